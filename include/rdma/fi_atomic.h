@@ -1,0 +1,481 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Atomic operations on a peer's memory. See "Transfers" in fi_endpoint.h for
+ * context, ownership and errors.
+ *
+ * Counts are elements of the datatype. Each element is changed atomically with
+ * respect to all other operations of this API on the same region; several
+ * elements of one operation are not changed together.
+ */
+
+#ifndef FI_ATOMIC_H
+#define FI_ATOMIC_H
+
+#include <rdma/fabric.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_rma.h>
+
+/* Which form of an operation fi_query_atomic() is about */
+#define FI_FETCH_ATOMIC		(1ULL << 58)
+#define FI_COMPARE_ATOMIC	(1ULL << 59)
+
+/**
+ * struct fi_atomic_attr - what a domain can do with a datatype
+ * @count: most elements of one operation
+ * @size: bytes of an element
+ */
+struct fi_atomic_attr {
+	size_t			count;
+	size_t			size;
+};
+
+/**
+ * struct fi_msg_atomic - an atomic operation
+ * @msg_iov: the operands
+ * @desc: a descriptor for each entry, or %NULL
+ * @iov_count: entries in @msg_iov
+ * @addr: the peer
+ * @rma_iov: what to change there
+ * @rma_iov_count: entries in @rma_iov
+ * @datatype: type of an element
+ * @op: the operation
+ * @context: the caller's
+ * @data: remote CQ data
+ */
+struct fi_msg_atomic {
+	const struct fi_ioc	*msg_iov;
+	void			**desc;
+	size_t			iov_count;
+	fi_addr_t		addr;
+	const struct fi_rma_ioc	*rma_iov;
+	size_t			rma_iov_count;
+	enum fi_datatype	datatype;
+	enum fi_op		op;
+	void			*context;
+	u64			data;
+};
+
+/**
+ * struct fi_msg_fetch - where the old values of a deferred operation go
+ * @msg_iov: the buffers
+ * @desc: a descriptor for each, or %NULL
+ * @iov_count: entries in @msg_iov
+ */
+struct fi_msg_fetch {
+	struct fi_ioc		*msg_iov;
+	void			**desc;
+	size_t			iov_count;
+};
+
+/**
+ * struct fi_msg_compare - what a deferred operation compares with
+ * @msg_iov: the values
+ * @desc: a descriptor for each, or %NULL
+ * @iov_count: entries in @msg_iov
+ */
+struct fi_msg_compare {
+	const struct fi_ioc	*msg_iov;
+	void			**desc;
+	size_t			iov_count;
+};
+
+struct fi_ops_atomic {
+	size_t	size;
+	ssize_t	(*write)(struct fid_ep *ep, const void *buf, size_t count,
+			 void *desc, fi_addr_t dest_addr, u64 addr, u64 key,
+			 enum fi_datatype datatype, enum fi_op op,
+			 void *context);
+	ssize_t	(*writev)(struct fid_ep *ep, const struct fi_ioc *iov,
+			  void **desc, size_t count, fi_addr_t dest_addr,
+			  u64 addr, u64 key, enum fi_datatype datatype,
+			  enum fi_op op, void *context);
+	ssize_t	(*writemsg)(struct fid_ep *ep, const struct fi_msg_atomic *msg,
+			    u64 flags);
+	ssize_t	(*inject)(struct fid_ep *ep, const void *buf, size_t count,
+			  fi_addr_t dest_addr, u64 addr, u64 key,
+			  enum fi_datatype datatype, enum fi_op op);
+
+	ssize_t	(*readwrite)(struct fid_ep *ep, const void *buf, size_t count,
+			     void *desc, void *result, void *result_desc,
+			     fi_addr_t dest_addr, u64 addr, u64 key,
+			     enum fi_datatype datatype, enum fi_op op,
+			     void *context);
+	ssize_t	(*readwritev)(struct fid_ep *ep, const struct fi_ioc *iov,
+			      void **desc, size_t count,
+			      struct fi_ioc *resultv, void **result_desc,
+			      size_t result_count, fi_addr_t dest_addr,
+			      u64 addr, u64 key, enum fi_datatype datatype,
+			      enum fi_op op, void *context);
+	ssize_t	(*readwritemsg)(struct fid_ep *ep,
+				const struct fi_msg_atomic *msg,
+				struct fi_ioc *resultv, void **result_desc,
+				size_t result_count, u64 flags);
+
+	ssize_t	(*compwrite)(struct fid_ep *ep, const void *buf, size_t count,
+			     void *desc, const void *compare,
+			     void *compare_desc, void *result,
+			     void *result_desc, fi_addr_t dest_addr, u64 addr,
+			     u64 key, enum fi_datatype datatype, enum fi_op op,
+			     void *context);
+	ssize_t	(*compwritev)(struct fid_ep *ep, const struct fi_ioc *iov,
+			      void **desc, size_t count,
+			      const struct fi_ioc *comparev,
+			      void **compare_desc, size_t compare_count,
+			      struct fi_ioc *resultv, void **result_desc,
+			      size_t result_count, fi_addr_t dest_addr,
+			      u64 addr, u64 key, enum fi_datatype datatype,
+			      enum fi_op op, void *context);
+	ssize_t	(*compwritemsg)(struct fid_ep *ep,
+				const struct fi_msg_atomic *msg,
+				const struct fi_ioc *comparev,
+				void **compare_desc, size_t compare_count,
+				struct fi_ioc *resultv, void **result_desc,
+				size_t result_count, u64 flags);
+
+	int	(*writevalid)(struct fid_ep *ep, enum fi_datatype datatype,
+			      enum fi_op op, size_t *count);
+	int	(*readwritevalid)(struct fid_ep *ep, enum fi_datatype datatype,
+				  enum fi_op op, size_t *count);
+	int	(*compwritevalid)(struct fid_ep *ep, enum fi_datatype datatype,
+				  enum fi_op op, size_t *count);
+};
+
+#ifdef CONFIG_64BIT
+static_assert(sizeof(struct fi_atomic_attr) == 16);
+static_assert(sizeof(struct fi_msg_atomic) == 72);
+static_assert(sizeof(struct fi_ops_atomic) == 112);
+#endif
+
+/**
+ * fi_atomic() - change a peer's memory
+ * @ep: the endpoint
+ * @buf: the operands
+ * @count: elements
+ * @desc: descriptor of @buf, or %NULL
+ * @dest_addr: the peer
+ * @addr: what to change there
+ * @key: key of the region there
+ * @datatype: type of an element
+ * @op: FI_MIN to FI_BXOR, or FI_ATOMIC_WRITE
+ * @context: the caller's
+ *
+ * Return: 0; -FI_EOPNOTSUPP where fi_atomicvalid() says so; or a negative
+ * errno.
+ */
+static inline ssize_t fi_atomic(struct fid_ep *ep, const void *buf,
+				size_t count, void *desc, fi_addr_t dest_addr,
+				u64 addr, u64 key, enum fi_datatype datatype,
+				enum fi_op op, void *context)
+{
+	return ep->atomic->write(ep, buf, count, desc, dest_addr, addr, key,
+				 datatype, op, context);
+}
+
+/**
+ * fi_atomicv() - change a peer's memory, operands from several buffers
+ * @ep: the endpoint
+ * @iov: the operands
+ * @desc: a descriptor for each entry, or %NULL
+ * @count: entries in @iov
+ * @dest_addr: the peer
+ * @addr: what to change there
+ * @key: key of the region there
+ * @datatype: type of an element
+ * @op: as fi_atomic()
+ * @context: the caller's
+ *
+ * Return: As fi_atomic().
+ */
+static inline ssize_t fi_atomicv(struct fid_ep *ep, const struct fi_ioc *iov,
+				 void **desc, size_t count,
+				 fi_addr_t dest_addr, u64 addr, u64 key,
+				 enum fi_datatype datatype, enum fi_op op,
+				 void *context)
+{
+	return ep->atomic->writev(ep, iov, desc, count, dest_addr, addr, key,
+				  datatype, op, context);
+}
+
+/**
+ * fi_atomicmsg() - change a peer's memory, with flags
+ * @ep: the endpoint
+ * @msg: the operation
+ * @flags: in place of the endpoint's
+ *
+ * Return: As fi_atomic().
+ */
+static inline ssize_t fi_atomicmsg(struct fid_ep *ep,
+				   const struct fi_msg_atomic *msg, u64 flags)
+{
+	return ep->atomic->writemsg(ep, msg, flags);
+}
+
+/**
+ * fi_inject_atomic() - change a peer's memory, operands free again at once
+ * @ep: the endpoint
+ * @buf: the operands
+ * @count: elements, up to &fi_tx_attr.inject_size bytes
+ * @dest_addr: the peer
+ * @addr: what to change there
+ * @key: key of the region there
+ * @datatype: type of an element
+ * @op: as fi_atomic()
+ *
+ * Return: As fi_atomic().
+ */
+static inline ssize_t fi_inject_atomic(struct fid_ep *ep, const void *buf,
+				       size_t count, fi_addr_t dest_addr,
+				       u64 addr, u64 key,
+				       enum fi_datatype datatype,
+				       enum fi_op op)
+{
+	return ep->atomic->inject(ep, buf, count, dest_addr, addr, key,
+				  datatype, op);
+}
+
+/**
+ * fi_fetch_atomic() - change a peer's memory and get the old values
+ * @ep: the endpoint
+ * @buf: the operands, ignored by FI_ATOMIC_READ
+ * @count: elements
+ * @desc: descriptor of @buf, or %NULL
+ * @result: where the old values go, there before the completion is
+ * @result_desc: descriptor of @result, or %NULL
+ * @dest_addr: the peer
+ * @addr: what to change there
+ * @key: key of the region there
+ * @datatype: type of an element
+ * @op: FI_MIN to FI_ATOMIC_WRITE
+ * @context: the caller's
+ *
+ * Return: As fi_atomic().
+ */
+static inline ssize_t fi_fetch_atomic(struct fid_ep *ep, const void *buf,
+				      size_t count, void *desc, void *result,
+				      void *result_desc, fi_addr_t dest_addr,
+				      u64 addr, u64 key,
+				      enum fi_datatype datatype, enum fi_op op,
+				      void *context)
+{
+	return ep->atomic->readwrite(ep, buf, count, desc, result, result_desc,
+				     dest_addr, addr, key, datatype, op,
+				     context);
+}
+
+/**
+ * fi_fetch_atomicv() - as fi_fetch_atomic(), with several buffers
+ * @ep: the endpoint
+ * @iov: the operands
+ * @desc: a descriptor for each entry, or %NULL
+ * @count: entries in @iov
+ * @resultv: where the old values go
+ * @result_desc: a descriptor for each entry, or %NULL
+ * @result_count: entries in @resultv
+ * @dest_addr: the peer
+ * @addr: what to change there
+ * @key: key of the region there
+ * @datatype: type of an element
+ * @op: as fi_fetch_atomic()
+ * @context: the caller's
+ *
+ * Return: As fi_atomic().
+ */
+static inline ssize_t fi_fetch_atomicv(struct fid_ep *ep,
+				       const struct fi_ioc *iov, void **desc,
+				       size_t count, struct fi_ioc *resultv,
+				       void **result_desc, size_t result_count,
+				       fi_addr_t dest_addr, u64 addr, u64 key,
+				       enum fi_datatype datatype,
+				       enum fi_op op, void *context)
+{
+	return ep->atomic->readwritev(ep, iov, desc, count, resultv,
+				      result_desc, result_count, dest_addr,
+				      addr, key, datatype, op, context);
+}
+
+/**
+ * fi_fetch_atomicmsg() - as fi_fetch_atomic(), with flags
+ * @ep: the endpoint
+ * @msg: the operation
+ * @resultv: where the old values go
+ * @result_desc: a descriptor for each entry, or %NULL
+ * @result_count: entries in @resultv
+ * @flags: in place of the endpoint's
+ *
+ * Return: As fi_atomic().
+ */
+static inline ssize_t fi_fetch_atomicmsg(struct fid_ep *ep,
+					 const struct fi_msg_atomic *msg,
+					 struct fi_ioc *resultv,
+					 void **result_desc,
+					 size_t result_count, u64 flags)
+{
+	return ep->atomic->readwritemsg(ep, msg, resultv, result_desc,
+					result_count, flags);
+}
+
+/**
+ * fi_compare_atomic() - compare a peer's memory and swap
+ * @ep: the endpoint
+ * @buf: what to store where the comparison holds
+ * @count: elements
+ * @desc: descriptor of @buf, or %NULL
+ * @compare: what to compare with; for FI_MSWAP the mask
+ * @compare_desc: descriptor of @compare, or %NULL
+ * @result: where the old values go, there before the completion is
+ * @result_desc: descriptor of @result, or %NULL
+ * @dest_addr: the peer
+ * @addr: what to change there
+ * @key: key of the region there
+ * @datatype: type of an element
+ * @op: FI_CSWAP to FI_MSWAP
+ * @context: the caller's
+ *
+ * Return: As fi_atomic().
+ */
+static inline ssize_t fi_compare_atomic(struct fid_ep *ep, const void *buf,
+					size_t count, void *desc,
+					const void *compare,
+					void *compare_desc, void *result,
+					void *result_desc, fi_addr_t dest_addr,
+					u64 addr, u64 key,
+					enum fi_datatype datatype,
+					enum fi_op op, void *context)
+{
+	return ep->atomic->compwrite(ep, buf, count, desc, compare,
+				     compare_desc, result, result_desc,
+				     dest_addr, addr, key, datatype, op,
+				     context);
+}
+
+/**
+ * fi_compare_atomicv() - as fi_compare_atomic(), with several buffers
+ * @ep: the endpoint
+ * @iov: what to store
+ * @desc: a descriptor for each entry, or %NULL
+ * @count: entries in @iov
+ * @comparev: what to compare with
+ * @compare_desc: a descriptor for each entry, or %NULL
+ * @compare_count: entries in @comparev
+ * @resultv: where the old values go
+ * @result_desc: a descriptor for each entry, or %NULL
+ * @result_count: entries in @resultv
+ * @dest_addr: the peer
+ * @addr: what to change there
+ * @key: key of the region there
+ * @datatype: type of an element
+ * @op: as fi_compare_atomic()
+ * @context: the caller's
+ *
+ * Return: As fi_atomic().
+ */
+static inline ssize_t
+fi_compare_atomicv(struct fid_ep *ep, const struct fi_ioc *iov, void **desc,
+		   size_t count, const struct fi_ioc *comparev,
+		   void **compare_desc, size_t compare_count,
+		   struct fi_ioc *resultv, void **result_desc,
+		   size_t result_count, fi_addr_t dest_addr, u64 addr, u64 key,
+		   enum fi_datatype datatype, enum fi_op op, void *context)
+{
+	return ep->atomic->compwritev(ep, iov, desc, count, comparev,
+				      compare_desc, compare_count, resultv,
+				      result_desc, result_count, dest_addr,
+				      addr, key, datatype, op, context);
+}
+
+/**
+ * fi_compare_atomicmsg() - as fi_compare_atomic(), with flags
+ * @ep: the endpoint
+ * @msg: the operation
+ * @comparev: what to compare with
+ * @compare_desc: a descriptor for each entry, or %NULL
+ * @compare_count: entries in @comparev
+ * @resultv: where the old values go
+ * @result_desc: a descriptor for each entry, or %NULL
+ * @result_count: entries in @resultv
+ * @flags: in place of the endpoint's
+ *
+ * Return: As fi_atomic().
+ */
+static inline ssize_t
+fi_compare_atomicmsg(struct fid_ep *ep, const struct fi_msg_atomic *msg,
+		     const struct fi_ioc *comparev, void **compare_desc,
+		     size_t compare_count, struct fi_ioc *resultv,
+		     void **result_desc, size_t result_count, u64 flags)
+{
+	return ep->atomic->compwritemsg(ep, msg, comparev, compare_desc,
+					compare_count, resultv, result_desc,
+					result_count, flags);
+}
+
+/**
+ * fi_atomicvalid() - tell whether fi_atomic() takes an operation
+ * @ep: the endpoint
+ * @datatype: type of an element
+ * @op: the operation
+ * @count: most elements of one operation
+ *
+ * Context: Any context.
+ * Return: 0, or -FI_EOPNOTSUPP.
+ */
+static inline int fi_atomicvalid(struct fid_ep *ep, enum fi_datatype datatype,
+				 enum fi_op op, size_t *count)
+{
+	return ep->atomic->writevalid(ep, datatype, op, count);
+}
+
+/**
+ * fi_fetch_atomicvalid() - tell whether fi_fetch_atomic() takes an operation
+ * @ep: the endpoint
+ * @datatype: type of an element
+ * @op: the operation
+ * @count: most elements of one operation
+ *
+ * Context: Any context.
+ * Return: 0, or -FI_EOPNOTSUPP.
+ */
+static inline int fi_fetch_atomicvalid(struct fid_ep *ep,
+				       enum fi_datatype datatype,
+				       enum fi_op op, size_t *count)
+{
+	return ep->atomic->readwritevalid(ep, datatype, op, count);
+}
+
+/**
+ * fi_compare_atomicvalid() - tell whether fi_compare_atomic() takes one
+ * @ep: the endpoint
+ * @datatype: type of an element
+ * @op: the operation
+ * @count: most elements of one operation
+ *
+ * Context: Any context.
+ * Return: 0, or -FI_EOPNOTSUPP.
+ */
+static inline int fi_compare_atomicvalid(struct fid_ep *ep,
+					 enum fi_datatype datatype,
+					 enum fi_op op, size_t *count)
+{
+	return ep->atomic->compwritevalid(ep, datatype, op, count);
+}
+
+/**
+ * fi_query_atomic() - learn what a domain can do before opening an endpoint
+ * @domain: the domain
+ * @datatype: type of an element
+ * @op: the operation
+ * @attr: the answer
+ * @flags: FI_FETCH_ATOMIC or FI_COMPARE_ATOMIC for those forms, FI_TAGGED
+ *
+ * Context: Any context.
+ * Return: 0; -FI_EOPNOTSUPP; -FI_EBADFLAGS for both forms at once; -FI_ENOSYS.
+ */
+static inline int fi_query_atomic(struct fid_domain *domain,
+				  enum fi_datatype datatype, enum fi_op op,
+				  struct fi_atomic_attr *attr, u64 flags)
+{
+	return FI_CHECK_OP(domain->ops, struct fi_ops_domain, query_atomic) ?
+		domain->ops->query_atomic(domain, datatype, op, attr, flags) :
+		-FI_ENOSYS;
+}
+
+#endif /* FI_ATOMIC_H */

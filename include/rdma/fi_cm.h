@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Connections, and the addresses of endpoints.
+ */
+
+#ifndef FI_CM_H
+#define FI_CM_H
+
+#include <rdma/fi_endpoint.h>
+
+/**
+ * struct fid_mc - membership of a multicast or collective group
+ * @fid: common part
+ * @fi_addr: address of the group
+ */
+struct fid_mc {
+	struct fid		fid;
+	fi_addr_t		fi_addr;
+};
+
+struct fi_ops_cm {
+	size_t	size;
+	int	(*setname)(fid_t fid, void *addr, size_t addrlen);
+	int	(*getname)(fid_t fid, void *addr, size_t *addrlen);
+	int	(*getpeer)(struct fid_ep *ep, void *addr, size_t *addrlen);
+	int	(*connect)(struct fid_ep *ep, const void *addr,
+			   const void *param, size_t paramlen);
+	int	(*listen)(struct fid_pep *pep);
+	int	(*accept)(struct fid_ep *ep, const void *param,
+			  size_t paramlen);
+	int	(*reject)(struct fid_pep *pep, fid_t handle,
+			  const void *param, size_t paramlen);
+	int	(*shutdown)(struct fid_ep *ep, u64 flags);
+	int	(*join)(struct fid_ep *ep, const void *addr, u64 flags,
+			struct fid_mc **mc, void *context);
+};
+
+#ifdef CONFIG_64BIT
+static_assert(sizeof(struct fid_mc) == 32);
+static_assert(sizeof(struct fi_ops_cm) == 80);
+#endif
+
+/**
+ * fi_setname() - choose the local address
+ * @fid: an endpoint that is not enabled, or a passive one that does not listen
+ * @addr: the address, copied
+ * @addrlen: bytes in @addr
+ *
+ * Context: Process context, may sleep.
+ * Return: 0; -FI_EINVAL; -FI_EOPBADSTATE.
+ */
+static inline int fi_setname(fid_t fid, void *addr, size_t addrlen)
+{
+	struct fid_ep *ep = container_of(fid, struct fid_ep, fid);
+
+	return ep->cm->setname(fid, addr, addrlen);
+}
+
+/**
+ * fi_getname() - read the local address
+ * @fid: the endpoint, active or passive
+ * @addr: where it goes
+ * @addrlen: room in @addr, then the bytes needed
+ *
+ * Context: Process context, may sleep.
+ * Return: 0; -FI_ETOOSMALL, and as much as fits is written; -FI_EADDRNOTAVAIL
+ * before there is one.
+ */
+static inline int fi_getname(fid_t fid, void *addr, size_t *addrlen)
+{
+	struct fid_ep *ep = container_of(fid, struct fid_ep, fid);
+
+	return ep->cm->getname(fid, addr, addrlen);
+}
+
+/**
+ * fi_getpeer() - read the peer's address
+ * @ep: a connected endpoint
+ * @addr: where it goes
+ * @addrlen: room in @addr, then the bytes needed
+ *
+ * Context: Process context, may sleep.
+ * Return: 0; -FI_ETOOSMALL; -FI_ENOTCONN.
+ */
+static inline int fi_getpeer(struct fid_ep *ep, void *addr, size_t *addrlen)
+{
+	return ep->cm->getpeer(ep, addr, addrlen);
+}
+
+/**
+ * fi_listen() - begin to report connection requests
+ * @pep: the passive endpoint, with an event queue bound
+ *
+ * Each request is an FI_CONNREQ event. One that nobody took is rejected when
+ * the endpoint or its queue is closed.
+ *
+ * Context: Process context, may sleep.
+ * Return: 0; -FI_ENOEQ; -FI_EADDRINUSE; -FI_EADDRNOTAVAIL.
+ */
+static inline int fi_listen(struct fid_pep *pep)
+{
+	return pep->cm->listen(pep);
+}
+
+/**
+ * fi_connect() - begin to connect, enabling the endpoint
+ * @ep: the endpoint
+ * @addr: the peer's address, or %NULL for the dest_addr of its info
+ * @param: data for the peer, or %NULL; copied
+ * @paramlen: bytes in @param, up to FI_OPT_CM_DATA_SIZE
+ *
+ * The outcome is an event: FI_CONNECTED, or an error entry with
+ * FI_ECONNREFUSED (and the rejecter's data), FI_EHOSTUNREACH or FI_ETIMEDOUT.
+ *
+ * Context: Process context, may sleep.
+ * Return: 0 where it began; -FI_EISCONN; -FI_EINVAL; as fi_enable().
+ */
+static inline int fi_connect(struct fid_ep *ep, const void *addr,
+			     const void *param, size_t paramlen)
+{
+	return ep->cm->connect(ep, addr, param, paramlen);
+}
+
+/**
+ * fi_accept() - accept a connection request, enabling the endpoint
+ * @ep: an endpoint opened with the info of FI_CONNREQ
+ * @param: data for the peer, or %NULL; copied
+ * @paramlen: bytes in @param, up to FI_OPT_CM_DATA_SIZE
+ *
+ * Context: Process context, may sleep.
+ * Return: 0, and FI_CONNECTED follows; -FI_EINVAL; -FI_EOPBADSTATE; as
+ * fi_enable().
+ */
+static inline int fi_accept(struct fid_ep *ep, const void *param,
+			    size_t paramlen)
+{
+	return ep->cm->accept(ep, param, paramlen);
+}
+
+/**
+ * fi_reject() - reject a connection request
+ * @pep: the passive endpoint that reported it
+ * @handle: handle of the info of FI_CONNREQ
+ * @param: data for the peer, or %NULL; copied
+ * @paramlen: bytes in @param, up to FI_OPT_CM_DATA_SIZE
+ *
+ * Context: Process context, may sleep.
+ * Return: 0; -FI_EINVAL.
+ */
+static inline int fi_reject(struct fid_pep *pep, fid_t handle,
+			    const void *param, size_t paramlen)
+{
+	return pep->cm->reject(pep, handle, param, paramlen);
+}
+
+/**
+ * fi_shutdown() - disconnect
+ * @ep: a connected endpoint
+ * @flags: 0 for both directions, the peer sees FI_SHUTDOWN; FI_WRITE or
+ *	FI_READ to stop transmits or receives on this side only
+ *
+ * Operations that were posted complete or are flushed with FI_ECANCELED before
+ * it returns.
+ *
+ * Context: Process context, may sleep.
+ * Return: 0; -FI_ENOTCONN; -FI_EBADFLAGS.
+ */
+static inline int fi_shutdown(struct fid_ep *ep, u64 flags)
+{
+	return ep->cm->shutdown(ep, flags);
+}
+
+/**
+ * fi_join() - join a multicast or collective group
+ * @ep: the endpoint
+ * @addr: address of the group
+ * @flags: FI_COLLECTIVE, FI_SEND, FI_RECV
+ * @mc: the membership
+ * @context: the caller's, kept in its fid
+ *
+ * Context: Process context, may sleep.
+ * Return: 0, and FI_JOIN_COMPLETE follows; -FI_EINVAL; -FI_ENOSYS.
+ */
+static inline int fi_join(struct fid_ep *ep, const void *addr, u64 flags,
+			  struct fid_mc **mc, void *context)
+{
+	return FI_CHECK_OP(ep->cm, struct fi_ops_cm, join) ?
+		ep->cm->join(ep, addr, flags, mc, context) : -FI_ENOSYS;
+}
+
+/**
+ * fi_mc_addr() - address of a group, for transfers to it
+ * @mc: the membership
+ *
+ * Context: Any context.
+ * Return: The address.
+ */
+static inline fi_addr_t fi_mc_addr(struct fid_mc *mc)
+{
+	return mc->fi_addr;
+}
+
+#endif /* FI_CM_H */

@@ -1,0 +1,532 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Sets of addresses, and collective operations over them. See "Transfers" in
+ * fi_endpoint.h for context, ownership and errors of the operations.
+ */
+
+#ifndef FI_COLLECTIVE_H
+#define FI_COLLECTIVE_H
+
+#include <rdma/fi_atomic.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+
+struct fi_ops_av_set {
+	size_t	size;
+	int	(*set_union)(struct fid_av_set *dst,
+			     const struct fid_av_set *src);
+	int	(*intersect)(struct fid_av_set *dst,
+			     const struct fid_av_set *src);
+	int	(*diff)(struct fid_av_set *dst, const struct fid_av_set *src);
+	int	(*insert)(struct fid_av_set *set, fi_addr_t addr);
+	int	(*remove)(struct fid_av_set *set, fi_addr_t addr);
+	int	(*addr)(struct fid_av_set *set, fi_addr_t *coll_addr);
+};
+
+/**
+ * struct fid_av_set - an ordered set of addresses of one vector
+ * @fid: common part
+ * @ops: operations of the provider
+ */
+struct fid_av_set {
+	struct fid		fid;
+	struct fi_ops_av_set	*ops;
+};
+
+/**
+ * struct fi_collective_attr - what a domain can do with a collective
+ * @op: operation of a reduction
+ * @datatype: type of an element
+ * @datatype_attr: returned limits for that type
+ * @max_members: returned limit on members
+ * @mode: returned mode bits
+ */
+struct fi_collective_attr {
+	enum fi_op		op;
+	enum fi_datatype	datatype;
+	struct fi_atomic_attr	datatype_attr;
+	size_t			max_members;
+	u64			mode;
+};
+
+/**
+ * struct fi_collective_addr - group that fi_join() joins with FI_COLLECTIVE
+ * @set: its members
+ * @coll_addr: a group that all of them are in already, or FI_ADDR_NOTAVAIL
+ */
+struct fi_collective_addr {
+	const struct fid_av_set	*set;
+	fi_addr_t		coll_addr;
+};
+
+/**
+ * struct fi_msg_collective - a collective operation
+ * @msg_iov: the operands
+ * @desc: a descriptor for each entry, or %NULL
+ * @iov_count: entries in @msg_iov
+ * @coll_addr: the group
+ * @root_addr: the root, where there is one
+ * @coll: which collective
+ * @datatype: type of an element
+ * @op: operation of a reduction
+ * @context: the caller's
+ */
+struct fi_msg_collective {
+	const struct fi_ioc	*msg_iov;
+	void			**desc;
+	size_t			iov_count;
+	fi_addr_t		coll_addr;
+	fi_addr_t		root_addr;
+	enum fi_collective_op	coll;
+	enum fi_datatype	datatype;
+	enum fi_op		op;
+	void			*context;
+};
+
+struct fi_ops_collective {
+	size_t	size;
+	ssize_t	(*barrier)(struct fid_ep *ep, fi_addr_t coll_addr,
+			   void *context);
+	ssize_t	(*broadcast)(struct fid_ep *ep, void *buf, size_t count,
+			     void *desc, fi_addr_t coll_addr,
+			     fi_addr_t root_addr, enum fi_datatype datatype,
+			     u64 flags, void *context);
+	ssize_t	(*alltoall)(struct fid_ep *ep, const void *buf, size_t count,
+			    void *desc, void *result, void *result_desc,
+			    fi_addr_t coll_addr, enum fi_datatype datatype,
+			    u64 flags, void *context);
+	ssize_t	(*allreduce)(struct fid_ep *ep, const void *buf, size_t count,
+			     void *desc, void *result, void *result_desc,
+			     fi_addr_t coll_addr, enum fi_datatype datatype,
+			     enum fi_op op, u64 flags, void *context);
+	ssize_t	(*allgather)(struct fid_ep *ep, const void *buf, size_t count,
+			     void *desc, void *result, void *result_desc,
+			     fi_addr_t coll_addr, enum fi_datatype datatype,
+			     u64 flags, void *context);
+	ssize_t	(*reduce_scatter)(struct fid_ep *ep, const void *buf,
+				  size_t count, void *desc, void *result,
+				  void *result_desc, fi_addr_t coll_addr,
+				  enum fi_datatype datatype, enum fi_op op,
+				  u64 flags, void *context);
+	ssize_t	(*reduce)(struct fid_ep *ep, const void *buf, size_t count,
+			  void *desc, void *result, void *result_desc,
+			  fi_addr_t coll_addr, fi_addr_t root_addr,
+			  enum fi_datatype datatype, enum fi_op op, u64 flags,
+			  void *context);
+	ssize_t	(*scatter)(struct fid_ep *ep, const void *buf, size_t count,
+			   void *desc, void *result, void *result_desc,
+			   fi_addr_t coll_addr, fi_addr_t root_addr,
+			   enum fi_datatype datatype, u64 flags,
+			   void *context);
+	ssize_t	(*gather)(struct fid_ep *ep, const void *buf, size_t count,
+			  void *desc, void *result, void *result_desc,
+			  fi_addr_t coll_addr, fi_addr_t root_addr,
+			  enum fi_datatype datatype, u64 flags, void *context);
+	ssize_t	(*msg)(struct fid_ep *ep, const struct fi_msg_collective *msg,
+		       struct fi_ioc *resultv, void **result_desc,
+		       size_t result_count, u64 flags);
+	ssize_t	(*barrier2)(struct fid_ep *ep, fi_addr_t coll_addr, u64 flags,
+			    void *context);
+};
+
+#ifdef CONFIG_64BIT
+static_assert(sizeof(struct fi_collective_attr) == 40);
+static_assert(sizeof(struct fi_msg_collective) == 64);
+static_assert(sizeof(struct fi_ops_av_set) == 56);
+static_assert(sizeof(struct fi_ops_collective) == 96);
+#endif
+
+/**
+ * fi_av_set() - open a set of addresses
+ * @av: vector that they are in
+ * @attr: its attributes
+ * @set: the open set
+ * @context: the caller's, kept in its fid
+ *
+ * Context: Process context, may sleep.
+ * Return: 0; -FI_EINVAL; -FI_ENOMEM; -FI_ENOSYS.
+ */
+static inline int fi_av_set(struct fid_av *av, struct fi_av_set_attr *attr,
+			    struct fid_av_set **set, void *context)
+{
+	return FI_CHECK_OP(av->ops, struct fi_ops_av, av_set) ?
+		av->ops->av_set(av, attr, set, context) : -FI_ENOSYS;
+}
+
+/**
+ * fi_av_set_union() - append the members of another set
+ * @dst: the set to change
+ * @src: the other
+ *
+ * Context: Process context, may sleep.
+ * Return: 0; -FI_EINVAL; -FI_ENOMEM where it would be too large.
+ */
+static inline int fi_av_set_union(struct fid_av_set *dst,
+				  const struct fid_av_set *src)
+{
+	return dst->ops->set_union(dst, src);
+}
+
+/**
+ * fi_av_set_intersect() - keep only members of another set too
+ * @dst: the set to change
+ * @src: the other
+ *
+ * Context: Process context, may sleep.
+ * Return: 0; -FI_EINVAL.
+ */
+static inline int fi_av_set_intersect(struct fid_av_set *dst,
+				      const struct fid_av_set *src)
+{
+	return dst->ops->intersect(dst, src);
+}
+
+/**
+ * fi_av_set_diff() - drop members of another set
+ * @dst: the set to change
+ * @src: the other
+ *
+ * Context: Process context, may sleep.
+ * Return: 0; -FI_EINVAL.
+ */
+static inline int fi_av_set_diff(struct fid_av_set *dst,
+				 const struct fid_av_set *src)
+{
+	return dst->ops->diff(dst, src);
+}
+
+/**
+ * fi_av_set_insert() - append a member
+ * @set: the set
+ * @addr: its address
+ *
+ * Context: Process context, may sleep.
+ * Return: 0; -FI_EINVAL where it is a member; -FI_ENOMEM where the set is full.
+ */
+static inline int fi_av_set_insert(struct fid_av_set *set, fi_addr_t addr)
+{
+	return set->ops->insert(set, addr);
+}
+
+/**
+ * fi_av_set_remove() - drop a member
+ * @set: the set
+ * @addr: its address
+ *
+ * Context: Process context, may sleep.
+ * Return: 0; -FI_EINVAL where it is no member.
+ */
+static inline int fi_av_set_remove(struct fid_av_set *set, fi_addr_t addr)
+{
+	return set->ops->remove(set, addr);
+}
+
+/**
+ * fi_av_set_addr() - address of the whole set, for fi_join_collective()
+ * @set: the set
+ * @coll_addr: the address
+ *
+ * Context: Process context, may sleep.
+ * Return: 0; -FI_ENOSYS.
+ */
+static inline int fi_av_set_addr(struct fid_av_set *set, fi_addr_t *coll_addr)
+{
+	return set->ops->addr(set, coll_addr);
+}
+
+/**
+ * fi_join_collective() - make a group of the members of a set
+ * @ep: the endpoint
+ * @coll_addr: a group that all of them are in already, or FI_ADDR_NOTAVAIL
+ * @set: the members
+ * @flags: reserved, 0
+ * @mc: the membership
+ * @context: the caller's, kept in its fid
+ *
+ * Context: Process context, may sleep.
+ * Return: As fi_join().
+ */
+static inline int fi_join_collective(struct fid_ep *ep, fi_addr_t coll_addr,
+				     const struct fid_av_set *set, u64 flags,
+				     struct fid_mc **mc, void *context)
+{
+	struct fi_collective_addr addr = {
+		.set = set,
+		.coll_addr = coll_addr,
+	};
+
+	return fi_join(ep, &addr, flags | FI_COLLECTIVE, mc, context);
+}
+
+/**
+ * fi_barrier() - complete when every member has come this far
+ * @ep: the endpoint
+ * @coll_addr: the group
+ * @context: the caller's
+ *
+ * Return: 0, or a negative errno.
+ */
+static inline ssize_t fi_barrier(struct fid_ep *ep, fi_addr_t coll_addr,
+				 void *context)
+{
+	/* In parentheses, or the kernel's barrier() macro would take it. */
+	return (ep->collective->barrier)(ep, coll_addr, context);
+}
+
+/**
+ * fi_barrier2() - as fi_barrier(), with flags
+ * @ep: the endpoint
+ * @coll_addr: the group
+ * @flags: operation flags
+ * @context: the caller's
+ *
+ * Return: As fi_barrier(); -FI_ENOSYS.
+ */
+static inline ssize_t fi_barrier2(struct fid_ep *ep, fi_addr_t coll_addr,
+				  u64 flags, void *context)
+{
+	if (!flags)
+		return fi_barrier(ep, coll_addr, context);
+
+	return FI_CHECK_OP(ep->collective, struct fi_ops_collective,
+			   barrier2) ?
+		ep->collective->barrier2(ep, coll_addr, flags, context) :
+		-FI_ENOSYS;
+}
+
+/**
+ * fi_broadcast() - copy the root's data to every member
+ * @ep: the endpoint
+ * @buf: the data at the root, the destination elsewhere
+ * @count: elements
+ * @desc: descriptor of @buf, or %NULL
+ * @coll_addr: the group
+ * @root_addr: the root
+ * @datatype: type of an element
+ * @flags: operation flags
+ * @context: the caller's
+ *
+ * Return: 0, or a negative errno.
+ */
+static inline ssize_t fi_broadcast(struct fid_ep *ep, void *buf, size_t count,
+				   void *desc, fi_addr_t coll_addr,
+				   fi_addr_t root_addr,
+				   enum fi_datatype datatype, u64 flags,
+				   void *context)
+{
+	return ep->collective->broadcast(ep, buf, count, desc, coll_addr,
+					 root_addr, datatype, flags, context);
+}
+
+/**
+ * fi_alltoall() - give every member its own piece of the data
+ * @ep: the endpoint
+ * @buf: a piece for each member
+ * @count: elements in one piece
+ * @desc: descriptor of @buf, or %NULL
+ * @result: a piece from each member
+ * @result_desc: descriptor of @result, or %NULL
+ * @coll_addr: the group
+ * @datatype: type of an element
+ * @flags: operation flags
+ * @context: the caller's
+ *
+ * Return: 0, or a negative errno.
+ */
+static inline ssize_t fi_alltoall(struct fid_ep *ep, const void *buf,
+				  size_t count, void *desc, void *result,
+				  void *result_desc, fi_addr_t coll_addr,
+				  enum fi_datatype datatype, u64 flags,
+				  void *context)
+{
+	return ep->collective->alltoall(ep, buf, count, desc, result,
+					result_desc, coll_addr, datatype,
+					flags, context);
+}
+
+/**
+ * fi_allreduce() - reduce the data of all members, for all of them
+ * @ep: the endpoint
+ * @buf: the operands
+ * @count: elements
+ * @desc: descriptor of @buf, or %NULL
+ * @result: where the result goes
+ * @result_desc: descriptor of @result, or %NULL
+ * @coll_addr: the group
+ * @datatype: type of an element
+ * @op: the reduction
+ * @flags: operation flags
+ * @context: the caller's
+ *
+ * Return: 0, or a negative errno.
+ */
+static inline ssize_t fi_allreduce(struct fid_ep *ep, const void *buf,
+				   size_t count, void *desc, void *result,
+				   void *result_desc, fi_addr_t coll_addr,
+				   enum fi_datatype datatype, enum fi_op op,
+				   u64 flags, void *context)
+{
+	return ep->collective->allreduce(ep, buf, count, desc, result,
+					 result_desc, coll_addr, datatype, op,
+					 flags, context);
+}
+
+/**
+ * fi_allgather() - give every member the data of all
+ * @ep: the endpoint
+ * @buf: the data
+ * @count: elements in @buf
+ * @desc: descriptor of @buf, or %NULL
+ * @result: where the data of all members goes
+ * @result_desc: descriptor of @result, or %NULL
+ * @coll_addr: the group
+ * @datatype: type of an element
+ * @flags: operation flags
+ * @context: the caller's
+ *
+ * Return: 0, or a negative errno.
+ */
+static inline ssize_t fi_allgather(struct fid_ep *ep, const void *buf,
+				   size_t count, void *desc, void *result,
+				   void *result_desc, fi_addr_t coll_addr,
+				   enum fi_datatype datatype, u64 flags,
+				   void *context)
+{
+	return ep->collective->allgather(ep, buf, count, desc, result,
+					 result_desc, coll_addr, datatype,
+					 flags, context);
+}
+
+/**
+ * fi_reduce_scatter() - reduce the data of all, a piece of it for each member
+ * @ep: the endpoint
+ * @buf: the operands
+ * @count: elements in @buf
+ * @desc: descriptor of @buf, or %NULL
+ * @result: where this member's piece goes
+ * @result_desc: descriptor of @result, or %NULL
+ * @coll_addr: the group
+ * @datatype: type of an element
+ * @op: the reduction
+ * @flags: operation flags
+ * @context: the caller's
+ *
+ * Return: 0, or a negative errno.
+ */
+static inline ssize_t fi_reduce_scatter(struct fid_ep *ep, const void *buf,
+					size_t count, void *desc, void *result,
+					void *result_desc, fi_addr_t coll_addr,
+					enum fi_datatype datatype,
+					enum fi_op op, u64 flags,
+					void *context)
+{
+	return ep->collective->reduce_scatter(ep, buf, count, desc, result,
+					      result_desc, coll_addr, datatype,
+					      op, flags, context);
+}
+
+/**
+ * fi_reduce() - reduce the data of all members, for the root
+ * @ep: the endpoint
+ * @buf: the operands
+ * @count: elements
+ * @desc: descriptor of @buf, or %NULL
+ * @result: where the result goes, at the root
+ * @result_desc: descriptor of @result, or %NULL
+ * @coll_addr: the group
+ * @root_addr: the root
+ * @datatype: type of an element
+ * @op: the reduction
+ * @flags: operation flags
+ * @context: the caller's
+ *
+ * Return: 0, or a negative errno.
+ */
+static inline ssize_t fi_reduce(struct fid_ep *ep, const void *buf,
+				size_t count, void *desc, void *result,
+				void *result_desc, fi_addr_t coll_addr,
+				fi_addr_t root_addr, enum fi_datatype datatype,
+				enum fi_op op, u64 flags, void *context)
+{
+	return ep->collective->reduce(ep, buf, count, desc, result,
+				      result_desc, coll_addr, root_addr,
+				      datatype, op, flags, context);
+}
+
+/**
+ * fi_scatter() - give every member a piece of the root's data
+ * @ep: the endpoint
+ * @buf: a piece for each member, at the root
+ * @count: elements in one piece
+ * @desc: descriptor of @buf, or %NULL
+ * @result: where this member's piece goes
+ * @result_desc: descriptor of @result, or %NULL
+ * @coll_addr: the group
+ * @root_addr: the root
+ * @datatype: type of an element
+ * @flags: operation flags
+ * @context: the caller's
+ *
+ * Return: 0, or a negative errno.
+ */
+static inline ssize_t fi_scatter(struct fid_ep *ep, const void *buf,
+				 size_t count, void *desc, void *result,
+				 void *result_desc, fi_addr_t coll_addr,
+				 fi_addr_t root_addr,
+				 enum fi_datatype datatype, u64 flags,
+				 void *context)
+{
+	return ep->collective->scatter(ep, buf, count, desc, result,
+				       result_desc, coll_addr, root_addr,
+				       datatype, flags, context);
+}
+
+/**
+ * fi_gather() - collect the data of all members at the root
+ * @ep: the endpoint
+ * @buf: the data
+ * @count: elements in @buf
+ * @desc: descriptor of @buf, or %NULL
+ * @result: where the data of all members goes, at the root
+ * @result_desc: descriptor of @result, or %NULL
+ * @coll_addr: the group
+ * @root_addr: the root
+ * @datatype: type of an element
+ * @flags: operation flags
+ * @context: the caller's
+ *
+ * Return: 0, or a negative errno.
+ */
+static inline ssize_t fi_gather(struct fid_ep *ep, const void *buf,
+				size_t count, void *desc, void *result,
+				void *result_desc, fi_addr_t coll_addr,
+				fi_addr_t root_addr, enum fi_datatype datatype,
+				u64 flags, void *context)
+{
+	return ep->collective->gather(ep, buf, count, desc, result,
+				      result_desc, coll_addr, root_addr,
+				      datatype, flags, context);
+}
+
+/**
+ * fi_query_collective() - learn what a domain can do
+ * @domain: the domain
+ * @coll: which collective
+ * @attr: operation and datatype in, limits out
+ * @flags: reserved, 0
+ *
+ * Context: Any context.
+ * Return: 0; -FI_EOPNOTSUPP; -FI_ENOSYS.
+ */
+static inline int fi_query_collective(struct fid_domain *domain,
+				      enum fi_collective_op coll,
+				      struct fi_collective_attr *attr,
+				      u64 flags)
+{
+	return FI_CHECK_OP(domain->ops, struct fi_ops_domain,
+			   query_collective) ?
+		domain->ops->query_collective(domain, coll, attr, flags) :
+		-FI_ENOSYS;
+}
+
+#endif /* FI_COLLECTIVE_H */

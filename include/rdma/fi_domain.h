@@ -1,0 +1,823 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Domains and what they own: address vectors, memory regions, and the calls
+ * that open queues, counters and sets.
+ */
+
+#ifndef FI_DOMAIN_H
+#define FI_DOMAIN_H
+
+#include <rdma/fabric.h>
+#include <rdma/fi_eq.h>
+
+struct bio_vec;
+struct scatterlist;
+
+/* Address vectors and insertions into them */
+#define FI_SYMMETRIC		(1ULL << 59)
+#define FI_SYNC_ERR		(1ULL << 58)
+
+/* Sets of addresses: what they will be used for */
+#define FI_UNIVERSE		(1ULL << 57)
+#define FI_BARRIER_SET		(1ULL << 40)
+#define FI_BROADCAST_SET	(1ULL << 41)
+#define FI_ALLTOALL_SET		(1ULL << 42)
+#define FI_ALLREDUCE_SET	(1ULL << 43)
+#define FI_ALLGATHER_SET	(1ULL << 44)
+#define FI_REDUCE_SCATTER_SET	(1ULL << 45)
+#define FI_REDUCE_SET		(1ULL << 46)
+#define FI_SCATTER_SET		(1ULL << 47)
+#define FI_GATHER_SET		(1ULL << 48)
+
+/**
+ * struct fi_av_attr - address vector attributes
+ * @type: map or table; set to the type chosen where it was FI_AV_UNSPEC
+ * @rx_ctx_bits: high bits of a fi_addr_t that name a receive context
+ * @count: expected number of addresses, a hint
+ * @ep_per_node: expected endpoints on one node, a hint
+ * @name: name to share the vector under, or %NULL
+ * @map_addr: base of shared addresses of a map, or %NULL
+ * @flags: FI_EVENT, FI_READ, FI_SYMMETRIC, FI_PEER
+ */
+struct fi_av_attr {
+	enum fi_av_type		type;
+	int			rx_ctx_bits;
+	size_t			count;
+	size_t			ep_per_node;
+	const char		*name;
+	void			*map_addr;
+	u64			flags;
+};
+
+/**
+ * struct fi_av_set_attr - attributes of a set of addresses
+ * @count: members that it can have
+ * @start_addr: first member, or FI_ADDR_NOTAVAIL for an empty set
+ * @end_addr: last member, or FI_ADDR_NOTAVAIL for an empty set
+ * @stride: distance between members
+ * @comm_key_size: bytes in @comm_key
+ * @comm_key: key of an offload
+ * @flags: FI_UNIVERSE, FI_*_SET, FI_PEER
+ */
+struct fi_av_set_attr {
+	size_t			count;
+	fi_addr_t		start_addr;
+	fi_addr_t		end_addr;
+	u64			stride;
+	size_t			comm_key_size;
+	u8			*comm_key;
+	u64			flags;
+};
+
+struct fid_av_set;
+
+struct fi_ops_av {
+	size_t	size;
+	int	(*insert)(struct fid_av *av, const void *addr, size_t count,
+			  fi_addr_t *fi_addr, u64 flags, void *context);
+	int	(*insertsvc)(struct fid_av *av, const char *node,
+			     const char *service, fi_addr_t *fi_addr,
+			     u64 flags, void *context);
+	int	(*insertsym)(struct fid_av *av, const char *node,
+			     size_t nodecnt, const char *service,
+			     size_t svccnt, fi_addr_t *fi_addr, u64 flags,
+			     void *context);
+	int	(*remove)(struct fid_av *av, fi_addr_t *fi_addr, size_t count,
+			  u64 flags);
+	int	(*lookup)(struct fid_av *av, fi_addr_t fi_addr, void *addr,
+			  size_t *addrlen);
+	const char *(*straddr)(struct fid_av *av, const void *addr, char *buf,
+			       size_t *len);
+	int	(*av_set)(struct fid_av *av, struct fi_av_set_attr *attr,
+			  struct fid_av_set **av_set, void *context);
+};
+
+/**
+ * struct fid_av - an address vector
+ * @fid: common part
+ * @ops: operations of the provider
+ */
+struct fid_av {
+	struct fid		fid;
+	struct fi_ops_av	*ops;
+};
+
+/**
+ * struct fid_mr - a memory region
+ * @fid: common part
+ * @mem_desc: descriptor for local use, see fi_mr_desc()
+ * @key: key for peers, see fi_mr_key()
+ */
+struct fid_mr {
+	struct fid		fid;
+	void			*mem_desc;
+	u64			key;
+};
+
+/**
+ * fi_iov_bvec() - pass bio vectors where a struct has a kvec array
+ * @bvec: array of bio vectors; FI_BVEC among the flags says that it is one
+ *
+ * The kernel's addition, as FI_BVEC is.
+ *
+ * Return: What goes into msg_iov or mr_iov; the count is that of @bvec.
+ */
+static inline const struct kvec *fi_iov_bvec(const struct bio_vec *bvec)
+{
+	return (const void *)bvec;
+}
+
+/**
+ * fi_iov_sgl() - pass a scatterlist where a struct has a kvec array
+ * @sgl: first entry of the list; FI_SGL among the flags says that it is one
+ *
+ * The kernel's addition, as FI_SGL is.
+ *
+ * Return: What goes into msg_iov or mr_iov; the count is that of @sgl.
+ */
+static inline const struct kvec *fi_iov_sgl(const struct scatterlist *sgl)
+{
+	return (const void *)sgl;
+}
+
+/* Where a buffer lies; kernel addresses are FI_HMEM_SYSTEM. */
+enum fi_hmem_iface {
+	FI_HMEM_SYSTEM	= 0,
+	FI_HMEM_CUDA,
+	FI_HMEM_ROCR,
+	FI_HMEM_ZE,
+	FI_HMEM_NEURON,
+	FI_HMEM_SYNAPSEAI,
+};
+
+/**
+ * struct fi_mr_attr - what to register, and for whom
+ * @mr_iov: the ranges; with FI_BVEC or FI_SGL see fi_iov_bvec(), fi_iov_sgl()
+ * @iov_count: entries in the vector
+ * @access: rights: FI_SEND, FI_RECV, FI_READ, FI_WRITE, FI_REMOTE_READ,
+ *	FI_REMOTE_WRITE; 0 is local use only
+ * @offset: reserved, 0
+ * @requested_key: key to use, where the domain does not choose it
+ * @context: the caller's, kept in the fid
+ * @auth_key_size: bytes in @auth_key
+ * @auth_key: authorization key
+ * @iface: where the memory lies
+ * @device: which device of @iface it lies in
+ */
+struct fi_mr_attr {
+	const struct kvec	*mr_iov;
+	size_t			iov_count;
+	u64			access;
+	u64			offset;
+	u64			requested_key;
+	void			*context;
+	size_t			auth_key_size;
+	u8			*auth_key;
+	enum fi_hmem_iface	iface;
+	union {
+		u64		reserved;
+		int		cuda;
+		int		ze;
+		int		neuron;
+		int		synapseai;
+	} device;
+};
+
+/**
+ * struct fi_mr_modify - argument of FI_REFRESH
+ * @flags: reserved, 0
+ * @attr: ranges to map again
+ */
+struct fi_mr_modify {
+	u64			flags;
+	struct fi_mr_attr	attr;
+};
+
+/* Datatypes and operations of collectives start here. */
+#define FI_COLLECTIVE_OFFSET	256
+
+enum fi_datatype {
+	FI_INT8,
+	FI_UINT8,
+	FI_INT16,
+	FI_UINT16,
+	FI_INT32,
+	FI_UINT32,
+	FI_INT64,
+	FI_UINT64,
+	FI_FLOAT,
+	FI_DOUBLE,
+	FI_FLOAT_COMPLEX,
+	FI_DOUBLE_COMPLEX,
+	FI_LONG_DOUBLE,
+	FI_LONG_DOUBLE_COMPLEX,
+	FI_DATATYPE_LAST,
+	/* Newer than FI_DATATYPE_LAST, which had to keep its value */
+	FI_INT128 = FI_DATATYPE_LAST,
+	FI_UINT128,
+
+	FI_VOID = FI_COLLECTIVE_OFFSET,
+};
+
+enum fi_op {
+	FI_MIN,
+	FI_MAX,
+	FI_SUM,
+	FI_PROD,
+	FI_LOR,
+	FI_LAND,
+	FI_BOR,
+	FI_BAND,
+	FI_LXOR,
+	FI_BXOR,
+	FI_ATOMIC_READ,
+	FI_ATOMIC_WRITE,
+	FI_CSWAP,
+	FI_CSWAP_NE,
+	FI_CSWAP_LE,
+	FI_CSWAP_LT,
+	FI_CSWAP_GE,
+	FI_CSWAP_GT,
+	FI_MSWAP,
+	FI_ATOMIC_OP_LAST,
+
+	FI_NOOP = FI_COLLECTIVE_OFFSET,
+};
+
+enum fi_collective_op {
+	FI_BARRIER,
+	FI_BROADCAST,
+	FI_ALLTOALL,
+	FI_ALLREDUCE,
+	FI_ALLGATHER,
+	FI_REDUCE_SCATTER,
+	FI_REDUCE,
+	FI_SCATTER,
+	FI_GATHER,
+};
+
+struct fi_atomic_attr;
+struct fi_cq_attr;
+struct fi_cntr_attr;
+struct fi_collective_attr;
+
+struct fi_ops_domain {
+	size_t	size;
+	int	(*av_open)(struct fid_domain *domain, struct fi_av_attr *attr,
+			   struct fid_av **av, void *context);
+	int	(*cq_open)(struct fid_domain *domain, struct fi_cq_attr *attr,
+			   struct fid_cq **cq, void *context);
+	int	(*endpoint)(struct fid_domain *domain, struct fi_info *info,
+			    struct fid_ep **ep, void *context);
+	int	(*scalable_ep)(struct fid_domain *domain, struct fi_info *info,
+			       struct fid_ep **sep, void *context);
+	int	(*cntr_open)(struct fid_domain *domain,
+			     struct fi_cntr_attr *attr, struct fid_cntr **cntr,
+			     void *context);
+	int	(*poll_open)(struct fid_domain *domain,
+			     struct fi_poll_attr *attr,
+			     struct fid_poll **pollset);
+	int	(*stx_ctx)(struct fid_domain *domain, struct fi_tx_attr *attr,
+			   struct fid_stx **stx, void *context);
+	int	(*srx_ctx)(struct fid_domain *domain, struct fi_rx_attr *attr,
+			   struct fid_ep **rx_ep, void *context);
+	int	(*query_atomic)(struct fid_domain *domain,
+				enum fi_datatype datatype, enum fi_op op,
+				struct fi_atomic_attr *attr, u64 flags);
+	int	(*query_collective)(struct fid_domain *domain,
+				    enum fi_collective_op coll,
+				    struct fi_collective_attr *attr,
+				    u64 flags);
+	int	(*endpoint2)(struct fid_domain *domain, struct fi_info *info,
+			     struct fid_ep **ep, u64 flags, void *context);
+};
+
+struct fi_ops_mr {
+	size_t	size;
+	int	(*reg)(struct fid *fid, const void *buf, size_t len, u64 access,
+		       u64 offset, u64 requested_key, u64 flags,
+		       struct fid_mr **mr, void *context);
+	int	(*regv)(struct fid *fid, const struct kvec *iov, size_t count,
+			u64 access, u64 offset, u64 requested_key, u64 flags,
+			struct fid_mr **mr, void *context);
+	int	(*regattr)(struct fid *fid, const struct fi_mr_attr *attr,
+			   u64 flags, struct fid_mr **mr);
+};
+
+/* Binding of an event queue to a domain: report registrations there */
+#define FI_REG_MR		(1ULL << 59)
+
+/**
+ * struct fid_domain - an open domain: parent of endpoints, queues and regions
+ * @fid: common part
+ * @ops: operations of the provider
+ * @mr: registrations
+ */
+struct fid_domain {
+	struct fid		fid;
+	struct fi_ops_domain	*ops;
+	struct fi_ops_mr	*mr;
+};
+
+#ifdef CONFIG_64BIT
+static_assert(sizeof(struct fi_av_attr) == 48);
+static_assert(sizeof(struct fi_av_set_attr) == 56);
+static_assert(sizeof(struct fid_mr) == 40);
+static_assert(sizeof(struct fi_mr_attr) == 80);
+static_assert(sizeof(struct fi_mr_modify) == 88);
+static_assert(sizeof(struct fi_ops_av) == 64);
+static_assert(sizeof(struct fi_ops_domain) == 96);
+static_assert(sizeof(struct fi_ops_mr) == 32);
+static_assert(sizeof(struct fid_domain) == 40);
+#endif
+
+/**
+ * fi_domain() - open a domain
+ * @fabric: its parent
+ * @info: one of the infos that fi_getinfo() gave
+ * @domain: the open domain
+ * @context: the caller's, kept in its fid
+ *
+ * Context: Process context, may sleep.
+ * Return: 0; -FI_EINVAL; -FI_ENODEV where the device has gone; -FI_ENOMEM.
+ */
+static inline int fi_domain(struct fid_fabric *fabric, struct fi_info *info,
+			    struct fid_domain **domain, void *context)
+{
+	return fabric->ops->domain(fabric, info, domain, context);
+}
+
+/**
+ * fi_domain2() - open a domain, with flags
+ * @fabric: its parent
+ * @info: one of the infos that fi_getinfo() gave
+ * @domain: the open domain
+ * @flags: FI_PEER: @context is a struct fi_peer_domain_context
+ * @context: the caller's, kept in its fid
+ *
+ * Context: Process context, may sleep.
+ * Return: As fi_domain(); -FI_ENOSYS.
+ */
+static inline int fi_domain2(struct fid_fabric *fabric, struct fi_info *info,
+			     struct fid_domain **domain, u64 flags,
+			     void *context)
+{
+	if (!flags)
+		return fi_domain(fabric, info, domain, context);
+
+	return FI_CHECK_OP(fabric->ops, struct fi_ops_fabric, domain2) ?
+		fabric->ops->domain2(fabric, info, domain, flags, context) :
+		-FI_ENOSYS;
+}
+
+/**
+ * fi_domain_bind() - bind an event queue to a domain
+ * @domain: the domain
+ * @fid: the event queue
+ * @flags: 0, or FI_REG_MR
+ *
+ * Context: Process context, may sleep.
+ * Return: 0; -FI_EINVAL.
+ */
+static inline int fi_domain_bind(struct fid_domain *domain, struct fid *fid,
+				 u64 flags)
+{
+	return domain->fid.ops->bind(&domain->fid, fid, flags);
+}
+
+/**
+ * fi_cq_open() - open a completion queue
+ * @domain: its parent
+ * @attr: its attributes
+ * @cq: the open queue
+ * @context: the caller's, kept in its fid and given to the handler
+ *
+ * Context: Process context, may sleep.
+ * Return: 0; -FI_EINVAL; -FI_ENOSYS for a wait object that only processes
+ * have; -FI_ENOMEM.
+ */
+static inline int fi_cq_open(struct fid_domain *domain,
+			     struct fi_cq_attr *attr, struct fid_cq **cq,
+			     void *context)
+{
+	return domain->ops->cq_open(domain, attr, cq, context);
+}
+
+/**
+ * fi_cntr_open() - open a counter
+ * @domain: its parent
+ * @attr: its attributes
+ * @cntr: the open counter
+ * @context: the caller's, kept in its fid
+ *
+ * Context: Process context, may sleep.
+ * Return: As fi_cq_open().
+ */
+static inline int fi_cntr_open(struct fid_domain *domain,
+			       struct fi_cntr_attr *attr,
+			       struct fid_cntr **cntr, void *context)
+{
+	return domain->ops->cntr_open(domain, attr, cntr, context);
+}
+
+/**
+ * fi_wait_open() - open a wait set
+ * @fabric: its parent
+ * @attr: its attributes
+ * @waitset: the open set
+ *
+ * Context: Process context, may sleep.
+ * Return: As fi_cq_open().
+ */
+static inline int fi_wait_open(struct fid_fabric *fabric,
+			       struct fi_wait_attr *attr,
+			       struct fid_wait **waitset)
+{
+	return fabric->ops->wait_open(fabric, attr, waitset);
+}
+
+/**
+ * fi_poll_open() - open a poll set
+ * @domain: its parent
+ * @attr: its attributes
+ * @pollset: the open set
+ *
+ * Context: Process context, may sleep.
+ * Return: 0; -FI_EINVAL; -FI_ENOMEM.
+ */
+static inline int fi_poll_open(struct fid_domain *domain,
+			       struct fi_poll_attr *attr,
+			       struct fid_poll **pollset)
+{
+	return domain->ops->poll_open(domain, attr, pollset);
+}
+
+/**
+ * fi_mr_reg() - register one range of memory
+ * @domain: its parent
+ * @buf: kernel address: kmalloc, vmalloc or module memory, not a stack
+ * @len: bytes, not 0
+ * @acs: rights, as &fi_mr_attr.access
+ * @offset: reserved, 0
+ * @requested_key: key to use, where the domain does not choose it
+ * @flags: 0, or FI_RMA_EVENT
+ * @mr: the region
+ * @context: the caller's, kept in its fid
+ *
+ * The memory must stay until the region is closed. Peers reach exactly these
+ * bytes with exactly these rights, and nothing after fi_close() returns.
+ *
+ * Context: Process context, may sleep.
+ * Return: 0; -FI_EINVAL for a range that cannot be registered or is larger
+ * than the device takes; -FI_ENOKEY where the key is taken; -FI_EBADFLAGS;
+ * -FI_ENOMEM.
+ */
+static inline int fi_mr_reg(struct fid_domain *domain, const void *buf,
+			    size_t len, u64 acs, u64 offset, u64 requested_key,
+			    u64 flags, struct fid_mr **mr, void *context)
+{
+	return domain->mr->reg(&domain->fid, buf, len, acs, offset,
+			       requested_key, flags, mr, context);
+}
+
+/**
+ * fi_mr_regv() - register several ranges as one region
+ * @domain: its parent
+ * @iov: the ranges
+ * @count: entries in @iov, up to &fi_domain_attr.mr_iov_limit
+ * @acs: rights
+ * @offset: reserved, 0
+ * @requested_key: key to use, where the domain does not choose it
+ * @flags: as fi_mr_reg()
+ * @mr: the region
+ * @context: the caller's, kept in its fid
+ *
+ * Context: Process context, may sleep.
+ * Return: As fi_mr_reg().
+ */
+static inline int fi_mr_regv(struct fid_domain *domain, const struct kvec *iov,
+			     size_t count, u64 acs, u64 offset,
+			     u64 requested_key, u64 flags, struct fid_mr **mr,
+			     void *context)
+{
+	return domain->mr->regv(&domain->fid, iov, count, acs, offset,
+				requested_key, flags, mr, context);
+}
+
+/**
+ * fi_mr_regattr() - register what a struct describes
+ * @domain: its parent
+ * @attr: what to register
+ * @flags: as fi_mr_reg(), with FI_BVEC or FI_SGL for those vectors
+ * @mr: the region
+ *
+ * Context: Process context, may sleep.
+ * Return: As fi_mr_reg().
+ */
+static inline int fi_mr_regattr(struct fid_domain *domain,
+				const struct fi_mr_attr *attr, u64 flags,
+				struct fid_mr **mr)
+{
+	return domain->mr->regattr(&domain->fid, attr, flags, mr);
+}
+
+/**
+ * fi_mr_desc() - descriptor of a region, for the desc of local transfers
+ * @mr: the region
+ *
+ * Context: Any context.
+ * Return: The descriptor.
+ */
+static inline void *fi_mr_desc(struct fid_mr *mr)
+{
+	return mr->mem_desc;
+}
+
+/**
+ * fi_mr_key() - key of a region, to be given to peers
+ * @mr: the region
+ *
+ * Context: Any context.
+ * Return: The key, or FI_KEY_NOTAVAIL before the region is enabled.
+ */
+static inline u64 fi_mr_key(struct fid_mr *mr)
+{
+	return mr->key;
+}
+
+/**
+ * fi_mr_raw_attr() - key of a region, where it does not fit 64 bits
+ * @mr: the region
+ * @base_addr: returned base address
+ * @raw_key: returned key
+ * @key_size: room in @raw_key, then the bytes needed
+ * @flags: reserved, 0
+ *
+ * Context: Process context, may sleep.
+ * Return: 0; -FI_ETOOSMALL; -FI_ENOSYS.
+ */
+static inline int fi_mr_raw_attr(struct fid_mr *mr, u64 *base_addr,
+				 u8 *raw_key, size_t *key_size, u64 flags)
+{
+	struct fi_mr_raw_attr attr = {
+		.flags = flags,
+		.base_addr = base_addr,
+		.raw_key = raw_key,
+		.key_size = key_size,
+	};
+
+	return mr->fid.ops->control(&mr->fid, FI_GET_RAW_MR, &attr);
+}
+
+/**
+ * fi_mr_map_raw() - make a usable key of a peer's raw one
+ * @domain: the domain
+ * @base_addr: the peer's base address
+ * @raw_key: the peer's raw key
+ * @key_size: bytes in @raw_key
+ * @key: returned key
+ * @flags: reserved, 0
+ *
+ * Context: Process context, may sleep.
+ * Return: 0; -FI_ENOSYS.
+ */
+static inline int fi_mr_map_raw(struct fid_domain *domain, u64 base_addr,
+				u8 *raw_key, size_t key_size, u64 *key,
+				u64 flags)
+{
+	struct fi_mr_map_raw map = {
+		.flags = flags,
+		.base_addr = base_addr,
+		.raw_key = raw_key,
+		.key_size = key_size,
+		.key = key,
+	};
+
+	return domain->fid.ops->control(&domain->fid, FI_MAP_RAW_MR, &map);
+}
+
+/**
+ * fi_mr_unmap_key() - give a key of fi_mr_map_raw() back
+ * @domain: the domain
+ * @key: the key
+ *
+ * Context: Process context, may sleep.
+ * Return: 0; -FI_ENOSYS.
+ */
+static inline int fi_mr_unmap_key(struct fid_domain *domain, u64 key)
+{
+	return domain->fid.ops->control(&domain->fid, FI_UNMAP_KEY, &key);
+}
+
+/**
+ * fi_mr_bind() - bind a counter or an endpoint to a region
+ * @mr: the region
+ * @bfid: the counter or endpoint
+ * @flags: FI_REMOTE_WRITE for a counter
+ *
+ * Context: Process context, may sleep.
+ * Return: 0; -FI_EINVAL; -FI_ENOSYS.
+ */
+static inline int fi_mr_bind(struct fid_mr *mr, struct fid *bfid, u64 flags)
+{
+	return mr->fid.ops->bind(&mr->fid, bfid, flags);
+}
+
+/**
+ * fi_mr_refresh() - tell the provider that pages of a region moved
+ * @mr: the region
+ * @iov: ranges that did
+ * @count: entries in @iov
+ * @flags: reserved, 0
+ *
+ * Context: Process context, may sleep.
+ * Return: 0; -FI_ENOSYS.
+ */
+static inline int fi_mr_refresh(struct fid_mr *mr, const struct kvec *iov,
+				size_t count, u64 flags)
+{
+	struct fi_mr_modify modify = {
+		.flags = flags,
+		.attr = { .mr_iov = iov, .iov_count = count },
+	};
+
+	return mr->fid.ops->control(&mr->fid, FI_REFRESH, &modify);
+}
+
+/**
+ * fi_mr_enable() - make a region usable after it was bound
+ * @mr: the region
+ *
+ * Context: Process context, may sleep.
+ * Return: 0; -FI_ENOSYS.
+ */
+static inline int fi_mr_enable(struct fid_mr *mr)
+{
+	return mr->fid.ops->control(&mr->fid, FI_ENABLE, NULL);
+}
+
+/**
+ * fi_av_open() - open an address vector
+ * @domain: its parent
+ * @attr: its attributes; the type chosen is returned in them
+ * @av: the open vector
+ * @context: the caller's, kept in its fid
+ *
+ * Context: Process context, may sleep.
+ * Return: 0; -FI_EINVAL; -FI_ENOMEM.
+ */
+static inline int fi_av_open(struct fid_domain *domain,
+			     struct fi_av_attr *attr, struct fid_av **av,
+			     void *context)
+{
+	return domain->ops->av_open(domain, attr, av, context);
+}
+
+/**
+ * fi_av_bind() - bind an event queue to an address vector
+ * @av: the vector, opened with FI_EVENT
+ * @fid: the event queue
+ * @flags: reserved, 0
+ *
+ * Context: Process context, may sleep.
+ * Return: 0; -FI_EINVAL.
+ */
+static inline int fi_av_bind(struct fid_av *av, struct fid *fid, u64 flags)
+{
+	return av->fid.ops->bind(&av->fid, fid, flags);
+}
+
+/**
+ * fi_av_insert() - insert addresses
+ * @av: the vector
+ * @addr: @count addresses in the address format of the domain
+ * @count: how many
+ * @fi_addr: where the handles go, FI_ADDR_NOTAVAIL for what failed; with
+ *	FI_AV_USER_ID the identifiers to report come from here; may be %NULL for
+ *	a table. Stays valid until an asynchronous insertion has ended.
+ * @flags: FI_MORE, FI_SYNC_ERR, FI_AV_USER_ID
+ * @context: context of an asynchronous insertion; with FI_SYNC_ERR an array of
+ *	@count ints for errnos
+ *
+ * Context: Process context, may sleep.
+ * Return: How many were inserted, or 0 where an asynchronous insertion began;
+ * -FI_ENOEQ; -FI_EBADFLAGS; -FI_EINVAL.
+ */
+static inline int fi_av_insert(struct fid_av *av, const void *addr,
+			       size_t count, fi_addr_t *fi_addr, u64 flags,
+			       void *context)
+{
+	return av->ops->insert(av, addr, count, fi_addr, flags, context);
+}
+
+/**
+ * fi_av_insertsvc() - insert one address given in text
+ * @av: the vector
+ * @node: numeric network address
+ * @service: numeric port
+ * @fi_addr: as fi_av_insert()
+ * @flags: as fi_av_insert()
+ * @context: as fi_av_insert()
+ *
+ * Context: Process context, may sleep.
+ * Return: As fi_av_insert(); -FI_ENOSYS for a host name.
+ */
+static inline int fi_av_insertsvc(struct fid_av *av, const char *node,
+				  const char *service, fi_addr_t *fi_addr,
+				  u64 flags, void *context)
+{
+	return av->ops->insertsvc(av, node, service, fi_addr, flags, context);
+}
+
+/**
+ * fi_av_insertsym() - insert a range of nodes and services
+ * @av: the vector
+ * @node: first network address
+ * @nodecnt: nodes, in sequence
+ * @service: first port
+ * @svccnt: ports of each node, in sequence
+ * @fi_addr: as fi_av_insert(), @nodecnt times @svccnt entries, all services of
+ *	a node before the next node
+ * @flags: as fi_av_insert()
+ * @context: as fi_av_insert()
+ *
+ * Context: Process context, may sleep.
+ * Return: As fi_av_insertsvc().
+ */
+static inline int fi_av_insertsym(struct fid_av *av, const char *node,
+				  size_t nodecnt, const char *service,
+				  size_t svccnt, fi_addr_t *fi_addr, u64 flags,
+				  void *context)
+{
+	return av->ops->insertsym(av, node, nodecnt, service, svccnt, fi_addr,
+				  flags, context);
+}
+
+/**
+ * fi_av_remove() - remove addresses
+ * @av: the vector
+ * @fi_addr: their handles
+ * @count: how many
+ * @flags: reserved, 0
+ *
+ * Context: Process context, may sleep.
+ * Return: 0; -FI_EINVAL where one is not there; -FI_EBADFLAGS.
+ */
+static inline int fi_av_remove(struct fid_av *av, fi_addr_t *fi_addr,
+			       size_t count, u64 flags)
+{
+	return av->ops->remove(av, fi_addr, count, flags);
+}
+
+/**
+ * fi_av_lookup() - read an address back
+ * @av: the vector
+ * @fi_addr: its handle
+ * @addr: where it goes, cut off where it does not fit
+ * @addrlen: room in @addr, then the bytes needed
+ *
+ * Context: Process context.
+ * Return: 0; -FI_EINVAL.
+ */
+static inline int fi_av_lookup(struct fid_av *av, fi_addr_t fi_addr,
+			       void *addr, size_t *addrlen)
+{
+	return av->ops->lookup(av, fi_addr, addr, addrlen);
+}
+
+/**
+ * fi_av_straddr() - write an address as text
+ * @av: a vector of the address's format
+ * @addr: the address, which need not be in it
+ * @buf: where the text goes, cut off where it does not fit
+ * @len: room in @buf, then the bytes needed
+ *
+ * Context: Any context.
+ * Return: @buf.
+ */
+static inline const char *fi_av_straddr(struct fid_av *av, const void *addr,
+					char *buf, size_t *len)
+{
+	return av->ops->straddr(av, addr, buf, len);
+}
+
+/**
+ * fi_rx_addr() - address of one receive context of a peer
+ * @fi_addr: the peer's address
+ * @rx_index: which receive context
+ * @rx_ctx_bits: as in the address vector's attributes; 0 gives @fi_addr
+ *
+ * Context: Any context.
+ * Return: The address, with the context in its high bits.
+ */
+static inline fi_addr_t fi_rx_addr(fi_addr_t fi_addr, int rx_index,
+				   int rx_ctx_bits)
+{
+	/* A shift by all 64 bits is undefined. */
+	if (!rx_ctx_bits)
+		return fi_addr;
+
+	return ((u64)rx_index << (64 - rx_ctx_bits)) | fi_addr;
+}
+
+#endif /* FI_DOMAIN_H */

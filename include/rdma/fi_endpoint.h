@@ -1,0 +1,695 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Endpoints and messages.
+ */
+
+#ifndef FI_ENDPOINT_H
+#define FI_ENDPOINT_H
+
+#include <rdma/fabric.h>
+#include <rdma/fi_domain.h>
+
+/**
+ * DOC: Transfers
+ *
+ * Every call that posts a transfer (messages, tagged messages, RMA, atomics)
+ * keeps these rules:
+ *
+ * Context: any, hard interrupts included; nothing is allocated and no mutex is
+ * taken.
+ *
+ * Buffers are kernel addresses: kmalloc, vmalloc or module memory, not a
+ * stack. A buffer belongs to the operation until its completion was read, and
+ * from an inject call back to the caller at once. What describes it (vectors,
+ * message structs, desc arrays) is the caller's again when the call returns.
+ * desc is what fi_mr_desc() gave, or %NULL: the buffer is then mapped for this
+ * one operation. A zero-length transfer ignores buf, iov and desc.
+ *
+ * The context comes back as op_context of the completion. A connected endpoint
+ * ignores the address argument.
+ *
+ * Return: 0; -FI_EAGAIN where the queue is full: read completions, then try
+ * again; -FI_ENOTCONN before a connection; -FI_EOPBADSTATE where the endpoint
+ * is not enabled, or was shut down in this direction; -FI_EINVAL for too many
+ * vector entries or an address that is not set; -FI_EMSGSIZE where the data is
+ * too long; -FI_EBADFLAGS.
+ */
+
+/**
+ * struct fi_msg - a message to send or to receive
+ * @msg_iov: the buffers; with FI_BVEC or FI_SGL see fi_iov_bvec(), fi_iov_sgl()
+ * @desc: a descriptor for each buffer, or %NULL
+ * @iov_count: entries in the vector
+ * @addr: the peer
+ * @context: the caller's
+ * @data: remote CQ data
+ */
+struct fi_msg {
+	const struct kvec	*msg_iov;
+	void			**desc;
+	size_t			iov_count;
+	fi_addr_t		addr;
+	void			*context;
+	u64			data;
+};
+
+/* Levels of options */
+enum {
+	FI_OPT_ENDPOINT
+};
+
+/* Options of FI_OPT_ENDPOINT */
+enum {
+	FI_OPT_MIN_MULTI_RECV,		/* size_t */
+	FI_OPT_CM_DATA_SIZE,		/* size_t */
+	FI_OPT_BUFFERED_MIN,		/* size_t */
+	FI_OPT_BUFFERED_LIMIT,		/* size_t */
+	FI_OPT_SEND_BUF_SIZE,
+	FI_OPT_RECV_BUF_SIZE,
+	FI_OPT_TX_SIZE,
+	FI_OPT_RX_SIZE,
+	FI_OPT_FI_HMEM_P2P,		/* int */
+	FI_OPT_XPU_TRIGGER,		/* struct fi_trigger_xpu */
+};
+
+/* Values of FI_OPT_FI_HMEM_P2P */
+enum {
+	FI_HMEM_P2P_ENABLED,
+	FI_HMEM_P2P_REQUIRED,
+	FI_HMEM_P2P_PREFERRED,
+	FI_HMEM_P2P_DISABLED
+};
+
+struct fi_ops_ep {
+	size_t	size;
+	ssize_t	(*cancel)(fid_t fid, void *context);
+	int	(*getopt)(fid_t fid, int level, int optname, void *optval,
+			  size_t *optlen);
+	int	(*setopt)(fid_t fid, int level, int optname,
+			  const void *optval, size_t optlen);
+	int	(*tx_ctx)(struct fid_ep *sep, int index,
+			  struct fi_tx_attr *attr, struct fid_ep **tx_ep,
+			  void *context);
+	int	(*rx_ctx)(struct fid_ep *sep, int index,
+			  struct fi_rx_attr *attr, struct fid_ep **rx_ep,
+			  void *context);
+	ssize_t	(*rx_size_left)(struct fid_ep *ep);
+	ssize_t	(*tx_size_left)(struct fid_ep *ep);
+};
+
+struct fi_ops_msg {
+	size_t	size;
+	ssize_t	(*recv)(struct fid_ep *ep, void *buf, size_t len, void *desc,
+			fi_addr_t src_addr, void *context);
+	ssize_t	(*recvv)(struct fid_ep *ep, const struct kvec *iov,
+			 void **desc, size_t count, fi_addr_t src_addr,
+			 void *context);
+	ssize_t	(*recvmsg)(struct fid_ep *ep, const struct fi_msg *msg,
+			   u64 flags);
+	ssize_t	(*send)(struct fid_ep *ep, const void *buf, size_t len,
+			void *desc, fi_addr_t dest_addr, void *context);
+	ssize_t	(*sendv)(struct fid_ep *ep, const struct kvec *iov,
+			 void **desc, size_t count, fi_addr_t dest_addr,
+			 void *context);
+	ssize_t	(*sendmsg)(struct fid_ep *ep, const struct fi_msg *msg,
+			   u64 flags);
+	ssize_t	(*inject)(struct fid_ep *ep, const void *buf, size_t len,
+			  fi_addr_t dest_addr);
+	ssize_t	(*senddata)(struct fid_ep *ep, const void *buf, size_t len,
+			    void *desc, u64 data, fi_addr_t dest_addr,
+			    void *context);
+	ssize_t	(*injectdata)(struct fid_ep *ep, const void *buf, size_t len,
+			      u64 data, fi_addr_t dest_addr);
+};
+
+struct fi_ops_cm;
+struct fi_ops_rma;
+struct fi_ops_tagged;
+struct fi_ops_atomic;
+struct fi_ops_collective;
+
+/**
+ * struct fid_ep - an endpoint, or a transmit or receive context
+ * @fid: common part
+ * @ops: options and contexts
+ * @cm: connections
+ * @msg: messages
+ * @rma: remote memory
+ * @tagged: tagged messages
+ * @atomic: atomics
+ * @collective: collectives
+ *
+ * Calls that change an endpoint (bind, control, setopt) must not run beside
+ * any other call on it: they may replace these tables.
+ */
+struct fid_ep {
+	struct fid		fid;
+	struct fi_ops_ep	*ops;
+	struct fi_ops_cm	*cm;
+	struct fi_ops_msg	*msg;
+	struct fi_ops_rma	*rma;
+	struct fi_ops_tagged	*tagged;
+	struct fi_ops_atomic	*atomic;
+	struct fi_ops_collective *collective;
+};
+
+/**
+ * struct fid_pep - a passive endpoint: it listens
+ * @fid: common part
+ * @ops: options
+ * @cm: connections
+ */
+struct fid_pep {
+	struct fid		fid;
+	struct fi_ops_ep	*ops;
+	struct fi_ops_cm	*cm;
+};
+
+/**
+ * struct fid_stx - a transmit context that endpoints share
+ * @fid: common part
+ * @ops: options
+ */
+struct fid_stx {
+	struct fid		fid;
+	struct fi_ops_ep	*ops;
+};
+
+/* fi_getopt(), fi_getname() and others take any of the three by its fid. */
+static_assert(offsetof(struct fid_pep, ops) == offsetof(struct fid_ep, ops));
+static_assert(offsetof(struct fid_pep, cm) == offsetof(struct fid_ep, cm));
+static_assert(offsetof(struct fid_stx, ops) == offsetof(struct fid_ep, ops));
+
+#ifdef CONFIG_64BIT
+static_assert(sizeof(struct fi_msg) == 48);
+static_assert(sizeof(struct fid_ep) == 80);
+static_assert(sizeof(struct fi_ops_ep) == 64);
+static_assert(sizeof(struct fi_ops_msg) == 80);
+#endif
+
+/**
+ * fi_passive_ep() - open a passive endpoint
+ * @fabric: its parent
+ * @info: an info whose src_addr is where to listen
+ * @pep: the open endpoint
+ * @context: the caller's, kept in its fid
+ *
+ * Context: Process context, may sleep.
+ * Return: 0; -FI_EINVAL; -FI_ENOMEM.
+ */
+static inline int fi_passive_ep(struct fid_fabric *fabric,
+				struct fi_info *info, struct fid_pep **pep,
+				void *context)
+{
+	return fabric->ops->passive_ep(fabric, info, pep, context);
+}
+
+/**
+ * fi_endpoint() - open an endpoint
+ * @domain: its parent
+ * @info: one of the infos that fi_getinfo() or FI_CONNREQ gave
+ * @ep: the open endpoint
+ * @context: the caller's, kept in its fid
+ *
+ * Context: Process context, may sleep.
+ * Return: 0; -FI_EINVAL; -FI_ENOMEM.
+ */
+static inline int fi_endpoint(struct fid_domain *domain, struct fi_info *info,
+			      struct fid_ep **ep, void *context)
+{
+	return domain->ops->endpoint(domain, info, ep, context);
+}
+
+/**
+ * fi_endpoint2() - open an endpoint, with flags
+ * @domain: its parent
+ * @info: one of the infos that fi_getinfo() or FI_CONNREQ gave
+ * @ep: the open endpoint
+ * @flags: FI_PEER_TRANSFER: @context is a struct fi_peer_transfer_context
+ * @context: the caller's, kept in its fid
+ *
+ * Context: Process context, may sleep.
+ * Return: As fi_endpoint(); -FI_ENOSYS.
+ */
+static inline int fi_endpoint2(struct fid_domain *domain, struct fi_info *info,
+			       struct fid_ep **ep, u64 flags, void *context)
+{
+	if (!flags)
+		return fi_endpoint(domain, info, ep, context);
+
+	return FI_CHECK_OP(domain->ops, struct fi_ops_domain, endpoint2) ?
+		domain->ops->endpoint2(domain, info, ep, flags, context) :
+		-FI_ENOSYS;
+}
+
+/**
+ * fi_scalable_ep() - open an endpoint of many contexts
+ * @domain: its parent
+ * @info: one of the infos that fi_getinfo() gave
+ * @sep: the open endpoint
+ * @context: the caller's, kept in its fid
+ *
+ * Context: Process context, may sleep.
+ * Return: As fi_endpoint(); -FI_ENOSYS.
+ */
+static inline int fi_scalable_ep(struct fid_domain *domain,
+				 struct fi_info *info, struct fid_ep **sep,
+				 void *context)
+{
+	return domain->ops->scalable_ep(domain, info, sep, context);
+}
+
+/**
+ * fi_ep_bind() - bind a queue, counter, vector or shared context
+ * @ep: the endpoint, not enabled yet
+ * @bfid: what to bind
+ * @flags: for a completion queue FI_TRANSMIT, FI_RECV and
+ *	FI_SELECTIVE_COMPLETION; for a counter the operations that it counts
+ *
+ * Context: Process context, may sleep.
+ * Return: 0; -FI_EBADFLAGS; -FI_EINVAL for what cannot be bound, or was;
+ * -FI_EDOMAIN; -FI_EOPBADSTATE.
+ */
+static inline int fi_ep_bind(struct fid_ep *ep, struct fid *bfid, u64 flags)
+{
+	return ep->fid.ops->bind(&ep->fid, bfid, flags);
+}
+
+/**
+ * fi_pep_bind() - bind an event queue to a passive endpoint
+ * @pep: the passive endpoint
+ * @bfid: the event queue
+ * @flags: reserved, 0
+ *
+ * Context: Process context, may sleep.
+ * Return: As fi_ep_bind().
+ */
+static inline int fi_pep_bind(struct fid_pep *pep, struct fid *bfid, u64 flags)
+{
+	return pep->fid.ops->bind(&pep->fid, bfid, flags);
+}
+
+/**
+ * fi_scalable_ep_bind() - bind an address vector to a scalable endpoint
+ * @sep: the scalable endpoint
+ * @bfid: the address vector
+ * @flags: reserved, 0
+ *
+ * Context: Process context, may sleep.
+ * Return: As fi_ep_bind().
+ */
+static inline int fi_scalable_ep_bind(struct fid_ep *sep, struct fid *bfid,
+				      u64 flags)
+{
+	return sep->fid.ops->bind(&sep->fid, bfid, flags);
+}
+
+/**
+ * fi_enable() - make an endpoint ready for transfers
+ * @ep: the endpoint, with all that it needs bound
+ *
+ * fi_connect() and fi_accept() do it by themselves.
+ *
+ * Context: Process context, may sleep.
+ * Return: 0; -FI_ENOEQ, -FI_ENOCQ, -FI_ENOAV for what is missing;
+ * -FI_EOPBADSTATE; -FI_ENOMEM.
+ */
+static inline int fi_enable(struct fid_ep *ep)
+{
+	return ep->fid.ops->control(&ep->fid, FI_ENABLE, NULL);
+}
+
+/**
+ * fi_cancel() - give up an operation
+ * @fid: the endpoint
+ * @context: context that the operation was posted with
+ *
+ * Where it succeeds an FI_ECANCELED entry follows.
+ *
+ * Context: Any context.
+ * Return: 0; -FI_ENOENT; -FI_EOPNOTSUPP for what the device already has.
+ */
+static inline ssize_t fi_cancel(fid_t fid, void *context)
+{
+	struct fid_ep *ep = container_of(fid, struct fid_ep, fid);
+
+	return ep->ops->cancel(fid, context);
+}
+
+/**
+ * fi_setopt() - set an option
+ * @fid: the endpoint, active or passive
+ * @level: FI_OPT_ENDPOINT
+ * @optname: which option
+ * @optval: its value
+ * @optlen: bytes in @optval
+ *
+ * Context: Process context, may sleep.
+ * Return: 0; -FI_ENOPROTOOPT; -FI_EINVAL.
+ */
+static inline int fi_setopt(fid_t fid, int level, int optname,
+			    const void *optval, size_t optlen)
+{
+	struct fid_ep *ep = container_of(fid, struct fid_ep, fid);
+
+	return ep->ops->setopt(fid, level, optname, optval, optlen);
+}
+
+/**
+ * fi_getopt() - read an option
+ * @fid: the endpoint, active or passive
+ * @level: FI_OPT_ENDPOINT
+ * @optname: which option
+ * @optval: where its value goes
+ * @optlen: room in @optval, then the bytes needed
+ *
+ * Context: Process context, may sleep.
+ * Return: 0; -FI_ENOPROTOOPT; -FI_ETOOSMALL.
+ */
+static inline int fi_getopt(fid_t fid, int level, int optname, void *optval,
+			    size_t *optlen)
+{
+	struct fid_ep *ep = container_of(fid, struct fid_ep, fid);
+
+	return ep->ops->getopt(fid, level, optname, optval, optlen);
+}
+
+/**
+ * fi_ep_alias() - a second handle of an endpoint, with flags of its own
+ * @ep: the endpoint
+ * @alias_ep: the alias, closed on its own and before the endpoint
+ * @flags: operation flags of the alias, with FI_TRANSMIT or FI_RECV
+ *
+ * Context: Process context, may sleep.
+ * Return: 0; -FI_EINVAL; -FI_ENOSYS; -FI_ENOMEM.
+ */
+static inline int fi_ep_alias(struct fid_ep *ep, struct fid_ep **alias_ep,
+			      u64 flags)
+{
+	struct fid *fid;
+	int ret;
+
+	ret = fi_alias(&ep->fid, &fid, flags);
+	if (!ret)
+		*alias_ep = container_of(fid, struct fid_ep, fid);
+	return ret;
+}
+
+/**
+ * fi_tx_context() - open a transmit context of a scalable endpoint
+ * @ep: the scalable endpoint
+ * @idx: which context
+ * @attr: its attributes, or %NULL
+ * @tx_ep: the open context
+ * @context: the caller's, kept in its fid
+ *
+ * Context: Process context, may sleep.
+ * Return: 0; -FI_EINVAL; -FI_ENOSYS; -FI_ENOMEM.
+ */
+static inline int fi_tx_context(struct fid_ep *ep, int idx,
+				struct fi_tx_attr *attr, struct fid_ep **tx_ep,
+				void *context)
+{
+	return ep->ops->tx_ctx(ep, idx, attr, tx_ep, context);
+}
+
+/**
+ * fi_rx_context() - open a receive context of a scalable endpoint
+ * @ep: the scalable endpoint
+ * @idx: which context
+ * @attr: its attributes, or %NULL
+ * @rx_ep: the open context
+ * @context: the caller's, kept in its fid
+ *
+ * Context: Process context, may sleep.
+ * Return: 0; -FI_EINVAL; -FI_ENOSYS; -FI_ENOMEM.
+ */
+static inline int fi_rx_context(struct fid_ep *ep, int idx,
+				struct fi_rx_attr *attr, struct fid_ep **rx_ep,
+				void *context)
+{
+	return ep->ops->rx_ctx(ep, idx, attr, rx_ep, context);
+}
+
+/**
+ * fi_rx_size_left() - receives that can be posted now
+ * @ep: the endpoint
+ *
+ * Context: Any context.
+ * Return: The number, or -FI_EOPBADSTATE.
+ */
+static inline ssize_t fi_rx_size_left(struct fid_ep *ep)
+{
+	return ep->ops->rx_size_left(ep);
+}
+
+/**
+ * fi_tx_size_left() - transmits that can be posted now
+ * @ep: the endpoint
+ *
+ * Context: Any context.
+ * Return: The number, or -FI_EOPBADSTATE.
+ */
+static inline ssize_t fi_tx_size_left(struct fid_ep *ep)
+{
+	return ep->ops->tx_size_left(ep);
+}
+
+/**
+ * fi_stx_context() - open a transmit context for endpoints to share
+ * @domain: its parent
+ * @attr: its attributes, or %NULL
+ * @stx: the open context
+ * @context: the caller's, kept in its fid
+ *
+ * Context: Process context, may sleep.
+ * Return: 0; -FI_EINVAL; -FI_ENOSYS; -FI_ENOMEM.
+ */
+static inline int fi_stx_context(struct fid_domain *domain,
+				 struct fi_tx_attr *attr, struct fid_stx **stx,
+				 void *context)
+{
+	return domain->ops->stx_ctx(domain, attr, stx, context);
+}
+
+/**
+ * fi_srx_context() - open a receive context for endpoints to share
+ * @domain: its parent
+ * @attr: its attributes, or %NULL; with FI_PEER in op_flags @context is a
+ *	struct fi_peer_srx_context
+ * @rx_ep: the open context
+ * @context: the caller's, kept in its fid
+ *
+ * Context: Process context, may sleep.
+ * Return: 0; -FI_EINVAL; -FI_ENOSYS; -FI_ENOMEM.
+ */
+static inline int fi_srx_context(struct fid_domain *domain,
+				 struct fi_rx_attr *attr,
+				 struct fid_ep **rx_ep, void *context)
+{
+	return domain->ops->srx_ctx(domain, attr, rx_ep, context);
+}
+
+/**
+ * fi_recv() - post a buffer for a message
+ * @ep: the endpoint
+ * @buf: the buffer
+ * @len: bytes in @buf
+ * @desc: descriptor of @buf, or %NULL
+ * @src_addr: with FI_DIRECTED_RECV whom to receive from, or FI_ADDR_UNSPEC
+ * @context: the caller's
+ *
+ * See "Transfers" for context, ownership and errors.
+ *
+ * Return: 0, or a negative errno.
+ */
+static inline ssize_t fi_recv(struct fid_ep *ep, void *buf, size_t len,
+			      void *desc, fi_addr_t src_addr, void *context)
+{
+	return ep->msg->recv(ep, buf, len, desc, src_addr, context);
+}
+
+/**
+ * fi_recvv() - post several buffers for one message
+ * @ep: the endpoint
+ * @iov: the buffers
+ * @desc: a descriptor for each, or %NULL
+ * @count: entries in @iov
+ * @src_addr: as fi_recv()
+ * @context: the caller's
+ *
+ * Return: As fi_recv().
+ */
+static inline ssize_t fi_recvv(struct fid_ep *ep, const struct kvec *iov,
+			       void **desc, size_t count, fi_addr_t src_addr,
+			       void *context)
+{
+	return ep->msg->recvv(ep, iov, desc, count, src_addr, context);
+}
+
+/**
+ * fi_recvmsg() - post a receive with flags
+ * @ep: the endpoint
+ * @msg: the receive
+ * @flags: in place of the endpoint's: FI_COMPLETION, FI_MORE, FI_MULTI_RECV,
+ *	FI_BVEC, FI_SGL
+ *
+ * Return: As fi_recv().
+ */
+static inline ssize_t fi_recvmsg(struct fid_ep *ep, const struct fi_msg *msg,
+				 u64 flags)
+{
+	return ep->msg->recvmsg(ep, msg, flags);
+}
+
+/**
+ * fi_send() - send a message
+ * @ep: the endpoint
+ * @buf: the message
+ * @len: bytes in @buf
+ * @desc: descriptor of @buf, or %NULL
+ * @dest_addr: whom to
+ * @context: the caller's
+ *
+ * See "Transfers" for context, ownership and errors.
+ *
+ * Return: 0, or a negative errno.
+ */
+static inline ssize_t fi_send(struct fid_ep *ep, const void *buf, size_t len,
+			      void *desc, fi_addr_t dest_addr, void *context)
+{
+	return ep->msg->send(ep, buf, len, desc, dest_addr, context);
+}
+
+/**
+ * fi_sendv() - send a message from several buffers
+ * @ep: the endpoint
+ * @iov: the buffers
+ * @desc: a descriptor for each, or %NULL
+ * @count: entries in @iov
+ * @dest_addr: whom to
+ * @context: the caller's
+ *
+ * Return: As fi_send().
+ */
+static inline ssize_t fi_sendv(struct fid_ep *ep, const struct kvec *iov,
+			       void **desc, size_t count, fi_addr_t dest_addr,
+			       void *context)
+{
+	return ep->msg->sendv(ep, iov, desc, count, dest_addr, context);
+}
+
+/**
+ * fi_sendmsg() - send a message with flags
+ * @ep: the endpoint
+ * @msg: the message
+ * @flags: in place of the endpoint's: FI_COMPLETION, FI_MORE, FI_INJECT,
+ *	FI_REMOTE_CQ_DATA, FI_FENCE, FI_INJECT_COMPLETE, FI_TRANSMIT_COMPLETE,
+ *	FI_DELIVERY_COMPLETE, FI_REMOTE_SIGNAL, FI_BVEC, FI_SGL
+ *
+ * Return: As fi_send().
+ */
+static inline ssize_t fi_sendmsg(struct fid_ep *ep, const struct fi_msg *msg,
+				 u64 flags)
+{
+	return ep->msg->sendmsg(ep, msg, flags);
+}
+
+/**
+ * fi_inject() - send a short message whose buffer is free again at once
+ * @ep: the endpoint
+ * @buf: the message
+ * @len: bytes in @buf, up to &fi_tx_attr.inject_size
+ * @dest_addr: whom to
+ *
+ * A success leaves no completion entry, a failure leaves an error entry.
+ *
+ * Return: As fi_send().
+ */
+static inline ssize_t fi_inject(struct fid_ep *ep, const void *buf, size_t len,
+				fi_addr_t dest_addr)
+{
+	return ep->msg->inject(ep, buf, len, dest_addr);
+}
+
+/**
+ * fi_senddata() - send a message with remote CQ data
+ * @ep: the endpoint
+ * @buf: the message
+ * @len: bytes in @buf
+ * @desc: descriptor of @buf, or %NULL
+ * @data: data for the peer's completion entry
+ * @dest_addr: whom to
+ * @context: the caller's
+ *
+ * Return: As fi_send(); -FI_EOPNOTSUPP where the device has no such data.
+ */
+static inline ssize_t fi_senddata(struct fid_ep *ep, const void *buf,
+				  size_t len, void *desc, u64 data,
+				  fi_addr_t dest_addr, void *context)
+{
+	return ep->msg->senddata(ep, buf, len, desc, data, dest_addr, context);
+}
+
+/**
+ * fi_injectdata() - inject a short message with remote CQ data
+ * @ep: the endpoint
+ * @buf: the message
+ * @len: bytes in @buf, up to &fi_tx_attr.inject_size
+ * @data: data for the peer's completion entry
+ * @dest_addr: whom to
+ *
+ * Return: As fi_senddata().
+ */
+static inline ssize_t fi_injectdata(struct fid_ep *ep, const void *buf,
+				    size_t len, u64 data, fi_addr_t dest_addr)
+{
+	return ep->msg->injectdata(ep, buf, len, data, dest_addr);
+}
+
+/**
+ * fi_sendto() - fi_send() that insists on an address
+ * @ep: the endpoint
+ * @buf: the message
+ * @len: bytes in @buf
+ * @desc: descriptor of @buf, or %NULL
+ * @dest_addr: whom to
+ * @context: the caller's
+ *
+ * The kernel's addition.
+ *
+ * Return: As fi_send(); -FI_EINVAL for FI_ADDR_UNSPEC.
+ */
+static inline ssize_t fi_sendto(struct fid_ep *ep, const void *buf, size_t len,
+				void *desc, fi_addr_t dest_addr, void *context)
+{
+	if (dest_addr == FI_ADDR_UNSPEC)
+		return -FI_EINVAL;
+
+	return fi_send(ep, buf, len, desc, dest_addr, context);
+}
+
+/**
+ * fi_recvfrom() - fi_recv() that insists on an address
+ * @ep: the endpoint, with FI_DIRECTED_RECV
+ * @buf: the buffer
+ * @len: bytes in @buf
+ * @desc: descriptor of @buf, or %NULL
+ * @src_addr: whom to receive from
+ * @context: the caller's
+ *
+ * The kernel's addition.
+ *
+ * Return: As fi_recv(); -FI_EINVAL for FI_ADDR_UNSPEC.
+ */
+static inline ssize_t fi_recvfrom(struct fid_ep *ep, void *buf, size_t len,
+				  void *desc, fi_addr_t src_addr,
+				  void *context)
+{
+	if (src_addr == FI_ADDR_UNSPEC)
+		return -FI_EINVAL;
+
+	return fi_recv(ep, buf, len, desc, src_addr, context);
+}
+
+#endif /* FI_ENDPOINT_H */

@@ -1,0 +1,788 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * What reports and what waits: wait sets, poll sets, event queues, completion
+ * queues, counters.
+ *
+ * Timeouts are in milliseconds; a negative one waits for ever. Blocking calls
+ * are for process context: elsewhere they answer -FI_EOPBADSTATE.
+ */
+
+#ifndef FI_EQ_H
+#define FI_EQ_H
+
+#include <rdma/fabric.h>
+#include <rdma/fi_errno.h>
+
+/*
+ * How a reader of a queue, counter or set can block. The comment names what
+ * the arg of FI_GETWAIT points at. An open with FI_WAIT_FD, FI_WAIT_MUTEX_COND
+ * or FI_WAIT_POLLFD answers -FI_ENOSYS: they need what only processes have.
+ */
+enum fi_wait_obj {
+	FI_WAIT_NONE,		/* it cannot */
+	FI_WAIT_UNSPEC,		/* only in calls of this API */
+	FI_WAIT_SET,		/* with the wait set in wait_set */
+	FI_WAIT_FD,
+	FI_WAIT_MUTEX_COND,
+	FI_WAIT_YIELD,		/* by yielding the CPU until something is there */
+	FI_WAIT_POLLFD,
+	FI_WAIT_QUEUE,		/* wait_queue_head_t *; the kernel's addition */
+};
+
+/**
+ * struct fi_wait_attr - wait set attributes
+ * @wait_obj: how fi_wait() blocks
+ * @flags: reserved, 0
+ */
+struct fi_wait_attr {
+	enum fi_wait_obj	wait_obj;
+	u64			flags;
+};
+
+struct fi_ops_wait {
+	size_t	size;
+	int	(*wait)(struct fid_wait *waitset, int timeout);
+};
+
+/**
+ * struct fid_wait - a wait set
+ * @fid: common part
+ * @ops: operations of the provider
+ */
+struct fid_wait {
+	struct fid		fid;
+	struct fi_ops_wait	*ops;
+};
+
+/**
+ * struct fi_poll_attr - poll set attributes
+ * @flags: reserved, 0
+ */
+struct fi_poll_attr {
+	u64			flags;
+};
+
+struct fi_ops_poll {
+	size_t	size;
+	int	(*poll)(struct fid_poll *pollset, void **context, int count);
+	int	(*poll_add)(struct fid_poll *pollset, struct fid *event_fid,
+			    u64 flags);
+	int	(*poll_del)(struct fid_poll *pollset, struct fid *event_fid,
+			    u64 flags);
+};
+
+/**
+ * struct fid_poll - a poll set
+ * @fid: common part
+ * @ops: operations of the provider
+ */
+struct fid_poll {
+	struct fid		fid;
+	struct fi_ops_poll	*ops;
+};
+
+/**
+ * struct fi_eq_attr - event queue attributes
+ * @size: events that fi_eq_write() may queue, 0 for a default
+ * @flags: FI_WRITE to allow fi_eq_write(), FI_AFFINITY where
+ *	@signaling_vector is meant, FI_PEER
+ * @wait_obj: how fi_eq_sread() blocks
+ * @signaling_vector: CPU that reports events
+ * @wait_set: with FI_WAIT_SET, the set to wake
+ * @eq_event_handler: called where it may sleep when the queue has something
+ *	to read, once until it was read empty; @context is that of the queue.
+ *	The kernel's addition, or %NULL.
+ */
+struct fi_eq_attr {
+	size_t			size;
+	u64			flags;
+	enum fi_wait_obj	wait_obj;
+	int			signaling_vector;
+	struct fid_wait		*wait_set;
+	void			(*eq_event_handler)(struct fid_eq *eq,
+						    void *context);
+};
+
+/* Events; the comment names the entry that fi_eq_read() returns. */
+enum {
+	FI_NOTIFY,		/* struct fi_eq_entry */
+	FI_CONNREQ,		/* struct fi_eq_cm_entry */
+	FI_CONNECTED,		/* struct fi_eq_cm_entry */
+	FI_SHUTDOWN,		/* struct fi_eq_cm_entry */
+	FI_MR_COMPLETE,		/* struct fi_eq_entry */
+	FI_AV_COMPLETE,		/* struct fi_eq_entry */
+	FI_JOIN_COMPLETE,	/* struct fi_eq_entry */
+};
+
+/**
+ * struct fi_eq_entry - the end of an asynchronous operation
+ * @fid: object that it was for
+ * @context: context of the operation
+ * @data: as the event says; for FI_AV_COMPLETE how many were inserted
+ */
+struct fi_eq_entry {
+	fid_t			fid;
+	void			*context;
+	u64			data;
+};
+
+/**
+ * struct fi_eq_err_entry - an operation that failed
+ * @fid: object that it was for
+ * @context: context of the operation
+ * @data: as the event says; for an insertion the index of the address
+ * @err: fabric errno, positive
+ * @prov_errno: the provider's own number, for fi_eq_strerror()
+ * @err_data: more about it: the caller's buffer of @err_data_size bytes, or
+ *	with a size of 0 the provider's, valid until the next read
+ * @err_data_size: bytes in @err_data; set to what is there
+ */
+struct fi_eq_err_entry {
+	fid_t			fid;
+	void			*context;
+	u64			data;
+	int			err;
+	int			prov_errno;
+	void			*err_data;
+	size_t			err_data_size;
+};
+
+/**
+ * struct fi_eq_cm_entry - a connection event
+ * @fid: the endpoint, or for FI_CONNREQ the passive endpoint
+ * @info: for FI_CONNREQ what to open an endpoint with, or to reject; the
+ *	reader's, to be freed with fi_freeinfo()
+ * @data: the peer's connection data, as much as the read had room for
+ */
+struct fi_eq_cm_entry {
+	fid_t			fid;
+	struct fi_info		*info;
+	u8			data[];
+};
+
+struct fi_ops_eq {
+	size_t	size;
+	ssize_t	(*read)(struct fid_eq *eq, u32 *event, void *buf, size_t len,
+			u64 flags);
+	ssize_t	(*readerr)(struct fid_eq *eq, struct fi_eq_err_entry *buf,
+			   u64 flags);
+	ssize_t	(*write)(struct fid_eq *eq, u32 event, const void *buf,
+			 size_t len, u64 flags);
+	ssize_t	(*sread)(struct fid_eq *eq, u32 *event, void *buf, size_t len,
+			 int timeout, u64 flags);
+	const char *(*strerror)(struct fid_eq *eq, int prov_errno,
+				const void *err_data, char *buf, size_t len);
+};
+
+/**
+ * struct fid_eq - an event queue
+ * @fid: common part
+ * @ops: operations of the provider
+ */
+struct fid_eq {
+	struct fid		fid;
+	struct fi_ops_eq	*ops;
+};
+
+/* Entry formats of a completion queue; each begins with the one before it. */
+enum fi_cq_format {
+	FI_CQ_FORMAT_UNSPEC,
+	FI_CQ_FORMAT_CONTEXT,	/* struct fi_cq_entry */
+	FI_CQ_FORMAT_MSG,	/* struct fi_cq_msg_entry */
+	FI_CQ_FORMAT_DATA,	/* struct fi_cq_data_entry */
+	FI_CQ_FORMAT_TAGGED,	/* struct fi_cq_tagged_entry */
+};
+
+/**
+ * struct fi_cq_entry - a completed operation, FI_CQ_FORMAT_CONTEXT
+ * @op_context: context of the operation
+ */
+struct fi_cq_entry {
+	void			*op_context;
+};
+
+/**
+ * struct fi_cq_msg_entry - a completed operation, FI_CQ_FORMAT_MSG
+ * @op_context: context of the operation
+ * @flags: what it was: FI_SEND | FI_MSG, ...
+ * @len: bytes received
+ */
+struct fi_cq_msg_entry {
+	void			*op_context;
+	u64			flags;
+	size_t			len;
+};
+
+/**
+ * struct fi_cq_data_entry - a completed operation, FI_CQ_FORMAT_DATA
+ * @op_context: context of the operation
+ * @flags: what it was
+ * @len: bytes received
+ * @buf: with FI_MULTI_RECV where the message starts
+ * @data: with FI_REMOTE_CQ_DATA the peer's data, in host byte order
+ */
+struct fi_cq_data_entry {
+	void			*op_context;
+	u64			flags;
+	size_t			len;
+	void			*buf;
+	u64			data;
+};
+
+/**
+ * struct fi_cq_tagged_entry - a completed operation, FI_CQ_FORMAT_TAGGED
+ * @op_context: context of the operation
+ * @flags: what it was
+ * @len: bytes received
+ * @buf: with FI_MULTI_RECV where the message starts
+ * @data: with FI_REMOTE_CQ_DATA the peer's data, in host byte order
+ * @tag: tag that the message was sent with
+ */
+struct fi_cq_tagged_entry {
+	void			*op_context;
+	u64			flags;
+	size_t			len;
+	void			*buf;
+	u64			data;
+	u64			tag;
+};
+
+/**
+ * struct fi_cq_err_entry - an operation that failed
+ * @op_context: context of the operation
+ * @flags: what it was
+ * @len: bytes received
+ * @buf: with FI_MULTI_RECV where the message starts
+ * @data: with FI_REMOTE_CQ_DATA the peer's data
+ * @tag: tag that the message was sent with
+ * @olen: bytes that did not fit, with FI_ETRUNC
+ * @err: fabric errno, positive
+ * @prov_errno: the provider's own number, for fi_cq_strerror()
+ * @err_data: more about it: the caller's buffer of @err_data_size bytes, or
+ *	with a size of 0 the provider's, valid until the next read
+ * @err_data_size: bytes in @err_data; set to what is there
+ * @src_addr: with FI_SOURCE who sent it, else FI_ADDR_NOTAVAIL. From a later
+ *	libfabric (1.20), where it stands in the same place.
+ */
+struct fi_cq_err_entry {
+	void			*op_context;
+	u64			flags;
+	size_t			len;
+	void			*buf;
+	u64			data;
+	u64			tag;
+	size_t			olen;
+	int			err;
+	int			prov_errno;
+	void			*err_data;
+	size_t			err_data_size;
+	fi_addr_t		src_addr;
+};
+
+enum fi_cq_wait_cond {
+	FI_CQ_COND_NONE,
+	FI_CQ_COND_THRESHOLD	/* cond is a count, as a size_t */
+};
+
+/**
+ * struct fi_cq_attr - completion queue attributes
+ * @size: entries that it can hold, 0 for a default
+ * @flags: FI_AFFINITY where @signaling_vector is meant, FI_CB_CTX_INTR,
+ *	FI_PEER
+ * @format: format of its entries
+ * @wait_obj: how fi_cq_sread() blocks
+ * @signaling_vector: completion vector of the device
+ * @wait_cond: what cond means in fi_cq_sread()
+ * @wait_set: with FI_WAIT_SET, the set to wake
+ * @cq_event_handler: called when the queue has something to read, once until
+ *	it was read empty; @context is that of the queue. With FI_CB_CTX_INTR it
+ *	runs in hard interrupt context, else where it may sleep; it may read the
+ *	queue and post in both. It does not run once fi_close() of the queue has
+ *	returned. The kernel's addition, or %NULL.
+ */
+struct fi_cq_attr {
+	size_t			size;
+	u64			flags;
+	enum fi_cq_format	format;
+	enum fi_wait_obj	wait_obj;
+	int			signaling_vector;
+	enum fi_cq_wait_cond	wait_cond;
+	struct fid_wait		*wait_set;
+	void			(*cq_event_handler)(struct fid_cq *cq,
+						    void *context);
+};
+
+struct fi_ops_cq {
+	size_t	size;
+	ssize_t	(*read)(struct fid_cq *cq, void *buf, size_t count);
+	ssize_t	(*readfrom)(struct fid_cq *cq, void *buf, size_t count,
+			    fi_addr_t *src_addr);
+	ssize_t	(*readerr)(struct fid_cq *cq, struct fi_cq_err_entry *buf,
+			   u64 flags);
+	ssize_t	(*sread)(struct fid_cq *cq, void *buf, size_t count,
+			 const void *cond, int timeout);
+	ssize_t	(*sreadfrom)(struct fid_cq *cq, void *buf, size_t count,
+			     fi_addr_t *src_addr, const void *cond,
+			     int timeout);
+	int	(*signal)(struct fid_cq *cq);
+	const char *(*strerror)(struct fid_cq *cq, int prov_errno,
+				const void *err_data, char *buf, size_t len);
+};
+
+/**
+ * struct fid_cq - a completion queue
+ * @fid: common part
+ * @ops: operations of the provider
+ */
+struct fid_cq {
+	struct fid		fid;
+	struct fi_ops_cq	*ops;
+};
+
+enum fi_cntr_events {
+	FI_CNTR_EVENTS_COMP
+};
+
+/**
+ * struct fi_cntr_attr - counter attributes
+ * @events: what it counts
+ * @wait_obj: how fi_cntr_wait() blocks
+ * @wait_set: with FI_WAIT_SET, the set to wake
+ * @flags: reserved, 0
+ */
+struct fi_cntr_attr {
+	enum fi_cntr_events	events;
+	enum fi_wait_obj	wait_obj;
+	struct fid_wait		*wait_set;
+	u64			flags;
+};
+
+struct fi_ops_cntr {
+	size_t	size;
+	u64	(*read)(struct fid_cntr *cntr);
+	u64	(*readerr)(struct fid_cntr *cntr);
+	int	(*add)(struct fid_cntr *cntr, u64 value);
+	int	(*set)(struct fid_cntr *cntr, u64 value);
+	int	(*wait)(struct fid_cntr *cntr, u64 threshold, int timeout);
+	int	(*adderr)(struct fid_cntr *cntr, u64 value);
+	int	(*seterr)(struct fid_cntr *cntr, u64 value);
+};
+
+/**
+ * struct fid_cntr - a counter
+ * @fid: common part
+ * @ops: operations of the provider
+ */
+struct fid_cntr {
+	struct fid		fid;
+	struct fi_ops_cntr	*ops;
+};
+
+#ifdef CONFIG_64BIT
+static_assert(sizeof(struct fi_wait_attr) == 16);
+static_assert(offsetof(struct fi_eq_attr, eq_event_handler) == 32);
+static_assert(sizeof(struct fi_eq_attr) == 40);
+static_assert(sizeof(struct fi_eq_entry) == 24);
+static_assert(sizeof(struct fi_eq_err_entry) == 48);
+static_assert(offsetof(struct fi_eq_cm_entry, data) == 16);
+static_assert(sizeof(struct fi_cq_entry) == 8);
+static_assert(sizeof(struct fi_cq_msg_entry) == 24);
+static_assert(sizeof(struct fi_cq_data_entry) == 40);
+static_assert(sizeof(struct fi_cq_tagged_entry) == 48);
+static_assert(offsetof(struct fi_cq_err_entry, err) == 56);
+static_assert(offsetof(struct fi_cq_err_entry, src_addr) == 80);
+static_assert(sizeof(struct fi_cq_err_entry) == 88);
+static_assert(offsetof(struct fi_cq_attr, cq_event_handler) == 40);
+static_assert(sizeof(struct fi_cq_attr) == 48);
+static_assert(sizeof(struct fi_cntr_attr) == 24);
+static_assert(sizeof(struct fi_ops_eq) == 48);
+static_assert(sizeof(struct fi_ops_cq) == 64);
+static_assert(sizeof(struct fi_ops_cntr) == 64);
+#endif
+
+/**
+ * fi_trywait() - tell whether it is safe to block on native wait objects
+ * @fabric: fabric of the objects
+ * @fids: queues, counters or wait sets, all of one kind of wait object
+ * @count: entries in @fids
+ *
+ * Context: Any context that may read the objects.
+ * Return: 0 where it is safe to block; -FI_EAGAIN where something is there to
+ * be read; -FI_EINVAL.
+ */
+static inline int fi_trywait(struct fid_fabric *fabric, struct fid **fids,
+			     int count)
+{
+	return fabric->ops->trywait(fabric, fids, count);
+}
+
+/**
+ * fi_wait() - block until a member of a wait set has something to read
+ * @waitset: the wait set
+ * @timeout: milliseconds
+ *
+ * Context: Process context, may sleep.
+ * Return: 0; -FI_ETIMEDOUT; -FI_EINTR; -FI_EOPBADSTATE in atomic context.
+ */
+static inline int fi_wait(struct fid_wait *waitset, int timeout)
+{
+	return waitset->ops->wait(waitset, timeout);
+}
+
+/**
+ * fi_poll() - list the members of a poll set that may have something to read
+ * @pollset: the poll set
+ * @context: where the contexts of those members go
+ * @count: room in @context
+ *
+ * Context: Any context that may read the members.
+ * Return: How many contexts were written, or a negative errno.
+ */
+static inline int fi_poll(struct fid_poll *pollset, void **context, int count)
+{
+	return pollset->ops->poll(pollset, context, count);
+}
+
+/**
+ * fi_poll_add() - put a completion queue or counter into a poll set
+ * @pollset: the poll set
+ * @event_fid: the queue or counter
+ * @flags: reserved, 0
+ *
+ * Context: Process context, may sleep.
+ * Return: 0, also where it is a member already; -FI_EINVAL; -FI_ENOMEM.
+ */
+static inline int fi_poll_add(struct fid_poll *pollset, struct fid *event_fid,
+			      u64 flags)
+{
+	return pollset->ops->poll_add(pollset, event_fid, flags);
+}
+
+/**
+ * fi_poll_del() - take a completion queue or counter out of a poll set
+ * @pollset: the poll set
+ * @event_fid: the queue or counter
+ * @flags: reserved, 0
+ *
+ * Context: Process context, may sleep.
+ * Return: 0, also where it is no member; -FI_EINVAL.
+ */
+static inline int fi_poll_del(struct fid_poll *pollset, struct fid *event_fid,
+			      u64 flags)
+{
+	return pollset->ops->poll_del(pollset, event_fid, flags);
+}
+
+/**
+ * fi_eq_open() - open an event queue
+ * @fabric: its parent
+ * @attr: its attributes
+ * @eq: the open queue
+ * @context: the caller's, kept in its fid and given to the handler
+ *
+ * Context: Process context, may sleep.
+ * Return: 0; -FI_EINVAL; -FI_ENOSYS for a wait object that only processes
+ * have; -FI_ENOMEM.
+ */
+static inline int fi_eq_open(struct fid_fabric *fabric,
+			     struct fi_eq_attr *attr, struct fid_eq **eq,
+			     void *context)
+{
+	return fabric->ops->eq_open(fabric, attr, eq, context);
+}
+
+/**
+ * fi_eq_read() - take one event, without blocking
+ * @eq: the queue
+ * @event: which event
+ * @buf: where its entry goes
+ * @len: bytes in @buf
+ * @flags: 0, or FI_PEEK to leave the event in the queue
+ *
+ * Context: Process context; does not wait.
+ * Return: Bytes written; -FI_EAGAIN where the queue is empty; -FI_EAVAIL where
+ * an error comes first; -FI_ETOOSMALL, and the event stays.
+ */
+static inline ssize_t fi_eq_read(struct fid_eq *eq, u32 *event, void *buf,
+				 size_t len, u64 flags)
+{
+	return eq->ops->read(eq, event, buf, len, flags);
+}
+
+/**
+ * fi_eq_readerr() - take one error entry
+ * @eq: the queue
+ * @buf: where it goes; err_data and err_data_size are input too
+ * @flags: 0, or FI_PEEK
+ *
+ * Context: Process context; does not wait.
+ * Return: Bytes written, or -FI_EAGAIN where there is none.
+ */
+static inline ssize_t fi_eq_readerr(struct fid_eq *eq,
+				    struct fi_eq_err_entry *buf, u64 flags)
+{
+	return eq->ops->readerr(eq, buf, flags);
+}
+
+/**
+ * fi_eq_write() - put an event of one's own into the queue
+ * @eq: the queue, opened with FI_WRITE
+ * @event: which event
+ * @buf: its entry, copied
+ * @len: bytes in @buf
+ * @flags: reserved, 0
+ *
+ * Context: Process context.
+ * Return: @len; -FI_EINVAL without FI_WRITE; -FI_EOVERRUN where it is full.
+ */
+static inline ssize_t fi_eq_write(struct fid_eq *eq, u32 event,
+				  const void *buf, size_t len, u64 flags)
+{
+	return eq->ops->write(eq, event, buf, len, flags);
+}
+
+/**
+ * fi_eq_sread() - take one event, waiting for it
+ * @eq: the queue
+ * @event: which event
+ * @buf: where its entry goes
+ * @len: bytes in @buf
+ * @timeout: milliseconds
+ * @flags: 0, or FI_PEEK
+ *
+ * Context: Process context, may sleep.
+ * Return: As fi_eq_read(); -FI_EAGAIN after @timeout; -FI_EINTR.
+ */
+static inline ssize_t fi_eq_sread(struct fid_eq *eq, u32 *event, void *buf,
+				  size_t len, int timeout, u64 flags)
+{
+	return eq->ops->sread(eq, event, buf, len, timeout, flags);
+}
+
+/**
+ * fi_eq_strerror() - describe a provider's errno
+ * @eq: the queue that reported it
+ * @prov_errno: the number
+ * @err_data: the data that came with it
+ * @buf: where the text is copied to as well, or %NULL
+ * @len: bytes in @buf
+ *
+ * Context: Any context.
+ * Return: The text, never %NULL.
+ */
+static inline const char *fi_eq_strerror(struct fid_eq *eq, int prov_errno,
+					 const void *err_data, char *buf,
+					 size_t len)
+{
+	return eq->ops->strerror(eq, prov_errno, err_data, buf, len);
+}
+
+/**
+ * fi_cq_read() - take completions, without blocking
+ * @cq: the queue
+ * @buf: array of @count entries in the format of the queue, or %NULL with a
+ *	@count of 0 to make progress only
+ * @count: most entries to take
+ *
+ * Context: Any context, the handler's included.
+ * Return: How many were taken; -FI_EAGAIN where the queue is empty; -FI_EAVAIL
+ * where an error comes first.
+ */
+static inline ssize_t fi_cq_read(struct fid_cq *cq, void *buf, size_t count)
+{
+	return cq->ops->read(cq, buf, count);
+}
+
+/**
+ * fi_cq_readfrom() - take completions and learn who sent the messages
+ * @cq: the queue
+ * @buf: as in fi_cq_read()
+ * @count: most entries to take
+ * @src_addr: array of @count addresses, FI_ADDR_NOTAVAIL where unknown
+ *
+ * Context: Any context, the handler's included.
+ * Return: As fi_cq_read().
+ */
+static inline ssize_t fi_cq_readfrom(struct fid_cq *cq, void *buf,
+				     size_t count, fi_addr_t *src_addr)
+{
+	return cq->ops->readfrom(cq, buf, count, src_addr);
+}
+
+/**
+ * fi_cq_readerr() - take one error entry
+ * @cq: the queue
+ * @buf: where it goes; err_data and err_data_size are input too
+ * @flags: reserved, 0
+ *
+ * Context: Any context, the handler's included.
+ * Return: 1, or -FI_EAGAIN where there is none.
+ */
+static inline ssize_t fi_cq_readerr(struct fid_cq *cq,
+				    struct fi_cq_err_entry *buf, u64 flags)
+{
+	return cq->ops->readerr(cq, buf, flags);
+}
+
+/**
+ * fi_cq_sread() - take completions, waiting for the first
+ * @cq: the queue
+ * @buf: array of @count entries in the format of the queue
+ * @count: most entries to take
+ * @cond: as the queue's wait_cond says, or %NULL
+ * @timeout: milliseconds
+ *
+ * Context: Process context, may sleep.
+ * Return: As fi_cq_read(); -FI_EAGAIN after @timeout or fi_cq_signal();
+ * -FI_ENOSYS for FI_WAIT_NONE; -FI_EOPBADSTATE in atomic context.
+ */
+static inline ssize_t fi_cq_sread(struct fid_cq *cq, void *buf, size_t count,
+				  const void *cond, int timeout)
+{
+	return cq->ops->sread(cq, buf, count, cond, timeout);
+}
+
+/**
+ * fi_cq_sreadfrom() - take completions and their senders, waiting
+ * @cq: the queue
+ * @buf: array of @count entries in the format of the queue
+ * @count: most entries to take
+ * @src_addr: as in fi_cq_readfrom()
+ * @cond: as the queue's wait_cond says, or %NULL
+ * @timeout: milliseconds
+ *
+ * Context: Process context, may sleep.
+ * Return: As fi_cq_sread().
+ */
+static inline ssize_t fi_cq_sreadfrom(struct fid_cq *cq, void *buf,
+				      size_t count, fi_addr_t *src_addr,
+				      const void *cond, int timeout)
+{
+	return cq->ops->sreadfrom(cq, buf, count, src_addr, cond, timeout);
+}
+
+/**
+ * fi_cq_signal() - wake a reader that waits, or the next one that would
+ * @cq: the queue
+ *
+ * Context: Any context.
+ * Return: 0, or -FI_ENOSYS for FI_WAIT_NONE.
+ */
+static inline int fi_cq_signal(struct fid_cq *cq)
+{
+	return cq->ops->signal(cq);
+}
+
+/**
+ * fi_cq_strerror() - describe a provider's errno
+ * @cq: the queue that reported it
+ * @prov_errno: the number
+ * @err_data: the data that came with it
+ * @buf: where the text is copied to as well, or %NULL
+ * @len: bytes in @buf
+ *
+ * Context: Any context.
+ * Return: The text, never %NULL.
+ */
+static inline const char *fi_cq_strerror(struct fid_cq *cq, int prov_errno,
+					 const void *err_data, char *buf,
+					 size_t len)
+{
+	return cq->ops->strerror(cq, prov_errno, err_data, buf, len);
+}
+
+/**
+ * fi_cntr_read() - operations that succeeded
+ * @cntr: the counter
+ *
+ * Context: Any context.
+ * Return: Its value.
+ */
+static inline u64 fi_cntr_read(struct fid_cntr *cntr)
+{
+	return cntr->ops->read(cntr);
+}
+
+/**
+ * fi_cntr_readerr() - operations that failed
+ * @cntr: the counter
+ *
+ * Context: Any context.
+ * Return: Its error value.
+ */
+static inline u64 fi_cntr_readerr(struct fid_cntr *cntr)
+{
+	return cntr->ops->readerr(cntr);
+}
+
+/**
+ * fi_cntr_add() - add to a counter's value
+ * @cntr: the counter
+ * @value: what to add
+ *
+ * Context: Any context.
+ * Return: 0.
+ */
+static inline int fi_cntr_add(struct fid_cntr *cntr, u64 value)
+{
+	return cntr->ops->add(cntr, value);
+}
+
+/**
+ * fi_cntr_adderr() - add to a counter's error value
+ * @cntr: the counter
+ * @value: what to add
+ *
+ * Context: Any context.
+ * Return: 0, or -FI_ENOSYS.
+ */
+static inline int fi_cntr_adderr(struct fid_cntr *cntr, u64 value)
+{
+	return FI_CHECK_OP(cntr->ops, struct fi_ops_cntr, adderr) ?
+		cntr->ops->adderr(cntr, value) : -FI_ENOSYS;
+}
+
+/**
+ * fi_cntr_set() - set a counter's value
+ * @cntr: the counter
+ * @value: the new value
+ *
+ * Context: Any context.
+ * Return: 0.
+ */
+static inline int fi_cntr_set(struct fid_cntr *cntr, u64 value)
+{
+	return cntr->ops->set(cntr, value);
+}
+
+/**
+ * fi_cntr_seterr() - set a counter's error value
+ * @cntr: the counter
+ * @value: the new value
+ *
+ * Context: Any context.
+ * Return: 0, or -FI_ENOSYS.
+ */
+static inline int fi_cntr_seterr(struct fid_cntr *cntr, u64 value)
+{
+	return FI_CHECK_OP(cntr->ops, struct fi_ops_cntr, seterr) ?
+		cntr->ops->seterr(cntr, value) : -FI_ENOSYS;
+}
+
+/**
+ * fi_cntr_wait() - block until a counter has reached a value
+ * @cntr: the counter
+ * @threshold: the value
+ * @timeout: milliseconds
+ *
+ * Context: Process context, may sleep.
+ * Return: 0 at or past @threshold; -FI_ETIMEDOUT; -FI_EAVAIL where an
+ * operation failed meanwhile; -FI_ENOSYS for FI_WAIT_NONE.
+ */
+static inline int fi_cntr_wait(struct fid_cntr *cntr, u64 threshold,
+			       int timeout)
+{
+	return cntr->ops->wait(cntr, threshold, timeout);
+}
+
+#endif /* FI_EQ_H */

@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * For providers: sharing objects with a peer provider, as fi_peer(3) of
+ * libfabric 1.17 describes it.
+ *
+ * The owner has the object that the application sees. It opens the peer's
+ * object with FI_PEER and passes, as the context, a struct of this file that
+ * leads to its own. Every struct begins with its size: the larger struct of a
+ * newer owner is taken, one that is too small is refused with -FI_EINVAL.
+ *
+ * Callbacks may come from any context that the owner's own calls are legal in,
+ * hard interrupts included, unless they say otherwise.
+ */
+
+#ifndef FI_EXT_H
+#define FI_EXT_H
+
+#include <rdma/fabric.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_eq.h>
+#include <rdma/providers/fi_prov.h>
+
+/*
+ * Numbers of a provider's own: its 12-bit code shifted by 16 bits, negated
+ * where an enum starts from it.
+ */
+#define FI_PROV_SPECIFIC_EFA	(0xefa << 16)
+#define FI_PROV_SPECIFIC_TCP	(0x7cb << 16)
+
+/**
+ * struct fi_fid_export - argument of FI_EXPORT_FID
+ * @fid: where the exported fid is returned
+ * @flags: reserved, 0
+ * @context: the caller's
+ */
+struct fi_fid_export {
+	struct fid		**fid;
+	u64			flags;
+	void			*context;
+};
+
+/**
+ * fi_export_fid() - get a form of an object that another provider can import
+ * @fid: the object
+ * @flags: reserved, 0
+ * @expfid: the exported form
+ * @context: the caller's
+ *
+ * Context: Process context, may sleep.
+ * Return: 0; -FI_ENOSYS.
+ */
+static inline int fi_export_fid(struct fid *fid, u64 flags,
+				struct fid **expfid, void *context)
+{
+	struct fi_fid_export exp = {
+		.fid = expfid,
+		.flags = flags,
+		.context = context,
+	};
+
+	return fi_control(fid, FI_EXPORT_FID, &exp);
+}
+
+/**
+ * fi_import_fid() - let an object use one that somebody else owns
+ * @fid: the object
+ * @expfid: the other's
+ * @flags: reserved, 0
+ *
+ * Context: Process context, may sleep.
+ * Return: 0; -FI_EINVAL; -FI_ENOSYS.
+ */
+static inline int fi_import_fid(struct fid *fid, struct fid *expfid, u64 flags)
+{
+	return fid->ops->bind(fid, expfid, flags);
+}
+
+struct fid_peer_av;
+
+/**
+ * struct fi_ops_av_owner - what a peer asks of the owner of an address vector
+ * @size: size of this struct
+ * @query: write the vector's attributes as they are now
+ * @ep_addr: address of one of the owner's endpoints, FI_ADDR_NOTAVAIL where it
+ *	is not in the vector
+ */
+struct fi_ops_av_owner {
+	size_t	size;
+	int	(*query)(struct fid_peer_av *av, struct fi_av_attr *attr);
+	fi_addr_t (*ep_addr)(struct fid_peer_av *av, struct fid_ep *ep);
+};
+
+/**
+ * struct fid_peer_av - an address vector as its owner shows it to a peer
+ * @fid: common part, FI_CLASS_PEER_AV
+ * @owner_ops: the owner's
+ */
+struct fid_peer_av {
+	struct fid		fid;
+	struct fi_ops_av_owner	*owner_ops;
+};
+
+/**
+ * struct fi_peer_av_context - context of fi_av_open() with FI_PEER
+ * @size: size of this struct
+ * @av: the owner's vector, valid until the peer's is closed
+ */
+struct fi_peer_av_context {
+	size_t			size;
+	struct fid_peer_av	*av;
+};
+
+struct fid_peer_av_set;
+
+/**
+ * struct fi_ops_av_set_owner - what a peer asks of the owner of a set
+ * @size: size of this struct
+ * @members: write the members; @count is the room, then how many there are;
+ *	-FI_ETOOSMALL where they do not fit
+ */
+struct fi_ops_av_set_owner {
+	size_t	size;
+	int	(*members)(struct fid_peer_av_set *av, fi_addr_t *addr,
+			   size_t *count);
+};
+
+/**
+ * struct fid_peer_av_set - a set of addresses as its owner shows it to a peer
+ * @fid: common part, FI_CLASS_PEER_AV_SET
+ * @owner_ops: the owner's
+ */
+struct fid_peer_av_set {
+	struct fid			fid;
+	struct fi_ops_av_set_owner	*owner_ops;
+};
+
+/**
+ * struct fi_peer_av_set_context - context of fi_av_set() with FI_PEER
+ * @size: size of this struct
+ * @av_set: the owner's set, valid until the peer's is closed
+ */
+struct fi_peer_av_set_context {
+	size_t			size;
+	struct fid_peer_av_set	*av_set;
+};
+
+struct fid_peer_cq;
+
+/**
+ * struct fi_ops_cq_owner - how a peer reports completions
+ * @size: size of this struct
+ * @write: put an entry into the owner's queue; the arguments that its format
+ *	does not have are ignored, @src is relative to the peer's vector
+ * @writeerr: put an error entry into it
+ *
+ * The owner locks, wakes readers, translates @src and deals with a full queue.
+ */
+struct fi_ops_cq_owner {
+	size_t	size;
+	ssize_t	(*write)(struct fid_peer_cq *cq, void *context, u64 flags,
+			 size_t len, void *buf, u64 data, u64 tag,
+			 fi_addr_t src);
+	ssize_t	(*writeerr)(struct fid_peer_cq *cq,
+			    const struct fi_cq_err_entry *err_entry);
+};
+
+/**
+ * struct fid_peer_cq - a completion queue as its owner shows it to a peer
+ * @fid: common part, FI_CLASS_PEER_CQ
+ * @owner_ops: the owner's
+ */
+struct fid_peer_cq {
+	struct fid		fid;
+	struct fi_ops_cq_owner	*owner_ops;
+};
+
+/**
+ * struct fi_peer_cq_context - context of fi_cq_open() with FI_PEER
+ * @size: size of this struct
+ * @cq: the owner's queue, valid until the peer's is closed
+ *
+ * The owner makes the peer progress with fi_cq_read(cq, NULL, 0); the peer's
+ * queue answers -FI_ENOSYS to every other read.
+ */
+struct fi_peer_cq_context {
+	size_t			size;
+	struct fid_peer_cq	*cq;
+};
+
+/**
+ * struct fi_peer_domain_context - context of fi_domain2() with FI_PEER
+ * @size: size of this struct
+ * @domain: the owner's domain, valid until the peer's is closed
+ */
+struct fi_peer_domain_context {
+	size_t			size;
+	struct fid_domain	*domain;
+};
+
+/**
+ * struct fi_peer_eq_context - context of fi_eq_open() with FI_PEER
+ * @size: size of this struct
+ * @eq: the owner's queue, valid until the peer's is closed
+ */
+struct fi_peer_eq_context {
+	size_t			size;
+	struct fid_eq		*eq;
+};
+
+struct fid_peer_srx;
+
+/**
+ * struct fi_peer_rx_entry - a receive that owner and peer hand to each other
+ * @next: whoever holds the entry may queue it with these
+ * @prev: likewise
+ * @srx: shared receive context that it belongs to
+ * @addr: sender
+ * @size: bytes of the message, or of the buffers
+ * @tag: tag of the message
+ * @flags: flags of the receive
+ * @context: context of the receive
+ * @count: entries in @iov
+ * @desc: a descriptor for each entry, or %NULL
+ * @peer_context: the peer's
+ * @owner_context: the owner's
+ * @user_context: another name of @owner_context, which fi_peer(3) uses
+ * @iov: buffers of the receive
+ *
+ * Allocated by the owner in get_msg() or get_tag(), and given back to it with
+ * free_entry().
+ */
+struct fi_peer_rx_entry {
+	struct fi_peer_rx_entry	*next;
+	struct fi_peer_rx_entry	*prev;
+	struct fid_peer_srx	*srx;
+	fi_addr_t		addr;
+	size_t			size;
+	u64			tag;
+	u64			flags;
+	void			*context;
+	size_t			count;
+	void			**desc;
+	void			*peer_context;
+	union {
+		void		*owner_context;
+		void		*user_context;
+	};
+	struct kvec		*iov;
+};
+
+/**
+ * struct fi_ops_srx_owner - what a peer asks of the owner of a receive context
+ * @size: size of this struct
+ * @get_msg: find the receive for a message; 0 with an entry to receive into,
+ *	or -FI_ENOENT with one to queue
+ * @get_tag: the same for a tagged message
+ * @queue_msg: keep an entry that matched nothing until a receive is posted
+ * @queue_tag: the same for a tagged message
+ * @free_entry: give an entry back
+ *
+ * The peer calls get and queue of one message without another of its calls in
+ * between.
+ */
+struct fi_ops_srx_owner {
+	size_t	size;
+	int	(*get_msg)(struct fid_peer_srx *srx, fi_addr_t addr,
+			   size_t size, struct fi_peer_rx_entry **entry);
+	int	(*get_tag)(struct fid_peer_srx *srx, fi_addr_t addr, u64 tag,
+			   struct fi_peer_rx_entry **entry);
+	int	(*queue_msg)(struct fi_peer_rx_entry *entry);
+	int	(*queue_tag)(struct fi_peer_rx_entry *entry);
+	void	(*free_entry)(struct fi_peer_rx_entry *entry);
+};
+
+/**
+ * struct fi_ops_srx_peer - what the owner tells a peer of a queued entry
+ * @size: size of this struct
+ * @start_msg: a receive was posted: take the message
+ * @start_tag: the same for a tagged message
+ * @discard_msg: drop the message and report no completion
+ * @discard_tag: the same for a tagged message
+ *
+ * The entry is the peer's again.
+ */
+struct fi_ops_srx_peer {
+	size_t	size;
+	int	(*start_msg)(struct fi_peer_rx_entry *entry);
+	int	(*start_tag)(struct fi_peer_rx_entry *entry);
+	int	(*discard_msg)(struct fi_peer_rx_entry *entry);
+	int	(*discard_tag)(struct fi_peer_rx_entry *entry);
+};
+
+/**
+ * struct fid_peer_srx - a receive context as its owner shows it to a peer
+ * @ep_fid: common part, FI_CLASS_PEER_SRX
+ * @owner_ops: the owner's
+ * @peer_ops: the peer's, set before its fi_srx_context() returns
+ */
+struct fid_peer_srx {
+	struct fid_ep		ep_fid;
+	struct fi_ops_srx_owner	*owner_ops;
+	struct fi_ops_srx_peer	*peer_ops;
+};
+
+/**
+ * struct fi_peer_srx_context - context of fi_srx_context() with FI_PEER
+ * @size: size of this struct
+ * @srx: the owner's context, valid until the peer's is closed
+ */
+struct fi_peer_srx_context {
+	size_t			size;
+	struct fid_peer_srx	*srx;
+};
+
+struct fi_peer_transfer_context;
+
+/**
+ * struct fi_ops_transfer_peer - how the owner reports transfers that it made
+ *	for a peer
+ * @size: size of this struct
+ * @complete: a transfer is done; it may start others
+ * @comperr: a transfer failed
+ */
+struct fi_ops_transfer_peer {
+	size_t	size;
+	ssize_t	(*complete)(struct fid_ep *ep, struct fi_cq_tagged_entry *buf,
+			    fi_addr_t *src_addr);
+	ssize_t	(*comperr)(struct fid_ep *ep, struct fi_cq_err_entry *buf);
+};
+
+/**
+ * struct fi_peer_transfer_context - context of fi_endpoint2() with
+ *	FI_PEER_TRANSFER
+ * @size: size of this struct
+ * @info: attributes of the owner's objects, or %NULL
+ * @ep: the owner's endpoint, which carries the peer's transfers
+ * @peer_ops: the peer's, set before its fi_endpoint2() returns
+ */
+struct fi_peer_transfer_context {
+	size_t				size;
+	struct fi_info			*info;
+	struct fid_ep			*ep;
+	struct fi_ops_transfer_peer	*peer_ops;
+};
+
+#ifdef CONFIG_64BIT
+static_assert(sizeof(struct fi_ops_av_owner) == 24);
+static_assert(sizeof(struct fi_ops_av_set_owner) == 16);
+static_assert(sizeof(struct fi_ops_cq_owner) == 24);
+static_assert(sizeof(struct fi_peer_rx_entry) == 104);
+static_assert(sizeof(struct fi_ops_srx_owner) == 48);
+static_assert(sizeof(struct fi_ops_srx_peer) == 40);
+static_assert(sizeof(struct fid_peer_srx) == 96);
+static_assert(sizeof(struct fi_ops_transfer_peer) == 24);
+static_assert(sizeof(struct fi_peer_transfer_context) == 32);
+#endif
+
+#endif /* FI_EXT_H */

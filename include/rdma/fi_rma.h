@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Remote memory access. See "Transfers" in fi_endpoint.h for context,
+ * ownership and errors.
+ */
+
+#ifndef FI_RMA_H
+#define FI_RMA_H
+
+#include <rdma/fabric.h>
+#include <rdma/fi_endpoint.h>
+
+/**
+ * struct fi_rma_iov - a range of a peer's memory
+ * @addr: address, or offset into the region, as the domain's mr_mode says
+ * @len: bytes
+ * @key: key of the region
+ */
+struct fi_rma_iov {
+	u64			addr;
+	size_t			len;
+	u64			key;
+};
+
+/**
+ * struct fi_rma_ioc - operands in a peer's memory
+ * @addr: address, or offset into the region, as the domain's mr_mode says
+ * @count: how many, in elements of the datatype
+ * @key: key of the region
+ */
+struct fi_rma_ioc {
+	u64			addr;
+	size_t			count;
+	u64			key;
+};
+
+/**
+ * struct fi_msg_rma - an RMA operation
+ * @msg_iov: the local buffers; with FI_BVEC or FI_SGL see fi_iov_bvec(), fi_iov_sgl()
+ * @desc: a descriptor for each buffer, or %NULL
+ * @iov_count: entries in the vector
+ * @addr: the peer
+ * @rma_iov: the remote ranges
+ * @rma_iov_count: entries in @rma_iov
+ * @context: the caller's
+ * @data: remote CQ data
+ */
+struct fi_msg_rma {
+	const struct kvec	*msg_iov;
+	void			**desc;
+	size_t			iov_count;
+	fi_addr_t		addr;
+	const struct fi_rma_iov	*rma_iov;
+	size_t			rma_iov_count;
+	void			*context;
+	u64			data;
+};
+
+struct fi_ops_rma {
+	size_t	size;
+	ssize_t	(*read)(struct fid_ep *ep, void *buf, size_t len, void *desc,
+			fi_addr_t src_addr, u64 addr, u64 key, void *context);
+	ssize_t	(*readv)(struct fid_ep *ep, const struct kvec *iov,
+			 void **desc, size_t count, fi_addr_t src_addr,
+			 u64 addr, u64 key, void *context);
+	ssize_t	(*readmsg)(struct fid_ep *ep, const struct fi_msg_rma *msg,
+			   u64 flags);
+	ssize_t	(*write)(struct fid_ep *ep, const void *buf, size_t len,
+			 void *desc, fi_addr_t dest_addr, u64 addr, u64 key,
+			 void *context);
+	ssize_t	(*writev)(struct fid_ep *ep, const struct kvec *iov,
+			  void **desc, size_t count, fi_addr_t dest_addr,
+			  u64 addr, u64 key, void *context);
+	ssize_t	(*writemsg)(struct fid_ep *ep, const struct fi_msg_rma *msg,
+			    u64 flags);
+	ssize_t	(*inject)(struct fid_ep *ep, const void *buf, size_t len,
+			  fi_addr_t dest_addr, u64 addr, u64 key);
+	ssize_t	(*writedata)(struct fid_ep *ep, const void *buf, size_t len,
+			     void *desc, u64 data, fi_addr_t dest_addr,
+			     u64 addr, u64 key, void *context);
+	ssize_t	(*injectdata)(struct fid_ep *ep, const void *buf, size_t len,
+			      u64 data, fi_addr_t dest_addr, u64 addr,
+			      u64 key);
+};
+
+#ifdef CONFIG_64BIT
+static_assert(sizeof(struct fi_rma_iov) == 24);
+static_assert(sizeof(struct fi_rma_ioc) == 24);
+static_assert(sizeof(struct fi_msg_rma) == 64);
+static_assert(sizeof(struct fi_ops_rma) == 80);
+#endif
+
+/**
+ * fi_read() - read a peer's memory
+ * @ep: the endpoint
+ * @buf: where the data goes
+ * @len: bytes
+ * @desc: descriptor of @buf, or %NULL
+ * @src_addr: the peer
+ * @addr: where to read there
+ * @key: key of the region there
+ * @context: the caller's
+ *
+ * Return: 0, or a negative errno.
+ */
+static inline ssize_t fi_read(struct fid_ep *ep, void *buf, size_t len,
+			      void *desc, fi_addr_t src_addr, u64 addr,
+			      u64 key, void *context)
+{
+	return ep->rma->read(ep, buf, len, desc, src_addr, addr, key, context);
+}
+
+/**
+ * fi_readv() - read a peer's memory into several buffers
+ * @ep: the endpoint
+ * @iov: the buffers
+ * @desc: a descriptor for each, or %NULL
+ * @count: entries in @iov
+ * @src_addr: the peer
+ * @addr: where to read there
+ * @key: key of the region there
+ * @context: the caller's
+ *
+ * Return: As fi_read().
+ */
+static inline ssize_t fi_readv(struct fid_ep *ep, const struct kvec *iov,
+			       void **desc, size_t count, fi_addr_t src_addr,
+			       u64 addr, u64 key, void *context)
+{
+	return ep->rma->readv(ep, iov, desc, count, src_addr, addr, key,
+			      context);
+}
+
+/**
+ * fi_readmsg() - read a peer's memory, with flags
+ * @ep: the endpoint
+ * @msg: the operation
+ * @flags: in place of the endpoint's: FI_COMPLETION, FI_MORE, FI_FENCE,
+ *	FI_BVEC, FI_SGL
+ *
+ * Return: As fi_read().
+ */
+static inline ssize_t fi_readmsg(struct fid_ep *ep,
+				 const struct fi_msg_rma *msg, u64 flags)
+{
+	return ep->rma->readmsg(ep, msg, flags);
+}
+
+/**
+ * fi_write() - write to a peer's memory
+ * @ep: the endpoint
+ * @buf: the data
+ * @len: bytes
+ * @desc: descriptor of @buf, or %NULL
+ * @dest_addr: the peer
+ * @addr: where to write there
+ * @key: key of the region there
+ * @context: the caller's
+ *
+ * Return: 0, or a negative errno.
+ */
+static inline ssize_t fi_write(struct fid_ep *ep, const void *buf, size_t len,
+			       void *desc, fi_addr_t dest_addr, u64 addr,
+			       u64 key, void *context)
+{
+	return ep->rma->write(ep, buf, len, desc, dest_addr, addr, key,
+			      context);
+}
+
+/**
+ * fi_writev() - write several buffers to a peer's memory
+ * @ep: the endpoint
+ * @iov: the buffers
+ * @desc: a descriptor for each, or %NULL
+ * @count: entries in @iov
+ * @dest_addr: the peer
+ * @addr: where to write there
+ * @key: key of the region there
+ * @context: the caller's
+ *
+ * Return: As fi_write().
+ */
+static inline ssize_t fi_writev(struct fid_ep *ep, const struct kvec *iov,
+				void **desc, size_t count, fi_addr_t dest_addr,
+				u64 addr, u64 key, void *context)
+{
+	return ep->rma->writev(ep, iov, desc, count, dest_addr, addr, key,
+			       context);
+}
+
+/**
+ * fi_writemsg() - write to a peer's memory, with flags
+ * @ep: the endpoint
+ * @msg: the operation
+ * @flags: as fi_sendmsg()
+ *
+ * Return: As fi_write().
+ */
+static inline ssize_t fi_writemsg(struct fid_ep *ep,
+				  const struct fi_msg_rma *msg, u64 flags)
+{
+	return ep->rma->writemsg(ep, msg, flags);
+}
+
+/**
+ * fi_inject_write() - write from a short buffer that is free again at once
+ * @ep: the endpoint
+ * @buf: the data
+ * @len: bytes, up to &fi_tx_attr.inject_size
+ * @dest_addr: the peer
+ * @addr: where to write there
+ * @key: key of the region there
+ *
+ * Return: As fi_write().
+ */
+static inline ssize_t fi_inject_write(struct fid_ep *ep, const void *buf,
+				      size_t len, fi_addr_t dest_addr,
+				      u64 addr, u64 key)
+{
+	return ep->rma->inject(ep, buf, len, dest_addr, addr, key);
+}
+
+/**
+ * fi_writedata() - write to a peer's memory and tell it
+ * @ep: the endpoint
+ * @buf: the data
+ * @len: bytes
+ * @desc: descriptor of @buf, or %NULL
+ * @data: data for the peer's completion entry
+ * @dest_addr: the peer
+ * @addr: where to write there
+ * @key: key of the region there
+ * @context: the caller's
+ *
+ * Return: As fi_write(); -FI_EOPNOTSUPP where the device has no such data.
+ */
+static inline ssize_t fi_writedata(struct fid_ep *ep, const void *buf,
+				   size_t len, void *desc, u64 data,
+				   fi_addr_t dest_addr, u64 addr, u64 key,
+				   void *context)
+{
+	return ep->rma->writedata(ep, buf, len, desc, data, dest_addr, addr,
+				  key, context);
+}
+
+/**
+ * fi_inject_writedata() - as fi_writedata(), from a buffer free at once
+ * @ep: the endpoint
+ * @buf: the data
+ * @len: bytes, up to &fi_tx_attr.inject_size
+ * @data: data for the peer's completion entry
+ * @dest_addr: the peer
+ * @addr: where to write there
+ * @key: key of the region there
+ *
+ * Return: As fi_writedata().
+ */
+static inline ssize_t fi_inject_writedata(struct fid_ep *ep, const void *buf,
+					  size_t len, u64 data,
+					  fi_addr_t dest_addr, u64 addr,
+					  u64 key)
+{
+	return ep->rma->injectdata(ep, buf, len, data, dest_addr, addr, key);
+}
+
+#endif /* FI_RMA_H */

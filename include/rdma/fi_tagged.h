@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Tagged messages. See "Transfers" in fi_endpoint.h for context, ownership and
+ * errors.
+ *
+ * A message matches a receive where the tags agree in every bit that the
+ * receive's ignore mask leaves 0. Matching follows the order of posting.
+ */
+
+#ifndef FI_TAGGED_H
+#define FI_TAGGED_H
+
+#include <rdma/fabric.h>
+#include <rdma/fi_endpoint.h>
+
+/**
+ * struct fi_msg_tagged - a tagged message to send or to receive
+ * @msg_iov: the buffers; with FI_BVEC or FI_SGL see fi_iov_bvec(), fi_iov_sgl()
+ * @desc: a descriptor for each buffer, or %NULL
+ * @iov_count: entries in the vector
+ * @addr: the peer
+ * @tag: the tag
+ * @ignore: for a receive, bits of @tag that need not agree
+ * @context: the caller's
+ * @data: remote CQ data
+ */
+struct fi_msg_tagged {
+	const struct kvec	*msg_iov;
+	void			**desc;
+	size_t			iov_count;
+	fi_addr_t		addr;
+	u64			tag;
+	u64			ignore;
+	void			*context;
+	u64			data;
+};
+
+struct fi_ops_tagged {
+	size_t	size;
+	ssize_t	(*recv)(struct fid_ep *ep, void *buf, size_t len, void *desc,
+			fi_addr_t src_addr, u64 tag, u64 ignore,
+			void *context);
+	ssize_t	(*recvv)(struct fid_ep *ep, const struct kvec *iov,
+			 void **desc, size_t count, fi_addr_t src_addr,
+			 u64 tag, u64 ignore, void *context);
+	ssize_t	(*recvmsg)(struct fid_ep *ep, const struct fi_msg_tagged *msg,
+			   u64 flags);
+	ssize_t	(*send)(struct fid_ep *ep, const void *buf, size_t len,
+			void *desc, fi_addr_t dest_addr, u64 tag,
+			void *context);
+	ssize_t	(*sendv)(struct fid_ep *ep, const struct kvec *iov,
+			 void **desc, size_t count, fi_addr_t dest_addr,
+			 u64 tag, void *context);
+	ssize_t	(*sendmsg)(struct fid_ep *ep, const struct fi_msg_tagged *msg,
+			   u64 flags);
+	ssize_t	(*inject)(struct fid_ep *ep, const void *buf, size_t len,
+			  fi_addr_t dest_addr, u64 tag);
+	ssize_t	(*senddata)(struct fid_ep *ep, const void *buf, size_t len,
+			    void *desc, u64 data, fi_addr_t dest_addr, u64 tag,
+			    void *context);
+	ssize_t	(*injectdata)(struct fid_ep *ep, const void *buf, size_t len,
+			      u64 data, fi_addr_t dest_addr, u64 tag);
+};
+
+#ifdef CONFIG_64BIT
+static_assert(sizeof(struct fi_msg_tagged) == 64);
+static_assert(sizeof(struct fi_ops_tagged) == 80);
+#endif
+
+/**
+ * fi_trecv() - post a buffer for a tagged message
+ * @ep: the endpoint
+ * @buf: the buffer
+ * @len: bytes in @buf
+ * @desc: descriptor of @buf, or %NULL
+ * @src_addr: with FI_DIRECTED_RECV whom to receive from, or FI_ADDR_UNSPEC
+ * @tag: the tag
+ * @ignore: bits of @tag that need not agree
+ * @context: the caller's
+ *
+ * Return: 0, or a negative errno.
+ */
+static inline ssize_t fi_trecv(struct fid_ep *ep, void *buf, size_t len,
+			       void *desc, fi_addr_t src_addr, u64 tag,
+			       u64 ignore, void *context)
+{
+	return ep->tagged->recv(ep, buf, len, desc, src_addr, tag, ignore,
+				context);
+}
+
+/**
+ * fi_trecvv() - post several buffers for one tagged message
+ * @ep: the endpoint
+ * @iov: the buffers
+ * @desc: a descriptor for each, or %NULL
+ * @count: entries in @iov
+ * @src_addr: as fi_trecv()
+ * @tag: the tag
+ * @ignore: bits of @tag that need not agree
+ * @context: the caller's
+ *
+ * Return: As fi_trecv().
+ */
+static inline ssize_t fi_trecvv(struct fid_ep *ep, const struct kvec *iov,
+				void **desc, size_t count, fi_addr_t src_addr,
+				u64 tag, u64 ignore, void *context)
+{
+	return ep->tagged->recvv(ep, iov, desc, count, src_addr, tag, ignore,
+				 context);
+}
+
+/**
+ * fi_trecvmsg() - post or probe a tagged receive, with flags
+ * @ep: the endpoint
+ * @msg: the receive
+ * @flags: in place of the endpoint's: FI_COMPLETION, FI_MORE; FI_PEEK to look
+ *	for a message without receiving it, FI_CLAIM to keep the one found for
+ *	this context, FI_DISCARD to drop it; FI_BVEC, FI_SGL
+ *
+ * Return: As fi_trecv(). A peek that finds nothing completes with an
+ * FI_ENOMSG entry.
+ */
+static inline ssize_t fi_trecvmsg(struct fid_ep *ep,
+				  const struct fi_msg_tagged *msg, u64 flags)
+{
+	return ep->tagged->recvmsg(ep, msg, flags);
+}
+
+/**
+ * fi_tsend() - send a tagged message
+ * @ep: the endpoint
+ * @buf: the message
+ * @len: bytes in @buf
+ * @desc: descriptor of @buf, or %NULL
+ * @dest_addr: whom to
+ * @tag: the tag
+ * @context: the caller's
+ *
+ * Return: 0, or a negative errno.
+ */
+static inline ssize_t fi_tsend(struct fid_ep *ep, const void *buf, size_t len,
+			       void *desc, fi_addr_t dest_addr, u64 tag,
+			       void *context)
+{
+	return ep->tagged->send(ep, buf, len, desc, dest_addr, tag, context);
+}
+
+/**
+ * fi_tsendv() - send a tagged message from several buffers
+ * @ep: the endpoint
+ * @iov: the buffers
+ * @desc: a descriptor for each, or %NULL
+ * @count: entries in @iov
+ * @dest_addr: whom to
+ * @tag: the tag
+ * @context: the caller's
+ *
+ * Return: As fi_tsend().
+ */
+static inline ssize_t fi_tsendv(struct fid_ep *ep, const struct kvec *iov,
+				void **desc, size_t count, fi_addr_t dest_addr,
+				u64 tag, void *context)
+{
+	return ep->tagged->sendv(ep, iov, desc, count, dest_addr, tag,
+				 context);
+}
+
+/**
+ * fi_tsendmsg() - send a tagged message with flags
+ * @ep: the endpoint
+ * @msg: the message
+ * @flags: as fi_sendmsg()
+ *
+ * Return: As fi_tsend().
+ */
+static inline ssize_t fi_tsendmsg(struct fid_ep *ep,
+				  const struct fi_msg_tagged *msg, u64 flags)
+{
+	return ep->tagged->sendmsg(ep, msg, flags);
+}
+
+/**
+ * fi_tinject() - send a short tagged message, its buffer free again at once
+ * @ep: the endpoint
+ * @buf: the message
+ * @len: bytes in @buf, up to &fi_tx_attr.inject_size
+ * @dest_addr: whom to
+ * @tag: the tag
+ *
+ * Return: As fi_tsend().
+ */
+static inline ssize_t fi_tinject(struct fid_ep *ep, const void *buf,
+				 size_t len, fi_addr_t dest_addr, u64 tag)
+{
+	return ep->tagged->inject(ep, buf, len, dest_addr, tag);
+}
+
+/**
+ * fi_tsenddata() - send a tagged message with remote CQ data
+ * @ep: the endpoint
+ * @buf: the message
+ * @len: bytes in @buf
+ * @desc: descriptor of @buf, or %NULL
+ * @data: data for the peer's completion entry
+ * @dest_addr: whom to
+ * @tag: the tag
+ * @context: the caller's
+ *
+ * Return: As fi_tsend().
+ */
+static inline ssize_t fi_tsenddata(struct fid_ep *ep, const void *buf,
+				   size_t len, void *desc, u64 data,
+				   fi_addr_t dest_addr, u64 tag, void *context)
+{
+	return ep->tagged->senddata(ep, buf, len, desc, data, dest_addr, tag,
+				    context);
+}
+
+/**
+ * fi_tinjectdata() - inject a short tagged message with remote CQ data
+ * @ep: the endpoint
+ * @buf: the message
+ * @len: bytes in @buf, up to &fi_tx_attr.inject_size
+ * @data: data for the peer's completion entry
+ * @dest_addr: whom to
+ * @tag: the tag
+ *
+ * Return: As fi_tsend().
+ */
+static inline ssize_t fi_tinjectdata(struct fid_ep *ep, const void *buf,
+				     size_t len, u64 data, fi_addr_t dest_addr,
+				     u64 tag)
+{
+	return ep->tagged->injectdata(ep, buf, len, data, dest_addr, tag);
+}
+
+#endif /* FI_TAGGED_H */
