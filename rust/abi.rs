@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The C API as Rust sees it.
+//!
+//! `include/rdma` is the only place where a struct, a flag or a number is written down: bindgen
+//! turns it into the items that this module exports under their C names. Constants have the type of
+//! the fields that they are for: `u64` for flags, [`c_int`](kernel::ffi::c_int) for error numbers and
+//! `mr_mode` bits.
+//!
+//! The rooms below give meaning to them: errors, sets of flags, text, owned infos.
+
+pub mod addr;
+pub mod context;
+pub mod errno;
+pub mod flags;
+pub mod info;
+mod layout;
+pub mod names;
+pub mod tostr;
+
+#[allow(
+    clippy::all,
+    clippy::as_underscore,
+    clippy::cast_lossless,
+    clippy::ptr_as_ptr,
+    clippy::ref_as_ptr,
+    clippy::undocumented_unsafe_blocks,
+    dead_code,
+    missing_docs,
+    non_camel_case_types,
+    non_upper_case_globals,
+    unreachable_pub,
+    unsafe_op_in_unsafe_fn
+)]
+mod raw {
+    use kernel::{
+        bindings::*,
+        ffi, //
+    };
+    use pin_init::{
+        MaybeZeroable,
+        Zeroable, //
+    };
+
+    // The headers only name it. The kernel crate's own would do, but is not always FFI-safe in the
+    // eyes of the compiler: a spinlock has no bytes on one CPU.
+    #[repr(C)]
+    pub struct net([u8; 0]);
+
+    // SAFETY: It has no bytes.
+    unsafe impl<T> Zeroable for __IncompleteArrayField<T> {}
+
+    include!(concat!(env!("KOFI_OBJ"), "/rust/abi/generated.rs"));
+}
+
+pub use errno::{
+    Errno,
+    Result, //
+};
+pub use kernel::bindings::kvec;
+pub use raw::*;
+
+/// No address: any sender, or a connected endpoint's only peer.
+pub const FI_ADDR_UNSPEC: fi_addr_t = fi_addr_t::MAX;
+
+/// No address: the sender is not known, or an insertion failed.
+pub const FI_ADDR_NOTAVAIL: fi_addr_t = fi_addr_t::MAX;
+
+/// No key: the region is for local use only.
+pub const FI_KEY_NOTAVAIL: u64 = u64::MAX;
+
+/// A number of contexts that says: shared with other endpoints.
+pub const FI_SHARED_CONTEXT: usize = usize::MAX;
+
+/// The version that `fi_version()` tells.
+pub const VERSION: u32 = version(FI_MAJOR_VERSION, FI_MINOR_VERSION);
+
+/// A version as FI_VERSION() forms it.
+pub const fn version(major: u32, minor: u32) -> u32 {
+    major << 16 | minor
+}
+
+/// A network namespace as the C API names it; null is the first one.
+///
+/// It is borrowed from whoever passed it: see `net` of `struct fi_fabric_attr`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct NetRef(*mut net);
+
+// SAFETY: It is an opaque value until a provider takes a reference of its own.
+unsafe impl Send for NetRef {}
+
+// SAFETY: As above.
+unsafe impl Sync for NetRef {}
+
+impl NetRef {
+    /// The first namespace.
+    pub const INIT: Self = Self(core::ptr::null_mut());
+
+    /// The namespace that a C caller passes; null is the first one.
+    ///
+    /// # Safety
+    ///
+    /// `net` is null or valid as long as the reference is used.
+    pub const unsafe fn from_raw(net: *mut net) -> Self {
+        Self(net)
+    }
+
+    /// The namespace, or null for the first one.
+    pub const fn as_ptr(self) -> *mut kernel::bindings::net {
+        self.0.cast()
+    }
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What bindgen reads: the C API. Types of the kernel's own headers come from
+ * the `kernel` crate's bindings, so that they are the same types there and
+ * here.
+ */
+
+#include <rdma/fabric.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_eq.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_rma.h>
+#include <rdma/fi_tagged.h>
+#include <rdma/fi_atomic.h>
+#include <rdma/fi_collective.h>
+#include <rdma/fi_trigger.h>
+#include <rdma/fi_ext.h>
+
+/* bindgen cannot evaluate these; rust/abi.rs has them by hand. */
+static_assert(FI_ADDR_UNSPEC == U64_MAX);
+static_assert(FI_ADDR_NOTAVAIL == U64_MAX);
+static_assert(FI_KEY_NOTAVAIL == U64_MAX);
+static_assert(FI_SHARED_CONTEXT == SIZE_MAX);

@@ -1,0 +1,443 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `struct fi_info`, owned.
+//!
+//! The C struct is the only form of it: an [`Info`] is one, with everything that it points to
+//! allocated by `kmalloc()`, so that a C caller may replace an address or a name as libfabric's
+//! users do, and `fi_freeinfo()` is a drop.
+
+use super::{
+    fi_domain_attr,
+    fi_ep_attr,
+    fi_fabric_attr,
+    fi_info,
+    fi_rx_attr,
+    fi_tx_attr,
+    Errno,
+    NetRef,
+    Result, //
+};
+use core::ptr;
+use kernel::{
+    bindings,
+    prelude::*, //
+};
+use pin_init::zeroed;
+
+/// One node of what `fi_getinfo()` gives, or of the hints it takes.
+///
+/// # Invariants
+///
+/// Every pointer but `next`, `handle`, the attributes' `fabric` and `domain`, and `net` is null or
+/// an allocation of its own that nobody else frees; names are NUL-terminated; addresses and keys
+/// have the length that stands beside them.
+#[repr(transparent)]
+pub struct Info(fi_info);
+
+// SAFETY: By the type invariant it owns what it reads and frees; the other pointers are inert.
+unsafe impl Send for Info {}
+
+// SAFETY: Nothing is changed through a shared reference.
+unsafe impl Sync for Info {}
+
+fn attr<T: Zeroable>() -> Result<*mut T> {
+    Ok(KBox::into_raw(KBox::new(zeroed::<T>(), GFP_KERNEL)?))
+}
+
+/// A copy of `bytes` that `kfree()` frees; null for none.
+fn copy(bytes: &[u8]) -> Result<*mut u8> {
+    if bytes.is_empty() {
+        return Ok(ptr::null_mut());
+    }
+    let mut copy = KVec::with_capacity(bytes.len(), GFP_KERNEL)?;
+    copy.extend_from_slice(bytes, GFP_KERNEL)?;
+    Ok(copy.into_raw_parts().0)
+}
+
+fn free<T>(pointer: *mut T) {
+    // SAFETY: Callers pass what the invariants of `Info` say is an allocation of its own, or null.
+    unsafe { bindings::kfree(pointer.cast::<c_void>()) };
+}
+
+/// Puts `new` where `at` is, and frees what was there.
+fn replace<T>(at: &mut *mut T, new: *mut T) {
+    free(core::mem::replace(at, new));
+}
+
+macro_rules! part {
+    ($(#[$doc:meta])* $get:ident, $field:ident, $type:ty) => {
+        $(#[$doc])*
+        pub fn $get(&self) -> Option<&$type> {
+            // SAFETY: By the type invariant the pointer is null or valid while `self` is.
+            unsafe { self.0.$field.as_ref() }
+        }
+    };
+}
+
+macro_rules! name {
+    ($(#[$doc:meta])* $get:ident, $set:ident, $field:ident, $name:ident) => {
+        $(#[$doc])*
+        pub fn $get(&self) -> Option<&CStr> {
+            // SAFETY: By the type invariant the pointer is null or valid while `self` is.
+            let name = unsafe { self.0.$field.as_ref() }?.$name;
+            if name.is_null() {
+                return None;
+            }
+            // SAFETY: By the type invariant names are NUL-terminated.
+            Some(unsafe { CStr::from_ptr(name.cast_const().cast()) })
+        }
+
+        /// Sets that name.
+        pub fn $set(&mut self, name: &CStr) -> Result {
+            // SAFETY: By the type invariant the pointer is null or valid while `self` is.
+            let attr = unsafe { self.0.$field.as_mut() }.ok_or(Errno::EINVAL)?;
+            replace(&mut attr.$name, copy(name.to_bytes_with_nul())?.cast());
+            Ok(())
+        }
+    };
+}
+
+impl Info {
+    /// An info with all of its attributes, zeroed. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM.
+    pub fn new() -> Result<KBox<Self>> {
+        // INVARIANT: No pointer is set yet.
+        let mut info = KBox::new(Self(zeroed()), GFP_KERNEL)?;
+        info.0.tx_attr = attr::<fi_tx_attr>()?;
+        info.0.rx_attr = attr::<fi_rx_attr>()?;
+        info.0.ep_attr = attr::<fi_ep_attr>()?;
+        info.0.domain_attr = attr::<fi_domain_attr>()?;
+        info.0.fabric_attr = attr::<fi_fabric_attr>()?;
+        Ok(info)
+    }
+
+    /// The info that a C caller passes, for as long as the call lasts.
+    ///
+    /// # Safety
+    ///
+    /// `info` is valid for `'a` and keeps the type's invariants.
+    pub unsafe fn from_ptr<'a>(info: *const fi_info) -> &'a Self {
+        // SAFETY: By this function's safety requirements; the type is transparent.
+        unsafe { &*info.cast() }
+    }
+
+    /// Gives the info to a C caller, who frees it with `fi_freeinfo()`.
+    pub fn into_raw(info: KBox<Self>) -> *mut fi_info {
+        KBox::into_raw(info).cast()
+    }
+
+    /// The struct, still ours.
+    pub fn as_raw(&self) -> *mut fi_info {
+        ptr::from_ref(self).cast_mut().cast()
+    }
+
+    /// Takes back what [`Self::into_raw`] gave.
+    ///
+    /// # Safety
+    ///
+    /// `info` came from there, or keeps the type's invariants in an allocation of its own, and is
+    /// not used afterwards.
+    pub unsafe fn from_raw(info: *mut fi_info) -> KBox<Self> {
+        // SAFETY: By this function's safety requirements; the type is transparent.
+        unsafe { KBox::from_raw(info.cast()) }
+    }
+
+    /// A copy of this node alone. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM.
+    pub fn duplicate(&self) -> Result<KBox<Self>> {
+        let mut new = Self::new()?;
+        new.set_addresses(self.src_addr(), self.dest_addr())?;
+        new.0.caps = self.0.caps;
+        new.0.mode = self.0.mode;
+        new.0.addr_format = self.0.addr_format;
+        new.0.handle = self.0.handle;
+        match self.tx() {
+            Some(tx) => *new.tx_mut()? = *tx,
+            None => replace(&mut new.0.tx_attr, ptr::null_mut()),
+        }
+        match self.rx() {
+            Some(rx) => *new.rx_mut()? = *rx,
+            None => replace(&mut new.0.rx_attr, ptr::null_mut()),
+        }
+        match self.ep() {
+            Some(ep) => {
+                // SAFETY: The invariant says that the key has the length beside it.
+                let key = unsafe { key(ep.auth_key, ep.auth_key_size) };
+                let copied = copy(key)?;
+                new.set_ep(ep)?;
+                // SAFETY: `Self::new` allocated the attribute.
+                let new = unsafe { &mut *new.0.ep_attr };
+                new.auth_key = copied;
+                new.auth_key_size = key.len();
+            }
+            None => replace(&mut new.0.ep_attr, ptr::null_mut()),
+        }
+        match self.domain() {
+            Some(domain) => {
+                // SAFETY: The invariant says that the key has the length beside it.
+                let key = unsafe { key(domain.auth_key, domain.auth_key_size) };
+                let copied = copy(key)?;
+                new.set_domain(domain)?;
+                if let Some(name) = self.domain_name() {
+                    new.set_domain_name(name)?;
+                }
+                // SAFETY: `Self::new` allocated the attribute.
+                let new = unsafe { &mut *new.0.domain_attr };
+                new.domain = domain.domain;
+                new.auth_key = copied;
+                new.auth_key_size = key.len();
+            }
+            None => replace(&mut new.0.domain_attr, ptr::null_mut()),
+        }
+        match self.fabric() {
+            Some(fabric) => {
+                new.set_fabric(fabric)?;
+                if let Some(name) = self.fabric_name() {
+                    new.set_fabric_name(name)?;
+                }
+                if let Some(name) = self.provider_name() {
+                    new.set_provider_name(name)?;
+                }
+                // SAFETY: `Self::new` allocated the attribute.
+                unsafe { (*new.0.fabric_attr).fabric = fabric.fabric };
+            }
+            None => replace(&mut new.0.fabric_attr, ptr::null_mut()),
+        }
+        Ok(new)
+    }
+
+    /// Capabilities.
+    pub fn caps(&self) -> u64 {
+        self.0.caps
+    }
+
+    /// Sets the capabilities.
+    pub fn set_caps(&mut self, caps: u64) {
+        self.0.caps = caps;
+    }
+
+    /// Mode bits.
+    pub fn mode(&self) -> u64 {
+        self.0.mode
+    }
+
+    /// Sets the mode bits.
+    pub fn set_mode(&mut self, mode: u64) {
+        self.0.mode = mode;
+    }
+
+    /// How addresses look.
+    pub fn addr_format(&self) -> u32 {
+        self.0.addr_format
+    }
+
+    /// Sets how addresses look.
+    pub fn set_addr_format(&mut self, format: u32) {
+        self.0.addr_format = format;
+    }
+
+    /// The connection request that this info describes; 0 for none.
+    pub fn handle(&self) -> usize {
+        self.0.handle as usize
+    }
+
+    /// Sets the connection request.
+    pub fn set_handle(&mut self, handle: usize) {
+        self.0.handle = ptr::without_provenance_mut(handle);
+    }
+
+    part!(
+        /// Transmit attributes.
+        tx, tx_attr, fi_tx_attr
+    );
+    part!(
+        /// Receive attributes.
+        rx, rx_attr, fi_rx_attr
+    );
+    part!(
+        /// Endpoint attributes.
+        ep, ep_attr, fi_ep_attr
+    );
+    part!(
+        /// Domain attributes.
+        domain, domain_attr, fi_domain_attr
+    );
+    part!(
+        /// Fabric attributes.
+        fabric, fabric_attr, fi_fabric_attr
+    );
+    name!(
+        /// The domain's name.
+        domain_name, set_domain_name, domain_attr, name
+    );
+    name!(
+        /// The fabric's name.
+        fabric_name, set_fabric_name, fabric_attr, name
+    );
+    name!(
+        /// The provider's name.
+        provider_name, set_provider_name, fabric_attr, prov_name
+    );
+
+    /// The transmit attributes, to be changed.
+    pub fn tx_mut(&mut self) -> Result<&mut fi_tx_attr> {
+        // SAFETY: By the type invariant the pointer is null or valid while `self` is.
+        unsafe { self.0.tx_attr.as_mut() }.ok_or(Errno::EINVAL)
+    }
+
+    /// The receive attributes, to be changed.
+    pub fn rx_mut(&mut self) -> Result<&mut fi_rx_attr> {
+        // SAFETY: By the type invariant the pointer is null or valid while `self` is.
+        unsafe { self.0.rx_attr.as_mut() }.ok_or(Errno::EINVAL)
+    }
+
+    /// Sets all endpoint attributes but the key.
+    pub fn set_ep(&mut self, ep: &fi_ep_attr) -> Result {
+        // SAFETY: By the type invariant the pointer is null or valid while `self` is.
+        let own = unsafe { self.0.ep_attr.as_mut() }.ok_or(Errno::EINVAL)?;
+        *own = fi_ep_attr {
+            auth_key: own.auth_key,
+            auth_key_size: own.auth_key_size,
+            ..*ep
+        };
+        Ok(())
+    }
+
+    /// Sets all domain attributes but the name, the key and an open domain.
+    pub fn set_domain(&mut self, domain: &fi_domain_attr) -> Result {
+        // SAFETY: By the type invariant the pointer is null or valid while `self` is.
+        let own = unsafe { self.0.domain_attr.as_mut() }.ok_or(Errno::EINVAL)?;
+        *own = fi_domain_attr {
+            domain: own.domain,
+            name: own.name,
+            auth_key: own.auth_key,
+            auth_key_size: own.auth_key_size,
+            ..*domain
+        };
+        Ok(())
+    }
+
+    /// Sets all fabric attributes but the names and an open fabric.
+    pub fn set_fabric(&mut self, fabric: &fi_fabric_attr) -> Result {
+        // SAFETY: By the type invariant the pointer is null or valid while `self` is.
+        let own = unsafe { self.0.fabric_attr.as_mut() }.ok_or(Errno::EINVAL)?;
+        *own = fi_fabric_attr {
+            fabric: own.fabric,
+            name: own.name,
+            prov_name: own.prov_name,
+            ..*fabric
+        };
+        Ok(())
+    }
+
+    /// The network namespace it is about.
+    pub fn net(&self) -> NetRef {
+        // SAFETY: Whoever filled in the attribute keeps the namespace as long as the info is used.
+        unsafe { NetRef::from_raw(self.fabric().map_or(ptr::null_mut(), |fabric| fabric.net)) }
+    }
+
+    /// The local address.
+    pub fn src_addr(&self) -> Option<&[u8]> {
+        // SAFETY: The invariant says that the address has the length beside it.
+        unsafe { addr(self.0.src_addr, self.0.src_addrlen) }
+    }
+
+    /// The peer's address.
+    pub fn dest_addr(&self) -> Option<&[u8]> {
+        // SAFETY: The invariant says that the address has the length beside it.
+        unsafe { addr(self.0.dest_addr, self.0.dest_addrlen) }
+    }
+
+    /// Sets both addresses.
+    pub fn set_addresses(&mut self, src: Option<&[u8]>, dest: Option<&[u8]>) -> Result {
+        let src = src.unwrap_or(&[]);
+        let dest = dest.unwrap_or(&[]);
+        replace(&mut self.0.src_addr, copy(src)?.cast());
+        self.0.src_addrlen = src.len();
+        replace(&mut self.0.dest_addr, copy(dest)?.cast());
+        self.0.dest_addrlen = dest.len();
+        Ok(())
+    }
+}
+
+/// The bytes of an address.
+///
+/// # Safety
+///
+/// `addr` is null or valid for `len` bytes for `'a`.
+unsafe fn addr<'a>(addr: *const c_void, len: usize) -> Option<&'a [u8]> {
+    if addr.is_null() || len == 0 {
+        return None;
+    }
+    // SAFETY: By this function's safety requirement.
+    Some(unsafe { core::slice::from_raw_parts(addr.cast(), len) })
+}
+
+/// The bytes of an authorisation key.
+///
+/// # Safety
+///
+/// As of [`addr`].
+unsafe fn key<'a>(key: *const u8, len: usize) -> &'a [u8] {
+    // SAFETY: By this function's safety requirement.
+    unsafe { addr(key.cast(), len) }.unwrap_or(&[])
+}
+
+impl Drop for Info {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariant the pointer is null or valid.
+        if let Some(ep) = unsafe { self.0.ep_attr.as_ref() } {
+            free(ep.auth_key);
+        }
+        // SAFETY: As above.
+        if let Some(domain) = unsafe { self.0.domain_attr.as_ref() } {
+            free(domain.name);
+            free(domain.auth_key);
+        }
+        // SAFETY: As above.
+        if let Some(fabric) = unsafe { self.0.fabric_attr.as_ref() } {
+            free(fabric.name);
+            free(fabric.prov_name);
+        }
+        free(self.0.tx_attr);
+        free(self.0.rx_attr);
+        free(self.0.ep_attr);
+        free(self.0.domain_attr);
+        free(self.0.fabric_attr);
+        free(self.0.src_addr);
+        free(self.0.dest_addr);
+    }
+}
+
+/// What `fi_getinfo()` gives: nodes in the order of preference.
+pub type InfoList = KVec<KBox<Info>>;
+
+/// Links the nodes for a C caller; null for none.
+pub fn into_chain(list: InfoList) -> *mut fi_info {
+    let mut next = ptr::null_mut();
+    let mut list = list;
+    while let Some(mut info) = list.pop() {
+        info.0.next = next;
+        next = Info::into_raw(info);
+    }
+    next
+}
+
+/// Frees a chain of nodes.
+///
+/// # Safety
+///
+/// As of [`Info::from_raw`], for every node.
+pub unsafe fn free_chain(mut info: *mut fi_info) {
+    while !info.is_null() {
+        // SAFETY: By this function's safety requirement.
+        let node = unsafe { Info::from_raw(info) };
+        info = node.0.next;
+    }
+}

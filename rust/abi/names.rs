@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the values of enumerations are called.
+
+use kernel::fmt;
+
+/// The values of one enumeration.
+pub struct Names(&'static [(u32, &'static str)]);
+
+impl Names {
+    /// The C name of `value`.
+    pub fn of(&self, value: u32) -> Option<&'static str> {
+        let found = self.0.iter().find(|entry| entry.0 == value);
+        found.map(|entry| entry.1)
+    }
+
+    /// `value` in words.
+    pub fn show(&'static self, value: u32) -> Shown {
+        Shown { names: self, value }
+    }
+}
+
+/// A value in words: its name, or that it is unknown and its number.
+pub struct Shown {
+    names: &'static Names,
+    value: u32,
+}
+
+impl fmt::Display for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.names.of(self.value) {
+            Some(name) => f.write_str(name),
+            None => write!(f, "unknown ({:#x})", self.value),
+        }
+    }
+}
+
+macro_rules! names {
+    ($($(#[$doc:meta])* $names:ident: $($name:ident)*;)*) => {
+        $(
+            $(#[$doc])*
+            pub static $names: Names = Names(&[$((super::$name, stringify!($name))),*]);
+        )*
+    };
+}
+
+names! {
+    /// `enum fi_ep_type`
+    EP_TYPE:
+        FI_EP_UNSPEC FI_EP_MSG FI_EP_DGRAM FI_EP_RDM FI_EP_SOCK_STREAM FI_EP_SOCK_DGRAM;
+
+    /// Address formats.
+    ADDR_FORMAT:
+        FI_FORMAT_UNSPEC FI_SOCKADDR FI_SOCKADDR_IN FI_SOCKADDR_IN6 FI_SOCKADDR_IB FI_ADDR_PSMX
+        FI_ADDR_GNI FI_ADDR_BGQ FI_ADDR_MLX FI_ADDR_STR FI_ADDR_PSMX2 FI_ADDR_IB_UD FI_ADDR_EFA
+        FI_ADDR_PSMX3 FI_ADDR_OPX FI_ADDR_CXI;
+
+    /// Wire protocols.
+    PROTOCOL:
+        FI_PROTO_UNSPEC FI_PROTO_RDMA_CM_IB_RC FI_PROTO_IWARP FI_PROTO_IB_UD FI_PROTO_PSMX
+        FI_PROTO_UDP FI_PROTO_SOCK_TCP FI_PROTO_MXM FI_PROTO_IWARP_RDM FI_PROTO_IB_RDM FI_PROTO_GNI
+        FI_PROTO_RXM FI_PROTO_RXD FI_PROTO_MLX FI_PROTO_NETWORKDIRECT FI_PROTO_PSMX2 FI_PROTO_SHM
+        FI_PROTO_MRAIL FI_PROTO_RSTREAM FI_PROTO_RDMA_CM_IB_XRC FI_PROTO_EFA FI_PROTO_PSMX3
+        FI_PROTO_RXM_TCP FI_PROTO_OPX FI_PROTO_CXI FI_PROTO_XNET;
+
+    /// `enum fi_threading`
+    THREADING:
+        FI_THREAD_UNSPEC FI_THREAD_SAFE FI_THREAD_FID FI_THREAD_DOMAIN FI_THREAD_COMPLETION
+        FI_THREAD_ENDPOINT;
+
+    /// `enum fi_progress`
+    PROGRESS:
+        FI_PROGRESS_UNSPEC FI_PROGRESS_AUTO FI_PROGRESS_MANUAL;
+
+    /// `enum fi_resource_mgmt`
+    RESOURCE_MGMT:
+        FI_RM_UNSPEC FI_RM_DISABLED FI_RM_ENABLED;
+
+    /// `enum fi_av_type`
+    AV_TYPE:
+        FI_AV_UNSPEC FI_AV_MAP FI_AV_TABLE;
+
+    /// `enum fi_datatype`
+    DATATYPE:
+        FI_INT8 FI_UINT8 FI_INT16 FI_UINT16 FI_INT32 FI_UINT32 FI_INT64 FI_UINT64 FI_FLOAT
+        FI_DOUBLE FI_FLOAT_COMPLEX FI_DOUBLE_COMPLEX FI_LONG_DOUBLE FI_LONG_DOUBLE_COMPLEX
+        FI_INT128 FI_UINT128 FI_VOID;
+
+    /// `enum fi_op`
+    ATOMIC_OP:
+        FI_MIN FI_MAX FI_SUM FI_PROD FI_LOR FI_LAND FI_BOR FI_BAND FI_LXOR FI_BXOR FI_ATOMIC_READ
+        FI_ATOMIC_WRITE FI_CSWAP FI_CSWAP_NE FI_CSWAP_LE FI_CSWAP_LT FI_CSWAP_GE FI_CSWAP_GT
+        FI_MSWAP FI_NOOP;
+
+    /// `enum fi_collective_op`
+    COLLECTIVE_OP:
+        FI_BARRIER FI_BROADCAST FI_ALLTOALL FI_ALLREDUCE FI_ALLGATHER FI_REDUCE_SCATTER FI_REDUCE
+        FI_SCATTER FI_GATHER;
+
+    /// `enum fi_op_type`
+    OP_TYPE:
+        FI_OP_RECV FI_OP_SEND FI_OP_TRECV FI_OP_TSEND FI_OP_READ FI_OP_WRITE FI_OP_ATOMIC
+        FI_OP_FETCH_ATOMIC FI_OP_COMPARE_ATOMIC FI_OP_CNTR_SET FI_OP_CNTR_ADD;
+
+    /// Events of event queues.
+    EQ_EVENT:
+        FI_NOTIFY FI_CONNREQ FI_CONNECTED FI_SHUTDOWN FI_MR_COMPLETE FI_AV_COMPLETE
+        FI_JOIN_COMPLETE;
+
+    /// `enum fi_cq_format`
+    CQ_FORMAT:
+        FI_CQ_FORMAT_UNSPEC FI_CQ_FORMAT_CONTEXT FI_CQ_FORMAT_MSG FI_CQ_FORMAT_DATA
+        FI_CQ_FORMAT_TAGGED;
+
+    /// `enum fi_wait_obj`
+    WAIT_OBJ:
+        FI_WAIT_NONE FI_WAIT_UNSPEC FI_WAIT_SET FI_WAIT_FD FI_WAIT_MUTEX_COND FI_WAIT_YIELD
+        FI_WAIT_POLLFD FI_WAIT_QUEUE;
+
+    /// `enum fi_hmem_iface`
+    HMEM_IFACE:
+        FI_HMEM_SYSTEM FI_HMEM_CUDA FI_HMEM_ROCR FI_HMEM_ZE FI_HMEM_NEURON FI_HMEM_SYNAPSEAI;
+
+    /// `enum fi_bus_type`
+    BUS_TYPE:
+        FI_BUS_UNSPEC FI_BUS_PCI;
+
+    /// `enum fi_link_state`
+    LINK_STATE:
+        FI_LINK_UNKNOWN FI_LINK_DOWN FI_LINK_UP;
+
+    /// Classes of fids.
+    CLASS:
+        FI_CLASS_UNSPEC FI_CLASS_FABRIC FI_CLASS_DOMAIN FI_CLASS_EP FI_CLASS_SEP FI_CLASS_RX_CTX
+        FI_CLASS_SRX_CTX FI_CLASS_TX_CTX FI_CLASS_STX_CTX FI_CLASS_PEP FI_CLASS_INTERFACE
+        FI_CLASS_AV FI_CLASS_MR FI_CLASS_EQ FI_CLASS_CQ FI_CLASS_CNTR FI_CLASS_WAIT FI_CLASS_POLL
+        FI_CLASS_CONNREQ FI_CLASS_MC FI_CLASS_NIC FI_CLASS_AV_SET FI_CLASS_MR_CACHE
+        FI_CLASS_MEM_MONITOR FI_CLASS_PEER_CQ FI_CLASS_PEER_SRX FI_CLASS_LOG FI_CLASS_PEER_AV
+        FI_CLASS_PEER_AV_SET;
+}

@@ -1,0 +1,455 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `fi_tostr()`: values and attributes in words.
+//!
+//! Enumerations and flags show as their C names, structs as a tree of `key: value` lines. Kernel
+//! addresses do not show at all: text ends up in logs.
+
+mod attr;
+mod shared;
+
+pub use shared::shared;
+
+use super::{
+    addr::Address,
+    errno,
+    fi_domain_attr,
+    fi_ep_attr,
+    fi_fabric_attr,
+    fi_info,
+    fi_rx_attr,
+    fi_tx_attr,
+    fi_type,
+    fid,
+    flags,
+    names,
+    VERSION, //
+};
+use kernel::{
+    fmt::{
+        self,
+        Write, //
+    },
+    prelude::*, //
+};
+
+/// Text in a buffer of fixed size: cut off where it is full, always ended by a NUL.
+///
+/// # Invariants
+///
+/// `len` is less than the size of `room`, and that byte of `room` is 0; or both are 0.
+pub struct Text<'a> {
+    room: &'a mut [u8],
+    len: usize,
+}
+
+impl<'a> Text<'a> {
+    /// No text yet. A buffer without bytes takes none.
+    pub fn new(room: &'a mut [u8]) -> Self {
+        if let Some(first) = room.first_mut() {
+            *first = 0;
+        }
+        // INVARIANT: The first byte is 0, or there is none.
+        Self { room, len: 0 }
+    }
+
+    /// What was written, without the NUL.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.room[..self.len]
+    }
+}
+
+impl Write for Text<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let Some(free) = self.room.len().checked_sub(self.len + 1) else {
+            return Ok(());
+        };
+        let fits = text.len().min(free);
+        let end = self.len + fits;
+        self.room[self.len..end].copy_from_slice(&text.as_bytes()[..fits]);
+        self.room[end] = 0;
+        // INVARIANT: `fits` leaves room for the NUL, which was written just now.
+        self.len = end;
+        Ok(())
+    }
+}
+
+/// A version as FI_VERSION() forms it.
+#[derive(Clone, Copy)]
+pub struct Version(pub u32);
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.0 >> 16, self.0 & 0xffff)
+    }
+}
+
+/// A fabric errno of either sign.
+#[derive(Clone, Copy)]
+pub struct Error(pub c_int);
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(errno::strerror(self.0), f)
+    }
+}
+
+/// Writes what `data` points to into `text`; false if `datatype` is unknown.
+///
+/// # Safety
+///
+/// `data` is valid for reads of the type that `datatype` names in `enum fi_type`, and so is
+/// everything that the value points to: names are NUL-terminated, addresses have the length that
+/// stands beside them.
+pub unsafe fn describe(data: *const c_void, datatype: fi_type, text: &mut Text<'_>) -> bool {
+    // SAFETY: By this function's safety requirements: only the types of its uses below have them.
+    let int = || unsafe { data.cast::<u32>().read() };
+    // SAFETY: As above.
+    let bits = || unsafe { data.cast::<u64>().read() };
+
+    macro_rules! attr {
+        ($type:ty) => {{
+            // SAFETY: By this function's safety requirements.
+            let attr = unsafe { &*data.cast::<$type>() };
+            // SAFETY: As above, for what it points to.
+            unsafe { attr::Show::show(attr, &mut attr::Tree::new(text)) }
+        }};
+    }
+
+    let written = match datatype {
+        super::FI_TYPE_INFO => attr!(fi_info),
+        super::FI_TYPE_TX_ATTR => attr!(fi_tx_attr),
+        super::FI_TYPE_RX_ATTR => attr!(fi_rx_attr),
+        super::FI_TYPE_EP_ATTR => attr!(fi_ep_attr),
+        super::FI_TYPE_DOMAIN_ATTR => attr!(fi_domain_attr),
+        super::FI_TYPE_FABRIC_ATTR => attr!(fi_fabric_attr),
+        super::FI_TYPE_FID => attr!(fid),
+        super::FI_TYPE_VERSION => text.write_fmt(fmt!("{}", Version(VERSION))),
+        _ => {
+            if let Some(set) = flag_set(datatype) {
+                text.write_fmt(fmt!("{}", set.show(bits())))
+            } else if datatype == super::FI_TYPE_MR_MODE {
+                text.write_fmt(fmt!("{}", flags::MR_MODE.show(u64::from(int()))))
+            } else if let Some(names) = enumeration(datatype) {
+                text.write_fmt(fmt!("{}", names.show(int())))
+            } else {
+                return false;
+            }
+        }
+    };
+    // Only a formatter that fails of itself could make this an error, and none here does.
+    written.is_ok()
+}
+
+fn flag_set(datatype: fi_type) -> Option<&'static flags::Set> {
+    Some(match datatype {
+        super::FI_TYPE_CAPS => &flags::CAPS,
+        super::FI_TYPE_OP_FLAGS => &flags::OP_FLAGS,
+        super::FI_TYPE_MSG_ORDER => &flags::ORDER,
+        super::FI_TYPE_MODE => &flags::MODE,
+        super::FI_TYPE_CQ_EVENT_FLAGS => &flags::COMPLETION_FLAGS,
+        _ => return None,
+    })
+}
+
+fn enumeration(datatype: fi_type) -> Option<&'static names::Names> {
+    Some(match datatype {
+        super::FI_TYPE_EP_TYPE => &names::EP_TYPE,
+        super::FI_TYPE_ADDR_FORMAT => &names::ADDR_FORMAT,
+        super::FI_TYPE_THREADING => &names::THREADING,
+        super::FI_TYPE_PROGRESS => &names::PROGRESS,
+        super::FI_TYPE_PROTOCOL => &names::PROTOCOL,
+        super::FI_TYPE_AV_TYPE => &names::AV_TYPE,
+        super::FI_TYPE_ATOMIC_TYPE => &names::DATATYPE,
+        super::FI_TYPE_ATOMIC_OP => &names::ATOMIC_OP,
+        super::FI_TYPE_EQ_EVENT => &names::EQ_EVENT,
+        super::FI_TYPE_OP_TYPE => &names::OP_TYPE,
+        super::FI_TYPE_COLLECTIVE_OP => &names::COLLECTIVE_OP,
+        super::FI_TYPE_HMEM_IFACE => &names::HMEM_IFACE,
+        super::FI_TYPE_CQ_FORMAT => &names::CQ_FORMAT,
+        _ => return None,
+    })
+}
+
+/// An address that a struct points to, to be shown.
+///
+/// # Safety
+///
+/// `addr` is null or valid for reads of `len` bytes for `'a`.
+unsafe fn address<'a>(format: u32, addr: *const c_void, len: usize) -> Option<Address<'a>> {
+    if addr.is_null() {
+        return None;
+    }
+    // SAFETY: By this function's safety requirement.
+    let bytes = unsafe { core::slice::from_raw_parts(addr.cast::<u8>(), len) };
+    Some(Address { format, bytes })
+}
+
+#[kunit_tests(kofi_abi_tostr)]
+mod tests {
+    use super::*;
+    use crate::abi;
+    use core::ptr;
+    use pin_init::zeroed;
+
+    // No assertions outside of a test's own function: there they are the kernel's, and panic.
+    fn shows<T>(value: &T, datatype: fi_type, expected: &str) -> bool {
+        let mut room = [0; 256];
+        let mut text = Text::new(&mut room);
+        // SAFETY: Each caller passes the type that the number stands for, without pointers in it.
+        let known = unsafe { describe(ptr::from_ref(value).cast(), datatype, &mut text) };
+        known && text.as_bytes() == expected.as_bytes()
+    }
+
+    fn contains(text: &Text<'_>, part: &str) -> bool {
+        let mut windows = text.as_bytes().windows(part.len());
+        windows.any(|window| window == part.as_bytes())
+    }
+
+    #[test]
+    fn enumerations_show_their_names() {
+        for (value, datatype, name) in [
+            (abi::FI_EP_MSG, abi::FI_TYPE_EP_TYPE, "FI_EP_MSG"),
+            (
+                abi::FI_SOCKADDR_IN6,
+                abi::FI_TYPE_ADDR_FORMAT,
+                "FI_SOCKADDR_IN6",
+            ),
+            (
+                abi::FI_THREAD_SAFE,
+                abi::FI_TYPE_THREADING,
+                "FI_THREAD_SAFE",
+            ),
+            (
+                abi::FI_PROGRESS_AUTO,
+                abi::FI_TYPE_PROGRESS,
+                "FI_PROGRESS_AUTO",
+            ),
+            (abi::FI_PROTO_RXM, abi::FI_TYPE_PROTOCOL, "FI_PROTO_RXM"),
+            (abi::FI_AV_TABLE, abi::FI_TYPE_AV_TYPE, "FI_AV_TABLE"),
+            (abi::FI_UINT128, abi::FI_TYPE_ATOMIC_TYPE, "FI_UINT128"),
+            (abi::FI_VOID, abi::FI_TYPE_ATOMIC_TYPE, "FI_VOID"),
+            (abi::FI_MSWAP, abi::FI_TYPE_ATOMIC_OP, "FI_MSWAP"),
+            (abi::FI_CONNREQ, abi::FI_TYPE_EQ_EVENT, "FI_CONNREQ"),
+            (abi::FI_OP_CNTR_ADD, abi::FI_TYPE_OP_TYPE, "FI_OP_CNTR_ADD"),
+            (abi::FI_GATHER, abi::FI_TYPE_COLLECTIVE_OP, "FI_GATHER"),
+            (
+                abi::FI_HMEM_SYSTEM,
+                abi::FI_TYPE_HMEM_IFACE,
+                "FI_HMEM_SYSTEM",
+            ),
+            (
+                abi::FI_CQ_FORMAT_DATA,
+                abi::FI_TYPE_CQ_FORMAT,
+                "FI_CQ_FORMAT_DATA",
+            ),
+        ] {
+            assert!(shows(&value, datatype, name));
+        }
+    }
+
+    #[test]
+    fn unknown_values_show_their_number() {
+        assert!(shows(&0x99_u32, abi::FI_TYPE_EP_TYPE, "unknown (0x99)"));
+        let flags = abi::FI_MSG | 1 << 63;
+        assert!(shows(
+            &flags,
+            abi::FI_TYPE_CAPS,
+            "FI_MSG, 0x8000000000000000"
+        ));
+    }
+
+    #[test]
+    fn the_same_bit_is_called_by_its_field() {
+        let bit = 1_u64 << 59;
+        assert!(shows(&bit, abi::FI_TYPE_CAPS, "FI_DIRECTED_RECV"));
+        assert!(shows(&bit, abi::FI_TYPE_MODE, "FI_CONTEXT"));
+        assert!(shows(&bit, abi::FI_TYPE_OP_FLAGS, "FI_CLAIM"));
+        assert!(shows(&0_u64, abi::FI_TYPE_CAPS, ""));
+        let order = abi::FI_ORDER_SAS | abi::FI_ORDER_RMA_WAW;
+        assert!(shows(
+            &order,
+            abi::FI_TYPE_MSG_ORDER,
+            "FI_ORDER_SAS, FI_ORDER_RMA_WAW",
+        ));
+        let done = abi::FI_MSG | abi::FI_RECV | abi::FI_REMOTE_CQ_DATA;
+        assert!(shows(
+            &done,
+            abi::FI_TYPE_CQ_EVENT_FLAGS,
+            "FI_MSG, FI_RECV, FI_REMOTE_CQ_DATA",
+        ));
+        let mode = abi::FI_MR_LOCAL | abi::FI_MR_PROV_KEY;
+        assert!(shows(
+            &mode,
+            abi::FI_TYPE_MR_MODE,
+            "FI_MR_LOCAL, FI_MR_PROV_KEY"
+        ));
+    }
+
+    #[test]
+    fn unknown_types_show_nothing() {
+        for datatype in [
+            abi::FI_TYPE_LOG_LEVEL,
+            abi::FI_TYPE_LOG_SUBSYS,
+            29,
+            u32::MAX,
+        ] {
+            let mut room = [1; 8];
+            let mut text = Text::new(&mut room);
+            let value = 0_u64;
+            // SAFETY: An unknown type is not read at all.
+            let known = unsafe { describe(ptr::from_ref(&value).cast(), datatype, &mut text) };
+            assert!(!known && text.as_bytes().is_empty() && room[0] == 0);
+        }
+    }
+
+    #[test]
+    fn text_is_cut_off_and_ended() {
+        let whole = b"FI_MSG, FI_RMA";
+        let flags = abi::FI_MSG | abi::FI_RMA;
+        for size in 0..=whole.len() + 1 {
+            let mut room = [b'x'; 17];
+            let mut text = Text::new(&mut room[..size]);
+            // SAFETY: `flags` is the u64 that the type stands for.
+            let known =
+                unsafe { describe(ptr::from_ref(&flags).cast(), abi::FI_TYPE_CAPS, &mut text) };
+            assert!(known);
+            let fits = size.saturating_sub(1);
+            assert!(text.as_bytes() == &whole[..fits]);
+            assert!(size == 0 || room[fits] == 0);
+            assert!(room[size..].iter().all(|&byte| byte == b'x'));
+        }
+    }
+
+    #[test]
+    fn an_info_without_attributes_shows() -> Result<(), kernel::alloc::AllocError> {
+        let info: fi_info = zeroed();
+        let mut room = KVVec::from_elem(0, 4096, GFP_KERNEL)?;
+        let mut text = Text::new(&mut room);
+        // SAFETY: A zeroed info has no pointers.
+        assert!(unsafe { describe(ptr::from_ref(&info).cast(), abi::FI_TYPE_INFO, &mut text) });
+        assert!(text
+            .as_bytes()
+            .starts_with(b"fi_info:\n    caps: [  ]\n    mode: [  ]\n"));
+        assert!(contains(&text, "\n    src_addr: (null)\n"));
+        assert!(text
+            .as_bytes()
+            .ends_with(b"\n    fi_fabric_attr: (null)\n    nic: (null)\n"));
+        Ok(())
+    }
+
+    #[test]
+    fn an_info_shows_what_it_points_to() -> Result<(), kernel::alloc::AllocError> {
+        let mut name = *b"rxe0\0";
+        let mut provider = *b"verbs\0";
+        let mut addr = [0_u8; 16];
+        addr[2..8].copy_from_slice(&[0x1d, 0x4c, 10, 0, 0, 1]);
+        let mut domain: fi_domain_attr = zeroed();
+        domain.name = name.as_mut_ptr();
+        domain.mr_mode = abi::FI_MR_PROV_KEY;
+        let mut fabric: fi_fabric_attr = zeroed();
+        fabric.prov_name = provider.as_mut_ptr();
+        fabric.api_version = VERSION;
+        let mut info: fi_info = zeroed();
+        info.caps = abi::FI_MSG | abi::FI_SEND;
+        info.addr_format = abi::FI_SOCKADDR_IN;
+        info.src_addr = addr.as_mut_ptr().cast();
+        info.src_addrlen = addr.len();
+        info.domain_attr = &mut domain;
+        info.fabric_attr = &mut fabric;
+
+        let mut room = KVVec::from_elem(0, 4096, GFP_KERNEL)?;
+        let mut text = Text::new(&mut room);
+        // SAFETY: What the info points to is above.
+        assert!(unsafe { describe(ptr::from_ref(&info).cast(), abi::FI_TYPE_INFO, &mut text) });
+        for line in [
+            "    caps: [ FI_MSG, FI_SEND ]\n",
+            "    addr_format: FI_SOCKADDR_IN\n",
+            "    src_addr: fi_sockaddr_in://10.0.0.1:7500\n",
+            "    fi_domain_attr:\n        domain: (null)\n        name: rxe0\n",
+            "        mr_mode: [ FI_MR_PROV_KEY ]\n",
+            "        prov_name: verbs\n",
+            "        api_version: 1.17\n",
+            "        net: (null)\n",
+        ] {
+            assert!(contains(&text, line));
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn shared_buffers_take_turns() {
+        let (first, second) = (abi::FI_EP_MSG, abi::FI_EP_RDM);
+        // SAFETY: Both are the u32 that the type stands for.
+        let texts = unsafe {
+            [
+                shared(ptr::from_ref(&first).cast(), abi::FI_TYPE_EP_TYPE),
+                shared(ptr::from_ref(&second).cast(), abi::FI_TYPE_EP_TYPE),
+            ]
+        };
+        for (text, expected) in texts.into_iter().zip([c"FI_EP_MSG", c"FI_EP_RDM"]) {
+            assert!(!text.is_null());
+            // SAFETY: It is one of the static buffers, with a text that ends in a NUL.
+            assert!(unsafe { CStr::from_char_ptr(text) } == expected);
+        }
+        // SAFETY: Null and unknown types are allowed.
+        unsafe {
+            assert!(shared(ptr::null(), abi::FI_TYPE_EP_TYPE).is_null());
+            assert!(shared(ptr::from_ref(&first).cast(), u32::MAX).is_null());
+        }
+    }
+
+    #[test]
+    fn a_shared_buffer_holds_an_info_with_every_flag() {
+        let (caps, mode, order) = (u64::MAX, u64::MAX, u64::MAX);
+        let mut tx = fi_tx_attr {
+            caps,
+            mode,
+            op_flags: u64::MAX,
+            msg_order: order,
+            comp_order: order,
+            ..zeroed()
+        };
+        let mut rx = fi_rx_attr {
+            caps,
+            mode,
+            op_flags: u64::MAX,
+            msg_order: order,
+            comp_order: order,
+            ..zeroed()
+        };
+        let mut ep: fi_ep_attr = zeroed();
+        let mut domain = fi_domain_attr {
+            caps,
+            mode,
+            mr_mode: -1,
+            ..zeroed()
+        };
+        let mut fabric: fi_fabric_attr = zeroed();
+        let info = fi_info {
+            caps,
+            mode,
+            tx_attr: &mut tx,
+            rx_attr: &mut rx,
+            ep_attr: &mut ep,
+            domain_attr: &mut domain,
+            fabric_attr: &mut fabric,
+            ..zeroed()
+        };
+        // SAFETY: What the info points to is above.
+        let text = unsafe { shared(ptr::from_ref(&info).cast(), abi::FI_TYPE_INFO) };
+        assert!(!text.is_null());
+        // SAFETY: It is one of the static buffers, with a text that ends in a NUL.
+        let text = unsafe { CStr::from_char_ptr(text) };
+        assert!(text.to_bytes().ends_with(b"    nic: (null)\n"));
+    }
+
+    #[test]
+    fn errors_and_versions_show() {
+        let mut room = [0; 64];
+        let mut text = Text::new(&mut room);
+        let parts = fmt!("{} {}", Version(abi::version(1, 17)), Error(-259));
+        assert!(text.write_fmt(parts).is_ok());
+        assert!(text.as_bytes() == b"1.17 An error entry is available");
+    }
+}

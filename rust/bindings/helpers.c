@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Static inlines and macros of the RDMA headers as functions that Rust can
+ * call. Posting and polling are not here: they go through the device's
+ * operations from Rust, without a C call between.
+ */
+
+#include <linux/mm.h>
+#include <linux/netdevice.h>
+#include <linux/scatterlist.h>
+#include <linux/sched/task_stack.h>
+#include <net/net_namespace.h>
+#include <rdma/ib_verbs.h>
+
+bool rust_helper_rdma_protocol_ib(const struct ib_device *device, u32 port)
+{
+	return rdma_protocol_ib(device, port);
+}
+
+bool rust_helper_rdma_protocol_roce(const struct ib_device *device, u32 port)
+{
+	return rdma_protocol_roce(device, port);
+}
+
+bool rust_helper_rdma_protocol_iwarp(const struct ib_device *device, u32 port)
+{
+	return rdma_protocol_iwarp(device, port);
+}
+
+bool rust_helper_rdma_cap_ib_cm(const struct ib_device *device, u32 port)
+{
+	return rdma_cap_ib_cm(device, port);
+}
+
+u32 rust_helper_rdma_start_port(const struct ib_device *device)
+{
+	return rdma_start_port(device);
+}
+
+u32 rust_helper_rdma_end_port(const struct ib_device *device)
+{
+	return rdma_end_port(device);
+}
+
+bool rust_helper_ib_uses_virt_dma(struct ib_device *device)
+{
+	return ib_uses_virt_dma(device);
+}
+
+int rust_helper_ib_dma_mapping_error(struct ib_device *device, u64 addr)
+{
+	return ib_dma_mapping_error(device, addr);
+}
+
+u64 rust_helper_ib_dma_map_page(struct ib_device *device, struct page *page,
+				unsigned long offset, size_t size,
+				enum dma_data_direction direction)
+{
+	return ib_dma_map_page(device, page, offset, size, direction);
+}
+
+void rust_helper_ib_dma_unmap_page(struct ib_device *device, u64 addr, size_t size,
+				   enum dma_data_direction direction)
+{
+	ib_dma_unmap_page(device, addr, size, direction);
+}
+
+void rust_helper_ib_dma_sync_single_for_cpu(struct ib_device *device, u64 addr, size_t size,
+					    enum dma_data_direction direction)
+{
+	ib_dma_sync_single_for_cpu(device, addr, size, direction);
+}
+
+void rust_helper_ib_dma_sync_single_for_device(struct ib_device *device, u64 addr, size_t size,
+					       enum dma_data_direction direction)
+{
+	ib_dma_sync_single_for_device(device, addr, size, direction);
+}
+
+void rust_helper_kofi_sg_set_dma(struct scatterlist *sg, dma_addr_t addr, unsigned int len)
+{
+	sg->length = len;
+	sg_dma_address(sg) = addr;
+	sg_dma_len(sg) = len;
+}
+
+void rust_helper_sg_mark_end(struct scatterlist *sg)
+{
+	sg_mark_end(sg);
+}
+
+bool rust_helper_virt_addr_valid(const void *addr)
+{
+	return virt_addr_valid(addr);
+}
+
+struct page *rust_helper_kofi_virt_to_page(const void *addr)
+{
+	return virt_to_page(addr);
+}
+
+unsigned long rust_helper_kofi_page_to_pfn(const struct page *page)
+{
+	return page_to_pfn(page);
+}
+
+bool rust_helper_object_is_on_stack(const void *addr)
+{
+	return object_is_on_stack(addr);
+}
+
+struct net *rust_helper_get_net(struct net *net)
+{
+	return get_net(net);
+}
+
+void rust_helper_put_net(struct net *net)
+{
+	put_net(net);
+}
+
+/* The name has room for IFNAMSIZ bytes, and is left alone when no interface belongs to the port. */
+void rust_helper_kofi_port_netdev_name(struct ib_device *device, u32 port, char *name)
+{
+	struct net_device *netdev = ib_device_get_netdev(device, port);
+
+	if (netdev) {
+		strscpy(name, netdev->name, IFNAMSIZ);
+		dev_put(netdev);
+	}
+}

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! How rdma_cm's events reach a [`Handler`], and how an id ends while its handler runs.
+//!
+//! `Context::handler` guards who the handler is.
+
+use super::{
+    ConnParam,
+    Event,
+    Id,
+    Locked, //
+};
+use crate::bindings;
+use core::ptr::{
+    self,
+    NonNull, //
+};
+use kernel::{
+    prelude::*,
+    sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        new_spinlock,
+        Arc,
+        SpinLock, //
+    },
+    task::Task, //
+};
+
+/// Who is told what happens to an [`Id`].
+pub(crate) trait Handler: Send + Sync {
+    /// Something happened to `id`; for [`Event::ConnectRequest`], `id` is the new one.
+    ///
+    /// Called in process context, may sleep. The id is locked: a handler must not call
+    /// [`Id::lock`] on it. It may drop the [`Id`], which then takes effect when the handler
+    /// returns; but nobody may drop the *listening* `Id` in `ConnectRequest`, neither
+    /// directly nor with the last reference on whoever owns it.
+    fn event(&self, id: &Locked, event: Event<'_>);
+}
+
+/// What an id of ours points to.
+#[pin_data]
+pub(super) struct Context {
+    #[pin]
+    handler: SpinLock<Option<Arc<dyn Handler>>>,
+    /// The task that is running the handler, by the address of its `task_struct`; 0 for none.
+    running: Atomic<usize>,
+    /// Set when that task drops the id.
+    dropped: Atomic<bool>,
+}
+
+impl Context {
+    pub(super) fn new(handler: Option<Arc<dyn Handler>>) -> Result<Pin<KBox<Self>>> {
+        KBox::pin_init(
+            pin_init!(Self {
+                handler <- new_spinlock!(handler),
+                running: Atomic::new(0),
+                dropped: Atomic::new(false),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Who the handler becomes; gives back who it was.
+    pub(super) fn set_handler(
+        &self,
+        handler: Option<Arc<dyn Handler>>,
+    ) -> Option<Arc<dyn Handler>> {
+        core::mem::replace(&mut *self.handler.lock(), handler)
+    }
+
+    /// Has rdma_cm destroy the id when the handler, which this task is in, returns.
+    pub(super) fn drop_id(&self) {
+        self.dropped.store(true, Relaxed);
+    }
+
+    fn handler(&self) -> Option<Arc<dyn Handler>> {
+        self.handler.lock().clone()
+    }
+
+    /// Runs the handler as this task; returns whether it dropped the id.
+    fn run(&self, f: impl FnOnce()) -> bool {
+        self.running.store(this_task(), Relaxed);
+        f();
+        self.running.store(0, Relaxed);
+        self.dropped.load(Relaxed)
+    }
+
+    /// Whether this task is in the handler, whatever any other does.
+    pub(super) fn is_in_handler(&self) -> bool {
+        self.running.load(Relaxed) == this_task()
+    }
+}
+
+fn this_task() -> usize {
+    Task::current_raw() as usize
+}
+
+/// Leaves a context to the id that points to it.
+pub(super) fn forget_context(context: Pin<KBox<Context>>) {
+    // SAFETY: It stays where it is until `take_context` makes it a pinned box again.
+    let _ = KBox::into_raw(unsafe { Pin::into_inner_unchecked(context) });
+}
+
+/// # Safety
+///
+/// `context` was left by [`forget_context`], and nobody uses it any more.
+pub(super) unsafe fn take_context(context: *mut Context) -> Pin<KBox<Context>> {
+    // SAFETY: By this function's contract.
+    unsafe { KBox::from_raw(context) }.into()
+}
+
+/// What rdma_cm calls; anything but 0 has it destroy the id.
+///
+/// # Safety
+///
+/// Called by rdma_cm with a valid event for a valid id, whose context is a [`Context`] and whose
+/// handler lock is held. For a connection request, the context is that of the listener.
+pub(super) unsafe extern "C" fn handle(
+    id: *mut bindings::rdma_cm_id,
+    event: *mut bindings::rdma_cm_event,
+) -> c_int {
+    // SAFETY: By this function's contract.
+    let (raw, context) = unsafe { (&*event, (*id).context.cast::<Context>()) };
+    if raw.event == bindings::rdma_cm_event_type_RDMA_CM_EVENT_CONNECT_REQUEST {
+        // SAFETY: By this function's contract.
+        return unsafe { handle_request(id, &*context, raw) };
+    }
+    // SAFETY: By this function's contract; an id is not destroyed while its handler runs.
+    let (locked, event) = unsafe { (Locked::from_raw(id), Event::from_raw(raw)) };
+    // SAFETY: By this function's contract. Whoever drops the id meanwhile in another task waits for
+    // the lock, and in this one leaves the context to us.
+    let dropped = unsafe { &*context }.run(|| {
+        // SAFETY: As above.
+        if let Some(handler) = unsafe { &*context }.handler() {
+            handler.event(locked, event);
+        }
+    });
+    if !dropped {
+        return 0;
+    }
+    // SAFETY: The owner has dropped the id, and rdma_cm will not call again.
+    drop(unsafe { take_context(context) });
+    ECONNABORTED.to_errno()
+}
+
+/// Makes an [`Id`] of a connection request's, and gives it to the listener's handler.
+///
+/// # Safety
+///
+/// `id` is a new id for the request `event`, locked, which still has its listener's context.
+unsafe fn handle_request(
+    id: *mut bindings::rdma_cm_id,
+    listener: &Context,
+    event: &bindings::rdma_cm_event,
+) -> c_int {
+    let Some(handler) = listener.handler() else {
+        return ECONNREFUSED.to_errno();
+    };
+    let context = match Context::new(None) {
+        Ok(context) => context,
+        Err(err) => return err.to_errno(),
+    };
+    let raw_context = ptr::from_ref(&*context).cast_mut();
+    forget_context(context);
+    // SAFETY: By this function's contract the id is valid; nobody else knows it yet.
+    unsafe { (*id).context = raw_context.cast() };
+
+    // SAFETY: The context is valid: only we free it while this task is in the handler.
+    let dropped = unsafe { &*raw_context }.run(|| {
+        // SAFETY: By this function's contract `id` is not NULL.
+        let raw = unsafe { NonNull::new_unchecked(id) };
+        // INVARIANT: The id is valid, and has a context of ours that belongs to it.
+        let owned = Id { raw };
+        // SAFETY: By this function's contract.
+        let (locked, conn) = unsafe { (Locked::from_raw(id), ConnParam::of(event)) };
+        handler.event(locked, Event::ConnectRequest { id: owned, conn });
+    });
+    if !dropped {
+        return 0;
+    }
+    // SAFETY: The owner has dropped the id, and rdma_cm will not call again.
+    drop(unsafe { take_context(raw_context) });
+    ECONNREFUSED.to_errno()
+}

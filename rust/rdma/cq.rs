@@ -1,0 +1,388 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Completion queues and what is found in them.
+
+use super::device::Use;
+use crate::bindings;
+use core::{
+    ffi::CStr,
+    mem::MaybeUninit,
+    ptr::{
+        self,
+        NonNull, //
+    }, //
+};
+use kernel::{
+    error::from_err_ptr,
+    prelude::*,
+    sync::Arc, //
+};
+
+/// Who is told that a completion queue has something new.
+pub(crate) trait Notify: Send + Sync {
+    /// There may be a completion, and the queue is no longer armed.
+    ///
+    /// Called in any context: interrupts may be off, the driver may hold the queue's lock, and the
+    /// caller may be our own `post_send`. It must not sleep and must not touch the queue: neither
+    /// poll nor arm it.
+    fn completion(&self);
+
+    /// The queue is broken, and completions may be lost. In the same contexts.
+    fn failed(&self) {}
+}
+
+impl<T: Notify + ?Sized> Notify for Arc<T> {
+    fn completion(&self) {
+        (**self).completion()
+    }
+
+    fn failed(&self) {
+        (**self).failed()
+    }
+}
+
+type PollFn = unsafe extern "C" fn(*mut bindings::ib_cq, c_int, *mut bindings::ib_wc) -> c_int;
+type ArmFn = unsafe extern "C" fn(*mut bindings::ib_cq, bindings::ib_cq_notify_flags) -> c_int;
+
+/// A completion queue that its owner polls.
+///
+/// # Invariants
+///
+/// - `raw` is a completion queue of the device that `device` uses; queue pairs that complete into
+///   it hold an `Arc` of this object.
+/// - `poll` and `arm` are that device's operations.
+/// - The context of `raw` is what `notify` points to, which is dropped after `raw`.
+pub(crate) struct Cq {
+    raw: NonNull<bindings::ib_cq>,
+    poll: PollFn,
+    arm: ArmFn,
+    entries: u32,
+    _notify: KBox<dyn Notify>,
+    device: Use,
+}
+
+// SAFETY: A completion queue may be polled, armed and destroyed by any thread.
+unsafe impl Send for Cq {}
+
+// SAFETY: Drivers lock what polling and arming at the same time touch.
+unsafe impl Sync for Cq {}
+
+impl Cq {
+    /// Makes a queue for `entries` completions or more, whose interrupts go to `vector`.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for no entries or more than the device takes, `ENOMEM`, and the driver's.
+    pub(crate) fn new<N: Notify + 'static>(
+        device: Use,
+        entries: u32,
+        vector: u32,
+        notify: N,
+    ) -> Result<Arc<Self>> {
+        let attributes = device.attributes();
+        if entries == 0 || entries > attributes.max_cqe {
+            return Err(EINVAL);
+        }
+        let attr = bindings::ib_cq_init_attr {
+            cqe: entries,
+            comp_vector: vector.checked_rem(attributes.num_comp_vectors).unwrap_or(0),
+            flags: 0,
+        };
+        // SAFETY: The device is registered as long as it is used.
+        let ops = unsafe { &(*device.raw()).ops };
+        let (Some(poll), Some(arm)) = (ops.poll_cq, ops.req_notify_cq) else {
+            return Err(EOPNOTSUPP);
+        };
+        let notify = KBox::new(notify, GFP_KERNEL)?;
+        let context = ptr::from_ref(&*notify).cast_mut().cast();
+        // SAFETY: The device is registered. The handlers are made for the type that `context`
+        // points to, which outlives the queue.
+        let raw = unsafe {
+            bindings::__ib_create_cq(
+                device.raw(),
+                Some(completion::<N>),
+                Some(failed::<N>),
+                context,
+                &attr,
+                super::OWNER.as_char_ptr(),
+            )
+        };
+        let raw = NonNull::new(from_err_ptr(raw)?).ok_or(ENOMEM)?;
+        // SAFETY: `raw` was made just now.
+        let granted = unsafe { (*raw.as_ptr()).cqe };
+        // INVARIANT: By construction. If this allocation fails, dropping the object destroys `raw`.
+        let cq = Self {
+            raw,
+            poll,
+            arm,
+            entries: u32::try_from(granted).unwrap_or(entries),
+            _notify: notify,
+            device,
+        };
+        Ok(Arc::new(cq, GFP_KERNEL)?)
+    }
+
+    pub(super) fn raw(&self) -> *mut bindings::ib_cq {
+        self.raw.as_ptr()
+    }
+
+    /// The device that the queue belongs to.
+    pub(crate) fn device(&self) -> &Use {
+        &self.device
+    }
+
+    /// How many completions the queue holds.
+    pub(crate) fn entries(&self) -> u32 {
+        self.entries
+    }
+
+    /// Takes completions out of the queue, at most as many as there is room for. Any context but
+    /// [`Notify`]'s.
+    ///
+    /// # Errors
+    ///
+    /// The driver's; none of those in the kernel has any.
+    #[inline]
+    pub(crate) fn poll<'a>(&self, room: &'a mut [MaybeUninit<Wc>]) -> Result<&'a [Wc]> {
+        let most = c_int::try_from(room.len()).unwrap_or(c_int::MAX);
+        // SAFETY: By the invariant `raw` is valid and `poll` its device's. `Wc` has the layout of
+        // `ib_wc`, and `room` is writable for `most` of them.
+        let found = unsafe { (self.poll)(self.raw(), most, room.as_mut_ptr().cast()) };
+        let found = usize::try_from(found).map_err(|_| Error::from_errno(found))?;
+        let room: &'a [MaybeUninit<Wc>] = room;
+        let filled = room.get(..found).ok_or(EIO)?;
+        // SAFETY: The driver filled the first `found`, and a `Wc` may lack the fields that it left.
+        Ok(unsafe { core::slice::from_raw_parts(filled.as_ptr().cast(), filled.len()) })
+    }
+
+    /// Has [`Notify::completion`] called at the next completion, once. Any context but [`Notify`]'s.
+    ///
+    /// Returns whether one may have come already: poll again, or it is never told.
+    #[inline]
+    pub(crate) fn arm(&self) -> bool {
+        const FLAGS: bindings::ib_cq_notify_flags = bindings::ib_cq_notify_flags_IB_CQ_NEXT_COMP
+            | bindings::ib_cq_notify_flags_IB_CQ_REPORT_MISSED_EVENTS;
+        // SAFETY: By the invariant `raw` is valid and `arm` its device's.
+        unsafe { (self.arm)(self.raw(), FLAGS) != 0 }
+    }
+}
+
+impl Drop for Cq {
+    fn drop(&mut self) {
+        // SAFETY: By the invariant `raw` is valid, and no queue pair uses it any more. When this
+        // returns no handler runs.
+        let err = unsafe { bindings::ib_destroy_cq_user(self.raw(), ptr::null_mut()) };
+        kernel::warn_on!(err != 0);
+    }
+}
+
+/// # Safety
+///
+/// Called by the driver of a queue whose context is a valid `N`.
+unsafe extern "C" fn completion<N: Notify>(_cq: *mut bindings::ib_cq, context: *mut c_void) {
+    // SAFETY: By this function's contract.
+    unsafe { &*context.cast::<N>() }.completion();
+}
+
+/// # Safety
+///
+/// Called by the driver of a queue whose context is a valid `N`.
+unsafe extern "C" fn failed<N: Notify>(_event: *mut bindings::ib_event, context: *mut c_void) {
+    // SAFETY: By this function's contract.
+    unsafe { &*context.cast::<N>() }.failed();
+}
+
+/// A work completion.
+///
+/// # Invariants
+///
+/// `wr_id`, `status`, `vendor_err` and `qp` are there; the rest of a success is there as far as its
+/// operation has it.
+#[repr(transparent)]
+pub(crate) struct Wc(MaybeUninit<bindings::ib_wc>);
+
+impl Wc {
+    /// Room for `N` completions, for [`Cq::poll`].
+    #[inline]
+    pub(crate) const fn room<const N: usize>() -> [MaybeUninit<Wc>; N] {
+        [const { MaybeUninit::uninit() }; N]
+    }
+
+    /// The number that the work request was posted with.
+    #[inline]
+    pub(crate) fn wr_id(&self) -> u64 {
+        // SAFETY: By the invariant it is there; our work requests have a number and no pointer.
+        unsafe { (*self.0.as_ptr()).__bindgen_anon_1.wr_id }
+    }
+
+    /// Whether the work request was done.
+    #[inline]
+    pub(crate) fn is_success(&self) -> bool {
+        self.raw_status() == bindings::ib_wc_status_IB_WC_SUCCESS
+    }
+
+    #[inline]
+    fn raw_status(&self) -> bindings::ib_wc_status {
+        // SAFETY: By the invariant it is there.
+        unsafe { (*self.0.as_ptr()).status }
+    }
+
+    /// How the work request ended.
+    #[inline]
+    pub(crate) fn status(&self) -> WcStatus {
+        WcStatus(self.raw_status())
+    }
+
+    /// What the driver says about an error.
+    #[inline]
+    pub(crate) fn vendor_err(&self) -> u32 {
+        // SAFETY: By the invariant it is there.
+        unsafe { (*self.0.as_ptr()).vendor_err }
+    }
+
+    /// What was done; only a success has one.
+    #[inline]
+    pub(crate) fn opcode(&self) -> Option<WcOpcode> {
+        if !self.is_success() {
+            return None;
+        }
+        // SAFETY: By the invariant a success has it.
+        Some(WcOpcode::from_raw(unsafe { (*self.0.as_ptr()).opcode }))
+    }
+
+    /// The bytes that a receive, a read or an atomic brought; only a success of those has them.
+    #[inline]
+    pub(crate) fn byte_len(&self) -> u32 {
+        if !self.is_success() {
+            return 0;
+        }
+        // SAFETY: By the invariant a success has it; every driver sets it for all operations.
+        unsafe { (*self.0.as_ptr()).byte_len }
+    }
+
+    /// The immediate data of a successful receive, in host byte order.
+    #[inline]
+    pub(crate) fn imm(&self) -> Option<u32> {
+        match self.opcode()? {
+            WcOpcode::Recv | WcOpcode::RecvRdmaWithImm => {}
+            _ => return None,
+        }
+        // SAFETY: By the invariant a successful receive has its flags, and what they name.
+        unsafe {
+            let raw = &*self.0.as_ptr();
+            let flag = bindings::ib_wc_flags_IB_WC_WITH_IMM as c_int;
+            (raw.wc_flags & flag != 0).then(|| u32::from_be(raw.ex.imm_data))
+        }
+    }
+}
+
+/// How a work request ended: an `enum ib_wc_status`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct WcStatus(bindings::ib_wc_status);
+
+macro_rules! statuses {
+    ($($(#[$doc:meta])* $name:ident = $raw:ident;)*) => {
+        #[allow(dead_code)]
+        impl WcStatus {
+            $($(#[$doc])* pub(crate) const $name: Self = Self(bindings::$raw);)*
+        }
+    };
+}
+
+statuses! {
+    /// It was done.
+    SUCCESS = ib_wc_status_IB_WC_SUCCESS;
+    /// A message was longer than the receive it met, or than is allowed.
+    LOC_LEN_ERR = ib_wc_status_IB_WC_LOC_LEN_ERR;
+    /// The queue pair could not do it.
+    LOC_QP_OP_ERR = ib_wc_status_IB_WC_LOC_QP_OP_ERR;
+    /// End-to-end contexts are gone from the specification.
+    LOC_EEC_OP_ERR = ib_wc_status_IB_WC_LOC_EEC_OP_ERR;
+    /// Local memory is not what its key allows.
+    LOC_PROT_ERR = ib_wc_status_IB_WC_LOC_PROT_ERR;
+    /// The queue pair went into the error state before it was done.
+    WR_FLUSH_ERR = ib_wc_status_IB_WC_WR_FLUSH_ERR;
+    /// A memory window could not be bound.
+    MW_BIND_ERR = ib_wc_status_IB_WC_MW_BIND_ERR;
+    /// The peer answered with something that makes no sense.
+    BAD_RESP_ERR = ib_wc_status_IB_WC_BAD_RESP_ERR;
+    /// Local memory was not accessible for what came in.
+    LOC_ACCESS_ERR = ib_wc_status_IB_WC_LOC_ACCESS_ERR;
+    /// The peer found the request invalid: no operation of it, or too long for its receive.
+    REM_INV_REQ_ERR = ib_wc_status_IB_WC_REM_INV_REQ_ERR;
+    /// The peer's memory may not be accessed like this.
+    REM_ACCESS_ERR = ib_wc_status_IB_WC_REM_ACCESS_ERR;
+    /// The peer could not do it.
+    REM_OP_ERR = ib_wc_status_IB_WC_REM_OP_ERR;
+    /// The peer did not answer.
+    RETRY_EXC_ERR = ib_wc_status_IB_WC_RETRY_EXC_ERR;
+    /// The peer had no receive posted for too long.
+    RNR_RETRY_EXC_ERR = ib_wc_status_IB_WC_RNR_RETRY_EXC_ERR;
+    /// Reliable datagrams are gone from the specification.
+    LOC_RDD_VIOL_ERR = ib_wc_status_IB_WC_LOC_RDD_VIOL_ERR;
+    /// As above.
+    REM_INV_RD_REQ_ERR = ib_wc_status_IB_WC_REM_INV_RD_REQ_ERR;
+    /// The peer gave up.
+    REM_ABORT_ERR = ib_wc_status_IB_WC_REM_ABORT_ERR;
+    /// End-to-end contexts are gone from the specification.
+    INV_EECN_ERR = ib_wc_status_IB_WC_INV_EECN_ERR;
+    /// As above.
+    INV_EEC_STATE_ERR = ib_wc_status_IB_WC_INV_EEC_STATE_ERR;
+    /// The device is broken.
+    FATAL_ERR = ib_wc_status_IB_WC_FATAL_ERR;
+    /// The peer did not answer in time.
+    RESP_TIMEOUT_ERR = ib_wc_status_IB_WC_RESP_TIMEOUT_ERR;
+    /// Something else.
+    GENERAL_ERR = ib_wc_status_IB_WC_GENERAL_ERR;
+}
+
+impl WcStatus {
+    /// The kernel's number of this status.
+    pub(crate) fn code(self) -> u32 {
+        self.0
+    }
+
+    /// The status that the kernel has this number for.
+    pub(crate) fn from_code(code: u32) -> Self {
+        Self(code)
+    }
+
+    /// A few words.
+    pub(crate) fn text(self) -> &'static CStr {
+        // SAFETY: Any number will do, and the text is the RDMA core's for ever.
+        unsafe { CStr::from_char_ptr(bindings::ib_wc_status_msg(self.0)) }
+    }
+}
+
+/// What a work completion is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum WcOpcode {
+    Send,
+    RdmaWrite,
+    RdmaRead,
+    CompSwap,
+    FetchAdd,
+    LocalInv,
+    RegMr,
+    Recv,
+    RecvRdmaWithImm,
+    Other(u32),
+}
+
+impl WcOpcode {
+    #[inline]
+    fn from_raw(raw: bindings::ib_wc_opcode) -> Self {
+        match raw {
+            bindings::ib_wc_opcode_IB_WC_SEND => Self::Send,
+            bindings::ib_wc_opcode_IB_WC_RDMA_WRITE => Self::RdmaWrite,
+            bindings::ib_wc_opcode_IB_WC_RDMA_READ => Self::RdmaRead,
+            bindings::ib_wc_opcode_IB_WC_COMP_SWAP => Self::CompSwap,
+            bindings::ib_wc_opcode_IB_WC_FETCH_ADD => Self::FetchAdd,
+            bindings::ib_wc_opcode_IB_WC_LOCAL_INV => Self::LocalInv,
+            bindings::ib_wc_opcode_IB_WC_REG_MR => Self::RegMr,
+            bindings::ib_wc_opcode_IB_WC_RECV => Self::Recv,
+            bindings::ib_wc_opcode_IB_WC_RECV_RDMA_WITH_IMM => Self::RecvRdmaWithImm,
+            other => Self::Other(other),
+        }
+    }
+}

@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! RDMA devices: what they can do, who uses them, and how they go away.
+//!
+//! A [`Device`] is a description that may outlive the hardware. The hardware itself is reached
+//! through a [`Use`], and the RDMA core does not get the device back before the last of them is
+//! dropped. `Device::users` guards their number, `Device::watchers` who is told.
+
+#[allow(unused_imports)]
+pub(crate) use super::client::{
+    find,
+    list,
+    Registration, //
+};
+
+use super::attributes::{
+    Attributes,
+    Port,
+    Protocol,
+    Text,
+    IFNAME_SIZE, //
+};
+use crate::bindings;
+use core::{
+    ops::Deref,
+    ptr::NonNull, //
+};
+use kernel::{
+    error::to_result,
+    prelude::*,
+    sync::{
+        new_condvar,
+        new_mutex,
+        new_spinlock,
+        Arc,
+        CondVar,
+        Mutex,
+        SpinLock, //
+    },
+    task::Task,
+    time::msecs_to_jiffies,
+    types::Opaque, //
+};
+
+/// A device's name has at most this many bytes, the terminating NUL among them.
+pub(crate) const NAME_SIZE: usize = bindings::IB_DEVICE_NAME_MAX as usize;
+
+/// How often a device that waits for its users says so.
+const PATIENCE_MS: u32 = 60_000;
+
+/// A device that kernel code may use, or might have used before it went away.
+///
+/// # Invariants
+///
+/// - `raw` is registered with the RDMA core as long as `users.count` is not 0, or `users.gone` is
+///   not set.
+/// - `users.count` is the number of [`Use`]s; none is added once `users.gone` is set.
+#[pin_data]
+pub(crate) struct Device {
+    raw: NonNull<bindings::ib_device>,
+    index: u32,
+    node_type: u8,
+    node_guid: u64,
+    virt_dma: bool,
+    ports: (u32, u32),
+    protocol: Protocol,
+    attributes: Attributes,
+    #[pin]
+    name: SpinLock<Text<NAME_SIZE>>,
+    #[pin]
+    users: SpinLock<Users>,
+    #[pin]
+    idle: Opaque<kernel::bindings::completion>,
+    #[pin]
+    watchers: Mutex<Watchers>,
+    #[pin]
+    call_done: CondVar,
+}
+
+struct Users {
+    count: usize,
+    gone: bool,
+}
+
+// SAFETY: The core's device has its own locks, and ours guard the rest.
+unsafe impl Send for Device {}
+
+// SAFETY: As above.
+unsafe impl Sync for Device {}
+
+impl Device {
+    /// Describes the device at `raw`.
+    ///
+    /// # Safety
+    ///
+    /// `raw` is registered with the RDMA core, and stays so until [`Device::retire`] has returned.
+    pub(super) unsafe fn new(raw: *mut bindings::ib_device) -> Result<Arc<Self>> {
+        let raw = NonNull::new(raw).ok_or(EINVAL)?;
+        let ptr = raw.as_ptr();
+        // SAFETY: A registered device does not change any of these.
+        let (index, node_type, guid) =
+            unsafe { ((*ptr).index, (*ptr).node_type, (*ptr).node_guid) };
+        // SAFETY: `ptr` is a registered device.
+        let first = unsafe { bindings::rdma_start_port(ptr) };
+        // SAFETY: As above.
+        let last = unsafe { bindings::rdma_end_port(ptr) };
+
+        Arc::pin_init(
+            // INVARIANT: `raw` is registered, nobody uses it yet, and it is not gone.
+            pin_init!(Self {
+                raw,
+                index,
+                node_type,
+                node_guid: u64::from_be(guid),
+                // SAFETY: `ptr` is a registered device.
+                virt_dma: unsafe { bindings::ib_uses_virt_dma(ptr) },
+                ports: (first, last),
+                // SAFETY: As above, and `first` is one of its ports.
+                protocol: unsafe { Protocol::of(ptr, first) },
+                // SAFETY: As above.
+                attributes: unsafe { Attributes::of(ptr) },
+                // SAFETY: As above.
+                name <- new_spinlock!(unsafe { name_of(ptr) }),
+                users <- new_spinlock!(Users { count: 0, gone: false }),
+                idle <- Opaque::ffi_init(|slot| {
+                    // SAFETY: `slot` is memory for a completion, which stays where it is.
+                    unsafe { kernel::bindings::init_completion(slot) }
+                }),
+                watchers <- new_mutex!(Watchers::default()),
+                call_done <- new_condvar!(),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Whether this is the core's device at `raw`.
+    pub(crate) fn is(&self, raw: *const bindings::ib_device) -> bool {
+        core::ptr::eq(self.raw.as_ptr(), raw)
+    }
+
+    /// The name of this moment: an administrator may change it.
+    pub(crate) fn name(&self) -> Text<NAME_SIZE> {
+        *self.name.lock()
+    }
+
+    /// The kernel's number of this device, which no other has at the same time.
+    pub(crate) fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// What the device can do.
+    pub(crate) fn attributes(&self) -> &Attributes {
+        &self.attributes
+    }
+
+    /// What the device speaks on the wire.
+    pub(crate) fn protocol(&self) -> Protocol {
+        self.protocol
+    }
+
+    /// `RDMA_NODE_*`: what rdma_cm tells iWARP from the others by.
+    pub(crate) fn node_type(&self) -> u8 {
+        self.node_type
+    }
+
+    /// The globally unique identifier of the adapter, in host byte order.
+    pub(crate) fn node_guid(&self) -> u64 {
+        self.node_guid
+    }
+
+    /// Whether the driver takes kernel addresses where others take DMA addresses.
+    pub(crate) fn uses_virt_dma(&self) -> bool {
+        self.virt_dma
+    }
+
+    /// The numbers of the device's ports.
+    pub(crate) fn ports(&self) -> core::ops::RangeInclusive<u32> {
+        self.ports.0..=self.ports.1
+    }
+
+    /// Starts to use the device, which then does not go away until the result is dropped.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` when it is going away already.
+    pub(crate) fn enter(self: &Arc<Self>) -> Result<Use> {
+        let mut users = self.users.lock();
+        if users.gone {
+            return Err(ENODEV);
+        }
+        users.count += 1;
+        drop(users);
+        // INVARIANT: The device is not gone, and this use has been counted.
+        Ok(Use(self.clone()))
+    }
+
+    /// Whether the device is going away, or has gone.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.users.lock().gone
+    }
+
+    /// Has `watcher` called when the device goes away, until the result is dropped.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` when it is going away already, `ENOMEM`.
+    pub(crate) fn watch(self: &Arc<Self>, watcher: Arc<dyn Watcher>) -> Result<Watch> {
+        let mut watchers = self.watchers.lock();
+        // `retire` sets `gone` before it takes this lock for the first time: whoever is added
+        // here is called.
+        if self.is_gone() {
+            return Err(ENODEV);
+        }
+        let id = watchers.next_id;
+        watchers.waiting.push((id, watcher), GFP_KERNEL)?;
+        watchers.next_id += 1;
+        drop(watchers);
+        Ok(Watch {
+            device: self.clone(),
+            id,
+        })
+    }
+
+    /// Takes the new name from the core.
+    pub(super) fn rename(&self) {
+        // SAFETY: The core calls us with a device that it has not removed yet, and holds the lock
+        // under which names change.
+        let name = unsafe { name_of(self.raw.as_ptr()) };
+        *self.name.lock() = name;
+    }
+
+    /// Lets nobody in any more, tells the watchers, and waits until the last user has left.
+    pub(super) fn retire(&self) {
+        let busy = {
+            let mut users = self.users.lock();
+            users.gone = true;
+            users.count != 0
+        };
+        self.call_watchers();
+        if !busy {
+            return;
+        }
+        let patience = msecs_to_jiffies(PATIENCE_MS);
+        // SAFETY: `idle` was initialised with the device. The last `Use` completes it.
+        while unsafe { kernel::bindings::wait_for_completion_timeout(self.idle.get(), patience) }
+            == 0
+        {
+            pr_warn!(
+                "{} cannot go away: {} objects still use it\n",
+                self.name(),
+                self.users.lock().count
+            );
+        }
+    }
+
+    fn call_watchers(&self) {
+        loop {
+            let mut watchers = self.watchers.lock();
+            let Some((id, watcher)) = watchers.waiting.pop() else {
+                return;
+            };
+            watchers.called = Some((id, Task::current_raw() as usize));
+            drop(watchers);
+
+            watcher.device_going();
+            drop(watcher);
+
+            self.watchers.lock().called = None;
+            self.call_done.notify_all();
+        }
+    }
+}
+
+/// # Safety
+///
+/// `raw` is a registered device whose name does not change meanwhile.
+unsafe fn name_of(raw: *mut bindings::ib_device) -> Text<NAME_SIZE> {
+    // SAFETY: By this function's contract.
+    Text::new(unsafe { &(*raw).name })
+}
+
+/// The right to use a device: as long as there is one, the device stays.
+///
+/// # Invariants
+///
+/// It is counted in the device's `users`.
+pub(crate) struct Use(Arc<Device>);
+
+impl Use {
+    /// The core's device, valid as long as `self`.
+    #[inline]
+    pub(super) fn raw(&self) -> *mut bindings::ib_device {
+        self.0.raw.as_ptr()
+    }
+
+    /// The description, which may outlive this use.
+    pub(crate) fn device(&self) -> &Arc<Device> {
+        &self.0
+    }
+
+    /// The state of a port at this moment. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for a port that the device does not have, else the driver's.
+    pub(crate) fn port(&self, port: u32) -> Result<Port> {
+        let mut attr: bindings::ib_port_attr = pin_init::zeroed();
+        // SAFETY: By the invariant the device is registered; `attr` is written only.
+        to_result(unsafe { bindings::ib_query_port(self.raw(), port, &mut attr) })?;
+        Ok(Port::new(&attr))
+    }
+
+    /// The name of the network interface that a port sits on; empty when there is none. May sleep.
+    pub(crate) fn netdev_name(&self, port: u32) -> Text<IFNAME_SIZE> {
+        let mut name = [0; IFNAME_SIZE];
+        // SAFETY: By the invariant the device is registered; `name` has room for any interface's.
+        unsafe { bindings::kofi_port_netdev_name(self.raw(), port, name.as_mut_ptr()) };
+        Text::new(&name)
+    }
+}
+
+// Another use, even of a device that is going away: `self` keeps it until then.
+impl Clone for Use {
+    fn clone(&self) -> Self {
+        self.0.users.lock().count += 1;
+        // INVARIANT: This use has been counted, and the device is held by `self` meanwhile.
+        Self(self.0.clone())
+    }
+}
+
+impl Deref for Use {
+    type Target = Device;
+
+    fn deref(&self) -> &Device {
+        &self.0
+    }
+}
+
+impl Drop for Use {
+    fn drop(&mut self) {
+        let mut users = self.0.users.lock();
+        users.count -= 1;
+        if users.gone && users.count == 0 {
+            // SAFETY: `idle` was initialised with the device, which our `Arc` keeps alive however
+            // soon the waiter goes on.
+            unsafe { kernel::bindings::complete_all(self.0.idle.get()) };
+        }
+    }
+}
+
+/// Who wants to know that a device is going away.
+pub(crate) trait Watcher: Send + Sync {
+    /// The device is going away: give it up, and soon, for the removal waits until every [`Use`]
+    /// is dropped.
+    ///
+    /// Called once, in process context, with no lock of ours held; other watchers are not called
+    /// meanwhile.
+    fn device_going(&self);
+}
+
+#[derive(Default)]
+struct Watchers {
+    next_id: u64,
+    waiting: KVec<(u64, Arc<dyn Watcher>)>,
+    /// Who is being called, and by which task.
+    called: Option<(u64, usize)>,
+}
+
+/// Keeps a [`Watcher`] registered.
+///
+/// Dropping it waits for a running call, unless it is that call which drops it. May sleep.
+pub(crate) struct Watch {
+    device: Arc<Device>,
+    id: u64,
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let mut watchers = self.device.watchers.lock();
+        let place = watchers.waiting.iter().position(|(id, _)| *id == self.id);
+        if let Some(place) = place {
+            let watcher = watchers.waiting.remove(place);
+            drop(watchers);
+            // Not under the lock: it may be the last reference on whoever watches.
+            drop(watcher);
+            return;
+        }
+        let me = Task::current_raw() as usize;
+        while watchers
+            .called
+            .is_some_and(|(id, task)| id == self.id && task != me)
+        {
+            self.device.call_done.wait(&mut watchers);
+        }
+    }
+}

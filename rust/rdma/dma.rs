@@ -1,0 +1,395 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Kernel addresses as devices see them: what kind an address is, the pages behind it, and their
+//! DMA mappings.
+
+use super::device::Use;
+use crate::bindings;
+use core::{
+    iter::FusedIterator,
+    num::NonZeroUsize, //
+};
+use kernel::{
+    bindings::page,
+    page::PAGE_SIZE,
+    prelude::*,
+    sync::atomic::{
+        Atomic,
+        Relaxed, //
+    }, //
+};
+
+/// Which way data goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Direction {
+    /// The device reads memory: sends, writes.
+    ToDevice,
+    /// The device writes memory: receives, reads.
+    FromDevice,
+    /// Both.
+    Both,
+}
+
+impl Direction {
+    fn as_raw(self) -> kernel::bindings::dma_data_direction {
+        match self {
+            Self::ToDevice => kernel::bindings::dma_data_direction::DMA_TO_DEVICE,
+            Self::FromDevice => kernel::bindings::dma_data_direction::DMA_FROM_DEVICE,
+            Self::Both => kernel::bindings::dma_data_direction::DMA_BIDIRECTIONAL,
+        }
+    }
+}
+
+/// Makes mappings on one device and counts them.
+///
+/// Dropping it warns when a mapping has not been undone: kernels that check mappings themselves see
+/// none of those on soft devices.
+pub(crate) struct Dma {
+    device: Use,
+    live: Atomic<i64>,
+}
+
+impl Dma {
+    pub(crate) fn new(device: Use) -> Self {
+        Self {
+            device,
+            live: Atomic::new(0),
+        }
+    }
+
+    /// Mappings that have not been undone.
+    pub(crate) fn live(&self) -> i64 {
+        self.live.load(Relaxed)
+    }
+
+    /// Maps one piece of memory. Any context; where there is an IOMMU it may allocate.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` when the device or the IOMMU has no room for it.
+    ///
+    /// # Safety
+    ///
+    /// The piece is memory that the caller may hand to the device, until it is unmapped.
+    #[inline]
+    pub(crate) unsafe fn map(&self, piece: Piece, direction: Direction) -> Result<Mapping> {
+        let device = self.device.raw();
+        // SAFETY: The device is registered as long as it is used; the memory is the caller's to
+        // hand over.
+        let addr = unsafe {
+            bindings::ib_dma_map_page(
+                device,
+                piece.page,
+                piece.offset,
+                piece.len.get(),
+                direction.as_raw(),
+            )
+        };
+        // SAFETY: `addr` came from mapping on this device.
+        if unsafe { bindings::ib_dma_mapping_error(device, addr) } != 0 {
+            return Err(ENOMEM);
+        }
+        self.live.add(1, Relaxed);
+        Ok(Mapping {
+            addr,
+            len: piece.len,
+            direction,
+        })
+    }
+
+    /// Undoes a mapping that [`Self::map`] made here. Any context.
+    ///
+    /// # Safety
+    ///
+    /// `mapping` was made by this object, and no operation that was given its address is under way.
+    #[inline]
+    pub(crate) unsafe fn unmap(&self, mapping: Mapping) {
+        // SAFETY: By this function's contract.
+        unsafe {
+            bindings::ib_dma_unmap_page(
+                self.device.raw(),
+                mapping.addr,
+                mapping.len.get(),
+                mapping.direction.as_raw(),
+            )
+        };
+        self.live.add(-1, Relaxed);
+    }
+}
+
+impl Drop for Dma {
+    fn drop(&mut self) {
+        let live = self.live();
+        if live != 0 {
+            pr_err!(
+                "{}: {live} DMA mappings were not undone\n",
+                self.device.name()
+            );
+        }
+        kernel::warn_on!(live != 0);
+    }
+}
+
+/// Memory as a device sees it. Give it back to [`Dma::unmap`].
+#[must_use = "a mapping that is dropped is never undone"]
+pub(crate) struct Mapping {
+    addr: u64,
+    len: NonZeroUsize,
+    direction: Direction,
+}
+
+impl Mapping {
+    /// The address to give to the device.
+    #[inline]
+    pub(crate) fn addr(&self) -> u64 {
+        self.addr
+    }
+
+    /// In bytes.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.len.get()
+    }
+}
+
+/// What a range of kernel addresses is made of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    /// The kernel's linear map: the pages follow each other in physical memory.
+    Linear,
+    /// vmalloc or a module: any page may be anywhere.
+    Paged,
+}
+
+/// Tells what the `len` bytes from `addr` on are made of.
+///
+/// This looks at the address, not at who owns the memory. Any context.
+///
+/// # Errors
+///
+/// `EINVAL` for no bytes, a range that wraps, the stack of the calling task, and what is neither in
+/// the linear map nor in vmalloc's or the modules' space.
+pub(crate) fn classify(addr: usize, len: usize) -> Result<Kind> {
+    let last = last_byte(addr, len)?;
+    let (first, last) = (addr as *const c_void, last as *const c_void);
+
+    // SAFETY: These look at the address only, in any context.
+    let stack =
+        unsafe { bindings::object_is_on_stack(first) || bindings::object_is_on_stack(last) };
+    if stack {
+        return Err(EINVAL);
+    }
+    // SAFETY: As above. vmalloc comes first: on some architectures `virt_addr_valid` counts only on
+    // addresses that are not in its space.
+    unsafe {
+        match (
+            kernel::bindings::is_vmalloc_or_module_addr(first) != 0,
+            kernel::bindings::is_vmalloc_or_module_addr(last) != 0,
+        ) {
+            (true, true) => return Ok(Kind::Paged),
+            (false, false) => {}
+            _ => return Err(EINVAL),
+        }
+        if bindings::virt_addr_valid(first) && bindings::virt_addr_valid(last) {
+            return Ok(Kind::Linear);
+        }
+    }
+    Err(EINVAL)
+}
+
+/// The address of the last of `len` bytes.
+fn last_byte(addr: usize, len: usize) -> Result<usize> {
+    let more = len.checked_sub(1).ok_or(EINVAL)?;
+    addr.checked_add(more).ok_or(EINVAL)
+}
+
+/// Memory that is contiguous for a device.
+#[derive(Clone, Copy)]
+pub(crate) struct Piece {
+    page: *mut page,
+    offset: usize,
+    len: NonZeroUsize,
+}
+
+impl Piece {
+    /// In bytes.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.len.get()
+    }
+}
+
+/// The pieces of a range, in order: one for the linear map, else one for each run of pages that
+/// follow each other in physical memory.
+///
+/// A piece is an `Err` when a page of the range is not there, and the last item then.
+pub(crate) struct Pieces {
+    kind: Kind,
+    addr: usize,
+    left: usize,
+}
+
+impl Pieces {
+    /// # Errors
+    ///
+    /// Those of [`classify`].
+    pub(crate) fn new(addr: usize, len: usize) -> Result<Self> {
+        Ok(Self {
+            kind: classify(addr, len)?,
+            addr,
+            left: len,
+        })
+    }
+
+    /// What the range is made of.
+    pub(crate) fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// The page at `addr`, which lies within a range of our kind.
+    fn page_at(&self, addr: usize) -> Result<*mut page> {
+        let addr = addr as *const c_void;
+        let page = match self.kind {
+            // SAFETY: `classify` found both ends of the range in the linear map.
+            Kind::Linear => unsafe { bindings::kofi_virt_to_page(addr) },
+            // SAFETY: `classify` found both ends of the range in the space of vmalloc or modules,
+            // whose page tables may be walked at any address.
+            Kind::Paged => unsafe { kernel::bindings::vmalloc_to_page(addr) },
+        };
+        if page.is_null() {
+            Err(EINVAL)
+        } else {
+            Ok(page)
+        }
+    }
+
+    fn take(&mut self, len: usize) {
+        self.addr = self.addr.wrapping_add(len);
+        self.left = self.left.saturating_sub(len);
+    }
+
+    fn next_piece(&mut self) -> Result<Piece> {
+        let offset = self.addr % PAGE_SIZE;
+        let page = self.page_at(self.addr)?;
+        let len = match self.kind {
+            Kind::Linear => self.left,
+            Kind::Paged => self.run(page, in_page(offset, self.left))?,
+        };
+        let piece = Piece {
+            page,
+            offset,
+            len: NonZeroUsize::new(len).ok_or(EINVAL)?,
+        };
+        self.take(len);
+        Ok(piece)
+    }
+
+    /// How many bytes follow each other in physical memory, when the first `len` are in `page`.
+    fn run(&self, page: *mut page, mut len: usize) -> Result<usize> {
+        // SAFETY: `page` is a page of the range.
+        let mut pfn = unsafe { bindings::kofi_page_to_pfn(page) };
+        while len < self.left {
+            let next = self.page_at(self.addr.wrapping_add(len))?;
+            // SAFETY: As above.
+            let next_pfn = unsafe { bindings::kofi_page_to_pfn(next) };
+            if next_pfn != pfn.wrapping_add(1) {
+                break;
+            }
+            pfn = next_pfn;
+            len += in_page(0, self.left - len);
+        }
+        Ok(len)
+    }
+}
+
+impl Iterator for Pieces {
+    type Item = Result<Piece>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.left == 0 {
+            return None;
+        }
+        let piece = self.next_piece();
+        if piece.is_err() {
+            self.left = 0;
+        }
+        Some(piece)
+    }
+}
+
+impl FusedIterator for Pieces {}
+
+/// How many of `left` bytes lie in the page that the first of them has `offset` in.
+fn in_page(offset: usize, left: usize) -> usize {
+    left.min(PAGE_SIZE - offset)
+}
+
+#[kunit_tests(kofi_rdma_dma)]
+mod tests {
+    use super::*;
+
+    fn total(addr: usize, len: usize) -> Result<(usize, usize)> {
+        let (mut pieces, mut bytes) = (0, 0);
+        for piece in Pieces::new(addr, len)? {
+            pieces += 1;
+            bytes += piece?.len();
+        }
+        Ok((pieces, bytes))
+    }
+
+    #[test]
+    fn range_arithmetic_refuses_empty_and_wrapping() {
+        assert_eq!(last_byte(10, 0).err(), Some(EINVAL));
+        assert_eq!(last_byte(10, 1), Ok(10));
+        assert_eq!(last_byte(usize::MAX, 1), Ok(usize::MAX));
+        assert_eq!(last_byte(usize::MAX, 2).err(), Some(EINVAL));
+        assert_eq!(last_byte(1, usize::MAX), Ok(usize::MAX));
+        assert_eq!(last_byte(2, usize::MAX).err(), Some(EINVAL));
+        assert_eq!(in_page(0, 1), 1);
+        assert_eq!(in_page(0, PAGE_SIZE + 1), PAGE_SIZE);
+        assert_eq!(in_page(PAGE_SIZE - 1, 5), 1);
+    }
+
+    #[test]
+    fn classify_refuses_what_no_device_can_reach() {
+        let local = 0_u64;
+        let on_stack = core::ptr::from_ref(&local) as usize;
+        assert_eq!(classify(on_stack, 8).err(), Some(EINVAL));
+        assert_eq!(classify(0, 8).err(), Some(EINVAL));
+        assert_eq!(classify(usize::MAX, 2).err(), Some(EINVAL));
+    }
+
+    #[test]
+    fn linear_memory_is_one_piece() -> Result {
+        let mut memory: KVec<u8> = KVec::with_capacity(3 * PAGE_SIZE, GFP_KERNEL)?;
+        let addr = memory.as_mut_ptr() as usize;
+        assert_eq!(classify(addr, 3 * PAGE_SIZE), Ok(Kind::Linear));
+        assert_eq!(total(addr + 1, 3 * PAGE_SIZE - 1)?, (1, 3 * PAGE_SIZE - 1));
+        Ok(())
+    }
+
+    #[test]
+    fn vmalloc_memory_is_whole_in_pieces() -> Result {
+        let mut memory: VVec<u8> = VVec::with_capacity(5 * PAGE_SIZE, GFP_KERNEL)?;
+        let addr = memory.as_mut_ptr() as usize;
+        assert_eq!(classify(addr, 5 * PAGE_SIZE), Ok(Kind::Paged));
+        for (skip, len) in [
+            (0, 5 * PAGE_SIZE),
+            (7, 1),
+            (PAGE_SIZE - 1, 2),
+            (9, 3 * PAGE_SIZE),
+        ] {
+            let (pieces, bytes) = total(addr + skip, len)?;
+            assert_eq!(bytes, len);
+            assert!(pieces >= 1 && pieces <= 1 + len.div_ceil(PAGE_SIZE));
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn module_memory_can_be_mapped() -> Result {
+        static DATA: [u8; 64] = [1; 64];
+        assert_eq!(total(DATA.as_ptr() as usize, DATA.len())?.1, DATA.len());
+        Ok(())
+    }
+}

@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Network namespaces and socket addresses: what says where a connection comes from and goes to.
+
+use core::{
+    net::{
+        IpAddr,
+        Ipv4Addr,
+        Ipv6Addr,
+        SocketAddr,
+        SocketAddrV4,
+        SocketAddrV6, //
+    },
+    ptr::NonNull, //
+};
+use kernel::{
+    fmt,
+    prelude::*, //
+};
+
+/// A reference to a network namespace.
+///
+/// # Invariants
+///
+/// The pointer is valid, and one reference on the namespace belongs to this object.
+pub(crate) struct Net(NonNull<kernel::bindings::net>);
+
+// SAFETY: A namespace is refcounted and has its own locks: any thread may hold and drop it.
+unsafe impl Send for Net {}
+
+// SAFETY: As above; nothing here changes the namespace through a shared reference.
+unsafe impl Sync for Net {}
+
+impl Net {
+    /// The first namespace, `init_net`.
+    pub(crate) fn init() -> Self {
+        // SAFETY: `init_net` lives as long as the kernel.
+        unsafe { Self::from_raw_static(&raw mut kernel::bindings::init_net) }
+    }
+
+    /// Takes a reference on the namespace at `net`; `None` for NULL.
+    ///
+    /// # Safety
+    ///
+    /// `net` is NULL, or the caller holds a reference on it during this call.
+    pub(crate) unsafe fn from_raw(net: *mut kernel::bindings::net) -> Option<Self> {
+        // SAFETY: `net` is not NULL here, and held by the caller.
+        NonNull::new(net).map(|net| unsafe { Self::from_raw_static(net.as_ptr()) })
+    }
+
+    /// Takes a reference on the namespace at `net`.
+    ///
+    /// # Safety
+    ///
+    /// `net` is not NULL and the caller holds a reference on it during this call.
+    unsafe fn from_raw_static(net: *mut kernel::bindings::net) -> Self {
+        // SAFETY: The caller holds a reference, so that another may be taken.
+        let net = unsafe { crate::bindings::get_net(net) };
+        // INVARIANT: `get_net` took a reference and returned its argument, which is not NULL.
+        // SAFETY: As said.
+        Self(unsafe { NonNull::new_unchecked(net) })
+    }
+
+    /// The namespace itself, valid as long as `self`.
+    pub(crate) fn as_ptr(&self) -> *mut kernel::bindings::net {
+        self.0.as_ptr()
+    }
+}
+
+impl Clone for Net {
+    fn clone(&self) -> Self {
+        // SAFETY: `self` holds a reference.
+        unsafe { Self::from_raw_static(self.as_ptr()) }
+    }
+}
+
+impl PartialEq for Net {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}
+
+impl Eq for Net {}
+
+impl Drop for Net {
+    fn drop(&mut self) {
+        // SAFETY: The reference that is given back is ours.
+        unsafe { crate::bindings::put_net(self.as_ptr()) };
+    }
+}
+
+/// Bytes of a `struct sockaddr_in`.
+pub(crate) const SOCKADDR_IN_LEN: usize = 16;
+/// Bytes of a `struct sockaddr_in6`.
+pub(crate) const SOCKADDR_IN6_LEN: usize = 28;
+/// Bytes of a `struct sockaddr_storage`, the largest socket address.
+pub(crate) const SOCKADDR_STORAGE_LEN: usize = 128;
+
+const AF_INET: u16 = kernel::bindings::AF_INET as u16;
+const AF_INET6: u16 = kernel::bindings::AF_INET6 as u16;
+
+/// An IPv4 or IPv6 address with a port.
+///
+/// It is only ever one of the two families that rdma_cm connects by: everything else is refused
+/// where the bytes come in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct SockAddr(SocketAddr);
+
+impl SockAddr {
+    /// An address of its parts. `scope` counts for IPv6 only.
+    pub(crate) fn new(ip: IpAddr, port: u16, scope: u32) -> Self {
+        Self(match ip {
+            IpAddr::V4(ip) => SocketAddr::V4(SocketAddrV4::new(ip, port)),
+            IpAddr::V6(ip) => SocketAddr::V6(SocketAddrV6::new(ip, port, 0, scope)),
+        })
+    }
+
+    /// Reads a `struct sockaddr_in` or `struct sockaddr_in6` from the start of `bytes`.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` when `bytes` is shorter than its family's structure, `EAFNOSUPPORT` for another
+    /// family.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        let family = u16::from_ne_bytes(field(bytes, 0)?);
+        let port = u16::from_be_bytes(field(bytes, 2)?);
+        match family {
+            AF_INET if bytes.len() >= SOCKADDR_IN_LEN => {
+                let ip: [u8; 4] = field(bytes, 4)?;
+                Ok(Self::new(Ipv4Addr::from(ip).into(), port, 0))
+            }
+            AF_INET6 if bytes.len() >= SOCKADDR_IN6_LEN => {
+                let flow = u32::from_be_bytes(field(bytes, 4)?);
+                let ip: [u8; 16] = field(bytes, 8)?;
+                let scope = u32::from_ne_bytes(field(bytes, 24)?);
+                let v6 = SocketAddrV6::new(Ipv6Addr::from(ip), port, flow, scope);
+                Ok(Self(SocketAddr::V6(v6)))
+            }
+            AF_INET | AF_INET6 => Err(EINVAL),
+            _ => Err(EAFNOSUPPORT),
+        }
+    }
+
+    /// Reads the address at the start of a C `struct sockaddr_storage`.
+    ///
+    /// # Safety
+    ///
+    /// `storage` is readable for [`SOCKADDR_STORAGE_LEN`] bytes, and nobody writes them meanwhile.
+    pub(crate) unsafe fn from_storage(
+        storage: *const kernel::bindings::__kernel_sockaddr_storage,
+    ) -> Result<Self> {
+        // SAFETY: By this function's contract.
+        let bytes = unsafe { core::slice::from_raw_parts(storage.cast(), SOCKADDR_STORAGE_LEN) };
+        Self::from_bytes(bytes)
+    }
+
+    /// The address as the C structure of its family.
+    pub(crate) fn to_raw(self) -> RawSockAddr {
+        let mut raw = RawSockAddr {
+            bytes: [0; SOCKADDR_STORAGE_LEN],
+            len: SOCKADDR_IN_LEN,
+        };
+        match self.0 {
+            SocketAddr::V4(v4) => {
+                put(&mut raw.bytes, 0, &AF_INET.to_ne_bytes());
+                put(&mut raw.bytes, 2, &v4.port().to_be_bytes());
+                put(&mut raw.bytes, 4, &v4.ip().octets());
+            }
+            SocketAddr::V6(v6) => {
+                raw.len = SOCKADDR_IN6_LEN;
+                put(&mut raw.bytes, 0, &AF_INET6.to_ne_bytes());
+                put(&mut raw.bytes, 2, &v6.port().to_be_bytes());
+                put(&mut raw.bytes, 4, &v6.flowinfo().to_be_bytes());
+                put(&mut raw.bytes, 8, &v6.ip().octets());
+                put(&mut raw.bytes, 24, &v6.scope_id().to_ne_bytes());
+            }
+        }
+        raw
+    }
+
+    /// The IP address.
+    pub(crate) fn ip(&self) -> IpAddr {
+        self.0.ip()
+    }
+
+    /// The port, in host byte order.
+    pub(crate) fn port(&self) -> u16 {
+        self.0.port()
+    }
+
+    /// The same address with another port.
+    pub(crate) fn with_port(mut self, port: u16) -> Self {
+        self.0.set_port(port);
+        self
+    }
+
+    /// The interface that an IPv6 link-local address belongs to; 0 for none.
+    pub(crate) fn scope(&self) -> u32 {
+        match self.0 {
+            SocketAddr::V4(_) => 0,
+            SocketAddr::V6(v6) => v6.scope_id(),
+        }
+    }
+
+    /// Whether this is an IPv6 address.
+    pub(crate) fn is_ipv6(&self) -> bool {
+        self.0.is_ipv6()
+    }
+
+    /// Whether the IP address is the wildcard.
+    pub(crate) fn is_unspecified(&self) -> bool {
+        self.0.ip().is_unspecified()
+    }
+}
+
+impl fmt::Display for SockAddr {
+    /// `10.0.0.1:7500`, `[fe80::1%2]:7500`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        core::fmt::Display::fmt(&self.0, f)
+    }
+}
+
+/// A socket address in the layout of C, with room for the largest.
+#[repr(C, align(8))]
+#[derive(Clone, Copy)]
+pub(crate) struct RawSockAddr {
+    bytes: [u8; SOCKADDR_STORAGE_LEN],
+    len: usize,
+}
+
+impl RawSockAddr {
+    /// The address's own bytes, without the unused rest.
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        self.bytes.get(..self.len).unwrap_or(&self.bytes)
+    }
+
+    /// For functions that take a `struct sockaddr *` which they only read.
+    pub(super) fn as_ptr(&self) -> *const kernel::bindings::sockaddr {
+        self.bytes.as_ptr().cast()
+    }
+
+    /// For functions that take a `struct sockaddr *`.
+    pub(super) fn as_mut_ptr(&mut self) -> *mut kernel::bindings::sockaddr {
+        self.bytes.as_mut_ptr().cast()
+    }
+}
+
+/// `N` bytes of `bytes` from `at` on.
+fn field<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N]> {
+    let end = at.checked_add(N).ok_or(EINVAL)?;
+    let part = bytes.get(at..end).ok_or(EINVAL)?;
+    part.try_into().map_err(|_| EINVAL)
+}
+
+/// Writes `value` into `bytes` from `at` on; what does not fit is left out.
+fn put(bytes: &mut [u8; SOCKADDR_STORAGE_LEN], at: usize, value: &[u8]) {
+    for (to, from) in bytes.iter_mut().skip(at).zip(value) {
+        *to = *from;
+    }
+}
+
+#[kunit_tests(kofi_rdma_net)]
+mod tests {
+    use super::*;
+    use kernel::str::CString;
+
+    fn text(addr: &SockAddr) -> Result<CString> {
+        CString::try_from_fmt(fmt!("{addr}"))
+    }
+
+    #[test]
+    fn sockaddr_ipv4_round_trip() -> Result {
+        let addr = SockAddr::new(Ipv4Addr::new(10, 0, 0, 1).into(), 7500, 9);
+        let raw = addr.to_raw();
+        assert_eq!(raw.as_bytes().len(), SOCKADDR_IN_LEN);
+        assert_eq!(
+            raw.as_bytes().get(2..8),
+            Some(&[0x1d, 0x4c, 10, 0, 0, 1][..])
+        );
+        assert_eq!(SockAddr::from_bytes(raw.as_bytes())?, addr);
+        assert_eq!(addr.scope(), 0);
+        assert_eq!(text(&addr)?.to_bytes(), b"10.0.0.1:7500");
+        Ok(())
+    }
+
+    #[test]
+    fn sockaddr_ipv6_keeps_the_scope() -> Result {
+        let ip = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
+        let addr = SockAddr::new(ip.into(), 1, 2);
+        let raw = addr.to_raw();
+        assert_eq!(raw.as_bytes().len(), SOCKADDR_IN6_LEN);
+        let back = SockAddr::from_bytes(raw.as_bytes())?;
+        assert_eq!(back, addr);
+        assert_eq!(back.scope(), 2);
+        assert_eq!(text(&back)?.to_bytes(), b"[fe80::1%2]:1");
+        Ok(())
+    }
+
+    #[test]
+    fn sockaddr_refuses_short_and_foreign() -> Result {
+        let raw4 = SockAddr::new(Ipv4Addr::LOCALHOST.into(), 1, 0).to_raw();
+        let raw6 = SockAddr::new(Ipv6Addr::LOCALHOST.into(), 1, 0).to_raw();
+        for raw in [raw4, raw6] {
+            for len in 0..raw.as_bytes().len() {
+                let part = raw.as_bytes().get(..len).ok_or(EINVAL)?;
+                assert_eq!(SockAddr::from_bytes(part).err(), Some(EINVAL));
+            }
+            assert!(SockAddr::from_bytes(raw.as_bytes()).is_ok());
+        }
+        assert_eq!(SockAddr::from_bytes(&[1; 64]).err(), Some(EAFNOSUPPORT));
+        Ok(())
+    }
+
+    #[test]
+    fn sockaddr_wildcard_and_port() {
+        let any = SockAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0, 0);
+        assert!(any.is_unspecified());
+        assert!(!any.is_ipv6());
+        assert_eq!(any.with_port(5).port(), 5);
+        assert_ne!(any.with_port(5), any);
+    }
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Protection domains: what queue pairs and memory of one owner have in common.
+
+use super::{
+    device::{
+        Device,
+        Use, //
+    },
+    dma::Dma, //
+};
+use crate::bindings;
+use core::ptr::{
+    self,
+    NonNull, //
+};
+use kernel::{
+    error::from_err_ptr,
+    prelude::*,
+    sync::Arc, //
+};
+
+/// A protection domain, and the DMA mappings made for it.
+///
+/// # Invariants
+///
+/// `raw` is a protection domain of the device that `device` uses. Whatever is made in it holds an
+/// `Arc` of this object.
+pub(crate) struct Pd {
+    raw: NonNull<bindings::ib_pd>,
+    dma: Dma,
+    device: Use,
+}
+
+// SAFETY: A protection domain may be used and freed by any thread.
+unsafe impl Send for Pd {}
+
+// SAFETY: What is made in a protection domain at the same time is the driver's to order.
+unsafe impl Sync for Pd {}
+
+impl Pd {
+    /// Makes a protection domain without any key for all of memory.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, and the driver's.
+    pub(crate) fn new(device: Use) -> Result<Arc<Self>> {
+        // SAFETY: The device is registered as long as it is used.
+        let raw = unsafe { bindings::__ib_alloc_pd(device.raw(), 0, super::OWNER.as_char_ptr()) };
+        let raw = NonNull::new(from_err_ptr(raw)?).ok_or(ENOMEM)?;
+        // INVARIANT: `raw` was made on the device just now. If this allocation fails, dropping the
+        // object frees it.
+        let pd = Self {
+            raw,
+            dma: Dma::new(device.clone()),
+            device,
+        };
+        Ok(Arc::new(pd, GFP_KERNEL)?)
+    }
+
+    pub(super) fn raw(&self) -> *mut bindings::ib_pd {
+        self.raw.as_ptr()
+    }
+
+    /// The device that this is a domain of.
+    pub(crate) fn device(&self) -> &Use {
+        &self.device
+    }
+
+    /// The key for local access to any memory that is mapped for the device.
+    #[inline]
+    pub(crate) fn local_dma_lkey(&self) -> u32 {
+        // SAFETY: By the invariant `raw` is valid; the key does not change.
+        unsafe { (*self.raw()).local_dma_lkey }
+    }
+
+    /// Maps memory for the device.
+    #[inline]
+    pub(crate) fn dma(&self) -> &Dma {
+        &self.dma
+    }
+
+    /// Whether this domain belongs to `device`.
+    pub(crate) fn is_on(&self, device: &Device) -> bool {
+        device.is(self.device.raw())
+    }
+}
+
+impl Drop for Pd {
+    fn drop(&mut self) {
+        // SAFETY: By the invariant `raw` is valid, and nothing is left in it.
+        let err = unsafe { bindings::ib_dealloc_pd_user(self.raw(), ptr::null_mut()) };
+        kernel::warn_on!(err != 0);
+    }
+}

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Work requests: what is posted to a queue pair.
+//!
+//! A request borrows its list of pieces only until it is posted: drivers copy the list. The memory
+//! that the pieces name belongs to the operation until it completes, which no lifetime here says:
+//! posting is unsafe for that reason.
+
+use super::mr::{
+    Access,
+    FastMr, //
+};
+use crate::bindings;
+use core::{
+    marker::PhantomData,
+    ptr, //
+};
+use kernel::{
+    impl_flags,
+    prelude::*, //
+};
+
+/// A piece of local memory, as the device sees it.
+#[repr(transparent)]
+#[derive(Clone, Copy)]
+pub(crate) struct Sge(bindings::ib_sge);
+
+impl Sge {
+    /// `addr` is a DMA address, or a kernel address where the request is
+    /// [`SendFlag::Inline`].
+    #[inline]
+    pub(crate) const fn new(addr: u64, length: u32, lkey: u32) -> Self {
+        Self(bindings::ib_sge { addr, length, lkey })
+    }
+
+    /// In bytes.
+    #[inline]
+    pub(crate) const fn length(&self) -> u32 {
+        self.0.length
+    }
+}
+
+impl_flags!(
+    /// How a send is done.
+    #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+    pub(crate) struct SendFlags(u32);
+
+    /// One aspect of how a send is done.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub(crate) enum SendFlag {
+        /// Not before the reads and atomics posted before it are done.
+        Fence = bindings::ib_send_flags_IB_SEND_FENCE as u32,
+        /// Its success is reported too.
+        Signaled = bindings::ib_send_flags_IB_SEND_SIGNALED as u32,
+        /// It wakes a peer that is armed for solicited messages only.
+        Solicited = bindings::ib_send_flags_IB_SEND_SOLICITED as u32,
+        /// The data is copied out of kernel addresses while posting.
+        Inline = bindings::ib_send_flags_IB_SEND_INLINE as u32,
+    }
+);
+
+/// Memory of the peer's.
+#[derive(Clone, Copy)]
+pub(crate) struct Remote {
+    pub(crate) addr: u64,
+    pub(crate) rkey: u32,
+}
+
+/// Each begins with an `ib_send_wr`, whose opcode says which it is.
+#[repr(C)]
+union RawSendWr {
+    send: bindings::ib_send_wr,
+    rdma: bindings::ib_rdma_wr,
+    atomic: bindings::ib_atomic_wr,
+    reg: bindings::ib_reg_wr,
+}
+
+/// A request for the send queue.
+///
+/// # Invariants
+///
+/// The member of `raw` that belongs to its opcode is initialised.
+pub(crate) struct SendWr<'a> {
+    raw: RawSendWr,
+    _pieces: PhantomData<&'a [Sge]>,
+}
+
+/// What all requests of the send queue have in common.
+#[inline]
+fn base(
+    wr_id: u64,
+    pieces: &[Sge],
+    opcode: bindings::ib_wr_opcode,
+    flags: SendFlags,
+) -> bindings::ib_send_wr {
+    bindings::ib_send_wr {
+        next: ptr::null_mut(),
+        __bindgen_anon_1: bindings::ib_send_wr__bindgen_ty_1 { wr_id },
+        // Drivers only read the list.
+        sg_list: pieces.as_ptr().cast_mut().cast(),
+        num_sge: pieces.len() as c_int,
+        opcode,
+        send_flags: u32::from(flags) as c_int,
+        ex: bindings::ib_send_wr__bindgen_ty_2 { imm_data: 0 },
+    }
+}
+
+impl<'a> SendWr<'a> {
+    #[inline]
+    fn wrap(raw: RawSendWr) -> Self {
+        Self {
+            raw,
+            _pieces: PhantomData,
+        }
+    }
+
+    #[inline]
+    fn with_imm(mut self, imm: u32) -> Self {
+        self.raw.send.ex.imm_data = imm.to_be();
+        self
+    }
+
+    /// A message.
+    #[inline]
+    pub(crate) fn send(wr_id: u64, pieces: &'a [Sge], flags: SendFlags) -> Self {
+        let opcode = bindings::ib_wr_opcode_IB_WR_SEND;
+        // INVARIANT: A send has no more than what all have.
+        Self::wrap(RawSendWr {
+            send: base(wr_id, pieces, opcode, flags),
+        })
+    }
+
+    /// A message with 32 bits beside it, in host byte order.
+    #[inline]
+    pub(crate) fn send_with_imm(wr_id: u64, pieces: &'a [Sge], imm: u32, flags: SendFlags) -> Self {
+        let opcode = bindings::ib_wr_opcode_IB_WR_SEND_WITH_IMM;
+        // INVARIANT: A send has no more than what all have.
+        Self::wrap(RawSendWr {
+            send: base(wr_id, pieces, opcode, flags),
+        })
+        .with_imm(imm)
+    }
+
+    #[inline]
+    fn rdma(
+        wr_id: u64,
+        pieces: &'a [Sge],
+        remote: Remote,
+        opcode: bindings::ib_wr_opcode,
+        flags: SendFlags,
+    ) -> Self {
+        // INVARIANT: The callers pass the opcodes of this member.
+        Self::wrap(RawSendWr {
+            rdma: bindings::ib_rdma_wr {
+                wr: base(wr_id, pieces, opcode, flags),
+                remote_addr: remote.addr,
+                rkey: remote.rkey,
+            },
+        })
+    }
+
+    /// Writes the pieces, one after the other, to the peer's memory.
+    #[inline]
+    pub(crate) fn write(wr_id: u64, pieces: &'a [Sge], remote: Remote, flags: SendFlags) -> Self {
+        let opcode = bindings::ib_wr_opcode_IB_WR_RDMA_WRITE;
+        Self::rdma(wr_id, pieces, remote, opcode, flags)
+    }
+
+    /// The same, and completes a receive of the peer's with `imm`, in host byte order.
+    #[inline]
+    pub(crate) fn write_with_imm(
+        wr_id: u64,
+        pieces: &'a [Sge],
+        remote: Remote,
+        imm: u32,
+        flags: SendFlags,
+    ) -> Self {
+        let opcode = bindings::ib_wr_opcode_IB_WR_RDMA_WRITE_WITH_IMM;
+        Self::rdma(wr_id, pieces, remote, opcode, flags).with_imm(imm)
+    }
+
+    /// Reads the peer's memory into the pieces.
+    #[inline]
+    pub(crate) fn read(wr_id: u64, pieces: &'a [Sge], remote: Remote, flags: SendFlags) -> Self {
+        let opcode = bindings::ib_wr_opcode_IB_WR_RDMA_READ;
+        Self::rdma(wr_id, pieces, remote, opcode, flags)
+    }
+
+    #[inline]
+    fn atomic(
+        wr_id: u64,
+        pieces: &'a [Sge],
+        remote: Remote,
+        opcode: bindings::ib_wr_opcode,
+        (compare_add, swap): (u64, u64),
+        flags: SendFlags,
+    ) -> Self {
+        // INVARIANT: The callers pass the opcodes of this member.
+        Self::wrap(RawSendWr {
+            atomic: bindings::ib_atomic_wr {
+                wr: base(wr_id, pieces, opcode, flags),
+                remote_addr: remote.addr,
+                compare_add,
+                swap,
+                compare_add_mask: 0,
+                swap_mask: 0,
+                rkey: remote.rkey,
+            },
+        })
+    }
+
+    /// Adds to 8 bytes of the peer's; what was there before comes into the one piece.
+    #[inline]
+    pub(crate) fn fetch_add(
+        wr_id: u64,
+        piece: &'a [Sge; 1],
+        remote: Remote,
+        add: u64,
+        flags: SendFlags,
+    ) -> Self {
+        let opcode = bindings::ib_wr_opcode_IB_WR_ATOMIC_FETCH_AND_ADD;
+        Self::atomic(wr_id, piece, remote, opcode, (add, 0), flags)
+    }
+
+    /// Replaces 8 bytes of the peer's that equal `compare` by `swap`; what was there before comes
+    /// into the one piece.
+    #[inline]
+    pub(crate) fn cmp_swap(
+        wr_id: u64,
+        piece: &'a [Sge; 1],
+        remote: Remote,
+        compare: u64,
+        swap: u64,
+        flags: SendFlags,
+    ) -> Self {
+        let opcode = bindings::ib_wr_opcode_IB_WR_ATOMIC_CMP_AND_SWP;
+        Self::atomic(wr_id, piece, remote, opcode, (compare, swap), flags)
+    }
+
+    /// Makes what `mr` maps reachable by its key with these rights.
+    #[inline]
+    pub(crate) fn reg_mr(wr_id: u64, mr: &'a FastMr, access: Access, flags: SendFlags) -> Self {
+        let opcode = bindings::ib_wr_opcode_IB_WR_REG_MR;
+        // INVARIANT: This is the member of the opcode.
+        Self::wrap(RawSendWr {
+            reg: bindings::ib_reg_wr {
+                wr: base(wr_id, &[], opcode, flags),
+                mr: mr.raw(),
+                key: mr.rkey(),
+                access: u32::from(access) as c_int,
+            },
+        })
+    }
+
+    /// Takes a key back.
+    #[inline]
+    pub(crate) fn local_inv(wr_id: u64, rkey: u32, flags: SendFlags) -> Self {
+        let opcode = bindings::ib_wr_opcode_IB_WR_LOCAL_INV;
+        let mut send = base(wr_id, &[], opcode, flags);
+        send.ex.invalidate_rkey = rkey;
+        // INVARIANT: This is the member of the opcode.
+        Self::wrap(RawSendWr { send })
+    }
+
+    #[inline]
+    pub(super) fn as_ptr(&self) -> *const bindings::ib_send_wr {
+        ptr::from_ref(&self.raw).cast()
+    }
+}
+
+/// A request for the receive queue.
+#[repr(transparent)]
+pub(crate) struct RecvWr<'a> {
+    raw: bindings::ib_recv_wr,
+    _pieces: PhantomData<&'a [Sge]>,
+}
+
+impl<'a> RecvWr<'a> {
+    /// Room for one message.
+    #[inline]
+    pub(crate) fn new(wr_id: u64, pieces: &'a [Sge]) -> Self {
+        Self {
+            raw: bindings::ib_recv_wr {
+                next: ptr::null_mut(),
+                __bindgen_anon_1: bindings::ib_recv_wr__bindgen_ty_1 { wr_id },
+                // Drivers only read the list.
+                sg_list: pieces.as_ptr().cast_mut().cast(),
+                num_sge: pieces.len() as c_int,
+            },
+            _pieces: PhantomData,
+        }
+    }
+
+    #[inline]
+    pub(super) fn as_ptr(&self) -> *const bindings::ib_recv_wr {
+        &self.raw
+    }
+}
