@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The C API: pointers in, calls of [`fi`](crate::fi), errno out.
+//!
+//! C callers hold `fid` structs with tables of calls. Those for control end in the objects of
+//! [`fi`](crate::fi); those of the data path are made for each provider's own types ([`face`]), so
+//! that one indirect call leads from `fi_send()` to its code.
+
+mod cm;
+mod cq;
+mod domain;
+mod ep;
+mod eq;
+mod fabric;
+pub(crate) mod face;
+mod info;
+mod mr;
+mod msg;
+mod nosys;
+mod object;
+mod pep;
+mod text;
+mod wait;

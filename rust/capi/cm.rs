@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Connection management for C callers: the tables of `fid_ep.cm` and `fid_pep.cm`.
+
+use super::{
+    ep::EndpointObject,
+    nosys,
+    object::{
+        bytes,
+        copy_out,
+        object,
+        sockaddr, //
+    },
+    pep::ListenerObject,
+};
+use crate::abi::{
+    self,
+    context,
+    errno::into_int,
+    fi_ops_cm,
+    fid,
+    fid_ep,
+    fid_pep,
+    Errno,
+    Result, //
+};
+use core::ptr;
+use kernel::prelude::*;
+
+pub(super) static ACTIVE: fi_ops_cm = fi_ops_cm {
+    setname: Some(active_setname),
+    getname: Some(active_getname),
+    getpeer: Some(getpeer),
+    connect: Some(connect),
+    accept: Some(accept),
+    shutdown: Some(shutdown),
+    ..nosys::CM
+};
+
+pub(super) static PASSIVE: fi_ops_cm = fi_ops_cm {
+    setname: Some(passive_setname),
+    getname: Some(passive_getname),
+    listen: Some(listen),
+    reject: Some(reject),
+    ..nosys::CM
+};
+
+unsafe extern "C" fn active_setname(fid: *mut fid, addr: *mut c_void, len: usize) -> c_int {
+    // SAFETY: As a C caller of `fi_setname()` promises.
+    into_int(unsafe {
+        object::<EndpointObject>(fid)
+            .and_then(|object| object.endpoint().core().set_name(bytes(addr, len)?))
+    })
+}
+
+unsafe extern "C" fn passive_setname(fid: *mut fid, addr: *mut c_void, len: usize) -> c_int {
+    // SAFETY: As a C caller of `fi_setname()` promises.
+    into_int(unsafe {
+        object::<ListenerObject>(fid)
+            .and_then(|object| object.listener().core().set_name(bytes(addr, len)?))
+    })
+}
+
+/// Runs a call that hands out an address, and copies that to the caller.
+///
+/// # Safety
+///
+/// As of [`copy_out`].
+unsafe fn tell(
+    addr: *mut c_void,
+    len: *mut usize,
+    ask: impl FnOnce(&mut dyn FnMut(&[u8])) -> Result,
+) -> Result {
+    let mut copied = Err(Errno::EADDRNOTAVAIL);
+    // SAFETY: By this function's safety requirement.
+    ask(&mut |name| copied = unsafe { copy_out(name, addr, len) })?;
+    copied
+}
+
+unsafe extern "C" fn active_getname(fid: *mut fid, addr: *mut c_void, len: *mut usize) -> c_int {
+    // SAFETY: As a C caller of `fi_getname()` promises.
+    into_int(unsafe {
+        object::<EndpointObject>(fid)
+            .and_then(|object| tell(addr, len, |f| object.endpoint().core().name(f)))
+    })
+}
+
+unsafe extern "C" fn passive_getname(fid: *mut fid, addr: *mut c_void, len: *mut usize) -> c_int {
+    // SAFETY: As a C caller of `fi_getname()` promises.
+    into_int(unsafe {
+        object::<ListenerObject>(fid)
+            .and_then(|object| tell(addr, len, |f| object.listener().core().name(f)))
+    })
+}
+
+unsafe extern "C" fn getpeer(ep: *mut fid_ep, addr: *mut c_void, len: *mut usize) -> c_int {
+    // SAFETY: As a C caller of `fi_getpeer()` promises.
+    into_int(unsafe {
+        object::<EndpointObject>(ep.cast())
+            .and_then(|object| tell(addr, len, |f| object.endpoint().core().peer(f)))
+    })
+}
+
+unsafe extern "C" fn connect(
+    ep: *mut fid_ep,
+    addr: *const c_void,
+    param: *const c_void,
+    param_len: usize,
+) -> c_int {
+    // SAFETY: As a C caller of `fi_connect()` promises.
+    into_int(unsafe {
+        object::<EndpointObject>(ep.cast()).and_then(|object| {
+            context::check_may_sleep()?;
+            let to = sockaddr(addr)?;
+            object.endpoint().connect(to, bytes(param, param_len)?)
+        })
+    })
+}
+
+unsafe extern "C" fn accept(ep: *mut fid_ep, param: *const c_void, param_len: usize) -> c_int {
+    // SAFETY: As a C caller of `fi_accept()` promises.
+    into_int(unsafe {
+        object::<EndpointObject>(ep.cast()).and_then(|object| {
+            context::check_may_sleep()?;
+            object.endpoint().accept(bytes(param, param_len)?)
+        })
+    })
+}
+
+unsafe extern "C" fn shutdown(ep: *mut fid_ep, flags: u64) -> c_int {
+    // SAFETY: As a C caller of `fi_shutdown()` promises.
+    into_int(unsafe {
+        object::<EndpointObject>(ep.cast())
+            .and_then(|object| object.endpoint().core().shutdown(flags))
+    })
+}
+
+unsafe extern "C" fn listen(pep: *mut fid_pep) -> c_int {
+    // SAFETY: As a C caller of `fi_listen()` promises.
+    into_int(unsafe {
+        object::<ListenerObject>(pep.cast()).and_then(|object| {
+            context::check_may_sleep()?;
+            object.listener().listen()
+        })
+    })
+}
+
+unsafe extern "C" fn reject(
+    pep: *mut fid_pep,
+    handle: *mut fid,
+    param: *const c_void,
+    param_len: usize,
+) -> c_int {
+    // SAFETY: As a C caller of `fi_reject()` promises; the handle is looked up, not followed.
+    into_int(unsafe {
+        object::<ListenerObject>(pep.cast()).and_then(|object| {
+            let data = bytes(param, param_len)?;
+            object.listener().core().reject(handle as usize, data)
+        })
+    })
+}
+
+/// `fi_getopt()`, of which FI_OPT_CM_DATA_SIZE is the only option.
+///
+/// # Safety
+///
+/// `len` is NULL or valid; `value` is NULL or valid for `*len` bytes.
+pub(super) unsafe fn getopt(
+    limit: usize,
+    level: c_int,
+    name: c_int,
+    value: *mut c_void,
+    len: *mut usize,
+) -> Result {
+    let known = level == abi::FI_OPT_ENDPOINT as c_int && name == abi::FI_OPT_CM_DATA_SIZE as c_int;
+    if !known {
+        return Err(Errno::ENOPROTOOPT);
+    }
+    // SAFETY: By this function's safety requirement.
+    let len = unsafe { len.as_mut() }.ok_or(Errno::EINVAL)?;
+    if value.is_null() || *len < size_of::<usize>() {
+        *len = size_of::<usize>();
+        return Err(Errno::ETOOSMALL);
+    }
+    *len = size_of::<usize>();
+    // SAFETY: There is room for it.
+    unsafe { ptr::write_unaligned(value.cast::<usize>(), limit) };
+    Ok(())
+}

@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Completion queues for C callers.
+
+use super::{
+    domain::DomainObject,
+    object::{
+        self,
+        hand_out,
+        header,
+        Object,
+        Place, //
+    },
+    wait, //
+};
+use crate::{
+    abi::{
+        self,
+        errno::{
+            into_int,
+            into_ssize, //
+        },
+        fi_cq_attr,
+        fi_cq_err_entry,
+        fi_ops,
+        fi_ops_cq,
+        fid,
+        fid_cq,
+        fid_domain,
+        Errno,
+        Result, //
+    },
+    fi::{
+        cq::{
+            sread,
+            Attr,
+            CompletionQueue,
+            Entries,
+            Format, //
+        },
+        provider,
+        wait::Budget, //
+    },
+};
+use core::{
+    marker::PhantomData,
+    mem::MaybeUninit,
+    ptr,
+    slice, //
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// What `struct fid_cq` stands at the beginning of.
+#[repr(C)]
+pub(super) struct QueueObject {
+    fid: fid_cq,
+    queue: Arc<CompletionQueue>,
+    /// The provider's queue, of the type that `fid.ops` was made for.
+    exact: *const c_void,
+    format: Format,
+    waitable: bool,
+}
+
+// SAFETY: `#[repr(C)]`, begins with a `fid_cq`, and is the only type with this table.
+unsafe impl Object for QueueObject {
+    const CLASS: u32 = abi::FI_CLASS_CQ;
+
+    fn ops() -> &'static fi_ops {
+        static OPS: fi_ops = object::fid_ops(close, None, Some(control));
+        &OPS
+    }
+}
+
+impl QueueObject {
+    /// The Rust object.
+    pub(super) fn queue(&self) -> &Arc<CompletionQueue> {
+        &self.queue
+    }
+
+    /// The caller's array in the queue's format.
+    ///
+    /// # Safety
+    ///
+    /// `buf` has room for `count` entries of that format for `'a`.
+    #[inline]
+    unsafe fn entries<'a>(&self, buf: *mut c_void, count: usize) -> Result<Entries<'a>> {
+        if count == 0 {
+            return Ok(Entries::none());
+        }
+        // No array is larger than the address space; a count that pretends so is cut, not believed.
+        let count = count.min(MOST);
+        if buf.is_null() {
+            return Err(Errno::EINVAL);
+        }
+        // SAFETY: By this function's safety requirement; the entries need not be initialised.
+        unsafe {
+            Ok(match self.format {
+                Format::Context => Entries::Context(array(buf, count)),
+                Format::Msg => Entries::Msg(array(buf, count)),
+                Format::Data => Entries::Data(array(buf, count)),
+                Format::Tagged => Entries::Tagged(array(buf, count)),
+            })
+        }
+    }
+}
+
+/// More entries than any queue can hold.
+const MOST: usize = 1 << 32;
+
+/// # Safety
+///
+/// `buf` is valid for writing `count` entries of type `T` for `'a`.
+unsafe fn array<'a, T>(buf: *mut c_void, count: usize) -> &'a mut [MaybeUninit<T>] {
+    // SAFETY: By this function's safety requirement.
+    unsafe { slice::from_raw_parts_mut(buf.cast(), count) }
+}
+
+/// `fi_cq_open()`.
+pub(super) unsafe extern "C" fn open(
+    domain: *mut fid_domain,
+    attr: *mut fi_cq_attr,
+    out: *mut *mut fid_cq,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: As the C caller promises, arguments are valid or NULL.
+    into_int(unsafe { try_open(domain, attr, out, context) })
+}
+
+unsafe fn try_open(
+    domain: *mut fid_domain,
+    attr: *mut fi_cq_attr,
+    out: *mut *mut fid_cq,
+    context: *mut c_void,
+) -> Result {
+    // SAFETY: As the C caller promises.
+    let (domain, attr) = unsafe { (object::object::<DomainObject>(domain.cast())?, attr.as_mut()) };
+    let attr = attr.ok_or(Errno::EINVAL)?;
+    if out.is_null() {
+        return Err(Errno::EINVAL);
+    }
+    let format = match attr.format {
+        abi::FI_CQ_FORMAT_UNSPEC | abi::FI_CQ_FORMAT_CONTEXT => Format::Context,
+        abi::FI_CQ_FORMAT_MSG => Format::Msg,
+        abi::FI_CQ_FORMAT_DATA => Format::Data,
+        abi::FI_CQ_FORMAT_TAGGED => Format::Tagged,
+        _ => return Err(Errno::EINVAL),
+    };
+    if attr.flags & !abi::FI_AFFINITY != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let waitable = wait::is_waitable(attr.wait_obj)?;
+    match attr.wait_cond {
+        abi::FI_CQ_COND_NONE => {}
+        abi::FI_CQ_COND_THRESHOLD => return Err(Errno::ENOSYS),
+        _ => return Err(Errno::EINVAL),
+    }
+    if attr.cq_event_handler.is_some() {
+        return Err(Errno::ENOSYS);
+    }
+    let vector = match attr.flags & abi::FI_AFFINITY {
+        0 => 0,
+        _ => u32::try_from(attr.signaling_vector).map_err(|_| Errno::EINVAL)?,
+    };
+    let queue = domain.domain().completion_queue(&Attr {
+        size: attr.size,
+        format,
+        waitable,
+        vector,
+    })?;
+    let place = Place::new()?;
+    let exact = domain.face().queue(queue.core())?;
+    attr.format = match format {
+        Format::Context => abi::FI_CQ_FORMAT_CONTEXT,
+        _ => attr.format,
+    };
+    let made = place.put(QueueObject {
+        fid: fid_cq {
+            fid: header::<QueueObject>(context),
+            ops: ptr::from_ref(domain.face().cq).cast_mut(),
+        },
+        queue,
+        exact,
+        format,
+        waitable,
+    });
+    // SAFETY: `out` is not NULL, and valid as the C caller promises.
+    unsafe { hand_out(out, made) };
+    Ok(())
+}
+
+unsafe extern "C" fn close(fid: *mut fid) -> c_int {
+    // SAFETY: As the C caller promises.
+    let object = match unsafe { object::object::<QueueObject>(fid) } {
+        Ok(object) => object,
+        Err(errno) => return errno.to_int(),
+    };
+    if let Err(errno) = object.queue.close() {
+        return errno.to_int();
+    }
+    // SAFETY: `open` made it, and a closed object is not used any more.
+    unsafe { object::free(ptr::from_ref(object)) };
+    0
+}
+
+unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
+    // SAFETY: As the C caller promises.
+    into_int(unsafe {
+        object::object::<QueueObject>(fid)
+            .and_then(|object| wait::control(object.waitable, command, arg))
+    })
+}
+
+/// The calls for queues of type `Q`.
+pub(super) struct Table<Q>(PhantomData<Q>);
+
+/// # Safety
+///
+/// `cq` is a queue of the C API whose `ops` is the table of `Q`.
+#[inline]
+unsafe fn parts<'a, Q: provider::CompletionQueue>(cq: *mut fid_cq) -> (&'a QueueObject, &'a Q) {
+    // SAFETY: By this function's safety requirement.
+    let object = unsafe { &*cq.cast::<QueueObject>() };
+    // SAFETY: `open` gives this table only to queues of type `Q`.
+    (object, unsafe { &*object.exact.cast::<Q>() })
+}
+
+/// Connected endpoints do not tell who sent: there is only one peer, and it has no fabric address.
+///
+/// # Safety
+///
+/// `src_addr` is NULL or has room for as many addresses as `result` counts.
+unsafe fn no_sources(result: &Result<usize>, src_addr: *mut abi::fi_addr_t) {
+    if let (Ok(count), false) = (result, src_addr.is_null()) {
+        for at in 0..*count {
+            // SAFETY: By this function's safety requirement.
+            unsafe { src_addr.add(at).write(abi::FI_ADDR_NOTAVAIL) };
+        }
+    }
+}
+
+impl<Q: provider::CompletionQueue> Table<Q> {
+    pub(super) const OPS: fi_ops_cq = fi_ops_cq {
+        size: size_of::<fi_ops_cq>(),
+        read: Some(Self::read),
+        readfrom: Some(Self::readfrom),
+        readerr: Some(Self::readerr),
+        sread: Some(Self::sread),
+        sreadfrom: Some(Self::sreadfrom),
+        signal: Some(Self::signal),
+        strerror: Some(Self::strerror),
+    };
+
+    unsafe extern "C" fn read(cq: *mut fid_cq, buf: *mut c_void, count: usize) -> isize {
+        // SAFETY: As a C caller of `fi_cq_read()` promises.
+        into_ssize(unsafe {
+            let (object, queue) = parts::<Q>(cq);
+            object
+                .entries(buf, count)
+                .and_then(|entries| queue.read(entries))
+        })
+    }
+
+    unsafe extern "C" fn readfrom(
+        cq: *mut fid_cq,
+        buf: *mut c_void,
+        count: usize,
+        src_addr: *mut abi::fi_addr_t,
+    ) -> isize {
+        // SAFETY: As a C caller of `fi_cq_readfrom()` promises.
+        into_ssize(unsafe {
+            let (object, queue) = parts::<Q>(cq);
+            let result = object
+                .entries(buf, count)
+                .and_then(|entries| queue.read(entries));
+            no_sources(&result, src_addr);
+            result
+        })
+    }
+
+    unsafe extern "C" fn readerr(
+        cq: *mut fid_cq,
+        buf: *mut fi_cq_err_entry,
+        flags: u64,
+    ) -> isize {
+        // SAFETY: As a C caller of `fi_cq_readerr()` promises.
+        into_ssize(unsafe {
+            let (_, queue) = parts::<Q>(cq);
+            match (buf.as_mut(), flags) {
+                (None, _) => Err(Errno::EINVAL),
+                (Some(_), flags) if flags != 0 => Err(Errno::EBADFLAGS),
+                (Some(entry), _) => queue.read_error().map(|failure| {
+                    let done = &failure.completion;
+                    entry.op_context = done.context.as_ptr();
+                    entry.flags = done.flags;
+                    entry.len = done.len;
+                    entry.buf = ptr::null_mut();
+                    entry.data = done.data;
+                    entry.tag = 0;
+                    entry.olen = failure.dropped;
+                    entry.err = failure.errno.code();
+                    entry.prov_errno = failure.prov_errno;
+                    // Verbs tells no more; a caller's own buffer stays the caller's.
+                    if entry.err_data_size == 0 {
+                        entry.err_data = ptr::null_mut();
+                    }
+                    entry.err_data_size = 0;
+                    1
+                }),
+            }
+        })
+    }
+
+    unsafe extern "C" fn sread(
+        cq: *mut fid_cq,
+        buf: *mut c_void,
+        count: usize,
+        _cond: *const c_void,
+        timeout: c_int,
+    ) -> isize {
+        // SAFETY: As a C caller of `fi_cq_sread()` promises.
+        into_ssize(unsafe {
+            let (object, queue) = parts::<Q>(cq);
+            object.entries(buf, count).and_then(|mut entries| {
+                let mut budget = Budget::from_millis(timeout);
+                sread(queue, object.waitable, &mut entries, &mut budget)
+            })
+        })
+    }
+
+    unsafe extern "C" fn sreadfrom(
+        cq: *mut fid_cq,
+        buf: *mut c_void,
+        count: usize,
+        src_addr: *mut abi::fi_addr_t,
+        _cond: *const c_void,
+        timeout: c_int,
+    ) -> isize {
+        // SAFETY: As a C caller of `fi_cq_sreadfrom()` promises.
+        into_ssize(unsafe {
+            let (object, queue) = parts::<Q>(cq);
+            let result = object.entries(buf, count).and_then(|mut entries| {
+                let mut budget = Budget::from_millis(timeout);
+                sread(queue, object.waitable, &mut entries, &mut budget)
+            });
+            no_sources(&result, src_addr);
+            result
+        })
+    }
+
+    unsafe extern "C" fn signal(cq: *mut fid_cq) -> c_int {
+        // SAFETY: As a C caller of `fi_cq_signal()` promises.
+        into_int(unsafe { parts::<Q>(cq) }.0.queue.signal())
+    }
+
+    unsafe extern "C" fn strerror(
+        cq: *mut fid_cq,
+        prov_errno: c_int,
+        _err_data: *const c_void,
+        buf: *mut c_char,
+        len: usize,
+    ) -> *const c_char {
+        // SAFETY: As a C caller of `fi_cq_strerror()` promises.
+        unsafe {
+            let (_, queue) = parts::<Q>(cq);
+            super::text::copy(queue.describe(prov_errno), buf, len)
+        }
+    }
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Domains for C callers.
+
+use super::{
+    cq,
+    ep,
+    fabric::FabricObject,
+    face::Face,
+    mr,
+    nosys,
+    object::{
+        self,
+        hand_out,
+        header,
+        Object,
+        Place, //
+    },
+};
+use crate::{
+    abi::{
+        self,
+        errno::into_int,
+        fi_info,
+        fi_ops,
+        fi_ops_domain,
+        fid,
+        fid_domain,
+        fid_fabric,
+        info::Info,
+        Errno,
+        Result, //
+    },
+    fi::domain::Domain,
+};
+use core::ptr;
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// What `struct fid_domain` stands at the beginning of.
+#[repr(C)]
+pub(super) struct DomainObject {
+    fid: fid_domain,
+    domain: Arc<Domain>,
+    face: &'static Face,
+}
+
+// SAFETY: `#[repr(C)]`, begins with a `fid_domain`, and is the only type with this table.
+unsafe impl Object for DomainObject {
+    const CLASS: u32 = abi::FI_CLASS_DOMAIN;
+
+    fn ops() -> &'static fi_ops {
+        static OPS: fi_ops = object::fid_ops(close, None, None);
+        &OPS
+    }
+}
+
+impl DomainObject {
+    /// The Rust object.
+    pub(super) fn domain(&self) -> &Arc<Domain> {
+        &self.domain
+    }
+
+    /// The tables for its children.
+    pub(super) fn face(&self) -> &'static Face {
+        self.face
+    }
+}
+
+static OPS: fi_ops_domain = fi_ops_domain {
+    cq_open: Some(cq::open),
+    endpoint: Some(ep::open),
+    endpoint2: Some(ep::open2),
+    ..nosys::DOMAIN
+};
+
+/// `fi_domain()`.
+pub(super) unsafe extern "C" fn open(
+    fabric: *mut fid_fabric,
+    info: *mut fi_info,
+    out: *mut *mut fid_domain,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: As the C caller promises, arguments are valid or NULL.
+    into_int(unsafe { try_open(fabric, info, out, context) })
+}
+
+/// `fi_domain2()`, which has no flags that we know.
+pub(super) unsafe extern "C" fn open2(
+    fabric: *mut fid_fabric,
+    info: *mut fi_info,
+    out: *mut *mut fid_domain,
+    flags: u64,
+    context: *mut c_void,
+) -> c_int {
+    if flags != 0 {
+        return Errno::EINVAL.to_int();
+    }
+    // SAFETY: As of `open`.
+    unsafe { open(fabric, info, out, context) }
+}
+
+unsafe fn try_open(
+    fabric: *mut fid_fabric,
+    info: *mut fi_info,
+    out: *mut *mut fid_domain,
+    context: *mut c_void,
+) -> Result {
+    // SAFETY: As the C caller promises.
+    let fabric = unsafe { object::object::<FabricObject>(fabric.cast())? };
+    if info.is_null() || out.is_null() {
+        return Err(Errno::EINVAL);
+    }
+    // SAFETY: As the C caller promises.
+    let info = unsafe { Info::from_ptr(info) };
+    let domain = fabric.fabric().domain(info)?;
+    let made = Place::new()?.put(DomainObject {
+        fid: fid_domain {
+            fid: header::<DomainObject>(context),
+            ops: ptr::from_ref(&OPS).cast_mut(),
+            mr: ptr::from_ref(&mr::OPS).cast_mut(),
+        },
+        domain,
+        face: fabric.face(),
+    });
+    // SAFETY: `out` is not NULL, and valid as the C caller promises.
+    unsafe { hand_out(out, made) };
+    Ok(())
+}
+
+unsafe extern "C" fn close(fid: *mut fid) -> c_int {
+    // SAFETY: As the C caller promises.
+    let closed = unsafe { object::object::<DomainObject>(fid) }
+        .and_then(|object| object.domain.close().map(|()| object));
+    into_int(closed.map(|object| {
+        // SAFETY: `open` made it, and a closed object is not used any more.
+        unsafe { object::free(ptr::from_ref(object)) }
+    }))
+}

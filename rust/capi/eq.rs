@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Event queues for C callers.
+
+use super::{
+    fabric::FabricObject,
+    object::{
+        self,
+        bytes,
+        hand_out,
+        header,
+        Object,
+        Place, //
+    },
+    text,
+    wait, //
+};
+use crate::{
+    abi::{
+        self,
+        context,
+        errno::{
+            into_int,
+            into_ssize,
+            strerror, //
+        },
+        fi_eq_attr,
+        fi_eq_cm_entry,
+        fi_eq_err_entry,
+        fi_ops,
+        fi_ops_eq,
+        fid,
+        fid_eq,
+        fid_fabric,
+        info::Info,
+        Errno,
+        Result, //
+    },
+    fi::{
+        eq::{
+            Attr,
+            Event,
+            EventQueue,
+            Handler,
+            Kind, //
+        },
+        wait::Budget, //
+    },
+};
+use core::ptr;
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// What `struct fid_eq` stands at the beginning of.
+#[repr(C)]
+pub(super) struct QueueObject {
+    fid: fid_eq,
+    queue: Arc<EventQueue>,
+}
+
+// SAFETY: `#[repr(C)]`, begins with a `fid_eq`, and is the only type with this table.
+unsafe impl Object for QueueObject {
+    const CLASS: u32 = abi::FI_CLASS_EQ;
+
+    fn ops() -> &'static fi_ops {
+        static OPS: fi_ops = object::fid_ops(close, None, Some(control));
+        &OPS
+    }
+}
+
+impl QueueObject {
+    /// The Rust object.
+    pub(super) fn queue(&self) -> &Arc<EventQueue> {
+        &self.queue
+    }
+}
+
+static OPS: fi_ops_eq = fi_ops_eq {
+    size: size_of::<fi_ops_eq>(),
+    read: Some(read),
+    readerr: Some(readerr),
+    write: Some(write),
+    sread: Some(sread),
+    strerror: Some(describe),
+};
+
+/// A C consumer's `eq_event_handler`, and what it is called with.
+struct Callback {
+    function: unsafe extern "C" fn(*mut fid_eq, *mut c_void),
+    eq: usize,
+    context: usize,
+}
+
+impl Handler for Callback {
+    fn ready(&self) {
+        let eq = ptr::with_exposed_provenance_mut(self.eq);
+        let context = ptr::with_exposed_provenance_mut(self.context);
+        // SAFETY: The queue's object lives until `close` has waited for this call to end.
+        unsafe { (self.function)(eq, context) };
+    }
+}
+
+/// `fi_eq_open()`.
+pub(super) unsafe extern "C" fn open(
+    fabric: *mut fid_fabric,
+    attr: *mut fi_eq_attr,
+    out: *mut *mut fid_eq,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: As the C caller promises, arguments are valid or NULL.
+    into_int(unsafe { try_open(fabric, attr, out, context) })
+}
+
+unsafe fn try_open(
+    fabric: *mut fid_fabric,
+    attr: *mut fi_eq_attr,
+    out: *mut *mut fid_eq,
+    context: *mut c_void,
+) -> Result {
+    // SAFETY: As the C caller promises.
+    let (fabric, attr) = unsafe { (object::object::<FabricObject>(fabric.cast())?, attr.as_ref()) };
+    let attr = attr.ok_or(Errno::EINVAL)?;
+    if out.is_null() || attr.flags & !(abi::FI_WRITE | abi::FI_AFFINITY) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let place = Place::<QueueObject>::new()?;
+    let handler = match attr.eq_event_handler {
+        None => None,
+        Some(function) => {
+            let callback = Callback {
+                function,
+                eq: place.address(),
+                context: context.expose_provenance(),
+            };
+            let handler: KBox<dyn Handler> = KBox::new(callback, GFP_KERNEL)?;
+            Some(handler)
+        }
+    };
+    let queue = fabric.fabric().event_queue(Attr {
+        size: attr.size,
+        writable: attr.flags & abi::FI_WRITE != 0,
+        waitable: wait::is_waitable(attr.wait_obj)?,
+        handler,
+    })?;
+    let made = place.put(QueueObject {
+        fid: fid_eq {
+            fid: header::<QueueObject>(context),
+            ops: ptr::from_ref(&OPS).cast_mut(),
+        },
+        queue,
+    });
+    // SAFETY: `out` is not NULL, and valid as the C caller promises.
+    unsafe { hand_out(out, made) };
+    Ok(())
+}
+
+unsafe extern "C" fn close(fid: *mut fid) -> c_int {
+    // SAFETY: As the C caller promises.
+    let object = match unsafe { object::object::<QueueObject>(fid) } {
+        Ok(object) => object,
+        Err(errno) => return errno.to_int(),
+    };
+    if let Err(errno) = context::check_may_sleep().and_then(|()| object.queue.close()) {
+        return errno.to_int();
+    }
+    // SAFETY: `open` made it, and a closed object is not used any more.
+    unsafe { object::free(ptr::from_ref(object)) };
+    0
+}
+
+unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
+    // SAFETY: As the C caller promises.
+    into_int(unsafe {
+        object::object::<QueueObject>(fid)
+            .and_then(|object| wait::control(object.queue.waitable(), command, arg))
+    })
+}
+
+/// # Safety
+///
+/// `eq` is a queue of the C API.
+unsafe fn queue<'a>(eq: *mut fid_eq) -> &'a EventQueue {
+    // SAFETY: By this function's safety requirement.
+    unsafe { &(*eq.cast::<QueueObject>()).queue }
+}
+
+/// The bytes of the entry in front of a connection event's data.
+const CM_ENTRY: usize = size_of::<fi_eq_cm_entry>();
+
+/// Writes an event as `fi_eq_read()` tells it; -FI_ETOOSMALL if it does not fit.
+///
+/// # Safety
+///
+/// `number` is valid, `buf` for `len` bytes.
+unsafe fn put(event: &Event, number: *mut u32, buf: *mut c_void, len: usize) -> Result<usize> {
+    let data = event.data();
+    let (kind, head) = match event.kind() {
+        Kind::Connection(kind) => (kind, CM_ENTRY),
+        Kind::Written(kind) => (kind, 0),
+        Kind::Error(..) => return Err(Errno::EAVAIL),
+    };
+    let total = head + data.len();
+    if total > len {
+        return Err(Errno::ETOOSMALL);
+    }
+    // SAFETY: By this function's safety requirement, and the total fits. The caller's buffer need
+    // not be aligned for the entry.
+    unsafe {
+        *number = kind;
+        if head > 0 {
+            let entry = buf.cast::<fi_eq_cm_entry>();
+            let info = event.info().map_or(ptr::null_mut(), Info::as_raw);
+            (&raw mut (*entry).fid)
+                .write_unaligned(ptr::with_exposed_provenance_mut(event.source().0));
+            (&raw mut (*entry).info).write_unaligned(info);
+        }
+        ptr::copy_nonoverlapping(data.as_ptr(), buf.cast::<u8>().add(head), data.len());
+    }
+    Ok(total)
+}
+
+/// # Safety
+///
+/// As of `fi_eq_read()`.
+unsafe fn try_read(
+    eq: *mut fid_eq,
+    number: *mut u32,
+    buf: *mut c_void,
+    len: usize,
+    flags: u64,
+) -> Result<usize> {
+    if number.is_null() || (buf.is_null() && len > 0) {
+        return Err(Errno::EINVAL);
+    }
+    if flags & !abi::FI_PEEK != 0 {
+        return Err(Errno::EBADFLAGS);
+    }
+    let peek = flags & abi::FI_PEEK != 0;
+    // SAFETY: By this function's safety requirement.
+    let (total, event) = unsafe {
+        queue(eq).read(peek, |event| put(event, number, buf, len))?
+    };
+    if let Some(info) = event.and_then(|mut event| event.take_info()) {
+        // The reader has its address, and frees it with `fi_freeinfo()`.
+        let _ = Info::into_raw(info);
+    }
+    Ok(total)
+}
+
+unsafe extern "C" fn read(
+    eq: *mut fid_eq,
+    number: *mut u32,
+    buf: *mut c_void,
+    len: usize,
+    flags: u64,
+) -> isize {
+    // SAFETY: As a C caller of `fi_eq_read()` promises.
+    into_ssize(unsafe { try_read(eq, number, buf, len, flags) })
+}
+
+unsafe extern "C" fn sread(
+    eq: *mut fid_eq,
+    number: *mut u32,
+    buf: *mut c_void,
+    len: usize,
+    timeout: c_int,
+    flags: u64,
+) -> isize {
+    let mut budget = Budget::from_millis(timeout);
+    loop {
+        // SAFETY: As a C caller of `fi_eq_sread()` promises.
+        let answer = unsafe {
+            match queue(eq).wait(&mut budget) {
+                Err(errno) => Err(errno),
+                Ok(()) => try_read(eq, number, buf, len, flags),
+            }
+        };
+        match answer {
+            // Another reader was faster; what is left of the time is the budget still.
+            Err(Errno::EAGAIN) if !budget.is_spent() => {}
+            answer => return into_ssize(answer),
+        }
+    }
+}
+
+unsafe extern "C" fn readerr(
+    eq: *mut fid_eq,
+    buf: *mut fi_eq_err_entry,
+    flags: u64,
+) -> isize {
+    // SAFETY: As a C caller of `fi_eq_readerr()` promises.
+    into_ssize(unsafe {
+        match buf.as_mut() {
+            None => Err(Errno::EINVAL),
+            Some(_) if flags & !abi::FI_PEEK != 0 => Err(Errno::EBADFLAGS),
+            Some(entry) => queue(eq)
+                .read_error(flags & abi::FI_PEEK != 0, |event| put_error(event, entry))
+                .map(|()| size_of::<fi_eq_err_entry>()),
+        }
+    })
+}
+
+/// Writes an error as `fi_eq_readerr()` tells it.
+///
+/// # Safety
+///
+/// `entry.err_data` is valid for `entry.err_data_size` bytes, and the event's source for reading.
+unsafe fn put_error(event: &Event, entry: &mut fi_eq_err_entry) {
+    let Kind::Error(errno, prov_errno) = event.kind() else {
+        return;
+    };
+    let source: *mut fid = ptr::with_exposed_provenance_mut(event.source().0);
+    entry.fid = source;
+    // SAFETY: Closing an object removes its events, so that the source is open.
+    entry.context = unsafe { source.as_ref() }.map_or(ptr::null_mut(), |fid| fid.context);
+    entry.data = 0;
+    entry.err = errno.code();
+    entry.prov_errno = prov_errno;
+    let data = event.data();
+    if entry.err_data_size == 0 {
+        entry.err_data = data.as_ptr().cast_mut().cast();
+        entry.err_data_size = data.len();
+    } else if !entry.err_data.is_null() {
+        let len = data.len().min(entry.err_data_size);
+        // SAFETY: By this function's safety requirement.
+        unsafe { ptr::copy_nonoverlapping(data.as_ptr(), entry.err_data.cast(), len) };
+        entry.err_data_size = len;
+    }
+}
+
+unsafe extern "C" fn write(
+    eq: *mut fid_eq,
+    number: u32,
+    buf: *const c_void,
+    len: usize,
+    flags: u64,
+) -> isize {
+    // SAFETY: As a C caller of `fi_eq_write()` promises.
+    into_ssize(unsafe {
+        if flags != 0 {
+            Err(Errno::EBADFLAGS)
+        } else {
+            let object = &*eq.cast::<QueueObject>();
+            bytes(buf, len).and_then(|data| object.queue.write(number, data).map(|()| len))
+        }
+    })
+}
+
+unsafe extern "C" fn describe(
+    _eq: *mut fid_eq,
+    prov_errno: c_int,
+    _err_data: *const c_void,
+    buf: *mut c_char,
+    len: usize,
+) -> *const c_char {
+    // SAFETY: As a C caller of `fi_eq_strerror()` promises.
+    unsafe { text::copy(strerror(prov_errno), buf, len) }
+}

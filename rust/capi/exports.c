@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The functions that C modules link against. The list is the ABI.
+ */
+#include <linux/export.h>
+#include <rdma/fabric.h>
+#include <rdma/fi_errno.h>
+
+EXPORT_SYMBOL_GPL(fi_dupinfo);
+EXPORT_SYMBOL_GPL(fi_fabric);
+EXPORT_SYMBOL_GPL(fi_freeinfo);
+EXPORT_SYMBOL_GPL(fi_getinfo);
+EXPORT_SYMBOL_GPL(fi_strerror);
+EXPORT_SYMBOL_GPL(fi_tostr);
+EXPORT_SYMBOL_GPL(fi_tostr_r);
+EXPORT_SYMBOL_GPL(fi_version);

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Fabrics for C callers.
+
+use super::{
+    domain,
+    eq,
+    face::Face,
+    nosys,
+    object::{
+        self,
+        hand_out,
+        header,
+        Object,
+        Place, //
+    },
+    pep, //
+};
+use crate::{
+    abi::{
+        self,
+        errno::into_int,
+        fi_fabric_attr,
+        fi_ops,
+        fi_ops_fabric,
+        fid,
+        fid_fabric,
+        Errno,
+        NetRef,
+        Result, //
+    },
+    fi::{
+        fabric::Fabric,
+        provider::FabricAttr, //
+    },
+};
+use core::ptr;
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// What `struct fid_fabric` stands at the beginning of.
+#[repr(C)]
+pub(super) struct FabricObject {
+    fid: fid_fabric,
+    fabric: Arc<Fabric>,
+    face: &'static Face,
+}
+
+// SAFETY: `#[repr(C)]`, begins with a `fid_fabric`, and is the only type with this table.
+unsafe impl Object for FabricObject {
+    const CLASS: u32 = abi::FI_CLASS_FABRIC;
+
+    fn ops() -> &'static fi_ops {
+        static OPS: fi_ops = object::fid_ops(close, None, None);
+        &OPS
+    }
+}
+
+impl FabricObject {
+    /// The Rust object.
+    pub(super) fn fabric(&self) -> &Arc<Fabric> {
+        &self.fabric
+    }
+
+    /// The tables for its children.
+    pub(super) fn face(&self) -> &'static Face {
+        self.face
+    }
+}
+
+static OPS: fi_ops_fabric = fi_ops_fabric {
+    domain: Some(domain::open),
+    passive_ep: Some(pep::open),
+    eq_open: Some(eq::open),
+    domain2: Some(domain::open2),
+    ..nosys::FABRIC
+};
+
+/// A C caller's name.
+///
+/// # Safety
+///
+/// `name` is NULL or a string that is valid for `'a`.
+pub(super) unsafe fn name<'a>(name: *const c_char) -> Option<&'a CStr> {
+    if name.is_null() {
+        return None;
+    }
+    // SAFETY: By this function's safety requirement.
+    Some(unsafe { CStr::from_ptr(name.cast()) })
+}
+
+/// `fi_fabric()`.
+///
+/// # Safety
+///
+/// As its documentation in `rdma/fabric.h` says.
+pub(super) unsafe fn open(
+    attr: *mut fi_fabric_attr,
+    out: *mut *mut fid_fabric,
+    context: *mut c_void,
+) -> Result {
+    // SAFETY: As the C caller promises.
+    let attr = unsafe { attr.as_ref() }.ok_or(Errno::EINVAL)?;
+    if out.is_null() {
+        return Err(Errno::EINVAL);
+    }
+    // SAFETY: As the C caller promises.
+    let wanted = unsafe { name(attr.prov_name) };
+    let face = crate::FACES
+        .iter()
+        .find(|face| wanted.is_none_or(|name| name == face.provider.name()))
+        .ok_or(Errno::ENODATA)?;
+    let fabric = Fabric::open(
+        face.provider,
+        &FabricAttr {
+            // SAFETY: As the C caller promises.
+            name: unsafe { name(attr.name) },
+            // SAFETY: As the C caller promises, the namespace outlives the call.
+            net: unsafe { NetRef::from_raw(attr.net) },
+        },
+    )?;
+    let api_version = match attr.api_version {
+        0 => abi::VERSION,
+        version => version,
+    };
+    let made = Place::new()?.put(FabricObject {
+        fid: fid_fabric {
+            fid: header::<FabricObject>(context),
+            ops: ptr::from_ref(&OPS).cast_mut(),
+            api_version,
+        },
+        fabric,
+        face,
+    });
+    // SAFETY: `out` is not NULL, and valid as the C caller promises.
+    unsafe { hand_out(out, made) };
+    Ok(())
+}
+
+unsafe extern "C" fn close(fid: *mut fid) -> c_int {
+    // SAFETY: As the C caller promises.
+    let closed = unsafe { object::object::<FabricObject>(fid) }
+        .and_then(|object| object.fabric.close().map(|()| object));
+    into_int(closed.map(|object| {
+        // SAFETY: `open` made it, and a closed object is not used any more.
+        unsafe { object::free(ptr::from_ref(object)) }
+    }))
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! How C callers reach a provider's data path with one indirect call: tables made for its types.
+
+use super::{
+    cq,
+    msg, //
+};
+use crate::{
+    abi::{
+        fi_ops_cq,
+        fi_ops_msg,
+        Errno,
+        Result, //
+    },
+    fi::provider::{
+        self,
+        Provider, //
+    },
+};
+use core::ptr;
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// The types behind a provider's data path.
+pub(crate) trait Family {
+    /// Every endpoint that its domains make.
+    type Endpoint: provider::Endpoint;
+    /// Every completion queue that they make.
+    type CompletionQueue: provider::CompletionQueue;
+}
+
+/// A provider as the C API sees it.
+pub(crate) struct Face {
+    pub(super) provider: &'static dyn Provider,
+    pub(super) msg: &'static fi_ops_msg,
+    pub(super) cq: &'static fi_ops_cq,
+    endpoint: fn(&dyn provider::Endpoint) -> Option<*const c_void>,
+    queue: fn(&dyn provider::CompletionQueue) -> Option<*const c_void>,
+}
+
+impl Face {
+    /// The face of the provider whose types are those of `F`.
+    pub(crate) const fn new<F: Family>(provider: &'static dyn Provider) -> Self {
+        Self {
+            provider,
+            msg: &msg::Table::<F::Endpoint>::OPS,
+            cq: &cq::Table::<F::CompletionQueue>::OPS,
+            endpoint: |endpoint| {
+                let exact = endpoint.as_any().downcast_ref::<F::Endpoint>();
+                exact.map(|exact| ptr::from_ref(exact).cast())
+            },
+            queue: |queue| {
+                let exact = queue.as_any().downcast_ref::<F::CompletionQueue>();
+                exact.map(|exact| ptr::from_ref(exact).cast())
+            },
+        }
+    }
+
+    /// The address of an endpoint, which is one of the family's type.
+    pub(super) fn endpoint(&self, endpoint: &Arc<dyn provider::Endpoint>) -> Result<*const c_void> {
+        (self.endpoint)(&**endpoint).ok_or(Errno::EINVAL)
+    }
+
+    /// The address of a completion queue, which is one of the family's type.
+    pub(super) fn queue(
+        &self,
+        queue: &Arc<dyn provider::CompletionQueue>,
+    ) -> Result<*const c_void> {
+        (self.queue)(&**queue).ok_or(Errno::EINVAL)
+    }
+}
+
+// SAFETY: Shared providers and constant tables.
+unsafe impl Sync for Face {}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The exported functions of `rdma/fabric.h` and `rdma/fi_errno.h`.
+
+use super::fabric::{
+    self,
+    name, //
+};
+use crate::{
+    abi::{
+        context,
+        errno::{
+            self,
+            into_int, //
+        },
+        fi_fabric_attr,
+        fi_info,
+        fi_type,
+        fid_fabric,
+        info::{
+            free_chain,
+            into_chain,
+            Info, //
+        },
+        tostr,
+        Errno,
+        Result,
+        FI_SOURCE,
+        VERSION, //
+    },
+    fi::info::{
+        getinfo,
+        Query, //
+    },
+};
+use core::ptr;
+use kernel::prelude::*;
+
+/// `fi_version()`.
+#[no_mangle]
+pub(crate) extern "C" fn fi_version() -> u32 {
+    VERSION
+}
+
+/// `fi_getinfo()`.
+///
+/// # Safety
+///
+/// As its documentation in `rdma/fabric.h` says.
+#[no_mangle]
+pub(crate) unsafe extern "C" fn fi_getinfo(
+    version: u32,
+    node: *const c_char,
+    service: *const c_char,
+    flags: u64,
+    hints: *const fi_info,
+    info: *mut *mut fi_info,
+) -> c_int {
+    // SAFETY: As the C caller promises.
+    into_int(unsafe { try_getinfo(version, node, service, flags, hints, info) })
+}
+
+unsafe fn try_getinfo(
+    version: u32,
+    node: *const c_char,
+    service: *const c_char,
+    flags: u64,
+    hints: *const fi_info,
+    out: *mut *mut fi_info,
+) -> Result {
+    if out.is_null() {
+        return Err(Errno::EINVAL);
+    }
+    // SAFETY: `out` is not NULL, and valid as the C caller promises; so are the others.
+    let query = unsafe {
+        *out = ptr::null_mut();
+        Query {
+            node: name(node),
+            service: name(service),
+            source: flags & FI_SOURCE != 0,
+            hints: if hints.is_null() {
+                None
+            } else {
+                Some(Info::from_ptr(hints))
+            },
+        }
+    };
+    context::check_may_sleep()?;
+    let found = getinfo(&crate::PROVIDERS, version, flags, &query)?;
+    // SAFETY: As above.
+    unsafe { *out = into_chain(found) };
+    Ok(())
+}
+
+/// `fi_freeinfo()`.
+///
+/// # Safety
+///
+/// As its documentation in `rdma/fabric.h` says.
+#[no_mangle]
+pub(crate) unsafe extern "C" fn fi_freeinfo(info: *mut fi_info) {
+    // SAFETY: As the C caller promises.
+    unsafe { free_chain(info) };
+}
+
+/// `fi_dupinfo()`.
+///
+/// # Safety
+///
+/// As its documentation in `rdma/fabric.h` says.
+#[no_mangle]
+pub(crate) unsafe extern "C" fn fi_dupinfo(info: *const fi_info) -> *mut fi_info {
+    let copy = if info.is_null() {
+        Info::new()
+    } else {
+        // SAFETY: As the C caller promises.
+        unsafe { Info::from_ptr(info) }.duplicate()
+    };
+    copy.map_or(ptr::null_mut(), Info::into_raw)
+}
+
+/// `fi_fabric()`.
+///
+/// # Safety
+///
+/// As its documentation in `rdma/fabric.h` says.
+#[no_mangle]
+pub(crate) unsafe extern "C" fn fi_fabric(
+    attr: *mut fi_fabric_attr,
+    fabric: *mut *mut fid_fabric,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: As the C caller promises.
+    into_int(unsafe { fabric::open(attr, fabric, context) })
+}
+
+/// `fi_strerror()`.
+#[no_mangle]
+pub(crate) extern "C" fn fi_strerror(errnum: c_int) -> *const c_char {
+    errno::strerror(errnum).as_ptr().cast()
+}
+
+/// `fi_tostr()`.
+///
+/// # Safety
+///
+/// As its documentation in `rdma/fabric.h` says.
+#[no_mangle]
+pub(crate) unsafe extern "C" fn fi_tostr(data: *const c_void, datatype: fi_type) -> *mut c_char {
+    // SAFETY: As the C caller promises.
+    unsafe { tostr::shared(data, datatype) }
+}
+
+/// `fi_tostr_r()`.
+///
+/// # Safety
+///
+/// As its documentation in `rdma/fabric.h` says.
+#[no_mangle]
+pub(crate) unsafe extern "C" fn fi_tostr_r(
+    buf: *mut c_char,
+    len: usize,
+    data: *const c_void,
+    datatype: fi_type,
+) -> *mut c_char {
+    if buf.is_null() || data.is_null() || len == 0 {
+        return ptr::null_mut();
+    }
+    // SAFETY: As the C caller promises; the buffer is initialised before it is made a slice.
+    let known = unsafe {
+        buf.write_bytes(0, len);
+        let room = core::slice::from_raw_parts_mut(buf.cast(), len);
+        tostr::describe(data, datatype, &mut tostr::Text::new(room))
+    };
+    if known {
+        buf
+    } else {
+        ptr::null_mut()
+    }
+}

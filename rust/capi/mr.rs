@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Memory regions for C callers.
+
+use super::{
+    domain::DomainObject,
+    object::{
+        self,
+        hand_out,
+        header,
+        Object,
+        Place, //
+    },
+};
+use crate::{
+    abi::{
+        self,
+        errno::into_int,
+        fi_mr_attr,
+        fi_ops,
+        fi_ops_mr,
+        fid,
+        fid_mr,
+        kvec,
+        Errno,
+        Result, //
+    },
+    fi::{
+        memory::Segment,
+        mr::{
+            Access,
+            MemoryRegion, //
+        },
+    },
+};
+use core::{
+    ptr,
+    slice, //
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// What `struct fid_mr` stands at the beginning of.
+#[repr(C)]
+struct RegionObject {
+    fid: fid_mr,
+    _region: Arc<MemoryRegion>,
+}
+
+// SAFETY: `#[repr(C)]`, begins with a `fid_mr`, and is the only type with this table.
+unsafe impl Object for RegionObject {
+    const CLASS: u32 = abi::FI_CLASS_MR;
+
+    fn ops() -> &'static fi_ops {
+        static OPS: fi_ops = object::fid_ops(close, None, None);
+        &OPS
+    }
+}
+
+pub(super) static OPS: fi_ops_mr = fi_ops_mr {
+    size: size_of::<fi_ops_mr>(),
+    reg: Some(reg),
+    regv: Some(regv),
+    regattr: Some(regattr),
+};
+
+/// Registers `memory`; `offset` must be 0, as libfabric demands of its callers.
+///
+/// # Safety
+///
+/// `domain` and `out` are NULL or valid, and the memory stays so until the region is closed.
+unsafe fn register(
+    domain: *mut fid,
+    memory: &[Segment],
+    access: u64,
+    offset: u64,
+    flags: u64,
+    out: *mut *mut fid_mr,
+    context: *mut c_void,
+) -> Result {
+    // SAFETY: By this function's safety requirement.
+    let domain = unsafe { object::object::<DomainObject>(domain)? };
+    if out.is_null() || offset != 0 {
+        return Err(Errno::EINVAL);
+    }
+    if flags != 0 {
+        return Err(Errno::EBADFLAGS);
+    }
+    let region = domain
+        .domain()
+        .register(memory, Access::from_bits(access)?)?;
+    let made = Place::new()?.put(RegionObject {
+        fid: fid_mr {
+            fid: header::<RegionObject>(context),
+            mem_desc: region.descriptor().as_ptr(),
+            key: region.key(),
+        },
+        _region: region,
+    });
+    // SAFETY: `out` is not NULL, and valid by this function's safety requirement.
+    unsafe { hand_out(out, made) };
+    Ok(())
+}
+
+unsafe extern "C" fn reg(
+    domain: *mut fid,
+    buf: *const c_void,
+    len: usize,
+    access: u64,
+    offset: u64,
+    _requested_key: u64,
+    flags: u64,
+    out: *mut *mut fid_mr,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: As a C caller of `fi_mr_reg()` promises.
+    into_int(unsafe {
+        let segment = Segment::new(buf.cast_mut(), len);
+        let memory = slice::from_ref(&segment);
+        register(domain, memory, access, offset, flags, out, context)
+    })
+}
+
+unsafe extern "C" fn regv(
+    domain: *mut fid,
+    iov: *const kvec,
+    count: usize,
+    access: u64,
+    offset: u64,
+    _requested_key: u64,
+    flags: u64,
+    out: *mut *mut fid_mr,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: As a C caller of `fi_mr_regv()` promises.
+    into_int(unsafe {
+        Segment::from_vector(iov, count)
+            .and_then(|memory| register(domain, memory, access, offset, flags, out, context))
+    })
+}
+
+unsafe extern "C" fn regattr(
+    domain: *mut fid,
+    attr: *const fi_mr_attr,
+    flags: u64,
+    out: *mut *mut fid_mr,
+) -> c_int {
+    // SAFETY: As a C caller of `fi_mr_regattr()` promises.
+    into_int(unsafe {
+        attr.as_ref().ok_or(Errno::EINVAL).and_then(|attr| {
+            let memory = Segment::from_vector(attr.mr_iov, attr.iov_count)?;
+            let (access, offset) = (attr.access, attr.offset);
+            register(domain, memory, access, offset, flags, out, attr.context)
+        })
+    })
+}
+
+unsafe extern "C" fn close(fid: *mut fid) -> c_int {
+    // SAFETY: As the C caller promises.
+    into_int(unsafe { object::object::<RegionObject>(fid) }.map(|object| {
+        // SAFETY: `register` made it, and a closed object is not used any more.
+        unsafe { object::free(ptr::from_ref(object)) }
+    }))
+}

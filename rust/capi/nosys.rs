@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Tables of calls that answer -FI_ENOSYS: what a table starts from, so that none of its entries is
+//! ever NULL.
+
+use crate::abi::*;
+use kernel::prelude::*;
+
+/// What a call that does not exist returns.
+trait Answer {
+    const NOSYS: Self;
+}
+
+impl Answer for c_int {
+    const NOSYS: Self = -FI_ENOSYS;
+}
+
+impl Answer for isize {
+    const NOSYS: Self = -FI_ENOSYS as isize;
+}
+
+/// A C function of any type that is not implemented.
+trait Absent {
+    const ABSENT: Self;
+}
+
+macro_rules! absent {
+    ($($arg:ident)*) => {
+        impl<R: Answer, $($arg),*> Absent for unsafe extern "C" fn($($arg),*) -> R {
+            const ABSENT: Self = {
+                unsafe extern "C" fn absent<R: Answer, $($arg),*>($(_: $arg),*) -> R {
+                    R::NOSYS
+                }
+                absent::<R, $($arg),*>
+            };
+        }
+    };
+}
+
+absent!(A);
+absent!(A B);
+absent!(A B C);
+absent!(A B C D);
+absent!(A B C D E);
+absent!(A B C D E F);
+absent!(A B C D E F G);
+absent!(A B C D E F G H);
+absent!(A B C D E F G H I);
+absent!(A B C D E F G H I J);
+absent!(A B C D E F G H I J K);
+absent!(A B C D E F G H I J K L);
+absent!(A B C D E F G H I J K L M);
+absent!(A B C D E F G H I J K L M N);
+absent!(A B C D E F G H I J K L M N O);
+absent!(A B C D E F G H I J K L M N O P);
+
+const fn absent<F: Absent>() -> Option<F> {
+    Some(F::ABSENT)
+}
+
+macro_rules! tables {
+    ($($name:ident: $table:ident { $($call:ident)* })*) => {
+        $(
+            pub(super) const $name: $table = $table {
+                size: size_of::<$table>(),
+                $($call: absent(),)*
+            };
+        )*
+    };
+}
+
+tables! {
+    FID: fi_ops { close bind control ops_open tostr ops_set }
+    FABRIC: fi_ops_fabric { domain passive_ep eq_open wait_open trywait domain2 }
+    DOMAIN: fi_ops_domain {
+        av_open cq_open endpoint scalable_ep cntr_open poll_open stx_ctx srx_ctx query_atomic
+        query_collective endpoint2
+    }
+    EP: fi_ops_ep { cancel getopt setopt tx_ctx rx_ctx rx_size_left tx_size_left }
+    CM: fi_ops_cm { setname getname getpeer connect listen accept reject shutdown join }
+    MSG: fi_ops_msg {
+        recv recvv recvmsg send sendv sendmsg inject senddata injectdata
+    }
+    RMA: fi_ops_rma {
+        read readv readmsg write writev writemsg inject writedata injectdata
+    }
+    TAGGED: fi_ops_tagged {
+        recv recvv recvmsg send sendv sendmsg inject senddata injectdata
+    }
+    ATOMIC: fi_ops_atomic {
+        write writev writemsg inject readwrite readwritev readwritemsg compwrite compwritev
+        compwritemsg writevalid readwritevalid compwritevalid
+    }
+    COLLECTIVE: fi_ops_collective {
+        barrier broadcast alltoall allreduce allgather reduce_scatter reduce scatter gather msg
+        barrier2
+    }
+}

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The objects that C callers hold: a `fid` of the headers, and behind it the Rust object.
+
+use crate::abi::{
+    self,
+    fi_ops,
+    fid,
+    Errno,
+    Result, //
+};
+use core::{
+    mem::MaybeUninit,
+    ptr, //
+};
+use kernel::prelude::*;
+
+/// A struct whose first member is a `struct fid` or begins with one.
+///
+/// # Safety
+///
+/// Implementors are `#[repr(C)]` and begin with a `struct fid`, whose `fclass` is `CLASS` and whose
+/// `ops` is `ops()` in every object of the type and in no other.
+pub(super) unsafe trait Object: Sized {
+    /// Its FI_CLASS number.
+    const CLASS: u32;
+
+    /// The calls that every object has.
+    fn ops() -> &'static fi_ops;
+}
+
+/// The common part of an object that is being made.
+pub(super) fn header<T: Object>(context: *mut c_void) -> fid {
+    fid {
+        fclass: T::CLASS as usize,
+        context,
+        ops: ptr::from_ref(T::ops()).cast_mut(),
+    }
+}
+
+/// The object that a `fid` of any kind belongs to.
+///
+/// # Errors
+///
+/// -FI_EINVAL for NULL, another class, or an object that is not ours.
+///
+/// # Safety
+///
+/// `fid` is NULL or valid for `'a`.
+pub(super) unsafe fn object<'a, T: Object>(fid: *mut fid) -> Result<&'a T> {
+    // SAFETY: By this function's safety requirement.
+    let common = unsafe { fid.as_ref() }.ok_or(Errno::EINVAL)?;
+    if common.fclass != T::CLASS as usize || !ptr::eq(common.ops, T::ops()) {
+        return Err(Errno::EINVAL);
+    }
+    // SAFETY: By the trait's contract only objects of this type have these operations.
+    Ok(unsafe { &*fid.cast::<T>() })
+}
+
+/// Memory for an object whose address is needed before the object can be made.
+pub(super) struct Place<T>(KBox<MaybeUninit<T>>);
+
+impl<T: Object> Place<T> {
+    /// Makes room. May sleep.
+    pub(super) fn new() -> Result<Self> {
+        Ok(Self(KBox::new_uninit(GFP_KERNEL)?))
+    }
+
+    /// Where the object will be.
+    pub(super) fn address(&self) -> usize {
+        ptr::from_ref(&*self.0) as usize
+    }
+
+    /// Moves the object in, and gives it to the C caller. The address has not changed.
+    pub(super) fn put(self, value: T) -> *mut T {
+        KBox::into_raw(KBox::write(self.0, value))
+    }
+}
+
+/// Frees an object that [`Place::put`] gave away.
+///
+/// # Safety
+///
+/// `object` came from there and is not used any more.
+pub(super) unsafe fn free<T: Object>(object: *const T) {
+    // SAFETY: By this function's safety requirement.
+    drop(unsafe { KBox::from_raw(object.cast_mut()) });
+}
+
+/// Writes the object's address to where the caller wants it.
+///
+/// # Safety
+///
+/// `out` is valid for writing.
+pub(super) unsafe fn hand_out<T: Object, F>(out: *mut *mut F, object: *mut T) {
+    // SAFETY: By this function's safety requirement; an object begins with its `fid`.
+    unsafe { *out = object.cast() };
+}
+
+/// The bytes of a C caller's address or data; none for NULL or nothing.
+///
+/// # Safety
+///
+/// `data` is NULL or valid for `len` bytes for `'a`.
+pub(super) unsafe fn bytes<'a>(data: *const c_void, len: usize) -> Result<&'a [u8]> {
+    if len == 0 {
+        return Ok(&[]);
+    }
+    if data.is_null() || isize::try_from(len).is_err() {
+        return Err(Errno::EINVAL);
+    }
+    // SAFETY: By this function's safety requirement.
+    Ok(unsafe { core::slice::from_raw_parts(data.cast(), len) })
+}
+
+/// Copies as much of `from` as there is room for to a C caller's buffer, and tells the whole length:
+/// -FI_ETOOSMALL if it did not fit.
+///
+/// # Safety
+///
+/// `len` is NULL or valid; `to` is NULL or valid for `*len` bytes.
+pub(super) unsafe fn copy_out(from: &[u8], to: *mut c_void, len: *mut usize) -> Result {
+    // SAFETY: By this function's safety requirement.
+    let len = unsafe { len.as_mut() }.ok_or(Errno::EINVAL)?;
+    if *len > 0 && to.is_null() {
+        return Err(Errno::EINVAL);
+    }
+    let room = from.len().min(*len);
+    let fits = *len >= from.len();
+    *len = from.len();
+    if room > 0 {
+        // SAFETY: `to` has room for that much, and is the caller's, not ours.
+        unsafe { ptr::copy_nonoverlapping(from.as_ptr(), to.cast(), room) };
+    }
+    if fits {
+        Ok(())
+    } else {
+        Err(Errno::ETOOSMALL)
+    }
+}
+
+/// The longest socket address, `struct sockaddr_storage`.
+const MAX_ADDR: usize = 128;
+
+/// The address that a call takes without a length: its family tells how long it is.
+///
+/// # Safety
+///
+/// `addr` is NULL or a socket address, valid for `'a`.
+pub(super) unsafe fn sockaddr<'a>(addr: *const c_void) -> Result<Option<&'a [u8]>> {
+    const IN: u16 = kernel::bindings::AF_INET as u16;
+    const IN6: u16 = kernel::bindings::AF_INET6 as u16;
+    if addr.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: By this function's safety requirement every socket address begins with its family.
+    let family = unsafe { addr.cast::<u16>().read_unaligned() };
+    let len = match family {
+        IN => size_of::<kernel::bindings::sockaddr_in>(),
+        IN6 => 28,
+        _ => return Err(Errno::EINVAL),
+    };
+    debug_assert!(len <= MAX_ADDR);
+    // SAFETY: As above.
+    unsafe { bytes(addr, len) }.map(Some)
+}
+
+/// Unused by every object here: `fi_open_ops()`.
+pub(super) const fn fid_ops(
+    close: unsafe extern "C" fn(*mut fid) -> c_int,
+    bind: Option<unsafe extern "C" fn(*mut fid, *mut fid, u64) -> c_int>,
+    control: Option<unsafe extern "C" fn(*mut fid, c_int, *mut c_void) -> c_int>,
+) -> fi_ops {
+    let absent = super::nosys::FID;
+    abi::fi_ops {
+        close: Some(close),
+        bind: match bind {
+            None => absent.bind,
+            some => some,
+        },
+        control: match control {
+            None => absent.control,
+            some => some,
+        },
+        ..absent
+    }
+}

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Passive endpoints for C callers.
+
+use super::{
+    cm,
+    eq,
+    fabric::FabricObject,
+    nosys,
+    object::{
+        self,
+        hand_out,
+        header,
+        Object,
+        Place, //
+    },
+};
+use crate::{
+    abi::{
+        self,
+        context,
+        errno::into_int,
+        fi_info,
+        fi_ops,
+        fi_ops_ep,
+        fid,
+        fid_fabric,
+        fid_pep,
+        info::Info,
+        Errno,
+        Result, //
+    },
+    fi::{
+        eq::Source,
+        pep::PassiveEndpoint, //
+    },
+};
+use core::ptr;
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// What `struct fid_pep` stands at the beginning of.
+#[repr(C)]
+pub(super) struct ListenerObject {
+    fid: fid_pep,
+    listener: Arc<PassiveEndpoint>,
+}
+
+// SAFETY: `#[repr(C)]`, begins with a `fid_pep`, and is the only type with this table.
+unsafe impl Object for ListenerObject {
+    const CLASS: u32 = abi::FI_CLASS_PEP;
+
+    fn ops() -> &'static fi_ops {
+        static OPS: fi_ops = object::fid_ops(close, Some(bind), Some(control));
+        &OPS
+    }
+}
+
+impl ListenerObject {
+    /// The Rust object.
+    pub(super) fn listener(&self) -> &PassiveEndpoint {
+        &self.listener
+    }
+}
+
+static OPS: fi_ops_ep = fi_ops_ep {
+    getopt: Some(getopt),
+    ..nosys::EP
+};
+
+/// `fi_passive_ep()`.
+pub(super) unsafe extern "C" fn open(
+    fabric: *mut fid_fabric,
+    info: *mut fi_info,
+    out: *mut *mut fid_pep,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: As the C caller promises, arguments are valid or NULL.
+    into_int(unsafe { try_open(fabric, info, out, context) })
+}
+
+unsafe fn try_open(
+    fabric: *mut fid_fabric,
+    info: *mut fi_info,
+    out: *mut *mut fid_pep,
+    context: *mut c_void,
+) -> Result {
+    // SAFETY: As the C caller promises.
+    let fabric = unsafe { object::object::<FabricObject>(fabric.cast())? };
+    if info.is_null() || out.is_null() {
+        return Err(Errno::EINVAL);
+    }
+    let place = Place::<ListenerObject>::new()?;
+    // SAFETY: As the C caller promises.
+    let info = unsafe { Info::from_ptr(info) };
+    let source = Source(place.address());
+    let listener = fabric.fabric().passive_endpoint(info, source)?;
+    let made = place.put(ListenerObject {
+        fid: fid_pep {
+            fid: header::<ListenerObject>(context),
+            ops: ptr::from_ref(&OPS).cast_mut(),
+            cm: ptr::from_ref(&cm::PASSIVE).cast_mut(),
+        },
+        listener,
+    });
+    // SAFETY: `out` is not NULL, and valid as the C caller promises.
+    unsafe { hand_out(out, made) };
+    Ok(())
+}
+
+unsafe extern "C" fn close(fid: *mut fid) -> c_int {
+    // SAFETY: As the C caller promises.
+    let object = match unsafe { object::object::<ListenerObject>(fid) } {
+        Ok(object) => object,
+        Err(errno) => return errno.to_int(),
+    };
+    if let Err(errno) = context::check_may_sleep() {
+        return errno.to_int();
+    }
+    object.listener.close();
+    // SAFETY: `open` made it, and a closed object is not used any more.
+    unsafe { object::free(ptr::from_ref(object)) };
+    0
+}
+
+unsafe extern "C" fn bind(fid: *mut fid, other: *mut fid, flags: u64) -> c_int {
+    // SAFETY: As the C caller promises.
+    into_int(unsafe {
+        object::object::<ListenerObject>(fid).and_then(|object| {
+            let queue = object::object::<eq::QueueObject>(other)?;
+            object.listener.bind_events(queue.queue(), flags)
+        })
+    })
+}
+
+unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
+    // SAFETY: As the C caller promises.
+    into_int(unsafe {
+        object::object::<ListenerObject>(fid).and_then(|object| match u32::try_from(command) {
+            Ok(abi::FI_BACKLOG) => {
+                let backlog = arg.cast::<c_int>().as_ref().ok_or(Errno::EINVAL)?;
+                object.listener.core().set_backlog(*backlog)
+            }
+            _ => Err(Errno::ENOSYS),
+        })
+    })
+}
+
+unsafe extern "C" fn getopt(
+    fid: *mut fid,
+    level: c_int,
+    name: c_int,
+    value: *mut c_void,
+    len: *mut usize,
+) -> c_int {
+    // SAFETY: As the C caller promises.
+    into_int(unsafe {
+        object::object::<ListenerObject>(fid).and_then(|object| {
+            let limit = object.listener.core().private_data_limit();
+            cm::getopt(limit, level, name, value, len)
+        })
+    })
+}

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The object model of the fabric interfaces, its rules, and what a provider implements.
+//!
+//! ```text
+//! Fabric ── EventQueue
+//!   ├────── PassiveEndpoint
+//!   └── Domain ── CompletionQueue
+//!         ├────── MemoryRegion
+//!         └────── Endpoint
+//! ```
+//!
+//! Children keep their parents alive. Everything here is safe code but [`memory`].
+
+pub mod cq;
+pub mod domain;
+pub mod ep;
+pub mod eq;
+pub mod fabric;
+pub mod info;
+pub mod memory;
+pub mod mr;
+pub mod msg;
+pub mod object;
+pub mod pep;
+pub mod provider;
+pub mod wait;

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Completion queues: what a consumer asks of one, whatever provider feeds it.
+
+use super::{
+    domain::Domain,
+    memory::Context,
+    object::{
+        Held,
+        Parent,
+        Users, //
+    },
+    provider,
+    wait::{
+        Budget,
+        Signal,
+        Woken, //
+    },
+};
+use crate::abi::{
+    self,
+    context,
+    Errno,
+    Result, //
+};
+use core::mem::MaybeUninit;
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// A successful operation.
+#[derive(Clone, Copy)]
+pub struct Completion {
+    /// What the poster gave.
+    pub context: Context,
+    /// FI_SEND or FI_RECV, FI_MSG, ...
+    pub flags: u64,
+    /// Bytes received.
+    pub len: usize,
+    /// Remote CQ data, with FI_REMOTE_CQ_DATA in the flags.
+    pub data: u64,
+}
+
+/// A failed operation.
+#[derive(Clone, Copy)]
+pub struct Failure {
+    /// What is known of the operation.
+    pub completion: Completion,
+    /// How many bytes did not fit.
+    pub dropped: usize,
+    /// The fabric errno.
+    pub errno: Errno,
+    /// The provider's own number, for [`provider::CompletionQueue::describe`].
+    pub prov_errno: i32,
+}
+
+/// The shape of the entries that a consumer reads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Format {
+    /// The context alone.
+    Context,
+    /// And flags and length.
+    Msg,
+    /// And buffer and remote data.
+    Data,
+    /// And tag.
+    Tagged,
+}
+
+/// Where completions are written: the consumer's own array, in the queue's format.
+pub enum Entries<'a> {
+    /// FI_CQ_FORMAT_CONTEXT.
+    Context(&'a mut [MaybeUninit<abi::fi_cq_entry>]),
+    /// FI_CQ_FORMAT_MSG.
+    Msg(&'a mut [MaybeUninit<abi::fi_cq_msg_entry>]),
+    /// FI_CQ_FORMAT_DATA.
+    Data(&'a mut [MaybeUninit<abi::fi_cq_data_entry>]),
+    /// FI_CQ_FORMAT_TAGGED.
+    Tagged(&'a mut [MaybeUninit<abi::fi_cq_tagged_entry>]),
+}
+
+impl Entries<'_> {
+    /// An array without room: reading into it only drives progress.
+    pub const fn none() -> Self {
+        Self::Context(&mut [])
+    }
+
+    /// How many entries fit.
+    #[inline]
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Context(entries) => entries.len(),
+            Self::Msg(entries) => entries.len(),
+            Self::Data(entries) => entries.len(),
+            Self::Tagged(entries) => entries.len(),
+        }
+    }
+
+    /// Writes entry `at`, which is less than [`Self::len`].
+    #[inline]
+    pub fn put(&mut self, at: usize, done: &Completion) {
+        let op_context = done.context.as_ptr();
+        let (flags, len, data) = (done.flags, done.len, done.data);
+        let buf = core::ptr::null_mut();
+        match self {
+            Self::Context(entries) => {
+                if let Some(entry) = entries.get_mut(at) {
+                    entry.write(abi::fi_cq_entry { op_context });
+                }
+            }
+            Self::Msg(entries) => {
+                if let Some(entry) = entries.get_mut(at) {
+                    entry.write(abi::fi_cq_msg_entry {
+                        op_context,
+                        flags,
+                        len,
+                    });
+                }
+            }
+            Self::Data(entries) => {
+                if let Some(entry) = entries.get_mut(at) {
+                    entry.write(abi::fi_cq_data_entry {
+                        op_context,
+                        flags,
+                        len,
+                        buf,
+                        data,
+                    });
+                }
+            }
+            Self::Tagged(entries) => {
+                if let Some(entry) = entries.get_mut(at) {
+                    entry.write(abi::fi_cq_tagged_entry {
+                        op_context,
+                        flags,
+                        len,
+                        buf,
+                        data,
+                        tag: 0,
+                    });
+                }
+            }
+        }
+    }
+
+    /// The rest of the array, from entry `from` on.
+    fn after(&mut self, from: usize) -> Entries<'_> {
+        match self {
+            Self::Context(entries) => Entries::Context(&mut entries[from..]),
+            Self::Msg(entries) => Entries::Msg(&mut entries[from..]),
+            Self::Data(entries) => Entries::Data(&mut entries[from..]),
+            Self::Tagged(entries) => Entries::Tagged(&mut entries[from..]),
+        }
+    }
+}
+
+/// How a completion queue is opened.
+#[derive(Clone, Copy)]
+pub struct Attr {
+    /// How many completions it holds; 0 for the provider's choice.
+    pub size: usize,
+    /// The shape of its entries.
+    pub format: Format,
+    /// Whether `fi_cq_sread()` is allowed.
+    pub waitable: bool,
+    /// Which of the device's completion vectors to use.
+    pub vector: u32,
+}
+
+/// A completion queue.
+pub struct CompletionQueue {
+    core: Arc<dyn provider::CompletionQueue>,
+    attr: Attr,
+    users: Users,
+    domain: Held<Domain>,
+}
+
+impl Parent for CompletionQueue {
+    fn users(&self) -> &Users {
+        &self.users
+    }
+}
+
+impl CompletionQueue {
+    pub(super) fn new(domain: Held<Domain>, attr: &Attr) -> Result<Arc<Self>> {
+        let core = domain.core().clone().completion_queue(attr)?;
+        Ok(Arc::new(
+            Self {
+                core,
+                attr: *attr,
+                users: Users::new(),
+                domain,
+            },
+            GFP_KERNEL,
+        )?)
+    }
+
+    /// The provider's part.
+    pub fn core(&self) -> &Arc<dyn provider::CompletionQueue> {
+        &self.core
+    }
+
+    /// Whether both belong to the same domain.
+    pub fn is_of(&self, domain: &Arc<Domain>) -> bool {
+        Arc::ptr_eq(self.domain.arc(), domain)
+    }
+
+    /// How it was opened.
+    pub fn attr(&self) -> &Attr {
+        &self.attr
+    }
+
+    /// `fi_cq_signal()`: lets one blocked reader return, or the next one. Any context.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOSYS if the queue was opened with FI_WAIT_NONE.
+    pub fn signal(&self) -> Result {
+        if !self.attr.waitable {
+            return Err(Errno::ENOSYS);
+        }
+        self.core.interrupts().interrupt();
+        Ok(())
+    }
+
+    /// Closes the queue: -FI_EBUSY while an endpoint is bound. May sleep.
+    pub fn close(&self) -> Result {
+        self.users.retire()?;
+        self.core.close();
+        Ok(())
+    }
+}
+
+/// What wakes the blocked readers of a queue.
+#[pin_data]
+pub struct Interrupts {
+    #[pin]
+    arrival: Signal,
+    /// `fi_cq_signal()` calls that no reader has seen yet.
+    given: kernel::sync::atomic::AtomicFlag,
+}
+
+impl Interrupts {
+    /// None so far.
+    pub fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            arrival <- Signal::new(),
+            given: kernel::sync::atomic::AtomicFlag::new(false),
+        })
+    }
+
+    /// Something may be there to be read. Any context.
+    pub fn arrived(&self) {
+        self.arrival.give();
+    }
+
+    fn interrupt(&self) {
+        self.given.store(true, kernel::sync::atomic::Release);
+        self.arrival.give();
+    }
+
+    fn take(&self) -> bool {
+        self.given.load(kernel::sync::atomic::Acquire)
+            && self.given.xchg(false, kernel::sync::atomic::Full)
+    }
+}
+
+/// Reads completions, sleeping until there is at least one. Process context.
+///
+/// Generic so that the C API reaches its provider without a second indirect call.
+///
+/// # Errors
+///
+/// -FI_ENOSYS unless the queue was opened to be waited for, -FI_EOPBADSTATE in atomic context,
+/// -FI_EAVAIL when an error is next, -FI_EAGAIN when the budget is spent, `fi_cq_signal()` was
+/// called, a signal is pending or the kthread is told to stop.
+pub fn sread<Q: provider::CompletionQueue + ?Sized>(
+    queue: &Q,
+    waitable: bool,
+    entries: &mut Entries<'_>,
+    budget: &mut Budget,
+) -> Result<usize> {
+    if !waitable {
+        return Err(Errno::ENOSYS);
+    }
+    context::check_may_sleep()?;
+    let interrupts = queue.interrupts();
+    loop {
+        match queue.read(entries.after(0)) {
+            Err(Errno::EAGAIN) => {}
+            result => return result,
+        }
+        let ticket = interrupts.arrival.ticket();
+        if queue.arm() {
+            continue;
+        }
+        // An entry that landed before the queue was armed raises no interrupt.
+        match queue.read(entries.after(0)) {
+            Err(Errno::EAGAIN) => {}
+            result => return result,
+        }
+        if interrupts.take() || interrupts.arrival.wait(&ticket, budget) != Woken::Signal {
+            return Err(Errno::EAGAIN);
+        }
+        if interrupts.take() {
+            // One last look: what arrived together with the signal is not kept waiting.
+            return queue.read(entries.after(0));
+        }
+    }
+}

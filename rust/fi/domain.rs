@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Domains: one device, opened.
+
+use super::{
+    cq::{
+        self,
+        CompletionQueue, //
+    },
+    ep::Endpoint,
+    eq::Source,
+    fabric::Fabric,
+    memory::Segment,
+    mr::{
+        Access,
+        MemoryRegion, //
+    },
+    object::{
+        Held,
+        Parent,
+        Users, //
+    },
+    provider, //
+};
+use crate::abi::{
+    info::Info,
+    Result, //
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// A domain that has been opened.
+pub struct Domain {
+    core: Arc<dyn provider::Domain>,
+    users: Users,
+    _fabric: Held<Fabric>,
+}
+
+impl Parent for Domain {
+    fn users(&self) -> &Users {
+        &self.users
+    }
+}
+
+impl Domain {
+    pub(super) fn new(fabric: Held<Fabric>, info: &Info) -> Result<Arc<Self>> {
+        let core = fabric.core().clone().domain(info)?;
+        Ok(Arc::new(
+            Self {
+                core,
+                users: Users::new(),
+                _fabric: fabric,
+            },
+            GFP_KERNEL,
+        )?)
+    }
+
+    pub(super) fn core(&self) -> &Arc<dyn provider::Domain> {
+        &self.core
+    }
+
+    /// Opens a completion queue. May sleep.
+    pub fn completion_queue(self: &Arc<Self>, attr: &cq::Attr) -> Result<Arc<CompletionQueue>> {
+        CompletionQueue::new(Held::new(self)?, attr)
+    }
+
+    /// Makes an endpoint, whose events carry `source`. May sleep.
+    pub fn endpoint(self: &Arc<Self>, info: &Info, source: Source) -> Result<Arc<Endpoint>> {
+        Endpoint::new(Held::new(self)?, info, source)
+    }
+
+    /// Registers memory. May sleep.
+    pub fn register(
+        self: &Arc<Self>,
+        memory: &[Segment],
+        access: Access,
+    ) -> Result<Arc<MemoryRegion>> {
+        MemoryRegion::new(Held::new(self)?, memory, access)
+    }
+
+    /// Closes the domain: -FI_EBUSY while anything of it is open.
+    pub fn close(&self) -> Result {
+        self.users.retire()
+    }
+}

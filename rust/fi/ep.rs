@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Active endpoints: what is bound to one, and when it may be enabled.
+
+use super::{
+    cq::CompletionQueue,
+    domain::Domain,
+    eq::{
+        EventQueue,
+        Source, //
+    },
+    memory::Context,
+    object::Held,
+    provider::{
+        self,
+        Bindings, //
+    },
+};
+use crate::abi::{
+    flags,
+    info::Info,
+    Errno,
+    Result, //
+};
+use kernel::{
+    new_mutex,
+    prelude::*,
+    sync::{
+        Arc,
+        Mutex, //
+    },
+};
+
+/// A completion queue in one of its two places.
+struct Bound {
+    queue: Held<CompletionQueue>,
+    selective: bool,
+}
+
+/// What has been bound so far.
+#[derive(Default)]
+struct Plan {
+    events: Option<Held<EventQueue>>,
+    transmit: Option<Bound>,
+    receive: Option<Bound>,
+}
+
+/// How far an endpoint has come.
+enum Stage {
+    Open(Plan),
+    /// Enabled; the provider holds what was bound.
+    Enabled {
+        events: Arc<EventQueue>,
+    },
+}
+
+/// An active endpoint. The mutex guards the stage; `fi_enable()` runs under it, the data path and
+/// the connection calls do not take it.
+#[pin_data]
+pub struct Endpoint {
+    core: Arc<dyn provider::Endpoint>,
+    #[pin]
+    stage: Mutex<Stage>,
+    source: Source,
+    domain: Held<Domain>,
+}
+
+impl Endpoint {
+    pub(super) fn new(domain: Held<Domain>, info: &Info, source: Source) -> Result<Arc<Self>> {
+        let core = domain.core().clone().endpoint(info, source)?;
+        Ok(Arc::pin_init(
+            pin_init!(Self {
+                core,
+                stage <- new_mutex!(Stage::Open(Plan::default())),
+                source,
+                domain,
+            }),
+            GFP_KERNEL,
+        )?)
+    }
+
+    /// The provider's part.
+    pub fn core(&self) -> &Arc<dyn provider::Endpoint> {
+        &self.core
+    }
+
+    fn plan<R>(&self, change: impl FnOnce(&mut Plan) -> Result<R>) -> Result<R> {
+        match &mut *self.stage.lock() {
+            Stage::Open(plan) => change(plan),
+            Stage::Enabled { .. } => Err(Errno::EOPBADSTATE),
+        }
+    }
+
+    /// Binds the queue that connection events go to.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL if one is bound, -FI_EOPBADSTATE once enabled.
+    pub fn bind_events(&self, queue: &Arc<EventQueue>, flags: u64) -> Result {
+        if flags != 0 {
+            return Err(Errno::EBADFLAGS);
+        }
+        let held = Held::new(queue)?;
+        self.plan(|plan| match plan.events {
+            Some(_) => Err(Errno::EINVAL),
+            None => {
+                plan.events = Some(held);
+                Ok(())
+            }
+        })
+    }
+
+    /// Binds a completion queue for FI_TRANSMIT, FI_RECV or both.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EBADFLAGS for neither or for unknown bits, -FI_EINVAL if the place is taken,
+    /// -FI_EDOMAIN for another domain's queue, -FI_EOPBADSTATE once enabled.
+    pub fn bind_completions(&self, queue: &Arc<CompletionQueue>, flags: u64) -> Result {
+        const PLACES: u64 = flags::FI_TRANSMIT | flags::FI_RECV;
+        if flags & PLACES == 0 || flags & !(PLACES | flags::FI_SELECTIVE_COMPLETION) != 0 {
+            return Err(Errno::EBADFLAGS);
+        }
+        if !queue.is_of(self.domain.arc()) {
+            return Err(Errno::EDOMAIN);
+        }
+        let selective = flags & flags::FI_SELECTIVE_COMPLETION != 0;
+        let bound = |wanted: u64| -> Result<Option<Bound>> {
+            if flags & wanted == 0 {
+                return Ok(None);
+            }
+            let queue = Held::new(queue)?;
+            Ok(Some(Bound { queue, selective }))
+        };
+        let transmit = bound(flags::FI_TRANSMIT)?;
+        let receive = bound(flags::FI_RECV)?;
+        self.plan(|plan| {
+            let taken = (transmit.is_some() && plan.transmit.is_some())
+                || (receive.is_some() && plan.receive.is_some());
+            if taken {
+                return Err(Errno::EINVAL);
+            }
+            plan.transmit = transmit.or(plan.transmit.take());
+            plan.receive = receive.or(plan.receive.take());
+            Ok(())
+        })
+    }
+
+    /// `fi_enable()`; enabling again does nothing. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOEQ without an event queue, -FI_ENOCQ without a completion queue in either place.
+    pub fn enable(&self) -> Result {
+        let mut stage = self.stage.lock();
+        let plan = match &mut *stage {
+            Stage::Open(plan) => plan,
+            Stage::Enabled { .. } => return Ok(()),
+        };
+        let events = plan.events.as_ref().ok_or(Errno::ENOEQ)?;
+        let transmit = plan.transmit.as_ref().ok_or(Errno::ENOCQ)?;
+        let receive = plan.receive.as_ref().ok_or(Errno::ENOCQ)?;
+        // The plan stays whole until the provider has agreed, so that a failure can be retried.
+        let bindings = Bindings {
+            events: Held::new(events.arc())?,
+            transmit: Held::new(transmit.queue.arc())?,
+            receive: Held::new(receive.queue.arc())?,
+            selective_transmit: transmit.selective,
+            selective_receive: receive.selective,
+        };
+        let events = events.arc().clone();
+        self.core.clone().enable(bindings)?;
+        *stage = Stage::Enabled { events };
+        Ok(())
+    }
+
+    /// `fi_connect()`: enables the endpoint if need be. May sleep.
+    pub fn connect(&self, to: Option<&[u8]>, private_data: &[u8]) -> Result {
+        self.check_private_data(private_data)?;
+        self.enable()?;
+        self.core.clone().connect(to, private_data)
+    }
+
+    /// `fi_accept()`: enables the endpoint if need be. May sleep.
+    pub fn accept(&self, private_data: &[u8]) -> Result {
+        self.check_private_data(private_data)?;
+        self.enable()?;
+        self.core.clone().accept(private_data)
+    }
+
+    fn check_private_data(&self, private_data: &[u8]) -> Result {
+        if private_data.len() > self.core.private_data_limit() {
+            return Err(Errno::EINVAL);
+        }
+        Ok(())
+    }
+
+    /// Closes the endpoint, silently. May sleep.
+    ///
+    /// When it returns no posted memory is touched any more; `reclaim` has been given the context of
+    /// every operation whose completion nobody has read.
+    pub fn close(&self, reclaim: &mut dyn FnMut(Context)) {
+        self.core.close(reclaim);
+        let stage = core::mem::replace(&mut *self.stage.lock(), Stage::Open(Plan::default()));
+        if let Stage::Enabled { events } = stage {
+            events.forget(self.source);
+        }
+    }
+}

@@ -1,0 +1,438 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Event queues: connection events and errors, in order, none lost.
+//!
+//! Room for the events of an endpoint is made when the endpoint is (see [`Event::reserve`]), so that
+//! reporting one never allocates. Only `fi_eq_write()` is limited by the queue's size. The spinlock
+//! guards the list; it is a leaf and is taken in process context only.
+
+use super::{
+    fabric::Fabric,
+    object::{
+        Held,
+        Parent,
+        Users, //
+    },
+    wait::{
+        Budget,
+        Gate,
+        Signal,
+        Woken, //
+    },
+};
+use crate::abi::{
+    context,
+    info::Info,
+    Errno,
+    Result, //
+};
+use kernel::{
+    list::{
+        impl_list_arc_safe,
+        impl_list_item,
+        List,
+        ListArc,
+        ListLinks, //
+    },
+    prelude::*,
+    sync::{
+        new_spinlock,
+        Arc,
+        SpinLock,
+        UniqueArc, //
+    },
+    workqueue::{
+        self,
+        impl_has_work,
+        new_work,
+        Work,
+        WorkItem, //
+    },
+};
+
+/// Most bytes of private data that an event can carry: an InfiniBand CM reply has 196.
+pub const MAX_DATA: usize = 256;
+
+/// Which object an event is about, as its consumer knows it.
+///
+/// The C API uses the address of the object's `fid`, Rust consumers a number of their own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Source(pub usize);
+
+/// What happened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// A connection event: FI_CONNREQ, FI_CONNECTED or FI_SHUTDOWN.
+    Connection(u32),
+    /// An error: the fabric errno and the provider's own number for it.
+    Error(Errno, i32),
+    /// What a consumer wrote with `fi_eq_write()`, and the event number it gave.
+    Written(u32),
+}
+
+/// One entry of a queue.
+#[pin_data]
+pub struct Event {
+    kind: Kind,
+    source: Source,
+    info: Option<KBox<Info>>,
+    data: KVec<u8>,
+    #[pin]
+    links: ListLinks,
+}
+
+impl_list_arc_safe! {
+    impl ListArcSafe<0> for Event { untracked; }
+}
+
+impl_list_item! {
+    impl ListItem<0> for Event { using ListLinks { self.links }; }
+}
+
+/// An event that is in no queue.
+pub struct Owned(Pin<UniqueArc<Event>>);
+
+impl Event {
+    /// Makes room for an event about `source` with up to [`MAX_DATA`] bytes. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM.
+    pub fn reserve(source: Source) -> Result<Owned> {
+        Self::with_room(source, MAX_DATA)
+    }
+
+    fn with_room(source: Source, room: usize) -> Result<Owned> {
+        let data = KVec::with_capacity(room, GFP_KERNEL)?;
+        Ok(Owned(UniqueArc::pin_init(
+            pin_init!(Self {
+                kind: Kind::Written(0),
+                source,
+                info: None,
+                data,
+                links <- ListLinks::new(),
+            }),
+            GFP_KERNEL,
+        )?))
+    }
+
+    /// What happened.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// To whom.
+    pub fn source(&self) -> Source {
+        self.source
+    }
+
+    /// The description of a connection request.
+    pub fn info(&self) -> Option<&Info> {
+        self.info.as_deref()
+    }
+
+    /// The peer's private data, or what was written.
+    pub fn data(&self) -> &[u8] {
+        &self.data
+    }
+}
+
+impl Owned {
+    /// Says what happened; private data past the room is cut off.
+    pub fn fill(mut self, kind: Kind, data: &[u8], info: Option<KBox<Info>>) -> Self {
+        let event = self.0.as_mut().project();
+        *event.kind = kind;
+        *event.info = info;
+        event.data.clear();
+        let room = event.data.capacity().min(data.len());
+        // Within the capacity, so nothing is allocated and nothing fails.
+        let _ = event.data.extend_from_slice(&data[..room], GFP_NOWAIT);
+        self
+    }
+
+    /// Takes the description of a connection request out.
+    pub fn take_info(&mut self) -> Option<KBox<Info>> {
+        self.0.as_mut().project().info.take()
+    }
+
+    fn from_list(event: ListArc<Event>) -> Option<Self> {
+        Arc::into_unique_or_drop(event.into_arc()).map(Self)
+    }
+}
+
+impl core::ops::Deref for Owned {
+    type Target = Event;
+
+    fn deref(&self) -> &Event {
+        &self.0
+    }
+}
+
+/// Who wants to be called when a queue has something to read.
+pub trait Handler: Send + Sync {
+    /// Process context; may sleep, and may read the queue.
+    fn ready(&self);
+}
+
+/// How an event queue is opened.
+pub struct Attr {
+    /// How many written events it holds at once.
+    pub size: usize,
+    /// Whether `fi_eq_write()` is allowed.
+    pub writable: bool,
+    /// Whether `fi_eq_sread()` is.
+    pub waitable: bool,
+    /// Called each time an event arrives.
+    pub handler: Option<KBox<dyn Handler>>,
+}
+
+/// Size of a queue that was opened with size 0.
+const DEFAULT_SIZE: usize = 64;
+
+struct Inner {
+    events: List<Event>,
+    /// How many of them a consumer wrote.
+    written: usize,
+    /// The error last read: its data stays valid until the queue is read again.
+    last_error: Option<Owned>,
+    /// Until the queue is closed: a handler that is late holds the queue, but not the fabric.
+    fabric: Option<Held<Fabric>>,
+}
+
+/// An event queue.
+#[pin_data]
+pub struct EventQueue {
+    #[pin]
+    inner: SpinLock<Inner>,
+    #[pin]
+    arrival: Signal,
+    #[pin]
+    gate: Gate,
+    #[pin]
+    work: Work<EventQueue>,
+    attr: Attr,
+    users: Users,
+}
+
+impl_has_work! {
+    impl HasWork<Self> for EventQueue { self.work }
+}
+
+impl WorkItem for EventQueue {
+    type Pointer = Arc<EventQueue>;
+
+    fn run(this: Arc<EventQueue>) {
+        if let Some((handler, _pass)) = this.attr.handler.as_ref().zip(this.gate.enter()) {
+            handler.ready();
+        }
+    }
+}
+
+impl Parent for EventQueue {
+    fn users(&self) -> &Users {
+        &self.users
+    }
+}
+
+impl EventQueue {
+    /// Opens a queue of `fabric`. May sleep.
+    pub(super) fn new(fabric: Held<Fabric>, mut attr: Attr) -> Result<Arc<Self>> {
+        if attr.size == 0 {
+            attr.size = DEFAULT_SIZE;
+        }
+        Ok(Arc::pin_init(
+            pin_init!(Self {
+                inner <- new_spinlock!(
+                    Inner {
+                        events: List::new(),
+                        written: 0,
+                        last_error: None,
+                        fabric: Some(fabric),
+                    },
+                    "kofi::EventQueue"
+                ),
+                arrival <- Signal::new(),
+                gate <- Gate::new(),
+                work <- new_work!("kofi::EventQueue"),
+                attr,
+                users: Users::new(),
+            }),
+            GFP_KERNEL,
+        )?)
+    }
+
+    /// Appends an event. Process context.
+    pub fn push(self: &Arc<Self>, event: Owned) {
+        self.inner.lock().events.push_back(event.0.into());
+        self.announce();
+    }
+
+    fn announce(self: &Arc<Self>) {
+        self.arrival.give();
+        if self.attr.handler.is_some() {
+            // Already queued is as good: the handler reads until the queue is empty.
+            let _ = workqueue::system_long().enqueue(self.clone());
+        }
+    }
+
+    /// `fi_eq_write()`: appends `data` as event `number`. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL without FI_WRITE at open, -FI_EOVERRUN when `size` written events are unread,
+    /// -FI_ENOMEM.
+    pub fn write(self: &Arc<Self>, number: u32, data: &[u8]) -> Result {
+        if !self.attr.writable {
+            return Err(Errno::EINVAL);
+        }
+        let event = Event::with_room(Source(0), data.len())?.fill(
+            Kind::Written(number),
+            data,
+            None,
+        );
+        {
+            let mut inner = self.inner.lock();
+            if inner.written >= self.attr.size {
+                return Err(Errno::EOVERRUN);
+            }
+            inner.written += 1;
+            inner.events.push_back(event.0.into());
+        }
+        self.announce();
+        Ok(())
+    }
+
+    /// Reads the event at the head, which must not be an error.
+    ///
+    /// `fit` looks at it under the lock and may refuse it; then it stays. It is removed unless
+    /// `peek` is set. Process context.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EAGAIN when empty, -FI_EAVAIL when the head is an error, what `fit` says.
+    pub fn read<R>(
+        &self,
+        peek: bool,
+        fit: impl FnOnce(&Event) -> Result<R>,
+    ) -> Result<(R, Option<Owned>)> {
+        // Declared before the guard: the old error is freed outside the lock.
+        let _old;
+        let mut inner = self.inner.lock();
+        _old = inner.last_error.take();
+        let head = inner.events.iter().next().ok_or(Errno::EAGAIN)?;
+        let kind = head.kind();
+        if matches!(kind, Kind::Error(..)) {
+            return Err(Errno::EAVAIL);
+        }
+        let result = fit(&head)?;
+        if peek {
+            return Ok((result, None));
+        }
+        if matches!(kind, Kind::Written(_)) {
+            inner.written -= 1;
+        }
+        let event = inner.events.pop_front();
+        drop(inner);
+        Ok((result, event.and_then(Owned::from_list)))
+    }
+
+    /// Reads the error at the head; its data stays valid until the queue is read again.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EAGAIN when the head is no error.
+    pub fn read_error<R>(&self, peek: bool, fit: impl FnOnce(&Event) -> R) -> Result<R> {
+        let _old;
+        let mut inner = self.inner.lock();
+        _old = inner.last_error.take();
+        let head = inner.events.iter().next().ok_or(Errno::EAGAIN)?;
+        if !matches!(head.kind(), Kind::Error(..)) {
+            return Err(Errno::EAGAIN);
+        }
+        let result = fit(&head);
+        if !peek {
+            inner.last_error = inner.events.pop_front().and_then(Owned::from_list);
+        }
+        Ok(result)
+    }
+
+    /// Sleeps until there is something to read. Process context.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOSYS if the queue was opened with FI_WAIT_NONE, -FI_EOPBADSTATE in atomic context,
+    /// -FI_EAGAIN when the budget is spent, a signal is pending or the kthread is told to stop.
+    pub fn wait(&self, budget: &mut Budget) -> Result {
+        if !self.attr.waitable {
+            return Err(Errno::ENOSYS);
+        }
+        context::check_may_sleep()?;
+        loop {
+            let ticket = self.arrival.ticket();
+            if !self.inner.lock().events.is_empty() {
+                return Ok(());
+            }
+            if self.arrival.wait(&ticket, budget) != Woken::Signal {
+                return Err(Errno::EAGAIN);
+            }
+        }
+    }
+
+    /// The next event, errors included, for which it waits at most `budget`. Process context.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::wait`].
+    pub fn next(&self, budget: &mut Budget) -> Result<Owned> {
+        loop {
+            self.wait(budget)?;
+            let mut inner = self.inner.lock();
+            let event = inner.events.pop_front();
+            if let Some(Kind::Written(_)) = event.as_ref().map(|event| event.kind()) {
+                inner.written -= 1;
+            }
+            drop(inner);
+            if let Some(event) = event.and_then(Owned::from_list) {
+                return Ok(event);
+            }
+        }
+    }
+
+    /// Whether `fi_eq_sread()` is allowed.
+    pub fn waitable(&self) -> bool {
+        self.attr.waitable
+    }
+
+    /// Drops what is queued about an object that is being closed. Process context.
+    pub fn forget(&self, source: Source) {
+        let mut dropped = List::new();
+        let mut inner = self.inner.lock();
+        let mut kept = List::new();
+        while let Some(event) = inner.events.pop_front() {
+            let ours = event.source() == source && !matches!(event.kind(), Kind::Written(_));
+            if ours {
+                dropped.push_back(event);
+            } else {
+                kept.push_back(event);
+            }
+        }
+        inner.events = kept;
+        drop(inner);
+    }
+
+    /// Closes the queue: -FI_EBUSY while something is bound to it. May sleep.
+    ///
+    /// What is unread is freed; the provider refuses the connection requests among it.
+    pub fn close(&self) -> Result {
+        self.users.retire()?;
+        self.gate.shut();
+        // Declared before the guard: freed outside the lock.
+        let mut unread = List::new();
+        let _left;
+        let mut inner = self.inner.lock();
+        unread.push_all_back(&mut inner.events);
+        _left = (inner.last_error.take(), inner.fabric.take());
+        drop(inner);
+        Ok(())
+    }
+}

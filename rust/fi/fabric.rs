@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Fabrics: the root of a consumer's objects.
+
+use super::{
+    domain::Domain,
+    eq::{
+        self,
+        EventQueue,
+        Source, //
+    },
+    object::{
+        Held,
+        Parent,
+        Users, //
+    },
+    pep::PassiveEndpoint,
+    provider::{
+        self,
+        FabricAttr,
+        Provider, //
+    },
+};
+use crate::abi::{
+    info::Info,
+    Result, //
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// A fabric that has been opened.
+pub struct Fabric {
+    core: Arc<dyn provider::Fabric>,
+    users: Users,
+}
+
+impl Parent for Fabric {
+    fn users(&self) -> &Users {
+        &self.users
+    }
+}
+
+impl Fabric {
+    /// Opens a fabric of `provider`. May sleep.
+    pub fn open(provider: &dyn Provider, attr: &FabricAttr<'_>) -> Result<Arc<Self>> {
+        let core = provider.fabric(attr)?;
+        Ok(Arc::new(
+            Self {
+                core,
+                users: Users::new(),
+            },
+            GFP_KERNEL,
+        )?)
+    }
+
+    pub(super) fn core(&self) -> &Arc<dyn provider::Fabric> {
+        &self.core
+    }
+
+    /// Opens the domain that `info` names. May sleep.
+    pub fn domain(self: &Arc<Self>, info: &Info) -> Result<Arc<Domain>> {
+        Domain::new(Held::new(self)?, info)
+    }
+
+    /// Opens an event queue. May sleep.
+    pub fn event_queue(self: &Arc<Self>, attr: eq::Attr) -> Result<Arc<EventQueue>> {
+        EventQueue::new(Held::new(self)?, attr)
+    }
+
+    /// Makes a listener, whose events carry `source`. May sleep.
+    pub fn passive_endpoint(
+        self: &Arc<Self>,
+        info: &Info,
+        source: Source,
+    ) -> Result<Arc<PassiveEndpoint>> {
+        PassiveEndpoint::new(Held::new(self)?, info, source)
+    }
+
+    /// Closes the fabric: -FI_EBUSY while anything of it is open.
+    pub fn close(&self) -> Result {
+        self.users.retire()
+    }
+}

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `fi_getinfo()`: what consumers ask for, held against what providers offer.
+//!
+//! A provider describes each device once, with everything it can do and its largest sizes; the rules
+//! by which hints narrow that down are the same for all and stand in [`tailor`].
+
+use super::provider::Provider;
+use crate::abi::{
+    self,
+    flags::*,
+    info::{
+        Info,
+        InfoList, //
+    },
+    Errno,
+    NetRef,
+    Result,
+    VERSION, //
+};
+use kernel::prelude::*;
+
+/// What a consumer looks for.
+pub struct Query<'a> {
+    /// A numeric address, if any.
+    pub node: Option<&'a CStr>,
+    /// A numeric port, if any.
+    pub service: Option<&'a CStr>,
+    /// FI_SOURCE: the two name the local address, not the peer's.
+    pub source: bool,
+    /// What the answer must be able to do.
+    pub hints: Option<&'a Info>,
+}
+
+impl Query<'_> {
+    /// The network namespace to look in.
+    pub fn net(&self) -> NetRef {
+        self.hints.map_or(NetRef::INIT, Info::net)
+    }
+}
+
+/// Queue depth of an endpoint whose hints name none.
+const DEFAULT_DEPTH: usize = 256;
+
+/// Capabilities that are given only when they are asked for.
+const PRIMARY: u64 = FI_MSG
+    | FI_RMA
+    | FI_TAGGED
+    | FI_ATOMIC
+    | FI_MULTICAST
+    | FI_NAMED_RX_CTX
+    | FI_DIRECTED_RECV
+    | FI_HMEM
+    | FI_VARIABLE_MSG
+    | FI_COLLECTIVE;
+
+/// Capabilities that are given when they cost nothing.
+const SECONDARY: u64 = FI_MULTI_RECV
+    | FI_SOURCE
+    | FI_RMA_EVENT
+    | FI_SHARED_AV
+    | FI_TRIGGER
+    | FI_FENCE
+    | FI_LOCAL_COMM
+    | FI_REMOTE_COMM
+    | FI_SOURCE_ERR
+    | FI_RMA_PMEM;
+
+/// Which direction, which side; without any, all.
+const MODIFIERS: u64 =
+    FI_READ | FI_WRITE | FI_RECV | FI_SEND | FI_REMOTE_READ | FI_REMOTE_WRITE;
+
+/// Flags of `fi_getinfo()`.
+const QUERY_FLAGS: u64 = FI_NUMERICHOST | FI_SOURCE | FI_PROV_ATTR_ONLY;
+
+/// `fi_getinfo()`. May sleep; needs no lock of the caller's.
+///
+/// # Errors
+///
+/// -FI_ENODATA when nothing matches, -FI_ENOSYS for an interface newer than ours, -FI_EBADFLAGS for
+/// unknown flags or capabilities, -FI_EINVAL, -FI_ENOMEM.
+pub fn getinfo(
+    providers: &[&'static dyn Provider],
+    version: u32,
+    flags: u64,
+    query: &Query<'_>,
+) -> Result<InfoList> {
+    if version > VERSION {
+        return Err(Errno::ENOSYS);
+    }
+    if flags & !QUERY_FLAGS != 0 {
+        return Err(Errno::EBADFLAGS);
+    }
+    if flags & FI_SOURCE != 0 && query.node.is_none() && query.service.is_none() {
+        return Err(Errno::EINVAL);
+    }
+    if let Some(hints) = query.hints {
+        if hints.caps() & !(PRIMARY | SECONDARY | MODIFIERS) != 0 {
+            return Err(Errno::EBADFLAGS);
+        }
+    }
+    let mut found = InfoList::new();
+    for provider in providers {
+        let mut offers = InfoList::new();
+        provider.getinfo(query, &mut offers)?;
+        for mut offer in offers.drain_all() {
+            if tailor(&mut offer, query.hints, version)? {
+                found.push(offer, GFP_KERNEL)?;
+            }
+        }
+    }
+    if found.is_empty() {
+        return Err(Errno::ENODATA);
+    }
+    Ok(found)
+}
+
+/// Narrows an offer down to what is asked for; false if it cannot serve.
+fn tailor(offer: &mut Info, hints: Option<&Info>, version: u32) -> Result<bool> {
+    let Some(hints) = hints else {
+        Sizes::DEFAULT.apply(offer)?;
+        return Ok(true);
+    };
+    let Some(caps) = choose_caps(offer.caps(), hints.caps()) else {
+        return Ok(false);
+    };
+    // Our modes are demands on the consumer, who has to have agreed to each of them.
+    if offer.mode() & !hints.mode() != 0 {
+        return Ok(false);
+    }
+    let Some(format) = choose_format(offer.addr_format(), hints.addr_format()) else {
+        return Ok(false);
+    };
+    let fits = tx_fits(offer, hints)
+        && rx_fits(offer, hints)
+        && ep_fits(offer, hints)
+        && domain_fits(offer, hints)
+        && fabric_fits(offer, hints, version);
+    if !fits {
+        return Ok(false);
+    }
+    offer.set_caps(caps);
+    offer.set_addr_format(format);
+    Sizes::of(hints).apply(offer)?;
+    let tx = offer.tx_mut()?;
+    tx.caps &= caps;
+    tx.op_flags = hints.tx().map_or(0, |asked| asked.op_flags);
+    let rx = offer.rx_mut()?;
+    rx.caps &= caps;
+    rx.op_flags = hints.rx().map_or(0, |asked| asked.op_flags);
+    Ok(true)
+}
+
+/// The depths of an endpoint's queues.
+#[derive(Clone, Copy)]
+pub struct Sizes {
+    transmit: usize,
+    receive: usize,
+}
+
+impl Sizes {
+    /// The moderate ones of a consumer that names none.
+    const DEFAULT: Self = Self {
+        transmit: DEFAULT_DEPTH,
+        receive: DEFAULT_DEPTH,
+    };
+
+    /// Those that an info asks for, the moderate ones where it asks for none.
+    pub fn of(info: &Info) -> Self {
+        let or_default = |size: usize| if size == 0 { DEFAULT_DEPTH } else { size };
+        Self {
+            transmit: or_default(info.tx().map_or(0, |tx| tx.size)),
+            receive: or_default(info.rx().map_or(0, |rx| rx.size)),
+        }
+    }
+
+    /// Puts them into an offer, which has the device's largest.
+    pub fn apply(self, offer: &mut Info) -> Result {
+        let tx = offer.tx_mut()?;
+        tx.size = tx.size.min(self.transmit);
+        let rx = offer.rx_mut()?;
+        rx.size = rx.size.min(self.receive);
+        Ok(())
+    }
+}
+
+/// The capabilities to return, or none if the offer lacks one that is asked for.
+fn choose_caps(offered: u64, asked: u64) -> Option<u64> {
+    if asked == 0 {
+        return Some(offered);
+    }
+    if asked & !offered != 0 {
+        return None;
+    }
+    let modifiers = match asked & MODIFIERS {
+        0 => offered & MODIFIERS,
+        some => some,
+    };
+    let primary = match asked & PRIMARY {
+        0 => offered & PRIMARY,
+        some => some,
+    };
+    Some(primary | modifiers | (offered & SECONDARY))
+}
+
+/// The address format to return, or none if the offer's addresses do not have the asked one.
+fn choose_format(offered: u32, asked: u32) -> Option<u32> {
+    const ANY: u32 = abi::FI_FORMAT_UNSPEC;
+    const SOCKADDR: u32 = abi::FI_SOCKADDR;
+    match (offered, asked) {
+        (format, ANY | SOCKADDR) => Some(format),
+        (SOCKADDR, abi::FI_SOCKADDR_IN | abi::FI_SOCKADDR_IN6) => Some(asked),
+        (format, asked) if format == asked => Some(format),
+        _ => None,
+    }
+}
+
+/// Zero is a wildcard; else the offer must have at least as much.
+fn enough(offered: usize, asked: usize) -> bool {
+    asked <= offered
+}
+
+/// Zero is a wildcard; else it must be the same.
+fn same(offered: u32, asked: u32) -> bool {
+    asked == 0 || asked == offered
+}
+
+/// Every bit that is asked for is offered.
+fn within(offered: u64, asked: u64) -> bool {
+    asked & !offered == 0
+}
+
+fn same_name(offered: Option<&CStr>, asked: Option<&CStr>) -> bool {
+    asked.is_none() || asked == offered
+}
+
+fn tx_fits(offer: &Info, hints: &Info) -> bool {
+    let (Some(have), Some(want)) = (offer.tx(), hints.tx()) else {
+        return true;
+    };
+    within(have.caps | SECONDARY, want.caps)
+        && have.mode & !(hints.mode() | want.mode) == 0
+        && within(have.op_flags, want.op_flags)
+        && within(have.msg_order, want.msg_order)
+        && within(have.comp_order, want.comp_order)
+        && enough(have.inject_size, want.inject_size)
+        && enough(have.size, want.size)
+        && enough(have.iov_limit, want.iov_limit)
+        && enough(have.rma_iov_limit, want.rma_iov_limit)
+}
+
+fn rx_fits(offer: &Info, hints: &Info) -> bool {
+    let (Some(have), Some(want)) = (offer.rx(), hints.rx()) else {
+        return true;
+    };
+    within(have.caps | SECONDARY, want.caps)
+        && have.mode & !(hints.mode() | want.mode) == 0
+        && within(have.op_flags, want.op_flags)
+        && within(have.msg_order, want.msg_order)
+        && within(have.comp_order, want.comp_order)
+        && enough(have.total_buffered_recv, want.total_buffered_recv)
+        && enough(have.size, want.size)
+        && enough(have.iov_limit, want.iov_limit)
+}
+
+fn ep_fits(offer: &Info, hints: &Info) -> bool {
+    let (Some(have), Some(want)) = (offer.ep(), hints.ep()) else {
+        return true;
+    };
+    same(have.type_, want.type_)
+        && same(have.protocol, want.protocol)
+        && want.protocol_version <= have.protocol_version
+        && enough(have.max_msg_size, want.max_msg_size)
+        && enough(have.max_order_raw_size, want.max_order_raw_size)
+        && enough(have.max_order_war_size, want.max_order_war_size)
+        && enough(have.max_order_waw_size, want.max_order_waw_size)
+        && enough(have.tx_ctx_cnt, want.tx_ctx_cnt)
+        && enough(have.rx_ctx_cnt, want.rx_ctx_cnt)
+        && want.auth_key_size == 0
+}
+
+fn domain_fits(offer: &Info, hints: &Info) -> bool {
+    let (Some(have), Some(want)) = (offer.domain(), hints.domain()) else {
+        return true;
+    };
+    // Safe from several threads serves every threading model, automatic progress every progress
+    // model; memory modes are demands of the provider, of which ours makes none.
+    same_name(offer.domain_name(), hints.domain_name())
+        && same(have.av_type, want.av_type)
+        && enough(have.mr_key_size, want.mr_key_size)
+        && enough(have.cq_data_size, want.cq_data_size)
+        && enough(have.cq_cnt, want.cq_cnt)
+        && enough(have.ep_cnt, want.ep_cnt)
+        && enough(have.tx_ctx_cnt, want.tx_ctx_cnt)
+        && enough(have.rx_ctx_cnt, want.rx_ctx_cnt)
+        && enough(have.max_ep_tx_ctx, want.max_ep_tx_ctx)
+        && enough(have.max_ep_rx_ctx, want.max_ep_rx_ctx)
+        && enough(have.max_ep_stx_ctx, want.max_ep_stx_ctx)
+        && enough(have.max_ep_srx_ctx, want.max_ep_srx_ctx)
+        && enough(have.cntr_cnt, want.cntr_cnt)
+        && enough(have.mr_iov_limit, want.mr_iov_limit)
+        && enough(have.max_err_data, want.max_err_data)
+        && enough(have.mr_cnt, want.mr_cnt)
+        && within(have.caps, want.caps)
+        && have.mode & !(hints.mode() | want.mode) == 0
+        && want.auth_key_size == 0
+}
+
+fn fabric_fits(offer: &Info, hints: &Info, version: u32) -> bool {
+    let Some(want) = hints.fabric() else {
+        return true;
+    };
+    same_name(offer.fabric_name(), hints.fabric_name())
+        && same_name(offer.provider_name(), hints.provider_name())
+        && want.prov_version <= VERSION
+        && want.api_version <= version.max(VERSION)
+}
+
+#[kunit_tests(kofi_fi_info)]
+mod tests {
+    use super::*;
+
+    const OFFERED: u64 = FI_MSG | FI_SEND | FI_RECV | FI_LOCAL_COMM;
+
+    #[test]
+    fn info_08_primary_capabilities_only_when_asked() {
+        assert_eq!(choose_caps(OFFERED | FI_RMA, FI_MSG), Some(OFFERED));
+        assert_eq!(choose_caps(OFFERED, 0), Some(OFFERED));
+        assert_eq!(choose_caps(OFFERED, FI_RMA), None);
+    }
+
+    #[test]
+    fn info_08_absent_modifiers_mean_all() {
+        assert_eq!(choose_caps(OFFERED, FI_MSG), Some(OFFERED));
+        let only = choose_caps(OFFERED, FI_MSG | FI_SEND);
+        assert_eq!(only, Some(FI_MSG | FI_SEND | FI_LOCAL_COMM));
+    }
+
+    #[test]
+    fn info_06_zero_is_a_wildcard() {
+        assert!(enough(0, 0) && enough(7, 0) && !enough(7, 8));
+        assert!(same(3, 0) && same(3, 3) && !same(3, 4));
+        assert_eq!(
+            choose_format(abi::FI_SOCKADDR_IN, abi::FI_FORMAT_UNSPEC),
+            Some(abi::FI_SOCKADDR_IN)
+        );
+        assert_eq!(choose_format(abi::FI_SOCKADDR_IN, abi::FI_SOCKADDR_IN6), None);
+    }
+}

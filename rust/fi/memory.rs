@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Memory that stays valid until the operation on it completes.
+//!
+//! This is the one file of `fi/` with `unsafe` in it. Providers take [`Segment`], [`Descriptor`] and
+//! [`Context`], whose existence is the promise; the C API makes them from its caller's pointers, the
+//! Rust API from a [`Buffer`] that it takes over, so that safe code cannot break the promise.
+
+use super::cq::Entries;
+use crate::abi::{
+    fi_cq_msg_entry,
+    kvec,
+    Errno,
+    Result, //
+};
+use core::{
+    mem::MaybeUninit,
+    ops::{
+        Deref,
+        DerefMut, //
+    },
+};
+use kernel::prelude::*;
+
+/// A range of kernel memory that an operation reads or writes.
+///
+/// # Invariants
+///
+/// The range stays valid, and a receive's is not used by anyone else, until the operation that the
+/// segment was posted with has completed or its endpoint has been closed.
+#[repr(transparent)]
+pub struct Segment(kvec);
+
+/// More entries than any provider takes: a count beyond is a mistake, and not followed.
+const MAX_VECTOR: usize = 1024;
+
+impl Segment {
+    /// A segment of `len` bytes at `base`.
+    ///
+    /// # Safety
+    ///
+    /// The caller upholds the type invariant.
+    #[inline]
+    pub unsafe fn new(base: *mut c_void, len: usize) -> Self {
+        // INVARIANT: By this function's safety requirement.
+        Self(kvec {
+            iov_base: base,
+            iov_len: len,
+        })
+    }
+
+    /// The segments of a C vector; `iov` may be NULL when `count` is 0.
+    ///
+    /// # Safety
+    ///
+    /// `iov` points to `count` initialised entries for `'a`, each of which upholds the invariant.
+    #[inline]
+    pub unsafe fn from_vector<'a>(iov: *const kvec, count: usize) -> Result<&'a [Self]> {
+        if count == 0 {
+            return Ok(&[]);
+        }
+        if iov.is_null() || count > MAX_VECTOR {
+            return Err(Errno::EINVAL);
+        }
+        // SAFETY: The caller promises `count` entries; `Segment` is transparent over `kvec`.
+        Ok(unsafe { core::slice::from_raw_parts(iov.cast(), count) })
+    }
+
+    /// Where the range begins, as a number: what lies there is the device's business.
+    #[inline]
+    pub fn addr(&self) -> usize {
+        self.0.iov_base as usize
+    }
+
+    /// How many bytes it has.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.0.iov_len
+    }
+}
+
+/// What `fi_mr_desc()` gave for a segment's region, or none: then the provider maps the segment for
+/// the one operation.
+///
+/// # Invariants
+///
+/// Null, or the descriptor of a memory region that outlives every operation it is passed to.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub struct Descriptor(*mut c_void);
+
+impl Descriptor {
+    /// No region.
+    pub const NONE: Self = Self(core::ptr::null_mut());
+
+    /// The descriptor that a C caller got from its region.
+    ///
+    /// # Safety
+    ///
+    /// The caller upholds the type invariant.
+    #[inline]
+    pub const unsafe fn new(raw: *mut c_void) -> Self {
+        Self(raw)
+    }
+
+    /// The descriptors of a C vector, none if it is NULL.
+    ///
+    /// # Safety
+    ///
+    /// `descs` is NULL or points to `count` entries for `'a` that uphold the type invariant.
+    #[inline]
+    pub unsafe fn from_vector<'a>(descs: *const *mut c_void, count: usize) -> &'a [Self] {
+        if descs.is_null() || count == 0 {
+            return &[];
+        }
+        // SAFETY: The caller promises `count` entries; the type is transparent over the pointer.
+        unsafe { core::slice::from_raw_parts(descs.cast(), count) }
+    }
+
+    /// The provider's own pointer.
+    #[inline]
+    pub fn as_ptr(&self) -> *mut c_void {
+        self.0
+    }
+}
+
+/// What the poster wants back with the completion; nobody in between looks inside.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct Context(*mut c_void);
+
+// SAFETY: It is an opaque value here; only the poster, who gets it back, may dereference it.
+unsafe impl Send for Context {}
+
+// SAFETY: As above.
+unsafe impl Sync for Context {}
+
+impl Context {
+    /// No context.
+    pub const NULL: Self = Self(core::ptr::null_mut());
+
+    /// From a C caller's pointer.
+    #[inline]
+    pub const fn new(raw: *mut c_void) -> Self {
+        Self(raw)
+    }
+
+    /// The pointer, for its poster.
+    #[inline]
+    pub fn as_ptr(self) -> *mut c_void {
+        self.0
+    }
+}
+
+/// A message buffer that Rust consumers post: the operation owns it, its completion gives it back.
+pub struct Buffer {
+    data: KVec<u8>,
+    /// A number of the consumer's, which comes back with the buffer.
+    pub tag: u64,
+}
+
+impl Buffer {
+    /// A zeroed buffer of `len` bytes. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM.
+    pub fn new(len: usize, tag: u64) -> Result<KBox<Self>> {
+        let data = KVec::from_elem(0, len, GFP_KERNEL)?;
+        Ok(KBox::new(Self { data, tag }, GFP_KERNEL)?)
+    }
+
+    /// Gives the buffer to an operation of which it is the memory as well as the context.
+    ///
+    /// `post` is called with both; if it refuses, the buffer comes back.
+    pub(super) fn give<R>(
+        mut buffer: KBox<Self>,
+        len: usize,
+        post: impl FnOnce(&Segment, Context) -> Result<R>,
+    ) -> core::result::Result<R, (Errno, KBox<Self>)> {
+        if len > buffer.data.len() {
+            return Err((Errno::EINVAL, buffer));
+        }
+        // SAFETY: The boxed vector neither moves nor is freed or accessed before `reclaim` takes
+        // the context back, which happens at the completion or after the endpoint is closed.
+        let segment = unsafe { Segment::new(buffer.data.as_mut_ptr().cast(), len) };
+        let raw = KBox::into_raw(buffer);
+        post(&segment, Context(raw.cast())).map_err(|e| {
+            // SAFETY: `raw` came from `into_raw` above, and a refused post keeps nothing.
+            (e, unsafe { KBox::from_raw(raw) })
+        })
+    }
+}
+
+impl Deref for Buffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.data
+    }
+}
+
+impl DerefMut for Buffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.data
+    }
+}
+
+/// The right to turn contexts back into buffers.
+///
+/// It belongs to a queue that only the Rust API posts to and reads: every context in there came from
+/// [`Buffer::give`].
+pub(super) struct Claim(());
+
+impl Claim {
+    /// Claims a queue that the caller has just opened and that nobody else can reach.
+    pub(super) const fn new() -> Self {
+        Self(())
+    }
+
+    /// Takes back the buffer of an operation that is over.
+    ///
+    /// The context comes from the claimed queue or from closing an endpoint bound to it, either of
+    /// which hands out every context once.
+    pub(super) fn reclaim(&self, context: Context) -> Option<KBox<Buffer>> {
+        let raw: *mut Buffer = context.0.cast();
+        if raw.is_null() {
+            return None;
+        }
+        // SAFETY: By the claim the context came from `give`, and this is the only time it is used.
+        Some(unsafe { KBox::from_raw(raw) })
+    }
+}
+
+/// Room for one completion, initialised from the start.
+pub(super) struct EntrySlot([MaybeUninit<fi_cq_msg_entry>; 1]);
+
+impl EntrySlot {
+    pub(super) fn new() -> Self {
+        Self([MaybeUninit::new(pin_init::zeroed())])
+    }
+
+    /// Where a queue writes.
+    pub(super) fn entries(&mut self) -> Entries<'_> {
+        Entries::Msg(&mut self.0)
+    }
+
+    /// What it has written, or zeroes.
+    pub(super) fn get(&self) -> &fi_cq_msg_entry {
+        // SAFETY: Initialised by `new`; a queue writes whole entries.
+        unsafe { self.0[0].assume_init_ref() }
+    }
+}

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Messages for Rust consumers: whoever posts a buffer gives it away, and its completion gives it
+//! back.
+//!
+//! A [`Completions`] and the [`Endpoint`]s bound to it are reachable through this module alone, so
+//! that every context in the queue is a buffer that was posted here.
+
+use super::{
+    cq::{
+        sread,
+        Attr,
+        CompletionQueue,
+        Format, //
+    },
+    domain::Domain,
+    ep,
+    eq::{
+        EventQueue,
+        Source, //
+    },
+    memory::{
+        Buffer,
+        Claim,
+        Context,
+        Descriptor,
+        EntrySlot, //
+    },
+    provider::Message,
+    wait::Budget,
+};
+use crate::abi::{
+    flags,
+    info::Info,
+    Errno,
+    Result, //
+};
+use core::slice;
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// Which way a message went.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Direction {
+    /// It was sent.
+    Sent,
+    /// It was received.
+    Received,
+}
+
+/// An operation that is over.
+pub struct Completed {
+    /// The buffer, as it was posted.
+    pub buffer: KBox<Buffer>,
+    /// Which way the message went.
+    pub direction: Direction,
+    /// How long a received message is, or why there is none.
+    pub result: Result<usize>,
+}
+
+/// A completion queue.
+pub struct Completions {
+    queue: Arc<CompletionQueue>,
+    claim: Claim,
+}
+
+impl Completions {
+    /// Opens a queue for `size` completions, or as many as the provider likes for 0. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL for a size beyond the device's, -FI_ENOMEM.
+    pub fn new(domain: &Arc<Domain>, size: usize) -> Result<Arc<Self>> {
+        let queue = domain.completion_queue(&Attr {
+            size,
+            format: Format::Msg,
+            waitable: true,
+            vector: 0,
+        })?;
+        Ok(Arc::new(
+            Self {
+                queue,
+                claim: Claim::new(),
+            },
+            GFP_KERNEL,
+        )?)
+    }
+
+    /// The next operation that is over, if there is one. Any context.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EAGAIN when there is none.
+    pub fn read(&self) -> Result<Completed> {
+        let mut slot = EntrySlot::new();
+        match self.queue.core().read(slot.entries()) {
+            Err(Errno::EAVAIL) => self.failure(),
+            result => self.success(result, &slot),
+        }
+    }
+
+    /// The next operation that is over, for which it waits at most `budget`. Process context.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EAGAIN when the budget is spent, a signal is pending or the kthread is told to stop,
+    /// -FI_EOPBADSTATE in atomic context.
+    pub fn wait(&self, budget: &mut Budget) -> Result<Completed> {
+        let mut slot = EntrySlot::new();
+        let core = &**self.queue.core();
+        match sread(core, true, &mut slot.entries(), budget) {
+            Err(Errno::EAVAIL) => self.failure(),
+            result => self.success(result, &slot),
+        }
+    }
+
+    fn success(&self, result: Result<usize>, slot: &EntrySlot) -> Result<Completed> {
+        if result? == 0 {
+            return Err(Errno::EAGAIN);
+        }
+        let entry = slot.get();
+        self.completed(Context::new(entry.op_context), entry.flags, Ok(entry.len))
+    }
+
+    fn failure(&self) -> Result<Completed> {
+        let failure = self.queue.core().read_error()?;
+        let done = failure.completion;
+        self.completed(done.context, done.flags, Err(failure.errno))
+    }
+
+    fn completed(&self, context: Context, bits: u64, result: Result<usize>) -> Result<Completed> {
+        Ok(Completed {
+            buffer: self.claim.reclaim(context).ok_or(Errno::EOTHER)?,
+            direction: if bits & flags::FI_RECV != 0 {
+                Direction::Received
+            } else {
+                Direction::Sent
+            },
+            result,
+        })
+    }
+}
+
+/// A connected endpoint. Dropping it closes it, silently; buffers that are still posted are freed.
+pub struct Endpoint {
+    endpoint: Arc<ep::Endpoint>,
+    completions: Arc<Completions>,
+}
+
+impl Endpoint {
+    /// Makes an endpoint, for the connection request in `info` if there is one. May sleep.
+    ///
+    /// Its events go to `events` and carry `source`.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL for an info that is not of `domain`, -FI_EDOMAIN for completions of another one,
+    /// -FI_ENOMEM.
+    pub fn new(
+        domain: &Arc<Domain>,
+        info: &Info,
+        source: Source,
+        events: &Arc<EventQueue>,
+        completions: &Arc<Completions>,
+    ) -> Result<Self> {
+        let endpoint = Self {
+            endpoint: domain.endpoint(info, source)?,
+            completions: completions.clone(),
+        };
+        endpoint.endpoint.bind_events(events, 0)?;
+        endpoint
+            .endpoint
+            .bind_completions(&completions.queue, flags::FI_TRANSMIT | flags::FI_RECV)?;
+        endpoint.endpoint.enable()?;
+        Ok(endpoint)
+    }
+
+    /// Starts to connect to the destination of the endpoint's info: an FI_CONNECTED or an error
+    /// event follows. May sleep.
+    pub fn connect(&self, private_data: &[u8]) -> Result {
+        self.endpoint.connect(None, private_data)
+    }
+
+    /// Accepts the request that the endpoint was made for: FI_CONNECTED follows. May sleep.
+    pub fn accept(&self, private_data: &[u8]) -> Result {
+        self.endpoint.accept(private_data)
+    }
+
+    /// Ends the connection: what is posted has completed when this returns. May sleep.
+    pub fn shutdown(&self) -> Result {
+        self.endpoint.core().shutdown(0)
+    }
+
+    /// Sends the first `len` bytes of `buffer`. Any context.
+    ///
+    /// # Errors
+    ///
+    /// With the buffer: -FI_EAGAIN when a queue is full, -FI_ENOTCONN without a connection,
+    /// -FI_EINVAL when the buffer is shorter, -FI_EMSGSIZE when the device takes no such message.
+    pub fn send(
+        &self,
+        buffer: KBox<Buffer>,
+        len: usize,
+    ) -> core::result::Result<(), (Errno, KBox<Buffer>)> {
+        self.post(buffer, len, |message| self.endpoint.core().send(message))
+    }
+
+    /// Posts `buffer` for the next message. Any context.
+    ///
+    /// # Errors
+    ///
+    /// With the buffer, as of [`Self::send`].
+    pub fn receive(
+        &self,
+        buffer: KBox<Buffer>,
+    ) -> core::result::Result<(), (Errno, KBox<Buffer>)> {
+        let len = buffer.len();
+        self.post(buffer, len, |message| self.endpoint.core().receive(message))
+    }
+
+    fn post(
+        &self,
+        buffer: KBox<Buffer>,
+        len: usize,
+        post: impl FnOnce(&Message<'_>) -> Result,
+    ) -> core::result::Result<(), (Errno, KBox<Buffer>)> {
+        Buffer::give(buffer, len, |segment, context| {
+            post(&Message {
+                segments: slice::from_ref(segment),
+                descriptors: &[Descriptor::NONE],
+                context,
+                flags: flags::FI_COMPLETION,
+            })
+        })
+    }
+}
+
+impl Drop for Endpoint {
+    fn drop(&mut self) {
+        let claim = &self.completions.claim;
+        self.endpoint.close(&mut |context| drop(claim.reclaim(context)));
+    }
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Passive endpoints: listeners.
+
+use super::{
+    eq::{
+        EventQueue,
+        Source, //
+    },
+    fabric::Fabric,
+    object::Held,
+    provider, //
+};
+use crate::abi::{
+    info::Info,
+    Errno,
+    Result, //
+};
+use kernel::{
+    new_mutex,
+    prelude::*,
+    sync::{
+        Arc,
+        Mutex, //
+    },
+};
+
+/// A listener. The mutex guards what is bound and is held across no provider call.
+#[pin_data]
+pub struct PassiveEndpoint {
+    core: Arc<dyn provider::PassiveEndpoint>,
+    #[pin]
+    events: Mutex<Option<Arc<Held<EventQueue>>>>,
+    source: Source,
+    _fabric: Held<Fabric>,
+}
+
+impl PassiveEndpoint {
+    pub(super) fn new(fabric: Held<Fabric>, info: &Info, source: Source) -> Result<Arc<Self>> {
+        let core = fabric.core().clone().passive_endpoint(info, source)?;
+        Ok(Arc::pin_init(
+            pin_init!(Self {
+                core,
+                events <- new_mutex!(None),
+                source,
+                _fabric: fabric,
+            }),
+            GFP_KERNEL,
+        )?)
+    }
+
+    /// Binds the queue that requests go to; -FI_EINVAL if one is bound.
+    pub fn bind_events(&self, queue: &Arc<EventQueue>, flags: u64) -> Result {
+        if flags != 0 {
+            return Err(Errno::EBADFLAGS);
+        }
+        let held = Arc::new(Held::new(queue)?, GFP_KERNEL)?;
+        let mut events = self.events.lock();
+        if events.is_some() {
+            return Err(Errno::EINVAL);
+        }
+        *events = Some(held);
+        Ok(())
+    }
+
+    /// `fi_listen()`: -FI_ENOEQ without an event queue. May sleep.
+    pub fn listen(&self) -> Result {
+        let queue = {
+            let events = self.events.lock();
+            let held = events.as_ref().ok_or(Errno::ENOEQ)?;
+            Held::new(held.arc())?
+        };
+        self.core.clone().listen(queue)
+    }
+
+    /// The provider's part.
+    pub fn core(&self) -> &dyn provider::PassiveEndpoint {
+        &*self.core
+    }
+
+    /// Closes the listener: what nobody accepted is refused. May sleep.
+    pub fn close(&self) {
+        self.core.close();
+        if let Some(held) = self.events.lock().take() {
+            held.forget(self.source);
+        }
+    }
+}

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a provider implements.
+//!
+//! The traits are object-safe, for Rust consumers, and the C API instantiates its tables for the
+//! concrete types: either way one indirect call leads from a consumer to the provider's code. They
+//! are safe traits: that memory stays valid is what the types of [`memory`](super::memory) promise.
+
+use super::{
+    cq::{
+        self,
+        Entries,
+        Failure,
+        Interrupts, //
+    },
+    eq::{
+        EventQueue,
+        Source, //
+    },
+    info::Query,
+    memory::{
+        Context,
+        Descriptor,
+        Segment, //
+    },
+    mr::Access,
+    object::Held,
+};
+use crate::abi::{
+    info::{
+        Info,
+        InfoList, //
+    },
+    Errno,
+    Result, //
+};
+use core::any::Any;
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// A way to reach other machines.
+pub trait Provider: Send + Sync {
+    /// The `prov_name` of its infos.
+    fn name(&self) -> &'static CStr;
+
+    /// Appends what it offers to `found`: everything that could be opened and lets `query` be met.
+    /// May sleep.
+    fn getinfo(&self, query: &Query<'_>, found: &mut InfoList) -> Result;
+
+    /// Opens the fabric that one of its infos names. May sleep.
+    fn fabric(&self, info: &FabricAttr<'_>) -> Result<Arc<dyn Fabric>>;
+}
+
+/// Which fabric to open.
+pub struct FabricAttr<'a> {
+    /// Its name, or none for the provider's only one.
+    pub name: Option<&'a CStr>,
+    /// The network namespace, as the C API passes it; null is the first.
+    pub net: crate::abi::NetRef,
+}
+
+/// Devices that can reach each other.
+pub trait Fabric: Any + Send + Sync {
+    /// Opens the device that `info` names. May sleep.
+    fn domain(self: Arc<Self>, info: &Info) -> Result<Arc<dyn Domain>>;
+
+    /// Makes a listener; its events carry `source`. May sleep.
+    fn passive_endpoint(
+        self: Arc<Self>,
+        info: &Info,
+        source: Source,
+    ) -> Result<Arc<dyn PassiveEndpoint>>;
+}
+
+/// One device.
+pub trait Domain: Any + Send + Sync {
+    /// For providers that look for their own kind.
+    fn as_any(&self) -> &dyn Any;
+
+    /// Opens a completion queue. May sleep.
+    fn completion_queue(self: Arc<Self>, attr: &cq::Attr) -> Result<Arc<dyn CompletionQueue>>;
+
+    /// Makes an endpoint; its events carry `source`. May sleep.
+    fn endpoint(self: Arc<Self>, info: &Info, source: Source) -> Result<Arc<dyn Endpoint>>;
+
+    /// Registers memory. May sleep.
+    fn register(
+        self: Arc<Self>,
+        memory: &[Segment],
+        access: Access,
+    ) -> Result<Arc<dyn MemoryRegion>>;
+}
+
+/// Registered memory.
+pub trait MemoryRegion: Any + Send + Sync {
+    /// What `fi_mr_desc()` tells.
+    fn descriptor(&self) -> Descriptor;
+
+    /// What `fi_mr_key()` tells: FI_KEY_NOTAVAIL for local use only.
+    fn key(&self) -> u64;
+}
+
+/// A completion queue.
+pub trait CompletionQueue: Any + Send + Sync {
+    /// For providers that look for their own kind.
+    fn as_any(&self) -> &dyn Any;
+
+    /// Writes what has completed into `entries` and says how many. Any context.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EAGAIN when there is nothing, -FI_EAVAIL when a failure is next.
+    fn read(&self, entries: Entries<'_>) -> Result<usize>;
+
+    /// Takes the failure that is next, if one is. Any context.
+    fn read_error(&self) -> Result<Failure>;
+
+    /// Asks for [`Interrupts::arrived`] with the next completion; true if one was missed. Any
+    /// context.
+    fn arm(&self) -> bool;
+
+    /// What its readers wait on.
+    fn interrupts(&self) -> &Interrupts;
+
+    /// The text of one of its error numbers.
+    fn describe(&self, prov_errno: i32) -> &'static CStr;
+
+    /// Nothing is bound any more: stop. May sleep.
+    fn close(&self);
+}
+
+/// What is bound to an endpoint when it is enabled.
+pub struct Bindings {
+    /// Where its connection events go.
+    pub events: Held<EventQueue>,
+    /// Where transmits complete.
+    pub transmit: Held<cq::CompletionQueue>,
+    /// Where receives complete.
+    pub receive: Held<cq::CompletionQueue>,
+    /// Successful transmits complete only with FI_COMPLETION.
+    pub selective_transmit: bool,
+    /// Successful receives complete only with FI_COMPLETION.
+    pub selective_receive: bool,
+}
+
+/// A message to send or to receive.
+pub struct Message<'a> {
+    /// The memory.
+    pub segments: &'a [Segment],
+    /// A descriptor for each segment, or none at all.
+    pub descriptors: &'a [Descriptor],
+    /// Given back with the completion.
+    pub context: Context,
+    /// Operation flags: FI_COMPLETION, FI_MORE, FI_FENCE, ...
+    pub flags: u64,
+}
+
+/// An active endpoint.
+///
+/// Posting is legal in any context and never sleeps. The other calls may sleep.
+pub trait Endpoint: Any + Send + Sync {
+    /// For providers that look for their own kind, and for the C API's tables.
+    fn as_any(&self) -> &dyn Any;
+
+    /// Makes it ready for receives and for a connection.
+    fn enable(self: Arc<Self>, bindings: Bindings) -> Result;
+
+    /// Starts to connect to `to`, or to the destination of its info.
+    fn connect(self: Arc<Self>, to: Option<&[u8]>, private_data: &[u8]) -> Result;
+
+    /// Accepts the request that it was made for.
+    fn accept(self: Arc<Self>, private_data: &[u8]) -> Result;
+
+    /// Ends the connection in the directions of `flags`.
+    fn shutdown(&self, flags: u64) -> Result;
+
+    /// Binds it to a local address.
+    fn set_name(&self, addr: &[u8]) -> Result;
+
+    /// Hands its local address to `f`.
+    fn name(&self, f: &mut dyn FnMut(&[u8])) -> Result;
+
+    /// Hands its peer's address to `f`.
+    fn peer(&self, f: &mut dyn FnMut(&[u8])) -> Result;
+
+    /// Most bytes of private data it can send.
+    fn private_data_limit(&self) -> usize;
+
+    /// How many receives can be posted now.
+    fn receives_left(&self) -> usize;
+
+    /// How many transmits can be posted now.
+    fn transmits_left(&self) -> usize;
+
+    /// Sends a message.
+    fn send(&self, message: &Message<'_>) -> Result;
+
+    /// Posts a receive.
+    fn receive(&self, message: &Message<'_>) -> Result;
+
+    /// Ends everything silently. When it returns no posted memory is touched any more; the context
+    /// of every operation without a completion that a reader has seen has been given to `reclaim`.
+    fn close(&self, reclaim: &mut dyn FnMut(Context));
+}
+
+/// A listener.
+pub trait PassiveEndpoint: Any + Send + Sync {
+    /// Starts to listen. May sleep.
+    fn listen(self: Arc<Self>, events: Held<EventQueue>) -> Result;
+
+    /// Sets how many requests may wait, before it listens.
+    fn set_backlog(&self, backlog: c_int) -> Result;
+
+    /// Refuses the request with this handle.
+    fn reject(&self, handle: usize, private_data: &[u8]) -> Result;
+
+    /// Binds it to a local address, before it listens.
+    fn set_name(&self, addr: &[u8]) -> Result;
+
+    /// Hands its local address to `f`.
+    fn name(&self, f: &mut dyn FnMut(&[u8])) -> Result;
+
+    /// Most bytes of private data it can send.
+    fn private_data_limit(&self) -> usize;
+
+    /// Stops listening and refuses the requests that nobody has accepted. May sleep.
+    fn close(&self);
+}
+
+/// The answer of a call that an object does not have.
+pub const fn not_implemented<T>() -> Result<T> {
+    Err(Errno::ENOSYS)
+}

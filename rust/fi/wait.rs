@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! How a thread sleeps until a queue has something to read.
+//!
+//! A [`Signal`] counts what happened. A reader takes a [`Ticket`], looks at its queue, and sleeps
+//! only while the count is still the one on the ticket, so that what happens between the look and
+//! the sleep is never lost. The lock is a leaf: a driver's completion interrupt may take it.
+
+use crate::abi::context;
+use kernel::{
+    prelude::*,
+    sync::{
+        new_condvar,
+        new_spinlock_irq,
+        CondVar,
+        CondVarTimeoutResult,
+        SpinLockIrq, //
+    },
+    time::{
+        msecs_to_jiffies,
+        Jiffies, //
+    },
+};
+
+/// Something that threads wait for.
+#[pin_data]
+pub struct Signal {
+    #[pin]
+    count: SpinLockIrq<u64>,
+    #[pin]
+    sleepers: CondVar,
+}
+
+/// The state of a [`Signal`] at the moment it was taken.
+pub struct Ticket(u64);
+
+/// Why a wait ended.
+#[derive(PartialEq, Eq)]
+pub enum Woken {
+    /// The signal was given.
+    Signal,
+    /// The time was over.
+    Timeout,
+    /// A signal is pending for the thread, or the kthread was told to stop.
+    Interrupted,
+}
+
+/// How long a blocking call may take altogether, whatever wakes it in between.
+pub struct Budget(Option<Jiffies>);
+
+impl Budget {
+    /// From a timeout in milliseconds; a negative one never ends.
+    pub fn from_millis(timeout: c_int) -> Self {
+        Self(u32::try_from(timeout).ok().map(msecs_to_jiffies))
+    }
+
+    /// Whether nothing is left.
+    pub fn is_spent(&self) -> bool {
+        self.0 == Some(0)
+    }
+}
+
+impl Signal {
+    /// A signal that has not been given.
+    pub fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            count <- new_spinlock_irq!(0, "kofi::Signal"),
+            sleepers <- new_condvar!("kofi::Signal"),
+        })
+    }
+
+    /// Wakes everyone who holds an older ticket. Any context.
+    pub fn give(&self) {
+        let mut count = self.count.lock();
+        *count = count.wrapping_add(1);
+        self.sleepers.notify_all();
+    }
+
+    /// Takes a ticket. Any context.
+    pub fn ticket(&self) -> Ticket {
+        Ticket(*self.count.lock())
+    }
+
+    /// Sleeps until the signal is given after `ticket` was taken. Process context.
+    pub fn wait(&self, ticket: &Ticket, budget: &mut Budget) -> Woken {
+        let mut count = self.count.lock();
+        while *count == ticket.0 {
+            if context::kthread_should_stop() {
+                return Woken::Interrupted;
+            }
+            let left = match budget.0 {
+                Some(0) => return Woken::Timeout,
+                Some(left) => left,
+                None => Jiffies::MAX,
+            };
+            let left = match self.sleepers.wait_interruptible_timeout(&mut count, left) {
+                CondVarTimeoutResult::Signal { .. } => return Woken::Interrupted,
+                CondVarTimeoutResult::Woken { jiffies } => jiffies,
+                CondVarTimeoutResult::Timeout => 0,
+            };
+            budget.0 = budget.0.map(|_| left);
+        }
+        Woken::Signal
+    }
+}
+
+struct Passage {
+    shut: bool,
+    inside: u32,
+}
+
+/// Lets callbacks of an object run until the object closes, and lets the close wait for them.
+#[pin_data]
+pub struct Gate {
+    #[pin]
+    passage: SpinLockIrq<Passage>,
+    #[pin]
+    left: CondVar,
+}
+
+/// Being inside a [`Gate`].
+pub struct Pass<'a>(&'a Gate);
+
+impl Gate {
+    /// An open gate.
+    pub fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            passage <- new_spinlock_irq!(Passage { shut: false, inside: 0 }, "kofi::Gate"),
+            left <- new_condvar!("kofi::Gate"),
+        })
+    }
+
+    /// Goes in, unless the gate has been shut. Any context.
+    pub fn enter(&self) -> Option<Pass<'_>> {
+        let mut passage = self.passage.lock();
+        if passage.shut {
+            return None;
+        }
+        passage.inside += 1;
+        Some(Pass(self))
+    }
+
+    /// Lets nobody in any more and waits until everybody has left. Process context.
+    pub fn shut(&self) {
+        let mut passage = self.passage.lock();
+        passage.shut = true;
+        while passage.inside > 0 {
+            self.left.wait(&mut passage);
+        }
+    }
+}
+
+impl Drop for Pass<'_> {
+    fn drop(&mut self) {
+        let mut passage = self.0.passage.lock();
+        passage.inside -= 1;
+        if passage.inside == 0 {
+            self.0.left.notify_all();
+        }
+    }
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! kOFI: the OpenFabrics Interfaces inside the Linux kernel.
+
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+pub mod abi;
+mod bindings;
+mod capi;
+pub mod fi;
+mod prov;
+mod rdma;
+
+module! {
+    type: Kofi,
+    name: "kofi",
+    authors: ["kOFI contributors"],
+    description: "OpenFabrics Interfaces for kernel code",
+    license: "GPL",
+}
+
+/// Every provider, in the order of preference.
+static PROVIDERS: [&dyn fi::provider::Provider; 1] = [&prov::verbs::Verbs];
+
+/// The same, as the C API sees them.
+static FACES: [capi::face::Face; 1] =
+    [capi::face::Face::new::<prov::verbs::Verbs>(&prov::verbs::Verbs)];
+
+impl capi::face::Family for prov::verbs::Verbs {
+    type Endpoint = prov::verbs::data_path::Endpoint;
+    type CompletionQueue = prov::verbs::data_path::CompletionQueue;
+}
+
+/// `fi_getinfo()` for Rust consumers. May sleep.
+///
+/// # Errors
+///
+/// Those of [`fi::info::getinfo`].
+pub fn getinfo(flags: u64, query: &fi::info::Query<'_>) -> abi::Result<abi::info::InfoList> {
+    fi::info::getinfo(&PROVIDERS, abi::VERSION, flags, query)
+}
+
+/// `fi_fabric()` for Rust consumers: opens the fabric that `info` names. May sleep.
+///
+/// # Errors
+///
+/// -FI_ENODATA when no provider has it, -FI_ENOMEM.
+pub fn fabric(info: &abi::info::Info) -> abi::Result<Arc<fi::fabric::Fabric>> {
+    let provider = PROVIDERS
+        .iter()
+        .find(|provider| info.provider_name() == Some(provider.name()))
+        .ok_or(abi::Errno::ENODATA)?;
+    let attr = fi::provider::FabricAttr {
+        name: info.fabric_name(),
+        net: info.net(),
+    };
+    fi::fabric::Fabric::open(*provider, &attr)
+}
+
+#[pin_data]
+struct Kofi {
+    #[pin]
+    _devices: rdma::device::Registration,
+}
+
+impl kernel::InPlaceModule for Kofi {
+    fn init(_module: &'static ThisModule) -> impl PinInit<Self, Error> {
+        try_pin_init!(Self {
+            _devices <- rdma::device::Registration::new(),
+        })
+    }
+}

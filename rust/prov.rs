@@ -1,0 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Providers: each implements the traits of [`fi::provider`](crate::fi::provider).
+
+pub(crate) mod verbs;

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Connected endpoints over the RC queue pairs of any RDMA device.
+//!
+//! The way of a send: [`ep`]'s `post.rs`, which fills a slot of a [`queue`] with addresses from
+//! [`gather`] and posts. Of a completion: [`cq`], which polls the device, retires the slot and
+//! writes the consumer's entry.
+
+mod backlog;
+mod cq;
+mod domain;
+mod ep;
+mod fabric;
+mod gather;
+mod mr;
+mod offer;
+mod pep;
+mod queue;
+mod request;
+mod route;
+mod state;
+mod status;
+mod wire;
+
+use crate::{
+    abi::{
+        info::{
+            Info,
+            InfoList, //
+        },
+        Errno,
+        Result, //
+    },
+    fi::{
+        info::Query,
+        provider::{
+            self,
+            FabricAttr,
+            Provider, //
+        },
+    },
+    rdma::{
+        device,
+        net::{
+            Net,
+            SockAddr, //
+        },
+    },
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// The provider.
+pub(crate) struct Verbs;
+
+/// For the tables of the C API: who posts and who polls.
+pub(crate) mod data_path {
+    pub(crate) use super::{
+        cq::Shared as CompletionQueue,
+        ep::Endpoint, //
+    };
+}
+
+fn net(query: &Query<'_>) -> Result<Net> {
+    net_of(query.net())
+}
+
+fn net_of(net: crate::abi::NetRef) -> Result<Net> {
+    if net == crate::abi::NetRef::INIT {
+        return Ok(Net::init());
+    }
+    // SAFETY: Whoever made the reference promised that the namespace outlives the call.
+    unsafe { Net::from_raw(net.as_ptr()) }.ok_or(Errno::EINVAL)
+}
+
+/// The two ends that a query names, by its strings or its hints.
+fn ends(query: &Query<'_>) -> Result<(Option<SockAddr>, Option<SockAddr>)> {
+    let hinted = |addr: Option<&[u8]>| addr.map(SockAddr::from_bytes).transpose();
+    let (local, peer) = match query.hints {
+        Some(hints) => (hinted(hints.src_addr())?, hinted(hints.dest_addr())?),
+        None => (None, None),
+    };
+    if query.node.is_none() && query.service.is_none() {
+        return Ok((local, peer));
+    }
+    let named = route::parse(query.node, query.service)?;
+    if query.source {
+        Ok((Some(named), peer))
+    } else {
+        Ok((local, Some(named)))
+    }
+}
+
+/// Appends an offer; a device that went away while it was asked has none.
+fn add(found: &mut InfoList, offer: Result<KBox<Info>>) -> Result {
+    match offer {
+        Err(Errno::ENODEV) => Ok(()),
+        offer => Ok(found.push(offer?, GFP_KERNEL)?),
+    }
+}
+
+impl Provider for Verbs {
+    fn name(&self) -> &'static CStr {
+        offer::NAME
+    }
+
+    fn getinfo(&self, query: &Query<'_>, found: &mut InfoList) -> Result {
+        let net = net(query)?;
+        let (local, peer) = ends(query)?;
+        let devices = device::list()?;
+        let routes = match (&local, &peer) {
+            (local, Some(peer)) => route::to_peer(&net, &devices, local.as_ref(), peer)?,
+            (Some(local), None) => route::to_local(&net, &devices, local)?,
+            (None, None) => {
+                for device in &devices {
+                    add(found, offer::of_device(device))?;
+                }
+                return Ok(());
+            }
+        };
+        for route in &routes {
+            let mut info = match offer::of_device(&route.device) {
+                Err(Errno::ENODEV) => continue,
+                info => info?,
+            };
+            let local = route.local.map(SockAddr::to_raw);
+            let peer = route.peer.map(SockAddr::to_raw);
+            info.set_addresses(
+                local.as_ref().map(|addr| addr.as_bytes()),
+                peer.as_ref().map(|addr| addr.as_bytes()),
+            )?;
+            let known = peer.as_ref().or(local.as_ref());
+            info.set_addr_format(match known.map(|addr| addr.as_bytes().len()) {
+                Some(crate::rdma::net::SOCKADDR_IN6_LEN) => crate::abi::FI_SOCKADDR_IN6,
+                _ => crate::abi::FI_SOCKADDR_IN,
+            });
+            found.push(info, GFP_KERNEL)?;
+        }
+        Ok(())
+    }
+
+    fn fabric(&self, attr: &FabricAttr<'_>) -> Result<Arc<dyn provider::Fabric>> {
+        let fabric: Arc<dyn provider::Fabric> = fabric::Fabric::new(attr.name, net_of(attr.net)?)?;
+        Ok(fabric)
+    }
+}

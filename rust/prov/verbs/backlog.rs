@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Completions that were taken from a device before a consumer asked for them.
+//!
+//! A failure waits here for its reader, with what came behind it; a drain puts here what it finds.
+//! The ring is as large as the completion queue and allocated with it, so that it cannot overflow.
+
+use crate::{
+    abi::{
+        Errno,
+        Result, //
+    },
+    rdma::cq::{
+        Wc,
+        WcStatus, //
+    },
+};
+use kernel::prelude::*;
+
+/// What is kept of a work completion.
+#[derive(Clone, Copy)]
+pub(super) struct Done {
+    pub(super) wr_id: u64,
+    pub(super) status: WcStatus,
+    pub(super) len: u32,
+}
+
+impl Done {
+    #[inline]
+    pub(super) fn new(wc: &Wc) -> Self {
+        Self {
+            wr_id: wc.wr_id(),
+            status: wc.status(),
+            len: wc.byte_len(),
+        }
+    }
+
+    /// The place of its queue in the completion queue's table.
+    #[inline]
+    pub(super) fn place(&self) -> u32 {
+        (self.wr_id >> 32) as u32
+    }
+
+    /// Which of its queue's operations it is.
+    #[inline]
+    pub(super) fn seq(&self) -> u32 {
+        self.wr_id as u32
+    }
+}
+
+/// A first-in, first-out ring of fixed size.
+pub(super) struct Backlog {
+    ring: KVVec<Option<Done>>,
+    first: usize,
+    len: usize,
+}
+
+impl Backlog {
+    /// Room for `size` completions. May sleep.
+    pub(super) fn new(size: usize) -> Result<Self> {
+        Ok(Self {
+            ring: KVVec::from_elem(None, size, GFP_KERNEL)?,
+            first: 0,
+            len: 0,
+        })
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    fn at(&self, offset: usize) -> usize {
+        let at = self.first + offset;
+        if at >= self.ring.len() {
+            at - self.ring.len()
+        } else {
+            at
+        }
+    }
+
+    /// Appends; -FI_EOVERRUN when full, which the reservation of room excludes.
+    pub(super) fn push(&mut self, done: Done) -> Result {
+        if self.len == self.ring.len() {
+            return Err(Errno::EOVERRUN);
+        }
+        let at = self.at(self.len);
+        self.ring[at] = Some(done);
+        self.len += 1;
+        Ok(())
+    }
+
+    /// The oldest.
+    pub(super) fn front(&self) -> Option<&Done> {
+        match self.len {
+            0 => None,
+            _ => self.ring[self.first].as_ref(),
+        }
+    }
+
+    /// Takes the oldest.
+    pub(super) fn pop(&mut self) -> Option<Done> {
+        if self.len == 0 {
+            return None;
+        }
+        let done = self.ring[self.first].take();
+        self.first = self.at(1);
+        self.len -= 1;
+        done
+    }
+
+    /// Drops what belongs to the queue at `place`.
+    pub(super) fn forget(&mut self, place: u32) {
+        for _ in 0..self.len {
+            if let Some(done) = self.pop() {
+                if done.place() != place {
+                    // There is room: one has just been taken.
+                    let _ = self.push(done);
+                }
+            }
+        }
+    }
+}
+
+#[kunit_tests(kofi_verbs_backlog)]
+mod tests {
+    use super::*;
+
+    fn done(place: u32, seq: u32) -> Done {
+        Done {
+            wr_id: u64::from(place) << 32 | u64::from(seq),
+            status: WcStatus::SUCCESS,
+            len: 0,
+        }
+    }
+
+    #[test]
+    fn keeps_order_across_the_wrap() -> kernel::error::Result {
+        let mut backlog = Backlog::new(3).map_err(|_| ENOMEM)?;
+        for round in 0..10u32 {
+            assert!(backlog.push(done(1, round)).is_ok());
+            assert!(backlog.push(done(2, round)).is_ok());
+            assert_eq!(backlog.pop().map(|d| d.place()), Some(1));
+            assert_eq!(backlog.pop().map(|d| d.seq()), Some(round));
+        }
+        assert!(backlog.is_empty());
+        Ok(())
+    }
+
+    #[test]
+    fn forgets_one_queue_and_keeps_the_others_in_order() -> kernel::error::Result {
+        let mut backlog = Backlog::new(5).map_err(|_| ENOMEM)?;
+        for seq in 0..5u32 {
+            assert!(backlog.push(done(seq % 2, seq)).is_ok());
+        }
+        assert!(backlog.push(done(0, 9)).is_err());
+        backlog.forget(0);
+        assert_eq!(backlog.pop().map(|d| d.seq()), Some(1));
+        assert_eq!(backlog.pop().map(|d| d.seq()), Some(3));
+        assert!(backlog.pop().is_none());
+        Ok(())
+    }
+}

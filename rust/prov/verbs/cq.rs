@@ -1,0 +1,420 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Completion queues over a device's own.
+//!
+//! `inner`, taken with interrupts off and never while posting, makes readers take turns: it guards
+//! the backlog and the table of queues, and with them the tails of the queues. A reader polls the
+//! device straight into the consumer's entries; only what comes behind a failure, or what a drain
+//! finds, goes through the backlog. Room is reserved before each post, so that the device's queue
+//! cannot overrun.
+
+use super::{
+    backlog::{
+        Backlog,
+        Done, //
+    },
+    queue::{
+        Direction,
+        Queue,
+        Use, //
+    },
+    status,
+};
+use crate::{
+    abi::{
+        flags::*,
+        Errno,
+        Result, //
+    },
+    fi::{
+        self,
+        cq::{
+            Completion,
+            Entries,
+            Failure,
+            Interrupts, //
+        },
+        memory::Context,
+        provider, //
+    },
+    rdma::{
+        self,
+        cq::{
+            Wc,
+            WcStatus, //
+        }, //
+    },
+};
+use core::any::Any;
+use kernel::{
+    prelude::*,
+    sync::{
+        atomic::{
+            Atomic,
+            Full, //
+        },
+        new_spinlock_irq,
+        Arc,
+        SpinLockIrq, //
+    },
+};
+
+/// Completions that a queue opened with size 0 holds.
+const DEFAULT_SIZE: usize = 1024;
+
+/// Room beside the asked size, for the markers of drains: one for each queue that posts here.
+const MARKERS: usize = 64;
+
+/// Completions polled at a time.
+const BATCH: usize = 16;
+
+struct Inner {
+    backlog: Backlog,
+    /// Who posts here; an index is the upper half of a `wr_id`.
+    queues: KVec<Option<Arc<Queue>>>,
+}
+
+/// A completion queue of a verbs device.
+#[pin_data]
+pub(super) struct Cq {
+    ib: Arc<rdma::cq::Cq>,
+    /// How many more operations may be posted.
+    room: Atomic<i32>,
+    #[pin]
+    inner: SpinLockIrq<Inner>,
+    interrupts: Arc<Interrupts>,
+}
+
+/// Wakes the readers: called by the driver in any context.
+struct Notify(Arc<Interrupts>);
+
+impl rdma::cq::Notify for Notify {
+    fn completion(&self) {
+        self.0.arrived();
+    }
+}
+
+impl Cq {
+    /// Opens a queue. May sleep.
+    pub(super) fn new(device: rdma::device::Use, attr: &fi::cq::Attr) -> Result<Arc<Self>> {
+        let limit = device.attributes().max_cqe as usize;
+        let size = match attr.size {
+            0 => DEFAULT_SIZE.min(limit),
+            size if size > limit => return Err(Errno::EINVAL),
+            size => size,
+        };
+        // Markers of drains take room beside the operations; see `register`.
+        let size = size.saturating_add(MARKERS).min(limit);
+        let interrupts = Arc::pin_init(Interrupts::new(), GFP_KERNEL)?;
+        let ib = rdma::cq::Cq::new(
+            device,
+            size as u32,
+            attr.vector,
+            Notify(interrupts.clone()),
+        )?;
+        let backlog = Backlog::new(size)?;
+        Ok(Arc::pin_init(
+            pin_init!(Self {
+                ib,
+                room: Atomic::new(size as i32),
+                inner <- new_spinlock_irq!(
+                    Inner { backlog, queues: KVec::new() },
+                    "kofi::Cq"
+                ),
+                interrupts,
+            }),
+            GFP_KERNEL,
+        )?)
+    }
+
+    /// The verbs part of a queue that a consumer binds.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL for another provider's queue.
+    pub(super) fn of(queue: &Arc<dyn provider::CompletionQueue>) -> Result<Arc<Self>> {
+        let shared = queue.as_any().downcast_ref::<Shared>();
+        shared.map(|shared| shared.0.clone()).ok_or(Errno::EINVAL)
+    }
+
+    /// The device's queue.
+    pub(super) fn ib(&self) -> &Arc<rdma::cq::Cq> {
+        &self.ib
+    }
+
+    /// Reserves room for one completion.
+    #[inline]
+    pub(super) fn reserve(&self) -> bool {
+        if self.room.fetch_sub(1, Full) > 0 {
+            return true;
+        }
+        self.release(1);
+        false
+    }
+
+    /// Gives room back.
+    #[inline]
+    pub(super) fn release(&self, count: u32) {
+        let _ = self.room.fetch_add(count as i32, Full);
+    }
+
+    /// Enters a queue into the table, with room for the marker of its drain. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOSPC when the completion queue is full, -FI_ENOMEM.
+    pub(super) fn register(&self, queue: &Arc<Queue>) -> Result<u32> {
+        if !self.reserve() {
+            return Err(Errno::ENOSPC);
+        }
+        let mut spare = KVec::new();
+        loop {
+            let mut guard = self.inner.lock();
+            let inner = &mut *guard;
+            if let Some(place) = inner.queues.iter().position(Option::is_none) {
+                inner.queues[place] = Some(queue.clone());
+                return Ok(place as u32);
+            }
+            let len = inner.queues.len();
+            if spare.capacity() > len {
+                // Moved under the lock into memory that was allocated outside of it.
+                for entry in inner.queues.drain_all() {
+                    let _ = spare.push_within_capacity(entry);
+                }
+                let _ = spare.push_within_capacity(Some(queue.clone()));
+                core::mem::swap(&mut inner.queues, &mut spare);
+                drop(guard);
+                return Ok(len as u32);
+            }
+            drop(guard);
+            match KVec::with_capacity((len + 1).next_power_of_two(), GFP_KERNEL) {
+                Ok(larger) => spare = larger,
+                Err(error) => {
+                    self.release(1);
+                    return Err(error.into());
+                }
+            }
+        }
+    }
+
+    /// Takes a queue, whose queue pair is gone, out of the table with all of its completions. Each
+    /// context that no reader has seen goes to `reclaim`. May sleep.
+    pub(super) fn unregister(&self, place: u32, reclaim: &mut dyn FnMut(Context)) {
+        self.stash();
+        let queue = {
+            let mut inner = self.inner.lock();
+            inner.backlog.forget(place);
+            inner.queues.get_mut(place as usize).and_then(Option::take)
+        };
+        if let Some(queue) = queue {
+            // With the room that `register` reserved for the marker.
+            self.release(queue.abandon(reclaim) + 1);
+        }
+    }
+
+    /// Moves everything that the device has into the backlog, so that the markers among it are seen.
+    /// Any context.
+    pub(super) fn stash(&self) {
+        let mut inner = self.inner.lock();
+        while inner.stash(&self.ib) == BATCH {}
+    }
+}
+
+impl Inner {
+    /// Polls one batch into the backlog; says how many there were.
+    fn stash(&mut self, ib: &rdma::cq::Cq) -> usize {
+        let mut room = Wc::room::<BATCH>();
+        let polled = ib.poll(&mut room).unwrap_or(&[]);
+        for wc in polled {
+            self.defer(Done::new(wc));
+        }
+        polled.len()
+    }
+
+    fn defer(&mut self, done: Done) {
+        if let Some(queue) = self.queue(&done) {
+            queue.saw(done.seq());
+            if queue.usage(done.seq()) == Use::Marker {
+                queue.set_drained();
+            }
+        }
+        if self.backlog.push(done).is_err() {
+            // Excluded by the reservation of room; said aloud, for it would lose a completion.
+            pr_err!("completion queue overrun\n");
+        }
+    }
+
+    fn queue(&self, done: &Done) -> Option<&Arc<Queue>> {
+        self.queues.get(done.place() as usize)?.as_ref()
+    }
+
+    fn usage(&self, done: &Done) -> Use {
+        // What belongs to no queue any more is nobody's.
+        self.queue(done)
+            .map_or(Use::Silent, |queue| queue.usage(done.seq()))
+    }
+
+    /// Whether a reader has to be told of it as a failure.
+    fn is_failure(&self, done: &Done) -> bool {
+        done.status != WcStatus::SUCCESS && self.usage(done) != Use::Marker
+    }
+
+    /// Retires an operation: adds the room it gives back to `freed`, and says what to report.
+    #[inline]
+    fn consume(&self, done: &Done, freed: &mut u32) -> Option<(Completion, Direction)> {
+        let queue = self.queue(done)?;
+        let retired = queue.retire(done.seq());
+        *freed += retired.count;
+        let (flags, len) = match queue.direction() {
+            Direction::Transmit => (FI_SEND | FI_MSG, 0),
+            Direction::Receive => (FI_RECV | FI_MSG, done.len as usize),
+        };
+        match retired.usage {
+            Use::Marker => {
+                // Its room belongs to the table's entry.
+                *freed -= 1;
+                queue.set_drained();
+                return None;
+            }
+            Use::Silent if done.status == WcStatus::SUCCESS => return None,
+            Use::Silent | Use::Reported => {}
+        }
+        let completion = Completion {
+            context: retired.context,
+            flags,
+            len,
+            data: 0,
+        };
+        Some((completion, queue.direction()))
+    }
+
+    /// Drops what nobody asked for from the front of the backlog.
+    fn trim(&mut self, freed: &mut u32) {
+        while let Some(front) = self.backlog.front() {
+            let silent = match self.usage(front) {
+                Use::Reported => false,
+                Use::Silent => front.status == WcStatus::SUCCESS || self.queue(front).is_none(),
+                Use::Marker => true,
+            };
+            if !silent {
+                return;
+            }
+            if let Some(done) = self.backlog.pop() {
+                let _ = self.consume(&done, freed);
+            }
+        }
+    }
+
+    /// Fills `entries` and says how many it wrote; stops in front of a failure.
+    #[inline]
+    fn read(&mut self, ib: &rdma::cq::Cq, entries: &mut Entries<'_>, freed: &mut u32) -> usize {
+        let want = entries.len();
+        let mut count = 0;
+        while count < want {
+            let Some(front) = self.backlog.front() else {
+                break;
+            };
+            if self.is_failure(front) {
+                return count;
+            }
+            if let Some(done) = self.backlog.pop() {
+                if let Some((completion, _)) = self.consume(&done, freed) {
+                    entries.put(count, &completion);
+                    count += 1;
+                }
+            }
+        }
+        while count < want && self.backlog.is_empty() {
+            let mut room = Wc::room::<BATCH>();
+            let batch = (want - count).min(BATCH);
+            let polled = ib.poll(&mut room[..batch]).unwrap_or(&[]);
+            for wc in polled {
+                let done = Done::new(wc);
+                if !self.backlog.is_empty() || self.is_failure(&done) {
+                    self.defer(done);
+                } else if let Some((completion, _)) = self.consume(&done, freed) {
+                    entries.put(count, &completion);
+                    count += 1;
+                }
+            }
+            if polled.len() < batch {
+                break;
+            }
+        }
+        count
+    }
+}
+
+/// A completion queue as the rest of the module holds it: endpoints share what is inside.
+pub(crate) struct Shared(pub(super) Arc<Cq>);
+
+impl provider::CompletionQueue for Shared {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    #[inline]
+    fn read(&self, mut entries: Entries<'_>) -> Result<usize> {
+        let mut freed = 0;
+        let mut inner = self.0.inner.lock();
+        let count = inner.read(&self.0.ib, &mut entries, &mut freed);
+        let answer = if count > 0 {
+            Ok(count)
+        } else {
+            if entries.len() == 0 {
+                inner.stash(&self.0.ib);
+            }
+            inner.trim(&mut freed);
+            match inner.backlog.front() {
+                None => Err(Errno::EAGAIN),
+                Some(front) if inner.is_failure(front) => Err(Errno::EAVAIL),
+                Some(_) => Ok(0),
+            }
+        };
+        drop(inner);
+        if freed > 0 {
+            self.0.release(freed);
+        }
+        answer
+    }
+
+    fn read_error(&self) -> Result<Failure> {
+        let mut freed = 0;
+        let mut inner = self.0.inner.lock();
+        if inner.backlog.is_empty() {
+            inner.stash(&self.0.ib);
+        }
+        inner.trim(&mut freed);
+        let failed = inner.backlog.front().is_some_and(|done| inner.is_failure(done));
+        let done = if failed { inner.backlog.pop() } else { None };
+        let failure = done.and_then(|done| {
+            let (completion, direction) = inner.consume(&done, &mut freed)?;
+            Some(Failure {
+                completion: Completion {
+                    len: 0,
+                    ..completion
+                },
+                dropped: 0,
+                errno: status::errno(done.status, direction),
+                prov_errno: done.status.code() as i32,
+            })
+        });
+        drop(inner);
+        self.0.release(freed);
+        failure.ok_or(Errno::EAGAIN)
+    }
+
+    fn arm(&self) -> bool {
+        self.0.ib.arm()
+    }
+
+    fn interrupts(&self) -> &Interrupts {
+        &self.0.interrupts
+    }
+
+    fn describe(&self, prov_errno: i32) -> &'static CStr {
+        WcStatus::from_code(prov_errno as u32).text()
+    }
+
+    fn close(&self) {}
+}

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Domains: a device, its protection domain, and who of ours uses them.
+
+use super::{
+    cq::{
+        Cq,
+        Shared, //
+    },
+    ep::Endpoint,
+    fabric::Fabric,
+    mr::Region, //
+};
+use crate::{
+    abi::{
+        info::Info,
+        Errno,
+        Result, //
+    },
+    fi::{
+        cq,
+        eq::Source,
+        memory::Segment,
+        mr::Access,
+        provider, //
+    },
+    rdma::{
+        device::{
+            Device,
+            Watch,
+            Watcher, //
+        },
+        net::Net,
+        pd::Pd, //
+    },
+};
+use core::any::Any;
+use kernel::{
+    new_mutex,
+    prelude::*,
+    sync::{
+        Arc,
+        Mutex, //
+    },
+};
+
+/// The endpoints of a domain, for the day their device goes away. The mutex is held across no call.
+#[pin_data]
+struct Members {
+    #[pin]
+    list: Mutex<KVec<Arc<Endpoint>>>,
+    fabric: Arc<Fabric>,
+    device: Arc<Device>,
+}
+
+impl Members {
+    fn at(&self, index: usize) -> Option<Arc<Endpoint>> {
+        self.list.lock().get(index).cloned()
+    }
+}
+
+impl Watcher for Members {
+    fn device_going(&self) {
+        self.fabric.requests().refuse_on(&self.device);
+        // Each loses its peer, and its consumer closes it: the removal waits for that.
+        let mut index = 0;
+        while let Some(endpoint) = self.at(index) {
+            endpoint.lose(None);
+            index += 1;
+        }
+    }
+}
+
+/// A domain of a verbs device.
+pub(super) struct Domain {
+    // Dropped in this order: nobody is told of a removal any more, then the device is let go.
+    _watch: Watch,
+    members: Arc<Members>,
+    pd: Arc<Pd>,
+    max_message: usize,
+}
+
+impl Domain {
+    /// Opens a device. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENODEV when it is going away, -FI_ENOMEM.
+    pub(super) fn new(fabric: Arc<Fabric>, device: &Arc<Device>) -> Result<Arc<Self>> {
+        let used = device.enter()?;
+        let max_message = used.port(*used.ports().start())?.max_msg_size as usize;
+        let pd = Pd::new(used)?;
+        let members = Arc::pin_init(
+            pin_init!(Members {
+                list <- new_mutex!(KVec::new(), "kofi::Members"),
+                fabric,
+                device: device.clone(),
+            }),
+            GFP_KERNEL,
+        )?;
+        let watch = device.watch(members.clone())?;
+        Ok(Arc::new(
+            Self {
+                _watch: watch,
+                members,
+                pd,
+                max_message,
+            },
+            GFP_KERNEL,
+        )?)
+    }
+
+    /// The protection domain, which holds the device.
+    pub(super) fn pd(&self) -> &Arc<Pd> {
+        &self.pd
+    }
+
+    /// The fabric that it is of.
+    pub(super) fn fabric(&self) -> &Fabric {
+        &self.members.fabric
+    }
+
+    /// Where its addresses are valid.
+    pub(super) fn net(&self) -> &Net {
+        self.fabric().net()
+    }
+
+    /// The longest message.
+    pub(super) fn max_message(&self) -> usize {
+        self.max_message
+    }
+
+    /// Counts an endpoint in. May sleep.
+    pub(super) fn admit(&self, endpoint: &Arc<Endpoint>) -> Result {
+        Ok(self
+            .members
+            .list
+            .lock()
+            .push(endpoint.clone(), GFP_KERNEL)?)
+    }
+
+    /// Counts an endpoint out.
+    pub(super) fn dismiss(&self, endpoint: &Endpoint) {
+        let mut list = self.members.list.lock();
+        let at = list
+            .iter()
+            .position(|member| core::ptr::eq(&**member, endpoint));
+        let gone = at.map(|at| list.remove(at));
+        drop(list);
+        drop(gone);
+    }
+}
+
+impl provider::Domain for Domain {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn completion_queue(
+        self: Arc<Self>,
+        attr: &cq::Attr,
+    ) -> Result<Arc<dyn provider::CompletionQueue>> {
+        let cq = Cq::new(self.pd.device().clone(), attr)?;
+        let queue: Arc<dyn provider::CompletionQueue> = Arc::new(Shared(cq), GFP_KERNEL)?;
+        Ok(queue)
+    }
+
+    fn endpoint(
+        self: Arc<Self>,
+        info: &Info,
+        source: Source,
+    ) -> Result<Arc<dyn provider::Endpoint>> {
+        let endpoint: Arc<dyn provider::Endpoint> = Endpoint::new(self, info, source)?;
+        Ok(endpoint)
+    }
+
+    fn register(
+        self: Arc<Self>,
+        memory: &[Segment],
+        access: Access,
+    ) -> Result<Arc<dyn provider::MemoryRegion>> {
+        if access.is_remote() {
+            // Not offered by fi_getinfo: FI_RMA and FI_ATOMIC are not.
+            return Err(Errno::EOPNOTSUPP);
+        }
+        let region: Arc<dyn provider::MemoryRegion> = Region::new(self.pd.clone(), memory)?;
+        Ok(region)
+    }
+}

@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Active endpoints: an RC queue pair and its connection.
+//!
+//! The queue pair exists from `fi_enable()` on, before rdma_cm has chosen a path, so that receives
+//! can be posted early. The data path reads `state` and takes the lock of the queue it posts to.
+//! `link` guards everything about the connection; it is held across no call of rdma_cm, whose
+//! handlers take it.
+
+mod connect;
+mod drain;
+mod post;
+
+use super::{
+    cq::Cq,
+    domain::Domain,
+    gather::MAX_SGE,
+    queue::{
+        Direction,
+        Queue,
+        Target, //
+    },
+    request::Request,
+    state::{
+        State,
+        StateCell, //
+    },
+};
+use crate::{
+    abi::{
+        info::Info,
+        Errno,
+        Result, //
+    },
+    fi::{
+        cq::CompletionQueue,
+        eq::{
+            Event,
+            EventQueue,
+            Owned,
+            Source, //
+        },
+        memory::Context,
+        object::Held,
+        provider::{
+            self,
+            Bindings,
+            Message, //
+        },
+    },
+    rdma::{
+        cm::Id,
+        mr::Access,
+        net::SockAddr,
+        qp::{
+            Caps,
+            Qp,
+            QpEvent,
+            QpEvents, //
+        },
+    },
+};
+use core::any::Any;
+use kernel::{
+    prelude::*,
+    sync::{
+        new_mutex,
+        Arc,
+        Mutex, //
+    },
+};
+
+/// What is bound, kept open until the endpoint is closed.
+struct Bound {
+    events: Held<EventQueue>,
+    _transmit: Held<CompletionQueue>,
+    _receive: Held<CompletionQueue>,
+}
+
+/// Everything about the connection.
+struct Link {
+    id: Option<Arc<Id>>,
+    /// The request that the endpoint was made for, until it is accepted.
+    request: Option<Request>,
+    qp: Option<Arc<Qp>>,
+    bound: Option<Bound>,
+    /// Made with the endpoint, so that reporting cannot fail: FI_CONNECTED or the failure.
+    outcome: Option<Owned>,
+    /// And FI_SHUTDOWN.
+    farewell: Option<Owned>,
+    local: Option<SockAddr>,
+    peer: Option<SockAddr>,
+    /// What `fi_connect()` has for the peer, until the path is known.
+    greeting: connect::Greeting,
+}
+
+/// An active endpoint of a verbs device.
+#[pin_data]
+pub(crate) struct Endpoint {
+    domain: Arc<Domain>,
+    state: StateCell,
+    transmit: Arc<Queue>,
+    receive: Arc<Queue>,
+    limits: Limits,
+    /// What [`provider::Bindings`] said of successes that nobody asks for.
+    selective: post::Selective,
+    #[pin]
+    link: Mutex<Link>,
+}
+
+/// What an endpoint was made with.
+struct Limits {
+    transmits: u32,
+    receives: u32,
+    segments: usize,
+    message: usize,
+}
+
+impl Limits {
+    fn new(domain: &Domain, info: &Info) -> Result<Self> {
+        let attributes = domain.pd().device().attributes();
+        let depth = |asked: usize| -> Result<u32> {
+            // One work request is the marker's.
+            let most = attributes.max_qp_wr.saturating_sub(1);
+            match u32::try_from(asked) {
+                Ok(0) => Ok(most.min(DEFAULT_DEPTH)),
+                Ok(asked) if asked <= most => Ok(asked),
+                _ => Err(Errno::EINVAL),
+            }
+        };
+        let sges = attributes
+            .max_send_sge
+            .min(attributes.max_recv_sge)
+            .min(MAX_SGE as u32) as usize;
+        Ok(Self {
+            transmits: depth(info.tx().map_or(0, |tx| tx.size))?,
+            receives: depth(info.rx().map_or(0, |rx| rx.size))?,
+            segments: sges,
+            message: domain.max_message(),
+        })
+    }
+}
+
+/// Depth of the queues of an endpoint whose info names none.
+const DEFAULT_DEPTH: u32 = 256;
+
+impl Endpoint {
+    /// Makes an endpoint, for the connection request in `info` if there is one. May sleep.
+    pub(super) fn new(domain: Arc<Domain>, info: &Info, source: Source) -> Result<Arc<Self>> {
+        let limits = Limits::new(&domain, info)?;
+        let address = |bytes: Option<&[u8]>| bytes.map(SockAddr::from_bytes).transpose();
+        let local = address(info.src_addr())?;
+        let peer = address(info.dest_addr())?;
+        let pd = domain.pd();
+        let transmit = Queue::new(pd, limits.transmits, limits.segments, Direction::Transmit)?;
+        let receive = Queue::new(pd, limits.receives, limits.segments, Direction::Receive)?;
+        let outcome = Event::reserve(source)?;
+        let farewell = Event::reserve(source)?;
+        let greeting = connect::Greeting::none();
+        let endpoint = Arc::pin_init(
+            pin_init!(Self {
+                domain,
+                state: StateCell::new(),
+                transmit,
+                receive,
+                limits,
+                selective: post::Selective::new(),
+                link <- new_mutex!(
+                    Link {
+                        id: None,
+                        request: None,
+                        qp: None,
+                        bound: None,
+                        outcome: Some(outcome),
+                        farewell: Some(farewell),
+                        local,
+                        peer,
+                        greeting,
+                    },
+                    "kofi::Endpoint"
+                ),
+            }),
+            GFP_KERNEL,
+        )?;
+        endpoint.domain.admit(&endpoint)?;
+        if info.handle() != 0 {
+            if let Err(error) = endpoint.adopt(info.handle()) {
+                endpoint.domain.dismiss(&endpoint);
+                return Err(error);
+            }
+        }
+        Ok(endpoint)
+    }
+
+    /// Makes the queue pair and lets receives be posted.
+    fn open(&self, bindings: Bindings) -> Result {
+        let transmit = Cq::of(bindings.transmit.core())?;
+        let receive = Cq::of(bindings.receive.core())?;
+        let caps = Caps {
+            // The marker of a drain takes one more in each direction.
+            max_send_wr: self.limits.transmits + 1,
+            max_recv_wr: self.limits.receives + 1,
+            max_send_sge: self.limits.segments as u32,
+            max_recv_sge: self.limits.segments as u32,
+            max_inline_data: 0,
+        };
+        let qp = Arc::new(
+            Qp::new(
+                self.domain.pd().clone(),
+                transmit.ib().clone(),
+                receive.ib().clone(),
+                &caps,
+                Unheard,
+            )?,
+            GFP_KERNEL,
+        )?;
+        // The port may turn out to be another one; see `connect`.
+        qp.init(1, Access::default())?;
+
+        let transmit_place = transmit.register(&self.transmit)?;
+        let receive_place = match receive.register(&self.receive) {
+            Ok(place) => place,
+            Err(error) => {
+                transmit.unregister(transmit_place, &mut |_| {});
+                return Err(error);
+            }
+        };
+        self.selective.set(&bindings);
+        let mut link = self.link.lock();
+        link.qp = Some(qp.clone());
+        link.bound = Some(Bound {
+            events: bindings.events,
+            _transmit: bindings.transmit,
+            _receive: bindings.receive,
+        });
+        drop(link);
+        self.transmit.open(Target {
+            qp: qp.clone(),
+            cq: transmit,
+            place: transmit_place,
+        });
+        self.receive.open(Target {
+            qp,
+            cq: receive,
+            place: receive_place,
+        });
+        self.state.step(State::Idle, State::Ready);
+        Ok(())
+    }
+
+    fn qp(&self) -> Result<Arc<Qp>> {
+        self.link.lock().qp.clone().ok_or(Errno::EOPBADSTATE)
+    }
+
+    fn id(&self) -> Option<Arc<Id>> {
+        self.link.lock().id.clone()
+    }
+}
+
+/// Completions and rdma_cm tell all that the endpoint needs to know of its queue pair.
+struct Unheard;
+
+impl QpEvents for Unheard {
+    fn event(&self, _event: QpEvent) {}
+}
+
+impl provider::Endpoint for Endpoint {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn enable(self: Arc<Self>, bindings: Bindings) -> Result {
+        self.open(bindings)
+    }
+
+    fn connect(self: Arc<Self>, to: Option<&[u8]>, private_data: &[u8]) -> Result {
+        self.start_connect(to, private_data)
+    }
+
+    fn accept(self: Arc<Self>, private_data: &[u8]) -> Result {
+        self.start_accept(private_data)
+    }
+
+    fn shutdown(&self, flags: u64) -> Result {
+        self.end(flags)
+    }
+
+    fn set_name(&self, addr: &[u8]) -> Result {
+        let addr = SockAddr::from_bytes(addr)?;
+        if self.state.get() != State::Idle {
+            return Err(Errno::EOPBADSTATE);
+        }
+        self.link.lock().local = Some(addr);
+        Ok(())
+    }
+
+    fn name(&self, f: &mut dyn FnMut(&[u8])) -> Result {
+        let known = self.id().and_then(|id| id.local_addr().ok());
+        let addr = match known {
+            Some(addr) => addr,
+            None => self.link.lock().local.ok_or(Errno::EADDRNOTAVAIL)?,
+        };
+        f(addr.to_raw().as_bytes());
+        Ok(())
+    }
+
+    fn peer(&self, f: &mut dyn FnMut(&[u8])) -> Result {
+        match self.state.get() {
+            State::Idle | State::Ready | State::Connecting => return Err(Errno::ENOTCONN),
+            _ => {}
+        }
+        let addr = self.link.lock().peer.ok_or(Errno::ENOTCONN)?;
+        f(addr.to_raw().as_bytes());
+        Ok(())
+    }
+
+    fn private_data_limit(&self) -> usize {
+        super::wire::MAX_PRIVATE_DATA
+    }
+
+    fn receives_left(&self) -> usize {
+        self.receive.room()
+    }
+
+    fn transmits_left(&self) -> usize {
+        self.transmit.room()
+    }
+
+    #[inline]
+    fn send(&self, message: &Message<'_>) -> Result {
+        self.post_send(message)
+    }
+
+    #[inline]
+    fn receive(&self, message: &Message<'_>) -> Result {
+        self.post_receive(message)
+    }
+
+    fn close(&self, reclaim: &mut dyn FnMut(Context)) {
+        self.hang_up();
+        let targets = [
+            (self.transmit.shut(), &self.transmit),
+            (self.receive.shut(), &self.receive),
+        ];
+        let (qp, bound) = {
+            let mut link = self.link.lock();
+            (link.qp.take(), link.bound.take())
+        };
+        // The last references to the queue pair: after this the device touches no posted memory.
+        let cqs = targets.map(|(target, _)| target.map(|target| (target.cq, target.place)));
+        drop(qp);
+        for (cq, place) in cqs.into_iter().flatten() {
+            cq.unregister(place, reclaim);
+        }
+        drop(bound);
+        self.domain.dismiss(self);
+    }
+}

@@ -1,0 +1,453 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! An endpoint's way into a connection and out of it.
+//!
+//! ```text
+//! fi_connect   resolve address, resolve route, connect ── ConnectResponse ─┐
+//!                                       (iWARP) Established ───────────────┤ FI_CONNECTED
+//! fi_accept    accept ───────────────────────── Established ───────────────┘
+//! ```
+//!
+//! rdma_cm's id has no queue pair: ours is older than the path. On InfiniBand and RoCE it is moved
+//! through its states here, with the attributes that rdma_cm computes; on iWARP the driver does it.
+
+use super::{
+    super::{
+        state::State,
+        wire::{
+            unframe,
+            Frame, //
+        },
+    },
+    Endpoint,
+    Link,
+};
+use crate::{
+    abi::{
+        context,
+        flags::*,
+        Errno,
+        Result,
+        FI_CONNECTED,
+        FI_SHUTDOWN, //
+    },
+    fi::eq::{
+        Kind,
+        Owned, //
+    },
+    rdma::{
+        cm::{
+            ConnParam,
+            Event,
+            Failure,
+            Handler,
+            Id,
+            IdRef,
+            Locked,
+            REJECTED_BY_CONSUMER, //
+        },
+        net::SockAddr,
+        qp::{
+            Qp,
+            QpState, //
+        },
+    },
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// How long rdma_cm may look for the peer, and then for the path to it.
+const RESOLVE_MS: u32 = 2000;
+
+/// Rounds of a request that nobody answers; the hardware's limit, as libfabric asks for.
+const RETRIES: u8 = 7;
+
+/// A peer without a receive is tried for ever.
+const RNR_RETRIES: u8 = 7;
+
+/// 0.64 ms until a peer without a receive is tried again; rdma_cm's default is 655 ms.
+const MIN_RNR_TIMER: u8 = 12;
+
+/// Connection data that waits to be sent.
+pub(super) struct Greeting(Option<Frame>);
+
+impl Greeting {
+    pub(super) const fn none() -> Self {
+        Self(None)
+    }
+}
+
+/// Whether a failure to start means that there is no way to the peer.
+fn is_unreachable(error: kernel::error::Error) -> bool {
+    error == ENETUNREACH || error == EHOSTUNREACH || error == ENODEV || error == ETIMEDOUT
+}
+
+impl Endpoint {
+    /// `fi_connect()`: what comes of it is told by the event queue.
+    pub(super) fn start_connect(
+        self: &Arc<Self>,
+        to: Option<&[u8]>,
+        private_data: &[u8],
+    ) -> Result {
+        let frame = Frame::new(private_data)?;
+        let to = to.map(SockAddr::from_bytes).transpose()?;
+        let (peer, local, wanted) = {
+            let link = self.link.lock();
+            (
+                to.or(link.peer).ok_or(Errno::EINVAL)?,
+                link.local,
+                link.request.is_some(),
+            )
+        };
+        if wanted {
+            // It was made to accept.
+            return Err(Errno::EOPBADSTATE);
+        }
+        self.leave_ready()?;
+        let id = match self.new_id() {
+            Ok(id) => id,
+            Err(error) => {
+                self.state.step(State::Connecting, State::Ready);
+                return Err(error);
+            }
+        };
+        {
+            let mut link = self.link.lock();
+            link.id = Some(id.clone());
+            link.peer = Some(peer);
+            link.greeting = Greeting(Some(frame));
+        }
+        match id.resolve_addr(local.as_ref(), &peer, RESOLVE_MS) {
+            Ok(()) => Ok(()),
+            // Told like every other peer that cannot be reached.
+            Err(error) if is_unreachable(error) => {
+                self.fail(Errno::EHOSTUNREACH, error.to_errno(), &[]);
+                Ok(())
+            }
+            Err(error) => {
+                self.link.lock().id = None;
+                self.state.step(State::Connecting, State::Ready);
+                Err(error.into())
+            }
+        }
+    }
+
+    fn new_id(self: &Arc<Self>) -> Result<Arc<Id>> {
+        let handler: Arc<dyn Handler> = self.clone();
+        let id = Arc::new(Id::new(self.domain.net(), Some(handler))?, GFP_KERNEL)?;
+        id.restrict_to(self.domain.pd().device())?;
+        id.set_min_rnr_timer(MIN_RNR_TIMER)?;
+        Ok(id)
+    }
+
+    /// From [`State::Ready`] to [`State::Connecting`], or why not.
+    fn leave_ready(&self) -> Result {
+        if self.state.step(State::Ready, State::Connecting) {
+            return Ok(());
+        }
+        Err(match self.state.get() {
+            State::Connecting => Errno::EISCONN,
+            state if state.is_connected() => Errno::EISCONN,
+            _ => Errno::EOPBADSTATE,
+        })
+    }
+
+    /// Takes the connection request that an info names.
+    pub(super) fn adopt(self: &Arc<Self>, handle: usize) -> Result {
+        let request = self.domain.fabric().requests().take(handle)?;
+        if !request.is_on(self.domain.pd().device()) {
+            // Put nothing back: the request is refused by being dropped.
+            return Err(Errno::EDOMAIN);
+        }
+        request.id().set_handler(Some(self.clone()));
+        let mut link = self.link.lock();
+        link.peer = request.id().peer_addr().ok();
+        link.local = request.id().local_addr().ok();
+        link.request = Some(request);
+        Ok(())
+    }
+
+    /// `fi_accept()`: FI_CONNECTED follows when the peer knows.
+    pub(super) fn start_accept(self: &Arc<Self>, private_data: &[u8]) -> Result {
+        let frame = Frame::new(private_data)?;
+        if self.link.lock().request.is_none() {
+            return Err(match self.state.get() {
+                State::Ready | State::Idle => Errno::EINVAL,
+                _ => Errno::EISCONN,
+            });
+        }
+        self.leave_ready()?;
+        let Some(request) = self.link.lock().request.take() else {
+            return Err(Errno::EISCONN);
+        };
+        let gone = request.is_gone();
+        let (responder_resources, initiator_depth) = request.depths();
+        let accepted = Arc::new(request.into_id(), GFP_KERNEL)
+            .map_err(Errno::from)
+            .and_then(|id| {
+                self.link.lock().id = Some(id.clone());
+                if gone {
+                    return Err(Errno::ECONNABORTED);
+                }
+                self.answer(&id, &frame, responder_resources, initiator_depth)
+            });
+        if accepted.is_err() {
+            self.state.step(State::Connecting, State::Lost);
+            self.flush();
+            self.drain();
+        }
+        accepted
+    }
+
+    fn answer(
+        &self,
+        id: &Arc<Id>,
+        frame: &Frame,
+        responder_resources: u8,
+        initiator_depth: u8,
+    ) -> Result {
+        let qp = self.qp()?;
+        id.set_min_rnr_timer(MIN_RNR_TIMER)?;
+        let param = self.param(frame, responder_resources, initiator_depth, &qp);
+        let locked = id.lock();
+        if locked.uses_ib_cm() {
+            to_ready(&qp, &locked, &param)?;
+        }
+        Ok(locked.accept(&param)?)
+    }
+
+    /// What we propose, within what the peer and our device allow.
+    fn param<'a>(
+        &self,
+        frame: &'a Frame,
+        responder_resources: u8,
+        initiator_depth: u8,
+        qp: &Qp,
+    ) -> ConnParam<'a> {
+        let attributes = self.domain.pd().device().attributes();
+        let within = |asked: u8, most: u32| asked.min(u8::try_from(most).unwrap_or(u8::MAX));
+        ConnParam {
+            private_data: frame.as_bytes(),
+            responder_resources: within(responder_resources, attributes.max_qp_rd_atom),
+            initiator_depth: within(initiator_depth, attributes.max_qp_init_rd_atom),
+            flow_control: true,
+            retry_count: RETRIES,
+            rnr_retry_count: RNR_RETRIES,
+            srq: false,
+            qp_num: qp.number(),
+        }
+    }
+
+    /// The path is known: asks the peer.
+    fn ask(&self, id: &Locked) -> Result {
+        let qp = self.qp()?;
+        let frame = self.link.lock().greeting.0.take().ok_or(Errno::EINVAL)?;
+        Ok(id.connect(&self.param(&frame, u8::MAX, u8::MAX, &qp))?)
+    }
+
+    /// The peer has answered: from now on messages flow.
+    fn complete(&self, id: &Locked, conn: &ConnParam<'_>) -> Result {
+        let qp = self.qp()?;
+        to_ready(&qp, id, conn)?;
+        Ok(id.complete_response()?)
+    }
+
+    /// Pushes an event that was made beforehand, unless the endpoint has been closed.
+    fn report(&self, take: impl FnOnce(&mut Link) -> Option<Owned>, kind: Kind, data: &[u8]) {
+        let (event, queue) = {
+            let mut link = self.link.lock();
+            let queue = link.bound.as_ref().map(|bound| bound.events.arc().clone());
+            (take(&mut link), queue)
+        };
+        if let (Some(event), Some(queue)) = (event, queue) {
+            queue.push(event.fill(kind, data, None));
+        }
+    }
+
+    fn established(&self, private_data: &[u8]) {
+        if !self.state.step(State::Connecting, State::Connected) {
+            return;
+        }
+        let kind = Kind::Connection(FI_CONNECTED);
+        self.report(|link| link.outcome.take(), kind, unframe(private_data));
+    }
+
+    /// There will be no connection.
+    fn fail(&self, errno: Errno, prov_errno: i32, err_data: &[u8]) {
+        if !self.state.step(State::Connecting, State::Lost) {
+            return;
+        }
+        self.flush();
+        self.drain();
+        let kind = Kind::Error(errno, prov_errno);
+        self.report(|link| link.outcome.take(), kind, err_data);
+    }
+
+    /// The peer has left: flushes what is posted, then says so.
+    pub(in crate::prov::verbs) fn lose(&self, id: Option<&IdRef>) {
+        let lost = self
+            .state
+            .advance(|state| state.is_connected().then_some(State::Lost));
+        if lost.is_none() {
+            // Not connected yet, or not any more; the first needs an outcome.
+            self.fail(Errno::ECONNABORTED, 0, &[]);
+            return;
+        }
+        self.flush();
+        if let Some(id) = id {
+            // The answer that rdma_cm waits for; there is nobody left to complain to.
+            let _ = id.disconnect();
+        }
+        self.drain();
+        let kind = Kind::Connection(FI_SHUTDOWN);
+        self.report(|link| link.farewell.take(), kind, &[]);
+    }
+
+    /// Ends all transfers; rxe and iWARP drivers leave that to us or do it once more.
+    fn flush(&self) {
+        if let Ok(qp) = self.qp() {
+            let _ = qp.to_error();
+        }
+    }
+
+    /// `fi_shutdown()`.
+    pub(super) fn end(&self, flags: u64) -> Result {
+        const BOTH: u64 = FI_READ | FI_WRITE;
+        if flags & !BOTH != 0 {
+            return Err(Errno::EBADFLAGS);
+        }
+        context::check_may_sleep()?;
+        let half = |here: State, other: State| {
+            move |state: State| match state {
+                State::Connected => Some(here),
+                state if state == other => Some(State::Shut),
+                _ => None,
+            }
+        };
+        let full = |state: State| state.is_connected().then_some(State::Shut);
+        let before = match flags {
+            FI_WRITE => self.state.advance(half(State::NoTransmit, State::NoReceive)),
+            FI_READ => self.state.advance(half(State::NoReceive, State::NoTransmit)),
+            _ => self.state.advance(full),
+        };
+        match (before, self.state.get()) {
+            (None, State::Idle | State::Ready | State::Connecting) => Err(Errno::ENOTCONN),
+            // Ended before, by either side; perhaps just now, on another CPU.
+            (None, _) => {
+                self.wait_until_drained();
+                Ok(())
+            }
+            (Some(_), State::NoTransmit) => self.wait_for_transmits(),
+            (Some(_), State::NoReceive) => Ok(()),
+            (Some(_), _) => {
+                self.flush();
+                if let Some(id) = self.id() {
+                    let _ = id.disconnect();
+                }
+                self.drain();
+                Ok(())
+            }
+        }
+    }
+
+    /// Ends the connection without a word to the consumer, and gives up the id.
+    pub(super) fn hang_up(&self) {
+        let before = self
+            .state
+            .advance(|state| (state != State::Shut).then_some(State::Shut));
+        let (id, request) = {
+            let mut link = self.link.lock();
+            (link.id.take(), link.request.take())
+        };
+        if let Some(id) = id {
+            if before.is_some_and(|state| state.is_connected() || state == State::Connecting) {
+                self.flush();
+                let _ = id.disconnect();
+            }
+            // Waits for a running handler, which holds the last reference to nothing of ours.
+            drop(id);
+        }
+        if let Some(request) = request {
+            request.refuse(&[]);
+        }
+        self.flush();
+    }
+}
+
+/// Moves a queue pair through its states, to where it can send.
+fn to_ready(qp: &Qp, id: &IdRef, param: &ConnParam<'_>) -> Result {
+    // Once more, for the port may not have been known before.
+    qp.modify(&id.init_qp_attr(QpState::Init)?)?;
+    let mut receive = id.init_qp_attr(QpState::Rtr)?;
+    receive.limit_answered(param.responder_resources);
+    qp.modify(&receive)?;
+    let mut send = id.init_qp_attr(QpState::Rts)?;
+    send.limit_initiated(param.initiator_depth);
+    Ok(qp.modify(&send)?)
+}
+
+impl Handler for Endpoint {
+    fn event(&self, id: &Locked, event: Event<'_>) {
+        let step = match event {
+            Event::AddrResolved => id.resolve_route(RESOLVE_MS).map_err(Errno::from),
+            Event::RouteResolved => self.ask(id),
+            Event::ConnectResponse { conn } => {
+                let done = self.complete(id, &conn);
+                if done.is_ok() {
+                    self.established(conn.private_data);
+                } else {
+                    let _ = id.reject(&[0], REJECTED_BY_CONSUMER);
+                }
+                done
+            }
+            Event::Established { conn } => {
+                self.established(conn.private_data);
+                Ok(())
+            }
+            Event::Rejected {
+                reason,
+                private_data,
+            } => {
+                self.fail(Errno::ECONNREFUSED, reason, unframe(private_data));
+                Ok(())
+            }
+            Event::Failed { kind, status } => {
+                self.fail(failure(kind, status), status, &[]);
+                Ok(())
+            }
+            Event::Disconnected | Event::DeviceRemoval => {
+                self.lose(Some(id));
+                Ok(())
+            }
+            Event::ConnectRequest { .. }
+            | Event::AddrChange
+            | Event::TimewaitExit
+            | Event::Other(_) => Ok(()),
+        };
+        if let Err(errno) = step {
+            self.fail(refine(errno), errno.to_int(), &[]);
+        }
+    }
+}
+
+/// What a consumer is told of a failure of rdma_cm.
+fn failure(kind: Failure, status: i32) -> Errno {
+    const TIMED_OUT: i32 = -(kernel::bindings::ETIMEDOUT as i32);
+    const REFUSED: i32 = -(kernel::bindings::ECONNREFUSED as i32);
+    match (kind, status) {
+        (_, REFUSED) => Errno::ECONNREFUSED,
+        (Failure::Unreachable | Failure::Connect, TIMED_OUT) => Errno::ETIMEDOUT,
+        (Failure::Connect, _) => Errno::ECONNABORTED,
+        _ => Errno::EHOSTUNREACH,
+    }
+}
+
+/// A call of rdma_cm that found no way to the peer says so in many ways.
+fn refine(errno: Errno) -> Errno {
+    match errno {
+        Errno::ENETUNREACH | Errno::ENODEV | Errno::ENETDOWN => Errno::EHOSTUNREACH,
+        other => other,
+    }
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Waiting until everything posted has a completion.
+
+use super::{
+    super::queue::{
+        Queue,
+        Use, //
+    },
+    Endpoint,
+};
+use crate::{
+    abi::{
+        Errno,
+        Result, //
+    },
+    fi::memory::Context,
+    rdma::wr::{
+        RecvWr,
+        SendFlag,
+        SendFlags,
+        SendWr, //
+    },
+};
+use kernel::{
+    prelude::*,
+    sync::Arc,
+    time::{
+        delay::fsleep,
+        Delta,
+        Instant,
+        Monotonic, //
+    },
+};
+
+/// A device that has not flushed its queues by then is broken; closing goes on all the same,
+/// because destroying the queue pair ends its use of memory for certain.
+const PATIENCE: Delta = Delta::from_secs(10);
+
+/// Between two looks at the completion queues.
+const PAUSE: Delta = Delta::from_micros(500);
+
+impl Endpoint {
+    /// Waits until what was posted before the queue pair went into the error state has completed.
+    ///
+    /// The last of it is known by a marker that is posted behind it, in each direction. Completions
+    /// are left for their readers. May sleep.
+    pub(super) fn drain(&self) {
+        for (queue, marked) in [
+            (&self.transmit, self.mark_transmits()),
+            (&self.receive, self.mark_receives()),
+        ] {
+            if !marked {
+                // Nothing will come back; what was flushed before the refusal has completed.
+                queue.set_drained();
+            }
+        }
+        self.wait_until_drained();
+    }
+
+    /// Waits for the end of a drain, whoever began it. May sleep.
+    pub(super) fn wait_until_drained(&self) {
+        let queues: [&Arc<Queue>; 2] = [&self.transmit, &self.receive];
+        let start = Instant::<Monotonic>::now();
+        loop {
+            for queue in queues {
+                if let Some(cq) = queue.completion_queue() {
+                    cq.stash();
+                }
+            }
+            // A queue that has been closed meanwhile has nothing left to wait for.
+            let waiting = |queue: &&Arc<Queue>| {
+                !queue.is_drained() && queue.completion_queue().is_some()
+            };
+            if !queues.iter().any(waiting) {
+                return;
+            }
+            if start.elapsed() > PATIENCE {
+                pr_warn!("{}: flush timed out\n", self.domain.pd().device().name());
+                return;
+            }
+            fsleep(PAUSE);
+        }
+    }
+
+    /// Posts the marker behind the transmits; false if the device does not take it.
+    fn mark_transmits(&self) -> bool {
+        mark(|| {
+            self.transmit
+                .post(Context::NULL, Use::Marker, |qp, wr_id, _, _| {
+                    let flags = SendFlags::from(SendFlag::Signaled);
+                    // SAFETY: The request has no memory.
+                    Ok(unsafe { qp.post_send(&SendWr::send(wr_id, &[], flags)) }?)
+                })
+        })
+    }
+
+    /// Posts the marker behind the receives; false if the device does not take it.
+    fn mark_receives(&self) -> bool {
+        mark(|| {
+            self.receive
+                .post(Context::NULL, Use::Marker, |qp, wr_id, _, _| {
+                    // SAFETY: The request has no memory.
+                    Ok(unsafe { qp.post_recv(&RecvWr::new(wr_id, &[])) }?)
+                })
+        })
+    }
+
+    /// Waits until every transmit has completed, read or not. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ETIMEDOUT.
+    pub(super) fn wait_for_transmits(&self) -> Result {
+        let start = Instant::<Monotonic>::now();
+        while self.transmit.is_busy() {
+            if let Some(cq) = self.transmit.completion_queue() {
+                cq.stash();
+            }
+            if start.elapsed() > PATIENCE {
+                return Err(Errno::ETIMEDOUT);
+            }
+            fsleep(PAUSE);
+        }
+        Ok(())
+    }
+}
+
+/// siw refuses posts for as long as it is flushing.
+fn mark(post: impl Fn() -> Result) -> bool {
+    for _ in 0..20 {
+        match post() {
+            Ok(()) => return true,
+            Err(Errno::ENOTCONN) => fsleep(PAUSE),
+            Err(_) => return false,
+        }
+    }
+    false
+}

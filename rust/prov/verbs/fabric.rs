@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Fabrics: the devices of one kind in one network namespace.
+
+use super::{
+    domain::Domain,
+    pep::PassiveEndpoint,
+    request::Requests, //
+};
+use crate::{
+    abi::{
+        info::Info,
+        Errno,
+        Result, //
+    },
+    fi::{
+        eq::Source,
+        provider, //
+    },
+    rdma::{
+        attributes::Protocol,
+        device,
+        net::Net, //
+    },
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// A fabric of verbs devices.
+#[pin_data]
+pub(super) struct Fabric {
+    net: Net,
+    /// The kind of its devices, or any.
+    protocol: Option<Protocol>,
+    #[pin]
+    requests: Requests,
+}
+
+impl Fabric {
+    /// Opens the fabric of this name, or of every device. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENODATA for a name that is none of ours, -FI_ENOMEM.
+    pub(super) fn new(name: Option<&CStr>, net: Net) -> Result<Arc<Self>> {
+        let protocol = name.map(super::offer::protocol_named).transpose()?;
+        Ok(Arc::pin_init(
+            pin_init!(Self {
+                net,
+                protocol,
+                requests <- Requests::new(),
+            }),
+            GFP_KERNEL,
+        )?)
+    }
+
+    /// Where its addresses are valid.
+    pub(super) fn net(&self) -> &Net {
+        &self.net
+    }
+
+    /// What nobody has answered.
+    pub(super) fn requests(&self) -> &Requests {
+        &self.requests
+    }
+}
+
+impl provider::Fabric for Fabric {
+    fn domain(self: Arc<Self>, info: &Info) -> Result<Arc<dyn provider::Domain>> {
+        let name = info.domain_name().ok_or(Errno::EINVAL)?;
+        let device = device::list()?
+            .into_iter()
+            .find(|device| device.name().as_c_str() == name)
+            .ok_or(Errno::ENODEV)?;
+        if self.protocol.is_some_and(|kind| kind != device.protocol()) {
+            return Err(Errno::EINVAL);
+        }
+        let domain: Arc<dyn provider::Domain> = Domain::new(self, &device)?;
+        Ok(domain)
+    }
+
+    fn passive_endpoint(
+        self: Arc<Self>,
+        info: &Info,
+        source: Source,
+    ) -> Result<Arc<dyn provider::PassiveEndpoint>> {
+        let listener: Arc<dyn provider::PassiveEndpoint> =
+            PassiveEndpoint::new(self, info, source)?;
+        Ok(listener)
+    }
+}

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! From a consumer's segments to the addresses that a work request carries.
+//!
+//! A segment with a descriptor lies in a registered region and only has its address translated. One
+//! without is mapped for the operation, and unmapped when its slot is retired.
+
+use super::mr::Region;
+use crate::{
+    abi::{
+        Errno,
+        Result, //
+    },
+    fi::{
+        memory::{
+            Descriptor,
+            Segment, //
+        },
+        provider::Message, //
+    },
+    rdma::{
+        dma::{
+            Direction,
+            Mapping,
+            Pieces, //
+        },
+        pd::Pd,
+        wr::Sge, //
+    },
+};
+use core::mem::MaybeUninit;
+
+/// Most addresses in one work request.
+pub(super) const MAX_SGE: usize = 16;
+
+/// The addresses of one work request, on the poster's stack.
+pub(super) struct Gather<'a> {
+    pd: &'a Pd,
+    direction: Direction,
+    sges: [MaybeUninit<Sge>; MAX_SGE],
+    len: usize,
+    limit: usize,
+    /// Where the slot keeps what it has to unmap; empty where mappings are free.
+    mappings: &'a mut [Option<Mapping>],
+    mapped: usize,
+}
+
+impl<'a> Gather<'a> {
+    /// An empty list of at most `limit` addresses.
+    #[inline]
+    pub(super) fn new(
+        pd: &'a Pd,
+        direction: Direction,
+        limit: usize,
+        mappings: &'a mut [Option<Mapping>],
+    ) -> Self {
+        Self {
+            pd,
+            direction,
+            sges: [const { MaybeUninit::uninit() }; MAX_SGE],
+            len: 0,
+            limit: limit.min(MAX_SGE),
+            mappings,
+            mapped: 0,
+        }
+    }
+
+    /// Adds the segments of a message.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL for memory that no device may have, that is outside of its region, or that lies
+    /// in more pieces than the device takes; -FI_ENOMEM when it cannot be mapped. Nothing stays
+    /// mapped then.
+    #[inline]
+    pub(super) fn add(&mut self, message: &Message<'_>) -> Result {
+        for (at, segment) in message.segments.iter().enumerate() {
+            if segment.len() == 0 {
+                continue;
+            }
+            let descriptor = message
+                .descriptors
+                .get(at)
+                .copied()
+                .unwrap_or(Descriptor::NONE);
+            let added = match Region::from_descriptor(descriptor) {
+                Some(region) => self.translate(region, segment),
+                None => self.map(segment),
+            };
+            if let Err(error) = added {
+                self.undo();
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn push(&mut self, addr: u64, len: usize) -> Result {
+        if self.len >= self.limit {
+            return Err(Errno::EINVAL);
+        }
+        let len = u32::try_from(len).map_err(|_| Errno::EMSGSIZE)?;
+        self.sges[self.len].write(Sge::new(addr, len, self.pd.local_dma_lkey()));
+        self.len += 1;
+        Ok(())
+    }
+
+    #[inline]
+    fn translate(&mut self, region: &Region, segment: &Segment) -> Result {
+        if !region.is_of(self.pd) {
+            return Err(Errno::EINVAL);
+        }
+        region.translate(segment.addr(), segment.len(), |addr, len| {
+            self.push(addr, len)
+        })
+    }
+
+    fn map(&mut self, segment: &Segment) -> Result {
+        for piece in Pieces::new(segment.addr(), segment.len())? {
+            // SAFETY: The segment is the operation's until it completes, and the slot keeps the
+            // mapping until then.
+            let mapping = unsafe { self.pd.dma().map(piece?, self.direction) }?;
+            let added = self.push(mapping.addr(), mapping.len());
+            match self.mappings.get_mut(self.mapped) {
+                Some(place) if added.is_ok() => {
+                    *place = Some(mapping);
+                    self.mapped += 1;
+                }
+                // Where the device takes kernel addresses, a mapping is the address itself and
+                // stays good when it is undone.
+                // SAFETY: It was made here, and needs no undoing or has not been posted.
+                _ => unsafe { self.pd.dma().unmap(mapping) },
+            }
+            added?;
+        }
+        Ok(())
+    }
+
+    /// What to post.
+    #[inline]
+    pub(super) fn sges(&self) -> &[Sge] {
+        // SAFETY: The first `len` entries have been written.
+        unsafe { core::slice::from_raw_parts(self.sges.as_ptr().cast(), self.len) }
+    }
+
+    /// Unmaps everything, when it is not posted after all.
+    pub(super) fn undo(&mut self) {
+        for place in self.mappings.iter_mut().take(self.mapped) {
+            if let Some(mapping) = place.take() {
+                // SAFETY: It was made here and nothing has been posted.
+                unsafe { self.pd.dma().unmap(mapping) };
+            }
+        }
+        self.mapped = 0;
+    }
+}

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Listeners.
+//!
+//! `link` guards the id and where its requests go; it is held across no call of rdma_cm.
+
+use super::{
+    fabric::Fabric,
+    offer,
+    request::Request,
+    wire::{
+        unframe,
+        MAX_PRIVATE_DATA, //
+    },
+};
+use crate::{
+    abi::{
+        context,
+        info::Info,
+        Errno,
+        Result,
+        FI_CONNREQ, //
+    },
+    fi::{
+        eq::{
+            Event,
+            EventQueue,
+            Kind,
+            Owned,
+            Source, //
+        },
+        info::Sizes,
+        object::Held,
+        provider, //
+    },
+    rdma::{
+        cm::{
+            self,
+            ConnParam,
+            Handler,
+            Id,
+            Locked, //
+        },
+        net::SockAddr, //
+    },
+};
+use kernel::{
+    new_mutex,
+    prelude::*,
+    sync::{
+        Arc,
+        Mutex, //
+    },
+};
+
+/// How many requests may wait, unless the consumer says otherwise.
+const DEFAULT_BACKLOG: c_int = 128;
+
+struct Link {
+    id: Option<Arc<Id>>,
+    events: Option<Held<EventQueue>>,
+    backlog: c_int,
+    /// Made with the listener, so that reporting the loss of its device cannot fail.
+    farewell: Option<Owned>,
+}
+
+/// A listener on verbs devices.
+#[pin_data]
+pub(super) struct PassiveEndpoint {
+    fabric: Arc<Fabric>,
+    source: Source,
+    /// The depths that the listener's info has are those of its requests' infos.
+    sizes: Sizes,
+    #[pin]
+    link: Mutex<Link>,
+}
+
+impl PassiveEndpoint {
+    /// Makes a listener, bound to the source address of `info` if there is one. May sleep.
+    pub(super) fn new(fabric: Arc<Fabric>, info: &Info, source: Source) -> Result<Arc<Self>> {
+        let addr = info.src_addr().map(SockAddr::from_bytes).transpose()?;
+        let farewell = Event::reserve(source)?;
+        let listener = Arc::pin_init(
+            pin_init!(Self {
+                fabric,
+                source,
+                sizes: Sizes::of(info),
+                link <- new_mutex!(
+                    Link {
+                        id: None,
+                        events: None,
+                        backlog: DEFAULT_BACKLOG,
+                        farewell: Some(farewell),
+                    },
+                    "kofi::PassiveEndpoint"
+                ),
+            }),
+            GFP_KERNEL,
+        )?;
+        if let Some(addr) = addr {
+            listener.bind(&addr)?;
+        }
+        Ok(listener)
+    }
+
+    /// Binds a new id, which has no handler before the listener has an event queue. May sleep.
+    fn bind(&self, addr: &SockAddr) -> Result {
+        let id = Arc::new(Id::new(self.fabric.net(), None)?, GFP_KERNEL)?;
+        id.bind(addr)?;
+        let old = {
+            let mut link = self.link.lock();
+            if link.events.is_some() {
+                return Err(Errno::EOPBADSTATE);
+            }
+            link.id.replace(id)
+        };
+        drop(old);
+        Ok(())
+    }
+
+    fn id(&self) -> Option<Arc<Id>> {
+        self.link.lock().id.clone()
+    }
+
+    /// Tells the consumer of a request; an error refuses it.
+    fn announce(&self, id: Id, conn: &ConnParam<'_>) -> Result {
+        let device = id.device().ok_or(Errno::ENODEV)?;
+        let mut info = offer::of_device(&device)?;
+        self.sizes.apply(&mut info)?;
+        let local = id.local_addr()?.to_raw();
+        let peer = id.peer_addr()?.to_raw();
+        info.set_addresses(Some(local.as_bytes()), Some(peer.as_bytes()))?;
+        let event = Event::reserve(self.source)?;
+        let queue = {
+            let link = self.link.lock();
+            link.events.as_ref().map(|held| held.arc().clone())
+        };
+        let queue = queue.ok_or(Errno::ENOEQ)?;
+        let request = Request::new(&self.fabric, self.source, id, device, conn)?;
+        info.set_handle(request.handle());
+        self.fabric.requests().keep(request)?;
+        let data = unframe(conn.private_data);
+        queue.push(event.fill(Kind::Connection(FI_CONNREQ), data, Some(info)));
+        Ok(())
+    }
+
+    /// The device that it was bound to goes away, as soon as the id has been dropped.
+    fn lose(&self) {
+        let (id, event, queue) = {
+            let mut link = self.link.lock();
+            let queue = link.events.as_ref().map(|held| held.arc().clone());
+            (link.id.take(), link.farewell.take(), queue)
+        };
+        drop(id);
+        if let (Some(event), Some(queue)) = (event, queue) {
+            queue.push(event.fill(Kind::Error(Errno::ENODEV, 0), &[], None));
+        }
+    }
+}
+
+impl Handler for PassiveEndpoint {
+    fn event(&self, _id: &Locked, event: cm::Event<'_>) {
+        match event {
+            cm::Event::ConnectRequest { id, conn } => {
+                // Dropped on the way, the id refuses the peer.
+                if let Err(error) = self.announce(id, &conn) {
+                    pr_warn!("connection request refused: {:?}\n", error);
+                }
+            }
+            cm::Event::DeviceRemoval => self.lose(),
+            _ => {}
+        }
+    }
+}
+
+impl provider::PassiveEndpoint for PassiveEndpoint {
+    fn listen(self: Arc<Self>, events: Held<EventQueue>) -> Result {
+        let (id, backlog) = {
+            let mut link = self.link.lock();
+            if link.events.is_some() {
+                return Err(Errno::EOPBADSTATE);
+            }
+            let id = link.id.clone().ok_or(Errno::EADDRNOTAVAIL)?;
+            link.events = Some(events);
+            (id, link.backlog)
+        };
+        let handler: Arc<dyn Handler> = self.clone();
+        id.set_handler(Some(handler));
+        if let Err(error) = id.listen(backlog) {
+            let handler = id.set_handler(None);
+            let events = self.link.lock().events.take();
+            drop((handler, events));
+            return Err(error.into());
+        }
+        Ok(())
+    }
+
+    fn set_backlog(&self, backlog: c_int) -> Result {
+        let mut link = self.link.lock();
+        if link.events.is_some() {
+            return Err(Errno::EOPBADSTATE);
+        }
+        if backlog < 0 {
+            return Err(Errno::EINVAL);
+        }
+        link.backlog = backlog;
+        Ok(())
+    }
+
+    fn reject(&self, handle: usize, private_data: &[u8]) -> Result {
+        context::check_may_sleep()?;
+        if private_data.len() > MAX_PRIVATE_DATA {
+            return Err(Errno::EINVAL);
+        }
+        self.fabric.requests().take(handle)?.refuse(private_data);
+        Ok(())
+    }
+
+    fn set_name(&self, addr: &[u8]) -> Result {
+        self.bind(&SockAddr::from_bytes(addr)?)
+    }
+
+    fn name(&self, f: &mut dyn FnMut(&[u8])) -> Result {
+        let id = self.id().ok_or(Errno::EADDRNOTAVAIL)?;
+        f(id.local_addr()?.to_raw().as_bytes());
+        Ok(())
+    }
+
+    fn private_data_limit(&self) -> usize {
+        MAX_PRIVATE_DATA
+    }
+
+    fn close(&self) {
+        let id = self.link.lock().id.take();
+        if let Some(id) = &id {
+            // No handler of ours starts any more; the drop waits for a running one.
+            drop(id.set_handler(None));
+        }
+        drop(id);
+        self.fabric.requests().refuse_of(self.source);
+        let events = self.link.lock().events.take();
+        drop(events);
+    }
+}

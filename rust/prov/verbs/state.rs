@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! How far a connection has come.
+
+use kernel::sync::atomic::{
+    Acquire,
+    Atomic,
+    Full, //
+};
+
+/// The state of an endpoint.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub(super) enum State {
+    /// Not enabled.
+    Idle,
+    /// Enabled: receives can be posted.
+    Ready,
+    /// `fi_connect()` or `fi_accept()` is under way.
+    Connecting,
+    /// Messages flow.
+    Connected,
+    /// Transmits have been closed with `fi_shutdown(FI_WRITE)`.
+    NoTransmit,
+    /// Receives have been closed with `fi_shutdown(FI_READ)`.
+    NoReceive,
+    /// The peer has left, or could not be reached.
+    Lost,
+    /// `fi_shutdown()` or `fi_close()` ended it here.
+    Shut,
+}
+
+const STATES: [State; 8] = [
+    State::Idle,
+    State::Ready,
+    State::Connecting,
+    State::Connected,
+    State::NoTransmit,
+    State::NoReceive,
+    State::Lost,
+    State::Shut,
+];
+
+impl State {
+    /// Whether there is a peer to talk to, in one direction at least.
+    pub(super) fn is_connected(self) -> bool {
+        matches!(self, Self::Connected | Self::NoTransmit | Self::NoReceive)
+    }
+}
+
+/// The state, as several CPUs see it.
+pub(super) struct StateCell(Atomic<u32>);
+
+impl StateCell {
+    pub(super) const fn new() -> Self {
+        Self(Atomic::new(State::Idle as u32))
+    }
+
+    #[inline]
+    pub(super) fn get(&self) -> State {
+        *STATES
+            .get(self.0.load(Acquire) as usize)
+            .unwrap_or(&State::Shut)
+    }
+
+    /// Moves from one state to another; false if it was not in the first.
+    pub(super) fn step(&self, from: State, to: State) -> bool {
+        self.0.cmpxchg(from as u32, to as u32, Full).is_ok()
+    }
+
+    /// Moves to the state that `next` wants after the present one, and returns the one before;
+    /// stays, and returns none, if it wants none.
+    pub(super) fn advance(&self, next: impl Fn(State) -> Option<State>) -> Option<State> {
+        loop {
+            let before = self.get();
+            let after = next(before)?;
+            if self.step(before, after) {
+                return Some(before);
+            }
+        }
+    }
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a device says of a failed work request, in the fabric's words.
+
+use super::queue::Direction;
+use crate::{
+    abi::Errno,
+    rdma::cq::WcStatus, //
+};
+use kernel::prelude::*;
+
+/// The fabric errno of a completion status.
+pub(super) fn errno(status: WcStatus, direction: Direction) -> Errno {
+    match status {
+        WcStatus::WR_FLUSH_ERR => Errno::ECANCELED,
+        WcStatus::LOC_LEN_ERR if direction == Direction::Receive => Errno::ETRUNC,
+        WcStatus::LOC_LEN_ERR => Errno::EMSGSIZE,
+        WcStatus::LOC_PROT_ERR
+        | WcStatus::LOC_ACCESS_ERR
+        | WcStatus::REM_ACCESS_ERR
+        | WcStatus::MW_BIND_ERR => Errno::EACCES,
+        WcStatus::RNR_RETRY_EXC_ERR => Errno::ENORX,
+        WcStatus::RETRY_EXC_ERR | WcStatus::RESP_TIMEOUT_ERR => Errno::ETIMEDOUT,
+        // The peer found the request malformed or too long, and both ends are in error now.
+        WcStatus::REM_INV_REQ_ERR
+        | WcStatus::REM_INV_RD_REQ_ERR
+        | WcStatus::REM_OP_ERR
+        | WcStatus::REM_ABORT_ERR => Errno::ECONNRESET,
+        _ => Errno::EIO,
+    }
+}
+
+#[kunit_tests(kofi_verbs_status)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cq_20_statuses_map_to_distinct_errnos() {
+        let receive = Direction::Receive;
+        let distinct = [
+            (WcStatus::LOC_LEN_ERR, Errno::ETRUNC),
+            (WcStatus::REM_ACCESS_ERR, Errno::EACCES),
+            (WcStatus::RNR_RETRY_EXC_ERR, Errno::ENORX),
+            (WcStatus::RETRY_EXC_ERR, Errno::ETIMEDOUT),
+            (WcStatus::WR_FLUSH_ERR, Errno::ECANCELED),
+            (WcStatus::REM_OP_ERR, Errno::ECONNRESET),
+            (WcStatus::FATAL_ERR, Errno::EIO),
+        ];
+        for (status, expected) in distinct {
+            assert!(errno(status, receive) == expected);
+        }
+    }
+}
