@@ -39,7 +39,8 @@ impl capi::face::Family for prov::verbs::Verbs {
 /// # Errors
 ///
 /// Those of [`fi::info::getinfo`].
-pub fn getinfo(flags: u64, query: &fi::info::Query<'_>) -> abi::Result<abi::info::InfoList> {
+pub fn getinfo(query: &fi::info::Query<'_>) -> abi::Result<abi::info::InfoList> {
+    let flags = if query.source { abi::FI_SOURCE } else { 0 };
     fi::info::getinfo(&PROVIDERS, abi::VERSION, flags, query)
 }
 

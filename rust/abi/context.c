@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the kernel offers as macros only: the state of the running context.
+ * What the kernel offers as macros only: the state of the running context,
+ * and threads.
  */
 #include <linux/kthread.h>
 #include <linux/preempt.h>
 #include <linux/sched.h>
+#include <linux/sched/task.h>
 
 bool kofi_may_sleep(void);
 bool kofi_should_stop(void);
 void kofi_warn_atomic(void);
+struct task_struct *kofi_thread_run(int (*run)(void *), void *body,
+				    const char *name);
+void kofi_thread_stop(struct task_struct *task);
 
 bool kofi_may_sleep(void)
 {
@@ -23,4 +28,22 @@ bool kofi_should_stop(void)
 void kofi_warn_atomic(void)
 {
 	WARN_ONCE(1, "kofi: a blocking call in atomic context\n");
+}
+
+/* The reference lets the thread be stopped even when it has ended by itself. */
+struct task_struct *kofi_thread_run(int (*run)(void *), void *body,
+				    const char *name)
+{
+	struct task_struct *task = kthread_create(run, body, "%s", name);
+
+	if (!IS_ERR(task)) {
+		get_task_struct(task);
+		wake_up_process(task);
+	}
+	return task;
+}
+
+void kofi_thread_stop(struct task_struct *task)
+{
+	kthread_stop_put(task);
 }

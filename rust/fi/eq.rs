@@ -186,6 +186,18 @@ pub struct Attr {
     pub handler: Option<KBox<dyn Handler>>,
 }
 
+impl Default for Attr {
+    /// A queue that can be waited for, and is not written or listened to.
+    fn default() -> Self {
+        Self {
+            size: 0,
+            writable: false,
+            waitable: true,
+            handler: None,
+        }
+    }
+}
+
 /// Size of a queue that was opened with size 0.
 const DEFAULT_SIZE: usize = 64;
 

@@ -177,18 +177,36 @@ impl Buffer {
         mut buffer: KBox<Self>,
         len: usize,
         post: impl FnOnce(&Segment, Context) -> Result<R>,
-    ) -> core::result::Result<R, (Errno, KBox<Self>)> {
+    ) -> core::result::Result<R, Refused> {
         if len > buffer.data.len() {
-            return Err((Errno::EINVAL, buffer));
+            return Err(Refused {
+                errno: Errno::EINVAL,
+                buffer,
+            });
         }
         // SAFETY: The boxed vector neither moves nor is freed or accessed before `reclaim` takes
         // the context back, which happens at the completion or after the endpoint is closed.
         let segment = unsafe { Segment::new(buffer.data.as_mut_ptr().cast(), len) };
         let raw = KBox::into_raw(buffer);
-        post(&segment, Context(raw.cast())).map_err(|e| {
+        post(&segment, Context(raw.cast())).map_err(|errno| Refused {
+            errno,
             // SAFETY: `raw` came from `into_raw` above, and a refused post keeps nothing.
-            (e, unsafe { KBox::from_raw(raw) })
+            buffer: unsafe { KBox::from_raw(raw) },
         })
+    }
+}
+
+/// A post that was refused, with the buffer that it would have taken.
+pub struct Refused {
+    /// Why.
+    pub errno: Errno,
+    /// The buffer, untouched.
+    pub buffer: KBox<Buffer>,
+}
+
+impl From<Refused> for Errno {
+    fn from(refused: Refused) -> Self {
+        refused.errno
     }
 }
 

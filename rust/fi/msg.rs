@@ -19,13 +19,16 @@ use super::{
         EventQueue,
         Source, //
     },
+    fabric::Fabric,
     memory::{
         Buffer,
         Claim,
         Context,
         Descriptor,
-        EntrySlot, //
+        EntrySlot,
+        Refused, //
     },
+    pep::PassiveEndpoint,
     provider::Message,
     wait::Budget,
 };
@@ -203,7 +206,7 @@ impl Endpoint {
         &self,
         buffer: KBox<Buffer>,
         len: usize,
-    ) -> core::result::Result<(), (Errno, KBox<Buffer>)> {
+    ) -> core::result::Result<(), Refused> {
         self.post(buffer, len, |message| self.endpoint.core().send(message))
     }
 
@@ -215,7 +218,7 @@ impl Endpoint {
     pub fn receive(
         &self,
         buffer: KBox<Buffer>,
-    ) -> core::result::Result<(), (Errno, KBox<Buffer>)> {
+    ) -> core::result::Result<(), Refused> {
         let len = buffer.len();
         self.post(buffer, len, |message| self.endpoint.core().receive(message))
     }
@@ -225,7 +228,7 @@ impl Endpoint {
         buffer: KBox<Buffer>,
         len: usize,
         post: impl FnOnce(&Message<'_>) -> Result,
-    ) -> core::result::Result<(), (Errno, KBox<Buffer>)> {
+    ) -> core::result::Result<(), Refused> {
         Buffer::give(buffer, len, |segment, context| {
             post(&Message {
                 segments: slice::from_ref(segment),
@@ -234,6 +237,40 @@ impl Endpoint {
                 flags: flags::FI_COMPLETION,
             })
         })
+    }
+}
+
+/// A listener. Dropping it closes it; the peers that nobody accepted are refused.
+pub struct Listener(Arc<PassiveEndpoint>);
+
+impl Listener {
+    /// Listens on the source address of `info`: FI_CONNREQ events go to `events` and carry `source`.
+    /// May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EADDRINUSE, -FI_EADDRNOTAVAIL, -FI_ENODEV when no device has the address, -FI_ENOMEM.
+    pub fn new(
+        fabric: &Arc<Fabric>,
+        info: &Info,
+        source: Source,
+        events: &Arc<EventQueue>,
+    ) -> Result<Self> {
+        let listener = Self(fabric.passive_endpoint(info, source)?);
+        listener.0.bind_events(events, 0)?;
+        listener.0.listen()?;
+        Ok(listener)
+    }
+
+    /// Refuses the request that `info` describes. May sleep.
+    pub fn reject(&self, info: &Info, private_data: &[u8]) -> Result {
+        self.0.core().reject(info.handle(), private_data)
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.0.close();
     }
 }
 

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Kernel threads for Rust consumers: the kernel crate has none yet.
+
+use super::{
+    Errno,
+    Result, //
+};
+use core::{
+    cell::UnsafeCell,
+    ptr::NonNull, //
+};
+use kernel::{
+    error::from_err_ptr,
+    prelude::*, //
+};
+
+mod ffi {
+    use kernel::prelude::*;
+
+    /// Only its address is used here.
+    #[repr(C)]
+    #[allow(non_camel_case_types)]
+    pub(super) struct task_struct([u8; 0]);
+
+    extern "C" {
+        pub(super) fn kofi_thread_run(
+            run: unsafe extern "C" fn(*mut c_void) -> c_int,
+            body: *mut c_void,
+            name: *const c_char,
+        ) -> *mut task_struct;
+        pub(super) fn kofi_thread_stop(task: *mut task_struct);
+    }
+}
+
+/// What a thread runs, unless it is stopped before it gets to that.
+///
+/// # Invariants
+///
+/// Touched by the thread alone while it runs, and by its owner alone afterwards.
+struct Body<F>(UnsafeCell<Option<F>>);
+
+trait Held {}
+
+impl<F> Held for Body<F> {}
+
+/// A kernel thread. Dropping it tells the thread to stop and waits until it has ended.
+///
+/// # Invariants
+///
+/// `task` is a thread that has not been stopped, with a reference of ours; `_body` is what it runs.
+pub struct Thread {
+    task: NonNull<ffi::task_struct>,
+    _body: KBox<dyn Held>,
+}
+
+// SAFETY: Any task may stop a thread, and what it runs is `Send`.
+unsafe impl Send for Thread {}
+
+// SAFETY: A shared reference allows nothing.
+unsafe impl Sync for Thread {}
+
+impl Thread {
+    /// Runs `main` in a new thread. It may end by itself, and should when
+    /// [`kthread_should_stop`](super::context::kthread_should_stop) says so. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM, -FI_EINTR.
+    pub fn run<F: FnOnce() + Send + 'static>(name: &CStr, main: F) -> Result<Self> {
+        let body = KBox::new(Body(UnsafeCell::new(Some(main))), GFP_KERNEL)?;
+        let raw = core::ptr::from_ref(&*body).cast_mut().cast();
+        // SAFETY: `body` outlives the thread: the owner drops it after the thread has ended. The
+        // name is copied.
+        let task = unsafe { ffi::kofi_thread_run(run::<F>, raw, name.as_ptr().cast()) };
+        let task = NonNull::new(from_err_ptr(task)?).ok_or(Errno::ENOMEM)?;
+        // INVARIANT: By construction.
+        Ok(Self { task, _body: body })
+    }
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        // SAFETY: By the invariant the thread can be stopped, once, with our reference.
+        unsafe { ffi::kofi_thread_stop(self.task.as_ptr()) };
+    }
+}
+
+/// # Safety
+///
+/// Called once, in the thread, with its `Body<F>`.
+unsafe extern "C" fn run<F: FnOnce()>(body: *mut c_void) -> c_int {
+    // SAFETY: By this function's contract, and the type's invariant.
+    let main = unsafe { (*(*body.cast::<Body<F>>()).0.get()).take() };
+    if let Some(main) = main {
+        main();
+    }
+    0
+}
