@@ -26,8 +26,9 @@ module! {
 static PROVIDERS: [&dyn fi::provider::Provider; 1] = [&prov::verbs::Verbs];
 
 /// The same, as the C API sees them.
-static FACES: [capi::face::Face; 1] =
-    [capi::face::Face::new::<prov::verbs::Verbs>(&prov::verbs::Verbs)];
+static FACES: [capi::face::Face; 1] = [capi::face::Face::new::<prov::verbs::Verbs>(
+    &prov::verbs::Verbs,
+)];
 
 impl capi::face::Family for prov::verbs::Verbs {
     type Endpoint = prov::verbs::data_path::Endpoint;

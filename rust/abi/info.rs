@@ -84,7 +84,7 @@ macro_rules! name {
                 return None;
             }
             // SAFETY: By the type invariant names are NUL-terminated.
-            Some(unsafe { CStr::from_ptr(name.cast_const().cast()) })
+            Some(unsafe { CStr::from_char_ptr(name.cast_const().cast()) })
         }
 
         /// Sets that name.

@@ -72,7 +72,7 @@ impl Thread {
         let raw = core::ptr::from_ref(&*body).cast_mut().cast();
         // SAFETY: `body` outlives the thread: the owner drops it after the thread has ended. The
         // name is copied.
-        let task = unsafe { ffi::kofi_thread_run(run::<F>, raw, name.as_ptr().cast()) };
+        let task = unsafe { ffi::kofi_thread_run(run::<F>, raw, name.as_char_ptr()) };
         let task = NonNull::new(from_err_ptr(task)?).ok_or(Errno::ENOMEM)?;
         // INVARIANT: By construction.
         Ok(Self { task, _body: body })

@@ -136,7 +136,12 @@ unsafe fn try_open(
     context: *mut c_void,
 ) -> Result {
     // SAFETY: As the C caller promises.
-    let (domain, attr) = unsafe { (object::object::<DomainObject>(domain.cast())?, attr.as_mut()) };
+    let (domain, attr) = unsafe {
+        (
+            object::object::<DomainObject>(domain.cast())?,
+            attr.as_mut(),
+        )
+    };
     let attr = attr.ok_or(Errno::EINVAL)?;
     if out.is_null() {
         return Err(Errno::EINVAL);
@@ -280,11 +285,7 @@ impl<Q: provider::CompletionQueue> Table<Q> {
         })
     }
 
-    unsafe extern "C" fn readerr(
-        cq: *mut fid_cq,
-        buf: *mut fi_cq_err_entry,
-        flags: u64,
-    ) -> isize {
+    unsafe extern "C" fn readerr(cq: *mut fid_cq, buf: *mut fi_cq_err_entry, flags: u64) -> isize {
         // SAFETY: As a C caller of `fi_cq_readerr()` promises.
         into_ssize(unsafe {
             let (_, queue) = parts::<Q>(cq);

@@ -3,12 +3,10 @@
 //! Domains for C callers.
 
 use super::{
-    cq,
-    ep,
+    cq, ep,
     fabric::FabricObject,
     face::Face,
-    mr,
-    nosys,
+    mr, nosys,
     object::{
         self,
         hand_out,

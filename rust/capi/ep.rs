@@ -3,11 +3,9 @@
 //! Active endpoints for C callers.
 
 use super::{
-    cm,
-    cq,
+    cm, cq,
     domain::DomainObject,
-    eq,
-    nosys,
+    eq, nosys,
     object::{
         self,
         hand_out,

@@ -120,7 +120,12 @@ unsafe fn try_open(
     context: *mut c_void,
 ) -> Result {
     // SAFETY: As the C caller promises.
-    let (fabric, attr) = unsafe { (object::object::<FabricObject>(fabric.cast())?, attr.as_ref()) };
+    let (fabric, attr) = unsafe {
+        (
+            object::object::<FabricObject>(fabric.cast())?,
+            attr.as_ref(),
+        )
+    };
     let attr = attr.ok_or(Errno::EINVAL)?;
     if out.is_null() || attr.flags & !(abi::FI_WRITE | abi::FI_AFFINITY) != 0 {
         return Err(Errno::EINVAL);
@@ -239,9 +244,7 @@ unsafe fn try_read(
     }
     let peek = flags & abi::FI_PEEK != 0;
     // SAFETY: By this function's safety requirement.
-    let (total, event) = unsafe {
-        queue(eq).read(peek, |event| put(event, number, buf, len))?
-    };
+    let (total, event) = unsafe { queue(eq).read(peek, |event| put(event, number, buf, len))? };
     if let Some(info) = event.and_then(|mut event| event.take_info()) {
         // The reader has its address, and frees it with `fi_freeinfo()`.
         let _ = Info::into_raw(info);
@@ -285,11 +288,7 @@ unsafe extern "C" fn sread(
     }
 }
 
-unsafe extern "C" fn readerr(
-    eq: *mut fid_eq,
-    buf: *mut fi_eq_err_entry,
-    flags: u64,
-) -> isize {
+unsafe extern "C" fn readerr(eq: *mut fid_eq, buf: *mut fi_eq_err_entry, flags: u64) -> isize {
     // SAFETY: As a C caller of `fi_eq_readerr()` promises.
     into_ssize(unsafe {
         match buf.as_mut() {

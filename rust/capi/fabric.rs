@@ -88,7 +88,7 @@ pub(super) unsafe fn name<'a>(name: *const c_char) -> Option<&'a CStr> {
         return None;
     }
     // SAFETY: By this function's safety requirement.
-    Some(unsafe { CStr::from_ptr(name.cast()) })
+    Some(unsafe { CStr::from_char_ptr(name) })
 }
 
 /// `fi_fabric()`.

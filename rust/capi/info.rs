@@ -137,7 +137,7 @@ pub(crate) unsafe extern "C" fn fi_fabric(
 /// `fi_strerror()`.
 #[no_mangle]
 pub(crate) extern "C" fn fi_strerror(errnum: c_int) -> *const c_char {
-    errno::strerror(errnum).as_ptr().cast()
+    errno::strerror(errnum).as_char_ptr()
 }
 
 /// `fi_tostr()`.

@@ -159,8 +159,10 @@ unsafe extern "C" fn regattr(
 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
     // SAFETY: As the C caller promises.
-    into_int(unsafe { object::object::<RegionObject>(fid) }.map(|object| {
-        // SAFETY: `register` made it, and a closed object is not used any more.
-        unsafe { object::free(ptr::from_ref(object)) }
-    }))
+    into_int(
+        unsafe { object::object::<RegionObject>(fid) }.map(|object| {
+            // SAFETY: `register` made it, and a closed object is not used any more.
+            unsafe { object::free(ptr::from_ref(object)) }
+        }),
+    )
 }

@@ -3,8 +3,7 @@
 //! Passive endpoints for C callers.
 
 use super::{
-    cm,
-    eq,
+    cm, eq,
     fabric::FabricObject,
     nosys,
     object::{

@@ -12,7 +12,7 @@ use kernel::prelude::*;
 /// `buf` is NULL or valid for `len` bytes.
 pub(super) unsafe fn copy(text: &'static CStr, buf: *mut c_char, len: usize) -> *const c_char {
     if buf.is_null() || len == 0 {
-        return text.as_ptr().cast();
+        return text.as_char_ptr();
     }
     let bytes = text.to_bytes();
     let room = bytes.len().min(len - 1);

@@ -97,6 +97,11 @@ impl Entries<'_> {
         }
     }
 
+    /// Whether none fit.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// Writes entry `at`, which is less than [`Self::len`].
     #[inline]
     pub fn put(&mut self, at: usize, done: &Completion) {

@@ -297,11 +297,8 @@ impl EventQueue {
         if !self.attr.writable {
             return Err(Errno::EINVAL);
         }
-        let event = Event::with_room(Source(0), data.len())?.fill(
-            Kind::Written(number),
-            data,
-            None,
-        );
+        let event =
+            Event::with_room(Source(0), data.len())?.fill(Kind::Written(number), data, None);
         {
             let mut inner = self.inner.lock();
             if inner.written >= self.attr.size {

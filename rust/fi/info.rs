@@ -67,8 +67,7 @@ const SECONDARY: u64 = FI_MULTI_RECV
     | FI_RMA_PMEM;
 
 /// Which direction, which side; without any, all.
-const MODIFIERS: u64 =
-    FI_READ | FI_WRITE | FI_RECV | FI_SEND | FI_REMOTE_READ | FI_REMOTE_WRITE;
+const MODIFIERS: u64 = FI_READ | FI_WRITE | FI_RECV | FI_SEND | FI_REMOTE_READ | FI_REMOTE_WRITE;
 
 /// Flags of `fi_getinfo()`.
 const QUERY_FLAGS: u64 = FI_NUMERICHOST | FI_SOURCE | FI_PROV_ATTR_ONLY;
@@ -344,6 +343,9 @@ mod tests {
             choose_format(abi::FI_SOCKADDR_IN, abi::FI_FORMAT_UNSPEC),
             Some(abi::FI_SOCKADDR_IN)
         );
-        assert_eq!(choose_format(abi::FI_SOCKADDR_IN, abi::FI_SOCKADDR_IN6), None);
+        assert_eq!(
+            choose_format(abi::FI_SOCKADDR_IN, abi::FI_SOCKADDR_IN6),
+            None
+        );
     }
 }

@@ -77,6 +77,12 @@ impl Segment {
     pub fn len(&self) -> usize {
         self.0.iov_len
     }
+
+    /// Whether it has none: its address means nothing then.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
 }
 
 /// What `fi_mr_desc()` gave for a segment's region, or none: then the provider maps the segment for

@@ -90,7 +90,7 @@ fn check(memory: &[Segment]) -> Result {
     }
     let mut total = 0usize;
     for segment in memory {
-        if segment.len() == 0 || segment.addr().checked_add(segment.len()).is_none() {
+        if segment.is_empty() || segment.addr().checked_add(segment.len()).is_none() {
             return Err(Errno::EINVAL);
         }
         total = total.checked_add(segment.len()).ok_or(Errno::EINVAL)?;

@@ -202,11 +202,7 @@ impl Endpoint {
     ///
     /// With the buffer: -FI_EAGAIN when a queue is full, -FI_ENOTCONN without a connection,
     /// -FI_EINVAL when the buffer is shorter, -FI_EMSGSIZE when the device takes no such message.
-    pub fn send(
-        &self,
-        buffer: KBox<Buffer>,
-        len: usize,
-    ) -> core::result::Result<(), Refused> {
+    pub fn send(&self, buffer: KBox<Buffer>, len: usize) -> core::result::Result<(), Refused> {
         self.post(buffer, len, |message| self.endpoint.core().send(message))
     }
 
@@ -215,10 +211,7 @@ impl Endpoint {
     /// # Errors
     ///
     /// With the buffer, as of [`Self::send`].
-    pub fn receive(
-        &self,
-        buffer: KBox<Buffer>,
-    ) -> core::result::Result<(), Refused> {
+    pub fn receive(&self, buffer: KBox<Buffer>) -> core::result::Result<(), Refused> {
         let len = buffer.len();
         self.post(buffer, len, |message| self.endpoint.core().receive(message))
     }
@@ -277,6 +270,7 @@ impl Drop for Listener {
 impl Drop for Endpoint {
     fn drop(&mut self) {
         let claim = &self.completions.claim;
-        self.endpoint.close(&mut |context| drop(claim.reclaim(context)));
+        self.endpoint
+            .close(&mut |context| drop(claim.reclaim(context)));
     }
 }

@@ -29,6 +29,12 @@ pub struct Users(Atomic<u64>);
 
 const CLOSED: u64 = 1 << 63;
 
+impl Default for Users {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Users {
     /// No children yet.
     pub const fn new() -> Self {

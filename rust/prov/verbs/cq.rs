@@ -106,12 +106,7 @@ impl Cq {
         // Markers of drains take room beside the operations; see `register`.
         let size = size.saturating_add(MARKERS).min(limit);
         let interrupts = Arc::pin_init(Interrupts::new(), GFP_KERNEL)?;
-        let ib = rdma::cq::Cq::new(
-            device,
-            size as u32,
-            attr.vector,
-            Notify(interrupts.clone()),
-        )?;
+        let ib = rdma::cq::Cq::new(device, size as u32, attr.vector, Notify(interrupts.clone()))?;
         let backlog = Backlog::new(size)?;
         Ok(Arc::pin_init(
             pin_init!(Self {
@@ -361,7 +356,7 @@ impl provider::CompletionQueue for Shared {
         let answer = if count > 0 {
             Ok(count)
         } else {
-            if entries.len() == 0 {
+            if entries.is_empty() {
                 inner.stash(&self.0.ib);
             }
             inner.trim(&mut freed);
@@ -385,7 +380,10 @@ impl provider::CompletionQueue for Shared {
             inner.stash(&self.0.ib);
         }
         inner.trim(&mut freed);
-        let failed = inner.backlog.front().is_some_and(|done| inner.is_failure(done));
+        let failed = inner
+            .backlog
+            .front()
+            .is_some_and(|done| inner.is_failure(done));
         let done = if failed { inner.backlog.pop() } else { None };
         let failure = done.and_then(|done| {
             let (completion, direction) = inner.consume(&done, &mut freed)?;

@@ -75,7 +75,7 @@ impl<'a> Gather<'a> {
     #[inline]
     pub(super) fn add(&mut self, message: &Message<'_>) -> Result {
         for (at, segment) in message.segments.iter().enumerate() {
-            if segment.len() == 0 {
+            if segment.is_empty() {
                 continue;
             }
             let descriptor = message

@@ -101,9 +101,7 @@ impl Mappings {
         let start = slot * self.width;
         let cells = &self.rows[start..start + self.width];
         // SAFETY: `UnsafeCell` is transparent, and the caller is the row's only user.
-        unsafe {
-            core::slice::from_raw_parts_mut(cells.as_ptr().cast_mut().cast(), cells.len())
-        }
+        unsafe { core::slice::from_raw_parts_mut(cells.as_ptr().cast_mut().cast(), cells.len()) }
     }
 
     /// Undoes what a slot has mapped.

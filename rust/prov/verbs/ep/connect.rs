@@ -19,8 +19,7 @@ use super::{
             Frame, //
         },
     },
-    Endpoint,
-    Link,
+    Endpoint, Link,
 };
 use crate::{
     abi::{
@@ -328,8 +327,12 @@ impl Endpoint {
         };
         let full = |state: State| state.is_connected().then_some(State::Shut);
         let before = match flags {
-            FI_WRITE => self.state.advance(half(State::NoTransmit, State::NoReceive)),
-            FI_READ => self.state.advance(half(State::NoReceive, State::NoTransmit)),
+            FI_WRITE => self
+                .state
+                .advance(half(State::NoTransmit, State::NoReceive)),
+            FI_READ => self
+                .state
+                .advance(half(State::NoReceive, State::NoTransmit)),
             _ => self.state.advance(full),
         };
         match (before, self.state.get()) {

@@ -69,9 +69,8 @@ impl Endpoint {
                 }
             }
             // A queue that has been closed meanwhile has nothing left to wait for.
-            let waiting = |queue: &&Arc<Queue>| {
-                !queue.is_drained() && queue.completion_queue().is_some()
-            };
+            let waiting =
+                |queue: &&Arc<Queue>| !queue.is_drained() && queue.completion_queue().is_some();
             if !queues.iter().any(waiting) {
                 return;
             }
