@@ -16,6 +16,7 @@ use super::{
 use crate::{
     abi::{
         self,
+        context,
         errno::{
             into_int,
             into_ssize, //
@@ -135,6 +136,7 @@ unsafe fn try_open(
     out: *mut *mut fid_cq,
     context: *mut c_void,
 ) -> Result {
+    context::check_may_sleep()?;
     // SAFETY: As the C caller promises.
     let (domain, attr) = unsafe {
         (
@@ -198,16 +200,7 @@ unsafe fn try_open(
 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
     // SAFETY: As the C caller promises.
-    let object = match unsafe { object::object::<QueueObject>(fid) } {
-        Ok(object) => object,
-        Err(errno) => return errno.to_int(),
-    };
-    if let Err(errno) = object.queue.close() {
-        return errno.to_int();
-    }
-    // SAFETY: `open` made it, and a closed object is not used any more.
-    unsafe { object::free(ptr::from_ref(object)) };
-    0
+    into_int(unsafe { object::close::<QueueObject>(fid, |object| object.queue.close()) })
 }
 
 unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
@@ -303,6 +296,7 @@ impl<Q: provider::CompletionQueue> Table<Q> {
                     entry.olen = failure.dropped;
                     entry.err = failure.errno.code();
                     entry.prov_errno = failure.prov_errno;
+                    entry.src_addr = abi::FI_ADDR_NOTAVAIL;
                     // Verbs tells no more; a caller's own buffer stays the caller's.
                     if entry.err_data_size == 0 {
                         entry.err_data = ptr::null_mut();

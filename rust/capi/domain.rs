@@ -3,7 +3,7 @@
 //! Domains for C callers.
 
 use super::{
-    cq, ep,
+    cq, ep, eq,
     fabric::FabricObject,
     face::Face,
     mr, nosys,
@@ -18,6 +18,7 @@ use super::{
 use crate::{
     abi::{
         self,
+        context,
         errno::into_int,
         fi_info,
         fi_ops,
@@ -50,7 +51,7 @@ unsafe impl Object for DomainObject {
     const CLASS: u32 = abi::FI_CLASS_DOMAIN;
 
     fn ops() -> &'static fi_ops {
-        static OPS: fi_ops = object::fid_ops(close, None, None);
+        static OPS: fi_ops = object::fid_ops(close, Some(bind), None);
         &OPS
     }
 }
@@ -106,6 +107,7 @@ unsafe fn try_open(
     out: *mut *mut fid_domain,
     context: *mut c_void,
 ) -> Result {
+    context::check_may_sleep()?;
     // SAFETY: As the C caller promises.
     let fabric = unsafe { object::object::<FabricObject>(fabric.cast())? };
     if info.is_null() || out.is_null() {
@@ -128,12 +130,14 @@ unsafe fn try_open(
     Ok(())
 }
 
+/// An event queue tells of asynchronous registrations and insertions, of which there are none yet.
+unsafe extern "C" fn bind(_fid: *mut fid, other: *mut fid, _flags: u64) -> c_int {
+    // SAFETY: As the C caller promises.
+    let queue = unsafe { object::object::<eq::QueueObject>(other) };
+    into_int(queue.and(Err(Errno::ENOSYS)))
+}
+
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
     // SAFETY: As the C caller promises.
-    let closed = unsafe { object::object::<DomainObject>(fid) }
-        .and_then(|object| object.domain.close().map(|()| object));
-    into_int(closed.map(|object| {
-        // SAFETY: `open` made it, and a closed object is not used any more.
-        unsafe { object::free(ptr::from_ref(object)) }
-    }))
+    into_int(unsafe { object::close::<DomainObject>(fid, |object| object.domain.close()) })
 }

@@ -22,6 +22,7 @@ use crate::{
             into_int,
             into_ssize, //
         },
+        fi_alias,
         fi_info,
         fi_ops,
         fi_ops_atomic,
@@ -38,7 +39,12 @@ use crate::{
     },
     fi::{
         ep::Endpoint,
-        eq::Source, //
+        eq::Source,
+        object::{
+            Held,
+            Parent,
+            Users, //
+        },
     },
 };
 use core::ptr;
@@ -63,6 +69,19 @@ pub(super) struct EndpointObject {
     transmit_flags: Atomic<u64>,
     receive_flags: Atomic<u64>,
     endpoint: Arc<Endpoint>,
+    /// Shared by an endpoint and its aliases, which are its children.
+    root: Arc<Root>,
+    /// What makes this an alias.
+    alias: Option<Held<Root>>,
+}
+
+/// Counts the aliases of an endpoint, which is not closed before them.
+struct Root(Users);
+
+impl Parent for Root {
+    fn users(&self) -> &Users {
+        &self.0
+    }
 }
 
 // SAFETY: `#[repr(C)]`, begins with a `fid_ep`, and is the only type with this table.
@@ -89,6 +108,26 @@ impl EndpointObject {
     #[inline]
     pub(super) fn receive_flags(&self) -> u64 {
         self.receive_flags.load(Relaxed)
+    }
+
+    /// The flags of the one direction that `selector` names.
+    fn flags_of(&self, selector: u64) -> Result<&Atomic<u64>> {
+        match selector & DIRECTIONS {
+            abi::FI_TRANSMIT => Ok(&self.transmit_flags),
+            abi::FI_RECV => Ok(&self.receive_flags),
+            _ => Err(Errno::EINVAL),
+        }
+    }
+
+    /// Sets the flags of the one direction that stands among them.
+    fn set_flags(&self, flags: u64) -> Result {
+        let own = self.flags_of(flags)?;
+        let new = flags & !DIRECTIONS;
+        if new & !OP_FLAGS != 0 {
+            return Err(Errno::EBADFLAGS);
+        }
+        own.store(new, Relaxed);
+        Ok(())
     }
 
     /// The Rust object.
@@ -143,6 +182,7 @@ unsafe fn try_open(
     out: *mut *mut fid_ep,
     context: *mut c_void,
 ) -> Result {
+    context::check_may_sleep()?;
     // SAFETY: As the C caller promises.
     let domain = unsafe { object::object::<DomainObject>(domain.cast())? };
     if info.is_null() || out.is_null() {
@@ -152,6 +192,7 @@ unsafe fn try_open(
     let info = unsafe { Info::from_ptr(info) };
     let place = Place::<EndpointObject>::new()?;
     let endpoint = domain.domain().endpoint(info, Source(place.address()))?;
+    let root = Arc::new(Root(Users::new()), GFP_KERNEL)?;
     let face = domain.face();
     let made = place.put(EndpointObject {
         fid: fid_ep {
@@ -164,6 +205,8 @@ unsafe fn try_open(
             atomic: ptr::from_ref(&ATOMIC).cast_mut(),
             collective: ptr::from_ref(&COLLECTIVE).cast_mut(),
         },
+        root,
+        alias: None,
         exact: face.endpoint(endpoint.core())?,
         transmit_flags: Atomic::new(info.tx().map_or(0, |tx| tx.op_flags)),
         receive_flags: Atomic::new(info.rx().map_or(0, |rx| rx.op_flags)),
@@ -176,18 +219,16 @@ unsafe fn try_open(
 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
     // SAFETY: As the C caller promises.
-    let object = match unsafe { object::object::<EndpointObject>(fid) } {
-        Ok(object) => object,
-        Err(errno) => return errno.to_int(),
-    };
-    if let Err(errno) = context::check_may_sleep() {
-        return errno.to_int();
-    }
-    // A C caller keeps track of its contexts by itself.
-    object.endpoint.close(&mut |_| {});
-    // SAFETY: `open` made it, and a closed object is not used any more.
-    unsafe { object::free(ptr::from_ref(object)) };
-    0
+    into_int(unsafe {
+        object::close::<EndpointObject>(fid, |object| {
+            if object.alias.is_none() {
+                object.root.0.retire()?;
+                // A C caller keeps track of its contexts by itself.
+                object.endpoint.close(&mut |_| {});
+            }
+            Ok(())
+        })
+    })
 }
 
 unsafe extern "C" fn bind(fid: *mut fid, other: *mut fid, flags: u64) -> c_int {
@@ -201,6 +242,7 @@ unsafe fn try_bind(fid: *mut fid, other: *mut fid, flags: u64) -> Result {
         let object = object::object::<EndpointObject>(fid)?;
         (object, other.as_ref().ok_or(Errno::EINVAL)?.fclass)
     };
+    context::check_may_sleep()?;
     match u32::try_from(class) {
         Ok(abi::FI_CLASS_EQ) => {
             // SAFETY: As the C caller promises.
@@ -230,29 +272,53 @@ unsafe fn try_control(object: &EndpointObject, command: c_int, arg: *mut u64) ->
             context::check_may_sleep()?;
             object.endpoint.enable()
         }
+        Ok(abi::FI_ALIAS) => {
+            context::check_may_sleep()?;
+            // SAFETY: As the C caller promises for this command.
+            let alias = unsafe { arg.cast::<fi_alias>().as_ref() }.ok_or(Errno::EINVAL)?;
+            // SAFETY: As above.
+            unsafe { make_alias(object, alias) }
+        }
         Ok(abi::FI_GETOPSFLAG | abi::FI_SETOPSFLAG) => {
             // SAFETY: As the C caller promises for these commands.
             let flags = unsafe { arg.as_mut() }.ok_or(Errno::EINVAL)?;
-            let own = match *flags & (abi::FI_TRANSMIT | abi::FI_RECV) {
-                abi::FI_TRANSMIT => &object.transmit_flags,
-                abi::FI_RECV => &object.receive_flags,
-                // Exactly one direction at a time.
-                _ => return Err(Errno::EINVAL),
-            };
             if command == abi::FI_GETOPSFLAG as c_int {
-                *flags = own.load(Relaxed);
-            } else {
-                let new = *flags & !(abi::FI_TRANSMIT | abi::FI_RECV);
-                if new & !OP_FLAGS != 0 {
-                    return Err(Errno::EBADFLAGS);
-                }
-                own.store(new, Relaxed);
+                *flags = object.flags_of(*flags)?.load(Relaxed);
+                return Ok(());
             }
-            Ok(())
+            object.set_flags(*flags)
         }
         _ => Err(Errno::ENOSYS),
     }
 }
+
+/// `fi_ep_alias()`: the same endpoint with flags of its own.
+///
+/// # Safety
+///
+/// `alias.fid` is NULL or valid for writing.
+unsafe fn make_alias(object: &EndpointObject, alias: &fi_alias) -> Result {
+    if alias.fid.is_null() {
+        return Err(Errno::EINVAL);
+    }
+    let made = EndpointObject {
+        fid: object.fid,
+        exact: object.exact,
+        transmit_flags: Atomic::new(object.transmit_flags()),
+        receive_flags: Atomic::new(object.receive_flags()),
+        endpoint: object.endpoint.clone(),
+        root: object.root.clone(),
+        alias: Some(Held::new(&object.root)?),
+    };
+    made.set_flags(alias.flags)?;
+    let made = Place::new()?.put(made);
+    // SAFETY: `alias.fid` is not NULL, and valid by this function's safety requirement.
+    unsafe { hand_out(alias.fid, made) };
+    Ok(())
+}
+
+/// What selects the flags of one direction.
+const DIRECTIONS: u64 = abi::FI_TRANSMIT | abi::FI_RECV;
 
 /// What FI_SETOPSFLAG may set.
 const OP_FLAGS: u64 = abi::FI_COMPLETION

@@ -119,6 +119,7 @@ unsafe fn try_open(
     out: *mut *mut fid_eq,
     context: *mut c_void,
 ) -> Result {
+    context::check_may_sleep()?;
     // SAFETY: As the C caller promises.
     let (fabric, attr) = unsafe {
         (
@@ -163,16 +164,7 @@ unsafe fn try_open(
 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
     // SAFETY: As the C caller promises.
-    let object = match unsafe { object::object::<QueueObject>(fid) } {
-        Ok(object) => object,
-        Err(errno) => return errno.to_int(),
-    };
-    if let Err(errno) = context::check_may_sleep().and_then(|()| object.queue.close()) {
-        return errno.to_int();
-    }
-    // SAFETY: `open` made it, and a closed object is not used any more.
-    unsafe { object::free(ptr::from_ref(object)) };
-    0
+    into_int(unsafe { object::close::<QueueObject>(fid, |object| object.queue.close()) })
 }
 
 unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {

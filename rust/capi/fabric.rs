@@ -19,6 +19,7 @@ use super::{
 use crate::{
     abi::{
         self,
+        context,
         errno::into_int,
         fi_fabric_attr,
         fi_ops,
@@ -101,6 +102,7 @@ pub(super) unsafe fn open(
     out: *mut *mut fid_fabric,
     context: *mut c_void,
 ) -> Result {
+    context::check_may_sleep()?;
     // SAFETY: As the C caller promises.
     let attr = unsafe { attr.as_ref() }.ok_or(Errno::EINVAL)?;
     if out.is_null() {
@@ -141,10 +143,5 @@ pub(super) unsafe fn open(
 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
     // SAFETY: As the C caller promises.
-    let closed = unsafe { object::object::<FabricObject>(fid) }
-        .and_then(|object| object.fabric.close().map(|()| object));
-    into_int(closed.map(|object| {
-        // SAFETY: `open` made it, and a closed object is not used any more.
-        unsafe { object::free(ptr::from_ref(object)) }
-    }))
+    into_int(unsafe { object::close::<FabricObject>(fid, |object| object.fabric.close()) })
 }

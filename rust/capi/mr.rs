@@ -15,6 +15,7 @@ use super::{
 use crate::{
     abi::{
         self,
+        context,
         errno::into_int,
         fi_mr_attr,
         fi_ops,
@@ -33,10 +34,7 @@ use crate::{
         },
     },
 };
-use core::{
-    ptr,
-    slice, //
-};
+use core::slice;
 use kernel::{
     prelude::*,
     sync::Arc, //
@@ -80,6 +78,7 @@ unsafe fn register(
     out: *mut *mut fid_mr,
     context: *mut c_void,
 ) -> Result {
+    context::check_may_sleep()?;
     // SAFETY: By this function's safety requirement.
     let domain = unsafe { object::object::<DomainObject>(domain)? };
     if out.is_null() || offset != 0 {
@@ -159,10 +158,5 @@ unsafe extern "C" fn regattr(
 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
     // SAFETY: As the C caller promises.
-    into_int(
-        unsafe { object::object::<RegionObject>(fid) }.map(|object| {
-            // SAFETY: `register` made it, and a closed object is not used any more.
-            unsafe { object::free(ptr::from_ref(object)) }
-        }),
-    )
+    into_int(unsafe { object::close::<RegionObject>(fid, |_| Ok(())) })
 }

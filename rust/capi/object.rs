@@ -4,6 +4,7 @@
 
 use crate::abi::{
     self,
+    context,
     fi_ops,
     fid,
     Errno,
@@ -77,14 +78,23 @@ impl<T: Object> Place<T> {
     }
 }
 
-/// Frees an object that [`Place::put`] gave away.
+/// `fi_close()`: frees an object that [`Place::put`] gave away, once `shut` has agreed.
+///
+/// # Errors
+///
+/// -FI_EINVAL for what is no such object, -FI_EOPBADSTATE in atomic context, what `shut` says.
 ///
 /// # Safety
 ///
-/// `object` came from there and is not used any more.
-pub(super) unsafe fn free<T: Object>(object: *const T) {
+/// `fid` is NULL or valid; if the object is closed, it is not used any more.
+pub(super) unsafe fn close<T: Object>(fid: *mut fid, shut: impl FnOnce(&T) -> Result) -> Result {
     // SAFETY: By this function's safety requirement.
-    drop(unsafe { KBox::from_raw(object.cast_mut()) });
+    let closing = unsafe { object::<T>(fid)? };
+    context::check_may_sleep()?;
+    shut(closing)?;
+    // SAFETY: Every object of the type came from `Place::put`, and its owner has given it up.
+    drop(unsafe { KBox::from_raw(fid.cast::<T>()) });
+    Ok(())
 }
 
 /// Writes the object's address to where the caller wants it.

@@ -86,6 +86,7 @@ unsafe fn try_open(
     out: *mut *mut fid_pep,
     context: *mut c_void,
 ) -> Result {
+    context::check_may_sleep()?;
     // SAFETY: As the C caller promises.
     let fabric = unsafe { object::object::<FabricObject>(fabric.cast())? };
     if info.is_null() || out.is_null() {
@@ -111,17 +112,12 @@ unsafe fn try_open(
 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
     // SAFETY: As the C caller promises.
-    let object = match unsafe { object::object::<ListenerObject>(fid) } {
-        Ok(object) => object,
-        Err(errno) => return errno.to_int(),
-    };
-    if let Err(errno) = context::check_may_sleep() {
-        return errno.to_int();
-    }
-    object.listener.close();
-    // SAFETY: `open` made it, and a closed object is not used any more.
-    unsafe { object::free(ptr::from_ref(object)) };
-    0
+    into_int(unsafe {
+        object::close::<ListenerObject>(fid, |object| {
+            object.listener.close();
+            Ok(())
+        })
+    })
 }
 
 unsafe extern "C" fn bind(fid: *mut fid, other: *mut fid, flags: u64) -> c_int {

@@ -64,6 +64,7 @@ const SECONDARY: u64 = FI_MULTI_RECV
     | FI_LOCAL_COMM
     | FI_REMOTE_COMM
     | FI_SOURCE_ERR
+    | FI_AV_USER_ID
     | FI_RMA_PMEM;
 
 /// Which direction, which side; without any, all.

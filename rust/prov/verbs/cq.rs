@@ -51,7 +51,8 @@ use kernel::{
     sync::{
         atomic::{
             Atomic,
-            Full, //
+            Full,
+            Relaxed, //
         },
         new_spinlock_irq,
         Arc,
@@ -80,6 +81,7 @@ pub(super) struct Cq {
     ib: Arc<rdma::cq::Cq>,
     /// How many more operations may be posted.
     room: Atomic<i32>,
+    low: i32,
     #[pin]
     inner: SpinLockIrq<Inner>,
     interrupts: Arc<Interrupts>,
@@ -112,6 +114,7 @@ impl Cq {
             pin_init!(Self {
                 ib,
                 room: Atomic::new(size as i32),
+                low: size as i32 / 4,
                 inner <- new_spinlock_irq!(
                     Inner { backlog, queues: KVec::new() },
                     "kofi::Cq"
@@ -145,6 +148,13 @@ impl Cq {
         }
         self.release(1);
         false
+    }
+
+    /// Whether so little room is left that operations which give theirs back only with a later one
+    /// should not wait for that.
+    #[inline]
+    pub(super) fn is_short(&self) -> bool {
+        self.room.load(Relaxed) < self.low
     }
 
     /// Gives room back.

@@ -54,8 +54,10 @@ struct Members {
 }
 
 impl Members {
-    fn at(&self, index: usize) -> Option<Arc<Endpoint>> {
-        self.list.lock().get(index).cloned()
+    /// Some endpoint that has not been told that the device goes away.
+    fn next_untold(&self) -> Option<Arc<Endpoint>> {
+        let list = self.list.lock();
+        list.iter().find(|member| member.tell()).cloned()
     }
 }
 
@@ -63,10 +65,8 @@ impl Watcher for Members {
     fn device_going(&self) {
         self.fabric.requests().refuse_on(&self.device);
         // Each loses its peer, and its consumer closes it: the removal waits for that.
-        let mut index = 0;
-        while let Some(endpoint) = self.at(index) {
-            endpoint.lose(None);
-            index += 1;
+        while let Some(endpoint) = self.next_untold() {
+            endpoint.evict();
         }
     }
 }

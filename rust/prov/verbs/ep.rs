@@ -64,6 +64,10 @@ use core::any::Any;
 use kernel::{
     prelude::*,
     sync::{
+        atomic::{
+            AtomicFlag,
+            Full, //
+        },
         new_mutex,
         Arc,
         Mutex, //
@@ -106,6 +110,8 @@ pub(crate) struct Endpoint {
     selective: post::Selective,
     #[pin]
     link: Mutex<Link>,
+    /// The device goes away, and the endpoint has been or is being told.
+    told: AtomicFlag,
 }
 
 /// What an endpoint was made with.
@@ -165,6 +171,7 @@ impl Endpoint {
                 receive,
                 limits,
                 selective: post::Selective::new(),
+                told: AtomicFlag::new(false),
                 link <- new_mutex!(
                     Link {
                         id: None,
@@ -246,6 +253,11 @@ impl Endpoint {
         });
         self.state.step(State::Idle, State::Ready);
         Ok(())
+    }
+
+    /// Notes that the device goes away; true the first time.
+    pub(super) fn tell(&self) -> bool {
+        !self.told.xchg(true, Full)
     }
 
     fn qp(&self) -> Result<Arc<Qp>> {

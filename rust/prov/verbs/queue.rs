@@ -311,7 +311,9 @@ impl Queue {
             return Err(Errno::EAGAIN);
         }
         // A quarter of the queue at most waits for the next signalled operation to retire it.
-        let signal = usage != Use::Silent || (head.unsignalled + 1) * 4 >= self.depth;
+        let signal = usage != Use::Silent
+            || (head.unsignalled + 1) * 4 >= self.depth
+            || target.cq.is_short();
         let slot = self.slot(head.seq);
         slot.context.store(context.as_ptr(), Relaxed);
         slot.usage.store(usage as u32, Relaxed);

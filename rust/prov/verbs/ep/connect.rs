@@ -285,7 +285,7 @@ impl Endpoint {
     }
 
     /// The peer has left: flushes what is posted, then says so.
-    pub(in crate::prov::verbs) fn lose(&self, id: Option<&IdRef>) {
+    fn lose(&self, id: Option<&IdRef>) {
         let lost = self
             .state
             .advance(|state| state.is_connected().then_some(State::Lost));
@@ -302,6 +302,16 @@ impl Endpoint {
         self.drain();
         let kind = Kind::Connection(FI_SHUTDOWN);
         self.report(|link| link.farewell.take(), kind, &[]);
+    }
+
+    /// The device goes away: whatever the endpoint was waiting for will not come. May sleep.
+    pub(in crate::prov::verbs) fn evict(&self) {
+        if self.state.get().is_connected() {
+            self.lose(None);
+            return;
+        }
+        self.state.step(State::Ready, State::Connecting);
+        self.fail(Errno::ENODEV, 0, &[]);
     }
 
     /// Ends all transfers; rxe and iWARP drivers leave that to us or do it once more.
