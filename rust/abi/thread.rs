@@ -70,9 +70,24 @@ impl Thread {
     pub fn run<F: FnOnce() + Send + 'static>(name: &CStr, main: F) -> Result<Self> {
         let body = KBox::new(Body(UnsafeCell::new(Some(main))), GFP_KERNEL)?;
         let raw = core::ptr::from_ref(&*body).cast_mut().cast();
-        // SAFETY: `body` outlives the thread: the owner drops it after the thread has ended. The
+        // SAFETY: `run` is made for this body.
+        unsafe { Self::start(name, run::<F>, raw, body) }
+    }
+
+    /// Not generic, so that only this module calls the C functions.
+    ///
+    /// # Safety
+    ///
+    /// `run` may be called with `raw` once, as long as `body` lives.
+    unsafe fn start(
+        name: &CStr,
+        run: unsafe extern "C" fn(*mut c_void) -> c_int,
+        raw: *mut c_void,
+        body: KBox<dyn Held>,
+    ) -> Result<Self> {
+        // SAFETY: By this function's contract: `body` is dropped after the thread has ended. The
         // name is copied.
-        let task = unsafe { ffi::kofi_thread_run(run::<F>, raw, name.as_char_ptr()) };
+        let task = unsafe { ffi::kofi_thread_run(run, raw, name.as_char_ptr()) };
         let task = NonNull::new(from_err_ptr(task)?).ok_or(Errno::ENOMEM)?;
         // INVARIANT: By construction.
         Ok(Self { task, _body: body })

@@ -361,7 +361,7 @@ unsafe extern "C" fn rx_size_left(ep: *mut fid_ep) -> isize {
     // SAFETY: As the C caller promises.
     into_ssize(
         unsafe { object::object::<EndpointObject>(ep.cast()) }
-            .map(|object| object.endpoint.core().receives_left()),
+            .and_then(|object| object.endpoint.core().receives_left()),
     )
 }
 
@@ -369,6 +369,6 @@ unsafe extern "C" fn tx_size_left(ep: *mut fid_ep) -> isize {
     // SAFETY: As the C caller promises.
     into_ssize(
         unsafe { object::object::<EndpointObject>(ep.cast()) }
-            .map(|object| object.endpoint.core().transmits_left()),
+            .and_then(|object| object.endpoint.core().transmits_left()),
     )
 }

@@ -266,15 +266,13 @@ unsafe extern "C" fn sread(
     let mut budget = Budget::from_millis(timeout);
     loop {
         // SAFETY: As a C caller of `fi_eq_sread()` promises.
-        let answer = unsafe {
-            match queue(eq).wait(&mut budget) {
-                Err(errno) => Err(errno),
-                Ok(()) => try_read(eq, number, buf, len, flags),
-            }
-        };
-        match answer {
+        if let Err(errno) = unsafe { queue(eq) }.wait(&mut budget) {
+            return errno.to_ssize();
+        }
+        // SAFETY: As above.
+        match unsafe { try_read(eq, number, buf, len, flags) } {
             // Another reader was faster; what is left of the time is the budget still.
-            Err(Errno::EAGAIN) if !budget.is_spent() => {}
+            Err(Errno::EAGAIN) => {}
             answer => return into_ssize(answer),
         }
     }

@@ -149,13 +149,15 @@ impl Completions {
 /// A connected endpoint. Dropping it closes it, silently; buffers that are still posted are freed.
 pub struct Endpoint {
     endpoint: Arc<ep::Endpoint>,
-    completions: Arc<Completions>,
+    /// For transmits and for receives.
+    completions: [Arc<Completions>; 2],
 }
 
 impl Endpoint {
     /// Makes an endpoint, for the connection request in `info` if there is one. May sleep.
     ///
-    /// Its events go to `events` and carry `source`.
+    /// Its events go to `events` and carry `source`; sent buffers come back from `transmit`,
+    /// received ones from `receive`, which may be the same queue.
     ///
     /// # Errors
     ///
@@ -166,16 +168,20 @@ impl Endpoint {
         info: &Info,
         source: Source,
         events: &Arc<EventQueue>,
-        completions: &Arc<Completions>,
+        transmit: &Arc<Completions>,
+        receive: &Arc<Completions>,
     ) -> Result<Self> {
         let endpoint = Self {
             endpoint: domain.endpoint(info, source)?,
-            completions: completions.clone(),
+            completions: [transmit.clone(), receive.clone()],
         };
         endpoint.endpoint.bind_events(events, 0)?;
         endpoint
             .endpoint
-            .bind_completions(&completions.queue, flags::FI_TRANSMIT | flags::FI_RECV)?;
+            .bind_completions(&transmit.queue, flags::FI_TRANSMIT)?;
+        endpoint
+            .endpoint
+            .bind_completions(&receive.queue, flags::FI_RECV)?;
         endpoint.endpoint.enable()?;
         Ok(endpoint)
     }
@@ -269,7 +275,8 @@ impl Drop for Listener {
 
 impl Drop for Endpoint {
     fn drop(&mut self) {
-        let claim = &self.completions.claim;
+        // What is still posted was given by `post` above, whichever queue it would have gone to.
+        let claim = &self.completions[0].claim;
         self.endpoint
             .close(&mut |context| drop(claim.reclaim(context)));
     }

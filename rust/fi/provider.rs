@@ -188,11 +188,11 @@ pub trait Endpoint: Any + Send + Sync {
     /// Most bytes of private data it can send.
     fn private_data_limit(&self) -> usize;
 
-    /// How many receives can be posted now.
-    fn receives_left(&self) -> usize;
+    /// How many receives can be posted now; -FI_EOPBADSTATE before it is enabled.
+    fn receives_left(&self) -> Result<usize>;
 
-    /// How many transmits can be posted now.
-    fn transmits_left(&self) -> usize;
+    /// How many transmits can be posted now; -FI_EOPBADSTATE before it is enabled.
+    fn transmits_left(&self) -> Result<usize>;
 
     /// Sends a message.
     fn send(&self, message: &Message<'_>) -> Result;

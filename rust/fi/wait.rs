@@ -53,11 +53,6 @@ impl Budget {
     pub fn from_millis(timeout: c_int) -> Self {
         Self(u32::try_from(timeout).ok().map(msecs_to_jiffies))
     }
-
-    /// Whether nothing is left.
-    pub fn is_spent(&self) -> bool {
-        self.0 == Some(0)
-    }
 }
 
 impl Signal {

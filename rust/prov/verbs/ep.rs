@@ -15,6 +15,7 @@ use super::{
     cq::Cq,
     domain::Domain,
     gather::MAX_SGE,
+    offer,
     queue::{
         Direction,
         Queue,
@@ -153,6 +154,10 @@ const DEFAULT_DEPTH: u32 = 256;
 impl Endpoint {
     /// Makes an endpoint, for the connection request in `info` if there is one. May sleep.
     pub(super) fn new(domain: Arc<Domain>, info: &Info, source: Source) -> Result<Arc<Self>> {
+        offer::check(info)?;
+        if info.domain_name() != Some(domain.pd().device().name().as_c_str()) {
+            return Err(Errno::EINVAL);
+        }
         let limits = Limits::new(&domain, info)?;
         let address = |bytes: Option<&[u8]>| bytes.map(SockAddr::from_bytes).transpose();
         let local = address(info.src_addr())?;
@@ -330,11 +335,11 @@ impl provider::Endpoint for Endpoint {
         super::wire::MAX_PRIVATE_DATA
     }
 
-    fn receives_left(&self) -> usize {
+    fn receives_left(&self) -> Result<usize> {
         self.receive.room()
     }
 
-    fn transmits_left(&self) -> usize {
+    fn transmits_left(&self) -> Result<usize> {
         self.transmit.room()
     }
 

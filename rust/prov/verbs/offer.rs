@@ -137,3 +137,16 @@ pub(super) fn of_device(device: &Arc<Device>) -> Result<KBox<Info>> {
     info.set_provider_name(NAME)?;
     Ok(info)
 }
+
+/// Whether an endpoint can be made of an info, which its consumer may have changed.
+///
+/// # Errors
+///
+/// -FI_EINVAL for another kind of endpoint, or capabilities that were not offered.
+pub(super) fn check(info: &Info) -> Result {
+    let kind = info.ep().map(|ep| ep.type_);
+    if kind != Some(abi::FI_EP_MSG) || info.caps() & !CAPS != 0 {
+        return Err(Errno::EINVAL);
+    }
+    Ok(())
+}

@@ -258,11 +258,14 @@ impl Queue {
         self.head.lock().target.take()
     }
 
-    /// How many operations can be posted now.
-    pub(super) fn room(&self) -> usize {
-        let seq = self.head.lock().seq;
-        let used = seq.wrapping_sub(self.tail.load(Relaxed));
-        self.depth.saturating_sub(used) as usize
+    /// How many operations can be posted now; -FI_EOPBADSTATE when it posts nowhere.
+    pub(super) fn room(&self) -> Result<usize> {
+        let head = self.head.lock();
+        if head.target.is_none() {
+            return Err(Errno::EOPBADSTATE);
+        }
+        let used = head.seq.wrapping_sub(self.tail.load(Relaxed));
+        Ok(self.depth.saturating_sub(used) as usize)
     }
 
     /// Whether a signalled operation has no completion yet, read or not.
