@@ -149,6 +149,10 @@ unsafe extern "C" fn regattr(
     // SAFETY: As a C caller of `fi_mr_regattr()` promises.
     into_int(unsafe {
         attr.as_ref().ok_or(Errno::EINVAL).and_then(|attr| {
+            if attr.iface != abi::FI_HMEM_SYSTEM {
+                // No provider reaches the memory of accelerators.
+                return Err(Errno::ENOSYS);
+            }
             let memory = Segment::from_vector(attr.mr_iov, attr.iov_count)?;
             let (access, offset) = (attr.access, attr.offset);
             register(domain, memory, access, offset, flags, out, attr.context)

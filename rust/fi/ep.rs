@@ -56,7 +56,7 @@ enum Stage {
 
 /// An active endpoint. The mutex guards the stage; `fi_enable()` runs under it, the data path and
 /// the connection calls do not take it.
-#[pin_data]
+#[pin_data(PinnedDrop)]
 pub struct Endpoint {
     core: Arc<dyn provider::Endpoint>,
     #[pin]
@@ -68,15 +68,20 @@ pub struct Endpoint {
 impl Endpoint {
     pub(super) fn new(domain: Held<Domain>, info: &Info, source: Source) -> Result<Arc<Self>> {
         let core = domain.core().clone().endpoint(info, source)?;
-        Ok(Arc::pin_init(
+        let held = core.clone();
+        let made = Arc::pin_init(
             pin_init!(Self {
-                core,
+                core: held,
                 stage <- new_mutex!(Stage::Open(Plan::default())),
                 source,
                 domain,
             }),
             GFP_KERNEL,
-        )?)
+        );
+        if made.is_err() {
+            core.close(&mut |_| {});
+        }
+        Ok(made?)
     }
 
     /// The provider's part.
@@ -205,5 +210,13 @@ impl Endpoint {
         if let Stage::Enabled { events } = stage {
             events.forget(self.source);
         }
+    }
+}
+
+#[pinned_drop]
+impl PinnedDrop for Endpoint {
+    fn drop(self: Pin<&mut Self>) {
+        // Nothing is left to do for one that its owner has closed.
+        self.close(&mut |_| {});
     }
 }

@@ -26,7 +26,7 @@ use kernel::{
 };
 
 /// A listener. The mutex guards what is bound and is held across no provider call.
-#[pin_data]
+#[pin_data(PinnedDrop)]
 pub struct PassiveEndpoint {
     core: Arc<dyn provider::PassiveEndpoint>,
     #[pin]
@@ -84,5 +84,13 @@ impl PassiveEndpoint {
         if let Some(held) = self.events.lock().take() {
             held.forget(self.source);
         }
+    }
+}
+
+#[pinned_drop]
+impl PinnedDrop for PassiveEndpoint {
+    fn drop(self: Pin<&mut Self>) {
+        // Nothing is left to do for one that its owner has closed.
+        self.close();
     }
 }

@@ -109,7 +109,8 @@ impl Provider for Verbs {
     fn getinfo(&self, query: &Query<'_>, found: &mut InfoList) -> Result {
         let net = net(query)?;
         let (local, peer) = ends(query)?;
-        let devices = device::list()?;
+        let mut devices = device::list()?;
+        devices.retain(|device| device.enter().is_ok_and(|used| used.is_visible_in(&net)));
         let routes = match (&local, &peer) {
             (local, Some(peer)) => route::to_peer(&net, &devices, local.as_ref(), peer)?,
             (Some(local), None) => route::to_local(&net, &devices, local)?,

@@ -13,12 +13,15 @@ pub(crate) use super::client::{
     Registration, //
 };
 
-use super::attributes::{
-    Attributes,
-    Port,
-    Protocol,
-    Text,
-    IFNAME_SIZE, //
+use super::{
+    attributes::{
+        Attributes,
+        Port,
+        Protocol,
+        Text,
+        IFNAME_SIZE, //
+    },
+    net::Net,
 };
 use crate::bindings;
 use core::{
@@ -308,6 +311,12 @@ impl Use {
         // SAFETY: By the invariant the device is registered; `attr` is written only.
         to_result(unsafe { bindings::ib_query_port(self.raw(), port, &mut attr) })?;
         Ok(Port::new(&attr))
+    }
+
+    /// Whether the device may be used from within a network namespace. Any context.
+    pub(crate) fn is_visible_in(&self, net: &Net) -> bool {
+        // SAFETY: By the invariant the device is registered; the namespace is held by `net`.
+        unsafe { bindings::rdma_dev_access_netns(self.raw(), net.as_ptr()) }
     }
 
     /// The name of the network interface that a port sits on; empty when there is none. May sleep.

@@ -48,6 +48,7 @@ use crate::{
             Bindings,
             Message, //
         },
+        wait::Gate,
     },
     rdma::{
         cm::Id,
@@ -113,6 +114,9 @@ pub(crate) struct Endpoint {
     link: Mutex<Link>,
     /// The device goes away, and the endpoint has been or is being told.
     told: AtomicFlag,
+    /// Lets a close wait for that.
+    #[pin]
+    gate: Gate,
 }
 
 /// What an endpoint was made with.
@@ -139,6 +143,10 @@ impl Limits {
             .max_send_sge
             .min(attributes.max_recv_sge)
             .min(MAX_SGE as u32) as usize;
+        let asked = info.tx().map_or(0, |tx| tx.iov_limit);
+        if asked.max(info.rx().map_or(0, |rx| rx.iov_limit)) > sges {
+            return Err(Errno::EINVAL);
+        }
         Ok(Self {
             transmits: depth(info.tx().map_or(0, |tx| tx.size))?,
             receives: depth(info.rx().map_or(0, |rx| rx.size))?,
@@ -177,6 +185,7 @@ impl Endpoint {
                 limits,
                 selective: post::Selective::new(),
                 told: AtomicFlag::new(false),
+                gate <- Gate::new(),
                 link <- new_mutex!(
                     Link {
                         id: None,
@@ -354,6 +363,7 @@ impl provider::Endpoint for Endpoint {
     }
 
     fn close(&self, reclaim: &mut dyn FnMut(Context)) {
+        self.gate.shut();
         self.hang_up();
         let targets = [
             (self.transmit.shut(), &self.transmit),

@@ -306,6 +306,9 @@ impl Endpoint {
 
     /// The device goes away: whatever the endpoint was waiting for will not come. May sleep.
     pub(in crate::prov::verbs) fn evict(&self) {
+        let Some(_pass) = self.gate.enter() else {
+            return;
+        };
         if self.state.get().is_connected() {
             self.lose(None);
             return;
