@@ -6,6 +6,7 @@ use super::{
     ep::EndpointObject,
     nosys,
     object::{
+        address,
         bytes,
         copy_out,
         object,
@@ -49,7 +50,7 @@ unsafe extern "C" fn active_setname(fid: *mut fid, addr: *mut c_void, len: usize
     // SAFETY: As a C caller of `fi_setname()` promises.
     into_int(unsafe {
         object::<EndpointObject>(fid)
-            .and_then(|object| object.endpoint().core().set_name(bytes(addr, len)?))
+            .and_then(|object| object.endpoint().core().set_name(address(addr, len)?))
     })
 }
 
@@ -57,7 +58,7 @@ unsafe extern "C" fn passive_setname(fid: *mut fid, addr: *mut c_void, len: usiz
     // SAFETY: As a C caller of `fi_setname()` promises.
     into_int(unsafe {
         object::<ListenerObject>(fid)
-            .and_then(|object| object.listener().core().set_name(bytes(addr, len)?))
+            .and_then(|object| object.listener().core().set_name(address(addr, len)?))
     })
 }
 

@@ -152,6 +152,19 @@ pub(super) unsafe fn copy_out(from: &[u8], to: *mut c_void, len: *mut usize) -> 
 /// The longest socket address, `struct sockaddr_storage`.
 const MAX_ADDR: usize = 128;
 
+/// The bytes of an address that comes with its length.
+///
+/// # Safety
+///
+/// As of [`bytes`].
+pub(super) unsafe fn address<'a>(addr: *const c_void, len: usize) -> Result<&'a [u8]> {
+    if len > MAX_ADDR {
+        return Err(Errno::EINVAL);
+    }
+    // SAFETY: By this function's safety requirement.
+    unsafe { bytes(addr, len) }
+}
+
 /// The address that a call takes without a length: its family tells how long it is.
 ///
 /// # Safety

@@ -53,6 +53,9 @@ use kernel::{
 /// Most bytes of private data that an event can carry: an InfiniBand CM reply has 196.
 pub const MAX_DATA: usize = 256;
 
+/// Most bytes that a consumer can write as one event.
+pub const MAX_WRITE: usize = 1 << 16;
+
 /// Which object an event is about, as its consumer knows it.
 ///
 /// The C API uses the address of the object's `fid`, Rust consumers a number of their own.
@@ -291,10 +294,10 @@ impl EventQueue {
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL without FI_WRITE at open, -FI_EOVERRUN when `size` written events are unread,
+    /// -FI_EINVAL without FI_WRITE at open or for more than [`MAX_WRITE`] bytes, -FI_EOVERRUN when `size` written events are unread,
     /// -FI_ENOMEM.
     pub fn write(self: &Arc<Self>, number: u32, data: &[u8]) -> Result {
-        if !self.attr.writable {
+        if !self.attr.writable || data.len() > MAX_WRITE {
             return Err(Errno::EINVAL);
         }
         let event =
