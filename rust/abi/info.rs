@@ -342,6 +342,14 @@ impl Info {
         unsafe { NetRef::from_raw(self.fabric().map_or(ptr::null_mut(), |fabric| fabric.net)) }
     }
 
+    /// Sets the network namespace, which has to stay as long as the info is used.
+    pub fn set_net(&mut self, net: NetRef) {
+        // SAFETY: By the type invariant the pointer is null or valid while `self` is.
+        if let Some(fabric) = unsafe { self.0.fabric_attr.as_mut() } {
+            fabric.net = net.as_ptr().cast();
+        }
+    }
+
     /// The local address.
     pub fn src_addr(&self) -> Option<&[u8]> {
         // SAFETY: The invariant says that the address has the length beside it.

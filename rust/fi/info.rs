@@ -105,6 +105,7 @@ pub fn getinfo(
         provider.getinfo(query, &mut offers)?;
         for mut offer in offers.drain_all() {
             if tailor(&mut offer, query.hints, version)? {
+                offer.set_net(query.net());
                 found.push(offer, GFP_KERNEL)?;
             }
         }

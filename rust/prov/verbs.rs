@@ -143,7 +143,7 @@ impl Provider for Verbs {
     }
 
     fn fabric(&self, attr: &FabricAttr<'_>) -> Result<Arc<dyn provider::Fabric>> {
-        let fabric: Arc<dyn provider::Fabric> = fabric::Fabric::new(attr.name, net_of(attr.net)?)?;
+        let fabric: Arc<dyn provider::Fabric> = fabric::Fabric::new(attr, net_of(attr.net)?)?;
         Ok(fabric)
     }
 }

@@ -11,11 +11,15 @@ use crate::{
     abi::{
         info::Info,
         Errno,
+        NetRef,
         Result, //
     },
     fi::{
         eq::Source,
-        provider, //
+        provider::{
+            self,
+            FabricAttr, //
+        },
     },
     rdma::{
         attributes::Protocol,
@@ -32,6 +36,8 @@ use kernel::{
 #[pin_data]
 pub(super) struct Fabric {
     net: Net,
+    /// The same as the consumer named it.
+    net_ref: NetRef,
     /// The kind of its devices, or any.
     protocol: Option<Protocol>,
     #[pin]
@@ -44,11 +50,12 @@ impl Fabric {
     /// # Errors
     ///
     /// -FI_ENODATA for a name that is none of ours, -FI_ENOMEM.
-    pub(super) fn new(name: Option<&CStr>, net: Net) -> Result<Arc<Self>> {
-        let protocol = name.map(super::offer::protocol_named).transpose()?;
+    pub(super) fn new(attr: &FabricAttr<'_>, net: Net) -> Result<Arc<Self>> {
+        let protocol = attr.name.map(super::offer::protocol_named).transpose()?;
         Ok(Arc::pin_init(
             pin_init!(Self {
                 net,
+                net_ref: attr.net,
                 protocol,
                 requests <- Requests::new(),
             }),
@@ -59,6 +66,11 @@ impl Fabric {
     /// Where its addresses are valid.
     pub(super) fn net(&self) -> &Net {
         &self.net
+    }
+
+    /// The same for an info, which its reader uses while the fabric is open.
+    pub(super) fn net_ref(&self) -> NetRef {
+        self.net_ref
     }
 
     /// What nobody has answered.

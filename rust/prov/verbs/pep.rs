@@ -127,6 +127,7 @@ impl PassiveEndpoint {
         let device = id.device().ok_or(Errno::ENODEV)?;
         let mut info = offer::of_device(&device)?;
         self.sizes.apply(&mut info)?;
+        info.set_net(self.fabric.net_ref());
         let local = id.local_addr()?.to_raw();
         let peer = id.peer_addr()?.to_raw();
         info.set_addresses(Some(local.as_bytes()), Some(peer.as_bytes()))?;

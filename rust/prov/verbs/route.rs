@@ -102,25 +102,38 @@ pub(super) fn to_local(
 }
 
 /// The devices over which `peer` can be reached. May sleep, some seconds at worst.
+///
+/// rdma_cm chooses among devices of one kind by itself, so there is one search for each kind; they
+/// go on at the same time.
 pub(super) fn to_peer(
     net: &Net,
     devices: &[Arc<Device>],
     local: Option<&SockAddr>,
     peer: &SockAddr,
 ) -> Result<KVec<Route>> {
-    let mut routes = KVec::new();
-    for device in devices {
+    let mut searches = KVec::new();
+    for (at, device) in devices.iter().enumerate() {
+        let kind = device.node_type();
+        if devices[..at].iter().any(|other| other.node_type() == kind) {
+            continue;
+        }
         let search = Arc::pin_init(Search::new(), GFP_KERNEL)?;
         let handler: Arc<dyn Handler> = search.clone();
         let id = Id::new(net, Some(handler))?;
         id.restrict_to(device)?;
-        if id.resolve_addr(local, peer, TIMEOUT_MS).is_err() {
-            continue;
+        if id.resolve_addr(local, peer, TIMEOUT_MS).is_ok() {
+            searches.push((id, search), GFP_KERNEL)?;
         }
+    }
+    let mut routes = KVec::new();
+    for (id, search) in &searches {
         search.over.wait_for_completion();
-        if !search.found.load(Acquire) || !is_on(&id, device) {
+        if !search.found.load(Acquire) {
             continue;
         }
+        let Some(device) = devices.iter().find(|device| is_on(id, device)) else {
+            continue;
+        };
         let route = Route {
             device: device.clone(),
             local: Some(id.local_addr()?.with_port(local.map_or(0, SockAddr::port))),
