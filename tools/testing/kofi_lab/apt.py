@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Debian's packages: which are there, and how to get those that are not."""
+
+import os
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+
+from . import stream
+from .paths import LOGS
+from .say import LabError, say
+
+QUERY = ["dpkg-query", "-W", "-f=${Package}\t${Version}\t${db:Status-Abbrev}\n"]
+
+
+@cache
+def require_debian() -> None:
+    """Set-up is written for apt; elsewhere say what a person has to do."""
+    release = Path("/etc/os-release")
+    fields = dict(
+        line.replace('"', "").split("=", 1)
+        for line in (release.read_text().splitlines() if release.exists() else [])
+        if "=" in line
+    )
+    if fields.get("ID") != "debian" or not shutil.which("apt-get"):
+        name = fields.get("PRETTY_NAME", "this system")
+        raise LabError(
+            f"set-up knows Debian 12 and newer, not {name}; there, `make KDIR=...` builds the"
+            " modules against a kernel of yours, and a Debian container runs the rest"
+        )
+
+
+def installed(packages: list[str]) -> dict[str, str]:
+    """Versions of those of the packages that are installed."""
+    result = subprocess.run([*QUERY, *packages], capture_output=True, text=True, check=False)
+    rows = (line.split("\t") for line in result.stdout.splitlines())
+    return {name: version for name, version, status in rows if status.startswith("ii")}
+
+
+@cache
+def candidate(package: str) -> str:
+    """The version that apt would install, or an empty string."""
+    result = subprocess.run(
+        ["apt-cache", "policy", package], capture_output=True, text=True, check=False
+    )
+    for line in result.stdout.splitlines():
+        if line.strip().startswith("Candidate:"):
+            version = line.split(":", 1)[1].strip()
+            return "" if version == "(none)" else version
+    return ""
+
+
+def at_least(version: str, minimum: str) -> bool:
+    """Debian's order of versions."""
+    command = ["dpkg", "--compare-versions", version, "ge", minimum]
+    return bool(version) and subprocess.run(command, check=False).returncode == 0
+
+
+def as_root(what: str) -> list[str]:
+    """What a command needs in front to run as root; `what` is for the person who has to help."""
+    if os.geteuid() == 0:
+        return []
+    if shutil.which("sudo"):
+        if subprocess.run(["sudo", "-n", "true"], capture_output=True, check=False).returncode == 0:
+            return ["sudo", "-n"]
+    raise LabError(f"this needs root, and sudo wants a password; run once:\n  sudo {what}")
+
+
+def update() -> None:
+    """Fetches the package lists."""
+    run(["apt-get", "update", "-q"], "fetching package lists")
+    candidate.cache_clear()
+
+
+def install(packages: list[str]) -> None:
+    """Installs packages without asking anything."""
+    say("installing: " + " ".join(packages))
+    command = ["apt-get", "install", "-y", "-q", "--no-install-recommends", *packages]
+    run(command, f"installing {len(packages)} packages")
+
+
+def run(command: list[str], title: str) -> None:
+    """Runs apt as root, its words in a log."""
+    prefix = as_root(" ".join(command))
+    options = ["-o", "DPkg::Lock::Timeout=600"]
+    quiet = ["env", "DEBIAN_FRONTEND=noninteractive"]
+    full = [*prefix, *quiet, command[0], *options, *command[1:]]
+    stream.run(full, title, LOGS / "apt.log", dict(os.environ))

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: GPL-2.0
+"""kOFI against raw verbs: runs the bench scenarios, prints the ratios, writes bench.json."""
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from statistics import fmean, median
+
+from . import kernel, plan, tree
+from .lane import lane
+from .results import Results
+from .say import LabError, say
+from .session import Session
+
+RESULT = re.compile(
+    r"bench: impl=(?P<impl>kofi|raw) name=(?P<name>\w+) size=(?P<size>\d+)"
+    r" value=(?P<value>\d+) unit=(?P<unit>\S+)"
+)
+LANES = ("uml", "plain")
+MOST_LATENCY = 1.05
+LEAST_RATE = 0.95
+BARRED = "uml"  # the lane whose ratios have bars; an emulator's say less
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measurement: median of the rounds of each, and ours relative to raw verbs."""
+
+    lane: str
+    name: str
+    size: int
+    unit: str
+    ours: float
+    raw: float
+    ratio: float
+
+    @property
+    def verdict(self) -> str:
+        """Whether the bar is met; empty where there is none."""
+        if self.lane != BARRED:
+            return ""
+        if self.name == "lat":
+            return f"{'met' if self.ratio <= MOST_LATENCY else 'missed'} (<= {MOST_LATENCY})"
+        return f"{'met' if self.ratio >= LEAST_RATE else 'missed'} (>= {LEAST_RATE})"
+
+
+def typical(values: list[int], rounds: int) -> float:
+    """Median of the rounds. A round's value is the mean of its connections: how the soft device's
+    workers share the CPU is settled with each connection, in one of two ways some 10 % apart."""
+    size = len(values) // rounds
+    return round(median(fmean(values[at : at + size]) for at in range(0, size * rounds, size)), 1)
+
+
+def rows(name: str, lines: Iterable[str], rounds: int) -> list[Row]:
+    """What a lane's console says, in the order in which it was measured."""
+    values: dict[tuple[str, int, str], dict[str, list[int]]] = {}
+    for line in lines:
+        if found := RESULT.search(line):
+            key = (found["name"], int(found["size"]), found["unit"])
+            values.setdefault(key, defaultdict(list))[found["impl"]].append(int(found["value"]))
+    table = []
+    for (test, size, unit), by in values.items():
+        if len(by["kofi"]) != len(by["raw"]) or len(by["raw"]) < rounds:
+            raise LabError(f"{name}: {test} of {size} bytes was not measured often enough")
+        ours, raw = typical(by["kofi"], rounds), typical(by["raw"], rounds)
+        table.append(Row(name, test, size, unit, ours, raw, round(ours / raw, 4)))
+    return table
+
+
+def measure(name: str, rounds: int) -> list[Row]:
+    """Boots one lane and runs its bench scenarios."""
+    target = kernel.ensure(lane(name))
+    results = Results()
+    # A second virtual CPU would be a thread that competes with whatever else the machine does.
+    session = Session(target, tree.build(target), results, cpus=1)
+    chosen = plan.select("bench", target.lane)
+    session.run([replace(item, arguments=str(rounds)) for item in chosen])
+    if not results.good:
+        raise LabError(f"the bench did not come to its end on {name}: see {session.logs[-1]}")
+    lines = [line for log in session.logs for line in log.read_text(errors="replace").splitlines()]
+    return rows(name, lines, rounds)
+
+
+def report(table: list[Row]) -> None:
+    """The table, for people."""
+    say(f"{'lane':7}{'name':6}{'size':>7}  {'ours':>14}{'raw':>14}  {'unit':6}{'ratio':>7}  bar")
+    for row in table:
+        numbers = f"{row.ours:14,.0f}{row.raw:14,.0f}"
+        line = f"{row.lane:7}{row.name:6}{row.size:7}  {numbers}  {row.unit:6}{row.ratio:7.3f}"
+        say(f"{line}  {row.verdict}".rstrip())
+
+
+def write(table: list[Row]) -> Path:
+    """bench.json, in the folder of this checkout's builds."""
+    place = tree.folder(kernel.find(lane(BARRED))).parent / "bench.json"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text(json.dumps([asdict(row) for row in table], indent=2) + "\n")
+    return place
+
+
+def run(lanes: Iterable[str], rounds: int) -> None:
+    """Measures, prints and writes; a missed bar is shown, it fails nothing."""
+    table = [row for name in lanes for row in measure(name, rounds)]
+    report(table)
+    say(f"written to {write(table)}")

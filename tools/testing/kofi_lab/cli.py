@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The verbs of lab.py."""
+
+import argparse
+import shutil
+import signal
+import sys
+from pathlib import Path
+
+from . import bench, demo, kdir, kernel, plan, setup, suite, tree
+from .lane import LANES, lane
+from .paths import CACHE
+from .results import Results
+from .say import LabError, say
+from .session import Session
+
+
+def main(arguments: list[str]) -> int:
+    """Runs one verb; a LabError is for a person, so no traceback."""
+    options = parser().parse_args(arguments)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        return options.verb(options) or 0
+    except LabError as error:
+        print(f"lab: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\nlab: interrupted", file=sys.stderr)
+        return 130
+
+
+def parser() -> argparse.ArgumentParser:
+    """All verbs and what they take."""
+    top = argparse.ArgumentParser(prog="lab.py", description="Test lab of kOFI")
+    verbs = top.add_subparsers(required=True, metavar="VERB")
+
+    def verb(name, function, summary):
+        command = verbs.add_parser(name, help=summary, description=summary)
+        command.set_defaults(verb=function)
+        return command
+
+    verb("setup", do_setup, "install packages, bindgen and the kernel's source")
+    command = verb("kernels", do_kernels, "build the test kernels")
+    command.add_argument("lanes", nargs="*", help="all when none is named")
+    command = verb("build", do_build, "build the modules for lanes")
+    command.add_argument("lanes", nargs="*", help="all when none is named")
+    command = verb("run", do_run, "boot one lane with scenarios, or with any script")
+    command.add_argument("lane", choices=LANES)
+    command.add_argument("names", nargs="*", help="scenarios of the plan")
+    command.add_argument("--script", type=Path, action="append", default=[], help="a script to run")
+    command.add_argument("--arguments", default="", help="for the scripts")
+    command.add_argument("--seconds", type=int, default=60, help="limit of a script, plain lane")
+    command.add_argument("--ko", type=Path, action="append", default=[], help="one more module")
+    command.add_argument("--no-build", action="store_true", help="take only the --ko modules")
+    command.add_argument("--cpus", type=int, default=2)
+    command.add_argument("--append", default="", help="kernel command line")
+    command.add_argument("--quiet", action="store_true", help="keep the console to the log")
+    command = verb("bench", do_bench, "compare kOFI with raw verbs and write bench.json")
+    command.add_argument("lanes", nargs="*", help="uml and plain when none is named")
+    command.add_argument("--rounds", type=int, default=9)
+    command = verb("test", do_test, "every test: static checks, then the lanes")
+    command.add_argument("pattern", nargs="?", default="", help="part of a name; * for anything")
+    command.add_argument("--lane", action="append", choices=LANES, help="only this lane")
+    command = verb("soak", do_soak, "the long tests, on the proof kernel")
+    command.add_argument("pattern", nargs="?", default="")
+    command.add_argument("--lane", action="append", choices=LANES, help="only this lane")
+    verb("demo", do_demo, "messages between all pairings of the samples, in a virtual machine")
+    command = verb("modules", do_modules, "make a target against a kernel's build folder")
+    command.add_argument("kdir", type=Path)
+    command.add_argument("target", nargs="?", default="modules")
+    command = verb("shell", do_shell, "an interactive guest with both soft devices")
+    command.add_argument("lane", nargs="?", default="plain", choices=LANES)
+    verb("clean", do_clean, "remove kernels, builds and logs from the cache")
+    return top
+
+
+def do_setup(_: argparse.Namespace) -> None:
+    """Verb setup."""
+    setup.ensure()
+    say("everything that is needed is installed")
+
+
+def do_kernels(options: argparse.Namespace) -> None:
+    """Verb kernels."""
+    setup.ensure()
+    for name in options.lanes or LANES:
+        say(f"{name}={kernel.ensure(lane(name)).build}")
+
+
+def do_build(options: argparse.Namespace) -> None:
+    """Verb build."""
+    setup.ensure()
+    for name in options.lanes or LANES:
+        built = tree.build(kernel.ensure(lane(name)))
+        say(f"{name}: " + " ".join(module.name for module in built))
+
+
+def do_run(options: argparse.Namespace) -> int:
+    """Verb run."""
+    setup.ensure()
+    target = kernel.ensure(lane(options.lane))
+    modules = [] if options.no_build else tree.build(target)
+    results = Results()
+    session = Session(target, [*modules, *options.ko], results, cpus=options.cpus)
+    session.extra, session.echo = options.append, not options.quiet
+    chosen = [item for item in plan.scenarios() if item.name in options.names]
+    if missing := set(options.names) - {item.name for item in chosen}:
+        raise LabError(f"not in the plan: {', '.join(sorted(missing))}")
+    for script in options.script:
+        chosen.append(plan.Scenario(script.stem, script, options.seconds, arguments=options.arguments))
+    session.run(chosen)
+    results.report()
+    say(f"console: {session.logs[-1]}" if session.logs else "nothing to run")
+    return 0 if results.good else 1
+
+
+def do_test(options: argparse.Namespace) -> int:
+    """Verb test."""
+    return suite.test(options.pattern, options.lane or list(LANES))
+
+
+def do_soak(options: argparse.Namespace) -> int:
+    """Verb soak."""
+    setup.ensure()
+    return suite.soak(options.pattern, options.lane or list(LANES))
+
+
+def do_demo(_: argparse.Namespace) -> int:
+    """Verb demo."""
+    setup.ensure()
+    return demo.run()
+
+
+def do_bench(options: argparse.Namespace) -> None:
+    """Verb bench."""
+    setup.ensure()
+    bench.run(options.lanes or bench.LANES, options.rounds)
+
+
+def do_modules(options: argparse.Namespace) -> int:
+    """Verb modules."""
+    return kdir.make(options.kdir, options.target)
+
+
+def do_shell(options: argparse.Namespace) -> int:
+    """Verb shell."""
+    setup.ensure()
+    target = kernel.ensure(lane(options.lane))
+    return Session(target, tree.build(target), Results()).shell()
+
+
+def do_clean(_: argparse.Namespace) -> None:
+    """Verb clean."""
+    for name in ("build", "log", "run"):
+        shutil.rmtree(CACHE / name, ignore_errors=True)
+    say(f"removed builds and logs from {CACHE}; the kernel's source stays")

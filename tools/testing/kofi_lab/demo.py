@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The demo: every pairing of the sample modules over soft-RoCE in a virtual machine, as a table."""
+
+import re
+
+from . import kernel, plan, tree
+from .lane import lane
+from .results import Results
+from .say import say
+from .session import Session
+
+ROW = re.compile(
+    r"pairing (?P<server>\w+) (?P<client>\w+) count=(?P<count>\d+) size=(?P<size>\d+)"
+    r" usec=(?P<usec>\d+) errors=(?P<errors>\d+)"
+)
+HEAD = ("server", "client", "messages", "bytes", "verified", "round trips/s")
+
+
+def table(lines: list[str]) -> list[tuple[str, ...]]:
+    """A row for every pairing that came to its end."""
+    rows = []
+    for row in filter(None, map(ROW.search, lines)):
+        count, size, usec = int(row["count"]), int(row["size"]), max(int(row["usec"]), 1)
+        verified = "yes" if row["errors"] == "0" else f"{row['errors']} errors"
+        rate = f"{count * 1_000_000 // usec:,}"
+        cells = (f"{count:,}", f"{2 * count * size:,}", verified, rate)
+        rows.append((row["server"], row["client"], *cells))
+    return rows
+
+
+def show(rows: list[tuple[str, ...]]) -> None:
+    """Names to the left, numbers to the right."""
+    widths = [max(len(row[column]) for row in [HEAD, *rows]) for column in range(len(HEAD))]
+    for row in [HEAD, tuple("-" * width for width in widths), *rows]:
+        cells = [
+            cell.ljust(width) if column < 2 else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths))
+        ]
+        say("  " + "  ".join(cells))
+
+
+def run() -> int:
+    """Boots, loads, talks; 0 when every message of every pairing came back as it was sent."""
+    target = kernel.ensure(lane("plain"))
+    modules = tree.build(target)
+    say(f"booting Linux {target.source.name.removeprefix('linux-')} under QEMU")
+    results = Results()
+    session = Session(target, modules, results)
+    session.run(plan.select("demo", target.lane))
+    lines = [line for words in session.words.values() for line in words]
+    say("\nTwo kernel modules talk over kOFI, soft-RoCE device rxe0, in one virtual machine:\n")
+    show(table(lines))
+    say(f"\nconsole: {session.logs[-1]}")
+    return 0 if results.good else 1

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Starts a kernel with a payload, gives its console line by line, and ends it whatever it does."""
+
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from . import initramfs
+from .cpio import Archive
+from .kernel import Kernel
+from .paths import TREE
+
+COMMON = "panic=-1 kunit.enable=1 kunit.autorun=0 printk.devkmsg=on"
+# With five page-table levels, an interrupt in early boot can make KASAN misjudge an address: while
+# identify_cpu() collects the features, LA57 is briefly not among them.
+CPU = "max,la57=off"
+# Before /proc is the guest's own, busybox's shell would start the UML kernel itself for each
+# of its programs, since that is what the machine's /proc/self/exe names.
+UML_INIT = """#!/bin/sh
+/bin/busybox mount -t proc proc /proc
+KOFI={0} exec /bin/busybox sh {0}/guest/init.sh
+"""
+
+
+def command(kernel: Kernel, payload: Path, shell: bool, cpus: int, extra: str) -> list[str]:
+    """The command line that boots this kernel with this payload."""
+    loudness = "quiet" if shell else "loglevel=4"
+    words = f"{COMMON} {loudness} {kernel.lane.words} {extra}".strip()
+    if kernel.lane.is_uml:
+        return uml(kernel, payload, words)
+    return qemu(kernel, payload, words, shell, cpus)
+
+
+def uml(kernel: Kernel, payload: Path, words: str) -> list[str]:
+    """User-mode Linux on the machine's own root, read-only."""
+    init = payload / "init"
+    init.write_text(UML_INIT.format(payload))
+    init.chmod(0o755)
+    place = [f"uml_dir={payload}/", f"umid={payload.name}"]
+    root = ["root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro", f"init={init}"]
+    console = ["con0=fd:0,fd:1", "con=null"]
+    return [str(kernel.image), f"mem={kernel.lane.memory}", *place, *root, *console, *words.split()]
+
+
+def qemu(kernel: Kernel, payload: Path, words: str, shell: bool, cpus: int) -> list[str]:
+    """A virtual machine; TCG unless told otherwise, since a nested /dev/kvm may hang every guest."""
+    initrd = payload.with_suffix(".cpio")
+    initrd.write_bytes(initramfs.ensure().read_bytes() + pack(payload))
+    accelerator = os.environ.get("KOFI_ACCEL", "tcg,thread=multi")
+    screen = ["-nographic"] if shell else ["-display", "none", "-serial", "stdio", "-monitor", "none"]
+    return [
+        "qemu-system-x86_64",
+        *("-accel", accelerator),
+        *("-cpu", CPU),
+        *("-m", kernel.lane.memory),
+        *("-smp", str(cpus)),
+        *("-kernel", str(kernel.image)),
+        *("-initrd", str(initrd)),
+        *("-append", f"console=ttyS0 {words}"),
+        *("-nodefaults", "-no-reboot"),
+        *screen,
+    ]
+
+
+def pack(payload: Path) -> bytes:
+    """The payload as an archive of its own, so that a changed module repacks nothing else."""
+    archive = Archive()
+    for path in sorted(payload.rglob("*")):
+        if path.is_file():
+            archive.file(f"kofi/{path.relative_to(payload)}", path)
+    return archive.finish()
+
+
+class Guest:
+    """A running guest; leaving the `with` block kills it."""
+
+    def __init__(self, words: list[str], log: Path) -> None:
+        self.log = open(log, "w", encoding="utf-8", errors="replace")
+        self.process = subprocess.Popen(
+            ["setpriv", "--pdeathsig", "KILL", *words],  # never outlives this program
+            cwd=TREE,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        assert self.process.stdout
+        self.output = self.process.stdout
+        os.set_blocking(self.output.fileno(), False)
+        self.selector = selectors.DefaultSelector()
+        self.selector.register(self.output, selectors.EVENT_READ)
+
+    def __enter__(self) -> "Guest":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            # A UML kernel is several processes: the whole session has to go.
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self.process.wait()
+        self.selector.close()
+        self.output.close()
+        self.log.close()
+
+    def lines(self) -> Iterator[str | None]:
+        """Whole lines as they come, None about every second; ends with the guest's output."""
+        rest = b""
+        beat = time.monotonic()
+        while True:
+            if time.monotonic() - beat > 1:
+                beat = time.monotonic()
+                yield None
+            if not self.selector.select(timeout=1):
+                continue
+            chunk = self.output.read(65536)
+            if not chunk:
+                return
+            text = chunk.decode(errors="replace")
+            self.log.write(text)
+            self.log.flush()
+            *whole, rest = (rest + chunk).split(b"\n")
+            for line in whole:
+                yield line.decode(errors="replace")

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Builds against a kernel of the user's, or says in one sentence what that kernel lacks."""
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from . import config
+from .paths import TREE
+from .say import LabError
+
+SYMBOLS = ("CONFIG_MODULES", "CONFIG_RUST", "CONFIG_INFINIBAND", "CONFIG_INFINIBAND_ADDR_TRANS")
+VERSION = re.compile(r"rustc (\d+)\.(\d+)\.(\d+)")
+
+
+def make(kdir: Path, target: str) -> int:
+    """Runs the kernel's make on this tree."""
+    symbols = inspect(kdir)
+    words = ["make", "-C", str(kdir), f"M={TREE}", f"-j{os.cpu_count() or 2}"]
+    if symbols.get("CONFIG_CC_IS_CLANG") == "y":
+        words.append("LLVM=1")
+    if target != "clean":
+        rustc = matching_rustc(kdir, symbols["CONFIG_RUSTC_VERSION"])
+        words += [f"RUSTC={rustc}", f"RUSTDOC={Path(rustc).with_name('rustdoc')}", f"HOSTRUSTC={rustc}"]
+    return subprocess.run([*words, target], env=environment(), check=False).returncode
+
+
+def environment() -> dict[str, str]:
+    """The caller's environment, with the newest clang and bindgen that there are within reach."""
+    from . import toolchain
+
+    try:
+        return toolchain.environment()
+    except LabError:
+        return dict(os.environ)
+
+
+def inspect(kdir: Path) -> dict[str, str]:
+    """The kernel's configuration; raises when modules of ours cannot be built for it."""
+    if not (kdir / "Makefile").exists():
+        raise LabError(
+            f"{kdir} is no kernel build folder: install this kernel's headers, or name one with KDIR="
+        )
+    if not (kdir / ".config").exists():
+        raise LabError(f"{kdir} is not configured: it has no .config")
+    symbols = config.parse((kdir / ".config").read_text())
+    for name in SYMBOLS:
+        if symbols.get(name, "n") == "n":
+            raise LabError(f"the kernel of {kdir} is built without {name}, which kOFI needs")
+    return symbols
+
+
+def matching_rustc(kdir: Path, wanted: str) -> str:
+    """A rustc of the very version that built the kernel: crates of another are unreadable to it."""
+    candidates = dict.fromkeys(filter(None, (os.environ.get("RUSTC"), shutil.which("rustc"), "/usr/bin/rustc")))
+    seen = []
+    for candidate in candidates:
+        try:
+            words = subprocess.run([candidate, "--version"], capture_output=True, text=True, check=False)
+        except OSError:
+            continue
+        if match := VERSION.match(words.stdout):
+            major, minor, patch = (int(part) for part in match.groups())
+            if major * 100_000 + minor * 100 + patch == int(wanted):
+                return candidate
+            seen.append(f"{candidate} is {major}.{minor}.{patch}")
+    number = int(wanted)
+    version = f"{number // 100_000}.{number // 100 % 1000}.{number % 100}"
+    raise LabError(
+        f"the kernel of {kdir} was built with rustc {version}, and its modules have to be too,"
+        f" but {', '.join(seen) or 'there is no rustc here'}"
+    )

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Test kernels, one per lane, built once and kept in the cache."""
+
+import fcntl
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import config, source, stream, toolchain
+from .lane import Lane
+from .paths import BUILDS, LOGS
+from .say import LabError, say
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A lane's kernel: its source, its build folder and its image."""
+
+    lane: Lane
+    source: Path
+    build: Path
+
+    @property
+    def image(self) -> Path:
+        """What a guest boots."""
+        return self.build / self.lane.image
+
+    @property
+    def ready(self) -> bool:
+        """Whether a build came to its end here."""
+        return (self.build / ".kofi-ready").exists()
+
+
+def make_command(kernel: Kernel, *arguments: str) -> list[str]:
+    """A make of that kernel's build system."""
+    return [
+        "make",
+        "-C",
+        str(kernel.source),
+        f"O={kernel.build}",
+        f"ARCH={kernel.lane.arch}",
+        *toolchain.make_variables(),
+        *arguments,
+    ]
+
+
+def find(lane: Lane) -> Kernel:
+    """The kernel that this lane's fragments, the newest source and the compilers call for."""
+    tree = source.ensure()
+    key = config.digest(config.asked(lane.fragments), toolchain.versions())
+    version = tree.name.removeprefix("linux-")
+    return Kernel(lane, tree, BUILDS / f"{version}-{lane.name}-{key}")
+
+
+def ensure(lane: Lane) -> Kernel:
+    """The same, built if it is not yet."""
+    kernel = find(lane)
+    if kernel.ready:
+        return kernel
+    with alone():
+        if not kernel.ready:
+            configure(kernel)
+            compile_kernel(kernel)
+    return kernel
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Two kernel builds at once would only be slower, and would meet in one folder."""
+    BUILDS.mkdir(parents=True, exist_ok=True)
+    with open(BUILDS / "lock", "w", encoding="utf-8") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say("another run is building a kernel; waiting for it")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def configure(kernel: Kernel) -> None:
+    """Writes .config and refuses to go on when a symbol that was asked for is not in it."""
+    kernel.build.mkdir(parents=True, exist_ok=True)
+    symbols = config.asked(kernel.lane.fragments)
+    wanted = kernel.build / "asked.config"
+    wanted.write_text(config.render(symbols))
+    result = subprocess.run(
+        make_command(kernel, "-s", f"KCONFIG_ALLCONFIG={wanted}", "allnoconfig"),
+        env=toolchain.environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if result.returncode:
+        raise LabError(f"configuring the {kernel.lane.name} kernel failed:\n{result.stderr}")
+    if lost := config.refused(symbols, kernel.build / ".config"):
+        raise LabError(
+            f"the {kernel.lane.name} kernel's configuration does not hold:\n  " + "\n  ".join(lost)
+        )
+
+
+def compile_kernel(kernel: Kernel) -> None:
+    """Builds the image and what modules need, one moving line on the way."""
+    files = 0
+
+    def detail(line: str) -> str:
+        nonlocal files
+        files += bool(re.match(r"\s+(CC|AS|RUSTC|LD|AR)\b", line))
+        return f"{files} files  {line.strip()}"
+
+    jobs = os.cpu_count() or 2
+    stream.run(
+        make_command(kernel, f"-j{jobs}", kernel.lane.target, "modules"),
+        f"building the {kernel.lane.name} kernel",
+        LOGS / f"kernel-{kernel.build.name}.log",
+        toolchain.environment(),
+        detail,
+    )
+    (kernel.build / ".kofi-ready").touch()

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Holds the house in order: which room of the crate may name which, and where `unsafe` may stand."""
+
+import re
+import sys
+from pathlib import Path
+
+from .paths import TREE
+
+# What each room may stand on. The root alone knows every provider.
+MAY_USE = {
+    "abi": set(),
+    "bindings": set(),
+    "rdma": {"bindings"},
+    "fi": {"abi"},
+    "prov": {"fi", "rdma", "abi"},
+    "capi": {"fi", "abi"},
+    "dev": {"fi", "abi"},
+}
+
+UNSAFE_ROOMS = {"abi", "bindings", "rdma", "capi"}
+# The type that stands for "this memory stays valid until the operation completes".
+UNSAFE_FILES = {"rust/fi/memory.rs"}
+# A provider's data path: what builds work requests, posts them and takes their completions.
+UNSAFE_PROVIDER = re.compile(r"rust/prov/\w+/(.*/)?(post|drain|gather|queue|mr)\.rs")
+
+COMMENT_OR_STRING = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\])*"', re.DOTALL)
+CRATE_PATH = re.compile(r"\bcrate::(\{|\w+)")
+SUPER_PATH = re.compile(r"\b((?:super::)+)(\w+)")
+
+
+def code_of(text: str) -> str:
+    """The text without comments and strings, lines kept."""
+    return COMMENT_OR_STRING.sub(lambda match: "\n" * match[0].count("\n"), text)
+
+
+def group(code: str, start: int) -> list[str]:
+    """The first names in the braces of `crate::{a::b, c}`, which open before `start`."""
+    depth, names, at_name = 1, [], True
+    for token in re.finditer(r"[{},]|\w+", code[start:]):
+        if token[0] == "{":
+            depth += 1
+        elif token[0] == "}":
+            depth -= 1
+            if depth == 0:
+                break
+        elif token[0] == ",":
+            at_name = at_name or depth == 1
+        elif at_name and depth == 1:
+            names.append(token[0])
+            at_name = False
+    return names
+
+
+def module_path(name: str) -> list[str]:
+    """The module that a file is: rust/fi/cq.rs is fi::cq, rust/fi.rs is fi."""
+    return list(Path(name).relative_to("rust").with_suffix("").parts)
+
+
+def used(name: str, code: str) -> list[tuple[int, str]]:
+    """Line and room of every path that leads through the crate's root."""
+    found = []
+    for match in CRATE_PATH.finditer(code):
+        line = code.count("\n", 0, match.start()) + 1
+        names = group(code, match.end()) if match[1] == "{" else [match[1]]
+        found += [(line, room) for room in names]
+    depth = len(module_path(name))
+    for match in SUPER_PATH.finditer(code):
+        if match[1].count("super") >= depth:
+            found.append((code.count("\n", 0, match.start()) + 1, match[2]))
+    return found
+
+
+def layering(name: str, text: str) -> list[str]:
+    """Paths from this file into a room that its own must not know."""
+    room = module_path(name)[0]
+    if room not in MAY_USE:
+        return []
+    return [
+        f"{name}:{line}: {room} must not know {other}"
+        for line, other in used(name, code_of(text))
+        if other in MAY_USE and other != room and other not in MAY_USE[room]
+    ]
+
+
+def unsafety(name: str, text: str) -> list[str]:
+    """Uses of `unsafe` in a file that has to do without."""
+    if name.startswith("rust/"):
+        if module_path(name)[0] in UNSAFE_ROOMS or name in UNSAFE_FILES:
+            return []
+        if UNSAFE_PROVIDER.fullmatch(name):
+            return []
+    return [
+        f"{name}:{number}: unsafe has no place here: {line.strip()}"
+        for number, line in enumerate(code_of(text).split("\n"), 1)
+        if re.search(r"\bunsafe\b(?!_)", line)
+    ]
+
+
+def sources() -> dict[str, str]:
+    """The crate and the Rust samples."""
+    found = [*(TREE / "rust").rglob("*.rs"), *(TREE / "samples").rglob("*.rs")]
+    return {str(path.relative_to(TREE)): path.read_text() for path in sorted(found)}
+
+
+def broken_layers() -> list[str]:
+    """Every breach of the layering."""
+    files = sources().items()
+    return [word for name, text in files if name.startswith("rust/") for word in layering(name, text)]
+
+
+def stray_unsafe() -> list[str]:
+    """Every `unsafe` out of place."""
+    return [word for name, text in sources().items() for word in unsafety(name, text)]
+
+
+if __name__ == "__main__":
+    words = broken_layers() + stray_unsafe()
+    print("\n".join(words) or "clean")
+    sys.exit(bool(words))

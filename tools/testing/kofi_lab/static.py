@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Checks that need no guest; each is one test named static.xyz."""
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from . import layers, toolchain, tree
+from .kernel import Kernel
+from .paths import TESTING, TREE
+from .results import FAILED, PASSED, Results, matches
+from .say import say
+
+LANE = "static"
+LICENCE = re.compile(r"SPDX-License-Identifier: (GPL-2\.0|\(?GPL-2\.0[\w -]* OR BSD-2-Clause\)?)")
+# The kernel's flags have -Wall, less what its own headers cannot bear.
+HEADER_KBUILD = "ccflags-y := -I$(src)/include -I$(src)/include/uapi -Werror\n"
+# What checkpatch says for lack of knowing better: the C API has the typedefs and error names of
+# libfabric, exports functions that Rust defines, and refuses to sleep where that is forbidden.
+UNWANTED = "NEW_TYPEDEFS,ENOSYS,EXPORT_SYMBOL,AVOID_EXTERNS,IN_ATOMIC,FILE_PATH_CHANGES"
+SHOWN = 12  # lines of a complaint
+
+
+def named(*suffixes: str) -> list[str]:
+    """The checkout's files with one of these suffixes."""
+    return [name for name in tree.files() if name.endswith(suffixes)]
+
+
+def said(command: list[str], **more: object) -> str:
+    """What a check prints when it fails; nothing when it is content."""
+    result = subprocess.run(
+        command, capture_output=True, text=True, errors="replace", check=False, **more
+    )
+    if result.returncode == 0:
+        return ""
+    return result.stdout + result.stderr or f"{command[0]} answered {result.returncode}"
+
+
+def rustfmt(_: Kernel) -> str:
+    """The kernel's format for Rust."""
+    names = named(".rs")
+    command = ["/usr/bin/rustfmt", "--check", "--edition", "2021", *names]
+    return said(command, cwd=TREE, env=toolchain.environment()) if names else ""
+
+
+def clippy(kernel: Kernel) -> str:
+    """clippy as the kernel configures it, on everything in Rust."""
+    place = tree.folder(kernel, "clippy")
+    with tree.locked(place):
+        tree.sync(place)
+        try:
+            tree.make(kernel, place, "CLIPPY=1", "CLIPPY_DRIVER=/usr/bin/clippy-driver", "modules")
+        except tree.ModuleError as error:
+            # What is built already is not looked at again: the next run has to see it too.
+            shutil.rmtree(place)
+            return str(error)
+    return ""
+
+
+def checkpatch(kernel: Kernel) -> str:
+    """The kernel's own style check, on C."""
+    script = str(kernel.source / "scripts/checkpatch.pl")
+    names = named(".c", ".h")
+    options = ["--no-tree", "--terse", "--no-summary", "--ignore", UNWANTED, "-f"]
+    return said(["perl", script, *options, *names], cwd=TREE) if names else ""
+
+
+def layering(_: Kernel) -> str:
+    """Who may know whom."""
+    return "\n".join(layers.broken_layers())
+
+
+def unsafety(_: Kernel) -> str:
+    """Where unsafe may stand."""
+    return "\n".join(layers.stray_unsafe())
+
+
+def licences(_: Kernel) -> str:
+    """Every source says its licence within its first lines."""
+    names = named(".rs", ".c", ".h", ".py", ".sh", ".toml", "Kbuild", "Kconfig", "Makefile")
+    return "\n".join(
+        f"{name}: no SPDX line of ours"
+        for name in names
+        if not name.startswith(".") and not any(LICENCE.search(line) for line in head(TREE / name))
+    )
+
+
+def head(path: Path) -> list[str]:
+    """The first lines of a file."""
+    with path.open(encoding="utf-8", errors="replace") as text:
+        return [text.readline() for _ in range(3)]
+
+
+def lab(_: Kernel) -> str:
+    """The lab's own tests: what reads consoles must itself be right."""
+    command = [sys.executable, "-m", "unittest", "discover", "-q", "-s", "selftest", "-t", "."]
+    return said(command, cwd=TESTING)
+
+
+def headers(kernel: Kernel, results: Results, pattern: str) -> None:
+    """Every public header compiles on its own, and twice; one test each."""
+    place = tree.folder(kernel, "headers")
+    names = [name for name in named(".h") if name.startswith("include/")]
+    names = [name for name in names if matches(pattern, test_of(name))]
+    if not names:
+        return
+    with tree.locked(place):
+        shutil.rmtree(place, ignore_errors=True)
+        objects = {}
+        shutil.copytree(TREE / "include", place / "include", dirs_exist_ok=True)
+        for name in names:
+            path = name.removeprefix("include/").removeprefix("uapi/")
+            stem = re.sub(r"\W", "_", path)
+            (place / f"{stem}.c").write_text(f"#include <{path}>\n#include <{path}>\n")
+            objects[f"{stem}.o"] = name
+        (place / "Kbuild").write_text(HEADER_KBUILD)
+        for target, name in objects.items():
+            try:
+                tree.make(kernel, place, target)
+                record(results, test_of(name), "")
+            except tree.ModuleError as error:
+                record(results, test_of(name), str(error))
+
+
+def test_of(header: str) -> str:
+    """The name of a header's test."""
+    return "static.header." + header.removeprefix("include/").removesuffix(".h").replace("/", ".")
+
+
+CHECKS: dict[str, Callable[[Kernel], str]] = {
+    "static.lab": lab,
+    "static.licences": licences,
+    "static.layers": layering,
+    "static.unsafe": unsafety,
+    "static.rustfmt": rustfmt,
+    "static.checkpatch": checkpatch,
+    "static.clippy": clippy,
+}
+
+
+def run(kernel: Kernel, results: Results, pattern: str) -> None:
+    """Runs the checks whose names match."""
+    for name, check in CHECKS.items():
+        if matches(pattern, name):
+            record(results, name, check(kernel))
+    headers(kernel, results, pattern)
+
+
+def record(results: Results, name: str, words: str) -> None:
+    """Counts one check; what it complains about is shown at once."""
+    lines = [line for line in words.splitlines() if line.strip() and "file included" not in line]
+    outcome = FAILED if lines else PASSED
+    results.add(LANE, name, outcome, lines[0] if lines else "")
+    say(f"  {LANE:6} {name:32} {'FAILED' if lines else 'ok'}")
+    for line in lines[:SHOWN]:
+        say(f"         | {line}")

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The compilers: Debian's clang and rustc, whatever else stands first on PATH."""
+
+import os
+import re
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+
+from .paths import TOOLS
+from .say import LabError
+
+RUSTC = "/usr/bin/rustc"
+RUSTDOC = "/usr/bin/rustdoc"
+
+
+@cache
+def llvm() -> Path:
+    """The newest versioned LLVM of the distribution that has both clang and lld."""
+    homes = [
+        home
+        for home in Path("/usr/lib").glob("llvm-*")
+        if (home / "bin/clang").exists() and (home / "bin/ld.lld").exists()
+    ]
+    if not homes:
+        raise LabError("no clang with lld under /usr/lib/llvm-*: run `make setup`")
+    return max(homes, key=lambda home: int(re.sub(r"\D", "", home.name) or 0))
+
+
+def environment() -> dict[str, str]:
+    """The environment of every compile: no variable of the caller's make leaks into it."""
+    env = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "KDIR", "M", "O", "ARCH")
+    }
+    cargo = Path(env.get("CARGO_HOME") or Path.home() / ".cargo") / "bin"
+    path = env.get("PATH", "/usr/bin:/bin")
+    env["PATH"] = f"{llvm()}/bin:{TOOLS}/bin:{path}:{cargo}:/usr/sbin:/sbin"
+    env["LIBCLANG_PATH"] = f"{llvm()}/lib"
+    env["LC_ALL"] = "C.UTF-8"
+    return env
+
+
+def make_variables() -> list[str]:
+    """What every kernel make gets: rustup's toolchain has no rust-src, so name Debian's."""
+    return ["LLVM=1", f"RUSTC={RUSTC}", f"RUSTDOC={RUSTDOC}", f"HOSTRUSTC={RUSTC}"]
+
+
+@cache
+def versions() -> str:
+    """The text that ties a built kernel to its compilers: another rustc cannot build its modules."""
+    lines = []
+    for command in ([RUSTC, "--version"], [f"{llvm()}/bin/clang", "--version"]):
+        result = subprocess.run(command, capture_output=True, text=True, check=True)
+        lines.append(result.stdout.splitlines()[0])
+    return "\n".join(lines)
+
+
+def bindgen() -> str | None:
+    """Path of bindgen, if there is one."""
+    return shutil.which("bindgen", path=environment()["PATH"])

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: GPL-2.0
+# The device is deleted under traffic: everybody is told, everything closes, and the deletion ends.
+# It waits until the last user has let go.
+
+# remove_under SUITE: runs it, and deletes the device as soon as data moves.
+remove_under() {
+	before=$(kernel_log | grep -c "traffic flows")
+	run_suites "$1" &
+	suite=$!
+	eventually 30 more_flows || return
+	timeout -s KILL $((60 * PATIENCE)) /usr/bin/rdma link del "$DEVICE" || return
+	wait $suite
+	! /usr/bin/rdma link show | grep -q "$DEVICE"
+}
+more_flows() { [ "$(kernel_log | grep -c "traffic flows")" -gt "$before" ]; }
+again() { rdma link add "$DEVICE" type "$1" netdev "$2" && link_active "$DEVICE"; }
+
+need_module kofi_kunit
+device_up "$1" || fail "$1 does not come up"
+interface=$(/usr/bin/rdma link show "$DEVICE/1" | sed 's/.*netdev \([^ ]*\).*/\1/')
+load kofi_kunit addr="$ADDRESS" addr6="$ADDRESS6" outage=1 || fail "kofi_kunit.ko does not load"
+
+check under_traffic remove_under kofi_removal
+again "$1" "$interface" || fail "$DEVICE does not come back"
+check under_idle_objects remove_under kofi_removal_idle
+# A device of that name that comes back is as good as the first.
+again "$1" "$interface" || fail "$DEVICE does not come back"
+run_suites kofi_cm_end
+unload kofi_kunit
+
+if has_module msg_server && has_module msg_client; then
+	load msg_server addr="$ADDRESS" && await 30 "msg_server: ready" || fail "no server"
+	load msg_client addr="$ADDRESS" count=1000000000 && sleep 1
+	check under_samples timeout -s KILL $((60 * PATIENCE)) /usr/bin/rdma link del "$DEVICE"
+	check client_is_told await 30 "msg_client: done count=[1-9].* errors=1"
+	unload msg_client msg_server || fail "the samples do not unload"
+fi
+unload kofi || fail "kofi.ko does not unload"

@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: GPL-2.0
+# The ground itself: a soft device comes up with its GIDs, carries user-space traffic, and goes.
+bring_up() {
+	device_up "$1" || fail "$1 does not come up"
+	rdma link show | grep -q "link $DEVICE/1 state ACTIVE" || fail "$DEVICE is not active"
+	ibv_devinfo -d "$DEVICE" | grep -q PORT_ACTIVE || fail "no user-space driver for $DEVICE"
+}
+if [ "$1" = both ]; then
+	bring_up rxe
+	bring_up siw
+	exit
+fi
+bring_up "$1"
+
+rping -s -a "$ADDRESS" -C 3 &
+server=$!
+sleep 1
+rping -c -a "$ADDRESS" -C 3 -v || fail "rping's client answered $?"
+wait $server || fail "rping's server answered $?"

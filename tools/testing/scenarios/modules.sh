@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: GPL-2.0
+# kofi.ko loads and unloads, and comes back: nothing of the first life stands in its way.
+need_module kofi
+for round in 1 2 3; do
+	load kofi || fail "insmod, round $round"
+	loaded kofi || fail "not loaded, round $round"
+	unload kofi || fail "rmmod, round $round"
+done

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: GPL-2.0
+# The samples as a newcomer loads them: all pairings of C and Rust, IPv6, and peers that go away.
+
+# start MODULE WORD PARAMETERS...: loads a sample, and waits until it says the word.
+start() {
+	from_here
+	_said="$1: $2"
+	_sample=$1
+	shift 2
+	load "$_sample" "$@" && await 30 "$_said"
+}
+serve() { start "$1" ready addr="$(address_for "$1" "${2:-$ADDRESS}")"; }
+stop() { unload "$@" || fail "$* does not unload"; }
+
+# said CLIENT PATTERN: it ended with such a line.
+said() { await 30 "$1: done" && kernel_log | grep "$1: done .*$2"; }
+
+# talk CLIENT [ADDRESS]: every message comes back as it was.
+talk() {
+	start "$1" done addr="$(address_for "$1" "${2:-$ADDRESS}")" count=300 size=1000
+	said "$1" "count=300 size=1000 .*errors=0\$" && stop "$1"
+}
+
+# endless CLIENT: is under way when this returns.
+endless() { load "$1" addr="$(address_for "$1" "$ADDRESS")" count=1000000000 && sleep 1; }
+
+# lose_server SERVER CLIENT: the server's module goes in mid-transfer, and the client tells.
+lose_server() {
+	serve "$1" && endless "$2" || return
+	stop "$1"
+	said "$2" "count=[1-9].* errors=1\$" && stop "$2"
+}
+
+# lose_client SERVER CLIENT: the client's module goes in mid-transfer, and the server takes the next.
+lose_client() {
+	serve "$1" && endless "$2" || return
+	stop "$2"
+	talk "$2" && stop "$1"
+}
+
+# take_turns SERVER: a client that comes while another is served has its turn later.
+take_turns() {
+	serve "$1" || return
+	load msg_client addr="$ADDRESS" count=1000 || return
+	load msg_client_rs addr="$(number_of "$ADDRESS")" count=300 || return
+	said msg_client "count=1000 .*errors=0\$" && said msg_client_rs "count=300 .*errors=0\$" || return
+	stop msg_client msg_client_rs "$1"
+}
+
+need_module msg_server msg_client slides_client msg_server_rs msg_client_rs
+device_up "$1" || fail "$1 does not come up"
+
+for server in msg_server msg_server_rs; do
+	serve $server || fail "$server does not listen"
+	for client in msg_client msg_client_rs slides_client; do
+		check $server.$client talk $client
+	done
+	stop $server
+done
+
+serve msg_server "$ADDRESS6" || fail "msg_server does not listen on IPv6"
+check ipv6.msg_client talk msg_client "$ADDRESS6"
+check ipv6.slides_client talk slides_client "$ADDRESS6"
+stop msg_server
+
+for kind in "" _rs; do
+	check msg_server$kind.goes lose_server msg_server$kind msg_client
+	check msg_client$kind.goes lose_client msg_server msg_client$kind
+	check msg_server$kind.takes_turns take_turns msg_server$kind
+done
+stop kofi
