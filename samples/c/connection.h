@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * One end of a connection, as the client and the server both need it: a domain
+ * (the device), an event queue for the connection, a completion queue for each
+ * direction, the endpoint, and one registered buffer that is cut into slots.
+ */
+
+#ifndef KOFI_SAMPLE_CONNECTION_H
+#define KOFI_SAMPLE_CONNECTION_H
+
+#include <linux/kthread.h>
+#include <linux/overflow.h>
+#include <linux/printk.h>
+#include <linux/slab.h>
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_eq.h>
+
+/* How long a wait lasts before its loop looks around, in milliseconds. */
+#define TICK		1000
+
+/* Room for what the peer may say when it connects: FI_OPT_CM_DATA_SIZE. */
+#define PEER_DATA	64
+
+struct connection {
+	struct fid_domain *domain;
+	struct fid_eq *eq;
+	struct fid_cq *tx_cq;
+	struct fid_cq *rx_cq;
+	struct fid_mr *mr;
+	struct fid_ep *ep;
+	char *buf;
+};
+
+/* Asks for connected endpoints that can send and receive messages. */
+static inline int find_info(const char *addr, const char *port, u64 flags,
+			    struct fi_info **info)
+{
+	struct fi_info *hints = fi_allocinfo();
+	int ret;
+
+	if (!hints)
+		return -FI_ENOMEM;
+	hints->caps = FI_MSG;
+	hints->ep_attr->type = FI_EP_MSG;
+	ret = fi_getinfo(FI_VERSION(1, 17), addr, port, flags, hints, info);
+	fi_freeinfo(hints);
+	return ret;
+}
+
+static inline int open_eq(struct fid_fabric *fabric, struct fid_eq **eq)
+{
+	struct fi_eq_attr attr = { .wait_obj = FI_WAIT_UNSPEC };
+
+	return fi_eq_open(fabric, &attr, eq, NULL);
+}
+
+/*
+ * Waits for the event @want. An info that comes with it is the caller's; give
+ * NULL for @info where none can come.
+ */
+static inline int wait_event_of(struct fid_eq *eq, u32 want,
+				struct fi_info **info)
+{
+	DEFINE_RAW_FLEX(struct fi_eq_cm_entry, entry, data, PEER_DATA);
+	struct fi_eq_err_entry err = {};
+	ssize_t ret;
+	u32 event;
+
+	do {
+		if (kthread_should_stop())
+			return -FI_EINTR;
+		ret = fi_eq_sread(eq, &event, entry, __struct_size(entry),
+				  TICK, 0);
+	} while (ret == -FI_EAGAIN);
+
+	if (ret == -FI_EAVAIL && fi_eq_readerr(eq, &err, 0) > 0)
+		return -err.err;
+	if (ret < 0)
+		return ret;
+	if (event != want)
+		return -FI_ENOTCONN;
+	if (info)
+		*info = entry->info;
+	return 0;
+}
+
+/*
+ * Waits for a completion. A failed operation gives its error: -FI_ECANCELED
+ * is that of a receive which was still posted when the connection ended.
+ */
+static inline int wait_completion_of(struct fid_cq *cq,
+				     struct fi_cq_msg_entry *comp)
+{
+	struct fi_cq_err_entry err = {};
+	ssize_t ret;
+
+	do {
+		if (kthread_should_stop())
+			return -FI_EINTR;
+		ret = fi_cq_sread(cq, comp, 1, NULL, TICK);
+	} while (ret == -FI_EAGAIN);
+
+	if (ret == -FI_EAVAIL && fi_cq_readerr(cq, &err, 0) == 1)
+		return -err.err;
+	return ret < 0 ? ret : 0;
+}
+
+static inline void close_fid(struct fid *fid)
+{
+	int ret = fi_close(fid);
+
+	if (ret)
+		pr_err("fi_close: %s\n", fi_strerror(ret));
+}
+
+/*
+ * Closes what has been opened, children before their parents. When the
+ * endpoint is closed nothing touches the buffer any more.
+ */
+static inline void close_connection(struct connection *conn)
+{
+	if (conn->ep)
+		close_fid(&conn->ep->fid);
+	if (conn->mr)
+		close_fid(&conn->mr->fid);
+	if (conn->rx_cq)
+		close_fid(&conn->rx_cq->fid);
+	if (conn->tx_cq)
+		close_fid(&conn->tx_cq->fid);
+	if (conn->eq)
+		close_fid(&conn->eq->fid);
+	if (conn->domain)
+		close_fid(&conn->domain->fid);
+	kvfree(conn->buf);
+}
+
+/*
+ * Opens one end with a buffer of @slots slots of @size bytes, one for each
+ * operation that is posted at a time. After an error, too, close_connection()
+ * cleans up.
+ */
+static inline int open_connection(struct connection *conn,
+				  struct fid_fabric *fabric,
+				  struct fi_info *info, size_t slots,
+				  size_t size)
+{
+	struct fi_cq_attr cq_attr = {
+		.size = slots,
+		.format = FI_CQ_FORMAT_MSG,
+		.wait_obj = FI_WAIT_UNSPEC,
+	};
+	int ret;
+
+	*conn = (struct connection){};
+	conn->buf = kvcalloc(slots, size, GFP_KERNEL);
+	if (!conn->buf)
+		return -FI_ENOMEM;
+
+	ret = fi_domain(fabric, info, &conn->domain, NULL);
+	if (ret)
+		return ret;
+	/* No rights for the peer: it sends messages, it does not reach in. */
+	ret = fi_mr_reg(conn->domain, conn->buf, slots * size, 0, 0, 0, 0,
+			&conn->mr, NULL);
+	if (ret)
+		return ret;
+	ret = open_eq(fabric, &conn->eq);
+	if (ret)
+		return ret;
+	ret = fi_cq_open(conn->domain, &cq_attr, &conn->tx_cq, NULL);
+	if (ret)
+		return ret;
+	ret = fi_cq_open(conn->domain, &cq_attr, &conn->rx_cq, NULL);
+	if (ret)
+		return ret;
+
+	/* The info is ours: it may ask for queues that hold every slot. */
+	info->tx_attr->size = slots;
+	info->rx_attr->size = slots;
+	ret = fi_endpoint(conn->domain, info, &conn->ep, NULL);
+	if (ret)
+		return ret;
+	ret = fi_ep_bind(conn->ep, &conn->eq->fid, 0);
+	if (ret)
+		return ret;
+	ret = fi_ep_bind(conn->ep, &conn->tx_cq->fid, FI_TRANSMIT);
+	if (ret)
+		return ret;
+	ret = fi_ep_bind(conn->ep, &conn->rx_cq->fid, FI_RECV);
+	if (ret)
+		return ret;
+	return fi_enable(conn->ep);
+}
+
+#endif /* KOFI_SAMPLE_CONNECTION_H */

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A server that sends every message back: the smallest whole kOFI service.
+ *
+ *	insmod msg_server.ko addr=10.0.0.1 port=7471 size=4096 window=16
+ *
+ * It serves one client after another until the module is unloaded. A message
+ * may be at most size bytes long, and a client may have window of them under
+ * way: each needs a receive that was posted before it arrives.
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/module.h>
+#include <linux/sched/task.h>
+#include "connection.h"
+
+static char *addr = "0.0.0.0";
+module_param(addr, charp, 0444);
+MODULE_PARM_DESC(addr, "local address, IPv4 or IPv6 (default: any IPv4)");
+
+static char *port = "7471";
+module_param(port, charp, 0444);
+MODULE_PARM_DESC(port, "port to listen on");
+
+static uint size = 4096;
+module_param(size, uint, 0444);
+MODULE_PARM_DESC(size, "bytes of the longest message");
+
+static ushort window = 16;
+module_param(window, ushort, 0444);
+MODULE_PARM_DESC(window, "messages that a client may have under way");
+
+static struct task_struct *thread;
+
+struct listener {
+	struct fid_fabric *fabric;
+	struct fid_eq *eq;
+	struct fid_pep *pep;
+};
+
+/*
+ * Message number n lies in slot n, and goes back from there. The slots are
+ * used in turn; half of them receive while the other half is being sent.
+ */
+static void *slot(struct connection *conn, u64 n)
+{
+	return conn->buf + n % (2 * window) * size;
+}
+
+static int post_receive(struct connection *conn, u64 n)
+{
+	return fi_recv(conn->ep, slot(conn, n), size, fi_mr_desc(conn->mr),
+		       FI_ADDR_UNSPEC, NULL);
+}
+
+static int post_echo(struct connection *conn, u64 n, size_t len)
+{
+	return fi_send(conn->ep, slot(conn, n), len, fi_mr_desc(conn->mr),
+		       FI_ADDR_UNSPEC, NULL);
+}
+
+/* Echoes message number n. */
+static int echo(struct connection *conn, u64 n)
+{
+	struct fi_cq_msg_entry received, sent;
+	int ret;
+
+	ret = wait_completion_of(conn->rx_cq, &received);
+	if (ret)
+		return ret;
+	/* The slot to receive in next is still that of an earlier echo. */
+	if (n >= window) {
+		ret = wait_completion_of(conn->tx_cq, &sent);
+		if (ret)
+			return ret;
+	}
+	/* The receive first: the echo invites the client to send again. */
+	ret = post_receive(conn, n + window);
+	if (ret)
+		return ret;
+	return post_echo(conn, n, received.len);
+}
+
+/* Accepts the client that the endpoint was made for, until it leaves. */
+static int serve(struct connection *conn)
+{
+	u64 n;
+	int ret;
+
+	/* Before the accept: the client may send as soon as it is connected. */
+	for (n = 0; n < window; n++) {
+		ret = post_receive(conn, n);
+		if (ret)
+			return ret;
+	}
+	ret = fi_accept(conn->ep, NULL, 0);
+	if (ret)
+		return ret;
+	ret = wait_event_of(conn->eq, FI_CONNECTED, NULL);
+	if (ret)
+		return ret;
+
+	n = 0;
+	do {
+		ret = echo(conn, n++);
+	} while (!ret);
+	/* What is posted when a connection ends comes back as cancelled... */
+	if (ret != -FI_ECANCELED && ret != -FI_ENOTCONN)
+		return ret;
+	/* ...and then the event queue tells why. */
+	return wait_event_of(conn->eq, FI_SHUTDOWN, NULL);
+}
+
+/* Serves the next client, whose failures are no reason to stop listening. */
+static int accept_one(struct listener *listener)
+{
+	struct connection conn;
+	struct fi_info *info;
+	int ret;
+
+	ret = wait_event_of(listener->eq, FI_CONNREQ, &info);
+	if (ret)
+		return ret;
+	ret = open_connection(&conn, listener->fabric, info, 2 * window, size);
+	if (!ret)
+		ret = serve(&conn);
+	else	/* A request that no endpoint has taken is still to be answered. */
+		fi_reject(listener->pep, info->handle, NULL, 0);
+	if (ret && ret != -FI_EINTR)
+		pr_err("client: %s\n", fi_strerror(ret));
+	close_connection(&conn);
+	fi_freeinfo(info);
+	return 0;
+}
+
+static void close_listener(struct listener *listener)
+{
+	if (listener->pep)
+		close_fid(&listener->pep->fid);
+	if (listener->eq)
+		close_fid(&listener->eq->fid);
+	if (listener->fabric)
+		close_fid(&listener->fabric->fid);
+}
+
+/* After an error, too, close_listener() cleans up. */
+static int open_listener(struct listener *listener)
+{
+	struct fi_info *info;
+	int ret;
+
+	/* FI_SOURCE: the address is ours, not that of a peer. */
+	ret = find_info(addr, port, FI_SOURCE, &info);
+	if (ret)
+		return ret;
+	ret = fi_fabric(info->fabric_attr, &listener->fabric, NULL);
+	if (ret)
+		goto out;
+	/* A queue of its own: the next client waits there for its turn. */
+	ret = open_eq(listener->fabric, &listener->eq);
+	if (ret)
+		goto out;
+	ret = fi_passive_ep(listener->fabric, info, &listener->pep, NULL);
+	if (ret)
+		goto out;
+	ret = fi_pep_bind(listener->pep, &listener->eq->fid, 0);
+	if (ret)
+		goto out;
+	ret = fi_listen(listener->pep);
+out:
+	fi_freeinfo(info);
+	return ret;
+}
+
+static int msg_server(void *unused)
+{
+	struct listener listener = {};
+	int ret;
+
+	ret = open_listener(&listener);
+	if (!ret)
+		pr_info("ready port=%s\n", port);
+	while (!ret)
+		ret = accept_one(&listener);
+	if (ret != -FI_EINTR)
+		pr_err("%s: %s\n", addr, fi_strerror(ret));
+	close_listener(&listener);
+	return ret;
+}
+
+static int __init msg_server_init(void)
+{
+	if (!size || !window)
+		return -EINVAL;
+
+	thread = kthread_create(msg_server, NULL, KBUILD_MODNAME);
+	if (IS_ERR(thread))
+		return PTR_ERR(thread);
+	/* The thread ends by itself when it cannot listen: keep it known. */
+	get_task_struct(thread);
+	wake_up_process(thread);
+	return 0;
+}
+
+static void __exit msg_server_exit(void)
+{
+	kthread_stop_put(thread);
+}
+
+module_init(msg_server_init);
+module_exit(msg_server_exit);
+MODULE_AUTHOR("kOFI contributors");
+MODULE_DESCRIPTION("kOFI sample: message echo server");
+MODULE_LICENSE("GPL");

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A client of `msg_server`: sends messages one by one, and checks that each comes back as it was.
+//!
+//! ```text
+//! insmod msg_client_rs.ko addr=0x0a000001 port=7471 size=64 count=1000
+//! ```
+//!
+//! Its thread ends with a line of results; the module can be unloaded at any time, before that too.
+
+mod connection;
+
+use connection::Connection;
+use kernel::{
+    prelude::*,
+    time::{
+        Instant,
+        Monotonic, //
+    }, //
+};
+use kofi::{
+    abi::{
+        thread::Thread,
+        Errno,
+        Result,
+        FI_CONNECTED, //
+    },
+    fi::memory::Buffer,
+};
+
+module! {
+    type: MsgClient,
+    name: "msg_client_rs",
+    authors: ["kOFI contributors"],
+    description: "kOFI sample: message client in Rust",
+    license: "GPL",
+    params: {
+        addr: u32 {
+            default: 0,
+            description: "IPv4 address of the server as a number, 10.0.0.1 is 0x0a000001",
+        },
+        port: u16 {
+            default: 7471,
+            description: "Port of the server",
+        },
+        size: usize {
+            default: 64,
+            description: "Bytes of a message",
+        },
+        count: u32 {
+            default: 1000,
+            description: "Messages to send",
+        },
+    },
+}
+
+struct MsgClient {
+    /// Dropped when the module is unloaded: that stops the thread, if need be, and waits for it.
+    _thread: Thread,
+}
+
+impl kernel::Module for MsgClient {
+    fn init(_module: &'static ThisModule) -> kernel::error::Result<Self> {
+        let size = module_parameters::size.value();
+        if module_parameters::addr.value() == 0 || size == 0 {
+            return Err(EINVAL);
+        }
+        let thread = Thread::run(c"msg_client_rs", move || report(size))?;
+        Ok(Self { _thread: thread })
+    }
+}
+
+#[derive(Default)]
+struct Outcome {
+    echoed: u32,
+    errors: u32,
+    usec: i64,
+}
+
+fn report(size: usize) {
+    let mut outcome = Outcome::default();
+    if let Err(errno) = run(size, &mut outcome) {
+        pr_err!("{}\n", errno);
+        outcome.errors += 1;
+    }
+    pr_info!(
+        "done count={} size={} usec={} errors={}\n",
+        outcome.echoed,
+        size,
+        outcome.usec,
+        outcome.errors
+    );
+}
+
+/// What message number `seq` looks like: no two in a row are alike.
+fn pattern(seq: u32) -> impl Iterator<Item = u8> {
+    let first = seq.wrapping_mul(7) as u8;
+    (0..=u8::MAX).cycle().map(move |i| first.wrapping_add(i))
+}
+
+fn fill(message: &mut [u8], seq: u32) {
+    for (byte, value) in message.iter_mut().zip(pattern(seq)) {
+        *byte = value;
+    }
+}
+
+fn is_intact(message: &[u8], seq: u32) -> bool {
+    message.iter().copied().eq(pattern(seq).take(message.len()))
+}
+
+fn run(size: usize, outcome: &mut Outcome) -> Result {
+    let addr = module_parameters::addr.value();
+    let port = module_parameters::port.value();
+    // The info names the device that leads to the server.
+    let mut list = connection::find_info(addr, port, false)?;
+    let info = list.first_mut().ok_or(Errno::ENODATA)?;
+    let fabric = kofi::fabric(info)?;
+    let connection = Connection::open(&fabric, info, 1)?;
+    connection.endpoint.connect(&[])?;
+    connection::event(&connection.events, FI_CONNECTED)?;
+
+    let start = Instant::<Monotonic>::now();
+    transfer(&connection, size, outcome)?;
+    outcome.usec = start.elapsed().as_micros_ceil();
+    connection.endpoint.shutdown()
+}
+
+fn transfer(connection: &Connection, size: usize, outcome: &mut Outcome) -> Result {
+    let endpoint = &connection.endpoint;
+    // A buffer that is posted belongs to the operation, which gives it back when it is over.
+    let mut out = Buffer::new(size, 0)?;
+    let mut back = Buffer::new(size, 0)?;
+    while outcome.echoed < module_parameters::count.value() {
+        let seq = outcome.echoed;
+        fill(&mut out, seq);
+        // The receive first: the echo may be back before `send()` is.
+        endpoint.receive(back)?;
+        endpoint.send(out, size)?;
+        let (received, len) = connection::completion(&connection.receives)?;
+        let (sent, _) = connection::completion(&connection.transmits)?;
+
+        outcome.echoed += 1;
+        if len != size || !is_intact(&received, seq) {
+            outcome.errors += 1;
+        }
+        (out, back) = (sent, received);
+    }
+    Ok(())
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A server that sends every message back: the smallest whole kOFI service, without `unsafe`.
+//!
+//! ```text
+//! insmod msg_server_rs.ko addr=0x0a000001 port=7471 size=4096 window=16
+//! ```
+//!
+//! It serves one client after another until the module is unloaded. A message may be at most `size`
+//! bytes long, and a client may have `window` of them under way: each needs a receive that was
+//! posted before it arrives.
+
+mod connection;
+
+use connection::Connection;
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+use kofi::{
+    abi::{
+        thread::Thread,
+        Errno,
+        Result,
+        FI_CONNECTED,
+        FI_CONNREQ,
+        FI_SHUTDOWN, //
+    },
+    fi::{
+        eq::{
+            self,
+            EventQueue,
+            Source, //
+        },
+        fabric::Fabric,
+        memory::Buffer,
+        msg::Listener, //
+    },
+};
+
+module! {
+    type: MsgServer,
+    name: "msg_server_rs",
+    authors: ["kOFI contributors"],
+    description: "kOFI sample: message echo server in Rust",
+    license: "GPL",
+    params: {
+        addr: u32 {
+            default: 0,
+            description: "Local IPv4 address as a number, 10.0.0.1 is 0x0a000001 (default: any)",
+        },
+        port: u16 {
+            default: 7471,
+            description: "Port to listen on",
+        },
+        size: usize {
+            default: 4096,
+            description: "Bytes of the longest message",
+        },
+        window: u16 {
+            default: 16,
+            description: "Messages that a client may have under way",
+        },
+    },
+}
+
+struct MsgServer {
+    /// Dropped when the module is unloaded: that stops the thread and waits for it.
+    _thread: Thread,
+}
+
+impl kernel::Module for MsgServer {
+    fn init(_module: &'static ThisModule) -> kernel::error::Result<Self> {
+        let options = Options {
+            size: module_parameters::size.value(),
+            window: module_parameters::window.value().into(),
+        };
+        if options.size == 0 || options.window == 0 {
+            return Err(EINVAL);
+        }
+        let thread = Thread::run(c"msg_server_rs", move || match run(&options) {
+            Ok(()) | Err(Errno::EINTR) => {}
+            Err(errno) => pr_err!("{}\n", errno),
+        })?;
+        Ok(Self { _thread: thread })
+    }
+}
+
+struct Options {
+    size: usize,
+    window: usize,
+}
+
+/// Listens until it is told to stop, which is an error as any other.
+fn run(options: &Options) -> Result {
+    let addr = module_parameters::addr.value();
+    let port = module_parameters::port.value();
+    let list = connection::find_info(addr, port, true)?;
+    let info = list.first().ok_or(Errno::ENODATA)?;
+    let fabric = kofi::fabric(info)?;
+    // A queue of its own: the next client waits there for its turn.
+    let events = fabric.event_queue(eq::Attr::default())?;
+    let listener = Listener::new(&fabric, info, Source(0), &events)?;
+    pr_info!("ready port={}\n", port);
+    loop {
+        accept_one(options, &fabric, &events, &listener)?;
+    }
+}
+
+/// Serves the next client, whose failures are no reason to stop listening.
+fn accept_one(
+    options: &Options,
+    fabric: &Arc<Fabric>,
+    events: &EventQueue,
+    listener: &Listener,
+) -> Result {
+    let mut request = connection::event(events, FI_CONNREQ)?;
+    let mut info = request.take_info().ok_or(Errno::EOTHER)?;
+    let served = match Connection::open(fabric, &mut info, 2 * options.window) {
+        Ok(connection) => serve(options, &connection),
+        Err(errno) => {
+            // A request that no endpoint has taken is still to be answered.
+            let _ = listener.reject(&info, &[]);
+            Err(errno)
+        }
+    };
+    match served {
+        Ok(()) | Err(Errno::EINTR) => {}
+        Err(errno) => pr_err!("client: {}\n", errno),
+    }
+    Ok(())
+}
+
+/// Accepts the client that the endpoint was made for, until it leaves.
+fn serve(options: &Options, connection: &Connection) -> Result {
+    // Before the accept: the client may send as soon as it is connected.
+    for _ in 0..options.window {
+        connection.endpoint.receive(Buffer::new(options.size, 0)?)?;
+    }
+    connection.endpoint.accept(&[])?;
+    connection::event(&connection.events, FI_CONNECTED)?;
+
+    match echo_all(options, connection) {
+        // What is posted when a connection ends comes back as cancelled, and then the event queue
+        // tells why.
+        Err(Errno::ECANCELED | Errno::ENOTCONN) => {
+            connection::event(&connection.events, FI_SHUTDOWN)?;
+            Ok(())
+        }
+        result => result,
+    }
+}
+
+/// Sends every message back, until that fails.
+fn echo_all(options: &Options, connection: &Connection) -> Result {
+    let mut echoes = 0;
+    loop {
+        let (message, len) = connection::completion(&connection.receives)?;
+        let spare = if echoes < options.window {
+            echoes += 1;
+            Buffer::new(options.size, 0)?
+        } else {
+            // The buffer of the oldest echo.
+            connection::completion(&connection.transmits)?.0
+        };
+        // The receive first: the echo invites the client to send again.
+        connection.endpoint.receive(spare)?;
+        connection.endpoint.send(message, len)?;
+    }
+}
