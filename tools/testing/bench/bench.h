@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What both modules agree on: depths, and the description of a test.
+ *
+ * A module defines struct bench_end (one side of a connection, beginning with
+ * a struct bench_side) and struct bench_pair (both sides, .end[BENCH_CLIENT]
+ * and .end[BENCH_SERVER]), then static inlines
+ *
+ *	int end_send(struct bench_end *end, void *buf, size_t len);
+ *	int end_recv(struct bench_end *end, void *buf);
+ *	int end_poll(struct bench_end *end);
+ *	bool end_is_recv(struct bench_end *end, int at);
+ *	size_t end_len(struct bench_end *end, int at);
+ *	void *end_buffer(struct bench_end *end, int at);
+ *
+ * to post and to poll (at counts what the last poll found), includes loops.h
+ * and control.h, and defines pair_open() and pair_close(). The loops are
+ * compiled into each module, so that neither pays for a call the other lacks.
+ */
+
+#ifndef KOFI_BENCH_H
+#define KOFI_BENCH_H
+
+#include <linux/kernel.h>
+#include <linux/ktime.h>
+#include <linux/overflow.h>
+#include <linux/sizes.h>
+#include <linux/slab.h>
+
+/* The same for both, on each side of the connection */
+#define BENCH_SEND_DEPTH	128
+#define BENCH_RECV_DEPTH	256
+#define BENCH_CQ_SIZE		(BENCH_SEND_DEPTH + BENCH_RECV_DEPTH)
+#define BENCH_BATCH		16
+#define BENCH_MIN_RNR_TIMER	12
+#define BENCH_RETRIES		7
+
+#define BENCH_MIN_SIZE		8
+#define BENCH_MAX_SIZE		SZ_64K
+#define BENCH_MAX_LAPS		(1 << 20)
+#define BENCH_TIMEOUT		(60 * HZ)
+#define BENCH_CONNECT_TIMEOUT	(5 * HZ)
+
+enum bench_kind {
+	BENCH_LATENCY,
+	BENCH_RATE,
+	BENCH_BANDWIDTH,
+};
+
+enum {
+	BENCH_CLIENT,
+	BENCH_SERVER,
+};
+
+/**
+ * struct bench_test - one measurement
+ * @kind: what is measured
+ * @size: bytes in a message
+ * @lap: messages, or round trips, that are timed together
+ * @laps: how many laps the measured pass has
+ * @window: sends that may be under way
+ * @slots: receives that are posted on each side
+ * @deadline: when to give up, in jiffies
+ * @failed: one side has failed, so that the other need not wait
+ * @ns: duration of each lap; their median leaves out those in which something
+ *	else had the CPU
+ */
+struct bench_test {
+	enum bench_kind		kind;
+	unsigned int		size;
+	unsigned int		lap;
+	unsigned int		laps;
+	unsigned int		window;
+	unsigned int		slots;
+	unsigned long		deadline;
+	bool			failed;
+	u64			*ns;
+};
+
+/**
+ * struct bench_side - what the loops know of one side of a connection
+ * @test: the measurement
+ * @tx: @test->window messages to send
+ * @rx: room for @test->slots messages
+ * @sending: sends under way
+ * @received: receives completed in this pass
+ * @clock: where the durations of this pass go, or %NULL
+ * @lap_start: when the lap began
+ * @lap_end: first message, or round trip, after it
+ * @expected: bytes that each must bring, 0 for any
+ */
+struct bench_side {
+	struct bench_test	*test;
+	void			*tx;
+	void			*rx;
+	unsigned int		sending;
+	unsigned int		received;
+	u64			*clock;
+	u64			lap_start;
+	unsigned int		lap_end;
+	size_t			expected;
+};
+
+static inline size_t bench_tx_bytes(const struct bench_test *test)
+{
+	return array_size(test->window, test->size);
+}
+
+static inline size_t bench_rx_bytes(const struct bench_test *test)
+{
+	return array_size(test->slots, test->size);
+}
+
+static inline int bench_side_alloc(struct bench_side *side,
+				   struct bench_test *test)
+{
+	side->test = test;
+	side->tx = kzalloc(bench_tx_bytes(test), GFP_KERNEL);
+	side->rx = kzalloc(bench_rx_bytes(test), GFP_KERNEL);
+	return side->tx && side->rx ? 0 : -ENOMEM;
+}
+
+static inline void bench_side_free(struct bench_side *side)
+{
+	kfree(side->tx);
+	kfree(side->rx);
+}
+
+#endif /* KOFI_BENCH_H */

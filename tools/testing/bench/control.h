@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The debugfs file that runs a test, the two threads, and the line that tells
+ * the result. Included once by each module, after loops.h.
+ */
+
+#ifndef KOFI_BENCH_CONTROL_H
+#define KOFI_BENCH_CONTROL_H
+
+#include <linux/completion.h>
+#include <linux/debugfs.h>
+#include <linux/kthread.h>
+#include <linux/math64.h>
+#include <linux/module.h>
+#include <linux/mutex.h>
+#include <linux/sort.h>
+#include <linux/string.h>
+#include <linux/uaccess.h>
+
+static char *addr = "";
+module_param(addr, charp, 0444);
+MODULE_PARM_DESC(addr, "numeric address of a device of this machine");
+
+static ushort port = BENCH_PORT;
+module_param(port, ushort, 0444);
+MODULE_PARM_DESC(port, "port that the server listens on while a test runs");
+
+/*
+ * The module's own: connects the two ends, each with its receives posted. What
+ * it leaves when it fails is given to pair_close() as well.
+ */
+static int pair_open(struct bench_pair *pair, struct bench_test *test);
+static void pair_close(struct bench_pair *pair);
+
+static struct dentry *bench_dir;
+static DEFINE_MUTEX(bench_mutex);
+
+struct bench_thread {
+	struct bench_end	*end;
+	bool			client;
+	int			ret;
+	struct completion	over;
+};
+
+static int bench_thread(void *data)
+{
+	struct bench_thread *thread = data;
+	struct bench_test *test = thread->end->side.test;
+
+	/*
+	 * The soft devices' workers go first, in every round alike: in which
+	 * order equals would share a CPU is settled anew by each connection,
+	 * and makes more of a difference than what is measured.
+	 */
+	set_user_nice(current, MAX_NICE);
+	thread->ret = bench_passes(thread->end, thread->client);
+	if (thread->ret)
+		WRITE_ONCE(test->failed, true);
+	kthread_complete_and_exit(&thread->over, 0);
+}
+
+static int bench_start(struct bench_thread *thread, struct bench_end *end,
+		       bool client)
+{
+	struct task_struct *task;
+
+	thread->end = end;
+	thread->client = client;
+	init_completion(&thread->over);
+	task = kthread_run(bench_thread, thread, KBUILD_MODNAME "/%s",
+			   client ? "client" : "server");
+	return PTR_ERR_OR_ZERO(task);
+}
+
+static int bench_threads(struct bench_pair *pair, struct bench_test *test)
+{
+	struct bench_thread client, server;
+	int ret;
+
+	test->deadline = jiffies + BENCH_TIMEOUT;
+	ret = bench_start(&server, &pair->end[BENCH_SERVER], false);
+	if (ret)
+		return ret;
+	ret = bench_start(&client, &pair->end[BENCH_CLIENT], true);
+	if (ret) {
+		WRITE_ONCE(test->failed, true);
+	} else {
+		wait_for_completion(&client.over);
+		ret = client.ret;
+	}
+	/* Both end by themselves: an idle one looks at the deadline. */
+	wait_for_completion(&server.over);
+	/* The side that was cancelled is not the one that knows why. */
+	if (!ret || ret == -ECANCELED)
+		ret = server.ret ?: ret;
+	return ret;
+}
+
+static int bench_compare(const void *a, const void *b)
+{
+	return cmp_int(*(const u64 *)a, *(const u64 *)b);
+}
+
+static void bench_report(const struct bench_test *test)
+{
+	static const char * const names[] = { "lat", "rate", "bw" };
+	static const char * const units[] = { "ns", "msg/s", "B/s" };
+	u64 count = test->lap;
+	u64 value, ns;
+
+	sort(test->ns, test->laps, sizeof(*test->ns), bench_compare, NULL);
+	ns = max(test->ns[test->laps / 2], 1ULL);
+	if (test->kind == BENCH_BANDWIDTH)
+		count *= test->size;
+	/* A latency is one way: half of a round trip. */
+	if (test->kind == BENCH_LATENCY)
+		value = div64_u64(ns, 2 * count);
+	else
+		value = mul_u64_u64_div_u64(count, NSEC_PER_SEC, ns);
+	pr_info("impl=%s name=%s size=%u value=%llu unit=%s iters=%u\n",
+		BENCH_NAME, names[test->kind], test->size, value,
+		units[test->kind], test->lap * test->laps);
+}
+
+static int bench_run(struct bench_test *test)
+{
+	struct bench_pair *pair;
+	int ret = -ENOMEM;
+
+	pair = kzalloc_obj(*pair);
+	test->ns = kvmalloc_array(test->laps, sizeof(*test->ns), GFP_KERNEL);
+	if (!pair || !test->ns)
+		goto out;
+	ret = pair_open(pair, test);
+	if (!ret)
+		ret = bench_threads(pair, test);
+	pair_close(pair);
+	if (ret)
+		pr_err("impl=%s size=%u failed: %d\n", BENCH_NAME, test->size,
+		       ret);
+	else
+		bench_report(test);
+out:
+	kvfree(test->ns);
+	kfree(pair);
+	return ret;
+}
+
+static int bench_describe(struct bench_test *test, const char *name,
+			  unsigned int iters)
+{
+	if (test->size < BENCH_MIN_SIZE || test->size > BENCH_MAX_SIZE)
+		return -EINVAL;
+	if (!strcmp(name, "lat")) {
+		test->kind = BENCH_LATENCY;
+		test->window = 16;
+		test->slots = 16;
+		test->lap = 32;
+	} else if (!strcmp(name, "rate")) {
+		test->kind = BENCH_RATE;
+		test->window = 64;
+		test->slots = BENCH_RECV_DEPTH;
+		test->lap = 2 * BENCH_RECV_DEPTH;
+	} else if (!strcmp(name, "bw")) {
+		test->kind = BENCH_BANDWIDTH;
+		test->window = 16;
+		test->slots = 32;
+		test->lap = 16;
+	} else {
+		return -EINVAL;
+	}
+	test->laps = DIV_ROUND_UP(iters, test->lap);
+	if (!test->laps || test->laps > BENCH_MAX_LAPS)
+		return -EINVAL;
+	/* One piece of memory is what each side registers. */
+	return bench_rx_bytes(test) > KMALLOC_MAX_SIZE ? -EINVAL : 0;
+}
+
+/* "lat 64 20000": what to measure, size, iterations. Returns when it is over. */
+static ssize_t bench_write(struct file *file, const char __user *from,
+			   size_t count, loff_t *pos)
+{
+	struct bench_test test = {};
+	char line[64], name[8];
+	unsigned int iters;
+	int ret;
+
+	if (count >= sizeof(line))
+		return -EINVAL;
+	if (copy_from_user(line, from, count))
+		return -EFAULT;
+	line[count] = '\0';
+	if (sscanf(line, "%7s %u %u", name, &test.size, &iters) != 3)
+		return -EINVAL;
+	ret = bench_describe(&test, name, iters);
+	if (ret)
+		return ret;
+	ret = mutex_lock_interruptible(&bench_mutex);
+	if (ret)
+		return ret;
+	ret = bench_run(&test);
+	mutex_unlock(&bench_mutex);
+	return ret ?: count;
+}
+
+static const struct file_operations bench_fops = {
+	.owner = THIS_MODULE,
+	.open = simple_open,
+	.write = bench_write,
+};
+
+static int __init bench_init(void)
+{
+	bench_dir = debugfs_create_dir(KBUILD_MODNAME, NULL);
+	debugfs_create_file("run", 0200, bench_dir, NULL, &bench_fops);
+	return 0;
+}
+module_init(bench_init);
+
+static void __exit bench_exit(void)
+{
+	debugfs_remove(bench_dir);
+}
+module_exit(bench_exit);
+
+MODULE_LICENSE("GPL");
+
+#endif /* KOFI_BENCH_CONTROL_H */

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The same as kofi_raw.c over kOFI: same depths, same posts, same polls.
+ */
+
+#define pr_fmt(fmt) "bench: " fmt
+
+#define BENCH_NAME	"kofi"
+#define BENCH_PORT	7602
+
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_eq.h>
+
+#include "bench.h"
+
+struct bench_end {
+	struct bench_side	side;
+	struct fid_ep		*ep;
+	struct fid_cq		*cq;
+	void			*tx_desc;
+	void			*rx_desc;
+	struct fi_cq_msg_entry	done[BENCH_BATCH];
+
+	struct fid_mr		*tx_mr;
+	struct fid_mr		*rx_mr;
+	struct fid_eq		*eq;
+};
+
+struct bench_pair {
+	struct bench_end	end[2];
+	struct fi_info		*offer;
+	struct fi_info		*request;
+	struct fid_fabric	*fabric;
+	struct fid_domain	*domain;
+	struct fid_pep		*pep;
+};
+
+static __always_inline int end_send(struct bench_end *end, void *buf,
+				    size_t len)
+{
+	return fi_send(end->ep, buf, len, end->tx_desc, 0, buf);
+}
+
+static __always_inline int end_recv(struct bench_end *end, void *buf)
+{
+	return fi_recv(end->ep, buf, end->side.test->size, end->rx_desc, 0,
+		       buf);
+}
+
+static __always_inline int end_poll(struct bench_end *end)
+{
+	ssize_t found = fi_cq_read(end->cq, end->done, BENCH_BATCH);
+
+	return found == -FI_EAGAIN ? 0 : found;
+}
+
+static __always_inline bool end_is_recv(struct bench_end *end, int at)
+{
+	return end->done[at].flags & FI_RECV;
+}
+
+static __always_inline size_t end_len(struct bench_end *end, int at)
+{
+	return end->done[at].len;
+}
+
+static __always_inline void *end_buffer(struct bench_end *end, int at)
+{
+	return end->done[at].op_context;
+}
+
+#include "loops.h"
+#include "control.h"
+
+/* Waits for one event and fails with the reason if it is another one. */
+static int kofi_await(struct bench_end *end, u32 wanted,
+		      struct fi_eq_cm_entry *entry)
+{
+	struct fi_eq_err_entry error = {};
+	ssize_t ret;
+	u32 event;
+
+	ret = fi_eq_sread(end->eq, &event, entry, sizeof(*entry),
+			  jiffies_to_msecs(BENCH_CONNECT_TIMEOUT), 0);
+	if (ret == -FI_EAVAIL) {
+		ret = fi_eq_readerr(end->eq, &error, 0);
+		return ret < 0 ? ret : -error.err;
+	}
+	if (ret < 0)
+		return ret == -FI_EAGAIN ? -ETIMEDOUT : ret;
+	return event == wanted ? 0 : -FI_EOTHER;
+}
+
+/* Finds the device behind our address and opens what both ends share. */
+static int kofi_open_domain(struct bench_pair *pair, const char *service)
+{
+	struct fi_info *hints;
+	int ret;
+
+	hints = fi_allocinfo();
+	if (!hints)
+		return -ENOMEM;
+	hints->caps = FI_MSG;
+	hints->ep_attr->type = FI_EP_MSG;
+	hints->tx_attr->size = BENCH_SEND_DEPTH;
+	hints->rx_attr->size = BENCH_RECV_DEPTH;
+	ret = fi_getinfo(FI_VERSION(1, 17), addr, service, FI_SOURCE, hints,
+			 &pair->offer);
+	fi_freeinfo(hints);
+	if (!ret)
+		ret = fi_fabric(pair->offer->fabric_attr, &pair->fabric, NULL);
+	if (!ret)
+		ret = fi_domain(pair->fabric, pair->offer, &pair->domain, NULL);
+	return ret;
+}
+
+static int kofi_open_queues(struct bench_pair *pair, struct bench_end *end)
+{
+	struct fi_eq_attr eq_attr = { .wait_obj = FI_WAIT_UNSPEC };
+	struct fi_cq_attr cq_attr = {
+		.size = BENCH_CQ_SIZE,
+		.format = FI_CQ_FORMAT_MSG,
+		.wait_obj = FI_WAIT_NONE,
+	};
+	int ret;
+
+	ret = fi_eq_open(pair->fabric, &eq_attr, &end->eq, NULL);
+	return ret ?: fi_cq_open(pair->domain, &cq_attr, &end->cq, NULL);
+}
+
+static int kofi_register(struct bench_pair *pair, struct bench_end *end)
+{
+	struct bench_test *test = end->side.test;
+	int ret;
+
+	ret = fi_mr_reg(pair->domain, end->side.tx, bench_tx_bytes(test),
+			FI_SEND, 0, 0, 0, &end->tx_mr, NULL);
+	if (!ret)
+		ret = fi_mr_reg(pair->domain, end->side.rx,
+				bench_rx_bytes(test), FI_RECV, 0, 0, 0,
+				&end->rx_mr, NULL);
+	if (ret)
+		return ret;
+	end->tx_desc = fi_mr_desc(end->tx_mr);
+	end->rx_desc = fi_mr_desc(end->rx_mr);
+	return 0;
+}
+
+/* An endpoint of that info, with its receives posted. */
+static int kofi_prepare(struct bench_pair *pair, struct bench_end *end,
+			struct fi_info *info)
+{
+	int ret;
+
+	ret = fi_endpoint(pair->domain, info, &end->ep, NULL);
+	if (!ret)
+		ret = fi_ep_bind(end->ep, &end->eq->fid, 0);
+	if (!ret)
+		ret = fi_ep_bind(end->ep, &end->cq->fid, FI_TRANSMIT | FI_RECV);
+	if (!ret)
+		ret = fi_enable(end->ep);
+	return ret ?: bench_post_receives(end);
+}
+
+static int kofi_listen(struct bench_pair *pair)
+{
+	int ret;
+
+	ret = fi_passive_ep(pair->fabric, pair->offer, &pair->pep, NULL);
+	if (!ret)
+		ret = fi_pep_bind(pair->pep, &pair->end[BENCH_SERVER].eq->fid,
+				  0);
+	return ret ?: fi_listen(pair->pep);
+}
+
+static int kofi_connect(struct bench_pair *pair)
+{
+	struct bench_end *client = &pair->end[BENCH_CLIENT];
+	struct bench_end *server = &pair->end[BENCH_SERVER];
+	struct fi_info *active;
+	struct fi_eq_cm_entry entry;
+	int ret;
+
+	/* The same device, but a port of its own. */
+	active = fi_dupinfo(pair->offer);
+	if (!active)
+		return -ENOMEM;
+	kfree(active->src_addr);
+	active->src_addr = NULL;
+	active->src_addrlen = 0;
+	ret = kofi_prepare(pair, client, active);
+	fi_freeinfo(active);
+	if (!ret)
+		ret = fi_connect(client->ep, pair->offer->src_addr, NULL, 0);
+	if (!ret)
+		ret = kofi_await(server, FI_CONNREQ, &entry);
+	if (ret)
+		return ret;
+
+	pair->request = entry.info;
+	entry.info->tx_attr->size = BENCH_SEND_DEPTH;
+	entry.info->rx_attr->size = BENCH_RECV_DEPTH;
+	ret = kofi_prepare(pair, server, entry.info);
+	if (!ret)
+		ret = fi_accept(server->ep, NULL, 0);
+	if (!ret)
+		ret = kofi_await(server, FI_CONNECTED, &entry);
+	return ret ?: kofi_await(client, FI_CONNECTED, &entry);
+}
+
+static int pair_open(struct bench_pair *pair, struct bench_test *test)
+{
+	char service[6];
+	int ret, i;
+
+	for (i = 0; i < 2; i++) {
+		ret = bench_side_alloc(&pair->end[i].side, test);
+		if (ret)
+			return ret;
+	}
+	snprintf(service, sizeof(service), "%u", port);
+	ret = kofi_open_domain(pair, service);
+	for (i = 0; !ret && i < 2; i++)
+		ret = kofi_open_queues(pair, &pair->end[i]);
+	for (i = 0; !ret && i < 2; i++)
+		ret = kofi_register(pair, &pair->end[i]);
+	if (!ret)
+		ret = kofi_listen(pair);
+	return ret ?: kofi_connect(pair);
+}
+
+static void kofi_close(struct fid *fid)
+{
+	WARN_ON(fi_close(fid));
+}
+
+static void kofi_dismantle(struct bench_end *end)
+{
+	if (end->ep)
+		kofi_close(&end->ep->fid);
+	if (end->tx_mr)
+		kofi_close(&end->tx_mr->fid);
+	if (end->rx_mr)
+		kofi_close(&end->rx_mr->fid);
+	if (end->cq)
+		kofi_close(&end->cq->fid);
+}
+
+static void pair_close(struct bench_pair *pair)
+{
+	int i;
+
+	if (pair->pep)
+		kofi_close(&pair->pep->fid);
+	for (i = 0; i < 2; i++) {
+		kofi_dismantle(&pair->end[i]);
+		if (pair->end[i].eq)
+			kofi_close(&pair->end[i].eq->fid);
+	}
+	if (pair->domain)
+		kofi_close(&pair->domain->fid);
+	if (pair->fabric)
+		kofi_close(&pair->fabric->fid);
+	fi_freeinfo(pair->request);
+	fi_freeinfo(pair->offer);
+	for (i = 0; i < 2; i++)
+		bench_side_free(&pair->end[i].side);
+}
+
+MODULE_DESCRIPTION("Ping-pong and stream over kOFI, to be compared with kofi_raw");

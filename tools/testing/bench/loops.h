@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The measured loops. Included once by each module, after its end_*() inlines.
+ *
+ * Every send is signalled and every receive is posted again at once. The
+ * stream's server returns credits, as a ULP does, so that no message ever
+ * meets an empty receive queue.
+ */
+
+#ifndef KOFI_BENCH_LOOPS_H
+#define KOFI_BENCH_LOOPS_H
+
+#include <linux/jiffies.h>
+#include <linux/sched.h>
+
+static int bench_post_receives(struct bench_end *end)
+{
+	struct bench_side *side = &end->side;
+	unsigned int i;
+	int ret;
+
+	for (i = 0; i < side->test->slots; i++) {
+		ret = end_recv(end, side->rx + i * side->test->size);
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+/*
+ * An empty poll: the soft devices' workers need the CPU that we spin on, and on
+ * one CPU so does the other side. schedule() alone would keep us running until
+ * our slice is used up: 10 ms on UML.
+ */
+static int bench_idle(struct bench_test *test)
+{
+	yield();
+	if (READ_ONCE(test->failed))
+		return -ECANCELED;
+	return time_after(jiffies, test->deadline) ? -ETIMEDOUT : 0;
+}
+
+/* Polls once and counts what came. */
+static __always_inline int bench_advance(struct bench_end *end)
+{
+	struct bench_side *side = &end->side;
+	int found, ret, i;
+
+	found = end_poll(end);
+	if (!found)
+		return bench_idle(side->test);
+	for (i = 0; i < found; i++) {
+		if (!end_is_recv(end, i)) {
+			side->sending--;
+			continue;
+		}
+		if (side->expected && end_len(end, i) != side->expected)
+			return -EIO;
+		side->received++;
+		ret = end_recv(end, end_buffer(end, i));
+		if (ret)
+			return ret;
+	}
+	return found < 0 ? found : 0;
+}
+
+static __always_inline int bench_send(struct bench_end *end,
+				      unsigned int nth, size_t len)
+{
+	struct bench_side *side = &end->side;
+	struct bench_test *test = side->test;
+	int ret;
+
+	/* The window is a power of two. */
+	ret = end_send(end, side->tx + (nth & (test->window - 1)) * test->size,
+		       len);
+	if (!ret)
+		side->sending++;
+	return ret;
+}
+
+static int bench_await(struct bench_end *end, unsigned int count)
+{
+	int ret = 0;
+
+	while (!ret && end->side.received < count)
+		ret = bench_advance(end);
+	return ret;
+}
+
+/* Room for one more send: an answer may overtake the completion of its call. */
+static int bench_make_room(struct bench_end *end)
+{
+	int ret = 0;
+
+	while (!ret && end->side.sending >= end->side.test->window)
+		ret = bench_advance(end);
+	return ret;
+}
+
+/* Called by the client before its nth message, and once more at the end. */
+static __always_inline void bench_tick(struct bench_side *side,
+				       unsigned int nth)
+{
+	u64 now;
+
+	if (likely(nth != side->lap_end))
+		return;
+	now = ktime_get_ns();
+	if (side->clock && nth)
+		*side->clock++ = now - side->lap_start;
+	side->lap_start = now;
+	side->lap_end += side->test->lap;
+}
+
+static int bench_ping(struct bench_end *end, unsigned int iters)
+{
+	size_t size = end->side.test->size;
+	unsigned int i;
+	int ret;
+
+	for (i = 0; i < iters; i++) {
+		bench_tick(&end->side, i);
+		ret = bench_make_room(end);
+		if (!ret)
+			ret = bench_send(end, i, size);
+		if (!ret)
+			ret = bench_await(end, i + 1);
+		if (ret)
+			return ret;
+	}
+	bench_tick(&end->side, i);
+	return 0;
+}
+
+static int bench_pong(struct bench_end *end, unsigned int iters)
+{
+	size_t size = end->side.test->size;
+	unsigned int i;
+	int ret;
+
+	for (i = 0; i < iters; i++) {
+		ret = bench_await(end, i + 1);
+		if (!ret)
+			ret = bench_make_room(end);
+		if (!ret)
+			ret = bench_send(end, i, size);
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+/* Messages that one credit of the server stands for */
+static inline unsigned int bench_credit(const struct bench_test *test)
+{
+	return test->slots / 4;
+}
+
+static int bench_source(struct bench_end *end, unsigned int iters)
+{
+	struct bench_side *side = &end->side;
+	struct bench_test *test = side->test;
+	unsigned int credit = bench_credit(test);
+	unsigned int sent = 0;
+	int ret = 0;
+
+	while (!ret && sent < iters) {
+		if (side->sending < test->window &&
+		    sent - side->received * credit < test->slots) {
+			bench_tick(side, sent);
+			ret = bench_send(end, sent++, test->size);
+		} else {
+			ret = bench_advance(end);
+		}
+	}
+	if (!ret)
+		ret = bench_await(end, DIV_ROUND_UP(iters, credit));
+	bench_tick(side, sent);
+	return ret;
+}
+
+static int bench_sink(struct bench_end *end, unsigned int iters)
+{
+	struct bench_side *side = &end->side;
+	unsigned int credit = bench_credit(side->test);
+	unsigned int returned = 0;
+	int ret;
+
+	while (returned < iters) {
+		ret = bench_await(end, min(returned + credit, iters));
+		if (!ret)
+			ret = bench_make_room(end);
+		if (!ret)
+			ret = bench_send(end, returned / credit, BENCH_MIN_SIZE);
+		if (ret)
+			return ret;
+		returned += credit;
+	}
+	return 0;
+}
+
+/* One pass of one side: the last message of a pass goes to the client. */
+static int bench_pass(struct bench_end *end, bool client, unsigned int iters)
+{
+	struct bench_side *side = &end->side;
+	struct bench_test *test = side->test;
+
+	side->received = 0;
+	side->lap_end = 0;
+	if (test->kind == BENCH_LATENCY) {
+		side->expected = test->size;
+		return client ? bench_ping(end, iters) : bench_pong(end, iters);
+	}
+	side->expected = client ? BENCH_MIN_SIZE : test->size;
+	return client ? bench_source(end, iters) : bench_sink(end, iters);
+}
+
+/* What a side's thread does: a warm-up, then the measured pass. */
+static int bench_passes(struct bench_end *end, bool client)
+{
+	struct bench_test *test = end->side.test;
+	int ret;
+
+	ret = bench_pass(end, client, test->lap);
+	if (ret)
+		return ret;
+	if (client)
+		end->side.clock = test->ns;
+	return bench_pass(end, client, test->lap * test->laps);
+}
+
+#endif /* KOFI_BENCH_LOOPS_H */
