@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Bad arguments: each call of the tables answers an errno, and the kernel
+ * lives on. A row is REFUSE(call) where any errno will do, ANSWER(want, call)
+ * where the contract names it, and SURVIVE(call) where nothing is returned.
+ */
+
+#ifndef KOFI_KUNIT_ARGS_H
+#define KOFI_KUNIT_ARGS_H
+
+#include "fixture.h"
+
+#define REFUSE(call) do {						\
+	long _ret = (call);						\
+									\
+	KUNIT_EXPECT_TRUE_MSG(test, args_is_errno(_ret),		\
+			      "%s answers %ld", #call, _ret);		\
+} while (0)
+
+#define ANSWER(want, call) do {						\
+	long _ret = (call);						\
+									\
+	KUNIT_EXPECT_EQ_MSG(test, _ret, (long)(want), "%s", #call);	\
+} while (0)
+
+/* The same for calls that open obj: one that does all the same is closed. */
+#define REFUSE_OPEN(obj, call) do {					\
+	(obj) = NULL;							\
+	REFUSE(call);							\
+	if (obj)							\
+		fi_close(&(obj)->fid);					\
+} while (0)
+
+#define ANSWER_OPEN(want, obj, call) do {				\
+	(obj) = NULL;							\
+	ANSWER(want, call);						\
+	if (obj)							\
+		fi_close(&(obj)->fid);					\
+} while (0)
+
+#define SURVIVE(call)	((void)(call))
+
+/* One that a caller can know: the kernel's private ones are none. */
+static inline bool args_is_errno(long ret)
+{
+	return ret < 0 && ret > -FI_ERRNO_MAX;
+}
+
+/* Lengths at the edges, besides 0; none is that of anything here. */
+static const size_t args_lengths[] = {
+	1, 3, U32_MAX, (size_t)1 << 40, SSIZE_MAX, (size_t)SSIZE_MAX + 1,
+	SIZE_MAX - PAGE_SIZE, SIZE_MAX,
+};
+
+/* An object of every class that there is, to be passed in another's place. */
+#define ARGS_CLASSES	8
+
+struct args_world {
+	struct kofi_pair	*pair;
+	struct fid_mr		*mr;
+	u8			*buf;
+	struct fid		*fid[ARGS_CLASSES];
+	struct fid		unknown;	/* of no class, with no calls */
+};
+
+struct args_world *args_world(struct kunit *test);
+
+#endif /* KOFI_KUNIT_ARGS_H */

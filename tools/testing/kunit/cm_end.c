@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * CONTRACT, CM: how connections end, and the addresses of their ends.
+ */
+
+#include <linux/delay.h>
+#include <linux/inet.h>
+
+#include "traffic.h"
+
+#define LEN 64
+#define POSTED 4
+
+static ssize_t send(struct fid_ep *ep, void *buf, size_t len)
+{
+	return fi_send(ep, buf, len, NULL, FI_ADDR_UNSPEC, buf);
+}
+
+static ssize_t recv(struct fid_ep *ep, void *buf, size_t len)
+{
+	return fi_recv(ep, buf, len, NULL, FI_ADDR_UNSPEC, buf);
+}
+
+static void post_receives(struct kunit *test, struct fid_ep *ep, u8 *buf)
+{
+	for (int i = 0; i < POSTED; i++)
+		KUNIT_ASSERT_EQ(test, 0, recv(ep, buf, LEN));
+}
+
+static void cm_05_shutdown_flushes_before_it_returns(struct kunit *test)
+{
+	u8 *buf = tr_buffer(test, LEN);
+	struct kofi_pair *pair = fx_pair(test, NULL);
+
+	post_receives(test, pair->ep[0], buf);
+	KUNIT_EXPECT_EQ(test, 0, fi_shutdown(pair->ep[0], 0));
+	KUNIT_EXPECT_EQ(test, POSTED, tr_read_flushed(test, pair->cq[0]));
+	KUNIT_EXPECT_EQ(test, -FI_EOPBADSTATE, send(pair->ep[0], buf, LEN));
+	KUNIT_EXPECT_EQ(test, -FI_EOPBADSTATE, recv(pair->ep[0], buf, LEN));
+	tr_expect_shutdown(test, pair->eq, pair->ep[1]);
+	KUNIT_EXPECT_EQ(test, -FI_ENOTCONN, send(pair->ep[1], buf, LEN));
+	KUNIT_EXPECT_EQ(test, -FI_ENOTCONN, recv(pair->ep[1], buf, LEN));
+	KUNIT_EXPECT_EQ_MSG(test, 0, fi_shutdown(pair->ep[0], 0), "again");
+	tr_expect_silence(test, pair->eq);
+}
+
+static void cm_05_what_completed_stays_readable(struct kunit *test)
+{
+	u8 *buf = tr_buffer(test, 2 * LEN);
+	struct kofi_pair *pair = fx_pair(test, NULL);
+
+	KUNIT_ASSERT_EQ(test, 0, recv(pair->ep[1], buf, LEN));
+	KUNIT_ASSERT_EQ(test, 0, send(pair->ep[0], buf + LEN, LEN));
+	tr_expect(test, pair->cq[1], buf, FI_RECV, LEN);
+	/* That it was received does not say that the sender knows already. */
+	for (int i = 0; i < FX_WAIT_MS && fi_cq_read(pair->cq[0], NULL, 0); i++)
+		fsleep(1000);
+	KUNIT_ASSERT_EQ(test, 0, fi_shutdown(pair->ep[0], 0));
+	tr_expect(test, pair->cq[0], buf + LEN, FI_SEND, 0);
+	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(pair->cq[0], NULL, 0));
+}
+
+static void cm_05_shutting_transmits_down(struct kunit *test)
+{
+	u8 *buf = tr_buffer(test, 2 * LEN);
+	struct kofi_pair *pair = fx_pair(test, NULL);
+
+	KUNIT_EXPECT_EQ(test, 0, fi_shutdown(pair->ep[0], FI_WRITE));
+	KUNIT_EXPECT_EQ(test, -FI_EOPBADSTATE, send(pair->ep[0], buf, LEN));
+	tr_exchange(test, pair, 1, buf, buf + LEN, LEN);
+	tr_expect_silence(test, pair->eq);
+	KUNIT_EXPECT_EQ(test, 0, fi_shutdown(pair->ep[0], FI_READ));
+	KUNIT_EXPECT_EQ(test, -FI_EOPBADSTATE, recv(pair->ep[0], buf, LEN));
+	tr_expect_shutdown(test, pair->eq, pair->ep[1]);
+}
+
+static void cm_05_shutting_receives_down(struct kunit *test)
+{
+	u8 *buf = tr_buffer(test, 2 * LEN);
+	struct kofi_pair *pair = fx_pair(test, NULL);
+
+	KUNIT_EXPECT_EQ(test, 0, fi_shutdown(pair->ep[0], FI_READ));
+	KUNIT_EXPECT_EQ(test, -FI_EOPBADSTATE, recv(pair->ep[0], buf, LEN));
+	tr_exchange(test, pair, 0, buf, buf + LEN, LEN);
+	tr_expect_silence(test, pair->eq);
+	KUNIT_EXPECT_EQ(test, 0, fi_shutdown(pair->ep[0], FI_READ | FI_WRITE));
+	tr_expect_shutdown(test, pair->eq, pair->ep[1]);
+}
+
+static void cm_05_shutdown_out_of_turn(struct kunit *test)
+{
+	struct kofi_pair *pair = fx_pair(test, NULL);
+	struct fid_ep *ep = fx_bound_ep(test, fx_open(test));
+
+	KUNIT_EXPECT_EQ(test, -FI_ENOTCONN, fi_shutdown(ep, 0));
+	KUNIT_ASSERT_EQ(test, 0, fi_enable(ep));
+	KUNIT_EXPECT_EQ(test, -FI_ENOTCONN, fi_shutdown(ep, 0));
+	KUNIT_EXPECT_EQ(test, -FI_EBADFLAGS, fi_shutdown(pair->ep[0], FI_SEND));
+	KUNIT_EXPECT_EQ(test, -FI_EBADFLAGS,
+			fi_shutdown(pair->ep[0], FI_READ | 1ULL << 63));
+	tr_expect_silence(test, pair->eq);
+}
+
+static void leave_by_shutdown(struct kunit *test, struct fid_ep *ep)
+{
+	KUNIT_ASSERT_EQ(test, 0, fi_shutdown(ep, 0));
+}
+
+static void leave_by_close(struct kunit *test, struct fid_ep *ep)
+{
+	fx_close(test, &ep->fid);
+}
+
+static const struct way {
+	const char *name;
+	void (*leave)(struct kunit *test, struct fid_ep *ep);
+	int side;
+} ways[] = {
+	{ "the caller shuts down", leave_by_shutdown, 0 },
+	{ "the called shuts down", leave_by_shutdown, 1 },
+	{ "the caller closes", leave_by_close, 0 },
+	{ "the called closes", leave_by_close, 1 },
+};
+
+KUNIT_ARRAY_PARAM_DESC(ways, ways, name);
+
+static void cm_06_the_peer_sees_one_shutdown_after_its_flushes(struct kunit *test)
+{
+	const struct way *way = test->param_value;
+	u8 *buf = tr_buffer(test, LEN);
+	struct kofi_pair *pair = fx_pair(test, NULL);
+	struct fid_ep *stays = pair->ep[!way->side];
+	struct fid_cq *cq = pair->cq[!way->side];
+
+	post_receives(test, stays, buf);
+	way->leave(test, pair->ep[way->side]);
+	tr_expect_shutdown(test, pair->eq, stays);
+	/* No wait: they are there before the event. */
+	KUNIT_EXPECT_EQ(test, POSTED, tr_read_flushed(test, cq));
+	tr_expect_silence(test, pair->eq);
+	KUNIT_EXPECT_EQ(test, 0, fi_shutdown(stays, 0));
+	tr_expect_silence(test, pair->eq);
+}
+
+static void cm_06_both_shut_down(struct kunit *test)
+{
+	struct kofi_pair *pair = fx_pair(test, NULL);
+	struct fx_cm_event event;
+	int seen = 0;
+	u32 what;
+
+	KUNIT_EXPECT_EQ(test, 0, fi_shutdown(pair->ep[0], 0));
+	KUNIT_EXPECT_EQ(test, 0, fi_shutdown(pair->ep[1], 0));
+	/* The second may have heard of the first, or not. */
+	while (fi_eq_sread(pair->eq, &what, &event, sizeof(event), 200, 0) > 0) {
+		KUNIT_EXPECT_EQ(test, FI_SHUTDOWN, what);
+		KUNIT_EXPECT_PTR_EQ(test, &pair->ep[1]->fid, event.entry.fid);
+		seen++;
+	}
+	KUNIT_EXPECT_LE(test, seen, 1);
+}
+
+static void cm_07_close_is_silent(struct kunit *test)
+{
+	u8 *buf = tr_buffer(test, 2 * LEN);
+	struct kofi_pair *pair = fx_pair(test, NULL);
+
+	post_receives(test, pair->ep[0], buf);
+	fx_close(test, &pair->ep[0]->fid);
+	KUNIT_EXPECT_EQ_MSG(test, -FI_EAGAIN, fi_cq_read(pair->cq[0], NULL, 0),
+			    "an entry of a closed endpoint");
+	tr_expect_shutdown(test, pair->eq, pair->ep[1]);
+	tr_expect_silence(test, pair->eq);
+}
+
+/* The buffer is the caller's again: a peer that goes on sending cannot reach it. */
+static void cm_07_buffers_are_free_after_close(struct kunit *test)
+{
+	u8 *buf = tr_buffer(test, 2 * LEN);
+	struct kofi_pair *pair = fx_pair(test, NULL);
+
+	for (int i = 0; i < POSTED; i++)
+		KUNIT_ASSERT_EQ(test, 0, recv(pair->ep[0], buf, LEN));
+	memset(buf + LEN, 0x5a, LEN);
+	for (int i = 0; i < POSTED; i++)
+		KUNIT_ASSERT_EQ(test, 0, send(pair->ep[1], buf + LEN, LEN));
+	fx_close(test, &pair->ep[0]->fid);
+	memset(buf, 0xa5, LEN);
+	for (int i = 0; i < POSTED; i++)
+		send(pair->ep[1], buf + LEN, LEN);
+	tr_expect_shutdown(test, pair->eq, pair->ep[1]);
+	fsleep(50000);
+	KUNIT_EXPECT_NULL(test, memchr_inv(buf, 0xa5, LEN));
+}
+
+static void cm_07_closing_while_connecting(struct kunit *test)
+{
+	struct kofi_fabric_fx *fx = fx_open(test);
+	struct fid_pep *pep = fx_listen(test, fx->fabric, fx->info, fx->eq);
+	struct fid_ep *ep = fx_bound_ep(test, fx);
+
+	fx_start_connect(test, ep, pep);
+	fx_wait_request(test, fx->eq);
+	fx_close(test, &ep->fid);
+	tr_expect_silence(test, fx->eq);
+}
+
+static size_t addr_len(const void *addr)
+{
+	return ((const struct sockaddr *)addr)->sa_family == AF_INET ?
+		       sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
+}
+
+static void cm_08_names_of_both_ends(struct kunit *test)
+{
+	struct kofi_pair *pair = fx_pair(test, NULL);
+	struct sockaddr_in6 name[2] = {}, peer[2] = {};
+	char text[INET6_ADDRSTRLEN];
+	size_t len;
+
+	for (int side = 0; side < 2; side++) {
+		len = sizeof(name[side]);
+		KUNIT_ASSERT_EQ(test, 0, fi_getname(&pair->ep[side]->fid,
+						    &name[side], &len));
+		KUNIT_EXPECT_EQ(test, addr_len(&name[side]), len);
+		len = sizeof(peer[side]);
+		KUNIT_ASSERT_EQ(test, 0, fi_getpeer(pair->ep[side], &peer[side],
+						    &len));
+		KUNIT_EXPECT_EQ(test, addr_len(&peer[side]), len);
+	}
+	for (int side = 0; side < 2; side++)
+		KUNIT_EXPECT_EQ_MSG(test, 0, memcmp(&name[side], &peer[!side],
+						    addr_len(&name[side])),
+				    "side %d", side);
+	snprintf(text, sizeof(text), "%pISc", &name[1]);
+	KUNIT_EXPECT_STREQ(test, fx_addr, text);
+}
+
+static void cm_08_too_short_for_a_name(struct kunit *test)
+{
+	struct kofi_pair *pair = fx_pair(test, NULL);
+	struct sockaddr_in6 name = {}, cut = {};
+	size_t whole = sizeof(name), len;
+
+	KUNIT_ASSERT_EQ(test, 0, fi_getname(&pair->ep[1]->fid, &name, &whole));
+	for (size_t room = 0; room < whole; room += 3) {
+		memset(&cut, 0xa5, sizeof(cut));
+		len = room;
+		KUNIT_EXPECT_EQ(test, -FI_ETOOSMALL,
+				fi_getname(&pair->ep[1]->fid, &cut, &len));
+		KUNIT_EXPECT_EQ(test, whole, len);
+		KUNIT_EXPECT_EQ(test, 0, memcmp(&cut, &name, room));
+		KUNIT_EXPECT_EQ(test, 0xa5, ((u8 *)&cut)[room]);
+		len = room;
+		KUNIT_EXPECT_EQ(test, -FI_ETOOSMALL,
+				fi_getpeer(pair->ep[1], &cut, &len));
+		KUNIT_EXPECT_EQ(test, whole, len);
+		len = room;
+		KUNIT_EXPECT_EQ(test, -FI_ETOOSMALL,
+				fi_getname(&pair->pep->fid, &cut, &len));
+		KUNIT_EXPECT_EQ(test, whole, len);
+	}
+}
+
+static void cm_08_the_name_is_set_before_enabling(struct kunit *test)
+{
+	struct kofi_fabric_fx *fx = fx_open(test);
+	struct fid_pep *pep = fx_listen(test, fx->fabric, fx->info, fx->eq);
+	struct fid_ep *ep = fx_bound_ep(test, fx), *peer;
+	struct sockaddr_in6 name = {}, is = {};
+	size_t len = sizeof(name);
+
+	KUNIT_EXPECT_EQ(test, -FI_ENOTCONN, fi_getpeer(ep, &is, &len));
+	len = sizeof(name);
+	KUNIT_ASSERT_EQ(test, 0, fi_getname(&pep->fid, &name, &len));
+	/* The listener's address, but a port of its own. */
+	name.sin6_port = htons(ntohs(name.sin6_port) ^ 1);
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_setname(&ep->fid, &name, 3));
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_setname(&ep->fid, NULL, len));
+	KUNIT_ASSERT_EQ(test, 0, fi_setname(&ep->fid, &name, len));
+	peer = fx_connect(test, fx->domain, ep, pep, fx->eq, fx->cq);
+	KUNIT_EXPECT_EQ(test, -FI_EOPBADSTATE, fi_setname(&ep->fid, &name, len));
+	KUNIT_ASSERT_EQ(test, 0, fi_getpeer(peer, &is, &len));
+	KUNIT_EXPECT_EQ(test, 0, memcmp(&is, &name, addr_len(&name)));
+}
+
+static void cm_09_over_ipv6(struct kunit *test)
+{
+	const struct fx_pair_opts opts = { .node = fx_addr6 };
+	u8 *buf = tr_buffer(test, 2 * LEN);
+	struct sockaddr_in6 name = {};
+	size_t len = sizeof(name);
+	struct kofi_pair *pair;
+
+	if (!*fx_addr6)
+		kunit_skip(test, "no IPv6 address: give the module addr6=");
+	pair = fx_pair(test, &opts);
+	for (int side = 0; side < 2; side++)
+		tr_exchange(test, pair, side, buf, buf + LEN, LEN);
+	KUNIT_ASSERT_EQ(test, 0, fi_getpeer(pair->ep[0], &name, &len));
+	KUNIT_EXPECT_EQ(test, AF_INET6, name.sin6_family);
+}
+
+static struct kunit_case cases[] = {
+	KUNIT_CASE(cm_05_shutdown_flushes_before_it_returns),
+	KUNIT_CASE(cm_05_what_completed_stays_readable),
+	KUNIT_CASE(cm_05_shutting_transmits_down),
+	KUNIT_CASE(cm_05_shutting_receives_down),
+	KUNIT_CASE(cm_05_shutdown_out_of_turn),
+	KUNIT_CASE_PARAM(cm_06_the_peer_sees_one_shutdown_after_its_flushes,
+			 ways_gen_params),
+	KUNIT_CASE(cm_06_both_shut_down),
+	KUNIT_CASE(cm_07_close_is_silent),
+	KUNIT_CASE(cm_07_buffers_are_free_after_close),
+	KUNIT_CASE(cm_07_closing_while_connecting),
+	KUNIT_CASE(cm_08_names_of_both_ends),
+	KUNIT_CASE(cm_08_too_short_for_a_name),
+	KUNIT_CASE(cm_08_the_name_is_set_before_enabling),
+	KUNIT_CASE(cm_09_over_ipv6),
+	{}
+};
+
+static struct kunit_suite suite = {
+	.name = "kofi_cm_end",
+	.test_cases = cases,
+};
+
+kunit_test_suite(suite);

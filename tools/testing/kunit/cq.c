@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * CONTRACT, CQ: how entries and errors are read, and that none is lost.
+ * Blocking reads are in cq_wait.c.
+ */
+
+#include "traffic.h"
+
+#define LEN 64
+
+static void cq_01_size_zero_is_a_default(struct kunit *test)
+{
+	u8 *buf = tr_buffer(test, 2 * LEN);
+	struct kofi_pair *pair = fx_pair(test, NULL);
+
+	tr_exchange(test, pair, 0, buf, buf + LEN, LEN);
+}
+
+static void cq_01_bad_formats_and_flags_are_refused(struct kunit *test)
+{
+	static const struct fi_cq_attr bad[] = {
+		{ .format = FI_CQ_FORMAT_TAGGED + 1 },
+		{ .format = -1 },
+		{ .flags = FI_WRITE },
+		{ .flags = FI_PEER },
+		{ .flags = 1ULL << 63 },
+		{ .wait_obj = FI_WAIT_QUEUE + 1 },
+		{ .wait_cond = FI_CQ_COND_THRESHOLD + 1 },
+	};
+	struct kofi_fabric_fx *fx = fx_open(test);
+
+	for (int i = 0; i < ARRAY_SIZE(bad); i++) {
+		struct fi_cq_attr attr = bad[i];
+		struct fid_cq *cq = NULL;
+
+		KUNIT_EXPECT_EQ_MSG(test, -FI_EINVAL,
+				    fi_cq_open(fx->domain, &attr, &cq, NULL),
+				    "row %d", i);
+		KUNIT_EXPECT_NULL(test, cq);
+	}
+}
+
+struct shape {
+	enum fi_cq_format format;
+	size_t size;
+};
+
+static const struct shape shapes[] = {
+	{ FI_CQ_FORMAT_CONTEXT, sizeof(struct fi_cq_entry) },
+	{ FI_CQ_FORMAT_MSG, sizeof(struct fi_cq_msg_entry) },
+	{ FI_CQ_FORMAT_DATA, sizeof(struct fi_cq_data_entry) },
+	{ FI_CQ_FORMAT_TAGGED, sizeof(struct fi_cq_tagged_entry) },
+};
+
+static void name_shape(const struct shape *shape, char *name)
+{
+	snprintf(name, KUNIT_PARAM_DESC_SIZE, "%s",
+		 fi_tostr(&shape->format, FI_TYPE_CQ_FORMAT));
+}
+
+KUNIT_ARRAY_PARAM(shapes, shapes, name_shape);
+
+/* Whatever the format, an array of it begins each entry as the larger ones do. */
+static void cq_02_the_formats_nest(struct kunit *test)
+{
+	const struct shape *shape = test->param_value;
+	const struct fx_pair_opts opts = { .format = shape->format };
+	u8 *raw = tr_buffer(test, 4 * sizeof(struct fi_cq_tagged_entry));
+	u8 *buf = tr_buffer(test, 3 * LEN);
+	struct kofi_pair *pair = fx_pair(test, &opts);
+
+	memset(raw, 0xa5, 4 * sizeof(struct fi_cq_tagged_entry));
+	for (int i = 0; i < 2; i++)
+		KUNIT_ASSERT_EQ(test, 0,
+				fi_recv(pair->ep[1], buf + i * LEN, LEN, NULL,
+					FI_ADDR_UNSPEC, buf + i * LEN));
+	for (int i = 0; i < 2; i++)
+		KUNIT_ASSERT_EQ(test, 0, fi_send(pair->ep[0], buf + 2 * LEN,
+						 LEN - i, NULL, FI_ADDR_UNSPEC,
+						 NULL));
+	KUNIT_ASSERT_EQ(test, 2, fx_wait_entries(test, pair->cq[1], raw,
+						 shape->size, 2));
+	for (int i = 0; i < 2; i++) {
+		struct fi_cq_tagged_entry *entry = (void *)(raw + i * shape->size);
+
+		KUNIT_EXPECT_PTR_EQ(test, (void *)(buf + i * LEN),
+				    entry->op_context);
+		if (shape->format < FI_CQ_FORMAT_MSG)
+			continue;
+		KUNIT_EXPECT_EQ(test, FI_RECV | FI_MSG, entry->flags);
+		KUNIT_EXPECT_EQ(test, LEN - i, entry->len);
+	}
+	KUNIT_EXPECT_EQ_MSG(test, 0xa5, raw[2 * shape->size],
+			    "written past the entries");
+}
+
+/* A receive that was filled, and one behind it that the peer's leaving flushes. */
+static struct kofi_pair *one_good_one_flushed(struct kunit *test, u8 *buf)
+{
+	struct kofi_pair *pair = fx_pair(test, NULL);
+
+	for (int i = 0; i < 2; i++)
+		KUNIT_ASSERT_EQ(test, 0,
+				fi_recv(pair->ep[1], buf + i * LEN, LEN, NULL,
+					FI_ADDR_UNSPEC, buf + i * LEN));
+	KUNIT_ASSERT_EQ(test, 0, fi_send(pair->ep[0], buf + 2 * LEN, LEN, NULL,
+					 FI_ADDR_UNSPEC, NULL));
+	tr_expect(test, pair->cq[0], NULL, FI_SEND, 0);
+	KUNIT_ASSERT_EQ(test, 0, fi_shutdown(pair->ep[0], 0));
+	tr_expect_shutdown(test, pair->eq, pair->ep[1]);
+	return pair;
+}
+
+static void cq_03_success_ahead_of_an_error(struct kunit *test)
+{
+	u8 *buf = tr_buffer(test, 3 * LEN);
+	struct fid_cq *cq = one_good_one_flushed(test, buf)->cq[1];
+	struct fi_cq_tagged_entry entries[4] = {};
+
+	KUNIT_EXPECT_EQ(test, 1, fi_cq_read(cq, entries, 4));
+	KUNIT_EXPECT_PTR_EQ(test, (void *)buf, entries[0].op_context);
+	for (int again = 0; again < 2; again++)
+		KUNIT_EXPECT_EQ(test, -FI_EAVAIL, fi_cq_read(cq, entries, 4));
+	tr_expect_error(test, cq, buf + LEN, FI_ECANCELED);
+	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(cq, entries, 4));
+}
+
+static void cq_04_reading_nothing(struct kunit *test)
+{
+	u8 *buf = tr_buffer(test, 3 * LEN);
+	struct fid_cq *empty = fx_open(test)->cq;
+	struct fid_cq *cq = one_good_one_flushed(test, buf)->cq[1];
+
+	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(empty, NULL, 0));
+	KUNIT_EXPECT_EQ(test, 0, fi_cq_read(cq, NULL, 0));
+	tr_expect(test, cq, buf, FI_RECV, LEN);
+	KUNIT_EXPECT_EQ(test, -FI_EAVAIL, fi_cq_read(cq, NULL, 0));
+	tr_expect_error(test, cq, buf + LEN, FI_ECANCELED);
+}
+
+static void cq_05_readerr(struct kunit *test)
+{
+	u8 *buf = tr_buffer(test, 3 * LEN);
+	struct fid_cq *cq = one_good_one_flushed(test, buf)->cq[1];
+	struct fi_cq_err_entry error = {};
+	const char *text;
+	char copy[8];
+
+	KUNIT_EXPECT_EQ_MSG(test, -FI_EAGAIN, fi_cq_readerr(cq, &error, 0),
+			    "a success stands at the head");
+	tr_expect(test, cq, buf, FI_RECV, LEN);
+	KUNIT_EXPECT_EQ(test, 1, fi_cq_readerr(cq, &error, 0));
+	KUNIT_EXPECT_PTR_EQ(test, (void *)(buf + LEN), error.op_context);
+	KUNIT_EXPECT_EQ(test, FI_RECV | FI_MSG, error.flags);
+	KUNIT_EXPECT_EQ(test, FI_ECANCELED, error.err);
+	KUNIT_EXPECT_EQ(test, 0, error.olen);
+
+	memset(copy, '#', sizeof(copy));
+	text = fi_cq_strerror(cq, error.prov_errno, error.err_data, copy,
+			      sizeof(copy));
+	KUNIT_ASSERT_NOT_NULL(test, text);
+	KUNIT_EXPECT_GT(test, strlen(text), 0);
+	KUNIT_EXPECT_EQ(test, 0, copy[sizeof(copy) - 1]);
+	KUNIT_EXPECT_EQ(test, 0, strncmp(text, copy, strlen(copy)));
+	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_readerr(cq, &error, 0));
+}
+
+static void cq_06_err_data_is_as_large_as_the_caller_allows(struct kunit *test)
+{
+	u8 *buf = tr_buffer(test, 3 * LEN);
+	struct fid_cq *cq = one_good_one_flushed(test, buf)->cq[1];
+	struct fi_cq_err_entry error = {};
+	u8 room[16];
+
+	tr_expect(test, cq, buf, FI_RECV, LEN);
+	memset(room, 0xa5, sizeof(room));
+	error.err_data = room;
+	error.err_data_size = sizeof(room) / 2;
+	KUNIT_ASSERT_EQ(test, 1, fi_cq_readerr(cq, &error, 0));
+	KUNIT_EXPECT_PTR_EQ(test, (void *)room, error.err_data);
+	KUNIT_EXPECT_LE(test, error.err_data_size, sizeof(room) / 2);
+	for (size_t i = error.err_data_size; i < sizeof(room); i++)
+		KUNIT_EXPECT_EQ(test, 0xa5, room[i]);
+}
+
+static void cq_06_err_data_of_size_zero_is_the_providers(struct kunit *test)
+{
+	u8 *buf = tr_buffer(test, 3 * LEN);
+	struct fid_cq *cq = one_good_one_flushed(test, buf)->cq[1];
+	struct fi_cq_err_entry error = { .err_data = buf };
+
+	tr_expect(test, cq, buf, FI_RECV, LEN);
+	KUNIT_ASSERT_EQ(test, 1, fi_cq_readerr(cq, &error, 0));
+	KUNIT_EXPECT_PTR_NE(test, (void *)buf, error.err_data);
+	KUNIT_EXPECT_TRUE(test, error.err_data || !error.err_data_size);
+}
+
+/* What is posted when this side leaves fails, whether success was asked for or not. */
+static void cq_07_unsignalled_failures_are_reported(struct kunit *test)
+{
+	const struct fx_pair_opts opts = {
+		.tx_flags = FI_SELECTIVE_COMPLETION,
+		.rx_flags = FI_SELECTIVE_COMPLETION,
+	};
+	u8 *buf = tr_buffer(test, LEN);
+	struct fi_msg msg = { .context = buf };
+	struct kvec iov = { buf, LEN };
+	struct kofi_pair *pair = fx_pair(test, &opts);
+
+	msg.msg_iov = &iov;
+	msg.iov_count = 1;
+	for (int i = 0; i < 3; i++)
+		KUNIT_ASSERT_EQ(test, 0, fi_recvmsg(pair->ep[0], &msg, 0));
+	/* The peer has no receive: these cannot have succeeded. */
+	for (int i = 0; i < 3; i++)
+		KUNIT_ASSERT_EQ(test, 0, fi_sendmsg(pair->ep[0], &msg, 0));
+	KUNIT_ASSERT_EQ(test, 0, fi_shutdown(pair->ep[0], 0));
+
+	for (int i = 0; i < 6; i++) {
+		struct fi_cq_err_entry error = {};
+
+		KUNIT_ASSERT_EQ_MSG(test, 0,
+				    fx_wait_comp_error(test, pair->cq[0],
+						       &error),
+				    "failure %d of 6", i + 1);
+		KUNIT_EXPECT_PTR_EQ(test, (void *)buf, error.op_context);
+		KUNIT_EXPECT_GT(test, error.err, 0);
+	}
+	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(pair->cq[0], NULL, 0));
+}
+
+static void cq_12_who_sent_is_not_told(struct kunit *test)
+{
+	u8 *buf = tr_buffer(test, 3 * LEN);
+	struct fid_cq *cq = one_good_one_flushed(test, buf)->cq[1];
+	struct fi_cq_err_entry error = { .src_addr = 5 };
+	struct fi_cq_tagged_entry entries[2] = {};
+	fi_addr_t from[2] = { 5, 5 };
+
+	KUNIT_EXPECT_EQ(test, 1, fi_cq_readfrom(cq, entries, 2, from));
+	KUNIT_EXPECT_EQ(test, FI_ADDR_NOTAVAIL, from[0]);
+	KUNIT_EXPECT_EQ_MSG(test, 5, from[1], "written past the entries");
+	KUNIT_EXPECT_EQ(test, -FI_EAVAIL, fi_cq_readfrom(cq, entries, 2, from));
+	KUNIT_EXPECT_EQ(test, 1, fi_cq_readerr(cq, &error, 0));
+	KUNIT_EXPECT_EQ(test, FI_ADDR_NOTAVAIL, error.src_addr);
+}
+
+#define MANY 512
+
+static void cq_14_posting_reserves_room(struct kunit *test)
+{
+	const struct fx_pair_opts opts = {
+		.cq_size = 16,
+		.tx_size = 8,
+		.rx_size = MANY,
+	};
+	u8 *buf = tr_buffer(test, LEN);
+	struct kofi_pair *pair = fx_pair(test, &opts);
+	unsigned int posted = 0;
+	ssize_t ret = 0;
+
+	while (posted < MANY && !ret) {
+		ret = fi_recv(pair->ep[1], buf, LEN, NULL, FI_ADDR_UNSPEC, buf);
+		posted += !ret;
+	}
+	KUNIT_ASSERT_EQ(test, -FI_EAGAIN, ret);
+	KUNIT_EXPECT_GE(test, posted, 16);
+	KUNIT_EXPECT_LT_MSG(test, posted, MANY, "the receive queue was the limit");
+
+	KUNIT_ASSERT_EQ(test, 0, fi_send(pair->ep[0], buf, LEN, NULL,
+					 FI_ADDR_UNSPEC, NULL));
+	tr_expect(test, pair->cq[1], buf, FI_RECV, LEN);
+	KUNIT_EXPECT_EQ(test, 0, fi_recv(pair->ep[1], buf, LEN, NULL,
+					 FI_ADDR_UNSPEC, buf));
+	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_recv(pair->ep[1], buf, LEN, NULL,
+						  FI_ADDR_UNSPEC, buf));
+
+	KUNIT_ASSERT_EQ(test, 0, fi_shutdown(pair->ep[1], 0));
+	KUNIT_EXPECT_EQ(test, posted, tr_read_flushed(test, pair->cq[1]));
+}
+
+static void cq_15_close_with_a_bound_endpoint_is_busy(struct kunit *test)
+{
+	struct kofi_fabric_fx *fx = fx_open(test);
+	struct fid_ep *ep = fx_bound_ep(test, fx);
+
+	KUNIT_EXPECT_EQ(test, -FI_EBUSY, fi_close(&fx->cq->fid));
+	KUNIT_ASSERT_EQ(test, 0, fi_enable(ep));
+	KUNIT_EXPECT_EQ(test, -FI_EBUSY, fi_close(&fx->cq->fid));
+	fx_close(test, &ep->fid);
+	fx_close(test, &fx->cq->fid);
+}
+
+/* A message longer than its buffer, and what it does to both ends. */
+static void cq_20_truncation_and_flush_differ(struct kunit *test)
+{
+	u8 *buf = tr_buffer(test, 2 * LEN);
+	struct fi_cq_err_entry error = {};
+	struct kofi_pair *pair = fx_pair(test, NULL);
+
+	for (int i = 0; i < 2; i++)
+		KUNIT_ASSERT_EQ(test, 0, fi_recv(pair->ep[1], buf, LEN / 2, NULL,
+						 FI_ADDR_UNSPEC, buf + i));
+	KUNIT_ASSERT_EQ(test, 0, fi_send(pair->ep[0], buf + LEN, LEN, NULL,
+					 FI_ADDR_UNSPEC, NULL));
+	KUNIT_ASSERT_EQ(test, 0,
+			fx_wait_comp_error(test, pair->cq[1], &error));
+	KUNIT_EXPECT_PTR_EQ(test, (void *)buf, error.op_context);
+	/* Soft-RoCE calls it a broken queue, and knows no more. */
+	if (error.err != FI_EIO || tr_is_iwarp(pair->info))
+		KUNIT_EXPECT_EQ(test, FI_ETRUNC, error.err);
+	KUNIT_ASSERT_EQ(test, 0, fi_shutdown(pair->ep[1], 0));
+	tr_expect_error(test, pair->cq[1], buf + 1, FI_ECANCELED);
+	if (tr_is_iwarp(pair->info))
+		return;
+	/* InfiniBand and RoCE tell the sender as well. */
+	tr_expect_error(test, pair->cq[0], NULL, FI_ECONNRESET);
+}
+
+static struct kunit_case cases[] = {
+	KUNIT_CASE(cq_01_size_zero_is_a_default),
+	KUNIT_CASE(cq_01_bad_formats_and_flags_are_refused),
+	KUNIT_CASE_PARAM(cq_02_the_formats_nest, shapes_gen_params),
+	KUNIT_CASE(cq_03_success_ahead_of_an_error),
+	KUNIT_CASE(cq_04_reading_nothing),
+	KUNIT_CASE(cq_05_readerr),
+	KUNIT_CASE(cq_06_err_data_is_as_large_as_the_caller_allows),
+	KUNIT_CASE(cq_06_err_data_of_size_zero_is_the_providers),
+	KUNIT_CASE(cq_07_unsignalled_failures_are_reported),
+	KUNIT_CASE(cq_12_who_sent_is_not_told),
+	KUNIT_CASE(cq_14_posting_reserves_room),
+	KUNIT_CASE(cq_15_close_with_a_bound_endpoint_is_busy),
+	KUNIT_CASE(cq_20_truncation_and_flush_differ),
+	{}
+};
+
+static struct kunit_suite suite = {
+	.name = "kofi_cq",
+	.test_cases = cases,
+};
+
+kunit_test_suite(suite);

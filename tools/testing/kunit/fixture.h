@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What every suite needs: opened objects that close by themselves when the
+ * test ends, connected endpoints, and waits that are bounded and say what they
+ * waited for.
+ *
+ * Functions that take a test end it (KUNIT_ASSERT) when setting up fails.
+ * Those that return an errno log what went wrong, and leave the verdict to the
+ * test.
+ */
+
+#ifndef KOFI_KUNIT_FIXTURE_H
+#define KOFI_KUNIT_FIXTURE_H
+
+#include <kunit/test.h>
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_eq.h>
+
+/* Nothing takes longer, even on a slow machine under every debugging option. */
+#define FX_WAIT_MS	30000
+
+/* Module parameters: addresses of the device under test. */
+extern char *fx_addr;
+extern char *fx_addr6;
+
+/* Room for a connection event with all the private data that a peer can send. */
+struct fx_cm_event {
+	struct fi_eq_cm_entry	entry;
+	u8			data[256];
+};
+
+struct kofi_fabric_fx {
+	struct fi_info		*info;		/* src_addr is the device's */
+	struct fid_fabric	*fabric;
+	struct fid_domain	*domain;
+	struct fid_eq		*eq;		/* FI_WRITE, FI_WAIT_UNSPEC */
+	struct fid_cq		*cq;		/* tagged format, FI_WAIT_UNSPEC */
+};
+
+/* Zeroes are the defaults. */
+struct fx_pair_opts {
+	const char		*node;		/* fx_addr */
+	enum fi_cq_format	format;		/* FI_CQ_FORMAT_TAGGED */
+	size_t			cq_size;	/* kOFI's own default */
+	size_t			tx_size;	/* what fi_getinfo() says */
+	size_t			rx_size;	/* what fi_getinfo() says */
+	u64			tx_flags;	/* besides FI_TRANSMIT: FI_SELECTIVE_COMPLETION */
+	u64			rx_flags;	/* besides FI_RECV */
+	bool			one_cq;		/* cq[0] == cq[1] */
+	bool			no_wait;	/* queues with FI_WAIT_NONE */
+};
+
+/* Two connected endpoints of this machine; index 0 connected, 1 accepted. */
+struct kofi_pair {
+	struct fi_info		*info;
+	struct fid_fabric	*fabric;
+	struct fid_domain	*domain;
+	struct fid_eq		*eq;		/* of both and of pep, read empty */
+	struct fid_pep		*pep;
+	struct fid_ep		*ep[2];
+	struct fid_cq		*cq[2];
+};
+
+/* Closes fid when the test ends; a close that fails, fails the test. */
+void fx_defer_close(struct kunit *test, struct fid *fid);
+/* Closes it now, if fx_defer_close() was told of it. */
+void fx_close(struct kunit *test, struct fid *fid);
+/* Leaves closing it to the test after all. */
+void fx_forget(struct kunit *test, struct fid *fid);
+/* Frees an info when the test ends. */
+void fx_defer_free(struct kunit *test, struct fi_info *info);
+
+/* Hints for messages over connected endpoints; freed with the test. */
+struct fi_info *fx_hints(struct kunit *test);
+/* What fi_getinfo() lists for connected endpoints; freed with the test. */
+struct fi_info *fx_info(struct kunit *test, const char *node,
+			const char *service, u64 flags);
+
+/* One object each, closed with the test. */
+struct fid_fabric *fx_fabric(struct kunit *test, struct fi_info *info);
+struct fid_domain *fx_domain(struct kunit *test, struct fid_fabric *fabric,
+			     struct fi_info *info);
+struct fid_eq *fx_eq(struct kunit *test, struct fid_fabric *fabric);
+struct fid_cq *fx_cq(struct kunit *test, struct fid_domain *domain,
+		     struct fi_cq_attr *attr);
+struct fid_ep *fx_ep(struct kunit *test, struct fid_domain *domain,
+		     struct fi_info *info);
+struct fid_pep *fx_pep(struct kunit *test, struct fid_fabric *fabric,
+		       struct fi_info *info);
+/* Bound to eq, listening on a free port of info->src_addr. */
+struct fid_pep *fx_listen(struct kunit *test, struct fid_fabric *fabric,
+			  struct fi_info *info, struct fid_eq *eq);
+
+/* Fabric, domain and both queues over fx_addr. */
+struct kofi_fabric_fx *fx_open(struct kunit *test);
+/* The same, and an endpoint of fx->info bound to both queues, not enabled. */
+struct fid_ep *fx_bound_ep(struct kunit *test, struct kofi_fabric_fx *fx);
+
+void fx_bind(struct kunit *test, struct fid_ep *ep, struct fid_eq *eq,
+	     struct fid_cq *cq, u64 cq_flags);
+
+/* opts may be NULL. */
+struct kofi_pair *fx_pair(struct kunit *test, const struct fx_pair_opts *opts);
+
+/*
+ * Connects ep to pep and accepts with an endpoint that it opens, binding cq
+ * and eq; both sides' FI_CONNECTED are read.
+ */
+struct fid_ep *fx_connect(struct kunit *test, struct fid_domain *domain,
+			  struct fid_ep *ep, struct fid_pep *pep,
+			  struct fid_eq *eq, struct fid_cq *cq);
+
+/* Its steps: fi_connect(), the info of FI_CONNREQ (freed with the test), ... */
+void fx_start_connect(struct kunit *test, struct fid_ep *ep,
+		      struct fid_pep *pep);
+struct fi_info *fx_wait_request(struct kunit *test, struct fid_eq *eq);
+/* ... and fi_accept() of a bound endpoint and both FI_CONNECTED. */
+void fx_finish_accept(struct kunit *test, struct fid_ep *ep,
+		      struct fid_eq *eq);
+
+/* The event's bytes; a negative errno for another event, an error, a timeout. */
+int fx_wait_event(struct kunit *test, struct fid_eq *eq, u32 want, void *buf,
+		  size_t len);
+/* 0 and the error entry, or a negative errno for an event or a timeout. */
+int fx_wait_error(struct kunit *test, struct fid_eq *eq,
+		  struct fi_eq_err_entry *entry);
+/*
+ * n, having read exactly that many entries; entries points at structs of the
+ * queue's format. Works on queues with FI_WAIT_NONE too.
+ */
+#define fx_wait_comp(test, cq, entries, n) \
+	fx_wait_entries(test, cq, entries, sizeof(*(entries)), n)
+ssize_t fx_wait_entries(struct kunit *test, struct fid_cq *cq, void *entries,
+			size_t entry_size, size_t n);
+/* 0 and the error entry; successes ahead of it are an error. */
+int fx_wait_comp_error(struct kunit *test, struct fid_cq *cq,
+		       struct fi_cq_err_entry *entry);
+
+#endif /* KOFI_KUNIT_FIXTURE_H */

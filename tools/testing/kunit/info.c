@@ -1,0 +1,410 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * INFO: fi_getinfo() and the infos that it gives. What is opened with them,
+ * and their layouts, stand in info_open.c.
+ */
+
+#include <linux/completion.h>
+#include <linux/kthread.h>
+
+#include "fixture.h"
+
+#define VERSION		FI_VERSION(1, 17)
+#define POISON		((struct fi_info *)0x6b6b)
+
+/* What fi_getinfo() answers; a list that it gives is freed. */
+static int ask(u32 version, const char *node, const char *service, u64 flags,
+	       const struct fi_info *hints, bool *list)
+{
+	struct fi_info *info = POISON;
+	int ret = fi_getinfo(version, node, service, flags, hints, &info);
+
+	*list = info;
+	if (!ret)
+		fi_freeinfo(info);
+	return ret;
+}
+
+#define EXPECT_REFUSED(test, want, ...) do {				\
+	bool _list = true;						\
+	int _ret = ask(__VA_ARGS__, &_list);				\
+									\
+	KUNIT_EXPECT_EQ_MSG(test, _ret, want, "fi_getinfo(%s)",		\
+			    #__VA_ARGS__);				\
+	KUNIT_EXPECT_FALSE_MSG(test, _list, "*info of fi_getinfo(%s)",	\
+			       #__VA_ARGS__);				\
+} while (0)
+
+/* The list for these hints, which must not be empty; freed with the test. */
+static struct fi_info *offers(struct kunit *test, const struct fi_info *hints)
+{
+	struct fi_info *info = NULL;
+	int ret = fi_getinfo(VERSION, NULL, NULL, 0, hints, &info);
+
+	KUNIT_ASSERT_EQ_MSG(test, ret, 0, "fi_getinfo: %s", fi_strerror(ret));
+	KUNIT_ASSERT_NOT_NULL(test, info);
+	fx_defer_free(test, info);
+	return info;
+}
+
+static void info_01_no_match_is_enodata(struct kunit *test)
+{
+	struct fi_info *hints = fx_hints(test);
+
+	hints->ep_attr->type = FI_EP_DGRAM;
+	EXPECT_REFUSED(test, -FI_ENODATA, VERSION, NULL, NULL, 0, hints);
+	hints->ep_attr->type = FI_EP_MSG;
+
+	hints->fabric_attr->name = kstrdup("no such fabric", GFP_KERNEL);
+	EXPECT_REFUSED(test, -FI_ENODATA, VERSION, NULL, NULL, 0, hints);
+	kfree(hints->fabric_attr->name);
+	hints->fabric_attr->name = NULL;
+
+	hints->domain_attr->name = kstrdup("no such device", GFP_KERNEL);
+	EXPECT_REFUSED(test, -FI_ENODATA, VERSION, NULL, NULL, 0, hints);
+
+	/* Addresses of documentation: no device of ours has one. */
+	EXPECT_REFUSED(test, -FI_ENODATA, VERSION, "192.0.2.1", NULL, FI_SOURCE,
+		       NULL);
+	EXPECT_REFUSED(test, -FI_ENODATA, VERSION, "2001:db8::1", NULL,
+		       FI_SOURCE, NULL);
+}
+
+static void info_02_newer_version_is_enosys(struct kunit *test)
+{
+	EXPECT_REFUSED(test, -FI_ENOSYS, FI_VERSION(1, 18), NULL, NULL, 0,
+		       NULL);
+	EXPECT_REFUSED(test, -FI_ENOSYS, FI_VERSION(2, 0), NULL, NULL, 0, NULL);
+	EXPECT_REFUSED(test, -FI_ENOSYS, U32_MAX, NULL, NULL, 0, NULL);
+	KUNIT_EXPECT_EQ(test, fi_version(), VERSION);
+}
+
+static void info_02_older_versions_are_served(struct kunit *test)
+{
+	bool list;
+
+	fx_info(test, fx_addr, NULL, FI_SOURCE);
+	KUNIT_EXPECT_EQ(test, ask(FI_VERSION(1, 0), NULL, NULL, 0, NULL, &list),
+			0);
+	KUNIT_EXPECT_TRUE(test, list);
+}
+
+/* The capabilities of fi_getinfo(3); every other bit is not one. */
+static const u64 capabilities =
+	FI_MSG | FI_RMA | FI_TAGGED | FI_ATOMIC | FI_MULTICAST |
+	FI_NAMED_RX_CTX | FI_DIRECTED_RECV | FI_HMEM | FI_VARIABLE_MSG |
+	FI_COLLECTIVE | FI_AV_USER_ID | FI_MULTI_RECV | FI_SOURCE |
+	FI_RMA_EVENT | FI_SHARED_AV | FI_TRIGGER | FI_FENCE | FI_LOCAL_COMM |
+	FI_REMOTE_COMM | FI_SOURCE_ERR | FI_RMA_PMEM | FI_READ | FI_WRITE |
+	FI_RECV | FI_SEND | FI_REMOTE_READ | FI_REMOTE_WRITE;
+
+static void info_03_unknown_caps_are_ebadflags(struct kunit *test)
+{
+	/* Capabilities that newer pages or the peer API use: not judged here. */
+	const u64 open = FI_XPU_TRIGGER | FI_PEER | FI_HMEM_HOST_ALLOC |
+			 FI_HMEM_DEVICE_ONLY;
+	struct fi_info *hints = fx_hints(test);
+
+	for (int bit = 0; bit < 64; bit++) {
+		u64 cap = BIT_ULL(bit);
+		bool list;
+		int ret;
+
+		hints->caps = cap;
+		ret = ask(VERSION, NULL, NULL, 0, hints, &list);
+		KUNIT_EXPECT_EQ_MSG(test, !ret, list, "bit %d: %d", bit, ret);
+		if (capabilities & cap)
+			KUNIT_EXPECT_TRUE_MSG(test, !ret || ret == -FI_ENODATA,
+					      "bit %d: %d", bit, ret);
+		else if (!(open & cap))
+			KUNIT_EXPECT_EQ_MSG(test, ret, -FI_EBADFLAGS, "bit %d",
+					    bit);
+	}
+}
+
+static void info_03_unknown_flags_are_ebadflags(struct kunit *test)
+{
+	const u64 known = FI_SOURCE | FI_NUMERICHOST | FI_PROV_ATTR_ONLY;
+
+	for (int bit = 0; bit < 64; bit++)
+		if (!(known & BIT_ULL(bit)))
+			EXPECT_REFUSED(test, -FI_EBADFLAGS, VERSION, NULL, NULL,
+				       BIT_ULL(bit), NULL);
+	EXPECT_REFUSED(test, -FI_EBADFLAGS, VERSION, NULL, NULL, ~0ULL, NULL);
+}
+
+static void info_04_source_needs_node_or_service(struct kunit *test)
+{
+	struct fi_info *info;
+
+	EXPECT_REFUSED(test, -FI_EINVAL, VERSION, NULL, NULL, FI_SOURCE, NULL);
+	EXPECT_REFUSED(test, -FI_EINVAL, VERSION, NULL, NULL, FI_SOURCE,
+		       fx_hints(test));
+
+	/* Either of them will do. */
+	info = fx_info(test, fx_addr, NULL, FI_SOURCE);
+	KUNIT_EXPECT_NOT_NULL(test, info->src_addr);
+	info = fx_info(test, NULL, "7471", FI_SOURCE);
+	KUNIT_EXPECT_NOT_NULL(test, info);
+}
+
+static void info_06_zero_hint_is_a_wildcard(struct kunit *test)
+{
+	struct fi_info *hints = fi_allocinfo();
+	struct fi_info *any, *zero;
+
+	KUNIT_ASSERT_NOT_NULL(test, hints);
+	fx_defer_free(test, hints);
+	any = offers(test, NULL);
+	zero = offers(test, hints);
+	for (; any && zero; any = any->next, zero = zero->next) {
+		KUNIT_EXPECT_STREQ(test, any->domain_attr->name,
+				   zero->domain_attr->name);
+		KUNIT_EXPECT_EQ(test, any->caps, zero->caps);
+		KUNIT_EXPECT_EQ(test, any->ep_attr->type, zero->ep_attr->type);
+		KUNIT_EXPECT_EQ_MSG(test, zero->mode, 0, "none was accepted");
+	}
+	KUNIT_EXPECT_PTR_EQ(test, any, zero);
+}
+
+static void info_06_null_attributes_are_wildcards(struct kunit *test)
+{
+	struct fi_info hints = {};
+
+	offers(test, &hints);
+	hints.caps = FI_MSG;
+	offers(test, &hints);
+}
+
+static void info_07_attributes_are_at_least_what_was_asked(struct kunit *test)
+{
+	struct fi_info *hints = fx_hints(test);
+	struct fi_info *info;
+
+	hints->tx_attr->size = 300;
+	hints->tx_attr->iov_limit = 2;
+	hints->rx_attr->size = 301;
+	hints->rx_attr->iov_limit = 1;
+	hints->ep_attr->max_msg_size = 4096;
+	hints->domain_attr->cq_cnt = 2;
+	hints->domain_attr->mr_iov_limit = 1;
+	for (info = offers(test, hints); info; info = info->next) {
+		KUNIT_EXPECT_GE(test, info->tx_attr->size, 300);
+		KUNIT_EXPECT_GE(test, info->tx_attr->iov_limit, 2);
+		KUNIT_EXPECT_GE(test, info->rx_attr->size, 301);
+		KUNIT_EXPECT_GE(test, info->rx_attr->iov_limit, 1);
+		KUNIT_EXPECT_GE(test, info->ep_attr->max_msg_size, 4096);
+		KUNIT_EXPECT_GE(test, info->domain_attr->cq_cnt, 2);
+		KUNIT_EXPECT_GE(test, info->domain_attr->mr_iov_limit, 1);
+	}
+}
+
+static void info_07_more_than_there_is_is_no_match(struct kunit *test)
+{
+	struct fi_info *hints = fx_hints(test);
+	size_t *const asked[] = {
+		&hints->tx_attr->size,
+		&hints->tx_attr->iov_limit,
+		&hints->tx_attr->inject_size,
+		&hints->rx_attr->size,
+		&hints->rx_attr->iov_limit,
+		&hints->ep_attr->max_msg_size,
+		&hints->domain_attr->cq_cnt,
+		&hints->domain_attr->ep_cnt,
+		&hints->domain_attr->mr_key_size,
+		&hints->domain_attr->cq_data_size,
+	};
+
+	for (int i = 0; i < ARRAY_SIZE(asked); i++) {
+		*asked[i] = SIZE_MAX;
+		EXPECT_REFUSED(test, -FI_ENODATA, VERSION, NULL, NULL, 0,
+			       hints);
+		*asked[i] = 0;
+	}
+}
+
+static void info_07_unneeded_modes_are_cleared(struct kunit *test)
+{
+	struct fi_info *hints = fx_hints(test);
+	struct fi_info *info;
+
+	hints->mode = ~0ULL;
+	hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR |
+				      FI_MR_ALLOCATED | FI_MR_PROV_KEY |
+				      FI_MR_MMU_NOTIFY | FI_MR_ENDPOINT;
+	for (info = offers(test, hints); info; info = info->next) {
+		KUNIT_EXPECT_EQ(test, info->mode, 0);
+		KUNIT_EXPECT_EQ(test, info->domain_attr->mr_mode &
+				~hints->domain_attr->mr_mode, 0);
+		KUNIT_EXPECT_EQ_MSG(test, info->domain_attr->mr_mode &
+				    FI_MR_LOCAL, 0, "local memory needs none");
+	}
+}
+
+static void info_08_primary_caps_only_when_asked(struct kunit *test)
+{
+	const u64 primary = FI_MSG | FI_RMA | FI_TAGGED | FI_ATOMIC |
+			    FI_MULTICAST | FI_NAMED_RX_CTX | FI_DIRECTED_RECV |
+			    FI_HMEM | FI_VARIABLE_MSG | FI_COLLECTIVE;
+	struct fi_info *info = offers(test, fx_hints(test));
+
+	for (; info; info = info->next) {
+		KUNIT_EXPECT_EQ(test, info->caps & primary, FI_MSG);
+		KUNIT_EXPECT_EQ(test, info->tx_attr->caps & ~info->caps, 0);
+		KUNIT_EXPECT_EQ(test, info->rx_attr->caps & ~info->caps, 0);
+	}
+}
+
+static void info_08_absent_modifiers_mean_all(struct kunit *test)
+{
+	struct fi_info *hints = fx_hints(test);
+	struct fi_info *info;
+
+	for (info = offers(test, hints); info; info = info->next)
+		KUNIT_EXPECT_EQ(test, info->caps & (FI_SEND | FI_RECV),
+				FI_SEND | FI_RECV);
+
+	hints->caps = FI_MSG | FI_SEND;
+	for (info = offers(test, hints); info; info = info->next)
+		KUNIT_EXPECT_EQ(test, info->caps & (FI_SEND | FI_RECV),
+				FI_SEND);
+}
+
+static void info_09_allocinfo_is_zeroed(struct kunit *test)
+{
+	struct fi_info *info = fi_allocinfo();
+
+	KUNIT_ASSERT_NOT_NULL(test, info);
+	fx_defer_free(test, info);
+	KUNIT_EXPECT_NULL(test, info->next);
+	KUNIT_EXPECT_EQ(test, info->caps | info->mode, 0);
+	KUNIT_EXPECT_NULL(test, info->src_addr);
+	KUNIT_EXPECT_NULL(test, info->handle);
+	KUNIT_ASSERT_NOT_NULL(test, info->tx_attr);
+	KUNIT_ASSERT_NOT_NULL(test, info->rx_attr);
+	KUNIT_ASSERT_NOT_NULL(test, info->ep_attr);
+	KUNIT_ASSERT_NOT_NULL(test, info->domain_attr);
+	KUNIT_ASSERT_NOT_NULL(test, info->fabric_attr);
+	KUNIT_EXPECT_NULL(test, memchr_inv(info->tx_attr, 0,
+					   sizeof(*info->tx_attr)));
+	KUNIT_EXPECT_NULL(test, memchr_inv(info->rx_attr, 0,
+					   sizeof(*info->rx_attr)));
+	KUNIT_EXPECT_NULL(test, memchr_inv(info->ep_attr, 0,
+					   sizeof(*info->ep_attr)));
+	KUNIT_EXPECT_NULL(test, memchr_inv(info->domain_attr, 0,
+					   sizeof(*info->domain_attr)));
+	KUNIT_EXPECT_NULL(test, memchr_inv(info->fabric_attr, 0,
+					   sizeof(*info->fabric_attr)));
+}
+
+static void info_09_dupinfo_copies_one_node(struct kunit *test)
+{
+	struct fi_info *info = fx_info(test, fx_addr, "7471", FI_SOURCE);
+	struct fi_info *rest = info->next, *copy;
+
+	/* A second node, which must not be followed. */
+	info->next = info;
+	copy = fi_dupinfo(info);
+	info->next = rest;
+	KUNIT_ASSERT_NOT_NULL(test, copy);
+	fx_defer_free(test, copy);
+
+	KUNIT_EXPECT_NULL(test, copy->next);
+	KUNIT_EXPECT_EQ(test, copy->caps, info->caps);
+	KUNIT_EXPECT_EQ(test, copy->addr_format, info->addr_format);
+	KUNIT_ASSERT_EQ(test, copy->src_addrlen, info->src_addrlen);
+	KUNIT_EXPECT_PTR_NE(test, copy->src_addr, info->src_addr);
+	KUNIT_EXPECT_MEMEQ(test, copy->src_addr, info->src_addr,
+			   info->src_addrlen);
+	KUNIT_EXPECT_MEMEQ(test, copy->tx_attr, info->tx_attr,
+			   sizeof(*copy->tx_attr));
+	KUNIT_EXPECT_MEMEQ(test, copy->rx_attr, info->rx_attr,
+			   sizeof(*copy->rx_attr));
+	KUNIT_EXPECT_PTR_NE(test, copy->tx_attr, info->tx_attr);
+	KUNIT_EXPECT_PTR_NE(test, copy->domain_attr->name,
+			    info->domain_attr->name);
+	KUNIT_EXPECT_STREQ(test, copy->domain_attr->name,
+			   info->domain_attr->name);
+	KUNIT_EXPECT_STREQ(test, copy->fabric_attr->name,
+			   info->fabric_attr->name);
+	KUNIT_EXPECT_STREQ(test, copy->fabric_attr->prov_name,
+			   info->fabric_attr->prov_name);
+}
+
+#define ASKERS	8
+
+struct asker {
+	struct completion	*go;
+	struct completion	over;
+	int			failed;
+};
+
+static int ask_often(void *data)
+{
+	struct asker *asker = data;
+	bool list;
+
+	wait_for_completion(asker->go);
+	for (int round = 0; round < 25; round++) {
+		if (ask(VERSION, fx_addr, NULL, FI_SOURCE, NULL, &list))
+			asker->failed++;
+		if (ask(VERSION, NULL, NULL, 0, NULL, &list))
+			asker->failed++;
+	}
+	complete(&asker->over);
+	return 0;
+}
+
+static void info_11_many_may_ask_at_once(struct kunit *test)
+{
+	DECLARE_COMPLETION_ONSTACK(go);
+	struct asker *askers;
+
+	fx_info(test, fx_addr, NULL, FI_SOURCE);
+	askers = kunit_kcalloc(test, ASKERS, sizeof(*askers), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, askers);
+	for (int i = 0; i < ASKERS; i++) {
+		struct task_struct *task;
+
+		init_completion(&askers[i].over);
+		askers[i].go = &go;
+		task = kthread_run(ask_often, &askers[i], "kofi_asker/%d", i);
+		if (IS_ERR(task)) {
+			KUNIT_FAIL(test, "no thread %d", i);
+			complete(&askers[i].over);
+		}
+	}
+	complete_all(&go);
+	/* They use this stack and memory: not bounded, but fi_getinfo() is. */
+	for (int i = 0; i < ASKERS; i++) {
+		wait_for_completion(&askers[i].over);
+		KUNIT_EXPECT_EQ(test, askers[i].failed, 0);
+	}
+}
+
+static struct kunit_case info_cases[] = {
+	KUNIT_CASE(info_01_no_match_is_enodata),
+	KUNIT_CASE(info_02_newer_version_is_enosys),
+	KUNIT_CASE(info_02_older_versions_are_served),
+	KUNIT_CASE(info_03_unknown_caps_are_ebadflags),
+	KUNIT_CASE(info_03_unknown_flags_are_ebadflags),
+	KUNIT_CASE(info_04_source_needs_node_or_service),
+	KUNIT_CASE(info_06_zero_hint_is_a_wildcard),
+	KUNIT_CASE(info_06_null_attributes_are_wildcards),
+	KUNIT_CASE(info_07_attributes_are_at_least_what_was_asked),
+	KUNIT_CASE(info_07_more_than_there_is_is_no_match),
+	KUNIT_CASE(info_07_unneeded_modes_are_cleared),
+	KUNIT_CASE(info_08_primary_caps_only_when_asked),
+	KUNIT_CASE(info_08_absent_modifiers_mean_all),
+	KUNIT_CASE(info_09_allocinfo_is_zeroed),
+	KUNIT_CASE(info_09_dupinfo_copies_one_node),
+	KUNIT_CASE(info_11_many_may_ask_at_once),
+	{}
+};
+
+static struct kunit_suite info_suite = {
+	.name = "kofi_info",
+	.test_cases = info_cases,
+};
+
+kunit_test_suite(info_suite);

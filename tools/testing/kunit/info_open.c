@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * INFO: what can be opened with the infos that fi_getinfo() gives, the tree
+ * that it forms, and the layouts that both sides compile against.
+ */
+
+#include "fixture.h"
+
+/* Opens and closes all that this info offers; the errno of what fails. */
+static int open_all(struct fi_info *info)
+{
+	struct fi_cq_attr cq_attr = { .format = FI_CQ_FORMAT_MSG };
+	struct fi_eq_attr eq_attr = {};
+	struct fid_fabric *fabric;
+	struct fid_domain *domain;
+	struct fid_cq *cq;
+	struct fid_eq *eq;
+	struct fid_ep *ep;
+	int ret;
+
+	ret = fi_fabric(info->fabric_attr, &fabric, NULL);
+	if (ret)
+		return ret;
+	ret = fi_domain(fabric, info, &domain, NULL);
+	if (ret)
+		goto close_fabric;
+	ret = fi_eq_open(fabric, &eq_attr, &eq, NULL);
+	if (ret)
+		goto close_domain;
+	ret = fi_cq_open(domain, &cq_attr, &cq, NULL);
+	if (ret)
+		goto close_eq;
+	ret = fi_endpoint(domain, info, &ep, NULL);
+	if (ret)
+		goto close_cq;
+	ret = fi_ep_bind(ep, &eq->fid, 0) ?:
+	      fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV) ?: fi_enable(ep);
+	fi_close(&ep->fid);
+close_cq:
+	fi_close(&cq->fid);
+close_eq:
+	fi_close(&eq->fid);
+close_domain:
+	fi_close(&domain->fid);
+close_fabric:
+	fi_close(&fabric->fid);
+	return ret;
+}
+
+static void info_05_everything_listed_can_be_opened(struct kunit *test)
+{
+	const char *ours = fx_info(test, fx_addr, NULL, FI_SOURCE)->domain_attr->name;
+	struct fi_info *list, *info, *other;
+	bool found = false;
+	int ret;
+
+	ret = fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, NULL, &list);
+	KUNIT_ASSERT_EQ(test, ret, 0);
+	fx_defer_free(test, list);
+	for (info = list; info; info = info->next) {
+		found |= !strcmp(info->domain_attr->name, ours);
+		ret = open_all(info);
+		KUNIT_EXPECT_EQ_MSG(test, ret, 0, "opening %s: %s",
+				    info->domain_attr->name, fi_strerror(ret));
+		for (other = info->next; other; other = other->next)
+			KUNIT_EXPECT_FALSE_MSG(test,
+				info->ep_attr->type == other->ep_attr->type &&
+				!strcmp(info->domain_attr->name,
+					other->domain_attr->name),
+				"%s stands twice", info->domain_attr->name);
+	}
+	KUNIT_EXPECT_TRUE_MSG(test, found, "%s is not listed", ours);
+}
+
+static void info_10_a_fabric_with_children_is_busy(struct kunit *test)
+{
+	struct fi_info *info = fx_info(test, fx_addr, NULL, FI_SOURCE);
+	struct fid_fabric *fabric = fx_fabric(test, info);
+	struct fid_domain *domain;
+	struct fid_pep *pep;
+	struct fid_eq *eq;
+
+	domain = fx_domain(test, fabric, info);
+	KUNIT_EXPECT_EQ(test, fi_close(&fabric->fid), -FI_EBUSY);
+	fx_close(test, &domain->fid);
+
+	eq = fx_eq(test, fabric);
+	KUNIT_EXPECT_EQ(test, fi_close(&fabric->fid), -FI_EBUSY);
+	fx_close(test, &eq->fid);
+
+	pep = fx_pep(test, fabric, info);
+	KUNIT_EXPECT_EQ(test, fi_close(&fabric->fid), -FI_EBUSY);
+	fx_close(test, &pep->fid);
+
+	fx_close(test, &fabric->fid);
+}
+
+static void info_10_a_domain_with_children_is_busy(struct kunit *test)
+{
+	struct kofi_fabric_fx *fx = fx_open(test);
+	void *buf = kunit_kzalloc(test, 64, GFP_KERNEL);
+	struct fid_mr *mr;
+	struct fid_ep *ep;
+
+	KUNIT_ASSERT_NOT_NULL(test, buf);
+	KUNIT_EXPECT_EQ(test, fi_close(&fx->domain->fid), -FI_EBUSY);
+	fx_close(test, &fx->cq->fid);
+
+	ep = fx_ep(test, fx->domain, fx->info);
+	KUNIT_EXPECT_EQ(test, fi_close(&fx->domain->fid), -FI_EBUSY);
+	fx_close(test, &ep->fid);
+
+	KUNIT_ASSERT_EQ(test, fi_mr_reg(fx->domain, buf, 64, FI_SEND | FI_RECV,
+					0, 0, 0, &mr, NULL), 0);
+	fx_defer_close(test, &mr->fid);
+	KUNIT_EXPECT_EQ(test, fi_close(&fx->domain->fid), -FI_EBUSY);
+	fx_close(test, &mr->fid);
+
+	fx_close(test, &fx->domain->fid);
+}
+
+static void info_12_a_fid_of_the_wrong_class_is_not_bound(struct kunit *test)
+{
+	struct kofi_fabric_fx *fx = fx_open(test);
+	struct fid_pep *pep = fx_pep(test, fx->fabric, fx->info);
+	struct fid_ep *ep = fx_ep(test, fx->domain, fx->info);
+	struct fid_ep *other = fx_ep(test, fx->domain, fx->info);
+	struct fid *const not_for_ep[] = {
+		&fx->fabric->fid, &fx->domain->fid, &pep->fid, &other->fid,
+		&ep->fid,
+	};
+	struct fid *const not_for_pep[] = {
+		&fx->fabric->fid, &fx->domain->fid, &pep->fid, &ep->fid,
+		&fx->cq->fid,
+	};
+
+	for (int i = 0; i < ARRAY_SIZE(not_for_ep); i++)
+		KUNIT_EXPECT_EQ_MSG(test,
+			fi_ep_bind(ep, not_for_ep[i], FI_TRANSMIT), -FI_EINVAL,
+			"class %zu", not_for_ep[i]->fclass);
+	for (int i = 0; i < ARRAY_SIZE(not_for_pep); i++)
+		KUNIT_EXPECT_EQ_MSG(test,
+			fi_pep_bind(pep, not_for_pep[i], 0), -FI_EINVAL,
+			"class %zu", not_for_pep[i]->fclass);
+	KUNIT_EXPECT_EQ(test, fi_domain_bind(fx->domain, &fx->cq->fid, 0),
+			-FI_EINVAL);
+}
+
+static void info_13_layouts_are_those_of_libfabric(struct kunit *test)
+{
+	if (!IS_ENABLED(CONFIG_64BIT))
+		kunit_skip(test, "the numbers are those of LP64");
+
+	KUNIT_EXPECT_EQ(test, sizeof(struct fi_av_attr), 48);
+	KUNIT_EXPECT_EQ(test, sizeof(struct fi_cq_err_entry), 88);
+	KUNIT_EXPECT_EQ(test, offsetof(struct fi_cq_err_entry, err), 56);
+	KUNIT_EXPECT_EQ(test, offsetof(struct fi_cq_err_entry, src_addr), 80);
+	KUNIT_EXPECT_EQ(test, sizeof(struct fi_eq_err_entry), 48);
+	/* The handler is the kernel's, and stands behind all that is libfabric's. */
+	KUNIT_EXPECT_EQ(test, offsetof(struct fi_cq_attr, cq_event_handler),
+			40);
+	KUNIT_EXPECT_EQ(test, sizeof(struct fi_cq_attr), 48);
+	KUNIT_EXPECT_EQ(test, offsetof(struct fi_eq_attr, eq_event_handler),
+			32);
+	KUNIT_EXPECT_EQ(test, sizeof(struct fid), 24);
+	KUNIT_EXPECT_EQ(test, sizeof(struct fi_info), 120);
+}
+
+/* The largest depth that fi_getinfo() agrees to, up to most. */
+static struct fi_info *deepest(struct kunit *test, size_t most)
+{
+	struct fi_info *hints = fx_hints(test);
+	struct fi_info *info;
+
+	for (size_t size = most; size; size /= 2) {
+		hints->tx_attr->size = size;
+		hints->rx_attr->size = size;
+		if (!fi_getinfo(FI_VERSION(1, 17), fx_addr, NULL, FI_SOURCE,
+				hints, &info)) {
+			fx_defer_free(test, info);
+			return info;
+		}
+	}
+	return NULL;
+}
+
+static void info_14_offered_depths_can_be_had(struct kunit *test)
+{
+	struct fi_info *info;
+	int ret;
+
+	fx_info(test, fx_addr, NULL, FI_SOURCE);
+	/* Memory is no capability: deeper queues may fail for lack of it. */
+	info = deepest(test, 4096);
+	KUNIT_ASSERT_NOT_NULL(test, info);
+	ret = open_all(info);
+	KUNIT_EXPECT_EQ_MSG(test, ret, 0, "%zu and %zu deep: %s",
+			    info->tx_attr->size, info->rx_attr->size,
+			    fi_strerror(ret));
+}
+
+static void info_14_what_is_not_offered_is_refused(struct kunit *test)
+{
+	struct kofi_pair *pair = fx_pair(test, NULL);
+	struct fi_info *hints = fx_hints(test);
+	struct fi_info *info;
+	struct fid_ep *ep;
+	u64 offered;
+	int ret;
+
+	/* A device that could, but was not asked to, would not show it here. */
+	hints->caps = 0;
+	ret = fi_getinfo(FI_VERSION(1, 17), fx_addr, NULL, FI_SOURCE, hints,
+			 &info);
+	KUNIT_ASSERT_EQ(test, ret, 0);
+	offered = info->caps;
+	fi_freeinfo(info);
+
+	for (int bit = 0; bit < 64; bit++) {
+		u64 cap = BIT_ULL(bit);
+
+		if (offered & cap)
+			continue;
+		hints->caps = cap;
+		ret = fi_getinfo(FI_VERSION(1, 17), fx_addr, NULL, FI_SOURCE,
+				 hints, &info);
+		KUNIT_EXPECT_TRUE_MSG(test, ret == -FI_ENODATA ||
+				      ret == -FI_EBADFLAGS, "bit %d: %d", bit,
+				      ret);
+		if (!ret)
+			fi_freeinfo(info);
+	}
+
+	/* Nor can it be had by writing it into an info. */
+	info = fi_dupinfo(pair->info);
+	KUNIT_ASSERT_NOT_NULL(test, info);
+	fx_defer_free(test, info);
+	info->ep_attr->type = FI_EP_RDM;
+	ret = fi_endpoint(pair->domain, info, &ep, NULL);
+	KUNIT_EXPECT_LT(test, ret, 0);
+	if (!ret)
+		fi_close(&ep->fid);
+}
+
+static struct kunit_case info_open_cases[] = {
+	KUNIT_CASE(info_05_everything_listed_can_be_opened),
+	KUNIT_CASE(info_10_a_fabric_with_children_is_busy),
+	KUNIT_CASE(info_10_a_domain_with_children_is_busy),
+	KUNIT_CASE(info_12_a_fid_of_the_wrong_class_is_not_bound),
+	KUNIT_CASE(info_13_layouts_are_those_of_libfabric),
+	KUNIT_CASE(info_14_offered_depths_can_be_had),
+	KUNIT_CASE(info_14_what_is_not_offered_is_refused),
+	{}
+};
+
+static struct kunit_suite info_open_suite = {
+	.name = "kofi_info_open",
+	.test_cases = info_open_cases,
+};
+
+kunit_test_suite(info_open_suite);

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * KUnit suites for the C API of kofi.ko. Both ends of every connection are
+ * here; the device is the one that owns the address given as a parameter.
+ *
+ *	insmod kofi_kunit.ko addr=10.1.0.1 addr6=fd00:1::1
+ */
+
+#include <linux/module.h>
+
+#include "fixture.h"
+
+char *fx_addr = "";
+module_param_named(addr, fx_addr, charp, 0444);
+MODULE_PARM_DESC(addr, "numeric IPv4 address of an RDMA device of this machine");
+
+char *fx_addr6 = "";
+module_param_named(addr6, fx_addr6, charp, 0444);
+MODULE_PARM_DESC(addr6, "numeric IPv6 address of the same device, may be empty");
+
+MODULE_DESCRIPTION("KUnit suites of kOFI's C API");
+MODULE_LICENSE("GPL");

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * CONTRACT, CM 9: network namespaces other than the first. The namespaces and
+ * their devices are made by scenarios/netns.sh, which names them by a process
+ * in each; without it the suite is skipped.
+ */
+
+#include <linux/moduleparam.h>
+#include <net/net_namespace.h>
+
+#include "netns.h"
+
+#define LEN 1000
+
+static int net_server;
+module_param(net_server, int, 0444);
+MODULE_PARM_DESC(net_server, "a process in the network namespace to listen in");
+
+static int net_client;
+module_param(net_client, int, 0444);
+MODULE_PARM_DESC(net_client, "a process in the network namespace to connect from");
+
+char *net_addr = "";
+module_param(net_addr, charp, 0444);
+MODULE_PARM_DESC(net_addr, "address of a device in the listening namespace");
+
+static char *net_addr6 = "";
+module_param(net_addr6, charp, 0444);
+MODULE_PARM_DESC(net_addr6, "IPv6 address of the same device");
+
+static struct fi_info *info_in(struct kunit *test, struct net *net,
+			       const char *node, u64 flags)
+{
+	struct fi_info *hints = fx_hints(test), *info = NULL;
+	int ret;
+
+	hints->fabric_attr->net = net;
+	ret = fi_getinfo(FI_VERSION(1, 17), node, "7490", flags, hints, &info);
+	KUNIT_ASSERT_EQ_MSG(test, 0, ret, "fi_getinfo: %s", fi_strerror(ret));
+	fx_defer_free(test, info);
+	return info;
+}
+
+static void open_side(struct kunit *test, struct ns_side *side, int pid,
+		      const char *node, u64 flags)
+{
+	struct fi_cq_attr attr = {
+		.format = FI_CQ_FORMAT_TAGGED,
+		.wait_obj = FI_WAIT_UNSPEC,
+	};
+	struct net *net = get_net_ns_by_pid(pid);
+
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, net);
+	side->info = info_in(test, net, node, flags);
+	KUNIT_EXPECT_PTR_EQ(test, net, side->info->fabric_attr->net);
+	side->fabric = fx_fabric(test, side->info);
+	/* From here on the fabric's own reference has to do. */
+	put_net(net);
+	side->domain = fx_domain(test, side->fabric, side->info);
+	side->eq = fx_eq(test, side->fabric);
+	side->cq = fx_cq(test, side->domain, &attr);
+}
+
+static struct fid_ep *open_ep(struct kunit *test, struct ns_side *side,
+			      struct fi_info *info)
+{
+	struct fid_ep *ep = fx_ep(test, side->domain, info);
+
+	fx_bind(test, ep, side->eq, side->cq, FI_TRANSMIT | FI_RECV);
+	return ep;
+}
+
+static void expect_connected(struct kunit *test, struct ns_side *side,
+			     struct fid_ep *ep)
+{
+	struct fx_cm_event event;
+
+	KUNIT_ASSERT_GT(test, fx_wait_event(test, side->eq, FI_CONNECTED,
+					    &event, sizeof(event)), 0);
+	KUNIT_EXPECT_PTR_EQ(test, &ep->fid, event.entry.fid);
+}
+
+struct kofi_pair *ns_pair(struct kunit *test, const char *node,
+			  struct ns_side sides[2])
+{
+	struct kofi_pair *pair = (void *)tr_buffer(test, sizeof(*pair));
+
+	if (!net_server || !net_client || !*node)
+		kunit_skip(test, "no namespaces: see scenarios/netns.sh");
+	open_side(test, &sides[1], net_server, node, FI_SOURCE);
+	open_side(test, &sides[0], net_client, node, 0);
+	KUNIT_EXPECT_STRNEQ(test, sides[1].info->domain_attr->name,
+			    sides[0].info->domain_attr->name);
+
+	pair->pep = fx_listen(test, sides[1].fabric, sides[1].info,
+			      sides[1].eq);
+	pair->ep[0] = open_ep(test, &sides[0], sides[0].info);
+	KUNIT_ASSERT_EQ(test, 0, fi_connect(pair->ep[0], NULL, NULL, 0));
+	pair->ep[1] = open_ep(test, &sides[1],
+			      fx_wait_request(test, sides[1].eq));
+	KUNIT_ASSERT_EQ(test, 0, fi_accept(pair->ep[1], NULL, 0));
+	for (int side = 0; side < 2; side++) {
+		expect_connected(test, &sides[side], pair->ep[side]);
+		pair->cq[side] = sides[side].cq;
+	}
+	return pair;
+}
+
+static void talk_across(struct kunit *test, const char *node)
+{
+	u8 *buf = tr_buffer(test, 2 * LEN);
+	struct ns_side sides[2] = {};
+	struct kofi_pair *pair = ns_pair(test, node, sides);
+	struct sockaddr_in6 from = {};
+	size_t len = sizeof(from);
+
+	for (int side = 0; side < 2; side++)
+		tr_exchange(test, pair, side, buf, buf + LEN, LEN);
+	KUNIT_EXPECT_EQ(test, 0, fi_getpeer(pair->ep[1], &from, &len));
+	KUNIT_EXPECT_EQ(test, 0, fi_shutdown(pair->ep[0], 0));
+	tr_expect_shutdown(test, sides[1].eq, pair->ep[1]);
+}
+
+static void cm_09_between_two_namespaces(struct kunit *test)
+{
+	talk_across(test, net_addr);
+}
+
+static void cm_09_between_two_namespaces_over_ipv6(struct kunit *test)
+{
+	talk_across(test, net_addr6);
+}
+
+static void cm_09_addresses_are_those_of_the_namespace(struct kunit *test)
+{
+	struct fi_info *hints, *info = NULL;
+
+	if (!net_server || !*net_addr)
+		kunit_skip(test, "no namespaces: see scenarios/netns.sh");
+	hints = fx_hints(test);
+	KUNIT_EXPECT_EQ_MSG(test, -FI_ENODATA,
+			    fi_getinfo(FI_VERSION(1, 17), net_addr, NULL,
+				       FI_SOURCE, hints, &info),
+			    "the first namespace has not got this address");
+	fi_freeinfo(info);
+}
+
+static struct kunit_case cases[] = {
+	KUNIT_CASE(cm_09_between_two_namespaces),
+	KUNIT_CASE(cm_09_between_two_namespaces_over_ipv6),
+	KUNIT_CASE(cm_09_addresses_are_those_of_the_namespace),
+	{}
+};
+
+static struct kunit_suite suite = {
+	.name = "kofi_netns",
+	.test_cases = cases,
+};
+
+kunit_test_suite(suite);

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Links that go down and devices that go away in mid-transfer. The scenarios
+ * linkdown.sh and devdel.sh wait until traffic flows, break it, and wait for
+ * the verdict; without them the suites are skipped.
+ */
+
+#include <linux/delay.h>
+#include <linux/moduleparam.h>
+
+#include "netns.h"
+
+#define LEN 1000
+#define POSTED 4
+/* A silence that is no mere delay, and the time that a retry limit may take. */
+#define GAP_MS 300
+#define LIMIT_MS (4 * FX_WAIT_MS)
+
+static bool outage;
+module_param(outage, bool, 0444);
+MODULE_PARM_DESC(outage, "a scenario breaks what the outage suites use");
+
+/* One message from 0 to 1; how long it took in ms, or what went wrong. */
+static s64 one_message(struct kunit *test, struct kofi_pair *pair, u8 *buf)
+{
+	struct fi_cq_tagged_entry entry;
+	ktime_t start = ktime_get();
+	static u32 seed;
+	ssize_t ret;
+
+	tr_fill(buf, LEN, ++seed);
+	ret = fi_recv(pair->ep[1], buf + LEN, LEN, NULL, 0, NULL);
+	if (ret)
+		return ret;
+	ret = fi_send(pair->ep[0], buf, LEN, NULL, 0, NULL);
+	if (ret)
+		return ret;
+	for (int side = 0; side < 2; side++) {
+		ret = fi_cq_sread(pair->cq[side], &entry, 1, NULL, LIMIT_MS);
+		if (ret < 0)
+			return ret;
+	}
+	if (!tr_intact(buf + LEN, LEN, seed)) {
+		KUNIT_FAIL(test, "a message came damaged");
+		return -FI_EIO;
+	}
+	return ktime_ms_delta(ktime_get(), start);
+}
+
+/* Messages until one takes long or fails; whatever one_message() says of it. */
+static s64 until_it_breaks(struct kunit *test, struct kofi_pair *pair, u8 *buf)
+{
+	unsigned long deadline = jiffies + msecs_to_jiffies(FX_WAIT_MS);
+	s64 ret;
+
+	pr_info("kofi_kunit: traffic flows\n");
+	do {
+		ret = one_message(test, pair, buf);
+		if (ret < 0 || ret > GAP_MS)
+			return ret;
+		usleep_range(100, 1000);
+	} while (time_before(jiffies, deadline));
+	KUNIT_FAIL_AND_ABORT(test, "nobody broke anything");
+	return 0;
+}
+
+static void need_scenario(struct kunit *test)
+{
+	if (!outage)
+		kunit_skip(test, "see scenarios/linkdown.sh and devdel.sh");
+}
+
+static void outage_short_enough_is_only_a_delay(struct kunit *test)
+{
+	u8 *buf = tr_buffer(test, 2 * LEN);
+	struct ns_side sides[2] = {};
+	struct kofi_pair *pair;
+
+	need_scenario(test);
+	pair = ns_pair(test, net_addr, sides);
+	KUNIT_ASSERT_GT(test, until_it_breaks(test, pair, buf), 0);
+	for (int i = 0; i < 100; i++)
+		KUNIT_ASSERT_GE(test, one_message(test, pair, buf), 0);
+}
+
+static void outage_for_good_ends_in_errors(struct kunit *test)
+{
+	u8 *buf = tr_buffer(test, 2 * LEN);
+	struct fi_cq_err_entry error = {};
+	struct ns_side sides[2] = {};
+	struct kofi_pair *pair;
+
+	need_scenario(test);
+	pair = ns_pair(test, net_addr, sides);
+	for (int i = 0; i < POSTED; i++)
+		KUNIT_ASSERT_EQ(test, 0, fi_recv(pair->ep[0], buf, LEN, NULL, 0,
+						 buf));
+	KUNIT_ASSERT_EQ(test, -FI_EAVAIL, until_it_breaks(test, pair, buf));
+	KUNIT_ASSERT_EQ(test, 1, fi_cq_readerr(pair->cq[0], &error, 0));
+	kunit_info(test, "told of it with: %s", fi_strerror(error.err));
+	KUNIT_EXPECT_NE(test, FI_EIO, error.err);
+	/* Both ends can be closed, and each receive comes back on the way. */
+	KUNIT_EXPECT_EQ(test, 0, fi_shutdown(pair->ep[0], 0));
+	KUNIT_EXPECT_GE(test, tr_read_flushed(test, pair->cq[0]), POSTED - 1);
+	KUNIT_EXPECT_EQ(test, 0, fi_shutdown(pair->ep[1], 0));
+	KUNIT_EXPECT_EQ(test, 1, tr_read_flushed(test, pair->cq[1]));
+}
+
+/* Events of a removal: FI_SHUTDOWN for each end, an error for the listener. */
+static void expect_farewells(struct kunit *test, struct kofi_pair *pair)
+{
+	unsigned int seen = 0;
+
+	for (int i = 0; i < 3; i++) {
+		struct fi_eq_err_entry error = {};
+		struct fx_cm_event event = {};
+		u32 what = ~0;
+		ssize_t ret;
+
+		ret = fi_eq_sread(pair->eq, &what, &event, sizeof(event),
+				  FX_WAIT_MS, 0);
+		if (ret == -FI_EAVAIL) {
+			KUNIT_ASSERT_GT(test, fi_eq_readerr(pair->eq, &error,
+							    0), 0);
+			KUNIT_EXPECT_PTR_EQ(test, &pair->pep->fid, error.fid);
+			KUNIT_EXPECT_EQ(test, FI_ENODEV, error.err);
+			seen |= 4;
+			continue;
+		}
+		KUNIT_ASSERT_GT_MSG(test, ret, 0, "event %d of 3", i + 1);
+		KUNIT_EXPECT_EQ(test, FI_SHUTDOWN, what);
+		for (int side = 0; side < 2; side++)
+			if (event.entry.fid == &pair->ep[side]->fid)
+				seen |= 1 << side;
+	}
+	KUNIT_EXPECT_EQ(test, 7, seen);
+}
+
+static void removal_of_the_device_under_traffic(struct kunit *test)
+{
+	u8 *buf = tr_buffer(test, 2 * LEN);
+	struct fi_info *info = NULL;
+	struct kofi_pair *pair;
+	s64 ret;
+
+	need_scenario(test);
+	pair = fx_pair(test, NULL);
+	for (int i = 0; i < POSTED; i++)
+		KUNIT_ASSERT_EQ(test, 0, fi_recv(pair->ep[0], buf, LEN, NULL, 0,
+						 buf));
+	ret = until_it_breaks(test, pair, buf);
+	KUNIT_EXPECT_TRUE_MSG(test, ret == -FI_EAVAIL || ret == -FI_ENOTCONN,
+			      "%lld", ret);
+	expect_farewells(test, pair);
+	KUNIT_EXPECT_GE(test, tr_read_flushed(test, pair->cq[0]), POSTED);
+	KUNIT_EXPECT_EQ(test, -FI_ENOTCONN, fi_send(pair->ep[0], NULL, 0, NULL,
+						    0, NULL));
+	KUNIT_EXPECT_EQ(test, -FI_ENODATA,
+			fi_getinfo(FI_VERSION(1, 17), fx_addr, NULL, FI_SOURCE,
+				   NULL, &info));
+	fi_freeinfo(info);
+}
+
+static void removal_of_the_device_under_idle_objects(struct kunit *test)
+{
+	u8 *buf = tr_buffer(test, LEN);
+	struct fi_eq_err_entry error = {};
+	struct kofi_fabric_fx *fx;
+	struct fid_pep *pep;
+	struct fid_ep *ep;
+	struct fid_mr *mr;
+
+	need_scenario(test);
+	fx = fx_open(test);
+	pep = fx_listen(test, fx->fabric, fx->info, fx->eq);
+	ep = fx_bound_ep(test, fx);
+	KUNIT_ASSERT_EQ(test, 0, fi_enable(ep));
+	KUNIT_ASSERT_EQ(test, 0, fi_recv(ep, buf, LEN, NULL, 0, NULL));
+	KUNIT_ASSERT_EQ(test, 0, fi_mr_reg(fx->domain, buf, LEN, 0, 0, 0, 0,
+					   &mr, NULL));
+	fx_defer_close(test, &mr->fid);
+	pr_info("kofi_kunit: traffic flows\n");
+	/* An endpoint that was connected to nobody has nobody to lose. */
+	KUNIT_ASSERT_EQ(test, 0, fx_wait_error(test, fx->eq, &error));
+	KUNIT_EXPECT_PTR_EQ(test, &pep->fid, error.fid);
+	KUNIT_EXPECT_EQ(test, FI_ENODEV, error.err);
+	tr_expect_silence(test, fx->eq);
+}
+
+static struct kunit_case delay_cases[] = {
+	KUNIT_CASE_SLOW(outage_short_enough_is_only_a_delay),
+	{}
+};
+
+static struct kunit_case end_cases[] = {
+	KUNIT_CASE_SLOW(outage_for_good_ends_in_errors),
+	{}
+};
+
+static struct kunit_case removal_cases[] = {
+	KUNIT_CASE_SLOW(removal_of_the_device_under_traffic),
+	{}
+};
+
+static struct kunit_case idle_removal_cases[] = {
+	KUNIT_CASE_SLOW(removal_of_the_device_under_idle_objects),
+	{}
+};
+
+/* A suite each: the scenario breaks one thing at a time. */
+static struct kunit_suite delay_suite = {
+	.name = "kofi_outage_delay",
+	.test_cases = delay_cases,
+};
+
+static struct kunit_suite end_suite = {
+	.name = "kofi_outage_end",
+	.test_cases = end_cases,
+};
+
+static struct kunit_suite removal_suite = {
+	.name = "kofi_removal",
+	.test_cases = removal_cases,
+};
+
+static struct kunit_suite idle_removal_suite = {
+	.name = "kofi_removal_idle",
+	.test_cases = idle_removal_cases,
+};
+
+kunit_test_suites(&delay_suite, &end_suite, &removal_suite,
+		  &idle_removal_suite);

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What suites that move data share: buffers, messages, threads.
+ */
+
+#include <linux/sched/task.h>
+#include <linux/vmalloc.h>
+
+#include "traffic.h"
+
+/* How long something that must not come is waited for. */
+#define SILENCE_MS 100
+
+KUNIT_DEFINE_ACTION_WRAPPER(free_vbuffer, vfree, const void *);
+
+u8 *tr_buffer(struct kunit *test, size_t len)
+{
+	u8 *buf = kunit_kzalloc(test, len, GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL_MSG(test, buf, "no memory for a buffer");
+	return buf;
+}
+
+u8 *tr_vbuffer(struct kunit *test, size_t len)
+{
+	u8 *buf = vzalloc(len);
+
+	KUNIT_ASSERT_NOT_NULL_MSG(test, buf, "no memory for a buffer");
+	KUNIT_ASSERT_EQ(test, 0,
+			kunit_add_action_or_reset(test, free_vbuffer, buf));
+	return buf;
+}
+
+void tr_fill(u8 *buf, size_t len, u32 seed)
+{
+	while (len--) {
+		seed = seed * 1664525 + 1013904223;
+		*buf++ = seed >> 24;
+	}
+}
+
+bool tr_intact(const u8 *buf, size_t len, u32 seed)
+{
+	while (len--) {
+		seed = seed * 1664525 + 1013904223;
+		if (*buf++ != (u8)(seed >> 24))
+			return false;
+	}
+	return true;
+}
+
+void tr_exchange(struct kunit *test, struct kofi_pair *pair, int from,
+		 u8 *source, u8 *target, size_t len)
+{
+	static u32 seed;
+	u32 this = ++seed;
+
+	tr_fill(source, len, this);
+	KUNIT_ASSERT_EQ(test, 0, fi_recv(pair->ep[!from], target, len, NULL,
+					 FI_ADDR_UNSPEC, target));
+	KUNIT_ASSERT_EQ(test, 0, fi_send(pair->ep[from], source, len, NULL,
+					 FI_ADDR_UNSPEC, source));
+	tr_expect(test, pair->cq[from], source, FI_SEND, 0);
+	tr_expect(test, pair->cq[!from], target, FI_RECV, len);
+	KUNIT_EXPECT_TRUE_MSG(test, tr_intact(target, len, this),
+			      "%zu bytes arrived damaged", len);
+}
+
+void tr_expect(struct kunit *test, struct fid_cq *cq, void *context, u64 flag,
+	       size_t len)
+{
+	struct fi_cq_tagged_entry entry = {};
+
+	KUNIT_ASSERT_EQ(test, 1, fx_wait_comp(test, cq, &entry, 1));
+	KUNIT_EXPECT_PTR_EQ(test, context, entry.op_context);
+	KUNIT_EXPECT_EQ(test, flag | FI_MSG, entry.flags);
+	if (flag == FI_RECV)
+		KUNIT_EXPECT_EQ(test, len, entry.len);
+}
+
+void tr_expect_error(struct kunit *test, struct fid_cq *cq, void *context,
+		     int err)
+{
+	struct fi_cq_err_entry entry = {};
+
+	KUNIT_ASSERT_EQ(test, 0, fx_wait_comp_error(test, cq, &entry));
+	KUNIT_EXPECT_PTR_EQ(test, context, entry.op_context);
+	KUNIT_EXPECT_EQ_MSG(test, err, entry.err, "%s, want %s",
+			    fi_strerror(entry.err), fi_strerror(err));
+}
+
+unsigned int tr_read_flushed(struct kunit *test, struct fid_cq *cq)
+{
+	struct fi_cq_err_entry entry = {};
+	unsigned int count = 0;
+
+	while (fi_cq_readerr(cq, &entry, 0) == 1) {
+		if (entry.err == FI_ECANCELED)
+			count++;
+		else
+			kunit_info(test, "%s among the flushed",
+				   fi_strerror(entry.err));
+		entry.err_data_size = 0;
+	}
+	return count;
+}
+
+void tr_expect_shutdown(struct kunit *test, struct fid_eq *eq,
+			struct fid_ep *ep)
+{
+	struct fx_cm_event event = {};
+
+	KUNIT_ASSERT_LE(test, (int)sizeof(event.entry),
+			fx_wait_event(test, eq, FI_SHUTDOWN, &event,
+				      sizeof(event)));
+	KUNIT_EXPECT_PTR_EQ(test, &ep->fid, event.entry.fid);
+}
+
+void tr_expect_silence(struct kunit *test, struct fid_eq *eq)
+{
+	struct fx_cm_event event = {};
+	u32 what = ~0;
+	ssize_t ret;
+
+	ret = fi_eq_sread(eq, &what, &event, sizeof(event), SILENCE_MS, 0);
+	KUNIT_EXPECT_EQ_MSG(test, -FI_EAGAIN, ret, "event %d came", (int)what);
+}
+
+bool tr_is_iwarp(const struct fi_info *info)
+{
+	return info->ep_attr->protocol == FI_PROTO_IWARP;
+}
+
+static int thread_fn(void *arg)
+{
+	struct tr_thread *thread = arg;
+	int ret = thread->fn(thread);
+
+	complete(&thread->done);
+	return ret;
+}
+
+static void stop_thread(void *arg)
+{
+	struct tr_thread *thread = arg;
+
+	kthread_stop_put(thread->task);
+}
+
+struct tr_thread *tr_start(struct kunit *test, int cpu,
+			   int (*fn)(struct tr_thread *thread), void *arg)
+{
+	struct tr_thread *thread = (void *)tr_buffer(test, sizeof(*thread));
+
+	thread->fn = fn;
+	thread->arg = arg;
+	init_completion(&thread->done);
+	thread->task = kthread_create(thread_fn, thread, "kofi_kunit");
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, thread->task);
+	get_task_struct(thread->task);
+	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, stop_thread,
+							   thread));
+	if (cpu >= 0)
+		kthread_bind(thread->task, cpu);
+	wake_up_process(thread->task);
+	return thread;
+}
+
+void tr_stop(struct kunit *test, struct tr_thread *thread)
+{
+	kunit_release_action(test, stop_thread, thread);
+}
+
+bool tr_join(struct kunit *test, struct tr_thread *thread)
+{
+	if (wait_for_completion_timeout(&thread->done,
+					msecs_to_jiffies(FX_WAIT_MS)))
+		return true;
+	kunit_err(test, "a thread has not ended after %d ms", FX_WAIT_MS);
+	return false;
+}
