@@ -106,6 +106,12 @@ impl NetRef {
         Self(net)
     }
 
+    /// The namespace; none stands for the first one.
+    pub fn get(&self) -> Option<&kernel::bindings::net> {
+        // SAFETY: Whoever made the reference keeps the namespace as long as it is used.
+        unsafe { self.as_ptr().as_ref() }
+    }
+
     /// The namespace, or null for the first one.
     pub const fn as_ptr(self) -> *mut kernel::bindings::net {
         self.0.cast()

@@ -62,7 +62,7 @@ pub fn fabric(info: &abi::info::Info) -> abi::Result<Arc<fi::fabric::Fabric>> {
     fi::fabric::Fabric::open(*provider, &attr)
 }
 
-#[pin_data]
+#[pin_data(PinnedDrop)]
 struct Kofi {
     #[pin]
     _devices: rdma::device::Registration,
@@ -73,5 +73,12 @@ impl kernel::InPlaceModule for Kofi {
         try_pin_init!(Self {
             _devices <- rdma::device::Registration::new(),
         })
+    }
+}
+
+#[pinned_drop]
+impl PinnedDrop for Kofi {
+    fn drop(self: Pin<&mut Self>) {
+        abi::context::flush_handlers();
     }
 }

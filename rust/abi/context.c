@@ -7,10 +7,12 @@
 #include <linux/preempt.h>
 #include <linux/sched.h>
 #include <linux/sched/task.h>
+#include <linux/workqueue.h>
 
 bool kofi_may_sleep(void);
 bool kofi_should_stop(void);
 void kofi_warn_atomic(void);
+void kofi_flush_handlers(void);
 struct task_struct *kofi_thread_run(int (*run)(void *), void *body,
 				    const char *name);
 void kofi_thread_stop(struct task_struct *task);
@@ -46,4 +48,13 @@ struct task_struct *kofi_thread_run(int (*run)(void *), void *body,
 void kofi_thread_stop(struct task_struct *task)
 {
 	kthread_stop_put(task);
+}
+
+/*
+ * Handlers run on the system's queue for long work. The module's text may not
+ * go before they have left it, and Rust has no way yet to wait for that.
+ */
+void kofi_flush_handlers(void)
+{
+	__flush_workqueue(system_long_wq);
 }

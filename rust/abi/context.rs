@@ -13,6 +13,7 @@ mod ffi {
         pub(super) fn kofi_may_sleep() -> bool;
         pub(super) fn kofi_should_stop() -> bool;
         pub(super) fn kofi_warn_atomic();
+        pub(super) fn kofi_flush_handlers();
     }
 }
 
@@ -31,4 +32,10 @@ pub fn check_may_sleep() -> Result {
 pub fn kthread_should_stop() -> bool {
     // SAFETY: Reads the state of the running thread, of whatever kind.
     unsafe { ffi::kofi_should_stop() }
+}
+
+/// Waits until no handler of an event queue is queued or running. May sleep.
+pub fn flush_handlers() {
+    // SAFETY: Waits, and touches nothing.
+    unsafe { ffi::kofi_flush_handlers() };
 }

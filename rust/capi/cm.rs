@@ -49,16 +49,20 @@ pub(super) static PASSIVE: fi_ops_cm = fi_ops_cm {
 unsafe extern "C" fn active_setname(fid: *mut fid, addr: *mut c_void, len: usize) -> c_int {
     // SAFETY: As a C caller of `fi_setname()` promises.
     into_int(unsafe {
-        object::<EndpointObject>(fid)
-            .and_then(|object| object.endpoint().core().set_name(address(addr, len)?))
+        context::check_may_sleep().and_then(|()| {
+            object::<EndpointObject>(fid)
+                .and_then(|object| object.endpoint().core().set_name(address(addr, len)?))
+        })
     })
 }
 
 unsafe extern "C" fn passive_setname(fid: *mut fid, addr: *mut c_void, len: usize) -> c_int {
     // SAFETY: As a C caller of `fi_setname()` promises.
     into_int(unsafe {
-        object::<ListenerObject>(fid)
-            .and_then(|object| object.listener().core().set_name(address(addr, len)?))
+        context::check_may_sleep().and_then(|()| {
+            object::<ListenerObject>(fid)
+                .and_then(|object| object.listener().core().set_name(address(addr, len)?))
+        })
     })
 }
 
@@ -81,24 +85,30 @@ unsafe fn tell(
 unsafe extern "C" fn active_getname(fid: *mut fid, addr: *mut c_void, len: *mut usize) -> c_int {
     // SAFETY: As a C caller of `fi_getname()` promises.
     into_int(unsafe {
-        object::<EndpointObject>(fid)
-            .and_then(|object| tell(addr, len, |f| object.endpoint().core().name(f)))
+        context::check_may_sleep().and_then(|()| {
+            object::<EndpointObject>(fid)
+                .and_then(|object| tell(addr, len, |f| object.endpoint().core().name(f)))
+        })
     })
 }
 
 unsafe extern "C" fn passive_getname(fid: *mut fid, addr: *mut c_void, len: *mut usize) -> c_int {
     // SAFETY: As a C caller of `fi_getname()` promises.
     into_int(unsafe {
-        object::<ListenerObject>(fid)
-            .and_then(|object| tell(addr, len, |f| object.listener().core().name(f)))
+        context::check_may_sleep().and_then(|()| {
+            object::<ListenerObject>(fid)
+                .and_then(|object| tell(addr, len, |f| object.listener().core().name(f)))
+        })
     })
 }
 
 unsafe extern "C" fn getpeer(ep: *mut fid_ep, addr: *mut c_void, len: *mut usize) -> c_int {
     // SAFETY: As a C caller of `fi_getpeer()` promises.
     into_int(unsafe {
-        object::<EndpointObject>(ep.cast())
-            .and_then(|object| tell(addr, len, |f| object.endpoint().core().peer(f)))
+        context::check_may_sleep().and_then(|()| {
+            object::<EndpointObject>(ep.cast())
+                .and_then(|object| tell(addr, len, |f| object.endpoint().core().peer(f)))
+        })
     })
 }
 

@@ -124,6 +124,7 @@ unsafe extern "C" fn bind(fid: *mut fid, other: *mut fid, flags: u64) -> c_int {
     // SAFETY: As the C caller promises.
     into_int(unsafe {
         object::object::<ListenerObject>(fid).and_then(|object| {
+            context::check_may_sleep()?;
             let queue = object::object::<eq::QueueObject>(other)?;
             object.listener.bind_events(queue.queue(), flags)
         })
@@ -135,6 +136,7 @@ unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) ->
     into_int(unsafe {
         object::object::<ListenerObject>(fid).and_then(|object| match u32::try_from(command) {
             Ok(abi::FI_BACKLOG) => {
+                context::check_may_sleep()?;
                 let backlog = arg.cast::<c_int>().as_ref().ok_or(Errno::EINVAL)?;
                 object.listener.core().set_backlog(*backlog)
             }

@@ -63,16 +63,8 @@ pub(crate) mod data_path {
     };
 }
 
-fn net(query: &Query<'_>) -> Result<Net> {
-    net_of(query.net())
-}
-
-fn net_of(net: crate::abi::NetRef) -> Result<Net> {
-    if net == crate::abi::NetRef::INIT {
-        return Ok(Net::init());
-    }
-    // SAFETY: Whoever made the reference promised that the namespace outlives the call.
-    unsafe { Net::from_raw(net.as_ptr()) }.ok_or(Errno::EINVAL)
+fn net_of(net: crate::abi::NetRef) -> Net {
+    net.get().map_or_else(Net::init, Net::new)
 }
 
 /// The two ends that a query names, by its strings or its hints.
@@ -107,7 +99,7 @@ impl Provider for Verbs {
     }
 
     fn getinfo(&self, query: &Query<'_>, found: &mut InfoList) -> Result {
-        let net = net(query)?;
+        let net = net_of(query.net());
         let (local, peer) = ends(query)?;
         let mut devices = device::list()?;
         devices.retain(|device| device.enter().is_ok_and(|used| used.is_visible_in(&net)));
@@ -143,7 +135,7 @@ impl Provider for Verbs {
     }
 
     fn fabric(&self, attr: &FabricAttr<'_>) -> Result<Arc<dyn provider::Fabric>> {
-        let fabric: Arc<dyn provider::Fabric> = fabric::Fabric::new(attr, net_of(attr.net)?)?;
+        let fabric: Arc<dyn provider::Fabric> = fabric::Fabric::new(attr, net_of(attr.net))?;
         Ok(fabric)
     }
 }

@@ -11,7 +11,10 @@ use core::{
         SocketAddrV4,
         SocketAddrV6, //
     },
-    ptr::NonNull, //
+    ptr::{
+        self,
+        NonNull, //
+    },
 };
 use kernel::{
     fmt,
@@ -38,14 +41,10 @@ impl Net {
         unsafe { Self::from_raw_static(&raw mut kernel::bindings::init_net) }
     }
 
-    /// Takes a reference on the namespace at `net`; `None` for NULL.
-    ///
-    /// # Safety
-    ///
-    /// `net` is NULL, or the caller holds a reference on it during this call.
-    pub(crate) unsafe fn from_raw(net: *mut kernel::bindings::net) -> Option<Self> {
-        // SAFETY: `net` is not NULL here, and held by the caller.
-        NonNull::new(net).map(|net| unsafe { Self::from_raw_static(net.as_ptr()) })
+    /// Takes a reference on a namespace that somebody else holds.
+    pub(crate) fn new(net: &kernel::bindings::net) -> Self {
+        // SAFETY: Whoever has lent `net` holds a reference; only the count, which is atomic, changes.
+        unsafe { Self::from_raw_static(ptr::from_ref(net).cast_mut()) }
     }
 
     /// Takes a reference on the namespace at `net`.

@@ -15,6 +15,7 @@ use crate::{
     },
     fi::memory::Context,
     rdma::{
+        attributes::Protocol,
         dma::Mapping,
         pd::Pd,
         qp::Qp, //
@@ -165,6 +166,8 @@ pub(super) struct Queue {
     /// One past the last operation whose completion has been taken from the device.
     seen: Atomic<u32>,
     depth: u32,
+    /// How many operations in a row may go unsignalled.
+    most_unsignalled: u32,
     slots: KVVec<Slot>,
     /// None where a mapping is the address itself.
     mappings: Option<Mappings>,
@@ -197,6 +200,12 @@ impl Queue {
         for _ in 0..len {
             slots.push(Slot::new(), GFP_KERNEL)?;
         }
+        let most_unsignalled = match pd.device().protocol() {
+            // siw has no completion for an unsignalled request that fails.
+            Protocol::Iwarp => 0,
+            // The rest of the queue can be used while these wait to be retired.
+            _ => (depth / 4).saturating_sub(1),
+        };
         let mappings = if pd.device().uses_virt_dma() {
             None
         } else {
@@ -211,6 +220,7 @@ impl Queue {
                 tail: Atomic::new(0),
                 seen: Atomic::new(0),
                 depth,
+                most_unsignalled,
                 slots,
                 mappings,
                 direction,
@@ -313,9 +323,8 @@ impl Queue {
         if usage != Use::Marker && !target.cq.reserve() {
             return Err(Errno::EAGAIN);
         }
-        // A quarter of the queue at most waits for the next signalled operation to retire it.
         let signal = usage != Use::Silent
-            || (head.unsignalled + 1) * 4 >= self.depth
+            || head.unsignalled >= self.most_unsignalled
             || target.cq.is_short();
         let slot = self.slot(head.seq);
         slot.context.store(context.as_ptr(), Relaxed);

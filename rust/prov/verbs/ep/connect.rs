@@ -54,7 +54,11 @@ use crate::{
 };
 use kernel::{
     prelude::*,
-    sync::Arc, //
+    sync::Arc,
+    time::{
+        delay::fsleep,
+        Delta, //
+    },
 };
 
 /// How long rdma_cm may look for the peer, and then for the path to it.
@@ -68,6 +72,9 @@ const RNR_RETRIES: u8 = 7;
 
 /// 0.64 ms until a peer without a receive is tried again; rdma_cm's default is 655 ms.
 const MIN_RNR_TIMER: u8 = 12;
+
+/// How long both ends of an iWARP connection wait before they say that there is one.
+const IWARP_SETTLES: Delta = Delta::from_millis(20);
 
 /// Connection data that waits to be sent.
 pub(super) struct Greeting(Option<Frame>);
@@ -419,6 +426,11 @@ impl Handler for Endpoint {
                 done
             }
             Event::Established { conn } => {
+                if !id.uses_ib_cm() {
+                    // siw tells the peer before its own queue pair listens to the socket, and a
+                    // message that comes in between waits there for the next one.
+                    fsleep(IWARP_SETTLES);
+                }
                 self.established(conn.private_data);
                 Ok(())
             }
