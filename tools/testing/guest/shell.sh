@@ -1,13 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-# An interactive guest: both soft devices, every module loaded.
+# An interactive guest: both soft devices up, kofi.ko loaded, the samples at hand.
 rxe_up
 siw_up
-for file in "$KOFI"/modules/*.ko; do
-	module=$(basename "$file" .ko)
-	case $module in
-	kofi) loaded kofi || load kofi ;;
-	esac
-done
+has_module kofi && load kofi
 dmesg -n 4
 cat <<TEXT
 

@@ -7,7 +7,7 @@ import signal
 import sys
 from pathlib import Path
 
-from . import bench, demo, kdir, kernel, plan, setup, suite, tree
+from . import bench, conformance, demo, kdir, kernel, plan, setup, suite, tree
 from .lane import LANES, lane
 from .paths import CACHE
 from .results import Results
@@ -70,6 +70,8 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("target", nargs="?", default="modules")
     command = verb("shell", do_shell, "an interactive guest with both soft devices")
     command.add_argument("lane", nargs="?", default="plain", choices=LANES)
+    command = verb("conformance", do_conformance, "write the table of tests and contract lines")
+    command.add_argument("--check", action="store_true", help="only say whether it is up to date")
     verb("clean", do_clean, "remove kernels, builds and logs from the cache")
     return top
 
@@ -147,6 +149,11 @@ def do_shell(options: argparse.Namespace) -> int:
     setup.ensure()
     target = kernel.ensure(lane(options.lane))
     return Session(target, tree.build(target), Results()).shell()
+
+
+def do_conformance(options: argparse.Namespace) -> int:
+    """Verb conformance."""
+    return conformance.run(options.check)
 
 
 def do_clean(_: argparse.Namespace) -> None:

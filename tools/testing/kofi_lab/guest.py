@@ -51,7 +51,7 @@ def qemu(kernel: Kernel, payload: Path, words: str, shell: bool, cpus: int) -> l
     initrd = payload.with_suffix(".cpio")
     initrd.write_bytes(initramfs.ensure().read_bytes() + pack(payload))
     accelerator = os.environ.get("KOFI_ACCEL", "tcg,thread=multi")
-    screen = ["-nographic"] if shell else ["-display", "none", "-serial", "stdio", "-monitor", "none"]
+    serial = "mon:stdio" if shell else "stdio"  # with ctrl-a x for a way out
     return [
         "qemu-system-x86_64",
         *("-accel", accelerator),
@@ -62,7 +62,8 @@ def qemu(kernel: Kernel, payload: Path, words: str, shell: bool, cpus: int) -> l
         *("-initrd", str(initrd)),
         *("-append", f"console=ttyS0 {words}"),
         *("-nodefaults", "-no-reboot"),
-        *screen,
+        *("-display", "none"),
+        *("-serial", serial),
     ]
 
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from . import layers, toolchain, tree
+from . import conformance, layers, toolchain, tree
 from .kernel import Kernel
 from .paths import TESTING, TREE
 from .results import FAILED, PASSED, Results, matches
@@ -94,6 +94,11 @@ def head(path: Path) -> list[str]:
         return [text.readline() for _ in range(3)]
 
 
+def contract(_: Kernel) -> str:
+    """The table of tests and contract lines is that of the tests there are."""
+    return conformance.outdated()
+
+
 def lab(_: Kernel) -> str:
     """The lab's own tests: what reads consoles must itself be right."""
     command = [sys.executable, "-m", "unittest", "discover", "-q", "-s", "selftest", "-t", "."]
@@ -133,6 +138,7 @@ def test_of(header: str) -> str:
 CHECKS: dict[str, Callable[[Kernel], str]] = {
     "static.lab": lab,
     "static.licences": licences,
+    "static.conformance": contract,
     "static.layers": layering,
     "static.unsafe": unsafety,
     "static.rustfmt": rustfmt,

@@ -173,11 +173,14 @@ static void args_children_of_a_fabric(struct kunit *test)
 	for (int i = 1; i < ARGS_CLASSES; i++) {
 		struct fid_fabric *wrong = (void *)world->fid[i];
 
-		ANSWER_OPEN(-FI_EINVAL, domain, fabric->ops->domain(wrong, info, &domain,
-						       NULL));
-		REFUSE_OPEN(domain, fabric->ops->domain2(wrong, info, &domain, 0, NULL));
-		ANSWER_OPEN(-FI_EINVAL, pep, fabric->ops->passive_ep(wrong, info, &pep,
-							   NULL));
+		ANSWER_OPEN(-FI_EINVAL, domain, fabric->ops->domain(wrong, info,
+								    &domain,
+								    NULL));
+		REFUSE_OPEN(domain, fabric->ops->domain2(wrong, info, &domain,
+							 0, NULL));
+		ANSWER_OPEN(-FI_EINVAL, pep, fabric->ops->passive_ep(wrong,
+								     info, &pep,
+								     NULL));
 	}
 }
 
@@ -210,8 +213,8 @@ static void args_eq_open(struct kunit *test)
 	ANSWER(-FI_EINVAL, fi_eq_open(fabric, &good, NULL, NULL));
 	for (int i = 1; i < ARGS_CLASSES; i++)
 		ANSWER_OPEN(-FI_EINVAL, eq,
-		       fabric->ops->eq_open((void *)world->fid[i], &good, &eq,
-					    NULL));
+			    fabric->ops->eq_open((void *)world->fid[i], &good,
+						 &eq, NULL));
 	attr = good;
 	attr.flags = ~0ULL;
 	ANSWER_OPEN(-FI_EINVAL, eq, fi_eq_open(fabric, &attr, &eq, NULL));
@@ -241,8 +244,8 @@ static void args_cq_open(struct kunit *test)
 	for (int i = 0; i < ARGS_CLASSES; i++)
 		if (world->fid[i] != &domain->fid)
 			ANSWER_OPEN(-FI_EINVAL, cq,
-			       domain->ops->cq_open((void *)world->fid[i],
-						    &good, &cq, NULL));
+				    domain->ops->cq_open((void *)world->fid[i],
+							 &good, &cq, NULL));
 	attr = good;
 	attr.format = 99;
 	ANSWER_OPEN(-FI_EINVAL, cq, fi_cq_open(domain, &attr, &cq, NULL));
@@ -288,8 +291,8 @@ static void args_endpoint(struct kunit *test)
 	for (int i = 0; i < ARGS_CLASSES; i++)
 		if (world->fid[i] != &domain->fid)
 			ANSWER_OPEN(-FI_EINVAL, ep,
-			       domain->ops->endpoint((void *)world->fid[i],
-						     info, &ep, NULL));
+				    domain->ops->endpoint((void *)world->fid[i],
+							  info, &ep, NULL));
 
 	info->handle = (void *)0x1234;
 	REFUSE_OPEN(ep, fi_endpoint(domain, info, &ep, NULL));
@@ -347,34 +350,41 @@ static void args_mr_reg(struct kunit *test)
 	struct fid_mr *mr;
 
 	ANSWER(-FI_EINVAL, fi_mr_reg(domain, buf, 64, 0, 0, 0, 0, NULL, NULL));
-	ANSWER_OPEN(-FI_EINVAL, mr, fi_mr_reg(domain, NULL, 64, 0, 0, 0, 0, &mr, NULL));
-	ANSWER_OPEN(-FI_EINVAL, mr, fi_mr_reg(domain, buf, 0, 0, 0, 0, 0, &mr, NULL));
-	ANSWER_OPEN(-FI_EINVAL, mr, fi_mr_reg(domain, buf, 64, 0, 1, 0, 0, &mr, NULL));
+	ANSWER_OPEN(-FI_EINVAL, mr, fi_mr_reg(domain, NULL, 64, 0, 0, 0, 0, &mr,
+					      NULL));
+	ANSWER_OPEN(-FI_EINVAL, mr, fi_mr_reg(domain, buf, 0, 0, 0, 0, 0, &mr,
+					      NULL));
+	ANSWER_OPEN(-FI_EINVAL, mr, fi_mr_reg(domain, buf, 64, 0, 1, 0, 0, &mr,
+					      NULL));
 	REFUSE_OPEN(mr, fi_mr_reg(domain, buf, 64, ~0ULL, 0, 0, 0, &mr, NULL));
 	REFUSE_OPEN(mr, fi_mr_reg(domain, buf, 64, 0, 0, 0, ~0ULL, &mr, NULL));
 	for (int i = 2; i < ARRAY_SIZE(args_lengths); i++)
-		REFUSE_OPEN(mr, fi_mr_reg(domain, buf, args_lengths[i], 0, 0, 0, 0, &mr,
-				 NULL));
+		REFUSE_OPEN(mr, fi_mr_reg(domain, buf, args_lengths[i], 0, 0, 0,
+					  0, &mr, NULL));
 	for (int i = 0; i < ARGS_CLASSES; i++)
 		if (world->fid[i] != &domain->fid)
 			ANSWER_OPEN(-FI_EINVAL, mr,
-			       domain->mr->reg(world->fid[i], buf, 64, 0, 0, 0,
-					       0, &mr, NULL));
-	ANSWER_OPEN(-FI_EINVAL, mr, domain->mr->reg(NULL, buf, 64, 0, 0, 0, 0, &mr,
-					   NULL));
+				    domain->mr->reg(world->fid[i], buf, 64, 0,
+						    0, 0, 0, &mr, NULL));
+	ANSWER_OPEN(-FI_EINVAL, mr, domain->mr->reg(NULL, buf, 64, 0, 0, 0, 0,
+						    &mr, NULL));
 
-	ANSWER_OPEN(-FI_EINVAL, mr, fi_mr_regv(domain, NULL, 1, 0, 0, 0, 0, &mr, NULL));
-	ANSWER_OPEN(-FI_EINVAL, mr, fi_mr_regv(domain, &iov, 0, 0, 0, 0, 0, &mr, NULL));
+	ANSWER_OPEN(-FI_EINVAL, mr, fi_mr_regv(domain, NULL, 1, 0, 0, 0, 0, &mr,
+					       NULL));
+	ANSWER_OPEN(-FI_EINVAL, mr, fi_mr_regv(domain, &iov, 0, 0, 0, 0, 0, &mr,
+					       NULL));
 	ANSWER(-FI_EINVAL, fi_mr_regv(domain, &iov, 1, 0, 0, 0, 0, NULL, NULL));
-	REFUSE_OPEN(mr, fi_mr_regv(domain, &iov, (size_t)SSIZE_MAX + 1, 0, 0, 0, 0, &mr,
-			  NULL));
-	REFUSE_OPEN(mr, fi_mr_regv(domain, &iov, SIZE_MAX, 0, 0, 0, 0, &mr, NULL));
+	REFUSE_OPEN(mr, fi_mr_regv(domain, &iov, (size_t)SSIZE_MAX + 1, 0, 0, 0,
+				   0, &mr, NULL));
+	REFUSE_OPEN(mr, fi_mr_regv(domain, &iov, SIZE_MAX, 0, 0, 0, 0, &mr,
+				   NULL));
 	iov.iov_base = NULL;
 	REFUSE_OPEN(mr, fi_mr_regv(domain, &iov, 1, 0, 0, 0, 0, &mr, NULL));
 	iov.iov_base = buf;
 	for (int i = 2; i < ARRAY_SIZE(args_lengths); i++) {
 		iov.iov_len = args_lengths[i];
-		REFUSE_OPEN(mr, fi_mr_regv(domain, &iov, 1, 0, 0, 0, 0, &mr, NULL));
+		REFUSE_OPEN(mr, fi_mr_regv(domain, &iov, 1, 0, 0, 0, 0, &mr,
+					   NULL));
 	}
 	iov.iov_len = 64;
 

@@ -12,6 +12,9 @@
 /* Module parameter: where the listening end's device is. */
 extern char *net_addr;
 
+/* Whether the module's parameters name the namespaces. */
+bool ns_given(void);
+
 struct ns_side {
 	struct fi_info		*info;
 	struct fid_fabric	*fabric;

@@ -3,6 +3,17 @@
 # drive the C API on that device.
 suites() { ls /sys/kernel/debug/kunit; }
 
+# Where the kernel can fail allocations, also those that may wait; it does so to tasks that ask.
+let_allocations_fail() {
+	for kind in failslab fail_page_alloc; do
+		knobs=/sys/kernel/debug/$kind
+		[ -d $knobs ] || continue
+		echo N >$knobs/ignore-gfp-wait && echo 0 >$knobs/verbose || return
+		[ -e $knobs/min-order ] || continue
+		echo N >$knobs/ignore-gfp-highmem && echo 0 >$knobs/min-order || return
+	done
+}
+
 need_module kofi
 if [ "$1" = crate ]; then
 	load kofi || fail "kofi.ko does not load"
@@ -11,8 +22,13 @@ if [ "$1" = crate ]; then
 fi
 need_module kofi_kunit
 device_up "$1" || fail "$1 does not come up"
+let_allocations_fail || fail "no knobs"
 load kofi || fail "kofi.ko does not load"
 before=$(suites)
 load kofi_kunit addr="$ADDRESS" addr6="$ADDRESS6" || fail "kofi_kunit.ko does not load"
 # shellcheck disable=SC2046 # a word for each suite that came with the module
 run_suites $(suites | grep -vxF "$before")
+kernel_said "ignore-gfp-wait is not N" && fail "allocations do not fail"
+unload kofi_kunit kofi || fail "the modules do not unload"
+rdma resource show | grep kofi && fail "something is left"
+true

@@ -1,43 +1,67 @@
 # SPDX-License-Identifier: GPL-2.0
-# The cable is pulled in mid-transfer: for a moment, which is a delay, and for good, which is an error.
+# The way between two ends fails in mid-transfer: for a moment, which is a delay, and for good, which
+# is an error completion, after which everything closes.
 
 # flows SUITE: runs it in the background, and waits until it moves data.
 flows() {
 	before=$(kernel_log | grep -c "traffic flows")
 	run_suites "$1" &
 	suite=$!
-	eventually 30 more_flows
+	eventually 30 more_flows || fail "no traffic for $1"
 }
 more_flows() { [ "$(kernel_log | grep -c "traffic flows")" -gt "$before" ]; }
-cable() { ip -n left link set l0 "$1"; }
+
+# lose_everything add|del: on the way of the messages, wherever that is.
+lose_everything() { tc ${namespace:+-n $namespace} qdisc "$1" dev "$interface" root netem loss 100%; }
+
+lose_messages() {
+	flows kofi_outage_delay
+	lose_everything add
+	sleep 1
+	lose_everything del
+	wait $suite
+
+	flows kofi_outage_end
+	lose_everything add
+	wait $suite
+	lose_everything del
+}
+
+# Two devices and a cable between two namespaces.
+across_a_cable() {
+	namespace=right interface=r0
+	pair_up rxe || fail "no pair of devices"
+	/sbin/ip netns exec left /bin/sleep 1000 &
+	left=$!
+	/sbin/ip netns exec right /bin/sleep 1000 &
+	right=$!
+	eventually 5 inside $left && eventually 5 inside $right || fail "no process in the namespaces"
+	load kofi_kunit addr="$LEFT_IP" net_server=$left net_client=$right net_addr="$LEFT_IP" outage=1 ||
+		fail "kofi_kunit.ko does not load"
+	lose_messages
+	flows kofi_outage_end
+	ip -n left link set l0 down
+	wait $suite
+	kill $left $right
+}
 inside() { [ "$(readlink "/proc/$1/ns/net")" != "$(readlink /proc/self/ns/net)" ]; }
 
+# siw knows no other namespace than the first, where TCP's limit ends a connection: after some
+# seconds instead of a quarter of an hour.
+across_loopback() {
+	namespace="" interface=lo
+	device_up siw || fail "siw does not come up"
+	echo 3 >/proc/sys/net/ipv4/tcp_retries2
+	trap 'echo 15 >/proc/sys/net/ipv4/tcp_retries2; tc qdisc del dev lo root 2>/dev/null' EXIT
+	load kofi_kunit addr="$ADDRESS" outage=1 || fail "kofi_kunit.ko does not load"
+	lose_messages
+}
+
 need_module kofi_kunit
-pair_up "$1" || fail "no pair of $1 devices"
-/sbin/ip netns exec left /bin/sleep 1000 &
-left=$!
-/sbin/ip netns exec right /bin/sleep 1000 &
-right=$!
-eventually 5 inside $left && eventually 5 inside $right || fail "no process in the namespaces"
-# What ends a connection of siw is TCP's limit: some seconds instead of fifteen minutes.
-for namespace in left right; do
-	ip netns exec $namespace sh -c 'echo 3 >/proc/sys/net/ipv4/tcp_retries2'
-done
-load kofi_kunit addr="$LEFT_IP" net_server=$left net_client=$right net_addr="$LEFT_IP" outage=1 ||
-	fail "kofi_kunit.ko does not load"
-
-flows kofi_outage_delay || fail "no traffic"
-cable down
-sleep 1
-cable up
-wait $suite
-
-flows kofi_outage_end || fail "no traffic"
-cable down
-wait $suite
-cable up
-
-kill $left $right
+case $1 in
+rxe) across_a_cable ;;
+siw) across_loopback ;;
+esac
 unload kofi_kunit kofi || fail "the modules do not unload"
 rdma resource show | grep "kofi" && fail "something is left"
 true

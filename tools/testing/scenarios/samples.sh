@@ -17,8 +17,8 @@ said() { await 30 "$1: done" && kernel_log | grep "$1: done .*$2"; }
 
 # talk CLIENT [ADDRESS]: every message comes back as it was.
 talk() {
-	start "$1" done addr="$(address_for "$1" "${2:-$ADDRESS}")" count=300 size=1000
-	said "$1" "count=300 size=1000 .*errors=0\$" && stop "$1"
+	start "$1" done addr="$(address_for "$1" "${2:-$ADDRESS}")" count=100 size=1000
+	said "$1" "count=100 size=1000 .*errors=0\$" && stop "$1"
 }
 
 # endless CLIENT: is under way when this returns.
@@ -38,13 +38,12 @@ lose_client() {
 	talk "$2" && stop "$1"
 }
 
-# take_turns SERVER: a client that comes while another is served has its turn later.
+# take_turns SERVER: a client that comes while another is served has its turn when that one leaves.
 take_turns() {
-	serve "$1" || return
-	load msg_client addr="$ADDRESS" count=1000 || return
-	load msg_client_rs addr="$(number_of "$ADDRESS")" count=300 || return
-	said msg_client "count=1000 .*errors=0\$" && said msg_client_rs "count=300 .*errors=0\$" || return
-	stop msg_client msg_client_rs "$1"
+	serve "$1" && endless msg_client || return
+	load msg_client_rs addr="$(number_of "$ADDRESS")" count=100 && sleep 1 || return
+	stop msg_client
+	said msg_client_rs "count=100 .*errors=0\$" && stop msg_client_rs "$1"
 }
 
 need_module msg_server msg_client slides_client msg_server_rs msg_client_rs

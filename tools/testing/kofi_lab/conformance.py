@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Writes Documentation/conformance.rst: which test names which line of the contract.
+
+A KUnit case that proves line 4 of the group AV is called av_04_something. The table is made from these names
+alone, so that it cannot claim what no test shows.
+"""
+
+import re
+from collections import defaultdict
+
+from .paths import TREE
+from .say import LabError, say
+
+PAGE = TREE / "Documentation" / "conformance.rst"
+
+C_CASE = re.compile(r"\bKUNIT_CASE(?:_\w+)?\(\s*(\w+)")
+RUST_CASE = re.compile(r"#\[test\]\s*(?:#\[[^\]]*\]\s*)*fn\s+(\w+)")
+COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
+NAME = re.compile(r"([a-z]+)_(\d\d)_\w+")
+
+# What each line is about, in a phrase; a number where the lines are not described yet.
+GROUPS: dict[str, tuple[str, list[str] | int]] = {
+    "INFO": (
+        "fi_getinfo, fi_fabric, fi_domain",
+        [
+            "nothing found is -FI_ENODATA",
+            "a newer interface is -FI_ENOSYS",
+            "unknown capabilities and flags",
+            "FI_SOURCE needs an address",
+            "without hints, all that can be opened",
+            "zero in a hint is a wildcard",
+            "at least what was asked for; mode bits cleared",
+            "primary capabilities only on demand",
+            "allocating and copying an info",
+            "parents with children are busy",
+            "concurrent queries",
+            "binding a fid of the wrong class",
+            "layouts of the structs",
+            "what is offered works, the rest is refused",
+        ],
+    ),
+    "AV": ("address vectors", 25),
+    "AVSET": ("address vector sets", 3),
+    "CQ": (
+        "completion queues",
+        [
+            "size 0, bad formats, bad flags",
+            "the formats nest",
+            "successes ahead of an error come first",
+            "reading nothing drives progress",
+            "reading errors, and their texts",
+            "who owns err_data",
+            "failures are reported whatever was asked",
+            "truncation tells how much was lost",
+            "fi_cq_sread and its timeout",
+            "fi_cq_sread without a wait object",
+            "fi_cq_signal",
+            "source addresses",
+            "remote CQ data in host byte order",
+            "no overrun",
+            "closing while bound is busy",
+            "the handler misses no completion",
+            "the context that the handler runs in",
+            "blocking calls in atomic context",
+            "no handler after the close",
+            "statuses map to distinct errnos",
+        ],
+    ),
+    "EQ": (
+        "event queues",
+        [
+            "reading, one event at a time; FI_PEEK",
+            "a buffer that is too short",
+            "fi_eq_write and the size of the queue",
+            "fi_eq_sread",
+            "busy while bound; no error is lost",
+            "one queue for many endpoints",
+            "unread connection requests are refused",
+            "eq_event_handler",
+        ],
+    ),
+    "CNTR": ("counters", 4),
+    "POLL": ("poll sets, wait sets, trywait", 10),
+    "MR": (
+        "memory regions",
+        [
+            "the three calls, descriptor and key",
+            "requested keys",
+            "limits on vectors and pages",
+            "what peers reach",
+            "ranges that are refused",
+            "mappings balance",
+        ],
+    ),
+    "EP": (
+        "connected endpoints",
+        [
+            "binding completion queues",
+            "what enabling needs, and who enables",
+            "what may be posted when",
+            "a full queue",
+            "messages of no bytes",
+            "the address argument is ignored",
+            "FI_SELECTIVE_COMPLETION",
+            "flags of the msg calls",
+            "too many vectors, too long a message",
+            "fi_cancel",
+            "options, multi-receive",
+            "fi_inject",
+            "aliases, operation flags, room left",
+        ],
+    ),
+    "CM": (
+        "connection management",
+        [
+            "requests, acceptance, private data",
+            "rejection",
+            "the limit of private data",
+            "connecting twice, or to nobody",
+            "fi_shutdown flushes before it returns",
+            "FI_SHUTDOWN, once, after the flushed entries",
+            "fi_close is silent",
+            "names of both ends",
+            "network namespaces, IPv6",
+        ],
+    ),
+    "RMA": ("remote memory access", 3),
+    "ATOM": ("atomics", 6),
+    "RDM": ("reliable datagram endpoints", 9),
+    "PEER": ("peer objects", 5),
+    "CLOSE": (
+        "every object",
+        [
+            "when it returns, nothing runs any more",
+            "a constructor that fails undoes its steps",
+            "closing in any order",
+        ],
+    ),
+}
+
+HEAD = """\
+.. SPDX-License-Identifier: GPL-2.0
+.. Written by "lab.py conformance" from the names of the tests. Do not edit.
+
+===========
+Conformance
+===========
+
+What each call must do is laid down as a contract of numbered lines, a group
+for each kind of object. A KUnit case carries in its name the line that it
+proves: ``cq_05_readerr`` is about line 5 of the completion queues. This page is
+made from those names by::
+
+    python3 tools/testing/lab.py conformance
+
+and ``make test`` fails when it is out of date. Whether the tests pass is for
+``make test`` to say. Lines in *italics* have no test that names them.
+"""
+
+
+def count(group: str) -> int:
+    """How many lines a group has."""
+    lines = GROUPS[group][1]
+    return lines if isinstance(lines, int) else len(lines)
+
+
+def cases() -> list[str]:
+    """The name of every KUnit case, in C and in Rust."""
+    found = []
+    for path in sorted((TREE / "tools/testing/kunit").glob("*.c")):
+        found += C_CASE.findall(COMMENT.sub("", path.read_text(encoding="utf-8")))
+    for path in sorted((TREE / "rust").rglob("*.rs")):
+        text = path.read_text(encoding="utf-8")
+        if "#[kunit_tests(" in text:
+            found += RUST_CASE.findall(COMMENT.sub("", text))
+    return found
+
+
+def proofs() -> dict[tuple[str, int], set[str]]:
+    """The tests of each line; a LabError for a name with a line that there is none of."""
+    found = defaultdict(set)
+    for name in cases():
+        if not (match := NAME.fullmatch(name)):
+            continue
+        group, line = match[1].upper(), int(match[2])
+        if group not in GROUPS or not 1 <= line <= count(group):
+            raise LabError(f"{name}: the contract has no line {group} {line}")
+        found[group, line].add(name)
+    return found
+
+
+def table(group: str, found: dict[tuple[str, int], set[str]]) -> list[str]:
+    """The section of one group."""
+    title, phrases = GROUPS[group]
+    total = count(group)
+    shown = [line for line in range(1, total + 1) if found.get((group, line))]
+    heading = f"{group}: {title}"
+    page = ["", heading, "=" * len(heading), ""]
+    page.append(f"{len(shown)} of {total} lines have a test.")
+    if isinstance(phrases, int) and not shown:
+        return page
+    page += ["", ".. list-table::", "   :header-rows: 1", "   :widths: 12 30 58", ""]
+    page += ["   * - line", "     - about", "     - tests"]
+    for line in range(1, total + 1):
+        names = sorted(found.get((group, line), ()))
+        about = phrases[line - 1] if isinstance(phrases, list) else ""
+        mark = "" if names else "*"
+        page.append(f"   * - {mark}{group} {line}{mark}")
+        page.append(f"     - {about}".rstrip())
+        page.append("     -" + ",\n      ".join(f" ``{name}``" for name in names))
+    return page
+
+
+def page() -> str:
+    """The whole page."""
+    found = proofs()
+    total = sum(count(group) for group in GROUPS)
+    lines = HEAD.splitlines()
+    tests = sum(len(names) for names in found.values())
+    lines += ["", f"In all, {tests} tests name {len(found)} of {total} lines."]
+    for group in GROUPS:
+        lines += table(group, found)
+    return "\n".join(lines) + "\n"
+
+
+def outdated() -> str:
+    """What is wrong with the page in the tree; nothing when it is what would be written."""
+    try:
+        wanted = page()
+    except LabError as error:
+        return str(error)
+    present = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
+    if present == wanted:
+        return ""
+    return f"{PAGE.relative_to(TREE)} is out of date: run lab.py conformance"
+
+
+def run(check: bool) -> int:
+    """Writes the page, or only says whether it is right."""
+    if not check:
+        PAGE.parent.mkdir(exist_ok=True)
+        PAGE.write_text(page(), encoding="utf-8")
+        say(f"wrote {PAGE.relative_to(TREE)}")
+    elif words := outdated():
+        say(words)
+        return 1
+    return 0
