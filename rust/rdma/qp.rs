@@ -7,7 +7,6 @@
 //! [`cm`](super::cm) fills in.
 
 use super::{
-    attributes::Protocol,
     cq::Cq,
     mr::Access,
     pd::Pd,
@@ -27,11 +26,7 @@ use kernel::{
         to_result, //
     },
     prelude::*,
-    sync::Arc,
-    time::{
-        delay::fsleep,
-        Delta, //
-    },
+    sync::Arc, //
 };
 
 /// What a queue pair is asked to hold, and what it was given.
@@ -281,14 +276,6 @@ impl Qp {
 
 impl Drop for Qp {
     fn drop(&mut self) {
-        // rxe queues what a peer still sends to a queue pair in the error state, and may let go of
-        // it while it schedules the work (rxe_resp_queue_pkt): from the reset state on it drops
-        // packets before that. The pause is for whoever is past the check. iWARP drivers end the
-        // connection's own traffic themselves, and have no way back to this state.
-        if self.pd.device().protocol() != Protocol::Iwarp {
-            let _ = self.modify(&QpAttr::new(QpState::Reset));
-            fsleep(Delta::from_millis(2));
-        }
         // SAFETY: By the invariant `raw` is valid. When this returns no handler runs, nothing more
         // is completed, and no memory is accessed.
         let err = unsafe { bindings::ib_destroy_qp_user(self.raw(), ptr::null_mut()) };
@@ -308,8 +295,6 @@ unsafe extern "C" fn event<E: QpEvents>(event: *mut bindings::ib_event, context:
 /// The states that a queue pair's owner moves it to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum QpState {
-    /// Nothing is received or sent.
-    Reset,
     /// Receives can be posted.
     Init,
     /// Messages are received: ready to receive.
@@ -323,7 +308,6 @@ pub(crate) enum QpState {
 impl QpState {
     pub(super) fn as_raw(self) -> bindings::ib_qp_state {
         match self {
-            Self::Reset => bindings::ib_qp_state_IB_QPS_RESET,
             Self::Init => bindings::ib_qp_state_IB_QPS_INIT,
             Self::Rtr => bindings::ib_qp_state_IB_QPS_RTR,
             Self::Rts => bindings::ib_qp_state_IB_QPS_RTS,

@@ -141,7 +141,7 @@ static void free_info(struct fault *fault)
 	fi_freeinfo(fault->info);
 }
 
-static void fault_infos(struct kunit *test)
+static void close_02_infos(struct kunit *test)
 {
 	static const struct step steps[] = {
 		{ "fi_getinfo(FI_SOURCE)", NULL, call_getinfo, free_info },
@@ -214,7 +214,7 @@ static int call_mr_reg(struct fault *fault)
 		    mr);
 }
 
-static void fault_constructors(struct kunit *test)
+static void close_02_constructors(struct kunit *test)
 {
 	static const struct step steps[] = {
 		{ "fi_fabric()", NULL, call_fabric },
@@ -243,7 +243,7 @@ static int call_mr_regv(struct fault *fault)
 				      &mr, NULL), mr);
 }
 
-static void fault_large_regions(struct kunit *test)
+static void close_02_large_regions(struct kunit *test)
 {
 	static const struct step regv = { "fi_mr_regv()", NULL, call_mr_regv };
 	static const struct step reg = { "fi_mr_reg(vmalloc)", NULL,
@@ -258,9 +258,9 @@ static void fault_large_regions(struct kunit *test)
 }
 
 static struct kunit_case fault_cases[] = {
-	KUNIT_CASE_SLOW(fault_infos),
-	KUNIT_CASE_SLOW(fault_constructors),
-	KUNIT_CASE_SLOW(fault_large_regions),
+	KUNIT_CASE_SLOW(close_02_infos),
+	KUNIT_CASE_SLOW(close_02_constructors),
+	KUNIT_CASE_SLOW(close_02_large_regions),
 	{}
 };
 

@@ -62,7 +62,7 @@ static int call_bind(struct fault *fault)
 	return ret;
 }
 
-static void fault_before_a_connection(struct kunit *test)
+static void close_02_before_a_connection(struct kunit *test)
 {
 	static const struct step steps[] = {
 		{ "fi_ep_bind()", NULL, call_bind },
@@ -102,7 +102,7 @@ static int call_pep_setname(struct fault *fault)
 			  fault->fx->info->src_addrlen);
 }
 
-static void fault_listeners(struct kunit *test)
+static void close_02_listeners(struct kunit *test)
 {
 	static const struct step steps[] = {
 		{ "fi_listen()", NULL, call_listen },
@@ -126,7 +126,7 @@ static int call_eq_write(struct fault *fault)
 	return ret < 0 ? ret : 0;
 }
 
-static void fault_events(struct kunit *test)
+static void close_02_events(struct kunit *test)
 {
 	static const struct step write = {
 		"fi_eq_write()", NULL, call_eq_write
@@ -182,7 +182,7 @@ static int call_accept(struct fault *fault)
 	return fi_accept(fault->ep, "hello", 5);
 }
 
-static void fault_requests(struct kunit *test)
+static void close_02_requests(struct kunit *test)
 {
 	static const struct step steps[] = {
 		{ "fi_endpoint(request)", request, call_endpoint_of_request,
@@ -237,7 +237,7 @@ static int call_reject(struct fault *fault)
 	return fi_reject(fault->pep, fault->request->handle, "no", 2);
 }
 
-static void fault_endings(struct kunit *test)
+static void close_02_endings(struct kunit *test)
 {
 	static const struct step steps[] = {
 		{ "fi_close(endpoint)", open_ep, call_close, ensure_closed,
@@ -255,11 +255,11 @@ static void fault_endings(struct kunit *test)
 }
 
 static struct kunit_case fault_cm_cases[] = {
-	KUNIT_CASE_SLOW(fault_before_a_connection),
-	KUNIT_CASE_SLOW(fault_listeners),
-	KUNIT_CASE_SLOW(fault_events),
-	KUNIT_CASE_SLOW(fault_requests),
-	KUNIT_CASE_SLOW(fault_endings),
+	KUNIT_CASE_SLOW(close_02_before_a_connection),
+	KUNIT_CASE_SLOW(close_02_listeners),
+	KUNIT_CASE_SLOW(close_02_events),
+	KUNIT_CASE_SLOW(close_02_requests),
+	KUNIT_CASE_SLOW(close_02_endings),
 	{}
 };
 

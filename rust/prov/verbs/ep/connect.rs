@@ -385,8 +385,9 @@ impl Endpoint {
             (link.id.take(), link.request.take())
         };
         if let Some(id) = id {
-            if before.is_some_and(|state| state.is_connected() || state == State::Connecting) {
-                self.flush();
+            self.flush();
+            // Dropping the id ends an attempt as well; iw_cm takes no disconnect during one.
+            if before.is_some_and(State::is_connected) {
                 let _ = id.disconnect();
             }
             // Waits for a running handler, which holds the last reference to nothing of ours.
