@@ -64,8 +64,9 @@ use kernel::{
 /// How long rdma_cm may look for the peer, and then for the path to it.
 const RESOLVE_MS: u32 = 2000;
 
-/// Rounds of a request that nobody answers; the hardware's limit, as libfabric asks for.
-const RETRIES: u8 = 7;
+/// Rounds of a request that nobody answers. One less than most: rxe takes the largest number for
+/// ever, and a connection over a dead link would never end.
+const RETRIES: u8 = 6;
 
 /// A peer without a receive is tried for ever.
 const RNR_RETRIES: u8 = 7;
