@@ -3,7 +3,7 @@
 need_module kofi_kunit
 device_up "$1" || fail "$1 does not come up"
 load kofi_kunit addr="$ADDRESS" addr6="$ADDRESS6" rounds="$2" || fail "kofi_kunit.ko does not load"
-run_suites kofi_stress kofi_race
+run_suites kofi_stress "kofi_race*"
 unload kofi_kunit kofi || fail "the modules do not unload"
 rdma resource show | grep "kofi" && fail "something is left"
 true

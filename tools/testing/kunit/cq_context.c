@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * CONTRACT, CQ: the contexts that calls are made from, and that handlers run in.
+ */
+
+#include <linux/delay.h>
+#include <linux/irqflags.h>
+#include <linux/preempt.h>
+
+#include "traffic.h"
+
+#define LEN 64
+#define SHORT_MS 200
+
+/*
+ * Interrupts are off for each of these: a call that slept all the same would
+ * be a splat. The log has one warning for all of them; it is allowed for.
+ */
+#define ATOMICALLY(call) ({				\
+	unsigned long _flags;				\
+	ssize_t _ret;					\
+							\
+	local_irq_save(_flags);				\
+	_ret = (call);					\
+	local_irq_restore(_flags);			\
+	_ret;						\
+})
+
+#define EXPECT_REFUSED(test, call) do {					\
+	ssize_t _answer = ATOMICALLY(call);				\
+									\
+	KUNIT_EXPECT_EQ_MSG(test, -FI_EOPBADSTATE, _answer, #call);	\
+} while (0)
+
+static void cq_18_blocking_calls_in_atomic_context(struct kunit *test)
+{
+	struct kofi_pair *pair = fx_pair(test, NULL);
+	struct fi_cq_tagged_entry entry;
+	struct fx_cm_event event;
+	ssize_t ret;
+	u32 what;
+
+	EXPECT_REFUSED(test, fi_cq_sread(pair->cq[0], &entry, 1, NULL, -1));
+	EXPECT_REFUSED(test, fi_cq_sreadfrom(pair->cq[0], &entry, 1, NULL, NULL,
+					     SHORT_MS));
+	EXPECT_REFUSED(test, fi_eq_sread(pair->eq, &what, &event, sizeof(event),
+					 -1, 0));
+	EXPECT_REFUSED(test, fi_shutdown(pair->ep[0], 0));
+	EXPECT_REFUSED(test, fi_connect(pair->ep[0], NULL, NULL, 0));
+	EXPECT_REFUSED(test, fi_accept(pair->ep[1], NULL, 0));
+	EXPECT_REFUSED(test, fi_listen(pair->pep));
+
+	if (!IS_ENABLED(CONFIG_PREEMPT_COUNT))
+		return;
+	preempt_disable();
+	ret = fi_cq_sread(pair->cq[0], &entry, 1, NULL, SHORT_MS);
+	preempt_enable();
+	KUNIT_EXPECT_EQ(test, -FI_EOPBADSTATE, ret);
+}
+
+/* What was opened after all is closed, so that the failure stays this test's. */
+static void undo(struct fid *fid)
+{
+	if (fid)
+		fi_close(fid);
+}
+
+static void cq_18_opening_in_atomic_context(struct kunit *test)
+{
+	struct fi_cq_attr cq_attr = {};
+	struct fi_eq_attr eq_attr = {};
+	u8 *buf = tr_buffer(test, LEN);
+	struct kofi_fabric_fx *fx = fx_open(test);
+	struct fid_fabric *fabric = NULL;
+	struct fid_domain *domain = NULL;
+	struct fi_info *info = NULL;
+	struct fid_pep *pep = NULL;
+	struct fid_ep *ep = NULL;
+	struct fid_cq *cq = NULL;
+	struct fid_eq *eq = NULL;
+	struct fid_mr *mr = NULL;
+
+	EXPECT_REFUSED(test, fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, NULL,
+					&info));
+	EXPECT_REFUSED(test, fi_fabric(fx->info->fabric_attr, &fabric, NULL));
+	EXPECT_REFUSED(test, fi_domain(fx->fabric, fx->info, &domain, NULL));
+	EXPECT_REFUSED(test, fi_eq_open(fx->fabric, &eq_attr, &eq, NULL));
+	EXPECT_REFUSED(test, fi_cq_open(fx->domain, &cq_attr, &cq, NULL));
+	EXPECT_REFUSED(test, fi_passive_ep(fx->fabric, fx->info, &pep, NULL));
+	EXPECT_REFUSED(test, fi_endpoint(fx->domain, fx->info, &ep, NULL));
+	EXPECT_REFUSED(test, fi_mr_reg(fx->domain, buf, LEN, 0, 0, 0, 0, &mr,
+				       NULL));
+	undo(&mr->fid);
+	undo(&ep->fid);
+	undo(&pep->fid);
+	undo(&cq->fid);
+	undo(&eq->fid);
+	undo(&domain->fid);
+	undo(&fabric->fid);
+	fi_freeinfo(info);
+}
+
+static void expect_stays_open(struct kunit *test, struct fid *fid)
+{
+	size_t class = fid->fclass;
+	ssize_t ret = ATOMICALLY(fi_close(fid));
+
+	KUNIT_EXPECT_EQ_MSG(test, -FI_EOPBADSTATE, ret, "class %zu", class);
+	if (!ret)
+		fx_forget(test, fid);
+}
+
+static void cq_18_closing_in_atomic_context(struct kunit *test)
+{
+	u8 *buf = tr_buffer(test, LEN);
+	struct kofi_pair *pair = fx_pair(test, NULL);
+	struct kofi_fabric_fx *fx = fx_open(test);
+	struct fid_mr *mr;
+
+	KUNIT_ASSERT_EQ(test, 0, fi_mr_reg(fx->domain, buf, LEN, 0, 0, 0, 0,
+					   &mr, NULL));
+	fx_defer_close(test, &mr->fid);
+	expect_stays_open(test, &pair->ep[0]->fid);
+	expect_stays_open(test, &pair->pep->fid);
+	expect_stays_open(test, &mr->fid);
+	expect_stays_open(test, &fx->cq->fid);
+	expect_stays_open(test, &fx->eq->fid);
+	expect_stays_open(test, &fx->domain->fid);
+	expect_stays_open(test, &fx->fabric->fid);
+}
+
+struct calls {
+	atomic_t now;
+	atomic_t all;
+	bool closed;
+	bool late;
+};
+
+static void count_call(struct fid_cq *cq, void *context)
+{
+	struct calls *calls = context;
+
+	atomic_inc(&calls->now);
+	atomic_inc(&calls->all);
+	if (READ_ONCE(calls->closed))
+		WRITE_ONCE(calls->late, true);
+	atomic_dec(&calls->now);
+}
+
+static void cq_19_no_handler_runs_after_close(struct kunit *test)
+{
+	struct calls *calls = kunit_kzalloc(test, sizeof(*calls), GFP_KERNEL);
+	struct fi_cq_attr attr = { .cq_event_handler = count_call };
+	struct kofi_fabric_fx *fx = fx_open(test);
+	struct fid_pep *pep = fx_listen(test, fx->fabric, fx->info, fx->eq);
+	struct fid_ep *ep[2];
+	struct fid_cq *cq;
+	int ret;
+
+	KUNIT_ASSERT_NOT_NULL(test, calls);
+	ret = fi_cq_open(fx->domain, &attr, &cq, calls);
+	if (ret == -FI_ENOSYS)
+		kunit_skip(test, "completion handlers are not there yet");
+	KUNIT_ASSERT_EQ(test, 0, ret);
+	fx_defer_close(test, &cq->fid);
+	ep[0] = fx_ep(test, fx->domain, fx->info);
+	fx_bind(test, ep[0], fx->eq, cq, FI_TRANSMIT | FI_RECV);
+	ep[1] = fx_connect(test, fx->domain, ep[0], pep, fx->eq, fx->cq);
+	for (int i = 0; i < 8; i++)
+		KUNIT_ASSERT_EQ(test, 0, fi_recv(ep[0], NULL, 0, NULL,
+						 FI_ADDR_UNSPEC, NULL));
+	for (int i = 0; i < 8; i++)
+		KUNIT_ASSERT_EQ(test, 0, fi_send(ep[1], NULL, 0, NULL,
+						 FI_ADDR_UNSPEC, NULL));
+	fx_close(test, &ep[0]->fid);
+	fx_close(test, &cq->fid);
+	WRITE_ONCE(calls->closed, true);
+	KUNIT_EXPECT_EQ(test, 0, atomic_read(&calls->now));
+	msleep(SHORT_MS);
+	KUNIT_EXPECT_FALSE(test, READ_ONCE(calls->late));
+}
+
+static struct kunit_case cases[] = {
+	KUNIT_CASE(cq_18_blocking_calls_in_atomic_context),
+	KUNIT_CASE(cq_18_opening_in_atomic_context),
+	KUNIT_CASE(cq_18_closing_in_atomic_context),
+	KUNIT_CASE(cq_19_no_handler_runs_after_close),
+	{}
+};
+
+static struct kunit_suite suite = {
+	.name = "kofi_cq_context",
+	.test_cases = cases,
+};
+
+kunit_test_suite(suite);

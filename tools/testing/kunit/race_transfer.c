@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Transfers from two CPUs at once, also into an end that is going away.
+ */
+
+#include <linux/delay.h>
+
+#include "race.h"
+
+/*
+ * Sends until it is told that there is no way any more. Each message has its
+ * receive: iWARP ends a connection over one that has not.
+ */
+static int send_until_refused(struct race *race, int side)
+{
+	ssize_t ret;
+
+	do {
+		ret = fi_recv(race->ep[1], NULL, 0, NULL, 0, NULL);
+		if (!ret)
+			atomic_inc(&race->posted);
+		if (ret != -FI_EAGAIN)
+			ret = fi_send(race->ep[0], NULL, 0, NULL, 0, NULL);
+		if (!ret)
+			atomic_inc(&race->posted);
+		else
+			atomic_add(race_drain(race->fx->cq), &race->done);
+		cond_resched();
+	} while (!ret || ret == -FI_EAGAIN);
+	return ret;
+}
+
+static int shut_the_sender_down(struct race *race, int side)
+{
+	usleep_range(50, 500);
+	return fi_shutdown(race->ep[0], 0);
+}
+
+static void expect_all_done(struct kunit *test, struct race *race)
+{
+	unsigned long deadline = jiffies + msecs_to_jiffies(FX_WAIT_MS);
+
+	while (atomic_read(&race->done) < atomic_read(&race->posted) &&
+	       time_before(jiffies, deadline)) {
+		atomic_add(race_drain(race->fx->cq), &race->done);
+		usleep_range(100, 1000);
+	}
+	KUNIT_EXPECT_EQ(test, atomic_read(&race->posted),
+			atomic_read(&race->done));
+}
+
+static void race_sending_while_it_is_shut_down(struct kunit *test)
+{
+	struct race *race = race_prepare(test);
+
+	for (unsigned int round = 0; round < tr_rounds; round++) {
+		race_connect(test, race);
+		atomic_set(&race->done, 0);
+		atomic_set(&race->posted, 0);
+		race_run(test, race, send_until_refused, shut_the_sender_down);
+		KUNIT_EXPECT_EQ(test, -FI_EOPBADSTATE, race->ret[0]);
+		KUNIT_EXPECT_EQ(test, 0, race->ret[1]);
+		tr_expect_shutdown(test, race->fx->eq, race->ep[1]);
+		expect_all_done(test, race);
+		for (int side = 0; side < 2; side++)
+			fx_close(test, &race->ep[side]->fid);
+	}
+}
+
+static int shut_the_receiver_down(struct race *race, int side)
+{
+	usleep_range(50, 500);
+	return fi_shutdown(race->ep[1], 0);
+}
+
+static void race_sending_while_the_peer_leaves(struct kunit *test)
+{
+	struct race *race = race_prepare(test);
+
+	for (unsigned int round = 0; round < tr_rounds; round++) {
+		race_connect(test, race);
+		atomic_set(&race->done, 0);
+		atomic_set(&race->posted, 0);
+		race_run(test, race, send_until_refused, shut_the_receiver_down);
+		KUNIT_EXPECT_EQ(test, -FI_ENOTCONN, race->ret[0]);
+		KUNIT_EXPECT_EQ(test, 0, race->ret[1]);
+		tr_expect_shutdown(test, race->fx->eq, race->ep[0]);
+		expect_all_done(test, race);
+		for (int side = 0; side < 2; side++)
+			fx_close(test, &race->ep[side]->fid);
+	}
+}
+
+/* Two posters at one endpoint: each context comes back exactly once. */
+static int post_each(struct race *race, int side)
+{
+	int ret;
+
+	for (int i = side * RACE_EACH; i < (side + 1) * RACE_EACH;) {
+		ret = fi_send(race->ep[1], NULL, 0, NULL, 0, &race->seen[i]);
+		if (!ret)
+			i++;
+		else if (ret != -FI_EAGAIN)
+			return ret;
+		cond_resched();
+		if (kthread_should_stop())
+			return -FI_EINTR;
+	}
+	return 0;
+}
+
+/* Reads both ends' entries until all are there. */
+static int read_each(struct tr_thread *thread)
+{
+	struct race *race = thread->arg;
+	struct fi_cq_tagged_entry entry;
+	int left = 2 * 2 * RACE_EACH;
+	ssize_t ret;
+
+	while (left && !kthread_should_stop()) {
+		ret = fi_cq_read(race->fx->cq, &entry, 1);
+		if (ret == 1) {
+			left--;
+			atomic_inc((atomic_t *)entry.op_context);
+		} else if (ret != -FI_EAGAIN) {
+			thread->result = ret;
+			break;
+		}
+		cond_resched();
+	}
+	return 0;
+}
+
+static void race_two_posters_and_a_reader(struct kunit *test)
+{
+	struct race *race = race_prepare(test);
+	struct tr_thread *reader;
+
+	race->fx->info->rx_attr->size = 2 * RACE_EACH;
+	race_connect(test, race);
+	for (int i = 0; i < 2 * RACE_EACH; i++)
+		KUNIT_ASSERT_EQ(test, 0, fi_recv(race->ep[0], NULL, 0, NULL, 0,
+						 &race->done));
+	reader = tr_start(test, -1, read_each, race);
+	race_run(test, race, post_each, post_each);
+	KUNIT_EXPECT_EQ(test, 0, race->ret[0]);
+	KUNIT_EXPECT_EQ(test, 0, race->ret[1]);
+	KUNIT_ASSERT_TRUE(test, tr_join(test, reader));
+	KUNIT_EXPECT_EQ(test, 0, reader->result);
+	KUNIT_EXPECT_EQ(test, 2 * RACE_EACH, atomic_read(&race->done));
+	for (int i = 0; i < 2 * RACE_EACH; i++)
+		KUNIT_EXPECT_EQ_MSG(test, 1, atomic_read(&race->seen[i]),
+				    "completion %d", i);
+}
+
+static int count_entries(struct race *race, int side)
+{
+	unsigned long deadline = jiffies + msecs_to_jiffies(FX_WAIT_MS);
+	struct fi_cq_tagged_entry entry;
+
+	while (atomic_read(&race->done) < 2 * RACE_POSTED) {
+		if (fi_cq_sread(race->fx->cq, &entry, 1, NULL, 10) == 1)
+			atomic_inc(&race->done);
+		if (time_after(jiffies, deadline))
+			return -FI_ETIMEDOUT;
+	}
+	return 0;
+}
+
+static void race_two_readers_share_the_entries(struct kunit *test)
+{
+	struct race *race = race_prepare(test);
+
+	race_connect(test, race);
+	for (unsigned int round = 0; round < tr_rounds; round++) {
+		atomic_set(&race->done, 0);
+		for (int i = 0; i < RACE_POSTED; i++) {
+			KUNIT_ASSERT_EQ(test, 0, fi_recv(race->ep[1], NULL, 0,
+							 NULL, 0, NULL));
+			KUNIT_ASSERT_EQ(test, 0, fi_send(race->ep[0], NULL, 0,
+							 NULL, 0, NULL));
+		}
+		race_run(test, race, count_entries, count_entries);
+		KUNIT_EXPECT_EQ(test, 0, race->ret[0]);
+		KUNIT_EXPECT_EQ(test, 0, race->ret[1]);
+		KUNIT_EXPECT_EQ(test, 2 * RACE_POSTED, atomic_read(&race->done));
+	}
+}
+
+static struct kunit_case cases[] = {
+	KUNIT_CASE_SLOW(race_sending_while_it_is_shut_down),
+	KUNIT_CASE_SLOW(race_sending_while_the_peer_leaves),
+	KUNIT_CASE_SLOW(race_two_posters_and_a_reader),
+	KUNIT_CASE_SLOW(race_two_readers_share_the_entries),
+	{}
+};
+
+static struct kunit_suite suite = {
+	.name = "kofi_race_transfer",
+	.test_cases = cases,
+};
+
+kunit_test_suite(suite);
