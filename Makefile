@@ -6,6 +6,10 @@
 KDIR ?= /lib/modules/$(shell uname -r)/build
 LAB := python3 tools/testing/lab.py
 
+ifeq ($(shell command -v python3),)
+$(error python3 is missing, which everything here is run by: apt-get install python3)
+endif
+
 .PHONY: modules modules_install clean setup kernels demo test soak bench shell distclean help
 
 modules modules_install clean:

@@ -57,14 +57,16 @@ def at_least(version: str, minimum: str) -> bool:
     return bool(version) and subprocess.run(command, check=False).returncode == 0
 
 
-def as_root(what: str) -> list[str]:
-    """What a command needs in front to run as root; `what` is for the person who has to help."""
+@cache
+def as_root() -> list[str] | None:
+    """What a command needs in front to run as root; None when that is not possible unasked."""
     if os.geteuid() == 0:
         return []
+    sudo = ["sudo", "-n"]
     if shutil.which("sudo"):
-        if subprocess.run(["sudo", "-n", "true"], capture_output=True, check=False).returncode == 0:
-            return ["sudo", "-n"]
-    raise LabError(f"this needs root, and sudo wants a password; run once:\n  sudo {what}")
+        if subprocess.run([*sudo, "true"], capture_output=True, check=False).returncode == 0:
+            return sudo
+    return None
 
 
 def update() -> None:
@@ -82,7 +84,9 @@ def install(packages: list[str]) -> None:
 
 def run(command: list[str], title: str) -> None:
     """Runs apt as root, its words in a log."""
-    prefix = as_root(" ".join(command))
+    prefix = as_root()
+    if prefix is None:
+        raise LabError(f"this needs root; run once:\n  sudo {' '.join(command)}")
     options = ["-o", "DPkg::Lock::Timeout=600"]
     quiet = ["env", "DEBIAN_FRONTEND=noninteractive"]
     full = [*prefix, *quiet, command[0], *options, *command[1:]]

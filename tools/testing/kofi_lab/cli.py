@@ -5,6 +5,7 @@ import argparse
 import shutil
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from . import bench, conformance, demo, kdir, kernel, plan, setup, suite, tree
@@ -34,7 +35,7 @@ def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(prog="lab.py", description="Test lab of kOFI")
     verbs = top.add_subparsers(required=True, metavar="VERB")
 
-    def verb(name, function, summary):
+    def verb(name: str, function: Callable, summary: str) -> argparse.ArgumentParser:
         command = verbs.add_parser(name, help=summary, description=summary)
         command.set_defaults(verb=function)
         return command
@@ -109,7 +110,8 @@ def do_run(options: argparse.Namespace) -> int:
     if missing := set(options.names) - {item.name for item in chosen}:
         raise LabError(f"not in the plan: {', '.join(sorted(missing))}")
     for script in options.script:
-        chosen.append(plan.Scenario(script.stem, script, options.seconds, arguments=options.arguments))
+        words = options.arguments
+        chosen.append(plan.Scenario(script.stem, script, options.seconds, arguments=words))
     session.run(chosen)
     results.report()
     say(f"console: {session.logs[-1]}" if session.logs else "nothing to run")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Reads a guest's console: where it is, what its scenarios and its KUnit suites say, what is wrong."""
+"""Reads a guest's console: where it is, what scenarios and KUnit suites say, what is wrong."""
 
 import re
 from dataclasses import dataclass, field
@@ -102,7 +102,7 @@ class Console:
             self._close(PASSED, "")
 
     def give_up(self, reason: str) -> None:
-        """The guest is gone: what was running failed, for that reason or for the splat before it."""
+        """The guest is gone: what was running failed, for that reason."""
         if self.scenario:
             for result in self.suites.interrupted():
                 self._count(*result)

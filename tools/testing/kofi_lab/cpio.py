@@ -12,7 +12,9 @@ class Archive:
         self.data = bytearray()
         self.names: set[str] = set()
 
-    def _entry(self, name: str, mode: int, body: bytes = b"", device: tuple[int, int] = (0, 0)) -> None:
+    def _entry(
+        self, name: str, mode: int, body: bytes = b"", device: tuple[int, int] = (0, 0)
+    ) -> None:
         name = name.strip("/")
         if name in self.names:
             return

@@ -47,7 +47,7 @@ def uml(kernel: Kernel, payload: Path, words: str) -> list[str]:
 
 
 def qemu(kernel: Kernel, payload: Path, words: str, shell: bool, cpus: int) -> list[str]:
-    """A virtual machine; TCG unless told otherwise, since a nested /dev/kvm may hang every guest."""
+    """A virtual machine; TCG unless told otherwise: a nested /dev/kvm may hang every guest."""
     initrd = payload.with_suffix(".cpio")
     initrd.write_bytes(initramfs.ensure().read_bytes() + pack(payload))
     accelerator = os.environ.get("KOFI_ACCEL", "tcg,thread=multi")

@@ -12,8 +12,9 @@ from .paths import BUILDS
 from .say import LabError
 
 PROGRAMS = (
-    "ip rdma tc ibv_devinfo ibv_devices ib_send_lat ib_send_bw ib_write_lat rping fi_info fi_pingpong".split()
-)
+    "ip rdma tc ibv_devinfo ibv_devices ib_send_lat ib_send_bw ib_write_lat rping"
+    " fi_info fi_pingpong"
+).split()
 BUSYBOX = Path("/bin/busybox")
 LIBRARY = re.compile(r"(?:=>\s*)?(/\S+)\s+\(0x")
 HOSTS = "127.0.0.1 localhost\n::1 localhost\n"

@@ -23,7 +23,8 @@ def make(kdir: Path, target: str) -> int:
         words.append("LLVM=1")
     if target != "clean":
         rustc = matching_rustc(kdir, symbols["CONFIG_RUSTC_VERSION"])
-        words += [f"RUSTC={rustc}", f"RUSTDOC={Path(rustc).with_name('rustdoc')}", f"HOSTRUSTC={rustc}"]
+        rustdoc = Path(rustc).with_name("rustdoc")
+        words += [f"RUSTC={rustc}", f"RUSTDOC={rustdoc}", f"HOSTRUSTC={rustc}"]
     return subprocess.run([*words, target], env=environment(), check=False).returncode
 
 
@@ -41,7 +42,8 @@ def inspect(kdir: Path) -> dict[str, str]:
     """The kernel's configuration; raises when modules of ours cannot be built for it."""
     if not (kdir / "Makefile").exists():
         raise LabError(
-            f"{kdir} is no kernel build folder: install this kernel's headers, or name one with KDIR="
+            f"{kdir} is no kernel build folder: install this kernel's headers,"
+            " or name a folder with KDIR="
         )
     if not (kdir / ".config").exists():
         raise LabError(f"{kdir} is not configured: it has no .config")
@@ -54,11 +56,13 @@ def inspect(kdir: Path) -> dict[str, str]:
 
 def matching_rustc(kdir: Path, wanted: str) -> str:
     """A rustc of the very version that built the kernel: crates of another are unreadable to it."""
-    candidates = dict.fromkeys(filter(None, (os.environ.get("RUSTC"), shutil.which("rustc"), "/usr/bin/rustc")))
+    places = (os.environ.get("RUSTC"), shutil.which("rustc"), "/usr/bin/rustc")
+    candidates = dict.fromkeys(filter(None, places))
     seen = []
     for candidate in candidates:
         try:
-            words = subprocess.run([candidate, "--version"], capture_output=True, text=True, check=False)
+            command = [candidate, "--version"]
+            words = subprocess.run(command, capture_output=True, text=True, check=False)
         except OSError:
             continue
         if match := VERSION.match(words.stdout):

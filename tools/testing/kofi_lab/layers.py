@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Holds the house in order: which room of the crate may name which, and where `unsafe` may stand."""
+"""Holds the house in order: which room of the crate may name which, where `unsafe` may stand."""
 
 import re
 import sys
@@ -105,8 +105,8 @@ def sources() -> dict[str, str]:
 
 def broken_layers() -> list[str]:
     """Every breach of the layering."""
-    files = sources().items()
-    return [word for name, text in files if name.startswith("rust/") for word in layering(name, text)]
+    crate = {name: text for name, text in sources().items() if name.startswith("rust/")}
+    return [word for name, text in crate.items() for word in layering(name, text)]
 
 
 def stray_unsafe() -> list[str]:

@@ -127,7 +127,8 @@ class Session:
         test = self.results.tests[-1]
         inner = f"  {len(scenario.counted)} tests" if scenario.counted else ""
         word = {PASSED: "ok", FAILED: "FAILED"}.get(test.outcome, test.outcome)
-        say(f"  {test.lane:6} {test.name:32} {word:8} {seconds:6.1f} s{inner}  {test.reason}".rstrip())
+        line = f"  {test.lane:6} {test.name:32} {word:8} {seconds:6.1f} s{inner}  {test.reason}"
+        say(line.rstrip())
         if test.outcome == FAILED and not self.echo:
             for text in [*scenario.text[-12:], *scenario.splats[:3]]:
                 say(f"         | {text}")

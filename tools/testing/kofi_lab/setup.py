@@ -46,7 +46,8 @@ def ensure_packages() -> None:
     need_clang = not any(have_clang(major) for major in CLANG_MAJORS)
     if not (missing or need_rust or need_clang):
         return
-    apt.update()
+    if apt.as_root() is not None:
+        apt.update()
     if need_rust:
         missing += choose_rust()
     if need_clang:

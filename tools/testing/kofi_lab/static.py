@@ -160,7 +160,8 @@ def record(results: Results, name: str, words: str) -> None:
     """Counts one check; what it complains about is shown at once."""
     lines = [line for line in words.splitlines() if line.strip() and "file included" not in line]
     outcome = FAILED if lines else PASSED
-    results.add(LANE, name, outcome, lines[0] if lines else "")
+    telling = [line for line in lines if re.search(r"warning|error", line, re.IGNORECASE)]
+    results.add(LANE, name, outcome, next(iter([*telling, *lines]), ""))
     say(f"  {LANE:6} {name:32} {'FAILED' if lines else 'ok'}")
     for line in lines[:SHOWN]:
         say(f"         | {line}")

@@ -13,6 +13,7 @@ from .say import LabError
 
 RUSTC = "/usr/bin/rustc"
 RUSTDOC = "/usr/bin/rustdoc"
+OF_MAKE = {"MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "KDIR", "M", "O", "ARCH"}
 
 
 @cache
@@ -30,11 +31,7 @@ def llvm() -> Path:
 
 def environment() -> dict[str, str]:
     """The environment of every compile: no variable of the caller's make leaks into it."""
-    env = {
-        name: value
-        for name, value in os.environ.items()
-        if name not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "KDIR", "M", "O", "ARCH")
-    }
+    env = {name: value for name, value in os.environ.items() if name not in OF_MAKE}
     cargo = Path(env.get("CARGO_HOME") or Path.home() / ".cargo") / "bin"
     path = env.get("PATH", "/usr/bin:/bin")
     env["PATH"] = f"{llvm()}/bin:{TOOLS}/bin:{path}:{cargo}:/usr/sbin:/sbin"
@@ -50,7 +47,7 @@ def make_variables() -> list[str]:
 
 @cache
 def versions() -> str:
-    """The text that ties a built kernel to its compilers: another rustc cannot build its modules."""
+    """What ties a built kernel to its compilers: another rustc cannot build its modules."""
     lines = []
     for command in ([RUSTC, "--version"], [f"{llvm()}/bin/clang", "--version"]):
         result = subprocess.run(command, capture_output=True, text=True, check=True)

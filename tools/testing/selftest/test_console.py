@@ -89,7 +89,8 @@ class ConsoleTest(unittest.TestCase):
         self.assertEqual(self.outcomes(text), {"a": PASSED})
 
     def test_leaks_are_read_from_kmemleak(self) -> None:
-        text = "lab: begin kmemleak\nlab: | unreferenced object 0xff (size 64):\nlab: end kmemleak 0"
+        leak = "lab: | unreferenced object 0xff (size 64):"
+        text = f"lab: begin kmemleak\n{leak}\nlab: end kmemleak 0"
         self.assertEqual(self.outcomes(text), {"kmemleak": FAILED})
 
     def test_allowance_holds_for_its_scenario_only(self) -> None:
