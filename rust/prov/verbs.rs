@@ -17,6 +17,7 @@ mod offer;
 mod pep;
 mod queue;
 mod request;
+mod ring;
 mod route;
 mod state;
 mod status;

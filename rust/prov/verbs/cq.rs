@@ -69,17 +69,29 @@ const MARKERS: usize = 64;
 /// Completions polled at a time.
 const BATCH: usize = 16;
 
+/// A queue that posts here.
+struct Entry {
+    queue: Arc<Queue>,
+    /// How many of its operations have been retired, modulo 2^32.
+    tail: u32,
+}
+
 struct Inner {
     backlog: Backlog,
     /// Who posts here; an index is the upper half of a `wr_id`.
-    queues: KVec<Option<Arc<Queue>>>,
+    queues: KVec<Option<Entry>>,
+    /// How many completions they can have under way.
+    most: usize,
+    /// Whether that is more than fits, so that each post takes its room.
+    counted: bool,
 }
 
 /// A completion queue of a verbs device.
 #[pin_data]
 pub(super) struct Cq {
     ib: Arc<rdma::cq::Cq>,
-    /// How many more operations may be posted.
+    size: usize,
+    /// How many more operations may be posted, where that is counted.
     room: Atomic<i32>,
     low: i32,
     #[pin]
@@ -115,8 +127,9 @@ impl Cq {
                 ib,
                 room: Atomic::new(size as i32),
                 low: size as i32 / 4,
+                size,
                 inner <- new_spinlock_irq!(
-                    Inner { backlog, queues: KVec::new() },
+                    Inner { backlog, queues: KVec::new(), most: 0, counted: false },
                     "kofi::Cq"
                 ),
                 interrupts,
@@ -165,6 +178,9 @@ impl Cq {
 
     /// Enters a queue into the table, with room for the marker of its drain. May sleep.
     ///
+    /// As long as everything that the queues can post fits, nobody counts; from the first queue on
+    /// with which it does not, each post takes room and gives it back when it is retired.
+    ///
     /// # Errors
     ///
     /// -FI_ENOSPC when the completion queue is full, -FI_ENOMEM.
@@ -176,20 +192,26 @@ impl Cq {
         loop {
             let mut guard = self.inner.lock();
             let inner = &mut *guard;
-            if let Some(place) = inner.queues.iter().position(Option::is_none) {
-                inner.queues[place] = Some(queue.clone());
-                return Ok(place as u32);
-            }
             let len = inner.queues.len();
-            if spare.capacity() > len {
-                // Moved under the lock into memory that was allocated outside of it.
-                for entry in inner.queues.drain_all() {
-                    let _ = spare.push_within_capacity(entry);
+            let free = inner.queues.iter().position(Option::is_none);
+            if free.is_some() || spare.capacity() > len {
+                if free.is_none() {
+                    // Moved under the lock into memory that was allocated outside of it.
+                    for entry in inner.queues.drain_all() {
+                        let _ = spare.push_within_capacity(entry);
+                    }
+                    let _ = spare.push_within_capacity(None);
+                    core::mem::swap(&mut inner.queues, &mut spare);
                 }
-                let _ = spare.push_within_capacity(Some(queue.clone()));
-                core::mem::swap(&mut inner.queues, &mut spare);
+                let place = free.unwrap_or(len);
+                inner.queues[place] = Some(Entry {
+                    queue: queue.clone(),
+                    tail: 0,
+                });
+                inner.most += queue.most() as usize;
+                self.count_if_needed(inner);
                 drop(guard);
-                return Ok(len as u32);
+                return Ok(place as u32);
             }
             drop(guard);
             match KVec::with_capacity((len + 1).next_power_of_two(), GFP_KERNEL) {
@@ -202,18 +224,37 @@ impl Cq {
         }
     }
 
+    /// Has each queue count from now on, if what they can post does not fit.
+    ///
+    /// What they post until they have been told still fits: the last queue posts only later.
+    fn count_if_needed(&self, inner: &mut Inner) {
+        if inner.most > self.size {
+            inner.counted = true;
+        }
+        if !inner.counted {
+            return;
+        }
+        for entry in inner.queues.iter().flatten() {
+            let _ = self.room.fetch_sub(entry.queue.count() as i32, Full);
+        }
+    }
+
     /// Takes a queue, whose queue pair is gone, out of the table with all of its completions. Each
     /// context that no reader has seen goes to `reclaim`. May sleep.
     pub(super) fn unregister(&self, place: u32, reclaim: &mut dyn FnMut(Context)) {
         self.stash();
-        let queue = {
-            let mut inner = self.inner.lock();
-            inner.backlog.forget(place);
-            inner.queues.get_mut(place as usize).and_then(Option::take)
-        };
-        if let Some(queue) = queue {
+        let mut inner = self.inner.lock();
+        inner.backlog.forget(place);
+        let counted = inner.counted;
+        let entry = inner.queues.get_mut(place as usize).and_then(Option::take);
+        if let Some(Entry { queue, .. }) = &entry {
+            inner.most -= queue.most() as usize;
+        }
+        drop(inner);
+        if let Some(Entry { queue, .. }) = entry {
+            let abandoned = queue.abandon(reclaim);
             // With the room that `register` reserved for the marker.
-            self.release(queue.abandon(reclaim) + 1);
+            self.release(if counted { abandoned + 1 } else { 1 });
         }
     }
 
@@ -239,9 +280,6 @@ impl Inner {
     fn defer(&mut self, done: Done) {
         if let Some(queue) = self.queue(&done) {
             queue.saw(done.seq());
-            if queue.usage(done.seq()) == Use::Marker {
-                queue.set_drained();
-            }
         }
         if self.backlog.push(done).is_err() {
             // Excluded by the reservation of room; said aloud, for it would lose a completion.
@@ -250,7 +288,8 @@ impl Inner {
     }
 
     fn queue(&self, done: &Done) -> Option<&Arc<Queue>> {
-        self.queues.get(done.place() as usize)?.as_ref()
+        let entry = self.queues.get(done.place() as usize)?.as_ref()?;
+        Some(&entry.queue)
     }
 
     fn usage(&self, done: &Done) -> Use {
@@ -260,21 +299,19 @@ impl Inner {
     }
 
     /// Whether a reader has to be told of it as a failure.
+    #[inline]
     fn is_failure(&self, done: &Done) -> bool {
         done.status != WcStatus::SUCCESS && self.usage(done) != Use::Marker
     }
 
     /// Retires an operation: adds the room it gives back to `freed`, and says what to report.
     #[inline]
-    fn consume(&self, done: &Done, freed: &mut u32) -> Option<(Completion, Direction)> {
-        let queue = self.queue(done)?;
-        let retired = queue.retire(done.seq());
+    fn consume(&mut self, done: &Done, freed: &mut u32) -> Option<(Completion, Direction)> {
+        let entry = self.queues.get_mut(done.place() as usize)?.as_mut()?;
+        let queue = &*entry.queue;
+        let retired = queue.retire(&mut entry.tail, done.seq());
         *freed += retired.count;
-        let (flags, len) = match queue.direction() {
-            Direction::Transmit => (FI_SEND | FI_MSG, 0),
-            Direction::Receive => (FI_RECV | FI_MSG, done.len as usize),
-        };
-        match retired.usage {
+        match retired.slot.usage {
             Use::Marker => {
                 // Its room belongs to the table's entry.
                 *freed -= 1;
@@ -284,13 +321,18 @@ impl Inner {
             Use::Silent if done.status == WcStatus::SUCCESS => return None,
             Use::Silent | Use::Reported => {}
         }
+        let direction = queue.direction();
+        let (flags, len) = match direction {
+            Direction::Transmit => (FI_SEND | FI_MSG, 0),
+            Direction::Receive => (FI_RECV | FI_MSG, done.len as usize),
+        };
         let completion = Completion {
-            context: retired.context,
+            context: retired.slot.context,
             flags,
             len,
             data: 0,
         };
-        Some((completion, queue.direction()))
+        Some((completion, direction))
     }
 
     /// Drops what nobody asked for from the front of the backlog.
@@ -307,6 +349,20 @@ impl Inner {
             if let Some(done) = self.backlog.pop() {
                 let _ = self.consume(&done, freed);
             }
+        }
+    }
+
+    /// What a reader finds who has read nothing: a failure, something, or nothing.
+    #[cold]
+    fn look(&mut self, ib: &rdma::cq::Cq, freed: &mut u32) -> Result<usize> {
+        if self.backlog.is_empty() {
+            self.stash(ib);
+        }
+        self.trim(freed);
+        match self.backlog.front() {
+            None => Err(Errno::EAGAIN),
+            Some(front) if self.is_failure(front) => Err(Errno::EAVAIL),
+            Some(_) => Ok(0),
         }
     }
 
@@ -365,19 +421,14 @@ impl provider::CompletionQueue for Shared {
         let count = inner.read(&self.0.ib, &mut entries, &mut freed);
         let answer = if count > 0 {
             Ok(count)
+        } else if inner.backlog.is_empty() && !entries.is_empty() {
+            Err(Errno::EAGAIN)
         } else {
-            if entries.is_empty() {
-                inner.stash(&self.0.ib);
-            }
-            inner.trim(&mut freed);
-            match inner.backlog.front() {
-                None => Err(Errno::EAGAIN),
-                Some(front) if inner.is_failure(front) => Err(Errno::EAVAIL),
-                Some(_) => Ok(0),
-            }
+            inner.look(&self.0.ib, &mut freed)
         };
+        let counted = inner.counted;
         drop(inner);
-        if freed > 0 {
+        if counted {
             self.0.release(freed);
         }
         answer
@@ -407,8 +458,11 @@ impl provider::CompletionQueue for Shared {
                 prov_errno: done.status.code() as i32,
             })
         });
+        let counted = inner.counted;
         drop(inner);
-        self.0.release(freed);
+        if counted {
+            self.0.release(freed);
+        }
         failure.ok_or(Errno::EAGAIN)
     }
 

@@ -108,8 +108,6 @@ pub(crate) struct Endpoint {
     transmit: Arc<Queue>,
     receive: Arc<Queue>,
     limits: Limits,
-    /// What [`provider::Bindings`] said of successes that nobody asks for.
-    selective: post::Selective,
     #[pin]
     link: Mutex<Link>,
     /// The device goes away, and the endpoint has been or is being told.
@@ -183,7 +181,6 @@ impl Endpoint {
                 transmit,
                 receive,
                 limits,
-                selective: post::Selective::new(),
                 told: AtomicFlag::new(false),
                 gate <- Gate::new(),
                 link <- new_mutex!(
@@ -246,7 +243,6 @@ impl Endpoint {
                 return Err(error);
             }
         };
-        self.selective.set(&bindings);
         let mut link = self.link.lock();
         link.qp = Some(qp.clone());
         link.bound = Some(Bound {
@@ -259,11 +255,13 @@ impl Endpoint {
             qp: qp.clone(),
             cq: transmit,
             place: transmit_place,
+            selective: bindings.selective_transmit,
         });
         self.receive.open(Target {
             qp,
             cq: receive,
             place: receive_place,
+            selective: bindings.selective_receive,
         });
         self.state.step(State::Idle, State::Ready);
         Ok(())

@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! One direction of an endpoint: the ring of operations between a post and its completion.
+//! One direction of an endpoint: the operations between a post and its completion.
 //!
-//! The ring is allocated with the endpoint, so that posting never allocates. A poster fills the next
-//! slot and posts under `head`, which no completion path takes; whoever reads the completion queue
-//! retires slots in order, under that queue's lock, by moving `tail`. A completion also retires the
-//! unsignalled operations before it.
+//! The ring of slots is allocated with the endpoint, so that posting never allocates. A poster fills
+//! the next slot and posts under `head`, which no completion path takes; whoever reads the
+//! completion queue retires slots in order, under that queue's lock, by moving `tail`. A completion
+//! also retires the unsignalled operations before it.
 
-use super::cq::Cq;
+use super::{
+    cq::Cq,
+    ring::{
+        Ring,
+        Slot, //
+    },
+};
 use crate::{
     abi::{
         Errno,
@@ -21,7 +27,6 @@ use crate::{
         qp::Qp, //
     },
 };
-use core::cell::UnsafeCell;
 use kernel::{
     prelude::*,
     sync::{
@@ -29,7 +34,6 @@ use kernel::{
             Acquire,
             Atomic,
             AtomicFlag,
-            Relaxed,
             Release, //
         },
         new_spinlock_irq,
@@ -43,83 +47,10 @@ use kernel::{
 pub(super) enum Use {
     /// An operation whose success is reported.
     Reported,
-    /// An operation whose success nobody asked for.
+    /// An operation whose success is reported only where all are.
     Silent,
     /// The work request behind which nothing is outstanding any more.
     Marker,
-}
-
-/// An operation between its post and its completion.
-struct Slot {
-    context: Atomic<*mut c_void>,
-    usage: Atomic<u32>,
-}
-
-impl Slot {
-    const fn new() -> Self {
-        Self {
-            context: Atomic::new(core::ptr::null_mut()),
-            usage: Atomic::new(0),
-        }
-    }
-}
-
-/// The DMA mappings of the operations that are under way, a row for each slot.
-///
-/// # Invariants
-///
-/// A row is touched by the poster who fills its slot, under `head` and before `tail` lets anyone
-/// retire it, and by whoever retires the slot, before `tail` lets anyone fill it again.
-struct Mappings {
-    pd: Arc<Pd>,
-    width: usize,
-    rows: KVVec<UnsafeCell<Option<Mapping>>>,
-}
-
-// SAFETY: By the type invariant a row has one user at a time.
-unsafe impl Send for Mappings {}
-
-// SAFETY: As above.
-unsafe impl Sync for Mappings {}
-
-impl Mappings {
-    fn new(pd: Arc<Pd>, slots: usize, width: usize) -> Result<Self> {
-        let len = slots.checked_mul(width).ok_or(Errno::EINVAL)?;
-        let mut rows = KVVec::with_capacity(len, GFP_KERNEL)?;
-        for _ in 0..len {
-            rows.push(UnsafeCell::new(None), GFP_KERNEL)?;
-        }
-        Ok(Self { pd, width, rows })
-    }
-
-    /// The row of a slot.
-    ///
-    /// # Safety
-    ///
-    /// The caller is its user by the type invariant, and calls this once at a time.
-    #[allow(clippy::mut_from_ref)]
-    unsafe fn row(&self, slot: usize) -> &mut [Option<Mapping>] {
-        let start = slot * self.width;
-        let cells = &self.rows[start..start + self.width];
-        // SAFETY: `UnsafeCell` is transparent, and the caller is the row's only user.
-        unsafe { core::slice::from_raw_parts_mut(cells.as_ptr().cast_mut().cast(), cells.len()) }
-    }
-
-    /// Undoes what a slot has mapped.
-    ///
-    /// # Safety
-    ///
-    /// As of [`Self::row`], and the slot's operation is over.
-    unsafe fn undo(&self, slot: usize) {
-        // SAFETY: By this function's safety requirement.
-        for place in unsafe { self.row(slot) } {
-            let Some(mapping) = place.take() else {
-                return;
-            };
-            // SAFETY: It was made on this protection domain for an operation that is over.
-            unsafe { self.pd.dma().unmap(mapping) };
-        }
-    }
 }
 
 /// Where a queue posts to, from its endpoint's enabling to its close.
@@ -128,16 +59,22 @@ pub(super) struct Target {
     pub(super) cq: Arc<Cq>,
     /// The queue's place in the completion queue's table, in the upper half of a `wr_id`.
     pub(super) place: u32,
+    /// Whether only those successes are reported that a poster asks for.
+    pub(super) selective: bool,
 }
 
 /// What posters share.
-pub(super) struct Head {
+struct Head {
     /// How many operations have been posted, modulo 2^32.
     seq: u32,
+    /// `tail` when a poster last had to look.
+    tail: u32,
     /// How many of the last ones were not signalled.
     unsignalled: u32,
     /// One past the last signalled one.
     signalled: u32,
+    /// Whether each operation takes its room in the completion queue; see [`Cq::register`].
+    counted: bool,
     target: Option<Target>,
 }
 
@@ -150,8 +87,7 @@ pub(super) enum Direction {
 
 /// A retired operation.
 pub(super) struct Retired {
-    pub(super) context: Context,
-    pub(super) usage: Use,
+    pub(super) slot: Slot,
     /// How many operations its completion retired, itself included.
     pub(super) count: u32,
 }
@@ -163,26 +99,14 @@ pub(super) struct Queue {
     head: SpinLockIrq<Head>,
     /// How many operations have been retired, modulo 2^32.
     tail: Atomic<u32>,
-    /// One past the last operation whose completion has been taken from the device.
+    /// One past the last operation whose completion has been put off.
     seen: Atomic<u32>,
     depth: u32,
     /// How many operations in a row may go unsignalled.
     most_unsignalled: u32,
-    slots: KVVec<Slot>,
-    /// None where a mapping is the address itself.
-    mappings: Option<Mappings>,
+    ring: Ring,
     direction: Direction,
     drained: AtomicFlag,
-}
-
-impl Use {
-    fn from_raw(raw: u32) -> Self {
-        match raw {
-            0 => Self::Reported,
-            1 => Self::Silent,
-            _ => Self::Marker,
-        }
-    }
 }
 
 impl Queue {
@@ -193,36 +117,36 @@ impl Queue {
         width: usize,
         direction: Direction,
     ) -> Result<Arc<Self>> {
-        // One slot more, for the marker of a drain.
-        let len = depth.checked_add(1).ok_or(Errno::EINVAL)? as usize;
-        let len = len.checked_next_power_of_two().ok_or(Errno::EINVAL)?;
-        let mut slots = KVVec::with_capacity(len, GFP_KERNEL)?;
-        for _ in 0..len {
-            slots.push(Slot::new(), GFP_KERNEL)?;
-        }
         let most_unsignalled = match pd.device().protocol() {
             // siw has no completion for an unsignalled request that fails.
             Protocol::Iwarp => 0,
             // The rest of the queue can be used while these wait to be retired.
             _ => (depth / 4).saturating_sub(1),
         };
-        let mappings = if pd.device().uses_virt_dma() {
-            None
-        } else {
-            Some(Mappings::new(pd.clone(), len, width)?)
-        };
+        // One slot more, for the marker of a drain.
+        let ring = Ring::new(
+            pd.clone(),
+            depth.checked_add(1).ok_or(Errno::EINVAL)?,
+            width,
+        )?;
         Ok(Arc::pin_init(
             pin_init!(Self {
                 head <- new_spinlock_irq!(
-                    Head { seq: 0, unsignalled: 0, signalled: 0, target: None },
+                    Head {
+                        seq: 0,
+                        tail: 0,
+                        unsignalled: 0,
+                        signalled: 0,
+                        counted: false,
+                        target: None,
+                    },
                     "kofi::Queue"
                 ),
                 tail: Atomic::new(0),
                 seen: Atomic::new(0),
                 depth,
                 most_unsignalled,
-                slots,
-                mappings,
+                ring,
                 direction,
                 drained: AtomicFlag::new(false),
             }),
@@ -231,31 +155,15 @@ impl Queue {
     }
 
     /// Which way its messages go.
+    #[inline]
     pub(super) fn direction(&self) -> Direction {
         self.direction
     }
 
-    /// The length is a power of two, so that the index survives the wrap of `seq`.
-    #[inline]
-    fn index(&self, seq: u32) -> usize {
-        seq as usize & (self.slots.len() - 1)
-    }
-
-    #[inline]
-    fn slot(&self, seq: u32) -> &Slot {
-        &self.slots[self.index(seq)]
-    }
-
-    /// Undoes the mappings of the operations from `from` up to `to`, which are over.
-    #[inline]
-    fn unmap(&self, mut from: u32, to: u32) {
-        if let Some(mappings) = &self.mappings {
-            while from != to {
-                // SAFETY: The caller retires these slots and moves `tail` past them only later.
-                unsafe { mappings.undo(self.index(from)) };
-                from = from.wrapping_add(1);
-            }
-        }
+    /// The most completions that it can have under way, its marker's included.
+    pub(super) fn most(&self) -> u32 {
+        // One slot more has been found to be possible.
+        self.depth + 1
     }
 
     /// From now on the queue posts to `target`.
@@ -268,27 +176,47 @@ impl Queue {
         self.head.lock().target.take()
     }
 
+    /// From now on each post takes room in the completion queue. Returns how many operations are
+    /// under way that have not taken theirs. The caller holds the completion queue's lock.
+    pub(super) fn count(&self) -> u32 {
+        let mut head = self.head.lock();
+        if core::mem::replace(&mut head.counted, true) {
+            return 0;
+        }
+        let mut seq = self.tail.load(Acquire);
+        let mut count = 0;
+        while seq != head.seq {
+            // SAFETY: With both locks held nobody fills or retires a slot.
+            count += u32::from(unsafe { self.ring.get(seq) }.usage != Use::Marker);
+            seq = seq.wrapping_add(1);
+        }
+        count
+    }
+
     /// How many operations can be posted now; -FI_EOPBADSTATE when it posts nowhere.
     pub(super) fn room(&self) -> Result<usize> {
         let head = self.head.lock();
         if head.target.is_none() {
             return Err(Errno::EOPBADSTATE);
         }
-        let used = head.seq.wrapping_sub(self.tail.load(Relaxed));
+        let used = head.seq.wrapping_sub(self.tail.load(Acquire));
         Ok(self.depth.saturating_sub(used) as usize)
     }
 
     /// Whether a signalled operation has no completion yet, read or not.
     pub(super) fn is_busy(&self) -> bool {
         let signalled = self.head.lock().signalled;
-        signalled.wrapping_sub(self.seen.load(Acquire)) as i32 > 0
+        let is_behind = |seq: u32| signalled.wrapping_sub(seq) as i32 > 0;
+        is_behind(self.tail.load(Acquire)) && is_behind(self.seen.load(Acquire))
     }
 
-    /// Notes that the completion of `seq` has been taken from the device. The caller holds the lock
-    /// of the queue's completion queue.
-    #[inline]
+    /// The completion of `seq` has been taken from the device, and its reader will come later. The
+    /// caller holds the completion queue's lock.
     pub(super) fn saw(&self, seq: u32) {
         self.seen.store(seq.wrapping_add(1), Release);
+        if self.usage(seq) == Use::Marker {
+            self.set_drained();
+        }
     }
 
     /// Where the queue's completions go, while it posts.
@@ -314,29 +242,31 @@ impl Queue {
         let mut head = self.head.lock();
         let head = &mut *head;
         let target = head.target.as_ref().ok_or(Errno::EOPBADSTATE)?;
-        let used = head.seq.wrapping_sub(self.tail.load(Acquire));
-        let limit = self.depth + u32::from(usage == Use::Marker);
-        if used >= limit {
+        let is_marker = usage == Use::Marker;
+        if head.seq.wrapping_sub(head.tail) >= self.depth {
+            head.tail = self.tail.load(Acquire);
+            // The last slot is the marker's.
+            if head.seq.wrapping_sub(head.tail) >= self.depth + u32::from(is_marker) {
+                return Err(Errno::EAGAIN);
+            }
+        }
+        // The room of a marker was reserved when the queue was registered.
+        let takes_room = head.counted && !is_marker;
+        if takes_room && !target.cq.reserve() {
             return Err(Errno::EAGAIN);
         }
-        // The room of a marker was reserved when the queue was opened.
-        if usage != Use::Marker && !target.cq.reserve() {
-            return Err(Errno::EAGAIN);
-        }
+        let usage = match usage {
+            Use::Silent if !target.selective => Use::Reported,
+            usage => usage,
+        };
         let signal = usage != Use::Silent
             || head.unsignalled >= self.most_unsignalled
-            || target.cq.is_short();
-        let slot = self.slot(head.seq);
-        slot.context.store(context.as_ptr(), Relaxed);
-        slot.usage.store(usage as u32, Relaxed);
-        let row: &mut [Option<Mapping>] = match &self.mappings {
-            // SAFETY: The slot is ours: `head` is locked, and `tail` shows it to be free.
-            Some(mappings) => unsafe { mappings.row(self.index(head.seq)) },
-            None => &mut [],
-        };
+            || (head.counted && target.cq.is_short());
+        // SAFETY: The slot is ours: `head` is locked, and `tail` shows it to be free.
+        let mappings = unsafe { self.ring.fill(head.seq, Slot { context, usage }) };
         let wr_id = u64::from(target.place) << 32 | u64::from(head.seq);
-        if let Err(error) = post(&target.qp, wr_id, signal, row) {
-            if usage != Use::Marker {
+        if let Err(error) = post(&target.qp, wr_id, signal, mappings) {
+            if takes_room {
                 target.cq.release(1);
             }
             return Err(error);
@@ -351,28 +281,29 @@ impl Queue {
         Ok(())
     }
 
-    /// Retires the operation `seq` and the silent ones before it.
+    /// Retires the operation `seq` and the silent ones before it, from `tail` on, which moves.
     ///
-    /// The caller holds the lock of the queue's completion queue.
+    /// The caller holds the lock of the queue's completion queue, and keeps `tail` beside the queue.
     #[inline]
-    pub(super) fn retire(&self, seq: u32) -> Retired {
-        self.saw(seq);
-        let tail = self.tail.load(Relaxed);
-        let slot = self.slot(seq);
+    pub(super) fn retire(&self, tail: &mut u32, seq: u32) -> Retired {
+        let end = seq.wrapping_add(1);
         let retired = Retired {
-            context: Context::new(slot.context.load(Relaxed)),
-            usage: Use::from_raw(slot.usage.load(Relaxed)),
-            count: seq.wrapping_sub(tail).wrapping_add(1),
+            // SAFETY: The operation is over and not yet retired: its slot is ours.
+            slot: unsafe { self.ring.get(seq) },
+            count: end.wrapping_sub(*tail),
         };
-        self.unmap(tail, seq.wrapping_add(1));
+        // SAFETY: A completion ends the operations before it too; `tail` moves past them only below.
+        unsafe { self.ring.unmap(*tail, end) };
+        *tail = end;
         // Pairs with the acquire of a poster, who may fill the slots again.
-        self.tail.store(seq.wrapping_add(1), Release);
+        self.tail.store(end, Release);
         retired
     }
 
     /// What the operation `seq` is used for. The caller holds the completion queue's lock.
     pub(super) fn usage(&self, seq: u32) -> Use {
-        Use::from_raw(self.slot(seq).usage.load(Relaxed))
+        // SAFETY: It has completed and is not yet retired, which takes the lock that is held.
+        unsafe { self.ring.get(seq) }.usage
     }
 
     /// The marker has come back: everything before it has a completion.
@@ -390,12 +321,15 @@ impl Queue {
     pub(super) fn abandon(&self, reclaim: &mut dyn FnMut(Context)) -> u32 {
         let end = self.head.lock().seq;
         let mut seq = self.tail.load(Acquire);
-        self.unmap(seq, end);
+        // SAFETY: Nothing is under way any more, and nobody else can retire: the queue has left the
+        // completion queue's table, or never was in one.
+        unsafe { self.ring.unmap(seq, end) };
         let mut count = 0;
         while seq != end {
-            let slot = self.slot(seq);
-            if Use::from_raw(slot.usage.load(Relaxed)) != Use::Marker {
-                reclaim(Context::new(slot.context.load(Relaxed)));
+            // SAFETY: As above.
+            let slot = unsafe { self.ring.get(seq) };
+            if slot.usage != Use::Marker {
+                reclaim(slot.context);
                 count += 1;
             }
             seq = seq.wrapping_add(1);

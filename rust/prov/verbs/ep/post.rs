@@ -16,10 +16,7 @@ use crate::{
         Errno,
         Result, //
     },
-    fi::provider::{
-        Bindings,
-        Message, //
-    },
+    fi::provider::Message,
     rdma::{
         dma::Direction,
         wr::{
@@ -30,11 +27,6 @@ use crate::{
         },
     },
 };
-use kernel::sync::atomic::{
-    AtomicFlag,
-    Relaxed, //
-};
-
 /// Flags of `fi_sendmsg()`.
 const SEND_FLAGS: u64 = FI_COMPLETION
     | FI_MORE
@@ -46,28 +38,9 @@ const SEND_FLAGS: u64 = FI_COMPLETION
 /// Flags of `fi_recvmsg()`.
 const RECEIVE_FLAGS: u64 = FI_COMPLETION | FI_MORE;
 
-/// Whether successes are reported only when the poster asks for it.
-pub(super) struct Selective {
-    transmit: AtomicFlag,
-    receive: AtomicFlag,
-}
-
-impl Selective {
-    pub(super) const fn new() -> Self {
-        Self {
-            transmit: AtomicFlag::new(false),
-            receive: AtomicFlag::new(false),
-        }
-    }
-
-    pub(super) fn set(&self, bindings: &Bindings) {
-        self.transmit.store(bindings.selective_transmit, Relaxed);
-        self.receive.store(bindings.selective_receive, Relaxed);
-    }
-}
-
-fn usage(selective: &AtomicFlag, flags: u64) -> Use {
-    if flags & FI_COMPLETION == 0 && selective.load(Relaxed) {
+/// What a poster asks of an operation's success.
+fn usage(flags: u64) -> Use {
+    if flags & FI_COMPLETION == 0 {
         Use::Silent
     } else {
         Use::Reported
@@ -102,9 +75,10 @@ impl Endpoint {
             State::Idle | State::NoTransmit | State::Shut => return Err(Errno::EOPBADSTATE),
         }
         self.check(message, SEND_FLAGS)?;
-        let usage = usage(&self.selective.transmit, message.flags);
-        self.transmit
-            .post(message.context, usage, |qp, wr_id, signal, row| {
+        self.transmit.post(
+            message.context,
+            usage(message.flags),
+            |qp, wr_id, signal, row| {
                 let limit = self.limits.segments;
                 let mut gather = Gather::new(qp.pd(), Direction::ToDevice, limit, row);
                 gather.add(message)?;
@@ -122,7 +96,8 @@ impl Endpoint {
                     gather.undo();
                     full(error)
                 })
-            })
+            },
+        )
     }
 
     /// `fi_recv()` and its relatives.
@@ -134,9 +109,10 @@ impl Endpoint {
             State::Idle | State::NoReceive | State::Shut => return Err(Errno::EOPBADSTATE),
         }
         self.check(message, RECEIVE_FLAGS)?;
-        let usage = usage(&self.selective.receive, message.flags);
-        self.receive
-            .post(message.context, usage, |qp, wr_id, _, row| {
+        self.receive.post(
+            message.context,
+            usage(message.flags),
+            |qp, wr_id, _, row| {
                 let limit = self.limits.segments;
                 let mut gather = Gather::new(qp.pd(), Direction::FromDevice, limit, row);
                 gather.add(message)?;
@@ -146,7 +122,8 @@ impl Endpoint {
                     gather.undo();
                     full(error)
                 })
-            })
+            },
+        )
     }
 }
 
