@@ -24,5 +24,7 @@ mod msg;
 mod nosys;
 mod object;
 mod pep;
+mod rma;
 mod text;
+mod transfer;
 mod wait;

@@ -145,7 +145,7 @@ static OPS: fi_ops_ep = fi_ops_ep {
     ..nosys::EP
 };
 
-static RMA: fi_ops_rma = nosys::RMA;
+static NO_RMA: fi_ops_rma = nosys::RMA;
 static TAGGED: fi_ops_tagged = nosys::TAGGED;
 static ATOMIC: fi_ops_atomic = nosys::ATOMIC;
 static COLLECTIVE: fi_ops_collective = nosys::COLLECTIVE;
@@ -194,13 +194,17 @@ unsafe fn try_open(
     let endpoint = domain.domain().endpoint(info, Source(place.address()))?;
     let root = Arc::new(Root(Users::new()), GFP_KERNEL)?;
     let face = domain.face();
+    let rma = match info.caps() & abi::FI_RMA {
+        0 => &NO_RMA,
+        _ => face.rma,
+    };
     let made = place.put(EndpointObject {
         fid: fid_ep {
             fid: header::<EndpointObject>(context),
             ops: ptr::from_ref(&OPS).cast_mut(),
             cm: ptr::from_ref(&cm::ACTIVE).cast_mut(),
             msg: ptr::from_ref(face.msg).cast_mut(),
-            rma: ptr::from_ref(&RMA).cast_mut(),
+            rma: ptr::from_ref(rma).cast_mut(),
             tagged: ptr::from_ref(&TAGGED).cast_mut(),
             atomic: ptr::from_ref(&ATOMIC).cast_mut(),
             collective: ptr::from_ref(&COLLECTIVE).cast_mut(),

@@ -4,12 +4,14 @@
 
 use super::{
     cq,
-    msg, //
+    msg,
+    rma, //
 };
 use crate::{
     abi::{
         fi_ops_cq,
         fi_ops_msg,
+        fi_ops_rma,
         Errno,
         Result, //
     },
@@ -36,6 +38,7 @@ pub(crate) trait Family {
 pub(crate) struct Face {
     pub(super) provider: &'static dyn Provider,
     pub(super) msg: &'static fi_ops_msg,
+    pub(super) rma: &'static fi_ops_rma,
     pub(super) cq: &'static fi_ops_cq,
     endpoint: fn(&dyn provider::Endpoint) -> Option<*const c_void>,
     queue: fn(&dyn provider::CompletionQueue) -> Option<*const c_void>,
@@ -47,6 +50,7 @@ impl Face {
         Self {
             provider,
             msg: &msg::Table::<F::Endpoint>::OPS,
+            rma: &rma::Table::<F::Endpoint>::OPS,
             cq: &cq::Table::<F::CompletionQueue>::OPS,
             endpoint: |endpoint| {
                 let exact = endpoint.as_any().downcast_ref::<F::Endpoint>();

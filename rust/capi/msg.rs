@@ -3,110 +3,36 @@
 //! Messages: the table of `fid_ep.msg` for a provider's endpoints.
 
 use super::{
-    ep::EndpointObject,
-    nosys, //
+    nosys,
+    transfer::{
+        parts,
+        single,
+        vector,
+        Terms, //
+    },
 };
 use crate::{
     abi::{
-        errno::into_ssize,
         fi_addr_t,
         fi_msg,
         fi_ops_msg,
         fid_ep,
         kvec,
-        Errno,
-        Result, //
+        Errno, //
     },
-    fi::{
-        memory::{
-            Context,
-            Descriptor,
-            Segment, //
-        },
-        provider::{
-            Endpoint,
-            Message, //
-        },
+    fi::provider::{
+        Endpoint,
+        Operation, //
     },
 };
 use core::{
     marker::PhantomData,
-    slice, //
+    ptr, //
 };
 use kernel::prelude::*;
 
 /// The calls for endpoints of type `E`.
 pub(super) struct Table<E>(PhantomData<E>);
-
-/// What a C caller passes, and what its endpoint is.
-///
-/// # Safety
-///
-/// `ep` is an endpoint of the C API whose `msg` is the table of `E`.
-#[inline]
-unsafe fn parts<'a, E: Endpoint>(ep: *mut fid_ep) -> (&'a EndpointObject, &'a E) {
-    // SAFETY: By this function's safety requirement.
-    let object = unsafe { &*ep.cast::<EndpointObject>() };
-    // SAFETY: `EndpointObject` gets this table only with an endpoint of type `E`.
-    (object, unsafe { &*object.exact().cast::<E>() })
-}
-
-#[inline]
-fn answer(result: Result) -> isize {
-    into_ssize(result.map(|()| 0))
-}
-
-/// One range of memory and its descriptor, as a message.
-///
-/// # Safety
-///
-/// The caller answers for the memory and the descriptor as the types demand.
-#[inline]
-unsafe fn single(
-    buf: *mut c_void,
-    len: usize,
-    desc: *mut c_void,
-    context: *mut c_void,
-    flags: u64,
-    post: impl FnOnce(&Message<'_>) -> Result,
-) -> isize {
-    // SAFETY: By this function's safety requirement.
-    let (segment, descriptor) = unsafe { (Segment::new(buf, len), Descriptor::new(desc)) };
-    answer(post(&Message {
-        segments: slice::from_ref(&segment),
-        descriptors: slice::from_ref(&descriptor),
-        context: Context::new(context),
-        flags,
-    }))
-}
-
-/// A vector of memory, as a message.
-///
-/// # Safety
-///
-/// As of [`single`]; `iov` and, unless it is NULL, `desc` have `count` entries.
-#[inline]
-unsafe fn vector(
-    iov: *const kvec,
-    desc: *mut *mut c_void,
-    count: usize,
-    context: *mut c_void,
-    flags: u64,
-    post: impl FnOnce(&Message<'_>) -> Result,
-) -> isize {
-    // SAFETY: By this function's safety requirement.
-    let segments = match unsafe { Segment::from_vector(iov, count) } {
-        Ok(segments) => segments,
-        Err(errno) => return errno.to_ssize(),
-    };
-    answer(post(&Message {
-        segments,
-        // SAFETY: By this function's safety requirement.
-        descriptors: unsafe { Descriptor::from_vector(desc, segments.len()) },
-        context: Context::new(context),
-        flags,
-    }))
-}
 
 impl<E: Endpoint> Table<E> {
     pub(super) const OPS: fi_ops_msg = fi_ops_msg {
@@ -116,6 +42,9 @@ impl<E: Endpoint> Table<E> {
         send: Some(Self::send),
         sendv: Some(Self::sendv),
         sendmsg: Some(Self::sendmsg),
+        inject: Some(Self::inject),
+        senddata: Some(Self::senddata),
+        injectdata: Some(Self::injectdata),
         ..nosys::MSG
     };
 
@@ -130,10 +59,8 @@ impl<E: Endpoint> Table<E> {
         // SAFETY: As a C caller of `fi_recv()` promises.
         unsafe {
             let (object, endpoint) = parts::<E>(ep);
-            let flags = object.receive_flags();
-            single(buf, len, desc, context, flags, |message| {
-                endpoint.receive(message)
-            })
+            let terms = Terms::plain(context, object.receive_flags());
+            single(buf, len, desc, terms, |message| endpoint.receive(message))
         }
     }
 
@@ -148,10 +75,8 @@ impl<E: Endpoint> Table<E> {
         // SAFETY: As a C caller of `fi_recvv()` promises.
         unsafe {
             let (object, endpoint) = parts::<E>(ep);
-            let flags = object.receive_flags();
-            vector(iov, desc, count, context, flags, |message| {
-                endpoint.receive(message)
-            })
+            let terms = Terms::plain(context, object.receive_flags());
+            vector(iov, desc, count, terms, |message| endpoint.receive(message))
         }
     }
 
@@ -162,14 +87,33 @@ impl<E: Endpoint> Table<E> {
             let Some(msg) = msg.as_ref() else {
                 return Errno::EINVAL.to_ssize();
             };
-            vector(
-                msg.msg_iov,
-                msg.desc,
-                msg.iov_count,
-                msg.context,
-                flags,
-                |message| endpoint.receive(message),
-            )
+            let terms = Terms::plain(msg.context, flags);
+            vector(msg.msg_iov, msg.desc, msg.iov_count, terms, |message| {
+                endpoint.receive(message)
+            })
+        }
+    }
+
+    /// The calls that send one range of memory.
+    ///
+    /// # Safety
+    ///
+    /// As a C caller of `fi_send()` promises; a send only reads the memory.
+    #[inline]
+    unsafe fn send_one(
+        ep: *mut fid_ep,
+        buf: *const c_void,
+        len: usize,
+        desc: *mut c_void,
+        terms: impl FnOnce(u64) -> Terms,
+    ) -> isize {
+        // SAFETY: By this function's safety requirement.
+        unsafe {
+            let (object, endpoint) = parts::<E>(ep);
+            let terms = terms(object.transmit_flags());
+            single(buf.cast_mut(), len, desc, terms, |message| {
+                endpoint.transmit(Operation::Send, message)
+            })
         }
     }
 
@@ -181,12 +125,52 @@ impl<E: Endpoint> Table<E> {
         _dest_addr: fi_addr_t,
         context: *mut c_void,
     ) -> isize {
-        // SAFETY: As a C caller of `fi_send()` promises; a send only reads the memory.
+        // SAFETY: As a C caller of `fi_send()` promises.
+        unsafe { Self::send_one(ep, buf, len, desc, |flags| Terms::plain(context, flags)) }
+    }
+
+    unsafe extern "C" fn senddata(
+        ep: *mut fid_ep,
+        buf: *const c_void,
+        len: usize,
+        desc: *mut c_void,
+        data: u64,
+        _dest_addr: fi_addr_t,
+        context: *mut c_void,
+    ) -> isize {
+        // SAFETY: As a C caller of `fi_senddata()` promises.
         unsafe {
-            let (object, endpoint) = parts::<E>(ep);
-            let flags = object.transmit_flags();
-            single(buf.cast_mut(), len, desc, context, flags, |message| {
-                endpoint.send(message)
+            Self::send_one(ep, buf, len, desc, |flags| {
+                Terms::with_data(context, flags, data)
+            })
+        }
+    }
+
+    unsafe extern "C" fn inject(
+        ep: *mut fid_ep,
+        buf: *const c_void,
+        len: usize,
+        _dest_addr: fi_addr_t,
+    ) -> isize {
+        // SAFETY: As a C caller of `fi_inject()` promises.
+        unsafe {
+            Self::send_one(ep, buf, len, ptr::null_mut(), |flags| {
+                Terms::plain(ptr::null_mut(), flags).inject()
+            })
+        }
+    }
+
+    unsafe extern "C" fn injectdata(
+        ep: *mut fid_ep,
+        buf: *const c_void,
+        len: usize,
+        data: u64,
+        _dest_addr: fi_addr_t,
+    ) -> isize {
+        // SAFETY: As a C caller of `fi_injectdata()` promises.
+        unsafe {
+            Self::send_one(ep, buf, len, ptr::null_mut(), |flags| {
+                Terms::with_data(ptr::null_mut(), flags, data).inject()
             })
         }
     }
@@ -202,9 +186,9 @@ impl<E: Endpoint> Table<E> {
         // SAFETY: As a C caller of `fi_sendv()` promises.
         unsafe {
             let (object, endpoint) = parts::<E>(ep);
-            let flags = object.transmit_flags();
-            vector(iov, desc, count, context, flags, |message| {
-                endpoint.send(message)
+            let terms = Terms::plain(context, object.transmit_flags());
+            vector(iov, desc, count, terms, |message| {
+                endpoint.transmit(Operation::Send, message)
             })
         }
     }
@@ -216,14 +200,14 @@ impl<E: Endpoint> Table<E> {
             let Some(msg) = msg.as_ref() else {
                 return Errno::EINVAL.to_ssize();
             };
-            vector(
-                msg.msg_iov,
-                msg.desc,
-                msg.iov_count,
-                msg.context,
+            let terms = Terms {
+                context: msg.context,
                 flags,
-                |message| endpoint.send(message),
-            )
+                data: msg.data,
+            };
+            vector(msg.msg_iov, msg.desc, msg.iov_count, terms, |message| {
+                endpoint.transmit(Operation::Send, message)
+            })
         }
     }
 }

@@ -29,7 +29,10 @@ use super::{
         Refused, //
     },
     pep::PassiveEndpoint,
-    provider::Message,
+    provider::{
+        Message,
+        Operation, //
+    },
     wait::Budget,
 };
 use crate::abi::{
@@ -209,7 +212,9 @@ impl Endpoint {
     /// With the buffer: -FI_EAGAIN when a queue is full, -FI_ENOTCONN without a connection,
     /// -FI_EINVAL when the buffer is shorter, -FI_EMSGSIZE when the device takes no such message.
     pub fn send(&self, buffer: KBox<Buffer>, len: usize) -> core::result::Result<(), Refused> {
-        self.post(buffer, len, |message| self.endpoint.core().send(message))
+        self.post(buffer, len, |message| {
+            self.endpoint.core().transmit(Operation::Send, message)
+        })
     }
 
     /// Posts `buffer` for the next message. Any context.
@@ -234,6 +239,7 @@ impl Endpoint {
                 descriptors: &[Descriptor::NONE],
                 context,
                 flags: flags::FI_COMPLETION,
+                data: 0,
             })
         })
     }

@@ -27,6 +27,7 @@ use super::{
     object::Held,
 };
 use crate::abi::{
+    fi_rma_iov,
     info::{
         Info,
         InfoList, //
@@ -145,7 +146,25 @@ pub struct Bindings {
     pub selective_receive: bool,
 }
 
-/// A message to send or to receive.
+/// What a transmit does with its memory.
+#[derive(Clone, Copy)]
+pub enum Operation<'a> {
+    /// Sends it: a receive of the peer's takes it.
+    Send,
+    /// Accesses the peer's memory.
+    Rma(Rma, &'a [fi_rma_iov]),
+}
+
+/// Which way remote memory access goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rma {
+    /// From the local memory to the peer's.
+    Write,
+    /// From the peer's memory to the local one.
+    Read,
+}
+
+/// The local side of a transfer.
 pub struct Message<'a> {
     /// The memory.
     pub segments: &'a [Segment],
@@ -155,6 +174,8 @@ pub struct Message<'a> {
     pub context: Context,
     /// Operation flags: FI_COMPLETION, FI_MORE, FI_FENCE, ...
     pub flags: u64,
+    /// What the peer's completion brings, with FI_REMOTE_CQ_DATA in the flags.
+    pub data: u64,
 }
 
 /// An active endpoint.
@@ -194,8 +215,8 @@ pub trait Endpoint: Any + Send + Sync {
     /// How many transmits can be posted now; -FI_EOPBADSTATE before it is enabled.
     fn transmits_left(&self) -> Result<usize>;
 
-    /// Sends a message.
-    fn send(&self, message: &Message<'_>) -> Result;
+    /// Starts a transmit. With FI_INJECT the memory is the caller's again when this returns.
+    fn transmit(&self, operation: Operation<'_>, message: &Message<'_>) -> Result;
 
     /// Posts a receive.
     fn receive(&self, message: &Message<'_>) -> Result;

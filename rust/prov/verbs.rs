@@ -7,6 +7,7 @@
 //! writes the consumer's entry.
 
 mod backlog;
+mod bounce;
 mod cq;
 mod domain;
 mod ep;
@@ -102,6 +103,7 @@ impl Provider for Verbs {
     fn getinfo(&self, query: &Query<'_>, found: &mut InfoList) -> Result {
         let net = net_of(query.net());
         let (local, peer) = ends(query)?;
+        let wishes = offer::Wishes::of(query.hints);
         let mut devices = device::list()?;
         devices.retain(|device| device.enter().is_ok_and(|used| used.is_visible_in(&net)));
         let routes = match (&local, &peer) {
@@ -109,13 +111,13 @@ impl Provider for Verbs {
             (Some(local), None) => route::to_local(&net, &devices, local)?,
             (None, None) => {
                 for device in &devices {
-                    add(found, offer::of_device(device))?;
+                    add(found, offer::of_device(device, &wishes))?;
                 }
                 return Ok(());
             }
         };
         for route in &routes {
-            let mut info = match offer::of_device(&route.device) {
+            let mut info = match offer::of_device(&route.device, &wishes) {
                 Err(Errno::ENODEV) => continue,
                 info => info?,
             };

@@ -12,6 +12,7 @@ use crate::{
     },
     rdma::cq::{
         Wc,
+        WcOpcode,
         WcStatus, //
     },
 };
@@ -23,6 +24,19 @@ pub(super) struct Done {
     pub(super) wr_id: u64,
     pub(super) status: WcStatus,
     pub(super) len: u32,
+    /// What the peer gave beside a message or a write.
+    pub(super) brought: Brought,
+}
+
+/// Remote data.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Brought {
+    /// None.
+    Nothing,
+    /// Beside a message.
+    Message(u32),
+    /// Beside a write, which has left the receive's memory alone.
+    Write(u32),
 }
 
 impl Done {
@@ -32,6 +46,11 @@ impl Done {
             wr_id: wc.wr_id(),
             status: wc.status(),
             len: wc.byte_len(),
+            brought: match wc.imm() {
+                None => Brought::Nothing,
+                Some(data) if wc.opcode() == Some(WcOpcode::Recv) => Brought::Message(data),
+                Some(data) => Brought::Write(data),
+            },
         }
     }
 
@@ -130,6 +149,7 @@ mod tests {
             wr_id: u64::from(place) << 32 | u64::from(seq),
             status: WcStatus::SUCCESS,
             len: 0,
+            brought: Brought::Nothing,
         }
     }
 

@@ -11,6 +11,7 @@
 use super::{
     backlog::{
         Backlog,
+        Brought,
         Done, //
     },
     queue::{
@@ -18,6 +19,7 @@ use super::{
         Queue,
         Use, //
     },
+    ring::Slot,
     status,
 };
 use crate::{
@@ -322,16 +324,27 @@ impl Inner {
             Use::Silent | Use::Reported => {}
         }
         let direction = queue.direction();
-        let (flags, len) = match direction {
-            Direction::Transmit => (FI_SEND | FI_MSG, 0),
-            Direction::Receive => (FI_RECV | FI_MSG, done.len as usize),
-        };
-        let completion = Completion {
-            context: retired.slot.context,
+        let Slot { context, flags, .. } = retired.slot;
+        let mut completion = Completion {
+            context,
             flags,
-            len,
+            len: match direction {
+                Direction::Transmit => 0,
+                Direction::Receive => done.len as usize,
+            },
             data: 0,
         };
+        match done.brought {
+            Brought::Nothing => {}
+            Brought::Message(data) => {
+                completion.flags |= FI_REMOTE_CQ_DATA;
+                completion.data = data.into();
+            }
+            Brought::Write(data) => {
+                completion.flags = FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA;
+                completion.data = data.into();
+            }
+        }
         Some((completion, direction))
     }
 

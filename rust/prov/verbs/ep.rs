@@ -12,6 +12,7 @@ mod drain;
 mod post;
 
 use super::{
+    bounce::Bounce,
     cq::Cq,
     domain::Domain,
     gather::MAX_SGE,
@@ -29,6 +30,7 @@ use super::{
 };
 use crate::{
     abi::{
+        flags::*,
         info::Info,
         Errno,
         Result, //
@@ -46,13 +48,17 @@ use crate::{
         provider::{
             self,
             Bindings,
-            Message, //
+            Message,
+            Operation, //
         },
         wait::Gate,
     },
     rdma::{
         cm::Id,
-        mr::Access,
+        mr::{
+            Access,
+            Right, //
+        },
         net::SockAddr,
         qp::{
             Caps,
@@ -123,6 +129,10 @@ struct Limits {
     receives: u32,
     segments: usize,
     message: usize,
+    /// Whether data can go beside a message.
+    remote_data: bool,
+    /// What the peer may do with registered memory.
+    access: Access,
 }
 
 impl Limits {
@@ -150,8 +160,24 @@ impl Limits {
             receives: depth(info.rx().map_or(0, |rx| rx.size))?,
             segments: sges,
             message: domain.max_message(),
+            remote_data: offer::has_remote_data(domain.pd().device().protocol())
+                && info.domain().is_some_and(|attr| attr.cq_data_size > 0),
+            access: access(info.caps()),
         })
     }
+}
+
+/// What the capabilities of an endpoint let its peer do.
+fn access(caps: u64) -> Access {
+    let mut access = Access::default();
+    if caps & FI_REMOTE_READ != 0 {
+        access |= Right::RemoteRead;
+    }
+    if caps & FI_REMOTE_WRITE != 0 {
+        access |= Right::RemoteWrite;
+        access |= Right::LocalWrite;
+    }
+    access
 }
 
 /// Depth of the queues of an endpoint whose info names none.
@@ -210,30 +236,41 @@ impl Endpoint {
         Ok(endpoint)
     }
 
-    /// Makes the queue pair and lets receives be posted.
-    fn open(&self, bindings: Bindings) -> Result {
-        let transmit = Cq::of(bindings.transmit.core())?;
-        let receive = Cq::of(bindings.receive.core())?;
+    /// Makes the queue pair, and the memory for injected data if the queue pair takes none inline.
+    fn make_qp(&self, transmit: &Cq, receive: &Cq) -> Result<(Arc<Qp>, Option<Bounce>)> {
         let caps = Caps {
             // The marker of a drain takes one more in each direction.
             max_send_wr: self.limits.transmits + 1,
             max_recv_wr: self.limits.receives + 1,
             max_send_sge: self.limits.segments as u32,
             max_recv_sge: self.limits.segments as u32,
-            max_inline_data: 0,
+            max_inline_data: offer::INJECT_SIZE as u32,
         };
-        let qp = Arc::new(
-            Qp::new(
-                self.domain.pd().clone(),
-                transmit.ib().clone(),
-                receive.ib().clone(),
-                &caps,
-                Unheard,
-            )?,
-            GFP_KERNEL,
-        )?;
+        let make = |caps: &Caps| {
+            let cqs = (transmit.ib().clone(), receive.ib().clone());
+            Qp::new(self.domain.pd().clone(), cqs.0, cqs.1, caps, Unheard)
+        };
+        let qp = make(&caps).or_else(|_| {
+            // Not every device takes that much inline, and none says so beforehand.
+            make(&Caps {
+                max_inline_data: 0,
+                ..caps
+            })
+        })?;
+        let bounce = match qp.caps().max_inline_data as usize {
+            inline if inline >= offer::INJECT_SIZE => None,
+            _ => Some(self.transmit.bounce(offer::INJECT_SIZE)?),
+        };
+        Ok((Arc::new(qp, GFP_KERNEL)?, bounce))
+    }
+
+    /// Makes the queue pair and lets receives be posted.
+    fn open(&self, bindings: Bindings) -> Result {
+        let transmit = Cq::of(bindings.transmit.core())?;
+        let receive = Cq::of(bindings.receive.core())?;
+        let (qp, bounce) = self.make_qp(&transmit, &receive)?;
         // The port may turn out to be another one; see `connect`.
-        qp.init(1, Access::default())?;
+        qp.init(1, self.limits.access)?;
 
         let transmit_place = transmit.register(&self.transmit)?;
         let receive_place = match receive.register(&self.receive) {
@@ -251,18 +288,20 @@ impl Endpoint {
             _receive: bindings.receive,
         });
         drop(link);
-        self.transmit.open(Target {
+        let target = Target {
             qp: qp.clone(),
             cq: transmit,
             place: transmit_place,
             selective: bindings.selective_transmit,
-        });
-        self.receive.open(Target {
+        };
+        self.transmit.open(target, bounce);
+        let target = Target {
             qp,
             cq: receive,
             place: receive_place,
             selective: bindings.selective_receive,
-        });
+        };
+        self.receive.open(target, None);
         self.state.step(State::Idle, State::Ready);
         Ok(())
     }
@@ -351,8 +390,8 @@ impl provider::Endpoint for Endpoint {
     }
 
     #[inline]
-    fn send(&self, message: &Message<'_>) -> Result {
-        self.post_send(message)
+    fn transmit(&self, operation: Operation<'_>, message: &Message<'_>) -> Result {
+        self.post_transmit(operation, message)
     }
 
     #[inline]

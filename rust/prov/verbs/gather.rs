@@ -95,6 +95,24 @@ impl<'a> Gather<'a> {
         Ok(())
     }
 
+    /// Adds a segment without a descriptor. Errors as of [`Self::add`].
+    pub(super) fn map_one(&mut self, segment: &Segment) -> Result {
+        if segment.is_empty() {
+            return Ok(());
+        }
+        self.map(segment).inspect_err(|_| self.undo())
+    }
+
+    /// Adds segments whose data the driver copies out of them while it posts.
+    pub(super) fn inline(&mut self, segments: &[Segment]) -> Result {
+        for segment in segments {
+            if !segment.is_empty() {
+                self.push(segment.addr() as u64, segment.len())?;
+            }
+        }
+        Ok(())
+    }
+
     #[inline]
     fn push(&mut self, addr: u64, len: usize) -> Result {
         if self.len >= self.limit {

@@ -33,10 +33,34 @@ pub(super) const NAME: &CStr = c"verbs";
 /// Version of this provider.
 const PROVIDER_VERSION: u32 = 1;
 
-const CAPS: u64 = FI_MSG | FI_SEND | FI_RECV | FI_LOCAL_COMM | FI_REMOTE_COMM | FI_FENCE;
+/// What is started here.
+const TRANSMIT_CAPS: u64 = FI_MSG | FI_SEND | FI_RMA | FI_READ | FI_WRITE | FI_FENCE;
 
-/// Sends arrive in the order in which they were posted; RC has no other.
-const ORDER: u64 = abi::FI_ORDER_SAS;
+/// What the peer starts.
+const RECEIVE_CAPS: u64 = FI_MSG | FI_RECV | FI_RMA | FI_REMOTE_READ | FI_REMOTE_WRITE;
+
+const CAPS: u64 = TRANSMIT_CAPS | RECEIVE_CAPS | FI_LOCAL_COMM | FI_REMOTE_COMM;
+
+/// Sends, writes and reads arrive in the order in which they were posted, but for what overtakes a
+/// read.
+const ORDER: u64 = abi::FI_ORDER_SAS
+    | abi::FI_ORDER_SAW
+    | abi::FI_ORDER_WAS
+    | abi::FI_ORDER_WAW
+    | abi::FI_ORDER_RAS
+    | abi::FI_ORDER_RAW
+    | abi::FI_ORDER_RAR;
+
+/// Most bytes that can be injected. Devices that do not take them inline get them from a copy.
+pub(super) const INJECT_SIZE: usize = 128;
+
+/// Bytes of remote CQ data: what goes beside a message as immediate data.
+const REMOTE_DATA_SIZE: usize = 4;
+
+/// Whether data can go beside a message.
+pub(super) fn has_remote_data(protocol: Protocol) -> bool {
+    protocol != Protocol::Iwarp
+}
 
 /// The kinds of devices that have RC queue pairs, the fabric that each is in, and the protocol that
 /// its endpoints speak.
@@ -59,12 +83,65 @@ pub(super) fn protocol_named(name: &CStr) -> Result<Protocol> {
         .ok_or(Errno::ENODATA)
 }
 
-/// Everything that a connected endpoint on `device` can do, with its largest sizes. May sleep.
+/// What of a consumer's hints, or of its listener's info, decides what it is offered.
+#[derive(Clone, Copy)]
+pub(super) struct Wishes {
+    /// 0: whatever there is.
+    caps: u64,
+    /// What it has agreed to.
+    mode: u64,
+}
+
+impl Wishes {
+    /// Those of `hints`; without any, everything is asked for and agreed to.
+    pub(super) fn of(hints: Option<&Info>) -> Self {
+        match hints {
+            None => Self {
+                caps: 0,
+                mode: u64::MAX,
+            },
+            Some(hints) => Self {
+                caps: hints.caps(),
+                mode: hints.mode() | hints.rx().map_or(0, |rx| rx.mode),
+            },
+        }
+    }
+
+    /// What there is of remote CQ data: how many bytes, and the mode that goes with it.
+    ///
+    /// Data beside a write uses up a receive of the target's, as immediate data does on the wire:
+    /// only a consumer that knows (FI_RX_CQ_DATA) gets both.
+    fn remote_data(&self, protocol: Protocol) -> (usize, u64) {
+        if !has_remote_data(protocol) {
+            (0, 0)
+        } else if self.caps != 0 && self.caps & FI_RMA == 0 {
+            (REMOTE_DATA_SIZE, 0)
+        } else if self.mode & FI_RX_CQ_DATA == 0 {
+            (0, 0)
+        } else {
+            (REMOTE_DATA_SIZE, FI_RX_CQ_DATA)
+        }
+    }
+
+    /// Takes the capabilities that are not asked for from an offer.
+    pub(super) fn narrow(&self, offer: &mut Info) -> Result {
+        if self.caps != 0 {
+            let caps = offer.caps() & self.caps;
+            offer.set_caps(caps);
+            offer.tx_mut()?.caps &= caps;
+            offer.rx_mut()?.caps &= caps;
+        }
+        Ok(())
+    }
+}
+
+/// Everything that a connected endpoint on `device` can do for a consumer with these wishes, with
+/// its largest sizes. May sleep.
 ///
 /// # Errors
 ///
 /// -FI_ENODEV for a device that is going away or has no RC queue pairs, -FI_ENOMEM.
-pub(super) fn of_device(device: &Arc<Device>) -> Result<KBox<Info>> {
+pub(super) fn of_device(device: &Arc<Device>, wishes: &Wishes) -> Result<KBox<Info>> {
     let (_, fabric, protocol) = KINDS
         .iter()
         .find(|(kind, ..)| *kind == device.protocol())
@@ -79,20 +156,24 @@ pub(super) fn of_device(device: &Arc<Device>) -> Result<KBox<Info>> {
     // One work request is that of the marker behind which a queue is drained.
     let depth = attributes.max_qp_wr.saturating_sub(1) as usize;
 
+    let (cq_data_size, rx_mode) = wishes.remote_data(device.protocol());
     let mut info = Info::new()?;
     info.set_caps(CAPS);
     info.set_addr_format(abi::FI_SOCKADDR);
     *info.tx_mut()? = fi_tx_attr {
-        caps: FI_MSG | FI_SEND | FI_FENCE,
+        caps: TRANSMIT_CAPS,
         op_flags: FI_COMPLETION | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE,
         msg_order: ORDER,
         comp_order: abi::FI_ORDER_STRICT,
+        inject_size: INJECT_SIZE,
         size: depth,
         iov_limit: sges,
+        rma_iov_limit: 1,
         ..pin_init::zeroed()
     };
     *info.rx_mut()? = fi_rx_attr {
-        caps: FI_MSG | FI_RECV,
+        caps: RECEIVE_CAPS,
+        mode: rx_mode,
         op_flags: FI_COMPLETION,
         msg_order: ORDER,
         comp_order: abi::FI_ORDER_STRICT,
@@ -105,6 +186,8 @@ pub(super) fn of_device(device: &Arc<Device>) -> Result<KBox<Info>> {
         protocol: *protocol,
         protocol_version: 1,
         max_msg_size: port.max_msg_size as usize,
+        max_order_raw_size: port.max_msg_size as usize,
+        max_order_waw_size: port.max_msg_size as usize,
         tx_ctx_cnt: 1,
         rx_ctx_cnt: 1,
         ..pin_init::zeroed()
@@ -115,6 +198,7 @@ pub(super) fn of_device(device: &Arc<Device>) -> Result<KBox<Info>> {
         data_progress: abi::FI_PROGRESS_AUTO,
         resource_mgmt: abi::FI_RM_ENABLED,
         mr_key_size: 4,
+        cq_data_size,
         cq_cnt: attributes.max_cq as usize,
         ep_cnt: attributes.max_qp as usize,
         tx_ctx_cnt: attributes.max_qp as usize,

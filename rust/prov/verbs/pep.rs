@@ -6,7 +6,10 @@
 
 use super::{
     fabric::Fabric,
-    offer,
+    offer::{
+        self,
+        Wishes, //
+    },
     request::Request,
     wire::{
         unframe,
@@ -69,7 +72,8 @@ struct Link {
 pub(super) struct PassiveEndpoint {
     fabric: Arc<Fabric>,
     source: Source,
-    /// The depths that the listener's info has are those of its requests' infos.
+    /// What the listener's info has, its requests' infos have.
+    wishes: Wishes,
     sizes: Sizes,
     #[pin]
     link: Mutex<Link>,
@@ -84,6 +88,7 @@ impl PassiveEndpoint {
             pin_init!(Self {
                 fabric,
                 source,
+                wishes: Wishes::of(Some(info)),
                 sizes: Sizes::of(info),
                 link <- new_mutex!(
                     Link {
@@ -125,7 +130,8 @@ impl PassiveEndpoint {
     /// Tells the consumer of a request; an error refuses it.
     fn announce(&self, id: Id, conn: &ConnParam<'_>) -> Result {
         let device = id.device().ok_or(Errno::ENODEV)?;
-        let mut info = offer::of_device(&device)?;
+        let mut info = offer::of_device(&device, &self.wishes)?;
+        self.wishes.narrow(&mut info)?;
         self.sizes.apply(&mut info)?;
         info.set_net(self.fabric.net_ref());
         let local = id.local_addr()?.to_raw();

@@ -8,6 +8,10 @@
 //! also retires the unsignalled operations before it.
 
 use super::{
+    bounce::{
+        Bounce,
+        BounceSlot, //
+    },
     cq::Cq,
     ring::{
         Ring,
@@ -47,10 +51,39 @@ use kernel::{
 pub(super) enum Use {
     /// An operation whose success is reported.
     Reported,
-    /// An operation whose success is reported only where all are.
+    /// An operation whose success is not.
     Silent,
     /// The work request behind which nothing is outstanding any more.
     Marker,
+}
+
+/// What is posted, as far as the queue is concerned.
+#[derive(Clone, Copy)]
+pub(super) struct Post {
+    pub(super) context: Context,
+    /// Those of its completion.
+    pub(super) flags: u64,
+    pub(super) report: Report,
+}
+
+/// Whether the success of an operation is reported.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Report {
+    Always,
+    /// Unless the completion queue is bound for selective completion.
+    AsBound,
+    Never,
+    /// It is no operation but a [`Use::Marker`].
+    Marker,
+}
+
+impl Post {
+    /// The marker of a drain.
+    pub(super) const MARKER: Self = Self {
+        context: Context::NULL,
+        flags: 0,
+        report: Report::Marker,
+    };
 }
 
 /// Where a queue posts to, from its endpoint's enabling to its close.
@@ -76,6 +109,21 @@ struct Head {
     /// Whether each operation takes its room in the completion queue; see [`Cq::register`].
     counted: bool,
     target: Option<Target>,
+    /// For what is injected, where the device does not take it inline. Stays until nothing is posted
+    /// any more.
+    bounce: Option<Bounce>,
+}
+
+/// A post under way: where it goes, and what it may use.
+pub(super) struct Posting<'a> {
+    pub(super) qp: &'a Qp,
+    pub(super) wr_id: u64,
+    /// Whether its success is to be signalled.
+    pub(super) signal: bool,
+    /// Where to put the mappings that are to be undone when it completes.
+    pub(super) mappings: &'a mut [Option<Mapping>],
+    /// Memory of its own until it completes; none where injected data goes inline.
+    pub(super) bounce: Option<BounceSlot<'a>>,
 }
 
 /// Which way messages go.
@@ -139,6 +187,7 @@ impl Queue {
                         signalled: 0,
                         counted: false,
                         target: None,
+                        bounce: None,
                     },
                     "kofi::Queue"
                 ),
@@ -166,9 +215,16 @@ impl Queue {
         self.depth + 1
     }
 
-    /// From now on the queue posts to `target`.
-    pub(super) fn open(&self, target: Target) {
-        self.head.lock().target = Some(target);
+    /// Memory for injected data of at most `size` bytes at a time. May sleep.
+    pub(super) fn bounce(&self, size: usize) -> Result<Bounce> {
+        Bounce::new(self.ring.len(), size)
+    }
+
+    /// From now on the queue posts to `target`; without `bounce` injected data goes inline.
+    pub(super) fn open(&self, target: Target, bounce: Option<Bounce>) {
+        let mut head = self.head.lock();
+        head.target = Some(target);
+        head.bounce = bounce;
     }
 
     /// The queue posts no more; what it posted to is returned.
@@ -225,23 +281,23 @@ impl Queue {
         head.target.as_ref().map(|target| target.cq.clone())
     }
 
-    /// Posts one operation: `post` gets where to, the `wr_id`, whether to signal it, and where to
-    /// put the mappings that are to be undone when it completes.
+    /// Posts one operation, by `post`.
     ///
     /// # Errors
     ///
     /// -FI_EAGAIN when the queue or its completion queue is full, -FI_EOPBADSTATE when it posts
     /// nowhere, what `post` says.
     #[inline]
-    pub(super) fn post(
-        &self,
-        context: Context,
-        usage: Use,
-        post: impl FnOnce(&Qp, u64, bool, &mut [Option<Mapping>]) -> Result,
-    ) -> Result {
+    pub(super) fn post(&self, what: Post, post: impl FnOnce(Posting<'_>) -> Result) -> Result {
         let mut head = self.head.lock();
         let head = &mut *head;
         let target = head.target.as_ref().ok_or(Errno::EOPBADSTATE)?;
+        let usage = match what.report {
+            Report::Always => Use::Reported,
+            Report::AsBound if !target.selective => Use::Reported,
+            Report::AsBound | Report::Never => Use::Silent,
+            Report::Marker => Use::Marker,
+        };
         let is_marker = usage == Use::Marker;
         if head.seq.wrapping_sub(head.tail) >= self.depth {
             head.tail = self.tail.load(Acquire);
@@ -255,17 +311,28 @@ impl Queue {
         if takes_room && !target.cq.reserve() {
             return Err(Errno::EAGAIN);
         }
-        let usage = match usage {
-            Use::Silent if !target.selective => Use::Reported,
-            usage => usage,
-        };
         let signal = usage != Use::Silent
             || head.unsignalled >= self.most_unsignalled
             || (head.counted && target.cq.is_short());
+        let slot = Slot {
+            context: what.context,
+            flags: what.flags,
+            usage,
+        };
         // SAFETY: The slot is ours: `head` is locked, and `tail` shows it to be free.
-        let mappings = unsafe { self.ring.fill(head.seq, Slot { context, usage }) };
-        let wr_id = u64::from(target.place) << 32 | u64::from(head.seq);
-        if let Err(error) = post(&target.qp, wr_id, signal, mappings) {
+        let mappings = unsafe { self.ring.fill(head.seq, slot) };
+        let posted = post(Posting {
+            qp: &target.qp,
+            wr_id: u64::from(target.place) << 32 | u64::from(head.seq),
+            signal,
+            mappings,
+            // SAFETY: As above.
+            bounce: head
+                .bounce
+                .as_ref()
+                .map(|bounce| unsafe { bounce.slot(self.ring.index(head.seq)) }),
+        });
+        if let Err(error) = posted {
             if takes_room {
                 target.cq.release(1);
             }

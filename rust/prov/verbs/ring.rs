@@ -24,6 +24,8 @@ use kernel::{
 #[derive(Clone, Copy)]
 pub(super) struct Slot {
     pub(super) context: Context,
+    /// Those of its completion: FI_SEND | FI_MSG, FI_WRITE | FI_RMA, ...
+    pub(super) flags: u64,
     pub(super) usage: Use,
 }
 
@@ -65,6 +67,7 @@ impl Ring {
         for _ in 0..len {
             let slot = Slot {
                 context: Context::NULL,
+                flags: 0,
                 usage: Use::Silent,
             };
             slots.push(UnsafeCell::new(slot), GFP_KERNEL)?;
@@ -81,8 +84,14 @@ impl Ring {
         })
     }
 
+    /// How many slots there are.
+    pub(super) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Which slot is that of `seq`.
     #[inline]
-    fn index(&self, seq: u32) -> usize {
+    pub(super) fn index(&self, seq: u32) -> usize {
         seq as usize & (self.slots.len() - 1)
     }
 

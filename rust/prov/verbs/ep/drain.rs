@@ -4,8 +4,8 @@
 
 use super::{
     super::queue::{
-        Queue,
-        Use, //
+        Post,
+        Queue, //
     },
     Endpoint,
 };
@@ -14,7 +14,6 @@ use crate::{
         Errno,
         Result, //
     },
-    fi::memory::Context,
     rdma::wr::{
         RecvWr,
         SendFlag,
@@ -85,23 +84,22 @@ impl Endpoint {
     /// Posts the marker behind the transmits; false if the device does not take it.
     fn mark_transmits(&self) -> bool {
         mark(|| {
-            self.transmit
-                .post(Context::NULL, Use::Marker, |qp, wr_id, _, _| {
-                    let flags = SendFlags::from(SendFlag::Signaled);
-                    // SAFETY: The request has no memory.
-                    Ok(unsafe { qp.post_send(&SendWr::send(wr_id, &[], flags)) }?)
-                })
+            self.transmit.post(Post::MARKER, |posting| {
+                let flags = SendFlags::from(SendFlag::Signaled);
+                let wr = SendWr::send(posting.wr_id, &[], flags);
+                // SAFETY: The request has no memory.
+                Ok(unsafe { posting.qp.post_send(&wr) }?)
+            })
         })
     }
 
     /// Posts the marker behind the receives; false if the device does not take it.
     fn mark_receives(&self) -> bool {
         mark(|| {
-            self.receive
-                .post(Context::NULL, Use::Marker, |qp, wr_id, _, _| {
-                    // SAFETY: The request has no memory.
-                    Ok(unsafe { qp.post_recv(&RecvWr::new(wr_id, &[])) }?)
-                })
+            self.receive.post(Post::MARKER, |posting| {
+                // SAFETY: The request has no memory.
+                Ok(unsafe { posting.qp.post_recv(&RecvWr::new(posting.wr_id, &[])) }?)
+            })
         })
     }
 

@@ -5,51 +5,70 @@
 use super::{
     super::{
         gather::Gather,
-        queue::Use,
+        offer::INJECT_SIZE,
+        queue::{
+            Post,
+            Posting,
+            Report, //
+        },
         state::State, //
     },
     Endpoint,
 };
 use crate::{
     abi::{
+        fi_rma_iov,
         flags::*,
         Errno,
         Result, //
     },
-    fi::provider::Message,
+    fi::provider::{
+        Message,
+        Operation,
+        Rma, //
+    },
     rdma::{
         dma::Direction,
         wr::{
             RecvWr,
+            Remote,
             SendFlag,
             SendFlags,
             SendWr, //
         },
     },
 };
-/// Flags of `fi_sendmsg()`.
-const SEND_FLAGS: u64 = FI_COMPLETION
+
+/// Flags of a transmit.
+const TRANSMIT_FLAGS: u64 = FI_COMPLETION
     | FI_MORE
     | FI_FENCE
+    | FI_INJECT
+    | FI_REMOTE_CQ_DATA
+    | FI_REMOTE_SIGNAL
     | FI_INJECT_COMPLETE
     | FI_TRANSMIT_COMPLETE
     | FI_DELIVERY_COMPLETE;
 
-/// Flags of `fi_recvmsg()`.
+/// Flags of a receive.
 const RECEIVE_FLAGS: u64 = FI_COMPLETION | FI_MORE;
 
-/// What a poster asks of an operation's success.
-fn usage(flags: u64) -> Use {
-    if flags & FI_COMPLETION == 0 {
-        Use::Silent
+/// What is told of an operation's success.
+#[inline]
+fn report(flags: u64) -> Report {
+    if flags & FI_COMPLETION != 0 {
+        Report::Always
+    } else if flags & FI_INJECT != 0 {
+        Report::Never
     } else {
-        Use::Reported
+        Report::AsBound
     }
 }
 
 impl Endpoint {
+    /// Checks what the consumer asks for, and returns the length of its memory.
     #[inline]
-    fn check(&self, message: &Message<'_>, flags: u64) -> Result {
+    fn check(&self, message: &Message<'_>, flags: u64) -> Result<usize> {
         if message.flags & !flags != 0 {
             return Err(Errno::EBADFLAGS);
         }
@@ -63,41 +82,103 @@ impl Endpoint {
         if total > self.limits.message {
             return Err(Errno::EMSGSIZE);
         }
-        Ok(())
+        Ok(total)
     }
 
-    /// `fi_send()` and its relatives.
+    /// Every transfer to or from the peer that this side starts.
     #[inline]
-    pub(super) fn post_send(&self, message: &Message<'_>) -> Result {
+    pub(super) fn post_transmit(&self, operation: Operation<'_>, message: &Message<'_>) -> Result {
         match self.state.get() {
             State::Connected | State::NoReceive => {}
             State::Ready | State::Connecting | State::Lost => return Err(Errno::ENOTCONN),
             State::Idle | State::NoTransmit | State::Shut => return Err(Errno::EOPBADSTATE),
         }
-        self.check(message, SEND_FLAGS)?;
-        self.transmit.post(
-            message.context,
-            usage(message.flags),
-            |qp, wr_id, signal, row| {
-                let limit = self.limits.segments;
-                let mut gather = Gather::new(qp.pd(), Direction::ToDevice, limit, row);
-                gather.add(message)?;
-                let mut flags = SendFlags::default();
-                if signal {
-                    flags |= SendFlag::Signaled;
+        let total = self.check(message, TRANSMIT_FLAGS)?;
+        let (flags, direction, remote) = match operation {
+            Operation::Send => (FI_SEND | FI_MSG, Direction::ToDevice, None),
+            Operation::Rma(Rma::Write, remote) => (
+                FI_WRITE | FI_RMA,
+                Direction::ToDevice,
+                Some(facing(remote, total)?),
+            ),
+            Operation::Rma(Rma::Read, remote) => (
+                FI_READ | FI_RMA,
+                Direction::FromDevice,
+                Some(facing(remote, total)?),
+            ),
+        };
+        let data = match message.flags & FI_REMOTE_CQ_DATA {
+            0 => None,
+            _ => Some(self.remote_data(message.data)?),
+        };
+        let inject = message.flags & FI_INJECT != 0;
+        if inject && total > INJECT_SIZE {
+            return Err(Errno::EMSGSIZE);
+        }
+        let is_read = direction == Direction::FromDevice;
+        if is_read && (inject || data.is_some()) {
+            return Err(Errno::EBADFLAGS);
+        }
+        let what = Post {
+            context: message.context,
+            flags,
+            report: report(message.flags),
+        };
+        self.transmit.post(what, |posting| {
+            let Posting {
+                qp,
+                wr_id,
+                signal,
+                mappings,
+                bounce,
+            } = posting;
+            let mut flags = SendFlags::default();
+            if signal {
+                flags |= SendFlag::Signaled;
+            }
+            if message.flags & FI_FENCE != 0 {
+                flags |= SendFlag::Fence;
+            }
+            if message.flags & FI_REMOTE_SIGNAL != 0 {
+                flags |= SendFlag::Solicited;
+            }
+            let mut gather = Gather::new(qp.pd(), direction, self.limits.segments, mappings);
+            match (inject, bounce) {
+                (false, _) => gather.add(message)?,
+                (true, Some(bounce)) => gather.map_one(&bounce.copy(message.segments)?)?,
+                (true, None) => {
+                    gather.inline(message.segments)?;
+                    flags |= SendFlag::Inline;
                 }
-                if message.flags & FI_FENCE != 0 {
-                    flags |= SendFlag::Fence;
+            }
+            let sges = gather.sges();
+            let wr = match (remote, data) {
+                (None, None) => SendWr::send(wr_id, sges, flags),
+                (None, Some(data)) => SendWr::send_with_imm(wr_id, sges, data, flags),
+                (Some(remote), _) if is_read => SendWr::read(wr_id, sges, remote, flags),
+                (Some(remote), None) => SendWr::write(wr_id, sges, remote, flags),
+                (Some(remote), Some(data)) => {
+                    SendWr::write_with_imm(wr_id, sges, remote, data, flags)
                 }
-                // SAFETY: The segments' types promise that the memory is the operation's until it
-                // completes; the slot keeps the mappings as long.
-                let posted = unsafe { qp.post_send(&SendWr::send(wr_id, gather.sges(), flags)) };
-                posted.map_err(|error| {
-                    gather.undo();
-                    full(error)
-                })
-            },
-        )
+            };
+            // SAFETY: The segments' types promise that the memory is the operation's until it
+            // completes, that of the bounce slot is, and what is inline is copied now; the slot
+            // keeps the mappings as long.
+            let posted = unsafe { qp.post_send(&wr) };
+            posted.map_err(|error| {
+                gather.undo();
+                full(error)
+            })
+        })
+    }
+
+    /// The data for the peer's completion, as far as it goes with a message.
+    #[inline]
+    fn remote_data(&self, data: u64) -> Result<u32> {
+        if !self.limits.remote_data {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        u32::try_from(data).map_err(|_| Errno::EINVAL)
     }
 
     /// `fi_recv()` and its relatives.
@@ -109,22 +190,45 @@ impl Endpoint {
             State::Idle | State::NoReceive | State::Shut => return Err(Errno::EOPBADSTATE),
         }
         self.check(message, RECEIVE_FLAGS)?;
-        self.receive.post(
-            message.context,
-            usage(message.flags),
-            |qp, wr_id, _, row| {
-                let limit = self.limits.segments;
-                let mut gather = Gather::new(qp.pd(), Direction::FromDevice, limit, row);
-                gather.add(message)?;
-                // SAFETY: As in `post_send`.
-                let posted = unsafe { qp.post_recv(&RecvWr::new(wr_id, gather.sges())) };
-                posted.map_err(|error| {
-                    gather.undo();
-                    full(error)
-                })
-            },
-        )
+        let what = Post {
+            context: message.context,
+            flags: FI_RECV | FI_MSG,
+            report: report(message.flags),
+        };
+        self.receive.post(what, |posting| {
+            let limit = self.limits.segments;
+            let pd = posting.qp.pd();
+            let mut gather = Gather::new(pd, Direction::FromDevice, limit, posting.mappings);
+            gather.add(message)?;
+            let wr = RecvWr::new(posting.wr_id, gather.sges());
+            // SAFETY: As in `post_transmit`.
+            let posted = unsafe { posting.qp.post_recv(&wr) };
+            posted.map_err(|error| {
+                gather.undo();
+                full(error)
+            })
+        })
     }
+}
+
+/// The one range of the peer's memory that faces `len` bytes of ours.
+///
+/// # Errors
+///
+/// -FI_EINVAL for several ranges, or for one of another length; -FI_ENOKEY for what is no key of a
+/// verbs device.
+#[inline]
+fn facing(remote: &[fi_rma_iov], len: usize) -> Result<Remote> {
+    let [range] = remote else {
+        return Err(Errno::EINVAL);
+    };
+    if range.len != len {
+        return Err(Errno::EINVAL);
+    }
+    Ok(Remote {
+        addr: range.addr,
+        rkey: u32::try_from(range.key).map_err(|_| Errno::ENOKEY)?,
+    })
 }
 
 /// A driver's own queue is never smaller than ours: without memory it ran out of something that

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Remote memory access: the table of `fid_ep.rma` for a provider's endpoints.
+
+use super::{
+    nosys,
+    transfer::{
+        opposite,
+        parts,
+        single,
+        vector,
+        Terms, //
+    },
+};
+use crate::{
+    abi::{
+        fi_addr_t,
+        fi_msg_rma,
+        fi_ops_rma,
+        fid_ep,
+        kvec,
+        Errno,
+        Result, //
+    },
+    fi::provider::{
+        Endpoint,
+        Message,
+        Operation,
+        Rma, //
+    },
+};
+use core::{
+    marker::PhantomData,
+    ptr,
+    slice, //
+};
+use kernel::prelude::*;
+
+/// The calls for endpoints of type `E`.
+pub(super) struct Table<E>(PhantomData<E>);
+
+/// Most ranges of a peer's memory that a caller is believed to have.
+const MOST_REMOTE: usize = 256;
+
+/// A read or a write of one range of the peer's memory.
+#[inline]
+fn one<E: Endpoint>(
+    endpoint: &E,
+    message: &Message<'_>,
+    (addr, key): (u64, u64),
+    way: Rma,
+) -> Result {
+    let remote = opposite(message, addr, key)?;
+    endpoint.transmit(Operation::Rma(way, slice::from_ref(&remote)), message)
+}
+
+impl<E: Endpoint> Table<E> {
+    pub(super) const OPS: fi_ops_rma = fi_ops_rma {
+        read: Some(Self::read),
+        readv: Some(Self::readv),
+        readmsg: Some(Self::readmsg),
+        write: Some(Self::write),
+        writev: Some(Self::writev),
+        writemsg: Some(Self::writemsg),
+        inject: Some(Self::inject),
+        writedata: Some(Self::writedata),
+        injectdata: Some(Self::injectdata),
+        ..nosys::RMA
+    };
+
+    unsafe extern "C" fn read(
+        ep: *mut fid_ep,
+        buf: *mut c_void,
+        len: usize,
+        desc: *mut c_void,
+        _src_addr: fi_addr_t,
+        addr: u64,
+        key: u64,
+        context: *mut c_void,
+    ) -> isize {
+        // SAFETY: As a C caller of `fi_read()` promises.
+        unsafe {
+            let (object, endpoint) = parts::<E>(ep);
+            let terms = Terms::plain(context, object.transmit_flags());
+            single(buf, len, desc, terms, |message| {
+                one(endpoint, message, (addr, key), Rma::Read)
+            })
+        }
+    }
+
+    unsafe extern "C" fn readv(
+        ep: *mut fid_ep,
+        iov: *const kvec,
+        desc: *mut *mut c_void,
+        count: usize,
+        _src_addr: fi_addr_t,
+        addr: u64,
+        key: u64,
+        context: *mut c_void,
+    ) -> isize {
+        // SAFETY: As a C caller of `fi_readv()` promises.
+        unsafe {
+            let (object, endpoint) = parts::<E>(ep);
+            let terms = Terms::plain(context, object.transmit_flags());
+            vector(iov, desc, count, terms, |message| {
+                one(endpoint, message, (addr, key), Rma::Read)
+            })
+        }
+    }
+
+    unsafe extern "C" fn readmsg(ep: *mut fid_ep, msg: *const fi_msg_rma, flags: u64) -> isize {
+        // SAFETY: As a C caller of `fi_readmsg()` promises.
+        unsafe { Self::message(ep, msg, flags, Rma::Read) }
+    }
+
+    unsafe extern "C" fn writemsg(ep: *mut fid_ep, msg: *const fi_msg_rma, flags: u64) -> isize {
+        // SAFETY: As a C caller of `fi_writemsg()` promises.
+        unsafe { Self::message(ep, msg, flags, Rma::Write) }
+    }
+
+    /// # Safety
+    ///
+    /// As a C caller of `fi_readmsg()` or `fi_writemsg()` promises.
+    #[inline]
+    unsafe fn message(ep: *mut fid_ep, msg: *const fi_msg_rma, flags: u64, way: Rma) -> isize {
+        // SAFETY: By this function's safety requirement.
+        unsafe {
+            let (_, endpoint) = parts::<E>(ep);
+            let Some(msg) = msg.as_ref() else {
+                return Errno::EINVAL.to_ssize();
+            };
+            if msg.rma_iov.is_null() || msg.rma_iov_count > MOST_REMOTE {
+                return Errno::EINVAL.to_ssize();
+            }
+            let remote = slice::from_raw_parts(msg.rma_iov, msg.rma_iov_count);
+            let terms = Terms {
+                context: msg.context,
+                flags,
+                data: msg.data,
+            };
+            vector(msg.msg_iov, msg.desc, msg.iov_count, terms, |message| {
+                endpoint.transmit(Operation::Rma(way, remote), message)
+            })
+        }
+    }
+
+    /// The calls that write one range of memory.
+    ///
+    /// # Safety
+    ///
+    /// As a C caller of `fi_write()` promises; a write only reads the local memory.
+    #[inline]
+    unsafe fn write_one(
+        ep: *mut fid_ep,
+        (buf, len, desc): (*const c_void, usize, *mut c_void),
+        (addr, key): (u64, u64),
+        terms: impl FnOnce(u64) -> Terms,
+    ) -> isize {
+        // SAFETY: By this function's safety requirement.
+        unsafe {
+            let (object, endpoint) = parts::<E>(ep);
+            let terms = terms(object.transmit_flags());
+            single(buf.cast_mut(), len, desc, terms, |message| {
+                one(endpoint, message, (addr, key), Rma::Write)
+            })
+        }
+    }
+
+    unsafe extern "C" fn write(
+        ep: *mut fid_ep,
+        buf: *const c_void,
+        len: usize,
+        desc: *mut c_void,
+        _dest_addr: fi_addr_t,
+        addr: u64,
+        key: u64,
+        context: *mut c_void,
+    ) -> isize {
+        // SAFETY: As a C caller of `fi_write()` promises.
+        unsafe {
+            Self::write_one(ep, (buf, len, desc), (addr, key), |flags| {
+                Terms::plain(context, flags)
+            })
+        }
+    }
+
+    unsafe extern "C" fn writev(
+        ep: *mut fid_ep,
+        iov: *const kvec,
+        desc: *mut *mut c_void,
+        count: usize,
+        _dest_addr: fi_addr_t,
+        addr: u64,
+        key: u64,
+        context: *mut c_void,
+    ) -> isize {
+        // SAFETY: As a C caller of `fi_writev()` promises.
+        unsafe {
+            let (object, endpoint) = parts::<E>(ep);
+            let terms = Terms::plain(context, object.transmit_flags());
+            vector(iov, desc, count, terms, |message| {
+                one(endpoint, message, (addr, key), Rma::Write)
+            })
+        }
+    }
+
+    unsafe extern "C" fn inject(
+        ep: *mut fid_ep,
+        buf: *const c_void,
+        len: usize,
+        _dest_addr: fi_addr_t,
+        addr: u64,
+        key: u64,
+    ) -> isize {
+        // SAFETY: As a C caller of `fi_inject_write()` promises.
+        unsafe {
+            Self::write_one(ep, (buf, len, ptr::null_mut()), (addr, key), |flags| {
+                Terms::plain(ptr::null_mut(), flags).inject()
+            })
+        }
+    }
+
+    unsafe extern "C" fn writedata(
+        ep: *mut fid_ep,
+        buf: *const c_void,
+        len: usize,
+        desc: *mut c_void,
+        data: u64,
+        _dest_addr: fi_addr_t,
+        addr: u64,
+        key: u64,
+        context: *mut c_void,
+    ) -> isize {
+        // SAFETY: As a C caller of `fi_writedata()` promises.
+        unsafe {
+            Self::write_one(ep, (buf, len, desc), (addr, key), |flags| {
+                Terms::with_data(context, flags, data)
+            })
+        }
+    }
+
+    unsafe extern "C" fn injectdata(
+        ep: *mut fid_ep,
+        buf: *const c_void,
+        len: usize,
+        data: u64,
+        _dest_addr: fi_addr_t,
+        addr: u64,
+        key: u64,
+    ) -> isize {
+        // SAFETY: As a C caller of `fi_inject_writedata()` promises.
+        unsafe {
+            Self::write_one(ep, (buf, len, ptr::null_mut()), (addr, key), |flags| {
+                Terms::with_data(ptr::null_mut(), flags, data).inject()
+            })
+        }
+    }
+}

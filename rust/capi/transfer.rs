@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! From the arguments of a C caller's transfer to a message; the tables are in the modules below.
+
+use super::ep::EndpointObject;
+use crate::{
+    abi::{
+        errno::into_ssize,
+        fi_rma_iov,
+        fid_ep,
+        flags::*,
+        kvec,
+        Errno,
+        Result, //
+    },
+    fi::{
+        memory::{
+            Context,
+            Descriptor,
+            Segment, //
+        },
+        provider::{
+            Endpoint,
+            Message, //
+        },
+    },
+};
+use core::slice;
+use kernel::prelude::*;
+
+/// What a C caller passes, and what its endpoint is.
+///
+/// # Safety
+///
+/// `ep` is an endpoint of the C API, one of whose tables of transfers is that of `E`.
+#[inline]
+pub(super) unsafe fn parts<'a, E: Endpoint>(ep: *mut fid_ep) -> (&'a EndpointObject, &'a E) {
+    // SAFETY: By this function's safety requirement.
+    let object = unsafe { &*ep.cast::<EndpointObject>() };
+    // SAFETY: `EndpointObject` gets this table only with an endpoint of type `E`.
+    (object, unsafe { &*object.exact().cast::<E>() })
+}
+
+/// What a transfer says of itself besides its memory.
+#[derive(Clone, Copy)]
+pub(super) struct Terms {
+    pub(super) context: *mut c_void,
+    pub(super) flags: u64,
+    pub(super) data: u64,
+}
+
+impl Terms {
+    /// A transfer without remote CQ data.
+    #[inline]
+    pub(super) fn plain(context: *mut c_void, flags: u64) -> Self {
+        Self {
+            context,
+            flags,
+            data: 0,
+        }
+    }
+
+    /// A transfer with remote CQ data.
+    #[inline]
+    pub(super) fn with_data(context: *mut c_void, flags: u64, data: u64) -> Self {
+        Self {
+            context,
+            flags: flags | FI_REMOTE_CQ_DATA,
+            data,
+        }
+    }
+
+    /// A transfer after which the memory is the caller's again at once, and of which only a failure
+    /// is told.
+    #[inline]
+    pub(super) fn inject(self) -> Self {
+        Self {
+            flags: self.flags & !(FI_COMPLETION | COMPLETION_LEVELS) | FI_INJECT,
+            ..self
+        }
+    }
+}
+
+/// When a transmit counts as complete: nobody asks that of one that is not reported.
+const COMPLETION_LEVELS: u64 = FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE;
+
+/// One range of memory and its descriptor, as a message.
+///
+/// # Safety
+///
+/// The caller answers for the memory and the descriptor as the types demand.
+#[inline]
+pub(super) unsafe fn single(
+    buf: *mut c_void,
+    len: usize,
+    desc: *mut c_void,
+    terms: Terms,
+    post: impl FnOnce(&Message<'_>) -> Result,
+) -> isize {
+    // SAFETY: By this function's safety requirement.
+    let (segment, descriptor) = unsafe { (Segment::new(buf, len), Descriptor::new(desc)) };
+    answer(post(&Message {
+        segments: slice::from_ref(&segment),
+        descriptors: slice::from_ref(&descriptor),
+        context: Context::new(terms.context),
+        flags: terms.flags,
+        data: terms.data,
+    }))
+}
+
+/// A vector of memory, as a message.
+///
+/// # Safety
+///
+/// As of [`single`]; `iov` and, unless it is NULL, `desc` have `count` entries.
+#[inline]
+pub(super) unsafe fn vector(
+    iov: *const kvec,
+    desc: *mut *mut c_void,
+    count: usize,
+    terms: Terms,
+    post: impl FnOnce(&Message<'_>) -> Result,
+) -> isize {
+    // SAFETY: By this function's safety requirement.
+    let segments = match unsafe { Segment::from_vector(iov, count) } {
+        Ok(segments) => segments,
+        Err(errno) => return errno.to_ssize(),
+    };
+    answer(post(&Message {
+        segments,
+        // SAFETY: By this function's safety requirement.
+        descriptors: unsafe { Descriptor::from_vector(desc, segments.len()) },
+        context: Context::new(terms.context),
+        flags: terms.flags,
+        data: terms.data,
+    }))
+}
+
+/// As many bytes of the peer's memory as there are in `message`.
+///
+/// # Errors
+///
+/// -FI_EMSGSIZE for more bytes than there are addresses.
+#[inline]
+pub(super) fn opposite(message: &Message<'_>, addr: u64, key: u64) -> Result<fi_rma_iov> {
+    let mut len = 0usize;
+    for segment in message.segments {
+        len = len.checked_add(segment.len()).ok_or(Errno::EMSGSIZE)?;
+    }
+    Ok(fi_rma_iov { addr, len, key })
+}
+
+#[inline]
+fn answer(result: Result) -> isize {
+    into_ssize(result.map(|()| 0))
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Memory that injected data is copied to, for devices that do not take it inline.
+
+use crate::{
+    abi::{
+        Errno,
+        Result, //
+    },
+    fi::memory::Segment,
+};
+use core::{
+    cell::UnsafeCell,
+    marker::PhantomData,
+    mem::MaybeUninit, //
+};
+use kernel::prelude::*;
+
+/// A piece of memory for each slot of a queue.
+///
+/// # Invariants
+///
+/// A piece has the user that its slot has: the poster, then the device.
+pub(super) struct Bounce {
+    size: usize,
+    memory: KVVec<UnsafeCell<MaybeUninit<u8>>>,
+}
+
+// SAFETY: By the type invariant each piece has one user at a time.
+unsafe impl Send for Bounce {}
+
+// SAFETY: As above.
+unsafe impl Sync for Bounce {}
+
+impl Bounce {
+    /// `slots` pieces of `size` bytes. May sleep.
+    pub(super) fn new(slots: usize, size: usize) -> Result<Self> {
+        let len = slots.checked_mul(size).ok_or(Errno::EINVAL)?;
+        let mut memory = KVVec::with_capacity(len, GFP_KERNEL)?;
+        // SAFETY: There is room for `len` bytes, which need not be initialised.
+        unsafe { memory.inc_len(len) };
+        Ok(Self { size, memory })
+    }
+
+    /// The piece of a slot.
+    ///
+    /// # Safety
+    ///
+    /// The caller is the slot's user, and the slot is not filled again before the device is done
+    /// with the piece.
+    #[inline]
+    pub(super) unsafe fn slot(&self, index: usize) -> BounceSlot<'_> {
+        let start = index * self.size;
+        let cells = &self.memory[start..start + self.size];
+        BounceSlot {
+            start: cells.as_ptr().cast_mut().cast(),
+            size: cells.len(),
+            _memory: PhantomData,
+        }
+    }
+}
+
+/// The memory of one slot.
+///
+/// # Invariants
+///
+/// `start` is valid for writing `size` bytes, and nobody else uses them until the slot's operation
+/// has completed.
+pub(super) struct BounceSlot<'a> {
+    start: *mut u8,
+    size: usize,
+    _memory: PhantomData<&'a Bounce>,
+}
+
+impl BounceSlot<'_> {
+    /// Copies `segments`, which belong to the caller again then.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EMSGSIZE when they are longer.
+    pub(super) fn copy(self, segments: &[Segment]) -> Result<Segment> {
+        let mut len = 0;
+        for segment in segments {
+            if segment.len() > self.size - len {
+                return Err(Errno::EMSGSIZE);
+            }
+            // SAFETY: There is room, by the invariant and the check above; the caller's memory is
+            // readable by the invariant of `Segment`, and no memory of ours.
+            unsafe {
+                let from = segment.addr() as *const u8;
+                core::ptr::copy_nonoverlapping(from, self.start.add(len), segment.len());
+            }
+            len += segment.len();
+        }
+        // SAFETY: By the invariant, nobody else uses it until the operation has completed.
+        Ok(unsafe { Segment::new(self.start.cast(), len) })
+    }
+}
