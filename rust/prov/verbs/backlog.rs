@@ -54,6 +54,13 @@ impl Done {
         }
     }
 
+    /// Whether it is not reported unless that was asked for: the data beside a peer's write always
+    /// is, whatever receive it takes.
+    #[inline]
+    pub(super) fn is_unheard(&self) -> bool {
+        self.status == WcStatus::SUCCESS && !matches!(self.brought, Brought::Write(_))
+    }
+
     /// The place of its queue in the completion queue's table.
     #[inline]
     pub(super) fn place(&self) -> u32 {

@@ -76,6 +76,8 @@ struct Entry {
     queue: Arc<Queue>,
     /// How many of its operations have been retired, modulo 2^32.
     tail: u32,
+    /// How many of its completions are in the backlog.
+    deferred: u32,
 }
 
 struct Inner {
@@ -209,6 +211,7 @@ impl Cq {
                 inner.queues[place] = Some(Entry {
                     queue: queue.clone(),
                     tail: 0,
+                    deferred: 0,
                 });
                 inner.most += queue.most() as usize;
                 self.count_if_needed(inner);
@@ -266,6 +269,34 @@ impl Cq {
         let mut inner = self.inner.lock();
         while inner.stash(&self.ib) == BATCH {}
     }
+
+    /// Retires the operations that are over and that no reader is told of, as far as no other one
+    /// of their queue waits for its reader. Any context.
+    pub(super) fn retire_silent(&self) {
+        let mut freed = 0;
+        let mut inner = self.inner.lock();
+        inner.trim(&mut freed);
+        loop {
+            let mut room = Wc::room::<BATCH>();
+            let polled = self.ib.poll(&mut room).unwrap_or(&[]);
+            for wc in polled {
+                let done = Done::new(wc);
+                if inner.is_silent(&done) && inner.is_first(&done) {
+                    let _ = inner.consume(&done, &mut freed);
+                } else {
+                    inner.defer(done);
+                }
+            }
+            if polled.len() < BATCH {
+                break;
+            }
+        }
+        let counted = inner.counted;
+        drop(inner);
+        if counted {
+            self.release(freed);
+        }
+    }
 }
 
 impl Inner {
@@ -279,14 +310,34 @@ impl Inner {
         polled.len()
     }
 
+    fn entry(&mut self, done: &Done) -> Option<&mut Entry> {
+        self.queues.get_mut(done.place() as usize)?.as_mut()
+    }
+
     fn defer(&mut self, done: Done) {
-        if let Some(queue) = self.queue(&done) {
-            queue.saw(done.seq());
+        if let Some(entry) = self.entry(&done) {
+            entry.deferred += 1;
+            entry.queue.saw(done.seq());
         }
         if self.backlog.push(done).is_err() {
             // Excluded by the reservation of room; said aloud, for it would lose a completion.
             pr_err!("completion queue overrun\n");
         }
+    }
+
+    /// Takes the oldest of what was put off.
+    fn take(&mut self) -> Option<Done> {
+        let done = self.backlog.pop()?;
+        if let Some(entry) = self.entry(&done) {
+            entry.deferred -= 1;
+        }
+        Some(done)
+    }
+
+    /// Whether nothing of its queue has been put off.
+    fn is_first(&self, done: &Done) -> bool {
+        let entry = self.queues.get(done.place() as usize);
+        entry.is_some_and(|entry| entry.as_ref().is_none_or(|entry| entry.deferred == 0))
     }
 
     fn queue(&self, done: &Done) -> Option<&Arc<Queue>> {
@@ -306,6 +357,16 @@ impl Inner {
         done.status != WcStatus::SUCCESS && self.usage(done) != Use::Marker
     }
 
+    /// Whether no reader is told of it.
+    #[inline]
+    fn is_silent(&self, done: &Done) -> bool {
+        match self.usage(done) {
+            Use::Marker => true,
+            Use::Reported => false,
+            Use::Silent => done.is_unheard() || self.queue(done).is_none(),
+        }
+    }
+
     /// Retires an operation: adds the room it gives back to `freed`, and says what to report.
     #[inline]
     fn consume(&mut self, done: &Done, freed: &mut u32) -> Option<(Completion, Direction)> {
@@ -320,7 +381,7 @@ impl Inner {
                 queue.set_drained();
                 return None;
             }
-            Use::Silent if done.status == WcStatus::SUCCESS => return None,
+            Use::Silent if done.is_unheard() => return None,
             Use::Silent | Use::Reported => {}
         }
         let direction = queue.direction();
@@ -351,15 +412,10 @@ impl Inner {
     /// Drops what nobody asked for from the front of the backlog.
     fn trim(&mut self, freed: &mut u32) {
         while let Some(front) = self.backlog.front() {
-            let silent = match self.usage(front) {
-                Use::Reported => false,
-                Use::Silent => front.status == WcStatus::SUCCESS || self.queue(front).is_none(),
-                Use::Marker => true,
-            };
-            if !silent {
+            if !self.is_silent(front) {
                 return;
             }
-            if let Some(done) = self.backlog.pop() {
+            if let Some(done) = self.take() {
                 let _ = self.consume(&done, freed);
             }
         }
@@ -391,7 +447,7 @@ impl Inner {
             if self.is_failure(front) {
                 return count;
             }
-            if let Some(done) = self.backlog.pop() {
+            if let Some(done) = self.take() {
                 if let Some((completion, _)) = self.consume(&done, freed) {
                     entries.put(count, &completion);
                     count += 1;
@@ -458,7 +514,7 @@ impl provider::CompletionQueue for Shared {
             .backlog
             .front()
             .is_some_and(|done| inner.is_failure(done));
-        let done = if failed { inner.backlog.pop() } else { None };
+        let done = if failed { inner.take() } else { None };
         let failure = done.and_then(|done| {
             let (completion, direction) = inner.consume(&done, &mut freed)?;
             Some(Failure {

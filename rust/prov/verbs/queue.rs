@@ -106,6 +106,8 @@ struct Head {
     unsignalled: u32,
     /// One past the last signalled one.
     signalled: u32,
+    /// One past the last silent one.
+    silent: u32,
     /// Whether each operation takes its room in the completion queue; see [`Cq::register`].
     counted: bool,
     target: Option<Target>,
@@ -185,6 +187,7 @@ impl Queue {
                         tail: 0,
                         unsignalled: 0,
                         signalled: 0,
+                        silent: 0,
                         counted: false,
                         target: None,
                         bounce: None,
@@ -288,7 +291,34 @@ impl Queue {
     /// -FI_EAGAIN when the queue or its completion queue is full, -FI_EOPBADSTATE when it posts
     /// nowhere, what `post` says.
     #[inline]
-    pub(super) fn post(&self, what: Post, post: impl FnOnce(Posting<'_>) -> Result) -> Result {
+    pub(super) fn post(&self, what: Post, mut post: impl FnMut(Posting<'_>) -> Result) -> Result {
+        let mut again = true;
+        loop {
+            match self.try_post(what, &mut post) {
+                Err(Errno::EAGAIN) if again && self.retire_silent() => again = false,
+                result => return result,
+            }
+        }
+    }
+
+    /// Retires what nobody will read the completion of; false if nothing like that is posted.
+    #[cold]
+    fn retire_silent(&self) -> bool {
+        let head = self.head.lock();
+        let left = head.silent.wrapping_sub(self.tail.load(Acquire)) as i32;
+        if left <= 0 && !head.counted {
+            return false;
+        }
+        let cq = head.target.as_ref().map(|target| target.cq.clone());
+        drop(head);
+        if let Some(cq) = &cq {
+            cq.retire_silent();
+        }
+        cq.is_some()
+    }
+
+    #[inline]
+    fn try_post(&self, what: Post, post: impl FnOnce(Posting<'_>) -> Result) -> Result {
         let mut head = self.head.lock();
         let head = &mut *head;
         let target = head.target.as_ref().ok_or(Errno::EOPBADSTATE)?;
@@ -339,6 +369,9 @@ impl Queue {
             return Err(error);
         }
         head.seq = head.seq.wrapping_add(1);
+        if usage == Use::Silent {
+            head.silent = head.seq;
+        }
         if signal {
             head.unsignalled = 0;
             head.signalled = head.seq;
