@@ -54,6 +54,7 @@ use crate::{
         wait::Gate,
     },
     rdma::{
+        attributes::Protocol,
         cm::Id,
         mr::{
             Access,
@@ -128,9 +129,12 @@ struct Limits {
     transmits: u32,
     receives: u32,
     segments: usize,
+    /// The same for a read.
+    read_segments: usize,
     message: usize,
-    /// Whether data can go beside a message.
-    remote_data: bool,
+    is_iwarp: bool,
+    /// What may be asked for with a transmit.
+    transmit_flags: u64,
     /// What the peer may do with registered memory.
     access: Access,
 }
@@ -151,6 +155,13 @@ impl Limits {
             .max_send_sge
             .min(attributes.max_recv_sge)
             .min(MAX_SGE as u32) as usize;
+        let protocol = domain.pd().device().protocol();
+        let mut missing = !offer::transmit_flags(protocol) & FI_DELIVERY_COMPLETE;
+        if !offer::has_remote_data(protocol)
+            || info.domain().is_none_or(|attr| attr.cq_data_size == 0)
+        {
+            missing |= FI_REMOTE_CQ_DATA;
+        }
         let asked = info.tx().map_or(0, |tx| tx.iov_limit);
         if asked.max(info.rx().map_or(0, |rx| rx.iov_limit)) > sges {
             return Err(Errno::EINVAL);
@@ -159,9 +170,10 @@ impl Limits {
             transmits: depth(info.tx().map_or(0, |tx| tx.size))?,
             receives: depth(info.rx().map_or(0, |rx| rx.size))?,
             segments: sges,
+            read_segments: sges.min(attributes.max_sge_rd.max(1) as usize),
             message: domain.max_message(),
-            remote_data: offer::has_remote_data(domain.pd().device().protocol())
-                && info.domain().is_some_and(|attr| attr.cq_data_size > 0),
+            is_iwarp: protocol == Protocol::Iwarp,
+            transmit_flags: post::TRANSMIT_FLAGS & !missing,
             access: access(info.caps()),
         })
     }

@@ -113,6 +113,14 @@ impl<'a> Gather<'a> {
         Ok(())
     }
 
+    /// Gives a list without addresses one of no bytes: siw takes no read without any.
+    pub(super) fn pad(&mut self) -> Result {
+        match self.len {
+            0 => self.push(0, 0),
+            _ => Ok(()),
+        }
+    }
+
     #[inline]
     fn push(&mut self, addr: u64, len: usize) -> Result {
         if self.len >= self.limit {

@@ -62,6 +62,17 @@ pub(super) fn has_remote_data(protocol: Protocol) -> bool {
     protocol != Protocol::Iwarp
 }
 
+/// What can be asked for of all transmits of an endpoint.
+///
+/// An iWARP device completes a transmit when TCP has it, and is not told when the peer has.
+pub(super) fn transmit_flags(protocol: Protocol) -> u64 {
+    const LOCAL: u64 = FI_COMPLETION | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE;
+    match protocol {
+        Protocol::Iwarp => LOCAL,
+        _ => LOCAL | FI_DELIVERY_COMPLETE,
+    }
+}
+
 /// The kinds of devices that have RC queue pairs, the fabric that each is in, and the protocol that
 /// its endpoints speak.
 const KINDS: [(Protocol, &CStr, u32); 3] = [
@@ -162,7 +173,7 @@ pub(super) fn of_device(device: &Arc<Device>, wishes: &Wishes) -> Result<KBox<In
     info.set_addr_format(abi::FI_SOCKADDR);
     *info.tx_mut()? = fi_tx_attr {
         caps: TRANSMIT_CAPS,
-        op_flags: FI_COMPLETION | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE,
+        op_flags: transmit_flags(device.protocol()),
         msg_order: ORDER,
         comp_order: abi::FI_ORDER_STRICT,
         inject_size: INJECT_SIZE,

@@ -22,10 +22,13 @@ use crate::{
         Errno,
         Result, //
     },
-    fi::provider::{
-        Message,
-        Operation,
-        Rma, //
+    fi::{
+        memory::Segment,
+        provider::{
+            Message,
+            Operation,
+            Rma, //
+        },
     },
     rdma::{
         dma::Direction,
@@ -38,9 +41,11 @@ use crate::{
         },
     },
 };
+use core::ops::Range;
+use kernel::page::PAGE_SIZE;
 
-/// Flags of a transmit.
-const TRANSMIT_FLAGS: u64 = FI_COMPLETION
+/// Flags of a transmit, of which [`Limits`](super::Limits) has those that the device can do.
+pub(super) const TRANSMIT_FLAGS: u64 = FI_COMPLETION
     | FI_MORE
     | FI_FENCE
     | FI_INJECT
@@ -68,9 +73,12 @@ fn report(flags: u64) -> Report {
 impl Endpoint {
     /// Checks what the consumer asks for, and returns the length of its memory.
     #[inline]
-    fn check(&self, message: &Message<'_>, flags: u64) -> Result<usize> {
-        if message.flags & !flags != 0 {
-            return Err(Errno::EBADFLAGS);
+    fn check(&self, message: &Message<'_>, known: u64, offered: u64) -> Result<usize> {
+        if message.flags & !offered != 0 {
+            return Err(match message.flags & !known {
+                0 => Errno::EOPNOTSUPP,
+                _ => Errno::EBADFLAGS,
+            });
         }
         if message.segments.len() > self.limits.segments {
             return Err(Errno::EINVAL);
@@ -93,7 +101,7 @@ impl Endpoint {
             State::Ready | State::Connecting | State::Lost => return Err(Errno::ENOTCONN),
             State::Idle | State::NoTransmit | State::Shut => return Err(Errno::EOPBADSTATE),
         }
-        let total = self.check(message, TRANSMIT_FLAGS)?;
+        let total = self.check(message, TRANSMIT_FLAGS, self.limits.transmit_flags)?;
         let (flags, direction, remote) = match operation {
             Operation::Send => (FI_SEND | FI_MSG, Direction::ToDevice, None),
             Operation::Rma(Rma::Write, remote) => (
@@ -109,11 +117,12 @@ impl Endpoint {
         };
         let data = match message.flags & FI_REMOTE_CQ_DATA {
             0 => None,
-            _ => Some(self.remote_data(message.data)?),
+            // What goes beside a message has 32 bits.
+            _ => Some(u32::try_from(message.data).map_err(|_| Errno::EINVAL)?),
         };
         let inject = message.flags & FI_INJECT != 0;
-        if inject && total > INJECT_SIZE {
-            return Err(Errno::EMSGSIZE);
+        if inject {
+            check_inject(message, total)?;
         }
         let is_read = direction == Direction::FromDevice;
         if is_read && (inject || data.is_some()) {
@@ -136,13 +145,18 @@ impl Endpoint {
             if signal {
                 flags |= SendFlag::Signaled;
             }
-            if message.flags & FI_FENCE != 0 {
+            // A read never overtakes another, and siw takes no fence before one.
+            if message.flags & FI_FENCE != 0 && !is_read {
                 flags |= SendFlag::Fence;
             }
             if message.flags & FI_REMOTE_SIGNAL != 0 {
                 flags |= SendFlag::Solicited;
             }
-            let mut gather = Gather::new(qp.pd(), direction, self.limits.segments, mappings);
+            let limit = match is_read {
+                false => self.limits.segments,
+                true => self.limits.read_segments,
+            };
+            let mut gather = Gather::new(qp.pd(), direction, limit, mappings);
             match (inject, bounce) {
                 (false, _) => gather.add(message)?,
                 (true, Some(bounce)) => gather.map_one(&bounce.copy(message.segments)?)?,
@@ -150,6 +164,9 @@ impl Endpoint {
                     gather.inline(message.segments)?;
                     flags |= SendFlag::Inline;
                 }
+            }
+            if is_read && self.limits.is_iwarp {
+                gather.pad()?;
             }
             let sges = gather.sges();
             let wr = match (remote, data) {
@@ -172,15 +189,6 @@ impl Endpoint {
         })
     }
 
-    /// The data for the peer's completion, as far as it goes with a message.
-    #[inline]
-    fn remote_data(&self, data: u64) -> Result<u32> {
-        if !self.limits.remote_data {
-            return Err(Errno::EOPNOTSUPP);
-        }
-        u32::try_from(data).map_err(|_| Errno::EINVAL)
-    }
-
     /// `fi_recv()` and its relatives.
     #[inline]
     pub(super) fn post_receive(&self, message: &Message<'_>) -> Result {
@@ -189,7 +197,7 @@ impl Endpoint {
             State::Lost => return Err(Errno::ENOTCONN),
             State::Idle | State::NoReceive | State::Shut => return Err(Errno::EOPBADSTATE),
         }
-        self.check(message, RECEIVE_FLAGS)?;
+        self.check(message, RECEIVE_FLAGS, RECEIVE_FLAGS)?;
         let what = Post {
             context: message.context,
             flags: FI_RECV | FI_MSG,
@@ -208,6 +216,26 @@ impl Endpoint {
                 full(error)
             })
         })
+    }
+}
+
+/// Checks memory that is copied while it is posted, which may be anywhere in the kernel: a stack too.
+///
+/// # Errors
+///
+/// -FI_EMSGSIZE for more than can be injected; -FI_EINVAL for where nobody has memory.
+#[inline]
+fn check_inject(message: &Message<'_>, total: usize) -> Result {
+    /// The first page is for NULL, the last one for error pointers.
+    const MEMORY: Range<usize> = PAGE_SIZE..usize::MAX - 2 * PAGE_SIZE;
+
+    if total > INJECT_SIZE {
+        return Err(Errno::EMSGSIZE);
+    }
+    let is_memory = |segment: &Segment| segment.is_empty() || MEMORY.contains(&segment.addr());
+    match message.segments.iter().all(is_memory) {
+        true => Ok(()),
+        false => Err(Errno::EINVAL),
     }
 }
 
