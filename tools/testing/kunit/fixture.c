@@ -59,14 +59,19 @@ struct fi_info *fx_hints(struct kunit *test)
 struct fi_info *fx_info(struct kunit *test, const char *node,
 			const char *service, u64 flags)
 {
+	return fx_info_for(test, fx_hints(test), node, service, flags);
+}
+
+struct fi_info *fx_info_for(struct kunit *test, const struct fi_info *hints,
+			    const char *node, const char *service, u64 flags)
+{
 	struct fi_info *info = NULL;
 	int ret;
 
 	if (!*fx_addr)
 		kunit_skip(test, "no device: give the module addr=");
 
-	ret = fi_getinfo(FI_VERSION(1, 17), node, service, flags,
-			 fx_hints(test), &info);
+	ret = fi_getinfo(FI_VERSION(1, 17), node, service, flags, hints, &info);
 	KUNIT_ASSERT_EQ_MSG(test, ret, 0, "fi_getinfo(%s, %s): %s", node ?: "-",
 			    service ?: "-", fi_strerror(ret));
 	KUNIT_ASSERT_NOT_NULL(test, info);
@@ -263,7 +268,7 @@ struct kofi_pair *fx_pair(struct kunit *test, const struct fx_pair_opts *opts)
 {
 	static const struct fx_pair_opts defaults;
 	struct fi_cq_attr attr = default_cq;
-	struct fi_info *request;
+	struct fi_info *hints, *request;
 	struct kofi_pair *pair;
 
 	opts = opts ?: &defaults;
@@ -274,7 +279,11 @@ struct kofi_pair *fx_pair(struct kunit *test, const struct fx_pair_opts *opts)
 
 	pair = kunit_kzalloc(test, sizeof(*pair), GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, pair);
-	pair->info = fx_info(test, opts->node ?: fx_addr, NULL, FI_SOURCE);
+	hints = fx_hints(test);
+	hints->caps |= opts->caps;
+	hints->mode = opts->mode;
+	pair->info = fx_info_for(test, hints, opts->node ?: fx_addr, NULL,
+				 FI_SOURCE);
 	set_depths(pair->info, opts);
 	pair->fabric = fx_fabric(test, pair->info);
 	pair->domain = fx_domain(test, pair->fabric, pair->info);

@@ -43,6 +43,8 @@ struct kofi_fabric_fx {
 /* Zeroes are the defaults. */
 struct fx_pair_opts {
 	const char		*node;		/* fx_addr */
+	u64			caps;		/* besides FI_MSG */
+	u64			mode;		/* what is agreed to */
 	enum fi_cq_format	format;		/* FI_CQ_FORMAT_TAGGED */
 	size_t			cq_size;	/* kOFI's own default */
 	size_t			tx_size;	/* what fi_getinfo() says */
@@ -78,6 +80,9 @@ struct fi_info *fx_hints(struct kunit *test);
 /* What fi_getinfo() lists for connected endpoints; freed with the test. */
 struct fi_info *fx_info(struct kunit *test, const char *node,
 			const char *service, u64 flags);
+/* The same for other hints. */
+struct fi_info *fx_info_for(struct kunit *test, const struct fi_info *hints,
+			    const char *node, const char *service, u64 flags);
 
 /* One object each, closed with the test. */
 struct fid_fabric *fx_fabric(struct kunit *test, struct fi_info *info);

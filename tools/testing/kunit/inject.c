@@ -1,0 +1,424 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * CONTRACT, EP 12: injected messages, whose buffers are free again at once.
+ *
+ * rxe takes them inline, siw gets them from a copy.
+ */
+
+#include <linux/preempt.h>
+
+#include "traffic.h"
+
+#define DEPTH	8
+#define ROOM	256	/* more than can be injected */
+
+static ssize_t by_inject(struct fid_ep *ep, void *buf, size_t len)
+{
+	return fi_inject(ep, buf, len, FI_ADDR_UNSPEC);
+}
+
+static ssize_t by_sendmsg(struct fid_ep *ep, void *buf, size_t len)
+{
+	const struct kvec iov = { buf, len };
+	const struct fi_msg msg = {
+		.msg_iov = &iov,
+		.iov_count = 1,
+		.context = buf,
+	};
+
+	return fi_sendmsg(ep, &msg, FI_INJECT);
+}
+
+static ssize_t by_three_pieces(struct fid_ep *ep, void *buf, size_t len)
+{
+	const struct kvec iov[] = {
+		{ buf, len / 3 },
+		{ buf + len / 3, 0 },
+		{ buf + len / 3, len - len / 3 },
+	};
+	const struct fi_msg msg = {
+		.msg_iov = iov,
+		.iov_count = ARRAY_SIZE(iov),
+		.context = buf,
+	};
+
+	return fi_sendmsg(ep, &msg, FI_INJECT | FI_INJECT_COMPLETE);
+}
+
+static const struct way {
+	const char *name;
+	ssize_t (*post)(struct fid_ep *ep, void *buf, size_t len);
+} ways[] = {
+	{ "fi_inject", by_inject },
+	{ "fi_sendmsg", by_sendmsg },
+	{ "fi_sendmsg of three pieces", by_three_pieces },
+};
+
+KUNIT_ARRAY_PARAM_DESC(ways, ways, name);
+
+static ssize_t recv(struct fid_ep *ep, void *buf, size_t len)
+{
+	return fi_recv(ep, buf, len, NULL, FI_ADDR_UNSPEC, buf);
+}
+
+/* Injects from a buffer that is overwritten before anyone can have looked at it. */
+static ssize_t inject_and_spoil(const struct way *way, struct fid_ep *ep,
+				u8 *buf, size_t len, u32 seed)
+{
+	ssize_t ret;
+
+	tr_fill(buf, len, seed);
+	ret = way->post(ep, buf, len);
+	memset(buf, 0xee, len);
+	return ret;
+}
+
+static void ep_12_the_buffer_is_free_at_once(struct kunit *test)
+{
+	const struct way *way = test->param_value;
+	u8 *out = tr_buffer(test, ROOM), *in = tr_buffer(test, ROOM);
+	struct kofi_pair *pair = fx_pair(test, NULL);
+	size_t most = pair->info->tx_attr->inject_size;
+	const size_t lens[] = { 0, 1, 16, 79, 80, 81, most - 1, most };
+
+	KUNIT_ASSERT_LT(test, most, ROOM);
+	for (int i = 0; i < ARRAY_SIZE(lens); i++) {
+		memset(in, 0, ROOM);
+		KUNIT_ASSERT_EQ(test, 0, recv(pair->ep[1], in, ROOM));
+		KUNIT_ASSERT_EQ(test, 0, inject_and_spoil(way, pair->ep[0], out,
+							  lens[i], i));
+		tr_expect(test, pair->cq[1], in, FI_RECV, lens[i]);
+		KUNIT_EXPECT_TRUE_MSG(test, tr_intact(in, lens[i], i),
+				      "%zu bytes", lens[i]);
+		KUNIT_EXPECT_NULL(test, memchr_inv(in + lens[i], 0,
+						   ROOM - lens[i]));
+	}
+	KUNIT_EXPECT_EQ_MSG(test, -FI_EAGAIN, fi_cq_read(pair->cq[0], NULL, 0),
+			    "a success has an entry");
+}
+
+/* All under way at the same time, and more of them than the queue is deep. */
+static void ep_12_one_buffer_for_many(struct kunit *test)
+{
+	const struct fx_pair_opts opts = { .tx_size = DEPTH };
+	const struct way *way = test->param_value;
+	const size_t len = 100;
+	u8 *out = tr_buffer(test, len), *in = tr_buffer(test, 3 * DEPTH * len);
+	struct kofi_pair *pair = fx_pair(test, &opts);
+	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
+
+	for (int i = 0; i < 3 * DEPTH; i++)
+		KUNIT_ASSERT_EQ(test, 0, recv(pair->ep[1], in + i * len, len));
+	for (int i = 0; i < 3 * DEPTH; i++) {
+		ssize_t ret;
+
+		do {
+			ret = inject_and_spoil(way, pair->ep[0], out, len, i);
+			cond_resched();
+		} while (ret == -FI_EAGAIN && time_before(jiffies, end));
+		KUNIT_ASSERT_EQ(test, 0, ret);
+	}
+	for (int i = 0; i < 3 * DEPTH; i++) {
+		tr_expect(test, pair->cq[1], in + i * len, FI_RECV, len);
+		KUNIT_EXPECT_TRUE_MSG(test, tr_intact(in + i * len, len, i),
+				      "message %d", i);
+	}
+}
+
+static void ep_12_memory_of_any_kind(struct kunit *test)
+{
+	static const char constant[] = "a string of the module";
+	const struct way *way = test->param_value;
+	u8 *in = tr_buffer(test, ROOM), *paged = tr_vbuffer(test, 2 * PAGE_SIZE);
+	struct kofi_pair *pair = fx_pair(test, NULL);
+	u8 *crossing = paged + PAGE_SIZE - 32;
+	u8 stack[64];
+
+	tr_fill(stack, sizeof(stack), 1);
+	KUNIT_ASSERT_EQ(test, 0, recv(pair->ep[1], in, ROOM));
+	KUNIT_ASSERT_EQ(test, 0, way->post(pair->ep[0], stack, sizeof(stack)));
+	memset(stack, 0, sizeof(stack));
+	tr_expect(test, pair->cq[1], in, FI_RECV, sizeof(stack));
+	KUNIT_EXPECT_TRUE(test, tr_intact(in, sizeof(stack), 1));
+
+	KUNIT_ASSERT_EQ(test, 0, recv(pair->ep[1], in, ROOM));
+	KUNIT_ASSERT_EQ(test, 0, inject_and_spoil(way, pair->ep[0], crossing,
+						  64, 2));
+	tr_expect(test, pair->cq[1], in, FI_RECV, 64);
+	KUNIT_EXPECT_TRUE(test, tr_intact(in, 64, 2));
+
+	KUNIT_ASSERT_EQ(test, 0, recv(pair->ep[1], in, ROOM));
+	KUNIT_ASSERT_EQ(test, 0, way->post(pair->ep[0], (void *)constant,
+					   sizeof(constant)));
+	tr_expect(test, pair->cq[1], in, FI_RECV, sizeof(constant));
+	KUNIT_EXPECT_STREQ(test, (char *)in, constant);
+}
+
+static void ep_12_no_memory_at_all(struct kunit *test)
+{
+	const struct way *way = test->param_value;
+	u8 *buf = tr_buffer(test, 2 * ROOM);
+	struct kofi_pair *pair = fx_pair(test, NULL);
+	struct fid_ep *ep = pair->ep[0];
+
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, way->post(ep, NULL, 8));
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, way->post(ep, (void *)8, 8));
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, way->post(ep, ERR_PTR(-ENOMEM), 8));
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, way->post(ep, (void *)-64L, 128));
+	tr_exchange(test, pair, 0, buf, buf + ROOM, ROOM);
+}
+
+static void ep_12_over_inject_size(struct kunit *test)
+{
+	const struct way *way = test->param_value;
+	u8 *out = tr_buffer(test, ROOM), *in = tr_buffer(test, ROOM);
+	struct kofi_pair *pair = fx_pair(test, NULL);
+	size_t most = pair->info->tx_attr->inject_size;
+
+	KUNIT_ASSERT_EQ(test, 0, recv(pair->ep[1], in, ROOM));
+	KUNIT_EXPECT_EQ(test, -FI_EMSGSIZE, way->post(pair->ep[0], out,
+						      most + 1));
+	KUNIT_EXPECT_EQ(test, -FI_EMSGSIZE, way->post(pair->ep[0], out,
+						      SIZE_MAX));
+	/* Nothing of it arrives: what comes is the next. */
+	KUNIT_ASSERT_EQ(test, 0, inject_and_spoil(way, pair->ep[0], out, most,
+						  7));
+	tr_expect(test, pair->cq[1], in, FI_RECV, most);
+	KUNIT_EXPECT_TRUE(test, tr_intact(in, most, 7));
+}
+
+static void ep_12_a_success_has_an_entry_where_asked(struct kunit *test)
+{
+	const struct fx_pair_opts selective = {
+		.tx_flags = FI_SELECTIVE_COMPLETION,
+	};
+	const struct fi_msg msg = { .context = test };
+	struct kofi_pair *pair = fx_pair(test, &selective);
+
+	for (int i = 0; i < 3; i++)
+		KUNIT_ASSERT_EQ(test, 0, recv(pair->ep[1], NULL, 0));
+	KUNIT_ASSERT_EQ(test, 0, fi_inject(pair->ep[0], NULL, 0, 0));
+	KUNIT_ASSERT_EQ(test, 0, fi_sendmsg(pair->ep[0], &msg, FI_INJECT));
+	KUNIT_ASSERT_EQ(test, 0, fi_sendmsg(pair->ep[0], &msg,
+					    FI_INJECT | FI_COMPLETION));
+	tr_expect(test, pair->cq[0], test, FI_SEND, 0);
+	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(pair->cq[0], NULL, 0));
+}
+
+/* The endpoint's own flags ask for entries; an inject has none all the same. */
+static void ep_12_not_even_by_default(struct kunit *test)
+{
+	u64 flags = FI_TRANSMIT | FI_COMPLETION | FI_TRANSMIT_COMPLETE;
+	struct kofi_pair *pair = fx_pair(test, NULL);
+
+	KUNIT_ASSERT_EQ(test, 0, fi_control(&pair->ep[0]->fid, FI_SETOPSFLAG,
+					    &flags));
+	for (int i = 0; i < 2; i++)
+		KUNIT_ASSERT_EQ(test, 0, recv(pair->ep[1], NULL, 0));
+	KUNIT_ASSERT_EQ(test, 0, fi_inject(pair->ep[0], NULL, 0, 0));
+	KUNIT_ASSERT_EQ(test, 0, fi_send(pair->ep[0], NULL, 0, NULL, 0, test));
+	tr_expect(test, pair->cq[0], test, FI_SEND, 0);
+	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(pair->cq[0], NULL, 0));
+}
+
+#define LARGE	(1024 * 1024)
+#define STALL	32
+
+/* How many of the errors in a queue are of injects; there is nothing else of these. */
+static int failed_injects(struct kunit *test, struct fid_cq *cq, void *large,
+			  void *context)
+{
+	struct fi_cq_tagged_entry entry;
+	struct fi_cq_err_entry error;
+	int injects = 0;
+	ssize_t ret;
+
+	while ((ret = fi_cq_read(cq, &entry, 1)) != -FI_EAGAIN) {
+		if (ret == 1) {
+			KUNIT_EXPECT_PTR_EQ(test, large, entry.op_context);
+			continue;
+		}
+		memset(&error, 0, sizeof(error));
+		KUNIT_ASSERT_EQ(test, -FI_EAVAIL, ret);
+		KUNIT_ASSERT_EQ(test, 1, fi_cq_readerr(cq, &error, 0));
+		if (error.op_context == large)
+			continue;
+		KUNIT_EXPECT_PTR_EQ(test, context, error.op_context);
+		KUNIT_EXPECT_EQ(test, FI_ECANCELED, error.err);
+		KUNIT_EXPECT_EQ(test, FI_SEND | FI_MSG, error.flags);
+		injects++;
+	}
+	return injects;
+}
+
+/*
+ * Behind messages for which the peer has no receive: rxe goes on trying the
+ * first one, siw fills a socket with them and ends the connection.
+ */
+static void ep_12_a_failure_has_an_error_entry(struct kunit *test)
+{
+	const struct way *way = test->param_value;
+	u8 *out = tr_buffer(test, LARGE), small[32] = {};
+	struct kofi_pair *pair = fx_pair(test, NULL);
+	void *context = way->post == by_inject ? NULL : small;
+
+	preempt_disable();
+	for (int i = 0; i < STALL; i++)
+		KUNIT_EXPECT_EQ(test, 0, fi_send(pair->ep[0], out, LARGE, NULL,
+						 0, out));
+	for (int i = 0; i < 3; i++)
+		KUNIT_EXPECT_EQ(test, 0, way->post(pair->ep[0], small,
+						   sizeof(small)));
+	preempt_enable();
+	KUNIT_EXPECT_EQ(test, 0, fi_shutdown(pair->ep[0], 0));
+	KUNIT_EXPECT_EQ(test, 3, failed_injects(test, pair->cq[0], out,
+						context));
+	KUNIT_EXPECT_NE(test, 0, way->post(pair->ep[0], small, sizeof(small)));
+}
+
+static void ep_12_before_and_after_a_connection(struct kunit *test)
+{
+	u8 *buf = tr_buffer(test, 8);
+	struct fid_ep *ep = fx_bound_ep(test, fx_open(test));
+	struct kofi_pair *pair = fx_pair(test, NULL);
+
+	KUNIT_EXPECT_EQ(test, -FI_EOPBADSTATE, by_inject(ep, buf, 8));
+	KUNIT_ASSERT_EQ(test, 0, fi_enable(ep));
+	KUNIT_EXPECT_EQ(test, -FI_ENOTCONN, by_inject(ep, buf, 8));
+
+	fx_close(test, &pair->ep[1]->fid);
+	tr_expect_shutdown(test, pair->eq, pair->ep[0]);
+	KUNIT_EXPECT_EQ(test, -FI_ENOTCONN, by_inject(pair->ep[0], buf, 8));
+}
+
+/* An entry that nobody reads keeps what was posted behind it in the queue. */
+static void ep_12_a_full_queue(struct kunit *test)
+{
+	const struct fx_pair_opts opts = { .tx_size = DEPTH };
+	u8 *buf = tr_buffer(test, 16);
+	struct kofi_pair *pair = fx_pair(test, &opts);
+	struct fid_ep *ep = pair->ep[0];
+
+	for (int i = 0; i < 2 * DEPTH; i++)
+		KUNIT_ASSERT_EQ(test, 0, recv(pair->ep[1], NULL, 0));
+	KUNIT_ASSERT_EQ(test, 0, fi_send(ep, NULL, 0, NULL, 0, buf));
+	for (int i = 1; i < DEPTH; i++)
+		KUNIT_ASSERT_EQ(test, 0, by_inject(ep, buf, 0));
+	for (int i = 0; i < DEPTH; i++)
+		tr_expect(test, pair->cq[1], NULL, FI_RECV, 0);
+	for (int i = 0; i < 3; i++)
+		KUNIT_EXPECT_EQ(test, -FI_EAGAIN, by_inject(ep, buf, 0));
+	tr_expect(test, pair->cq[0], buf, FI_SEND, 0);
+	KUNIT_EXPECT_EQ(test, 0, by_inject(ep, buf, 0));
+	tr_expect(test, pair->cq[1], NULL, FI_RECV, 0);
+}
+
+struct depths {
+	size_t tx;
+	size_t cq;
+};
+
+/* The smallest, and what is more than fits a completion queue. */
+static const struct depths depths[] = {
+	{ 1, 0 }, { 2, 0 }, { 5, 0 }, { 64, 0 }, { 0, 0 }, { 2000, 1 },
+};
+
+static void name_depths(const struct depths *depths, char *name)
+{
+	snprintf(name, KUNIT_PARAM_DESC_SIZE, "tx %zu cq %zu", depths->tx,
+		 depths->cq);
+}
+
+KUNIT_ARRAY_PARAM(depths, depths, name_depths);
+
+#define THOUSANDS 5000
+#define AHEAD 32
+
+static void ep_12_thousands_without_a_reader(struct kunit *test)
+{
+	const struct depths *depths = test->param_value;
+	const struct fx_pair_opts opts = {
+		.tx_size = depths->tx,
+		.cq_size = depths->cq,
+	};
+	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
+	u8 *out = tr_buffer(test, 8), *in = tr_buffer(test, 8 * AHEAD);
+	struct kofi_pair *pair = fx_pair(test, &opts);
+	int sent = 0, received = 0;
+
+	for (int i = 0; i < AHEAD; i++)
+		KUNIT_ASSERT_EQ(test, 0, recv(pair->ep[1], in + 8 * i, 8));
+	while (received < THOUSANDS && time_before(jiffies, end)) {
+		struct fi_cq_tagged_entry entry;
+		ssize_t ret;
+
+		if (sent < THOUSANDS && sent < received + AHEAD) {
+			*(int *)out = sent;
+			ret = by_inject(pair->ep[0], out, 8);
+			sent += !ret;
+			if (ret && ret != -FI_EAGAIN)
+				KUNIT_FAIL_AND_ABORT(test, "inject %d: %zd",
+						     sent, ret);
+		}
+		ret = fi_cq_read(pair->cq[1], &entry, 1);
+		if (ret == 1) {
+			KUNIT_ASSERT_EQ(test, received,
+					*(int *)entry.op_context);
+			received++;
+			KUNIT_ASSERT_EQ(test, 0, recv(pair->ep[1],
+						      entry.op_context, 8));
+		}
+		cond_resched();
+	}
+	KUNIT_EXPECT_EQ(test, THOUSANDS, sent);
+	KUNIT_EXPECT_EQ(test, THOUSANDS, received);
+}
+
+/* Both ends complete into one queue, where unread entries stand in the way. */
+static void ep_12_behind_entries_of_others(struct kunit *test)
+{
+	const struct fx_pair_opts opts = { .tx_size = DEPTH, .one_cq = true };
+	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
+	u8 *out = tr_buffer(test, 8), *in = tr_buffer(test, 8 * 64);
+	struct kofi_pair *pair = fx_pair(test, &opts);
+
+	for (int i = 0; i < 64; i++)
+		KUNIT_ASSERT_EQ(test, 0, recv(pair->ep[1], in + 8 * i, 8));
+	for (int i = 0; i < 64; i++) {
+		ssize_t ret;
+
+		*(int *)out = i;
+		do {
+			ret = by_inject(pair->ep[0], out, 8);
+			cond_resched();
+		} while (ret == -FI_EAGAIN && time_before(jiffies, end));
+		KUNIT_ASSERT_EQ_MSG(test, 0, ret, "inject %d", i);
+	}
+	for (int i = 0; i < 64; i++) {
+		tr_expect(test, pair->cq[0], in + 8 * i, FI_RECV, 8);
+		KUNIT_EXPECT_EQ(test, i, *(int *)(in + 8 * i));
+	}
+}
+
+static struct kunit_case cases[] = {
+	KUNIT_CASE_PARAM(ep_12_the_buffer_is_free_at_once, ways_gen_params),
+	KUNIT_CASE_PARAM(ep_12_one_buffer_for_many, ways_gen_params),
+	KUNIT_CASE_PARAM(ep_12_memory_of_any_kind, ways_gen_params),
+	KUNIT_CASE_PARAM(ep_12_no_memory_at_all, ways_gen_params),
+	KUNIT_CASE_PARAM(ep_12_over_inject_size, ways_gen_params),
+	KUNIT_CASE(ep_12_a_success_has_an_entry_where_asked),
+	KUNIT_CASE(ep_12_not_even_by_default),
+	KUNIT_CASE_PARAM(ep_12_a_failure_has_an_error_entry, ways_gen_params),
+	KUNIT_CASE(ep_12_before_and_after_a_connection),
+	KUNIT_CASE(ep_12_a_full_queue),
+	KUNIT_CASE_PARAM(ep_12_thousands_without_a_reader, depths_gen_params),
+	KUNIT_CASE(ep_12_behind_entries_of_others),
+	{}
+};
+
+static struct kunit_suite suite = {
+	.name = "kofi_inject",
+	.test_cases = cases,
+};
+
+kunit_test_suite(suite);
