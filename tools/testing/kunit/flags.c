@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * CONTRACT, EP 8: flags of the calls that take a message's struct, and those
+ * that an endpoint has for the others. Fences are in rma_order.c.
+ */
+
+#include <linux/delay.h>
+
+#include "traffic.h"
+
+#define LEN 64
+
+/* What every endpoint for messages takes. */
+#define SEND_FLAGS (FI_COMPLETION | FI_MORE | FI_FENCE | FI_INJECT |	\
+		    FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE |		\
+		    FI_REMOTE_SIGNAL)
+/* What depends on the device. */
+#define MAYBE_FLAGS (FI_REMOTE_CQ_DATA | FI_DELIVERY_COMPLETE)
+/* Not flags but kinds of vectors. */
+#define VECTOR_FLAGS (FI_BVEC | FI_SGL)
+#define RECV_FLAGS (FI_COMPLETION | FI_MORE | FI_MULTI_RECV)
+
+static const struct fx_pair_opts selective = {
+	.tx_flags = FI_SELECTIVE_COMPLETION,
+	.rx_flags = FI_SELECTIVE_COMPLETION,
+};
+
+static ssize_t sendmsg(struct fid_ep *ep, void *buf, size_t len, u64 flags)
+{
+	const struct kvec iov = { buf, len };
+	const struct fi_msg msg = {
+		.msg_iov = &iov,
+		.iov_count = 1,
+		.context = buf,
+	};
+
+	return fi_sendmsg(ep, &msg, flags);
+}
+
+static ssize_t recvmsg(struct fid_ep *ep, void *buf, size_t len, u64 flags)
+{
+	const struct kvec iov = { buf, len };
+	const struct fi_msg msg = {
+		.msg_iov = &iov,
+		.iov_count = 1,
+		.context = buf,
+	};
+
+	return fi_recvmsg(ep, &msg, flags);
+}
+
+static bool is_offered(const struct fi_info *info, u64 flag)
+{
+	switch (flag) {
+	case FI_REMOTE_CQ_DATA:
+		return info->domain_attr->cq_data_size > 0;
+	case FI_DELIVERY_COMPLETE:
+		return !tr_is_iwarp(info);
+	default:
+		return SEND_FLAGS & flag;
+	}
+}
+
+/* Alone, and together with all the others. */
+static void ep_08_each_flag_sends(struct kunit *test)
+{
+	u8 *out = tr_buffer(test, LEN), *in = tr_buffer(test, LEN);
+	struct kofi_pair *pair = fx_pair(test, &selective);
+	u64 all = 0;
+
+	for (int bit = 0; bit < 64; bit++) {
+		u64 flag = BIT_ULL(bit);
+
+		if (!((SEND_FLAGS | MAYBE_FLAGS) & flag))
+			continue;
+		if (!is_offered(pair->info, flag)) {
+			KUNIT_EXPECT_EQ_MSG(test, -FI_EOPNOTSUPP,
+					    sendmsg(pair->ep[0], out, LEN,
+						    flag),
+					    "%s", fi_tostr(&flag,
+							   FI_TYPE_OP_FLAGS));
+			continue;
+		}
+		all |= flag;
+		for (int i = 0; i < 2; i++) {
+			u64 flags = i ? all : flag;
+
+			tr_fill(out, LEN, bit);
+			KUNIT_ASSERT_EQ(test, 0, recvmsg(pair->ep[1], in, LEN,
+							 FI_COMPLETION));
+			KUNIT_ASSERT_EQ_MSG(test, 0, sendmsg(pair->ep[0], out,
+							     LEN, flags),
+					    "flags %llx", flags);
+			KUNIT_ASSERT_EQ(test, 1,
+					fx_wait_comp(test, pair->cq[1],
+						     &(struct fi_cq_tagged_entry){},
+						     1));
+			KUNIT_EXPECT_TRUE(test, tr_intact(in, LEN, bit));
+			if (flags & FI_COMPLETION)
+				tr_expect(test, pair->cq[0], out, FI_SEND, 0);
+			KUNIT_EXPECT_EQ(test, -FI_EAGAIN,
+					fi_cq_read(pair->cq[0], NULL, 0));
+		}
+	}
+}
+
+static void ep_08_unknown_flags(struct kunit *test)
+{
+	u8 *buf = tr_buffer(test, 2 * LEN);
+	struct kofi_pair *pair = fx_pair(test, NULL);
+
+	for (int bit = 0; bit < 64; bit++) {
+		u64 flag = BIT_ULL(bit);
+
+		if (!((SEND_FLAGS | MAYBE_FLAGS | VECTOR_FLAGS) & flag))
+			KUNIT_EXPECT_EQ_MSG(test, -FI_EBADFLAGS,
+					    sendmsg(pair->ep[0], buf, LEN,
+						    flag | FI_COMPLETION),
+					    "bit %d of a send", bit);
+		if (!((RECV_FLAGS | VECTOR_FLAGS) & flag))
+			KUNIT_EXPECT_EQ_MSG(test, -FI_EBADFLAGS,
+					    recvmsg(pair->ep[1], buf, LEN,
+						    flag | FI_COMPLETION),
+					    "bit %d of a receive", bit);
+	}
+	/* Nothing of it was posted. */
+	tr_exchange(test, pair, 0, buf, buf + LEN, LEN);
+}
+
+/* A message that is said to be followed by more goes out, whatever follows. */
+static void ep_08_more_and_then_nothing(struct kunit *test)
+{
+	u8 *out = tr_buffer(test, LEN), *in = tr_buffer(test, LEN);
+	struct kofi_pair *pair = fx_pair(test, NULL);
+
+	for (int i = 0; i < 2; i++) {
+		KUNIT_ASSERT_EQ(test, 0, recvmsg(pair->ep[1], in, LEN,
+						 FI_MORE));
+		tr_fill(out, LEN, i);
+		KUNIT_ASSERT_EQ(test, 0, sendmsg(pair->ep[0], out, LEN,
+						 FI_MORE | FI_COMPLETION));
+		if (i)
+			KUNIT_EXPECT_EQ(test, -FI_EBADFLAGS,
+					sendmsg(pair->ep[0], out, LEN, 1ULL));
+		tr_expect(test, pair->cq[0], out, FI_SEND, 0);
+		tr_expect(test, pair->cq[1], in, FI_RECV, LEN);
+		KUNIT_EXPECT_TRUE(test, tr_intact(in, LEN, i));
+	}
+}
+
+/* With the endpoint's flags a send is reported, with its own it is not. */
+static void ep_08_flags_stand_in_place_of_the_endpoints(struct kunit *test)
+{
+	u64 flags = FI_TRANSMIT | FI_COMPLETION;
+	struct kofi_pair *pair = fx_pair(test, &selective);
+	u8 *buf = tr_buffer(test, 3);
+
+	KUNIT_ASSERT_EQ(test, 0, fi_control(&pair->ep[0]->fid, FI_SETOPSFLAG,
+					    &flags));
+	for (int i = 0; i < 3; i++)
+		KUNIT_ASSERT_EQ(test, 0, recvmsg(pair->ep[1], NULL, 0, 0));
+	KUNIT_ASSERT_EQ(test, 0, fi_send(pair->ep[0], NULL, 0, NULL, 0, buf));
+	KUNIT_ASSERT_EQ(test, 0, sendmsg(pair->ep[0], buf + 1, 0, 0));
+	KUNIT_ASSERT_EQ(test, 0, fi_sendv(pair->ep[0], NULL, NULL, 0, 0,
+					  buf + 2));
+	tr_expect(test, pair->cq[0], buf, FI_SEND, 0);
+	tr_expect(test, pair->cq[0], buf + 2, FI_SEND, 0);
+	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(pair->cq[0], NULL, 0));
+}
+
+/* Those that the endpoint was made with, and those that are set later. */
+static void ep_08_flags_of_an_endpoint(struct kunit *test)
+{
+	static const u64 levels[] = {
+		0, FI_INJECT_COMPLETE, FI_TRANSMIT_COMPLETE,
+		FI_DELIVERY_COMPLETE,
+	};
+	u8 *buf = tr_buffer(test, LEN);
+	struct kofi_pair *pair = fx_pair(test, &selective);
+
+	for (int i = 0; i < ARRAY_SIZE(levels); i++) {
+		u64 flags = FI_TRANSMIT | FI_COMPLETION | levels[i];
+		bool has = !levels[i] || is_offered(pair->info, levels[i]);
+
+		KUNIT_ASSERT_EQ(test, 0, fi_control(&pair->ep[0]->fid,
+						    FI_SETOPSFLAG, &flags));
+		KUNIT_ASSERT_EQ(test, 0, recvmsg(pair->ep[1], buf, LEN, 0));
+		KUNIT_EXPECT_EQ(test, has ? 0 : -FI_EOPNOTSUPP,
+				fi_send(pair->ep[0], buf, LEN, NULL, 0, buf));
+		if (has)
+			tr_expect(test, pair->cq[0], buf, FI_SEND, 0);
+	}
+}
+
+static void ep_08_flags_of_an_info(struct kunit *test)
+{
+	struct kofi_fabric_fx *fx = fx_open(test);
+	u64 flags = FI_TRANSMIT;
+	struct fid_ep *ep;
+
+	fx->info->tx_attr->op_flags = FI_COMPLETION | FI_TRANSMIT_COMPLETE;
+	fx->info->rx_attr->op_flags = FI_COMPLETION;
+	ep = fx_ep(test, fx->domain, fx->info);
+	KUNIT_ASSERT_EQ(test, 0, fi_control(&ep->fid, FI_GETOPSFLAG, &flags));
+	KUNIT_EXPECT_EQ(test, FI_COMPLETION | FI_TRANSMIT_COMPLETE, flags);
+	flags = FI_RECV;
+	KUNIT_ASSERT_EQ(test, 0, fi_control(&ep->fid, FI_GETOPSFLAG, &flags));
+	KUNIT_EXPECT_EQ(test, FI_COMPLETION, flags);
+}
+
+static void info_14_completion_levels(struct kunit *test)
+{
+	static const u64 levels[] = {
+		FI_COMPLETION, FI_INJECT_COMPLETE, FI_TRANSMIT_COMPLETE,
+		FI_DELIVERY_COMPLETE,
+	};
+	struct fi_info *plain = fx_info(test, fx_addr, NULL, FI_SOURCE);
+
+	for (int i = 0; i < ARRAY_SIZE(levels); i++) {
+		struct fi_info *hints = fx_hints(test), *info = NULL;
+		int ret;
+
+		hints->tx_attr->op_flags = levels[i];
+		ret = fi_getinfo(FI_VERSION(1, 17), fx_addr, NULL, FI_SOURCE,
+				 hints, &info);
+		KUNIT_EXPECT_EQ(test, is_offered(plain, levels[i]) ? 0 :
+				-FI_ENODATA, ret);
+		if (!ret) {
+			fx_defer_free(test, info);
+			KUNIT_EXPECT_EQ(test, levels[i],
+					info->tx_attr->op_flags);
+		}
+	}
+}
+
+/* How long a completion that must not come is waited for. */
+#define SILENCE_MS 50
+
+/* Complete means that the peer's receive is complete, too. */
+static void ep_08_delivery_complete(struct kunit *test)
+{
+	u8 *out = tr_buffer(test, LEN), *in = tr_buffer(test, LEN);
+	struct kofi_pair *pair = fx_pair(test, &selective);
+	struct fi_cq_tagged_entry entry;
+
+	if (!is_offered(pair->info, FI_DELIVERY_COMPLETE))
+		kunit_skip(test, "the device is not told of deliveries");
+	tr_fill(out, LEN, 5);
+	KUNIT_ASSERT_EQ(test, 0, sendmsg(pair->ep[0], out, LEN, FI_COMPLETION |
+					 FI_REMOTE_COMPLETE));
+	msleep(SILENCE_MS);
+	KUNIT_EXPECT_EQ_MSG(test, -FI_EAGAIN,
+			    fi_cq_read(pair->cq[0], &entry, 1),
+			    "delivered without a receive");
+	KUNIT_ASSERT_EQ(test, 0, recvmsg(pair->ep[1], in, LEN, FI_COMPLETION));
+	tr_expect(test, pair->cq[0], out, FI_SEND, 0);
+	KUNIT_EXPECT_TRUE(test, tr_intact(in, LEN, 5));
+	KUNIT_EXPECT_EQ(test, 1, fi_cq_read(pair->cq[1], &entry, 1));
+}
+
+static struct kunit_case cases[] = {
+	KUNIT_CASE(ep_08_each_flag_sends),
+	KUNIT_CASE(ep_08_unknown_flags),
+	KUNIT_CASE(ep_08_more_and_then_nothing),
+	KUNIT_CASE(ep_08_flags_stand_in_place_of_the_endpoints),
+	KUNIT_CASE(ep_08_flags_of_an_endpoint),
+	KUNIT_CASE(ep_08_flags_of_an_info),
+	KUNIT_CASE(info_14_completion_levels),
+	KUNIT_CASE(ep_08_delivery_complete),
+	{}
+};
+
+static struct kunit_suite suite = {
+	.name = "kofi_flags",
+	.test_cases = cases,
+};
+
+kunit_test_suite(suite);
