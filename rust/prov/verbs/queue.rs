@@ -20,6 +20,7 @@ use super::{
 };
 use crate::{
     abi::{
+        flags::FI_READ,
         Errno,
         Result, //
     },
@@ -108,6 +109,8 @@ struct Head {
     signalled: u32,
     /// One past the last silent one.
     silent: u32,
+    /// One past the last read.
+    reads: u32,
     /// Whether each operation takes its room in the completion queue; see [`Cq::register`].
     counted: bool,
     target: Option<Target>,
@@ -122,6 +125,8 @@ pub(super) struct Posting<'a> {
     pub(super) wr_id: u64,
     /// Whether its success is to be signalled.
     pub(super) signal: bool,
+    /// Whether a read before it may not have completed.
+    pub(super) behind_read: bool,
     /// Where to put the mappings that are to be undone when it completes.
     pub(super) mappings: &'a mut [Option<Mapping>],
     /// Memory of its own until it completes; none where injected data goes inline.
@@ -188,6 +193,7 @@ impl Queue {
                         unsignalled: 0,
                         signalled: 0,
                         silent: 0,
+                        reads: 0,
                         counted: false,
                         target: None,
                         bounce: None,
@@ -355,6 +361,7 @@ impl Queue {
             qp: &target.qp,
             wr_id: u64::from(target.place) << 32 | u64::from(head.seq),
             signal,
+            behind_read: head.reads.wrapping_sub(head.tail) as i32 > 0,
             mappings,
             // SAFETY: As above.
             bounce: head
@@ -371,6 +378,9 @@ impl Queue {
         head.seq = head.seq.wrapping_add(1);
         if usage == Use::Silent {
             head.silent = head.seq;
+        }
+        if what.flags & FI_READ != 0 {
+            head.reads = head.seq;
         }
         if signal {
             head.unsignalled = 0;

@@ -138,6 +138,7 @@ impl Endpoint {
                 qp,
                 wr_id,
                 signal,
+                behind_read,
                 mappings,
                 bounce,
             } = posting;
@@ -145,8 +146,10 @@ impl Endpoint {
             if signal {
                 flags |= SendFlag::Signaled;
             }
-            // A read never overtakes another, and siw takes no fence before one.
-            if message.flags & FI_FENCE != 0 && !is_read {
+            // A read never overtakes another, and siw takes no fence before one. Without a fence
+            // siw completes what is behind a read before the read, out of order.
+            let fence = message.flags & FI_FENCE != 0 || (behind_read && self.limits.is_iwarp);
+            if fence && !is_read {
                 flags |= SendFlag::Fence;
             }
             if message.flags & FI_REMOTE_SIGNAL != 0 {
