@@ -54,7 +54,10 @@ use crate::{
         wait::Gate,
     },
     rdma::{
-        attributes::Protocol,
+        attributes::{
+            AtomicCap,
+            Protocol, //
+        },
         cm::Id,
         mr::{
             Access,
@@ -174,13 +177,13 @@ impl Limits {
             message: domain.max_message(),
             is_iwarp: protocol == Protocol::Iwarp,
             transmit_flags: post::TRANSMIT_FLAGS & !missing,
-            access: access(info.caps()),
+            access: access(info.caps(), attributes.atomic_cap),
         })
     }
 }
 
 /// What the capabilities of an endpoint let its peer do.
-fn access(caps: u64) -> Access {
+fn access(caps: u64, atomics: AtomicCap) -> Access {
     let mut access = Access::default();
     if caps & FI_REMOTE_READ != 0 {
         access |= Right::RemoteRead;
@@ -188,6 +191,9 @@ fn access(caps: u64) -> Access {
     if caps & FI_REMOTE_WRITE != 0 {
         access |= Right::RemoteWrite;
         access |= Right::LocalWrite;
+        if caps & FI_REMOTE_READ != 0 && atomics != AtomicCap::None {
+            access |= Right::RemoteAtomic;
+        }
     }
     access
 }
