@@ -16,6 +16,7 @@ pub mod flags;
 pub mod info;
 mod layout;
 pub mod names;
+pub mod once;
 pub mod thread;
 pub mod tostr;
 

@@ -34,6 +34,7 @@ use crate::{
         fid_domain,
         fid_ep,
         info::Info,
+        once::read_once,
         Errno,
         Result, //
     },
@@ -102,12 +103,12 @@ impl EndpointObject {
 
     #[inline]
     pub(super) fn transmit_flags(&self) -> u64 {
-        self.transmit_flags.load(Relaxed)
+        read_once(&self.transmit_flags)
     }
 
     #[inline]
     pub(super) fn receive_flags(&self) -> u64 {
-        self.receive_flags.load(Relaxed)
+        read_once(&self.receive_flags)
     }
 
     /// The flags of the one direction that `selector` names.

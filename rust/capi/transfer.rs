@@ -89,7 +89,7 @@ const COMPLETION_LEVELS: u64 = FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DE
 /// # Safety
 ///
 /// The caller answers for the memory and the descriptor as the types demand.
-#[inline]
+#[inline(always)]
 pub(super) unsafe fn single(
     buf: *mut c_void,
     len: usize,
@@ -113,7 +113,7 @@ pub(super) unsafe fn single(
 /// # Safety
 ///
 /// As of [`single`]; `iov` and, unless it is NULL, `desc` have `count` entries.
-#[inline]
+#[inline(never)]
 pub(super) unsafe fn vector(
     iov: *const kvec,
     desc: *mut *mut c_void,

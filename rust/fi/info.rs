@@ -42,6 +42,10 @@ impl Query<'_> {
 /// Queue depth of an endpoint whose hints name none.
 const DEFAULT_DEPTH: usize = 256;
 
+/// How much can be injected, unless the consumer asks for more: room for it is in every entry of
+/// the send queue.
+const DEFAULT_INJECT: usize = 64;
+
 /// Capabilities that are given only when they are asked for.
 const PRIMARY: u64 = FI_MSG
     | FI_RMA
@@ -152,35 +156,52 @@ fn tailor(offer: &mut Info, hints: Option<&Info>, version: u32) -> Result<bool> 
     Ok(true)
 }
 
-/// The depths of an endpoint's queues.
+/// What an endpoint's queues hold. A consumer that asks for less than there is gets no more: what
+/// nobody uses costs memory and time all the same.
 #[derive(Clone, Copy)]
 pub struct Sizes {
     transmit: usize,
     receive: usize,
+    transmit_vector: usize,
+    receive_vector: usize,
+    inject: usize,
 }
 
 impl Sizes {
-    /// The moderate ones of a consumer that names none.
+    /// Moderate depths and messages to inject, and the longest vectors that there are.
     const DEFAULT: Self = Self {
         transmit: DEFAULT_DEPTH,
         receive: DEFAULT_DEPTH,
+        transmit_vector: usize::MAX,
+        receive_vector: usize::MAX,
+        inject: DEFAULT_INJECT,
     };
 
-    /// Those that an info asks for, the moderate ones where it asks for none.
+    /// Those that an info asks for, the default ones where it asks for none.
     pub fn of(info: &Info) -> Self {
-        let or_default = |size: usize| if size == 0 { DEFAULT_DEPTH } else { size };
-        Self {
-            transmit: or_default(info.tx().map_or(0, |tx| tx.size)),
-            receive: or_default(info.rx().map_or(0, |rx| rx.size)),
+        let or = |size: usize, default: usize| if size == 0 { default } else { size };
+        let mut sizes = Self::DEFAULT;
+        if let Some(tx) = info.tx() {
+            sizes.transmit = or(tx.size, sizes.transmit);
+            sizes.transmit_vector = or(tx.iov_limit, sizes.transmit_vector);
+            sizes.inject = or(tx.inject_size, sizes.inject);
         }
+        if let Some(rx) = info.rx() {
+            sizes.receive = or(rx.size, sizes.receive);
+            sizes.receive_vector = or(rx.iov_limit, sizes.receive_vector);
+        }
+        sizes
     }
 
     /// Puts them into an offer, which has the device's largest.
     pub fn apply(self, offer: &mut Info) -> Result {
         let tx = offer.tx_mut()?;
         tx.size = tx.size.min(self.transmit);
+        tx.iov_limit = tx.iov_limit.min(self.transmit_vector);
+        tx.inject_size = tx.inject_size.min(self.inject);
         let rx = offer.rx_mut()?;
         rx.size = rx.size.min(self.receive);
+        rx.iov_limit = rx.iov_limit.min(self.receive_vector);
         Ok(())
     }
 }

@@ -282,7 +282,7 @@ impl Cq {
             for wc in polled {
                 let done = Done::new(wc);
                 if inner.is_silent(&done) && inner.is_first(&done) {
-                    let _ = inner.consume(&done, &mut freed);
+                    let _ = inner.finish(&done, &mut freed);
                 } else {
                     inner.defer(done);
                 }
@@ -314,6 +314,7 @@ impl Inner {
         self.queues.get_mut(done.place() as usize)?.as_mut()
     }
 
+    #[cold]
     fn defer(&mut self, done: Done) {
         if let Some(entry) = self.entry(&done) {
             entry.deferred += 1;
@@ -368,8 +369,14 @@ impl Inner {
     }
 
     /// Retires an operation: adds the room it gives back to `freed`, and says what to report.
-    #[inline]
-    fn consume(&mut self, done: &Done, freed: &mut u32) -> Option<(Completion, Direction)> {
+    #[inline(never)]
+    fn finish(&mut self, done: &Done, freed: &mut u32) -> Option<(Completion, Direction)> {
+        self.retire(done, freed)
+    }
+
+    /// The same, within the loop that polls.
+    #[inline(always)]
+    fn retire(&mut self, done: &Done, freed: &mut u32) -> Option<(Completion, Direction)> {
         let entry = self.queues.get_mut(done.place() as usize)?.as_mut()?;
         let queue = &*entry.queue;
         let retired = queue.retire(&mut entry.tail, done.seq());
@@ -416,7 +423,7 @@ impl Inner {
                 return;
             }
             if let Some(done) = self.take() {
-                let _ = self.consume(&done, freed);
+                let _ = self.finish(&done, freed);
             }
         }
     }
@@ -435,24 +442,32 @@ impl Inner {
         }
     }
 
-    /// Fills `entries` and says how many it wrote; stops in front of a failure.
-    #[inline]
-    fn read(&mut self, ib: &rdma::cq::Cq, entries: &mut Entries<'_>, freed: &mut u32) -> usize {
-        let want = entries.len();
+    /// Fills `entries` with what was put off and says how many it wrote; stops in front of a failure.
+    #[cold]
+    fn read_put_off(&mut self, entries: &mut Entries<'_>, freed: &mut u32) -> usize {
         let mut count = 0;
-        while count < want {
-            let Some(front) = self.backlog.front() else {
-                break;
-            };
-            if self.is_failure(front) {
-                return count;
+        while count < entries.len() {
+            match self.backlog.front() {
+                Some(front) if !self.is_failure(front) => {}
+                _ => break,
             }
             if let Some(done) = self.take() {
-                if let Some((completion, _)) = self.consume(&done, freed) {
+                if let Some((completion, _)) = self.finish(&done, freed) {
                     entries.put(count, &completion);
                     count += 1;
                 }
             }
+        }
+        count
+    }
+
+    /// Fills `entries` and says how many it wrote; stops in front of a failure.
+    #[inline(always)]
+    fn read(&mut self, ib: &rdma::cq::Cq, entries: &mut Entries<'_>, freed: &mut u32) -> usize {
+        let want = entries.len();
+        let mut count = 0;
+        if !self.backlog.is_empty() {
+            count = self.read_put_off(entries, freed);
         }
         while count < want && self.backlog.is_empty() {
             let mut room = Wc::room::<BATCH>();
@@ -462,7 +477,7 @@ impl Inner {
                 let done = Done::new(wc);
                 if !self.backlog.is_empty() || self.is_failure(&done) {
                     self.defer(done);
-                } else if let Some((completion, _)) = self.consume(&done, freed) {
+                } else if let Some((completion, _)) = self.retire(&done, freed) {
                     entries.put(count, &completion);
                     count += 1;
                 }
@@ -483,7 +498,7 @@ impl provider::CompletionQueue for Shared {
         self
     }
 
-    #[inline]
+    #[inline(always)]
     fn read(&self, mut entries: Entries<'_>) -> Result<usize> {
         let mut freed = 0;
         let mut inner = self.0.inner.lock();
@@ -516,7 +531,7 @@ impl provider::CompletionQueue for Shared {
             .is_some_and(|done| inner.is_failure(done));
         let done = if failed { inner.take() } else { None };
         let failure = done.and_then(|done| {
-            let (completion, direction) = inner.consume(&done, &mut freed)?;
+            let (completion, direction) = inner.finish(&done, &mut freed)?;
             Some(Failure {
                 completion: Completion {
                     len: 0,

@@ -132,9 +132,12 @@ struct Limits {
     transmits: u32,
     receives: u32,
     segments: usize,
+    /// The same for a receive.
+    receive_segments: usize,
     /// The same for a read.
     read_segments: usize,
     message: usize,
+    inject: usize,
     is_iwarp: bool,
     /// What may be asked for with a transmit.
     transmit_flags: u64,
@@ -165,16 +168,22 @@ impl Limits {
         {
             missing |= FI_REMOTE_CQ_DATA;
         }
-        let asked = info.tx().map_or(0, |tx| tx.iov_limit);
-        if asked.max(info.rx().map_or(0, |rx| rx.iov_limit)) > sges {
-            return Err(Errno::EINVAL);
-        }
+        // What an info does not say is what there is.
+        let within = |asked: usize, most: usize| match asked {
+            0 => Ok(most),
+            asked if asked <= most => Ok(asked),
+            _ => Err(Errno::EINVAL),
+        };
+        let segments = within(info.tx().map_or(0, |tx| tx.iov_limit), sges)?;
+        let inject = info.tx().map_or(0, |tx| tx.inject_size);
         Ok(Self {
             transmits: depth(info.tx().map_or(0, |tx| tx.size))?,
             receives: depth(info.rx().map_or(0, |rx| rx.size))?,
-            segments: sges,
-            read_segments: sges.min(attributes.max_sge_rd.max(1) as usize),
+            segments,
+            receive_segments: within(info.rx().map_or(0, |rx| rx.iov_limit), sges)?,
+            read_segments: segments.min(attributes.max_sge_rd.max(1) as usize),
             message: domain.max_message(),
+            inject: within(inject, offer::INJECT_SIZE)?,
             is_iwarp: protocol == Protocol::Iwarp,
             transmit_flags: post::TRANSMIT_FLAGS & !missing,
             access: access(info.caps(), attributes.atomic_cap),
@@ -214,7 +223,12 @@ impl Endpoint {
         let peer = address(info.dest_addr())?;
         let pd = domain.pd();
         let transmit = Queue::new(pd, limits.transmits, limits.segments, Direction::Transmit)?;
-        let receive = Queue::new(pd, limits.receives, limits.segments, Direction::Receive)?;
+        let receive = Queue::new(
+            pd,
+            limits.receives,
+            limits.receive_segments,
+            Direction::Receive,
+        )?;
         let outcome = Event::reserve(source)?;
         let farewell = Event::reserve(source)?;
         let greeting = connect::Greeting::none();
@@ -261,8 +275,8 @@ impl Endpoint {
             max_send_wr: self.limits.transmits + 1,
             max_recv_wr: self.limits.receives + 1,
             max_send_sge: self.limits.segments as u32,
-            max_recv_sge: self.limits.segments as u32,
-            max_inline_data: offer::INJECT_SIZE as u32,
+            max_recv_sge: self.limits.receive_segments as u32,
+            max_inline_data: self.limits.inject as u32,
         };
         let make = |caps: &Caps| {
             let cqs = (transmit.ib().clone(), receive.ib().clone());
@@ -276,8 +290,8 @@ impl Endpoint {
             })
         })?;
         let bounce = match qp.caps().max_inline_data as usize {
-            inline if inline >= offer::INJECT_SIZE => None,
-            _ => Some(self.transmit.bounce(offer::INJECT_SIZE)?),
+            inline if inline >= self.limits.inject => None,
+            _ => Some(self.transmit.bounce(self.limits.inject)?),
         };
         Ok((Arc::new(qp, GFP_KERNEL)?, bounce))
     }
@@ -407,12 +421,12 @@ impl provider::Endpoint for Endpoint {
         self.transmit.room()
     }
 
-    #[inline]
+    #[inline(always)]
     fn transmit(&self, operation: Operation<'_>, message: &Message<'_>) -> Result {
         self.post_transmit(operation, message)
     }
 
-    #[inline]
+    #[inline(always)]
     fn receive(&self, message: &Message<'_>) -> Result {
         self.post_receive(message)
     }

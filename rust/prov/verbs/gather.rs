@@ -72,8 +72,25 @@ impl<'a> Gather<'a> {
     /// -FI_EINVAL for memory that no device may have, that is outside of its region, or that lies
     /// in more pieces than the device takes; -FI_ENOMEM when it cannot be mapped. Nothing stays
     /// mapped then.
-    #[inline]
+    #[inline(always)]
     pub(super) fn add(&mut self, message: &Message<'_>) -> Result {
+        // Nearly always there is one segment, which lies in one piece of a registered region.
+        if let ([segment], [descriptor]) = (message.segments, message.descriptors) {
+            let found = Region::from_descriptor(*descriptor)
+                .filter(|region| region.is_of(self.pd))
+                .and_then(|region| region.whole(segment));
+            if let Some((addr, len)) = found {
+                let sge = Sge::new(addr, len, self.pd.local_dma_lkey());
+                self.sges[0].write(sge);
+                self.len = 1;
+                return Ok(());
+            }
+        }
+        self.add_all(message)
+    }
+
+    #[cold]
+    fn add_all(&mut self, message: &Message<'_>) -> Result {
         for (at, segment) in message.segments.iter().enumerate() {
             if segment.is_empty() {
                 continue;

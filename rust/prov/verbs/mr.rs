@@ -83,6 +83,25 @@ impl Region {
         core::ptr::eq(&*self.pd, pd)
     }
 
+    /// The device's address and the length of a segment, if it has bytes and the region is a single
+    /// run that has them all.
+    #[inline(always)]
+    pub(super) fn whole(&self, segment: &Segment) -> Option<(u64, u32)> {
+        let [span] = self.spans.as_slice() else {
+            return None;
+        };
+        let offset = segment.addr().wrapping_sub(span.start);
+        let len = segment.len();
+        // Below the start, the offset is larger than any region.
+        if len == 0 || offset > span.mapping.len() || len > span.mapping.len() - offset {
+            return None;
+        }
+        Some((
+            span.mapping.addr() + offset as u64,
+            u32::try_from(len).ok()?,
+        ))
+    }
+
     /// Hands the device's addresses of `len` bytes from `addr` on to `push`.
     ///
     /// # Errors

@@ -32,6 +32,7 @@ use crate::{
         qp::Qp, //
     },
 };
+use core::ptr::NonNull;
 use kernel::{
     prelude::*,
     sync::{
@@ -43,7 +44,8 @@ use kernel::{
         },
         new_spinlock_irq,
         Arc,
-        SpinLockIrq, //
+        SpinLockIrq,
+        SpinLockIrqGuard, //
     },
 };
 
@@ -119,25 +121,92 @@ struct Head {
     bounce: Option<Bounce>,
 }
 
-/// A post under way: where it goes, and what it may use.
-pub(super) struct Posting<'a> {
-    pub(super) qp: &'a Qp,
-    pub(super) wr_id: u64,
-    /// Whether its success is to be signalled.
-    pub(super) signal: bool,
-    /// Whether a read before it may not have completed.
-    pub(super) behind_read: bool,
-    /// Where to put the mappings that are to be undone when it completes.
-    pub(super) mappings: &'a mut [Option<Mapping>],
-    /// Memory of its own until it completes; none where injected data goes inline.
-    pub(super) bounce: Option<BounceSlot<'a>>,
-}
-
 /// Which way messages go.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Direction {
     Transmit,
     Receive,
+}
+
+/// A post under way: where it goes, and what it may use. Until [`Self::commit`], nothing is posted.
+///
+/// # Invariants
+///
+/// `target` is that of `head`, which is locked.
+pub(super) struct Posting<'a> {
+    head: SpinLockIrqGuard<'a, Head>,
+    target: NonNull<Target>,
+    queue: &'a Queue,
+    /// Where to put the mappings that are to be undone when it completes.
+    pub(super) mappings: &'a mut [Option<Mapping>],
+    /// Whether its success is to be signalled.
+    pub(super) signal: bool,
+    is_silent: bool,
+    takes_room: bool,
+}
+
+impl Posting<'_> {
+    #[inline]
+    fn target(&self) -> &Target {
+        // SAFETY: By the type invariant it is there, and nobody changes it.
+        unsafe { self.target.as_ref() }
+    }
+
+    /// Where to post.
+    #[inline]
+    pub(super) fn qp(&self) -> &Qp {
+        &self.target().qp
+    }
+
+    /// The number that its completion brings back.
+    #[inline]
+    pub(super) fn wr_id(&self) -> u64 {
+        u64::from(self.target().place) << 32 | u64::from(self.head.seq)
+    }
+
+    /// Whether a read before it may not have completed.
+    #[inline]
+    pub(super) fn is_behind_read(&self) -> bool {
+        self.head.reads.wrapping_sub(self.head.tail) as i32 > 0
+    }
+
+    /// Memory of its own until it completes; none where injected data goes inline.
+    pub(super) fn bounce(&self) -> Option<BounceSlot<'_>> {
+        let bounce = self.head.bounce.as_ref()?;
+        // SAFETY: The slot is ours; see `Queue::try_begin`.
+        Some(unsafe { bounce.slot(self.queue.ring.index(self.head.seq)) })
+    }
+
+    /// The operation has been posted.
+    #[inline(always)]
+    pub(super) fn commit(mut self, what: &Post) {
+        // The room is its completion's now.
+        self.takes_room = false;
+        let (signal, is_silent) = (self.signal, self.is_silent);
+        let head = &mut *self.head;
+        head.seq = head.seq.wrapping_add(1);
+        if is_silent {
+            head.silent = head.seq;
+        }
+        if what.flags & FI_READ != 0 {
+            head.reads = head.seq;
+        }
+        if signal {
+            head.unsignalled = 0;
+            head.signalled = head.seq;
+        } else {
+            head.unsignalled += 1;
+        }
+    }
+}
+
+impl Drop for Posting<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if self.takes_room {
+            self.target().cq.release(1);
+        }
+    }
 }
 
 /// A retired operation.
@@ -290,43 +359,25 @@ impl Queue {
         head.target.as_ref().map(|target| target.cq.clone())
     }
 
-    /// Posts one operation, by `post`.
+    /// Begins to post one operation; the queue is locked as long as what is returned is there.
     ///
     /// # Errors
     ///
     /// -FI_EAGAIN when the queue or its completion queue is full, -FI_EOPBADSTATE when it posts
-    /// nowhere, what `post` says.
-    #[inline]
-    pub(super) fn post(&self, what: Post, mut post: impl FnMut(Posting<'_>) -> Result) -> Result {
-        let mut again = true;
-        loop {
-            match self.try_post(what, &mut post) {
-                Err(Errno::EAGAIN) if again && self.retire_silent() => again = false,
-                result => return result,
+    /// nowhere.
+    #[inline(always)]
+    pub(super) fn begin(&self, what: &Post) -> Result<Posting<'_>> {
+        let is_marker = what.report == Report::Marker;
+        let mut guard = self.head.lock();
+        let takes_room = match self.take_room(&mut guard, is_marker) {
+            Err(Errno::EAGAIN) => {
+                let takes_room;
+                (guard, takes_room) = self.make_room(guard, is_marker)?;
+                takes_room
             }
-        }
-    }
-
-    /// Retires what nobody will read the completion of; false if nothing like that is posted.
-    #[cold]
-    fn retire_silent(&self) -> bool {
-        let head = self.head.lock();
-        let left = head.silent.wrapping_sub(self.tail.load(Acquire)) as i32;
-        if left <= 0 && !head.counted {
-            return false;
-        }
-        let cq = head.target.as_ref().map(|target| target.cq.clone());
-        drop(head);
-        if let Some(cq) = &cq {
-            cq.retire_silent();
-        }
-        cq.is_some()
-    }
-
-    #[inline]
-    fn try_post(&self, what: Post, post: impl FnOnce(Posting<'_>) -> Result) -> Result {
-        let mut head = self.head.lock();
-        let head = &mut *head;
+            taken => taken?,
+        };
+        let head = &mut *guard;
         let target = head.target.as_ref().ok_or(Errno::EOPBADSTATE)?;
         let usage = match what.report {
             Report::Always => Use::Reported,
@@ -334,7 +385,32 @@ impl Queue {
             Report::AsBound | Report::Never => Use::Silent,
             Report::Marker => Use::Marker,
         };
-        let is_marker = usage == Use::Marker;
+        let signal = usage != Use::Silent
+            || head.unsignalled >= self.most_unsignalled
+            || (head.counted && target.cq.is_short());
+        let slot = Slot {
+            context: what.context,
+            flags: what.flags,
+            usage,
+        };
+        // SAFETY: The slot is ours: `head` is locked, and `tail` shows it to be free.
+        let mappings = unsafe { self.ring.fill(head.seq, slot) };
+        // INVARIANT: Both are those of `head`.
+        Ok(Posting {
+            target: target.into(),
+            head: guard,
+            queue: self,
+            mappings,
+            signal,
+            is_silent: usage == Use::Silent,
+            takes_room,
+        })
+    }
+
+    /// Finds a free slot, and takes room in the completion queue if that is counted: true then.
+    #[inline(always)]
+    fn take_room(&self, head: &mut Head, is_marker: bool) -> Result<bool> {
+        let target = head.target.as_ref().ok_or(Errno::EOPBADSTATE)?;
         if head.seq.wrapping_sub(head.tail) >= self.depth {
             head.tail = self.tail.load(Acquire);
             // The last slot is the marker's.
@@ -347,54 +423,34 @@ impl Queue {
         if takes_room && !target.cq.reserve() {
             return Err(Errno::EAGAIN);
         }
-        let signal = usage != Use::Silent
-            || head.unsignalled >= self.most_unsignalled
-            || (head.counted && target.cq.is_short());
-        let slot = Slot {
-            context: what.context,
-            flags: what.flags,
-            usage,
-        };
-        // SAFETY: The slot is ours: `head` is locked, and `tail` shows it to be free.
-        let mappings = unsafe { self.ring.fill(head.seq, slot) };
-        let posted = post(Posting {
-            qp: &target.qp,
-            wr_id: u64::from(target.place) << 32 | u64::from(head.seq),
-            signal,
-            behind_read: head.reads.wrapping_sub(head.tail) as i32 > 0,
-            mappings,
-            // SAFETY: As above.
-            bounce: head
-                .bounce
-                .as_ref()
-                .map(|bounce| unsafe { bounce.slot(self.ring.index(head.seq)) }),
-        });
-        if let Err(error) = posted {
-            if takes_room {
-                target.cq.release(1);
-            }
-            return Err(error);
+        Ok(takes_room)
+    }
+
+    /// The same for a queue that is full, perhaps of what nobody will read the completion of.
+    #[cold]
+    fn make_room<'a>(
+        &'a self,
+        head: SpinLockIrqGuard<'a, Head>,
+        is_marker: bool,
+    ) -> Result<(SpinLockIrqGuard<'a, Head>, bool)> {
+        let silent = head.silent.wrapping_sub(self.tail.load(Acquire)) as i32;
+        if silent <= 0 && !head.counted {
+            return Err(Errno::EAGAIN);
         }
-        head.seq = head.seq.wrapping_add(1);
-        if usage == Use::Silent {
-            head.silent = head.seq;
-        }
-        if what.flags & FI_READ != 0 {
-            head.reads = head.seq;
-        }
-        if signal {
-            head.unsignalled = 0;
-            head.signalled = head.seq;
-        } else {
-            head.unsignalled += 1;
-        }
-        Ok(())
+        let target = head.target.as_ref().ok_or(Errno::EOPBADSTATE)?;
+        let cq = target.cq.clone();
+        // Whoever retires holds the completion queue's lock, which comes before this one.
+        drop(head);
+        cq.retire_silent();
+        let mut head = self.head.lock();
+        let takes_room = self.take_room(&mut head, is_marker)?;
+        Ok((head, takes_room))
     }
 
     /// Retires the operation `seq` and the silent ones before it, from `tail` on, which moves.
     ///
     /// The caller holds the lock of the queue's completion queue, and keeps `tail` beside the queue.
-    #[inline]
+    #[inline(always)]
     pub(super) fn retire(&self, tail: &mut u32, seq: u32) -> Retired {
         let end = seq.wrapping_add(1);
         let retired = Retired {

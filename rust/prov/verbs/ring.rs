@@ -101,7 +101,7 @@ impl Ring {
     ///
     /// The caller is the slot's user by the type invariant, and remains it while it uses what is
     /// returned.
-    #[inline]
+    #[inline(always)]
     #[allow(clippy::mut_from_ref)]
     pub(super) unsafe fn fill(&self, seq: u32, slot: Slot) -> &mut [Option<Mapping>] {
         let index = self.index(seq);
@@ -128,7 +128,7 @@ impl Ring {
     /// # Safety
     ///
     /// As of [`Self::fill`].
-    #[inline]
+    #[inline(always)]
     #[allow(clippy::mut_from_ref)]
     unsafe fn row(&self, index: usize) -> &mut [Option<Mapping>] {
         if self.width == 0 {

@@ -2,6 +2,11 @@
 
 //! How far a connection has come.
 
+use crate::abi::{
+    once::read_once,
+    Errno,
+    Result, //
+};
 use kernel::sync::atomic::{
     Acquire,
     Atomic,
@@ -41,7 +46,32 @@ const STATES: [State; 8] = [
     State::Shut,
 ];
 
+/// The state in which nearly everything is posted.
+const CONNECTED: u32 = State::Connected as u32;
+
 impl State {
+    fn from_raw(raw: u32) -> Self {
+        *STATES.get(raw as usize).unwrap_or(&Self::Shut)
+    }
+
+    #[cold]
+    fn check_transmit(self) -> Result {
+        match self {
+            Self::Connected | Self::NoReceive => Ok(()),
+            Self::Ready | Self::Connecting | Self::Lost => Err(Errno::ENOTCONN),
+            Self::Idle | Self::NoTransmit | Self::Shut => Err(Errno::EOPBADSTATE),
+        }
+    }
+
+    #[cold]
+    fn check_receive(self) -> Result {
+        match self {
+            Self::Ready | Self::Connecting | Self::Connected | Self::NoTransmit => Ok(()),
+            Self::Lost => Err(Errno::ENOTCONN),
+            Self::Idle | Self::NoReceive | Self::Shut => Err(Errno::EOPBADSTATE),
+        }
+    }
+
     /// Whether there is a peer to talk to, in one direction at least.
     pub(super) fn is_connected(self) -> bool {
         matches!(self, Self::Connected | Self::NoTransmit | Self::NoReceive)
@@ -56,11 +86,35 @@ impl StateCell {
         Self(Atomic::new(State::Idle as u32))
     }
 
-    #[inline]
     pub(super) fn get(&self) -> State {
-        *STATES
-            .get(self.0.load(Acquire) as usize)
-            .unwrap_or(&State::Shut)
+        State::from_raw(self.0.load(Acquire))
+    }
+
+    /// Whether a transmit can be posted. What the queue pair needs to be ready has been published
+    /// with the queue's target.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOTCONN before and after the connection, -FI_EOPBADSTATE without transmits.
+    #[inline]
+    pub(super) fn check_transmit(&self) -> Result {
+        match read_once(&self.0) {
+            CONNECTED => Ok(()),
+            raw => State::from_raw(raw).check_transmit(),
+        }
+    }
+
+    /// Whether a receive can be posted.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOTCONN after the connection, -FI_EOPBADSTATE without receives.
+    #[inline]
+    pub(super) fn check_receive(&self) -> Result {
+        match read_once(&self.0) {
+            CONNECTED => Ok(()),
+            raw => State::from_raw(raw).check_receive(),
+        }
     }
 
     /// Moves from one state to another; false if it was not in the first.

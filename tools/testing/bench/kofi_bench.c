@@ -107,6 +107,8 @@ static int kofi_open_domain(struct bench_pair *pair, const char *service)
 	hints->ep_attr->type = FI_EP_MSG;
 	hints->tx_attr->size = BENCH_SEND_DEPTH;
 	hints->rx_attr->size = BENCH_RECV_DEPTH;
+	hints->tx_attr->iov_limit = 1;
+	hints->rx_attr->iov_limit = 1;
 	ret = fi_getinfo(FI_VERSION(1, 17), addr, service, FI_SOURCE, hints,
 			 &pair->offer);
 	fi_freeinfo(hints);
@@ -203,6 +205,8 @@ static int kofi_connect(struct bench_pair *pair)
 	pair->request = entry.info;
 	entry.info->tx_attr->size = BENCH_SEND_DEPTH;
 	entry.info->rx_attr->size = BENCH_RECV_DEPTH;
+	entry.info->tx_attr->iov_limit = 1;
+	entry.info->rx_attr->iov_limit = 1;
 	ret = kofi_prepare(pair, server, entry.info);
 	if (!ret)
 		ret = fi_accept(server->ep, NULL, 0);

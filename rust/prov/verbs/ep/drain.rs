@@ -84,22 +84,27 @@ impl Endpoint {
     /// Posts the marker behind the transmits; false if the device does not take it.
     fn mark_transmits(&self) -> bool {
         mark(|| {
-            self.transmit.post(Post::MARKER, |posting| {
-                let flags = SendFlags::from(SendFlag::Signaled);
-                let wr = SendWr::send(posting.wr_id, &[], flags);
-                // SAFETY: The request has no memory.
-                Ok(unsafe { posting.qp.post_send(&wr) }?)
-            })
+            let posting = self.transmit.begin(&Post::MARKER)?;
+            let flags = SendFlags::from(SendFlag::Signaled);
+            // SAFETY: The request has no memory.
+            unsafe {
+                posting
+                    .qp()
+                    .post_send(&SendWr::send(posting.wr_id(), &[], flags))
+            }?;
+            posting.commit(&Post::MARKER);
+            Ok(())
         })
     }
 
     /// Posts the marker behind the receives; false if the device does not take it.
     fn mark_receives(&self) -> bool {
         mark(|| {
-            self.receive.post(Post::MARKER, |posting| {
-                // SAFETY: The request has no memory.
-                Ok(unsafe { posting.qp.post_recv(&RecvWr::new(posting.wr_id, &[])) }?)
-            })
+            let posting = self.receive.begin(&Post::MARKER)?;
+            // SAFETY: The request has no memory.
+            unsafe { posting.qp().post_recv(&RecvWr::new(posting.wr_id(), &[])) }?;
+            posting.commit(&Post::MARKER);
+            Ok(())
         })
     }
 

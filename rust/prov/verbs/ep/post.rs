@@ -5,13 +5,10 @@
 use super::{
     super::{
         gather::Gather,
-        offer::INJECT_SIZE,
         queue::{
             Post,
-            Posting,
             Report, //
-        },
-        state::State, //
+        }, //
     },
     Endpoint,
 };
@@ -41,7 +38,10 @@ use crate::{
         },
     },
 };
-use core::ops::Range;
+use core::{
+    mem,
+    ops::Range, //
+};
 use kernel::page::PAGE_SIZE;
 
 /// Flags of a transmit, of which [`Limits`](super::Limits) has those that the device can do.
@@ -59,7 +59,7 @@ pub(super) const TRANSMIT_FLAGS: u64 = FI_COMPLETION
 const RECEIVE_FLAGS: u64 = FI_COMPLETION | FI_MORE;
 
 /// What is told of an operation's success.
-#[inline]
+#[inline(always)]
 fn report(flags: u64) -> Report {
     if flags & FI_COMPLETION != 0 {
         Report::Always
@@ -72,15 +72,20 @@ fn report(flags: u64) -> Report {
 
 impl Endpoint {
     /// Checks what the consumer asks for, and returns the length of its memory.
-    #[inline]
-    fn check(&self, message: &Message<'_>, known: u64, offered: u64) -> Result<usize> {
+    #[inline(always)]
+    fn check(
+        &self,
+        message: &Message<'_>,
+        (known, offered): (u64, u64),
+        segments: usize,
+    ) -> Result<usize> {
         if message.flags & !offered != 0 {
             return Err(match message.flags & !known {
                 0 => Errno::EOPNOTSUPP,
                 _ => Errno::EBADFLAGS,
             });
         }
-        if message.segments.len() > self.limits.segments {
+        if message.segments.len() > segments {
             return Err(Errno::EINVAL);
         }
         let mut total = 0usize;
@@ -94,14 +99,14 @@ impl Endpoint {
     }
 
     /// Every transfer to or from the peer that this side starts.
-    #[inline]
+    #[inline(always)]
     pub(super) fn post_transmit(&self, operation: Operation<'_>, message: &Message<'_>) -> Result {
-        match self.state.get() {
-            State::Connected | State::NoReceive => {}
-            State::Ready | State::Connecting | State::Lost => return Err(Errno::ENOTCONN),
-            State::Idle | State::NoTransmit | State::Shut => return Err(Errno::EOPBADSTATE),
-        }
-        let total = self.check(message, TRANSMIT_FLAGS, self.limits.transmit_flags)?;
+        self.state.check_transmit()?;
+        let total = self.check(
+            message,
+            (TRANSMIT_FLAGS, self.limits.transmit_flags),
+            self.limits.segments,
+        )?;
         let (flags, direction, remote) = match operation {
             Operation::Send => (FI_SEND | FI_MSG, Direction::ToDevice, None),
             Operation::Rma(Rma::Write, remote) => (
@@ -122,7 +127,7 @@ impl Endpoint {
         };
         let inject = message.flags & FI_INJECT != 0;
         if inject {
-            check_inject(message, total)?;
+            check_inject(message, total, self.limits.inject)?;
         }
         let is_read = direction == Direction::FromDevice;
         if is_read && (inject || data.is_some()) {
@@ -133,92 +138,90 @@ impl Endpoint {
             flags,
             report: report(message.flags),
         };
-        self.transmit.post(what, |posting| {
-            let Posting {
-                qp,
-                wr_id,
-                signal,
-                behind_read,
-                mappings,
-                bounce,
-            } = posting;
-            let mut flags = SendFlags::default();
-            if signal {
-                flags |= SendFlag::Signaled;
-            }
-            // A read never overtakes another, and siw takes no fence before one. Without a fence
-            // siw completes what is behind a read before the read, out of order.
-            let fence = message.flags & FI_FENCE != 0 || (behind_read && self.limits.is_iwarp);
-            if fence && !is_read {
-                flags |= SendFlag::Fence;
-            }
-            if message.flags & FI_REMOTE_SIGNAL != 0 {
-                flags |= SendFlag::Solicited;
-            }
-            let limit = match is_read {
-                false => self.limits.segments,
-                true => self.limits.read_segments,
-            };
-            let mut gather = Gather::new(qp.pd(), direction, limit, mappings);
-            match (inject, bounce) {
-                (false, _) => gather.add(message)?,
-                (true, Some(bounce)) => gather.map_one(&bounce.copy(message.segments)?)?,
-                (true, None) => {
-                    gather.inline(message.segments)?;
-                    flags |= SendFlag::Inline;
-                }
-            }
-            if is_read && self.limits.is_iwarp {
-                gather.pad()?;
-            }
-            let sges = gather.sges();
-            let wr = match (remote, data) {
-                (None, None) => SendWr::send(wr_id, sges, flags),
-                (None, Some(data)) => SendWr::send_with_imm(wr_id, sges, data, flags),
-                (Some(remote), _) if is_read => SendWr::read(wr_id, sges, remote, flags),
-                (Some(remote), None) => SendWr::write(wr_id, sges, remote, flags),
-                (Some(remote), Some(data)) => {
-                    SendWr::write_with_imm(wr_id, sges, remote, data, flags)
-                }
-            };
-            // SAFETY: The segments' types promise that the memory is the operation's until it
-            // completes, that of the bounce slot is, and what is inline is copied now; the slot
-            // keeps the mappings as long.
-            let posted = unsafe { qp.post_send(&wr) };
-            posted.map_err(|error| {
-                gather.undo();
-                full(error)
-            })
-        })
+        let mut posting = self.transmit.begin(&what)?;
+        let mut flags = SendFlags::default();
+        if posting.signal {
+            flags |= SendFlag::Signaled;
+        }
+        // A read never overtakes another, and siw takes no fence before one. Without a fence siw
+        // completes what is behind a read before the read, out of order.
+        let is_fenced =
+            message.flags & FI_FENCE != 0 || (self.limits.is_iwarp && posting.is_behind_read());
+        if is_fenced && !is_read {
+            flags |= SendFlag::Fence;
+        }
+        if message.flags & FI_REMOTE_SIGNAL != 0 {
+            flags |= SendFlag::Solicited;
+        }
+        let limit = match is_read {
+            false => self.limits.segments,
+            true => self.limits.read_segments,
+        };
+        let mappings = mem::take(&mut posting.mappings);
+        let qp = posting.qp();
+        let mut gather = Gather::new(qp.pd(), direction, limit, mappings);
+        if !inject {
+            gather.add(message)?;
+        } else if let Some(bounce) = posting.bounce() {
+            gather.map_one(&bounce.copy(message.segments)?)?;
+        } else {
+            gather.inline(message.segments)?;
+            flags |= SendFlag::Inline;
+        }
+        if is_read && self.limits.is_iwarp {
+            gather.pad()?;
+        }
+        let (wr_id, sges) = (posting.wr_id(), gather.sges());
+        let wr = match (remote, data) {
+            (None, None) => SendWr::send(wr_id, sges, flags),
+            (None, Some(data)) => SendWr::send_with_imm(wr_id, sges, data, flags),
+            (Some(remote), _) if is_read => SendWr::read(wr_id, sges, remote, flags),
+            (Some(remote), None) => SendWr::write(wr_id, sges, remote, flags),
+            (Some(remote), Some(data)) => SendWr::write_with_imm(wr_id, sges, remote, data, flags),
+        };
+        // SAFETY: The segments' types promise that the memory is the operation's until it completes,
+        // that of the bounce slot is, and what is inline is copied now; the slot keeps the mappings
+        // as long.
+        if let Err(error) = unsafe { qp.post_send(&wr) } {
+            gather.undo();
+            return Err(full(error));
+        }
+        posting.commit(&what);
+        Ok(())
     }
 
     /// `fi_recv()` and its relatives.
-    #[inline]
+    #[inline(always)]
     pub(super) fn post_receive(&self, message: &Message<'_>) -> Result {
-        match self.state.get() {
-            State::Ready | State::Connecting | State::Connected | State::NoTransmit => {}
-            State::Lost => return Err(Errno::ENOTCONN),
-            State::Idle | State::NoReceive | State::Shut => return Err(Errno::EOPBADSTATE),
-        }
-        self.check(message, RECEIVE_FLAGS, RECEIVE_FLAGS)?;
+        self.state.check_receive()?;
+        self.check(
+            message,
+            (RECEIVE_FLAGS, RECEIVE_FLAGS),
+            self.limits.receive_segments,
+        )?;
         let what = Post {
             context: message.context,
             flags: FI_RECV | FI_MSG,
             report: report(message.flags),
         };
-        self.receive.post(what, |posting| {
-            let limit = self.limits.segments;
-            let pd = posting.qp.pd();
-            let mut gather = Gather::new(pd, Direction::FromDevice, limit, posting.mappings);
-            gather.add(message)?;
-            let wr = RecvWr::new(posting.wr_id, gather.sges());
-            // SAFETY: As in `post_transmit`.
-            let posted = unsafe { posting.qp.post_recv(&wr) };
-            posted.map_err(|error| {
-                gather.undo();
-                full(error)
-            })
-        })
+        let mut posting = self.receive.begin(&what)?;
+        let mappings = mem::take(&mut posting.mappings);
+        let qp = posting.qp();
+        let mut gather = Gather::new(
+            qp.pd(),
+            Direction::FromDevice,
+            self.limits.receive_segments,
+            mappings,
+        );
+        gather.add(message)?;
+        let wr = RecvWr::new(posting.wr_id(), gather.sges());
+        // SAFETY: As in `post_transmit`.
+        if let Err(error) = unsafe { qp.post_recv(&wr) } {
+            gather.undo();
+            return Err(full(error));
+        }
+        posting.commit(&what);
+        Ok(())
     }
 }
 
@@ -228,11 +231,11 @@ impl Endpoint {
 ///
 /// -FI_EMSGSIZE for more than can be injected; -FI_EINVAL for where nobody has memory.
 #[inline]
-fn check_inject(message: &Message<'_>, total: usize) -> Result {
+fn check_inject(message: &Message<'_>, total: usize, most: usize) -> Result {
     /// The first page is for NULL, the last one for error pointers.
     const MEMORY: Range<usize> = PAGE_SIZE..usize::MAX - 2 * PAGE_SIZE;
 
-    if total > INJECT_SIZE {
+    if total > most {
         return Err(Errno::EMSGSIZE);
     }
     let is_memory = |segment: &Segment| segment.is_empty() || MEMORY.contains(&segment.addr());
@@ -248,7 +251,7 @@ fn check_inject(message: &Message<'_>, total: usize) -> Result {
 ///
 /// -FI_EINVAL for several ranges, or for one of another length; -FI_ENOKEY for what is no key of a
 /// verbs device.
-#[inline]
+#[inline(always)]
 fn facing(remote: &[fi_rma_iov], len: usize) -> Result<Remote> {
     let [range] = remote else {
         return Err(Errno::EINVAL);
@@ -264,6 +267,7 @@ fn facing(remote: &[fi_rma_iov], len: usize) -> Result<Remote> {
 
 /// A driver's own queue is never smaller than ours: without memory it ran out of something that
 /// comes back.
+#[cold]
 fn full(error: kernel::error::Error) -> Errno {
     if error == kernel::error::code::ENOMEM {
         Errno::EAGAIN
