@@ -38,8 +38,12 @@ use kernel::{
     },
 };
 
-/// How long rdma_cm may look; it ends the search by itself.
-const TIMEOUT_MS: u32 = 2000;
+/// How long rdma_cm may look at first, and then; it ends a search by itself.
+///
+/// It overhears a neighbour who answers while it is still asking, as one does over a cable within
+/// this machine: `rdma_resolve_ip()` queues the request that an answer wakes behind the question.
+/// Then it looks again only when its time is over.
+const PATIENCE_MS: [u32; 2] = [20, 2000];
 
 /// The address that a numeric node and a numeric service name; none stands for any.
 ///
@@ -111,35 +115,40 @@ pub(super) fn to_peer(
     local: Option<&SockAddr>,
     peer: &SockAddr,
 ) -> Result<KVec<Route>> {
-    let mut searches = KVec::new();
+    let mut kinds = KVec::new();
     for (at, device) in devices.iter().enumerate() {
         let kind = device.node_type();
-        if devices[..at].iter().any(|other| other.node_type() == kind) {
-            continue;
-        }
-        let search = Arc::pin_init(Search::new(), GFP_KERNEL)?;
-        let handler: Arc<dyn Handler> = search.clone();
-        let id = Id::new(net, Some(handler))?;
-        id.restrict_to(device)?;
-        if id.resolve_addr(local, peer, TIMEOUT_MS).is_ok() {
-            searches.push((id, search), GFP_KERNEL)?;
+        if !devices[..at].iter().any(|other| other.node_type() == kind) {
+            kinds.push(device, GFP_KERNEL)?;
         }
     }
     let mut routes = KVec::new();
-    for (id, search) in &searches {
-        search.over.wait_for_completion();
-        if !search.found.load(Acquire) {
-            continue;
+    for patience in PATIENCE_MS {
+        let mut searches = KVec::new();
+        for kind in kinds.drain_all() {
+            let search = Search::start(net, kind, local, peer, patience)?;
+            searches.push((kind, search), GFP_KERNEL)?;
         }
-        let Some(device) = devices.iter().find(|device| is_on(id, device)) else {
-            continue;
-        };
-        let route = Route {
-            device: device.clone(),
-            local: Some(id.local_addr()?.with_port(local.map_or(0, SockAddr::port))),
-            peer: Some(*peer),
-        };
-        routes.push(route, GFP_KERNEL)?;
+        for (kind, search) in &searches {
+            match search.outcome() {
+                Outcome::Found => {}
+                Outcome::TimedOut => {
+                    kinds.push(*kind, GFP_KERNEL)?;
+                    continue;
+                }
+                Outcome::Nothing => continue,
+            }
+            let Some(device) = devices.iter().find(|device| is_on(&search.id, device)) else {
+                continue;
+            };
+            let from = search.id.local_addr()?;
+            let route = Route {
+                device: device.clone(),
+                local: Some(from.with_port(local.map_or(0, SockAddr::port))),
+                peer: Some(*peer),
+            };
+            routes.push(route, GFP_KERNEL)?;
+        }
     }
     if routes.is_empty() {
         return Err(Errno::ENODATA);
@@ -151,27 +160,79 @@ fn is_on(id: &Id, device: &Arc<Device>) -> bool {
     id.device().is_some_and(|found| Arc::ptr_eq(&found, device))
 }
 
-/// Waits for the end of an address resolution.
-#[pin_data]
+/// What came of a search.
+enum Outcome {
+    Found,
+    /// There may be an answer yet.
+    TimedOut,
+    Nothing,
+}
+
+/// A search for the way to a peer.
 struct Search {
-    #[pin]
-    over: Completion,
-    found: AtomicFlag,
+    id: Id,
+    end: Arc<End>,
 }
 
 impl Search {
+    /// Looks among the devices of the kind of `like`, for at most `patience` milliseconds. May sleep.
+    fn start(
+        net: &Net,
+        like: &Device,
+        local: Option<&SockAddr>,
+        peer: &SockAddr,
+        patience: u32,
+    ) -> Result<Self> {
+        let end = Arc::pin_init(End::new(), GFP_KERNEL)?;
+        let handler: Arc<dyn Handler> = end.clone();
+        let id = Id::new(net, Some(handler))?;
+        id.restrict_to(like)?;
+        if id.resolve_addr(local, peer, patience).is_err() {
+            end.over.complete_all();
+        }
+        Ok(Self { id, end })
+    }
+
+    /// Waits for the end of it.
+    fn outcome(&self) -> Outcome {
+        self.end.over.wait_for_completion();
+        if self.end.found.load(Acquire) {
+            Outcome::Found
+        } else if self.end.timed_out.load(Acquire) {
+            Outcome::TimedOut
+        } else {
+            Outcome::Nothing
+        }
+    }
+}
+
+/// Hears how a search ends.
+#[pin_data]
+struct End {
+    #[pin]
+    over: Completion,
+    found: AtomicFlag,
+    timed_out: AtomicFlag,
+}
+
+impl End {
     fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             over <- Completion::new(),
             found: AtomicFlag::new(false),
+            timed_out: AtomicFlag::new(false),
         })
     }
 }
 
-impl Handler for Search {
+impl Handler for End {
     fn event(&self, _id: &Locked, event: Event<'_>) {
-        if matches!(event, Event::AddrResolved) {
-            self.found.store(true, Release);
+        match event {
+            Event::AddrResolved => self.found.store(true, Release),
+            Event::Failed { status, .. } if status == ETIMEDOUT.to_errno() => {
+                self.timed_out.store(true, Release);
+            }
+            _ => {}
         }
         self.over.complete_all();
     }
