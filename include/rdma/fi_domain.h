@@ -526,7 +526,7 @@ static inline int fi_mr_regattr(struct fid_domain *domain,
  * @mr: the region
  *
  * Context: Any context.
- * Return: The descriptor.
+ * Return: The descriptor; %NULL where each transfer has to map for itself.
  */
 static inline void *fi_mr_desc(struct fid_mr *mr)
 {

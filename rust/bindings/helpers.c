@@ -5,6 +5,7 @@
  * operations from Rust, without a C call between.
  */
 
+#include <linux/dma-mapping.h>
 #include <linux/mm.h>
 #include <linux/netdevice.h>
 #include <linux/scatterlist.h>
@@ -75,6 +76,12 @@ void rust_helper_ib_dma_sync_single_for_device(struct ib_device *device, u64 add
 					       enum dma_data_direction direction)
 {
 	ib_dma_sync_single_for_device(device, addr, size, direction);
+}
+
+/* Whether the device and the CPU see the memory apart: caches, a bounce buffer. */
+bool rust_helper_kofi_dma_need_sync(struct ib_device *device, u64 addr)
+{
+	return !ib_uses_virt_dma(device) && dma_need_sync(device->dma_device, addr);
 }
 
 void rust_helper_kofi_sg_set_dma(struct scatterlist *sg, dma_addr_t addr, unsigned int len)

@@ -97,6 +97,13 @@ impl Dma {
         })
     }
 
+    /// Whether what one side writes, the CPU or the device, is seen by the other only after the
+    /// mapping is undone or synchronised: caches are not coherent, or a bounce buffer stands between.
+    pub(crate) fn needs_sync(&self, mapping: &Mapping) -> bool {
+        // SAFETY: The device is registered as long as it is used; only the address is looked at.
+        unsafe { bindings::kofi_dma_need_sync(self.device.raw(), mapping.addr) }
+    }
+
     /// Undoes a mapping that [`Self::map`] made here. Any context.
     ///
     /// # Safety

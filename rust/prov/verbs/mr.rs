@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Registered memory, for local use: its DMA mappings, made once.
+//!
+//! Where the device and the CPU do not see the same memory at all times, one mapping cannot serve
+//! many operations: a region is not mapped there and has no descriptor, and each operation maps its
+//! memory for itself, as without a region.
 
 use crate::{
     abi::{
@@ -38,7 +42,7 @@ struct Span {
 /// A registered region.
 pub(super) struct Region {
     pd: Arc<Pd>,
-    /// In the order of their addresses.
+    /// In the order of their addresses; none where each operation has to map.
     spans: KVVec<Span>,
 }
 
@@ -65,8 +69,24 @@ impl Region {
                 start += len;
             }
         }
+        let dma = region.pd.dma();
+        if region
+            .spans
+            .iter()
+            .any(|span| dma.needs_sync(&span.mapping))
+        {
+            region.unmap();
+        }
         region.spans.sort_unstable_by_key(|span| span.start);
         Ok(Arc::new(region, GFP_KERNEL)?)
+    }
+
+    /// Undoes all mappings, which no operation uses.
+    fn unmap(&mut self) {
+        for span in core::mem::take(&mut self.spans) {
+            // SAFETY: Made in `new`; whoever calls this says that no operation uses it.
+            unsafe { self.pd.dma().unmap(span.mapping) };
+        }
     }
 
     /// The region that a descriptor stands for.
@@ -143,6 +163,9 @@ impl Region {
 
 impl provider::MemoryRegion for Region {
     fn descriptor(&self) -> Descriptor {
+        if self.spans.is_empty() {
+            return Descriptor::NONE;
+        }
         // SAFETY: The consumer keeps the region open while operations use it.
         unsafe { Descriptor::new(core::ptr::from_ref(self).cast_mut().cast()) }
     }
@@ -154,10 +177,7 @@ impl provider::MemoryRegion for Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        let spans = core::mem::take(&mut self.spans);
-        for span in spans {
-            // SAFETY: Made in `new`; the consumer has closed the region, so nothing uses it.
-            unsafe { self.pd.dma().unmap(span.mapping) };
-        }
+        // The consumer has closed the region, so nothing uses it.
+        self.unmap();
     }
 }
