@@ -162,7 +162,7 @@ impl Limits {
             .min(attributes.max_recv_sge)
             .min(MAX_SGE as u32) as usize;
         let protocol = domain.pd().device().protocol();
-        let mut missing = !offer::transmit_flags(protocol) & FI_DELIVERY_COMPLETE;
+        let mut missing = offer::LEVELS & !offer::completion_levels(protocol);
         if !offer::has_remote_data(protocol)
             || info.domain().is_none_or(|attr| attr.cq_data_size == 0)
         {
@@ -213,7 +213,7 @@ const DEFAULT_DEPTH: u32 = 256;
 impl Endpoint {
     /// Makes an endpoint, for the connection request in `info` if there is one. May sleep.
     pub(super) fn new(domain: Arc<Domain>, info: &Info, source: Source) -> Result<Arc<Self>> {
-        offer::check(info)?;
+        offer::check(info, domain.pd().device().protocol())?;
         if info.domain_name() != Some(domain.pd().device().name().as_c_str()) {
             return Err(Errno::EINVAL);
         }

@@ -62,16 +62,18 @@ pub(super) fn has_remote_data(protocol: Protocol) -> bool {
     protocol != Protocol::Iwarp
 }
 
-/// What can be asked for of all transmits of an endpoint.
+/// What the completion of a transmit can be asked to mean.
 ///
-/// An iWARP device completes a transmit when TCP has it, and is not told when the peer has.
-pub(super) fn transmit_flags(protocol: Protocol) -> u64 {
-    const LOCAL: u64 = FI_COMPLETION | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE;
+/// On iWARP it says that TCP has the data, which the peer may never get.
+pub(super) fn completion_levels(protocol: Protocol) -> u64 {
     match protocol {
-        Protocol::Iwarp => LOCAL,
-        _ => LOCAL | FI_DELIVERY_COMPLETE,
+        Protocol::Iwarp => FI_INJECT_COMPLETE,
+        _ => LEVELS,
     }
 }
+
+/// Everything that such a completion may mean.
+pub(super) const LEVELS: u64 = FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE;
 
 /// The kinds of devices that have RC queue pairs, the fabric that each is in, and the protocol that
 /// its endpoints speak.
@@ -173,7 +175,7 @@ pub(super) fn of_device(device: &Arc<Device>, wishes: &Wishes) -> Result<KBox<In
     info.set_addr_format(abi::FI_SOCKADDR);
     *info.tx_mut()? = fi_tx_attr {
         caps: TRANSMIT_CAPS,
-        op_flags: transmit_flags(device.protocol()),
+        op_flags: FI_COMPLETION | completion_levels(device.protocol()),
         msg_order: ORDER,
         comp_order: abi::FI_ORDER_STRICT,
         inject_size: INJECT_SIZE,
@@ -233,14 +235,17 @@ pub(super) fn of_device(device: &Arc<Device>, wishes: &Wishes) -> Result<KBox<In
     Ok(info)
 }
 
-/// Whether an endpoint can be made of an info, which its consumer may have changed.
+/// Whether an endpoint on a device that speaks `protocol` can be made of an info, which its consumer
+/// may have changed.
 ///
 /// # Errors
 ///
-/// -FI_EINVAL for another kind of endpoint, or capabilities that were not offered.
-pub(super) fn check(info: &Info) -> Result {
+/// -FI_EINVAL for another kind of endpoint, or capabilities or completions that were not offered.
+pub(super) fn check(info: &Info, protocol: Protocol) -> Result {
     let kind = info.ep().map(|ep| ep.type_);
-    if kind != Some(abi::FI_EP_MSG) || info.caps() & !CAPS != 0 {
+    let missing = LEVELS & !completion_levels(protocol);
+    let asked = info.tx().map_or(0, |tx| tx.op_flags);
+    if kind != Some(abi::FI_EP_MSG) || info.caps() & !CAPS != 0 || asked & missing != 0 {
         return Err(Errno::EINVAL);
     }
     Ok(())

@@ -12,10 +12,10 @@
 
 /* What every endpoint for messages takes. */
 #define SEND_FLAGS (FI_COMPLETION | FI_MORE | FI_FENCE | FI_INJECT |	\
-		    FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE |		\
-		    FI_REMOTE_SIGNAL)
+		    FI_INJECT_COMPLETE | FI_REMOTE_SIGNAL)
 /* What depends on the device. */
-#define MAYBE_FLAGS (FI_REMOTE_CQ_DATA | FI_DELIVERY_COMPLETE)
+#define MAYBE_FLAGS (FI_REMOTE_CQ_DATA | FI_TRANSMIT_COMPLETE |	\
+		     FI_DELIVERY_COMPLETE)
 /* Not flags but kinds of vectors. */
 #define VECTOR_FLAGS (FI_BVEC | FI_SGL)
 #define RECV_FLAGS (FI_COMPLETION | FI_MORE | FI_MULTI_RECV)
@@ -54,6 +54,7 @@ static bool is_offered(const struct fi_info *info, u64 flag)
 	switch (flag) {
 	case FI_REMOTE_CQ_DATA:
 		return info->domain_attr->cq_data_size > 0;
+	case FI_TRANSMIT_COMPLETE:
 	case FI_DELIVERY_COMPLETE:
 		return !tr_is_iwarp(info);
 	default:
@@ -198,11 +199,11 @@ static void ep_08_flags_of_an_info(struct kunit *test)
 	u64 flags = FI_TRANSMIT;
 	struct fid_ep *ep;
 
-	fx->info->tx_attr->op_flags = FI_COMPLETION | FI_TRANSMIT_COMPLETE;
+	fx->info->tx_attr->op_flags = FI_COMPLETION | FI_INJECT_COMPLETE;
 	fx->info->rx_attr->op_flags = FI_COMPLETION;
 	ep = fx_ep(test, fx->domain, fx->info);
 	KUNIT_ASSERT_EQ(test, 0, fi_control(&ep->fid, FI_GETOPSFLAG, &flags));
-	KUNIT_EXPECT_EQ(test, FI_COMPLETION | FI_TRANSMIT_COMPLETE, flags);
+	KUNIT_EXPECT_EQ(test, FI_COMPLETION | FI_INJECT_COMPLETE, flags);
 	flags = FI_RECV;
 	KUNIT_ASSERT_EQ(test, 0, fi_control(&ep->fid, FI_GETOPSFLAG, &flags));
 	KUNIT_EXPECT_EQ(test, FI_COMPLETION, flags);

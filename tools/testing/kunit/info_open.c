@@ -242,6 +242,44 @@ static void info_14_what_is_not_offered_is_refused(struct kunit *test)
 		fi_close(&ep->fid);
 }
 
+/* On iWARP a send is complete when TCP has it: nothing is said of the peer. */
+static void info_14_completions_mean_what_is_offered(struct kunit *test)
+{
+	static const u64 levels[] = {
+		FI_INJECT_COMPLETE, FI_TRANSMIT_COMPLETE, FI_DELIVERY_COMPLETE,
+	};
+	struct kofi_pair *pair = fx_pair(test, NULL);
+	bool iwarp = pair->info->ep_attr->protocol == FI_PROTO_IWARP;
+	struct fi_info *hints = fx_hints(test), *info = NULL;
+	struct fi_msg msg = {};
+	struct fid_ep *ep;
+
+	for (int i = 0; i < ARRAY_SIZE(levels); i++) {
+		bool offered = !iwarp || levels[i] == FI_INJECT_COMPLETE;
+
+		hints->tx_attr->op_flags = levels[i];
+		KUNIT_EXPECT_EQ(test, offered ? 0 : -FI_ENODATA,
+				fi_getinfo(FI_VERSION(1, 17), fx_addr, NULL,
+					   FI_SOURCE, hints, &info));
+		fi_freeinfo(info);
+
+		info = fi_dupinfo(pair->info);
+		KUNIT_ASSERT_NOT_NULL(test, info);
+		info->tx_attr->op_flags = levels[i];
+		ep = NULL;
+		KUNIT_EXPECT_EQ(test, offered ? 0 : -FI_EINVAL,
+				fi_endpoint(pair->domain, info, &ep, NULL));
+		if (ep)
+			fi_close(&ep->fid);
+		fi_freeinfo(info);
+
+		KUNIT_ASSERT_EQ(test, 0, fi_recv(pair->ep[1], NULL, 0, NULL, 0,
+						 NULL));
+		KUNIT_EXPECT_EQ(test, offered ? 0 : -FI_EBADFLAGS,
+				fi_sendmsg(pair->ep[0], &msg, levels[i]));
+	}
+}
+
 static struct kunit_case info_open_cases[] = {
 	KUNIT_CASE(info_05_everything_listed_can_be_opened),
 	KUNIT_CASE(info_10_a_fabric_with_children_is_busy),
@@ -250,6 +288,7 @@ static struct kunit_case info_open_cases[] = {
 	KUNIT_CASE(info_13_layouts_are_those_of_libfabric),
 	KUNIT_CASE(info_14_offered_depths_can_be_had),
 	KUNIT_CASE(info_14_what_is_not_offered_is_refused),
+	KUNIT_CASE(info_14_completions_mean_what_is_offered),
 	{}
 };
 

@@ -208,7 +208,7 @@ static void ep_12_a_success_has_an_entry_where_asked(struct kunit *test)
 /* The endpoint's own flags ask for entries; an inject has none all the same. */
 static void ep_12_not_even_by_default(struct kunit *test)
 {
-	u64 flags = FI_TRANSMIT | FI_COMPLETION | FI_TRANSMIT_COMPLETE;
+	u64 flags = FI_TRANSMIT | FI_COMPLETION | FI_INJECT_COMPLETE;
 	struct kofi_pair *pair = fx_pair(test, NULL);
 
 	KUNIT_ASSERT_EQ(test, 0, fi_control(&pair->ep[0]->fid, FI_SETOPSFLAG,

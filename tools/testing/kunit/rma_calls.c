@@ -133,7 +133,7 @@ static ssize_t readmsg(struct rma_fx *fx, const struct rma_op *op)
 
 static ssize_t writemsg(struct rma_fx *fx, const struct rma_op *op)
 {
-	return by_message(fx, op, FI_COMPLETION | FI_TRANSMIT_COMPLETE, writes);
+	return by_message(fx, op, FI_COMPLETION | FI_INJECT_COMPLETE, writes);
 }
 
 static ssize_t writemsg_inject(struct rma_fx *fx, const struct rma_op *op)
