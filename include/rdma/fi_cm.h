@@ -95,7 +95,8 @@ static inline int fi_getpeer(struct fid_ep *ep, void *addr, size_t *addrlen)
  * the endpoint or its queue is closed.
  *
  * Context: Process context, may sleep.
- * Return: 0; -FI_ENOEQ; -FI_EADDRINUSE; -FI_EADDRNOTAVAIL.
+ * Return: 0; -FI_ENOEQ; -FI_EADDRINUSE; -FI_EADDRNOTAVAIL; -FI_EOPNOTSUPP
+ * where the device cannot listen in the fabric's network namespace.
  */
 static inline int fi_listen(struct fid_pep *pep)
 {

@@ -8,6 +8,7 @@
 #include <linux/dma-mapping.h>
 #include <linux/mm.h>
 #include <linux/netdevice.h>
+#include <linux/nsproxy.h>
 #include <linux/scatterlist.h>
 #include <linux/sched/task_stack.h>
 #include <net/net_namespace.h>
@@ -124,6 +125,11 @@ struct net *rust_helper_get_net(struct net *net)
 void rust_helper_put_net(struct net *net)
 {
 	put_net(net);
+}
+
+bool rust_helper_kofi_is_tasks_net(const struct net *net)
+{
+	return current->nsproxy && current->nsproxy->net_ns == net;
 }
 
 /* The name has room for IFNAMSIZ bytes, and is left alone when no interface belongs to the port. */

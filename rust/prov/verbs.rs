@@ -105,7 +105,7 @@ impl Provider for Verbs {
         let (local, peer) = ends(query)?;
         let wishes = offer::Wishes::of(query.hints);
         let mut devices = device::list()?;
-        devices.retain(|device| device.enter().is_ok_and(|used| used.is_visible_in(&net)));
+        devices.retain(|device| device.enter().is_ok_and(|used| used.connects_in(&net)));
         let routes = match (&local, &peer) {
             (local, Some(peer)) => route::to_peer(&net, &devices, local.as_ref(), peer)?,
             (Some(local), None) => route::to_local(&net, &devices, local)?,

@@ -319,6 +319,25 @@ impl Use {
         unsafe { bindings::rdma_dev_access_netns(self.raw(), net.as_ptr()) }
     }
 
+    /// Whether connections can be made there from within a network namespace. Any context.
+    ///
+    /// siw opens its sockets in the namespace of the task that asks it (`siw_connect()`,
+    /// `siw_create_listen()`), whatever rdma_cm's id says, and rdma_cm asks from a kernel thread.
+    pub(crate) fn connects_in(&self, net: &Net) -> bool {
+        self.is_visible_in(net) && (!self.opens_sockets() || net.is_init())
+    }
+
+    /// Whether this task can listen on it in a namespace: with siw, only in its own.
+    pub(crate) fn listens_in(&self, net: &Net) -> bool {
+        self.connects_in(net) && (!self.opens_sockets() || net.is_tasks())
+    }
+
+    fn opens_sockets(&self) -> bool {
+        // SAFETY: By the invariant the device is registered, and then its driver does not change.
+        let driver = unsafe { (*self.raw()).ops.driver_id };
+        driver == bindings::rdma_driver_id_RDMA_DRIVER_SIW
+    }
+
     /// The name of the network interface that a port sits on; empty when there is none. May sleep.
     pub(crate) fn netdev_name(&self, port: u32) -> Text<IFNAME_SIZE> {
         let mut name = [0; IFNAME_SIZE];

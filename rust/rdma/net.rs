@@ -60,6 +60,17 @@ impl Net {
         Self(unsafe { NonNull::new_unchecked(net) })
     }
 
+    /// Whether this is the first namespace.
+    pub(crate) fn is_init(&self) -> bool {
+        ptr::eq(self.as_ptr(), &raw const kernel::bindings::init_net)
+    }
+
+    /// Whether this is the namespace of the running task. Process context.
+    pub(crate) fn is_tasks(&self) -> bool {
+        // SAFETY: The pointer is only compared.
+        unsafe { crate::bindings::kofi_is_tasks_net(self.as_ptr()) }
+    }
+
     /// The namespace itself, valid as long as `self`.
     pub(crate) fn as_ptr(&self) -> *mut kernel::bindings::net {
         self.0.as_ptr()

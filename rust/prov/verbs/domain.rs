@@ -88,7 +88,7 @@ impl Domain {
     /// -FI_ENODEV when it is going away, -FI_ENOMEM.
     pub(super) fn new(fabric: Arc<Fabric>, device: &Arc<Device>) -> Result<Arc<Self>> {
         let used = device.enter()?;
-        if !used.is_visible_in(fabric.net()) {
+        if !used.connects_in(fabric.net()) {
             return Err(Errno::ENODEV);
         }
         let max_message = used.port(*used.ports().start())?.max_msg_size as usize;

@@ -127,9 +127,25 @@ impl PassiveEndpoint {
         self.link.lock().id.clone()
     }
 
+    /// Whether this task can listen with `id`: not if the device would do so in another namespace.
+    fn check(&self, id: &Id) -> Result {
+        // Without a device, the id listens on all of them.
+        let Some(device) = id.device() else {
+            return Ok(());
+        };
+        if device.enter()?.listens_in(self.fabric.net()) {
+            Ok(())
+        } else {
+            Err(Errno::EOPNOTSUPP)
+        }
+    }
+
     /// Tells the consumer of a request; an error refuses it.
     fn announce(&self, id: Id, conn: &ConnParam<'_>) -> Result {
         let device = id.device().ok_or(Errno::ENODEV)?;
+        if !device.enter()?.connects_in(self.fabric.net()) {
+            return Err(Errno::ENODEV);
+        }
         let mut info = offer::of_device(&device, &self.wishes)?;
         self.wishes.narrow(&mut info)?;
         self.sizes.apply(&mut info)?;
@@ -182,6 +198,9 @@ impl Handler for PassiveEndpoint {
 
 impl provider::PassiveEndpoint for PassiveEndpoint {
     fn listen(self: Arc<Self>, events: Held<EventQueue>) -> Result {
+        if let Some(id) = self.id() {
+            self.check(&id)?;
+        }
         let (id, backlog) = {
             let mut link = self.link.lock();
             if link.events.is_some() {

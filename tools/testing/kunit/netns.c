@@ -5,6 +5,7 @@
  * in each; without it the suite is skipped.
  */
 
+#include <linux/inet.h>
 #include <linux/moduleparam.h>
 #include <net/net_namespace.h>
 
@@ -31,6 +32,18 @@ MODULE_PARM_DESC(net_addr6, "IPv6 address of the same device");
 bool ns_given(void)
 {
 	return net_server && net_client;
+}
+
+/*
+ * Whether the scenario's devices are siw's, which connect in the first
+ * namespace alone: their driver opens sockets in that of the task that asks.
+ */
+static bool is_siw(struct kunit *test, struct fi_info **devices)
+{
+	KUNIT_ASSERT_EQ(test, 0, fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0,
+					    fx_hints(test), devices));
+	fx_defer_free(test, *devices);
+	return tr_is_iwarp(*devices);
 }
 
 static struct fi_info *info_in(struct kunit *test, struct net *net,
@@ -75,20 +88,6 @@ static struct fid_ep *open_ep(struct kunit *test, struct ns_side *side,
 	return ep;
 }
 
-static struct fid_pep *listen_in(struct kunit *test, struct ns_side *side)
-{
-	struct fid_pep *pep = fx_pep(test, side->fabric, side->info);
-	int ret;
-
-	KUNIT_ASSERT_EQ(test, 0, fi_pep_bind(pep, &side->eq->fid, 0));
-	ret = fi_listen(pep);
-	/* siw opens its sockets in the namespace of the task that asks. */
-	if (ret == -FI_EADDRNOTAVAIL && tr_is_iwarp(side->info))
-		kunit_skip(test, "the driver listens in the first namespace");
-	KUNIT_ASSERT_EQ(test, 0, ret);
-	return pep;
-}
-
 static void expect_connected(struct kunit *test, struct ns_side *side,
 			     struct fid_ep *ep)
 {
@@ -103,15 +102,18 @@ struct kofi_pair *ns_pair(struct kunit *test, const char *node,
 			  struct ns_side sides[2])
 {
 	struct kofi_pair *pair = (void *)tr_buffer(test, sizeof(*pair));
+	struct fi_info *devices;
 
 	if (!ns_given() || !*node)
 		kunit_skip(test, "no namespaces: see scenarios/netns.sh");
+	if (is_siw(test, &devices))
+		kunit_skip(test, "siw connects in the first namespace alone");
 	open_side(test, &sides[1], net_server, node, FI_SOURCE);
 	open_side(test, &sides[0], net_client, node, 0);
 	KUNIT_EXPECT_STRNEQ(test, sides[1].info->domain_attr->name,
 			    sides[0].info->domain_attr->name);
 
-	pair->pep = listen_in(test, &sides[1]);
+	pair->pep = fx_listen(test, sides[1].fabric, sides[1].info, sides[1].eq);
 	pair->ep[0] = open_ep(test, &sides[0], sides[0].info);
 	KUNIT_ASSERT_EQ(test, 0, fi_connect(pair->ep[0], NULL, NULL, 0));
 	pair->ep[1] = open_ep(test, &sides[1],
@@ -122,6 +124,65 @@ struct kofi_pair *ns_pair(struct kunit *test, const char *node,
 		pair->cq[side] = sides[side].cq;
 	}
 	return pair;
+}
+
+/* The first to ask does not know the neighbour's hardware address yet. */
+static void cm_09_a_neighbour_is_found_at_once(struct kunit *test)
+{
+	struct fi_info *devices, *info;
+	struct net *net;
+	ktime_t start;
+
+	if (!ns_given())
+		kunit_skip(test, "no namespaces: see scenarios/netns.sh");
+	if (is_siw(test, &devices))
+		kunit_skip(test, "siw connects in the first namespace alone");
+	net = get_net_ns_by_pid(net_client);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, net);
+	start = ktime_get();
+	info = info_in(test, net, net_addr, 0);
+	put_net(net);
+	/* A search that overhears the answer takes two seconds. */
+	KUNIT_EXPECT_LT(test, ktime_ms_delta(ktime_get(), start), 1500);
+	KUNIT_EXPECT_NOT_NULL(test, info->src_addr);
+}
+
+/* Not offered there, and refused to whoever tries all the same. */
+static void cm_09_siw_is_the_first_namespaces(struct kunit *test)
+{
+	struct sockaddr_in addr = { .sin_family = AF_INET };
+	struct fi_info *hints = fx_hints(test), *info, *found;
+	struct fid_fabric *fabric;
+	struct fid_domain *domain;
+	struct fid_pep *pep;
+	struct fid_eq *eq;
+	struct net *net;
+
+	if (!ns_given())
+		kunit_skip(test, "no namespaces: see scenarios/netns.sh");
+	if (!is_siw(test, &info))
+		kunit_skip(test, "other drivers go by rdma_cm's namespace");
+	KUNIT_ASSERT_EQ(test, 1, in4_pton(net_addr, -1, (u8 *)&addr.sin_addr,
+					  -1, NULL));
+	net = get_net_ns_by_pid(net_server);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, net);
+	hints->fabric_attr->net = net;
+	KUNIT_EXPECT_EQ(test, -FI_ENODATA,
+			fi_getinfo(FI_VERSION(1, 17), net_addr, NULL, FI_SOURCE,
+				   hints, &found));
+	KUNIT_EXPECT_EQ(test, -FI_ENODATA,
+			fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints,
+				   &found));
+
+	info->fabric_attr->net = net;
+	fabric = fx_fabric(test, info);
+	put_net(net);
+	KUNIT_EXPECT_EQ(test, -FI_ENODEV, fi_domain(fabric, info, &domain, NULL));
+	eq = fx_eq(test, fabric);
+	pep = fx_pep(test, fabric, info);
+	KUNIT_ASSERT_EQ(test, 0, fi_pep_bind(pep, &eq->fid, 0));
+	KUNIT_ASSERT_EQ(test, 0, fi_setname(&pep->fid, &addr, sizeof(addr)));
+	KUNIT_EXPECT_EQ(test, -FI_EOPNOTSUPP, fi_listen(pep));
 }
 
 static void talk_across(struct kunit *test, const char *node)
@@ -164,6 +225,8 @@ static void cm_09_addresses_are_those_of_the_namespace(struct kunit *test)
 }
 
 static struct kunit_case cases[] = {
+	KUNIT_CASE(cm_09_a_neighbour_is_found_at_once),
+	KUNIT_CASE(cm_09_siw_is_the_first_namespaces),
 	KUNIT_CASE(cm_09_between_two_namespaces),
 	KUNIT_CASE(cm_09_between_two_namespaces_over_ipv6),
 	KUNIT_CASE(cm_09_addresses_are_those_of_the_namespace),
