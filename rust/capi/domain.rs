@@ -9,16 +9,13 @@ use super::{
     mr, nosys,
     object::{
         self,
-        hand_out,
         header,
-        Object,
-        Place, //
+        Object, //
     },
 };
 use crate::{
     abi::{
         self,
-        context,
         errno::into_int,
         fi_info,
         fi_ops,
@@ -26,9 +23,7 @@ use crate::{
         fid,
         fid_domain,
         fid_fabric,
-        info::Info,
-        Errno,
-        Result, //
+        Errno, //
     },
     fi::domain::Domain,
 };
@@ -83,7 +78,24 @@ pub(super) unsafe extern "C" fn open(
     context: *mut c_void,
 ) -> c_int {
     // SAFETY: As the C caller promises, arguments are valid or NULL.
-    into_int(unsafe { try_open(fabric, info, out, context) })
+    into_int(unsafe {
+        object::open_child(
+            fabric.cast(),
+            info,
+            out,
+            |fabric: &FabricObject, info, place| {
+                Ok(place.put(DomainObject {
+                    domain: fabric.fabric().domain(info)?,
+                    fid: fid_domain {
+                        fid: header::<DomainObject>(context),
+                        ops: ptr::from_ref(&OPS).cast_mut(),
+                        mr: ptr::from_ref(&mr::OPS).cast_mut(),
+                    },
+                    face: fabric.face(),
+                }))
+            },
+        )
+    })
 }
 
 /// `fi_domain2()`, which has no flags that we know.
@@ -99,35 +111,6 @@ pub(super) unsafe extern "C" fn open2(
     }
     // SAFETY: As of `open`.
     unsafe { open(fabric, info, out, context) }
-}
-
-unsafe fn try_open(
-    fabric: *mut fid_fabric,
-    info: *mut fi_info,
-    out: *mut *mut fid_domain,
-    context: *mut c_void,
-) -> Result {
-    context::check_may_sleep()?;
-    // SAFETY: As the C caller promises.
-    let fabric = unsafe { object::object::<FabricObject>(fabric.cast())? };
-    if info.is_null() || out.is_null() {
-        return Err(Errno::EINVAL);
-    }
-    // SAFETY: As the C caller promises.
-    let info = unsafe { Info::from_ptr(info) };
-    let domain = fabric.fabric().domain(info)?;
-    let made = Place::new()?.put(DomainObject {
-        fid: fid_domain {
-            fid: header::<DomainObject>(context),
-            ops: ptr::from_ref(&OPS).cast_mut(),
-            mr: ptr::from_ref(&mr::OPS).cast_mut(),
-        },
-        domain,
-        face: fabric.face(),
-    });
-    // SAFETY: `out` is not NULL, and valid as the C caller promises.
-    unsafe { hand_out(out, made) };
-    Ok(())
 }
 
 /// An event queue tells of asynchronous registrations and insertions, of which there are none yet.

@@ -159,7 +159,46 @@ pub(super) unsafe extern "C" fn open(
     context: *mut c_void,
 ) -> c_int {
     // SAFETY: As the C caller promises, arguments are valid or NULL.
-    into_int(unsafe { try_open(domain, info, out, context) })
+    into_int(unsafe {
+        object::open_child(
+            domain.cast(),
+            info,
+            out,
+            |domain: &DomainObject, info, place| make(domain, info, place, context),
+        )
+    })
+}
+
+fn make(
+    domain: &DomainObject,
+    info: &Info,
+    place: Place<EndpointObject>,
+    context: *mut c_void,
+) -> Result<*mut EndpointObject> {
+    let endpoint = domain.domain().endpoint(info, Source(place.address()))?;
+    let face = domain.face();
+    let rma = match info.caps() & abi::FI_RMA {
+        0 => &NO_RMA,
+        _ => face.rma,
+    };
+    Ok(place.put(EndpointObject {
+        fid: fid_ep {
+            fid: header::<EndpointObject>(context),
+            ops: ptr::from_ref(&OPS).cast_mut(),
+            cm: ptr::from_ref(&cm::ACTIVE).cast_mut(),
+            msg: ptr::from_ref(face.msg).cast_mut(),
+            rma: ptr::from_ref(rma).cast_mut(),
+            tagged: ptr::from_ref(&TAGGED).cast_mut(),
+            atomic: ptr::from_ref(&ATOMIC).cast_mut(),
+            collective: ptr::from_ref(&COLLECTIVE).cast_mut(),
+        },
+        root: Arc::new(Root(Users::new()), GFP_KERNEL)?,
+        alias: None,
+        exact: face.endpoint(endpoint.core())?,
+        transmit_flags: Atomic::new(info.tx().map_or(0, |tx| tx.op_flags)),
+        receive_flags: Atomic::new(info.rx().map_or(0, |rx| rx.op_flags)),
+        endpoint,
+    }))
 }
 
 /// `fi_endpoint2()`, which has no flags that we know.
@@ -175,51 +214,6 @@ pub(super) unsafe extern "C" fn open2(
     }
     // SAFETY: As of `open`.
     unsafe { open(domain, info, out, context) }
-}
-
-unsafe fn try_open(
-    domain: *mut fid_domain,
-    info: *mut fi_info,
-    out: *mut *mut fid_ep,
-    context: *mut c_void,
-) -> Result {
-    context::check_may_sleep()?;
-    // SAFETY: As the C caller promises.
-    let domain = unsafe { object::object::<DomainObject>(domain.cast())? };
-    if info.is_null() || out.is_null() {
-        return Err(Errno::EINVAL);
-    }
-    // SAFETY: As the C caller promises.
-    let info = unsafe { Info::from_ptr(info) };
-    let place = Place::<EndpointObject>::new()?;
-    let endpoint = domain.domain().endpoint(info, Source(place.address()))?;
-    let root = Arc::new(Root(Users::new()), GFP_KERNEL)?;
-    let face = domain.face();
-    let rma = match info.caps() & abi::FI_RMA {
-        0 => &NO_RMA,
-        _ => face.rma,
-    };
-    let made = place.put(EndpointObject {
-        fid: fid_ep {
-            fid: header::<EndpointObject>(context),
-            ops: ptr::from_ref(&OPS).cast_mut(),
-            cm: ptr::from_ref(&cm::ACTIVE).cast_mut(),
-            msg: ptr::from_ref(face.msg).cast_mut(),
-            rma: ptr::from_ref(rma).cast_mut(),
-            tagged: ptr::from_ref(&TAGGED).cast_mut(),
-            atomic: ptr::from_ref(&ATOMIC).cast_mut(),
-            collective: ptr::from_ref(&COLLECTIVE).cast_mut(),
-        },
-        root,
-        alias: None,
-        exact: face.endpoint(endpoint.core())?,
-        transmit_flags: Atomic::new(info.tx().map_or(0, |tx| tx.op_flags)),
-        receive_flags: Atomic::new(info.rx().map_or(0, |rx| rx.op_flags)),
-        endpoint,
-    });
-    // SAFETY: `out` is not NULL, and valid as the C caller promises.
-    unsafe { hand_out(out, made) };
-    Ok(())
 }
 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {

@@ -5,8 +5,10 @@
 use crate::abi::{
     self,
     context,
+    fi_info,
     fi_ops,
     fid,
+    info::Info,
     Errno,
     Result, //
 };
@@ -76,6 +78,37 @@ impl<T: Object> Place<T> {
     pub(super) fn put(self, value: T) -> *mut T {
         KBox::into_raw(KBox::write(self.0, value))
     }
+}
+
+/// `fi_domain()`, `fi_endpoint()` and their kind: opens a child of `parent` as `info` says. `make`
+/// fills the place of the new object.
+///
+/// # Errors
+///
+/// -FI_EINVAL for NULL and for a parent of another class, -FI_EOPBADSTATE in atomic context,
+/// -FI_ENOMEM, what `make` says.
+///
+/// # Safety
+///
+/// `parent`, `info` and `out` are NULL or valid.
+pub(super) unsafe fn open_child<P: Object, T: Object, F>(
+    parent: *mut fid,
+    info: *mut fi_info,
+    out: *mut *mut F,
+    make: impl FnOnce(&P, &Info, Place<T>) -> Result<*mut T>,
+) -> Result {
+    context::check_may_sleep()?;
+    // SAFETY: By this function's safety requirement.
+    let parent = unsafe { object::<P>(parent)? };
+    if info.is_null() || out.is_null() {
+        return Err(Errno::EINVAL);
+    }
+    // SAFETY: By this function's safety requirement.
+    let info = unsafe { Info::from_ptr(info) };
+    let made = make(parent, info, Place::new()?)?;
+    // SAFETY: `out` is not NULL, and valid by this function's safety requirement.
+    unsafe { hand_out(out, made) };
+    Ok(())
 }
 
 /// `fi_close()`: frees an object that [`Place::put`] gave away, once `shut` has agreed.

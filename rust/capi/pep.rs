@@ -8,10 +8,8 @@ use super::{
     nosys,
     object::{
         self,
-        hand_out,
         header,
-        Object,
-        Place, //
+        Object, //
     },
 };
 use crate::{
@@ -25,9 +23,7 @@ use crate::{
         fid,
         fid_fabric,
         fid_pep,
-        info::Info,
-        Errno,
-        Result, //
+        Errno, //
     },
     fi::{
         eq::Source,
@@ -77,37 +73,25 @@ pub(super) unsafe extern "C" fn open(
     context: *mut c_void,
 ) -> c_int {
     // SAFETY: As the C caller promises, arguments are valid or NULL.
-    into_int(unsafe { try_open(fabric, info, out, context) })
-}
-
-unsafe fn try_open(
-    fabric: *mut fid_fabric,
-    info: *mut fi_info,
-    out: *mut *mut fid_pep,
-    context: *mut c_void,
-) -> Result {
-    context::check_may_sleep()?;
-    // SAFETY: As the C caller promises.
-    let fabric = unsafe { object::object::<FabricObject>(fabric.cast())? };
-    if info.is_null() || out.is_null() {
-        return Err(Errno::EINVAL);
-    }
-    let place = Place::<ListenerObject>::new()?;
-    // SAFETY: As the C caller promises.
-    let info = unsafe { Info::from_ptr(info) };
-    let source = Source(place.address());
-    let listener = fabric.fabric().passive_endpoint(info, source)?;
-    let made = place.put(ListenerObject {
-        fid: fid_pep {
-            fid: header::<ListenerObject>(context),
-            ops: ptr::from_ref(&OPS).cast_mut(),
-            cm: ptr::from_ref(&cm::PASSIVE).cast_mut(),
-        },
-        listener,
-    });
-    // SAFETY: `out` is not NULL, and valid as the C caller promises.
-    unsafe { hand_out(out, made) };
-    Ok(())
+    into_int(unsafe {
+        object::open_child(
+            fabric.cast(),
+            info,
+            out,
+            |fabric: &FabricObject, info, place| {
+                let source = Source(place.address());
+                let listener = fabric.fabric().passive_endpoint(info, source)?;
+                Ok(place.put(ListenerObject {
+                    fid: fid_pep {
+                        fid: header::<ListenerObject>(context),
+                        ops: ptr::from_ref(&OPS).cast_mut(),
+                        cm: ptr::from_ref(&cm::PASSIVE).cast_mut(),
+                    },
+                    listener,
+                }))
+            },
+        )
+    })
 }
 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
