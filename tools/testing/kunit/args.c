@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Bad arguments to the exported functions, to what opens objects, and to what
- * takes a fid of any class. The calls of open objects stand in args_calls.c,
- * those of transfers in args_transfer.c.
+ * takes a fid of any class. The calls of open objects stand in args_calls.c
+ * and args_cm.c, those of transfers in args_transfer.c. That none is left out
+ * is checked by selftest/test_args.py.
  */
 
 #include "args.h"

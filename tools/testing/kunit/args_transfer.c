@@ -193,6 +193,7 @@ static void args_collectives(struct kunit *test)
 	const enum fi_op op = 999;
 	struct fid_ep *ep = pair->ep[0];
 
+	REFUSE(ep->collective->msg(ep, NULL, NULL, NULL, SIZE_MAX, ~0ULL));
 	REFUSE(fi_barrier(ep, FI_ADDR_NOTAVAIL, NULL));
 	REFUSE(fi_barrier2(ep, FI_ADDR_NOTAVAIL, ~0ULL, NULL));
 	REFUSE(fi_broadcast(ep, NULL, 1, NULL, 0, 0, type, ~0ULL, NULL));
@@ -252,6 +253,8 @@ static void args_regions(struct kunit *test)
 	u64 key, base;
 	size_t len = 0;
 
+	KUNIT_EXPECT_EQ(test, fi_mr_key(world->mr), FI_KEY_NOTAVAIL);
+	REFUSE(fi_mr_enable(world->mr));
 	REFUSE(fi_mr_bind(world->mr, NULL, ~0ULL));
 	REFUSE(fi_mr_bind(world->mr, &world->unknown, 0));
 	REFUSE(fi_mr_refresh(world->mr, NULL, SIZE_MAX, ~0ULL));
