@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * CLOSE 2: connections whose handlers find no memory. rdma_cm calls them from
+ * workers of the kernel's: the listener's for a request, the caller's for each
+ * step of its way. fault.c only fails what the test itself allocates.
+ *
+ * Every worker is told to fail its n-th allocation, for n = 1, 2, ..., until
+ * none has as many. For their other work not to suffer, scenarios/nomemory.sh
+ * lets only fail what has a module on its stack.
+ */
+
+#include <linux/module.h>
+#include <linux/sched/signal.h>
+#include <linux/sched/task.h>
+
+#include "fault.h"
+#include "traffic.h"
+
+static bool fail_workers;
+module_param(fail_workers, bool, 0444);
+MODULE_PARM_DESC(fail_workers, "failslab's stack filter is set: allocations of workers may fail");
+
+#define MOST_WORKERS	128
+#define MOST		200
+
+/* The workers that there are, and how far each is from its failure. */
+struct workers {
+	struct task_struct	*task[MOST_WORKERS];
+	int			count;
+};
+
+#ifdef CONFIG_FAULT_INJECTION
+static void set_nth(struct task_struct *task, unsigned int n)
+{
+	WRITE_ONCE(task->fail_nth, n);
+}
+
+static unsigned int nth(struct task_struct *task)
+{
+	return READ_ONCE(task->fail_nth);
+}
+#else
+static void set_nth(struct task_struct *task, unsigned int n) { }
+static unsigned int nth(struct task_struct *task) { return 0; }
+#endif
+
+static void begin(struct workers *workers, unsigned int n)
+{
+	struct task_struct *task;
+
+	workers->count = 0;
+	rcu_read_lock();
+	for_each_process(task) {
+		if (!(task->flags & PF_WQ_WORKER))
+			continue;
+		if (workers->count == MOST_WORKERS)
+			break;
+		workers->task[workers->count++] = get_task_struct(task);
+		set_nth(task, n);
+	}
+	rcu_read_unlock();
+}
+
+/* None fails any more; whether one has. */
+static bool end(struct workers *workers)
+{
+	bool failed = false;
+
+	for (int i = 0; i < workers->count; i++) {
+		failed |= !nth(workers->task[i]);
+		set_nth(workers->task[i], 0);
+		put_task_struct(workers->task[i]);
+	}
+	return failed;
+}
+
+static void end_action(void *workers)
+{
+	end(workers);
+}
+
+/* What becomes of a call: its request, or an error at the caller. */
+enum outcome { REQUESTED, REFUSED, NOTHING };
+
+static enum outcome outcome(struct fault *fault)
+{
+	unsigned long deadline = jiffies + msecs_to_jiffies(FX_WAIT_MS);
+	struct fi_eq_err_entry error = {};
+	struct fx_cm_event event;
+	u32 number;
+
+	do {
+		if (fi_eq_sread(fault->server, &number, &event, sizeof(event),
+				10, 0) > 0) {
+			fi_reject(fault->pep, event.entry.info->handle, NULL, 0);
+			fi_freeinfo(event.entry.info);
+			return REQUESTED;
+		}
+		if (fi_eq_readerr(fault->fx->eq, &error, 0) > 0)
+			return REFUSED;
+	} while (time_before(jiffies, deadline));
+	return NOTHING;
+}
+
+static void close_02_handlers(struct kunit *test)
+{
+	struct workers *workers = (void *)tr_buffer(test, sizeof(*workers));
+	struct fault *fault = fault_new(test);
+	unsigned int n, refused = 0;
+	bool failed = true;
+
+	KUNIT_ASSERT_EQ(test, 0, kunit_add_action(test, end_action, workers));
+	for (n = 1; n < MOST && failed; n++) {
+		struct fid_ep *ep = fx_bound_ep(test, fault->fx);
+		enum outcome came;
+
+		begin(workers, n);
+		KUNIT_EXPECT_EQ(test, 0, fi_connect(ep, &fault->name, "hello",
+						    5));
+		came = outcome(fault);
+		failed = end(workers);
+		workers->count = 0;
+		KUNIT_EXPECT_NE_MSG(test, came, NOTHING,
+				    "nobody is told when allocation %u fails",
+				    n);
+		if (!failed)
+			KUNIT_EXPECT_EQ(test, came, REQUESTED);
+		refused += came == REFUSED;
+		fx_close(test, &ep->fid);
+	}
+	KUNIT_EXPECT_LT(test, n, MOST);
+	KUNIT_EXPECT_GT_MSG(test, refused, 0, "nothing has failed");
+	kunit_info(test, "%u allocations, %u of them refused a call\n", n - 2,
+		   refused);
+}
+
+static int nomemory_init(struct kunit *test)
+{
+	if (!fail_workers)
+		kunit_skip(test, "see scenarios/nomemory.sh");
+	return fault_init(test);
+}
+
+static struct kunit_case cases[] = {
+	KUNIT_CASE_SLOW(close_02_handlers),
+	{}
+};
+
+static struct kunit_suite suite = {
+	.name = "kofi_nomemory",
+	.init = nomemory_init,
+	.test_cases = cases,
+};
+
+kunit_test_suite(suite);

@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: GPL-2.0
+# Allocations fail where rdma_cm's workers call kofi.ko, and nowhere else in them: only what has a
+# module on its stack fails. Modules of x86-64 lie between these addresses, and rxe is none.
+need_module kofi_kunit
+knobs=/sys/kernel/debug/failslab
+[ -e $knobs/require-start ] || skip "a kernel without CONFIG_FAULT_INJECTION_STACKTRACE_FILTER"
+device_up "$1" || fail "$1 does not come up"
+echo N >$knobs/ignore-gfp-wait && echo 0 >$knobs/verbose &&
+	echo 0xffffffffa0000000 >$knobs/require-start &&
+	echo 0xffffffffff000000 >$knobs/require-end || fail "no knobs"
+load kofi_kunit addr="$ADDRESS" fail_workers=1 || fail "kofi_kunit.ko does not load"
+run_suites kofi_nomemory
+unload kofi_kunit kofi || fail "the modules do not unload"
+rdma resource show | grep kofi && fail "something is left"
+true
