@@ -53,8 +53,7 @@ static void cm_05_what_completed_stays_readable(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, 0, send(pair->ep[0], buf + LEN, LEN));
 	tr_expect(test, pair->cq[1], buf, FI_RECV, LEN);
 	/* That it was received does not say that the sender knows already. */
-	for (int i = 0; i < FX_WAIT_MS && fi_cq_read(pair->cq[0], NULL, 0); i++)
-		fsleep(1000);
+	KUNIT_ASSERT_EQ(test, 0, tr_await(pair->cq[0]));
 	KUNIT_ASSERT_EQ(test, 0, fi_shutdown(pair->ep[0], 0));
 	tr_expect(test, pair->cq[0], buf + LEN, FI_SEND, 0);
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(pair->cq[0], NULL, 0));
@@ -170,6 +169,22 @@ static void cm_07_close_is_silent(struct kunit *test)
 	KUNIT_EXPECT_EQ_MSG(test, -FI_EAGAIN, fi_cq_read(pair->cq[0], NULL, 0),
 			    "an entry of a closed endpoint");
 	tr_expect_shutdown(test, pair->eq, pair->ep[1]);
+	tr_expect_silence(test, pair->eq);
+}
+
+/* Its fid would be that of no object any more. */
+static void cm_07_an_unread_shutdown_goes_with_its_endpoint(struct kunit *test)
+{
+	struct kofi_pair *pair = fx_pair(test, NULL);
+	struct fx_cm_event event = {};
+	u32 what = ~0;
+
+	KUNIT_ASSERT_EQ(test, 0, fi_shutdown(pair->ep[0], 0));
+	KUNIT_ASSERT_GT(test, fi_eq_sread(pair->eq, &what, &event, sizeof(event),
+					  FX_WAIT_MS, FI_PEEK), 0);
+	KUNIT_ASSERT_EQ(test, FI_SHUTDOWN, what);
+	KUNIT_EXPECT_PTR_EQ(test, &pair->ep[1]->fid, event.entry.fid);
+	fx_close(test, &pair->ep[1]->fid);
 	tr_expect_silence(test, pair->eq);
 }
 
@@ -311,6 +326,7 @@ static struct kunit_case cases[] = {
 			 ways_gen_params),
 	KUNIT_CASE(cm_06_both_shut_down),
 	KUNIT_CASE(cm_07_close_is_silent),
+	KUNIT_CASE(cm_07_an_unread_shutdown_goes_with_its_endpoint),
 	KUNIT_CASE(cm_07_buffers_are_free_after_close),
 	KUNIT_CASE(cm_07_closing_while_connecting),
 	KUNIT_CASE(cm_08_names_of_both_ends),

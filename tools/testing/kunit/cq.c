@@ -4,6 +4,8 @@
  * Blocking reads are in cq_wait.c.
  */
 
+#include <linux/delay.h>
+
 #include "traffic.h"
 
 #define LEN 64
@@ -138,6 +140,49 @@ static void cq_04_reading_nothing(struct kunit *test)
 	tr_expect_error(test, cq, buf + LEN, FI_ECANCELED);
 }
 
+/* Nothing but this read looks at the device. */
+static void cq_04_reading_nothing_finds_what_has_come(struct kunit *test)
+{
+	u8 *buf = tr_buffer(test, 2 * LEN);
+	struct kofi_pair *pair = fx_pair(test, NULL);
+
+	KUNIT_ASSERT_EQ(test, 0, fi_recv(pair->ep[1], buf, LEN, NULL,
+					 FI_ADDR_UNSPEC, buf));
+	KUNIT_ASSERT_EQ(test, 0, fi_send(pair->ep[0], buf + LEN, LEN, NULL,
+					 FI_ADDR_UNSPEC, NULL));
+	KUNIT_EXPECT_EQ(test, 0, tr_await(pair->cq[1]));
+	KUNIT_EXPECT_EQ_MSG(test, 0, fi_cq_read(pair->cq[1], NULL, 0),
+			    "nothing was taken");
+	tr_expect(test, pair->cq[1], buf, FI_RECV, LEN);
+}
+
+/* What has completed without an entry makes room for more. */
+static void cq_04_reading_nothing_makes_progress(struct kunit *test)
+{
+	const struct fx_pair_opts opts = {
+		.tx_size = 4,
+		.tx_flags = FI_SELECTIVE_COMPLETION,
+	};
+	unsigned long deadline = jiffies + msecs_to_jiffies(FX_WAIT_MS);
+	struct kofi_pair *pair = fx_pair(test, &opts);
+	const struct fi_msg msg = {};
+	ssize_t ret;
+
+	for (int i = 0; i <= opts.tx_size; i++)
+		KUNIT_ASSERT_EQ(test, 0, fi_recv(pair->ep[1], NULL, 0, NULL,
+						 FI_ADDR_UNSPEC, NULL));
+	for (int i = 0; i < opts.tx_size; i++)
+		KUNIT_ASSERT_EQ(test, 0, fi_sendmsg(pair->ep[0], &msg, 0));
+	KUNIT_ASSERT_EQ(test, -FI_EAGAIN, fi_sendmsg(pair->ep[0], &msg, 0));
+	do {
+		KUNIT_ASSERT_EQ(test, -FI_EAGAIN,
+				fi_cq_read(pair->cq[0], NULL, 0));
+		fsleep(1000);
+		ret = fi_sendmsg(pair->ep[0], &msg, 0);
+	} while (ret == -FI_EAGAIN && time_before(jiffies, deadline));
+	KUNIT_EXPECT_EQ(test, 0, ret);
+}
+
 static void cq_05_readerr(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, 3 * LEN);
@@ -247,6 +292,40 @@ static void cq_12_who_sent_is_not_told(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, FI_ADDR_NOTAVAIL, error.src_addr);
 }
 
+static void cq_12_reads_that_wait_do_not_tell_either(struct kunit *test)
+{
+	struct kofi_pair *pair = fx_pair(test, NULL);
+	struct fi_cq_tagged_entry entries[2];
+	fi_addr_t from[2] = { 5, 5 };
+
+	KUNIT_ASSERT_EQ(test, 0, fi_recv(pair->ep[1], NULL, 0, NULL,
+					 FI_ADDR_UNSPEC, NULL));
+	KUNIT_ASSERT_EQ(test, 0, fi_send(pair->ep[0], NULL, 0, NULL,
+					 FI_ADDR_UNSPEC, NULL));
+	KUNIT_EXPECT_EQ(test, 1, fi_cq_sreadfrom(pair->cq[1], entries, 2, from,
+						 NULL, FX_WAIT_MS));
+	KUNIT_EXPECT_EQ(test, FI_ADDR_NOTAVAIL, from[0]);
+	KUNIT_EXPECT_EQ(test, 5, from[1]);
+}
+
+/* Who has to know is told so beforehand. */
+static void cq_12_sources_are_not_offered(struct kunit *test)
+{
+	static const u64 asked[] = {
+		FI_SOURCE, FI_SOURCE_ERR, FI_SOURCE | FI_SOURCE_ERR,
+	};
+	struct fi_info *info = fx_info(test, fx_addr, NULL, FI_SOURCE);
+	struct fi_info *hints = fx_hints(test);
+
+	KUNIT_EXPECT_EQ(test, 0, info->caps & (FI_SOURCE | FI_SOURCE_ERR));
+	for (int i = 0; i < ARRAY_SIZE(asked); i++) {
+		hints->caps = FI_MSG | asked[i];
+		KUNIT_EXPECT_EQ(test, -FI_ENODATA,
+				fi_getinfo(FI_VERSION(1, 17), fx_addr, NULL,
+					   FI_SOURCE, hints, &info));
+	}
+}
+
 #define MANY 512
 
 static void cq_14_posting_reserves_room(struct kunit *test)
@@ -311,12 +390,11 @@ static void cq_20_truncation_and_flush_differ(struct kunit *test)
 	/* Soft-RoCE calls it a broken queue, and knows no more. */
 	if (error.err != FI_EIO || tr_is_iwarp(pair->info))
 		KUNIT_EXPECT_EQ(test, FI_ETRUNC, error.err);
+	/* InfiniBand and RoCE tell the sender as well, if he is still there. */
+	if (!tr_is_iwarp(pair->info))
+		tr_expect_error(test, pair->cq[0], NULL, FI_ECONNRESET);
 	KUNIT_ASSERT_EQ(test, 0, fi_shutdown(pair->ep[1], 0));
 	tr_expect_error(test, pair->cq[1], buf + 1, FI_ECANCELED);
-	if (tr_is_iwarp(pair->info))
-		return;
-	/* InfiniBand and RoCE tell the sender as well. */
-	tr_expect_error(test, pair->cq[0], NULL, FI_ECONNRESET);
 }
 
 static struct kunit_case cases[] = {
@@ -325,11 +403,15 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE_PARAM(cq_02_the_formats_nest, shapes_gen_params),
 	KUNIT_CASE(cq_03_success_ahead_of_an_error),
 	KUNIT_CASE(cq_04_reading_nothing),
+	KUNIT_CASE(cq_04_reading_nothing_finds_what_has_come),
+	KUNIT_CASE(cq_04_reading_nothing_makes_progress),
 	KUNIT_CASE(cq_05_readerr),
 	KUNIT_CASE(cq_06_err_data_is_as_large_as_the_caller_allows),
 	KUNIT_CASE(cq_06_err_data_of_size_zero_is_the_providers),
 	KUNIT_CASE(cq_07_unsignalled_failures_are_reported),
 	KUNIT_CASE(cq_12_who_sent_is_not_told),
+	KUNIT_CASE(cq_12_reads_that_wait_do_not_tell_either),
+	KUNIT_CASE(cq_12_sources_are_not_offered),
 	KUNIT_CASE(cq_14_posting_reserves_room),
 	KUNIT_CASE(cq_15_close_with_a_bound_endpoint_is_busy),
 	KUNIT_CASE(cq_20_truncation_and_flush_differ),

@@ -3,6 +3,7 @@
  * What suites that move data share: buffers, messages, threads.
  */
 
+#include <linux/delay.h>
 #include <linux/sched/task.h>
 #include <linux/vmalloc.h>
 
@@ -87,6 +88,19 @@ void tr_expect_error(struct kunit *test, struct fid_cq *cq, void *context,
 	KUNIT_EXPECT_PTR_EQ(test, context, entry.op_context);
 	KUNIT_EXPECT_EQ_MSG(test, err, entry.err, "%s, want %s",
 			    fi_strerror(entry.err), fi_strerror(err));
+}
+
+ssize_t tr_await(struct fid_cq *cq)
+{
+	unsigned long deadline = jiffies + msecs_to_jiffies(FX_WAIT_MS);
+	ssize_t ret;
+
+	do {
+		ret = fi_cq_read(cq, NULL, 0);
+		if (ret == -FI_EAGAIN)
+			fsleep(1000);
+	} while (ret == -FI_EAGAIN && time_before(jiffies, deadline));
+	return ret;
 }
 
 unsigned int tr_read_flushed(struct kunit *test, struct fid_cq *cq)

@@ -39,6 +39,8 @@ void tr_expect(struct kunit *test, struct fid_cq *cq, void *context, u64 flag,
 /* Reads one error: the context and the errno. */
 void tr_expect_error(struct kunit *test, struct fid_cq *cq, void *context,
 		     int err);
+/* Reads nothing until there is something to read: 0, or what it answers at last. */
+ssize_t tr_await(struct fid_cq *cq);
 /* Reads errors until there are none; how many were FI_ECANCELED. */
 unsigned int tr_read_flushed(struct kunit *test, struct fid_cq *cq);
 
