@@ -11,20 +11,10 @@
 #define LEN 64
 #define POSTED 4
 
-static ssize_t send(struct fid_ep *ep, void *buf, size_t len)
-{
-	return fi_send(ep, buf, len, NULL, FI_ADDR_UNSPEC, buf);
-}
-
-static ssize_t recv(struct fid_ep *ep, void *buf, size_t len)
-{
-	return fi_recv(ep, buf, len, NULL, FI_ADDR_UNSPEC, buf);
-}
-
 static void post_receives(struct kunit *test, struct fid_ep *ep, u8 *buf)
 {
 	for (int i = 0; i < POSTED; i++)
-		KUNIT_ASSERT_EQ(test, 0, recv(ep, buf, LEN));
+		KUNIT_ASSERT_EQ(test, 0, tr_recv(ep, buf, LEN));
 }
 
 static void cm_05_shutdown_flushes_before_it_returns(struct kunit *test)
@@ -35,11 +25,11 @@ static void cm_05_shutdown_flushes_before_it_returns(struct kunit *test)
 	post_receives(test, pair->ep[0], buf);
 	KUNIT_EXPECT_EQ(test, 0, fi_shutdown(pair->ep[0], 0));
 	KUNIT_EXPECT_EQ(test, POSTED, tr_read_flushed(test, pair->cq[0]));
-	KUNIT_EXPECT_EQ(test, -FI_EOPBADSTATE, send(pair->ep[0], buf, LEN));
-	KUNIT_EXPECT_EQ(test, -FI_EOPBADSTATE, recv(pair->ep[0], buf, LEN));
+	KUNIT_EXPECT_EQ(test, -FI_EOPBADSTATE, tr_send(pair->ep[0], buf, LEN));
+	KUNIT_EXPECT_EQ(test, -FI_EOPBADSTATE, tr_recv(pair->ep[0], buf, LEN));
 	tr_expect_shutdown(test, pair->eq, pair->ep[1]);
-	KUNIT_EXPECT_EQ(test, -FI_ENOTCONN, send(pair->ep[1], buf, LEN));
-	KUNIT_EXPECT_EQ(test, -FI_ENOTCONN, recv(pair->ep[1], buf, LEN));
+	KUNIT_EXPECT_EQ(test, -FI_ENOTCONN, tr_send(pair->ep[1], buf, LEN));
+	KUNIT_EXPECT_EQ(test, -FI_ENOTCONN, tr_recv(pair->ep[1], buf, LEN));
 	KUNIT_EXPECT_EQ_MSG(test, 0, fi_shutdown(pair->ep[0], 0), "again");
 	tr_expect_silence(test, pair->eq);
 }
@@ -49,8 +39,8 @@ static void cm_05_what_completed_stays_readable(struct kunit *test)
 	u8 *buf = tr_buffer(test, 2 * LEN);
 	struct kofi_pair *pair = fx_pair(test, NULL);
 
-	KUNIT_ASSERT_EQ(test, 0, recv(pair->ep[1], buf, LEN));
-	KUNIT_ASSERT_EQ(test, 0, send(pair->ep[0], buf + LEN, LEN));
+	KUNIT_ASSERT_EQ(test, 0, tr_recv(pair->ep[1], buf, LEN));
+	KUNIT_ASSERT_EQ(test, 0, tr_send(pair->ep[0], buf + LEN, LEN));
 	tr_expect(test, pair->cq[1], buf, FI_RECV, LEN);
 	/* That it was received does not say that the sender knows already. */
 	KUNIT_ASSERT_EQ(test, 0, tr_await(pair->cq[0]));
@@ -65,11 +55,11 @@ static void cm_05_shutting_transmits_down(struct kunit *test)
 	struct kofi_pair *pair = fx_pair(test, NULL);
 
 	KUNIT_EXPECT_EQ(test, 0, fi_shutdown(pair->ep[0], FI_WRITE));
-	KUNIT_EXPECT_EQ(test, -FI_EOPBADSTATE, send(pair->ep[0], buf, LEN));
+	KUNIT_EXPECT_EQ(test, -FI_EOPBADSTATE, tr_send(pair->ep[0], buf, LEN));
 	tr_exchange(test, pair, 1, buf, buf + LEN, LEN);
 	tr_expect_silence(test, pair->eq);
 	KUNIT_EXPECT_EQ(test, 0, fi_shutdown(pair->ep[0], FI_READ));
-	KUNIT_EXPECT_EQ(test, -FI_EOPBADSTATE, recv(pair->ep[0], buf, LEN));
+	KUNIT_EXPECT_EQ(test, -FI_EOPBADSTATE, tr_recv(pair->ep[0], buf, LEN));
 	tr_expect_shutdown(test, pair->eq, pair->ep[1]);
 }
 
@@ -79,7 +69,7 @@ static void cm_05_shutting_receives_down(struct kunit *test)
 	struct kofi_pair *pair = fx_pair(test, NULL);
 
 	KUNIT_EXPECT_EQ(test, 0, fi_shutdown(pair->ep[0], FI_READ));
-	KUNIT_EXPECT_EQ(test, -FI_EOPBADSTATE, recv(pair->ep[0], buf, LEN));
+	KUNIT_EXPECT_EQ(test, -FI_EOPBADSTATE, tr_recv(pair->ep[0], buf, LEN));
 	tr_exchange(test, pair, 0, buf, buf + LEN, LEN);
 	tr_expect_silence(test, pair->eq);
 	KUNIT_EXPECT_EQ(test, 0, fi_shutdown(pair->ep[0], FI_READ | FI_WRITE));
@@ -195,14 +185,14 @@ static void cm_07_buffers_are_free_after_close(struct kunit *test)
 	struct kofi_pair *pair = fx_pair(test, NULL);
 
 	for (int i = 0; i < POSTED; i++)
-		KUNIT_ASSERT_EQ(test, 0, recv(pair->ep[0], buf, LEN));
+		KUNIT_ASSERT_EQ(test, 0, tr_recv(pair->ep[0], buf, LEN));
 	memset(buf + LEN, 0x5a, LEN);
 	for (int i = 0; i < POSTED; i++)
-		KUNIT_ASSERT_EQ(test, 0, send(pair->ep[1], buf + LEN, LEN));
+		KUNIT_ASSERT_EQ(test, 0, tr_send(pair->ep[1], buf + LEN, LEN));
 	fx_close(test, &pair->ep[0]->fid);
 	memset(buf, 0xa5, LEN);
 	for (int i = 0; i < POSTED; i++)
-		send(pair->ep[1], buf + LEN, LEN);
+		tr_send(pair->ep[1], buf + LEN, LEN);
 	tr_expect_shutdown(test, pair->eq, pair->ep[1]);
 	fsleep(50000);
 	KUNIT_EXPECT_NULL(test, memchr_inv(buf, 0xa5, LEN));

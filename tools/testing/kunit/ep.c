@@ -11,16 +11,6 @@
 /* What a zero-length transfer must not look at. */
 #define BOGUS ((void *)8)
 
-static ssize_t send(struct fid_ep *ep, void *buf, size_t len)
-{
-	return fi_send(ep, buf, len, NULL, FI_ADDR_UNSPEC, buf);
-}
-
-static ssize_t recv(struct fid_ep *ep, void *buf, size_t len)
-{
-	return fi_recv(ep, buf, len, NULL, FI_ADDR_UNSPEC, buf);
-}
-
 static void ep_01_bad_binding_flags(struct kunit *test)
 {
 	static const u64 bad[] = {
@@ -96,8 +86,8 @@ static void ep_03_nothing_is_posted_before_enabling(struct kunit *test)
 	u8 *buf = tr_buffer(test, LEN);
 	struct fid_ep *ep = fx_bound_ep(test, fx_open(test));
 
-	KUNIT_EXPECT_EQ(test, -FI_EOPBADSTATE, send(ep, buf, LEN));
-	KUNIT_EXPECT_EQ(test, -FI_EOPBADSTATE, recv(ep, buf, LEN));
+	KUNIT_EXPECT_EQ(test, -FI_EOPBADSTATE, tr_send(ep, buf, LEN));
+	KUNIT_EXPECT_EQ(test, -FI_EOPBADSTATE, tr_recv(ep, buf, LEN));
 }
 
 static void ep_03_receives_before_the_connection(struct kunit *test)
@@ -113,24 +103,24 @@ static void ep_03_receives_before_the_connection(struct kunit *test)
 	struct fid_ep *ep = fx_bound_ep(test, fx), *peer;
 
 	KUNIT_ASSERT_EQ(test, 0, fi_enable(ep));
-	KUNIT_EXPECT_EQ(test, -FI_ENOTCONN, send(ep, buf, LEN));
-	KUNIT_ASSERT_EQ(test, 0, recv(ep, buf, LEN));
+	KUNIT_EXPECT_EQ(test, -FI_ENOTCONN, tr_send(ep, buf, LEN));
+	KUNIT_ASSERT_EQ(test, 0, tr_recv(ep, buf, LEN));
 	fx_start_connect(test, ep, pep);
-	KUNIT_EXPECT_EQ(test, -FI_ENOTCONN, send(ep, buf, LEN));
+	KUNIT_EXPECT_EQ(test, -FI_ENOTCONN, tr_send(ep, buf, LEN));
 
 	peer = fx_ep(test, fx->domain, fx_wait_request(test, fx->eq));
 	fx_bind(test, peer, fx->eq, cq, BOTH);
 	KUNIT_ASSERT_EQ(test, 0, fi_enable(peer));
-	KUNIT_ASSERT_EQ(test, 0, recv(peer, buf + LEN, LEN));
-	KUNIT_EXPECT_EQ(test, -FI_ENOTCONN, send(peer, buf, LEN));
+	KUNIT_ASSERT_EQ(test, 0, tr_recv(peer, buf + LEN, LEN));
+	KUNIT_EXPECT_EQ(test, -FI_ENOTCONN, tr_send(peer, buf, LEN));
 	fx_finish_accept(test, peer, fx->eq);
 
 	tr_fill(buf + 2 * LEN, LEN, 3);
-	KUNIT_ASSERT_EQ(test, 0, send(ep, buf + 2 * LEN, LEN));
+	KUNIT_ASSERT_EQ(test, 0, tr_send(ep, buf + 2 * LEN, LEN));
 	tr_expect(test, cq, buf + LEN, FI_RECV, LEN);
 	KUNIT_EXPECT_TRUE(test, tr_intact(buf + LEN, LEN, 3));
 	tr_expect(test, fx->cq, buf + 2 * LEN, FI_SEND, 0);
-	KUNIT_ASSERT_EQ(test, 0, send(peer, buf + 2 * LEN, LEN));
+	KUNIT_ASSERT_EQ(test, 0, tr_send(peer, buf + 2 * LEN, LEN));
 	tr_expect(test, fx->cq, buf, FI_RECV, LEN);
 	KUNIT_EXPECT_TRUE(test, tr_intact(buf, LEN, 3));
 }
@@ -145,15 +135,15 @@ static void ep_04_a_full_transmit_queue(struct kunit *test)
 	unsigned int posted = 0;
 
 	for (int i = 0; i < 2 * DEPTH; i++)
-		KUNIT_ASSERT_EQ(test, 0, recv(pair->ep[1], NULL, 0));
+		KUNIT_ASSERT_EQ(test, 0, tr_recv(pair->ep[1], NULL, 0));
 	/* They complete, but nobody reads it: the queue stays full. */
-	while (posted < 2 * DEPTH && !send(pair->ep[0], buf, 0))
+	while (posted < 2 * DEPTH && !tr_send(pair->ep[0], buf, 0))
 		posted++;
 	KUNIT_EXPECT_EQ(test, DEPTH, posted);
-	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, send(pair->ep[0], buf, 0));
+	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, tr_send(pair->ep[0], buf, 0));
 	tr_expect(test, pair->cq[0], buf, FI_SEND, 0);
-	KUNIT_EXPECT_EQ(test, 0, send(pair->ep[0], buf, 0));
-	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, send(pair->ep[0], buf, 0));
+	KUNIT_EXPECT_EQ(test, 0, tr_send(pair->ep[0], buf, 0));
+	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, tr_send(pair->ep[0], buf, 0));
 }
 
 static void ep_04_a_full_receive_queue(struct kunit *test)
@@ -163,14 +153,14 @@ static void ep_04_a_full_receive_queue(struct kunit *test)
 	struct kofi_pair *pair = fx_pair(test, &opts);
 	unsigned int posted = 0;
 
-	while (posted < 2 * DEPTH && !recv(pair->ep[1], buf, LEN))
+	while (posted < 2 * DEPTH && !tr_recv(pair->ep[1], buf, LEN))
 		posted++;
 	KUNIT_EXPECT_EQ(test, DEPTH, posted);
-	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, recv(pair->ep[1], buf, LEN));
-	KUNIT_ASSERT_EQ(test, 0, send(pair->ep[0], NULL, 0));
+	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, tr_recv(pair->ep[1], buf, LEN));
+	KUNIT_ASSERT_EQ(test, 0, tr_send(pair->ep[0], NULL, 0));
 	tr_expect(test, pair->cq[1], buf, FI_RECV, 0);
-	KUNIT_EXPECT_EQ(test, 0, recv(pair->ep[1], buf, LEN));
-	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, recv(pair->ep[1], buf, LEN));
+	KUNIT_EXPECT_EQ(test, 0, tr_recv(pair->ep[1], buf, LEN));
+	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, tr_recv(pair->ep[1], buf, LEN));
 }
 
 static ssize_t send_nothing(struct fid_ep *ep, int form)

@@ -50,6 +50,16 @@ bool tr_intact(const u8 *buf, size_t len, u32 seed)
 	return true;
 }
 
+ssize_t tr_send(struct fid_ep *ep, void *buf, size_t len)
+{
+	return fi_send(ep, buf, len, NULL, FI_ADDR_UNSPEC, buf);
+}
+
+ssize_t tr_recv(struct fid_ep *ep, void *buf, size_t len)
+{
+	return fi_recv(ep, buf, len, NULL, FI_ADDR_UNSPEC, buf);
+}
+
 void tr_exchange(struct kunit *test, struct kofi_pair *pair, int from,
 		 u8 *source, u8 *target, size_t len)
 {
@@ -57,10 +67,8 @@ void tr_exchange(struct kunit *test, struct kofi_pair *pair, int from,
 	u32 this = ++seed;
 
 	tr_fill(source, len, this);
-	KUNIT_ASSERT_EQ(test, 0, fi_recv(pair->ep[!from], target, len, NULL,
-					 FI_ADDR_UNSPEC, target));
-	KUNIT_ASSERT_EQ(test, 0, fi_send(pair->ep[from], source, len, NULL,
-					 FI_ADDR_UNSPEC, source));
+	KUNIT_ASSERT_EQ(test, 0, tr_recv(pair->ep[!from], target, len));
+	KUNIT_ASSERT_EQ(test, 0, tr_send(pair->ep[from], source, len));
 	tr_expect(test, pair->cq[from], source, FI_SEND, 0);
 	tr_expect(test, pair->cq[!from], target, FI_RECV, len);
 	KUNIT_EXPECT_TRUE_MSG(test, tr_intact(target, len, this),

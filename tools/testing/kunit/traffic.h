@@ -29,6 +29,10 @@ u8 *tr_vbuffer(struct kunit *test, size_t len);
 void tr_fill(u8 *buf, size_t len, u32 seed);
 bool tr_intact(const u8 *buf, size_t len, u32 seed);
 
+/* Without a descriptor; the context is the buffer. */
+ssize_t tr_send(struct fid_ep *ep, void *buf, size_t len);
+ssize_t tr_recv(struct fid_ep *ep, void *buf, size_t len);
+
 /* One message from ep[from] to the other, both completions read and checked. */
 void tr_exchange(struct kunit *test, struct kofi_pair *pair, int from,
 		 u8 *source, u8 *target, size_t len);
