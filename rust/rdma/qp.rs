@@ -26,7 +26,10 @@ use kernel::{
         to_result, //
     },
     prelude::*,
-    sync::Arc, //
+    sync::{
+        rcu::synchronize_rcu,
+        Arc, //
+    }, //
 };
 
 /// What a queue pair is asked to hold, and what it was given.
@@ -283,8 +286,38 @@ fn outcome(err: c_int) -> Result {
     to_result(err)
 }
 
+impl Qp {
+    /// Whether the driver is rxe, which needs [`Self::refuse_packets`].
+    fn is_rxe(&self) -> bool {
+        // SAFETY: The device is registered as long as it is used.
+        let driver = unsafe { (*self.pd.device().raw()).ops.driver_id };
+        driver == bindings::rdma_driver_id_RDMA_DRIVER_RXE
+    }
+
+    /// Ends the arrival of packets. May sleep.
+    ///
+    /// rxe puts a packet and the reference it holds into the queue pair's list, and wakes the task
+    /// that empties the list thereafter (`rxe_resp_queue_pkt()`, `rxe_comp_queue_pkt()`). A task
+    /// that was running anyway may drop that reference in between; when it was the last one, what
+    /// is woken has been freed. A queue pair that has been reset takes no packet, so that nobody
+    /// comes to that place any more, and who is there has time to leave it.
+    fn refuse_packets(&self) {
+        let reset = QpAttr::new(QpState::Reset);
+        let _ = self.modify(&reset);
+        // Packets from the network are handed over by RCU readers. Those of a peer on this device
+        // come from its task: that may be preempted there, but hardly for a grace period.
+        synchronize_rcu();
+        // What came while the tasks were stopped for the first reset has woken none, and rxe would
+        // wait for its reference in vain.
+        let _ = self.modify(&reset);
+    }
+}
+
 impl Drop for Qp {
     fn drop(&mut self) {
+        if self.is_rxe() {
+            self.refuse_packets();
+        }
         // SAFETY: By the invariant `raw` is valid. When this returns no handler runs, nothing more
         // is completed, and no memory is accessed.
         let err = unsafe { bindings::ib_destroy_qp_user(self.raw(), ptr::null_mut()) };
@@ -304,6 +337,8 @@ unsafe extern "C" fn event<E: QpEvents>(event: *mut bindings::ib_event, context:
 /// The states that a queue pair's owner moves it to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum QpState {
+    /// Nothing is posted, and nothing comes from the peer: as it was made.
+    Reset,
     /// Receives can be posted.
     Init,
     /// Messages are received: ready to receive.
@@ -317,6 +352,7 @@ pub(crate) enum QpState {
 impl QpState {
     pub(super) fn as_raw(self) -> bindings::ib_qp_state {
         match self {
+            Self::Reset => bindings::ib_qp_state_IB_QPS_RESET,
             Self::Init => bindings::ib_qp_state_IB_QPS_INIT,
             Self::Rtr => bindings::ib_qp_state_IB_QPS_RTR,
             Self::Rts => bindings::ib_qp_state_IB_QPS_RTS,
