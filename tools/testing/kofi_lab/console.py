@@ -55,7 +55,8 @@ class Console:
 
     def _count(self, name: str, outcome: str, reason: str) -> None:
         scenario = self.scenario
-        if scenario is None or name in scenario.counted:
+        # A suite may run more than once: it counts once, and whenever it fails.
+        if scenario is None or (name in scenario.counted and outcome != FAILED):
             return
         scenario.counted.add(name)
         scenario.failed += outcome == FAILED

@@ -57,6 +57,11 @@ class ConsoleTest(unittest.TestCase):
         text = "lab: begin k\n" + KTAP.format(planned=4) + "lab: end k 0"
         self.assertEqual(self.outcomes(text)["av"], FAILED)
 
+    def test_second_run_of_a_suite_may_fail_too(self) -> None:
+        once = "    # Subtest: s\n    1..1\n    {0}ok 1 c\n{0}ok 1 s\n"
+        text = "lab: begin k\n" + once.format("") + once.format("not ") + "lab: end k 0"
+        self.assertEqual(self.outcomes(text)["k"], FAILED)
+
     def test_interrupted_suite_fails(self) -> None:
         text = "lab: begin k\n" + KTAP.format(planned=3).rsplit("not ok 1", 1)[0]
         console, results = self.read(text)
