@@ -9,8 +9,7 @@
 
 #include "fixture.h"
 
-/* The proof kernel is a hundred times slower than others: a share there. */
-#define ROUNDS	(IS_ENABLED(CONFIG_KASAN) ? 12 : 60)
+#define ROUNDS	60
 
 static void close_01_posted_buffers_are_free_afterwards(struct kunit *test)
 {
@@ -210,7 +209,7 @@ static void close_03_connected_in_any_order(struct kunit *test)
 static void close_03_connecting_in_any_order(struct kunit *test)
 {
 	struct rnd_state random;
-	int rounds = 60;
+	int rounds = ROUNDS;
 
 	/* There the end of who asks waits for an answer, ten seconds at worst. */
 	if (is_iwarp(test))
