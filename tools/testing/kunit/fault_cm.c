@@ -6,6 +6,7 @@
 #include <kunit/test-bug.h>
 
 #include "fault.h"
+#include "traffic.h"
 
 static void open_ep(struct kunit *test, struct fault *fault)
 {
@@ -184,16 +185,26 @@ static int call_accept(struct fault *fault)
 
 static void close_02_requests(struct kunit *test)
 {
-	static const struct step steps[] = {
-		{ "fi_endpoint(request)", request, call_endpoint_of_request,
-		  end_request },
-		{ "fi_accept()", request_and_open, call_accept,
-		  close_and_end_request },
+	static const struct step endpoint = {
+		"fi_endpoint(request)", request, call_endpoint_of_request,
+		end_request
+	};
+
+	fault_walk(test, fault_new(test), &endpoint);
+}
+
+static void close_02_accepting(struct kunit *test)
+{
+	static const struct step accept = {
+		"fi_accept()", request_and_open, call_accept,
+		close_and_end_request
 	};
 	struct fault *fault = fault_new(test);
 
-	for (int i = 0; i < ARRAY_SIZE(steps); i++)
-		fault_walk(test, fault, &steps[i]);
+	/* siw_qp_readq_init() does, for the first of its two queues. */
+	if (tr_is_iwarp(fault->fx->info))
+		kunit_skip(test, "siw frees memory twice when it lacks some");
+	fault_walk(test, fault, &accept);
 }
 
 /* Both ends: ep is the accepted one. */
@@ -259,6 +270,7 @@ static struct kunit_case fault_cm_cases[] = {
 	KUNIT_CASE_SLOW(close_02_listeners),
 	KUNIT_CASE_SLOW(close_02_events),
 	KUNIT_CASE_SLOW(close_02_requests),
+	KUNIT_CASE_SLOW(close_02_accepting),
 	KUNIT_CASE_SLOW(close_02_endings),
 	{}
 };
