@@ -1,19 +1,34 @@
 # SPDX-License-Identifier: GPL-2.0
 # reload.sh DEVICE ROUNDS: every module comes, works and goes, again and again, and nothing is left.
-wanted() { for module in kofi_kunit msg_server msg_client slides_client; do has_module $module && echo $module; done; }
+wanted() {
+	for module in kofi_kunit kofi_bench kofi_raw msg_server msg_server_rs msg_client msg_client_rs \
+		slides_client; do
+		has_module $module && echo $module
+	done
+}
 counts() { rdma resource show "$1" | wc -l; }
 
+# bring MODULE: each server has a port of its own.
+bring() {
+	case $1 in
+	msg_server) load msg_server addr="$ADDRESS" && await 10 "msg_server: ready" ;;
+	msg_server_rs)
+		load msg_server_rs addr="$(number_of "$ADDRESS")" port=7472 &&
+			await 10 "msg_server_rs: ready"
+		;;
+	msg_client_rs) load msg_client_rs addr="$(number_of "$ADDRESS")" port=7472 count=10 ;;
+	*_client) load "$1" addr="$ADDRESS" count=10 ;;
+	*) load "$1" addr="$ADDRESS" ;;
+	esac
+}
+
 # The clients' threads end when they have done their work.
-all_done() { [ "$(kernel_log | grep -c "_client: done count=10 .*errors=0")" -ge $expected ]; }
+all_done() { [ "$(kernel_log | grep -c "_client.*: done count=10 .*errors=0")" -eq "$clients" ]; }
 
 round() {
-	expected=$(($(kernel_log | grep -c "_client: done count=10 .*errors=0") + clients))
+	from_here
 	for module in $modules; do
-		case $module in
-		kofi_kunit) load kofi_kunit addr="$ADDRESS" addr6="$ADDRESS6" || return ;;
-		msg_server) load msg_server addr="$ADDRESS" || return ;;
-		*) load "$module" addr="$ADDRESS" count=10 || return ;;
-		esac
+		bring "$module" || return
 	done
 	eventually 30 all_done || return
 	# shellcheck disable=SC2086 # a word for each
