@@ -74,8 +74,12 @@ impl<'a> Gather<'a> {
     /// mapped then.
     #[inline(always)]
     pub(super) fn add(&mut self, message: &Message<'_>) -> Result {
-        // Nearly always there is one segment, which lies in one piece of a registered region.
+        // Nearly always there is one segment, which lies in one piece of a registered region. The
+        // descriptor of an empty one says nothing.
         if let ([segment], [descriptor]) = (message.segments, message.descriptors) {
+            if segment.is_empty() {
+                return Ok(());
+            }
             let found = Region::from_descriptor(*descriptor)
                 .filter(|region| region.is_of(self.pd))
                 .and_then(|region| region.whole(segment));

@@ -103,8 +103,8 @@ impl Region {
         core::ptr::eq(&*self.pd, pd)
     }
 
-    /// The device's address and the length of a segment, if it has bytes and the region is a single
-    /// run that has them all.
+    /// The device's address and the length of a segment, if the region is a single run that has all
+    /// of its bytes.
     #[inline(always)]
     pub(super) fn whole(&self, segment: &Segment) -> Option<(u64, u32)> {
         let [span] = self.spans.as_slice() else {
@@ -113,7 +113,7 @@ impl Region {
         let offset = segment.addr().wrapping_sub(span.start);
         let len = segment.len();
         // Below the start, the offset is larger than any region.
-        if len == 0 || offset > span.mapping.len() || len > span.mapping.len() - offset {
+        if offset > span.mapping.len() || len > span.mapping.len() - offset {
             return None;
         }
         Some((
