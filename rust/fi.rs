@@ -17,6 +17,7 @@ pub mod domain;
 pub mod ep;
 pub mod eq;
 pub mod fabric;
+mod handler;
 pub mod info;
 pub mod memory;
 pub mod mr;

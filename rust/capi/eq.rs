@@ -94,7 +94,7 @@ struct Callback {
 }
 
 impl Handler for Callback {
-    fn ready(&self) {
+    fn ready(&self, _queue: &Arc<EventQueue>) {
         let eq = ptr::with_exposed_provenance_mut(self.eq);
         let context = ptr::with_exposed_provenance_mut(self.context);
         // SAFETY: The queue's object lives until `close` has waited for this call to end.
@@ -132,24 +132,19 @@ unsafe fn try_open(
         return Err(Errno::EINVAL);
     }
     let place = Place::<QueueObject>::new()?;
-    let handler = match attr.eq_event_handler {
-        None => None,
-        Some(function) => {
-            let callback = Callback {
-                function,
-                eq: place.address(),
-                context: context.expose_provenance(),
-            };
-            let handler: KBox<dyn Handler> = KBox::new(callback, GFP_KERNEL)?;
-            Some(handler)
-        }
-    };
     let queue = fabric.fabric().event_queue(Attr {
         size: attr.size,
         writable: attr.flags & abi::FI_WRITE != 0,
         waitable: wait::is_waitable(attr.wait_obj)?,
-        handler,
     })?;
+    if let Some(function) = attr.eq_event_handler {
+        let callback = Callback {
+            function,
+            eq: place.address(),
+            context: context.expose_provenance(),
+        };
+        queue.set_handler(KBox::new(callback, GFP_KERNEL)?)?;
+    }
     let made = place.put(QueueObject {
         fid: fid_eq {
             fid: header::<QueueObject>(context),

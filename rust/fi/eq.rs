@@ -8,6 +8,7 @@
 
 use super::{
     fabric::Fabric,
+    handler::Slot,
     object::{
         Held,
         Parent,
@@ -15,7 +16,6 @@ use super::{
     },
     wait::{
         Budget,
-        Gate,
         Signal,
         Woken, //
     },
@@ -173,8 +173,15 @@ impl core::ops::Deref for Owned {
 
 /// Who wants to be called when a queue has something to read.
 pub trait Handler: Send + Sync {
-    /// Process context; may sleep, and may read the queue.
-    fn ready(&self);
+    /// At least one event has arrived. Process context; may sleep, and may read the queue. It is
+    /// not called again before it has returned.
+    fn ready(&self, queue: &Arc<EventQueue>);
+}
+
+impl<F: Fn(&Arc<EventQueue>) + Send + Sync> Handler for F {
+    fn ready(&self, queue: &Arc<EventQueue>) {
+        self(queue);
+    }
 }
 
 /// How an event queue is opened.
@@ -185,18 +192,15 @@ pub struct Attr {
     pub writable: bool,
     /// Whether `fi_eq_sread()` is.
     pub waitable: bool,
-    /// Called each time an event arrives.
-    pub handler: Option<KBox<dyn Handler>>,
 }
 
 impl Default for Attr {
-    /// A queue that can be waited for, and is not written or listened to.
+    /// A queue that can be waited for, and is not written.
     fn default() -> Self {
         Self {
             size: 0,
             writable: false,
             waitable: true,
-            handler: None,
         }
     }
 }
@@ -222,7 +226,7 @@ pub struct EventQueue {
     #[pin]
     arrival: Signal,
     #[pin]
-    gate: Gate,
+    handler: Slot<dyn Handler>,
     #[pin]
     work: Work<EventQueue>,
     attr: Attr,
@@ -237,9 +241,7 @@ impl WorkItem for EventQueue {
     type Pointer = Arc<EventQueue>;
 
     fn run(this: Arc<EventQueue>) {
-        if let Some((handler, _pass)) = this.attr.handler.as_ref().zip(this.gate.enter()) {
-            handler.ready();
-        }
+        this.handler.call(|handler| handler.ready(&this));
     }
 }
 
@@ -267,13 +269,19 @@ impl EventQueue {
                     "kofi::EventQueue"
                 ),
                 arrival <- Signal::new(),
-                gate <- Gate::new(),
+                handler <- Slot::new(),
                 work <- new_work!("kofi::EventQueue"),
                 attr,
                 users: Users::new(),
             }),
             GFP_KERNEL,
         )?)
+    }
+
+    /// Has `handler` called whenever events have arrived, until the queue is closed. Once, before
+    /// the queue is used. May sleep.
+    pub(crate) fn set_handler(&self, handler: KBox<dyn Handler>) -> Result {
+        self.handler.fill(handler)
     }
 
     /// Appends an event. Process context.
@@ -284,8 +292,8 @@ impl EventQueue {
 
     fn announce(self: &Arc<Self>) {
         self.arrival.give();
-        if self.attr.handler.is_some() {
-            // Already queued is as good: the handler reads until the queue is empty.
+        if self.handler.is_filled() {
+            // Already queued is as good: the handler is not called for this event before it is there.
             let _ = workqueue::system_long().enqueue(self.clone());
         }
     }
@@ -432,12 +440,16 @@ impl EventQueue {
         drop(inner);
     }
 
-    /// Closes the queue: -FI_EBUSY while something is bound to it. May sleep.
+    /// Closes the queue: -FI_EBUSY while something is bound to it, and for its own handler. May
+    /// sleep.
     ///
     /// What is unread is freed; the provider refuses the connection requests among it.
     pub fn close(&self) -> Result {
+        if self.handler.is_here() {
+            return Err(Errno::EBUSY);
+        }
         self.users.retire()?;
-        self.gate.shut();
+        self.handler.stop();
         // Declared before the guard: freed outside the lock.
         let mut unread = List::new();
         let _left;
@@ -446,5 +458,38 @@ impl EventQueue {
         _left = (inner.last_error.take(), inner.fabric.take());
         drop(inner);
         Ok(())
+    }
+}
+
+/// An event queue of a Rust consumer with a handler, which is called until this is dropped.
+///
+/// Dropping it waits for a call that is under way, unless it is that call which drops it.
+pub struct Handled(Arc<EventQueue>);
+
+impl Handled {
+    /// Opens a queue of `fabric`, whose handler is called whenever events have arrived. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM.
+    pub fn open(fabric: &Arc<Fabric>, attr: Attr, handler: impl Handler + 'static) -> Result<Self> {
+        let handler: KBox<dyn Handler> = KBox::new(handler, GFP_KERNEL)?;
+        let queue = fabric.event_queue(attr)?;
+        queue.set_handler(handler)?;
+        Ok(Self(queue))
+    }
+}
+
+impl core::ops::Deref for Handled {
+    type Target = Arc<EventQueue>;
+
+    fn deref(&self) -> &Arc<EventQueue> {
+        &self.0
+    }
+}
+
+impl Drop for Handled {
+    fn drop(&mut self) {
+        self.0.handler.stop();
     }
 }

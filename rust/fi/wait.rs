@@ -135,6 +135,11 @@ impl Gate {
         Some(Pass(self))
     }
 
+    /// Lets nobody in any more. Any context.
+    pub fn forbid(&self) {
+        self.passage.lock().shut = true;
+    }
+
     /// Lets nobody in any more and waits until everybody has left. Process context.
     pub fn shut(&self) {
         let mut passage = self.passage.lock();
