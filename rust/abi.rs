@@ -14,6 +14,7 @@ pub mod context;
 pub mod errno;
 pub mod flags;
 pub mod info;
+pub mod irq_work;
 mod layout;
 pub mod names;
 pub mod once;

@@ -62,23 +62,19 @@ pub fn fabric(info: &abi::info::Info) -> abi::Result<Arc<fi::fabric::Fabric>> {
     fi::fabric::Fabric::open(*provider, &attr)
 }
 
-#[pin_data(PinnedDrop)]
+#[pin_data]
 struct Kofi {
     #[pin]
     _devices: rdma::device::Registration,
+    /// Last: what is on its way ends with the devices.
+    _handlers: abi::context::Handlers,
 }
 
 impl kernel::InPlaceModule for Kofi {
     fn init(_module: &'static ThisModule) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
+            _handlers: abi::context::Handlers::start()?,
             _devices <- rdma::device::Registration::new(),
         })
-    }
-}
-
-#[pinned_drop]
-impl PinnedDrop for Kofi {
-    fn drop(self: Pin<&mut Self>) {
-        abi::context::flush_handlers();
     }
 }

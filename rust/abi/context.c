@@ -12,7 +12,9 @@
 bool kofi_may_sleep(void);
 bool kofi_should_stop(void);
 void kofi_warn_atomic(void);
-void kofi_flush_handlers(void);
+extern struct workqueue_struct *kofi_cq_wq;
+int kofi_handlers_start(void);
+void kofi_handlers_end(void);
 struct task_struct *kofi_thread_run(int (*run)(void *), void *body,
 				    const char *name);
 void kofi_thread_stop(struct task_struct *task);
@@ -51,10 +53,25 @@ void kofi_thread_stop(struct task_struct *task)
 }
 
 /*
- * Handlers run on the system's queue for long work. The module's text may not
- * go before they have left it, and Rust has no way yet to wait for that.
+ * Handlers of completion queues run here when they may sleep. Memory can depend
+ * on them: a disk's write that makes room is over when one says so.
  */
-void kofi_flush_handlers(void)
+struct workqueue_struct *kofi_cq_wq;
+
+int kofi_handlers_start(void)
 {
+	kofi_cq_wq = alloc_workqueue("kofi-cq", WQ_HIGHPRI | WQ_MEM_RECLAIM |
+				     WQ_PERCPU, 0);
+	return kofi_cq_wq ? 0 : -ENOMEM;
+}
+
+/*
+ * Handlers of event queues run on the system's queue for long work. The
+ * module's text may not go before they have left it, and Rust has no way yet
+ * to wait for that.
+ */
+void kofi_handlers_end(void)
+{
+	destroy_workqueue(kofi_cq_wq);
 	__flush_workqueue(system_long_wq);
 }

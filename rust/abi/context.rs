@@ -1,19 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Where the caller is: may it sleep, has it been told to stop.
+//! Where the caller is: may it sleep, has it been told to stop; and where handlers run.
 
 use super::{
     Errno,
     Result, //
 };
+use kernel::{
+    bindings::workqueue_struct,
+    error::to_result,
+    prelude::*,
+    types::NotThreadSafe,
+    workqueue::Queue, //
+};
 
 mod ffi {
+    use super::*;
 
     extern "C" {
         pub(super) fn kofi_may_sleep() -> bool;
         pub(super) fn kofi_should_stop() -> bool;
         pub(super) fn kofi_warn_atomic();
-        pub(super) fn kofi_flush_handlers();
+        pub(super) fn kofi_handlers_start() -> c_int;
+        pub(super) fn kofi_handlers_end();
+        pub(super) static kofi_cq_wq: *mut workqueue_struct;
     }
 }
 
@@ -34,8 +44,49 @@ pub fn kthread_should_stop() -> bool {
     unsafe { ffi::kofi_should_stop() }
 }
 
-/// Waits until no handler of an event queue is queued or running. May sleep.
-pub fn flush_handlers() {
-    // SAFETY: Waits, and touches nothing.
-    unsafe { ffi::kofi_flush_handlers() };
+/// Where a handler is that was called in a hard interrupt: nothing that is done there may sleep.
+///
+/// It stays there: what is called with it can ask for it, and nobody else has one.
+pub struct InInterrupt(NotThreadSafe);
+
+impl InInterrupt {
+    /// For those who are called by an interrupt.
+    pub(super) const fn assume() -> Self {
+        Self(NotThreadSafe)
+    }
+}
+
+/// Lets handlers run, as long as the module is there.
+///
+/// # Invariants
+///
+/// The workqueue of completion handlers has been made. There is one of these, which is dropped when
+/// the module goes, after everything that has a handler.
+pub(crate) struct Handlers(());
+
+impl Handlers {
+    /// Makes the workqueue. May sleep. Called once, before anything is opened.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn start() -> kernel::error::Result<Self> {
+        // SAFETY: Called before anybody looks for the workqueue.
+        to_result(unsafe { ffi::kofi_handlers_start() })?;
+        // INVARIANT: By construction.
+        Ok(Self(()))
+    }
+
+    /// Where handlers of completion queues run that may sleep.
+    pub(crate) fn queue() -> &'static Queue {
+        // SAFETY: Queues are opened through the module, which made it before and keeps it.
+        unsafe { Queue::from_raw(ffi::kofi_cq_wq) }
+    }
+}
+
+impl Drop for Handlers {
+    fn drop(&mut self) {
+        // SAFETY: By the invariant it has been made, and nobody queues to it any more.
+        unsafe { ffi::kofi_handlers_end() };
+    }
 }

@@ -17,6 +17,7 @@ use crate::{
     abi::{
         self,
         context,
+        context::InInterrupt,
         errno::{
             into_int,
             into_ssize, //
@@ -28,16 +29,20 @@ use crate::{
         fid,
         fid_cq,
         fid_domain,
+        irq_work::InterruptHandler,
         Errno,
         Result, //
     },
     fi::{
         cq::{
+            read_or_arm,
             sread,
             Attr,
             CompletionQueue,
             Entries,
-            Format, //
+            Format,
+            Handler,
+            TaskHandler, //
         },
         provider,
         wait::Budget, //
@@ -119,6 +124,35 @@ unsafe fn array<'a, T>(buf: *mut c_void, count: usize) -> &'a mut [MaybeUninit<T
     unsafe { slice::from_raw_parts_mut(buf.cast(), count) }
 }
 
+/// A C consumer's `cq_event_handler`, and what it is called with.
+struct Callback {
+    function: unsafe extern "C" fn(*mut fid_cq, *mut c_void),
+    cq: usize,
+    context: usize,
+}
+
+impl Callback {
+    fn call(&self) {
+        let cq = ptr::with_exposed_provenance_mut(self.cq);
+        let context = ptr::with_exposed_provenance_mut(self.context);
+        // SAFETY: The queue's object is there before the queue is armed, and lives until `close` has
+        // waited for this call to end.
+        unsafe { (self.function)(cq, context) };
+    }
+}
+
+impl InterruptHandler for Callback {
+    fn ready(&self, _here: &InInterrupt) {
+        self.call();
+    }
+}
+
+impl TaskHandler for Callback {
+    fn ready(&self) {
+        self.call();
+    }
+}
+
 /// `fi_cq_open()`.
 pub(super) unsafe extern "C" fn open(
     domain: *mut fid_domain,
@@ -155,7 +189,11 @@ unsafe fn try_open(
         abi::FI_CQ_FORMAT_TAGGED => Format::Tagged,
         _ => return Err(Errno::EINVAL),
     };
-    if attr.flags & !abi::FI_AFFINITY != 0 {
+    if attr.flags & !(abi::FI_AFFINITY | abi::FI_CB_CTX_INTR) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    // The context of a handler that is not there.
+    if attr.flags & abi::FI_CB_CTX_INTR != 0 && attr.cq_event_handler.is_none() {
         return Err(Errno::EINVAL);
     }
     let waitable = wait::is_waitable(attr.wait_obj)?;
@@ -163,9 +201,6 @@ unsafe fn try_open(
         abi::FI_CQ_COND_NONE => {}
         abi::FI_CQ_COND_THRESHOLD => return Err(Errno::ENOSYS),
         _ => return Err(Errno::EINVAL),
-    }
-    if attr.cq_event_handler.is_some() {
-        return Err(Errno::ENOSYS);
     }
     let vector = match attr.flags & abi::FI_AFFINITY {
         0 => 0,
@@ -177,16 +212,37 @@ unsafe fn try_open(
         waitable,
         vector,
     })?;
-    let place = Place::new()?;
+    let place = Place::<QueueObject>::new()?;
     let exact = domain.face().queue(queue.core())?;
+    if let Some(function) = attr.cq_event_handler {
+        let callback = KBox::new(
+            Callback {
+                function,
+                cq: place.address(),
+                context: context.expose_provenance(),
+            },
+            GFP_KERNEL,
+        )?;
+        queue.set_handler(if attr.flags & abi::FI_CB_CTX_INTR != 0 {
+            Handler::Interrupt(callback)
+        } else {
+            Handler::Task(callback)
+        })?;
+    }
     attr.format = match format {
         Format::Context => abi::FI_CQ_FORMAT_CONTEXT,
         _ => attr.format,
     };
+    let armed = attr.cq_event_handler.is_some().then(|| queue.clone());
     let made = place.put(QueueObject {
         fid: fid_cq {
             fid: header::<QueueObject>(context),
-            ops: ptr::from_ref(domain.face().cq).cast_mut(),
+            ops: ptr::from_ref(if attr.cq_event_handler.is_some() {
+                domain.face().handled_cq
+            } else {
+                domain.face().cq
+            })
+            .cast_mut(),
         },
         queue,
         exact,
@@ -195,6 +251,9 @@ unsafe fn try_open(
     });
     // SAFETY: `out` is not NULL, and valid as the C caller promises.
     unsafe { hand_out(out, made) };
+    if let Some(queue) = armed {
+        queue.arm_handler();
+    }
     Ok(())
 }
 
@@ -211,8 +270,9 @@ unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) ->
     })
 }
 
-/// The calls for queues of type `Q`.
-pub(super) struct Table<Q>(PhantomData<Q>);
+/// The calls for queues of type `Q`, those with a handler or those without: that a read arms the
+/// queue costs nothing where nobody is called.
+pub(super) struct Table<Q, const HANDLED: bool>(PhantomData<Q>);
 
 /// # Safety
 ///
@@ -239,7 +299,7 @@ unsafe fn no_sources(result: &Result<usize>, src_addr: *mut abi::fi_addr_t) {
     }
 }
 
-impl<Q: provider::CompletionQueue> Table<Q> {
+impl<Q: provider::CompletionQueue, const HANDLED: bool> Table<Q, HANDLED> {
     pub(super) const OPS: fi_ops_cq = fi_ops_cq {
         size: size_of::<fi_ops_cq>(),
         read: Some(Self::read),
@@ -251,13 +311,22 @@ impl<Q: provider::CompletionQueue> Table<Q> {
         strerror: Some(Self::strerror),
     };
 
+    #[inline]
+    fn take(queue: &Q, mut entries: Entries<'_>) -> Result<usize> {
+        if HANDLED {
+            read_or_arm(queue, &mut entries)
+        } else {
+            queue.read(entries)
+        }
+    }
+
     unsafe extern "C" fn read(cq: *mut fid_cq, buf: *mut c_void, count: usize) -> isize {
         // SAFETY: As a C caller of `fi_cq_read()` promises.
         into_ssize(unsafe {
             let (object, queue) = parts::<Q>(cq);
             object
                 .entries(buf, count)
-                .and_then(|entries| queue.read(entries))
+                .and_then(|entries| Self::take(queue, entries))
         })
     }
 
@@ -272,7 +341,7 @@ impl<Q: provider::CompletionQueue> Table<Q> {
             let (object, queue) = parts::<Q>(cq);
             let result = object
                 .entries(buf, count)
-                .and_then(|entries| queue.read(entries));
+                .and_then(|entries| Self::take(queue, entries));
             no_sources(&result, src_addr);
             result
         })

@@ -40,6 +40,7 @@ pub(crate) struct Face {
     pub(super) msg: &'static fi_ops_msg,
     pub(super) rma: &'static fi_ops_rma,
     pub(super) cq: &'static fi_ops_cq,
+    pub(super) handled_cq: &'static fi_ops_cq,
     endpoint: fn(&dyn provider::Endpoint) -> Option<*const c_void>,
     queue: fn(&dyn provider::CompletionQueue) -> Option<*const c_void>,
 }
@@ -51,7 +52,8 @@ impl Face {
             provider,
             msg: &msg::Table::<F::Endpoint>::OPS,
             rma: &rma::Table::<F::Endpoint>::OPS,
-            cq: &cq::Table::<F::CompletionQueue>::OPS,
+            cq: &cq::Table::<F::CompletionQueue, false>::OPS,
+            handled_cq: &cq::Table::<F::CompletionQueue, true>::OPS,
             endpoint: |endpoint| {
                 let exact = endpoint.as_any().downcast_ref::<F::Endpoint>();
                 exact.map(|exact| ptr::from_ref(exact).cast())

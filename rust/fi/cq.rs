@@ -13,7 +13,6 @@ use super::{
     provider,
     wait::{
         Budget,
-        Signal,
         Woken, //
     },
 };
@@ -27,6 +26,14 @@ use core::mem::MaybeUninit;
 use kernel::{
     prelude::*,
     sync::Arc, //
+};
+
+mod interrupts;
+
+pub use interrupts::Interrupts;
+pub(crate) use interrupts::{
+    Handler,
+    TaskHandler, //
 };
 
 /// A successful operation.
@@ -229,45 +236,82 @@ impl CompletionQueue {
         Ok(())
     }
 
-    /// Closes the queue: -FI_EBUSY while an endpoint is bound. May sleep.
+    /// Gives the queue a handler, which is not called yet. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EBUSY if the queue has, or had, a handler; -FI_ENOMEM.
+    pub(crate) fn set_handler(&self, handler: Handler) -> Result {
+        self.core.interrupts().set_handler(handler)
+    }
+
+    /// Has the handler called for the next arrival. Any context.
+    pub(crate) fn arm_handler(&self) {
+        let interrupts = self.core.interrupts();
+        interrupts.expect();
+        if self.core.arm() {
+            interrupts.call();
+        }
+    }
+
+    /// Calls the handler whether or not something has arrived. Any context.
+    pub(super) fn call_handler(&self) {
+        self.core.interrupts().call();
+    }
+
+    /// Ends the calls of the handler; see [`Interrupts::stop`]. May sleep.
+    pub(super) fn end_calls(&self) {
+        self.core.interrupts().stop();
+    }
+
+    /// Reads, and arms the queue for its handler if it has one. Any context.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`read_or_arm`].
+    pub(super) fn read(&self, mut entries: Entries<'_>) -> Result<usize> {
+        if self.core.interrupts().is_handled() {
+            read_or_arm(&*self.core, &mut entries)
+        } else {
+            self.core.read(entries)
+        }
+    }
+
+    /// Closes the queue: -FI_EBUSY while an endpoint is bound, and for its own handler. May sleep.
     pub fn close(&self) -> Result {
+        let interrupts = self.core.interrupts();
+        if interrupts.is_here() {
+            return Err(Errno::EBUSY);
+        }
         self.users.retire()?;
+        interrupts.stop();
         self.core.close();
         Ok(())
     }
 }
 
-/// What wakes the blocked readers of a queue.
-#[pin_data]
-pub struct Interrupts {
-    #[pin]
-    arrival: Signal,
-    /// `fi_cq_signal()` calls that no reader has seen yet.
-    given: kernel::sync::atomic::AtomicFlag,
-}
-
-impl Interrupts {
-    /// None so far.
-    pub fn new() -> impl PinInit<Self> {
-        pin_init!(Self {
-            arrival <- Signal::new(),
-            given: kernel::sync::atomic::AtomicFlag::new(false),
-        })
+/// Reads from a queue that has a handler: a read that finds nothing has the handler called for what
+/// comes next. Any context.
+///
+/// # Errors
+///
+/// -FI_EAGAIN when there is nothing, -FI_EAVAIL when a failure is next.
+pub fn read_or_arm<Q: provider::CompletionQueue + ?Sized>(
+    queue: &Q,
+    entries: &mut Entries<'_>,
+) -> Result<usize> {
+    match queue.read(entries.after(0)) {
+        Err(Errno::EAGAIN) => {}
+        result => return result,
     }
-
-    /// Something may be there to be read. Any context.
-    pub fn arrived(&self) {
-        self.arrival.give();
-    }
-
-    fn interrupt(&self) {
-        self.given.store(true, kernel::sync::atomic::Release);
-        self.arrival.give();
-    }
-
-    fn take(&self) -> bool {
-        self.given.load(kernel::sync::atomic::Acquire)
-            && self.given.xchg(false, kernel::sync::atomic::Full)
+    queue.interrupts().expect();
+    loop {
+        let missed = queue.arm();
+        // An entry that landed before the queue was armed raises no interrupt.
+        match queue.read(entries.after(0)) {
+            Err(Errno::EAGAIN) if missed => {}
+            result => return result,
+        }
     }
 }
 
@@ -297,6 +341,7 @@ pub fn sread<Q: provider::CompletionQueue + ?Sized>(
             result => return result,
         }
         let ticket = interrupts.arrival.ticket();
+        interrupts.expect();
         if queue.arm() {
             continue;
         }

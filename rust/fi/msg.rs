@@ -47,6 +47,14 @@ use kernel::{
     sync::Arc, //
 };
 
+mod calls;
+
+pub use calls::{
+    Arrived,
+    Calls,
+    Poster, //
+};
+
 /// Which way a message went.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
@@ -101,7 +109,7 @@ impl Completions {
     /// -FI_EAGAIN when there is none.
     pub fn read(&self) -> Result<Completed> {
         let mut slot = EntrySlot::new();
-        match self.queue.core().read(slot.entries()) {
+        match self.queue.read(slot.entries()) {
             Err(Errno::EAVAIL) => self.failure(),
             result => self.success(result, &slot),
         }

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Calls from hard-interrupt context: the kernel crate has no `irq_work` yet.
+
+use crate::abi::context::InInterrupt;
+use core::{
+    cell::UnsafeCell,
+    pin::Pin, //
+};
+use kernel::{
+    bindings,
+    container_of,
+    prelude::*,
+    sync::{
+        atomic::{
+            Acquire,
+            Atomic,
+            AtomicFlag,
+            Full, //
+        },
+        rcu,
+    },
+    types::Opaque, //
+};
+
+/// What an interrupt calls.
+pub trait InterruptHandler: Send + Sync {
+    /// Must not sleep; `here` says where it is. No lock of kOFI or of a driver is held.
+    fn ready(&self, here: &InInterrupt);
+}
+
+/// Calls a handler from a hard interrupt, one call at a time.
+///
+/// An interrupt of the CPU's own is asked for, and comes as soon as interrupts are on; a machine that
+/// has none for the purpose calls with the next timer tick, and PREEMPT_RT from a thread of its own.
+///
+/// # Invariants
+///
+/// - `raw` is initialised, and its function is [`run`].
+/// - `handler` is read by `run` alone, and written by [`Self::stop`] alone, after the last `run`.
+#[pin_data(PinnedDrop)]
+pub struct IrqWork {
+    #[pin]
+    raw: Opaque<bindings::irq_work>,
+    /// How many interrupts came since the call under way began, that one included.
+    entered: Atomic<u32>,
+    stopped: AtomicFlag,
+    handler: UnsafeCell<Option<KBox<dyn InterruptHandler>>>,
+}
+
+// SAFETY: `raw` may be queued and waited for by anyone; the handler is `Send` and `Sync`.
+unsafe impl Send for IrqWork {}
+
+// SAFETY: As above; by the invariant the handler is not touched by two at a time.
+unsafe impl Sync for IrqWork {}
+
+impl IrqWork {
+    /// Nothing is called before [`Self::raise`]. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub fn new(handler: KBox<dyn InterruptHandler>) -> Result<Pin<KBox<Self>>> {
+        let raw = bindings::irq_work {
+            func: Some(run),
+            ..pin_init::zeroed()
+        };
+        // INVARIANT: `IRQ_WORK_INIT()` sets nothing but the function.
+        KBox::pin_init(
+            pin_init!(Self {
+                raw: Opaque::new(raw),
+                entered: Atomic::new(0),
+                stopped: AtomicFlag::new(false),
+                handler: UnsafeCell::new(Some(handler)),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Has the handler called soon, once for all requests that come before it is. Any context.
+    pub fn raise(&self) {
+        let _reader = rcu::read_lock();
+        if !self.stopped.load(Acquire) {
+            // SAFETY: By the invariant `raw` is initialised, and `stop` waits before it goes.
+            unsafe { bindings::irq_work_queue(self.raw.get()) };
+        }
+    }
+
+    /// Ends the calls: when this returns the handler is not running, will not run, and has been
+    /// dropped. May sleep.
+    pub fn stop(&self) {
+        if self.stopped.xchg(true, Full) {
+            return;
+        }
+        // Who has not seen that, and queues, reads under RCU.
+        rcu::synchronize_rcu();
+        // SAFETY: By the invariant `raw` is initialised.
+        unsafe { bindings::irq_work_sync(self.raw.get()) };
+        // A second interrupt hides the first from `irq_work_sync`; but both come with interrupts
+        // off, or under RCU in a thread of PREEMPT_RT.
+        rcu::synchronize_rcu();
+        // SAFETY: By the invariant, for nothing runs any more.
+        drop(unsafe { (*self.handler.get()).take() });
+    }
+}
+
+#[pinned_drop]
+impl PinnedDrop for IrqWork {
+    fn drop(self: Pin<&mut Self>) {
+        self.stop();
+    }
+}
+
+/// # Safety
+///
+/// Called by an interrupt, with the `raw` of an [`IrqWork`].
+unsafe extern "C" fn run(raw: *mut bindings::irq_work) {
+    // SAFETY: By this function's contract; `stop` waits for this call before the object goes.
+    let work = unsafe { &*container_of!(Opaque::cast_from(raw), IrqWork, raw) };
+    // After the queue is armed again an interrupt may enter on another CPU: leave it to the first.
+    if work.entered.fetch_add(1, Full) > 0 {
+        return;
+    }
+    if !work.stopped.load(Acquire) {
+        // SAFETY: By the invariant nobody writes it while this runs.
+        if let Some(handler) = unsafe { &*work.handler.get() } {
+            handler.ready(&InInterrupt::assume());
+        }
+    }
+    if work.entered.xchg(0, Full) > 1 {
+        // Not in a loop: what else this CPU has to do comes in between.
+        work.raise();
+    }
+}

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What happens when a driver says that a queue has something to read: blocked readers wake, and
+//! the queue's handler is called.
+//!
+//! The driver may hold a lock of its own, or call from within a post of ours, so that nothing of the
+//! consumer's runs here: the handler is called from an interrupt or a work item of its own. It is
+//! called once for each time that the queue was armed, which a read does that finds the queue
+//! empty. There is no lock but those of [`Signal`] and of the handler's [`Slot`].
+
+use super::super::{
+    handler::Slot,
+    wait::Signal, //
+};
+use crate::abi::{
+    context::Handlers,
+    irq_work::{
+        InterruptHandler,
+        IrqWork, //
+    },
+    Errno,
+    Result, //
+};
+use core::pin::Pin;
+use kernel::{
+    prelude::*,
+    sync::{
+        atomic::{
+            Acquire,
+            AtomicFlag,
+            Full,
+            Release, //
+        },
+        Arc,
+        SetOnce, //
+    },
+    workqueue::{
+        impl_has_work,
+        new_work,
+        Work,
+        WorkItem, //
+    },
+};
+
+/// Who wants to be called when a queue has something to read, where it may sleep.
+pub(crate) trait TaskHandler: Send + Sync {
+    /// Process context; not called again before it has returned.
+    fn ready(&self);
+}
+
+/// A handler, and where it is called.
+pub(crate) enum Handler {
+    /// FI_CB_CTX_INTR: in a hard interrupt.
+    Interrupt(KBox<dyn InterruptHandler>),
+    /// Where it may sleep.
+    Task(KBox<dyn TaskHandler>),
+}
+
+/// Calls a handler where it may sleep.
+#[pin_data]
+struct Deferred {
+    #[pin]
+    work: Work<Deferred>,
+    #[pin]
+    handler: Slot<dyn TaskHandler>,
+}
+
+impl_has_work! {
+    impl HasWork<Self> for Deferred { self.work }
+}
+
+impl WorkItem for Deferred {
+    type Pointer = Arc<Deferred>;
+
+    fn run(this: Arc<Deferred>) {
+        this.handler.call(|handler| handler.ready());
+    }
+}
+
+enum Place {
+    Interrupt(Pin<KBox<IrqWork>>),
+    Task(Arc<Deferred>),
+}
+
+impl Place {
+    fn new(handler: Handler) -> Result<Self> {
+        Ok(match handler {
+            Handler::Interrupt(handler) => Self::Interrupt(IrqWork::new(handler)?),
+            Handler::Task(handler) => {
+                let deferred = Arc::pin_init(
+                    pin_init!(Deferred {
+                        work <- new_work!("kofi::cq::Deferred"),
+                        handler <- Slot::new(),
+                    }),
+                    GFP_KERNEL,
+                )?;
+                deferred.handler.fill(handler)?;
+                Self::Task(deferred)
+            }
+        })
+    }
+
+    fn call(&self) {
+        match self {
+            Self::Interrupt(work) => work.raise(),
+            Self::Task(deferred) => {
+                // Already queued is as good: it has not begun to read.
+                let _ = Handlers::queue().enqueue(deferred.clone());
+            }
+        }
+    }
+}
+
+struct Callback {
+    place: Place,
+    /// The next arrival is to be told.
+    armed: AtomicFlag,
+}
+
+/// What wakes the blocked readers of a queue, and calls its handler.
+#[pin_data]
+pub struct Interrupts {
+    #[pin]
+    pub(super) arrival: Signal,
+    /// `fi_cq_signal()` calls that no reader has seen yet.
+    given: AtomicFlag,
+    callback: SetOnce<Callback>,
+}
+
+impl Interrupts {
+    /// None so far.
+    pub fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            arrival <- Signal::new(),
+            given: AtomicFlag::new(false),
+            callback: SetOnce::new(),
+        })
+    }
+
+    /// Something may be there to be read. Any context.
+    pub fn arrived(&self) {
+        self.arrival.give();
+        if let Some(callback) = self.callback.as_ref() {
+            if callback.armed.xchg(false, Full) {
+                callback.place.call();
+            }
+        }
+    }
+
+    /// The handler is to be told of the next arrival. The device's queue is armed after this. Any
+    /// context.
+    pub(super) fn expect(&self) {
+        if let Some(callback) = self.callback.as_ref() {
+            // Full: the arrival that the device tells must find it.
+            let _ = callback.armed.xchg(true, Full);
+        }
+    }
+
+    /// Calls the handler whether or not something has arrived. Any context.
+    pub(super) fn call(&self) {
+        if let Some(callback) = self.callback.as_ref() {
+            callback.place.call();
+        }
+    }
+
+    /// Has `handler` called from now on. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EBUSY if the queue has, or had, a handler; -FI_ENOMEM.
+    pub(super) fn set_handler(&self, handler: Handler) -> Result {
+        let callback = Callback {
+            place: Place::new(handler)?,
+            armed: AtomicFlag::new(false),
+        };
+        if self.callback.populate(callback) {
+            Ok(())
+        } else {
+            Err(Errno::EBUSY)
+        }
+    }
+
+    /// Whether there is, or was, a handler. Any context.
+    #[inline]
+    pub(super) fn is_handled(&self) -> bool {
+        self.callback.as_ref().is_some()
+    }
+
+    /// Whether the caller is in the handler.
+    pub(super) fn is_here(&self) -> bool {
+        match self.callback.as_ref().map(|callback| &callback.place) {
+            Some(Place::Task(deferred)) => deferred.handler.is_here(),
+            Some(Place::Interrupt(_)) | None => false,
+        }
+    }
+
+    /// Ends the calls: when this returns the handler is not running, will not run, and has been
+    /// dropped. A handler that calls this is not waited for, and is not called again. May sleep.
+    pub(super) fn stop(&self) {
+        match self.callback.as_ref().map(|callback| &callback.place) {
+            Some(Place::Interrupt(work)) => work.stop(),
+            Some(Place::Task(deferred)) => deferred.handler.stop(),
+            None => {}
+        }
+    }
+
+    pub(super) fn interrupt(&self) {
+        self.given.store(true, Release);
+        self.arrival.give();
+    }
+
+    pub(super) fn take(&self) -> bool {
+        self.given.load(Acquire) && self.given.xchg(false, Full)
+    }
+}

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Handlers of completion queues for Rust consumers.
+//!
+//! A handler in interrupt context is given an [`Arrived`], which reads and cannot wait, and posts
+//! through a [`Poster`], which cannot close or end a connection: it has nothing to sleep with. One
+//! that may sleep is given the whole queue.
+
+use super::{
+    Completed,
+    Completions,
+    Endpoint, //
+};
+use crate::{
+    abi::{
+        context::InInterrupt,
+        irq_work::InterruptHandler,
+        Result, //
+    },
+    fi::{
+        cq::{
+            Handler,
+            TaskHandler, //
+        },
+        memory::{
+            Buffer,
+            Refused, //
+        },
+    },
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// A completion queue, as its handler sees it in interrupt context.
+pub struct Arrived<'a> {
+    queue: &'a Completions,
+    _here: &'a InInterrupt,
+}
+
+impl Arrived<'_> {
+    /// The next operation that is over. What arrives after this has found nothing is a call of its
+    /// own.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EAGAIN when there is none.
+    pub fn read(&self) -> Result<Completed> {
+        self.queue.read()
+    }
+}
+
+/// The posting half of an endpoint. The endpoint closes when it and all of these are dropped, which
+/// may sleep: a handler borrows the poster that it was made with.
+pub struct Poster(Arc<Endpoint>);
+
+impl Poster {
+    /// Posts to `endpoint`.
+    pub fn new(endpoint: &Arc<Endpoint>) -> Self {
+        Self(endpoint.clone())
+    }
+
+    /// [`Endpoint::send`].
+    pub fn send(&self, buffer: KBox<Buffer>, len: usize) -> core::result::Result<(), Refused> {
+        self.0.send(buffer, len)
+    }
+
+    /// [`Endpoint::receive`].
+    pub fn receive(&self, buffer: KBox<Buffer>) -> core::result::Result<(), Refused> {
+        self.0.receive(buffer)
+    }
+}
+
+/// The calls of a handler, which end when this is dropped: then the handler is not running, will not
+/// run, and has been dropped with all that it held. Dropping may sleep.
+///
+/// A handler that drops its own calls is not waited for, and is not called again.
+#[must_use = "the handler is called as long as this lives"]
+pub struct Calls(Arc<Completions>);
+
+impl Drop for Calls {
+    fn drop(&mut self) {
+        self.0.queue.end_calls();
+    }
+}
+
+impl Completions {
+    /// Has `handler` called in hard-interrupt context when operations are over: at once, and again
+    /// when something arrives after a read has found nothing. May sleep.
+    ///
+    /// Never two calls at a time. The handler reads until it finds nothing, and may post.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EBUSY if the queue has, or had, a handler; -FI_ENOMEM.
+    pub fn on_interrupt<F>(self: &Arc<Self>, handler: F) -> Result<Calls>
+    where
+        F: Fn(&Arrived<'_>) + Send + Sync + 'static,
+    {
+        let called = Called {
+            queue: self.clone(),
+            handler,
+        };
+        self.start_calls(Handler::Interrupt(KBox::new(called, GFP_KERNEL)?))
+    }
+
+    /// Has `handler` called where it may sleep; else as [`Self::on_interrupt`].
+    pub fn on_arrival<F>(self: &Arc<Self>, handler: F) -> Result<Calls>
+    where
+        F: Fn(&Completions) + Send + Sync + 'static,
+    {
+        let called = Called {
+            queue: self.clone(),
+            handler,
+        };
+        self.start_calls(Handler::Task(KBox::new(called, GFP_KERNEL)?))
+    }
+
+    fn start_calls(self: &Arc<Self>, handler: Handler) -> Result<Calls> {
+        self.queue.set_handler(handler)?;
+        // What has come before is told by nobody else.
+        self.queue.call_handler();
+        Ok(Calls(self.clone()))
+    }
+}
+
+/// A consumer's handler and its queue, until the calls end.
+struct Called<F> {
+    queue: Arc<Completions>,
+    handler: F,
+}
+
+impl<F: Fn(&Arrived<'_>) + Send + Sync> InterruptHandler for Called<F> {
+    fn ready(&self, here: &InInterrupt) {
+        (self.handler)(&Arrived {
+            queue: &self.queue,
+            _here: here,
+        });
+    }
+}
+
+impl<F: Fn(&Completions) + Send + Sync> TaskHandler for Called<F> {
+    fn ready(&self) {
+        (self.handler)(&self.queue);
+    }
+}
