@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, CQ: the contexts that calls are made from, and that handlers run in.
+ * CONTRACT, CQ: the contexts that calls are made from.
  */
 
-#include <linux/delay.h>
 #include <linux/irqflags.h>
 #include <linux/preempt.h>
 
@@ -129,62 +128,10 @@ static void cq_18_closing_in_atomic_context(struct kunit *test)
 	expect_stays_open(test, &fx->fabric->fid);
 }
 
-struct calls {
-	atomic_t now;
-	atomic_t all;
-	bool closed;
-	bool late;
-};
-
-static void count_call(struct fid_cq *cq, void *context)
-{
-	struct calls *calls = context;
-
-	atomic_inc(&calls->now);
-	atomic_inc(&calls->all);
-	if (READ_ONCE(calls->closed))
-		WRITE_ONCE(calls->late, true);
-	atomic_dec(&calls->now);
-}
-
-static void cq_19_no_handler_runs_after_close(struct kunit *test)
-{
-	struct calls *calls = kunit_kzalloc(test, sizeof(*calls), GFP_KERNEL);
-	struct fi_cq_attr attr = { .cq_event_handler = count_call };
-	struct kofi_fabric_fx *fx = fx_open(test);
-	struct fid_pep *pep = fx_listen(test, fx->fabric, fx->info, fx->eq);
-	struct fid_ep *ep[2];
-	struct fid_cq *cq;
-	int ret;
-
-	KUNIT_ASSERT_NOT_NULL(test, calls);
-	ret = fi_cq_open(fx->domain, &attr, &cq, calls);
-	if (ret == -FI_ENOSYS)
-		kunit_skip(test, "completion handlers are not there yet");
-	KUNIT_ASSERT_EQ(test, 0, ret);
-	fx_defer_close(test, &cq->fid);
-	ep[0] = fx_ep(test, fx->domain, fx->info);
-	fx_bind(test, ep[0], fx->eq, cq, FI_TRANSMIT | FI_RECV);
-	ep[1] = fx_connect(test, fx->domain, ep[0], pep, fx->eq, fx->cq);
-	for (int i = 0; i < 8; i++)
-		KUNIT_ASSERT_EQ(test, 0, fi_recv(ep[0], NULL, 0, NULL,
-						 FI_ADDR_UNSPEC, NULL));
-	for (int i = 0; i < 8; i++)
-		KUNIT_ASSERT_EQ(test, 0, fi_send(ep[1], NULL, 0, NULL,
-						 FI_ADDR_UNSPEC, NULL));
-	fx_close(test, &ep[0]->fid);
-	fx_close(test, &cq->fid);
-	WRITE_ONCE(calls->closed, true);
-	KUNIT_EXPECT_EQ(test, 0, atomic_read(&calls->now));
-	msleep(SHORT_MS);
-	KUNIT_EXPECT_FALSE(test, READ_ONCE(calls->late));
-}
-
 static struct kunit_case cases[] = {
 	KUNIT_CASE(cq_18_blocking_calls_in_atomic_context),
 	KUNIT_CASE(cq_18_opening_in_atomic_context),
 	KUNIT_CASE(cq_18_closing_in_atomic_context),
-	KUNIT_CASE(cq_19_no_handler_runs_after_close),
 	{}
 };
 

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * EQ: reading, writing, waiting. What the handler does, and what connections
- * report, stands in eq_cm.c.
+ * EQ: reading, writing, waiting. What connections report stands in eq_cm.c,
+ * what the handler does in eq_handler.c.
  */
 
-#include <linux/completion.h>
 #include <linux/delay.h>
 #include <linux/workqueue.h>
 
@@ -223,112 +222,6 @@ static void eq_04_sread_without_wait_object_is_enosys(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, fi_eq_read(eq, &event, &buf, 1, 0), 1);
 }
 
-#define HANDLED	200
-
-struct handled {
-	struct fid_eq		*eq;
-	struct completion	all;
-	unsigned int		calls, events;
-	bool			may_not_sleep, wrong_arguments;
-};
-
-static void read_all(struct fid_eq *eq, void *context)
-{
-	struct handled *handled = context;
-	u32 event;
-	u64 data;
-
-	handled->calls++;
-	if (handled->eq != eq)
-		handled->wrong_arguments = true;
-	if (in_interrupt() || irqs_disabled())
-		handled->may_not_sleep = true;
-	might_sleep();
-	while (fi_eq_read(eq, &event, &data, sizeof(data), 0) > 0) {
-		if (data != handled->events)
-			handled->wrong_arguments = true;
-		if (++handled->events == HANDLED)
-			complete(&handled->all);
-	}
-}
-
-static void eq_08_handler_misses_no_event(struct kunit *test)
-{
-	struct fi_info *info = fx_info(test, fx_addr, NULL, FI_SOURCE);
-	struct fi_eq_attr attr = writable;
-	struct handled *handled;
-	unsigned long left;
-
-	handled = kunit_kzalloc(test, sizeof(*handled), GFP_KERNEL);
-	KUNIT_ASSERT_NOT_NULL(test, handled);
-	init_completion(&handled->all);
-	attr.size = HANDLED;
-	attr.eq_event_handler = read_all;
-	KUNIT_ASSERT_EQ(test, fi_eq_open(fx_fabric(test, info), &attr,
-					 &handled->eq, handled), 0);
-	fx_defer_close(test, &handled->eq->fid);
-	KUNIT_EXPECT_EQ_MSG(test, handled->calls, 0, "nothing is there yet");
-
-	for (u64 i = 0; i < HANDLED; i++) {
-		KUNIT_EXPECT_EQ(test, fi_eq_write(handled->eq, 0, &i, 8, 0), 8);
-		if (i % 16 == 0)
-			usleep_range(100, 200);
-	}
-	left = wait_for_completion_timeout(&handled->all,
-					   msecs_to_jiffies(FX_WAIT_MS));
-	KUNIT_EXPECT_NE_MSG(test, left, 0, "waited for the handler to read");
-	fx_close(test, &handled->eq->fid);
-
-	KUNIT_EXPECT_EQ(test, handled->events, HANDLED);
-	KUNIT_EXPECT_FALSE(test, handled->may_not_sleep);
-	KUNIT_EXPECT_FALSE(test, handled->wrong_arguments);
-}
-
-struct slow {
-	struct completion	entered;
-	bool			running;
-	unsigned int		calls;
-};
-
-static void dawdle(struct fid_eq *eq, void *context)
-{
-	struct slow *slow = context;
-
-	WRITE_ONCE(slow->running, true);
-	WRITE_ONCE(slow->calls, slow->calls + 1);
-	complete_all(&slow->entered);
-	msleep(100);
-	WRITE_ONCE(slow->running, false);
-}
-
-static void eq_08_close_waits_for_the_handler(struct kunit *test)
-{
-	struct fi_info *info = fx_info(test, fx_addr, NULL, FI_SOURCE);
-	struct fi_eq_attr attr = writable;
-	unsigned int calls;
-	struct slow *slow;
-	struct fid_eq *eq;
-
-	slow = kunit_kzalloc(test, sizeof(*slow), GFP_KERNEL);
-	KUNIT_ASSERT_NOT_NULL(test, slow);
-	init_completion(&slow->entered);
-	attr.eq_event_handler = dawdle;
-	KUNIT_ASSERT_EQ(test, fi_eq_open(fx_fabric(test, info), &attr, &eq,
-					 slow), 0);
-	fx_defer_close(test, &eq->fid);
-	EXPECT_WRITE(test, eq, 1, "unread");
-	KUNIT_EXPECT_NE(test, wait_for_completion_timeout(&slow->entered,
-			msecs_to_jiffies(FX_WAIT_MS)), 0);
-	EXPECT_WRITE(test, eq, 2, "unread, too");
-	fx_close(test, &eq->fid);
-
-	KUNIT_EXPECT_FALSE(test, READ_ONCE(slow->running));
-	calls = READ_ONCE(slow->calls);
-	msleep(150);
-	KUNIT_EXPECT_EQ_MSG(test, READ_ONCE(slow->calls), calls,
-			    "called after fi_close()");
-}
-
 static struct kunit_case eq_cases[] = {
 	KUNIT_CASE(eq_01_read_takes_one_event),
 	KUNIT_CASE(eq_01_readerr_without_error_is_eagain),
@@ -340,8 +233,6 @@ static struct kunit_case eq_cases[] = {
 	KUNIT_CASE(eq_04_sread_of_what_is_there_is_at_once),
 	KUNIT_CASE(eq_04_sread_is_woken),
 	KUNIT_CASE(eq_04_sread_without_wait_object_is_enosys),
-	KUNIT_CASE(eq_08_handler_misses_no_event),
-	KUNIT_CASE(eq_08_close_waits_for_the_handler),
 	{}
 };
 

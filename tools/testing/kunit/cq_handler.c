@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * CONTRACT, CQ: when and where a handler is called, what it may do, and how it
+ * ends. Long runs are in cq_handler_run.c.
+ */
+
+#include <linux/delay.h>
+
+#include "handler.h"
+
+#define SHORT_MS 100
+#define MANY 8
+
+KUNIT_ARRAY_PARAM(places, hd_hard, hd_name_place);
+
+#define PLACE(test) (*(const bool *)(test)->param_value)
+
+/* Reads everything there is; how many entries and errors that was. */
+static int read_empty(struct fid_cq *cq)
+{
+	struct fi_cq_tagged_entry entries[4];
+	struct fi_cq_err_entry error = {};
+	int count = 0;
+	ssize_t ret;
+
+	do {
+		ret = fi_cq_read(cq, entries, ARRAY_SIZE(entries));
+		if (ret == -FI_EAVAIL) {
+			error.err_data_size = 0;
+			ret = fi_cq_readerr(cq, &error, 0);
+		}
+		count += max(ret, 0);
+	} while (ret >= 0);
+	return count;
+}
+
+static void cq_01_interrupt_context_needs_a_handler(struct kunit *test)
+{
+	struct kofi_fabric_fx *fx = fx_open(test);
+	struct fi_cq_attr attr = { .flags = FI_CB_CTX_INTR };
+	struct fid_cq *cq = NULL;
+
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL,
+			fi_cq_open(fx->domain, &attr, &cq, NULL));
+	KUNIT_EXPECT_NULL(test, cq);
+}
+
+/*
+ * A handler that reads nothing leaves that to others, and is not called until
+ * they have. Each read that finds the queue empty is good for one more call.
+ */
+static void cq_16_called_once_until_the_queue_is_read_empty(struct kunit *test)
+{
+	struct kofi_fabric_fx *fx = fx_open(test);
+	struct hd_queue *queue = hd_open(test, fx, PLACE(test), NULL, NULL);
+	int count = 0, armed = 1, calls = 0;
+	struct fi_cq_tagged_entry entry;
+	struct fid_ep *ep[2];
+	ssize_t ret;
+
+	hd_connect(test, fx, queue, NULL, ep);
+	hd_receives(test, ep[0], 2 * MANY);
+	KUNIT_EXPECT_EQ_MSG(test, 0, atomic_read(&queue->calls),
+			    "nothing is there yet");
+
+	for (int turn = 1; turn <= 2; turn++) {
+		hd_sends(test, ep[1], MANY);
+		KUNIT_ASSERT_TRUE(test, hd_called(test, queue, calls + 1));
+		do {
+			msleep(SHORT_MS / MANY);
+			KUNIT_EXPECT_LE(test, atomic_read(&queue->calls),
+					armed);
+			ret = fi_cq_read(queue->cq, &entry, 1);
+			count += ret == 1;
+			armed += ret == -FI_EAGAIN;
+		} while (ret == 1 || (ret == -FI_EAGAIN && count < turn * MANY));
+		KUNIT_ASSERT_EQ(test, -FI_EAGAIN, ret);
+		KUNIT_ASSERT_EQ(test, turn * MANY, count);
+		calls = atomic_read(&queue->calls);
+	}
+	msleep(SHORT_MS);
+	KUNIT_EXPECT_LE(test, atomic_read(&queue->calls), armed);
+	hd_check(test, queue);
+}
+
+/* fi_cq_sread() finds the queue empty as fi_cq_read() does, and shares it with the handler. */
+static void cq_16_a_blocked_reader_arms_the_queue_too(struct kunit *test)
+{
+	struct kofi_fabric_fx *fx = fx_open(test);
+	struct hd_queue *queue = hd_open(test, fx, PLACE(test), NULL, NULL);
+	struct fi_cq_tagged_entry entry;
+	struct fid_ep *ep[2];
+
+	hd_connect(test, fx, queue, NULL, ep);
+	hd_receives(test, ep[0], 2);
+	for (int turn = 1; turn <= 2; turn++) {
+		KUNIT_EXPECT_EQ(test, -FI_EAGAIN,
+				fi_cq_sread(queue->cq, &entry, 1, NULL, 0));
+		hd_sends(test, ep[1], 1);
+		KUNIT_ASSERT_TRUE(test, hd_called(test, queue, turn));
+		KUNIT_EXPECT_EQ(test, 1, fi_cq_sread(queue->cq, &entry, 1, NULL,
+						     FX_WAIT_MS));
+	}
+	hd_check(test, queue);
+}
+
+static void cq_16_signalling_readers_calls_nobody(struct kunit *test)
+{
+	struct kofi_fabric_fx *fx = fx_open(test);
+	struct hd_queue *queue = hd_open(test, fx, PLACE(test), NULL, NULL);
+
+	KUNIT_EXPECT_EQ(test, 0, fi_cq_signal(queue->cq));
+	msleep(SHORT_MS);
+	KUNIT_EXPECT_EQ(test, 0, atomic_read(&queue->calls));
+}
+
+struct errors {
+	atomic_t cancelled, others;
+	struct fi_cq_err_entry last;
+};
+
+static void count_errors(struct hd_queue *queue)
+{
+	struct errors *errors = queue->data;
+	struct fi_cq_tagged_entry entry;
+	ssize_t ret;
+
+	while ((ret = fi_cq_read(queue->cq, &entry, 1)) != -FI_EAGAIN) {
+		if (ret != -FI_EAVAIL) {
+			atomic_inc(&errors->others);
+			return;
+		}
+		errors->last.err_data_size = 0;
+		if (fi_cq_readerr(queue->cq, &errors->last, 0) == 1 &&
+		    errors->last.err == FI_ECANCELED)
+			atomic_inc(&errors->cancelled);
+		else
+			atomic_inc(&errors->others);
+	}
+}
+
+static void cq_17_errors_are_read_in_the_handler(struct kunit *test)
+{
+	struct errors *errors = (void *)tr_buffer(test, sizeof(*errors));
+	struct kofi_fabric_fx *fx = fx_open(test);
+	struct hd_queue *queue = hd_open(test, fx, PLACE(test), count_errors,
+					 errors);
+	unsigned long deadline = jiffies + msecs_to_jiffies(FX_WAIT_MS);
+	struct fid_ep *ep[2];
+
+	hd_connect(test, fx, queue, NULL, ep);
+	hd_receives(test, ep[0], MANY);
+	KUNIT_ASSERT_EQ(test, 0, fi_shutdown(ep[0], 0));
+	while (atomic_read(&errors->cancelled) < MANY &&
+	       time_before(jiffies, deadline))
+		usleep_range(100, 200);
+	KUNIT_EXPECT_EQ(test, MANY, atomic_read(&errors->cancelled));
+	KUNIT_EXPECT_EQ(test, 0, atomic_read(&errors->others));
+	hd_check(test, queue);
+}
+
+struct refused {
+	struct kofi_fabric_fx *fx;
+	ssize_t ret[5];
+};
+
+/* All that may sleep; nothing of it is done. */
+static void try_to_sleep(struct hd_queue *queue)
+{
+	struct refused *refused = queue->data;
+	struct fi_cq_tagged_entry entry;
+	struct fi_cq_attr attr = {};
+	struct fid_cq *cq;
+
+	refused->ret[0] = fi_cq_sread(queue->cq, &entry, 1, NULL, -1);
+	refused->ret[1] = fi_close(&queue->cq->fid);
+	refused->ret[2] = fi_close(&queue->ep->fid);
+	refused->ret[3] = fi_shutdown(queue->ep, 0);
+	refused->ret[4] = fi_cq_open(refused->fx->domain, &attr, &cq, NULL);
+}
+
+/* The log has one warning for this and the rest of cq_18; it is allowed for. */
+static void cq_18_blocking_calls_in_the_handler(struct kunit *test)
+{
+	struct refused *refused = (void *)tr_buffer(test, sizeof(*refused));
+	struct kofi_fabric_fx *fx = fx_open(test);
+	struct hd_queue *queue = hd_open(test, fx, true, try_to_sleep, refused);
+	struct fid_ep *ep[2];
+
+	refused->fx = fx;
+	hd_connect(test, fx, queue, NULL, ep);
+	hd_receives(test, ep[0], 1);
+	hd_sends(test, ep[1], 1);
+	KUNIT_ASSERT_TRUE(test, hd_called(test, queue, 1));
+	KUNIT_ASSERT_TRUE(test, hd_quiet(test, queue));
+	for (int i = 0; i < ARRAY_SIZE(refused->ret); i++)
+		KUNIT_EXPECT_EQ_MSG(test, -FI_EOPBADSTATE, refused->ret[i],
+				    "call %d", i);
+	KUNIT_EXPECT_EQ(test, 1, read_empty(queue->cq));
+	hd_check(test, queue);
+}
+
+static void drain(struct hd_queue *queue)
+{
+	read_empty(queue->cq);
+}
+
+static void cq_19_close_while_calls_come(struct kunit *test)
+{
+	struct kofi_fabric_fx *fx = fx_open(test);
+
+	for (unsigned int round = 0; round < tr_rounds; round++) {
+		struct hd_queue *queue = hd_open(test, fx, PLACE(test), drain,
+						 NULL);
+		struct fid_ep *ep[2];
+
+		hd_connect(test, fx, queue, NULL, ep);
+		hd_receives(test, ep[0], MANY);
+		hd_sends(test, ep[1], MANY);
+		if (round % 2)
+			KUNIT_ASSERT_TRUE(test, hd_called(test, queue, 1));
+		fx_close(test, &ep[0]->fid);
+		hd_close(test, queue);
+		fx_close(test, &ep[1]->fid);
+		msleep(1);
+		hd_check(test, queue);
+		read_empty(fx->cq);
+	}
+}
+
+/* Long enough for a close to begin meanwhile. */
+static void dawdle(struct hd_queue *queue)
+{
+	if (queue->hard)
+		mdelay(20);
+	else
+		msleep(SHORT_MS);
+}
+
+static void cq_19_close_waits_for_the_handler(struct kunit *test)
+{
+	struct kofi_fabric_fx *fx = fx_open(test);
+	struct hd_queue *queue = hd_open(test, fx, PLACE(test), dawdle, NULL);
+	struct fid_ep *ep[2];
+
+	hd_connect(test, fx, queue, NULL, ep);
+	hd_receives(test, ep[0], 1);
+	hd_sends(test, ep[1], 1);
+	KUNIT_ASSERT_TRUE(test, hd_called(test, queue, 1));
+	fx_close(test, &ep[0]->fid);
+	hd_close(test, queue);
+	msleep(SHORT_MS);
+	KUNIT_EXPECT_EQ(test, 1, atomic_read(&queue->calls));
+	hd_check(test, queue);
+}
+
+static void close_the_queue(struct hd_queue *queue)
+{
+	WRITE_ONCE(*(int *)queue->data, fi_close(&queue->cq->fid));
+}
+
+static void cq_19_a_handler_cannot_close_its_queue(struct kunit *test)
+{
+	int *ret = (void *)tr_buffer(test, sizeof(*ret));
+	struct kofi_fabric_fx *fx = fx_open(test);
+	struct hd_queue *queue = hd_open(test, fx, false, close_the_queue, ret);
+	struct fid_ep *ep[2];
+
+	hd_connect(test, fx, queue, NULL, ep);
+	hd_receives(test, ep[0], 2);
+	hd_sends(test, ep[1], 1);
+	KUNIT_ASSERT_TRUE(test, hd_called(test, queue, 1));
+	fx_close(test, &ep[0]->fid);
+	KUNIT_ASSERT_TRUE(test, hd_quiet(test, queue));
+	KUNIT_EXPECT_EQ(test, -FI_EBUSY, READ_ONCE(*ret));
+	hd_close(test, queue);
+	hd_check(test, queue);
+}
+
+/* Closes the queue of another handler. */
+static void close_the_other(struct hd_queue *queue)
+{
+	struct hd_queue *other = queue->data;
+	int ret = fi_close(&other->cq->fid);
+
+	WRITE_ONCE(other->closed, true);
+	queue->data = ERR_PTR(ret);
+}
+
+static void cq_19_a_handler_closes_another_queue(struct kunit *test)
+{
+	struct kofi_fabric_fx *fx = fx_open(test);
+	struct hd_queue *other = hd_open(test, fx, PLACE(test), dawdle, NULL);
+	struct hd_queue *queue = hd_open(test, fx, false, close_the_other,
+					 other);
+	struct fid_ep *to_other[2], *ep[2];
+
+	hd_connect(test, fx, other, NULL, to_other);
+	hd_connect(test, fx, queue, NULL, ep);
+	hd_receives(test, to_other[0], 1);
+	hd_receives(test, ep[0], 1);
+	hd_sends(test, to_other[1], 1);
+	KUNIT_ASSERT_TRUE(test, hd_called(test, other, 1));
+	fx_close(test, &to_other[0]->fid);
+	fx_forget(test, &other->cq->fid);
+	hd_sends(test, ep[1], 1);
+	KUNIT_ASSERT_TRUE(test, hd_called(test, queue, 1));
+	KUNIT_ASSERT_TRUE(test, hd_quiet(test, queue));
+	KUNIT_EXPECT_EQ(test, 0, PTR_ERR_OR_ZERO(queue->data));
+	KUNIT_EXPECT_EQ(test, 0, atomic_read(&other->inside));
+	hd_check(test, queue);
+	hd_check(test, other);
+}
+
+static struct kunit_case cases[] = {
+	KUNIT_CASE(cq_01_interrupt_context_needs_a_handler),
+	KUNIT_CASE_PARAM(cq_16_called_once_until_the_queue_is_read_empty,
+			 places_gen_params),
+	KUNIT_CASE_PARAM(cq_16_a_blocked_reader_arms_the_queue_too,
+			 places_gen_params),
+	KUNIT_CASE_PARAM(cq_16_signalling_readers_calls_nobody,
+			 places_gen_params),
+	KUNIT_CASE_PARAM(cq_17_errors_are_read_in_the_handler, places_gen_params),
+	KUNIT_CASE(cq_18_blocking_calls_in_the_handler),
+	KUNIT_CASE_PARAM_ATTR(cq_19_close_while_calls_come, places_gen_params,
+			      { .speed = KUNIT_SPEED_SLOW }),
+	KUNIT_CASE_PARAM(cq_19_close_waits_for_the_handler, places_gen_params),
+	KUNIT_CASE(cq_19_a_handler_cannot_close_its_queue),
+	KUNIT_CASE_PARAM(cq_19_a_handler_closes_another_queue,
+			 places_gen_params),
+	{}
+};
+
+static struct kunit_suite suite = {
+	.name = "kofi_cq_handler",
+	.test_cases = cases,
+};
+
+kunit_test_suite(suite);

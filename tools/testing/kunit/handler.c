@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The handler of the suites that have one.
+ */
+
+#include <linux/delay.h>
+#include <linux/irqflags.h>
+#include <linux/preempt.h>
+
+#include "handler.h"
+
+const bool hd_hard[2] = { true, false };
+
+void hd_name_place(const bool *hard, char *name)
+{
+	strscpy(name, *hard ? "interrupt" : "task", KUNIT_PARAM_DESC_SIZE);
+}
+
+static bool is_in_place(bool hard)
+{
+	if (hard)
+		return in_hardirq();
+	might_sleep();
+	return in_task() && !in_atomic() && !irqs_disabled();
+}
+
+static void look_around(struct fid_cq *cq, void *context)
+{
+	struct hd_queue *queue = context;
+
+	if (atomic_inc_return(&queue->inside) > 1)
+		queue->twice = true;
+	if (READ_ONCE(queue->closed))
+		queue->late = true;
+	if (cq != queue->cq)
+		queue->wrong_queue = true;
+	if (!is_in_place(queue->hard))
+		queue->wrong_place = true;
+	atomic_inc(&queue->calls);
+	if (queue->body)
+		queue->body(queue);
+	atomic_dec(&queue->inside);
+}
+
+struct hd_queue *hd_open(struct kunit *test, struct kofi_fabric_fx *fx,
+			 bool hard, void (*body)(struct hd_queue *queue),
+			 void *data)
+{
+	struct hd_queue *queue = (void *)tr_buffer(test, sizeof(*queue));
+	struct fi_cq_attr attr = {
+		.flags = hard ? FI_CB_CTX_INTR : 0,
+		.format = FI_CQ_FORMAT_TAGGED,
+		.wait_obj = FI_WAIT_UNSPEC,
+		.cq_event_handler = look_around,
+	};
+
+	queue->hard = hard;
+	queue->body = body;
+	queue->data = data;
+	KUNIT_ASSERT_EQ(test, 0,
+			fi_cq_open(fx->domain, &attr, &queue->cq, queue));
+	fx_defer_close(test, &queue->cq->fid);
+	return queue;
+}
+
+void hd_connect(struct kunit *test, struct kofi_fabric_fx *fx,
+		struct hd_queue *one, struct hd_queue *other,
+		struct fid_ep *ep[2])
+{
+	struct fid_pep *pep = fx_listen(test, fx->fabric, fx->info, fx->eq);
+
+	ep[0] = fx_ep(test, fx->domain, fx->info);
+	fx_bind(test, ep[0], fx->eq, one ? one->cq : fx->cq,
+		FI_TRANSMIT | FI_RECV);
+	ep[1] = fx_connect(test, fx->domain, ep[0], pep, fx->eq,
+			   other ? other->cq : fx->cq);
+	if (one)
+		one->ep = ep[0];
+	if (other)
+		other->ep = ep[1];
+}
+
+void hd_close(struct kunit *test, struct hd_queue *queue)
+{
+	fx_close(test, &queue->cq->fid);
+	WRITE_ONCE(queue->closed, true);
+	KUNIT_EXPECT_EQ_MSG(test, 0, atomic_read(&queue->inside),
+			    "the handler runs after the close");
+}
+
+void hd_check(struct kunit *test, struct hd_queue *queue)
+{
+	const char *place = queue->hard ? "interrupt" : "task";
+
+	KUNIT_EXPECT_FALSE_MSG(test, queue->wrong_queue, "%s", place);
+	KUNIT_EXPECT_FALSE_MSG(test, queue->wrong_place, "%s", place);
+	KUNIT_EXPECT_FALSE_MSG(test, queue->twice, "%s", place);
+	KUNIT_EXPECT_FALSE_MSG(test, READ_ONCE(queue->late), "%s", place);
+}
+
+bool hd_called(struct kunit *test, struct hd_queue *queue, int calls)
+{
+	unsigned long deadline = jiffies + msecs_to_jiffies(FX_WAIT_MS);
+
+	while (atomic_read(&queue->calls) < calls) {
+		if (time_after(jiffies, deadline)) {
+			kunit_err(test, "%d calls, not %d, after %d ms",
+				  atomic_read(&queue->calls), calls, FX_WAIT_MS);
+			return false;
+		}
+		usleep_range(100, 200);
+	}
+	return true;
+}
+
+bool hd_quiet(struct kunit *test, struct hd_queue *queue)
+{
+	unsigned long deadline = jiffies + msecs_to_jiffies(FX_WAIT_MS);
+
+	while (atomic_read(&queue->inside)) {
+		if (time_after(jiffies, deadline)) {
+			kunit_err(test, "a handler has not ended");
+			return false;
+		}
+		usleep_range(100, 200);
+	}
+	return true;
+}
+
+void hd_receives(struct kunit *test, struct fid_ep *ep, int count)
+{
+	while (count--)
+		KUNIT_ASSERT_EQ(test, 0, fi_recv(ep, NULL, 0, NULL,
+						 FI_ADDR_UNSPEC, NULL));
+}
+
+void hd_sends(struct kunit *test, struct fid_ep *ep, int count)
+{
+	while (count--)
+		KUNIT_ASSERT_EQ(test, 0, fi_send(ep, NULL, 0, NULL,
+						 FI_ADDR_UNSPEC, NULL));
+}
