@@ -89,9 +89,9 @@ struct fid_poll {
  * @wait_obj: how fi_eq_sread() blocks
  * @signaling_vector: CPU that reports events
  * @wait_set: with FI_WAIT_SET, the set to wake
- * @eq_event_handler: called where it may sleep when the queue has something
- *	to read, once until it was read empty; @context is that of the queue.
- *	The kernel's addition, or %NULL.
+ * @eq_event_handler: called where it may sleep when events have arrived, not
+ *	twice at a time; @context is that of the queue. It does not run once
+ *	fi_close() of the queue has returned. The kernel's addition, or %NULL.
  */
 struct fi_eq_attr {
 	size_t			size;
@@ -295,10 +295,11 @@ enum fi_cq_wait_cond {
  * @wait_cond: what cond means in fi_cq_sread()
  * @wait_set: with FI_WAIT_SET, the set to wake
  * @cq_event_handler: called when the queue has something to read, once until
- *	it was read empty; @context is that of the queue. With FI_CB_CTX_INTR it
- *	runs in hard interrupt context, else where it may sleep; it may read the
- *	queue and post in both. It does not run once fi_close() of the queue has
- *	returned. The kernel's addition, or %NULL.
+ *	a read has found it empty, and not twice at a time; @context is that of
+ *	the queue. With FI_CB_CTX_INTR it runs in hard interrupt context, else
+ *	where it may sleep; it may read the queue and post in both. It does not
+ *	run once fi_close() of the queue has returned. The kernel's addition, or
+ *	%NULL.
  */
 struct fi_cq_attr {
 	size_t			size;

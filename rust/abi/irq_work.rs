@@ -132,3 +132,81 @@ unsafe extern "C" fn run(raw: *mut bindings::irq_work) {
         work.raise();
     }
 }
+
+#[kunit_tests(kofi_abi_irq_work)]
+mod tests {
+    use super::*;
+    use crate::abi::thread::Thread;
+    use kernel::{
+        sync::{
+            atomic::{
+                Relaxed,
+                Release, //
+            },
+            Arc, //
+        },
+        time::{
+            delay::{
+                fsleep,
+                udelay, //
+            },
+            Delta, //
+        }, //
+    };
+
+    /// Stays inside for long enough to be met there from another CPU.
+    struct Slow {
+        inside: AtomicFlag,
+        calls: Atomic<u32>,
+    }
+
+    impl InterruptHandler for Arc<Slow> {
+        fn ready(&self, _here: &InInterrupt) {
+            self.inside.store(true, Release);
+            for _ in 0..20 {
+                udelay(Delta::from_millis(1));
+            }
+            let _ = self.calls.fetch_add(1, Full);
+            self.inside.store(false, Release);
+        }
+    }
+
+    /// A thread that asks for calls, until it is dropped.
+    fn raiser(work: &Arc<Pin<KBox<IrqWork>>>) -> Result<Thread> {
+        let work = work.clone();
+        let main = move || {
+            while !crate::abi::context::kthread_should_stop() {
+                work.raise();
+                fsleep(Delta::from_millis(1));
+            }
+        };
+        Thread::run(c"kofi_raiser", main).map_err(|_| ENOMEM)
+    }
+
+    #[test]
+    fn cq_19_stop_waits_for_the_interrupt() -> Result {
+        let slow = Slow {
+            inside: AtomicFlag::new(false),
+            calls: Atomic::new(0),
+        };
+        let slow = Arc::new(slow, GFP_KERNEL)?;
+        let work = IrqWork::new(KBox::new(slow.clone(), GFP_KERNEL)?)?;
+        let work = Arc::new(work, GFP_KERNEL)?;
+        let thread = raiser(&work)?;
+        let mut patience = 10_000;
+        while slow.calls.load(Relaxed) == 0 && !slow.inside.load(Acquire) && patience > 0 {
+            fsleep(Delta::from_micros(500));
+            patience -= 1;
+        }
+        work.stop();
+        let inside = slow.inside.load(Acquire);
+        let calls = slow.calls.load(Relaxed);
+        fsleep(Delta::from_millis(50));
+        let late = slow.calls.load(Relaxed) - calls;
+        drop(thread);
+        assert!(patience > 0);
+        assert!(!inside);
+        assert_eq!(late, 0);
+        Ok(())
+    }
+}

@@ -108,10 +108,17 @@ impl Completions {
     ///
     /// -FI_EAGAIN when there is none.
     pub fn read(&self) -> Result<Completed> {
-        let mut slot = EntrySlot::new();
-        match self.queue.read(slot.entries()) {
-            Err(Errno::EAVAIL) => self.failure(),
-            result => self.success(result, &slot),
+        loop {
+            let mut slot = EntrySlot::new();
+            match self.queue.read(slot.entries()) {
+                Ok(0) => {}
+                Err(Errno::EAVAIL) => match self.failure() {
+                    // Another reader has taken it. Whether there is more is not known.
+                    Err(Errno::EAGAIN) => {}
+                    answer => return answer,
+                },
+                result => return self.success(result, &slot),
+            }
         }
     }
 

@@ -92,7 +92,7 @@ pub(crate) fn completion(queue: &Completions) -> Result<(KBox<Buffer>, usize)> {
 }
 
 pub(crate) struct Connection {
-    pub(crate) endpoint: Endpoint,
+    pub(crate) endpoint: Arc<Endpoint>,
     pub(crate) events: Arc<EventQueue>,
     pub(crate) transmits: Arc<Completions>,
     pub(crate) receives: Arc<Completions>,
@@ -109,7 +109,7 @@ impl Connection {
         let receives = Completions::new(&domain, depth)?;
         let endpoint = Endpoint::new(&domain, info, Source(0), &events, &transmits, &receives)?;
         Ok(Self {
-            endpoint,
+            endpoint: Arc::new(endpoint, GFP_KERNEL)?,
             events,
             transmits,
             receives,
