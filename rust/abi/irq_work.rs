@@ -2,7 +2,10 @@
 
 //! Calls from hard-interrupt context: the kernel crate has no `irq_work` yet.
 
-use crate::abi::context::InInterrupt;
+use crate::abi::context::{
+    check_may_sleep,
+    InInterrupt, //
+};
 use core::{
     cell::UnsafeCell,
     pin::Pin, //
@@ -16,7 +19,8 @@ use kernel::{
             Acquire,
             Atomic,
             AtomicFlag,
-            Full, //
+            Full,
+            Release, //
         },
         rcu,
     },
@@ -88,10 +92,20 @@ impl IrqWork {
 
     /// Ends the calls: when this returns the handler is not running, will not run, and has been
     /// dropped. May sleep.
+    ///
+    /// In atomic context, such as the handler's own, nothing can be waited for: that warns, no new
+    /// call begins, and the handler is dropped with the object.
     pub fn stop(&self) {
-        if self.stopped.xchg(true, Full) {
+        if self.stopped.xchg(true, Full) || check_may_sleep().is_err() {
             return;
         }
+        self.settle();
+        // SAFETY: By the invariant, for nothing runs any more.
+        drop(unsafe { (*self.handler.get()).take() });
+    }
+
+    /// Waits until nothing is queued or runs, once `stopped` is set.
+    fn settle(&self) {
         // Who has not seen that, and queues, reads under RCU.
         rcu::synchronize_rcu();
         // SAFETY: By the invariant `raw` is initialised.
@@ -99,15 +113,17 @@ impl IrqWork {
         // A second interrupt hides the first from `irq_work_sync`; but both come with interrupts
         // off, or under RCU in a thread of PREEMPT_RT.
         rcu::synchronize_rcu();
-        // SAFETY: By the invariant, for nothing runs any more.
-        drop(unsafe { (*self.handler.get()).take() });
     }
 }
 
 #[pinned_drop]
 impl PinnedDrop for IrqWork {
     fn drop(self: Pin<&mut Self>) {
-        self.stop();
+        self.stopped.store(true, Release);
+        // SAFETY: Nobody else has the object; an interrupt under way only reads.
+        if unsafe { (*self.handler.get()).is_some() } {
+            self.settle();
+        }
     }
 }
 
@@ -139,10 +155,7 @@ mod tests {
     use crate::abi::thread::Thread;
     use kernel::{
         sync::{
-            atomic::{
-                Relaxed,
-                Release, //
-            },
+            atomic::Relaxed,
             Arc, //
         },
         time::{

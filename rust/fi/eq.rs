@@ -50,6 +50,10 @@ use kernel::{
     },
 };
 
+mod handled;
+
+pub use handled::Handled;
+
 /// Most bytes of private data that an event can carry: an InfiniBand CM reply has 196.
 pub const MAX_DATA: usize = 256;
 
@@ -458,38 +462,5 @@ impl EventQueue {
         _left = (inner.last_error.take(), inner.fabric.take());
         drop(inner);
         Ok(())
-    }
-}
-
-/// An event queue of a Rust consumer with a handler, which is called until this is dropped.
-///
-/// Dropping it waits for a call that is under way, unless it is that call which drops it.
-pub struct Handled(Arc<EventQueue>);
-
-impl Handled {
-    /// Opens a queue of `fabric`, whose handler is called whenever events have arrived. May sleep.
-    ///
-    /// # Errors
-    ///
-    /// -FI_ENOMEM.
-    pub fn open(fabric: &Arc<Fabric>, attr: Attr, handler: impl Handler + 'static) -> Result<Self> {
-        let handler: KBox<dyn Handler> = KBox::new(handler, GFP_KERNEL)?;
-        let queue = fabric.event_queue(attr)?;
-        queue.set_handler(handler)?;
-        Ok(Self(queue))
-    }
-}
-
-impl core::ops::Deref for Handled {
-    type Target = Arc<EventQueue>;
-
-    fn deref(&self) -> &Arc<EventQueue> {
-        &self.0
-    }
-}
-
-impl Drop for Handled {
-    fn drop(&mut self) {
-        self.0.handler.stop();
     }
 }
