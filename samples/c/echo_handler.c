@@ -40,10 +40,10 @@ struct client {
 	struct fid_eq *eq;
 	struct fid_cq *cq;
 	struct fid_mr *mr;
-	/* The callback's view of it: NULL once it is to be closed. */
-	struct fid_ep __rcu *ep;
+	struct fid_ep *ep;
+	/* The callback's view of it: NULL before it can send, and before it is closed. */
+	struct fid_ep __rcu *live;
 	char *buf;
-	unsigned long calls, echoes;
 };
 
 /*
@@ -60,8 +60,8 @@ static void next_step(struct client *client, struct fid_ep *ep,
 	/* A refused post means that the connection has ended: so does the slot. */
 	if (done->flags & FI_SEND)
 		fi_recv(ep, slot, size, desc, FI_ADDR_UNSPEC, slot);
-	else if (!fi_send(ep, slot, done->len, desc, FI_ADDR_UNSPEC, slot))
-		client->echoes++;
+	else
+		fi_send(ep, slot, done->len, desc, FI_ADDR_UNSPEC, slot);
 }
 
 /*
@@ -77,17 +77,17 @@ static void ready(struct fid_cq *cq, void *context)
 	struct fid_ep *ep;
 	ssize_t n;
 
-	client->calls++;
 	rcu_read_lock();
-	ep = rcu_dereference(client->ep);
-	do {
+	ep = rcu_dereference(client->live);
+	n = ep ? 0 : -FI_EAGAIN;
+	while (n >= 0) {
 		n = fi_cq_read(cq, done, ARRAY_SIZE(done));
-		for (ssize_t i = 0; ep && i < n; i++)
+		for (ssize_t i = 0; i < n; i++)
 			next_step(client, ep, &done[i]);
 		/* Never post again what has failed: the connection has ended. */
 		if (n == -FI_EAVAIL)
 			n = fi_cq_readerr(cq, &err, 0);
-	} while (n >= 0);
+	}
 	rcu_read_unlock();
 }
 
@@ -102,7 +102,6 @@ static int open_client(struct client *client, struct fid_fabric *fabric,
 		.flags = interrupt ? FI_CB_CTX_INTR : 0,
 		.cq_event_handler = ready,
 	};
-	struct fid_ep *ep;
 	int ret;
 
 	client->buf = kvcalloc(slots, size, GFP_KERNEL);
@@ -119,24 +118,20 @@ static int open_client(struct client *client, struct fid_fabric *fabric,
 
 	info->tx_attr->size = slots;
 	info->rx_attr->size = slots;
-	ret = fi_endpoint(client->domain, info, &ep, NULL);
-	if (ret)
-		return ret;
-	rcu_assign_pointer(client->ep, ep);
-	ret = fi_ep_bind(ep, &client->eq->fid, 0);
-	ret = ret ?: fi_ep_bind(ep, &client->cq->fid, FI_TRANSMIT | FI_RECV);
-	return ret ?: fi_enable(ep);
+	ret = fi_endpoint(client->domain, info, &client->ep, NULL);
+	ret = ret ?: fi_ep_bind(client->ep, &client->eq->fid, 0);
+	ret = ret ?: fi_ep_bind(client->ep, &client->cq->fid,
+				FI_TRANSMIT | FI_RECV);
+	return ret ?: fi_enable(client->ep);
 }
 
 static void close_client(struct client *client)
 {
-	struct fid_ep *ep = rcu_replace_pointer(client->ep, NULL, true);
-
-	if (ep) {
-		/* No call is left that posts on it, and none will. */
-		synchronize_rcu();
-		close_fid(&ep->fid);
-	}
+	/* No call is left that posts on the endpoint, and none will. */
+	RCU_INIT_POINTER(client->live, NULL);
+	synchronize_rcu();
+	if (client->ep)
+		close_fid(&client->ep->fid);
 	/* Then the callback is not running, and will not run. */
 	if (client->cq)
 		close_fid(&client->cq->fid);
@@ -152,20 +147,25 @@ static void close_client(struct client *client)
 /* Sets the client off, and has nothing to do until it leaves. */
 static int serve(struct client *client)
 {
-	struct fid_ep *ep = rcu_dereference_protected(client->ep, true);
 	void *desc = fi_mr_desc(client->mr);
 	int ret;
 
 	for (int i = 0; i < 2 * window; i++) {
 		void *slot = client->buf + i * size;
 
-		ret = fi_recv(ep, slot, size, desc, FI_ADDR_UNSPEC, slot);
+		ret = fi_recv(client->ep, slot, size, desc, FI_ADDR_UNSPEC,
+			      slot);
 		if (ret)
 			return ret;
 	}
-	ret = fi_accept(ep, NULL, 0);
+	ret = fi_accept(client->ep, NULL, 0);
 	ret = ret ?: wait_event_of(client->eq, FI_CONNECTED, NULL);
-	return ret ?: wait_event_of(client->eq, FI_SHUTDOWN, NULL);
+	if (ret)
+		return ret;
+	/* The first message may have been faster than FI_CONNECTED, and still be unread. */
+	rcu_assign_pointer(client->live, client->ep);
+	ready(client->cq, client);
+	return wait_event_of(client->eq, FI_SHUTDOWN, NULL);
 }
 
 /* Serves the next client, whose failures are no reason to stop listening. */
@@ -187,7 +187,6 @@ static int accept_one(struct fid_fabric *fabric, struct fid_eq *eq,
 	if (ret && ret != -FI_EINTR)
 		pr_err("client: %s\n", fi_strerror(ret));
 	close_client(&client);
-	pr_info("%lu echoes in %lu calls\n", client.echoes, client.calls);
 	fi_freeinfo(info);
 	return 0;
 }

@@ -142,6 +142,9 @@ fn serve(options: &Options, connection: &Connection) -> Result {
     for _ in 0..options.slots {
         endpoint.receive(Buffer::new(options.size, 0)?)?;
     }
+    endpoint.accept(&[])?;
+    // Not before this can an echo be sent; a message that was faster waits in the queue.
+    connection::event(&connection.events, FI_CONNECTED)?;
 
     // What was received is sent back. A callback reads until there is nothing left: only then is it
     // called again. What has failed, or is refused, ends here: the connection is over.
@@ -164,8 +167,6 @@ fn serve(options: &Options, connection: &Connection) -> Result {
         }
     })?;
 
-    endpoint.accept(&[])?;
-    connection::event(&connection.events, FI_CONNECTED)?;
     connection::event(&connection.events, FI_SHUTDOWN)?;
     Ok(())
     // The calls end here, before the connection closes.

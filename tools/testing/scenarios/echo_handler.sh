@@ -22,7 +22,7 @@ goes() {
 	unload "$2" || return
 	case $2 in
 	msg_client) unload "$1" ;;
-	*) await 30 "msg_client: done count=[1-9].* errors=1\$" && unload msg_client ;;
+	*) await 30 "msg_client: done count=[0-9].* errors=1\$" && unload msg_client ;;
 	esac
 }
 
