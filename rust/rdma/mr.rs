@@ -2,23 +2,25 @@
 
 //! Memory regions for fast registration: keys that give a peer exactly the given memory.
 
-use super::{
-    dma::Mapping,
-    pd::Pd, //
-};
+mod layout;
+
+pub(crate) use layout::Run;
+
+use super::pd::Pd;
 use crate::bindings;
 use core::ptr::{
     self,
     NonNull, //
 };
 use kernel::{
-    error::{
-        from_err_ptr,
-        to_result, //
-    },
+    error::from_err_ptr,
     impl_flags,
     prelude::*,
     sync::Arc, //
+};
+use layout::{
+    Layout,
+    Limits, //
 };
 
 impl_flags!(
@@ -40,117 +42,92 @@ impl_flags!(
     }
 );
 
-/// A memory region that is registered by a work request.
+/// Memory that a work request opens to peers.
+///
+/// Dropping it closes the memory for certain, whatever became of the request.
 ///
 /// # Invariants
 ///
-/// `raw` is a memory region in `pd`.
+/// `raw` is a memory region in the protection domain, which covers its memory.
 pub(crate) struct FastMr {
     raw: NonNull<bindings::ib_mr>,
-    max_pieces: u32,
+    access: Access,
     _pd: Arc<Pd>,
 }
 
-// SAFETY: A memory region may be mapped and freed by any thread.
+// SAFETY: A memory region may be registered and freed by any thread.
 unsafe impl Send for FastMr {}
 
 // SAFETY: Through a shared reference it is only read.
 unsafe impl Sync for FastMr {}
 
 impl FastMr {
-    /// Makes a region for at most `max_pieces` pages of whatever page size.
+    /// Makes a region of `runs`, one after the other, that is reached from the address `iova` on.
+    ///
+    /// Nobody reaches it before [`RegQp::register`](super::reg_qp::RegQp::register).
     ///
     /// # Errors
     ///
-    /// `EINVAL` for no pages, `EOPNOTSUPP`, `ENOMEM`, and the driver's.
-    pub(crate) fn new(pd: Arc<Pd>, max_pieces: u32) -> Result<Self> {
-        if max_pieces == 0 {
-            return Err(EINVAL);
-        }
+    /// `EINVAL` when the device cannot list the memory: two runs meet within a page, there are too
+    /// many of them or of their pages, or `iova` has another place in its page than the first byte.
+    /// `EOPNOTSUPP`, `ENOMEM`, and the driver's.
+    ///
+    /// # Safety
+    ///
+    /// The runs were mapped for the device and stay so until the region is dropped, and they are
+    /// memory that peers may access as `access` says.
+    pub(crate) unsafe fn new(pd: Arc<Pd>, runs: &[Run], iova: u64, access: Access) -> Result<Self> {
+        let attributes = pd.device().attributes();
+        let limits = Limits {
+            page_sizes: attributes.page_size_cap,
+            pages: attributes.max_fast_reg_page_list_len,
+        };
+        let layout = Layout::new(runs, iova, limits).ok_or(EINVAL)?;
+        let mut list = scatterlist(runs)?;
         let kind = bindings::ib_mr_type_IB_MR_TYPE_MEM_REG;
         // SAFETY: `pd` is a valid protection domain.
-        let raw = unsafe { bindings::ib_alloc_mr(pd.raw(), kind, max_pieces) };
+        let raw = unsafe { bindings::ib_alloc_mr(pd.raw(), kind, layout.pages) };
         let raw = NonNull::new(from_err_ptr(raw)?).ok_or(ENOMEM)?;
-        // INVARIANT: `raw` was made in `pd` just now.
-        Ok(Self {
+        // If what follows fails, dropping the region frees it: rxe cannot map it once more.
+        // INVARIANT: `raw` was made in `pd` just now; it is not returned before it is mapped.
+        let mr = Self {
             raw,
-            max_pieces,
+            access,
             _pd: pd,
-        })
+        };
+        let count = c_int::try_from(runs.len()).map_err(|_| EINVAL)?;
+        // SAFETY: By the invariant `raw` is valid. The list is terminated, and only read; its
+        // addresses are mapped, as the caller promises. siw ignores an offset into it.
+        let mapped = unsafe {
+            bindings::ib_map_mr_sg(
+                mr.raw(),
+                list.as_mut_ptr(),
+                count,
+                ptr::null_mut(),
+                layout.page_size,
+            )
+        };
+        // SAFETY: `raw` is valid, and ours alone.
+        let raw = unsafe { &mut *mr.raw() };
+        let total: u64 = runs.iter().map(|run| run.len).sum();
+        // To rxe, a list that is too short is a lack of memory.
+        if mapped < 0 && !(layout.short && mapped == ENOMEM.to_errno()) {
+            return Err(Error::from_errno(mapped));
+        }
+        if mapped != count || raw.length != total {
+            return Err(EINVAL);
+        }
+        raw.iova = iova;
+        Ok(mr)
     }
 
     pub(super) fn raw(&self) -> *mut bindings::ib_mr {
         self.raw.as_ptr()
     }
 
-    /// Tells the region what to cover, one mapping after the other, in pages of `page_size` bytes.
-    ///
-    /// It takes effect with [`SendWr::reg_mr`](super::wr::SendWr::reg_mr). A region that failed
-    /// here must be dropped: rxe is not able to map it again.
-    ///
-    /// # Errors
-    ///
-    /// `EINVAL` when the pages do not suffice for all mappings or one does not begin or end where
-    /// a page does, `ENOMEM`, and the driver's.
-    ///
-    /// # Safety
-    ///
-    /// The region's key is not valid: it was never registered, or its invalidation has completed.
-    /// The mappings stay until that is so again.
-    pub(crate) unsafe fn map<'a>(
-        &mut self,
-        mappings: impl ExactSizeIterator<Item = &'a Mapping>,
-        page_size: u32,
-    ) -> Result {
-        let count = u32::try_from(mappings.len()).map_err(|_| EINVAL)?;
-        if count == 0 || count > self.max_pieces {
-            return Err(EINVAL);
-        }
-        let mut list: KVVec<kernel::bindings::scatterlist> = KVVec::new();
-        let mut total = 0_u64;
-        for mapping in mappings {
-            let len = u32::try_from(mapping.len()).map_err(|_| EINVAL)?;
-            let mut entry = pin_init::zeroed();
-            // SAFETY: `entry` is a scatterlist entry, of ours alone.
-            unsafe { bindings::kofi_sg_set_dma(&mut entry, mapping.addr(), len) };
-            list.push(entry, GFP_KERNEL)?;
-            total = total.checked_add(u64::from(len)).ok_or(EINVAL)?;
-        }
-        if let Some(last) = list.last_mut() {
-            // SAFETY: As above.
-            unsafe { bindings::sg_mark_end(last) };
-        }
-
-        let count = c_int::try_from(count).map_err(|_| EINVAL)?;
-        // SAFETY: By the invariant `raw` is valid. The list is terminated, and only read.
-        let mapped = unsafe {
-            bindings::ib_map_mr_sg(
-                self.raw(),
-                list.as_mut_ptr(),
-                count,
-                ptr::null_mut(),
-                page_size,
-            )
-        };
-        to_result(mapped)?;
-        // SAFETY: As above.
-        let covered = unsafe { (*self.raw()).length };
-        if mapped != count || covered != total {
-            return Err(EINVAL);
-        }
-        Ok(())
-    }
-
-    /// Counts the key on, so that one which a peer still holds is not valid again.
-    pub(crate) fn renew_key(&mut self) {
-        // SAFETY: By the invariant `raw` is valid; nothing else changes its keys.
-        unsafe {
-            let raw = self.raw();
-            let tag = (*raw).rkey as u8;
-            let next = u32::from(tag.wrapping_add(1));
-            (*raw).lkey = ((*raw).lkey & !0xff) | next;
-            (*raw).rkey = ((*raw).rkey & !0xff) | next;
-        }
+    /// What peers may do.
+    pub(crate) fn access(&self) -> Access {
+        self.access
     }
 
     /// The key that a peer needs.
@@ -159,27 +136,23 @@ impl FastMr {
         // SAFETY: By the invariant `raw` is valid.
         unsafe { (*self.raw()).rkey }
     }
+}
 
-    /// The key for ourselves.
-    #[inline]
-    pub(crate) fn lkey(&self) -> u32 {
-        // SAFETY: By the invariant `raw` is valid.
-        unsafe { (*self.raw()).lkey }
+/// The list that drivers take.
+fn scatterlist(runs: &[Run]) -> Result<KVVec<kernel::bindings::scatterlist>> {
+    let mut list = KVVec::with_capacity(runs.len(), GFP_KERNEL)?;
+    for run in runs {
+        let len = u32::try_from(run.len).map_err(|_| EINVAL)?;
+        let mut entry = pin_init::zeroed();
+        // SAFETY: `entry` is a scatterlist entry, of ours alone.
+        unsafe { bindings::kofi_sg_set_dma(&mut entry, run.addr, len) };
+        list.push(entry, GFP_KERNEL)?;
     }
-
-    /// The address by which the region's first byte is reached.
-    #[inline]
-    pub(crate) fn iova(&self) -> u64 {
-        // SAFETY: By the invariant `raw` is valid.
-        unsafe { (*self.raw()).iova }
+    if let Some(last) = list.last_mut() {
+        // SAFETY: As above.
+        unsafe { bindings::sg_mark_end(last) };
     }
-
-    /// Chooses that address. Its offset in a page must stay the same.
-    #[inline]
-    pub(crate) fn set_iova(&mut self, iova: u64) {
-        // SAFETY: By the invariant `raw` is valid, and `&mut` says that nobody posts it meanwhile.
-        unsafe { (*self.raw()).iova = iova };
-    }
+    Ok(list)
 }
 
 impl Drop for FastMr {

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! How memory is cut into the pages of a memory region: arithmetic, without a device.
+//!
+//! A region is a list of pages of one size, entered somewhere in the first and left somewhere in the
+//! last. What lies between two pieces of memory would be part of it: so pieces meet at the edges of
+//! pages, or they are one.
+
+use kernel::prelude::*;
+
+/// The smallest page that any device is asked for.
+const MIN_SHIFT: u32 = 12;
+
+/// The largest one: sizes are 32 bits.
+const MAX_SHIFT: u32 = 31;
+
+/// Most bytes that all pages of a region have together. rxe keeps a list of the CPU's pages, 16
+/// bytes for each of 4 KiB, in one piece of memory, and the kernel has none of over 4 MiB.
+const MOST_BYTES: u64 = 1 << 30;
+
+/// Memory that is contiguous for the device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Run {
+    pub(crate) addr: u64,
+    pub(crate) len: u64,
+}
+
+impl Run {
+    fn end(&self) -> Option<u64> {
+        self.addr.checked_add(self.len)
+    }
+
+    /// Makes `next` part of this run, if it follows on it.
+    pub(crate) fn extend(&mut self, next: &Run) -> bool {
+        let follows = self.end() == Some(next.addr);
+        if follows {
+            self.len += next.len;
+        }
+        follows
+    }
+}
+
+/// What a device can list.
+#[derive(Clone, Copy)]
+pub(super) struct Limits {
+    /// Page sizes, a bit for each.
+    pub(super) page_sizes: u64,
+    /// The longest list of pages.
+    pub(super) pages: u32,
+}
+
+/// Pages for some memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Layout {
+    pub(super) page_size: u32,
+    /// How long the list of pages is.
+    pub(super) pages: u32,
+    /// There are more pages than that.
+    pub(super) short: bool,
+}
+
+impl Layout {
+    /// The smallest pages with which the list holds all of `runs`, reached from the address `iova`
+    /// on. None if there are none.
+    ///
+    /// When even the largest that fit the memory are too many, the list is as long as can be: siw,
+    /// which has only small pages, counts pieces in place of pages.
+    pub(super) fn new(runs: &[Run], iova: u64, limits: Limits) -> Option<Self> {
+        if u32::try_from(runs.len()).ok()? > limits.pages {
+            return None;
+        }
+        let mut best = None;
+        for shift in MIN_SHIFT..=MAX_SHIFT {
+            if limits.page_sizes & (1 << shift) == 0 {
+                continue;
+            }
+            if !fits(runs, iova, shift) {
+                break;
+            }
+            let pages = count(runs, shift)?;
+            if pages > MOST_BYTES >> shift {
+                break;
+            }
+            let short = pages > u64::from(limits.pages);
+            best = Some(Self {
+                page_size: 1 << shift,
+                pages: u32::try_from(pages).ok()?.min(limits.pages),
+                short,
+            });
+            if !short {
+                break;
+            }
+        }
+        best
+    }
+}
+
+/// Whether runs meet at the edges of pages, and addresses have the same place in their page on both
+/// sides.
+fn fits(runs: &[Run], iova: u64, shift: u32) -> bool {
+    let inner = |addr: u64| addr & ((1 << shift) - 1);
+    let Some(first) = runs.first() else {
+        return false;
+    };
+    inner(first.addr) == inner(iova)
+        && runs.iter().skip(1).all(|run| inner(run.addr) == 0)
+        && runs
+            .iter()
+            .rev()
+            .skip(1)
+            .all(|run| run.end().is_some_and(|end| inner(end) == 0))
+}
+
+/// How many pages the runs lie in; none when a run goes past the last address.
+fn count(runs: &[Run], shift: u32) -> Option<u64> {
+    runs.iter().try_fold(0_u64, |pages, run| {
+        let last = run.end()?.checked_sub(1)?;
+        let further = (last >> shift).checked_sub(run.addr >> shift)?;
+        pages.checked_add(further + 1)
+    })
+}
+
+#[kunit_tests(kofi_rdma_mr_layout)]
+mod tests {
+    use super::*;
+
+    const K: u64 = 1024;
+    const M: u64 = 1024 * K;
+
+    /// Like rxe.
+    const MANY: Limits = Limits {
+        page_sizes: 0xffff_f000,
+        pages: 512,
+    };
+
+    /// Like siw.
+    const SMALL: Limits = Limits {
+        page_sizes: 0x1000,
+        pages: 256,
+    };
+
+    const fn run(addr: u64, len: u64) -> Run {
+        Run { addr, len }
+    }
+
+    fn layout(page_size: u64, pages: u32) -> Option<Layout> {
+        Some(Layout {
+            page_size: page_size as u32,
+            pages,
+            short: false,
+        })
+    }
+
+    fn short(page_size: u64, pages: u32) -> Option<Layout> {
+        layout(page_size, pages).map(|layout| Layout {
+            short: true,
+            ..layout
+        })
+    }
+
+    fn of(runs: &[Run], limits: Limits) -> Option<Layout> {
+        Layout::new(runs, runs.first().map_or(0, |run| run.addr), limits)
+    }
+
+    #[test]
+    fn small_pages_while_they_suffice() {
+        assert_eq!(of(&[run(64 * M + 1, 1)], MANY), layout(4 * K, 1));
+        assert_eq!(of(&[run(64 * M + 4095, 2)], MANY), layout(4 * K, 2));
+        assert_eq!(of(&[run(64 * M, 2 * M)], MANY), layout(4 * K, 512));
+    }
+
+    #[test]
+    fn larger_pages_when_there_are_too_many() {
+        assert_eq!(of(&[run(64 * M + 1, 2 * M)], MANY), layout(8 * K, 257));
+        assert_eq!(of(&[run(64 * M, 16 * M)], MANY), layout(32 * K, 512));
+        assert_eq!(of(&[run(1 << 40, 1 << 30)], MANY), layout(2 * M, 512));
+    }
+
+    #[test]
+    fn no_more_than_any_driver_can_list() {
+        assert_eq!(of(&[run(1 << 40, (1 << 30) + 1)], MANY), None);
+        assert_eq!(of(&[run(1 << 40, 1 << 31)], SMALL), None);
+        assert_eq!(of(&[run(u64::MAX, 1)], MANY), None);
+        assert_eq!(of(&[run(64 * M, 0)], MANY), None);
+        assert_eq!(of(&[], MANY), None);
+    }
+
+    #[test]
+    fn a_driver_that_counts_pieces_is_asked() {
+        assert_eq!(of(&[run(64 * M, 16 * M)], SMALL), short(4 * K, 256));
+        assert_eq!(of(&[run(64 * M, 5 * K)], SMALL), layout(4 * K, 2));
+    }
+
+    #[test]
+    fn pieces_meet_at_the_edges_of_pages() {
+        let apart = [run(M + 100, 4 * K - 100), run(8 * M, 4 * K), run(4 * M, 7)];
+        assert_eq!(of(&apart, MANY), layout(4 * K, 3));
+        assert_eq!(of(&[run(M, 4 * K - 1), run(4 * M, 7)], MANY), None);
+        assert_eq!(of(&[run(M, 4 * K), run(4 * M + 1, 7)], MANY), None);
+    }
+
+    #[test]
+    fn no_more_pieces_than_pages() {
+        let runs = [run(M, 4 * K), run(4 * M, 4 * K), run(8 * M, 4 * K)];
+        let two = Limits { pages: 2, ..MANY };
+        assert_eq!(of(&runs[..2], two), layout(4 * K, 2));
+        assert_eq!(of(&runs, two), None);
+    }
+
+    #[test]
+    fn both_sides_have_the_same_place_in_a_page() {
+        let memory = [run(64 * M + 5, 8 * M)];
+        assert_eq!(Layout::new(&memory, 5, MANY), layout(32 * K, 257));
+        assert_eq!(Layout::new(&memory, 4 * K + 5, MANY), short(4 * K, 512));
+        assert_eq!(Layout::new(&memory, 0, MANY), None);
+        assert_eq!(Layout::new(&[run(4 * K, 10)], 0, MANY), layout(4 * K, 1));
+    }
+
+    #[test]
+    fn no_page_reaches_between_the_runs() {
+        // Whatever is chosen, what the pages have in all is the runs, but for the two ends.
+        for shift in 12..20 {
+            for len in [1, 4 * K - 1, 4 * K, 12 * K, 64 * K, M] {
+                let runs = [run(M << 4, 1 << shift), run(M << 8, len)];
+                let Some(layout) = of(&runs, MANY) else {
+                    continue;
+                };
+                let size = u64::from(layout.page_size);
+                assert!(!layout.short);
+                assert!(u64::from(layout.pages) * size < (1 << shift) + len + size);
+            }
+        }
+    }
+
+    #[test]
+    fn runs_that_follow_are_one() {
+        let mut one = run(M, 10);
+        assert!(!one.extend(&run(M + 11, 1)));
+        assert!(one.extend(&run(M + 10, 5)));
+        assert_eq!(one, run(M, 15));
+        let mut last = run(u64::MAX, 1);
+        assert!(!last.extend(&run(0, 1)));
+    }
+}
