@@ -18,10 +18,13 @@ pub(crate) mod cm;
 pub(crate) mod cq;
 pub(crate) mod device;
 pub(crate) mod dma;
+mod done;
+mod iwarp;
 pub(crate) mod mr;
 pub(crate) mod net;
 pub(crate) mod pd;
 pub(crate) mod qp;
+pub(crate) mod reg_qp;
 pub(crate) mod wr;
 
 /// What the kernel's resource tracking (`rdma resource show`) calls the owner of our objects.

@@ -6,13 +6,16 @@
  */
 
 #include <linux/dma-mapping.h>
+#include <linux/inetdevice.h>
 #include <linux/mm.h>
 #include <linux/netdevice.h>
 #include <linux/nsproxy.h>
 #include <linux/scatterlist.h>
 #include <linux/sched/task_stack.h>
 #include <net/net_namespace.h>
+#include <rdma/ib_cache.h>
 #include <rdma/ib_verbs.h>
+#include <rdma/iw_cm.h>
 
 bool rust_helper_rdma_protocol_ib(const struct ib_device *device, u32 port)
 {
@@ -141,4 +144,52 @@ void rust_helper_kofi_port_netdev_name(struct ib_device *device, u32 port, char 
 		strscpy(name, netdev->name, IFNAMSIZ);
 		dev_put(netdev);
 	}
+}
+
+/* The first IPv4 address of the interface that belongs to the port; 0 when there is none. */
+__be32 rust_helper_kofi_port_ipv4(struct ib_device *device, u32 port)
+{
+	struct net_device *netdev = ib_device_get_netdev(device, port);
+	__be32 addr = 0;
+
+	if (netdev) {
+		addr = inet_select_addr(netdev, 0, RT_SCOPE_LINK);
+		dev_put(netdev);
+	}
+	return addr;
+}
+
+/* Whether an iWARP driver speaks through the kernel's own TCP. */
+bool rust_helper_kofi_uses_kernel_tcp(const struct ib_device *device)
+{
+	return device->iw_driver_flags & IW_F_NO_PORT_MAP;
+}
+
+/* The way from a port of InfiniBand or RoCE back to itself, by the first GID that it has. */
+int rust_helper_kofi_way_to_self(struct ib_device *device, u32 port, struct rdma_ah_attr *way)
+{
+	const struct ib_gid_attr *gid = ERR_PTR(-ENODATA);
+	int size = device->port_data[port].immutable.gid_tbl_len;
+	struct ib_port_attr attr;
+	union ib_gid own;
+	int at, ret;
+
+	for (at = 0; at < size && IS_ERR(gid); at++)
+		gid = rdma_get_gid_attr(device, port, at);
+	if (IS_ERR(gid))
+		return PTR_ERR(gid);
+
+	way->type = rdma_ah_find_type(device, port);
+	own = gid->gid;
+	rdma_ah_set_port_num(way, port);
+	rdma_ah_set_grh(way, &own, 0, gid->index, 1, 0);
+	if (way->type == RDMA_AH_ATTR_TYPE_ROCE) {
+		ret = rdma_read_gid_l2_fields(gid, NULL, way->roce.dmac);
+	} else {
+		ret = ib_query_port(device, port, &attr);
+		if (!ret)
+			rdma_ah_set_dlid(way, attr.lid);
+	}
+	rdma_put_gid_attr(gid);
+	return ret;
 }
