@@ -5,9 +5,13 @@
 //! A provider describes each device once, with everything it can do and its largest sizes; the rules
 //! by which hints narrow that down are the same for all and stand in [`tailor`].
 
-use super::provider::Provider;
+use super::{
+    mr,
+    provider::Provider, //
+};
 use crate::abi::{
     self,
+    fi_domain_attr,
     flags::*,
     info::{
         Info,
@@ -136,6 +140,10 @@ fn tailor(offer: &mut Info, hints: Option<&Info>, version: u32) -> Result<bool> 
     let Some(format) = choose_format(offer.addr_format(), hints.addr_format()) else {
         return Ok(false);
     };
+    let mr_mode = |info: &Info| info.domain().map_or(0, |domain| domain.mr_mode);
+    let Some(mr_mode) = mr::choose_mode(mr_mode(offer), mr_mode(hints), caps) else {
+        return Ok(false);
+    };
     let fits = tx_fits(offer, hints)
         && rx_fits(offer, hints)
         && ep_fits(offer, hints)
@@ -146,6 +154,9 @@ fn tailor(offer: &mut Info, hints: Option<&Info>, version: u32) -> Result<bool> 
     }
     offer.set_caps(caps);
     offer.set_addr_format(format);
+    if let Some(domain) = offer.domain().copied() {
+        offer.set_domain(&fi_domain_attr { mr_mode, ..domain })?;
+    }
     Sizes::of(hints).apply(offer)?;
     let tx = offer.tx_mut()?;
     tx.caps &= caps;
@@ -306,7 +317,7 @@ fn domain_fits(offer: &Info, hints: &Info) -> bool {
         return true;
     };
     // Safe from several threads serves every threading model, automatic progress every progress
-    // model; memory modes are demands of the provider, of which ours makes none.
+    // model.
     same_name(offer.domain_name(), hints.domain_name())
         && same(have.av_type, want.av_type)
         && enough(have.mr_key_size, want.mr_key_size)

@@ -14,7 +14,10 @@ use super::{
 use crate::abi::{
     flags,
     Errno,
-    Result, //
+    Result,
+    FI_MR_BASIC,
+    FI_MR_PROV_KEY,
+    FI_MR_VIRT_ADDR, //
 };
 use kernel::{
     prelude::*,
@@ -45,8 +48,59 @@ impl Access {
 
     /// Whether a peer may reach the region.
     pub fn is_remote(self) -> bool {
-        self.0 & (flags::FI_REMOTE_READ | flags::FI_REMOTE_WRITE) != 0
+        self.is_remote_read() || self.is_remote_write()
     }
+
+    /// Whether a peer may read the region.
+    pub fn is_remote_read(self) -> bool {
+        self.0 & flags::FI_REMOTE_READ != 0
+    }
+
+    /// Whether a peer may write the region.
+    pub fn is_remote_write(self) -> bool {
+        self.0 & flags::FI_REMOTE_WRITE != 0
+    }
+}
+
+/// FI_MR_BASIC as a value of `mr_mode`: the name that API 1.4 had for all of ours.
+const BASIC: c_int = FI_MR_BASIC as c_int;
+
+/// How peers name the bytes of a region.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Addressing {
+    /// By the virtual address of the first, and from there on.
+    Virtual,
+    /// By their offset in the region.
+    Offset,
+}
+
+impl Addressing {
+    /// That of a domain which is opened with this `mr_mode`: offsets only where its consumer said
+    /// what it accepts, and addresses are not among it.
+    pub fn of_mode(mr_mode: c_int) -> Self {
+        match mr_mode {
+            0 | BASIC => Self::Virtual,
+            mode if mode & FI_MR_VIRT_ADDR != 0 => Self::Virtual,
+            _ => Self::Offset,
+        }
+    }
+}
+
+/// The `mr_mode` of an answer: what the consumer has to put up with, of what it said it accepts, to
+/// have its memory reached by peers. None if it cannot.
+///
+/// A provider that chooses keys itself cannot take the consumer's; addresses may be offsets instead.
+/// None of it matters to a consumer that wants no remote access.
+pub(super) fn choose_mode(offered: c_int, accepted: c_int, caps: u64) -> Option<c_int> {
+    let mode = match accepted {
+        0 => offered,
+        BASIC if offered != 0 => BASIC,
+        accepted => accepted & offered,
+    };
+    let wants_keys =
+        offered & FI_MR_PROV_KEY != 0 && caps & (flags::FI_RMA | flags::FI_ATOMIC) != 0;
+    let takes_keys = mode & (BASIC | FI_MR_PROV_KEY) != 0;
+    (takes_keys || !wants_keys).then_some(mode)
 }
 
 /// Memory that has been registered.
@@ -96,4 +150,49 @@ fn check(memory: &[Segment]) -> Result {
         total = total.checked_add(segment.len()).ok_or(Errno::EINVAL)?;
     }
     Ok(())
+}
+
+#[kunit_tests(kofi_fi_mr)]
+mod tests {
+    use super::*;
+    use crate::abi::{
+        flags::*,
+        FI_MR_LOCAL,
+        FI_MR_SCALABLE, //
+    };
+
+    const OURS: c_int = FI_MR_VIRT_ADDR | FI_MR_PROV_KEY;
+    const SCALABLE: c_int = FI_MR_SCALABLE as c_int;
+
+    #[test]
+    fn mr_02_keys_are_the_providers_to_choose() {
+        let choose = |accepted, caps| choose_mode(OURS, accepted, caps);
+        for caps in [FI_RMA, FI_ATOMIC, FI_MSG | FI_RMA] {
+            assert_eq!(choose(0, caps), Some(OURS));
+            assert_eq!(choose(OURS | FI_MR_LOCAL, caps), Some(OURS));
+            assert_eq!(choose(FI_MR_PROV_KEY, caps), Some(FI_MR_PROV_KEY));
+            assert_eq!(choose(BASIC, caps), Some(BASIC));
+            assert_eq!(choose(FI_MR_VIRT_ADDR, caps), None);
+            assert_eq!(choose(SCALABLE, caps), None);
+        }
+        assert_eq!(choose(SCALABLE, FI_MSG), Some(0));
+        assert_eq!(choose(FI_MR_VIRT_ADDR, FI_MSG), Some(FI_MR_VIRT_ADDR));
+    }
+
+    #[test]
+    fn mr_02_a_provider_that_takes_keys_demands_nothing() {
+        for accepted in [0, BASIC, SCALABLE, OURS] {
+            assert_eq!(choose_mode(0, accepted, FI_RMA), Some(0));
+        }
+    }
+
+    #[test]
+    fn mr_02_offsets_only_where_addresses_are_not_accepted() {
+        for mode in [0, BASIC, FI_MR_VIRT_ADDR, OURS] {
+            assert!(Addressing::of_mode(mode) == Addressing::Virtual);
+        }
+        for mode in [FI_MR_PROV_KEY, SCALABLE] {
+            assert!(Addressing::of_mode(mode) == Addressing::Offset);
+        }
+    }
 }
