@@ -17,6 +17,7 @@ mod mr;
 mod offer;
 mod pep;
 mod queue;
+mod registrar;
 mod request;
 mod ring;
 mod route;

@@ -9,7 +9,8 @@ use super::{
     },
     ep::Endpoint,
     fabric::Fabric,
-    mr::Region, //
+    mr::Region,
+    registrar::Registrar, //
 };
 use crate::{
     abi::{
@@ -21,7 +22,10 @@ use crate::{
         cq,
         eq::Source,
         memory::Segment,
-        mr::Access,
+        mr::{
+            Access,
+            Addressing, //
+        },
         provider, //
     },
     rdma::{
@@ -77,22 +81,25 @@ pub(super) struct Domain {
     _watch: Watch,
     members: Arc<Members>,
     pd: Arc<Pd>,
+    registrar: Arc<Registrar>,
+    addressing: Addressing,
     max_message: usize,
 }
 
 impl Domain {
-    /// Opens a device. May sleep.
+    /// Opens the device of `info`. May sleep.
     ///
     /// # Errors
     ///
     /// -FI_ENODEV when it is going away, -FI_ENOMEM.
-    pub(super) fn new(fabric: Arc<Fabric>, device: &Arc<Device>) -> Result<Arc<Self>> {
+    pub(super) fn new(fabric: Arc<Fabric>, device: &Arc<Device>, info: &Info) -> Result<Arc<Self>> {
         let used = device.enter()?;
         if !used.connects_in(fabric.net()) {
             return Err(Errno::ENODEV);
         }
         let max_message = used.port(*used.ports().start())?.max_msg_size as usize;
         let pd = Pd::new(used)?;
+        let registrar = Registrar::new(pd.clone())?;
         let members = Arc::pin_init(
             pin_init!(Members {
                 list <- new_mutex!(KVec::new(), "kofi::Members"),
@@ -107,6 +114,8 @@ impl Domain {
                 _watch: watch,
                 members,
                 pd,
+                registrar,
+                addressing: Addressing::of_mode(info.domain().map_or(0, |domain| domain.mr_mode)),
                 max_message,
             },
             GFP_KERNEL,
@@ -182,11 +191,11 @@ impl provider::Domain for Domain {
         memory: &[Segment],
         access: Access,
     ) -> Result<Arc<dyn provider::MemoryRegion>> {
-        if access.is_remote() {
-            // Not offered by fi_getinfo: FI_RMA and FI_ATOMIC are not.
-            return Err(Errno::EOPNOTSUPP);
-        }
-        let region: Arc<dyn provider::MemoryRegion> = Region::new(self.pd.clone(), memory)?;
+        let region: Arc<dyn provider::MemoryRegion> = if access.is_remote() {
+            Region::remote(&self.registrar, memory, access, self.addressing)?
+        } else {
+            Region::local(self.pd.clone(), memory)?
+        };
         Ok(region)
     }
 }

@@ -89,7 +89,7 @@ impl provider::Fabric for Fabric {
         if self.protocol.is_some_and(|kind| kind != device.protocol()) {
             return Err(Errno::EINVAL);
         }
-        let domain: Arc<dyn provider::Domain> = Domain::new(self, &device)?;
+        let domain: Arc<dyn provider::Domain> = Domain::new(self, &device, info)?;
         Ok(domain)
     }
 

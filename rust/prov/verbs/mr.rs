@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Registered memory, for local use: its DMA mappings, made once.
+//! Registered memory: its DMA mappings, made once, and the key by which peers reach it.
 //!
 //! Where the device and the CPU do not see the same memory at all times, one mapping cannot serve
-//! many operations: a region is not mapped there and has no descriptor, and each operation maps its
-//! memory for itself, as without a region.
+//! many operations: a region is not mapped there and has no descriptor, each operation maps its
+//! memory for itself, as without a region, and there are no regions for peers.
 
+use super::registrar::Registrar;
 use crate::{
     abi::{
         Errno,
@@ -17,13 +18,24 @@ use crate::{
             Descriptor,
             Segment, //
         },
+        mr::{
+            Access,
+            Addressing, //
+        },
         provider, //
     },
     rdma::{
+        attributes::AtomicCap,
         dma::{
             Direction,
             Mapping,
             Pieces, //
+        },
+        mr::{
+            self,
+            FastMr,
+            Right,
+            Run, //
         },
         pd::Pd, //
     },
@@ -39,23 +51,91 @@ struct Span {
     mapping: Mapping,
 }
 
+/// A region that peers reach.
+struct Remote {
+    mr: FastMr,
+    registrar: Arc<Registrar>,
+}
+
 /// A registered region.
 pub(super) struct Region {
     pd: Arc<Pd>,
     /// In the order of their addresses; none where each operation has to map.
     spans: KVVec<Span>,
+    remote: Option<Remote>,
+}
+
+/// What a region's rights are to the device. It wants to be told of a remote write that it is one
+/// of ours too, and knows atomics as a thing of their own: here they read and write.
+fn rights(access: Access, pd: &Pd) -> mr::Access {
+    let mut rights = mr::Access::default();
+    if access.is_remote_read() {
+        rights |= Right::RemoteRead;
+    }
+    if access.is_remote_write() {
+        rights |= Right::LocalWrite | Right::RemoteWrite;
+    }
+    let atomics = pd.device().attributes().atomic_cap != AtomicCap::None;
+    if access.is_remote_read() && access.is_remote_write() && atomics {
+        rights |= Right::RemoteAtomic;
+    }
+    rights
 }
 
 impl Region {
-    /// Maps `memory`. May sleep.
+    /// Maps `memory` for local use. May sleep.
     ///
     /// # Errors
     ///
     /// -FI_EINVAL for memory that no device may have, -FI_ENOMEM.
-    pub(super) fn new(pd: Arc<Pd>, memory: &[Segment]) -> Result<Arc<Self>> {
+    pub(super) fn local(pd: Arc<Pd>, memory: &[Segment]) -> Result<Arc<Self>> {
+        let mut region = Self::map(pd, memory)?;
+        if region.needs_sync() {
+            region.unmap();
+        }
+        region.finish()
+    }
+
+    /// Maps `memory` and opens it to peers. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::local`]; -FI_EOPNOTSUPP where device and CPU do not see the same memory at
+    /// all times; -FI_EINVAL for what the device cannot list, as [`FastMr::new`] says; those of
+    /// [`Registrar::register`].
+    pub(super) fn remote(
+        registrar: &Arc<Registrar>,
+        memory: &[Segment],
+        access: Access,
+        addressing: Addressing,
+    ) -> Result<Arc<Self>> {
+        let pd = registrar.pd();
+        let mut region = Self::map(pd.clone(), memory)?;
+        if region.needs_sync() {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        let iova = match addressing {
+            Addressing::Virtual => memory.first().map_or(0, |first| first.addr() as u64),
+            Addressing::Offset => 0,
+        };
+        let runs = region.runs()?;
+        // SAFETY: The region keeps its mappings until it has dropped what is made here. That the
+        // memory may be accessed like this is what registering it means.
+        let mr = unsafe { FastMr::new(pd.clone(), &runs, iova, rights(access, pd)) }?;
+        registrar.register(&mr)?;
+        region.remote = Some(Remote {
+            mr,
+            registrar: registrar.clone(),
+        });
+        region.finish()
+    }
+
+    /// A region whose spans have the order of the segments.
+    fn map(pd: Arc<Pd>, memory: &[Segment]) -> Result<Self> {
         let mut region = Self {
             pd,
             spans: KVVec::new(),
+            remote: None,
         };
         for segment in memory {
             let mut start = segment.addr();
@@ -69,22 +149,39 @@ impl Region {
                 start += len;
             }
         }
-        let dma = region.pd.dma();
-        if region
-            .spans
-            .iter()
-            .any(|span| dma.needs_sync(&span.mapping))
-        {
-            region.unmap();
+        Ok(region)
+    }
+
+    /// Whether what one side writes has to be handed over to the other.
+    fn needs_sync(&self) -> bool {
+        let dma = self.pd.dma();
+        self.spans.iter().any(|span| dma.needs_sync(&span.mapping))
+    }
+
+    /// The same as the device sees it.
+    fn runs(&self) -> Result<KVVec<Run>> {
+        let mut runs: KVVec<Run> = KVVec::new();
+        for span in &self.spans {
+            let next = Run {
+                addr: span.mapping.addr(),
+                len: span.mapping.len() as u64,
+            };
+            if !runs.last_mut().is_some_and(|last| last.extend(&next)) {
+                runs.push(next, GFP_KERNEL)?;
+            }
         }
-        region.spans.sort_unstable_by_key(|span| span.start);
-        Ok(Arc::new(region, GFP_KERNEL)?)
+        Ok(runs)
+    }
+
+    fn finish(mut self) -> Result<Arc<Self>> {
+        self.spans.sort_unstable_by_key(|span| span.start);
+        Ok(Arc::new(self, GFP_KERNEL)?)
     }
 
     /// Undoes all mappings, which no operation uses.
     fn unmap(&mut self) {
         for span in core::mem::take(&mut self.spans) {
-            // SAFETY: Made in `new`; whoever calls this says that no operation uses it.
+            // SAFETY: Made in `map`; whoever calls this says that no operation uses it.
             unsafe { self.pd.dma().unmap(span.mapping) };
         }
     }
@@ -171,12 +268,19 @@ impl provider::MemoryRegion for Region {
     }
 
     fn key(&self) -> u64 {
-        FI_KEY_NOTAVAIL
+        let key = |remote: &Remote| u64::from(remote.mr.rkey());
+        self.remote.as_ref().map_or(FI_KEY_NOTAVAIL, key)
     }
 }
 
 impl Drop for Region {
     fn drop(&mut self) {
+        if let Some(Remote { mr, registrar }) = self.remote.take() {
+            registrar.invalidate(&mr);
+            // Whatever came of that: without the region there is no key. Drivers that are still
+            // moving a packet are waited for here.
+            drop(mr);
+        }
         // The consumer has closed the region, so nothing uses it.
         self.unmap();
     }

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A domain's registrar: who opens memory to peers, and closes it.
+//!
+//! Keys are made and taken back by work requests, and `fi_mr_reg()` may come before any connection:
+//! so a domain has a queue pair for nothing else, made when it is first needed. What it registers
+//! is good for every queue pair of the domain. The mutex `line` guards it, and is held while a
+//! request is executed: one at a time.
+
+use crate::{
+    abi::Result,
+    rdma::{
+        mr::FastMr,
+        pd::Pd,
+        reg_qp::RegQp, //
+    },
+};
+use kernel::{
+    new_mutex,
+    prelude::*,
+    sync::{
+        Arc,
+        Mutex, //
+    },
+};
+
+/// See above.
+#[pin_data]
+pub(super) struct Registrar {
+    pd: Arc<Pd>,
+    /// None before it is needed, and after a failure.
+    #[pin]
+    line: Mutex<Option<RegQp>>,
+}
+
+impl Registrar {
+    /// A registrar for one protection domain. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM.
+    pub(super) fn new(pd: Arc<Pd>) -> Result<Arc<Self>> {
+        Ok(Arc::pin_init(
+            pin_init!(Self {
+                pd,
+                line <- new_mutex!(None, "kofi::Registrar"),
+            }),
+            GFP_KERNEL,
+        )?)
+    }
+
+    /// The protection domain of what it registers.
+    pub(super) fn pd(&self) -> &Arc<Pd> {
+        &self.pd
+    }
+
+    /// Opens the memory of `mr` to peers. May sleep, some seconds where the device does not answer.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EIO when the device refuses, -FI_ETIMEDOUT when it does not answer, -FI_ENOMEM, and on
+    /// iWARP those of connecting.
+    pub(super) fn register(&self, mr: &FastMr) -> Result {
+        let mut line = self.line.lock();
+        if let Some(old) = line.take() {
+            *line = old.register(mr).ok();
+            if line.is_some() {
+                return Ok(());
+            }
+            // It may have been broken before: another one tells.
+        }
+        *line = Some(RegQp::new(&self.pd)?.register(mr)?);
+        Ok(())
+    }
+
+    /// Closes the memory of `mr` to peers, if that can be done at once. May sleep.
+    ///
+    /// No queue pair is made for it, and a failure is no matter: dropping `mr` closes it too.
+    pub(super) fn invalidate(&self, mr: &FastMr) {
+        let mut line = self.line.lock();
+        if let Some(old) = line.take() {
+            *line = old.invalidate(mr).ok();
+        }
+    }
+}
