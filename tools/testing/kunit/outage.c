@@ -192,8 +192,8 @@ static void removal_of_the_device_under_idle_objects(struct kunit *test)
 	u8 *buf = tr_buffer(test, LEN);
 	struct kofi_fabric_fx *fx;
 	struct fid_pep *pep;
+	struct fid_mr *mr, *remote;
 	struct fid_ep *ep;
-	struct fid_mr *mr;
 
 	need_scenario(test);
 	fx = fx_open(test);
@@ -204,12 +204,17 @@ static void removal_of_the_device_under_idle_objects(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, 0, fi_mr_reg(fx->domain, buf, LEN, 0, 0, 0, 0,
 					   &mr, NULL));
 	fx_defer_close(test, &mr->fid);
+	KUNIT_ASSERT_EQ(test, 0, fi_mr_reg(fx->domain, buf, LEN,
+					   FI_REMOTE_READ, 0, 0, 0, &remote,
+					   NULL));
+	fx_defer_close(test, &remote->fid);
 	pr_info("kofi_kunit: traffic flows\n");
 	expect_no_device(test, fx->eq, &ep->fid);
 	KUNIT_EXPECT_EQ(test, -FI_ENOTCONN,
 			fi_recv(ep, buf, LEN, NULL, 0, NULL));
 	tr_expect_silence(test, fx->eq);
 	fx_close(test, &mr->fid);
+	fx_close(test, &remote->fid);
 	fx_close(test, &ep->fid);
 	fx_close(test, &fx->cq->fid);
 	fx_close(test, &fx->domain->fid);

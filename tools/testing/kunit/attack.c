@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A peer that is not kOFI: see attack.h.
+ */
+
+#include <linux/delay.h>
+
+#include "attack.h"
+
+static int on_event(struct rdma_cm_id *id, struct rdma_cm_event *event)
+{
+	struct attacker *at = id->context;
+
+	switch (event->event) {
+	case RDMA_CM_EVENT_ADDR_RESOLVED:
+	case RDMA_CM_EVENT_ROUTE_RESOLVED:
+	case RDMA_CM_EVENT_ESTABLISHED:
+		break;
+	case RDMA_CM_EVENT_DISCONNECTED:
+	case RDMA_CM_EVENT_TIMEWAIT_EXIT:
+		complete_all(&at->gone);
+		return 0;
+	default:
+		at->status = event->status ?: -ECONNABORTED;
+	}
+	complete(&at->event);
+	return 0;
+}
+
+static int await(struct attacker *at)
+{
+	if (!wait_for_completion_timeout(&at->event,
+					 msecs_to_jiffies(FX_WAIT_MS)))
+		return -ETIMEDOUT;
+	return at->status;
+}
+
+static void dismantle(void *arg)
+{
+	struct attacker *at = arg;
+
+	if (at->connected)
+		rdma_disconnect(at->id);
+	if (at->id && at->id->qp)
+		rdma_destroy_qp(at->id);
+	if (at->cq)
+		ib_destroy_cq(at->cq);
+	if (at->dma)
+		ib_dma_unmap_single(at->pd->device, at->dma, AT_MAX,
+				    DMA_BIDIRECTIONAL);
+	if (at->pd)
+		ib_dealloc_pd(at->pd);
+	if (at->id)
+		rdma_destroy_id(at->id);
+}
+
+static int resolve(struct attacker *at, struct sockaddr *to)
+{
+	struct rdma_cm_id *id;
+	int ret;
+
+	id = rdma_create_id(&init_net, on_event, at, RDMA_PS_TCP, IB_QPT_RC);
+	if (IS_ERR(id))
+		return PTR_ERR(id);
+	at->id = id;
+	ret = rdma_resolve_addr(id, NULL, to, 2000) ?: await(at);
+	if (!ret)
+		ret = rdma_resolve_route(id, 2000) ?: await(at);
+	return ret;
+}
+
+static int equip(struct attacker *at)
+{
+	struct ib_device *device = at->id->device;
+	struct ib_cq_init_attr cq_attr = { .cqe = 16 };
+	struct ib_qp_init_attr attr = {
+		.cap = {
+			.max_send_wr = 8,
+			.max_recv_wr = 1,
+			.max_send_sge = 1,
+			.max_recv_sge = 1,
+		},
+		.sq_sig_type = IB_SIGNAL_REQ_WR,
+		.qp_type = IB_QPT_RC,
+	};
+	struct ib_pd *pd;
+	struct ib_cq *cq;
+
+	pd = ib_alloc_pd(device, 0);
+	if (IS_ERR(pd))
+		return PTR_ERR(pd);
+	at->pd = pd;
+	cq = ib_create_cq(device, NULL, NULL, NULL, &cq_attr);
+	if (IS_ERR(cq))
+		return PTR_ERR(cq);
+	at->cq = cq;
+	at->dma = ib_dma_map_single(device, at->buf, AT_MAX, DMA_BIDIRECTIONAL);
+	if (ib_dma_mapping_error(device, at->dma)) {
+		at->dma = 0;
+		return -ENOMEM;
+	}
+	attr.send_cq = cq;
+	attr.recv_cq = cq;
+	return rdma_create_qp(at->id, pd, &attr);
+}
+
+struct attacker *at_connect(struct kunit *test, struct kofi_fabric_fx *fx,
+			    struct fid_pep *pep)
+{
+	struct rdma_conn_param param = {
+		.responder_resources = 4,
+		.initiator_depth = 4,
+		.retry_count = 6,
+	};
+	struct sockaddr_in6 to;
+	size_t len = sizeof(to);
+	struct fx_cm_event event;
+	struct attacker *at;
+
+	at = kunit_kzalloc(test, sizeof(*at), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, at);
+	at->buf = tr_buffer(test, AT_MAX);
+	at->fx = fx;
+	init_completion(&at->event);
+	init_completion(&at->gone);
+	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, dismantle,
+							   at));
+	KUNIT_ASSERT_EQ(test, 0, fi_getname(&pep->fid, &to, &len));
+	KUNIT_ASSERT_EQ(test, 0, resolve(at, (struct sockaddr *)&to));
+	KUNIT_ASSERT_EQ(test, 0, equip(at));
+	KUNIT_ASSERT_EQ(test, 0, rdma_connect(at->id, &param));
+
+	at->victim = fx_ep(test, fx->domain, fx_wait_request(test, fx->eq));
+	fx_bind(test, at->victim, fx->eq, fx->cq, FI_TRANSMIT | FI_RECV);
+	KUNIT_ASSERT_EQ(test, 0, fi_accept(at->victim, NULL, 0));
+	KUNIT_ASSERT_EQ(test, 0, await(at));
+	at->connected = true;
+	KUNIT_ASSERT_GT(test, fx_wait_event(test, fx->eq, FI_CONNECTED, &event,
+					    sizeof(event)), 0);
+	return at;
+}
+
+void at_leave(struct kunit *test, struct attacker *at)
+{
+	struct fid_ep *victim = at->victim;
+	struct fid_eq *eq = at->fx->eq;
+
+	kunit_release_action(test, dismantle, at);
+	tr_expect_shutdown(test, eq, victim);
+	fx_close(test, &victim->fid);
+}
+
+static int request(struct attacker *at, enum ib_wr_opcode opcode, u64 addr,
+		   u32 key, u32 len)
+{
+	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
+	struct ib_sge sge = {
+		.addr = at->dma,
+		.length = len,
+		.lkey = at->pd->local_dma_lkey,
+	};
+	struct ib_rdma_wr wr = {
+		.wr = {
+			.sg_list = &sge,
+			.num_sge = 1,
+			.opcode = opcode,
+			.send_flags = IB_SEND_SIGNALED,
+		},
+		.remote_addr = addr,
+		.rkey = key,
+	};
+	struct ib_wc wc;
+	int ret;
+
+	if (len > AT_MAX)
+		return -EMSGSIZE;
+	ret = ib_post_send(at->id->qp, &wr.wr, NULL);
+	if (ret)
+		return ret;
+	while (!ib_poll_cq(at->cq, 1, &wc)) {
+		if (time_after(jiffies, end))
+			return -ETIMEDOUT;
+		usleep_range(50, 200);
+	}
+	return wc.status;
+}
+
+int at_read(struct attacker *at, u64 addr, u32 key, u32 len)
+{
+	return request(at, IB_WR_RDMA_READ, addr, key, len);
+}
+
+int at_write(struct attacker *at, u64 addr, u32 key, u32 len)
+{
+	return request(at, IB_WR_RDMA_WRITE, addr, key, len);
+}
+
+bool at_is_thrown_out(struct attacker *at)
+{
+	return wait_for_completion_timeout(&at->gone,
+					   msecs_to_jiffies(FX_WAIT_MS));
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * CLOSE 2: opening memory to peers, whose allocations fail in turn. The first
+ * registration of a domain makes its registrar too.
+ */
+
+#include "fault.h"
+#include "traffic.h"
+
+static int open_domain(struct fault *fault, struct fid_domain **domain)
+{
+	return fi_domain(fault->fx->fabric, fault->fx->info, domain, NULL);
+}
+
+static int reg(struct fault *fault, struct fid_domain *domain,
+	       struct fid_mr **mr)
+{
+	return fi_mr_reg(domain, fault->buf, PAGE_SIZE,
+			 FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0, mr, NULL);
+}
+
+static int call_first_registration(struct fault *fault)
+{
+	struct fid_domain *domain;
+	struct fid_mr *mr;
+	int ret;
+
+	ret = open_domain(fault, &domain);
+	if (ret)
+		return ret;
+	ret = reg(fault, domain, &mr);
+	if (!ret)
+		ret = fi_close(&mr->fid);
+	return fi_close(&domain->fid) ?: ret;
+}
+
+static int call_further_registration(struct fault *fault)
+{
+	struct fid_mr *mr;
+
+	return FAULT_MADE(fault, reg(fault, fault->fx->domain, &mr), mr);
+}
+
+static void close_02_remote_regions(struct kunit *test)
+{
+	static const struct step steps[] = {
+		{ "fi_mr_reg(first remote)", NULL, call_first_registration },
+		{ "fi_mr_reg(remote)", NULL, call_further_registration },
+	};
+	struct fault *fault = fault_new(test);
+	struct fid_mr *mr;
+
+	/* Not ours to undo: pages of regions, ends that were not accepted. */
+	if (tr_is_iwarp(fault->fx->info))
+		kunit_skip(test, "siw leaks what it has no memory for");
+	KUNIT_ASSERT_EQ(test, 0, reg(fault, fault->fx->domain, &mr));
+	for (int i = 0; i < ARRAY_SIZE(steps); i++)
+		fault_walk(test, fault, &steps[i]);
+	KUNIT_EXPECT_EQ(test, 0, fi_close(&mr->fid));
+}
+
+static struct fid_mr *open_region;
+
+static void open_a_region(struct kunit *test, struct fault *fault)
+{
+	KUNIT_ASSERT_EQ(test, 0, reg(fault, fault->fx->domain, &open_region));
+}
+
+static int call_close(struct fault *fault)
+{
+	return fi_close(&open_region->fid);
+}
+
+/* It must not need memory. */
+static void close_02_closing_a_remote_region(struct kunit *test)
+{
+	static const struct step close = {
+		"fi_close(remote)", open_a_region, call_close, NULL, true
+	};
+
+	fault_walk(test, fault_new(test), &close);
+}
+
+static struct kunit_case cases[] = {
+	KUNIT_CASE_SLOW(close_02_remote_regions),
+	KUNIT_CASE_SLOW(close_02_closing_a_remote_region),
+	{}
+};
+
+static struct kunit_suite suite = {
+	.name = "kofi_mr_fault",
+	.init = fault_init,
+	.test_cases = cases,
+};
+
+kunit_test_suite(suite);
