@@ -60,7 +60,12 @@ pub use errno::{
     Errno,
     Result, //
 };
-pub use kernel::bindings::kvec;
+pub use kernel::bindings::{
+    bio_vec,
+    kvec,
+    page,
+    scatterlist, //
+};
 pub use raw::*;
 
 /// No address: any sender, or a connected endpoint's only peer.

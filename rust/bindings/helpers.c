@@ -110,6 +110,11 @@ struct page *rust_helper_kofi_virt_to_page(const void *addr)
 	return virt_to_page(addr);
 }
 
+void *rust_helper_kofi_page_address(const struct page *page)
+{
+	return page_address(page);
+}
+
 unsigned long rust_helper_kofi_page_to_pfn(const struct page *page)
 {
 	return page_to_pfn(page);

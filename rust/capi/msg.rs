@@ -5,6 +5,7 @@
 use super::{
     nosys,
     transfer::{
+        any_vector,
         parts,
         single,
         vector,
@@ -88,7 +89,7 @@ impl<E: Endpoint> Table<E> {
                 return Errno::EINVAL.to_ssize();
             };
             let terms = Terms::plain(msg.context, flags);
-            vector(msg.msg_iov, msg.desc, msg.iov_count, terms, |message| {
+            any_vector(msg.msg_iov, msg.desc, msg.iov_count, terms, |message| {
                 endpoint.receive(message)
             })
         }
@@ -205,7 +206,7 @@ impl<E: Endpoint> Table<E> {
                 flags,
                 data: msg.data,
             };
-            vector(msg.msg_iov, msg.desc, msg.iov_count, terms, |message| {
+            any_vector(msg.msg_iov, msg.desc, msg.iov_count, terms, |message| {
                 endpoint.transmit(Operation::Send, message)
             })
         }

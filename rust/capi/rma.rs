@@ -5,6 +5,7 @@
 use super::{
     nosys,
     transfer::{
+        any_vector,
         opposite,
         parts,
         single,
@@ -138,7 +139,7 @@ impl<E: Endpoint> Table<E> {
                 flags,
                 data: msg.data,
             };
-            vector(msg.msg_iov, msg.desc, msg.iov_count, terms, |message| {
+            any_vector(msg.msg_iov, msg.desc, msg.iov_count, terms, |message| {
                 endpoint.transmit(Operation::Rma(way, remote), message)
             })
         }

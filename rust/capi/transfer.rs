@@ -17,6 +17,7 @@ use crate::{
         memory::{
             Context,
             Descriptor,
+            Memory,
             Segment, //
         },
         provider::{
@@ -100,7 +101,7 @@ pub(super) unsafe fn single(
     // SAFETY: By this function's safety requirement.
     let (segment, descriptor) = unsafe { (Segment::new(buf, len), Descriptor::new(desc)) };
     answer(post(&Message {
-        segments: slice::from_ref(&segment),
+        memory: Memory::Segments(slice::from_ref(&segment)),
         descriptors: slice::from_ref(&descriptor),
         context: Context::new(terms.context),
         flags: terms.flags,
@@ -122,14 +123,61 @@ pub(super) unsafe fn vector(
     post: impl FnOnce(&Message<'_>) -> Result,
 ) -> isize {
     // SAFETY: By this function's safety requirement.
-    let segments = match unsafe { Segment::from_vector(iov, count) } {
-        Ok(segments) => segments,
+    unsafe {
+        let memory = Segment::from_vector(iov, count).map(Memory::Segments);
+        described(memory, desc, terms, post)
+    }
+}
+
+/// A vector of memory in the form that the flags name, as a message.
+///
+/// # Safety
+///
+/// As of [`vector`], for `iov` being what FI_BVEC or FI_SGL say.
+#[inline]
+pub(super) unsafe fn any_vector(
+    iov: *const kvec,
+    desc: *mut *mut c_void,
+    count: usize,
+    terms: Terms,
+    post: impl FnOnce(&Message<'_>) -> Result,
+) -> isize {
+    // SAFETY: By this function's safety requirement.
+    unsafe {
+        let memory = match terms.flags & FORMS {
+            0 => Segment::from_vector(iov, count).map(Memory::Segments),
+            FI_BVEC => Memory::from_extents(iov.cast(), count),
+            FI_SGL => Memory::from_list(iov.cast(), count),
+            _ => Err(Errno::EBADFLAGS),
+        };
+        let flags = terms.flags & !FORMS;
+        described(memory, desc, Terms { flags, ..terms }, post)
+    }
+}
+
+/// What a vector is of, if not of kernel addresses.
+const FORMS: u64 = FI_BVEC | FI_SGL;
+
+/// Memory and its descriptors, as a message.
+///
+/// # Safety
+///
+/// Unless it is NULL, `desc` has a descriptor as the type demands for each entry of `memory`.
+#[inline]
+unsafe fn described(
+    memory: Result<Memory<'_>>,
+    desc: *mut *mut c_void,
+    terms: Terms,
+    post: impl FnOnce(&Message<'_>) -> Result,
+) -> isize {
+    let memory = match memory {
+        Ok(memory) => memory,
         Err(errno) => return errno.to_ssize(),
     };
     answer(post(&Message {
-        segments,
+        memory,
         // SAFETY: By this function's safety requirement.
-        descriptors: unsafe { Descriptor::from_vector(desc, segments.len()) },
+        descriptors: unsafe { Descriptor::from_vector(desc, memory.count()) },
         context: Context::new(terms.context),
         flags: terms.flags,
         data: terms.data,
@@ -143,10 +191,7 @@ pub(super) unsafe fn vector(
 /// -FI_EMSGSIZE for more bytes than there are addresses.
 #[inline]
 pub(super) fn opposite(message: &Message<'_>, addr: u64, key: u64) -> Result<fi_rma_iov> {
-    let mut len = 0usize;
-    for segment in message.segments {
-        len = len.checked_add(segment.len()).ok_or(Errno::EMSGSIZE)?;
-    }
+    let len = message.memory.total()?;
     Ok(fi_rma_iov { addr, len, key })
 }
 

@@ -8,12 +8,16 @@
 
 use super::cq::Entries;
 use crate::abi::{
+    bio_vec,
     fi_cq_msg_entry,
     kvec,
+    page,
+    scatterlist,
     Errno,
     Result, //
 };
 use core::{
+    marker::PhantomData,
     mem::MaybeUninit,
     ops::{
         Deref,
@@ -82,6 +86,191 @@ impl Segment {
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+}
+
+/// A range of a page, or of pages that follow each other in physical memory.
+///
+/// # Invariants
+///
+/// As of [`Segment`].
+#[repr(transparent)]
+pub struct Extent(bio_vec);
+
+/// The entries of a scatterlist.
+///
+/// # Invariants
+///
+/// `next` is the first of at least `left` entries of a list that stays as it is for `'a`, each of
+/// which upholds the invariant of [`Segment`].
+#[derive(Clone, Copy)]
+pub struct List<'a> {
+    next: *mut scatterlist,
+    left: usize,
+    _list: PhantomData<&'a scatterlist>,
+}
+
+/// The local memory of a transfer, in one of the forms in which kernel code has it.
+#[derive(Clone, Copy)]
+pub enum Memory<'a> {
+    /// Kernel addresses.
+    Segments(&'a [Segment]),
+    /// Pages.
+    Extents(&'a [Extent]),
+    /// Pages as well.
+    List(List<'a>),
+}
+
+/// Where a part of a transfer's memory begins.
+#[derive(Clone, Copy)]
+pub enum Start {
+    /// At a kernel address, as a number.
+    Address(usize),
+    /// That many bytes behind the beginning of a page.
+    Page(*mut page, usize),
+}
+
+/// One entry of a vector, whatever its form.
+///
+/// # Invariants
+///
+/// As of [`Segment`]: a page that it begins in exists.
+#[derive(Clone, Copy)]
+pub struct Part {
+    start: Start,
+    len: usize,
+}
+
+impl Part {
+    /// Where it begins; means nothing if there are no bytes.
+    #[inline]
+    pub fn start(&self) -> Start {
+        self.start
+    }
+
+    /// How many bytes it has.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it has none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
+
+impl<'a> Memory<'a> {
+    /// The extents of a C vector.
+    ///
+    /// # Safety
+    ///
+    /// As of [`Segment::from_vector`].
+    pub unsafe fn from_extents(bvec: *const bio_vec, count: usize) -> Result<Self> {
+        if count == 0 {
+            return Ok(Self::Extents(&[]));
+        }
+        if bvec.is_null() || count > MAX_VECTOR {
+            return Err(Errno::EINVAL);
+        }
+        // SAFETY: The caller promises `count` entries; `Extent` is transparent over `bio_vec`.
+        Ok(Self::Extents(unsafe {
+            core::slice::from_raw_parts(bvec.cast(), count)
+        }))
+    }
+
+    /// The first `count` entries of a scatterlist, which may be chained.
+    ///
+    /// # Safety
+    ///
+    /// As of [`Segment::from_vector`].
+    pub unsafe fn from_list(first: *const scatterlist, count: usize) -> Result<Self> {
+        if count > MAX_VECTOR || (first.is_null() && count > 0) {
+            return Err(Errno::EINVAL);
+        }
+        // INVARIANT: By this function's safety requirement.
+        Ok(Self::List(List {
+            next: first.cast_mut(),
+            left: count,
+            _list: PhantomData,
+        }))
+    }
+
+    /// How many entries the vector has.
+    #[inline]
+    pub fn count(&self) -> usize {
+        match self {
+            Self::Segments(segments) => segments.len(),
+            Self::Extents(extents) => extents.len(),
+            Self::List(list) => list.left,
+        }
+    }
+
+    /// How many bytes there are in all; -FI_EMSGSIZE when they cannot be counted.
+    #[inline]
+    pub fn total(&self) -> Result<usize> {
+        let mut total = 0usize;
+        self.each(|part| {
+            total = total.checked_add(part.len).ok_or(Errno::EMSGSIZE)?;
+            Ok(())
+        })?;
+        Ok(total)
+    }
+
+    /// Hands the parts to `f`, in order, until it answers an error.
+    #[inline]
+    pub fn each(&self, mut f: impl FnMut(Part) -> Result) -> Result {
+        let Self::Segments(segments) = self else {
+            return self.each_in_pages(&mut f);
+        };
+        for segment in *segments {
+            f(Part {
+                start: Start::Address(segment.addr()),
+                len: segment.len(),
+            })?;
+        }
+        Ok(())
+    }
+
+    /// [`Self::each`], where the parts begin in pages: apart, so that addresses take the short way.
+    #[inline(never)]
+    fn each_in_pages(&self, f: &mut dyn FnMut(Part) -> Result) -> Result {
+        match *self {
+            Self::Segments(_) => Ok(()),
+            Self::Extents(extents) => {
+                for Extent(extent) in extents {
+                    f(Part {
+                        start: Start::Page(extent.bv_page, extent.bv_offset as usize),
+                        len: extent.bv_len as usize,
+                    })?;
+                }
+                Ok(())
+            }
+            Self::List(mut list) => {
+                while let Some(part) = list.take() {
+                    f(part)?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+impl List<'_> {
+    fn take(&mut self) -> Option<Part> {
+        self.left = self.left.checked_sub(1)?;
+        // SAFETY: By the invariant this is an entry.
+        let entry = unsafe { *self.next };
+        if self.left > 0 {
+            // SAFETY: By the invariant there is another entry behind it.
+            self.next = unsafe { kernel::bindings::sg_next(self.next) };
+        }
+        let page = entry.page_link & !(kernel::bindings::SG_PAGE_LINK_MASK as usize);
+        Some(Part {
+            start: Start::Page(page as *mut page, entry.offset as usize),
+            len: entry.length as usize,
+        })
     }
 }
 

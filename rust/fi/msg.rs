@@ -26,6 +26,7 @@ use super::{
         Context,
         Descriptor,
         EntrySlot,
+        Memory,
         Refused, //
     },
     pep::PassiveEndpoint,
@@ -250,7 +251,7 @@ impl Endpoint {
     ) -> core::result::Result<(), Refused> {
         Buffer::give(buffer, len, |segment, context| {
             post(&Message {
-                segments: slice::from_ref(segment),
+                memory: Memory::Segments(slice::from_ref(segment)),
                 descriptors: &[Descriptor::NONE],
                 context,
                 flags: flags::FI_COMPLETION,

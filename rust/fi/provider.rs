@@ -21,6 +21,7 @@ use super::{
     memory::{
         Context,
         Descriptor,
+        Memory,
         Segment, //
     },
     mr::Access,
@@ -167,8 +168,8 @@ pub enum Rma {
 /// The local side of a transfer.
 pub struct Message<'a> {
     /// The memory.
-    pub segments: &'a [Segment],
-    /// A descriptor for each segment, or none at all.
+    pub memory: Memory<'a>,
+    /// A descriptor for each of its parts, or none at all.
     pub descriptors: &'a [Descriptor],
     /// Given back with the completion.
     pub context: Context,

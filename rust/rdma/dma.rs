@@ -211,6 +211,10 @@ fn last_byte(addr: usize, len: usize) -> Result<usize> {
 }
 
 /// Memory that is contiguous for a device.
+///
+/// # Invariants
+///
+/// `page` exists.
 #[derive(Clone, Copy)]
 pub(crate) struct Piece {
     page: *mut page,
@@ -219,6 +223,38 @@ pub(crate) struct Piece {
 }
 
 impl Piece {
+    /// `len` bytes that begin `offset` bytes behind the beginning of a page; the pages behind it
+    /// follow it in physical memory if there are more than it has.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for no page or no bytes.
+    ///
+    /// # Safety
+    ///
+    /// `page` is null, or exists as long as the piece is used.
+    #[inline]
+    pub(crate) unsafe fn new(page: *mut page, offset: usize, len: usize) -> Result<Self> {
+        if page.is_null() {
+            return Err(EINVAL);
+        }
+        Ok(Self {
+            page,
+            offset,
+            len: NonZeroUsize::new(len).ok_or(EINVAL)?,
+        })
+    }
+
+    /// Where the kernel sees it; `EINVAL` where it does not.
+    pub(crate) fn address(&self) -> Result<usize> {
+        // SAFETY: The page exists; this looks up its address, in any context.
+        let start = unsafe { bindings::kofi_page_address(self.page) } as usize;
+        match start {
+            0 => Err(EINVAL),
+            start => start.checked_add(self.offset).ok_or(EINVAL),
+        }
+    }
+
     /// In bytes.
     #[inline]
     pub(crate) fn len(&self) -> usize {

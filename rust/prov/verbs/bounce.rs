@@ -2,12 +2,16 @@
 
 //! Memory that injected data is copied to, for devices that do not take it inline.
 
+use super::gather;
 use crate::{
     abi::{
         Errno,
         Result, //
     },
-    fi::memory::Segment,
+    fi::memory::{
+        Memory,
+        Segment, //
+    },
 };
 use core::{
     cell::UnsafeCell,
@@ -73,25 +77,27 @@ pub(super) struct BounceSlot<'a> {
 }
 
 impl BounceSlot<'_> {
-    /// Copies `segments`, which belong to the caller again then.
+    /// Copies `memory`, which belongs to the caller again then.
     ///
     /// # Errors
     ///
-    /// -FI_EMSGSIZE when they are longer.
-    pub(super) fn copy(self, segments: &[Segment]) -> Result<Segment> {
+    /// -FI_EMSGSIZE when it is longer; -FI_EINVAL for a page that the kernel has no address for.
+    pub(super) fn copy(self, memory: Memory<'_>) -> Result<Segment> {
         let mut len = 0;
-        for segment in segments {
-            if segment.len() > self.size - len {
+        memory.each(|part| {
+            if part.is_empty() {
+                return Ok(());
+            }
+            if part.len() > self.size - len {
                 return Err(Errno::EMSGSIZE);
             }
+            let from = gather::address(&part)? as *const u8;
             // SAFETY: There is room, by the invariant and the check above; the caller's memory is
-            // readable by the invariant of `Segment`, and no memory of ours.
-            unsafe {
-                let from = segment.addr() as *const u8;
-                core::ptr::copy_nonoverlapping(from, self.start.add(len), segment.len());
-            }
-            len += segment.len();
-        }
+            // readable by the invariants of what `Memory` is made of, and no memory of ours.
+            unsafe { core::ptr::copy_nonoverlapping(from, self.start.add(len), part.len()) };
+            len += part.len();
+            Ok(())
+        })?;
         // SAFETY: By the invariant, nobody else uses it until the operation has completed.
         Ok(unsafe { Segment::new(self.start.cast(), len) })
     }

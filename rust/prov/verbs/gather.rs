@@ -14,7 +14,10 @@ use crate::{
     fi::{
         memory::{
             Descriptor,
-            Segment, //
+            Memory,
+            Part,
+            Segment,
+            Start, //
         },
         provider::Message, //
     },
@@ -22,6 +25,7 @@ use crate::{
         dma::{
             Direction,
             Mapping,
+            Piece,
             Pieces, //
         },
         pd::Pd,
@@ -29,6 +33,28 @@ use crate::{
     },
 };
 use core::mem::MaybeUninit;
+
+/// Where the kernel sees a part of a message's memory.
+///
+/// # Errors
+///
+/// -FI_EINVAL for a page that it has no address for.
+#[inline]
+pub(super) fn address(part: &Part) -> Result<usize> {
+    match part.start() {
+        Start::Address(addr) => Ok(addr),
+        Start::Page(..) => Ok(piece(part)?.address()?),
+    }
+}
+
+/// The piece that a part is, which begins in a page.
+fn piece(part: &Part) -> Result<Piece> {
+    let Start::Page(page, offset) = part.start() else {
+        return Err(Errno::EINVAL);
+    };
+    // SAFETY: The page exists by the invariant of `Part`.
+    Ok(unsafe { Piece::new(page, offset, part.len()) }?)
+}
 
 /// Most addresses in one work request.
 pub(super) const MAX_SGE: usize = 16;
@@ -65,7 +91,7 @@ impl<'a> Gather<'a> {
         }
     }
 
-    /// Adds the segments of a message.
+    /// Adds the memory of a message.
     ///
     /// # Errors
     ///
@@ -76,7 +102,7 @@ impl<'a> Gather<'a> {
     pub(super) fn add(&mut self, message: &Message<'_>) -> Result {
         // Nearly always there is one segment, which lies in one piece of a registered region. The
         // descriptor of an empty one says nothing.
-        if let ([segment], [descriptor]) = (message.segments, message.descriptors) {
+        if let (Memory::Segments([segment]), [descriptor]) = (message.memory, message.descriptors) {
             if segment.is_empty() {
                 return Ok(());
             }
@@ -95,25 +121,18 @@ impl<'a> Gather<'a> {
 
     #[cold]
     fn add_all(&mut self, message: &Message<'_>) -> Result {
-        for (at, segment) in message.segments.iter().enumerate() {
-            if segment.is_empty() {
-                continue;
+        let mut descriptors = message.descriptors.iter();
+        let added = message.memory.each(|part| {
+            let descriptor = descriptors.next().copied().unwrap_or(Descriptor::NONE);
+            if part.is_empty() {
+                return Ok(());
             }
-            let descriptor = message
-                .descriptors
-                .get(at)
-                .copied()
-                .unwrap_or(Descriptor::NONE);
-            let added = match Region::from_descriptor(descriptor) {
-                Some(region) => self.translate(region, segment),
-                None => self.map(segment),
-            };
-            if let Err(error) = added {
-                self.undo();
-                return Err(error);
+            match Region::from_descriptor(descriptor) {
+                Some(region) => self.translate(region, &part),
+                None => self.map(&part),
             }
-        }
-        Ok(())
+        });
+        added.inspect_err(|_| self.undo())
     }
 
     /// Adds a segment without a descriptor. Errors as of [`Self::add`].
@@ -121,17 +140,17 @@ impl<'a> Gather<'a> {
         if segment.is_empty() {
             return Ok(());
         }
-        self.map(segment).inspect_err(|_| self.undo())
+        self.map_range(segment.addr(), segment.len())
+            .inspect_err(|_| self.undo())
     }
 
-    /// Adds segments whose data the driver copies out of them while it posts.
-    pub(super) fn inline(&mut self, segments: &[Segment]) -> Result {
-        for segment in segments {
-            if !segment.is_empty() {
-                self.push(segment.addr() as u64, segment.len())?;
-            }
-        }
-        Ok(())
+    /// Adds memory whose data the driver copies out of it while it posts.
+    #[inline]
+    pub(super) fn inline(&mut self, memory: Memory<'_>) -> Result {
+        memory.each(|part| match part.is_empty() {
+            true => Ok(()),
+            false => self.push(address(&part)? as u64, part.len()),
+        })
     }
 
     /// Gives a list without addresses one of no bytes: siw takes no read without any.
@@ -154,34 +173,43 @@ impl<'a> Gather<'a> {
     }
 
     #[inline]
-    fn translate(&mut self, region: &Region, segment: &Segment) -> Result {
+    fn translate(&mut self, region: &Region, part: &Part) -> Result {
         if !region.is_of(self.pd) {
             return Err(Errno::EINVAL);
         }
-        region.translate(segment.addr(), segment.len(), |addr, len| {
-            self.push(addr, len)
-        })
+        region.translate(address(part)?, part.len(), |addr, len| self.push(addr, len))
     }
 
-    fn map(&mut self, segment: &Segment) -> Result {
-        for piece in Pieces::new(segment.addr(), segment.len())? {
-            // SAFETY: The segment is the operation's until it completes, and the slot keeps the
-            // mapping until then.
-            let mapping = unsafe { self.pd.dma().map(piece?, self.direction) }?;
-            let added = self.push(mapping.addr(), mapping.len());
-            match self.mappings.get_mut(self.mapped) {
-                Some(place) if added.is_ok() => {
-                    *place = Some(mapping);
-                    self.mapped += 1;
-                }
-                // Where the device takes kernel addresses, a mapping is the address itself and
-                // stays good when it is undone.
-                // SAFETY: It was made here, and needs no undoing or has not been posted.
-                _ => unsafe { self.pd.dma().unmap(mapping) },
-            }
-            added?;
+    fn map(&mut self, part: &Part) -> Result {
+        match part.start() {
+            Start::Address(addr) => self.map_range(addr, part.len()),
+            Start::Page(..) => self.map_piece(piece(part)?),
+        }
+    }
+
+    fn map_range(&mut self, addr: usize, len: usize) -> Result {
+        for piece in Pieces::new(addr, len)? {
+            self.map_piece(piece?)?;
         }
         Ok(())
+    }
+
+    fn map_piece(&mut self, piece: Piece) -> Result {
+        // SAFETY: The memory is the operation's until it completes, and the slot keeps the mapping
+        // until then.
+        let mapping = unsafe { self.pd.dma().map(piece, self.direction) }?;
+        let added = self.push(mapping.addr(), mapping.len());
+        match self.mappings.get_mut(self.mapped) {
+            Some(place) if added.is_ok() => {
+                *place = Some(mapping);
+                self.mapped += 1;
+            }
+            // Where the device takes kernel addresses, a mapping is the address itself and stays
+            // good when it is undone.
+            // SAFETY: It was made here, and needs no undoing or has not been posted.
+            _ => unsafe { self.pd.dma().unmap(mapping) },
+        }
+        added
     }
 
     /// What to post.

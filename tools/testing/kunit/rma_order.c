@@ -201,17 +201,22 @@ static void ep_07_thousands_that_nobody_is_told_of(struct kunit *test)
 	u8 *far = tr_buffer(test, 64), *near = tr_buffer(test, 64);
 	struct rma_fx *fx = rma_open(test, far, 64, RMA_BOTH, &opts);
 
-	for (int i = 0; i < THOUSANDS; i++) {
-		const struct rma_op op = { .near = near + i % 8 * 8, .len = 8 };
+	/* The last one is a read that asks for an entry. */
+	for (int i = 0; i <= THOUSANDS; i++) {
+		const struct rma_op op = {
+			.near = near + i % 8 * 8,
+			.len = 8,
+			.context = near,
+		};
 		ssize_t ret;
 
 		do {
-			ret = call->post(fx, &op);
+			ret = (i < THOUSANDS ? call : &rma_calls[2])->post(fx,
+									   &op);
 			cond_resched();
 		} while (ret == -FI_EAGAIN && time_before(jiffies, end));
 		KUNIT_ASSERT_EQ_MSG(test, 0, ret, "number %d", i);
 	}
-	post(test, fx, FI_READ, FI_COMPLETION, near, 8, 0);
 	rma_expect(test, fx, near, FI_READ);
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(fx->pair->cq[0], NULL, 0));
 }

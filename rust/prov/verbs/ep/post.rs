@@ -20,7 +20,7 @@ use crate::{
         Result, //
     },
     fi::{
-        memory::Segment,
+        memory::Start,
         provider::{
             Message,
             Operation,
@@ -85,13 +85,10 @@ impl Endpoint {
                 _ => Errno::EBADFLAGS,
             });
         }
-        if message.segments.len() > segments {
+        if message.memory.count() > segments {
             return Err(Errno::EINVAL);
         }
-        let mut total = 0usize;
-        for segment in message.segments {
-            total = total.checked_add(segment.len()).ok_or(Errno::EMSGSIZE)?;
-        }
+        let total = message.memory.total()?;
         if total > self.limits.message {
             return Err(Errno::EMSGSIZE);
         }
@@ -163,9 +160,9 @@ impl Endpoint {
         if !inject {
             gather.add(message)?;
         } else if let Some(bounce) = posting.bounce() {
-            gather.map_one(&bounce.copy(message.segments)?)?;
+            gather.map_one(&bounce.copy(message.memory)?)?;
         } else {
-            gather.inline(message.segments)?;
+            gather.inline(message.memory)?;
             flags |= SendFlag::Inline;
         }
         if is_read && self.limits.is_iwarp {
@@ -238,11 +235,10 @@ fn check_inject(message: &Message<'_>, total: usize, most: usize) -> Result {
     if total > most {
         return Err(Errno::EMSGSIZE);
     }
-    let is_memory = |segment: &Segment| segment.is_empty() || MEMORY.contains(&segment.addr());
-    match message.segments.iter().all(is_memory) {
-        true => Ok(()),
-        false => Err(Errno::EINVAL),
-    }
+    message.memory.each(|part| match part.start() {
+        Start::Address(addr) if !part.is_empty() && !MEMORY.contains(&addr) => Err(Errno::EINVAL),
+        _ => Ok(()),
+    })
 }
 
 /// The one range of the peer's memory that faces `len` bytes of ours.
