@@ -282,6 +282,8 @@ struct kofi_pair *fx_pair(struct kunit *test, const struct fx_pair_opts *opts)
 	hints = fx_hints(test);
 	hints->caps |= opts->caps;
 	hints->mode = opts->mode;
+	/* More than siw takes inline, so that there are copies to test. */
+	hints->tx_attr->inject_size = 128;
 	pair->info = fx_info_for(test, hints, opts->node ?: fx_addr, NULL,
 				 FI_SOURCE);
 	set_depths(pair->info, opts);

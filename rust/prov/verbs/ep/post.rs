@@ -163,7 +163,10 @@ impl Endpoint {
             gather.map_one(&bounce.copy(message.memory)?)?;
         } else {
             gather.inline(message.memory)?;
-            flags |= SendFlag::Inline;
+            // siw takes nothing inline that has no bytes.
+            if total > 0 {
+                flags |= SendFlag::Inline;
+            }
         }
         if is_read && self.limits.is_iwarp {
             gather.pad()?;
