@@ -473,6 +473,7 @@ impl Queue {
     }
 
     /// The marker has come back: everything before it has a completion.
+    #[cold]
     pub(super) fn set_drained(&self) {
         self.drained.store(true, Release);
     }

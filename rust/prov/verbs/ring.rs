@@ -145,11 +145,21 @@ impl Ring {
     /// # Safety
     ///
     /// The operations are over, and the caller is the user of their slots by the type invariant.
-    #[inline]
+    #[inline(always)]
     pub(super) unsafe fn unmap(&self, from: u32, to: u32) {
-        if self.width == 0 {
-            return;
+        if self.width > 0 {
+            // SAFETY: By this function's safety requirement.
+            unsafe { self.undo(from, to) };
         }
+    }
+
+    /// [`Self::unmap`], where there is something to undo: apart from the loop that polls.
+    ///
+    /// # Safety
+    ///
+    /// As of [`Self::unmap`].
+    #[inline(never)]
+    unsafe fn undo(&self, from: u32, to: u32) {
         let mut seq = from;
         while seq != to {
             // SAFETY: By this function's safety requirement.

@@ -222,7 +222,7 @@ static void rma_03_memory_that_no_device_gets(struct kunit *test)
 				continue;
 			KUNIT_EXPECT_EQ_MSG(test, -FI_EINVAL,
 					    rma_calls[k].post(fx, &op),
-					    "%s of %px", rma_calls[k].name,
+					    "%s of %p", rma_calls[k].name,
 					    nears[i]);
 		}
 	}
