@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The way into a queue: a post is begun, which locks the queue, and committed.
+
+use super::{
+    Head,
+    Queue,
+    Target,
+    Use, //
+};
+use crate::{
+    abi::{
+        flags::FI_READ,
+        Errno,
+        Result, //
+    },
+    fi::memory::Context,
+    prov::verbs::{
+        bounce::BounceSlot,
+        ring::Slot, //
+    },
+    rdma::{
+        dma::Mapping,
+        qp::Qp, //
+    },
+};
+use core::ptr::NonNull;
+use kernel::sync::{
+    atomic::Acquire,
+    SpinLockIrqGuard, //
+};
+
+/// What is posted, as far as the queue is concerned.
+#[derive(Clone, Copy)]
+pub(in crate::prov::verbs) struct Post {
+    pub(in crate::prov::verbs) context: Context,
+    /// Those of its completion.
+    pub(in crate::prov::verbs) flags: u64,
+    pub(in crate::prov::verbs) report: Report,
+}
+
+/// Whether the success of an operation is reported.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(in crate::prov::verbs) enum Report {
+    Always,
+    /// Unless the completion queue is bound for selective completion.
+    AsBound,
+    Never,
+    /// It is no operation but a [`Use::Marker`].
+    Marker,
+}
+
+impl Post {
+    /// The marker of a drain.
+    pub(in crate::prov::verbs) const MARKER: Self = Self {
+        context: Context::NULL,
+        flags: 0,
+        report: Report::Marker,
+    };
+}
+
+/// A post under way: where it goes, and what it may use. Until [`Self::commit`], nothing is posted.
+///
+/// # Invariants
+///
+/// `target` is that of `head`, which is locked.
+pub(in crate::prov::verbs) struct Posting<'a> {
+    head: SpinLockIrqGuard<'a, Head>,
+    target: NonNull<Target>,
+    queue: &'a Queue,
+    /// Where to put the mappings that are to be undone when it completes.
+    pub(in crate::prov::verbs) mappings: &'a mut [Option<Mapping>],
+    /// Whether its success is to be signalled.
+    pub(in crate::prov::verbs) signal: bool,
+    is_silent: bool,
+    takes_room: bool,
+}
+
+impl Posting<'_> {
+    #[inline]
+    fn target(&self) -> &Target {
+        // SAFETY: By the type invariant it is there, and nobody changes it.
+        unsafe { self.target.as_ref() }
+    }
+
+    /// Where to post.
+    #[inline]
+    pub(in crate::prov::verbs) fn qp(&self) -> &Qp {
+        &self.target().qp
+    }
+
+    /// The number that its completion brings back.
+    #[inline]
+    pub(in crate::prov::verbs) fn wr_id(&self) -> u64 {
+        u64::from(self.target().place) << 32 | u64::from(self.head.seq)
+    }
+
+    /// Whether a read before it may not have completed.
+    #[inline]
+    pub(in crate::prov::verbs) fn is_behind_read(&self) -> bool {
+        self.head.reads.wrapping_sub(self.head.tail) as i32 > 0
+    }
+
+    /// Memory of its own until it completes; none where injected data goes inline.
+    pub(in crate::prov::verbs) fn bounce(&self) -> Option<BounceSlot<'_>> {
+        let bounce = self.head.bounce.as_ref()?;
+        // SAFETY: The slot is ours; see `Queue::try_begin`.
+        Some(unsafe { bounce.slot(self.queue.ring.index(self.head.seq)) })
+    }
+
+    /// The operation has been posted.
+    #[inline(always)]
+    pub(in crate::prov::verbs) fn commit(mut self, what: &Post) {
+        // The room is its completion's now.
+        self.takes_room = false;
+        let (signal, is_silent) = (self.signal, self.is_silent);
+        let head = &mut *self.head;
+        head.seq = head.seq.wrapping_add(1);
+        if is_silent {
+            head.silent = head.seq;
+        }
+        if what.flags & FI_READ != 0 {
+            head.reads = head.seq;
+        }
+        if signal {
+            head.unsignalled = 0;
+            head.signalled = head.seq;
+        } else {
+            head.unsignalled += 1;
+        }
+    }
+}
+
+impl Drop for Posting<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if self.takes_room {
+            self.target().cq.release(1);
+        }
+    }
+}
+
+impl Queue {
+    /// Begins to post one operation; the queue is locked as long as what is returned is there.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EAGAIN when the queue or its completion queue is full, -FI_EOPBADSTATE when it posts
+    /// nowhere.
+    #[inline(always)]
+    pub(in crate::prov::verbs) fn begin(&self, what: &Post) -> Result<Posting<'_>> {
+        let is_marker = what.report == Report::Marker;
+        let mut guard = self.head.lock();
+        let takes_room = match self.take_room(&mut guard, is_marker) {
+            Err(Errno::EAGAIN) => {
+                let takes_room;
+                (guard, takes_room) = self.make_room(guard, is_marker)?;
+                takes_room
+            }
+            taken => taken?,
+        };
+        let head = &mut *guard;
+        let target = head.target.as_ref().ok_or(Errno::EOPBADSTATE)?;
+        let usage = match what.report {
+            Report::Always => Use::Reported,
+            Report::AsBound if !target.selective => Use::Reported,
+            Report::AsBound | Report::Never => Use::Silent,
+            Report::Marker => Use::Marker,
+        };
+        let signal = usage != Use::Silent
+            || head.unsignalled >= self.most_unsignalled
+            || (head.counted && target.cq.is_short());
+        let slot = Slot {
+            context: what.context,
+            flags: what.flags,
+            usage,
+        };
+        // SAFETY: The slot is ours: `head` is locked, and `tail` shows it to be free.
+        let mappings = unsafe { self.ring.fill(head.seq, slot) };
+        // INVARIANT: Both are those of `head`.
+        Ok(Posting {
+            target: target.into(),
+            head: guard,
+            queue: self,
+            mappings,
+            signal,
+            is_silent: usage == Use::Silent,
+            takes_room,
+        })
+    }
+
+    /// Finds a free slot, and takes room in the completion queue if that is counted: true then.
+    #[inline(always)]
+    fn take_room(&self, head: &mut Head, is_marker: bool) -> Result<bool> {
+        let target = head.target.as_ref().ok_or(Errno::EOPBADSTATE)?;
+        if head.seq.wrapping_sub(head.tail) >= self.depth {
+            head.tail = self.tail.load(Acquire);
+            // The last slot is the marker's.
+            if head.seq.wrapping_sub(head.tail) >= self.depth + u32::from(is_marker) {
+                return Err(Errno::EAGAIN);
+            }
+        }
+        // The room of a marker was reserved when the queue was registered.
+        let takes_room = head.counted && !is_marker;
+        if takes_room && !target.cq.reserve() {
+            return Err(Errno::EAGAIN);
+        }
+        Ok(takes_room)
+    }
+
+    /// The same for a queue that is full, perhaps of what nobody will read the completion of.
+    #[cold]
+    fn make_room<'a>(
+        &'a self,
+        head: SpinLockIrqGuard<'a, Head>,
+        is_marker: bool,
+    ) -> Result<(SpinLockIrqGuard<'a, Head>, bool)> {
+        let silent = head.silent.wrapping_sub(self.tail.load(Acquire)) as i32;
+        if silent <= 0 && !head.counted {
+            return Err(Errno::EAGAIN);
+        }
+        let target = head.target.as_ref().ok_or(Errno::EOPBADSTATE)?;
+        let cq = target.cq.clone();
+        // Whoever retires holds the completion queue's lock, which comes before this one.
+        drop(head);
+        cq.retire_silent();
+        let mut head = self.head.lock();
+        let takes_room = self.take_room(&mut head, is_marker)?;
+        Ok((head, takes_room))
+    }
+}
