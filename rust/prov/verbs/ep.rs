@@ -282,13 +282,14 @@ impl Endpoint {
             let cqs = (transmit.ib().clone(), receive.ib().clone());
             Qp::new(self.domain.pd().clone(), cqs.0, cqs.1, caps, Unheard)
         };
-        let qp = make(&caps).or_else(|_| {
+        let qp = match make(&caps) {
             // Not every device takes that much inline, and none says so beforehand.
-            make(&Caps {
+            Err(error) if error != ENOMEM => make(&Caps {
                 max_inline_data: 0,
                 ..caps
-            })
-        })?;
+            }),
+            made => made,
+        }?;
         let bounce = match qp.caps().max_inline_data as usize {
             inline if inline >= self.limits.inject => None,
             _ => Some(self.transmit.bounce(self.limits.inject)?),
