@@ -146,7 +146,13 @@ RIGHT_IP=10.3.0.2
 pair_up() {
 	ip netns add left && ip netns add right &&
 		ip link add l0 netns left type veth peer name r0 netns right &&
-		side_up left l0 "$LEFT_IP" fd00:3::1 "$1" && side_up right r0 "$RIGHT_IP" fd00:3::2 "$1"
+		side_up left l0 "$LEFT_IP" fd00:3::1 "$1" && side_up right r0 "$RIGHT_IP" fd00:3::2 "$1" &&
+		eventually 10 settled left && eventually 10 settled right
+}
+# Neighbours ask each other from their link-local addresses, which are on probation at first.
+settled() {
+	ip -n "$1" -6 addr show scope link | grep -q inet6 &&
+		! ip -n "$1" -6 addr show tentative | grep -q inet6
 }
 side_up() {
 	ip -n "$1" link set lo up && ip -n "$1" addr add "$3/24" dev "$2" &&
