@@ -11,20 +11,27 @@ flows() {
 }
 more_flows() { [ "$(kernel_log | grep -c "traffic flows")" -gt "$before" ]; }
 
-# lose_everything add|del: on the way of the messages, wherever that is.
-lose_everything() { tc ${namespace:+-n $namespace} qdisc "$1" dev "$interface" root netem loss 100%; }
+# loss add|change|del [PERCENT]: on the way of the messages, wherever that is. Adding and removing
+# is for a quiet interface: a packet that meets the switch is refused, and rxe then ends the
+# connection.
+loss() {
+	_verb=$1
+	shift
+	tc ${namespace:+-n $namespace} qdisc "$_verb" dev "$interface" root netem loss "${1:-0}%"
+}
 
 lose_messages() {
+	loss add 0 || fail "no netem on $interface"
 	flows kofi_outage_delay
-	lose_everything add
+	loss change 100
 	sleep 1
-	lose_everything del
+	loss change 0
 	wait $suite
 
 	flows kofi_outage_end
-	lose_everything add
+	loss change 100
 	wait $suite
-	lose_everything del
+	loss del
 }
 
 # Two devices and a cable between two namespaces.
@@ -52,7 +59,7 @@ across_loopback() {
 	namespace="" interface=lo
 	device_up siw || fail "siw does not come up"
 	echo 3 >/proc/sys/net/ipv4/tcp_retries2
-	trap 'echo 15 >/proc/sys/net/ipv4/tcp_retries2; tc qdisc del dev lo root 2>/dev/null' EXIT
+	trap 'echo 15 >/proc/sys/net/ipv4/tcp_retries2; loss del 2>/dev/null' EXIT
 	load kofi_kunit addr="$ADDRESS" outage=1 || fail "kofi_kunit.ko does not load"
 	lose_messages
 }
