@@ -16,6 +16,7 @@ pub mod flags;
 pub mod info;
 pub mod irq_work;
 mod layout;
+pub mod lock;
 pub mod names;
 pub mod once;
 pub mod thread;

@@ -113,8 +113,7 @@ impl Entries<'_> {
     #[inline]
     pub fn put(&mut self, at: usize, done: &Completion) {
         let op_context = done.context.as_ptr();
-        let (flags, len, data) = (done.flags, done.len, done.data);
-        let buf = core::ptr::null_mut();
+        let (flags, len) = (done.flags, done.len);
         match self {
             Self::Context(entries) => {
                 if let Some(entry) = entries.get_mut(at) {
@@ -130,6 +129,18 @@ impl Entries<'_> {
                     });
                 }
             }
+            Self::Data(_) | Self::Tagged(_) => self.put_wide(at, done),
+        }
+    }
+
+    /// [`Self::put`] for the formats with data, apart from the loop that polls.
+    #[inline(never)]
+    fn put_wide(&mut self, at: usize, done: &Completion) {
+        let op_context = done.context.as_ptr();
+        let (flags, len, data) = (done.flags, done.len, done.data);
+        let buf = core::ptr::null_mut();
+        match self {
+            Self::Context(_) | Self::Msg(_) => {}
             Self::Data(entries) => {
                 if let Some(entry) = entries.get_mut(at) {
                     entry.write(abi::fi_cq_data_entry {

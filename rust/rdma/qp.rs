@@ -96,15 +96,18 @@ type PostRecvFn = unsafe extern "C" fn(
 /// - `raw` is a queue pair in `pd`, which completes into `_send_cq` and `_recv_cq`.
 /// - `post_send` and `post_recv` are its device's operations.
 /// - The context of `raw` is what `_events` points to, which is dropped after `raw`.
+// What a post needs comes first, in one cache line.
+#[repr(C)]
 pub(crate) struct Qp {
     raw: NonNull<bindings::ib_qp>,
     post_send: PostSendFn,
     post_recv: PostRecvFn,
+    pd: Arc<Pd>,
+    local_dma_lkey: u32,
     caps: Caps,
     _events: KBox<dyn QpEvents>,
     _send_cq: Arc<Cq>,
     _recv_cq: Arc<Cq>,
-    pd: Arc<Pd>,
 }
 
 // SAFETY: A queue pair may be used and destroyed by any thread.
@@ -175,6 +178,7 @@ impl Qp {
             _events: events,
             _send_cq: send_cq,
             _recv_cq: recv_cq,
+            local_dma_lkey: pd.local_dma_lkey(),
             pd,
         })
     }
@@ -186,6 +190,12 @@ impl Qp {
     /// The protection domain that this is in.
     pub(crate) fn pd(&self) -> &Arc<Pd> {
         &self.pd
+    }
+
+    /// That of [`Self::pd`].
+    #[inline]
+    pub(crate) fn local_dma_lkey(&self) -> u32 {
+        self.local_dma_lkey
     }
 
     /// What the queue pair holds: at least what was asked for.

@@ -75,10 +75,12 @@ impl Done {
 }
 
 /// A first-in, first-out ring of fixed size.
+#[repr(C)]
 pub(super) struct Backlog {
-    ring: KVVec<Option<Done>>,
-    first: usize,
+    // Nearly always 0, and all that its reader looks at then.
     len: usize,
+    first: usize,
+    ring: KVVec<Option<Done>>,
 }
 
 impl Backlog {

@@ -25,6 +25,7 @@ use super::{
 use crate::{
     abi::{
         flags::*,
+        lock::FastLockIrq,
         Errno,
         Result, //
     },
@@ -56,9 +57,8 @@ use kernel::{
             Full,
             Relaxed, //
         },
-        new_spinlock_irq,
-        Arc,
-        SpinLockIrq, //
+        static_lock_class,
+        Arc, //
     },
 };
 
@@ -80,26 +80,29 @@ struct Entry {
     deferred: u32,
 }
 
+/// What a reader needs comes first, in one cache line with the lock.
+#[repr(C)]
 struct Inner {
-    backlog: Backlog,
     /// Who posts here; an index is the upper half of a `wr_id`.
     queues: KVec<Option<Entry>>,
+    /// Whether what they post takes its room first, because not everything fits.
+    counted: bool,
+    backlog: Backlog,
     /// How many completions they can have under way.
     most: usize,
-    /// Whether that is more than fits, so that each post takes its room.
-    counted: bool,
 }
 
 /// A completion queue of a verbs device.
 #[pin_data]
+#[repr(C)]
 pub(super) struct Cq {
     ib: Arc<rdma::cq::Cq>,
+    #[pin]
+    inner: FastLockIrq<Inner>,
     size: usize,
     /// How many more operations may be posted, where that is counted.
     room: Atomic<i32>,
     low: i32,
-    #[pin]
-    inner: SpinLockIrq<Inner>,
     interrupts: Arc<Interrupts>,
 }
 
@@ -132,9 +135,10 @@ impl Cq {
                 room: Atomic::new(size as i32),
                 low: size as i32 / 4,
                 size,
-                inner <- new_spinlock_irq!(
+                inner <- FastLockIrq::new(
                     Inner { backlog, queues: KVec::new(), most: 0, counted: false },
-                    "kofi::Cq"
+                    c"kofi::Cq",
+                    static_lock_class!(),
                 ),
                 interrupts,
             }),

@@ -5,7 +5,10 @@
 //! A segment with a descriptor lies in a registered region and only has its address translated. One
 //! without is mapped for the operation, and unmapped when its slot is retired.
 
-use super::mr::Region;
+use super::{
+    bounce::BounceSlot,
+    mr::Region, //
+};
 use crate::{
     abi::{
         Errno,
@@ -28,7 +31,7 @@ use crate::{
             Piece,
             Pieces, //
         },
-        pd::Pd,
+        qp::Qp,
         wr::Sge, //
     },
 };
@@ -61,7 +64,7 @@ pub(super) const MAX_SGE: usize = 16;
 
 /// The addresses of one work request, on the poster's stack.
 pub(super) struct Gather<'a> {
-    pd: &'a Pd,
+    qp: &'a Qp,
     direction: Direction,
     sges: [MaybeUninit<Sge>; MAX_SGE],
     len: usize,
@@ -69,29 +72,33 @@ pub(super) struct Gather<'a> {
     /// Where the slot keeps what it has to unmap; empty where mappings are free.
     mappings: &'a mut [Option<Mapping>],
     mapped: usize,
+    /// Whether the driver copies the data while it posts.
+    is_inline: bool,
 }
 
 impl<'a> Gather<'a> {
     /// An empty list of at most `limit` addresses.
     #[inline]
     pub(super) fn new(
-        pd: &'a Pd,
+        qp: &'a Qp,
         direction: Direction,
         limit: usize,
         mappings: &'a mut [Option<Mapping>],
     ) -> Self {
         Self {
-            pd,
+            qp,
             direction,
             sges: [const { MaybeUninit::uninit() }; MAX_SGE],
             len: 0,
             limit: limit.min(MAX_SGE),
             mappings,
             mapped: 0,
+            is_inline: false,
         }
     }
 
-    /// Adds the memory of a message.
+    /// Adds the memory of a message. One that may go inline does so if that is simple, for the device
+    /// then need not look for the memory.
     ///
     /// # Errors
     ///
@@ -99,7 +106,7 @@ impl<'a> Gather<'a> {
     /// in more pieces than the device takes; -FI_ENOMEM when it cannot be mapped. Nothing stays
     /// mapped then.
     #[inline(always)]
-    pub(super) fn add(&mut self, message: &Message<'_>) -> Result {
+    pub(super) fn add(&mut self, message: &Message<'_>, may_inline: bool) -> Result {
         // Nearly always there is one segment, which lies in one piece of a registered region. The
         // descriptor of an empty one says nothing.
         if let (Memory::Segments([segment]), [descriptor]) = (message.memory, message.descriptors) {
@@ -107,10 +114,15 @@ impl<'a> Gather<'a> {
                 return Ok(());
             }
             let found = Region::from_descriptor(*descriptor)
-                .filter(|region| region.is_of(self.pd))
+                .filter(|region| region.is_of(self.qp.pd()))
                 .and_then(|region| region.whole(segment));
             if let Some((addr, len)) = found {
-                let sge = Sge::new(addr, len, self.pd.local_dma_lkey());
+                self.is_inline = may_inline;
+                let addr = match may_inline {
+                    false => addr,
+                    true => segment.addr() as u64,
+                };
+                let sge = Sge::new(addr, len, self.qp.local_dma_lkey());
                 self.sges[0].write(sge);
                 self.len = 1;
                 return Ok(());
@@ -135,22 +147,29 @@ impl<'a> Gather<'a> {
         added.inspect_err(|_| self.undo())
     }
 
-    /// Adds a segment without a descriptor. Errors as of [`Self::add`].
-    pub(super) fn map_one(&mut self, segment: &Segment) -> Result {
+    /// Adds the memory of a message whose data is copied at once: into `slot`, or by the driver while
+    /// it posts. Errors as of [`Self::add`].
+    #[inline(never)]
+    pub(super) fn inject(&mut self, message: &Message<'_>, slot: Option<BounceSlot<'_>>) -> Result {
+        if let Some(slot) = slot {
+            return self.map_one(&slot.copy(message.memory)?);
+        }
+        message.memory.each(|part| match part.is_empty() {
+            true => Ok(()),
+            false => self.push(address(&part)? as u64, part.len()),
+        })?;
+        // siw takes nothing inline that has no bytes.
+        self.is_inline = self.len > 0;
+        Ok(())
+    }
+
+    /// Adds a segment without a descriptor.
+    fn map_one(&mut self, segment: &Segment) -> Result {
         if segment.is_empty() {
             return Ok(());
         }
         self.map_range(segment.addr(), segment.len())
             .inspect_err(|_| self.undo())
-    }
-
-    /// Adds memory whose data the driver copies out of it while it posts.
-    #[inline]
-    pub(super) fn inline(&mut self, memory: Memory<'_>) -> Result {
-        memory.each(|part| match part.is_empty() {
-            true => Ok(()),
-            false => self.push(address(&part)? as u64, part.len()),
-        })
     }
 
     /// Gives a list without addresses one of no bytes: siw takes no read without any.
@@ -167,14 +186,14 @@ impl<'a> Gather<'a> {
             return Err(Errno::EINVAL);
         }
         let len = u32::try_from(len).map_err(|_| Errno::EMSGSIZE)?;
-        self.sges[self.len].write(Sge::new(addr, len, self.pd.local_dma_lkey()));
+        self.sges[self.len].write(Sge::new(addr, len, self.qp.local_dma_lkey()));
         self.len += 1;
         Ok(())
     }
 
     #[inline]
     fn translate(&mut self, region: &Region, part: &Part) -> Result {
-        if !region.is_of(self.pd) {
+        if !region.is_of(self.qp.pd()) {
             return Err(Errno::EINVAL);
         }
         region.translate(address(part)?, part.len(), |addr, len| self.push(addr, len))
@@ -197,7 +216,7 @@ impl<'a> Gather<'a> {
     fn map_piece(&mut self, piece: Piece) -> Result {
         // SAFETY: The memory is the operation's until it completes, and the slot keeps the mapping
         // until then.
-        let mapping = unsafe { self.pd.dma().map(piece, self.direction) }?;
+        let mapping = unsafe { self.qp.pd().dma().map(piece, self.direction) }?;
         let added = self.push(mapping.addr(), mapping.len());
         match self.mappings.get_mut(self.mapped) {
             Some(place) if added.is_ok() => {
@@ -207,9 +226,15 @@ impl<'a> Gather<'a> {
             // Where the device takes kernel addresses, a mapping is the address itself and stays
             // good when it is undone.
             // SAFETY: It was made here, and needs no undoing or has not been posted.
-            _ => unsafe { self.pd.dma().unmap(mapping) },
+            _ => unsafe { self.qp.pd().dma().unmap(mapping) },
         }
         added
+    }
+
+    /// Whether the driver is to copy the data while it posts.
+    #[inline]
+    pub(super) fn is_inline(&self) -> bool {
+        self.is_inline
     }
 
     /// What to post.
@@ -224,7 +249,7 @@ impl<'a> Gather<'a> {
         for place in self.mappings.iter_mut().take(self.mapped) {
             if let Some(mapping) = place.take() {
                 // SAFETY: It was made here and nothing has been posted.
-                unsafe { self.pd.dma().unmap(mapping) };
+                unsafe { self.qp.pd().dma().unmap(mapping) };
             }
         }
         self.mapped = 0;

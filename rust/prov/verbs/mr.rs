@@ -57,9 +57,19 @@ struct Remote {
     registrar: Arc<Registrar>,
 }
 
+/// What a region of a single span needs to find a segment in it, side by side.
+#[derive(Default)]
+struct Only {
+    start: usize,
+    /// 0 when there is another number of spans than one.
+    len: usize,
+    addr: u64,
+}
+
 /// A registered region.
 pub(super) struct Region {
     pd: Arc<Pd>,
+    only: Only,
     /// In the order of their addresses; none where each operation has to map.
     spans: KVVec<Span>,
     remote: Option<Remote>,
@@ -134,6 +144,7 @@ impl Region {
     fn map(pd: Arc<Pd>, memory: &[Segment]) -> Result<Self> {
         let mut region = Self {
             pd,
+            only: Only::default(),
             spans: KVVec::new(),
             remote: None,
         };
@@ -175,6 +186,13 @@ impl Region {
 
     fn finish(mut self) -> Result<Arc<Self>> {
         self.spans.sort_unstable_by_key(|span| span.start);
+        if let [Span { start, mapping }] = self.spans.as_slice() {
+            self.only = Only {
+                start: *start,
+                len: mapping.len(),
+                addr: mapping.addr(),
+            };
+        }
         Ok(Arc::new(self, GFP_KERNEL)?)
     }
 
@@ -204,19 +222,13 @@ impl Region {
     /// of its bytes.
     #[inline(always)]
     pub(super) fn whole(&self, segment: &Segment) -> Option<(u64, u32)> {
-        let [span] = self.spans.as_slice() else {
-            return None;
-        };
-        let offset = segment.addr().wrapping_sub(span.start);
+        let offset = segment.addr().wrapping_sub(self.only.start);
         let len = segment.len();
         // Below the start, the offset is larger than any region.
-        if offset > span.mapping.len() || len > span.mapping.len() - offset {
+        if offset > self.only.len || len > self.only.len - offset {
             return None;
         }
-        Some((
-            span.mapping.addr() + offset as u64,
-            u32::try_from(len).ok()?,
-        ))
+        Some((self.only.addr + offset as u64, u32::try_from(len).ok()?))
     }
 
     /// Hands the device's addresses of `len` bytes from `addr` on to `push`.

@@ -24,6 +24,8 @@ use super::{
 };
 use crate::{
     abi::{
+        lock::FastLockIrq,
+        once::store_release,
         Errno,
         Result, //
     },
@@ -43,9 +45,7 @@ use kernel::{
             AtomicFlag,
             Release, //
         },
-        new_spinlock_irq,
-        Arc,
-        SpinLockIrq, //
+        static_lock_class, Arc,
     },
 };
 
@@ -70,7 +70,8 @@ pub(super) struct Target {
     pub(super) selective: bool,
 }
 
-/// What posters share.
+/// What posters share; what each of them needs comes first, in one cache line with the lock.
+#[repr(C)]
 struct Head {
     /// How many operations have been posted, modulo 2^32.
     seq: u32,
@@ -106,21 +107,22 @@ pub(super) struct Retired {
     pub(super) count: u32,
 }
 
-/// A send or a receive queue.
+/// A send or a receive queue. What retiring an operation needs comes first, in one cache line.
 #[pin_data]
+#[repr(C)]
 pub(super) struct Queue {
-    #[pin]
-    head: SpinLockIrq<Head>,
     /// How many operations have been retired, modulo 2^32.
     tail: Atomic<u32>,
+    direction: Direction,
+    drained: AtomicFlag,
     /// One past the last operation whose completion has been put off.
     seen: Atomic<u32>,
     depth: u32,
     /// How many operations in a row may go unsignalled.
     most_unsignalled: u32,
     ring: Ring,
-    direction: Direction,
-    drained: AtomicFlag,
+    #[pin]
+    head: FastLockIrq<Head>,
 }
 
 impl Queue {
@@ -145,7 +147,7 @@ impl Queue {
         )?;
         Ok(Arc::pin_init(
             pin_init!(Self {
-                head <- new_spinlock_irq!(
+                head <- FastLockIrq::new(
                     Head {
                         seq: 0,
                         tail: 0,
@@ -157,7 +159,8 @@ impl Queue {
                         target: None,
                         bounce: None,
                     },
-                    "kofi::Queue"
+                    c"kofi::Queue",
+                    static_lock_class!(),
                 ),
                 tail: Atomic::new(0),
                 seen: Atomic::new(0),
@@ -264,7 +267,7 @@ impl Queue {
         unsafe { self.ring.unmap(*tail, end) };
         *tail = end;
         // Pairs with the acquire of a poster, who may fill the slots again.
-        self.tail.store(end, Release);
+        store_release(&self.tail, end);
         retired
     }
 

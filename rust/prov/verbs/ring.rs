@@ -37,12 +37,13 @@ pub(super) struct Slot {
 /// - A slot and its mappings have one user at a time: the poster who fills it, under the queue's
 ///   `head` and before `tail` lets anyone retire it, and whoever retires it, before `tail` lets
 ///   anyone fill it again.
+#[repr(C)]
 pub(super) struct Ring {
-    pd: Arc<Pd>,
     slots: KVVec<UnsafeCell<Slot>>,
     /// How many mappings a slot has; 0 where a mapping is the address itself.
     width: usize,
     mappings: KVVec<UnsafeCell<Option<Mapping>>>,
+    pd: Arc<Pd>,
 }
 
 // SAFETY: By the type invariant what is in the cells has one user at a time.

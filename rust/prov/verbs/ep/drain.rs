@@ -86,14 +86,10 @@ impl Endpoint {
         mark(|| {
             let posting = self.transmit.begin(&Post::MARKER)?;
             let flags = SendFlags::from(SendFlag::Signaled);
+            let wr = SendWr::send(posting.wr_id(), &[], flags);
             // SAFETY: The request has no memory.
-            unsafe {
-                posting
-                    .qp()
-                    .post_send(&SendWr::send(posting.wr_id(), &[], flags))
-            }?;
-            posting.commit(&Post::MARKER);
-            Ok(())
+            let posted = unsafe { posting.qp().post_send(&wr) };
+            posting.settle(&Post::MARKER, posted.map_err(Errno::from))
         })
     }
 
@@ -101,10 +97,10 @@ impl Endpoint {
     fn mark_receives(&self) -> bool {
         mark(|| {
             let posting = self.receive.begin(&Post::MARKER)?;
+            let wr = RecvWr::new(posting.wr_id(), &[]);
             // SAFETY: The request has no memory.
-            unsafe { posting.qp().post_recv(&RecvWr::new(posting.wr_id(), &[])) }?;
-            posting.commit(&Post::MARKER);
-            Ok(())
+            let posted = unsafe { posting.qp().post_recv(&wr) };
+            posting.settle(&Post::MARKER, posted.map_err(Errno::from))
         })
     }
 

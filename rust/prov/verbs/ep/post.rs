@@ -156,38 +156,37 @@ impl Endpoint {
         };
         let mappings = mem::take(&mut posting.mappings);
         let qp = posting.qp();
-        let mut gather = Gather::new(qp.pd(), direction, limit, mappings);
-        if !inject {
-            gather.add(message)?;
-        } else if let Some(bounce) = posting.bounce() {
-            gather.map_one(&bounce.copy(message.memory)?)?;
+        let mut gather = Gather::new(qp, direction, limit, mappings);
+        let added = if inject {
+            gather.inject(message, posting.bounce())
+        } else if is_read && self.limits.is_iwarp {
+            gather.add(message, false).and_then(|()| gather.pad())
         } else {
-            gather.inline(message.memory)?;
-            // siw takes nothing inline that has no bytes.
-            if total > 0 {
-                flags |= SendFlag::Inline;
-            }
-        }
-        if is_read && self.limits.is_iwarp {
-            gather.pad()?;
-        }
-        let (wr_id, sges) = (posting.wr_id(), gather.sges());
-        let wr = match (remote, data) {
-            (None, None) => SendWr::send(wr_id, sges, flags),
-            (None, Some(data)) => SendWr::send_with_imm(wr_id, sges, data, flags),
-            (Some(remote), _) if is_read => SendWr::read(wr_id, sges, remote, flags),
-            (Some(remote), None) => SendWr::write(wr_id, sges, remote, flags),
-            (Some(remote), Some(data)) => SendWr::write_with_imm(wr_id, sges, remote, data, flags),
+            let may_inline = !is_read && total <= self.limits.inject && posting.takes_inline();
+            gather.add(message, may_inline)
         };
-        // SAFETY: The segments' types promise that the memory is the operation's until it completes,
-        // that of the bounce slot is, and what is inline is copied now; the slot keeps the mappings
-        // as long.
-        if let Err(error) = unsafe { qp.post_send(&wr) } {
-            gather.undo();
-            return Err(full(error));
+        if gather.is_inline() {
+            flags |= SendFlag::Inline;
         }
-        posting.commit(&what);
-        Ok(())
+        let posted = if added.is_ok() {
+            let (wr_id, sges) = (posting.wr_id(), gather.sges());
+            let wr = match (remote, data) {
+                (None, None) => SendWr::send(wr_id, sges, flags),
+                (None, Some(data)) => SendWr::send_with_imm(wr_id, sges, data, flags),
+                (Some(remote), _) if is_read => SendWr::read(wr_id, sges, remote, flags),
+                (Some(remote), None) => SendWr::write(wr_id, sges, remote, flags),
+                (Some(remote), Some(data)) => {
+                    SendWr::write_with_imm(wr_id, sges, remote, data, flags)
+                }
+            };
+            // SAFETY: The segments' types promise that the memory is the operation's until it
+            // completes, that of the bounce slot is, and what is inline is copied now; the slot
+            // keeps the mappings as long.
+            unsafe { qp.post_send(&wr) }.map_err(|error| refused(error, &mut gather))
+        } else {
+            added
+        };
+        posting.settle(&what, posted)
     }
 
     /// `fi_recv()` and its relatives.
@@ -208,20 +207,20 @@ impl Endpoint {
         let mappings = mem::take(&mut posting.mappings);
         let qp = posting.qp();
         let mut gather = Gather::new(
-            qp.pd(),
+            qp,
             Direction::FromDevice,
             self.limits.receive_segments,
             mappings,
         );
-        gather.add(message)?;
-        let wr = RecvWr::new(posting.wr_id(), gather.sges());
-        // SAFETY: As in `post_transmit`.
-        if let Err(error) = unsafe { qp.post_recv(&wr) } {
-            gather.undo();
-            return Err(full(error));
-        }
-        posting.commit(&what);
-        Ok(())
+        let added = gather.add(message, false);
+        let posted = if added.is_ok() {
+            let wr = RecvWr::new(posting.wr_id(), gather.sges());
+            // SAFETY: As in `post_transmit`.
+            unsafe { qp.post_recv(&wr) }.map_err(|error| refused(error, &mut gather))
+        } else {
+            added
+        };
+        posting.settle(&what, posted)
     }
 }
 
@@ -264,10 +263,11 @@ fn facing(remote: &[fi_rma_iov], len: usize) -> Result<Remote> {
     })
 }
 
-/// A driver's own queue is never smaller than ours: without memory it ran out of something that
-/// comes back.
+/// The device has refused a request: its mappings are undone. A driver's own queue is never smaller
+/// than ours: without memory it ran out of something that comes back.
 #[cold]
-fn full(error: kernel::error::Error) -> Errno {
+fn refused(error: kernel::error::Error, gather: &mut Gather<'_>) -> Errno {
+    gather.undo();
     if error == kernel::error::code::ENOMEM {
         Errno::EAGAIN
     } else {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The way into a queue: a post is begun, which locks the queue, and committed.
+//! The way into a queue: a post is begun, which locks the queue, and settled.
 
 use super::{
     Head,
@@ -11,6 +11,7 @@ use super::{
 use crate::{
     abi::{
         flags::FI_READ,
+        lock::FastLockIrqGuard,
         Errno,
         Result, //
     },
@@ -25,10 +26,7 @@ use crate::{
     },
 };
 use core::ptr::NonNull;
-use kernel::sync::{
-    atomic::Acquire,
-    SpinLockIrqGuard, //
-};
+use kernel::sync::atomic::Acquire;
 
 /// What is posted, as far as the queue is concerned.
 #[derive(Clone, Copy)]
@@ -59,13 +57,13 @@ impl Post {
     };
 }
 
-/// A post under way: where it goes, and what it may use. Until [`Self::commit`], nothing is posted.
+/// A post under way: where it goes, and what it may use. [`Self::settle`] ends it.
 ///
 /// # Invariants
 ///
 /// `target` is that of `head`, which is locked.
 pub(in crate::prov::verbs) struct Posting<'a> {
-    head: SpinLockIrqGuard<'a, Head>,
+    head: FastLockIrqGuard<'a, Head>,
     target: NonNull<Target>,
     queue: &'a Queue,
     /// Where to put the mappings that are to be undone when it completes.
@@ -101,32 +99,49 @@ impl Posting<'_> {
         self.head.reads.wrapping_sub(self.head.tail) as i32 > 0
     }
 
+    /// Whether the device takes as much inline as may be injected.
+    #[inline(always)]
+    pub(in crate::prov::verbs) fn takes_inline(&self) -> bool {
+        self.head.bounce.is_none()
+    }
+
     /// Memory of its own until it completes; none where injected data goes inline.
+    #[inline(always)]
     pub(in crate::prov::verbs) fn bounce(&self) -> Option<BounceSlot<'_>> {
         let bounce = self.head.bounce.as_ref()?;
         // SAFETY: The slot is ours; see `Queue::try_begin`.
         Some(unsafe { bounce.slot(self.queue.ring.index(self.head.seq)) })
     }
 
-    /// The operation has been posted.
+    /// The operation has been posted, or has not.
     #[inline(always)]
-    pub(in crate::prov::verbs) fn commit(mut self, what: &Post) {
-        // The room is its completion's now.
-        self.takes_room = false;
-        let (signal, is_silent) = (self.signal, self.is_silent);
-        let head = &mut *self.head;
-        head.seq = head.seq.wrapping_add(1);
+    pub(in crate::prov::verbs) fn settle(mut self, what: &Post, posted: Result) -> Result {
+        if posted.is_ok() {
+            // The room is its completion's now.
+            self.takes_room = false;
+            let (signal, is_silent) = (self.signal, self.is_silent);
+            self.head.enter(what, signal, is_silent);
+        }
+        posted
+    }
+}
+
+impl Head {
+    /// Counts an operation that has been posted.
+    #[inline(always)]
+    fn enter(&mut self, what: &Post, signal: bool, is_silent: bool) {
+        self.seq = self.seq.wrapping_add(1);
         if is_silent {
-            head.silent = head.seq;
+            self.silent = self.seq;
         }
         if what.flags & FI_READ != 0 {
-            head.reads = head.seq;
+            self.reads = self.seq;
         }
         if signal {
-            head.unsignalled = 0;
-            head.signalled = head.seq;
+            self.unsignalled = 0;
+            self.signalled = self.seq;
         } else {
-            head.unsignalled += 1;
+            self.unsignalled += 1;
         }
     }
 }
@@ -212,9 +227,9 @@ impl Queue {
     #[cold]
     fn make_room<'a>(
         &'a self,
-        head: SpinLockIrqGuard<'a, Head>,
+        head: FastLockIrqGuard<'a, Head>,
         is_marker: bool,
-    ) -> Result<(SpinLockIrqGuard<'a, Head>, bool)> {
+    ) -> Result<(FastLockIrqGuard<'a, Head>, bool)> {
         let silent = head.silent.wrapping_sub(self.tail.load(Acquire)) as i32;
         if silent <= 0 && !head.counted {
             return Err(Errno::EAGAIN);
