@@ -3,11 +3,10 @@
 
 import json
 import re
-from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from statistics import fmean, median
+from statistics import median
 
 from . import kernel, plan, tree
 from .lane import lane
@@ -27,7 +26,8 @@ BARRED = "uml"  # the lane whose ratios have bars; an emulator's say less
 
 @dataclass(frozen=True)
 class Row:
-    """One measurement: median of the rounds of each, and ours relative to raw verbs."""
+    """One measurement: medians of both, and of how they compare turn by turn. A machine's speed
+    drifts by more than what is measured here, but little from one turn to the next."""
 
     lane: str
     name: str
@@ -47,26 +47,21 @@ class Row:
         return f"{'met' if self.ratio >= LEAST_RATE else 'missed'} (>= {LEAST_RATE})"
 
 
-def typical(values: list[int], rounds: int) -> float:
-    """Median of the rounds. A round's value is the mean of its connections: how the soft device's
-    workers share the CPU is settled with each connection, in one of two ways some 10 % apart."""
-    size = len(values) // rounds
-    return round(median(fmean(values[at : at + size]) for at in range(0, size * rounds, size)), 1)
-
-
 def rows(name: str, lines: Iterable[str], rounds: int) -> list[Row]:
     """What a lane's console says, in the order in which it was measured."""
-    values: dict[tuple[str, int, str], dict[str, list[int]]] = {}
+    values: dict[tuple[str, int, str], list[tuple[str, int]]] = {}
     for line in lines:
         if found := RESULT.search(line):
             key = (found["name"], int(found["size"]), found["unit"])
-            values.setdefault(key, defaultdict(list))[found["impl"]].append(int(found["value"]))
+            values.setdefault(key, []).append((found["impl"], int(found["value"])))
     table = []
-    for (test, size, unit), by in values.items():
-        if len(by["kofi"]) != len(by["raw"]) or len(by["raw"]) < rounds:
+    for (test, size, unit), turns in values.items():
+        pairs = [dict(turns[at : at + 2]) for at in range(0, len(turns), 2)]
+        if any(pair.keys() != {"kofi", "raw"} for pair in pairs) or len(pairs) < rounds:
             raise LabError(f"{name}: {test} of {size} bytes was not measured often enough")
-        ours, raw = typical(by["kofi"], rounds), typical(by["raw"], rounds)
-        table.append(Row(name, test, size, unit, ours, raw, round(ours / raw, 4)))
+        ours, raw = (median(pair[key] for pair in pairs) for key in ("kofi", "raw"))
+        ratio = median(pair["kofi"] / pair["raw"] for pair in pairs)
+        table.append(Row(name, test, size, unit, ours, raw, round(ratio, 4)))
     return table
 
 
