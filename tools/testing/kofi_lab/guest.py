@@ -77,6 +77,15 @@ def pack(payload: Path) -> bytes:
     return archive.finish()
 
 
+RUNNING: set["Guest"] = set()
+
+
+def end_all() -> None:
+    """Ends every guest, whoever waits for it."""
+    for running in list(RUNNING):
+        running.kill()
+
+
 class Guest:
     """A running guest; leaving the `with` block kills it."""
 
@@ -96,15 +105,21 @@ class Guest:
         self.selector = selectors.DefaultSelector()
         self.selector.register(self.output, selectors.EVENT_READ)
 
-    def __enter__(self) -> "Guest":
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def kill(self) -> None:
+        """Ends it at once."""
         try:
             # A UML kernel is several processes: the whole session has to go.
             os.killpg(self.process.pid, signal.SIGKILL)
         except ProcessLookupError:
             pass
+
+    def __enter__(self) -> "Guest":
+        RUNNING.add(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        RUNNING.discard(self)
+        self.kill()
         self.process.wait()
         self.selector.close()
         self.output.close()

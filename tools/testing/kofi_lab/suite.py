@@ -1,41 +1,79 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The test command: static checks first, then each lane's scenarios."""
+"""The test command: static checks and the lanes' scenarios, side by side."""
 
 import sys
+import threading
 import traceback
+from collections.abc import Callable
 
-from . import kernel, plan, setup, static, tree
+from . import guest, kernel, plan, setup, static, tree
 from .lane import LANES, lane
 from .results import FAILED, PASSED, Results
 from .say import LabError, say
 from .session import Session
 
+# Two compilers at once would only be slower, and the lane that takes longest is to begin first.
+BUILDING = threading.Lock()
+
 
 def test(pattern: str, lanes: list[str]) -> int:
     """Runs what the pattern names, or everything; a pattern may also name KUnit suites."""
     results = Results()
-    try:
-        run_all(results, pattern, lanes)
-    except LabError as error:
-        say(str(error))
-        results.add("lab", "ground", FAILED, str(error).splitlines()[0])
-    except Exception as error:  # whatever happens, the counts are the last line
-        traceback.print_exc(file=sys.stdout)
-        results.add("lab", "ground", FAILED, repr(error))
+    guarded(results, lambda: run_all(results, pattern, lanes))
     results.report()
     return 0 if results.good else 1
 
 
+def guarded(results: Results, work: Callable[[], None]) -> None:
+    """Does the work; whatever happens is counted, for the counts are the last line."""
+    try:
+        work()
+    except LabError as error:
+        say(str(error))
+        results.add("lab", "ground", FAILED, str(error).splitlines()[0])
+    except Exception as error:
+        traceback.print_exc(file=sys.stdout)
+        results.add("lab", "ground", FAILED, repr(error))
+
+
 def run_all(results: Results, pattern: str, lanes: list[str]) -> None:
-    """Static checks, then one lane after another."""
+    """Static checks and lanes. Guests wait more than they work, so that they do not mind company."""
     setup.ensure()
     # The kernels first: what follows then takes its time without interruption.
     kernels = {name: kernel.ensure(lane(name)) for name in LANES if name in lanes}
     suites = not named(pattern, lanes)
+    jobs: list[Callable[[Results], None]] = [
+        lambda own, target=target: run_lane("test", target, own, pattern, suites)
+        for target in reversed(kernels.values())
+    ]
     if "proof" in kernels and not suites:
-        static.run(kernels["proof"], results, pattern)
-    for target in kernels.values():
-        run_lane("test", target, results, pattern, suites)
+        jobs.insert(1, lambda own: run_static(kernels["proof"], own, pattern))
+    side_by_side(results, jobs)
+
+
+def run_static(target: kernel.Kernel, results: Results, pattern: str) -> None:
+    """The static checks, most of whose time is a compiler's."""
+    with BUILDING:
+        static.run(target, results, pattern)
+
+
+def side_by_side(results: Results, jobs: list[Callable[[Results], None]]) -> None:
+    """Does them all at the same time, and counts them in their order."""
+    shares = [Results() for _ in jobs]
+    threads = [
+        threading.Thread(target=guarded, args=(own, lambda job=job, own=own: job(own)), daemon=True)
+        for job, own in zip(jobs, shares)
+    ]
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    except KeyboardInterrupt:
+        guest.end_all()
+        raise
+    for own in shares:
+        results.tests += own.tests
 
 
 def named(pattern: str, lanes: list[str]) -> bool:
@@ -57,9 +95,10 @@ def run_lane(
         environment["SUITES"] = f"*{pattern}*"
     if not chosen:
         return
-    say(f"{name}: building the modules")
     try:
-        modules = tree.build(target)
+        with BUILDING:
+            say(f"{name}: building the modules")
+            modules = tree.build(target)
     except tree.ModuleError as error:
         say(str(error))
         results.add(name, "build", FAILED, "the modules do not build, or not without warnings")
