@@ -11,7 +11,7 @@
 #include <linux/module.h>
 #include <linux/rcupdate.h>
 #include <linux/sched/task.h>
-#include "connection.h"
+#include "listener.h"
 
 static char *addr = "0.0.0.0";
 module_param(addr, charp, 0444);
@@ -169,21 +169,20 @@ static int serve(struct client *client)
 }
 
 /* Serves the next client, whose failures are no reason to stop listening. */
-static int accept_one(struct fid_fabric *fabric, struct fid_eq *eq,
-		      struct fid_pep *pep)
+static int accept_one(struct listener *listener)
 {
 	struct client client = {};
 	struct fi_info *info;
 	int ret;
 
-	ret = wait_event_of(eq, FI_CONNREQ, &info);
+	ret = wait_event_of(listener->eq, FI_CONNREQ, &info);
 	if (ret)
 		return ret;
-	ret = open_client(&client, fabric, info);
+	ret = open_client(&client, listener->fabric, info);
 	if (!ret)
 		ret = serve(&client);
 	else
-		fi_reject(pep, info->handle, NULL, 0);
+		fi_reject(listener->pep, info->handle, NULL, 0);
 	if (ret && ret != -FI_EINTR)
 		pr_err("client: %s\n", fi_strerror(ret));
 	close_client(&client);
@@ -193,31 +192,17 @@ static int accept_one(struct fid_fabric *fabric, struct fid_eq *eq,
 
 static int echo_handler(void *unused)
 {
-	struct fid_fabric *fabric = NULL;
-	struct fid_pep *pep = NULL;
-	struct fid_eq *eq = NULL;
-	struct fi_info *info = NULL;
+	struct listener listener;
 	int ret;
 
-	ret = find_info(addr, port, FI_SOURCE, &info);
-	ret = ret ?: fi_fabric(info->fabric_attr, &fabric, NULL);
-	ret = ret ?: open_eq(fabric, &eq);
-	ret = ret ?: fi_passive_ep(fabric, info, &pep, NULL);
-	ret = ret ?: fi_pep_bind(pep, &eq->fid, 0);
-	ret = ret ?: fi_listen(pep);
-	fi_freeinfo(info);
+	ret = open_listener(&listener, addr, port);
 	if (!ret)
 		pr_info("ready port=%s\n", port);
 	while (!ret)
-		ret = accept_one(fabric, eq, pep);
-	if (pep)
-		close_fid(&pep->fid);
-	if (eq)
-		close_fid(&eq->fid);
-	if (fabric)
-		close_fid(&fabric->fid);
+		ret = accept_one(&listener);
 	if (ret != -FI_EINTR)
 		pr_err("%s: %s\n", addr, fi_strerror(ret));
+	close_listener(&listener);
 	return ret;
 }
 

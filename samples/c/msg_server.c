@@ -12,7 +12,7 @@
 
 #include <linux/module.h>
 #include <linux/sched/task.h>
-#include "connection.h"
+#include "listener.h"
 
 static char *addr = "0.0.0.0";
 module_param(addr, charp, 0444);
@@ -31,12 +31,6 @@ module_param(window, ushort, 0444);
 MODULE_PARM_DESC(window, "messages that a client may have under way");
 
 static struct task_struct *thread;
-
-struct listener {
-	struct fid_fabric *fabric;
-	struct fid_eq *eq;
-	struct fid_pep *pep;
-};
 
 /*
  * Message number n lies in slot n, and goes back from there. The slots are
@@ -133,51 +127,12 @@ static int accept_one(struct listener *listener)
 	return 0;
 }
 
-static void close_listener(struct listener *listener)
-{
-	if (listener->pep)
-		close_fid(&listener->pep->fid);
-	if (listener->eq)
-		close_fid(&listener->eq->fid);
-	if (listener->fabric)
-		close_fid(&listener->fabric->fid);
-}
-
-/* After an error, too, close_listener() cleans up. */
-static int open_listener(struct listener *listener)
-{
-	struct fi_info *info;
-	int ret;
-
-	/* FI_SOURCE: the address is ours, not that of a peer. */
-	ret = find_info(addr, port, FI_SOURCE, &info);
-	if (ret)
-		return ret;
-	ret = fi_fabric(info->fabric_attr, &listener->fabric, NULL);
-	if (ret)
-		goto out;
-	/* A queue of its own: the next client waits there for its turn. */
-	ret = open_eq(listener->fabric, &listener->eq);
-	if (ret)
-		goto out;
-	ret = fi_passive_ep(listener->fabric, info, &listener->pep, NULL);
-	if (ret)
-		goto out;
-	ret = fi_pep_bind(listener->pep, &listener->eq->fid, 0);
-	if (ret)
-		goto out;
-	ret = fi_listen(listener->pep);
-out:
-	fi_freeinfo(info);
-	return ret;
-}
-
 static int msg_server(void *unused)
 {
-	struct listener listener = {};
+	struct listener listener;
 	int ret;
 
-	ret = open_listener(&listener);
+	ret = open_listener(&listener, addr, port);
 	if (!ret)
 		pr_info("ready port=%s\n", port);
 	while (!ret)

@@ -12,33 +12,21 @@
 
 #[expect(dead_code, reason = "nobody here waits for a completion")]
 mod connection;
+mod service;
 
 use connection::Connection;
-use kernel::{
-    prelude::*,
-    sync::Arc, //
-};
+use kernel::prelude::*;
 use kofi::{
     abi::{
         thread::Thread,
         Errno,
         Result,
         FI_CONNECTED,
-        FI_CONNREQ,
         FI_SHUTDOWN, //
     },
     fi::{
-        eq::{
-            self,
-            EventQueue,
-            Source, //
-        },
-        fabric::Fabric,
         memory::Buffer,
-        msg::{
-            Listener,
-            Poster, //
-        }, //
+        msg::Poster, //
     },
 };
 
@@ -95,44 +83,13 @@ struct Options {
     slots: usize,
 }
 
-/// Listens until it is told to stop, which is an error as any other.
+/// Serves one client after another until it is told to stop, which is an error as any other.
 fn run(options: &Options) -> Result {
-    let addr = module_parameters::addr.value();
-    let port = module_parameters::port.value();
-    let list = connection::find_info(addr, port, true)?;
-    let info = list.first().ok_or(Errno::ENODATA)?;
-    let fabric = kofi::fabric(info)?;
-    // A queue of its own: the next client waits there for its turn.
-    let events = fabric.event_queue(eq::Attr::default())?;
-    let listener = Listener::new(&fabric, info, Source(0), &events)?;
-    pr_info!("ready port={}\n", port);
-    loop {
-        accept_one(options, &fabric, &events, &listener)?;
-    }
-}
-
-/// Serves the next client, whose failures are no reason to stop listening.
-fn accept_one(
-    options: &Options,
-    fabric: &Arc<Fabric>,
-    events: &EventQueue,
-    listener: &Listener,
-) -> Result {
-    let mut request = connection::event(events, FI_CONNREQ)?;
-    let mut info = request.take_info().ok_or(Errno::EOTHER)?;
-    let served = match Connection::open(fabric, &mut info, options.slots) {
-        Ok(connection) => serve(options, &connection),
-        Err(errno) => {
-            // A request that no endpoint has taken is still to be answered.
-            let _ = listener.reject(&info, &[]);
-            Err(errno)
-        }
-    };
-    match served {
-        Ok(()) | Err(Errno::EINTR) => {}
-        Err(errno) => pr_err!("client: {}\n", errno),
-    }
-    Ok(())
+    let (addr, port) = (
+        module_parameters::addr.value(),
+        module_parameters::port.value(),
+    );
+    service::run(addr, port, options.slots, |client| serve(options, client))
 }
 
 /// Sets the client off, and has nothing to do until it leaves.
