@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from . import bench, conformance, demo, kdir, kernel, plan, setup, suite, tree
+from . import bench, conformance, demo, guest, kdir, kernel, plan, setup, suite, tree
 from .lane import LANES, lane
 from .paths import CACHE
 from .results import Results
@@ -26,6 +26,7 @@ def main(arguments: list[str]) -> int:
         print(f"lab: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
+        guest.end_all()
         print("\nlab: interrupted", file=sys.stderr)
         return 130
 
@@ -62,7 +63,7 @@ def parser() -> argparse.ArgumentParser:
     command = verb("test", do_test, "every test: static checks, then the lanes")
     command.add_argument("pattern", nargs="?", default="", help="part of a name; * for anything")
     command.add_argument("--lane", action="append", choices=LANES, help="only this lane")
-    command = verb("soak", do_soak, "the long tests, on the proof kernel")
+    command = verb("soak", do_soak, "the long tests, on the lanes that can bear them")
     command.add_argument("pattern", nargs="?", default="")
     command.add_argument("--lane", action="append", choices=LANES, help="only this lane")
     verb("demo", do_demo, "messages between all pairings of the samples, in a virtual machine")

@@ -5,6 +5,7 @@ import os
 import selectors
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from . import initramfs
 from .cpio import Archive
 from .kernel import Kernel
 from .paths import TREE
+from .say import LabError
 
 COMMON = "panic=-1 kunit.enable=1 kunit.autorun=0 printk.devkmsg=on"
 # With five page-table levels, an interrupt in early boot can make KASAN misjudge an address: while
@@ -78,10 +80,12 @@ def pack(payload: Path) -> bytes:
 
 
 RUNNING: set["Guest"] = set()
+ENDED = threading.Event()
 
 
 def end_all() -> None:
-    """Ends every guest, whoever waits for it."""
+    """Ends every guest, whoever waits for it; there will be no other one."""
+    ENDED.set()
     for running in list(RUNNING):
         running.kill()
 
@@ -90,6 +94,8 @@ class Guest:
     """A running guest; leaving the `with` block kills it."""
 
     def __init__(self, words: list[str], log: Path) -> None:
+        if ENDED.is_set():
+            raise LabError("interrupted")
         self.log = open(log, "w", encoding="utf-8", errors="replace")
         self.process = subprocess.Popen(
             ["setpriv", "--pdeathsig", "KILL", *words],  # never outlives this program

@@ -12,9 +12,6 @@ from .results import FAILED, PASSED, Results
 from .say import LabError, say
 from .session import Session
 
-# Two compilers at once would only be slower, and the lane that takes longest is to begin first.
-BUILDING = threading.Lock()
-
 
 def test(pattern: str, lanes: list[str]) -> int:
     """Runs what the pattern names, or everything; a pattern may also name KUnit suites."""
@@ -37,43 +34,40 @@ def guarded(results: Results, work: Callable[[], None]) -> None:
 
 
 def run_all(results: Results, pattern: str, lanes: list[str]) -> None:
-    """Static checks and lanes. Guests wait more than they work, so that they do not mind company."""
+    """The lanes, and while they run, the static checks."""
     setup.ensure()
-    # The kernels first: what follows then takes its time without interruption.
-    kernels = {name: kernel.ensure(lane(name)) for name in LANES if name in lanes}
     suites = not named(pattern, lanes)
-    jobs: list[Callable[[Results], None]] = [
-        lambda own, target=target: run_lane("test", target, own, pattern, suites)
-        for target in reversed(kernels.values())
-    ]
-    if "proof" in kernels and not suites:
-        jobs.insert(1, lambda own: run_static(kernels["proof"], own, pattern))
-    side_by_side(results, jobs)
+
+    def meanwhile() -> None:
+        if "proof" in lanes and not suites:
+            static.run(kernel.ensure(lane("proof")), results, pattern)
+
+    run_lanes("test", results, lanes, pattern, suites, meanwhile)
 
 
-def run_static(target: kernel.Kernel, results: Results, pattern: str) -> None:
-    """The static checks, most of whose time is a compiler's."""
-    with BUILDING:
-        static.run(target, results, pattern)
-
-
-def side_by_side(results: Results, jobs: list[Callable[[Results], None]]) -> None:
-    """Does them all at the same time, and counts them in their order."""
-    shares = [Results() for _ in jobs]
-    threads = [
-        threading.Thread(target=guarded, args=(own, lambda job=job, own=own: job(own)), daemon=True)
-        for job, own in zip(jobs, shares)
-    ]
+def run_lanes(
+    kind: str,
+    results: Results,
+    lanes: list[str],
+    pattern: str,
+    suites: bool = False,
+    meanwhile: Callable[[], None] = lambda: None,
+) -> None:
+    """The lanes side by side, and something meanwhile."""
+    # The kernels first: what follows then takes its time without interruption.
+    kernels = [kernel.ensure(lane(name)) for name in LANES if name in lanes]
+    running = []
     try:
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        # The slowest guest begins first.
+        for target in reversed(kernels):
+            running.append(LaneRun(kind, target, pattern, suites))
+        meanwhile()
     except KeyboardInterrupt:
         guest.end_all()
         raise
-    for own in shares:
-        results.tests += own.tests
+    finally:
+        for run in running:
+            results.tests += run.end().tests
 
 
 def named(pattern: str, lanes: list[str]) -> bool:
@@ -83,35 +77,44 @@ def named(pattern: str, lanes: list[str]) -> bool:
     return any(plan.select("test", lane(name), pattern) for name in lanes)
 
 
-def run_lane(
-    kind: str, target: kernel.Kernel, results: Results, pattern: str, suites: bool = False
-) -> None:
-    """Builds the modules for a lane and runs its scenarios of a kind."""
-    name = target.lane.name
-    chosen = plan.select(kind, target.lane, "" if suites else pattern)
-    environment = {}
-    if suites:
-        chosen = [scenario for scenario in chosen if scenario.suites]
-        environment["SUITES"] = f"*{pattern}*"
-    if not chosen:
-        return
-    try:
-        with BUILDING:
-            say(f"{name}: building the modules")
+class LaneRun:
+    """A lane's scenarios of a kind: the modules are built, and while their guest runs, others may."""
+
+    def __init__(self, kind: str, target: kernel.Kernel, pattern: str, suites: bool) -> None:
+        self.results = Results()
+        self.thread: threading.Thread | None = None
+        name = target.lane.name
+        chosen = plan.select(kind, target.lane, "" if suites else pattern)
+        environment = {}
+        if suites:
+            chosen = [scenario for scenario in chosen if scenario.suites]
+            environment["SUITES"] = f"*{pattern}*"
+        if not chosen:
+            return
+        say(f"{name}: building the modules")
+        try:
             modules = tree.build(target)
-    except tree.ModuleError as error:
-        say(str(error))
-        results.add(name, "build", FAILED, "the modules do not build, or not without warnings")
-        return
-    results.add(name, "build", PASSED)
-    Session(target, modules, results, environment).run(chosen)
+        except tree.ModuleError as error:
+            say(str(error))
+            self.results.add(name, "build", FAILED, "no modules, or not without warnings")
+            return
+        self.results.add(name, "build", PASSED)
+        session = Session(target, modules, self.results, environment)
+        work = (self.results, lambda: session.run(chosen))
+        self.thread = threading.Thread(target=guarded, args=work, daemon=True)
+        self.thread.start()
+
+    def end(self) -> Results:
+        """Waits for its guest; what was counted."""
+        if self.thread:
+            self.thread.join()
+        return self.results
 
 
 def soak(pattern: str, lanes: list[str]) -> int:
     """The long scenarios."""
     results = Results()
-    for name in lanes:
-        if plan.select("soak", lane(name), pattern):
-            run_lane("soak", kernel.ensure(lane(name)), results, pattern)
+    chosen = [name for name in LANES if name in lanes and plan.select("soak", lane(name), pattern)]
+    guarded(results, lambda: run_lanes("soak", results, chosen, pattern))
     results.report()
     return 0 if results.good else 1
