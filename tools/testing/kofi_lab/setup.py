@@ -2,7 +2,6 @@
 """Brings a fresh Debian to where kernels can be built; touches no network when nothing lacks."""
 
 import re
-import shutil
 import subprocess
 
 from . import apt, source, stream, toolchain
@@ -57,7 +56,7 @@ def ensure_packages() -> None:
 
 def without_cargo(flavour: tuple[str, ...]) -> list[str]:
     """A flavour's packages; any cargo will do, so leave out Debian's where there is one."""
-    return [name for name in flavour if not (name.startswith("cargo") and shutil.which("cargo"))]
+    return [name for name in flavour if not (name.startswith("cargo") and toolchain.cargo())]
 
 
 def have_rust() -> bool:
@@ -108,9 +107,12 @@ def ensure_bindgen() -> None:
     program = toolchain.bindgen()
     if program and bindgen_version(program) >= BINDGEN_MINIMUM:
         return
-    command = "cargo install --locked bindgen-cli --version".split()
     stream.run(
-        [*command, BINDGEN, "--root", str(TOOLS)],
+        [
+            toolchain.cargo() or "cargo",
+            *("install", "--locked", "bindgen-cli"),
+            *("--version", BINDGEN, "--root", str(TOOLS)),
+        ],
         f"building bindgen {BINDGEN}",
         LOGS / "bindgen.log",
         toolchain.environment(),

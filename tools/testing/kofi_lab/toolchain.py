@@ -55,6 +55,16 @@ def versions() -> str:
     return "\n".join(lines)
 
 
+def cargo() -> str | None:
+    """A cargo that works: rustup's is on many a PATH, and does nothing without a toolchain."""
+    for program in (shutil.which("cargo"), "/usr/bin/cargo"):
+        if program and os.access(program, os.X_OK):
+            answer = subprocess.run([program, "--version"], capture_output=True, check=False)
+            if answer.returncode == 0:
+                return program
+    return None
+
+
 def bindgen() -> str | None:
     """Path of bindgen, if there is one."""
     return shutil.which("bindgen", path=environment()["PATH"])
