@@ -18,8 +18,9 @@ from .say import LabError
 
 COMMON = "panic=-1 kunit.enable=1 kunit.autorun=0 printk.devkmsg=on"
 # With five page-table levels, an interrupt in early boot can make KASAN misjudge an address: while
-# identify_cpu() collects the features, LA57 is briefly not among them.
-CPU = "max,la57=off"
+# identify_cpu() collects the features, LA57 is briefly not among them. Fast string instructions are
+# slow ones here: an emulator takes a byte at a time where the kernel else moves words.
+CPU = "max,la57=off,erms=off,fsrm=off"
 # Before /proc is the guest's own, busybox's shell would start the UML kernel itself for each
 # of its programs, since that is what the machine's /proc/self/exe names.
 UML_INIT = """#!/bin/sh
