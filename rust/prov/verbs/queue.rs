@@ -70,7 +70,7 @@ pub(super) struct Target {
     pub(super) selective: bool,
 }
 
-/// What posters share; what each of them needs comes first, in one cache line with the lock.
+/// What posters share; what each of them needs comes first.
 #[repr(C)]
 struct Head {
     /// How many operations have been posted, modulo 2^32.
