@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import guest, plan, tree
+from . import guest, plan, programs, tree
 from .console import Console
 from .kernel import Kernel
 from .paths import GUEST, LOGS, RUNS
@@ -53,6 +53,9 @@ class Session:
         (place / "modules").mkdir(parents=True)
         (place / "scenarios").mkdir()
         shutil.copytree(GUEST, place / "guest")
+        (place / "bin").mkdir()
+        for program in programs.build(self.kernel):
+            shutil.copy(program, place / "bin")
         depends = []
         for module in self.modules:
             shutil.copy(module, place / "modules")

@@ -24,8 +24,8 @@ BUILD = (
     " python3 xz-utils zstd"
 ).split()
 GUEST = (
-    "busybox-static ibverbs-providers ibverbs-utils iproute2 libfabric-bin perftest"
-    " qemu-system-x86 rdma-core rdmacm-utils"
+    "busybox-static ibverbs-providers ibverbs-utils iproute2 libfabric-bin libfabric-dev"
+    " perftest qemu-system-x86 rdma-core rdmacm-utils"
 ).split()
 
 

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Our own user-space programs, compiled for the guests."""
+
+import subprocess
+from pathlib import Path
+
+from . import tree
+from .kernel import Kernel
+from .paths import TESTING
+from .say import LabError
+
+FLAGS = ("-O2", "-Wall", "-Wextra", "-Werror")
+LIBRARIES = ("-lfabric",)
+
+
+def build(kernel: Kernel) -> list[Path]:
+    """Compiles what changed; the guests have the machine's libraries."""
+    place = tree.folder(kernel, "programs")
+    built = []
+    with tree.locked(place):
+        for source in sorted((TESTING / "user").glob("*.c")):
+            program = place / source.stem
+            if not program.exists() or program.stat().st_mtime < source.stat().st_mtime:
+                compile_one(source, program)
+            built.append(program)
+    return built
+
+
+def compile_one(source: Path, program: Path) -> None:
+    """One file, one program."""
+    command = ["/usr/bin/gcc", *FLAGS, "-o", str(program), str(source), *LIBRARIES]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    if result.returncode:
+        raise LabError(f"{source.name} does not compile:\n{result.stderr}")

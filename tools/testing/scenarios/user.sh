@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: GPL-2.0
+# The samples and a peer in user space, on an unmodified libfabric: user.sh DEVICE
+PEER=$KOFI/bin/fi_peer
+COUNT=100 SIZE=1000
+DONE="done count=$COUNT size=$SIZE.* errors=0\$"
+
+# ask SERVER: user space sends, and the kernel sends back.
+ask() {
+	from_here
+	load "$1" addr="$(address_for "$1" "$ADDRESS")" && await 10 "$1: ready" || return
+	"$PEER" client "$ADDRESS" 7471 $COUNT $SIZE || return
+	unload "$1"
+}
+
+# answer CLIENT: the kernel sends, and user space sends back.
+answer() {
+	from_here
+	rm -f /run/peer
+	"$PEER" server "$ADDRESS" 7471 $COUNT $SIZE >/run/peer &
+	peer=$!
+	eventually 10 grep -qs ready /run/peer || return
+	load "$1" addr="$(address_for "$1" "$ADDRESS")" size=$SIZE count=$COUNT || return
+	await 30 "$1: $DONE" && wait $peer && grep "$DONE" /run/peer || return
+	unload "$1"
+}
+
+need_module msg_server msg_client msg_server_rs msg_client_rs
+device_up "$1" || fail "$1 does not come up"
+for kind in "" _rs; do
+	check msg_server$kind ask msg_server$kind
+	check msg_client$kind answer msg_client$kind
+done
+unload kofi || fail "kofi does not unload"
