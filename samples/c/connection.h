@@ -34,17 +34,20 @@ struct connection {
 	char *buf;
 };
 
-/* Asks for connected endpoints that can send and receive messages. */
+/* Asks for connected endpoints that can do @caps. */
 static inline int find_info(const char *addr, const char *port, u64 flags,
-			    struct fi_info **info)
+			    u64 caps, struct fi_info **info)
 {
 	struct fi_info *hints = fi_allocinfo();
 	int ret;
 
 	if (!hints)
 		return -FI_ENOMEM;
-	hints->caps = FI_MSG;
+	hints->caps = caps;
 	hints->ep_attr->type = FI_EP_MSG;
+	/* Keys are the device's choice, and say addresses; data takes a receive. */
+	hints->domain_attr->mr_mode = FI_MR_PROV_KEY | FI_MR_VIRT_ADDR;
+	hints->mode = FI_RX_CQ_DATA;
 	ret = fi_getinfo(FI_VERSION(1, 17), addr, port, flags, hints, info);
 	fi_freeinfo(hints);
 	return ret;

@@ -195,7 +195,7 @@ static int echo_handler(void *unused)
 	struct listener listener;
 	int ret;
 
-	ret = open_listener(&listener, addr, port);
+	ret = open_listener(&listener, addr, port, FI_MSG);
 	if (!ret)
 		pr_info("ready port=%s\n", port);
 	while (!ret)

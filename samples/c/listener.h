@@ -27,14 +27,14 @@ static inline void close_listener(struct listener *listener)
 
 /* After an error, too, close_listener() cleans up. */
 static inline int open_listener(struct listener *listener, const char *addr,
-				const char *port)
+				const char *port, u64 caps)
 {
 	struct fi_info *info;
 	int ret;
 
 	memset(listener, 0, sizeof(*listener));
 	/* FI_SOURCE: the address is ours, not that of a peer. */
-	ret = find_info(addr, port, FI_SOURCE, &info);
+	ret = find_info(addr, port, FI_SOURCE, caps, &info);
 	if (ret)
 		return ret;
 	ret = fi_fabric(info->fabric_attr, &listener->fabric, NULL);

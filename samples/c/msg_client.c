@@ -124,7 +124,7 @@ static int run(struct result *result)
 	int ret;
 
 	/* The info names the device that leads to the server. */
-	ret = find_info(addr, port, 0, &info);
+	ret = find_info(addr, port, 0, FI_MSG, &info);
 	if (ret)
 		return ret;
 	ret = fi_fabric(info->fabric_attr, &fabric, NULL);

@@ -132,7 +132,7 @@ static int msg_server(void *unused)
 	struct listener listener;
 	int ret;
 
-	ret = open_listener(&listener, addr, port);
+	ret = open_listener(&listener, addr, port, FI_MSG);
 	if (!ret)
 		pr_info("ready port=%s\n", port);
 	while (!ret)

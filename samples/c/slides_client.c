@@ -100,7 +100,7 @@ static int setup(void)
 	struct fi_cq_attr cq_attr = { .format = FI_CQ_FORMAT_MSG };
 	int ret;
 
-	ret = find_info(addr, port, 0, &ctx.prov);
+	ret = find_info(addr, port, 0, FI_MSG, &ctx.prov);
 	if (ret)
 		return ret;
 	ret = fi_fabric(ctx.prov->fabric_attr, &ctx.fabric, &ctx.context);

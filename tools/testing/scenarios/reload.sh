@@ -2,7 +2,7 @@
 # reload.sh DEVICE ROUNDS: every module comes, works and goes, again and again, and nothing is left.
 wanted() {
 	for module in kofi_kunit kofi_bench kofi_raw msg_server msg_server_rs msg_client msg_client_rs \
-		slides_client; do
+		slides_client mem_server; do
 		has_module $module && echo $module
 	done
 }
@@ -16,6 +16,7 @@ bring() {
 		load msg_server_rs addr="$(number_of "$ADDRESS")" port=7472 &&
 			await 10 "msg_server_rs: ready"
 		;;
+	mem_server) load mem_server addr="$ADDRESS" port=7473 && await 10 "mem_server: ready" ;;
 	msg_client_rs) load msg_client_rs addr="$(number_of "$ADDRESS")" port=7472 count=10 ;;
 	*_client) load "$1" addr="$ADDRESS" count=10 ;;
 	*) load "$1" addr="$ADDRESS" ;;

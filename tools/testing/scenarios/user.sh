@@ -24,10 +24,21 @@ answer() {
 	unload "$1"
 }
 
-need_module msg_server msg_client msg_server_rs msg_client_rs
+# lend SERVER: user space reads and writes the kernel's memory; the second client is one more.
+lend() {
+	from_here
+	load "$1" addr="$(address_for "$1" "$ADDRESS")" && await 10 "$1: ready" || return
+	for _ in 1 2; do
+		"$KOFI/bin/fi_memory" "$ADDRESS" 7471 20 || return
+	done
+	unload "$1"
+}
+
+need_module msg_server msg_client msg_server_rs msg_client_rs mem_server
 device_up "$1" || fail "$1 does not come up"
 for kind in "" _rs; do
 	check msg_server$kind ask msg_server$kind
 	check msg_client$kind answer msg_client$kind
 done
+check mem_server lend mem_server
 unload kofi || fail "kofi does not unload"

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A client of the kernel's memory server, on libfabric as the distribution has
+ * it: what the kernel has written is read, what is written is read again, and
+ * the kernel's sum of it has to be ours.
+ *
+ *	fi_memory ADDRESS PORT COUNT
+ */
+
+#include <endian.h>
+#include <rdma/fi_rma.h>
+
+#include "peer.h"
+
+#define WORD	8
+
+struct grant {
+	uint64_t addr;
+	uint64_t key;
+	uint64_t len;
+};
+
+/* Two halves: what is written, and what is read. */
+struct memory {
+	struct grant lent;
+	struct fid_mr *mr;
+	unsigned char *mine;
+	unsigned char *back;
+};
+
+static uint32_t crc32(const unsigned char *at, size_t len)
+{
+	uint32_t crc = ~0u;
+
+	while (len--) {
+		crc ^= *at++;
+		for (int bit = 0; bit < 8; bit++)
+			crc = crc >> 1 ^ (crc & 1 ? 0xedb88320 : 0);
+	}
+	return ~crc;
+}
+
+static void open_memory(struct peer *peer, struct memory *memory)
+{
+	size_t len;
+
+	memory->lent.addr = be64toh(memory->lent.addr);
+	memory->lent.key = be64toh(memory->lent.key);
+	memory->lent.len = len = be64toh(memory->lent.len);
+	memory->mine = calloc(2, len);
+	if (!memory->mine)
+		check(-FI_ENOMEM, "calloc");
+	memory->back = memory->mine + len;
+	check(fi_mr_reg(peer->domain, memory->mine, 2 * len,
+			FI_READ | FI_WRITE, 0, 0, 0, &memory->mr, NULL),
+	      "fi_mr_reg");
+}
+
+/* Waits for the entry of an operation, which has to be the next. */
+static void await_op(struct peer *peer, uint64_t flag)
+{
+	struct fi_cq_msg_entry done;
+
+	if (!await_completion(peer, &done))
+		check(-FI_ENOTCONN, "the server has left");
+	check(done.flags & flag ? 0 : -FI_EOTHER, "another completion");
+}
+
+static void read_back(struct peer *peer, struct memory *memory)
+{
+	memset(memory->back, 0, memory->lent.len);
+	check(fi_read(peer->ep, memory->back, memory->lent.len,
+		      fi_mr_desc(memory->mr), 0, memory->lent.addr,
+		      memory->lent.key, NULL), "fi_read");
+	await_op(peer, FI_READ);
+}
+
+/* Asks for the kernel's sum: by the data of a write, or by a message. */
+static uint32_t ask(struct peer *peer, struct memory *memory)
+{
+	struct fi_cq_msg_entry done;
+	void *answer = NULL;
+	uint32_t sum;
+
+	if (peer->info->domain_attr->cq_data_size) {
+		check(fi_writedata(peer->ep, memory->mine, WORD,
+				   fi_mr_desc(memory->mr), 1, 0,
+				   memory->lent.addr, memory->lent.key, NULL),
+		      "fi_writedata");
+	} else {
+		check(fi_send(peer->ep, slot(peer, WINDOW), WORD,
+			      fi_mr_desc(peer->mr), 0, NULL), "fi_send");
+	}
+	/* The answer may be faster than the completion of the question. */
+	for (int i = 0; i < 2; i++) {
+		if (!await_completion(peer, &done))
+			check(-FI_ENOTCONN, "the server has left");
+		if (done.flags & FI_RECV)
+			answer = done.op_context;
+	}
+	check(answer ? 0 : -FI_EOTHER, "no answer");
+	memcpy(&sum, answer, sizeof(sum));
+	check(fi_recv(peer->ep, answer, peer->size, fi_mr_desc(peer->mr), 0,
+		      answer), "fi_recv");
+	return be32toh(sum);
+}
+
+static unsigned long go_round(struct peer *peer, struct memory *memory,
+			      unsigned long n)
+{
+	size_t len = memory->lent.len;
+	unsigned long errors;
+
+	fill((char *)memory->mine, len, n);
+	check(fi_write(peer->ep, memory->mine, len, fi_mr_desc(memory->mr), 0,
+		       memory->lent.addr, memory->lent.key, NULL), "fi_write");
+	await_op(peer, FI_WRITE);
+	read_back(peer, memory);
+	errors = memcmp(memory->mine, memory->back, len) != 0;
+	return errors + (ask(peer, memory) != crc32(memory->mine, len));
+}
+
+int main(int argc, char **argv)
+{
+	struct peer peer = { .size = WORD };
+	unsigned long count, errors = 0;
+	struct memory memory;
+
+	if (argc != 4) {
+		fprintf(stderr, "usage: fi_memory ADDRESS PORT COUNT\n");
+		return 2;
+	}
+	count = strtoul(argv[3], NULL, 10);
+	find(&peer, argv[1], argv[2], 0, FI_MSG | FI_RMA);
+	connect_to(&peer, &memory.lent, sizeof(memory.lent));
+	open_memory(&peer, &memory);
+	read_back(&peer, &memory);
+	for (size_t i = 0; i < memory.lent.len; i++)
+		errors += memory.back[i] != (unsigned char)(i * 7 + 3);
+	for (unsigned long n = 0; n < count; n++)
+		errors += go_round(&peer, &memory, n);
+	check(fi_shutdown(peer.ep, 0), "fi_shutdown");
+	close_fid(&memory.mr->fid, "region");
+	close_peer(&peer);
+	printf("fi_memory: done count=%lu len=%llu errors=%lu\n", count,
+	       (unsigned long long)memory.lent.len, errors);
+	free(memory.mine);
+	return errors ? 1 : 0;
+}
