@@ -12,6 +12,7 @@
 #![allow(clippy::missing_safety_doc)]
 
 mod cm;
+mod cntr;
 mod cq;
 mod domain;
 mod ep;

@@ -6,12 +6,14 @@
 //! Fabric ── EventQueue
 //!   ├────── PassiveEndpoint
 //!   └── Domain ── CompletionQueue
+//!         ├────── Counter
 //!         ├────── MemoryRegion
 //!         └────── Endpoint
 //! ```
 //!
 //! Children keep their parents alive. Everything here is safe code but [`memory`].
 
+pub mod cntr;
 pub mod cq;
 pub mod domain;
 pub mod ep;
@@ -25,4 +27,5 @@ pub mod msg;
 pub mod object;
 pub mod pep;
 pub mod provider;
+mod roll;
 pub mod wait;

@@ -411,7 +411,8 @@ static inline int fi_cq_open(struct fid_domain *domain,
  * @context: the caller's, kept in its fid
  *
  * Context: Process context, may sleep.
- * Return: As fi_cq_open().
+ * Return: 0; -FI_EINVAL for other events than FI_CNTR_EVENTS_COMP, or flags;
+ * -FI_ENOSYS for a wait object that only processes have; -FI_ENOMEM.
  */
 static inline int fi_cntr_open(struct fid_domain *domain,
 			       struct fi_cntr_attr *attr,

@@ -264,11 +264,15 @@ static inline int fi_scalable_ep(struct fid_domain *domain,
  * @ep: the endpoint, not enabled yet
  * @bfid: what to bind
  * @flags: for a completion queue FI_TRANSMIT, FI_RECV and
- *	FI_SELECTIVE_COMPLETION; for a counter the operations that it counts
+ *	FI_SELECTIVE_COMPLETION; for a counter the operations that it counts:
+ *	FI_SEND, FI_RECV, FI_READ, FI_WRITE
+ *
+ * A counter is bound besides the completion queues, never in their place.
  *
  * Context: Process context, may sleep.
  * Return: 0; -FI_EBADFLAGS; -FI_EINVAL for what cannot be bound, or was;
- * -FI_EDOMAIN; -FI_EOPBADSTATE.
+ * -FI_EOPNOTSUPP for operations that the device does not tell of:
+ * FI_REMOTE_READ, FI_REMOTE_WRITE; -FI_EDOMAIN; -FI_EOPBADSTATE.
  */
 static inline int fi_ep_bind(struct fid_ep *ep, struct fid *bfid, u64 flags)
 {

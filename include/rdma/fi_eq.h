@@ -696,6 +696,9 @@ static inline const char *fi_cq_strerror(struct fid_cq *cq, int prov_errno,
  * fi_cntr_read() - operations that succeeded
  * @cntr: the counter
  *
+ * What has completed by now is counted first, whether or not anybody reads the
+ * completion queue.
+ *
  * Context: Any context.
  * Return: Its value.
  */
@@ -707,6 +710,8 @@ static inline u64 fi_cntr_read(struct fid_cntr *cntr)
 /**
  * fi_cntr_readerr() - operations that failed
  * @cntr: the counter
+ *
+ * As fi_cntr_read(). Each of them has an error entry in its completion queue.
  *
  * Context: Any context.
  * Return: Its error value.
@@ -735,7 +740,7 @@ static inline int fi_cntr_add(struct fid_cntr *cntr, u64 value)
  * @value: what to add
  *
  * Context: Any context.
- * Return: 0, or -FI_ENOSYS.
+ * Return: 0; -FI_ENOSYS where the provider has no such call.
  */
 static inline int fi_cntr_adderr(struct fid_cntr *cntr, u64 value)
 {
@@ -762,7 +767,7 @@ static inline int fi_cntr_set(struct fid_cntr *cntr, u64 value)
  * @value: the new value
  *
  * Context: Any context.
- * Return: 0, or -FI_ENOSYS.
+ * Return: 0; -FI_ENOSYS where the provider has no such call.
  */
 static inline int fi_cntr_seterr(struct fid_cntr *cntr, u64 value)
 {
@@ -774,11 +779,15 @@ static inline int fi_cntr_seterr(struct fid_cntr *cntr, u64 value)
  * fi_cntr_wait() - block until a counter has reached a value
  * @cntr: the counter
  * @threshold: the value
- * @timeout: milliseconds
+ * @timeout: milliseconds for the whole call; for ever if negative
+ *
+ * Nobody else has to look at the completion queues. fi_close() of the counter
+ * is -FI_EBUSY meanwhile.
  *
  * Context: Process context, may sleep.
- * Return: 0 at or past @threshold; -FI_ETIMEDOUT; -FI_EAVAIL where an
- * operation failed meanwhile; -FI_ENOSYS for FI_WAIT_NONE.
+ * Return: 0 at or past @threshold; -FI_ETIMEDOUT; -FI_EAVAIL where the error
+ * value changed meanwhile; -FI_EINTR for a signal or a stopped kthread;
+ * -FI_ENOSYS for FI_WAIT_NONE; -FI_EOPBADSTATE in atomic context.
  */
 static inline int fi_cntr_wait(struct fid_cntr *cntr, u64 threshold,
 			       int timeout)

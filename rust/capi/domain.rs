@@ -3,7 +3,7 @@
 //! Domains for C callers.
 
 use super::{
-    cq, ep, eq,
+    cntr, cq, ep, eq,
     fabric::FabricObject,
     face::Face,
     mr, nosys,
@@ -65,6 +65,7 @@ impl DomainObject {
 
 static OPS: fi_ops_domain = fi_ops_domain {
     cq_open: Some(cq::open),
+    cntr_open: Some(cntr::open),
     endpoint: Some(ep::open),
     endpoint2: Some(ep::open2),
     ..nosys::DOMAIN

@@ -3,7 +3,7 @@
 //! Active endpoints for C callers.
 
 use super::{
-    cm, cq,
+    cm, cntr, cq,
     domain::DomainObject,
     eq, nosys,
     object::{
@@ -252,6 +252,11 @@ unsafe fn try_bind(fid: *mut fid, other: *mut fid, flags: u64) -> Result {
             // SAFETY: As the C caller promises.
             let queue = unsafe { object::object::<cq::QueueObject>(other)? };
             object.endpoint.bind_completions(queue.queue(), flags)
+        }
+        Ok(abi::FI_CLASS_CNTR) => {
+            // SAFETY: As the C caller promises.
+            let counter = unsafe { object::object::<cntr::CounterObject>(other)? };
+            object.endpoint.bind_counter(counter.counter(), flags)
         }
         _ => Err(Errno::EINVAL),
     }

@@ -3,6 +3,10 @@
 //! Domains: one device, opened.
 
 use super::{
+    cntr::{
+        self,
+        Counter, //
+    },
     cq::{
         self,
         CompletionQueue, //
@@ -64,6 +68,11 @@ impl Domain {
     /// Opens a completion queue. May sleep.
     pub fn completion_queue(self: &Arc<Self>, attr: &cq::Attr) -> Result<Arc<CompletionQueue>> {
         CompletionQueue::new(Held::new(self)?, attr)
+    }
+
+    /// Opens a counter. May sleep.
+    pub fn counter(self: &Arc<Self>, attr: &cntr::Attr) -> Result<Arc<Counter>> {
+        Counter::new(Held::new(self)?, attr)
     }
 
     /// Makes an endpoint, whose events carry `source`. May sleep.

@@ -3,6 +3,11 @@
 //! Active endpoints: what is bound to one, and when it may be enabled.
 
 use super::{
+    cntr::{
+        Counter,
+        Counters,
+        Feeds, //
+    },
     cq::CompletionQueue,
     domain::Domain,
     eq::{
@@ -43,6 +48,7 @@ struct Plan {
     events: Option<Held<EventQueue>>,
     transmit: Option<Bound>,
     receive: Option<Bound>,
+    counters: Counters,
 }
 
 /// How far an endpoint has come.
@@ -51,6 +57,7 @@ enum Stage {
     /// Enabled; the provider holds what was bound.
     Enabled {
         events: Arc<EventQueue>,
+        _feeds: Feeds,
     },
 }
 
@@ -151,6 +158,26 @@ impl Endpoint {
         })
     }
 
+    /// Binds a counter for the operations of `flags`: FI_SEND, FI_RECV, FI_READ, FI_WRITE.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EBADFLAGS for none or for unknown bits, -FI_EOPNOTSUPP for operations that the device does
+    /// not tell of, -FI_EINVAL if a place is taken, -FI_EDOMAIN for another domain's counter,
+    /// -FI_EOPBADSTATE once enabled.
+    pub fn bind_counter(&self, counter: &Arc<Counter>, flags: u64) -> Result {
+        if flags == 0 || !flags::CNTR_BINDING.covers(flags) {
+            return Err(Errno::EBADFLAGS);
+        }
+        if flags & !self.core.countable() != 0 {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        if !counter.is_of(self.domain.arc()) {
+            return Err(Errno::EDOMAIN);
+        }
+        self.plan(|plan| plan.counters.bind(counter, flags))
+    }
+
     /// `fi_enable()`; enabling again does nothing. May sleep.
     ///
     /// # Errors
@@ -165,6 +192,9 @@ impl Endpoint {
         let events = plan.events.as_ref().ok_or(Errno::ENOEQ)?;
         let transmit = plan.transmit.as_ref().ok_or(Errno::ENOCQ)?;
         let receive = plan.receive.as_ref().ok_or(Errno::ENOCQ)?;
+        let feeds = plan
+            .counters
+            .feed(transmit.queue.arc(), receive.queue.arc())?;
         // The plan stays whole until the provider has agreed, so that a failure can be retried.
         let bindings = Bindings {
             events: Held::new(events.arc())?,
@@ -172,10 +202,14 @@ impl Endpoint {
             receive: Held::new(receive.queue.arc())?,
             selective_transmit: transmit.selective,
             selective_receive: receive.selective,
+            counters: plan.counters.again()?,
         };
         let events = events.arc().clone();
         self.core.clone().enable(bindings)?;
-        *stage = Stage::Enabled { events };
+        *stage = Stage::Enabled {
+            events,
+            _feeds: feeds,
+        };
         Ok(())
     }
 
@@ -207,7 +241,7 @@ impl Endpoint {
     pub fn close(&self, reclaim: &mut dyn FnMut(Context)) {
         self.core.close(reclaim);
         let stage = core::mem::replace(&mut *self.stage.lock(), Stage::Open(Plan::default()));
-        if let Stage::Enabled { events } = stage {
+        if let Stage::Enabled { events, .. } = &stage {
             events.forget(self.source);
         }
     }

@@ -7,6 +7,7 @@
 //! are safe traits: that memory stays valid is what the types of [`memory`](super::memory) promise.
 
 use super::{
+    cntr::Counters,
     cq::{
         self,
         Entries,
@@ -119,6 +120,9 @@ pub trait CompletionQueue: Any + Send + Sync {
     /// Takes the failure that is next, if one is. Any context.
     fn read_error(&self) -> Result<Failure>;
 
+    /// Takes what has completed from the device, so that it is counted. Any context.
+    fn progress(&self);
+
     /// Asks for [`Interrupts::arrived`] with the next completion; true if one was missed. Any
     /// context.
     fn arm(&self) -> bool;
@@ -145,6 +149,9 @@ pub struct Bindings {
     pub selective_transmit: bool,
     /// Successful receives complete only with FI_COMPLETION.
     pub selective_receive: bool,
+    /// Where operations are counted, when their completions are taken from the device: each, whether
+    /// or not a reader is told of it, and when its memory is the consumer's again.
+    pub counters: Counters,
 }
 
 /// What a transmit does with its memory.
@@ -185,6 +192,10 @@ pub struct Message<'a> {
 pub trait Endpoint: Any + Send + Sync {
     /// For providers that look for their own kind, and for the C API's tables.
     fn as_any(&self) -> &dyn Any;
+
+    /// The operations that it can count: FI_SEND, FI_RECV, FI_READ, FI_WRITE, FI_REMOTE_READ,
+    /// FI_REMOTE_WRITE.
+    fn countable(&self) -> u64;
 
     /// Makes it ready for receives and for a connection.
     fn enable(self: Arc<Self>, bindings: Bindings) -> Result;

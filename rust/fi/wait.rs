@@ -18,7 +18,9 @@ use kernel::{
     },
     time::{
         msecs_to_jiffies,
-        Jiffies, //
+        Instant,
+        Jiffies,
+        Monotonic, //
     },
 };
 
@@ -52,6 +54,39 @@ impl Budget {
     /// From a timeout in milliseconds; a negative one never ends.
     pub fn from_millis(timeout: c_int) -> Self {
         Self(u32::try_from(timeout).ok().map(msecs_to_jiffies))
+    }
+}
+
+/// When a blocking call has to be over, however much there is to do until then.
+pub struct Deadline {
+    start: Instant<Monotonic>,
+    /// None for one that never comes.
+    millis: Option<u32>,
+}
+
+impl Deadline {
+    /// From a timeout in milliseconds that begins now; a negative one never ends.
+    pub fn from_millis(timeout: c_int) -> Self {
+        Self {
+            start: Instant::now(),
+            millis: u32::try_from(timeout).ok(),
+        }
+    }
+
+    /// How many milliseconds are left; none where they never end.
+    fn left_millis(&self) -> Option<u32> {
+        let gone = u32::try_from(self.start.elapsed().as_millis()).unwrap_or(u32::MAX);
+        Some(self.millis?.saturating_sub(gone))
+    }
+
+    /// Whether it has come.
+    pub(super) fn is_over(&self) -> bool {
+        self.left_millis() == Some(0)
+    }
+
+    /// What may still be slept.
+    pub(super) fn left(&self) -> Budget {
+        Budget(self.left_millis().map(msecs_to_jiffies))
     }
 }
 

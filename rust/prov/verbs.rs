@@ -23,6 +23,7 @@ mod ring;
 mod route;
 mod state;
 mod status;
+mod tally;
 mod wire;
 
 use crate::{

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What happens when a driver says that a queue has something to read: blocked readers wake, and
-//! the queue's handler is called.
+//! What happens when a driver says that a queue has something to read: blocked readers wake, those
+//! of the queue and of counters that look at it, and the queue's handler is called.
 //!
 //! The driver may hold a lock of its own, or call from within a post of ours, so that nothing of the
 //! consumer's runs here: the handler is called from an interrupt or a work item of its own. It is
 //! called once for each time that the queue was armed, which a read does that finds the queue
-//! empty. There is no lock but those of [`Signal`] and of the handler's [`Slot`].
+//! empty. There is no lock but those of [`Signal`], of the
+//! [`Roll`] and of the handler's [`Slot`].
 
 use super::super::{
     handler::Slot,
+    roll::Roll,
     wait::Signal, //
 };
 use crate::abi::{
@@ -31,6 +33,7 @@ use kernel::{
             Full,
             Release, //
         },
+        static_lock_class,
         Arc,
         SetOnce, //
     },
@@ -125,6 +128,9 @@ pub struct Interrupts {
     /// `fi_cq_signal()` calls that no reader has seen yet.
     given: AtomicFlag,
     callback: SetOnce<Callback>,
+    /// Who else waits for arrivals.
+    #[pin]
+    listeners: Roll<Arc<Signal>>,
 }
 
 impl Interrupts {
@@ -134,17 +140,33 @@ impl Interrupts {
             arrival <- Signal::new(),
             given: AtomicFlag::new(false),
             callback: SetOnce::new(),
+            listeners <- Roll::new(c"kofi::Interrupts", static_lock_class!()),
         })
     }
 
     /// Something may be there to be read. Any context.
     pub fn arrived(&self) {
         self.arrival.give();
+        self.listeners.each(|signal| signal.give());
         if let Some(callback) = self.callback.as_ref() {
             if callback.armed.xchg(false, Full) {
                 callback.place.call();
             }
         }
+    }
+
+    /// Has `signal` given at each arrival, until [`Self::forget`]. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM.
+    pub(in super::super) fn listen(&self, signal: &Arc<Signal>) -> Result {
+        self.listeners.add(signal.clone())
+    }
+
+    /// Ends one [`Self::listen`] of this signal. May sleep.
+    pub(in super::super) fn forget(&self, signal: &Arc<Signal>) {
+        drop(self.listeners.take(|known| Arc::ptr_eq(known, signal)));
     }
 
     /// The handler is to be told of the next arrival. The device's queue is armed after this. Any

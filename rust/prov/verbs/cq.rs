@@ -21,6 +21,7 @@ use super::{
     },
     ring::Slot,
     status,
+    tally::Tally,
 };
 use crate::{
     abi::{
@@ -71,13 +72,16 @@ const MARKERS: usize = 64;
 /// Completions polled at a time.
 const BATCH: usize = 16;
 
-/// A queue that posts here.
+/// A queue that posts here; the alignment keeps it in one cache line.
+#[repr(C, align(32))]
 struct Entry {
     queue: Arc<Queue>,
     /// How many of its operations have been retired, modulo 2^32.
     tail: u32,
     /// How many of its completions are in the backlog.
     deferred: u32,
+    /// Counts its operations, where counters are bound.
+    tally: Option<KBox<Tally>>,
 }
 
 /// What a reader needs comes first, in one cache line with the lock.
@@ -192,7 +196,11 @@ impl Cq {
     /// # Errors
     ///
     /// -FI_ENOSPC when the completion queue is full, -FI_ENOMEM.
-    pub(super) fn register(&self, queue: &Arc<Queue>) -> Result<u32> {
+    pub(super) fn register(
+        &self,
+        queue: &Arc<Queue>,
+        mut tally: Option<KBox<Tally>>,
+    ) -> Result<u32> {
         if !self.reserve() {
             return Err(Errno::ENOSPC);
         }
@@ -216,6 +224,7 @@ impl Cq {
                     queue: queue.clone(),
                     tail: 0,
                     deferred: 0,
+                    tally: tally.take(),
                 });
                 inner.most += queue.most() as usize;
                 self.count_if_needed(inner);
@@ -246,6 +255,16 @@ impl Cq {
         for entry in inner.queues.iter().flatten() {
             let _ = self.room.fetch_sub(entry.queue.count() as i32, Full);
         }
+    }
+
+    /// Counts what has completed of a queue, and nothing after that.
+    pub(super) fn end_count(&self, place: u32) {
+        self.stash();
+        let mut inner = self.inner.lock();
+        let entry = inner.queues.get_mut(place as usize);
+        let tally = entry.and_then(|entry| entry.as_mut()?.tally.take());
+        drop(inner);
+        drop(tally);
     }
 
     /// Takes a queue, whose queue pair is gone, out of the table with all of its completions. Each
@@ -322,6 +341,9 @@ impl Inner {
     fn defer(&mut self, done: Done) {
         if let Some(entry) = self.entry(&done) {
             entry.deferred += 1;
+            if let Some(tally) = &mut entry.tally {
+                tally.count(&entry.queue, done);
+            }
             entry.queue.saw(done.seq());
         }
         if self.backlog.push(done).is_err() {
@@ -383,6 +405,9 @@ impl Inner {
     fn retire(&mut self, done: &Done, freed: &mut u32) -> Option<(Completion, Direction)> {
         let entry = self.queues.get_mut(done.place() as usize)?.as_mut()?;
         let queue = &*entry.queue;
+        if let Some(tally) = &mut entry.tally {
+            tally.count(queue, *done);
+        }
         let retired = queue.retire(&mut entry.tail, done.seq());
         *freed += retired.count;
         match retired.slot.usage {
@@ -552,6 +577,10 @@ impl provider::CompletionQueue for Shared {
             self.0.release(freed);
         }
         failure.ok_or(Errno::EAGAIN)
+    }
+
+    fn progress(&self) {
+        self.0.retire_silent();
     }
 
     fn arm(&self) -> bool {

@@ -27,6 +27,7 @@ use super::{
         State,
         StateCell, //
     },
+    tally::Tally,
 };
 use crate::{
     abi::{
@@ -36,6 +37,7 @@ use crate::{
         Result, //
     },
     fi::{
+        cntr::Counters,
         cq::CompletionQueue,
         eq::{
             Event,
@@ -91,6 +93,7 @@ struct Bound {
     events: Held<EventQueue>,
     _transmit: Held<CompletionQueue>,
     _receive: Held<CompletionQueue>,
+    _counters: Arc<Counters>,
 }
 
 /// Everything about the connection.
@@ -305,8 +308,15 @@ impl Endpoint {
         // The port may turn out to be another one; see `connect`.
         qp.init(1, self.limits.access)?;
 
-        let transmit_place = transmit.register(&self.transmit)?;
-        let receive_place = match receive.register(&self.receive) {
+        let counters = Arc::new(bindings.counters, GFP_KERNEL)?;
+        let tally = |counted: bool| -> Result<Option<KBox<Tally>>> {
+            let tally = counted.then(|| KBox::new(Tally::new(counters.clone()), GFP_KERNEL));
+            Ok(tally.transpose()?)
+        };
+        let transmit_tally = tally(counters.has_transmits())?;
+        let receive_tally = tally(counters.has_receives())?;
+        let transmit_place = transmit.register(&self.transmit, transmit_tally)?;
+        let receive_place = match receive.register(&self.receive, receive_tally) {
             Ok(place) => place,
             Err(error) => {
                 transmit.unregister(transmit_place, &mut |_| {});
@@ -319,6 +329,7 @@ impl Endpoint {
             events: bindings.events,
             _transmit: bindings.transmit,
             _receive: bindings.receive,
+            _counters: counters.clone(),
         });
         drop(link);
         let target = Target {
@@ -326,6 +337,7 @@ impl Endpoint {
             cq: transmit,
             place: transmit_place,
             selective: bindings.selective_transmit,
+            tallied: counters.has_transmits(),
         };
         self.transmit.open(target, bounce);
         let target = Target {
@@ -333,6 +345,7 @@ impl Endpoint {
             cq: receive,
             place: receive_place,
             selective: bindings.selective_receive,
+            tallied: counters.has_receives(),
         };
         self.receive.open(target, None);
         self.state.step(State::Idle, State::Ready);
@@ -363,6 +376,11 @@ impl QpEvents for Unheard {
 impl provider::Endpoint for Endpoint {
     fn as_any(&self) -> &dyn Any {
         self
+    }
+
+    fn countable(&self) -> u64 {
+        // A target is not told of what its peer does with its memory.
+        FI_SEND | FI_RECV | FI_READ | FI_WRITE
     }
 
     fn enable(self: Arc<Self>, bindings: Bindings) -> Result {
@@ -434,6 +452,12 @@ impl provider::Endpoint for Endpoint {
 
     fn close(&self, reclaim: &mut dyn FnMut(Context)) {
         self.gate.shut();
+        // What is flushed by the close is no failure.
+        for queue in [&self.transmit, &self.receive] {
+            if let Some((cq, place)) = queue.place() {
+                cq.end_count(place);
+            }
+        }
         self.hang_up();
         let targets = [
             (self.transmit.shut(), &self.transmit),

@@ -54,6 +54,9 @@ const ORDER: u64 = abi::FI_ORDER_SAS
 /// Most bytes that can be injected. Devices that do not take them inline get them from a copy.
 pub(super) const INJECT_SIZE: usize = 128;
 
+/// Counters that an endpoint can use: one for each kind of operation.
+const COUNTERS: usize = 4;
+
 /// Bytes of remote CQ data: what goes beside a message as immediate data.
 const REMOTE_DATA_SIZE: usize = 4;
 
@@ -214,6 +217,7 @@ pub(super) fn of_device(device: &Arc<Device>, wishes: &Wishes) -> Result<KBox<In
         mr_key_size: 4,
         cq_data_size,
         cq_cnt: attributes.max_cq as usize,
+        cntr_cnt: (attributes.max_qp as usize).saturating_mul(COUNTERS),
         ep_cnt: attributes.max_qp as usize,
         tx_ctx_cnt: attributes.max_qp as usize,
         rx_ctx_cnt: attributes.max_qp as usize,

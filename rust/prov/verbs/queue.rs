@@ -68,6 +68,8 @@ pub(super) struct Target {
     pub(super) place: u32,
     /// Whether only those successes are reported that a poster asks for.
     pub(super) selective: bool,
+    /// Whether a counter is told of each operation.
+    pub(super) tallied: bool,
 }
 
 /// What posters share; what each of them needs comes first.
@@ -85,6 +87,8 @@ struct Head {
     silent: u32,
     /// One past the last read.
     reads: u32,
+    /// How many operations in a row may go unsignalled.
+    most_unsignalled: u32,
     /// Whether each operation takes its room in the completion queue; see [`Cq::register`].
     counted: bool,
     target: Option<Target>,
@@ -118,8 +122,6 @@ pub(super) struct Queue {
     /// One past the last operation whose completion has been put off.
     seen: Atomic<u32>,
     depth: u32,
-    /// How many operations in a row may go unsignalled.
-    most_unsignalled: u32,
     ring: Ring,
     #[pin]
     head: FastLockIrq<Head>,
@@ -155,6 +157,7 @@ impl Queue {
                         signalled: 0,
                         silent: 0,
                         reads: 0,
+                        most_unsignalled,
                         counted: false,
                         target: None,
                         bounce: None,
@@ -165,7 +168,6 @@ impl Queue {
                 tail: Atomic::new(0),
                 seen: Atomic::new(0),
                 depth,
-                most_unsignalled,
                 ring,
                 direction,
                 drained: AtomicFlag::new(false),
@@ -194,6 +196,10 @@ impl Queue {
     /// From now on the queue posts to `target`; without `bounce` injected data goes inline.
     pub(super) fn open(&self, target: Target, bounce: Option<Bounce>) {
         let mut head = self.head.lock();
+        if target.tallied {
+            // Nobody else may come to tell that an operation is over.
+            head.most_unsignalled = 0;
+        }
         head.target = Some(target);
         head.bounce = bounce;
     }
@@ -248,8 +254,14 @@ impl Queue {
 
     /// Where the queue's completions go, while it posts.
     pub(super) fn completion_queue(&self) -> Option<Arc<Cq>> {
+        self.place().map(|(cq, _)| cq)
+    }
+
+    /// The same, with the queue's place in that one's table.
+    pub(super) fn place(&self) -> Option<(Arc<Cq>, u32)> {
         let head = self.head.lock();
-        head.target.as_ref().map(|target| target.cq.clone())
+        let target = head.target.as_ref()?;
+        Some((target.cq.clone(), target.place))
     }
 
     /// Retires the operation `seq` and the silent ones before it, from `tail` on, which moves.
@@ -269,6 +281,25 @@ impl Queue {
         // Pairs with the acquire of a poster, who may fill the slots again.
         store_release(&self.tail, end);
         retired
+    }
+
+    /// Undoes the mappings of the operations from `from` through `last`, which have completed, and
+    /// hands `visit` each with its flags, but for the marker. The caller holds the lock of the queue's
+    /// completion queue; none of them has been retired.
+    pub(super) fn each_over(&self, from: u32, last: u32, mut visit: impl FnMut(u32, u64)) {
+        let end = last.wrapping_add(1);
+        // SAFETY: A completion ends the operations before it too, and none has been retired. What is
+        // undone here is not there any more when they are.
+        unsafe { self.ring.unmap(from, end) };
+        let mut seq = from;
+        while seq != end {
+            // SAFETY: As above: the slot is ours.
+            let slot = unsafe { self.ring.get(seq) };
+            if slot.usage != Use::Marker {
+                visit(seq, slot.flags);
+            }
+            seq = seq.wrapping_add(1);
+        }
     }
 
     /// What the operation `seq` is used for. The caller holds the completion queue's lock.

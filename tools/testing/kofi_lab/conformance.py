@@ -79,7 +79,15 @@ GROUPS: dict[str, tuple[str, list[str] | int]] = {
             "eq_event_handler",
         ],
     ),
-    "CNTR": ("counters", 4),
+    "CNTR": (
+        "counters",
+        [
+            "reading and changing both values",
+            "fi_cntr_wait",
+            "what is counted, and bindings",
+            "busy while bound",
+        ],
+    ),
     "POLL": ("poll sets, wait sets, trywait", 10),
     "MR": (
         "memory regions",

@@ -12,6 +12,7 @@
 
 struct args_world *args_world(struct kunit *test)
 {
+	struct fi_cntr_attr attr = { .wait_obj = FI_WAIT_UNSPEC };
 	struct args_world *world;
 
 	world = kunit_kzalloc(test, sizeof(*world), GFP_KERNEL);
@@ -23,6 +24,9 @@ struct args_world *args_world(struct kunit *test)
 					BUF_SIZE, FI_SEND | FI_RECV, 0, 0, 0,
 					&world->mr, NULL), 0);
 	fx_defer_close(test, &world->mr->fid);
+	KUNIT_ASSERT_EQ(test, fi_cntr_open(world->pair->domain, &attr,
+					   &world->cntr, NULL), 0);
+	fx_defer_close(test, &world->cntr->fid);
 
 	world->fid[0] = &world->pair->fabric->fid;
 	world->fid[1] = &world->pair->domain->fid;
@@ -31,7 +35,8 @@ struct args_world *args_world(struct kunit *test)
 	world->fid[4] = &world->pair->ep[0]->fid;
 	world->fid[5] = &world->pair->pep->fid;
 	world->fid[6] = &world->mr->fid;
-	world->fid[7] = &world->unknown;
+	world->fid[7] = &world->cntr->fid;
+	world->fid[8] = &world->unknown;
 	return world;
 }
 
@@ -276,6 +281,42 @@ static void args_cq_open(struct kunit *test)
 	}
 }
 
+static void args_cntr_open(struct kunit *test)
+{
+	struct args_world *world = args_world(test);
+	struct fid_domain *domain = world->pair->domain;
+	struct fi_cntr_attr good = {}, attr;
+	struct fid_cntr *cntr;
+
+	ANSWER_OPEN(-FI_EINVAL, cntr, fi_cntr_open(domain, NULL, &cntr, NULL));
+	ANSWER(-FI_EINVAL, fi_cntr_open(domain, &good, NULL, NULL));
+	ANSWER(-FI_EINVAL, fi_cntr_open(domain, NULL, NULL, NULL));
+	for (int i = 0; i < ARGS_CLASSES; i++)
+		if (world->fid[i] != &domain->fid)
+			ANSWER_OPEN(-FI_EINVAL, cntr,
+				    domain->ops->cntr_open((void *)
+							   world->fid[i], &good,
+							   &cntr, NULL));
+	attr = good;
+	attr.events = 99;
+	ANSWER_OPEN(-FI_EINVAL, cntr, fi_cntr_open(domain, &attr, &cntr, NULL));
+	attr = good;
+	attr.flags = 1;
+	ANSWER_OPEN(-FI_EINVAL, cntr, fi_cntr_open(domain, &attr, &cntr, NULL));
+	attr.flags = ~0ULL;
+	ANSWER_OPEN(-FI_EINVAL, cntr, fi_cntr_open(domain, &attr, &cntr, NULL));
+	attr = good;
+	attr.wait_obj = 99;
+	ANSWER_OPEN(-FI_EINVAL, cntr, fi_cntr_open(domain, &attr, &cntr, NULL));
+	attr.wait_obj = FI_WAIT_FD;
+	ANSWER_OPEN(-FI_ENOSYS, cntr, fi_cntr_open(domain, &attr, &cntr, NULL));
+	attr.wait_obj = FI_WAIT_MUTEX_COND;
+	ANSWER_OPEN(-FI_ENOSYS, cntr, fi_cntr_open(domain, &attr, &cntr, NULL));
+	attr.wait_obj = FI_WAIT_SET;
+	attr.wait_set = NULL;
+	REFUSE_OPEN(cntr, fi_cntr_open(domain, &attr, &cntr, NULL));
+}
+
 static void args_endpoint(struct kunit *test)
 {
 	struct args_world *world = args_world(test);
@@ -410,6 +451,7 @@ static struct kunit_case args_cases[] = {
 	KUNIT_CASE(args_source_of_a_passive_endpoint),
 	KUNIT_CASE(args_eq_open),
 	KUNIT_CASE(args_cq_open),
+	KUNIT_CASE(args_cntr_open),
 	KUNIT_CASE(args_endpoint),
 	KUNIT_CASE(args_endpoint_depths),
 	KUNIT_CASE(args_mr_reg),

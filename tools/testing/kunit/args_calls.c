@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Bad arguments to the calls of open objects: the tables themselves, control
- * and binding, event and completion queues. Connections are in args_cm.c.
+ * and binding, queues and counters. Connections are in args_cm.c.
  */
 
 #include <linux/sizes.h>
@@ -41,6 +41,7 @@ static void args_no_table_has_a_hole(struct kunit *test)
 	NO_HOLES(test, pair->domain->mr);
 	NO_HOLES(test, pair->eq->ops);
 	NO_HOLES(test, pair->cq[0]->ops);
+	NO_HOLES(test, world->cntr->ops);
 	NO_HOLES(test, pair->pep->ops);
 	NO_HOLES(test, pair->pep->cm);
 	NO_HOLES(test, pair->ep[0]->ops);
@@ -133,6 +134,8 @@ static void args_binding(struct kunit *test)
 	/* A table with the right class, but of somebody else. */
 	unknown.fclass = FI_CLASS_CQ;
 	ANSWER(-FI_EINVAL, fi_ep_bind(ep, &unknown, FI_TRANSMIT));
+	unknown.fclass = FI_CLASS_CNTR;
+	ANSWER(-FI_EINVAL, fi_ep_bind(ep, &unknown, FI_SEND));
 	unknown.fclass = FI_CLASS_EQ;
 	ANSWER(-FI_EINVAL, fi_ep_bind(ep, &unknown, 0));
 	ANSWER(-FI_EINVAL, fi_pep_bind(pep, &unknown, 0));
@@ -231,6 +234,39 @@ static void args_completion_queue(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, buf[0], 0);
 }
 
+/* Any number is one to count: only the object can be wrong, and the wait. */
+static void args_counter(struct kunit *test)
+{
+	struct args_world *world = args_world(test);
+	struct fid_cntr *cntr = world->cntr;
+	struct fi_ops_cntr *ops = cntr->ops;
+
+	ANSWER(0, fi_cntr_set(cntr, U64_MAX));
+	ANSWER(0, fi_cntr_add(cntr, U64_MAX));
+	ANSWER(0, fi_cntr_seterr(cntr, U64_MAX));
+	ANSWER(0, fi_cntr_adderr(cntr, U64_MAX));
+	KUNIT_EXPECT_EQ(test, fi_cntr_read(cntr), U64_MAX - 1);
+	KUNIT_EXPECT_EQ(test, fi_cntr_readerr(cntr), U64_MAX - 1);
+	ANSWER(-FI_ETIMEDOUT, fi_cntr_wait(cntr, U64_MAX, 0));
+	ANSWER(0, fi_cntr_wait(cntr, 0, INT_MIN));
+	ANSWER(-FI_EBADFLAGS, fi_ep_bind(world->pair->ep[0], &cntr->fid, 0));
+	ANSWER(-FI_EBADFLAGS, fi_ep_bind(world->pair->ep[0], &cntr->fid,
+					 ~0ULL));
+	for (int i = 0; i < ARGS_CLASSES; i++) {
+		struct fid_cntr *wrong = (void *)world->fid[i];
+
+		if (world->fid[i] == &cntr->fid)
+			continue;
+		KUNIT_EXPECT_EQ(test, ops->read(wrong), 0);
+		KUNIT_EXPECT_EQ(test, ops->readerr(wrong), 0);
+		ANSWER(-FI_EINVAL, ops->add(wrong, 1));
+		ANSWER(-FI_EINVAL, ops->adderr(wrong, 1));
+		ANSWER(-FI_EINVAL, ops->set(wrong, 1));
+		ANSWER(-FI_EINVAL, ops->seterr(wrong, 1));
+		ANSWER(-FI_EINVAL, ops->wait(wrong, 0, 0));
+	}
+}
+
 static struct kunit_case args_calls_cases[] = {
 	KUNIT_CASE(args_no_table_has_a_hole),
 	KUNIT_CASE(args_common_calls),
@@ -239,6 +275,7 @@ static struct kunit_case args_calls_cases[] = {
 	KUNIT_CASE(args_event_queue),
 	KUNIT_CASE(args_error_data),
 	KUNIT_CASE(args_completion_queue),
+	KUNIT_CASE(args_counter),
 	{}
 };
 

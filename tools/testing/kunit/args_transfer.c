@@ -221,15 +221,12 @@ static void args_other_objects(struct kunit *test)
 	struct kofi_pair *pair = args_world(test)->pair;
 	struct fid_wait *wait;
 	struct fid_poll *poll;
-	struct fid_cntr *cntr;
 	struct fid_stx *stx;
 	struct fid_ep *ep;
 	struct fid_av *av;
 
 	REFUSE_OPEN(av, fi_av_open(pair->domain, NULL, &av, NULL));
 	REFUSE(fi_av_open(pair->domain, NULL, NULL, NULL));
-	REFUSE_OPEN(cntr, fi_cntr_open(pair->domain, NULL, &cntr, NULL));
-	REFUSE(fi_cntr_open(pair->domain, NULL, NULL, NULL));
 	REFUSE_OPEN(poll, fi_poll_open(pair->domain, NULL, &poll));
 	REFUSE(fi_poll_open(pair->domain, NULL, NULL));
 	REFUSE_OPEN(wait, fi_wait_open(pair->fabric, NULL, &wait));

@@ -33,7 +33,8 @@
 
 static void cq_18_blocking_calls_in_atomic_context(struct kunit *test)
 {
-	struct kofi_pair *pair = fx_pair(test, NULL);
+	const struct fx_pair_opts opts = { .count = true };
+	struct kofi_pair *pair = fx_pair(test, &opts);
 	struct fi_cq_tagged_entry entry;
 	struct fx_cm_event event;
 	ssize_t ret;
@@ -44,6 +45,7 @@ static void cq_18_blocking_calls_in_atomic_context(struct kunit *test)
 					     SHORT_MS));
 	EXPECT_REFUSED(test, fi_eq_sread(pair->eq, &what, &event, sizeof(event),
 					 -1, 0));
+	EXPECT_REFUSED(test, fi_cntr_wait(pair->cntr[0][FX_SENDS], 1, -1));
 	EXPECT_REFUSED(test, fi_shutdown(pair->ep[0], 0));
 	EXPECT_REFUSED(test, fi_connect(pair->ep[0], NULL, NULL, 0));
 	EXPECT_REFUSED(test, fi_accept(pair->ep[1], NULL, 0));
@@ -68,9 +70,11 @@ static void cq_18_opening_in_atomic_context(struct kunit *test)
 {
 	struct fi_cq_attr cq_attr = {};
 	struct fi_eq_attr eq_attr = {};
+	struct fi_cntr_attr cntr_attr = {};
 	u8 *buf = tr_buffer(test, LEN);
 	struct kofi_fabric_fx *fx = fx_open(test);
 	struct fid_fabric *fabric = NULL;
+	struct fid_cntr *cntr = NULL;
 	struct fid_domain *domain = NULL;
 	struct fi_info *info = NULL;
 	struct fid_pep *pep = NULL;
@@ -85,6 +89,7 @@ static void cq_18_opening_in_atomic_context(struct kunit *test)
 	EXPECT_REFUSED(test, fi_domain(fx->fabric, fx->info, &domain, NULL));
 	EXPECT_REFUSED(test, fi_eq_open(fx->fabric, &eq_attr, &eq, NULL));
 	EXPECT_REFUSED(test, fi_cq_open(fx->domain, &cq_attr, &cq, NULL));
+	EXPECT_REFUSED(test, fi_cntr_open(fx->domain, &cntr_attr, &cntr, NULL));
 	EXPECT_REFUSED(test, fi_passive_ep(fx->fabric, fx->info, &pep, NULL));
 	EXPECT_REFUSED(test, fi_endpoint(fx->domain, fx->info, &ep, NULL));
 	EXPECT_REFUSED(test, fi_mr_reg(fx->domain, buf, LEN, 0, 0, 0, 0, &mr,
@@ -92,6 +97,7 @@ static void cq_18_opening_in_atomic_context(struct kunit *test)
 	undo(&mr->fid);
 	undo(&ep->fid);
 	undo(&pep->fid);
+	undo(&cntr->fid);
 	undo(&cq->fid);
 	undo(&eq->fid);
 	undo(&domain->fid);
@@ -111,8 +117,9 @@ static void expect_stays_open(struct kunit *test, struct fid *fid)
 
 static void cq_18_closing_in_atomic_context(struct kunit *test)
 {
+	const struct fx_pair_opts opts = { .count = true };
 	u8 *buf = tr_buffer(test, LEN);
-	struct kofi_pair *pair = fx_pair(test, NULL);
+	struct kofi_pair *pair = fx_pair(test, &opts);
 	struct kofi_fabric_fx *fx = fx_open(test);
 	struct fid_mr *mr;
 
@@ -121,6 +128,7 @@ static void cq_18_closing_in_atomic_context(struct kunit *test)
 	fx_defer_close(test, &mr->fid);
 	expect_stays_open(test, &pair->ep[0]->fid);
 	expect_stays_open(test, &pair->pep->fid);
+	expect_stays_open(test, &pair->cntr[0][FX_SENDS]->fid);
 	expect_stays_open(test, &mr->fid);
 	expect_stays_open(test, &fx->cq->fid);
 	expect_stays_open(test, &fx->eq->fid);

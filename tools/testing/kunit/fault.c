@@ -18,6 +18,7 @@
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
 
+#include "cntr.h"
 #include "fault.h"
 
 #ifdef CONFIG_FAULT_INJECTION
@@ -103,6 +104,7 @@ struct fault *fault_new(struct kunit *test)
 	KUNIT_ASSERT_NOT_NULL(test, fault->buf);
 	fault->fx = fx_open(test);
 	fault->server = fx_eq(test, fault->fx->fabric);
+	fault->cntr = cn_open(test, fault->fx->domain);
 	fault->pep = fx_listen(test, fault->fx->fabric, fault->fx->info,
 			       fault->server);
 	KUNIT_ASSERT_EQ(test, fi_getname(&fault->pep->fid, &fault->name, &len),
@@ -189,6 +191,15 @@ static int call_cq_open(struct fault *fault)
 	return FAULT_MADE(fault, fi_cq_open(fault->fx->domain, &attr, &cq, NULL), cq);
 }
 
+static int call_cntr_open(struct fault *fault)
+{
+	struct fi_cntr_attr attr = { .wait_obj = FI_WAIT_UNSPEC };
+	struct fid_cntr *cntr;
+
+	return FAULT_MADE(fault, fi_cntr_open(fault->fx->domain, &attr, &cntr,
+					      NULL), cntr);
+}
+
 static int call_passive_ep(struct fault *fault)
 {
 	struct fid_pep *pep;
@@ -221,6 +232,7 @@ static void close_02_constructors(struct kunit *test)
 		{ "fi_domain()", NULL, call_domain },
 		{ "fi_eq_open()", NULL, call_eq_open },
 		{ "fi_cq_open()", NULL, call_cq_open },
+		{ "fi_cntr_open()", NULL, call_cntr_open },
 		{ "fi_passive_ep()", NULL, call_passive_ep },
 		{ "fi_endpoint()", NULL, call_endpoint },
 		{ "fi_mr_reg()", NULL, call_mr_reg },

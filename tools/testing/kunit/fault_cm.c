@@ -17,6 +17,8 @@ static void open_ep(struct kunit *test, struct fault *fault)
 	KUNIT_EXPECT_EQ(test, fi_ep_bind(fault->ep, &fx->eq->fid, 0), 0);
 	KUNIT_EXPECT_EQ(test, fi_ep_bind(fault->ep, &fx->cq->fid,
 					 FI_TRANSMIT | FI_RECV), 0);
+	KUNIT_EXPECT_EQ(test, fi_ep_bind(fault->ep, &fault->cntr->fid,
+					 FI_SEND | FI_RECV), 0);
 }
 
 static void close_ep(struct fault *fault)

@@ -251,6 +251,26 @@ static void set_depths(struct fi_info *info, const struct fx_pair_opts *opts)
 	info->rx_attr->size = opts->rx_size ?: info->rx_attr->size;
 }
 
+static void open_counters(struct kunit *test, struct kofi_pair *pair)
+{
+	struct fi_cntr_attr attr = { .wait_obj = FI_WAIT_UNSPEC };
+
+	for (int i = 0; i < 2 * FX_COUNTERS; i++) {
+		struct fid_cntr **cntr = &pair->cntr[i & 1][i / 2];
+
+		KUNIT_ASSERT_EQ(test, 0, fi_cntr_open(pair->domain, &attr, cntr,
+						      NULL));
+		fx_defer_close(test, &(*cntr)->fid);
+	}
+}
+
+static const u64 counted[FX_COUNTERS] = {
+	[FX_SENDS] = FI_SEND,
+	[FX_RECVS] = FI_RECV,
+	[FX_WRITES] = FI_WRITE,
+	[FX_READS] = FI_READ,
+};
+
 static void bind_side(struct kunit *test, struct kofi_pair *pair, int side,
 		      const struct fx_pair_opts *opts)
 {
@@ -262,6 +282,10 @@ static void bind_side(struct kunit *test, struct kofi_pair *pair, int side,
 	KUNIT_ASSERT_EQ(test, fi_ep_bind(ep, &pair->eq->fid, 0), 0);
 	KUNIT_ASSERT_EQ(test, fi_ep_bind(ep, cq, tx), 0);
 	KUNIT_ASSERT_EQ(test, fi_ep_bind(ep, cq, rx), 0);
+	for (int i = 0; opts->count && i < FX_COUNTERS; i++)
+		KUNIT_ASSERT_EQ(test, 0, fi_ep_bind(ep,
+						    &pair->cntr[side][i]->fid,
+						    counted[i]));
 }
 
 struct kofi_pair *fx_pair(struct kunit *test, const struct fx_pair_opts *opts)
@@ -293,6 +317,8 @@ struct kofi_pair *fx_pair(struct kunit *test, const struct fx_pair_opts *opts)
 	pair->cq[0] = fx_cq(test, pair->domain, &attr);
 	pair->cq[1] = opts->one_cq ? pair->cq[0] :
 				     fx_cq(test, pair->domain, &attr);
+	if (opts->count)
+		open_counters(test, pair);
 	pair->pep = fx_listen(test, pair->fabric, pair->info, pair->eq);
 
 	pair->ep[0] = fx_ep(test, pair->domain, pair->info);

@@ -53,7 +53,11 @@ struct fx_pair_opts {
 	u64			rx_flags;	/* besides FI_RECV */
 	bool			one_cq;		/* cq[0] == cq[1] */
 	bool			no_wait;	/* queues with FI_WAIT_NONE */
+	bool			count;		/* counters for everything */
 };
+
+/* Of an endpoint whose operations are counted, what each counts. */
+enum { FX_SENDS, FX_RECVS, FX_WRITES, FX_READS, FX_COUNTERS };
 
 /* Two connected endpoints of this machine; index 0 connected, 1 accepted. */
 struct kofi_pair {
@@ -64,6 +68,7 @@ struct kofi_pair {
 	struct fid_pep		*pep;
 	struct fid_ep		*ep[2];
 	struct fid_cq		*cq[2];
+	struct fid_cntr		*cntr[2][FX_COUNTERS];
 };
 
 /* Closes fid when the test ends; a close that fails, fails the test. */

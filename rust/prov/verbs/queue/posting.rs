@@ -183,7 +183,7 @@ impl Queue {
             Report::Marker => Use::Marker,
         };
         let signal = usage != Use::Silent
-            || head.unsignalled >= self.most_unsignalled
+            || head.unsignalled >= head.most_unsignalled
             || (head.counted && target.cq.is_short());
         let slot = Slot {
             context: what.context,

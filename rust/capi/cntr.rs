@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Counters for C callers.
+
+use super::{
+    domain::DomainObject,
+    object::{
+        self,
+        hand_out,
+        header,
+        Object,
+        Place, //
+    },
+    wait, //
+};
+use crate::{
+    abi::{
+        self,
+        context,
+        errno::into_int,
+        fi_cntr_attr,
+        fi_ops,
+        fi_ops_cntr,
+        fid,
+        fid_cntr,
+        fid_domain,
+        Errno,
+        Result, //
+    },
+    fi::{
+        cntr::{
+            Attr,
+            Counter, //
+        },
+        wait::Deadline, //
+    },
+};
+use core::ptr;
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// What `struct fid_cntr` stands at the beginning of.
+#[repr(C)]
+pub(super) struct CounterObject {
+    fid: fid_cntr,
+    counter: Arc<Counter>,
+}
+
+// SAFETY: `#[repr(C)]`, begins with a `fid_cntr`, and is the only type with this table.
+unsafe impl Object for CounterObject {
+    const CLASS: u32 = abi::FI_CLASS_CNTR;
+
+    fn ops() -> &'static fi_ops {
+        static OPS: fi_ops = object::fid_ops(close, None, Some(control));
+        &OPS
+    }
+}
+
+impl CounterObject {
+    /// The Rust object.
+    pub(super) fn counter(&self) -> &Arc<Counter> {
+        &self.counter
+    }
+}
+
+static OPS: fi_ops_cntr = fi_ops_cntr {
+    size: size_of::<fi_ops_cntr>(),
+    read: Some(read),
+    readerr: Some(readerr),
+    add: Some(add),
+    set: Some(set),
+    wait: Some(wait_for),
+    adderr: Some(adderr),
+    seterr: Some(seterr),
+};
+
+/// `fi_cntr_open()`.
+pub(super) unsafe extern "C" fn open(
+    domain: *mut fid_domain,
+    attr: *mut fi_cntr_attr,
+    out: *mut *mut fid_cntr,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: As the C caller promises, arguments are valid or NULL.
+    into_int(unsafe { try_open(domain, attr, out, context) })
+}
+
+unsafe fn try_open(
+    domain: *mut fid_domain,
+    attr: *mut fi_cntr_attr,
+    out: *mut *mut fid_cntr,
+    context: *mut c_void,
+) -> Result {
+    context::check_may_sleep()?;
+    // SAFETY: As the C caller promises.
+    let (domain, attr) = unsafe {
+        (
+            object::object::<DomainObject>(domain.cast())?,
+            attr.as_ref(),
+        )
+    };
+    let attr = attr.ok_or(Errno::EINVAL)?;
+    if out.is_null() || attr.events != abi::FI_CNTR_EVENTS_COMP || attr.flags != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let waitable = wait::is_waitable(attr.wait_obj)?;
+    let place = Place::<CounterObject>::new()?;
+    let counter = domain.domain().counter(&Attr { waitable })?;
+    let made = place.put(CounterObject {
+        fid: fid_cntr {
+            fid: header::<CounterObject>(context),
+            ops: ptr::from_ref(&OPS).cast_mut(),
+        },
+        counter,
+    });
+    // SAFETY: `out` is not NULL, and valid as the C caller promises.
+    unsafe { hand_out(out, made) };
+    Ok(())
+}
+
+unsafe extern "C" fn close(fid: *mut fid) -> c_int {
+    // SAFETY: As the C caller promises.
+    into_int(unsafe { object::close::<CounterObject>(fid, |object| object.counter.close()) })
+}
+
+unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
+    // SAFETY: As the C caller promises.
+    into_int(unsafe {
+        object::object::<CounterObject>(fid)
+            .and_then(|object| wait::control(object.counter.is_waitable(), command, arg))
+    })
+}
+
+/// The Rust object of a C caller's counter.
+///
+/// # Safety
+///
+/// `cntr` is NULL or valid for `'a`.
+unsafe fn counter<'a>(cntr: *mut fid_cntr) -> Result<&'a Arc<Counter>> {
+    // SAFETY: By this function's safety requirement.
+    unsafe { object::object::<CounterObject>(cntr.cast()) }.map(CounterObject::counter)
+}
+
+unsafe extern "C" fn read(cntr: *mut fid_cntr) -> u64 {
+    // SAFETY: As a C caller of `fi_cntr_read()` promises.
+    unsafe { counter(cntr) }.map_or(0, |counter| counter.read())
+}
+
+unsafe extern "C" fn readerr(cntr: *mut fid_cntr) -> u64 {
+    // SAFETY: As a C caller of `fi_cntr_readerr()` promises.
+    unsafe { counter(cntr) }.map_or(0, |counter| counter.read_errors())
+}
+
+unsafe extern "C" fn add(cntr: *mut fid_cntr, value: u64) -> c_int {
+    // SAFETY: As a C caller of `fi_cntr_add()` promises.
+    into_int(unsafe { counter(cntr) }.map(|counter| counter.add(value)))
+}
+
+unsafe extern "C" fn adderr(cntr: *mut fid_cntr, value: u64) -> c_int {
+    // SAFETY: As a C caller of `fi_cntr_adderr()` promises.
+    into_int(unsafe { counter(cntr) }.map(|counter| counter.add_errors(value)))
+}
+
+unsafe extern "C" fn set(cntr: *mut fid_cntr, value: u64) -> c_int {
+    // SAFETY: As a C caller of `fi_cntr_set()` promises.
+    into_int(unsafe { counter(cntr) }.map(|counter| counter.set(value)))
+}
+
+unsafe extern "C" fn seterr(cntr: *mut fid_cntr, value: u64) -> c_int {
+    // SAFETY: As a C caller of `fi_cntr_seterr()` promises.
+    into_int(unsafe { counter(cntr) }.map(|counter| counter.set_errors(value)))
+}
+
+unsafe extern "C" fn wait_for(cntr: *mut fid_cntr, threshold: u64, timeout: c_int) -> c_int {
+    // SAFETY: As a C caller of `fi_cntr_wait()` promises.
+    into_int(unsafe { counter(cntr) }.and_then(|counter| {
+        let deadline = Deadline::from_millis(timeout);
+        counter.wait(threshold, &deadline)
+    }))
+}

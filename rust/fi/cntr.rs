@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Counters: how many operations succeeded, and how many failed.
+//!
+//! A provider counts an operation when it takes its completion from the device, whoever made it look:
+//! a reader of the completion queue or of a counter. A counter knows the queues that its operations
+//! complete in (`sources`), and whoever reads it or waits for it has them looked at. The values need
+//! no lock; that of `sources` is held while the queues are looked at.
+
+use super::{
+    cq::CompletionQueue,
+    domain::Domain,
+    object::{
+        Held,
+        Parent,
+        Users, //
+    },
+    roll::Roll,
+    wait::{
+        Deadline,
+        Signal,
+        Woken, //
+    },
+};
+use crate::abi::{
+    context,
+    Errno,
+    Result, //
+};
+use kernel::{
+    prelude::*,
+    sync::{
+        static_lock_class,
+        Arc, //
+    },
+};
+
+mod bound;
+mod count;
+
+pub use bound::Counters;
+pub(super) use bound::Feeds;
+use count::Count;
+
+/// How a counter is opened.
+#[derive(Clone, Copy)]
+pub struct Attr {
+    /// Whether `fi_cntr_wait()` is allowed.
+    pub waitable: bool,
+}
+
+/// A queue in which counted operations complete.
+struct Source {
+    queue: Arc<CompletionQueue>,
+    /// How many [`Feed`]s there are of it.
+    feeds: usize,
+}
+
+/// A counter.
+#[pin_data]
+pub struct Counter {
+    count: Count,
+    waitable: bool,
+    /// Given when a waiter has to look again.
+    signal: Arc<Signal>,
+    #[pin]
+    sources: Roll<Source>,
+    users: Users,
+    domain: Held<Domain>,
+}
+
+impl Parent for Counter {
+    fn users(&self) -> &Users {
+        &self.users
+    }
+}
+
+impl Counter {
+    pub(super) fn new(domain: Held<Domain>, attr: &Attr) -> Result<Arc<Self>> {
+        let signal = Arc::pin_init(Signal::new(), GFP_KERNEL)?;
+        Ok(Arc::pin_init(
+            pin_init!(Self {
+                count: Count::new(),
+                waitable: attr.waitable,
+                signal,
+                sources <- Roll::new(c"kofi::Counter", static_lock_class!()),
+                users: Users::new(),
+                domain,
+            }),
+            GFP_KERNEL,
+        )?)
+    }
+
+    /// Whether both belong to the same domain.
+    pub fn is_of(&self, domain: &Arc<Domain>) -> bool {
+        Arc::ptr_eq(self.domain.arc(), domain)
+    }
+
+    /// Whether it may be waited for.
+    pub fn is_waitable(&self) -> bool {
+        self.waitable
+    }
+
+    /// How many operations succeeded: what has completed by now is counted. Any context.
+    pub fn read(&self) -> u64 {
+        self.progress();
+        self.count.value()
+    }
+
+    /// How many operations failed: what has completed by now is counted. Any context.
+    pub fn read_errors(&self) -> u64 {
+        self.progress();
+        self.count.errors()
+    }
+
+    /// Adds to the successes. Any context.
+    pub fn add(&self, count: u64) {
+        self.wake(self.count.add(count));
+    }
+
+    /// Adds to the errors. Any context.
+    pub fn add_errors(&self, count: u64) {
+        self.wake(self.count.add_errors(count));
+    }
+
+    /// Sets the successes. Any context.
+    pub fn set(&self, value: u64) {
+        self.wake(self.count.set(value));
+    }
+
+    /// Sets the errors. Any context.
+    pub fn set_errors(&self, errors: u64) {
+        self.wake(self.count.set_errors(errors));
+    }
+
+    /// Sleeps until `threshold` operations have succeeded. Process context.
+    ///
+    /// The counter is busy meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EAVAIL when an error is counted meanwhile, -FI_ETIMEDOUT, -FI_EINTR when a signal is
+    /// pending or the kthread is told to stop, -FI_ENOSYS unless the counter was opened to be waited
+    /// for, -FI_EOPBADSTATE in atomic context.
+    pub fn wait(self: &Arc<Self>, threshold: u64, deadline: &Deadline) -> Result {
+        if !self.waitable {
+            return Err(Errno::ENOSYS);
+        }
+        context::check_may_sleep()?;
+        let _busy = Held::new(self)?;
+        let errors = self.count.errors();
+        let answer = || {
+            self.progress();
+            if self.count.value() >= threshold {
+                Some(Ok(()))
+            } else if self.count.errors() != errors {
+                Some(Err(Errno::EAVAIL))
+            } else {
+                None
+            }
+        };
+        loop {
+            if let Some(answer) = answer() {
+                return answer;
+            }
+            let ticket = self.signal.ticket();
+            self.count.want(threshold);
+            let missed = self.arm();
+            // What landed before the queues were armed raises no interrupt.
+            if let Some(answer) = answer() {
+                return answer;
+            }
+            if deadline.is_over() {
+                return Err(Errno::ETIMEDOUT);
+            }
+            if missed {
+                continue;
+            }
+            if self.signal.wait(&ticket, &mut deadline.left()) == Woken::Interrupted {
+                return Err(Errno::EINTR);
+            }
+        }
+    }
+
+    /// Closes the counter: -FI_EBUSY while an endpoint is bound or somebody waits.
+    pub fn close(&self) -> Result {
+        self.users.retire()
+    }
+
+    /// Has everything counted that has completed. Any context.
+    fn progress(&self) {
+        self.sources.each(|source| source.queue.core().progress());
+    }
+
+    /// Has `signal` given at the next completion; true if one was missed.
+    fn arm(&self) -> bool {
+        let mut missed = false;
+        self.sources
+            .each(|source| missed |= source.queue.core().arm());
+        missed
+    }
+
+    fn wake(&self, due: bool) {
+        if due {
+            self.signal.give();
+        }
+    }
+}
+
+/// That a counter looks at a completion queue, as long as this lives.
+pub(super) struct Feed {
+    counter: Arc<Counter>,
+    queue: Arc<CompletionQueue>,
+}
+
+impl Feed {
+    /// Has `counter` look at `queue`. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM.
+    pub(super) fn new(counter: &Arc<Counter>, queue: &Arc<CompletionQueue>) -> Result<Self> {
+        let known = counter
+            .sources
+            .find(|source| Arc::ptr_eq(&source.queue, queue).then(|| source.feeds += 1));
+        if known.is_none() {
+            let interrupts = queue.core().interrupts();
+            interrupts.listen(&counter.signal)?;
+            let source = Source {
+                queue: queue.clone(),
+                feeds: 1,
+            };
+            if let Err(error) = counter.sources.add(source) {
+                interrupts.forget(&counter.signal);
+                return Err(error);
+            }
+            // Who waits already has not armed this queue.
+            counter.signal.give();
+        }
+        Ok(Self {
+            counter: counter.clone(),
+            queue: queue.clone(),
+        })
+    }
+}
+
+impl Drop for Feed {
+    fn drop(&mut self) {
+        // Two that began at once made a source each.
+        let sources = &self.counter.sources;
+        let left = sources.find(|source| {
+            let is_ours = source.feeds > 0 && Arc::ptr_eq(&source.queue, &self.queue);
+            is_ours.then(|| {
+                source.feeds -= 1;
+                source.feeds
+            })
+        });
+        if left != Some(0) {
+            return;
+        }
+        let gone =
+            sources.take(|source| source.feeds == 0 && Arc::ptr_eq(&source.queue, &self.queue));
+        if gone.is_some() {
+            self.queue.core().interrupts().forget(&self.counter.signal);
+        }
+    }
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Counts the operations of a queue as their completions are taken from the device.
+//!
+//! Whoever takes one, to report it or to put it off, holds the completion queue's lock, which guards
+//! what is here. A completion may be looked at again when its reader comes: `next` tells.
+
+use super::{
+    backlog::{
+        Brought,
+        Done, //
+    },
+    queue::Queue,
+};
+use crate::{
+    fi::cntr::Counters,
+    rdma::cq::WcStatus, //
+};
+use kernel::sync::Arc;
+
+/// Counts for one queue.
+pub(super) struct Tally {
+    counters: Arc<Counters>,
+    /// The first operation that has not been counted, modulo 2^32.
+    next: u32,
+}
+
+impl Tally {
+    /// For a queue that nothing has been posted to.
+    pub(super) fn new(counters: Arc<Counters>) -> Self {
+        Self { counters, next: 0 }
+    }
+
+    /// Counts an operation and the unsignalled ones before it, unless that has been done. By value, so
+    /// that the loop that polls needs no memory for what it has in registers.
+    #[cold]
+    pub(super) fn count(&mut self, queue: &Queue, done: Done) {
+        let last = done.seq();
+        if (self.next.wrapping_sub(last) as i32) > 0 {
+            return;
+        }
+        queue.each_over(self.next, last, |seq, flags| {
+            let Some(counter) = self.counters.of(flags) else {
+                return;
+            };
+            if seq == last && done.status != WcStatus::SUCCESS {
+                counter.add_errors(1);
+            } else if seq == last && matches!(done.brought, Brought::Write(_)) {
+                // The data beside a peer's write has taken the receive, which brought no message.
+            } else {
+                counter.add(1);
+            }
+        });
+        self.next = last.wrapping_add(1);
+    }
+}
