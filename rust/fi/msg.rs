@@ -7,6 +7,7 @@
 //! that every context in the queue is a buffer that was posted here.
 
 use super::{
+    cntr::Counter,
     cq::{
         sread,
         Attr,
@@ -165,6 +166,23 @@ impl Completions {
     }
 }
 
+/// Where the operations of one direction come back to, and what counts them.
+#[derive(Clone, Copy)]
+pub struct Side<'a> {
+    completions: &'a Arc<Completions>,
+    counter: Option<&'a Arc<Counter>>,
+}
+
+impl Completions {
+    /// One side of an endpoint, with what counts its messages, or nothing.
+    pub fn side<'a>(self: &'a Arc<Self>, counter: Option<&'a Arc<Counter>>) -> Side<'a> {
+        Side {
+            completions: self,
+            counter,
+        }
+    }
+}
+
 /// A connected endpoint. Dropping it closes it, silently; buffers that are still posted are freed.
 pub struct Endpoint {
     endpoint: Arc<ep::Endpoint>,
@@ -190,19 +208,38 @@ impl Endpoint {
         transmit: &Arc<Completions>,
         receive: &Arc<Completions>,
     ) -> Result<Self> {
-        let endpoint = Self {
+        let sides = (transmit.side(None), receive.side(None));
+        Self::counted(domain, info, source, events, sides.0, sides.1)
+    }
+
+    /// The same with counters: of the messages that it has sent, and of those that it has received.
+    /// One counter may count for both, and for several endpoints.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Self::new`]; -FI_EDOMAIN for a counter of another domain too.
+    pub fn counted(
+        domain: &Arc<Domain>,
+        info: &Info,
+        source: Source,
+        events: &Arc<EventQueue>,
+        transmit: Side<'_>,
+        receive: Side<'_>,
+    ) -> Result<Self> {
+        let made = Self {
             endpoint: domain.endpoint(info, source)?,
-            completions: [transmit.clone(), receive.clone()],
+            completions: [transmit.completions.clone(), receive.completions.clone()],
         };
-        endpoint.endpoint.bind_events(events, 0)?;
-        endpoint
-            .endpoint
-            .bind_completions(&transmit.queue, flags::FI_TRANSMIT)?;
-        endpoint
-            .endpoint
-            .bind_completions(&receive.queue, flags::FI_RECV)?;
-        endpoint.endpoint.enable()?;
-        Ok(endpoint)
+        let endpoint = &made.endpoint;
+        endpoint.bind_events(events, 0)?;
+        for (side, kind) in [(transmit, flags::FI_TRANSMIT), (receive, flags::FI_RECV)] {
+            endpoint.bind_completions(&side.completions.queue, kind)?;
+            if let Some(counter) = side.counter {
+                endpoint.bind_counter(counter, kind)?;
+            }
+        }
+        endpoint.enable()?;
+        Ok(made)
     }
 
     /// Starts to connect to the destination of the endpoint's info: an FI_CONNECTED or an error
