@@ -11,6 +11,7 @@
 
 #![allow(clippy::missing_safety_doc)]
 
+mod atomic;
 mod cm;
 mod cntr;
 mod cq;

@@ -13,6 +13,7 @@
 //!
 //! Children keep their parents alive. Everything here is safe code but [`memory`].
 
+pub mod atomic;
 pub mod cntr;
 pub mod cq;
 pub mod domain;

@@ -3,7 +3,7 @@
 //! Domains for C callers.
 
 use super::{
-    cntr, cq, ep, eq,
+    atomic, cntr, cq, ep, eq,
     fabric::FabricObject,
     face::Face,
     mr, nosys,
@@ -68,6 +68,7 @@ static OPS: fi_ops_domain = fi_ops_domain {
     cntr_open: Some(cntr::open),
     endpoint: Some(ep::open),
     endpoint2: Some(ep::open2),
+    query_atomic: Some(atomic::query),
     ..nosys::DOMAIN
 };
 

@@ -25,7 +25,6 @@ use crate::{
         fi_alias,
         fi_info,
         fi_ops,
-        fi_ops_atomic,
         fi_ops_collective,
         fi_ops_ep,
         fi_ops_rma,
@@ -148,7 +147,6 @@ static OPS: fi_ops_ep = fi_ops_ep {
 
 static NO_RMA: fi_ops_rma = nosys::RMA;
 static TAGGED: fi_ops_tagged = nosys::TAGGED;
-static ATOMIC: fi_ops_atomic = nosys::ATOMIC;
 static COLLECTIVE: fi_ops_collective = nosys::COLLECTIVE;
 
 /// `fi_endpoint()`.
@@ -189,7 +187,7 @@ fn make(
             msg: ptr::from_ref(face.msg).cast_mut(),
             rma: ptr::from_ref(rma).cast_mut(),
             tagged: ptr::from_ref(&TAGGED).cast_mut(),
-            atomic: ptr::from_ref(&ATOMIC).cast_mut(),
+            atomic: ptr::from_ref(face.atomic).cast_mut(),
             collective: ptr::from_ref(&COLLECTIVE).cast_mut(),
         },
         root: Arc::new(Root(Users::new()), GFP_KERNEL)?,

@@ -3,12 +3,14 @@
 //! How C callers reach a provider's data path with one indirect call: tables made for its types.
 
 use super::{
+    atomic,
     cq,
     msg,
     rma, //
 };
 use crate::{
     abi::{
+        fi_ops_atomic,
         fi_ops_cq,
         fi_ops_msg,
         fi_ops_rma,
@@ -39,6 +41,7 @@ pub(crate) struct Face {
     pub(super) provider: &'static dyn Provider,
     pub(super) msg: &'static fi_ops_msg,
     pub(super) rma: &'static fi_ops_rma,
+    pub(super) atomic: &'static fi_ops_atomic,
     pub(super) cq: &'static fi_ops_cq,
     pub(super) handled_cq: &'static fi_ops_cq,
     endpoint: fn(&dyn provider::Endpoint) -> Option<*const c_void>,
@@ -52,6 +55,7 @@ impl Face {
             provider,
             msg: &msg::Table::<F::Endpoint>::OPS,
             rma: &rma::Table::<F::Endpoint>::OPS,
+            atomic: &atomic::Table::<F::Endpoint>::OPS,
             cq: &cq::Table::<F::CompletionQueue, false>::OPS,
             handled_cq: &cq::Table::<F::CompletionQueue, true>::OPS,
             endpoint: |endpoint| {

@@ -3,6 +3,11 @@
 //! Domains: one device, opened.
 
 use super::{
+    atomic::{
+        Datatype,
+        Form,
+        Op, //
+    },
     cntr::{
         self,
         Counter, //
@@ -87,6 +92,12 @@ impl Domain {
         access: Access,
     ) -> Result<Arc<MemoryRegion>> {
         MemoryRegion::new(Held::new(self)?, memory, access)
+    }
+
+    /// Most elements of one atomic operation; -FI_EOPNOTSUPP where the device has none of the kind.
+    /// Any context.
+    pub fn most_elements(&self, form: Form, op: Op, datatype: Datatype) -> Result<usize> {
+        self.core.most_elements(form, op, datatype)
     }
 
     /// Closes the domain: -FI_EBUSY while anything of it is open.

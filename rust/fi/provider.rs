@@ -7,6 +7,12 @@
 //! are safe traits: that memory stays valid is what the types of [`memory`](super::memory) promise.
 
 use super::{
+    atomic::{
+        Atomic,
+        Datatype,
+        Form,
+        Op, //
+    },
     cntr::Counters,
     cq::{
         self,
@@ -94,6 +100,10 @@ pub trait Domain: Any + Send + Sync {
         memory: &[Segment],
         access: Access,
     ) -> Result<Arc<dyn MemoryRegion>>;
+
+    /// Most elements of one atomic operation; -FI_EOPNOTSUPP where the device has none of the kind.
+    /// Any context.
+    fn most_elements(&self, form: Form, op: Op, datatype: Datatype) -> Result<usize>;
 }
 
 /// Registered memory.
@@ -229,6 +239,12 @@ pub trait Endpoint: Any + Send + Sync {
 
     /// Starts a transmit. With FI_INJECT the memory is the caller's again when this returns.
     fn transmit(&self, operation: Operation<'_>, message: &Message<'_>) -> Result;
+
+    /// Starts an atomic operation whose operands are the memory of `message`.
+    fn atomic(&self, atomic: &Atomic<'_>, message: &Message<'_>) -> Result;
+
+    /// Most elements of one: [`Domain::most_elements`], for an endpoint that was opened for atomics.
+    fn most_elements(&self, form: Form, op: Op, datatype: Datatype) -> Result<usize>;
 
     /// Posts a receive.
     fn receive(&self, message: &Message<'_>) -> Result;

@@ -7,7 +7,10 @@ use super::{
         Cq,
         Shared, //
     },
-    ep::Endpoint,
+    ep::{
+        atomic,
+        Endpoint, //
+    },
     fabric::Fabric,
     mr::Region,
     registrar::Registrar, //
@@ -19,6 +22,11 @@ use crate::{
         Result, //
     },
     fi::{
+        atomic::{
+            Datatype,
+            Form,
+            Op, //
+        },
         cq,
         eq::Source,
         memory::Segment,
@@ -197,5 +205,9 @@ impl provider::Domain for Domain {
             Region::local(self.pd.clone(), memory)?
         };
         Ok(region)
+    }
+
+    fn most_elements(&self, form: Form, op: Op, datatype: Datatype) -> Result<usize> {
+        atomic::most_elements(self.pd.device().attributes(), (form, op, datatype))
     }
 }

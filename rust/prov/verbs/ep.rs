@@ -7,6 +7,7 @@
 //! `link` guards everything about the connection; it is held across no call of rdma_cm, whose
 //! handlers take it.
 
+pub(super) mod atomic;
 mod connect;
 mod drain;
 mod post;
@@ -37,6 +38,12 @@ use crate::{
         Result, //
     },
     fi::{
+        self,
+        atomic::{
+            Datatype,
+            Form,
+            Op, //
+        },
         cntr::Counters,
         cq::CompletionQueue,
         eq::{
@@ -56,10 +63,7 @@ use crate::{
         wait::Gate,
     },
     rdma::{
-        attributes::{
-            AtomicCap,
-            Protocol, //
-        },
+        attributes::Protocol,
         cm::Id,
         mr::{
             Access,
@@ -79,6 +83,7 @@ use kernel::{
     prelude::*,
     sync::{
         atomic::{
+            Atomic,
             AtomicFlag,
             Full, //
         },
@@ -121,6 +126,8 @@ pub(crate) struct Endpoint {
     transmit: Arc<Queue>,
     receive: Arc<Queue>,
     limits: Limits,
+    /// Where the device puts old values that nobody asked for.
+    unwanted: KBox<Unwanted>,
     #[pin]
     link: Mutex<Link>,
     /// The device goes away, and the endpoint has been or is being told.
@@ -128,6 +135,16 @@ pub(crate) struct Endpoint {
     /// Lets a close wait for that.
     #[pin]
     gate: Gate,
+}
+
+/// A word that devices write. Caches that do not see it lose nothing else.
+#[repr(align(128))]
+struct Unwanted(Atomic<u64>);
+
+impl Unwanted {
+    fn as_ptr(&self) -> *mut u64 {
+        self.0.as_ptr()
+    }
 }
 
 /// What an endpoint was made with.
@@ -144,6 +161,8 @@ struct Limits {
     is_iwarp: bool,
     /// What may be asked for with a transmit.
     transmit_flags: u64,
+    /// Why there are no atomic operations, if there are none.
+    no_atomics: Option<Errno>,
     /// What the peer may do with registered memory.
     access: Access,
 }
@@ -189,13 +208,14 @@ impl Limits {
             inject: within(inject, offer::INJECT_SIZE)?,
             is_iwarp: protocol == Protocol::Iwarp,
             transmit_flags: post::TRANSMIT_FLAGS & !missing,
-            access: access(info.caps(), attributes.atomic_cap),
+            no_atomics: atomic::missing(attributes, info),
+            access: access(info.caps()),
         })
     }
 }
 
 /// What the capabilities of an endpoint let its peer do.
-fn access(caps: u64, atomics: AtomicCap) -> Access {
+fn access(caps: u64) -> Access {
     let mut access = Access::default();
     if caps & FI_REMOTE_READ != 0 {
         access |= Right::RemoteRead;
@@ -203,7 +223,8 @@ fn access(caps: u64, atomics: AtomicCap) -> Access {
     if caps & FI_REMOTE_WRITE != 0 {
         access |= Right::RemoteWrite;
         access |= Right::LocalWrite;
-        if caps & FI_REMOTE_READ != 0 && atomics != AtomicCap::None {
+        // Only where the device has atomics is there the capability.
+        if caps & FI_REMOTE_READ != 0 && caps & FI_ATOMIC != 0 {
             access |= Right::RemoteAtomic;
         }
     }
@@ -216,7 +237,7 @@ const DEFAULT_DEPTH: u32 = 256;
 impl Endpoint {
     /// Makes an endpoint, for the connection request in `info` if there is one. May sleep.
     pub(super) fn new(domain: Arc<Domain>, info: &Info, source: Source) -> Result<Arc<Self>> {
-        offer::check(info, domain.pd().device().protocol())?;
+        offer::check(info, domain.pd().device())?;
         if info.domain_name() != Some(domain.pd().device().name().as_c_str()) {
             return Err(Errno::EINVAL);
         }
@@ -235,6 +256,7 @@ impl Endpoint {
         let outcome = Event::reserve(source)?;
         let farewell = Event::reserve(source)?;
         let greeting = connect::Greeting::none();
+        let unwanted = KBox::new(Unwanted(Atomic::new(0)), GFP_KERNEL)?;
         let endpoint = Arc::pin_init(
             pin_init!(Self {
                 domain,
@@ -242,6 +264,7 @@ impl Endpoint {
                 transmit,
                 receive,
                 limits,
+                unwanted,
                 told: AtomicFlag::new(false),
                 gate <- Gate::new(),
                 link <- new_mutex!(
@@ -443,6 +466,14 @@ impl provider::Endpoint for Endpoint {
     #[inline(always)]
     fn transmit(&self, operation: Operation<'_>, message: &Message<'_>) -> Result {
         self.post_transmit(operation, message)
+    }
+
+    fn atomic(&self, atomic: &fi::atomic::Atomic<'_>, message: &Message<'_>) -> Result {
+        self.post_atomic(atomic, message)
+    }
+
+    fn most_elements(&self, form: Form, op: Op, datatype: Datatype) -> Result<usize> {
+        self.count_elements((form, op, datatype))
     }
 
     #[inline(always)]

@@ -18,8 +18,15 @@ use crate::{
         VERSION, //
     },
     rdma::{
-        attributes::Protocol,
-        device::Device, //
+        attributes::{
+            AtomicCap,
+            Attributes,
+            Protocol, //
+        },
+        device::{
+            Device,
+            Use, //
+        }, //
     },
 };
 use kernel::{
@@ -33,13 +40,26 @@ pub(super) const NAME: &CStr = c"verbs";
 /// Version of this provider.
 const PROVIDER_VERSION: u32 = 1;
 
-/// What is started here.
+/// What is started here, atomics aside.
 const TRANSMIT_CAPS: u64 = FI_MSG | FI_SEND | FI_RMA | FI_READ | FI_WRITE | FI_FENCE;
 
 /// What the peer starts.
 const RECEIVE_CAPS: u64 = FI_MSG | FI_RECV | FI_RMA | FI_REMOTE_READ | FI_REMOTE_WRITE;
 
 const CAPS: u64 = TRANSMIT_CAPS | RECEIVE_CAPS | FI_LOCAL_COMM | FI_REMOTE_COMM;
+
+/// Whether a device changes its peers' memory atomically, and its own for them.
+pub(super) fn has_atomics(attributes: &Attributes) -> bool {
+    attributes.atomic_cap != AtomicCap::None
+}
+
+/// FI_ATOMIC where there is that.
+fn atomics(attributes: &Attributes) -> u64 {
+    match has_atomics(attributes) {
+        true => FI_ATOMIC,
+        false => 0,
+    }
+}
 
 /// Sends, writes and reads arrive in the order in which they were posted, but for what overtakes a
 /// read.
@@ -174,10 +194,11 @@ pub(super) fn of_device(device: &Arc<Device>, wishes: &Wishes) -> Result<KBox<In
 
     let (cq_data_size, rx_mode) = wishes.remote_data(device.protocol());
     let mut info = Info::new()?;
-    info.set_caps(CAPS);
+    let atomics = atomics(attributes);
+    info.set_caps(CAPS | atomics);
     info.set_addr_format(abi::FI_SOCKADDR);
     *info.tx_mut()? = fi_tx_attr {
-        caps: TRANSMIT_CAPS,
+        caps: TRANSMIT_CAPS | atomics,
         op_flags: FI_COMPLETION | completion_levels(device.protocol()),
         msg_order: ORDER,
         comp_order: abi::FI_ORDER_STRICT,
@@ -188,7 +209,7 @@ pub(super) fn of_device(device: &Arc<Device>, wishes: &Wishes) -> Result<KBox<In
         ..pin_init::zeroed()
     };
     *info.rx_mut()? = fi_rx_attr {
-        caps: RECEIVE_CAPS,
+        caps: RECEIVE_CAPS | atomics,
         mode: rx_mode,
         op_flags: FI_COMPLETION,
         msg_order: ORDER,
@@ -240,17 +261,17 @@ pub(super) fn of_device(device: &Arc<Device>, wishes: &Wishes) -> Result<KBox<In
     Ok(info)
 }
 
-/// Whether an endpoint on a device that speaks `protocol` can be made of an info, which its consumer
-/// may have changed.
+/// Whether an endpoint on `device` can be made of an info, which its consumer may have changed.
 ///
 /// # Errors
 ///
 /// -FI_EINVAL for another kind of endpoint, or capabilities or completions that were not offered.
-pub(super) fn check(info: &Info, protocol: Protocol) -> Result {
+pub(super) fn check(info: &Info, device: &Use) -> Result {
     let kind = info.ep().map(|ep| ep.type_);
-    let missing = LEVELS & !completion_levels(protocol);
+    let caps = CAPS | atomics(device.attributes());
+    let missing = LEVELS & !completion_levels(device.protocol());
     let asked = info.tx().map_or(0, |tx| tx.op_flags);
-    if kind != Some(abi::FI_EP_MSG) || info.caps() & !CAPS != 0 || asked & missing != 0 {
+    if kind != Some(abi::FI_EP_MSG) || info.caps() & !caps != 0 || asked & missing != 0 {
         return Err(Errno::EINVAL);
     }
     Ok(())

@@ -58,9 +58,12 @@ pub(super) const TRANSMIT_FLAGS: u64 = FI_COMPLETION
 /// Flags of a receive.
 const RECEIVE_FLAGS: u64 = FI_COMPLETION | FI_MORE;
 
+/// Where there is memory: the first page is for NULL, the last one for error pointers.
+pub(super) const MEMORY: Range<usize> = PAGE_SIZE..usize::MAX - 2 * PAGE_SIZE;
+
 /// What is told of an operation's success.
 #[inline(always)]
-fn report(flags: u64) -> Report {
+pub(super) fn report(flags: u64) -> Report {
     if flags & FI_COMPLETION != 0 {
         Report::Always
     } else if flags & FI_INJECT != 0 {
@@ -231,9 +234,6 @@ impl Endpoint {
 /// -FI_EMSGSIZE for more than can be injected; -FI_EINVAL for where nobody has memory.
 #[inline]
 fn check_inject(message: &Message<'_>, total: usize, most: usize) -> Result {
-    /// The first page is for NULL, the last one for error pointers.
-    const MEMORY: Range<usize> = PAGE_SIZE..usize::MAX - 2 * PAGE_SIZE;
-
     if total > most {
         return Err(Errno::EMSGSIZE);
     }
@@ -266,7 +266,7 @@ fn facing(remote: &[fi_rma_iov], len: usize) -> Result<Remote> {
 /// The device has refused a request: its mappings are undone. A driver's own queue is never smaller
 /// than ours: without memory it ran out of something that comes back.
 #[cold]
-fn refused(error: kernel::error::Error, gather: &mut Gather<'_>) -> Errno {
+pub(super) fn refused(error: kernel::error::Error, gather: &mut Gather<'_>) -> Errno {
     gather.undo();
     if error == kernel::error::code::ENOMEM {
         Errno::EAGAIN

@@ -1,0 +1,452 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Atomic operations: the table of `fid_ep.atomic` for a provider's endpoints, and
+//! `fi_query_atomic()`.
+
+mod call;
+
+use super::{
+    domain::DomainObject,
+    nosys,
+    object,
+    transfer::{
+        parts,
+        Terms, //
+    }, //
+};
+use crate::{
+    abi::{
+        self,
+        errno::into_int,
+        fi_addr_t,
+        fi_atomic_attr,
+        fi_datatype,
+        fi_ioc,
+        fi_msg_atomic,
+        fi_op,
+        fi_ops_atomic,
+        fid_domain,
+        fid_ep,
+        Errno,
+        Result, //
+    },
+    fi::{
+        atomic::{
+            Datatype,
+            Form,
+            Op, //
+        },
+        provider::Endpoint, //
+    },
+};
+use call::{
+    post,
+    Call,
+    Elements,
+    Where, //
+};
+use core::{
+    marker::PhantomData,
+    ptr, //
+};
+use kernel::prelude::*;
+
+/// The calls for endpoints of type `E`.
+pub(super) struct Table<E>(PhantomData<E>);
+
+/// The operands of a message, which is one of these forms.
+fn of_message(msg: &fi_msg_atomic) -> Elements {
+    Elements::vector(msg.msg_iov, msg.desc, msg.iov_count)
+}
+
+impl<E: Endpoint> Table<E> {
+    pub(super) const OPS: fi_ops_atomic = fi_ops_atomic {
+        write: Some(Self::write),
+        writev: Some(Self::writev),
+        writemsg: Some(Self::writemsg),
+        inject: Some(Self::inject),
+        readwrite: Some(Self::readwrite),
+        readwritev: Some(Self::readwritev),
+        readwritemsg: Some(Self::readwritemsg),
+        compwrite: Some(Self::compwrite),
+        compwritev: Some(Self::compwritev),
+        compwritemsg: Some(Self::compwritemsg),
+        writevalid: Some(Self::writevalid),
+        readwritevalid: Some(Self::readwritevalid),
+        compwritevalid: Some(Self::compwritevalid),
+        ..nosys::ATOMIC
+    };
+
+    /// A call whose flags are the endpoint's.
+    ///
+    /// # Safety
+    ///
+    /// As a C caller of the calls in the table promises.
+    unsafe fn plain(ep: *mut fid_ep, context: *mut c_void, call: Call) -> isize {
+        // SAFETY: By this function's safety requirement.
+        unsafe {
+            let (object, endpoint) = parts::<E>(ep);
+            let terms = Terms::plain(context, object.transmit_flags());
+            post(endpoint, terms, &call)
+        }
+    }
+
+    /// A call with flags of its own.
+    ///
+    /// # Safety
+    ///
+    /// As a C caller of the calls in the table promises.
+    unsafe fn message(
+        ep: *mut fid_ep,
+        msg: *const fi_msg_atomic,
+        flags: u64,
+        form: Form,
+        compare: Elements,
+        result: Elements,
+    ) -> isize {
+        // SAFETY: By this function's safety requirement.
+        unsafe {
+            let (_, endpoint) = parts::<E>(ep);
+            let Some(msg) = msg.as_ref() else {
+                return Errno::EINVAL.to_ssize();
+            };
+            let terms = Terms {
+                context: msg.context,
+                flags,
+                data: msg.data,
+            };
+            let call = Call {
+                form,
+                operands: of_message(msg),
+                compare,
+                result,
+                remote: Where::Ranges(msg.rma_iov, msg.rma_iov_count),
+                datatype: msg.datatype,
+                op: msg.op,
+            };
+            post(endpoint, terms, &call)
+        }
+    }
+
+    unsafe extern "C" fn write(
+        ep: *mut fid_ep,
+        buf: *const c_void,
+        count: usize,
+        desc: *mut c_void,
+        _dest_addr: fi_addr_t,
+        addr: u64,
+        key: u64,
+        datatype: fi_datatype,
+        op: fi_op,
+        context: *mut c_void,
+    ) -> isize {
+        let call = Call {
+            form: Form::Base,
+            operands: Elements::One(buf, count, desc),
+            compare: Elements::None,
+            result: Elements::None,
+            remote: Where::At(addr, key),
+            datatype,
+            op,
+        };
+        // SAFETY: As a C caller of `fi_atomic()` promises.
+        unsafe { Self::plain(ep, context, call) }
+    }
+
+    unsafe extern "C" fn writev(
+        ep: *mut fid_ep,
+        iov: *const fi_ioc,
+        desc: *mut *mut c_void,
+        count: usize,
+        _dest_addr: fi_addr_t,
+        addr: u64,
+        key: u64,
+        datatype: fi_datatype,
+        op: fi_op,
+        context: *mut c_void,
+    ) -> isize {
+        let call = Call {
+            form: Form::Base,
+            operands: Elements::vector(iov, desc, count),
+            compare: Elements::None,
+            result: Elements::None,
+            remote: Where::At(addr, key),
+            datatype,
+            op,
+        };
+        // SAFETY: As a C caller of `fi_atomicv()` promises.
+        unsafe { Self::plain(ep, context, call) }
+    }
+
+    unsafe extern "C" fn writemsg(ep: *mut fid_ep, msg: *const fi_msg_atomic, flags: u64) -> isize {
+        let none = Elements::None;
+        // SAFETY: As a C caller of `fi_atomicmsg()` promises.
+        unsafe { Self::message(ep, msg, flags, Form::Base, none, Elements::None) }
+    }
+
+    unsafe extern "C" fn inject(
+        ep: *mut fid_ep,
+        buf: *const c_void,
+        count: usize,
+        _dest_addr: fi_addr_t,
+        addr: u64,
+        key: u64,
+        datatype: fi_datatype,
+        op: fi_op,
+    ) -> isize {
+        // SAFETY: As a C caller of `fi_inject_atomic()` promises.
+        unsafe {
+            let (object, endpoint) = parts::<E>(ep);
+            let terms = Terms::plain(ptr::null_mut(), object.transmit_flags()).inject();
+            let call = Call {
+                form: Form::Base,
+                operands: Elements::One(buf, count, ptr::null_mut()),
+                compare: Elements::None,
+                result: Elements::None,
+                remote: Where::At(addr, key),
+                datatype,
+                op,
+            };
+            post(endpoint, terms, &call)
+        }
+    }
+
+    unsafe extern "C" fn readwrite(
+        ep: *mut fid_ep,
+        buf: *const c_void,
+        count: usize,
+        desc: *mut c_void,
+        result: *mut c_void,
+        result_desc: *mut c_void,
+        _dest_addr: fi_addr_t,
+        addr: u64,
+        key: u64,
+        datatype: fi_datatype,
+        op: fi_op,
+        context: *mut c_void,
+    ) -> isize {
+        let call = Call {
+            form: Form::Fetch,
+            operands: Elements::One(buf, count, desc),
+            compare: Elements::None,
+            result: Elements::One(result, count, result_desc),
+            remote: Where::At(addr, key),
+            datatype,
+            op,
+        };
+        // SAFETY: As a C caller of `fi_fetch_atomic()` promises.
+        unsafe { Self::plain(ep, context, call) }
+    }
+
+    unsafe extern "C" fn readwritev(
+        ep: *mut fid_ep,
+        iov: *const fi_ioc,
+        desc: *mut *mut c_void,
+        count: usize,
+        resultv: *mut fi_ioc,
+        result_desc: *mut *mut c_void,
+        result_count: usize,
+        _dest_addr: fi_addr_t,
+        addr: u64,
+        key: u64,
+        datatype: fi_datatype,
+        op: fi_op,
+        context: *mut c_void,
+    ) -> isize {
+        let call = Call {
+            form: Form::Fetch,
+            operands: Elements::vector(iov, desc, count),
+            compare: Elements::None,
+            result: Elements::vector(resultv, result_desc, result_count),
+            remote: Where::At(addr, key),
+            datatype,
+            op,
+        };
+        // SAFETY: As a C caller of `fi_fetch_atomicv()` promises.
+        unsafe { Self::plain(ep, context, call) }
+    }
+
+    unsafe extern "C" fn readwritemsg(
+        ep: *mut fid_ep,
+        msg: *const fi_msg_atomic,
+        resultv: *mut fi_ioc,
+        result_desc: *mut *mut c_void,
+        result_count: usize,
+        flags: u64,
+    ) -> isize {
+        let result = Elements::vector(resultv, result_desc, result_count);
+        // SAFETY: As a C caller of `fi_fetch_atomicmsg()` promises.
+        unsafe { Self::message(ep, msg, flags, Form::Fetch, Elements::None, result) }
+    }
+
+    unsafe extern "C" fn compwrite(
+        ep: *mut fid_ep,
+        buf: *const c_void,
+        count: usize,
+        desc: *mut c_void,
+        compare: *const c_void,
+        compare_desc: *mut c_void,
+        result: *mut c_void,
+        result_desc: *mut c_void,
+        _dest_addr: fi_addr_t,
+        addr: u64,
+        key: u64,
+        datatype: fi_datatype,
+        op: fi_op,
+        context: *mut c_void,
+    ) -> isize {
+        let call = Call {
+            form: Form::Compare,
+            operands: Elements::One(buf, count, desc),
+            compare: Elements::One(compare, count, compare_desc),
+            result: Elements::One(result, count, result_desc),
+            remote: Where::At(addr, key),
+            datatype,
+            op,
+        };
+        // SAFETY: As a C caller of `fi_compare_atomic()` promises.
+        unsafe { Self::plain(ep, context, call) }
+    }
+
+    unsafe extern "C" fn compwritev(
+        ep: *mut fid_ep,
+        iov: *const fi_ioc,
+        desc: *mut *mut c_void,
+        count: usize,
+        comparev: *const fi_ioc,
+        compare_desc: *mut *mut c_void,
+        compare_count: usize,
+        resultv: *mut fi_ioc,
+        result_desc: *mut *mut c_void,
+        result_count: usize,
+        _dest_addr: fi_addr_t,
+        addr: u64,
+        key: u64,
+        datatype: fi_datatype,
+        op: fi_op,
+        context: *mut c_void,
+    ) -> isize {
+        let call = Call {
+            form: Form::Compare,
+            operands: Elements::vector(iov, desc, count),
+            compare: Elements::vector(comparev, compare_desc, compare_count),
+            result: Elements::vector(resultv, result_desc, result_count),
+            remote: Where::At(addr, key),
+            datatype,
+            op,
+        };
+        // SAFETY: As a C caller of `fi_compare_atomicv()` promises.
+        unsafe { Self::plain(ep, context, call) }
+    }
+
+    unsafe extern "C" fn compwritemsg(
+        ep: *mut fid_ep,
+        msg: *const fi_msg_atomic,
+        comparev: *const fi_ioc,
+        compare_desc: *mut *mut c_void,
+        compare_count: usize,
+        resultv: *mut fi_ioc,
+        result_desc: *mut *mut c_void,
+        result_count: usize,
+        flags: u64,
+    ) -> isize {
+        let compare = Elements::vector(comparev, compare_desc, compare_count);
+        let result = Elements::vector(resultv, result_desc, result_count);
+        // SAFETY: As a C caller of `fi_compare_atomicmsg()` promises.
+        unsafe { Self::message(ep, msg, flags, Form::Compare, compare, result) }
+    }
+
+    /// # Safety
+    ///
+    /// As a C caller of the three calls below promises.
+    unsafe fn valid(
+        ep: *mut fid_ep,
+        form: Form,
+        (datatype, op): (fi_datatype, fi_op),
+        count: *mut usize,
+    ) -> c_int {
+        // SAFETY: By this function's safety requirement.
+        unsafe {
+            let (_, endpoint) = parts::<E>(ep);
+            into_int(known(form, datatype, op).and_then(|(op, datatype)| {
+                let most = endpoint.most_elements(form, op, datatype)?;
+                *count.as_mut().ok_or(Errno::EINVAL)? = most;
+                Ok(())
+            }))
+        }
+    }
+
+    unsafe extern "C" fn writevalid(
+        ep: *mut fid_ep,
+        datatype: fi_datatype,
+        op: fi_op,
+        count: *mut usize,
+    ) -> c_int {
+        // SAFETY: As a C caller of `fi_atomicvalid()` promises.
+        unsafe { Self::valid(ep, Form::Base, (datatype, op), count) }
+    }
+
+    unsafe extern "C" fn readwritevalid(
+        ep: *mut fid_ep,
+        datatype: fi_datatype,
+        op: fi_op,
+        count: *mut usize,
+    ) -> c_int {
+        // SAFETY: As a C caller of `fi_fetch_atomicvalid()` promises.
+        unsafe { Self::valid(ep, Form::Fetch, (datatype, op), count) }
+    }
+
+    unsafe extern "C" fn compwritevalid(
+        ep: *mut fid_ep,
+        datatype: fi_datatype,
+        op: fi_op,
+        count: *mut usize,
+    ) -> c_int {
+        // SAFETY: As a C caller of `fi_compare_atomicvalid()` promises.
+        unsafe { Self::valid(ep, Form::Compare, (datatype, op), count) }
+    }
+}
+
+/// An operation and a type that exist.
+fn known(form: Form, datatype: fi_datatype, op: fi_op) -> Result<(Op, Datatype)> {
+    Ok((Op::from_raw(op, form)?, Datatype::from_raw(datatype)?))
+}
+
+/// `fi_query_atomic()`.
+pub(super) unsafe extern "C" fn query(
+    domain: *mut fid_domain,
+    datatype: fi_datatype,
+    op: fi_op,
+    attr: *mut fi_atomic_attr,
+    flags: u64,
+) -> c_int {
+    // SAFETY: As the C caller promises.
+    into_int(unsafe { try_query(domain, (datatype, op), attr, flags) })
+}
+
+unsafe fn try_query(
+    domain: *mut fid_domain,
+    (datatype, op): (fi_datatype, fi_op),
+    attr: *mut fi_atomic_attr,
+    flags: u64,
+) -> Result {
+    // SAFETY: As the C caller promises.
+    let domain = unsafe { object::object::<DomainObject>(domain.cast()) }?;
+    let form = match flags {
+        0 => Form::Base,
+        abi::FI_FETCH_ATOMIC => Form::Fetch,
+        abi::FI_COMPARE_ATOMIC => Form::Compare,
+        // Tagged atomics are for endpoints that have tagged messages.
+        abi::FI_TAGGED => return Err(Errno::EOPNOTSUPP),
+        _ => return Err(Errno::EBADFLAGS),
+    };
+    let (op, datatype) = known(form, datatype, op)?;
+    let count = domain.domain().most_elements(form, op, datatype)?;
+    // SAFETY: As the C caller promises.
+    let attr = unsafe { attr.as_mut() }.ok_or(Errno::EINVAL)?;
+    *attr = fi_atomic_attr {
+        count,
+        size: datatype.size(),
+    };
+    Ok(())
+}

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! From the arguments of a C caller's atomic operation to the operation.
+
+use super::{
+    super::transfer::Terms,
+    known, //
+};
+use crate::{
+    abi::{
+        errno::into_ssize,
+        fi_datatype,
+        fi_ioc,
+        fi_op,
+        fi_rma_ioc,
+        Errno,
+        Result, //
+    },
+    fi::{
+        atomic::{
+            Atomic,
+            Form, //
+        },
+        memory::{
+            Context,
+            Descriptor,
+            Memory,
+            Segment, //
+        },
+        provider::{
+            Endpoint,
+            Message, //
+        },
+    },
+};
+use core::{
+    array,
+    ptr,
+    slice, //
+};
+use kernel::prelude::*;
+
+/// Elements in local memory, as the caller has them.
+#[derive(Clone, Copy)]
+pub(super) enum Elements {
+    /// The form of the call has none.
+    None,
+    /// A buffer with so many, and its descriptor.
+    One(*const c_void, usize, *mut c_void),
+    /// A vector of buffers, their descriptors, and how many there are.
+    Vector(*const fi_ioc, *mut *mut c_void, usize),
+}
+
+impl Elements {
+    pub(super) fn vector(iov: *const fi_ioc, desc: *mut *mut c_void, count: usize) -> Self {
+        Self::Vector(iov, desc, count)
+    }
+}
+
+/// What is changed, as the caller has it.
+#[derive(Clone, Copy)]
+pub(super) enum Where {
+    /// As many elements as there are operands, from an address on, and the region's key.
+    At(u64, u64),
+    /// A vector and how many entries it has.
+    Ranges(*const fi_rma_ioc, usize),
+}
+
+/// The arguments of a call.
+pub(super) struct Call {
+    pub(super) form: Form,
+    pub(super) operands: Elements,
+    pub(super) compare: Elements,
+    pub(super) result: Elements,
+    pub(super) remote: Where,
+    pub(super) datatype: fi_datatype,
+    pub(super) op: fi_op,
+}
+
+/// Most buffers in a vector, and ranges of the peer's memory. No device offers more of either.
+const MOST: usize = 16;
+
+/// Elements in local memory, as segments.
+struct Local {
+    segments: [Segment; MOST],
+    descriptors: [Descriptor; MOST],
+    len: usize,
+    elements: usize,
+}
+
+impl Local {
+    /// # Errors
+    ///
+    /// -FI_EINVAL for a vector that is not there or too long, -FI_EMSGSIZE for more than can be
+    /// counted.
+    ///
+    /// # Safety
+    ///
+    /// As a C caller promises of the vector's length; it answers for the memory and the descriptors
+    /// as the types demand.
+    unsafe fn new(of: Elements, size: usize) -> Result<Self> {
+        let mut local = Self {
+            // SAFETY: A segment of no bytes is valid.
+            segments: array::from_fn(|_| unsafe { Segment::new(ptr::null_mut(), 0) }),
+            descriptors: [Descriptor::NONE; MOST],
+            len: 0,
+            elements: 0,
+        };
+        match of {
+            Elements::None => {}
+            // SAFETY: By this function's safety requirement.
+            Elements::One(buf, count, desc) => unsafe { local.push(buf, count, desc, size) }?,
+            Elements::Vector(iov, desc, count) => {
+                if count > MOST || (iov.is_null() && count > 0) {
+                    return Err(Errno::EINVAL);
+                }
+                for at in 0..count {
+                    // SAFETY: By this function's safety requirement, and the check above.
+                    unsafe {
+                        let entry = &*iov.add(at);
+                        let desc = match desc.is_null() {
+                            true => ptr::null_mut(),
+                            false => *desc.add(at),
+                        };
+                        local.push(entry.addr, entry.count, desc, size)?;
+                    }
+                }
+            }
+        }
+        Ok(local)
+    }
+
+    /// # Safety
+    ///
+    /// As of [`Self::new`].
+    unsafe fn push(
+        &mut self,
+        buf: *const c_void,
+        count: usize,
+        desc: *mut c_void,
+        size: usize,
+    ) -> Result {
+        let bytes = count.checked_mul(size).ok_or(Errno::EMSGSIZE)?;
+        // SAFETY: By this function's safety requirement.
+        unsafe {
+            self.segments[self.len] = Segment::new(buf.cast_mut(), bytes);
+            self.descriptors[self.len] = Descriptor::new(desc);
+        }
+        self.len += 1;
+        self.elements = self.elements.checked_add(count).ok_or(Errno::EMSGSIZE)?;
+        Ok(())
+    }
+
+    fn segments(&self) -> &[Segment] {
+        &self.segments[..self.len]
+    }
+
+    fn descriptors(&self) -> &[Descriptor] {
+        &self.descriptors[..self.len]
+    }
+}
+
+/// Starts the operation.
+///
+/// # Safety
+///
+/// As a C caller of the calls in the table promises.
+pub(super) unsafe fn post<E: Endpoint>(endpoint: &E, terms: Terms, call: &Call) -> isize {
+    // SAFETY: By this function's safety requirement.
+    into_ssize(unsafe { try_post(endpoint, terms, call) }.map(|()| 0))
+}
+
+unsafe fn try_post<E: Endpoint>(endpoint: &E, terms: Terms, call: &Call) -> Result {
+    let (op, datatype) = known(call.form, call.datatype, call.op)?;
+    let size = datatype.size();
+    // SAFETY: As the caller promises.
+    let (operands, compare, result) = unsafe {
+        (
+            Local::new(call.operands, size)?,
+            Local::new(call.compare, size)?,
+            Local::new(call.result, size)?,
+        )
+    };
+    let whole;
+    let remote = match call.remote {
+        Where::At(addr, key) => {
+            whole = fi_rma_ioc {
+                addr,
+                // An operation without operands says with its results how many there are.
+                count: operands.elements.max(result.elements),
+                key,
+            };
+            slice::from_ref(&whole)
+        }
+        Where::Ranges(ranges, count) => {
+            if ranges.is_null() || count > MOST {
+                return Err(Errno::EINVAL);
+            }
+            // SAFETY: As the caller promises.
+            unsafe { slice::from_raw_parts(ranges, count) }
+        }
+    };
+    let atomic = Atomic {
+        form: call.form,
+        op,
+        datatype,
+        remote,
+        compare: compare.segments(),
+        result: result.segments(),
+        result_descriptors: result.descriptors(),
+    };
+    endpoint.atomic(
+        &atomic,
+        &Message {
+            memory: Memory::Segments(operands.segments()),
+            descriptors: operands.descriptors(),
+            context: Context::new(terms.context),
+            flags: terms.flags,
+            data: terms.data,
+        },
+    )
+}

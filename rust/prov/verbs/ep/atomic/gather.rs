@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Operands, which are read while an operation is posted.
+
+use crate::{
+    abi::{
+        Errno,
+        Result, //
+    },
+    fi::memory::{
+        Memory,
+        Segment, //
+    },
+    prov::verbs::ep::post::MEMORY,
+};
+
+/// Copies operands to the beginning of `to`: they are as many bytes or fewer.
+///
+/// # Errors
+///
+/// -FI_EINVAL for where nobody has memory; -FI_EMSGSIZE for more bytes.
+pub(super) fn operands(from: &[Segment], to: &mut [u8]) -> Result {
+    let mut at = 0;
+    for segment in from {
+        if segment.is_empty() {
+            continue;
+        }
+        let room = to
+            .get_mut(at..)
+            .and_then(|rest| rest.get_mut(..segment.len()))
+            .ok_or(Errno::EMSGSIZE)?;
+        if !MEMORY.contains(&segment.addr()) {
+            return Err(Errno::EINVAL);
+        }
+        // SAFETY: By the segment's invariant its memory is there, and it is no memory of ours.
+        unsafe {
+            core::ptr::copy_nonoverlapping(
+                segment.addr() as *const u8,
+                room.as_mut_ptr(),
+                room.len(),
+            );
+        }
+        at += segment.len();
+    }
+    Ok(())
+}
+
+/// The one word of operands that there is.
+pub(super) fn word(memory: Memory<'_>) -> Result<u64> {
+    let Memory::Segments(segments) = memory else {
+        return Err(Errno::EINVAL);
+    };
+    let mut bytes = [0; 8];
+    operands(segments, &mut bytes)?;
+    Ok(u64::from_ne_bytes(bytes))
+}

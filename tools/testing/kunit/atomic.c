@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * CONTRACT, ATOM 1 to 4: which operations there are, and that each does what
+ * it says to the memory it names and to no other.
+ */
+
+#include "atomic.h"
+
+#define FAR	4096
+#define AT	64	/* of the target in its region */
+
+/* Every form, operation and type there is, and some that there are not. */
+#define for_each_op(op)							\
+	for ((op).form = 0; (op).form < ATOM_FORMS; (op).form++)		\
+		for ((op).op = 0; (op).op < ATOM_OPS; (op).op++)		\
+			for ((op).type = 0; (op).type < ATOM_TYPES; (op).type++)
+
+static const u64 query_flags[ATOM_FORMS] = {
+	0, FI_FETCH_ATOMIC, FI_COMPARE_ATOMIC,
+};
+
+/* What a device with atomics of 8 bytes has to have. */
+static bool is_native(const struct at_op *op)
+{
+	if (op->type != FI_INT64 && op->type != FI_UINT64)
+		return false;
+	return (op->form == ATOM_COMPARE && op->op == FI_CSWAP) ||
+	       (op->form == ATOM_FETCH && op->op == FI_ATOMIC_READ) ||
+	       (op->form != ATOM_COMPARE && op->op == FI_SUM);
+}
+
+static void atom_01_calls_and_queries_agree(struct kunit *test)
+{
+	u8 *far = tr_buffer(test, FAR), *near = tr_buffer(test, 64);
+	struct rma_fx *fx = at_open(test, far, FAR, RMA_BOTH, NULL);
+	struct fid_ep *ep = fx->pair->ep[0];
+	struct at_op op = {
+		.buf = near, .compare = near + 16, .result = near + 32,
+		.count = 1, .at = AT, .context = near,
+	};
+
+	for_each_op(op) {
+		struct fi_atomic_attr attr = { 77, 77 };
+		size_t count = 77;
+		int ret = at_valid(ep, &op, &count);
+
+		KUNIT_EXPECT_EQ(test, ret, fi_query_atomic(fx->pair->domain,
+							   op.type, op.op,
+							   &attr,
+							   query_flags[op.form]));
+		if (!at_exists(op.form, op.op, op.type))
+			KUNIT_EXPECT_EQ(test, -FI_EOPNOTSUPP, ret);
+		if (is_native(&op))
+			KUNIT_EXPECT_EQ(test, 0, ret);
+		KUNIT_ASSERT_EQ_MSG(test, ret, at_post(fx, &op),
+				    "form %d, op %d, type %d", op.form, op.op,
+				    op.type);
+		if (ret) {
+			KUNIT_EXPECT_EQ(test, -FI_EOPNOTSUPP, ret);
+			KUNIT_EXPECT_EQ(test, 77, count);
+			continue;
+		}
+		KUNIT_EXPECT_GE(test, count, 1);
+		KUNIT_EXPECT_EQ(test, count, attr.count);
+		KUNIT_EXPECT_EQ(test, at_size(op.type), attr.size);
+		at_expect(test, fx, &op);
+	}
+}
+
+static void atom_01_a_device_without(struct kunit *test)
+{
+	u8 *near = tr_buffer(test, 64);
+	struct rma_fx fx = { .pair = fx_pair(test, NULL) };
+	bool iwarp = tr_is_iwarp(fx.pair->info);
+	int none = iwarp ? -FI_EOPNOTSUPP : -FI_ENOSYS;
+	struct at_op op = {
+		.buf = near, .compare = near + 16, .result = near + 32,
+		.count = 1,
+	};
+	size_t count;
+
+	KUNIT_EXPECT_EQ(test, !iwarp, at_offered(test));
+	/* Nor has it an endpoint that was not opened for them. */
+	for_each_op(op) {
+		struct fi_atomic_attr attr;
+
+		if (!at_exists(op.form, op.op, op.type))
+			continue;
+		KUNIT_EXPECT_EQ(test, none, at_valid(fx.pair->ep[0], &op,
+						     &count));
+		KUNIT_EXPECT_EQ(test, none, at_post(&fx, &op));
+		if (iwarp)
+			KUNIT_EXPECT_EQ(test, -FI_EOPNOTSUPP,
+					fi_query_atomic(fx.pair->domain,
+							op.type, op.op, &attr,
+							query_flags[op.form]));
+	}
+}
+
+static void atom_01_flags_of_a_query(struct kunit *test)
+{
+	struct kofi_fabric_fx *fx = fx_open(test);
+	const u64 known = FI_FETCH_ATOMIC | FI_COMPARE_ATOMIC | FI_TAGGED;
+	struct fi_atomic_attr attr;
+
+	KUNIT_EXPECT_EQ(test, -FI_EBADFLAGS,
+			fi_query_atomic(fx->domain, FI_UINT64, FI_SUM, &attr,
+					FI_FETCH_ATOMIC | FI_COMPARE_ATOMIC));
+	for (int bit = 0; bit < 64; bit++)
+		if (!(known & BIT_ULL(bit)))
+			KUNIT_EXPECT_EQ(test, -FI_EBADFLAGS,
+					fi_query_atomic(fx->domain, FI_UINT64,
+							FI_SUM, &attr,
+							BIT_ULL(bit)));
+	KUNIT_EXPECT_EQ(test, -FI_EOPNOTSUPP,
+			fi_query_atomic(fx->domain, FI_UINT64, FI_SUM, &attr,
+					FI_TAGGED));
+	KUNIT_EXPECT_LT(test, fi_query_atomic(fx->domain, FI_UINT64, FI_SUM,
+					      NULL, 0), 0);
+}
+
+static u64 load(const void *from, enum fi_datatype type)
+{
+	u64 value = 0;
+
+	memcpy(&value, from, at_size(type));
+	return value;
+}
+
+static void store(void *to, enum fi_datatype type, u64 value)
+{
+	memcpy(to, &value, at_size(type));
+}
+
+static const u64 values[] = {
+	0, 1, 2, 0x7f, 0x80, 0xff, 0x8000, 0xffff0001, 0x80000000,
+	0x8000000000000000, 0x123456789abcdef0, 0xffffffffffffffff,
+};
+
+/* One operation on the element at at, and all that it is to do. */
+static void operate(struct kunit *test, struct rma_fx *fx, struct at_op *op,
+		    const u64 v[3])
+{
+	size_t size = at_size(op->type);
+	u8 *target = fx->far + op->at;
+	u64 old, operand, compare;
+
+	memset(fx->far, 0x5a, fx->len);
+	store(target, op->type, v[0]);
+	store(op->buf, op->type, v[1]);
+	store(op->compare, op->type, v[2]);
+	memset(op->result, 0xa5, 8);
+	old = load(target, op->type);
+	operand = load(op->buf, op->type);
+	compare = load(op->compare, op->type);
+	KUNIT_ASSERT_EQ(test, 0, at_post(fx, op));
+	at_expect(test, fx, op);
+	KUNIT_EXPECT_EQ_MSG(test, at_result(op->op, op->type, old, operand,
+					    compare),
+			    load(target, op->type),
+			    "op %d, type %d: %llx, %llx, %llx", op->op,
+			    op->type, old, operand, compare);
+	if (op->form != ATOM_BASE)
+		KUNIT_EXPECT_EQ(test, old, load(op->result, op->type));
+	KUNIT_EXPECT_NULL(test, memchr_inv(op->result +
+					   (op->form == ATOM_BASE ? 0 : size),
+					   0xa5,
+					   op->form == ATOM_BASE ? 8 : 8 - size));
+	KUNIT_EXPECT_NULL(test, memchr_inv(fx->far, 0x5a, op->at));
+	KUNIT_EXPECT_NULL(test, memchr_inv(target + size, 0x5a,
+					   fx->len - op->at - size));
+}
+
+static void atom_02_each_operation(struct kunit *test)
+{
+	u8 *far = tr_buffer(test, FAR), *near = tr_buffer(test, 64);
+	struct rma_fx *fx = at_open(test, far, FAR, RMA_BOTH, NULL);
+	struct at_op op = {
+		.buf = near, .compare = near + 16, .result = near + 32,
+		.count = 1, .context = near + 1,
+	};
+	unsigned int turn = 0, done = 0;
+	size_t count;
+
+	for_each_op(op) {
+		if (at_valid(fx->pair->ep[0], &op, &count))
+			continue;
+		/* Equal ones, and two triples that change from one to another. */
+		for (int i = 0; i < 3; i++, turn++) {
+			const u64 v[] = {
+				values[turn % ARRAY_SIZE(values)],
+				values[turn * 5 % ARRAY_SIZE(values)],
+				i ? values[turn * 7 % ARRAY_SIZE(values)] :
+				    values[turn % ARRAY_SIZE(values)],
+			};
+
+			op.at = AT + turn % 16 * at_size(op.type);
+			operate(test, fx, &op, v);
+		}
+		done++;
+	}
+	KUNIT_EXPECT_GE(test, done, 8);
+}
+
+/* What is fetched is there with the entry, wherever it goes. */
+static void atom_04_fetched_into_any_memory(struct kunit *test)
+{
+	u8 *far = tr_buffer(test, FAR), *near = tr_buffer(test, 64);
+	u8 *vnear = tr_vbuffer(test, 64);
+	struct rma_fx *fx = at_open(test, far, FAR, RMA_BOTH, NULL);
+	struct fid_ep *ep = fx->pair->ep[0];
+	u64 *target = (u64 *)(far + AT), old = 100, stack = 5;
+	struct at_op op = { .form = ATOM_FETCH, .context = near };
+	struct fid_mr *mr;
+
+	KUNIT_ASSERT_EQ(test, 0, fi_mr_reg(fx->pair->domain, near, 64,
+					   FI_READ | FI_WRITE, 0, 0, 0, &mr,
+					   NULL));
+	fx_defer_close(test, &mr->fid);
+	*target = old;
+	for (int i = 0; i < 4; i++) {
+		u8 *to = i & 1 ? vnear + 8 : near + 8;
+		void *desc = i == 2 ? fi_mr_desc(mr) : NULL;
+
+		/* Operands are read at once, and may be anywhere. */
+		KUNIT_ASSERT_EQ(test, 0, fi_fetch_atomic(ep, &stack, 1, NULL,
+							 to, desc, 0,
+							 fx->addr + AT, fx->key,
+							 FI_UINT64, FI_SUM,
+							 near));
+		stack++;
+		at_expect(test, fx, &op);
+		KUNIT_EXPECT_EQ(test, old, *(u64 *)to);
+		old += stack - 1;
+		KUNIT_EXPECT_EQ(test, old, *target);
+	}
+	/* Reading has no operands. */
+	KUNIT_ASSERT_EQ(test, 0, fi_fetch_atomic(ep, NULL, 1, NULL, near + 16,
+						 NULL, 0, fx->addr + AT,
+						 fx->key, FI_UINT64,
+						 FI_ATOMIC_READ, near));
+	at_expect(test, fx, &op);
+	KUNIT_EXPECT_EQ(test, old, *(u64 *)(near + 16));
+}
+
+/* A success of which nothing is told, and then one that is. */
+static void atom_02_injected(struct kunit *test)
+{
+	u8 *far = tr_buffer(test, FAR), *near = tr_buffer(test, 64);
+	struct rma_fx *fx = at_open(test, far, FAR, RMA_BOTH, NULL);
+	struct at_op op = {
+		.form = ATOM_FETCH, .op = FI_SUM, .type = FI_UINT64, .buf = near,
+		.result = near + 8, .count = 1, .at = AT, .context = near,
+	};
+	u64 one = 1;
+
+	for (int i = 0; i < 1000; i++) {
+		ssize_t ret;
+
+		do {
+			ret = fi_inject_atomic(fx->pair->ep[0], &one, 1, 0,
+					       fx->addr + AT, fx->key,
+					       FI_UINT64, FI_SUM);
+			cond_resched();
+		} while (ret == -FI_EAGAIN);
+		KUNIT_ASSERT_EQ(test, 0, ret);
+	}
+	KUNIT_ASSERT_EQ(test, 0, at_post(fx, &op));
+	at_expect(test, fx, &op);
+	KUNIT_EXPECT_EQ(test, 1000, *(u64 *)op.result);
+	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(fx->pair->cq[0], NULL, 0));
+}
+
+static struct kunit_case cases[] = {
+	KUNIT_CASE(atom_01_calls_and_queries_agree),
+	KUNIT_CASE(atom_01_a_device_without),
+	KUNIT_CASE(atom_01_flags_of_a_query),
+	KUNIT_CASE(atom_02_each_operation),
+	KUNIT_CASE(atom_02_injected),
+	KUNIT_CASE(atom_04_fetched_into_any_memory),
+	{}
+};
+
+static struct kunit_suite suite = {
+	.name = "kofi_atomic",
+	.test_cases = cases,
+};
+
+kunit_test_suite(suite);
