@@ -42,6 +42,8 @@ struct grant {
 	__be64 addr;
 	__be64 key;
 	__be64 len;
+	/* Whether the device adds and swaps for it: FI_ATOMIC, or 0. */
+	__be64 caps;
 };
 
 static void *slot(struct connection *conn, unsigned int n)
@@ -76,12 +78,13 @@ static int answer(struct connection *conn)
 }
 
 /* Accepts the client that the endpoint was made for, until it leaves. */
-static int serve(struct connection *conn, struct fid_mr *lent)
+static int serve(struct connection *conn, struct fid_mr *lent, u64 caps)
 {
 	const struct grant grant = {
 		.addr = cpu_to_be64((uintptr_t)region),
 		.key = cpu_to_be64(fi_mr_key(lent)),
 		.len = cpu_to_be64(size),
+		.caps = cpu_to_be64(caps & FI_ATOMIC),
 	};
 	int ret;
 
@@ -123,7 +126,7 @@ static int accept_one(struct listener *listener)
 				FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0,
 				&lent, NULL);
 	if (!ret)
-		ret = serve(&conn, lent);
+		ret = serve(&conn, lent, info->caps);
 	else	/* A request that no endpoint has taken is still to be answered. */
 		fi_reject(listener->pep, info->handle, NULL, 0);
 	if (ret && ret != -FI_EINTR)
@@ -141,7 +144,12 @@ static int mem_server(void *unused)
 	struct listener listener;
 	int ret;
 
-	ret = open_listener(&listener, addr, port, CAPS);
+	/* Clients may add and swap, too, where the device can. */
+	ret = open_listener(&listener, addr, port, CAPS | FI_ATOMIC);
+	if (ret == -FI_ENODATA) {
+		close_listener(&listener);
+		ret = open_listener(&listener, addr, port, CAPS);
+	}
 	if (!ret)
 		pr_info("ready port=%s\n", port);
 	while (!ret)

@@ -2,12 +2,14 @@
 /*
  * A client of the kernel's memory server, on libfabric as the distribution has
  * it: what the kernel has written is read, what is written is read again, and
- * the kernel's sum of it has to be ours.
+ * the kernel's sum of it has to be ours. Where the device has atomics, its words
+ * are added to and swapped.
  *
  *	fi_memory ADDRESS PORT COUNT
  */
 
 #include <endian.h>
+#include <rdma/fi_atomic.h>
 #include <rdma/fi_rma.h>
 
 #include "peer.h"
@@ -18,6 +20,7 @@ struct grant {
 	uint64_t addr;
 	uint64_t key;
 	uint64_t len;
+	uint64_t caps;
 };
 
 /* Two halves: what is written, and what is read. */
@@ -47,6 +50,7 @@ static void open_memory(struct peer *peer, struct memory *memory)
 	memory->lent.addr = be64toh(memory->lent.addr);
 	memory->lent.key = be64toh(memory->lent.key);
 	memory->lent.len = len = be64toh(memory->lent.len);
+	memory->lent.caps = be64toh(memory->lent.caps);
 	memory->mine = calloc(2, len);
 	if (!memory->mine)
 		check(-FI_ENOMEM, "calloc");
@@ -105,6 +109,39 @@ static uint32_t ask(struct peer *peer, struct memory *memory)
 	return be32toh(sum);
 }
 
+/*
+ * What libfabric's verbs provider has the device add or swap is not what buf
+ * points to, but buf.
+ */
+static void *operand(uint64_t value)
+{
+	return (void *)(uintptr_t)value;
+}
+
+/* Adds to the first word and swaps it back; how often that was wrong. */
+static unsigned long change_word(struct peer *peer, struct memory *memory)
+{
+	uint64_t *old = (uint64_t *)memory->back;
+	void *desc = fi_mr_desc(memory->mr);
+	unsigned long errors;
+	uint64_t before;
+
+	memcpy(&before, memory->mine, sizeof(before));
+	check(fi_fetch_atomic(peer->ep, operand(1000), 1, desc, old, desc, 0,
+			      memory->lent.addr, memory->lent.key, FI_UINT64,
+			      FI_SUM, NULL), "fi_fetch_atomic");
+	await_op(peer, FI_ATOMIC);
+	errors = *old != before;
+	check(fi_compare_atomic(peer->ep, operand(before), 1, desc,
+				operand(before + 1000), desc, old, desc, 0,
+				memory->lent.addr, memory->lent.key, FI_UINT64,
+				FI_CSWAP, NULL), "fi_compare_atomic");
+	await_op(peer, FI_ATOMIC);
+	errors += *old != before + 1000;
+	read_back(peer, memory);
+	return errors + (*old != before);
+}
+
 static unsigned long go_round(struct peer *peer, struct memory *memory,
 			      unsigned long n)
 {
@@ -117,6 +154,8 @@ static unsigned long go_round(struct peer *peer, struct memory *memory,
 	await_op(peer, FI_WRITE);
 	read_back(peer, memory);
 	errors = memcmp(memory->mine, memory->back, len) != 0;
+	if (memory->lent.caps & FI_ATOMIC)
+		errors += change_word(peer, memory);
 	return errors + (ask(peer, memory) != crc32(memory->mine, len));
 }
 
@@ -125,13 +164,14 @@ int main(int argc, char **argv)
 	struct peer peer = { .size = WORD };
 	unsigned long count, errors = 0;
 	struct memory memory;
+	const char *words;
 
 	if (argc != 4) {
 		fprintf(stderr, "usage: fi_memory ADDRESS PORT COUNT\n");
 		return 2;
 	}
 	count = strtoul(argv[3], NULL, 10);
-	find(&peer, argv[1], argv[2], 0, FI_MSG | FI_RMA);
+	find(&peer, argv[1], argv[2], 0, FI_MSG | FI_RMA | FI_ATOMIC);
 	connect_to(&peer, &memory.lent, sizeof(memory.lent));
 	open_memory(&peer, &memory);
 	read_back(&peer, &memory);
@@ -139,11 +179,12 @@ int main(int argc, char **argv)
 		errors += memory.back[i] != (unsigned char)(i * 7 + 3);
 	for (unsigned long n = 0; n < count; n++)
 		errors += go_round(&peer, &memory, n);
+	words = memory.lent.caps & FI_ATOMIC ? "yes" : "no";
 	check(fi_shutdown(peer.ep, 0), "fi_shutdown");
 	close_fid(&memory.mr->fid, "region");
 	close_peer(&peer);
-	printf("fi_memory: done count=%lu len=%llu errors=%lu\n", count,
-	       (unsigned long long)memory.lent.len, errors);
+	printf("fi_memory: done count=%lu len=%llu atomics=%s errors=%lu\n",
+	       count, (unsigned long long)memory.lent.len, words, errors);
 	free(memory.mine);
 	return errors ? 1 : 0;
 }

@@ -59,6 +59,7 @@ static inline void find(struct peer *peer, const char *addr, const char *port,
 		 uint64_t flags, uint64_t caps)
 {
 	struct fi_info *hints = fi_allocinfo();
+	int ret;
 
 	if (!hints)
 		check(-FI_ENOMEM, "fi_allocinfo");
@@ -69,8 +70,15 @@ static inline void find(struct peer *peer, const char *addr, const char *port,
 	hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR |
 				      FI_MR_ALLOCATED | FI_MR_PROV_KEY;
 	hints->fabric_attr->prov_name = strdup("verbs");
-	check(fi_getinfo(FI_VERSION(1, 17), addr, port, flags, hints,
-			 &peer->info), "fi_getinfo");
+	ret = fi_getinfo(FI_VERSION(1, 17), addr, port, flags, hints,
+			 &peer->info);
+	/* Not every device has atomics. */
+	if (ret == -FI_ENODATA && caps & FI_ATOMIC) {
+		hints->caps &= ~FI_ATOMIC;
+		ret = fi_getinfo(FI_VERSION(1, 17), addr, port, flags, hints,
+				 &peer->info);
+	}
+	check(ret, "fi_getinfo");
 	fi_freeinfo(hints);
 }
 
