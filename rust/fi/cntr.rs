@@ -17,6 +17,7 @@ use super::{
     },
     roll::Roll,
     wait::{
+        Budget,
         Deadline,
         Signal,
         Woken, //
@@ -173,10 +174,12 @@ impl Counter {
             if deadline.is_over() {
                 return Err(Errno::ETIMEDOUT);
             }
-            if missed {
-                continue;
-            }
-            if self.signal.wait(&ticket, &mut deadline.left()) == Woken::Interrupted {
+            // What was missed raises none either: look again, but not without a breath.
+            let mut left = match missed {
+                false => deadline.left(),
+                true => Budget::from_millis(1),
+            };
+            if self.signal.wait(&ticket, &mut left) == Woken::Interrupted {
                 return Err(Errno::EINTR);
             }
         }
