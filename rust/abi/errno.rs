@@ -126,6 +126,7 @@ impl Errno {
     /// Another name of the same number.
     pub const EWOULDBLOCK: Self = Self::EAGAIN;
 
+    /// For the constants above, which the compiler evaluates: one that is none does not build.
     const fn constant(number: c_int) -> Self {
         match Self::new(number) {
             Some(errno) => errno,

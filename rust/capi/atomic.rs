@@ -42,6 +42,7 @@ use crate::{
 use call::{
     post,
     Call,
+    CallForm,
     Elements,
     Where, //
 };
@@ -53,11 +54,6 @@ use kernel::prelude::*;
 
 /// The calls for endpoints of type `E`.
 pub(super) struct Table<E>(PhantomData<E>);
-
-/// The operands of a message, which is one of these forms.
-fn of_message(msg: &fi_msg_atomic) -> Elements {
-    Elements::vector(msg.msg_iov, msg.desc, msg.iov_count)
-}
 
 impl<E: Endpoint> Table<E> {
     pub(super) const OPS: fi_ops_atomic = fi_ops_atomic {
@@ -100,9 +96,7 @@ impl<E: Endpoint> Table<E> {
         ep: *mut fid_ep,
         msg: *const fi_msg_atomic,
         flags: u64,
-        form: Form,
-        compare: Elements,
-        result: Elements,
+        form: CallForm,
     ) -> isize {
         // SAFETY: By this function's safety requirement.
         unsafe {
@@ -115,15 +109,9 @@ impl<E: Endpoint> Table<E> {
                 flags,
                 data: msg.data,
             };
-            let call = Call {
-                form,
-                operands: of_message(msg),
-                compare,
-                result,
-                remote: Where::Ranges(msg.rma_iov, msg.rma_iov_count),
-                datatype: msg.datatype,
-                op: msg.op,
-            };
+            let operands = Elements::Vector(msg.msg_iov, msg.desc, msg.iov_count);
+            let remote = Where::Ranges(msg.rma_iov, msg.rma_iov_count);
+            let call = Call::new(form, operands, remote, (msg.datatype, msg.op));
             post(endpoint, terms, &call)
         }
     }
@@ -140,15 +128,9 @@ impl<E: Endpoint> Table<E> {
         op: fi_op,
         context: *mut c_void,
     ) -> isize {
-        let call = Call {
-            form: Form::Base,
-            operands: Elements::One(buf, count, desc),
-            compare: Elements::None,
-            result: Elements::None,
-            remote: Where::At(addr, key),
-            datatype,
-            op,
-        };
+        let form = CallForm::Base;
+        let operands = Elements::One(buf, count, desc);
+        let call = Call::new(form, operands, Where::At(addr, key), (datatype, op));
         // SAFETY: As a C caller of `fi_atomic()` promises.
         unsafe { Self::plain(ep, context, call) }
     }
@@ -165,23 +147,16 @@ impl<E: Endpoint> Table<E> {
         op: fi_op,
         context: *mut c_void,
     ) -> isize {
-        let call = Call {
-            form: Form::Base,
-            operands: Elements::vector(iov, desc, count),
-            compare: Elements::None,
-            result: Elements::None,
-            remote: Where::At(addr, key),
-            datatype,
-            op,
-        };
+        let form = CallForm::Base;
+        let operands = Elements::Vector(iov, desc, count);
+        let call = Call::new(form, operands, Where::At(addr, key), (datatype, op));
         // SAFETY: As a C caller of `fi_atomicv()` promises.
         unsafe { Self::plain(ep, context, call) }
     }
 
     unsafe extern "C" fn writemsg(ep: *mut fid_ep, msg: *const fi_msg_atomic, flags: u64) -> isize {
-        let none = Elements::None;
         // SAFETY: As a C caller of `fi_atomicmsg()` promises.
-        unsafe { Self::message(ep, msg, flags, Form::Base, none, Elements::None) }
+        unsafe { Self::message(ep, msg, flags, CallForm::Base) }
     }
 
     unsafe extern "C" fn inject(
@@ -198,15 +173,9 @@ impl<E: Endpoint> Table<E> {
         unsafe {
             let (object, endpoint) = parts::<E>(ep);
             let terms = Terms::plain(ptr::null_mut(), object.transmit_flags()).inject();
-            let call = Call {
-                form: Form::Base,
-                operands: Elements::One(buf, count, ptr::null_mut()),
-                compare: Elements::None,
-                result: Elements::None,
-                remote: Where::At(addr, key),
-                datatype,
-                op,
-            };
+            let form = CallForm::Base;
+            let operands = Elements::One(buf, count, ptr::null_mut());
+            let call = Call::new(form, operands, Where::At(addr, key), (datatype, op));
             post(endpoint, terms, &call)
         }
     }
@@ -225,15 +194,9 @@ impl<E: Endpoint> Table<E> {
         op: fi_op,
         context: *mut c_void,
     ) -> isize {
-        let call = Call {
-            form: Form::Fetch,
-            operands: Elements::One(buf, count, desc),
-            compare: Elements::None,
-            result: Elements::One(result, count, result_desc),
-            remote: Where::At(addr, key),
-            datatype,
-            op,
-        };
+        let form = CallForm::Fetch(Elements::One(result, count, result_desc));
+        let operands = Elements::One(buf, count, desc);
+        let call = Call::new(form, operands, Where::At(addr, key), (datatype, op));
         // SAFETY: As a C caller of `fi_fetch_atomic()` promises.
         unsafe { Self::plain(ep, context, call) }
     }
@@ -253,15 +216,9 @@ impl<E: Endpoint> Table<E> {
         op: fi_op,
         context: *mut c_void,
     ) -> isize {
-        let call = Call {
-            form: Form::Fetch,
-            operands: Elements::vector(iov, desc, count),
-            compare: Elements::None,
-            result: Elements::vector(resultv, result_desc, result_count),
-            remote: Where::At(addr, key),
-            datatype,
-            op,
-        };
+        let form = CallForm::Fetch(Elements::Vector(resultv, result_desc, result_count));
+        let operands = Elements::Vector(iov, desc, count);
+        let call = Call::new(form, operands, Where::At(addr, key), (datatype, op));
         // SAFETY: As a C caller of `fi_fetch_atomicv()` promises.
         unsafe { Self::plain(ep, context, call) }
     }
@@ -274,9 +231,9 @@ impl<E: Endpoint> Table<E> {
         result_count: usize,
         flags: u64,
     ) -> isize {
-        let result = Elements::vector(resultv, result_desc, result_count);
+        let form = CallForm::Fetch(Elements::Vector(resultv, result_desc, result_count));
         // SAFETY: As a C caller of `fi_fetch_atomicmsg()` promises.
-        unsafe { Self::message(ep, msg, flags, Form::Fetch, Elements::None, result) }
+        unsafe { Self::message(ep, msg, flags, form) }
     }
 
     unsafe extern "C" fn compwrite(
@@ -295,15 +252,12 @@ impl<E: Endpoint> Table<E> {
         op: fi_op,
         context: *mut c_void,
     ) -> isize {
-        let call = Call {
-            form: Form::Compare,
-            operands: Elements::One(buf, count, desc),
-            compare: Elements::One(compare, count, compare_desc),
-            result: Elements::One(result, count, result_desc),
-            remote: Where::At(addr, key),
-            datatype,
-            op,
-        };
+        let form = CallForm::Compare(
+            Elements::One(compare, count, compare_desc),
+            Elements::One(result, count, result_desc),
+        );
+        let operands = Elements::One(buf, count, desc);
+        let call = Call::new(form, operands, Where::At(addr, key), (datatype, op));
         // SAFETY: As a C caller of `fi_compare_atomic()` promises.
         unsafe { Self::plain(ep, context, call) }
     }
@@ -326,15 +280,12 @@ impl<E: Endpoint> Table<E> {
         op: fi_op,
         context: *mut c_void,
     ) -> isize {
-        let call = Call {
-            form: Form::Compare,
-            operands: Elements::vector(iov, desc, count),
-            compare: Elements::vector(comparev, compare_desc, compare_count),
-            result: Elements::vector(resultv, result_desc, result_count),
-            remote: Where::At(addr, key),
-            datatype,
-            op,
-        };
+        let form = CallForm::Compare(
+            Elements::Vector(comparev, compare_desc, compare_count),
+            Elements::Vector(resultv, result_desc, result_count),
+        );
+        let operands = Elements::Vector(iov, desc, count);
+        let call = Call::new(form, operands, Where::At(addr, key), (datatype, op));
         // SAFETY: As a C caller of `fi_compare_atomicv()` promises.
         unsafe { Self::plain(ep, context, call) }
     }
@@ -350,10 +301,10 @@ impl<E: Endpoint> Table<E> {
         result_count: usize,
         flags: u64,
     ) -> isize {
-        let compare = Elements::vector(comparev, compare_desc, compare_count);
-        let result = Elements::vector(resultv, result_desc, result_count);
+        let compare = Elements::Vector(comparev, compare_desc, compare_count);
+        let result = Elements::Vector(resultv, result_desc, result_count);
         // SAFETY: As a C caller of `fi_compare_atomicmsg()` promises.
-        unsafe { Self::message(ep, msg, flags, Form::Compare, compare, result) }
+        unsafe { Self::message(ep, msg, flags, CallForm::Compare(compare, result)) }
     }
 
     /// # Safety

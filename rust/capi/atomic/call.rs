@@ -51,12 +51,6 @@ pub(super) enum Elements {
     Vector(*const fi_ioc, *mut *mut c_void, usize),
 }
 
-impl Elements {
-    pub(super) fn vector(iov: *const fi_ioc, desc: *mut *mut c_void, count: usize) -> Self {
-        Self::Vector(iov, desc, count)
-    }
-}
-
 /// What is changed, as the caller has it.
 #[derive(Clone, Copy)]
 pub(super) enum Where {
@@ -66,15 +60,49 @@ pub(super) enum Where {
     Ranges(*const fi_rma_ioc, usize),
 }
 
+/// The form of a call, with what it has besides its operands.
+#[derive(Clone, Copy)]
+pub(super) enum CallForm {
+    Base,
+    /// Where the old values go.
+    Fetch(Elements),
+    /// What to compare with, and where the old values go.
+    Compare(Elements, Elements),
+}
+
 /// The arguments of a call.
 pub(super) struct Call {
-    pub(super) form: Form,
-    pub(super) operands: Elements,
-    pub(super) compare: Elements,
-    pub(super) result: Elements,
-    pub(super) remote: Where,
-    pub(super) datatype: fi_datatype,
-    pub(super) op: fi_op,
+    form: Form,
+    operands: Elements,
+    compare: Elements,
+    result: Elements,
+    remote: Where,
+    datatype: fi_datatype,
+    op: fi_op,
+}
+
+impl Call {
+    pub(super) fn new(
+        form: CallForm,
+        operands: Elements,
+        remote: Where,
+        (datatype, op): (fi_datatype, fi_op),
+    ) -> Self {
+        let (form, compare, result) = match form {
+            CallForm::Base => (Form::Base, Elements::None, Elements::None),
+            CallForm::Fetch(result) => (Form::Fetch, Elements::None, result),
+            CallForm::Compare(compare, result) => (Form::Compare, compare, result),
+        };
+        Self {
+            form,
+            operands,
+            compare,
+            result,
+            remote,
+            datatype,
+            op,
+        }
+    }
 }
 
 /// Most buffers in a vector, and ranges of the peer's memory. No device offers more of either.

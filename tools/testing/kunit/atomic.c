@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, ATOM 1 to 4: which operations there are, and that each does what
+ * CONTRACT, ATOM 1 and 4: which operations there are, and that each does what
  * it says to the memory it names and to no other.
  */
 
@@ -178,7 +178,7 @@ static void operate(struct kunit *test, struct rma_fx *fx, struct at_op *op,
 					   fx->len - op->at - size));
 }
 
-static void atom_02_each_operation(struct kunit *test)
+static void atomic_each_native_operation(struct kunit *test)
 {
 	u8 *far = tr_buffer(test, FAR), *near = tr_buffer(test, 64);
 	struct rma_fx *fx = at_open(test, far, FAR, RMA_BOTH, NULL);
@@ -252,7 +252,7 @@ static void atom_04_fetched_into_any_memory(struct kunit *test)
 }
 
 /* A success of which nothing is told, and then one that is. */
-static void atom_02_injected(struct kunit *test)
+static void atomic_injected(struct kunit *test)
 {
 	u8 *far = tr_buffer(test, FAR), *near = tr_buffer(test, 64);
 	struct rma_fx *fx = at_open(test, far, FAR, RMA_BOTH, NULL);
@@ -283,8 +283,8 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(atom_01_calls_and_queries_agree),
 	KUNIT_CASE(atom_01_a_device_without),
 	KUNIT_CASE(atom_01_flags_of_a_query),
-	KUNIT_CASE(atom_02_each_operation),
-	KUNIT_CASE(atom_02_injected),
+	KUNIT_CASE(atomic_each_native_operation),
+	KUNIT_CASE(atomic_injected),
 	KUNIT_CASE(atom_04_fetched_into_any_memory),
 	{}
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, ATOM 5: four initiators on one word.
+ * Four initiators on one word, by what the device does with one request.
  */
 
 #include <linux/bitmap.h>
@@ -90,7 +90,7 @@ static int run(struct tr_thread *thread)
 	return 0;
 }
 
-static void atom_05_four_initiators(struct kunit *test)
+static void atomic_four_initiators(struct kunit *test)
 {
 	u64 *far = (u64 *)tr_buffer(test, WORDS * sizeof(u64));
 	struct tr_thread *threads[MANY];
@@ -126,7 +126,7 @@ static void atom_05_four_initiators(struct kunit *test)
 }
 
 static struct kunit_case cases[] = {
-	KUNIT_CASE(atom_05_four_initiators),
+	KUNIT_CASE(atomic_four_initiators),
 	{}
 };
 

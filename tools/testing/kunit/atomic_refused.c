@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, ATOM 3 and 6: operations that are not done, and change nothing.
+ * CONTRACT, ATOM 6: operations that are not done, and change nothing.
  */
 
 #include "atomic.h"
@@ -109,7 +109,7 @@ static void atom_06_misaligned_targets(struct kunit *test)
 	KUNIT_EXPECT_NULL(test, memchr_inv(far, 0, LEN));
 }
 
-static void atom_03_counts(struct kunit *test)
+static void atomic_counts(struct kunit *test)
 {
 	u8 *far = tr_buffer(test, LEN), *near = tr_buffer(test, LEN);
 	struct rma_fx *fx = at_open(test, far, LEN, RMA_BOTH, NULL);
@@ -140,7 +140,7 @@ static void atom_03_counts(struct kunit *test)
 	KUNIT_EXPECT_NULL(test, memchr_inv(far, 0, LEN));
 }
 
-static void atom_03_vectors_and_messages(struct kunit *test)
+static void atomic_vectors_and_messages(struct kunit *test)
 {
 	u8 *far = tr_buffer(test, LEN), *near = tr_buffer(test, 64);
 	struct rma_fx *fx = at_open(test, far, LEN, RMA_BOTH, NULL);
@@ -227,8 +227,8 @@ static void atom_03_vectors_and_messages(struct kunit *test)
 }
 
 static struct kunit_case cases[] = {
-	KUNIT_CASE(atom_03_counts),
-	KUNIT_CASE(atom_03_vectors_and_messages),
+	KUNIT_CASE(atomic_counts),
+	KUNIT_CASE(atomic_vectors_and_messages),
 	KUNIT_CASE_PARAM(atom_06_what_is_not_open, attempts_gen_params),
 	KUNIT_CASE(atom_06_an_injected_refusal),
 	KUNIT_CASE(atom_06_misaligned_targets),
