@@ -5,27 +5,22 @@
 //! `inner`, taken with interrupts off and never while posting, makes readers take turns: it guards
 //! the backlog and the table of queues, and with them the tails of the queues. A reader polls the
 //! device straight into the consumer's entries; only what comes behind a failure, or what a drain
-//! finds, goes through the backlog. Room is reserved before each post, so that the device's queue
-//! cannot overrun.
+//! finds, goes through the backlog. What can be posted fits into the device's queue, or room in it is
+//! reserved before each post.
+
+mod inner;
 
 use super::{
     backlog::{
         Backlog,
-        Brought,
         Done, //
     },
-    queue::{
-        Direction,
-        Queue,
-        Use, //
-    },
-    ring::Slot,
+    queue::Queue,
     status,
-    tally::Tally,
+    tally::Tally, //
 };
 use crate::{
     abi::{
-        flags::*,
         lock::FastLockIrq,
         Errno,
         Result, //
@@ -50,6 +45,11 @@ use crate::{
     },
 };
 use core::any::Any;
+use inner::{
+    Entry,
+    Inner,
+    BATCH, //
+};
 use kernel::{
     prelude::*,
     sync::{
@@ -68,33 +68,6 @@ const DEFAULT_SIZE: usize = 1024;
 
 /// Room beside the asked size, for the markers of drains: one for each queue that posts here.
 const MARKERS: usize = 64;
-
-/// Completions polled at a time.
-const BATCH: usize = 16;
-
-/// A queue that posts here; the alignment keeps it in one cache line.
-#[repr(C, align(32))]
-struct Entry {
-    queue: Arc<Queue>,
-    /// How many of its operations have been retired, modulo 2^32.
-    tail: u32,
-    /// How many of its completions are in the backlog.
-    deferred: u32,
-    /// Counts its operations, where counters are bound.
-    tally: Option<KBox<Tally>>,
-}
-
-/// What a reader needs comes first, in one cache line with the lock.
-#[repr(C)]
-struct Inner {
-    /// Who posts here; an index is the upper half of a `wr_id`.
-    queues: KVec<Option<Entry>>,
-    /// Whether what they post takes its room first, because not everything fits.
-    counted: bool,
-    backlog: Backlog,
-    /// How many completions they can have under way.
-    most: usize,
-}
 
 /// A completion queue of a verbs device.
 #[pin_data]
@@ -319,203 +292,6 @@ impl Cq {
         if counted {
             self.release(freed);
         }
-    }
-}
-
-impl Inner {
-    /// Polls one batch into the backlog; says how many there were.
-    fn stash(&mut self, ib: &rdma::cq::Cq) -> usize {
-        let mut room = Wc::room::<BATCH>();
-        let polled = ib.poll(&mut room).unwrap_or(&[]);
-        for wc in polled {
-            self.defer(Done::new(wc));
-        }
-        polled.len()
-    }
-
-    fn entry(&mut self, done: &Done) -> Option<&mut Entry> {
-        self.queues.get_mut(done.place() as usize)?.as_mut()
-    }
-
-    #[cold]
-    fn defer(&mut self, done: Done) {
-        if let Some(entry) = self.entry(&done) {
-            entry.deferred += 1;
-            if let Some(tally) = &mut entry.tally {
-                tally.count(&entry.queue, done);
-            }
-            entry.queue.saw(done.seq());
-        }
-        if self.backlog.push(done).is_err() {
-            // Excluded by the reservation of room; said aloud, for it would lose a completion.
-            pr_err!("completion queue overrun\n");
-        }
-    }
-
-    /// Takes the oldest of what was put off.
-    fn take(&mut self) -> Option<Done> {
-        let done = self.backlog.pop()?;
-        if let Some(entry) = self.entry(&done) {
-            entry.deferred -= 1;
-        }
-        Some(done)
-    }
-
-    /// Whether nothing of its queue has been put off.
-    fn is_first(&self, done: &Done) -> bool {
-        let entry = self.queues.get(done.place() as usize);
-        entry.is_some_and(|entry| entry.as_ref().is_none_or(|entry| entry.deferred == 0))
-    }
-
-    fn queue(&self, done: &Done) -> Option<&Arc<Queue>> {
-        let entry = self.queues.get(done.place() as usize)?.as_ref()?;
-        Some(&entry.queue)
-    }
-
-    fn usage(&self, done: &Done) -> Use {
-        // What belongs to no queue any more is nobody's.
-        self.queue(done)
-            .map_or(Use::Silent, |queue| queue.usage(done.seq()))
-    }
-
-    /// Whether a reader has to be told of it as a failure.
-    #[inline]
-    fn is_failure(&self, done: &Done) -> bool {
-        done.status != WcStatus::SUCCESS && self.usage(done) != Use::Marker
-    }
-
-    /// Whether no reader is told of it.
-    #[inline]
-    fn is_silent(&self, done: &Done) -> bool {
-        match self.usage(done) {
-            Use::Marker => true,
-            Use::Reported => false,
-            Use::Silent => done.is_unheard() || self.queue(done).is_none(),
-        }
-    }
-
-    /// Retires an operation: adds the room it gives back to `freed`, and says what to report.
-    #[inline(never)]
-    fn finish(&mut self, done: &Done, freed: &mut u32) -> Option<(Completion, Direction)> {
-        self.retire(done, freed)
-    }
-
-    /// The same, within the loop that polls.
-    #[inline(always)]
-    fn retire(&mut self, done: &Done, freed: &mut u32) -> Option<(Completion, Direction)> {
-        let entry = self.queues.get_mut(done.place() as usize)?.as_mut()?;
-        let queue = &*entry.queue;
-        if let Some(tally) = &mut entry.tally {
-            tally.count(queue, *done);
-        }
-        let retired = queue.retire(&mut entry.tail, done.seq());
-        *freed += retired.count;
-        match retired.slot.usage {
-            Use::Marker => {
-                // Its room belongs to the table's entry.
-                *freed -= 1;
-                queue.set_drained();
-                return None;
-            }
-            Use::Silent if done.is_unheard() => return None,
-            Use::Silent | Use::Reported => {}
-        }
-        let direction = queue.direction();
-        let Slot { context, flags, .. } = retired.slot;
-        let mut completion = Completion {
-            context,
-            flags,
-            len: match direction {
-                Direction::Transmit => 0,
-                Direction::Receive => done.len as usize,
-            },
-            data: 0,
-        };
-        match done.brought {
-            Brought::Nothing => {}
-            Brought::Message(data) => {
-                completion.flags |= FI_REMOTE_CQ_DATA;
-                completion.data = data.into();
-            }
-            Brought::Write(data) => {
-                completion.flags = FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA;
-                completion.data = data.into();
-            }
-        }
-        Some((completion, direction))
-    }
-
-    /// Drops what nobody asked for from the front of the backlog.
-    fn trim(&mut self, freed: &mut u32) {
-        while let Some(front) = self.backlog.front() {
-            if !self.is_silent(front) {
-                return;
-            }
-            if let Some(done) = self.take() {
-                let _ = self.finish(&done, freed);
-            }
-        }
-    }
-
-    /// What a reader finds who has read nothing: a failure, something, or nothing.
-    #[cold]
-    fn look(&mut self, ib: &rdma::cq::Cq, freed: &mut u32) -> Result<usize> {
-        if self.backlog.is_empty() {
-            self.stash(ib);
-        }
-        self.trim(freed);
-        match self.backlog.front() {
-            None => Err(Errno::EAGAIN),
-            Some(front) if self.is_failure(front) => Err(Errno::EAVAIL),
-            Some(_) => Ok(0),
-        }
-    }
-
-    /// Fills `entries` with what was put off and says how many it wrote; stops in front of a failure.
-    #[cold]
-    fn read_put_off(&mut self, entries: &mut Entries<'_>, freed: &mut u32) -> usize {
-        let mut count = 0;
-        while count < entries.len() {
-            match self.backlog.front() {
-                Some(front) if !self.is_failure(front) => {}
-                _ => break,
-            }
-            if let Some(done) = self.take() {
-                if let Some((completion, _)) = self.finish(&done, freed) {
-                    entries.put(count, &completion);
-                    count += 1;
-                }
-            }
-        }
-        count
-    }
-
-    /// Fills `entries` and says how many it wrote; stops in front of a failure.
-    #[inline(always)]
-    fn read(&mut self, ib: &rdma::cq::Cq, entries: &mut Entries<'_>, freed: &mut u32) -> usize {
-        let want = entries.len();
-        let mut count = 0;
-        if !self.backlog.is_empty() {
-            count = self.read_put_off(entries, freed);
-        }
-        while count < want && self.backlog.is_empty() {
-            let mut room = Wc::room::<BATCH>();
-            let batch = (want - count).min(BATCH);
-            let polled = ib.poll(&mut room[..batch]).unwrap_or(&[]);
-            for wc in polled {
-                let done = Done::new(wc);
-                if !self.backlog.is_empty() || self.is_failure(&done) {
-                    self.defer(done);
-                } else if let Some((completion, _)) = self.retire(&done, freed) {
-                    entries.put(count, &completion);
-                    count += 1;
-                }
-            }
-            if polled.len() < batch {
-                break;
-            }
-        }
-        count
     }
 }
 
