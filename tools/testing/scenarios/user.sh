@@ -18,10 +18,15 @@ answer() {
 	rm -f /run/peer
 	"$PEER" server "$ADDRESS" 7471 $COUNT $SIZE >/run/peer &
 	peer=$!
-	eventually 10 grep -qs ready /run/peer || return
-	load "$1" addr="$(address_for "$1" "$ADDRESS")" size=$SIZE count=$COUNT || return
-	await 30 "$1: $DONE" && wait $peer && grep "$DONE" /run/peer || return
+	answered "$1" && unload "$1" && return
+	kill $peer
 	unload "$1"
+	return 1
+}
+answered() {
+	eventually 10 grep -qs ready /run/peer &&
+		load "$1" addr="$(address_for "$1" "$ADDRESS")" size=$SIZE count=$COUNT &&
+		await 30 "$1: $DONE" && wait $peer && grep "$DONE" /run/peer
 }
 
 # lend SERVER: user space reads and writes the kernel's memory; the second client is one more.

@@ -150,18 +150,23 @@ static inline struct fi_info *await_event(struct peer *peer, uint32_t wanted,
 	return entry->info;
 }
 
-/* Whether the kernel has left: the completions that are there come first. */
-static inline int has_left(struct peer *peer)
+/* Whether the kernel leaves within so many milliseconds. */
+static inline int leaves(struct peer *peer, int timeout)
 {
 	struct fi_eq_cm_entry entry;
 	uint32_t event;
 	ssize_t ret;
 
-	ret = fi_eq_read(peer->eq, &event, &entry, sizeof(entry), FI_PEEK);
+	ret = fi_eq_sread(peer->eq, &event, &entry, sizeof(entry), timeout,
+			  FI_PEEK);
 	return ret > 0 && event == FI_SHUTDOWN;
 }
 
-/* Waits for one completion; 0 when the connection has ended. */
+/*
+ * Waits for one completion; 0 when the connection has ended. The kernel may
+ * leave as soon as it has what it wants: what is under way then may fail, in
+ * more than one way, and the event comes a little later.
+ */
 static inline int await_completion(struct peer *peer, struct fi_cq_msg_entry *done)
 {
 	struct fi_cq_err_entry error = { 0 };
@@ -169,12 +174,12 @@ static inline int await_completion(struct peer *peer, struct fi_cq_msg_entry *do
 
 	for (int left = PATIENCE; ret == -FI_EAGAIN && left > 0; left -= TICK) {
 		ret = fi_cq_sread(peer->cq, done, 1, NULL, TICK);
-		if (ret == -FI_EAGAIN && has_left(peer))
+		if (ret == -FI_EAGAIN && leaves(peer, 0))
 			return 0;
 	}
 	if (ret == -FI_EAVAIL) {
 		fi_cq_readerr(peer->cq, &error, 0);
-		if (error.err == FI_ECANCELED)
+		if (error.err == FI_ECANCELED || leaves(peer, PATIENCE))
 			return 0;
 		check(-error.err, "completion");
 	}
