@@ -9,7 +9,7 @@
 #include "atomic.h"
 
 #define MANY	4
-#define ROUNDS	200
+#define ROUNDS	(10 * (int)tr_rounds)
 
 /* Two words of the target. */
 enum { SUM, LOCK, WORDS };
@@ -18,7 +18,7 @@ struct initiator {
 	struct kunit	*test;
 	struct rma_fx	*fx;
 	u64		*near;		/* operand, compare, result */
-	u64		seen[ROUNDS];	/* what each sum found */
+	u64		*seen;		/* what each sum found */
 	u64		*guarded;	/* changed with LOCK held */
 };
 
@@ -104,6 +104,7 @@ static void atomic_four_initiators(struct kunit *test)
 	guarded = (void *)tr_buffer(test, sizeof(*guarded));
 	for (int i = 0; i < MANY; i++) {
 		all[i].near = (u64 *)tr_buffer(test, 3 * sizeof(u64));
+		all[i].seen = (u64 *)tr_buffer(test, ROUNDS * sizeof(u64));
 		all[i].guarded = guarded;
 		all[i].fx = at_open(test, (u8 *)far, WORDS * sizeof(u64),
 				    RMA_BOTH, NULL);

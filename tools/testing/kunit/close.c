@@ -7,9 +7,7 @@
 #include <linux/prandom.h>
 #include <linux/vmalloc.h>
 
-#include "fixture.h"
-
-#define ROUNDS	60
+#include "traffic.h"
 
 static void close_01_posted_buffers_are_free_afterwards(struct kunit *test)
 {
@@ -201,7 +199,7 @@ static void close_03_connected_in_any_order(struct kunit *test)
 	struct rnd_state random;
 
 	prandom_seed_state(&random, 20161);
-	for (int round = 0; round < ROUNDS && !is_failed(test); round++)
+	for (int round = 0; round < 3 * tr_rounds && !is_failed(test); round++)
 		close_once(test, &random);
 }
 
@@ -209,7 +207,7 @@ static void close_03_connected_in_any_order(struct kunit *test)
 static void close_03_connecting_in_any_order(struct kunit *test)
 {
 	struct rnd_state random;
-	int rounds = ROUNDS;
+	int rounds = 3 * tr_rounds;
 
 	/* There the end of who asks waits for an answer, ten seconds at worst. */
 	if (is_iwarp(test))

@@ -152,7 +152,7 @@ static void cntr_03_a_waiter_hears_of_later_endpoints(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, waiter->thread->result);
 }
 
-#define ROUNDS 2000
+#define ROUNDS (100 * (int)tr_rounds)
 
 static int read_entries(struct tr_thread *thread)
 {

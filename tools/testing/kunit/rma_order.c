@@ -186,7 +186,7 @@ static void name_unheard(const struct rma_call *const *call, char *name)
 
 KUNIT_ARRAY_PARAM(unheard, unheard, name_unheard);
 
-#define THOUSANDS 3000
+#define THOUSANDS (150 * (int)tr_rounds)
 
 /* No entry is asked for, and nobody looks for any before the end. */
 static void ep_07_thousands_that_nobody_is_told_of(struct kunit *test)

@@ -10,7 +10,7 @@
 
 unsigned int tr_rounds = 20;
 module_param_named(rounds, tr_rounds, uint, 0644);
-MODULE_PARM_DESC(rounds, "how often the kofi_stress and kofi_race suites repeat");
+MODULE_PARM_DESC(rounds, "how often the tests repeat what may go wrong one time in many");
 
 #define LEN 4096
 #define POSTED 4

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
-# stress.sh DEVICE ROUNDS RACES: connections that come and go, and two CPUs at them at once.
+# stress.sh DEVICE ROUNDS RACES: connections that come and go, two CPUs at them at once, and closing
+# in any order.
 need_module kofi_kunit
 device_up "$1" || fail "$1 does not come up"
 load kofi_kunit addr="$ADDRESS" addr6="$ADDRESS6" rounds="$2" || fail "kofi_kunit.ko does not load"
 run_suites kofi_stress
 echo "$3" >/sys/module/kofi_kunit/parameters/rounds
-run_suites "kofi_race*"
+run_suites "kofi_race*" kofi_close kofi_cntr_bind kofi_atomic_many
 unload kofi_kunit kofi || fail "the modules do not unload"
 rdma resource show | grep "kofi" && fail "something is left"
 true
