@@ -13,8 +13,8 @@
  *	size_t end_len(struct bench_end *end, int at);
  *	void *end_buffer(struct bench_end *end, int at);
  *
- * to post and to poll (at counts what the last poll found), includes loops.h
- * and control.h, and defines pair_open() and pair_close(). The loops are
+ * to post and to poll (at counts what the last poll found), includes loops.h,
+ * calls.h and control.h, and defines pair_open() and pair_close(). The loops are
  * compiled into each module, so that neither pays for a call the other lacks.
  */
 
@@ -45,6 +45,7 @@ enum bench_kind {
 	BENCH_LATENCY,
 	BENCH_RATE,
 	BENCH_BANDWIDTH,
+	BENCH_COST,
 };
 
 enum {
@@ -62,8 +63,8 @@ enum {
  * @slots: receives that are posted on each side
  * @deadline: when to give up, in jiffies
  * @failed: one side has failed, so that the other need not wait
- * @ns: duration of each lap; their median leaves out those in which something
- *	else had the CPU
+ * @ns: duration of each lap (where calls are measured, those of each kind of
+ *	call); their median leaves out those in which something else had the CPU
  */
 struct bench_test {
 	enum bench_kind		kind;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * The debugfs file that runs a test, the two threads, and the line that tells
- * the result. Included once by each module, after loops.h.
+ * the result. Included once by each module, after loops.h and calls.h.
  */
 
 #ifndef KOFI_BENCH_CONTROL_H
@@ -101,6 +101,36 @@ static int bench_compare(const void *a, const void *b)
 	return cmp_int(*(const u64 *)a, *(const u64 *)b);
 }
 
+static u64 bench_median(u64 *ns, unsigned int laps)
+{
+	sort(ns, laps, sizeof(*ns), bench_compare, NULL);
+	return max(ns[laps / 2], 1ULL);
+}
+
+static void bench_say(const struct bench_test *test, const char *name,
+		      u64 value, const char *unit)
+{
+	pr_info("impl=%s name=%s size=%u value=%llu unit=%s iters=%u\n",
+		BENCH_NAME, name, test->size, value, unit,
+		test->lap * test->laps);
+}
+
+static void bench_report_calls(const struct bench_test *test)
+{
+	static const char * const names[BENCH_CALLS] = {
+		[BENCH_SEND] = "send",
+		[BENCH_RECV] = "recv",
+		[BENCH_READ] = "read",
+		[BENCH_EMPTY] = "empty",
+	};
+
+	for (int call = 0; call < BENCH_CALLS; call++) {
+		u64 ns = bench_median(test->ns + call * test->laps, test->laps);
+
+		bench_say(test, names[call], div_u64(ns, BENCH_BURST), "ns");
+	}
+}
+
 static void bench_report(const struct bench_test *test)
 {
 	static const char * const names[] = { "lat", "rate", "bw" };
@@ -108,8 +138,11 @@ static void bench_report(const struct bench_test *test)
 	u64 count = test->lap;
 	u64 value, ns;
 
-	sort(test->ns, test->laps, sizeof(*test->ns), bench_compare, NULL);
-	ns = max(test->ns[test->laps / 2], 1ULL);
+	if (test->kind == BENCH_COST) {
+		bench_report_calls(test);
+		return;
+	}
+	ns = bench_median(test->ns, test->laps);
 	if (test->kind == BENCH_BANDWIDTH)
 		count *= test->size;
 	/* A latency is one way: half of a round trip. */
@@ -117,9 +150,7 @@ static void bench_report(const struct bench_test *test)
 		value = div64_u64(ns, 2 * count);
 	else
 		value = mul_u64_u64_div_u64(count, NSEC_PER_SEC, ns);
-	pr_info("impl=%s name=%s size=%u value=%llu unit=%s iters=%u\n",
-		BENCH_NAME, names[test->kind], test->size, value,
-		units[test->kind], test->lap * test->laps);
+	bench_say(test, names[test->kind], value, units[test->kind]);
 }
 
 static int bench_run(struct bench_test *test)
@@ -128,11 +159,14 @@ static int bench_run(struct bench_test *test)
 	int ret = -ENOMEM;
 
 	pair = kzalloc_obj(*pair);
-	test->ns = kvmalloc_array(test->laps, sizeof(*test->ns), GFP_KERNEL);
+	test->ns = kvmalloc_array(test->laps, BENCH_CALLS * sizeof(*test->ns),
+				  GFP_KERNEL);
 	if (!pair || !test->ns)
 		goto out;
 	ret = pair_open(pair, test);
-	if (!ret)
+	if (!ret && test->kind == BENCH_COST)
+		ret = bench_calls(pair, test);
+	else if (!ret)
 		ret = bench_threads(pair, test);
 	pair_close(pair);
 	if (ret)
@@ -166,6 +200,11 @@ static int bench_describe(struct bench_test *test, const char *name,
 		test->window = 16;
 		test->slots = 32;
 		test->lap = 16;
+	} else if (!strcmp(name, "cost")) {
+		test->kind = BENCH_COST;
+		test->window = BENCH_BURST;
+		test->slots = BENCH_BURST;
+		test->lap = BENCH_BURST;
 	} else {
 		return -EINVAL;
 	}

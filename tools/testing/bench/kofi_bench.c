@@ -73,6 +73,7 @@ static __always_inline void *end_buffer(struct bench_end *end, int at)
 }
 
 #include "loops.h"
+#include "calls.h"
 #include "control.h"
 
 /* Waits for one event and fails with the reason if it is another one. */

@@ -101,6 +101,7 @@ static __always_inline void *end_buffer(struct bench_end *end, int at)
 }
 
 #include "loops.h"
+#include "calls.h"
 #include "control.h"
 
 static int raw_event(struct rdma_cm_id *id, struct rdma_cm_event *event)

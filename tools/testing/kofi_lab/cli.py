@@ -107,7 +107,7 @@ def do_run(options: argparse.Namespace) -> int:
     results = Results()
     session = Session(target, [*modules, *options.ko], results, cpus=options.cpus)
     session.extra, session.echo = options.append, not options.quiet
-    chosen = [item for item in plan.scenarios() if item.name in options.names]
+    chosen = list({item.name: item for item in plan.scenarios() if item.name in options.names}.values())
     if missing := set(options.names) - {item.name for item in chosen}:
         raise LabError(f"not in the plan: {', '.join(sorted(missing))}")
     for script in options.script:

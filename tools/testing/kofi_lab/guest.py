@@ -21,6 +21,10 @@ COMMON = "panic=-1 kunit.enable=1 kunit.autorun=0 printk.devkmsg=on"
 # identify_cpu() collects the features, LA57 is briefly not among them. Fast string instructions are
 # slow ones here: an emulator takes a byte at a time where the kernel else moves words.
 CPU = "max,la57=off,erms=off,fsrm=off"
+# The guest's clock counts instructions, a nanosecond each: what is measured does not depend on the
+# machine, nor on what else it does.
+COUNTING = ["-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off", "-seed", "1"]
+COUNTING += ["-rtc", "base=2026-01-01,clock=vm"]
 # Before /proc is the guest's own, busybox's shell would start the UML kernel itself for each
 # of its programs, since that is what the machine's /proc/self/exe names.
 UML_INIT = """#!/bin/sh
@@ -29,13 +33,15 @@ KOFI={0} exec /bin/busybox sh {0}/guest/init.sh
 """
 
 
-def command(kernel: Kernel, payload: Path, shell: bool, cpus: int, extra: str) -> list[str]:
+def command(
+    kernel: Kernel, payload: Path, shell: bool, cpus: int, extra: str, counting: bool = False
+) -> list[str]:
     """The command line that boots this kernel with this payload."""
     loudness = "quiet" if shell else "loglevel=4"
     words = f"{COMMON} {loudness} {kernel.lane.words} {extra}".strip()
     if kernel.lane.is_uml:
         return uml(kernel, payload, words)
-    return qemu(kernel, payload, words, shell, cpus)
+    return qemu(kernel, payload, words, shell, cpus, counting)
 
 
 def uml(kernel: Kernel, payload: Path, words: str) -> list[str]:
@@ -49,15 +55,20 @@ def uml(kernel: Kernel, payload: Path, words: str) -> list[str]:
     return [str(kernel.image), f"mem={kernel.lane.memory}", *place, *root, *console, *words.split()]
 
 
-def qemu(kernel: Kernel, payload: Path, words: str, shell: bool, cpus: int) -> list[str]:
+def qemu(
+    kernel: Kernel, payload: Path, words: str, shell: bool, cpus: int, counting: bool
+) -> list[str]:
     """A virtual machine; TCG unless told otherwise: a nested /dev/kvm may hang every guest."""
     initrd = payload.with_suffix(".cpio")
     initrd.write_bytes(initramfs.ensure().read_bytes() + pack(payload))
-    accelerator = os.environ.get("KOFI_ACCEL", "tcg,thread=multi")
+    accelerator = ["-accel", os.environ.get("KOFI_ACCEL", "tcg,thread=multi")]
+    if counting:
+        accelerator = COUNTING
+        words += " nokaslr norandmaps"
     serial = "mon:stdio" if shell else "stdio"  # with ctrl-a x for a way out
     return [
         "qemu-system-x86_64",
-        *("-accel", accelerator),
+        *accelerator,
         *("-cpu", CPU),
         *("-m", kernel.lane.memory),
         *("-smp", str(cpus)),

@@ -13,7 +13,7 @@ from .say import LabError
 from .splat import Allowance
 
 FILE = TESTING / "plan.toml"
-KINDS = ("test", "soak", "demo", "bench")
+KINDS = ("test", "soak", "demo", "bench", "count")
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ class Session:
     results: Results
     environment: dict[str, str] = field(default_factory=dict)
     cpus: int = 2
+    counting: bool = False  # a virtual machine whose clock counts instructions
     extra: str = ""  # kernel command line
     echo: bool = False
     logs: list[Path] = field(default_factory=list)
@@ -81,7 +82,9 @@ class Session:
         log = LOGS / f"console-{payload.name}.log"
         self.logs.append(log)
         console = Console(lane.name, self.results, plan.allowances())
-        words = guest.command(self.kernel, payload, False, self.cpus, self.extra)
+        words = guest.command(
+            self.kernel, payload, False, self.cpus, self.extra, self.counting
+        )
         with guest.Guest(words, log) as running:
             ended = self._watch(running, console, scenarios)
         self._close(console, log)

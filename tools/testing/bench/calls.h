@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What a call costs: bursts of one kind of call, with nothing in between.
+ * Included once by each module, after loops.h.
+ *
+ * Nobody else needs the CPU meanwhile: the device's workers have theirs between
+ * the bursts, when we sleep. On a machine whose clock counts instructions these
+ * are instructions.
+ */
+
+#ifndef KOFI_BENCH_CALLS_H
+#define KOFI_BENCH_CALLS_H
+
+#include <linux/delay.h>
+
+enum bench_call {
+	BENCH_SEND,
+	BENCH_RECV,
+	BENCH_READ,	/* of one entry, in full batches */
+	BENCH_EMPTY,
+	BENCH_CALLS,
+};
+
+#define BENCH_BURST	64
+/* Long enough for a burst to be over, most of the time */
+#define BENCH_PAUSE_MS	20
+
+/* Where the duration of a lap's burst goes. */
+static u64 *bench_lap(struct bench_test *test, enum bench_call call,
+		      unsigned int lap)
+{
+	return test->ns + call * test->laps + lap;
+}
+
+/* Reads what a burst brought; returns how long BENCH_BURST entries take. */
+static int bench_read_burst(struct bench_end *end, u64 *ns)
+{
+	unsigned int left = BENCH_BURST, batches = 0;
+	u64 spent = 0;
+
+	while (left) {
+		int found = BENCH_BATCH;
+
+		if (time_after(jiffies, end->side.test->deadline))
+			return -ETIMEDOUT;
+		msleep(BENCH_PAUSE_MS);
+		while (left && found == BENCH_BATCH) {
+			u64 start = ktime_get_ns();
+
+			found = end_poll(end);
+			if (found < 0)
+				return found;
+			left -= found;
+			if (found < BENCH_BATCH)
+				break;
+			spent += ktime_get_ns() - start;
+			batches++;
+		}
+	}
+	*ns = batches ? div_u64(spent * (BENCH_BURST / BENCH_BATCH), batches) :
+			U64_MAX;
+	return 0;
+}
+
+static int bench_lap_of_calls(struct bench_pair *pair, struct bench_test *test,
+			      unsigned int lap)
+{
+	struct bench_end *from = &pair->end[BENCH_CLIENT];
+	struct bench_end *to = &pair->end[BENCH_SERVER];
+	u64 start, ns;
+	int ret = 0;
+
+	start = ktime_get_ns();
+	for (int i = 0; i < BENCH_BURST && !ret; i++)
+		ret = end_send(from, from->side.tx + i * test->size, test->size);
+	*bench_lap(test, BENCH_SEND, lap) = ktime_get_ns() - start;
+	if (!ret)
+		ret = bench_read_burst(from, &ns);
+	if (!ret)
+		ret = bench_read_burst(to, bench_lap(test, BENCH_READ, lap));
+	if (ret)
+		return ret;
+
+	start = ktime_get_ns();
+	for (int i = 0; i < BENCH_BURST; i++)
+		ret += end_poll(to);
+	*bench_lap(test, BENCH_EMPTY, lap) = ktime_get_ns() - start;
+	if (ret)
+		return -EIO;
+
+	start = ktime_get_ns();
+	for (int i = 0; i < BENCH_BURST && !ret; i++)
+		ret = end_recv(to, to->side.rx + i * test->size);
+	*bench_lap(test, BENCH_RECV, lap) = ktime_get_ns() - start;
+	return ret;
+}
+
+static int bench_calls(struct bench_pair *pair, struct bench_test *test)
+{
+	int ret = 0;
+
+	test->deadline = jiffies + BENCH_TIMEOUT;
+	for (unsigned int lap = 0; lap < test->laps && !ret; lap++)
+		ret = bench_lap_of_calls(pair, test, lap);
+	return ret;
+}
+
+#endif /* KOFI_BENCH_CALLS_H */
