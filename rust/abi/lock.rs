@@ -2,13 +2,20 @@
 
 //! [`SpinLockIrq`](kernel::sync::SpinLockIrq) for the data path.
 //!
-//! The same lock, but for lockdep's assertion that it is held, which the kernel crate's makes
-//! whenever it has been taken: a call of a C function for each post and each poll, with or without
-//! lockdep.
+//! The same lock, taken by the short way: the kernel crate's counts how often a CPU's interrupts are
+//! off, and asserts whenever it has been taken that it is held, each of which costs every post and
+//! every poll. Here a guard keeps what was before it, so guards of one CPU end in the reverse of the
+//! order in which they began.
 
 use kernel::{
-    bindings::lock_class_key,
-    ffi::c_char,
+    bindings::{
+        lock_class_key,
+        spinlock_t, //
+    },
+    ffi::{
+        c_char,
+        c_ulong, //
+    },
     sync::lock::{
         spinlock::SpinLockIrqBackend,
         Backend,
@@ -23,13 +30,24 @@ pub type FastLockIrq<T> = Lock<T, Fast>;
 /// A [`FastLockIrq`] that is held.
 pub type FastLockIrqGuard<'a, T> = Guard<'a, T, Fast>;
 
-/// The kernel crate's `SpinLockIrq`, without an assertion that says nothing new.
+/// `spin_lock_irqsave()` and its relatives.
 pub struct Fast;
 
-// SAFETY: All of it is `SpinLockIrqBackend`'s, which excludes others and locks again as it locked.
+mod ffi {
+    use super::*;
+
+    extern "C" {
+        pub(super) fn kofi_lock(lock: *mut spinlock_t) -> c_ulong;
+        pub(super) fn kofi_try_lock(lock: *mut spinlock_t, flags: *mut c_ulong) -> bool;
+        pub(super) fn kofi_unlock(lock: *mut spinlock_t, flags: c_ulong);
+    }
+}
+
+// SAFETY: A spinlock excludes others, and the default way to lock again is the way to lock.
 unsafe impl Backend for Fast {
-    type State = <SpinLockIrqBackend as Backend>::State;
-    type GuardState = <SpinLockIrqBackend as Backend>::GuardState;
+    type State = spinlock_t;
+    /// What the CPU's interrupts were before.
+    type GuardState = c_ulong;
 
     #[inline(always)]
     unsafe fn init(ptr: *mut Self::State, name: *const c_char, key: *mut lock_class_key) {
@@ -39,20 +57,21 @@ unsafe impl Backend for Fast {
 
     #[inline(always)]
     unsafe fn lock(ptr: *mut Self::State) -> Self::GuardState {
-        // SAFETY: As the caller promises.
-        unsafe { SpinLockIrqBackend::lock(ptr) }
+        // SAFETY: As the caller promises, this is an initialised lock.
+        unsafe { ffi::kofi_lock(ptr) }
     }
 
     #[inline(always)]
     unsafe fn try_lock(ptr: *mut Self::State) -> Option<Self::GuardState> {
-        // SAFETY: As the caller promises.
-        unsafe { SpinLockIrqBackend::try_lock(ptr) }
+        let mut flags = 0;
+        // SAFETY: As the caller promises, this is an initialised lock.
+        unsafe { ffi::kofi_try_lock(ptr, &mut flags) }.then_some(flags)
     }
 
     #[inline(always)]
     unsafe fn unlock(ptr: *mut Self::State, state: &Self::GuardState) {
-        // SAFETY: As the caller promises.
-        unsafe { SpinLockIrqBackend::unlock(ptr, state) }
+        // SAFETY: As the caller promises, it holds the lock.
+        unsafe { ffi::kofi_unlock(ptr, *state) }
     }
 
     #[inline(always)]

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A spinlock that is held with interrupts off: the kernel has macros for that,
+ * which keep what was before in a variable of their user's.
+ */
+#include <linux/spinlock.h>
+
+unsigned long kofi_lock(spinlock_t *lock);
+bool kofi_try_lock(spinlock_t *lock, unsigned long *flags);
+void kofi_unlock(spinlock_t *lock, unsigned long flags);
+
+unsigned long kofi_lock(spinlock_t *lock)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(lock, flags);
+	return flags;
+}
+
+bool kofi_try_lock(spinlock_t *lock, unsigned long *flags)
+{
+	return spin_trylock_irqsave(lock, *flags);
+}
+
+void kofi_unlock(spinlock_t *lock, unsigned long flags)
+{
+	spin_unlock_irqrestore(lock, flags);
+}
