@@ -22,7 +22,10 @@ use crate::abi::{
     Errno,
     Result, //
 };
-use core::mem::MaybeUninit;
+use core::{
+    mem::MaybeUninit,
+    ptr, //
+};
 use kernel::{
     prelude::*,
     sync::Arc, //
@@ -75,6 +78,53 @@ pub enum Format {
     Tagged,
 }
 
+impl From<Completion> for abi::fi_cq_entry {
+    #[inline]
+    fn from(done: Completion) -> Self {
+        Self {
+            op_context: done.context.as_ptr(),
+        }
+    }
+}
+
+impl From<Completion> for abi::fi_cq_msg_entry {
+    #[inline]
+    fn from(done: Completion) -> Self {
+        Self {
+            op_context: done.context.as_ptr(),
+            flags: done.flags,
+            len: done.len,
+        }
+    }
+}
+
+impl From<Completion> for abi::fi_cq_data_entry {
+    #[inline]
+    fn from(done: Completion) -> Self {
+        Self {
+            op_context: done.context.as_ptr(),
+            flags: done.flags,
+            len: done.len,
+            buf: ptr::null_mut(),
+            data: done.data,
+        }
+    }
+}
+
+impl From<Completion> for abi::fi_cq_tagged_entry {
+    #[inline]
+    fn from(done: Completion) -> Self {
+        Self {
+            op_context: done.context.as_ptr(),
+            flags: done.flags,
+            len: done.len,
+            buf: ptr::null_mut(),
+            data: done.data,
+            tag: 0,
+        }
+    }
+}
+
 /// Where completions are written: the consumer's own array, in the queue's format.
 pub enum Entries<'a> {
     /// FI_CQ_FORMAT_CONTEXT.
@@ -112,58 +162,20 @@ impl Entries<'_> {
     /// Writes entry `at`, which is less than [`Self::len`].
     #[inline]
     pub fn put(&mut self, at: usize, done: &Completion) {
-        let op_context = done.context.as_ptr();
-        let (flags, len) = (done.flags, done.len);
-        match self {
-            Self::Context(entries) => {
-                if let Some(entry) = entries.get_mut(at) {
-                    entry.write(abi::fi_cq_entry { op_context });
-                }
+        fn write<E: From<Completion>>(
+            entries: &mut [MaybeUninit<E>],
+            at: usize,
+            done: &Completion,
+        ) {
+            if let Some(entry) = entries.get_mut(at) {
+                entry.write((*done).into());
             }
-            Self::Msg(entries) => {
-                if let Some(entry) = entries.get_mut(at) {
-                    entry.write(abi::fi_cq_msg_entry {
-                        op_context,
-                        flags,
-                        len,
-                    });
-                }
-            }
-            Self::Data(_) | Self::Tagged(_) => self.put_wide(at, done),
         }
-    }
-
-    /// [`Self::put`] for the formats with data, apart from the loop that polls.
-    #[inline(never)]
-    fn put_wide(&mut self, at: usize, done: &Completion) {
-        let op_context = done.context.as_ptr();
-        let (flags, len, data) = (done.flags, done.len, done.data);
-        let buf = core::ptr::null_mut();
         match self {
-            Self::Context(_) | Self::Msg(_) => {}
-            Self::Data(entries) => {
-                if let Some(entry) = entries.get_mut(at) {
-                    entry.write(abi::fi_cq_data_entry {
-                        op_context,
-                        flags,
-                        len,
-                        buf,
-                        data,
-                    });
-                }
-            }
-            Self::Tagged(entries) => {
-                if let Some(entry) = entries.get_mut(at) {
-                    entry.write(abi::fi_cq_tagged_entry {
-                        op_context,
-                        flags,
-                        len,
-                        buf,
-                        data,
-                        tag: 0,
-                    });
-                }
-            }
+            Self::Context(entries) => write(entries, at, done),
+            Self::Msg(entries) => write(entries, at, done),
+            Self::Data(entries) => write(entries, at, done),
+            Self::Tagged(entries) => write(entries, at, done),
         }
     }
 

@@ -39,6 +39,18 @@ pub(super) enum Brought {
     Write(u32),
 }
 
+/// The place of a work request's queue in the completion queue's table.
+#[inline]
+pub(super) fn place(wr_id: u64) -> u32 {
+    (wr_id >> 32) as u32
+}
+
+/// Which of its queue's operations a work request is.
+#[inline]
+pub(super) fn seq(wr_id: u64) -> u32 {
+    wr_id as u32
+}
+
 impl Done {
     #[inline]
     pub(super) fn new(wc: &Wc) -> Self {
@@ -64,13 +76,13 @@ impl Done {
     /// The place of its queue in the completion queue's table.
     #[inline]
     pub(super) fn place(&self) -> u32 {
-        (self.wr_id >> 32) as u32
+        place(self.wr_id)
     }
 
     /// Which of its queue's operations it is.
     #[inline]
     pub(super) fn seq(&self) -> u32 {
-        self.wr_id as u32
+        seq(self.wr_id)
     }
 }
 

@@ -308,8 +308,8 @@ impl provider::CompletionQueue for Shared {
         let mut freed = 0;
         let mut inner = self.0.inner.lock();
         let count = inner.read(&self.0.ib, &mut entries, &mut freed);
-        let answer = if count > 0 {
-            Ok(count)
+        let found = if count > 0 {
+            Ok(())
         } else if inner.backlog.is_empty() && !entries.is_empty() {
             Err(Errno::EAGAIN)
         } else {
@@ -320,7 +320,7 @@ impl provider::CompletionQueue for Shared {
         if counted {
             self.0.release(freed);
         }
-        answer
+        found.map(|()| count)
     }
 
     fn read_error(&self) -> Result<Failure> {

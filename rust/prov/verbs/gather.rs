@@ -14,15 +14,12 @@ use crate::{
         Errno,
         Result, //
     },
-    fi::{
-        memory::{
-            Descriptor,
-            Memory,
-            Part,
-            Segment,
-            Start, //
-        },
-        provider::Message, //
+    fi::memory::{
+        Descriptor,
+        Memory,
+        Part,
+        Segment,
+        Start, //
     },
     rdma::{
         dma::{
@@ -62,6 +59,43 @@ fn piece(part: &Part) -> Result<Piece> {
 /// Most addresses in one work request.
 pub(super) const MAX_SGE: usize = 16;
 
+/// Memory that is one segment in a single run of a registered region, as nearly all is.
+pub(super) struct Whole {
+    start: usize,
+    addr: u64,
+    len: u32,
+}
+
+impl Whole {
+    /// The memory as such; not if it is empty, which has no address.
+    #[inline(always)]
+    pub(super) fn of(memory: Memory<'_>, descriptors: &[Descriptor], qp: &Qp) -> Option<Self> {
+        let (Memory::Segments([segment]), [descriptor]) = (memory, descriptors) else {
+            return None;
+        };
+        let region = Region::from_descriptor(*descriptor)?;
+        if segment.is_empty() || !region.is_of(qp.pd()) {
+            return None;
+        }
+        let (addr, len) = region.whole(segment)?;
+        Some(Self {
+            start: segment.addr(),
+            addr,
+            len,
+        })
+    }
+
+    /// The same for a work request; inline, the device need not look for the memory.
+    #[inline(always)]
+    pub(super) fn sge(&self, qp: &Qp, is_inline: bool) -> Sge {
+        let addr = match is_inline {
+            false => self.addr,
+            true => self.start as u64,
+        };
+        Sge::new(addr, self.len, qp.local_dma_lkey())
+    }
+}
+
 /// The addresses of one work request, on the poster's stack.
 pub(super) struct Gather<'a> {
     qp: &'a Qp,
@@ -97,44 +131,16 @@ impl<'a> Gather<'a> {
         }
     }
 
-    /// Adds the memory of a message. One that may go inline does so if that is simple, for the device
-    /// then need not look for the memory.
+    /// Adds the memory of a message, with a descriptor for each of its parts or none at all.
     ///
     /// # Errors
     ///
     /// -FI_EINVAL for memory that no device may have, that is outside of its region, or that lies
     /// in more pieces than the device takes; -FI_ENOMEM when it cannot be mapped. Nothing stays
     /// mapped then.
-    #[inline(always)]
-    pub(super) fn add(&mut self, message: &Message<'_>, may_inline: bool) -> Result {
-        // Nearly always there is one segment, which lies in one piece of a registered region. The
-        // descriptor of an empty one says nothing.
-        if let (Memory::Segments([segment]), [descriptor]) = (message.memory, message.descriptors) {
-            if segment.is_empty() {
-                return Ok(());
-            }
-            let found = Region::from_descriptor(*descriptor)
-                .filter(|region| region.is_of(self.qp.pd()))
-                .and_then(|region| region.whole(segment));
-            if let Some((addr, len)) = found {
-                self.is_inline = may_inline;
-                let addr = match may_inline {
-                    false => addr,
-                    true => segment.addr() as u64,
-                };
-                let sge = Sge::new(addr, len, self.qp.local_dma_lkey());
-                self.sges[0].write(sge);
-                self.len = 1;
-                return Ok(());
-            }
-        }
-        self.add_all(message)
-    }
-
-    #[cold]
-    fn add_all(&mut self, message: &Message<'_>) -> Result {
-        let mut descriptors = message.descriptors.iter();
-        let added = message.memory.each(|part| {
+    pub(super) fn add(&mut self, memory: Memory<'_>, descriptors: &[Descriptor]) -> Result {
+        let mut descriptors = descriptors.iter();
+        let added = memory.each(|part| {
             let descriptor = descriptors.next().copied().unwrap_or(Descriptor::NONE);
             if part.is_empty() {
                 return Ok(());
@@ -149,12 +155,11 @@ impl<'a> Gather<'a> {
 
     /// Adds the memory of a message whose data is copied at once: into `slot`, or by the driver while
     /// it posts. Errors as of [`Self::add`].
-    #[inline(never)]
-    pub(super) fn inject(&mut self, message: &Message<'_>, slot: Option<BounceSlot<'_>>) -> Result {
+    pub(super) fn inject(&mut self, memory: Memory<'_>, slot: Option<BounceSlot<'_>>) -> Result {
         if let Some(slot) = slot {
-            return self.map_one(&slot.copy(message.memory)?);
+            return self.map_one(&slot.copy(memory)?);
         }
-        message.memory.each(|part| match part.is_empty() {
+        memory.each(|part| match part.is_empty() {
             true => Ok(()),
             false => self.push(address(&part)? as u64, part.len()),
         })?;

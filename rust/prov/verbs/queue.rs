@@ -10,7 +10,9 @@
 mod posting;
 
 pub(super) use posting::{
+    Place,
     Post,
+    Posting,
     Report, //
 };
 
@@ -79,8 +81,6 @@ struct Head {
     seq: u32,
     /// `tail` when a poster last had to look.
     tail: u32,
-    /// How many of the last ones were not signalled.
-    unsignalled: u32,
     /// One past the last signalled one.
     signalled: u32,
     /// One past the last silent one.
@@ -102,13 +102,6 @@ struct Head {
 pub(super) enum Direction {
     Transmit,
     Receive,
-}
-
-/// A retired operation.
-pub(super) struct Retired {
-    pub(super) slot: Slot,
-    /// How many operations its completion retired, itself included.
-    pub(super) count: u32,
 }
 
 /// A send or a receive queue. What retiring an operation needs comes first, in one cache line.
@@ -153,7 +146,6 @@ impl Queue {
                     Head {
                         seq: 0,
                         tail: 0,
-                        unsignalled: 0,
                         signalled: 0,
                         silent: 0,
                         reads: 0,
@@ -264,23 +256,28 @@ impl Queue {
         Some((target.cq.clone(), target.place))
     }
 
-    /// Retires the operation `seq` and the silent ones before it, from `tail` on, which moves.
+    /// What is kept of the operation `seq`, which has completed and has not been retired. The caller
+    /// holds the lock of the queue's completion queue.
+    #[inline(always)]
+    pub(super) fn slot(&self, seq: u32) -> Slot {
+        // SAFETY: It is retired under the lock that is held: until then the slot is its holder's.
+        unsafe { self.ring.get(seq) }
+    }
+
+    /// Retires the operation `seq` and those before it, from `tail` on, which moves; says how many
+    /// there are.
     ///
     /// The caller holds the lock of the queue's completion queue, and keeps `tail` beside the queue.
     #[inline(always)]
-    pub(super) fn retire(&self, tail: &mut u32, seq: u32) -> Retired {
+    pub(super) fn retire(&self, tail: &mut u32, seq: u32) -> u32 {
         let end = seq.wrapping_add(1);
-        let retired = Retired {
-            // SAFETY: The operation is over and not yet retired: its slot is ours.
-            slot: unsafe { self.ring.get(seq) },
-            count: end.wrapping_sub(*tail),
-        };
+        let count = end.wrapping_sub(*tail);
         // SAFETY: A completion ends the operations before it too; `tail` moves past them only below.
         unsafe { self.ring.unmap(*tail, end) };
         *tail = end;
         // Pairs with the acquire of a poster, who may fill the slots again.
         store_release(&self.tail, end);
-        retired
+        count
     }
 
     /// Undoes the mappings of the operations from `from` through `last`, which have completed, and
@@ -304,8 +301,7 @@ impl Queue {
 
     /// What the operation `seq` is used for. The caller holds the completion queue's lock.
     pub(super) fn usage(&self, seq: u32) -> Use {
-        // SAFETY: It has completed and is not yet retired, which takes the lock that is held.
-        unsafe { self.ring.get(seq) }.usage
+        self.slot(seq).usage
     }
 
     /// The marker has come back: everything before it has a completion.

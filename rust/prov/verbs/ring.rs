@@ -96,21 +96,15 @@ impl Ring {
         seq as usize & (self.slots.len() - 1)
     }
 
-    /// Fills the slot of `seq`, and returns the place for its mappings.
+    /// Fills the slot of `seq`.
     ///
     /// # Safety
     ///
-    /// The caller is the slot's user by the type invariant, and remains it while it uses what is
-    /// returned.
+    /// The caller is the slot's user by the type invariant.
     #[inline(always)]
-    #[allow(clippy::mut_from_ref)]
-    pub(super) unsafe fn fill(&self, seq: u32, slot: Slot) -> &mut [Option<Mapping>] {
-        let index = self.index(seq);
-        // SAFETY: By this function's safety requirement.
-        unsafe {
-            *self.slots[index].get() = slot;
-            self.row(index)
-        }
+    pub(super) unsafe fn fill(&self, seq: u32, slot: Slot) {
+        // SAFETY: As in `get`.
+        unsafe { *self.slots.get_unchecked(self.index(seq)).get() = slot };
     }
 
     /// What the operation `seq` is.
@@ -120,18 +114,20 @@ impl Ring {
     /// The caller is the slot's user by the type invariant.
     #[inline]
     pub(super) unsafe fn get(&self, seq: u32) -> Slot {
-        // SAFETY: By this function's safety requirement.
-        unsafe { *self.slots[self.index(seq)].get() }
+        // SAFETY: There is a power of two of slots, so that an index is that of one; for the rest, by
+        // this function's safety requirement.
+        unsafe { *self.slots.get_unchecked(self.index(seq)).get() }
     }
 
     /// The mappings of a slot.
     ///
     /// # Safety
     ///
-    /// As of [`Self::fill`].
+    /// The caller is the slot's user by the type invariant, and remains it while it uses what is
+    /// returned.
     #[inline(always)]
     #[allow(clippy::mut_from_ref)]
-    unsafe fn row(&self, index: usize) -> &mut [Option<Mapping>] {
+    pub(super) unsafe fn row(&self, index: usize) -> &mut [Option<Mapping>] {
         if self.width == 0 {
             return &mut [];
         }

@@ -4,9 +4,14 @@
 
 use super::{
     super::{
-        gather::Gather,
+        gather::{
+            Gather,
+            Whole, //
+        },
         queue::{
+            Place,
             Post,
+            Posting,
             Report, //
         }, //
     },
@@ -20,7 +25,11 @@ use crate::{
         Result, //
     },
     fi::{
-        memory::Start,
+        memory::{
+            Descriptor,
+            Memory,
+            Start, //
+        },
         provider::{
             Message,
             Operation,
@@ -29,18 +38,20 @@ use crate::{
     },
     rdma::{
         dma::Direction,
+        qp::Qp,
         wr::{
             RecvWr,
             Remote,
             SendFlag,
             SendFlags,
-            SendWr, //
+            SendWr,
+            Sge, //
         },
     },
 };
 use core::{
-    mem,
-    ops::Range, //
+    ops::Range,
+    slice, //
 };
 use kernel::page::PAGE_SIZE;
 
@@ -107,18 +118,14 @@ impl Endpoint {
             (TRANSMIT_FLAGS, self.limits.transmit_flags),
             self.limits.segments,
         )?;
-        let (flags, direction, remote) = match operation {
-            Operation::Send => (FI_SEND | FI_MSG, Direction::ToDevice, None),
-            Operation::Rma(Rma::Write, remote) => (
-                FI_WRITE | FI_RMA,
-                Direction::ToDevice,
-                Some(facing(remote, total)?),
-            ),
-            Operation::Rma(Rma::Read, remote) => (
-                FI_READ | FI_RMA,
-                Direction::FromDevice,
-                Some(facing(remote, total)?),
-            ),
+        let (flags, is_read, remote) = match operation {
+            Operation::Send => (FI_SEND | FI_MSG, false, None),
+            Operation::Rma(Rma::Write, remote) => {
+                (FI_WRITE | FI_RMA, false, Some(facing(remote, total)?))
+            }
+            Operation::Rma(Rma::Read, remote) => {
+                (FI_READ | FI_RMA, true, Some(facing(remote, total)?))
+            }
         };
         let data = match message.flags & FI_REMOTE_CQ_DATA {
             0 => None,
@@ -129,7 +136,6 @@ impl Endpoint {
         if inject {
             check_inject(message, total, self.limits.inject)?;
         }
-        let is_read = direction == Direction::FromDevice;
         if is_read && (inject || data.is_some()) {
             return Err(Errno::EBADFLAGS);
         }
@@ -138,7 +144,7 @@ impl Endpoint {
             flags,
             report: report(message.flags),
         };
-        let mut posting = self.transmit.begin(&what)?;
+        let posting = self.transmit.begin(&what)?;
         let mut flags = SendFlags::default();
         if posting.signal {
             flags |= SendFlag::Signaled;
@@ -153,42 +159,70 @@ impl Endpoint {
         if message.flags & FI_REMOTE_SIGNAL != 0 {
             flags |= SendFlag::Solicited;
         }
-        let limit = match is_read {
-            false => self.limits.segments,
-            true => self.limits.read_segments,
+        let request = Request {
+            remote,
+            data,
+            is_read,
+            inject,
+            flags,
         };
-        let mappings = mem::take(&mut posting.mappings);
-        let qp = posting.qp();
-        let mut gather = Gather::new(qp, direction, limit, mappings);
-        let added = if inject {
-            gather.inject(message, posting.bounce())
-        } else if is_read && self.limits.is_iwarp {
-            gather.add(message, false).and_then(|()| gather.pad())
-        } else {
-            let may_inline = !is_read && total <= self.limits.inject && posting.takes_inline();
-            gather.add(message, may_inline)
-        };
-        if gather.is_inline() {
-            flags |= SendFlag::Inline;
+        let (memory, descriptors) = (message.memory, message.descriptors);
+        if inject {
+            return self.post_gathered(posting, what, memory, descriptors, request);
         }
-        let posted = if added.is_ok() {
-            let (wr_id, sges) = (posting.wr_id(), gather.sges());
-            let wr = match (remote, data) {
-                (None, None) => SendWr::send(wr_id, sges, flags),
-                (None, Some(data)) => SendWr::send_with_imm(wr_id, sges, data, flags),
-                (Some(remote), _) if is_read => SendWr::read(wr_id, sges, remote, flags),
-                (Some(remote), None) => SendWr::write(wr_id, sges, remote, flags),
-                (Some(remote), Some(data)) => {
-                    SendWr::write_with_imm(wr_id, sges, remote, data, flags)
-                }
-            };
+        let Some(whole) = Whole::of(memory, descriptors, posting.qp()) else {
+            return self.post_gathered(posting, what, memory, descriptors, request);
+        };
+        let is_inline = !is_read && total <= self.limits.inject && posting.takes_inline();
+        let sge = whole.sge(posting.qp(), is_inline);
+        // SAFETY: The segment's type promises that the memory is the operation's until it completes;
+        // what is inline is copied now.
+        let posted = unsafe {
+            request.post(
+                posting.qp(),
+                posting.wr_id(),
+                slice::from_ref(&sge),
+                is_inline,
+            )
+        };
+        posting.settle(&what, posted)
+    }
+
+    /// Ends a transmit whose memory is injected, or has to be mapped or put together.
+    #[inline(never)]
+    fn post_gathered(
+        &self,
+        mut posting: Posting<'_>,
+        what: Post,
+        memory: Memory<'_>,
+        descriptors: &[Descriptor],
+        request: Request,
+    ) -> Result {
+        let (direction, limit) = match request.is_read {
+            false => (Direction::ToDevice, self.limits.segments),
+            true => (Direction::FromDevice, self.limits.read_segments),
+        };
+        let wr_id = posting.wr_id();
+        let Place {
+            qp,
+            mappings,
+            bounce,
+        } = posting.place();
+        let mut gather = Gather::new(qp, direction, limit, mappings);
+        let added = if request.inject {
+            gather.inject(memory, bounce)
+        } else if request.is_read && self.limits.is_iwarp {
+            gather.add(memory, descriptors).and_then(|()| gather.pad())
+        } else {
+            gather.add(memory, descriptors)
+        };
+        let posted = added.and_then(|()| {
             // SAFETY: The segments' types promise that the memory is the operation's until it
             // completes, that of the bounce slot is, and what is inline is copied now; the slot
             // keeps the mappings as long.
-            unsafe { qp.post_send(&wr) }.map_err(|error| refused(error, &mut gather))
-        } else {
-            added
-        };
+            unsafe { request.post(qp, wr_id, gather.sges(), gather.is_inline()) }
+                .inspect_err(|_| gather.undo())
+        });
         posting.settle(&what, posted)
     }
 
@@ -206,24 +240,73 @@ impl Endpoint {
             flags: FI_RECV | FI_MSG,
             report: report(message.flags),
         };
-        let mut posting = self.receive.begin(&what)?;
-        let mappings = mem::take(&mut posting.mappings);
-        let qp = posting.qp();
-        let mut gather = Gather::new(
-            qp,
-            Direction::FromDevice,
-            self.limits.receive_segments,
-            mappings,
-        );
-        let added = gather.add(message, false);
-        let posted = if added.is_ok() {
-            let wr = RecvWr::new(posting.wr_id(), gather.sges());
-            // SAFETY: As in `post_transmit`.
-            unsafe { qp.post_recv(&wr) }.map_err(|error| refused(error, &mut gather))
-        } else {
-            added
+        let posting = self.receive.begin(&what)?;
+        let (memory, descriptors) = (message.memory, message.descriptors);
+        let Some(whole) = Whole::of(memory, descriptors, posting.qp()) else {
+            return self.post_receive_gathered(posting, what, memory, descriptors);
         };
+        let sge = whole.sge(posting.qp(), false);
+        let wr = RecvWr::new(posting.wr_id(), slice::from_ref(&sge));
+        // SAFETY: As in `post_transmit`.
+        let posted = unsafe { posting.qp().post_recv(&wr) }.map_err(refused);
         posting.settle(&what, posted)
+    }
+
+    /// Ends a receive whose memory has to be mapped or put together.
+    #[inline(never)]
+    fn post_receive_gathered(
+        &self,
+        mut posting: Posting<'_>,
+        what: Post,
+        memory: Memory<'_>,
+        descriptors: &[Descriptor],
+    ) -> Result {
+        let wr_id = posting.wr_id();
+        let limit = self.limits.receive_segments;
+        let Place { qp, mappings, .. } = posting.place();
+        let mut gather = Gather::new(qp, Direction::FromDevice, limit, mappings);
+        let posted = gather.add(memory, descriptors).and_then(|()| {
+            let wr = RecvWr::new(wr_id, gather.sges());
+            // SAFETY: As in `post_gathered`.
+            unsafe { qp.post_recv(&wr) }.map_err(|error| {
+                gather.undo();
+                refused(error)
+            })
+        });
+        posting.settle(&what, posted)
+    }
+}
+
+/// What a transmit asks for, besides the memory that it is of.
+struct Request {
+    remote: Option<Remote>,
+    data: Option<u32>,
+    is_read: bool,
+    inject: bool,
+    flags: SendFlags,
+}
+
+impl Request {
+    /// Posts it.
+    ///
+    /// # Safety
+    ///
+    /// As of [`Qp::post_send`].
+    #[inline(always)]
+    unsafe fn post(&self, qp: &Qp, wr_id: u64, sges: &[Sge], is_inline: bool) -> Result {
+        let mut flags = self.flags;
+        if is_inline {
+            flags |= SendFlag::Inline;
+        }
+        let wr = match (self.remote, self.data) {
+            (None, None) => SendWr::send(wr_id, sges, flags),
+            (None, Some(data)) => SendWr::send_with_imm(wr_id, sges, data, flags),
+            (Some(remote), _) if self.is_read => SendWr::read(wr_id, sges, remote, flags),
+            (Some(remote), None) => SendWr::write(wr_id, sges, remote, flags),
+            (Some(remote), Some(data)) => SendWr::write_with_imm(wr_id, sges, remote, data, flags),
+        };
+        // SAFETY: By this function's safety requirement.
+        unsafe { qp.post_send(&wr) }.map_err(refused)
     }
 }
 
@@ -263,11 +346,10 @@ fn facing(remote: &[fi_rma_iov], len: usize) -> Result<Remote> {
     })
 }
 
-/// The device has refused a request: its mappings are undone. A driver's own queue is never smaller
-/// than ours: without memory it ran out of something that comes back.
+/// The device has refused a request. A driver's own queue is never smaller than ours: without memory
+/// it ran out of something that comes back.
 #[cold]
-pub(super) fn refused(error: kernel::error::Error, gather: &mut Gather<'_>) -> Errno {
-    gather.undo();
+pub(super) fn refused(error: kernel::error::Error) -> Errno {
     if error == kernel::error::code::ENOMEM {
         Errno::EAGAIN
     } else {

@@ -57,7 +57,17 @@ impl Post {
     };
 }
 
-/// A post under way: where it goes, and what it may use. [`Self::settle`] ends it.
+/// What a post may use whose memory has to be put together.
+pub(in crate::prov::verbs) struct Place<'a> {
+    /// Where to post.
+    pub(in crate::prov::verbs) qp: &'a Qp,
+    /// Where to put the mappings that are to be undone when it completes.
+    pub(in crate::prov::verbs) mappings: &'a mut [Option<Mapping>],
+    /// Memory of its own until it completes; none where injected data goes inline.
+    pub(in crate::prov::verbs) bounce: Option<BounceSlot<'a>>,
+}
+
+/// A post under way, which [`Self::settle`] ends.
 ///
 /// # Invariants
 ///
@@ -66,8 +76,6 @@ pub(in crate::prov::verbs) struct Posting<'a> {
     head: FastLockIrqGuard<'a, Head>,
     target: NonNull<Target>,
     queue: &'a Queue,
-    /// Where to put the mappings that are to be undone when it completes.
-    pub(in crate::prov::verbs) mappings: &'a mut [Option<Mapping>],
     /// Whether its success is to be signalled.
     pub(in crate::prov::verbs) signal: bool,
     is_silent: bool,
@@ -105,22 +113,28 @@ impl Posting<'_> {
         self.head.bounce.is_none()
     }
 
-    /// Memory of its own until it completes; none where injected data goes inline.
-    #[inline(always)]
-    pub(in crate::prov::verbs) fn bounce(&self) -> Option<BounceSlot<'_>> {
-        let bounce = self.head.bounce.as_ref()?;
-        // SAFETY: The slot is ours; see `Queue::try_begin`.
-        Some(unsafe { bounce.slot(self.queue.ring.index(self.head.seq)) })
+    /// What it may use besides.
+    pub(in crate::prov::verbs) fn place(&mut self) -> Place<'_> {
+        let ring = &self.queue.ring;
+        let index = ring.index(self.head.seq);
+        let bounce = self.head.bounce.as_ref();
+        Place {
+            qp: self.qp(),
+            // SAFETY: The slot is ours; see `Queue::begin`.
+            mappings: unsafe { ring.row(index) },
+            // SAFETY: As above.
+            bounce: bounce.map(|bounce| unsafe { bounce.slot(index) }),
+        }
     }
 
     /// The operation has been posted, or has not.
     #[inline(always)]
     pub(in crate::prov::verbs) fn settle(mut self, what: &Post, posted: Result) -> Result {
         if posted.is_ok() {
-            // The room is its completion's now.
-            self.takes_room = false;
-            let (signal, is_silent) = (self.signal, self.is_silent);
-            self.head.enter(what, signal, is_silent);
+            // What room it has taken is its completion's now.
+            self.head.enter(what, self.signal, self.is_silent);
+        } else if self.takes_room {
+            self.target().cq.release(1);
         }
         posted
     }
@@ -138,19 +152,7 @@ impl Head {
             self.reads = self.seq;
         }
         if signal {
-            self.unsignalled = 0;
             self.signalled = self.seq;
-        } else {
-            self.unsignalled += 1;
-        }
-    }
-}
-
-impl Drop for Posting<'_> {
-    #[inline(always)]
-    fn drop(&mut self) {
-        if self.takes_room {
-            self.target().cq.release(1);
         }
     }
 }
@@ -166,16 +168,21 @@ impl Queue {
     pub(in crate::prov::verbs) fn begin(&self, what: &Post) -> Result<Posting<'_>> {
         let is_marker = what.report == Report::Marker;
         let mut guard = self.head.lock();
+        if guard.target.is_none() {
+            return Err(Errno::EOPBADSTATE);
+        }
         let takes_room = match self.take_room(&mut guard, is_marker) {
-            Err(Errno::EAGAIN) => {
+            Some(takes_room) => takes_room,
+            None => {
                 let takes_room;
                 (guard, takes_room) = self.make_room(guard, is_marker)?;
                 takes_room
             }
-            taken => taken?,
         };
         let head = &mut *guard;
-        let target = head.target.as_ref().ok_or(Errno::EOPBADSTATE)?;
+        let Some(target) = &head.target else {
+            return Err(Errno::EOPBADSTATE);
+        };
         let usage = match what.report {
             Report::Always => Use::Reported,
             Report::AsBound if !target.selective => Use::Reported,
@@ -183,7 +190,7 @@ impl Queue {
             Report::Marker => Use::Marker,
         };
         let signal = usage != Use::Silent
-            || head.unsignalled >= head.most_unsignalled
+            || head.seq.wrapping_sub(head.signalled) >= head.most_unsignalled
             || (head.counted && target.cq.is_short());
         let slot = Slot {
             context: what.context,
@@ -191,36 +198,34 @@ impl Queue {
             usage,
         };
         // SAFETY: The slot is ours: `head` is locked, and `tail` shows it to be free.
-        let mappings = unsafe { self.ring.fill(head.seq, slot) };
+        unsafe { self.ring.fill(head.seq, slot) };
         // INVARIANT: Both are those of `head`.
         Ok(Posting {
             target: target.into(),
             head: guard,
             queue: self,
-            mappings,
             signal,
             is_silent: usage == Use::Silent,
             takes_room,
         })
     }
 
-    /// Finds a free slot, and takes room in the completion queue if that is counted: true then.
+    /// Finds a free slot, and takes room in the completion queue if that is counted: true then. None
+    /// when there is neither.
     #[inline(always)]
-    fn take_room(&self, head: &mut Head, is_marker: bool) -> Result<bool> {
-        let target = head.target.as_ref().ok_or(Errno::EOPBADSTATE)?;
+    fn take_room(&self, head: &mut Head, is_marker: bool) -> Option<bool> {
         if head.seq.wrapping_sub(head.tail) >= self.depth {
             head.tail = self.tail.load(Acquire);
             // The last slot is the marker's.
             if head.seq.wrapping_sub(head.tail) >= self.depth + u32::from(is_marker) {
-                return Err(Errno::EAGAIN);
+                return None;
             }
         }
         // The room of a marker was reserved when the queue was registered.
-        let takes_room = head.counted && !is_marker;
-        if takes_room && !target.cq.reserve() {
-            return Err(Errno::EAGAIN);
+        if !head.counted || is_marker {
+            return Some(false);
         }
-        Ok(takes_room)
+        head.target.as_ref()?.cq.reserve().then_some(true)
     }
 
     /// The same for a queue that is full, perhaps of what nobody will read the completion of.
@@ -240,7 +245,12 @@ impl Queue {
         drop(head);
         cq.retire_silent();
         let mut head = self.head.lock();
-        let takes_room = self.take_room(&mut head, is_marker)?;
-        Ok((head, takes_room))
+        if head.target.is_none() {
+            return Err(Errno::EOPBADSTATE);
+        }
+        let takes_room = self.take_room(&mut head, is_marker);
+        takes_room
+            .map(|takes_room| (head, takes_room))
+            .ok_or(Errno::EAGAIN)
     }
 }

@@ -18,7 +18,6 @@ use crate::{
             Form, //
         },
         memory::{
-            Context,
             Descriptor,
             Memory,
             Segment, //
@@ -34,7 +33,10 @@ use crate::{
             Endpoint, //
         },
         gather::Gather,
-        queue::Post,
+        queue::{
+            Place,
+            Post, //
+        },
     },
     rdma::{
         dma::Direction,
@@ -47,10 +49,7 @@ use crate::{
         },
     },
 };
-use core::{
-    mem,
-    slice, //
-};
+use core::slice;
 
 impl Endpoint {
     /// Posts the operation on one word as the one request that the device has for it.
@@ -83,8 +82,8 @@ impl Endpoint {
         if message.flags & FI_FENCE != 0 {
             flags |= SendFlag::Fence;
         }
-        let mappings = mem::take(&mut posting.mappings);
-        let qp = posting.qp();
+        let wr_id = posting.wr_id();
+        let Place { qp, mappings, .. } = posting.place();
         let mut gather = Gather::new(qp, Direction::FromDevice, 1, mappings);
         // Devices tell the old value, wanted or not.
         let unwanted;
@@ -96,18 +95,8 @@ impl Endpoint {
                 (slice::from_ref(&unwanted), &[])
             }
         };
-        let added = gather.add(
-            &Message {
-                memory: Memory::Segments(memory),
-                descriptors,
-                context: Context::NULL,
-                flags: 0,
-                data: 0,
-            },
-            false,
-        );
+        let added = gather.add(Memory::Segments(memory), descriptors);
         let posted = added.and_then(|()| {
-            let wr_id = posting.wr_id();
             let Ok(sge) = <&[Sge; 1]>::try_from(gather.sges()) else {
                 return Err(Errno::EINVAL);
             };
@@ -118,7 +107,10 @@ impl Endpoint {
             };
             // SAFETY: The segments' types promise that the memory is the operation's until it
             // completes; the slot keeps the mappings as long.
-            unsafe { qp.post_send(&wr) }.map_err(|error| refused(error, &mut gather))
+            unsafe { qp.post_send(&wr) }.map_err(|error| {
+                gather.undo();
+                refused(error)
+            })
         });
         posting.settle(&what, posted)
     }
