@@ -252,6 +252,25 @@ static void ep_06_the_address_is_ignored(struct kunit *test)
 	}
 }
 
+/* It belongs to the device, and is used as if nobody had asked. */
+static void ep_10_what_the_device_has_stays(struct kunit *test)
+{
+	u8 *buf = tr_buffer(test, 2 * LEN);
+	struct kofi_pair *pair = fx_pair(test, NULL);
+
+	KUNIT_EXPECT_EQ(test, -FI_EOPNOTSUPP,
+			fi_cancel(&pair->ep[1]->fid, buf + LEN));
+	KUNIT_ASSERT_EQ(test, 0, tr_recv(pair->ep[1], buf + LEN, LEN));
+	KUNIT_EXPECT_EQ(test, -FI_EOPNOTSUPP,
+			fi_cancel(&pair->ep[1]->fid, buf + LEN));
+	tr_fill(buf, LEN, 10);
+	KUNIT_ASSERT_EQ(test, 0, tr_send(pair->ep[0], buf, LEN));
+	tr_expect(test, pair->cq[1], buf + LEN, FI_RECV, LEN);
+	KUNIT_EXPECT_TRUE(test, tr_intact(buf + LEN, LEN, 10));
+	KUNIT_EXPECT_EQ(test, -FI_EOPNOTSUPP,
+			fi_cancel(&pair->ep[1]->fid, buf + LEN));
+}
+
 static struct kunit_case cases[] = {
 	KUNIT_CASE(ep_01_bad_binding_flags),
 	KUNIT_CASE(ep_01_binding_twice),
@@ -264,6 +283,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(ep_04_a_full_receive_queue),
 	KUNIT_CASE(ep_05_zero_bytes),
 	KUNIT_CASE(ep_06_the_address_is_ignored),
+	KUNIT_CASE(ep_10_what_the_device_has_stays),
 	{}
 };
 

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The bench's arithmetic: which measurements are compared, and what bar they meet."""
+
+import unittest
+
+from kofi_lab.bench import INSTRUCTIONS, Row, rows
+from kofi_lab.say import LabError
+
+
+def turn(impl: str, value: int, size: int = 8) -> str:
+    """A line of a console."""
+    return f"[    1.0] bench: impl={impl} name=lat size={size} value={value} unit=ns iters=1"
+
+
+class BenchTest(unittest.TestCase):
+    """Lines in, rows out."""
+
+    def test_neighbours_are_compared(self) -> None:
+        # The machine slows down threefold in the middle: medians of each would say 1.5.
+        lines = [turn("kofi", 110), turn("raw", 100), turn("raw", 200), turn("kofi", 220)]
+        lines += [turn("kofi", 660), turn("raw", 600)]
+        (row,) = rows("uml", lines, 3)
+        self.assertEqual((row.ours, row.raw, row.ratio), (220, 200, 1.1))
+
+    def test_other_lines_and_sizes_are_apart(self) -> None:
+        lines = [turn("kofi", 1), "noise", turn("raw", 1), turn("raw", 2, 64), turn("kofi", 6, 64)]
+        table = rows("uml", lines, 1)
+        self.assertEqual([(row.size, row.ratio) for row in table], [(8, 1.0), (64, 3.0)])
+
+    def test_too_few_or_without_neighbour_is_refused(self) -> None:
+        pair = [turn("kofi", 1), turn("raw", 1)]
+        for lines in (pair, [*pair, turn("kofi", 1)], [turn("raw", 1), turn("raw", 1), *pair]):
+            with self.assertRaises(LabError):
+                rows("uml", lines, 2)
+
+    def test_bars(self) -> None:
+        def verdict(name: str, ratio: float, lane: str = "uml", unit: str = "ns") -> str:
+            return Row(lane, name, 8, unit, 100 * ratio, 100, ratio).verdict
+
+        self.assertTrue(verdict("lat", 1.05).startswith("met"))
+        self.assertTrue(verdict("lat", 1.051).startswith("missed"))
+        self.assertTrue(verdict("rate", 0.95).startswith("met"))
+        self.assertTrue(verdict("bw", 0.949).startswith("missed"))
+        self.assertEqual(verdict("lat", 2.0, "plain"), "")
+        self.assertEqual(verdict("send", 1.6, "plain", INSTRUCTIONS), "+60 met (<= 60)")
+        self.assertEqual(verdict("send", 1.61, "plain", INSTRUCTIONS), "+61 missed (<= 60)")
+        self.assertEqual(verdict("empty", 2.0, "plain", INSTRUCTIONS), "+100")
