@@ -11,6 +11,7 @@
 #include <linux/kthread.h>
 #include <linux/overflow.h>
 #include <linux/printk.h>
+#include <linux/sched/task.h>
 #include <linux/slab.h>
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
@@ -33,6 +34,22 @@ struct connection {
 	struct fid_ep *ep;
 	char *buf;
 };
+
+/*
+ * A sample's thread, for kthread_stop_put(): the reference keeps it known when
+ * it has ended by itself.
+ */
+static inline struct task_struct *run_thread(int (*run)(void *))
+{
+	struct task_struct *thread;
+
+	thread = kthread_create(run, NULL, KBUILD_MODNAME);
+	if (!IS_ERR(thread)) {
+		get_task_struct(thread);
+		wake_up_process(thread);
+	}
+	return thread;
+}
 
 /* Asks for connected endpoints that can do @caps. */
 static inline int find_info(const char *addr, const char *port, u64 flags,

@@ -10,7 +10,6 @@
 
 #include <linux/module.h>
 #include <linux/rcupdate.h>
-#include <linux/sched/task.h>
 #include "listener.h"
 
 static char *addr = "0.0.0.0";
@@ -197,9 +196,7 @@ static int echo_handler(void *unused)
 
 	ret = open_listener(&listener, addr, port, FI_MSG);
 	if (!ret)
-		pr_info("ready port=%s\n", port);
-	while (!ret)
-		ret = accept_one(&listener);
+		ret = serve_clients(&listener, accept_one, port);
 	if (ret != -FI_EINTR)
 		pr_err("%s: %s\n", addr, fi_strerror(ret));
 	close_listener(&listener);
@@ -211,13 +208,8 @@ static int __init echo_handler_init(void)
 	if (!size || !window)
 		return -EINVAL;
 
-	thread = kthread_create(echo_handler, NULL, KBUILD_MODNAME);
-	if (IS_ERR(thread))
-		return PTR_ERR(thread);
-	/* The thread ends by itself when it cannot listen: keep it known. */
-	get_task_struct(thread);
-	wake_up_process(thread);
-	return 0;
+	thread = run_thread(echo_handler);
+	return PTR_ERR_OR_ZERO(thread);
 }
 
 static void __exit echo_handler_exit(void)

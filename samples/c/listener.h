@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * What a server needs until a client comes: a fabric, a passive endpoint that
- * listens, and the event queue where the requests arrive.
+ * listens, the event queue where the requests arrive, and the loop around all.
  */
 
 #ifndef KOFI_SAMPLE_LISTENER_H
@@ -53,6 +53,19 @@ static inline int open_listener(struct listener *listener, const char *addr,
 	ret = fi_listen(listener->pep);
 out:
 	fi_freeinfo(info);
+	return ret;
+}
+
+/* Has one client after another served, until the thread is stopped. */
+static inline int serve_clients(struct listener *listener,
+				int (*accept_one)(struct listener *listener),
+				const char *port)
+{
+	int ret = 0;
+
+	pr_info("ready port=%s\n", port);
+	while (!ret)
+		ret = accept_one(listener);
 	return ret;
 }
 

@@ -14,7 +14,6 @@
 
 #include <linux/crc32.h>
 #include <linux/module.h>
-#include <linux/sched/task.h>
 #include "listener.h"
 
 #define CAPS	(FI_MSG | FI_RMA | FI_REMOTE_READ | FI_REMOTE_WRITE)
@@ -151,9 +150,7 @@ static int mem_server(void *unused)
 		ret = open_listener(&listener, addr, port, CAPS);
 	}
 	if (!ret)
-		pr_info("ready port=%s\n", port);
-	while (!ret)
-		ret = accept_one(&listener);
+		ret = serve_clients(&listener, accept_one, port);
 	if (ret != -FI_EINTR)
 		pr_err("%s: %s\n", addr, fi_strerror(ret));
 	close_listener(&listener);
@@ -167,15 +164,10 @@ static int __init mem_server_init(void)
 	region = kvmalloc(size, GFP_KERNEL);
 	if (!region)
 		return -ENOMEM;
-	thread = kthread_create(mem_server, NULL, KBUILD_MODNAME);
-	if (IS_ERR(thread)) {
+	thread = run_thread(mem_server);
+	if (IS_ERR(thread))
 		kvfree(region);
-		return PTR_ERR(thread);
-	}
-	/* The thread ends by itself when it cannot listen: keep it known. */
-	get_task_struct(thread);
-	wake_up_process(thread);
-	return 0;
+	return PTR_ERR_OR_ZERO(thread);
 }
 
 static void __exit mem_server_exit(void)

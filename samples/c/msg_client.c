@@ -12,7 +12,6 @@
 
 #include <linux/ktime.h>
 #include <linux/module.h>
-#include <linux/sched/task.h>
 #include "connection.h"
 
 static char *addr;
@@ -160,13 +159,8 @@ static int __init msg_client_init(void)
 	if (!addr || !size)
 		return -EINVAL;
 
-	thread = kthread_create(msg_client, NULL, KBUILD_MODNAME);
-	if (IS_ERR(thread))
-		return PTR_ERR(thread);
-	/* The thread ends by itself: this keeps it known to kthread_stop(). */
-	get_task_struct(thread);
-	wake_up_process(thread);
-	return 0;
+	thread = run_thread(msg_client);
+	return PTR_ERR_OR_ZERO(thread);
 }
 
 static void __exit msg_client_exit(void)

@@ -11,7 +11,6 @@
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/module.h>
-#include <linux/sched/task.h>
 #include "listener.h"
 
 static char *addr = "0.0.0.0";
@@ -134,9 +133,7 @@ static int msg_server(void *unused)
 
 	ret = open_listener(&listener, addr, port, FI_MSG);
 	if (!ret)
-		pr_info("ready port=%s\n", port);
-	while (!ret)
-		ret = accept_one(&listener);
+		ret = serve_clients(&listener, accept_one, port);
 	if (ret != -FI_EINTR)
 		pr_err("%s: %s\n", addr, fi_strerror(ret));
 	close_listener(&listener);
@@ -148,13 +145,8 @@ static int __init msg_server_init(void)
 	if (!size || !window)
 		return -EINVAL;
 
-	thread = kthread_create(msg_server, NULL, KBUILD_MODNAME);
-	if (IS_ERR(thread))
-		return PTR_ERR(thread);
-	/* The thread ends by itself when it cannot listen: keep it known. */
-	get_task_struct(thread);
-	wake_up_process(thread);
-	return 0;
+	thread = run_thread(msg_server);
+	return PTR_ERR_OR_ZERO(thread);
 }
 
 static void __exit msg_server_exit(void)

@@ -14,7 +14,6 @@
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/module.h>
-#include <linux/sched/task.h>
 #include "connection.h"
 
 #define EAGAIN_TRIES	1000
@@ -219,12 +218,8 @@ static int __init slides_client_init(void)
 	if (!addr || !size)
 		return -EINVAL;
 
-	thread = kthread_create(slides_client, NULL, KBUILD_MODNAME);
-	if (IS_ERR(thread))
-		return PTR_ERR(thread);
-	get_task_struct(thread);
-	wake_up_process(thread);
-	return 0;
+	thread = run_thread(slides_client);
+	return PTR_ERR_OR_ZERO(thread);
 }
 
 static void __exit slides_client_exit(void)
