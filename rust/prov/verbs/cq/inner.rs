@@ -257,14 +257,13 @@ impl Inner {
             let polled = ib.poll(&mut room[..batch]).unwrap_or(&[]);
             let is_full = polled.len() == batch;
             let mut rest = polled;
-            while !rest.is_empty() {
-                let told = self.read_run(rest, count, entries, freed);
-                count += told;
-                if let Some((wc, others)) = rest.get(told..).and_then(<[_]>::split_first) {
-                    count += self.read_one(wc, count, entries, freed);
+            while let [first, others @ ..] = rest {
+                let run = self.read_run(rest, count, entries, freed);
+                rest = rest.get(run..).unwrap_or(&[]);
+                count += run;
+                if run == 0 {
+                    count += self.read_one(first, count, entries, freed);
                     rest = others;
-                } else {
-                    break;
                 }
             }
             if !is_full {
