@@ -41,13 +41,13 @@ pub(super) enum Brought {
 
 /// The place of a work request's queue in the completion queue's table.
 #[inline]
-pub(super) fn place(wr_id: u64) -> u32 {
+pub(super) fn place_of(wr_id: u64) -> u32 {
     (wr_id >> 32) as u32
 }
 
 /// Which of its queue's operations a work request is.
 #[inline]
-pub(super) fn seq(wr_id: u64) -> u32 {
+pub(super) fn seq_of(wr_id: u64) -> u32 {
     wr_id as u32
 }
 
@@ -76,13 +76,13 @@ impl Done {
     /// The place of its queue in the completion queue's table.
     #[inline]
     pub(super) fn place(&self) -> u32 {
-        place(self.wr_id)
+        place_of(self.wr_id)
     }
 
     /// Which of its queue's operations it is.
     #[inline]
     pub(super) fn seq(&self) -> u32 {
-        seq(self.wr_id)
+        seq_of(self.wr_id)
     }
 }
 

@@ -10,10 +10,10 @@
 mod posting;
 
 pub(super) use posting::{
-    Place,
     Post,
     Posting,
     Report, //
+    Resources,
 };
 
 use super::{

@@ -60,8 +60,7 @@ static int run(struct tr_thread *thread)
 		me->seen[i] = me->near[2];
 	}
 	for (int i = 0; i < ROUNDS / 10 && !thread->result; i++) {
-		/* As long as it may be in the hands of the others. */
-		unsigned long end = jiffies + MANY * msecs_to_jiffies(FX_WAIT_MS);
+		unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 
 		/* Takes the lock, ... */
 		do {

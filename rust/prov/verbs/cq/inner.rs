@@ -4,8 +4,8 @@
 
 use super::super::{
     backlog::{
-        place,
-        seq,
+        place_of,
+        seq_of,
         Backlog,
         Brought,
         Done, //
@@ -289,23 +289,8 @@ impl Inner {
         match entries {
             Entries::Msg(room) => self.run_into(polled, room.get_mut(at..), freed),
             Entries::Context(room) => self.run_into(polled, room.get_mut(at..), freed),
-            _ => self.read_wide_run(polled, at, entries, freed),
-        }
-    }
-
-    /// [`Self::read_run`] for the other formats: two comparisons are better than a table of jumps.
-    #[inline(never)]
-    fn read_wide_run(
-        &mut self,
-        polled: &[Wc],
-        at: usize,
-        entries: &mut Entries<'_>,
-        freed: &mut u32,
-    ) -> usize {
-        match entries {
             Entries::Data(room) => self.run_into(polled, room.get_mut(at..), freed),
             Entries::Tagged(room) => self.run_into(polled, room.get_mut(at..), freed),
-            Entries::Context(_) | Entries::Msg(_) => 0,
         }
     }
 
@@ -321,7 +306,7 @@ impl Inner {
         let (Some(first), Some(room)) = (polled.first(), room) else {
             return 0;
         };
-        let place = place(first.wr_id());
+        let place = place_of(first.wr_id());
         let Some(Some(entry)) = self.queues.get_mut(place as usize) else {
             return 0;
         };
@@ -333,7 +318,7 @@ impl Inner {
         let mut count = 0usize;
         for (wc, into) in polled.iter().zip(room) {
             let wr_id = wc.wr_id();
-            if self::place(wr_id) != place || !wc.is_success() {
+            if place_of(wr_id) != place || !wc.is_success() {
                 break;
             }
             let len = match direction {
@@ -346,7 +331,7 @@ impl Inner {
                 context,
                 flags,
                 usage,
-            } = queue.slot(seq(wr_id));
+            } = queue.slot(seq_of(wr_id));
             if usage != Use::Reported {
                 break;
             }
@@ -359,7 +344,7 @@ impl Inner {
             count += 1;
         }
         if let Some(last) = count.checked_sub(1).and_then(|last| polled.get(last)) {
-            *freed += queue.retire(&mut entry.tail, seq(last.wr_id()));
+            *freed += queue.retire(&mut entry.tail, seq_of(last.wr_id()));
         }
         count
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The data path: from a message to a work request. Any context; nothing here sleeps or allocates.
+//! The data path: from a message to a work transmit. Any context; nothing here sleeps or allocates.
 
 use super::{
     super::{
@@ -9,10 +9,10 @@ use super::{
             Whole, //
         },
         queue::{
-            Place,
             Post,
             Posting,
             Report, //
+            Resources,
         }, //
     },
     Endpoint,
@@ -159,7 +159,7 @@ impl Endpoint {
         if message.flags & FI_REMOTE_SIGNAL != 0 {
             flags |= SendFlag::Solicited;
         }
-        let request = Request {
+        let transmit = Transmit {
             remote,
             data,
             is_read,
@@ -167,18 +167,19 @@ impl Endpoint {
             flags,
         };
         let (memory, descriptors) = (message.memory, message.descriptors);
-        if inject {
-            return self.post_gathered(posting, what, memory, descriptors, request);
-        }
-        let Some(whole) = Whole::of(memory, descriptors, posting.qp()) else {
-            return self.post_gathered(posting, what, memory, descriptors, request);
+        let whole = match inject {
+            false => Whole::of(memory, descriptors, posting.qp()),
+            true => None,
+        };
+        let Some(whole) = whole else {
+            return self.post_gathered(posting, what, memory, descriptors, transmit);
         };
         let is_inline = !is_read && total <= self.limits.inject && posting.takes_inline();
         let sge = whole.sge(posting.qp(), is_inline);
         // SAFETY: The segment's type promises that the memory is the operation's until it completes;
         // what is inline is copied now.
         let posted = unsafe {
-            request.post(
+            transmit.post(
                 posting.qp(),
                 posting.wr_id(),
                 slice::from_ref(&sge),
@@ -196,22 +197,22 @@ impl Endpoint {
         what: Post,
         memory: Memory<'_>,
         descriptors: &[Descriptor],
-        request: Request,
+        transmit: Transmit,
     ) -> Result {
-        let (direction, limit) = match request.is_read {
+        let (direction, limit) = match transmit.is_read {
             false => (Direction::ToDevice, self.limits.segments),
             true => (Direction::FromDevice, self.limits.read_segments),
         };
         let wr_id = posting.wr_id();
-        let Place {
+        let Resources {
             qp,
             mappings,
             bounce,
-        } = posting.place();
+        } = posting.resources();
         let mut gather = Gather::new(qp, direction, limit, mappings);
-        let added = if request.inject {
+        let added = if transmit.inject {
             gather.inject(memory, bounce)
-        } else if request.is_read && self.limits.is_iwarp {
+        } else if transmit.is_read && self.limits.is_iwarp {
             gather.add(memory, descriptors).and_then(|()| gather.pad())
         } else {
             gather.add(memory, descriptors)
@@ -220,7 +221,7 @@ impl Endpoint {
             // SAFETY: The segments' types promise that the memory is the operation's until it
             // completes, that of the bounce slot is, and what is inline is copied now; the slot
             // keeps the mappings as long.
-            unsafe { request.post(qp, wr_id, gather.sges(), gather.is_inline()) }
+            unsafe { transmit.post(qp, wr_id, gather.sges(), gather.is_inline()) }
                 .inspect_err(|_| gather.undo())
         });
         posting.settle(&what, posted)
@@ -263,7 +264,7 @@ impl Endpoint {
     ) -> Result {
         let wr_id = posting.wr_id();
         let limit = self.limits.receive_segments;
-        let Place { qp, mappings, .. } = posting.place();
+        let Resources { qp, mappings, .. } = posting.resources();
         let mut gather = Gather::new(qp, Direction::FromDevice, limit, mappings);
         let posted = gather.add(memory, descriptors).and_then(|()| {
             let wr = RecvWr::new(wr_id, gather.sges());
@@ -278,7 +279,7 @@ impl Endpoint {
 }
 
 /// What a transmit asks for, besides the memory that it is of.
-struct Request {
+struct Transmit {
     remote: Option<Remote>,
     data: Option<u32>,
     is_read: bool,
@@ -286,7 +287,7 @@ struct Request {
     flags: SendFlags,
 }
 
-impl Request {
+impl Transmit {
     /// Posts it.
     ///
     /// # Safety
@@ -346,7 +347,7 @@ fn facing(remote: &[fi_rma_iov], len: usize) -> Result<Remote> {
     })
 }
 
-/// The device has refused a request. A driver's own queue is never smaller than ours: without memory
+/// The device has refused a transmit. A driver's own queue is never smaller than ours: without memory
 /// it ran out of something that comes back.
 #[cold]
 pub(super) fn refused(error: kernel::error::Error) -> Errno {

@@ -58,7 +58,7 @@ impl Post {
 }
 
 /// What a post may use whose memory has to be put together.
-pub(in crate::prov::verbs) struct Place<'a> {
+pub(in crate::prov::verbs) struct Resources<'a> {
     /// Where to post.
     pub(in crate::prov::verbs) qp: &'a Qp,
     /// Where to put the mappings that are to be undone when it completes.
@@ -113,12 +113,12 @@ impl Posting<'_> {
         self.head.bounce.is_none()
     }
 
-    /// What it may use besides.
-    pub(in crate::prov::verbs) fn place(&mut self) -> Place<'_> {
+    /// What it may use.
+    pub(in crate::prov::verbs) fn resources(&mut self) -> Resources<'_> {
         let ring = &self.queue.ring;
         let index = ring.index(self.head.seq);
         let bounce = self.head.bounce.as_ref();
-        Place {
+        Resources {
             qp: self.qp(),
             // SAFETY: The slot is ours; see `Queue::begin`.
             mappings: unsafe { ring.row(index) },

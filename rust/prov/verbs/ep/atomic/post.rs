@@ -34,8 +34,8 @@ use crate::{
         },
         gather::Gather,
         queue::{
-            Place,
             Post, //
+            Resources,
         },
     },
     rdma::{
@@ -83,7 +83,7 @@ impl Endpoint {
             flags |= SendFlag::Fence;
         }
         let wr_id = posting.wr_id();
-        let Place { qp, mappings, .. } = posting.place();
+        let Resources { qp, mappings, .. } = posting.resources();
         let mut gather = Gather::new(qp, Direction::FromDevice, 1, mappings);
         // Devices tell the old value, wanted or not.
         let unwanted;
