@@ -10,6 +10,7 @@
 //! The rooms below give meaning to them: errors, sets of flags, text, owned infos.
 
 pub mod addr;
+pub mod aside;
 pub mod context;
 pub mod errno;
 pub mod flags;

@@ -159,26 +159,6 @@ impl Entries<'_> {
         self.len() == 0
     }
 
-    /// Writes entry `at`, which is less than [`Self::len`].
-    #[inline]
-    pub fn put(&mut self, at: usize, done: &Completion) {
-        fn write<E: From<Completion>>(
-            entries: &mut [MaybeUninit<E>],
-            at: usize,
-            done: &Completion,
-        ) {
-            if let Some(entry) = entries.get_mut(at) {
-                entry.write((*done).into());
-            }
-        }
-        match self {
-            Self::Context(entries) => write(entries, at, done),
-            Self::Msg(entries) => write(entries, at, done),
-            Self::Data(entries) => write(entries, at, done),
-            Self::Tagged(entries) => write(entries, at, done),
-        }
-    }
-
     /// The rest of the array, from entry `from` on.
     fn after(&mut self, from: usize) -> Entries<'_> {
         match self {

@@ -8,6 +8,7 @@
 
 use super::cq::Entries;
 use crate::abi::{
+    aside::aside,
     bio_vec,
     fi_cq_msg_entry,
     kvec,
@@ -221,10 +222,11 @@ impl<'a> Memory<'a> {
     /// Hands the parts to `f`, in order, until it answers an error.
     #[inline]
     pub fn each(&self, mut f: impl FnMut(Part) -> Result) -> Result {
-        let Self::Segments(segments) = self else {
-            return self.each_in_pages(&mut f);
+        let memory = *self;
+        let Self::Segments(segments) = memory else {
+            return aside(move || memory.each_in_pages(&mut f));
         };
-        for segment in *segments {
+        for segment in segments {
             f(Part {
                 start: Start::Address(segment.addr()),
                 len: segment.len(),

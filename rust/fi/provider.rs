@@ -183,6 +183,7 @@ pub enum Rma {
 }
 
 /// The local side of a transfer.
+#[derive(Clone, Copy)]
 pub struct Message<'a> {
     /// The memory.
     pub memory: Memory<'a>,

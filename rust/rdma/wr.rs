@@ -38,6 +38,12 @@ impl Sge {
     pub(crate) const fn length(&self) -> u32 {
         self.0.length
     }
+
+    /// As many bytes somewhere else.
+    #[inline]
+    pub(crate) const fn moved(self, addr: u64) -> Self {
+        Self(bindings::ib_sge { addr, ..self.0 })
+    }
 }
 
 impl_flags!(

@@ -44,7 +44,10 @@ use crate::{
         }, //
     },
 };
-use core::any::Any;
+use core::{
+    any::Any,
+    mem::MaybeUninit, //
+};
 use inner::{
     Entry,
     Inner,
@@ -266,6 +269,31 @@ impl Cq {
         while inner.stash(&self.ib) == BATCH {}
     }
 
+    /// Takes completions into entries of one shape. Any context.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EAGAIN when there is nothing, -FI_EAVAIL when a failure is next.
+    #[inline(always)]
+    fn read<E: From<Completion>>(&self, room: &mut [MaybeUninit<E>]) -> Result<usize> {
+        let mut freed = 0;
+        let mut inner = self.inner.lock();
+        let count = inner.read(&self.ib, room, &mut freed);
+        let found = if count > 0 {
+            Ok(())
+        } else if inner.backlog.is_empty() && !room.is_empty() {
+            Err(Errno::EAGAIN)
+        } else {
+            inner.look(&self.ib, &mut freed)
+        };
+        let counted = inner.counted;
+        drop(inner);
+        if counted {
+            self.release(freed);
+        }
+        found.map(|()| count)
+    }
+
     /// Retires the operations that are over and that no reader is told of, as far as no other one
     /// of their queue waits for its reader. Any context.
     pub(super) fn retire_silent(&self) {
@@ -304,23 +332,13 @@ impl provider::CompletionQueue for Shared {
     }
 
     #[inline(always)]
-    fn read(&self, mut entries: Entries<'_>) -> Result<usize> {
-        let mut freed = 0;
-        let mut inner = self.0.inner.lock();
-        let count = inner.read(&self.0.ib, &mut entries, &mut freed);
-        let found = if count > 0 {
-            Ok(())
-        } else if inner.backlog.is_empty() && !entries.is_empty() {
-            Err(Errno::EAGAIN)
-        } else {
-            inner.look(&self.0.ib, &mut freed)
-        };
-        let counted = inner.counted;
-        drop(inner);
-        if counted {
-            self.0.release(freed);
+    fn read(&self, entries: Entries<'_>) -> Result<usize> {
+        match entries {
+            Entries::Context(room) => self.0.read(room),
+            Entries::Msg(room) => self.0.read(room),
+            Entries::Data(room) => self.0.read(room),
+            Entries::Tagged(room) => self.0.read(room),
         }
-        found.map(|()| count)
     }
 
     fn read_error(&self) -> Result<Failure> {

@@ -156,11 +156,11 @@ struct Limits {
     receive_segments: usize,
     /// The same for a read.
     read_segments: usize,
-    message: usize,
+    message: u32,
     inject: usize,
     is_iwarp: bool,
-    /// What may be asked for with a transmit.
-    transmit_flags: u64,
+    /// The flags that no transmit may have.
+    refused_flags: u64,
     /// Why there are no atomic operations, if there are none.
     no_atomics: Option<Errno>,
     /// What the peer may do with registered memory.
@@ -204,10 +204,10 @@ impl Limits {
             segments,
             receive_segments: within(info.rx().map_or(0, |rx| rx.iov_limit), sges)?,
             read_segments: segments.min(attributes.max_sge_rd.max(1) as usize),
-            message: domain.max_message(),
+            message: u32::try_from(domain.max_message()).unwrap_or(u32::MAX),
             inject: within(inject, offer::INJECT_SIZE)?,
             is_iwarp: protocol == Protocol::Iwarp,
-            transmit_flags: post::TRANSMIT_FLAGS & !missing,
+            refused_flags: !post::TRANSMIT_FLAGS | missing,
             no_atomics: atomic::missing(attributes, info),
             access: access(info.caps()),
         })
@@ -362,7 +362,8 @@ impl Endpoint {
             selective: bindings.selective_transmit,
             tallied: counters.has_transmits(),
         };
-        self.transmit.open(target, bounce);
+        self.transmit
+            .open(target, self.limits.inject as u32, bounce);
         let target = Target {
             qp,
             cq: receive,
@@ -370,7 +371,7 @@ impl Endpoint {
             selective: bindings.selective_receive,
             tallied: counters.has_receives(),
         };
-        self.receive.open(target, None);
+        self.receive.open(target, 0, None);
         self.state.step(State::Idle, State::Ready);
         Ok(())
     }

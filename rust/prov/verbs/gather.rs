@@ -28,6 +28,7 @@ use crate::{
             Piece,
             Pieces, //
         },
+        pd::Pd,
         qp::Qp,
         wr::Sge, //
     },
@@ -62,37 +63,39 @@ pub(super) const MAX_SGE: usize = 16;
 /// Memory that is one segment in a single run of a registered region, as nearly all is.
 pub(super) struct Whole {
     start: usize,
-    addr: u64,
-    len: u32,
+    sge: Sge,
 }
 
 impl Whole {
     /// The memory as such; not if it is empty, which has no address.
     #[inline(always)]
-    pub(super) fn of(memory: Memory<'_>, descriptors: &[Descriptor], qp: &Qp) -> Option<Self> {
+    pub(super) fn of(memory: Memory<'_>, descriptors: &[Descriptor], pd: &Pd) -> Option<Self> {
         let (Memory::Segments([segment]), [descriptor]) = (memory, descriptors) else {
             return None;
         };
         let region = Region::from_descriptor(*descriptor)?;
-        if segment.is_empty() || !region.is_of(qp.pd()) {
+        if segment.is_empty() || !region.is_of(pd) {
             return None;
         }
-        let (addr, len) = region.whole(segment)?;
         Some(Self {
             start: segment.addr(),
-            addr,
-            len,
+            sge: region.whole(segment)?,
         })
+    }
+
+    /// In bytes.
+    #[inline]
+    pub(super) fn len(&self) -> u32 {
+        self.sge.length()
     }
 
     /// The same for a work request; inline, the device need not look for the memory.
     #[inline(always)]
-    pub(super) fn sge(&self, qp: &Qp, is_inline: bool) -> Sge {
-        let addr = match is_inline {
-            false => self.addr,
-            true => self.start as u64,
-        };
-        Sge::new(addr, self.len, qp.local_dma_lkey())
+    pub(super) fn sge(&self, is_inline: bool) -> Sge {
+        match is_inline {
+            false => self.sge,
+            true => self.sge.moved(self.start as u64),
+        }
     }
 }
 

@@ -37,7 +37,8 @@ use crate::{
             Right,
             Run, //
         },
-        pd::Pd, //
+        pd::Pd,
+        wr::Sge, //
     },
 };
 use kernel::{
@@ -64,6 +65,7 @@ struct Only {
     /// 0 when there is another number of spans than one.
     len: usize,
     addr: u64,
+    lkey: u32,
 }
 
 /// A registered region.
@@ -191,6 +193,7 @@ impl Region {
                 start: *start,
                 len: mapping.len(),
                 addr: mapping.addr(),
+                lkey: self.pd.local_dma_lkey(),
             };
         }
         Ok(Arc::new(self, GFP_KERNEL)?)
@@ -218,17 +221,17 @@ impl Region {
         core::ptr::eq(&*self.pd, pd)
     }
 
-    /// The device's address and the length of a segment, if the region is a single run that has all
-    /// of its bytes.
+    /// A segment as the device sees it, if the region is a single run that has all of its bytes.
     #[inline(always)]
-    pub(super) fn whole(&self, segment: &Segment) -> Option<(u64, u32)> {
+    pub(super) fn whole(&self, segment: &Segment) -> Option<Sge> {
         let offset = segment.addr().wrapping_sub(self.only.start);
         let len = segment.len();
         // Below the start, the offset is larger than any region.
         if offset > self.only.len || len > self.only.len - offset {
             return None;
         }
-        Some((self.only.addr + offset as u64, u32::try_from(len).ok()?))
+        let addr = self.only.addr + offset as u64;
+        Some(Sge::new(addr, u32::try_from(len).ok()?, self.only.lkey))
     }
 
     /// Hands the device's addresses of `len` bytes from `addr` on to `push`.

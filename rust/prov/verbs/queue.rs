@@ -27,7 +27,10 @@ use super::{
 use crate::{
     abi::{
         lock::FastLockIrq,
-        once::store_release,
+        once::{
+            read_once,
+            store_release, //
+        },
         Errno,
         Result, //
     },
@@ -45,6 +48,7 @@ use kernel::{
             Acquire,
             Atomic,
             AtomicFlag,
+            Relaxed,
             Release, //
         },
         static_lock_class, Arc,
@@ -115,6 +119,8 @@ pub(super) struct Queue {
     /// One past the last operation whose completion has been put off.
     seen: Atomic<u32>,
     depth: u32,
+    /// How many bytes the device takes inline, where that is as much as may be injected.
+    inline: Atomic<u32>,
     ring: Ring,
     #[pin]
     head: FastLockIrq<Head>,
@@ -160,6 +166,7 @@ impl Queue {
                 tail: Atomic::new(0),
                 seen: Atomic::new(0),
                 depth,
+                inline: Atomic::new(0),
                 ring,
                 direction,
                 drained: AtomicFlag::new(false),
@@ -174,6 +181,12 @@ impl Queue {
         self.direction
     }
 
+    /// How many bytes better go inline; 0 before the queue is open.
+    #[inline(always)]
+    pub(super) fn inline(&self) -> u32 {
+        read_once(&self.inline)
+    }
+
     /// The most completions that it can have under way, its marker's included.
     pub(super) fn most(&self) -> u32 {
         // One slot more has been found to be possible.
@@ -185,8 +198,12 @@ impl Queue {
         Bounce::new(self.ring.len(), size)
     }
 
-    /// From now on the queue posts to `target`; without `bounce` injected data goes inline.
-    pub(super) fn open(&self, target: Target, bounce: Option<Bounce>) {
+    /// From now on the queue posts to `target`; without `bounce` injected data, of at most `inject`
+    /// bytes, goes inline.
+    pub(super) fn open(&self, target: Target, inject: u32, bounce: Option<Bounce>) {
+        if bounce.is_none() {
+            self.inline.store(inject, Relaxed);
+        }
         let mut head = self.head.lock();
         if target.tallied {
             // Nobody else may come to tell that an operation is over.
@@ -256,12 +273,19 @@ impl Queue {
         Some((target.cq.clone(), target.place))
     }
 
-    /// What is kept of the operation `seq`, which has completed and has not been retired. The caller
+    /// Tells what is kept of operations which have completed and have not been retired. The caller
     /// holds the lock of the queue's completion queue.
     #[inline(always)]
+    pub(super) fn slots(&self) -> impl Fn(u32) -> Slot + '_ {
+        let slots = self.ring.slots();
+        // SAFETY: They are retired under the lock that is held: until then the slots are its holder's.
+        move |seq| unsafe { slots.get(seq) }
+    }
+
+    /// What is kept of one such operation.
+    #[inline(always)]
     pub(super) fn slot(&self, seq: u32) -> Slot {
-        // SAFETY: It is retired under the lock that is held: until then the slot is its holder's.
-        unsafe { self.ring.get(seq) }
+        self.slots()(seq)
     }
 
     /// Retires the operation `seq` and those before it, from `tail` on, which moves; says how many

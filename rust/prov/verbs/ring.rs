@@ -52,6 +52,38 @@ unsafe impl Send for Ring {}
 // SAFETY: As above.
 unsafe impl Sync for Ring {}
 
+/// The slots of a [`Ring`].
+///
+/// # Invariants
+///
+/// Their number is a power of two.
+#[derive(Clone, Copy)]
+pub(super) struct Slots<'a>(&'a [UnsafeCell<Slot>]);
+
+impl<'a> Slots<'a> {
+    #[inline]
+    fn index(self, seq: u32) -> usize {
+        seq as usize & (self.0.len() - 1)
+    }
+
+    #[inline(always)]
+    fn at(self, seq: u32) -> &'a UnsafeCell<Slot> {
+        // SAFETY: There is a power of two of slots, so that an index is that of one.
+        unsafe { self.0.get_unchecked(self.index(seq)) }
+    }
+
+    /// What the operation `seq` is.
+    ///
+    /// # Safety
+    ///
+    /// The caller is the slot's user by the invariant of [`Ring`].
+    #[inline(always)]
+    pub(super) unsafe fn get(self, seq: u32) -> Slot {
+        // SAFETY: By this function's safety requirement.
+        unsafe { *self.at(seq).get() }
+    }
+}
+
 impl Ring {
     /// A ring of at least `len` slots for operations of at most `width` addresses. May sleep.
     pub(super) fn new(pd: Arc<Pd>, len: u32, width: usize) -> Result<Self> {
@@ -90,10 +122,17 @@ impl Ring {
         self.slots.len()
     }
 
+    /// The slots, for several looks at them.
+    #[inline(always)]
+    pub(super) fn slots(&self) -> Slots<'_> {
+        // INVARIANT: A power of two by the ring's.
+        Slots(&self.slots)
+    }
+
     /// Which slot is that of `seq`.
     #[inline]
     pub(super) fn index(&self, seq: u32) -> usize {
-        seq as usize & (self.slots.len() - 1)
+        self.slots().index(seq)
     }
 
     /// Fills the slot of `seq`.
@@ -103,8 +142,8 @@ impl Ring {
     /// The caller is the slot's user by the type invariant.
     #[inline(always)]
     pub(super) unsafe fn fill(&self, seq: u32, slot: Slot) {
-        // SAFETY: As in `get`.
-        unsafe { *self.slots.get_unchecked(self.index(seq)).get() = slot };
+        // SAFETY: By this function's safety requirement.
+        unsafe { *self.slots().at(seq).get() = slot };
     }
 
     /// What the operation `seq` is.
@@ -114,9 +153,8 @@ impl Ring {
     /// The caller is the slot's user by the type invariant.
     #[inline]
     pub(super) unsafe fn get(&self, seq: u32) -> Slot {
-        // SAFETY: There is a power of two of slots, so that an index is that of one; for the rest, by
-        // this function's safety requirement.
-        unsafe { *self.slots.get_unchecked(self.index(seq)).get() }
+        // SAFETY: By this function's safety requirement.
+        unsafe { self.slots().get(seq) }
     }
 
     /// The mappings of a slot.

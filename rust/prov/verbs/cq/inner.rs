@@ -24,10 +24,7 @@ use crate::{
         Errno,
         Result, //
     },
-    fi::cq::{
-        Completion,
-        Entries, //
-    },
+    fi::cq::Completion,
     rdma::{
         self,
         cq::{
@@ -219,18 +216,24 @@ impl Inner {
         }
     }
 
-    /// Fills `entries` with what was put off and says how many it wrote; stops in front of a failure.
+    /// Fills `room` with what was put off and says how many entries it wrote; stops in front of a
+    /// failure.
     #[cold]
-    fn read_put_off(&mut self, entries: &mut Entries<'_>, freed: &mut u32) -> usize {
+    #[inline(never)]
+    fn read_put_off<E: From<Completion>>(
+        &mut self,
+        room: &mut [MaybeUninit<E>],
+        freed: &mut u32,
+    ) -> usize {
         let mut count = 0;
-        while count < entries.len() {
+        while let Some(into) = room.get_mut(count) {
             match self.backlog.front() {
                 Some(front) if !self.is_failure(front) => {}
                 _ => break,
             }
             if let Some(done) = self.take() {
                 if let Some((completion, _)) = self.finish(&done, freed) {
-                    entries.put(count, &completion);
+                    into.write(completion.into());
                     count += 1;
                 }
             }
@@ -238,72 +241,93 @@ impl Inner {
         count
     }
 
-    /// Fills `entries` and says how many it wrote; stops in front of a failure.
+    /// Fills `room` and says how many entries it wrote; stops in front of a failure.
     #[inline(always)]
-    pub(super) fn read(
+    pub(super) fn read<E: From<Completion>>(
         &mut self,
         ib: &rdma::cq::Cq,
-        entries: &mut Entries<'_>,
+        room: &mut [MaybeUninit<E>],
         freed: &mut u32,
     ) -> usize {
-        let want = entries.len();
         let mut count = 0;
         if !self.backlog.is_empty() {
-            count = self.read_put_off(entries, freed);
-        }
-        while count < want && self.backlog.is_empty() {
-            let mut room = Wc::room::<BATCH>();
-            let batch = (want - count).min(BATCH);
-            let polled = ib.poll(&mut room[..batch]).unwrap_or(&[]);
-            let is_full = polled.len() == batch;
-            let mut rest = polled;
-            while let [first, others @ ..] = rest {
-                let run = self.read_run(rest, count, entries, freed);
-                rest = rest.get(run..).unwrap_or(&[]);
-                count += run;
-                if run == 0 {
-                    count += self.read_one(first, count, entries, freed);
-                    rest = others;
-                }
+            count = self.read_put_off(room, freed);
+            if !self.backlog.is_empty() {
+                return count;
             }
-            if !is_full {
+        }
+        while let Some(room @ [_, ..]) = room.get_mut(count..) {
+            let batch = room.len().min(BATCH);
+            let mut found = Wc::room::<BATCH>();
+            let polled = ib.poll(&mut found[..batch]).unwrap_or(&[]);
+            if polled.is_empty() {
+                break;
+            }
+            count += self.tell(polled, room, freed);
+            if polled.len() < batch || !self.backlog.is_empty() {
                 break;
             }
         }
         count
     }
 
-    /// Writes the successes that `polled` begins with, from entry `at` on, as long as they are of one
-    /// queue and need nothing but to be told; says how many there are. Nearly always that is all.
-    #[inline(always)]
-    fn read_run(
+    /// Writes what was `polled` to the front of `room`, which is not shorter, as far as it is told now;
+    /// says how many entries that makes. Apart from the loop that polls.
+    #[inline(never)]
+    fn tell<E: From<Completion>>(
         &mut self,
         polled: &[Wc],
-        at: usize,
-        entries: &mut Entries<'_>,
+        room: &mut [MaybeUninit<E>],
         freed: &mut u32,
     ) -> usize {
-        if !self.backlog.is_empty() {
-            return 0;
+        let run = self.tell_run(polled, room, freed);
+        if run == polled.len() {
+            return run;
         }
-        match entries {
-            Entries::Msg(room) => self.run_into(polled, room.get_mut(at..), freed),
-            Entries::Context(room) => self.run_into(polled, room.get_mut(at..), freed),
-            Entries::Data(room) => self.run_into(polled, room.get_mut(at..), freed),
-            Entries::Tagged(room) => self.run_into(polled, room.get_mut(at..), freed),
-        }
+        self.tell_rest(polled, run, room, freed)
     }
 
-    /// [`Self::read_run`] for entries of one shape: what is the same for all of them is looked up and
-    /// stored once.
+    /// [`Self::tell`], after the first `count` have been told.
     #[inline(never)]
-    fn run_into<E: From<Completion>>(
+    fn tell_rest<E: From<Completion>>(
         &mut self,
         polled: &[Wc],
-        room: Option<&mut [MaybeUninit<E>]>,
+        mut count: usize,
+        room: &mut [MaybeUninit<E>],
         freed: &mut u32,
     ) -> usize {
-        let (Some(first), Some(room)) = (polled.first(), room) else {
+        let mut rest = polled.get(count..).unwrap_or(&[]);
+        while let ([first, others @ ..], Some(room)) = (rest, room.get_mut(count..)) {
+            let run = match self.backlog.is_empty() {
+                true => self.tell_run(rest, room, freed),
+                false => 0,
+            };
+            if run > 0 {
+                count += run;
+                rest = rest.get(run..).unwrap_or(&[]);
+                continue;
+            }
+            rest = others;
+            if let (Some(completion), Some(into)) = (self.tell_one(first, freed), room.first_mut())
+            {
+                into.write(completion.into());
+                count += 1;
+            }
+        }
+        count
+    }
+
+    /// Writes the successes that `polled` begins with, as long as they are of one queue and need
+    /// nothing but to be told; says how many there are. Nearly always that is all: what is the same
+    /// for all of them is looked up and stored once. Nothing has been put off.
+    #[inline(always)]
+    fn tell_run<E: From<Completion>>(
+        &mut self,
+        polled: &[Wc],
+        room: &mut [MaybeUninit<E>],
+        freed: &mut u32,
+    ) -> usize {
+        let Some(first) = polled.first() else {
             return 0;
         };
         let place = place_of(first.wr_id());
@@ -315,8 +339,10 @@ impl Inner {
         }
         let queue = &*entry.queue;
         let direction = queue.direction();
-        let mut count = 0usize;
-        for (wc, into) in polled.iter().zip(room) {
+        let slot = queue.slots();
+        let mut count = 0;
+        let mut last = 0;
+        while let (Some(wc), Some(into)) = (polled.get(count), room.get_mut(count)) {
             let wr_id = wc.wr_id();
             if place_of(wr_id) != place || !wc.is_success() {
                 break;
@@ -331,7 +357,7 @@ impl Inner {
                 context,
                 flags,
                 usage,
-            } = queue.slot(seq_of(wr_id));
+            } = slot(seq_of(wr_id));
             if usage != Use::Reported {
                 break;
             }
@@ -341,35 +367,24 @@ impl Inner {
                 len,
                 data: 0,
             }));
+            last = seq_of(wr_id);
             count += 1;
         }
-        if let Some(last) = count.checked_sub(1).and_then(|last| polled.get(last)) {
-            *freed += queue.retire(&mut entry.tail, seq_of(last.wr_id()));
+        if count > 0 {
+            *freed += queue.retire(&mut entry.tail, last);
         }
         count
     }
 
-    /// Writes a completion as entry `at`, puts it off, or retires what nobody is told of; says how
-    /// many entries that makes.
+    /// What to tell of one completion now, if anything: a failure is put off, with what is behind it,
+    /// and what nobody is told of is only retired.
     #[inline(never)]
-    fn read_one(
-        &mut self,
-        wc: &Wc,
-        at: usize,
-        entries: &mut Entries<'_>,
-        freed: &mut u32,
-    ) -> usize {
+    fn tell_one(&mut self, wc: &Wc, freed: &mut u32) -> Option<Completion> {
         let done = Done::new(wc);
         if !self.backlog.is_empty() || self.is_failure(&done) {
             self.defer(done);
-            return 0;
+            return None;
         }
-        match self.finish(&done, freed) {
-            None => 0,
-            Some((completion, _)) => {
-                entries.put(at, &completion);
-                1
-            }
-        }
+        self.finish(&done, freed).map(|(completion, _)| completion)
     }
 }

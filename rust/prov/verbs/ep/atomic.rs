@@ -170,7 +170,7 @@ impl Endpoint {
 
     fn check_flags(&self, form: Form, flags: u64) -> Result {
         let known = super::post::TRANSMIT_FLAGS;
-        if flags & !(FLAGS & self.limits.transmit_flags) != 0 {
+        if flags & (!FLAGS | self.limits.refused_flags) != 0 {
             return Err(match flags & !known {
                 0 => Errno::EOPNOTSUPP,
                 _ => Errno::EBADFLAGS,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The data path: from a message to a work transmit. Any context; nothing here sleeps or allocates.
+//! The data path: from a message to a work request. Any context; nothing here sleeps or allocates.
 
 use super::{
     super::{
@@ -8,6 +8,7 @@ use super::{
             Gather,
             Whole, //
         },
+        offer::LEVELS,
         queue::{
             Post,
             Posting,
@@ -19,6 +20,7 @@ use super::{
 };
 use crate::{
     abi::{
+        aside::aside,
         fi_rma_iov,
         flags::*,
         Errno,
@@ -49,10 +51,7 @@ use crate::{
         },
     },
 };
-use core::{
-    ops::Range,
-    slice, //
-};
+use core::ops::Range;
 use kernel::page::PAGE_SIZE;
 
 /// Flags of a transmit, of which [`Limits`](super::Limits) has those that the device can do.
@@ -65,6 +64,9 @@ pub(super) const TRANSMIT_FLAGS: u64 = FI_COMPLETION
     | FI_INJECT_COMPLETE
     | FI_TRANSMIT_COMPLETE
     | FI_DELIVERY_COMPLETE;
+
+/// Flags that change nothing of what is posted.
+const USUAL: u64 = FI_COMPLETION | FI_MORE | LEVELS;
 
 /// Flags of a receive.
 const RECEIVE_FLAGS: u64 = FI_COMPLETION | FI_MORE;
@@ -90,10 +92,10 @@ impl Endpoint {
     fn check(
         &self,
         message: &Message<'_>,
-        (known, offered): (u64, u64),
+        (known, refused): (u64, u64),
         segments: usize,
     ) -> Result<usize> {
-        if message.flags & !offered != 0 {
+        if message.flags & refused != 0 {
             return Err(match message.flags & !known {
                 0 => Errno::EOPNOTSUPP,
                 _ => Errno::EBADFLAGS,
@@ -103,7 +105,7 @@ impl Endpoint {
             return Err(Errno::EINVAL);
         }
         let total = message.memory.total()?;
-        if total > self.limits.message {
+        if total > self.limits.message as usize {
             return Err(Errno::EMSGSIZE);
         }
         Ok(total)
@@ -112,97 +114,96 @@ impl Endpoint {
     /// Every transfer to or from the peer that this side starts.
     #[inline(always)]
     pub(super) fn post_transmit(&self, operation: Operation<'_>, message: &Message<'_>) -> Result {
+        match message.flags & !USUAL {
+            // That the others are not there lets the compiler leave out what they ask for.
+            0 => self.post_with(
+                operation,
+                Message {
+                    flags: message.flags & USUAL,
+                    ..*message
+                },
+            ),
+            _ => {
+                let message = *message;
+                aside(move || self.post_special(operation, message))
+            }
+        }
+    }
+
+    /// A transmit with flags that few have.
+    #[inline(never)]
+    fn post_special(&self, operation: Operation<'_>, message: Message<'_>) -> Result {
+        self.post_with(operation, message)
+    }
+
+    #[inline(always)]
+    fn post_with(&self, operation: Operation<'_>, message: Message<'_>) -> Result {
         self.state.check_transmit()?;
         let total = self.check(
-            message,
-            (TRANSMIT_FLAGS, self.limits.transmit_flags),
+            &message,
+            (TRANSMIT_FLAGS, self.limits.refused_flags),
             self.limits.segments,
         )?;
-        let (flags, is_read, remote) = match operation {
-            Operation::Send => (FI_SEND | FI_MSG, false, None),
-            Operation::Rma(Rma::Write, remote) => {
-                (FI_WRITE | FI_RMA, false, Some(facing(remote, total)?))
-            }
-            Operation::Rma(Rma::Read, remote) => {
-                (FI_READ | FI_RMA, true, Some(facing(remote, total)?))
-            }
-        };
-        let data = match message.flags & FI_REMOTE_CQ_DATA {
-            0 => None,
-            // What goes beside a message has 32 bits.
-            _ => Some(u32::try_from(message.data).map_err(|_| Errno::EINVAL)?),
-        };
-        let inject = message.flags & FI_INJECT != 0;
-        if inject {
-            check_inject(message, total, self.limits.inject)?;
+        let transmit = Transmit::new(operation, &message, total)?;
+        if transmit.inject {
+            check_inject(&message, total, self.limits.inject)?;
+        } else if let Some(whole) = self.whole(&message) {
+            return self.post_whole(&transmit, &whole);
         }
-        if is_read && (inject || data.is_some()) {
-            return Err(Errno::EBADFLAGS);
-        }
-        let what = Post {
-            context: message.context,
-            flags,
-            report: report(message.flags),
-        };
-        let posting = self.transmit.begin(&what)?;
-        let mut flags = SendFlags::default();
+        aside(move || self.post_gathered(transmit, message.memory, message.descriptors))
+    }
+
+    /// The memory of a message that needs no more than the address of its region.
+    #[inline(always)]
+    fn whole(&self, message: &Message<'_>) -> Option<Whole> {
+        Whole::of(message.memory, message.descriptors, self.domain.pd())
+    }
+
+    /// What a transmit says to the device of itself.
+    #[inline(always)]
+    fn send_flags(&self, transmit: &Transmit, posting: &Posting<'_>) -> SendFlags {
+        let mut flags = transmit.flags;
         if posting.signal {
             flags |= SendFlag::Signaled;
         }
-        // A read never overtakes another, and siw takes no fence before one. Without a fence siw
-        // completes what is behind a read before the read, out of order.
-        let is_fenced =
-            message.flags & FI_FENCE != 0 || (self.limits.is_iwarp && posting.is_behind_read());
-        if is_fenced && !is_read {
+        // Without a fence siw completes what is behind a read before the read, out of order. A read
+        // never overtakes another, and siw takes no fence before one.
+        if self.limits.is_iwarp && !transmit.is_read && posting.is_behind_read() {
             flags |= SendFlag::Fence;
         }
-        if message.flags & FI_REMOTE_SIGNAL != 0 {
-            flags |= SendFlag::Solicited;
+        flags
+    }
+
+    /// Ends a transmit of a single run of registered memory.
+    #[inline(always)]
+    fn post_whole(&self, transmit: &Transmit, whole: &Whole) -> Result {
+        let is_inline = !transmit.is_read && whole.len() <= self.transmit.inline();
+        let sges = [whole.sge(is_inline)];
+        let posting = self.transmit.begin(&transmit.what)?;
+        let mut flags = self.send_flags(transmit, &posting);
+        if is_inline {
+            flags |= SendFlag::Inline;
         }
-        let transmit = Transmit {
-            remote,
-            data,
-            is_read,
-            inject,
-            flags,
-        };
-        let (memory, descriptors) = (message.memory, message.descriptors);
-        let whole = match inject {
-            false => Whole::of(memory, descriptors, posting.qp()),
-            true => None,
-        };
-        let Some(whole) = whole else {
-            return self.post_gathered(posting, what, memory, descriptors, transmit);
-        };
-        let is_inline = !is_read && total <= self.limits.inject && posting.takes_inline();
-        let sge = whole.sge(posting.qp(), is_inline);
         // SAFETY: The segment's type promises that the memory is the operation's until it completes;
         // what is inline is copied now.
-        let posted = unsafe {
-            transmit.post(
-                posting.qp(),
-                posting.wr_id(),
-                slice::from_ref(&sge),
-                is_inline,
-            )
-        };
-        posting.settle(&what, posted)
+        let posted = unsafe { transmit.post(posting.qp(), posting.wr_id(), &sges, flags) };
+        posting.settle(&transmit.what, posted)
     }
 
     /// Ends a transmit whose memory is injected, or has to be mapped or put together.
     #[inline(never)]
     fn post_gathered(
         &self,
-        mut posting: Posting<'_>,
-        what: Post,
+        transmit: Transmit,
         memory: Memory<'_>,
         descriptors: &[Descriptor],
-        transmit: Transmit,
     ) -> Result {
         let (direction, limit) = match transmit.is_read {
             false => (Direction::ToDevice, self.limits.segments),
             true => (Direction::FromDevice, self.limits.read_segments),
         };
+        let mut posting = self.transmit.begin(&transmit.what)?;
+        let mut flags = self.send_flags(&transmit, &posting);
         let wr_id = posting.wr_id();
         let Resources {
             qp,
@@ -217,14 +218,16 @@ impl Endpoint {
         } else {
             gather.add(memory, descriptors)
         };
+        if gather.is_inline() {
+            flags |= SendFlag::Inline;
+        }
         let posted = added.and_then(|()| {
             // SAFETY: The segments' types promise that the memory is the operation's until it
             // completes, that of the bounce slot is, and what is inline is copied now; the slot
             // keeps the mappings as long.
-            unsafe { transmit.post(qp, wr_id, gather.sges(), gather.is_inline()) }
-                .inspect_err(|_| gather.undo())
+            unsafe { transmit.post(qp, wr_id, gather.sges(), flags) }.inspect_err(|_| gather.undo())
         });
-        posting.settle(&what, posted)
+        posting.settle(&transmit.what, posted)
     }
 
     /// `fi_recv()` and its relatives.
@@ -233,7 +236,7 @@ impl Endpoint {
         self.state.check_receive()?;
         self.check(
             message,
-            (RECEIVE_FLAGS, RECEIVE_FLAGS),
+            (RECEIVE_FLAGS, !RECEIVE_FLAGS),
             self.limits.receive_segments,
         )?;
         let what = Post {
@@ -241,14 +244,16 @@ impl Endpoint {
             flags: FI_RECV | FI_MSG,
             report: report(message.flags),
         };
-        let posting = self.receive.begin(&what)?;
-        let (memory, descriptors) = (message.memory, message.descriptors);
-        let Some(whole) = Whole::of(memory, descriptors, posting.qp()) else {
-            return self.post_receive_gathered(posting, what, memory, descriptors);
+        let Some(whole) = self.whole(message) else {
+            let message = *message;
+            return aside(move || {
+                self.post_receive_gathered(what, message.memory, message.descriptors)
+            });
         };
-        let sge = whole.sge(posting.qp(), false);
-        let wr = RecvWr::new(posting.wr_id(), slice::from_ref(&sge));
-        // SAFETY: As in `post_transmit`.
+        let sges = [whole.sge(false)];
+        let posting = self.receive.begin(&what)?;
+        let wr = RecvWr::new(posting.wr_id(), &sges);
+        // SAFETY: As in `post_whole`.
         let posted = unsafe { posting.qp().post_recv(&wr) }.map_err(refused);
         posting.settle(&what, posted)
     }
@@ -257,11 +262,11 @@ impl Endpoint {
     #[inline(never)]
     fn post_receive_gathered(
         &self,
-        mut posting: Posting<'_>,
         what: Post,
         memory: Memory<'_>,
         descriptors: &[Descriptor],
     ) -> Result {
+        let mut posting = self.receive.begin(&what)?;
         let wr_id = posting.wr_id();
         let limit = self.limits.receive_segments;
         let Resources { qp, mappings, .. } = posting.resources();
@@ -279,7 +284,9 @@ impl Endpoint {
 }
 
 /// What a transmit asks for, besides the memory that it is of.
+#[derive(Clone, Copy)]
 struct Transmit {
+    what: Post,
     remote: Option<Remote>,
     data: Option<u32>,
     is_read: bool,
@@ -288,17 +295,61 @@ struct Transmit {
 }
 
 impl Transmit {
+    /// What `message` asks for, of `total` bytes.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`facing`]; -FI_EINVAL for data that does not fit, -FI_EBADFLAGS for what goes
+    /// with a message being asked of a read.
+    #[inline(always)]
+    fn new(operation: Operation<'_>, message: &Message<'_>, total: usize) -> Result<Self> {
+        let (flags, is_read, remote) = match operation {
+            Operation::Send => (FI_SEND | FI_MSG, false, None),
+            Operation::Rma(Rma::Write, remote) => {
+                (FI_WRITE | FI_RMA, false, Some(facing(remote, total)?))
+            }
+            Operation::Rma(Rma::Read, remote) => {
+                (FI_READ | FI_RMA, true, Some(facing(remote, total)?))
+            }
+        };
+        let what = Post {
+            context: message.context,
+            flags,
+            report: report(message.flags),
+        };
+        let data = match message.flags & FI_REMOTE_CQ_DATA {
+            0 => None,
+            // What goes beside a message has 32 bits.
+            _ => Some(u32::try_from(message.data).map_err(|_| Errno::EINVAL)?),
+        };
+        let inject = message.flags & FI_INJECT != 0;
+        if is_read && (inject || data.is_some()) {
+            return Err(Errno::EBADFLAGS);
+        }
+        let mut flags = SendFlags::default();
+        if message.flags & FI_FENCE != 0 && !is_read {
+            flags |= SendFlag::Fence;
+        }
+        if message.flags & FI_REMOTE_SIGNAL != 0 {
+            flags |= SendFlag::Solicited;
+        }
+        Ok(Self {
+            what,
+            remote,
+            data,
+            is_read,
+            inject,
+            flags,
+        })
+    }
+
     /// Posts it.
     ///
     /// # Safety
     ///
     /// As of [`Qp::post_send`].
     #[inline(always)]
-    unsafe fn post(&self, qp: &Qp, wr_id: u64, sges: &[Sge], is_inline: bool) -> Result {
-        let mut flags = self.flags;
-        if is_inline {
-            flags |= SendFlag::Inline;
-        }
+    unsafe fn post(&self, qp: &Qp, wr_id: u64, sges: &[Sge], flags: SendFlags) -> Result {
         let wr = match (self.remote, self.data) {
             (None, None) => SendWr::send(wr_id, sges, flags),
             (None, Some(data)) => SendWr::send_with_imm(wr_id, sges, data, flags),

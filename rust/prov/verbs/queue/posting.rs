@@ -107,12 +107,6 @@ impl Posting<'_> {
         self.head.reads.wrapping_sub(self.head.tail) as i32 > 0
     }
 
-    /// Whether the device takes as much inline as may be injected.
-    #[inline(always)]
-    pub(in crate::prov::verbs) fn takes_inline(&self) -> bool {
-        self.head.bounce.is_none()
-    }
-
     /// What it may use.
     pub(in crate::prov::verbs) fn resources(&mut self) -> Resources<'_> {
         let ring = &self.queue.ring;
@@ -141,6 +135,15 @@ impl Posting<'_> {
 }
 
 impl Head {
+    /// Where it posts to: there, and as it is, as long as the queue is locked.
+    #[inline(always)]
+    fn target(&self) -> Result<NonNull<Target>> {
+        match &self.target {
+            Some(target) => Ok(target.into()),
+            None => Err(Errno::EOPBADSTATE),
+        }
+    }
+
     /// Counts an operation that has been posted.
     #[inline(always)]
     fn enter(&mut self, what: &Post, signal: bool, is_silent: bool) {
@@ -168,21 +171,19 @@ impl Queue {
     pub(in crate::prov::verbs) fn begin(&self, what: &Post) -> Result<Posting<'_>> {
         let is_marker = what.report == Report::Marker;
         let mut guard = self.head.lock();
-        if guard.target.is_none() {
-            return Err(Errno::EOPBADSTATE);
-        }
+        let mut at = guard.target()?;
         let takes_room = match self.take_room(&mut guard, is_marker) {
             Some(takes_room) => takes_room,
             None => {
                 let takes_room;
                 (guard, takes_room) = self.make_room(guard, is_marker)?;
+                at = guard.target()?;
                 takes_room
             }
         };
-        let head = &mut *guard;
-        let Some(target) = &head.target else {
-            return Err(Errno::EOPBADSTATE);
-        };
+        let head = &*guard;
+        // SAFETY: It is that of `head`, which is locked.
+        let target = unsafe { at.as_ref() };
         let usage = match what.report {
             Report::Always => Use::Reported,
             Report::AsBound if !target.selective => Use::Reported,
@@ -201,7 +202,7 @@ impl Queue {
         unsafe { self.ring.fill(head.seq, slot) };
         // INVARIANT: Both are those of `head`.
         Ok(Posting {
-            target: target.into(),
+            target: at,
             head: guard,
             queue: self,
             signal,
@@ -245,9 +246,7 @@ impl Queue {
         drop(head);
         cq.retire_silent();
         let mut head = self.head.lock();
-        if head.target.is_none() {
-            return Err(Errno::EOPBADSTATE);
-        }
+        head.target()?;
         let takes_room = self.take_room(&mut head, is_marker);
         takes_room
             .map(|takes_room| (head, takes_room))
