@@ -54,7 +54,7 @@ use crate::{
 use core::ops::Range;
 use kernel::page::PAGE_SIZE;
 
-/// Flags of a transmit, of which [`Limits`](super::Limits) has those that the device can do.
+/// Flags of a transmit; [`Limits`](super::Limits) has those of them that the device cannot do.
 pub(super) const TRANSMIT_FLAGS: u64 = FI_COMPLETION
     | FI_MORE
     | FI_FENCE
