@@ -20,6 +20,7 @@ mod layout;
 pub mod lock;
 pub mod names;
 pub mod once;
+pub mod serial;
 pub mod thread;
 pub mod tostr;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What C has in READ_ONCE() and smp_store_release(): accesses of atomics without the call of a C
-//! function that each costs on the data path.
+//! What C has in READ_ONCE(), smp_load_acquire() and smp_store_release(): accesses of atomics without
+//! the call of a C function that each costs on the data path.
 
 use core::sync::atomic::{
     fence,
@@ -18,6 +18,15 @@ pub fn read_once<T: AtomicType + Copy>(atomic: &Atomic<T>) -> T {
     // SAFETY: The pointer is aligned and valid. A volatile access of an atomic type's size is what
     // READ_ONCE() is, which the kernel's memory model has for such reads.
     unsafe { atomic.as_ptr().read_volatile() }
+}
+
+/// Reads an atomic before whatever this CPU does next: `load(Acquire)`.
+#[inline(always)]
+pub fn load_acquire<T: AtomicType + Copy>(atomic: &Atomic<T>) -> T {
+    let value = read_once(atomic);
+    // No instruction where loads stay in order.
+    fence(Ordering::Acquire);
+    value
 }
 
 /// Writes an atomic behind everything that this CPU has done: `store(Release)`.

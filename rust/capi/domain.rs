@@ -23,7 +23,10 @@ use crate::{
         fid,
         fid_domain,
         fid_fabric,
-        Errno, //
+        info::Info,
+        serial::Threading,
+        Errno,
+        Result, //
     },
     fi::domain::Domain,
 };
@@ -72,6 +75,23 @@ static OPS: fi_ops_domain = fi_ops_domain {
     ..nosys::DOMAIN
 };
 
+/// What the caller promises with its info.
+///
+/// # Safety
+///
+/// The caller serializes its data calls as the info says.
+unsafe fn threading(info: &Info) -> Result<Threading> {
+    match info.domain().map_or(0, |domain| domain.threading) {
+        // SAFETY: By this function's safety requirement.
+        abi::FI_THREAD_COMPLETION | abi::FI_THREAD_DOMAIN => Ok(unsafe { Threading::serialized() }),
+        abi::FI_THREAD_UNSPEC
+        | abi::FI_THREAD_SAFE
+        | abi::FI_THREAD_FID
+        | abi::FI_THREAD_ENDPOINT => Ok(Threading::SAFE),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
 /// `fi_domain()`.
 pub(super) unsafe extern "C" fn open(
     fabric: *mut fid_fabric,
@@ -86,8 +106,9 @@ pub(super) unsafe extern "C" fn open(
             info,
             out,
             |fabric: &FabricObject, info, place| {
+                let threading = threading(info)?;
                 Ok(place.put(DomainObject {
-                    domain: fabric.fabric().domain(info)?,
+                    domain: fabric.fabric().domain_for(info, threading)?,
                     fid: fid_domain {
                         fid: header::<DomainObject>(context),
                         ops: ptr::from_ref(&OPS).cast_mut(),

@@ -33,6 +33,7 @@ use super::{
 };
 use crate::abi::{
     info::Info,
+    serial::Threading,
     Result, //
 };
 use kernel::{
@@ -54,8 +55,12 @@ impl Parent for Domain {
 }
 
 impl Domain {
-    pub(super) fn new(fabric: Held<Fabric>, info: &Info) -> Result<Arc<Self>> {
-        let core = fabric.core().clone().domain(info)?;
+    pub(super) fn new(
+        fabric: Held<Fabric>,
+        info: &Info,
+        threading: Threading,
+    ) -> Result<Arc<Self>> {
+        let core = fabric.core().clone().domain(info, threading)?;
         Ok(Arc::new(
             Self {
                 core,

@@ -23,6 +23,7 @@ use super::{
 };
 use crate::abi::{
     info::Info,
+    serial::Threading,
     Result, //
 };
 use kernel::{
@@ -59,9 +60,14 @@ impl Fabric {
         &self.core
     }
 
-    /// Opens the domain that `info` names. May sleep.
+    /// Opens the domain that `info` names, for calls from any thread. May sleep.
     pub fn domain(self: &Arc<Self>, info: &Info) -> Result<Arc<Domain>> {
-        Domain::new(Held::new(self)?, info)
+        self.domain_for(info, Threading::SAFE)
+    }
+
+    /// The same for a consumer who may serialize its calls.
+    pub fn domain_for(self: &Arc<Self>, info: &Info, threading: Threading) -> Result<Arc<Domain>> {
+        Domain::new(Held::new(self)?, info, threading)
     }
 
     /// Opens an event queue. May sleep.

@@ -155,7 +155,16 @@ fn tailor(offer: &mut Info, hints: Option<&Info>, version: u32) -> Result<bool> 
     offer.set_caps(caps);
     offer.set_addr_format(format);
     if let Some(domain) = offer.domain().copied() {
-        offer.set_domain(&fi_domain_attr { mr_mode, ..domain })?;
+        // What the consumer promises is its own to say.
+        let threading = match hints.domain().map_or(0, |asked| asked.threading) {
+            abi::FI_THREAD_UNSPEC => domain.threading,
+            asked => asked,
+        };
+        offer.set_domain(&fi_domain_attr {
+            mr_mode,
+            threading,
+            ..domain
+        })?;
     }
     Sizes::of(hints).apply(offer)?;
     let tx = offer.tx_mut()?;
@@ -318,7 +327,8 @@ fn domain_fits(offer: &Info, hints: &Info) -> bool {
     };
     // Safe from several threads serves every threading model, automatic progress every progress
     // model.
-    same_name(offer.domain_name(), hints.domain_name())
+    want.threading <= abi::FI_THREAD_ENDPOINT
+        && same_name(offer.domain_name(), hints.domain_name())
         && same(have.av_type, want.av_type)
         && enough(have.mr_key_size, want.mr_key_size)
         && enough(have.cq_data_size, want.cq_data_size)

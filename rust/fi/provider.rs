@@ -40,6 +40,7 @@ use crate::abi::{
         Info,
         InfoList, //
     },
+    serial::Threading,
     Errno,
     Result, //
 };
@@ -73,7 +74,7 @@ pub struct FabricAttr<'a> {
 /// Devices that can reach each other.
 pub trait Fabric: Any + Send + Sync {
     /// Opens the device that `info` names. May sleep.
-    fn domain(self: Arc<Self>, info: &Info) -> Result<Arc<dyn Domain>>;
+    fn domain(self: Arc<Self>, info: &Info, threading: Threading) -> Result<Arc<dyn Domain>>;
 
     /// Makes a listener; its events carry `source`. May sleep.
     fn passive_endpoint(

@@ -58,6 +58,7 @@ mod tests {
                 Info,
                 InfoList, //
             },
+            serial::Threading,
             NetRef, //
         },
         fi::{
@@ -101,7 +102,11 @@ mod tests {
     }
 
     impl provider::Fabric for Nothing {
-        fn domain(self: Arc<Self>, _info: &Info) -> Result<Arc<dyn provider::Domain>> {
+        fn domain(
+            self: Arc<Self>,
+            _info: &Info,
+            _threading: Threading,
+        ) -> Result<Arc<dyn provider::Domain>> {
             not_implemented()
         }
 

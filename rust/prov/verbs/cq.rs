@@ -21,7 +21,11 @@ use super::{
 };
 use crate::{
     abi::{
-        lock::FastLockIrq,
+        serial::{
+            Others,
+            Serial,
+            SerialLock, //
+        },
         Errno,
         Result, //
     },
@@ -78,7 +82,7 @@ const MARKERS: usize = 64;
 pub(super) struct Cq {
     ib: Arc<rdma::cq::Cq>,
     #[pin]
-    inner: FastLockIrq<Inner>,
+    inner: SerialLock<Inner>,
     size: usize,
     /// How many more operations may be posted, where that is counted.
     room: Atomic<i32>,
@@ -97,7 +101,11 @@ impl rdma::cq::Notify for Notify {
 
 impl Cq {
     /// Opens a queue. May sleep.
-    pub(super) fn new(device: rdma::device::Use, attr: &fi::cq::Attr) -> Result<Arc<Self>> {
+    pub(super) fn new(
+        serial: Option<Arc<Serial>>,
+        device: rdma::device::Use,
+        attr: &fi::cq::Attr,
+    ) -> Result<Arc<Self>> {
         let limit = device.attributes().max_cqe as usize;
         let size = match attr.size {
             0 => DEFAULT_SIZE.min(limit),
@@ -115,7 +123,8 @@ impl Cq {
                 room: Atomic::new(size as i32),
                 low: size as i32 / 4,
                 size,
-                inner <- FastLockIrq::new(
+                inner <- SerialLock::new(
+                    serial,
                     Inner { backlog, queues: KVec::new(), most: 0, counted: false },
                     c"kofi::Cq",
                     static_lock_class!(),
@@ -176,13 +185,14 @@ impl Cq {
         &self,
         queue: &Arc<Queue>,
         mut tally: Option<KBox<Tally>>,
+        others: &Others,
     ) -> Result<u32> {
         if !self.reserve() {
             return Err(Errno::ENOSPC);
         }
         let mut spare = KVec::new();
         loop {
-            let mut guard = self.inner.lock();
+            let mut guard = self.inner.lock(others);
             let inner = &mut *guard;
             let len = inner.queues.len();
             let free = inner.queues.iter().position(Option::is_none);
@@ -203,7 +213,7 @@ impl Cq {
                     tally: tally.take(),
                 });
                 inner.most += queue.most() as usize;
-                self.count_if_needed(inner);
+                self.count_if_needed(inner, others);
                 drop(guard);
                 return Ok(place as u32);
             }
@@ -221,7 +231,7 @@ impl Cq {
     /// Has each queue count from now on, if what they can post does not fit.
     ///
     /// What they post until they have been told still fits: the last queue posts only later.
-    fn count_if_needed(&self, inner: &mut Inner) {
+    fn count_if_needed(&self, inner: &mut Inner, others: &Others) {
         if inner.most > self.size {
             inner.counted = true;
         }
@@ -229,14 +239,14 @@ impl Cq {
             return;
         }
         for entry in inner.queues.iter().flatten() {
-            let _ = self.room.fetch_sub(entry.queue.count() as i32, Full);
+            let _ = self.room.fetch_sub(entry.queue.count(others) as i32, Full);
         }
     }
 
     /// Counts what has completed of a queue, and nothing after that.
-    pub(super) fn end_count(&self, place: u32) {
-        self.stash();
-        let mut inner = self.inner.lock();
+    pub(super) fn end_count(&self, place: u32, others: &Others) {
+        self.stash(others);
+        let mut inner = self.inner.lock(others);
         let entry = inner.queues.get_mut(place as usize);
         let tally = entry.and_then(|entry| entry.as_mut()?.tally.take());
         drop(inner);
@@ -245,9 +255,9 @@ impl Cq {
 
     /// Takes a queue, whose queue pair is gone, out of the table with all of its completions. Each
     /// context that no reader has seen goes to `reclaim`. May sleep.
-    pub(super) fn unregister(&self, place: u32, reclaim: &mut dyn FnMut(Context)) {
-        self.stash();
-        let mut inner = self.inner.lock();
+    pub(super) fn unregister(&self, place: u32, reclaim: &mut dyn FnMut(Context), others: &Others) {
+        self.stash(others);
+        let mut inner = self.inner.lock(others);
         inner.backlog.forget(place);
         let counted = inner.counted;
         let entry = inner.queues.get_mut(place as usize).and_then(Option::take);
@@ -256,7 +266,7 @@ impl Cq {
         }
         drop(inner);
         if let Some(Entry { queue, .. }) = entry {
-            let abandoned = queue.abandon(reclaim);
+            let abandoned = queue.abandon(reclaim, others);
             // With the room that `register` reserved for the marker.
             self.release(if counted { abandoned + 1 } else { 1 });
         }
@@ -264,8 +274,8 @@ impl Cq {
 
     /// Moves everything that the device has into the backlog, so that the markers among it are seen.
     /// Any context.
-    pub(super) fn stash(&self) {
-        let mut inner = self.inner.lock();
+    pub(super) fn stash(&self, others: &Others) {
+        let mut inner = self.inner.lock(others);
         while inner.stash(&self.ib) == BATCH {}
     }
 
@@ -277,7 +287,7 @@ impl Cq {
     #[inline(always)]
     fn read<E: From<Completion>>(&self, room: &mut [MaybeUninit<E>]) -> Result<usize> {
         let mut freed = 0;
-        let mut inner = self.inner.lock();
+        let mut inner = self.inner.enter();
         let count = inner.read(&self.ib, room, &mut freed);
         let found = if count > 0 {
             Ok(())
@@ -298,7 +308,7 @@ impl Cq {
     /// of their queue waits for its reader. Any context.
     pub(super) fn retire_silent(&self) {
         let mut freed = 0;
-        let mut inner = self.inner.lock();
+        let mut inner = self.inner.enter();
         inner.trim(&mut freed);
         loop {
             let mut room = Wc::room::<BATCH>();
@@ -343,7 +353,7 @@ impl provider::CompletionQueue for Shared {
 
     fn read_error(&self) -> Result<Failure> {
         let mut freed = 0;
-        let mut inner = self.0.inner.lock();
+        let mut inner = self.0.inner.enter();
         if inner.backlog.is_empty() {
             inner.stash(&self.0.ib);
         }

@@ -18,6 +18,11 @@ use super::{
 use crate::{
     abi::{
         info::Info,
+        serial::{
+            Others,
+            Serial,
+            Threading, //
+        },
         Errno,
         Result, //
     },
@@ -92,6 +97,7 @@ pub(super) struct Domain {
     registrar: Arc<Registrar>,
     addressing: Addressing,
     max_message: usize,
+    serial: Option<Arc<Serial>>,
 }
 
 impl Domain {
@@ -100,7 +106,12 @@ impl Domain {
     /// # Errors
     ///
     /// -FI_ENODEV when it is going away, -FI_ENOMEM.
-    pub(super) fn new(fabric: Arc<Fabric>, device: &Arc<Device>, info: &Info) -> Result<Arc<Self>> {
+    pub(super) fn new(
+        fabric: Arc<Fabric>,
+        device: &Arc<Device>,
+        info: &Info,
+        threading: Threading,
+    ) -> Result<Arc<Self>> {
         let used = device.enter()?;
         if !used.connects_in(fabric.net()) {
             return Err(Errno::ENODEV);
@@ -116,6 +127,7 @@ impl Domain {
             }),
             GFP_KERNEL,
         )?;
+        let serial = Serial::new(threading)?;
         let watch = device.watch(members.clone())?;
         Ok(Arc::new(
             Self {
@@ -125,6 +137,7 @@ impl Domain {
                 registrar,
                 addressing: Addressing::of_mode(info.domain().map_or(0, |domain| domain.mr_mode)),
                 max_message,
+                serial,
             },
             GFP_KERNEL,
         )?)
@@ -143,6 +156,16 @@ impl Domain {
     /// Where its addresses are valid.
     pub(super) fn net(&self) -> &Net {
         self.fabric().net()
+    }
+
+    /// What the locks of its objects ask.
+    pub(super) fn serial(&self) -> Option<Arc<Serial>> {
+        self.serial.clone()
+    }
+
+    /// Announces what is no data call of its consumer's. May sleep.
+    pub(super) fn others(&self) -> Others {
+        Others::enter(self.serial.as_ref())
     }
 
     /// The longest message.
@@ -180,7 +203,7 @@ impl provider::Domain for Domain {
         self: Arc<Self>,
         attr: &cq::Attr,
     ) -> Result<Arc<dyn provider::CompletionQueue>> {
-        let cq = Cq::new(self.pd.device().clone(), attr)?;
+        let cq = Cq::new(self.serial(), self.pd.device().clone(), attr)?;
         let queue: Arc<dyn provider::CompletionQueue> = Arc::new(Shared(cq), GFP_KERNEL)?;
         Ok(queue)
     }

@@ -34,6 +34,7 @@ use crate::{
     abi::{
         flags::*,
         info::Info,
+        serial::Others,
         Errno,
         Result, //
     },
@@ -99,6 +100,8 @@ struct Bound {
     _transmit: Held<CompletionQueue>,
     _receive: Held<CompletionQueue>,
     _counters: Arc<Counters>,
+    /// Where counters are bound: the device's interrupts take completions too.
+    _counting: Option<Others>,
 }
 
 /// Everything about the connection.
@@ -246,8 +249,15 @@ impl Endpoint {
         let local = address(info.src_addr())?;
         let peer = address(info.dest_addr())?;
         let pd = domain.pd();
-        let transmit = Queue::new(pd, limits.transmits, limits.segments, Direction::Transmit)?;
+        let transmit = Queue::new(
+            domain.serial(),
+            pd,
+            limits.transmits,
+            limits.segments,
+            Direction::Transmit,
+        )?;
         let receive = Queue::new(
+            domain.serial(),
             pd,
             limits.receives,
             limits.receive_segments,
@@ -325,6 +335,7 @@ impl Endpoint {
 
     /// Makes the queue pair and lets receives be posted.
     fn open(&self, bindings: Bindings) -> Result {
+        let others = self.domain.others();
         let transmit = Cq::of(bindings.transmit.core())?;
         let receive = Cq::of(bindings.receive.core())?;
         let (qp, bounce) = self.make_qp(&transmit, &receive)?;
@@ -336,13 +347,14 @@ impl Endpoint {
             let tally = counted.then(|| KBox::new(Tally::new(counters.clone()), GFP_KERNEL));
             Ok(tally.transpose()?)
         };
+        let is_counting = counters.has_transmits() || counters.has_receives();
         let transmit_tally = tally(counters.has_transmits())?;
         let receive_tally = tally(counters.has_receives())?;
-        let transmit_place = transmit.register(&self.transmit, transmit_tally)?;
-        let receive_place = match receive.register(&self.receive, receive_tally) {
+        let transmit_place = transmit.register(&self.transmit, transmit_tally, &others)?;
+        let receive_place = match receive.register(&self.receive, receive_tally, &others) {
             Ok(place) => place,
             Err(error) => {
-                transmit.unregister(transmit_place, &mut |_| {});
+                transmit.unregister(transmit_place, &mut |_| {}, &others);
                 return Err(error);
             }
         };
@@ -353,6 +365,7 @@ impl Endpoint {
             _transmit: bindings.transmit,
             _receive: bindings.receive,
             _counters: counters.clone(),
+            _counting: is_counting.then(|| self.domain.others()),
         });
         drop(link);
         let target = Target {
@@ -363,7 +376,7 @@ impl Endpoint {
             tallied: counters.has_transmits(),
         };
         self.transmit
-            .open(target, self.limits.inject as u32, bounce);
+            .open(target, self.limits.inject as u32, bounce, &others);
         let target = Target {
             qp,
             cq: receive,
@@ -371,7 +384,7 @@ impl Endpoint {
             selective: bindings.selective_receive,
             tallied: counters.has_receives(),
         };
-        self.receive.open(target, 0, None);
+        self.receive.open(target, 0, None, &others);
         self.state.step(State::Idle, State::Ready);
         Ok(())
     }
@@ -484,16 +497,17 @@ impl provider::Endpoint for Endpoint {
 
     fn close(&self, reclaim: &mut dyn FnMut(Context)) {
         self.gate.shut();
+        let others = self.domain.others();
         // What is flushed by the close is no failure.
         for queue in [&self.transmit, &self.receive] {
-            if let Some((cq, place)) = queue.place() {
-                cq.end_count(place);
+            if let Some((cq, place)) = queue.place(&others) {
+                cq.end_count(place, &others);
             }
         }
         self.hang_up();
         let targets = [
-            (self.transmit.shut(), &self.transmit),
-            (self.receive.shut(), &self.receive),
+            (self.transmit.shut(&others), &self.transmit),
+            (self.receive.shut(&others), &self.receive),
         ];
         let (qp, bound) = {
             let mut link = self.link.lock();
@@ -503,7 +517,7 @@ impl provider::Endpoint for Endpoint {
         let cqs = targets.map(|(target, _)| target.map(|target| (target.cq, target.place)));
         drop(qp);
         for (cq, place) in cqs.into_iter().flatten() {
-            cq.unregister(place, reclaim);
+            cq.unregister(place, reclaim, &others);
         }
         drop(bound);
         self.domain.dismiss(self);

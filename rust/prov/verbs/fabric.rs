@@ -10,6 +10,7 @@ use super::{
 use crate::{
     abi::{
         info::Info,
+        serial::Threading,
         Errno,
         NetRef,
         Result, //
@@ -80,7 +81,11 @@ impl Fabric {
 }
 
 impl provider::Fabric for Fabric {
-    fn domain(self: Arc<Self>, info: &Info) -> Result<Arc<dyn provider::Domain>> {
+    fn domain(
+        self: Arc<Self>,
+        info: &Info,
+        threading: Threading,
+    ) -> Result<Arc<dyn provider::Domain>> {
         let name = info.domain_name().ok_or(Errno::EINVAL)?;
         let device = device::list()?
             .into_iter()
@@ -89,7 +94,7 @@ impl provider::Fabric for Fabric {
         if self.protocol.is_some_and(|kind| kind != device.protocol()) {
             return Err(Errno::EINVAL);
         }
-        let domain: Arc<dyn provider::Domain> = Domain::new(self, &device, info)?;
+        let domain: Arc<dyn provider::Domain> = Domain::new(self, &device, info, threading)?;
         Ok(domain)
     }
 

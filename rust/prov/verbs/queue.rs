@@ -26,10 +26,14 @@ use super::{
 };
 use crate::{
     abi::{
-        lock::FastLockIrq,
         once::{
             read_once,
             store_release, //
+        },
+        serial::{
+            Others,
+            Serial,
+            SerialLock, //
         },
         Errno,
         Result, //
@@ -123,12 +127,13 @@ pub(super) struct Queue {
     inline: Atomic<u32>,
     ring: Ring,
     #[pin]
-    head: FastLockIrq<Head>,
+    head: SerialLock<Head>,
 }
 
 impl Queue {
     /// A queue for `depth` operations of at most `width` addresses at a time. May sleep.
     pub(super) fn new(
+        serial: Option<Arc<Serial>>,
         pd: &Arc<Pd>,
         depth: u32,
         width: usize,
@@ -148,7 +153,8 @@ impl Queue {
         )?;
         Ok(Arc::pin_init(
             pin_init!(Self {
-                head <- FastLockIrq::new(
+                head <- SerialLock::new(
+                    serial,
                     Head {
                         seq: 0,
                         tail: 0,
@@ -200,11 +206,17 @@ impl Queue {
 
     /// From now on the queue posts to `target`; without `bounce` injected data, of at most `inject`
     /// bytes, goes inline.
-    pub(super) fn open(&self, target: Target, inject: u32, bounce: Option<Bounce>) {
+    pub(super) fn open(
+        &self,
+        target: Target,
+        inject: u32,
+        bounce: Option<Bounce>,
+        others: &Others,
+    ) {
         if bounce.is_none() {
             self.inline.store(inject, Relaxed);
         }
-        let mut head = self.head.lock();
+        let mut head = self.head.lock(others);
         if target.tallied {
             // Nobody else may come to tell that an operation is over.
             head.most_unsignalled = 0;
@@ -214,14 +226,14 @@ impl Queue {
     }
 
     /// The queue posts no more; what it posted to is returned.
-    pub(super) fn shut(&self) -> Option<Target> {
-        self.head.lock().target.take()
+    pub(super) fn shut(&self, others: &Others) -> Option<Target> {
+        self.head.lock(others).target.take()
     }
 
     /// From now on each post takes room in the completion queue. Returns how many operations are
     /// under way that have not taken theirs. The caller holds the completion queue's lock.
-    pub(super) fn count(&self) -> u32 {
-        let mut head = self.head.lock();
+    pub(super) fn count(&self, others: &Others) -> u32 {
+        let mut head = self.head.lock(others);
         if core::mem::replace(&mut head.counted, true) {
             return 0;
         }
@@ -237,7 +249,7 @@ impl Queue {
 
     /// How many operations can be posted now; -FI_EOPBADSTATE when it posts nowhere.
     pub(super) fn room(&self) -> Result<usize> {
-        let head = self.head.lock();
+        let head = self.head.enter();
         if head.target.is_none() {
             return Err(Errno::EOPBADSTATE);
         }
@@ -246,8 +258,8 @@ impl Queue {
     }
 
     /// Whether a signalled operation has no completion yet, read or not.
-    pub(super) fn is_busy(&self) -> bool {
-        let signalled = self.head.lock().signalled;
+    pub(super) fn is_busy(&self, others: &Others) -> bool {
+        let signalled = self.head.lock(others).signalled;
         let is_behind = |seq: u32| signalled.wrapping_sub(seq) as i32 > 0;
         is_behind(self.tail.load(Acquire)) && is_behind(self.seen.load(Acquire))
     }
@@ -262,13 +274,13 @@ impl Queue {
     }
 
     /// Where the queue's completions go, while it posts.
-    pub(super) fn completion_queue(&self) -> Option<Arc<Cq>> {
-        self.place().map(|(cq, _)| cq)
+    pub(super) fn completion_queue(&self, others: &Others) -> Option<Arc<Cq>> {
+        self.place(others).map(|(cq, _)| cq)
     }
 
     /// The same, with the queue's place in that one's table.
-    pub(super) fn place(&self) -> Option<(Arc<Cq>, u32)> {
-        let head = self.head.lock();
+    pub(super) fn place(&self, others: &Others) -> Option<(Arc<Cq>, u32)> {
+        let head = self.head.lock(others);
         let target = head.target.as_ref()?;
         Some((target.cq.clone(), target.place))
     }
@@ -341,8 +353,8 @@ impl Queue {
 
     /// Retires everything, after the queue pair has been destroyed: each context that has not been
     /// handed out goes to `reclaim`. Returns how many there were, markers aside.
-    pub(super) fn abandon(&self, reclaim: &mut dyn FnMut(Context)) -> u32 {
-        let end = self.head.lock().seq;
+    pub(super) fn abandon(&self, reclaim: &mut dyn FnMut(Context), others: &Others) -> u32 {
+        let end = self.head.lock(others).seq;
         let mut seq = self.tail.load(Acquire);
         // SAFETY: Nothing is under way any more, and nobody else can retire: the queue has left the
         // completion queue's table, or never was in one.

@@ -110,6 +110,8 @@ static int kofi_open_domain(struct bench_pair *pair, const char *service)
 	hints->rx_attr->size = BENCH_RECV_DEPTH;
 	hints->tx_attr->iov_limit = 1;
 	hints->rx_attr->iov_limit = 1;
+	/* Raw verbs leaves it to us as well. */
+	hints->domain_attr->threading = FI_THREAD_COMPLETION;
 	ret = fi_getinfo(FI_VERSION(1, 17), addr, service, FI_SOURCE, hints,
 			 &pair->offer);
 	fi_freeinfo(hints);

@@ -165,12 +165,20 @@ static const struct fi_cq_attr default_cq = {
 
 struct kofi_fabric_fx *fx_open(struct kunit *test)
 {
+	return fx_open_for(test, FI_THREAD_UNSPEC);
+}
+
+struct kofi_fabric_fx *fx_open_for(struct kunit *test,
+				   enum fi_threading threading)
+{
+	struct fi_info *hints = fx_hints(test);
 	struct fi_cq_attr attr = default_cq;
 	struct kofi_fabric_fx *fx;
 
 	fx = kunit_kzalloc(test, sizeof(*fx), GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, fx);
-	fx->info = fx_info(test, fx_addr, NULL, FI_SOURCE);
+	hints->domain_attr->threading = threading;
+	fx->info = fx_info_for(test, hints, fx_addr, NULL, FI_SOURCE);
 	fx->fabric = fx_fabric(test, fx->info);
 	fx->domain = fx_domain(test, fx->fabric, fx->info);
 	fx->eq = fx_eq(test, fx->fabric);
@@ -306,6 +314,7 @@ struct kofi_pair *fx_pair(struct kunit *test, const struct fx_pair_opts *opts)
 	hints = fx_hints(test);
 	hints->caps |= opts->caps;
 	hints->mode = opts->mode;
+	hints->domain_attr->threading = opts->threading;
 	/* More than siw takes inline, so that there are copies to test. */
 	hints->tx_attr->inject_size = 128;
 	pair->info = fx_info_for(test, hints, opts->node ?: fx_addr, NULL,

@@ -54,6 +54,7 @@ struct fx_pair_opts {
 	bool			one_cq;		/* cq[0] == cq[1] */
 	bool			no_wait;	/* queues with FI_WAIT_NONE */
 	bool			count;		/* counters for everything */
+	enum fi_threading	threading;	/* FI_THREAD_SAFE */
 };
 
 /* Of an endpoint whose operations are counted, what each counts. */
@@ -106,6 +107,9 @@ struct fid_pep *fx_listen(struct kunit *test, struct fid_fabric *fabric,
 
 /* Fabric, domain and both queues over fx_addr. */
 struct kofi_fabric_fx *fx_open(struct kunit *test);
+/* The same for a consumer that serializes its calls like that. */
+struct kofi_fabric_fx *fx_open_for(struct kunit *test,
+				   enum fi_threading threading);
 /* The same, and an endpoint of fx->info bound to both queues, not enabled. */
 struct fid_ep *fx_bound_ep(struct kunit *test, struct kofi_fabric_fx *fx);
 

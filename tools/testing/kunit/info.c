@@ -241,6 +241,20 @@ static void info_07_unneeded_modes_are_cleared(struct kunit *test)
 	}
 }
 
+static void info_07_threading_is_what_the_consumer_says(struct kunit *test)
+{
+	struct fi_info *hints = fx_hints(test);
+	enum fi_threading *threading = &hints->domain_attr->threading;
+
+	KUNIT_EXPECT_EQ(test, FI_THREAD_SAFE,
+			offers(test, hints)->domain_attr->threading);
+	for (*threading = FI_THREAD_SAFE; *threading <= FI_THREAD_ENDPOINT;
+	     ++*threading)
+		KUNIT_EXPECT_EQ(test, *threading,
+				offers(test, hints)->domain_attr->threading);
+	EXPECT_REFUSED(test, -FI_ENODATA, VERSION, NULL, NULL, 0, hints);
+}
+
 static void info_08_primary_caps_only_when_asked(struct kunit *test)
 {
 	const u64 primary = FI_MSG | FI_RMA | FI_TAGGED | FI_ATOMIC |
@@ -394,6 +408,7 @@ static struct kunit_case info_cases[] = {
 	KUNIT_CASE(info_07_attributes_are_at_least_what_was_asked),
 	KUNIT_CASE(info_07_more_than_there_is_is_no_match),
 	KUNIT_CASE(info_07_unneeded_modes_are_cleared),
+	KUNIT_CASE(info_07_threading_is_what_the_consumer_says),
 	KUNIT_CASE(info_08_primary_caps_only_when_asked),
 	KUNIT_CASE(info_08_absent_modifiers_mean_all),
 	KUNIT_CASE(info_09_allocinfo_is_zeroed),

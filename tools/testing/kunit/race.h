@@ -32,6 +32,8 @@ struct race {
 
 /* A listener and queues; two endpoints, connected; receives and sends of both. */
 struct race *race_prepare(struct kunit *test);
+/* The same for a consumer that serializes its data calls, or does not. */
+struct race *race_prepare_for(struct kunit *test, enum fi_threading threading);
 void race_connect(struct kunit *test, struct race *race);
 void race_post(struct kunit *test, struct race *race);
 

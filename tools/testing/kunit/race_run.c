@@ -10,10 +10,15 @@
 
 struct race *race_prepare(struct kunit *test)
 {
+	return race_prepare_for(test, FI_THREAD_SAFE);
+}
+
+struct race *race_prepare_for(struct kunit *test, enum fi_threading threading)
+{
 	struct race *race = (void *)tr_buffer(test, sizeof(*race));
 
 	race->buf = tr_buffer(test, RACE_LEN);
-	race->fx = fx_open(test);
+	race->fx = fx_open_for(test, threading);
 	race->pep = fx_listen(test, race->fx->fabric, race->fx->info,
 			      race->fx->eq);
 	return race;

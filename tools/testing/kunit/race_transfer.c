@@ -1,11 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Transfers from two CPUs at once, also into an end that is going away.
+ * Transfers from two CPUs at once, also into an end that is going away. Where
+ * only one of them transfers, the consumer may say so.
  */
 
 #include <linux/delay.h>
 
 #include "race.h"
+
+static const enum fi_threading threadings[] = {
+	FI_THREAD_SAFE, FI_THREAD_COMPLETION, FI_THREAD_DOMAIN,
+};
+
+static void name_threading(const enum fi_threading *threading, char *name)
+{
+	strscpy(name, fi_tostr(threading, FI_TYPE_THREADING),
+		KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(threadings, threadings, name_threading);
+
+static struct race *prepare(struct kunit *test)
+{
+	const enum fi_threading *threading = test->param_value;
+
+	return race_prepare_for(test, *threading);
+}
 
 /*
  * Sends until it is told that there is no way any more. Each message has its
@@ -51,7 +71,7 @@ static void expect_all_done(struct kunit *test, struct race *race)
 
 static void race_sending_while_it_is_shut_down(struct kunit *test)
 {
-	struct race *race = race_prepare(test);
+	struct race *race = prepare(test);
 
 	for (unsigned int round = 0; round < tr_rounds; round++) {
 		race_connect(test, race);
@@ -75,7 +95,7 @@ static int shut_the_receiver_down(struct race *race, int side)
 
 static void race_sending_while_the_peer_leaves(struct kunit *test)
 {
-	struct race *race = race_prepare(test);
+	struct race *race = prepare(test);
 
 	for (unsigned int round = 0; round < tr_rounds; round++) {
 		race_connect(test, race);
@@ -89,6 +109,67 @@ static void race_sending_while_the_peer_leaves(struct kunit *test)
 		for (int side = 0; side < 2; side++)
 			fx_close(test, &race->ep[side]->fid);
 	}
+}
+
+/* Messages, until nobody else comes and goes any more. */
+static int transfer_until_over(struct race *race, int side)
+{
+	int ret = 0;
+
+	while (!ret && !READ_ONCE(race->over)) {
+		ret = fi_recv(race->ep[1], NULL, 0, NULL, 0, NULL);
+		if (!ret)
+			ret = fi_send(race->ep[0], NULL, 0, NULL, 0, NULL);
+		if (!ret)
+			atomic_add(2, &race->posted);
+		while (!ret && atomic_read(&race->done) < atomic_read(&race->posted)) {
+			struct fi_cq_tagged_entry entries[4];
+			ssize_t found = fi_cq_read(race->fx->cq, entries,
+						   ARRAY_SIZE(entries));
+
+			if (found > 0)
+				atomic_add(found, &race->done);
+			else if (found != -FI_EAGAIN)
+				ret = found;
+			if (kthread_should_stop())
+				ret = -FI_EINTR;
+			cond_resched();
+		}
+	}
+	return ret;
+}
+
+/* Endpoints that share the queue come, and go. */
+static int come_and_go(struct race *race, int side)
+{
+	struct fid_ep *ep;
+	int ret = 0;
+
+	for (unsigned int i = 0; !ret && i < tr_rounds; i++) {
+		ret = fi_endpoint(race->fx->domain, race->fx->info, &ep, NULL);
+		if (ret)
+			break;
+		ret = fi_ep_bind(ep, &race->fx->eq->fid, 0) ?:
+		      fi_ep_bind(ep, &race->fx->cq->fid,
+				 FI_TRANSMIT | FI_RECV) ?:
+		      fi_enable(ep);
+		ret = fi_close(&ep->fid) ?: ret;
+	}
+	WRITE_ONCE(race->over, true);
+	return ret;
+}
+
+static void race_transfers_while_endpoints_come_and_go(struct kunit *test)
+{
+	struct race *race = prepare(test);
+
+	race_connect(test, race);
+	race_run(test, race, transfer_until_over, come_and_go);
+	KUNIT_EXPECT_EQ(test, 0, race->ret[0]);
+	KUNIT_EXPECT_EQ(test, 0, race->ret[1]);
+	KUNIT_EXPECT_GT(test, atomic_read(&race->done), 0);
+	KUNIT_EXPECT_EQ(test, atomic_read(&race->posted),
+			atomic_read(&race->done));
 }
 
 /* Two posters at one endpoint: each context comes back exactly once. */
@@ -188,8 +269,12 @@ static void race_two_readers_share_the_entries(struct kunit *test)
 }
 
 static struct kunit_case cases[] = {
-	KUNIT_CASE_SLOW(race_sending_while_it_is_shut_down),
-	KUNIT_CASE_SLOW(race_sending_while_the_peer_leaves),
+	KUNIT_CASE_PARAM(race_sending_while_it_is_shut_down,
+			 threadings_gen_params),
+	KUNIT_CASE_PARAM(race_sending_while_the_peer_leaves,
+			 threadings_gen_params),
+	KUNIT_CASE_PARAM(race_transfers_while_endpoints_come_and_go,
+			 threadings_gen_params),
 	KUNIT_CASE_SLOW(race_two_posters_and_a_reader),
 	KUNIT_CASE_SLOW(race_two_readers_share_the_entries),
 	{}

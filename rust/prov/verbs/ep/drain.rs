@@ -45,6 +45,7 @@ impl Endpoint {
     /// The last of it is known by a marker that is posted behind it, in each direction. Completions
     /// are left for their readers. May sleep.
     pub(super) fn drain(&self) {
+        let _others = self.domain.others();
         for (queue, marked) in [
             (&self.transmit, self.mark_transmits()),
             (&self.receive, self.mark_receives()),
@@ -59,17 +60,19 @@ impl Endpoint {
 
     /// Waits for the end of a drain, whoever began it. May sleep.
     pub(super) fn wait_until_drained(&self) {
+        let others = self.domain.others();
         let queues: [&Arc<Queue>; 2] = [&self.transmit, &self.receive];
         let start = Instant::<Monotonic>::now();
         loop {
             for queue in queues {
-                if let Some(cq) = queue.completion_queue() {
-                    cq.stash();
+                if let Some(cq) = queue.completion_queue(&others) {
+                    cq.stash(&others);
                 }
             }
             // A queue that has been closed meanwhile has nothing left to wait for.
-            let waiting =
-                |queue: &&Arc<Queue>| !queue.is_drained() && queue.completion_queue().is_some();
+            let waiting = |queue: &&Arc<Queue>| {
+                !queue.is_drained() && queue.completion_queue(&others).is_some()
+            };
             if !queues.iter().any(waiting) {
                 return;
             }
@@ -110,10 +113,11 @@ impl Endpoint {
     ///
     /// -FI_ETIMEDOUT.
     pub(super) fn wait_for_transmits(&self) -> Result {
+        let others = self.domain.others();
         let start = Instant::<Monotonic>::now();
-        while self.transmit.is_busy() {
-            if let Some(cq) = self.transmit.completion_queue() {
-                cq.stash();
+        while self.transmit.is_busy(&others) {
+            if let Some(cq) = self.transmit.completion_queue(&others) {
+                cq.stash(&others);
             }
             if start.elapsed() > PATIENCE {
                 return Err(Errno::ETIMEDOUT);

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     abi::{
         flags::FI_READ,
-        lock::FastLockIrqGuard,
+        serial::SerialGuard,
         Errno,
         Result, //
     },
@@ -73,7 +73,7 @@ pub(in crate::prov::verbs) struct Resources<'a> {
 ///
 /// `target` is that of `head`, which is locked.
 pub(in crate::prov::verbs) struct Posting<'a> {
-    head: FastLockIrqGuard<'a, Head>,
+    head: SerialGuard<'a, Head>,
     target: NonNull<Target>,
     queue: &'a Queue,
     /// Whether its success is to be signalled.
@@ -170,7 +170,7 @@ impl Queue {
     #[inline(always)]
     pub(in crate::prov::verbs) fn begin(&self, what: &Post) -> Result<Posting<'_>> {
         let is_marker = what.report == Report::Marker;
-        let mut guard = self.head.lock();
+        let mut guard = self.head.enter();
         let mut at = guard.target()?;
         let takes_room = match self.take_room(&mut guard, is_marker) {
             Some(takes_room) => takes_room,
@@ -233,9 +233,9 @@ impl Queue {
     #[cold]
     fn make_room<'a>(
         &'a self,
-        head: FastLockIrqGuard<'a, Head>,
+        head: SerialGuard<'a, Head>,
         is_marker: bool,
-    ) -> Result<(FastLockIrqGuard<'a, Head>, bool)> {
+    ) -> Result<(SerialGuard<'a, Head>, bool)> {
         let silent = head.silent.wrapping_sub(self.tail.load(Acquire)) as i32;
         if silent <= 0 && !head.counted {
             return Err(Errno::EAGAIN);
@@ -245,7 +245,7 @@ impl Queue {
         // Whoever retires holds the completion queue's lock, which comes before this one.
         drop(head);
         cq.retire_silent();
-        let mut head = self.head.lock();
+        let mut head = self.head.enter();
         head.target()?;
         let takes_room = self.take_room(&mut head, is_marker);
         takes_room
