@@ -231,6 +231,14 @@ enum fi_progress {
 	FI_PROGRESS_MANUAL
 };
 
+/*
+ * Who sees to it that calls do not meet: the provider (FI_THREAD_SAFE), or the
+ * user. FI_THREAD_COMPLETION: of the calls that post, read completions or ask for
+ * room, no two ever overlap, not even as one interrupts the other, that concern
+ * the same endpoint or completion queue, or endpoints with the same queue.
+ * FI_THREAD_DOMAIN: no two within the domain. Such calls take no locks. The rest
+ * is served as FI_THREAD_SAFE.
+ */
 enum fi_threading {
 	FI_THREAD_UNSPEC,
 	FI_THREAD_SAFE,
@@ -440,7 +448,7 @@ struct fi_ep_attr {
  * struct fi_domain_attr - domain attributes
  * @domain: an open domain to look in, or %NULL
  * @name: name of the device
- * @threading: which calls the user serializes
+ * @threading: which calls the user serializes; see enum fi_threading
  * @control_progress: who drives connections and events
  * @data_progress: who drives transfers
  * @resource_mgmt: whether queues are guarded against overrun

@@ -338,6 +338,9 @@ static_assert(sizeof(struct fid_domain) == 40);
  * @domain: the open domain
  * @context: the caller's, kept in its fid
  *
+ * With FI_THREAD_COMPLETION or FI_THREAD_DOMAIN in the info the caller promises
+ * to serialize its data calls.
+ *
  * Context: Process context, may sleep.
  * Return: 0; -FI_EINVAL; -FI_ENODEV where the device has gone; -FI_ENOMEM.
  */
