@@ -200,6 +200,11 @@ static void atomic_vectors_and_messages(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL,
 			fi_compare_atomicmsg(ep, &msg, compare + 1, NULL, 1,
 					     result, NULL, 2, 0));
+	result[1].count = 2;
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL,
+			fi_compare_atomicmsg(ep, &msg, compare, NULL, 2, result,
+					     NULL, 2, 0));
+	result[1].count = 1;
 	msg.op = FI_SUM;
 	msg.iov_count = 1;
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_atomicmsg(ep, &msg, 0));
