@@ -27,7 +27,7 @@ load kofi || fail "kofi.ko does not load"
 before=$(suites)
 # What may go wrong one time in many is repeated less often where everything is slow.
 rounds=20
-[ "$LANE" = proof ] && rounds=5
+[ "$LANE" = proof ] && rounds=4
 load kofi_kunit addr="$ADDRESS" addr6="$ADDRESS6" rounds=$rounds || fail "kofi_kunit.ko does not load"
 # shellcheck disable=SC2046 # a word for each suite that came with the module
 run_suites $(suites | grep -vxF "$before")
