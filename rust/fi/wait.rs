@@ -170,6 +170,11 @@ impl Gate {
         Some(Pass(self))
     }
 
+    /// Whether it has been shut: who is inside should leave. Any context.
+    pub fn is_shut(&self) -> bool {
+        self.passage.lock().shut
+    }
+
     /// Lets nobody in any more. Any context.
     pub fn forbid(&self) {
         self.passage.lock().shut = true;

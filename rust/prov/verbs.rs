@@ -14,6 +14,7 @@ mod ep;
 mod fabric;
 mod gather;
 mod mr;
+mod nudge;
 mod offer;
 mod pep;
 mod queue;

@@ -65,6 +65,7 @@ pub(crate) struct Device {
     node_type: u8,
     node_guid: u64,
     virt_dma: bool,
+    is_siw: bool,
     ports: (u32, u32),
     protocol: Protocol,
     attributes: Attributes,
@@ -117,6 +118,9 @@ impl Device {
                 node_guid: u64::from_be(guid),
                 // SAFETY: `ptr` is a registered device.
                 virt_dma: unsafe { bindings::ib_uses_virt_dma(ptr) },
+                // SAFETY: As above; what the driver does is there before it is registered.
+                is_siw: unsafe { (*ptr).ops.driver_id }
+                    == bindings::rdma_driver_id_RDMA_DRIVER_SIW,
                 ports: (first, last),
                 // SAFETY: As above, and `first` is one of its ports.
                 protocol: unsafe { Protocol::of(ptr, first) },
@@ -159,6 +163,11 @@ impl Device {
     /// What the device speaks on the wire.
     pub(crate) fn protocol(&self) -> Protocol {
         self.protocol
+    }
+
+    /// Whether the driver is siw, which may leave the first messages of a connection lying.
+    pub(crate) fn is_siw(&self) -> bool {
+        self.is_siw
     }
 
     /// `RDMA_NODE_*`: what rdma_cm tells iWARP from the others by.

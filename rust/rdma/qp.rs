@@ -12,6 +12,8 @@ use super::{
     pd::Pd,
     wr::{
         RecvWr,
+        Remote,
+        SendFlags,
         SendWr, //
     }, //
 };
@@ -284,6 +286,17 @@ impl Qp {
         // SAFETY: As in `post_send`.
         let err = unsafe { (self.post_recv)(self.raw(), wr.as_ptr(), &mut bad) };
         outcome(err)
+    }
+}
+
+impl Qp {
+    /// Writes nothing to the peer's memory, unsignalled. Any context; errors as for
+    /// [`Self::post_send`].
+    pub(crate) fn write_nothing(&self, wr_id: u64) -> Result {
+        let nowhere = Remote { addr: 0, rkey: 0 };
+        let wr = SendWr::write(wr_id, &[], nowhere, SendFlags::default());
+        // SAFETY: The request has no memory.
+        unsafe { self.post_send(&wr) }
     }
 }
 

@@ -15,6 +15,7 @@ use super::{
         Backlog,
         Done, //
     },
+    nudge,
     queue::Queue,
     status,
     tally::Tally, //
@@ -76,6 +77,9 @@ const DEFAULT_SIZE: usize = 1024;
 /// Room beside the asked size, for the markers of drains: one for each queue that posts here.
 const MARKERS: usize = 64;
 
+/// And for the nudges of as many endpoints.
+const NUDGERS: usize = MARKERS / 2;
+
 /// A completion queue of a verbs device.
 #[pin_data]
 #[repr(C)]
@@ -112,8 +116,9 @@ impl Cq {
             size if size > limit => return Err(Errno::EINVAL),
             size => size,
         };
-        // Markers of drains take room beside the operations; see `register`.
-        let size = size.saturating_add(MARKERS).min(limit);
+        // See `register`.
+        let besides = MARKERS + NUDGERS * nudge::most_on(&device) as usize;
+        let size = size.saturating_add(besides).min(limit);
         let interrupts = Arc::pin_init(Interrupts::new(), GFP_KERNEL)?;
         let ib = rdma::cq::Cq::new(device, size as u32, attr.vector, Notify(interrupts.clone()))?;
         let backlog = Backlog::new(size)?;
@@ -153,10 +158,16 @@ impl Cq {
     /// Reserves room for one completion.
     #[inline]
     pub(super) fn reserve(&self) -> bool {
-        if self.room.fetch_sub(1, Full) > 0 {
+        self.reserve_all(1)
+    }
+
+    /// Reserves room for `count` completions, or for none.
+    #[inline]
+    fn reserve_all(&self, count: u32) -> bool {
+        if self.room.fetch_sub(count as i32, Full) >= count as i32 {
             return true;
         }
-        self.release(1);
+        self.release(count);
         false
     }
 
@@ -173,7 +184,7 @@ impl Cq {
         let _ = self.room.fetch_add(count as i32, Full);
     }
 
-    /// Enters a queue into the table, with room for the marker of its drain. May sleep.
+    /// Enters a queue into the table, with room for what it posts besides operations. May sleep.
     ///
     /// As long as everything that the queues can post fits, nobody counts; from the first queue on
     /// with which it does not, each post takes room and gives it back when it is retired.
@@ -187,7 +198,7 @@ impl Cq {
         mut tally: Option<KBox<Tally>>,
         others: &Others,
     ) -> Result<u32> {
-        if !self.reserve() {
+        if !self.reserve_all(queue.besides()) {
             return Err(Errno::ENOSPC);
         }
         let mut spare = KVec::new();
@@ -221,7 +232,7 @@ impl Cq {
             match KVec::with_capacity((len + 1).next_power_of_two(), GFP_KERNEL) {
                 Ok(larger) => spare = larger,
                 Err(error) => {
-                    self.release(1);
+                    self.release(queue.besides());
                     return Err(error.into());
                 }
             }
@@ -267,8 +278,8 @@ impl Cq {
         drop(inner);
         if let Some(Entry { queue, .. }) = entry {
             let abandoned = queue.abandon(reclaim, others);
-            // With the room that `register` reserved for the marker.
-            self.release(if counted { abandoned + 1 } else { 1 });
+            // With the room that `register` reserved.
+            self.release(queue.besides() + if counted { abandoned } else { 0 });
         }
     }
 

@@ -11,13 +11,14 @@ pub(super) mod atomic;
 mod connect;
 mod drain;
 mod post;
+mod settle;
 
 use super::{
     bounce::Bounce,
     cq::Cq,
     domain::Domain,
     gather::MAX_SGE,
-    offer,
+    nudge, offer,
     queue::{
         Direction,
         Queue,
@@ -92,6 +93,10 @@ use kernel::{
         Arc,
         Mutex, //
     },
+    workqueue::{
+        new_work,
+        Work, //
+    },
 };
 
 /// What is bound, kept open until the endpoint is closed.
@@ -119,6 +124,10 @@ struct Link {
     peer: Option<SockAddr>,
     /// What `fi_connect()` has for the peer, until the path is known.
     greeting: connect::Greeting,
+    /// Whether the peer has asked.
+    accepts: bool,
+    /// Whether rdma_cm has said that there is a connection, and the consumer is told later.
+    settles: bool,
 }
 
 /// An active endpoint of a verbs device.
@@ -135,9 +144,12 @@ pub(crate) struct Endpoint {
     link: Mutex<Link>,
     /// The device goes away, and the endpoint has been or is being told.
     told: AtomicFlag,
-    /// Lets a close wait for that.
+    /// Lets a close wait for that, and for what `settling` does.
     #[pin]
     gate: Gate,
+    /// Where rdma_cm speaks too early.
+    #[pin]
+    settling: Work<Endpoint>,
 }
 
 /// A word that devices write. Caches that do not see it lose nothing else.
@@ -174,8 +186,11 @@ impl Limits {
     fn new(domain: &Domain, info: &Info) -> Result<Self> {
         let attributes = domain.pd().device().attributes();
         let depth = |asked: usize| -> Result<u32> {
-            // One work request is the marker's.
-            let most = attributes.max_qp_wr.saturating_sub(1);
+            // Some work requests are not for operations; see `make_qp`.
+            let device = domain.pd().device();
+            let most = attributes
+                .max_qp_wr
+                .saturating_sub(1 + nudge::most_on(device));
             match u32::try_from(asked) {
                 Ok(0) => Ok(most.min(DEFAULT_DEPTH)),
                 Ok(asked) if asked <= most => Ok(asked),
@@ -277,6 +292,7 @@ impl Endpoint {
                 unwanted,
                 told: AtomicFlag::new(false),
                 gate <- Gate::new(),
+                settling <- new_work!("kofi::Endpoint"),
                 link <- new_mutex!(
                     Link {
                         id: None,
@@ -288,6 +304,8 @@ impl Endpoint {
                         local,
                         peer,
                         greeting,
+                        accepts: false,
+                        settles: false,
                     },
                     "kofi::Endpoint"
                 ),
@@ -307,9 +325,9 @@ impl Endpoint {
     /// Makes the queue pair, and the memory for injected data if the queue pair takes none inline.
     fn make_qp(&self, transmit: &Cq, receive: &Cq) -> Result<(Arc<Qp>, Option<Bounce>)> {
         let caps = Caps {
-            // The marker of a drain takes one more in each direction.
-            max_send_wr: self.limits.transmits + 1,
-            max_recv_wr: self.limits.receives + 1,
+            // With what is posted besides operations: the marker of a drain, and nudges.
+            max_send_wr: self.limits.transmits + self.transmit.besides(),
+            max_recv_wr: self.limits.receives + self.receive.besides(),
             max_send_sge: self.limits.segments as u32,
             max_recv_sge: self.limits.receive_segments as u32,
             max_inline_data: self.limits.inject as u32,

@@ -2,7 +2,10 @@
 
 //! What `fi_getinfo()` is told of a device: its attributes, never its name, decide.
 
-use super::wire::MAX_PRIVATE_DATA;
+use super::{
+    nudge,
+    wire::MAX_PRIVATE_DATA, //
+};
 use crate::{
     abi::{
         self,
@@ -189,8 +192,10 @@ pub(super) fn of_device(device: &Arc<Device>, wishes: &Wishes) -> Result<KBox<In
         .max_send_sge
         .min(attributes.max_recv_sge)
         .min(super::gather::MAX_SGE as u32) as usize;
-    // One work request is that of the marker behind which a queue is drained.
-    let depth = attributes.max_qp_wr.saturating_sub(1) as usize;
+    // Some work requests are the endpoint's own.
+    let depth = attributes
+        .max_qp_wr
+        .saturating_sub(1 + nudge::most_on(device)) as usize;
 
     let (cq_data_size, rx_mode) = wishes.remote_data(device.protocol());
     let mut info = Info::new()?;

@@ -182,7 +182,7 @@ impl PassiveEndpoint {
 }
 
 impl Handler for PassiveEndpoint {
-    fn event(&self, _id: &Locked, event: cm::Event<'_>) {
+    fn event(self: Arc<Self>, _id: &Locked, event: cm::Event<'_>) {
         match event {
             cm::Event::ConnectRequest { id, conn } => {
                 // Dropped on the way, the id refuses the peer.

@@ -19,6 +19,7 @@ pub(super) use posting::{
 use super::{
     bounce::Bounce,
     cq::Cq,
+    nudge,
     ring::{
         Ring,
         Slot, //
@@ -123,6 +124,8 @@ pub(super) struct Queue {
     /// One past the last operation whose completion has been put off.
     seen: Atomic<u32>,
     depth: u32,
+    /// How many nudges may be posted beside the operations, without `head`.
+    nudges: u32,
     /// How many bytes the device takes inline, where that is as much as may be injected.
     inline: Atomic<u32>,
     ring: Ring,
@@ -172,6 +175,10 @@ impl Queue {
                 tail: Atomic::new(0),
                 seen: Atomic::new(0),
                 depth,
+                nudges: match direction {
+                    Direction::Transmit => nudge::most_on(pd.device()),
+                    Direction::Receive => 0,
+                },
                 inline: Atomic::new(0),
                 ring,
                 direction,
@@ -193,10 +200,20 @@ impl Queue {
         read_once(&self.inline)
     }
 
-    /// The most completions that it can have under way, its marker's included.
+    /// The most completions that it can have under way, whatever they are of.
     pub(super) fn most(&self) -> u32 {
-        // One slot more has been found to be possible.
-        self.depth + 1
+        // One slot more has been found to be possible, and nobody asks for as many as that.
+        self.depth.saturating_add(self.besides())
+    }
+
+    /// Those of them that are not of operations: the marker's and those of nudges.
+    pub(super) fn besides(&self) -> u32 {
+        1 + self.nudges
+    }
+
+    /// Whether an operation has completed, read or not, of a queue that is new.
+    pub(super) fn has_completed(&self) -> bool {
+        self.tail.load(Acquire) != 0 || self.seen.load(Acquire) != 0
     }
 
     /// Memory for injected data of at most `size` bytes at a time. May sleep.

@@ -52,7 +52,7 @@ struct Pending {
 }
 
 impl Handler for Pending {
-    fn event(&self, _id: &Locked, event: Event<'_>) {
+    fn event(self: Arc<Self>, _id: &Locked, event: Event<'_>) {
         // Nothing but bad news reaches an id that has not been accepted.
         self.gone.store(true, Release);
         if matches!(event, Event::DeviceRemoval) {

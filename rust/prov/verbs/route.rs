@@ -226,7 +226,7 @@ impl End {
 }
 
 impl Handler for End {
-    fn event(&self, _id: &Locked, event: Event<'_>) {
+    fn event(self: Arc<Self>, _id: &Locked, event: Event<'_>) {
         match event {
             Event::AddrResolved => self.found.store(true, Release),
             Event::Failed { status, .. } if status == ETIMEDOUT.to_errno() => {

@@ -37,7 +37,7 @@ pub(crate) trait Handler: Send + Sync {
     /// [`Id::lock`] on it. It may drop the [`Id`], which then takes effect when the handler
     /// returns; but nobody may drop the *listening* `Id` in `ConnectRequest`, neither
     /// directly nor with the last reference on whoever owns it.
-    fn event(&self, id: &Locked, event: Event<'_>);
+    fn event(self: Arc<Self>, id: &Locked, event: Event<'_>);
 }
 
 /// What an id of ours points to.

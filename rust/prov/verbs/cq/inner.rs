@@ -83,13 +83,15 @@ impl Inner {
 
     #[cold]
     pub(super) fn defer(&mut self, done: Done) {
-        if let Some(entry) = self.entry(&done) {
-            entry.deferred += 1;
-            if let Some(tally) = &mut entry.tally {
-                tally.count(&entry.queue, done);
-            }
-            entry.queue.saw(done.seq());
+        let Some(entry) = self.entry(&done) else {
+            // Of no queue, or of one that has gone: nobody's.
+            return;
+        };
+        entry.deferred += 1;
+        if let Some(tally) = &mut entry.tally {
+            tally.count(&entry.queue, done);
         }
+        entry.queue.saw(done.seq());
         if self.backlog.push(done).is_err() {
             // Excluded by the reservation of room; said aloud, for it would lose a completion.
             pr_err!("completion queue overrun\n");

@@ -55,11 +55,7 @@ use crate::{
 };
 use kernel::{
     prelude::*,
-    sync::Arc,
-    time::{
-        delay::fsleep,
-        Delta, //
-    },
+    sync::Arc, //
 };
 
 /// How long rdma_cm may look for the peer, and then for the path to it.
@@ -74,9 +70,6 @@ const RNR_RETRIES: u8 = 7;
 
 /// 0.64 ms until a peer without a receive is tried again; rdma_cm's default is 655 ms.
 const MIN_RNR_TIMER: u8 = 12;
-
-/// How long both ends of an iWARP connection wait before they say that there is one.
-const IWARP_SETTLES: Delta = Delta::from_millis(20);
 
 /// Connection data that waits to be sent.
 pub(super) struct Greeting(Option<Frame>);
@@ -195,7 +188,11 @@ impl Endpoint {
         let accepted = Arc::new(request.into_id(), GFP_KERNEL)
             .map_err(Errno::from)
             .and_then(|id| {
-                self.link.lock().id = Some(id.clone());
+                {
+                    let mut link = self.link.lock();
+                    link.id = Some(id.clone());
+                    link.accepts = true;
+                }
                 if gone {
                     return Err(Errno::ECONNABORTED);
                 }
@@ -274,12 +271,19 @@ impl Endpoint {
         }
     }
 
-    fn established(&self, private_data: &[u8]) {
+    /// Reports FI_CONNECTED, unless there is an outcome already.
+    pub(super) fn established(&self, private_data: &[u8]) {
+        // Held until it is told: who finds the endpoint connected, and then lost, reports that later.
+        let mut link = self.link.lock();
         if !self.state.step(State::Connecting, State::Connected) {
             return;
         }
-        let kind = Kind::Connection(FI_CONNECTED);
-        self.report(|link| link.outcome.take(), kind, unframe(private_data));
+        let event = link.outcome.take();
+        if let (Some(event), Some(bound)) = (event, &link.bound) {
+            let kind = Kind::Connection(FI_CONNECTED);
+            let queue = bound.events.arc();
+            queue.push(event.fill(kind, unframe(private_data), None));
+        }
     }
 
     /// There will be no connection.
@@ -418,7 +422,7 @@ fn to_ready(qp: &Qp, id: &IdRef, param: &ConnParam<'_>, access: Access) -> Resul
 }
 
 impl Handler for Endpoint {
-    fn event(&self, id: &Locked, event: Event<'_>) {
+    fn event(self: Arc<Self>, id: &Locked, event: Event<'_>) {
         let step = match event {
             Event::AddrResolved => id.resolve_route(RESOLVE_MS).map_err(Errno::from),
             Event::RouteResolved => self.ask(id),
@@ -432,12 +436,10 @@ impl Handler for Endpoint {
                 done
             }
             Event::Established { conn } => {
-                if !id.uses_ib_cm() {
-                    // siw tells the peer before its own queue pair listens to the socket, and a
-                    // message that comes in between waits there for the next one.
-                    fsleep(IWARP_SETTLES);
+                match self.domain.pd().device().is_siw() {
+                    true => self.start_settling(&conn),
+                    false => self.established(conn.private_data),
                 }
-                self.established(conn.private_data);
                 Ok(())
             }
             Event::Rejected {
@@ -452,6 +454,7 @@ impl Handler for Endpoint {
                 Ok(())
             }
             Event::Disconnected | Event::DeviceRemoval => {
+                self.end_settling();
                 self.lose(Some(id));
                 Ok(())
             }
