@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * CONTRACT, CM: when FI_CONNECTED is there, so is the connection. Whoever has
+ * read it may send at once, both ends may, and nothing gets lost.
+ */
+
+#include "cntr.h"
+
+#define LEN 64
+#define PAIRS 4
+#define DEPTH 4
+
+struct talk;
+
+struct end {
+	struct talk	*talk;
+	struct fid_eq	*eq;
+	struct fid_cq	*cq;
+	struct fid_ep	*ep;
+	u8		*in, *out;
+	u32		seed;
+};
+
+/* A listener, and both ends of a connection to it; end[0] calls. */
+struct talk {
+	struct kunit		*test;
+	struct kofi_fabric_fx	*fx;
+	struct fid_pep		*pep;
+	struct end		end[2];
+	bool			refused;
+};
+
+static void close_left(void *arg)
+{
+	struct talk *talk = arg;
+
+	for (int side = 0; side < 2; side++)
+		if (talk->end[side].ep)
+			fi_close(&talk->end[side].ep->fid);
+}
+
+static struct talk *prepare(struct kunit *test, struct kofi_fabric_fx *fx,
+			    u32 seed)
+{
+	struct fi_cq_attr attr = { .format = FI_CQ_FORMAT_TAGGED,
+				   .wait_obj = FI_WAIT_UNSPEC };
+	struct talk *talk = (void *)tr_buffer(test, sizeof(*talk));
+	u8 *buf = tr_buffer(test, 4 * LEN);
+
+	talk->test = test;
+	talk->fx = fx;
+	for (int side = 0; side < 2; side++) {
+		talk->end[side] = (struct end) {
+			.talk = talk,
+			.eq = fx_eq(test, fx->fabric),
+			.cq = fx_cq(test, fx->domain, &attr),
+			.in = buf + 2 * side * LEN,
+			.out = buf + (2 * side + 1) * LEN,
+			.seed = 2 * seed + side,
+		};
+	}
+	talk->pep = fx_listen(test, fx->fabric, fx->info, talk->end[1].eq);
+	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, close_left,
+							   talk));
+	return talk;
+}
+
+static int bind(struct end *end)
+{
+	return fi_ep_bind(end->ep, &end->eq->fid, 0) ?:
+	       fi_ep_bind(end->ep, &end->cq->fid, FI_TRANSMIT | FI_RECV) ?:
+	       fi_enable(end->ep) ?: (int)tr_recv(end->ep, end->in, LEN);
+}
+
+/* An endpoint that waits for its first message, for the caller. */
+static int open_caller(struct end *end)
+{
+	struct talk *talk = end->talk;
+
+	return fi_endpoint(talk->fx->domain, talk->fx->info, &end->ep, NULL) ?:
+	       bind(end);
+}
+
+/* The same for whoever has called. */
+static int open_called(struct end *end)
+{
+	struct talk *talk = end->talk;
+	struct fx_cm_event event = {};
+	int ret;
+
+	ret = fx_wait_event(talk->test, end->eq, FI_CONNREQ, &event,
+			    sizeof(event));
+	if (ret < 0)
+		return ret;
+	ret = fi_endpoint(talk->fx->domain, event.entry.info, &end->ep, NULL);
+	fi_freeinfo(event.entry.info);
+	return ret ?: bind(end);
+}
+
+static int call(struct end *end)
+{
+	struct sockaddr_in6 to;
+	size_t len = sizeof(to);
+
+	return open_caller(end) ?:
+	       fi_getname(&end->talk->pep->fid, &to, &len) ?:
+	       fi_connect(end->ep, &to, NULL, 0);
+}
+
+static int answer(struct end *end)
+{
+	return open_called(end) ?: fi_accept(end->ep, NULL, 0);
+}
+
+static int wait_connected(struct end *end)
+{
+	struct talk *talk = end->talk;
+	struct fx_cm_event event;
+	int ret = fx_wait_event(talk->test, end->eq, FI_CONNECTED, &event,
+				sizeof(event));
+
+	/*
+	 * siw gives up a connection whose caller was very slow to read the
+	 * answer, and says so: nobody waits for a message.
+	 */
+	if (ret == -FI_ECONNABORTED && tr_is_iwarp(talk->fx->info))
+		WRITE_ONCE(talk->refused, true);
+	return ret < 0 ? ret : 0;
+}
+
+/* Both completions of an exchange, in whatever order. */
+static int wait_exchange(struct end *end)
+{
+	struct fi_cq_tagged_entry entry[2] = {};
+	ssize_t ret = fx_wait_comp(end->talk->test, end->cq, entry, 2);
+	void *seen[2] = { entry[0].op_context, entry[1].op_context };
+
+	if (ret != 2)
+		return ret < 0 ? ret : -FI_EIO;
+	if (!(seen[0] == end->in && seen[1] == end->out) &&
+	    !(seen[1] == end->in && seen[0] == end->out))
+		return -FI_EINVAL;
+	return tr_intact(end->in, LEN, end->seed ^ 1) ? 0 : -FI_EIO;
+}
+
+/* What each end does: it speaks as soon as it may. */
+static int converse(struct tr_thread *thread)
+{
+	struct end *end = thread->arg;
+	int ret;
+
+	tr_fill(end->out, LEN, end->seed);
+	ret = end == &end->talk->end[0] ? call(end) : answer(end);
+	ret = ret ?: wait_connected(end);
+	ret = ret ?: (int)tr_send(end->ep, end->out, LEN);
+	thread->result = ret ?: wait_exchange(end);
+	return 0;
+}
+
+/* Takes what it gets of a CPU on which others are to be late. */
+static int burn(struct tr_thread *thread)
+{
+	while (!kthread_should_stop())
+		cond_resched();
+	return 0;
+}
+
+static void close_ends(struct kunit *test, struct talk *talk, int first)
+{
+	for (int i = 0; i < 2; i++) {
+		struct end *end = &talk->end[i ^ first];
+
+		if (end->ep)
+			KUNIT_EXPECT_EQ(test, 0, fi_close(&end->ep->fid));
+		end->ep = NULL;
+	}
+	for (int side = 0; side < 2; side++) {
+		struct fi_eq_err_entry error = {};
+		struct fx_cm_event event;
+		u32 what;
+
+		/* That the other one has left need not have been told. */
+		while (fi_eq_read(talk->end[side].eq, &what, &event,
+				  sizeof(event), 0) > 0 ||
+		       fi_eq_readerr(talk->end[side].eq, &error, 0) > 0)
+			;
+	}
+}
+
+static void converse_all(struct kunit *test, struct talk **talks, int count)
+{
+	struct tr_thread *threads[PAIRS][2];
+
+	for (int i = 0; i < count; i++)
+		talks[i]->refused = false;
+	for (int i = 0; i < 2 * count; i++)
+		threads[i / 2][i % 2] = tr_start(test, -1, converse,
+						 &talks[i / 2]->end[i % 2]);
+	for (int i = 0; i < 2 * count; i++) {
+		struct tr_thread *thread = threads[i / 2][i % 2];
+
+		KUNIT_ASSERT_TRUE(test, tr_join(test, thread));
+	}
+	for (int i = 0; i < 2 * count; i++) {
+		ssize_t ret = threads[i / 2][i % 2]->result;
+
+		if (ret && talks[i / 2]->refused)
+			kunit_info(test, "refused");
+		else
+			KUNIT_EXPECT_EQ_MSG(test, 0, ret, "%s: %s",
+					    i % 2 ? "called" : "caller",
+					    fi_strerror(-(int)ret));
+	}
+}
+
+static void first_messages(struct kunit *test, bool busy)
+{
+	struct kofi_fabric_fx *fx = fx_open(test);
+	struct talk *talks[PAIRS];
+	int cpu;
+
+	for (int i = 0; i < PAIRS; i++)
+		talks[i] = prepare(test, fx, i);
+	if (busy)
+		for_each_online_cpu(cpu)
+			tr_start(test, cpu, burn, NULL);
+	for (unsigned int round = 0; round < tr_rounds; round++) {
+		converse_all(test, talks, PAIRS);
+		for (int i = 0; i < PAIRS; i++)
+			close_ends(test, talks[i], (round + i) & 1);
+		if (test->status == KUNIT_FAILURE) {
+			kunit_err(test, "in round %u", round);
+			return;
+		}
+	}
+}
+
+static void cm_01_the_first_messages_arrive(struct kunit *test)
+{
+	first_messages(test, false);
+}
+
+static void cm_01_the_first_messages_arrive_on_busy_cpus(struct kunit *test)
+{
+	first_messages(test, true);
+}
+
+/* It says one thing and leaves, as soon as its buffer is free. */
+static int say_and_leave(struct tr_thread *thread)
+{
+	struct end *end = thread->arg;
+	struct fi_cq_tagged_entry entry;
+	int ret;
+
+	tr_fill(end->out, LEN, end->seed);
+	ret = call(end) ?: wait_connected(end) ?:
+	      (int)tr_send(end->ep, end->out, LEN);
+	if (!ret && fx_wait_comp(end->talk->test, end->cq, &entry, 1) != 1)
+		ret = -FI_EIO;
+	thread->result = ret ?: fi_close(&end->ep->fid);
+	end->ep = NULL;
+	return 0;
+}
+
+/* On iWARP a completed send says nothing of the peer. */
+static void expect_what_was_said(struct kunit *test, struct end *end)
+{
+	struct fi_cq_tagged_entry entry;
+	struct fi_cq_err_entry error = {};
+	ssize_t ret = fi_cq_read(end->cq, &entry, 1);
+
+	if (ret == -FI_EAVAIL && tr_is_iwarp(end->talk->fx->info)) {
+		KUNIT_EXPECT_EQ(test, 1, fi_cq_readerr(end->cq, &error, 0));
+		KUNIT_EXPECT_EQ(test, FI_ECANCELED, error.err);
+		return;
+	}
+	KUNIT_ASSERT_EQ(test, 1, ret);
+	KUNIT_EXPECT_PTR_EQ(test, end->in, entry.op_context);
+	KUNIT_EXPECT_TRUE(test, tr_intact(end->in, LEN, end->seed ^ 1));
+}
+
+static void cm_06_a_short_connection_is_a_connection(struct kunit *test)
+{
+	struct talk *talk = prepare(test, fx_open(test), 0);
+	struct end *end = &talk->end[1];
+
+	for (unsigned int round = 0; round < tr_rounds; round++) {
+		struct tr_thread *thread = tr_start(test, -1, say_and_leave,
+						    &talk->end[0]);
+
+		KUNIT_ASSERT_EQ(test, 0, answer(end));
+		KUNIT_ASSERT_EQ(test, 0, wait_connected(end));
+		tr_expect_shutdown(test, end->eq, end->ep);
+		KUNIT_ASSERT_TRUE(test, tr_join(test, thread));
+		expect_what_was_said(test, end);
+		KUNIT_ASSERT_EQ(test, 0, thread->result);
+		close_ends(test, talk, 1);
+	}
+}
+
+/* Whatever the endpoint did to get its connection, its consumer has all of it. */
+static void cm_01_a_connection_is_new(struct kunit *test)
+{
+	const struct fx_pair_opts opts = {
+		.tx_size = DEPTH, .rx_size = DEPTH, .cq_size = 2 * DEPTH,
+		.count = true,
+	};
+	u8 *buf = tr_buffer(test, LEN);
+	struct kofi_pair *pair = fx_pair(test, &opts);
+
+	for (int side = 0; side < 2; side++) {
+		KUNIT_EXPECT_EQ(test, DEPTH, fi_tx_size_left(pair->ep[side]));
+		KUNIT_EXPECT_EQ(test, DEPTH, fi_rx_size_left(pair->ep[side]));
+		KUNIT_EXPECT_EQ(test, -FI_EAGAIN,
+				fi_cq_read(pair->cq[side], NULL, 0));
+		for (int i = 0; i < FX_COUNTERS; i++) {
+			KUNIT_EXPECT_EQ(test, 0,
+					fi_cntr_read(pair->cntr[side][i]));
+			KUNIT_EXPECT_EQ(test, 0,
+					fi_cntr_readerr(pair->cntr[side][i]));
+		}
+	}
+	for (int i = 0; i < DEPTH; i++)
+		KUNIT_ASSERT_EQ(test, 0, tr_recv(pair->ep[1], buf, LEN));
+	for (int i = 0; i < DEPTH; i++)
+		KUNIT_ASSERT_EQ(test, 0, tr_send(pair->ep[0], buf, LEN));
+	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, tr_send(pair->ep[0], buf, LEN));
+	for (int i = 0; i < DEPTH; i++) {
+		tr_expect(test, pair->cq[0], buf, FI_SEND, 0);
+		tr_expect(test, pair->cq[1], buf, FI_RECV, LEN);
+	}
+	for (int side = 0; side < 2; side++)
+		KUNIT_EXPECT_EQ(test, -FI_EAGAIN,
+				fi_cq_read(pair->cq[side], NULL, 0));
+}
+
+/* Nobody reads the queue while a connection comes about, and it may be full. */
+static void cm_01_a_full_queue_keeps_no_connection(struct kunit *test)
+{
+	struct fi_cq_attr attr = { .size = 1, .format = FI_CQ_FORMAT_TAGGED };
+	struct kofi_fabric_fx *fx = fx_open(test);
+	struct fid_cq *cq = fx_cq(test, fx->domain, &attr);
+	struct fid_pep *pep = fx_listen(test, fx->fabric, fx->info, fx->eq);
+	u8 *buf = tr_buffer(test, LEN);
+	struct fid_ep *ep = fx_ep(test, fx->domain, fx->info);
+	unsigned int posted = 0;
+	ssize_t ret;
+
+	fx_bind(test, ep, fx->eq, cq, FI_TRANSMIT | FI_RECV);
+	KUNIT_ASSERT_EQ(test, 0, fi_enable(ep));
+	while (!(ret = tr_recv(ep, buf, LEN)))
+		posted++;
+	KUNIT_ASSERT_EQ(test, -FI_EAGAIN, ret);
+	KUNIT_ASSERT_GT_MSG(test, fi_rx_size_left(ep), 0, "after %u: not full",
+			    posted);
+	fx_connect(test, fx->domain, ep, pep, fx->eq, fx->cq);
+	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, tr_recv(ep, buf, LEN));
+	fx_close(test, &ep->fid);
+}
+
+static struct kunit_case cases[] = {
+	KUNIT_CASE(cm_01_a_connection_is_new),
+	KUNIT_CASE(cm_01_a_full_queue_keeps_no_connection),
+	KUNIT_CASE_SLOW(cm_01_the_first_messages_arrive),
+	KUNIT_CASE_SLOW(cm_01_the_first_messages_arrive_on_busy_cpus),
+	KUNIT_CASE_SLOW(cm_06_a_short_connection_is_a_connection),
+	{}
+};
+
+static struct kunit_suite suite = {
+	.name = "kofi_cm_first",
+	.test_cases = cases,
+};
+
+kunit_test_suite(suite);
