@@ -60,7 +60,7 @@ enum {
 
 /* Options of FI_OPT_ENDPOINT */
 enum {
-	FI_OPT_MIN_MULTI_RECV,		/* size_t */
+	FI_OPT_MIN_MULTI_RECV,		/* size_t: room for each message */
 	FI_OPT_CM_DATA_SIZE,		/* size_t */
 	FI_OPT_BUFFERED_MIN,		/* size_t */
 	FI_OPT_BUFFERED_LIMIT,		/* size_t */

@@ -171,22 +171,23 @@ unsafe extern "C" fn reject(
     })
 }
 
-/// `fi_getopt()`, of which FI_OPT_CM_DATA_SIZE is the only option.
+/// `fi_getopt()` of options that are numbers: `option` knows their values.
 ///
 /// # Safety
 ///
 /// `len` is NULL or valid; `value` is NULL or valid for `*len` bytes.
 pub(super) unsafe fn getopt(
-    limit: usize,
+    option: impl FnOnce(u32) -> Option<usize>,
     level: c_int,
     name: c_int,
     value: *mut c_void,
     len: *mut usize,
 ) -> Result {
-    let known = level == abi::FI_OPT_ENDPOINT as c_int && name == abi::FI_OPT_CM_DATA_SIZE as c_int;
-    if !known {
-        return Err(Errno::ENOPROTOOPT);
-    }
+    let known = match level == abi::FI_OPT_ENDPOINT as c_int {
+        true => option(name as u32),
+        false => None,
+    };
+    let found = known.ok_or(Errno::ENOPROTOOPT)?;
     // SAFETY: By this function's safety requirement.
     let len = unsafe { len.as_mut() }.ok_or(Errno::EINVAL)?;
     if value.is_null() || *len < size_of::<usize>() {
@@ -195,6 +196,6 @@ pub(super) unsafe fn getopt(
     }
     *len = size_of::<usize>();
     // SAFETY: There is room for it.
-    unsafe { ptr::write_unaligned(value.cast::<usize>(), limit) };
+    unsafe { ptr::write_unaligned(value.cast::<usize>(), found) };
     Ok(())
 }

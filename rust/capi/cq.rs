@@ -359,7 +359,7 @@ impl<Q: provider::CompletionQueue, const HANDLED: bool> Table<Q, HANDLED> {
                     entry.op_context = done.context.as_ptr();
                     entry.flags = done.flags;
                     entry.len = done.len;
-                    entry.buf = ptr::null_mut();
+                    entry.buf = ptr::without_provenance_mut(done.buf);
                     entry.data = done.data;
                     entry.tag = 0;
                     entry.olen = failure.dropped;

@@ -123,7 +123,11 @@ impl EndpointObject {
     fn set_flags(&self, flags: u64) -> Result {
         let own = self.flags_of(flags)?;
         let new = flags & !DIRECTIONS;
-        if new & !OP_FLAGS != 0 {
+        let known = match flags & abi::FI_RECV {
+            0 => OP_FLAGS,
+            _ => OP_FLAGS | abi::FI_MULTI_RECV,
+        };
+        if new & !known != 0 {
             return Err(Errno::EBADFLAGS);
         }
         own.store(new, Relaxed);
@@ -343,20 +347,39 @@ unsafe extern "C" fn getopt(
     // SAFETY: As the C caller promises.
     into_int(unsafe {
         object::object::<EndpointObject>(fid).and_then(|object| {
-            let limit = object.endpoint.core().private_data_limit();
-            cm::getopt(limit, level, name, value, len)
+            let core = object.endpoint.core();
+            let option = |name| match name {
+                abi::FI_OPT_CM_DATA_SIZE => Some(core.private_data_limit()),
+                abi::FI_OPT_MIN_MULTI_RECV => Some(core.multi_receive_size()),
+                _ => None,
+            };
+            cm::getopt(option, level, name, value, len)
         })
     })
 }
 
 unsafe extern "C" fn setopt(
-    _fid: *mut fid,
-    _level: c_int,
-    _name: c_int,
-    _value: *const c_void,
-    _len: usize,
+    fid: *mut fid,
+    level: c_int,
+    name: c_int,
+    value: *const c_void,
+    len: usize,
 ) -> c_int {
-    Errno::ENOPROTOOPT.to_int()
+    // SAFETY: As the C caller promises.
+    into_int(unsafe {
+        object::object::<EndpointObject>(fid).and_then(|object| {
+            let is_known = level == abi::FI_OPT_ENDPOINT as c_int
+                && name == abi::FI_OPT_MIN_MULTI_RECV as c_int;
+            if !is_known {
+                return Err(Errno::ENOPROTOOPT);
+            }
+            if value.is_null() || len != size_of::<usize>() {
+                return Err(Errno::EINVAL);
+            }
+            let size = ptr::read_unaligned(value.cast::<usize>());
+            object.endpoint.core().set_multi_receive_size(size)
+        })
+    })
 }
 
 unsafe extern "C" fn rx_size_left(ep: *mut fid_ep) -> isize {

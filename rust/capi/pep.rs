@@ -140,7 +140,8 @@ unsafe extern "C" fn getopt(
     into_int(unsafe {
         object::object::<ListenerObject>(fid).and_then(|object| {
             let limit = object.listener.core().private_data_limit();
-            cm::getopt(limit, level, name, value, len)
+            let option = |name| (name == abi::FI_OPT_CM_DATA_SIZE).then_some(limit);
+            cm::getopt(option, level, name, value, len)
         })
     })
 }

@@ -50,6 +50,8 @@ pub struct Completion {
     pub len: usize,
     /// Remote CQ data, with FI_REMOTE_CQ_DATA in the flags.
     pub data: u64,
+    /// Where the message is, in a buffer that takes several; else 0.
+    pub buf: usize,
 }
 
 /// A failed operation.
@@ -105,7 +107,7 @@ impl From<Completion> for abi::fi_cq_data_entry {
             op_context: done.context.as_ptr(),
             flags: done.flags,
             len: done.len,
-            buf: ptr::null_mut(),
+            buf: ptr::without_provenance_mut(done.buf),
             data: done.data,
         }
     }
@@ -118,7 +120,7 @@ impl From<Completion> for abi::fi_cq_tagged_entry {
             op_context: done.context.as_ptr(),
             flags: done.flags,
             len: done.len,
-            buf: ptr::null_mut(),
+            buf: ptr::without_provenance_mut(done.buf),
             data: done.data,
             tag: 0,
         }

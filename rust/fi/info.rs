@@ -297,7 +297,7 @@ fn rx_fits(offer: &Info, hints: &Info) -> bool {
     };
     within(have.caps | SECONDARY, want.caps)
         && have.mode & !(hints.mode() | want.mode) == 0
-        && within(have.op_flags, want.op_flags)
+        && within(have.op_flags | have.caps & FI_MULTI_RECV, want.op_flags)
         && within(have.msg_order, want.msg_order)
         && within(have.comp_order, want.comp_order)
         && enough(have.total_buffered_recv, want.total_buffered_recv)

@@ -88,6 +88,16 @@ impl Segment {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
+
+    /// Those of its bytes from `from` on, `len` at most.
+    pub fn part(&self, from: usize, len: usize) -> Self {
+        let from = from.min(self.len());
+        // INVARIANT: They are as valid as all of them.
+        Self(kvec {
+            iov_base: self.0.iov_base.wrapping_byte_add(from),
+            iov_len: len.min(self.len() - from),
+        })
+    }
 }
 
 /// A range of a page, or of pages that follow each other in physical memory.

@@ -248,7 +248,13 @@ pub trait Endpoint: Any + Send + Sync {
     /// Most elements of one: [`Domain::most_elements`], for an endpoint that was opened for atomics.
     fn most_elements(&self, form: Form, op: Op, datatype: Datatype) -> Result<usize>;
 
-    /// Posts a receive.
+    /// How many bytes a buffer that takes several messages has for each of them, at least.
+    fn multi_receive_size(&self) -> usize;
+
+    /// Sets that for the receives posted from now on; not 0. Any context.
+    fn set_multi_receive_size(&self, size: usize) -> Result;
+
+    /// Posts a receive. With FI_MULTI_RECV its one segment takes several messages.
     fn receive(&self, message: &Message<'_>) -> Result;
 
     /// Ends everything silently. When it returns no posted memory is touched any more; the context

@@ -290,6 +290,14 @@ impl Cq {
         while inner.stash(&self.ib) == BATCH {}
     }
 
+    /// Makes the operation `seq` of `queue` the last one of its buffer, if its completion has not been
+    /// read. Any context.
+    #[cold]
+    pub(super) fn end_buffer(&self, queue: &Queue, seq: u32) -> bool {
+        let _inner = self.inner.enter();
+        queue.end_buffer(seq)
+    }
+
     /// Takes completions into entries of one shape. Any context.
     ///
     /// # Errors

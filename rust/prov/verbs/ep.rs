@@ -87,7 +87,8 @@ use kernel::{
         atomic::{
             Atomic,
             AtomicFlag,
-            Full, //
+            Full,
+            Relaxed, //
         },
         new_mutex,
         Arc,
@@ -138,6 +139,8 @@ pub(crate) struct Endpoint {
     transmit: Arc<Queue>,
     receive: Arc<Queue>,
     limits: Limits,
+    /// How large the pieces are that a buffer for several messages is posted in.
+    piece: Atomic<usize>,
     /// Where the device puts old values that nobody asked for.
     unwanted: KBox<Unwanted>,
     #[pin]
@@ -249,6 +252,9 @@ fn access(caps: u64) -> Access {
     access
 }
 
+/// Bytes for each message of a buffer that takes several, unless the consumer says how many.
+const PIECE: usize = 4096;
+
 /// Depth of the queues of an endpoint whose info names none.
 const DEFAULT_DEPTH: u32 = 256;
 
@@ -289,6 +295,7 @@ impl Endpoint {
                 transmit,
                 receive,
                 limits,
+                piece: Atomic::new(PIECE),
                 unwanted,
                 told: AtomicFlag::new(false),
                 gate <- Gate::new(),
@@ -506,6 +513,18 @@ impl provider::Endpoint for Endpoint {
 
     fn most_elements(&self, form: Form, op: Op, datatype: Datatype) -> Result<usize> {
         self.count_elements((form, op, datatype))
+    }
+
+    fn multi_receive_size(&self) -> usize {
+        self.piece.load(Relaxed)
+    }
+
+    fn set_multi_receive_size(&self, size: usize) -> Result {
+        if size == 0 {
+            return Err(Errno::EINVAL);
+        }
+        self.piece.store(size, Relaxed);
+        Ok(())
     }
 
     #[inline(always)]

@@ -69,6 +69,10 @@ pub(super) enum Use {
     Silent,
     /// The work request behind which nothing is outstanding any more.
     Marker,
+    /// A receive into a piece of a buffer; it is told where the piece is.
+    Piece,
+    /// The same, after which the buffer is the consumer's again. Always reported.
+    LastPiece,
 }
 
 /// Where a queue posts to, from its endpoint's enabling to its close.
@@ -290,6 +294,12 @@ impl Queue {
         }
     }
 
+    /// Where they go for a data call.
+    pub(super) fn cq(&self) -> Option<Arc<Cq>> {
+        let head = self.head.enter();
+        head.target.as_ref().map(|target| target.cq.clone())
+    }
+
     /// Where the queue's completions go, while it posts.
     pub(super) fn completion_queue(&self, others: &Others) -> Option<Arc<Cq>> {
         self.place(others).map(|(cq, _)| cq)
@@ -346,10 +356,21 @@ impl Queue {
             // SAFETY: As above: the slot is ours.
             let slot = unsafe { self.ring.get(seq) };
             if slot.usage != Use::Marker {
-                visit(seq, slot.flags);
+                visit(seq, slot.told().0);
             }
             seq = seq.wrapping_add(1);
         }
+    }
+
+    /// Makes the operation `seq` the last one of its buffer, if it has not been retired. The caller
+    /// holds the completion queue's lock.
+    pub(super) fn end_buffer(&self, seq: u32) -> bool {
+        let is_there = self.tail.load(Acquire).wrapping_sub(seq) as i32 <= 0;
+        if is_there {
+            // SAFETY: It is retired under the lock that is held, and filled again only after that.
+            unsafe { self.ring.set_usage(seq, Use::LastPiece) };
+        }
+        is_there
     }
 
     /// What the operation `seq` is used for. The caller holds the completion queue's lock.
@@ -380,9 +401,14 @@ impl Queue {
         while seq != end {
             // SAFETY: As above.
             let slot = unsafe { self.ring.get(seq) };
-            if slot.usage != Use::Marker {
-                reclaim(slot.context);
-                count += 1;
+            match slot.usage {
+                Use::Marker => {}
+                // The last one stands for the buffer.
+                Use::Piece => count += 1,
+                Use::Reported | Use::Silent | Use::LastPiece => {
+                    reclaim(slot.context);
+                    count += 1;
+                }
             }
             seq = seq.wrapping_add(1);
         }

@@ -5,6 +5,7 @@
 use super::queue::Use;
 use crate::{
     abi::{
+        flags::*,
         Errno,
         Result, //
     },
@@ -24,9 +25,23 @@ use kernel::{
 #[derive(Clone, Copy)]
 pub(super) struct Slot {
     pub(super) context: Context,
-    /// Those of its completion: FI_SEND | FI_MSG, FI_WRITE | FI_RMA, ...
+    /// Those of its completion: FI_SEND | FI_MSG, FI_WRITE | FI_RMA, ... Of a piece of a buffer, the
+    /// address where it begins.
     pub(super) flags: u64,
     pub(super) usage: Use,
+}
+
+impl Slot {
+    /// The flags of its completion, and where its message is if that is told.
+    #[inline]
+    pub(super) fn told(&self) -> (u64, usize) {
+        let flags = FI_RECV | FI_MSG;
+        match self.usage {
+            Use::Piece => (flags, self.flags as usize),
+            Use::LastPiece => (flags | FI_MULTI_RECV, self.flags as usize),
+            Use::Reported | Use::Silent | Use::Marker => (self.flags, 0),
+        }
+    }
 }
 
 /// A ring of slots, each with the DMA mappings that its operation needs.
@@ -144,6 +159,16 @@ impl Ring {
     pub(super) unsafe fn fill(&self, seq: u32, slot: Slot) {
         // SAFETY: By this function's safety requirement.
         unsafe { *self.slots().at(seq).get() = slot };
+    }
+
+    /// Gives the operation `seq` another use.
+    ///
+    /// # Safety
+    ///
+    /// The caller is the slot's user by the type invariant.
+    pub(super) unsafe fn set_usage(&self, seq: u32, usage: Use) {
+        // SAFETY: By this function's safety requirement.
+        unsafe { (*self.slots().at(seq).get()).usage = usage };
     }
 
     /// What the operation `seq` is.

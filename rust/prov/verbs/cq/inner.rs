@@ -135,7 +135,7 @@ impl Inner {
     pub(super) fn is_silent(&self, done: &Done) -> bool {
         match self.usage(done) {
             Use::Marker => true,
-            Use::Reported => false,
+            Use::Reported | Use::Piece | Use::LastPiece => false,
             Use::Silent => done.is_unheard() || self.queue(done).is_none(),
         }
     }
@@ -152,13 +152,9 @@ impl Inner {
         if let Some(tally) = &mut entry.tally {
             tally.count(queue, *done);
         }
-        let Slot {
-            context,
-            flags,
-            usage,
-        } = queue.slot(done.seq());
+        let slot = queue.slot(done.seq());
         *freed += queue.retire(&mut entry.tail, done.seq());
-        match usage {
+        match slot.usage {
             Use::Marker => {
                 // Its room belongs to the table's entry.
                 *freed -= 1;
@@ -166,17 +162,19 @@ impl Inner {
                 return None;
             }
             Use::Silent if done.is_unheard() => return None,
-            Use::Silent | Use::Reported => {}
+            Use::Silent | Use::Reported | Use::Piece | Use::LastPiece => {}
         }
         let direction = queue.direction();
+        let (flags, buf) = slot.told();
         let mut completion = Completion {
-            context,
+            context: slot.context,
             flags,
             len: match direction {
                 Direction::Transmit => 0,
                 Direction::Receive => done.len as usize,
             },
             data: 0,
+            buf,
         };
         match done.brought {
             Brought::Nothing => {}
@@ -185,7 +183,9 @@ impl Inner {
                 completion.data = data.into();
             }
             Brought::Write(data) => {
-                completion.flags = FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA;
+                // The write takes a receive, which a buffer may end with.
+                let last = completion.flags & FI_MULTI_RECV;
+                completion.flags = FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA | last;
                 completion.data = data.into();
             }
         }
@@ -368,6 +368,7 @@ impl Inner {
                 flags,
                 len,
                 data: 0,
+                buf: 0,
             }));
             last = seq_of(wr_id);
             count += 1;

@@ -51,8 +51,14 @@ use crate::{
         },
     },
 };
-use core::ops::Range;
-use kernel::page::PAGE_SIZE;
+use core::{
+    ops::Range,
+    slice::from_ref, //
+};
+use kernel::{
+    page::PAGE_SIZE,
+    sync::atomic::Relaxed, //
+};
 
 /// Flags of a transmit; [`Limits`](super::Limits) has those of them that the device cannot do.
 pub(super) const TRANSMIT_FLAGS: u64 = FI_COMPLETION
@@ -68,8 +74,11 @@ pub(super) const TRANSMIT_FLAGS: u64 = FI_COMPLETION
 /// Flags that change nothing of what is posted.
 const USUAL: u64 = FI_COMPLETION | FI_MORE | LEVELS;
 
+/// Flags of a receive that change nothing of what is posted.
+const USUAL_RECEIVE: u64 = FI_COMPLETION | FI_MORE;
+
 /// Flags of a receive.
-const RECEIVE_FLAGS: u64 = FI_COMPLETION | FI_MORE;
+const RECEIVE_FLAGS: u64 = USUAL_RECEIVE | FI_MULTI_RECV;
 
 /// Where there is memory: the first page is for NULL, the last one for error pointers.
 pub(super) const MEMORY: Range<usize> = PAGE_SIZE..usize::MAX - 2 * PAGE_SIZE;
@@ -234,6 +243,10 @@ impl Endpoint {
     #[inline(always)]
     pub(super) fn post_receive(&self, message: &Message<'_>) -> Result {
         self.state.check_receive()?;
+        if message.flags & !USUAL_RECEIVE != 0 {
+            let message = *message;
+            return aside(move || self.post_pieces(&message));
+        }
         self.check(
             message,
             (RECEIVE_FLAGS, !RECEIVE_FLAGS),
@@ -256,6 +269,52 @@ impl Endpoint {
         // SAFETY: As in `post_whole`.
         let posted = unsafe { posting.qp().post_recv(&wr) }.map_err(refused);
         posting.settle(&what, posted)
+    }
+
+    /// A receive into a buffer that takes several messages: into one piece of it each.
+    #[inline(never)]
+    fn post_pieces(&self, message: &Message<'_>) -> Result {
+        let len = self.check(message, (RECEIVE_FLAGS, !RECEIVE_FLAGS), 1)?;
+        let Memory::Segments([segment]) = message.memory else {
+            return Err(Errno::EINVAL);
+        };
+        let descriptor = message.descriptors.first().copied();
+        let descriptor = descriptor.unwrap_or(Descriptor::NONE);
+        let size = self.piece.load(Relaxed);
+        let count = u32::try_from(len / size).map_err(|_| Errno::EAGAIN)?.max(1);
+        // The last one has what is left over as well.
+        let piece = |number: u32| {
+            let is_last = number == count - 1;
+            segment.part(number as usize * size, if is_last { len } else { size })
+        };
+        let what = |number: u32| Post {
+            context: message.context,
+            flags: FI_RECV | FI_MSG,
+            report: Report::Piece {
+                start: piece(number).addr(),
+                last: number == count - 1,
+                always: message.flags & FI_COMPLETION != 0,
+            },
+        };
+        let posted = self.receive.post_all(count, what, |posting, number| {
+            let piece = piece(number);
+            let wr_id = posting.wr_id();
+            let Resources { qp, mappings, .. } = posting.resources();
+            let limit = self.limits.receive_segments;
+            let mut gather = Gather::new(qp, Direction::FromDevice, limit, mappings);
+            gather.add(Memory::Segments(from_ref(&piece)), from_ref(&descriptor))?;
+            let wr = RecvWr::new(wr_id, gather.sges());
+            // SAFETY: As in `post_gathered`.
+            unsafe { qp.post_recv(&wr) }.map_err(|error| {
+                gather.undo();
+                refused(error)
+            })
+        });
+        posted.or_else(|(errno, last)| match (last, self.receive.cq()) {
+            // The buffer ends where it could not be posted any more.
+            (Some(last), Some(cq)) if cq.end_buffer(&self.receive, last) => Ok(()),
+            _ => Err(errno),
+        })
     }
 
     /// Ends a receive whose memory has to be mapped or put together.

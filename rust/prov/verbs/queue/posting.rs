@@ -46,6 +46,13 @@ pub(in crate::prov::verbs) enum Report {
     Never,
     /// It is no operation but a [`Use::Marker`].
     Marker,
+    /// It is a receive into a piece of a buffer, which begins at `start`; the last one is always
+    /// reported, each of the others as the consumer asks.
+    Piece {
+        start: usize,
+        last: bool,
+        always: bool,
+    },
 }
 
 impl Post {
@@ -82,7 +89,7 @@ pub(in crate::prov::verbs) struct Posting<'a> {
     takes_room: bool,
 }
 
-impl Posting<'_> {
+impl<'a> Posting<'a> {
     #[inline]
     fn target(&self) -> &Target {
         // SAFETY: By the type invariant it is there, and nobody changes it.
@@ -123,14 +130,20 @@ impl Posting<'_> {
 
     /// The operation has been posted, or has not.
     #[inline(always)]
-    pub(in crate::prov::verbs) fn settle(mut self, what: &Post, posted: Result) -> Result {
+    pub(in crate::prov::verbs) fn settle(self, what: &Post, posted: Result) -> Result {
+        self.settle_one(what, posted).1
+    }
+
+    /// [`Self::settle`], with the queue locked for the next one.
+    #[inline(always)]
+    fn settle_one(mut self, what: &Post, posted: Result) -> (SerialGuard<'a, Head>, Result) {
         if posted.is_ok() {
             // What room it has taken is its completion's now.
             self.head.enter(what, self.signal, self.is_silent);
         } else if self.takes_room {
             self.target().cq.release(1);
         }
-        posted
+        (self.head, posted)
     }
 }
 
@@ -169,8 +182,49 @@ impl Queue {
     /// nowhere.
     #[inline(always)]
     pub(in crate::prov::verbs) fn begin(&self, what: &Post) -> Result<Posting<'_>> {
-        let is_marker = what.report == Report::Marker;
+        self.begin_one(self.head.enter(), what)
+    }
+
+    /// Posts `count` operations, for which there is room or none is posted: `post` posts the one with
+    /// a number.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EAGAIN, those of [`Self::begin`], and what `post` says; with the number that the last one
+    /// that has been posted all the same has in the queue.
+    pub(in crate::prov::verbs) fn post_all(
+        &self,
+        count: u32,
+        what: impl Fn(u32) -> Post,
+        mut post: impl FnMut(&mut Posting<'_>, u32) -> Result,
+    ) -> core::result::Result<(), (Errno, Option<u32>)> {
         let mut guard = self.head.enter();
+        let used = guard.seq.wrapping_sub(self.tail.load(Acquire));
+        if guard.target.is_some() && count > self.depth.saturating_sub(used) {
+            return Err((Errno::EAGAIN, None));
+        }
+        let mut last = None;
+        for number in 0..count {
+            let what = what(number);
+            let mut posting = self
+                .begin_one(guard, &what)
+                .map_err(|errno| (errno, last))?;
+            let posted = post(&mut posting, number);
+            let settled;
+            (guard, settled) = posting.settle_one(&what, posted);
+            settled.map_err(|errno| (errno, last))?;
+            last = Some(guard.seq.wrapping_sub(1));
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn begin_one<'a>(
+        &'a self,
+        mut guard: SerialGuard<'a, Head>,
+        what: &Post,
+    ) -> Result<Posting<'a>> {
+        let is_marker = what.report == Report::Marker;
         let mut at = guard.target()?;
         let takes_room = match self.take_room(&mut guard, is_marker) {
             Some(takes_room) => takes_room,
@@ -189,13 +243,19 @@ impl Queue {
             Report::AsBound if !target.selective => Use::Reported,
             Report::AsBound | Report::Never => Use::Silent,
             Report::Marker => Use::Marker,
+            Report::Piece { last: true, .. } => Use::LastPiece,
+            Report::Piece { always, .. } if always || !target.selective => Use::Piece,
+            Report::Piece { .. } => Use::Silent,
         };
         let signal = usage != Use::Silent
             || head.seq.wrapping_sub(head.signalled) >= head.most_unsignalled
             || (head.counted && target.cq.is_short());
         let slot = Slot {
             context: what.context,
-            flags: what.flags,
+            flags: match (usage, what.report) {
+                (Use::Piece | Use::LastPiece, Report::Piece { start, .. }) => start as u64,
+                _ => what.flags,
+            },
             usage,
         };
         // SAFETY: The slot is ours: `head` is locked, and `tail` shows it to be free.
