@@ -139,12 +139,15 @@ static int transfer_until_over(struct race *race, int side)
 	return ret;
 }
 
-/* Endpoints that share the queue come, and go. */
+/* As soon as there are messages, endpoints that share the queue come, and go. */
 static int come_and_go(struct race *race, int side)
 {
+	unsigned long deadline = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 	struct fid_ep *ep;
 	int ret = 0;
 
+	while (!atomic_read(&race->done) && time_before(jiffies, deadline))
+		usleep_range(100, 1000);
 	for (unsigned int i = 0; !ret && i < tr_rounds; i++) {
 		ret = fi_endpoint(race->fx->domain, race->fx->info, &ep, NULL);
 		if (ret)

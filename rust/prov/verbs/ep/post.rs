@@ -281,7 +281,8 @@ impl Endpoint {
         let descriptor = message.descriptors.first().copied();
         let descriptor = descriptor.unwrap_or(Descriptor::NONE);
         let size = self.piece.load(Relaxed);
-        let count = u32::try_from(len / size).map_err(|_| Errno::EAGAIN)?.max(1);
+        let count = len.checked_div(size).ok_or(Errno::EINVAL)?;
+        let count = u32::try_from(count).map_err(|_| Errno::EAGAIN)?.max(1);
         // The last one has what is left over as well.
         let piece = |number: u32| {
             let is_last = number == count - 1;
