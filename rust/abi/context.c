@@ -66,9 +66,9 @@ int kofi_handlers_start(void)
 }
 
 /*
- * Handlers of event queues run on the system's queue for long work. The
- * module's text may not go before they have left it, and Rust has no way yet
- * to wait for that.
+ * Handlers of event queues run on the system's queue for long work, as does
+ * what connections over siw begin with. The module's text may not go before
+ * they have left it, and Rust has no way yet to wait for that.
  */
 void kofi_handlers_end(void)
 {
