@@ -290,12 +290,12 @@ impl Cq {
         while inner.stash(&self.ib) == BATCH {}
     }
 
-    /// Makes the operation `seq` of `queue` the last one of its buffer, if its completion has not been
-    /// read. Any context.
+    /// Makes the operation `seq` of `queue`, into a piece from `start` on, the last one of its buffer,
+    /// if its completion has not been read. Any context.
     #[cold]
-    pub(super) fn end_buffer(&self, queue: &Queue, seq: u32) -> bool {
+    pub(super) fn end_buffer(&self, queue: &Queue, seq: u32, start: usize) -> bool {
         let _inner = self.inner.enter();
-        queue.end_buffer(seq)
+        queue.end_buffer(seq, start)
     }
 
     /// Takes completions into entries of one shape. Any context.

@@ -106,7 +106,7 @@ struct Bound {
     _transmit: Held<CompletionQueue>,
     _receive: Held<CompletionQueue>,
     _counters: Arc<Counters>,
-    /// Where counters are bound: the device's interrupts take completions too.
+    /// Where counters are bound: who reads one takes completions too.
     _counting: Option<Others>,
 }
 

@@ -57,6 +57,21 @@ fn piece(part: &Part) -> Result<Piece> {
     Ok(unsafe { Piece::new(page, offset, part.len()) }?)
 }
 
+/// Whether a segment lies in the region of its descriptor, if it has one.
+///
+/// # Errors
+///
+/// -FI_EINVAL.
+pub(super) fn check(segment: &Segment, descriptor: Descriptor, pd: &Pd) -> Result {
+    let Some(region) = Region::from_descriptor(descriptor) else {
+        return Ok(());
+    };
+    if !region.is_of(pd) {
+        return Err(Errno::EINVAL);
+    }
+    region.translate(segment.addr(), segment.len(), |_, _| Ok(()))
+}
+
 /// Most addresses in one work request.
 pub(super) const MAX_SGE: usize = 16;
 

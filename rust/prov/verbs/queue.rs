@@ -362,13 +362,18 @@ impl Queue {
         }
     }
 
-    /// Makes the operation `seq` the last one of its buffer, if it has not been retired. The caller
-    /// holds the completion queue's lock.
-    pub(super) fn end_buffer(&self, seq: u32) -> bool {
+    /// Makes the operation `seq`, into a piece from `start` on, the last one of its buffer, if it has
+    /// not been retired. The caller holds the completion queue's lock.
+    pub(super) fn end_buffer(&self, seq: u32, start: usize) -> bool {
         let is_there = self.tail.load(Acquire).wrapping_sub(seq) as i32 <= 0;
         if is_there {
+            let slot = Slot {
+                flags: start as u64,
+                usage: Use::LastPiece,
+                ..self.slot(seq)
+            };
             // SAFETY: It is retired under the lock that is held, and filled again only after that.
-            unsafe { self.ring.set_usage(seq, Use::LastPiece) };
+            unsafe { self.ring.fill(seq, slot) };
         }
         is_there
     }

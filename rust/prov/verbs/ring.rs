@@ -161,16 +161,6 @@ impl Ring {
         unsafe { *self.slots().at(seq).get() = slot };
     }
 
-    /// Gives the operation `seq` another use.
-    ///
-    /// # Safety
-    ///
-    /// The caller is the slot's user by the type invariant.
-    pub(super) unsafe fn set_usage(&self, seq: u32, usage: Use) {
-        // SAFETY: By this function's safety requirement.
-        unsafe { (*self.slots().at(seq).get()).usage = usage };
-    }
-
     /// What the operation `seq` is.
     ///
     /// # Safety

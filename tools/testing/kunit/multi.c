@@ -233,6 +233,22 @@ static void ep_11_all_of_a_buffer_or_nothing(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, fi_rx_size_left(ep));
 }
 
+/* A region that ends in the third piece: not even the first is posted. */
+static void ep_11_a_buffer_that_leaves_its_region(struct kunit *test)
+{
+	u8 *in = tr_buffer(test, LEN);
+	struct kofi_pair *pair = prepare(test, NULL);
+	ssize_t room = fi_rx_size_left(pair->ep[1]);
+	struct fid_mr *mr;
+
+	KUNIT_ASSERT_EQ(test, 0, fi_mr_reg(pair->domain, in, 3 * PIECE - 1,
+					   FI_RECV, 0, 0, 0, &mr, NULL));
+	fx_defer_close(test, &mr->fid);
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, recv_many(pair->ep[1], in, LEN,
+						    fi_mr_desc(mr), 0));
+	KUNIT_EXPECT_EQ(test, room, fi_rx_size_left(pair->ep[1]));
+}
+
 /* The connection ends: each piece comes back, and the buffer with the last. */
 static void ep_11_a_buffer_that_is_flushed(struct kunit *test)
 {
@@ -268,6 +284,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(ep_11_the_last_entry_is_always_written),
 	KUNIT_CASE(ep_11_the_flag_of_an_endpoint),
 	KUNIT_CASE(ep_11_all_of_a_buffer_or_nothing),
+	KUNIT_CASE(ep_11_a_buffer_that_leaves_its_region),
 	KUNIT_CASE(ep_11_a_buffer_that_is_flushed),
 	{}
 };

@@ -37,7 +37,7 @@ use kernel::{
 const PATIENCE: Delta = Delta::from_secs(10);
 
 /// Between two looks at the completion queues.
-const PAUSE: Delta = Delta::from_micros(500);
+pub(super) const PAUSE: Delta = Delta::from_micros(500);
 
 impl Endpoint {
     /// Waits until what was posted before the queue pair went into the error state has completed.

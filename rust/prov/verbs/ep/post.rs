@@ -5,6 +5,7 @@
 use super::{
     super::{
         gather::{
+            self,
             Gather,
             Whole, //
         },
@@ -280,6 +281,8 @@ impl Endpoint {
         };
         let descriptor = message.descriptors.first().copied();
         let descriptor = descriptor.unwrap_or(Descriptor::NONE);
+        // All of it, before the first piece is posted.
+        gather::check(segment, descriptor, self.domain.pd())?;
         let size = self.piece.load(Relaxed);
         let count = len.checked_div(size).ok_or(Errno::EINVAL)?;
         let count = u32::try_from(count).map_err(|_| Errno::EAGAIN)?.max(1);
@@ -313,7 +316,11 @@ impl Endpoint {
         });
         posted.or_else(|(errno, last)| match (last, self.receive.cq()) {
             // The buffer ends where it could not be posted any more.
-            (Some(last), Some(cq)) if cq.end_buffer(&self.receive, last) => Ok(()),
+            (Some((number, seq)), Some(cq))
+                if cq.end_buffer(&self.receive, seq, piece(number).addr()) =>
+            {
+                Ok(())
+            }
             _ => Err(errno),
         })
     }
@@ -458,7 +465,7 @@ fn facing(remote: &[fi_rma_iov], len: usize) -> Result<Remote> {
     })
 }
 
-/// The device has refused a transmit. A driver's own queue is never smaller than ours: without memory
+/// The device has refused a request. A driver's own queue is never smaller than ours: without memory
 /// it ran out of something that comes back.
 #[cold]
 pub(super) fn refused(error: kernel::error::Error) -> Errno {

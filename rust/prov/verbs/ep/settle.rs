@@ -22,6 +22,7 @@ use super::{
         nudge,
         state::State, //
     },
+    drain::PAUSE,
     Endpoint,
 };
 use crate::{
@@ -45,9 +46,6 @@ use kernel::{
 
 /// How long a peer that has asked may take to read the answer.
 const HEAD_START: Delta = Delta::from_millis(50);
-
-/// Between two looks at the completion queue.
-const PAUSE: Delta = Delta::from_micros(500);
 
 /// Between two looks at whether the endpoint is still there.
 const SLICE: Delta = Delta::from_millis(5);

@@ -190,14 +190,14 @@ impl Queue {
     ///
     /// # Errors
     ///
-    /// -FI_EAGAIN, those of [`Self::begin`], and what `post` says; with the number that the last one
-    /// that has been posted all the same has in the queue.
+    /// -FI_EAGAIN, those of [`Self::begin`], and what `post` says; with the number of the last one that
+    /// has been posted all the same, and the one that it has in the queue.
     pub(in crate::prov::verbs) fn post_all(
         &self,
         count: u32,
         what: impl Fn(u32) -> Post,
         mut post: impl FnMut(&mut Posting<'_>, u32) -> Result,
-    ) -> core::result::Result<(), (Errno, Option<u32>)> {
+    ) -> core::result::Result<(), (Errno, Option<(u32, u32)>)> {
         let mut guard = self.head.enter();
         let used = guard.seq.wrapping_sub(self.tail.load(Acquire));
         if guard.target.is_some() && count > self.depth.saturating_sub(used) {
@@ -213,7 +213,7 @@ impl Queue {
             let settled;
             (guard, settled) = posting.settle_one(&what, posted);
             settled.map_err(|errno| (errno, last))?;
-            last = Some(guard.seq.wrapping_sub(1));
+            last = Some((number, guard.seq.wrapping_sub(1)));
         }
         Ok(())
     }
