@@ -63,8 +63,8 @@ enum {
  * @slots: receives that are posted on each side
  * @deadline: when to give up, in jiffies
  * @failed: one side has failed, so that the other need not wait
- * @ns: duration of each lap, whose median leaves out those in which something
- *	else had the CPU; where calls are measured, of each kind of call
+ * @ns: duration of each lap, of which the fastest is one in which nothing else
+ *	had the CPU; where calls are measured, of each kind of call
  */
 struct bench_test {
 	enum bench_kind		kind;

@@ -12,8 +12,8 @@
 #include <linux/kthread.h>
 #include <linux/math64.h>
 #include <linux/module.h>
+#include <linux/minmax.h>
 #include <linux/mutex.h>
-#include <linux/sort.h>
 #include <linux/string.h>
 #include <linux/uaccess.h>
 
@@ -96,9 +96,14 @@ static int bench_threads(struct bench_pair *pair, struct bench_test *test)
 	return ret;
 }
 
-static int bench_compare(const void *a, const void *b)
+/* Of some laps: nothing came in between, and it is at least a nanosecond. */
+static u64 bench_fastest(const u64 *ns, unsigned int laps)
 {
-	return cmp_int(*(const u64 *)a, *(const u64 *)b);
+	u64 least = U64_MAX;
+
+	for (unsigned int lap = 0; lap < laps; lap++)
+		least = min(least, ns[lap]);
+	return max(least, 1ULL);
 }
 
 static void bench_say(const struct bench_test *test, const char *name,
@@ -119,11 +124,10 @@ static void bench_report_calls(const struct bench_test *test)
 	};
 
 	for (int call = 0; call < BENCH_CALLS; call++) {
-		u64 *ns = test->ns + call * test->laps;
+		u64 ns = bench_fastest(test->ns + call * test->laps,
+				       test->laps);
 
-		/* The shortest: nothing came in between. */
-		sort(ns, test->laps, sizeof(*ns), bench_compare, NULL);
-		bench_say(test, names[call], div_u64(*ns, BENCH_BURST), "ns");
+		bench_say(test, names[call], div_u64(ns, BENCH_BURST), "ns");
 	}
 }
 
@@ -138,8 +142,7 @@ static void bench_report(const struct bench_test *test)
 		bench_report_calls(test);
 		return;
 	}
-	sort(test->ns, test->laps, sizeof(*test->ns), bench_compare, NULL);
-	ns = max(test->ns[test->laps / 2], 1ULL);
+	ns = bench_fastest(test->ns, test->laps);
 	if (test->kind == BENCH_BANDWIDTH)
 		count *= test->size;
 	/* A latency is one way: half of a round trip. */

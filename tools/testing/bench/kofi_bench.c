@@ -95,6 +95,9 @@ static int kofi_await(struct bench_end *end, u32 wanted,
 	return event == wanted ? 0 : -FI_EOTHER;
 }
 
+/* Little enough for entries as small as those of raw verbs, which injects nothing */
+#define BENCH_INJECT	16
+
 /* Finds the device behind our address and opens what both ends share. */
 static int kofi_open_domain(struct bench_pair *pair, const char *service)
 {
@@ -110,6 +113,8 @@ static int kofi_open_domain(struct bench_pair *pair, const char *service)
 	hints->rx_attr->size = BENCH_RECV_DEPTH;
 	hints->tx_attr->iov_limit = 1;
 	hints->rx_attr->iov_limit = 1;
+	/* Room for it is in every entry of the device's queue. */
+	hints->tx_attr->inject_size = BENCH_INJECT;
 	/* Raw verbs leaves it to us as well. */
 	hints->domain_attr->threading = FI_THREAD_COMPLETION;
 	ret = fi_getinfo(FI_VERSION(1, 17), addr, service, FI_SOURCE, hints,

@@ -7,29 +7,42 @@ from kofi_lab.bench import INSTRUCTIONS, Row, rows
 from kofi_lab.say import LabError
 
 
-def turn(impl: str, value: int, size: int = 8) -> str:
+def turn(impl: str, value: int, size: int = 8, unit: str = "ns") -> str:
     """A line of a console."""
-    return f"[    1.0] bench: impl={impl} name=lat size={size} value={value} unit=ns iters=1"
+    return f"[    1.0] bench: impl={impl} name=lat size={size} value={value} unit={unit} iters=1"
 
 
 class BenchTest(unittest.TestCase):
     """Lines in, rows out."""
 
-    def test_neighbours_are_compared(self) -> None:
+    def test_the_turns_of_a_round_are_compared(self) -> None:
         # The machine slows down threefold in the middle: medians of each would say 1.5.
         lines = [turn("kofi", 110), turn("raw", 100), turn("raw", 200), turn("kofi", 220)]
         lines += [turn("kofi", 660), turn("raw", 600)]
         (row,) = rows("uml", lines, 3)
         self.assertEqual((row.ours, row.raw, row.ratio), (220, 200, 1.1))
 
+    def test_the_best_turn_of_a_round_counts(self) -> None:
+        turns = [("kofi", 11), ("raw", 10), ("raw", 30), ("kofi", 20)]
+        for unit, ratio in (("ns", 1.1), ("B/s", 0.6667)):
+            lines = [turn(impl, value, unit=unit) for impl, value in turns] * 2
+            (row,) = rows("uml", lines, 2)
+            self.assertEqual(row.ratio, ratio)
+
     def test_other_lines_and_sizes_are_apart(self) -> None:
         lines = [turn("kofi", 1), "noise", turn("raw", 1), turn("raw", 2, 64), turn("kofi", 6, 64)]
         table = rows("uml", lines, 1)
         self.assertEqual([(row.size, row.ratio) for row in table], [(8, 1.0), (64, 3.0)])
 
-    def test_too_few_or_without_neighbour_is_refused(self) -> None:
+    def test_rounds_that_are_not_alike_are_refused(self) -> None:
         pair = [turn("kofi", 1), turn("raw", 1)]
-        for lines in (pair, [*pair, turn("kofi", 1)], [turn("raw", 1), turn("raw", 1), *pair]):
+        for lines in (
+            pair[:1],
+            pair,
+            [*pair, turn("kofi", 1)],
+            [turn("raw", 1), turn("raw", 1), *pair],
+            [*pair, *pair, turn("raw", 1)],
+        ):
             with self.assertRaises(LabError):
                 rows("uml", lines, 2)
 
