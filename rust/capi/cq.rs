@@ -42,6 +42,7 @@ use crate::{
             Entries,
             Format,
             Handler,
+            Shape,
             TaskHandler, //
         },
         provider,
@@ -50,7 +51,6 @@ use crate::{
 };
 use core::{
     marker::PhantomData,
-    mem::MaybeUninit,
     ptr,
     slice, //
 };
@@ -66,7 +66,6 @@ pub(super) struct QueueObject {
     queue: Arc<CompletionQueue>,
     /// The provider's queue, of the type that `fid.ops` was made for.
     exact: *const c_void,
-    format: Format,
     waitable: bool,
 }
 
@@ -85,43 +84,30 @@ impl QueueObject {
     pub(super) fn queue(&self) -> &Arc<CompletionQueue> {
         &self.queue
     }
-
-    /// The caller's array in the queue's format.
-    ///
-    /// # Safety
-    ///
-    /// `buf` has room for `count` entries of that format for `'a`.
-    #[inline]
-    unsafe fn entries<'a>(&self, buf: *mut c_void, count: usize) -> Result<Entries<'a>> {
-        if count == 0 {
-            return Ok(Entries::none());
-        }
-        // No array is larger than the address space; a count that pretends so is cut, not believed.
-        let count = count.min(MOST);
-        if buf.is_null() {
-            return Err(Errno::EINVAL);
-        }
-        // SAFETY: By this function's safety requirement; the entries need not be initialised.
-        unsafe {
-            Ok(match self.format {
-                Format::Context => Entries::Context(array(buf, count)),
-                Format::Msg => Entries::Msg(array(buf, count)),
-                Format::Data => Entries::Data(array(buf, count)),
-                Format::Tagged => Entries::Tagged(array(buf, count)),
-            })
-        }
-    }
 }
 
 /// More entries than any queue can hold.
 const MOST: usize = 1 << 32;
 
+/// The caller's array of entries.
+///
 /// # Safety
 ///
-/// `buf` is valid for writing `count` entries of type `T` for `'a`.
-unsafe fn array<'a, T>(buf: *mut c_void, count: usize) -> &'a mut [MaybeUninit<T>] {
-    // SAFETY: By this function's safety requirement.
-    unsafe { slice::from_raw_parts_mut(buf.cast(), count) }
+/// `buf` has room for `count` entries of type `E` for `'a`.
+#[inline(always)]
+unsafe fn entries<'a, E: Shape>(buf: *mut c_void, count: usize) -> Result<Entries<'a>> {
+    if count == 0 {
+        return Ok(Entries::none());
+    }
+    // No array is larger than the address space; a count that pretends so is cut, not believed.
+    let count = count.min(MOST);
+    if buf.is_null() {
+        return Err(Errno::EINVAL);
+    }
+    // SAFETY: By this function's safety requirement; the entries need not be initialised.
+    Ok(E::entries(unsafe {
+        slice::from_raw_parts_mut(buf.cast(), count)
+    }))
 }
 
 /// A C consumer's `cq_event_handler`, and what it is called with.
@@ -237,16 +223,10 @@ unsafe fn try_open(
     let made = place.put(QueueObject {
         fid: fid_cq {
             fid: header::<QueueObject>(context),
-            ops: ptr::from_ref(if attr.cq_event_handler.is_some() {
-                domain.face().handled_cq
-            } else {
-                domain.face().cq
-            })
-            .cast_mut(),
+            ops: domain.face().cq.ops(format, armed.is_some()),
         },
         queue,
         exact,
-        format,
         waitable,
     });
     // SAFETY: `out` is not NULL, and valid as the C caller promises.
@@ -270,9 +250,44 @@ unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) ->
     })
 }
 
-/// The calls for queues of type `Q`, those with a handler or those without: that a read arms the
-/// queue costs nothing where nobody is called.
-pub(super) struct Table<Q, const HANDLED: bool>(PhantomData<Q>);
+/// The calls for queues of one type, by the shape of their entries.
+pub(super) struct Tables {
+    unhandled: [&'static fi_ops_cq; 4],
+    handled: [&'static fi_ops_cq; 4],
+}
+
+impl Tables {
+    /// Those for queues of type `Q`.
+    pub(super) const fn of<Q: provider::CompletionQueue>() -> Self {
+        Self {
+            unhandled: tables::<Q, false>(),
+            handled: tables::<Q, true>(),
+        }
+    }
+
+    /// The table for a queue with a handler or without one.
+    fn ops(&self, format: Format, handled: bool) -> *mut fi_ops_cq {
+        let tables = match handled {
+            false => &self.unhandled,
+            true => &self.handled,
+        };
+        ptr::from_ref(tables[format as usize]).cast_mut()
+    }
+}
+
+/// In the order of [`Format`].
+const fn tables<Q: provider::CompletionQueue, const HANDLED: bool>() -> [&'static fi_ops_cq; 4] {
+    [
+        &Table::<Q, abi::fi_cq_entry, HANDLED>::OPS,
+        &Table::<Q, abi::fi_cq_msg_entry, HANDLED>::OPS,
+        &Table::<Q, abi::fi_cq_data_entry, HANDLED>::OPS,
+        &Table::<Q, abi::fi_cq_tagged_entry, HANDLED>::OPS,
+    ]
+}
+
+/// The calls for queues of type `Q` with entries of type `E`, with a handler or without: that a read
+/// arms the queue costs nothing where nobody is called.
+struct Table<Q, E, const HANDLED: bool>(PhantomData<(Q, E)>);
 
 /// # Safety
 ///
@@ -299,16 +314,16 @@ unsafe fn no_sources(result: &Result<usize>, src_addr: *mut abi::fi_addr_t) {
     }
 }
 
-impl<Q: provider::CompletionQueue, const HANDLED: bool> Table<Q, HANDLED> {
-    pub(super) const OPS: fi_ops_cq = fi_ops_cq {
+impl<Q: provider::CompletionQueue, E: Shape, const HANDLED: bool> Table<Q, E, HANDLED> {
+    const OPS: fi_ops_cq = fi_ops_cq {
         size: size_of::<fi_ops_cq>(),
         read: Some(Self::read),
         readfrom: Some(Self::readfrom),
-        readerr: Some(Self::readerr),
+        readerr: Some(readerr::<Q>),
         sread: Some(Self::sread),
         sreadfrom: Some(Self::sreadfrom),
-        signal: Some(Self::signal),
-        strerror: Some(Self::strerror),
+        signal: Some(signal::<Q>),
+        strerror: Some(strerror::<Q>),
     };
 
     #[inline]
@@ -323,10 +338,8 @@ impl<Q: provider::CompletionQueue, const HANDLED: bool> Table<Q, HANDLED> {
     unsafe extern "C" fn read(cq: *mut fid_cq, buf: *mut c_void, count: usize) -> isize {
         // SAFETY: As a C caller of `fi_cq_read()` promises.
         into_ssize(unsafe {
-            let (object, queue) = parts::<Q>(cq);
-            object
-                .entries(buf, count)
-                .and_then(|entries| Self::take(queue, entries))
+            let (_, queue) = parts::<Q>(cq);
+            entries::<E>(buf, count).and_then(|entries| Self::take(queue, entries))
         })
     }
 
@@ -338,42 +351,10 @@ impl<Q: provider::CompletionQueue, const HANDLED: bool> Table<Q, HANDLED> {
     ) -> isize {
         // SAFETY: As a C caller of `fi_cq_readfrom()` promises.
         into_ssize(unsafe {
-            let (object, queue) = parts::<Q>(cq);
-            let result = object
-                .entries(buf, count)
-                .and_then(|entries| Self::take(queue, entries));
+            let (_, queue) = parts::<Q>(cq);
+            let result = entries::<E>(buf, count).and_then(|entries| Self::take(queue, entries));
             no_sources(&result, src_addr);
             result
-        })
-    }
-
-    unsafe extern "C" fn readerr(cq: *mut fid_cq, buf: *mut fi_cq_err_entry, flags: u64) -> isize {
-        // SAFETY: As a C caller of `fi_cq_readerr()` promises.
-        into_ssize(unsafe {
-            let (_, queue) = parts::<Q>(cq);
-            match (buf.as_mut(), flags) {
-                (None, _) => Err(Errno::EINVAL),
-                (Some(_), flags) if flags != 0 => Err(Errno::EBADFLAGS),
-                (Some(entry), _) => queue.read_error().map(|failure| {
-                    let done = &failure.completion;
-                    entry.op_context = done.context.as_ptr();
-                    entry.flags = done.flags;
-                    entry.len = done.len;
-                    entry.buf = ptr::without_provenance_mut(done.buf);
-                    entry.data = done.data;
-                    entry.tag = 0;
-                    entry.olen = failure.dropped;
-                    entry.err = failure.errno.code();
-                    entry.prov_errno = failure.prov_errno;
-                    entry.src_addr = abi::FI_ADDR_NOTAVAIL;
-                    // Verbs tells no more; a caller's own buffer stays the caller's.
-                    if entry.err_data_size == 0 {
-                        entry.err_data = ptr::null_mut();
-                    }
-                    entry.err_data_size = 0;
-                    1
-                }),
-            }
         })
     }
 
@@ -387,7 +368,7 @@ impl<Q: provider::CompletionQueue, const HANDLED: bool> Table<Q, HANDLED> {
         // SAFETY: As a C caller of `fi_cq_sread()` promises.
         into_ssize(unsafe {
             let (object, queue) = parts::<Q>(cq);
-            object.entries(buf, count).and_then(|mut entries| {
+            entries::<E>(buf, count).and_then(|mut entries| {
                 let mut budget = Budget::from_millis(timeout);
                 sread(queue, object.waitable, &mut entries, &mut budget)
             })
@@ -405,7 +386,7 @@ impl<Q: provider::CompletionQueue, const HANDLED: bool> Table<Q, HANDLED> {
         // SAFETY: As a C caller of `fi_cq_sreadfrom()` promises.
         into_ssize(unsafe {
             let (object, queue) = parts::<Q>(cq);
-            let result = object.entries(buf, count).and_then(|mut entries| {
+            let result = entries::<E>(buf, count).and_then(|mut entries| {
                 let mut budget = Budget::from_millis(timeout);
                 sread(queue, object.waitable, &mut entries, &mut budget)
             });
@@ -413,23 +394,57 @@ impl<Q: provider::CompletionQueue, const HANDLED: bool> Table<Q, HANDLED> {
             result
         })
     }
+}
 
-    unsafe extern "C" fn signal(cq: *mut fid_cq) -> c_int {
-        // SAFETY: As a C caller of `fi_cq_signal()` promises.
-        into_int(unsafe { parts::<Q>(cq) }.0.queue.signal())
-    }
-
-    unsafe extern "C" fn strerror(
-        cq: *mut fid_cq,
-        prov_errno: c_int,
-        _err_data: *const c_void,
-        buf: *mut c_char,
-        len: usize,
-    ) -> *const c_char {
-        // SAFETY: As a C caller of `fi_cq_strerror()` promises.
-        unsafe {
-            let (_, queue) = parts::<Q>(cq);
-            super::text::copy(queue.describe(prov_errno), buf, len)
+unsafe extern "C" fn readerr<Q: provider::CompletionQueue>(
+    cq: *mut fid_cq,
+    buf: *mut fi_cq_err_entry,
+    flags: u64,
+) -> isize {
+    // SAFETY: As a C caller of `fi_cq_readerr()` promises.
+    into_ssize(unsafe {
+        let (_, queue) = parts::<Q>(cq);
+        match (buf.as_mut(), flags) {
+            (None, _) => Err(Errno::EINVAL),
+            (Some(_), flags) if flags != 0 => Err(Errno::EBADFLAGS),
+            (Some(entry), _) => queue.read_error().map(|failure| {
+                let done = &failure.completion;
+                entry.op_context = done.context.as_ptr();
+                entry.flags = done.flags;
+                entry.len = done.len;
+                entry.buf = ptr::without_provenance_mut(done.buf);
+                entry.data = done.data;
+                entry.tag = 0;
+                entry.olen = failure.dropped;
+                entry.err = failure.errno.code();
+                entry.prov_errno = failure.prov_errno;
+                entry.src_addr = abi::FI_ADDR_NOTAVAIL;
+                // Verbs tells no more; a caller's own buffer stays the caller's.
+                if entry.err_data_size == 0 {
+                    entry.err_data = ptr::null_mut();
+                }
+                entry.err_data_size = 0;
+                1
+            }),
         }
+    })
+}
+
+unsafe extern "C" fn signal<Q: provider::CompletionQueue>(cq: *mut fid_cq) -> c_int {
+    // SAFETY: As a C caller of `fi_cq_signal()` promises.
+    into_int(unsafe { parts::<Q>(cq) }.0.queue.signal())
+}
+
+unsafe extern "C" fn strerror<Q: provider::CompletionQueue>(
+    cq: *mut fid_cq,
+    prov_errno: c_int,
+    _err_data: *const c_void,
+    buf: *mut c_char,
+    len: usize,
+) -> *const c_char {
+    // SAFETY: As a C caller of `fi_cq_strerror()` promises.
+    unsafe {
+        let (_, queue) = parts::<Q>(cq);
+        super::text::copy(queue.describe(prov_errno), buf, len)
     }
 }

@@ -11,7 +11,6 @@ use super::{
 use crate::{
     abi::{
         fi_ops_atomic,
-        fi_ops_cq,
         fi_ops_msg,
         fi_ops_rma,
         Errno,
@@ -42,8 +41,7 @@ pub(crate) struct Face {
     pub(super) msg: &'static fi_ops_msg,
     pub(super) rma: &'static fi_ops_rma,
     pub(super) atomic: &'static fi_ops_atomic,
-    pub(super) cq: &'static fi_ops_cq,
-    pub(super) handled_cq: &'static fi_ops_cq,
+    pub(super) cq: cq::Tables,
     endpoint: fn(&dyn provider::Endpoint) -> Option<*const c_void>,
     queue: fn(&dyn provider::CompletionQueue) -> Option<*const c_void>,
 }
@@ -56,8 +54,7 @@ impl Face {
             msg: &msg::Table::<F::Endpoint>::OPS,
             rma: &rma::Table::<F::Endpoint>::OPS,
             atomic: &atomic::Table::<F::Endpoint>::OPS,
-            cq: &cq::Table::<F::CompletionQueue, false>::OPS,
-            handled_cq: &cq::Table::<F::CompletionQueue, true>::OPS,
+            cq: cq::Tables::of::<F::CompletionQueue>(),
             endpoint: |endpoint| {
                 let exact = endpoint.as_any().downcast_ref::<F::Endpoint>();
                 exact.map(|exact| ptr::from_ref(exact).cast())

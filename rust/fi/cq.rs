@@ -172,6 +172,30 @@ impl Entries<'_> {
     }
 }
 
+/// An entry of one [`Format`].
+pub(crate) trait Shape: Sized + 'static {
+    /// An array of them.
+    fn entries(room: &mut [MaybeUninit<Self>]) -> Entries<'_>;
+}
+
+macro_rules! shapes {
+    ($($entry:ident is $variant:ident,)*) => {
+        $(impl Shape for abi::$entry {
+            #[inline(always)]
+            fn entries(room: &mut [MaybeUninit<Self>]) -> Entries<'_> {
+                Entries::$variant(room)
+            }
+        })*
+    };
+}
+
+shapes! {
+    fi_cq_entry is Context,
+    fi_cq_msg_entry is Msg,
+    fi_cq_data_entry is Data,
+    fi_cq_tagged_entry is Tagged,
+}
+
 /// How a completion queue is opened.
 #[derive(Clone, Copy)]
 pub struct Attr {
