@@ -12,6 +12,7 @@
 pub mod addr;
 pub mod aside;
 pub mod context;
+pub mod downcast;
 pub mod errno;
 pub mod flags;
 pub mod info;

@@ -121,6 +121,9 @@ pub trait CompletionQueue: Any + Send + Sync {
     /// For providers that look for their own kind.
     fn as_any(&self) -> &dyn Any;
 
+    /// For providers that share their own kind.
+    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
+
     /// Writes what has completed into `entries` and says how many. Any context.
     ///
     /// # Errors

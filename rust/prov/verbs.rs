@@ -63,7 +63,7 @@ pub(crate) struct Verbs;
 /// For the tables of the C API: who posts and who polls.
 pub(crate) mod data_path {
     pub(crate) use super::{
-        cq::Shared as CompletionQueue,
+        cq::Cq as CompletionQueue,
         ep::Endpoint, //
     };
 }

@@ -136,23 +136,14 @@ impl Cq {
         self.entries
     }
 
-    /// Takes completions out of the queue, at most as many as there is room for. Any context but
-    /// [`Notify`]'s.
-    ///
-    /// # Errors
-    ///
-    /// The driver's; none of those in the kernel has any.
-    #[inline]
-    pub(crate) fn poll<'a>(&self, room: &'a mut [MaybeUninit<Wc>]) -> Result<&'a [Wc]> {
-        let most = c_int::try_from(room.len()).unwrap_or(c_int::MAX);
-        // SAFETY: By the invariant `raw` is valid and `poll` its device's. `Wc` has the layout of
-        // `ib_wc`, and `room` is writable for `most` of them.
-        let found = unsafe { (self.poll)(self.raw(), most, room.as_mut_ptr().cast()) };
-        let found = usize::try_from(found).map_err(|_| Error::from_errno(found))?;
-        let room: &'a [MaybeUninit<Wc>] = room;
-        let filled = room.get(..found).ok_or(EIO)?;
-        // SAFETY: The driver filled the first `found`, and a `Wc` may lack the fields that it left.
-        Ok(unsafe { core::slice::from_raw_parts(filled.as_ptr().cast(), filled.len()) })
+    /// What takes completions out of the queue.
+    pub(crate) fn poller(self: Arc<Self>) -> Poller {
+        // INVARIANT: They are those of the queue.
+        Poller {
+            raw: self.raw,
+            poll: self.poll,
+            cq: self,
+        }
     }
 
     /// Has [`Notify::completion`] called at the next completion, once. Any context but [`Notify`]'s.
@@ -164,6 +155,50 @@ impl Cq {
             | bindings::ib_cq_notify_flags_IB_CQ_REPORT_MISSED_EVENTS;
         // SAFETY: By the invariant `raw` is valid and `arm` its device's.
         unsafe { (self.arm)(self.raw(), FLAGS) != 0 }
+    }
+}
+
+/// A completion queue with what a poll needs beside it.
+///
+/// # Invariants
+///
+/// `raw` and `poll` are those of `cq`.
+#[repr(C)]
+pub(crate) struct Poller {
+    raw: NonNull<bindings::ib_cq>,
+    poll: PollFn,
+    cq: Arc<Cq>,
+}
+
+// SAFETY: As of the queue.
+unsafe impl Send for Poller {}
+
+// SAFETY: As of the queue.
+unsafe impl Sync for Poller {}
+
+impl Poller {
+    /// The queue.
+    pub(crate) fn cq(&self) -> &Arc<Cq> {
+        &self.cq
+    }
+
+    /// Takes completions out of the queue, at most as many as there is room for. Any context but
+    /// [`Notify`]'s.
+    ///
+    /// # Errors
+    ///
+    /// The driver's; none of those in the kernel has any.
+    #[inline]
+    pub(crate) fn poll<'a>(&self, room: &'a mut [MaybeUninit<Wc>]) -> Result<&'a [Wc]> {
+        let most = c_int::try_from(room.len()).unwrap_or(c_int::MAX);
+        // SAFETY: By the invariant `raw` is valid and `poll` its device's. `Wc` has the layout of
+        // `ib_wc`, and `room` is writable for `most` of them.
+        let found = unsafe { (self.poll)(self.raw.as_ptr(), most, room.as_mut_ptr().cast()) };
+        let found = usize::try_from(found).map_err(|_| Error::from_errno(found))?;
+        let room: &'a [MaybeUninit<Wc>] = room;
+        let filled = room.get(..found).ok_or(EIO)?;
+        // SAFETY: The driver filled the first `found`, and a `Wc` may lack the fields that it left.
+        Ok(unsafe { core::slice::from_raw_parts(filled.as_ptr().cast(), filled.len()) })
     }
 }
 

@@ -10,6 +10,7 @@ use super::{
     attributes::Protocol,
     cq::{
         Cq,
+        Poller,
         Wc, //
     },
     done::Done,
@@ -72,7 +73,7 @@ pub(crate) struct RegQp {
     // Dropped in this order.
     _pair: Option<(iwarp::Pair, Qp)>,
     qp: Qp,
-    cq: Arc<Cq>,
+    cq: Poller,
     done: Arc<Done>,
 }
 
@@ -97,7 +98,7 @@ impl RegQp {
         Ok(Self {
             _pair: pair,
             qp,
-            cq,
+            cq: cq.poller(),
             done,
         })
     }
@@ -130,7 +131,7 @@ impl RegQp {
                 return if wc.is_success() { Ok(self) } else { Err(EIO) };
             }
             // What came before this is found by polling once more.
-            if self.cq.arm() {
+            if self.cq.cq().arm() {
                 continue;
             }
             left = self.done.take(left);

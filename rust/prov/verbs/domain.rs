@@ -3,10 +3,7 @@
 //! Domains: a device, its protection domain, and who of ours uses them.
 
 use super::{
-    cq::{
-        Cq,
-        Shared, //
-    },
+    cq::Cq,
     ep::{
         atomic,
         Endpoint, //
@@ -203,9 +200,7 @@ impl provider::Domain for Domain {
         self: Arc<Self>,
         attr: &cq::Attr,
     ) -> Result<Arc<dyn provider::CompletionQueue>> {
-        let cq = Cq::new(self.serial(), self.pd.device().clone(), attr)?;
-        let queue: Arc<dyn provider::CompletionQueue> = Arc::new(Shared(cq), GFP_KERNEL)?;
-        Ok(queue)
+        Ok(Cq::new(self.serial(), self.pd.device().clone(), attr)?)
     }
 
     fn endpoint(

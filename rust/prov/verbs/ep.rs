@@ -72,6 +72,7 @@ use crate::{
             Right, //
         },
         net::SockAddr,
+        pd::Pd,
         qp::{
             Caps,
             Qp,
@@ -131,14 +132,17 @@ struct Link {
     settles: bool,
 }
 
-/// An active endpoint of a verbs device.
+/// An active endpoint of a verbs device. What a post needs comes first, in one cache line.
 #[pin_data]
+#[repr(C, align(64))]
 pub(crate) struct Endpoint {
-    domain: Arc<Domain>,
     state: StateCell,
     transmit: Arc<Queue>,
     receive: Arc<Queue>,
+    /// That of `domain`.
+    pd: Arc<Pd>,
     limits: Limits,
+    domain: Arc<Domain>,
     /// How large the pieces are that a buffer for several messages is posted in.
     piece: Atomic<usize>,
     /// Where the device puts old values that nobody asked for.
@@ -166,19 +170,20 @@ impl Unwanted {
 }
 
 /// What an endpoint was made with.
+#[repr(C)]
 struct Limits {
-    transmits: u32,
-    receives: u32,
+    /// The flags that no transmit may have.
+    refused_flags: u64,
     segments: usize,
     /// The same for a receive.
     receive_segments: usize,
+    message: u32,
+    is_iwarp: bool,
     /// The same for a read.
     read_segments: usize,
-    message: u32,
     inject: usize,
-    is_iwarp: bool,
-    /// The flags that no transmit may have.
-    refused_flags: u64,
+    transmits: u32,
+    receives: u32,
     /// Why there are no atomic operations, if there are none.
     no_atomics: Option<Errno>,
     /// What the peer may do with registered memory.
@@ -290,11 +295,12 @@ impl Endpoint {
         let unwanted = KBox::new(Unwanted(Atomic::new(0)), GFP_KERNEL)?;
         let endpoint = Arc::pin_init(
             pin_init!(Self {
-                domain,
                 state: StateCell::new(),
                 transmit,
                 receive,
+                pd: domain.pd().clone(),
                 limits,
+                domain,
                 piece: Atomic::new(PIECE),
                 unwanted,
                 told: AtomicFlag::new(false),

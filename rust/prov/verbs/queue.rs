@@ -117,24 +117,25 @@ pub(super) enum Direction {
     Receive,
 }
 
-/// A send or a receive queue. What retiring an operation needs comes first, in one cache line.
+/// A send or a receive queue. Who retires an operation needs the first cache line, and so does who
+/// posts one, with the next.
 #[pin_data]
-#[repr(C)]
+#[repr(C, align(64))]
 pub(super) struct Queue {
+    ring: Ring,
     /// How many operations have been retired, modulo 2^32.
     tail: Atomic<u32>,
-    direction: Direction,
-    drained: AtomicFlag,
-    /// One past the last operation whose completion has been put off.
-    seen: Atomic<u32>,
     depth: u32,
-    /// How many nudges may be posted beside the operations, without `head`.
-    nudges: u32,
     /// How many bytes the device takes inline, where that is as much as may be injected.
     inline: Atomic<u32>,
-    ring: Ring,
+    direction: Direction,
+    drained: AtomicFlag,
     #[pin]
     head: SerialLock<Head>,
+    /// One past the last operation whose completion has been put off.
+    seen: Atomic<u32>,
+    /// How many nudges may be posted beside the operations, without `head`.
+    nudges: u32,
 }
 
 impl Queue {

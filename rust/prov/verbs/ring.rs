@@ -52,13 +52,18 @@ impl Slot {
 /// - A slot and its mappings have one user at a time: the poster who fills it, under the queue's
 ///   `head` and before `tail` lets anyone retire it, and whoever retires it, before `tail` lets
 ///   anyone fill it again.
-#[repr(C)]
 pub(super) struct Ring {
     slots: KVVec<UnsafeCell<Slot>>,
-    /// How many mappings a slot has; 0 where a mapping is the address itself.
-    width: usize,
-    mappings: KVVec<UnsafeCell<Option<Mapping>>>,
+    /// None where a mapping is the address itself.
+    rows: Option<KBox<Rows>>,
+}
+
+/// The mappings of a [`Ring`]'s slots.
+struct Rows {
     pd: Arc<Pd>,
+    /// How many a slot has.
+    width: usize,
+    cells: KVVec<UnsafeCell<Option<Mapping>>>,
 }
 
 // SAFETY: By the type invariant what is in the cells has one user at a time.
@@ -105,12 +110,6 @@ impl Ring {
         let len = (len as usize)
             .checked_next_power_of_two()
             .ok_or(Errno::EINVAL)?;
-        let width = if pd.device().uses_virt_dma() {
-            0
-        } else {
-            width
-        };
-        let rows = len.checked_mul(width).ok_or(Errno::EINVAL)?;
         let mut slots = KVVec::with_capacity(len, GFP_KERNEL)?;
         for _ in 0..len {
             let slot = Slot {
@@ -120,16 +119,11 @@ impl Ring {
             };
             slots.push(UnsafeCell::new(slot), GFP_KERNEL)?;
         }
-        let mut mappings = KVVec::with_capacity(rows, GFP_KERNEL)?;
-        for _ in 0..rows {
-            mappings.push(UnsafeCell::new(None), GFP_KERNEL)?;
-        }
-        Ok(Self {
-            pd,
-            slots,
-            width,
-            mappings,
-        })
+        let rows = match pd.device().uses_virt_dma() {
+            true => None,
+            false => Some(KBox::new(Rows::new(pd, len, width)?, GFP_KERNEL)?),
+        };
+        Ok(Self { slots, rows })
     }
 
     /// How many slots there are.
@@ -181,13 +175,11 @@ impl Ring {
     #[inline(always)]
     #[allow(clippy::mut_from_ref)]
     pub(super) unsafe fn row(&self, index: usize) -> &mut [Option<Mapping>] {
-        if self.width == 0 {
-            return &mut [];
+        match &self.rows {
+            None => &mut [],
+            // SAFETY: By this function's safety requirement.
+            Some(rows) => unsafe { rows.row(index) },
         }
-        let start = index * self.width;
-        let cells = &self.mappings[start..start + self.width];
-        // SAFETY: `UnsafeCell` is transparent, and the caller is the row's only user.
-        unsafe { core::slice::from_raw_parts_mut(cells.as_ptr().cast_mut().cast(), cells.len()) }
     }
 
     /// Undoes the mappings of the operations from `from` up to `to`.
@@ -197,23 +189,48 @@ impl Ring {
     /// The operations are over, and the caller is the user of their slots by the type invariant.
     #[inline(always)]
     pub(super) unsafe fn unmap(&self, from: u32, to: u32) {
-        if self.width > 0 {
+        if let Some(rows) = &self.rows {
             // SAFETY: By this function's safety requirement.
-            unsafe { self.undo(from, to) };
+            unsafe { rows.undo(self.slots(), from, to) };
         }
     }
+}
 
-    /// [`Self::unmap`], where there is something to undo: apart from the loop that polls.
+impl Rows {
+    /// For `len` slots with `width` mappings each. May sleep.
+    fn new(pd: Arc<Pd>, len: usize, width: usize) -> Result<Self> {
+        let count = len.checked_mul(width).ok_or(Errno::EINVAL)?;
+        let mut cells = KVVec::with_capacity(count, GFP_KERNEL)?;
+        for _ in 0..count {
+            cells.push(UnsafeCell::new(None), GFP_KERNEL)?;
+        }
+        Ok(Self { pd, width, cells })
+    }
+
+    /// As [`Ring::row`].
     ///
     /// # Safety
     ///
-    /// As of [`Self::unmap`].
+    /// As there.
+    #[allow(clippy::mut_from_ref)]
+    unsafe fn row(&self, index: usize) -> &mut [Option<Mapping>] {
+        let start = index * self.width;
+        let cells = &self.cells[start..start + self.width];
+        // SAFETY: `UnsafeCell` is transparent, and the caller is the row's only user.
+        unsafe { core::slice::from_raw_parts_mut(cells.as_ptr().cast_mut().cast(), cells.len()) }
+    }
+
+    /// [`Ring::unmap`], apart from the loop that polls.
+    ///
+    /// # Safety
+    ///
+    /// As there.
     #[inline(never)]
-    unsafe fn undo(&self, from: u32, to: u32) {
+    unsafe fn undo(&self, slots: Slots<'_>, from: u32, to: u32) {
         let mut seq = from;
         while seq != to {
             // SAFETY: By this function's safety requirement.
-            for place in unsafe { self.row(self.index(seq)) } {
+            for place in unsafe { self.row(slots.index(seq)) } {
                 let Some(mapping) = place.take() else {
                     break;
                 };

@@ -59,16 +59,16 @@ pub(super) struct Entry {
 pub(super) struct Inner {
     /// Who posts here; an index is the upper half of a `wr_id`.
     pub(super) queues: KVec<Option<Entry>>,
+    pub(super) backlog: Backlog,
     /// Whether what they post takes its room first, because not everything fits.
     pub(super) counted: bool,
-    pub(super) backlog: Backlog,
     /// How many completions they can have under way.
     pub(super) most: usize,
 }
 
 impl Inner {
     /// Polls one batch into the backlog; says how many there were.
-    pub(super) fn stash(&mut self, ib: &rdma::cq::Cq) -> usize {
+    pub(super) fn stash(&mut self, ib: &rdma::cq::Poller) -> usize {
         let mut room = Wc::room::<BATCH>();
         let polled = ib.poll(&mut room).unwrap_or(&[]);
         for wc in polled {
@@ -206,7 +206,7 @@ impl Inner {
 
     /// What a reader finds who has read nothing: a failure, something, or nothing.
     #[cold]
-    pub(super) fn look(&mut self, ib: &rdma::cq::Cq, freed: &mut u32) -> Result {
+    pub(super) fn look(&mut self, ib: &rdma::cq::Poller, freed: &mut u32) -> Result {
         if self.backlog.is_empty() {
             self.stash(ib);
         }
@@ -218,20 +218,47 @@ impl Inner {
         }
     }
 
-    /// Fills `room` with what was put off and says how many entries it wrote; stops in front of a
-    /// failure.
+    /// Fills `room` and says how many entries it wrote; stops in front of a failure.
+    ///
+    /// Nearly always one poll brings all there is, which one run tells; the rest is apart from that.
+    #[inline(always)]
+    pub(super) fn read<E: From<Completion>>(
+        &mut self,
+        ib: &rdma::cq::Poller,
+        room: &mut [MaybeUninit<E>],
+        freed: &mut u32,
+    ) -> usize {
+        if room.is_empty() || !self.backlog.is_empty() {
+            return self.read_put_off(ib, room, freed);
+        }
+        let batch = room.len().min(BATCH);
+        let mut found = Wc::room::<BATCH>();
+        let polled = ib.poll(&mut found[..batch]).unwrap_or(&[]);
+        if polled.is_empty() {
+            return 0;
+        }
+        let run = self.tell_run(polled, room, freed);
+        if run == polled.len() && (run < batch || run == room.len()) {
+            return run;
+        }
+        self.read_on(ib, polled, run, room, freed)
+    }
+
+    /// [`Self::read`], where something was put off, or where there is no room.
     #[cold]
     #[inline(never)]
     fn read_put_off<E: From<Completion>>(
         &mut self,
+        ib: &rdma::cq::Poller,
         room: &mut [MaybeUninit<E>],
         freed: &mut u32,
     ) -> usize {
         let mut count = 0;
         while let Some(into) = room.get_mut(count) {
             match self.backlog.front() {
-                Some(front) if !self.is_failure(front) => {}
-                _ => break,
+                None => return self.read_batches(ib, count, room, freed),
+                Some(front) if self.is_failure(front) => break,
+                Some(_) => {}
             }
             if let Some(done) = self.take() {
                 if let Some((completion, _)) = self.finish(&done, freed) {
@@ -243,54 +270,46 @@ impl Inner {
         count
     }
 
-    /// Fills `room` and says how many entries it wrote; stops in front of a failure.
-    #[inline(always)]
-    pub(super) fn read<E: From<Completion>>(
+    /// [`Self::read`], after the first `told` of what was `polled`.
+    #[inline(never)]
+    fn read_on<E: From<Completion>>(
         &mut self,
-        ib: &rdma::cq::Cq,
+        ib: &rdma::cq::Poller,
+        polled: &[Wc],
+        told: usize,
         room: &mut [MaybeUninit<E>],
         freed: &mut u32,
     ) -> usize {
-        let mut count = 0;
-        if !self.backlog.is_empty() {
-            count = self.read_put_off(room, freed);
-            if !self.backlog.is_empty() {
-                return count;
-            }
+        let count = self.tell_rest(polled, told, room, freed);
+        // A batch that was not full was the last one.
+        if polled.len() < room.len().min(BATCH) {
+            return count;
         }
-        while let Some(room @ [_, ..]) = room.get_mut(count..) {
+        self.read_batches(ib, count, room, freed)
+    }
+
+    /// Fills `room` from `count` on with what the device has, as long as nothing is put off.
+    fn read_batches<E: From<Completion>>(
+        &mut self,
+        ib: &rdma::cq::Poller,
+        mut count: usize,
+        room: &mut [MaybeUninit<E>],
+        freed: &mut u32,
+    ) -> usize {
+        while let (Some(room @ [_, ..]), true) = (room.get_mut(count..), self.backlog.is_empty()) {
             let batch = room.len().min(BATCH);
             let mut found = Wc::room::<BATCH>();
             let polled = ib.poll(&mut found[..batch]).unwrap_or(&[]);
-            if polled.is_empty() {
-                break;
-            }
-            count += self.tell(polled, room, freed);
-            if polled.len() < batch || !self.backlog.is_empty() {
+            count += self.tell_rest(polled, 0, room, freed);
+            if polled.len() < batch {
                 break;
             }
         }
         count
     }
 
-    /// Writes what was `polled` to the front of `room`, which is not shorter, as far as it is told now;
-    /// says how many entries that makes. Apart from the loop that polls.
-    #[inline(never)]
-    fn tell<E: From<Completion>>(
-        &mut self,
-        polled: &[Wc],
-        room: &mut [MaybeUninit<E>],
-        freed: &mut u32,
-    ) -> usize {
-        let run = self.tell_run(polled, room, freed);
-        if run == polled.len() {
-            return run;
-        }
-        self.tell_rest(polled, run, room, freed)
-    }
-
-    /// [`Self::tell`], after the first `count` have been told.
-    #[inline(never)]
+    /// Writes what was `polled` to `room`, which is not shorter, as far as it is told now; the first
+    /// `count` have been. Says how many entries that makes.
     fn tell_rest<E: From<Completion>>(
         &mut self,
         polled: &[Wc],
@@ -344,7 +363,7 @@ impl Inner {
         let slot = queue.slots();
         let mut count = 0;
         let mut last = 0;
-        while let (Some(wc), Some(into)) = (polled.get(count), room.get_mut(count)) {
+        for (wc, into) in polled.iter().zip(room) {
             let wr_id = wc.wr_id();
             if place_of(wr_id) != place || !wc.is_success() {
                 break;

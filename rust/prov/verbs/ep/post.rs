@@ -166,7 +166,7 @@ impl Endpoint {
     /// The memory of a message that needs no more than the address of its region.
     #[inline(always)]
     fn whole(&self, message: &Message<'_>) -> Option<Whole> {
-        Whole::of(message.memory, message.descriptors, self.domain.pd())
+        Whole::of(message.memory, message.descriptors, &self.pd)
     }
 
     /// What a transmit says to the device of itself.

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the kernel crate's `Arc` lacks.
+
+use core::any::Any;
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// The same reference, if what it refers to is a `T`.
+pub fn downcast<T: Any + Send + Sync>(any: Arc<dyn Any + Send + Sync>) -> Option<Arc<T>> {
+    if !(*any).is::<T>() {
+        return None;
+    }
+    let raw = Arc::into_raw(any).cast::<T>();
+    // SAFETY: It comes from `into_raw`, and refers to a `T`.
+    Some(unsafe { Arc::from_raw(raw) })
+}
+
+#[kunit_tests(kofi_abi_downcast)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_type_decides() -> Result {
+        let number = Arc::new(7u32, GFP_KERNEL)?;
+        assert!(downcast::<u64>(number.clone()).is_none());
+        let same = downcast::<u32>(number.clone());
+        assert!(same.is_some_and(|same| Arc::ptr_eq(&same, &number)));
+        // None of them has been kept.
+        assert!(Arc::into_unique_or_drop(number).is_some());
+        Ok(())
+    }
+}
