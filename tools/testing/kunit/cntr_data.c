@@ -10,7 +10,7 @@
 #define LEN	64
 #define DEPTH	16
 /* Far more than fits into a queue. */
-#define MANY	1000
+#define MANY	(50 * (int)tr_rounds)
 
 static const struct fx_pair_opts counted = { .count = true };
 /* No entry is asked for: nobody has to read a queue. */

@@ -94,7 +94,7 @@ static void name_depths(const struct depths *depths, char *name)
 
 KUNIT_ARRAY_PARAM(depths, depths, name_depths);
 
-#define THOUSAND 1000
+#define THOUSAND (75 * (int)tr_rounds)
 #define AHEAD 32
 
 static void ep_07_a_thousand_unsignalled_sends(struct kunit *test)

@@ -22,6 +22,14 @@
 /* Nothing takes longer, even on a slow machine under every debugging option. */
 #define FX_WAIT_MS	30000
 
+/*
+ * That @ms have passed since @start, in ticks as timeouts count them: where the
+ * host keeps a CPU from its guest, several come at once, and sooner than a
+ * clock would have it.
+ */
+#define FX_EXPECT_PASSED(test, start, ms) \
+	KUNIT_EXPECT_GE(test, jiffies - (start), msecs_to_jiffies(ms))
+
 /* Module parameters: addresses of the device under test. */
 extern char *fx_addr;
 extern char *fx_addr6;

@@ -331,8 +331,7 @@ static void name_depths(const struct depths *depths, char *name)
 
 KUNIT_ARRAY_PARAM(depths, depths, name_depths);
 
-/* Fewer where a round trip takes ten milliseconds. */
-#define THOUSANDS (IS_ENABLED(CONFIG_KASAN) ? 1000 : 5000)
+#define THOUSANDS (100 * (int)tr_rounds)
 #define AHEAD 32
 
 static void ep_12_thousands_without_a_reader(struct kunit *test)
