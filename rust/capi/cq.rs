@@ -223,7 +223,7 @@ unsafe fn try_open(
     let made = place.put(QueueObject {
         fid: fid_cq {
             fid: header::<QueueObject>(context),
-            ops: domain.face().cq.ops(format, armed.is_some()),
+            ops: ptr::from_ref((domain.face().cq)(format, armed.is_some())).cast_mut(),
         },
         queue,
         exact,
@@ -250,39 +250,24 @@ unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) ->
     })
 }
 
-/// The calls for queues of one type, by the shape of their entries.
-pub(super) struct Tables {
-    unhandled: [&'static fi_ops_cq; 4],
-    handled: [&'static fi_ops_cq; 4],
-}
-
-impl Tables {
-    /// Those for queues of type `Q`.
-    pub(super) const fn of<Q: provider::CompletionQueue>() -> Self {
-        Self {
-            unhandled: tables::<Q, false>(),
-            handled: tables::<Q, true>(),
-        }
-    }
-
-    /// The table for a queue with a handler or without one.
-    fn ops(&self, format: Format, handled: bool) -> *mut fi_ops_cq {
-        let tables = match handled {
-            false => &self.unhandled,
-            true => &self.handled,
-        };
-        ptr::from_ref(tables[format as usize]).cast_mut()
+/// The calls for queues of type `Q` with entries of one format, with a handler or without.
+pub(super) fn ops<Q: provider::CompletionQueue>(
+    format: Format,
+    handled: bool,
+) -> &'static fi_ops_cq {
+    match format {
+        Format::Context => shaped::<Q, abi::fi_cq_entry>(handled),
+        Format::Msg => shaped::<Q, abi::fi_cq_msg_entry>(handled),
+        Format::Data => shaped::<Q, abi::fi_cq_data_entry>(handled),
+        Format::Tagged => shaped::<Q, abi::fi_cq_tagged_entry>(handled),
     }
 }
 
-/// In the order of [`Format`].
-const fn tables<Q: provider::CompletionQueue, const HANDLED: bool>() -> [&'static fi_ops_cq; 4] {
-    [
-        &Table::<Q, abi::fi_cq_entry, HANDLED>::OPS,
-        &Table::<Q, abi::fi_cq_msg_entry, HANDLED>::OPS,
-        &Table::<Q, abi::fi_cq_data_entry, HANDLED>::OPS,
-        &Table::<Q, abi::fi_cq_tagged_entry, HANDLED>::OPS,
-    ]
+fn shaped<Q: provider::CompletionQueue, E: Shape>(handled: bool) -> &'static fi_ops_cq {
+    match handled {
+        false => &Table::<Q, E, false>::OPS,
+        true => &Table::<Q, E, true>::OPS,
+    }
 }
 
 /// The calls for queues of type `Q` with entries of type `E`, with a handler or without: that a read

@@ -11,14 +11,18 @@ use super::{
 use crate::{
     abi::{
         fi_ops_atomic,
+        fi_ops_cq,
         fi_ops_msg,
         fi_ops_rma,
         Errno,
         Result, //
     },
-    fi::provider::{
-        self,
-        Provider, //
+    fi::{
+        cq::Format,
+        provider::{
+            self,
+            Provider, //
+        },
     },
 };
 use core::ptr;
@@ -41,7 +45,7 @@ pub(crate) struct Face {
     pub(super) msg: &'static fi_ops_msg,
     pub(super) rma: &'static fi_ops_rma,
     pub(super) atomic: &'static fi_ops_atomic,
-    pub(super) cq: cq::Tables,
+    pub(super) cq: fn(Format, bool) -> &'static fi_ops_cq,
     endpoint: fn(&dyn provider::Endpoint) -> Option<*const c_void>,
     queue: fn(&dyn provider::CompletionQueue) -> Option<*const c_void>,
 }
@@ -54,7 +58,7 @@ impl Face {
             msg: &msg::Table::<F::Endpoint>::OPS,
             rma: &rma::Table::<F::Endpoint>::OPS,
             atomic: &atomic::Table::<F::Endpoint>::OPS,
-            cq: cq::Tables::of::<F::CompletionQueue>(),
+            cq: cq::ops::<F::CompletionQueue>,
             endpoint: |endpoint| {
                 let exact = endpoint.as_any().downcast_ref::<F::Endpoint>();
                 exact.map(|exact| ptr::from_ref(exact).cast())

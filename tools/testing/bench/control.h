@@ -11,8 +11,8 @@
 #include <linux/debugfs.h>
 #include <linux/kthread.h>
 #include <linux/math64.h>
-#include <linux/module.h>
 #include <linux/minmax.h>
+#include <linux/module.h>
 #include <linux/mutex.h>
 #include <linux/string.h>
 #include <linux/uaccess.h>

@@ -54,14 +54,14 @@ pub(super) struct Entry {
     pub(super) tally: Option<KBox<Tally>>,
 }
 
-/// What a reader needs comes first, in one cache line with the lock.
+/// What an empty read needs comes first, in one cache line with the lock.
 #[repr(C)]
 pub(super) struct Inner {
+    /// Whether what is posted takes its room first, because not everything fits.
+    pub(super) counted: bool,
+    pub(super) backlog: Backlog,
     /// Who posts here; an index is the upper half of a `wr_id`.
     pub(super) queues: KVec<Option<Entry>>,
-    pub(super) backlog: Backlog,
-    /// Whether what they post takes its room first, because not everything fits.
-    pub(super) counted: bool,
     /// How many completions they can have under way.
     pub(super) most: usize,
 }

@@ -282,7 +282,7 @@ impl Endpoint {
         let descriptor = message.descriptors.first().copied();
         let descriptor = descriptor.unwrap_or(Descriptor::NONE);
         // All of it, before the first piece is posted.
-        gather::check(segment, descriptor, self.domain.pd())?;
+        gather::check(segment, descriptor, &self.pd)?;
         let size = self.piece.load(Relaxed);
         let count = len.checked_div(size).ok_or(Errno::EINVAL)?;
         let count = u32::try_from(count).map_err(|_| Errno::EAGAIN)?.max(1);
