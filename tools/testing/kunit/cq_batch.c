@@ -115,7 +115,39 @@ static void cq_03_entries_of_many_queues_in_one_read(struct kunit *test)
 			fi_cq_read(pair->cq[0], entries, BATCH));
 }
 
+/* What is not told takes no place in a read, and keeps nothing back that is. */
+static void cq_03_one_entry_behind_silent_ones(struct kunit *test)
+{
+	const struct fx_pair_opts opts = { .rx_flags = FI_SELECTIVE_COMPLETION };
+	struct kofi_pair *pair = fx_pair(test, &opts);
+	struct fi_cq_tagged_entry entries[2 * BATCH + 1];
+	u8 *buf = tr_buffer(test, LEN);
+	struct fi_msg msg = { .context = buf };
+
+	/* Elsewhere, what the sender knows says nothing of the receiver. */
+	if (tr_is_iwarp(pair->info))
+		kunit_skip(test, "a completed send need not have arrived");
+	for (int silent = 1; silent < ARRAY_SIZE(entries); silent++) {
+		for (int i = 0; i < silent; i++)
+			KUNIT_ASSERT_EQ(test, 0, fi_recvmsg(pair->ep[1], &msg, 0));
+		KUNIT_ASSERT_EQ(test, 0, fi_recvmsg(pair->ep[1], &msg,
+						    FI_COMPLETION));
+		for (int i = 0; i <= silent; i++)
+			KUNIT_ASSERT_EQ(test, 0, tr_send(pair->ep[0], buf, 0));
+		KUNIT_ASSERT_EQ(test, silent + 1,
+				fx_wait_comp(test, pair->cq[0], entries,
+					     silent + 1));
+		KUNIT_EXPECT_EQ_MSG(test, 1,
+				    fi_cq_read(pair->cq[1], entries, 1),
+				    "behind %d", silent);
+		KUNIT_EXPECT_PTR_EQ(test, buf, entries[0].op_context);
+		KUNIT_EXPECT_EQ(test, -FI_EAGAIN,
+				fi_cq_read(pair->cq[1], entries, 1));
+	}
+}
+
 static struct kunit_case cases[] = {
+	KUNIT_CASE(cq_03_one_entry_behind_silent_ones),
 	KUNIT_CASE_PARAM(cq_03_entries_of_many_queues_in_one_read,
 			 formats_gen_params),
 	{}
