@@ -6,6 +6,9 @@
 
 #include "cntr.h"
 
+#include <linux/delay.h>
+#include <rdma/rdma_cm.h>
+
 #define LEN 64
 #define PAIRS 4
 #define DEPTH 4
@@ -279,9 +282,8 @@ static void expect_what_was_said(struct kunit *test, struct end *end)
 	KUNIT_EXPECT_TRUE(test, tr_intact(end->in, LEN, end->seed ^ 1));
 }
 
-static void cm_06_a_short_connection_is_a_connection(struct kunit *test)
+static void short_connections(struct kunit *test, struct talk *talk)
 {
-	struct talk *talk = prepare(test, fx_open(test), 0);
 	struct end *end = &talk->end[1];
 
 	for (unsigned int round = 0; round < tr_rounds; round++) {
@@ -296,6 +298,90 @@ static void cm_06_a_short_connection_is_a_connection(struct kunit *test)
 		KUNIT_ASSERT_EQ(test, 0, thread->result);
 		close_ends(test, talk, 1);
 	}
+}
+
+static void cm_06_a_short_connection_is_a_connection(struct kunit *test)
+{
+	short_connections(test, prepare(test, fx_open(test), 0));
+}
+
+#define DAWDLE_MS	30
+
+/* One CPU's worth of what peers say waits for the handler of each request. */
+static int dawdle(struct rdma_cm_id *id, struct rdma_cm_event *event)
+{
+	msleep(DAWDLE_MS);
+	return event->event == RDMA_CM_EVENT_CONNECT_REQUEST ? -ECONNREFUSED : 0;
+}
+
+static void stop_listening(void *id)
+{
+	rdma_destroy_id(id);
+}
+
+/* Somebody else's listener, on a port of its own of that address. */
+static struct rdma_cm_id *listen_slowly(struct kunit *test,
+					const struct fi_info *info)
+{
+	struct sockaddr_storage addr = {};
+	struct rdma_cm_id *id;
+
+	id = rdma_create_id(&init_net, dawdle, NULL, RDMA_PS_TCP, IB_QPT_RC);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, id);
+	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, stop_listening,
+							   id));
+	memcpy(&addr, info->src_addr, info->src_addrlen);
+	KUNIT_ASSERT_EQ(test, 0, rdma_bind_addr(id, (struct sockaddr *)&addr));
+	KUNIT_ASSERT_EQ(test, 0, rdma_listen(id, 1));
+	return id;
+}
+
+struct pester {
+	struct end		*end;
+	struct rdma_cm_id	*listener;
+	bool			enough;
+};
+
+/* Has the listener refuse it again and again. */
+static int pester(struct tr_thread *thread)
+{
+	struct pester *who = thread->arg;
+	struct end *end = who->end;
+	struct fi_eq_err_entry error = {};
+	int ret = 0;
+
+	while (!ret && !READ_ONCE(who->enough)) {
+		ret = open_caller(end) ?:
+		      fi_connect(end->ep, &who->listener->route.addr.src_addr,
+				 NULL, 0) ?:
+		      fx_wait_error(end->talk->test, end->eq, &error);
+		if (!ret && error.err != FI_ECONNREFUSED)
+			ret = -error.err;
+		ret = ret ?: fi_close(&end->ep->fid);
+		if (!ret)
+			end->ep = NULL;
+	}
+	thread->result = ret;
+	return 0;
+}
+
+/* Then what a peer says last may be looked at before what it says first. */
+static void cm_06_a_short_connection_with_a_cpu_behind(struct kunit *test)
+{
+	struct kofi_fabric_fx *fx = fx_open(test);
+	struct talk *talk = prepare(test, fx, 0);
+	struct pester *who = (void *)tr_buffer(test, sizeof(*who));
+	struct tr_thread *thread;
+
+	if (tr_is_iwarp(fx->info))
+		kunit_skip(test, "iw_cm takes all in order");
+	who->end = &prepare(test, fx, 1)->end[0];
+	who->listener = listen_slowly(test, fx->info);
+	thread = tr_start(test, -1, pester, who);
+	short_connections(test, talk);
+	WRITE_ONCE(who->enough, true);
+	KUNIT_ASSERT_TRUE(test, tr_join(test, thread));
+	KUNIT_EXPECT_EQ(test, 0, thread->result);
 }
 
 /* Whatever the endpoint did to get its connection, its consumer has all of it. */
@@ -364,6 +450,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE_SLOW(cm_01_the_first_messages_arrive),
 	KUNIT_CASE_SLOW(cm_01_the_first_messages_arrive_on_busy_cpus),
 	KUNIT_CASE_SLOW(cm_06_a_short_connection_is_a_connection),
+	KUNIT_CASE_SLOW(cm_06_a_short_connection_with_a_cpu_behind),
 	{}
 };
 

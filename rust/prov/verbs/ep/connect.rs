@@ -297,6 +297,14 @@ impl Endpoint {
         self.report(|link| link.outcome.take(), kind, err_data);
     }
 
+    /// Whether it was a connection that the peer has ended, told of or not. ib_cm takes what has come
+    /// on each CPU in order, but not across them: the peer's last word may be there before its first,
+    /// which then is nothing any more.
+    fn has_been_left(&self, id: &IdRef) -> bool {
+        let link = self.link.lock();
+        link.settles || (link.accepts && id.uses_ib_cm())
+    }
+
     /// The peer has left: flushes what is posted, then says so.
     fn lose(&self, id: Option<&IdRef>) {
         let lost = self
@@ -453,8 +461,17 @@ impl Handler for Endpoint {
                 self.fail(failure(kind, status), status, &[]);
                 Ok(())
             }
-            Event::Disconnected | Event::DeviceRemoval => {
-                self.end_settling();
+            Event::Disconnected => {
+                if self.has_been_left(id) {
+                    self.established(&[]);
+                }
+                self.lose(Some(id));
+                Ok(())
+            }
+            Event::DeviceRemoval => {
+                if self.is_settling() {
+                    self.established(&[]);
+                }
                 self.lose(Some(id));
                 Ok(())
             }

@@ -80,11 +80,9 @@ impl Endpoint {
         let _ = workqueue::system_long().enqueue(self.clone());
     }
 
-    /// The peer has left: there was a connection all the same, and something may have come.
-    pub(super) fn end_settling(&self) {
-        if self.link.lock().settles {
-            self.established(&[]);
-        }
+    /// Whether there is, or was, a connection that the consumer may not have been told of.
+    pub(super) fn is_settling(&self) -> bool {
+        self.link.lock().settles
     }
 
     /// Leaves the peer its time where it needs it, then reports FI_CONNECTED; false when there is
