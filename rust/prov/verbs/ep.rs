@@ -511,10 +511,12 @@ impl provider::Endpoint for Endpoint {
     #[inline(always)]
     fn transmit(&self, operation: Operation<'_>, message: &Message<'_>) -> Result {
         self.post_transmit(operation, message)
+            .map_err(|errno| self.state.transmit_refused(errno))
     }
 
     fn atomic(&self, atomic: &fi::atomic::Atomic<'_>, message: &Message<'_>) -> Result {
         self.post_atomic(atomic, message)
+            .map_err(|errno| self.state.transmit_refused(errno))
     }
 
     fn most_elements(&self, form: Form, op: Op, datatype: Datatype) -> Result<usize> {
@@ -536,6 +538,7 @@ impl provider::Endpoint for Endpoint {
     #[inline(always)]
     fn receive(&self, message: &Message<'_>) -> Result {
         self.post_receive(message)
+            .map_err(|errno| self.state.receive_refused(errno))
     }
 
     fn close(&self, reclaim: &mut dyn FnMut(Context)) {

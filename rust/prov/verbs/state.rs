@@ -117,6 +117,19 @@ impl StateCell {
         }
     }
 
+    /// What a transmit says that was refused with `errno`: a connection may have ended since it was
+    /// looked at, and drivers have their own words for that.
+    #[cold]
+    pub(super) fn transmit_refused(&self, errno: Errno) -> Errno {
+        self.check_transmit().err().unwrap_or(errno)
+    }
+
+    /// The same for a receive.
+    #[cold]
+    pub(super) fn receive_refused(&self, errno: Errno) -> Errno {
+        self.check_receive().err().unwrap_or(errno)
+    }
+
     /// Moves from one state to another; false if it was not in the first.
     pub(super) fn step(&self, from: State, to: State) -> bool {
         self.0.cmpxchg(from as u32, to as u32, Full).is_ok()
