@@ -25,6 +25,7 @@ pub(crate) mod net;
 pub(crate) mod pd;
 pub(crate) mod qp;
 pub(crate) mod reg_qp;
+pub(crate) mod single;
 pub(crate) mod wr;
 
 /// What the kernel's resource tracking (`rdma resource show`) calls the owner of our objects.

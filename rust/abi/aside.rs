@@ -2,6 +2,11 @@
 
 //! Code that the data path seldom needs.
 
+/// Keeps the branch that calls this one, where a few computations would do as well.
+#[cold]
+#[inline(always)]
+pub fn apart() {}
+
 /// Runs `f` out of line.
 ///
 /// What `f` takes with it by `move` is put together only for this call. Without that, whatever the

@@ -7,6 +7,10 @@
 //! and so may what happens to a connection. Those are *others*: each announces itself and waits
 //! until every data call that has not seen it is over; from then on, and until it has left, data
 //! calls lock as well.
+//!
+//! A data call says that it is inside and then looks whether it may be, by two plain instructions.
+//! Others say that nobody may, have every CPU pass a barrier, and then look who is inside. So each
+//! pair of them meets, and only the rare side pays for that.
 
 use super::{
     lock::{
@@ -25,21 +29,29 @@ use core::{
         Deref,
         DerefMut, //
     },
-};
-#[cfg(debug_assertions)]
-use kernel::sync::atomic::{
-    Full,
-    Release, //
+    ptr::NonNull,
+    sync::atomic::{
+        compiler_fence,
+        Ordering, //
+    },
 };
 use kernel::{
     prelude::*,
     sync::{
-        atomic::Atomic,
+        atomic::{
+            Atomic,
+            Full,
+            Release, //
+        },
         new_mutex,
         rcu,
         Arc,
         LockClassKey,
         Mutex, //
+    },
+    time::{
+        delay::fsleep,
+        Delta, //
     },
 };
 
@@ -69,14 +81,80 @@ impl Threading {
     }
 }
 
+/// What a data call goes through instead of a lock, as long as nobody has shut it.
+struct Gate {
+    /// How many reasons there are to lock.
+    shut: Atomic<u32>,
+    /// Whether a data call is inside without the lock.
+    inside: Atomic<u32>,
+}
+
+/// Between two looks at whether a data call, which may have lost its CPU, is over.
+const PATIENCE: Delta = Delta::from_micros(50);
+
+impl Gate {
+    /// Goes inside, if there is no reason to lock.
+    #[inline(always)]
+    fn enter(&self) -> bool {
+        // Before the look. That CPUs may exchange the two is what `Others::enter` sees to.
+        // SAFETY: The pointer is aligned and valid; as in `store_release`.
+        unsafe { self.inside.as_ptr().write_volatile(1) };
+        compiler_fence(Ordering::SeqCst);
+        if load_acquire(&self.shut) == 0 {
+            return true;
+        }
+        self.leave();
+        false
+    }
+
+    #[inline(always)]
+    fn leave(&self) {
+        store_release(&self.inside, 0);
+    }
+
+    fn bar(&self) {
+        let _ = self.shut.fetch_add(1, Full);
+    }
+
+    fn unbar(&self) {
+        // Whoever finds it open sees what was done meanwhile.
+        let _ = self.shut.fetch_sub(1, Release);
+    }
+
+    /// Waits for who went inside before it was barred. May sleep.
+    fn wait(&self) {
+        while load_acquire(&self.inside) != 0 {
+            fsleep(PATIENCE);
+        }
+    }
+}
+
 /// Knows whether the consumer's data calls are alone with the objects of a domain.
 #[pin_data]
 pub struct Serial {
-    /// Whether there are others.
-    shared: Atomic<u32>,
-    /// How many.
     #[pin]
-    others: Mutex<u32>,
+    gates: Mutex<Gates>,
+}
+
+/// The gates of a domain.
+///
+/// # Invariants
+///
+/// Each is that of a [`SerialLock`], which takes it out before it goes.
+struct Gates {
+    /// How many others there are: each gate has been barred for them.
+    others: u32,
+    list: KVec<NonNull<Gate>>,
+}
+
+// SAFETY: Gates may be used by any thread.
+unsafe impl Send for Gates {}
+
+impl Gates {
+    fn iter(&self) -> impl Iterator<Item = &Gate> {
+        // SAFETY: By the invariant they are there.
+        self.list.iter().map(|gate| unsafe { gate.as_ref() })
+    }
 }
 
 impl Serial {
@@ -85,20 +163,16 @@ impl Serial {
         if !threading.is_serialized {
             return Ok(None);
         }
+        let gates = Gates {
+            others: 0,
+            list: KVec::new(),
+        };
         Ok(Some(Arc::pin_init(
             pin_init!(Self {
-                shared: Atomic::new(0),
-                others <- new_mutex!(0, "kofi::Serial"),
+                gates <- new_mutex!(gates, "kofi::Serial"),
             }),
             GFP_KERNEL,
         )?))
-    }
-
-    /// Evidence that there are no others, as long as it is kept.
-    #[inline(always)]
-    fn alone(&self) -> Option<rcu::Guard> {
-        let guard = rcu::read_lock();
-        (load_acquire(&self.shared) == 0).then_some(guard)
     }
 }
 
@@ -109,13 +183,15 @@ impl Others {
     /// Announces one, and waits for the data calls under way. May sleep.
     pub fn enter(serial: Option<&Arc<Serial>>) -> Self {
         if let Some(serial) = serial {
-            let mut others = serial.others.lock();
-            if *others == 0 {
-                store_release(&serial.shared, 1);
-                // Whoever has not seen that is inside of a read side.
+            let mut gates = serial.gates.lock();
+            if gates.others == 0 {
+                gates.iter().for_each(Gate::bar);
+                // Every CPU passes a full barrier: a data call that has not seen its gate barred is
+                // seen inside from here on.
                 rcu::synchronize_rcu();
+                gates.iter().for_each(Gate::wait);
             }
-            *others += 1;
+            gates.others += 1;
         }
         Self(serial.cloned())
     }
@@ -124,11 +200,10 @@ impl Others {
 impl Drop for Others {
     fn drop(&mut self) {
         if let Some(serial) = &self.0 {
-            let mut others = serial.others.lock();
-            *others -= 1;
-            if *others == 0 {
-                // Whoever sees this sees what the others have done.
-                store_release(&serial.shared, 0);
+            let mut gates = serial.gates.lock();
+            gates.others -= 1;
+            if gates.others == 0 {
+                gates.iter().for_each(Gate::unbar);
             }
         }
     }
@@ -140,16 +215,17 @@ impl Drop for Others {
 ///
 /// What `data` is used through is a guard, and there are no two of them: its user holds `lock`, or is a
 /// data call of a consumer that serializes those, and there are no others.
-#[pin_data]
+#[pin_data(PinnedDrop)]
 #[repr(C)]
 pub struct SerialLock<T> {
-    serial: Option<Arc<Serial>>,
+    gate: Gate,
     #[pin]
     lock: FastLockIrq<()>,
     /// Whether there is a guard, where that is checked.
     #[cfg(debug_assertions)]
     busy: Atomic<u32>,
     data: UnsafeCell<T>,
+    serial: Option<Arc<Serial>>,
 }
 
 // SAFETY: By the invariant the data has one user at a time, whichever thread that is.
@@ -159,19 +235,39 @@ unsafe impl<T: Send> Send for SerialLock<T> {}
 unsafe impl<T: Send> Sync for SerialLock<T> {}
 
 impl<T> SerialLock<T> {
-    /// A lock around `data`, with its lockdep class.
+    /// A lock around `data`, with its lockdep class. May sleep, and so may dropping it.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub fn new(
         serial: Option<Arc<Serial>>,
         data: T,
         name: &'static CStr,
         class: Pin<&'static LockClassKey>,
-    ) -> impl PinInit<Self> {
-        pin_init!(Self {
-            serial,
+    ) -> impl PinInit<Self, Error> {
+        try_pin_init!(Self {
+            gate: Gate {
+                // Where nobody serializes, there is a reason for good.
+                shut: Atomic::new(u32::from(serial.is_none())),
+                inside: Atomic::new(0),
+            },
             lock <- FastLockIrq::new((), name, class),
             #[cfg(debug_assertions)]
             busy: Atomic::new(0),
             data: UnsafeCell::new(data),
+            serial,
+        }? Error)
+        .pin_chain(|this| {
+            if let Some(serial) = &this.serial {
+                let mut gates = serial.gates.lock();
+                // INVARIANT: The lock stays where it is, and takes its gate out when it is dropped.
+                gates.list.push(NonNull::from(&this.gate), GFP_KERNEL)?;
+                if gates.others > 0 {
+                    this.gate.bar();
+                }
+            }
+            Ok(())
         })
     }
 
@@ -179,12 +275,32 @@ impl<T> SerialLock<T> {
     #[inline(always)]
     pub fn enter(&self) -> SerialGuard<'_, T> {
         // INVARIANT: Two data calls do not meet by the safety requirement of
-        // `Threading::serialized()`; others have waited for those that found themselves alone.
-        let hold = match self.serial.as_ref().and_then(|serial| serial.alone()) {
-            Some(alone) => Hold::Alone(alone),
-            None => Hold::Locked(self.lock.lock()),
+        // `Threading::serialized()`; others wait for those that found their gate open.
+        let hold = match self.gate.enter() {
+            true => Hold::Alone(&self.gate),
+            false => Hold::Locked(self.lock.lock()),
         };
         self.guard(hold)
+    }
+
+    /// The same, if nobody needs to lock.
+    #[inline(always)]
+    pub fn enter_alone(&self) -> Option<SerialGuard<'_, T>> {
+        // INVARIANT: As in `enter`.
+        self.gate
+            .enter()
+            .then(|| self.guard(Hold::Alone(&self.gate)))
+    }
+
+    /// One more reason to lock, of the caller's own, until [`Self::unbar`]: for calls that begin after
+    /// this. Any context.
+    pub fn bar(&self) {
+        self.gate.bar();
+    }
+
+    /// One reason less: one of [`Self::bar`]'s. Any context.
+    pub fn unbar(&self) {
+        self.gate.unbar();
     }
 
     /// For everything else, which has announced itself.
@@ -201,10 +317,29 @@ impl<T> SerialLock<T> {
     }
 }
 
+#[pinned_drop]
+impl<T> PinnedDrop for SerialLock<T> {
+    fn drop(self: Pin<&mut Self>) {
+        if let Some(serial) = &self.serial {
+            let gate = NonNull::from(&self.gate);
+            serial.gates.lock().list.retain(|other| *other != gate);
+        }
+    }
+}
+
 /// Why nobody else has the data.
 enum Hold<'a> {
-    Alone(#[allow(dead_code)] rcu::Guard),
+    Alone(&'a Gate),
     Locked(#[allow(dead_code)] FastLockIrqGuard<'a, ()>),
+}
+
+impl Drop for Hold<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if let Self::Alone(gate) = self {
+            gate.leave();
+        }
+    }
 }
 
 /// The use of a [`SerialLock`]'s data.

@@ -10,6 +10,7 @@ use super::{
     nosys,
     object,
     transfer::{
+        brief,
         parts,
         Terms, //
     }, //
@@ -25,6 +26,7 @@ use crate::{
         fi_msg_atomic,
         fi_op,
         fi_ops_atomic,
+        fi_rma_ioc,
         fid_domain,
         fid_ep,
         Errno,
@@ -32,11 +34,21 @@ use crate::{
     },
     fi::{
         atomic::{
+            Atomic,
             Datatype,
             Form,
             Op, //
         },
-        provider::Endpoint, //
+        memory::{
+            Context,
+            Descriptor,
+            Memory,
+            Segment, //
+        },
+        provider::{
+            Endpoint,
+            Message, //
+        },
     },
 };
 use call::{
@@ -48,7 +60,8 @@ use call::{
 };
 use core::{
     marker::PhantomData,
-    ptr, //
+    ptr,
+    slice, //
 };
 use kernel::prelude::*;
 
@@ -85,6 +98,53 @@ impl<E: Endpoint> Table<E> {
             let terms = Terms::plain(context, object.transmit_flags());
             post(endpoint, terms, &call)
         }
+    }
+
+    /// A call of one element with a result, if there is a short way for it.
+    ///
+    /// # Safety
+    ///
+    /// As a C caller of the calls in the table promises, of a single element at each address.
+    #[inline(always)]
+    unsafe fn short(
+        ep: *mut fid_ep,
+        context: *mut c_void,
+        (form, datatype, op): (Form, fi_datatype, fi_op),
+        (operand, compare): (*const c_void, *const c_void),
+        remote: &fi_rma_ioc,
+        (result, result_desc): (*mut c_void, *mut c_void),
+    ) -> Option<isize> {
+        let (op, datatype) = known(form, datatype, op).ok()?;
+        let size = datatype.size();
+        // SAFETY: By this function's safety requirement; nothing is done for more elements than one.
+        let (object, endpoint, operand, compare, result, descriptor) = unsafe {
+            let (object, endpoint) = parts::<E>(ep);
+            (
+                object,
+                endpoint,
+                Segment::new(operand.cast_mut(), size),
+                Segment::new(compare.cast_mut(), size),
+                Segment::new(result, size),
+                Descriptor::new(result_desc),
+            )
+        };
+        let atomic = Atomic {
+            form,
+            op,
+            datatype,
+            remote: slice::from_ref(remote),
+            compare: slice::from_ref(&compare),
+            result: slice::from_ref(&result),
+            result_descriptors: slice::from_ref(&descriptor),
+        };
+        let message = Message {
+            memory: Memory::Segments(slice::from_ref(&operand)),
+            descriptors: &[],
+            context: Context::new(context),
+            flags: object.transmit_flags(),
+            data: 0,
+        };
+        endpoint.atomic_plain(&atomic, &message).map(brief)
     }
 
     /// A call with flags of its own.
@@ -194,6 +254,22 @@ impl<E: Endpoint> Table<E> {
         op: fi_op,
         context: *mut c_void,
     ) -> isize {
+        let what = (Form::Fetch, datatype, op);
+        let remote = fi_rma_ioc { addr, count, key };
+        // SAFETY: As a C caller of `fi_fetch_atomic()` promises.
+        let posted = unsafe {
+            Self::short(
+                ep,
+                context,
+                what,
+                (buf, ptr::null()),
+                &remote,
+                (result, result_desc),
+            )
+        };
+        if let Some(posted) = posted {
+            return posted;
+        }
         let form = CallForm::Fetch(Elements::One(result, count, result_desc));
         let operands = Elements::One(buf, count, desc);
         let call = Call::new(form, operands, Where::At(addr, key), (datatype, op));
@@ -252,6 +328,22 @@ impl<E: Endpoint> Table<E> {
         op: fi_op,
         context: *mut c_void,
     ) -> isize {
+        let what = (Form::Compare, datatype, op);
+        let remote = fi_rma_ioc { addr, count, key };
+        // SAFETY: As a C caller of `fi_compare_atomic()` promises.
+        let posted = unsafe {
+            Self::short(
+                ep,
+                context,
+                what,
+                (buf, compare),
+                &remote,
+                (result, result_desc),
+            )
+        };
+        if let Some(posted) = posted {
+            return posted;
+        }
         let form = CallForm::Compare(
             Elements::One(compare, count, compare_desc),
             Elements::One(result, count, result_desc),

@@ -7,6 +7,8 @@ use super::{
     transfer::{
         any_vector,
         parts,
+        plain,
+        plain_inject,
         single,
         vector,
         Terms, //
@@ -54,10 +56,36 @@ impl<E: Endpoint> Table<E> {
         buf: *mut c_void,
         len: usize,
         desc: *mut c_void,
-        _src_addr: fi_addr_t,
+        src_addr: fi_addr_t,
         context: *mut c_void,
     ) -> isize {
         // SAFETY: As a C caller of `fi_recv()` promises.
+        unsafe {
+            let (object, endpoint) = parts::<E>(ep);
+            let terms = (context, object.receive_flags());
+            let posted = plain(buf, len, desc, terms, |one| endpoint.receive_plain(one));
+            match posted {
+                Some(posted) => posted,
+                None => Self::recv_any(ep, buf, len, desc, src_addr, context),
+            }
+        }
+    }
+
+    /// `fi_recv()` of whatever it is, by the long way.
+    ///
+    /// # Safety
+    ///
+    /// As a C caller of `fi_recv()` promises.
+    #[inline(never)]
+    unsafe extern "C" fn recv_any(
+        ep: *mut fid_ep,
+        buf: *mut c_void,
+        len: usize,
+        desc: *mut c_void,
+        _src_addr: fi_addr_t,
+        context: *mut c_void,
+    ) -> isize {
+        // SAFETY: By this function's safety requirement.
         unsafe {
             let (object, endpoint) = parts::<E>(ep);
             let terms = Terms::plain(context, object.receive_flags());
@@ -123,10 +151,38 @@ impl<E: Endpoint> Table<E> {
         buf: *const c_void,
         len: usize,
         desc: *mut c_void,
-        _dest_addr: fi_addr_t,
+        dest_addr: fi_addr_t,
         context: *mut c_void,
     ) -> isize {
         // SAFETY: As a C caller of `fi_send()` promises.
+        unsafe {
+            let (object, endpoint) = parts::<E>(ep);
+            let terms = (context, object.transmit_flags());
+            let posted = plain(buf.cast_mut(), len, desc, terms, |one| {
+                endpoint.transmit_plain(Operation::Send, one)
+            });
+            match posted {
+                Some(posted) => posted,
+                None => Self::send_any(ep, buf, len, desc, dest_addr, context),
+            }
+        }
+    }
+
+    /// `fi_send()` of whatever it is, by the long way.
+    ///
+    /// # Safety
+    ///
+    /// As a C caller of `fi_send()` promises.
+    #[inline(never)]
+    unsafe extern "C" fn send_any(
+        ep: *mut fid_ep,
+        buf: *const c_void,
+        len: usize,
+        desc: *mut c_void,
+        _dest_addr: fi_addr_t,
+        context: *mut c_void,
+    ) -> isize {
+        // SAFETY: By this function's safety requirement.
         unsafe { Self::send_one(ep, buf, len, desc, |flags| Terms::plain(context, flags)) }
     }
 
@@ -151,9 +207,34 @@ impl<E: Endpoint> Table<E> {
         ep: *mut fid_ep,
         buf: *const c_void,
         len: usize,
-        _dest_addr: fi_addr_t,
+        dest_addr: fi_addr_t,
     ) -> isize {
         // SAFETY: As a C caller of `fi_inject()` promises.
+        unsafe {
+            let (object, endpoint) = parts::<E>(ep);
+            let posted = plain_inject(buf, len, |segment| {
+                endpoint.inject_plain(Operation::Send, segment, object.transmit_flags())
+            });
+            match posted {
+                Some(posted) => posted,
+                None => Self::inject_any(ep, buf, len, dest_addr),
+            }
+        }
+    }
+
+    /// `fi_inject()` of whatever it is, by the long way.
+    ///
+    /// # Safety
+    ///
+    /// As a C caller of `fi_inject()` promises.
+    #[inline(never)]
+    unsafe extern "C" fn inject_any(
+        ep: *mut fid_ep,
+        buf: *const c_void,
+        len: usize,
+        _dest_addr: fi_addr_t,
+    ) -> isize {
+        // SAFETY: By this function's safety requirement.
         unsafe {
             Self::send_one(ep, buf, len, ptr::null_mut(), |flags| {
                 Terms::plain(ptr::null_mut(), flags).inject()

@@ -8,6 +8,8 @@ use super::{
         any_vector,
         opposite,
         parts,
+        plain,
+        plain_inject,
         single,
         vector,
         Terms, //
@@ -18,6 +20,7 @@ use crate::{
         fi_addr_t,
         fi_msg_rma,
         fi_ops_rma,
+        fi_rma_iov,
         fid_ep,
         kvec,
         Errno,
@@ -74,12 +77,44 @@ impl<E: Endpoint> Table<E> {
         buf: *mut c_void,
         len: usize,
         desc: *mut c_void,
-        _src_addr: fi_addr_t,
+        src_addr: fi_addr_t,
         addr: u64,
         key: u64,
         context: *mut c_void,
     ) -> isize {
         // SAFETY: As a C caller of `fi_read()` promises.
+        unsafe {
+            let (object, endpoint) = parts::<E>(ep);
+            let terms = (context, object.transmit_flags());
+            let remote = fi_rma_iov { addr, len, key };
+            let posted = plain(buf, len, desc, terms, |one| {
+                let read = Operation::Rma(Rma::Read, slice::from_ref(&remote));
+                endpoint.transmit_plain(read, one)
+            });
+            match posted {
+                Some(posted) => posted,
+                None => Self::read_any(ep, buf, len, desc, src_addr, addr, key, context),
+            }
+        }
+    }
+
+    /// `fi_read()` of whatever it is, by the long way.
+    ///
+    /// # Safety
+    ///
+    /// As a C caller of `fi_read()` promises.
+    #[inline(never)]
+    unsafe extern "C" fn read_any(
+        ep: *mut fid_ep,
+        buf: *mut c_void,
+        len: usize,
+        desc: *mut c_void,
+        _src_addr: fi_addr_t,
+        addr: u64,
+        key: u64,
+        context: *mut c_void,
+    ) -> isize {
+        // SAFETY: By this function's safety requirement.
         unsafe {
             let (object, endpoint) = parts::<E>(ep);
             let terms = Terms::plain(context, object.transmit_flags());
@@ -172,12 +207,44 @@ impl<E: Endpoint> Table<E> {
         buf: *const c_void,
         len: usize,
         desc: *mut c_void,
-        _dest_addr: fi_addr_t,
+        dest_addr: fi_addr_t,
         addr: u64,
         key: u64,
         context: *mut c_void,
     ) -> isize {
         // SAFETY: As a C caller of `fi_write()` promises.
+        unsafe {
+            let (object, endpoint) = parts::<E>(ep);
+            let terms = (context, object.transmit_flags());
+            let remote = fi_rma_iov { addr, len, key };
+            let posted = plain(buf.cast_mut(), len, desc, terms, |one| {
+                let write = Operation::Rma(Rma::Write, slice::from_ref(&remote));
+                endpoint.transmit_plain(write, one)
+            });
+            match posted {
+                Some(posted) => posted,
+                None => Self::write_any(ep, buf, len, desc, dest_addr, addr, key, context),
+            }
+        }
+    }
+
+    /// `fi_write()` of whatever it is, by the long way.
+    ///
+    /// # Safety
+    ///
+    /// As a C caller of `fi_write()` promises.
+    #[inline(never)]
+    unsafe extern "C" fn write_any(
+        ep: *mut fid_ep,
+        buf: *const c_void,
+        len: usize,
+        desc: *mut c_void,
+        _dest_addr: fi_addr_t,
+        addr: u64,
+        key: u64,
+        context: *mut c_void,
+    ) -> isize {
+        // SAFETY: By this function's safety requirement.
         unsafe {
             Self::write_one(ep, (buf, len, desc), (addr, key), |flags| {
                 Terms::plain(context, flags)
@@ -209,11 +276,40 @@ impl<E: Endpoint> Table<E> {
         ep: *mut fid_ep,
         buf: *const c_void,
         len: usize,
-        _dest_addr: fi_addr_t,
+        dest_addr: fi_addr_t,
         addr: u64,
         key: u64,
     ) -> isize {
         // SAFETY: As a C caller of `fi_inject_write()` promises.
+        unsafe {
+            let (object, endpoint) = parts::<E>(ep);
+            let remote = fi_rma_iov { addr, len, key };
+            let posted = plain_inject(buf, len, |segment| {
+                let write = Operation::Rma(Rma::Write, slice::from_ref(&remote));
+                endpoint.inject_plain(write, segment, object.transmit_flags())
+            });
+            match posted {
+                Some(posted) => posted,
+                None => Self::inject_any(ep, buf, len, dest_addr, addr, key),
+            }
+        }
+    }
+
+    /// `fi_inject_write()` of whatever it is, by the long way.
+    ///
+    /// # Safety
+    ///
+    /// As a C caller of `fi_inject_write()` promises.
+    #[inline(never)]
+    unsafe extern "C" fn inject_any(
+        ep: *mut fid_ep,
+        buf: *const c_void,
+        len: usize,
+        _dest_addr: fi_addr_t,
+        addr: u64,
+        key: u64,
+    ) -> isize {
+        // SAFETY: By this function's safety requirement.
         unsafe {
             Self::write_one(ep, (buf, len, ptr::null_mut()), (addr, key), |flags| {
                 Terms::plain(ptr::null_mut(), flags).inject()

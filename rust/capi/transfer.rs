@@ -5,6 +5,7 @@
 use super::ep::EndpointObject;
 use crate::{
     abi::{
+        aside::aside,
         errno::into_ssize,
         fi_rma_iov,
         fid_ep,
@@ -22,7 +23,8 @@ use crate::{
         },
         provider::{
             Endpoint,
-            Message, //
+            Message,
+            Single, //
         },
     },
 };
@@ -107,6 +109,55 @@ pub(super) unsafe fn single(
         flags: terms.flags,
         data: terms.data,
     }))
+}
+
+/// The same with the endpoint's own flags, if there is a short way for it.
+///
+/// # Safety
+///
+/// As of [`single`].
+#[inline(always)]
+pub(super) unsafe fn plain(
+    buf: *mut c_void,
+    len: usize,
+    desc: *mut c_void,
+    (context, flags): (*mut c_void, u64),
+    post: impl FnOnce(&Single<'_>) -> Option<Result>,
+) -> Option<isize> {
+    // SAFETY: By this function's safety requirement.
+    let (segment, descriptor) = unsafe { (Segment::new(buf, len), Descriptor::new(desc)) };
+    let posted = post(&Single {
+        segment: &segment,
+        descriptor,
+        context: Context::new(context),
+        flags,
+    })?;
+    Some(brief(posted))
+}
+
+/// One range of memory that is injected, if there is a short way for it.
+///
+/// # Safety
+///
+/// As of [`single`].
+#[inline(always)]
+pub(super) unsafe fn plain_inject(
+    buf: *const c_void,
+    len: usize,
+    post: impl FnOnce(&Segment) -> Option<Result>,
+) -> Option<isize> {
+    // SAFETY: By this function's safety requirement.
+    let posted = post(&unsafe { Segment::new(buf.cast_mut(), len) })?;
+    Some(brief(posted))
+}
+
+/// [`answer`], where a failure is rare.
+#[inline(always)]
+pub(super) fn brief(posted: Result) -> isize {
+    match posted {
+        Ok(()) => 0,
+        Err(errno) => aside(move || errno.to_ssize()),
+    }
 }
 
 /// A vector of memory, as a message.

@@ -201,6 +201,19 @@ pub struct Message<'a> {
     pub data: u64,
 }
 
+/// The local side of the plainest transfer: one range of memory, and flags that are the same for all.
+#[derive(Clone, Copy)]
+pub struct Single<'a> {
+    /// The memory.
+    pub segment: &'a Segment,
+    /// Its descriptor.
+    pub descriptor: Descriptor,
+    /// Given back with the completion.
+    pub context: Context,
+    /// Those of the endpoint's operations that name none.
+    pub flags: u64,
+}
+
 /// An active endpoint.
 ///
 /// Posting is legal in any context and never sleeps. The other calls may sleep.
@@ -244,6 +257,36 @@ pub trait Endpoint: Any + Send + Sync {
 
     /// Starts a transmit. With FI_INJECT the memory is the caller's again when this returns.
     fn transmit(&self, operation: Operation<'_>, message: &Message<'_>) -> Result;
+
+    /// Starts a transmit if there is a short way to do that now; else does nothing.
+    #[inline(always)]
+    fn transmit_plain(&self, _operation: Operation<'_>, _single: &Single<'_>) -> Option<Result> {
+        None
+    }
+
+    /// The same for memory that is the caller's again when this returns, of which nobody is told unless
+    /// it fails. The flags are as those of a [`Single`].
+    #[inline(always)]
+    fn inject_plain(
+        &self,
+        _operation: Operation<'_>,
+        _segment: &Segment,
+        _flags: u64,
+    ) -> Option<Result> {
+        None
+    }
+
+    /// Posts a receive if there is a short way to do that now; else does nothing.
+    #[inline(always)]
+    fn receive_plain(&self, _single: &Single<'_>) -> Option<Result> {
+        None
+    }
+
+    /// Starts an atomic operation if there is a short way to do that now; else does nothing.
+    #[inline(always)]
+    fn atomic_plain(&self, _atomic: &Atomic<'_>, _message: &Message<'_>) -> Option<Result> {
+        None
+    }
 
     /// Starts an atomic operation whose operands are the memory of `message`.
     fn atomic(&self, atomic: &Atomic<'_>, message: &Message<'_>) -> Result;

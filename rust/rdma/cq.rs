@@ -250,6 +250,17 @@ impl Wc {
         unsafe { (*self.0.as_ptr()).__bindgen_anon_1.wr_id }
     }
 
+    /// Its upper and its lower half, for who looks at one after the other.
+    #[inline]
+    pub(crate) fn wr_id_halves(&self) -> (u32, u32) {
+        // SAFETY: As above; two halves have the size of the number, and its alignment is enough.
+        let halves = unsafe { self.0.as_ptr().cast::<[u32; 2]>().read() };
+        match cfg!(target_endian = "little") {
+            true => (halves[1], halves[0]),
+            false => (halves[0], halves[1]),
+        }
+    }
+
     /// Whether the work request was done.
     #[inline]
     pub(crate) fn is_success(&self) -> bool {
@@ -295,6 +306,14 @@ impl Wc {
         unsafe { (*self.0.as_ptr()).byte_len }
     }
 
+    /// Whether there is immediate data; only a success of a receive says so.
+    #[inline]
+    pub(crate) fn has_imm(&self) -> bool {
+        let flag = bindings::ib_wc_flags_IB_WC_WITH_IMM as c_int;
+        // SAFETY: By the invariant a successful receive has its flags; others may have anything.
+        unsafe { (*self.0.as_ptr()).wc_flags & flag != 0 }
+    }
+
     /// The immediate data of a successful receive, in host byte order.
     #[inline]
     pub(crate) fn imm(&self) -> Option<u32> {
@@ -302,12 +321,9 @@ impl Wc {
             WcOpcode::Recv | WcOpcode::RecvRdmaWithImm => {}
             _ => return None,
         }
-        // SAFETY: By the invariant a successful receive has its flags, and what they name.
-        unsafe {
-            let raw = &*self.0.as_ptr();
-            let flag = bindings::ib_wc_flags_IB_WC_WITH_IMM as c_int;
-            (raw.wc_flags & flag != 0).then(|| u32::from_be(raw.ex.imm_data))
-        }
+        // SAFETY: By the invariant a successful receive has what its flags name.
+        self.has_imm()
+            .then(|| u32::from_be(unsafe { (*self.0.as_ptr()).ex.imm_data }))
     }
 }
 

@@ -80,12 +80,12 @@ impl QpEvent {
     }
 }
 
-type PostSendFn = unsafe extern "C" fn(
+pub(super) type PostSendFn = unsafe extern "C" fn(
     *mut bindings::ib_qp,
     *const bindings::ib_send_wr,
     *mut *const bindings::ib_send_wr,
 ) -> c_int;
-type PostRecvFn = unsafe extern "C" fn(
+pub(super) type PostRecvFn = unsafe extern "C" fn(
     *mut bindings::ib_qp,
     *const bindings::ib_recv_wr,
     *mut *const bindings::ib_recv_wr,
@@ -183,6 +183,16 @@ impl Qp {
             local_dma_lkey: pd.local_dma_lkey(),
             pd,
         })
+    }
+
+    /// What posts to its send queue.
+    pub(super) fn sending(&self) -> (NonNull<bindings::ib_qp>, PostSendFn) {
+        (self.raw, self.post_send)
+    }
+
+    /// What posts to its receive queue.
+    pub(super) fn receiving(&self) -> (NonNull<bindings::ib_qp>, PostRecvFn) {
+        (self.raw, self.post_recv)
     }
 
     fn raw(&self) -> *mut bindings::ib_qp {
@@ -302,7 +312,7 @@ impl Qp {
 
 /// [`to_result`], but for a call that nearly always succeeds.
 #[inline]
-fn outcome(err: c_int) -> Result {
+pub(super) fn outcome(err: c_int) -> Result {
     if err == 0 {
         return Ok(());
     }

@@ -33,16 +33,11 @@ impl Sge {
         Self(bindings::ib_sge { addr, length, lkey })
     }
 
-    /// In bytes.
-    #[inline]
-    pub(crate) const fn length(&self) -> u32 {
-        self.0.length
-    }
-
-    /// As many bytes somewhere else.
-    #[inline]
-    pub(crate) const fn moved(self, addr: u64) -> Self {
-        Self(bindings::ib_sge { addr, ..self.0 })
+    /// `length` bytes at `addr`, by the same key.
+    #[inline(always)]
+    pub(super) fn move_to(&mut self, addr: u64, length: u32) {
+        self.0.addr = addr;
+        self.0.length = length;
     }
 }
 

@@ -34,7 +34,7 @@ use crate::{
     },
 };
 use core::{
-    array,
+    mem::MaybeUninit,
     ptr,
     slice, //
 };
@@ -109,14 +109,32 @@ impl Call {
 const MOST: usize = 16;
 
 /// Elements in local memory, as segments.
+///
+/// # Invariants
+///
+/// The first `len` of `segments` and of `descriptors` are initialised.
 struct Local {
-    segments: [Segment; MOST],
-    descriptors: [Descriptor; MOST],
+    segments: [MaybeUninit<Segment>; MOST],
+    descriptors: [MaybeUninit<Descriptor>; MOST],
     len: usize,
     elements: usize,
 }
 
 impl Local {
+    /// None.
+    #[inline(always)]
+    fn new() -> Self {
+        // INVARIANT: None is.
+        Self {
+            segments: [const { MaybeUninit::uninit() }; MOST],
+            descriptors: [const { MaybeUninit::uninit() }; MOST],
+            len: 0,
+            elements: 0,
+        }
+    }
+
+    /// Takes a caller's, of `size` bytes each, where it is: it is too large to be moved for one.
+    ///
     /// # Errors
     ///
     /// -FI_EINVAL for a vector that is not there or too long, -FI_EMSGSIZE for more than can be
@@ -126,18 +144,12 @@ impl Local {
     ///
     /// As a C caller promises of the vector's length; it answers for the memory and the descriptors
     /// as the types demand.
-    unsafe fn new(of: Elements, size: usize) -> Result<Self> {
-        let mut local = Self {
-            // SAFETY: A segment of no bytes is valid.
-            segments: array::from_fn(|_| unsafe { Segment::new(ptr::null_mut(), 0) }),
-            descriptors: [Descriptor::NONE; MOST],
-            len: 0,
-            elements: 0,
-        };
+    #[inline(always)]
+    unsafe fn take(&mut self, of: Elements, size: usize) -> Result {
         match of {
             Elements::None => {}
             // SAFETY: By this function's safety requirement.
-            Elements::One(buf, count, desc) => unsafe { local.push(buf, count, desc, size) }?,
+            Elements::One(buf, count, desc) => unsafe { self.push(buf, count, desc, size) }?,
             Elements::Vector(iov, desc, count) => {
                 if count > MOST || (iov.is_null() && count > 0) {
                     return Err(Errno::EINVAL);
@@ -150,12 +162,12 @@ impl Local {
                             true => ptr::null_mut(),
                             false => *desc.add(at),
                         };
-                        local.push(entry.addr, entry.count, desc, size)?;
+                        self.push(entry.addr, entry.count, desc, size)?;
                     }
                 }
             }
         }
-        Ok(local)
+        Ok(())
     }
 
     /// # Safety
@@ -171,20 +183,25 @@ impl Local {
         let bytes = count.checked_mul(size).ok_or(Errno::EMSGSIZE)?;
         // SAFETY: By this function's safety requirement.
         unsafe {
-            self.segments[self.len] = Segment::new(buf.cast_mut(), bytes);
-            self.descriptors[self.len] = Descriptor::new(desc);
+            self.segments[self.len].write(Segment::new(buf.cast_mut(), bytes));
+            self.descriptors[self.len].write(Descriptor::new(desc));
         }
+        // INVARIANT: One more of each.
         self.len += 1;
         self.elements = self.elements.checked_add(count).ok_or(Errno::EMSGSIZE)?;
         Ok(())
     }
 
     fn segments(&self) -> &[Segment] {
-        &self.segments[..self.len]
+        let segments = self.segments.as_ptr().cast();
+        // SAFETY: By the invariant they are initialised.
+        unsafe { slice::from_raw_parts(segments, self.len) }
     }
 
     fn descriptors(&self) -> &[Descriptor] {
-        &self.descriptors[..self.len]
+        let descriptors = self.descriptors.as_ptr().cast();
+        // SAFETY: As above.
+        unsafe { slice::from_raw_parts(descriptors, self.len) }
     }
 }
 
@@ -201,14 +218,13 @@ pub(super) unsafe fn post<E: Endpoint>(endpoint: &E, terms: Terms, call: &Call) 
 unsafe fn try_post<E: Endpoint>(endpoint: &E, terms: Terms, call: &Call) -> Result {
     let (op, datatype) = known(call.form, call.datatype, call.op)?;
     let size = datatype.size();
+    let (mut operands, mut compare, mut result) = (Local::new(), Local::new(), Local::new());
     // SAFETY: As the caller promises.
-    let (operands, compare, result) = unsafe {
-        (
-            Local::new(call.operands, size)?,
-            Local::new(call.compare, size)?,
-            Local::new(call.result, size)?,
-        )
-    };
+    unsafe {
+        operands.take(call.operands, size)?;
+        compare.take(call.compare, size)?;
+        result.take(call.result, size)?;
+    }
     let whole;
     let remote = match call.remote {
         Where::At(addr, key) => {

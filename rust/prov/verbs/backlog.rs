@@ -39,10 +39,33 @@ pub(super) enum Brought {
     Write(u32),
 }
 
-/// The place of a work request's queue in the completion queue's table.
-#[inline]
-pub(super) fn place_of(wr_id: u64) -> u32 {
-    (wr_id >> 32) as u32
+/// A queue's place in the table of its completion queue, as the upper half of a `wr_id` has it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place(u64);
+
+impl Place {
+    /// That of an index.
+    pub(super) fn new(index: u32) -> Self {
+        Self(u64::from(index) << 32)
+    }
+
+    /// That of a work request's queue.
+    #[inline]
+    pub(super) fn of(wr_id: u64) -> Self {
+        Self(wr_id & !u64::from(u32::MAX))
+    }
+
+    /// The index.
+    #[inline]
+    pub(super) fn index(self) -> usize {
+        (self.0 >> 32) as usize
+    }
+
+    /// The `wr_id` of the queue's operation `seq`.
+    #[inline(always)]
+    pub(super) fn wr_id(self, seq: u32) -> u64 {
+        self.0 | u64::from(seq)
+    }
 }
 
 /// Which of its queue's operations a work request is.
@@ -75,8 +98,8 @@ impl Done {
 
     /// The place of its queue in the completion queue's table.
     #[inline]
-    pub(super) fn place(&self) -> u32 {
-        place_of(self.wr_id)
+    pub(super) fn place(&self) -> Place {
+        Place::of(self.wr_id)
     }
 
     /// Which of its queue's operations it is.
@@ -149,7 +172,7 @@ impl Backlog {
     }
 
     /// Drops what belongs to the queue at `place`.
-    pub(super) fn forget(&mut self, place: u32) {
+    pub(super) fn forget(&mut self, place: Place) {
         for _ in 0..self.len {
             if let Some(done) = self.pop() {
                 if done.place() != place {
@@ -165,9 +188,9 @@ impl Backlog {
 mod tests {
     use super::*;
 
-    fn done(place: u32, seq: u32) -> Done {
+    fn done(index: u32, seq: u32) -> Done {
         Done {
-            wr_id: u64::from(place) << 32 | u64::from(seq),
+            wr_id: Place::new(index).wr_id(seq),
             status: WcStatus::SUCCESS,
             len: 0,
             brought: Brought::Nothing,
@@ -180,7 +203,7 @@ mod tests {
         for round in 0..10u32 {
             assert!(backlog.push(done(1, round)).is_ok());
             assert!(backlog.push(done(2, round)).is_ok());
-            assert_eq!(backlog.pop().map(|d| d.place()), Some(1));
+            assert_eq!(backlog.pop().map(|d| d.place().index()), Some(1));
             assert_eq!(backlog.pop().map(|d| d.seq()), Some(round));
         }
         assert!(backlog.is_empty());
@@ -194,7 +217,7 @@ mod tests {
             assert!(backlog.push(done(seq % 2, seq)).is_ok());
         }
         assert!(backlog.push(done(0, 9)).is_err());
-        backlog.forget(0);
+        backlog.forget(Place::new(0));
         assert_eq!(backlog.pop().map(|d| d.seq()), Some(1));
         assert_eq!(backlog.pop().map(|d| d.seq()), Some(3));
         assert!(backlog.pop().is_none());

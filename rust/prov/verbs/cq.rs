@@ -13,7 +13,8 @@ mod inner;
 use super::{
     backlog::{
         Backlog,
-        Done, //
+        Done,
+        Place, //
     },
     nudge,
     queue::Queue,
@@ -124,7 +125,7 @@ impl Cq {
         let ib = rdma::cq::Cq::new(device, size as u32, attr.vector, Notify(interrupts.clone()))?;
         let backlog = Backlog::new(size)?;
         Ok(Arc::pin_init(
-            pin_init!(Self {
+            try_pin_init!(Self {
                 ib: ib.poller(),
                 room: Atomic::new(size as i32),
                 low: size as i32 / 4,
@@ -136,7 +137,7 @@ impl Cq {
                     static_lock_class!(),
                 ),
                 interrupts,
-            }),
+            }? Error),
             GFP_KERNEL,
         )?)
     }
@@ -197,7 +198,7 @@ impl Cq {
         queue: &Arc<Queue>,
         mut tally: Option<KBox<Tally>>,
         others: &Others,
-    ) -> Result<u32> {
+    ) -> Result<Place> {
         if !self.reserve_all(queue.besides()) {
             return Err(Errno::ENOSPC);
         }
@@ -216,8 +217,8 @@ impl Cq {
                     let _ = spare.push_within_capacity(None);
                     core::mem::swap(&mut inner.queues, &mut spare);
                 }
-                let place = free.unwrap_or(len);
-                inner.queues[place] = Some(Entry {
+                let index = free.unwrap_or(len);
+                inner.queues[index] = Some(Entry {
                     queue: queue.clone(),
                     tail: 0,
                     deferred: 0,
@@ -226,7 +227,7 @@ impl Cq {
                 inner.most += queue.most() as usize;
                 self.count_if_needed(inner, others);
                 drop(guard);
-                return Ok(place as u32);
+                return Ok(Place::new(index as u32));
             }
             drop(guard);
             match KVec::with_capacity((len + 1).next_power_of_two(), GFP_KERNEL) {
@@ -255,10 +256,10 @@ impl Cq {
     }
 
     /// Counts what has completed of a queue, and nothing after that.
-    pub(super) fn end_count(&self, place: u32, others: &Others) {
+    pub(super) fn end_count(&self, place: Place, others: &Others) {
         self.stash(others);
         let mut inner = self.inner.lock(others);
-        let entry = inner.queues.get_mut(place as usize);
+        let entry = inner.queues.get_mut(place.index());
         let tally = entry.and_then(|entry| entry.as_mut()?.tally.take());
         drop(inner);
         drop(tally);
@@ -266,12 +267,17 @@ impl Cq {
 
     /// Takes a queue, whose queue pair is gone, out of the table with all of its completions. Each
     /// context that no reader has seen goes to `reclaim`. May sleep.
-    pub(super) fn unregister(&self, place: u32, reclaim: &mut dyn FnMut(Context), others: &Others) {
+    pub(super) fn unregister(
+        &self,
+        place: Place,
+        reclaim: &mut dyn FnMut(Context),
+        others: &Others,
+    ) {
         self.stash(others);
         let mut inner = self.inner.lock(others);
         inner.backlog.forget(place);
         let counted = inner.counted;
-        let entry = inner.queues.get_mut(place as usize).and_then(Option::take);
+        let entry = inner.queues.get_mut(place.index()).and_then(Option::take);
         if let Some(Entry { queue, .. }) = &entry {
             inner.most -= queue.most() as usize;
         }

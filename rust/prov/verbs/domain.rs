@@ -218,9 +218,15 @@ impl provider::Domain for Domain {
         access: Access,
     ) -> Result<Arc<dyn provider::MemoryRegion>> {
         let region: Arc<dyn provider::MemoryRegion> = if access.is_remote() {
-            Region::remote(&self.registrar, memory, access, self.addressing)?
+            Region::remote(
+                &self.registrar,
+                memory,
+                access,
+                self.addressing,
+                self.max_message,
+            )?
         } else {
-            Region::local(self.pd.clone(), memory)?
+            Region::local(self.pd.clone(), memory, self.max_message)?
         };
         Ok(region)
     }

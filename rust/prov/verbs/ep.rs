@@ -10,6 +10,7 @@
 pub(super) mod atomic;
 mod connect;
 mod drain;
+mod plain;
 mod post;
 mod settle;
 
@@ -21,6 +22,7 @@ use super::{
     nudge, offer,
     queue::{
         Direction,
+        Poster,
         Queue,
         Target, //
     },
@@ -54,7 +56,10 @@ use crate::{
             Owned,
             Source, //
         },
-        memory::Context,
+        memory::{
+            Context,
+            Segment, //
+        },
         object::Held,
         provider::{
             self,
@@ -78,6 +83,10 @@ use crate::{
             Qp,
             QpEvent,
             QpEvents, //
+        },
+        single::{
+            Receiver,
+            Sender, //
         },
     },
 };
@@ -145,6 +154,8 @@ pub(crate) struct Endpoint {
     domain: Arc<Domain>,
     /// How large the pieces are that a buffer for several messages is posted in.
     piece: Atomic<usize>,
+    /// Whether it has read, where that makes a difference.
+    reads: AtomicFlag,
     /// Where the device puts old values that nobody asked for.
     unwanted: KBox<Unwanted>,
     #[pin]
@@ -172,6 +183,8 @@ impl Unwanted {
 /// What an endpoint was made with.
 #[repr(C)]
 struct Limits {
+    /// The flags that make a transmit another one, or that none may have.
+    special_flags: u64,
     /// The flags that no transmit may have.
     refused_flags: u64,
     segments: usize,
@@ -233,6 +246,7 @@ impl Limits {
             message: u32::try_from(domain.max_message()).unwrap_or(u32::MAX),
             inject: within(inject, offer::INJECT_SIZE)?,
             is_iwarp: protocol == Protocol::Iwarp,
+            special_flags: !post::USUAL | missing,
             refused_flags: !post::TRANSMIT_FLAGS | missing,
             no_atomics: atomic::missing(attributes, info),
             access: access(info.caps()),
@@ -302,6 +316,7 @@ impl Endpoint {
                 limits,
                 domain,
                 piece: Atomic::new(PIECE),
+                reads: AtomicFlag::new(false),
                 unwanted,
                 told: AtomicFlag::new(false),
                 gate <- Gate::new(),
@@ -378,6 +393,8 @@ impl Endpoint {
             let tally = counted.then(|| KBox::new(Tally::new(counters.clone()), GFP_KERNEL));
             Ok(tally.transpose()?)
         };
+        let sender = Poster::Send(Sender::new(qp.clone())?);
+        let receiver = Poster::Receive(Receiver::new(qp.clone())?);
         let is_counting = counters.has_transmits() || counters.has_receives();
         let transmit_tally = tally(counters.has_transmits())?;
         let receive_tally = tally(counters.has_receives())?;
@@ -400,6 +417,7 @@ impl Endpoint {
         });
         drop(link);
         let target = Target {
+            poster: sender,
             qp: qp.clone(),
             cq: transmit,
             place: transmit_place,
@@ -409,6 +427,7 @@ impl Endpoint {
         self.transmit
             .open(target, self.limits.inject as u32, bounce, &others);
         let target = Target {
+            poster: receiver,
             qp,
             cq: receive,
             place: receive_place,
@@ -423,6 +442,27 @@ impl Endpoint {
     /// Notes that the device goes away; true the first time.
     pub(super) fn tell(&self) -> bool {
         !self.told.xchg(true, Full)
+    }
+
+    /// There is a connection: both ways are open.
+    fn become_connected(&self) -> bool {
+        let is_connected = self.state.step(State::Connecting, State::Connected);
+        if is_connected {
+            self.transmit.set_plain(true);
+            self.receive.set_plain(true);
+        }
+        is_connected
+    }
+
+    /// Moves to the state that `next` wants, as [`StateCell::advance`] does, which is not the one
+    /// before it.
+    fn leave(&self, next: impl Fn(State) -> Option<State>) -> Option<State> {
+        let before = self.state.advance(next);
+        if before == Some(State::Connected) {
+            self.transmit.set_plain(false);
+            self.receive.set_plain(false);
+        }
+        before
     }
 
     fn qp(&self) -> Result<Arc<Qp>> {
@@ -514,9 +554,42 @@ impl provider::Endpoint for Endpoint {
             .map_err(|errno| self.state.transmit_refused(errno))
     }
 
+    #[inline(always)]
+    fn transmit_plain(
+        &self,
+        operation: Operation<'_>,
+        single: &provider::Single<'_>,
+    ) -> Option<Result> {
+        self.post_plain(operation, single)
+    }
+
+    #[inline(always)]
+    fn inject_plain(
+        &self,
+        operation: Operation<'_>,
+        segment: &Segment,
+        flags: u64,
+    ) -> Option<Result> {
+        self.post_injected(operation, segment, flags)
+    }
+
+    #[inline(always)]
+    fn receive_plain(&self, single: &provider::Single<'_>) -> Option<Result> {
+        self.post_receive_plain(single)
+    }
+
     fn atomic(&self, atomic: &fi::atomic::Atomic<'_>, message: &Message<'_>) -> Result {
         self.post_atomic(atomic, message)
             .map_err(|errno| self.state.transmit_refused(errno))
+    }
+
+    #[inline(always)]
+    fn atomic_plain(
+        &self,
+        atomic: &fi::atomic::Atomic<'_>,
+        message: &Message<'_>,
+    ) -> Option<Result> {
+        self.post_word(atomic, message)
     }
 
     fn most_elements(&self, form: Form, op: Op, datatype: Datatype) -> Result<usize> {

@@ -78,7 +78,8 @@ pub(super) const MAX_SGE: usize = 16;
 /// Memory that is one segment in a single run of a registered region, as nearly all is.
 pub(super) struct Whole {
     start: usize,
-    sge: Sge,
+    addr: u64,
+    len: u32,
 }
 
 impl Whole {
@@ -88,28 +89,40 @@ impl Whole {
         let (Memory::Segments([segment]), [descriptor]) = (memory, descriptors) else {
             return None;
         };
-        let region = Region::from_descriptor(*descriptor)?;
-        if segment.is_empty() || !region.is_of(pd) {
+        Self::of_one(segment, *descriptor, pd)
+    }
+
+    /// The same of one segment.
+    #[inline(always)]
+    pub(super) fn of_one(segment: &Segment, descriptor: Descriptor, pd: &Pd) -> Option<Self> {
+        if segment.is_empty() {
+            // Its descriptor means as little as its address.
+            return None;
+        }
+        let region = Region::from_descriptor(descriptor)?;
+        if !region.is_of(pd) {
             return None;
         }
         Some(Self {
             start: segment.addr(),
-            sge: region.whole(segment)?,
+            addr: region.whole(segment)?,
+            // No longer than a message.
+            len: segment.len() as u32,
         })
     }
 
     /// In bytes.
     #[inline]
     pub(super) fn len(&self) -> u32 {
-        self.sge.length()
+        self.len
     }
 
-    /// The same for a work request; inline, the device need not look for the memory.
+    /// Where the device finds it; inline, it need not look for it.
     #[inline(always)]
-    pub(super) fn sge(&self, is_inline: bool) -> Sge {
+    pub(super) fn addr(&self, is_inline: bool) -> u64 {
         match is_inline {
-            false => self.sge,
-            true => self.sge.moved(self.start as u64),
+            false => self.addr,
+            true => self.start as u64,
         }
     }
 }

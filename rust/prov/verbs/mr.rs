@@ -37,8 +37,7 @@ use crate::{
             Right,
             Run, //
         },
-        pd::Pd,
-        wr::Sge, //
+        pd::Pd, //
     },
 };
 use kernel::{
@@ -62,10 +61,9 @@ struct Remote {
 #[derive(Default)]
 struct Only {
     start: usize,
-    /// 0 when there is another number of spans than one.
+    /// No more than a message may have. 0 when there is another number of spans than one.
     len: usize,
     addr: u64,
-    lkey: u32,
 }
 
 /// A registered region.
@@ -95,17 +93,17 @@ fn rights(access: Access, pd: &Pd) -> mr::Access {
 }
 
 impl Region {
-    /// Maps `memory` for local use. May sleep.
+    /// Maps `memory` for local use by messages of at most `most` bytes. May sleep.
     ///
     /// # Errors
     ///
     /// -FI_EINVAL for memory that no device may have, -FI_ENOMEM.
-    pub(super) fn local(pd: Arc<Pd>, memory: &[Segment]) -> Result<Arc<Self>> {
+    pub(super) fn local(pd: Arc<Pd>, memory: &[Segment], most: usize) -> Result<Arc<Self>> {
         let mut region = Self::map(pd, memory)?;
         if region.needs_sync() {
             region.unmap();
         }
-        region.finish()
+        region.finish(most)
     }
 
     /// Maps `memory` and opens it to peers. May sleep.
@@ -120,6 +118,7 @@ impl Region {
         memory: &[Segment],
         access: Access,
         addressing: Addressing,
+        most: usize,
     ) -> Result<Arc<Self>> {
         let pd = registrar.pd();
         let mut region = Self::map(pd.clone(), memory)?;
@@ -139,7 +138,7 @@ impl Region {
             mr,
             registrar: registrar.clone(),
         });
-        region.finish()
+        region.finish(most)
     }
 
     /// A region whose spans have the order of the segments.
@@ -186,14 +185,13 @@ impl Region {
         Ok(runs)
     }
 
-    fn finish(mut self) -> Result<Arc<Self>> {
+    fn finish(mut self, most: usize) -> Result<Arc<Self>> {
         self.spans.sort_unstable_by_key(|span| span.start);
         if let [Span { start, mapping }] = self.spans.as_slice() {
             self.only = Only {
                 start: *start,
-                len: mapping.len(),
+                len: mapping.len().min(most),
                 addr: mapping.addr(),
-                lkey: self.pd.local_dma_lkey(),
             };
         }
         Ok(Arc::new(self, GFP_KERNEL)?)
@@ -221,17 +219,14 @@ impl Region {
         core::ptr::eq(&*self.pd, pd)
     }
 
-    /// A segment as the device sees it, if the region is a single run that has all of its bytes.
+    /// Where the device sees a segment, if the region is a single run that has all of its bytes; not too
+    /// many for a message.
     #[inline(always)]
-    pub(super) fn whole(&self, segment: &Segment) -> Option<Sge> {
+    pub(super) fn whole(&self, segment: &Segment) -> Option<u64> {
         let offset = segment.addr().wrapping_sub(self.only.start);
-        let len = segment.len();
-        // Below the start, the offset is larger than any region.
-        if offset > self.only.len || len > self.only.len - offset {
-            return None;
-        }
-        let addr = self.only.addr + offset as u64;
-        Some(Sge::new(addr, u32::try_from(len).ok()?, self.only.lkey))
+        // From below the start, that is more than any region has, or than there is.
+        let end = offset.checked_add(segment.len())?;
+        (end <= self.only.len).then(|| self.only.addr + offset as u64)
     }
 
     /// Hands the device's addresses of `len` bytes from `addr` on to `push`.

@@ -35,7 +35,7 @@ pub(super) fn pauses() -> impl Iterator<Item = Delta> {
 #[kunit_tests(kofi_verbs_nudge)]
 mod tests {
     use super::*;
-    use crate::prov::verbs::backlog::place_of;
+    use crate::prov::verbs::backlog::Place;
 
     #[test]
     fn reach_over_a_second() {
@@ -45,6 +45,6 @@ mod tests {
 
     #[test]
     fn belong_to_no_queue() {
-        assert!(place_of(WR_ID) > i32::MAX as u32);
+        assert!(Place::of(WR_ID).index() > i32::MAX as usize);
     }
 }

@@ -7,6 +7,7 @@
 //! completion queue retires slots in order, under that queue's lock, by moving `tail`. A completion
 //! also retires the unsignalled operations before it.
 
+mod plain;
 mod posting;
 
 pub(super) use posting::{
@@ -17,6 +18,7 @@ pub(super) use posting::{
 };
 
 use super::{
+    backlog::Place,
     bounce::Bounce,
     cq::Cq,
     nudge,
@@ -43,7 +45,11 @@ use crate::{
     rdma::{
         attributes::Protocol,
         pd::Pd,
-        qp::Qp, //
+        qp::Qp,
+        single::{
+            Receiver,
+            Sender, //
+        }, //
     },
 };
 use kernel::{
@@ -75,12 +81,31 @@ pub(super) enum Use {
     LastPiece,
 }
 
-/// Where a queue posts to, from its endpoint's enabling to its close.
+/// What posts requests of a single piece.
+pub(super) enum Poster {
+    Send(Sender),
+    Receive(Receiver),
+}
+
+impl Poster {
+    fn direction(&self) -> Direction {
+        match self {
+            Self::Send(_) => Direction::Transmit,
+            Self::Receive(_) => Direction::Receive,
+        }
+    }
+}
+
+/// Where a queue posts to, from its endpoint's enabling to its close. What the short way needs comes
+/// first.
+#[repr(C)]
 pub(super) struct Target {
+    pub(super) poster: Poster,
+    /// The queue's place in the completion queue's table.
+    pub(super) place: Place,
+    /// What `poster` posts to.
     pub(super) qp: Arc<Qp>,
     pub(super) cq: Arc<Cq>,
-    /// The queue's place in the completion queue's table, in the upper half of a `wr_id`.
-    pub(super) place: u32,
     /// Whether only those successes are reported that a poster asks for.
     pub(super) selective: bool,
     /// Whether a counter is told of each operation.
@@ -92,10 +117,10 @@ pub(super) struct Target {
 struct Head {
     /// How many operations have been posted, modulo 2^32.
     seq: u32,
-    /// `tail` when a poster last had to look.
-    tail: u32,
-    /// One past the last signalled one.
-    signalled: u32,
+    /// How many more have a slot, as far as posters know; they look when there is none.
+    left: u32,
+    /// How many have been posted unsignalled since the last signalled one.
+    unsignalled: u32,
     /// One past the last silent one.
     silent: u32,
     /// One past the last read.
@@ -159,14 +184,14 @@ impl Queue {
             depth.checked_add(1).ok_or(Errno::EINVAL)?,
             width,
         )?;
-        Ok(Arc::pin_init(
-            pin_init!(Self {
+        let queue = Arc::pin_init(
+            try_pin_init!(Self {
                 head <- SerialLock::new(
                     serial,
                     Head {
                         seq: 0,
-                        tail: 0,
-                        signalled: 0,
+                        left: depth,
+                        unsignalled: 0,
                         silent: 0,
                         reads: 0,
                         most_unsignalled,
@@ -188,9 +213,21 @@ impl Queue {
                 ring,
                 direction,
                 drained: AtomicFlag::new(false),
-            }),
+            }? Error),
             GFP_KERNEL,
-        )?)
+        )?;
+        // Until it posts somewhere, and until it is connected.
+        queue.head.bar();
+        queue.set_plain(false);
+        Ok(queue)
+    }
+
+    /// Whether its endpoint is connected both ways, which is one of the things that the short way takes.
+    pub(super) fn set_plain(&self, is_plain: bool) {
+        match is_plain {
+            true => self.head.unbar(),
+            false => self.head.bar(),
+        }
     }
 
     /// Which way its messages go.
@@ -239,17 +276,29 @@ impl Queue {
             self.inline.store(inject, Relaxed);
         }
         let mut head = self.head.lock(others);
+        if target.selective {
+            // The short way reports everything.
+            self.head.bar();
+        }
         if target.tallied {
             // Nobody else may come to tell that an operation is over.
             head.most_unsignalled = 0;
         }
+        let is_ours = target.poster.direction() == self.direction;
         head.target = Some(target);
         head.bounce = bounce;
+        if is_ours {
+            self.head.unbar();
+        }
     }
 
     /// The queue posts no more; what it posted to is returned.
     pub(super) fn shut(&self, others: &Others) -> Option<Target> {
-        self.head.lock(others).target.take()
+        let mut head = self.head.lock(others);
+        if head.target.is_some() {
+            self.head.bar();
+        }
+        head.target.take()
     }
 
     /// From now on each post takes room in the completion queue. Returns how many operations are
@@ -259,6 +308,7 @@ impl Queue {
         if core::mem::replace(&mut head.counted, true) {
             return 0;
         }
+        self.head.bar();
         let mut seq = self.tail.load(Acquire);
         let mut count = 0;
         while seq != head.seq {
@@ -281,7 +331,9 @@ impl Queue {
 
     /// Whether a signalled operation has no completion yet, read or not.
     pub(super) fn is_busy(&self, others: &Others) -> bool {
-        let signalled = self.head.lock(others).signalled;
+        let head = self.head.lock(others);
+        let signalled = head.seq.wrapping_sub(head.unsignalled);
+        drop(head);
         let is_behind = |seq: u32| signalled.wrapping_sub(seq) as i32 > 0;
         is_behind(self.tail.load(Acquire)) && is_behind(self.seen.load(Acquire))
     }
@@ -307,7 +359,7 @@ impl Queue {
     }
 
     /// The same, with the queue's place in that one's table.
-    pub(super) fn place(&self, others: &Others) -> Option<(Arc<Cq>, u32)> {
+    pub(super) fn place(&self, others: &Others) -> Option<(Arc<Cq>, Place)> {
         let head = self.head.lock(others);
         let target = head.target.as_ref()?;
         Some((target.cq.clone(), target.place))

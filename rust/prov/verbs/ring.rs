@@ -48,12 +48,14 @@ impl Slot {
 ///
 /// # Invariants
 ///
-/// - The number of slots is a power of two, so that an index survives the wrap of a sequence number.
+/// - The number of slots is a power of two, so that an index survives the wrap of a sequence number;
+///   `mask` is one less.
 /// - A slot and its mappings have one user at a time: the poster who fills it, under the queue's
 ///   `head` and before `tail` lets anyone retire it, and whoever retires it, before `tail` lets
 ///   anyone fill it again.
 pub(super) struct Ring {
     slots: KVVec<UnsafeCell<Slot>>,
+    mask: u32,
     /// None where a mapping is the address itself.
     rows: Option<KBox<Rows>>,
 }
@@ -76,20 +78,23 @@ unsafe impl Sync for Ring {}
 ///
 /// # Invariants
 ///
-/// Their number is a power of two.
+/// As of [`Ring`].
 #[derive(Clone, Copy)]
-pub(super) struct Slots<'a>(&'a [UnsafeCell<Slot>]);
+pub(super) struct Slots<'a> {
+    slots: &'a [UnsafeCell<Slot>],
+    mask: u32,
+}
 
 impl<'a> Slots<'a> {
     #[inline]
     fn index(self, seq: u32) -> usize {
-        seq as usize & (self.0.len() - 1)
+        (seq & self.mask) as usize
     }
 
     #[inline(always)]
     fn at(self, seq: u32) -> &'a UnsafeCell<Slot> {
         // SAFETY: There is a power of two of slots, so that an index is that of one.
-        unsafe { self.0.get_unchecked(self.index(seq)) }
+        unsafe { self.slots.get_unchecked(self.index(seq)) }
     }
 
     /// What the operation `seq` is.
@@ -123,7 +128,12 @@ impl Ring {
             true => None,
             false => Some(KBox::new(Rows::new(pd, len, width)?, GFP_KERNEL)?),
         };
-        Ok(Self { slots, rows })
+        // INVARIANT: See above; it is not 0.
+        Ok(Self {
+            mask: len as u32 - 1,
+            slots,
+            rows,
+        })
     }
 
     /// How many slots there are.
@@ -134,8 +144,11 @@ impl Ring {
     /// The slots, for several looks at them.
     #[inline(always)]
     pub(super) fn slots(&self) -> Slots<'_> {
-        // INVARIANT: A power of two by the ring's.
-        Slots(&self.slots)
+        // INVARIANT: By the ring's.
+        Slots {
+            slots: &self.slots,
+            mask: self.mask,
+        }
     }
 
     /// Which slot is that of `seq`.

@@ -7,10 +7,13 @@ use crate::abi::{
     Errno,
     Result, //
 };
-use kernel::sync::atomic::{
-    Acquire,
-    Atomic,
-    Full, //
+use kernel::{
+    prelude::*,
+    sync::atomic::{
+        Acquire,
+        Atomic,
+        Full, //
+    }, //
 };
 
 /// The state of an endpoint.
@@ -145,5 +148,40 @@ impl StateCell {
                 return Some(before);
             }
         }
+    }
+}
+
+#[kunit_tests(kofi_verbs_state)]
+mod tests {
+    use super::*;
+
+    fn in_state(state: State) -> StateCell {
+        let cell = StateCell::new();
+        cell.step(State::Idle, state);
+        cell
+    }
+
+    #[test]
+    fn a_refusal_while_connected_is_the_drivers() {
+        let cell = in_state(State::Connected);
+        assert_eq!(cell.transmit_refused(Errno::EAGAIN), Errno::EAGAIN);
+        assert_eq!(cell.receive_refused(Errno::EAGAIN), Errno::EAGAIN);
+    }
+
+    #[test]
+    fn a_refusal_after_the_end_is_the_states() {
+        let shut = in_state(State::Shut);
+        assert_eq!(shut.transmit_refused(Errno::ENOTCONN), Errno::EOPBADSTATE);
+        assert_eq!(shut.receive_refused(Errno::ENOTCONN), Errno::EOPBADSTATE);
+        let lost = in_state(State::Lost);
+        assert_eq!(lost.transmit_refused(Errno::EINVAL), Errno::ENOTCONN);
+        assert_eq!(lost.receive_refused(Errno::EINVAL), Errno::ENOTCONN);
+    }
+
+    #[test]
+    fn each_half_answers_for_itself() {
+        let receives = in_state(State::NoTransmit);
+        assert_eq!(receives.transmit_refused(Errno::EAGAIN), Errno::EOPBADSTATE);
+        assert_eq!(receives.receive_refused(Errno::EAGAIN), Errno::EAGAIN);
     }
 }

@@ -51,3 +51,14 @@ mod tests {
         }
     }
 }
+
+/// The device has refused a request. A driver's own queue is never smaller than ours: without memory
+/// it ran out of something that comes back.
+#[cold]
+pub(super) fn refused(error: Error) -> Errno {
+    if error == ENOMEM {
+        Errno::EAGAIN
+    } else {
+        error.into()
+    }
+}

@@ -307,7 +307,7 @@ static void cm_06_a_short_connection_is_a_connection(struct kunit *test)
 
 #define DAWDLE_MS	30
 
-/* One CPU's worth of what peers say waits for the handler of each request. */
+/* Has all that ib_cm does on this CPU wait, as any module's handler may. */
 static int dawdle(struct rdma_cm_id *id, struct rdma_cm_event *event)
 {
 	msleep(DAWDLE_MS);
@@ -369,12 +369,14 @@ static int pester(struct tr_thread *thread)
 static void cm_06_a_short_connection_with_a_cpu_behind(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
-	struct talk *talk = prepare(test, fx, 0);
-	struct pester *who = (void *)tr_buffer(test, sizeof(*who));
 	struct tr_thread *thread;
+	struct pester *who;
+	struct talk *talk;
 
 	if (tr_is_iwarp(fx->info))
 		kunit_skip(test, "iw_cm takes all in order");
+	talk = prepare(test, fx, 0);
+	who = (void *)tr_buffer(test, sizeof(*who));
 	who->end = &prepare(test, fx, 1)->end[0];
 	who->listener = listen_slowly(test, fx->info);
 	thread = tr_start(test, -1, pester, who);

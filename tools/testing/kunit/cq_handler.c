@@ -36,7 +36,7 @@ static int read_empty(struct fid_cq *cq)
 
 static void cq_01_interrupt_context_needs_a_handler(struct kunit *test)
 {
-	struct kofi_fabric_fx *fx = fx_open(test);
+	struct kofi_fabric_fx *fx = fx_open_for(test, FI_THREAD_SAFE);
 	struct fi_cq_attr attr = { .flags = FI_CB_CTX_INTR };
 	struct fid_cq *cq = NULL;
 
@@ -51,7 +51,7 @@ static void cq_01_interrupt_context_needs_a_handler(struct kunit *test)
  */
 static void cq_16_called_once_until_the_queue_is_read_empty(struct kunit *test)
 {
-	struct kofi_fabric_fx *fx = fx_open(test);
+	struct kofi_fabric_fx *fx = fx_open_for(test, FI_THREAD_SAFE);
 	struct hd_queue *queue = hd_open(test, fx, PLACE(test), NULL, NULL);
 	int count = 0, armed = 1, calls = 0;
 	struct fi_cq_tagged_entry entry;
@@ -86,7 +86,7 @@ static void cq_16_called_once_until_the_queue_is_read_empty(struct kunit *test)
 /* fi_cq_sread() finds the queue empty as fi_cq_read() does, and shares it with the handler. */
 static void cq_16_a_blocked_reader_arms_the_queue_too(struct kunit *test)
 {
-	struct kofi_fabric_fx *fx = fx_open(test);
+	struct kofi_fabric_fx *fx = fx_open_for(test, FI_THREAD_SAFE);
 	struct hd_queue *queue = hd_open(test, fx, PLACE(test), NULL, NULL);
 	struct fi_cq_tagged_entry entry;
 	struct fid_ep *ep[2];
@@ -106,7 +106,7 @@ static void cq_16_a_blocked_reader_arms_the_queue_too(struct kunit *test)
 
 static void cq_16_signalling_readers_calls_nobody(struct kunit *test)
 {
-	struct kofi_fabric_fx *fx = fx_open(test);
+	struct kofi_fabric_fx *fx = fx_open_for(test, FI_THREAD_SAFE);
 	struct hd_queue *queue = hd_open(test, fx, PLACE(test), NULL, NULL);
 
 	KUNIT_EXPECT_EQ(test, 0, fi_cq_signal(queue->cq));
@@ -142,7 +142,7 @@ static void count_errors(struct hd_queue *queue)
 static void cq_17_errors_are_read_in_the_handler(struct kunit *test)
 {
 	struct errors *errors = (void *)tr_buffer(test, sizeof(*errors));
-	struct kofi_fabric_fx *fx = fx_open(test);
+	struct kofi_fabric_fx *fx = fx_open_for(test, FI_THREAD_SAFE);
 	struct hd_queue *queue = hd_open(test, fx, PLACE(test), count_errors,
 					 errors);
 	unsigned long deadline = jiffies + msecs_to_jiffies(FX_WAIT_MS);
@@ -183,7 +183,7 @@ static void try_to_sleep(struct hd_queue *queue)
 static void cq_18_blocking_calls_in_the_handler(struct kunit *test)
 {
 	struct refused *refused = (void *)tr_buffer(test, sizeof(*refused));
-	struct kofi_fabric_fx *fx = fx_open(test);
+	struct kofi_fabric_fx *fx = fx_open_for(test, FI_THREAD_SAFE);
 	struct hd_queue *queue = hd_open(test, fx, true, try_to_sleep, refused);
 	struct fid_ep *ep[2];
 
@@ -207,7 +207,7 @@ static void drain(struct hd_queue *queue)
 
 static void cq_19_close_while_calls_come(struct kunit *test)
 {
-	struct kofi_fabric_fx *fx = fx_open(test);
+	struct kofi_fabric_fx *fx = fx_open_for(test, FI_THREAD_SAFE);
 
 	for (unsigned int round = 0; round < tr_rounds; round++) {
 		struct hd_queue *queue = hd_open(test, fx, PLACE(test), drain,
@@ -239,7 +239,7 @@ static void dawdle(struct hd_queue *queue)
 
 static void cq_19_close_waits_for_the_handler(struct kunit *test)
 {
-	struct kofi_fabric_fx *fx = fx_open(test);
+	struct kofi_fabric_fx *fx = fx_open_for(test, FI_THREAD_SAFE);
 	struct hd_queue *queue = hd_open(test, fx, PLACE(test), dawdle, NULL);
 	struct fid_ep *ep[2];
 
@@ -262,7 +262,7 @@ static void close_the_queue(struct hd_queue *queue)
 static void cq_19_a_handler_cannot_close_its_queue(struct kunit *test)
 {
 	int *ret = (void *)tr_buffer(test, sizeof(*ret));
-	struct kofi_fabric_fx *fx = fx_open(test);
+	struct kofi_fabric_fx *fx = fx_open_for(test, FI_THREAD_SAFE);
 	struct hd_queue *queue = hd_open(test, fx, false, close_the_queue, ret);
 	struct fid_ep *ep[2];
 
@@ -290,7 +290,7 @@ static void close_the_other(struct hd_queue *queue)
 
 static void cq_19_a_handler_closes_another_endpoint_and_queue(struct kunit *test)
 {
-	struct kofi_fabric_fx *fx = fx_open(test);
+	struct kofi_fabric_fx *fx = fx_open_for(test, FI_THREAD_SAFE);
 	struct hd_queue *other = hd_open(test, fx, PLACE(test), dawdle, NULL);
 	struct hd_queue *queue = hd_open(test, fx, false, close_the_other,
 					 other);

@@ -116,7 +116,7 @@ static int goal_of(bool hard)
 
 static void run(struct kunit *test, int balls, int goal)
 {
-	struct kofi_fabric_fx *fx = fx_open(test);
+	struct kofi_fabric_fx *fx = fx_open_for(test, FI_THREAD_SAFE);
 	struct match *match = match_of(test, fx, PLACE(test), goal);
 	struct fid_ep *ep[2];
 	bool over;
@@ -191,7 +191,7 @@ static int poll_beside(struct tr_thread *thread)
 static void cq_16_no_edge_is_lost_beside_a_reader(struct kunit *test)
 {
 	struct shared *shared = (void *)tr_buffer(test, sizeof(*shared));
-	struct kofi_fabric_fx *fx = fx_open(test);
+	struct kofi_fabric_fx *fx = fx_open_for(test, FI_THREAD_SAFE);
 	struct tr_thread *reader;
 	struct fid_ep *ep[2];
 

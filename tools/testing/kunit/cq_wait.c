@@ -54,6 +54,9 @@ static int send_silently(struct tr_thread *thread)
 	return 0;
 }
 
+/* For a reader that waits while others post. */
+static const struct fx_pair_opts safe = { .threading = FI_THREAD_SAFE };
+
 /* The sender takes ten times the budget, if it is not stopped. */
 static void cq_09_the_timeout_is_one_budget(struct kunit *test)
 {
@@ -61,6 +64,7 @@ static void cq_09_the_timeout_is_one_budget(struct kunit *test)
 		.tx_size = 4,
 		.rx_size = WAKES,
 		.tx_flags = FI_SELECTIVE_COMPLETION,
+		.threading = FI_THREAD_SAFE,
 	};
 	struct kofi_pair *pair = fx_pair(test, &opts);
 	struct fi_cq_tagged_entry entry;
@@ -122,7 +126,7 @@ static struct tr_thread *start_reader(struct kunit *test, struct fid_cq *cq)
 static void cq_09_a_negative_timeout_waits_for_ever(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, 2 * LEN);
-	struct kofi_pair *pair = fx_pair(test, NULL);
+	struct kofi_pair *pair = fx_pair(test, &safe);
 	struct tr_thread *reader = start_reader(test, pair->cq[1]);
 
 	KUNIT_ASSERT_EQ(test, 0, fi_recv(pair->ep[1], buf, LEN, NULL,
@@ -136,7 +140,7 @@ static void cq_09_a_negative_timeout_waits_for_ever(struct kunit *test)
 static void cq_09_an_error_wakes_sread(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, LEN);
-	struct kofi_pair *pair = fx_pair(test, NULL);
+	struct kofi_pair *pair = fx_pair(test, &safe);
 	struct tr_thread *reader = start_reader(test, pair->cq[1]);
 
 	KUNIT_ASSERT_EQ(test, 0, fi_recv(pair->ep[1], buf, LEN, NULL,

@@ -33,6 +33,8 @@
 /* Module parameters: addresses of the device under test. */
 extern char *fx_addr;
 extern char *fx_addr6;
+/* Whether tests serialize their data calls that do not say otherwise. */
+extern bool fx_serial;
 
 /* Room for a connection event with all the private data that a peer can send. */
 struct fx_cm_event {
@@ -62,7 +64,7 @@ struct fx_pair_opts {
 	bool			one_cq;		/* cq[0] == cq[1] */
 	bool			no_wait;	/* queues with FI_WAIT_NONE */
 	bool			count;		/* counters for everything */
-	enum fi_threading	threading;	/* FI_THREAD_SAFE */
+	enum fi_threading	threading;	/* FI_THREAD_SAFE, unless fx_serial */
 };
 
 /* Of an endpoint whose operations are counted, what each counts. */

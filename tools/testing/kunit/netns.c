@@ -53,6 +53,7 @@ static struct fi_info *info_in(struct kunit *test, struct net *net,
 	int ret;
 
 	hints->fabric_attr->net = net;
+	hints->caps |= FI_RMA;
 	ret = fi_getinfo(FI_VERSION(1, 17), node, "7490", flags, hints, &info);
 	KUNIT_ASSERT_EQ_MSG(test, 0, ret, "fi_getinfo: %s", fi_strerror(ret));
 	fx_defer_free(test, info);

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # KUnit suites: "crate" runs those of kofi.ko, which need no device, "rxe" and "siw" run those that
-# drive the C API on that device.
+# drive the C API on that device; "rxe serial" without locks where a test needs none.
 suites() { ls /sys/kernel/debug/kunit; }
 
 # Where the kernel can fail allocations, also those that may wait; it does so to tasks that ask.
@@ -28,7 +28,9 @@ before=$(suites)
 # What may go wrong one time in many is repeated less often where everything is slow.
 rounds=20
 [ "$LANE" = proof ] && rounds=4
-load kofi_kunit addr="$ADDRESS" addr6="$ADDRESS6" rounds=$rounds || fail "kofi_kunit.ko does not load"
+serial=N
+[ "$2" = serial ] && serial=Y
+load kofi_kunit addr="$ADDRESS" addr6="$ADDRESS6" rounds=$rounds serial=$serial || fail "kofi_kunit.ko does not load"
 # shellcheck disable=SC2046 # a word for each suite that came with the module
 run_suites $(suites | grep -vxF "$before")
 kernel_said "ignore-gfp-wait is not N" && fail "allocations do not fail"

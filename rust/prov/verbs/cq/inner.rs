@@ -4,8 +4,6 @@
 
 use super::super::{
     backlog::{
-        place_of,
-        seq_of,
         Backlog,
         Brought,
         Done, //
@@ -78,7 +76,7 @@ impl Inner {
     }
 
     fn entry(&mut self, done: &Done) -> Option<&mut Entry> {
-        self.queues.get_mut(done.place() as usize)?.as_mut()
+        self.queues.get_mut(done.place().index())?.as_mut()
     }
 
     #[cold]
@@ -109,12 +107,12 @@ impl Inner {
 
     /// Whether nothing of its queue has been put off.
     pub(super) fn is_first(&self, done: &Done) -> bool {
-        let entry = self.queues.get(done.place() as usize);
+        let entry = self.queues.get(done.place().index());
         entry.is_some_and(|entry| entry.as_ref().is_none_or(|entry| entry.deferred == 0))
     }
 
     fn queue(&self, done: &Done) -> Option<&Arc<Queue>> {
-        let entry = self.queues.get(done.place() as usize)?.as_ref()?;
+        let entry = self.queues.get(done.place().index())?.as_ref()?;
         Some(&entry.queue)
     }
 
@@ -147,7 +145,7 @@ impl Inner {
         done: &Done,
         freed: &mut u32,
     ) -> Option<(Completion, Direction)> {
-        let entry = self.queues.get_mut(done.place() as usize)?.as_mut()?;
+        let entry = self.queues.get_mut(done.place().index())?.as_mut()?;
         let queue = &*entry.queue;
         if let Some(tally) = &mut entry.tally {
             tally.count(queue, *done);
@@ -351,7 +349,7 @@ impl Inner {
         let Some(first) = polled.first() else {
             return 0;
         };
-        let place = place_of(first.wr_id());
+        let (place, _) = first.wr_id_halves();
         let Some(Some(entry)) = self.queues.get_mut(place as usize) else {
             return 0;
         };
@@ -359,41 +357,17 @@ impl Inner {
             return 0;
         }
         let queue = &*entry.queue;
-        let direction = queue.direction();
-        let slot = queue.slots();
-        let mut count = 0;
-        let mut last = 0;
-        for (wc, into) in polled.iter().zip(room) {
-            let wr_id = wc.wr_id();
-            if place_of(wr_id) != place || !wc.is_success() {
-                break;
-            }
-            let len = match direction {
-                Direction::Transmit => 0,
-                // Something came beside the message.
-                Direction::Receive if wc.imm().is_some() => break,
-                Direction::Receive => wc.byte_len() as usize,
-            };
-            let Slot {
-                context,
-                flags,
-                usage,
-            } = slot(seq_of(wr_id));
-            if usage != Use::Reported {
-                break;
-            }
-            into.write(E::from(Completion {
-                context,
-                flags,
-                len,
-                data: 0,
-                buf: 0,
-            }));
-            last = seq_of(wr_id);
-            count += 1;
-        }
-        if count > 0 {
-            *freed += queue.retire(&mut entry.tail, last);
+        let slots = queue.slots();
+        // What comes beside a message is told by the long way.
+        let count = match queue.direction() {
+            Direction::Transmit => tell_each(polled, room, (place, slots), |_| Some(0)),
+            Direction::Receive => tell_each(polled, room, (place, slots), |wc| {
+                (!wc.has_imm()).then(|| wc.byte_len() as usize)
+            }),
+        };
+        if let Some(last) = count.checked_sub(1).and_then(|last| polled.get(last)) {
+            let (_, seq) = last.wr_id_halves();
+            *freed += queue.retire(&mut entry.tail, seq);
         }
         count
     }
@@ -409,4 +383,35 @@ impl Inner {
         }
         self.finish(&done, freed).map(|(completion, _)| completion)
     }
+}
+
+/// The loop of [`Inner::tell_run`], for the queue at a place and with those slots; `len` says what was
+/// received, if that is all there is to tell. Returns how many were told.
+#[inline(always)]
+fn tell_each<E: From<Completion>>(
+    polled: &[Wc],
+    room: &mut [MaybeUninit<E>],
+    (place, slots): (u32, impl Fn(u32) -> Slot),
+    len: impl Fn(&Wc) -> Option<usize>,
+) -> usize {
+    let mut count = 0;
+    for (wc, into) in polled.iter().zip(room) {
+        let (upper, seq) = wc.wr_id_halves();
+        if upper != place || !wc.is_success() {
+            break;
+        }
+        let slot = slots(seq);
+        let (Use::Reported, Some(len)) = (slot.usage, len(wc)) else {
+            break;
+        };
+        into.write(E::from(Completion {
+            context: slot.context,
+            flags: slot.flags,
+            len,
+            data: 0,
+            buf: 0,
+        }));
+        count += 1;
+    }
+    count
 }

@@ -3,6 +3,7 @@
 //! Atomic operations: what the device does of them, and what is checked before one is posted.
 
 mod gather;
+mod plain;
 mod post;
 
 use super::{
@@ -117,9 +118,10 @@ fn target(remote: &[fi_rma_ioc], datatype: Datatype, most: usize) -> Result<(Rem
     if range.count > most {
         return Err(Errno::EMSGSIZE);
     }
+    // A power of two.
     let size = datatype.size();
     let last = (range.count * size).checked_sub(1).ok_or(Errno::EINVAL)? as u64;
-    if range.addr % size as u64 != 0 || range.addr.checked_add(last).is_none() {
+    if range.addr & (size as u64 - 1) != 0 || range.addr.checked_add(last).is_none() {
         return Err(Errno::EINVAL);
     }
     let remote = Remote {

@@ -275,7 +275,7 @@ impl Endpoint {
     pub(super) fn established(&self, private_data: &[u8]) {
         // Held until it is told: who finds the endpoint connected, and then lost, reports that later.
         let mut link = self.link.lock();
-        if !self.state.step(State::Connecting, State::Connected) {
+        if !self.become_connected() {
             return;
         }
         let event = link.outcome.take();
@@ -307,9 +307,7 @@ impl Endpoint {
 
     /// The peer has left: flushes what is posted, then says so.
     fn lose(&self, id: Option<&IdRef>) {
-        let lost = self
-            .state
-            .advance(|state| state.is_connected().then_some(State::Lost));
+        let lost = self.leave(|state| state.is_connected().then_some(State::Lost));
         if lost.is_none() {
             // Not connected yet, or not any more; the first needs an outcome.
             self.fail(Errno::ECONNABORTED, 0, &[]);
@@ -361,13 +359,9 @@ impl Endpoint {
         };
         let full = |state: State| state.is_connected().then_some(State::Shut);
         let before = match flags {
-            FI_WRITE => self
-                .state
-                .advance(half(State::NoTransmit, State::NoReceive)),
-            FI_READ => self
-                .state
-                .advance(half(State::NoReceive, State::NoTransmit)),
-            _ => self.state.advance(full),
+            FI_WRITE => self.leave(half(State::NoTransmit, State::NoReceive)),
+            FI_READ => self.leave(half(State::NoReceive, State::NoTransmit)),
+            _ => self.leave(full),
         };
         match (before, self.state.get()) {
             (None, State::Idle | State::Ready | State::Connecting) => Err(Errno::ENOTCONN),
@@ -391,9 +385,7 @@ impl Endpoint {
 
     /// Ends the connection without a word to the consumer, and gives up the id.
     pub(super) fn hang_up(&self) {
-        let before = self
-            .state
-            .advance(|state| (state != State::Shut).then_some(State::Shut));
+        let before = self.leave(|state| (state != State::Shut).then_some(State::Shut));
         let (id, request) = {
             let mut link = self.link.lock();
             (link.id.take(), link.request.take())

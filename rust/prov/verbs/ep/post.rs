@@ -15,7 +15,8 @@ use super::{
             Posting,
             Report, //
             Resources,
-        }, //
+        },
+        status, //
     },
     Endpoint,
 };
@@ -73,10 +74,10 @@ pub(super) const TRANSMIT_FLAGS: u64 = FI_COMPLETION
     | FI_DELIVERY_COMPLETE;
 
 /// Flags that change nothing of what is posted.
-const USUAL: u64 = FI_COMPLETION | FI_MORE | LEVELS;
+pub(super) const USUAL: u64 = FI_COMPLETION | FI_MORE | LEVELS;
 
 /// Flags of a receive that change nothing of what is posted.
-const USUAL_RECEIVE: u64 = FI_COMPLETION | FI_MORE;
+pub(super) const USUAL_RECEIVE: u64 = FI_COMPLETION | FI_MORE;
 
 /// Flags of a receive.
 const RECEIVE_FLAGS: u64 = USUAL_RECEIVE | FI_MULTI_RECV;
@@ -155,6 +156,10 @@ impl Endpoint {
             self.limits.segments,
         )?;
         let transmit = Transmit::new(operation, &message, total)?;
+        if transmit.is_read && self.limits.is_iwarp && !self.reads.xchg(true, Relaxed) {
+            // What comes behind it may need a fence.
+            self.transmit.set_plain(false);
+        }
         if transmit.inject {
             check_inject(&message, total, self.limits.inject)?;
         } else if let Some(whole) = self.whole(&message) {
@@ -167,6 +172,12 @@ impl Endpoint {
     #[inline(always)]
     fn whole(&self, message: &Message<'_>) -> Option<Whole> {
         Whole::of(message.memory, message.descriptors, &self.pd)
+    }
+
+    /// The same for a work request.
+    #[inline(always)]
+    fn sge(&self, whole: &Whole, is_inline: bool) -> Sge {
+        Sge::new(whole.addr(is_inline), whole.len(), self.pd.local_dma_lkey())
     }
 
     /// What a transmit says to the device of itself.
@@ -188,7 +199,7 @@ impl Endpoint {
     #[inline(always)]
     fn post_whole(&self, transmit: &Transmit, whole: &Whole) -> Result {
         let is_inline = !transmit.is_read && whole.len() <= self.transmit.inline();
-        let sges = [whole.sge(is_inline)];
+        let sges = [self.sge(whole, is_inline)];
         let posting = self.transmit.begin(&transmit.what)?;
         let mut flags = self.send_flags(transmit, &posting);
         if is_inline {
@@ -264,11 +275,11 @@ impl Endpoint {
                 self.post_receive_gathered(what, message.memory, message.descriptors)
             });
         };
-        let sges = [whole.sge(false)];
+        let sges = [self.sge(&whole, false)];
         let posting = self.receive.begin(&what)?;
         let wr = RecvWr::new(posting.wr_id(), &sges);
         // SAFETY: As in `post_whole`.
-        let posted = unsafe { posting.qp().post_recv(&wr) }.map_err(refused);
+        let posted = unsafe { posting.qp().post_recv(&wr) }.map_err(status::refused);
         posting.settle(&what, posted)
     }
 
@@ -311,7 +322,7 @@ impl Endpoint {
             // SAFETY: As in `post_gathered`.
             unsafe { qp.post_recv(&wr) }.map_err(|error| {
                 gather.undo();
-                refused(error)
+                status::refused(error)
             })
         });
         posted.or_else(|(errno, last)| match (last, self.receive.cq()) {
@@ -343,7 +354,7 @@ impl Endpoint {
             // SAFETY: As in `post_gathered`.
             unsafe { qp.post_recv(&wr) }.map_err(|error| {
                 gather.undo();
-                refused(error)
+                status::refused(error)
             })
         });
         posting.settle(&what, posted)
@@ -425,7 +436,7 @@ impl Transmit {
             (Some(remote), Some(data)) => SendWr::write_with_imm(wr_id, sges, remote, data, flags),
         };
         // SAFETY: By this function's safety requirement.
-        unsafe { qp.post_send(&wr) }.map_err(refused)
+        unsafe { qp.post_send(&wr) }.map_err(status::refused)
     }
 }
 
@@ -452,7 +463,7 @@ fn check_inject(message: &Message<'_>, total: usize, most: usize) -> Result {
 /// -FI_EINVAL for several ranges, or for one of another length; -FI_ENOKEY for what is no key of a
 /// verbs device.
 #[inline(always)]
-fn facing(remote: &[fi_rma_iov], len: usize) -> Result<Remote> {
+pub(super) fn facing(remote: &[fi_rma_iov], len: usize) -> Result<Remote> {
     let [range] = remote else {
         return Err(Errno::EINVAL);
     };
@@ -463,15 +474,4 @@ fn facing(remote: &[fi_rma_iov], len: usize) -> Result<Remote> {
         addr: range.addr,
         rkey: u32::try_from(range.key).map_err(|_| Errno::ENOKEY)?,
     })
-}
-
-/// The device has refused a request. A driver's own queue is never smaller than ours: without memory
-/// it ran out of something that comes back.
-#[cold]
-pub(super) fn refused(error: kernel::error::Error) -> Errno {
-    if error == kernel::error::code::ENOMEM {
-        Errno::EAGAIN
-    } else {
-        error.into()
-    }
 }

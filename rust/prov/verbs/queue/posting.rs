@@ -105,13 +105,17 @@ impl<'a> Posting<'a> {
     /// The number that its completion brings back.
     #[inline]
     pub(in crate::prov::verbs) fn wr_id(&self) -> u64 {
-        u64::from(self.target().place) << 32 | u64::from(self.head.seq)
+        self.target().place.wr_id(self.head.seq)
     }
 
     /// Whether a read before it may not have completed.
     #[inline]
     pub(in crate::prov::verbs) fn is_behind_read(&self) -> bool {
-        self.head.reads.wrapping_sub(self.head.tail) as i32 > 0
+        let tail = self
+            .head
+            .seq
+            .wrapping_sub(self.queue.depth - self.head.left);
+        self.head.reads.wrapping_sub(tail) as i32 > 0
     }
 
     /// What it may use.
@@ -161,15 +165,18 @@ impl Head {
     #[inline(always)]
     fn enter(&mut self, what: &Post, signal: bool, is_silent: bool) {
         self.seq = self.seq.wrapping_add(1);
+        // A marker may take the one that is nobody else's.
+        self.left = self.left.saturating_sub(1);
         if is_silent {
             self.silent = self.seq;
         }
         if what.flags & FI_READ != 0 {
             self.reads = self.seq;
         }
-        if signal {
-            self.signalled = self.seq;
-        }
+        self.unsignalled = match signal {
+            true => 0,
+            false => self.unsignalled.wrapping_add(1),
+        };
     }
 }
 
@@ -248,7 +255,7 @@ impl Queue {
             Report::Piece { .. } => Use::Silent,
         };
         let signal = usage != Use::Silent
-            || head.seq.wrapping_sub(head.signalled) >= head.most_unsignalled
+            || head.unsignalled >= head.most_unsignalled
             || (head.counted && target.cq.is_short());
         let slot = Slot {
             context: what.context,
@@ -275,10 +282,11 @@ impl Queue {
     /// when there is neither.
     #[inline(always)]
     fn take_room(&self, head: &mut Head, is_marker: bool) -> Option<bool> {
-        if head.seq.wrapping_sub(head.tail) >= self.depth {
-            head.tail = self.tail.load(Acquire);
-            // The last slot is the marker's.
-            if head.seq.wrapping_sub(head.tail) >= self.depth + u32::from(is_marker) {
+        if head.left == 0 {
+            let used = head.seq.wrapping_sub(self.tail.load(Acquire));
+            head.left = self.depth.saturating_sub(used);
+            // One more slot is the marker's.
+            if used >= self.depth + u32::from(is_marker) {
                 return None;
             }
         }

@@ -2,6 +2,7 @@
 
 //! Operands, which are read while an operation is posted.
 
+use super::WORD;
 use crate::{
     abi::{
         Errno,
@@ -46,11 +47,25 @@ pub(super) fn operands(from: &[Segment], to: &mut [u8]) -> Result {
 }
 
 /// The one word of operands that there is.
-pub(super) fn word(memory: Memory<'_>) -> Result<u64> {
+pub(super) fn one_word(memory: Memory<'_>) -> Result<u64> {
     let Memory::Segments(segments) = memory else {
         return Err(Errno::EINVAL);
     };
     let mut bytes = [0; 8];
     operands(segments, &mut bytes)?;
     Ok(u64::from_ne_bytes(bytes))
+}
+
+/// The word that a segment of that size has.
+///
+/// # Errors
+///
+/// -FI_EINVAL for where nobody has memory.
+#[inline(always)]
+pub(super) fn word(segment: &Segment) -> Result<u64> {
+    if segment.len() != WORD || !MEMORY.contains(&segment.addr()) {
+        return Err(Errno::EINVAL);
+    }
+    // SAFETY: By the segment's invariant its memory is there.
+    Ok(unsafe { (segment.addr() as *const u64).read_unaligned() })
 }

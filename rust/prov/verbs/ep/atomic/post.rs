@@ -26,10 +26,7 @@ use crate::{
     },
     prov::verbs::{
         ep::{
-            post::{
-                refused,
-                report, //
-            },
+            post::report,
             Endpoint, //
         },
         gather::Gather,
@@ -37,6 +34,7 @@ use crate::{
             Post, //
             Resources,
         },
+        status, //
     },
     rdma::{
         dma::Direction,
@@ -62,9 +60,9 @@ impl Endpoint {
     ) -> Result {
         let operand = match native {
             Native::Read => 0,
-            Native::Add | Native::Swap => gather::word(message.memory)?,
+            Native::Add | Native::Swap => gather::one_word(message.memory)?,
         };
-        let compare = gather::word(Memory::Segments(atomic.compare))?;
+        let compare = gather::one_word(Memory::Segments(atomic.compare))?;
         let way = match atomic.form {
             Form::Base => FI_WRITE,
             Form::Fetch | Form::Compare => FI_READ,
@@ -109,7 +107,7 @@ impl Endpoint {
             // completes; the slot keeps the mappings as long.
             unsafe { qp.post_send(&wr) }.map_err(|error| {
                 gather.undo();
-                refused(error)
+                status::refused(error)
             })
         });
         posting.settle(&what, posted)

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The short way into a queue, which nearly everything takes.
+//!
+//! It is there while the consumer's data calls are alone, the endpoint is connected both ways, every
+//! success is reported, and everything fits into the completion queue: the gate of `head` is barred
+//! for each of these that is not so, and a post looks at one number. What finds it shut goes by
+//! [`posting`](super::posting).
+
+use super::{
+    Head,
+    Poster,
+    Queue,
+    Use, //
+};
+use crate::{
+    abi::serial::SerialGuard,
+    fi::memory::Context,
+    prov::verbs::ring::Slot,
+    rdma::single::{
+        Receiver,
+        Sender, //
+    },
+};
+use core::{
+    hint::unreachable_unchecked,
+    ptr::NonNull, //
+};
+use kernel::error::Result;
+
+/// A post by the short way: it has its slot and its number, and [`Self::settle`] or
+/// [`Self::settle_silent`] ends it.
+///
+/// # Invariants
+///
+/// `poster` is that of `head`, which is locked.
+pub(in crate::prov::verbs) struct Plain<'a, P> {
+    /// Where it is posted.
+    pub(in crate::prov::verbs) queue: &'a Queue,
+    head: SerialGuard<'a, Head>,
+    poster: NonNull<P>,
+    /// The number that its completion brings back.
+    pub(in crate::prov::verbs) wr_id: u64,
+}
+
+impl<P> Plain<'_, P> {
+    /// What to post with.
+    #[inline(always)]
+    pub(in crate::prov::verbs) fn poster(&mut self) -> &mut P {
+        // SAFETY: By the type invariant it is there, and nobody else uses it.
+        unsafe { self.poster.as_mut() }
+    }
+
+    /// Whether its success is to be signalled, although nobody is told of it.
+    #[inline(always)]
+    pub(in crate::prov::verbs) fn signal(&self) -> bool {
+        self.head.unsignalled >= self.head.most_unsignalled
+    }
+
+    /// The operation has been posted signalled, or has not been posted.
+    #[inline(always)]
+    pub(in crate::prov::verbs) fn settle(mut self, posted: &Result) {
+        match posted {
+            Ok(()) => self.head.unsignalled = 0,
+            Err(_) => self.take_back(),
+        }
+    }
+
+    /// The operation, of which nobody is told, has been posted as [`Self::signal`] said, or has not.
+    #[inline(always)]
+    pub(in crate::prov::verbs) fn settle_silent(mut self, posted: &Result) {
+        match posted {
+            Ok(()) => {
+                self.head.silent = self.head.seq;
+                self.head.unsignalled = match self.signal() {
+                    true => 0,
+                    false => self.head.unsignalled + 1,
+                };
+            }
+            Err(_) => self.take_back(),
+        }
+    }
+
+    /// Nothing has been posted: slot and number are the next one's.
+    #[cold]
+    fn take_back(&mut self) {
+        self.head.seq = self.head.seq.wrapping_sub(1);
+        self.head.left += 1;
+    }
+}
+
+impl Queue {
+    /// Begins to send, write or read, which is reported with `flags` if it is reported; if the short
+    /// way is there and the queue is not full.
+    ///
+    /// # Safety
+    ///
+    /// It is a send queue.
+    #[inline(always)]
+    pub(in crate::prov::verbs) unsafe fn begin_send(
+        &self,
+        context: Context,
+        flags: u64,
+        usage: Use,
+    ) -> Option<Plain<'_, Sender>> {
+        self.begin_plain((context, flags, usage), |poster| match poster {
+            Poster::Send(sender) => sender,
+            // SAFETY: By this function's safety requirement; see `Queue::open`.
+            Poster::Receive(_) => unsafe { unreachable_unchecked() },
+        })
+    }
+
+    /// The same for a receive.
+    ///
+    /// # Safety
+    ///
+    /// It is a receive queue.
+    #[inline(always)]
+    pub(in crate::prov::verbs) unsafe fn begin_receive(
+        &self,
+        context: Context,
+        flags: u64,
+    ) -> Option<Plain<'_, Receiver>> {
+        self.begin_plain((context, flags, Use::Reported), |poster| match poster {
+            Poster::Receive(receiver) => receiver,
+            // SAFETY: As above.
+            Poster::Send(_) => unsafe { unreachable_unchecked() },
+        })
+    }
+
+    #[inline(always)]
+    fn begin_plain<P>(
+        &self,
+        (context, flags, usage): (Context, u64, Use),
+        poster: impl FnOnce(&mut Poster) -> &mut P,
+    ) -> Option<Plain<'_, P>> {
+        let mut head = self.head.enter_alone()?;
+        if head.left == 0 {
+            return None;
+        }
+        let seq = head.seq;
+        // SAFETY: The gate is barred as long as it is not there.
+        let target = unsafe { head.target.as_mut().unwrap_unchecked() };
+        let poster = NonNull::from(poster(&mut target.poster));
+        let wr_id = target.place.wr_id(seq);
+        let slot = Slot {
+            context,
+            flags,
+            usage,
+        };
+        // SAFETY: The slot is ours: `head` is locked, and `tail` shows it to be free.
+        unsafe { self.ring.fill(seq, slot) };
+        // Taken back if it is not posted: nobody looks before that.
+        head.seq = seq.wrapping_add(1);
+        head.left -= 1;
+        // INVARIANT: It is that of `head`.
+        Some(Plain {
+            queue: self,
+            head,
+            poster,
+            wr_id,
+        })
+    }
+}
