@@ -7,15 +7,26 @@
  * and .end[BENCH_SERVER]), then static inlines
  *
  *	int end_send(struct bench_end *end, void *buf, size_t len);
+ *	int end_send_silent(struct bench_end *end, void *buf, size_t len);
+ *	int end_send_told(struct bench_end *end, void *buf, size_t len);
  *	int end_recv(struct bench_end *end, void *buf);
+ *	int end_inject(struct bench_end *end, void *buf, size_t len);
+ *	int end_write(struct bench_end *end, void *buf, size_t len);
+ *	int end_read(struct bench_end *end, void *buf, size_t len);
+ *	int end_fetch_add(struct bench_end *end, void *buf);
+ *	void end_pick(struct bench_end *end, unsigned int link);
  *	int end_poll(struct bench_end *end);
  *	bool end_is_recv(struct bench_end *end, int at);
  *	size_t end_len(struct bench_end *end, int at);
  *	void *end_buffer(struct bench_end *end, int at);
  *
- * to post and to poll (at counts what the last poll found), includes loops.h,
- * calls.h and control.h, and defines pair_open() and pair_close(). The loops are
- * compiled into each module, so that neither pays for a call the other lacks.
+ * to post, to choose the connection that is posted to, and to poll (at counts what
+ * the last poll found). Writes, reads and atomics are for the beginning of the
+ * peer's receives; the second and the third are for an end that asks for each of
+ * its completions. Nobody is told of what is silent or injected, or has %NULL for
+ * its buffer. It includes loops.h, calls.h and control.h, and defines pair_open()
+ * and pair_close(). The loops are compiled into each module, so that neither pays
+ * for a call the other lacks.
  */
 
 #ifndef KOFI_BENCH_H
@@ -27,25 +38,38 @@
 #include <linux/sizes.h>
 #include <linux/slab.h>
 
-/* The same for both, on each side of the connection */
+/* The same for both, on each side of the connection if that is the only one */
 #define BENCH_SEND_DEPTH	128
 #define BENCH_RECV_DEPTH	256
-#define BENCH_CQ_SIZE		(BENCH_SEND_DEPTH + BENCH_RECV_DEPTH)
 #define BENCH_BATCH		16
 #define BENCH_MIN_RNR_TIMER	12
 #define BENCH_RETRIES		7
+/* Little enough for entries as small as those of raw verbs */
+#define BENCH_INJECT_SIZE	16
 
 #define BENCH_MIN_SIZE		8
-#define BENCH_MAX_SIZE		SZ_64K
+#define BENCH_MAX_SIZE		SZ_1M
+#define BENCH_MAX_LINKS		512
+#define BENCH_LINKS_SIZE	64
+/* Whichever of them lags behind has room for all that is under way. */
+#define BENCH_LINKS_WINDOW	16
+/* Of the sends that ask for their completions, one in so many does */
+#define BENCH_EACH		32
 #define BENCH_MAX_LAPS		1000000
 #define BENCH_TIMEOUT		(60 * HZ)
 #define BENCH_CONNECT_TIMEOUT	(5 * HZ)
 
 enum bench_kind {
-	BENCH_LATENCY,
+	BENCH_LATENCY,		/* of a message, one way */
+	BENCH_INJECT_LATENCY,	/* the same, injected */
+	BENCH_WRITE_LATENCY,	/* until it completes */
+	BENCH_READ_LATENCY,
+	BENCH_FETCH_LATENCY,	/* of an addition that brings the old value */
 	BENCH_RATE,
+	BENCH_SELECTIVE,	/* the same, with one completion for many */
 	BENCH_BANDWIDTH,
-	BENCH_COST,
+	BENCH_LINKS,		/* of a write, among many connections */
+	BENCH_COST,		/* of single calls */
 };
 
 enum {
@@ -61,6 +85,7 @@ enum {
  * @laps: how many laps the measured pass has
  * @window: sends that may be under way
  * @slots: receives that are posted on each side
+ * @links: connections, whose completions come to one queue on each side
  * @deadline: when to give up, in jiffies
  * @failed: one side has failed, so that the other need not wait
  * @ns: duration of each lap, of which the fastest is one in which nothing else
@@ -73,6 +98,7 @@ struct bench_test {
 	unsigned int		laps;
 	unsigned int		window;
 	unsigned int		slots;
+	unsigned int		links;
 	unsigned long		deadline;
 	bool			failed;
 	u64			*ns;
@@ -84,6 +110,7 @@ struct bench_test {
  * @tx: @test->window messages to send
  * @rx: room for @test->slots messages
  * @sending: sends under way
+ * @told: how many of them a completion stands for
  * @received: receives completed in this pass
  * @clock: where the durations of this pass go, or %NULL
  * @lap_start: when the lap began
@@ -95,12 +122,30 @@ struct bench_side {
 	void			*tx;
 	void			*rx;
 	unsigned int		sending;
+	unsigned int		told;
 	unsigned int		received;
 	u64			*clock;
 	u64			lap_start;
 	unsigned int		lap_end;
 	size_t			expected;
 };
+
+/* How deep the queues of each connection are: much the same in all. */
+static inline unsigned int bench_send_depth(const struct bench_test *test)
+{
+	return test->links > 1 ? BENCH_LINKS_WINDOW : BENCH_SEND_DEPTH;
+}
+
+static inline unsigned int bench_recv_depth(const struct bench_test *test)
+{
+	return test->links > 1 ? 1 : BENCH_RECV_DEPTH;
+}
+
+static inline unsigned int bench_cq_size(const struct bench_test *test)
+{
+	return test->links *
+	       (bench_send_depth(test) + bench_recv_depth(test));
+}
 
 static inline size_t bench_tx_bytes(const struct bench_test *test)
 {

@@ -3,7 +3,7 @@
  * What a call costs: bursts of one kind of call, with nothing in between.
  * Included once by each module, after loops.h.
  *
- * Nobody else needs the CPU meanwhile: the device's workers have theirs between
+ * Nobody else needs the CPU meanwhile: a device's workers have theirs between
  * the bursts, when we sleep. On a machine whose clock counts instructions these
  * are instructions.
  */
@@ -16,6 +16,8 @@
 enum bench_call {
 	BENCH_SEND,
 	BENCH_RECV,
+	BENCH_INJECT,
+	BENCH_WRITE,
 	BENCH_READ,	/* of one entry, in full batches */
 	BENCH_EMPTY,
 	BENCH_CALLS,
@@ -62,37 +64,72 @@ static int bench_read_burst(struct bench_end *end, u64 *ns)
 	return 0;
 }
 
+/* Reads whatever has come, which need not be all that was posted. */
+static int bench_clear(struct bench_end *end)
+{
+	int found;
+
+	msleep(BENCH_PAUSE_MS);
+	do {
+		found = end_poll(end);
+	} while (found > 0);
+	return found;
+}
+
+/* One call of a burst: the n-th. */
+static __always_inline int bench_one(struct bench_end *end,
+				     enum bench_call call, unsigned int nth)
+{
+	size_t size = end->side.test->size;
+	void *tx = end->side.tx + nth * size;
+
+	switch (call) {
+	case BENCH_SEND:
+		return end_send(end, tx, size);
+	case BENCH_RECV:
+		return end_recv(end, end->side.rx + nth * size);
+	case BENCH_INJECT:
+		return end_inject(end, tx, BENCH_INJECT_SIZE);
+	case BENCH_WRITE:
+		return end_write(end, tx, size);
+	case BENCH_EMPTY:
+		return end_poll(end);
+	default:
+		return -EINVAL;
+	}
+}
+
+static __always_inline int bench_burst(struct bench_end *end,
+				       enum bench_call call, unsigned int lap)
+{
+	u64 start = ktime_get_ns();
+	int ret = 0;
+
+	for (int i = 0; i < BENCH_BURST && !ret; i++)
+		ret = bench_one(end, call, i);
+	*bench_lap(end->side.test, call, lap) = ktime_get_ns() - start;
+	return ret;
+}
+
 static int bench_lap_of_calls(struct bench_pair *pair, struct bench_test *test,
 			      unsigned int lap)
 {
 	struct bench_end *from = &pair->end[BENCH_CLIENT];
 	struct bench_end *to = &pair->end[BENCH_SERVER];
-	u64 start, ns;
-	int ret = 0;
+	u64 *read = bench_lap(test, BENCH_READ, lap);
+	int ret;
 
-	start = ktime_get_ns();
-	for (int i = 0; i < BENCH_BURST && !ret; i++)
-		ret = end_send(from, from->side.tx + i * test->size, test->size);
-	*bench_lap(test, BENCH_SEND, lap) = ktime_get_ns() - start;
-	if (!ret)
-		ret = bench_read_burst(from, &ns);
-	if (!ret)
-		ret = bench_read_burst(to, bench_lap(test, BENCH_READ, lap));
-	if (ret)
-		return ret;
-
-	start = ktime_get_ns();
-	for (int i = 0; i < BENCH_BURST; i++)
-		ret += end_poll(to);
-	*bench_lap(test, BENCH_EMPTY, lap) = ktime_get_ns() - start;
-	if (ret)
-		return -EIO;
-
-	start = ktime_get_ns();
-	for (int i = 0; i < BENCH_BURST && !ret; i++)
-		ret = end_recv(to, to->side.rx + i * test->size);
-	*bench_lap(test, BENCH_RECV, lap) = ktime_get_ns() - start;
-	return ret;
+	ret = bench_burst(from, BENCH_SEND, lap);
+	ret = ret ?: bench_clear(from);
+	ret = ret ?: bench_read_burst(to, read);
+	ret = ret ?: bench_burst(to, BENCH_EMPTY, lap);
+	ret = ret ?: bench_burst(to, BENCH_RECV, lap);
+	ret = ret ?: bench_burst(from, BENCH_INJECT, lap);
+	ret = ret ?: bench_clear(from);
+	ret = ret ?: bench_clear(to);
+	ret = ret ?: bench_burst(to, BENCH_RECV, lap);
+	ret = ret ?: bench_burst(from, BENCH_WRITE, lap);
+	return ret ?: bench_clear(from);
 }
 
 static int bench_calls(struct bench_pair *pair, struct bench_test *test)

@@ -10,6 +10,7 @@
 #include <linux/completion.h>
 #include <linux/debugfs.h>
 #include <linux/kthread.h>
+#include <linux/log2.h>
 #include <linux/math64.h>
 #include <linux/minmax.h>
 #include <linux/module.h>
@@ -106,11 +107,35 @@ static u64 bench_fastest(const u64 *ns, unsigned int laps)
 	return max(least, 1ULL);
 }
 
+/* What each kind is called, and how it is done. */
+static const struct bench_shape {
+	const char	*name;
+	const char	*unit;
+	unsigned int	window;
+	unsigned int	slots;
+	unsigned int	lap;
+} bench_shapes[] = {
+	[BENCH_LATENCY] = { "lat", "ns", 16, 16, 32 },
+	[BENCH_INJECT_LATENCY] = { "inject", "ns", 16, 16, 32 },
+	[BENCH_WRITE_LATENCY] = { "write", "ns", 1, 1, 32 },
+	[BENCH_READ_LATENCY] = { "read", "ns", 1, 1, 32 },
+	[BENCH_FETCH_LATENCY] = { "fetch", "ns", 1, 1, 32 },
+	[BENCH_RATE] = { "rate", "msg/s", 64, BENCH_RECV_DEPTH,
+			 2 * BENCH_RECV_DEPTH },
+	[BENCH_SELECTIVE] = { "select", "msg/s", 64, BENCH_RECV_DEPTH,
+			      2 * BENCH_RECV_DEPTH },
+	[BENCH_BANDWIDTH] = { "bw", "B/s", 16, 32, 16 },
+	[BENCH_LINKS] = { "links", "ns", BENCH_LINKS_WINDOW, 1, 512 },
+	[BENCH_COST] = { "cost", "ns", BENCH_BURST, BENCH_BURST, BENCH_BURST },
+};
+
 static void bench_say(const struct bench_test *test, const char *name,
 		      u64 value, const char *unit)
 {
 	pr_info("impl=%s name=%s size=%u value=%llu unit=%s iters=%u\n",
-		BENCH_NAME, name, test->size, value, unit,
+		BENCH_NAME, name,
+		test->kind == BENCH_LINKS ? test->links : test->size, value,
+		unit,
 		test->lap * test->laps);
 }
 
@@ -119,6 +144,8 @@ static void bench_report_calls(const struct bench_test *test)
 	static const char * const names[BENCH_CALLS] = {
 		[BENCH_SEND] = "send",
 		[BENCH_RECV] = "recv",
+		[BENCH_INJECT] = "inject",
+		[BENCH_WRITE] = "write",
 		[BENCH_READ] = "read",
 		[BENCH_EMPTY] = "empty",
 	};
@@ -133,8 +160,7 @@ static void bench_report_calls(const struct bench_test *test)
 
 static void bench_report(const struct bench_test *test)
 {
-	static const char * const names[] = { "lat", "rate", "bw" };
-	static const char * const units[] = { "ns", "msg/s", "B/s" };
+	const struct bench_shape *shape = &bench_shapes[test->kind];
 	u64 count = test->lap;
 	u64 value, ns;
 
@@ -145,12 +171,14 @@ static void bench_report(const struct bench_test *test)
 	ns = bench_fastest(test->ns, test->laps);
 	if (test->kind == BENCH_BANDWIDTH)
 		count *= test->size;
-	/* A latency is one way: half of a round trip. */
-	if (test->kind == BENCH_LATENCY)
-		value = div64_u64(ns, 2 * count);
+	/* The latency of a message is one way: half of a round trip. */
+	if (test->kind == BENCH_LATENCY || test->kind == BENCH_INJECT_LATENCY)
+		count *= 2;
+	if (!strcmp(shape->unit, "ns"))
+		value = div64_u64(ns, count);
 	else
 		value = mul_u64_u64_div_u64(count, NSEC_PER_SEC, ns);
-	bench_say(test, names[test->kind], value, units[test->kind]);
+	bench_say(test, shape->name, value, shape->unit);
 }
 
 static int bench_run(struct bench_test *test)
@@ -183,31 +211,26 @@ out:
 static int bench_describe(struct bench_test *test, const char *name,
 			  unsigned int iters)
 {
+	const struct bench_shape *shape = bench_shapes;
+
+	while (strcmp(shape->name, name)) {
+		if (++shape == bench_shapes + ARRAY_SIZE(bench_shapes))
+			return -EINVAL;
+	}
+	test->kind = shape - bench_shapes;
+	test->window = shape->window;
+	test->slots = shape->slots;
+	test->lap = shape->lap;
+	test->links = 1;
+	if (test->kind == BENCH_LINKS) {
+		/* Its number is that of the connections. */
+		if (!is_power_of_2(test->size) || test->size > BENCH_MAX_LINKS)
+			return -EINVAL;
+		test->links = test->size;
+		test->size = BENCH_LINKS_SIZE;
+	}
 	if (test->size < BENCH_MIN_SIZE || test->size > BENCH_MAX_SIZE)
 		return -EINVAL;
-	if (!strcmp(name, "lat")) {
-		test->kind = BENCH_LATENCY;
-		test->window = 16;
-		test->slots = 16;
-		test->lap = 32;
-	} else if (!strcmp(name, "rate")) {
-		test->kind = BENCH_RATE;
-		test->window = 64;
-		test->slots = BENCH_RECV_DEPTH;
-		test->lap = 2 * BENCH_RECV_DEPTH;
-	} else if (!strcmp(name, "bw")) {
-		test->kind = BENCH_BANDWIDTH;
-		test->window = 16;
-		test->slots = 32;
-		test->lap = 16;
-	} else if (!strcmp(name, "cost")) {
-		test->kind = BENCH_COST;
-		test->window = BENCH_BURST;
-		test->slots = BENCH_BURST;
-		test->lap = BENCH_BURST;
-	} else {
-		return -EINVAL;
-	}
 	test->laps = DIV_ROUND_UP(iters, test->lap);
 	if (!test->laps || test->laps > BENCH_MAX_LAPS)
 		return -EINVAL;

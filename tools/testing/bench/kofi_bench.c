@@ -9,30 +9,34 @@
 #define BENCH_PORT	7602
 
 #include <rdma/fabric.h>
+#include <rdma/fi_atomic.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_eq.h>
+#include <rdma/fi_rma.h>
 
 #include "bench.h"
 
 struct bench_end {
 	struct bench_side	side;
-	struct fid_ep		*ep;
+	struct fid_ep		*ep;	/* one of links */
 	struct fid_cq		*cq;
 	void			*tx_desc;
 	void			*rx_desc;
+	u64			remote_addr;
+	u64			remote_key;
 	struct fi_cq_msg_entry	done[BENCH_BATCH];
 
 	struct fid_mr		*tx_mr;
 	struct fid_mr		*rx_mr;
 	struct fid_eq		*eq;
+	struct fid_ep		**links;
 };
 
 struct bench_pair {
 	struct bench_end	end[2];
 	struct fi_info		*offer;
-	struct fi_info		*request;
 	struct fid_fabric	*fabric;
 	struct fid_domain	*domain;
 	struct fid_pep		*pep;
@@ -44,10 +48,64 @@ static __always_inline int end_send(struct bench_end *end, void *buf,
 	return fi_send(end->ep, buf, len, end->tx_desc, 0, buf);
 }
 
+static __always_inline int end_send_silent(struct bench_end *end, void *buf,
+					   size_t len)
+{
+	return end_send(end, buf, len);
+}
+
+static __always_inline int end_send_told(struct bench_end *end, void *buf,
+					 size_t len)
+{
+	struct kvec vec = { .iov_base = buf, .iov_len = len };
+	struct fi_msg msg = {
+		.msg_iov = &vec,
+		.desc = &end->tx_desc,
+		.iov_count = 1,
+		.context = buf,
+	};
+
+	return fi_sendmsg(end->ep, &msg, FI_COMPLETION);
+}
+
 static __always_inline int end_recv(struct bench_end *end, void *buf)
 {
 	return fi_recv(end->ep, buf, end->side.test->size, end->rx_desc, 0,
 		       buf);
+}
+
+static __always_inline int end_inject(struct bench_end *end, void *buf,
+				      size_t len)
+{
+	return fi_inject(end->ep, buf, len, 0);
+}
+
+static __always_inline int end_write(struct bench_end *end, void *buf,
+				     size_t len)
+{
+	return fi_write(end->ep, buf, len, end->tx_desc, 0, end->remote_addr,
+			end->remote_key, buf);
+}
+
+static __always_inline int end_read(struct bench_end *end, void *buf,
+				    size_t len)
+{
+	return fi_read(end->ep, buf, len, end->tx_desc, 0, end->remote_addr,
+		       end->remote_key, buf);
+}
+
+static __always_inline int end_fetch_add(struct bench_end *end, void *buf)
+{
+	static const u64 one = 1;
+
+	return fi_fetch_atomic(end->ep, &one, 1, NULL, buf, end->tx_desc, 0,
+			       end->remote_addr, end->remote_key, FI_UINT64,
+			       FI_SUM, buf);
+}
+
+static __always_inline void end_pick(struct bench_end *end, unsigned int link)
+{
+	end->ep = end->links[link];
 }
 
 static __always_inline int end_poll(struct bench_end *end)
@@ -95,11 +153,9 @@ static int kofi_await(struct bench_end *end, u32 wanted,
 	return event == wanted ? 0 : -FI_EOTHER;
 }
 
-/* Little enough for entries as small as those of raw verbs, which injects nothing */
-#define BENCH_INJECT	16
-
 /* Finds the device behind our address and opens what both ends share. */
-static int kofi_open_domain(struct bench_pair *pair, const char *service)
+static int kofi_open_domain(struct bench_pair *pair,
+			    const struct bench_test *test, const char *service)
 {
 	struct fi_info *hints;
 	int ret;
@@ -107,14 +163,17 @@ static int kofi_open_domain(struct bench_pair *pair, const char *service)
 	hints = fi_allocinfo();
 	if (!hints)
 		return -ENOMEM;
-	hints->caps = FI_MSG;
+	hints->caps = FI_MSG | FI_RMA;
+	if (test->kind == BENCH_FETCH_LATENCY)
+		hints->caps |= FI_ATOMIC;
 	hints->ep_attr->type = FI_EP_MSG;
-	hints->tx_attr->size = BENCH_SEND_DEPTH;
-	hints->rx_attr->size = BENCH_RECV_DEPTH;
+	hints->domain_attr->mr_mode = FI_MR_PROV_KEY | FI_MR_VIRT_ADDR;
+	hints->tx_attr->size = bench_send_depth(test);
+	hints->rx_attr->size = bench_recv_depth(test);
 	hints->tx_attr->iov_limit = 1;
 	hints->rx_attr->iov_limit = 1;
 	/* Room for it is in every entry of the device's queue. */
-	hints->tx_attr->inject_size = BENCH_INJECT;
+	hints->tx_attr->inject_size = BENCH_INJECT_SIZE;
 	/* Raw verbs leaves it to us as well. */
 	hints->domain_attr->threading = FI_THREAD_COMPLETION;
 	ret = fi_getinfo(FI_VERSION(1, 17), addr, service, FI_SOURCE, hints,
@@ -131,7 +190,7 @@ static int kofi_open_queues(struct bench_pair *pair, struct bench_end *end)
 {
 	struct fi_eq_attr eq_attr = { .wait_obj = FI_WAIT_UNSPEC };
 	struct fi_cq_attr cq_attr = {
-		.size = BENCH_CQ_SIZE,
+		.size = bench_cq_size(end->side.test),
 		.format = FI_CQ_FORMAT_MSG,
 		.wait_obj = FI_WAIT_NONE,
 	};
@@ -147,10 +206,12 @@ static int kofi_register(struct bench_pair *pair, struct bench_end *end)
 	int ret;
 
 	ret = fi_mr_reg(pair->domain, end->side.tx, bench_tx_bytes(test),
-			FI_SEND, 0, 0, 0, &end->tx_mr, NULL);
+			FI_SEND | FI_WRITE | FI_READ, 0, 0, 0, &end->tx_mr, NULL);
 	if (!ret)
 		ret = fi_mr_reg(pair->domain, end->side.rx,
-				bench_rx_bytes(test), FI_RECV, 0, 0, 0,
+				bench_rx_bytes(test),
+				FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE,
+				0, 0, 0,
 				&end->rx_mr, NULL);
 	if (ret)
 		return ret;
@@ -159,19 +220,34 @@ static int kofi_register(struct bench_pair *pair, struct bench_end *end)
 	return 0;
 }
 
+/* Tells an end where its peer's memory is. */
+static void kofi_expose(struct bench_end *end, struct bench_end *peer)
+{
+	end->remote_addr = (uintptr_t)peer->side.rx;
+	end->remote_key = fi_mr_key(peer->rx_mr);
+}
+
 /* An endpoint of that info, with its receives posted. */
 static int kofi_prepare(struct bench_pair *pair, struct bench_end *end,
-			struct fi_info *info)
+			struct fi_info *info, unsigned int link)
 {
+	bool selects = end->side.test->kind == BENCH_SELECTIVE &&
+		       end == &pair->end[BENCH_CLIENT];
+	struct fid_ep **ep = &end->links[link];
 	int ret;
 
-	ret = fi_endpoint(pair->domain, info, &end->ep, NULL);
+	ret = fi_endpoint(pair->domain, info, ep, NULL);
+	if (ret)
+		return ret;
+	end->ep = *ep;
+	ret = fi_ep_bind(*ep, &end->eq->fid, 0);
 	if (!ret)
-		ret = fi_ep_bind(end->ep, &end->eq->fid, 0);
+		ret = fi_ep_bind(*ep, &end->cq->fid, FI_TRANSMIT |
+				 (selects ? FI_SELECTIVE_COMPLETION : 0));
 	if (!ret)
-		ret = fi_ep_bind(end->ep, &end->cq->fid, FI_TRANSMIT | FI_RECV);
+		ret = fi_ep_bind(*ep, &end->cq->fid, FI_RECV);
 	if (!ret)
-		ret = fi_enable(end->ep);
+		ret = fi_enable(*ep);
 	return ret ?: bench_post_receives(end);
 }
 
@@ -186,12 +262,10 @@ static int kofi_listen(struct bench_pair *pair)
 	return ret ?: fi_listen(pair->pep);
 }
 
-static int kofi_connect(struct bench_pair *pair)
+static int kofi_call(struct bench_pair *pair, unsigned int link)
 {
 	struct bench_end *client = &pair->end[BENCH_CLIENT];
-	struct bench_end *server = &pair->end[BENCH_SERVER];
 	struct fi_info *active;
-	struct fi_eq_cm_entry entry;
 	int ret;
 
 	/* The same device, but a port of its own. */
@@ -201,23 +275,38 @@ static int kofi_connect(struct bench_pair *pair)
 	kfree(active->src_addr);
 	active->src_addr = NULL;
 	active->src_addrlen = 0;
-	ret = kofi_prepare(pair, client, active);
+	ret = kofi_prepare(pair, client, active, link);
 	fi_freeinfo(active);
-	if (!ret)
-		ret = fi_connect(client->ep, pair->offer->src_addr, NULL, 0);
+	return ret ?: fi_connect(client->ep, pair->offer->src_addr, NULL, 0);
+}
+
+static int kofi_answer(struct bench_pair *pair, struct fi_info *request,
+		       unsigned int link)
+{
+	struct bench_end *server = &pair->end[BENCH_SERVER];
+	int ret;
+
+	request->tx_attr->size = bench_send_depth(server->side.test);
+	request->rx_attr->size = bench_recv_depth(server->side.test);
+	request->tx_attr->iov_limit = 1;
+	request->rx_attr->iov_limit = 1;
+	ret = kofi_prepare(pair, server, request, link);
+	fi_freeinfo(request);
+	return ret ?: fi_accept(server->ep, NULL, 0);
+}
+
+static int kofi_connect(struct bench_pair *pair, unsigned int link)
+{
+	struct bench_end *client = &pair->end[BENCH_CLIENT];
+	struct bench_end *server = &pair->end[BENCH_SERVER];
+	struct fi_eq_cm_entry entry;
+	int ret;
+
+	ret = kofi_call(pair, link);
 	if (!ret)
 		ret = kofi_await(server, FI_CONNREQ, &entry);
-	if (ret)
-		return ret;
-
-	pair->request = entry.info;
-	entry.info->tx_attr->size = BENCH_SEND_DEPTH;
-	entry.info->rx_attr->size = BENCH_RECV_DEPTH;
-	entry.info->tx_attr->iov_limit = 1;
-	entry.info->rx_attr->iov_limit = 1;
-	ret = kofi_prepare(pair, server, entry.info);
 	if (!ret)
-		ret = fi_accept(server->ep, NULL, 0);
+		ret = kofi_answer(pair, entry.info, link);
 	if (!ret)
 		ret = kofi_await(server, FI_CONNECTED, &entry);
 	return ret ?: kofi_await(client, FI_CONNECTED, &entry);
@@ -232,16 +321,24 @@ static int pair_open(struct bench_pair *pair, struct bench_test *test)
 		ret = bench_side_alloc(&pair->end[i].side, test);
 		if (ret)
 			return ret;
+		pair->end[i].links = kzalloc_objs(*pair->end[i].links,
+						  test->links);
+		if (!pair->end[i].links)
+			return -ENOMEM;
 	}
 	snprintf(service, sizeof(service), "%u", port);
-	ret = kofi_open_domain(pair, service);
+	ret = kofi_open_domain(pair, test, service);
 	for (i = 0; !ret && i < 2; i++)
 		ret = kofi_open_queues(pair, &pair->end[i]);
 	for (i = 0; !ret && i < 2; i++)
 		ret = kofi_register(pair, &pair->end[i]);
+	for (i = 0; !ret && i < 2; i++)
+		kofi_expose(&pair->end[i], &pair->end[!i]);
 	if (!ret)
 		ret = kofi_listen(pair);
-	return ret ?: kofi_connect(pair);
+	for (i = 0; !ret && i < test->links; i++)
+		ret = kofi_connect(pair, i);
+	return ret;
 }
 
 static void kofi_close(struct fid *fid)
@@ -251,8 +348,13 @@ static void kofi_close(struct fid *fid)
 
 static void kofi_dismantle(struct bench_end *end)
 {
-	if (end->ep)
-		kofi_close(&end->ep->fid);
+	unsigned int i;
+
+	for (i = 0; end->links && i < end->side.test->links; i++) {
+		if (end->links[i])
+			kofi_close(&end->links[i]->fid);
+	}
+	kfree(end->links);
 	if (end->tx_mr)
 		kofi_close(&end->tx_mr->fid);
 	if (end->rx_mr)
@@ -276,7 +378,6 @@ static void pair_close(struct bench_pair *pair)
 		kofi_close(&pair->domain->fid);
 	if (pair->fabric)
 		kofi_close(&pair->fabric->fid);
-	fi_freeinfo(pair->request);
 	fi_freeinfo(pair->offer);
 	for (i = 0; i < 2; i++)
 		bench_side_free(&pair->end[i].side);

@@ -18,18 +18,31 @@
 
 #include "bench.h"
 
+/* A connection of an end. */
+struct raw_link {
+	struct rdma_cm_id	*id;
+	struct ib_qp		*qp;
+};
+
 struct bench_end {
 	struct bench_side	side;
-	struct ib_qp		*qp;
+	struct ib_qp		*qp;	/* that of one of links */
 	struct ib_cq		*cq;
 	u64			tx_dma;
 	u64			rx_dma;
 	u32			lkey;
+	u64			remote_addr;
+	u32			remote_key;
 	struct ib_wc		done[BENCH_BATCH];
 
-	struct rdma_cm_id	*id;
+	struct raw_link		*links;
+	struct rdma_cm_id	*id;	/* of what is being connected */
+	struct ib_mr		*rx_mr;
 	struct completion	event;
 	int			status;
+	/* Of what goes inline, one in so many is signalled; how many were not */
+	unsigned int		signal_each;
+	unsigned int		unsignalled;
 };
 
 struct bench_pair {
@@ -38,8 +51,8 @@ struct bench_pair {
 	struct ib_pd		*pd;
 };
 
-static __always_inline int end_send(struct bench_end *end, void *buf,
-				    size_t len)
+static __always_inline int raw_send(struct bench_end *end, void *buf,
+				    size_t len, int flags)
 {
 	struct ib_sge sge = {
 		.addr = end->tx_dma + (buf - end->side.tx),
@@ -51,10 +64,28 @@ static __always_inline int end_send(struct bench_end *end, void *buf,
 		.sg_list = &sge,
 		.num_sge = 1,
 		.opcode = IB_WR_SEND,
-		.send_flags = IB_SEND_SIGNALED,
+		.send_flags = flags,
 	};
 
 	return ib_post_send(end->qp, &wr, NULL);
+}
+
+static __always_inline int end_send(struct bench_end *end, void *buf,
+				    size_t len)
+{
+	return raw_send(end, buf, len, IB_SEND_SIGNALED);
+}
+
+static __always_inline int end_send_silent(struct bench_end *end, void *buf,
+					   size_t len)
+{
+	return raw_send(end, buf, len, 0);
+}
+
+static __always_inline int end_send_told(struct bench_end *end, void *buf,
+					 size_t len)
+{
+	return raw_send(end, buf, len, IB_SEND_SIGNALED);
 }
 
 static __always_inline int end_recv(struct bench_end *end, void *buf)
@@ -71,6 +102,87 @@ static __always_inline int end_recv(struct bench_end *end, void *buf)
 	};
 
 	return ib_post_recv(end->qp, &wr, NULL);
+}
+
+static __always_inline int end_inject(struct bench_end *end, void *buf,
+				      size_t len)
+{
+	struct ib_sge sge = { .addr = (uintptr_t)buf, .length = len };
+	struct ib_send_wr wr = {
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = IB_WR_SEND,
+		.send_flags = IB_SEND_INLINE,
+	};
+
+	if (++end->unsignalled >= end->signal_each) {
+		wr.send_flags |= IB_SEND_SIGNALED;
+		end->unsignalled = 0;
+	}
+	return ib_post_send(end->qp, &wr, NULL);
+}
+
+static __always_inline int raw_reach(struct bench_end *end, void *buf,
+				     size_t len, enum ib_wr_opcode opcode)
+{
+	struct ib_sge sge = {
+		.addr = end->tx_dma + (buf - end->side.tx),
+		.length = len,
+		.lkey = end->lkey,
+	};
+	struct ib_rdma_wr wr = {
+		.wr = {
+			.wr_id = (uintptr_t)buf,
+			.sg_list = &sge,
+			.num_sge = 1,
+			.opcode = opcode,
+			.send_flags = IB_SEND_SIGNALED,
+		},
+		.remote_addr = end->remote_addr,
+		.rkey = end->remote_key,
+	};
+
+	return ib_post_send(end->qp, &wr.wr, NULL);
+}
+
+static __always_inline int end_write(struct bench_end *end, void *buf,
+				     size_t len)
+{
+	return raw_reach(end, buf, len, IB_WR_RDMA_WRITE);
+}
+
+static __always_inline int end_read(struct bench_end *end, void *buf,
+				    size_t len)
+{
+	return raw_reach(end, buf, len, IB_WR_RDMA_READ);
+}
+
+static __always_inline int end_fetch_add(struct bench_end *end, void *buf)
+{
+	struct ib_sge sge = {
+		.addr = end->tx_dma + (buf - end->side.tx),
+		.length = sizeof(u64),
+		.lkey = end->lkey,
+	};
+	struct ib_atomic_wr wr = {
+		.wr = {
+			.wr_id = (uintptr_t)buf,
+			.sg_list = &sge,
+			.num_sge = 1,
+			.opcode = IB_WR_ATOMIC_FETCH_AND_ADD,
+			.send_flags = IB_SEND_SIGNALED,
+		},
+		.remote_addr = end->remote_addr,
+		.compare_add = 1,
+		.rkey = end->remote_key,
+	};
+
+	return ib_post_send(end->qp, &wr.wr, NULL);
+}
+
+static __always_inline void end_pick(struct bench_end *end, unsigned int link)
+{
+	end->qp = end->links[link].qp;
 }
 
 static __always_inline int end_poll(struct bench_end *end)
@@ -143,55 +255,67 @@ static struct rdma_cm_id *raw_create_id(struct bench_end *end)
 			      IB_QPT_RC);
 }
 
-/* Queues, memory and posted receives of an end that has its id. */
+/* What all connections of an end share. */
 static int raw_prepare(struct bench_pair *pair, struct bench_end *end)
 {
-	struct ib_device *device = end->id->device;
+	struct ib_device *device = pair->pd->device;
 	struct bench_test *test = end->side.test;
-	struct ib_cq_init_attr cq_attr = { .cqe = BENCH_CQ_SIZE };
-	struct ib_qp_init_attr attr = {
-		.cap = {
-			.max_send_wr = BENCH_SEND_DEPTH,
-			.max_recv_wr = BENCH_RECV_DEPTH,
-			.max_send_sge = 1,
-			.max_recv_sge = 1,
-		},
-		.sq_sig_type = IB_SIGNAL_REQ_WR,
-		.qp_type = IB_QPT_RC,
-	};
+	struct ib_cq_init_attr cq_attr = { .cqe = bench_cq_size(test) };
 	struct ib_cq *cq;
-	int ret;
 
-	if (device != pair->pd->device)
-		return -EXDEV;
 	cq = ib_create_cq(device, NULL, NULL, NULL, &cq_attr);
 	if (IS_ERR(cq))
 		return PTR_ERR(cq);
 	end->cq = cq;
-	attr.send_cq = cq;
-	attr.recv_cq = cq;
-	ret = rdma_create_qp(end->id, pair->pd, &attr);
-	if (ret)
-		return ret;
-	end->qp = end->id->qp;
-	ret = rdma_set_min_rnr_timer(end->id, BENCH_MIN_RNR_TIMER);
-	if (ret)
-		return ret;
-
+	/* iWARP need not tell of what fails unsignalled. */
+	end->signal_each = rdma_protocol_iwarp(device, 1) ? 1 : BENCH_EACH;
 	end->lkey = pair->pd->local_dma_lkey;
 	end->tx_dma = ib_dma_map_single(device, end->side.tx,
-					bench_tx_bytes(test), DMA_TO_DEVICE);
+					bench_tx_bytes(test),
+					DMA_BIDIRECTIONAL);
 	if (ib_dma_mapping_error(device, end->tx_dma)) {
 		end->tx_dma = 0;
 		return -ENOMEM;
 	}
 	end->rx_dma = ib_dma_map_single(device, end->side.rx,
-					bench_rx_bytes(test), DMA_FROM_DEVICE);
+					bench_rx_bytes(test),
+					DMA_BIDIRECTIONAL);
 	if (ib_dma_mapping_error(device, end->rx_dma)) {
 		end->rx_dma = 0;
 		return -ENOMEM;
 	}
-	return bench_post_receives(end);
+	return 0;
+}
+
+/* The queue pair of the connection that is being made, with its receives. */
+static int raw_equip(struct bench_pair *pair, struct bench_end *end,
+		     struct raw_link *link)
+{
+	struct bench_test *test = end->side.test;
+	struct ib_qp_init_attr attr = {
+		.send_cq = end->cq,
+		.recv_cq = end->cq,
+		.cap = {
+			.max_send_wr = bench_send_depth(test),
+			.max_recv_wr = bench_recv_depth(test),
+			.max_send_sge = 1,
+			.max_recv_sge = 1,
+			.max_inline_data = BENCH_INJECT_SIZE,
+		},
+		.sq_sig_type = IB_SIGNAL_REQ_WR,
+		.qp_type = IB_QPT_RC,
+	};
+	int ret;
+
+	if (end->id->device != pair->pd->device)
+		return -EXDEV;
+	ret = rdma_create_qp(end->id, pair->pd, &attr);
+	if (ret)
+		return ret;
+	end->qp = end->id->qp;
+	link->qp = end->qp;
+	ret = rdma_set_min_rnr_timer(end->id, BENCH_MIN_RNR_TIMER);
+	return ret ?: bench_post_receives(end);
 }
 
 static int raw_accept(struct bench_end *end, struct rdma_conn_param *param)
@@ -218,7 +342,8 @@ static int raw_listen(struct bench_pair *pair, struct sockaddr *sa)
 }
 
 /* From nothing to an id that knows its device and its path. */
-static int raw_resolve(struct bench_end *end, struct sockaddr *sa)
+static int raw_resolve(struct bench_end *end, struct raw_link *link,
+		       struct sockaddr *sa)
 {
 	struct rdma_cm_id *id;
 	int ret;
@@ -227,6 +352,7 @@ static int raw_resolve(struct bench_end *end, struct sockaddr *sa)
 	if (IS_ERR(id))
 		return PTR_ERR(id);
 	end->id = id;
+	link->id = id;
 	ret = rdma_resolve_addr(id, NULL, sa, 2000);
 	if (!ret)
 		ret = raw_await(end);
@@ -235,14 +361,96 @@ static int raw_resolve(struct bench_end *end, struct sockaddr *sa)
 	return ret ?: raw_await(end);
 }
 
-static int pair_open(struct bench_pair *pair, struct bench_test *test)
+/* Exposes an end's receives to its peer, which both have a connection. */
+static int raw_expose(struct bench_end *end, struct bench_end *peer)
+{
+	size_t len = bench_rx_bytes(end->side.test);
+	struct ib_reg_wr wr = {
+		.wr = {
+			.opcode = IB_WR_REG_MR,
+			.send_flags = IB_SEND_SIGNALED,
+		},
+		.access = IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE |
+			  IB_ACCESS_REMOTE_READ,
+	};
+	unsigned long deadline = jiffies + BENCH_CONNECT_TIMEOUT;
+	struct scatterlist list;
+	struct ib_mr *mr;
+	int ret;
+
+	if (end->qp->device->attrs.atomic_cap != IB_ATOMIC_NONE)
+		wr.access |= IB_ACCESS_REMOTE_ATOMIC;
+	mr = ib_alloc_mr(end->qp->pd, IB_MR_TYPE_MEM_REG,
+			 DIV_ROUND_UP(len, PAGE_SIZE) + 1);
+	if (IS_ERR(mr))
+		return PTR_ERR(mr);
+	end->rx_mr = mr;
+	sg_init_one(&list, end->side.rx, len);
+	sg_dma_address(&list) = end->rx_dma;
+	sg_dma_len(&list) = len;
+	ret = ib_map_mr_sg(mr, &list, 1, NULL, PAGE_SIZE);
+	if (ret != 1)
+		return ret < 0 ? ret : -EINVAL;
+	wr.mr = mr;
+	wr.key = mr->rkey;
+	ret = ib_post_send(end->qp, &wr.wr, NULL);
+	while (!ret && !(ret = end_poll(end))) {
+		if (time_after(jiffies, deadline))
+			return -ETIMEDOUT;
+		fsleep(1000);
+	}
+	peer->remote_addr = mr->iova;
+	peer->remote_key = mr->rkey;
+	return ret < 0 ? ret : 0;
+}
+
+/* The device is known with the first id. */
+static int raw_share(struct bench_pair *pair)
+{
+	struct ib_pd *pd;
+	int ret;
+
+	pd = ib_alloc_pd(pair->end[BENCH_CLIENT].id->device, 0);
+	if (IS_ERR(pd))
+		return PTR_ERR(pd);
+	pair->pd = pd;
+	ret = raw_prepare(pair, &pair->end[BENCH_CLIENT]);
+	return ret ?: raw_prepare(pair, &pair->end[BENCH_SERVER]);
+}
+
+static int raw_connect(struct bench_pair *pair, struct sockaddr *sa,
+		       unsigned int nth)
 {
 	struct bench_end *client = &pair->end[BENCH_CLIENT];
 	struct bench_end *server = &pair->end[BENCH_SERVER];
 	struct rdma_conn_param param = {
+		.responder_resources = 1,
+		.initiator_depth = 1,
 		.retry_count = BENCH_RETRIES,
 		.rnr_retry_count = BENCH_RETRIES,
 	};
+	int ret;
+
+	server->id = NULL;
+	ret = raw_resolve(client, &client->links[nth], sa);
+	if (!ret && !pair->pd)
+		ret = raw_share(pair);
+	if (!ret)
+		ret = raw_equip(pair, client, &client->links[nth]);
+	if (!ret)
+		ret = rdma_connect(client->id, &param);
+	if (!ret)
+		ret = raw_await(server);
+	server->links[nth].id = server->id;
+	if (!ret)
+		ret = raw_equip(pair, server, &server->links[nth]);
+	if (!ret)
+		ret = raw_accept(server, &param);
+	return ret ?: raw_await(client);
+}
+
+static int pair_open(struct bench_pair *pair, struct bench_test *test)
+{
 	struct sockaddr_storage sa;
 	char service[6];
 	int ret, i;
@@ -252,47 +460,57 @@ static int pair_open(struct bench_pair *pair, struct bench_test *test)
 		ret = bench_side_alloc(&pair->end[i].side, test);
 		if (ret)
 			return ret;
+		pair->end[i].links = kzalloc_objs(*pair->end[i].links,
+						  test->links);
+		if (!pair->end[i].links)
+			return -ENOMEM;
 	}
 	snprintf(service, sizeof(service), "%u", port);
 	ret = inet_pton_with_scope(&init_net, AF_UNSPEC, addr, service, &sa);
 	if (!ret)
 		ret = raw_listen(pair, (struct sockaddr *)&sa);
-	if (!ret)
-		ret = raw_resolve(client, (struct sockaddr *)&sa);
-	if (ret)
-		return ret;
-
-	pair->pd = ib_alloc_pd(client->id->device, 0);
-	if (IS_ERR(pair->pd)) {
-		ret = PTR_ERR(pair->pd);
-		pair->pd = NULL;
-		return ret;
-	}
-	ret = raw_prepare(pair, client);
-	if (!ret)
-		ret = rdma_connect(client->id, &param);
-	if (!ret)
-		ret = raw_await(server);
-	if (!ret)
-		ret = raw_prepare(pair, server);
-	if (!ret)
-		ret = raw_accept(server, &param);
-	return ret ?: raw_await(client);
+	for (i = 0; !ret && i < test->links; i++)
+		ret = raw_connect(pair, (struct sockaddr *)&sa, i);
+	return ret ?: raw_expose(&pair->end[BENCH_SERVER],
+				 &pair->end[BENCH_CLIENT]);
 }
 
-/* Once its queue pair is gone, nothing touches an end's memory. */
+static void raw_hang_up(struct bench_end *end)
+{
+	unsigned int i;
+
+	for (i = 0; end->links && i < end->side.test->links; i++) {
+		if (end->links[i].qp)
+			rdma_disconnect(end->links[i].id);
+	}
+}
+
+static void raw_drop_links(struct bench_end *end)
+{
+	unsigned int i;
+
+	for (i = 0; end->links && i < end->side.test->links; i++) {
+		if (end->links[i].qp)
+			rdma_destroy_qp(end->links[i].id);
+		if (end->links[i].id)
+			rdma_destroy_id(end->links[i].id);
+	}
+	kfree(end->links);
+}
+
+/* Once its queue pairs are gone, nothing touches an end's memory. */
 static void raw_dismantle(struct bench_pair *pair, struct bench_end *end)
 {
-	if (end->qp)
-		rdma_destroy_qp(end->id);
+	if (end->rx_mr)
+		ib_dereg_mr(end->rx_mr);
 	if (end->rx_dma)
 		ib_dma_unmap_single(pair->pd->device, end->rx_dma,
 				    bench_rx_bytes(end->side.test),
-				    DMA_FROM_DEVICE);
+				    DMA_BIDIRECTIONAL);
 	if (end->tx_dma)
 		ib_dma_unmap_single(pair->pd->device, end->tx_dma,
 				    bench_tx_bytes(end->side.test),
-				    DMA_TO_DEVICE);
+				    DMA_BIDIRECTIONAL);
 	if (end->cq)
 		ib_destroy_cq(end->cq);
 	bench_side_free(&end->side);
@@ -304,18 +522,14 @@ static void pair_close(struct bench_pair *pair)
 
 	if (pair->listener)
 		rdma_destroy_id(pair->listener);
-	for (i = 0; i < 2; i++) {
-		if (pair->end[i].qp)
-			rdma_disconnect(pair->end[i].id);
-	}
+	for (i = 0; i < 2; i++)
+		raw_hang_up(&pair->end[i]);
+	for (i = 0; i < 2; i++)
+		raw_drop_links(&pair->end[i]);
 	for (i = 0; i < 2; i++)
 		raw_dismantle(pair, &pair->end[i]);
 	if (pair->pd)
 		ib_dealloc_pd(pair->pd);
-	for (i = 0; i < 2; i++) {
-		if (pair->end[i].id)
-			rdma_destroy_id(pair->end[i].id);
-	}
 }
 
 MODULE_DESCRIPTION("Ping-pong and stream over ib_verbs, the baseline of kofi_bench");

@@ -51,7 +51,8 @@ static __always_inline int bench_advance(struct bench_end *end)
 		return bench_idle(side->test);
 	for (i = 0; i < found; i++) {
 		if (!end_is_recv(end, i)) {
-			side->sending--;
+			if (end_buffer(end, i))
+				side->sending -= side->told;
 			continue;
 		}
 		if (side->expected && end_len(end, i) != side->expected)
@@ -76,6 +77,23 @@ static __always_inline int bench_send(struct bench_end *end,
 		       len);
 	if (!ret)
 		side->sending++;
+	return ret;
+}
+
+/* The same, where only some ask for their completion. */
+static __always_inline int bench_send_selectively(struct bench_end *end,
+						  unsigned int nth)
+{
+	struct bench_side *side = &end->side;
+	struct bench_test *test = side->test;
+	void *buf = side->tx + (nth & (test->window - 1)) * test->size;
+	int ret;
+
+	if (nth % BENCH_EACH != BENCH_EACH - 1)
+		return end_send_silent(end, buf, test->size);
+	ret = end_send_told(end, buf, test->size);
+	if (!ret)
+		side->sending += BENCH_EACH;
 	return ret;
 }
 
@@ -113,17 +131,28 @@ static __always_inline void bench_tick(struct bench_side *side,
 	side->lap_end += side->test->lap;
 }
 
-static int bench_ping(struct bench_end *end, unsigned int iters)
+/* One message of a ping-pong. */
+static __always_inline int bench_hit(struct bench_end *end, unsigned int nth,
+				     bool injects)
 {
-	size_t size = end->side.test->size;
+	struct bench_side *side = &end->side;
+	int ret = bench_make_room(end);
+
+	if (ret)
+		return ret;
+	return injects ? end_inject(end, side->tx, side->test->size) :
+			 bench_send(end, nth, side->test->size);
+}
+
+static __always_inline int bench_ping(struct bench_end *end,
+				      unsigned int iters, bool injects)
+{
 	unsigned int i;
 	int ret;
 
 	for (i = 0; i < iters; i++) {
 		bench_tick(&end->side, i);
-		ret = bench_make_room(end);
-		if (!ret)
-			ret = bench_send(end, i, size);
+		ret = bench_hit(end, i, injects);
 		if (!ret)
 			ret = bench_await(end, i + 1);
 		if (ret)
@@ -133,22 +162,74 @@ static int bench_ping(struct bench_end *end, unsigned int iters)
 	return 0;
 }
 
-static int bench_pong(struct bench_end *end, unsigned int iters)
+static __always_inline int bench_pong(struct bench_end *end,
+				      unsigned int iters, bool injects)
 {
-	size_t size = end->side.test->size;
 	unsigned int i;
 	int ret;
 
 	for (i = 0; i < iters; i++) {
 		ret = bench_await(end, i + 1);
 		if (!ret)
-			ret = bench_make_room(end);
-		if (!ret)
-			ret = bench_send(end, i, size);
+			ret = bench_hit(end, i, injects);
 		if (ret)
 			return ret;
 	}
 	return 0;
+}
+
+/* What the peer takes no part in: one after the other. */
+static __always_inline int bench_reach(struct bench_end *end,
+				       unsigned int iters,
+				       enum bench_kind kind)
+{
+	struct bench_side *side = &end->side;
+	size_t size = side->test->size;
+	unsigned int i;
+	int ret;
+
+	for (i = 0; i < iters; i++) {
+		bench_tick(side, i);
+		if (kind == BENCH_WRITE_LATENCY)
+			ret = end_write(end, side->tx, size);
+		else if (kind == BENCH_READ_LATENCY)
+			ret = end_read(end, side->tx, size);
+		else
+			ret = end_fetch_add(end, side->tx);
+		if (!ret)
+			side->sending++;
+		while (!ret && side->sending)
+			ret = bench_advance(end);
+		if (ret)
+			return ret;
+	}
+	bench_tick(side, i);
+	return 0;
+}
+
+/* Writes to many peers, in turn. */
+static int bench_go_round(struct bench_end *end, unsigned int iters)
+{
+	struct bench_side *side = &end->side;
+	struct bench_test *test = side->test;
+	unsigned int i;
+	int ret = 0;
+
+	for (i = 0; i < iters && !ret; i++) {
+		bench_tick(side, i);
+		ret = bench_make_room(end);
+		if (ret)
+			break;
+		end_pick(end, i & (test->links - 1));
+		ret = end_write(end, side->tx + (i & (test->window - 1)) *
+				test->size, test->size);
+		if (!ret)
+			side->sending++;
+	}
+	while (!ret && side->sending)
+		ret = bench_advance(end);
+	bench_tick(side, i);
+	return ret;
 }
 
 /* Messages that one credit of the server stands for */
@@ -169,7 +250,10 @@ static int bench_source(struct bench_end *end, unsigned int iters)
 		if (side->sending < test->window &&
 		    sent - side->received * credit < test->slots) {
 			bench_tick(side, sent);
-			ret = bench_send(end, sent++, test->size);
+			if (test->kind == BENCH_SELECTIVE)
+				ret = bench_send_selectively(end, sent++);
+			else
+				ret = bench_send(end, sent++, test->size);
 		} else {
 			ret = bench_advance(end);
 		}
@@ -208,12 +292,33 @@ static int bench_pass(struct bench_end *end, bool client, unsigned int iters)
 
 	side->received = 0;
 	side->lap_end = 0;
-	if (test->kind == BENCH_LATENCY) {
-		side->expected = test->size;
-		return client ? bench_ping(end, iters) : bench_pong(end, iters);
+	side->told = 1;
+	side->expected = test->size;
+	switch (test->kind) {
+	case BENCH_LATENCY:
+		return client ? bench_ping(end, iters, false) :
+				bench_pong(end, iters, false);
+	case BENCH_INJECT_LATENCY:
+		return client ? bench_ping(end, iters, true) :
+				bench_pong(end, iters, true);
+	case BENCH_WRITE_LATENCY:
+		return client ? bench_reach(end, iters, BENCH_WRITE_LATENCY) : 0;
+	case BENCH_READ_LATENCY:
+		return client ? bench_reach(end, iters, BENCH_READ_LATENCY) : 0;
+	case BENCH_FETCH_LATENCY:
+		return client ? bench_reach(end, iters, BENCH_FETCH_LATENCY) : 0;
+	case BENCH_LINKS:
+		return client ? bench_go_round(end, iters) : 0;
+	default:
+		break;
 	}
-	side->expected = client ? BENCH_MIN_SIZE : test->size;
-	return client ? bench_source(end, iters) : bench_sink(end, iters);
+	if (client) {
+		side->expected = BENCH_MIN_SIZE;
+		if (test->kind == BENCH_SELECTIVE)
+			side->told = BENCH_EACH;
+		return bench_source(end, iters);
+	}
+	return bench_sink(end, iters);
 }
 
 /* What a side's thread does: a warm-up, then the measured pass. */

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 # What single calls cost over kOFI and over raw verbs, in turns in one boot: calls.sh [ROUNDS]. The
-# messages are longer than what goes inline, so that the device does the same for both.
-need_module kofi_bench kofi_raw
-device_up rxe || fail "no device"
-load kofi_bench addr=$ADDRESS && load kofi_raw addr=$ADDRESS || fail "the modules do not load"
+# device beneath does nothing, and so costs both the same.
+need_module kofi_bench kofi_raw kofi_null
+veth_up n0 10.4.0 fd00:4 && load kofi_null netdev=n0 && link_active null0 || fail "no device"
+load kofi_bench addr=10.4.0.1 && load kofi_raw addr=10.4.0.1 || fail "the modules do not load"
 round=0
 while [ $round -lt "${1:-3}" ]; do
 	for implementation in bench raw; do
@@ -12,3 +12,4 @@ while [ $round -lt "${1:-3}" ]; do
 	done
 	round=$((round + 1))
 done
+unload kofi_bench kofi_raw kofi kofi_null || fail "the modules do not unload"

@@ -3,7 +3,7 @@
 
 import unittest
 
-from kofi_lab.bench import INSTRUCTIONS, Row, rows
+from kofi_lab.bench import INSTRUCTIONS, Row, growth, rows
 from kofi_lab.say import LabError
 
 
@@ -46,14 +46,22 @@ class BenchTest(unittest.TestCase):
             with self.assertRaises(LabError):
                 rows("uml", lines, 2)
 
+    def test_growth_is_that_from_one_link_to_the_most(self) -> None:
+        sizes = {8: (3, 2), 1: (2, 1), 64: (2, 4)}
+        table = [Row("uml", "links", size, "ns", *cost, 1.0) for size, cost in sizes.items()]
+        (row,) = growth(table)
+        self.assertEqual((row.size, row.ours, row.raw, row.ratio), (64, 1.0, 4.0, 0.25))
+        self.assertTrue(row.verdict.startswith("met"))
+        self.assertEqual(growth([]), [])
+
     def test_bars(self) -> None:
         def verdict(name: str, ratio: float, lane: str = "uml", unit: str = "ns") -> str:
             return Row(lane, name, 8, unit, 100 * ratio, 100, ratio).verdict
 
-        self.assertTrue(verdict("lat", 1.05).startswith("met"))
-        self.assertTrue(verdict("lat", 1.051).startswith("missed"))
-        self.assertTrue(verdict("rate", 0.95).startswith("met"))
-        self.assertTrue(verdict("bw", 0.949).startswith("missed"))
+        self.assertTrue(verdict("lat", 1.02).startswith("met"))
+        self.assertTrue(verdict("read", 1.021).startswith("missed"))
+        self.assertTrue(verdict("rate", 0.98, unit="msg/s").startswith("met"))
+        self.assertTrue(verdict("bw", 0.979, unit="B/s").startswith("missed"))
         self.assertEqual(verdict("lat", 2.0, "plain"), "")
         self.assertEqual(verdict("send", 1.6, "plain", INSTRUCTIONS), "+60 met (<= 60)")
         self.assertEqual(verdict("send", 1.61, "plain", INSTRUCTIONS), "+61 missed (<= 60)")
