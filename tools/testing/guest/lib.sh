@@ -111,6 +111,21 @@ run_suites() {
 	[ -n "$SUITES" ] || [ $_ran -gt 0 ] || fail "no KUnit suite is called $*"
 }
 
+# needs_suites SUITE...: for a scenario that cannot do without all of these. It is left out where
+# `make test T=...` means none of them.
+needs_suites() {
+	[ -n "$SUITES" ] || return 0
+	for _suite; do
+		case $_suite in
+		$SUITES)
+			SUITES=
+			return
+			;;
+		esac
+	done
+	skip "nobody asks for $*"
+}
+
 # veth_up NAME PREFIX4 PREFIX6: interface NAME with the addresses PREFIX4.1 and PREFIX6::1,
 # its other end NAMEp with .2 and ::2.
 veth_up() {
@@ -159,3 +174,12 @@ side_up() {
 		ip -n "$1" -6 addr add "$4/64" dev "$2" nodad && ip -n "$1" link set "$2" up &&
 		ip netns exec "$1" /usr/bin/rdma link add "$5_$2" type "$5" netdev "$2"
 }
+# tenants: a process in each of pair_up's namespaces, which stands for it: their numbers in LEFT, RIGHT.
+tenants() {
+	/sbin/ip netns exec left /bin/sleep 10000 &
+	LEFT=$!
+	/sbin/ip netns exec right /bin/sleep 10000 &
+	RIGHT=$!
+	eventually 5 elsewhere $LEFT && eventually 5 elsewhere $RIGHT
+}
+elsewhere() { [ "$(readlink "/proc/$1/ns/net")" != "$(readlink /proc/self/ns/net)" ]; }

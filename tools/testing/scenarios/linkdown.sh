@@ -38,20 +38,15 @@ lose_messages() {
 across_a_cable() {
 	namespace=right interface=r0
 	pair_up rxe || fail "no pair of devices"
-	/sbin/ip netns exec left /bin/sleep 1000 &
-	left=$!
-	/sbin/ip netns exec right /bin/sleep 1000 &
-	right=$!
-	eventually 5 inside $left && eventually 5 inside $right || fail "no process in the namespaces"
-	load kofi_kunit addr="$LEFT_IP" net_server=$left net_client=$right net_addr="$LEFT_IP" outage=1 ||
+	tenants || fail "no process in the namespaces"
+	load kofi_kunit addr="$LEFT_IP" net_server=$LEFT net_client=$RIGHT net_addr="$LEFT_IP" outage=1 ||
 		fail "kofi_kunit.ko does not load"
 	lose_messages
 	flows kofi_outage_end
 	ip -n left link set l0 down
 	wait $suite
-	kill $left $right
+	kill $LEFT $RIGHT
 }
-inside() { [ "$(readlink "/proc/$1/ns/net")" != "$(readlink /proc/self/ns/net)" ]; }
 
 # siw knows no other namespace than the first, where TCP's limit ends a connection: after some
 # seconds instead of a quarter of an hour.
@@ -65,6 +60,7 @@ across_loopback() {
 }
 
 need_module kofi_kunit
+needs_suites kofi_outage_delay kofi_outage_end
 case $1 in
 rxe) across_a_cable ;;
 siw) across_loopback ;;
