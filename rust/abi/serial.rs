@@ -411,6 +411,35 @@ mod tests {
     }
 
     #[test]
+    fn a_lock_made_meanwhile_knows_of_the_others() -> Result {
+        // SAFETY: There is one thread.
+        let serial = Serial::new(unsafe { Threading::serialized() })?;
+        let others = Others::enter(serial.as_ref());
+        let lock = lock(serial)?;
+        assert!(!is_alone(&lock));
+        drop(others);
+        assert!(is_alone(&lock));
+        Ok(())
+    }
+
+    #[test]
+    fn each_reason_to_lock_counts() -> Result {
+        // SAFETY: There is one thread.
+        let serial = Serial::new(unsafe { Threading::serialized() })?;
+        let lock = lock(serial.clone())?;
+        lock.bar();
+        let others = Others::enter(serial.as_ref());
+        lock.unbar();
+        assert!(!is_alone(&lock));
+        lock.bar();
+        drop(others);
+        assert!(lock.enter_alone().is_none());
+        lock.unbar();
+        assert!(lock.enter_alone().is_some());
+        Ok(())
+    }
+
+    #[test]
     fn data_calls_of_any_thread_always_lock() -> Result {
         let serial = Serial::new(Threading::SAFE)?;
         assert!(serial.is_none());

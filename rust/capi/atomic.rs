@@ -10,7 +10,6 @@ use super::{
     nosys,
     object,
     transfer::{
-        brief,
         parts,
         Terms, //
     }, //
@@ -34,34 +33,25 @@ use crate::{
     },
     fi::{
         atomic::{
-            Atomic,
             Datatype,
             Form,
             Op, //
         },
-        memory::{
-            Context,
-            Descriptor,
-            Memory,
-            Segment, //
-        },
-        provider::{
-            Endpoint,
-            Message, //
-        },
+        provider::Endpoint,
     },
 };
 use call::{
     post,
+    post_one,
     Call,
     CallForm,
     Elements,
-    Where, //
+    Where,
+    Words, //
 };
 use core::{
     marker::PhantomData,
-    ptr,
-    slice, //
+    ptr, //
 };
 use kernel::prelude::*;
 
@@ -109,42 +99,16 @@ impl<E: Endpoint> Table<E> {
     unsafe fn short(
         ep: *mut fid_ep,
         context: *mut c_void,
-        (form, datatype, op): (Form, fi_datatype, fi_op),
-        (operand, compare): (*const c_void, *const c_void),
+        what: (Form, fi_datatype, fi_op),
+        words: Words,
         remote: &fi_rma_ioc,
-        (result, result_desc): (*mut c_void, *mut c_void),
     ) -> Option<isize> {
-        let (op, datatype) = known(form, datatype, op).ok()?;
-        let size = datatype.size();
-        // SAFETY: By this function's safety requirement; nothing is done for more elements than one.
-        let (object, endpoint, operand, compare, result, descriptor) = unsafe {
+        // SAFETY: By this function's safety requirement.
+        unsafe {
             let (object, endpoint) = parts::<E>(ep);
-            (
-                object,
-                endpoint,
-                Segment::new(operand.cast_mut(), size),
-                Segment::new(compare.cast_mut(), size),
-                Segment::new(result, size),
-                Descriptor::new(result_desc),
-            )
-        };
-        let atomic = Atomic {
-            form,
-            op,
-            datatype,
-            remote: slice::from_ref(remote),
-            compare: slice::from_ref(&compare),
-            result: slice::from_ref(&result),
-            result_descriptors: slice::from_ref(&descriptor),
-        };
-        let message = Message {
-            memory: Memory::Segments(slice::from_ref(&operand)),
-            descriptors: &[],
-            context: Context::new(context),
-            flags: object.transmit_flags(),
-            data: 0,
-        };
-        endpoint.atomic_plain(&atomic, &message).map(brief)
+            let terms = Terms::plain(context, object.transmit_flags());
+            post_one(endpoint, terms, what, &words, remote)
+        }
     }
 
     /// A call with flags of its own.
@@ -256,17 +220,14 @@ impl<E: Endpoint> Table<E> {
     ) -> isize {
         let what = (Form::Fetch, datatype, op);
         let remote = fi_rma_ioc { addr, count, key };
-        // SAFETY: As a C caller of `fi_fetch_atomic()` promises.
-        let posted = unsafe {
-            Self::short(
-                ep,
-                context,
-                what,
-                (buf, ptr::null()),
-                &remote,
-                (result, result_desc),
-            )
+        let words = Words {
+            operand: buf,
+            compare: ptr::null(),
+            result,
+            result_desc,
         };
+        // SAFETY: As a C caller of `fi_fetch_atomic()` promises.
+        let posted = unsafe { Self::short(ep, context, what, words, &remote) };
         if let Some(posted) = posted {
             return posted;
         }
@@ -330,17 +291,14 @@ impl<E: Endpoint> Table<E> {
     ) -> isize {
         let what = (Form::Compare, datatype, op);
         let remote = fi_rma_ioc { addr, count, key };
-        // SAFETY: As a C caller of `fi_compare_atomic()` promises.
-        let posted = unsafe {
-            Self::short(
-                ep,
-                context,
-                what,
-                (buf, compare),
-                &remote,
-                (result, result_desc),
-            )
+        let words = Words {
+            operand: buf,
+            compare,
+            result,
+            result_desc,
         };
+        // SAFETY: As a C caller of `fi_compare_atomic()` promises.
+        let posted = unsafe { Self::short(ep, context, what, words, &remote) };
         if let Some(posted) = posted {
             return posted;
         }

@@ -3,7 +3,10 @@
 //! From the arguments of a C caller's atomic operation to the operation.
 
 use super::{
-    super::transfer::Terms,
+    super::transfer::{
+        brief,
+        Terms, //
+    },
     known, //
 };
 use crate::{
@@ -203,6 +206,57 @@ impl Local {
         // SAFETY: As above.
         unsafe { slice::from_raw_parts(descriptors, self.len) }
     }
+}
+
+/// The memory of a call of one element: null where the form of the call has none.
+pub(super) struct Words {
+    pub(super) operand: *const c_void,
+    pub(super) compare: *const c_void,
+    pub(super) result: *mut c_void,
+    pub(super) result_desc: *mut c_void,
+}
+
+/// Starts an operation on one element, if there is a short way for it.
+///
+/// # Safety
+///
+/// As a C caller of the calls in the table promises, of a single element at each address.
+#[inline(always)]
+pub(super) unsafe fn post_one<E: Endpoint>(
+    endpoint: &E,
+    terms: Terms,
+    (form, datatype, op): (Form, fi_datatype, fi_op),
+    words: &Words,
+    remote: &fi_rma_ioc,
+) -> Option<isize> {
+    let (op, datatype) = known(form, datatype, op).ok()?;
+    let size = datatype.size();
+    // SAFETY: By this function's safety requirement; nothing is done for more elements than one.
+    let (operand, compare, result, descriptor) = unsafe {
+        (
+            Segment::new(words.operand.cast_mut(), size),
+            Segment::new(words.compare.cast_mut(), size),
+            Segment::new(words.result, size),
+            Descriptor::new(words.result_desc),
+        )
+    };
+    let atomic = Atomic {
+        form,
+        op,
+        datatype,
+        remote: slice::from_ref(remote),
+        compare: slice::from_ref(&compare),
+        result: slice::from_ref(&result),
+        result_descriptors: slice::from_ref(&descriptor),
+    };
+    let message = Message {
+        memory: Memory::Segments(slice::from_ref(&operand)),
+        descriptors: &[],
+        context: Context::new(terms.context),
+        flags: terms.flags,
+        data: terms.data,
+    };
+    endpoint.atomic_plain(&atomic, &message).map(brief)
 }
 
 /// Starts the operation.

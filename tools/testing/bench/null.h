@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * A device that does nothing: what is posted is over at once, and no byte moves.
+ * What a call costs beyond it is its caller's.
+ *
+ * Its queue pairs connect with each other through iw_cm, which needs no packets.
+ * A send takes the oldest receive of the peer; everything else is over by itself.
+ */
+
+#ifndef KOFI_TESTING_NULL_H
+#define KOFI_TESTING_NULL_H
+
+#include <linux/completion.h>
+#include <linux/list.h>
+#include <linux/refcount.h>
+#include <linux/spinlock.h>
+#include <linux/xarray.h>
+#include <rdma/ib_verbs.h>
+#include <rdma/iw_cm.h>
+
+#define NULL_DEPTH	1024	/* of each queue */
+
+struct null_device {
+	struct ib_device	base;
+	/*
+	 * Who listens, who is connected with whom, and what is posted; before
+	 * those of the completion queues.
+	 */
+	spinlock_t		lock;
+	struct list_head	listeners;
+	struct xarray		qps;
+	u32			last_qp;
+	atomic_t		last_key;
+};
+
+struct null_cq {
+	struct ib_cq		base;
+	spinlock_t		lock;
+	struct ib_wc		*done;
+	u32			head;
+	u32			tail;
+	bool			armed;
+};
+
+struct null_qp {
+	struct ib_qp		base;
+	u64			*receives;
+	u32			head;
+	u32			tail;
+	bool			signal_all;
+	bool			failed;
+	struct null_qp		*peer;
+	struct iw_cm_id		*id;
+	refcount_t		users;
+	struct completion	unused;
+};
+
+#define to(type, object)	container_of(object, struct null_##type, base)
+
+/* null_queues.c */
+int null_create_cq(struct ib_cq *base,
+		   const struct ib_cq_init_attr *attr,
+			  struct uverbs_attr_bundle *attrs);
+int null_destroy_cq(struct ib_cq *base, struct ib_udata *udata);
+int null_poll_cq(struct ib_cq *base, int count, struct ib_wc *wc);
+int null_req_notify_cq(struct ib_cq *base, enum ib_cq_notify_flags how);
+int null_create_qp(struct ib_qp *base, struct ib_qp_init_attr *attr,
+		   struct ib_udata *udata);
+int null_destroy_qp(struct ib_qp *base, struct ib_udata *udata);
+int null_modify_qp(struct ib_qp *base, struct ib_qp_attr *attr,
+		   int mask, struct ib_udata *udata);
+int null_post_send(struct ib_qp *base, const struct ib_send_wr *wr,
+		   const struct ib_send_wr **bad);
+int null_post_recv(struct ib_qp *base, const struct ib_recv_wr *wr,
+		   const struct ib_recv_wr **bad);
+void null_add_ref(struct ib_qp *base);
+void null_rem_ref(struct ib_qp *base);
+struct ib_qp *null_get_qp(struct ib_device *base, int number);
+
+/* null_cm.c */
+int null_connect(struct iw_cm_id *id, struct iw_cm_conn_param *param);
+int null_accept(struct iw_cm_id *id, struct iw_cm_conn_param *param);
+int null_reject(struct iw_cm_id *id, const void *data, u8 len);
+int null_create_listen(struct iw_cm_id *id, int backlog);
+int null_destroy_listen(struct iw_cm_id *id);
+
+#endif
