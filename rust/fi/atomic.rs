@@ -2,6 +2,10 @@
 
 //! Atomic operations: which there are.
 
+mod arithmetic;
+
+pub use arithmetic::Operands;
+
 use super::memory::{
     Descriptor,
     Segment, //
@@ -20,6 +24,7 @@ use kernel::prelude::*;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Datatype {
     size: usize,
+    is_signed: bool,
 }
 
 impl Datatype {
@@ -36,13 +41,23 @@ impl Datatype {
             abi::FI_INT64 | abi::FI_UINT64 => 8,
             _ => return Err(Errno::EOPNOTSUPP),
         };
-        Ok(Self { size })
+        let is_signed = matches!(
+            raw,
+            abi::FI_INT8 | abi::FI_INT16 | abi::FI_INT32 | abi::FI_INT64
+        );
+        Ok(Self { size, is_signed })
     }
 
     /// Bytes of one.
     #[inline]
     pub fn size(self) -> usize {
         self.size
+    }
+
+    /// How many fit into so many bytes.
+    #[inline]
+    pub fn count_in(self, bytes: usize) -> usize {
+        bytes >> self.size.trailing_zeros()
     }
 }
 

@@ -11,6 +11,7 @@ mod bounce;
 mod cq;
 mod domain;
 mod ep;
+mod exchange;
 mod fabric;
 mod gather;
 mod mr;

@@ -394,7 +394,7 @@ impl WcStatus {
     }
 
     /// The status that the kernel has this number for.
-    pub(crate) fn from_code(code: u32) -> Self {
+    pub(crate) const fn from_code(code: u32) -> Self {
         Self(code)
     }
 

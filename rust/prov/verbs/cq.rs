@@ -13,7 +13,6 @@ mod inner;
 use super::{
     backlog::{
         Backlog,
-        Done,
         Place, //
     },
     nudge,
@@ -27,6 +26,7 @@ use crate::{
         serial::{
             Others,
             Serial,
+            SerialGuard,
             SerialLock, //
         },
         Errno,
@@ -132,7 +132,7 @@ impl Cq {
                 size,
                 inner <- SerialLock::new(
                     serial,
-                    Inner { backlog, queues: KVec::new(), most: 0, counted: false },
+                    Inner { backlog, queues: KVec::new(), most: 0, counted: false, waiting: 0 },
                     c"kofi::Cq",
                     static_lock_class!(),
                 ),
@@ -222,6 +222,7 @@ impl Cq {
                     queue: queue.clone(),
                     tail: 0,
                     deferred: 0,
+                    is_waiting: false,
                     tally: tally.take(),
                 });
                 inner.most += queue.most() as usize;
@@ -278,8 +279,12 @@ impl Cq {
         inner.backlog.forget(place);
         let counted = inner.counted;
         let entry = inner.queues.get_mut(place.index()).and_then(Option::take);
-        if let Some(Entry { queue, .. }) = &entry {
+        if let Some(Entry {
+            queue, is_waiting, ..
+        }) = &entry
+        {
             inner.most -= queue.most() as usize;
+            inner.waiting -= u32::from(*is_waiting);
         }
         drop(inner);
         if let Some(Entry { queue, .. }) = entry {
@@ -292,8 +297,46 @@ impl Cq {
     /// Moves everything that the device has into the backlog, so that the markers among it are seen.
     /// Any context.
     pub(super) fn stash(&self, others: &Others) {
+        let mut freed = 0;
         let mut inner = self.inner.lock(others);
-        while inner.stash(&self.ib) == BATCH {}
+        while inner.stash(&self.ib, &mut freed) == BATCH {}
+        self.leave(inner, freed);
+    }
+
+    /// Ends what a holder of the lock has done: room for so many more operations has been freed, and
+    /// the steps are posted that wait for that.
+    #[inline(always)]
+    fn leave(&self, inner: SerialGuard<'_, Inner>, freed: u32) {
+        let (counted, waiting) = (inner.counted, inner.waiting);
+        drop(inner);
+        if counted {
+            self.release(freed);
+        }
+        if waiting > 0 {
+            self.post_steps();
+        }
+    }
+
+    /// Posts what waits for that. Any context.
+    #[cold]
+    #[inline(never)]
+    fn post_steps(&self) {
+        let mut at = 0;
+        loop {
+            let Some(queue) = self.inner.enter().next_waiting(&mut at) else {
+                return;
+            };
+            if !queue.move_on() {
+                self.inner.enter().wait_on(&queue, at);
+            }
+        }
+    }
+
+    /// Takes what the device has in place of a reader, who is told later what there is to tell. Any
+    /// context.
+    pub(super) fn move_on(&self) {
+        self.retire_silent();
+        self.post_steps();
     }
 
     /// Makes the operation `seq` of `queue`, into a piece from `start` on, the last one of its buffer,
@@ -321,16 +364,12 @@ impl Cq {
         } else {
             inner.look(&self.ib, &mut freed)
         };
-        let counted = inner.counted;
-        drop(inner);
-        if counted {
-            self.release(freed);
-        }
+        self.leave(inner, freed);
         found.map(|()| count)
     }
 
     /// Retires the operations that are over and that no reader is told of, as far as no other one
-    /// of their queue waits for its reader. Any context.
+    /// of their queue waits for its reader. Posts nothing: it may be called for a post. Any context.
     pub(super) fn retire_silent(&self) {
         let mut freed = 0;
         let mut inner = self.inner.enter();
@@ -339,7 +378,9 @@ impl Cq {
             let mut room = Wc::room::<BATCH>();
             let polled = self.ib.poll(&mut room).unwrap_or(&[]);
             for wc in polled {
-                let done = Done::new(wc);
+                let Some(done) = inner.met(wc, &mut freed) else {
+                    continue;
+                };
                 if inner.is_silent(&done) && inner.is_first(&done) {
                     let _ = inner.finish(&done, &mut freed);
                 } else {
@@ -381,7 +422,7 @@ impl provider::CompletionQueue for Cq {
         let mut freed = 0;
         let mut inner = self.inner.enter();
         if inner.backlog.is_empty() {
-            inner.stash(&self.ib);
+            inner.stash(&self.ib, &mut freed);
         }
         inner.trim(&mut freed);
         let failed = inner
@@ -401,16 +442,12 @@ impl provider::CompletionQueue for Cq {
                 prov_errno: done.status.code() as i32,
             })
         });
-        let counted = inner.counted;
-        drop(inner);
-        if counted {
-            self.release(freed);
-        }
+        self.leave(inner, freed);
         failure.ok_or(Errno::EAGAIN)
     }
 
     fn progress(&self) {
-        self.retire_silent();
+        self.move_on();
     }
 
     fn arm(&self) -> bool {
@@ -422,7 +459,7 @@ impl provider::CompletionQueue for Cq {
     }
 
     fn describe(&self, prov_errno: i32) -> &'static CStr {
-        WcStatus::from_code(prov_errno as u32).text()
+        status::text(WcStatus::from_code(prov_errno as u32))
     }
 
     fn close(&self) {}

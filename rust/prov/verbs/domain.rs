@@ -231,7 +231,7 @@ impl provider::Domain for Domain {
         Ok(region)
     }
 
-    fn most_elements(&self, form: Form, op: Op, datatype: Datatype) -> Result<usize> {
-        atomic::most_elements(self.pd.device().attributes(), (form, op, datatype))
+    fn most_elements(&self, _form: Form, _op: Op, datatype: Datatype) -> Result<usize> {
+        atomic::most_elements(self.pd.device().attributes(), datatype)
     }
 }

@@ -10,6 +10,7 @@
 pub(super) mod atomic;
 mod connect;
 mod drain;
+mod limits;
 mod plain;
 mod post;
 mod settle;
@@ -18,8 +19,8 @@ use super::{
     bounce::Bounce,
     cq::Cq,
     domain::Domain,
-    gather::MAX_SGE,
-    nudge, offer,
+    exchange::Exchanges,
+    offer,
     queue::{
         Direction,
         Poster,
@@ -70,12 +71,7 @@ use crate::{
         wait::Gate,
     },
     rdma::{
-        attributes::Protocol,
         cm::Id,
-        mr::{
-            Access,
-            Right, //
-        },
         net::SockAddr,
         pd::Pd,
         qp::{
@@ -109,6 +105,7 @@ use kernel::{
         Work, //
     },
 };
+use limits::Limits;
 
 /// What is bound, kept open until the endpoint is closed.
 struct Bound {
@@ -180,102 +177,8 @@ impl Unwanted {
     }
 }
 
-/// What an endpoint was made with.
-#[repr(C)]
-struct Limits {
-    /// The flags that make a transmit another one, or that none may have.
-    special_flags: u64,
-    /// The flags that no transmit may have.
-    refused_flags: u64,
-    segments: usize,
-    /// The same for a receive.
-    receive_segments: usize,
-    message: u32,
-    is_iwarp: bool,
-    /// The same for a read.
-    read_segments: usize,
-    inject: usize,
-    transmits: u32,
-    receives: u32,
-    /// Why there are no atomic operations, if there are none.
-    no_atomics: Option<Errno>,
-    /// What the peer may do with registered memory.
-    access: Access,
-}
-
-impl Limits {
-    fn new(domain: &Domain, info: &Info) -> Result<Self> {
-        let attributes = domain.pd().device().attributes();
-        let depth = |asked: usize| -> Result<u32> {
-            // Some work requests are not for operations; see `make_qp`.
-            let device = domain.pd().device();
-            let most = attributes
-                .max_qp_wr
-                .saturating_sub(1 + nudge::most_on(device));
-            match u32::try_from(asked) {
-                Ok(0) => Ok(most.min(DEFAULT_DEPTH)),
-                Ok(asked) if asked <= most => Ok(asked),
-                _ => Err(Errno::EINVAL),
-            }
-        };
-        let sges = attributes
-            .max_send_sge
-            .min(attributes.max_recv_sge)
-            .min(MAX_SGE as u32) as usize;
-        let protocol = domain.pd().device().protocol();
-        let mut missing = offer::LEVELS & !offer::completion_levels(protocol);
-        if !offer::has_remote_data(protocol)
-            || info.domain().is_none_or(|attr| attr.cq_data_size == 0)
-        {
-            missing |= FI_REMOTE_CQ_DATA;
-        }
-        // What an info does not say is what there is.
-        let within = |asked: usize, most: usize| match asked {
-            0 => Ok(most),
-            asked if asked <= most => Ok(asked),
-            _ => Err(Errno::EINVAL),
-        };
-        let segments = within(info.tx().map_or(0, |tx| tx.iov_limit), sges)?;
-        let inject = info.tx().map_or(0, |tx| tx.inject_size);
-        Ok(Self {
-            transmits: depth(info.tx().map_or(0, |tx| tx.size))?,
-            receives: depth(info.rx().map_or(0, |rx| rx.size))?,
-            segments,
-            receive_segments: within(info.rx().map_or(0, |rx| rx.iov_limit), sges)?,
-            read_segments: segments.min(attributes.max_sge_rd.max(1) as usize),
-            message: u32::try_from(domain.max_message()).unwrap_or(u32::MAX),
-            inject: within(inject, offer::INJECT_SIZE)?,
-            is_iwarp: protocol == Protocol::Iwarp,
-            special_flags: !post::USUAL | missing,
-            refused_flags: !post::TRANSMIT_FLAGS | missing,
-            no_atomics: atomic::missing(attributes, info),
-            access: access(info.caps()),
-        })
-    }
-}
-
-/// What the capabilities of an endpoint let its peer do.
-fn access(caps: u64) -> Access {
-    let mut access = Access::default();
-    if caps & FI_REMOTE_READ != 0 {
-        access |= Right::RemoteRead;
-    }
-    if caps & FI_REMOTE_WRITE != 0 {
-        access |= Right::RemoteWrite;
-        access |= Right::LocalWrite;
-        // Only where the device has atomics is there the capability.
-        if caps & FI_REMOTE_READ != 0 && caps & FI_ATOMIC != 0 {
-            access |= Right::RemoteAtomic;
-        }
-    }
-    access
-}
-
 /// Bytes for each message of a buffer that takes several, unless the consumer says how many.
 const PIECE: usize = 4096;
-
-/// Depth of the queues of an endpoint whose info names none.
-const DEFAULT_DEPTH: u32 = 256;
 
 impl Endpoint {
     /// Makes an endpoint, for the connection request in `info` if there is one. May sleep.
@@ -292,16 +195,19 @@ impl Endpoint {
         let transmit = Queue::new(
             domain.serial(),
             pd,
-            limits.transmits,
-            limits.segments,
+            (limits.transmits, limits.segments),
             Direction::Transmit,
+            match limits.no_atomics {
+                None => Some(Exchanges::new()?),
+                Some(_) => None,
+            },
         )?;
         let receive = Queue::new(
             domain.serial(),
             pd,
-            limits.receives,
-            limits.receive_segments,
+            (limits.receives, limits.receive_segments),
             Direction::Receive,
+            None,
         )?;
         let outcome = Event::reserve(source)?;
         let farewell = Event::reserve(source)?;
@@ -435,6 +341,7 @@ impl Endpoint {
             tallied: counters.has_receives(),
         };
         self.receive.open(target, 0, None, &others);
+        self.transmit.look_after(self.domain.serial());
         self.state.step(State::Idle, State::Ready);
         Ok(())
     }
@@ -592,8 +499,8 @@ impl provider::Endpoint for Endpoint {
         self.post_word(atomic, message)
     }
 
-    fn most_elements(&self, form: Form, op: Op, datatype: Datatype) -> Result<usize> {
-        self.count_elements((form, op, datatype))
+    fn most_elements(&self, _form: Form, _op: Op, datatype: Datatype) -> Result<usize> {
+        self.count_elements(datatype)
     }
 
     fn multi_receive_size(&self) -> usize {
@@ -616,6 +523,7 @@ impl provider::Endpoint for Endpoint {
 
     fn close(&self, reclaim: &mut dyn FnMut(Context)) {
         self.gate.shut();
+        self.transmit.look_away();
         let others = self.domain.others();
         // What is flushed by the close is no failure.
         for queue in [&self.transmit, &self.receive] {

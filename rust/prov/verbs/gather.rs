@@ -33,7 +33,14 @@ use crate::{
         wr::Sge, //
     },
 };
-use core::mem::MaybeUninit;
+use core::{
+    mem::MaybeUninit,
+    ops::Range, //
+};
+use kernel::page::PAGE_SIZE;
+
+/// Where there is memory: the first page is for NULL, the last one for error pointers.
+pub(super) const MEMORY: Range<usize> = PAGE_SIZE..usize::MAX - 2 * PAGE_SIZE;
 
 /// Where the kernel sees a part of a message's memory.
 ///
@@ -70,6 +77,22 @@ pub(super) fn check(segment: &Segment, descriptor: Descriptor, pd: &Pd) -> Resul
         return Err(Errno::EINVAL);
     }
     region.translate(segment.addr(), segment.len(), |_, _| Ok(()))
+}
+
+/// Whether the kernel can store to a segment, until its operation is over: the same memory that devices
+/// can.
+///
+/// # Errors
+///
+/// -FI_EINVAL.
+pub(super) fn check_stores(segment: &Segment) -> Result {
+    match segment.is_empty() {
+        true => Ok(()),
+        false => {
+            let mut pieces = Pieces::new(segment.addr(), segment.len())?;
+            Ok(pieces.try_for_each(|piece| piece.map(|_| ()))?)
+        }
+    }
 }
 
 /// Most addresses in one work request.

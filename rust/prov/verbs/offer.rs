@@ -130,6 +130,8 @@ pub(super) struct Wishes {
     caps: u64,
     /// What it has agreed to.
     mode: u64,
+    /// Whether transmits are to complete in the order in which they were posted.
+    is_ordered: bool,
 }
 
 impl Wishes {
@@ -139,10 +141,12 @@ impl Wishes {
             None => Self {
                 caps: 0,
                 mode: u64::MAX,
+                is_ordered: false,
             },
             Some(hints) => Self {
                 caps: hints.caps(),
                 mode: hints.mode() | hints.rx().map_or(0, |rx| rx.mode),
+                is_ordered: hints.tx().is_some_and(|tx| tx.comp_order != 0),
             },
         }
     }
@@ -160,6 +164,23 @@ impl Wishes {
             (0, 0)
         } else {
             (REMOTE_DATA_SIZE, FI_RX_CQ_DATA)
+        }
+    }
+
+    /// What there is of atomic operations, and the order in which transmits complete: one that takes
+    /// several requests is overtaken by what was posted after it.
+    ///
+    /// Who asks for that order, and not for them, gets it instead of them.
+    fn atomics(&self, attributes: &Attributes) -> (u64, u64) {
+        let asked = match (self.caps, self.is_ordered) {
+            (0, true) => 0,
+            (0, false) => FI_ATOMIC,
+            (caps, _) => caps,
+        };
+        match atomics(attributes) & asked {
+            0 => (0, abi::FI_ORDER_STRICT),
+            // FI_ORDER_NONE.
+            there => (there, 0),
         }
     }
 
@@ -200,14 +221,14 @@ pub(super) fn of_device(device: &Arc<Device>, wishes: &Wishes) -> Result<KBox<In
 
     let (cq_data_size, rx_mode) = wishes.remote_data(device.protocol());
     let mut info = Info::new()?;
-    let atomics = atomics(attributes);
+    let (atomics, order) = wishes.atomics(attributes);
     info.set_caps(CAPS | atomics);
     info.set_addr_format(abi::FI_SOCKADDR);
     *info.tx_mut()? = fi_tx_attr {
         caps: TRANSMIT_CAPS | atomics,
         op_flags: FI_COMPLETION | completion_levels(device.protocol()),
         msg_order: ORDER,
-        comp_order: abi::FI_ORDER_STRICT,
+        comp_order: order,
         inject_size: INJECT_SIZE,
         size: depth,
         iov_limit: sges,

@@ -7,6 +7,7 @@
 //! completion queue retires slots in order, under that queue's lock, by moving `tail`. A completion
 //! also retires the unsignalled operations before it.
 
+mod fetching;
 mod plain;
 mod posting;
 
@@ -21,6 +22,10 @@ use super::{
     backlog::Place,
     bounce::Bounce,
     cq::Cq,
+    exchange::{
+        Exchanges,
+        Told, //
+    },
     nudge,
     ring::{
         Ring,
@@ -75,6 +80,8 @@ pub(super) enum Use {
     Silent,
     /// The work request behind which nothing is outstanding any more.
     Marker,
+    /// One request of several for an operation, whose cell it has in place of flags.
+    Step,
     /// A receive into a piece of a buffer; it is told where the piece is.
     Piece,
     /// The same, after which the buffer is the consumer's again. Always reported.
@@ -159,6 +166,8 @@ pub(super) struct Queue {
     head: SerialLock<Head>,
     /// One past the last operation whose completion has been put off.
     seen: Atomic<u32>,
+    /// Operations that take several requests, where there are such.
+    exchanges: Option<Exchanges>,
     /// How many nudges may be posted beside the operations, without `head`.
     nudges: u32,
 }
@@ -168,9 +177,9 @@ impl Queue {
     pub(super) fn new(
         serial: Option<Arc<Serial>>,
         pd: &Arc<Pd>,
-        depth: u32,
-        width: usize,
+        (depth, width): (u32, usize),
         direction: Direction,
+        exchanges: Option<Exchanges>,
     ) -> Result<Arc<Self>> {
         let most_unsignalled = match pd.device().protocol() {
             // siw has no completion for an unsignalled request that fails.
@@ -205,6 +214,7 @@ impl Queue {
                 tail: Atomic::new(0),
                 seen: Atomic::new(0),
                 depth,
+                exchanges,
                 nudges: match direction {
                     Direction::Transmit => nudge::most_on(pd.device()),
                     Direction::Receive => 0,
@@ -228,6 +238,12 @@ impl Queue {
             true => self.head.unbar(),
             false => self.head.bar(),
         }
+    }
+
+    /// Those of its operations that take several requests.
+    #[inline]
+    pub(super) fn exchanges(&self) -> Option<&Exchanges> {
+        self.exchanges.as_ref()
     }
 
     /// Which way its messages go.
@@ -329,6 +345,14 @@ impl Queue {
         Ok(self.depth.saturating_sub(used) as usize)
     }
 
+    /// Whether the success of an operation is reported that is posted like this; -FI_EOPBADSTATE when it
+    /// posts nowhere.
+    pub(super) fn is_reported(&self, report: Report) -> Result<bool> {
+        let head = self.head.enter();
+        let target = head.target.as_ref().ok_or(Errno::EOPBADSTATE)?;
+        Ok(target.usage(report) == Use::Reported)
+    }
+
     /// Whether a signalled operation has no completion yet, read or not.
     pub(super) fn is_busy(&self, others: &Others) -> bool {
         let head = self.head.lock(others);
@@ -397,7 +421,7 @@ impl Queue {
     }
 
     /// Undoes the mappings of the operations from `from` through `last`, which have completed, and
-    /// hands `visit` each with its flags, but for the marker. The caller holds the lock of the queue's
+    /// hands `visit` each with its flags, but for what is no whole operation. The caller holds the lock of the queue's
     /// completion queue; none of them has been retired.
     pub(super) fn each_over(&self, from: u32, last: u32, mut visit: impl FnMut(u32, u64)) {
         let end = last.wrapping_add(1);
@@ -408,7 +432,7 @@ impl Queue {
         while seq != end {
             // SAFETY: As above: the slot is ours.
             let slot = unsafe { self.ring.get(seq) };
-            if slot.usage != Use::Marker {
+            if !matches!(slot.usage, Use::Marker | Use::Step) {
                 visit(seq, slot.told().0);
             }
             seq = seq.wrapping_add(1);
@@ -429,6 +453,28 @@ impl Queue {
             unsafe { self.ring.fill(seq, slot) };
         }
         is_there
+    }
+
+    /// Undoes the mappings of the operation `seq`, which has completed and has not been retired. The
+    /// caller holds the completion queue's lock.
+    pub(super) fn unmap(&self, seq: u32) {
+        // SAFETY: As of `each_over`.
+        unsafe { self.ring.unmap(seq, seq.wrapping_add(1)) };
+    }
+
+    /// Makes the last step of an operation, which has completed and has not been retired, the operation
+    /// itself. The caller holds the completion queue's lock.
+    pub(super) fn end_step(&self, seq: u32, told: Told) {
+        let slot = Slot {
+            context: told.context,
+            flags: told.flags,
+            usage: match told.is_reported {
+                true => Use::Reported,
+                false => Use::Silent,
+            },
+        };
+        // SAFETY: As of `end_buffer`.
+        unsafe { self.ring.fill(seq, slot) };
     }
 
     /// What the operation `seq` is used for. The caller holds the completion queue's lock.
@@ -461,8 +507,8 @@ impl Queue {
             let slot = unsafe { self.ring.get(seq) };
             match slot.usage {
                 Use::Marker => {}
-                // The last one stands for the buffer.
-                Use::Piece => count += 1,
+                // The last one stands for the buffer, and the cell for an operation of several steps.
+                Use::Piece | Use::Step => count += 1,
                 Use::Reported | Use::Silent | Use::LastPiece => {
                     reclaim(slot.context);
                     count += 1;
@@ -471,6 +517,9 @@ impl Queue {
             seq = seq.wrapping_add(1);
         }
         self.tail.store(end, Release);
+        if let Some(exchanges) = &self.exchanges {
+            exchanges.abandon(reclaim);
+        }
         count
     }
 }

@@ -9,10 +9,22 @@ use crate::{
 };
 use kernel::prelude::*;
 
+/// No device's status: an operation of several steps has found the word changed each time.
+pub(super) const LOST: WcStatus = WcStatus::from_code(0x100);
+
+/// A few words.
+pub(super) fn text(status: WcStatus) -> &'static CStr {
+    match status {
+        LOST => c"others changed the word each time",
+        status => status.text(),
+    }
+}
+
 /// The fabric errno of a completion status.
 pub(super) fn errno(status: WcStatus, direction: Direction) -> Errno {
     match status {
         WcStatus::WR_FLUSH_ERR => Errno::ECANCELED,
+        LOST => Errno::EBUSY,
         WcStatus::LOC_LEN_ERR if direction == Direction::Receive => Errno::ETRUNC,
         WcStatus::LOC_LEN_ERR => Errno::EMSGSIZE,
         WcStatus::LOC_PROT_ERR
@@ -44,6 +56,7 @@ mod tests {
             (WcStatus::RETRY_EXC_ERR, Errno::ETIMEDOUT),
             (WcStatus::WR_FLUSH_ERR, Errno::ECANCELED),
             (WcStatus::REM_OP_ERR, Errno::ECONNRESET),
+            (LOST, Errno::EBUSY),
             (WcStatus::FATAL_ERR, Errno::EIO),
         ];
         for (status, expected) in distinct {

@@ -22,7 +22,7 @@ UNSAFE_ROOMS = {"abi", "bindings", "rdma", "capi"}
 # The type that stands for "this memory stays valid until the operation completes".
 UNSAFE_FILES = {"rust/fi/memory.rs"}
 # A provider's data path: what builds work requests, posts them and takes their completions.
-UNSAFE_PROVIDER = re.compile(r"rust/prov/\w+/(.*/)?(post|posting|plain|drain|gather|queue|ring|bounce|mr)\.rs")
+UNSAFE_PROVIDER = re.compile(r"rust/prov/\w+/(.*/)?(post|posting|fetching|plain|drain|gather|queue|ring|bounce|mr)\.rs")
 
 COMMENT_OR_STRING = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\])*"', re.DOTALL)
 CRATE_PATH = re.compile(r"\bcrate::(\{|\w+)")

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Four initiators on one word, by what the device does with one request.
+ * CONTRACT, ATOM 5: four initiators on one word, by what the device does with
+ * one request, by what takes several, and by both.
  */
 
 #include <linux/bitmap.h>
@@ -11,12 +12,15 @@
 #define MANY	4
 #define ROUNDS	(10 * (int)tr_rounds)
 
-/* Two words of the target. */
+/* Words of the target: of these two ... */
 enum { SUM, LOCK, WORDS };
+/* ... or of these, of which HALVES and BYTES have several elements. */
+enum { BOTH, PAIR, HALVES, BYTES, TOKEN, MIXED };
 
 struct initiator {
 	struct kunit	*test;
 	struct rma_fx	*fx;
+	int		number;
 	u64		*near;		/* operand, compare, result */
 	u64		*seen;		/* what each sum found */
 	u64		*guarded;	/* changed with LOCK held */
@@ -87,7 +91,7 @@ static int run(struct tr_thread *thread)
 	return 0;
 }
 
-static void atomic_four_initiators(struct kunit *test)
+static void atom_05_four_initiators(struct kunit *test)
 {
 	u64 *far = (u64 *)tr_buffer(test, WORDS * sizeof(u64));
 	struct tr_thread *threads[MANY];
@@ -123,8 +127,101 @@ static void atomic_four_initiators(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, bitmap_full(seen, MANY * ROUNDS));
 }
 
+/* An operation whose operand is value; 0, or what went wrong. */
+static ssize_t change(struct initiator *me, struct at_op op, u64 at, u64 value)
+{
+	/* All of the elements, where there are two. */
+	me->near[0] = value;
+	me->near[1] = value;
+	op.buf = me->near;
+	op.result = &me->near[2];
+	op.at = at;
+	op.context = me;
+	return operate(me, &op);
+}
+
+static int mix(struct tr_thread *thread)
+{
+	struct initiator *me = thread->arg;
+	struct at_op sum = { .form = ATOM_FETCH, .op = FI_SUM };
+	struct at_op count = { .form = ATOM_BASE, .op = FI_SUM, .count = 1 };
+	const struct at_op max = {
+		.form = ATOM_BASE, .op = FI_MAX, .type = FI_UINT32, .count = 1,
+	};
+	const struct at_op swap = {
+		.form = ATOM_FETCH, .op = FI_ATOMIC_WRITE, .type = FI_UINT64,
+		.count = 1,
+	};
+
+	for (int i = 0; i < ROUNDS && !thread->result; i++) {
+		ssize_t ret;
+
+		/* One word as the device does it, or two as we do. */
+		sum.type = FI_UINT64;
+		sum.count = 1 + (i + me->number) % 2;
+		ret = change(me, sum, BOTH * 8, 1);
+		/* Halves and bytes of one word, whose neighbours stay. */
+		if (!ret)
+			ret = change(me, max, HALVES * 8, i * MANY + me->number);
+		count.type = FI_INT32;
+		if (!ret)
+			ret = change(me, count, HALVES * 8 + 4, 1);
+		count.type = FI_UINT8;
+		if (!ret)
+			ret = change(me, count, BYTES * 8 + me->number, 1);
+		if (!ret)
+			ret = change(me, swap, TOKEN * 8,
+				     1 + i * MANY + me->number);
+		me->seen[i] = me->near[2];
+		thread->result = ret;
+	}
+	return 0;
+}
+
+static void atom_05_whatever_mix(struct kunit *test)
+{
+	u64 *far = (u64 *)tr_buffer(test, MIXED * sizeof(u64));
+	struct tr_thread *threads[MANY];
+	struct initiator *all;
+	unsigned long *seen;
+
+	all = (void *)tr_vbuffer(test, MANY * sizeof(*all));
+	seen = (void *)tr_buffer(test, BITS_TO_LONGS(MANY * ROUNDS + 1) *
+				 sizeof(long));
+	for (int i = 0; i < MANY; i++) {
+		all[i].number = i;
+		all[i].near = (u64 *)tr_buffer(test, 4 * sizeof(u64));
+		all[i].seen = (u64 *)tr_buffer(test, ROUNDS * sizeof(u64));
+		all[i].fx = at_open(test, (u8 *)far, MIXED * sizeof(u64),
+				    RMA_BOTH, NULL);
+	}
+	for (int i = 0; i < MANY; i++)
+		threads[i] = tr_start(test, -1, mix, &all[i]);
+	for (int i = 0; i < MANY; i++) {
+		KUNIT_ASSERT_TRUE(test, tr_join(test, threads[i]));
+		KUNIT_EXPECT_EQ(test, 0, threads[i]->result);
+	}
+	KUNIT_EXPECT_EQ(test, MANY * ROUNDS, far[BOTH]);
+	KUNIT_EXPECT_EQ(test, MANY * ROUNDS / 2, far[PAIR]);
+	KUNIT_EXPECT_EQ(test, MANY * ROUNDS - 1, ((u32 *)&far[HALVES])[0]);
+	KUNIT_EXPECT_EQ(test, MANY * ROUNDS, ((u32 *)&far[HALVES])[1]);
+	for (int i = 0; i < MANY; i++)
+		KUNIT_EXPECT_EQ(test, ROUNDS % 256, ((u8 *)&far[BYTES])[i]);
+	KUNIT_EXPECT_NULL(test, memchr_inv((u8 *)&far[BYTES] + MANY, 0,
+					   8 - MANY));
+	/* Each token has been found by one of them, or lies there still. */
+	KUNIT_ASSERT_LE(test, far[TOKEN], MANY * ROUNDS);
+	__set_bit(far[TOKEN], seen);
+	for (int i = 0; i < MANY; i++)
+		for (int k = 0; k < ROUNDS; k++)
+			if (all[i].seen[k] <= MANY * ROUNDS)
+				__set_bit(all[i].seen[k], seen);
+	KUNIT_EXPECT_TRUE(test, bitmap_full(seen, MANY * ROUNDS + 1));
+}
+
 static struct kunit_case cases[] = {
-	KUNIT_CASE(atomic_four_initiators),
+	KUNIT_CASE(atom_05_four_initiators),
+	KUNIT_CASE(atom_05_whatever_mix),
 	{}
 };
 

@@ -31,6 +31,10 @@ static const struct at_op forms[] = {
 	{ .form = ATOM_BASE, .op = FI_SUM },
 	{ .form = ATOM_FETCH, .op = FI_SUM },
 	{ .form = ATOM_COMPARE, .op = FI_CSWAP },
+	/* Those that take more than one request. */
+	{ .form = ATOM_BASE, .op = FI_ATOMIC_WRITE },
+	{ .form = ATOM_FETCH, .op = FI_BXOR },
+	{ .form = ATOM_COMPARE, .op = FI_CSWAP_NE },
 };
 
 /* A refusal costs the connection: one operation each. */

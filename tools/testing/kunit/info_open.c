@@ -4,7 +4,7 @@
  * that it forms, and the layouts that both sides compile against.
  */
 
-#include "fixture.h"
+#include "traffic.h"
 
 /* Opens and closes all that this info offers; the errno of what fails. */
 static int open_all(struct fi_info *info)
@@ -280,6 +280,34 @@ static void info_14_completions_mean_what_is_offered(struct kunit *test)
 	}
 }
 
+/* What takes several requests is overtaken: the order, or such operations. */
+static void info_14_order_or_atomics(struct kunit *test)
+{
+	struct fi_info *hints = fx_hints(test), *info;
+	bool has_atomics;
+	int ret;
+
+	hints->caps = 0;
+	info = fx_info_for(test, hints, fx_addr, NULL, FI_SOURCE);
+	has_atomics = info->caps & FI_ATOMIC;
+	KUNIT_EXPECT_EQ(test, !tr_is_iwarp(info), has_atomics);
+	KUNIT_EXPECT_EQ(test, has_atomics ? FI_ORDER_NONE : FI_ORDER_STRICT,
+			info->tx_attr->comp_order);
+	hints->tx_attr->comp_order = FI_ORDER_STRICT;
+	info = fx_info_for(test, hints, fx_addr, NULL, FI_SOURCE);
+	KUNIT_EXPECT_FALSE(test, info->caps & FI_ATOMIC);
+	KUNIT_EXPECT_EQ(test, FI_ORDER_STRICT, info->tx_attr->comp_order);
+	hints->caps = FI_MSG | FI_RMA;
+	info = fx_info_for(test, hints, fx_addr, NULL, FI_SOURCE);
+	KUNIT_EXPECT_EQ(test, FI_ORDER_STRICT, info->tx_attr->comp_order);
+	hints->caps |= FI_ATOMIC;
+	ret = fi_getinfo(FI_VERSION(1, 17), fx_addr, NULL, FI_SOURCE, hints,
+			 &info);
+	KUNIT_EXPECT_EQ(test, -FI_ENODATA, ret);
+	if (!ret)
+		fi_freeinfo(info);
+}
+
 static struct kunit_case info_open_cases[] = {
 	KUNIT_CASE(info_05_everything_listed_can_be_opened),
 	KUNIT_CASE(info_10_a_fabric_with_children_is_busy),
@@ -289,6 +317,7 @@ static struct kunit_case info_open_cases[] = {
 	KUNIT_CASE(info_14_offered_depths_can_be_had),
 	KUNIT_CASE(info_14_what_is_not_offered_is_refused),
 	KUNIT_CASE(info_14_completions_mean_what_is_offered),
+	KUNIT_CASE(info_14_order_or_atomics),
 	{}
 };
 

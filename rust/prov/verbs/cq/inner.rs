@@ -8,12 +8,14 @@ use super::super::{
         Brought,
         Done, //
     },
+    exchange::Progress,
     queue::{
         Direction,
         Queue,
         Use, //
     },
     ring::Slot,
+    status,
     tally::Tally,
 };
 use crate::{
@@ -48,6 +50,8 @@ pub(super) struct Entry {
     pub(super) tail: u32,
     /// How many of its completions are in the backlog.
     pub(super) deferred: u32,
+    /// Whether the next steps of some operations wait to be posted.
+    pub(super) is_waiting: bool,
     /// Counts its operations, where counters are bound.
     pub(super) tally: Option<KBox<Tally>>,
 }
@@ -57,6 +61,8 @@ pub(super) struct Entry {
 pub(super) struct Inner {
     /// Whether what is posted takes its room first, because not everything fits.
     pub(super) counted: bool,
+    /// How many queues wait for [`Inner::next_waiting`].
+    pub(super) waiting: u32,
     pub(super) backlog: Backlog,
     /// Who posts here; an index is the upper half of a `wr_id`.
     pub(super) queues: KVec<Option<Entry>>,
@@ -66,13 +72,79 @@ pub(super) struct Inner {
 
 impl Inner {
     /// Polls one batch into the backlog; says how many there were.
-    pub(super) fn stash(&mut self, ib: &rdma::cq::Poller) -> usize {
+    pub(super) fn stash(&mut self, ib: &rdma::cq::Poller, freed: &mut u32) -> usize {
         let mut room = Wc::room::<BATCH>();
         let polled = ib.poll(&mut room).unwrap_or(&[]);
         for wc in polled {
-            self.defer(Done::new(wc));
+            if let Some(done) = self.met(wc, freed) {
+                self.defer(done);
+            }
         }
         polled.len()
+    }
+
+    /// What there is to be told of a completion, reported or not, that comes from the device: nothing
+    /// of a step that is not its operation's last.
+    pub(super) fn met(&mut self, wc: &Wc, freed: &mut u32) -> Option<Done> {
+        let done = Done::new(wc);
+        match self.usage(&done) {
+            Use::Step => self.met_step(done, freed),
+            _ => Some(done),
+        }
+    }
+
+    #[cold]
+    fn met_step(&mut self, done: Done, freed: &mut u32) -> Option<Done> {
+        let is_first = self.is_first(&done);
+        let entry = self.queues.get_mut(done.place().index())?.as_mut()?;
+        let is_success = done.status == WcStatus::SUCCESS;
+        match entry.queue.answered(done.seq(), is_success) {
+            Progress::Over => return Some(done),
+            Progress::Lost => {
+                return Some(Done {
+                    status: status::LOST,
+                    ..done
+                })
+            }
+            Progress::Again => {}
+        }
+        if !core::mem::replace(&mut entry.is_waiting, true) {
+            self.waiting += 1;
+        }
+        if is_first {
+            // Else it is retired with what comes behind it.
+            let _ = self.finish(&done, freed);
+        }
+        None
+    }
+
+    /// A queue from `at` on in which steps wait to be posted, if there is one; `at` moves behind it.
+    pub(super) fn next_waiting(&mut self, at: &mut usize) -> Option<Arc<Queue>> {
+        if self.waiting == 0 {
+            return None;
+        }
+        let rest = self.queues.get_mut(*at..)?;
+        let is_waiting =
+            |entry: &Option<Entry>| entry.as_ref().is_some_and(|entry| entry.is_waiting);
+        let found = rest.iter().position(is_waiting)?;
+        *at += found + 1;
+        let entry = rest.get_mut(found)?.as_mut()?;
+        entry.is_waiting = false;
+        self.waiting -= 1;
+        Some(entry.queue.clone())
+    }
+
+    /// The queue that [`Self::next_waiting`] found last waits on.
+    pub(super) fn wait_on(&mut self, queue: &Arc<Queue>, at: usize) {
+        let entry = at
+            .checked_sub(1)
+            .and_then(|at| self.queues.get_mut(at)?.as_mut());
+        if let Some(entry) = entry {
+            if Arc::ptr_eq(&entry.queue, queue) && !core::mem::replace(&mut entry.is_waiting, true)
+            {
+                self.waiting += 1;
+            }
+        }
     }
 
     fn entry(&mut self, done: &Done) -> Option<&mut Entry> {
@@ -132,7 +204,7 @@ impl Inner {
     #[inline]
     pub(super) fn is_silent(&self, done: &Done) -> bool {
         match self.usage(done) {
-            Use::Marker => true,
+            Use::Marker | Use::Step => true,
             Use::Reported | Use::Piece | Use::LastPiece => false,
             Use::Silent => done.is_unheard() || self.queue(done).is_none(),
         }
@@ -159,6 +231,7 @@ impl Inner {
                 queue.set_drained();
                 return None;
             }
+            Use::Step => return None,
             Use::Silent if done.is_unheard() => return None,
             Use::Silent | Use::Reported | Use::Piece | Use::LastPiece => {}
         }
@@ -206,7 +279,7 @@ impl Inner {
     #[cold]
     pub(super) fn look(&mut self, ib: &rdma::cq::Poller, freed: &mut u32) -> Result {
         if self.backlog.is_empty() {
-            self.stash(ib);
+            self.stash(ib, freed);
         }
         self.trim(freed);
         match self.backlog.front() {
@@ -376,7 +449,7 @@ impl Inner {
     /// and what nobody is told of is only retired.
     #[inline(never)]
     fn tell_one(&mut self, wc: &Wc, freed: &mut u32) -> Option<Completion> {
-        let done = Done::new(wc);
+        let done = self.met(wc, freed)?;
         if !self.backlog.is_empty() || self.is_failure(&done) {
             self.defer(done);
             return None;

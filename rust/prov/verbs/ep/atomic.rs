@@ -2,12 +2,17 @@
 
 //! Atomic operations: what the device does of them, and what is checked before one is posted.
 
-mod gather;
 mod plain;
 mod post;
 
 use super::{
-    super::offer,
+    super::{
+        exchange::{
+            MOST,
+            WORD, //
+        },
+        offer, //
+    },
     Endpoint, //
 };
 use crate::{
@@ -34,10 +39,7 @@ use crate::{
     },
 };
 
-/// Bytes of what devices change atomically.
-const WORD: usize = 8;
-
-/// What a device does of one word with a single request.
+/// What a device does with a single request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Native {
     Add,
@@ -46,33 +48,32 @@ enum Native {
 }
 
 impl Native {
-    /// A write is none of them: it may fall between the reading and the writing of another's sum.
-    fn of(form: Form, op: Op, datatype: Datatype) -> Option<Self> {
+    /// Reads are of elements of any size, side by side; everything else is of one word. A write is none
+    /// of them: it may fall between the reading and the writing of another's sum.
+    fn of(form: Form, op: Op, datatype: Datatype, count: usize) -> Option<Self> {
         match (form, op) {
-            _ if datatype.size() != WORD => None,
-            (Form::Base | Form::Fetch, Op::Sum) => Some(Self::Add),
             (Form::Fetch, Op::Read) => Some(Self::Read),
+            _ if datatype.size() != WORD || count != 1 => None,
+            (Form::Base | Form::Fetch, Op::Sum) => Some(Self::Add),
             (Form::Compare, Op::Swap) => Some(Self::Swap),
             _ => None,
         }
     }
 }
 
-/// Most elements of one operation on a device.
+/// Most elements of one operation on a device. What it does not have is made of what it has.
 ///
 /// # Errors
 ///
-/// -FI_EOPNOTSUPP when the device has no such operation.
+/// -FI_EOPNOTSUPP when the device has no atomic operations.
 pub(in crate::prov::verbs) fn most_elements(
     attributes: &Attributes,
-    (form, op, datatype): (Form, Op, Datatype),
+    datatype: Datatype,
 ) -> Result<usize> {
-    if !offer::has_atomics(attributes) {
-        return Err(Errno::EOPNOTSUPP);
+    match offer::has_atomics(attributes) {
+        true => Ok(datatype.count_in(MOST)),
+        false => Err(Errno::EOPNOTSUPP),
     }
-    Native::of(form, op, datatype)
-        .map(|_| 1)
-        .ok_or(Errno::EOPNOTSUPP)
 }
 
 /// Why an endpoint has no atomic operations, if it has none.
@@ -133,10 +134,10 @@ fn target(remote: &[fi_rma_ioc], datatype: Datatype, most: usize) -> Result<(Rem
 
 impl Endpoint {
     /// `fi_atomicvalid()` and its relatives.
-    pub(super) fn count_elements(&self, what: (Form, Op, Datatype)) -> Result<usize> {
+    pub(super) fn count_elements(&self, datatype: Datatype) -> Result<usize> {
         match self.limits.no_atomics {
             Some(errno) => Err(errno),
-            None => most_elements(self.domain.pd().device().attributes(), what),
+            None => most_elements(self.domain.pd().device().attributes(), datatype),
         }
     }
 
@@ -145,9 +146,10 @@ impl Endpoint {
         let Atomic {
             form, op, datatype, ..
         } = *atomic;
-        let most = self.count_elements((form, op, datatype))?;
+        let most = self.count_elements(datatype)?;
         self.state.check_transmit()?;
         self.check_flags(form, message.flags)?;
+        self.check_fence(message.flags)?;
         let (remote, len) = target(atomic.remote, datatype, most)?;
         let wanted = |wanted: bool| if wanted { len } else { 0 };
         let fits = (op == Op::Read || message.memory.total()? == len)
@@ -164,9 +166,9 @@ impl Endpoint {
         if message.flags & FI_INJECT != 0 && len > self.limits.inject {
             return Err(Errno::EMSGSIZE);
         }
-        match Native::of(form, op, datatype) {
+        match Native::of(form, op, datatype, datatype.count_in(len)) {
             Some(native) => self.post_native(native, atomic, message, remote),
-            None => Err(Errno::EOPNOTSUPP),
+            None => self.post_exchange(atomic, message, (remote, len)),
         }
     }
 

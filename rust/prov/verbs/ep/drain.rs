@@ -71,7 +71,8 @@ impl Endpoint {
             }
             // A queue that has been closed meanwhile has nothing left to wait for.
             let waiting = |queue: &&Arc<Queue>| {
-                !queue.is_drained() && queue.completion_queue(&others).is_some()
+                let is_over = queue.is_drained() && !queue.has_exchanges();
+                !is_over && queue.completion_queue(&others).is_some()
             };
             if !queues.iter().any(waiting) {
                 return;
@@ -115,7 +116,7 @@ impl Endpoint {
     pub(super) fn wait_for_transmits(&self) -> Result {
         let others = self.domain.others();
         let start = Instant::<Monotonic>::now();
-        while self.transmit.is_busy(&others) {
+        while self.transmit.is_busy(&others) || self.transmit.has_exchanges() {
             if let Some(cq) = self.transmit.completion_queue(&others) {
                 cq.stash(&others);
             }

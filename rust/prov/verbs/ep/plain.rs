@@ -5,13 +5,15 @@
 
 use super::{
     super::{
-        gather::Whole,
+        gather::{
+            Whole,
+            MEMORY, //
+        },
         queue::Use,
         status, //
     },
     post::{
         facing,
-        MEMORY,
         USUAL_RECEIVE, //
     },
     Endpoint,

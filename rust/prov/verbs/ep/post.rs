@@ -7,7 +7,8 @@ use super::{
         gather::{
             self,
             Gather,
-            Whole, //
+            Whole,
+            MEMORY, //
         },
         offer::LEVELS,
         queue::{
@@ -53,16 +54,10 @@ use crate::{
         },
     },
 };
-use core::{
-    ops::Range,
-    slice::from_ref, //
-};
-use kernel::{
-    page::PAGE_SIZE,
-    sync::atomic::Relaxed, //
-};
+use core::slice::from_ref;
+use kernel::sync::atomic::Relaxed;
 
-/// Flags of a transmit; [`Limits`](super::Limits) has those of them that the device cannot do.
+/// Flags of a transmit; [`Limits`](super::limits::Limits) has those of them that the device cannot do.
 pub(super) const TRANSMIT_FLAGS: u64 = FI_COMPLETION
     | FI_MORE
     | FI_FENCE
@@ -81,9 +76,6 @@ pub(super) const USUAL_RECEIVE: u64 = FI_COMPLETION | FI_MORE;
 
 /// Flags of a receive.
 const RECEIVE_FLAGS: u64 = USUAL_RECEIVE | FI_MULTI_RECV;
-
-/// Where there is memory: the first page is for NULL, the last one for error pointers.
-pub(super) const MEMORY: Range<usize> = PAGE_SIZE..usize::MAX - 2 * PAGE_SIZE;
 
 /// What is told of an operation's success.
 #[inline(always)]
@@ -144,7 +136,20 @@ impl Endpoint {
     /// A transmit with flags that few have.
     #[inline(never)]
     fn post_special(&self, operation: Operation<'_>, message: Message<'_>) -> Result {
+        self.check_fence(message.flags)?;
         self.post_with(operation, message)
+    }
+
+    /// Whether a fence holds: the device does not know of an operation between two of its requests.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EAGAIN until there is none.
+    pub(super) fn check_fence(&self, flags: u64) -> Result {
+        match flags & FI_FENCE != 0 && self.transmit.has_exchanges() {
+            true => Err(Errno::EAGAIN),
+            false => Ok(()),
+        }
     }
 
     #[inline(always)]

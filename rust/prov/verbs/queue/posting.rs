@@ -46,6 +46,8 @@ pub(in crate::prov::verbs) enum Report {
     Never,
     /// It is no operation but a [`Use::Marker`].
     Marker,
+    /// It is a request of the operation in a cell.
+    Step(u32),
     /// It is a receive into a piece of a buffer, which begins at `start`; the last one is always
     /// reported, each of the others as the consumer asks.
     Piece {
@@ -151,6 +153,23 @@ impl<'a> Posting<'a> {
     }
 }
 
+impl Target {
+    /// What a slot is used for by an operation that is reported like this.
+    #[inline(always)]
+    pub(super) fn usage(&self, report: Report) -> Use {
+        match report {
+            Report::Always => Use::Reported,
+            Report::AsBound if !self.selective => Use::Reported,
+            Report::AsBound | Report::Never => Use::Silent,
+            Report::Marker => Use::Marker,
+            Report::Step(_) => Use::Step,
+            Report::Piece { last: true, .. } => Use::LastPiece,
+            Report::Piece { always, .. } if always || !self.selective => Use::Piece,
+            Report::Piece { .. } => Use::Silent,
+        }
+    }
+}
+
 impl Head {
     /// Where it posts to: there, and as it is, as long as the queue is locked.
     #[inline(always)]
@@ -245,15 +264,7 @@ impl Queue {
         let head = &*guard;
         // SAFETY: It is that of `head`, which is locked.
         let target = unsafe { at.as_ref() };
-        let usage = match what.report {
-            Report::Always => Use::Reported,
-            Report::AsBound if !target.selective => Use::Reported,
-            Report::AsBound | Report::Never => Use::Silent,
-            Report::Marker => Use::Marker,
-            Report::Piece { last: true, .. } => Use::LastPiece,
-            Report::Piece { always, .. } if always || !target.selective => Use::Piece,
-            Report::Piece { .. } => Use::Silent,
-        };
+        let usage = target.usage(what.report);
         let signal = usage != Use::Silent
             || head.unsignalled >= head.most_unsignalled
             || (head.counted && target.cq.is_short());
@@ -261,6 +272,7 @@ impl Queue {
             context: what.context,
             flags: match (usage, what.report) {
                 (Use::Piece | Use::LastPiece, Report::Piece { start, .. }) => start as u64,
+                (_, Report::Step(cell)) => cell.into(),
                 _ => what.flags,
             },
             usage,
@@ -273,7 +285,7 @@ impl Queue {
             head: guard,
             queue: self,
             signal,
-            is_silent: usage == Use::Silent,
+            is_silent: matches!(usage, Use::Silent | Use::Step),
             takes_room,
         })
     }

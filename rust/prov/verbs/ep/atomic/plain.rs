@@ -5,7 +5,6 @@
 //! done.
 
 use super::{
-    gather,
     Native,
     WORD, //
 };
@@ -24,6 +23,7 @@ use crate::{
     },
     prov::verbs::{
         ep::Endpoint,
+        exchange::gather,
         gather::Whole,
         queue::Use, //
     },
@@ -58,7 +58,7 @@ impl Endpoint {
         if is_special || self.limits.no_atomics.is_some() || self.limits.is_iwarp {
             return None;
         }
-        let native = Native::of(atomic.form, atomic.op, atomic.datatype)?;
+        let native = Native::of(atomic.form, atomic.op, atomic.datatype, 1)?;
         let ([range], [result], [descriptor], Memory::Segments(operands)) = (
             atomic.remote,
             atomic.result,

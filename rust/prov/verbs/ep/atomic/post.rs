@@ -2,10 +2,7 @@
 
 //! What the device does with one request. Any context; nothing here sleeps or allocates.
 
-use super::{
-    gather,
-    Native, //
-};
+use super::Native;
 use crate::{
     abi::{
         flags::*,
@@ -29,22 +26,18 @@ use crate::{
             post::report,
             Endpoint, //
         },
-        gather::Gather,
-        queue::{
-            Post, //
-            Resources,
+        exchange::{
+            gather,
+            Told, //
         },
-        status, //
+        gather::check,
+        queue::Post,
     },
-    rdma::{
-        dma::Direction,
-        wr::{
-            Remote,
-            SendFlag,
-            SendFlags,
-            SendWr,
-            Sge, //
-        },
+    rdma::wr::{
+        Remote,
+        SendFlag,
+        SendFlags,
+        SendWr, //
     },
 };
 use core::slice;
@@ -63,26 +56,11 @@ impl Endpoint {
             Native::Add | Native::Swap => gather::one_word(message.memory)?,
         };
         let compare = gather::one_word(Memory::Segments(atomic.compare))?;
-        let way = match atomic.form {
-            Form::Base => FI_WRITE,
-            Form::Fetch | Form::Compare => FI_READ,
-        };
         let what = Post {
             context: message.context,
-            flags: way | FI_ATOMIC,
+            flags: way(atomic.form) | FI_ATOMIC,
             report: report(message.flags),
         };
-        let mut posting = self.transmit.begin(&what)?;
-        let mut flags = SendFlags::default();
-        if posting.signal {
-            flags |= SendFlag::Signaled;
-        }
-        if message.flags & FI_FENCE != 0 {
-            flags |= SendFlag::Fence;
-        }
-        let wr_id = posting.wr_id();
-        let Resources { qp, mappings, .. } = posting.resources();
-        let mut gather = Gather::new(qp, Direction::FromDevice, 1, mappings);
         // Devices tell the old value, wanted or not.
         let unwanted;
         let (memory, descriptors): (&[Segment], &[Descriptor]) = match atomic.form {
@@ -93,23 +71,75 @@ impl Endpoint {
                 (slice::from_ref(&unwanted), &[])
             }
         };
-        let added = gather.add(Memory::Segments(memory), descriptors);
-        let posted = added.and_then(|()| {
-            let Ok(sge) = <&[Sge; 1]>::try_from(gather.sges()) else {
-                return Err(Errno::EINVAL);
-            };
-            let wr = match native {
-                Native::Add => SendWr::fetch_add(wr_id, sge, remote, operand, flags),
-                Native::Swap => SendWr::cmp_swap(wr_id, sge, remote, compare, operand, flags),
-                Native::Read => SendWr::read(wr_id, sge, remote, flags),
-            };
-            // SAFETY: The segments' types promise that the memory is the operation's until it
-            // completes; the slot keeps the mappings as long.
-            unsafe { qp.post_send(&wr) }.map_err(|error| {
-                gather.undo();
-                status::refused(error)
-            })
-        });
-        posting.settle(&what, posted)
+        let memory = (Memory::Segments(memory), descriptors);
+        let limit = match native {
+            Native::Read => self.limits.read_segments,
+            Native::Add | Native::Swap => 1,
+        };
+        self.transmit.post_fetching(
+            &what,
+            memory,
+            (limit, fence(message.flags)),
+            |wr_id, sges, flags| {
+                let one = || sges.try_into().map_err(|_| Errno::EINVAL);
+                Ok(match native {
+                    Native::Add => SendWr::fetch_add(wr_id, one()?, remote, operand, flags),
+                    Native::Swap => {
+                        SendWr::cmp_swap(wr_id, one()?, remote, compare, operand, flags)
+                    }
+                    Native::Read => SendWr::read(wr_id, sges, remote, flags),
+                })
+            },
+        )
+    }
+
+    /// Begins the operation as one that takes several requests.
+    pub(super) fn post_exchange(
+        &self,
+        atomic: &Atomic<'_>,
+        message: &Message<'_>,
+        target: (Remote, usize),
+    ) -> Result {
+        let Memory::Segments(operands) = message.memory else {
+            return Err(Errno::EINVAL);
+        };
+        for (nth, segment) in atomic.result.iter().enumerate() {
+            let descriptor = atomic.result_descriptors.get(nth).copied();
+            check(segment, descriptor.unwrap_or(Descriptor::NONE), &self.pd)?;
+        }
+        let told = Told {
+            context: message.context,
+            flags: way(atomic.form) | FI_ATOMIC,
+            is_reported: self.transmit.is_reported(report(message.flags))?,
+        };
+        let start = || {
+            self.transmit
+                .start_exchange(atomic, operands, target, told, fence(message.flags))
+        };
+        match start() {
+            // A consumer that is told of none of them may never come to read.
+            Err(Errno::EAGAIN) => {
+                if let Some(cq) = self.transmit.cq() {
+                    cq.move_on();
+                }
+                start()
+            }
+            started => started,
+        }
+    }
+}
+
+/// The direction that a completion tells.
+fn way(form: Form) -> u64 {
+    match form {
+        Form::Base => FI_WRITE,
+        Form::Fetch | Form::Compare => FI_READ,
+    }
+}
+
+fn fence(flags: u64) -> SendFlags {
+    match flags & FI_FENCE {
+        0 => SendFlags::default(),
+        _ => SendFlag::Fence.into(),
     }
 }

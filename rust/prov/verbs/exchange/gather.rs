@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Operands, which are read while an operation is posted.
+//! The consumer's values: operands, which are read while an operation is posted, and where the kernel
+//! itself puts its results.
 
 use super::WORD;
 use crate::{
@@ -12,7 +13,7 @@ use crate::{
         Memory,
         Segment, //
     },
-    prov::verbs::ep::post::MEMORY,
+    prov::verbs::gather::MEMORY,
 };
 
 /// Copies operands to the beginning of `to`: they are as many bytes or fewer.
@@ -20,7 +21,7 @@ use crate::{
 /// # Errors
 ///
 /// -FI_EINVAL for where nobody has memory; -FI_EMSGSIZE for more bytes.
-pub(super) fn operands(from: &[Segment], to: &mut [u8]) -> Result {
+pub(in crate::prov::verbs) fn operands(from: &[Segment], to: &mut [u8]) -> Result {
     let mut at = 0;
     for segment in from {
         if segment.is_empty() {
@@ -46,8 +47,24 @@ pub(super) fn operands(from: &[Segment], to: &mut [u8]) -> Result {
     Ok(())
 }
 
+/// Copies results to where such segments are that have as many bytes altogether.
+///
+/// # Safety
+///
+/// The addresses and lengths in `to` are of memory that can be stored to, and that nobody else uses.
+pub(in crate::prov::verbs) unsafe fn results(mut from: &[u8], to: &[(usize, usize)]) {
+    for (addr, len) in to {
+        let Some((part, rest)) = from.split_at_checked(*len) else {
+            return;
+        };
+        // SAFETY: By this function's safety requirement.
+        unsafe { core::ptr::copy_nonoverlapping(part.as_ptr(), *addr as *mut u8, part.len()) };
+        from = rest;
+    }
+}
+
 /// The one word of operands that there is.
-pub(super) fn one_word(memory: Memory<'_>) -> Result<u64> {
+pub(in crate::prov::verbs) fn one_word(memory: Memory<'_>) -> Result<u64> {
     let Memory::Segments(segments) = memory else {
         return Err(Errno::EINVAL);
     };
@@ -62,7 +79,7 @@ pub(super) fn one_word(memory: Memory<'_>) -> Result<u64> {
 ///
 /// -FI_EINVAL for where nobody has memory.
 #[inline(always)]
-pub(super) fn word(segment: &Segment) -> Result<u64> {
+pub(in crate::prov::verbs) fn word(segment: &Segment) -> Result<u64> {
     if segment.len() != WORD || !MEMORY.contains(&segment.addr()) {
         return Err(Errno::EINVAL);
     }

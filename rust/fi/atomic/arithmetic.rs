@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What an operation makes of a value.
+
+use super::{
+    Datatype,
+    Op, //
+};
+use kernel::prelude::*;
+
+/// What an operation finds and what it takes with it, each in the lowest bytes.
+#[derive(Clone, Copy)]
+pub struct Operands {
+    /// The value before.
+    pub old: u64,
+    /// What the consumer gives.
+    pub operand: u64,
+    /// What it compares with, if it does.
+    pub compare: u64,
+}
+
+impl Datatype {
+    /// The value alone, without what is above it.
+    fn cut(self, value: u64) -> u64 {
+        value & (u64::MAX >> (u64::BITS - self.bits()))
+    }
+
+    /// A number for each value, in the order of what the values mean.
+    fn rank(self, value: u64) -> u64 {
+        let top = value << (u64::BITS - self.bits());
+        match self.is_signed {
+            true => top ^ (1 << (u64::BITS - 1)),
+            false => top,
+        }
+    }
+
+    fn bits(self) -> u32 {
+        self.size as u32 * u8::BITS
+    }
+}
+
+impl Op {
+    /// The value after.
+    pub fn apply(self, datatype: Datatype, operands: Operands) -> u64 {
+        let old = datatype.cut(operands.old);
+        let operand = datatype.cut(operands.operand);
+        let compare = datatype.cut(operands.compare);
+        let (is, has) = (old != 0, operand != 0);
+        let takes = |takes: bool| if takes { operand } else { old };
+        let less = |a, b| datatype.rank(a) < datatype.rank(b);
+        datatype.cut(match self {
+            Self::Min => takes(less(operand, old)),
+            Self::Max => takes(less(old, operand)),
+            Self::Sum => old.wrapping_add(operand),
+            Self::Prod => old.wrapping_mul(operand),
+            Self::LogicalOr => (is || has).into(),
+            Self::LogicalAnd => (is && has).into(),
+            Self::LogicalXor => (is != has).into(),
+            Self::BitOr => old | operand,
+            Self::BitAnd => old & operand,
+            Self::BitXor => old ^ operand,
+            Self::Read => old,
+            Self::Write => operand,
+            Self::Swap => takes(compare == old),
+            Self::SwapNe => takes(compare != old),
+            Self::SwapLe => takes(!less(old, compare)),
+            Self::SwapLt => takes(less(compare, old)),
+            Self::SwapGe => takes(!less(compare, old)),
+            Self::SwapGt => takes(less(old, compare)),
+            Self::MaskedSwap => (operand & compare) | (old & !compare),
+        })
+    }
+}
+
+#[kunit_tests(kofi_fi_arithmetic)]
+mod tests {
+    use super::*;
+    use crate::abi;
+
+    fn apply(op: Op, raw: abi::fi_datatype, old: u64, operand: u64, compare: u64) -> u64 {
+        let operands = Operands {
+            old,
+            operand,
+            compare,
+        };
+        Datatype::from_raw(raw).map_or(u64::MAX, |datatype| op.apply(datatype, operands))
+    }
+
+    #[test]
+    fn atom_02_signs_decide_what_is_less() {
+        assert_eq!(apply(Op::Min, abi::FI_INT8, 1, 0xff, 0), 0xff);
+        assert_eq!(apply(Op::Min, abi::FI_UINT8, 1, 0xff, 0), 1);
+        assert_eq!(apply(Op::Max, abi::FI_INT64, 1, u64::MAX, 0), 1);
+        assert_eq!(apply(Op::Max, abi::FI_UINT64, 1, u64::MAX, 0), u64::MAX);
+        assert_eq!(apply(Op::SwapLt, abi::FI_INT16, 0, 7, 0x8000), 7);
+        assert_eq!(apply(Op::SwapLt, abi::FI_UINT16, 0, 7, 0x8000), 0);
+    }
+
+    #[test]
+    fn atom_02_the_compared_value_stands_left() {
+        let cases = [
+            (Op::Swap, [5, 9, 5]),
+            (Op::SwapNe, [9, 5, 9]),
+            (Op::SwapLe, [9, 9, 5]),
+            (Op::SwapLt, [9, 5, 5]),
+            (Op::SwapGe, [5, 9, 9]),
+            (Op::SwapGt, [5, 5, 9]),
+        ];
+        for (op, [below, same, above]) in cases {
+            // The old value is 5, and 9 comes in its place; compared with 4, 5 and 6.
+            assert_eq!(apply(op, abi::FI_INT32, 5, 9, 4), below);
+            assert_eq!(apply(op, abi::FI_INT32, 5, 9, 5), same);
+            assert_eq!(apply(op, abi::FI_INT32, 5, 9, 6), above);
+        }
+    }
+
+    #[test]
+    fn atom_02_nothing_above_the_value_counts() {
+        assert_eq!(apply(Op::Sum, abi::FI_UINT8, 0x1ff, 0x101, 0), 0);
+        assert_eq!(apply(Op::Prod, abi::FI_UINT32, 1 << 31, 2, 0), 0);
+        assert_eq!(apply(Op::LogicalOr, abi::FI_UINT8, 0x100, 0x100, 0), 0);
+        assert_eq!(apply(Op::LogicalXor, abi::FI_UINT8, 0x1ff, 0x100, 0), 1);
+        assert_eq!(apply(Op::Swap, abi::FI_UINT16, 0x10005, 9, 0x20005), 9);
+    }
+}
