@@ -78,13 +78,12 @@ static inline int open_eq(struct fid_fabric *fabric, struct fid_eq **eq)
 }
 
 /*
- * Waits for the event @want. An info that comes with it is the caller's; give
- * NULL for @info where none can come.
+ * Waits for the event @want, whose entry has room for @len bytes: how many of
+ * them it has, or an error.
  */
-static inline int wait_event_of(struct fid_eq *eq, u32 want,
-				struct fi_info **info)
+static inline ssize_t wait_entry_of(struct fid_eq *eq, u32 want,
+				    struct fi_eq_cm_entry *entry, size_t len)
 {
-	DEFINE_RAW_FLEX(struct fi_eq_cm_entry, entry, data, PEER_DATA);
 	struct fi_eq_err_entry err = {};
 	ssize_t ret;
 	u32 event;
@@ -92,18 +91,45 @@ static inline int wait_event_of(struct fid_eq *eq, u32 want,
 	do {
 		if (kthread_should_stop())
 			return -FI_EINTR;
-		ret = fi_eq_sread(eq, &event, entry, __struct_size(entry),
-				  TICK, 0);
+		ret = fi_eq_sread(eq, &event, entry, len, TICK, 0);
 	} while (ret == -FI_EAGAIN);
 
 	if (ret == -FI_EAVAIL && fi_eq_readerr(eq, &err, 0) > 0)
 		return -err.err;
+	if (ret >= 0 && event != want)
+		return -FI_ENOTCONN;
+	return ret;
+}
+
+/*
+ * Waits for the event @want. An info that comes with it is the caller's; give
+ * NULL for @info where none can come.
+ */
+static inline int wait_event_of(struct fid_eq *eq, u32 want,
+				struct fi_info **info)
+{
+	DEFINE_RAW_FLEX(struct fi_eq_cm_entry, entry, data, PEER_DATA);
+	ssize_t ret = wait_entry_of(eq, want, entry, __struct_size(entry));
+
 	if (ret < 0)
 		return ret;
-	if (event != want)
-		return -FI_ENOTCONN;
 	if (info)
 		*info = entry->info;
+	return 0;
+}
+
+/* Waits until there is a connection, and for what the peer says with it. */
+static inline int wait_connected(struct fid_eq *eq, void *data, size_t len)
+{
+	DEFINE_RAW_FLEX(struct fi_eq_cm_entry, entry, data, PEER_DATA);
+	ssize_t ret = wait_entry_of(eq, FI_CONNECTED, entry,
+				    __struct_size(entry));
+
+	if (ret < 0)
+		return ret;
+	if (ret < sizeof(*entry) + len)
+		return -FI_ETOOSMALL;
+	memcpy(data, entry->data, len);
 	return 0;
 }
 

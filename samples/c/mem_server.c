@@ -14,12 +14,12 @@
 
 #include <linux/crc32.h>
 #include <linux/module.h>
+#include "grant.h"
 #include "listener.h"
 
 #define CAPS	(FI_MSG | FI_RMA | FI_REMOTE_READ | FI_REMOTE_WRITE)
-/* Questions that a client may have under way, and their length. */
+/* Questions that a client may have under way. */
 #define WINDOW	4
-#define WORD	8
 
 static char *addr = "0.0.0.0";
 module_param(addr, charp, 0444);
@@ -35,15 +35,6 @@ MODULE_PARM_DESC(size, "bytes of the region");
 
 static struct task_struct *thread;
 static u8 *region;
-
-/* What a client needs to reach the region. */
-struct grant {
-	__be64 addr;
-	__be64 key;
-	__be64 len;
-	/* Whether the device adds and swaps for it: FI_ATOMIC, or 0. */
-	__be64 caps;
-};
 
 static void *slot(struct connection *conn, unsigned int n)
 {
@@ -118,7 +109,7 @@ static int accept_one(struct listener *listener)
 	ret = open_connection(&conn, listener->fabric, info, WINDOW, WORD);
 	/* No client sees what another one has left. */
 	for (size_t i = 0; i < size; i++)
-		region[i] = i * 7 + 3;
+		region[i] = first_byte(i);
 	/* Each client has a key of its own, to all of the region and no more. */
 	if (!ret)
 		ret = fi_mr_reg(conn.domain, region, size,

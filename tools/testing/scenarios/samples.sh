@@ -21,6 +21,12 @@ talk() {
 	said "$1" "count=100 size=1000 .*errors=0\$" && stop "$1"
 }
 
+# borrow CLIENT: what is written, read and changed in the server's memory is what it should be.
+borrow() {
+	start "$1" done addr="$(address_for "$1" "$ADDRESS")" count=5
+	said "$1" "count=5 errors=0\$" && stop "$1"
+}
+
 # endless CLIENT: is under way when this returns.
 endless() { load "$1" addr="$(address_for "$1" "$ADDRESS")" count=1000000000 && sleep 1; }
 
@@ -46,7 +52,7 @@ take_turns() {
 	said msg_client_rs "count=100 .*errors=0\$" && stop msg_client_rs "$1"
 }
 
-need_module msg_server msg_client slides_client msg_server_rs msg_client_rs
+need_module msg_server msg_client slides_client msg_server_rs msg_client_rs mem_server mem_client
 device_up "$1" || fail "$1 does not come up"
 
 # Where everything is slow, each module once: the ends below pair them, too.
@@ -69,6 +75,10 @@ serve msg_server "$ADDRESS6" || fail "msg_server does not listen on IPv6"
 check ipv6.msg_client talk msg_client "$ADDRESS6"
 check ipv6.slides_client talk slides_client "$ADDRESS6"
 stop msg_server
+
+serve mem_server || fail "mem_server does not listen"
+check mem_server.mem_client borrow mem_client
+stop mem_server
 
 for kind in "" _rs; do
 	check msg_server$kind.goes lose_server msg_server$kind msg_client

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # The samples and a peer in user space, on an unmodified libfabric: user.sh DEVICE
-PEER=$KOFI/bin/fi_peer
+PEER=$KOFI/bin/fi_peer MEMORY=$KOFI/bin/fi_memory
 COUNT=100 SIZE=1000
-DONE="done count=$COUNT size=$SIZE.* errors=0\$"
 
 # asking COMMAND...: a client of the kernel's. siw may overlook what comes at first, and a peer in user
 # space, which does not nudge it (rust/prov/verbs/ep/settle.rs), then waits in vain.
@@ -27,33 +26,49 @@ serving() {
 # ask SERVER: user space sends, and the kernel sends back.
 ask() { serving "$1" asking "$PEER" client "$ADDRESS" 7471 $COUNT $SIZE; }
 
-# answer CLIENT: the kernel sends, and user space sends back.
-answer() {
+# facing CLIENT PATTERN COMMAND...: the kernel's client does its work with a server in user space, which
+# is content, too. PARAMETERS are the client's.
+facing() {
 	from_here
+	client=$1 pattern=$2
+	shift 2
 	rm -f /run/peer
-	"$PEER" server "$ADDRESS" 7471 $COUNT $SIZE >/run/peer &
+	"$@" >/run/peer &
 	peer=$!
-	answered "$1" && unload "$1" && return
+	is_content && unload "$client" && return
 	kill $peer
-	unload "$1"
+	unload "$client"
 	return 1
 }
-answered() {
+is_content() {
 	eventually 10 grep -qs ready /run/peer &&
-		load "$1" addr="$(address_for "$1" "$ADDRESS")" size=$SIZE count=$COUNT &&
-		await 30 "$1: $DONE" && wait $peer && grep "$DONE" /run/peer
+		load "$client" addr="$(address_for "$client" "$ADDRESS")" $PARAMETERS &&
+		await 30 "$client: done $pattern errors=0\$" && wait $peer && grep "errors=0\$" /run/peer
+}
+
+# answer CLIENT: the kernel sends, and user space sends back.
+answer() {
+	PARAMETERS="size=$SIZE count=$COUNT"
+	facing "$1" "count=$COUNT size=$SIZE.*" "$PEER" server "$ADDRESS" 7471 $COUNT $SIZE
 }
 
 # lend SERVER: user space reads and writes the kernel's memory; the second client is one more.
 lend() { serving "$1" borrow_twice; }
 borrow_twice() { asking borrow && asking borrow; }
-borrow() { "$KOFI/bin/fi_memory" "$ADDRESS" 7471 20; }
+borrow() { "$MEMORY" client "$ADDRESS" 7471 20; }
 
-need_module msg_server msg_client msg_server_rs msg_client_rs mem_server
+# use CLIENT: the kernel reads and writes user space's memory.
+use() {
+	PARAMETERS="count=20"
+	facing "$1" "count=20" "$MEMORY" server "$ADDRESS" 7471 65536
+}
+
+need_module msg_server msg_client msg_server_rs msg_client_rs mem_server mem_client
 device_up "$1" || fail "$1 does not come up"
 for kind in "" _rs; do
 	check msg_server$kind ask msg_server$kind
 	check msg_client$kind answer msg_client$kind
 done
 check mem_server lend mem_server
+check mem_client use mem_client
 unload kofi || fail "kofi does not unload"

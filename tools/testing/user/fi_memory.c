@@ -3,9 +3,11 @@
  * A client of the kernel's memory server, on libfabric as the distribution has
  * it: what the kernel has written is read, what is written is read again, and
  * the kernel's sum of it has to be ours. Where the device has atomics, its words
- * are added to and swapped.
+ * are added to and swapped. Or the server of a client in the kernel, which does
+ * all of that with memory of this process, and compares the sums itself.
  *
- *	fi_memory ADDRESS PORT COUNT
+ *	fi_memory client ADDRESS PORT COUNT
+ *	fi_memory server ADDRESS PORT LENGTH
  */
 
 #include <endian.h>
@@ -159,32 +161,97 @@ static unsigned long go_round(struct peer *peer, struct memory *memory,
 	return errors + (ask(peer, memory) != crc32(memory->mine, len));
 }
 
-int main(int argc, char **argv)
+static unsigned long be_client(struct peer *peer, unsigned long count)
 {
-	struct peer peer = { .size = WORD };
-	unsigned long count, errors = 0;
 	struct memory memory;
-	const char *words;
+	unsigned long errors = 0;
 
-	if (argc != 4) {
-		fprintf(stderr, "usage: fi_memory ADDRESS PORT COUNT\n");
-		return 2;
-	}
-	count = strtoul(argv[3], NULL, 10);
-	find(&peer, argv[1], argv[2], 0, FI_MSG | FI_RMA | FI_ATOMIC);
-	connect_to(&peer, &memory.lent, sizeof(memory.lent));
-	open_memory(&peer, &memory);
-	read_back(&peer, &memory);
+	connect_to(peer, &memory.lent, sizeof(memory.lent));
+	open_memory(peer, &memory);
+	read_back(peer, &memory);
 	for (size_t i = 0; i < memory.lent.len; i++)
 		errors += memory.back[i] != (unsigned char)(i * 7 + 3);
 	for (unsigned long n = 0; n < count; n++)
-		errors += go_round(&peer, &memory, n);
-	words = memory.lent.caps & FI_ATOMIC ? "yes" : "no";
-	check(fi_shutdown(peer.ep, 0), "fi_shutdown");
+		errors += go_round(peer, &memory, n);
+	check(fi_shutdown(peer->ep, 0), "fi_shutdown");
 	close_fid(&memory.mr->fid, "region");
-	close_peer(&peer);
-	printf("fi_memory: done count=%lu len=%llu atomics=%s errors=%lu\n",
-	       count, (unsigned long long)memory.lent.len, words, errors);
 	free(memory.mine);
+	return errors;
+}
+
+/* Answers each question with the sum, until the client leaves; how many. */
+static unsigned long answer(struct peer *peer, const unsigned char *mine,
+			    size_t len)
+{
+	struct fi_cq_msg_entry done;
+	unsigned long count = 0;
+
+	while (await_completion(peer, &done)) {
+		void *at = done.op_context;
+		uint32_t sum;
+
+		/* A buffer takes the answer, and then receives again. */
+		if (done.flags & FI_SEND) {
+			check(fi_recv(peer->ep, at, peer->size,
+				      fi_mr_desc(peer->mr), 0, at), "fi_recv");
+			continue;
+		}
+		count++;
+		sum = htobe32(crc32(mine, len));
+		memcpy(at, &sum, sizeof(sum));
+		check(fi_send(peer->ep, at, sizeof(sum), fi_mr_desc(peer->mr),
+			      0, at), "fi_send");
+	}
+	return count;
+}
+
+/* Whoever asks nothing has not been served. */
+static unsigned long be_server(struct peer *peer, size_t len)
+{
+	struct fi_info *request = await_request(peer);
+	unsigned char *mine = malloc(len);
+	struct grant grant;
+	unsigned long count;
+	struct fid_mr *mr;
+
+	if (!mine)
+		check(-FI_ENOMEM, "malloc");
+	for (size_t i = 0; i < len; i++)
+		mine[i] = i * 7 + 3;
+	open_endpoint(peer, request);
+	check(fi_mr_reg(peer->domain, mine, len,
+			FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0, &mr, NULL),
+	      "fi_mr_reg");
+	grant.addr = htobe64((uintptr_t)mine);
+	grant.key = htobe64(fi_mr_key(mr));
+	grant.len = htobe64(len);
+	grant.caps = htobe64(request->caps & FI_ATOMIC);
+	check(fi_accept(peer->ep, &grant, sizeof(grant)), "fi_accept");
+	fi_freeinfo(request);
+	await_event(peer, FI_CONNECTED, NULL, 0);
+	count = answer(peer, mine, len);
+	close_fid(&mr->fid, "region");
+	free(mine);
+	return count ? 0 : 1;
+}
+
+int main(int argc, char **argv)
+{
+	struct peer peer = { .size = WORD };
+	unsigned long number, errors;
+	int serves;
+
+	if (argc != 5) {
+		fprintf(stderr, "usage: fi_memory client|server ADDRESS PORT COUNT|LENGTH\n");
+		return 2;
+	}
+	serves = !strcmp(argv[1], "server");
+	number = strtoul(argv[4], NULL, 10);
+	find(&peer, argv[2], argv[3], serves ? FI_SOURCE : 0,
+	     FI_MSG | FI_RMA | FI_ATOMIC);
+	errors = serves ? be_server(&peer, number) : be_client(&peer, number);
+	printf("fi_memory: done count=%lu atomics=%s errors=%lu\n", number,
+	       peer.info->caps & FI_ATOMIC ? "yes" : "no", errors);
+	close_peer(&peer);
 	return errors ? 1 : 0;
 }

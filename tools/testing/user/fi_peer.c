@@ -85,14 +85,7 @@ static unsigned long be_server(struct peer *peer, const char *addr,
 	struct fi_info *request;
 
 	find(peer, addr, port, FI_SOURCE, FI_MSG);
-	open_fabric(peer);
-	check(fi_passive_ep(peer->fabric, peer->info, &peer->pep, NULL),
-	      "fi_passive_ep");
-	check(fi_pep_bind(peer->pep, &peer->eq->fid, 0), "fi_pep_bind");
-	check(fi_listen(peer->pep), "fi_listen");
-	printf("fi_peer: ready\n");
-	fflush(stdout);
-	request = await_event(peer, FI_CONNREQ, NULL, 0);
+	request = await_request(peer);
 	open_endpoint(peer, request);
 	check(fi_accept(peer->ep, NULL, 0), "fi_accept");
 	fi_freeinfo(request);

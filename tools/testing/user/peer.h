@@ -221,4 +221,17 @@ static inline void connect_to(struct peer *peer, void *data, size_t len)
 	await_event(peer, FI_CONNECTED, data, len);
 }
 
+/* Listens, and says so; what the first peer that comes asks for. */
+static inline struct fi_info *await_request(struct peer *peer)
+{
+	open_fabric(peer);
+	check(fi_passive_ep(peer->fabric, peer->info, &peer->pep, NULL),
+	      "fi_passive_ep");
+	check(fi_pep_bind(peer->pep, &peer->eq->fid, 0), "fi_pep_bind");
+	check(fi_listen(peer->pep), "fi_listen");
+	printf("fi_peer: ready\n");
+	fflush(stdout);
+	return await_event(peer, FI_CONNREQ, NULL, 0);
+}
+
 #endif /* KOFI_TESTING_PEER_H */
