@@ -17,8 +17,8 @@
 #define TICK_MS 20
 #define LIMIT_MS (4 * FX_WAIT_MS)
 
-static bool outage;
-module_param(outage, bool, 0444);
+bool tr_outage;
+module_param_named(outage, tr_outage, bool, 0444);
 MODULE_PARM_DESC(outage, "a scenario breaks what the outage suites use");
 
 /*
@@ -77,7 +77,7 @@ static s64 until_it_breaks(struct kunit *test, struct kofi_pair *pair, u8 *buf)
 
 static void need_scenario(struct kunit *test)
 {
-	if (!outage)
+	if (!tr_outage)
 		kunit_skip(test, "see scenarios/devdel.sh");
 }
 
@@ -86,7 +86,7 @@ static struct kofi_pair *any_pair(struct kunit *test)
 {
 	struct ns_side sides[2] = {};
 
-	if (!outage)
+	if (!tr_outage)
 		kunit_skip(test, "see scenarios/linkdown.sh");
 	return ns_given() ? ns_pair(test, net_addr, sides) : fx_pair(test, NULL);
 }

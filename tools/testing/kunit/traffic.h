@@ -20,6 +20,8 @@
 
 /* Module parameter: how often what can be repeated is. */
 extern unsigned int tr_rounds;
+/* And whether a scenario breaks what the test uses. */
+extern bool tr_outage;
 
 /* Zeroed memory of the linear map, of vmalloc's space, freed with the test. */
 u8 *tr_buffer(struct kunit *test, size_t len);
