@@ -16,12 +16,15 @@
  *	int end_fetch_add(struct bench_end *end, void *buf);
  *	void end_pick(struct bench_end *end, unsigned int link);
  *	int end_poll(struct bench_end *end);
+ *	int end_sleep(struct bench_end *end);
+ *	void end_call(struct bench_end *end);
  *	bool end_is_recv(struct bench_end *end, int at);
  *	size_t end_len(struct bench_end *end, int at);
  *	void *end_buffer(struct bench_end *end, int at);
  *
- * to post, to choose the connection that is posted to, and to poll (at counts what
- * the last poll found). Writes, reads and atomics are for the beginning of the
+ * to post, to choose the connection that is posted to, to poll (at counts what
+ * the last poll found), to sleep until a poll finds something, and to have
+ * bench_called() called where a completion is told of, from now on. Writes, reads and atomics are for the beginning of the
  * peer's receives; the second and the third are for an end that asks for each of
  * its completions. Nobody is told of what is silent or injected, or has %NULL for
  * its buffer. It includes loops.h, calls.h and control.h, and defines pair_open()
@@ -32,6 +35,7 @@
 #ifndef KOFI_BENCH_H
 #define KOFI_BENCH_H
 
+#include <linux/completion.h>
 #include <linux/kernel.h>
 #include <linux/ktime.h>
 #include <linux/overflow.h>
@@ -62,6 +66,9 @@
 enum bench_kind {
 	BENCH_LATENCY,		/* of a message, one way */
 	BENCH_INJECT_LATENCY,	/* the same, injected */
+	BENCH_SLEEP_LATENCY,	/* the same, with both sides asleep meanwhile */
+	BENCH_TASK_LATENCY,	/* the same, answered in a callback that may sleep */
+	BENCH_CALL_LATENCY,	/* the same, in an interrupt */
 	BENCH_WRITE_LATENCY,	/* until it completes */
 	BENCH_READ_LATENCY,
 	BENCH_FETCH_LATENCY,	/* of an addition that brings the old value */
@@ -104,6 +111,13 @@ struct bench_test {
 	u64			*ns;
 };
 
+/* Whether both sides live in callbacks. */
+static inline bool bench_calls_back(const struct bench_test *test)
+{
+	return test->kind == BENCH_TASK_LATENCY ||
+	       test->kind == BENCH_CALL_LATENCY;
+}
+
 /**
  * struct bench_side - what the loops know of one side of a connection
  * @test: the measurement
@@ -116,6 +130,9 @@ struct bench_test {
  * @lap_start: when the lap began
  * @lap_end: first message, or round trip, after it
  * @expected: bytes that each must bring, 0 for any
+ * @goal: receives of a pass in callbacks
+ * @error: what went wrong there
+ * @over: it has ended
  */
 struct bench_side {
 	struct bench_test	*test;
@@ -128,6 +145,9 @@ struct bench_side {
 	u64			lap_start;
 	unsigned int		lap_end;
 	size_t			expected;
+	unsigned int		goal;
+	int			error;
+	struct completion	over;
 };
 
 /* How deep the queues of each connection are: much the same in all. */
@@ -161,6 +181,7 @@ static inline int bench_side_alloc(struct bench_side *side,
 				   struct bench_test *test)
 {
 	side->test = test;
+	init_completion(&side->over);
 	side->tx = kzalloc(bench_tx_bytes(test), GFP_KERNEL);
 	side->rx = kzalloc(bench_rx_bytes(test), GFP_KERNEL);
 	return side->tx && side->rx ? 0 : -ENOMEM;

@@ -117,6 +117,9 @@ static const struct bench_shape {
 } bench_shapes[] = {
 	[BENCH_LATENCY] = { "lat", "ns", 16, 16, 32 },
 	[BENCH_INJECT_LATENCY] = { "inject", "ns", 16, 16, 32 },
+	[BENCH_SLEEP_LATENCY] = { "sread", "ns", 16, 16, 32 },
+	[BENCH_TASK_LATENCY] = { "task", "ns", 1, 16, 32 },
+	[BENCH_CALL_LATENCY] = { "call", "ns", 1, 16, 32 },
 	[BENCH_WRITE_LATENCY] = { "write", "ns", 1, 1, 32 },
 	[BENCH_READ_LATENCY] = { "read", "ns", 1, 1, 32 },
 	[BENCH_FETCH_LATENCY] = { "fetch", "ns", 1, 1, 32 },
@@ -172,7 +175,7 @@ static void bench_report(const struct bench_test *test)
 	if (test->kind == BENCH_BANDWIDTH)
 		count *= test->size;
 	/* The latency of a message is one way: half of a round trip. */
-	if (test->kind == BENCH_LATENCY || test->kind == BENCH_INJECT_LATENCY)
+	if (test->kind <= BENCH_CALL_LATENCY)
 		count *= 2;
 	if (!strcmp(shape->unit, "ns"))
 		value = div64_u64(ns, count);

@@ -115,6 +115,20 @@ static __always_inline int end_poll(struct bench_end *end)
 	return found == -FI_EAGAIN ? 0 : found;
 }
 
+static __always_inline int end_sleep(struct bench_end *end)
+{
+	ssize_t found = fi_cq_sread(end->cq, end->done, BENCH_BATCH, NULL,
+				    jiffies_to_msecs(BENCH_TIMEOUT));
+
+	return found == -FI_EAGAIN ? 0 : found;
+}
+
+/* The first read that finds nothing has the handler called for what comes. */
+static void end_call(struct bench_end *end)
+{
+	fi_cq_read(end->cq, NULL, 0);
+}
+
 static __always_inline bool end_is_recv(struct bench_end *end, int at)
 {
 	return end->done[at].flags & FI_RECV;
@@ -133,6 +147,16 @@ static __always_inline void *end_buffer(struct bench_end *end, int at)
 #include "loops.h"
 #include "calls.h"
 #include "control.h"
+
+static void kofi_call_client(struct fid_cq *cq, void *end)
+{
+	bench_called(end, true);
+}
+
+static void kofi_call_server(struct fid_cq *cq, void *end)
+{
+	bench_called(end, false);
+}
 
 /* Waits for one event and fails with the reason if it is another one. */
 static int kofi_await(struct bench_end *end, u32 wanted,
@@ -196,8 +220,16 @@ static int kofi_open_queues(struct bench_pair *pair, struct bench_end *end)
 	};
 	int ret;
 
+	if (end->side.test->kind == BENCH_SLEEP_LATENCY)
+		cq_attr.wait_obj = FI_WAIT_UNSPEC;
+	if (end->side.test->kind == BENCH_CALL_LATENCY)
+		cq_attr.flags = FI_CB_CTX_INTR;
+	if (bench_calls_back(end->side.test)) {
+		cq_attr.cq_event_handler = end == &pair->end[BENCH_CLIENT] ?
+			kofi_call_client : kofi_call_server;
+	}
 	ret = fi_eq_open(pair->fabric, &eq_attr, &end->eq, NULL);
-	return ret ?: fi_cq_open(pair->domain, &cq_attr, &end->cq, NULL);
+	return ret ?: fi_cq_open(pair->domain, &cq_attr, &end->cq, end);
 }
 
 static int kofi_register(struct bench_pair *pair, struct bench_end *end)

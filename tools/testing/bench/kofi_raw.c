@@ -12,6 +12,8 @@
 #define BENCH_PORT	7601
 
 #include <linux/inet.h>
+#include <linux/irq_work.h>
+#include <linux/workqueue.h>
 #include <net/net_namespace.h>
 #include <rdma/ib_verbs.h>
 #include <rdma/rdma_cm.h>
@@ -35,11 +37,16 @@ struct bench_end {
 	u32			remote_key;
 	struct ib_wc		done[BENCH_BATCH];
 
+	struct bench_pair	*pair;
 	struct raw_link		*links;
 	struct rdma_cm_id	*id;	/* of what is being connected */
 	struct ib_mr		*rx_mr;
 	struct completion	event;
 	int			status;
+	/* How it learns of completions, if it does not poll */
+	struct completion	arrival;
+	struct irq_work		interrupt;
+	struct work_struct	task;
 	/* Of what goes inline, one in so many is signalled; how many were not */
 	unsigned int		signal_each;
 	unsigned int		unsignalled;
@@ -197,6 +204,44 @@ static __always_inline int end_poll(struct bench_end *end)
 	return found;
 }
 
+static int raw_arm(struct bench_end *end)
+{
+	return ib_req_notify_cq(end->cq, IB_CQ_NEXT_COMP |
+				IB_CQ_REPORT_MISSED_EVENTS);
+}
+
+static __always_inline int end_sleep(struct bench_end *end)
+{
+	int found;
+
+	while (!(found = end_poll(end))) {
+		reinit_completion(&end->arrival);
+		if (raw_arm(end) > 0)
+			continue;
+		found = end_poll(end);
+		if (found)
+			break;
+		if (!wait_for_completion_timeout(&end->arrival, BENCH_TIMEOUT))
+			return -ETIMEDOUT;
+	}
+	return found;
+}
+
+/* Has what there is polled where nothing of the driver's is held. */
+static void raw_call(struct bench_end *end)
+{
+	if (end->side.test->kind == BENCH_CALL_LATENCY)
+		irq_work_queue(&end->interrupt);
+	else
+		queue_work(system_highpri_wq, &end->task);
+}
+
+static void end_call(struct bench_end *end)
+{
+	if (raw_arm(end) > 0)
+		raw_call(end);
+}
+
 static __always_inline bool end_is_recv(struct bench_end *end, int at)
 {
 	return end->done[at].opcode & IB_WC_RECV;
@@ -215,6 +260,39 @@ static __always_inline void *end_buffer(struct bench_end *end, int at)
 #include "loops.h"
 #include "calls.h"
 #include "control.h"
+
+/* Called with the driver's lock held: nothing can be polled here. */
+static void raw_arrived(struct ib_cq *cq, void *context)
+{
+	struct bench_end *end = context;
+
+	if (bench_calls_back(end->side.test))
+		raw_call(end);
+	else
+		complete(&end->arrival);
+}
+
+static __always_inline void raw_called(struct bench_end *end)
+{
+	const struct bench_pair *pair = end->pair;
+
+	do {
+		if (end == &pair->end[BENCH_CLIENT])
+			bench_called(end, true);
+		else
+			bench_called(end, false);
+	} while (raw_arm(end) > 0);
+}
+
+static void raw_interrupt(struct irq_work *work)
+{
+	raw_called(container_of(work, struct bench_end, interrupt));
+}
+
+static void raw_task(struct work_struct *work)
+{
+	raw_called(container_of(work, struct bench_end, task));
+}
 
 static int raw_event(struct rdma_cm_id *id, struct rdma_cm_event *event)
 {
@@ -263,7 +341,11 @@ static int raw_prepare(struct bench_pair *pair, struct bench_end *end)
 	struct ib_cq_init_attr cq_attr = { .cqe = bench_cq_size(test) };
 	struct ib_cq *cq;
 
-	cq = ib_create_cq(device, NULL, NULL, NULL, &cq_attr);
+	init_completion(&end->arrival);
+	end->pair = pair;
+	init_irq_work(&end->interrupt, raw_interrupt);
+	INIT_WORK(&end->task, raw_task);
+	cq = ib_create_cq(device, raw_arrived, NULL, end, &cq_attr);
 	if (IS_ERR(cq))
 		return PTR_ERR(cq);
 	end->cq = cq;
@@ -511,8 +593,11 @@ static void raw_dismantle(struct bench_pair *pair, struct bench_end *end)
 		ib_dma_unmap_single(pair->pd->device, end->tx_dma,
 				    bench_tx_bytes(end->side.test),
 				    DMA_BIDIRECTIONAL);
-	if (end->cq)
+	if (end->cq) {
 		ib_destroy_cq(end->cq);
+		irq_work_sync(&end->interrupt);
+		cancel_work_sync(&end->task);
+	}
 	bench_side_free(&end->side);
 }
 

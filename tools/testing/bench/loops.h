@@ -46,7 +46,10 @@ static __always_inline int bench_advance(struct bench_end *end)
 	struct bench_side *side = &end->side;
 	int found, ret, i;
 
-	found = end_poll(end);
+	if (side->test->kind == BENCH_SLEEP_LATENCY)
+		found = end_sleep(end);
+	else
+		found = end_poll(end);
 	if (!found)
 		return bench_idle(side->test);
 	for (i = 0; i < found; i++) {
@@ -232,6 +235,65 @@ static int bench_go_round(struct bench_end *end, unsigned int iters)
 	return ret;
 }
 
+/* One side of a ping-pong, in a callback: takes what there is, and answers. */
+static __always_inline int bench_answer(struct bench_end *end, bool client)
+{
+	struct bench_side *side = &end->side;
+	int found, ret, i;
+
+	while ((found = end_poll(end)) > 0) {
+		for (i = 0; i < found; i++) {
+			bool last;
+
+			if (!end_is_recv(end, i))
+				continue;
+			last = ++side->received == side->goal;
+			ret = end_recv(end, end_buffer(end, i));
+			if (client)
+				bench_tick(side, side->received);
+			/* The client has the last word, and says nothing. */
+			if (!ret && !(client && last))
+				ret = end_send(end, side->tx, side->test->size);
+			if (ret)
+				return ret;
+			if (last)
+				complete(&side->over);
+		}
+	}
+	return found;
+}
+
+/* What the callback of an end does. */
+static __always_inline void bench_called(struct bench_end *end, bool client)
+{
+	struct bench_side *side = &end->side;
+
+	side->error = bench_answer(end, client);
+	if (side->error)
+		complete(&side->over);
+}
+
+/* Waits for the end of a pass in callbacks. */
+static int bench_called_enough(struct bench_end *end)
+{
+	struct bench_side *side = &end->side;
+
+	if (!wait_for_completion_timeout(&side->over, BENCH_TIMEOUT))
+		return -ETIMEDOUT;
+	return side->error;
+}
+
+static int bench_ring(struct bench_end *end, unsigned int iters)
+{
+	struct bench_side *side = &end->side;
+	int ret;
+
+	side->goal = iters;
+	bench_tick(side, 0);
+	ret = end_send(end, side->tx, side->test->size);
+	return ret ?: bench_called_enough(end);
+}
+
 /* Messages that one credit of the server stands for */
 static inline unsigned int bench_credit(const struct bench_test *test)
 {
@@ -296,11 +358,15 @@ static int bench_pass(struct bench_end *end, bool client, unsigned int iters)
 	side->expected = test->size;
 	switch (test->kind) {
 	case BENCH_LATENCY:
+	case BENCH_SLEEP_LATENCY:
 		return client ? bench_ping(end, iters, false) :
 				bench_pong(end, iters, false);
 	case BENCH_INJECT_LATENCY:
 		return client ? bench_ping(end, iters, true) :
 				bench_pong(end, iters, true);
+	case BENCH_TASK_LATENCY:
+	case BENCH_CALL_LATENCY:
+		return bench_ring(end, iters);
 	case BENCH_WRITE_LATENCY:
 		return client ? bench_reach(end, iters, BENCH_WRITE_LATENCY) : 0;
 	case BENCH_READ_LATENCY:
@@ -327,6 +393,13 @@ static int bench_passes(struct bench_end *end, bool client)
 	struct bench_test *test = end->side.test;
 	int ret;
 
+	if (bench_calls_back(test)) {
+		/* The server's messages come whether or not this thread does. */
+		end->side.goal = test->lap * (1 + test->laps);
+		end_call(end);
+		if (!client)
+			return bench_called_enough(end);
+	}
 	ret = bench_pass(end, client, test->lap);
 	if (ret)
 		return ret;
