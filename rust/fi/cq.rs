@@ -278,7 +278,7 @@ impl CompletionQueue {
     pub(crate) fn arm_handler(&self) {
         let interrupts = self.core.interrupts();
         interrupts.expect();
-        if self.core.arm() {
+        if is_missed(&*self.core) {
             interrupts.call();
         }
     }
@@ -334,14 +334,18 @@ pub fn read_or_arm<Q: provider::CompletionQueue + ?Sized>(
         result => return result,
     }
     queue.interrupts().expect();
-    loop {
-        let missed = queue.arm();
-        // An entry that landed before the queue was armed raises no interrupt.
+    while is_missed(queue) {
         match queue.read(entries.after(0)) {
-            Err(Errno::EAGAIN) if missed => {}
+            Err(Errno::EAGAIN) => {}
             result => return result,
         }
     }
+    Err(Errno::EAGAIN)
+}
+
+/// Arms a queue for its reader: true if what landed before that, and raises no interrupt, may be there.
+fn is_missed<Q: provider::CompletionQueue + ?Sized>(queue: &Q) -> bool {
+    queue.arm() || queue.has_put_off()
 }
 
 /// Reads completions, sleeping until there is at least one. Process context.
@@ -371,13 +375,8 @@ pub fn sread<Q: provider::CompletionQueue + ?Sized>(
         }
         let ticket = interrupts.arrival.ticket();
         interrupts.expect();
-        if queue.arm() {
+        if is_missed(queue) {
             continue;
-        }
-        // An entry that landed before the queue was armed raises no interrupt.
-        match queue.read(entries.after(0)) {
-            Err(Errno::EAGAIN) => {}
-            result => return result,
         }
         if interrupts.take() || interrupts.arrival.wait(&ticket, budget) != Woken::Signal {
             return Err(Errno::EAGAIN);

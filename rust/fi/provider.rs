@@ -137,9 +137,12 @@ pub trait CompletionQueue: Any + Send + Sync {
     /// Takes what has completed from the device, so that it is counted. Any context.
     fn progress(&self);
 
-    /// Asks for [`Interrupts::arrived`] with the next completion; true if one was missed. Any
-    /// context.
+    /// Asks for [`Interrupts::arrived`] with the next completion of the device; true if one may have
+    /// been missed. Any context.
     fn arm(&self) -> bool;
+
+    /// Whether something was taken from the device that waits for its reader. Any context.
+    fn has_put_off(&self) -> bool;
 
     /// What its readers wait on.
     fn interrupts(&self) -> &Interrupts;

@@ -4,17 +4,27 @@
 //!
 //! A [`Signal`] counts what happened. A reader takes a [`Ticket`], looks at its queue, and sleeps
 //! only while the count is still the one on the ticket, so that what happens between the look and
-//! the sleep is never lost. The lock is a leaf: a driver's completion interrupt may take it.
+//! the sleep is never lost. The lock is a leaf: a driver's completion interrupt may take it, if
+//! somebody sleeps. Who is about to says so before the last look at the count, and who gives the
+//! signal counts before the look at who sleeps: one of them sees the other.
 
-use crate::abi::context;
+use crate::abi::{
+    context,
+    lock::FastLockIrq, //
+};
 use kernel::{
     prelude::*,
     sync::{
+        atomic::{
+            Acquire,
+            Atomic,
+            Full,
+            Relaxed, //
+        },
         new_condvar,
-        new_spinlock_irq,
+        static_lock_class,
         CondVar,
-        CondVarTimeoutResult,
-        SpinLockIrq, //
+        CondVarTimeoutResult, //
     },
     time::{
         msecs_to_jiffies,
@@ -27,8 +37,11 @@ use kernel::{
 /// Something that threads wait for.
 #[pin_data]
 pub struct Signal {
+    count: Atomic<u64>,
+    /// How many sleep, or are about to.
+    sleeping: Atomic<u32>,
     #[pin]
-    count: SpinLockIrq<u64>,
+    lock: FastLockIrq<()>,
     #[pin]
     sleepers: CondVar,
 }
@@ -94,27 +107,39 @@ impl Signal {
     /// A signal that has not been given.
     pub fn new() -> impl PinInit<Self> {
         pin_init!(Self {
-            count <- new_spinlock_irq!(0, "kofi::Signal"),
+            count: Atomic::new(0),
+            sleeping: Atomic::new(0),
+            lock <- FastLockIrq::new((), c"kofi::Signal", static_lock_class!()),
             sleepers <- new_condvar!("kofi::Signal"),
         })
     }
 
     /// Wakes everyone who holds an older ticket. Any context.
     pub fn give(&self) {
-        let mut count = self.count.lock();
-        *count = count.wrapping_add(1);
-        self.sleepers.notify_all();
+        let _ = self.count.fetch_add(1, Full);
+        if self.sleeping.load(Relaxed) > 0 {
+            // Behind who has looked at the count and does not sleep yet.
+            let _lock = self.lock.lock();
+            self.sleepers.notify_all();
+        }
     }
 
     /// Takes a ticket. Any context.
     pub fn ticket(&self) -> Ticket {
-        Ticket(*self.count.lock())
+        Ticket(self.count.load(Acquire))
     }
 
     /// Sleeps until the signal is given after `ticket` was taken. Process context.
     pub fn wait(&self, ticket: &Ticket, budget: &mut Budget) -> Woken {
-        let mut count = self.count.lock();
-        while *count == ticket.0 {
+        let _ = self.sleeping.fetch_add(1, Full);
+        let woken = self.sleep(ticket, budget);
+        let _ = self.sleeping.fetch_sub(1, Full);
+        woken
+    }
+
+    fn sleep(&self, ticket: &Ticket, budget: &mut Budget) -> Woken {
+        let mut lock = self.lock.lock();
+        while self.count.load(Acquire) == ticket.0 {
             if context::kthread_should_stop() {
                 return Woken::Interrupted;
             }
@@ -123,7 +148,7 @@ impl Signal {
                 Some(left) => left,
                 None => Jiffies::MAX,
             };
-            let left = match self.sleepers.wait_interruptible_timeout(&mut count, left) {
+            let left = match self.sleepers.wait_interruptible_timeout(&mut lock, left) {
                 CondVarTimeoutResult::Signal { .. } => return Woken::Interrupted,
                 CondVarTimeoutResult::Woken { jiffies } => jiffies,
                 CondVarTimeoutResult::Timeout => 0,
@@ -143,7 +168,7 @@ struct Passage {
 #[pin_data]
 pub struct Gate {
     #[pin]
-    passage: SpinLockIrq<Passage>,
+    passage: FastLockIrq<Passage>,
     #[pin]
     left: CondVar,
 }
@@ -155,7 +180,11 @@ impl Gate {
     /// An open gate.
     pub fn new() -> impl PinInit<Self> {
         pin_init!(Self {
-            passage <- new_spinlock_irq!(Passage { shut: false, inside: 0 }, "kofi::Gate"),
+            passage <- FastLockIrq::new(
+                Passage { shut: false, inside: 0 },
+                c"kofi::Gate",
+                static_lock_class!(),
+            ),
             left <- new_condvar!("kofi::Gate"),
         })
     }
@@ -194,7 +223,7 @@ impl Drop for Pass<'_> {
     fn drop(&mut self) {
         let mut passage = self.0.passage.lock();
         passage.inside -= 1;
-        if passage.inside == 0 {
+        if passage.shut && passage.inside == 0 {
             self.0.left.notify_all();
         }
     }

@@ -454,6 +454,11 @@ impl provider::CompletionQueue for Cq {
         self.ib.cq().arm()
     }
 
+    fn has_put_off(&self) -> bool {
+        // Who has polled something and not put it off yet holds the lock.
+        !self.inner.enter().backlog.is_empty()
+    }
+
     fn interrupts(&self) -> &Interrupts {
         &self.interrupts
     }
