@@ -27,6 +27,7 @@ class Scenario:
     kind: str = "test"
     arguments: str = ""
     suites: bool = False  # whether it runs KUnit suites, which T=pattern may name
+    virtual: bool = False  # whether it wants a clock that runs ahead when the guest sleeps
 
     def limit(self, lane: Lane) -> int:
         """Its time limit in that lane, seconds."""

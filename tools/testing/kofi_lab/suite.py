@@ -100,7 +100,13 @@ class LaneRun:
             return
         self.results.add(name, "build", PASSED)
         session = Session(target, modules, self.results, environment)
-        work = (self.results, lambda: session.run(chosen))
+        ahead = Session(target, modules, self.results, environment, cpus=1, counting=True)
+
+        def run() -> None:
+            session.run([scenario for scenario in chosen if not scenario.virtual])
+            ahead.run([scenario for scenario in chosen if scenario.virtual])
+
+        work = (self.results, run)
         self.thread = threading.Thread(target=guarded, args=work, daemon=True)
         self.thread.start()
 
