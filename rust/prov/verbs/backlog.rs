@@ -5,6 +5,7 @@
 //! A failure waits here for its reader, with what came behind it; a drain puts here what it finds.
 //! The ring is as large as the completion queue and allocated with it, so that it cannot overflow.
 
+use super::nudge;
 use crate::{
     abi::{
         Errno,
@@ -52,7 +53,7 @@ impl Place {
     /// That of a work request's queue.
     #[inline]
     pub(super) fn of(wr_id: u64) -> Self {
-        Self(wr_id & !u64::from(u32::MAX))
+        Self(wr_id & !u64::from(u32::MAX) & !STEP)
     }
 
     /// The index.
@@ -66,7 +67,16 @@ impl Place {
     pub(super) fn wr_id(self, seq: u32) -> u64 {
         self.0 | u64::from(seq)
     }
+
+    /// That of a request of the operation in one of the queue's cells: to who reads in a hurry, a place
+    /// that no table has.
+    pub(super) fn step_id(self, cell: u32) -> u64 {
+        self.0 | STEP | u64::from(cell)
+    }
 }
+
+/// See [`Place::step_id`].
+const STEP: u64 = 1 << 62;
 
 /// Which of its queue's operations a work request is.
 #[inline]
@@ -102,7 +112,13 @@ impl Done {
         Place::of(self.wr_id)
     }
 
-    /// Which of its queue's operations it is.
+    /// The cell of its operation, if it has no slot.
+    #[inline]
+    pub(super) fn cell(&self) -> Option<u32> {
+        (self.wr_id & STEP != 0 && self.wr_id & nudge::WR_ID == 0).then_some(self.wr_id as u32)
+    }
+
+    /// Which of its queue's operations it is, if it has a slot.
     #[inline]
     pub(super) fn seq(&self) -> u32 {
         seq_of(self.wr_id)

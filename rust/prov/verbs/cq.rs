@@ -15,7 +15,7 @@ use super::{
         Backlog,
         Place, //
     },
-    nudge,
+    offer,
     queue::Queue,
     status,
     tally::Tally, //
@@ -79,8 +79,8 @@ const DEFAULT_SIZE: usize = 1024;
 /// Room beside the asked size, for the markers of drains: one for each queue that posts here.
 const MARKERS: usize = 64;
 
-/// And for the nudges of as many endpoints.
-const NUDGERS: usize = MARKERS / 2;
+/// And for the nudges of as many endpoints, or their operations of several requests.
+const OTHERS: usize = MARKERS / 2;
 
 /// A completion queue of a verbs device. What an empty poll needs comes first, in one cache line.
 #[pin_data]
@@ -119,7 +119,7 @@ impl Cq {
             size => size,
         };
         // See `register`.
-        let besides = MARKERS + NUDGERS * nudge::most_on(&device) as usize;
+        let besides = MARKERS + OTHERS * offer::besides(&device) as usize;
         let size = size.saturating_add(besides).min(limit);
         let interrupts = Arc::pin_init(Interrupts::new(), GFP_KERNEL)?;
         let ib = rdma::cq::Cq::new(device, size as u32, attr.vector, Notify(interrupts.clone()))?;
@@ -297,10 +297,9 @@ impl Cq {
     /// Moves everything that the device has into the backlog, so that the markers among it are seen.
     /// Any context.
     pub(super) fn stash(&self, others: &Others) {
-        let mut freed = 0;
         let mut inner = self.inner.lock(others);
-        while inner.stash(&self.ib, &mut freed) == BATCH {}
-        self.leave(inner, freed);
+        while inner.stash(&self.ib) == BATCH {}
+        self.leave(inner, 0);
     }
 
     /// Ends what a holder of the lock has done: room for so many more operations has been freed, and
@@ -378,7 +377,7 @@ impl Cq {
             let mut room = Wc::room::<BATCH>();
             let polled = self.ib.poll(&mut room).unwrap_or(&[]);
             for wc in polled {
-                let Some(done) = inner.met(wc, &mut freed) else {
+                let Some(done) = inner.met(wc) else {
                     continue;
                 };
                 if inner.is_silent(&done) && inner.is_first(&done) {
@@ -422,7 +421,7 @@ impl provider::CompletionQueue for Cq {
         let mut freed = 0;
         let mut inner = self.inner.enter();
         if inner.backlog.is_empty() {
-            inner.stash(&self.ib, &mut freed);
+            inner.stash(&self.ib);
         }
         inner.trim(&mut freed);
         let failed = inner

@@ -198,7 +198,7 @@ impl Endpoint {
             (limits.transmits, limits.segments),
             Direction::Transmit,
             match limits.no_atomics {
-                None => Some(Exchanges::new()?),
+                None => Some(Exchanges::new(pd.clone())?),
                 Some(_) => None,
             },
         )?;

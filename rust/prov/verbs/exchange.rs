@@ -7,16 +7,21 @@
 //! by way of the device, natively or like this, sees each operation done or not done. Elements
 //! smaller than a word are changed in the word that they lie in, those of one word at once.
 //!
-//! Between two requests an operation waits in its cell of the queue's [`Exchanges`]. Whoever takes the
-//! completion of one from the device says what follows, under the completion queue's lock, and whoever
-//! holds that no longer posts it. A consumer that reads none of its completions has a work item do so.
+//! An operation has a cell of the queue's [`Exchanges`] in place of a slot, and room in the device's queues
+//! beside those that have one: it goes on whether or not the consumer reads what else has completed.
+//! Whoever takes the completion of a request from the device says what follows, under the completion
+//! queue's lock, and whoever holds that no longer posts it. A consumer that reads none of its
+//! completions has a work item do so.
 
 pub(super) mod gather;
 mod mover;
 mod post;
 mod table;
 
-pub(super) use table::Exchanges;
+pub(super) use table::{
+    Exchanges,
+    CELLS, //
+};
 
 use crate::{
     abi::{

@@ -3,6 +3,7 @@
 //! What `fi_getinfo()` is told of a device: its attributes, never its name, decide.
 
 use super::{
+    exchange,
     nudge,
     wire::MAX_PRIVATE_DATA, //
 };
@@ -55,6 +56,16 @@ const CAPS: u64 = TRANSMIT_CAPS | RECEIVE_CAPS | FI_LOCAL_COMM | FI_REMOTE_COMM;
 /// Whether a device changes its peers' memory atomically, and its own for them.
 pub(super) fn has_atomics(attributes: &Attributes) -> bool {
     attributes.atomic_cap != AtomicCap::None
+}
+
+/// How many requests of an endpoint's own, at most, its queue has room for beside its operations' and the
+/// marker.
+pub(super) fn besides(device: &Use) -> u32 {
+    let cells = match has_atomics(device.attributes()) {
+        true => exchange::CELLS,
+        false => 0,
+    };
+    nudge::most_on(device) + cells
 }
 
 /// FI_ATOMIC where there is that.
@@ -215,9 +226,7 @@ pub(super) fn of_device(device: &Arc<Device>, wishes: &Wishes) -> Result<KBox<In
         .min(attributes.max_recv_sge)
         .min(super::gather::MAX_SGE as u32) as usize;
     // Some work requests are the endpoint's own.
-    let depth = attributes
-        .max_qp_wr
-        .saturating_sub(1 + nudge::most_on(device)) as usize;
+    let depth = attributes.max_qp_wr.saturating_sub(1 + besides(&used)) as usize;
 
     let (cq_data_size, rx_mode) = wishes.remote_data(device.protocol());
     let mut info = Info::new()?;

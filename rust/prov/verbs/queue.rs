@@ -23,8 +23,8 @@ use super::{
     bounce::Bounce,
     cq::Cq,
     exchange::{
-        Exchanges,
-        Told, //
+        self,
+        Exchanges, //
     },
     nudge,
     ring::{
@@ -80,8 +80,6 @@ pub(super) enum Use {
     Silent,
     /// The work request behind which nothing is outstanding any more.
     Marker,
-    /// One request of several for an operation, whose cell it has in place of flags.
-    Step,
     /// A receive into a piece of a buffer; it is told where the piece is.
     Piece,
     /// The same, after which the buffer is the consumer's again. Always reported.
@@ -264,9 +262,11 @@ impl Queue {
         self.depth.saturating_add(self.besides())
     }
 
-    /// Those of them that are not of operations: the marker's and those of nudges.
+    /// Those of them that are not of operations with a slot: the marker's, those of nudges, and those of
+    /// operations that take several requests.
     pub(super) fn besides(&self) -> u32 {
-        1 + self.nudges
+        let cells = self.exchanges.as_ref().map_or(0, |_| exchange::CELLS);
+        1 + self.nudges + cells
     }
 
     /// Whether an operation has completed, read or not, of a queue that is new.
@@ -345,12 +345,19 @@ impl Queue {
         Ok(self.depth.saturating_sub(used) as usize)
     }
 
-    /// Whether the success of an operation is reported that is posted like this; -FI_EOPBADSTATE when it
-    /// posts nowhere.
+    /// Whether the success of an operation is reported that is posted like this.
     pub(super) fn is_reported(&self, report: Report) -> Result<bool> {
+        self.with_target(|target| Ok(target.usage(report) == Use::Reported))
+    }
+
+    /// Does something with where the queue posts to, with the queue locked.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EOPBADSTATE when it posts nowhere, and what `f` says.
+    pub(super) fn with_target<R>(&self, f: impl FnOnce(&Target) -> Result<R>) -> Result<R> {
         let head = self.head.enter();
-        let target = head.target.as_ref().ok_or(Errno::EOPBADSTATE)?;
-        Ok(target.usage(report) == Use::Reported)
+        f(head.target.as_ref().ok_or(Errno::EOPBADSTATE)?)
     }
 
     /// Whether a signalled operation has no completion yet, read or not.
@@ -421,7 +428,7 @@ impl Queue {
     }
 
     /// Undoes the mappings of the operations from `from` through `last`, which have completed, and
-    /// hands `visit` each with its flags, but for what is no whole operation. The caller holds the lock of the queue's
+    /// hands `visit` each with its flags, but for the marker. The caller holds the lock of the queue's
     /// completion queue; none of them has been retired.
     pub(super) fn each_over(&self, from: u32, last: u32, mut visit: impl FnMut(u32, u64)) {
         let end = last.wrapping_add(1);
@@ -432,7 +439,7 @@ impl Queue {
         while seq != end {
             // SAFETY: As above: the slot is ours.
             let slot = unsafe { self.ring.get(seq) };
-            if !matches!(slot.usage, Use::Marker | Use::Step) {
+            if slot.usage != Use::Marker {
                 visit(seq, slot.told().0);
             }
             seq = seq.wrapping_add(1);
@@ -453,28 +460,6 @@ impl Queue {
             unsafe { self.ring.fill(seq, slot) };
         }
         is_there
-    }
-
-    /// Undoes the mappings of the operation `seq`, which has completed and has not been retired. The
-    /// caller holds the completion queue's lock.
-    pub(super) fn unmap(&self, seq: u32) {
-        // SAFETY: As of `each_over`.
-        unsafe { self.ring.unmap(seq, seq.wrapping_add(1)) };
-    }
-
-    /// Makes the last step of an operation, which has completed and has not been retired, the operation
-    /// itself. The caller holds the completion queue's lock.
-    pub(super) fn end_step(&self, seq: u32, told: Told) {
-        let slot = Slot {
-            context: told.context,
-            flags: told.flags,
-            usage: match told.is_reported {
-                true => Use::Reported,
-                false => Use::Silent,
-            },
-        };
-        // SAFETY: As of `end_buffer`.
-        unsafe { self.ring.fill(seq, slot) };
     }
 
     /// What the operation `seq` is used for. The caller holds the completion queue's lock.
@@ -507,8 +492,8 @@ impl Queue {
             let slot = unsafe { self.ring.get(seq) };
             match slot.usage {
                 Use::Marker => {}
-                // The last one stands for the buffer, and the cell for an operation of several steps.
-                Use::Piece | Use::Step => count += 1,
+                // The last one stands for the buffer.
+                Use::Piece => count += 1,
                 Use::Reported | Use::Silent | Use::LastPiece => {
                     reclaim(slot.context);
                     count += 1;
@@ -517,9 +502,7 @@ impl Queue {
             seq = seq.wrapping_add(1);
         }
         self.tail.store(end, Release);
-        if let Some(exchanges) = &self.exchanges {
-            exchanges.abandon(reclaim);
-        }
+        self.abandon_exchanges(reclaim);
         count
     }
 }

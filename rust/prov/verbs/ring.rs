@@ -39,7 +39,7 @@ impl Slot {
         match self.usage {
             Use::Piece => (flags, self.flags as usize),
             Use::LastPiece => (flags | FI_MULTI_RECV, self.flags as usize),
-            Use::Reported | Use::Silent | Use::Marker | Use::Step => (self.flags, 0),
+            Use::Reported | Use::Silent | Use::Marker => (self.flags, 0),
         }
     }
 }

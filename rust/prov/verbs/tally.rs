@@ -53,4 +53,15 @@ impl Tally {
         });
         self.next = last.wrapping_add(1);
     }
+
+    /// Counts an operation without a slot.
+    #[cold]
+    pub(super) fn count_one(&mut self, flags: u64, is_success: bool) {
+        if let Some(counter) = self.counters.of(flags) {
+            match is_success {
+                true => counter.add(1),
+                false => counter.add_errors(1),
+            }
+        }
+    }
 }

@@ -242,6 +242,40 @@ static void atomic_steps_without_a_reader(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(fx->pair->cq[0], NULL, 0));
 }
 
+/* What nobody reads of the others is in nobody's way, and nor is a shutdown. */
+static void atomic_steps_beside_a_full_queue(struct kunit *test)
+{
+	const struct fx_pair_opts opts = { .tx_size = 4 };
+	u8 *far = tr_buffer(test, LEN), *near = tr_buffer(test, 128);
+	struct rma_fx *fx = at_open(test, far, LEN, RMA_BOTH, &opts);
+	struct fid_ep *ep = fx->pair->ep[0];
+	u64 *slot = (u64 *)near;
+	struct at_op op = maximum;
+	int posted = 0, told = 0;
+
+	while (!fi_write(ep, near, 8, NULL, 0, fx->addr, fx->key, near))
+		posted++;
+	KUNIT_EXPECT_EQ(test, 4, posted);
+	for (int i = 0; i < UNDER_WAY; i++) {
+		slot[i] = i + 1;
+		op.buf = &slot[i];
+		op.result = near + 64;
+		op.at = AT + 8 * i;
+		op.context = near;
+		KUNIT_ASSERT_EQ(test, 0, at_post(fx, &op));
+	}
+	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, at_post(fx, &op));
+	for (int i = 0; i < UNDER_WAY; i++)
+		KUNIT_EXPECT_TRUE(test, becomes((u64 *)(far + AT) + i, i + 1));
+	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_write(ep, near, 8, NULL, 0,
+						   fx->addr, fx->key, near));
+	KUNIT_EXPECT_EQ(test, 0, fi_shutdown(ep, FI_WRITE));
+	for (struct fi_cq_tagged_entry entry;
+	     fi_cq_read(fx->pair->cq[0], &entry, 1) == 1; told++)
+		KUNIT_EXPECT_PTR_EQ(test, (void *)near, entry.op_context);
+	KUNIT_EXPECT_EQ(test, posted + UNDER_WAY, told);
+}
+
 /* A fence holds whatever comes behind it, and then lets it through. */
 static void ep_08_a_fence_behind_steps(struct kunit *test)
 {
@@ -463,6 +497,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(ep_04_steps_need_room),
 	KUNIT_CASE(ep_08_a_fence_behind_steps),
 	KUNIT_CASE(atomic_steps_without_a_reader),
+	KUNIT_CASE(atomic_steps_beside_a_full_queue),
 	KUNIT_CASE(cm_05_shutdown_between_steps),
 	KUNIT_CASE(cm_07_close_between_steps),
 	KUNIT_CASE(cntr_03_steps_count_once),

@@ -72,11 +72,11 @@ pub(super) struct Inner {
 
 impl Inner {
     /// Polls one batch into the backlog; says how many there were.
-    pub(super) fn stash(&mut self, ib: &rdma::cq::Poller, freed: &mut u32) -> usize {
+    pub(super) fn stash(&mut self, ib: &rdma::cq::Poller) -> usize {
         let mut room = Wc::room::<BATCH>();
         let polled = ib.poll(&mut room).unwrap_or(&[]);
         for wc in polled {
-            if let Some(done) = self.met(wc, freed) {
+            if let Some(done) = self.met(wc) {
                 self.defer(done);
             }
         }
@@ -85,37 +85,39 @@ impl Inner {
 
     /// What there is to be told of a completion, reported or not, that comes from the device: nothing
     /// of a step that is not its operation's last.
-    pub(super) fn met(&mut self, wc: &Wc, freed: &mut u32) -> Option<Done> {
+    #[inline]
+    pub(super) fn met(&mut self, wc: &Wc) -> Option<Done> {
         let done = Done::new(wc);
-        match self.usage(&done) {
-            Use::Step => self.met_step(done, freed),
-            _ => Some(done),
+        match done.cell() {
+            None => Some(done),
+            Some(cell) => self.met_step(done, cell),
         }
     }
 
     #[cold]
-    fn met_step(&mut self, done: Done, freed: &mut u32) -> Option<Done> {
-        let is_first = self.is_first(&done);
+    fn met_step(&mut self, mut done: Done, cell: u32) -> Option<Done> {
         let entry = self.queues.get_mut(done.place().index())?.as_mut()?;
-        let is_success = done.status == WcStatus::SUCCESS;
-        match entry.queue.answered(done.seq(), is_success) {
-            Progress::Over => return Some(done),
-            Progress::Lost => {
-                return Some(Done {
-                    status: status::LOST,
-                    ..done
-                })
+        match entry.queue.answered(cell, done.status == WcStatus::SUCCESS) {
+            Progress::Again => {
+                if !core::mem::replace(&mut entry.is_waiting, true) {
+                    self.waiting += 1;
+                }
+                return None;
             }
-            Progress::Again => {}
+            Progress::Lost => done.status = status::LOST,
+            Progress::Over => {}
         }
-        if !core::mem::replace(&mut entry.is_waiting, true) {
-            self.waiting += 1;
+        let told = entry.queue.told(cell)?;
+        let is_success = done.status == WcStatus::SUCCESS;
+        if let Some(tally) = &mut entry.tally {
+            tally.count_one(told.flags, is_success);
         }
-        if is_first {
-            // Else it is retired with what comes behind it.
-            let _ = self.finish(&done, freed);
+        if is_success && !told.is_reported {
+            // Nobody is to come for it.
+            let _ = entry.queue.end_exchange(cell);
+            return None;
         }
-        None
+        Some(done)
     }
 
     /// A queue from `at` on in which steps wait to be posted, if there is one; `at` moves behind it.
@@ -158,10 +160,12 @@ impl Inner {
             return;
         };
         entry.deferred += 1;
-        if let Some(tally) = &mut entry.tally {
-            tally.count(&entry.queue, done);
+        if done.cell().is_none() {
+            if let Some(tally) = &mut entry.tally {
+                tally.count(&entry.queue, done);
+            }
+            entry.queue.saw(done.seq());
         }
-        entry.queue.saw(done.seq());
         if self.backlog.push(done).is_err() {
             // Excluded by the reservation of room; said aloud, for it would lose a completion.
             pr_err!("completion queue overrun\n");
@@ -190,8 +194,12 @@ impl Inner {
 
     fn usage(&self, done: &Done) -> Use {
         // What belongs to no queue any more is nobody's.
-        self.queue(done)
-            .map_or(Use::Silent, |queue| queue.usage(done.seq()))
+        match (self.queue(done), done.cell()) {
+            (None, _) => Use::Silent,
+            (Some(queue), None) => queue.usage(done.seq()),
+            // What nobody is told of does not come so far.
+            (Some(_), Some(_)) => Use::Reported,
+        }
     }
 
     /// Whether a reader has to be told of it as a failure.
@@ -204,7 +212,7 @@ impl Inner {
     #[inline]
     pub(super) fn is_silent(&self, done: &Done) -> bool {
         match self.usage(done) {
-            Use::Marker | Use::Step => true,
+            Use::Marker => true,
             Use::Reported | Use::Piece | Use::LastPiece => false,
             Use::Silent => done.is_unheard() || self.queue(done).is_none(),
         }
@@ -219,6 +227,9 @@ impl Inner {
     ) -> Option<(Completion, Direction)> {
         let entry = self.queues.get_mut(done.place().index())?.as_mut()?;
         let queue = &*entry.queue;
+        if let Some(cell) = done.cell() {
+            return finish_exchange(queue, cell);
+        }
         if let Some(tally) = &mut entry.tally {
             tally.count(queue, *done);
         }
@@ -231,7 +242,6 @@ impl Inner {
                 queue.set_drained();
                 return None;
             }
-            Use::Step => return None,
             Use::Silent if done.is_unheard() => return None,
             Use::Silent | Use::Reported | Use::Piece | Use::LastPiece => {}
         }
@@ -279,7 +289,7 @@ impl Inner {
     #[cold]
     pub(super) fn look(&mut self, ib: &rdma::cq::Poller, freed: &mut u32) -> Result {
         if self.backlog.is_empty() {
-            self.stash(ib, freed);
+            self.stash(ib);
         }
         self.trim(freed);
         match self.backlog.front() {
@@ -449,13 +459,27 @@ impl Inner {
     /// and what nobody is told of is only retired.
     #[inline(never)]
     fn tell_one(&mut self, wc: &Wc, freed: &mut u32) -> Option<Completion> {
-        let done = self.met(wc, freed)?;
+        let done = self.met(wc)?;
         if !self.backlog.is_empty() || self.is_failure(&done) {
             self.defer(done);
             return None;
         }
         self.finish(&done, freed).map(|(completion, _)| completion)
     }
+}
+
+/// [`Inner::finish`] of an operation that has a cell and no slot.
+#[cold]
+fn finish_exchange(queue: &Queue, cell: u32) -> Option<(Completion, Direction)> {
+    let told = queue.end_exchange(cell)?;
+    let completion = Completion {
+        context: told.context,
+        flags: told.flags,
+        len: 0,
+        data: 0,
+        buf: 0,
+    };
+    Some((completion, queue.direction()))
 }
 
 /// The loop of [`Inner::tell_run`], for the queue at a place and with those slots; `len` says what was

@@ -6,7 +6,6 @@ use super::{
     super::{
         domain::Domain,
         gather::MAX_SGE,
-        nudge,
         offer, //
     },
     atomic,
@@ -62,7 +61,7 @@ impl Limits {
             let device = domain.pd().device();
             let most = attributes
                 .max_qp_wr
-                .saturating_sub(1 + nudge::most_on(device));
+                .saturating_sub(1 + offer::besides(device));
             match u32::try_from(asked) {
                 Ok(0) => Ok(most.min(DEFAULT_DEPTH)),
                 Ok(asked) if asked <= most => Ok(asked),

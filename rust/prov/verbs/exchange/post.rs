@@ -5,7 +5,6 @@
 
 use super::{
     gather,
-    Ask,
     Exchange,
     Progress,
     Told,
@@ -21,22 +20,28 @@ use crate::{
         atomic::Atomic,
         memory::{
             Context,
-            Memory,
             Segment, //
         },
     },
-    prov::verbs::queue::{
-        Post,
-        Queue,
-        Report, //
+    prov::verbs::{
+        queue::Queue,
+        status, //
     },
-    rdma::wr::{
-        Remote,
-        SendFlags,
-        SendWr, //
+    rdma::{
+        dma::{
+            Direction,
+            Mapping,
+            Pieces, //
+        },
+        wr::{
+            Remote,
+            SendFlag,
+            SendFlags,
+            SendWr,
+            Sge, //
+        },
     },
 };
-use core::slice::from_ref;
 use kernel::sync::Arc;
 
 impl Exchange {
@@ -111,52 +116,71 @@ impl Queue {
         is_done
     }
 
-    /// Posts what is next of one.
+    /// Posts what is next of one. There is always room for that.
     fn post_step(&self, index: u32, flags: SendFlags) -> Result {
         let exchanges = self.exchanges().ok_or(Errno::EOPNOTSUPP)?;
         let (ask, landing) = exchanges.ask(index).ok_or(Errno::EOPBADSTATE)?;
-        let what = Post {
-            context: Context::NULL,
-            flags: 0,
-            report: Report::Step(index),
-        };
-        // SAFETY: The cell lives as long as the queue, which is closed after its queue pair is gone;
-        // until the device has answered nobody else uses it.
-        let landing = unsafe { Segment::new(landing.cast(), WORD) };
-        let memory = (Memory::Segments(from_ref(&landing)), &[][..]);
-        let Ask {
-            word,
-            compare,
-            swap,
-        } = ask;
-        self.post_fetching(&what, memory, (1, flags), |wr_id, sges, flags| {
-            let sge = sges.try_into().map_err(|_| Errno::EINVAL)?;
-            Ok(SendWr::cmp_swap(wr_id, sge, word, compare, swap, flags))
+        let piece = Pieces::new(landing, WORD)?.next().ok_or(Errno::EINVAL)??;
+        self.with_target(|target| {
+            // SAFETY: The cell lives as long as the queue, which is closed after its queue pair is gone;
+            // until the device has answered nobody else uses it.
+            let mapping = unsafe { exchanges.pd.dma().map(piece, Direction::FromDevice) }?;
+            let lkey = exchanges.pd.local_dma_lkey();
+            let sges = [Sge::new(mapping.addr(), WORD as u32, lkey)];
+            // Before it is posted: its completion may be faster.
+            exchanges.keep(index, mapping);
+            let wr_id = target.place.step_id(index);
+            let flags = flags | SendFlag::Signaled;
+            let wr = SendWr::cmp_swap(wr_id, &sges, ask.word, ask.compare, ask.swap, flags);
+            // SAFETY: As above.
+            unsafe { target.qp.post_send(&wr) }.map_err(|error| {
+                self.unmap(exchanges.let_go(index));
+                status::refused(error)
+            })
         })
     }
 
-    /// The request `seq` of an operation has completed, successfully or not. When the operation is over
-    /// its slot becomes that of an ordinary one. The caller holds the lock of the queue's completion
-    /// queue, and the slot has not been retired.
-    pub(in crate::prov::verbs) fn answered(&self, seq: u32, is_success: bool) -> Progress {
-        let index = self.slot(seq).flags as u32;
+    fn unmap(&self, mapping: Option<Mapping>) {
+        if let (Some(exchanges), Some(mapping)) = (self.exchanges(), mapping) {
+            // SAFETY: It was made there, and what had its address is over, or was not posted.
+            unsafe { exchanges.pd.dma().unmap(mapping) };
+        }
+    }
+
+    /// The request of the operation in a cell has completed, successfully or not.
+    pub(in crate::prov::verbs) fn answered(&self, index: u32, is_success: bool) -> Progress {
         let Some(exchanges) = self.exchanges() else {
             return Progress::Lost;
         };
         // What the device has written is not there before.
-        self.unmap(seq);
-        let progress = match is_success {
-            true => exchanges.answer(index),
-            false => Progress::Over,
-        };
-        match progress {
-            Progress::Again => exchanges.set_ready(index),
-            Progress::Over | Progress::Lost => {
-                if let Some(told) = exchanges.take(index) {
-                    self.end_step(seq, told);
-                }
-            }
+        self.unmap(exchanges.let_go(index));
+        let progress = exchanges.answer(index, is_success);
+        if progress == Progress::Again {
+            exchanges.set_ready(index);
         }
         progress
+    }
+
+    /// What is told of the operation in a cell.
+    pub(in crate::prov::verbs) fn told(&self, index: u32) -> Option<Told> {
+        self.exchanges()?.told(index)
+    }
+
+    /// The same, when its reader is told, or nobody: the cell is free again.
+    pub(in crate::prov::verbs) fn end_exchange(&self, index: u32) -> Option<Told> {
+        let (told, mapping) = self.exchanges()?.take(index)?;
+        self.unmap(mapping);
+        Some(told)
+    }
+
+    /// Ends the use of all cells, when nothing is posted any more: the consumer's contexts go to
+    /// `reclaim`.
+    pub(in crate::prov::verbs) fn abandon_exchanges(&self, reclaim: &mut dyn FnMut(Context)) {
+        let used = self.exchanges().map(|exchanges| exchanges.used());
+        for index in used.into_iter().flatten() {
+            if let Some(told) = self.end_exchange(index) {
+                reclaim(told.context);
+            }
+        }
     }
 }

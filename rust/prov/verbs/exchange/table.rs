@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The operations of a queue that take several requests, each in a cell from its first request to the
-//! completion of its last one.
+//! The operations of a queue that take several requests, each in a cell from its first request until
+//! its reader has been told.
 //!
 //! A cell has one user at a time, whom the bits tell: the poster, who has found it idle or with something
 //! to be posted, and after the post whoever takes the completion. The lock in it only says so to the
@@ -20,7 +20,10 @@ use crate::{
         Errno,
         Result, //
     },
-    fi::memory::Context,
+    rdma::{
+        dma::Mapping,
+        pd::Pd, //
+    },
 };
 use kernel::{
     prelude::*,
@@ -37,17 +40,26 @@ use kernel::{
 };
 
 /// How many operations of a queue can be under way.
-const CELLS: u32 = 8;
+pub(in super::super) const CELLS: u32 = 8;
 
 /// Where the device puts what it finds. Caches that do not see it lose nothing else.
 #[repr(align(128))]
 struct Landing(Atomic<u64>);
 
+/// What is in a cell.
+struct Content {
+    exchange: Option<Exchange>,
+    /// Whether its last request has completed, and its reader is to be told.
+    is_over: bool,
+    /// That of the landing, while a request is posted.
+    mapping: Option<Mapping>,
+}
+
 #[pin_data]
 struct Cell {
     landing: Landing,
     #[pin]
-    exchange: FastLockIrq<Option<Exchange>>,
+    content: FastLockIrq<Content>,
 }
 
 /// The cells of a queue, allocated with it.
@@ -57,18 +69,25 @@ pub(in super::super) struct Exchanges {
     busy: Atomic<u32>,
     /// ... and those of them with something to be posted.
     ready: Atomic<u32>,
+    /// How many are not over.
+    under_way: Atomic<u32>,
+    pub(super) pd: Arc<Pd>,
     pub(super) mover: Arc<Mover>,
 }
 
 impl Exchanges {
     /// None under way. May sleep.
-    pub(in super::super) fn new() -> Result<Self> {
+    pub(in super::super) fn new(pd: Arc<Pd>) -> Result<Self> {
         let mut cells = KVec::with_capacity(CELLS as usize, GFP_KERNEL)?;
         for _ in 0..CELLS {
             let cell = KBox::pin_init(
                 pin_init!(Cell {
                     landing: Landing(Atomic::new(0)),
-                    exchange <- FastLockIrq::new(None, c"kofi::Exchange", static_lock_class!()),
+                    content <- FastLockIrq::new(
+                        Content { exchange: None, is_over: false, mapping: None },
+                        c"kofi::Exchange",
+                        static_lock_class!(),
+                    ),
                 }),
                 GFP_KERNEL,
             )?;
@@ -78,13 +97,19 @@ impl Exchanges {
             cells,
             busy: Atomic::new(0),
             ready: Atomic::new(0),
+            under_way: Atomic::new(0),
+            pd,
             mover: Mover::new()?,
         })
     }
 
-    /// Whether there are any.
+    /// Whether there are any that are not over.
     pub(super) fn are_under_way(&self) -> bool {
-        self.busy.load(Acquire) != 0
+        self.under_way.load(Acquire) > 0
+    }
+
+    fn cell(&self, index: u32) -> Option<&Cell> {
+        self.cells.get(index as usize).map(|cell| &**cell)
     }
 
     /// Finds a cell for one; -FI_EAGAIN when there is none.
@@ -92,10 +117,13 @@ impl Exchanges {
         let mut busy = self.busy.load(Relaxed);
         loop {
             let index = (!busy).trailing_zeros();
-            let cell = self.cells.get(index as usize).ok_or(Errno::EAGAIN)?;
+            let cell = self.cell(index).ok_or(Errno::EAGAIN)?;
             match self.busy.cmpxchg(busy, busy | 1 << index, Full) {
                 Ok(_) => {
-                    *cell.exchange.lock() = Some(exchange);
+                    let mut content = cell.content.lock();
+                    content.exchange = Some(exchange);
+                    content.is_over = false;
+                    let _ = self.under_way.fetch_add(1, Full);
                     return Ok(index);
                 }
                 Err(now) => busy = now,
@@ -103,12 +131,35 @@ impl Exchanges {
         }
     }
 
-    /// Ends the use of a cell; what the consumer is told, if there was an operation in it.
-    pub(super) fn take(&self, index: u32) -> Option<Told> {
-        let cell = self.cells.get(index as usize)?;
-        let told = cell.exchange.lock().take()?.told;
+    /// What the consumer is told in the end of what is in a cell.
+    pub(super) fn told(&self, index: u32) -> Option<Told> {
+        let content = self.cell(index)?.content.lock();
+        content.exchange.as_ref().map(|exchange| exchange.told)
+    }
+
+    /// Ends the use of a cell; the same, and what has not been unmapped.
+    pub(super) fn take(&self, index: u32) -> Option<(Told, Option<Mapping>)> {
+        let mut content = self.cell(index)?.content.lock();
+        let exchange = content.exchange.take()?;
+        let mapping = content.mapping.take();
+        if !content.is_over {
+            let _ = self.under_way.fetch_sub(1, Full);
+        }
+        drop(content);
         let _ = self.busy.fetch_sub(1 << index, Full);
-        Some(told)
+        Some((exchange.told, mapping))
+    }
+
+    /// Keeps the mapping of the landing until [`Self::answer`] or [`Self::take`].
+    pub(super) fn keep(&self, index: u32, mapping: Mapping) {
+        if let Some(cell) = self.cell(index) {
+            cell.content.lock().mapping = Some(mapping);
+        }
+    }
+
+    /// The mapping of the landing, which nothing writes to any more.
+    pub(super) fn let_go(&self, index: u32) -> Option<Mapping> {
+        self.cell(index)?.content.lock().mapping.take()
     }
 
     /// There is something to be posted.
@@ -123,35 +174,37 @@ impl Exchanges {
     }
 
     /// What an operation asks of the device, and where the answer goes.
-    pub(super) fn ask(&self, index: u32) -> Option<(Ask, *mut u64)> {
-        let cell = self.cells.get(index as usize)?;
-        let ask = cell.exchange.lock().as_ref()?.ask();
-        Some((ask, cell.landing.0.as_ptr()))
+    pub(super) fn ask(&self, index: u32) -> Option<(Ask, usize)> {
+        let cell = self.cell(index)?;
+        let ask = cell.content.lock().exchange.as_ref()?.ask();
+        Some((ask, cell.landing.0.as_ptr() as usize))
     }
 
-    /// The device has answered.
-    pub(super) fn answer(&self, index: u32) -> Progress {
-        let Some(cell) = self.cells.get(index as usize) else {
+    /// The device has answered, or failed.
+    pub(super) fn answer(&self, index: u32, is_success: bool) -> Progress {
+        let Some(cell) = self.cell(index) else {
             return Progress::Lost;
         };
-        let mut exchange = cell.exchange.lock();
-        let Some(exchange) = &mut *exchange else {
-            return Progress::Lost;
+        let mut content = cell.content.lock();
+        let progress = match &mut content.exchange {
+            Some(exchange) if is_success => exchange.answer(cell.landing.0.load(Relaxed)),
+            _ => Progress::Over,
         };
-        let progress = exchange.answer(cell.landing.0.load(Relaxed));
-        if progress == Progress::Over {
-            exchange.deliver();
+        if progress == Progress::Over && is_success {
+            if let Some(exchange) = &content.exchange {
+                exchange.deliver();
+            }
+        }
+        if progress != Progress::Again {
+            content.is_over = true;
+            let _ = self.under_way.fetch_sub(1, Full);
         }
         progress
     }
 
-    /// Ends the use of all cells, when nothing is posted any more: the consumer's contexts go to
-    /// `reclaim`.
-    pub(in super::super) fn abandon(&self, reclaim: &mut dyn FnMut(Context)) {
-        for index in 0..CELLS {
-            if let Some(told) = self.take(index) {
-                reclaim(told.context);
-            }
-        }
+    /// Those that are used.
+    pub(super) fn used(&self) -> impl Iterator<Item = u32> {
+        let busy = self.busy.load(Acquire);
+        (0..CELLS).filter(move |index| busy & (1 << index) != 0)
     }
 }

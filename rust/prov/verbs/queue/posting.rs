@@ -46,8 +46,6 @@ pub(in crate::prov::verbs) enum Report {
     Never,
     /// It is no operation but a [`Use::Marker`].
     Marker,
-    /// It is a request of the operation in a cell.
-    Step(u32),
     /// It is a receive into a piece of a buffer, which begins at `start`; the last one is always
     /// reported, each of the others as the consumer asks.
     Piece {
@@ -162,7 +160,6 @@ impl Target {
             Report::AsBound if !self.selective => Use::Reported,
             Report::AsBound | Report::Never => Use::Silent,
             Report::Marker => Use::Marker,
-            Report::Step(_) => Use::Step,
             Report::Piece { last: true, .. } => Use::LastPiece,
             Report::Piece { always, .. } if always || !self.selective => Use::Piece,
             Report::Piece { .. } => Use::Silent,
@@ -272,7 +269,6 @@ impl Queue {
             context: what.context,
             flags: match (usage, what.report) {
                 (Use::Piece | Use::LastPiece, Report::Piece { start, .. }) => start as u64,
-                (_, Report::Step(cell)) => cell.into(),
                 _ => what.flags,
             },
             usage,
@@ -285,7 +281,7 @@ impl Queue {
             head: guard,
             queue: self,
             signal,
-            is_silent: matches!(usage, Use::Silent | Use::Step),
+            is_silent: usage == Use::Silent,
             takes_room,
         })
     }
