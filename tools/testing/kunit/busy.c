@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Endpoints that do all they can at once: see busy.h.
+ */
+
+#include "busy.h"
+
+#define LEN	512
+/* Where an endpoint's memory is sent from, read into, written and changed. */
+enum { MINE, BACK, OTHERS, WORD, SLOTS };
+
+static bool is_gone(ssize_t ret)
+{
+	return ret == -FI_ENOTCONN || ret == -FI_EOPBADSTATE;
+}
+
+/* Whether it was posted; whether the endpoint has gone is noted. */
+static bool counts(struct busy *busy, ssize_t ret)
+{
+	if (is_gone(ret))
+		busy->gone = true;
+	if (!ret)
+		busy->posted++;
+	return !ret;
+}
+
+/* One of each kind, as far as there is room. */
+static void post(struct busy_crowd *crowd, struct busy *busy)
+{
+	u64 there = busy->far + OTHERS * LEN, word = busy->far + WORD * LEN;
+	u8 *mine = busy->near, *back = busy->near + BACK * LEN;
+	struct fid_ep *ep = busy->ep;
+	u64 one = 1;
+
+	if (counts(busy, fi_recv(ep, mine, LEN, NULL, 0, busy)))
+		atomic_inc(&busy->receives);
+	/* Each message has its receive: iWARP ends over one that has not. */
+	if (atomic_dec_if_positive(&busy->peer->receives) >= 0 &&
+	    !counts(busy, fi_send(ep, mine, LEN, NULL, 0, busy)))
+		atomic_inc(&busy->peer->receives);
+	counts(busy, fi_write(ep, mine, LEN, NULL, 0, there, crowd->key, busy));
+	counts(busy, fi_read(ep, back, LEN, NULL, 0, there, crowd->key, busy));
+	if (!crowd->has_atomics)
+		return;
+	counts(busy, fi_fetch_atomic(ep, &one, 1, NULL, back, NULL, 0, word,
+				     crowd->key, FI_UINT64, FI_SUM, busy));
+	counts(busy, fi_fetch_atomic(ep, &one, 1, NULL, back, NULL, 0, word,
+				     crowd->key, FI_UINT64, FI_BXOR, busy));
+}
+
+/* Reads what there is, successes and failures alike. */
+static int read_all(struct fid_cq *cq)
+{
+	struct fi_cq_tagged_entry entries[BUSY_DEPTH];
+	struct fi_cq_err_entry error = {};
+	ssize_t ret;
+
+	do {
+		ret = fi_cq_read(cq, entries, BUSY_DEPTH);
+		for (int i = 0; i < ret; i++) {
+			struct busy *busy = entries[i].op_context;
+
+			WRITE_ONCE(busy->told, busy->told + 1);
+		}
+		if (ret == -FI_EAVAIL) {
+			ret = fi_cq_readerr(cq, &error, 0);
+			if (ret == 1) {
+				struct busy *busy = error.op_context;
+
+				WRITE_ONCE(busy->told, busy->told + 1);
+			}
+		}
+	} while (ret > 0);
+	return ret == -FI_EAGAIN ? 0 : ret;
+}
+
+static void read_in_handler(struct hd_queue *queue)
+{
+	read_all(queue->cq);
+}
+
+int busy_go(struct tr_thread *thread)
+{
+	unsigned long end = jiffies + 4 * msecs_to_jiffies(FX_WAIT_MS);
+	struct busy_crowd *crowd = thread->arg;
+	int left;
+
+	do {
+		bool over = READ_ONCE(crowd->over);
+
+		left = 0;
+		for (int i = 0; i < crowd->links; i++) {
+			struct busy *busy = &crowd->all[i];
+
+			if (!busy->gone && !over)
+				post(crowd, busy);
+			left += (!busy->gone && !over) ||
+				READ_ONCE(busy->told) < busy->posted;
+		}
+		/* What is over may have receives that nobody comes for. */
+		if (over)
+			break;
+		if (!crowd->is_read)
+			thread->result = read_all(crowd->cq);
+		cond_resched();
+	} while (left && !thread->result && time_before(jiffies, end));
+	if (left && !crowd->over && !thread->result)
+		thread->result = -FI_ETIMEDOUT;
+	return 0;
+}
+
+static struct fi_info *info_of(struct kunit *test)
+{
+	struct fi_info *hints = fx_hints(test), *info;
+
+	hints->caps |= FI_RMA;
+	if (at_offered(test))
+		hints->caps |= FI_ATOMIC;
+	hints->mode |= FI_RX_CQ_DATA;
+	hints->domain_attr->threading = FI_THREAD_SAFE;
+	info = fx_info_for(test, hints, fx_addr, NULL, FI_SOURCE);
+	info->tx_attr->size = BUSY_DEPTH;
+	info->rx_attr->size = BUSY_DEPTH;
+	return info;
+}
+
+struct busy_fx *busy_open(struct kunit *test, int links,
+			  enum busy_readers readers)
+{
+	size_t len = BUSY_SIDES * links * SLOTS * LEN;
+	struct busy_fx *fx = (void *)tr_buffer(test, sizeof(*fx));
+	u8 *memory = tr_vbuffer(test, len);
+
+	for (int side = 0; side < BUSY_SIDES; side++) {
+		struct busy_crowd *crowd = &fx->side[side];
+
+		crowd->all = (void *)tr_vbuffer(test, links *
+						sizeof(*crowd->all));
+		crowd->links = links;
+	}
+	fx->fx = fx_open_for(test, FI_THREAD_SAFE);
+	fx->fx->info = info_of(test);
+	KUNIT_ASSERT_EQ(test, 0, fi_mr_reg(fx->fx->domain, memory, len,
+					   RMA_BOTH, 0, 0, 0, &fx->mr, NULL));
+	fx_defer_close(test, &fx->mr->fid);
+	for (int side = 0; side < BUSY_SIDES; side++) {
+		struct busy_crowd *crowd = &fx->side[side];
+
+		crowd->key = fi_mr_key(fx->mr);
+		crowd->has_atomics = fx->fx->info->caps & FI_ATOMIC;
+		crowd->is_read = readers != BUSY_THREADS;
+		if (crowd->is_read) {
+			fx->queue[side] = hd_open(test, fx->fx,
+						  readers == BUSY_INTERRUPTS,
+						  read_in_handler, NULL);
+			crowd->cq = fx->queue[side]->cq;
+		} else {
+			struct fi_cq_attr attr = {
+				.format = FI_CQ_FORMAT_TAGGED,
+				.wait_obj = FI_WAIT_NONE,
+			};
+
+			crowd->cq = fx_cq(test, fx->fx->domain, &attr);
+		}
+		for (int i = 0; i < links; i++) {
+			u8 *near = memory + (i * BUSY_SIDES + side) * SLOTS * LEN;
+
+			crowd->all[i].near = near;
+			crowd->all[i].peer = &fx->side[!side].all[i];
+			fx->side[!side].all[i].far = (uintptr_t)near;
+		}
+	}
+	fx->pep = fx_listen(test, fx->fx->fabric, fx->fx->info, fx->fx->eq);
+	return fx;
+}
+
+static void connect_one(struct kunit *test, struct busy_fx *fx, int link)
+{
+	struct busy *busy[BUSY_SIDES];
+	struct fi_info *info;
+
+	for (int side = 0; side < BUSY_SIDES; side++) {
+		busy[side] = &fx->side[side].all[link];
+		busy[side]->posted = 0;
+		busy[side]->told = 0;
+		atomic_set(&busy[side]->receives, 0);
+		busy[side]->gone = false;
+	}
+	busy[0]->ep = fx_ep(test, fx->fx->domain, fx->fx->info);
+	fx_bind(test, busy[0]->ep, fx->fx->eq, fx->side[0].cq,
+		FI_TRANSMIT | FI_RECV);
+	fx_start_connect(test, busy[0]->ep, fx->pep);
+	info = fx_wait_request(test, fx->fx->eq);
+	info->tx_attr->size = BUSY_DEPTH;
+	info->rx_attr->size = BUSY_DEPTH;
+	busy[1]->ep = fx_ep(test, fx->fx->domain, info);
+	fx_bind(test, busy[1]->ep, fx->fx->eq, fx->side[1].cq,
+		FI_TRANSMIT | FI_RECV);
+	fx_finish_accept(test, busy[1]->ep, fx->fx->eq);
+}
+
+void busy_connect(struct kunit *test, struct busy_fx *fx)
+{
+	for (int side = 0; side < BUSY_SIDES; side++) {
+		fx->side[side].over = false;
+		/* Whoever has a handler waits for what comes. */
+		if (fx->side[side].is_read)
+			read_all(fx->side[side].cq);
+	}
+	for (int link = 0; link < fx->side[0].links; link++)
+		connect_one(test, fx, link);
+}
+
+struct busy *busy_of(struct busy_fx *fx, struct fid *fid)
+{
+	for (int side = 0; side < BUSY_SIDES; side++)
+		for (int link = 0; link < fx->side[side].links; link++)
+			if (&fx->side[side].all[link].ep->fid == fid)
+				return &fx->side[side].all[link];
+	return NULL;
+}

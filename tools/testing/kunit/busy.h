@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Endpoints that do all they can at once: messages, writes, reads and atomics
+ * of either kind, each with what its peer needs for it.
+ */
+
+#ifndef KOFI_KUNIT_BUSY_H
+#define KOFI_KUNIT_BUSY_H
+
+#include <linux/atomic.h>
+
+#include "atomic.h"
+#include "handler.h"
+
+#define BUSY_SIDES	2
+/* Operations that an endpoint may have under way, each way. */
+#define BUSY_DEPTH	16
+
+/* An endpoint, what is under way there, and what its peer may send to it. */
+struct busy {
+	struct fid_ep	*ep;
+	u8		*near;
+	u64		far;		/* of its peer */
+	int		posted;
+	int		told;
+	atomic_t	receives;
+	struct busy	*peer;
+	bool		gone;
+};
+
+/* All the endpoints of one side, which have one queue. */
+struct busy_crowd {
+	struct busy	*all;
+	int		links;
+	struct fid_cq	*cq;
+	bool		is_read;	/* by a handler, not by who posts */
+	u64		key;
+	bool		has_atomics;
+	bool		over;		/* nothing more is to be posted */
+};
+
+struct busy_fx {
+	struct kofi_fabric_fx	*fx;
+	struct fid_pep		*pep;
+	struct fid_mr		*mr;
+	struct busy_crowd	side[BUSY_SIDES];
+	struct hd_queue		*queue[BUSY_SIDES];
+};
+
+/* Who reads the queues: the posters, or handlers. */
+enum busy_readers { BUSY_THREADS, BUSY_INTERRUPTS, BUSY_TASKS, BUSY_READERS };
+
+/* So many pairs of endpoints, two queues, one region; none connected yet. */
+struct busy_fx *busy_open(struct kunit *test, int links,
+			  enum busy_readers readers);
+/* Connects all; one round may follow another, once everything was closed. */
+void busy_connect(struct kunit *test, struct busy_fx *fx);
+/*
+ * What a side's thread does, with its crowd: posts until each endpoint has gone,
+ * or it is over, and then reads until each operation has been told of. Until it
+ * is over nobody is left out.
+ */
+int busy_go(struct tr_thread *thread);
+/* Which endpoint this is. */
+struct busy *busy_of(struct busy_fx *fx, struct fid *fid);
+
+#endif /* KOFI_KUNIT_BUSY_H */

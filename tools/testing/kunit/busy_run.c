@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Ends that come while everything is under way: messages, writes, reads,
+ * atomics, and the handlers that read what becomes of them.
+ */
+
+#include <linux/delay.h>
+
+#include "busy.h"
+
+static const enum busy_readers readers[] = {
+	BUSY_THREADS, BUSY_INTERRUPTS, BUSY_TASKS,
+};
+
+static void name_readers(const enum busy_readers *readers, char *name)
+{
+	static const char * const names[BUSY_READERS] = {
+		"threads", "interrupts", "tasks",
+	};
+
+	strscpy(name, names[*readers], KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(readers, readers, name_readers);
+
+static struct busy_fx *open_one(struct kunit *test)
+{
+	return busy_open(test, 1, *(const enum busy_readers *)test->param_value);
+}
+
+static struct tr_thread *start(struct kunit *test, struct busy_fx *fx, int side)
+{
+	return tr_start(test, -1, busy_go, &fx->side[side]);
+}
+
+static void join(struct kunit *test, struct tr_thread *thread)
+{
+	KUNIT_ASSERT_TRUE(test, tr_join(test, thread));
+	KUNIT_EXPECT_EQ(test, 0, thread->result);
+}
+
+/* Each operation has been told of once; a handler may be a little behind. */
+static void expect_all_told(struct kunit *test, struct busy *busy)
+{
+	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
+
+	while (READ_ONCE(busy->told) < busy->posted &&
+	       time_before(jiffies, end))
+		usleep_range(100, 1000);
+	KUNIT_EXPECT_EQ(test, busy->posted, READ_ONCE(busy->told));
+}
+
+static void check_handlers(struct kunit *test, struct busy_fx *fx)
+{
+	for (int side = 0; side < BUSY_SIDES; side++) {
+		if (!fx->queue[side])
+			continue;
+		KUNIT_EXPECT_TRUE(test, hd_quiet(test, fx->queue[side]));
+		hd_check(test, fx->queue[side]);
+	}
+}
+
+static void cm_05_shutdown_of_the_busy(struct kunit *test)
+{
+	struct busy_fx *fx = open_one(test);
+	int posted = 0;
+
+	for (unsigned int round = 0; round < tr_rounds; round++) {
+		struct tr_thread *threads[BUSY_SIDES];
+		int ends = round % BUSY_SIDES;
+		struct busy *busy[BUSY_SIDES];
+
+		busy_connect(test, fx);
+		for (int side = 0; side < BUSY_SIDES; side++) {
+			busy[side] = &fx->side[side].all[0];
+			threads[side] = start(test, fx, side);
+		}
+		usleep_range(200, 2000);
+		KUNIT_EXPECT_EQ(test, 0, fi_shutdown(busy[ends]->ep, 0));
+		for (int side = 0; side < BUSY_SIDES; side++)
+			join(test, threads[side]);
+		for (int side = 0; side < BUSY_SIDES; side++)
+			expect_all_told(test, busy[side]);
+		tr_expect_shutdown(test, fx->fx->eq, busy[!ends]->ep);
+		for (int side = 0; side < BUSY_SIDES; side++)
+			fx_close(test, &busy[side]->ep->fid);
+		posted += busy[0]->posted + busy[1]->posted;
+	}
+	/* Now and then the end comes before the first. */
+	KUNIT_EXPECT_GT(test, posted, tr_rounds);
+	check_handlers(test, fx);
+}
+
+/* One end is closed with all that is under way there; the other is told. */
+static void cm_06_close_of_the_busy(struct kunit *test)
+{
+	struct busy_fx *fx = open_one(test);
+
+	for (unsigned int round = 0; round < tr_rounds; round++) {
+		struct tr_thread *threads[BUSY_SIDES];
+		int goes = round % BUSY_SIDES;
+		struct busy *busy[BUSY_SIDES];
+
+		busy_connect(test, fx);
+		for (int side = 0; side < BUSY_SIDES; side++) {
+			busy[side] = &fx->side[side].all[0];
+			threads[side] = start(test, fx, side);
+		}
+		usleep_range(200, 2000);
+		/* Who closes posts no more. */
+		WRITE_ONCE(fx->side[goes].over, true);
+		join(test, threads[goes]);
+		fx_close(test, &busy[goes]->ep->fid);
+		join(test, threads[!goes]);
+		expect_all_told(test, busy[!goes]);
+		tr_expect_shutdown(test, fx->fx->eq, busy[!goes]->ep);
+		fx_close(test, &busy[!goes]->ep->fid);
+	}
+	check_handlers(test, fx);
+}
+
+static int close_it(struct tr_thread *thread)
+{
+	struct busy *busy = thread->arg;
+
+	thread->result = fi_close(&busy->ep->fid);
+	return 0;
+}
+
+/* Both ends on two CPUs at once, with handlers that still read. */
+static void close_01_both_of_the_busy_at_once(struct kunit *test)
+{
+	struct busy_fx *fx = open_one(test);
+
+	for (unsigned int round = 0; round < tr_rounds; round++) {
+		struct tr_thread *threads[BUSY_SIDES];
+
+		busy_connect(test, fx);
+		for (int side = 0; side < BUSY_SIDES; side++)
+			threads[side] = start(test, fx, side);
+		usleep_range(200, 2000);
+		for (int side = 0; side < BUSY_SIDES; side++)
+			WRITE_ONCE(fx->side[side].over, true);
+		for (int side = 0; side < BUSY_SIDES; side++)
+			join(test, threads[side]);
+		for (int side = 0; side < BUSY_SIDES; side++) {
+			struct busy *busy = &fx->side[side].all[0];
+
+			fx_forget(test, &busy->ep->fid);
+			threads[side] = tr_start(test, side % num_online_cpus(),
+						 close_it, busy);
+		}
+		for (int side = 0; side < BUSY_SIDES; side++)
+			join(test, threads[side]);
+		/* Whoever was first has told the other, or nobody. */
+		while (fi_eq_read(fx->fx->eq, &(u32){}, &(struct fx_cm_event){},
+				  sizeof(struct fx_cm_event), 0) > 0)
+			;
+	}
+	check_handlers(test, fx);
+}
+
+static struct kunit_case cases[] = {
+	KUNIT_CASE_PARAM(cm_05_shutdown_of_the_busy, readers_gen_params),
+	KUNIT_CASE_PARAM(cm_06_close_of_the_busy, readers_gen_params),
+	KUNIT_CASE_PARAM(close_01_both_of_the_busy_at_once, readers_gen_params),
+	{}
+};
+
+static struct kunit_suite suite = {
+	.name = "kofi_busy",
+	.test_cases = cases,
+};
+
+kunit_test_suite(suite);
