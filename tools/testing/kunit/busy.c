@@ -3,6 +3,8 @@
  * Endpoints that do all they can at once: see busy.h.
  */
 
+#include <linux/delay.h>
+
 #include "busy.h"
 
 #define LEN	512
@@ -102,6 +104,8 @@ int busy_go(struct tr_thread *thread)
 			break;
 		if (!crowd->is_read)
 			thread->result = read_all(crowd->cq);
+		if (crowd->pause_us)
+			usleep_range(crowd->pause_us, 2 * crowd->pause_us);
 		cond_resched();
 	} while (left && !thread->result && time_before(jiffies, end));
 	if (left && !crowd->over && !thread->result)

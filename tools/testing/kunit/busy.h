@@ -37,6 +37,7 @@ struct busy_crowd {
 	u64		key;
 	bool		has_atomics;
 	bool		over;		/* nothing more is to be posted */
+	unsigned int	pause_us;	/* between two rounds of posts */
 };
 
 struct busy_fx {

@@ -28,9 +28,17 @@ static struct busy_fx *open_one(struct kunit *test)
 	return busy_open(test, 1, *(const enum busy_readers *)test->param_value);
 }
 
-static struct tr_thread *start(struct kunit *test, struct busy_fx *fx, int side)
+/* A connection whose ends have been busy for a moment. */
+static void begin(struct kunit *test, struct busy_fx *fx,
+		  struct busy *busy[BUSY_SIDES],
+		  struct tr_thread *threads[BUSY_SIDES])
 {
-	return tr_start(test, -1, busy_go, &fx->side[side]);
+	busy_connect(test, fx);
+	for (int side = 0; side < BUSY_SIDES; side++) {
+		busy[side] = &fx->side[side].all[0];
+		threads[side] = tr_start(test, -1, busy_go, &fx->side[side]);
+	}
+	usleep_range(200, 2000);
 }
 
 static void join(struct kunit *test, struct tr_thread *thread)
@@ -70,12 +78,7 @@ static void cm_05_shutdown_of_the_busy(struct kunit *test)
 		int ends = round % BUSY_SIDES;
 		struct busy *busy[BUSY_SIDES];
 
-		busy_connect(test, fx);
-		for (int side = 0; side < BUSY_SIDES; side++) {
-			busy[side] = &fx->side[side].all[0];
-			threads[side] = start(test, fx, side);
-		}
-		usleep_range(200, 2000);
+		begin(test, fx, busy, threads);
 		KUNIT_EXPECT_EQ(test, 0, fi_shutdown(busy[ends]->ep, 0));
 		for (int side = 0; side < BUSY_SIDES; side++)
 			join(test, threads[side]);
@@ -101,12 +104,7 @@ static void cm_06_close_of_the_busy(struct kunit *test)
 		int goes = round % BUSY_SIDES;
 		struct busy *busy[BUSY_SIDES];
 
-		busy_connect(test, fx);
-		for (int side = 0; side < BUSY_SIDES; side++) {
-			busy[side] = &fx->side[side].all[0];
-			threads[side] = start(test, fx, side);
-		}
-		usleep_range(200, 2000);
+		begin(test, fx, busy, threads);
 		/* Who closes posts no more. */
 		WRITE_ONCE(fx->side[goes].over, true);
 		join(test, threads[goes]);
@@ -134,21 +132,17 @@ static void close_01_both_of_the_busy_at_once(struct kunit *test)
 
 	for (unsigned int round = 0; round < tr_rounds; round++) {
 		struct tr_thread *threads[BUSY_SIDES];
+		struct busy *busy[BUSY_SIDES];
 
-		busy_connect(test, fx);
-		for (int side = 0; side < BUSY_SIDES; side++)
-			threads[side] = start(test, fx, side);
-		usleep_range(200, 2000);
+		begin(test, fx, busy, threads);
 		for (int side = 0; side < BUSY_SIDES; side++)
 			WRITE_ONCE(fx->side[side].over, true);
 		for (int side = 0; side < BUSY_SIDES; side++)
 			join(test, threads[side]);
 		for (int side = 0; side < BUSY_SIDES; side++) {
-			struct busy *busy = &fx->side[side].all[0];
-
-			fx_forget(test, &busy->ep->fid);
+			fx_forget(test, &busy[side]->ep->fid);
 			threads[side] = tr_start(test, side % num_online_cpus(),
-						 close_it, busy);
+						 close_it, busy[side]);
 		}
 		for (int side = 0; side < BUSY_SIDES; side++)
 			join(test, threads[side]);

@@ -97,12 +97,16 @@ void fault_walk(struct kunit *test, struct fault *fault,
 struct fault *fault_new(struct kunit *test)
 {
 	struct fault *fault = kunit_kzalloc(test, sizeof(*fault), GFP_KERNEL);
+	struct fi_info *hints = fx_hints(test);
 	size_t len = sizeof(fault->name);
 
 	KUNIT_ASSERT_NOT_NULL(test, fault);
 	fault->buf = kunit_kzalloc(test, PAGE_SIZE, GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, fault->buf);
 	fault->fx = fx_open(test);
+	/* Endpoints that can do everything take the most to make. */
+	hints->caps = 0;
+	fault->fx->info = fx_info_for(test, hints, fx_addr, NULL, FI_SOURCE);
 	fault->server = fx_eq(test, fault->fx->fabric);
 	fault->cntr = cn_open(test, fault->fx->domain);
 	fault->pep = fx_listen(test, fault->fx->fabric, fault->fx->info,

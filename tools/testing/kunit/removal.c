@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A device that goes away while 64 endpoints are busy with everything that it
+ * A device that goes away while many endpoints are busy with everything that it
  * can do. See outage.c and scenarios/devdel.sh.
  */
 
+#include <linux/moduleparam.h>
+
 #include "busy.h"
 
-#define LINKS	32
+static int removal_links = 32;
+module_param(removal_links, int, 0444);
+MODULE_PARM_DESC(removal_links, "busy connections whose device goes away");
 
 static void removal_of_the_device_of_many(struct kunit *test)
 {
@@ -15,17 +19,20 @@ static void removal_of_the_device_of_many(struct kunit *test)
 
 	if (!tr_outage)
 		kunit_skip(test, "see scenarios/devdel.sh");
-	fx = busy_open(test, LINKS, BUSY_THREADS);
+	fx = busy_open(test, removal_links, BUSY_THREADS);
 	busy_connect(test, fx);
-	for (int side = 0; side < BUSY_SIDES; side++)
+	for (int side = 0; side < BUSY_SIDES; side++) {
+		/* Who makes the device go needs a CPU, too. */
+		fx->side[side].pause_us = 3000;
 		threads[side] = tr_start(test, -1, busy_go, &fx->side[side]);
+	}
 	pr_info("kofi_kunit: traffic flows\n");
 	for (int side = 0; side < BUSY_SIDES; side++) {
 		KUNIT_EXPECT_TRUE(test, tr_join(test, threads[side]));
 		KUNIT_EXPECT_EQ(test, 0, threads[side]->result);
 	}
 	/* Each is told once that its peer has gone, and of each operation. */
-	for (int i = 0; i < BUSY_SIDES * LINKS; i++) {
+	for (int i = 0; i < BUSY_SIDES * removal_links; i++) {
 		struct fx_cm_event event = {};
 		struct busy *busy;
 
@@ -41,7 +48,7 @@ static void removal_of_the_device_of_many(struct kunit *test)
 	}
 	fx_close(test, &fx->mr->fid);
 	for (int side = 0; side < BUSY_SIDES; side++) {
-		for (int link = 0; link < LINKS; link++)
+		for (int link = 0; link < removal_links; link++)
 			fx_close(test, &fx->side[side].all[link].ep->fid);
 		fx_close(test, &fx->side[side].cq->fid);
 	}

@@ -6,7 +6,7 @@ device_up "$1" || fail "$1 does not come up"
 load kofi_kunit addr="$ADDRESS" addr6="$ADDRESS6" rounds="$2" || fail "kofi_kunit.ko does not load"
 run_suites kofi_stress
 echo "$3" >/sys/module/kofi_kunit/parameters/rounds
-run_suites "kofi_race*" kofi_close kofi_cntr_bind kofi_atomic_many
+run_suites "kofi_race*" kofi_close kofi_cntr_bind kofi_atomic_many kofi_atomic_steps kofi_busy
 unload kofi_kunit kofi || fail "the modules do not unload"
 rdma resource show | grep "kofi" && fail "something is left"
 true
