@@ -126,11 +126,15 @@ impl Op {
             abi::FI_MSWAP => Self::MaskedSwap,
             _ => return Err(Errno::EOPNOTSUPP),
         };
-        match (op.compares(), form) {
-            (true, Form::Compare) => Ok(op),
-            (false, Form::Fetch) => Ok(op),
-            (false, Form::Base) if op != Self::Read => Ok(op),
-            _ => Err(Errno::EOPNOTSUPP),
+        op.is_for(form).then_some(op).ok_or(Errno::EOPNOTSUPP)
+    }
+
+    /// Whether `form` has it.
+    pub fn is_for(self, form: Form) -> bool {
+        match form {
+            Form::Compare => self.compares(),
+            Form::Fetch => !self.compares(),
+            Form::Base => !self.compares() && self != Self::Read,
         }
     }
 

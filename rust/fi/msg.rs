@@ -50,27 +50,39 @@ use kernel::{
 };
 
 mod calls;
+mod reach;
 
 pub use calls::{
     Arrived,
     Calls,
     Poster, //
 };
+pub use reach::{
+    Elements,
+    Remote, //
+};
 
-/// Which way a message went.
+/// Which way it went.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
-    /// It was sent.
+    /// A message was sent.
     Sent,
-    /// It was received.
+    /// A message was received.
     Received,
+    /// The peer's memory was written.
+    Written,
+    /// The peer's memory was read, or changed and what was there before was read.
+    Read,
 }
+
+/// The flags of what has taken a receive.
+const RECEIVES: u64 = flags::FI_RECV | flags::FI_REMOTE_WRITE;
 
 /// An operation that is over.
 pub struct Completed {
     /// The buffer, as it was posted.
     pub buffer: KBox<Buffer>,
-    /// Which way the message went.
+    /// Which way it went.
     pub direction: Direction,
     /// How long a received message is, or why there is none.
     pub result: Result<usize>,
@@ -144,7 +156,12 @@ impl Completions {
             return Err(Errno::EAGAIN);
         }
         let entry = slot.get();
-        self.completed(Context::new(entry.op_context), entry.flags, Ok(entry.len))
+        let len = match entry.flags & flags::FI_REMOTE_WRITE {
+            0 => entry.len,
+            // The data of a peer's write takes a receive, and leaves its buffer alone.
+            _ => 0,
+        };
+        self.completed(Context::new(entry.op_context), entry.flags, Ok(len))
     }
 
     fn failure(&self) -> Result<Completed> {
@@ -156,10 +173,11 @@ impl Completions {
     fn completed(&self, context: Context, bits: u64, result: Result<usize>) -> Result<Completed> {
         Ok(Completed {
             buffer: self.claim.reclaim(context).ok_or(Errno::EOTHER)?,
-            direction: if bits & flags::FI_RECV != 0 {
-                Direction::Received
-            } else {
-                Direction::Sent
+            direction: match bits & (RECEIVES | flags::FI_WRITE | flags::FI_READ) {
+                bits if bits & RECEIVES != 0 => Direction::Received,
+                flags::FI_WRITE => Direction::Written,
+                flags::FI_READ => Direction::Read,
+                _ => Direction::Sent,
             },
             result,
         })

@@ -43,13 +43,13 @@ use kofi::{
 /// How long a wait lasts before its loop looks around, in milliseconds.
 const TICK: c_int = 1000;
 
-/// Finds connected endpoints for messages to `addr`, or from it when it is our own (`source`).
-pub(crate) fn find_info(addr: u32, port: u16, source: bool) -> Result<InfoList> {
+/// Finds connected endpoints that can do `caps`, to `addr`, or from it when it is our own (`source`).
+pub(crate) fn find_info(addr: u32, port: u16, source: bool, caps: u64) -> Result<InfoList> {
     let [a, b, c, d] = addr.to_be_bytes();
     let node = CString::try_from_fmt(fmt!("{a}.{b}.{c}.{d}"))?;
     let service = CString::try_from_fmt(fmt!("{port}"))?;
     let mut hints = Info::new()?;
-    hints.set_caps(abi::FI_MSG);
+    hints.set_caps(caps);
     hints.set_ep(&abi::fi_ep_attr {
         type_: abi::FI_EP_MSG,
         ..pin_init::zeroed()

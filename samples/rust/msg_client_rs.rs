@@ -23,7 +23,8 @@ use kofi::{
         thread::Thread,
         Errno,
         Result,
-        FI_CONNECTED, //
+        FI_CONNECTED,
+        FI_MSG, //
     },
     fi::memory::Buffer,
 };
@@ -112,7 +113,7 @@ fn run(size: usize, outcome: &mut Outcome) -> Result {
     let addr = module_parameters::addr.value();
     let port = module_parameters::port.value();
     // The info names the device that leads to the server.
-    let mut list = connection::find_info(addr, port, false)?;
+    let mut list = connection::find_info(addr, port, false, FI_MSG)?;
     let info = list.first_mut().ok_or(Errno::ENODATA)?;
     let fabric = kofi::fabric(info)?;
     let connection = Connection::open(&fabric, info, 1)?;

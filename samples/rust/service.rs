@@ -14,7 +14,8 @@ use kofi::{
     abi::{
         Errno,
         Result,
-        FI_CONNREQ, //
+        FI_CONNREQ,
+        FI_MSG, //
     },
     fi::{
         eq::{
@@ -35,7 +36,7 @@ pub(crate) fn run(
     depth: usize,
     serve: impl Fn(&Connection) -> Result,
 ) -> Result {
-    let list = connection::find_info(addr, port, true)?;
+    let list = connection::find_info(addr, port, true, FI_MSG)?;
     let info = list.first().ok_or(Errno::ENODATA)?;
     let fabric = kofi::fabric(info)?;
     // A queue of its own: the next client waits there for its turn.

@@ -52,7 +52,7 @@ take_turns() {
 	said msg_client_rs "count=100 .*errors=0\$" && stop msg_client_rs "$1"
 }
 
-need_module msg_server msg_client slides_client msg_server_rs msg_client_rs mem_server mem_client
+need_module msg_server msg_client slides_client msg_server_rs msg_client_rs mem_server mem_client mem_client_rs
 device_up "$1" || fail "$1 does not come up"
 
 # Where everything is slow, each module once: the ends below pair them, too.
@@ -78,6 +78,7 @@ stop msg_server
 
 serve mem_server || fail "mem_server does not listen"
 check mem_server.mem_client borrow mem_client
+check mem_server.mem_client_rs borrow mem_client_rs
 stop mem_server
 
 for kind in "" _rs; do

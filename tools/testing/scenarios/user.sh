@@ -63,7 +63,7 @@ use() {
 	facing "$1" "count=20" "$MEMORY" server "$ADDRESS" 7471 65536
 }
 
-need_module msg_server msg_client msg_server_rs msg_client_rs mem_server mem_client
+need_module msg_server msg_client msg_server_rs msg_client_rs mem_server mem_client mem_client_rs
 device_up "$1" || fail "$1 does not come up"
 for kind in "" _rs; do
 	check msg_server$kind ask msg_server$kind
@@ -71,4 +71,5 @@ for kind in "" _rs; do
 done
 check mem_server lend mem_server
 check mem_client use mem_client
+check mem_client_rs use mem_client_rs
 unload kofi || fail "kofi does not unload"

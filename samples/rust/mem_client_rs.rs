@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A client of `mem_server`: writes all of the region that it is lent, reads it back, changes words of
+//! it atomically where the device can, and asks for the server's sum, which has to be its own.
+//!
+//! ```text
+//! insmod mem_client_rs.ko addr=0x0a000001 port=7471 count=10
+//! ```
+//!
+//! Its thread ends with a line of results; the module can be unloaded at any time, before that too.
+
+mod connection;
+
+use connection::Connection;
+use kernel::prelude::*;
+use kofi::{
+    abi::{
+        self,
+        info::{
+            Info,
+            InfoList, //
+        },
+        thread::Thread,
+        Errno,
+        Result, //
+    },
+    fi::{
+        atomic::{
+            Datatype,
+            Op, //
+        },
+        memory::Buffer,
+        msg::{
+            Elements,
+            Remote, //
+        },
+    },
+};
+
+module! {
+    type: MemClient,
+    name: "mem_client_rs",
+    authors: ["kOFI contributors"],
+    description: "kOFI sample: client of a memory server in Rust",
+    license: "GPL",
+    params: {
+        addr: u32 {
+            default: 0,
+            description: "IPv4 address of the server as a number, 10.0.0.1 is 0x0a000001",
+        },
+        port: u16 {
+            default: 7471,
+            description: "Port of the server",
+        },
+        count: u32 {
+            default: 10,
+            description: "Rounds",
+        },
+    },
+}
+
+/// Bytes of a question.
+const QUESTION: usize = 8;
+
+struct MemClient {
+    /// Dropped when the module is unloaded: that stops the thread, if need be, and waits for it.
+    _thread: Thread,
+}
+
+impl kernel::Module for MemClient {
+    fn init(_module: &'static ThisModule) -> kernel::error::Result<Self> {
+        if module_parameters::addr.value() == 0 {
+            return Err(EINVAL);
+        }
+        let thread = Thread::run(c"mem_client_rs", report)?;
+        Ok(Self { _thread: thread })
+    }
+}
+
+/// What the server lends, as it says with its accept: four numbers, most significant byte first.
+struct Grant {
+    region: Remote,
+    len: usize,
+    has_atomics: bool,
+}
+
+impl Grant {
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (words, _) = bytes.as_chunks::<8>();
+        let [addr, key, len, caps, ..] = *words else {
+            return None;
+        };
+        Some(Self {
+            region: Remote {
+                addr: u64::from_be_bytes(addr),
+                key: u64::from_be_bytes(key),
+            },
+            len: usize::try_from(u64::from_be_bytes(len)).ok()?,
+            has_atomics: u64::from_be_bytes(caps) & abi::FI_ATOMIC != 0,
+        })
+    }
+}
+
+#[derive(Default)]
+struct Outcome {
+    rounds: u32,
+    errors: u32,
+}
+
+fn report() {
+    let mut outcome = Outcome::default();
+    if let Err(errno) = run(&mut outcome) {
+        pr_err!("{}\n", errno);
+        outcome.errors += 1;
+    }
+    pr_info!("done count={} errors={}\n", outcome.rounds, outcome.errors);
+}
+
+/// Not every device has atomics.
+fn find_info() -> Result<InfoList> {
+    let addr = module_parameters::addr.value();
+    let port = module_parameters::port.value();
+    let caps = abi::FI_MSG | abi::FI_RMA;
+    match connection::find_info(addr, port, false, caps | abi::FI_ATOMIC) {
+        Err(Errno::ENODATA) => connection::find_info(addr, port, false, caps),
+        found => found,
+    }
+}
+
+fn run(outcome: &mut Outcome) -> Result {
+    let mut list = find_info()?;
+    let info: &mut Info = list.first_mut().ok_or(Errno::ENODATA)?;
+    let has_atomics = info.caps() & abi::FI_ATOMIC != 0;
+    let fabric = kofi::fabric(info)?;
+    let connection = Connection::open(&fabric, info, 1)?;
+    connection.endpoint.connect(&[])?;
+    let connected = connection::event(&connection.events, abi::FI_CONNECTED)?;
+    let grant = Grant::from_bytes(connected.data()).ok_or(Errno::ETOOSMALL)?;
+
+    let mut buffer = Buffer::new(grant.len, 0)?;
+    while outcome.rounds < module_parameters::count.value() {
+        buffer = go_round(&connection, &grant, buffer, outcome)?;
+        if has_atomics && grant.has_atomics {
+            change(&connection, &grant, outcome)?;
+        }
+        outcome.errors += u32::from(ask(&connection)? != crc32(&buffer));
+        outcome.rounds += 1;
+    }
+    connection.endpoint.shutdown()
+}
+
+/// Each operation gives its buffer back when it is over.
+fn finish(connection: &Connection) -> Result<KBox<Buffer>> {
+    let (buffer, _) = connection::completion(&connection.transmits)?;
+    Ok(buffer)
+}
+
+/// What byte `at` is in a round.
+fn pattern(round: u32, at: usize) -> u8 {
+    (round as usize).wrapping_mul(31).wrapping_add(at) as u8
+}
+
+/// Writes the region, and reads what it is then.
+fn go_round(
+    connection: &Connection,
+    grant: &Grant,
+    mut buffer: KBox<Buffer>,
+    outcome: &mut Outcome,
+) -> Result<KBox<Buffer>> {
+    let round = outcome.rounds;
+    for (at, byte) in buffer.iter_mut().enumerate() {
+        *byte = pattern(round, at);
+    }
+    connection.endpoint.write(buffer, grant.len, grant.region)?;
+    let mut buffer = finish(connection)?;
+    buffer.fill(0);
+    connection.endpoint.read(buffer, grant.len, grant.region)?;
+    let buffer = finish(connection)?;
+    let is_intact = buffer
+        .iter()
+        .enumerate()
+        .all(|(at, byte)| *byte == pattern(round, at));
+    outcome.errors += u32::from(!is_intact);
+    Ok(buffer)
+}
+
+/// Asks for the sum of the region.
+fn ask(connection: &Connection) -> Result<u32> {
+    let endpoint = &connection.endpoint;
+    endpoint.receive(Buffer::new(QUESTION, 0)?)?;
+    endpoint.send(Buffer::new(QUESTION, 0)?, QUESTION)?;
+    finish(connection)?;
+    let (answer, _) = connection::completion(&connection.receives)?;
+    let sum = answer.first_chunk().ok_or(Errno::ETOOSMALL)?;
+    Ok(u32::from_be_bytes(*sum))
+}
+
+fn crc32(bytes: &[u8]) -> u32 {
+    let shift = |crc: u32, _| (crc >> 1) ^ if crc & 1 == 1 { 0xedb8_8320 } else { 0 };
+    !bytes
+        .iter()
+        .fold(!0, |crc, byte| (0..8).fold(crc ^ u32::from(*byte), shift))
+}
+
+/// Changes the first words in several ways, and back.
+fn change(connection: &Connection, grant: &Grant, outcome: &mut Outcome) -> Result {
+    let endpoint = &connection.endpoint;
+    let word = Elements {
+        remote: grant.region,
+        count: 1,
+        datatype: Datatype::from_raw(abi::FI_UINT64)?,
+    };
+    let bytes = Elements {
+        remote: grant.region.behind(8),
+        count: 5,
+        datatype: Datatype::from_raw(abi::FI_UINT8)?,
+    };
+    let round = outcome.rounds;
+    let before = u64::from_ne_bytes(core::array::from_fn(|at| pattern(round, at)));
+    let after = before.wrapping_add(1000);
+
+    // What the operands are when it is posted, ...
+    let mut buffer = Buffer::new(16, 0)?;
+    buffer[..8].copy_from_slice(&1000u64.to_ne_bytes());
+    endpoint.fetch(buffer, Op::Sum, word)?;
+    let mut buffer = finish(connection)?;
+    // ... the old value is in their place when it is over.
+    outcome.errors += u32::from(buffer[..8] != before.to_ne_bytes());
+
+    buffer[..8].copy_from_slice(&before.to_ne_bytes());
+    buffer[8..].copy_from_slice(&after.to_ne_bytes());
+    endpoint.compare(buffer, Op::Swap, word)?;
+    let mut buffer = finish(connection)?;
+    outcome.errors += u32::from(buffer[..8] != after.to_ne_bytes());
+
+    for _ in 0..2 {
+        buffer[..5].fill(0x5a);
+        endpoint.fetch(buffer, Op::BitXor, bytes)?;
+        buffer = finish(connection)?;
+    }
+    let is_flipped = (0..5).all(|at| buffer[at] == pattern(round, 8 + at) ^ 0x5a);
+    outcome.errors += u32::from(!is_flipped);
+    Ok(())
+}
