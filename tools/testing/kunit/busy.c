@@ -83,7 +83,7 @@ static void read_in_handler(struct hd_queue *queue)
 
 int busy_go(struct tr_thread *thread)
 {
-	unsigned long end = jiffies + 4 * msecs_to_jiffies(FX_WAIT_MS);
+	unsigned long end = jiffies + msecs_to_jiffies(BUSY_WAIT_MS);
 	struct busy_crowd *crowd = thread->arg;
 	int left;
 

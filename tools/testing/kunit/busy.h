@@ -13,6 +13,8 @@
 #include "handler.h"
 
 #define BUSY_SIDES	2
+/* How long all of it may take to end: a slow kernel has much to flush. */
+#define BUSY_WAIT_MS	(8 * FX_WAIT_MS)
 /* Operations that an endpoint may have under way, each way. */
 #define BUSY_DEPTH	16
 
@@ -58,8 +60,7 @@ struct busy_fx *busy_open(struct kunit *test, int links,
 void busy_connect(struct kunit *test, struct busy_fx *fx);
 /*
  * What a side's thread does, with its crowd: posts until each endpoint has gone,
- * or it is over, and then reads until each operation has been told of. Until it
- * is over nobody is left out.
+ * or it is over, and reads until each operation has been told of.
  */
 int busy_go(struct tr_thread *thread);
 /* Which endpoint this is. */

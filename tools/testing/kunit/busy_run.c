@@ -43,7 +43,8 @@ static void begin(struct kunit *test, struct busy_fx *fx,
 
 static void join(struct kunit *test, struct tr_thread *thread)
 {
-	KUNIT_ASSERT_TRUE(test, tr_join(test, thread));
+	KUNIT_ASSERT_TRUE(test, tr_join_within(test, thread,
+					       BUSY_WAIT_MS + FX_WAIT_MS));
 	KUNIT_EXPECT_EQ(test, 0, thread->result);
 }
 

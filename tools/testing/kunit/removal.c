@@ -23,12 +23,13 @@ static void removal_of_the_device_of_many(struct kunit *test)
 	busy_connect(test, fx);
 	for (int side = 0; side < BUSY_SIDES; side++) {
 		/* Who makes the device go needs a CPU, too. */
-		fx->side[side].pause_us = 3000;
+		fx->side[side].pause_us = 100000 / removal_links;
 		threads[side] = tr_start(test, -1, busy_go, &fx->side[side]);
 	}
 	pr_info("kofi_kunit: traffic flows\n");
 	for (int side = 0; side < BUSY_SIDES; side++) {
-		KUNIT_EXPECT_TRUE(test, tr_join(test, threads[side]));
+		KUNIT_EXPECT_TRUE(test, tr_join_within(test, threads[side],
+						       BUSY_WAIT_MS + FX_WAIT_MS));
 		KUNIT_EXPECT_EQ(test, 0, threads[side]->result);
 	}
 	/* Each is told once that its peer has gone, and of each operation. */

@@ -193,11 +193,16 @@ void tr_stop(struct kunit *test, struct tr_thread *thread)
 	kunit_release_action(test, stop_thread, thread);
 }
 
+bool tr_join_within(struct kunit *test, struct tr_thread *thread,
+		    unsigned int ms)
+{
+	if (wait_for_completion_timeout(&thread->done, msecs_to_jiffies(ms)))
+		return true;
+	kunit_err(test, "a thread has not ended after %u ms", ms);
+	return false;
+}
+
 bool tr_join(struct kunit *test, struct tr_thread *thread)
 {
-	if (wait_for_completion_timeout(&thread->done,
-					msecs_to_jiffies(FX_WAIT_MS)))
-		return true;
-	kunit_err(test, "a thread has not ended after %d ms", FX_WAIT_MS);
-	return false;
+	return tr_join_within(test, thread, FX_WAIT_MS);
 }

@@ -75,5 +75,7 @@ struct tr_thread *tr_start(struct kunit *test, int cpu,
 void tr_stop(struct kunit *test, struct tr_thread *thread);
 /* Waits for its end; false where that does not come. */
 bool tr_join(struct kunit *test, struct tr_thread *thread);
+bool tr_join_within(struct kunit *test, struct tr_thread *thread,
+		    unsigned int ms);
 
 #endif /* KOFI_KUNIT_TRAFFIC_H */
