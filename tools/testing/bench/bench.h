@@ -181,6 +181,8 @@ static inline int bench_side_alloc(struct bench_side *side,
 				   struct bench_test *test)
 {
 	side->test = test;
+	/* Of a server: its callback may have it all before its thread begins. */
+	side->goal = test->lap * (1 + test->laps);
 	init_completion(&side->over);
 	side->tx = kzalloc(bench_tx_bytes(test), GFP_KERNEL);
 	side->rx = kzalloc(bench_rx_bytes(test), GFP_KERNEL);
