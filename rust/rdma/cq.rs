@@ -13,7 +13,10 @@ use core::{
     }, //
 };
 use kernel::{
-    error::from_err_ptr,
+    error::{
+        from_err_ptr,
+        to_result, //
+    },
     prelude::*,
     sync::Arc, //
 };
@@ -194,9 +197,11 @@ impl Poller {
         // SAFETY: By the invariant `raw` is valid and `poll` its device's. `Wc` has the layout of
         // `ib_wc`, and `room` is writable for `most` of them.
         let found = unsafe { (self.poll)(self.raw.as_ptr(), most, room.as_mut_ptr().cast()) };
-        let found = usize::try_from(found).map_err(|_| Error::from_errno(found))?;
         let room: &'a [MaybeUninit<Wc>] = room;
-        let filled = room.get(..found).ok_or(EIO)?;
+        // An error is more than there can be room for.
+        let Some(filled) = room.get(..found as u32 as usize) else {
+            return Err(to_result(found).err().unwrap_or(EIO));
+        };
         // SAFETY: The driver filled the first `found`, and a `Wc` may lack the fields that it left.
         Ok(unsafe { core::slice::from_raw_parts(filled.as_ptr().cast(), filled.len()) })
     }

@@ -353,9 +353,56 @@ impl Cq {
     /// -FI_EAGAIN when there is nothing, -FI_EAVAIL when a failure is next.
     #[inline(always)]
     fn take<E: From<Completion>>(&self, room: &mut [MaybeUninit<E>]) -> Result<usize> {
+        match self.inner.enter_alone() {
+            Some(inner) => self.take_run(inner, room),
+            None => self.take_locked(room),
+        }
+    }
+
+    /// [`Self::take`], where others are about, or may be.
+    #[inline(never)]
+    fn take_locked<E: From<Completion>>(&self, room: &mut [MaybeUninit<E>]) -> Result<usize> {
+        self.take_run(self.inner.enter(), room)
+    }
+
+    /// [`Self::take`], where nearly always one poll brings all there is, which one run tells.
+    #[inline(always)]
+    fn take_run<E: From<Completion>>(
+        &self,
+        mut inner: SerialGuard<'_, Inner>,
+        room: &mut [MaybeUninit<E>],
+    ) -> Result<usize> {
+        if room.is_empty() || !inner.is_plain() {
+            return self.take_rest(inner, room, &[], 0);
+        }
+        let batch = room.len().min(BATCH);
+        let mut found = Wc::room::<BATCH>();
+        let polled = self.ib.poll(&mut found[..batch]).unwrap_or(&[]);
+        if polled.is_empty() {
+            return Err(Errno::EAGAIN);
+        }
+        // Nobody counts the room.
+        let run = inner.tell_run(polled, room, &mut 0);
+        if run == polled.len() && (run < batch || run == room.len()) {
+            return Ok(run);
+        }
+        self.take_rest(inner, room, polled, run)
+    }
+
+    /// [`Self::take`], after the first `told` of what was `polled`, if anything was.
+    #[inline(never)]
+    fn take_rest<E: From<Completion>>(
+        &self,
+        mut inner: SerialGuard<'_, Inner>,
+        room: &mut [MaybeUninit<E>],
+        polled: &[Wc],
+        told: usize,
+    ) -> Result<usize> {
         let mut freed = 0;
-        let mut inner = self.inner.enter();
-        let count = inner.read(&self.ib, room, &mut freed);
+        let count = match polled {
+            [] => inner.read(&self.ib, room, &mut freed),
+            _ => inner.read_on(&self.ib, polled, told, room, &mut freed),
+        };
         let found = if count > 0 {
             Ok(())
         } else if inner.backlog.is_empty() && !room.is_empty() {

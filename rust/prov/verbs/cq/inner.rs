@@ -71,6 +71,12 @@ pub(super) struct Inner {
 }
 
 impl Inner {
+    /// Whether a read may tell what it polls, and there is nothing else to do.
+    #[inline]
+    pub(super) fn is_plain(&self) -> bool {
+        self.backlog.is_empty() && !self.counted && self.waiting == 0
+    }
+
     /// Polls one batch into the backlog; says how many there were.
     pub(super) fn stash(&mut self, ib: &rdma::cq::Poller) -> usize {
         let mut room = Wc::room::<BATCH>();
@@ -300,35 +306,7 @@ impl Inner {
     }
 
     /// Fills `room` and says how many entries it wrote; stops in front of a failure.
-    ///
-    /// Nearly always one poll brings all there is, which one run tells; the rest is apart from that.
-    #[inline(always)]
     pub(super) fn read<E: From<Completion>>(
-        &mut self,
-        ib: &rdma::cq::Poller,
-        room: &mut [MaybeUninit<E>],
-        freed: &mut u32,
-    ) -> usize {
-        if room.is_empty() || !self.backlog.is_empty() {
-            return self.read_put_off(ib, room, freed);
-        }
-        let batch = room.len().min(BATCH);
-        let mut found = Wc::room::<BATCH>();
-        let polled = ib.poll(&mut found[..batch]).unwrap_or(&[]);
-        if polled.is_empty() {
-            return 0;
-        }
-        let run = self.tell_run(polled, room, freed);
-        if run == polled.len() && (run < batch || run == room.len()) {
-            return run;
-        }
-        self.read_on(ib, polled, run, room, freed)
-    }
-
-    /// [`Self::read`], where something was put off, or where there is no room.
-    #[cold]
-    #[inline(never)]
-    fn read_put_off<E: From<Completion>>(
         &mut self,
         ib: &rdma::cq::Poller,
         room: &mut [MaybeUninit<E>],
@@ -352,8 +330,7 @@ impl Inner {
     }
 
     /// [`Self::read`], after the first `told` of what was `polled`.
-    #[inline(never)]
-    fn read_on<E: From<Completion>>(
+    pub(super) fn read_on<E: From<Completion>>(
         &mut self,
         ib: &rdma::cq::Poller,
         polled: &[Wc],
@@ -423,7 +400,7 @@ impl Inner {
     /// nothing but to be told; says how many there are. Nearly always that is all: what is the same
     /// for all of them is looked up and stored once. Nothing has been put off.
     #[inline(always)]
-    fn tell_run<E: From<Completion>>(
+    pub(super) fn tell_run<E: From<Completion>>(
         &mut self,
         polled: &[Wc],
         room: &mut [MaybeUninit<E>],
