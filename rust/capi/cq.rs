@@ -39,7 +39,6 @@ use crate::{
             sread,
             Attr,
             CompletionQueue,
-            Entries,
             Format,
             Handler,
             Shape,
@@ -51,6 +50,7 @@ use crate::{
 };
 use core::{
     marker::PhantomData,
+    mem::MaybeUninit,
     ptr,
     slice, //
 };
@@ -95,9 +95,9 @@ const MOST: usize = 1 << 32;
 ///
 /// `buf` has room for `count` entries of type `E` for `'a`.
 #[inline(always)]
-unsafe fn entries<'a, E: Shape>(buf: *mut c_void, count: usize) -> Result<Entries<'a>> {
+unsafe fn room<'a, E>(buf: *mut c_void, count: usize) -> Result<&'a mut [MaybeUninit<E>]> {
     if count == 0 {
-        return Ok(Entries::none());
+        return Ok(&mut []);
     }
     // No array is larger than the address space; a count that pretends so is cut, not believed.
     let count = count.min(MOST);
@@ -105,9 +105,7 @@ unsafe fn entries<'a, E: Shape>(buf: *mut c_void, count: usize) -> Result<Entrie
         return Err(Errno::EINVAL);
     }
     // SAFETY: By this function's safety requirement; the entries need not be initialised.
-    Ok(E::entries(unsafe {
-        slice::from_raw_parts_mut(buf.cast(), count)
-    }))
+    Ok(unsafe { slice::from_raw_parts_mut(buf.cast(), count) })
 }
 
 /// A C consumer's `cq_event_handler`, and what it is called with.
@@ -312,11 +310,11 @@ impl<Q: provider::CompletionQueue, E: Shape, const HANDLED: bool> Table<Q, E, HA
     };
 
     #[inline]
-    fn take(queue: &Q, mut entries: Entries<'_>) -> Result<usize> {
+    fn take(queue: &Q, room: &mut [MaybeUninit<E>]) -> Result<usize> {
         if HANDLED {
-            read_or_arm(queue, &mut entries)
+            read_or_arm(queue, room)
         } else {
-            queue.read(entries)
+            queue.read(E::entries(room))
         }
     }
 
@@ -324,7 +322,7 @@ impl<Q: provider::CompletionQueue, E: Shape, const HANDLED: bool> Table<Q, E, HA
         // SAFETY: As a C caller of `fi_cq_read()` promises.
         into_ssize(unsafe {
             let (_, queue) = parts::<Q>(cq);
-            entries::<E>(buf, count).and_then(|entries| Self::take(queue, entries))
+            room(buf, count).and_then(|room| Self::take(queue, room))
         })
     }
 
@@ -337,7 +335,7 @@ impl<Q: provider::CompletionQueue, E: Shape, const HANDLED: bool> Table<Q, E, HA
         // SAFETY: As a C caller of `fi_cq_readfrom()` promises.
         into_ssize(unsafe {
             let (_, queue) = parts::<Q>(cq);
-            let result = entries::<E>(buf, count).and_then(|entries| Self::take(queue, entries));
+            let result = room(buf, count).and_then(|room| Self::take(queue, room));
             no_sources(&result, src_addr);
             result
         })
@@ -353,9 +351,9 @@ impl<Q: provider::CompletionQueue, E: Shape, const HANDLED: bool> Table<Q, E, HA
         // SAFETY: As a C caller of `fi_cq_sread()` promises.
         into_ssize(unsafe {
             let (object, queue) = parts::<Q>(cq);
-            entries::<E>(buf, count).and_then(|mut entries| {
+            room::<E>(buf, count).and_then(|room| {
                 let mut budget = Budget::from_millis(timeout);
-                sread(queue, object.waitable, &mut entries, &mut budget)
+                sread(queue, object.waitable, room, &mut budget)
             })
         })
     }
@@ -371,9 +369,9 @@ impl<Q: provider::CompletionQueue, E: Shape, const HANDLED: bool> Table<Q, E, HA
         // SAFETY: As a C caller of `fi_cq_sreadfrom()` promises.
         into_ssize(unsafe {
             let (object, queue) = parts::<Q>(cq);
-            let result = entries::<E>(buf, count).and_then(|mut entries| {
+            let result = room::<E>(buf, count).and_then(|room| {
                 let mut budget = Budget::from_millis(timeout);
-                sread(queue, object.waitable, &mut entries, &mut budget)
+                sread(queue, object.waitable, room, &mut budget)
             });
             no_sources(&result, src_addr);
             result

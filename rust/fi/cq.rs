@@ -139,39 +139,6 @@ pub enum Entries<'a> {
     Tagged(&'a mut [MaybeUninit<abi::fi_cq_tagged_entry>]),
 }
 
-impl Entries<'_> {
-    /// An array without room: reading into it only drives progress.
-    pub const fn none() -> Self {
-        Self::Context(&mut [])
-    }
-
-    /// How many entries fit.
-    #[inline]
-    pub fn len(&self) -> usize {
-        match self {
-            Self::Context(entries) => entries.len(),
-            Self::Msg(entries) => entries.len(),
-            Self::Data(entries) => entries.len(),
-            Self::Tagged(entries) => entries.len(),
-        }
-    }
-
-    /// Whether none fit.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// The rest of the array, from entry `from` on.
-    fn after(&mut self, from: usize) -> Entries<'_> {
-        match self {
-            Self::Context(entries) => Entries::Context(&mut entries[from..]),
-            Self::Msg(entries) => Entries::Msg(&mut entries[from..]),
-            Self::Data(entries) => Entries::Data(&mut entries[from..]),
-            Self::Tagged(entries) => Entries::Tagged(&mut entries[from..]),
-        }
-    }
-}
-
 /// An entry of one [`Format`].
 pub(crate) trait Shape: Sized + 'static {
     /// An array of them.
@@ -298,11 +265,11 @@ impl CompletionQueue {
     /// # Errors
     ///
     /// Those of [`read_or_arm`].
-    pub(super) fn read(&self, mut entries: Entries<'_>) -> Result<usize> {
+    pub(super) fn read<E: Shape>(&self, room: &mut [MaybeUninit<E>]) -> Result<usize> {
         if self.core.interrupts().is_handled() {
-            read_or_arm(&*self.core, &mut entries)
+            read_or_arm(&*self.core, room)
         } else {
-            self.core.read(entries)
+            self.core.read(E::entries(room))
         }
     }
 
@@ -325,17 +292,17 @@ impl CompletionQueue {
 /// # Errors
 ///
 /// -FI_EAGAIN when there is nothing, -FI_EAVAIL when a failure is next.
-pub fn read_or_arm<Q: provider::CompletionQueue + ?Sized>(
+pub(crate) fn read_or_arm<Q: provider::CompletionQueue + ?Sized, E: Shape>(
     queue: &Q,
-    entries: &mut Entries<'_>,
+    room: &mut [MaybeUninit<E>],
 ) -> Result<usize> {
-    match queue.read(entries.after(0)) {
+    match queue.read(E::entries(room)) {
         Err(Errno::EAGAIN) => {}
         result => return result,
     }
     queue.interrupts().expect();
     while is_missed(queue) {
-        match queue.read(entries.after(0)) {
+        match queue.read(E::entries(room)) {
             Err(Errno::EAGAIN) => {}
             result => return result,
         }
@@ -357,10 +324,11 @@ fn is_missed<Q: provider::CompletionQueue + ?Sized>(queue: &Q) -> bool {
 /// -FI_ENOSYS unless the queue was opened to be waited for, -FI_EOPBADSTATE in atomic context,
 /// -FI_EAVAIL when an error is next, -FI_EAGAIN when the budget is spent, `fi_cq_signal()` was
 /// called, a signal is pending or the kthread is told to stop.
-pub fn sread<Q: provider::CompletionQueue + ?Sized>(
+#[inline(always)]
+pub(crate) fn sread<Q: provider::CompletionQueue + ?Sized, E: Shape>(
     queue: &Q,
     waitable: bool,
-    entries: &mut Entries<'_>,
+    room: &mut [MaybeUninit<E>],
     budget: &mut Budget,
 ) -> Result<usize> {
     if !waitable {
@@ -369,7 +337,7 @@ pub fn sread<Q: provider::CompletionQueue + ?Sized>(
     context::check_may_sleep()?;
     let interrupts = queue.interrupts();
     loop {
-        match queue.read(entries.after(0)) {
+        match queue.read(E::entries(room)) {
             Err(Errno::EAGAIN) => {}
             result => return result,
         }
@@ -383,7 +351,7 @@ pub fn sread<Q: provider::CompletionQueue + ?Sized>(
         }
         if interrupts.take() {
             // One last look: what arrived together with the signal is not kept waiting.
-            return queue.read(entries.after(0));
+            return queue.read(E::entries(room));
         }
     }
 }

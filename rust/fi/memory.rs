@@ -6,7 +6,6 @@
 //! [`Context`], whose existence is the promise; the C API makes them from its caller's pointers, the
 //! Rust API from a [`Buffer`] that it takes over, so that safe code cannot break the promise.
 
-use super::cq::Entries;
 use crate::abi::{
     aside::aside,
     bio_vec,
@@ -466,8 +465,8 @@ impl EntrySlot {
     }
 
     /// Where a queue writes.
-    pub(super) fn entries(&mut self) -> Entries<'_> {
-        Entries::Msg(&mut self.0)
+    pub(super) fn room(&mut self) -> &mut [MaybeUninit<fi_cq_msg_entry>] {
+        &mut self.0
     }
 
     /// What it has written, or zeroes.

@@ -124,7 +124,7 @@ impl Completions {
     pub fn read(&self) -> Result<Completed> {
         loop {
             let mut slot = EntrySlot::new();
-            match self.queue.read(slot.entries()) {
+            match self.queue.read(slot.room()) {
                 Ok(0) => {}
                 Err(Errno::EAVAIL) => match self.failure() {
                     // Another reader has taken it. Whether there is more is not known.
@@ -145,7 +145,7 @@ impl Completions {
     pub fn wait(&self, budget: &mut Budget) -> Result<Completed> {
         let mut slot = EntrySlot::new();
         let core = &**self.queue.core();
-        match sread(core, true, &mut slot.entries(), budget) {
+        match sread(core, true, slot.room(), budget) {
             Err(Errno::EAVAIL) => self.failure(),
             result => self.success(result, &slot),
         }
