@@ -2,10 +2,9 @@
 
 //! The handler of a queue, called where it may sleep, and the close that waits for it.
 //!
-//! Its owner is a work item, which does not run twice at a time. The gate lets calls in until
-//! [`Slot::stop`]; the spinlock guards the handler itself, which is dropped then. Both are leaves.
+//! Its owner is a work item, which does not run twice at a time, and takes the handler along for the
+//! time of a call. The spinlock is a leaf.
 
-use super::wait::Gate;
 use crate::abi::{
     Errno,
     Result, //
@@ -20,12 +19,19 @@ use kernel::{
             Relaxed,
             Release, //
         },
+        new_condvar,
         new_spinlock,
-        Arc,
+        CondVar,
         SpinLock, //
     },
     task::Task, //
 };
+
+struct State<H: ?Sized> {
+    stopped: bool,
+    /// Not there while it is called.
+    handler: Option<KBox<H>>,
+}
 
 /// Where a queue keeps its handler.
 #[pin_data]
@@ -34,34 +40,39 @@ pub(super) struct Slot<H: ?Sized> {
     /// The address of the task that is in the handler, 0 for none.
     inside: Atomic<usize>,
     #[pin]
-    gate: Gate,
+    state: SpinLock<State<H>>,
+    /// The last call is over.
     #[pin]
-    handler: SpinLock<Option<Arc<KBox<H>>>>,
+    left: CondVar,
 }
 
 impl<H: ?Sized> Slot<H> {
     /// No handler yet.
     pub(super) fn new() -> impl PinInit<Self> {
+        let state = State {
+            stopped: false,
+            handler: None,
+        };
         pin_init!(Self {
             filled: AtomicFlag::new(false),
             inside: Atomic::new(0),
-            gate <- Gate::new(),
-            handler <- new_spinlock!(None, "kofi::Slot"),
+            state <- new_spinlock!(state, "kofi::Slot"),
+            left <- new_condvar!("kofi::Slot"),
         })
     }
 
-    /// Puts a handler in, once. May sleep.
+    /// Puts a handler in, once. Any context.
     ///
     /// # Errors
     ///
-    /// -FI_EBUSY if there is one, -FI_ENOMEM.
+    /// -FI_EBUSY if there is one.
     pub(super) fn fill(&self, handler: KBox<H>) -> Result {
-        let handler = Arc::new(handler, GFP_KERNEL)?;
-        let mut slot = self.handler.lock();
+        let mut state = self.state.lock();
         if self.filled.load(Relaxed) {
+            // The handler is dropped after the guard.
             return Err(Errno::EBUSY);
         }
-        *slot = Some(handler);
+        state.handler = Some(handler);
         self.filled.store(true, Release);
         Ok(())
     }
@@ -73,16 +84,35 @@ impl<H: ?Sized> Slot<H> {
 
     /// Calls the handler through `f`, unless it has been stopped. From the work item alone.
     pub(super) fn call(&self, f: impl FnOnce(&H)) {
-        let Some(_pass) = self.gate.enter() else {
-            return;
-        };
-        // Dropped before the pass is: by then a handler that stopped itself is gone as well.
-        let handler = self.handler.lock().clone();
-        if let Some(handler) = handler {
-            self.inside.store(here(), Relaxed);
+        if let Some(handler) = self.begin() {
             f(&handler);
-            self.inside.store(0, Relaxed);
+            self.end(handler);
         }
+    }
+
+    fn begin(&self) -> Option<KBox<H>> {
+        let mut state = self.state.lock();
+        if state.stopped {
+            return None;
+        }
+        let handler = state.handler.take()?;
+        self.inside.store(here(), Relaxed);
+        Some(handler)
+    }
+
+    fn end(&self, handler: KBox<H>) {
+        let mut state = self.state.lock();
+        if !state.stopped {
+            state.handler = Some(handler);
+            self.inside.store(0, Relaxed);
+            return;
+        }
+        drop(state);
+        // Who waits for the end of the calls finds it gone.
+        drop(handler);
+        let _state = self.state.lock();
+        self.inside.store(0, Relaxed);
+        self.left.notify_all();
     }
 
     /// Whether the caller is in the handler.
@@ -96,12 +126,16 @@ impl<H: ?Sized> Slot<H> {
     ///
     /// Within the handler it does not wait for itself: the call under way is the last.
     pub(super) fn stop(&self) {
+        let mut state = self.state.lock();
+        state.stopped = true;
         if self.is_here() {
-            self.gate.forbid();
-        } else {
-            self.gate.shut();
+            return;
         }
-        let handler = self.handler.lock().take();
+        while self.inside.load(Relaxed) != 0 {
+            self.left.wait(&mut state);
+        }
+        let handler = state.handler.take();
+        drop(state);
         drop(handler);
     }
 }
