@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * What the kernel offers as macros only: the state of the running context,
- * and threads.
+ * threads, and how they sleep.
  */
+#include <linux/atomic.h>
 #include <linux/kthread.h>
 #include <linux/preempt.h>
 #include <linux/sched.h>
 #include <linux/sched/task.h>
+#include <linux/wait.h>
 #include <linux/workqueue.h>
 
 bool kofi_may_sleep(void);
 bool kofi_should_stop(void);
 void kofi_warn_atomic(void);
+long kofi_sleep(struct wait_queue_head *sleepers, const s64 *count, s64 seen,
+		long timeout);
+void kofi_wake(struct wait_queue_head *sleepers);
 extern struct workqueue_struct *kofi_cq_wq;
 int kofi_handlers_start(void);
 void kofi_handlers_end(void);
@@ -32,6 +37,30 @@ bool kofi_should_stop(void)
 void kofi_warn_atomic(void)
 {
 	WARN_ONCE(1, "kofi: a blocking call in atomic context\n");
+}
+
+static bool kofi_is_over(const s64 *count, s64 seen)
+{
+	/* What was done before the count went on is seen. */
+	return smp_load_acquire(count) != seen || kofi_should_stop();
+}
+
+/*
+ * Until the count is another one than was seen, or a kthread is to stop; as
+ * wait_event_interruptible_timeout(), 0 if the jiffies are over before that.
+ */
+long kofi_sleep(struct wait_queue_head *sleepers, const s64 *count, s64 seen,
+		long timeout)
+{
+	return wait_event_interruptible_timeout(
+		*sleepers, kofi_is_over(count, seen), timeout);
+}
+
+void kofi_wake(struct wait_queue_head *sleepers)
+{
+	/* The caller has changed the count before, by a full barrier. */
+	if (waitqueue_active(sleepers))
+		wake_up_all(sleepers);
 }
 
 /* The reference lets the thread be stopped even when it has ended by itself. */

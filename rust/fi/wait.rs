@@ -4,27 +4,19 @@
 //!
 //! A [`Signal`] counts what happened. A reader takes a [`Ticket`], looks at its queue, and sleeps
 //! only while the count is still the one on the ticket, so that what happens between the look and
-//! the sleep is never lost. The lock is a leaf: a driver's completion interrupt may take it, if
-//! somebody sleeps. Who is about to says so before the last look at the count, and who gives the
-//! signal counts before the look at who sleeps: one of them sees the other.
+//! the sleep is never lost. A driver's completion interrupt may give it: nobody takes a lock but that
+//! of the queue of who sleeps.
 
 use crate::abi::{
-    context,
-    lock::FastLockIrq, //
+    lock::FastLockIrq,
+    sleepers::Sleepers, //
 };
 use kernel::{
     prelude::*,
     sync::{
-        atomic::{
-            Acquire,
-            Atomic,
-            Full,
-            Relaxed, //
-        },
         new_condvar,
         static_lock_class,
-        CondVar,
-        CondVarTimeoutResult, //
+        CondVar, //
     },
     time::{
         msecs_to_jiffies,
@@ -37,17 +29,12 @@ use kernel::{
 /// Something that threads wait for.
 #[pin_data]
 pub struct Signal {
-    count: Atomic<u64>,
-    /// How many sleep, or are about to.
-    sleeping: Atomic<u32>,
     #[pin]
-    lock: FastLockIrq<()>,
-    #[pin]
-    sleepers: CondVar,
+    sleepers: Sleepers,
 }
 
 /// The state of a [`Signal`] at the moment it was taken.
-pub struct Ticket(u64);
+pub struct Ticket(i64);
 
 /// Why a wait ended.
 #[derive(PartialEq, Eq)]
@@ -107,55 +94,35 @@ impl Signal {
     /// A signal that has not been given.
     pub fn new() -> impl PinInit<Self> {
         pin_init!(Self {
-            count: Atomic::new(0),
-            sleeping: Atomic::new(0),
-            lock <- FastLockIrq::new((), c"kofi::Signal", static_lock_class!()),
-            sleepers <- new_condvar!("kofi::Signal"),
+            sleepers <- Sleepers::new(c"kofi::Signal", static_lock_class!()),
         })
     }
 
     /// Wakes everyone who holds an older ticket. Any context.
     pub fn give(&self) {
-        let _ = self.count.fetch_add(1, Full);
-        if self.sleeping.load(Relaxed) > 0 {
-            // Behind who has looked at the count and does not sleep yet.
-            let _lock = self.lock.lock();
-            self.sleepers.notify_all();
-        }
+        self.sleepers.wake();
     }
 
     /// Takes a ticket. Any context.
+    #[inline]
     pub fn ticket(&self) -> Ticket {
-        Ticket(self.count.load(Acquire))
+        Ticket(self.sleepers.count())
     }
 
     /// Sleeps until the signal is given after `ticket` was taken. Process context.
+    #[inline]
     pub fn wait(&self, ticket: &Ticket, budget: &mut Budget) -> Woken {
-        let _ = self.sleeping.fetch_add(1, Full);
-        let woken = self.sleep(ticket, budget);
-        let _ = self.sleeping.fetch_sub(1, Full);
-        woken
-    }
-
-    fn sleep(&self, ticket: &Ticket, budget: &mut Budget) -> Woken {
-        let mut lock = self.lock.lock();
-        while self.count.load(Acquire) == ticket.0 {
-            if context::kthread_should_stop() {
-                return Woken::Interrupted;
-            }
-            let left = match budget.0 {
-                Some(0) => return Woken::Timeout,
-                Some(left) => left,
-                None => Jiffies::MAX,
-            };
-            let left = match self.sleepers.wait_interruptible_timeout(&mut lock, left) {
-                CondVarTimeoutResult::Signal { .. } => return Woken::Interrupted,
-                CondVarTimeoutResult::Woken { jiffies } => jiffies,
-                CondVarTimeoutResult::Timeout => 0,
-            };
-            budget.0 = budget.0.map(|_| left);
+        let slept = self
+            .sleepers
+            .sleep(ticket.0, budget.0.unwrap_or(Jiffies::MAX));
+        if let (Some(left), Ok(now)) = (&mut budget.0, &slept) {
+            *left = *now;
         }
-        Woken::Signal
+        match slept {
+            _ if self.sleepers.count() != ticket.0 => Woken::Signal,
+            Ok(0) => Woken::Timeout,
+            Ok(_) | Err(_) => Woken::Interrupted,
+        }
     }
 }
 
@@ -202,11 +169,6 @@ impl Gate {
     /// Whether it has been shut: who is inside should leave. Any context.
     pub fn is_shut(&self) -> bool {
         self.passage.lock().shut
-    }
-
-    /// Lets nobody in any more. Any context.
-    pub fn forbid(&self) {
-        self.passage.lock().shut = true;
     }
 
     /// Lets nobody in any more and waits until everybody has left. Process context.
