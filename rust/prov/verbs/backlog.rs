@@ -99,6 +99,17 @@ impl Done {
         }
     }
 
+    /// A request that the device has not even taken.
+    #[cold]
+    pub(super) fn refused(wr_id: u64) -> Self {
+        Self {
+            wr_id,
+            status: WcStatus::GENERAL_ERR,
+            len: 0,
+            brought: Brought::Nothing,
+        }
+    }
+
     /// Whether it is not reported unless that was asked for: the data beside a peer's write always
     /// is, whatever receive it takes.
     #[inline]

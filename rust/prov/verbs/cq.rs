@@ -13,6 +13,7 @@ mod inner;
 use super::{
     backlog::{
         Backlog,
+        Done,
         Place, //
     },
     offer,
@@ -325,10 +326,20 @@ impl Cq {
             let Some(queue) = self.inner.enter().next_waiting(&mut at) else {
                 return;
             };
-            if !queue.move_on() {
+            if !queue.move_on(|step| self.refuse(step)) {
                 self.inner.enter().wait_on(&queue, at);
             }
         }
+    }
+
+    /// Ends an operation in its middle: the device does not take its next request.
+    fn refuse(&self, step: u64) {
+        let mut inner = self.inner.enter();
+        if let Some(done) = inner.meet(Done::refused(step)) {
+            inner.defer(done);
+        }
+        drop(inner);
+        self.interrupts.arrived();
     }
 
     /// Takes what the device has in place of a reader, who is told later what there is to tell. Any

@@ -93,7 +93,11 @@ impl Inner {
     /// of a step that is not its operation's last.
     #[inline]
     pub(super) fn met(&mut self, wc: &Wc) -> Option<Done> {
-        let done = Done::new(wc);
+        self.meet(Done::new(wc))
+    }
+
+    #[inline]
+    pub(super) fn meet(&mut self, done: Done) -> Option<Done> {
         match done.cell() {
             None => Some(done),
             Some(cell) => self.met_step(done, cell),

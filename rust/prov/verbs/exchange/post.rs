@@ -96,8 +96,8 @@ impl Queue {
     }
 
     /// Posts what is next of each operation that waits for that; false if something could not be
-    /// posted and waits on.
-    pub(in crate::prov::verbs) fn move_on(&self) -> bool {
+    /// posted and waits on. Requests that the device does not take, nor will, go to `refused`.
+    pub(in crate::prov::verbs) fn move_on(&self, mut refused: impl FnMut(u64)) -> bool {
         let Some(exchanges) = self.exchanges() else {
             return true;
         };
@@ -105,11 +105,14 @@ impl Queue {
         for index in exchanges.take_ready() {
             match self.post_step(index, SendFlags::default()) {
                 Ok(()) => {}
-                // It ends with its queue.
-                Err(Errno::EOPBADSTATE) => {}
-                Err(_) => {
+                Err(Errno::EAGAIN | Errno::ENOMEM) => {
                     exchanges.set_ready(index);
                     is_done = false;
+                }
+                // Where there is no queue pair any more it ends with its queue.
+                Err(_) => {
+                    let step = self.with_target(|target| Ok(target.place.step_id(index)));
+                    step.into_iter().for_each(&mut refused);
                 }
             }
         }

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What a driver may answer to an operation's next request, and the soft ones
+ * never do: the device's posts go through here.
+ */
+
+#include <net/net_namespace.h>
+#include <rdma/ib_verbs.h>
+#include <rdma/rdma_cm.h>
+
+#include "atomic.h"
+
+#define LEN	64
+
+static struct {
+	struct rdma_cm_id	*id;	/* of the device, which it keeps */
+	int			(*post)(struct ib_qp *qp,
+					const struct ib_send_wr *wr,
+					const struct ib_send_wr **bad);
+	/* How many requests pass, how many behind those do not, and why. */
+	atomic_t		passes;
+	atomic_t		refusals;
+	int			answer;
+} driver;
+
+static int driver_post(struct ib_qp *qp, const struct ib_send_wr *wr,
+		       const struct ib_send_wr **bad)
+{
+	if (wr->opcode == IB_WR_ATOMIC_CMP_AND_SWP &&
+	    atomic_dec_if_positive(&driver.passes) < 0 &&
+	    atomic_dec_if_positive(&driver.refusals) >= 0) {
+		*bad = wr;
+		return driver.answer;
+	}
+	return driver.post(qp, wr, bad);
+}
+
+static int driver_event(struct rdma_cm_id *id, struct rdma_cm_event *event)
+{
+	return 0;
+}
+
+static void driver_end(void *unused)
+{
+	driver.id->device->ops.post_send = driver.post;
+	rdma_destroy_id(driver.id);
+}
+
+/* Another word than the device has, once so many requests have passed. */
+static void driver_answers(int passes, int refusals, int answer)
+{
+	atomic_set(&driver.refusals, 0);
+	driver.answer = answer;
+	atomic_set(&driver.passes, passes);
+	atomic_set(&driver.refusals, refusals);
+}
+
+/* Connections that the test makes from now on post through driver_post(). */
+static struct rma_fx *driver_open(struct kunit *test, u8 *far,
+				  const struct fx_pair_opts *opts)
+{
+	struct fi_info *info = fx_info(test, fx_addr, NULL, FI_SOURCE);
+
+	driver.id = rdma_create_id(&init_net, driver_event, NULL, RDMA_PS_TCP,
+				   IB_QPT_RC);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, driver.id);
+	KUNIT_ASSERT_EQ(test, 0, rdma_bind_addr(driver.id, info->src_addr));
+	driver_answers(0, 0, 0);
+	driver.post = driver.id->device->ops.post_send;
+	driver.id->device->ops.post_send = driver_post;
+	/* After everything else of the test: its queue pairs are gone by then. */
+	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, driver_end,
+							   NULL));
+	return at_open(test, far, LEN, RMA_BOTH, opts);
+}
+
+/* An operation that no device has, on a word that takes two requests. */
+static struct at_op driver_op(struct kunit *test, u8 *far)
+{
+	struct at_op op = {
+		.form = ATOM_FETCH, .op = FI_MAX, .type = FI_UINT64, .count = 1,
+		.buf = tr_buffer(test, 16),
+	};
+
+	*(u64 *)far = 5;
+	*(u64 *)op.buf = 7;
+	op.result = op.buf + 8;
+	op.context = op.buf;
+	return op;
+}
+
+static void driver_refuses_the_first_request(struct kunit *test)
+{
+	u8 *far = tr_buffer(test, LEN);
+	struct rma_fx *fx = driver_open(test, far, NULL);
+	struct at_op op = driver_op(test, far);
+
+	driver_answers(0, INT_MAX, -EINVAL);
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, at_post(fx, &op));
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, at_post(fx, &op));
+	driver_answers(0, INT_MAX, -ENOMEM);
+	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, at_post(fx, &op));
+	KUNIT_EXPECT_EQ(test, 5, *(u64 *)far);
+	driver_answers(0, 0, 0);
+	KUNIT_EXPECT_EQ(test, 0, at_post(fx, &op));
+	at_expect(test, fx, &op);
+	KUNIT_EXPECT_EQ(test, 7, *(u64 *)far);
+	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(fx->pair->cq[0], NULL, 0));
+}
+
+/* The word is as it was, the operation is told of, and the next one is done. */
+static void driver_refuses_the_next_request(struct kunit *test)
+{
+	u8 *far = tr_buffer(test, LEN);
+	struct rma_fx *fx = driver_open(test, far, NULL);
+	struct at_op op = driver_op(test, far);
+
+	for (int i = 0; i < 20; i++) {
+		driver_answers(1, 1, -EINVAL);
+		KUNIT_ASSERT_EQ(test, 0, at_post(fx, &op));
+		KUNIT_EXPECT_EQ(test, FI_EIO, at_expect_error(test, fx, &op));
+		KUNIT_EXPECT_EQ(test, 5, *(u64 *)far);
+	}
+	KUNIT_ASSERT_EQ(test, 0, at_post(fx, &op));
+	at_expect(test, fx, &op);
+	KUNIT_EXPECT_EQ(test, 7, *(u64 *)far);
+}
+
+/* What nobody waits for is told of as well, if it fails. */
+static void driver_refuses_what_was_injected(struct kunit *test)
+{
+	u8 *far = tr_buffer(test, LEN);
+	struct rma_fx *fx = driver_open(test, far, NULL);
+	struct at_op op = driver_op(test, far);
+
+	driver_answers(1, 1, -EINVAL);
+	KUNIT_ASSERT_EQ(test, 0,
+			fi_inject_atomic(fx->pair->ep[0], op.buf, 1, 0,
+					 fx->addr, fx->key, FI_UINT64, FI_MAX));
+	op.form = ATOM_BASE;
+	op.context = NULL;
+	KUNIT_EXPECT_EQ(test, FI_EIO, at_expect_error(test, fx, &op));
+	KUNIT_EXPECT_EQ(test, 0, fi_shutdown(fx->pair->ep[0], FI_WRITE));
+	KUNIT_EXPECT_EQ(test, 5, *(u64 *)far);
+}
+
+/* A shutdown waits for nothing that does not come. */
+static void driver_refuses_during_a_shutdown(struct kunit *test)
+{
+	u8 *far = tr_buffer(test, LEN);
+	struct rma_fx *fx = driver_open(test, far, NULL);
+	struct at_op op = driver_op(test, far);
+
+	driver_answers(1, INT_MAX, -EINVAL);
+	KUNIT_ASSERT_EQ(test, 0, at_post(fx, &op));
+	KUNIT_EXPECT_EQ(test, 0, fi_shutdown(fx->pair->ep[0], FI_WRITE));
+	/* It is there now. */
+	KUNIT_EXPECT_EQ(test, -FI_EAVAIL,
+			fi_cq_read(fx->pair->cq[0], NULL, 0));
+	KUNIT_EXPECT_EQ(test, FI_EIO, at_expect_error(test, fx, &op));
+	KUNIT_EXPECT_EQ(test, 5, *(u64 *)far);
+}
+
+static void driver_refuses_what_is_counted(struct kunit *test)
+{
+	const struct fx_pair_opts opts = {
+		.count = true, .tx_flags = FI_SELECTIVE_COMPLETION,
+	};
+	u8 *far = tr_buffer(test, LEN);
+	struct rma_fx *fx = driver_open(test, far, &opts);
+	struct fid_cntr *reads = fx->pair->cntr[0][FX_READS];
+	struct at_op op = driver_op(test, far);
+
+	driver_answers(1, 1, -EINVAL);
+	KUNIT_ASSERT_EQ(test, 0, at_post(fx, &op));
+	KUNIT_EXPECT_EQ(test, -FI_EAVAIL, fi_cntr_wait(reads, 1, FX_WAIT_MS));
+	KUNIT_EXPECT_EQ(test, 0, fi_cntr_read(reads));
+	KUNIT_EXPECT_EQ(test, 1, fi_cntr_readerr(reads));
+	KUNIT_EXPECT_EQ(test, FI_EIO, at_expect_error(test, fx, &op));
+}
+
+/* Without memory it is asked again: by a reader, or when there is none. */
+static void driver_has_no_memory_for_a_while(struct kunit *test)
+{
+	u8 *far = tr_buffer(test, LEN);
+	struct rma_fx *fx = driver_open(test, far, NULL);
+	struct at_op op = driver_op(test, far);
+
+	driver_answers(1, 10, -ENOMEM);
+	KUNIT_ASSERT_EQ(test, 0, at_post(fx, &op));
+	at_expect(test, fx, &op);
+	KUNIT_EXPECT_EQ(test, 7, *(u64 *)far);
+	KUNIT_EXPECT_EQ(test, 5, *(u64 *)op.result);
+	/* The shutdown has somebody else read. */
+	*(u64 *)op.buf = 8;
+	driver_answers(1, 10, -ENOMEM);
+	KUNIT_ASSERT_EQ(test, 0, at_post(fx, &op));
+	KUNIT_EXPECT_EQ(test, 0, fi_shutdown(fx->pair->ep[0], FI_WRITE));
+	at_expect(test, fx, &op);
+	KUNIT_EXPECT_EQ(test, 8, *(u64 *)far);
+}
+
+static struct kunit_case cases[] = {
+	KUNIT_CASE(driver_refuses_the_first_request),
+	KUNIT_CASE(driver_refuses_the_next_request),
+	KUNIT_CASE(driver_refuses_what_was_injected),
+	KUNIT_CASE(driver_refuses_during_a_shutdown),
+	KUNIT_CASE(driver_refuses_what_is_counted),
+	KUNIT_CASE(driver_has_no_memory_for_a_while),
+	{}
+};
+
+static struct kunit_suite suite = {
+	.name = "kofi_driver",
+	.test_cases = cases,
+};
+
+kunit_test_suite(suite);
