@@ -200,6 +200,22 @@ static void driver_has_no_memory_for_a_while(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 8, *(u64 *)far);
 }
 
+/* What waits to be posted is flushed as well, before the shutdown is over. */
+static void driver_has_no_memory_during_a_shutdown(struct kunit *test)
+{
+	u8 *far = tr_buffer(test, LEN);
+	struct rma_fx *fx = driver_open(test, far, NULL);
+	struct at_op op = driver_op(test, far);
+
+	driver_answers(1, 10, -ENOMEM);
+	KUNIT_ASSERT_EQ(test, 0, at_post(fx, &op));
+	KUNIT_EXPECT_EQ(test, 0, fi_shutdown(fx->pair->ep[0], 0));
+	KUNIT_EXPECT_EQ(test, -FI_EAVAIL,
+			fi_cq_read(fx->pair->cq[0], NULL, 0));
+	KUNIT_EXPECT_EQ(test, FI_ECANCELED, at_expect_error(test, fx, &op));
+	KUNIT_EXPECT_EQ(test, 5, *(u64 *)far);
+}
+
 static struct kunit_case cases[] = {
 	KUNIT_CASE(driver_refuses_the_first_request),
 	KUNIT_CASE(driver_refuses_the_next_request),
@@ -207,6 +223,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(driver_refuses_during_a_shutdown),
 	KUNIT_CASE(driver_refuses_what_is_counted),
 	KUNIT_CASE(driver_has_no_memory_for_a_while),
+	KUNIT_CASE(driver_has_no_memory_during_a_shutdown),
 	{}
 };
 
