@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * What a driver may answer to an operation's next request, and the soft ones
- * never do: the device's posts go through here.
+ * never do: the device's posts go through here. So does the arming of its
+ * queues, where more may happen than on its own.
  */
 
 #include <net/net_namespace.h>
@@ -17,22 +18,38 @@ static struct {
 	int			(*post)(struct ib_qp *qp,
 					const struct ib_send_wr *wr,
 					const struct ib_send_wr **bad);
+	int			(*arm)(struct ib_cq *cq,
+				       enum ib_cq_notify_flags flags);
 	/* How many requests pass, how many behind those do not, and why. */
 	atomic_t		passes;
 	atomic_t		refusals;
 	int			answer;
+	int			last_answer;
+	/* What ends while a queue is armed */
+	struct fid_ep		*ending;
 } driver;
 
 static int driver_post(struct ib_qp *qp, const struct ib_send_wr *wr,
 		       const struct ib_send_wr **bad)
 {
+	int left = -1;
+
 	if (wr->opcode == IB_WR_ATOMIC_CMP_AND_SWP &&
-	    atomic_dec_if_positive(&driver.passes) < 0 &&
-	    atomic_dec_if_positive(&driver.refusals) >= 0) {
-		*bad = wr;
-		return driver.answer;
-	}
-	return driver.post(qp, wr, bad);
+	    atomic_dec_if_positive(&driver.passes) < 0)
+		left = atomic_dec_if_positive(&driver.refusals);
+	if (left < 0)
+		return driver.post(qp, wr, bad);
+	*bad = wr;
+	return left ? driver.answer : driver.last_answer;
+}
+
+static int driver_arm(struct ib_cq *cq, enum ib_cq_notify_flags flags)
+{
+	struct fid_ep *ep = xchg(&driver.ending, NULL);
+
+	if (ep)
+		fi_shutdown(ep, 0);
+	return driver.arm(cq, flags);
 }
 
 static int driver_event(struct rdma_cm_id *id, struct rdma_cm_event *event)
@@ -43,6 +60,7 @@ static int driver_event(struct rdma_cm_id *id, struct rdma_cm_event *event)
 static void driver_end(void *unused)
 {
 	driver.id->device->ops.post_send = driver.post;
+	driver.id->device->ops.req_notify_cq = driver.arm;
 	rdma_destroy_id(driver.id);
 }
 
@@ -51,13 +69,13 @@ static void driver_answers(int passes, int refusals, int answer)
 {
 	atomic_set(&driver.refusals, 0);
 	driver.answer = answer;
+	driver.last_answer = answer;
 	atomic_set(&driver.passes, passes);
 	atomic_set(&driver.refusals, refusals);
 }
 
-/* Connections that the test makes from now on post through driver_post(). */
-static struct rma_fx *driver_open(struct kunit *test, u8 *far,
-				  const struct fx_pair_opts *opts)
+/* What the test opens from now on posts and arms by way of the above. */
+static void driver_begin(struct kunit *test)
 {
 	struct fi_info *info = fx_info(test, fx_addr, NULL, FI_SOURCE);
 
@@ -68,9 +86,17 @@ static struct rma_fx *driver_open(struct kunit *test, u8 *far,
 	driver_answers(0, 0, 0);
 	driver.post = driver.id->device->ops.post_send;
 	driver.id->device->ops.post_send = driver_post;
+	driver.arm = driver.id->device->ops.req_notify_cq;
+	driver.id->device->ops.req_notify_cq = driver_arm;
 	/* After everything else of the test: its queue pairs are gone by then. */
 	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, driver_end,
 							   NULL));
+}
+
+static struct rma_fx *driver_open(struct kunit *test, u8 *far,
+				  const struct fx_pair_opts *opts)
+{
+	driver_begin(test);
 	return at_open(test, far, LEN, RMA_BOTH, opts);
 }
 
@@ -216,6 +242,39 @@ static void driver_has_no_memory_during_a_shutdown(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 5, *(u64 *)far);
 }
 
+/* The reader finds nothing to do for it, and somebody else does. */
+static void driver_refuses_while_the_reader_sleeps(struct kunit *test)
+{
+	u8 *far = tr_buffer(test, LEN);
+	struct rma_fx *fx = driver_open(test, far, NULL);
+	struct at_op op = driver_op(test, far);
+	struct fi_cq_tagged_entry entry;
+
+	driver_answers(1, 5, -ENOMEM);
+	driver.last_answer = -EINVAL;
+	KUNIT_ASSERT_EQ(test, 0, at_post(fx, &op));
+	KUNIT_EXPECT_EQ(test, -FI_EAVAIL,
+			fi_cq_sread(fx->pair->cq[0], &entry, 1, NULL,
+				    FX_WAIT_MS));
+	KUNIT_EXPECT_EQ(test, FI_EIO, at_expect_error(test, fx, &op));
+}
+
+/* What somebody else has taken from the device raises no interrupt any more. */
+static void cq_16_taken_while_the_queue_is_armed(struct kunit *test)
+{
+	u8 *buf = tr_buffer(test, LEN);
+	struct fi_cq_tagged_entry entry;
+	struct kofi_pair *pair;
+
+	driver_begin(test);
+	pair = fx_pair(test, NULL);
+	KUNIT_ASSERT_EQ(test, 0, fi_recv(pair->ep[1], buf, LEN, NULL, 0, buf));
+	WRITE_ONCE(driver.ending, pair->ep[1]);
+	KUNIT_EXPECT_EQ(test, -FI_EAVAIL,
+			fi_cq_sread(pair->cq[1], &entry, 1, NULL, FX_WAIT_MS));
+	KUNIT_EXPECT_NULL(test, READ_ONCE(driver.ending));
+}
+
 static struct kunit_case cases[] = {
 	KUNIT_CASE(driver_refuses_the_first_request),
 	KUNIT_CASE(driver_refuses_the_next_request),
@@ -224,6 +283,8 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(driver_refuses_what_is_counted),
 	KUNIT_CASE(driver_has_no_memory_for_a_while),
 	KUNIT_CASE(driver_has_no_memory_during_a_shutdown),
+	KUNIT_CASE(driver_refuses_while_the_reader_sleeps),
+	KUNIT_CASE(cq_16_taken_while_the_queue_is_armed),
 	{}
 };
 
