@@ -57,6 +57,7 @@ use crate::{
         }, //
     },
 };
+use core::mem::replace;
 use kernel::{
     prelude::*,
     sync::{
@@ -70,6 +71,9 @@ use kernel::{
         static_lock_class, Arc,
     },
 };
+
+/// See [`Queue::marker`].
+const CAME_BACK: u64 = 1 << 32;
 
 /// What a slot is used for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -164,6 +168,11 @@ pub(super) struct Queue {
     head: SerialLock<Head>,
     /// One past the last operation whose completion has been put off.
     seen: Atomic<u32>,
+    /// Whether completions come in any order at the end, one for each operation: what is posted in siw's
+    /// error state is flushed at once, what was posted before it may be so later.
+    is_loose: bool,
+    /// Where they do, which one the marker is, and a bit above that, once it has come back.
+    marker: Atomic<u64>,
     /// Operations that take several requests, where there are such.
     exchanges: Option<Exchanges>,
     /// How many nudges may be posted beside the operations, without `head`.
@@ -179,11 +188,12 @@ impl Queue {
         direction: Direction,
         exchanges: Option<Exchanges>,
     ) -> Result<Arc<Self>> {
-        let most_unsignalled = match pd.device().protocol() {
+        let is_loose = pd.device().protocol() == Protocol::Iwarp;
+        let most_unsignalled = match is_loose {
             // siw has no completion for an unsignalled request that fails.
-            Protocol::Iwarp => 0,
+            true => 0,
             // The rest of the queue can be used while these wait to be retired.
-            _ => (depth / 4).saturating_sub(1),
+            false => (depth / 4).saturating_sub(1),
         };
         // One slot more, for the marker of a drain.
         let ring = Ring::new(
@@ -211,6 +221,8 @@ impl Queue {
                 ),
                 tail: Atomic::new(0),
                 seen: Atomic::new(0),
+                is_loose,
+                marker: Atomic::new(0),
                 depth,
                 exchanges,
                 nudges: match direction {
@@ -262,11 +274,11 @@ impl Queue {
         self.depth.saturating_add(self.besides())
     }
 
-    /// Those of them that are not of operations with a slot: the marker's, those of nudges, and those of
-    /// operations that take several requests.
+    /// Those of them that are not of operations with a slot: the marker's, those of nudges, those of
+    /// operations that take several requests, and the one that siw tells twice.
     pub(super) fn besides(&self) -> u32 {
         let cells = self.exchanges.as_ref().map_or(0, |_| exchange::CELLS);
-        1 + self.nudges + cells
+        1 + self.nudges + cells + u32::from(self.is_loose)
     }
 
     /// Whether an operation has completed, read or not, of a queue that is new.
@@ -321,7 +333,7 @@ impl Queue {
     /// under way that have not taken theirs. The caller holds the completion queue's lock.
     pub(super) fn count(&self, others: &Others) -> u32 {
         let mut head = self.head.lock(others);
-        if core::mem::replace(&mut head.counted, true) {
+        if replace(&mut head.counted, true) {
             return 0;
         }
         self.head.bar();
@@ -374,7 +386,71 @@ impl Queue {
     pub(super) fn saw(&self, seq: u32) {
         self.seen.store(seq.wrapping_add(1), Release);
         if self.usage(seq) == Use::Marker {
+            self.marker_came(seq);
+        } else if self.is_loose {
+            self.drain_loosely();
+        }
+    }
+
+    /// The marker has come back, and with it everything before it, unless the queue is loose. The caller
+    /// holds the completion queue's lock.
+    #[cold]
+    pub(super) fn marker_came(&self, seq: u32) {
+        if self.is_loose {
+            self.marker.store(CAME_BACK | u64::from(seq), Relaxed);
+            self.drain_loosely();
+        } else {
             self.set_drained();
+        }
+    }
+
+    /// Looks whether everything before a marker that has come back has come as well.
+    fn drain_loosely(&self) {
+        let marker = self.marker.load(Relaxed);
+        if marker & CAME_BACK == 0 {
+            return;
+        }
+        let is_before = |seq: u32| (seq.wrapping_sub(marker as u32) as i32) < 0;
+        let mut seq = self.tail.load(Acquire);
+        while is_before(seq) && self.slot(seq).is_met {
+            seq = seq.wrapping_add(1);
+        }
+        if !is_before(seq) {
+            self.set_drained();
+        }
+    }
+
+    /// Whether completions come in any order at the end.
+    pub(super) fn is_loose(&self) -> bool {
+        self.is_loose
+    }
+
+    /// The completion of `seq` is put off; false if it has been met before. The caller holds the
+    /// completion queue's lock.
+    pub(super) fn meet(&self, seq: u32) -> bool {
+        // SAFETY: What was not told of before is not retired: the slot is ours.
+        unsafe {
+            self.ring
+                .change(seq, |slot| !replace(&mut slot.is_met, true))
+        }
+    }
+
+    /// Retires the failed operation `seq`, as soon as those before it have been told of: until then their
+    /// slots are theirs. As [`Self::retire`] otherwise.
+    pub(super) fn retire_loose(&self, tail: &mut u32, seq: u32) -> u32 {
+        // SAFETY: As in `meet`; and what has been told of and not retired is ours as well.
+        unsafe { self.ring.change(seq, |slot| slot.is_told = true) };
+        let mut end = *tail;
+        // SAFETY: As above, from the tail on as far as there are such.
+        while unsafe {
+            self.ring
+                .change(end, |slot| replace(&mut slot.is_told, false))
+        } {
+            end = end.wrapping_add(1);
+        }
+        match end == *tail {
+            true => 0,
+            false => self.retire(tail, end.wrapping_sub(1)),
         }
     }
 
@@ -495,7 +571,9 @@ impl Queue {
                 // The last one stands for the buffer.
                 Use::Piece => count += 1,
                 Use::Reported | Use::Silent | Use::LastPiece => {
-                    reclaim(slot.context);
+                    if !slot.is_told {
+                        reclaim(slot.context);
+                    }
                     count += 1;
                 }
             }

@@ -29,6 +29,10 @@ pub(super) struct Slot {
     /// address where it begins.
     pub(super) flags: u64,
     pub(super) usage: Use,
+    /// Whether its completion has been put off: siw tells some twice.
+    pub(super) is_met: bool,
+    /// Whether its reader has been told of it, before that of one that was posted earlier.
+    pub(super) is_told: bool,
 }
 
 impl Slot {
@@ -121,6 +125,8 @@ impl Ring {
                 context: Context::NULL,
                 flags: 0,
                 usage: Use::Silent,
+                is_met: false,
+                is_told: false,
             };
             slots.push(UnsafeCell::new(slot), GFP_KERNEL)?;
         }
@@ -166,6 +172,16 @@ impl Ring {
     pub(super) unsafe fn fill(&self, seq: u32, slot: Slot) {
         // SAFETY: By this function's safety requirement.
         unsafe { *self.slots().at(seq).get() = slot };
+    }
+
+    /// Changes the slot of `seq`.
+    ///
+    /// # Safety
+    ///
+    /// The caller is the slot's user by the type invariant.
+    pub(super) unsafe fn change<R>(&self, seq: u32, change: impl FnOnce(&mut Slot) -> R) -> R {
+        // SAFETY: By this function's safety requirement.
+        change(unsafe { &mut *self.slots().at(seq).get() })
     }
 
     /// What the operation `seq` is.

@@ -36,10 +36,13 @@ impl Tally {
     #[cold]
     pub(super) fn count(&mut self, queue: &Queue, done: Done) {
         let last = done.seq();
-        if (self.next.wrapping_sub(last) as i32) > 0 {
-            return;
-        }
-        queue.each_over(self.next, last, |seq, flags| {
+        let first = match queue.is_loose() {
+            // Each has a completion of its own.
+            true => last,
+            false if (self.next.wrapping_sub(last) as i32) > 0 => return,
+            false => self.next,
+        };
+        queue.each_over(first, last, |seq, flags| {
             let Some(counter) = self.counters.of(flags) else {
                 return;
             };

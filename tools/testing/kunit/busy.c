@@ -16,14 +16,38 @@ static bool is_gone(ssize_t ret)
 	return ret == -FI_ENOTCONN || ret == -FI_EOPBADSTATE;
 }
 
+/* A context for the next operation. */
+static struct busy_op *next_op(struct busy *busy)
+{
+	struct busy_op *op = busy->ops;
+
+	while (READ_ONCE(op->posted) && op < &busy->ops[BUSY_OPS - 1])
+		op++;
+	op->busy = busy;
+	WRITE_ONCE(op->posted, true);
+	return op;
+}
+
 /* Whether it was posted; whether the endpoint has gone is noted. */
-static bool counts(struct busy *busy, ssize_t ret)
+static bool counts(struct busy *busy, struct busy_op *op, ssize_t ret)
 {
 	if (is_gone(ret))
 		busy->gone = true;
 	if (!ret)
 		busy->posted++;
+	else
+		WRITE_ONCE(op->posted, false);
 	return !ret;
+}
+
+/* Its completion has been read. */
+static void is_told(struct busy_op *op)
+{
+	struct busy *busy = op->busy;
+
+	if (!xchg(&op->posted, false))
+		busy->strays++;
+	WRITE_ONCE(busy->told, busy->told + 1);
 }
 
 /* One of each kind, as far as there is room. */
@@ -32,22 +56,30 @@ static void post(struct busy_crowd *crowd, struct busy *busy)
 	u64 there = busy->far + OTHERS * LEN, word = busy->far + WORD * LEN;
 	u8 *mine = busy->near, *back = busy->near + BACK * LEN;
 	struct fid_ep *ep = busy->ep;
+	struct busy_op *op = next_op(busy);
 	u64 one = 1;
 
-	if (counts(busy, fi_recv(ep, mine, LEN, NULL, 0, busy)))
+	if (counts(busy, op, fi_recv(ep, mine, LEN, NULL, 0, op)))
 		atomic_inc(&busy->receives);
 	/* Each message has its receive: iWARP ends over one that has not. */
-	if (atomic_dec_if_positive(&busy->peer->receives) >= 0 &&
-	    !counts(busy, fi_send(ep, mine, LEN, NULL, 0, busy)))
-		atomic_inc(&busy->peer->receives);
-	counts(busy, fi_write(ep, mine, LEN, NULL, 0, there, crowd->key, busy));
-	counts(busy, fi_read(ep, back, LEN, NULL, 0, there, crowd->key, busy));
+	if (atomic_dec_if_positive(&busy->peer->receives) >= 0) {
+		op = next_op(busy);
+		if (!counts(busy, op, fi_send(ep, mine, LEN, NULL, 0, op)))
+			atomic_inc(&busy->peer->receives);
+	}
+	op = next_op(busy);
+	counts(busy, op, fi_write(ep, mine, LEN, NULL, 0, there, crowd->key,
+				  op));
+	op = next_op(busy);
+	counts(busy, op, fi_read(ep, back, LEN, NULL, 0, there, crowd->key, op));
 	if (!crowd->has_atomics)
 		return;
-	counts(busy, fi_fetch_atomic(ep, &one, 1, NULL, back, NULL, 0, word,
-				     crowd->key, FI_UINT64, FI_SUM, busy));
-	counts(busy, fi_fetch_atomic(ep, &one, 1, NULL, back, NULL, 0, word,
-				     crowd->key, FI_UINT64, FI_BXOR, busy));
+	op = next_op(busy);
+	counts(busy, op, fi_fetch_atomic(ep, &one, 1, NULL, back, NULL, 0, word,
+					 crowd->key, FI_UINT64, FI_SUM, op));
+	op = next_op(busy);
+	counts(busy, op, fi_fetch_atomic(ep, &one, 1, NULL, back, NULL, 0, word,
+					 crowd->key, FI_UINT64, FI_BXOR, op));
 }
 
 /* Reads what there is, successes and failures alike. */
@@ -59,18 +91,12 @@ static int read_all(struct fid_cq *cq)
 
 	do {
 		ret = fi_cq_read(cq, entries, BUSY_DEPTH);
-		for (int i = 0; i < ret; i++) {
-			struct busy *busy = entries[i].op_context;
-
-			WRITE_ONCE(busy->told, busy->told + 1);
-		}
+		for (int i = 0; i < ret; i++)
+			is_told(entries[i].op_context);
 		if (ret == -FI_EAVAIL) {
 			ret = fi_cq_readerr(cq, &error, 0);
-			if (ret == 1) {
-				struct busy *busy = error.op_context;
-
-				WRITE_ONCE(busy->told, busy->told + 1);
-			}
+			if (ret == 1)
+				is_told(error.op_context);
 		}
 	} while (ret > 0);
 	return ret == -FI_EAGAIN ? 0 : ret;
@@ -187,6 +213,8 @@ static void connect_one(struct kunit *test, struct busy_fx *fx, int link)
 		busy[side] = &fx->side[side].all[link];
 		busy[side]->posted = 0;
 		busy[side]->told = 0;
+		busy[side]->strays = 0;
+		memset(busy[side]->ops, 0, sizeof(busy[side]->ops));
 		atomic_set(&busy[side]->receives, 0);
 		busy[side]->gone = false;
 	}

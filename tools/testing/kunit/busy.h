@@ -18,6 +18,15 @@
 /* Operations that an endpoint may have under way, each way. */
 #define BUSY_DEPTH	16
 
+/* As many as can be under way, both ways and with the atomics. */
+#define BUSY_OPS	(4 * BUSY_DEPTH)
+
+/* The context of an operation, which comes back once. */
+struct busy_op {
+	struct busy	*busy;
+	bool		posted;
+};
+
 /* An endpoint, what is under way there, and what its peer may send to it. */
 struct busy {
 	struct fid_ep	*ep;
@@ -25,6 +34,8 @@ struct busy {
 	u64		far;		/* of its peer */
 	int		posted;
 	int		told;
+	int		strays;		/* told of without having been posted */
+	struct busy_op	ops[BUSY_OPS];
 	atomic_t	receives;
 	struct busy	*peer;
 	bool		gone;

@@ -52,11 +52,13 @@ static void join(struct kunit *test, struct tr_thread *thread)
 static void expect_all_told(struct kunit *test, struct busy *busy)
 {
 	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
+	int told;
 
-	while (READ_ONCE(busy->told) < busy->posted &&
+	while ((told = READ_ONCE(busy->told)) < busy->posted &&
 	       time_before(jiffies, end))
 		usleep_range(100, 1000);
-	KUNIT_EXPECT_EQ(test, busy->posted, READ_ONCE(busy->told));
+	KUNIT_EXPECT_EQ(test, busy->posted, told);
+	KUNIT_EXPECT_EQ(test, 0, busy->strays);
 }
 
 static void check_handlers(struct kunit *test, struct busy_fx *fx)

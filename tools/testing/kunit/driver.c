@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What a driver may answer to an operation's next request, and the soft ones
- * never do: the device's posts go through here. So does the arming of its
- * queues, where more may happen than on its own.
+ * What drivers do now and then: the device's posts, polls and the arming of its
+ * queues go through here, which does so whenever a test wants it.
  */
 
 #include <net/net_namespace.h>
@@ -20,6 +19,8 @@ static struct {
 					const struct ib_send_wr **bad);
 	int			(*arm)(struct ib_cq *cq,
 				       enum ib_cq_notify_flags flags);
+	int			(*poll)(struct ib_cq *cq, int count,
+					struct ib_wc *wc);
 	/* How many requests pass, how many behind those do not, and why. */
 	atomic_t		passes;
 	atomic_t		refusals;
@@ -27,6 +28,8 @@ static struct {
 	int			last_answer;
 	/* What ends while a queue is armed */
 	struct fid_ep		*ending;
+	/* Each failure is told twice, as siw does it with some reads */
+	bool			repeats;
 } driver;
 
 static int driver_post(struct ib_qp *qp, const struct ib_send_wr *wr,
@@ -52,6 +55,22 @@ static int driver_arm(struct ib_cq *cq, enum ib_cq_notify_flags flags)
 	return driver.arm(cq, flags);
 }
 
+static int driver_poll(struct ib_cq *cq, int count, struct ib_wc *wc)
+{
+	int found, failed = 0;
+
+	if (!READ_ONCE(driver.repeats))
+		return driver.poll(cq, count, wc);
+	/* There has to be room for as many again. */
+	found = driver.poll(cq, max(count / 2, 1), wc);
+	if (found < 0 || 2 * found > count)
+		return found;
+	for (int i = 0; i < found; i++)
+		if (wc[i].status != IB_WC_SUCCESS)
+			wc[found + failed++] = wc[i];
+	return found + failed;
+}
+
 static int driver_event(struct rdma_cm_id *id, struct rdma_cm_event *event)
 {
 	return 0;
@@ -61,6 +80,7 @@ static void driver_end(void *unused)
 {
 	driver.id->device->ops.post_send = driver.post;
 	driver.id->device->ops.req_notify_cq = driver.arm;
+	driver.id->device->ops.poll_cq = driver.poll;
 	rdma_destroy_id(driver.id);
 }
 
@@ -84,6 +104,9 @@ static void driver_begin(struct kunit *test)
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, driver.id);
 	KUNIT_ASSERT_EQ(test, 0, rdma_bind_addr(driver.id, info->src_addr));
 	driver_answers(0, 0, 0);
+	driver.repeats = false;
+	driver.poll = driver.id->device->ops.poll_cq;
+	driver.id->device->ops.poll_cq = driver_poll;
 	driver.post = driver.id->device->ops.post_send;
 	driver.id->device->ops.post_send = driver_post;
 	driver.arm = driver.id->device->ops.req_notify_cq;
@@ -275,6 +298,35 @@ static void cq_16_taken_while_the_queue_is_armed(struct kunit *test)
 	KUNIT_EXPECT_NULL(test, READ_ONCE(driver.ending));
 }
 
+/* Once each, whoever takes it from the device. */
+static void cq_07_told_twice_by_the_device(struct kunit *test)
+{
+	u8 *buf = tr_buffer(test, LEN);
+	struct fi_cq_tagged_entry entry;
+	struct fi_cq_err_entry error;
+	struct kofi_pair *pair;
+
+	driver_begin(test);
+	pair = fx_pair(test, NULL);
+	for (int i = 0; i < 8; i++)
+		KUNIT_ASSERT_EQ(test, 0, fi_recv(pair->ep[1], buf, 8, NULL, 0,
+						 buf + i));
+	KUNIT_ASSERT_EQ(test, 0, fi_send(pair->ep[0], buf, 8, NULL, 0, buf));
+	KUNIT_ASSERT_EQ(test, 1, fx_wait_comp(test, pair->cq[1], &entry, 1));
+	WRITE_ONCE(driver.repeats, true);
+	KUNIT_EXPECT_EQ(test, 0, fi_shutdown(pair->ep[1], 0));
+	for (int i = 1; i < 8; i++) {
+		KUNIT_EXPECT_EQ(test, -FI_EAVAIL,
+				fi_cq_read(pair->cq[1], &entry, 1));
+		KUNIT_ASSERT_EQ(test, 1, fi_cq_readerr(pair->cq[1], &error, 0));
+		KUNIT_EXPECT_EQ(test, FI_ECANCELED, error.err);
+		KUNIT_EXPECT_PTR_EQ(test, (void *)buf + i, error.op_context);
+	}
+	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(pair->cq[1], &entry, 1));
+	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_readerr(pair->cq[1], &error, 0));
+	WRITE_ONCE(driver.repeats, false);
+}
+
 static struct kunit_case cases[] = {
 	KUNIT_CASE(driver_refuses_the_first_request),
 	KUNIT_CASE(driver_refuses_the_next_request),
@@ -285,6 +337,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(driver_has_no_memory_during_a_shutdown),
 	KUNIT_CASE(driver_refuses_while_the_reader_sleeps),
 	KUNIT_CASE(cq_16_taken_while_the_queue_is_armed),
+	KUNIT_CASE(cq_07_told_twice_by_the_device),
 	{}
 };
 

@@ -70,6 +70,13 @@ pub(super) struct Inner {
     pub(super) most: usize,
 }
 
+impl Entry {
+    /// Whether an operation of a loose queue has been retired: it is told of a second time.
+    fn is_retired(&self, seq: u32) -> bool {
+        self.queue.is_loose() && (seq.wrapping_sub(self.tail) as i32) < 0
+    }
+}
+
 impl Inner {
     /// Whether a read may tell what it polls, and there is nothing else to do.
     #[inline]
@@ -169,8 +176,14 @@ impl Inner {
             // Of no queue, or of one that has gone: nobody's.
             return;
         };
+        let has_slot = done.cell().is_none();
+        // siw tells twice of a read that it has begun and not sent: `siw_sq_flush()` finds it in two of
+        // its queues.
+        if has_slot && (entry.is_retired(done.seq()) || !entry.queue.meet(done.seq())) {
+            return;
+        }
         entry.deferred += 1;
-        if done.cell().is_none() {
+        if has_slot {
             if let Some(tally) = &mut entry.tally {
                 tally.count(&entry.queue, done);
             }
@@ -240,16 +253,24 @@ impl Inner {
         if let Some(cell) = done.cell() {
             return finish_exchange(queue, cell);
         }
-        if let Some(tally) = &mut entry.tally {
-            tally.count(queue, *done);
-        }
         let slot = queue.slot(done.seq());
-        *freed += queue.retire(&mut entry.tail, done.seq());
+        if let Some(tally) = &mut entry.tally {
+            // What was put off has been counted.
+            if !slot.is_met {
+                tally.count(queue, *done);
+            }
+        }
+        let is_loose = queue.is_loose() && done.status != WcStatus::SUCCESS;
+        let count = match is_loose {
+            true => queue.retire_loose(&mut entry.tail, done.seq()),
+            false => queue.retire(&mut entry.tail, done.seq()),
+        };
+        *freed = freed.wrapping_add(count);
         match slot.usage {
             Use::Marker => {
                 // Its room belongs to the table's entry.
-                *freed -= 1;
-                queue.set_drained();
+                *freed = freed.wrapping_sub(1);
+                queue.marker_came(done.seq());
                 return None;
             }
             Use::Silent if done.is_unheard() => return None,
@@ -431,7 +452,7 @@ impl Inner {
         };
         if let Some(last) = count.checked_sub(1).and_then(|last| polled.get(last)) {
             let (_, seq) = last.wr_id_halves();
-            *freed += queue.retire(&mut entry.tail, seq);
+            *freed = freed.wrapping_add(queue.retire(&mut entry.tail, seq));
         }
         count
     }

@@ -147,6 +147,8 @@ impl Queue {
             context,
             flags,
             usage,
+            is_met: false,
+            is_told: false,
         };
         // SAFETY: The slot is ours: `head` is locked, and `tail` shows it to be free.
         unsafe { self.ring.fill(seq, slot) };

@@ -272,6 +272,8 @@ impl Queue {
                 _ => what.flags,
             },
             usage,
+            is_met: false,
+            is_told: false,
         };
         // SAFETY: The slot is ours: `head` is locked, and `tail` shows it to be free.
         unsafe { self.ring.fill(head.seq, slot) };
