@@ -223,6 +223,7 @@ impl Cq {
                     queue: queue.clone(),
                     tail: 0,
                     deferred: 0,
+                    ahead: 0,
                     is_waiting: false,
                     tally: tally.take(),
                 });

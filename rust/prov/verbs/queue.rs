@@ -436,16 +436,15 @@ impl Queue {
     }
 
     /// Retires the failed operation `seq`, as soon as those before it have been told of: until then their
-    /// slots are theirs. As [`Self::retire`] otherwise.
-    pub(super) fn retire_loose(&self, tail: &mut u32, seq: u32) -> u32 {
+    /// slots are theirs. `ahead` counts those that wait so: there is nothing to be looked for behind the
+    /// last of them, where the slots are the poster's. As [`Self::retire`] otherwise.
+    pub(super) fn retire_loose(&self, tail: &mut u32, ahead: &mut u32, seq: u32) -> u32 {
         // SAFETY: As in `meet`; and what has been told of and not retired is ours as well.
         unsafe { self.ring.change(seq, |slot| slot.is_told = true) };
+        *ahead += 1;
         let mut end = *tail;
-        // SAFETY: As above, from the tail on as far as there are such.
-        while unsafe {
-            self.ring
-                .change(end, |slot| replace(&mut slot.is_told, false))
-        } {
+        while *ahead > 0 && self.slot(end).is_told {
+            *ahead -= 1;
             end = end.wrapping_add(1);
         }
         match end == *tail {

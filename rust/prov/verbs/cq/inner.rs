@@ -50,6 +50,9 @@ pub(super) struct Entry {
     pub(super) tail: u32,
     /// How many of its completions are in the backlog.
     pub(super) deferred: u32,
+    /// How many failures have been told of before one that was posted earlier; see
+    /// [`Queue::retire_loose`].
+    pub(super) ahead: u32,
     /// Whether the next steps of some operations wait to be posted.
     pub(super) is_waiting: bool,
     /// Counts its operations, where counters are bound.
@@ -262,7 +265,7 @@ impl Inner {
         }
         let is_loose = queue.is_loose() && done.status != WcStatus::SUCCESS;
         let count = match is_loose {
-            true => queue.retire_loose(&mut entry.tail, done.seq()),
+            true => queue.retire_loose(&mut entry.tail, &mut entry.ahead, done.seq()),
             false => queue.retire(&mut entry.tail, done.seq()),
         };
         *freed = freed.wrapping_add(count);
