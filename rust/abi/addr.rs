@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Addresses as text, in the form of FI_ADDR_STR: `fi_sockaddr_in://10.0.0.1:7500`.
+//! Addresses of IP: as the bytes of a `struct sockaddr`, as numbers in text, and in the form of
+//! FI_ADDR_STR: `fi_sockaddr_in://10.0.0.1:7500`.
 
 use super::{
     FI_ADDR_STR,
@@ -10,8 +11,12 @@ use super::{
     FI_SOCKADDR_IN6, //
 };
 use core::net::{
+    IpAddr,
     Ipv4Addr,
-    Ipv6Addr, //
+    Ipv6Addr,
+    SocketAddr,
+    SocketAddrV4,
+    SocketAddrV6, //
 };
 use kernel::{
     bindings::{
@@ -36,50 +41,195 @@ pub struct Address<'a> {
 
 /// What the bytes say.
 enum Parsed<'a> {
-    V4(Ipv4Addr, u16),
-    V6(Ipv6Addr, u16, u32),
+    Ip(SocketAddr),
     Infiniband,
     Text(&'a BStr),
     Unknown,
 }
 
+/// Bytes of a `struct sockaddr_in`.
+const IN_LEN: usize = 16;
+/// Bytes of a `struct sockaddr_in6`.
+const IN6_LEN: usize = 28;
+
 fn part<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..)?.first_chunk().copied()
 }
 
+/// The family that an address says it is of.
+fn family(bytes: &[u8]) -> Option<u32> {
+    part(bytes, 0).map(|family| u16::from_ne_bytes(family).into())
+}
+
 /// A `struct sockaddr_in`: family, port, address.
-fn v4(bytes: &[u8]) -> Option<Parsed<'_>> {
+fn v4(bytes: &[u8]) -> Option<SocketAddr> {
     let port = u16::from_be_bytes(part(bytes, 2)?);
-    Some(Parsed::V4(Ipv4Addr::from(part::<4>(bytes, 4)?), port))
+    let ip = Ipv4Addr::from(part::<4>(bytes, 4)?);
+    Some(SocketAddrV4::new(ip, port).into())
 }
 
 /// A `struct sockaddr_in6`: family, port, flow, address, scope.
-fn v6(bytes: &[u8]) -> Option<Parsed<'_>> {
+fn v6(bytes: &[u8]) -> Option<SocketAddr> {
     let port = u16::from_be_bytes(part(bytes, 2)?);
-    let address = Ipv6Addr::from(part::<16>(bytes, 8)?);
-    Some(Parsed::V6(
-        address,
-        port,
-        u32::from_ne_bytes(part(bytes, 24)?),
-    ))
+    let flow = u32::from_be_bytes(part(bytes, 4)?);
+    let ip = Ipv6Addr::from(part::<16>(bytes, 8)?);
+    let scope = u32::from_ne_bytes(part(bytes, 24)?);
+    Some(SocketAddrV6::new(ip, port, flow, scope).into())
 }
 
 /// A `struct sockaddr`: its family says which.
-fn any(bytes: &[u8]) -> Option<Parsed<'_>> {
-    match u32::from(u16::from_ne_bytes(part(bytes, 0)?)) {
+fn any(bytes: &[u8]) -> Option<SocketAddr> {
+    match family(bytes)? {
         AF_INET => v4(bytes),
         AF_INET6 => v6(bytes),
         _ => None,
     }
 }
 
+/// How long a socket address of this format is that begins with `bytes`: for FI_SOCKADDR its family
+/// tells. None for what is no address of IP.
+pub fn length(format: u32, bytes: &[u8]) -> Option<usize> {
+    match format {
+        FI_SOCKADDR_IN => Some(IN_LEN),
+        FI_SOCKADDR_IN6 => Some(IN6_LEN),
+        FI_SOCKADDR => match family(bytes)? {
+            AF_INET => Some(IN_LEN),
+            AF_INET6 => Some(IN6_LEN),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Reads a socket address of this format; none if it is of another family, or too short.
+pub fn from_bytes(format: u32, bytes: &[u8]) -> Option<SocketAddr> {
+    let addr = any(bytes.get(..length(format, bytes)?)?)?;
+    match (format, addr) {
+        (FI_SOCKADDR, _) | (FI_SOCKADDR_IN, SocketAddr::V4(_)) => Some(addr),
+        (FI_SOCKADDR_IN6, SocketAddr::V6(_)) => Some(addr),
+        _ => None,
+    }
+}
+
+/// The bytes of a `struct sockaddr_in` or a `struct sockaddr_in6`.
+pub struct Bytes {
+    bytes: [u8; IN6_LEN],
+    len: usize,
+}
+
+impl Bytes {
+    /// Of this address.
+    pub fn new(addr: &SocketAddr) -> Self {
+        let mut bytes = [0; IN6_LEN];
+        let mut put = |at: usize, from: &[u8]| {
+            let to = bytes.iter_mut().skip(at);
+            to.zip(from).for_each(|(to, from)| *to = *from);
+        };
+        let family = |number: u32| (number as u16).to_ne_bytes();
+        put(2, &addr.port().to_be_bytes());
+        let len = match addr {
+            SocketAddr::V4(v4) => {
+                put(0, &family(AF_INET));
+                put(4, &v4.ip().octets());
+                IN_LEN
+            }
+            SocketAddr::V6(v6) => {
+                put(0, &family(AF_INET6));
+                put(4, &v6.flowinfo().to_be_bytes());
+                put(8, &v6.ip().octets());
+                put(24, &v6.scope_id().to_ne_bytes());
+                IN6_LEN
+            }
+        };
+        Self { bytes, len }
+    }
+
+    /// As long as the family has it.
+    pub fn as_bytes(&self) -> &[u8] {
+        self.bytes.get(..self.len).unwrap_or(&self.bytes)
+    }
+}
+
+/// A text that says something else than an address.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unreadable {
+    /// It could be a name, which would need a resolver.
+    Name,
+    /// It is neither a number nor a name.
+    Nonsense,
+}
+
+/// The IP address and the scope that `10.0.0.1`, `::1` or `fe80::1%2` stands for.
+fn node_from_str(node: &str) -> Result<(IpAddr, u32), Unreadable> {
+    let (ip, scope) = match node.split_once('%') {
+        Some((ip, scope)) => (ip, scope.parse().map_err(|_| Unreadable::Nonsense)?),
+        None => (node, 0),
+    };
+    match ip.parse() {
+        Ok(IpAddr::V4(_)) if ip.len() < node.len() => Err(Unreadable::Nonsense),
+        Ok(ip) => Ok((ip, scope)),
+        Err(_)
+            if node.starts_with(|first: char| first.is_ascii_alphabetic())
+                && !node.contains([':', '%']) =>
+        {
+            Err(Unreadable::Name)
+        }
+        Err(_) => Err(Unreadable::Nonsense),
+    }
+}
+
+fn service_from_str(service: &str) -> Result<u16, Unreadable> {
+    service.parse().map_err(|_| {
+        match service.starts_with(|first: char| first.is_ascii_alphabetic()) {
+            true => Unreadable::Name,
+            false => Unreadable::Nonsense,
+        }
+    })
+}
+
+fn socket(ip: IpAddr, port: u16, scope: u32) -> SocketAddr {
+    match ip {
+        IpAddr::V4(ip) => SocketAddrV4::new(ip, port).into(),
+        IpAddr::V6(ip) => SocketAddrV6::new(ip, port, 0, scope).into(),
+    }
+}
+
+/// The address of a numeric node and a numeric service; where one is missing, any.
+pub fn from_numbers(node: Option<&CStr>, service: Option<&CStr>) -> Result<SocketAddr, Unreadable> {
+    fn text(name: &CStr) -> Result<&str, Unreadable> {
+        core::str::from_utf8(name.to_bytes()).map_err(|_| Unreadable::Nonsense)
+    }
+    let port = service.map_or(Ok(0), |service| service_from_str(text(service)?))?;
+    let (ip, scope) = match node {
+        Some(node) => node_from_str(text(node)?)?,
+        None => (Ipv4Addr::UNSPECIFIED.into(), 0),
+    };
+    Ok(socket(ip, port, scope))
+}
+
+/// Reads the form of FI_ADDR_STR.
+pub fn from_addr_str(text: &[u8]) -> Option<SocketAddr> {
+    let text = core::str::from_utf8(text).ok()?;
+    let (scheme, rest) = text.split_once("://")?;
+    let (node, service) = rest.rsplit_once(':')?;
+    let node = match scheme {
+        "fi_sockaddr_in" => node,
+        "fi_sockaddr_in6" => node.strip_prefix('[')?.strip_suffix(']')?,
+        _ => return None,
+    };
+    let (ip, scope) = node_from_str(node).ok()?;
+    let is_v6 = scheme == "fi_sockaddr_in6";
+    (ip.is_ipv6() == is_v6).then_some(())?;
+    Some(socket(ip, service_from_str(service).ok()?, scope))
+}
+
 impl<'a> Address<'a> {
     fn parse(self) -> Parsed<'a> {
         let bytes = self.bytes;
         let parsed = match self.format {
-            FI_SOCKADDR => any(bytes),
-            FI_SOCKADDR_IN => v4(bytes),
-            FI_SOCKADDR_IN6 => v6(bytes),
+            FI_SOCKADDR => any(bytes).map(Parsed::Ip),
+            FI_SOCKADDR_IN => v4(bytes).map(Parsed::Ip),
+            FI_SOCKADDR_IN6 => v6(bytes).map(Parsed::Ip),
             FI_SOCKADDR_IB => Some(Parsed::Infiniband),
             FI_ADDR_STR => {
                 let end = bytes.iter().position(|&byte| byte == 0);
@@ -92,12 +242,23 @@ impl<'a> Address<'a> {
     }
 }
 
+fn show(addr: &SocketAddr, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match addr {
+        SocketAddr::V4(v4) => write!(f, "fi_sockaddr_in://{}:{}", v4.ip(), v4.port()),
+        SocketAddr::V6(v6) => {
+            write!(f, "fi_sockaddr_in6://[{}", v6.ip())?;
+            if v6.scope_id() != 0 {
+                write!(f, "%{}", v6.scope_id())?;
+            }
+            write!(f, "]:{}", v6.port())
+        }
+    }
+}
+
 impl fmt::Display for Address<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.parse() {
-            Parsed::V4(ip, port) => write!(f, "fi_sockaddr_in://{ip}:{port}"),
-            Parsed::V6(ip, port, 0) => write!(f, "fi_sockaddr_in6://[{ip}]:{port}"),
-            Parsed::V6(ip, port, scope) => write!(f, "fi_sockaddr_in6://[{ip}%{scope}]:{port}"),
+            Parsed::Ip(addr) => show(&addr, f),
             Parsed::Infiniband => write!(f, "fi_sockaddr_ib://({} bytes)", self.bytes.len()),
             Parsed::Text(text) => fmt::Display::fmt(text, f),
             Parsed::Unknown => write!(f, "({} bytes)", self.bytes.len()),
@@ -119,20 +280,20 @@ mod tests {
         text.write_fmt(fmt!("{}", address)).is_ok() && text.as_bytes() == expected.as_bytes()
     }
 
-    fn family(number: u32) -> [u8; 2] {
+    fn family_of(number: u32) -> [u8; 2] {
         (number as u16).to_ne_bytes()
     }
 
     fn in4() -> [u8; 16] {
         let mut bytes = [0; 16];
-        bytes[..2].copy_from_slice(&family(AF_INET));
+        bytes[..2].copy_from_slice(&family_of(AF_INET));
         bytes[2..8].copy_from_slice(&[0x1d, 0x4c, 10, 0, 0, 1]);
         bytes
     }
 
     fn in6(scope: u32) -> [u8; 28] {
         let mut bytes = [0; 28];
-        bytes[..2].copy_from_slice(&family(AF_INET6));
+        bytes[..2].copy_from_slice(&family_of(AF_INET6));
         bytes[2..4].copy_from_slice(&[0x1d, 0x4c]);
         bytes[8..10].copy_from_slice(&[0xfe, 0x80]);
         bytes[23] = 1;
@@ -189,5 +350,78 @@ mod tests {
     fn strings_end_at_nul_or_with_the_buffer() {
         assert!(shows(FI_ADDR_STR, b"fi_shm://x\0rest", "fi_shm://x"));
         assert!(shows(FI_ADDR_STR, b"fi_shm://x", "fi_shm://x"));
+    }
+
+    #[test]
+    fn bytes_and_back() {
+        for bytes in [&in4()[..], &in6(3)[..]] {
+            let addr = from_bytes(FI_SOCKADDR, bytes);
+            assert!(addr.is_some_and(|addr| Bytes::new(&addr).as_bytes() == bytes));
+            assert!(length(FI_SOCKADDR, bytes) == Some(bytes.len()));
+            for len in 0..bytes.len() {
+                assert!(from_bytes(FI_SOCKADDR, &bytes[..len]).is_none());
+            }
+        }
+        assert!(from_bytes(FI_SOCKADDR_IN, &in4()).is_some());
+        assert!(from_bytes(FI_SOCKADDR_IN, &in6(0)).is_none());
+        assert!(from_bytes(FI_SOCKADDR_IN6, &in4()).is_none());
+        assert!(from_bytes(FI_SOCKADDR, &[0xff; 28]).is_none());
+        assert!(length(FI_SOCKADDR, &[0xff; 28]).is_none());
+    }
+
+    #[test]
+    fn numbers_in_text() {
+        let read = |node: &CStr, service: &CStr| from_numbers(Some(node), Some(service));
+        let is = |addr: Result<SocketAddr, Unreadable>, bytes: &[u8]| {
+            addr.is_ok_and(|addr| Bytes::new(&addr).as_bytes() == bytes)
+        };
+        assert!(is(read(c"10.0.0.1", c"7500"), &in4()));
+        assert!(is(read(c"fe80::1", c"7500"), &in6(0)));
+        assert!(is(read(c"fe80::1%3", c"7500"), &in6(3)));
+        for name in [c"host", c"host10", c"localhost.", c"fe80"] {
+            assert!(read(name, c"1") == Err(Unreadable::Name));
+        }
+        for nonsense in [
+            c"",
+            c"256.0.0.1",
+            c"10.1.0",
+            c"1:2",
+            c"::g",
+            c"10.1.0.1%",
+            c"10.1.0.1%2",
+            c"fe80::1%nodev",
+        ] {
+            assert!(read(nonsense, c"1") == Err(Unreadable::Nonsense));
+        }
+        assert!(read(c"10.0.0.1", c"ssh") == Err(Unreadable::Name));
+        for nonsense in [c"", c"65536", c"-1", c"1x"] {
+            assert!(read(c"10.0.0.1", nonsense) == Err(Unreadable::Nonsense));
+        }
+        assert!(from_numbers(None, None).is_ok_and(|any| any.ip().is_unspecified()));
+    }
+
+    #[test]
+    fn addr_str_and_back() {
+        let is = |text: &[u8], bytes: &[u8]| {
+            from_addr_str(text).is_some_and(|addr| Bytes::new(&addr).as_bytes() == bytes)
+        };
+        assert!(is(b"fi_sockaddr_in://10.0.0.1:7500", &in4()));
+        assert!(is(b"fi_sockaddr_in6://[fe80::1]:7500", &in6(0)));
+        assert!(is(b"fi_sockaddr_in6://[fe80::1%3]:7500", &in6(3)));
+        for nonsense in [
+            &b""[..],
+            b"10.0.0.1:7500",
+            b"fi_sockaddr_in://10.0.0.1",
+            b"fi_sockaddr_in://10.0.0.1:",
+            b"fi_sockaddr_in://[10.0.0.1]:7500",
+            b"fi_sockaddr_in://fe80::1:7500",
+            b"fi_sockaddr_in6://[10.0.0.1]:7500",
+            b"fi_sockaddr_in6://fe80::1:7500",
+            b"fi_sockaddr_ib://10.0.0.1:7500",
+            b"fi_sockaddr_in://10.0.0.1:7500 ",
+            b"\xff://10.0.0.1:7500",
+        ] {
+            assert!(from_addr_str(nonsense).is_none());
+        }
     }
 }

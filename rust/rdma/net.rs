@@ -223,6 +223,12 @@ impl SockAddr {
     }
 }
 
+impl From<SocketAddr> for SockAddr {
+    fn from(addr: SocketAddr) -> Self {
+        Self(addr)
+    }
+}
+
 impl fmt::Display for SockAddr {
     /// `10.0.0.1:7500`, `[fe80::1%2]:7500`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

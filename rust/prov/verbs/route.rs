@@ -4,6 +4,7 @@
 
 use crate::{
     abi::{
+        addr::from_numbers,
         Errno,
         Result, //
     },
@@ -20,10 +21,6 @@ use crate::{
             SockAddr, //
         }, //
     },
-};
-use core::net::{
-    IpAddr,
-    Ipv4Addr, //
 };
 use kernel::{
     prelude::*,
@@ -51,22 +48,8 @@ const PATIENCE_MS: [u32; 2] = [20, 2000];
 ///
 /// -FI_ENODATA for names, which would need a resolver.
 pub(super) fn parse(node: Option<&CStr>, service: Option<&CStr>) -> Result<SockAddr> {
-    fn text(name: &CStr) -> Result<&str> {
-        core::str::from_utf8(name.to_bytes()).map_err(|_| Errno::ENODATA)
-    }
-    let port = match service {
-        Some(service) => text(service)?.parse().map_err(|_| Errno::ENODATA)?,
-        None => 0,
-    };
-    let Some(node) = node else {
-        return Ok(SockAddr::new(Ipv4Addr::UNSPECIFIED.into(), port, 0));
-    };
-    let (ip, scope) = match text(node)?.split_once('%') {
-        Some((ip, scope)) => (ip, scope.parse().map_err(|_| Errno::ENODATA)?),
-        None => (text(node)?, 0),
-    };
-    let ip = ip.parse::<IpAddr>().map_err(|_| Errno::ENODATA)?;
-    Ok(SockAddr::new(ip, port, scope))
+    let addr = from_numbers(node, service).map_err(|_| Errno::ENODATA)?;
+    Ok(SockAddr::from(addr))
 }
 
 /// A device and the addresses to use it with.
