@@ -21,6 +21,7 @@ mod layout;
 pub mod lock;
 pub mod names;
 pub mod once;
+pub mod random;
 pub mod serial;
 pub mod sleepers;
 pub mod thread;

@@ -12,6 +12,7 @@
 #![allow(clippy::missing_safety_doc)]
 
 mod atomic;
+mod av;
 mod cm;
 mod cntr;
 mod cq;

@@ -7,6 +7,7 @@
 //!   ├────── PassiveEndpoint
 //!   └── Domain ── CompletionQueue
 //!         ├────── Counter
+//!         ├────── AddressVector
 //!         ├────── MemoryRegion
 //!         └────── Endpoint
 //! ```
@@ -14,6 +15,7 @@
 //! Children keep their parents alive. Everything here is safe code but [`memory`].
 
 pub mod atomic;
+pub mod av;
 pub mod cntr;
 pub mod cq;
 pub mod domain;

@@ -1,15 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! What C has in READ_ONCE(), smp_load_acquire() and smp_store_release(): accesses of atomics without
-//! the call of a C function that each costs on the data path.
+//! the call of a C function that each costs on the data path; and a box that is made once and read so.
 
-use core::sync::atomic::{
-    fence,
-    Ordering, //
+use super::Result;
+use core::{
+    marker::PhantomData,
+    ptr,
+    sync::atomic::{
+        fence,
+        Ordering, //
+    },
 };
-use kernel::sync::atomic::{
-    Atomic,
-    AtomicType, //
+use kernel::{
+    prelude::*,
+    sync::atomic::{
+        Atomic,
+        AtomicType,
+        Full, //
+    },
 };
 
 /// Reads an atomic that orders nothing else: `load(Relaxed)`.
@@ -36,4 +45,85 @@ pub fn store_release<T: AtomicType + Copy>(atomic: &Atomic<T>, value: T) {
     fence(Ordering::Release);
     // SAFETY: As in `read_once`, for WRITE_ONCE().
     unsafe { atomic.as_ptr().write_volatile(value) };
+}
+
+/// What is read after this has not been read before: smp_rmb().
+#[inline(always)]
+pub fn read_barrier() {
+    fence(Ordering::Acquire);
+}
+
+/// What is written after this is not seen before what was written before it: smp_wmb().
+#[inline(always)]
+pub fn write_barrier() {
+    fence(Ordering::Release);
+}
+
+/// Room for a box that is filled at most once. The kernel crate's `SetOnce` is twice as large, and each
+/// look into it calls a C function.
+///
+/// # Invariants
+///
+/// The pointer is null, or a box's that nobody else owns; once it is not null it stays.
+pub struct OnceBox<T>(Atomic<*mut T>, PhantomData<KBox<T>>);
+
+// SAFETY: It owns what a `KBox<T>` owns.
+unsafe impl<T: Send> Send for OnceBox<T> {}
+
+// SAFETY: A shared one gives shared references, and takes a box of any thread's.
+unsafe impl<T: Send + Sync> Sync for OnceBox<T> {}
+
+impl<T> Default for OnceBox<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T> OnceBox<T> {
+    /// Empty.
+    pub const fn new() -> Self {
+        // INVARIANT: Null.
+        Self(Atomic::new(ptr::null_mut()), PhantomData)
+    }
+
+    /// What is in it. Any context.
+    #[inline(always)]
+    pub fn get(&self) -> Option<&T> {
+        // SAFETY: By the invariant; it is freed with `self` alone.
+        unsafe { load_acquire(&self.0).as_ref() }
+    }
+
+    /// What is in it, made if there is nothing yet. Who makes at the same time as another takes the
+    /// other's.
+    ///
+    /// # Errors
+    ///
+    /// What `make` says.
+    pub fn get_or_make(&self, make: impl FnOnce() -> Result<KBox<T>>) -> Result<&T> {
+        if let Some(value) = self.get() {
+            return Ok(value);
+        }
+        let made = KBox::into_raw(make()?);
+        let value = match self.0.cmpxchg(ptr::null_mut(), made, Full) {
+            // INVARIANT: `self` has taken the box over.
+            Ok(_) => made,
+            Err(theirs) => {
+                // SAFETY: It came from `into_raw` just now, and was not taken over.
+                drop(unsafe { KBox::from_raw(made) });
+                theirs
+            }
+        };
+        // SAFETY: By the invariant.
+        Ok(unsafe { &*value })
+    }
+}
+
+impl<T> Drop for OnceBox<T> {
+    fn drop(&mut self) {
+        let raw = read_once(&self.0);
+        if !raw.is_null() {
+            // SAFETY: By the invariant.
+            drop(unsafe { KBox::from_raw(raw) });
+        }
+    }
 }

@@ -3,7 +3,7 @@
 //! Domains for C callers.
 
 use super::{
-    atomic, cntr, cq, ep, eq,
+    atomic, av, cntr, cq, ep, eq,
     fabric::FabricObject,
     face::Face,
     mr, nosys,
@@ -67,6 +67,7 @@ impl DomainObject {
 }
 
 static OPS: fi_ops_domain = fi_ops_domain {
+    av_open: Some(av::open),
     cq_open: Some(cq::open),
     cntr_open: Some(cntr::open),
     endpoint: Some(ep::open),

@@ -19,6 +19,10 @@ impl Answer for isize {
     const NOSYS: Self = -FI_ENOSYS as isize;
 }
 
+impl Answer for *const c_char {
+    const NOSYS: Self = core::ptr::null();
+}
+
 /// A C function of any type that is not implemented.
 trait Absent {
     const ABSENT: Self;
@@ -76,6 +80,7 @@ tables! {
         av_open cq_open endpoint scalable_ep cntr_open poll_open stx_ctx srx_ctx query_atomic
         query_collective endpoint2
     }
+    AV: fi_ops_av { insert insertsvc insertsym remove lookup straddr av_set }
     EP: fi_ops_ep { cancel getopt setopt tx_ctx rx_ctx rx_size_left tx_size_left }
     CM: fi_ops_cm { setname getname getpeer connect listen accept reject shutdown join }
     MSG: fi_ops_msg {

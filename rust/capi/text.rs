@@ -2,6 +2,11 @@
 
 //! Texts for C callers.
 
+use super::object::copy_out;
+use crate::abi::{
+    Errno,
+    Result, //
+};
 use core::ptr;
 use kernel::prelude::*;
 
@@ -22,4 +27,32 @@ pub(super) unsafe fn copy(text: &'static CStr, buf: *mut c_char, len: usize) -> 
         buf.add(room).write(0);
     }
     buf
+}
+
+/// Copies a text, with what ends it, into a C caller's buffer as far as it fits, ended there, and tells
+/// how long it is.
+///
+/// # Errors
+///
+/// -FI_EINVAL for NULL where there is said to be room.
+///
+/// # Safety
+///
+/// `len` is NULL or valid; `buf` is NULL or valid for `*len` bytes.
+pub(super) unsafe fn copy_cut(text: &[u8], buf: *mut c_char, len: *mut usize) -> Result {
+    let room = match len.is_null() {
+        true => return Err(Errno::EINVAL),
+        // SAFETY: By this function's safety requirement.
+        false => unsafe { len.read() },
+    };
+    // SAFETY: By this function's safety requirement.
+    match unsafe { copy_out(text, buf.cast(), len) } {
+        Err(Errno::ETOOSMALL) => {}
+        outcome => return outcome,
+    }
+    if let Some(last) = room.checked_sub(1) {
+        // SAFETY: As above.
+        unsafe { buf.add(last).write(0) };
+    }
+    Ok(())
 }

@@ -8,6 +8,10 @@ use super::{
         Form,
         Op, //
     },
+    av::{
+        self,
+        AddressVector, //
+    },
     cntr::{
         self,
         Counter, //
@@ -32,8 +36,10 @@ use super::{
     provider, //
 };
 use crate::abi::{
+    self,
     info::Info,
     serial::Threading,
+    Errno,
     Result, //
 };
 use kernel::{
@@ -44,6 +50,8 @@ use kernel::{
 /// A domain that has been opened.
 pub struct Domain {
     core: Arc<dyn provider::Domain>,
+    addr_format: u32,
+    av_type: Option<av::Type>,
     users: Users,
     _fabric: Held<Fabric>,
 }
@@ -60,10 +68,18 @@ impl Domain {
         info: &Info,
         threading: Threading,
     ) -> Result<Arc<Self>> {
+        let av_type = match info.domain().map_or(0, |domain| domain.av_type) {
+            abi::FI_AV_UNSPEC => None,
+            abi::FI_AV_TABLE => Some(av::Type::Table),
+            abi::FI_AV_MAP => Some(av::Type::Map),
+            _ => return Err(Errno::EINVAL),
+        };
         let core = fabric.core().clone().domain(info, threading)?;
         Ok(Arc::new(
             Self {
                 core,
+                addr_format: info.addr_format(),
+                av_type,
                 users: Users::new(),
                 _fabric: fabric,
             },
@@ -78,6 +94,25 @@ impl Domain {
     /// Opens a completion queue. May sleep.
     pub fn completion_queue(self: &Arc<Self>, attr: &cq::Attr) -> Result<Arc<CompletionQueue>> {
         CompletionQueue::new(Held::new(self)?, attr)
+    }
+
+    /// FI_SOCKADDR_IN and its kind: what addresses look like here.
+    pub fn addr_format(&self) -> u32 {
+        self.addr_format
+    }
+
+    /// Opens an address vector, of the domain's type or a table where nothing is said. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL for another type than the domain's, and too many bits; -FI_ENOMEM.
+    pub fn address_vector(self: &Arc<Self>, attr: &av::Attr) -> Result<Arc<AddressVector>> {
+        let kind = match (attr.kind, self.av_type) {
+            (None, chosen) => chosen.unwrap_or(av::Type::Table),
+            (Some(asked), Some(chosen)) if asked != chosen => return Err(Errno::EINVAL),
+            (Some(asked), _) => asked,
+        };
+        AddressVector::new(Held::new(self)?, kind, attr)
     }
 
     /// Opens a counter. May sleep.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Bad arguments to the exported functions, to what opens objects, and to what
- * takes a fid of any class. The calls of open objects stand in args_calls.c
- * and args_cm.c, those of transfers in args_transfer.c. That none is left out
+ * takes a fid of any class. The calls of open objects stand in args_calls.c,
+ * args_av.c and args_cm.c, those of transfers in args_transfer.c. That none is left out
  * is checked by selftest/test_args.py.
  */
 
@@ -13,6 +13,7 @@
 struct args_world *args_world(struct kunit *test)
 {
 	struct fi_cntr_attr attr = { .wait_obj = FI_WAIT_UNSPEC };
+	struct fi_av_attr av_attr = {};
 	struct args_world *world;
 
 	world = kunit_kzalloc(test, sizeof(*world), GFP_KERNEL);
@@ -27,6 +28,9 @@ struct args_world *args_world(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, fi_cntr_open(world->pair->domain, &attr,
 					   &world->cntr, NULL), 0);
 	fx_defer_close(test, &world->cntr->fid);
+	KUNIT_ASSERT_EQ(test, fi_av_open(world->pair->domain, &av_attr,
+					 &world->av, NULL), 0);
+	fx_defer_close(test, &world->av->fid);
 
 	world->fid[0] = &world->pair->fabric->fid;
 	world->fid[1] = &world->pair->domain->fid;
@@ -36,7 +40,8 @@ struct args_world *args_world(struct kunit *test)
 	world->fid[5] = &world->pair->pep->fid;
 	world->fid[6] = &world->mr->fid;
 	world->fid[7] = &world->cntr->fid;
-	world->fid[8] = &world->unknown;
+	world->fid[8] = &world->av->fid;
+	world->fid[9] = &world->unknown;
 	return world;
 }
 

@@ -53,12 +53,13 @@ static const size_t args_lengths[] = {
 };
 
 /* An object of every class that there is, to be passed in another's place. */
-#define ARGS_CLASSES	9
+#define ARGS_CLASSES	10
 
 struct args_world {
 	struct kofi_pair	*pair;
 	struct fid_mr		*mr;
 	struct fid_cntr		*cntr;
+	struct fid_av		*av;
 	u8			*buf;
 	struct fid		*fid[ARGS_CLASSES];
 	struct fid		unknown;	/* of no class, with no calls */

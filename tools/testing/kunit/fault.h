@@ -19,6 +19,7 @@ struct fault {
 	struct sockaddr_in6	silent;		/* nobody listens there */
 	struct fid_pep		*idle;
 	struct fid_cntr		*cntr;		/* bound to ep */
+	struct fid_av		*av;
 	struct fid_ep		*ep;		/* of request, if there is one */
 	struct fid_ep		*asking;
 	struct fi_info		*request;	/* FI_CONNREQ of asking */

@@ -1,0 +1,451 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Address vectors for C callers.
+
+mod input;
+
+use self::input::{
+    Addresses,
+    Told, //
+};
+use super::{
+    domain::DomainObject,
+    nosys,
+    object::{
+        self,
+        hand_out,
+        header,
+        Object,
+        Place, //
+    },
+    text, //
+};
+use crate::{
+    abi::{
+        self,
+        addr,
+        context,
+        errno::into_int,
+        fi_addr_t,
+        fi_av_attr,
+        fi_ops,
+        fi_ops_av,
+        fid,
+        fid_av,
+        fid_domain,
+        tostr::Text,
+        Errno,
+        Result, //
+    },
+    fi::av::{
+        AddressVector,
+        Attr,
+        Range,
+        Type, //
+    },
+};
+use core::{
+    net::SocketAddr,
+    ptr, //
+};
+use kernel::{
+    fmt::Write,
+    prelude::*,
+    sync::Arc, //
+};
+
+/// What `struct fid_av` stands at the beginning of.
+#[repr(C)]
+pub(super) struct VectorObject {
+    fid: fid_av,
+    vector: Arc<AddressVector>,
+    /// Of the addresses that go in and out.
+    format: u32,
+}
+
+// SAFETY: `#[repr(C)]`, begins with a `fid_av`, and is the only type with this table.
+unsafe impl Object for VectorObject {
+    const CLASS: u32 = abi::FI_CLASS_AV;
+
+    fn ops() -> &'static fi_ops {
+        static OPS: fi_ops = object::fid_ops(close, None, None);
+        &OPS
+    }
+}
+
+static OPS: fi_ops_av = fi_ops_av {
+    insert: Some(insert),
+    insertsvc: Some(insertsvc),
+    insertsym: Some(insertsym),
+    remove: Some(remove),
+    lookup: Some(lookup),
+    straddr: Some(straddr),
+    ..nosys::AV
+};
+
+/// `fi_av_open()`.
+pub(super) unsafe extern "C" fn open(
+    domain: *mut fid_domain,
+    attr: *mut fi_av_attr,
+    out: *mut *mut fid_av,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: As the C caller promises, arguments are valid or NULL.
+    into_int(unsafe { try_open(domain, attr, out, context) })
+}
+
+unsafe fn try_open(
+    domain: *mut fid_domain,
+    attr: *mut fi_av_attr,
+    out: *mut *mut fid_av,
+    context: *mut c_void,
+) -> Result {
+    context::check_may_sleep()?;
+    // SAFETY: As the C caller promises.
+    let (domain, attr) = unsafe {
+        (
+            object::object::<DomainObject>(domain.cast())?,
+            attr.as_mut(),
+        )
+    };
+    let attr = attr.ok_or(Errno::EINVAL)?;
+    if out.is_null() {
+        return Err(Errno::EINVAL);
+    }
+    check_flags(attr)?;
+    let format = match domain.domain().addr_format() {
+        abi::FI_FORMAT_UNSPEC => abi::FI_SOCKADDR,
+        format @ (abi::FI_SOCKADDR
+        | abi::FI_SOCKADDR_IN
+        | abi::FI_SOCKADDR_IN6
+        | abi::FI_ADDR_STR) => format,
+        _ => return Err(Errno::EINVAL),
+    };
+    let place = Place::<VectorObject>::new()?;
+    let vector = domain.domain().address_vector(&Attr {
+        kind: match attr.type_ {
+            abi::FI_AV_UNSPEC => None,
+            abi::FI_AV_MAP => Some(Type::Map),
+            abi::FI_AV_TABLE => Some(Type::Table),
+            _ => return Err(Errno::EINVAL),
+        },
+        rx_ctx_bits: attr.rx_ctx_bits.try_into().map_err(|_| Errno::EINVAL)?,
+        count: attr.count,
+    })?;
+    attr.type_ = match vector.kind() {
+        Type::Map => abi::FI_AV_MAP,
+        Type::Table => abi::FI_AV_TABLE,
+    };
+    let made = place.put(VectorObject {
+        fid: fid_av {
+            fid: header::<VectorObject>(context),
+            ops: ptr::from_ref(&OPS).cast_mut(),
+        },
+        vector,
+        format,
+    });
+    // SAFETY: `out` is not NULL, and valid as the C caller promises.
+    unsafe { hand_out(out, made) };
+    Ok(())
+}
+
+/// Vectors that are shared under a name, and insertions that go on by themselves, are not there yet.
+fn check_flags(attr: &fi_av_attr) -> Result {
+    if attr.flags & !(abi::FI_EVENT | abi::FI_READ | abi::FI_SYMMETRIC | abi::FI_PEER) != 0 {
+        return Err(Errno::EBADFLAGS);
+    }
+    let is_named = !attr.name.is_null();
+    if attr.flags & abi::FI_PEER != 0 || attr.flags & abi::FI_READ != 0 && !is_named {
+        return Err(Errno::EINVAL);
+    }
+    if attr.flags & abi::FI_EVENT != 0 || is_named {
+        return Err(Errno::ENOSYS);
+    }
+    Ok(())
+}
+
+unsafe extern "C" fn close(fid: *mut fid) -> c_int {
+    // SAFETY: As the C caller promises.
+    into_int(unsafe { object::close::<VectorObject>(fid, |object| object.vector.close()) })
+}
+
+/// # Safety
+///
+/// `av` is NULL or valid for `'a`.
+unsafe fn object<'a>(av: *mut fid_av) -> Result<&'a VectorObject> {
+    // SAFETY: By this function's safety requirement.
+    unsafe { object::object(av.cast()) }
+}
+
+impl VectorObject {
+    /// Inserts addresses, of which the caller is told as it asked to be.
+    fn insert(
+        &self,
+        addresses: impl Iterator<Item = Result<SocketAddr>>,
+        told: &Told,
+    ) -> Result<c_int> {
+        let insertions = addresses
+            .enumerate()
+            .map(|(number, address)| told.insertion(number, address));
+        let count = self
+            .vector
+            .insert(insertions, |number, outcome| told.tell(number, outcome))?;
+        // What a call takes fits.
+        Ok(count as c_int)
+    }
+
+    /// # Safety
+    ///
+    /// As of [`Told::new`].
+    unsafe fn told(&self, addrs: *mut fi_addr_t, flags: u64, context: *mut c_void) -> Result<Told> {
+        let needs_addrs = self.vector.kind() == Type::Map;
+        // SAFETY: By this function's safety requirement.
+        unsafe { Told::new(addrs, flags, context, needs_addrs) }
+    }
+
+    /// The address that a node and a service name, of this vector's format.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOSYS for names, -FI_EINVAL for what is none either.
+    ///
+    /// # Safety
+    ///
+    /// The strings are NULL or valid.
+    unsafe fn resolve(&self, node: *const c_char, service: *const c_char) -> Result<SocketAddr> {
+        if node.is_null() {
+            return Err(Errno::EINVAL);
+        }
+        // SAFETY: By this function's safety requirement.
+        let node = unsafe { CStr::from_char_ptr(node) };
+        let address = match addr::from_addr_str(node.to_bytes()) {
+            Some(_) if !service.is_null() => return Err(Errno::EINVAL),
+            Some(address) => address,
+            None if service.is_null() => return Err(Errno::EINVAL),
+            None => {
+                // SAFETY: By this function's safety requirement.
+                let service = unsafe { CStr::from_char_ptr(service) };
+                addr::from_numbers(Some(node), Some(service)).map_err(|why| match why {
+                    addr::Unreadable::Name => Errno::ENOSYS,
+                    addr::Unreadable::Nonsense => Errno::EINVAL,
+                })?
+            }
+        };
+        match (self.format, &address) {
+            (abi::FI_SOCKADDR_IN, SocketAddr::V6(_))
+            | (abi::FI_SOCKADDR_IN6, SocketAddr::V4(_)) => Err(Errno::EINVAL),
+            _ => Ok(address),
+        }
+    }
+}
+
+/// # Safety
+///
+/// As of `fi_av_insert()`.
+unsafe fn try_insert(
+    av: *mut fid_av,
+    first: *const c_void,
+    count: usize,
+    addrs: *mut fi_addr_t,
+    flags: u64,
+    context: *mut c_void,
+) -> Result<c_int> {
+    // SAFETY: By this function's safety requirement.
+    let (object, told) = unsafe {
+        let object = object(av)?;
+        (object, object.told(addrs, flags, context)?)
+    };
+    if first.is_null() && count > 0 || c_int::try_from(count).is_err() {
+        return Err(Errno::EINVAL);
+    }
+    // SAFETY: By this function's safety requirement.
+    let addresses = unsafe { Addresses::new(object.format, first, count) };
+    object.insert(addresses, &told)
+}
+
+unsafe extern "C" fn insert(
+    av: *mut fid_av,
+    first: *const c_void,
+    count: usize,
+    addrs: *mut fi_addr_t,
+    flags: u64,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: As a C caller of `fi_av_insert()` promises.
+    count_or_errno(unsafe { try_insert(av, first, count, addrs, flags, context) })
+}
+
+unsafe extern "C" fn insertsvc(
+    av: *mut fid_av,
+    node: *const c_char,
+    service: *const c_char,
+    addrs: *mut fi_addr_t,
+    flags: u64,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: As a C caller of `fi_av_insertsvc()` promises.
+    count_or_errno(unsafe { try_insertsym(av, (node, 1), (service, 1), addrs, flags, context) })
+}
+
+/// # Safety
+///
+/// As of `fi_av_insertsym()`.
+unsafe fn try_insertsym(
+    av: *mut fid_av,
+    (node, nodes): (*const c_char, usize),
+    (service, services): (*const c_char, usize),
+    addrs: *mut fi_addr_t,
+    flags: u64,
+    context: *mut c_void,
+) -> Result<c_int> {
+    // SAFETY: By this function's safety requirement.
+    let (object, told, first) = unsafe {
+        let object = object(av)?;
+        let told = object.told(addrs, flags, context)?;
+        (object, told, object.resolve(node, service)?)
+    };
+    object.insert(Range::new(first, nodes, services)?.iter(), &told)
+}
+
+unsafe extern "C" fn insertsym(
+    av: *mut fid_av,
+    node: *const c_char,
+    nodes: usize,
+    service: *const c_char,
+    services: usize,
+    addrs: *mut fi_addr_t,
+    flags: u64,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: As a C caller of `fi_av_insertsym()` promises.
+    count_or_errno(unsafe {
+        try_insertsym(
+            av,
+            (node, nodes),
+            (service, services),
+            addrs,
+            flags,
+            context,
+        )
+    })
+}
+
+fn count_or_errno(outcome: Result<c_int>) -> c_int {
+    outcome.unwrap_or_else(Errno::to_int)
+}
+
+/// # Safety
+///
+/// As of `fi_av_remove()`.
+unsafe fn try_remove(av: *mut fid_av, addrs: *mut fi_addr_t, count: usize, flags: u64) -> Result {
+    // SAFETY: By this function's safety requirement.
+    let object = unsafe { object(av)? };
+    if flags != 0 {
+        return Err(Errno::EBADFLAGS);
+    }
+    if addrs.is_null() && count > 0 {
+        return Err(Errno::EINVAL);
+    }
+    context::check_may_sleep()?;
+    let mut outcome = Ok(());
+    for number in 0..count {
+        // SAFETY: By this function's safety requirement.
+        let addr = unsafe { addrs.add(number).read() };
+        let removed = object.vector.remove(addr);
+        outcome = outcome.and(removed);
+    }
+    outcome
+}
+
+unsafe extern "C" fn remove(
+    av: *mut fid_av,
+    addrs: *mut fi_addr_t,
+    count: usize,
+    flags: u64,
+) -> c_int {
+    // SAFETY: As a C caller of `fi_av_remove()` promises.
+    into_int(unsafe { try_remove(av, addrs, count, flags) })
+}
+
+/// Most bytes of an address as text, with what ends it.
+const TEXT: usize = 96;
+
+/// Hands an address in the form of FI_ADDR_STR to `f`, with its end.
+fn with_text<R>(address: &SocketAddr, f: impl FnOnce(&[u8]) -> R) -> Result<R> {
+    let mut room = [0; TEXT];
+    let mut text = Text::new(&mut room);
+    let bytes = addr::Bytes::new(address);
+    let shown = addr::Address {
+        format: abi::FI_SOCKADDR,
+        bytes: bytes.as_bytes(),
+    };
+    text.write_fmt(fmt!("{shown}\0"))
+        .map_err(|_| Errno::EINVAL)?;
+    Ok(f(text.as_bytes()))
+}
+
+/// # Safety
+///
+/// As of `fi_av_lookup()`.
+unsafe fn try_lookup(av: *mut fid_av, addr: fi_addr_t, to: *mut c_void, len: *mut usize) -> Result {
+    // SAFETY: By this function's safety requirement.
+    let object = unsafe { object(av)? };
+    let address = object.vector.lookup(addr)?;
+    // SAFETY: By this function's safety requirement.
+    let put = |bytes: &[u8]| match unsafe { object::copy_out(bytes, to, len) } {
+        Err(Errno::ETOOSMALL) => Ok(()),
+        outcome => outcome,
+    };
+    match object.format {
+        abi::FI_ADDR_STR => with_text(&address, put)?,
+        _ => put(addr::Bytes::new(&address).as_bytes()),
+    }
+}
+
+unsafe extern "C" fn lookup(
+    av: *mut fid_av,
+    addr: fi_addr_t,
+    to: *mut c_void,
+    len: *mut usize,
+) -> c_int {
+    // SAFETY: As a C caller of `fi_av_lookup()` promises.
+    into_int(unsafe { try_lookup(av, addr, to, len) })
+}
+
+/// # Safety
+///
+/// As of `fi_av_straddr()`.
+unsafe fn try_straddr(
+    av: *mut fid_av,
+    from: *const c_void,
+    buf: *mut c_char,
+    len: *mut usize,
+) -> Result {
+    // SAFETY: By this function's safety requirement.
+    let object = unsafe { object(av)? };
+    if from.is_null() {
+        return Err(Errno::EINVAL);
+    }
+    // SAFETY: By this function's safety requirement.
+    let put = |bytes: &[u8]| unsafe { text::copy_cut(bytes, buf, len) };
+    if object.format == abi::FI_ADDR_STR {
+        // SAFETY: By this function's safety requirement.
+        return put(unsafe { CStr::from_char_ptr(from.cast()) }.to_bytes_with_nul());
+    }
+    // SAFETY: By this function's safety requirement.
+    let address = unsafe { Addresses::new(object.format, from, 1) }.next();
+    with_text(&address.unwrap_or(Err(Errno::EINVAL))?, put)?
+}
+
+unsafe extern "C" fn straddr(
+    av: *mut fid_av,
+    from: *const c_void,
+    buf: *mut c_char,
+    len: *mut usize,
+) -> *const c_char {
+    // SAFETY: As a C caller of `fi_av_straddr()` promises.
+    match unsafe { try_straddr(av, from, buf, len) } {
+        Ok(()) => buf,
+        Err(_) => ptr::null(),
+    }
+}

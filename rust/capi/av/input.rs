@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The addresses that C callers pass to be inserted, and where they want to be told of them.
+
+use crate::{
+    abi::{
+        self,
+        addr,
+        fi_addr_t,
+        Errno,
+        Result, //
+    },
+    fi::av::Insertion, //
+};
+use core::{
+    net::SocketAddr,
+    slice, //
+};
+use kernel::prelude::*;
+
+/// An array of addresses of one format. In one of FI_SOCKADDR each is as long as its family says, and
+/// the next one follows.
+pub(super) struct Addresses {
+    format: u32,
+    next: *const c_void,
+    left: usize,
+    /// Whether it is not known where the next one begins.
+    is_lost: bool,
+}
+
+impl Addresses {
+    /// # Safety
+    ///
+    /// `first` points to `count` addresses of the format, which stay as long as the iterator is used.
+    pub(super) unsafe fn new(format: u32, first: *const c_void, count: usize) -> Self {
+        Self {
+            format,
+            next: first,
+            left: count,
+            is_lost: false,
+        }
+    }
+
+    fn string(&mut self) -> Result<SocketAddr> {
+        let at = self.next.cast::<*const c_char>();
+        self.next = at.wrapping_add(1).cast();
+        // SAFETY: By the contract of `new` there is one more pointer.
+        let text = unsafe { at.read_unaligned() };
+        if text.is_null() {
+            return Err(Errno::EINVAL);
+        }
+        // SAFETY: By the contract of `new` it points to a string.
+        let text = unsafe { CStr::from_char_ptr(text) };
+        addr::from_addr_str(text.to_bytes()).ok_or(Errno::EINVAL)
+    }
+
+    fn socket(&mut self) -> Result<SocketAddr> {
+        let at = self.next.cast::<u8>();
+        // SAFETY: By the contract of `new` there is one more address, which begins with its family.
+        let family = unsafe { slice::from_raw_parts(at, size_of::<u16>()) };
+        let Some(len) = addr::length(self.format, family) else {
+            self.is_lost = true;
+            return Err(Errno::EINVAL);
+        };
+        self.next = at.wrapping_add(len).cast();
+        // SAFETY: As above; it is as long as that.
+        let bytes = unsafe { slice::from_raw_parts(at, len) };
+        addr::from_bytes(self.format, bytes).ok_or(Errno::EINVAL)
+    }
+}
+
+impl Iterator for Addresses {
+    type Item = Result<SocketAddr>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.left = self.left.checked_sub(1)?;
+        Some(match self.format {
+            _ if self.is_lost => Err(Errno::ECANCELED),
+            abi::FI_ADDR_STR => self.string(),
+            _ => self.socket(),
+        })
+    }
+}
+
+/// Where a caller of an insertion wants to be told of each address.
+pub(super) struct Told {
+    addrs: *mut fi_addr_t,
+    errnos: *mut c_int,
+    has_ids: bool,
+}
+
+impl Told {
+    /// What the arguments of an insertion into a vector ask for; `needs_addrs` unless it is a table.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EBADFLAGS, -FI_EINVAL for NULL where an array is needed.
+    ///
+    /// # Safety
+    ///
+    /// The arrays are NULL or have room for each address, as long as this is used.
+    pub(super) unsafe fn new(
+        addrs: *mut fi_addr_t,
+        flags: u64,
+        context: *mut c_void,
+        needs_addrs: bool,
+    ) -> Result<Self> {
+        if flags & !(abi::FI_MORE | abi::FI_SYNC_ERR | abi::FI_AV_USER_ID) != 0 {
+            return Err(Errno::EBADFLAGS);
+        }
+        let has_ids = flags & abi::FI_AV_USER_ID != 0;
+        let wants_errnos = flags & abi::FI_SYNC_ERR != 0;
+        if addrs.is_null() && (needs_addrs || has_ids) || context.is_null() && wants_errnos {
+            return Err(Errno::EINVAL);
+        }
+        Ok(Self {
+            addrs,
+            errnos: match wants_errnos {
+                true => context.cast(),
+                false => core::ptr::null_mut(),
+            },
+            has_ids,
+        })
+    }
+
+    /// The address of a number, with the identifier that the caller gives it.
+    pub(super) fn insertion(&self, number: usize, address: Result<SocketAddr>) -> Insertion {
+        let user_id = self.has_ids.then(|| {
+            // SAFETY: By the contract of `new`; it is not NULL, or there would be no identifiers.
+            unsafe { self.addrs.add(number).read() }
+        });
+        Insertion { address, user_id }
+    }
+
+    /// Tells of it.
+    pub(super) fn tell(&self, number: usize, outcome: Result<fi_addr_t>) {
+        if !self.addrs.is_null() {
+            let addr = outcome.unwrap_or(abi::FI_ADDR_NOTAVAIL);
+            // SAFETY: By the contract of `new`.
+            unsafe { self.addrs.add(number).write(addr) };
+        }
+        if !self.errnos.is_null() {
+            let errno = outcome.map_or_else(|errno| errno.code(), |_| 0);
+            // SAFETY: As above.
+            unsafe { self.errnos.add(number).write(errno) };
+        }
+    }
+}

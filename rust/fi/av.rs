@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Address vectors: addresses of peers, and the small numbers that stand for them.
+//!
+//! A `fi_addr_t` is an index (a table's) or an index below the generation of its entry (a map's), with
+//! room for the number of a receive context in the bits above. Whoever reads needs no lock; inserting
+//! and removing takes that of the [`table`], a batch at a time.
+
+mod range;
+mod table;
+mod vacant;
+
+pub use range::Range;
+
+use self::table::{
+    Spot,
+    Table,
+    Writing,
+    MOST_ADDRESSES, //
+};
+use super::{
+    domain::Domain,
+    object::{
+        Held,
+        Parent,
+        Users, //
+    },
+};
+use crate::abi::{
+    self,
+    context,
+    fi_addr_t,
+    Errno,
+    Result, //
+};
+use core::net::{
+    IpAddr,
+    SocketAddr, //
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// Bits of an index.
+const INDEX_BITS: u32 = MOST_ADDRESSES.ilog2();
+/// Most bits for receive contexts.
+pub const MAX_RX_CTX_BITS: u32 = 16;
+/// How many addresses are inserted before another writer may come in between.
+const BATCH: usize = 64;
+/// How many addresses memory is taken for before they come, at most.
+const MOST_EXPECTED: u32 = 1 << 20;
+
+/// How a `fi_addr_t` is made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Type {
+    /// It is the index, which is used again after a removal.
+    Table,
+    /// It also tells how often the index has been used: none comes twice.
+    Map,
+}
+
+/// How an address vector is opened.
+#[derive(Clone, Copy)]
+pub struct Attr {
+    /// What its addresses are; the domain chooses where nothing is said.
+    pub kind: Option<Type>,
+    /// High bits of a `fi_addr_t` that name a receive context, up to [`MAX_RX_CTX_BITS`].
+    pub rx_ctx_bits: u32,
+    /// How many addresses are expected, a hint.
+    pub count: usize,
+}
+
+/// An address to be inserted.
+pub struct Insertion {
+    /// The address, or why there is none.
+    pub address: Result<SocketAddr>,
+    /// What completions tell in place of its `fi_addr_t`, with FI_AV_USER_ID.
+    pub user_id: Option<u64>,
+}
+
+/// An address vector.
+#[pin_data]
+pub struct AddressVector {
+    kind: Type,
+    rx_ctx_bits: u32,
+    #[pin]
+    table: Table,
+    users: Users,
+    domain: Held<Domain>,
+}
+
+impl Parent for AddressVector {
+    fn users(&self) -> &Users {
+        &self.users
+    }
+}
+
+/// An address that a peer can have: -FI_EADDRNOTAVAIL for a port of 0, the wildcard, and groups.
+pub fn destination(address: SocketAddr) -> Result<SocketAddr> {
+    let ip = address.ip();
+    let is_group = match ip {
+        IpAddr::V4(ip) => ip.is_multicast() || ip.is_broadcast(),
+        IpAddr::V6(ip) => ip.is_multicast(),
+    };
+    if address.port() == 0 || ip.is_unspecified() || is_group {
+        return Err(Errno::EADDRNOTAVAIL);
+    }
+    Ok(address)
+}
+
+impl AddressVector {
+    pub(super) fn new(domain: Held<Domain>, kind: Type, attr: &Attr) -> Result<Arc<Self>> {
+        if attr.rx_ctx_bits > MAX_RX_CTX_BITS {
+            return Err(Errno::EINVAL);
+        }
+        let most_generations = match kind {
+            Type::Table => u32::MAX,
+            Type::Map => 1 << (u64::BITS - INDEX_BITS - attr.rx_ctx_bits).min(31),
+        };
+        let vector = Arc::pin_init(
+            pin_init!(Self {
+                kind,
+                rx_ctx_bits: attr.rx_ctx_bits,
+                table <- Table::new(most_generations),
+                users: Users::new(),
+                domain,
+            }),
+            GFP_KERNEL,
+        )?;
+        let count = u32::try_from(attr.count).unwrap_or(MOST_ADDRESSES);
+        vector.table.write().expect(count.min(MOST_EXPECTED));
+        Ok(vector)
+    }
+
+    /// Whether both belong to the same domain.
+    pub fn is_of(&self, domain: &Arc<Domain>) -> bool {
+        Arc::ptr_eq(self.domain.arc(), domain)
+    }
+
+    /// The type that it was opened with.
+    pub fn kind(&self) -> Type {
+        self.kind
+    }
+
+    /// Inserts addresses in order, tells `each` of its number and outcome, and returns how many have
+    /// been inserted. Process context.
+    ///
+    /// An address that is there is counted once more, and has the same `fi_addr_t`.
+    ///
+    /// # Errors
+    ///
+    /// Of an address: what it comes with, -FI_EADDRNOTAVAIL for no [`destination`]; -FI_ENOMEM, after
+    /// which nothing more is tried: -FI_ECANCELED for the rest. Of the call: -FI_EOPBADSTATE in atomic
+    /// context.
+    pub fn insert(
+        &self,
+        insertions: impl IntoIterator<Item = Insertion>,
+        mut each: impl FnMut(usize, Result<fi_addr_t>),
+    ) -> Result<usize> {
+        context::check_may_sleep()?;
+        let mut insertions = insertions.into_iter().enumerate().peekable();
+        let (mut count, mut is_full) = (0, false);
+        while insertions.peek().is_some() {
+            let mut writing = self.table.write();
+            for (number, insertion) in insertions.by_ref().take(BATCH) {
+                let outcome = match is_full {
+                    true => Err(Errno::ECANCELED),
+                    false => self.insert_one(&mut writing, &insertion),
+                };
+                count += usize::from(outcome.is_ok());
+                is_full |= outcome == Err(Errno::ENOMEM);
+                each(number, outcome);
+            }
+        }
+        Ok(count)
+    }
+
+    fn insert_one(&self, writing: &mut Writing<'_>, insertion: &Insertion) -> Result<fi_addr_t> {
+        let address = insertion.address.and_then(destination)?;
+        let spot = writing.insert(&address, insertion.user_id)?;
+        Ok(self.to_addr(spot))
+    }
+
+    /// Takes one insertion of the address back; with the last one it goes away. Process context.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL if it is not there, -FI_EOPBADSTATE in atomic context.
+    pub fn remove(&self, addr: fi_addr_t) -> Result {
+        context::check_may_sleep()?;
+        let (index, generation) = self.parts(addr)?;
+        self.table.write().remove(index, generation)
+    }
+
+    /// What was inserted as this. Any context.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL if it is not there.
+    #[inline]
+    pub fn lookup(&self, addr: fi_addr_t) -> Result<SocketAddr> {
+        let (index, generation) = self.parts(addr)?;
+        match self.table.get(index) {
+            Some((address, spot)) if generation.is_none_or(|wanted| wanted == spot.generation) => {
+                Ok(address)
+            }
+            _ => Err(Errno::EINVAL),
+        }
+    }
+
+    /// The `fi_addr_t` of an address that is there. Any context.
+    pub fn find(&self, address: &SocketAddr) -> Option<fi_addr_t> {
+        self.table.find(address).map(|spot| self.to_addr(spot))
+    }
+
+    /// What completions tell of a peer: its identifier if it has one, else its `fi_addr_t`. Any context.
+    pub fn reported(&self, addr: fi_addr_t) -> fi_addr_t {
+        let id = self
+            .parts(addr)
+            .ok()
+            .and_then(|(index, _)| self.table.id(index));
+        id.unwrap_or(addr)
+    }
+
+    /// Hands all that is there to `f`, in the order of indices. Process context.
+    pub fn each(&self, mut f: impl FnMut(fi_addr_t)) {
+        self.table.write().each(|spot| f(self.to_addr(spot)));
+    }
+
+    /// Bytes of memory that its addresses take. Process context.
+    pub fn memory(&self) -> usize {
+        self.table.size()
+    }
+
+    /// Closes the vector: -FI_EBUSY while an endpoint or a set is bound to it.
+    pub fn close(&self) -> Result {
+        self.users.retire()
+    }
+
+    fn to_addr(&self, spot: Spot) -> fi_addr_t {
+        let index = fi_addr_t::from(spot.index);
+        match self.kind {
+            Type::Table => index,
+            Type::Map => index | fi_addr_t::from(spot.generation) << INDEX_BITS,
+        }
+    }
+
+    /// The index, and the generation where one is told. A receive context is left aside.
+    #[inline]
+    fn parts(&self, addr: fi_addr_t) -> Result<(u32, Option<u32>)> {
+        if addr == abi::FI_ADDR_NOTAVAIL {
+            return Err(Errno::EINVAL);
+        }
+        let addr = addr & (fi_addr_t::MAX >> self.rx_ctx_bits);
+        let upper = u32::try_from(addr >> INDEX_BITS).map_err(|_| Errno::EINVAL)?;
+        let index = addr as u32 & (MOST_ADDRESSES - 1);
+        match self.kind {
+            Type::Table if upper > 0 => Err(Errno::EINVAL),
+            Type::Table => Ok((index, None)),
+            Type::Map => Ok((index, Some(upper))),
+        }
+    }
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Addresses in sequence: all services of a node, then those of the next.
+
+use super::destination;
+use crate::abi::{
+    Errno,
+    Result, //
+};
+use core::net::{
+    IpAddr,
+    Ipv4Addr,
+    Ipv6Addr,
+    SocketAddr, //
+};
+use kernel::prelude::*;
+
+/// `nodes` times `services` addresses from `first` on.
+#[derive(Clone, Copy)]
+pub struct Range {
+    first: SocketAddr,
+    nodes: usize,
+    services: usize,
+}
+
+impl Range {
+    /// The addresses of `nodes` nodes in sequence, each with `services` ports in sequence.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL if there are more than a call can tell of.
+    pub fn new(first: SocketAddr, nodes: usize, services: usize) -> Result<Self> {
+        let range = Self {
+            first,
+            nodes,
+            services,
+        };
+        match nodes.checked_mul(services).map(i32::try_from) {
+            Some(Ok(_)) => Ok(range),
+            _ => Err(Errno::EINVAL),
+        }
+    }
+
+    /// How many they are.
+    pub fn len(&self) -> usize {
+        self.nodes * self.services
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The addresses, in order.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EADDRNOTAVAIL for each that is past the last address or the last port, or no destination.
+    pub fn iter(self) -> impl Iterator<Item = Result<SocketAddr>> {
+        (0..self.nodes)
+            .flat_map(move |node| (0..self.services).map(move |service| self.at(node, service)))
+    }
+
+    fn at(&self, node: usize, service: usize) -> Result<SocketAddr> {
+        let step = || {
+            let port = usize::from(self.first.port()).checked_add(service)?;
+            let ip = match self.first.ip() {
+                IpAddr::V4(ip) => {
+                    let ip = ip.to_bits().checked_add(u32::try_from(node).ok()?)?;
+                    IpAddr::V4(Ipv4Addr::from_bits(ip))
+                }
+                IpAddr::V6(ip) => {
+                    let ip = ip.to_bits().checked_add(node as u128)?;
+                    IpAddr::V6(Ipv6Addr::from_bits(ip))
+                }
+            };
+            let mut address = self.first;
+            address.set_ip(ip);
+            address.set_port(u16::try_from(port).ok()?);
+            Some(address)
+        };
+        destination(step().ok_or(Errno::EADDRNOTAVAIL)?)
+    }
+}
+
+#[kunit_tests(kofi_fi_av_range)]
+mod tests {
+    use super::*;
+    use core::net::{
+        SocketAddrV4,
+        SocketAddrV6, //
+    };
+
+    fn v4(ip: [u8; 4], port: u16) -> SocketAddr {
+        SocketAddrV4::new(Ipv4Addr::from(ip), port).into()
+    }
+
+    fn v6(low: u128, port: u16) -> SocketAddr {
+        let ip = Ipv6Addr::from(0xfe80 << 112 | low);
+        SocketAddrV6::new(ip, port, 0, 7).into()
+    }
+
+    fn all(first: SocketAddr, nodes: usize, services: usize, want: &[Result<SocketAddr>]) -> bool {
+        let range = Range::new(first, nodes, services);
+        range.is_ok_and(|range| range.len() == want.len() && range.iter().eq(want.iter().copied()))
+    }
+
+    const PAST: Result<SocketAddr> = Err(Errno::EADDRNOTAVAIL);
+
+    #[test]
+    fn av_12_all_services_of_a_node_first() {
+        let want = [
+            Ok(v4([10, 1, 1, 1], 5000)),
+            Ok(v4([10, 1, 1, 1], 5001)),
+            Ok(v4([10, 1, 1, 2], 5000)),
+            Ok(v4([10, 1, 1, 2], 5001)),
+        ];
+        assert!(all(v4([10, 1, 1, 1], 5000), 2, 2, &want));
+        assert!(all(v4([10, 1, 1, 1], 5000), 0, 2, &[]));
+        assert!(all(v4([10, 1, 1, 1], 5000), 2, 0, &[]));
+    }
+
+    #[test]
+    fn av_12_carries_through_the_last_byte() {
+        let want = [Ok(v4([10, 255, 255, 255], 1)), Ok(v4([11, 0, 0, 0], 1))];
+        assert!(all(v4([10, 255, 255, 255], 1), 2, 1, &want));
+        let low = u128::from(u64::MAX);
+        assert!(all(v6(low, 1), 2, 1, &[Ok(v6(low, 1)), Ok(v6(low + 1, 1))]));
+        let low = 0xffff;
+        assert!(all(v6(low, 1), 2, 1, &[Ok(v6(low, 1)), Ok(v6(low + 1, 1))]));
+    }
+
+    #[test]
+    fn av_12_past_the_end_there_is_nothing() {
+        let first = v4([10, 0, 0, 1], 65_535);
+        assert!(all(
+            first,
+            2,
+            2,
+            &[Ok(first), PAST, Ok(v4([10, 0, 0, 2], 65_535)), PAST]
+        ));
+        // Of multicast already, which nobody can connect to.
+        assert!(all(
+            v4([223, 255, 255, 255], 1),
+            2,
+            1,
+            &[Ok(v4([223, 255, 255, 255], 1)), PAST]
+        ));
+        assert!(all(v4([255, 255, 255, 255], 1), 2, 1, &[PAST, PAST]));
+        let last = SocketAddrV6::new(Ipv6Addr::from(u128::MAX), 1, 0, 0).into();
+        assert!(all(last, 2, 1, &[PAST, PAST]));
+    }
+
+    #[test]
+    fn av_12_more_than_can_be_told_of() {
+        let first = v4([10, 0, 0, 1], 1);
+        assert!(Range::new(first, usize::MAX, 2).is_err());
+        assert!(Range::new(first, 1 << 16, 1 << 15).is_err());
+        assert!(Range::new(first, (1 << 31) - 1, 1).is_ok());
+        assert!(Range::new(first, usize::MAX, 0).is_ok());
+    }
+}

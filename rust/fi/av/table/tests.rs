@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A table beside a list that does the same, and readers beside a writer.
+
+use super::*;
+use crate::abi::{
+    context::kthread_should_stop,
+    thread::Thread, //
+};
+use kernel::{
+    alloc::KVVec,
+    sync::Arc,
+    time::{
+        delay::fsleep,
+        Delta, //
+    },
+};
+
+/// How many random operations: a share of them where each is a hundred times slower.
+const ROUNDS: u32 = match cfg!(CONFIG_KASAN) {
+    true => 20_000,
+    false => 1_000_000,
+};
+
+/// A sequence of numbers that look random and are the same each time.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u32) -> u32 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        ((self.0 >> 33) % u64::from(bound)) as u32
+    }
+}
+
+fn v4(number: u32) -> SocketAddr {
+    SocketAddrV4::new(
+        Ipv4Addr::from(0x0a00_0000 + number / 4),
+        7500 + (number % 4) as u16,
+    )
+    .into()
+}
+
+fn v6(number: u32) -> SocketAddr {
+    let ip = Ipv6Addr::from(0xfe80 << 112 | u128::from(number / 4));
+    SocketAddrV6::new(ip, 7500, 0, number % 4).into()
+}
+
+/// Of both families.
+fn address(number: u32) -> SocketAddr {
+    match number % 2 {
+        0 => v4(number / 2),
+        _ => v6(number / 2),
+    }
+}
+
+fn table(most_generations: u32) -> Result<Arc<Table>> {
+    Ok(Arc::pin_init(Table::new(most_generations), GFP_KERNEL)?)
+}
+
+/// What [`Table`] does, in the simplest way.
+struct Model {
+    /// What is at an index, and how often it was inserted.
+    entries: KVVec<Option<(u32, u32)>>,
+    /// Where a number is.
+    places: KVVec<Option<usize>>,
+    lowest: usize,
+}
+
+impl Model {
+    fn insert(&mut self, number: u32) -> usize {
+        if let Some(at) = self.places[number as usize] {
+            if let Some((_, users)) = &mut self.entries[at] {
+                *users += 1;
+            }
+            return at;
+        }
+        let mut at = self.lowest;
+        while self.entries[at].is_some() {
+            at += 1;
+        }
+        self.entries[at] = Some((number, 1));
+        self.places[number as usize] = Some(at);
+        self.lowest = at + 1;
+        at
+    }
+
+    fn remove(&mut self, at: usize) -> bool {
+        match &mut self.entries[at] {
+            None => return false,
+            Some((_, users)) if *users > 1 => *users -= 1,
+            Some((number, _)) => {
+                self.places[*number as usize] = None;
+                self.entries[at] = None;
+                self.lowest = self.lowest.min(at);
+            }
+        }
+        true
+    }
+}
+
+#[kunit_tests(kofi_fi_av_table)]
+mod suite {
+    use super::*;
+
+    #[test]
+    fn av_25_a_million_operations_as_in_a_list() -> kernel::error::Result {
+        const NUMBERS: u32 = 3000;
+        let table = table(u32::MAX).map_err(|_| ENOMEM)?;
+        let mut model = Model {
+            entries: KVVec::from_elem(None, NUMBERS as usize + 1, GFP_KERNEL)?,
+            places: KVVec::from_elem(None, NUMBERS as usize, GFP_KERNEL)?,
+            lowest: 0,
+        };
+        let mut random = Random(1);
+        for round in 0..ROUNDS {
+            let number = random.below(NUMBERS);
+            // Many, and few, in turn.
+            if random.below(8) < 3 + (round / 10_000 % 2) * 2 {
+                let index = table.write().insert(&address(number), None);
+                let expected = model.insert(number);
+                assert!(index.is_ok_and(|spot| spot.index as usize == expected));
+            } else {
+                let done = table.write().remove(number, None).is_ok();
+                assert_eq!(done, model.remove(number as usize));
+            }
+            let number = random.below(NUMBERS);
+            let found = table.find(&address(number)).map(|spot| spot.index as usize);
+            assert_eq!(found, model.places[number as usize]);
+            let at = random.below(NUMBERS);
+            let have = table.get(at).map(|(address, _)| address);
+            let want = model.entries[at as usize].map(|(number, _)| address(number));
+            assert!(have == want);
+        }
+        let mut there = 0;
+        table.write().each(|_| there += 1);
+        let expected = model.entries.iter().filter(|entry| entry.is_some()).count();
+        assert_eq!(there, expected);
+        Ok(())
+    }
+
+    #[test]
+    fn av_25_many_keep_their_places_as_it_grows() -> kernel::error::Result {
+        let most = ROUNDS / 4;
+        let table = table(u32::MAX).map_err(|_| ENOMEM)?;
+        for number in 0..most {
+            let spot = table.write().insert(&v4(number), None);
+            assert!(spot.is_ok_and(|spot| spot.index == number));
+        }
+        for number in 0..most {
+            assert!(table
+                .find(&v4(number))
+                .is_some_and(|spot| spot.index == number));
+            assert!(table
+                .get(number)
+                .is_some_and(|(address, _)| address == v4(number)));
+        }
+        assert!(table.find(&v4(most)).is_none());
+        assert!(table.get(most).is_none());
+        // 32 bytes, two bits for the free ones, and what a leaf of the last has too much.
+        assert!(table.size() <= 34 * most as usize + 32 * 1024);
+        Ok(())
+    }
+
+    #[test]
+    fn av_24_expected_ones_change_nothing() -> kernel::error::Result {
+        let table = table(u32::MAX).map_err(|_| ENOMEM)?;
+        table.write().expect(1000);
+        for number in 0..3000 {
+            let spot = table.write().insert(&address(number), None);
+            assert!(spot.is_ok_and(|spot| spot.index == number));
+        }
+        for number in 0..3000 {
+            let found = table.find(&address(number));
+            assert!(found.is_some_and(|spot| spot.index == number));
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn av_15_what_tells_peers_apart() -> kernel::error::Result {
+        let table = table(u32::MAX).map_err(|_| ENOMEM)?;
+        let ip = Ipv6Addr::LOCALHOST;
+        let v6 = |port, flow, scope| SocketAddrV6::new(ip, port, flow, scope).into();
+        let index = |address: SocketAddr| table.write().insert(&address, None).map(|s| s.index);
+        assert!(index(v6(1, 5, 0)) == Ok(0));
+        assert!(index(v6(1, 6, 0)) == Ok(0));
+        assert!(index(v6(2, 5, 0)) == Ok(1));
+        assert!(index(v6(1, 5, 1)) == Ok(2));
+        assert!(index(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 1).into()) == Ok(3));
+        assert!(index(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 2).into()) == Ok(4));
+        // The first of two that are the same is told, and both have to go.
+        assert!(table
+            .get(0)
+            .is_some_and(|(address, _)| address == v6(1, 5, 0)));
+        assert!(table.write().remove(0, None).is_ok());
+        assert!(table.get(0).is_some());
+        assert!(table.write().remove(0, None).is_ok());
+        assert!(table.get(0).is_none());
+        assert!(table.write().remove(0, None).is_err());
+        Ok(())
+    }
+
+    #[test]
+    fn av_20_a_generation_is_never_told_again() -> kernel::error::Result {
+        const MOST: u32 = 5;
+        let table = table(MOST).map_err(|_| ENOMEM)?;
+        for generation in 0..MOST {
+            let spot = table.write().insert(&v4(generation), None);
+            assert!(
+                spot == Ok(Spot {
+                    index: 0,
+                    generation
+                })
+            );
+            assert!(table.write().remove(0, Some(generation + 1)).is_err());
+            assert!(table.write().remove(0, Some(generation)).is_ok());
+            assert!(table.write().remove(0, Some(generation)).is_err());
+        }
+        let spot = table.write().insert(&v4(0), None);
+        assert!(
+            spot == Ok(Spot {
+                index: 1,
+                generation: 0
+            })
+        );
+        Ok(())
+    }
+
+    #[test]
+    fn av_22_identifiers_stay_with_their_addresses() -> kernel::error::Result {
+        let table = table(u32::MAX).map_err(|_| ENOMEM)?;
+        assert!(table.write().insert(&v4(0), None).is_ok());
+        assert!(table.write().insert(&v4(1), Some(77)).is_ok());
+        assert_eq!(table.id(0), None);
+        assert_eq!(table.id(1), Some(77));
+        // The last that was given counts.
+        assert!(table.write().insert(&v4(1), Some(78)).is_ok());
+        assert_eq!(table.id(1), Some(78));
+        assert!(table.write().insert(&v4(1), None).is_ok());
+        assert_eq!(table.id(1), Some(78));
+        for _ in 0..3 {
+            assert!(table.write().remove(1, None).is_ok());
+        }
+        assert!(table
+            .write()
+            .insert(&v4(2), None)
+            .is_ok_and(|spot| spot.index == 1));
+        assert_eq!(table.id(1), None);
+        assert_eq!(table.id(5000), None);
+        Ok(())
+    }
+
+    /// What is always there is always found, wherever writers move it; what is found is right.
+    #[test]
+    fn av_25_readers_beside_a_writer() -> kernel::error::Result {
+        const STAY: u32 = 100;
+        const ROUNDS: u32 = super::ROUNDS / 10;
+        let table = table(u32::MAX).map_err(|_| ENOMEM)?;
+        for number in 0..STAY {
+            assert!(table.write().insert(&address(number), None).is_ok());
+        }
+        let wrong = Arc::new(Atomic::new(0u32), GFP_KERNEL)?;
+        let reader = {
+            let (table, wrong) = (table.clone(), wrong.clone());
+            Thread::run(c"kofi-av-reader", move || {
+                let mut random = Random(2);
+                while !kthread_should_stop() {
+                    for _ in 0..100 {
+                        let number = random.below(STAY);
+                        let found = table.find(&address(number));
+                        if found.is_none_or(|spot| spot.index != number) {
+                            let _ = wrong.fetch_add(1u32, Relaxed);
+                        }
+                        let number = STAY + random.below(5 * STAY);
+                        let found = table.find(&address(number));
+                        // Whatever is there now is an address of these.
+                        let there = found.and_then(|spot| table.get(spot.index));
+                        let is_one = |have: SocketAddr| {
+                            (STAY..6 * STAY).any(|number| address(number) == have)
+                        };
+                        if there.is_some_and(|(have, _)| !is_one(have)) {
+                            let _ = wrong.fetch_add(1u32, Relaxed);
+                        }
+                    }
+                    // Long enough to give the CPU away.
+                    fsleep(Delta::from_micros(50));
+                }
+            })
+        };
+        let reader = reader.map_err(|_| ENOMEM)?;
+        let mut random = Random(3);
+        let mut failed = 0;
+        for round in 0..ROUNDS {
+            let number = STAY + random.below(5 * STAY);
+            let mut writing = table.write();
+            if random.below(2) == 0 {
+                failed += u32::from(writing.insert(&address(number), None).is_err());
+            } else {
+                let _ = writing.remove(number, None);
+            }
+            // Chains are made anew now and then.
+            if round % 50 == 0 && round < 500 * 50 {
+                let room = writing.writer.room;
+                writing.expect(room + 1);
+            }
+        }
+        drop(reader);
+        assert_eq!(failed, 0);
+        assert_eq!(wrong.load(Relaxed), 0);
+        Ok(())
+    }
+}

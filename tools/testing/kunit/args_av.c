@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Bad arguments to the calls of address vectors.
+ */
+
+#include <linux/in.h>
+
+#include <rdma/fi_collective.h>
+
+#include "args.h"
+
+static void args_vectors(struct kunit *test)
+{
+	struct args_world *world = args_world(test);
+	struct fid_domain *domain = world->pair->domain;
+	struct fid_av *av = world->av, *other;
+	struct fi_av_attr attr = {};
+	struct fid_av_set *set;
+
+	REFUSE_OPEN(other, fi_av_open(domain, NULL, &other, NULL));
+	REFUSE(fi_av_open(domain, &attr, NULL, NULL));
+	attr.type = ~0U;
+	REFUSE_OPEN(other, fi_av_open(domain, &attr, &other, NULL));
+	attr.type = 0;
+	attr.flags = ~0ULL;
+	ANSWER_OPEN(-FI_EBADFLAGS, other,
+		    fi_av_open(domain, &attr, &other, NULL));
+	attr.flags = 0;
+	attr.rx_ctx_bits = INT_MAX;
+	REFUSE_OPEN(other, fi_av_open(domain, &attr, &other, NULL));
+	attr.rx_ctx_bits = INT_MIN;
+	REFUSE_OPEN(other, fi_av_open(domain, &attr, &other, NULL));
+
+	for (int i = 0; i < ARGS_CLASSES; i++)
+		REFUSE(fi_av_bind(av, world->fid[i], ~0ULL));
+	REFUSE(fi_av_bind(av, NULL, 0));
+	REFUSE(fi_av_set(av, NULL, &set, NULL));
+}
+
+static void args_insertions(struct kunit *test)
+{
+	struct args_world *world = args_world(test);
+	struct fid_av *av = world->av;
+	struct sockaddr_in addr = { .sin_family = AF_INET };
+	fi_addr_t out;
+
+	ANSWER(-FI_EINVAL, fi_av_insert(av, NULL, 1, &out, 0, NULL));
+	ANSWER(-FI_EBADFLAGS, fi_av_insert(av, &addr, 1, &out, ~0ULL, NULL));
+	ANSWER(-FI_EINVAL, fi_av_insert(av, &addr, 1, &out, FI_SYNC_ERR, NULL));
+	/* More than an answer can tell of. */
+	for (int i = 2; i < ARRAY_SIZE(args_lengths); i++)
+		ANSWER(-FI_EINVAL, fi_av_insert(av, &addr, args_lengths[i],
+						&out, 0, NULL));
+	ANSWER(0, fi_av_insert(av, &addr, 1, &out, 0, NULL));
+	addr.sin_family = 0x7777;
+	ANSWER(0, fi_av_insert(av, &addr, 1, &out, 0, NULL));
+
+	ANSWER(-FI_EINVAL, fi_av_insertsvc(av, NULL, NULL, &out, 0, NULL));
+	ANSWER(-FI_EINVAL, fi_av_insertsvc(av, "", "", &out, 0, NULL));
+	ANSWER(-FI_EINVAL, fi_av_insertsvc(av, "\xff", "1", &out, 0, NULL));
+	ANSWER(-FI_EBADFLAGS, fi_av_insertsvc(av, "10.0.0.1", "1", &out, ~0ULL,
+					      NULL));
+	ANSWER(-FI_EINVAL, fi_av_insertsym(av, NULL, 1, NULL, 1, &out, 0,
+					   NULL));
+	ANSWER(-FI_EBADFLAGS, fi_av_insertsym(av, "10.0.0.1", 1, "1", 1, &out,
+					      ~0ULL, NULL));
+	for (int i = 2; i < ARRAY_SIZE(args_lengths); i++) {
+		ANSWER(-FI_EINVAL, fi_av_insertsym(av, "10.0.0.1",
+						   args_lengths[i], "1", 3,
+						   NULL, 0, NULL));
+		ANSWER(-FI_EINVAL, fi_av_insertsym(av, "10.0.0.1", 3, "1",
+						   args_lengths[i], NULL, 0,
+						   NULL));
+	}
+}
+
+static void args_vectors_read(struct kunit *test)
+{
+	struct args_world *world = args_world(test);
+	struct fid_av *av = world->av;
+	struct sockaddr_in addr = {
+		.sin_family = AF_INET,
+		.sin_port = htons(1),
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+	};
+	fi_addr_t out = 5;
+	size_t len = 0;
+	char buf[8];
+
+	ANSWER(1, fi_av_insert(av, &addr, 1, &out, 0, NULL));
+	ANSWER(-FI_EINVAL, fi_av_remove(av, NULL, 1, 0));
+	ANSWER(-FI_EBADFLAGS, fi_av_remove(av, &out, 1, ~0ULL));
+	ANSWER(-FI_EINVAL, fi_av_lookup(av, out, &addr, NULL));
+	len = 4;
+	ANSWER(-FI_EINVAL, fi_av_lookup(av, out, NULL, &len));
+	for (int bit = 0; bit < 64; bit++)
+		ANSWER(-FI_EINVAL, fi_av_lookup(av, out ^ 1ULL << bit, &addr,
+						&len));
+	len = SIZE_MAX;
+	ANSWER(0, fi_av_lookup(av, out, &addr, &len));
+	KUNIT_EXPECT_EQ(test, sizeof(addr), len);
+
+	KUNIT_EXPECT_NULL(test, fi_av_straddr(av, &addr, buf, NULL));
+	KUNIT_EXPECT_NULL(test, fi_av_straddr(av, &addr, NULL, &len));
+	KUNIT_EXPECT_NULL(test, fi_av_straddr(av, NULL, buf, &len));
+	KUNIT_EXPECT_EQ(test, 3, fi_rx_addr(3, INT_MAX, 0));
+}
+
+static struct kunit_case cases[] = {
+	KUNIT_CASE(args_vectors),
+	KUNIT_CASE(args_insertions),
+	KUNIT_CASE(args_vectors_read),
+	{}
+};
+
+static struct kunit_suite suite = {
+	.name = "kofi_args_av",
+	.test_cases = cases,
+};
+
+kunit_test_suite(suite);

@@ -1,0 +1,638 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * CONTRACT, AV: address vectors by themselves. The table inside has its own
+ * suite, kofi_fi_av_table.
+ */
+
+#include <linux/in.h>
+#include <linux/in6.h>
+#include <linux/inet.h>
+#include <linux/preempt.h>
+
+#include "fixture.h"
+
+/* The domain's addresses are of that format, and its vectors of that type. */
+static struct fid_domain *av_domain(struct kunit *test, u32 format,
+				    enum fi_av_type type)
+{
+	struct fi_info *info = fx_info(test, fx_addr, NULL, FI_SOURCE);
+
+	info->addr_format = format;
+	info->domain_attr->av_type = type;
+	return fx_domain(test, fx_fabric(test, info), info);
+}
+
+static struct fid_av *av_open_in(struct kunit *test, struct fid_domain *domain,
+				 struct fi_av_attr attr)
+{
+	struct fid_av *av;
+	int ret = fi_av_open(domain, &attr, &av, NULL);
+
+	KUNIT_ASSERT_EQ_MSG(test, 0, ret, "fi_av_open: %s", fi_strerror(ret));
+	fx_defer_close(test, &av->fid);
+	return av;
+}
+
+static struct fid_av *av_open(struct kunit *test, u32 format,
+			      struct fi_av_attr attr)
+{
+	return av_open_in(test, av_domain(test, format, FI_AV_UNSPEC), attr);
+}
+
+/* A table of addresses of IPv4. */
+static struct fid_av *av_table(struct kunit *test)
+{
+	return av_open(test, FI_SOCKADDR_IN,
+		       (struct fi_av_attr){ .type = FI_AV_TABLE });
+}
+
+static struct sockaddr_in in4(u32 host, u16 port)
+{
+	return (struct sockaddr_in){
+		.sin_family = AF_INET,
+		.sin_port = htons(port),
+		.sin_addr.s_addr = htonl(host),
+	};
+}
+
+static struct sockaddr_in6 in6(u8 last, u16 port, u32 scope)
+{
+	return (struct sockaddr_in6){
+		.sin6_family = AF_INET6,
+		.sin6_port = htons(port),
+		.sin6_addr.s6_addr = { 0xfe, 0x80, [15] = last },
+		.sin6_scope_id = scope,
+	};
+}
+
+#define HOST	0x0a000001	/* 10.0.0.1 */
+
+static int insert(struct fid_av *av, struct sockaddr_in addr, fi_addr_t *out)
+{
+	return fi_av_insert(av, &addr, 1, out, 0, NULL);
+}
+
+/* Whether that is there, and is this. */
+static bool holds(struct fid_av *av, fi_addr_t fi_addr, struct sockaddr_in want)
+{
+	struct sockaddr_in addr;
+	size_t len = sizeof(addr);
+
+	return !fi_av_lookup(av, fi_addr, &addr, &len) &&
+	       len == sizeof(addr) && !memcmp(&addr, &want, len);
+}
+
+static void av_01_indices_come_in_order(struct kunit *test)
+{
+	struct fid_av *av = av_table(test);
+	struct sockaddr_in addr[50];
+	fi_addr_t out[50];
+
+	for (int i = 0; i < ARRAY_SIZE(addr); i++)
+		addr[i] = in4(HOST + i, 7500);
+	KUNIT_EXPECT_EQ(test, 30, fi_av_insert(av, addr, 30, out, 0, NULL));
+	KUNIT_EXPECT_EQ(test, 20, fi_av_insert(av, addr + 30, 20, out + 30, 0,
+					       NULL));
+	for (int i = 0; i < ARRAY_SIZE(addr); i++) {
+		KUNIT_EXPECT_EQ(test, i, out[i]);
+		KUNIT_EXPECT_TRUE(test, holds(av, i, addr[i]));
+	}
+}
+
+static void av_02_the_lowest_free_index(struct kunit *test)
+{
+	struct fid_av *av = av_table(test);
+	fi_addr_t gone[] = { 7, 3, 5 };
+	fi_addr_t out;
+
+	for (int i = 0; i < 10; i++)
+		KUNIT_ASSERT_EQ(test, 1, insert(av, in4(HOST + i, 1), NULL));
+	KUNIT_EXPECT_EQ(test, 0, fi_av_remove(av, gone, 3, 0));
+	for (int i = 0; i < 4; i++) {
+		static const fi_addr_t want[] = { 3, 5, 7, 10 };
+
+		KUNIT_EXPECT_EQ(test, 1, insert(av, in4(HOST + 20 + i, 1),
+						&out));
+		KUNIT_EXPECT_EQ(test, want[i], out);
+	}
+}
+
+static void av_03_some_fail(struct kunit *test)
+{
+	struct fid_av *av = av_table(test);
+	struct sockaddr_in addr[] = {
+		in4(HOST, 1), in4(HOST, 0), in4(0, 1), in4(HOST + 1, 1),
+		in4(0xe0000001, 1), in4(0xffffffff, 1), in4(HOST + 2, 1),
+		in4(HOST + 3, 1),
+	};
+	static const int want[] = {
+		0, FI_EADDRNOTAVAIL, FI_EADDRNOTAVAIL, 0,
+		FI_EADDRNOTAVAIL, FI_EADDRNOTAVAIL, FI_EINVAL, 0,
+	};
+	fi_addr_t out[8], next = 0;
+	int err[8];
+
+	addr[6].sin_family = AF_INET6;
+	memset(out, 0, sizeof(out));
+	memset(err, 0xff, sizeof(err));
+	KUNIT_EXPECT_EQ(test, 3, fi_av_insert(av, addr, 8, out, FI_SYNC_ERR,
+					      err));
+	for (int i = 0; i < ARRAY_SIZE(addr); i++) {
+		KUNIT_EXPECT_EQ(test, want[i], err[i]);
+		KUNIT_EXPECT_EQ(test, want[i] ? FI_ADDR_NOTAVAIL : next++,
+				out[i]);
+	}
+}
+
+static void av_04_failed_ones_are_not_available(struct kunit *test)
+{
+	struct fid_av *av = av_table(test);
+	fi_addr_t out = 5;
+
+	KUNIT_EXPECT_EQ(test, 0, insert(av, in4(HOST, 0), &out));
+	KUNIT_EXPECT_EQ(test, FI_ADDR_NOTAVAIL, out);
+}
+
+static void av_05_sync_err_needs_a_place(struct kunit *test)
+{
+	struct fid_av *av = av_table(test);
+	struct sockaddr_in addr = in4(HOST, 1);
+	int err = 77;
+
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_av_insert(av, &addr, 1, NULL,
+						       FI_SYNC_ERR, NULL));
+	KUNIT_EXPECT_EQ(test, 1, fi_av_insert(av, &addr, 1, NULL, FI_SYNC_ERR,
+					      &err));
+	KUNIT_EXPECT_EQ(test, 0, err);
+	KUNIT_EXPECT_EQ(test, 0, fi_av_insertsvc(av, "10.0.0.1", "0", NULL,
+						 FI_SYNC_ERR, &err));
+	KUNIT_EXPECT_EQ(test, FI_EADDRNOTAVAIL, err);
+}
+
+static void av_06_flags_and_nothing(struct kunit *test)
+{
+	struct fid_av *av = av_table(test);
+	struct sockaddr_in addr = in4(HOST, 1);
+
+	KUNIT_EXPECT_EQ(test, -FI_EBADFLAGS, fi_av_insert(av, &addr, 1, NULL,
+							  FI_READ, NULL));
+	KUNIT_EXPECT_EQ(test, -FI_EBADFLAGS,
+			fi_av_insertsvc(av, "10.0.0.1", "1", NULL, 1, NULL));
+	KUNIT_EXPECT_EQ(test, 1, fi_av_insert(av, &addr, 1, NULL, FI_MORE,
+					      NULL));
+	KUNIT_EXPECT_EQ(test, 0, fi_av_insert(av, NULL, 0, NULL, 0, NULL));
+	KUNIT_EXPECT_EQ(test, 0, fi_av_insertsym(av, "10.0.0.1", 0, "1", 1,
+						 NULL, 0, NULL));
+}
+
+static void av_07_a_table_needs_no_place(struct kunit *test)
+{
+	struct fid_av *av = av_table(test);
+	struct fid_av *map = av_open(test, FI_SOCKADDR_IN,
+				     (struct fi_av_attr){ .type = FI_AV_MAP });
+
+	KUNIT_EXPECT_EQ(test, 1, insert(av, in4(HOST, 1), NULL));
+	KUNIT_EXPECT_TRUE(test, holds(av, 0, in4(HOST, 1)));
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, insert(map, in4(HOST, 1), NULL));
+}
+
+static void av_11_node_and_service(struct kunit *test)
+{
+	struct fid_av *av = av_open(test, FI_SOCKADDR, (struct fi_av_attr){});
+	struct sockaddr_in6 want = in6(1, 7500, 3), addr;
+	size_t len = sizeof(addr);
+	fi_addr_t out;
+
+	KUNIT_EXPECT_EQ(test, 1, fi_av_insertsvc(av, "10.0.0.1", "7500", &out,
+						 0, NULL));
+	KUNIT_EXPECT_TRUE(test, holds(av, out, in4(HOST, 7500)));
+	KUNIT_EXPECT_EQ(test, 1, fi_av_insertsvc(av, "fe80::1%3", "7500", &out,
+						 0, NULL));
+	KUNIT_EXPECT_EQ(test, 0, fi_av_lookup(av, out, &addr, &len));
+	KUNIT_EXPECT_EQ(test, sizeof(addr), len);
+	KUNIT_EXPECT_MEMEQ(test, &want, &addr, sizeof(addr));
+	/* The same two, in the other form. */
+	KUNIT_EXPECT_EQ(test, 1,
+			fi_av_insertsvc(av, "fi_sockaddr_in://10.0.0.1:7500",
+					NULL, &out, 0, NULL));
+	KUNIT_EXPECT_EQ(test, 0, out);
+	KUNIT_EXPECT_EQ(test, 1,
+			fi_av_insertsvc(av, "fi_sockaddr_in6://[fe80::1%3]:7500",
+					NULL, &out, 0, NULL));
+	KUNIT_EXPECT_EQ(test, 1, out);
+}
+
+static void av_11_names_need_a_resolver(struct kunit *test)
+{
+	struct fid_av *av = av_table(test);
+
+	KUNIT_EXPECT_EQ(test, -FI_ENOSYS, fi_av_insertsvc(av, "host10", "1",
+							  NULL, 0, NULL));
+	KUNIT_EXPECT_EQ(test, -FI_ENOSYS, fi_av_insertsvc(av, "10.0.0.1", "ssh",
+							  NULL, 0, NULL));
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_av_insertsvc(av, "10.0.0.256", "1",
+							  NULL, 0, NULL));
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_av_insertsvc(av, "10.0.0.1",
+							  "65536", NULL, 0,
+							  NULL));
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_av_insertsvc(av, "::1", "1", NULL,
+							  0, NULL));
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_av_insertsvc(av, NULL, "1", NULL,
+							  0, NULL));
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_av_insertsvc(av, "10.0.0.1", NULL,
+							  NULL, 0, NULL));
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL,
+			fi_av_insertsvc(av, "fi_sockaddr_in://10.0.0.1:7500",
+					"7500", NULL, 0, NULL));
+}
+
+static void av_12_nodes_and_services_in_sequence(struct kunit *test)
+{
+	struct fid_av *av = av_table(test);
+	fi_addr_t out[6];
+	int err[6];
+
+	KUNIT_EXPECT_EQ(test, 6, fi_av_insertsym(av, "10.0.255.255", 2, "5000",
+						 3, out, 0, NULL));
+	for (int i = 0; i < 6; i++) {
+		KUNIT_EXPECT_EQ(test, i, out[i]);
+		KUNIT_EXPECT_TRUE(test, holds(av, i, in4(0x0a00ffff + i / 3,
+							 5000 + i % 3)));
+	}
+	/* The last port of each, and nothing behind it. */
+	KUNIT_EXPECT_EQ(test, 2, fi_av_insertsym(av, "10.1.0.1", 2, "65535", 2,
+						 out, FI_SYNC_ERR, err));
+	for (int i = 0; i < 4; i++) {
+		KUNIT_EXPECT_EQ(test, i % 2 ? FI_ADDR_NOTAVAIL : 6 + i / 2,
+				out[i]);
+		KUNIT_EXPECT_EQ(test, i % 2 ? FI_EADDRNOTAVAIL : 0, err[i]);
+	}
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL,
+			fi_av_insertsym(av, "10.1.0.1", SIZE_MAX, "1", 2, NULL,
+					0, NULL));
+}
+
+static void av_13_what_cannot_be_removed(struct kunit *test)
+{
+	struct fid_av *av = av_table(test);
+	fi_addr_t bad[] = {
+		0, 3, 1, FI_ADDR_NOTAVAIL, 2, 1ULL << 25, 1ULL << 32, 1ULL << 63,
+	};
+
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_av_remove(av, bad, 1, 0));
+	for (int i = 0; i < 3; i++)
+		KUNIT_ASSERT_EQ(test, 1, insert(av, in4(HOST + i, 1), NULL));
+	KUNIT_EXPECT_EQ(test, -FI_EBADFLAGS, fi_av_remove(av, bad, 1, 1));
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_av_remove(av, NULL, 1, 0));
+	KUNIT_EXPECT_EQ(test, 0, fi_av_remove(av, NULL, 0, 0));
+	/* The others go all the same. */
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_av_remove(av, bad,
+						       ARRAY_SIZE(bad), 0));
+	for (int i = 0; i < 3; i++)
+		KUNIT_EXPECT_FALSE(test, holds(av, i, in4(HOST + i, 1)));
+}
+
+static void av_14_removed_and_inserted_again(struct kunit *test)
+{
+	struct fid_av *av = av_table(test);
+	fi_addr_t out;
+
+	for (int i = 0; i < 300; i++) {
+		KUNIT_ASSERT_EQ(test, 1, insert(av, in4(HOST, 1), &out));
+		KUNIT_ASSERT_EQ(test, 0, out);
+		KUNIT_ASSERT_TRUE(test, holds(av, out, in4(HOST, 1)));
+		KUNIT_ASSERT_EQ(test, 0, fi_av_remove(av, &out, 1, 0));
+		KUNIT_ASSERT_FALSE(test, holds(av, out, in4(HOST, 1)));
+	}
+}
+
+static void av_15_twice_is_one_with_two_ends(struct kunit *test)
+{
+	struct fid_av *av = av_table(test);
+	struct sockaddr_in addr[] = { in4(HOST, 1), in4(HOST, 2), in4(HOST, 1) };
+	fi_addr_t out[3];
+
+	KUNIT_EXPECT_EQ(test, 3, fi_av_insert(av, addr, 3, out, 0, NULL));
+	KUNIT_EXPECT_EQ(test, 0, out[0]);
+	KUNIT_EXPECT_EQ(test, 1, out[1]);
+	KUNIT_EXPECT_EQ(test, 0, out[2]);
+	KUNIT_EXPECT_EQ(test, 0, fi_av_remove(av, out, 1, 0));
+	KUNIT_EXPECT_TRUE(test, holds(av, 0, addr[0]));
+	KUNIT_EXPECT_EQ(test, 0, fi_av_remove(av, out, 1, 0));
+	KUNIT_EXPECT_FALSE(test, holds(av, 0, addr[0]));
+}
+
+static void av_16_lookup_cuts_and_tells_the_length(struct kunit *test)
+{
+	struct fid_av *av = av_table(test);
+	struct sockaddr_in want = in4(HOST, 7500);
+	u8 addr[20];
+	size_t len;
+
+	KUNIT_ASSERT_EQ(test, 1, insert(av, want, NULL));
+	for (size_t room = 0; room <= sizeof(addr); room++) {
+		size_t fits = min(room, sizeof(want));
+
+		memset(addr, 0xa5, sizeof(addr));
+		len = room;
+		KUNIT_EXPECT_EQ(test, 0, fi_av_lookup(av, 0, room ? addr : NULL,
+						      &len));
+		KUNIT_EXPECT_EQ(test, sizeof(want), len);
+		KUNIT_EXPECT_MEMEQ(test, addr, (u8 *)&want, fits);
+		KUNIT_EXPECT_TRUE(test, fits == sizeof(addr) ||
+					addr[fits] == 0xa5);
+	}
+	len = sizeof(addr);
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_av_lookup(av, 1, addr, &len));
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_av_lookup(av, FI_ADDR_NOTAVAIL,
+						       addr, &len));
+	KUNIT_EXPECT_EQ(test, sizeof(addr), len);
+}
+
+static void av_17_addresses_as_text(struct kunit *test)
+{
+	static const char want[] = "fi_sockaddr_in://10.0.0.1:7500";
+	struct fid_av *av = av_open(test, FI_SOCKADDR, (struct fi_av_attr){});
+	struct sockaddr_in addr = in4(HOST, 7500);
+	struct sockaddr_in6 addr6 = in6(1, 7500, 3);
+	char buf[64];
+	size_t len;
+
+	for (size_t room = 1; room <= sizeof(buf); room++) {
+		size_t fits = min(room, sizeof(want)) - 1;
+
+		memset(buf, 'x', sizeof(buf));
+		len = room;
+		KUNIT_EXPECT_PTR_EQ(test, (const char *)buf,
+				    fi_av_straddr(av, &addr, buf, &len));
+		KUNIT_EXPECT_EQ(test, sizeof(want), len);
+		KUNIT_EXPECT_EQ(test, fits, strnlen(buf, room));
+		KUNIT_EXPECT_MEMEQ(test, buf, want, fits);
+	}
+	len = 0;
+	KUNIT_EXPECT_NULL(test, fi_av_straddr(av, &addr, NULL, &len));
+	KUNIT_EXPECT_EQ(test, sizeof(want), len);
+	len = sizeof(buf);
+	fi_av_straddr(av, &addr6, buf, &len);
+	KUNIT_EXPECT_STREQ(test, buf, "fi_sockaddr_in6://[fe80::1%3]:7500");
+	addr.sin_family = AF_UNIX;
+	KUNIT_EXPECT_NULL(test, fi_av_straddr(av, &addr, buf, &len));
+	KUNIT_EXPECT_NULL(test, fi_av_straddr(av, NULL, buf, &len));
+}
+
+static void av_17_vectors_of_text(struct kunit *test)
+{
+	static const char *const texts[] = {
+		"fi_sockaddr_in://10.0.0.1:7500", "fi_sockaddr_in6://[::1]:1",
+		"10.0.0.1:7500", NULL, "", "fi_sockaddr_in://10.0.0.1:7501",
+	};
+	struct fid_av *av = av_open(test, FI_ADDR_STR, (struct fi_av_attr){});
+	fi_addr_t out[ARRAY_SIZE(texts)];
+	char buf[64];
+	size_t len;
+
+	KUNIT_EXPECT_EQ(test, 3, fi_av_insert(av, texts, ARRAY_SIZE(texts), out,
+					      0, NULL));
+	for (int i = 0; i < ARRAY_SIZE(texts); i++) {
+		if (i >= 2 && i <= 4) {
+			KUNIT_EXPECT_EQ(test, FI_ADDR_NOTAVAIL, out[i]);
+			continue;
+		}
+		len = sizeof(buf);
+		KUNIT_EXPECT_EQ(test, 0, fi_av_lookup(av, out[i], buf, &len));
+		KUNIT_EXPECT_STREQ(test, buf, texts[i]);
+		KUNIT_EXPECT_EQ(test, strlen(texts[i]) + 1, len);
+		len = sizeof(buf);
+		fi_av_straddr(av, texts[i], buf, &len);
+		KUNIT_EXPECT_STREQ(test, buf, texts[i]);
+	}
+}
+
+static void av_19_the_type_is_told(struct kunit *test)
+{
+	struct {
+		enum fi_av_type domain, asked, got;
+	} rows[] = {
+		{ FI_AV_UNSPEC, FI_AV_UNSPEC, FI_AV_TABLE },
+		{ FI_AV_UNSPEC, FI_AV_MAP, FI_AV_MAP },
+		{ FI_AV_UNSPEC, FI_AV_TABLE, FI_AV_TABLE },
+		{ FI_AV_MAP, FI_AV_UNSPEC, FI_AV_MAP },
+		{ FI_AV_TABLE, FI_AV_TABLE, FI_AV_TABLE },
+		{ FI_AV_MAP, FI_AV_TABLE, FI_AV_UNSPEC },
+		{ FI_AV_TABLE, FI_AV_MAP, FI_AV_UNSPEC },
+	};
+
+	for (int i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct fi_av_attr attr = { .type = rows[i].asked };
+		struct fid_domain *domain = av_domain(test, FI_SOCKADDR_IN,
+						      rows[i].domain);
+		struct fid_av *av;
+		int ret = fi_av_open(domain, &attr, &av, NULL);
+
+		if (rows[i].got == FI_AV_UNSPEC) {
+			KUNIT_EXPECT_EQ(test, -FI_EINVAL, ret);
+			continue;
+		}
+		KUNIT_ASSERT_EQ(test, 0, ret);
+		KUNIT_EXPECT_EQ(test, rows[i].got, attr.type);
+		KUNIT_EXPECT_EQ(test, 0, fi_close(&av->fid));
+	}
+}
+
+static void av_19_what_is_refused(struct kunit *test)
+{
+	struct fid_domain *domain = av_domain(test, FI_SOCKADDR_IN,
+					      FI_AV_UNSPEC);
+	struct {
+		struct fi_av_attr attr;
+		int ret;
+	} rows[] = {
+		{ { .type = FI_AV_TABLE + 1 }, -FI_EINVAL },
+		{ { .rx_ctx_bits = -1 }, -FI_EINVAL },
+		{ { .rx_ctx_bits = 17 }, -FI_EINVAL },
+		{ { .flags = FI_WRITE }, -FI_EBADFLAGS },
+		{ { .flags = FI_READ }, -FI_EINVAL },
+		{ { .flags = FI_PEER }, -FI_EINVAL },
+	};
+	struct fid_av *av;
+
+	for (int i = 0; i < ARRAY_SIZE(rows); i++)
+		KUNIT_EXPECT_EQ_MSG(test, rows[i].ret,
+				    fi_av_open(domain, &rows[i].attr, &av,
+					       NULL), "row %d", i);
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_av_open(domain, NULL, &av, NULL));
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL,
+			fi_av_open(domain, &(struct fi_av_attr){}, NULL, NULL));
+}
+
+static void av_20_a_handle_does_not_come_back(struct kunit *test)
+{
+	struct fid_av *av = av_open(test, FI_SOCKADDR_IN,
+				    (struct fi_av_attr){ .type = FI_AV_MAP });
+	fi_addr_t old[50], out;
+
+	for (int i = 0; i < ARRAY_SIZE(old); i++) {
+		KUNIT_ASSERT_EQ(test, 1, insert(av, in4(HOST + i, 1), &old[i]));
+		KUNIT_EXPECT_TRUE(test, holds(av, old[i], in4(HOST + i, 1)));
+		KUNIT_ASSERT_EQ(test, 0, fi_av_remove(av, &old[i], 1, 0));
+		for (int j = 0; j < i; j++)
+			KUNIT_EXPECT_NE(test, old[j], old[i]);
+	}
+	KUNIT_ASSERT_EQ(test, 1, insert(av, in4(HOST, 1), &out));
+	for (int i = 0; i < ARRAY_SIZE(old); i++) {
+		KUNIT_EXPECT_FALSE(test, holds(av, old[i], in4(HOST, 1)));
+		KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_av_remove(av, &old[i], 1,
+							       0));
+	}
+	KUNIT_EXPECT_TRUE(test, holds(av, out, in4(HOST, 1)));
+}
+
+static void av_22_identifiers_leave_addresses_alone(struct kunit *test)
+{
+	struct fid_av *av = av_table(test);
+	struct sockaddr_in addr[] = { in4(HOST, 1), in4(HOST + 1, 1) };
+	fi_addr_t out[] = { 1000, FI_ADDR_NOTAVAIL };
+
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_av_insert(av, addr, 2, NULL,
+						       FI_AV_USER_ID, NULL));
+	KUNIT_EXPECT_EQ(test, 2, fi_av_insert(av, addr, 2, out, FI_AV_USER_ID,
+					      NULL));
+	for (int i = 0; i < 2; i++) {
+		KUNIT_EXPECT_EQ(test, i, out[i]);
+		KUNIT_EXPECT_TRUE(test, holds(av, i, addr[i]));
+	}
+	KUNIT_EXPECT_FALSE(test, holds(av, 1000, addr[0]));
+}
+
+static void av_23_receive_contexts(struct kunit *test)
+{
+	struct fi_av_attr attr = { .rx_ctx_bits = 4 };
+
+	for (attr.type = FI_AV_MAP; attr.type <= FI_AV_TABLE; attr.type++) {
+		struct fid_av *av = av_open(test, FI_SOCKADDR_IN, attr);
+		fi_addr_t out;
+
+		KUNIT_ASSERT_EQ(test, 1, insert(av, in4(HOST, 1), &out));
+		KUNIT_EXPECT_EQ(test, out, fi_rx_addr(out, 9, 0));
+		for (int i = 0; i < 16; i++) {
+			fi_addr_t rx = fi_rx_addr(out, i, 4);
+
+			if (rx == FI_ADDR_NOTAVAIL)
+				continue;
+			KUNIT_EXPECT_EQ(test, (u64)i << 60 | out, rx);
+			KUNIT_EXPECT_TRUE(test, holds(av, rx, in4(HOST, 1)));
+		}
+	}
+}
+
+static void av_24_hints_change_nothing(struct kunit *test)
+{
+	static const size_t counts[] = { 1, 1000, SIZE_MAX };
+
+	for (int i = 0; i < ARRAY_SIZE(counts); i++) {
+		struct fid_av *av = av_open(test, FI_SOCKADDR_IN,
+			(struct fi_av_attr){
+				.count = counts[i],
+				.ep_per_node = counts[i],
+				.flags = FI_SYMMETRIC,
+			});
+
+		KUNIT_EXPECT_EQ(test, 1500,
+				fi_av_insertsym(av, "10.0.0.1", 500, "1", 3,
+						NULL, 0, NULL));
+		KUNIT_EXPECT_TRUE(test, holds(av, 1499, in4(HOST + 499, 3)));
+		fx_close(test, &av->fid);
+	}
+}
+
+static void av_25_addresses_of_both_families(struct kunit *test)
+{
+	struct fid_av *av = av_open(test, FI_SOCKADDR, (struct fi_av_attr){});
+	struct {
+		struct sockaddr_in first;
+		struct sockaddr_in6 second;
+		struct sockaddr_in third;
+	} __packed addr = {
+		in4(HOST, 1), in6(1, 2, 3), in4(HOST, 3),
+	};
+	fi_addr_t out[4];
+	int err[4];
+
+	KUNIT_EXPECT_EQ(test, 3, fi_av_insert(av, &addr, 3, out, 0, NULL));
+	KUNIT_EXPECT_TRUE(test, holds(av, out[0], addr.first));
+	KUNIT_EXPECT_TRUE(test, holds(av, out[2], addr.third));
+	/* Behind what is of no family nobody knows where the next one begins. */
+	addr.second.sin6_family = AF_UNIX;
+	KUNIT_EXPECT_EQ(test, 1, fi_av_insert(av, &addr, 4, out, FI_SYNC_ERR,
+					      err));
+	KUNIT_EXPECT_EQ(test, 0, err[0]);
+	KUNIT_EXPECT_EQ(test, FI_EINVAL, err[1]);
+	KUNIT_EXPECT_EQ(test, FI_ECANCELED, err[2]);
+	KUNIT_EXPECT_EQ(test, FI_ECANCELED, err[3]);
+}
+
+static void av_25_lookup_in_atomic_context(struct kunit *test)
+{
+	struct fid_av *av = av_table(test);
+	int ret[2];
+	bool found;
+
+	if (!IS_ENABLED(CONFIG_PREEMPT_COUNT))
+		kunit_skip(test, "nobody knows what atomic context is");
+	KUNIT_ASSERT_EQ(test, 1, insert(av, in4(HOST, 1), NULL));
+	preempt_disable();
+	found = holds(av, 0, in4(HOST, 1));
+	ret[0] = insert(av, in4(HOST, 2), NULL);
+	ret[1] = fi_av_remove(av, (fi_addr_t[]){ 0 }, 1, 0);
+	preempt_enable();
+	KUNIT_EXPECT_TRUE(test, found);
+	KUNIT_EXPECT_EQ(test, -FI_EOPBADSTATE, ret[0]);
+	KUNIT_EXPECT_EQ(test, -FI_EOPBADSTATE, ret[1]);
+}
+
+static void info_10_busy_with_a_vector(struct kunit *test)
+{
+	struct fid_domain *domain = av_domain(test, FI_SOCKADDR_IN,
+					      FI_AV_UNSPEC);
+	struct fid_av *av = av_open_in(test, domain, (struct fi_av_attr){});
+
+	KUNIT_EXPECT_EQ(test, -FI_EBUSY, fi_close(&domain->fid));
+	fx_close(test, &av->fid);
+	fx_close(test, &domain->fid);
+}
+
+static struct kunit_case cases[] = {
+	KUNIT_CASE(av_01_indices_come_in_order),
+	KUNIT_CASE(av_02_the_lowest_free_index),
+	KUNIT_CASE(av_03_some_fail),
+	KUNIT_CASE(av_04_failed_ones_are_not_available),
+	KUNIT_CASE(av_05_sync_err_needs_a_place),
+	KUNIT_CASE(av_06_flags_and_nothing),
+	KUNIT_CASE(av_07_a_table_needs_no_place),
+	KUNIT_CASE(av_11_node_and_service),
+	KUNIT_CASE(av_11_names_need_a_resolver),
+	KUNIT_CASE(av_12_nodes_and_services_in_sequence),
+	KUNIT_CASE(av_13_what_cannot_be_removed),
+	KUNIT_CASE(av_14_removed_and_inserted_again),
+	KUNIT_CASE(av_15_twice_is_one_with_two_ends),
+	KUNIT_CASE(av_16_lookup_cuts_and_tells_the_length),
+	KUNIT_CASE(av_17_addresses_as_text),
+	KUNIT_CASE(av_17_vectors_of_text),
+	KUNIT_CASE(av_19_the_type_is_told),
+	KUNIT_CASE(av_19_what_is_refused),
+	KUNIT_CASE(av_20_a_handle_does_not_come_back),
+	KUNIT_CASE(av_22_identifiers_leave_addresses_alone),
+	KUNIT_CASE(av_23_receive_contexts),
+	KUNIT_CASE(av_24_hints_change_nothing),
+	KUNIT_CASE(av_25_addresses_of_both_families),
+	KUNIT_CASE(av_25_lookup_in_atomic_context),
+	KUNIT_CASE(info_10_busy_with_a_vector),
+	{}
+};
+
+static struct kunit_suite suite = {
+	.name = "kofi_av",
+	.test_cases = cases,
+};
+
+kunit_test_suite(suite);

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * CLOSE 2 and AV 10: address vectors whose allocations fail; see fault.c.
+ */
+
+#include <kunit/test-bug.h>
+
+#include "fault.h"
+
+/* More than the entries that come at a time. */
+#define PEERS	300
+
+static int call_av_open(struct fault *fault)
+{
+	struct fi_av_attr attr = { .count = 1000 };
+	struct fid_av *av;
+
+	return FAULT_MADE(fault, fi_av_open(fault->fx->domain, &attr, &av,
+					    NULL), av);
+}
+
+static void close_02_vectors(struct kunit *test)
+{
+	static const struct step step = { "fi_av_open()", NULL, call_av_open };
+
+	fault_walk(test, fault_new(test), &step);
+}
+
+static int insert_peers(struct fid_av *av, fi_addr_t *out, u64 flags)
+{
+	return fi_av_insertsym(av, "10.0.0.1", PEERS, "7471", 1, out, flags,
+			       NULL);
+}
+
+/* Whether those that were told of, and no others, are there. */
+static bool agrees(struct fid_av *av, const fi_addr_t *out, int count)
+{
+	int told = 0;
+
+	for (int i = 0; i < PEERS; i++) {
+		size_t len = 0;
+		int ret = fi_av_lookup(av, i, NULL, &len);
+
+		if (out[i] == FI_ADDR_NOTAVAIL) {
+			if (ret != -FI_EINVAL)
+				return false;
+			continue;
+		}
+		if (ret || out[i] != i)
+			return false;
+		told++;
+	}
+	return told == count;
+}
+
+static void prepare_vector(struct kunit *test, struct fault *fault)
+{
+	struct fi_av_attr attr = { .type = FI_AV_TABLE };
+	fi_addr_t *ids = fault->buf;
+
+	KUNIT_ASSERT_EQ(test, 0, fi_av_open(fault->fx->domain, &attr,
+					    &fault->av, NULL));
+	for (int i = 0; i < PEERS; i++)
+		ids[i] = i;
+}
+
+static int call_av_insert(struct fault *fault)
+{
+	int ret = insert_peers(fault->av, fault->buf, FI_AV_USER_ID);
+
+	if (!agrees(fault->av, fault->buf, ret))
+		return 1;
+	return ret == PEERS ? 0 : -FI_ENOMEM;
+}
+
+/* What failed can be inserted, and stands where it would have stood. */
+static void close_vector(struct fault *fault)
+{
+	struct kunit *test = kunit_get_current_test();
+
+	KUNIT_EXPECT_EQ(test, PEERS, insert_peers(fault->av, fault->buf, 0));
+	KUNIT_EXPECT_TRUE(test, agrees(fault->av, fault->buf, PEERS));
+	KUNIT_EXPECT_EQ(test, 0, fi_close(&fault->av->fid));
+}
+
+static void av_10_as_far_as_memory_goes(struct kunit *test)
+{
+	static const struct step step = {
+		"fi_av_insertsym()", prepare_vector, call_av_insert,
+		close_vector,
+	};
+
+	fault_walk(test, fault_new(test), &step);
+}
+
+static struct kunit_case cases[] = {
+	KUNIT_CASE_SLOW(close_02_vectors),
+	KUNIT_CASE_SLOW(av_10_as_far_as_memory_goes),
+	{}
+};
+
+static struct kunit_suite suite = {
+	.name = "kofi_fault_av",
+	.init = fault_init,
+	.test_cases = cases,
+};
+
+kunit_test_suite(suite);
