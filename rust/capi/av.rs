@@ -10,6 +10,7 @@ use self::input::{
 };
 use super::{
     domain::DomainObject,
+    eq::QueueObject,
     nosys,
     object::{
         self,
@@ -37,11 +38,15 @@ use crate::{
         Errno,
         Result, //
     },
-    fi::av::{
-        AddressVector,
-        Attr,
-        Range,
-        Type, //
+    fi::{
+        av::{
+            AddressVector,
+            Attr,
+            Range,
+            Tell,
+            Type, //
+        },
+        eq::Source,
     },
 };
 use core::{
@@ -68,7 +73,7 @@ unsafe impl Object for VectorObject {
     const CLASS: u32 = abi::FI_CLASS_AV;
 
     fn ops() -> &'static fi_ops {
-        static OPS: fi_ops = object::fid_ops(close, None, None);
+        static OPS: fi_ops = object::fid_ops(close, Some(bind), None);
         &OPS
     }
 }
@@ -131,6 +136,7 @@ unsafe fn try_open(
         },
         rx_ctx_bits: attr.rx_ctx_bits.try_into().map_err(|_| Errno::EINVAL)?,
         count: attr.count,
+        is_async: attr.flags & abi::FI_EVENT != 0,
     })?;
     attr.type_ = match vector.kind() {
         Type::Map => abi::FI_AV_MAP,
@@ -149,7 +155,7 @@ unsafe fn try_open(
     Ok(())
 }
 
-/// Vectors that are shared under a name, and insertions that go on by themselves, are not there yet.
+/// Vectors that are shared under a name are not there yet.
 fn check_flags(attr: &fi_av_attr) -> Result {
     if attr.flags & !(abi::FI_EVENT | abi::FI_READ | abi::FI_SYMMETRIC | abi::FI_PEER) != 0 {
         return Err(Errno::EBADFLAGS);
@@ -158,10 +164,25 @@ fn check_flags(attr: &fi_av_attr) -> Result {
     if attr.flags & abi::FI_PEER != 0 || attr.flags & abi::FI_READ != 0 && !is_named {
         return Err(Errno::EINVAL);
     }
-    if attr.flags & abi::FI_EVENT != 0 || is_named {
+    if is_named {
         return Err(Errno::ENOSYS);
     }
     Ok(())
+}
+
+unsafe extern "C" fn bind(fid: *mut fid, other: *mut fid, flags: u64) -> c_int {
+    // SAFETY: As the C caller promises.
+    let objects = unsafe {
+        object::object::<VectorObject>(fid)
+            .and_then(|object| Ok((object, object::object::<QueueObject>(other)?)))
+    };
+    into_int(objects.and_then(|(object, queue)| {
+        if flags != 0 {
+            return Err(Errno::EBADFLAGS);
+        }
+        context::check_may_sleep()?;
+        object.vector.bind(queue.queue())
+    }))
 }
 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
@@ -178,29 +199,27 @@ unsafe fn object<'a>(av: *mut fid_av) -> Result<&'a VectorObject> {
 }
 
 impl VectorObject {
-    /// Inserts addresses, of which the caller is told as it asked to be.
+    /// Inserts `count` addresses, of which the caller is told as it asked to be.
     fn insert(
         &self,
         addresses: impl Iterator<Item = Result<SocketAddr>>,
-        told: &Told,
+        count: usize,
+        mut told: Told,
+        context: *mut c_void,
     ) -> Result<c_int> {
-        let insertions = addresses
-            .enumerate()
-            .map(|(number, address)| told.insertion(number, address));
+        let insertions = told.insertions(addresses);
+        if self.vector.is_async() {
+            let source = Source(ptr::from_ref(self).expose_provenance());
+            let about = (source, context.expose_provenance());
+            let told = KBox::new(told, GFP_KERNEL)?;
+            self.vector.insert_later(about, count, insertions, told)?;
+            return Ok(0);
+        }
         let count = self
             .vector
             .insert(insertions, |number, outcome| told.tell(number, outcome))?;
         // What a call takes fits.
         Ok(count as c_int)
-    }
-
-    /// # Safety
-    ///
-    /// As of [`Told::new`].
-    unsafe fn told(&self, addrs: *mut fi_addr_t, flags: u64, context: *mut c_void) -> Result<Told> {
-        let needs_addrs = self.vector.kind() == Type::Map;
-        // SAFETY: By this function's safety requirement.
-        unsafe { Told::new(addrs, flags, context, needs_addrs) }
     }
 
     /// The address that a node and a service name, of this vector's format.
@@ -253,14 +272,14 @@ unsafe fn try_insert(
     // SAFETY: By this function's safety requirement.
     let (object, told) = unsafe {
         let object = object(av)?;
-        (object, object.told(addrs, flags, context)?)
+        (object, Told::new(&object.vector, addrs, flags, context)?)
     };
     if first.is_null() && count > 0 || c_int::try_from(count).is_err() {
         return Err(Errno::EINVAL);
     }
     // SAFETY: By this function's safety requirement.
     let addresses = unsafe { Addresses::new(object.format, first, count) };
-    object.insert(addresses, &told)
+    object.insert(addresses, count, told, context)
 }
 
 unsafe extern "C" fn insert(
@@ -301,10 +320,11 @@ unsafe fn try_insertsym(
     // SAFETY: By this function's safety requirement.
     let (object, told, first) = unsafe {
         let object = object(av)?;
-        let told = object.told(addrs, flags, context)?;
+        let told = Told::new(&object.vector, addrs, flags, context)?;
         (object, told, object.resolve(node, service)?)
     };
-    object.insert(Range::new(first, nodes, services)?.iter(), &told)
+    let range = Range::new(first, nodes, services)?;
+    object.insert(range.iter(), range.len(), told, context)
 }
 
 unsafe extern "C" fn insertsym(

@@ -26,6 +26,7 @@ use crate::{
         },
         fi_eq_attr,
         fi_eq_cm_entry,
+        fi_eq_entry,
         fi_eq_err_entry,
         fi_ops,
         fi_ops_eq,
@@ -190,6 +191,7 @@ unsafe fn put(event: &Event, number: *mut u32, buf: *mut c_void, len: usize) -> 
     let data = event.data();
     let (kind, head) = match event.kind() {
         Kind::Connection(kind) => (kind, CM_ENTRY),
+        Kind::Complete(kind) => (kind, size_of::<fi_eq_entry>()),
         Kind::Written(kind) => (kind, 0),
         Kind::Error(..) => return Err(Errno::EAVAIL),
     };
@@ -201,7 +203,14 @@ unsafe fn put(event: &Event, number: *mut u32, buf: *mut c_void, len: usize) -> 
     // not be aligned for the entry.
     unsafe {
         *number = kind;
-        if head > 0 {
+        if let (Some(batch), Some(data)) = (event.batch(), event.batch_data()) {
+            let entry = fi_eq_entry {
+                fid: ptr::with_exposed_provenance_mut(event.source().0),
+                context: ptr::with_exposed_provenance_mut(batch.context()),
+                data,
+            };
+            buf.cast::<fi_eq_entry>().write_unaligned(entry);
+        } else if head > 0 {
             let entry = buf.cast::<fi_eq_cm_entry>();
             let info = event.info().map_or(ptr::null_mut(), Info::as_raw);
             (&raw mut (*entry).fid)
@@ -297,9 +306,12 @@ unsafe fn put_error(event: &Event, entry: &mut fi_eq_err_entry) {
     };
     let source: *mut fid = ptr::with_exposed_provenance_mut(event.source().0);
     entry.fid = source;
-    // SAFETY: Closing an object removes its events, so that the source is open.
-    entry.context = unsafe { source.as_ref() }.map_or(ptr::null_mut(), |fid| fid.context);
-    entry.data = 0;
+    entry.context = match event.batch() {
+        Some(batch) => ptr::with_exposed_provenance_mut(batch.context()),
+        // SAFETY: Closing such an object removes its events, so that the source is open.
+        None => unsafe { source.as_ref() }.map_or(ptr::null_mut(), |fid| fid.context),
+    };
+    entry.data = event.batch_data().unwrap_or(0);
     entry.err = errno.code();
     entry.prov_errno = prov_errno;
     let data = event.data();

@@ -6,10 +6,12 @@
 //! room for the number of a receive context in the bits above. Whoever reads needs no lock; inserting
 //! and removing takes that of the [`table`], a batch at a time.
 
+mod later;
 mod range;
 mod table;
 mod vacant;
 
+pub use later::Tell;
 pub use range::Range;
 
 use self::table::{
@@ -20,11 +22,13 @@ use self::table::{
 };
 use super::{
     domain::Domain,
+    eq::EventQueue,
     object::{
         Held,
         Parent,
         Users, //
     },
+    wait::Gate,
 };
 use crate::abi::{
     self,
@@ -39,7 +43,11 @@ use core::net::{
 };
 use kernel::{
     prelude::*,
-    sync::Arc, //
+    sync::{
+        new_mutex,
+        Arc,
+        Mutex, //
+    },
 };
 
 /// Bits of an index.
@@ -69,6 +77,8 @@ pub struct Attr {
     pub rx_ctx_bits: u32,
     /// How many addresses are expected, a hint.
     pub count: usize,
+    /// Whether insertions go on by themselves, and tell an event queue of their end.
+    pub is_async: bool,
 }
 
 /// An address to be inserted.
@@ -86,6 +96,12 @@ pub struct AddressVector {
     rx_ctx_bits: u32,
     #[pin]
     table: Table,
+    is_async: bool,
+    /// Where insertions tell of their end.
+    #[pin]
+    events: Mutex<Option<Held<EventQueue>>>,
+    /// What insertions that go on are inside of.
+    later: Arc<Gate>,
     users: Users,
     domain: Held<Domain>,
 }
@@ -109,6 +125,11 @@ pub fn destination(address: SocketAddr) -> Result<SocketAddr> {
     Ok(address)
 }
 
+fn insert_one(writing: &mut Writing<'_>, insertion: &Insertion) -> Result<Spot> {
+    let address = insertion.address.and_then(destination)?;
+    writing.insert(&address, insertion.user_id)
+}
+
 impl AddressVector {
     pub(super) fn new(domain: Held<Domain>, kind: Type, attr: &Attr) -> Result<Arc<Self>> {
         if attr.rx_ctx_bits > MAX_RX_CTX_BITS {
@@ -118,11 +139,15 @@ impl AddressVector {
             Type::Table => u32::MAX,
             Type::Map => 1 << (u64::BITS - INDEX_BITS - attr.rx_ctx_bits).min(31),
         };
+        let later = Arc::pin_init(Gate::new(), GFP_KERNEL)?;
         let vector = Arc::pin_init(
             pin_init!(Self {
                 kind,
                 rx_ctx_bits: attr.rx_ctx_bits,
                 table <- Table::new(most_generations),
+                is_async: attr.is_async,
+                events <- new_mutex!(None, "kofi::AddressVector"),
+                later,
                 users: Users::new(),
                 domain,
             }),
@@ -143,6 +168,25 @@ impl AddressVector {
         self.kind
     }
 
+    /// Whether insertions go on by themselves.
+    pub fn is_async(&self) -> bool {
+        self.is_async
+    }
+
+    /// Tells `queue` of the ends of insertions. Process context.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL if it has one, or does not need it.
+    pub fn bind(&self, queue: &Arc<EventQueue>) -> Result {
+        let mut events = self.events.lock();
+        if !self.is_async || events.is_some() {
+            return Err(Errno::EINVAL);
+        }
+        *events = Some(Held::new(queue)?);
+        Ok(())
+    }
+
     /// Inserts addresses in order, tells `each` of its number and outcome, and returns how many have
     /// been inserted. Process context.
     ///
@@ -151,14 +195,29 @@ impl AddressVector {
     /// # Errors
     ///
     /// Of an address: what it comes with, -FI_EADDRNOTAVAIL for no [`destination`]; -FI_ENOMEM, after
-    /// which nothing more is tried: -FI_ECANCELED for the rest. Of the call: -FI_EOPBADSTATE in atomic
-    /// context.
+    /// which nothing more is tried: -FI_ECANCELED for the rest. Of the call: -FI_EINVAL where insertions
+    /// go on by themselves, -FI_EOPBADSTATE in atomic context.
     pub fn insert(
         &self,
         insertions: impl IntoIterator<Item = Insertion>,
         mut each: impl FnMut(usize, Result<fi_addr_t>),
     ) -> Result<usize> {
         context::check_may_sleep()?;
+        if self.is_async {
+            return Err(Errno::EINVAL);
+        }
+        let each = |number, outcome: Result<Spot>| {
+            each(number, outcome.map(|spot| self.to_addr(spot)));
+        };
+        Ok(self.insert_spots(insertions, each))
+    }
+
+    /// [`Self::insert`], where it may sleep.
+    fn insert_spots(
+        &self,
+        insertions: impl IntoIterator<Item = Insertion>,
+        mut each: impl FnMut(usize, Result<Spot>),
+    ) -> usize {
         let mut insertions = insertions.into_iter().enumerate().peekable();
         let (mut count, mut is_full) = (0, false);
         while insertions.peek().is_some() {
@@ -166,20 +225,14 @@ impl AddressVector {
             for (number, insertion) in insertions.by_ref().take(BATCH) {
                 let outcome = match is_full {
                     true => Err(Errno::ECANCELED),
-                    false => self.insert_one(&mut writing, &insertion),
+                    false => insert_one(&mut writing, &insertion),
                 };
                 count += usize::from(outcome.is_ok());
                 is_full |= outcome == Err(Errno::ENOMEM);
                 each(number, outcome);
             }
         }
-        Ok(count)
-    }
-
-    fn insert_one(&self, writing: &mut Writing<'_>, insertion: &Insertion) -> Result<fi_addr_t> {
-        let address = insertion.address.and_then(destination)?;
-        let spot = writing.insert(&address, insertion.user_id)?;
-        Ok(self.to_addr(spot))
+        count
     }
 
     /// Takes one insertion of the address back; with the last one it goes away. Process context.
@@ -190,7 +243,9 @@ impl AddressVector {
     pub fn remove(&self, addr: fi_addr_t) -> Result {
         context::check_may_sleep()?;
         let (index, generation) = self.parts(addr)?;
-        self.table.write().remove(index, generation)
+        let mut writing = self.table.write();
+        let spot = writing.spot(index, generation)?;
+        writing.remove(spot)
     }
 
     /// What was inserted as this. Any context.
@@ -233,9 +288,14 @@ impl AddressVector {
         self.table.size()
     }
 
-    /// Closes the vector: -FI_EBUSY while an endpoint or a set is bound to it.
+    /// Closes the vector: -FI_EBUSY while an endpoint or a set is bound to it. May sleep, until the
+    /// insertions that go on have given up: what they have not done fails with -FI_ECANCELED.
     pub fn close(&self) -> Result {
-        self.users.retire()
+        self.users.retire()?;
+        self.later.shut();
+        // Dropped behind the lock.
+        let _events = self.events.lock().take();
+        Ok(())
     }
 
     fn to_addr(&self, spot: Spot) -> fi_addr_t {

@@ -50,8 +50,13 @@ use kernel::{
     },
 };
 
+mod batch;
 mod handled;
 
+pub use batch::{
+    Batch,
+    Failure, //
+};
 pub use handled::Handled;
 
 /// Most bytes of private data that an event can carry: an InfiniBand CM reply has 196.
@@ -73,6 +78,8 @@ pub enum Kind {
     Connection(u32),
     /// An error: the fabric errno and the provider's own number for it.
     Error(Errno, i32),
+    /// All of a [`Batch`] is over: FI_AV_COMPLETE.
+    Complete(u32),
     /// What a consumer wrote with `fi_eq_write()`, and the event number it gave.
     Written(u32),
 }
@@ -83,6 +90,7 @@ pub struct Event {
     kind: Kind,
     source: Source,
     info: Option<KBox<Info>>,
+    batch: Option<KBox<Batch>>,
     data: KVec<u8>,
     #[pin]
     links: ListLinks,
@@ -116,6 +124,7 @@ impl Event {
                 kind: Kind::Written(0),
                 source,
                 info: None,
+                batch: None,
                 data,
                 links <- ListLinks::new(),
             }),
@@ -123,9 +132,27 @@ impl Event {
         )?))
     }
 
-    /// What happened.
+    /// What happened. Of a batch: the failure that is read next, or its end.
     pub fn kind(&self) -> Kind {
-        self.kind
+        match &self.batch {
+            None => self.kind,
+            Some(batch) => match batch.next_failure() {
+                Some(failure) => Kind::Error(failure.errno, 0),
+                None => Kind::Complete(batch.number()),
+            },
+        }
+    }
+
+    /// The things that this tells the outcome of.
+    pub fn batch(&self) -> Option<&Batch> {
+        self.batch.as_deref()
+    }
+
+    /// Of a batch: the number of the failure that is read next, or how many succeeded.
+    pub fn batch_data(&self) -> Option<u64> {
+        let batch = self.batch()?;
+        let failure = batch.next_failure();
+        Some(failure.map_or(batch.succeeded(), |failure| failure.index.into()))
     }
 
     /// To whom.
@@ -154,6 +181,12 @@ impl Owned {
         let room = event.data.capacity().min(data.len());
         // Within the capacity, so nothing is allocated and nothing fails.
         let _ = event.data.extend_from_slice(&data[..room], GFP_NOWAIT);
+        self
+    }
+
+    /// Says what came of many things.
+    pub fn end(mut self, batch: KBox<Batch>) -> Self {
+        *self.0.as_mut().project().batch = Some(batch);
         self
     }
 
@@ -374,7 +407,12 @@ impl EventQueue {
             return Err(Errno::EAGAIN);
         }
         let result = fit(&head);
-        if !peek {
+        if peek {
+            return Ok(result);
+        }
+        if let Some(batch) = head.batch() {
+            batch.tell();
+        } else {
             inner.last_error = inner.events.pop_front().and_then(Owned::from_list);
         }
         Ok(result)

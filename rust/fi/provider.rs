@@ -44,7 +44,10 @@ use crate::abi::{
     Errno,
     Result, //
 };
-use core::any::Any;
+use core::{
+    any::Any,
+    net::SocketAddr, //
+};
 use kernel::{
     prelude::*,
     sync::Arc, //
@@ -105,6 +108,22 @@ pub trait Domain: Any + Send + Sync {
     /// Most elements of one atomic operation; -FI_EOPNOTSUPP where the device has none of the kind.
     /// Any context.
     fn most_elements(&self, form: Form, op: Op, datatype: Datatype) -> Result<usize>;
+
+    /// Looks for the ways to peers, several at a time, until there are no more or it is over. May sleep,
+    /// some seconds for one that does not answer.
+    fn resolve(&self, peers: &mut dyn Resolving);
+}
+
+/// Peers that are looked for.
+pub trait Resolving {
+    /// The next of them, and its number.
+    fn next(&mut self) -> Option<(usize, SocketAddr)>;
+
+    /// What came of the one with that number; -FI_EHOSTUNREACH where there is no way.
+    fn found(&mut self, number: usize, outcome: Result);
+
+    /// Whether nobody waits for the others any more.
+    fn is_over(&self) -> bool;
 }
 
 /// Registered memory.

@@ -16,6 +16,7 @@ use kernel::{
     sync::{
         new_condvar,
         static_lock_class,
+        Arc,
         CondVar, //
     },
     time::{
@@ -181,12 +182,35 @@ impl Gate {
     }
 }
 
-impl Drop for Pass<'_> {
-    fn drop(&mut self) {
-        let mut passage = self.0.passage.lock();
+impl Gate {
+    /// Goes in to stay longer than the caller, unless the gate has been shut. Any context.
+    pub fn stay(self: &Arc<Self>) -> Option<Stay> {
+        let pass = self.enter()?;
+        // It is left when the stay ends.
+        core::mem::forget(pass);
+        Some(Stay(self.clone()))
+    }
+
+    fn leave(&self) {
+        let mut passage = self.passage.lock();
         passage.inside -= 1;
         if passage.shut && passage.inside == 0 {
-            self.0.left.notify_all();
+            self.left.notify_all();
         }
+    }
+}
+
+/// Being inside a [`Gate`] for as long as something goes on by itself.
+pub struct Stay(Arc<Gate>);
+
+impl Drop for Pass<'_> {
+    fn drop(&mut self) {
+        self.0.leave();
+    }
+}
+
+impl Drop for Stay {
+    fn drop(&mut self) {
+        self.0.leave();
     }
 }

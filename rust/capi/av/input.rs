@@ -10,7 +10,12 @@ use crate::{
         Errno,
         Result, //
     },
-    fi::av::Insertion, //
+    fi::av::{
+        AddressVector,
+        Insertion,
+        Tell,
+        Type, //
+    },
 };
 use core::{
     net::SocketAddr,
@@ -89,28 +94,35 @@ pub(super) struct Told {
     has_ids: bool,
 }
 
+// SAFETY: The caller's arrays may be written by any thread, by the contract of `new`.
+unsafe impl Send for Told {}
+
 impl Told {
-    /// What the arguments of an insertion into a vector ask for; `needs_addrs` unless it is a table.
+    /// What the arguments of an insertion into `vector` ask for.
     ///
     /// # Errors
     ///
-    /// -FI_EBADFLAGS, -FI_EINVAL for NULL where an array is needed.
+    /// -FI_EBADFLAGS, -FI_EINVAL for NULL where an array is needed, and for FI_SYNC_ERR where the
+    /// context is an event's.
     ///
     /// # Safety
     ///
     /// The arrays are NULL or have room for each address, as long as this is used.
     pub(super) unsafe fn new(
+        vector: &AddressVector,
         addrs: *mut fi_addr_t,
         flags: u64,
         context: *mut c_void,
-        needs_addrs: bool,
     ) -> Result<Self> {
         if flags & !(abi::FI_MORE | abi::FI_SYNC_ERR | abi::FI_AV_USER_ID) != 0 {
             return Err(Errno::EBADFLAGS);
         }
         let has_ids = flags & abi::FI_AV_USER_ID != 0;
         let wants_errnos = flags & abi::FI_SYNC_ERR != 0;
-        if addrs.is_null() && (needs_addrs || has_ids) || context.is_null() && wants_errnos {
+        let needs_addrs = has_ids || vector.kind() == Type::Map;
+        if addrs.is_null() && needs_addrs
+            || wants_errnos && (context.is_null() || vector.is_async())
+        {
             return Err(Errno::EINVAL);
         }
         Ok(Self {
@@ -123,17 +135,24 @@ impl Told {
         })
     }
 
-    /// The address of a number, with the identifier that the caller gives it.
-    pub(super) fn insertion(&self, number: usize, address: Result<SocketAddr>) -> Insertion {
-        let user_id = self.has_ids.then(|| {
-            // SAFETY: By the contract of `new`; it is not NULL, or there would be no identifiers.
-            unsafe { self.addrs.add(number).read() }
-        });
-        Insertion { address, user_id }
+    /// These addresses, with the identifiers that the caller gives them.
+    pub(super) fn insertions(
+        &self,
+        addresses: impl Iterator<Item = Result<SocketAddr>>,
+    ) -> impl Iterator<Item = Insertion> {
+        let ids = self.has_ids.then_some(self.addrs);
+        addresses
+            .enumerate()
+            .map(move |(number, address)| Insertion {
+                address,
+                // SAFETY: By the contract of `new`; it is not NULL, or there would be no identifiers.
+                user_id: ids.map(|ids| unsafe { ids.add(number).read() }),
+            })
     }
+}
 
-    /// Tells of it.
-    pub(super) fn tell(&self, number: usize, outcome: Result<fi_addr_t>) {
+impl Tell for Told {
+    fn tell(&mut self, number: usize, outcome: Result<fi_addr_t>) {
         if !self.addrs.is_null() {
             let addr = outcome.unwrap_or(abi::FI_ADDR_NOTAVAIL);
             // SAFETY: By the contract of `new`.

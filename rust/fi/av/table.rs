@@ -440,18 +440,29 @@ impl Writing<'_> {
         Ok(spot)
     }
 
-    /// Takes back one insertion of the address there. Any context that may sleep.
+    /// What is at an index, in that generation if one is given.
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL if nothing is there, or not in that generation any more.
-    pub(super) fn remove(&mut self, index: u32, generation: Option<u32>) -> Result {
+    /// -FI_EINVAL if nothing is.
+    pub(super) fn spot(&self, index: u32, generation: Option<u32>) -> Result<Spot> {
         let entry = self.table.entries.get(index).ok_or(Errno::EINVAL)?;
         let stamp = read_once(&entry.stamp);
         let spot = Spot::of(index, stamp);
         if stamp % 2 == 0 || generation.is_some_and(|wanted| wanted != spot.generation) {
             return Err(Errno::EINVAL);
         }
+        Ok(spot)
+    }
+
+    /// Takes back one insertion of an address.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL if it is not there any more.
+    pub(super) fn remove(&mut self, spot: Spot) -> Result {
+        let Spot { index, generation } = self.spot(spot.index, Some(spot.generation))?;
+        let entry = self.table.entries.get(index).ok_or(Errno::EINVAL)?;
         let users = read_once(&entry.users);
         if users & !HAS_ID > 1 {
             entry.users.store(users - 1, Relaxed);
@@ -459,9 +470,8 @@ impl Writing<'_> {
         }
         self.unlink(entry, index);
         entry.users.store(0, Relaxed);
-        let stamp = stamp.wrapping_add(1);
-        store_release(&entry.stamp, stamp);
-        if stamp / 2 < self.table.most_generations {
+        store_release(&entry.stamp, read_once(&entry.stamp).wrapping_add(1));
+        if generation + 1 < self.table.most_generations {
             self.writer.vacant.add(index);
         }
         Ok(())

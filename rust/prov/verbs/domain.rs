@@ -10,7 +10,8 @@ use super::{
     },
     fabric::Fabric,
     mr::Region,
-    registrar::Registrar, //
+    registrar::Registrar,
+    route, //
 };
 use crate::{
     abi::{
@@ -192,6 +193,10 @@ impl Domain {
 }
 
 impl provider::Domain for Domain {
+    fn resolve(&self, peers: &mut dyn provider::Resolving) {
+        route::resolve(self.members.fabric.net(), &self.members.device, peers);
+    }
+
     fn as_any(&self) -> &dyn Any {
         self
     }

@@ -8,6 +8,7 @@ use crate::{
         Errno,
         Result, //
     },
+    fi::provider::Resolving,
     rdma::{
         cm::{
             Event,
@@ -137,6 +138,51 @@ pub(super) fn to_peer(
         return Err(Errno::ENODATA);
     }
     Ok(routes)
+}
+
+/// How many peers are looked for at a time.
+const WINDOW: usize = 32;
+
+/// Looks for the ways to `peers` over one device: [`Domain::resolve`](crate::fi::provider::Domain).
+pub(super) fn resolve(net: &Net, device: &Arc<Device>, peers: &mut dyn Resolving) {
+    let search = |peer: &SockAddr, patience| Search::start(net, device, None, peer, patience);
+    let Ok(mut searches) = KVec::with_capacity(WINDOW, GFP_KERNEL) else {
+        while let Some((number, _)) = peers.next() {
+            peers.found(number, Err(Errno::ENOMEM));
+        }
+        return;
+    };
+    while !peers.is_over() {
+        while searches.len() < WINDOW {
+            let Some((number, peer)) = peers.next() else {
+                break;
+            };
+            let peer = SockAddr::from(peer);
+            match search(&peer, PATIENCE_MS[0]) {
+                Ok(first) => {
+                    // There is room.
+                    let _ = searches.push_within_capacity((number, peer, first, true));
+                }
+                Err(errno) => peers.found(number, Err(errno)),
+            }
+        }
+        let Ok((number, peer, found, is_first)) = searches.remove(0) else {
+            return;
+        };
+        let outcome = match found.outcome() {
+            Outcome::Found if is_on(&found.id, device) => Ok(()),
+            Outcome::TimedOut if is_first => match search(&peer, PATIENCE_MS[1]) {
+                Ok(second) => {
+                    // Where the first one was.
+                    let _ = searches.push_within_capacity((number, peer, second, false));
+                    continue;
+                }
+                Err(errno) => Err(errno),
+            },
+            _ => Err(Errno::EHOSTUNREACH),
+        };
+        peers.found(number, outcome);
+    }
 }
 
 fn is_on(id: &Id, device: &Arc<Device>) -> bool {

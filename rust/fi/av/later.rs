@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Insertions that go on by themselves: FI_EVENT.
+//!
+//! An address takes its place at once, as in any insertion, for handles count in the order of the
+//! calls. Then a work item looks for the ways to the peers, takes those back that have none, and tells
+//! the event queue. The mutex of an insertion is for its work item alone.
+
+use super::{
+    table::Spot,
+    AddressVector,
+    Insertion, //
+};
+use crate::{
+    abi::{
+        fi_addr_t,
+        Errno,
+        Result,
+        FI_AV_COMPLETE, //
+    },
+    fi::{
+        eq::{
+            Batch,
+            Event,
+            EventQueue,
+            Owned,
+            Source, //
+        },
+        object::Held,
+        provider::Resolving,
+        wait::Stay, //
+    },
+};
+use core::net::SocketAddr;
+use kernel::{
+    alloc::KVVec,
+    prelude::*,
+    sync::{
+        new_mutex,
+        Arc,
+        Mutex, //
+    },
+    workqueue::{
+        self,
+        impl_has_work,
+        new_work,
+        Work,
+        WorkItem, //
+    },
+};
+
+/// Who is told of each address: at first when it takes its place, again if it loses that.
+pub trait Tell: Send {
+    /// What has become of the address with that number.
+    fn tell(&mut self, number: usize, outcome: Result<fi_addr_t>);
+}
+
+impl<F: FnMut(usize, Result<fi_addr_t>) + Send> Tell for F {
+    fn tell(&mut self, number: usize, outcome: Result<fi_addr_t>) {
+        self(number, outcome);
+    }
+}
+
+/// An address that has its place.
+#[derive(Clone, Copy)]
+struct Placed {
+    number: u32,
+    spot: Spot,
+    /// Whether its peer is still looked for.
+    is_open: bool,
+}
+
+/// What is left to be done.
+struct Task {
+    placed: KVVec<Placed>,
+    /// How many of them have been looked at.
+    seen: usize,
+    tell: KBox<dyn Tell>,
+    batch: KBox<Batch>,
+    event: Owned,
+    events: Held<EventQueue>,
+    vector: Arc<AddressVector>,
+    /// Last: who closes the vector waits for the rest.
+    _stay: Stay,
+}
+
+#[pin_data]
+struct Later {
+    #[pin]
+    work: Work<Later>,
+    #[pin]
+    task: Mutex<Option<Task>>,
+}
+
+impl_has_work! {
+    impl HasWork<Self> for Later { self.work }
+}
+
+impl WorkItem for Later {
+    type Pointer = Arc<Later>;
+
+    fn run(this: Arc<Later>) {
+        let task = this.task.lock().take();
+        if let Some(task) = task {
+            task.run();
+        }
+    }
+}
+
+impl AddressVector {
+    /// Begins to insert `count` addresses. Each takes its place now; the bound queue is told of those
+    /// whose peers cannot be reached, and of the end, with `source` and `context`. Process context.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOEQ if no queue is bound, -FI_EINVAL unless insertions go on by themselves here or once
+    /// the vector is closed, -FI_ENOMEM, -FI_EOPBADSTATE in atomic context.
+    pub fn insert_later(
+        self: &Arc<Self>,
+        (source, context): (Source, usize),
+        count: usize,
+        insertions: impl IntoIterator<Item = Insertion>,
+        tell: KBox<dyn Tell>,
+    ) -> Result {
+        crate::abi::context::check_may_sleep()?;
+        if !self.is_async {
+            return Err(Errno::EINVAL);
+        }
+        let events = match &*self.events.lock() {
+            None => return Err(Errno::ENOEQ),
+            Some(events) => Held::new(events.arc())?,
+        };
+        let mut task = Task {
+            placed: KVVec::with_capacity(count, GFP_KERNEL)?,
+            seen: 0,
+            tell,
+            batch: Batch::new(FI_AV_COMPLETE, context, count)?,
+            event: Event::reserve(source)?,
+            events,
+            vector: self.clone(),
+            _stay: self.later.stay().ok_or(Errno::EINVAL)?,
+        };
+        let work = Arc::pin_init(
+            pin_init!(Later {
+                work <- new_work!("kofi::av"),
+                task <- new_mutex!(None, "kofi::av"),
+            }),
+            GFP_KERNEL,
+        )?;
+        self.insert_spots(insertions, |number, outcome| task.place(number, outcome));
+        *work.task.lock() = Some(task);
+        // It was not queued before.
+        let _ = workqueue::system_long().enqueue(work);
+        Ok(())
+    }
+}
+
+impl Task {
+    fn place(&mut self, number: usize, outcome: Result<Spot>) {
+        self.tell
+            .tell(number, outcome.map(|spot| self.vector.to_addr(spot)));
+        match outcome {
+            Ok(spot) => {
+                let placed = Placed {
+                    number: number as u32,
+                    spot,
+                    is_open: true,
+                };
+                // There is room for all.
+                let _ = self.placed.push_within_capacity(placed);
+            }
+            Err(errno) => self.batch.fail(number as u32, errno),
+        }
+    }
+
+    /// Whether it succeeded or lost its place is known.
+    fn settle(&mut self, at: usize, outcome: Result) {
+        let Some(placed) = self.placed.get_mut(at) else {
+            return;
+        };
+        placed.is_open = false;
+        let Placed { number, spot, .. } = *placed;
+        let Err(errno) = outcome else {
+            self.batch.succeed();
+            return;
+        };
+        // The consumer may have removed it before.
+        let _ = self.vector.table.write().remove(spot);
+        self.tell.tell(number as usize, Err(errno));
+        self.batch.fail(number, errno);
+    }
+
+    fn run(mut self) {
+        let vector = self.vector.clone();
+        vector.domain.core().resolve(&mut self);
+        for at in 0..self.placed.len() {
+            if self.placed.get(at).is_some_and(|placed| placed.is_open) {
+                self.settle(at, Err(Errno::ECANCELED));
+            }
+        }
+        let queue = self.events.arc().clone();
+        // What is told of an address may go when the queue has the end.
+        drop(self.tell);
+        queue.push(self.event.end(self.batch));
+    }
+}
+
+impl Resolving for Task {
+    fn next(&mut self) -> Option<(usize, SocketAddr)> {
+        loop {
+            let at = self.seen;
+            let spot = self.placed.get(at)?.spot;
+            self.seen += 1;
+            match self.vector.table.get(spot.index) {
+                Some((address, now)) if now == spot => return Some((at, address)),
+                // It has been removed meanwhile.
+                _ => self.settle(at, Err(Errno::ECANCELED)),
+            }
+        }
+    }
+
+    fn found(&mut self, number: usize, outcome: Result) {
+        self.settle(number, outcome);
+    }
+
+    fn is_over(&self) -> bool {
+        self.vector.later.is_shut()
+    }
+}
