@@ -22,6 +22,7 @@ pub mod lock;
 pub mod names;
 pub mod once;
 pub mod random;
+pub mod registry;
 pub mod serial;
 pub mod sleepers;
 pub mod thread;

@@ -66,13 +66,15 @@ pub fn fabric(info: &abi::info::Info) -> abi::Result<Arc<fi::fabric::Fabric>> {
 struct Kofi {
     #[pin]
     _devices: rdma::device::Registration,
-    /// Last: what is on its way ends with the devices.
+    /// Behind the devices: what is on its way ends with those.
     _handlers: abi::context::Handlers,
+    _registry: abi::registry::Registry,
 }
 
 impl kernel::InPlaceModule for Kofi {
     fn init(_module: &'static ThisModule) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
+            _registry: abi::registry::Registry::start()?,
             _handlers: abi::context::Handlers::start()?,
             _devices <- rdma::device::Registration::new(),
         })

@@ -127,6 +127,11 @@ unsafe fn try_open(
         _ => return Err(Errno::EINVAL),
     };
     let place = Place::<VectorObject>::new()?;
+    let name = match attr.name.is_null() {
+        true => None,
+        // SAFETY: As the C caller promises.
+        false => Some(unsafe { CStr::from_char_ptr(attr.name) }),
+    };
     let vector = domain.domain().address_vector(&Attr {
         kind: match attr.type_ {
             abi::FI_AV_UNSPEC => None,
@@ -137,11 +142,17 @@ unsafe fn try_open(
         rx_ctx_bits: attr.rx_ctx_bits.try_into().map_err(|_| Errno::EINVAL)?,
         count: attr.count,
         is_async: attr.flags & abi::FI_EVENT != 0,
+        name,
+        is_read_only: attr.flags & abi::FI_READ != 0,
     })?;
     attr.type_ = match vector.kind() {
         Type::Map => abi::FI_AV_MAP,
         Type::Table => abi::FI_AV_TABLE,
     };
+    if name.is_some() && attr.map_addr.is_null() {
+        // Handles are the same wherever that is.
+        attr.map_addr = ptr::with_exposed_provenance_mut(vector.identity());
+    }
     let made = place.put(VectorObject {
         fid: fid_av {
             fid: header::<VectorObject>(context),
@@ -155,19 +166,14 @@ unsafe fn try_open(
     Ok(())
 }
 
-/// Vectors that are shared under a name are not there yet.
 fn check_flags(attr: &fi_av_attr) -> Result {
     if attr.flags & !(abi::FI_EVENT | abi::FI_READ | abi::FI_SYMMETRIC | abi::FI_PEER) != 0 {
         return Err(Errno::EBADFLAGS);
     }
-    let is_named = !attr.name.is_null();
-    if attr.flags & abi::FI_PEER != 0 || attr.flags & abi::FI_READ != 0 && !is_named {
-        return Err(Errno::EINVAL);
+    match attr.flags & abi::FI_PEER {
+        0 => Ok(()),
+        _ => Err(Errno::EINVAL),
     }
-    if is_named {
-        return Err(Errno::ENOSYS);
-    }
-    Ok(())
 }
 
 unsafe extern "C" fn bind(fid: *mut fid, other: *mut fid, flags: u64) -> c_int {

@@ -8,17 +8,24 @@
 
 mod later;
 mod range;
+mod shared;
 mod table;
 mod vacant;
 
 pub use later::Tell;
 pub use range::Range;
 
-use self::table::{
-    Spot,
-    Table,
-    Writing,
-    MOST_ADDRESSES, //
+use self::{
+    shared::{
+        Shape,
+        Share, //
+    },
+    table::{
+        Spot,
+        Table,
+        Writing,
+        MOST_ADDRESSES, //
+    },
 };
 use super::{
     domain::Domain,
@@ -70,7 +77,7 @@ pub enum Type {
 
 /// How an address vector is opened.
 #[derive(Clone, Copy)]
-pub struct Attr {
+pub struct Attr<'a> {
     /// What its addresses are; the domain chooses where nothing is said.
     pub kind: Option<Type>,
     /// High bits of a `fi_addr_t` that name a receive context, up to [`MAX_RX_CTX_BITS`].
@@ -79,6 +86,11 @@ pub struct Attr {
     pub count: usize,
     /// Whether insertions go on by themselves, and tell an event queue of their end.
     pub is_async: bool,
+    /// The name under which it is shared with others who open it in the domain of the same name. Its
+    /// type and bits are those that it was opened with first.
+    pub name: Option<&'a CStr>,
+    /// Whether it is only read: the name has to be there.
+    pub is_read_only: bool,
 }
 
 /// An address to be inserted.
@@ -94,8 +106,12 @@ pub struct Insertion {
 pub struct AddressVector {
     kind: Type,
     rx_ctx_bits: u32,
+    table: Arc<Table>,
+    /// Until the vector is closed, if others may have the table too.
     #[pin]
-    table: Table,
+    share: Mutex<Option<Share>>,
+    is_shared: bool,
+    is_read_only: bool,
     is_async: bool,
     /// Where insertions tell of their end.
     #[pin]
@@ -109,6 +125,24 @@ pub struct AddressVector {
 impl Parent for AddressVector {
     fn users(&self) -> &Users {
         &self.users
+    }
+}
+
+impl Shape {
+    fn table(self) -> Result<Arc<Table>> {
+        let most_generations = match self.kind {
+            Type::Table => u32::MAX,
+            Type::Map => 1 << (u64::BITS - INDEX_BITS - self.rx_ctx_bits).min(31),
+        };
+        Ok(Arc::pin_init(Table::new(most_generations), GFP_KERNEL)?)
+    }
+}
+
+/// The type that is meant: that of the domain, or of what is there, where nothing is said.
+fn choose(asked: Option<Type>, domain: Option<Type>, there: Option<Type>) -> Result<Type> {
+    match (asked, domain) {
+        (Some(asked), Some(chosen)) if asked != chosen => Err(Errno::EINVAL),
+        _ => Ok(asked.or(domain).or(there).unwrap_or(Type::Table)),
     }
 }
 
@@ -131,22 +165,43 @@ fn insert_one(writing: &mut Writing<'_>, insertion: &Insertion) -> Result<Spot> 
 }
 
 impl AddressVector {
-    pub(super) fn new(domain: Held<Domain>, kind: Type, attr: &Attr) -> Result<Arc<Self>> {
-        if attr.rx_ctx_bits > MAX_RX_CTX_BITS {
+    pub(super) fn new(domain: Held<Domain>, attr: &Attr<'_>) -> Result<Arc<Self>> {
+        if attr.rx_ctx_bits > MAX_RX_CTX_BITS || attr.is_read_only && attr.name.is_none() {
             return Err(Errno::EINVAL);
         }
-        let most_generations = match kind {
-            Type::Table => u32::MAX,
-            Type::Map => 1 << (u64::BITS - INDEX_BITS - attr.rx_ctx_bits).min(31),
+        let of_kind = |kind| Shape {
+            kind,
+            rx_ctx_bits: attr.rx_ctx_bits,
         };
+        let (table, kind, share) = match attr.name {
+            None => {
+                let shape = of_kind(choose(attr.kind, domain.av_type(), None)?);
+                (shape.table()?, shape.kind, None)
+            }
+            Some(name) => {
+                let place = shared::Place {
+                    domain: domain.name(),
+                    format: domain.addr_format(),
+                    name,
+                };
+                let asked = |there| choose(attr.kind, domain.av_type(), there).map(of_kind);
+                let make: fn(Shape) -> _ = |shape| shape.table();
+                let share = Share::open(&place, asked, (!attr.is_read_only).then_some(make))?;
+                (share.table().clone(), share.kind(), Some(share))
+            }
+        };
+        let is_shared = share.is_some();
         let later = Arc::pin_init(Gate::new(), GFP_KERNEL)?;
         let vector = Arc::pin_init(
             pin_init!(Self {
                 kind,
                 rx_ctx_bits: attr.rx_ctx_bits,
-                table <- Table::new(most_generations),
+                table,
+                share <- new_mutex!(share, "kofi::AddressVector::share"),
+                is_shared,
+                is_read_only: attr.is_read_only,
                 is_async: attr.is_async,
-                events <- new_mutex!(None, "kofi::AddressVector"),
+                events <- new_mutex!(None, "kofi::AddressVector::events"),
                 later,
                 users: Users::new(),
                 domain,
@@ -166,6 +221,16 @@ impl AddressVector {
     /// The type that it was opened with.
     pub fn kind(&self) -> Type {
         self.kind
+    }
+
+    /// Whether others may have the same addresses, and so no identifiers of their own for them.
+    pub fn is_shared(&self) -> bool {
+        self.is_shared
+    }
+
+    /// What is the same for all who share it, and tells it from others.
+    pub fn identity(&self) -> usize {
+        Arc::as_ptr(&self.table) as usize
     }
 
     /// Whether insertions go on by themselves.
@@ -196,13 +261,13 @@ impl AddressVector {
     ///
     /// Of an address: what it comes with, -FI_EADDRNOTAVAIL for no [`destination`]; -FI_ENOMEM, after
     /// which nothing more is tried: -FI_ECANCELED for the rest. Of the call: -FI_EINVAL where insertions
-    /// go on by themselves, -FI_EOPBADSTATE in atomic context.
+    /// go on by themselves, -FI_EACCES where it is only read, -FI_EOPBADSTATE in atomic context.
     pub fn insert(
         &self,
         insertions: impl IntoIterator<Item = Insertion>,
         mut each: impl FnMut(usize, Result<fi_addr_t>),
     ) -> Result<usize> {
-        context::check_may_sleep()?;
+        self.check_writable()?;
         if self.is_async {
             return Err(Errno::EINVAL);
         }
@@ -210,6 +275,15 @@ impl AddressVector {
             each(number, outcome.map(|spot| self.to_addr(spot)));
         };
         Ok(self.insert_spots(insertions, each))
+    }
+
+    /// Whether it may be changed, here and by this consumer.
+    fn check_writable(&self) -> Result {
+        context::check_may_sleep()?;
+        match self.is_read_only {
+            true => Err(Errno::EACCES),
+            false => Ok(()),
+        }
     }
 
     /// [`Self::insert`], where it may sleep.
@@ -239,9 +313,10 @@ impl AddressVector {
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL if it is not there, -FI_EOPBADSTATE in atomic context.
+    /// -FI_EINVAL if it is not there, -FI_EACCES where it is only read, -FI_EOPBADSTATE in atomic
+    /// context.
     pub fn remove(&self, addr: fi_addr_t) -> Result {
-        context::check_may_sleep()?;
+        self.check_writable()?;
         let (index, generation) = self.parts(addr)?;
         let mut writing = self.table.write();
         let spot = writing.spot(index, generation)?;
@@ -293,8 +368,9 @@ impl AddressVector {
     pub fn close(&self) -> Result {
         self.users.retire()?;
         self.later.shut();
-        // Dropped behind the lock.
+        // Dropped behind the locks.
         let _events = self.events.lock().take();
+        let _share = self.share.lock().take();
         Ok(())
     }
 

@@ -44,12 +44,14 @@ use crate::abi::{
 };
 use kernel::{
     prelude::*,
+    str::CString,
     sync::Arc, //
 };
 
 /// A domain that has been opened.
 pub struct Domain {
     core: Arc<dyn provider::Domain>,
+    name: CString,
     addr_format: u32,
     av_type: Option<av::Type>,
     users: Users,
@@ -78,6 +80,7 @@ impl Domain {
         Ok(Arc::new(
             Self {
                 core,
+                name: CString::try_from(info.domain_name().unwrap_or(c""))?,
                 addr_format: info.addr_format(),
                 av_type,
                 users: Users::new(),
@@ -101,18 +104,24 @@ impl Domain {
         self.addr_format
     }
 
+    /// The type that address vectors have here, if one was asked for.
+    pub(super) fn av_type(&self) -> Option<av::Type> {
+        self.av_type
+    }
+
+    /// The name of the domain, which others that open the same device have too.
+    pub(super) fn name(&self) -> &CStr {
+        &self.name
+    }
+
     /// Opens an address vector, of the domain's type or a table where nothing is said. May sleep.
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL for another type than the domain's, and too many bits; -FI_ENOMEM.
-    pub fn address_vector(self: &Arc<Self>, attr: &av::Attr) -> Result<Arc<AddressVector>> {
-        let kind = match (attr.kind, self.av_type) {
-            (None, chosen) => chosen.unwrap_or(av::Type::Table),
-            (Some(asked), Some(chosen)) if asked != chosen => return Err(Errno::EINVAL),
-            (Some(asked), _) => asked,
-        };
-        AddressVector::new(Held::new(self)?, kind, attr)
+    /// -FI_EINVAL for another type than the domain's, too many bits, a name that is no name, and one
+    /// that is there in another shape; -FI_ENOENT to read a name that is not there; -FI_ENOMEM.
+    pub fn address_vector(self: &Arc<Self>, attr: &av::Attr<'_>) -> Result<Arc<AddressVector>> {
+        AddressVector::new(Held::new(self)?, attr)
     }
 
     /// Opens a counter. May sleep.

@@ -102,7 +102,7 @@ impl Told {
     ///
     /// # Errors
     ///
-    /// -FI_EBADFLAGS, -FI_EINVAL for NULL where an array is needed, and for FI_SYNC_ERR where the
+    /// -FI_EBADFLAGS, also for identifiers in a vector that others share; -FI_EINVAL for NULL where an array is needed, and for FI_SYNC_ERR where the
     /// context is an event's.
     ///
     /// # Safety
@@ -114,10 +114,12 @@ impl Told {
         flags: u64,
         context: *mut c_void,
     ) -> Result<Self> {
-        if flags & !(abi::FI_MORE | abi::FI_SYNC_ERR | abi::FI_AV_USER_ID) != 0 {
+        let has_ids = flags & abi::FI_AV_USER_ID != 0;
+        if flags & !(abi::FI_MORE | abi::FI_SYNC_ERR | abi::FI_AV_USER_ID) != 0
+            || has_ids && vector.is_shared()
+        {
             return Err(Errno::EBADFLAGS);
         }
-        let has_ids = flags & abi::FI_AV_USER_ID != 0;
         let wants_errnos = flags & abi::FI_SYNC_ERR != 0;
         let needs_addrs = has_ids || vector.kind() == Type::Map;
         if addrs.is_null() && needs_addrs

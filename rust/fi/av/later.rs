@@ -114,7 +114,8 @@ impl AddressVector {
     /// # Errors
     ///
     /// -FI_ENOEQ if no queue is bound, -FI_EINVAL unless insertions go on by themselves here or once
-    /// the vector is closed, -FI_ENOMEM, -FI_EOPBADSTATE in atomic context.
+    /// the vector is closed, -FI_EACCES where it is only read, -FI_ENOMEM, -FI_EOPBADSTATE in atomic
+    /// context.
     pub fn insert_later(
         self: &Arc<Self>,
         (source, context): (Source, usize),
@@ -122,7 +123,7 @@ impl AddressVector {
         insertions: impl IntoIterator<Item = Insertion>,
         tell: KBox<dyn Tell>,
     ) -> Result {
-        crate::abi::context::check_may_sleep()?;
+        self.check_writable()?;
         if !self.is_async {
             return Err(Errno::EINVAL);
         }

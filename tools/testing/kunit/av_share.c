@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * CONTRACT, AV 18: vectors that are shared under a name.
+ */
+
+#include "traffic.h"
+
+/* Vectors that are not closed with the test: the order is its own. */
+static struct fid_av *share(struct kunit *test, struct fid_domain *domain,
+			    struct fi_av_attr attr)
+{
+	struct fid_av *av;
+
+	KUNIT_ASSERT_EQ(test, 0, fi_av_open(domain, &attr, &av, NULL));
+	fx_defer_close(test, &av->fid);
+	return av;
+}
+
+static int open_one(struct fid_domain *domain, struct fi_av_attr attr)
+{
+	struct fid_av *av;
+	int ret = fi_av_open(domain, &attr, &av, NULL);
+
+	return ret ?: fi_close(&av->fid);
+}
+
+static int insert(struct fid_av *av, const char *node, fi_addr_t *out)
+{
+	return fi_av_insertsvc(av, node, "7471", out, 0, NULL);
+}
+
+static bool is_there(struct fid_av *av, fi_addr_t addr)
+{
+	size_t len = 0;
+
+	return !fi_av_lookup(av, addr, NULL, &len);
+}
+
+static void av_18_the_same_peer_is_the_same(struct kunit *test)
+{
+	struct kofi_fabric_fx *fx = fx_open(test);
+	struct fid_domain *domain = fx_domain(test, fx->fabric, fx->info);
+
+	for (int type = FI_AV_MAP; type <= FI_AV_TABLE; type++) {
+		struct fi_av_attr attr = { .type = type, .name = "peers" };
+		struct fid_av *av[2] = {
+			share(test, fx->domain, attr),
+			share(test, domain, attr),
+		};
+		fi_addr_t out[2], other;
+
+		KUNIT_EXPECT_EQ(test, 1, insert(av[0], "10.0.0.1", &out[0]));
+		KUNIT_EXPECT_TRUE(test, is_there(av[1], out[0]));
+		KUNIT_EXPECT_EQ(test, 1, insert(av[1], "10.0.0.2", &other));
+		KUNIT_EXPECT_EQ(test, 1, insert(av[1], "10.0.0.1", &out[1]));
+		KUNIT_EXPECT_EQ(test, out[0], out[1]);
+		KUNIT_EXPECT_NE(test, out[0], other);
+		/* Inserted twice, by whomever. */
+		KUNIT_EXPECT_EQ(test, 0, fi_av_remove(av[0], out, 1, 0));
+		KUNIT_EXPECT_TRUE(test, is_there(av[1], out[0]));
+		KUNIT_EXPECT_EQ(test, 0, fi_av_remove(av[0], out, 1, 0));
+		KUNIT_EXPECT_FALSE(test, is_there(av[1], out[0]));
+		fx_close(test, &av[0]->fid);
+		fx_close(test, &av[1]->fid);
+	}
+}
+
+static void av_18_others_have_others(struct kunit *test)
+{
+	struct kofi_fabric_fx *fx = fx_open(test);
+	struct fid_av *av[] = {
+		share(test, fx->domain, (struct fi_av_attr){ .name = "one" }),
+		share(test, fx->domain, (struct fi_av_attr){ .name = "oneself" }),
+		share(test, fx->domain, (struct fi_av_attr){}),
+		NULL,
+	};
+	fi_addr_t out;
+
+	/* A name counts for addresses of one format. */
+	fx->info->addr_format = FI_ADDR_STR;
+	av[3] = share(test, fx_domain(test, fx->fabric, fx->info),
+		      (struct fi_av_attr){ .name = "one" });
+	KUNIT_EXPECT_EQ(test, 1, insert(av[0], "10.0.0.1", &out));
+	for (int i = 1; i < ARRAY_SIZE(av); i++)
+		KUNIT_EXPECT_FALSE(test, is_there(av[i], out));
+}
+
+static void av_18_who_reads_does_not_write(struct kunit *test)
+{
+	struct fid_domain *domain = fx_open(test)->domain;
+	struct fi_av_attr attr = { .name = "peers", .flags = FI_READ };
+	struct fid_av *av, *reader;
+	fi_addr_t out, none = 77;
+
+	KUNIT_EXPECT_EQ(test, -FI_ENOENT, open_one(domain, attr));
+	av = share(test, domain, (struct fi_av_attr){ .name = "peers" });
+	reader = share(test, domain, attr);
+	KUNIT_EXPECT_EQ(test, 1, insert(av, "10.0.0.1", &out));
+	KUNIT_EXPECT_TRUE(test, is_there(reader, out));
+	KUNIT_EXPECT_EQ(test, -FI_EACCES, insert(reader, "10.0.0.2", &none));
+	KUNIT_EXPECT_EQ(test, 77, none);
+	KUNIT_EXPECT_EQ(test, -FI_EACCES, fi_av_remove(reader, &out, 1, 0));
+	KUNIT_EXPECT_TRUE(test, is_there(av, out));
+}
+
+static void av_18_all_agree_on_the_shape(struct kunit *test)
+{
+	struct kofi_fabric_fx *fx = fx_open(test);
+	struct fid_domain *domain = fx->domain;
+	struct fi_av_attr attr = { .name = "peers" };
+	void *base;
+
+	share(test, domain, (struct fi_av_attr){
+		.type = FI_AV_MAP, .name = "peers", .rx_ctx_bits = 2,
+	});
+	attr.type = FI_AV_TABLE;
+	attr.rx_ctx_bits = 2;
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, open_one(domain, attr));
+	attr.type = FI_AV_MAP;
+	attr.rx_ctx_bits = 3;
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, open_one(domain, attr));
+	/* Who does not say gets what is there, and is told. */
+	attr.rx_ctx_bits = 2;
+	attr.type = FI_AV_UNSPEC;
+	for (int i = 0; i < 2; i++) {
+		struct fid_av *av;
+
+		KUNIT_ASSERT_EQ(test, 0, fi_av_open(domain, &attr, &av, NULL));
+		KUNIT_EXPECT_EQ(test, 0, fi_close(&av->fid));
+		KUNIT_EXPECT_EQ(test, FI_AV_MAP, attr.type);
+		KUNIT_EXPECT_NOT_NULL(test, attr.map_addr);
+		if (i)
+			KUNIT_EXPECT_PTR_EQ(test, base, attr.map_addr);
+		base = attr.map_addr;
+		attr.map_addr = NULL;
+	}
+}
+
+static void av_18_whoever_made_it_may_go(struct kunit *test)
+{
+	struct kofi_fabric_fx *fx = fx_open(test);
+	struct fid_domain *other = fx_domain(test, fx->fabric, fx->info);
+	struct fi_av_attr attr = { .name = "peers" };
+	struct fid_av *first = share(test, fx->domain, attr);
+	struct fid_av *second = share(test, other, attr);
+	fi_addr_t out, again;
+
+	KUNIT_EXPECT_EQ(test, 1, insert(first, "10.0.0.1", &out));
+	fx_close(test, &first->fid);
+	fx_close(test, &fx->cq->fid);
+	fx_close(test, &fx->domain->fid);
+	KUNIT_EXPECT_TRUE(test, is_there(second, out));
+	KUNIT_EXPECT_EQ(test, 1, insert(second, "10.0.0.2", &again));
+	/* With the last one it is gone. */
+	fx_close(test, &second->fid);
+	attr.flags = FI_READ;
+	KUNIT_EXPECT_EQ(test, -FI_ENOENT, open_one(other, attr));
+	attr.flags = 0;
+	first = share(test, other, attr);
+	KUNIT_EXPECT_FALSE(test, is_there(first, out));
+}
+
+#define LONGEST	255
+
+static void av_18_names_of_every_length(struct kunit *test)
+{
+	struct fid_domain *domain = fx_open(test)->domain;
+	char *name = (void *)tr_buffer(test, 5000);
+	struct fid_av **av = (void *)tr_buffer(test, LONGEST * sizeof(*av));
+
+	for (int len = 0; len < 300; len++) {
+		struct fi_av_attr attr = { .name = name };
+
+		memset(name, 'n', len);
+		name[len] = 0;
+		if (len == 0 || len > LONGEST) {
+			KUNIT_EXPECT_EQ(test, -FI_EINVAL, open_one(domain,
+								   attr));
+			continue;
+		}
+		av[len - 1] = share(test, domain, attr);
+		KUNIT_EXPECT_EQ(test, 1, insert(av[len - 1], "10.0.0.1", NULL));
+	}
+	memset(name, 'n', 4999);
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL,
+			open_one(domain, (struct fi_av_attr){ .name = name }));
+	/* Each has what its own name has. */
+	for (int len = 1; len <= LONGEST; len++) {
+		KUNIT_EXPECT_FALSE(test, is_there(av[len - 1], 1));
+		fx_close(test, &av[len - 1]->fid);
+	}
+}
+
+static void av_18_no_identifiers_of_ones_own(struct kunit *test)
+{
+	struct fid_av *av = share(test, fx_open(test)->domain,
+				  (struct fi_av_attr){ .name = "peers" });
+	fi_addr_t out = 5;
+
+	KUNIT_EXPECT_EQ(test, -FI_EBADFLAGS,
+			fi_av_insertsvc(av, "10.0.0.1", "1", &out,
+					FI_AV_USER_ID, NULL));
+	KUNIT_EXPECT_EQ(test, 5, out);
+}
+
+#define OPENINGS	500
+
+static int open_and_close(struct tr_thread *thread)
+{
+	struct fid_domain *domain = thread->arg;
+
+	for (int i = 0; i < OPENINGS && !thread->result; i++)
+		thread->result = open_one(domain, (struct fi_av_attr){
+			.name = i % 3 ? "peers" : "others",
+			.type = FI_AV_MAP,
+		});
+	return 0;
+}
+
+static void av_18_opened_and_closed_on_two_cpus(struct kunit *test)
+{
+	struct kofi_fabric_fx *fx = fx_open(test);
+	struct tr_thread *thread[2];
+
+	for (int i = 0; i < 2; i++)
+		thread[i] = tr_start(test, i % num_online_cpus(),
+				     open_and_close, fx->domain);
+	for (int i = 0; i < 2; i++) {
+		KUNIT_EXPECT_TRUE(test, tr_join(test, thread[i]));
+		KUNIT_EXPECT_EQ(test, 0, thread[i]->result);
+	}
+	KUNIT_EXPECT_EQ(test, -FI_ENOENT,
+			open_one(fx->domain, (struct fi_av_attr){
+				.name = "peers", .flags = FI_READ,
+			}));
+}
+
+static struct kunit_case cases[] = {
+	KUNIT_CASE(av_18_the_same_peer_is_the_same),
+	KUNIT_CASE(av_18_others_have_others),
+	KUNIT_CASE(av_18_who_reads_does_not_write),
+	KUNIT_CASE(av_18_all_agree_on_the_shape),
+	KUNIT_CASE(av_18_whoever_made_it_may_go),
+	KUNIT_CASE(av_18_names_of_every_length),
+	KUNIT_CASE(av_18_no_identifiers_of_ones_own),
+	KUNIT_CASE(av_18_opened_and_closed_on_two_cpus),
+	{}
+};
+
+static struct kunit_suite suite = {
+	.name = "kofi_av_share",
+	.test_cases = cases,
+};
+
+kunit_test_suite(suite);
