@@ -13,6 +13,7 @@
 
 mod atomic;
 mod av;
+mod av_set;
 mod cm;
 mod cntr;
 mod cq;

@@ -7,7 +7,7 @@
 //!   ├────── PassiveEndpoint
 //!   └── Domain ── CompletionQueue
 //!         ├────── Counter
-//!         ├────── AddressVector
+//!         ├────── AddressVector ── AddressSet
 //!         ├────── MemoryRegion
 //!         └────── Endpoint
 //! ```
@@ -16,6 +16,7 @@
 
 pub mod atomic;
 pub mod av;
+pub mod av_set;
 pub mod cntr;
 pub mod cq;
 pub mod domain;

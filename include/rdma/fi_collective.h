@@ -144,7 +144,9 @@ static_assert(sizeof(struct fi_ops_collective) == 96);
  * @context: the caller's, kept in its fid
  *
  * Context: Process context, may sleep.
- * Return: 0; -FI_EINVAL; -FI_ENOMEM; -FI_ENOSYS.
+ * Return: 0; -FI_EINVAL for a range of a map, half a range, and more members
+ * than @attr allows; -FI_EBADFLAGS; -FI_EOPNOTSUPP for collectives and keys;
+ * -FI_ENOMEM; -FI_ENOSYS.
  */
 static inline int fi_av_set(struct fid_av *av, struct fi_av_set_attr *attr,
 			    struct fid_av_set **set, void *context)

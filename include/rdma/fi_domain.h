@@ -663,12 +663,16 @@ static inline int fi_mr_enable(struct fid_mr *mr)
 /**
  * fi_av_open() - open an address vector
  * @domain: its parent
- * @attr: its attributes; the type chosen is returned in them
+ * @attr: its attributes; the type chosen is returned in them, and for a named
+ *	vector the map_addr
  * @av: the open vector
  * @context: the caller's, kept in its fid
  *
  * Context: Process context, may sleep.
- * Return: 0; -FI_EINVAL; -FI_ENOMEM.
+ * Return: 0; -FI_EINVAL for another type than the domain's, rx_ctx_bits beyond
+ * 16, FI_READ without a name, and a name that is empty, too long, or there in
+ * another shape; -FI_ENOENT for FI_READ where the name is not there;
+ * -FI_EBADFLAGS; -FI_ENOMEM.
  */
 static inline int fi_av_open(struct fid_domain *domain,
 			     struct fi_av_attr *attr, struct fid_av **av,
@@ -684,7 +688,8 @@ static inline int fi_av_open(struct fid_domain *domain,
  * @flags: reserved, 0
  *
  * Context: Process context, may sleep.
- * Return: 0; -FI_EINVAL.
+ * Return: 0; -FI_EINVAL for a second queue, or a vector without FI_EVENT;
+ * -FI_EBADFLAGS.
  */
 static inline int fi_av_bind(struct fid_av *av, struct fid *fid, u64 flags)
 {
@@ -705,7 +710,8 @@ static inline int fi_av_bind(struct fid_av *av, struct fid *fid, u64 flags)
  *
  * Context: Process context, may sleep.
  * Return: How many were inserted, or 0 where an asynchronous insertion began;
- * -FI_ENOEQ; -FI_EBADFLAGS; -FI_EINVAL.
+ * -FI_ENOEQ; -FI_EBADFLAGS; -FI_EINVAL; -FI_EACCES where the vector was opened
+ * with FI_READ; -FI_ENOMEM where an asynchronous one cannot begin.
  */
 static inline int fi_av_insert(struct fid_av *av, const void *addr,
 			       size_t count, fi_addr_t *fi_addr, u64 flags,
@@ -724,7 +730,7 @@ static inline int fi_av_insert(struct fid_av *av, const void *addr,
  * @context: as fi_av_insert()
  *
  * Context: Process context, may sleep.
- * Return: As fi_av_insert(); -FI_ENOSYS for a host name.
+ * Return: As fi_av_insert(); -FI_ENOSYS for a name of a host or a service.
  */
 static inline int fi_av_insertsvc(struct fid_av *av, const char *node,
 				  const char *service, fi_addr_t *fi_addr,
@@ -765,7 +771,8 @@ static inline int fi_av_insertsym(struct fid_av *av, const char *node,
  * @flags: reserved, 0
  *
  * Context: Process context, may sleep.
- * Return: 0; -FI_EINVAL where one is not there; -FI_EBADFLAGS.
+ * Return: 0; -FI_EINVAL where one is not there, the others are removed;
+ * -FI_EBADFLAGS; -FI_EACCES where the vector was opened with FI_READ.
  */
 static inline int fi_av_remove(struct fid_av *av, fi_addr_t *fi_addr,
 			       size_t count, u64 flags)
@@ -780,7 +787,7 @@ static inline int fi_av_remove(struct fid_av *av, fi_addr_t *fi_addr,
  * @addr: where it goes, cut off where it does not fit
  * @addrlen: room in @addr, then the bytes needed
  *
- * Context: Process context.
+ * Context: Any context.
  * Return: 0; -FI_EINVAL.
  */
 static inline int fi_av_lookup(struct fid_av *av, fi_addr_t fi_addr,
@@ -797,7 +804,7 @@ static inline int fi_av_lookup(struct fid_av *av, fi_addr_t fi_addr,
  * @len: room in @buf, then the bytes needed
  *
  * Context: Any context.
- * Return: @buf.
+ * Return: @buf; %NULL for what is no address of that format.
  */
 static inline const char *fi_av_straddr(struct fid_av *av, const void *addr,
 					char *buf, size_t *len)

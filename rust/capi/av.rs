@@ -9,6 +9,7 @@ use self::input::{
     Told, //
 };
 use super::{
+    av_set,
     domain::DomainObject,
     eq::QueueObject,
     nosys,
@@ -85,8 +86,16 @@ static OPS: fi_ops_av = fi_ops_av {
     remove: Some(remove),
     lookup: Some(lookup),
     straddr: Some(straddr),
+    av_set: Some(av_set::open),
     ..nosys::AV
 };
+
+impl VectorObject {
+    /// The Rust object.
+    pub(super) fn vector(&self) -> &Arc<AddressVector> {
+        &self.vector
+    }
+}
 
 /// `fi_av_open()`.
 pub(super) unsafe extern "C" fn open(

@@ -81,6 +81,7 @@ tables! {
         query_collective endpoint2
     }
     AV: fi_ops_av { insert insertsvc insertsym remove lookup straddr av_set }
+    AV_SET: fi_ops_av_set { set_union intersect diff insert remove addr }
     EP: fi_ops_ep { cancel getopt setopt tx_ctx rx_ctx rx_size_left tx_size_left }
     CM: fi_ops_cm { setname getname getpeer connect listen accept reject shutdown join }
     MSG: fi_ops_msg {

@@ -69,7 +69,14 @@ GROUPS: dict[str, tuple[str, list[str] | int]] = {
             "a million, from several CPUs",
         ],
     ),
-    "AVSET": ("address vector sets", 3),
+    "AVSET": (
+        "address vector sets",
+        [
+            "what a set begins with",
+            "union, intersection, difference",
+            "members, strangers, no room; FI_UNIVERSE",
+        ],
+    ),
     "CQ": (
         "completion queues",
         [

@@ -14,6 +14,9 @@ struct args_world *args_world(struct kunit *test)
 {
 	struct fi_cntr_attr attr = { .wait_obj = FI_WAIT_UNSPEC };
 	struct fi_av_attr av_attr = {};
+	struct fi_av_set_attr set_attr = { .flags = FI_UNIVERSE,
+		.start_addr = FI_ADDR_NOTAVAIL, .end_addr = FI_ADDR_NOTAVAIL,
+	};
 	struct args_world *world;
 
 	world = kunit_kzalloc(test, sizeof(*world), GFP_KERNEL);
@@ -31,6 +34,9 @@ struct args_world *args_world(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, fi_av_open(world->pair->domain, &av_attr,
 					 &world->av, NULL), 0);
 	fx_defer_close(test, &world->av->fid);
+	KUNIT_ASSERT_EQ(test, fi_av_set(world->av, &set_attr, &world->set,
+					NULL), 0);
+	fx_defer_close(test, &world->set->fid);
 
 	world->fid[0] = &world->pair->fabric->fid;
 	world->fid[1] = &world->pair->domain->fid;
@@ -41,7 +47,8 @@ struct args_world *args_world(struct kunit *test)
 	world->fid[6] = &world->mr->fid;
 	world->fid[7] = &world->cntr->fid;
 	world->fid[8] = &world->av->fid;
-	world->fid[9] = &world->unknown;
+	world->fid[9] = &world->set->fid;
+	world->fid[10] = &world->unknown;
 	return world;
 }
 

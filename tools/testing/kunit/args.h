@@ -8,6 +8,8 @@
 #ifndef KOFI_KUNIT_ARGS_H
 #define KOFI_KUNIT_ARGS_H
 
+#include <rdma/fi_collective.h>
+
 #include "fixture.h"
 
 #define REFUSE(call) do {						\
@@ -53,13 +55,14 @@ static const size_t args_lengths[] = {
 };
 
 /* An object of every class that there is, to be passed in another's place. */
-#define ARGS_CLASSES	10
+#define ARGS_CLASSES	11
 
 struct args_world {
 	struct kofi_pair	*pair;
 	struct fid_mr		*mr;
 	struct fid_cntr		*cntr;
 	struct fid_av		*av;
+	struct fid_av_set	*set;
 	u8			*buf;
 	struct fid		*fid[ARGS_CLASSES];
 	struct fid		unknown;	/* of no class, with no calls */

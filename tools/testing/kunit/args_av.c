@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Bad arguments to the calls of address vectors.
+ * Bad arguments to the calls of address vectors and their sets.
  */
 
 #include <linux/in.h>
-
-#include <rdma/fi_collective.h>
 
 #include "args.h"
 
@@ -15,7 +13,6 @@ static void args_vectors(struct kunit *test)
 	struct fid_domain *domain = world->pair->domain;
 	struct fid_av *av = world->av, *other;
 	struct fi_av_attr attr = {};
-	struct fid_av_set *set;
 
 	REFUSE_OPEN(other, fi_av_open(domain, NULL, &other, NULL));
 	REFUSE(fi_av_open(domain, &attr, NULL, NULL));
@@ -34,7 +31,46 @@ static void args_vectors(struct kunit *test)
 	for (int i = 0; i < ARGS_CLASSES; i++)
 		REFUSE(fi_av_bind(av, world->fid[i], ~0ULL));
 	REFUSE(fi_av_bind(av, NULL, 0));
-	REFUSE(fi_av_set(av, NULL, &set, NULL));
+}
+
+static void args_sets(struct kunit *test)
+{
+	struct args_world *world = args_world(test);
+	struct fid_av *av = world->av;
+	struct fid_av_set *set = world->set, *other;
+	struct fi_av_set_attr attr = { .stride = 1 };
+	fi_addr_t addr;
+
+	REFUSE_OPEN(other, fi_av_set(av, NULL, &other, NULL));
+	REFUSE(fi_av_set(av, &attr, NULL, NULL));
+	attr.flags = ~0ULL;
+	ANSWER_OPEN(-FI_EBADFLAGS, other, fi_av_set(av, &attr, &other, NULL));
+	attr.flags = 0;
+	attr.comm_key_size = SIZE_MAX;
+	REFUSE_OPEN(other, fi_av_set(av, &attr, &other, NULL));
+	attr.comm_key_size = 0;
+	attr.end_addr = FI_ADDR_NOTAVAIL - 1;
+	attr.stride = U64_MAX;
+	ANSWER_OPEN(0, other, fi_av_set(av, &attr, &other, NULL));
+
+	ANSWER(-FI_EINVAL, fi_av_set_union(set, NULL));
+	ANSWER(-FI_EINVAL, fi_av_set_intersect(set, NULL));
+	ANSWER(-FI_EINVAL, fi_av_set_diff(set, NULL));
+	for (int i = 0; i < ARGS_CLASSES; i++) {
+		struct fid_av_set *wrong = (void *)world->fid[i];
+
+		if (wrong == set)
+			continue;
+		ANSWER(-FI_EINVAL, fi_av_set_union(set, wrong));
+		ANSWER(-FI_EINVAL, fi_av_set_intersect(set, wrong));
+		ANSWER(-FI_EINVAL, fi_av_set_diff(set, wrong));
+	}
+	for (int bit = 0; bit < 64; bit++) {
+		ANSWER(-FI_EINVAL, fi_av_set_insert(set, 1ULL << bit));
+		ANSWER(-FI_EINVAL, fi_av_set_remove(set, 1ULL << bit));
+	}
+	REFUSE(fi_av_set_addr(set, NULL));
+	REFUSE(fi_av_set_addr(set, &addr));
 }
 
 static void args_insertions(struct kunit *test)
@@ -108,6 +144,7 @@ static void args_vectors_read(struct kunit *test)
 
 static struct kunit_case cases[] = {
 	KUNIT_CASE(args_vectors),
+	KUNIT_CASE(args_sets),
 	KUNIT_CASE(args_insertions),
 	KUNIT_CASE(args_vectors_read),
 	{}

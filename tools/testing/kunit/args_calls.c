@@ -43,6 +43,7 @@ static void args_no_table_has_a_hole(struct kunit *test)
 	NO_HOLES(test, pair->cq[0]->ops);
 	NO_HOLES(test, world->cntr->ops);
 	NO_HOLES(test, world->av->ops);
+	NO_HOLES(test, world->set->ops);
 	NO_HOLES(test, pair->pep->ops);
 	NO_HOLES(test, pair->pep->cm);
 	NO_HOLES(test, pair->ep[0]->ops);

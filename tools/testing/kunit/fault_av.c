@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CLOSE 2 and AV 10: address vectors whose allocations fail; see fault.c.
+ * CLOSE 2, AV 10, AVSET 3: address vectors whose allocations fail; see fault.c.
  */
 
 #include <kunit/test-bug.h>
+
+#include <rdma/fi_collective.h>
 
 #include "fault.h"
 
@@ -19,11 +21,25 @@ static int call_av_open(struct fault *fault)
 					    NULL), av);
 }
 
+static int call_av_open_named(struct fault *fault)
+{
+	struct fi_av_attr attr = { .name = "faults", .type = FI_AV_MAP };
+	struct fid_av *av;
+
+	return FAULT_MADE(fault, fi_av_open(fault->fx->domain, &attr, &av,
+					    NULL), av);
+}
+
 static void close_02_vectors(struct kunit *test)
 {
-	static const struct step step = { "fi_av_open()", NULL, call_av_open };
+	static const struct step steps[] = {
+		{ "fi_av_open()", NULL, call_av_open },
+		{ "fi_av_open(name)", NULL, call_av_open_named },
+	};
+	struct fault *fault = fault_new(test);
 
-	fault_walk(test, fault_new(test), &step);
+	for (int i = 0; i < ARRAY_SIZE(steps); i++)
+		fault_walk(test, fault, &steps[i]);
 }
 
 static int insert_peers(struct fid_av *av, fi_addr_t *out, u64 flags)
@@ -93,9 +109,101 @@ static void av_10_as_far_as_memory_goes(struct kunit *test)
 	fault_walk(test, fault_new(test), &step);
 }
 
+static void prepare_events(struct kunit *test, struct fault *fault)
+{
+	struct fi_av_attr attr = { .flags = FI_EVENT };
+
+	KUNIT_ASSERT_EQ(test, 0, fi_av_open(fault->fx->domain, &attr,
+					    &fault->av, NULL));
+	KUNIT_ASSERT_EQ(test, 0, fi_av_bind(fault->av, &fault->fx->eq->fid, 0));
+}
+
+/* As many as there are of them, whatever memory there was. */
+static int call_av_insert_later(struct fault *fault)
+{
+	return insert_peers(fault->av, fault->buf, 0);
+}
+
+/* Closing ends it; what it tells of is all of them. */
+static void close_events(struct fault *fault)
+{
+	struct kunit *test = kunit_get_current_test();
+	struct fi_eq_err_entry error = {};
+	struct fi_eq_entry entry;
+	int failed = 0;
+	u32 event;
+
+	KUNIT_EXPECT_EQ(test, 0, fi_close(&fault->av->fid));
+	while (fi_eq_readerr(fault->fx->eq, &error, 0) > 0)
+		failed++;
+	if (fi_eq_read(fault->fx->eq, &event, &entry, sizeof(entry), 0) > 0)
+		KUNIT_EXPECT_EQ(test, PEERS, failed + entry.data);
+	else
+		KUNIT_EXPECT_EQ(test, 0, failed);
+}
+
+static void av_10_begun_or_not(struct kunit *test)
+{
+	static const struct step step = {
+		"fi_av_insertsym(FI_EVENT)", prepare_events,
+		call_av_insert_later, close_events,
+	};
+
+	fault_walk(test, fault_new(test), &step);
+}
+
+static void prepare_set(struct kunit *test, struct fault *fault)
+{
+	prepare_vector(test, fault);
+	KUNIT_ASSERT_EQ(test, PEERS, insert_peers(fault->av, fault->buf, 0));
+}
+
+static int call_av_set(struct fault *fault)
+{
+	struct fi_av_set_attr attr = {
+		.start_addr = FI_ADDR_NOTAVAIL,
+		.end_addr = FI_ADDR_NOTAVAIL,
+		.flags = FI_UNIVERSE,
+	};
+	struct fid_av_set *set, *other;
+	int ret = fi_av_set(fault->av, &attr, &set, NULL);
+
+	if (ret)
+		return ret;
+	attr.flags = 0;
+	ret = fi_av_set(fault->av, &attr, &other, NULL);
+	if (!ret) {
+		ret = fi_av_set_union(other, set);
+		/* All of them, or none. */
+		if (!ret)
+			ret = fi_av_set_remove(other, PEERS - 1);
+		else if (!fi_av_set_remove(other, 0))
+			ret = 1;
+		fi_close(&other->fid);
+	}
+	fi_close(&set->fid);
+	return ret;
+}
+
+static void close_only(struct fault *fault)
+{
+	KUNIT_EXPECT_EQ(kunit_get_current_test(), 0, fi_close(&fault->av->fid));
+}
+
+static void avset_03_sets_without_memory(struct kunit *test)
+{
+	static const struct step step = {
+		"fi_av_set_union()", prepare_set, call_av_set, close_only,
+	};
+
+	fault_walk(test, fault_new(test), &step);
+}
+
 static struct kunit_case cases[] = {
 	KUNIT_CASE_SLOW(close_02_vectors),
 	KUNIT_CASE_SLOW(av_10_as_far_as_memory_goes),
+	KUNIT_CASE_SLOW(av_10_begun_or_not),
+	KUNIT_CASE_SLOW(avset_03_sets_without_memory),
 	{}
 };
 

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Sets of addresses for C callers.
+
+use super::{
+    av::VectorObject,
+    nosys,
+    object::{
+        self,
+        hand_out,
+        header,
+        Object,
+        Place, //
+    },
+};
+use crate::{
+    abi::{
+        self,
+        context,
+        errno::into_int,
+        fi_addr_t,
+        fi_av_set_attr,
+        fi_ops,
+        fi_ops_av_set,
+        fid,
+        fid_av,
+        fid_av_set,
+        Errno,
+        Result, //
+    },
+    fi::av_set::{
+        AddressSet,
+        Initial, //
+    },
+};
+use core::ptr;
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// What `struct fid_av_set` stands at the beginning of.
+#[repr(C)]
+pub(super) struct SetObject {
+    fid: fid_av_set,
+    set: Arc<AddressSet>,
+}
+
+// SAFETY: `#[repr(C)]`, begins with a `fid_av_set`, and is the only type with this table.
+unsafe impl Object for SetObject {
+    const CLASS: u32 = abi::FI_CLASS_AV_SET;
+
+    fn ops() -> &'static fi_ops {
+        static OPS: fi_ops = object::fid_ops(close, None, None);
+        &OPS
+    }
+}
+
+static OPS: fi_ops_av_set = fi_ops_av_set {
+    set_union: Some(set_union),
+    intersect: Some(intersect),
+    diff: Some(diff),
+    insert: Some(insert),
+    remove: Some(remove),
+    ..nosys::AV_SET
+};
+
+/// The collectives that a set can be asked to support; none are there yet.
+const COLLECTIVES: u64 = abi::FI_BARRIER_SET
+    | abi::FI_BROADCAST_SET
+    | abi::FI_ALLTOALL_SET
+    | abi::FI_ALLREDUCE_SET
+    | abi::FI_ALLGATHER_SET
+    | abi::FI_REDUCE_SCATTER_SET
+    | abi::FI_REDUCE_SET
+    | abi::FI_SCATTER_SET
+    | abi::FI_GATHER_SET;
+
+/// `fi_av_set()`.
+pub(super) unsafe extern "C" fn open(
+    av: *mut fid_av,
+    attr: *mut fi_av_set_attr,
+    out: *mut *mut fid_av_set,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: As the C caller promises, arguments are valid or NULL.
+    into_int(unsafe { try_open(av, attr, out, context) })
+}
+
+unsafe fn try_open(
+    av: *mut fid_av,
+    attr: *mut fi_av_set_attr,
+    out: *mut *mut fid_av_set,
+    context: *mut c_void,
+) -> Result {
+    context::check_may_sleep()?;
+    // SAFETY: As the C caller promises.
+    let (av, attr) = unsafe { (object::object::<VectorObject>(av.cast())?, attr.as_ref()) };
+    let attr = attr.ok_or(Errno::EINVAL)?;
+    if out.is_null() {
+        return Err(Errno::EINVAL);
+    }
+    let initial = initial(attr)?;
+    let place = Place::<SetObject>::new()?;
+    let set = AddressSet::new(av.vector(), attr.count, initial)?;
+    let made = place.put(SetObject {
+        fid: fid_av_set {
+            fid: header::<SetObject>(context),
+            ops: ptr::from_ref(&OPS).cast_mut(),
+        },
+        set,
+    });
+    // SAFETY: `out` is not NULL, and valid as the C caller promises.
+    unsafe { hand_out(out, made) };
+    Ok(())
+}
+
+fn initial(attr: &fi_av_set_attr) -> Result<Initial> {
+    if attr.flags & !(abi::FI_UNIVERSE | abi::FI_PEER | COLLECTIVES) != 0 {
+        return Err(Errno::EBADFLAGS);
+    }
+    if attr.flags & abi::FI_PEER != 0 {
+        return Err(Errno::EINVAL);
+    }
+    if attr.flags & COLLECTIVES != 0 || attr.comm_key_size > 0 {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    let is_universe = attr.flags & abi::FI_UNIVERSE != 0;
+    match (attr.start_addr, attr.end_addr) {
+        (abi::FI_ADDR_NOTAVAIL, abi::FI_ADDR_NOTAVAIL) if is_universe => Ok(Initial::Universe),
+        (abi::FI_ADDR_NOTAVAIL, abi::FI_ADDR_NOTAVAIL) => Ok(Initial::Empty),
+        (abi::FI_ADDR_NOTAVAIL, _) | (_, abi::FI_ADDR_NOTAVAIL) => Err(Errno::EINVAL),
+        _ if is_universe => Err(Errno::EINVAL),
+        (start, end) => Ok(Initial::Range {
+            start,
+            end,
+            stride: attr.stride,
+        }),
+    }
+}
+
+unsafe extern "C" fn close(fid: *mut fid) -> c_int {
+    // SAFETY: As the C caller promises.
+    into_int(unsafe { object::close::<SetObject>(fid, |object| object.set.close()) })
+}
+
+/// # Safety
+///
+/// `set` is NULL or valid for `'a`.
+unsafe fn set<'a>(set: *const fid_av_set) -> Result<&'a AddressSet> {
+    // SAFETY: By this function's safety requirement.
+    unsafe { object::object::<SetObject>(set.cast_mut().cast()) }.map(|object| &*object.set)
+}
+
+/// # Safety
+///
+/// Both are NULL or valid.
+unsafe fn on_both(
+    dst: *mut fid_av_set,
+    src: *const fid_av_set,
+    f: impl FnOnce(&AddressSet, &AddressSet) -> Result,
+) -> c_int {
+    // SAFETY: By this function's safety requirement.
+    let both = unsafe { set(dst).and_then(|dst| Ok((dst, set(src)?))) };
+    into_int(both.and_then(|(dst, src)| f(dst, src)))
+}
+
+unsafe extern "C" fn set_union(dst: *mut fid_av_set, src: *const fid_av_set) -> c_int {
+    // SAFETY: As a C caller of `fi_av_set_union()` promises.
+    unsafe { on_both(dst, src, AddressSet::unite) }
+}
+
+unsafe extern "C" fn intersect(dst: *mut fid_av_set, src: *const fid_av_set) -> c_int {
+    // SAFETY: As a C caller of `fi_av_set_intersect()` promises.
+    unsafe { on_both(dst, src, AddressSet::intersect) }
+}
+
+unsafe extern "C" fn diff(dst: *mut fid_av_set, src: *const fid_av_set) -> c_int {
+    // SAFETY: As a C caller of `fi_av_set_diff()` promises.
+    unsafe { on_both(dst, src, AddressSet::subtract) }
+}
+
+unsafe extern "C" fn insert(this: *mut fid_av_set, addr: fi_addr_t) -> c_int {
+    // SAFETY: As a C caller of `fi_av_set_insert()` promises.
+    into_int(unsafe { set(this) }.and_then(|set| set.insert(addr)))
+}
+
+unsafe extern "C" fn remove(this: *mut fid_av_set, addr: fi_addr_t) -> c_int {
+    // SAFETY: As a C caller of `fi_av_set_remove()` promises.
+    into_int(unsafe { set(this) }.and_then(|set| set.remove(addr)))
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Sets of addresses of one vector, in order: who takes part in a collective operation.
+//!
+//! The mutex of a set guards its members, and is never taken with another set's: an operation on two
+//! works on a copy of the second.
+
+mod members;
+
+use self::members::Members;
+use super::{
+    av::{
+        AddressVector,
+        Type, //
+    },
+    object::{
+        Held,
+        Users, //
+    },
+};
+use crate::abi::{
+    context,
+    fi_addr_t,
+    Errno,
+    Result, //
+};
+use kernel::{
+    prelude::*,
+    sync::{
+        new_mutex,
+        Arc,
+        Mutex, //
+    },
+};
+
+/// What a set begins with.
+#[derive(Clone, Copy)]
+pub enum Initial {
+    /// Nothing.
+    Empty,
+    /// What is in a table from `start` to `end`, every `stride`th.
+    Range {
+        /// The first index.
+        start: fi_addr_t,
+        /// The last one that may be among them.
+        end: fi_addr_t,
+        /// How far apart they are; not 0.
+        stride: u64,
+    },
+    /// All that is in the vector.
+    Universe,
+}
+
+/// A set of addresses.
+#[pin_data]
+pub struct AddressSet {
+    #[pin]
+    members: Mutex<Members>,
+    users: Users,
+    vector: Held<AddressVector>,
+}
+
+impl AddressSet {
+    /// A set of at most `most` addresses of `vector`, without a bound if that is 0. Process context.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL for a range of a map, one that ends before it begins or has no stride, and more
+    /// addresses than `most`; -FI_ENOMEM, -FI_EOPBADSTATE in atomic context.
+    pub fn new(vector: &Arc<AddressVector>, most: usize, initial: Initial) -> Result<Arc<Self>> {
+        context::check_may_sleep()?;
+        let vector = Held::new(vector)?;
+        let mut members = Members::new(match most {
+            0 => usize::MAX,
+            most => most,
+        });
+        match initial {
+            Initial::Empty => {}
+            Initial::Range { start, end, stride } => {
+                if vector.kind() == Type::Map || start > end || stride == 0 {
+                    return Err(Errno::EINVAL);
+                }
+                fill(&mut members, most, &vector, |addr| {
+                    (start..=end).contains(&addr) && (addr - start) % stride == 0
+                })?;
+            }
+            Initial::Universe => fill(&mut members, most, &vector, |_| true)?,
+        }
+        Ok(Arc::pin_init(
+            pin_init!(Self {
+                members <- new_mutex!(members, "kofi::AddressSet"),
+                users: Users::new(),
+                vector,
+            }),
+            GFP_KERNEL,
+        )?)
+    }
+
+    /// Appends the members of `other` that are none here. Process context.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL for a set of another vector; -FI_ENOMEM if they are too many, or there is no memory,
+    /// and nothing has changed; -FI_EOPBADSTATE in atomic context.
+    pub fn unite(&self, other: &Self) -> Result {
+        let other = self.copy_of(other)?;
+        self.members.lock().unite(other.as_slice())
+    }
+
+    /// Keeps what `other` has too. Process context.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::unite`].
+    pub fn intersect(&self, other: &Self) -> Result {
+        let other = self.copy_of(other)?;
+        self.members.lock().keep(&other, true);
+        Ok(())
+    }
+
+    /// Keeps what `other` has not. Process context.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::unite`].
+    pub fn subtract(&self, other: &Self) -> Result {
+        let other = self.copy_of(other)?;
+        self.members.lock().keep(&other, false);
+        Ok(())
+    }
+
+    /// Appends an address. Process context.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL for a member, and for what is not in the vector; -FI_ENOMEM where the set is full or
+    /// there is no memory; -FI_EOPBADSTATE in atomic context.
+    pub fn insert(&self, addr: fi_addr_t) -> Result {
+        context::check_may_sleep()?;
+        self.vector.lookup(addr)?;
+        self.members.lock().insert(addr)
+    }
+
+    /// Takes an address out, in the vector or not any more. Process context.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL for a stranger, -FI_EOPBADSTATE in atomic context.
+    pub fn remove(&self, addr: fi_addr_t) -> Result {
+        context::check_may_sleep()?;
+        self.members.lock().remove(addr)
+    }
+
+    /// Hands the members to `f`, in order. Process context.
+    pub fn with_members<R>(&self, f: impl FnOnce(&[fi_addr_t]) -> R) -> R {
+        f(self.members.lock().as_slice())
+    }
+
+    /// Closes the set: -FI_EBUSY while somebody has joined it.
+    pub fn close(&self) -> Result {
+        self.users.retire()
+    }
+
+    fn copy_of(&self, other: &Self) -> Result<Members> {
+        context::check_may_sleep()?;
+        if self.vector.identity() != other.vector.identity() {
+            return Err(Errno::EINVAL);
+        }
+        let copy = other.members.lock().copy();
+        copy
+    }
+}
+
+/// Inserts the addresses of a vector for which `wants` says so.
+fn fill(
+    members: &mut Members,
+    most: usize,
+    vector: &AddressVector,
+    wants: impl Fn(fi_addr_t) -> bool,
+) -> Result {
+    let mut outcome = Ok(());
+    let mut count = 0;
+    vector.each(|addr| {
+        if outcome.is_ok() && wants(addr) {
+            count += 1;
+            outcome = members.insert(addr);
+        }
+    });
+    match outcome {
+        Err(_) if most > 0 && count > most => Err(Errno::EINVAL),
+        outcome => outcome,
+    }
+}

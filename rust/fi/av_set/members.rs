@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! An ordered set of numbers: a list of them, and a table that tells where in the list one is.
+
+use crate::abi::{
+    Errno,
+    Result, //
+};
+use kernel::{
+    alloc::KVVec,
+    prelude::*, //
+};
+
+/// An empty slot.
+const NONE: u32 = u32::MAX;
+
+/// The numbers, in the order in which they came.
+pub(super) struct Members {
+    list: KVVec<u64>,
+    /// Places in the list, by hash, the next free slot behind it where that is taken; a power of two of
+    /// them, at most half of them used.
+    slots: KVVec<u32>,
+    most: usize,
+}
+
+fn hash(number: u64) -> usize {
+    (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize
+}
+
+impl Members {
+    /// No members, and never more than `most`.
+    pub(super) fn new(most: usize) -> Self {
+        Self {
+            list: KVVec::new(),
+            slots: KVVec::new(),
+            most: most.min(NONE as usize),
+        }
+    }
+
+    /// The members, in order.
+    pub(super) fn as_slice(&self) -> &[u64] {
+        &self.list
+    }
+
+    /// Whether that is one.
+    pub(super) fn has(&self, number: u64) -> bool {
+        self.place(number).is_some()
+    }
+
+    /// Appends a number. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL for a member, -FI_ENOMEM where it is full or there is no memory.
+    pub(super) fn insert(&mut self, number: u64) -> Result {
+        if self.has(number) {
+            return Err(Errno::EINVAL);
+        }
+        if self.list.len() >= self.most {
+            return Err(Errno::ENOMEM);
+        }
+        if self.slots.len() <= 2 * self.list.len() {
+            let wanted = (4 * self.list.len()).next_power_of_two().max(16);
+            self.slots.resize(wanted, NONE, GFP_KERNEL)?;
+            self.rebuild();
+        }
+        self.list.push(number, GFP_KERNEL)?;
+        self.enter(number, self.list.len() - 1);
+        Ok(())
+    }
+
+    /// Takes a number out.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL for a stranger.
+    pub(super) fn remove(&mut self, number: u64) -> Result {
+        let place = self.place(number).ok_or(Errno::EINVAL)?;
+        let _ = self.list.remove(place);
+        self.rebuild();
+        Ok(())
+    }
+
+    /// Appends those of `others` that are no members. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM, and nothing has changed.
+    pub(super) fn unite(&mut self, others: &[u64]) -> Result {
+        let before = self.list.len();
+        for &number in others {
+            match self.insert(number) {
+                Ok(()) | Err(Errno::EINVAL) => {}
+                Err(errno) => {
+                    self.list.truncate(before);
+                    self.rebuild();
+                    return Err(errno);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps those that are, or are not, among `others`.
+    pub(super) fn keep(&mut self, others: &Members, is_among: bool) {
+        self.list.retain(|number| others.has(*number) == is_among);
+        self.rebuild();
+    }
+
+    /// A set of the same numbers. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM.
+    pub(super) fn copy(&self) -> Result<Self> {
+        let mut copy = Self::new(self.most);
+        copy.list.extend_from_slice(&self.list, GFP_KERNEL)?;
+        copy.slots.extend_from_slice(&self.slots, GFP_KERNEL)?;
+        Ok(copy)
+    }
+
+    /// The slots in which a number can be, one after the other.
+    fn path(&self, number: u64) -> impl Iterator<Item = usize> {
+        let mask = self.slots.len().wrapping_sub(1);
+        let first = hash(number);
+        (0..self.slots.len()).map(move |step| first.wrapping_add(step) & mask)
+    }
+
+    fn place(&self, number: u64) -> Option<usize> {
+        for slot in self.path(number) {
+            let place = *self.slots.get(slot)? as usize;
+            // None for an empty slot.
+            if *self.list.get(place)? == number {
+                return Some(place);
+            }
+        }
+        None
+    }
+
+    fn enter(&mut self, number: u64, place: usize) {
+        let free = self
+            .path(number)
+            .find(|&slot| self.slots.get(slot) == Some(&NONE));
+        if let Some(slot) = free.and_then(|slot| self.slots.get_mut(slot)) {
+            *slot = place as u32;
+        }
+    }
+
+    fn rebuild(&mut self) {
+        self.slots.fill(NONE);
+        for place in 0..self.list.len() {
+            if let Some(&number) = self.list.get(place) {
+                self.enter(number, place);
+            }
+        }
+    }
+}
+
+#[kunit_tests(kofi_fi_av_set)]
+mod tests {
+    use super::*;
+
+    fn of(numbers: &[u64]) -> Result<Members> {
+        let mut members = Members::new(usize::MAX);
+        members.unite(numbers)?;
+        Ok(members)
+    }
+
+    #[test]
+    fn avset_02_union_appends() -> kernel::error::Result {
+        let mut members = of(&[5, 1, 9]).map_err(|_| ENOMEM)?;
+        assert!(members.unite(&[9, 2, 5, 7]) == Ok(()));
+        assert!(members.as_slice() == [5, 1, 9, 2, 7]);
+        Ok(())
+    }
+
+    #[test]
+    fn avset_02_order_stays() -> kernel::error::Result {
+        let others = of(&[1, 2, 3, 4]).map_err(|_| ENOMEM)?;
+        let mut members = of(&[4, 9, 2, 8, 1]).map_err(|_| ENOMEM)?;
+        members.keep(&others, true);
+        assert!(members.as_slice() == [4, 2, 1]);
+        let mut members = of(&[4, 9, 2, 8, 1]).map_err(|_| ENOMEM)?;
+        members.keep(&others, false);
+        assert!(members.as_slice() == [9, 8]);
+        let mut members = of(&[4, 9, 2, 8, 1]).map_err(|_| ENOMEM)?;
+        assert!(members.remove(2) == Ok(()));
+        assert!(members.as_slice() == [4, 9, 8, 1]);
+        assert!(members.insert(2) == Ok(()));
+        assert!(members.as_slice() == [4, 9, 8, 1, 2]);
+        Ok(())
+    }
+
+    #[test]
+    fn avset_03_members_strangers_and_no_room() {
+        let mut members = Members::new(3);
+        assert!(members.remove(1) == Err(Errno::EINVAL));
+        for number in [0, u64::MAX, 7] {
+            assert!(members.insert(number) == Ok(()));
+            assert!(members.insert(number) == Err(Errno::EINVAL));
+        }
+        assert!(members.insert(8) == Err(Errno::ENOMEM));
+        // Nothing of it, if not all of it.
+        assert!(members.remove(7) == Ok(()));
+        assert!(members.unite(&[0, 8, 9]) == Err(Errno::ENOMEM));
+        assert!(members.as_slice() == [0, u64::MAX]);
+        assert!(members.has(0) && !members.has(8));
+        assert!(members.remove(8) == Err(Errno::EINVAL));
+    }
+
+    /// Numbers that look random and are the same each time.
+    fn random(seed: &mut u64, below: u64) -> u64 {
+        *seed = seed
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (*seed >> 33) % below
+    }
+
+    #[test]
+    fn avset_02_as_a_naive_model_does() -> kernel::error::Result {
+        const ROUNDS: u32 = match cfg!(CONFIG_KASAN) {
+            true => 2_000,
+            false => 200_000,
+        };
+        let mut members = Members::new(usize::MAX);
+        let mut model = KVVec::new();
+        let mut seed = 1;
+        for _ in 0..ROUNDS {
+            let number = random(&mut seed, 60);
+            let place = model.iter().position(|there| *there == number);
+            match random(&mut seed, 8) {
+                0..4 => {
+                    let inserted = members.insert(number);
+                    assert!(inserted.is_ok() == place.is_none());
+                    if place.is_none() {
+                        model.push(number, GFP_KERNEL)?;
+                    }
+                }
+                4..6 => {
+                    let removed = members.remove(number);
+                    assert!(removed.is_ok() == place.is_some());
+                    if let Some(place) = place {
+                        let _ = model.remove(place);
+                    }
+                }
+                which => {
+                    let others = [number, number / 2, 59 - number, 7, 11];
+                    let among = of(&others).map_err(|_| ENOMEM)?;
+                    if which == 6 && number % 4 > 0 {
+                        assert!(members.unite(&others) == Ok(()));
+                        for other in others {
+                            if !model.contains(&other) {
+                                model.push(other, GFP_KERNEL)?;
+                            }
+                        }
+                    } else {
+                        let is_among = number == 0;
+                        members.keep(&among, is_among);
+                        model.retain(|there| others.contains(there) == is_among);
+                    }
+                }
+            }
+            assert!(*members.as_slice() == model[..]);
+        }
+        Ok(())
+    }
+}
