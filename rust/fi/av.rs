@@ -185,8 +185,7 @@ impl AddressVector {
                     name,
                 };
                 let asked = |there| choose(attr.kind, domain.av_type(), there).map(of_kind);
-                let make: fn(Shape) -> _ = |shape| shape.table();
-                let share = Share::open(&place, asked, (!attr.is_read_only).then_some(make))?;
+                let share = Share::open(&place, asked, !attr.is_read_only)?;
                 (share.table().clone(), share.kind(), Some(share))
             }
         };

@@ -62,7 +62,7 @@ impl Shared {
 pub(super) struct Share(Arc<Shared>);
 
 impl Share {
-    /// Opens a name: finds the table, or has `make` make it where that is given. May sleep.
+    /// Opens a name: finds the table, or makes it in the shape that is `asked` for. May sleep.
     ///
     /// # Errors
     ///
@@ -71,7 +71,7 @@ impl Share {
     pub(super) fn open(
         place: &Place<'_>,
         asked: impl FnOnce(Option<Type>) -> Result<Shape>,
-        make: Option<fn(Shape) -> Result<Arc<Table>>>,
+        may_make: bool,
     ) -> Result<Self> {
         let len = place.name.to_bytes().len();
         if len == 0 || len > MAX_NAME {
@@ -88,7 +88,9 @@ impl Share {
                 let _ = shared.opens.fetch_add(1u32, Relaxed);
                 return Ok(Self(shared));
             }
-            let make = make.ok_or(Errno::ENOENT)?;
+            if !may_make {
+                return Err(Errno::ENOENT);
+            }
             let shape = asked(None)?;
             let copy = |text: &CStr| {
                 let mut bytes = KVec::new();
@@ -101,7 +103,7 @@ impl Share {
                     format: place.format,
                     name: copy(place.name)?,
                     shape,
-                    table: make(shape)?,
+                    table: shape.table()?,
                     opens: Atomic::new(1),
                 },
                 GFP_KERNEL,
