@@ -233,8 +233,8 @@ struct fi_info *fx_wait_request(struct kunit *test, struct fid_eq *eq)
 	return event.entry.info;
 }
 
-void fx_finish_accept(struct kunit *test, struct fid_ep *ep,
-		      struct fid_eq *eq)
+static bool try_accept(struct kunit *test, struct fid_ep *ep,
+		       struct fid_eq *eq)
 {
 	struct fx_cm_event event;
 	int ret;
@@ -244,8 +244,16 @@ void fx_finish_accept(struct kunit *test, struct fid_ep *ep,
 	for (int side = 0; side < 2; side++) {
 		ret = fx_wait_event(test, eq, FI_CONNECTED, &event,
 				    sizeof(event));
-		KUNIT_ASSERT_GT(test, ret, 0);
+		if (ret < 0)
+			return false;
 	}
+	return true;
+}
+
+void fx_finish_accept(struct kunit *test, struct fid_ep *ep,
+		      struct fid_eq *eq)
+{
+	KUNIT_ASSERT_TRUE(test, try_accept(test, ep, eq));
 }
 
 struct fid_ep *fx_connect(struct kunit *test, struct fid_domain *domain,
@@ -304,11 +312,27 @@ static void bind_side(struct kunit *test, struct kofi_pair *pair, int side,
 						    counted[i]));
 }
 
+static bool try_connect(struct kunit *test, struct kofi_pair *pair,
+			const struct fx_pair_opts *opts)
+{
+	struct fi_info *request;
+
+	pair->ep[0] = fx_ep(test, pair->domain, pair->info);
+	bind_side(test, pair, 0, opts);
+	fx_start_connect(test, pair->ep[0], pair->pep);
+
+	request = fx_wait_request(test, pair->eq);
+	set_depths(request, opts);
+	pair->ep[1] = fx_ep(test, pair->domain, request);
+	bind_side(test, pair, 1, opts);
+	return try_accept(test, pair->ep[1], pair->eq);
+}
+
 struct kofi_pair *fx_pair(struct kunit *test, const struct fx_pair_opts *opts)
 {
 	static const struct fx_pair_opts defaults;
 	struct fi_cq_attr attr = default_cq;
-	struct fi_info *hints, *request;
+	struct fi_info *hints;
 	struct kofi_pair *pair;
 
 	opts = opts ?: &defaults;
@@ -338,14 +362,12 @@ struct kofi_pair *fx_pair(struct kunit *test, const struct fx_pair_opts *opts)
 		open_counters(test, pair);
 	pair->pep = fx_listen(test, pair->fabric, pair->info, pair->eq);
 
-	pair->ep[0] = fx_ep(test, pair->domain, pair->info);
-	bind_side(test, pair, 0, opts);
-	fx_start_connect(test, pair->ep[0], pair->pep);
-
-	request = fx_wait_request(test, pair->eq);
-	set_depths(request, opts);
-	pair->ep[1] = fx_ep(test, pair->domain, request);
-	bind_side(test, pair, 1, opts);
-	fx_finish_accept(test, pair->ep[1], pair->eq);
+	for (unsigned int n = 1; !try_connect(test, pair, opts); n++) {
+		KUNIT_ASSERT_LT_MSG(test, n, max(opts->tries, 1U),
+				    "no connection");
+		/* What they have told goes with them. */
+		fx_close(test, &pair->ep[1]->fid);
+		fx_close(test, &pair->ep[0]->fid);
+	}
 	return pair;
 }

@@ -65,6 +65,7 @@ struct fx_pair_opts {
 	bool			no_wait;	/* queues with FI_WAIT_NONE */
 	bool			count;		/* counters for everything */
 	enum fi_threading	threading;	/* FI_THREAD_SAFE, unless fx_serial */
+	unsigned int		tries;		/* 1; more where siw may lose its answer */
 };
 
 /* Of an endpoint whose operations are counted, what each counts. */

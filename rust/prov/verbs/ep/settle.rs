@@ -8,8 +8,9 @@
 //! each end nudges the other until it has heard of it.
 //!
 //! An end that asks takes what comes right behind the answer for a part of it, a broken one
-//! (`siw_recv_mpa_rr()`). So who accepts leaves it time, unless something has come from it: as much as
-//! it takes when the answer is lost, and once more, and comes together with what follows.
+//! (`siw_recv_mpa_rr()`). So who accepts leaves it time, unless something has come from it. That is too
+//! little for an answer that is lost, and comes again with what follows; to wait for that would cost
+//! every connection as much.
 //!
 //! A read of nothing would even be answered. But siw answers with what it has sent last, when it is
 //! just sending (`siw_activate_tx()`).
@@ -45,9 +46,8 @@ use kernel::{
     },
 };
 
-/// How long a peer that has asked may take to read the answer, and says nothing. Ours speak at once,
-/// and so does MPA want it of everybody.
-const HEAD_START: Delta = Delta::from_millis(1000);
+/// How long a peer that has asked may take to read the answer.
+const HEAD_START: Delta = Delta::from_millis(50);
 
 /// Between two looks at whether the endpoint is still there.
 const SLICE: Delta = Delta::from_millis(5);
