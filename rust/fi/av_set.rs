@@ -80,8 +80,9 @@ impl AddressSet {
                 if vector.kind() == Type::Map || start > end || stride == 0 {
                     return Err(Errno::EINVAL);
                 }
+                let is_step = |at: u64| at.checked_rem(stride) == Some(0);
                 fill(&mut members, most, &vector, |addr| {
-                    (start..=end).contains(&addr) && (addr - start) % stride == 0
+                    addr <= end && addr.checked_sub(start).is_some_and(is_step)
                 })?;
             }
             Initial::Universe => fill(&mut members, most, &vector, |_| true)?,
