@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * AV 25: an address vector that two CPUs insert into, remove from, look up in
+ * and open and close under its name, all at once.
+ */
+
+#include <linux/in.h>
+
+#include "traffic.h"
+
+/* Of these each thread has every second one, which nobody else touches. */
+#define OWN	64
+/* And these are everybody's. */
+#define COMMON	300
+#define BASE	0x0a010000	/* 10.1.0.0 */
+
+struct racer {
+	struct fid_domain	*domain;
+	struct fid_av		*av;
+	int			side;
+	fi_addr_t		out[2 * OWN];
+};
+
+static struct sockaddr_in peer(u32 number)
+{
+	return (struct sockaddr_in){
+		.sin_family = AF_INET,
+		.sin_port = htons(1),
+		.sin_addr.s_addr = htonl(BASE + number),
+	};
+}
+
+/* Whether that is there, and is that peer. */
+static bool holds(struct fid_av *av, fi_addr_t addr, u32 number)
+{
+	struct sockaddr_in have, want = peer(number);
+	size_t len = sizeof(have);
+
+	return !fi_av_lookup(av, addr, &have, &len) &&
+	       !memcmp(&have, &want, sizeof(have));
+}
+
+/* What is found of the common ones is one of them, or one of somebody's own. */
+static bool is_known(struct fid_av *av, fi_addr_t addr)
+{
+	struct sockaddr_in have;
+	size_t len = sizeof(have);
+	u32 number;
+
+	if (fi_av_lookup(av, addr, &have, &len))
+		return true;
+	number = ntohl(have.sin_addr.s_addr) - BASE;
+	return number < COMMON + 2 * OWN && have.sin_port == htons(1);
+}
+
+/* A name that comes and goes, and what is inserted there. */
+static int open_named(struct racer *racer)
+{
+	struct fi_av_attr attr = { .name = "race", .type = FI_AV_MAP };
+	struct fid_av *av;
+	int ret = fi_av_open(racer->domain, &attr, &av, NULL);
+
+	if (ret)
+		return ret;
+	if (fi_av_insertsym(av, "10.1.0.1", OWN, "1", 1, NULL, 0, NULL) !=
+	    -FI_EINVAL)
+		return -EBADE;
+	ret = fi_av_insertsym(av, "10.1.0.1", OWN, "1", 1, racer->out, 0, NULL);
+	return fi_close(&av->fid) ?: ret == OWN ? 0 : -EBADE;
+}
+
+/* What this thread has inserted is there until it removes it. */
+static int race_round(struct racer *racer, u32 seed)
+{
+	struct fid_av *av = racer->av;
+	fi_addr_t *own = racer->out, *any = own + OWN;
+	int ret;
+
+	for (u32 i = 0; i < OWN; i++) {
+		struct sockaddr_in mine = peer(COMMON + 2 * i + racer->side);
+		struct sockaddr_in ours = peer((seed + 7 * i) % COMMON);
+
+		if (fi_av_insert(av, &mine, 1, own + i, 0, NULL) != 1 ||
+		    fi_av_insert(av, &ours, 1, any + i, 0, NULL) != 1)
+			return -ENOMEM;
+		if (!is_known(av, (seed + i) % (2 * COMMON)))
+			return -EBADSLT;
+	}
+	for (u32 i = 0; i < OWN; i++)
+		if (!holds(av, own[i], COMMON + 2 * i + racer->side) ||
+		    !holds(av, any[i], (seed + 7 * i) % COMMON))
+			return -EBADF;
+	ret = fi_av_remove(av, own, 2 * OWN, 0);
+	return ret ?: open_named(racer);
+}
+
+static int run_race(struct tr_thread *thread)
+{
+	struct racer *racer = thread->arg;
+
+	for (u32 n = 0; n < 10 * tr_rounds && !thread->result; n++)
+		thread->result = race_round(racer, n * 31 + racer->side);
+	return 0;
+}
+
+static void av_25_two_cpus_at_one_table(struct kunit *test)
+{
+	struct fid_domain *domain = fx_open(test)->domain;
+	struct fi_av_attr attr = { .type = FI_AV_TABLE };
+	struct tr_thread *thread[2];
+	size_t len = 0;
+	struct fid_av *av;
+
+	KUNIT_ASSERT_EQ(test, 0, fi_av_open(domain, &attr, &av, NULL));
+	fx_defer_close(test, &av->fid);
+	for (int i = 0; i < 2; i++) {
+		struct racer *racer = (void *)tr_buffer(test, sizeof(*racer));
+
+		*racer = (struct racer){ .domain = domain, .av = av, .side = i };
+		thread[i] = tr_start(test, i % num_online_cpus(), run_race,
+				     racer);
+	}
+	for (int i = 0; i < 2; i++) {
+		KUNIT_EXPECT_TRUE(test, tr_join_within(test, thread[i],
+						       FX_WAIT_MS +
+						       1000 * tr_rounds));
+		KUNIT_EXPECT_EQ(test, 0, thread[i]->result);
+	}
+	for (fi_addr_t addr = 0; addr < COMMON + 2 * OWN; addr++)
+		KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_av_lookup(av, addr, NULL,
+							       &len));
+}
+
+static struct kunit_case cases[] = {
+	KUNIT_CASE_SLOW(av_25_two_cpus_at_one_table),
+	{}
+};
+
+static struct kunit_suite suite = {
+	.name = "kofi_race_av",
+	.test_cases = cases,
+};
+
+kunit_test_suite(suite);
