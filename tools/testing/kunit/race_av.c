@@ -5,8 +5,13 @@
  */
 
 #include <linux/in.h>
+#include <linux/moduleparam.h>
 
 #include "traffic.h"
+
+static unsigned int av_seconds;
+module_param(av_seconds, uint, 0644);
+MODULE_PARM_DESC(av_seconds, "how long the race at address vectors goes on, if not for some rounds");
 
 /* Of these each thread has every second one, which nobody else touches. */
 #define OWN	64
@@ -97,9 +102,16 @@ static int race_round(struct racer *racer, u32 seed)
 static int run_race(struct tr_thread *thread)
 {
 	struct racer *racer = thread->arg;
+	unsigned long end = jiffies + secs_to_jiffies(av_seconds);
+	u32 n;
 
-	for (u32 n = 0; n < 10 * tr_rounds && !thread->result; n++)
+	for (n = 0; !thread->result; n++) {
+		if (av_seconds ? time_after(jiffies, end) : n == 10 * tr_rounds)
+			break;
 		thread->result = race_round(racer, n * 31 + racer->side);
+		cond_resched();
+	}
+	pr_info("kofi_kunit: %u rounds at one vector\n", n);
 	return 0;
 }
 
@@ -123,7 +135,8 @@ static void av_25_two_cpus_at_one_table(struct kunit *test)
 	for (int i = 0; i < 2; i++) {
 		KUNIT_EXPECT_TRUE(test, tr_join_within(test, thread[i],
 						       FX_WAIT_MS +
-						       1000 * tr_rounds));
+						       1000 * (tr_rounds +
+							       av_seconds)));
 		KUNIT_EXPECT_EQ(test, 0, thread[i]->result);
 	}
 	for (fi_addr_t addr = 0; addr < COMMON + 2 * OWN; addr++)

@@ -27,6 +27,12 @@ borrow() {
 	said "$1" "count=5 errors=0\$" && stop "$1"
 }
 
+# rank ADDRESS: the four phases of an address vector.
+rank() {
+	start av_ranks done addr="$(address_for av_ranks "$1")" ranks=3 &&
+		said av_ranks "ranks=3 errors=0\$" && stop av_ranks
+}
+
 # endless CLIENT: is under way when this returns.
 endless() { load "$1" addr="$(address_for "$1" "$ADDRESS")" count=1000000000 && sleep 1; }
 
@@ -52,7 +58,7 @@ take_turns() {
 	said msg_client_rs "count=100 .*errors=0\$" && stop msg_client_rs "$1"
 }
 
-need_module msg_server msg_client slides_client msg_server_rs msg_client_rs mem_server mem_client mem_client_rs
+need_module msg_server msg_client slides_client msg_server_rs msg_client_rs mem_server mem_client mem_client_rs av_ranks
 device_up "$1" || fail "$1 does not come up"
 
 # Where everything is slow, each module once: the ends below pair them, too.
@@ -80,6 +86,9 @@ serve mem_server || fail "mem_server does not listen"
 check mem_server.mem_client borrow mem_client
 check mem_server.mem_client_rs borrow mem_client_rs
 stop mem_server
+
+check av_ranks rank "$ADDRESS"
+check ipv6.av_ranks rank "$ADDRESS6"
 
 for kind in "" _rs; do
 	check msg_server$kind.goes lose_server msg_server$kind msg_client
