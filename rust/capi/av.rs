@@ -15,7 +15,6 @@ use super::{
     nosys,
     object::{
         self,
-        hand_out,
         header,
         Object,
         Place, //
@@ -105,27 +104,22 @@ pub(super) unsafe extern "C" fn open(
     context: *mut c_void,
 ) -> c_int {
     // SAFETY: As the C caller promises, arguments are valid or NULL.
-    into_int(unsafe { try_open(domain, attr, out, context) })
+    into_int(unsafe {
+        object::open_with(domain.cast(), attr, out, |domain, attr, place| {
+            make(domain, attr, place, context)
+        })
+    })
 }
 
-unsafe fn try_open(
-    domain: *mut fid_domain,
-    attr: *mut fi_av_attr,
-    out: *mut *mut fid_av,
+/// # Safety
+///
+/// As of `fi_av_open()`.
+unsafe fn make(
+    domain: &DomainObject,
+    attr: &mut fi_av_attr,
+    place: Place<VectorObject>,
     context: *mut c_void,
-) -> Result {
-    context::check_may_sleep()?;
-    // SAFETY: As the C caller promises.
-    let (domain, attr) = unsafe {
-        (
-            object::object::<DomainObject>(domain.cast())?,
-            attr.as_mut(),
-        )
-    };
-    let attr = attr.ok_or(Errno::EINVAL)?;
-    if out.is_null() {
-        return Err(Errno::EINVAL);
-    }
+) -> Result<*mut VectorObject> {
     check_flags(attr)?;
     let format = match domain.domain().addr_format() {
         abi::FI_FORMAT_UNSPEC => abi::FI_SOCKADDR,
@@ -135,7 +129,6 @@ unsafe fn try_open(
         | abi::FI_ADDR_STR) => format,
         _ => return Err(Errno::EINVAL),
     };
-    let place = Place::<VectorObject>::new()?;
     let name = match attr.name.is_null() {
         true => None,
         // SAFETY: As the C caller promises.
@@ -162,17 +155,14 @@ unsafe fn try_open(
         // Handles are the same wherever that is.
         attr.map_addr = ptr::with_exposed_provenance_mut(vector.identity());
     }
-    let made = place.put(VectorObject {
+    Ok(place.put(VectorObject {
         fid: fid_av {
             fid: header::<VectorObject>(context),
             ops: ptr::from_ref(&OPS).cast_mut(),
         },
         vector,
         format,
-    });
-    // SAFETY: `out` is not NULL, and valid as the C caller promises.
-    unsafe { hand_out(out, made) };
-    Ok(())
+    }))
 }
 
 fn check_flags(attr: &fi_av_attr) -> Result {

@@ -7,7 +7,6 @@ use super::{
     nosys,
     object::{
         self,
-        hand_out,
         header,
         Object,
         Place, //
@@ -16,7 +15,6 @@ use super::{
 use crate::{
     abi::{
         self,
-        context,
         errno::into_int,
         fi_addr_t,
         fi_av_set_attr,
@@ -84,35 +82,28 @@ pub(super) unsafe extern "C" fn open(
     context: *mut c_void,
 ) -> c_int {
     // SAFETY: As the C caller promises, arguments are valid or NULL.
-    into_int(unsafe { try_open(av, attr, out, context) })
+    into_int(unsafe {
+        object::open_with(av.cast(), attr, out, |av, attr, place| {
+            make(av, attr, place, context)
+        })
+    })
 }
 
-unsafe fn try_open(
-    av: *mut fid_av,
-    attr: *mut fi_av_set_attr,
-    out: *mut *mut fid_av_set,
+fn make(
+    av: &VectorObject,
+    attr: &mut fi_av_set_attr,
+    place: Place<SetObject>,
     context: *mut c_void,
-) -> Result {
-    context::check_may_sleep()?;
-    // SAFETY: As the C caller promises.
-    let (av, attr) = unsafe { (object::object::<VectorObject>(av.cast())?, attr.as_ref()) };
-    let attr = attr.ok_or(Errno::EINVAL)?;
-    if out.is_null() {
-        return Err(Errno::EINVAL);
-    }
+) -> Result<*mut SetObject> {
     let initial = initial(attr)?;
-    let place = Place::<SetObject>::new()?;
     let set = AddressSet::new(av.vector(), attr.count, initial)?;
-    let made = place.put(SetObject {
+    Ok(place.put(SetObject {
         fid: fid_av_set {
             fid: header::<SetObject>(context),
             ops: ptr::from_ref(&OPS).cast_mut(),
         },
         set,
-    });
-    // SAFETY: `out` is not NULL, and valid as the C caller promises.
-    unsafe { hand_out(out, made) };
-    Ok(())
+    }))
 }
 
 fn initial(attr: &fi_av_set_attr) -> Result<Initial> {

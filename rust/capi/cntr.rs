@@ -6,7 +6,6 @@ use super::{
     domain::DomainObject,
     object::{
         self,
-        hand_out,
         header,
         Object,
         Place, //
@@ -16,7 +15,6 @@ use super::{
 use crate::{
     abi::{
         self,
-        context,
         errno::into_int,
         fi_cntr_attr,
         fi_ops,
@@ -84,40 +82,31 @@ pub(super) unsafe extern "C" fn open(
     context: *mut c_void,
 ) -> c_int {
     // SAFETY: As the C caller promises, arguments are valid or NULL.
-    into_int(unsafe { try_open(domain, attr, out, context) })
+    into_int(unsafe {
+        object::open_with(domain.cast(), attr, out, |domain, attr, place| {
+            make(domain, attr, place, context)
+        })
+    })
 }
 
-unsafe fn try_open(
-    domain: *mut fid_domain,
-    attr: *mut fi_cntr_attr,
-    out: *mut *mut fid_cntr,
+fn make(
+    domain: &DomainObject,
+    attr: &mut fi_cntr_attr,
+    place: Place<CounterObject>,
     context: *mut c_void,
-) -> Result {
-    context::check_may_sleep()?;
-    // SAFETY: As the C caller promises.
-    let (domain, attr) = unsafe {
-        (
-            object::object::<DomainObject>(domain.cast())?,
-            attr.as_ref(),
-        )
-    };
-    let attr = attr.ok_or(Errno::EINVAL)?;
-    if out.is_null() || attr.events != abi::FI_CNTR_EVENTS_COMP || attr.flags != 0 {
+) -> Result<*mut CounterObject> {
+    if attr.events != abi::FI_CNTR_EVENTS_COMP || attr.flags != 0 {
         return Err(Errno::EINVAL);
     }
     let waitable = wait::is_waitable(attr.wait_obj)?;
-    let place = Place::<CounterObject>::new()?;
     let counter = domain.domain().counter(&Attr { waitable })?;
-    let made = place.put(CounterObject {
+    Ok(place.put(CounterObject {
         fid: fid_cntr {
             fid: header::<CounterObject>(context),
             ops: ptr::from_ref(&OPS).cast_mut(),
         },
         counter,
-    });
-    // SAFETY: `out` is not NULL, and valid as the C caller promises.
-    unsafe { hand_out(out, made) };
-    Ok(())
+    }))
 }
 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {

@@ -7,7 +7,6 @@ use super::{
     object::{
         self,
         bytes,
-        hand_out,
         header,
         Object,
         Place, //
@@ -18,7 +17,6 @@ use super::{
 use crate::{
     abi::{
         self,
-        context,
         errno::{
             into_int,
             into_ssize,
@@ -111,28 +109,22 @@ pub(super) unsafe extern "C" fn open(
     context: *mut c_void,
 ) -> c_int {
     // SAFETY: As the C caller promises, arguments are valid or NULL.
-    into_int(unsafe { try_open(fabric, attr, out, context) })
+    into_int(unsafe {
+        object::open_with(fabric.cast(), attr, out, |fabric, attr, place| {
+            make(fabric, attr, place, context)
+        })
+    })
 }
 
-unsafe fn try_open(
-    fabric: *mut fid_fabric,
-    attr: *mut fi_eq_attr,
-    out: *mut *mut fid_eq,
+fn make(
+    fabric: &FabricObject,
+    attr: &mut fi_eq_attr,
+    place: Place<QueueObject>,
     context: *mut c_void,
-) -> Result {
-    context::check_may_sleep()?;
-    // SAFETY: As the C caller promises.
-    let (fabric, attr) = unsafe {
-        (
-            object::object::<FabricObject>(fabric.cast())?,
-            attr.as_ref(),
-        )
-    };
-    let attr = attr.ok_or(Errno::EINVAL)?;
-    if out.is_null() || attr.flags & !(abi::FI_WRITE | abi::FI_AFFINITY) != 0 {
+) -> Result<*mut QueueObject> {
+    if attr.flags & !(abi::FI_WRITE | abi::FI_AFFINITY) != 0 {
         return Err(Errno::EINVAL);
     }
-    let place = Place::<QueueObject>::new()?;
     let queue = fabric.fabric().event_queue(Attr {
         size: attr.size,
         writable: attr.flags & abi::FI_WRITE != 0,
@@ -146,16 +138,13 @@ unsafe fn try_open(
         };
         queue.set_handler(KBox::new(callback, GFP_KERNEL)?)?;
     }
-    let made = place.put(QueueObject {
+    Ok(place.put(QueueObject {
         fid: fid_eq {
             fid: header::<QueueObject>(context),
             ops: ptr::from_ref(&OPS).cast_mut(),
         },
         queue,
-    });
-    // SAFETY: `out` is not NULL, and valid as the C caller promises.
-    unsafe { hand_out(out, made) };
-    Ok(())
+    }))
 }
 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {

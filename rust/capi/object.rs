@@ -80,8 +80,8 @@ impl<T: Object> Place<T> {
     }
 }
 
-/// `fi_domain()`, `fi_endpoint()` and their kind: opens a child of `parent` as `info` says. `make`
-/// fills the place of the new object.
+/// `fi_cq_open()`, `fi_av_open()` and their kind: opens a child of `parent` with the attributes at
+/// `attr`. `make` fills the place of the new object.
 ///
 /// # Errors
 ///
@@ -90,25 +90,47 @@ impl<T: Object> Place<T> {
 ///
 /// # Safety
 ///
-/// `parent`, `info` and `out` are NULL or valid.
+/// `parent`, `attr` and `out` are NULL or valid, and nobody else has `attr` meanwhile.
+pub(super) unsafe fn open_with<P: Object, A, T: Object, F>(
+    parent: *mut fid,
+    attr: *mut A,
+    out: *mut *mut F,
+    make: impl FnOnce(&P, &mut A, Place<T>) -> Result<*mut T>,
+) -> Result {
+    context::check_may_sleep()?;
+    // SAFETY: By this function's safety requirement.
+    let (parent, attr) = unsafe { (object::<P>(parent)?, attr.as_mut()) };
+    let attr = attr.ok_or(Errno::EINVAL)?;
+    if out.is_null() {
+        return Err(Errno::EINVAL);
+    }
+    let made = make(parent, attr, Place::new()?)?;
+    // SAFETY: `out` is not NULL, and valid by this function's safety requirement.
+    unsafe { hand_out(out, made) };
+    Ok(())
+}
+
+/// `fi_domain()`, `fi_endpoint()` and their kind: the same with an info, which is only read.
+///
+/// # Errors
+///
+/// Those of [`open_with`].
+///
+/// # Safety
+///
+/// As of [`open_with`].
 pub(super) unsafe fn open_child<P: Object, T: Object, F>(
     parent: *mut fid,
     info: *mut fi_info,
     out: *mut *mut F,
     make: impl FnOnce(&P, &Info, Place<T>) -> Result<*mut T>,
 ) -> Result {
-    context::check_may_sleep()?;
-    // SAFETY: By this function's safety requirement.
-    let parent = unsafe { object::<P>(parent)? };
-    if info.is_null() || out.is_null() {
-        return Err(Errno::EINVAL);
+    // SAFETY: By this function's safety requirement; an info is no more than its `fi_info`.
+    unsafe {
+        open_with(parent, info, out, |parent, info: &mut fi_info, place| {
+            make(parent, Info::from_ptr(info), place)
+        })
     }
-    // SAFETY: By this function's safety requirement.
-    let info = unsafe { Info::from_ptr(info) };
-    let made = make(parent, info, Place::new()?)?;
-    // SAFETY: `out` is not NULL, and valid by this function's safety requirement.
-    unsafe { hand_out(out, made) };
-    Ok(())
 }
 
 /// `fi_close()`: frees an object that [`Place::put`] gave away, once `shut` has agreed.
