@@ -465,13 +465,15 @@ impl EventQueue {
         self.attr.waitable
     }
 
-    /// Drops what is queued about an object that is being closed. Process context.
+    /// Drops what is queued about an object that is being closed; what came of many things stays, and
+    /// what consumers wrote. Process context.
     pub fn forget(&self, source: Source) {
         let mut dropped = List::new();
         let mut inner = self.inner.lock();
         let mut kept = List::new();
         while let Some(event) = inner.events.pop_front() {
-            let ours = event.source() == source && !matches!(event.kind(), Kind::Written(_));
+            let goes = event.batch().is_none() && !matches!(event.kind(), Kind::Written(_));
+            let ours = event.source() == source && goes;
             if ours {
                 dropped.push_back(event);
             } else {
