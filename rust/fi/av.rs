@@ -212,11 +212,6 @@ impl AddressVector {
         Ok(vector)
     }
 
-    /// Whether both belong to the same domain.
-    pub fn is_of(&self, domain: &Arc<Domain>) -> bool {
-        Arc::ptr_eq(self.domain.arc(), domain)
-    }
-
     /// The type that it was opened with.
     pub fn kind(&self) -> Type {
         self.kind

@@ -7,7 +7,10 @@
 //! the event queue. The mutex of an insertion is for its work item alone.
 
 use super::{
-    table::Spot,
+    table::{
+        Spot,
+        MOST_ADDRESSES, //
+    },
     AddressVector,
     Insertion, //
 };
@@ -33,7 +36,10 @@ use crate::{
 };
 use core::net::SocketAddr;
 use kernel::{
-    alloc::KVVec,
+    alloc::{
+        flags::__GFP_NOWARN,
+        KVVec, //
+    },
     prelude::*,
     sync::{
         new_mutex,
@@ -114,8 +120,8 @@ impl AddressVector {
     /// # Errors
     ///
     /// -FI_ENOEQ if no queue is bound, -FI_EINVAL unless insertions go on by themselves here or once
-    /// the vector is closed, -FI_EACCES where it is only read, -FI_ENOMEM, -FI_EOPBADSTATE in atomic
-    /// context.
+    /// the vector is closed, -FI_EACCES where it is only read, -FI_ENOMEM, also for more than a vector
+    /// can have, -FI_EOPBADSTATE in atomic context.
     pub fn insert_later(
         self: &Arc<Self>,
         (source, context): (Source, usize),
@@ -131,8 +137,12 @@ impl AddressVector {
             None => return Err(Errno::ENOEQ),
             Some(events) => Held::new(events.arc())?,
         };
+        // More cannot be there, and memory for them would be asked for in vain and aloud.
+        if count > MOST_ADDRESSES as usize {
+            return Err(Errno::ENOMEM);
+        }
         let mut task = Task {
-            placed: KVVec::with_capacity(count, GFP_KERNEL)?,
+            placed: KVVec::with_capacity(count, GFP_KERNEL | __GFP_NOWARN)?,
             seen: 0,
             tell,
             batch: Batch::new(FI_AV_COMPLETE, context, count)?,

@@ -8,7 +8,10 @@ use crate::abi::{
     Result, //
 };
 use kernel::{
-    alloc::KVVec,
+    alloc::{
+        flags::__GFP_NOWARN,
+        KVVec, //
+    },
     prelude::*,
     sync::atomic::{
         Atomic,
@@ -45,7 +48,7 @@ impl Batch {
         let batch = Self {
             number,
             context,
-            failures: KVVec::with_capacity(most, GFP_KERNEL)?,
+            failures: KVVec::with_capacity(most, GFP_KERNEL | __GFP_NOWARN)?,
             succeeded: 0,
             told: Atomic::new(0),
         };

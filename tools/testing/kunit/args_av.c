@@ -110,6 +110,22 @@ static void args_insertions(struct kunit *test)
 	}
 }
 
+/* As many as an answer can tell of are more than memory has room for. */
+static void args_insertions_later(struct kunit *test)
+{
+	struct kofi_fabric_fx *fx = fx_open(test);
+	struct fi_av_attr attr = { .flags = FI_EVENT };
+	struct fid_av *av;
+
+	KUNIT_ASSERT_EQ(test, 0, fi_av_open(fx->domain, &attr, &av, NULL));
+	fx_defer_close(test, &av->fid);
+	KUNIT_ASSERT_EQ(test, 0, fi_av_bind(av, &fx->eq->fid, 0));
+	ANSWER(-FI_ENOMEM, fi_av_insertsym(av, "10.0.0.1", INT_MAX, "1", 1,
+					   NULL, 0, NULL));
+	ANSWER(-FI_EINVAL, fi_av_insert(av, NULL, 1, NULL, 0, NULL));
+	ANSWER(-FI_EBADFLAGS, fi_av_insert(av, NULL, 0, NULL, ~0ULL, NULL));
+}
+
 static void args_vectors_read(struct kunit *test)
 {
 	struct args_world *world = args_world(test);
@@ -146,6 +162,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(args_vectors),
 	KUNIT_CASE(args_sets),
 	KUNIT_CASE(args_insertions),
+	KUNIT_CASE(args_insertions_later),
 	KUNIT_CASE(args_vectors_read),
 	{}
 };
