@@ -4,9 +4,11 @@
 //!
 //! ```text
 //! Fabric ── EventQueue
+//!   ├────── WaitSet
 //!   ├────── PassiveEndpoint
 //!   └── Domain ── CompletionQueue
 //!         ├────── Counter
+//!         ├────── PollSet
 //!         ├────── AddressVector ── AddressSet
 //!         ├────── MemoryRegion
 //!         └────── Endpoint
@@ -23,6 +25,7 @@ pub mod domain;
 pub mod ep;
 pub mod eq;
 pub mod fabric;
+mod group;
 mod handler;
 pub mod info;
 pub mod memory;
@@ -30,6 +33,8 @@ pub mod mr;
 pub mod msg;
 pub mod object;
 pub mod pep;
+pub mod poll;
 pub mod provider;
 mod roll;
 pub mod wait;
+pub mod wait_set;

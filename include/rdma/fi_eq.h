@@ -17,6 +17,18 @@
  * How a reader of a queue, counter or set can block. The comment names what
  * the arg of FI_GETWAIT points at. An open with FI_WAIT_FD, FI_WAIT_MUTEX_COND
  * or FI_WAIT_POLLFD answers -FI_ENOSYS: they need what only processes have.
+ *
+ * Whoever sleeps on the wait queue of FI_WAIT_QUEUE by the kernel's own means
+ * is woken when there may be something to read that was not there when a read
+ * found nothing, or when fi_trywait() answered 0:
+ *
+ *	wait_queue_head_t *queue;
+ *
+ *	fi_control(&cq->fid, FI_GETWAIT, &queue);
+ *	wait_event(*queue, (ret = fi_cq_read(cq, entry, 1)) != -FI_EAGAIN);
+ *
+ * Each wake-up has to look again. The calls that block work on such objects,
+ * and on those with FI_WAIT_SET, too.
  */
 enum fi_wait_obj {
 	FI_WAIT_NONE,		/* it cannot */
@@ -26,12 +38,12 @@ enum fi_wait_obj {
 	FI_WAIT_MUTEX_COND,
 	FI_WAIT_YIELD,		/* by yielding the CPU until something is there */
 	FI_WAIT_POLLFD,
-	FI_WAIT_QUEUE,		/* wait_queue_head_t *; the kernel's addition */
+	FI_WAIT_QUEUE,		/* wait_queue_head_t **; the kernel's addition */
 };
 
 /**
  * struct fi_wait_attr - wait set attributes
- * @wait_obj: how fi_wait() blocks
+ * @wait_obj: FI_WAIT_UNSPEC, FI_WAIT_YIELD or FI_WAIT_QUEUE
  * @flags: reserved, 0
  */
 struct fi_wait_attr {
@@ -42,6 +54,8 @@ struct fi_wait_attr {
 struct fi_ops_wait {
 	size_t	size;
 	int	(*wait)(struct fid_wait *waitset, int timeout);
+	int	(*waitfrom)(struct fid_wait *waitset, struct fid **fids,
+			    int count, int timeout);
 };
 
 /**
@@ -381,6 +395,7 @@ struct fid_cntr {
 
 #ifdef CONFIG_64BIT
 static_assert(sizeof(struct fi_wait_attr) == 16);
+static_assert(sizeof(struct fi_ops_wait) == 24);
 static_assert(offsetof(struct fi_eq_attr, eq_event_handler) == 32);
 static_assert(sizeof(struct fi_eq_attr) == 40);
 static_assert(sizeof(struct fi_eq_entry) == 24);
@@ -422,12 +437,37 @@ static inline int fi_trywait(struct fid_fabric *fabric, struct fid **fids,
  * @waitset: the wait set
  * @timeout: milliseconds
  *
+ * It returns at once as long as a queue is not read that has something, and
+ * once for each time that a counter has changed meanwhile, or fi_cq_signal()
+ * was called.
+ *
  * Context: Process context, may sleep.
- * Return: 0; -FI_ETIMEDOUT; -FI_EINTR; -FI_EOPBADSTATE in atomic context.
+ * Return: 0; -FI_ETIMEDOUT; -FI_EINTR where a signal is pending, or the
+ * kthread was told to stop; -FI_EOPBADSTATE in atomic context.
  */
 static inline int fi_wait(struct fid_wait *waitset, int timeout)
 {
 	return waitset->ops->wait(waitset, timeout);
+}
+
+/**
+ * fi_waitfrom() - fi_wait() that says which members there are
+ * @waitset: the wait set
+ * @fids: where the members go that may have something to read
+ * @count: room in @fids
+ * @timeout: milliseconds
+ *
+ * What it costs depends on how many members have something, not on how many
+ * there are. Members that there is no room for are told by the next call. The
+ * kernel's addition.
+ *
+ * Context: Process context, may sleep.
+ * Return: How many were written, at least 1; -FI_EINVAL; what fi_wait() says.
+ */
+static inline int fi_waitfrom(struct fid_wait *waitset, struct fid **fids,
+			      int count, int timeout)
+{
+	return waitset->ops->waitfrom(waitset, fids, count, timeout);
 }
 
 /**
@@ -436,8 +476,12 @@ static inline int fi_wait(struct fid_wait *waitset, int timeout)
  * @context: where the contexts of those members go
  * @count: room in @context
  *
+ * A queue is listed as long as it is not empty, a counter once after it or its
+ * errors have changed. A queue may be listed that turns out to be empty.
+ * Members that there is no room for are listed by the next call.
+ *
  * Context: Any context that may read the members.
- * Return: How many contexts were written, or a negative errno.
+ * Return: How many contexts were written, or -FI_EINVAL.
  */
 static inline int fi_poll(struct fid_poll *pollset, void **context, int count)
 {

@@ -24,6 +24,9 @@ use kernel::{
     types::Opaque, //
 };
 
+/// `wait_queue_head_t`.
+pub type WaitQueue = wait_queue_head;
+
 mod ffi {
     use super::*;
 
@@ -72,6 +75,11 @@ impl Sleepers {
     #[inline]
     pub fn count(&self) -> i64 {
         self.count.load(Acquire)
+    }
+
+    /// Where they sleep; it lives as long as this.
+    pub fn wait_queue(&self) -> *mut WaitQueue {
+        self.head.get()
     }
 
     /// Counts one, and wakes everybody. Any context.

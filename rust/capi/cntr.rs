@@ -10,7 +10,10 @@ use super::{
         Object,
         Place, //
     },
-    wait, //
+    wait::{
+        Asked,
+        Wait, //
+    },
 };
 use crate::{
     abi::{
@@ -44,6 +47,7 @@ use kernel::{
 pub(super) struct CounterObject {
     fid: fid_cntr,
     counter: Arc<Counter>,
+    wait: Wait,
 }
 
 // SAFETY: `#[repr(C)]`, begins with a `fid_cntr`, and is the only type with this table.
@@ -60,6 +64,11 @@ impl CounterObject {
     /// The Rust object.
     pub(super) fn counter(&self) -> &Arc<Counter> {
         &self.counter
+    }
+
+    /// How it can be waited for.
+    pub(super) fn wait(&self) -> &Wait {
+        &self.wait
     }
 }
 
@@ -89,7 +98,10 @@ pub(super) unsafe extern "C" fn open(
     })
 }
 
-fn make(
+/// # Safety
+///
+/// The wait set of `attr` is valid, if it is asked for.
+unsafe fn make(
     domain: &DomainObject,
     attr: &mut fi_cntr_attr,
     place: Place<CounterObject>,
@@ -98,14 +110,20 @@ fn make(
     if attr.events != abi::FI_CNTR_EVENTS_COMP || attr.flags != 0 {
         return Err(Errno::EINVAL);
     }
-    let waitable = wait::is_waitable(attr.wait_obj)?;
-    let counter = domain.domain().counter(&Attr { waitable })?;
+    // SAFETY: By this function's safety requirement.
+    let asked = unsafe { Asked::new(attr.wait_obj, attr.wait_set)? };
+    let counter = domain.domain().counter(&Attr {
+        waitable: asked.is_waitable(),
+        native: asked.is_native(),
+    })?;
+    let wait = asked.grant(|set| set.add_counter(&counter, place.address()))?;
     Ok(place.put(CounterObject {
         fid: fid_cntr {
             fid: header::<CounterObject>(context),
             ops: ptr::from_ref(&OPS).cast_mut(),
         },
         counter,
+        wait,
     }))
 }
 
@@ -117,8 +135,11 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
 unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
     // SAFETY: As the C caller promises.
     into_int(unsafe {
-        object::object::<CounterObject>(fid)
-            .and_then(|object| wait::control(object.counter.is_waitable(), command, arg))
+        object::object::<CounterObject>(fid).and_then(|object| {
+            object
+                .wait
+                .control(object.counter.wait_queue(), command, arg)
+        })
     })
 }
 

@@ -11,7 +11,10 @@ use super::{
         Object,
         Place, //
     },
-    wait, //
+    wait::{
+        Asked,
+        Wait, //
+    },
 };
 use crate::{
     abi::{
@@ -67,6 +70,7 @@ pub(super) struct QueueObject {
     /// The provider's queue, of the type that `fid.ops` was made for.
     exact: *const c_void,
     waitable: bool,
+    wait: Wait,
 }
 
 // SAFETY: `#[repr(C)]`, begins with a `fid_cq`, and is the only type with this table.
@@ -83,6 +87,11 @@ impl QueueObject {
     /// The Rust object.
     pub(super) fn queue(&self) -> &Arc<CompletionQueue> {
         &self.queue
+    }
+
+    /// How it can be waited for.
+    pub(super) fn wait(&self) -> &Wait {
+        &self.wait
     }
 }
 
@@ -180,7 +189,9 @@ unsafe fn try_open(
     if attr.flags & abi::FI_CB_CTX_INTR != 0 && attr.cq_event_handler.is_none() {
         return Err(Errno::EINVAL);
     }
-    let waitable = wait::is_waitable(attr.wait_obj)?;
+    // SAFETY: As the C caller promises.
+    let asked = unsafe { Asked::new(attr.wait_obj, attr.wait_set)? };
+    let (waitable, native) = (asked.is_waitable(), asked.is_native());
     match attr.wait_cond {
         abi::FI_CQ_COND_NONE => {}
         abi::FI_CQ_COND_THRESHOLD => return Err(Errno::ENOSYS),
@@ -218,14 +229,16 @@ unsafe fn try_open(
         _ => attr.format,
     };
     let armed = attr.cq_event_handler.is_some().then(|| queue.clone());
+    let wait = asked.grant(|set| set.add_completions(&queue, place.address()))?;
     let made = place.put(QueueObject {
         fid: fid_cq {
             fid: header::<QueueObject>(context),
-            ops: ptr::from_ref((domain.face().cq)(format, armed.is_some())).cast_mut(),
+            ops: ptr::from_ref((domain.face().cq)(format, armed.is_some() || native)).cast_mut(),
         },
         queue,
         exact,
         waitable,
+        wait,
     });
     // SAFETY: `out` is not NULL, and valid as the C caller promises.
     unsafe { hand_out(out, made) };
@@ -244,33 +257,31 @@ unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) ->
     // SAFETY: As the C caller promises.
     into_int(unsafe {
         object::object::<QueueObject>(fid)
-            .and_then(|object| wait::control(object.waitable, command, arg))
+            .and_then(|object| object.wait.control(object.queue.wait_queue(), command, arg))
     })
 }
 
-/// The calls for queues of type `Q` with entries of one format, with a handler or without.
-pub(super) fn ops<Q: provider::CompletionQueue>(
-    format: Format,
-    handled: bool,
-) -> &'static fi_ops_cq {
+/// The calls for queues of type `Q` with entries of one format, of which a read that finds nothing `arms`
+/// the queue or does not.
+pub(super) fn ops<Q: provider::CompletionQueue>(format: Format, arms: bool) -> &'static fi_ops_cq {
     match format {
-        Format::Context => shaped::<Q, abi::fi_cq_entry>(handled),
-        Format::Msg => shaped::<Q, abi::fi_cq_msg_entry>(handled),
-        Format::Data => shaped::<Q, abi::fi_cq_data_entry>(handled),
-        Format::Tagged => shaped::<Q, abi::fi_cq_tagged_entry>(handled),
+        Format::Context => shaped::<Q, abi::fi_cq_entry>(arms),
+        Format::Msg => shaped::<Q, abi::fi_cq_msg_entry>(arms),
+        Format::Data => shaped::<Q, abi::fi_cq_data_entry>(arms),
+        Format::Tagged => shaped::<Q, abi::fi_cq_tagged_entry>(arms),
     }
 }
 
-fn shaped<Q: provider::CompletionQueue, E: Shape>(handled: bool) -> &'static fi_ops_cq {
-    match handled {
+fn shaped<Q: provider::CompletionQueue, E: Shape>(arms: bool) -> &'static fi_ops_cq {
+    match arms {
         false => &Table::<Q, E, false>::OPS,
         true => &Table::<Q, E, true>::OPS,
     }
 }
 
-/// The calls for queues of type `Q` with entries of type `E`, with a handler or without: that a read
-/// arms the queue costs nothing where nobody is called.
-struct Table<Q, E, const HANDLED: bool>(PhantomData<(Q, E)>);
+/// The calls for queues of type `Q` with entries of type `E`. Where the queue has a handler, or somebody
+/// sleeps on its wait queue, a read that finds nothing arms it; on others that costs nothing.
+struct Table<Q, E, const ARMS: bool>(PhantomData<(Q, E)>);
 
 /// # Safety
 ///
@@ -297,7 +308,7 @@ unsafe fn no_sources(result: &Result<usize>, src_addr: *mut abi::fi_addr_t) {
     }
 }
 
-impl<Q: provider::CompletionQueue, E: Shape, const HANDLED: bool> Table<Q, E, HANDLED> {
+impl<Q: provider::CompletionQueue, E: Shape, const ARMS: bool> Table<Q, E, ARMS> {
     const OPS: fi_ops_cq = fi_ops_cq {
         size: size_of::<fi_ops_cq>(),
         read: Some(Self::read),
@@ -311,7 +322,7 @@ impl<Q: provider::CompletionQueue, E: Shape, const HANDLED: bool> Table<Q, E, HA
 
     #[inline]
     fn take(queue: &Q, room: &mut [MaybeUninit<E>]) -> Result<usize> {
-        if HANDLED {
+        if ARMS {
             read_or_arm(queue, room)
         } else {
             queue.read(E::entries(room))

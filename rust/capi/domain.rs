@@ -12,6 +12,7 @@ use super::{
         header,
         Object, //
     },
+    poll,
 };
 use crate::{
     abi::{
@@ -70,6 +71,7 @@ static OPS: fi_ops_domain = fi_ops_domain {
     av_open: Some(av::open),
     cq_open: Some(cq::open),
     cntr_open: Some(cntr::open),
+    poll_open: Some(poll::open),
     endpoint: Some(ep::open),
     endpoint2: Some(ep::open2),
     query_atomic: Some(atomic::query),

@@ -12,7 +12,10 @@ use super::{
         Place, //
     },
     text,
-    wait, //
+    wait::{
+        Asked,
+        Wait, //
+    },
 };
 use crate::{
     abi::{
@@ -57,6 +60,7 @@ use kernel::{
 pub(super) struct QueueObject {
     fid: fid_eq,
     queue: Arc<EventQueue>,
+    wait: Wait,
 }
 
 // SAFETY: `#[repr(C)]`, begins with a `fid_eq`, and is the only type with this table.
@@ -73,6 +77,11 @@ impl QueueObject {
     /// The Rust object.
     pub(super) fn queue(&self) -> &Arc<EventQueue> {
         &self.queue
+    }
+
+    /// How it can be waited for.
+    pub(super) fn wait(&self) -> &Wait {
+        &self.wait
     }
 }
 
@@ -116,7 +125,10 @@ pub(super) unsafe extern "C" fn open(
     })
 }
 
-fn make(
+/// # Safety
+///
+/// The wait set of `attr` is valid, if it is asked for.
+unsafe fn make(
     fabric: &FabricObject,
     attr: &mut fi_eq_attr,
     place: Place<QueueObject>,
@@ -125,11 +137,14 @@ fn make(
     if attr.flags & !(abi::FI_WRITE | abi::FI_AFFINITY) != 0 {
         return Err(Errno::EINVAL);
     }
+    // SAFETY: By this function's safety requirement.
+    let asked = unsafe { Asked::new(attr.wait_obj, attr.wait_set)? };
     let queue = fabric.fabric().event_queue(Attr {
         size: attr.size,
         writable: attr.flags & abi::FI_WRITE != 0,
-        waitable: wait::is_waitable(attr.wait_obj)?,
+        waitable: asked.is_waitable(),
     })?;
+    let wait = asked.grant(|set| set.add_events(&queue, place.address()))?;
     if let Some(function) = attr.eq_event_handler {
         let callback = Callback {
             function,
@@ -144,6 +159,7 @@ fn make(
             ops: ptr::from_ref(&OPS).cast_mut(),
         },
         queue,
+        wait,
     }))
 }
 
@@ -156,7 +172,7 @@ unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) ->
     // SAFETY: As the C caller promises.
     into_int(unsafe {
         object::object::<QueueObject>(fid)
-            .and_then(|object| wait::control(object.queue.waitable(), command, arg))
+            .and_then(|object| object.wait.control(object.queue.wait_queue(), command, arg))
     })
 }
 

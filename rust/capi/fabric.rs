@@ -14,7 +14,8 @@ use super::{
         Object,
         Place, //
     },
-    pep, //
+    pep,
+    wait_set, //
 };
 use crate::{
     abi::{
@@ -75,6 +76,8 @@ static OPS: fi_ops_fabric = fi_ops_fabric {
     domain: Some(domain::open),
     passive_ep: Some(pep::open),
     eq_open: Some(eq::open),
+    wait_open: Some(wait_set::open),
+    trywait: Some(wait_set::trywait),
     domain2: Some(domain::open2),
     ..nosys::FABRIC
 };

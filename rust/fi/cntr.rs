@@ -10,6 +10,7 @@
 use super::{
     cq::CompletionQueue,
     domain::Domain,
+    group::Look,
     object::{
         Held,
         Parent,
@@ -25,12 +26,18 @@ use super::{
 };
 use crate::abi::{
     context,
+    sleepers::WaitQueue,
     Errno,
     Result, //
 };
 use kernel::{
     prelude::*,
     sync::{
+        atomic::{
+            Acquire,
+            Atomic,
+            Full, //
+        },
         static_lock_class,
         Arc, //
     },
@@ -48,6 +55,9 @@ use count::Count;
 pub struct Attr {
     /// Whether `fi_cntr_wait()` is allowed.
     pub waitable: bool,
+    /// Whether others than those in `fi_cntr_wait()` sleep on its wait queue: it is woken by every
+    /// change, and who reads has it woken for what comes.
+    pub native: bool,
 }
 
 /// A queue in which counted operations complete.
@@ -61,7 +71,9 @@ struct Source {
 #[pin_data]
 pub struct Counter {
     count: Count,
-    waitable: bool,
+    attr: Attr,
+    /// How often it has changed, from 1 on, as far as sets that it is in have to know.
+    changes: Atomic<u64>,
     /// Given when a waiter has to look again.
     signal: Arc<Signal>,
     #[pin]
@@ -78,11 +90,15 @@ impl Parent for Counter {
 
 impl Counter {
     pub(super) fn new(domain: Held<Domain>, attr: &Attr) -> Result<Arc<Self>> {
-        let signal = Arc::pin_init(Signal::new(), GFP_KERNEL)?;
+        let signal = Arc::pin_init(
+            Signal::new(c"kofi::Counter::signal", static_lock_class!()),
+            GFP_KERNEL,
+        )?;
         Ok(Arc::pin_init(
             pin_init!(Self {
                 count: Count::new(),
-                waitable: attr.waitable,
+                attr: *attr,
+                changes: Atomic::new(1),
                 signal,
                 sources <- Roll::new(c"kofi::Counter", static_lock_class!()),
                 users: Users::new(),
@@ -99,39 +115,39 @@ impl Counter {
 
     /// Whether it may be waited for.
     pub fn is_waitable(&self) -> bool {
-        self.waitable
+        self.attr.waitable
     }
 
     /// How many operations succeeded: what has completed by now is counted. Any context.
     pub fn read(&self) -> u64 {
-        self.progress();
+        self.refresh();
         self.count.value()
     }
 
     /// How many operations failed: what has completed by now is counted. Any context.
     pub fn read_errors(&self) -> u64 {
-        self.progress();
+        self.refresh();
         self.count.errors()
     }
 
     /// Adds to the successes. Any context.
     pub fn add(&self, count: u64) {
-        self.wake(self.count.add(count));
+        self.changed(self.count.add(count));
     }
 
     /// Adds to the errors. Any context.
     pub fn add_errors(&self, count: u64) {
-        self.wake(self.count.add_errors(count));
+        self.changed(self.count.add_errors(count));
     }
 
     /// Sets the successes. Any context.
     pub fn set(&self, value: u64) {
-        self.wake(self.count.set(value));
+        self.changed(self.count.set(value));
     }
 
     /// Sets the errors. Any context.
     pub fn set_errors(&self, errors: u64) {
-        self.wake(self.count.set_errors(errors));
+        self.changed(self.count.set_errors(errors));
     }
 
     /// Sleeps until `threshold` operations have succeeded. Process context.
@@ -144,7 +160,7 @@ impl Counter {
     /// pending or the kthread is told to stop, -FI_ENOSYS unless the counter was opened to be waited
     /// for, -FI_EOPBADSTATE in atomic context.
     pub fn wait(self: &Arc<Self>, threshold: u64, deadline: &Deadline) -> Result {
-        if !self.waitable {
+        if !self.attr.waitable {
             return Err(Errno::ENOSYS);
         }
         context::check_may_sleep()?;
@@ -203,10 +219,62 @@ impl Counter {
         missed
     }
 
-    fn wake(&self, due: bool) {
-        if due {
-            self.signal.give();
+    /// Has everything counted that has completed, and whoever sleeps on the wait queue of a native counter
+    /// woken for what comes. Any context.
+    fn refresh(&self) {
+        if self.attr.native {
+            let _ = self.is_ready();
+        } else {
+            self.progress();
         }
+    }
+
+    /// Tells of a change, which may be what a waiter is waiting for. Any context.
+    fn changed(&self, due: bool) {
+        if self.signal.has_listeners() {
+            let _ = self.changes.fetch_add(1u64, Full);
+        }
+        if due || self.attr.native {
+            self.signal.give();
+        } else {
+            self.signal.tell();
+        }
+    }
+
+    /// Given when it may have changed.
+    pub(super) fn signal(&self) -> &Signal {
+        &self.signal
+    }
+
+    /// For a member of a set: whether it has changed since it was looked at last, or is not 0 when that
+    /// is the first time.
+    pub(super) fn look(&self, told: &mut u64) -> Look {
+        let _ = self.is_ready();
+        let changes = self.changes.load(Acquire);
+        let is_new = match core::mem::replace(told, changes) {
+            0 => self.count.value() | self.count.errors() != 0,
+            told => told != changes,
+        };
+        match is_new {
+            true => Look::Once,
+            false => Look::Nothing,
+        }
+    }
+
+    /// Whether operations have been counted that nobody could be woken for; who sleeps on its wait queue
+    /// is woken for what comes. Any context.
+    pub fn is_ready(&self) -> bool {
+        self.progress();
+        let missed = self.arm();
+        if missed {
+            self.progress();
+        }
+        missed
+    }
+
+    /// The kernel's own wait queue; see [`Attr::native`]. It is there until the counter is closed.
+    pub fn wait_queue(&self) -> *mut WaitQueue {
+        self.signal.wait_queue()
     }
 }
 
@@ -227,14 +295,14 @@ impl Feed {
             .sources
             .find(|source| Arc::ptr_eq(&source.queue, queue).then(|| source.feeds += 1));
         if known.is_none() {
-            let interrupts = queue.core().interrupts();
-            interrupts.listen(&counter.signal)?;
+            let arrival = queue.core().interrupts().arrival();
+            arrival.listen(&counter.signal)?;
             let source = Source {
                 queue: queue.clone(),
                 feeds: 1,
             };
             if let Err(error) = counter.sources.add(source) {
-                interrupts.forget(&counter.signal);
+                arrival.forget(&counter.signal);
                 return Err(error);
             }
             // Who waits already has not armed this queue.
@@ -264,7 +332,8 @@ impl Drop for Feed {
         let gone =
             sources.take(|source| source.feeds == 0 && Arc::ptr_eq(&source.queue, &self.queue));
         if gone.is_some() {
-            self.queue.core().interrupts().forget(&self.counter.signal);
+            let interrupts = self.queue.core().interrupts();
+            interrupts.arrival().forget(&self.counter.signal);
         }
     }
 }

@@ -4,6 +4,7 @@
 
 use super::{
     domain::Domain,
+    group::Look,
     memory::Context,
     object::{
         Held,
@@ -13,12 +14,14 @@ use super::{
     provider,
     wait::{
         Budget,
+        Signal,
         Woken, //
     },
 };
 use crate::abi::{
     self,
     context,
+    sleepers::WaitQueue,
     Errno,
     Result, //
 };
@@ -273,6 +276,41 @@ impl CompletionQueue {
         }
     }
 
+    /// Given when there may be something to read, if it has been asked for.
+    pub(super) fn signal_of_arrival(&self) -> &Signal {
+        self.core.interrupts().arrival()
+    }
+
+    /// Whether there may be something to read; if not, its signal is given when there is. Any context.
+    pub fn is_ready(&self) -> bool {
+        is_missed(&*self.core)
+    }
+
+    /// For a member of a poll set.
+    pub(super) fn look(&self) -> Look {
+        match self.is_ready() {
+            true => Look::Still,
+            false => Look::Nothing,
+        }
+    }
+
+    /// For a member of a wait set, whose waiter `fi_cq_signal()` wakes as it does a reader; `told` is
+    /// how many such calls that has been told of.
+    pub(super) fn look_for_waiter(&self, told: &mut u64) -> Look {
+        let interrupted = self.core.interrupts().interrupted();
+        let is_new = core::mem::replace(told, interrupted) != interrupted;
+        match self.look() {
+            Look::Nothing if is_new => Look::Once,
+            look => look,
+        }
+    }
+
+    /// The kernel's own wait queue, which is woken when there may be something to read, if that has been
+    /// asked for. It is there until the queue is closed.
+    pub fn wait_queue(&self) -> *mut WaitQueue {
+        self.signal_of_arrival().wait_queue()
+    }
+
     /// Closes the queue: -FI_EBUSY while an endpoint is bound, and for its own handler. May sleep.
     pub fn close(&self) -> Result {
         let interrupts = self.core.interrupts();
@@ -341,12 +379,12 @@ pub(crate) fn sread<Q: provider::CompletionQueue + ?Sized, E: Shape>(
             Err(Errno::EAGAIN) => {}
             result => return result,
         }
-        let ticket = interrupts.arrival.ticket();
+        let ticket = interrupts.arrival().ticket();
         interrupts.expect();
         if is_missed(queue) {
             continue;
         }
-        if interrupts.take() || interrupts.arrival.wait(&ticket, budget) != Woken::Signal {
+        if interrupts.take() || interrupts.arrival().wait(&ticket, budget) != Woken::Signal {
             return Err(Errno::EAGAIN);
         }
         if interrupts.take() {

@@ -33,6 +33,7 @@ use super::{
         Parent,
         Users, //
     },
+    poll::PollSet,
     provider, //
 };
 use crate::abi::{
@@ -127,6 +128,11 @@ impl Domain {
     /// Opens a counter. May sleep.
     pub fn counter(self: &Arc<Self>, attr: &cntr::Attr) -> Result<Arc<Counter>> {
         Counter::new(Held::new(self)?, attr)
+    }
+
+    /// Opens a poll set. May sleep.
+    pub fn poll_set(self: &Arc<Self>) -> Result<Arc<PollSet>> {
+        PollSet::new(Held::new(self)?)
     }
 
     /// Makes an endpoint, whose events carry `source`. May sleep.

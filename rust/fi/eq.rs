@@ -8,6 +8,7 @@
 
 use super::{
     fabric::Fabric,
+    group::Look,
     handler::Slot,
     object::{
         Held,
@@ -23,6 +24,7 @@ use super::{
 use crate::abi::{
     context,
     info::Info,
+    sleepers::WaitQueue,
     Errno,
     Result, //
 };
@@ -36,7 +38,13 @@ use kernel::{
     },
     prelude::*,
     sync::{
+        atomic::{
+            Acquire,
+            AtomicFlag,
+            Release, //
+        },
         new_spinlock,
+        static_lock_class,
         Arc,
         SpinLock,
         UniqueArc, //
@@ -260,6 +268,8 @@ struct Inner {
 pub struct EventQueue {
     #[pin]
     inner: SpinLock<Inner>,
+    /// Whether there are events, for those who may not take the lock.
+    filled: AtomicFlag,
     #[pin]
     arrival: Signal,
     #[pin]
@@ -305,7 +315,8 @@ impl EventQueue {
                     },
                     "kofi::EventQueue"
                 ),
-                arrival <- Signal::new(),
+                filled: AtomicFlag::new(false),
+                arrival <- Signal::new(c"kofi::EventQueue::arrival", static_lock_class!()),
                 handler <- Slot::new(),
                 work <- new_work!("kofi::EventQueue"),
                 attr,
@@ -323,8 +334,19 @@ impl EventQueue {
 
     /// Appends an event. Process context.
     pub fn push(self: &Arc<Self>, event: Owned) {
-        self.inner.lock().events.push_back(event.0.into());
+        self.append(&mut self.inner.lock(), event);
         self.announce();
+    }
+
+    fn append(&self, inner: &mut Inner, event: Owned) {
+        inner.events.push_back(event.0.into());
+        self.filled.store(true, Release);
+    }
+
+    fn take_first(&self, inner: &mut Inner) -> Option<ListArc<Event>> {
+        let event = inner.events.pop_front();
+        self.filled.store(!inner.events.is_empty(), Release);
+        event
     }
 
     fn announce(self: &Arc<Self>) {
@@ -353,7 +375,7 @@ impl EventQueue {
                 return Err(Errno::EOVERRUN);
             }
             inner.written += 1;
-            inner.events.push_back(event.0.into());
+            self.append(&mut inner, event);
         }
         self.announce();
         Ok(())
@@ -388,7 +410,7 @@ impl EventQueue {
         if matches!(kind, Kind::Written(_)) {
             inner.written -= 1;
         }
-        let event = inner.events.pop_front();
+        let event = self.take_first(&mut inner);
         drop(inner);
         Ok((result, event.and_then(Owned::from_list)))
     }
@@ -413,7 +435,7 @@ impl EventQueue {
         if let Some(batch) = head.batch() {
             batch.tell();
         } else {
-            inner.last_error = inner.events.pop_front().and_then(Owned::from_list);
+            inner.last_error = self.take_first(&mut inner).and_then(Owned::from_list);
         }
         Ok(result)
     }
@@ -449,7 +471,7 @@ impl EventQueue {
         loop {
             self.wait(budget)?;
             let mut inner = self.inner.lock();
-            let event = inner.events.pop_front();
+            let event = self.take_first(&mut inner);
             if let Some(Kind::Written(_)) = event.as_ref().map(|event| event.kind()) {
                 inner.written -= 1;
             }
@@ -460,9 +482,27 @@ impl EventQueue {
         }
     }
 
-    /// Whether `fi_eq_sread()` is allowed.
-    pub fn waitable(&self) -> bool {
-        self.attr.waitable
+    /// Whether there is something to read. Any context.
+    pub fn is_ready(&self) -> bool {
+        self.filled.load(Acquire)
+    }
+
+    /// Given when there is something to read.
+    pub(super) fn signal(&self) -> &Signal {
+        &self.arrival
+    }
+
+    /// For a member of a set.
+    pub(super) fn look(&self) -> Look {
+        match self.is_ready() {
+            true => Look::Still,
+            false => Look::Nothing,
+        }
+    }
+
+    /// The kernel's own wait queue, which is woken by each event. It is there until the queue is closed.
+    pub fn wait_queue(&self) -> *mut WaitQueue {
+        self.arrival.wait_queue()
     }
 
     /// Drops what is queued about an object that is being closed; what came of many things stays, and
@@ -481,6 +521,7 @@ impl EventQueue {
             }
         }
         inner.events = kept;
+        self.filled.store(!inner.events.is_empty(), Release);
         drop(inner);
     }
 
@@ -499,6 +540,7 @@ impl EventQueue {
         let _left;
         let mut inner = self.inner.lock();
         unread.push_all_back(&mut inner.events);
+        self.filled.store(false, Release);
         _left = (inner.last_error.take(), inner.fabric.take());
         drop(inner);
         Ok(())

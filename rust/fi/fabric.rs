@@ -20,6 +20,7 @@ use super::{
         FabricAttr,
         Provider, //
     },
+    wait_set::WaitSet, //
 };
 use crate::abi::{
     info::Info,
@@ -73,6 +74,11 @@ impl Fabric {
     /// Opens an event queue. May sleep.
     pub fn event_queue(self: &Arc<Self>, attr: eq::Attr) -> Result<Arc<EventQueue>> {
         EventQueue::new(Held::new(self)?, attr)
+    }
+
+    /// Opens a wait set. May sleep.
+    pub fn wait_set(self: &Arc<Self>) -> Result<Arc<WaitSet>> {
+        WaitSet::new(Held::new(self)?)
     }
 
     /// Makes a listener, whose events carry `source`. May sleep.

@@ -54,11 +54,7 @@ impl<T> Roll<T> {
             let mut list = self.list.lock();
             let wanted = list.len() + 1;
             if list.capacity() < wanted && spare.capacity() >= wanted {
-                for item in list.drain_all() {
-                    // There is room: it has just been looked for.
-                    let _ = spare.push_within_capacity(item);
-                }
-                core::mem::swap(&mut *list, &mut spare);
+                refit(&mut list, &mut spare);
             }
             if list.capacity() >= wanted {
                 let _ = list.push_within_capacity(item);
@@ -84,12 +80,26 @@ impl<T> Roll<T> {
         self.list.lock().iter_mut().find_map(change)
     }
 
+    /// Whether there is nothing on it. Any context.
+    pub(super) fn is_empty(&self) -> bool {
+        self.len.load(Acquire) == 0
+    }
+
     /// Walks the list, in the order in which it was filled. Any context.
     pub(super) fn each(&self, visit: impl FnMut(&T)) {
-        if self.len.load(Acquire) > 0 {
+        if !self.is_empty() {
             self.list.lock().iter().for_each(visit);
         }
     }
+}
+
+/// Moves a list into the larger memory of an empty one, and leaves it the smaller.
+pub(super) fn refit<T>(list: &mut KVec<T>, spare: &mut KVec<T>) {
+    for item in list.drain_all() {
+        // There is room: the caller has looked.
+        let _ = spare.push_within_capacity(item);
+    }
+    core::mem::swap(list, spare);
 }
 
 #[kunit_tests(kofi_fi_roll)]

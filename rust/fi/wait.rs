@@ -5,19 +5,26 @@
 //! A [`Signal`] counts what happened. A reader takes a [`Ticket`], looks at its queue, and sleeps
 //! only while the count is still the one on the ticket, so that what happens between the look and
 //! the sleep is never lost. A driver's completion interrupt may give it: nobody takes a lock but that
-//! of the queue of who sleeps.
+//! of the queue of who sleeps, and that of the list of who listens.
 
+use super::roll::Roll;
 use crate::abi::{
     lock::FastLockIrq,
-    sleepers::Sleepers, //
+    sleepers::{
+        Sleepers,
+        WaitQueue, //
+    },
+    Result, //
 };
+use core::ptr;
 use kernel::{
     prelude::*,
     sync::{
         new_condvar,
         static_lock_class,
         Arc,
-        CondVar, //
+        CondVar,
+        LockClassKey, //
     },
     time::{
         msecs_to_jiffies,
@@ -27,11 +34,25 @@ use kernel::{
     },
 };
 
-/// Something that threads wait for.
+/// Something that threads wait for, and that others pass on.
 #[pin_data]
 pub struct Signal {
     #[pin]
     sleepers: Sleepers,
+    #[pin]
+    listeners: Roll<Arc<dyn Listener>>,
+}
+
+/// Who passes on that a signal was given.
+pub(super) trait Listener: Send + Sync {
+    /// It has been given, by somebody who may hold locks of a driver. Any context.
+    fn hear(&self);
+}
+
+impl Listener for Signal {
+    fn hear(&self) {
+        self.give();
+    }
 }
 
 /// The state of a [`Signal`] at the moment it was taken.
@@ -92,16 +113,51 @@ impl Deadline {
 }
 
 impl Signal {
-    /// A signal that has not been given.
-    pub fn new() -> impl PinInit<Self> {
+    /// A signal that has not been given, with the lockdep class of its list of listeners: one of those
+    /// may be a signal itself.
+    pub fn new(name: &'static CStr, class: Pin<&'static LockClassKey>) -> impl PinInit<Self> {
         pin_init!(Self {
             sleepers <- Sleepers::new(c"kofi::Signal", static_lock_class!()),
+            listeners <- Roll::new(name, class),
         })
     }
 
-    /// Wakes everyone who holds an older ticket. Any context.
+    /// Wakes everyone who holds an older ticket, and tells who listens. Any context.
     pub fn give(&self) {
         self.sleepers.wake();
+        self.tell();
+    }
+
+    /// Tells who listens, and wakes nobody. Any context.
+    pub(super) fn tell(&self) {
+        self.listeners.each(|listener| listener.hear());
+    }
+
+    /// Whether anybody listens. Any context.
+    pub(super) fn has_listeners(&self) -> bool {
+        !self.listeners.is_empty()
+    }
+
+    /// Has `listener` told whenever it is given, until [`Self::forget`]. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM.
+    pub(super) fn listen<L: Listener + 'static>(&self, listener: &Arc<L>) -> Result {
+        self.listeners.add(listener.clone())
+    }
+
+    /// Ends one [`Self::listen`]: when this returns, that listener is not being told. May sleep.
+    pub(super) fn forget<L: Listener>(&self, listener: &Arc<L>) {
+        let is_it = |known: &Arc<dyn Listener>| {
+            ptr::addr_eq(ptr::from_ref(&**known), ptr::from_ref(&**listener))
+        };
+        drop(self.listeners.take(is_it));
+    }
+
+    /// The kernel's own wait queue, for those who sleep there by other means.
+    pub(super) fn wait_queue(&self) -> *mut WaitQueue {
+        self.sleepers.wait_queue()
     }
 
     /// Takes a ticket. Any context.

@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What happens when a driver says that a queue has something to read: blocked readers wake, those
-//! of the queue and of counters that look at it, and the queue's handler is called.
+//! What happens when a driver says that a queue has something to read: its signal is given, which
+//! wakes blocked readers and is passed on to counters and sets, and the queue's handler is called.
 //!
 //! The driver may hold a lock of its own, or call from within a post of ours, so that nothing of the
 //! consumer's runs here: the handler is called from an interrupt or a work item of its own. It is
 //! called once for each time that the queue was armed, which a read does that finds the queue
-//! empty. There is no lock but those of [`Signal`], of the
-//! [`Roll`] and of the handler's [`Slot`].
+//! empty. There is no lock but those of [`Signal`] and of the handler's [`Slot`].
 
 use super::super::{
     handler::Slot,
-    roll::Roll,
     wait::Signal, //
 };
 use crate::abi::{
@@ -29,6 +27,7 @@ use kernel::{
     sync::{
         atomic::{
             Acquire,
+            Atomic,
             AtomicFlag,
             Full,
             Release, //
@@ -124,30 +123,28 @@ struct Callback {
 #[pin_data]
 pub struct Interrupts {
     #[pin]
-    pub(super) arrival: Signal,
+    arrival: Signal,
     /// `fi_cq_signal()` calls that no reader has seen yet.
     given: AtomicFlag,
+    /// How many there were, for those who are told of each themselves.
+    interrupted: Atomic<u64>,
     callback: SetOnce<Callback>,
-    /// Who else waits for arrivals.
-    #[pin]
-    listeners: Roll<Arc<Signal>>,
 }
 
 impl Interrupts {
     /// None so far.
     pub fn new() -> impl PinInit<Self> {
         pin_init!(Self {
-            arrival <- Signal::new(),
+            arrival <- Signal::new(c"kofi::Interrupts", static_lock_class!()),
             given: AtomicFlag::new(false),
+            interrupted: Atomic::new(0),
             callback: SetOnce::new(),
-            listeners <- Roll::new(c"kofi::Interrupts", static_lock_class!()),
         })
     }
 
     /// Something may be there to be read. Any context.
     pub fn arrived(&self) {
         self.arrival.give();
-        self.listeners.each(|signal| signal.give());
         if let Some(callback) = self.callback.as_ref() {
             if callback.armed.xchg(false, Full) {
                 callback.place.call();
@@ -155,18 +152,9 @@ impl Interrupts {
         }
     }
 
-    /// Has `signal` given at each arrival, until [`Self::forget`]. May sleep.
-    ///
-    /// # Errors
-    ///
-    /// -FI_ENOMEM.
-    pub(in super::super) fn listen(&self, signal: &Arc<Signal>) -> Result {
-        self.listeners.add(signal.clone())
-    }
-
-    /// Ends one [`Self::listen`] of this signal. May sleep.
-    pub(in super::super) fn forget(&self, signal: &Arc<Signal>) {
-        drop(self.listeners.take(|known| Arc::ptr_eq(known, signal)));
+    /// Given at each arrival, and by [`Self::interrupt`].
+    pub(in super::super) fn arrival(&self) -> &Signal {
+        &self.arrival
     }
 
     /// The handler is to be told of the next arrival. The device's queue is armed after this. Any
@@ -226,11 +214,19 @@ impl Interrupts {
         }
     }
 
+    /// Lets one reader return that finds nothing.
     pub(super) fn interrupt(&self) {
         self.given.store(true, Release);
+        let _ = self.interrupted.fetch_add(1u64, Full);
         self.arrival.give();
     }
 
+    /// How often there was an [`Self::interrupt`].
+    pub(super) fn interrupted(&self) -> u64 {
+        self.interrupted.load(Acquire)
+    }
+
+    /// Whether a reader is to return; it is not told again.
     pub(super) fn take(&self) -> bool {
         self.given.load(Acquire) && self.given.xchg(false, Full)
     }

@@ -51,19 +51,13 @@ static int wait_for_ever(struct tr_thread *thread)
 struct cn_waiter *cn_wait(struct kunit *test, struct fid_cntr *cntr,
 			  u64 threshold)
 {
-	unsigned long deadline = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 	struct cn_waiter *waiter = (void *)tr_buffer(test, sizeof(*waiter));
 
 	waiter->cntr = cntr;
 	waiter->threshold = threshold;
 	waiter->thread = tr_start(test, num_online_cpus() - 1, wait_for_ever,
 				  waiter);
-	while (!(READ_ONCE(waiter->thread->task->__state) & TASK_INTERRUPTIBLE)) {
-		if (time_after(jiffies, deadline) ||
-		    completion_done(&waiter->thread->done))
-			break;
-		fsleep(1000);
-	}
+	tr_until_asleep(test, waiter->thread);
 	KUNIT_ASSERT_FALSE_MSG(test, completion_done(&waiter->thread->done),
 			       "did not wait: %zd", waiter->thread->result);
 	return waiter;

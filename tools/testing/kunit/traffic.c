@@ -193,6 +193,21 @@ void tr_stop(struct kunit *test, struct tr_thread *thread)
 	kunit_release_action(test, stop_thread, thread);
 }
 
+void tr_until_asleep(struct kunit *test, struct tr_thread *thread)
+{
+	unsigned long deadline = jiffies + msecs_to_jiffies(FX_WAIT_MS);
+
+	while (!(READ_ONCE(thread->task->__state) & TASK_INTERRUPTIBLE)) {
+		if (completion_done(&thread->done))
+			return;
+		if (time_after(jiffies, deadline)) {
+			kunit_err(test, "waited for a thread to sleep");
+			return;
+		}
+		fsleep(1000);
+	}
+}
+
 bool tr_join_within(struct kunit *test, struct tr_thread *thread,
 		    unsigned int ms)
 {

@@ -73,6 +73,8 @@ struct tr_thread *tr_start(struct kunit *test, int cpu,
 			   int (*fn)(struct tr_thread *thread), void *arg);
 /* Tells it to stop, and waits until it has. */
 void tr_stop(struct kunit *test, struct tr_thread *thread);
+/* Returns when it has been seen to sleep, or has ended. */
+void tr_until_asleep(struct kunit *test, struct tr_thread *thread);
 /* Waits for its end; false where that does not come. */
 bool tr_join(struct kunit *test, struct tr_thread *thread);
 bool tr_join_within(struct kunit *test, struct tr_thread *thread,

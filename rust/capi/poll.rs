@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Poll sets for C callers.
+
+use super::{
+    cntr::CounterObject,
+    cq,
+    domain::DomainObject,
+    object::{
+        self,
+        header,
+        Object,
+        Place, //
+    },
+};
+use crate::{
+    abi::{
+        self,
+        errno::into_int,
+        fi_ops,
+        fi_ops_poll,
+        fi_poll_attr,
+        fid,
+        fid_domain,
+        fid_poll,
+        Errno,
+        Result, //
+    },
+    fi::{
+        cntr::Counter,
+        cq::CompletionQueue,
+        poll::PollSet, //
+    },
+};
+use core::{
+    mem::MaybeUninit,
+    ptr,
+    slice, //
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// What `struct fid_poll` stands at the beginning of.
+#[repr(C)]
+struct PollObject {
+    fid: fid_poll,
+    set: Arc<PollSet>,
+}
+
+// SAFETY: `#[repr(C)]`, begins with a `fid_poll`, and is the only type with this table.
+unsafe impl Object for PollObject {
+    const CLASS: u32 = abi::FI_CLASS_POLL;
+
+    fn ops() -> &'static fi_ops {
+        static OPS: fi_ops = object::fid_ops(close, None, None);
+        &OPS
+    }
+}
+
+static OPS: fi_ops_poll = fi_ops_poll {
+    size: size_of::<fi_ops_poll>(),
+    poll: Some(poll),
+    poll_add: Some(add),
+    poll_del: Some(remove),
+};
+
+/// `fi_poll_open()`.
+pub(super) unsafe extern "C" fn open(
+    domain: *mut fid_domain,
+    attr: *mut fi_poll_attr,
+    out: *mut *mut fid_poll,
+) -> c_int {
+    // SAFETY: As the C caller promises, arguments are valid or NULL.
+    into_int(unsafe { object::open_with(domain.cast(), attr, out, make) })
+}
+
+fn make(
+    domain: &DomainObject,
+    attr: &mut fi_poll_attr,
+    place: Place<PollObject>,
+) -> Result<*mut PollObject> {
+    if attr.flags != 0 {
+        return Err(Errno::EINVAL);
+    }
+    Ok(place.put(PollObject {
+        fid: fid_poll {
+            fid: header::<PollObject>(ptr::null_mut()),
+            ops: ptr::from_ref(&OPS).cast_mut(),
+        },
+        set: domain.domain().poll_set()?,
+    }))
+}
+
+unsafe extern "C" fn close(fid: *mut fid) -> c_int {
+    // SAFETY: As the C caller promises.
+    into_int(unsafe { object::close::<PollObject>(fid, |object| object.set.close()) })
+}
+
+unsafe extern "C" fn poll(
+    pollset: *mut fid_poll,
+    context: *mut *mut c_void,
+    count: c_int,
+) -> c_int {
+    // SAFETY: As a C caller of `fi_poll()` promises.
+    match unsafe { try_poll(pollset, context, count) } {
+        // No more than `count`.
+        Ok(found) => found as c_int,
+        Err(errno) => errno.to_int(),
+    }
+}
+
+unsafe fn try_poll(
+    pollset: *mut fid_poll,
+    context: *mut *mut c_void,
+    count: c_int,
+) -> Result<usize> {
+    // SAFETY: As the C caller promises.
+    let object = unsafe { object::object::<PollObject>(pollset.cast())? };
+    let room = match usize::try_from(count) {
+        Ok(0) => return Ok(0),
+        Ok(count) if !context.is_null() => {
+            // SAFETY: As the C caller promises; the entries need not be initialised.
+            unsafe { slice::from_raw_parts_mut(context.cast::<MaybeUninit<*mut c_void>>(), count) }
+        }
+        _ => return Err(Errno::EINVAL),
+    };
+    let most = room.len();
+    let mut places = room.iter_mut();
+    Ok(object.set.poll(most, |token| {
+        let fid: *const fid = ptr::with_exposed_provenance(token);
+        if let Some(place) = places.next() {
+            // SAFETY: A member is busy, so that its object has not been closed.
+            place.write(unsafe { (*fid).context });
+        }
+    }))
+}
+
+/// What can be a member.
+enum Member<'a> {
+    Queue(&'a Arc<CompletionQueue>),
+    Counter(&'a Arc<Counter>),
+}
+
+/// The arguments of `fi_poll_add()` and `fi_poll_del()`.
+///
+/// # Safety
+///
+/// Both are NULL or valid for `'a`.
+unsafe fn arguments<'a>(
+    pollset: *mut fid_poll,
+    event: *mut fid,
+    flags: u64,
+) -> Result<(&'a PollSet, Member<'a>)> {
+    // SAFETY: By this function's safety requirement; the class is looked at once more with the table of
+    // calls.
+    unsafe {
+        let set = &object::object::<PollObject>(pollset.cast())?.set;
+        let class = event.as_ref().ok_or(Errno::EINVAL)?.fclass as u32;
+        let member = match class {
+            abi::FI_CLASS_CQ => Member::Queue(object::object::<cq::QueueObject>(event)?.queue()),
+            abi::FI_CLASS_CNTR => {
+                Member::Counter(object::object::<CounterObject>(event)?.counter())
+            }
+            _ => return Err(Errno::EINVAL),
+        };
+        match flags {
+            0 => Ok((set, member)),
+            _ => Err(Errno::EINVAL),
+        }
+    }
+}
+
+unsafe extern "C" fn add(pollset: *mut fid_poll, event: *mut fid, flags: u64) -> c_int {
+    // SAFETY: As a C caller of `fi_poll_add()` promises.
+    let arguments = unsafe { arguments(pollset, event, flags) };
+    let token = event.expose_provenance();
+    into_int(arguments.and_then(|(set, member)| match member {
+        Member::Queue(queue) => set.add_queue(queue, token),
+        Member::Counter(counter) => set.add_counter(counter, token),
+    }))
+}
+
+unsafe extern "C" fn remove(pollset: *mut fid_poll, event: *mut fid, flags: u64) -> c_int {
+    // SAFETY: As a C caller of `fi_poll_del()` promises.
+    let arguments = unsafe { arguments(pollset, event, flags) };
+    into_int(arguments.map(|(set, member)| match member {
+        Member::Queue(queue) => set.remove_queue(queue),
+        Member::Counter(counter) => set.remove_counter(counter),
+    }))
+}

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Wait sets for C callers, and `fi_trywait()`.
+
+use super::{
+    cntr::CounterObject,
+    cq,
+    eq,
+    fabric::FabricObject,
+    object::{
+        self,
+        header,
+        Object,
+        Place, //
+    },
+    wait::{
+        Asked,
+        Wait, //
+    }, //
+};
+use crate::{
+    abi::{
+        self,
+        errno::into_int,
+        fi_ops,
+        fi_ops_wait,
+        fi_wait_attr,
+        fi_wait_obj,
+        fid,
+        fid_fabric,
+        fid_wait,
+        Errno,
+        Result, //
+    },
+    fi::{
+        wait::Deadline,
+        wait_set::WaitSet, //
+    },
+};
+use core::{
+    mem::MaybeUninit,
+    ptr,
+    slice, //
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// What `struct fid_wait` stands at the beginning of.
+#[repr(C)]
+pub(super) struct WaitObject {
+    fid: fid_wait,
+    set: Arc<WaitSet>,
+    wait: Wait,
+}
+
+// SAFETY: `#[repr(C)]`, begins with a `fid_wait`, and is the only type with this table.
+unsafe impl Object for WaitObject {
+    const CLASS: u32 = abi::FI_CLASS_WAIT;
+
+    fn ops() -> &'static fi_ops {
+        static OPS: fi_ops = object::fid_ops(close, None, Some(control));
+        &OPS
+    }
+}
+
+impl WaitObject {
+    /// The Rust object.
+    pub(super) fn set(&self) -> &Arc<WaitSet> {
+        &self.set
+    }
+}
+
+static OPS: fi_ops_wait = fi_ops_wait {
+    size: size_of::<fi_ops_wait>(),
+    wait: Some(wait),
+    waitfrom: Some(waitfrom),
+};
+
+/// `fi_wait_open()`.
+pub(super) unsafe extern "C" fn open(
+    fabric: *mut fid_fabric,
+    attr: *mut fi_wait_attr,
+    out: *mut *mut fid_wait,
+) -> c_int {
+    // SAFETY: As the C caller promises, arguments are valid or NULL.
+    into_int(unsafe { object::open_with(fabric.cast(), attr, out, make) })
+}
+
+fn make(
+    fabric: &FabricObject,
+    attr: &mut fi_wait_attr,
+    place: Place<WaitObject>,
+) -> Result<*mut WaitObject> {
+    if attr.flags != 0 {
+        return Err(Errno::EINVAL);
+    }
+    Ok(place.put(WaitObject {
+        fid: fid_wait {
+            fid: header::<WaitObject>(ptr::null_mut()),
+            ops: ptr::from_ref(&OPS).cast_mut(),
+        },
+        wait: Asked::of_set(attr.wait_obj)?,
+        set: fabric.fabric().wait_set()?,
+    }))
+}
+
+unsafe extern "C" fn close(fid: *mut fid) -> c_int {
+    // SAFETY: As the C caller promises.
+    into_int(unsafe { object::close::<WaitObject>(fid, |object| object.set.close()) })
+}
+
+unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
+    // SAFETY: As the C caller promises.
+    into_int(unsafe {
+        object::object::<WaitObject>(fid)
+            .and_then(|object| object.wait.control(object.set.wait_queue(), command, arg))
+    })
+}
+
+unsafe extern "C" fn wait(waitset: *mut fid_wait, timeout: c_int) -> c_int {
+    // SAFETY: As a C caller of `fi_wait()` promises.
+    let object = unsafe { object::object::<WaitObject>(waitset.cast()) };
+    into_int(object.and_then(|object| {
+        let deadline = Deadline::from_millis(timeout);
+        object.set.wait(&deadline, 1, |_| {}).map(drop)
+    }))
+}
+
+unsafe extern "C" fn waitfrom(
+    waitset: *mut fid_wait,
+    fids: *mut *mut fid,
+    count: c_int,
+    timeout: c_int,
+) -> c_int {
+    // SAFETY: As a C caller of `fi_waitfrom()` promises.
+    match unsafe { try_waitfrom(waitset, fids, count, timeout) } {
+        // No more than `count`.
+        Ok(found) => found as c_int,
+        Err(errno) => errno.to_int(),
+    }
+}
+
+unsafe fn try_waitfrom(
+    waitset: *mut fid_wait,
+    fids: *mut *mut fid,
+    count: c_int,
+    timeout: c_int,
+) -> Result<usize> {
+    // SAFETY: As the C caller promises.
+    let object = unsafe { object::object::<WaitObject>(waitset.cast())? };
+    let room = match usize::try_from(count) {
+        Ok(count) if count > 0 && !fids.is_null() => {
+            // SAFETY: As the C caller promises; the entries need not be initialised.
+            unsafe { slice::from_raw_parts_mut(fids.cast::<MaybeUninit<*mut fid>>(), count) }
+        }
+        _ => return Err(Errno::EINVAL),
+    };
+    let deadline = Deadline::from_millis(timeout);
+    let most = room.len();
+    let mut places = room.iter_mut();
+    object.set.wait(&deadline, most, |token| {
+        if let Some(place) = places.next() {
+            place.write(ptr::with_exposed_provenance_mut(token));
+        }
+    })
+}
+
+/// `fi_trywait()`.
+pub(super) unsafe extern "C" fn trywait(
+    fabric: *mut fid_fabric,
+    fids: *mut *mut fid,
+    count: c_int,
+) -> c_int {
+    // SAFETY: As a C caller of `fi_trywait()` promises.
+    into_int(unsafe { try_trywait(fabric, fids, count) })
+}
+
+unsafe fn try_trywait(fabric: *mut fid_fabric, fids: *mut *mut fid, count: c_int) -> Result {
+    // SAFETY: As the C caller promises.
+    let _ = unsafe { object::object::<FabricObject>(fabric.cast())? };
+    let fids = match usize::try_from(count) {
+        Ok(0) => &[],
+        // SAFETY: As the C caller promises.
+        Ok(count) if !fids.is_null() => unsafe { slice::from_raw_parts(fids, count) },
+        _ => return Err(Errno::EINVAL),
+    };
+    let mut kind = None;
+    for &fid in fids {
+        // SAFETY: As the C caller promises.
+        let (object, _) = unsafe { waited(fid)? };
+        if object == abi::FI_WAIT_NONE || *kind.get_or_insert(object) != object {
+            return Err(Errno::EINVAL);
+        }
+    }
+    for &fid in fids {
+        // SAFETY: As above.
+        let (_, waited) = unsafe { waited(fid)? };
+        if waited.is_ready() {
+            return Err(Errno::EAGAIN);
+        }
+    }
+    Ok(())
+}
+
+/// What can be waited for natively.
+enum Waited<'a> {
+    Completions(&'a cq::QueueObject),
+    Events(&'a eq::QueueObject),
+    Counter(&'a CounterObject),
+    Set(&'a WaitObject),
+}
+
+impl Waited<'_> {
+    /// Whether there may be something; if not, its wait queue is woken when there is.
+    fn is_ready(&self) -> bool {
+        match self {
+            Self::Completions(object) => object.queue().is_ready(),
+            Self::Events(object) => object.queue().is_ready(),
+            Self::Counter(object) => object.counter().is_ready(),
+            Self::Set(object) => object.set.is_ready(),
+        }
+    }
+}
+
+/// An object of any class that can be waited for, and how.
+///
+/// # Safety
+///
+/// `fid` is NULL or valid for `'a`.
+unsafe fn waited<'a>(fid: *mut fid) -> Result<(fi_wait_obj, Waited<'a>)> {
+    // SAFETY: By this function's safety requirement.
+    let class = unsafe { fid.as_ref() }.ok_or(Errno::EINVAL)?.fclass as u32;
+    // SAFETY: As above; the class is looked at once more with the table of calls.
+    unsafe {
+        Ok(match class {
+            abi::FI_CLASS_CQ => {
+                let object = object::object::<cq::QueueObject>(fid)?;
+                (object.wait().object(), Waited::Completions(object))
+            }
+            abi::FI_CLASS_EQ => {
+                let object = object::object::<eq::QueueObject>(fid)?;
+                (object.wait().object(), Waited::Events(object))
+            }
+            abi::FI_CLASS_CNTR => {
+                let object = object::object::<CounterObject>(fid)?;
+                (object.wait().object(), Waited::Counter(object))
+            }
+            abi::FI_CLASS_WAIT => {
+                let object = object::object::<WaitObject>(fid)?;
+                (object.wait.object(), Waited::Set(object))
+            }
+            _ => return Err(Errno::EINVAL),
+        })
+    }
+}

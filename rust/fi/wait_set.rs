@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Wait sets: one thread waits for many queues and counters at once.
+
+use super::{
+    cntr::Counter,
+    cq::CompletionQueue,
+    eq::EventQueue,
+    fabric::Fabric,
+    group::{
+        Group,
+        Look,
+        Watched, //
+    },
+    object::{
+        Held,
+        Parent,
+        Users, //
+    },
+    wait::{
+        Deadline,
+        Signal, //
+    }, //
+};
+use crate::abi::{
+    sleepers::WaitQueue,
+    Result, //
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// What a wait set waits for. The references do not count: such an object can be closed.
+enum Awaited {
+    Completions(Arc<CompletionQueue>),
+    Events(Arc<EventQueue>),
+    Counter(Arc<Counter>),
+}
+
+impl Watched for Awaited {
+    fn signal(&self) -> &Signal {
+        match self {
+            Self::Completions(queue) => queue.signal_of_arrival(),
+            Self::Events(queue) => queue.signal(),
+            Self::Counter(counter) => counter.signal(),
+        }
+    }
+
+    fn look(&self, told: &mut u64) -> Look {
+        match self {
+            Self::Completions(queue) => queue.look_for_waiter(told),
+            Self::Events(queue) => queue.look(),
+            Self::Counter(counter) => counter.look(told),
+        }
+    }
+}
+
+/// A wait set.
+#[pin_data]
+pub struct WaitSet {
+    #[pin]
+    group: Group<Awaited>,
+    users: Users,
+    _fabric: Held<Fabric>,
+}
+
+impl Parent for WaitSet {
+    fn users(&self) -> &Users {
+        &self.users
+    }
+}
+
+/// That a queue or counter is in a wait set, as long as this lives; dropping it may sleep.
+pub struct Member {
+    set: Held<WaitSet>,
+    number: u32,
+}
+
+impl Member {
+    /// Of which set.
+    pub fn set(&self) -> &Arc<WaitSet> {
+        self.set.arc()
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        self.set.group.remove(self.number);
+    }
+}
+
+impl WaitSet {
+    pub(super) fn new(fabric: Held<Fabric>) -> Result<Arc<Self>> {
+        let group = Group::new()?;
+        Ok(Arc::pin_init(
+            pin_init!(Self {
+                group <- group,
+                users: Users::new(),
+                _fabric: fabric,
+            }),
+            GFP_KERNEL,
+        )?)
+    }
+
+    /// Waits for completions, too; [`Self::wait`] calls the queue `token`. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL if the set has been closed; -FI_ENOMEM.
+    pub fn add_completions(
+        self: &Arc<Self>,
+        queue: &Arc<CompletionQueue>,
+        token: usize,
+    ) -> Result<Member> {
+        self.add(Awaited::Completions(queue.clone()), token)
+    }
+
+    /// Waits for events, too.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::add_completions`].
+    pub fn add_events(self: &Arc<Self>, queue: &Arc<EventQueue>, token: usize) -> Result<Member> {
+        self.add(Awaited::Events(queue.clone()), token)
+    }
+
+    /// Waits for a counter to change, too.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::add_completions`].
+    pub fn add_counter(self: &Arc<Self>, counter: &Arc<Counter>, token: usize) -> Result<Member> {
+        self.add(Awaited::Counter(counter.clone()), token)
+    }
+
+    fn add(self: &Arc<Self>, awaited: Awaited, token: usize) -> Result<Member> {
+        let set = Held::new(self)?;
+        let number = set.group.add(awaited, token, |_| false)?;
+        Ok(Member { set, number })
+    }
+
+    /// Waits until a member has something to read or has changed, or was interrupted by
+    /// `fi_cq_signal()`, and hands the tokens of up to `most` such to `visit`, with interrupts off.
+    /// Returns how many there are. The set is busy meanwhile. Process context.
+    ///
+    /// A queue that is not read is one of them the next time, too; a counter is not.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ETIMEDOUT, -FI_EINTR when a signal is pending or the kthread is told to stop,
+    /// -FI_EOPBADSTATE in atomic context, -FI_EINVAL if the set has been closed.
+    pub fn wait(
+        self: &Arc<Self>,
+        deadline: &Deadline,
+        most: usize,
+        visit: impl FnMut(usize),
+    ) -> Result<usize> {
+        let busy = Held::new(self)?;
+        busy.group.wait(deadline, most, visit)
+    }
+
+    /// Whether [`Self::wait`] would return at once; if not, the set's signal is given for what comes.
+    /// Any context.
+    pub fn is_ready(&self) -> bool {
+        self.group.is_ready()
+    }
+
+    /// The kernel's own wait queue, which is woken when a member may have something to read. It is
+    /// there until the set is closed.
+    pub fn wait_queue(&self) -> *mut WaitQueue {
+        self.group.arrival().wait_queue()
+    }
+
+    /// Closes the set: -FI_EBUSY while it has members, or somebody waits.
+    pub fn close(&self) -> Result {
+        self.users.retire()
+    }
+}

@@ -1,0 +1,416 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * CONTRACT, POLL 1 to 5: poll sets of completion queues and counters.
+ */
+
+#include <linux/delay.h>
+
+#include "handler.h"
+#include "sets.h"
+
+#define MANY	70
+#define ROUNDS	50
+
+static void poll_01_flags_are_refused(struct kunit *test)
+{
+	struct kofi_fabric_fx *fx = fx_open(test);
+	struct fid_poll *set = st_poll_open(test, fx->domain), *other = NULL;
+	struct fi_poll_attr attr = { .flags = 1 };
+
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL,
+			fi_poll_open(fx->domain, &attr, &other));
+	attr.flags = ~0ULL;
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL,
+			fi_poll_open(fx->domain, &attr, &other));
+	KUNIT_EXPECT_NULL(test, other);
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_poll_add(set, &fx->cq->fid, 1));
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_poll_del(set, &fx->cq->fid, 1));
+	/* It was not added. */
+	fx_close(test, &fx->cq->fid);
+}
+
+static void poll_01_only_queues_and_counters(struct kunit *test)
+{
+	struct kofi_fabric_fx *fx = fx_open(test);
+	struct fid_poll *set = st_poll_open(test, fx->domain);
+	struct fid *others[] = {
+		&fx->fabric->fid, &fx->domain->fid, &fx->eq->fid, &set->fid,
+		&fx_ep(test, fx->domain, fx->info)->fid,
+		&st_wait_open(test, fx->fabric, FI_WAIT_UNSPEC)->fid,
+	};
+
+	for (int i = 0; i < ARRAY_SIZE(others); i++) {
+		KUNIT_EXPECT_EQ_MSG(test, -FI_EINVAL,
+				    fi_poll_add(set, others[i], 0), "%d", i);
+		KUNIT_EXPECT_EQ_MSG(test, -FI_EINVAL,
+				    fi_poll_del(set, others[i], 0), "%d", i);
+	}
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_poll_add(set, NULL, 0));
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_poll_del(set, NULL, 0));
+}
+
+static void poll_02_without_members_or_room(struct kunit *test)
+{
+	struct kofi_fabric_fx *fx = fx_open(test);
+	struct fid_poll *set = st_poll_open(test, fx->domain);
+	struct fid_cntr *cntr = st_cntr(test, fx->domain);
+	void *found = fx;
+
+	KUNIT_EXPECT_EQ(test, 0, fi_poll(set, &found, 1));
+	st_add(test, set, &cntr->fid);
+	fi_cntr_add(cntr, 1);
+	KUNIT_EXPECT_EQ(test, 0, fi_poll(set, NULL, 0));
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_poll(set, NULL, 1));
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_poll(set, &found, -1));
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_poll(set, &found, INT_MIN));
+	KUNIT_EXPECT_PTR_EQ(test, found, (void *)fx);
+	/* None of these has told of it. */
+	ST_EXPECT_READY(test, set, &cntr->fid);
+}
+
+/* Queues of a connection, known by their addresses: the first, or both. */
+static struct fid_poll *poll_some(struct kunit *test, struct kofi_pair *pair,
+				  int count)
+{
+	struct fid_poll *set = st_poll_open(test, pair->domain);
+
+	for (int i = 0; i < count; i++) {
+		pair->cq[i]->fid.context = pair->cq[i];
+		st_add(test, set, &pair->cq[i]->fid);
+	}
+	return set;
+}
+
+static struct fid_poll *poll_one(struct kunit *test, struct kofi_pair *pair)
+{
+	return poll_some(test, pair, 1);
+}
+
+static struct fid_poll *poll_pair(struct kunit *test, struct kofi_pair *pair)
+{
+	return poll_some(test, pair, 2);
+}
+
+static void poll_02_a_queue_is_listed_until_it_is_empty(struct kunit *test)
+{
+	u8 *buf = tr_buffer(test, 2);
+	struct kofi_pair *pair = fx_pair(test, NULL);
+	struct fid_poll *set = poll_one(test, pair);
+
+	ST_EXPECT_READY(test, set, NULL);
+	ST_EXPECT_READY(test, set, NULL);
+	for (int round = 0; round < ROUNDS; round++) {
+		KUNIT_ASSERT_EQ(test, 0, tr_recv(pair->ep[0], buf, 1));
+		ST_EXPECT_READY(test, set, NULL);
+		KUNIT_ASSERT_EQ(test, 0, tr_send(pair->ep[1], buf + 1, 1));
+		KUNIT_ASSERT_TRUE(test, st_await(test, set));
+		ST_EXPECT_READY(test, set, &pair->cq[0]->fid);
+		ST_EXPECT_READY(test, set, &pair->cq[0]->fid);
+		tr_expect(test, pair->cq[0], buf, FI_RECV, 1);
+		ST_EXPECT_READY(test, set, NULL);
+		tr_expect(test, pair->cq[1], buf + 1, FI_SEND, 1);
+	}
+}
+
+static void poll_02_both_queues_take_turns(struct kunit *test)
+{
+	u8 *buf = tr_buffer(test, 2);
+	struct kofi_pair *pair = fx_pair(test, NULL);
+	struct fid_poll *set = poll_pair(test, pair);
+	void *found[3];
+
+	ST_EXPECT_READY(test, set, NULL);
+	KUNIT_ASSERT_EQ(test, 0, tr_recv(pair->ep[0], buf, 1));
+	KUNIT_ASSERT_EQ(test, 0, tr_send(pair->ep[1], buf + 1, 1));
+	KUNIT_ASSERT_EQ(test, 0, tr_await(pair->cq[0]));
+	KUNIT_ASSERT_EQ(test, 0, tr_await(pair->cq[1]));
+
+	ST_EXPECT_READY(test, set, &pair->cq[0]->fid, &pair->cq[1]->fid);
+	for (int i = 0; i < 3; i++)
+		KUNIT_EXPECT_EQ(test, 1, fi_poll(set, &found[i], 1));
+	KUNIT_EXPECT_PTR_NE(test, found[0], found[1]);
+	KUNIT_EXPECT_PTR_EQ(test, found[0], found[2]);
+	tr_expect(test, pair->cq[0], buf, FI_RECV, 1);
+	tr_expect(test, pair->cq[1], buf + 1, FI_SEND, 1);
+	ST_EXPECT_READY(test, set, NULL);
+}
+
+static void poll_02_what_was_there_before_is_listed(struct kunit *test)
+{
+	u8 *buf = tr_buffer(test, 2);
+	struct kofi_pair *pair = fx_pair(test, NULL);
+	struct fid_poll *set;
+
+	KUNIT_ASSERT_EQ(test, 0, tr_recv(pair->ep[0], buf, 1));
+	KUNIT_ASSERT_EQ(test, 0, tr_send(pair->ep[1], buf + 1, 1));
+	KUNIT_ASSERT_EQ(test, 0, tr_await(pair->cq[0]));
+	KUNIT_ASSERT_EQ(test, 0, tr_await(pair->cq[1]));
+	set = poll_pair(test, pair);
+	ST_EXPECT_READY(test, set, &pair->cq[0]->fid, &pair->cq[1]->fid);
+	tr_expect(test, pair->cq[0], buf, FI_RECV, 1);
+	ST_EXPECT_READY(test, set, &pair->cq[1]->fid);
+	tr_expect(test, pair->cq[1], buf + 1, FI_SEND, 1);
+	ST_EXPECT_READY(test, set, NULL);
+}
+
+static void poll_02_errors_are_listed(struct kunit *test)
+{
+	u8 *buf = tr_buffer(test, 1);
+	struct kofi_pair *pair = fx_pair(test, NULL);
+	struct fid_poll *set = poll_one(test, pair);
+
+	ST_EXPECT_READY(test, set, NULL);
+	KUNIT_ASSERT_EQ(test, 0, tr_recv(pair->ep[0], buf, 1));
+	KUNIT_ASSERT_EQ(test, 0, fi_shutdown(pair->ep[0], 0));
+	KUNIT_ASSERT_TRUE(test, st_await(test, set));
+	ST_EXPECT_READY(test, set, &pair->cq[0]->fid);
+	tr_expect_error(test, pair->cq[0], buf, FI_ECANCELED);
+	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(pair->cq[0], NULL, 0));
+	ST_EXPECT_READY(test, set, NULL);
+}
+
+/* Of a set of many, each is found by itself, and all are found together. */
+static void poll_02_one_of_many(struct kunit *test)
+{
+	struct fid_cntr **cntr = (void *)tr_buffer(test, MANY * sizeof(*cntr));
+	struct kofi_fabric_fx *fx = fx_open(test);
+	struct fid_poll *set = st_poll_open(test, fx->domain);
+	void **found = (void *)tr_buffer(test, 2 * MANY * sizeof(*found));
+
+	for (int i = 0; i < MANY; i++) {
+		cntr[i] = st_cntr(test, fx->domain);
+		st_add(test, set, &cntr[i]->fid);
+	}
+	ST_EXPECT_READY(test, set, NULL);
+	for (int i = MANY; i-- > 0; ) {
+		fi_cntr_add(cntr[i], 1);
+		ST_EXPECT_READY(test, set, &cntr[i]->fid);
+		ST_EXPECT_READY(test, set, NULL);
+	}
+	for (int i = 0; i < MANY; i++)
+		fi_cntr_add(cntr[i], 1);
+	/* In parts, first come first, and none twice. */
+	KUNIT_EXPECT_EQ(test, 3, fi_poll(set, found, 3));
+	KUNIT_EXPECT_EQ(test, MANY - 3, fi_poll(set, found + 3, MANY));
+	for (int i = 0; i < MANY; i++)
+		KUNIT_EXPECT_PTR_EQ(test, found[i], (void *)cntr[i]);
+	ST_EXPECT_READY(test, set, NULL);
+}
+
+static void poll_in_handler(struct hd_queue *queue)
+{
+	struct fi_cq_tagged_entry entry;
+	void *found[2] = {};
+	int *listed = queue->data, ret = fi_poll((void *)queue->ep, found, 2);
+
+	/* The read arms the queue for the next call. */
+	if (ret == 1 && found[0] == queue->cq)
+		++*listed;
+	while (fi_cq_read(queue->cq, &entry, 1) == 1)
+		;
+}
+
+/* A member that has a handler calls it as ever, and the handler may poll the set. */
+static void poll_in_every_place(struct kunit *test, bool hard)
+{
+	int *listed = (void *)tr_buffer(test, sizeof(*listed));
+	struct kofi_fabric_fx *fx = fx_open_for(test, FI_THREAD_SAFE);
+	struct hd_queue *queue = hd_open(test, fx, hard, poll_in_handler, listed);
+	struct fid_poll *set = st_poll_open(test, fx->domain);
+	struct fid_ep *ep[2];
+
+	queue->cq->fid.context = queue->cq;
+	/* What the handler polls. */
+	queue->ep = (void *)set;
+	st_add(test, set, &queue->cq->fid);
+	ST_EXPECT_READY(test, set, NULL);
+	hd_connect(test, fx, queue, NULL, ep);
+	queue->ep = (void *)set;
+	hd_receives(test, ep[0], 2);
+	for (int turn = 1; turn <= 2; turn++) {
+		hd_sends(test, ep[1], 1);
+		KUNIT_ASSERT_TRUE(test, hd_called(test, queue, turn));
+		KUNIT_ASSERT_TRUE(test, hd_quiet(test, queue));
+		KUNIT_EXPECT_GE(test, READ_ONCE(*listed), turn);
+		ST_EXPECT_READY(test, set, NULL);
+	}
+	hd_check(test, queue);
+	/* With the test, the queue goes before the set does. */
+	st_del(test, set, &queue->cq->fid);
+}
+
+static void poll_02_in_a_hard_interrupt(struct kunit *test)
+{
+	poll_in_every_place(test, true);
+}
+
+static void poll_02_in_a_handler_that_may_sleep(struct kunit *test)
+{
+	poll_in_every_place(test, false);
+}
+
+static void poll_03_a_counter_is_listed_once_after_each_change(struct kunit *test)
+{
+	struct kofi_fabric_fx *fx = fx_open(test);
+	struct fid_poll *set = st_poll_open(test, fx->domain);
+	struct fid_poll *second = st_poll_open(test, fx->domain);
+	struct fid_cntr *cntr = st_cntr(test, fx->domain);
+	struct fid_cntr *used = st_cntr(test, fx->domain);
+
+	fi_cntr_add(used, 5);
+	st_add(test, set, &cntr->fid);
+	st_add(test, set, &used->fid);
+	st_add(test, second, &cntr->fid);
+	/* It has changed before it came. */
+	ST_EXPECT_READY(test, set, &used->fid);
+	ST_EXPECT_READY(test, set, NULL);
+
+	fi_cntr_add(cntr, 1);
+	fi_cntr_add(cntr, 1);
+	ST_EXPECT_READY(test, set, &cntr->fid);
+	ST_EXPECT_READY(test, set, NULL);
+	/* The other set is told by itself. */
+	ST_EXPECT_READY(test, second, &cntr->fid);
+	ST_EXPECT_READY(test, second, NULL);
+	fi_cntr_adderr(cntr, 1);
+	ST_EXPECT_READY(test, set, &cntr->fid);
+	fi_cntr_seterr(cntr, 0);
+	ST_EXPECT_READY(test, set, &cntr->fid);
+	/* There and back again is a change. */
+	fi_cntr_set(cntr, 7);
+	fi_cntr_set(cntr, 2);
+	ST_EXPECT_READY(test, set, &cntr->fid);
+	ST_EXPECT_READY(test, set, NULL);
+	KUNIT_EXPECT_EQ(test, 2, fi_cntr_read(cntr));
+	ST_EXPECT_READY(test, set, NULL);
+}
+
+/* Nobody reads the completion queue: fi_poll() itself has operations counted. */
+static void poll_03_operations_are_counted_by_polling(struct kunit *test)
+{
+	static const int counts[2] = { FX_RECVS, FX_SENDS };
+	struct fx_pair_opts opts = { .count = true };
+	u8 *buf = tr_buffer(test, 2);
+	struct kofi_pair *pair = fx_pair(test, &opts);
+	struct fid_poll *set = st_poll_open(test, pair->domain);
+
+	for (int i = 0; i < 2; i++) {
+		struct fid_cntr *cntr = pair->cntr[i][counts[i]];
+
+		cntr->fid.context = cntr;
+		st_add(test, set, &cntr->fid);
+	}
+	ST_EXPECT_READY(test, set, NULL);
+	for (int round = 1; round <= ROUNDS / 5; round++) {
+		bool seen[2] = {};
+		unsigned long deadline = jiffies + msecs_to_jiffies(FX_WAIT_MS);
+
+		KUNIT_ASSERT_EQ(test, 0, tr_recv(pair->ep[0], buf, 1));
+		KUNIT_ASSERT_EQ(test, 0, tr_send(pair->ep[1], buf + 1, 1));
+		while (!(seen[0] && seen[1]) &&
+		       time_before(jiffies, deadline)) {
+			void *found[2];
+			int count = fi_poll(set, found, 2);
+
+			for (int at = 0; at < count; at++)
+				seen[found[at] == pair->cntr[1][FX_SENDS]] = true;
+			if (!count)
+				fsleep(500);
+		}
+		KUNIT_ASSERT_TRUE_MSG(test, seen[0] && seen[1],
+				      "waited for both counters, round %d: %d %d",
+				      round, seen[0], seen[1]);
+		ST_EXPECT_READY(test, set, NULL);
+		KUNIT_EXPECT_EQ(test, round,
+				fi_cntr_read(pair->cntr[0][FX_RECVS]));
+		KUNIT_EXPECT_EQ(test, round,
+				fi_cntr_read(pair->cntr[1][FX_SENDS]));
+	}
+}
+
+static void poll_04_twice_and_absent(struct kunit *test)
+{
+	struct kofi_fabric_fx *fx = fx_open(test);
+	struct fid_poll *set = st_poll_open(test, fx->domain);
+	struct fid_cntr *cntr[3];
+
+	for (int i = 0; i < 3; i++)
+		cntr[i] = st_cntr(test, fx->domain);
+	KUNIT_EXPECT_EQ(test, 0, fi_poll_del(set, &cntr[0]->fid, 0));
+	KUNIT_EXPECT_EQ(test, 0, fi_poll_del(set, &fx->cq->fid, 0));
+	for (int i = 0; i < 3; i++)
+		st_add(test, set, &cntr[i]->fid);
+	st_add(test, set, &fx->cq->fid);
+	st_add(test, set, &fx->cq->fid);
+	st_add(test, set, &cntr[1]->fid);
+	fi_cntr_add(cntr[1], 1);
+	ST_EXPECT_READY(test, set, &cntr[1]->fid);
+	ST_EXPECT_READY(test, set, NULL);
+
+	/* Added twice, it is gone when it is deleted once. */
+	fi_cntr_add(cntr[0], 1);
+	fi_cntr_add(cntr[1], 1);
+	fi_cntr_add(cntr[2], 1);
+	st_del(test, set, &cntr[1]->fid);
+	ST_EXPECT_READY(test, set, &cntr[0]->fid, &cntr[2]->fid);
+	fi_cntr_add(cntr[1], 1);
+	ST_EXPECT_READY(test, set, NULL);
+	/* Its place is taken by another, which is not told of the old one's. */
+	st_del(test, set, &cntr[0]->fid);
+	fi_cntr_set(cntr[1], 0);
+	st_add(test, set, &cntr[1]->fid);
+	ST_EXPECT_READY(test, set, NULL);
+	fi_cntr_add(cntr[1], 1);
+	ST_EXPECT_READY(test, set, &cntr[1]->fid);
+	KUNIT_EXPECT_EQ(test, 0, fi_poll_del(set, &cntr[0]->fid, 0));
+}
+
+static void poll_05_busy_with_members(struct kunit *test)
+{
+	struct kofi_fabric_fx *fx = fx_open(test);
+	struct fid_poll *set = st_poll_open(test, fx->domain);
+	struct fid_cntr *cntr = st_cntr(test, fx->domain);
+
+	KUNIT_ASSERT_EQ(test, 0, fi_poll_add(set, &cntr->fid, 0));
+	KUNIT_ASSERT_EQ(test, 0, fi_poll_add(set, &fx->cq->fid, 0));
+	KUNIT_EXPECT_EQ(test, -FI_EBUSY, fi_close(&set->fid));
+	KUNIT_EXPECT_EQ(test, -FI_EBUSY, fi_close(&cntr->fid));
+	KUNIT_EXPECT_EQ(test, -FI_EBUSY, fi_close(&fx->cq->fid));
+	/* Which changes nothing. */
+	fi_cntr_add(cntr, 1);
+	cntr->fid.context = cntr;
+	ST_EXPECT_READY(test, set, &cntr->fid);
+
+	KUNIT_EXPECT_EQ(test, 0, fi_poll_del(set, &cntr->fid, 0));
+	fx_close(test, &cntr->fid);
+	KUNIT_EXPECT_EQ(test, -FI_EBUSY, fi_close(&set->fid));
+	KUNIT_EXPECT_EQ(test, 0, fi_poll_del(set, &fx->cq->fid, 0));
+	KUNIT_EXPECT_EQ(test, -FI_EBUSY, fi_close(&fx->domain->fid));
+	fx_close(test, &set->fid);
+	fx_close(test, &fx->cq->fid);
+}
+
+static struct kunit_case cases[] = {
+	KUNIT_CASE(poll_01_flags_are_refused),
+	KUNIT_CASE(poll_01_only_queues_and_counters),
+	KUNIT_CASE(poll_02_without_members_or_room),
+	KUNIT_CASE(poll_02_a_queue_is_listed_until_it_is_empty),
+	KUNIT_CASE(poll_02_both_queues_take_turns),
+	KUNIT_CASE(poll_02_what_was_there_before_is_listed),
+	KUNIT_CASE(poll_02_errors_are_listed),
+	KUNIT_CASE(poll_02_one_of_many),
+	KUNIT_CASE(poll_02_in_a_hard_interrupt),
+	KUNIT_CASE(poll_02_in_a_handler_that_may_sleep),
+	KUNIT_CASE(poll_03_a_counter_is_listed_once_after_each_change),
+	KUNIT_CASE(poll_03_operations_are_counted_by_polling),
+	KUNIT_CASE(poll_04_twice_and_absent),
+	KUNIT_CASE(poll_05_busy_with_members),
+	{}
+};
+
+static struct kunit_suite suite = {
+	.name = "kofi_poll",
+	.test_cases = cases,
+};
+
+kunit_test_suite(suite);

@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * CONTRACT, POLL 7 and 9: fi_trywait(), and sleeping on the wait queue of a
+ * queue, a counter or a set by the kernel's own means.
+ */
+
+#include <linux/delay.h>
+#include <linux/wait.h>
+
+#include "sets.h"
+
+#define MESSAGES	500
+
+static int try(struct kofi_fabric_fx *fx, struct fid *one, struct fid *two)
+{
+	struct fid *fids[] = { one, two };
+
+	return fi_trywait(fx->fabric, fids, two ? 2 : 1);
+}
+
+static void poll_07_bad_arguments(struct kunit *test)
+{
+	struct kofi_fabric_fx *fx = fx_open(test);
+	struct fi_cq_attr none = { .wait_obj = FI_WAIT_NONE };
+	struct fid *cq = &st_wait_cq(test, fx->domain, NULL)->fid;
+	struct fid *unspec = &fx->cq->fid;
+	struct fid *set = &st_wait_open(test, fx->fabric, FI_WAIT_QUEUE)->fid;
+	struct fid *never = &fx_cq(test, fx->domain, &none)->fid;
+	struct fid *wrong[] = {
+		NULL, &fx->fabric->fid, &fx->domain->fid, never,
+		&fx_ep(test, fx->domain, fx->info)->fid,
+		&st_poll_open(test, fx->domain)->fid,
+	};
+
+	for (int i = 0; i < ARRAY_SIZE(wrong); i++) {
+		struct fid *fids[] = { cq, wrong[i] };
+
+		KUNIT_EXPECT_EQ_MSG(test, -FI_EINVAL,
+				    fi_trywait(fx->fabric, fids, 2), "%d", i);
+	}
+	KUNIT_EXPECT_EQ(test, 0, try(fx, cq, NULL));
+	KUNIT_EXPECT_EQ(test, 0, try(fx, unspec, NULL));
+	KUNIT_EXPECT_EQ(test, 0, try(fx, cq, set));
+	/* Not of one kind. */
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, try(fx, cq, unspec));
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, try(fx, unspec, set));
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_trywait(fx->fabric, NULL, 1));
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_trywait(fx->fabric, &cq, -1));
+	KUNIT_EXPECT_EQ(test, 0, fi_trywait(fx->fabric, NULL, 0));
+}
+
+static void poll_07_what_is_queued_is_told(struct kunit *test)
+{
+	struct kofi_fabric_fx *fx = fx_open(test);
+	struct fid_eq *eq = st_wait_eq(test, fx->fabric, NULL);
+	struct fid_cntr *cntr = st_wait_cntr(test, fx->domain, NULL);
+	struct fid_wait *set = st_wait_open(test, fx->fabric, FI_WAIT_QUEUE);
+	struct fid_eq *member = st_wait_eq(test, fx->fabric, set);
+	struct fid_cntr *counter = st_wait_cntr(test, fx->domain, set);
+	u32 event;
+	u8 byte;
+
+	KUNIT_EXPECT_EQ(test, 0, try(fx, &eq->fid, &set->fid));
+	KUNIT_EXPECT_EQ(test, 1, fi_eq_write(eq, 1, "x", 1, 0));
+	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, try(fx, &eq->fid, NULL));
+	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, try(fx, &set->fid, &eq->fid));
+	KUNIT_EXPECT_EQ(test, 1, fi_eq_read(eq, &event, &byte, 1, 0));
+	KUNIT_EXPECT_EQ(test, 0, try(fx, &eq->fid, &cntr->fid));
+
+	KUNIT_EXPECT_EQ(test, 1, fi_eq_write(member, 1, "x", 1, 0));
+	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, try(fx, &set->fid, NULL));
+	KUNIT_EXPECT_EQ(test, 1, fi_eq_read(member, &event, &byte, 1, 0));
+	KUNIT_EXPECT_EQ(test, 0, try(fx, &set->fid, NULL));
+	/* fi_trywait() does not take it from fi_waitfrom(). */
+	fi_cntr_add(counter, 1);
+	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, try(fx, &set->fid, NULL));
+	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, try(fx, &set->fid, NULL));
+	ST_EXPECT_FROM(test, set, &counter->fid);
+	KUNIT_EXPECT_EQ(test, 0, try(fx, &set->fid, NULL));
+}
+
+static void poll_07_completions_are_told(struct kunit *test)
+{
+	u8 *buf = tr_buffer(test, 2);
+	struct kofi_pair *pair = fx_pair(test, NULL);
+	struct fid *cq[] = { &pair->cq[0]->fid, &pair->cq[1]->fid };
+
+	KUNIT_EXPECT_EQ(test, 0, fi_trywait(pair->fabric, cq, 2));
+	KUNIT_ASSERT_EQ(test, 0, tr_recv(pair->ep[0], buf, 1));
+	KUNIT_EXPECT_EQ(test, 0, fi_trywait(pair->fabric, cq, 2));
+	KUNIT_ASSERT_EQ(test, 0, tr_send(pair->ep[1], buf + 1, 1));
+	KUNIT_ASSERT_EQ(test, 0, tr_await(pair->cq[0]));
+	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_trywait(pair->fabric, cq, 1));
+	tr_expect(test, pair->cq[0], buf, FI_RECV, 1);
+	tr_expect(test, pair->cq[1], buf + 1, FI_SEND, 1);
+	KUNIT_EXPECT_EQ(test, 0, fi_trywait(pair->fabric, cq, 2));
+}
+
+/* A thread that takes messages, and sleeps in between as native code does. */
+struct taker {
+	struct kofi_fabric_fx	*fx;
+	struct fid_cq		*cq;
+	struct fid_wait		*set;
+	struct fid_cntr		*cntr;
+	wait_queue_head_t	*queue;
+	atomic_t		taken;
+};
+
+static wait_queue_head_t *queue_of(struct kunit *test, struct fid *fid)
+{
+	wait_queue_head_t *queue = NULL;
+
+	KUNIT_ASSERT_EQ(test, 0, fi_control(fid, FI_GETWAIT, &queue));
+	KUNIT_ASSERT_NOT_NULL(test, queue);
+	return queue;
+}
+
+#define SLEEP(taker, condition)						\
+	wait_event_timeout(*(taker)->queue, (condition),		\
+			   msecs_to_jiffies(FX_WAIT_MS))
+
+/* The condition reads: what finds nothing has the queue woken. */
+static int take_by_reading(struct tr_thread *thread)
+{
+	struct taker *taker = thread->arg;
+	struct fi_cq_tagged_entry entry;
+	ssize_t ret;
+
+	for (int i = 0; i < MESSAGES; i++) {
+		SLEEP(taker, (ret = fi_cq_read(taker->cq, &entry, 1)) !=
+			     -FI_EAGAIN);
+		if (ret != 1)
+			break;
+		atomic_inc(&taker->taken);
+	}
+	thread->result = ret;
+	return 0;
+}
+
+/* The condition asks; fids is what it asks about. */
+static ssize_t take_by_asking(struct taker *taker, struct fid *fid)
+{
+	struct fi_cq_tagged_entry entry;
+	ssize_t ret = 1;
+
+	for (int i = 0; i < MESSAGES && ret == 1; i += ret == 1) {
+		while ((ret = fi_cq_read(taker->cq, &entry, 1)) == -FI_EAGAIN) {
+			if (!SLEEP(taker, fi_trywait(taker->fx->fabric, &fid, 1)))
+				return -FI_ETIMEDOUT;
+		}
+		atomic_add(ret == 1, &taker->taken);
+	}
+	return ret;
+}
+
+static int take_by_asking_the_queue(struct tr_thread *thread)
+{
+	struct taker *taker = thread->arg;
+
+	thread->result = take_by_asking(taker, &taker->cq->fid);
+	return 0;
+}
+
+static int take_by_asking_the_set(struct tr_thread *thread)
+{
+	struct taker *taker = thread->arg;
+
+	thread->result = take_by_asking(taker, &taker->set->fid);
+	return 0;
+}
+
+static int take_by_counting(struct tr_thread *thread)
+{
+	struct taker *taker = thread->arg;
+
+	for (int i = 1; i <= MESSAGES; i++) {
+		if (!SLEEP(taker, fi_cntr_read(taker->cntr) >= i)) {
+			thread->result = -FI_ETIMEDOUT;
+			return 0;
+		}
+		atomic_inc(&taker->taken);
+	}
+	thread->result = 1;
+	return 0;
+}
+
+/* Empty messages to a thread, at every distance, and that it takes each. */
+static void feed(struct kunit *test, struct taker *taker, struct fid_ep *from,
+		 struct fid_ep *to, struct fid_cq *done,
+		 int (*take)(struct tr_thread *thread))
+{
+	struct tr_thread *thread = tr_start(test, num_online_cpus() - 1, take,
+					    taker);
+
+	for (int i = 0; i < MESSAGES; i++) {
+		unsigned long deadline = jiffies + msecs_to_jiffies(FX_WAIT_MS);
+
+		KUNIT_ASSERT_EQ_MSG(test, 0, fi_recv(to, NULL, 0, NULL, 0, NULL),
+				    "message %d, %d taken", i,
+				    atomic_read(&taker->taken));
+		KUNIT_ASSERT_EQ(test, 0, fi_send(from, NULL, 0, NULL, 0, from));
+		tr_expect(test, done, from, FI_SEND, 0);
+		/* Sometimes it has gone to sleep by then, sometimes not. */
+		udelay(i % 50);
+		while (atomic_read(&taker->taken) < i - 8 &&
+		       time_before(jiffies, deadline))
+			fsleep(200);
+	}
+	KUNIT_ASSERT_TRUE(test, tr_join(test, thread));
+	KUNIT_EXPECT_EQ(test, 1, thread->result);
+	KUNIT_EXPECT_EQ(test, MESSAGES, atomic_read(&taker->taken));
+}
+
+/* A connection whose accepting end completes in the taker's queue. */
+static struct fid_ep *connect(struct kunit *test, struct taker *taker,
+			      struct fid_ep **peer)
+{
+	struct kofi_fabric_fx *fx = taker->fx;
+	struct fid_pep *pep = fx_listen(test, fx->fabric, fx->info, fx->eq);
+	struct fid_ep *ep = fx_bound_ep(test, fx);
+
+	*peer = fx_connect(test, fx->domain, ep, pep, fx->eq, taker->cq);
+	return ep;
+}
+
+static struct taker *new_taker(struct kunit *test)
+{
+	struct taker *taker = (void *)tr_buffer(test, sizeof(*taker));
+
+	taker->fx = fx_open_for(test, FI_THREAD_SAFE);
+	return taker;
+}
+
+static void native(struct kunit *test, int (*take)(struct tr_thread *thread))
+{
+	struct taker *taker = new_taker(test);
+	struct fid_ep *ep, *peer;
+
+	taker->cq = st_wait_cq(test, taker->fx->domain, NULL);
+	taker->queue = queue_of(test, &taker->cq->fid);
+	ep = connect(test, taker, &peer);
+	feed(test, taker, ep, peer, taker->fx->cq, take);
+}
+
+static void poll_09_nothing_is_missed_while_reading(struct kunit *test)
+{
+	native(test, take_by_reading);
+}
+
+static void poll_09_nothing_is_missed_after_trywait(struct kunit *test)
+{
+	native(test, take_by_asking_the_queue);
+}
+
+static void poll_09_nothing_is_missed_by_a_set(struct kunit *test)
+{
+	struct taker *taker = new_taker(test);
+	struct fid_ep *ep, *peer;
+
+	taker->set = st_wait_open(test, taker->fx->fabric, FI_WAIT_QUEUE);
+	taker->cq = st_wait_cq(test, taker->fx->domain, taker->set);
+	taker->queue = queue_of(test, &taker->set->fid);
+	ep = connect(test, taker, &peer);
+	feed(test, taker, ep, peer, taker->fx->cq, take_by_asking_the_set);
+}
+
+/* Nobody reads the queue that the counted operations complete in, and there is nothing to be read. */
+static void poll_09_nothing_is_missed_by_a_counter(struct kunit *test)
+{
+	struct fi_cq_attr attr = {};
+	struct taker *taker = new_taker(test);
+	struct kofi_fabric_fx *fx = taker->fx;
+	struct fid_pep *pep = fx_listen(test, fx->fabric, fx->info, fx->eq);
+	struct fid_ep *ep = fx_bound_ep(test, fx), *peer;
+	struct fi_info *request;
+
+	taker->cq = fx_cq(test, fx->domain, &attr);
+	taker->cntr = st_wait_cntr(test, fx->domain, NULL);
+	taker->queue = queue_of(test, &taker->cntr->fid);
+	fx_start_connect(test, ep, pep);
+	request = fx_wait_request(test, fx->eq);
+	request->rx_attr->op_flags = 0;
+	peer = fx_ep(test, fx->domain, request);
+	fx_bind(test, peer, fx->eq, taker->cq,
+		FI_TRANSMIT | FI_RECV | FI_SELECTIVE_COMPLETION);
+	KUNIT_ASSERT_EQ(test, 0, fi_ep_bind(peer, &taker->cntr->fid, FI_RECV));
+	fx_finish_accept(test, peer, fx->eq);
+	feed(test, taker, ep, peer, fx->cq, take_by_counting);
+}
+
+static void poll_09_events_wake_the_queue(struct kunit *test)
+{
+	struct kofi_fabric_fx *fx = fx_open(test);
+	struct fid_eq *eq = st_wait_eq(test, fx->fabric, NULL);
+	wait_queue_head_t *queue = queue_of(test, &eq->fid);
+	DEFINE_WAIT_FUNC(wait, woken_wake_function);
+	u32 event;
+	u8 byte;
+
+	add_wait_queue(queue, &wait);
+	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_eq_read(eq, &event, &byte, 1, 0));
+	KUNIT_EXPECT_EQ(test, 1, fi_eq_write(eq, 7, "x", 1, 0));
+	KUNIT_EXPECT_GT(test, wait_woken(&wait, TASK_IDLE,
+					 msecs_to_jiffies(FX_WAIT_MS)), 0);
+	remove_wait_queue(queue, &wait);
+	KUNIT_EXPECT_EQ(test, 1, fi_eq_read(eq, &event, &byte, 1, 0));
+}
+
+static struct kunit_case cases[] = {
+	KUNIT_CASE(poll_07_bad_arguments),
+	KUNIT_CASE(poll_07_what_is_queued_is_told),
+	KUNIT_CASE(poll_07_completions_are_told),
+	KUNIT_CASE(poll_09_nothing_is_missed_while_reading),
+	KUNIT_CASE(poll_09_nothing_is_missed_after_trywait),
+	KUNIT_CASE(poll_09_nothing_is_missed_by_a_set),
+	KUNIT_CASE(poll_09_nothing_is_missed_by_a_counter),
+	KUNIT_CASE(poll_09_events_wake_the_queue),
+	{}
+};
+
+static struct kunit_suite suite = {
+	.name = "kofi_trywait",
+	.test_cases = cases,
+};
+
+kunit_test_suite(suite);
