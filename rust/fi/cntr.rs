@@ -60,6 +60,16 @@ pub struct Attr {
     pub native: bool,
 }
 
+impl Default for Attr {
+    /// A counter that can be waited for by its own call.
+    fn default() -> Self {
+        Self {
+            waitable: true,
+            native: false,
+        }
+    }
+}
+
 /// A queue in which counted operations complete.
 struct Source {
     queue: Arc<CompletionQueue>,

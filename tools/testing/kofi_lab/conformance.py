@@ -124,7 +124,21 @@ GROUPS: dict[str, tuple[str, list[str] | int]] = {
             "busy while bound",
         ],
     ),
-    "POLL": ("poll sets, wait sets, trywait", 10),
+    "POLL": (
+        "poll sets, wait sets, trywait",
+        [
+            "reserved flags, and what cannot be a member",
+            "no ready member is missed",
+            "counters: once after each change",
+            "added twice, deleted without being there",
+            "busy sets",
+            "any member wakes, and is named",
+            "fi_trywait: whether it is safe to block",
+            "FI_GETWAIT, FI_GETWAITOBJ",
+            "FI_WAIT_QUEUE: native sleepers miss nothing",
+            "wait objects that only processes have",
+        ],
+    ),
     "MR": (
         "memory regions",
         [

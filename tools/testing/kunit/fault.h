@@ -20,6 +20,8 @@ struct fault {
 	struct fid_pep		*idle;
 	struct fid_cntr		*cntr;		/* bound to ep */
 	struct fid_av		*av;
+	struct fid_poll		*poll;
+	struct fid_wait		*set;
 	struct fid_ep		*ep;		/* of request, if there is one */
 	struct fid_ep		*asking;
 	struct fi_info		*request;	/* FI_CONNREQ of asking */

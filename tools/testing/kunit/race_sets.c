@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * POLL 2 and 6: poll sets and wait sets into which two CPUs put members, and
+ * out of which they take them, while both look at them and change what is in.
+ */
+
+#include <linux/moduleparam.h>
+
+#include "sets.h"
+
+static unsigned int sets_seconds;
+module_param(sets_seconds, uint, 0644);
+MODULE_PARM_DESC(sets_seconds, "how long the race at poll and wait sets goes on, if not for some rounds");
+
+#define COMMON	12
+
+struct racer {
+	struct kofi_fabric_fx	*fx;
+	struct fid_cntr		**common;	/* changed by both */
+	struct fid_poll		*mine;		/* has them all */
+	struct fid_poll		*shared;	/* of both threads */
+	struct fid_wait		*set;		/* of both threads */
+};
+
+/* What has been changed is listed, whatever the other one does. */
+static int find_changed(struct racer *racer, u32 seed)
+{
+	struct fid_cntr *cntr = racer->common[seed % COMMON];
+	void *found[COMMON];
+	int count;
+
+	fi_cntr_add(cntr, 1);
+	count = fi_poll(racer->mine, found, COMMON);
+	for (int i = 0; i < count; i++)
+		if (found[i] == cntr)
+			return 0;
+	return -EBADF;
+}
+
+/* Members come and go, and nobody but their owner knows of them. */
+static int come_and_go(struct racer *racer, u32 seed)
+{
+	struct fi_cntr_attr cntr_attr = { .wait_obj = FI_WAIT_NONE };
+	struct fi_cq_attr cq_attr = { .wait_obj = FI_WAIT_SET,
+				      .wait_set = racer->set, .size = 1 };
+	struct fid_cntr *cntr, *other = racer->common[seed % COMMON];
+	void *found[4];
+	struct fid_cq *cq;
+	int ret;
+
+	ret = fi_cntr_open(racer->fx->domain, &cntr_attr, &cntr, NULL);
+	if (ret)
+		return ret;
+	ret = fi_cq_open(racer->fx->domain, &cq_attr, &cq, NULL);
+	if (ret)
+		goto close_cntr;
+	ret = fi_poll_add(racer->shared, &cntr->fid, 0) ?:
+	      fi_poll_add(racer->shared, &cq->fid, 0) ?:
+	      fi_poll_add(racer->shared, &other->fid, 0);
+	fi_cntr_add(cntr, 1);
+	fi_cq_signal(cq);
+	if (!ret && fi_poll(racer->shared, found, ARRAY_SIZE(found)) < 0)
+		ret = -EBADE;
+	ret = ret ?: fi_poll_del(racer->shared, &cntr->fid, 0) ?:
+	      fi_poll_del(racer->shared, &cq->fid, 0) ?:
+	      fi_poll_del(racer->shared, &other->fid, 0);
+	ret = fi_close(&cq->fid) ?: ret;
+close_cntr:
+	return fi_close(&cntr->fid) ?: ret;
+}
+
+/* An event of one's own is told, among those of the other one. */
+static int wait_for_own(struct racer *racer)
+{
+	struct fi_eq_attr attr = { .flags = FI_WRITE, .wait_obj = FI_WAIT_SET,
+				   .wait_set = racer->set };
+	int ret, tries = 1000;
+	struct fid *from[8];
+	struct fid_eq *eq;
+	bool told = false;
+
+	ret = fi_eq_open(racer->fx->fabric, &attr, &eq, NULL);
+	if (ret)
+		return ret;
+	if (fi_eq_write(eq, 1, "x", 1, 0) != 1)
+		ret = -EBADE;
+	while (!told && !ret && tries--) {
+		int count = fi_waitfrom(racer->set, from, ARRAY_SIZE(from),
+					FX_WAIT_MS);
+
+		if (count <= 0)
+			ret = count ?: -EBADE;
+		for (int i = 0; i < count; i++)
+			told |= from[i] == &eq->fid;
+	}
+	return fi_close(&eq->fid) ?: ret ?: told ? 0 : -EBADSLT;
+}
+
+static int run_race(struct tr_thread *thread)
+{
+	struct racer *racer = thread->arg;
+	unsigned long end = jiffies + secs_to_jiffies(sets_seconds);
+	u32 n;
+
+	for (n = 0; !thread->result; n++) {
+		if (sets_seconds ? time_after(jiffies, end) :
+				   n == 100 * tr_rounds)
+			break;
+		thread->result = find_changed(racer, n) ?:
+				 come_and_go(racer, n * 7) ?:
+				 wait_for_own(racer);
+		cond_resched();
+	}
+	pr_info("kofi_kunit: %u rounds at two sets\n", n);
+	return 0;
+}
+
+static void poll_06_two_cpus_at_the_same_sets(struct kunit *test)
+{
+	struct fid_cntr **common = (void *)tr_buffer(test, COMMON *
+						     sizeof(*common));
+	struct kofi_fabric_fx *fx = fx_open_for(test, FI_THREAD_SAFE);
+	struct fid_poll *shared = st_poll_open(test, fx->domain);
+	struct fid_wait *set = st_wait_open(test, fx->fabric, FI_WAIT_UNSPEC);
+	struct tr_thread *thread[2];
+
+	for (int i = 0; i < COMMON; i++)
+		common[i] = st_cntr(test, fx->domain);
+	for (int i = 0; i < 2; i++) {
+		struct racer *racer = (void *)tr_buffer(test, sizeof(*racer));
+
+		*racer = (struct racer){ fx, common,
+					 st_poll_open(test, fx->domain),
+					 shared, set };
+		for (int at = 0; at < COMMON; at++)
+			st_add(test, racer->mine, &common[at]->fid);
+		thread[i] = tr_start(test, i % num_online_cpus(), run_race,
+				     racer);
+	}
+	for (int i = 0; i < 2; i++) {
+		KUNIT_EXPECT_TRUE(test, tr_join_within(test, thread[i],
+						       FX_WAIT_MS +
+						       1000 * (tr_rounds +
+							       sets_seconds)));
+		KUNIT_EXPECT_EQ(test, 0, thread[i]->result);
+	}
+	/* One may have added a common counter after the other took it out. */
+	for (int i = 0; i < COMMON; i++)
+		st_del(test, shared, &common[i]->fid);
+	fx_close(test, &shared->fid);
+	fx_close(test, &set->fid);
+}
+
+static struct kunit_case cases[] = {
+	KUNIT_CASE_SLOW(poll_06_two_cpus_at_the_same_sets),
+	{}
+};
+
+static struct kunit_suite suite = {
+	.name = "kofi_race_sets",
+	.test_cases = cases,
+};
+
+kunit_test_suite(suite);
