@@ -41,6 +41,13 @@ mod ffi {
     }
 }
 
+/// The tick that it is. Any context.
+#[inline]
+pub fn now() -> Jiffies {
+    // SAFETY: The kernel's own, which is there for ever and is read in one piece.
+    unsafe { (&raw const bindings::jiffies).read_volatile() }
+}
+
 /// A count, and the threads that wait for it to go on.
 ///
 /// # Invariants

@@ -197,14 +197,14 @@ impl Counter {
             if let Some(answer) = answer() {
                 return answer;
             }
-            if deadline.is_over() {
+            let mut left = deadline.left();
+            if left.is_spent() {
                 return Err(Errno::ETIMEDOUT);
             }
             // What was missed raises none either: look again, but not without a breath.
-            let mut left = match missed {
-                false => deadline.left(),
-                true => Budget::from_millis(1),
-            };
+            if missed {
+                left = Budget::from_millis(1);
+            }
             if self.signal.wait(&ticket, &mut left) == Woken::Interrupted {
                 return Err(Errno::EINTR);
             }

@@ -199,7 +199,7 @@ impl<M: Watched> Group<M> {
         let mut found = 0;
         let mut members = self.members.lock();
         // Who goes to the end of the line is not looked at again.
-        for _ in 0..self.line.len() {
+        for _ in 0..self.line.present() {
             if found >= most {
                 break;
             }
@@ -229,7 +229,7 @@ impl<M: Watched> Group<M> {
             return false;
         }
         let mut members = self.members.lock();
-        for _ in 0..self.line.len() {
+        for _ in 0..self.line.present() {
             let Some(called) = self.line.call() else {
                 break;
             };
@@ -266,10 +266,11 @@ impl<M: Watched> Group<M> {
             if found > 0 {
                 return Ok(found);
             }
-            if deadline.is_over() {
+            let mut left = deadline.left();
+            if left.is_spent() {
                 return Err(Errno::ETIMEDOUT);
             }
-            if self.arrival().wait(&ticket, &mut deadline.left()) == Woken::Interrupted {
+            if self.arrival().wait(&ticket, &mut left) == Woken::Interrupted {
                 return Err(Errno::EINTR);
             }
         }

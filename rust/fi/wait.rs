@@ -11,6 +11,7 @@ use super::roll::Roll;
 use crate::abi::{
     lock::FastLockIrq,
     sleepers::{
+        now,
         Sleepers,
         WaitQueue, //
     },
@@ -28,9 +29,7 @@ use kernel::{
     },
     time::{
         msecs_to_jiffies,
-        Instant,
-        Jiffies,
-        Monotonic, //
+        Jiffies, //
     },
 };
 
@@ -79,36 +78,35 @@ impl Budget {
     }
 }
 
-/// When a blocking call has to be over, however much there is to do until then.
-pub struct Deadline {
-    start: Instant<Monotonic>,
-    /// None for one that never comes.
-    millis: Option<u32>,
-}
+/// When a blocking call has to be over, however much there is to do until then: the tick, or none for
+/// one that never comes.
+pub struct Deadline(Option<Jiffies>);
 
 impl Deadline {
     /// From a timeout in milliseconds that begins now; a negative one never ends.
     pub fn from_millis(timeout: c_int) -> Self {
-        Self {
-            start: Instant::now(),
-            millis: u32::try_from(timeout).ok(),
-        }
-    }
-
-    /// How many milliseconds are left; none where they never end.
-    fn left_millis(&self) -> Option<u32> {
-        let gone = u32::try_from(self.start.elapsed().as_millis()).unwrap_or(u32::MAX);
-        Some(self.millis?.saturating_sub(gone))
-    }
-
-    /// Whether it has come.
-    pub(super) fn is_over(&self) -> bool {
-        self.left_millis() == Some(0)
+        let Budget(ticks) = Budget::from_millis(timeout);
+        Self(ticks.map(|ticks| now().wrapping_add(ticks)))
     }
 
     /// What may still be slept.
     pub(super) fn left(&self) -> Budget {
-        Budget(self.left_millis().map(msecs_to_jiffies))
+        Budget(self.0.map(|end| {
+            let left = end.wrapping_sub(now());
+            // Past half of all ticks the end has been.
+            if left > Jiffies::MAX / 2 {
+                0
+            } else {
+                left
+            }
+        }))
+    }
+}
+
+impl Budget {
+    /// Whether nothing is left.
+    pub(super) fn is_spent(&self) -> bool {
+        self.0 == Some(0)
     }
 }
 

@@ -152,14 +152,14 @@ impl Line {
         &self.arrival
     }
 
-    /// Whether nobody stands there. Any context.
-    pub(super) fn is_empty(&self) -> bool {
-        self.present.load(Acquire) == 0
+    /// How many stand there, or are looked at. Any context.
+    pub(super) fn present(&self) -> usize {
+        self.present.load(Acquire)
     }
 
-    /// How many stand there. Any context.
-    pub(super) fn len(&self) -> usize {
-        self.ring.lock().len
+    /// Whether nobody does. Any context.
+    pub(super) fn is_empty(&self) -> bool {
+        self.present() == 0
     }
 
     /// Takes out the first. Any context.
@@ -258,7 +258,7 @@ mod tests {
                 assert!(watches[(round + at) % 5].stand());
             }
             assert!(!watches[(round + 2) % 5].stand());
-            assert_eq!(line.len(), 4);
+            assert_eq!(line.present(), 4);
             for at in 0..4 {
                 assert_eq!(next(&line, &watches), Some(((round + at) % 5) as u32));
             }

@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0
 # What single calls cost over kOFI and over raw verbs, in turns in one boot: calls.sh [ROUNDS]. The
 # device beneath does nothing, and so costs both the same.
-need_module kofi_bench kofi_raw kofi_null
+need_module kofi_bench kofi_raw kofi_sets kofi_null
 veth_up n0 10.4.0 fd00:4 && load kofi_null netdev=n0 && link_active null0 || fail "no device"
-load kofi_bench addr=10.4.0.1 && load kofi_raw addr=10.4.0.1 || fail "the modules do not load"
+load kofi_bench addr=10.4.0.1 && load kofi_raw addr=10.4.0.1 &&
+	load kofi_sets addr=10.4.0.1 || fail "the modules do not load"
 round=0
 while [ $round -lt "${1:-3}" ]; do
 	for implementation in bench raw; do
 		echo "cost 512 1280" >/sys/kernel/debug/kofi_$implementation/run ||
 			fail "$implementation"
 	done
+	echo "lookups 1280" >/sys/kernel/debug/kofi_sets/run || fail "lookups"
 	round=$((round + 1))
 done
-unload kofi_bench kofi_raw kofi kofi_null || fail "the modules do not unload"
+unload kofi_bench kofi_raw kofi_sets kofi kofi_null || fail "the modules do not unload"

@@ -1,0 +1,544 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What address vectors, poll sets and wait sets cost. Each test runs when the
+ * module is told to, and says its result; fi_vectors.c in user space says what
+ * libfabric takes for the same vector.
+ *
+ *	echo vector 1000000 >/sys/kernel/debug/kofi_sets/run
+ */
+
+#define pr_fmt(fmt) "bench: " fmt
+
+#include <linux/completion.h>
+#include <linux/debugfs.h>
+#include <linux/in.h>
+#include <linux/kthread.h>
+#include <linux/ktime.h>
+#include <linux/mm.h>
+#include <linux/module.h>
+#include <linux/seq_file.h>
+#include <linux/uaccess.h>
+#include <linux/vmalloc.h>
+#include <linux/wait.h>
+
+#include <rdma/fabric.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_eq.h>
+
+#define MOST_PEERS	4000000
+#define MOST_MEMBERS	4096
+#define BATCH		64
+#define THREADS		4
+#define BASE		0x0a000000	/* 10.0.0.0 */
+
+static char *addr = "";
+module_param(addr, charp, 0444);
+MODULE_PARM_DESC(addr, "numeric IPv4 address of an RDMA device of this machine");
+
+static struct fi_info *info;
+static struct fid_fabric *fabric;
+static struct fid_domain *domain;
+static struct dentry *dir;
+static DEFINE_MUTEX(running);
+
+static void say(const char *impl, const char *name, u32 size, u64 value,
+		const char *unit)
+{
+	pr_info("impl=%s name=%s size=%u value=%llu unit=%s\n", impl, name,
+		size, value, unit);
+}
+
+/* Time for each of many, and what it is of. */
+static void say_each(const char *impl, const char *name, u32 size, u64 start,
+		     u64 count)
+{
+	say(impl, name, size, div64_u64(ktime_get_ns() - start, count), "ns");
+}
+
+static void fill(struct sockaddr_in *peers, u32 from, u32 count)
+{
+	for (u32 i = 0; i < count; i++)
+		peers[i] = (struct sockaddr_in){
+			.sin_family = AF_INET,
+			.sin_port = htons(7471),
+			.sin_addr.s_addr = htonl(BASE + from + i),
+		};
+}
+
+static u64 free_bytes(void)
+{
+	struct sysinfo now;
+
+	si_meminfo(&now);
+	return (u64)now.freeram * now.mem_unit;
+}
+
+static int open_vector(struct fid_av **av)
+{
+	struct fi_av_attr attr = { .type = FI_AV_TABLE };
+
+	return fi_av_open(domain, &attr, av, NULL);
+}
+
+/* Another order than that in which they came, so that caches do not tell. */
+static u32 scattered(u32 i, u32 count)
+{
+	return (u64)i * 7919 % count;
+}
+
+/* One call for all, bytes for each, and what can be asked of them; then all go. */
+static int bench_at_once(struct sockaddr_in *peers, u32 count)
+{
+	struct sockaddr_in found;
+	size_t len = sizeof(found);
+	u64 start, before;
+	struct fid_av *av;
+	int ret;
+
+	ret = open_vector(&av);
+	if (ret)
+		return ret;
+	before = free_bytes();
+	start = ktime_get_ns();
+	ret = fi_av_insert(av, peers, count, NULL, 0, NULL);
+	say_each("kofi", "insert", count, start, count);
+	say("kofi", "bytes", count, div_u64(before - free_bytes(), count), "B");
+	if (ret != count)
+		goto close;
+
+	start = ktime_get_ns();
+	for (u32 i = 0; i < count; i++)
+		if (fi_av_lookup(av, scattered(i, count), &found, &len))
+			goto close;
+	say_each("kofi", "lookup", count, start, count);
+	/* What is there is found by its address. */
+	start = ktime_get_ns();
+	ret = fi_av_insert(av, peers, count, NULL, 0, NULL);
+	say_each("kofi", "again", count, start, count);
+close:
+	return fi_close(&av->fid) ?: ret == count ? 0 : -EIO;
+}
+
+/* The same in pieces; then all go one after another. */
+static int bench_in_batches(struct sockaddr_in *peers, u32 count)
+{
+	struct fid_av *av;
+	int ret = 0;
+	u64 start;
+
+	ret = open_vector(&av);
+	if (ret)
+		return ret;
+	start = ktime_get_ns();
+	for (u32 i = 0; i + BATCH <= count; i += BATCH)
+		if (fi_av_insert(av, peers + i, BATCH, NULL, 0, NULL) != BATCH)
+			ret = -EIO;
+	say_each("kofi", "batch", BATCH, start, count);
+	start = ktime_get_ns();
+	for (u32 i = 0; i + BATCH <= count; i++) {
+		fi_addr_t handle = i;
+
+		ret = ret ?: fi_av_remove(av, &handle, 1, 0);
+	}
+	say_each("kofi", "remove", count, start, count);
+	return fi_close(&av->fid) ?: ret;
+}
+
+struct worker {
+	struct fid_av		*av;
+	struct sockaddr_in	*peers;
+	u32			count;
+	int			ret;
+	struct completion	done;
+};
+
+static int insert_and_look_up(void *data)
+{
+	struct worker *worker = data;
+	struct sockaddr_in found;
+	size_t len = sizeof(found);
+	fi_addr_t handle;
+
+	for (u32 i = 0; i < worker->count && !worker->ret; i++) {
+		if (fi_av_insert(worker->av, worker->peers + i, 1, &handle, 0,
+				 NULL) != 1)
+			worker->ret = -EIO;
+		else
+			worker->ret = fi_av_lookup(worker->av, handle, &found,
+						   &len);
+		if (!(i % 1024))
+			cond_resched();
+	}
+	complete(&worker->done);
+	return 0;
+}
+
+static int bench_threads(struct sockaddr_in *peers, u32 count)
+{
+	struct worker worker[THREADS] = {};
+	u64 start = ktime_get_ns();
+	struct fid_av *av;
+	int ret;
+
+	ret = open_vector(&av);
+	if (ret)
+		return ret;
+	for (int i = 0; i < THREADS; i++) {
+		struct task_struct *task;
+
+		worker[i].av = av;
+		worker[i].count = count / THREADS;
+		worker[i].peers = peers + i * worker[i].count;
+		init_completion(&worker[i].done);
+		task = kthread_run(insert_and_look_up, &worker[i], "bench/%d", i);
+		if (IS_ERR(task)) {
+			worker[i].ret = PTR_ERR(task);
+			complete(&worker[i].done);
+		}
+	}
+	for (int i = 0; i < THREADS; i++) {
+		wait_for_completion(&worker[i].done);
+		ret = ret ?: worker[i].ret;
+	}
+	say_each("kofi", "threads", THREADS, start, count);
+	return fi_close(&av->fid) ?: ret;
+}
+
+static int bench_vector(u32 count)
+{
+	struct sockaddr_in *peers;
+	int ret;
+
+	if (count < BATCH || count > MOST_PEERS)
+		return -EINVAL;
+	peers = vmalloc_array(count, sizeof(*peers));
+	if (!peers)
+		return -ENOMEM;
+	fill(peers, 1, count);
+	ret = bench_at_once(peers, count) ?: bench_in_batches(peers, count) ?:
+	      bench_threads(peers, count);
+	vfree(peers);
+	return ret;
+}
+
+/* What a lookup costs beside a copy out of an array behind a pointer. */
+static noinline int array_lookup(struct sockaddr_in *array, u32 count, u64 index,
+				 void *to, size_t *len)
+{
+	if (index >= count)
+		return -EINVAL;
+	memcpy(to, array + index, sizeof(*array));
+	*len = sizeof(*array);
+	return 0;
+}
+
+static int bench_lookups(u32 laps)
+{
+	int (*volatile look)(struct sockaddr_in *array, u32 count, u64 index,
+			     void *to, size_t *len) = array_lookup;
+	struct sockaddr_in peers[BATCH], found;
+	size_t len = sizeof(found);
+	struct fid_av *av;
+	u64 start;
+	int ret;
+
+	if (laps < BATCH)
+		return -EINVAL;
+	fill(peers, 1, BATCH);
+	ret = open_vector(&av);
+	if (ret)
+		return ret;
+	if (fi_av_insert(av, peers, BATCH, NULL, 0, NULL) != BATCH)
+		ret = -EIO;
+	start = ktime_get_ns();
+	for (u32 i = 0; i < laps; i++)
+		ret |= fi_av_lookup(av, i % BATCH, &found, &len);
+	say_each("kofi", "handle", BATCH, start, laps);
+	start = ktime_get_ns();
+	for (u32 i = 0; i < laps; i++)
+		ret |= look(peers, BATCH, i % BATCH, &found, &len);
+	say_each("raw", "handle", BATCH, start, laps);
+	return fi_close(&av->fid) ?: ret;
+}
+
+/* One of many changes: the set names it; without one all are asked. */
+static int poll_members(struct fid_poll *set, struct fid_cntr **cntr,
+			u32 members, u32 laps)
+{
+	u64 *seen = kvcalloc(members, sizeof(*seen), GFP_KERNEL), start;
+	void *found;
+	int ret = 0;
+
+	if (!seen)
+		return -ENOMEM;
+	start = ktime_get_ns();
+	for (u32 i = 0; i < laps; i++) {
+		fi_cntr_add(cntr[i % members], 1);
+		if (fi_poll(set, &found, 1) != 1)
+			ret = -EIO;
+	}
+	say_each("kofi", "poll", members, start, laps);
+	for (u32 at = 0; at < members; at++)
+		seen[at] = fi_cntr_read(cntr[at]);
+	start = ktime_get_ns();
+	for (u32 i = 0; i < laps; i++) {
+		u32 changed = 0;
+
+		fi_cntr_add(cntr[i % members], 1);
+		for (u32 at = 0; at < members; at++) {
+			u64 now = fi_cntr_read(cntr[at]);
+
+			changed += now != seen[at];
+			seen[at] = now;
+		}
+		if (changed != 1)
+			ret = -EIO;
+	}
+	say_each("raw", "poll", members, start, laps);
+	kvfree(seen);
+	return ret;
+}
+
+static int bench_poll(u32 members)
+{
+	struct fi_cntr_attr cntr_attr = { .wait_obj = FI_WAIT_NONE };
+	struct fi_poll_attr attr = {};
+	struct fid_cntr **cntr;
+	struct fid_poll *set;
+	u32 opened = 0;
+	void *found;
+	int ret;
+
+	if (!members || members > MOST_MEMBERS)
+		return -EINVAL;
+	cntr = kvcalloc(members, sizeof(*cntr), GFP_KERNEL);
+	if (!cntr)
+		return -ENOMEM;
+	ret = fi_poll_open(domain, &attr, &set);
+	if (ret)
+		goto free;
+	while (!ret && opened < members) {
+		ret = fi_cntr_open(domain, &cntr_attr, cntr + opened, NULL);
+		if (!ret)
+			ret = fi_poll_add(set, &cntr[opened++]->fid, 0);
+	}
+	/* All are looked at once. */
+	if (!ret && fi_poll(set, &found, 1))
+		ret = -EIO;
+	ret = ret ?: poll_members(set, cntr, members, 20000);
+	while (opened--) {
+		fi_poll_del(set, &cntr[opened]->fid, 0);
+		fi_close(&cntr[opened]->fid);
+	}
+	ret = fi_close(&set->fid) ?: ret;
+free:
+	kvfree(cntr);
+	return ret;
+}
+
+/* Two threads that wake each other, by a wait queue or by a wait set. */
+struct side {
+	struct side		*other;
+	wait_queue_head_t	queue;
+	atomic_t		count;
+	struct fid_wait		*set;
+	struct fid_cntr		*cntr;
+	u32			laps;
+	bool			first;
+	int			ret;
+	struct completion	done;
+};
+
+static void wake_bare(struct side *side)
+{
+	atomic_inc(&side->other->count);
+	wake_up(&side->other->queue);
+}
+
+static int play_bare(void *data)
+{
+	struct side *side = data;
+
+	if (side->first)
+		wake_bare(side);
+	for (u32 i = 1; i <= side->laps; i++) {
+		if (!wait_event_interruptible_timeout(side->queue,
+						      atomic_read(&side->count) >= i,
+						      10 * HZ)) {
+			side->ret = -ETIMEDOUT;
+			break;
+		}
+		if (!side->first || i < side->laps)
+			wake_bare(side);
+	}
+	complete(&side->done);
+	return 0;
+}
+
+static int play_set(void *data)
+{
+	struct side *side = data;
+	struct fid *from;
+
+	if (side->first)
+		fi_cntr_add(side->other->cntr, 1);
+	for (u32 i = 1; i <= side->laps; i++) {
+		if (fi_waitfrom(side->set, &from, 1, 10000) != 1) {
+			side->ret = -ETIMEDOUT;
+			break;
+		}
+		if (!side->first || i < side->laps)
+			fi_cntr_add(side->other->cntr, 1);
+	}
+	complete(&side->done);
+	return 0;
+}
+
+static int play(const char *impl, int (*fn)(void *data), struct side *side,
+		u32 laps)
+{
+	struct task_struct *task[2];
+	u64 start;
+	int cpu = 0;
+
+	for (int i = 0; i < 2; i++) {
+		side[i].other = &side[!i];
+		side[i].laps = laps;
+		side[i].first = i == 1;
+		side[i].ret = 0;
+		atomic_set(&side[i].count, 0);
+		init_waitqueue_head(&side[i].queue);
+		init_completion(&side[i].done);
+		task[i] = kthread_create(fn, &side[i], "bench/%d", i);
+		if (IS_ERR(task[i])) {
+			if (i)
+				kthread_stop(task[0]);
+			return PTR_ERR(task[i]);
+		}
+		cpu = cpumask_next_wrap(cpu, cpu_online_mask);
+		kthread_bind(task[i], cpu);
+	}
+	start = ktime_get_ns();
+	for (int i = 0; i < 2; i++)
+		wake_up_process(task[i]);
+	for (int i = 0; i < 2; i++)
+		wait_for_completion(&side[i].done);
+	/* Each lap goes there and back. */
+	say_each(impl, "wait", 1, start, 2 * laps);
+	return side[0].ret ?: side[1].ret;
+}
+
+static int bench_wait(u32 laps)
+{
+	struct fi_wait_attr attr = { .wait_obj = FI_WAIT_UNSPEC };
+	struct side *side = kcalloc(2, sizeof(*side), GFP_KERNEL);
+	int ret = 0, opened = 0;
+
+	if (!side)
+		return -ENOMEM;
+	if (!laps)
+		ret = -EINVAL;
+	while (!ret && opened < 2) {
+		struct fi_cntr_attr cntr_attr = { .wait_obj = FI_WAIT_SET };
+		struct side *one = &side[opened];
+
+		ret = fi_wait_open(fabric, &attr, &one->set);
+		if (ret)
+			break;
+		cntr_attr.wait_set = one->set;
+		ret = fi_cntr_open(domain, &cntr_attr, &one->cntr, NULL);
+		if (ret)
+			fi_close(&one->set->fid);
+		else
+			opened++;
+	}
+	ret = ret ?: play("raw", play_bare, side, laps);
+	ret = ret ?: play("kofi", play_set, side, laps);
+	while (opened--) {
+		fi_close(&side[opened].cntr->fid);
+		fi_close(&side[opened].set->fid);
+	}
+	kfree(side);
+	return ret;
+}
+
+static const struct {
+	const char	*name;
+	int		(*run)(u32 number);
+} benches[] = {
+	{ "vector", bench_vector },	/* addresses */
+	{ "lookups", bench_lookups },	/* how many */
+	{ "poll", bench_poll },		/* members */
+	{ "wait", bench_wait },		/* round trips */
+};
+
+static ssize_t bench_write(struct file *file, const char __user *from,
+			   size_t count, loff_t *pos)
+{
+	char line[64], name[16];
+	int ret = -EINVAL;
+	u32 number;
+
+	if (count >= sizeof(line))
+		return -EINVAL;
+	if (copy_from_user(line, from, count))
+		return -EFAULT;
+	line[count] = '\0';
+	if (sscanf(line, "%15s %u", name, &number) != 2)
+		return -EINVAL;
+	mutex_lock(&running);
+	for (int i = 0; i < ARRAY_SIZE(benches); i++)
+		if (!strcmp(name, benches[i].name))
+			ret = benches[i].run(number);
+	mutex_unlock(&running);
+	return ret ?: count;
+}
+
+static const struct file_operations bench_fops = {
+	.owner = THIS_MODULE,
+	.open = simple_open,
+	.write = bench_write,
+};
+
+static int __init sets_init(void)
+{
+	struct fi_info *hints = fi_allocinfo();
+	int ret;
+
+	if (!hints)
+		return -ENOMEM;
+	hints->ep_attr->type = FI_EP_MSG;
+	hints->domain_attr->mr_mode = ~0;
+	hints->mode = ~0ULL;
+	ret = fi_getinfo(FI_VERSION(1, 17), addr, NULL, FI_SOURCE, hints, &info);
+	fi_freeinfo(hints);
+	if (ret)
+		return -ENODEV;
+	ret = fi_fabric(info->fabric_attr, &fabric, NULL);
+	if (ret)
+		goto free;
+	ret = fi_domain(fabric, info, &domain, NULL);
+	if (ret)
+		goto close;
+	dir = debugfs_create_dir(KBUILD_MODNAME, NULL);
+	debugfs_create_file("run", 0200, dir, NULL, &bench_fops);
+	return 0;
+close:
+	fi_close(&fabric->fid);
+free:
+	fi_freeinfo(info);
+	return -ENODEV;
+}
+module_init(sets_init);
+
+static void __exit sets_exit(void)
+{
+	debugfs_remove(dir);
+	fi_close(&domain->fid);
+	fi_close(&fabric->fid);
+	fi_freeinfo(info);
+}
+module_exit(sets_exit);
+
+MODULE_DESCRIPTION("What kOFI's vectors and sets cost");
+MODULE_LICENSE("GPL");
