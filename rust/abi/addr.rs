@@ -119,28 +119,23 @@ pub struct Bytes {
 
 impl Bytes {
     /// Of this address.
+    #[inline]
     pub fn new(addr: &SocketAddr) -> Self {
         let mut bytes = [0; IN6_LEN];
-        let mut put = |at: usize, from: &[u8]| {
-            let to = bytes.iter_mut().skip(at);
-            to.zip(from).for_each(|(to, from)| *to = *from);
-        };
-        let family = |number: u32| (number as u16).to_ne_bytes();
-        put(2, &addr.port().to_be_bytes());
-        let len = match addr {
+        bytes[2..4].copy_from_slice(&addr.port().to_be_bytes());
+        let (family, len) = match addr {
             SocketAddr::V4(v4) => {
-                put(0, &family(AF_INET));
-                put(4, &v4.ip().octets());
-                IN_LEN
+                bytes[4..8].copy_from_slice(&v4.ip().octets());
+                (AF_INET, IN_LEN)
             }
             SocketAddr::V6(v6) => {
-                put(0, &family(AF_INET6));
-                put(4, &v6.flowinfo().to_be_bytes());
-                put(8, &v6.ip().octets());
-                put(24, &v6.scope_id().to_ne_bytes());
-                IN6_LEN
+                bytes[4..8].copy_from_slice(&v6.flowinfo().to_be_bytes());
+                bytes[8..24].copy_from_slice(&v6.ip().octets());
+                bytes[24..28].copy_from_slice(&v6.scope_id().to_ne_bytes());
+                (AF_INET6, IN6_LEN)
             }
         };
+        bytes[0..2].copy_from_slice(&(family as u16).to_ne_bytes());
         Self { bytes, len }
     }
 

@@ -333,6 +333,17 @@ impl AddressVector {
         }
     }
 
+    /// The IP address and the port of an IPv4 address that was inserted as this, where a short way leads
+    /// to it: nothing says that there is none but [`Self::lookup`]. Any context.
+    #[inline(always)]
+    pub(crate) fn lookup_v4(&self, addr: fi_addr_t) -> Option<(u32, u16)> {
+        let (index, generation) = self.parts(addr).ok()?;
+        let (address, spot) = self.table.get_v4(index)?;
+        generation
+            .is_none_or(|wanted| wanted == spot.generation)
+            .then_some(address)
+    }
+
     /// The `fi_addr_t` of an address that is there. Any context.
     pub fn find(&self, address: &SocketAddr) -> Option<fi_addr_t> {
         self.table.find(address).map(|spot| self.to_addr(spot))
@@ -377,7 +388,7 @@ impl AddressVector {
     }
 
     /// The index, and the generation where one is told. A receive context is left aside.
-    #[inline]
+    #[inline(always)]
     fn parts(&self, addr: fi_addr_t) -> Result<(u32, Option<u32>)> {
         if addr == abi::FI_ADDR_NOTAVAIL {
             return Err(Errno::EINVAL);
