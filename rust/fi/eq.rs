@@ -60,6 +60,8 @@ use kernel::{
 
 mod batch;
 mod handled;
+#[cfg(CONFIG_KUNIT = "y")]
+mod tests;
 
 pub use batch::{
     Batch,
