@@ -14,7 +14,8 @@ use crate::abi::{
 };
 use core::{
     mem::MaybeUninit,
-    ptr, //
+    ptr,
+    slice, //
 };
 use kernel::prelude::*;
 
@@ -175,7 +176,7 @@ pub(super) unsafe fn bytes<'a>(data: *const c_void, len: usize) -> Result<&'a [u
         return Err(Errno::EINVAL);
     }
     // SAFETY: By this function's safety requirement.
-    Ok(unsafe { core::slice::from_raw_parts(data.cast(), len) })
+    Ok(unsafe { slice::from_raw_parts(data.cast(), len) })
 }
 
 /// Copies as much of `from` as there is room for to a C caller's buffer, and tells the whole length:
@@ -201,6 +202,24 @@ pub(super) unsafe fn copy_out(from: &[u8], to: *mut c_void, len: *mut usize) -> 
         Ok(())
     } else {
         Err(Errno::ETOOSMALL)
+    }
+}
+
+/// The array that a C caller has for so many answers.
+///
+/// # Errors
+///
+/// -FI_EINVAL for a negative count, and for NULL with room in it.
+///
+/// # Safety
+///
+/// `to` is NULL or valid for writing `count` elements for `'a`.
+pub(super) unsafe fn room<'a, T>(to: *mut T, count: c_int) -> Result<&'a mut [MaybeUninit<T>]> {
+    match usize::try_from(count) {
+        Ok(0) => Ok(&mut []),
+        // SAFETY: By this function's safety requirement; the elements need not be initialised.
+        Ok(count) if !to.is_null() => Ok(unsafe { slice::from_raw_parts_mut(to.cast(), count) }),
+        _ => Err(Errno::EINVAL),
     }
 }
 

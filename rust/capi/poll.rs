@@ -32,11 +32,7 @@ use crate::{
         poll::PollSet, //
     },
 };
-use core::{
-    mem::MaybeUninit,
-    ptr,
-    slice, //
-};
+use core::ptr;
 use kernel::{
     prelude::*,
     sync::Arc, //
@@ -117,14 +113,11 @@ unsafe fn try_poll(
     count: c_int,
 ) -> Result<usize> {
     // SAFETY: As the C caller promises.
-    let object = unsafe { object::object::<PollObject>(pollset.cast())? };
-    let room = match usize::try_from(count) {
-        Ok(0) => return Ok(0),
-        Ok(count) if !context.is_null() => {
-            // SAFETY: As the C caller promises; the entries need not be initialised.
-            unsafe { slice::from_raw_parts_mut(context.cast::<MaybeUninit<*mut c_void>>(), count) }
-        }
-        _ => return Err(Errno::EINVAL),
+    let (object, room) = unsafe {
+        (
+            object::object::<PollObject>(pollset.cast())?,
+            object::room(context, count)?,
+        )
     };
     let most = room.len();
     let mut places = room.iter_mut();

@@ -38,7 +38,6 @@ use crate::{
     },
 };
 use core::{
-    mem::MaybeUninit,
     ptr,
     slice, //
 };
@@ -149,14 +148,15 @@ unsafe fn try_waitfrom(
     timeout: c_int,
 ) -> Result<usize> {
     // SAFETY: As the C caller promises.
-    let object = unsafe { object::object::<WaitObject>(waitset.cast())? };
-    let room = match usize::try_from(count) {
-        Ok(count) if count > 0 && !fids.is_null() => {
-            // SAFETY: As the C caller promises; the entries need not be initialised.
-            unsafe { slice::from_raw_parts_mut(fids.cast::<MaybeUninit<*mut fid>>(), count) }
-        }
-        _ => return Err(Errno::EINVAL),
+    let (object, room) = unsafe {
+        (
+            object::object::<WaitObject>(waitset.cast())?,
+            object::room(fids, count)?,
+        )
     };
+    if room.is_empty() {
+        return Err(Errno::EINVAL);
+    }
     let deadline = Deadline::from_millis(timeout);
     let most = room.len();
     let mut places = room.iter_mut();

@@ -20,21 +20,32 @@ struct racer {
 	struct fid_poll		*mine;		/* has them all */
 	struct fid_poll		*shared;	/* of both threads */
 	struct fid_wait		*set;		/* of both threads */
+	u64			seen[COMMON];	/* when it was listed last */
 };
+
+/* Which counters are listed; whether the one that is wanted is. */
+static bool note_listed(struct racer *racer, struct fid_cntr *wanted)
+{
+	bool is_listed = false;
+	void *found[COMMON];
+	int count = fi_poll(racer->mine, found, COMMON);
+
+	for (int i = 0; i < count; i++) {
+		is_listed |= found[i] == wanted;
+		for (int at = 0; at < COMMON; at++)
+			if (found[i] == racer->common[at])
+				racer->seen[at] = fi_cntr_read(found[i]);
+	}
+	return is_listed;
+}
 
 /* What has been changed is listed, whatever the other one does. */
 static int find_changed(struct racer *racer, u32 seed)
 {
 	struct fid_cntr *cntr = racer->common[seed % COMMON];
-	void *found[COMMON];
-	int count;
 
 	fi_cntr_add(cntr, 1);
-	count = fi_poll(racer->mine, found, COMMON);
-	for (int i = 0; i < count; i++)
-		if (found[i] == cntr)
-			return 0;
-	return -EBADF;
+	return note_listed(racer, cntr) ? 0 : -EBADF;
 }
 
 /* Members come and go, and nobody but their owner knows of them. */
@@ -123,26 +134,34 @@ static void poll_06_two_cpus_at_the_same_sets(struct kunit *test)
 	struct fid_poll *shared = st_poll_open(test, fx->domain);
 	struct fid_wait *set = st_wait_open(test, fx->fabric, FI_WAIT_UNSPEC);
 	struct tr_thread *thread[2];
+	struct racer *racer[2];
 
 	for (int i = 0; i < COMMON; i++)
 		common[i] = st_cntr(test, fx->domain);
 	for (int i = 0; i < 2; i++) {
-		struct racer *racer = (void *)tr_buffer(test, sizeof(*racer));
-
-		*racer = (struct racer){ fx, common,
-					 st_poll_open(test, fx->domain),
-					 shared, set };
+		racer[i] = (void *)tr_buffer(test, sizeof(**racer));
+		*racer[i] = (struct racer){ fx, common,
+					    st_poll_open(test, fx->domain),
+					    shared, set };
 		for (int at = 0; at < COMMON; at++)
-			st_add(test, racer->mine, &common[at]->fid);
-		thread[i] = tr_start(test, i % num_online_cpus(), run_race,
-				     racer);
+			st_add(test, racer[i]->mine, &common[at]->fid);
 	}
+	for (int i = 0; i < 2; i++)
+		thread[i] = tr_start(test, i % num_online_cpus(), run_race,
+				     racer[i]);
 	for (int i = 0; i < 2; i++) {
 		KUNIT_EXPECT_TRUE(test, tr_join_within(test, thread[i],
 						       FX_WAIT_MS +
 						       1000 * (tr_rounds +
 							       sets_seconds)));
 		KUNIT_EXPECT_EQ(test, 0, thread[i]->result);
+	}
+	/* The last change of each counter is listed, too, whoever made it. */
+	for (int i = 0; i < 2; i++) {
+		note_listed(racer[i], NULL);
+		for (int at = 0; at < COMMON; at++)
+			KUNIT_EXPECT_EQ(test, fi_cntr_read(common[at]),
+					racer[i]->seen[at]);
 	}
 	/* One may have added a common counter after the other took it out. */
 	for (int i = 0; i < COMMON; i++)
@@ -151,7 +170,86 @@ static void poll_06_two_cpus_at_the_same_sets(struct kunit *test)
 	fx_close(test, &set->fid);
 }
 
+/*
+ * Two threads change a counter at about the same time, and one looks at it
+ * meanwhile: what comes while it looks must not be taken for told.
+ */
+struct meeting {
+	struct fid_cntr	*cntr;
+	struct fid_poll	*set;
+	u64		rounds;
+	u64		seen;	/* when it was listed last */
+};
+
+static bool is_late(unsigned long deadline)
+{
+	cond_resched();
+	return time_after(jiffies, deadline);
+}
+
+static int change_and_look(struct tr_thread *thread)
+{
+	struct meeting *meeting = thread->arg;
+	void *found;
+
+	for (u64 round = 1; round <= meeting->rounds; round++) {
+		unsigned long deadline = jiffies + msecs_to_jiffies(FX_WAIT_MS);
+
+		fi_cntr_add(meeting->cntr, 1);
+		while (meeting->seen < 2 * round) {
+			if (fi_poll(meeting->set, &found, 1))
+				/* Pairs with that in change(). */
+				smp_store_release(&meeting->seen,
+						  fi_cntr_read(meeting->cntr));
+			else if (is_late(deadline))
+				return thread->result = -ETIMEDOUT;
+		}
+	}
+	return 0;
+}
+
+static int change(struct tr_thread *thread)
+{
+	struct meeting *meeting = thread->arg;
+
+	for (u64 round = 1; round <= meeting->rounds; round++) {
+		unsigned long deadline = jiffies + msecs_to_jiffies(FX_WAIT_MS);
+
+		fi_cntr_add(meeting->cntr, 1);
+		/* Pairs with that in change_and_look(). */
+		while (smp_load_acquire(&meeting->seen) < 2 * round)
+			if (is_late(deadline))
+				return thread->result = -ETIMEDOUT;
+	}
+	return 0;
+}
+
+static void poll_02_what_comes_during_a_look(struct kunit *test)
+{
+	int (*half[2])(struct tr_thread *thread) = { change_and_look, change };
+	struct meeting *meeting = (void *)tr_buffer(test, sizeof(*meeting));
+	struct fid_domain *domain = fx_open_for(test, FI_THREAD_SAFE)->domain;
+	struct tr_thread *thread[2];
+
+	/* Where there is one CPU nothing comes meanwhile, and each turn is a tick. */
+	meeting->rounds = num_online_cpus() > 1 ? 500 * tr_rounds : 10;
+	meeting->cntr = st_cntr(test, domain);
+	meeting->set = st_poll_open(test, domain);
+	st_add(test, meeting->set, &meeting->cntr->fid);
+	for (int i = 0; i < 2; i++)
+		thread[i] = tr_start(test, i % num_online_cpus(), half[i],
+				     meeting);
+	for (int i = 0; i < 2; i++) {
+		KUNIT_EXPECT_TRUE(test, tr_join_within(test, thread[i],
+						       FX_WAIT_MS +
+						       1000 * tr_rounds));
+		KUNIT_EXPECT_EQ(test, 0, thread[i]->result);
+	}
+	KUNIT_EXPECT_EQ(test, 2 * meeting->rounds, fi_cntr_read(meeting->cntr));
+}
+
 static struct kunit_case cases[] = {
+	KUNIT_CASE_SLOW(poll_02_what_comes_during_a_look),
 	KUNIT_CASE_SLOW(poll_06_two_cpus_at_the_same_sets),
 	{}
 };

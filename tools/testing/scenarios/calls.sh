@@ -11,7 +11,9 @@ while [ $round -lt "${1:-3}" ]; do
 		echo "cost 512 1280" >/sys/kernel/debug/kofi_$implementation/run ||
 			fail "$implementation"
 	done
-	echo "lookups 1280" >/sys/kernel/debug/kofi_sets/run || fail "lookups"
+	for test in "lookups 1280" "poll 16" "wait 1280"; do
+		echo "$test" >/sys/kernel/debug/kofi_sets/run || fail "$test"
+	done
 	round=$((round + 1))
 done
 unload kofi_bench kofi_raw kofi_sets kofi kofi_null || fail "the modules do not unload"
