@@ -25,6 +25,7 @@ pub mod domain;
 pub mod ep;
 pub mod eq;
 pub mod fabric;
+pub mod gate;
 mod group;
 mod handler;
 pub mod info;

@@ -30,12 +30,12 @@ use self::{
 use super::{
     domain::Domain,
     eq::EventQueue,
+    gate::Gate,
     object::{
         Held,
         Parent,
         Users, //
     },
-    wait::Gate,
 };
 use crate::abi::{
     self,

@@ -29,9 +29,9 @@ use crate::{
             Owned,
             Source, //
         },
+        gate::Stay, //
         object::Held,
         provider::Resolving,
-        wait::Stay, //
     },
 };
 use core::net::SocketAddr;

@@ -57,6 +57,7 @@ use crate::{
             Owned,
             Source, //
         },
+        gate::Gate,
         memory::{
             Context,
             Segment, //
@@ -68,7 +69,6 @@ use crate::{
             Message,
             Operation, //
         },
-        wait::Gate,
     },
     rdma::{
         cm::Id,

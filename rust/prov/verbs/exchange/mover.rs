@@ -14,7 +14,7 @@ use crate::{
         },
         Result, //
     },
-    fi::wait::Gate,
+    fi::gate::Gate,
 };
 use kernel::{
     prelude::*,
