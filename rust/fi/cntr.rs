@@ -123,11 +123,6 @@ impl Counter {
         Arc::ptr_eq(self.domain.arc(), domain)
     }
 
-    /// Whether it may be waited for.
-    pub fn is_waitable(&self) -> bool {
-        self.attr.waitable
-    }
-
     /// How many operations succeeded: what has completed by now is counted. Any context.
     pub fn read(&self) -> u64 {
         self.refresh();

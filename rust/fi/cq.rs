@@ -288,10 +288,7 @@ impl CompletionQueue {
 
     /// For a member of a poll set.
     pub(super) fn look(&self) -> Look {
-        match self.is_ready() {
-            true => Look::Still,
-            false => Look::Nothing,
-        }
+        Look::at_queue(self.is_ready())
     }
 
     /// For a member of a wait set, whose waiter `fi_cq_signal()` wakes as it does a reader; `told` is

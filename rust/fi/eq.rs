@@ -496,10 +496,7 @@ impl EventQueue {
 
     /// For a member of a set.
     pub(super) fn look(&self) -> Look {
-        match self.is_ready() {
-            true => Look::Still,
-            false => Look::Nothing,
-        }
+        Look::at_queue(self.is_ready())
     }
 
     /// The kernel's own wait queue, which is woken by each event. It is there until the queue is closed.

@@ -62,10 +62,23 @@ pub(super) enum Look {
     Still,
 }
 
+impl Look {
+    /// For a queue, which has something as long as it is not empty.
+    pub(super) fn at_queue(is_ready: bool) -> Self {
+        match is_ready {
+            true => Self::Still,
+            false => Self::Nothing,
+        }
+    }
+}
+
 struct Entry<M: Watched> {
     member: M,
     token: usize,
+    /// The member's own account of what [`Group::each`] has told.
     told: u64,
+    /// The same of [`Group::is_ready`].
+    asked: u64,
     watch: Arc<Watch>,
 }
 
@@ -118,6 +131,7 @@ impl<M: Watched> Group<M> {
             member,
             token,
             told: 0,
+            asked: 0,
             watch: watch.clone(),
         };
         if let Some(place) = self.members.lock().get_mut(number as usize) {
@@ -223,7 +237,8 @@ impl<M: Watched> Group<M> {
         found
     }
 
-    /// Whether a member has something to tell, of which [`Self::each`] will say so. Any context.
+    /// Whether a member has something to tell, which [`Self::each`] still will. Of what is told once,
+    /// this says so once, too: who asks this and reads the members is not kept awake by it. Any context.
     pub(super) fn is_ready(&self) -> bool {
         if self.line.is_empty() {
             return false;
@@ -237,10 +252,14 @@ impl<M: Watched> Group<M> {
                 continue;
             };
             entry.watch.leave();
-            // What is told only once is not told here.
             let mut told = entry.told;
-            if entry.member.look(&mut told) != Look::Nothing {
-                entry.watch.stand();
+            let look = entry.member.look(&mut told);
+            match look {
+                Look::Nothing => entry.told = told,
+                Look::Once | Look::Still => entry.watch.stand(),
+            }
+            let is_new = core::mem::replace(&mut entry.asked, told) != told;
+            if look == Look::Still || look == Look::Once && is_new {
                 return true;
             }
         }

@@ -108,8 +108,10 @@ static int bench_at_once(struct sockaddr_in *peers, u32 count)
 
 	start = ktime_get_ns();
 	for (u32 i = 0; i < count; i++)
-		if (fi_av_lookup(av, scattered(i, count), &found, &len))
+		if (fi_av_lookup(av, scattered(i, count), &found, &len)) {
+			ret = -EIO;
 			goto close;
+		}
 	say_each("kofi", "lookup", count, start, count);
 	/* What is there is found by its address. */
 	start = ktime_get_ns();

@@ -215,6 +215,9 @@ static int change(struct tr_thread *thread)
 	for (u64 round = 1; round <= meeting->rounds; round++) {
 		unsigned long deadline = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 
+		/* At every distance from the other one's. */
+		for (u64 at = 0; at < round % 512; at++)
+			cpu_relax();
 		fi_cntr_add(meeting->cntr, 1);
 		/* Pairs with that in change_and_look(). */
 		while (smp_load_acquire(&meeting->seen) < 2 * round)
