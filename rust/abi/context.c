@@ -52,7 +52,9 @@ static bool kofi_is_over(const s64 *count, s64 seen)
 long kofi_sleep(struct wait_queue_head *sleepers, const s64 *count, s64 seen,
 		long timeout)
 {
-	return wait_event_interruptible_timeout(
+	might_sleep();
+	/* Who calls this has just looked: not again before it is in the queue. */
+	return __wait_event_interruptible_timeout(
 		*sleepers, kofi_is_over(count, seen), timeout);
 }
 

@@ -164,12 +164,12 @@ impl Counter {
     /// -FI_EAVAIL when an error is counted meanwhile, -FI_ETIMEDOUT, -FI_EINTR when a signal is
     /// pending or the kthread is told to stop, -FI_ENOSYS unless the counter was opened to be waited
     /// for, -FI_EOPBADSTATE in atomic context.
-    pub fn wait(self: &Arc<Self>, threshold: u64, deadline: &Deadline) -> Result {
+    pub fn wait(&self, threshold: u64, deadline: &Deadline) -> Result {
         if !self.attr.waitable {
             return Err(Errno::ENOSYS);
         }
         context::check_may_sleep()?;
-        let _busy = Held::new(self)?;
+        let _busy = self.users.busy()?;
         let errors = self.count.errors();
         let answer = || {
             self.progress();
@@ -269,6 +269,9 @@ impl Counter {
     /// Whether operations have been counted that nobody could be woken for; who sleeps on its wait queue
     /// is woken for what comes. Any context.
     pub fn is_ready(&self) -> bool {
+        if self.sources.is_empty() {
+            return false;
+        }
         self.progress();
         let missed = self.arm();
         if missed {

@@ -6,8 +6,7 @@
 //! A member's signal puts it into a [`Line`], in any context; whoever looks goes through those that stand
 //! there, and not through all. A member that has nothing to tell when it is looked at asks for its signal
 //! and leaves the line. `changes` is held where members come and go. `members` guards them and is held
-//! while they are looked at: behind it come the locks of the members and of their devices, and at last
-//! that of the line.
+//! while they are looked at: behind it come the locks of the members and of their devices.
 
 use super::{
     roll::refit,
@@ -24,6 +23,10 @@ use crate::abi::{
     Errno,
     Result, //
 };
+use core::{
+    borrow::Borrow,
+    mem, //
+};
 use kernel::{
     prelude::*,
     sync::{
@@ -38,6 +41,7 @@ mod line;
 
 use line::{
     Line,
+    Queue,
     Watch, //
 };
 
@@ -88,13 +92,31 @@ impl<M: Watched> Drop for Entry<M> {
     }
 }
 
+/// Where a member is, or was: that may stand in the line when it has gone.
+struct Place<M: Watched> {
+    watch: Arc<Watch>,
+    entry: Option<Entry<M>>,
+}
+
+impl<M: Watched> Borrow<Watch> for Place<M> {
+    fn borrow(&self) -> &Watch {
+        &self.watch
+    }
+}
+
+/// The places by the numbers of their watches, and those that have been seen standing.
+struct Members<M: Watched> {
+    places: KVec<Place<M>>,
+    queue: Queue,
+}
+
 /// Members, each with a token by which whoever put it there knows it.
 #[pin_data]
 pub(super) struct Group<M: Watched> {
     #[pin]
     changes: Mutex<()>,
     #[pin]
-    members: FastLockIrq<KVec<Option<Entry<M>>>>,
+    members: FastLockIrq<Members<M>>,
     line: Arc<Line>,
 }
 
@@ -106,9 +128,13 @@ impl<M: Watched> Group<M> {
     /// -FI_ENOMEM.
     pub(super) fn new() -> Result<impl PinInit<Self>> {
         let line = Arc::pin_init(Line::new(), GFP_KERNEL)?;
+        let nobody = Members {
+            places: KVec::new(),
+            queue: Queue::new(),
+        };
         Ok(pin_init!(Self {
             changes <- new_mutex!((), "kofi::Group::changes"),
-            members <- FastLockIrq::new(KVec::new(), c"kofi::Group", static_lock_class!()),
+            members <- FastLockIrq::new(nobody, c"kofi::Group", static_lock_class!()),
             line,
         }))
     }
@@ -124,8 +150,7 @@ impl<M: Watched> Group<M> {
         if let Some(known) = self.find(same) {
             return Ok(known);
         }
-        let number = self.free_place()?;
-        let watch = Watch::new(&self.line, number)?;
+        let watch = self.free_place()?;
         member.signal().listen(&watch)?;
         let entry = Entry {
             member,
@@ -134,41 +159,47 @@ impl<M: Watched> Group<M> {
             asked: 0,
             watch: watch.clone(),
         };
-        if let Some(place) = self.members.lock().get_mut(number as usize) {
-            *place = Some(entry);
+        if let Some(place) = self.members.lock().places.get_mut(watch.number() as usize) {
+            place.entry = Some(entry);
         }
         watch.hear();
-        Ok(number)
+        Ok(watch.number())
     }
 
-    /// The number of a place that nobody has, with room in the line; `changes` is held.
-    fn free_place(&self) -> Result<u32> {
-        let mut spare = KVec::new();
-        loop {
-            let mut members = self.members.lock();
-            let len = members.len();
-            let free = members.iter().position(Option::is_none);
-            if free.is_none() && members.capacity() == len && spare.capacity() > len {
-                refit(&mut members, &mut spare);
-            }
-            if free.is_some() || members.capacity() > len {
-                if free.is_none() {
-                    let _ = members.push_within_capacity(None);
-                }
-                drop(members);
-                self.line.reserve(len + 1)?;
-                return u32::try_from(free.unwrap_or(len)).map_err(|_| Errno::ENOMEM);
-            }
-            drop(members);
-            spare = KVec::with_capacity((len + 1).next_power_of_two(), GFP_KERNEL)?;
+    /// The watch of a place that nobody has; `changes` is held.
+    fn free_place(&self) -> Result<Arc<Watch>> {
+        let members = self.members.lock();
+        let free = members.places.iter().find(|place| place.entry.is_none());
+        if let Some(place) = free {
+            return Ok(place.watch.clone());
         }
+        let len = members.places.len();
+        let is_full = members.places.capacity() == len;
+        drop(members);
+        let number = u32::try_from(len).map_err(|_| Errno::ENOMEM)?;
+        let watch = Watch::new(&self.line, number)?;
+        let mut spare = KVec::new();
+        if is_full {
+            spare.reserve((len + 1).next_power_of_two(), GFP_KERNEL)?;
+        }
+        let mut members = self.members.lock();
+        if is_full {
+            refit(&mut members.places, &mut spare);
+        }
+        // There is room: the places do not change meanwhile.
+        let _ = members.places.push_within_capacity(Place {
+            watch: watch.clone(),
+            entry: None,
+        });
+        Ok(watch)
     }
 
     /// The number of the first member for which `which` holds.
     fn find(&self, which: impl Fn(&M) -> bool) -> Option<u32> {
         let members = self.members.lock();
-        let is_it = |entry: &Option<Entry<M>>| entry.as_ref().is_some_and(|e| which(&e.member));
-        members.iter().position(is_it).map(|number| number as u32)
+        let is_it = |place: &Place<M>| place.entry.as_ref().is_some_and(|e| which(&e.member));
+        let number = members.places.iter().position(is_it);
+        number.map(|number| number as u32)
     }
 
     /// Takes out the member for which `which` holds, if there is one. May sleep.
@@ -187,16 +218,17 @@ impl<M: Watched> Group<M> {
 
     fn remove_at(&self, number: u32) {
         let mut members = self.members.lock();
-        let gone = members.get_mut(number as usize).and_then(Option::take);
+        let place = members.places.get_mut(number as usize);
+        let gone = place.and_then(|place| place.entry.take());
         drop(members);
         // Nobody tells it anything from here on.
         drop(gone);
-        self.line.purge(number);
     }
 
     /// Whether there are no members. Any context.
     pub(super) fn is_empty(&self) -> bool {
-        self.members.lock().iter().all(Option::is_none)
+        let members = self.members.lock();
+        members.places.iter().all(|place| place.entry.is_none())
     }
 
     /// Given when a member may have something to tell.
@@ -204,27 +236,35 @@ impl<M: Watched> Group<M> {
         self.line.arrival()
     }
 
+    /// Calls those in the line, which stand there no longer, until `visit` says that it is enough, but
+    /// none of them twice. Any context.
+    fn call(&self, mut visit: impl FnMut(&mut Entry<M>) -> bool) {
+        if self.line.is_empty() {
+            return;
+        }
+        let mut members = self.members.lock();
+        let Members { places, queue } = &mut *members;
+        queue.gather(&self.line, places);
+        while let Some(number) = queue.call(places) {
+            let Some(place) = places.get_mut(number) else {
+                break;
+            };
+            place.watch.leave();
+            if place.entry.as_mut().is_some_and(&mut visit) {
+                break;
+            }
+        }
+        queue.settle(&self.line);
+    }
+
     /// Looks at those in the line, and calls `visit` with the tokens of up to `most` that have something
     /// to tell; says how many. Any context.
     pub(super) fn each(&self, most: usize, mut visit: impl FnMut(usize)) -> usize {
-        if self.line.is_empty() {
-            return 0;
-        }
         let mut found = 0;
-        let mut members = self.members.lock();
-        // Who goes to the end of the line is not looked at again.
-        for _ in 0..self.line.present() {
-            if found >= most {
-                break;
-            }
-            // It stands until it has been put back, or has gone.
-            let Some(called) = self.line.call() else {
-                break;
-            };
-            let Some(Some(entry)) = members.get_mut(called.number as usize) else {
-                continue;
-            };
-            entry.watch.leave();
+        if most == 0 {
+            return found;
+        }
+        self.call(|entry| {
             let look = entry.member.look(&mut entry.told);
             if look == Look::Still {
                 entry.watch.stand();
@@ -233,37 +273,27 @@ impl<M: Watched> Group<M> {
                 visit(entry.token);
                 found += 1;
             }
-        }
+            found == most
+        });
         found
     }
 
     /// Whether a member has something to tell, which [`Self::each`] still will. Of what is told once,
     /// this says so once, too: who asks this and reads the members is not kept awake by it. Any context.
     pub(super) fn is_ready(&self) -> bool {
-        if self.line.is_empty() {
-            return false;
-        }
-        let mut members = self.members.lock();
-        for _ in 0..self.line.present() {
-            let Some(called) = self.line.call() else {
-                break;
-            };
-            let Some(Some(entry)) = members.get_mut(called.number as usize) else {
-                continue;
-            };
-            entry.watch.leave();
+        let mut is_ready = false;
+        self.call(|entry| {
             let mut told = entry.told;
             let look = entry.member.look(&mut told);
             match look {
                 Look::Nothing => entry.told = told,
                 Look::Once | Look::Still => entry.watch.stand(),
             }
-            let is_new = core::mem::replace(&mut entry.asked, told) != told;
-            if look == Look::Still || look == Look::Once && is_new {
-                return true;
-            }
-        }
-        false
+            let is_new = mem::replace(&mut entry.asked, told) != told;
+            is_ready = look == Look::Still || look == Look::Once && is_new;
+            is_ready
+        });
+        is_ready
     }
 
     /// [`Self::each`], for which it waits until there is one. Process context.

@@ -53,6 +53,12 @@ impl Users {
         Err(Errno::EINVAL)
     }
 
+    /// Counts a call in, which needs no reference of its own; -FI_EINVAL once the object is closed.
+    pub fn busy(&self) -> Result<Busy<'_>> {
+        self.enter()?;
+        Ok(Busy(self))
+    }
+
     fn leave(&self) {
         let _ = self.0.fetch_sub(1u64, Release);
     }
@@ -63,6 +69,15 @@ impl Users {
             Ok(_) => Ok(()),
             Err(_) => Err(Errno::EBUSY),
         }
+    }
+}
+
+/// A call during which the object cannot be closed.
+pub struct Busy<'a>(&'a Users);
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        self.0.leave();
     }
 }
 
@@ -123,9 +138,13 @@ mod tests {
         let thing = Arc::new(Thing(Users::new()), GFP_KERNEL)?;
         let child = Held::new(&thing).map_err(|_| EINVAL)?;
         assert!(thing.0.retire().is_err());
+        let call = thing.0.busy().map_err(|_| EINVAL)?;
         drop(child);
+        assert!(thing.0.retire().is_err());
+        drop(call);
         assert!(thing.0.retire().is_ok());
         assert!(Held::new(&thing).is_err());
+        assert!(thing.0.busy().is_err());
         assert!(thing.0.retire().is_err());
         Ok(())
     }

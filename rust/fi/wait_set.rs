@@ -151,13 +151,13 @@ impl WaitSet {
     /// -FI_ETIMEDOUT, -FI_EINTR when a signal is pending or the kthread is told to stop,
     /// -FI_EOPBADSTATE in atomic context, -FI_EINVAL if the set has been closed.
     pub fn wait(
-        self: &Arc<Self>,
+        &self,
         deadline: &Deadline,
         most: usize,
         visit: impl FnMut(usize),
     ) -> Result<usize> {
-        let busy = Held::new(self)?;
-        busy.group.wait(deadline, most, visit)
+        let _busy = self.users.busy()?;
+        self.group.wait(deadline, most, visit)
     }
 
     /// Whether [`Self::wait`] would return at once; if not, the set's signal is given for what comes.

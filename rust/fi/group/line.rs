@@ -2,26 +2,25 @@
 
 //! The members of a group that may have something to tell, in the order in which they came.
 //!
-//! A member stands here once, however often it is told to. Who looks takes the first one out, and puts it
-//! back at the end if there is more. Until that is decided it still counts as standing, so that nobody
-//! finds the line empty meanwhile. The lock is a leaf.
+//! A member stands here once, however often it is told to. It comes without a lock, on top of a stack of
+//! those that nobody has seen yet. Who looks takes that stack down into a [`Queue`] of his own, calls one
+//! after another out of it, and has them come back if there is more. The bottom of the stack says whether
+//! there are others before: nobody finds the line empty while one of them is looked at.
 
 use super::super::wait::{
     Listener,
     Signal, //
 };
-use crate::abi::{
-    lock::FastLockIrq,
-    Result, //
-};
+use crate::abi::Result;
+use core::borrow::Borrow;
 use kernel::{
     prelude::*,
     sync::{
         atomic::{
             Acquire,
             Atomic,
-            AtomicFlag,
             Full,
+            Relaxed,
             Release, //
         },
         static_lock_class,
@@ -29,68 +28,14 @@ use kernel::{
     }, //
 };
 
-/// Numbers of members: a ring as large as there are members, so that it does not overflow.
-struct Ring {
-    numbers: KVec<u32>,
-    first: usize,
-    len: usize,
-}
+/// The bottom of the stack when nobody stands anywhere.
+const NOBODY: u32 = u32::MAX;
 
-impl Ring {
-    const fn new() -> Self {
-        Self {
-            numbers: KVec::new(),
-            first: 0,
-            len: 0,
-        }
-    }
+/// The bottom of the stack when some are in the queue, or are looked at.
+const OTHERS: u32 = u32::MAX - 1;
 
-    fn place(&self, offset: usize) -> usize {
-        let at = self.first + offset;
-        at.checked_sub(self.numbers.len()).unwrap_or(at)
-    }
-
-    fn push(&mut self, number: u32) {
-        let at = self.place(self.len);
-        if let (true, Some(place)) = (self.len < self.numbers.len(), self.numbers.get_mut(at)) {
-            *place = number;
-            self.len += 1;
-        }
-    }
-
-    fn pop(&mut self) -> Option<u32> {
-        if self.len == 0 {
-            return None;
-        }
-        let number = *self.numbers.get(self.first)?;
-        self.first = self.place(1);
-        self.len -= 1;
-        Some(number)
-    }
-
-    /// Takes a number out, wherever it is; says whether it was there.
-    fn purge(&mut self, gone: u32) -> bool {
-        let len = self.len;
-        for _ in 0..len {
-            match self.pop() {
-                Some(number) if number != gone => self.push(number),
-                _ => {}
-            }
-        }
-        self.len < len
-    }
-
-    /// Moves into larger memory, and leaves its own there.
-    fn refit(&mut self, memory: &mut KVec<u32>) {
-        let len = self.len;
-        memory.clear();
-        while memory.len() < memory.capacity() {
-            let _ = memory.push_within_capacity(self.pop().unwrap_or(0));
-        }
-        core::mem::swap(&mut self.numbers, memory);
-        (self.first, self.len) = (0, len);
-    }
-}
+/// Who is next to one that does not stand.
+const AWAY: u32 = u32::MAX - 2;
 
 /// Who stands in it.
 #[pin_data]
@@ -98,50 +43,31 @@ pub(super) struct Line {
     /// Given whenever somebody comes.
     #[pin]
     arrival: Signal,
-    #[pin]
-    ring: FastLockIrq<Ring>,
-    /// How many stand there or are looked at.
-    present: Atomic<usize>,
+    /// The member on top of the stack.
+    top: Atomic<u32>,
 }
 
-/// One that was taken out of a line, and counts as standing there as long as this lives.
-pub(super) struct Called<'a> {
-    line: &'a Line,
-    pub(super) number: u32,
+/// Puts one member into its line when that is told to.
+pub(super) struct Watch {
+    line: Arc<Line>,
+    number: u32,
+    /// Who stands beneath it in the stack, or behind it in the queue; AWAY if it does not stand.
+    next: Atomic<u32>,
 }
 
-impl Drop for Called<'_> {
-    fn drop(&mut self) {
-        self.line.gone();
-    }
+/// Those of a line who have been seen, for whoever looks; the others are added by [`Self::gather`].
+pub(super) struct Queue {
+    first: u32,
+    last: u32,
 }
 
 impl Line {
-    /// Nobody, and room for nobody.
+    /// Nobody.
     pub(super) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             arrival <- Signal::new(c"kofi::Line::arrival", static_lock_class!()),
-            ring <- FastLockIrq::new(Ring::new(), c"kofi::Line", static_lock_class!()),
-            present: Atomic::new(0),
+            top: Atomic::new(NOBODY),
         })
-    }
-
-    /// Makes room for so many altogether. May sleep.
-    ///
-    /// # Errors
-    ///
-    /// -FI_ENOMEM.
-    pub(super) fn reserve(&self, wanted: usize) -> Result {
-        if self.ring.lock().numbers.len() >= wanted {
-            return Ok(());
-        }
-        // Freed behind the lock: it was declared before the guard.
-        let mut memory = KVec::with_capacity(wanted.next_power_of_two(), GFP_KERNEL)?;
-        let mut ring = self.ring.lock();
-        if memory.capacity() > ring.numbers.len() {
-            ring.refit(&mut memory);
-        }
-        Ok(())
     }
 
     /// Given whenever somebody comes.
@@ -149,43 +75,63 @@ impl Line {
         &self.arrival
     }
 
-    /// How many stand there, or are looked at. Any context.
-    pub(super) fn present(&self) -> usize {
-        self.present.load(Acquire)
-    }
-
-    /// Whether nobody does. Any context.
+    /// Whether nobody stands there, or is looked at. Any context.
     pub(super) fn is_empty(&self) -> bool {
-        self.present() == 0
+        self.top.load(Acquire) == NOBODY
     }
+}
 
-    /// Takes out the first. Any context.
-    pub(super) fn call(&self) -> Option<Called<'_>> {
-        let number = self.ring.lock().pop()?;
-        Some(Called { line: self, number })
-    }
-
-    /// Takes out one that never comes again. Any context.
-    pub(super) fn purge(&self, number: u32) {
-        if self.ring.lock().purge(number) {
-            self.gone();
+impl Queue {
+    /// Nobody.
+    pub(super) const fn new() -> Self {
+        Self {
+            first: NOBODY,
+            last: NOBODY,
         }
     }
 
-    fn gone(&self) {
-        let _ = self.present.fetch_sub(1usize, Release);
+    /// Adds those who have come meanwhile. `watches` are those of the line, by number. Any context.
+    pub(super) fn gather(&mut self, line: &Line, watches: &[impl Borrow<Watch>]) {
+        let newest = line.top.xchg(OTHERS, Full);
+        // They come off the stack newest first.
+        let (mut at, mut oldest) = (newest, NOBODY);
+        while let Some(watch) = watches.get(at as usize).map(Borrow::borrow) {
+            at = watch.next.load(Relaxed);
+            watch.next.store(oldest, Relaxed);
+            oldest = watch.number;
+        }
+        if oldest == NOBODY {
+            return;
+        }
+        match watches.get(self.last as usize).map(Borrow::borrow) {
+            Some(last) => last.next.store(oldest, Relaxed),
+            None => self.first = oldest,
+        }
+        self.last = newest;
+    }
+
+    /// Takes out the first one, which stands until it is made to leave, and says its number. Any context.
+    pub(super) fn call(&mut self, watches: &[impl Borrow<Watch>]) -> Option<usize> {
+        let called = self.first as usize;
+        let watch = watches.get(called).map(Borrow::borrow)?;
+        self.first = watch.next.load(Relaxed);
+        if self.first == NOBODY {
+            self.last = NOBODY;
+        }
+        Some(called)
+    }
+
+    /// Whoever was called has left, or come back. Any context.
+    pub(super) fn settle(&self, line: &Line) {
+        if self.first == NOBODY {
+            // Not if somebody has come.
+            let _ = line.top.cmpxchg(OTHERS, NOBODY, Release);
+        }
     }
 }
 
-/// Puts one member into its line when that is told to.
-pub(super) struct Watch {
-    line: Arc<Line>,
-    number: u32,
-    stands: AtomicFlag,
-}
-
 impl Watch {
-    /// For the member with that number, for whom the line has room. May sleep.
+    /// For the member with that number. May sleep.
     ///
     /// # Errors
     ///
@@ -194,25 +140,35 @@ impl Watch {
         let watch = Self {
             line: line.clone(),
             number,
-            stands: AtomicFlag::new(false),
+            next: Atomic::new(AWAY),
         };
         Ok(Arc::new(watch, GFP_KERNEL)?)
     }
 
+    /// Which member's it is.
+    pub(super) fn number(&self) -> u32 {
+        self.number
+    }
+
     /// Goes to the end of the line, if it does not stand there. Any context.
     pub(super) fn stand(&self) {
-        if self.stands.xchg(true, Full) {
+        if self.next.cmpxchg(AWAY, NOBODY, Full).is_err() {
             return;
         }
-        let mut ring = self.line.ring.lock();
-        let _ = self.line.present.fetch_add(1usize, Full);
-        ring.push(self.number);
+        let mut top = self.line.top.load(Relaxed);
+        loop {
+            self.next.store(top, Relaxed);
+            match self.line.top.cmpxchg(top, self.number, Full) {
+                Ok(_) => return,
+                Err(now) => top = now,
+            }
+        }
     }
 
     /// It has been called: what it is told from now on makes it stand again. Any context.
     pub(super) fn leave(&self) {
         // Full: who told it before, and found it standing, is seen to have had something.
-        let _ = self.stands.xchg(false, Full);
+        let _ = self.next.xchg(AWAY, Full);
     }
 }
 
@@ -227,105 +183,107 @@ impl Listener for Watch {
 #[kunit_tests(kofi_fi_group_line)]
 mod tests {
     use super::*;
+    use crate::fi::wait::{
+        Budget,
+        Woken, //
+    };
 
-    fn line(watches: usize) -> Result<(Arc<Line>, KVec<Arc<Watch>>)> {
-        let line = Arc::pin_init(Line::new(), GFP_KERNEL)?;
-        let mut all = KVec::new();
-        for number in 0..watches {
-            line.reserve(number + 1)?;
-            all.push(Watch::new(&line, number as u32)?, GFP_KERNEL)?;
-        }
-        Ok((line, all))
+    struct Standing {
+        line: Arc<Line>,
+        queue: Queue,
+        watches: KVec<Arc<Watch>>,
     }
 
-    fn next(line: &Line, watches: &[Arc<Watch>]) -> Option<u32> {
-        let called = line.call()?;
-        watches[called.number as usize].leave();
-        Some(called.number)
+    impl Standing {
+        fn new(watches: u32) -> Result<Self> {
+            let line = Arc::pin_init(Line::new(), GFP_KERNEL)?;
+            let mut all = KVec::new();
+            for number in 0..watches {
+                all.push(Watch::new(&line, number)?, GFP_KERNEL)?;
+            }
+            Ok(Self {
+                line,
+                queue: Queue::new(),
+                watches: all,
+            })
+        }
+
+        fn next(&mut self) -> Option<usize> {
+            self.queue.gather(&self.line, &self.watches);
+            let called = self.queue.call(&self.watches);
+            if let Some(number) = called {
+                self.watches[number].leave();
+            }
+            self.queue.settle(&self.line);
+            called
+        }
     }
 
     #[test]
     fn poll_02_who_comes_first_is_called_first() -> kernel::error::Result {
-        let (line, watches) = line(5)?;
-        assert!(line.is_empty());
-        // Round and round, so that the ring wraps.
+        let mut all = Standing::new(5)?;
+        assert!(all.line.is_empty());
         for round in 0..7 {
             for at in 0..4 {
-                watches[(round + at) % 5].stand();
+                all.watches[(round + at) % 5].stand();
             }
-            watches[(round + 2) % 5].stand();
-            assert_eq!(line.present(), 4);
+            all.watches[(round + 2) % 5].stand();
             for at in 0..4 {
-                assert_eq!(next(&line, &watches), Some(((round + at) % 5) as u32));
+                assert!(!all.line.is_empty());
+                assert_eq!(all.next(), Some((round + at) % 5));
             }
-            assert_eq!(next(&line, &watches), None);
-            assert!(line.is_empty());
+            assert!(all.line.is_empty());
+            assert_eq!(all.next(), None);
+            assert!(all.line.is_empty());
         }
+        Ok(())
+    }
+
+    #[test]
+    fn poll_02_who_comes_later_stands_behind_who_was_seen() -> kernel::error::Result {
+        let mut all = Standing::new(6)?;
+        for number in [4, 0, 2] {
+            all.watches[number].stand();
+        }
+        assert_eq!(all.next(), Some(4));
+        for number in [5, 4, 0, 1] {
+            all.watches[number].stand();
+        }
+        for expected in [0, 2, 5, 4, 1] {
+            assert!(!all.line.is_empty());
+            assert_eq!(all.next(), Some(expected));
+        }
+        assert!(all.line.is_empty());
         Ok(())
     }
 
     #[test]
     fn poll_02_who_is_looked_at_still_stands() -> kernel::error::Result {
-        let (line, watches) = line(2)?;
-        watches[1].hear();
-        let called = line.call().ok_or(ENOENT)?;
-        assert!(!line.is_empty());
-        watches[1].leave();
-        watches[1].hear();
-        drop(called);
-        assert!(!line.is_empty());
-        assert_eq!(next(&line, &watches), Some(1));
-        assert!(line.is_empty());
+        let mut all = Standing::new(2)?;
+        all.watches[1].hear();
+        all.queue.gather(&all.line, &all.watches);
+        assert_eq!(all.queue.call(&all.watches), Some(1));
+        assert!(!all.line.is_empty());
+        all.watches[1].leave();
+        assert!(!all.line.is_empty());
+        all.watches[1].hear();
+        all.queue.settle(&all.line);
+        assert!(!all.line.is_empty());
+        assert_eq!(all.next(), Some(1));
+        assert!(all.line.is_empty());
         Ok(())
     }
 
     #[test]
     fn poll_06_the_signal_is_given_for_who_stands_too() -> kernel::error::Result {
-        let (line, watches) = line(2)?;
-        let mut budget = crate::fi::wait::Budget::from_millis(0);
-        let ticket = line.arrival().ticket();
-        watches[0].hear();
-        assert!(line.arrival().wait(&ticket, &mut budget) == crate::fi::wait::Woken::Signal);
-        let ticket = line.arrival().ticket();
-        assert!(line.arrival().wait(&ticket, &mut budget) == crate::fi::wait::Woken::Timeout);
-        watches[0].hear();
-        assert!(line.arrival().wait(&ticket, &mut budget) == crate::fi::wait::Woken::Signal);
-        assert_eq!(line.present(), 1);
-        Ok(())
-    }
-
-    #[test]
-    fn poll_04_who_goes_is_not_called() -> kernel::error::Result {
-        let (line, watches) = line(4)?;
-        for watch in &watches {
-            watch.hear();
+        let all = Standing::new(1)?;
+        let mut budget = Budget::from_millis(0);
+        for _ in 0..2 {
+            let ticket = all.line.arrival().ticket();
+            assert!(all.line.arrival().wait(&ticket, &mut budget) == Woken::Timeout);
+            all.watches[0].hear();
+            assert!(all.line.arrival().wait(&ticket, &mut budget) == Woken::Signal);
         }
-        line.purge(2);
-        line.purge(2);
-        line.purge(0);
-        assert_eq!(next(&line, &watches), Some(1));
-        assert_eq!(next(&line, &watches), Some(3));
-        assert_eq!(next(&line, &watches), None);
-        assert!(line.is_empty());
-        Ok(())
-    }
-
-    #[test]
-    fn poll_04_the_line_grows_while_some_stand() -> kernel::error::Result {
-        let (line, mut watches) = line(2)?;
-        watches[1].hear();
-        watches[0].hear();
-        assert_eq!(next(&line, &watches), Some(1));
-        watches[1].hear();
-        for number in 2..40 {
-            line.reserve(number + 1)?;
-            watches.push(Watch::new(&line, number as u32)?, GFP_KERNEL)?;
-            watches[number].hear();
-        }
-        for expected in 0..40 {
-            assert_eq!(next(&line, &watches), Some(expected));
-        }
-        assert!(line.is_empty());
         Ok(())
     }
 }

@@ -216,8 +216,8 @@ static int change(struct tr_thread *thread)
 		unsigned long deadline = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 
 		/* At every distance from the other one's. */
-		for (u64 at = 0; at < round % 512; at++)
-			cpu_relax();
+		for (u64 at = 0; at < round % 1024; at++)
+			barrier();
 		fi_cntr_add(meeting->cntr, 1);
 		/* Pairs with that in change_and_look(). */
 		while (smp_load_acquire(&meeting->seen) < 2 * round)
