@@ -723,7 +723,7 @@ struct fid {
 /**
  * fi_getinfo() - list what can be opened
  * @version: API version that the caller was written for, as FI_VERSION()
- * @node: numeric network address, or %NULL
+ * @node: numeric network address, or one in the form of FI_ADDR_STR, or %NULL
  * @service: numeric port, or %NULL
  * @flags: FI_SOURCE where @node and @service are local, FI_NUMERICHOST,
  *	FI_PROV_ATTR_ONLY

@@ -4,6 +4,8 @@
 //! FI_ADDR_STR: `fi_sockaddr_in://10.0.0.1:7500`.
 
 use super::{
+    tostr::Text,
+    Errno,
     FI_ADDR_STR,
     FI_SOCKADDR,
     FI_SOCKADDR_IB,
@@ -23,7 +25,10 @@ use kernel::{
         AF_INET,
         AF_INET6, //
     },
-    fmt,
+    fmt::{
+        self,
+        Write, //
+    },
     prelude::*,
     str::BStr, //
 };
@@ -51,6 +56,13 @@ enum Parsed<'a> {
 const IN_LEN: usize = 16;
 /// Bytes of a `struct sockaddr_in6`.
 const IN6_LEN: usize = 28;
+/// Most bytes of an address in the form of FI_ADDR_STR, with its end.
+const TEXT_LEN: usize = 96;
+
+/// A string that may end before its memory does.
+fn till_end(bytes: &[u8]) -> &[u8] {
+    bytes.split(|&byte| byte == 0).next().unwrap_or(bytes)
+}
 
 fn part<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..)?.first_chunk().copied()
@@ -109,6 +121,40 @@ pub fn from_bytes(format: u32, bytes: &[u8]) -> Option<SocketAddr> {
         (FI_SOCKADDR_IN6, SocketAddr::V6(_)) => Some(addr),
         _ => None,
     }
+}
+
+/// Reads an address that stands by itself, with its length or more.
+///
+/// # Errors
+///
+/// -FI_EINVAL for what is no address of IP, or too short.
+pub fn read(format: u32, bytes: &[u8]) -> Result<SocketAddr, Errno> {
+    let found = match format {
+        FI_ADDR_STR => from_addr_str(till_end(bytes)),
+        // Formats are hints: the family tells.
+        _ => any(bytes),
+    };
+    found.ok_or(Errno::EINVAL)
+}
+
+/// The format that is just this address's family.
+pub fn format_of(addr: &SocketAddr) -> u32 {
+    match addr {
+        SocketAddr::V4(_) => FI_SOCKADDR_IN,
+        SocketAddr::V6(_) => FI_SOCKADDR_IN6,
+    }
+}
+
+/// Hands an address to `f` as the bytes of that format; a string with its end.
+pub fn with_bytes<R>(format: u32, addr: &SocketAddr, f: impl FnOnce(&[u8]) -> R) -> R {
+    if format != FI_ADDR_STR {
+        return f(Bytes::new(addr).as_bytes());
+    }
+    let mut room = [0; TEXT_LEN];
+    let mut text = Text::new(&mut room);
+    // There is room for the longest.
+    let _ = text.write_fmt(fmt!("{}\0", Shown(addr)));
+    f(text.as_bytes())
 }
 
 /// The bytes of a `struct sockaddr_in` or a `struct sockaddr_in6`.
@@ -189,8 +235,18 @@ fn socket(ip: IpAddr, port: u16, scope: u32) -> SocketAddr {
     }
 }
 
-/// The address of a numeric node and a numeric service; where one is missing, any.
-pub fn from_numbers(node: Option<&CStr>, service: Option<&CStr>) -> Result<SocketAddr, Unreadable> {
+/// Whether a node is meant to be an address in the form of FI_ADDR_STR.
+pub fn is_addr_str(node: &CStr) -> bool {
+    node.to_bytes().windows(3).any(|part| part == b"://")
+}
+
+/// The address of a numeric node and a numeric service; where one is missing, any. A node in the form of
+/// FI_ADDR_STR stands alone.
+pub fn from_names(node: Option<&CStr>, service: Option<&CStr>) -> Result<SocketAddr, Unreadable> {
+    if let Some(node) = node.filter(|node| is_addr_str(node)) {
+        let addr = from_addr_str(node.to_bytes()).filter(|_| service.is_none());
+        return addr.ok_or(Unreadable::Nonsense);
+    }
     fn text(name: &CStr) -> Result<&str, Unreadable> {
         core::str::from_utf8(name.to_bytes()).map_err(|_| Unreadable::Nonsense)
     }
@@ -226,26 +282,27 @@ impl<'a> Address<'a> {
             FI_SOCKADDR_IN => v4(bytes).map(Parsed::Ip),
             FI_SOCKADDR_IN6 => v6(bytes).map(Parsed::Ip),
             FI_SOCKADDR_IB => Some(Parsed::Infiniband),
-            FI_ADDR_STR => {
-                let end = bytes.iter().position(|&byte| byte == 0);
-                let text = &bytes[..end.unwrap_or(bytes.len())];
-                Some(Parsed::Text(BStr::from_bytes(text)))
-            }
+            FI_ADDR_STR => Some(Parsed::Text(BStr::from_bytes(till_end(bytes)))),
             _ => None,
         };
         parsed.unwrap_or(Parsed::Unknown)
     }
 }
 
-fn show(addr: &SocketAddr, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    match addr {
-        SocketAddr::V4(v4) => write!(f, "fi_sockaddr_in://{}:{}", v4.ip(), v4.port()),
-        SocketAddr::V6(v6) => {
-            write!(f, "fi_sockaddr_in6://[{}", v6.ip())?;
-            if v6.scope_id() != 0 {
-                write!(f, "%{}", v6.scope_id())?;
+/// An address of IP in the form of FI_ADDR_STR.
+struct Shown<'a>(&'a SocketAddr);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            SocketAddr::V4(v4) => write!(f, "fi_sockaddr_in://{}:{}", v4.ip(), v4.port()),
+            SocketAddr::V6(v6) => {
+                write!(f, "fi_sockaddr_in6://[{}", v6.ip())?;
+                if v6.scope_id() != 0 {
+                    write!(f, "%{}", v6.scope_id())?;
+                }
+                write!(f, "]:{}", v6.port())
             }
-            write!(f, "]:{}", v6.port())
         }
     }
 }
@@ -253,7 +310,7 @@ fn show(addr: &SocketAddr, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 impl fmt::Display for Address<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.parse() {
-            Parsed::Ip(addr) => show(&addr, f),
+            Parsed::Ip(addr) => Shown(&addr).fmt(f),
             Parsed::Infiniband => write!(f, "fi_sockaddr_ib://({} bytes)", self.bytes.len()),
             Parsed::Text(text) => fmt::Display::fmt(text, f),
             Parsed::Unknown => write!(f, "({} bytes)", self.bytes.len()),
@@ -264,8 +321,6 @@ impl fmt::Display for Address<'_> {
 #[kunit_tests(kofi_abi_addr)]
 mod tests {
     use super::*;
-    use crate::abi::tostr::Text;
-    use kernel::fmt::Write;
 
     // No assertions outside of a test's own function: there they are the kernel's, and panic.
     fn shows(format: u32, bytes: &[u8], expected: &str) -> bool {
@@ -366,7 +421,7 @@ mod tests {
 
     #[test]
     fn numbers_in_text() {
-        let read = |node: &CStr, service: &CStr| from_numbers(Some(node), Some(service));
+        let read = |node: &CStr, service: &CStr| from_names(Some(node), Some(service));
         let is = |addr: Result<SocketAddr, Unreadable>, bytes: &[u8]| {
             addr.is_ok_and(|addr| Bytes::new(&addr).as_bytes() == bytes)
         };
@@ -392,7 +447,7 @@ mod tests {
         for nonsense in [c"", c"65536", c"-1", c"1x"] {
             assert!(read(c"10.0.0.1", nonsense) == Err(Unreadable::Nonsense));
         }
-        assert!(from_numbers(None, None).is_ok_and(|any| any.ip().is_unspecified()));
+        assert!(from_names(None, None).is_ok_and(|any| any.ip().is_unspecified()));
     }
 
     #[test]

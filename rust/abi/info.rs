@@ -7,6 +7,7 @@
 //! users do, and `fi_freeinfo()` is a drop.
 
 use super::{
+    addr,
     fi_domain_attr,
     fi_ep_attr,
     fi_fabric_attr,
@@ -17,7 +18,10 @@ use super::{
     NetRef,
     Result, //
 };
-use core::ptr;
+use core::{
+    net::SocketAddr,
+    ptr, //
+};
 use kernel::{
     bindings,
     prelude::*, //
@@ -353,17 +357,53 @@ impl Info {
     /// The local address.
     pub fn src_addr(&self) -> Option<&[u8]> {
         // SAFETY: The invariant says that the address has the length beside it.
-        unsafe { addr(self.0.src_addr, self.0.src_addrlen) }
+        unsafe { bytes(self.0.src_addr, self.0.src_addrlen) }
     }
 
     /// The peer's address.
     pub fn dest_addr(&self) -> Option<&[u8]> {
         // SAFETY: The invariant says that the address has the length beside it.
-        unsafe { addr(self.0.dest_addr, self.0.dest_addrlen) }
+        unsafe { bytes(self.0.dest_addr, self.0.dest_addrlen) }
+    }
+
+    /// The local address and the peer's, as far as they are there.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL for what is no address of the info's format.
+    pub fn ends(&self) -> Result<(Option<SocketAddr>, Option<SocketAddr>)> {
+        let read = |bytes| addr::read(self.addr_format(), bytes);
+        Ok((
+            self.src_addr().map(read).transpose()?,
+            self.dest_addr().map(read).transpose()?,
+        ))
+    }
+
+    /// Sets both addresses, and in which format they are.
+    pub fn set_ends(
+        &mut self,
+        format: u32,
+        src: Option<&SocketAddr>,
+        dest: Option<&SocketAddr>,
+    ) -> Result {
+        let own = |end: Option<&SocketAddr>| match end {
+            None => Ok((ptr::null_mut(), 0)),
+            Some(end) => addr::with_bytes(format, end, |bytes| {
+                copy(bytes).map(|own| (own.cast(), bytes.len()))
+            }),
+        };
+        let (src, src_len) = own(src)?;
+        replace(&mut self.0.src_addr, src);
+        self.0.src_addrlen = src_len;
+        let (dest, dest_len) = own(dest)?;
+        replace(&mut self.0.dest_addr, dest);
+        self.0.dest_addrlen = dest_len;
+        self.0.addr_format = format;
+        Ok(())
     }
 
     /// Sets both addresses.
-    pub fn set_addresses(&mut self, src: Option<&[u8]>, dest: Option<&[u8]>) -> Result {
+    fn set_addresses(&mut self, src: Option<&[u8]>, dest: Option<&[u8]>) -> Result {
         let src = src.unwrap_or(&[]);
         let dest = dest.unwrap_or(&[]);
         replace(&mut self.0.src_addr, copy(src)?.cast());
@@ -379,7 +419,7 @@ impl Info {
 /// # Safety
 ///
 /// `addr` is null or valid for `len` bytes for `'a`.
-unsafe fn addr<'a>(addr: *const c_void, len: usize) -> Option<&'a [u8]> {
+unsafe fn bytes<'a>(addr: *const c_void, len: usize) -> Option<&'a [u8]> {
     if addr.is_null() || len == 0 {
         return None;
     }
@@ -391,10 +431,10 @@ unsafe fn addr<'a>(addr: *const c_void, len: usize) -> Option<&'a [u8]> {
 ///
 /// # Safety
 ///
-/// As of [`addr`].
+/// As of [`bytes`].
 unsafe fn key<'a>(key: *const u8, len: usize) -> &'a [u8] {
     // SAFETY: By this function's safety requirement.
-    unsafe { addr(key.cast(), len) }.unwrap_or(&[])
+    unsafe { bytes(key.cast(), len) }.unwrap_or(&[])
 }
 
 impl Drop for Info {

@@ -12,6 +12,7 @@ use super::{
     av_set,
     domain::DomainObject,
     eq::QueueObject,
+    fabric::name,
     nosys,
     object::{
         self,
@@ -34,7 +35,6 @@ use crate::{
         fid,
         fid_av,
         fid_domain,
-        tostr::Text,
         Errno,
         Result, //
     },
@@ -59,7 +59,6 @@ use kernel::{
         sockaddr_in,
         AF_INET, //
     },
-    fmt::Write,
     prelude::*,
     sync::Arc, //
 };
@@ -247,19 +246,15 @@ impl VectorObject {
         }
         // SAFETY: By this function's safety requirement.
         let node = unsafe { CStr::from_char_ptr(node) };
-        let address = match addr::from_addr_str(node.to_bytes()) {
-            Some(_) if !service.is_null() => return Err(Errno::EINVAL),
-            Some(address) => address,
-            None if service.is_null() => return Err(Errno::EINVAL),
-            None => {
-                // SAFETY: By this function's safety requirement.
-                let service = unsafe { CStr::from_char_ptr(service) };
-                addr::from_numbers(Some(node), Some(service)).map_err(|why| match why {
-                    addr::Unreadable::Name => Errno::ENOSYS,
-                    addr::Unreadable::Nonsense => Errno::EINVAL,
-                })?
-            }
-        };
+        if service.is_null() && !addr::is_addr_str(node) {
+            return Err(Errno::EINVAL);
+        }
+        // SAFETY: By this function's safety requirement.
+        let service = unsafe { name(service) };
+        let address = addr::from_names(Some(node), service).map_err(|why| match why {
+            addr::Unreadable::Name => Errno::ENOSYS,
+            addr::Unreadable::Nonsense => Errno::EINVAL,
+        })?;
         match (self.format, &address) {
             (abi::FI_SOCKADDR_IN, SocketAddr::V6(_))
             | (abi::FI_SOCKADDR_IN6, SocketAddr::V4(_)) => Err(Errno::EINVAL),
@@ -397,23 +392,6 @@ unsafe extern "C" fn remove(
     into_int(unsafe { try_remove(av, addrs, count, flags) })
 }
 
-/// Most bytes of an address as text, with what ends it.
-const TEXT: usize = 96;
-
-/// Hands an address in the form of FI_ADDR_STR to `f`, with its end.
-fn with_text<R>(address: &SocketAddr, f: impl FnOnce(&[u8]) -> R) -> Result<R> {
-    let mut room = [0; TEXT];
-    let mut text = Text::new(&mut room);
-    let bytes = addr::Bytes::new(address);
-    let shown = addr::Address {
-        format: abi::FI_SOCKADDR,
-        bytes: bytes.as_bytes(),
-    };
-    text.write_fmt(fmt!("{shown}\0"))
-        .map_err(|_| Errno::EINVAL)?;
-    Ok(f(text.as_bytes()))
-}
-
 /// # Safety
 ///
 /// As of `fi_av_lookup()`.
@@ -427,10 +405,7 @@ unsafe fn try_lookup(av: *mut fid_av, addr: fi_addr_t, to: *mut c_void, len: *mu
         Err(Errno::ETOOSMALL) => Ok(()),
         outcome => outcome,
     };
-    match object.format {
-        abi::FI_ADDR_STR => with_text(&address, put)?,
-        _ => put(addr::Bytes::new(&address).as_bytes()),
-    }
+    addr::with_bytes(object.format, &address, put)
 }
 
 /// A lookup that copies a whole address of IPv4, as nearly all do: false if it is not one of those, and
@@ -499,7 +474,8 @@ unsafe fn try_straddr(
     }
     // SAFETY: By this function's safety requirement.
     let address = unsafe { Addresses::new(object.format, from, 1) }.next();
-    with_text(&address.unwrap_or(Err(Errno::EINVAL))?, put)?
+    let address = address.unwrap_or(Err(Errno::EINVAL))?;
+    addr::with_bytes(abi::FI_ADDR_STR, &address, put)
 }
 
 unsafe extern "C" fn straddr(

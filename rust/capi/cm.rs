@@ -9,13 +9,14 @@ use super::{
         address,
         bytes,
         copy_out,
-        object,
-        sockaddr, //
+        endless,
+        object, //
     },
     pep::ListenerObject,
 };
 use crate::abi::{
     self,
+    addr::with_bytes,
     context,
     errno::into_int,
     fi_ops_cm,
@@ -25,7 +26,10 @@ use crate::abi::{
     Errno,
     Result, //
 };
-use core::ptr;
+use core::{
+    net::SocketAddr,
+    ptr, //
+};
 use kernel::prelude::*;
 
 pub(super) static ACTIVE: fi_ops_cm = fi_ops_cm {
@@ -50,8 +54,10 @@ unsafe extern "C" fn active_setname(fid: *mut fid, addr: *mut c_void, len: usize
     // SAFETY: As a C caller of `fi_setname()` promises.
     into_int(unsafe {
         context::check_may_sleep().and_then(|()| {
-            object::<EndpointObject>(fid)
-                .and_then(|object| object.endpoint().core().set_name(address(addr, len)?))
+            object::<EndpointObject>(fid).and_then(|object| {
+                let addr = address(object.addr_format(), addr, len)?;
+                object.endpoint().core().set_name(addr)
+            })
         })
     })
 }
@@ -60,34 +66,34 @@ unsafe extern "C" fn passive_setname(fid: *mut fid, addr: *mut c_void, len: usiz
     // SAFETY: As a C caller of `fi_setname()` promises.
     into_int(unsafe {
         context::check_may_sleep().and_then(|()| {
-            object::<ListenerObject>(fid)
-                .and_then(|object| object.listener().core().set_name(address(addr, len)?))
+            object::<ListenerObject>(fid).and_then(|object| {
+                let addr = address(object.addr_format(), addr, len)?;
+                object.listener().core().set_name(addr)
+            })
         })
     })
 }
 
-/// Runs a call that hands out an address, and copies that to the caller.
+/// Copies an address to the caller, in this format.
 ///
 /// # Safety
 ///
 /// As of [`copy_out`].
-unsafe fn tell(
-    addr: *mut c_void,
-    len: *mut usize,
-    ask: impl FnOnce(&mut dyn FnMut(&[u8])) -> Result,
-) -> Result {
-    let mut copied = Err(Errno::EADDRNOTAVAIL);
+unsafe fn tell(format: u32, known: SocketAddr, addr: *mut c_void, len: *mut usize) -> Result {
     // SAFETY: By this function's safety requirement.
-    ask(&mut |name| copied = unsafe { copy_out(name, addr, len) })?;
-    copied
+    with_bytes(format, &known, |bytes| unsafe {
+        copy_out(bytes, addr, len)
+    })
 }
 
 unsafe extern "C" fn active_getname(fid: *mut fid, addr: *mut c_void, len: *mut usize) -> c_int {
     // SAFETY: As a C caller of `fi_getname()` promises.
     into_int(unsafe {
         context::check_may_sleep().and_then(|()| {
-            object::<EndpointObject>(fid)
-                .and_then(|object| tell(addr, len, |f| object.endpoint().core().name(f)))
+            object::<EndpointObject>(fid).and_then(|object| {
+                let known = object.endpoint().core().name()?;
+                tell(object.addr_format(), known, addr, len)
+            })
         })
     })
 }
@@ -96,8 +102,10 @@ unsafe extern "C" fn passive_getname(fid: *mut fid, addr: *mut c_void, len: *mut
     // SAFETY: As a C caller of `fi_getname()` promises.
     into_int(unsafe {
         context::check_may_sleep().and_then(|()| {
-            object::<ListenerObject>(fid)
-                .and_then(|object| tell(addr, len, |f| object.listener().core().name(f)))
+            object::<ListenerObject>(fid).and_then(|object| {
+                let known = object.listener().core().name()?;
+                tell(object.addr_format(), known, addr, len)
+            })
         })
     })
 }
@@ -106,8 +114,10 @@ unsafe extern "C" fn getpeer(ep: *mut fid_ep, addr: *mut c_void, len: *mut usize
     // SAFETY: As a C caller of `fi_getpeer()` promises.
     into_int(unsafe {
         context::check_may_sleep().and_then(|()| {
-            object::<EndpointObject>(ep.cast())
-                .and_then(|object| tell(addr, len, |f| object.endpoint().core().peer(f)))
+            object::<EndpointObject>(ep.cast()).and_then(|object| {
+                let known = object.endpoint().core().peer()?;
+                tell(object.addr_format(), known, addr, len)
+            })
         })
     })
 }
@@ -122,7 +132,7 @@ unsafe extern "C" fn connect(
     into_int(unsafe {
         object::<EndpointObject>(ep.cast()).and_then(|object| {
             context::check_may_sleep()?;
-            let to = sockaddr(addr)?;
+            let to = endless(object.addr_format(), addr)?;
             object.endpoint().connect(to, bytes(param, param_len)?)
         })
     })

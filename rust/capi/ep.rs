@@ -75,12 +75,16 @@ pub(super) struct EndpointObject {
     alias: Option<Held<Root>>,
 }
 
-/// Counts the aliases of an endpoint, which is not closed before them.
-struct Root(Users);
+/// What an endpoint and its aliases have in common.
+struct Root {
+    /// Counts the aliases: the endpoint is not closed before them.
+    users: Users,
+    addr_format: u32,
+}
 
 impl Parent for Root {
     fn users(&self) -> &Users {
-        &self.0
+        &self.users
     }
 }
 
@@ -138,6 +142,11 @@ impl EndpointObject {
     pub(super) fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
+
+    /// How addresses look that its calls take and give.
+    pub(super) fn addr_format(&self) -> u32 {
+        self.root.addr_format
+    }
 }
 
 static OPS: fi_ops_ep = fi_ops_ep {
@@ -183,6 +192,10 @@ fn make(
         0 => &NO_RMA,
         _ => face.rma,
     };
+    let root = Root {
+        users: Users::new(),
+        addr_format: info.addr_format(),
+    };
     Ok(place.put(EndpointObject {
         fid: fid_ep {
             fid: header::<EndpointObject>(context),
@@ -194,7 +207,7 @@ fn make(
             atomic: ptr::from_ref(face.atomic).cast_mut(),
             collective: ptr::from_ref(&COLLECTIVE).cast_mut(),
         },
-        root: Arc::new(Root(Users::new()), GFP_KERNEL)?,
+        root: Arc::new(root, GFP_KERNEL)?,
         alias: None,
         exact: face.endpoint(endpoint.core())?,
         transmit_flags: Atomic::new(info.tx().map_or(0, |tx| tx.op_flags)),
@@ -223,7 +236,7 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
     into_int(unsafe {
         object::close::<EndpointObject>(fid, |object| {
             if object.alias.is_none() {
-                object.root.0.retire()?;
+                object.root.users.retire()?;
                 // A C caller keeps track of its contexts by itself.
                 object.endpoint.close(&mut |_| {});
             }

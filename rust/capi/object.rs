@@ -4,6 +4,7 @@
 
 use crate::abi::{
     self,
+    addr,
     context,
     fi_info,
     fi_ops,
@@ -14,6 +15,7 @@ use crate::abi::{
 };
 use core::{
     mem::MaybeUninit,
+    net::SocketAddr,
     ptr,
     slice, //
 };
@@ -226,40 +228,40 @@ pub(super) unsafe fn room<'a, T>(to: *mut T, count: c_int) -> Result<&'a mut [Ma
 /// The longest socket address, `struct sockaddr_storage`.
 const MAX_ADDR: usize = 128;
 
-/// The bytes of an address that comes with its length.
+/// The address of this format that comes with its length.
 ///
 /// # Safety
 ///
 /// As of [`bytes`].
-pub(super) unsafe fn address<'a>(addr: *const c_void, len: usize) -> Result<&'a [u8]> {
+pub(super) unsafe fn address(format: u32, addr: *const c_void, len: usize) -> Result<SocketAddr> {
     if len > MAX_ADDR {
         return Err(Errno::EINVAL);
     }
     // SAFETY: By this function's safety requirement.
-    unsafe { bytes(addr, len) }
+    addr::read(format, unsafe { bytes(addr, len)? })
 }
 
-/// The address that a call takes without a length: its family tells how long it is.
+/// The address of this format that a call takes without a length: it is a string, or its family tells.
 ///
 /// # Safety
 ///
-/// `addr` is NULL or a socket address, valid for `'a`.
-pub(super) unsafe fn sockaddr<'a>(addr: *const c_void) -> Result<Option<&'a [u8]>> {
-    const IN: u16 = kernel::bindings::AF_INET as u16;
-    const IN6: u16 = kernel::bindings::AF_INET6 as u16;
-    if addr.is_null() {
+/// `at` is NULL or such an address.
+pub(super) unsafe fn endless(format: u32, at: *const c_void) -> Result<Option<SocketAddr>> {
+    if at.is_null() {
         return Ok(None);
     }
-    // SAFETY: By this function's safety requirement every socket address begins with its family.
-    let family = unsafe { addr.cast::<u16>().read_unaligned() };
-    let len = match family {
-        IN => size_of::<kernel::bindings::sockaddr_in>(),
-        IN6 => 28,
-        _ => return Err(Errno::EINVAL),
+    // SAFETY: By this function's safety requirement; every socket address begins with its family, and is
+    // as long as that says.
+    let bytes = unsafe {
+        if format == abi::FI_ADDR_STR {
+            CStr::from_char_ptr(at.cast()).to_bytes()
+        } else {
+            let family = slice::from_raw_parts(at.cast(), size_of::<u16>());
+            let len = addr::length(abi::FI_SOCKADDR, family).ok_or(Errno::EINVAL)?;
+            slice::from_raw_parts(at.cast(), len)
+        }
     };
-    debug_assert!(len <= MAX_ADDR);
-    // SAFETY: As above.
-    unsafe { bytes(addr, len) }.map(Some)
+    addr::read(format, bytes).map(Some)
 }
 
 /// Unused by every object here: `fi_open_ops()`.

@@ -41,6 +41,7 @@ use kernel::{
 pub(super) struct ListenerObject {
     fid: fid_pep,
     listener: Arc<PassiveEndpoint>,
+    addr_format: u32,
 }
 
 // SAFETY: `#[repr(C)]`, begins with a `fid_pep`, and is the only type with this table.
@@ -57,6 +58,11 @@ impl ListenerObject {
     /// The Rust object.
     pub(super) fn listener(&self) -> &PassiveEndpoint {
         &self.listener
+    }
+
+    /// How addresses look that its calls take and give.
+    pub(super) fn addr_format(&self) -> u32 {
+        self.addr_format
     }
 }
 
@@ -88,6 +94,7 @@ pub(super) unsafe extern "C" fn open(
                         cm: ptr::from_ref(&cm::PASSIVE).cast_mut(),
                     },
                     listener,
+                    addr_format: info.addr_format(),
                 }))
             },
         )

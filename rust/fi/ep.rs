@@ -27,6 +27,7 @@ use crate::abi::{
     Errno,
     Result, //
 };
+use core::net::SocketAddr;
 use kernel::{
     new_mutex,
     prelude::*,
@@ -214,7 +215,7 @@ impl Endpoint {
     }
 
     /// `fi_connect()`: enables the endpoint if need be. May sleep.
-    pub fn connect(&self, to: Option<&[u8]>, private_data: &[u8]) -> Result {
+    pub fn connect(&self, to: Option<SocketAddr>, private_data: &[u8]) -> Result {
         self.check_private_data(private_data)?;
         self.enable()?;
         self.core.clone().connect(to, private_data)

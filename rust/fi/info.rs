@@ -153,7 +153,8 @@ fn tailor(offer: &mut Info, hints: Option<&Info>, version: u32) -> Result<bool> 
         return Ok(false);
     }
     offer.set_caps(caps);
-    offer.set_addr_format(format);
+    let (src, dest) = offer.ends()?;
+    offer.set_ends(format, src.as_ref(), dest.as_ref())?;
     if let Some(domain) = offer.domain().copied() {
         // What the consumer promises is its own to say.
         let threading = match hints.domain().map_or(0, |asked| asked.threading) {
@@ -252,6 +253,7 @@ fn choose_format(offered: u32, asked: u32) -> Option<u32> {
     match (offered, asked) {
         (format, ANY | SOCKADDR) => Some(format),
         (SOCKADDR, abi::FI_SOCKADDR_IN | abi::FI_SOCKADDR_IN6) => Some(asked),
+        (SOCKADDR | abi::FI_SOCKADDR_IN | abi::FI_SOCKADDR_IN6, abi::FI_ADDR_STR) => Some(asked),
         (format, asked) if format == asked => Some(format),
         _ => None,
     }

@@ -251,7 +251,7 @@ pub trait Endpoint: Any + Send + Sync {
     fn enable(self: Arc<Self>, bindings: Bindings) -> Result;
 
     /// Starts to connect to `to`, or to the destination of its info.
-    fn connect(self: Arc<Self>, to: Option<&[u8]>, private_data: &[u8]) -> Result;
+    fn connect(self: Arc<Self>, to: Option<SocketAddr>, private_data: &[u8]) -> Result;
 
     /// Accepts the request that it was made for.
     fn accept(self: Arc<Self>, private_data: &[u8]) -> Result;
@@ -260,13 +260,13 @@ pub trait Endpoint: Any + Send + Sync {
     fn shutdown(&self, flags: u64) -> Result;
 
     /// Binds it to a local address.
-    fn set_name(&self, addr: &[u8]) -> Result;
+    fn set_name(&self, addr: SocketAddr) -> Result;
 
-    /// Hands its local address to `f`.
-    fn name(&self, f: &mut dyn FnMut(&[u8])) -> Result;
+    /// Its local address.
+    fn name(&self) -> Result<SocketAddr>;
 
-    /// Hands its peer's address to `f`.
-    fn peer(&self, f: &mut dyn FnMut(&[u8])) -> Result;
+    /// Its peer's address.
+    fn peer(&self) -> Result<SocketAddr>;
 
     /// Most bytes of private data it can send.
     fn private_data_limit(&self) -> usize;
@@ -342,10 +342,10 @@ pub trait PassiveEndpoint: Any + Send + Sync {
     fn reject(&self, handle: usize, private_data: &[u8]) -> Result;
 
     /// Binds it to a local address, before it listens.
-    fn set_name(&self, addr: &[u8]) -> Result;
+    fn set_name(&self, addr: SocketAddr) -> Result;
 
-    /// Hands its local address to `f`.
-    fn name(&self, f: &mut dyn FnMut(&[u8])) -> Result;
+    /// Its local address.
+    fn name(&self) -> Result<SocketAddr>;
 
     /// Most bytes of private data it can send.
     fn private_data_limit(&self) -> usize;

@@ -30,12 +30,14 @@ mod wire;
 
 use crate::{
     abi::{
+        addr::format_of,
         info::{
             Info,
             InfoList, //
         },
         Errno,
-        Result, //
+        Result,
+        FI_SOCKADDR, //
     },
     fi::{
         info::Query,
@@ -53,6 +55,7 @@ use crate::{
         },
     },
 };
+use core::net::SocketAddr;
 use kernel::{
     prelude::*,
     sync::Arc, //
@@ -75,11 +78,11 @@ fn net_of(net: crate::abi::NetRef) -> Net {
 
 /// The two ends that a query names, by its strings or its hints.
 fn ends(query: &Query<'_>) -> Result<(Option<SockAddr>, Option<SockAddr>)> {
-    let hinted = |addr: Option<&[u8]>| addr.map(SockAddr::from_bytes).transpose();
     let (local, peer) = match query.hints {
-        Some(hints) => (hinted(hints.src_addr())?, hinted(hints.dest_addr())?),
+        Some(hints) => hints.ends()?,
         None => (None, None),
     };
+    let (local, peer) = (local.map(SockAddr::from), peer.map(SockAddr::from));
     if query.node.is_none() && query.service.is_none() {
         return Ok((local, peer));
     }
@@ -125,17 +128,11 @@ impl Provider for Verbs {
                 Err(Errno::ENODEV) => continue,
                 info => info?,
             };
-            let local = route.local.map(SockAddr::to_raw);
-            let peer = route.peer.map(SockAddr::to_raw);
-            info.set_addresses(
-                local.as_ref().map(|addr| addr.as_bytes()),
-                peer.as_ref().map(|addr| addr.as_bytes()),
-            )?;
+            let local = route.local.map(SocketAddr::from);
+            let peer = route.peer.map(SocketAddr::from);
             let known = peer.as_ref().or(local.as_ref());
-            info.set_addr_format(match known.map(|addr| addr.as_bytes().len()) {
-                Some(crate::rdma::net::SOCKADDR_IN6_LEN) => crate::abi::FI_SOCKADDR_IN6,
-                _ => crate::abi::FI_SOCKADDR_IN,
-            });
+            let format = known.map_or(FI_SOCKADDR, format_of);
+            info.set_ends(format, local.as_ref(), peer.as_ref())?;
             found.push(info, GFP_KERNEL)?;
         }
         Ok(())

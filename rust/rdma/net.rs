@@ -229,6 +229,12 @@ impl From<SocketAddr> for SockAddr {
     }
 }
 
+impl From<SockAddr> for SocketAddr {
+    fn from(addr: SockAddr) -> Self {
+        addr.0
+    }
+}
+
 impl fmt::Display for SockAddr {
     /// `10.0.0.1:7500`, `[fe80::1%2]:7500`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

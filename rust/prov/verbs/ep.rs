@@ -86,7 +86,10 @@ use crate::{
         },
     },
 };
-use core::any::Any;
+use core::{
+    any::Any,
+    net::SocketAddr, //
+};
 use kernel::{
     prelude::*,
     sync::{
@@ -188,9 +191,7 @@ impl Endpoint {
             return Err(Errno::EINVAL);
         }
         let limits = Limits::new(&domain, info)?;
-        let address = |bytes: Option<&[u8]>| bytes.map(SockAddr::from_bytes).transpose();
-        let local = address(info.src_addr())?;
-        let peer = address(info.dest_addr())?;
+        let (local, peer) = info.ends()?;
         let pd = domain.pd();
         let transmit = Queue::new(
             domain.serial(),
@@ -235,8 +236,8 @@ impl Endpoint {
                         bound: None,
                         outcome: Some(outcome),
                         farewell: Some(farewell),
-                        local,
-                        peer,
+                        local: local.map(SockAddr::from),
+                        peer: peer.map(SockAddr::from),
                         greeting,
                         accepts: false,
                         settles: false,
@@ -402,8 +403,8 @@ impl provider::Endpoint for Endpoint {
         self.open(bindings)
     }
 
-    fn connect(self: Arc<Self>, to: Option<&[u8]>, private_data: &[u8]) -> Result {
-        self.start_connect(to, private_data)
+    fn connect(self: Arc<Self>, to: Option<SocketAddr>, private_data: &[u8]) -> Result {
+        self.start_connect(to.map(SockAddr::from), private_data)
     }
 
     fn accept(self: Arc<Self>, private_data: &[u8]) -> Result {
@@ -414,33 +415,26 @@ impl provider::Endpoint for Endpoint {
         self.end(flags)
     }
 
-    fn set_name(&self, addr: &[u8]) -> Result {
-        let addr = SockAddr::from_bytes(addr)?;
+    fn set_name(&self, addr: SocketAddr) -> Result {
         if self.state.get() != State::Idle {
             return Err(Errno::EOPBADSTATE);
         }
-        self.link.lock().local = Some(addr);
+        self.link.lock().local = Some(addr.into());
         Ok(())
     }
 
-    fn name(&self, f: &mut dyn FnMut(&[u8])) -> Result {
+    fn name(&self) -> Result<SocketAddr> {
         let known = self.id().and_then(|id| id.local_addr().ok());
-        let addr = match known {
-            Some(addr) => addr,
-            None => self.link.lock().local.ok_or(Errno::EADDRNOTAVAIL)?,
-        };
-        f(addr.to_raw().as_bytes());
-        Ok(())
+        let addr = known.or_else(|| self.link.lock().local);
+        Ok(addr.ok_or(Errno::EADDRNOTAVAIL)?.into())
     }
 
-    fn peer(&self, f: &mut dyn FnMut(&[u8])) -> Result {
+    fn peer(&self) -> Result<SocketAddr> {
         match self.state.get() {
             State::Idle | State::Ready | State::Connecting => return Err(Errno::ENOTCONN),
             _ => {}
         }
-        let addr = self.link.lock().peer.ok_or(Errno::ENOTCONN)?;
-        f(addr.to_raw().as_bytes());
-        Ok(())
+        Ok(self.link.lock().peer.ok_or(Errno::ENOTCONN)?.into())
     }
 
     fn private_data_limit(&self) -> usize {

@@ -18,10 +18,12 @@ use super::{
 };
 use crate::{
     abi::{
+        addr::format_of,
         context,
         info::Info,
         Errno,
         Result,
+        FI_ADDR_STR,
         FI_CONNREQ, //
     },
     fi::{
@@ -47,6 +49,7 @@ use crate::{
         net::SockAddr, //
     },
 };
+use core::net::SocketAddr;
 use kernel::{
     new_mutex,
     prelude::*,
@@ -75,6 +78,7 @@ pub(super) struct PassiveEndpoint {
     /// What the listener's info has, its requests' infos have.
     wishes: Wishes,
     sizes: Sizes,
+    addr_format: u32,
     #[pin]
     link: Mutex<Link>,
 }
@@ -82,7 +86,7 @@ pub(super) struct PassiveEndpoint {
 impl PassiveEndpoint {
     /// Makes a listener, bound to the source address of `info` if there is one. May sleep.
     pub(super) fn new(fabric: Arc<Fabric>, info: &Info, source: Source) -> Result<Arc<Self>> {
-        let addr = info.src_addr().map(SockAddr::from_bytes).transpose()?;
+        let (addr, _) = info.ends()?;
         let farewell = Event::reserve(source)?;
         let listener = Arc::pin_init(
             pin_init!(Self {
@@ -90,6 +94,7 @@ impl PassiveEndpoint {
                 source,
                 wishes: Wishes::of(Some(info)),
                 sizes: Sizes::of(info),
+                addr_format: info.addr_format(),
                 link <- new_mutex!(
                     Link {
                         id: None,
@@ -103,7 +108,7 @@ impl PassiveEndpoint {
             GFP_KERNEL,
         )?;
         if let Some(addr) = addr {
-            listener.bind(&addr)?;
+            listener.bind(&addr.into())?;
         }
         Ok(listener)
     }
@@ -150,9 +155,13 @@ impl PassiveEndpoint {
         self.wishes.narrow(&mut info)?;
         self.sizes.apply(&mut info)?;
         info.set_net(self.fabric.net_ref());
-        let local = id.local_addr()?.to_raw();
-        let peer = id.peer_addr()?.to_raw();
-        info.set_addresses(Some(local.as_bytes()), Some(peer.as_bytes()))?;
+        let local = id.local_addr()?.into();
+        let peer = id.peer_addr()?.into();
+        let format = match self.addr_format {
+            FI_ADDR_STR => FI_ADDR_STR,
+            _ => format_of(&peer),
+        };
+        info.set_ends(format, Some(&local), Some(&peer))?;
         let event = Event::reserve(self.source)?;
         let queue = {
             let link = self.link.lock();
@@ -242,14 +251,13 @@ impl provider::PassiveEndpoint for PassiveEndpoint {
         Ok(())
     }
 
-    fn set_name(&self, addr: &[u8]) -> Result {
-        self.bind(&SockAddr::from_bytes(addr)?)
+    fn set_name(&self, addr: SocketAddr) -> Result {
+        self.bind(&addr.into())
     }
 
-    fn name(&self, f: &mut dyn FnMut(&[u8])) -> Result {
+    fn name(&self) -> Result<SocketAddr> {
         let id = self.id().ok_or(Errno::EADDRNOTAVAIL)?;
-        f(id.local_addr()?.to_raw().as_bytes());
-        Ok(())
+        Ok(id.local_addr()?.into())
     }
 
     fn private_data_limit(&self) -> usize {

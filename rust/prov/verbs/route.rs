@@ -4,7 +4,7 @@
 
 use crate::{
     abi::{
-        addr::from_numbers,
+        addr::from_names,
         Errno,
         Result, //
     },
@@ -49,7 +49,7 @@ const PATIENCE_MS: [u32; 2] = [20, 2000];
 ///
 /// -FI_ENODATA for names, which would need a resolver.
 pub(super) fn parse(node: Option<&CStr>, service: Option<&CStr>) -> Result<SockAddr> {
-    let addr = from_numbers(node, service).map_err(|_| Errno::ENODATA)?;
+    let addr = from_names(node, service).map_err(|_| Errno::ENODATA)?;
     Ok(SockAddr::from(addr))
 }
 

@@ -380,34 +380,6 @@ static void av_17_addresses_as_text(struct kunit *test)
 	KUNIT_EXPECT_NULL(test, fi_av_straddr(av, NULL, buf, &len));
 }
 
-static void av_17_vectors_of_text(struct kunit *test)
-{
-	static const char *const texts[] = {
-		"fi_sockaddr_in://10.0.0.1:7500", "fi_sockaddr_in6://[::1]:1",
-		"10.0.0.1:7500", NULL, "", "fi_sockaddr_in://10.0.0.1:7501",
-	};
-	struct fid_av *av = av_open(test, FI_ADDR_STR, (struct fi_av_attr){});
-	fi_addr_t out[ARRAY_SIZE(texts)];
-	char buf[64];
-	size_t len;
-
-	KUNIT_EXPECT_EQ(test, 3, fi_av_insert(av, texts, ARRAY_SIZE(texts), out,
-					      0, NULL));
-	for (int i = 0; i < ARRAY_SIZE(texts); i++) {
-		if (i >= 2 && i <= 4) {
-			KUNIT_EXPECT_EQ(test, FI_ADDR_NOTAVAIL, out[i]);
-			continue;
-		}
-		len = sizeof(buf);
-		KUNIT_EXPECT_EQ(test, 0, fi_av_lookup(av, out[i], buf, &len));
-		KUNIT_EXPECT_STREQ(test, buf, texts[i]);
-		KUNIT_EXPECT_EQ(test, strlen(texts[i]) + 1, len);
-		len = sizeof(buf);
-		fi_av_straddr(av, texts[i], buf, &len);
-		KUNIT_EXPECT_STREQ(test, buf, texts[i]);
-	}
-}
-
 static void av_19_the_type_is_told(struct kunit *test)
 {
 	struct {
@@ -617,7 +589,6 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(av_15_twice_is_one_with_two_ends),
 	KUNIT_CASE(av_16_lookup_cuts_and_tells_the_length),
 	KUNIT_CASE(av_17_addresses_as_text),
-	KUNIT_CASE(av_17_vectors_of_text),
 	KUNIT_CASE(av_19_the_type_is_told),
 	KUNIT_CASE(av_19_what_is_refused),
 	KUNIT_CASE(av_20_a_handle_does_not_come_back),

@@ -5,6 +5,7 @@
 
 #include <kunit/test-bug.h>
 #include <linux/in6.h>
+#include <linux/socket.h>
 
 #include "fixture.h"
 
@@ -212,7 +213,7 @@ struct fid_ep *fx_bound_ep(struct kunit *test, struct kofi_fabric_fx *fx)
 void fx_start_connect(struct kunit *test, struct fid_ep *ep,
 		      struct fid_pep *pep)
 {
-	struct sockaddr_in6 to;
+	struct sockaddr_storage to;	/* or text */
 	size_t len = sizeof(to);
 	int ret;
 

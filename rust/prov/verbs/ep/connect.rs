@@ -89,11 +89,10 @@ impl Endpoint {
     /// `fi_connect()`: what comes of it is told by the event queue.
     pub(super) fn start_connect(
         self: &Arc<Self>,
-        to: Option<&[u8]>,
+        to: Option<SockAddr>,
         private_data: &[u8],
     ) -> Result {
         let frame = Frame::new(private_data)?;
-        let to = to.map(SockAddr::from_bytes).transpose()?;
         let (peer, local, wanted) = {
             let link = self.link.lock();
             (
