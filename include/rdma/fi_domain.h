@@ -377,10 +377,14 @@ static inline int fi_domain2(struct fid_fabric *fabric, struct fi_info *info,
  * fi_domain_bind() - bind an event queue to a domain
  * @domain: the domain
  * @fid: the event queue
- * @flags: 0, or FI_REG_MR
+ * @flags: 0, or FI_REG_MR for an FI_MR_COMPLETE of each registration
+ *
+ * Endpoints that have no event queue of their own use this one, and it is told
+ * when the device goes away.
  *
  * Context: Process context, may sleep.
- * Return: 0; -FI_EINVAL.
+ * Return: 0; -FI_EINVAL where one is bound, or it is another fabric's;
+ * -FI_EBADFLAGS; -FI_ENOMEM.
  */
 static inline int fi_domain_bind(struct fid_domain *domain, struct fid *fid,
 				 u64 flags)

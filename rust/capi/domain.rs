@@ -17,6 +17,7 @@ use super::{
 use crate::{
     abi::{
         self,
+        context,
         errno::into_int,
         fi_info,
         fi_ops,
@@ -29,7 +30,10 @@ use crate::{
         Errno,
         Result, //
     },
-    fi::domain::Domain,
+    fi::{
+        domain::Domain,
+        eq::Source, //
+    },
 };
 use core::ptr;
 use kernel::{
@@ -139,11 +143,16 @@ pub(super) unsafe extern "C" fn open2(
     unsafe { open(fabric, info, out, context) }
 }
 
-/// An event queue tells of asynchronous registrations and insertions, of which there are none yet.
-unsafe extern "C" fn bind(_fid: *mut fid, other: *mut fid, _flags: u64) -> c_int {
+unsafe extern "C" fn bind(fid: *mut fid, other: *mut fid, flags: u64) -> c_int {
+    let source = Source(fid.expose_provenance());
     // SAFETY: As the C caller promises.
-    let queue = unsafe { object::object::<eq::QueueObject>(other) };
-    into_int(queue.and(Err(Errno::ENOSYS)))
+    into_int(unsafe {
+        object::object::<DomainObject>(fid).and_then(|object| {
+            context::check_may_sleep()?;
+            let events = object::object::<eq::QueueObject>(other)?;
+            object.domain.bind_events(events.queue(), source, flags)
+        })
+    })
 }
 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {

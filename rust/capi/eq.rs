@@ -187,6 +187,20 @@ unsafe fn queue<'a>(eq: *mut fid_eq) -> &'a EventQueue {
 /// The bytes of the entry in front of a connection event's data.
 const CM_ENTRY: usize = size_of::<fi_eq_cm_entry>();
 
+/// The context that an event which is no connection event goes with.
+///
+/// # Safety
+///
+/// The event is in a queue, or its source is valid: closing an object removes its events.
+unsafe fn context_of(event: &Event) -> *mut c_void {
+    let source: *const fid = ptr::with_exposed_provenance(event.source().0);
+    match event.batch() {
+        Some(batch) => ptr::with_exposed_provenance_mut(batch.context()),
+        // SAFETY: By this function's safety requirement.
+        None => unsafe { source.as_ref() }.map_or(ptr::null_mut(), |fid| fid.context),
+    }
+}
+
 /// Writes an event as `fi_eq_read()` tells it; -FI_ETOOSMALL if it does not fit.
 ///
 /// # Safety
@@ -208,11 +222,11 @@ unsafe fn put(event: &Event, number: *mut u32, buf: *mut c_void, len: usize) -> 
     // not be aligned for the entry.
     unsafe {
         *number = kind;
-        if let (Some(batch), Some(data)) = (event.batch(), event.batch_data()) {
+        if let Kind::Complete(_) = event.kind() {
             let entry = fi_eq_entry {
                 fid: ptr::with_exposed_provenance_mut(event.source().0),
-                context: ptr::with_exposed_provenance_mut(batch.context()),
-                data,
+                context: context_of(event),
+                data: event.batch_data().unwrap_or(0),
             };
             buf.cast::<fi_eq_entry>().write_unaligned(entry);
         } else if head > 0 {
@@ -309,13 +323,9 @@ unsafe fn put_error(event: &Event, entry: &mut fi_eq_err_entry) {
     let Kind::Error(errno, prov_errno) = event.kind() else {
         return;
     };
-    let source: *mut fid = ptr::with_exposed_provenance_mut(event.source().0);
-    entry.fid = source;
-    entry.context = match event.batch() {
-        Some(batch) => ptr::with_exposed_provenance_mut(batch.context()),
-        // SAFETY: Closing such an object removes its events, so that the source is open.
-        None => unsafe { source.as_ref() }.map_or(ptr::null_mut(), |fid| fid.context),
-    };
+    entry.fid = ptr::with_exposed_provenance_mut(event.source().0);
+    // SAFETY: By this function's safety requirement.
+    entry.context = unsafe { context_of(event) };
     entry.data = event.batch_data().unwrap_or(0);
     entry.err = errno.code();
     entry.prov_errno = prov_errno;

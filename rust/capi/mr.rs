@@ -27,6 +27,8 @@ use crate::{
         Result, //
     },
     fi::{
+        domain::Domain,
+        eq::Source,
         memory::Segment,
         mr::{
             Access,
@@ -44,6 +46,8 @@ use kernel::{
 #[repr(C)]
 struct RegionObject {
     fid: fid_mr,
+    /// Its domain, if that has reported it.
+    reported: Option<Arc<Domain>>,
     _region: Arc<MemoryRegion>,
 }
 
@@ -87,19 +91,26 @@ unsafe fn register(
     if flags != 0 {
         return Err(Errno::EBADFLAGS);
     }
-    let region = domain
-        .domain()
-        .register(memory, Access::from_bits(access)?)?;
-    let made = Place::new()?.put(RegionObject {
+    let place = Place::new()?;
+    let source = Source(place.address());
+    let domain = domain.domain();
+    let notice = domain.registered(source)?;
+    let region = domain.register(memory, Access::from_bits(access)?)?;
+    let made = place.put(RegionObject {
         fid: fid_mr {
             fid: header::<RegionObject>(context),
             mem_desc: region.descriptor().as_ptr(),
             key: region.key(),
         },
+        reported: notice.is_some().then(|| domain.clone()),
         _region: region,
     });
     // SAFETY: `out` is not NULL, and valid by this function's safety requirement.
     unsafe { hand_out(out, made) };
+    // The caller has the region before it is told of it.
+    if let Some(notice) = notice {
+        notice.give();
+    }
     Ok(())
 }
 
@@ -162,5 +173,12 @@ unsafe extern "C" fn regattr(
 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
     // SAFETY: As the C caller promises.
-    into_int(unsafe { object::close::<RegionObject>(fid, |_| Ok(())) })
+    into_int(unsafe {
+        object::close::<RegionObject>(fid, |object| {
+            if let Some(domain) = &object.reported {
+                domain.forget(Source(fid.expose_provenance()));
+            }
+            Ok(())
+        })
+    })
 }

@@ -21,7 +21,12 @@ use super::{
         CompletionQueue, //
     },
     ep::Endpoint,
-    eq::Source,
+    eq::{
+        EventQueue,
+        Kind,
+        Notice,
+        Source, //
+    },
     fabric::Fabric,
     memory::Segment,
     mr::{
@@ -46,8 +51,20 @@ use crate::abi::{
 use kernel::{
     prelude::*,
     str::CString,
-    sync::Arc, //
+    sync::{
+        Arc,
+        SetOnce, //
+    }, //
 };
+
+/// Where a domain reports to.
+struct Reports {
+    queue: Held<EventQueue>,
+    /// What they are about.
+    source: Source,
+    /// Whether registrations are reported.
+    registrations: bool,
+}
 
 /// A domain that has been opened.
 pub struct Domain {
@@ -55,8 +72,9 @@ pub struct Domain {
     name: CString,
     addr_format: u32,
     av_type: Option<av::Type>,
+    reports: SetOnce<Reports>,
     users: Users,
-    _fabric: Held<Fabric>,
+    fabric: Held<Fabric>,
 }
 
 impl Parent for Domain {
@@ -84,8 +102,9 @@ impl Domain {
                 name: CString::try_from(info.domain_name().unwrap_or(c""))?,
                 addr_format: info.addr_format(),
                 av_type,
+                reports: SetOnce::new(),
                 users: Users::new(),
-                _fabric: fabric,
+                fabric,
             },
             GFP_KERNEL,
         )?)
@@ -155,8 +174,73 @@ impl Domain {
         self.core.most_elements(form, op, datatype)
     }
 
+    /// Binds the event queue of endpoints that have none of their own, which is told as `source` when the
+    /// device goes away; with FI_REG_MR also of [`Self::registered`]. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EBADFLAGS for other flags, -FI_EINVAL for another fabric's queue, and if one is bound;
+    /// -FI_ENOMEM.
+    pub fn bind_events(&self, queue: &Arc<EventQueue>, source: Source, flags: u64) -> Result {
+        if flags & !abi::FI_REG_MR != 0 {
+            return Err(Errno::EBADFLAGS);
+        }
+        if !queue.is_of(self.fabric.arc()) {
+            return Err(Errno::EINVAL);
+        }
+        let farewell = Notice::new(queue, source, Kind::Error(Errno::ENODEV, 0))?;
+        let reports = Reports {
+            queue: Held::new(queue)?,
+            source,
+            registrations: flags & abi::FI_REG_MR != 0,
+        };
+        if !self.reports.populate(reports) {
+            return Err(Errno::EINVAL);
+        }
+        self.core.set_farewell(Some(farewell));
+        Ok(())
+    }
+
+    /// The event queue that was bound.
+    pub(super) fn events(&self) -> Option<&Arc<EventQueue>> {
+        self.reports.as_ref().map(|reports| reports.queue.arc())
+    }
+
+    /// That the region which its consumer knows as `source` has been registered, if that is to be
+    /// reported. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM.
+    pub fn registered(&self, source: Source) -> Result<Option<Notice>> {
+        let reports = self
+            .reports
+            .as_ref()
+            .filter(|reports| reports.registrations);
+        let notice = |reports: &Reports| {
+            Notice::new(
+                reports.queue.arc(),
+                source,
+                Kind::Complete(abi::FI_MR_COMPLETE),
+            )
+        };
+        reports.map(notice).transpose()
+    }
+
+    /// Drops what is reported of `source` and has not been read. Process context.
+    pub fn forget(&self, source: Source) {
+        if let Some(events) = self.events() {
+            events.forget(source);
+        }
+    }
+
     /// Closes the domain: -FI_EBUSY while anything of it is open.
     pub fn close(&self) -> Result {
-        self.users.retire()
+        self.users.retire()?;
+        if let Some(reports) = self.reports.as_ref() {
+            self.core.set_farewell(None);
+            self.forget(reports.source);
+        }
+        Ok(())
     }
 }

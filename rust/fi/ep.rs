@@ -183,14 +183,15 @@ impl Endpoint {
     ///
     /// # Errors
     ///
-    /// -FI_ENOEQ without an event queue, -FI_ENOCQ without a completion queue in either place.
+    /// -FI_ENOEQ without an event queue of its own or its domain's, -FI_ENOCQ without a completion queue in either place.
     pub fn enable(&self) -> Result {
         let mut stage = self.stage.lock();
         let plan = match &mut *stage {
             Stage::Open(plan) => plan,
             Stage::Enabled { .. } => return Ok(()),
         };
-        let events = plan.events.as_ref().ok_or(Errno::ENOEQ)?;
+        let own = plan.events.as_ref().map(Held::arc);
+        let events = own.or_else(|| self.domain.events()).ok_or(Errno::ENOEQ)?;
         let transmit = plan.transmit.as_ref().ok_or(Errno::ENOCQ)?;
         let receive = plan.receive.as_ref().ok_or(Errno::ENOCQ)?;
         let feeds = plan
@@ -198,14 +199,14 @@ impl Endpoint {
             .feed(transmit.queue.arc(), receive.queue.arc())?;
         // The plan stays whole until the provider has agreed, so that a failure can be retried.
         let bindings = Bindings {
-            events: Held::new(events.arc())?,
+            events: Held::new(events)?,
             transmit: Held::new(transmit.queue.arc())?,
             receive: Held::new(receive.queue.arc())?,
             selective_transmit: transmit.selective,
             selective_receive: receive.selective,
             counters: plan.counters.again()?,
         };
-        let events = events.arc().clone();
+        let events = events.clone();
         self.core.clone().enable(bindings)?;
         *stage = Stage::Enabled {
             events,

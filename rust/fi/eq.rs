@@ -88,7 +88,7 @@ pub enum Kind {
     Connection(u32),
     /// An error: the fabric errno and the provider's own number for it.
     Error(Errno, i32),
-    /// All of a [`Batch`] is over: FI_AV_COMPLETE.
+    /// All of a [`Batch`] is over, or one thing by itself: FI_AV_COMPLETE, FI_MR_COMPLETE.
     Complete(u32),
     /// What a consumer wrote with `fi_eq_write()`, and the event number it gave.
     Written(u32),
@@ -218,6 +218,31 @@ impl core::ops::Deref for Owned {
     }
 }
 
+/// An event that one queue is going to get.
+pub struct Notice {
+    queue: Arc<EventQueue>,
+    event: Owned,
+}
+
+impl Notice {
+    /// That `kind` has come of `source`. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM.
+    pub(super) fn new(queue: &Arc<EventQueue>, source: Source, kind: Kind) -> Result<Self> {
+        Ok(Self {
+            queue: queue.clone(),
+            event: Event::with_room(source, 0)?.fill(kind, &[], None),
+        })
+    }
+
+    /// Appends it. Process context.
+    pub fn give(self) {
+        self.queue.push(self.event);
+    }
+}
+
 /// Who wants to be called when a queue has something to read.
 pub trait Handler: Send + Sync {
     /// At least one event has arrived. Process context; may sleep, and may read the queue. It is
@@ -326,6 +351,15 @@ impl EventQueue {
             }),
             GFP_KERNEL,
         )?)
+    }
+
+    /// Whether it is a queue of that fabric.
+    pub(super) fn is_of(&self, fabric: &Arc<Fabric>) -> bool {
+        let inner = self.inner.lock();
+        inner
+            .fabric
+            .as_ref()
+            .is_some_and(|held| Arc::ptr_eq(held.arc(), fabric))
     }
 
     /// Has `handler` called whenever events have arrived, until the queue is closed. Once, before

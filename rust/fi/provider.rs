@@ -22,6 +22,7 @@ use super::{
     },
     eq::{
         EventQueue,
+        Notice,
         Source, //
     },
     info::Query,
@@ -104,6 +105,9 @@ pub trait Domain: Any + Send + Sync {
         memory: &[Segment],
         access: Access,
     ) -> Result<Arc<dyn MemoryRegion>>;
+
+    /// What is given when the device goes away: after `None`, nothing is. May sleep.
+    fn set_farewell(&self, notice: Option<Notice>);
 
     /// Most elements of one atomic operation; -FI_EOPNOTSUPP where the device has none of the kind.
     /// Any context.

@@ -31,7 +31,10 @@ use crate::{
             Op, //
         },
         cq,
-        eq::Source,
+        eq::{
+            Notice,
+            Source, //
+        },
         memory::Segment,
         mr::{
             Access,
@@ -59,11 +62,15 @@ use kernel::{
     },
 };
 
-/// The endpoints of a domain, for the day their device goes away. The mutex is held across no call.
+/// Who is told on the day the device of a domain goes away: its endpoints, and then its consumer. No call
+/// is made under the mutex of the list; the notice is given under the other one, so that none is given
+/// when that has been taken.
 #[pin_data]
 struct Members {
     #[pin]
     list: Mutex<KVec<Arc<Endpoint>>>,
+    #[pin]
+    farewell: Mutex<Option<Notice>>,
     fabric: Arc<Fabric>,
     device: Arc<Device>,
 }
@@ -74,6 +81,13 @@ impl Members {
         let list = self.list.lock();
         list.iter().find(|member| member.tell()).cloned()
     }
+
+    fn say_farewell(&self) {
+        let mut farewell = self.farewell.lock();
+        if let Some(notice) = farewell.take() {
+            notice.give();
+        }
+    }
 }
 
 impl Watcher for Members {
@@ -83,6 +97,7 @@ impl Watcher for Members {
         while let Some(endpoint) = self.next_untold() {
             endpoint.evict();
         }
+        self.say_farewell();
     }
 }
 
@@ -120,6 +135,7 @@ impl Domain {
         let members = Arc::pin_init(
             pin_init!(Members {
                 list <- new_mutex!(KVec::new(), "kofi::Members"),
+                farewell <- new_mutex!(None, "kofi::Members::farewell"),
                 fabric,
                 device: device.clone(),
             }),
@@ -234,6 +250,15 @@ impl provider::Domain for Domain {
             Region::local(self.pd.clone(), memory, self.max_message)?
         };
         Ok(region)
+    }
+
+    fn set_farewell(&self, notice: Option<Notice>) {
+        let old = core::mem::replace(&mut *self.members.farewell.lock(), notice);
+        drop(old);
+        // Whoever told the others did not find it yet.
+        if self.members.device.is_gone() {
+            self.members.say_farewell();
+        }
     }
 
     fn most_elements(&self, _form: Form, _op: Op, datatype: Datatype) -> Result<usize> {

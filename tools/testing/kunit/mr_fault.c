@@ -41,11 +41,30 @@ static int call_further_registration(struct fault *fault)
 	return FAULT_MADE(fault, reg(fault, fault->fx->domain, &mr), mr);
 }
 
+/* One that is reported, by a domain that has an event queue for it. */
+static int call_reported_registration(struct fault *fault)
+{
+	struct fid_domain *domain;
+	struct fid_mr *mr;
+	int ret;
+
+	ret = open_domain(fault, &domain);
+	if (ret)
+		return ret;
+	ret = fi_domain_bind(domain, &fault->fx->eq->fid, FI_REG_MR) ?:
+	      fi_mr_reg(domain, fault->buf, PAGE_SIZE, FI_SEND, 0, 0, 0, &mr,
+			NULL);
+	if (!ret)
+		ret = fi_close(&mr->fid);
+	return fi_close(&domain->fid) ?: ret;
+}
+
 static void close_02_remote_regions(struct kunit *test)
 {
 	static const struct step steps[] = {
 		{ "fi_mr_reg(first remote)", NULL, call_first_registration },
 		{ "fi_mr_reg(remote)", NULL, call_further_registration },
+		{ "fi_mr_reg(reported)", NULL, call_reported_registration },
 	};
 	struct fault *fault = fault_new(test);
 	struct fid_mr *mr;

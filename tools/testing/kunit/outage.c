@@ -190,6 +190,7 @@ static void removal_of_the_device_under_traffic(struct kunit *test)
 static void removal_of_the_device_under_idle_objects(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, LEN);
+	struct fid_domain *deaf;	/* tells nobody */
 	struct kofi_fabric_fx *fx;
 	struct fid_pep *pep;
 	struct fid_mr *mr, *remote;
@@ -197,6 +198,8 @@ static void removal_of_the_device_under_idle_objects(struct kunit *test)
 
 	need_scenario(test);
 	fx = fx_open(test);
+	deaf = fx_domain(test, fx->fabric, fx->info);
+	KUNIT_ASSERT_EQ(test, 0, fi_domain_bind(fx->domain, &fx->eq->fid, 0));
 	pep = fx_listen(test, fx->fabric, fx->info, fx->eq);
 	ep = fx_bound_ep(test, fx);
 	KUNIT_ASSERT_EQ(test, 0, fi_enable(ep));
@@ -210,6 +213,7 @@ static void removal_of_the_device_under_idle_objects(struct kunit *test)
 	fx_defer_close(test, &remote->fid);
 	pr_info("kofi_kunit: traffic flows\n");
 	expect_no_device(test, fx->eq, &ep->fid);
+	expect_no_device(test, fx->eq, &fx->domain->fid);
 	KUNIT_EXPECT_EQ(test, -FI_ENOTCONN,
 			fi_recv(ep, buf, LEN, NULL, 0, NULL));
 	tr_expect_silence(test, fx->eq);
@@ -217,6 +221,10 @@ static void removal_of_the_device_under_idle_objects(struct kunit *test)
 	fx_close(test, &remote->fid);
 	fx_close(test, &ep->fid);
 	fx_close(test, &fx->cq->fid);
+	/* One that is told too late is told at once. */
+	KUNIT_EXPECT_EQ(test, 0, fi_domain_bind(deaf, &fx->eq->fid, 0));
+	expect_no_device(test, fx->eq, &deaf->fid);
+	fx_close(test, &deaf->fid);
 	fx_close(test, &fx->domain->fid);
 	expect_no_device(test, fx->eq, &pep->fid);
 }
