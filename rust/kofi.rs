@@ -10,6 +10,7 @@ use kernel::{
 pub mod abi;
 mod bindings;
 mod capi;
+mod dev;
 pub mod fi;
 mod prov;
 mod rdma;
@@ -65,6 +66,8 @@ pub fn fabric(info: &abi::info::Info) -> abi::Result<Arc<fi::fabric::Fabric>> {
 #[pin_data]
 struct Kofi {
     #[pin]
+    _client: kernel::miscdevice::MiscDeviceRegistration<dev::Client>,
+    #[pin]
     _devices: rdma::device::Registration,
     /// Behind the devices: what is on its way ends with those.
     _handlers: abi::context::Handlers,
@@ -77,6 +80,7 @@ impl kernel::InPlaceModule for Kofi {
             _registry: abi::registry::Registry::start()?,
             _handlers: abi::context::Handlers::start()?,
             _devices <- rdma::device::Registration::new(),
+            _client <- dev::register(),
         })
     }
 }

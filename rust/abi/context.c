@@ -4,15 +4,21 @@
  * threads, and how they sleep.
  */
 #include <linux/atomic.h>
+#include <linux/capability.h>
 #include <linux/kthread.h>
+#include <linux/nsproxy.h>
 #include <linux/preempt.h>
 #include <linux/sched.h>
 #include <linux/sched/task.h>
 #include <linux/wait.h>
 #include <linux/workqueue.h>
+#include <net/net_namespace.h>
 
 bool kofi_may_sleep(void);
 bool kofi_should_stop(void);
+bool kofi_may_administer(void);
+struct net *kofi_get_net(void);
+void kofi_put_net(struct net *net);
 void kofi_warn_atomic(void);
 long kofi_sleep(struct wait_queue_head *sleepers, const s64 *count, s64 seen,
 		long timeout);
@@ -32,6 +38,22 @@ bool kofi_may_sleep(void)
 bool kofi_should_stop(void)
 {
 	return (current->flags & PF_KTHREAD) && kthread_should_stop();
+}
+
+bool kofi_may_administer(void)
+{
+	return capable(CAP_NET_ADMIN);
+}
+
+/* That of the running task, which has one: it is in a system call. */
+struct net *kofi_get_net(void)
+{
+	return get_net(current->nsproxy->net_ns);
+}
+
+void kofi_put_net(struct net *net)
+{
+	put_net(net);
 }
 
 void kofi_warn_atomic(void)

@@ -3,9 +3,12 @@
 //! Where the caller is: may it sleep, has it been told to stop; and where handlers run.
 
 use super::{
+    net,
     Errno,
+    NetRef,
     Result, //
 };
+use core::ptr::NonNull;
 use kernel::{
     bindings::workqueue_struct,
     error::to_result,
@@ -20,6 +23,9 @@ mod ffi {
     extern "C" {
         pub(super) fn kofi_may_sleep() -> bool;
         pub(super) fn kofi_should_stop() -> bool;
+        pub(super) fn kofi_may_administer() -> bool;
+        pub(super) fn kofi_get_net() -> *mut net;
+        pub(super) fn kofi_put_net(net: *mut net);
         pub(super) fn kofi_warn_atomic();
         pub(super) fn kofi_handlers_start() -> c_int;
         pub(super) fn kofi_handlers_end();
@@ -42,6 +48,47 @@ pub fn check_may_sleep() -> Result {
 pub fn kthread_should_stop() -> bool {
     // SAFETY: Reads the state of the running thread, of whatever kind.
     unsafe { ffi::kofi_should_stop() }
+}
+
+/// Whether the running task has CAP_NET_ADMIN.
+pub fn may_administer() -> bool {
+    // SAFETY: Asks the running task.
+    unsafe { ffi::kofi_may_administer() }
+}
+
+/// A network namespace that stays as long as this lives.
+///
+/// # Invariants
+///
+/// It has a reference of its own.
+pub struct OwnNet(NonNull<net>);
+
+// SAFETY: References of namespaces can be dropped by anybody.
+unsafe impl Send for OwnNet {}
+
+// SAFETY: As above; it is only passed on.
+unsafe impl Sync for OwnNet {}
+
+impl OwnNet {
+    /// That of the running task, which is in a system call.
+    pub fn of_caller() -> Option<Self> {
+        // INVARIANT: It comes with a reference.
+        // SAFETY: A task in a system call has namespaces.
+        NonNull::new(unsafe { ffi::kofi_get_net() }).map(Self)
+    }
+
+    /// The namespace, to be passed on while `self` lives.
+    pub fn as_ref(&self) -> NetRef {
+        // SAFETY: By the invariant; whoever gets it uses it while we hold it.
+        unsafe { NetRef::from_raw(self.0.as_ptr()) }
+    }
+}
+
+impl Drop for OwnNet {
+    fn drop(&mut self) {
+        // SAFETY: By the invariant.
+        unsafe { ffi::kofi_put_net(self.0.as_ptr()) };
+    }
 }
 
 /// Where a handler is that was called in a hard interrupt: nothing that is done there may sleep.

@@ -125,19 +125,37 @@ pub unsafe fn describe(data: *const c_void, datatype: fi_type, text: &mut Text<'
         super::FI_TYPE_FABRIC_ATTR => attr!(fi_fabric_attr),
         super::FI_TYPE_FID => attr!(fid),
         super::FI_TYPE_VERSION => text.write_fmt(fmt!("{}", Version(VERSION))),
-        _ => {
-            if let Some(set) = flag_set(datatype) {
-                text.write_fmt(fmt!("{}", set.show(bits())))
-            } else if datatype == super::FI_TYPE_MR_MODE {
-                text.write_fmt(fmt!("{}", flags::MR_MODE.show(u64::from(int()))))
-            } else if let Some(names) = enumeration(datatype) {
-                text.write_fmt(fmt!("{}", names.show(int())))
-            } else {
-                return false;
-            }
-        }
+        _ if flag_set(datatype).is_some() => return describe_number(datatype, bits(), text),
+        _ if is_number(datatype) => return describe_number(datatype, int().into(), text),
+        _ => return false,
     };
     // Only a formatter that fails of itself could make this an error, and none here does.
+    written.is_ok()
+}
+
+/// Whether it is the type of a single number.
+fn is_number(datatype: fi_type) -> bool {
+    datatype == super::FI_TYPE_MR_MODE
+        || flag_set(datatype).is_some()
+        || enumeration(datatype).is_some()
+}
+
+/// Writes a number that is an enumeration's or a set of flags into `text`; false if `datatype` is
+/// neither.
+pub fn describe_number(datatype: fi_type, value: u64, text: &mut Text<'_>) -> bool {
+    let written = if let Some(set) = flag_set(datatype) {
+        text.write_fmt(fmt!("{}", set.show(value)))
+    } else if datatype == super::FI_TYPE_MR_MODE {
+        text.write_fmt(fmt!("{}", flags::MR_MODE.show(value)))
+    } else if let Some(names) = enumeration(datatype) {
+        // None is as large as that.
+        text.write_fmt(fmt!(
+            "{}",
+            names.show(u32::try_from(value).unwrap_or(u32::MAX))
+        ))
+    } else {
+        return false;
+    };
     written.is_ok()
 }
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from . import tree
 from .kernel import Kernel
-from .paths import TESTING
+from .paths import TESTING, TREE
 from .say import LabError
 
-FLAGS = ("-O2", "-Wall", "-Wextra", "-Werror")
+FLAGS = ("-O2", "-Wall", "-Wextra", "-Werror", "-I", str(TREE / "include" / "uapi"))
 LIBRARIES = ("-lfabric",)
 
 

@@ -15,7 +15,10 @@ from .results import FAILED, PASSED, Results, matches
 from .say import say
 
 LANE = "static"
-LICENCE = re.compile(r"SPDX-License-Identifier: (GPL-2\.0|\(?GPL-2\.0[\w -]* OR BSD-2-Clause\)?)")
+LICENCE = re.compile(
+    r"SPDX-License-Identifier: "
+    r"(GPL-2\.0( OR BSD-2-Clause)?\b|\(GPL-2\.0 WITH Linux-syscall-note\) OR BSD-2-Clause)"
+)
 # The kernel's flags have -Wall, less what its own headers cannot bear.
 HEADER_KBUILD = "ccflags-y := -I$(src)/include -I$(src)/include/uapi -Werror\n"
 # What checkpatch says for lack of knowing better: the C API has the typedefs and error names of

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: (GPL-2.0 WITH Linux-syscall-note) OR BSD-2-Clause */
+/*
+ * /dev/kofi: what a process can ask of kOFI, the OpenFabrics Interfaces of the
+ * kernel.
+ *
+ * Opening it takes CAP_NET_ADMIN, and binds the file to the network namespace
+ * of the task that opens it.
+ *
+ * Each request takes a struct that begins with its own size in bytes, and with
+ * flags. Structs grow at their end: what the caller does not know counts as 0,
+ * and what the kernel does not know has to be 0. Strings end within their
+ * array.
+ *
+ * Any request may fail with
+ *
+ *	ENOTTY		no such request
+ *	EINVAL		a size below that of the first version of the struct, a
+ *			string without an end, a value that is none
+ *	E2BIG		the struct is larger than the kernel's, and not 0 there
+ *	EOPNOTSUPP	an unknown flag, or a reserved field that is not 0
+ *	EFAULT		memory that is not the caller's
+ *	ENOMEM
+ */
+
+#ifndef _UAPI_LINUX_KOFI_H
+#define _UAPI_LINUX_KOFI_H
+
+#include <linux/ioctl.h>
+#include <linux/types.h>
+
+#define KOFI_IOC_MAGIC		0xF1
+
+enum kofi_request {
+	KOFI_REQUEST_VERSION,
+	KOFI_REQUEST_TEXT,
+	KOFI_REQUEST_INFO,
+};
+
+/**
+ * struct kofi_version - KOFI_IOC_VERSION
+ * @size: of the struct
+ * @flags: 0
+ * @abi: out: version of this interface, which counts changes that break it
+ * @api: out: version of the fi_* interfaces; the major one in the upper half
+ */
+struct kofi_version {
+	__u32	size;
+	__u32	flags;
+	__u32	abi;
+	__u32	api;
+};
+
+#define KOFI_IOC_VERSION	_IO(KOFI_IOC_MAGIC, KOFI_REQUEST_VERSION)
+#define KOFI_ABI_VERSION	1
+
+/**
+ * enum kofi_text_type - what a number means
+ *
+ * Of those with flags, each bit has a name of its own; several stand with a
+ * comma and a blank between.
+ */
+enum kofi_text_type {
+	KOFI_TEXT_CAPS,			/* flags */
+	KOFI_TEXT_MODE,			/* flags */
+	KOFI_TEXT_OP_FLAGS,		/* flags */
+	KOFI_TEXT_MSG_ORDER,		/* flags */
+	KOFI_TEXT_MR_MODE,		/* flags */
+	KOFI_TEXT_EP_TYPE,
+	KOFI_TEXT_PROTOCOL,
+	KOFI_TEXT_ADDR_FORMAT,
+	KOFI_TEXT_THREADING,
+	KOFI_TEXT_PROGRESS,
+	KOFI_TEXT_AV_TYPE,
+	KOFI_TEXT_ERROR,		/* a positive number */
+};
+
+/**
+ * struct kofi_text - KOFI_IOC_TEXT: a number in words, as fi_tostr() and
+ *	fi_strerror() have them
+ * @size: of the struct
+ * @flags: 0
+ * @type: enum kofi_text_type
+ * @reserved: 0
+ * @value: the number
+ * @text: out: the words, cut where they do not fit
+ */
+struct kofi_text {
+	__u32		size;
+	__u32		flags;
+	__u32		type;
+	__u32		reserved;
+	__aligned_u64	value;
+	char		text[1024];
+};
+
+#define KOFI_IOC_TEXT		_IO(KOFI_IOC_MAGIC, KOFI_REQUEST_TEXT)
+
+/**
+ * struct kofi_offer - what can be opened: an info of fi_getinfo(), flat
+ *
+ * Fields are those of struct fi_info and its attributes, which begin their
+ * names. Addresses are text: "fi_sockaddr_in://10.0.0.1:7471", or nothing.
+ */
+struct kofi_offer {
+	__aligned_u64	caps;
+	__aligned_u64	mode;
+	__aligned_u64	tx_caps;
+	__aligned_u64	tx_mode;
+	__aligned_u64	tx_op_flags;
+	__aligned_u64	tx_msg_order;
+	__aligned_u64	tx_comp_order;
+	__aligned_u64	tx_inject_size;
+	__aligned_u64	tx_size;
+	__aligned_u64	tx_iov_limit;
+	__aligned_u64	tx_rma_iov_limit;
+	__aligned_u64	rx_caps;
+	__aligned_u64	rx_mode;
+	__aligned_u64	rx_op_flags;
+	__aligned_u64	rx_msg_order;
+	__aligned_u64	rx_comp_order;
+	__aligned_u64	rx_total_buffered_recv;
+	__aligned_u64	rx_size;
+	__aligned_u64	rx_iov_limit;
+	__aligned_u64	ep_max_msg_size;
+	__aligned_u64	ep_msg_prefix_size;
+	__aligned_u64	ep_max_order_raw_size;
+	__aligned_u64	ep_max_order_war_size;
+	__aligned_u64	ep_max_order_waw_size;
+	__aligned_u64	ep_mem_tag_format;
+	__aligned_u64	ep_tx_ctx_cnt;
+	__aligned_u64	ep_rx_ctx_cnt;
+	__aligned_u64	domain_caps;
+	__aligned_u64	domain_mode;
+	__aligned_u64	domain_mr_key_size;
+	__aligned_u64	domain_cq_data_size;
+	__aligned_u64	domain_cq_cnt;
+	__aligned_u64	domain_ep_cnt;
+	__aligned_u64	domain_tx_ctx_cnt;
+	__aligned_u64	domain_rx_ctx_cnt;
+	__aligned_u64	domain_max_ep_tx_ctx;
+	__aligned_u64	domain_max_ep_rx_ctx;
+	__aligned_u64	domain_max_ep_stx_ctx;
+	__aligned_u64	domain_max_ep_srx_ctx;
+	__aligned_u64	domain_cntr_cnt;
+	__aligned_u64	domain_mr_iov_limit;
+	__aligned_u64	domain_max_err_data;
+	__aligned_u64	domain_mr_cnt;
+	__u32		addr_format;
+	__u32		ep_type;
+	__u32		ep_protocol;
+	__u32		ep_protocol_version;
+	__u32		domain_threading;
+	__u32		domain_control_progress;
+	__u32		domain_data_progress;
+	__u32		domain_resource_mgmt;
+	__u32		domain_av_type;
+	__u32		domain_mr_mode;
+	__u32		fabric_prov_version;
+	__u32		fabric_api_version;
+	char		src_addr[96];
+	char		dest_addr[96];
+	char		domain_name[64];
+	char		fabric_name[64];
+	char		prov_name[32];
+};
+
+/* The node and the service are the local address. */
+#define KOFI_INFO_SOURCE	(1U << 0)
+
+/**
+ * struct kofi_info - KOFI_IOC_INFO: what fi_getinfo() offers
+ * @size: of the struct
+ * @flags: KOFI_INFO_SOURCE
+ * @caps: what is asked for; 0 for everything that there is
+ * @mode: what the asker agrees to
+ * @mr_mode: which ways to register memory it accepts; 0 for any
+ * @ep_type: type of endpoint; 0 for any
+ * @node: an address, "" for none
+ * @service: a port, "" for none
+ * @prov_name: a provider, "" for any
+ * @fabric_name: a fabric, "" for any
+ * @domain_name: a device, "" for any
+ * @offers: array of struct kofi_offer; may be NULL with no room
+ * @offer_size: bytes of each, which may be fewer or more than the kernel has:
+ *	what it does not have is 0
+ * @count: in: for how many there is room; out: how many there are, of which as
+ *	many as fit were written
+ *
+ * Errors: ENODATA where nothing fits; those of every request. May sleep for
+ * some seconds where a peer is asked for.
+ */
+struct kofi_info {
+	__u32		size;
+	__u32		flags;
+	__aligned_u64	caps;
+	__aligned_u64	mode;
+	__u32		mr_mode;
+	__u32		ep_type;
+	char		node[96];
+	char		service[16];
+	char		prov_name[32];
+	char		fabric_name[64];
+	char		domain_name[64];
+	__aligned_u64	offers;
+	__u32		offer_size;
+	__u32		count;
+};
+
+#define KOFI_IOC_INFO		_IO(KOFI_IOC_MAGIC, KOFI_REQUEST_INFO)
+
+#endif /* _UAPI_LINUX_KOFI_H */

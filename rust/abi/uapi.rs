@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What requests to `/dev/kofi` take, as bytes of a process: see `include/uapi/linux/kofi.h`.
+
+use super::{
+    kofi_info,
+    kofi_offer,
+    kofi_text,
+    kofi_version, //
+};
+use kernel::transmute::{
+    AsBytes,
+    FromBytes, //
+};
+use pin_init::Zeroable;
+
+/// A struct that is nothing but numbers and arrays of them, without gaps.
+pub trait Plain: FromBytes + AsBytes + Zeroable {}
+
+/// What a request takes: it begins with its size and flags.
+pub trait Argument: Plain {
+    /// Its size in the first version of the interface.
+    const FIRST_SIZE: usize;
+
+    /// The flags that are known.
+    const FLAGS: u32;
+
+    /// The caller's flags.
+    fn flags(&self) -> u32;
+}
+
+/// `$sizes` are those of the fields in their order: their sum says that there are no gaps.
+macro_rules! plain {
+    ($($type:ident: $($size:expr),+;)*) => {
+        $(
+            const _: () = assert!(size_of::<$type>() == 0 $(+ $size)+, "there are gaps");
+
+            // SAFETY: Integers and arrays of them: every value of their bytes is one.
+            unsafe impl FromBytes for $type {}
+
+            // SAFETY: As above, and by the assertion there are no bytes between them.
+            unsafe impl AsBytes for $type {}
+
+            impl Plain for $type {}
+        )*
+    };
+}
+
+plain! {
+    kofi_version: 4 * 4;
+    kofi_text: 4 * 4, 8, 1024;
+    kofi_info: 2 * 4, 2 * 8, 2 * 4, 96, 16, 32, 64, 64, 8, 2 * 4;
+    kofi_offer: 43 * 8, 12 * 4, 96, 96, 64, 64, 32;
+}
+
+macro_rules! arguments {
+    ($($type:ident: $first:expr, $flags:expr;)*) => {
+        $(impl Argument for $type {
+            const FIRST_SIZE: usize = $first;
+            const FLAGS: u32 = $flags;
+
+            fn flags(&self) -> u32 {
+                self.flags
+            }
+        })*
+    };
+}
+
+arguments! {
+    kofi_version: 16, 0;
+    kofi_text: 1048, 0;
+    kofi_info: 320, super::KOFI_INFO_SOURCE;
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Structs of a process, which may be older or newer than ours, and strings in them.
+
+use crate::abi::uapi::{
+    Argument,
+    Plain, //
+};
+use kernel::{
+    prelude::*,
+    uaccess::{
+        UserPtr,
+        UserSlice,
+        UserSliceWriter, //
+    },
+};
+
+/// No struct is larger, nor will be.
+const MOST: usize = 1 << 12;
+
+/// Reads the struct at `at`, has it answered and writes it back, as far as the caller knows it.
+///
+/// # Errors
+///
+/// `EINVAL` for a size below the first version's, `E2BIG` for one beyond ours with anything there,
+/// `EOPNOTSUPP` for unknown flags, `EFAULT`, `ENOMEM`; what `answer` says.
+pub(super) fn exchange<T: Argument>(
+    at: UserPtr,
+    answer: impl FnOnce(&mut T) -> Result,
+) -> Result<isize> {
+    let size = UserSlice::new(at, size_of::<u32>())
+        .reader()
+        .read::<u32>()? as usize;
+    if size < T::FIRST_SIZE {
+        return Err(EINVAL);
+    }
+    if size > MOST {
+        return Err(E2BIG);
+    }
+    let known = size.min(size_of::<T>());
+    let (mut reader, mut writer) = UserSlice::new(at, size).reader_writer();
+    let mut value: KBox<T> = KBox::init(pin_init::init_zeroed(), GFP_KERNEL)?;
+    reader.read_slice(&mut value.as_bytes_mut()[..known])?;
+    let mut rest = [0; 64];
+    while !reader.is_empty() {
+        let part = reader.len().min(rest.len());
+        reader.read_slice(&mut rest[..part])?;
+        if rest[..part].iter().any(|&byte| byte != 0) {
+            return Err(E2BIG);
+        }
+    }
+    if value.flags() & !T::FLAGS != 0 {
+        return Err(EOPNOTSUPP);
+    }
+    answer(&mut value)?;
+    writer.write_slice(&value.as_bytes()[..known])?;
+    Ok(0)
+}
+
+/// Writes a struct where the caller has `room` bytes for it: cut, or with zeroes behind it.
+///
+/// # Errors
+///
+/// `EFAULT`.
+pub(super) fn put<T: Plain>(writer: &mut UserSliceWriter, value: &T, room: usize) -> Result {
+    const ZEROES: [u8; 64] = [0; 64];
+    let known = room.min(size_of::<T>());
+    writer.write_slice(&value.as_bytes()[..known])?;
+    let mut left = room - known;
+    while left > 0 {
+        let part = left.min(ZEROES.len());
+        writer.write_slice(&ZEROES[..part])?;
+        left -= part;
+    }
+    Ok(())
+}
+
+/// The string in a field; none where it is empty.
+///
+/// # Errors
+///
+/// `EINVAL` where it does not end in the field.
+pub(super) fn string(field: &[u8]) -> Result<Option<&CStr>> {
+    let text = CStr::from_bytes_until_nul(field).map_err(|_| EINVAL)?;
+    Ok(Some(text).filter(|text| !text.is_empty()))
+}
+
+/// Writes a string into a field, cut where it does not fit.
+pub(super) fn set_string(field: &mut [u8], text: Option<&[u8]>) {
+    let text = text.unwrap_or(b"");
+    let Some(room) = field.len().checked_sub(1) else {
+        return;
+    };
+    let len = text.len().min(room);
+    field[..len].copy_from_slice(&text[..len]);
+    field[len..].fill(0);
+}
+
+#[kunit_tests(kofi_dev_argument)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strings_end_within_their_field() -> kernel::error::Result {
+        assert_eq!(string(b"node\0rest")?, Some(c"node"));
+        assert_eq!(string(b"\0rest")?, None);
+        assert!(string(b"node").is_err());
+        assert!(string(b"").is_err());
+        Ok(())
+    }
+
+    #[test]
+    fn strings_are_cut_and_leave_nothing_behind_them() {
+        let mut field = [0xff; 6];
+        set_string(&mut field, Some(b"rxe0"));
+        assert_eq!(field, *b"rxe0\0\0");
+        set_string(&mut field, Some(b"rxe0000"));
+        assert_eq!(field, *b"rxe00\0");
+        set_string(&mut field, None);
+        assert_eq!(field, [0; 6]);
+        set_string(&mut [], Some(b"rxe0"));
+    }
+}

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What can be opened: `fi_getinfo()` for processes.
+
+use super::{
+    argument::{
+        put,
+        set_string,
+        string, //
+    },
+    refusal,
+    Client, //
+};
+use crate::{
+    abi::{
+        self,
+        fi_domain_attr,
+        fi_ep_attr,
+        fi_rx_attr,
+        fi_tx_attr,
+        info::Info,
+        kofi_info,
+        kofi_offer, //
+    },
+    fi::info::Query, //
+};
+use kernel::{
+    prelude::*,
+    uaccess::{
+        UserPtr,
+        UserSlice, //
+    },
+};
+
+/// Bytes of an offer in the first version of the interface.
+const FIRST_OFFER: usize = 744;
+
+/// No offer is larger, nor will be.
+const MOST_OFFER: usize = 1 << 12;
+
+/// KOFI_IOC_INFO. May sleep.
+///
+/// # Errors
+///
+/// `EINVAL` for a string without an end, and for a size that no offer has; `ENODATA`; `EFAULT`; those of
+/// `fi_getinfo()`.
+pub(super) fn list(client: &Client, query: &mut kofi_info) -> Result {
+    let (room, size) = (query.count as usize, query.offer_size as usize);
+    if room > 0 && !(FIRST_OFFER..=MOST_OFFER).contains(&size) {
+        return Err(EINVAL);
+    }
+    let hints = hints(client, query)?;
+    let found = crate::getinfo(&Query {
+        node: string(&query.node)?,
+        service: string(&query.service)?,
+        source: query.flags & abi::KOFI_INFO_SOURCE != 0,
+        hints: Some(&hints),
+    });
+    let found = found.map_err(refusal)?;
+    let written = room.min(found.len());
+    let bytes = size.checked_mul(written).ok_or(EINVAL)?;
+    let at = usize::try_from(query.offers).map_err(|_| EFAULT)?;
+    let mut writer = UserSlice::new(UserPtr::from_addr(at), bytes).writer();
+    for info in found.iter().take(written) {
+        put(&mut writer, &*flat(info)?, size)?;
+    }
+    query.count = u32::try_from(found.len()).map_err(|_| EOVERFLOW)?;
+    Ok(())
+}
+
+/// What is asked for; addresses are to be text.
+fn hints(client: &Client, query: &kofi_info) -> Result<KBox<Info>> {
+    let mut hints = Info::new()?;
+    hints.set_caps(query.caps);
+    hints.set_mode(query.mode);
+    hints.set_addr_format(abi::FI_ADDR_STR);
+    hints.set_ep(&fi_ep_attr {
+        type_: query.ep_type,
+        ..pin_init::zeroed()
+    })?;
+    hints.set_domain(&fi_domain_attr {
+        mr_mode: query.mr_mode as c_int,
+        ..pin_init::zeroed()
+    })?;
+    if let Some(name) = string(&query.prov_name)? {
+        hints.set_provider_name(name)?;
+    }
+    if let Some(name) = string(&query.fabric_name)? {
+        hints.set_fabric_name(name)?;
+    }
+    if let Some(name) = string(&query.domain_name)? {
+        hints.set_domain_name(name)?;
+    }
+    hints.set_net(client.net.as_ref());
+    Ok(hints)
+}
+
+/// An info as one struct. What has no attributes has zeroes.
+fn flat(info: &Info) -> Result<KBox<kofi_offer>> {
+    let mut offer: KBox<kofi_offer> = KBox::init(pin_init::init_zeroed(), GFP_KERNEL)?;
+    offer.caps = info.caps();
+    offer.mode = info.mode();
+    offer.addr_format = info.addr_format();
+    set_string(&mut offer.src_addr, info.src_addr());
+    set_string(&mut offer.dest_addr, info.dest_addr());
+    if let Some(tx) = info.tx() {
+        flatten_tx(&mut offer, tx);
+    }
+    if let Some(rx) = info.rx() {
+        flatten_rx(&mut offer, rx);
+    }
+    if let Some(ep) = info.ep() {
+        flatten_ep(&mut offer, ep);
+    }
+    if let Some(domain) = info.domain() {
+        flatten_domain(&mut offer, domain);
+    }
+    if let Some(fabric) = info.fabric() {
+        offer.fabric_prov_version = fabric.prov_version;
+        offer.fabric_api_version = fabric.api_version;
+    }
+    let name = |field: &mut [u8], name: Option<&CStr>| set_string(field, name.map(CStr::to_bytes));
+    name(&mut offer.domain_name, info.domain_name());
+    name(&mut offer.fabric_name, info.fabric_name());
+    name(&mut offer.prov_name, info.provider_name());
+    Ok(offer)
+}
+
+fn flatten_tx(offer: &mut kofi_offer, tx: &fi_tx_attr) {
+    offer.tx_caps = tx.caps;
+    offer.tx_mode = tx.mode;
+    offer.tx_op_flags = tx.op_flags;
+    offer.tx_msg_order = tx.msg_order;
+    offer.tx_comp_order = tx.comp_order;
+    offer.tx_inject_size = tx.inject_size as u64;
+    offer.tx_size = tx.size as u64;
+    offer.tx_iov_limit = tx.iov_limit as u64;
+    offer.tx_rma_iov_limit = tx.rma_iov_limit as u64;
+}
+
+fn flatten_rx(offer: &mut kofi_offer, rx: &fi_rx_attr) {
+    offer.rx_caps = rx.caps;
+    offer.rx_mode = rx.mode;
+    offer.rx_op_flags = rx.op_flags;
+    offer.rx_msg_order = rx.msg_order;
+    offer.rx_comp_order = rx.comp_order;
+    offer.rx_total_buffered_recv = rx.total_buffered_recv as u64;
+    offer.rx_size = rx.size as u64;
+    offer.rx_iov_limit = rx.iov_limit as u64;
+}
+
+fn flatten_ep(offer: &mut kofi_offer, ep: &fi_ep_attr) {
+    offer.ep_type = ep.type_;
+    offer.ep_protocol = ep.protocol;
+    offer.ep_protocol_version = ep.protocol_version;
+    offer.ep_max_msg_size = ep.max_msg_size as u64;
+    offer.ep_msg_prefix_size = ep.msg_prefix_size as u64;
+    offer.ep_max_order_raw_size = ep.max_order_raw_size as u64;
+    offer.ep_max_order_war_size = ep.max_order_war_size as u64;
+    offer.ep_max_order_waw_size = ep.max_order_waw_size as u64;
+    offer.ep_mem_tag_format = ep.mem_tag_format;
+    offer.ep_tx_ctx_cnt = ep.tx_ctx_cnt as u64;
+    offer.ep_rx_ctx_cnt = ep.rx_ctx_cnt as u64;
+}
+
+fn flatten_domain(offer: &mut kofi_offer, domain: &fi_domain_attr) {
+    offer.domain_caps = domain.caps;
+    offer.domain_mode = domain.mode;
+    offer.domain_mr_key_size = domain.mr_key_size as u64;
+    offer.domain_cq_data_size = domain.cq_data_size as u64;
+    offer.domain_cq_cnt = domain.cq_cnt as u64;
+    offer.domain_ep_cnt = domain.ep_cnt as u64;
+    offer.domain_tx_ctx_cnt = domain.tx_ctx_cnt as u64;
+    offer.domain_rx_ctx_cnt = domain.rx_ctx_cnt as u64;
+    offer.domain_max_ep_tx_ctx = domain.max_ep_tx_ctx as u64;
+    offer.domain_max_ep_rx_ctx = domain.max_ep_rx_ctx as u64;
+    offer.domain_max_ep_stx_ctx = domain.max_ep_stx_ctx as u64;
+    offer.domain_max_ep_srx_ctx = domain.max_ep_srx_ctx as u64;
+    offer.domain_cntr_cnt = domain.cntr_cnt as u64;
+    offer.domain_mr_iov_limit = domain.mr_iov_limit as u64;
+    offer.domain_max_err_data = domain.max_err_data as u64;
+    offer.domain_mr_cnt = domain.mr_cnt as u64;
+    offer.domain_threading = domain.threading;
+    offer.domain_control_progress = domain.control_progress;
+    offer.domain_data_progress = domain.data_progress;
+    offer.domain_resource_mgmt = domain.resource_mgmt;
+    offer.domain_av_type = domain.av_type;
+    offer.domain_mr_mode = domain.mr_mode as u32;
+}

@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * /dev/kofi, request by request: what it answers, to structs of other versions,
+ * to what is no argument at all, and to whom it does not open. Each test is a
+ * line of its own.
+ *
+ *	dev_calls ADDRESS
+ */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/kofi.h>
+#include <rdma/fabric.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define DEVICE		"/dev/kofi"
+#define MOST_OFFERS	16
+#define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
+
+static const char *address;
+static int file;
+
+/* What a request answers: 0 or an errno. */
+static int ask(unsigned long request, void *argument)
+{
+	return ioctl(file, request, argument) ? errno : 0;
+}
+
+/* How many expectations of the running test were wrong. */
+static int failures;
+
+static void expect(bool is_so, const char *what, const char *why, int line)
+{
+	if (is_so)
+		return;
+	printf("| line %d: %s: %s\n", line, what, why);
+	failures++;
+}
+
+#define EXPECT(condition) expect(condition, #condition, "not so", __LINE__)
+#define EXPECT_ANSWER(want, answer) \
+	expect_answer(want, answer, #answer, __LINE__)
+
+static void expect_answer(int want, int answer, const char *what, int line)
+{
+	expect(want == answer, what, strerror(answer), line);
+}
+
+static void versions_are_told(void)
+{
+	struct kofi_version version = { .size = sizeof(version), .abi = 77 };
+
+	EXPECT_ANSWER(0, ask(KOFI_IOC_VERSION, &version));
+	EXPECT(version.abi == KOFI_ABI_VERSION);
+	EXPECT(version.api >> 16 == 1 && (version.api & 0xffff) >= 17);
+	EXPECT(version.size == sizeof(version));
+}
+
+static void what_is_no_request_is_refused(void)
+{
+	struct kofi_version version = { .size = sizeof(version) };
+
+	EXPECT_ANSWER(ENOTTY, ask(_IO(KOFI_IOC_MAGIC, 0xff), &version));
+	EXPECT_ANSWER(ENOTTY, ask(_IO('k', 0), &version));
+	EXPECT_ANSWER(ENOTTY, ask(_IOWR(KOFI_IOC_MAGIC, 0, version), &version));
+}
+
+/* Of every request: the size of its first version, and what is wrong with it. */
+static void other_versions_are_served(void)
+{
+	static const struct {
+		unsigned long request;
+		size_t size;
+	} known[] = {
+		{ KOFI_IOC_VERSION, sizeof(struct kofi_version) },
+		{ KOFI_IOC_TEXT, sizeof(struct kofi_text) },
+		{ KOFI_IOC_INFO, sizeof(struct kofi_info) },
+	};
+	union {
+		__u32 head[2];	/* size and flags */
+		unsigned char bytes[8192];
+	} any;
+
+	for (size_t i = 0; i < ARRAY_SIZE(known); i++) {
+		/* Newer than the kernel, and what is new is not used. */
+		memset(&any, 0, sizeof(any));
+		any.head[0] = 4096;
+		EXPECT_ANSWER(0, ask(known[i].request, &any));
+		any.bytes[4095] = 1;
+		EXPECT_ANSWER(E2BIG, ask(known[i].request, &any));
+		any.bytes[4095] = 0;
+		any.bytes[known[i].size] = 1;
+		EXPECT_ANSWER(E2BIG, ask(known[i].request, &any));
+		any.bytes[known[i].size] = 0;
+		any.head[0] = 4097;
+		EXPECT_ANSWER(E2BIG, ask(known[i].request, &any));
+		any.head[0] = ~0u;
+		EXPECT_ANSWER(E2BIG, ask(known[i].request, &any));
+
+		for (size_t size = 0; size < known[i].size; size++) {
+			any.head[0] = size;
+			EXPECT_ANSWER(EINVAL, ask(known[i].request, &any));
+		}
+		any.head[0] = known[i].size;
+		any.head[1] = 1u << 31;
+		EXPECT_ANSWER(EOPNOTSUPP, ask(known[i].request, &any));
+	}
+}
+
+static void memory_of_others_is_refused(void)
+{
+	long page = sysconf(_SC_PAGESIZE);
+	char *pages = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct kofi_version *at = (void *)(pages + page - 8);
+
+	EXPECT(pages != MAP_FAILED);
+	EXPECT_ANSWER(EFAULT, ask(KOFI_IOC_VERSION, NULL));
+	EXPECT_ANSWER(EFAULT, ask(KOFI_IOC_VERSION, (void *)-4096L));
+	EXPECT_ANSWER(EFAULT, ask(KOFI_IOC_VERSION, (void *)-1L));
+	/* It ends beyond what is there, or cannot be written. */
+	at->size = sizeof(*at);
+	at->flags = 0;
+	EXPECT(!munmap(pages + page, page));
+	EXPECT_ANSWER(EFAULT, ask(KOFI_IOC_VERSION, at));
+	at = (void *)pages;
+	at->size = sizeof(*at);
+	EXPECT(!mprotect(pages, page, PROT_READ));
+	EXPECT_ANSWER(EFAULT, ask(KOFI_IOC_VERSION, at));
+	munmap(pages, page);
+}
+
+/* A number in words, in memory that is used again. */
+static const char *text(__u32 type, __u64 value)
+{
+	static struct kofi_text text;
+
+	text = (struct kofi_text){
+		.size = sizeof(text), .type = type, .value = value,
+	};
+	return ask(KOFI_IOC_TEXT, &text) ? strerror(errno) : text.text;
+}
+
+static void numbers_are_told_in_words(void)
+{
+	struct kofi_text wrong = { .size = sizeof(wrong) };
+
+	EXPECT(!strcmp(text(KOFI_TEXT_CAPS, FI_MSG), "FI_MSG"));
+	EXPECT(!strcmp(text(KOFI_TEXT_CAPS, FI_MSG | 1ULL << 63),
+		       "FI_MSG, 0x8000000000000000"));
+	EXPECT(!strcmp(text(KOFI_TEXT_CAPS, 0), ""));
+	EXPECT(!strcmp(text(KOFI_TEXT_EP_TYPE, 1), "FI_EP_MSG"));
+	EXPECT(!strncmp(text(KOFI_TEXT_EP_TYPE, 1ULL << 32), "unknown", 7));
+	EXPECT(!strcmp(text(KOFI_TEXT_ERROR, 259),
+		       "An error entry is available"));
+	EXPECT(!strcmp(text(KOFI_TEXT_ERROR, 0), "Success"));
+	EXPECT(strlen(text(KOFI_TEXT_CAPS, ~0ULL)) > 100);
+	wrong.type = KOFI_TEXT_ERROR + 1;
+	EXPECT_ANSWER(EINVAL, ask(KOFI_IOC_TEXT, &wrong));
+	wrong.type = KOFI_TEXT_ERROR;
+	wrong.value = ~0ULL;
+	EXPECT_ANSWER(EINVAL, ask(KOFI_IOC_TEXT, &wrong));
+	wrong.value = 0;
+	wrong.reserved = 1;
+	EXPECT_ANSWER(EOPNOTSUPP, ask(KOFI_IOC_TEXT, &wrong));
+}
+
+/* Asks for everything there is, unless something is said. */
+static struct kofi_info everything(struct kofi_offer *offers, __u32 count)
+{
+	return (struct kofi_info){
+		.size = sizeof(struct kofi_info),
+		.mode = ~0ULL,
+		.offers = (unsigned long)offers,
+		.offer_size = sizeof(*offers),
+		.count = count,
+	};
+}
+
+static void what_can_be_opened_is_listed(void)
+{
+	struct kofi_offer offers[MOST_OFFERS];
+	struct kofi_info info = everything(offers, MOST_OFFERS);
+	char want[64];
+
+	EXPECT_ANSWER(0, ask(KOFI_IOC_INFO, &info));
+	EXPECT(info.count > 0 && info.count <= MOST_OFFERS);
+	for (unsigned int i = 0; i < info.count; i++) {
+		EXPECT(!strcmp(offers[i].prov_name, "verbs"));
+		EXPECT(*offers[i].domain_name && *offers[i].fabric_name);
+		EXPECT(offers[i].caps & FI_MSG && offers[i].tx_size);
+		EXPECT(offers[i].addr_format == FI_ADDR_STR);
+		EXPECT(!*offers[i].src_addr && !*offers[i].dest_addr);
+	}
+	/* With an address there is one, and it is told. */
+	strcpy(info.node, address);
+	strcpy(info.service, "7471");
+	info.flags = KOFI_INFO_SOURCE;
+	info.count = MOST_OFFERS;
+	EXPECT_ANSWER(0, ask(KOFI_IOC_INFO, &info));
+	EXPECT(info.count == 1);
+	snprintf(want, sizeof(want), "fi_sockaddr_in://%s:7471", address);
+	EXPECT(!strcmp(offers[0].src_addr, want));
+}
+
+static void what_does_not_fit_is_not_listed(void)
+{
+	struct kofi_info info = everything(NULL, MOST_OFFERS);
+
+	info.caps = FI_COLLECTIVE;
+	EXPECT_ANSWER(ENODATA, ask(KOFI_IOC_INFO, &info));
+	info.caps = 1ULL << 62;
+	EXPECT_ANSWER(EINVAL, ask(KOFI_IOC_INFO, &info));
+	info.caps = 0;
+	strcpy(info.domain_name, "nothing0");
+	EXPECT_ANSWER(ENODATA, ask(KOFI_IOC_INFO, &info));
+	*info.domain_name = 0;
+	strcpy(info.prov_name, "tcp");
+	EXPECT_ANSWER(ENODATA, ask(KOFI_IOC_INFO, &info));
+	*info.prov_name = 0;
+	strcpy(info.node, "nobody");
+	EXPECT_ANSWER(ENODATA, ask(KOFI_IOC_INFO, &info));
+	*info.node = 0;
+	info.flags = KOFI_INFO_SOURCE;
+	EXPECT_ANSWER(EINVAL, ask(KOFI_IOC_INFO, &info));
+	info.flags = 0;
+	memset(info.service, '1', sizeof(info.service));
+	EXPECT_ANSWER(EINVAL, ask(KOFI_IOC_INFO, &info));
+}
+
+/* Without room, with less of each than there is, and with more. */
+static void offers_of_other_versions_are_written(void)
+{
+	struct {
+		struct kofi_offer offer;
+		unsigned char more[100];
+	} room[2];
+	struct kofi_info info = everything(NULL, 0);
+	__u32 count;
+
+	EXPECT_ANSWER(0, ask(KOFI_IOC_INFO, &info));
+	count = info.count;
+	EXPECT(count > 0);
+
+	memset(room, 0xa5, sizeof(room));
+	info = everything(&room[0].offer, 1);
+	info.offer_size = sizeof(room[0]);
+	EXPECT_ANSWER(0, ask(KOFI_IOC_INFO, &info));
+	EXPECT(info.count == count);
+	EXPECT(!strcmp(room[0].offer.prov_name, "verbs"));
+	for (size_t i = 0; i < sizeof(room[0].more); i++)
+		EXPECT(!room[0].more[i]);
+	EXPECT(*(unsigned char *)&room[1] == 0xa5);
+
+	info = everything(&room[0].offer, 1);
+	info.offer_size = sizeof(struct kofi_offer) - 1;
+	EXPECT_ANSWER(EINVAL, ask(KOFI_IOC_INFO, &info));
+	info.offer_size = 4097;
+	EXPECT_ANSWER(EINVAL, ask(KOFI_IOC_INFO, &info));
+	info.offer_size = sizeof(struct kofi_offer);
+	info.count = ~0u;
+	info.offers = 0;
+	EXPECT_ANSWER(EFAULT, ask(KOFI_IOC_INFO, &info));
+	info.offers = ~0ULL - 100;
+	EXPECT_ANSWER(EFAULT, ask(KOFI_IOC_INFO, &info));
+}
+
+/* Only who administers the network may open it; the file carries that right. */
+static void others_may_not_open_it(void)
+{
+	int status;
+	pid_t child = fork();
+
+	if (!child) {
+		if (chmod(DEVICE, 0666) || setuid(65534))
+			_exit(1);
+		if (open(DEVICE, O_RDWR) >= 0 || errno != EPERM)
+			_exit(2);
+		versions_are_told();
+		_exit(failures ? 3 : 0);
+	}
+	EXPECT(child > 0 && waitpid(child, &status, 0) == child);
+	EXPECT(WIFEXITED(status));
+	EXPECT_ANSWER(0, WEXITSTATUS(status));
+}
+
+static const struct {
+	const char *name;
+	void (*run)(void);
+} tests[] = {
+#define TEST(name) { #name, name }
+	TEST(versions_are_told),
+	TEST(what_is_no_request_is_refused),
+	TEST(other_versions_are_served),
+	TEST(memory_of_others_is_refused),
+	TEST(numbers_are_told_in_words),
+	TEST(what_can_be_opened_is_listed),
+	TEST(what_does_not_fit_is_not_listed),
+	TEST(offers_of_other_versions_are_written),
+	TEST(others_may_not_open_it),
+};
+
+int main(int argc, char **argv)
+{
+	if (argc != 2)
+		return 2;
+	address = argv[1];
+	file = open(DEVICE, O_RDWR);
+	if (file < 0) {
+		perror(DEVICE);
+		return 1;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(tests); i++) {
+		failures = 0;
+		tests[i].run();
+		if (failures)
+			printf("not ok %s see above\n", tests[i].name);
+		else
+			printf("ok %s\n", tests[i].name);
+		fflush(stdout);
+	}
+	return 0;
+}

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Requests to /dev/kofi that nobody would make: good ones of which some bytes
+ * have changed, and bytes that are none at all, some of them at the end of what
+ * memory there is. What each answers is counted; the kernel has the verdict.
+ *
+ *	dev_fuzz COUNT SEED
+ */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/kofi.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define DEVICE	"/dev/kofi"
+#define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
+#define ROOM	8192	/* whole pages */
+
+static uint64_t state;
+
+/* xorshift64: the same seed makes the same requests. */
+static uint64_t any(void)
+{
+	state ^= state << 13;
+	state ^= state >> 7;
+	state ^= state << 17;
+	return state;
+}
+
+static uint64_t below(uint64_t bound)
+{
+	return any() % bound;
+}
+
+/* Where offers are written, if that is memory at all: not over this program. */
+static unsigned char *elsewhere;
+
+static void aim(struct kofi_info *info)
+{
+	info->offers = below(4) ? (unsigned long)elsewhere + below(ROOM) : any();
+}
+
+/* Memory with nobody's behind it. */
+static unsigned char *room(void)
+{
+	unsigned char *at = mmap(NULL, 2 * ROOM, PROT_READ | PROT_WRITE,
+				 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (at == MAP_FAILED || mprotect(at + ROOM, ROOM, PROT_NONE)) {
+		perror("mmap");
+		exit(1);
+	}
+	return at;
+}
+
+static void good_version(void *at)
+{
+	*(struct kofi_version *)at = (struct kofi_version){
+		.size = sizeof(struct kofi_version),
+	};
+}
+
+static void good_text(void *at)
+{
+	*(struct kofi_text *)at = (struct kofi_text){
+		.size = sizeof(struct kofi_text),
+		.type = below(KOFI_TEXT_ERROR + 1),
+		.value = below(2) ? any() : 1ULL << below(64),
+	};
+}
+
+static void good_info(void *at)
+{
+	*(struct kofi_info *)at = (struct kofi_info){
+		.size = sizeof(struct kofi_info),
+		.caps = below(2) ? 1ULL << below(64) : 0,
+		.mode = below(2) ? ~0ULL : any(),
+		.offer_size = sizeof(struct kofi_offer),
+		.count = below(8),
+	};
+}
+
+static const struct {
+	unsigned long request;
+	size_t size;
+	void (*make)(void *at);
+} known[] = {
+	{ KOFI_IOC_VERSION, sizeof(struct kofi_version), good_version },
+	{ KOFI_IOC_TEXT, sizeof(struct kofi_text), good_text },
+	{ KOFI_IOC_INFO, sizeof(struct kofi_info), good_info },
+};
+
+/* A few bytes, bits or words become others. */
+static void mutate(unsigned char *at, size_t size)
+{
+	uint64_t words[] = { 0, 1, ~0ULL, 1ULL << 63, 4096, 4097, any() };
+
+	for (uint64_t left = below(8); left; left--) {
+		size_t place = below(size);
+
+		switch (below(3)) {
+		case 0:
+			at[place] = any();
+			break;
+		case 1:
+			at[place] ^= 1 << below(8);
+			break;
+		default:
+			memcpy(at + place, &words[below(7)],
+			       size - place < 8 ? size - place : 8);
+		}
+	}
+}
+
+int main(int argc, char **argv)
+{
+	unsigned long count, answers[134] = {}, request;
+	unsigned char *memory;
+	int file;
+
+	if (argc != 3)
+		return 2;
+	count = strtoul(argv[1], NULL, 0);
+	state = strtoul(argv[2], NULL, 0) * 0x9e3779b97f4a7c15 | 1;
+	file = open(DEVICE, O_RDWR);
+	if (file < 0) {
+		perror(DEVICE);
+		return 1;
+	}
+	memory = room();
+	elsewhere = room();
+
+	for (unsigned long i = 0; i < count; i++) {
+		int which = below(ARRAY_SIZE(known));
+		unsigned char *at = memory;
+
+		request = known[which].request;
+		if (below(16)) {
+			/* At the very end, now and then. */
+			if (!below(4))
+				at += ROOM - known[which].size;
+			known[which].make(at);
+			mutate(at, known[which].size);
+		} else {
+			for (size_t byte = 0; byte < ROOM; byte += 8)
+				*(uint64_t *)(memory + byte) = any();
+			*(uint32_t *)memory = below(6000);
+			/* Of ours: others are not about this device. */
+			if (!below(4))
+				request = _IOC(below(4), KOFI_IOC_MAGIC,
+					       below(256), below(1 << 14));
+		}
+		if (request == KOFI_IOC_INFO)
+			aim((void *)at);
+		if (!below(64))
+			at = (void *)any();
+		answers[ioctl(file, request, at) ? errno < 133 ? errno : 133 : 0]++;
+	}
+	for (int i = 0; i < 134; i++)
+		if (answers[i])
+			printf("| %lu x %s\n", answers[i],
+			       i < 133 ? strerror(i) : "an errno that is none");
+	printf("%lu requests\n", count);
+	return !answers[0] || answers[133];
+}
