@@ -50,6 +50,7 @@ use kernel::{
 };
 
 mod calls;
+pub mod connection;
 mod reach;
 
 pub use calls::{
@@ -57,6 +58,7 @@ pub use calls::{
     Calls,
     Poster, //
 };
+pub use connection::Connection;
 pub use reach::{
     Elements,
     Remote, //

@@ -10,23 +10,22 @@
 //! A callback is given the reading end of its queue, and posts through a `Poster`: neither has a call
 //! that sleeps. Buffers go from one to the other; none is allocated on the way.
 
-#[expect(dead_code, reason = "nobody here waits for a completion")]
-mod connection;
+mod offers;
 mod service;
 
-use connection::Connection;
 use kernel::prelude::*;
 use kofi::{
     abi::{
         thread::Thread,
         Errno,
-        Result,
-        FI_CONNECTED,
-        FI_SHUTDOWN, //
+        Result, //
     },
     fi::{
         memory::Buffer,
-        msg::Poster, //
+        msg::{
+            Connection,
+            Poster, //
+        },
     },
 };
 
@@ -99,9 +98,8 @@ fn serve(options: &Options, connection: &Connection) -> Result {
     for _ in 0..options.slots {
         endpoint.receive(Buffer::new(options.size, 0)?)?;
     }
-    endpoint.accept(&[])?;
     // Not before this can an echo be sent; a message that was faster waits in the queue.
-    connection::event(&connection.events, FI_CONNECTED)?;
+    connection.accept(&[])?;
 
     // What was received is sent back. A callback reads until there is nothing left: only then is it
     // called again. What has failed, or is refused, ends here: the connection is over.
@@ -124,7 +122,6 @@ fn serve(options: &Options, connection: &Connection) -> Result {
         }
     })?;
 
-    connection::event(&connection.events, FI_SHUTDOWN)?;
-    Ok(())
+    connection.end()
     // The calls end here, before the connection closes.
 }

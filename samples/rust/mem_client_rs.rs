@@ -9,9 +9,8 @@
 //!
 //! Its thread ends with a line of results; the module can be unloaded at any time, before that too.
 
-mod connection;
+mod offers;
 
-use connection::Connection;
 use kernel::prelude::*;
 use kofi::{
     abi::{
@@ -31,6 +30,7 @@ use kofi::{
         },
         memory::Buffer,
         msg::{
+            Connection,
             Elements,
             Remote, //
         },
@@ -121,8 +121,8 @@ fn find_info() -> Result<InfoList> {
     let addr = module_parameters::addr.value();
     let port = module_parameters::port.value();
     let caps = abi::FI_MSG | abi::FI_RMA;
-    match connection::find_info(addr, port, false, caps | abi::FI_ATOMIC) {
-        Err(Errno::ENODATA) => connection::find_info(addr, port, false, caps),
+    match offers::find(addr, port, false, caps | abi::FI_ATOMIC) {
+        Err(Errno::ENODATA) => offers::find(addr, port, false, caps),
         found => found,
     }
 }
@@ -133,8 +133,7 @@ fn run(outcome: &mut Outcome) -> Result {
     let has_atomics = info.caps() & abi::FI_ATOMIC != 0;
     let fabric = kofi::fabric(info)?;
     let connection = Connection::open(&fabric, info, 1)?;
-    connection.endpoint.connect(&[])?;
-    let connected = connection::event(&connection.events, abi::FI_CONNECTED)?;
+    let connected = connection.connect(&[])?;
     let grant = Grant::from_bytes(connected.data()).ok_or(Errno::ETOOSMALL)?;
 
     let mut buffer = Buffer::new(grant.len, 0)?;
@@ -147,12 +146,6 @@ fn run(outcome: &mut Outcome) -> Result {
         outcome.rounds += 1;
     }
     connection.endpoint.shutdown()
-}
-
-/// Each operation gives its buffer back when it is over.
-fn finish(connection: &Connection) -> Result<KBox<Buffer>> {
-    let (buffer, _) = connection::completion(&connection.transmits)?;
-    Ok(buffer)
 }
 
 /// What byte `at` is in a round.
@@ -172,10 +165,10 @@ fn go_round(
         *byte = pattern(round, at);
     }
     connection.endpoint.write(buffer, grant.len, grant.region)?;
-    let mut buffer = finish(connection)?;
+    let mut buffer = connection.sent()?;
     buffer.fill(0);
     connection.endpoint.read(buffer, grant.len, grant.region)?;
-    let buffer = finish(connection)?;
+    let buffer = connection.sent()?;
     let is_intact = buffer
         .iter()
         .enumerate()
@@ -189,8 +182,8 @@ fn ask(connection: &Connection) -> Result<u32> {
     let endpoint = &connection.endpoint;
     endpoint.receive(Buffer::new(QUESTION, 0)?)?;
     endpoint.send(Buffer::new(QUESTION, 0)?, QUESTION)?;
-    finish(connection)?;
-    let (answer, _) = connection::completion(&connection.receives)?;
+    connection.sent()?;
+    let (answer, _) = connection.received()?;
     let sum = answer.first_chunk().ok_or(Errno::ETOOSMALL)?;
     Ok(u32::from_be_bytes(*sum))
 }
@@ -223,20 +216,20 @@ fn change(connection: &Connection, grant: &Grant, outcome: &mut Outcome) -> Resu
     let mut buffer = Buffer::new(16, 0)?;
     buffer[..8].copy_from_slice(&1000u64.to_ne_bytes());
     endpoint.fetch(buffer, Op::Sum, word)?;
-    let mut buffer = finish(connection)?;
+    let mut buffer = connection.sent()?;
     // ... the old value is in their place when it is over.
     outcome.errors += u32::from(buffer[..8] != before.to_ne_bytes());
 
     buffer[..8].copy_from_slice(&before.to_ne_bytes());
     buffer[8..].copy_from_slice(&after.to_ne_bytes());
     endpoint.compare(buffer, Op::Swap, word)?;
-    let mut buffer = finish(connection)?;
+    let mut buffer = connection.sent()?;
     outcome.errors += u32::from(buffer[..8] != after.to_ne_bytes());
 
     for _ in 0..2 {
         buffer[..5].fill(0x5a);
         endpoint.fetch(buffer, Op::BitXor, bytes)?;
-        buffer = finish(connection)?;
+        buffer = connection.sent()?;
     }
     let is_flipped = (0..5).all(|at| buffer[at] == pattern(round, 8 + at) ^ 0x5a);
     outcome.errors += u32::from(!is_flipped);

@@ -8,9 +8,8 @@
 //!
 //! Its thread ends with a line of results; the module can be unloaded at any time, before that too.
 
-mod connection;
+mod offers;
 
-use connection::Connection;
 use kernel::{
     prelude::*,
     time::{
@@ -23,10 +22,12 @@ use kofi::{
         thread::Thread,
         Errno,
         Result,
-        FI_CONNECTED,
         FI_MSG, //
     },
-    fi::memory::Buffer,
+    fi::{
+        memory::Buffer,
+        msg::Connection, //
+    },
 };
 
 module! {
@@ -113,12 +114,11 @@ fn run(size: usize, outcome: &mut Outcome) -> Result {
     let addr = module_parameters::addr.value();
     let port = module_parameters::port.value();
     // The info names the device that leads to the server.
-    let mut list = connection::find_info(addr, port, false, FI_MSG)?;
+    let mut list = offers::find(addr, port, false, FI_MSG)?;
     let info = list.first_mut().ok_or(Errno::ENODATA)?;
     let fabric = kofi::fabric(info)?;
     let connection = Connection::open(&fabric, info, 1)?;
-    connection.endpoint.connect(&[])?;
-    connection::event(&connection.events, FI_CONNECTED)?;
+    connection.connect(&[])?;
 
     let start = Instant::<Monotonic>::now();
     transfer(&connection, size, outcome)?;
@@ -137,8 +137,8 @@ fn transfer(connection: &Connection, size: usize, outcome: &mut Outcome) -> Resu
         // The receive first: the echo may be back before `send()` is.
         endpoint.receive(back)?;
         endpoint.send(out, size)?;
-        let (received, len) = connection::completion(&connection.receives)?;
-        let (sent, _) = connection::completion(&connection.transmits)?;
+        let (received, len) = connection.received()?;
+        let sent = connection.sent()?;
 
         outcome.echoed += 1;
         if len != size || !is_intact(&received, seq) {

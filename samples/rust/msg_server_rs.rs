@@ -10,20 +10,20 @@
 //! bytes long, and a client may have `window` of them under way: each needs a receive that was
 //! posted before it arrives.
 
-mod connection;
+mod offers;
 mod service;
 
-use connection::Connection;
 use kernel::prelude::*;
 use kofi::{
     abi::{
         thread::Thread,
         Errno,
-        Result,
-        FI_CONNECTED,
-        FI_SHUTDOWN, //
+        Result, //
     },
-    fi::memory::Buffer,
+    fi::{
+        memory::Buffer,
+        msg::Connection, //
+    },
 };
 
 module! {
@@ -96,16 +96,12 @@ fn serve(options: &Options, connection: &Connection) -> Result {
     for _ in 0..options.window {
         connection.endpoint.receive(Buffer::new(options.size, 0)?)?;
     }
-    connection.endpoint.accept(&[])?;
-    connection::event(&connection.events, FI_CONNECTED)?;
+    connection.accept(&[])?;
 
     match echo_all(options, connection) {
         // What is posted when a connection ends comes back as cancelled, and then the event queue
         // tells why.
-        Err(Errno::ECANCELED | Errno::ENOTCONN) => {
-            connection::event(&connection.events, FI_SHUTDOWN)?;
-            Ok(())
-        }
+        Err(Errno::ECANCELED | Errno::ENOTCONN) => connection.end(),
         result => result,
     }
 }
@@ -114,13 +110,13 @@ fn serve(options: &Options, connection: &Connection) -> Result {
 fn echo_all(options: &Options, connection: &Connection) -> Result {
     let mut echoes = 0;
     loop {
-        let (message, len) = connection::completion(&connection.receives)?;
+        let (message, len) = connection.received()?;
         let spare = if echoes < options.window {
             echoes += 1;
             Buffer::new(options.size, 0)?
         } else {
             // The buffer of the oldest echo.
-            connection::completion(&connection.transmits)?.0
+            connection.sent()?
         };
         // The receive first: the echo invites the client to send again.
         connection.endpoint.receive(spare)?;

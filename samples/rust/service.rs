@@ -2,10 +2,7 @@
 
 //! What a server does whatever it serves: it listens, and takes one client after another.
 
-use super::connection::{
-    self,
-    Connection, //
-};
+use super::offers;
 use kernel::{
     prelude::*,
     sync::Arc, //
@@ -24,7 +21,11 @@ use kofi::{
             Source, //
         },
         fabric::Fabric,
-        msg::Listener, //
+        msg::{
+            connection::next_event,
+            Connection,
+            Listener, //
+        },
     },
 };
 
@@ -36,7 +37,7 @@ pub(crate) fn run(
     depth: usize,
     serve: impl Fn(&Connection) -> Result,
 ) -> Result {
-    let list = connection::find_info(addr, port, true, FI_MSG)?;
+    let list = offers::find(addr, port, true, FI_MSG)?;
     let info = list.first().ok_or(Errno::ENODATA)?;
     let fabric = kofi::fabric(info)?;
     // A queue of its own: the next client waits there for its turn.
@@ -61,7 +62,7 @@ fn take_one(
     depth: usize,
     serve: impl Fn(&Connection) -> Result,
 ) -> Result<Result> {
-    let mut request = connection::event(events, FI_CONNREQ)?;
+    let mut request = next_event(events, FI_CONNREQ)?;
     let mut info = request.take_info().ok_or(Errno::EOTHER)?;
     Ok(match Connection::open(fabric, &mut info, depth) {
         Ok(connection) => serve(&connection),
