@@ -14,6 +14,7 @@ use super::{
 use crate::{
     abi::{
         self,
+        addr::with_bytes,
         fi_domain_attr,
         fi_ep_attr,
         fi_rx_attr,
@@ -24,6 +25,7 @@ use crate::{
     },
     fi::info::Query, //
 };
+use core::net::SocketAddr;
 use kernel::{
     prelude::*,
     uaccess::{
@@ -68,12 +70,11 @@ pub(super) fn list(client: &Client, query: &mut kofi_info) -> Result {
     Ok(())
 }
 
-/// What is asked for; addresses are to be text.
+/// What is asked for.
 fn hints(client: &Client, query: &kofi_info) -> Result<KBox<Info>> {
     let mut hints = Info::new()?;
     hints.set_caps(query.caps);
     hints.set_mode(query.mode);
-    hints.set_addr_format(abi::FI_ADDR_STR);
     hints.set_ep(&fi_ep_attr {
         type_: query.ep_type,
         ..pin_init::zeroed()
@@ -101,8 +102,9 @@ fn flat(info: &Info) -> Result<KBox<kofi_offer>> {
     offer.caps = info.caps();
     offer.mode = info.mode();
     offer.addr_format = info.addr_format();
-    set_string(&mut offer.src_addr, info.src_addr());
-    set_string(&mut offer.dest_addr, info.dest_addr());
+    let (src, dest) = info.ends()?;
+    set_address(&mut offer.src_addr, src.as_ref());
+    set_address(&mut offer.dest_addr, dest.as_ref());
     if let Some(tx) = info.tx() {
         flatten_tx(&mut offer, tx);
     }
@@ -124,6 +126,16 @@ fn flat(info: &Info) -> Result<KBox<kofi_offer>> {
     name(&mut offer.fabric_name, info.fabric_name());
     name(&mut offer.prov_name, info.provider_name());
     Ok(offer)
+}
+
+fn set_address(field: &mut [u8], addr: Option<&SocketAddr>) {
+    match addr {
+        // With its end, which it has in the field as well.
+        Some(addr) => with_bytes(abi::FI_ADDR_STR, addr, |text| {
+            set_string(field, text.strip_suffix(b"\0"))
+        }),
+        None => set_string(field, None),
+    }
 }
 
 fn flatten_tx(offer: &mut kofi_offer, tx: &fi_tx_attr) {

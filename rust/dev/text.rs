@@ -6,13 +6,16 @@ use super::argument::set_string;
 use crate::abi::{
     self,
     errno::strerror,
-    kofi_text,
+    kofi_text, names,
     tostr::{
         self,
         Text, //
     },
 };
-use kernel::prelude::*;
+use kernel::{
+    fmt::Write,
+    prelude::*, //
+};
 
 /// KOFI_IOC_TEXT.
 ///
@@ -28,7 +31,7 @@ pub(super) fn describe(number: &mut kofi_text) -> Result {
         abi::KOFI_TEXT_CAPS => abi::FI_TYPE_CAPS,
         abi::KOFI_TEXT_MODE => abi::FI_TYPE_MODE,
         abi::KOFI_TEXT_OP_FLAGS => abi::FI_TYPE_OP_FLAGS,
-        abi::KOFI_TEXT_MSG_ORDER => abi::FI_TYPE_MSG_ORDER,
+        abi::KOFI_TEXT_ORDER => abi::FI_TYPE_MSG_ORDER,
         abi::KOFI_TEXT_MR_MODE => abi::FI_TYPE_MR_MODE,
         abi::KOFI_TEXT_EP_TYPE => abi::FI_TYPE_EP_TYPE,
         abi::KOFI_TEXT_PROTOCOL => abi::FI_TYPE_PROTOCOL,
@@ -36,6 +39,12 @@ pub(super) fn describe(number: &mut kofi_text) -> Result {
         abi::KOFI_TEXT_THREADING => abi::FI_TYPE_THREADING,
         abi::KOFI_TEXT_PROGRESS => abi::FI_TYPE_PROGRESS,
         abi::KOFI_TEXT_AV_TYPE => abi::FI_TYPE_AV_TYPE,
+        abi::KOFI_TEXT_RESOURCE_MGMT => {
+            // `fi_tostr()` has no type for these alone.
+            let value = u32::try_from(number.value).unwrap_or(u32::MAX);
+            let mut text = Text::new(&mut number.text);
+            return Ok(text.write_fmt(fmt!("{}", names::RESOURCE_MGMT.show(value)))?);
+        }
         abi::KOFI_TEXT_ERROR => {
             let errno = c_int::try_from(number.value).map_err(|_| EINVAL)?;
             set_string(&mut number.text, Some(strerror(errno).to_bytes()));

@@ -3,19 +3,19 @@
  * /dev/kofi: what a process can ask of kOFI, the OpenFabrics Interfaces of the
  * kernel.
  *
- * Opening it takes CAP_NET_ADMIN, and binds the file to the network namespace
- * of the task that opens it.
+ * Opening it, for whatever access, takes CAP_NET_ADMIN, and binds the file to
+ * the network namespace of the task that opens it.
  *
  * Each request takes a struct that begins with its own size in bytes, and with
  * flags. Structs grow at their end: what the caller does not know counts as 0,
  * and what the kernel does not know has to be 0. Strings end within their
- * array.
+ * array. A request that fails writes nothing to its struct.
  *
  * Any request may fail with
  *
  *	ENOTTY		no such request
  *	EINVAL		a size below that of the first version of the struct, a
- *			string without an end, a value that is none
+ *			string without an end
  *	E2BIG		the struct is larger than the kernel's, and not 0 there
  *	EOPNOTSUPP	an unknown flag, or a reserved field that is not 0
  *	EFAULT		memory that is not the caller's
@@ -56,14 +56,16 @@ struct kofi_version {
 /**
  * enum kofi_text_type - what a number means
  *
- * Of those with flags, each bit has a name of its own; several stand with a
- * comma and a blank between.
+ * Of those with flags, each bit has a name of its own: several stand with a
+ * comma and a blank between, those without a name together at the end as one
+ * hexadecimal number, none as an empty string. Of the others, a number without
+ * a name is "unknown (0x...)".
  */
 enum kofi_text_type {
 	KOFI_TEXT_CAPS,			/* flags */
 	KOFI_TEXT_MODE,			/* flags */
 	KOFI_TEXT_OP_FLAGS,		/* flags */
-	KOFI_TEXT_MSG_ORDER,		/* flags */
+	KOFI_TEXT_ORDER,		/* flags: of messages, of completions */
 	KOFI_TEXT_MR_MODE,		/* flags */
 	KOFI_TEXT_EP_TYPE,
 	KOFI_TEXT_PROTOCOL,
@@ -71,6 +73,7 @@ enum kofi_text_type {
 	KOFI_TEXT_THREADING,
 	KOFI_TEXT_PROGRESS,
 	KOFI_TEXT_AV_TYPE,
+	KOFI_TEXT_RESOURCE_MGMT,
 	KOFI_TEXT_ERROR,		/* a positive number */
 };
 
@@ -83,6 +86,8 @@ enum kofi_text_type {
  * @reserved: 0
  * @value: the number
  * @text: out: the words, cut where they do not fit
+ *
+ * Errors: EINVAL for a type that there is not; those of every request.
  */
 struct kofi_text {
 	__u32		size;
@@ -99,7 +104,8 @@ struct kofi_text {
  * struct kofi_offer - what can be opened: an info of fi_getinfo(), flat
  *
  * Fields are those of struct fi_info and its attributes, which begin their
- * names. Addresses are text: "fi_sockaddr_in://10.0.0.1:7471", or nothing.
+ * names. Addresses are text whatever their format is:
+ * "fi_sockaddr_in://10.0.0.1:7471", or nothing.
  */
 struct kofi_offer {
 	__aligned_u64	caps;
@@ -172,22 +178,23 @@ struct kofi_offer {
  * @size: of the struct
  * @flags: KOFI_INFO_SOURCE
  * @caps: what is asked for; 0 for everything that there is
- * @mode: what the asker agrees to
+ * @mode: what the asker agrees to: 0 for nothing, all ones for everything
  * @mr_mode: which ways to register memory it accepts; 0 for any
  * @ep_type: type of endpoint; 0 for any
- * @node: an address, "" for none
- * @service: a port, "" for none
+ * @node: a numeric address, "" for none
+ * @service: the number of a port, "" for none
  * @prov_name: a provider, "" for any
  * @fabric_name: a fabric, "" for any
  * @domain_name: a device, "" for any
  * @offers: array of struct kofi_offer; may be NULL with no room
- * @offer_size: bytes of each, which may be fewer or more than the kernel has:
- *	what it does not have is 0
+ * @offer_size: bytes of each, as many as the first version has or more: what
+ *	the caller does not know is left out, what the kernel does not know is 0
  * @count: in: for how many there is room; out: how many there are, of which as
  *	many as fit were written
  *
- * Errors: ENODATA where nothing fits; those of every request. May sleep for
- * some seconds where a peer is asked for.
+ * Errors: ENODATA where nothing fits; EINVAL, also for capabilities that there
+ * are not; those of every request. May sleep for some seconds where a peer is
+ * asked for.
  */
 struct kofi_info {
 	__u32		size;

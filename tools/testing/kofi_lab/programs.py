@@ -4,7 +4,7 @@
 import subprocess
 from pathlib import Path
 
-from . import tree
+from . import client, tree
 from .kernel import Kernel
 from .paths import TESTING, TREE
 from .say import LabError
@@ -25,7 +25,7 @@ def build(kernel: Kernel) -> list[Path]:
             if not program.exists() or program.stat().st_mtime < newest:
                 compile_one(source, program)
             built.append(program)
-    return built
+    return [*built, client.build()]
 
 
 def compile_one(source: Path, program: Path) -> None:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from . import conformance, layers, toolchain, tree
+from . import client, conformance, layers, toolchain, tree
 from .kernel import Kernel
 from .paths import TESTING, TREE
 from .results import FAILED, PASSED, Results, matches
@@ -109,6 +109,11 @@ def lab(_: Kernel) -> str:
     return said(command, cwd=TESTING)
 
 
+def clippy_of_client(_: Kernel) -> str:
+    """clippy on the user-space client."""
+    return client.clippy()
+
+
 def headers(kernel: Kernel, results: Results, pattern: str) -> None:
     """Every public header compiles on its own, and twice; one test each."""
     place = tree.folder(kernel, "headers")
@@ -148,6 +153,7 @@ CHECKS: dict[str, Callable[[Kernel], str]] = {
     "static.rustfmt": rustfmt,
     "static.checkpatch": checkpatch,
     "static.clippy": clippy,
+    "static.client.clippy": clippy_of_client,
 }
 
 
@@ -157,6 +163,16 @@ def run(kernel: Kernel, results: Results, pattern: str) -> None:
         if matches(pattern, name):
             record(results, name, check(kernel))
     headers(kernel, results, pattern)
+    tests_of_client(results, pattern)
+
+
+def tests_of_client(results: Results, pattern: str) -> None:
+    """The unit tests of the user-space client, one test each."""
+    prefix = "static.client.test"
+    if not matches(pattern, prefix):
+        return
+    for name, words in client.unit_tests().items():
+        record(results, f"{prefix}.{name}", words)
 
 
 def record(results: Results, name: str, words: str) -> None:

@@ -5,6 +5,22 @@ requests=${2:-2000}
 device_up "$1" || fail "$1 does not come up"
 load kofi || fail "kofi.ko does not load"
 "$KOFI/bin/dev_calls" "$ADDRESS" || fail "no answers"
+# What is printed is what the device is.
+CLIENT=$KOFI/bin/kofi
+lists() { "$CLIENT" info "$@" >/run/offers && cat /run/offers; }
+check info eval 'lists | grep -q "^verbs .* $DEVICE .*rdma_cm_ib_rc"'
+check info_with_an_address eval 'lists --source $ADDRESS 7471 | grep -q " $ADDRESS:7471 "'
+check info_verbose eval 'lists -v -d $DEVICE | grep -q "^        name: $DEVICE\$"'
+check info_json eval 'lists --json -c msg,rma | grep -q "\"name\": \"$DEVICE\""'
+refused() {
+	words=$1
+	shift
+	! "$CLIENT" "$@" 2>/run/refusal && grep -q "$words" /run/refusal
+}
+check info_of_nothing refused "no device offers" info -c collective
+check info_of_a_name_that_is_none refused "there are: .*FI_MSG\|there are: .*msg" info -c banana
+check versions eval '"$CLIENT" version | grep -q "^abi: 1"'
+
 check fuzz "$KOFI/bin/dev_fuzz" "$requests" 1
 
 # The module stays as long as somebody has it open.
@@ -13,3 +29,4 @@ check busy_while_open eval '! rmmod kofi 2>/run/said_of_rmmod && grep -qi "in us
 exec 3>&-
 unload kofi || fail "kofi.ko does not unload"
 check gone_with_the_module [ ! -e /dev/kofi ]
+check client_without_a_module refused "modprobe kofi" info

@@ -159,6 +159,8 @@ static void numbers_are_told_in_words(void)
 	EXPECT(!strcmp(text(KOFI_TEXT_CAPS, 0), ""));
 	EXPECT(!strcmp(text(KOFI_TEXT_EP_TYPE, 1), "FI_EP_MSG"));
 	EXPECT(!strncmp(text(KOFI_TEXT_EP_TYPE, 1ULL << 32), "unknown", 7));
+	EXPECT(!strcmp(text(KOFI_TEXT_RESOURCE_MGMT, 2), "FI_RM_ENABLED"));
+	EXPECT(!strncmp(text(KOFI_TEXT_RESOURCE_MGMT, ~0ULL), "unknown", 7));
 	EXPECT(!strcmp(text(KOFI_TEXT_ERROR, 259),
 		       "An error entry is available"));
 	EXPECT(!strcmp(text(KOFI_TEXT_ERROR, 0), "Success"));
@@ -197,7 +199,7 @@ static void what_can_be_opened_is_listed(void)
 		EXPECT(!strcmp(offers[i].prov_name, "verbs"));
 		EXPECT(*offers[i].domain_name && *offers[i].fabric_name);
 		EXPECT(offers[i].caps & FI_MSG && offers[i].tx_size);
-		EXPECT(offers[i].addr_format == FI_ADDR_STR);
+		EXPECT(offers[i].addr_format == FI_SOCKADDR);
 		EXPECT(!*offers[i].src_addr && !*offers[i].dest_addr);
 	}
 	/* With an address there is one, and it is told. */
@@ -207,6 +209,7 @@ static void what_can_be_opened_is_listed(void)
 	info.count = MOST_OFFERS;
 	EXPECT_ANSWER(0, ask(KOFI_IOC_INFO, &info));
 	EXPECT(info.count == 1);
+	EXPECT(offers[0].addr_format == FI_SOCKADDR_IN);
 	snprintf(want, sizeof(want), "fi_sockaddr_in://%s:7471", address);
 	EXPECT(!strcmp(offers[0].src_addr, want));
 }

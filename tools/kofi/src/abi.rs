@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The kernel's interface as bindgen reads it from `include/uapi/linux/kofi.h`, and the strings in it.
+
+use crate::error::Error;
+use std::ffi::c_char;
+
+#[allow(
+    clippy::all,
+    clippy::pedantic,
+    dead_code,
+    non_camel_case_types,
+    unsafe_code,
+    reason = "bindgen's code and the header's names"
+)]
+mod generated {
+    include!(concat!(env!("OUT_DIR"), "/abi.rs"));
+}
+
+pub use generated::{
+    kofi_info as Query,
+    kofi_offer as Offer,
+    kofi_request as Request,
+    kofi_text as Text,
+    kofi_text_type as TextType,
+    kofi_version as Version,
+    KOFI_ABI_VERSION,
+    KOFI_INFO_SOURCE,
+    KOFI_IOC_MAGIC, //
+};
+
+/// The string in a field.
+pub fn string(field: &[c_char]) -> String {
+    let bytes: Vec<u8> = field
+        .iter()
+        .flat_map(|unit| unit.to_ne_bytes())
+        .take_while(|&byte| byte != 0)
+        .collect();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Writes the value of a command line option into a field.
+///
+/// # Errors
+///
+/// [`Error::DoesNotFit`] where it leaves no byte for its end, or has one within.
+pub fn set_string(field: &mut [c_char], value: &str, option: &'static str) -> Result<(), Error> {
+    let room = field.len().saturating_sub(1);
+    if value.len() > room || value.contains('\0') {
+        return Err(Error::DoesNotFit { option, room });
+    }
+    field.fill(0);
+    for (unit, byte) in field.iter_mut().zip(value.bytes()) {
+        *unit = c_char::from_ne_bytes([byte]);
+    }
+    Ok(())
+}
+
+/// A version of the fabric interfaces, or of a provider.
+pub fn version(number: u32) -> String {
+    format!("{}.{}", number >> 16, number & 0xffff)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strings_come_back_as_they_went_in() {
+        let mut field = [1; 8];
+        for value in ["", "rxe0", "k\u{f6}fi", "seven77"] {
+            set_string(&mut field, value, "--domain").unwrap();
+            assert_eq!(string(&field), value);
+        }
+    }
+
+    #[test]
+    fn a_string_without_an_end_ends_with_its_field() {
+        assert_eq!(string(&[0x61; 3]), "aaa");
+    }
+
+    #[test]
+    fn a_string_that_does_not_fit_is_refused_by_the_name_of_its_option() {
+        for value in ["eight888", "a\0b"] {
+            let error = set_string(&mut [0; 8], value, "--domain").unwrap_err();
+            assert!(matches!(
+                error,
+                Error::DoesNotFit {
+                    option: "--domain",
+                    room: 7
+                }
+            ));
+        }
+    }
+
+    #[test]
+    fn the_major_version_is_in_the_upper_half() {
+        assert_eq!(version(0x0001_0011), "1.17");
+    }
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The open device. All `unsafe` code of the program is here, save what bindgen writes.
+#![allow(unsafe_code, reason = "requests take addresses")]
+
+use crate::{
+    abi::{
+        Offer,
+        Query,
+        Request,
+        Text,
+        Version,
+        KOFI_IOC_MAGIC, //
+    },
+    error::Error,
+    kernel::{
+        size,
+        Kernel, //
+    },
+};
+use rustix::{
+    io::Errno,
+    ioctl::{
+        ioctl,
+        opcode,
+        Opcode,
+        Updater, //
+    },
+};
+use std::{
+    fs::File,
+    path::Path, //
+};
+
+const VERSION: Opcode = number(Request::KOFI_REQUEST_VERSION);
+const TEXT: Opcode = number(Request::KOFI_REQUEST_TEXT);
+const INFO: Opcode = number(Request::KOFI_REQUEST_INFO);
+
+/// `_IO(KOFI_IOC_MAGIC, request)`, a macro that bindgen does not evaluate.
+const fn number(request: Request) -> Opcode {
+    assert!(KOFI_IOC_MAGIC <= 0xff && request.0 <= 0xff);
+    opcode::none(KOFI_IOC_MAGIC.to_le_bytes()[0], request.0.to_le_bytes()[0])
+}
+
+pub struct Device(File);
+
+impl Device {
+    /// Opens the device at `path`, which answers for the network namespace of the process.
+    ///
+    /// # Errors
+    ///
+    /// Where it cannot be opened, and where its module speaks another version of the interface.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        let file = File::open(path).map_err(|error| {
+            let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
+            Error::of_open(path, errno)
+        })?;
+        let device = Self(file);
+        device.version()?;
+        Ok(device)
+    }
+}
+
+impl Kernel for Device {
+    fn answer_version(&self, version: &mut Version) -> Result<(), Errno> {
+        // SAFETY: The request takes this struct, and no address stands in it.
+        unsafe { ioctl(&self.0, Updater::<VERSION, _>::new(version)) }
+    }
+
+    fn answer_text(&self, text: &mut Text) -> Result<(), Errno> {
+        // SAFETY: As above.
+        unsafe { ioctl(&self.0, Updater::<TEXT, _>::new(text)) }
+    }
+
+    fn answer_info(&self, query: &mut Query, room: &mut [Offer]) -> Result<(), Errno> {
+        query.count = u32::try_from(room.len()).map_err(|_| Errno::INVAL)?;
+        query.offer_size = size::<Offer>();
+        query.offers = room.as_mut_ptr().expose_provenance() as u64;
+        // SAFETY: The request takes this struct. The kernel writes at most `count` offers of
+        // `offer_size` bytes to `offers`, which is what `room` has, and nobody else's as long as this
+        // takes. Offers are integers, for which any bytes will do.
+        unsafe { ioctl(&self.0, Updater::<INFO, _>::new(query)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(path: &str) -> String {
+        Device::open(Path::new(path)).err().unwrap().to_string()
+    }
+
+    #[test]
+    fn without_a_device_the_module_is_to_be_loaded() {
+        let error = refusal("/nonexistent/kofi");
+        assert!(error.starts_with("/nonexistent/kofi: "), "{error}");
+        assert!(error.contains("modprobe kofi"), "{error}");
+    }
+
+    #[test]
+    fn a_file_of_another_kind_is_refused() {
+        assert_eq!(refusal("/dev/null"), Error::NotKofi.to_string());
+    }
+
+    #[test]
+    fn who_may_not_open_it_is_told_what_it_takes() {
+        for errno in [Errno::ACCESS, Errno::PERM] {
+            let error = Error::of_open(Path::new("/dev/kofi"), errno).to_string();
+            assert!(error.contains("CAP_NET_ADMIN"), "{error}");
+        }
+    }
+
+    #[test]
+    fn requests_have_the_numbers_of_the_header() {
+        assert_eq!([VERSION, TEXT, INFO], [0xf100, 0xf101, 0xf102]);
+    }
+}

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A kernel for tests, with some names and as many equal offers as a test wants.
+
+use crate::{
+    abi::{
+        set_string,
+        Offer,
+        Query,
+        Text,
+        TextType,
+        Version,
+        KOFI_ABI_VERSION, //
+    },
+    kernel::{
+        size,
+        Kernel, //
+    },
+};
+use rustix::io::Errno;
+use std::cell::{
+    Cell,
+    RefCell, //
+};
+
+/// Offers that come at once.
+const BATCH: usize = 4;
+
+pub struct Fake {
+    pub abi: u32,
+    /// What every request fails with.
+    pub refusal: Option<Errno>,
+    pub offers: Cell<usize>,
+    /// How many times more of them come, after a request each.
+    pub coming: Cell<usize>,
+    /// The room that each request for offers had.
+    pub rooms: RefCell<Vec<usize>>,
+    /// The queries.
+    pub asked: RefCell<Vec<Query>>,
+}
+
+impl Default for Fake {
+    fn default() -> Self {
+        Self {
+            abi: KOFI_ABI_VERSION,
+            refusal: None,
+            offers: Cell::new(0),
+            coming: Cell::new(0),
+            rooms: RefCell::default(),
+            asked: RefCell::default(),
+        }
+    }
+}
+
+impl Fake {
+    pub fn with_offers(count: usize) -> Self {
+        Self {
+            offers: Cell::new(count),
+            ..Self::default()
+        }
+    }
+
+    /// What any request may be refused for.
+    fn check<T>(&self, given: u32) -> Result<(), Errno> {
+        match self.refusal {
+            Some(errno) => Err(errno),
+            None if given != size::<T>() => Err(Errno::INVAL),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Kernel for Fake {
+    fn answer_version(&self, version: &mut Version) -> Result<(), Errno> {
+        self.check::<Version>(version.size)?;
+        version.abi = self.abi;
+        version.api = 0x0001_0011;
+        Ok(())
+    }
+
+    fn answer_text(&self, text: &mut Text) -> Result<(), Errno> {
+        self.check::<Text>(text.size)?;
+        let words = words(TextType(text.type_), text.value).ok_or(Errno::INVAL)?;
+        set_string(&mut text.text, &words, "").map_err(|_| Errno::INVAL)
+    }
+
+    fn answer_info(&self, query: &mut Query, room: &mut [Offer]) -> Result<(), Errno> {
+        self.check::<Query>(query.size)?;
+        self.asked.borrow_mut().push(*query);
+        self.rooms.borrow_mut().push(room.len());
+        let count = self.offers.get();
+        if count == 0 {
+            return Err(Errno::NODATA);
+        }
+        let fits = room.len().min(count);
+        room[..fits].fill(offer());
+        query.count = count.try_into().map_err(|_| Errno::OVERFLOW)?;
+        if let Some(left) = self.coming.get().checked_sub(1) {
+            self.coming.set(left);
+            self.offers.set(count + BATCH);
+        }
+        Ok(())
+    }
+}
+
+/// A number in words: flags with what has no name as one number, or a value.
+fn words(kind: TextType, value: u64) -> Option<String> {
+    let values = match kind {
+        TextType::KOFI_TEXT_EP_TYPE => {
+            &["FI_EP_UNSPEC", "FI_EP_MSG", "FI_EP_DGRAM", "FI_EP_RDM"][..]
+        }
+        TextType::KOFI_TEXT_PROTOCOL => &["FI_PROTO_UNSPEC", "FI_PROTO_RDMA_CM_IB_RC"],
+        TextType::KOFI_TEXT_ADDR_FORMAT => &["FI_FORMAT_UNSPEC", "FI_SOCKADDR", "FI_SOCKADDR_IN"],
+        TextType::KOFI_TEXT_THREADING => &["FI_THREAD_UNSPEC", "FI_THREAD_SAFE"],
+        TextType::KOFI_TEXT_PROGRESS => &[
+            "FI_PROGRESS_UNSPEC",
+            "FI_PROGRESS_AUTO",
+            "FI_PROGRESS_MANUAL",
+        ],
+        TextType::KOFI_TEXT_AV_TYPE => &["FI_AV_UNSPEC", "FI_AV_MAP"],
+        TextType::KOFI_TEXT_RESOURCE_MGMT => &["FI_RM_UNSPEC", "FI_RM_DISABLED", "FI_RM_ENABLED"],
+        _ => return Some(flag_words(flags(kind)?, value)),
+    };
+    let name = usize::try_from(value).ok().and_then(|at| values.get(at));
+    Some(name.map_or_else(|| format!("unknown ({value:#x})"), ToString::to_string))
+}
+
+fn flags(kind: TextType) -> Option<&'static [(u32, &'static str)]> {
+    Some(match kind {
+        TextType::KOFI_TEXT_CAPS => &[
+            (1, "FI_MSG"),
+            (2, "FI_RMA"),
+            (8, "FI_READ"),
+            (9, "FI_WRITE"),
+            (10, "FI_RECV"),
+            (11, "FI_SEND"),
+            (12, "FI_REMOTE_READ"),
+            (13, "FI_REMOTE_WRITE"),
+            (21, "FI_FENCE"),
+        ],
+        TextType::KOFI_TEXT_MODE => &[(59, "FI_CONTEXT"), (56, "FI_RX_CQ_DATA"), (63, "FI_OWN")],
+        TextType::KOFI_TEXT_OP_FLAGS => &[(24, "FI_COMPLETION"), (28, "FI_DELIVERY_COMPLETE")],
+        TextType::KOFI_TEXT_ORDER => &[(7, "FI_ORDER_SAW"), (8, "FI_ORDER_SAS")],
+        TextType::KOFI_TEXT_MR_MODE => &[
+            (2, "FI_MR_LOCAL"),
+            (4, "FI_MR_VIRT_ADDR"),
+            (6, "FI_MR_PROV_KEY"),
+        ],
+        _ => return None,
+    })
+}
+
+fn flag_words(names: &[(u32, &str)], value: u64) -> String {
+    let mut rest = value;
+    let mut words = Vec::new();
+    for (bit, name) in names {
+        if value & 1 << bit != 0 {
+            rest &= !(1 << bit);
+            words.push((*name).to_string());
+        }
+    }
+    if rest != 0 {
+        words.push(format!("{rest:#x}"));
+    }
+    words.join(", ")
+}
+
+/// An offer no two fields of which can be taken for each other.
+pub fn offer() -> Offer {
+    let tx_caps = 1 << 1 | 1 << 2 | 1 << 8 | 1 << 9 | 1 << 11 | 1 << 21;
+    let rx_caps = 1 << 1 | 1 << 2 | 1 << 10 | 1 << 12 | 1 << 13;
+    let order = 1 << 7 | 1 << 8;
+    let mut offer = Offer {
+        caps: tx_caps | rx_caps,
+        tx_caps,
+        mode: 1 << 63,
+        tx_mode: 1 << 59,
+        tx_op_flags: 1 << 24 | 1 << 28,
+        tx_msg_order: order,
+        tx_comp_order: 1 << 7,
+        tx_inject_size: 128,
+        tx_size: 1024,
+        tx_iov_limit: 16,
+        tx_rma_iov_limit: 2,
+        rx_caps,
+        rx_mode: 1 << 56,
+        rx_op_flags: 1 << 24,
+        rx_msg_order: 0,
+        rx_comp_order: 1 << 8,
+        rx_total_buffered_recv: 64,
+        rx_size: 512,
+        rx_iov_limit: 8,
+        ep_max_msg_size: 8_388_608,
+        ep_msg_prefix_size: 40,
+        ep_max_order_raw_size: 4_194_304,
+        ep_max_order_war_size: 1_048_576,
+        ep_max_order_waw_size: 2_097_152,
+        ep_mem_tag_format: 0xaaaa_aaaa_aaaa_aaaa,
+        ep_tx_ctx_cnt: 1,
+        ep_rx_ctx_cnt: 3,
+        domain_caps: 1 << 12,
+        domain_mode: 1 << 59 | 1 << 56,
+        domain_mr_key_size: 4,
+        domain_cq_data_size: 5,
+        domain_cq_cnt: 65536,
+        domain_ep_cnt: 32768,
+        domain_tx_ctx_cnt: 32766,
+        domain_rx_ctx_cnt: 32767,
+        domain_max_ep_tx_ctx: 1,
+        domain_max_ep_rx_ctx: 6,
+        domain_max_ep_stx_ctx: 7,
+        domain_max_ep_srx_ctx: 9,
+        domain_cntr_cnt: 131_072,
+        domain_mr_iov_limit: 512,
+        domain_max_err_data: 56,
+        domain_mr_cnt: 524_288,
+        addr_format: 2,
+        ep_type: 1,
+        ep_protocol: 1,
+        ep_protocol_version: 10,
+        domain_threading: 1,
+        domain_control_progress: 1,
+        domain_data_progress: 2,
+        domain_av_type: 1,
+        domain_resource_mgmt: 2,
+        domain_mr_mode: 1 << 4 | 1 << 6,
+        fabric_prov_version: 1,
+        fabric_api_version: 0x0001_0011,
+        ..Offer::default()
+    };
+    for (field, value) in [
+        (&mut offer.src_addr[..], "fi_sockaddr_in://10.0.0.1:0"),
+        (&mut offer.domain_name, "rxe0"),
+        (&mut offer.fabric_name, "RoCE"),
+        (&mut offer.prov_name, "verbs"),
+    ] {
+        set_string(field, value, "").unwrap();
+    }
+    offer
+}

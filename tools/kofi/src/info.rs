@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `kofi info`: what can be opened.
+
+use crate::{
+    abi::{
+        set_string,
+        Query,
+        TextType,
+        KOFI_INFO_SOURCE, //
+    },
+    error::Error,
+    kernel::Kernel,
+    names::{
+        parse_flags,
+        parse_value, //
+    },
+    table,
+    tree, //
+};
+
+/// What is shown below the options: the names themselves are the kernel's.
+const LISTS: &str = "\
+A LIST has names with commas between them, such as msg,rma,remote_read: with or
+without FI_, in either case. A name that there is not is answered with those that
+there are.";
+
+#[derive(clap::Args)]
+#[command(after_help = LISTS)]
+pub struct Args {
+    /// Address of the peer
+    node: Option<String>,
+
+    /// Port of the peer
+    service: Option<String>,
+
+    /// NODE and SERVICE are the local address
+    #[arg(long, requires = "node")]
+    source: bool,
+
+    /// Only with these capabilities
+    #[arg(short, long, value_name = "LIST")]
+    caps: Option<String>,
+
+    /// Only what requires no other mode bits than these; without it, whatever is required
+    #[arg(short, long, value_name = "LIST")]
+    mode: Option<String>,
+
+    /// Only this type of endpoint
+    #[arg(short = 't', long, value_name = "TYPE")]
+    ep_type: Option<String>,
+
+    /// Only this provider
+    #[arg(short, long, value_name = "NAME")]
+    provider: Option<String>,
+
+    /// Only this fabric
+    #[arg(short, long, value_name = "NAME")]
+    fabric: Option<String>,
+
+    /// Only this domain, which is a device
+    #[arg(short, long, value_name = "NAME")]
+    domain: Option<String>,
+
+    /// Only what registers memory in one of these ways
+    #[arg(long, value_name = "LIST")]
+    mr_mode: Option<String>,
+
+    /// Every attribute of each offer
+    #[arg(short, long, conflicts_with = "json")]
+    verbose: bool,
+
+    /// Every attribute of each offer as an array of JSON objects
+    #[arg(long)]
+    json: bool,
+}
+
+impl Args {
+    fn query(&self, kernel: &dyn Kernel) -> Result<Query, Error> {
+        let mut query = Query {
+            // Mode 0 agrees to nothing.
+            mode: u64::MAX,
+            ..Query::default()
+        };
+        if self.source {
+            query.flags |= KOFI_INFO_SOURCE;
+        }
+        if let Some(list) = &self.caps {
+            query.caps = parse_flags(kernel, TextType::KOFI_TEXT_CAPS, "--caps", list)?;
+        }
+        if let Some(list) = &self.mode {
+            query.mode = parse_flags(kernel, TextType::KOFI_TEXT_MODE, "--mode", list)?;
+        }
+        if let Some(list) = &self.mr_mode {
+            let option = "--mr-mode";
+            let flags = parse_flags(kernel, TextType::KOFI_TEXT_MR_MODE, option, list)?;
+            query.mr_mode = narrow(option, flags)?;
+        }
+        if let Some(name) = &self.ep_type {
+            let option = "--ep-type";
+            let value = parse_value(kernel, TextType::KOFI_TEXT_EP_TYPE, option, name)?;
+            query.ep_type = narrow(option, value)?;
+        }
+        for (field, value, option) in [
+            (&mut query.node[..], &self.node, "NODE"),
+            (&mut query.service[..], &self.service, "SERVICE"),
+            (&mut query.prov_name[..], &self.provider, "--provider"),
+            (&mut query.fabric_name[..], &self.fabric, "--fabric"),
+            (&mut query.domain_name[..], &self.domain, "--domain"),
+        ] {
+            set_string(field, value.as_deref().unwrap_or_default(), option)?;
+        }
+        Ok(query)
+    }
+}
+
+fn narrow(option: &'static str, value: u64) -> Result<u32, Error> {
+    u32::try_from(value).map_err(|_| Error::OutOfRange { option })
+}
+
+/// What the command prints on a terminal of that width.
+pub fn run(kernel: &dyn Kernel, args: &Args, width: Option<u16>) -> Result<String, Error> {
+    let offers = kernel.offers(&args.query(kernel)?)?;
+    if !args.verbose && !args.json {
+        return table::of_offers(kernel, &offers, width);
+    }
+    let trees: Vec<_> = offers
+        .iter()
+        .map(|offer| tree::of_offer(kernel, offer))
+        .collect::<Result<_, _>>()?;
+    if args.json {
+        return serde_json::to_string_pretty(&trees).map_err(|error| Error::Output(error.into()));
+    }
+    let blocks: Vec<_> = trees.iter().map(|tree| format!("---\n{tree}")).collect();
+    Ok(blocks.join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        abi::string,
+        fake::Fake, //
+    };
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn args(line: &[&str]) -> Args {
+        let line = ["info"].iter().chain(line);
+        Line::try_parse_from(line).unwrap().args
+    }
+
+    fn query(line: &[&str]) -> Result<Query, Error> {
+        args(line).query(&Fake::default())
+    }
+
+    fn shown(line: &[&str]) -> String {
+        run(&Fake::with_offers(1), &args(line), Some(100)).unwrap() + "\n"
+    }
+
+    #[test]
+    fn without_options_anything_is_asked_for_and_agreed_to() {
+        let anything = Query {
+            mode: u64::MAX,
+            ..Query::default()
+        };
+        assert!(query(&[]).unwrap() == anything);
+    }
+
+    #[test]
+    fn options_become_fields_of_the_query() {
+        let query = query(&[
+            "10.0.0.2",
+            "7471",
+            "--source",
+            "-c",
+            "msg,rma",
+            "-m",
+            "context",
+            "-t",
+            "rdm",
+            "-p",
+            "verbs",
+            "-f",
+            "RoCE",
+            "-d",
+            "rxe0",
+            "--mr-mode",
+            "local",
+        ])
+        .unwrap();
+        assert_eq!(query.flags, KOFI_INFO_SOURCE);
+        assert_eq!(query.caps, 1 << 1 | 1 << 2);
+        assert_eq!(query.mode, 1 << 59);
+        assert_eq!(query.ep_type, 3);
+        assert_eq!(query.mr_mode, 1 << 2);
+        assert_eq!(string(&query.node), "10.0.0.2");
+        assert_eq!(string(&query.service), "7471");
+        assert_eq!(string(&query.prov_name), "verbs");
+        assert_eq!(string(&query.fabric_name), "RoCE");
+        assert_eq!(string(&query.domain_name), "rxe0");
+    }
+
+    #[test]
+    fn an_empty_mode_agrees_to_nothing() {
+        assert_eq!(query(&["-m", ""]).unwrap().mode, 0);
+    }
+
+    #[test]
+    fn a_name_that_does_not_fit_is_refused_by_its_option() {
+        let long = "x".repeat(64);
+        let error = query(&["-d", &long]).unwrap_err().to_string();
+        assert_eq!(error, "--domain: at most 63 bytes, and none of them 0");
+    }
+
+    #[test]
+    fn a_local_address_needs_a_node() {
+        assert!(Line::try_parse_from(["info", "--source"]).is_err());
+    }
+
+    #[test]
+    fn offers_are_a_table_unless_asked_for_otherwise() {
+        assert!(shown(&[]).starts_with("provider "));
+    }
+
+    #[test]
+    fn verbose_offers_are_blocks() {
+        let block = include_str!("golden/block.txt");
+        assert_eq!(shown(&["-v"]), format!("---\n{block}"));
+    }
+
+    #[test]
+    fn json_is_an_array_of_offers() {
+        assert_eq!(shown(&["--json"]), include_str!("golden/offers.json"));
+    }
+
+    #[test]
+    fn the_answer_is_to_the_query() {
+        let kernel = Fake::with_offers(1);
+        run(&kernel, &args(&["-d", "rxe0"]), None).unwrap();
+        let asked = kernel.asked.borrow();
+        assert_eq!(string(&asked.last().unwrap().domain_name), "rxe0");
+    }
+}

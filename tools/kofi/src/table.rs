@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Offers in a table, one row each.
+
+use crate::{
+    abi::{
+        self,
+        Offer,
+        TextType, //
+    },
+    error::Error,
+    kernel::Kernel,
+    names::{
+        self,
+        Names, //
+    },
+};
+use comfy_table::{
+    presets,
+    ColumnConstraint,
+    ContentArrangement,
+    Table,
+    TableComponent,
+    Width, //
+};
+
+const HEADER: [&str; 7] = [
+    "provider",
+    "fabric",
+    "domain",
+    "type",
+    "protocol",
+    "address",
+    "capabilities",
+];
+
+/// Columns of text that the capabilities get even where the terminal is too narrow for the table.
+const LEAST_CAPS: u16 = 20;
+
+/// The names that a table needs.
+struct Words<'a> {
+    kernel: &'a dyn Kernel,
+    caps: Names,
+    ep_type: Names,
+    protocol: Names,
+}
+
+/// The table of `offers`, its last column wrapped so that the lines fit into `width`.
+pub fn of_offers(
+    kernel: &dyn Kernel,
+    offers: &[Offer],
+    width: Option<u16>,
+) -> Result<String, Error> {
+    let words = Words {
+        kernel,
+        caps: Names::of_flags(kernel, TextType::KOFI_TEXT_CAPS)?,
+        ep_type: Names::of_values(kernel, TextType::KOFI_TEXT_EP_TYPE)?,
+        protocol: Names::of_values(kernel, TextType::KOFI_TEXT_PROTOCOL)?,
+    };
+    let mut table = Table::new();
+    table
+        .load_preset(presets::NOTHING)
+        .set_style(TableComponent::HeaderLines, '-')
+        .set_style(TableComponent::MiddleHeaderIntersections, ' ')
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_header(HEADER);
+    if let Some(width) = width {
+        table.set_width(width);
+    }
+    for offer in offers {
+        table.add_row(words.row(offer)?);
+    }
+    let last = HEADER.len() - 1;
+    for (at, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((0, 1));
+        column.set_constraint(if at < last {
+            ColumnConstraint::ContentWidth
+        } else {
+            ColumnConstraint::LowerBoundary(Width::Fixed(LEAST_CAPS))
+        });
+    }
+    Ok(table.trim_fmt())
+}
+
+impl Words<'_> {
+    fn row(&self, offer: &Offer) -> Result<[String; HEADER.len()], Error> {
+        Ok([
+            abi::string(&offer.prov_name),
+            abi::string(&offer.fabric_name),
+            abi::string(&offer.domain_name),
+            self.value(&self.ep_type, TextType::KOFI_TEXT_EP_TYPE, offer.ep_type)?,
+            self.value(
+                &self.protocol,
+                TextType::KOFI_TEXT_PROTOCOL,
+                offer.ep_protocol,
+            )?,
+            address(offer),
+            self.caps(offer.caps)?,
+        ])
+    }
+
+    fn value(&self, names: &Names, kind: TextType, value: u32) -> Result<String, Error> {
+        Ok(names.short(&self.kernel.text(kind, value.into())?))
+    }
+
+    fn caps(&self, caps: u64) -> Result<String, Error> {
+        let all = names::flags(self.kernel, TextType::KOFI_TEXT_CAPS, caps)?;
+        let all: Vec<_> = all.iter().map(|name| self.caps.short(name)).collect();
+        Ok(all.join(", "))
+    }
+}
+
+/// Both ends as far as there are any, without the formats that they begin with.
+fn address(offer: &Offer) -> String {
+    let source = abi::string(&offer.src_addr);
+    let dest = abi::string(&offer.dest_addr);
+    match (bare(&source), bare(&dest)) {
+        ("", "") => "-".to_string(),
+        (source, "") => source.to_string(),
+        ("", dest) => format!("-> {dest}"),
+        (source, dest) => format!("{source} -> {dest}"),
+    }
+}
+
+/// `10.0.0.1:7471` of `fi_sockaddr_in://10.0.0.1:7471`.
+fn bare(address: &str) -> &str {
+    address.split_once("://").map_or(address, |(_, rest)| rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        abi::set_string,
+        fake::{
+            offer,
+            Fake, //
+        },
+    };
+
+    fn table(offers: &[Offer], width: Option<u16>) -> String {
+        of_offers(&Fake::default(), offers, width).unwrap() + "\n"
+    }
+
+    fn addresses(source: &str, dest: &str) -> String {
+        let mut offer = offer();
+        set_string(&mut offer.src_addr, source, "").unwrap();
+        set_string(&mut offer.dest_addr, dest, "").unwrap();
+        let table = table(&[offer], None);
+        let (columns, row) = (table.lines().nth(1).unwrap(), table.lines().nth(2).unwrap());
+        let starts: Vec<_> = columns.match_indices(" -").map(|(at, _)| at + 1).collect();
+        row[starts[4]..starts[5]].trim().to_string()
+    }
+
+    #[test]
+    fn capabilities_wrap_to_the_terminal() {
+        assert_eq!(
+            table(&[offer(), offer()], Some(100)),
+            include_str!("golden/table.txt")
+        );
+    }
+
+    #[test]
+    fn without_a_terminal_an_offer_is_a_line() {
+        assert_eq!(table(&[offer(), offer()], None).lines().count(), 4);
+    }
+
+    #[test]
+    fn a_terminal_that_is_too_narrow_cuts_nothing() {
+        let table = table(&[offer()], Some(20));
+        assert!(table.contains("rdma_cm_ib_rc"), "{table}");
+        assert!(table.contains("remote_write"), "{table}");
+    }
+
+    #[test]
+    fn the_address_column_has_those_that_there_are() {
+        let (here, there) = (
+            "fi_sockaddr_in://10.0.0.1:0",
+            "fi_sockaddr_in://10.0.0.2:7471",
+        );
+        assert_eq!(addresses("", ""), "-");
+        assert_eq!(addresses(here, ""), "10.0.0.1:0");
+        assert_eq!(addresses("", there), "-> 10.0.0.2:7471");
+        assert_eq!(addresses(here, there), "10.0.0.1:0 -> 10.0.0.2:7471");
+    }
+
+    #[test]
+    fn what_has_no_name_stands_in_the_words_of_the_kernel() {
+        let mut offer = offer();
+        offer.ep_protocol = 0x8000_0001;
+        offer.caps = 0x3;
+        let table = table(&[offer], None);
+        assert!(table.contains("unknown (0x80000001)"), "{table}");
+        assert!(table.contains("msg, 0x1"), "{table}");
+    }
+}

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! An offer as a tree with the names of `struct fi_info`, which shows as lines and as JSON.
+
+use crate::{
+    abi::{
+        self,
+        Offer,
+        TextType, //
+    },
+    error::Error,
+    kernel::Kernel,
+    names, //
+};
+use serde::{
+    Serialize,
+    Serializer, //
+};
+use std::fmt;
+
+/// What stands behind a name.
+pub enum Value {
+    Group(Vec<(&'static str, Value)>),
+    Flags(Vec<String>),
+    Number(u64),
+    /// A number whose digits are bits; in JSON a number like any other.
+    Mask(u64),
+    /// Empty where there is none.
+    Text(String),
+}
+
+use Value::{
+    Group,
+    Mask,
+    Number, //
+};
+
+/// Everything that the kernel says of an offer.
+pub fn of_offer(kernel: &dyn Kernel, offer: &Offer) -> Result<Value, Error> {
+    let say = Speaker(kernel);
+    Ok(Group(vec![
+        ("caps", say.caps(offer.caps)?),
+        ("mode", say.mode(offer.mode)?),
+        (
+            "addr_format",
+            say.value(TextType::KOFI_TEXT_ADDR_FORMAT, offer.addr_format)?,
+        ),
+        ("src_addr", text(&offer.src_addr)),
+        ("dest_addr", text(&offer.dest_addr)),
+        ("tx_attr", tx_attr(&say, offer)?),
+        ("rx_attr", rx_attr(&say, offer)?),
+        ("ep_attr", ep_attr(&say, offer)?),
+        ("domain_attr", domain_attr(&say, offer)?),
+        ("fabric_attr", fabric_attr(offer)),
+    ]))
+}
+
+fn tx_attr(say: &Speaker<'_>, offer: &Offer) -> Result<Value, Error> {
+    Ok(Group(vec![
+        ("caps", say.caps(offer.tx_caps)?),
+        ("mode", say.mode(offer.tx_mode)?),
+        ("op_flags", say.op_flags(offer.tx_op_flags)?),
+        ("msg_order", say.order(offer.tx_msg_order)?),
+        ("comp_order", say.order(offer.tx_comp_order)?),
+        ("inject_size", Number(offer.tx_inject_size)),
+        ("size", Number(offer.tx_size)),
+        ("iov_limit", Number(offer.tx_iov_limit)),
+        ("rma_iov_limit", Number(offer.tx_rma_iov_limit)),
+    ]))
+}
+
+fn rx_attr(say: &Speaker<'_>, offer: &Offer) -> Result<Value, Error> {
+    Ok(Group(vec![
+        ("caps", say.caps(offer.rx_caps)?),
+        ("mode", say.mode(offer.rx_mode)?),
+        ("op_flags", say.op_flags(offer.rx_op_flags)?),
+        ("msg_order", say.order(offer.rx_msg_order)?),
+        ("comp_order", say.order(offer.rx_comp_order)?),
+        ("total_buffered_recv", Number(offer.rx_total_buffered_recv)),
+        ("size", Number(offer.rx_size)),
+        ("iov_limit", Number(offer.rx_iov_limit)),
+    ]))
+}
+
+fn ep_attr(say: &Speaker<'_>, offer: &Offer) -> Result<Value, Error> {
+    let protocol = TextType::KOFI_TEXT_PROTOCOL;
+    Ok(Group(vec![
+        (
+            "type",
+            say.value(TextType::KOFI_TEXT_EP_TYPE, offer.ep_type)?,
+        ),
+        ("protocol", say.value(protocol, offer.ep_protocol)?),
+        ("protocol_version", Number(offer.ep_protocol_version.into())),
+        ("max_msg_size", Number(offer.ep_max_msg_size)),
+        ("msg_prefix_size", Number(offer.ep_msg_prefix_size)),
+        ("max_order_raw_size", Number(offer.ep_max_order_raw_size)),
+        ("max_order_war_size", Number(offer.ep_max_order_war_size)),
+        ("max_order_waw_size", Number(offer.ep_max_order_waw_size)),
+        ("mem_tag_format", Mask(offer.ep_mem_tag_format)),
+        ("tx_ctx_cnt", Number(offer.ep_tx_ctx_cnt)),
+        ("rx_ctx_cnt", Number(offer.ep_rx_ctx_cnt)),
+    ]))
+}
+
+fn domain_attr(say: &Speaker<'_>, offer: &Offer) -> Result<Value, Error> {
+    let threading = TextType::KOFI_TEXT_THREADING;
+    let av_type = TextType::KOFI_TEXT_AV_TYPE;
+    let resources = TextType::KOFI_TEXT_RESOURCE_MGMT;
+    Ok(Group(vec![
+        ("name", text(&offer.domain_name)),
+        ("threading", say.value(threading, offer.domain_threading)?),
+        (
+            "control_progress",
+            say.progress(offer.domain_control_progress)?,
+        ),
+        ("data_progress", say.progress(offer.domain_data_progress)?),
+        (
+            "resource_mgmt",
+            say.value(resources, offer.domain_resource_mgmt)?,
+        ),
+        ("av_type", say.value(av_type, offer.domain_av_type)?),
+        ("mr_mode", say.mr_mode(offer.domain_mr_mode)?),
+        ("mr_key_size", Number(offer.domain_mr_key_size)),
+        ("cq_data_size", Number(offer.domain_cq_data_size)),
+        ("cq_cnt", Number(offer.domain_cq_cnt)),
+        ("ep_cnt", Number(offer.domain_ep_cnt)),
+        ("tx_ctx_cnt", Number(offer.domain_tx_ctx_cnt)),
+        ("rx_ctx_cnt", Number(offer.domain_rx_ctx_cnt)),
+        ("max_ep_tx_ctx", Number(offer.domain_max_ep_tx_ctx)),
+        ("max_ep_rx_ctx", Number(offer.domain_max_ep_rx_ctx)),
+        ("max_ep_stx_ctx", Number(offer.domain_max_ep_stx_ctx)),
+        ("max_ep_srx_ctx", Number(offer.domain_max_ep_srx_ctx)),
+        ("cntr_cnt", Number(offer.domain_cntr_cnt)),
+        ("mr_iov_limit", Number(offer.domain_mr_iov_limit)),
+        ("caps", say.caps(offer.domain_caps)?),
+        ("mode", say.mode(offer.domain_mode)?),
+        ("max_err_data", Number(offer.domain_max_err_data)),
+        ("mr_cnt", Number(offer.domain_mr_cnt)),
+    ]))
+}
+
+fn fabric_attr(offer: &Offer) -> Value {
+    let version = |number| Value::Text(abi::version(number));
+    Group(vec![
+        ("name", text(&offer.fabric_name)),
+        ("prov_name", text(&offer.prov_name)),
+        ("prov_version", version(offer.fabric_prov_version)),
+        ("api_version", version(offer.fabric_api_version)),
+    ])
+}
+
+fn text(field: &[std::ffi::c_char]) -> Value {
+    Value::Text(abi::string(field))
+}
+
+/// Puts numbers into the kernel's words.
+struct Speaker<'a>(&'a dyn Kernel);
+
+impl Speaker<'_> {
+    fn flags(&self, kind: TextType, flags: u64) -> Result<Value, Error> {
+        Ok(Value::Flags(names::flags(self.0, kind, flags)?))
+    }
+
+    fn caps(&self, flags: u64) -> Result<Value, Error> {
+        self.flags(TextType::KOFI_TEXT_CAPS, flags)
+    }
+
+    fn mode(&self, flags: u64) -> Result<Value, Error> {
+        self.flags(TextType::KOFI_TEXT_MODE, flags)
+    }
+
+    fn op_flags(&self, flags: u64) -> Result<Value, Error> {
+        self.flags(TextType::KOFI_TEXT_OP_FLAGS, flags)
+    }
+
+    /// Of messages and of completions.
+    fn order(&self, flags: u64) -> Result<Value, Error> {
+        self.flags(TextType::KOFI_TEXT_ORDER, flags)
+    }
+
+    fn mr_mode(&self, flags: u32) -> Result<Value, Error> {
+        self.flags(TextType::KOFI_TEXT_MR_MODE, flags.into())
+    }
+
+    fn value(&self, kind: TextType, value: u32) -> Result<Value, Error> {
+        Ok(Value::Text(self.0.text(kind, value.into())?))
+    }
+
+    fn progress(&self, value: u32) -> Result<Value, Error> {
+        self.value(TextType::KOFI_TEXT_PROGRESS, value)
+    }
+}
+
+impl Serialize for Value {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Group(fields) => {
+                serializer.collect_map(fields.iter().map(|(name, value)| (name, value)))
+            }
+            Self::Flags(names) => names.serialize(serializer),
+            Self::Number(number) | Self::Mask(number) => serializer.serialize_u64(*number),
+            Self::Text(text) if text.is_empty() => serializer.serialize_none(),
+            Self::Text(text) => serializer.serialize_str(text),
+        }
+    }
+}
+
+impl Value {
+    /// The lines of a group, each after `indent`; other values end the line that they stand in.
+    fn show(&self, f: &mut fmt::Formatter<'_>, indent: usize) -> fmt::Result {
+        match self {
+            Self::Group(fields) => {
+                for (name, value) in fields {
+                    write!(f, "\n{:indent$}{name}:", "")?;
+                    value.show(f, indent + 4)?;
+                }
+                Ok(())
+            }
+            Self::Flags(names) if names.is_empty() => write!(f, " [ ]"),
+            Self::Flags(names) => write!(f, " [ {} ]", names.join(", ")),
+            Self::Number(number) => write!(f, " {number}"),
+            Self::Mask(number) => write!(f, " {number:#x}"),
+            Self::Text(text) if text.is_empty() => write!(f, " (none)"),
+            Self::Text(text) => write!(f, " {text}"),
+        }
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("fi_info:")?;
+        self.show(f, 4)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::{
+        offer,
+        Fake, //
+    };
+    use serde_json::json;
+
+    fn tree(offer: &Offer) -> Value {
+        of_offer(&Fake::default(), offer).unwrap()
+    }
+
+    #[test]
+    fn an_offer_shows_as_lines_in_groups() {
+        assert_eq!(
+            format!("{}\n", tree(&offer())),
+            include_str!("golden/block.txt")
+        );
+    }
+
+    #[test]
+    fn an_offer_without_anything_has_the_same_keys() {
+        let lines = |offer: &Offer| -> Vec<String> {
+            let text = tree(offer).to_string();
+            let keys = text.lines().filter_map(|line| line.split_once(':'));
+            keys.map(|(key, _)| key.to_string()).collect()
+        };
+        assert_eq!(lines(&Offer::default()), lines(&offer()));
+    }
+
+    #[test]
+    fn in_json_what_is_empty_is_null_and_sizes_are_numbers() {
+        let offer = Offer {
+            ep_max_msg_size: u64::MAX,
+            ..Offer::default()
+        };
+        let json = serde_json::to_value(tree(&offer)).unwrap();
+        assert_eq!(json["src_addr"], json!(null));
+        assert_eq!(json["caps"], json!([]));
+        assert_eq!(json["ep_attr"]["max_msg_size"], json!(u64::MAX));
+        assert_eq!(json["fabric_attr"]["prov_version"], json!("0.0"));
+    }
+}

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The user-space client, a cargo package of its own: tools/kofi."""
+
+import re
+import subprocess
+from pathlib import Path
+
+from . import toolchain
+from .paths import BUILDS, TREE
+from .say import LabError
+
+PACKAGE = TREE / "tools" / "kofi"
+# Of all checkouts: what they depend on is the same.
+TARGET = BUILDS / "client"
+TEST = re.compile(r"^test (\S+) \.\.\. (\w+)", re.MULTILINE)
+
+
+def cargo(verb: str, *words: str) -> "subprocess.CompletedProcess[str]":
+    """Runs cargo on the package, with nothing but what its lock file names."""
+    program = toolchain.cargo()
+    if not program:
+        raise LabError("no cargo: run `make setup`")
+    place = ["--manifest-path", str(PACKAGE / "Cargo.toml"), "--target-dir", str(TARGET)]
+    return subprocess.run(
+        [program, verb, "--locked", "--quiet", *place, *words],
+        env={**toolchain.environment(), "CARGO_TERM_COLOR": "never"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def build() -> Path:
+    """The program, compiled where something has changed."""
+    result = cargo("build", "--release")
+    if result.returncode or "warning" in result.stderr:
+        raise LabError(f"tools/kofi does not compile cleanly:\n{result.stderr}")
+    return TARGET / "release" / "kofi"
+
+
+def clippy() -> str:
+    """What clippy says of it."""
+    result = cargo("clippy", "--all-targets", "--", "-D", "warnings")
+    return result.stderr if result.returncode else ""
+
+
+def unit_tests() -> dict[str, str]:
+    """Its unit tests, and what each complains about: nothing when it passed."""
+    # Quiet tests have no names.
+    result = cargo("test", "--", "--format=pretty")
+    found = TEST.findall(result.stdout)
+    if not found or (result.returncode and all(word == "ok" for _, word in found)):
+        return {"run": result.stderr + result.stdout}
+    return {name.replace("::", "."): "" if word == "ok" else word for name, word in found}
