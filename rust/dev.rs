@@ -7,6 +7,7 @@
 
 mod argument;
 mod info;
+mod test;
 mod text;
 
 use crate::abi::{
@@ -28,14 +29,24 @@ use kernel::{
         MiscDeviceOptions,
         MiscDeviceRegistration, //
     },
+    new_mutex,
     prelude::*,
+    sync::{
+        Arc,
+        Mutex, //
+    },
     uaccess::UserPtr, //
 };
+use test::Test;
 
 /// A file that a process has open.
+#[pin_data]
 pub(crate) struct Client {
     /// That of the task which opened it.
-    net: OwnNet,
+    net: Arc<OwnNet>,
+    /// The last one that was started.
+    #[pin]
+    test: Mutex<Option<Test>>,
 }
 
 /// The device, as long as this lives.
@@ -50,25 +61,35 @@ const fn number(request: abi::kofi_request) -> u32 {
 const IOC_VERSION: u32 = number(abi::KOFI_REQUEST_VERSION);
 const IOC_TEXT: u32 = number(abi::KOFI_REQUEST_TEXT);
 const IOC_INFO: u32 = number(abi::KOFI_REQUEST_INFO);
+const IOC_START: u32 = number(abi::KOFI_REQUEST_START);
+const IOC_WATCH: u32 = number(abi::KOFI_REQUEST_WATCH);
+const IOC_STOP: u32 = number(abi::KOFI_REQUEST_STOP);
 
 #[vtable]
 impl MiscDevice for Client {
-    type Ptr = KBox<Self>;
+    type Ptr = Pin<KBox<Self>>;
 
-    fn open(_file: &File, _device: &MiscDeviceRegistration<Self>) -> Result<KBox<Self>> {
+    fn open(_file: &File, _device: &MiscDeviceRegistration<Self>) -> Result<Pin<KBox<Self>>> {
         if !context::may_administer() {
             return Err(EPERM);
         }
-        let net = OwnNet::of_caller().ok_or(EINVAL)?;
-        Ok(KBox::new(Self { net }, GFP_KERNEL)?)
+        let net = Arc::new(OwnNet::of_caller().ok_or(EINVAL)?, GFP_KERNEL)?;
+        let client = pin_init!(Self {
+            net,
+            test <- new_mutex!(None, "kofi::Client"),
+        });
+        KBox::pin_init(client, GFP_KERNEL)
     }
 
-    fn ioctl(client: &Self, _file: &File, request: u32, argument: usize) -> Result<isize> {
+    fn ioctl(client: Pin<&Self>, _file: &File, request: u32, argument: usize) -> Result<isize> {
         let argument = UserPtr::from_addr(argument);
         match request {
             IOC_VERSION => exchange(argument, version),
             IOC_TEXT => exchange(argument, text::describe),
-            IOC_INFO => exchange(argument, |query| info::list(client, query)),
+            IOC_INFO => exchange(argument, |query| info::list(&client, query)),
+            IOC_START => exchange(argument, |asked| test::start(&client, asked)),
+            IOC_WATCH => exchange(argument, |watch| test::watch(&client, watch)),
+            IOC_STOP => exchange(argument, |asked| test::stop(&client, asked)),
             _ => Err(ENOTTY),
         }
     }

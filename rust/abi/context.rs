@@ -78,7 +78,7 @@ impl OwnNet {
     }
 
     /// The namespace, to be passed on while `self` lives.
-    pub fn as_ref(&self) -> NetRef {
+    pub fn get(&self) -> NetRef {
         // SAFETY: By the invariant; whoever gets it uses it while we hold it.
         unsafe { NetRef::from_raw(self.0.as_ptr()) }
     }

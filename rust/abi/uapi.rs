@@ -5,8 +5,11 @@
 use super::{
     kofi_info,
     kofi_offer,
+    kofi_stop,
+    kofi_test,
     kofi_text,
-    kofi_version, //
+    kofi_version,
+    kofi_watch, //
 };
 use kernel::transmute::{
     AsBytes,
@@ -50,6 +53,9 @@ plain! {
     kofi_version: 4 * 4;
     kofi_text: 4 * 4, 8, 1024;
     kofi_info: 2 * 4, 2 * 8, 2 * 4, 96, 16, 32, 64, 64, 8, 2 * 4;
+    kofi_test: 4 * 4, 2 * 8, 2 * 4, 96, 16, 64;
+    kofi_watch: 6 * 4, 7 * 8, 2 * 4;
+    kofi_stop: 2 * 4;
     kofi_offer: 43 * 8, 12 * 4, 96, 96, 64, 64, 32;
 }
 
@@ -70,4 +76,7 @@ arguments! {
     kofi_version: 16, 0;
     kofi_text: 1048, 0;
     kofi_info: 320, super::KOFI_INFO_SOURCE;
+    kofi_test: 216, super::KOFI_TEST_VERIFY;
+    kofi_watch: 88, 0;
+    kofi_stop: 8, 0;
 }

@@ -75,6 +75,21 @@ pub(super) fn put<T: Plain>(writer: &mut UserSliceWriter, value: &T, room: usize
     Ok(())
 }
 
+/// Writes numbers to an array of the caller's.
+///
+/// # Errors
+///
+/// `EFAULT`.
+pub(super) fn put_array(at: u64, numbers: impl Iterator<Item = u64> + Clone) -> Result {
+    let bytes = numbers.clone().count() * size_of::<u64>();
+    let at = usize::try_from(at).map_err(|_| EFAULT)?;
+    let mut writer = UserSlice::new(UserPtr::from_addr(at), bytes).writer();
+    for number in numbers {
+        writer.write(&number)?;
+    }
+    Ok(())
+}
+
 /// The string in a field; none where it is empty.
 ///
 /// # Errors

@@ -92,7 +92,7 @@ fn hints(client: &Client, query: &kofi_info) -> Result<KBox<Info>> {
     if let Some(name) = string(&query.domain_name)? {
         hints.set_domain_name(name)?;
     }
-    hints.set_net(client.net.as_ref());
+    hints.set_net(client.net.get());
     Ok(hints)
 }
 

@@ -34,6 +34,9 @@ enum kofi_request {
 	KOFI_REQUEST_VERSION,
 	KOFI_REQUEST_TEXT,
 	KOFI_REQUEST_INFO,
+	KOFI_REQUEST_START,
+	KOFI_REQUEST_WATCH,
+	KOFI_REQUEST_STOP,
 };
 
 /**
@@ -214,5 +217,143 @@ struct kofi_info {
 };
 
 #define KOFI_IOC_INFO		_IO(KOFI_IOC_MAGIC, KOFI_REQUEST_INFO)
+
+/*
+ * A file can run one test, in a thread of the kernel's: between kernels, no data
+ * is copied to or from user space. It ends when its work is done, when it is
+ * stopped, and when the file is closed for the last time.
+ */
+
+/**
+ * enum kofi_test_kind - what a test does
+ * @KOFI_TEST_SERVER: serves the clients below, one after another, and whatever
+ *	they ask for, until it is stopped
+ * @KOFI_TEST_PINGPONG: sends a message, waits for it to come back, and so on
+ * @KOFI_TEST_STREAM: sends messages, a window of them at a time
+ */
+enum kofi_test_kind {
+	KOFI_TEST_SERVER,
+	KOFI_TEST_PINGPONG,
+	KOFI_TEST_STREAM,
+};
+
+/* The content of each message is checked where it arrives. */
+#define KOFI_TEST_VERIFY	(1U << 0)
+
+#define KOFI_TEST_MAX_LENGTH	(1U << 20)
+#define KOFI_TEST_MAX_WINDOW	1024
+/* Of the length times the window. */
+#define KOFI_TEST_MAX_BYTES	(1U << 26)
+
+/**
+ * struct kofi_test - KOFI_IOC_START: begins a test
+ * @size: of the struct
+ * @flags: KOFI_TEST_VERIFY
+ * @kind: enum kofi_test_kind
+ * @window: KOFI_TEST_STREAM: how many messages may be under way; else 0
+ * @length: bytes of a message, at least 1; of a server 0
+ * @count: how many messages, 0 for no bound; of a server 0
+ * @msec: how long messages are sent, 0 for no bound; of a server 0
+ * @reserved: 0
+ * @node: numeric address of the server; of a server its own, "" for any
+ * @service: number of its port
+ * @domain_name: the device, "" for any
+ *
+ * Errors: EBUSY while a test runs; EINVAL for other values than these, and for
+ * more than the bounds above; those of every request. What goes wrong from then
+ * on is told by KOFI_IOC_WATCH.
+ */
+struct kofi_test {
+	__u32		size;
+	__u32		flags;
+	__u32		kind;
+	__u32		window;
+	__aligned_u64	length;
+	__aligned_u64	count;
+	__u32		msec;
+	__u32		reserved;
+	char		node[96];
+	char		service[16];
+	char		domain_name[64];
+};
+
+#define KOFI_IOC_START		_IO(KOFI_IOC_MAGIC, KOFI_REQUEST_START)
+
+/**
+ * enum kofi_test_state - how far a test has come
+ * @KOFI_TEST_STARTING: it looks for a device, and connects
+ * @KOFI_TEST_RUNNING: messages go; a server waits for clients, or serves one
+ * @KOFI_TEST_OVER: nothing changes any more
+ */
+enum kofi_test_state {
+	KOFI_TEST_STARTING,
+	KOFI_TEST_RUNNING,
+	KOFI_TEST_OVER,
+};
+
+/*
+ * Buckets of a histogram, 16 for each power of two. Of bucket n the smallest
+ * value is n if that is below 32, else (16 + n % 16) << (n / 16 - 1).
+ */
+#define KOFI_TEST_BUCKETS	976
+
+/**
+ * struct kofi_watch - KOFI_IOC_WATCH: how a test is getting on
+ * @size: of the struct
+ * @flags: 0
+ * @msec: how long to wait for its end, 0 for not at all
+ * @state: out: enum kofi_test_state
+ * @error: out: why it is over, as a fabric errno (KOFI_TEXT_ERROR has words for
+ *	it); 0 where its work is done or it was stopped
+ * @clients: out: how many a server has begun to serve
+ * @messages: out: how many went there, and for KOFI_TEST_PINGPONG back; of a
+ *	server how many it has received
+ * @bytes: out: in those
+ * @damaged: out: how many were not what was sent
+ * @nsec: out: time that messages have been under way
+ * @min: out: shortest round trip of KOFI_TEST_PINGPONG, in ns
+ * @max: out: longest one
+ * @buckets: array of __u64, round trips in ns by their length; may be NULL with
+ *	no room
+ * @bucket_count: for how many there is room, up to KOFI_TEST_BUCKETS of which
+ *	are written
+ * @reserved: 0
+ *
+ * Errors: ENOENT where no test has been started; EINTR where a signal came
+ * first; those of every request.
+ */
+struct kofi_watch {
+	__u32		size;
+	__u32		flags;
+	__u32		msec;
+	__u32		state;
+	__s32		error;
+	__u32		clients;
+	__aligned_u64	messages;
+	__aligned_u64	bytes;
+	__aligned_u64	damaged;
+	__aligned_u64	nsec;
+	__aligned_u64	min;
+	__aligned_u64	max;
+	__aligned_u64	buckets;
+	__u32		bucket_count;
+	__u32		reserved;
+};
+
+#define KOFI_IOC_WATCH		_IO(KOFI_IOC_MAGIC, KOFI_REQUEST_WATCH)
+
+/**
+ * struct kofi_stop - KOFI_IOC_STOP: ends a test, and returns when it is over
+ * @size: of the struct
+ * @flags: 0
+ *
+ * Errors: ENOENT where no test has been started; those of every request.
+ */
+struct kofi_stop {
+	__u32	size;
+	__u32	flags;
+};
+
+#define KOFI_IOC_STOP		_IO(KOFI_IOC_MAGIC, KOFI_REQUEST_STOP)
 
 #endif /* _UAPI_LINUX_KOFI_H */

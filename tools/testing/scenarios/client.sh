@@ -5,10 +5,11 @@ requests=${2:-2000}
 device_up "$1" || fail "$1 does not come up"
 load kofi || fail "kofi.ko does not load"
 "$KOFI/bin/dev_calls" "$ADDRESS" || fail "no answers"
+"$KOFI/bin/dev_tests" "$ADDRESS" || fail "no tests"
 # What is printed is what the device is.
 CLIENT=$KOFI/bin/kofi
 lists() { "$CLIENT" info "$@" >/run/offers && cat /run/offers; }
-check info eval 'lists | grep -q "^verbs .* $DEVICE .*rdma_cm_ib_rc"'
+check info eval 'lists | grep -q "^verbs .* $DEVICE .*\(rdma_cm_ib_rc\|iwarp\)"'
 check info_with_an_address eval 'lists --source $ADDRESS 7471 | grep -q " $ADDRESS:7471 "'
 check info_verbose eval 'lists -v -d $DEVICE | grep -q "^        name: $DEVICE\$"'
 check info_json eval 'lists --json -c msg,rma | grep -q "\"name\": \"$DEVICE\""'

@@ -21,9 +21,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "expect.h"
+
 #define DEVICE		"/dev/kofi"
 #define MOST_OFFERS	16
-#define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
 
 static const char *address;
 static int file;
@@ -32,26 +33,6 @@ static int file;
 static int ask(unsigned long request, void *argument)
 {
 	return ioctl(file, request, argument) ? errno : 0;
-}
-
-/* How many expectations of the running test were wrong. */
-static int failures;
-
-static void expect(bool is_so, const char *what, const char *why, int line)
-{
-	if (is_so)
-		return;
-	printf("| line %d: %s: %s\n", line, what, why);
-	failures++;
-}
-
-#define EXPECT(condition) expect(condition, #condition, "not so", __LINE__)
-#define EXPECT_ANSWER(want, answer) \
-	expect_answer(want, answer, #answer, __LINE__)
-
-static void expect_answer(int want, int answer, const char *what, int line)
-{
-	expect(want == answer, what, strerror(answer), line);
 }
 
 static void versions_are_told(void)
@@ -79,10 +60,14 @@ static void other_versions_are_served(void)
 	static const struct {
 		unsigned long request;
 		size_t size;
+		int answer;	/* to nothing but zeroes */
 	} known[] = {
-		{ KOFI_IOC_VERSION, sizeof(struct kofi_version) },
-		{ KOFI_IOC_TEXT, sizeof(struct kofi_text) },
-		{ KOFI_IOC_INFO, sizeof(struct kofi_info) },
+		{ KOFI_IOC_VERSION, sizeof(struct kofi_version), 0 },
+		{ KOFI_IOC_TEXT, sizeof(struct kofi_text), 0 },
+		{ KOFI_IOC_INFO, sizeof(struct kofi_info), 0 },
+		{ KOFI_IOC_WATCH, sizeof(struct kofi_watch), ENOENT },
+		{ KOFI_IOC_STOP, sizeof(struct kofi_stop), ENOENT },
+		{ KOFI_IOC_START, sizeof(struct kofi_test), 0 },
 	};
 	union {
 		__u32 head[2];	/* size and flags */
@@ -93,7 +78,7 @@ static void other_versions_are_served(void)
 		/* Newer than the kernel, and what is new is not used. */
 		memset(&any, 0, sizeof(any));
 		any.head[0] = 4096;
-		EXPECT_ANSWER(0, ask(known[i].request, &any));
+		EXPECT_ANSWER(known[i].answer, ask(known[i].request, &any));
 		any.bytes[4095] = 1;
 		EXPECT_ANSWER(E2BIG, ask(known[i].request, &any));
 		any.bytes[4095] = 0;
@@ -295,11 +280,7 @@ static void others_may_not_open_it(void)
 	EXPECT_ANSWER(0, WEXITSTATUS(status));
 }
 
-static const struct {
-	const char *name;
-	void (*run)(void);
-} tests[] = {
-#define TEST(name) { #name, name }
+static const struct test tests[] = {
 	TEST(versions_are_told),
 	TEST(what_is_no_request_is_refused),
 	TEST(other_versions_are_served),
@@ -321,14 +302,6 @@ int main(int argc, char **argv)
 		perror(DEVICE);
 		return 1;
 	}
-	for (size_t i = 0; i < ARRAY_SIZE(tests); i++) {
-		failures = 0;
-		tests[i].run();
-		if (failures)
-			printf("not ok %s see above\n", tests[i].name);
-		else
-			printf("ok %s\n", tests[i].name);
-		fflush(stdout);
-	}
+	run_tests(tests, ARRAY_SIZE(tests));
 	return 0;
 }

@@ -38,12 +38,12 @@ static uint64_t below(uint64_t bound)
 	return any() % bound;
 }
 
-/* Where offers are written, if that is memory at all: not over this program. */
+/* Where arrays are written, if that is memory at all: not over this program. */
 static unsigned char *elsewhere;
 
-static void aim(struct kofi_info *info)
+static uint64_t somewhere(void)
 {
-	info->offers = below(4) ? (unsigned long)elsewhere + below(ROOM) : any();
+	return below(4) ? (unsigned long)elsewhere + below(ROOM) : any();
 }
 
 /* Memory with nobody's behind it. */
@@ -86,6 +86,34 @@ static void good_info(void *at)
 	};
 }
 
+/* None finds a peer, and so each is over soon. */
+static void good_test(void *at)
+{
+	*(struct kofi_test *)at = (struct kofi_test){
+		.size = sizeof(struct kofi_test),
+		.kind = below(3),
+		.window = below(2) * below(KOFI_TEST_MAX_WINDOW + 2),
+		.length = below(2) * below(KOFI_TEST_MAX_LENGTH + 2),
+		.count = below(2) * any(),
+		.msec = below(2) * below(1000),
+	};
+}
+
+static void good_watch(void *at)
+{
+	*(struct kofi_watch *)at = (struct kofi_watch){
+		.size = sizeof(struct kofi_watch),
+		.msec = below(3),
+	};
+}
+
+static void good_stop(void *at)
+{
+	*(struct kofi_stop *)at = (struct kofi_stop){
+		.size = sizeof(struct kofi_stop),
+	};
+}
+
 static const struct {
 	unsigned long request;
 	size_t size;
@@ -94,6 +122,9 @@ static const struct {
 	{ KOFI_IOC_VERSION, sizeof(struct kofi_version), good_version },
 	{ KOFI_IOC_TEXT, sizeof(struct kofi_text), good_text },
 	{ KOFI_IOC_INFO, sizeof(struct kofi_info), good_info },
+	{ KOFI_IOC_START, sizeof(struct kofi_test), good_test },
+	{ KOFI_IOC_WATCH, sizeof(struct kofi_watch), good_watch },
+	{ KOFI_IOC_STOP, sizeof(struct kofi_stop), good_stop },
 };
 
 /* A few bytes, bits or words become others. */
@@ -157,7 +188,14 @@ int main(int argc, char **argv)
 					       below(256), below(1 << 14));
 		}
 		if (request == KOFI_IOC_INFO)
-			aim((void *)at);
+			((struct kofi_info *)at)->offers = somewhere();
+		if (request == KOFI_IOC_WATCH) {
+			struct kofi_watch *watch = (void *)at;
+
+			watch->buckets = somewhere();
+			/* A server may have been started after all. */
+			watch->msec %= 3;
+		}
 		if (!below(64))
 			at = (void *)any();
 		answers[ioctl(file, request, at) ? errno < 133 ? errno : 133 : 0]++;

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The side that connects and sends.
+//!
+//! A stream is sent on credit: there is no RNR retry on iWARP, and a message that finds no receive ends
+//! the connection. The server has room for two windows, and gives an empty message back for each that it
+//! has received and made room for again. An empty message ends the stream, and is answered with how many
+//! were damaged.
+
+use super::{
+    Bound,
+    Kind,
+    Place,
+    Tally,
+    Traffic, //
+};
+use crate::{
+    abi::{
+        Errno,
+        NetRef,
+        Result, //
+    },
+    fi::{
+        memory::Buffer,
+        msg::Connection, //
+    },
+};
+use kernel::{
+    prelude::*,
+    time::{
+        Instant,
+        Monotonic, //
+    },
+};
+
+/// Bytes of the answer at the end of a stream.
+pub(super) const REPORT: usize = 8;
+
+/// What byte `at` of message number `seq` is: no two in a row are alike.
+fn pattern(seq: u64, at: usize) -> u8 {
+    (seq.wrapping_mul(7) as usize).wrapping_add(at) as u8
+}
+
+pub(super) fn fill(message: &mut [u8], seq: u64) {
+    for (at, byte) in message.iter_mut().enumerate() {
+        *byte = pattern(seq, at);
+    }
+}
+
+pub(super) fn is_intact(message: &[u8], seq: u64) -> bool {
+    let mut bytes = message.iter().enumerate();
+    bytes.all(|(at, byte)| *byte == pattern(seq, at))
+}
+
+/// The time since a test began, and whether it has done enough.
+struct Clock<'a> {
+    start: Instant<Monotonic>,
+    bound: &'a Bound,
+}
+
+impl Clock<'_> {
+    fn is_enough(&self, messages: u64) -> bool {
+        let Bound { count, msec } = *self.bound;
+        count > 0 && messages >= count
+            || msec > 0 && self.start.elapsed().as_millis() >= i64::from(msec)
+    }
+}
+
+/// Connects, and sends until it is enough or the thread is told to stop.
+pub(super) fn run(
+    place: &Place,
+    net: NetRef,
+    traffic: &Traffic,
+    bound: &Bound,
+    tally: &Tally,
+) -> Result {
+    let mut list = place.find(net, false)?;
+    let info = list.first_mut().ok_or(Errno::ENODATA)?;
+    let fabric = crate::fabric(info)?;
+    let connection = Connection::open(&fabric, info, traffic.window + 3)?;
+    connection.connect(&traffic.to_bytes())?;
+    tally.run();
+    let clock = Clock {
+        start: Instant::now(),
+        bound,
+    };
+    match traffic.kind {
+        Kind::PingPong => ping(&connection, traffic, &clock, tally)?,
+        Kind::Stream => stream(&connection, traffic, &clock, tally)?,
+    }
+    connection.endpoint.shutdown()
+}
+
+fn ping(connection: &Connection, traffic: &Traffic, clock: &Clock<'_>, tally: &Tally) -> Result {
+    let mut there = Buffer::new(traffic.length, 0)?;
+    let mut back = Buffer::new(traffic.length, 0)?;
+    let mut seq = 0;
+    while !clock.is_enough(seq) {
+        if traffic.verify {
+            fill(&mut there, seq);
+        }
+        let start = Instant::<Monotonic>::now();
+        // The receive first: the answer may be here before `send()` is back.
+        connection.endpoint.receive(back)?;
+        connection.endpoint.send(there, traffic.length)?;
+        let (received, len) = connection.received()?;
+        tally.round_trip(start.elapsed());
+        there = connection.sent()?;
+        let is_whole = len == traffic.length;
+        tally.message(
+            len,
+            is_whole && (!traffic.verify || is_intact(&received, seq)),
+        );
+        tally.took(clock.start.elapsed());
+        back = received;
+        seq += 1;
+    }
+    Ok(())
+}
+
+fn stream(connection: &Connection, traffic: &Traffic, clock: &Clock<'_>, tally: &Tally) -> Result {
+    let endpoint = &connection.endpoint;
+    // Two credits may be under way, and the report behind them.
+    for _ in 0..3 {
+        endpoint.receive(Buffer::new(REPORT, 0)?)?;
+    }
+    let mut idle = KVec::with_capacity(traffic.window, GFP_KERNEL)?;
+    for _ in 0..traffic.window {
+        idle.push(Buffer::new(traffic.length, 0)?, GFP_KERNEL)?;
+    }
+    let mut credit = 2 * traffic.window;
+    let mut seq = 0;
+    while !clock.is_enough(seq) {
+        if credit == 0 {
+            let (answer, _) = connection.received()?;
+            endpoint.receive(answer)?;
+            credit += traffic.window;
+        }
+        let mut buffer = match idle.pop() {
+            Some(buffer) => buffer,
+            None => finish(connection, traffic, clock, tally)?,
+        };
+        if traffic.verify {
+            fill(&mut buffer, seq);
+        }
+        endpoint.send(buffer, traffic.length)?;
+        credit -= 1;
+        seq += 1;
+    }
+    for _ in idle.len()..traffic.window {
+        drop(finish(connection, traffic, clock, tally)?);
+    }
+    endpoint.send(Buffer::new(0, 0)?, 0)?;
+    // What comes before the report are credits.
+    loop {
+        let (answer, len) = connection.received()?;
+        if let (REPORT, Some(count)) = (len, answer.first_chunk()) {
+            tally.damaged(u64::from_be_bytes(*count));
+            return Ok(());
+        }
+    }
+}
+
+/// Waits for one of the stream to be over.
+fn finish(
+    connection: &Connection,
+    traffic: &Traffic,
+    clock: &Clock<'_>,
+    tally: &Tally,
+) -> Result<KBox<Buffer>> {
+    let buffer = connection.sent()?;
+    tally.message(traffic.length, true);
+    tally.took(clock.start.elapsed());
+    Ok(buffer)
+}

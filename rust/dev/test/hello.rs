@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a client says when it connects: the server does what it asks for.
+//!
+//! Sixteen bytes, numbers with their most significant byte first: `kOFI`, a byte each for the version of
+//! all this (1), the kind, the flags and 0, then four for the window and four for the length. The server
+//! says nothing with its accept.
+
+use super::{
+    Kind,
+    Traffic, //
+};
+
+const MAGIC: [u8; 4] = *b"kOFI";
+const VERSION: u8 = 1;
+const VERIFY: u8 = 1;
+
+/// Bytes of it.
+const LEN: usize = 16;
+
+impl Traffic {
+    /// What is said.
+    pub(super) fn to_bytes(self) -> [u8; LEN] {
+        let mut bytes = [0; LEN];
+        bytes[..4].copy_from_slice(&MAGIC);
+        bytes[4] = VERSION;
+        bytes[5] = match self.kind {
+            Kind::PingPong => 0,
+            Kind::Stream => 1,
+        };
+        bytes[6] = if self.verify { VERIFY } else { 0 };
+        // Both are bounded by far less.
+        bytes[8..12].copy_from_slice(&(self.window as u32).to_be_bytes());
+        bytes[12..].copy_from_slice(&(self.length as u32).to_be_bytes());
+        bytes
+    }
+
+    /// What somebody has said; none if it is not this, or more than anybody may ask for.
+    pub(super) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let bytes: &[u8; LEN] = bytes.first_chunk()?;
+        if bytes[..4] != MAGIC || bytes[4] != VERSION || bytes[6] & !VERIFY != 0 || bytes[7] != 0 {
+            return None;
+        }
+        let number = |at: usize| -> Option<usize> {
+            let number = u32::from_be_bytes(*bytes.get(at..)?.first_chunk()?);
+            usize::try_from(number).ok()
+        };
+        let traffic = Self {
+            kind: match bytes[5] {
+                0 => Kind::PingPong,
+                1 => Kind::Stream,
+                _ => return None,
+            },
+            window: number(8)?,
+            length: number(12)?,
+            verify: bytes[6] & VERIFY != 0,
+        };
+        traffic.is_bounded().then_some(traffic)
+    }
+}
+
+#[kernel::prelude::kunit_tests(kofi_dev_test_hello)]
+mod tests {
+    use super::*;
+
+    const ASKED: Traffic = Traffic {
+        kind: Kind::Stream,
+        window: 16,
+        length: 65536,
+        verify: true,
+    };
+
+    #[test]
+    fn what_is_said_is_understood() {
+        for kind in [Kind::PingPong, Kind::Stream] {
+            for verify in [false, true] {
+                let said = Traffic {
+                    kind,
+                    verify,
+                    ..ASKED
+                };
+                let heard = Traffic::from_bytes(&said.to_bytes());
+                assert!(heard.is_some_and(|heard| heard.kind == kind && heard.verify == verify));
+                assert!(heard.is_some_and(|heard| (heard.window, heard.length) == (16, 65536)));
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_something_else_is_refused() {
+        let good = ASKED.to_bytes();
+        for len in 0..good.len() {
+            assert!(Traffic::from_bytes(&good[..len]).is_none());
+        }
+        // Any other value of what has but one, and more than there may be.
+        for (at, value) in [
+            (0, 0),
+            (3, 0),
+            (4, 2),
+            (5, 2),
+            (6, 2),
+            (7, 1),
+            (8, 1),
+            (12, 1),
+        ] {
+            let mut bytes = good;
+            bytes[at] = value;
+            assert!(Traffic::from_bytes(&bytes).is_none());
+        }
+        for nothing in [8..12, 12..16] {
+            let mut bytes = good;
+            bytes[nothing].fill(0);
+            assert!(Traffic::from_bytes(&bytes).is_none());
+        }
+    }
+}

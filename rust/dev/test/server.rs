@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The side that listens, and does what a client asks for: see [`client`](super::client).
+
+use super::{
+    client::{
+        is_intact,
+        REPORT, //
+    },
+    Kind,
+    Place,
+    Tally,
+    Traffic, //
+};
+use crate::{
+    abi::{
+        Errno,
+        NetRef,
+        Result,
+        FI_CONNREQ, //
+    },
+    fi::{
+        eq::{
+            self,
+            Owned,
+            Source, //
+        },
+        fabric::Fabric,
+        memory::Buffer,
+        msg::{
+            connection::next_event,
+            Connection,
+            Listener, //
+        },
+    },
+};
+use kernel::{
+    sync::Arc,
+    time::{
+        Instant,
+        Monotonic, //
+    },
+};
+
+/// Serves one client after another until the thread is told to stop, which is an error as any other.
+pub(super) fn run(place: &Place, net: NetRef, tally: &Tally) -> Result {
+    let list = place.find(net, true)?;
+    let info = list.first().ok_or(Errno::ENODATA)?;
+    let fabric = crate::fabric(info)?;
+    // A queue of its own: the next client waits there for its turn.
+    let events = fabric.event_queue(eq::Attr::default())?;
+    let listener = Listener::new(&fabric, info, Source(0), &events)?;
+    tally.run();
+    loop {
+        let request = next_event(&events, FI_CONNREQ)?;
+        // What a client does wrong is no reason to stop.
+        if let Err(Errno::EINTR) = take(&fabric, &listener, request, tally) {
+            return Err(Errno::EINTR);
+        }
+    }
+}
+
+/// Serves one client, or refuses what it asks for.
+fn take(fabric: &Arc<Fabric>, listener: &Listener, mut request: Owned, tally: &Tally) -> Result {
+    let traffic = Traffic::from_bytes(request.data());
+    let mut info = request.take_info().ok_or(Errno::EOTHER)?;
+    let Some(traffic) = traffic else {
+        return listener.reject(&info, &[]);
+    };
+    match Connection::open(fabric, &mut info, 2 * traffic.window + 2) {
+        Ok(connection) => {
+            tally.client();
+            serve(&connection, &traffic, tally)
+        }
+        Err(errno) => {
+            // A request that no endpoint has taken is still to be answered.
+            let _ = listener.reject(&info, &[]);
+            Err(errno)
+        }
+    }
+}
+
+fn serve(connection: &Connection, traffic: &Traffic, tally: &Tally) -> Result {
+    // Before the accept: the client may send as soon as it is connected.
+    for _ in 0..2 * traffic.window + 1 {
+        let buffer = Buffer::new(traffic.length, 0)?;
+        connection.endpoint.receive(buffer)?;
+    }
+    connection.accept(&[])?;
+    let served = match traffic.kind {
+        Kind::PingPong => answer(connection, traffic, tally),
+        Kind::Stream => sink(connection, traffic, tally),
+    };
+    match served {
+        // What is posted when a connection ends comes back as cancelled.
+        Err(Errno::ECANCELED | Errno::ENOTCONN) => connection.end(),
+        served => served,
+    }
+}
+
+/// Sends every message back, until the client leaves.
+fn answer(connection: &Connection, traffic: &Traffic, tally: &Tally) -> Result {
+    let start = Instant::<Monotonic>::now();
+    let mut spare = Buffer::new(traffic.length, 0)?;
+    for seq in 0.. {
+        let (message, len) = connection.received()?;
+        let is_whole = len == traffic.length;
+        tally.message(
+            len,
+            is_whole && (!traffic.verify || is_intact(&message, seq)),
+        );
+        tally.took(start.elapsed());
+        // The receive first: what is sent back invites the client to send again.
+        connection.endpoint.receive(spare)?;
+        connection.endpoint.send(message, len)?;
+        spare = connection.sent()?;
+    }
+    Ok(())
+}
+
+/// Takes messages until one is empty.
+fn sink(connection: &Connection, traffic: &Traffic, tally: &Tally) -> Result {
+    let endpoint = &connection.endpoint;
+    let start = Instant::<Monotonic>::now();
+    let (mut damaged, mut since_credit) = (0u64, 0);
+    for seq in 0.. {
+        let (message, len) = connection.received()?;
+        if len == 0 {
+            break;
+        }
+        let is_good = len == traffic.length && (!traffic.verify || is_intact(&message, seq));
+        damaged += u64::from(!is_good);
+        tally.message(len, is_good);
+        tally.took(start.elapsed());
+        endpoint.receive(message)?;
+        since_credit += 1;
+        if since_credit == traffic.window {
+            since_credit = 0;
+            endpoint.send(Buffer::new(0, 0)?, 0)?;
+            drop(connection.sent()?);
+        }
+    }
+    let mut report = Buffer::new(REPORT, 0)?;
+    report.copy_from_slice(&damaged.to_be_bytes());
+    endpoint.send(report, REPORT)?;
+    drop(connection.sent()?);
+    connection.end()
+}

@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Tests that processes have the kernel run, through /dev/kofi: a server, and
+ * clients of it, in files of one process. Each test here is a line of its own.
+ *
+ *	dev_tests ADDRESS
+ */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/kofi.h>
+#include <rdma/fi_errno.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "expect.h"
+
+#define DEVICE		"/dev/kofi"
+#define PORT		"7480"
+#define PATIENCE_MSEC	60000
+
+static const char *address;
+
+static int open_device(void)
+{
+	int file = open(DEVICE, O_RDWR);
+
+	if (file < 0) {
+		perror(DEVICE);
+		exit(1);
+	}
+	return file;
+}
+
+/* What a request answers: 0 or an errno. */
+static int ask(int file, unsigned long request, void *argument)
+{
+	return ioctl(file, request, argument) ? errno : 0;
+}
+
+static struct kofi_test a_test(__u32 kind)
+{
+	struct kofi_test test = { .size = sizeof(test), .kind = kind };
+
+	strcpy(test.node, address);
+	strcpy(test.service, PORT);
+	if (kind == KOFI_TEST_SERVER)
+		return test;
+	test.length = 64;
+	test.count = 10;
+	test.window = kind == KOFI_TEST_STREAM ? 4 : 0;
+	return test;
+}
+
+static struct kofi_watch watch(int file, __u32 msec)
+{
+	struct kofi_watch watch = { .size = sizeof(watch), .msec = msec };
+
+	EXPECT_ANSWER(0, ask(file, KOFI_IOC_WATCH, &watch));
+	return watch;
+}
+
+static struct kofi_watch run(int file, struct kofi_test test)
+{
+	EXPECT_ANSWER(0, ask(file, KOFI_IOC_START, &test));
+	return watch(file, PATIENCE_MSEC);
+}
+
+static int stop(int file)
+{
+	struct kofi_stop stop = { .size = sizeof(stop) };
+
+	return ask(file, KOFI_IOC_STOP, &stop);
+}
+
+/* A server that clients can connect to. */
+static int serve(void)
+{
+	struct kofi_test test = a_test(KOFI_TEST_SERVER);
+	int file = open_device(), tries = PATIENCE_MSEC / 10;
+
+	EXPECT_ANSWER(0, ask(file, KOFI_IOC_START, &test));
+	while (watch(file, 10).state == KOFI_TEST_STARTING && tries--)
+		;
+	EXPECT(watch(file, 0).state == KOFI_TEST_RUNNING);
+	return file;
+}
+
+static void messages_come_back(void)
+{
+	static const __u64 lengths[] = { 1, 64, 4096, 65536 };
+	__u64 buckets[KOFI_TEST_BUCKETS], trips;
+	int server = serve(), client = open_device();
+	struct kofi_watch seen = {};
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(lengths); i++) {
+		struct kofi_test test = a_test(KOFI_TEST_PINGPONG);
+
+		test.flags = KOFI_TEST_VERIFY;
+		test.length = lengths[i];
+		seen = run(client, test);
+		EXPECT(seen.state == KOFI_TEST_OVER);
+		EXPECT_ANSWER(0, seen.error);
+		EXPECT(seen.messages == 10 && !seen.damaged);
+		EXPECT(seen.bytes == 10 * lengths[i]);
+		EXPECT(seen.min > 0 && seen.min <= seen.max);
+		EXPECT(seen.max <= seen.nsec);
+	}
+	memset(buckets, 0xff, sizeof(buckets));
+	seen.buckets = (unsigned long)buckets;
+	seen.bucket_count = KOFI_TEST_BUCKETS;
+	EXPECT_ANSWER(0, ask(client, KOFI_IOC_WATCH, &seen));
+	trips = 0;
+	for (int i = 0; i < KOFI_TEST_BUCKETS; i++)
+		trips += buckets[i];
+	EXPECT(trips == 10);
+
+	EXPECT_ANSWER(0, stop(server));
+	seen = watch(server, 0);
+	EXPECT(seen.state == KOFI_TEST_OVER && !seen.error);
+	EXPECT(seen.clients == ARRAY_SIZE(lengths));
+	EXPECT(seen.messages == 10 * ARRAY_SIZE(lengths) && !seen.damaged);
+	close(client);
+	close(server);
+}
+
+static void streams_arrive(void)
+{
+	static const __u32 windows[] = { 1, 2, 16, 100 };
+	int server = serve(), client = open_device();
+	struct kofi_watch seen;
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(windows); i++) {
+		struct kofi_test test = a_test(KOFI_TEST_STREAM);
+
+		test.flags = KOFI_TEST_VERIFY;
+		test.window = windows[i];
+		test.length = 5000;
+		test.count = 333;
+		seen = run(client, test);
+		EXPECT(seen.state == KOFI_TEST_OVER);
+		EXPECT_ANSWER(0, seen.error);
+		EXPECT(seen.messages == 333 && !seen.damaged);
+		EXPECT(seen.bytes == 333 * 5000);
+		EXPECT(seen.nsec > 0);
+	}
+	EXPECT_ANSWER(0, stop(server));
+	seen = watch(server, 0);
+	EXPECT(seen.clients == ARRAY_SIZE(windows));
+	EXPECT(seen.messages == 333 * ARRAY_SIZE(windows) && !seen.damaged);
+	close(client);
+	close(server);
+}
+
+static void a_test_ends_in_time(void)
+{
+	int server = serve(), client = open_device();
+	struct kofi_test test = a_test(KOFI_TEST_PINGPONG);
+	struct kofi_watch seen;
+
+	test.count = 0;
+	test.msec = 200;
+	seen = run(client, test);
+	EXPECT(seen.state == KOFI_TEST_OVER && !seen.error);
+	EXPECT(seen.messages > 0 && seen.nsec >= 200 * 1000000ULL);
+	test = a_test(KOFI_TEST_STREAM);
+	test.count = 0;
+	test.msec = 200;
+	seen = run(client, test);
+	EXPECT(seen.state == KOFI_TEST_OVER && !seen.error);
+	EXPECT(seen.messages > 0);
+	close(client);
+	close(server);
+}
+
+/* Without a bound it goes on until somebody says so, or has closed the file. */
+static void a_test_can_be_stopped(void)
+{
+	int server = serve(), client = open_device();
+	struct kofi_test test = a_test(KOFI_TEST_STREAM);
+	struct kofi_watch seen;
+
+	test.count = 0;
+	seen.state = KOFI_TEST_STARTING;
+	EXPECT_ANSWER(0, ask(client, KOFI_IOC_START, &test));
+	for (int tries = PATIENCE_MSEC / 10; tries; tries--) {
+		seen = watch(client, 10);
+		if (seen.messages > 100)
+			break;
+	}
+	EXPECT(seen.state == KOFI_TEST_RUNNING && seen.messages > 100);
+	EXPECT_ANSWER(EBUSY, ask(client, KOFI_IOC_START, &test));
+	EXPECT_ANSWER(0, stop(client));
+	EXPECT_ANSWER(0, stop(client));
+	seen = watch(client, PATIENCE_MSEC);
+	EXPECT(seen.state == KOFI_TEST_OVER && !seen.error);
+	/* The file is good for another one, which the close ends. */
+	EXPECT_ANSWER(0, ask(client, KOFI_IOC_START, &test));
+	close(client);
+	close(server);
+}
+
+/* A process that is killed takes its server with it: the port is free. */
+static void what_a_process_began_ends_with_it(void)
+{
+	for (int i = 0; i < 3; i++) {
+		int status, ready[2];
+		char byte;
+		pid_t child;
+
+		EXPECT(!pipe(ready));
+		child = fork();
+		if (!child) {
+			serve();
+			if (write(ready[1], "", 1) == 1)
+				pause();
+			_exit(1);
+		}
+		EXPECT(child > 0 && read(ready[0], &byte, 1) == 1);
+		EXPECT(!kill(child, SIGKILL));
+		EXPECT(waitpid(child, &status, 0) == child);
+		close(ready[0]);
+		close(ready[1]);
+	}
+}
+
+static void what_goes_wrong_is_told(void)
+{
+	struct kofi_watch seen, empty = { .size = sizeof(empty) };
+	struct kofi_test test = a_test(KOFI_TEST_PINGPONG);
+	int client = open_device();
+
+	EXPECT_ANSWER(ENOENT, ask(client, KOFI_IOC_WATCH, &empty));
+	EXPECT_ANSWER(ENOENT, stop(client));
+	/* Nobody listens; there is no such device, no such address. */
+	seen = run(client, test);
+	EXPECT(seen.state == KOFI_TEST_OVER);
+	EXPECT_ANSWER(FI_ECONNREFUSED, seen.error);
+	strcpy(test.domain_name, "nothing0");
+	EXPECT_ANSWER(FI_ENODATA, run(client, test).error);
+	*test.domain_name = 0;
+	strcpy(test.node, "nobody");
+	EXPECT_ANSWER(FI_ENODATA, run(client, test).error);
+	close(client);
+}
+
+/* Two of one port: the second one says so. */
+static void a_port_has_one_server(void)
+{
+	int server = serve(), second = open_device();
+
+	EXPECT_ANSWER(FI_EADDRINUSE,
+		      run(second, a_test(KOFI_TEST_SERVER)).error);
+	close(second);
+	close(server);
+}
+
+static void what_there_is_not_is_refused(void)
+{
+	const struct {
+		__u32 kind, window;
+		__u64 length, count;
+		__u32 msec;
+	} wrong[] = {
+		{ KOFI_TEST_SERVER, 1, 0, 0, 0 },
+		{ KOFI_TEST_SERVER, 0, 1, 0, 0 },
+		{ KOFI_TEST_SERVER, 0, 0, 1, 0 },
+		{ KOFI_TEST_SERVER, 0, 0, 0, 1 },
+		{ KOFI_TEST_PINGPONG, 1, 64, 1, 0 },
+		{ KOFI_TEST_PINGPONG, 0, 0, 1, 0 },
+		{ KOFI_TEST_PINGPONG, 0, KOFI_TEST_MAX_LENGTH + 1, 1, 0 },
+		{ KOFI_TEST_PINGPONG, 0, ~0ULL, 1, 0 },
+		{ KOFI_TEST_STREAM, 0, 64, 1, 0 },
+		{ KOFI_TEST_STREAM, KOFI_TEST_MAX_WINDOW + 1, 64, 1, 0 },
+		{ KOFI_TEST_STREAM, 65, KOFI_TEST_MAX_LENGTH, 1, 0 },
+		{ KOFI_TEST_STREAM + 1, 1, 64, 1, 0 },
+	};
+	struct kofi_test test = a_test(KOFI_TEST_PINGPONG);
+	int file = open_device();
+
+	test.reserved = 1;
+	EXPECT_ANSWER(EOPNOTSUPP, ask(file, KOFI_IOC_START, &test));
+	test.reserved = 0;
+	memset(test.service, '1', sizeof(test.service));
+	EXPECT_ANSWER(EINVAL, ask(file, KOFI_IOC_START, &test));
+	for (unsigned int i = 0; i < ARRAY_SIZE(wrong); i++) {
+		test = a_test(wrong[i].kind);
+		test.window = wrong[i].window;
+		test.length = wrong[i].length;
+		test.count = wrong[i].count;
+		test.msec = wrong[i].msec;
+		EXPECT_ANSWER(EINVAL, ask(file, KOFI_IOC_START, &test));
+	}
+	close(file);
+}
+
+static const struct test tests[] = {
+	TEST(messages_come_back),
+	TEST(streams_arrive),
+	TEST(a_test_ends_in_time),
+	TEST(a_test_can_be_stopped),
+	TEST(what_a_process_began_ends_with_it),
+	TEST(what_goes_wrong_is_told),
+	TEST(a_port_has_one_server),
+	TEST(what_there_is_not_is_refused),
+};
+
+int main(int argc, char **argv)
+{
+	if (argc != 2)
+		return 2;
+	address = argv[1];
+	run_tests(tests, ARRAY_SIZE(tests));
+	return 0;
+}
