@@ -3,6 +3,7 @@
 //! Tests that a process has the kernel run: each in a thread of its own, which ends with the file.
 
 mod client;
+mod content;
 mod hello;
 mod server;
 mod tally;

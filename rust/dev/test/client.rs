@@ -36,22 +36,6 @@ use kernel::{
 /// Bytes of the answer at the end of a stream.
 pub(super) const REPORT: usize = 8;
 
-/// What byte `at` of message number `seq` is: no two in a row are alike.
-fn pattern(seq: u64, at: usize) -> u8 {
-    (seq.wrapping_mul(7) as usize).wrapping_add(at) as u8
-}
-
-pub(super) fn fill(message: &mut [u8], seq: u64) {
-    for (at, byte) in message.iter_mut().enumerate() {
-        *byte = pattern(seq, at);
-    }
-}
-
-pub(super) fn is_intact(message: &[u8], seq: u64) -> bool {
-    let mut bytes = message.iter().enumerate();
-    bytes.all(|(at, byte)| *byte == pattern(seq, at))
-}
-
 /// The time since a test began, and whether it has done enough.
 struct Clock<'a> {
     start: Instant<Monotonic>,
@@ -96,9 +80,7 @@ fn ping(connection: &Connection, traffic: &Traffic, clock: &Clock<'_>, tally: &T
     let mut back = Buffer::new(traffic.length, 0)?;
     let mut seq = 0;
     while !clock.is_enough(seq) {
-        if traffic.verify {
-            fill(&mut there, seq);
-        }
+        traffic.fill(&mut there, seq);
         let start = Instant::<Monotonic>::now();
         // The receive first: the answer may be here before `send()` is back.
         connection.endpoint.receive(back)?;
@@ -106,11 +88,7 @@ fn ping(connection: &Connection, traffic: &Traffic, clock: &Clock<'_>, tally: &T
         let (received, len) = connection.received()?;
         tally.round_trip(start.elapsed());
         there = connection.sent()?;
-        let is_whole = len == traffic.length;
-        tally.message(
-            len,
-            is_whole && (!traffic.verify || is_intact(&received, seq)),
-        );
+        tally.message(len, traffic.is_good(&received, len, seq));
         tally.took(clock.start.elapsed());
         back = received;
         seq += 1;
@@ -140,9 +118,7 @@ fn stream(connection: &Connection, traffic: &Traffic, clock: &Clock<'_>, tally: 
             Some(buffer) => buffer,
             None => finish(connection, traffic, clock, tally)?,
         };
-        if traffic.verify {
-            fill(&mut buffer, seq);
-        }
+        traffic.fill(&mut buffer, seq);
         endpoint.send(buffer, traffic.length)?;
         credit -= 1;
         seq += 1;

@@ -3,10 +3,7 @@
 //! The side that listens, and does what a client asks for: see [`client`](super::client).
 
 use super::{
-    client::{
-        is_intact,
-        REPORT, //
-    },
+    client::REPORT,
     Kind,
     Place,
     Tally,
@@ -104,11 +101,7 @@ fn answer(connection: &Connection, traffic: &Traffic, tally: &Tally) -> Result {
     let mut spare = Buffer::new(traffic.length, 0)?;
     for seq in 0.. {
         let (message, len) = connection.received()?;
-        let is_whole = len == traffic.length;
-        tally.message(
-            len,
-            is_whole && (!traffic.verify || is_intact(&message, seq)),
-        );
+        tally.message(len, traffic.is_good(&message, len, seq));
         tally.took(start.elapsed());
         // The receive first: what is sent back invites the client to send again.
         connection.endpoint.receive(spare)?;
@@ -128,7 +121,7 @@ fn sink(connection: &Connection, traffic: &Traffic, tally: &Tally) -> Result {
         if len == 0 {
             break;
         }
-        let is_good = len == traffic.length && (!traffic.verify || is_intact(&message, seq));
+        let is_good = traffic.is_good(&message, len, seq);
         damaged += u64::from(!is_good);
         tally.message(len, is_good);
         tally.took(start.elapsed());
