@@ -213,6 +213,7 @@ pub(super) fn watch(client: &Client, watch: &mut kofi_watch) -> Result {
         match tally.over().wait(&ticket, &mut budget) {
             Woken::Signal => {}
             Woken::Timeout => break,
+            // Not to be restarted: the caller's handler may have had a say.
             Woken::Interrupted => return Err(EINTR),
         }
     }

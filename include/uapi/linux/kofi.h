@@ -303,15 +303,18 @@ enum kofi_test_state {
  * @flags: 0
  * @msec: how long to wait for its end, 0 for not at all
  * @state: out: enum kofi_test_state
- * @error: out: why it is over, as a fabric errno (KOFI_TEXT_ERROR has words for
- *	it); 0 where its work is done or it was stopped
+ * @error: out: why it is over, as a positive fabric errno (KOFI_TEXT_ERROR has
+ *	words for it); 0 where its work is done or it was stopped
  * @clients: out: how many a server has begun to serve
  * @messages: out: how many went there, and for KOFI_TEST_PINGPONG back; of a
  *	server how many it has received
  * @bytes: out: in those
- * @damaged: out: how many were not what was sent
- * @nsec: out: time that messages have been under way
- * @min: out: shortest round trip of KOFI_TEST_PINGPONG, in ns
+ * @damaged: out: how many were not what was sent; of KOFI_TEST_STREAM not
+ *	before its end, when the server tells
+ * @nsec: out: time that messages have been under way; of a server those of the
+ *	last client
+ * @min: out: shortest round trip of KOFI_TEST_PINGPONG, in ns; 0 before there is
+ *	one
  * @max: out: longest one
  * @buckets: array of __u64, round trips in ns by their length; may be NULL with
  *	no room

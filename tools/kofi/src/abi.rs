@@ -21,12 +21,22 @@ pub use generated::{
     kofi_info as Query,
     kofi_offer as Offer,
     kofi_request as Request,
+    kofi_stop as Stop,
+    kofi_test as Test,
+    kofi_test_kind as TestKind,
+    kofi_test_state as TestState,
     kofi_text as Text,
     kofi_text_type as TextType,
     kofi_version as Version,
+    kofi_watch as Watch,
     KOFI_ABI_VERSION,
     KOFI_INFO_SOURCE,
-    KOFI_IOC_MAGIC, //
+    KOFI_IOC_MAGIC,
+    KOFI_TEST_BUCKETS,
+    KOFI_TEST_MAX_BYTES,
+    KOFI_TEST_MAX_LENGTH,
+    KOFI_TEST_MAX_WINDOW,
+    KOFI_TEST_VERIFY, //
 };
 
 /// The string in a field.

@@ -8,8 +8,11 @@ use crate::{
         Offer,
         Query,
         Request,
+        Stop,
+        Test,
         Text,
         Version,
+        Watch,
         KOFI_IOC_MAGIC, //
     },
     error::Error,
@@ -35,6 +38,9 @@ use std::{
 const VERSION: Opcode = number(Request::KOFI_REQUEST_VERSION);
 const TEXT: Opcode = number(Request::KOFI_REQUEST_TEXT);
 const INFO: Opcode = number(Request::KOFI_REQUEST_INFO);
+const START: Opcode = number(Request::KOFI_REQUEST_START);
+const WATCH: Opcode = number(Request::KOFI_REQUEST_WATCH);
+const STOP: Opcode = number(Request::KOFI_REQUEST_STOP);
 
 /// `_IO(KOFI_IOC_MAGIC, request)`, a macro that bindgen does not evaluate.
 const fn number(request: Request) -> Opcode {
@@ -81,6 +87,24 @@ impl Kernel for Device {
         // takes. Offers are integers, for which any bytes will do.
         unsafe { ioctl(&self.0, Updater::<INFO, _>::new(query)) }
     }
+
+    fn answer_start(&self, test: &mut Test) -> Result<(), Errno> {
+        // SAFETY: The request takes this struct, and no address stands in it.
+        unsafe { ioctl(&self.0, Updater::<START, _>::new(test)) }
+    }
+
+    fn answer_watch(&self, watch: &mut Watch, room: &mut [u64]) -> Result<(), Errno> {
+        watch.bucket_count = u32::try_from(room.len()).map_err(|_| Errno::INVAL)?;
+        watch.buckets = room.as_mut_ptr().expose_provenance() as u64;
+        // SAFETY: The request takes this struct. The kernel writes at most `bucket_count` integers to
+        // `buckets`, which is what `room` has, and nobody else's as long as this takes.
+        unsafe { ioctl(&self.0, Updater::<WATCH, _>::new(watch)) }
+    }
+
+    fn answer_stop(&self, stop: &mut Stop) -> Result<(), Errno> {
+        // SAFETY: The request takes this struct, and no address stands in it.
+        unsafe { ioctl(&self.0, Updater::<STOP, _>::new(stop)) }
+    }
 }
 
 #[cfg(test)]
@@ -114,5 +138,6 @@ mod tests {
     #[test]
     fn requests_have_the_numbers_of_the_header() {
         assert_eq!([VERSION, TEXT, INFO], [0xf100, 0xf101, 0xf102]);
+        assert_eq!([START, WATCH, STOP], [0xf103, 0xf104, 0xf105]);
     }
 }

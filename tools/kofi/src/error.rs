@@ -45,6 +45,27 @@ pub enum Error {
     DoesNotFit { option: &'static str, room: usize },
     #[error("{option}: bits beyond those of the field")]
     OutOfRange { option: &'static str },
+    #[error(
+        "{option}: {window} messages of {size} are more than the {most} that may be under way"
+    )]
+    TooMuch {
+        option: &'static str,
+        window: u32,
+        size: String,
+        most: String,
+    },
+    #[error("a test is still running")]
+    Busy,
+    #[error("{test}: {words}")]
+    Failed { test: String, words: String },
+    #[error("{count} messages were not what was sent")]
+    Damaged { count: u64 },
+    #[error("interrupted")]
+    Interrupted,
+    #[error("signals cannot be caught: {0}")]
+    Signals(io::Error),
+    #[error("{path}: {error}")]
+    NotWritten { path: PathBuf, error: io::Error },
     #[error(transparent)]
     Output(#[from] io::Error),
 }

@@ -1,27 +1,43 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A kernel for tests, with some names and as many equal offers as a test wants.
+//! A kernel for tests, with some names, as many equal offers as a test wants, and a thread.
+
+mod thread;
 
 use crate::{
     abi::{
         set_string,
         Offer,
         Query,
+        Stop,
+        Test,
         Text,
         TextType,
         Version,
+        Watch,
         KOFI_ABI_VERSION, //
     },
     kernel::{
         size,
         Kernel, //
     },
+    run::Runner,
 };
 use rustix::io::Errno;
-use std::cell::{
-    Cell,
-    RefCell, //
+use std::{
+    cell::{
+        Cell,
+        RefCell, //
+    },
+    sync::atomic::{
+        AtomicBool,
+        Ordering, //
+    },
 };
+use thread::Thread;
+
+/// Errors that have words.
+const ERRORS: [(u64, &str); 2] = [(98, "Address already in use"), (111, "Connection refused")];
 
 /// Offers that come at once.
 const BATCH: usize = 4;
@@ -37,6 +53,11 @@ pub struct Fake {
     pub rooms: RefCell<Vec<usize>>,
     /// The queries.
     pub asked: RefCell<Vec<Query>>,
+    /// What runs tests.
+    pub thread: RefCell<Thread>,
+    /// What ctrl-c sets, and while which request to watch a test it is typed, of which the first is 1.
+    pub stop: AtomicBool,
+    pub interrupt_at: Cell<Option<usize>>,
 }
 
 impl Default for Fake {
@@ -48,6 +69,9 @@ impl Default for Fake {
             coming: Cell::new(0),
             rooms: RefCell::default(),
             asked: RefCell::default(),
+            thread: RefCell::default(),
+            stop: AtomicBool::new(false),
+            interrupt_at: Cell::new(None),
         }
     }
 }
@@ -57,6 +81,14 @@ impl Fake {
         Self {
             offers: Cell::new(count),
             ..Self::default()
+        }
+    }
+
+    pub fn runner(&self) -> Runner<'_> {
+        Runner {
+            kernel: self,
+            stop: &self.stop,
+            bars: false,
         }
     }
 
@@ -101,6 +133,26 @@ impl Kernel for Fake {
         }
         Ok(())
     }
+
+    fn answer_start(&self, test: &mut Test) -> Result<(), Errno> {
+        self.check::<Test>(test.size)?;
+        self.thread.borrow_mut().start(test)
+    }
+
+    fn answer_watch(&self, watch: &mut Watch, room: &mut [u64]) -> Result<(), Errno> {
+        self.check::<Watch>(watch.size)?;
+        let mut thread = self.thread.borrow_mut();
+        if self.interrupt_at.get() == Some(thread.waits.len() + 1) {
+            self.stop.store(true, Ordering::Relaxed);
+            thread.signals = 1;
+        }
+        thread.watch(watch, room)
+    }
+
+    fn answer_stop(&self, stop: &mut Stop) -> Result<(), Errno> {
+        self.check::<Stop>(stop.size)?;
+        self.thread.borrow_mut().stop()
+    }
 }
 
 /// A number in words: flags with what has no name as one number, or a value.
@@ -119,6 +171,13 @@ fn words(kind: TextType, value: u64) -> Option<String> {
         ],
         TextType::KOFI_TEXT_AV_TYPE => &["FI_AV_UNSPEC", "FI_AV_MAP"],
         TextType::KOFI_TEXT_RESOURCE_MGMT => &["FI_RM_UNSPEC", "FI_RM_DISABLED", "FI_RM_ENABLED"],
+        TextType::KOFI_TEXT_ERROR => {
+            let known = ERRORS.iter().find(|(number, _)| *number == value);
+            return Some(known.map_or_else(
+                || format!("unknown ({value:#x})"),
+                |(_, words)| words.to_string(),
+            ));
+        }
         _ => return Some(flag_words(flags(kind)?, value)),
     };
     let name = usize::try_from(value).ok().and_then(|at| values.get(at));

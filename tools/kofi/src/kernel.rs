@@ -9,9 +9,12 @@ use crate::{
         self,
         Offer,
         Query,
+        Stop,
+        Test,
         Text,
         TextType,
         Version,
+        Watch,
         KOFI_ABI_VERSION, //
     },
     error::Error,
@@ -29,6 +32,13 @@ pub trait Kernel {
 
     /// `query.offers`, `offer_size` and `count` are made to describe `room`.
     fn answer_info(&self, query: &mut Query, room: &mut [Offer]) -> Result<(), Errno>;
+
+    fn answer_start(&self, test: &mut Test) -> Result<(), Errno>;
+
+    /// `watch.buckets` and `bucket_count` are made to describe `room`.
+    fn answer_watch(&self, watch: &mut Watch, room: &mut [u64]) -> Result<(), Errno>;
+
+    fn answer_stop(&self, stop: &mut Stop) -> Result<(), Errno>;
 
     /// Version of the fabric interfaces.
     ///
@@ -93,6 +103,47 @@ pub trait Kernel {
             room = count;
         }
     }
+
+    /// Begins a test.
+    ///
+    /// # Errors
+    ///
+    /// Where it cannot be one. What goes wrong with it later is for [`Kernel::watch`].
+    fn start(&self, test: &Test) -> Result<(), Error> {
+        let mut test = Test {
+            size: size::<Test>(),
+            ..*test
+        };
+        self.answer_start(&mut test).map_err(|errno| match errno {
+            Errno::BUSY => Error::Busy,
+            errno => Error::of_request("this test", errno),
+        })
+    }
+
+    /// How the test is getting on, at its end or after `msec`, with its histogram as far as `room` goes.
+    /// `None` where a signal came first.
+    fn watch(&self, msec: u32, room: &mut [u64]) -> Result<Option<Watch>, Error> {
+        let mut watch = Watch {
+            size: size::<Watch>(),
+            msec,
+            ..Watch::default()
+        };
+        match self.answer_watch(&mut watch, room) {
+            Ok(()) => Ok(Some(watch)),
+            Err(Errno::INTR) => Ok(None),
+            Err(errno) => Err(Error::of_request("to watch a test", errno)),
+        }
+    }
+
+    /// Ends the test, which is over then.
+    fn stop(&self) -> Result<(), Error> {
+        let mut stop = Stop {
+            size: size::<Stop>(),
+            ..Stop::default()
+        };
+        self.answer_stop(&mut stop)
+            .map_err(|errno| Error::of_request("to stop a test", errno))
+    }
 }
 
 /// Whether only what a device requires of its user can stand in the way of an offer.
@@ -115,7 +166,13 @@ pub const fn size<T>() -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fake::Fake;
+    use crate::{
+        abi::{
+            set_string,
+            TestKind, //
+        },
+        fake::Fake, //
+    };
 
     #[test]
     fn a_device_that_does_not_know_the_first_request_is_another() {
@@ -148,6 +205,45 @@ mod tests {
             let answer = kernel.offers(&Query::default());
             assert!(matches!(answer, Err(Error::OldModule)), "{errno}");
         }
+    }
+
+    #[test]
+    fn a_module_without_tests_is_told_to_be_old() {
+        let kernel = Fake {
+            refusal: Some(Errno::NOTTY),
+            ..Fake::default()
+        };
+        assert!(matches!(
+            kernel.start(&Test::default()),
+            Err(Error::OldModule)
+        ));
+    }
+
+    #[test]
+    fn there_is_one_test_at_a_time() {
+        let kernel = Fake::default();
+        let mut test = Test {
+            kind: TestKind::KOFI_TEST_PINGPONG.0,
+            length: 1,
+            count: 1,
+            ..Test::default()
+        };
+        set_string(&mut test.node, "10.0.0.1", "").unwrap();
+        set_string(&mut test.service, "7471", "").unwrap();
+        assert!(kernel.stop().is_err());
+        kernel.start(&test).unwrap();
+        assert!(matches!(kernel.start(&test), Err(Error::Busy)));
+        kernel.stop().unwrap();
+        kernel.start(&test).unwrap();
+    }
+
+    #[test]
+    fn a_signal_is_no_error() {
+        let kernel = Fake {
+            refusal: Some(Errno::INTR),
+            ..Fake::default()
+        };
+        assert!(kernel.watch(0, &mut []).unwrap().is_none());
     }
 
     #[test]

@@ -1,15 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `kofi`: what the fabric interfaces of the kernel offer, at the command line.
+//! `kofi`: what the fabric interfaces of the kernel offer, and how fast they are, at the command line.
 
 mod abi;
+mod bw;
+mod chart;
+mod client;
 mod device;
 mod error;
 #[cfg(test)]
 mod fake;
 mod info;
 mod kernel;
+mod latency;
 mod names;
+mod pingpong;
+mod progress;
+mod run;
+mod server;
+mod size;
 mod table;
 mod tree;
 
@@ -21,6 +30,10 @@ use clap::{
 use device::Device;
 use error::Error;
 use kernel::Kernel;
+use run::{
+    Report,
+    Runner, //
+};
 use std::{
     io::{
         self,
@@ -52,6 +65,12 @@ struct Cli {
 enum Command {
     /// What can be opened, best first
     Info(Box<info::Args>),
+    /// Serves the tests of other machines until ctrl-c
+    Server(server::Args),
+    /// How long messages take: 1000 of them if not told otherwise
+    Pingpong(pingpong::Args),
+    /// How many bytes go in a time: for 3 seconds if not told otherwise
+    Bw(bw::Args),
     /// Versions of this program and of the kernel's interfaces
     Version,
     /// What makes a shell complete the commands
@@ -63,6 +82,8 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         // Who reads the output has seen enough.
         Err(Error::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        // Which needs no words: who did it knows.
+        Err(Error::Interrupted) => ExitCode::from(run::INTERRUPTED),
         Err(error) => {
             eprintln!("kofi: {error}");
             ExitCode::FAILURE
@@ -76,6 +97,18 @@ fn run(cli: &Cli, out: &mut dyn Write) -> Result<(), Error> {
             let device = Device::open(&cli.device)?;
             writeln!(out, "{}", info::run(&device, args, width())?)?;
         }
+        Command::Server(args) => with_tests(cli, out, |runner, out| {
+            // What is read as JSON has nothing else in it.
+            if args.json {
+                server::run(runner, args, &mut io::stderr())
+            } else {
+                server::run(runner, args, out)
+            }
+        })?,
+        Command::Pingpong(args) => {
+            with_tests(cli, out, |runner, _| pingpong::run(runner, args, width()))?;
+        }
+        Command::Bw(args) => with_tests(cli, out, |runner, _| bw::run(runner, args))?,
         Command::Version => {
             writeln!(out, "program: {}", env!("CARGO_PKG_VERSION"))?;
             let api = Device::open(&cli.device)?.version()?;
@@ -91,6 +124,30 @@ fn run(cli: &Cli, out: &mut dyn Write) -> Result<(), Error> {
     }
     out.flush()?;
     Ok(())
+}
+
+/// Prints what comes of a command that runs tests, even where that is an error.
+fn with_tests(
+    cli: &Cli,
+    out: &mut dyn Write,
+    command: impl FnOnce(Runner<'_>, &mut dyn Write) -> Result<Report, Error>,
+) -> Result<(), Error> {
+    let device = Device::open(&cli.device)?;
+    let runner = Runner {
+        kernel: &device,
+        stop: &*run::stop_flag()?,
+        bars: true,
+    };
+    let report = command(runner, out)?;
+    print(report, out)
+}
+
+fn print(report: Report, out: &mut dyn Write) -> Result<(), Error> {
+    if !report.text.is_empty() {
+        writeln!(out, "{}", report.text)?;
+    }
+    out.flush()?;
+    report.end
 }
 
 /// Columns of the terminal, if the output goes to one.
@@ -125,6 +182,26 @@ mod tests {
     fn the_device_can_be_named_after_the_command() {
         let (result, _) = output(&["kofi", "info", "--device", "/nonexistent"]);
         assert!(matches!(result, Err(Error::NotLoaded { path }) if path.ends_with("nonexistent")));
+    }
+
+    #[test]
+    fn what_there_is_is_printed_even_where_a_command_fails() {
+        let mut out = Vec::new();
+        let report = Report {
+            text: "some".to_string(),
+            end: Err(Error::Interrupted),
+        };
+        assert!(matches!(print(report, &mut out), Err(Error::Interrupted)));
+        assert_eq!(out, b"some\n");
+    }
+
+    #[test]
+    fn tests_need_the_module_like_all_else() {
+        for command in ["server", "pingpong", "bw"] {
+            let (result, text) = output(&["kofi", "--device", "/nonexistent", command, "::1"]);
+            assert!(matches!(result, Err(Error::NotLoaded { .. })), "{command}");
+            assert_eq!(text, "");
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Offers in a table, one row each.
+//! Tables, and offers in one.
 
 use crate::{
     abi::{
@@ -17,6 +17,7 @@ use crate::{
 };
 use comfy_table::{
     presets,
+    CellAlignment,
     ColumnConstraint,
     ContentArrangement,
     Table,
@@ -57,13 +58,7 @@ pub fn of_offers(
         ep_type: Names::of_values(kernel, TextType::KOFI_TEXT_EP_TYPE)?,
         protocol: Names::of_values(kernel, TextType::KOFI_TEXT_PROTOCOL)?,
     };
-    let mut table = Table::new();
-    table
-        .load_preset(presets::NOTHING)
-        .set_style(TableComponent::HeaderLines, '-')
-        .set_style(TableComponent::MiddleHeaderIntersections, ' ')
-        .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_header(HEADER);
+    let mut table = plain(&HEADER);
     if let Some(width) = width {
         table.set_width(width);
     }
@@ -80,6 +75,34 @@ pub fn of_offers(
         });
     }
     Ok(table.trim_fmt())
+}
+
+/// Rows of numbers, which end below each other.
+pub fn of_numbers(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
+    let mut table = plain(header);
+    table.add_rows(rows);
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 1));
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table.trim_fmt()
+}
+
+/// A number with so many decimals.
+pub fn decimal(number: Option<f64>, digits: usize) -> String {
+    number.map_or("-".to_string(), |number| format!("{number:.digits$}"))
+}
+
+/// A table with lines below its header only.
+fn plain(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table
+        .load_preset(presets::NOTHING)
+        .set_style(TableComponent::HeaderLines, '-')
+        .set_style(TableComponent::MiddleHeaderIntersections, ' ')
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_header(header);
+    table
 }
 
 impl Words<'_> {

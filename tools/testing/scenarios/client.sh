@@ -22,6 +22,20 @@ check info_of_nothing refused "no device offers" info -c collective
 check info_of_a_name_that_is_none refused "there are: .*FI_MSG\|there are: .*msg" info -c banana
 check versions eval '"$CLIENT" version | grep -q "^abi: 1"'
 
+# Tests between kernels, here one with itself.
+printed() { "$CLIENT" "$@" >/run/printed && cat /run/printed; }
+"$CLIENT" server "$ADDRESS" -p 7490 >/run/serving &
+server=$!
+eventually 30 grep -qs serving /run/serving || fail "no server"
+check pingpong eval 'printed pingpong $ADDRESS -p 7490 -s 64,4K -n 20 --verify | grep -q "^ *4K  *20 "'
+check histogram eval 'printed pingpong $ADDRESS -p 7490 -n 20 --histogram --svg /run/svg | grep -q "█"'
+check svg grep -q "</svg>" /run/svg
+check bw eval 'printed bw $ADDRESS -p 7490 -s 1K -n 100 --verify --json | grep -q "\"messages\": 100"'
+kill -INT $server
+check server wait $server
+check server_tells grep -q "^4 clients, 160 messages, .* 0 damaged" /run/serving
+check no_server refused "Connection refused" pingpong "$ADDRESS" -p 7490
+
 check fuzz "$KOFI/bin/dev_fuzz" "$requests" 1
 
 # The module stays as long as somebody has it open.

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `kofi bw`: how many bytes go in a time.
+
+use crate::{
+    abi::{
+        Test,
+        TestKind,
+        KOFI_TEST_MAX_BYTES,
+        KOFI_TEST_MAX_WINDOW, //
+    },
+    client::{
+        self,
+        Bounds,
+        Measured, //
+    },
+    error::Error,
+    latency::per_second,
+    run::{
+        Report,
+        Runner, //
+    },
+    size,
+    table::decimal, //
+};
+use serde::Serialize;
+
+const USUAL: Bounds = Bounds {
+    count: 0,
+    msec: 3000,
+};
+
+const HEADER: [&str; 6] = ["size", "window", "messages", "MB/s", "Gbit/s", "messages/s"];
+
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    client: client::Options,
+
+    /// Bytes of a message, or several sizes in turn, such as 64,4K,1M
+    #[arg(
+        short,
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "64K",
+        value_parser = size::parse
+    )]
+    size: Vec<u64>,
+
+    /// How many messages may be under way
+    #[arg(
+        short,
+        long,
+        default_value_t = 16,
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(KOFI_TEST_MAX_WINDOW))
+    )]
+    window: u32,
+}
+
+/// A test in JSON.
+#[derive(Serialize)]
+struct Object {
+    size: u64,
+    window: u32,
+    messages: u64,
+    bytes: u64,
+    time_ns: u64,
+    damaged: u64,
+    bytes_per_second: Option<f64>,
+    messages_per_second: Option<f64>,
+}
+
+impl Args {
+    fn test(&self, size: u64) -> Result<Test, Error> {
+        let most = u64::from(KOFI_TEST_MAX_BYTES);
+        // Both have passed limits of their own, and do not overflow.
+        if size * u64::from(self.window) > most {
+            return Err(Error::TooMuch {
+                option: "--window",
+                window: self.window,
+                size: size::show(size),
+                most: size::show(most),
+            });
+        }
+        let kind = TestKind::KOFI_TEST_STREAM;
+        Ok(Test {
+            window: self.window,
+            ..self.client.test(kind, size, USUAL)?
+        })
+    }
+}
+
+/// What the command prints.
+pub fn run(runner: Runner<'_>, args: &Args) -> Result<Report, Error> {
+    let sizes = args.size.iter();
+    let tests: Vec<_> = sizes
+        .map(|&size| args.test(size))
+        .collect::<Result<_, _>>()?;
+    let name = format!("bw with {}", args.client.server());
+    let runs = client::run(runner, &name, &tests);
+    let text = if args.client.json {
+        runs.json(object)?
+    } else {
+        runs.table(HEADER, row)
+    };
+    let end = runs.into_end();
+    Ok(Report { text, end })
+}
+
+fn row(measured: &Measured) -> [String; HEADER.len()] {
+    let Measured { test, watch, .. } = measured;
+    let bytes = per_second(watch.bytes, watch.nsec);
+    [
+        size::show(test.length),
+        test.window.to_string(),
+        watch.messages.to_string(),
+        decimal(bytes.map(|bytes| bytes / 1e6), 2),
+        decimal(bytes.map(|bytes| bytes * 8.0 / 1e9), 2),
+        decimal(per_second(watch.messages, watch.nsec), 0),
+    ]
+}
+
+fn object(measured: &Measured) -> Object {
+    let Measured { test, watch, .. } = measured;
+    Object {
+        size: test.length,
+        window: test.window,
+        messages: watch.messages,
+        bytes: watch.bytes,
+        time_ns: watch.nsec,
+        damaged: watch.damaged,
+        bytes_per_second: per_second(watch.bytes, watch.nsec),
+        messages_per_second: per_second(watch.messages, watch.nsec),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::Fake;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn args(line: &[&str]) -> Result<Args, clap::Error> {
+        let line = ["bw", "10.0.0.1"].iter().chain(line);
+        Ok(Line::try_parse_from(line)?.args)
+    }
+
+    fn shown(line: &[&str]) -> String {
+        let report = run(Fake::default().runner(), &args(line).unwrap()).unwrap();
+        report.end.unwrap();
+        report.text + "\n"
+    }
+
+    #[test]
+    fn each_size_is_a_row() {
+        let table = shown(&["-s", "64,64K,1M", "-w", "32"]);
+        assert_eq!(table, include_str!("golden/bw.txt"));
+    }
+
+    #[test]
+    fn json_is_an_array_of_objects() {
+        let json = shown(&["--json", "-s", "64,64K"]);
+        assert_eq!(json, include_str!("golden/bw.json"));
+    }
+
+    #[test]
+    fn messages_go_for_some_seconds_a_window_at_a_time() {
+        let kernel = Fake::default();
+        run(kernel.runner(), &args(&[]).unwrap()).unwrap();
+        let test = kernel.thread.borrow().started[0];
+        assert_eq!((test.length, test.window), (65536, 16));
+        assert_eq!((test.count, test.msec), (0, 3000));
+    }
+
+    #[test]
+    fn a_window_beyond_the_limits_is_refused_with_them() {
+        let beyond = (KOFI_TEST_MAX_WINDOW + 1).to_string();
+        for window in ["0", &beyond] {
+            let error = args(&["-w", window]).err().unwrap().to_string();
+            let limits = format!("1..={KOFI_TEST_MAX_WINDOW}");
+            assert!(error.contains(&limits), "{error}");
+        }
+    }
+
+    #[test]
+    fn too_much_under_way_is_refused_before_anything_is_sent() {
+        let kernel = Fake::default();
+        let args = args(&["-w", "65", "-s", "64,1M"]).unwrap();
+        let error = run(kernel.runner(), &args).err().unwrap().to_string();
+        assert_eq!(
+            error,
+            "--window: 65 messages of 1M are more than the 64M that may be under way"
+        );
+        assert!(kernel.thread.borrow().started.is_empty());
+    }
+
+    #[test]
+    fn as_much_as_may_be_is_not_too_much() {
+        shown(&["-w", "64", "-s", "1M"]);
+        shown(&["-w", "1024", "-s", "64K"]);
+    }
+}

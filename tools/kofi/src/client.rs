@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the tests with a server have in common: sizes in turn, and an end of each.
+
+use crate::{
+    abi::{
+        Test,
+        TestKind,
+        Watch,
+        KOFI_TEST_VERIFY, //
+    },
+    error::Error,
+    progress::Bar,
+    run::{
+        self,
+        Place,
+        Run,
+        Runner, //
+    },
+    size,
+    table, //
+};
+use serde::Serialize;
+
+/// How long a test takes without it being looked at, in ms.
+const LOOK: u32 = 100;
+
+#[derive(clap::Args)]
+pub struct Options {
+    /// Address of the server
+    address: String,
+
+    #[command(flatten)]
+    place: Place,
+
+    /// How many messages
+    #[arg(
+        short = 'n',
+        long,
+        conflicts_with = "time",
+        value_parser = clap::value_parser!(u64).range(1..)
+    )]
+    count: Option<u64>,
+
+    /// How many seconds
+    #[arg(short, long, value_name = "SECONDS", value_parser = size::parse_msec)]
+    time: Option<u32>,
+
+    /// Check what arrives
+    #[arg(long)]
+    verify: bool,
+
+    /// Results as an array of JSON objects, in bytes, nanoseconds and per second
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// How many messages, and for how many ms; 0 for no bound.
+#[derive(Clone, Copy)]
+pub struct Bounds {
+    pub count: u64,
+    pub msec: u32,
+}
+
+/// What a test came to.
+pub struct Measured {
+    pub test: Test,
+    pub watch: Watch,
+    pub buckets: Vec<u64>,
+}
+
+/// What the tests came to, each of another size.
+pub struct Runs {
+    pub measured: Vec<Measured>,
+    /// Why there are no more of them.
+    pub end: Result<(), Error>,
+}
+
+impl Options {
+    /// The test with messages of `length` bytes, in the `usual` bounds where none are given.
+    pub fn test(&self, kind: TestKind, length: u64, usual: Bounds) -> Result<Test, Error> {
+        let bounds = match (self.count, self.time) {
+            (None, None) => usual,
+            (count, msec) => Bounds {
+                count: count.unwrap_or_default(),
+                msec: msec.unwrap_or_default(),
+            },
+        };
+        Ok(Test {
+            flags: if self.verify { KOFI_TEST_VERIFY } else { 0 },
+            length,
+            count: bounds.count,
+            msec: bounds.msec,
+            ..self.place.test(kind, &self.address)?
+        })
+    }
+
+    /// Such as `10.0.0.1:7471`.
+    pub fn server(&self) -> String {
+        self.place.show(&self.address)
+    }
+}
+
+/// Runs tests until one of them fails or ctrl-c is typed.
+pub fn run(runner: Runner<'_>, name: &str, tests: &[Test]) -> Runs {
+    let mut measured = Vec::new();
+    let end = tests.iter().try_for_each(|test| {
+        let bar = Bar::new(test, runner.bars);
+        let Run {
+            watch,
+            buckets,
+            end,
+        } = runner.run(name, test, LOOK, |watch| {
+            bar.show(watch);
+            Ok(())
+        })?;
+        // Of one that did not get that far there is nothing to tell.
+        if watch.messages > 0 {
+            measured.push(Measured {
+                test: *test,
+                watch,
+                buckets,
+            });
+        }
+        end
+    });
+    Runs { measured, end }
+}
+
+impl Runs {
+    /// A row each, with one more column if something was damaged. Nothing if there are none.
+    pub fn table<const N: usize>(
+        &self,
+        header: [&str; N],
+        row: impl Fn(&Measured) -> [String; N],
+    ) -> String {
+        if self.measured.is_empty() {
+            return String::new();
+        }
+        let is_damaged = self.damaged() > 0;
+        let mut header = header.to_vec();
+        header.extend(is_damaged.then_some("damaged"));
+        let rows = self.measured.iter().map(|measured| {
+            let mut row = row(measured).to_vec();
+            row.extend(is_damaged.then(|| measured.watch.damaged.to_string()));
+            row
+        });
+        table::of_numbers(&header, rows)
+    }
+
+    /// An object each.
+    pub fn json<'a, T: Serialize>(
+        &'a self,
+        object: impl Fn(&'a Measured) -> T,
+    ) -> Result<String, Error> {
+        let objects: Vec<_> = self.measured.iter().map(object).collect();
+        serde_json::to_string_pretty(&objects).map_err(|error| Error::Output(error.into()))
+    }
+
+    fn damaged(&self) -> u64 {
+        let damaged = |measured: &Measured| measured.watch.damaged;
+        self.measured.iter().map(damaged).sum()
+    }
+
+    /// How the command ends.
+    pub fn into_end(self) -> Result<(), Error> {
+        run::check(self.damaged(), self.end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::Fake;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    const USUAL: Bounds = Bounds { count: 7, msec: 0 };
+
+    fn test(line: &[&str], length: u64) -> Test {
+        let line = ["pingpong", "10.0.0.1"].iter().chain(line);
+        let options = Line::try_parse_from(line).unwrap().options;
+        let kind = TestKind::KOFI_TEST_PINGPONG;
+        options.test(kind, length, USUAL).unwrap()
+    }
+
+    fn run_two(kernel: &Fake) -> Runs {
+        let tests = [test(&["-n", "100"], 1), test(&["-n", "200"], 2)];
+        run(kernel.runner(), "pingpong", &tests)
+    }
+
+    fn messages(runs: &Runs) -> Vec<u64> {
+        let messages = |measured: &Measured| measured.watch.messages;
+        runs.measured.iter().map(messages).collect()
+    }
+
+    #[test]
+    fn messages_are_counted_or_timed() {
+        let bounds = |line: &[&str]| {
+            let test = test(line, 1);
+            (test.count, test.msec)
+        };
+        assert_eq!(bounds(&[]), (7, 0));
+        assert_eq!(bounds(&["-n", "5"]), (5, 0));
+        assert_eq!(bounds(&["-t", "0.5"]), (0, 500));
+        for line in [&["-n", "5", "-t", "1"][..], &["-n", "0"], &["-t", "0"]] {
+            let line = ["pingpong", "10.0.0.1"].iter().chain(line);
+            assert!(Line::try_parse_from(line).is_err());
+        }
+    }
+
+    #[test]
+    fn sizes_take_their_turn() {
+        let kernel = Fake::default();
+        let runs = run_two(&kernel);
+        assert_eq!(messages(&runs), [100, 200]);
+        runs.into_end().unwrap();
+        let thread = kernel.thread.borrow();
+        let sizes: Vec<_> = thread.started.iter().map(|test| test.length).collect();
+        assert_eq!(sizes, [1, 2]);
+    }
+
+    #[test]
+    fn ctrl_c_keeps_what_there_is_and_starts_nothing_more() {
+        let kernel = Fake::default();
+        kernel.interrupt_at.set(Some(2));
+        let runs = run_two(&kernel);
+        assert_eq!(messages(&runs), [50]);
+        assert!(matches!(runs.into_end(), Err(Error::Interrupted)));
+        assert_eq!(kernel.thread.borrow().started.len(), 1);
+    }
+
+    #[test]
+    fn ctrl_c_in_the_second_size_keeps_the_first() {
+        let kernel = Fake::default();
+        // The first one takes four: three on its way, and one for its end.
+        kernel.interrupt_at.set(Some(6));
+        let runs = run_two(&kernel);
+        assert_eq!(messages(&runs), [100, 100]);
+        assert!(matches!(runs.end, Err(Error::Interrupted)));
+    }
+
+    #[test]
+    fn what_does_not_connect_leaves_no_row() {
+        let kernel = Fake::default();
+        kernel.thread.borrow_mut().error = 111;
+        kernel.thread.borrow_mut().is_unable = true;
+        let runs = run_two(&kernel);
+        assert!(messages(&runs).is_empty());
+        assert_eq!(runs.table(["size"], |_| unreachable!()), "");
+        let error = runs.into_end().unwrap_err().to_string();
+        assert_eq!(error, "pingpong: Connection refused");
+    }
+
+    #[test]
+    fn an_error_on_the_way_keeps_what_there_is() {
+        let kernel = Fake::default();
+        kernel.thread.borrow_mut().error = 111;
+        let runs = run_two(&kernel);
+        assert_eq!(messages(&runs), [50]);
+        assert!(matches!(runs.into_end(), Err(Error::Failed { .. })));
+    }
+
+    #[test]
+    fn damage_does_not_keep_other_sizes_from_their_turn() {
+        let kernel = Fake::default();
+        kernel.thread.borrow_mut().damaged = 1;
+        let runs = run_two(&kernel);
+        assert_eq!(messages(&runs), [100, 200]);
+        assert!(matches!(runs.into_end(), Err(Error::Damaged { count: 2 })));
+    }
+}

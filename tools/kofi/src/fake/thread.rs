@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The thread of a fake kernel, which gets one step further each time that it is watched.
+
+use crate::{
+    abi::{
+        string,
+        Test,
+        TestKind,
+        TestState,
+        Watch,
+        KOFI_TEST_MAX_BYTES,
+        KOFI_TEST_MAX_LENGTH,
+        KOFI_TEST_MAX_WINDOW,
+        KOFI_TEST_VERIFY, //
+    },
+    latency::{
+        bucket,
+        BUCKETS, //
+    },
+};
+use rustix::io::Errno;
+
+/// What is sent in a millisecond.
+const RATE: u64 = 50;
+
+#[derive(Default)]
+pub struct Thread {
+    /// The tests, in the order of their start.
+    pub started: Vec<Test>,
+    /// How long each request to watch a test was ready to wait.
+    pub waits: Vec<u32>,
+    pub stops: usize,
+    /// How many of the next requests to watch a test meet a signal.
+    pub signals: usize,
+    /// What tests end with, instead of the second half of their work.
+    pub error: i32,
+    /// Whether the error is there before anything else is.
+    pub is_unable: bool,
+    /// Of each test.
+    pub damaged: u64,
+    now: Option<Now>,
+}
+
+struct Now {
+    test: Test,
+    state: TestState,
+    messages: u64,
+    error: i32,
+}
+
+impl Thread {
+    pub fn start(&mut self, test: &Test) -> Result<(), Errno> {
+        if self.now.as_ref().is_some_and(|now| !now.is_over()) {
+            return Err(Errno::BUSY);
+        }
+        if !is_valid(test) {
+            return Err(Errno::INVAL);
+        }
+        self.started.push(*test);
+        self.now = Some(Now {
+            test: *test,
+            state: TestState::KOFI_TEST_STARTING,
+            messages: 0,
+            error: 0,
+        });
+        Ok(())
+    }
+
+    pub fn watch(&mut self, watch: &mut Watch, room: &mut [u64]) -> Result<(), Errno> {
+        let now = self.now.as_mut().ok_or(Errno::NOENT)?;
+        self.waits.push(watch.msec);
+        if let Some(signals) = self.signals.checked_sub(1) {
+            self.signals = signals;
+            return Err(Errno::INTR);
+        }
+        *watch = Watch {
+            size: watch.size,
+            state: now.state.0,
+            error: now.error,
+            damaged: self.damaged.min(now.messages),
+            ..now.measure(room)
+        };
+        now.step(self.error, self.is_unable);
+        Ok(())
+    }
+
+    pub fn stop(&mut self) -> Result<(), Errno> {
+        self.now.as_mut().ok_or(Errno::NOENT)?.state = TestState::KOFI_TEST_OVER;
+        self.stops += 1;
+        Ok(())
+    }
+}
+
+impl Now {
+    fn is_over(&self) -> bool {
+        self.state == TestState::KOFI_TEST_OVER
+    }
+
+    fn is_server(&self) -> bool {
+        TestKind(self.test.kind) == TestKind::KOFI_TEST_SERVER
+    }
+
+    /// From starting to half of the work, and from there to its end.
+    fn step(&mut self, error: i32, is_unable: bool) {
+        let all = match self.test.count {
+            0 if self.is_server() => 1000,
+            0 => u64::from(self.test.msec) * RATE,
+            count => count,
+        };
+        match self.state {
+            TestState::KOFI_TEST_STARTING if !is_unable => {
+                self.state = TestState::KOFI_TEST_RUNNING;
+                self.messages = all / 2;
+            }
+            TestState::KOFI_TEST_OVER => (),
+            _ if error != 0 => {
+                self.state = TestState::KOFI_TEST_OVER;
+                self.error = error;
+            }
+            _ if self.is_server() => self.messages = all,
+            _ => {
+                self.state = TestState::KOFI_TEST_OVER;
+                self.messages = all;
+            }
+        }
+    }
+
+    /// What the messages so far come to.
+    fn measure(&self, room: &mut [u64]) -> Watch {
+        let length = if self.is_server() {
+            64
+        } else {
+            self.test.length
+        };
+        let mut watch = Watch {
+            clients: if self.is_server() { 2 } else { 0 },
+            messages: self.messages,
+            bytes: self.messages * length,
+            nsec: self.messages * 1_000_000 / RATE,
+            ..Watch::default()
+        };
+        if TestKind(self.test.kind) != TestKind::KOFI_TEST_PINGPONG || self.messages == 0 {
+            return watch;
+        }
+        let trips = || (0..self.messages).map(|at| round_trip(at) + length);
+        watch.nsec = trips().sum();
+        watch.min = trips().min().unwrap_or_default();
+        watch.max = trips().max().unwrap_or_default();
+        let mut buckets = vec![0; BUCKETS];
+        for trip in trips() {
+            buckets[bucket(trip)] += 1;
+        }
+        for (to, from) in room.iter_mut().zip(buckets) {
+            *to = from;
+        }
+        watch
+    }
+}
+
+/// Some 20 µs, and now and then more.
+fn round_trip(at: u64) -> u64 {
+    let usual = 19_000 + at * at * 37 % 2500;
+    match at {
+        at if at % 500 == 499 => usual * 7,
+        at if at % 40 == 39 => usual + 5000,
+        _ => usual,
+    }
+}
+
+/// What the header says of a test.
+fn is_valid(test: &Test) -> bool {
+    let kind = TestKind(test.kind);
+    let is_server = kind == TestKind::KOFI_TEST_SERVER;
+    let is_stream = kind == TestKind::KOFI_TEST_STREAM;
+    let is_known = is_server || is_stream || kind == TestKind::KOFI_TEST_PINGPONG;
+    let work = if is_server {
+        test.length == 0 && test.count == 0 && test.msec == 0
+    } else {
+        let length = 1..=u64::from(KOFI_TEST_MAX_LENGTH);
+        length.contains(&test.length) && !string(&test.node).is_empty()
+    };
+    let window = if is_stream {
+        (1..=KOFI_TEST_MAX_WINDOW).contains(&test.window)
+            && u64::from(test.window) * test.length <= KOFI_TEST_MAX_BYTES.into()
+    } else {
+        test.window == 0
+    };
+    let service = string(&test.service).parse::<u16>().is_ok();
+    is_known && work && window && service && test.flags & !KOFI_TEST_VERIFY == 0
+}

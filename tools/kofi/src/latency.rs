@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the kernel's histogram of round trips says of them. Latency is half a round trip.
+
+use crate::abi::{
+    Watch,
+    KOFI_TEST_BUCKETS, //
+};
+use serde::Serialize;
+
+pub const BUCKETS: usize = KOFI_TEST_BUCKETS as usize;
+
+/// The smallest value of a bucket.
+pub fn first(bucket: usize) -> u64 {
+    let (power, part) = (bucket / 16, bucket % 16);
+    if bucket < 32 {
+        bucket as u64
+    } else {
+        (16 + part as u64) << (power - 1)
+    }
+}
+
+/// The largest one.
+pub fn last(bucket: usize) -> u64 {
+    if bucket + 1 < BUCKETS {
+        first(bucket + 1) - 1
+    } else {
+        u64::MAX
+    }
+}
+
+fn middle(bucket: usize) -> u64 {
+    first(bucket) + (last(bucket) - first(bucket)) / 2
+}
+
+/// Round trips in ns.
+#[derive(Serialize, Clone, Copy, Debug, PartialEq)]
+pub struct RoundTrips {
+    pub min: u64,
+    pub p50: u64,
+    pub p90: u64,
+    pub p99: u64,
+    #[serde(rename = "p99.9")]
+    pub p999: u64,
+    pub max: u64,
+}
+
+impl RoundTrips {
+    /// Nothing if there were none.
+    pub fn of(watch: &Watch, buckets: &[u64]) -> Option<Self> {
+        let at = |permille| {
+            let value = middle(percentile(buckets, permille)?);
+            Some(value.min(watch.max).max(watch.min))
+        };
+        Some(Self {
+            min: watch.min,
+            p50: at(500)?,
+            p90: at(900)?,
+            p99: at(990)?,
+            p999: at(999)?,
+            max: watch.max,
+        })
+    }
+}
+
+/// The bucket of the value that so many of 1000 do not exceed: the nearest rank.
+fn percentile(buckets: &[u64], permille: u32) -> Option<usize> {
+    let counts = || buckets.iter().map(|&count| u128::from(count));
+    let rank = (counts().sum::<u128>() * u128::from(permille)).div_ceil(1000);
+    let mut below = 0;
+    counts().position(|count| {
+        below += count;
+        below > 0 && below >= rank
+    })
+}
+
+/// Half of a time in ns, in µs.
+pub fn show(round_trip: u64) -> String {
+    format!("{:.2}", float(round_trip) / 2000.0)
+}
+
+/// How many each second, of so many in a time.
+pub fn per_second(count: u64, nsec: u64) -> Option<f64> {
+    (nsec > 0).then(|| float(count) * 1e9 / float(nsec))
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "of what is measured, nobody looks at more than 15 digits"
+)]
+fn float(number: u64) -> f64 {
+    number as f64
+}
+
+/// The bucket that a value falls into.
+#[cfg(test)]
+pub fn bucket(value: u64) -> usize {
+    let shift = value.max(16).ilog2() - 4;
+    let part = usize::try_from(value >> shift).unwrap();
+    shift as usize * 16 + part
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Values of every magnitude, the same in each run.
+    fn values(count: u64) -> Vec<u64> {
+        let mut state = 1_u64;
+        let mut next = || {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(count);
+            state >> 33
+        };
+        (0..count).map(|_| next() << (next() % 20) >> 20).collect()
+    }
+
+    fn histogram(values: &[u64]) -> (Watch, Vec<u64>) {
+        let mut buckets = vec![0; BUCKETS];
+        for &value in values {
+            buckets[bucket(value)] += 1;
+        }
+        let watch = Watch {
+            min: values.iter().copied().min().unwrap_or_default(),
+            max: values.iter().copied().max().unwrap_or_default(),
+            ..Watch::default()
+        };
+        (watch, buckets)
+    }
+
+    #[test]
+    fn the_smallest_values_are_those_of_the_header() {
+        for (bucket, value) in [
+            (0, 0),
+            (31, 31),
+            (32, 32),
+            (33, 34),
+            (47, 62),
+            (48, 64),
+            (64, 128),
+            (160, 8192),
+            (BUCKETS - 1, 31 << 59),
+        ] {
+            assert_eq!(first(bucket), value, "{bucket}");
+        }
+    }
+
+    #[test]
+    fn buckets_follow_each_other_without_gaps_up_to_the_largest_value() {
+        for bucket in 1..BUCKETS {
+            assert!(first(bucket) > first(bucket - 1), "{bucket}");
+            assert_eq!(last(bucket - 1), first(bucket) - 1, "{bucket}");
+        }
+        assert_eq!(last(BUCKETS - 1), u64::MAX);
+    }
+
+    #[test]
+    fn values_fall_into_the_bucket_whose_range_holds_them() {
+        let powers = (0..u64::BITS).flat_map(|bit| [(1 << bit) - 1, 1 << bit, (1 << bit) + 1]);
+        for value in (0..=100_000).chain(powers).chain([u64::MAX]) {
+            let bucket = bucket(value);
+            assert!((first(bucket)..=last(bucket)).contains(&value), "{value}");
+            assert!((first(bucket)..=last(bucket)).contains(&middle(bucket)));
+        }
+    }
+
+    #[test]
+    fn a_bucket_is_no_wider_than_a_sixteenth_of_its_values() {
+        for bucket in 16..BUCKETS {
+            assert!(
+                (last(bucket) - first(bucket)) <= first(bucket) / 16,
+                "{bucket}"
+            );
+        }
+    }
+
+    #[test]
+    fn percentiles_are_those_of_the_values_to_within_a_bucket() {
+        for count in [1, 2, 3, 9, 10, 11, 999, 1000, 1001, 5000] {
+            let mut values = values(count);
+            let (_, buckets) = histogram(&values);
+            values.sort_unstable();
+            for permille in [1, 500, 900, 990, 999, 1000] {
+                let rank = (values.len() * permille as usize).div_ceil(1000);
+                let exact = bucket(values[rank - 1]);
+                assert_eq!(
+                    percentile(&buckets, permille),
+                    Some(exact),
+                    "{permille} of {count}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn percentiles_grow_between_the_shortest_and_the_longest() {
+        for count in 1..200 {
+            let (watch, buckets) = histogram(&values(count));
+            let all = RoundTrips::of(&watch, &buckets).unwrap();
+            let all = [all.min, all.p50, all.p90, all.p99, all.p999, all.max];
+            assert!(all.is_sorted(), "{all:?}");
+        }
+    }
+
+    #[test]
+    fn of_equal_round_trips_every_percentile_is_exact() {
+        let (watch, buckets) = histogram(&[20_001; 7]);
+        let all = RoundTrips::of(&watch, &buckets).unwrap();
+        assert_eq!([all.min, all.p50, all.p999, all.max], [20_001; 4]);
+    }
+
+    #[test]
+    fn without_round_trips_there_are_no_percentiles() {
+        let (watch, buckets) = histogram(&[]);
+        assert_eq!(RoundTrips::of(&watch, &buckets), None);
+    }
+
+    #[test]
+    fn latency_is_half_a_round_trip_in_microseconds() {
+        assert_eq!(show(20_500), "10.25");
+        assert_eq!(show(1), "0.00");
+    }
+
+    #[test]
+    fn rates_are_per_second() {
+        assert_eq!(per_second(3, 2_000_000_000), Some(1.5));
+        assert_eq!(per_second(0, 5), Some(0.0));
+        assert_eq!(per_second(3, 0), None);
+    }
+}

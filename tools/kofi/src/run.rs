@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A test in the kernel, from its start to its end.
+
+use crate::{
+    abi::{
+        set_string,
+        Test,
+        TestKind,
+        TestState,
+        TextType,
+        Watch, //
+    },
+    error::Error,
+    kernel::Kernel,
+    latency::BUCKETS, //
+};
+use signal_hook::{
+    consts::{
+        SIGINT,
+        SIGTERM, //
+    },
+    flag,
+};
+use std::sync::{
+    atomic::{
+        AtomicBool,
+        Ordering, //
+    },
+    Arc,
+};
+
+/// What a shell expects of a program that ctrl-c ended.
+pub const INTERRUPTED: u8 = 130;
+
+/// How long each look at a test that starts may take: nothing tells when it runs.
+const STARTING: u32 = 20;
+
+/// Where a test can be reached.
+#[derive(clap::Args)]
+pub struct Place {
+    /// Port of the server
+    #[arg(short, long, default_value_t = 7471, value_parser = clap::value_parser!(u16).range(1..))]
+    port: u16,
+
+    /// Only on this domain, which is a device
+    #[arg(short, long, value_name = "NAME")]
+    domain: Option<String>,
+}
+
+impl Place {
+    /// A test without its work.
+    pub fn test(&self, kind: TestKind, address: &str) -> Result<Test, Error> {
+        let mut test = Test {
+            kind: kind.0,
+            ..Test::default()
+        };
+        let domain = self.domain.as_deref().unwrap_or_default();
+        set_string(&mut test.node, address, "ADDRESS")?;
+        set_string(&mut test.service, &self.port.to_string(), "--port")?;
+        set_string(&mut test.domain_name, domain, "--domain")?;
+        Ok(test)
+    }
+
+    /// The server at an address, or at any.
+    pub fn show(&self, address: &str) -> String {
+        let port = self.port;
+        match address {
+            "" => format!("*:{port}"),
+            address if address.contains(':') => format!("[{address}]:{port}"),
+            address => format!("{address}:{port}"),
+        }
+    }
+}
+
+/// What comes of a command.
+pub struct Report {
+    /// What there is to print even where it failed.
+    pub text: String,
+    pub end: Result<(), Error>,
+}
+
+/// A test that is over.
+pub struct Run {
+    pub watch: Watch,
+    pub buckets: Vec<u64>,
+    /// Whether it did its work.
+    pub end: Result<(), Error>,
+}
+
+/// What runs tests, one after another.
+#[derive(Clone, Copy)]
+pub struct Runner<'a> {
+    pub kernel: &'a dyn Kernel,
+    /// That somebody wants an end of it.
+    pub stop: &'a AtomicBool,
+    /// Whether to draw bars where there is a terminal.
+    pub bars: bool,
+}
+
+impl Runner<'_> {
+    /// Runs `test`, which errors call `name`, until it is over or somebody wants it to be. `look` sees it
+    /// whenever something may have changed, and at least each `msec`.
+    pub fn run(
+        &self,
+        name: &str,
+        test: &Test,
+        msec: u32,
+        mut look: impl FnMut(&Watch) -> Result<(), Error>,
+    ) -> Result<Run, Error> {
+        self.kernel.start(test)?;
+        let mut state = TestState::KOFI_TEST_STARTING;
+        while state != TestState::KOFI_TEST_OVER && !self.is_stopped() {
+            let patience = match state {
+                TestState::KOFI_TEST_STARTING => msec.min(STARTING),
+                _ => msec,
+            };
+            // A signal that comes before the request is only seen after it.
+            if let Some(watch) = self.kernel.watch(patience, &mut [])? {
+                look(&watch)?;
+                state = TestState(watch.state);
+            }
+        }
+        let was_stopped = state != TestState::KOFI_TEST_OVER;
+        if was_stopped {
+            self.kernel.stop()?;
+        }
+        let mut buckets = vec![0; BUCKETS];
+        let watch = loop {
+            if let Some(watch) = self.kernel.watch(0, &mut buckets)? {
+                break watch;
+            }
+        };
+        let end = match watch.error {
+            0 if was_stopped => Err(Error::Interrupted),
+            0 => Ok(()),
+            error => Err(Error::Failed {
+                test: name.to_string(),
+                words: self.words(error)?,
+            }),
+        };
+        Ok(Run {
+            watch,
+            buckets,
+            end,
+        })
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    fn words(&self, error: i32) -> Result<String, Error> {
+        let error = error.unsigned_abs().into();
+        self.kernel.text(TextType::KOFI_TEXT_ERROR, error)
+    }
+}
+
+/// What becomes of `end` where messages were damaged, which says more than an interrupt.
+pub fn check(damaged: u64, end: Result<(), Error>) -> Result<(), Error> {
+    match end {
+        Ok(()) | Err(Error::Interrupted) if damaged > 0 => Err(Error::Damaged { count: damaged }),
+        end => end,
+    }
+}
+
+/// What ctrl-c sets to true. A second one ends the program at once, and with it the test.
+pub fn stop_flag() -> Result<Arc<AtomicBool>, Error> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        // In this order: the second one has to find what the first one has left.
+        flag::register_conditional_shutdown(signal, INTERRUPTED.into(), Arc::clone(&stop))
+            .and_then(|_| flag::register(signal, Arc::clone(&stop)))
+            .map_err(Error::Signals)?;
+    }
+    Ok(stop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        abi::string,
+        fake::Fake, //
+    };
+
+    const PLACE: Place = Place {
+        port: 7471,
+        domain: None,
+    };
+
+    fn pingpong() -> Test {
+        let test = PLACE.test(TestKind::KOFI_TEST_PINGPONG, "10.0.0.1");
+        Test {
+            length: 64,
+            count: 1000,
+            ..test.unwrap()
+        }
+    }
+
+    fn run(kernel: &Fake) -> (Run, Vec<TestState>) {
+        let mut seen = Vec::new();
+        let run = kernel.runner().run("pingpong", &pingpong(), 100, |watch| {
+            seen.push(TestState(watch.state));
+            Ok(())
+        });
+        (run.unwrap(), seen)
+    }
+
+    #[test]
+    fn a_test_is_watched_until_it_is_over() {
+        let kernel = Fake::default();
+        let (run, seen) = run(&kernel);
+        run.end.unwrap();
+        assert_eq!(run.watch.messages, 1000);
+        assert_eq!(run.buckets.iter().sum::<u64>(), 1000);
+        assert_eq!(
+            seen,
+            [
+                TestState::KOFI_TEST_STARTING,
+                TestState::KOFI_TEST_RUNNING,
+                TestState::KOFI_TEST_OVER,
+            ]
+        );
+        assert_eq!(kernel.thread.borrow().stops, 0);
+    }
+
+    #[test]
+    fn a_test_that_starts_is_looked_at_sooner() {
+        let kernel = Fake::default();
+        run(&kernel);
+        // The first two before it is known to run, the last one for its histogram.
+        assert_eq!(kernel.thread.borrow().waits, [20, 20, 100, 0]);
+    }
+
+    #[test]
+    fn ctrl_c_stops_the_test_and_keeps_what_there_is() {
+        let kernel = Fake::default();
+        kernel.interrupt_at.set(Some(2));
+        let (run, _) = run(&kernel);
+        assert!(matches!(run.end, Err(Error::Interrupted)));
+        assert_eq!(run.watch.messages, 500);
+        assert_eq!(run.buckets.iter().sum::<u64>(), 500);
+        assert_eq!(kernel.thread.borrow().stops, 1);
+    }
+
+    #[test]
+    fn a_signal_that_is_none_of_ours_ends_nothing() {
+        let kernel = Fake::default();
+        kernel.thread.borrow_mut().signals = 2;
+        run(&kernel).0.end.unwrap();
+    }
+
+    #[test]
+    fn an_error_of_the_test_is_told_in_the_words_of_the_kernel() {
+        for error in [111, -111] {
+            let kernel = Fake::default();
+            kernel.thread.borrow_mut().error = error;
+            let error = run(&kernel).0.end.unwrap_err().to_string();
+            assert_eq!(error, "pingpong: Connection refused");
+        }
+    }
+
+    #[test]
+    fn the_place_becomes_fields_of_the_test() {
+        let place = Place {
+            port: 80,
+            domain: Some("rxe0".to_string()),
+        };
+        let test = place.test(TestKind::KOFI_TEST_SERVER, "").unwrap();
+        assert_eq!(string(&test.node), "");
+        assert_eq!(string(&test.service), "80");
+        assert_eq!(string(&test.domain_name), "rxe0");
+        let long = "1".repeat(96);
+        let error = place.test(TestKind::KOFI_TEST_SERVER, &long).unwrap_err();
+        assert!(error.to_string().starts_with("ADDRESS: at most 95 bytes"));
+    }
+
+    #[test]
+    fn an_address_and_its_port_can_be_told_apart() {
+        assert_eq!(PLACE.show("10.0.0.1"), "10.0.0.1:7471");
+        assert_eq!(PLACE.show("fe80::1%eth0"), "[fe80::1%eth0]:7471");
+        assert_eq!(PLACE.show(""), "*:7471");
+    }
+}
