@@ -275,6 +275,30 @@ mod tests {
     }
 
     #[test]
+    fn poll_02_as_a_naive_model_does() -> kernel::error::Result {
+        const MEMBERS: usize = 50;
+        let mut all = Standing::new(MEMBERS as u32)?;
+        let mut model = KVec::new();
+        let mut seed = 1u64;
+        for _ in 0..20_000 {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let number = (seed >> 33) as usize % MEMBERS;
+            // More come than go for a while, and then the other way round.
+            if (seed >> 56) as usize % 100 < 30 + (seed >> 20) as usize % 40 {
+                all.watches[number].stand();
+                if !model.contains(&number) {
+                    model.push(number, GFP_KERNEL)?;
+                }
+            } else {
+                let expected = (!model.is_empty()).then(|| model.remove(0).ok()).flatten();
+                assert_eq!(all.next(), expected);
+            }
+            assert_eq!(all.line.is_empty(), model.is_empty());
+        }
+        Ok(())
+    }
+
+    #[test]
     fn poll_06_the_signal_is_given_for_who_stands_too() -> kernel::error::Result {
         let all = Standing::new(1)?;
         let mut budget = Budget::from_millis(0);
