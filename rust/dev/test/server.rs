@@ -134,7 +134,9 @@ fn sink(connection: &Connection, traffic: &Traffic, tally: &Tally) -> Result {
         }
     }
     let mut report = Buffer::new(REPORT, 0)?;
-    report.copy_from_slice(&damaged.to_be_bytes());
+    if let Some(count) = report.first_chunk_mut() {
+        *count = damaged.to_be_bytes();
+    }
     endpoint.send(report, REPORT)?;
     drop(connection.sent()?);
     connection.end()
