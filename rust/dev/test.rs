@@ -4,7 +4,7 @@
 
 mod client;
 mod content;
-mod hello;
+mod protocol;
 mod server;
 mod tally;
 

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The side that connects and sends.
-//!
-//! A stream is sent on credit: there is no RNR retry on iWARP, and a message that finds no receive ends
-//! the connection. The server has room for two windows, and gives an empty message back for each that it
-//! has received and made room for again. An empty message ends the stream, and is answered with how many
-//! were damaged.
 
 use super::{
+    protocol::{
+        read_report,
+        REPORT, //
+    },
     Bound,
     Kind,
     Place,
@@ -32,9 +31,6 @@ use kernel::{
         Monotonic, //
     },
 };
-
-/// Bytes of the answer at the end of a stream.
-pub(super) const REPORT: usize = 8;
 
 /// The time since a test began, and whether it has done enough.
 struct Clock<'a> {
@@ -130,8 +126,8 @@ fn stream(connection: &Connection, traffic: &Traffic, clock: &Clock<'_>, tally: 
     // What comes before the report are credits.
     loop {
         let (answer, len) = connection.received()?;
-        if let (REPORT, Some(count)) = (len, answer.first_chunk()) {
-            tally.damaged(u64::from_be_bytes(*count));
+        if let Some(count) = read_report(&answer, len) {
+            tally.damaged(count);
             return Ok(());
         }
     }

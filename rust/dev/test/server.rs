@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The side that listens, and does what a client asks for: see [`client`](super::client).
+//! The side that listens, and does what a client asks for.
 
 use super::{
-    client::REPORT,
+    protocol::{
+        write_report,
+        REPORT, //
+    },
     Kind,
     Place,
     Tally,
@@ -134,9 +137,7 @@ fn sink(connection: &Connection, traffic: &Traffic, tally: &Tally) -> Result {
         }
     }
     let mut report = Buffer::new(REPORT, 0)?;
-    if let Some(count) = report.first_chunk_mut() {
-        *count = damaged.to_be_bytes();
-    }
+    write_report(&mut report, damaged);
     endpoint.send(report, REPORT)?;
     drop(connection.sent()?);
     connection.end()

@@ -18,6 +18,10 @@ refused() {
 	shift
 	! "$CLIENT" "$@" 2>/run/refusal && grep -q "$words" /run/refusal
 }
+ip netns add elsewhere || fail "no namespace"
+elsewhere() { ip netns exec elsewhere "$@"; }
+check info_elsewhere eval '! elsewhere "$CLIENT" info --source $ADDRESS 7471'
+ip netns del elsewhere
 check info_of_nothing refused "no device offers" info -c collective
 check info_of_a_name_that_is_none refused "there are: .*FI_MSG\|there are: .*msg" info -c banana
 check versions eval '"$CLIENT" version | grep -q "^abi: 1"'
@@ -34,6 +38,20 @@ check bw eval 'printed bw $ADDRESS -p 7490 -s 1K -n 100 --verify --json | grep -
 kill -INT $server
 check server wait $server
 check server_tells grep -q "^4 clients, 160 messages, .* 0 damaged" /run/serving
+
+# What others say to it is counted, refused, or the end of their connection alone.
+if has_module kofi_kunit; then
+	"$CLIENT" server "$ADDRESS" -p 7491 >/run/serving &
+	server=$!
+	eventually 30 grep -qs serving /run/serving || fail "no server"
+	load kofi_kunit addr="$ADDRESS" test_server=7491 || fail "kofi_kunit.ko does not load"
+	run_suites kofi_stranger
+	unload kofi_kunit
+	check after_strangers eval 'printed pingpong $ADDRESS -p 7491 -n 20 --verify | grep -q "^ *64  *20 "'
+	kill -INT $server
+	wait $server
+	check damage_is_told grep -q "^4 clients, 23 messages, .* 2 damaged" /run/serving
+fi
 check no_server refused "Connection refused" pingpong "$ADDRESS" -p 7490
 
 check fuzz "$KOFI/bin/dev_fuzz" "$requests" 1

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a client says when it connects: the server does what it asks for.
+//! What the two sides of a test say to each other.
 //!
-//! Sixteen bytes, numbers with their most significant byte first: `kOFI`, a byte each for the version of
-//! all this (1), the kind, the flags and 0, then four for the window and four for the length. The server
-//! says nothing with its accept.
+//! A client says with its request to connect what it is going to do: sixteen bytes, numbers with their
+//! most significant byte first: `kOFI`, a byte each for the version of all this (1), the kind, the flags
+//! and 0, then four for the window and four for the length. The server says nothing with its accept.
+//!
+//! A message there and back needs no more. A stream is sent on credit: there is no RNR retry on iWARP, and
+//! a message that finds no receive ends the connection. The server has room for two windows, and gives an
+//! empty message back for each that it has received and made room for again. An empty message ends the
+//! stream, and is answered with eight bytes: how many were damaged.
 
 use super::{
     Kind,
@@ -15,8 +20,24 @@ const MAGIC: [u8; 4] = *b"kOFI";
 const VERSION: u8 = 1;
 const VERIFY: u8 = 1;
 
-/// Bytes of it.
+/// Bytes of what a client says.
 const LEN: usize = 16;
+
+/// Bytes of the answer to a stream.
+pub(super) const REPORT: usize = 8;
+
+/// Puts how many were damaged into the answer.
+pub(super) fn write_report(answer: &mut [u8], damaged: u64) {
+    if let Some(count) = answer.first_chunk_mut() {
+        *count = damaged.to_be_bytes();
+    }
+}
+
+/// How many were damaged; none if the message is no such answer.
+pub(super) fn read_report(message: &[u8], len: usize) -> Option<u64> {
+    let count = message.get(..len)?.as_array()?;
+    Some(u64::from_be_bytes(*count))
+}
 
 impl Traffic {
     /// What is said.
@@ -59,7 +80,7 @@ impl Traffic {
     }
 }
 
-#[kernel::prelude::kunit_tests(kofi_dev_test_hello)]
+#[kernel::prelude::kunit_tests(kofi_dev_test_protocol)]
 mod tests {
     use super::*;
 
@@ -69,6 +90,17 @@ mod tests {
         length: 65536,
         verify: true,
     };
+
+    #[test]
+    fn a_report_is_as_long_as_it_is() {
+        let mut answer = [0xff; 12];
+        write_report(&mut answer, 0x1_0000_0002);
+        assert_eq!(answer, [0, 0, 0, 1, 0, 0, 0, 2, 0xff, 0xff, 0xff, 0xff]);
+        assert_eq!(read_report(&answer, REPORT), Some(0x1_0000_0002));
+        for len in [0, 7, 9, 12, 13] {
+            assert_eq!(read_report(&answer, len), None);
+        }
+    }
 
     #[test]
     fn what_is_said_is_understood() {

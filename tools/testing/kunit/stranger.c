@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What the server of `kofi server` makes of clients that are none: of what they
+ * say, and of what they send. The scenario client.sh has one running.
+ */
+
+#include <linux/in.h>
+#include <linux/inet.h>
+#include <linux/moduleparam.h>
+
+#include "traffic.h"
+
+static unsigned short test_server;
+module_param(test_server, ushort, 0444);
+MODULE_PARM_DESC(test_server, "port of a test's server on this machine");
+
+#define WINDOW	4
+#define LEN	100
+
+/* What a client says, as rust/dev/test/protocol.rs has it. */
+struct hello {
+	u8	magic[4];
+	u8	version, kind, flags, zero;
+	__be32	window, length;
+};
+
+enum { PINGPONG, STREAM };
+
+static struct hello hello_of(u8 kind)
+{
+	return (struct hello){
+		.magic = "kOFI", .version = 1, .kind = kind, .flags = 1,
+		.window = cpu_to_be32(WINDOW), .length = cpu_to_be32(LEN),
+	};
+}
+
+/*
+ * An endpoint that says this, with receives for what is answered; what comes of
+ * it, 0 or a fabric errno.
+ */
+static struct fid_ep *meet(struct kunit *test, struct kofi_fabric_fx *fx,
+			   const void *said, size_t len, u8 *answer,
+			   int *errnum)
+{
+	struct fi_eq_err_entry error = {};
+	struct fx_cm_event event;
+	struct sockaddr_in to;
+	struct fid_ep *ep;
+	u32 what;
+
+	ep = fx_bound_ep(test, fx);
+	KUNIT_ASSERT_EQ(test, 0, fi_enable(ep));
+	to = (struct sockaddr_in){
+		.sin_family = AF_INET, .sin_port = htons(test_server),
+		.sin_addr.s_addr = in_aton(fx_addr),
+	};
+	for (int i = 0; i < WINDOW; i++)
+		KUNIT_ASSERT_EQ(test, 0, fi_recv(ep, answer, LEN, NULL, 0,
+						 NULL));
+	KUNIT_ASSERT_EQ(test, 0, fi_connect(ep, &to, said, len));
+	*errnum = 0;
+	if (fi_eq_sread(fx->eq, &what, &event, sizeof(event), FX_WAIT_MS, 0) > 0)
+		KUNIT_EXPECT_EQ(test, FI_CONNECTED, what);
+	else if (fi_eq_readerr(fx->eq, &error, 0) > 0)
+		*errnum = error.err;
+	else
+		*errnum = FI_ETIMEDOUT;
+	return ep;
+}
+
+static struct kofi_fabric_fx *open_fx(struct kunit *test)
+{
+	if (!test_server)
+		kunit_skip(test, "see scenarios/client.sh");
+	return fx_open(test);
+}
+
+static void stranger_says_something_else(struct kunit *test)
+{
+	struct hello good = hello_of(STREAM), wrong[] = {
+		good, good, good, good, good, good,
+	};
+	struct kofi_fabric_fx *fx = open_fx(test);
+	u8 *answer = tr_buffer(test, LEN);
+	int errnum;
+
+	wrong[0].magic[0] = 'K';
+	wrong[1].version = 2;
+	wrong[2].kind = 2;
+	wrong[3].window = 0;
+	wrong[4].length = cpu_to_be32(1 << 30);
+	wrong[5].zero = 1;
+	for (int i = 0; i < ARRAY_SIZE(wrong); i++) {
+		meet(test, fx, &wrong[i], sizeof(wrong[i]), answer,
+		     &errnum);
+		KUNIT_EXPECT_EQ(test, FI_ECONNREFUSED, errnum);
+	}
+	meet(test, fx, &good, sizeof(good) - 1, answer, &errnum);
+	KUNIT_EXPECT_EQ(test, FI_ECONNREFUSED, errnum);
+	meet(test, fx, NULL, 0, answer, &errnum);
+	KUNIT_EXPECT_EQ(test, FI_ECONNREFUSED, errnum);
+}
+
+/* Sends a message, and waits for that. */
+static void say(struct kunit *test, struct kofi_fabric_fx *fx,
+		struct fid_ep *ep, u8 *message, size_t len)
+{
+	struct fi_cq_tagged_entry done;
+	int ret;
+
+	KUNIT_ASSERT_EQ(test, 0, fi_send(ep, message, len, NULL, 0, NULL));
+	do {
+		ret = fi_cq_sread(fx->cq, &done, 1, NULL, FX_WAIT_MS);
+		KUNIT_ASSERT_EQ(test, 1, ret);
+	} while (!(done.flags & FI_SEND));
+}
+
+/* What is not as it should be is counted, and the count comes back. */
+static void stranger_sends_something_else(struct kunit *test)
+{
+	struct kofi_fabric_fx *fx = open_fx(test);
+	struct hello hello = hello_of(STREAM);
+	u8 *message = tr_buffer(test, LEN), *answer = tr_buffer(test, LEN);
+	struct fi_cq_tagged_entry done;
+	struct fid_ep *ep;
+	int errnum;
+
+	ep = meet(test, fx, &hello, sizeof(hello), answer, &errnum);
+	KUNIT_ASSERT_EQ(test, 0, errnum);
+	/* The first message is as it should be, ... */
+	for (int at = 0; at < LEN; at++)
+		message[at] = at;
+	say(test, fx, ep, message, LEN);
+	/* ... the second one is it again, and the third one is too short. */
+	say(test, fx, ep, message, LEN);
+	say(test, fx, ep, message, LEN - 1);
+	KUNIT_ASSERT_EQ(test, 0, fi_send(ep, NULL, 0, NULL, 0, NULL));
+	do {
+		KUNIT_ASSERT_EQ(test, 1, fi_cq_sread(fx->cq, &done, 1, NULL,
+						     FX_WAIT_MS));
+	} while (!(done.flags & FI_RECV));
+	KUNIT_EXPECT_EQ(test, sizeof(__be64), done.len);
+	KUNIT_EXPECT_EQ(test, 2, be64_to_cpup((__be64 *)answer));
+}
+
+/* More than it has said: this connection ends, and others may come. */
+static void stranger_sends_too_much(struct kunit *test)
+{
+	struct kofi_fabric_fx *fx = open_fx(test);
+	u8 *answer = tr_buffer(test, LEN);
+	struct fx_cm_event event;
+	struct fid_ep *ep;
+	int errnum;
+
+	for (u8 kind = PINGPONG; kind <= STREAM; kind++) {
+		struct hello hello = hello_of(kind);
+
+		ep = meet(test, fx, &hello, sizeof(hello), answer, &errnum);
+		KUNIT_ASSERT_EQ(test, 0, errnum);
+		KUNIT_ASSERT_EQ(test, 0, fi_send(ep, tr_buffer(test, 2 * LEN),
+						 2 * LEN, NULL, 0, NULL));
+		KUNIT_EXPECT_GT(test, fx_wait_event(test, fx->eq, FI_SHUTDOWN,
+						    &event, sizeof(event)), 0);
+	}
+}
+
+static struct kunit_case cases[] = {
+	KUNIT_CASE_SLOW(stranger_says_something_else),
+	KUNIT_CASE_SLOW(stranger_sends_something_else),
+	KUNIT_CASE_SLOW(stranger_sends_too_much),
+	{}
+};
+
+static struct kunit_suite suite = {
+	.name = "kofi_stranger",
+	.test_cases = cases,
+};
+
+kunit_test_suite(suite);
