@@ -32,6 +32,8 @@ pub mod info;
 pub mod memory;
 pub mod mr;
 pub mod msg;
+#[cfg(CONFIG_KUNIT = "y")]
+mod nothing;
 pub mod object;
 pub mod pep;
 pub mod poll;

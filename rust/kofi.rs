@@ -36,22 +36,28 @@ impl capi::face::Family for prov::verbs::Verbs {
     type CompletionQueue = prov::verbs::data_path::CompletionQueue;
 }
 
-/// `fi_getinfo()` for Rust consumers. May sleep.
+/// `fi_getinfo()` for Rust consumers.
 ///
 /// # Errors
 ///
 /// Those of [`fi::info::getinfo`].
-pub fn getinfo(query: &fi::info::Query<'_>) -> abi::Result<abi::info::InfoList> {
+pub fn getinfo(
+    _here: abi::context::InProcess,
+    query: &fi::info::Query<'_>,
+) -> abi::Result<abi::info::InfoList> {
     let flags = if query.source { abi::FI_SOURCE } else { 0 };
     fi::info::getinfo(&PROVIDERS, abi::VERSION, flags, query)
 }
 
-/// `fi_fabric()` for Rust consumers: opens the fabric that `info` names. May sleep.
+/// `fi_fabric()` for Rust consumers: opens the fabric that `info` names.
 ///
 /// # Errors
 ///
 /// -FI_ENODATA when no provider has it, -FI_ENOMEM.
-pub fn fabric(info: &abi::info::Info) -> abi::Result<Arc<fi::fabric::Fabric>> {
+pub fn fabric(
+    _here: abi::context::InProcess,
+    info: &abi::info::Info,
+) -> abi::Result<Arc<fi::fabric::Fabric>> {
     let provider = PROVIDERS
         .iter()
         .find(|provider| info.provider_name() == Some(provider.name()))

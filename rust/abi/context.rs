@@ -33,11 +33,29 @@ mod ffi {
     }
 }
 
-/// Refuses a blocking call in atomic context: -FI_EOPBADSTATE, and one warning in the log.
-pub fn check_may_sleep() -> Result {
+/// Where a caller is that may sleep: every call that may takes one.
+///
+/// It stays there: a handler in interrupt context cannot bring one along from where it was made, and
+/// is given none.
+#[derive(Clone, Copy)]
+pub struct InProcess(NotThreadSafe);
+
+impl InProcess {
+    /// For those who are called by a thread or a workqueue.
+    pub(crate) const fn assume() -> Self {
+        Self(NotThreadSafe)
+    }
+}
+
+/// That the caller may sleep. Asked once, where the kernel calls: a module's `init`, a work item.
+///
+/// # Errors
+///
+/// -FI_EOPBADSTATE in atomic context, and one warning in the log.
+pub fn in_process() -> Result<InProcess> {
     // SAFETY: Reads the state of the running context.
     if unsafe { ffi::kofi_may_sleep() } {
-        return Ok(());
+        return Ok(InProcess::assume());
     }
     // SAFETY: Writes to the log.
     unsafe { ffi::kofi_warn_atomic() };

@@ -3,7 +3,7 @@
 //! Calls from hard-interrupt context: the kernel crate has no `irq_work` yet.
 
 use crate::abi::context::{
-    check_may_sleep,
+    in_process,
     InInterrupt, //
 };
 use core::{
@@ -96,7 +96,7 @@ impl IrqWork {
     /// In atomic context, such as the handler's own, nothing can be waited for: that warns, no new
     /// call begins, and the handler is dropped with the object.
     pub fn stop(&self) {
-        if self.stopped.xchg(true, Full) || check_may_sleep().is_err() {
+        if self.stopped.xchg(true, Full) || in_process().is_err() {
             return;
         }
         self.settle();
@@ -152,7 +152,10 @@ unsafe extern "C" fn run(raw: *mut bindings::irq_work) {
 #[kunit_tests(kofi_abi_irq_work)]
 mod tests {
     use super::*;
-    use crate::abi::thread::Thread;
+    use crate::abi::{
+        context::InProcess,
+        thread::Thread, //
+    };
     use kernel::{
         sync::{
             atomic::Relaxed,
@@ -187,13 +190,13 @@ mod tests {
     /// A thread that asks for calls, until it is dropped.
     fn raiser(work: &Arc<Pin<KBox<IrqWork>>>) -> Result<Thread> {
         let work = work.clone();
-        let main = move || {
+        let main = move |_| {
             while !crate::abi::context::kthread_should_stop() {
                 work.raise();
                 fsleep(Delta::from_millis(1));
             }
         };
-        Thread::run(c"kofi_raiser", main).map_err(|_| ENOMEM)
+        Thread::run(InProcess::assume(), c"kofi_raiser", main).map_err(|_| ENOMEM)
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Kernel threads for Rust consumers: the kernel crate has none yet.
 
 use super::{
+    context::InProcess,
     Errno,
     Result, //
 };
@@ -62,12 +63,15 @@ unsafe impl Sync for Thread {}
 
 impl Thread {
     /// Runs `main` in a new thread. It may end by itself, and should when
-    /// [`kthread_should_stop`](super::context::kthread_should_stop) says so. May sleep.
+    /// [`kthread_should_stop`](super::context::kthread_should_stop) says so.
     ///
     /// # Errors
     ///
     /// -FI_ENOMEM, -FI_EINTR.
-    pub fn run<F: FnOnce() + Send + 'static>(name: &CStr, main: F) -> Result<Self> {
+    pub fn run<F>(_here: InProcess, name: &CStr, main: F) -> Result<Self>
+    where
+        F: FnOnce(InProcess) + Send + 'static,
+    {
         let body = KBox::new(Body(UnsafeCell::new(Some(main))), GFP_KERNEL)?;
         let raw = core::ptr::from_ref(&*body).cast_mut().cast();
         // SAFETY: `run` is made for this body.
@@ -104,11 +108,11 @@ impl Drop for Thread {
 /// # Safety
 ///
 /// Called once, in the thread, with its `Body<F>`.
-unsafe extern "C" fn run<F: FnOnce()>(body: *mut c_void) -> c_int {
+unsafe extern "C" fn run<F: FnOnce(InProcess)>(body: *mut c_void) -> c_int {
     // SAFETY: By this function's contract, and the type's invariant.
     let main = unsafe { (*(*body.cast::<Body<F>>()).0.get()).take() };
     if let Some(main) = main {
-        main();
+        main(InProcess::assume());
     }
     0
 }

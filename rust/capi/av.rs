@@ -26,7 +26,10 @@ use crate::{
     abi::{
         self,
         addr,
-        context,
+        context::{
+            in_process,
+            InProcess, //
+        },
         errno::into_int,
         fi_addr_t,
         fi_av_attr,
@@ -109,8 +112,8 @@ pub(super) unsafe extern "C" fn open(
 ) -> c_int {
     // SAFETY: As the C caller promises, arguments are valid or NULL.
     into_int(unsafe {
-        object::open_with(domain.cast(), attr, out, |domain, attr, place| {
-            make(domain, attr, place, context)
+        object::open_with(domain.cast(), attr, out, |here, domain, attr, place| {
+            make(here, domain, attr, place, context)
         })
     })
 }
@@ -119,6 +122,7 @@ pub(super) unsafe extern "C" fn open(
 ///
 /// As of `fi_av_open()`.
 unsafe fn make(
+    here: InProcess,
     domain: &DomainObject,
     attr: &mut fi_av_attr,
     place: Place<VectorObject>,
@@ -138,19 +142,22 @@ unsafe fn make(
         // SAFETY: As the C caller promises.
         false => Some(unsafe { CStr::from_char_ptr(attr.name) }),
     };
-    let vector = domain.domain().address_vector(&Attr {
-        kind: match attr.type_ {
-            abi::FI_AV_UNSPEC => None,
-            abi::FI_AV_MAP => Some(Type::Map),
-            abi::FI_AV_TABLE => Some(Type::Table),
-            _ => return Err(Errno::EINVAL),
+    let vector = domain.domain().address_vector(
+        here,
+        &Attr {
+            kind: match attr.type_ {
+                abi::FI_AV_UNSPEC => None,
+                abi::FI_AV_MAP => Some(Type::Map),
+                abi::FI_AV_TABLE => Some(Type::Table),
+                _ => return Err(Errno::EINVAL),
+            },
+            rx_ctx_bits: attr.rx_ctx_bits.try_into().map_err(|_| Errno::EINVAL)?,
+            count: attr.count,
+            is_async: attr.flags & abi::FI_EVENT != 0,
+            name,
+            is_read_only: attr.flags & abi::FI_READ != 0,
         },
-        rx_ctx_bits: attr.rx_ctx_bits.try_into().map_err(|_| Errno::EINVAL)?,
-        count: attr.count,
-        is_async: attr.flags & abi::FI_EVENT != 0,
-        name,
-        is_read_only: attr.flags & abi::FI_READ != 0,
-    })?;
+    )?;
     attr.type_ = match vector.kind() {
         Type::Map => abi::FI_AV_MAP,
         Type::Table => abi::FI_AV_TABLE,
@@ -189,8 +196,7 @@ unsafe extern "C" fn bind(fid: *mut fid, other: *mut fid, flags: u64) -> c_int {
         if flags != 0 {
             return Err(Errno::EBADFLAGS);
         }
-        context::check_may_sleep()?;
-        object.vector.bind(queue.queue())
+        object.vector.bind(in_process()?, queue.queue())
     }))
 }
 
@@ -216,17 +222,19 @@ impl VectorObject {
         mut told: Told,
         context: *mut c_void,
     ) -> Result<c_int> {
+        let here = in_process()?;
         let insertions = told.insertions(addresses);
         if self.vector.is_async() {
             let source = Source(ptr::from_ref(self).expose_provenance());
             let about = (source, context.expose_provenance());
             let told = KBox::new(told, GFP_KERNEL)?;
-            self.vector.insert_later(about, count, insertions, told)?;
+            self.vector
+                .insert_later(here, about, count, insertions, told)?;
             return Ok(0);
         }
-        let count = self
-            .vector
-            .insert(insertions, |number, outcome| told.tell(number, outcome))?;
+        let count = self.vector.insert(here, insertions, |number, outcome| {
+            told.tell(number, outcome)
+        })?;
         // What a call takes fits.
         Ok(count as c_int)
     }
@@ -371,12 +379,12 @@ unsafe fn try_remove(av: *mut fid_av, addrs: *mut fi_addr_t, count: usize, flags
     if addrs.is_null() && count > 0 {
         return Err(Errno::EINVAL);
     }
-    context::check_may_sleep()?;
+    let here = in_process()?;
     let mut outcome = Ok(());
     for number in 0..count {
         // SAFETY: By this function's safety requirement.
         let addr = unsafe { addrs.add(number).read() };
-        let removed = object.vector.remove(addr);
+        let removed = object.vector.remove(here, addr);
         outcome = outcome.and(removed);
     }
     outcome

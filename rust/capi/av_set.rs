@@ -15,6 +15,10 @@ use super::{
 use crate::{
     abi::{
         self,
+        context::{
+            in_process,
+            InProcess, //
+        },
         errno::into_int,
         fi_addr_t,
         fi_av_set_attr,
@@ -83,20 +87,21 @@ pub(super) unsafe extern "C" fn open(
 ) -> c_int {
     // SAFETY: As the C caller promises, arguments are valid or NULL.
     into_int(unsafe {
-        object::open_with(av.cast(), attr, out, |av, attr, place| {
-            make(av, attr, place, context)
+        object::open_with(av.cast(), attr, out, |here, av, attr, place| {
+            make(here, av, attr, place, context)
         })
     })
 }
 
 fn make(
+    here: InProcess,
     av: &VectorObject,
     attr: &mut fi_av_set_attr,
     place: Place<SetObject>,
     context: *mut c_void,
 ) -> Result<*mut SetObject> {
     let initial = initial(attr)?;
-    let set = AddressSet::new(av.vector(), attr.count, initial)?;
+    let set = AddressSet::new(here, av.vector(), attr.count, initial)?;
     Ok(place.put(SetObject {
         fid: fid_av_set {
             fid: header::<SetObject>(context),
@@ -149,11 +154,11 @@ unsafe fn set<'a>(set: *const fid_av_set) -> Result<&'a AddressSet> {
 unsafe fn on_both(
     dst: *mut fid_av_set,
     src: *const fid_av_set,
-    f: impl FnOnce(&AddressSet, &AddressSet) -> Result,
+    f: impl FnOnce(&AddressSet, InProcess, &AddressSet) -> Result,
 ) -> c_int {
     // SAFETY: By this function's safety requirement.
     let both = unsafe { set(dst).and_then(|dst| Ok((dst, set(src)?))) };
-    into_int(both.and_then(|(dst, src)| f(dst, src)))
+    into_int(both.and_then(|(dst, src)| f(dst, in_process()?, src)))
 }
 
 unsafe extern "C" fn set_union(dst: *mut fid_av_set, src: *const fid_av_set) -> c_int {
@@ -173,10 +178,10 @@ unsafe extern "C" fn diff(dst: *mut fid_av_set, src: *const fid_av_set) -> c_int
 
 unsafe extern "C" fn insert(this: *mut fid_av_set, addr: fi_addr_t) -> c_int {
     // SAFETY: As a C caller of `fi_av_set_insert()` promises.
-    into_int(unsafe { set(this) }.and_then(|set| set.insert(addr)))
+    into_int(unsafe { set(this) }.and_then(|set| set.insert(in_process()?, addr)))
 }
 
 unsafe extern "C" fn remove(this: *mut fid_av_set, addr: fi_addr_t) -> c_int {
     // SAFETY: As a C caller of `fi_av_set_remove()` promises.
-    into_int(unsafe { set(this) }.and_then(|set| set.remove(addr)))
+    into_int(unsafe { set(this) }.and_then(|set| set.remove(in_process()?, addr)))
 }

@@ -53,7 +53,7 @@ pub(super) static PASSIVE: fi_ops_cm = fi_ops_cm {
 unsafe extern "C" fn active_setname(fid: *mut fid, addr: *mut c_void, len: usize) -> c_int {
     // SAFETY: As a C caller of `fi_setname()` promises.
     into_int(unsafe {
-        context::check_may_sleep().and_then(|()| {
+        context::in_process().and_then(|_| {
             object::<EndpointObject>(fid).and_then(|object| {
                 let addr = address(object.addr_format(), addr, len)?;
                 object.endpoint().core().set_name(addr)
@@ -65,7 +65,7 @@ unsafe extern "C" fn active_setname(fid: *mut fid, addr: *mut c_void, len: usize
 unsafe extern "C" fn passive_setname(fid: *mut fid, addr: *mut c_void, len: usize) -> c_int {
     // SAFETY: As a C caller of `fi_setname()` promises.
     into_int(unsafe {
-        context::check_may_sleep().and_then(|()| {
+        context::in_process().and_then(|_| {
             object::<ListenerObject>(fid).and_then(|object| {
                 let addr = address(object.addr_format(), addr, len)?;
                 object.listener().core().set_name(addr)
@@ -89,7 +89,7 @@ unsafe fn tell(format: u32, known: SocketAddr, addr: *mut c_void, len: *mut usiz
 unsafe extern "C" fn active_getname(fid: *mut fid, addr: *mut c_void, len: *mut usize) -> c_int {
     // SAFETY: As a C caller of `fi_getname()` promises.
     into_int(unsafe {
-        context::check_may_sleep().and_then(|()| {
+        context::in_process().and_then(|_| {
             object::<EndpointObject>(fid).and_then(|object| {
                 let known = object.endpoint().core().name()?;
                 tell(object.addr_format(), known, addr, len)
@@ -101,7 +101,7 @@ unsafe extern "C" fn active_getname(fid: *mut fid, addr: *mut c_void, len: *mut 
 unsafe extern "C" fn passive_getname(fid: *mut fid, addr: *mut c_void, len: *mut usize) -> c_int {
     // SAFETY: As a C caller of `fi_getname()` promises.
     into_int(unsafe {
-        context::check_may_sleep().and_then(|()| {
+        context::in_process().and_then(|_| {
             object::<ListenerObject>(fid).and_then(|object| {
                 let known = object.listener().core().name()?;
                 tell(object.addr_format(), known, addr, len)
@@ -113,7 +113,7 @@ unsafe extern "C" fn passive_getname(fid: *mut fid, addr: *mut c_void, len: *mut
 unsafe extern "C" fn getpeer(ep: *mut fid_ep, addr: *mut c_void, len: *mut usize) -> c_int {
     // SAFETY: As a C caller of `fi_getpeer()` promises.
     into_int(unsafe {
-        context::check_may_sleep().and_then(|()| {
+        context::in_process().and_then(|_| {
             object::<EndpointObject>(ep.cast()).and_then(|object| {
                 let known = object.endpoint().core().peer()?;
                 tell(object.addr_format(), known, addr, len)
@@ -131,7 +131,7 @@ unsafe extern "C" fn connect(
     // SAFETY: As a C caller of `fi_connect()` promises.
     into_int(unsafe {
         object::<EndpointObject>(ep.cast()).and_then(|object| {
-            context::check_may_sleep()?;
+            context::in_process()?;
             let to = endless(object.addr_format(), addr)?;
             object.endpoint().connect(to, bytes(param, param_len)?)
         })
@@ -142,7 +142,7 @@ unsafe extern "C" fn accept(ep: *mut fid_ep, param: *const c_void, param_len: us
     // SAFETY: As a C caller of `fi_accept()` promises.
     into_int(unsafe {
         object::<EndpointObject>(ep.cast()).and_then(|object| {
-            context::check_may_sleep()?;
+            context::in_process()?;
             object.endpoint().accept(bytes(param, param_len)?)
         })
     })
@@ -160,7 +160,7 @@ unsafe extern "C" fn listen(pep: *mut fid_pep) -> c_int {
     // SAFETY: As a C caller of `fi_listen()` promises.
     into_int(unsafe {
         object::<ListenerObject>(pep.cast()).and_then(|object| {
-            context::check_may_sleep()?;
+            context::in_process()?;
             object.listener().listen()
         })
     })

@@ -18,6 +18,10 @@ use super::{
 use crate::{
     abi::{
         self,
+        context::{
+            in_process,
+            InProcess, //
+        },
         errno::into_int,
         fi_cntr_attr,
         fi_ops,
@@ -92,8 +96,8 @@ pub(super) unsafe extern "C" fn open(
 ) -> c_int {
     // SAFETY: As the C caller promises, arguments are valid or NULL.
     into_int(unsafe {
-        object::open_with(domain.cast(), attr, out, |domain, attr, place| {
-            make(domain, attr, place, context)
+        object::open_with(domain.cast(), attr, out, |here, domain, attr, place| {
+            make(here, domain, attr, place, context)
         })
     })
 }
@@ -102,6 +106,7 @@ pub(super) unsafe extern "C" fn open(
 ///
 /// The wait set of `attr` is valid, if it is asked for.
 unsafe fn make(
+    here: InProcess,
     domain: &DomainObject,
     attr: &mut fi_cntr_attr,
     place: Place<CounterObject>,
@@ -112,11 +117,14 @@ unsafe fn make(
     }
     // SAFETY: By this function's safety requirement.
     let asked = unsafe { Asked::new(attr.wait_obj, attr.wait_set)? };
-    let counter = domain.domain().counter(&Attr {
-        waitable: asked.is_waitable(),
-        native: asked.is_native(),
-    })?;
-    let wait = asked.grant(|set| set.add_counter(&counter, place.address()))?;
+    let counter = domain.domain().counter(
+        here,
+        &Attr {
+            waitable: asked.is_waitable(),
+            native: asked.is_native(),
+        },
+    )?;
+    let wait = asked.grant(|set| set.add_counter(here, &counter, place.address()))?;
     Ok(place.put(CounterObject {
         fid: fid_cntr {
             fid: header::<CounterObject>(context),
@@ -187,6 +195,6 @@ unsafe extern "C" fn wait_for(cntr: *mut fid_cntr, threshold: u64, timeout: c_in
     // SAFETY: As a C caller of `fi_cntr_wait()` promises.
     into_int(unsafe { counter(cntr) }.and_then(|counter| {
         let deadline = Deadline::from_millis(timeout);
-        counter.wait(threshold, &deadline)
+        counter.wait(in_process()?, threshold, &deadline)
     }))
 }

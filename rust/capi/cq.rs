@@ -19,8 +19,11 @@ use super::{
 use crate::{
     abi::{
         self,
-        context,
-        context::InInterrupt,
+        context::{
+            in_process,
+            InInterrupt,
+            InProcess, //
+        },
         errno::{
             into_int,
             into_ssize, //
@@ -141,7 +144,7 @@ impl InterruptHandler for Callback {
 }
 
 impl TaskHandler for Callback {
-    fn ready(&self) {
+    fn ready(&self, _here: InProcess) {
         self.call();
     }
 }
@@ -163,7 +166,7 @@ unsafe fn try_open(
     out: *mut *mut fid_cq,
     context: *mut c_void,
 ) -> Result {
-    context::check_may_sleep()?;
+    let here = in_process()?;
     // SAFETY: As the C caller promises.
     let (domain, attr) = unsafe {
         (
@@ -229,7 +232,7 @@ unsafe fn try_open(
         _ => attr.format,
     };
     let armed = attr.cq_event_handler.is_some().then(|| queue.clone());
-    let wait = asked.grant(|set| set.add_completions(&queue, place.address()))?;
+    let wait = asked.grant(|set| set.add_completions(here, &queue, place.address()))?;
     let made = place.put(QueueObject {
         fid: fid_cq {
             fid: header::<QueueObject>(context),
@@ -364,7 +367,7 @@ impl<Q: provider::CompletionQueue, E: Shape, const ARMS: bool> Table<Q, E, ARMS>
             let (object, queue) = parts::<Q>(cq);
             room::<E>(buf, count).and_then(|room| {
                 let mut budget = Budget::from_millis(timeout);
-                sread(queue, object.waitable, room, &mut budget)
+                sread(in_process()?, queue, object.waitable, room, &mut budget)
             })
         })
     }
@@ -382,7 +385,7 @@ impl<Q: provider::CompletionQueue, E: Shape, const ARMS: bool> Table<Q, E, ARMS>
             let (object, queue) = parts::<Q>(cq);
             let result = room::<E>(buf, count).and_then(|room| {
                 let mut budget = Budget::from_millis(timeout);
-                sread(queue, object.waitable, room, &mut budget)
+                sread(in_process()?, queue, object.waitable, room, &mut budget)
             });
             no_sources(&result, src_addr);
             result

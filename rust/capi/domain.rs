@@ -112,7 +112,7 @@ pub(super) unsafe extern "C" fn open(
             fabric.cast(),
             info,
             out,
-            |fabric: &FabricObject, info, place| {
+            |_here, fabric: &FabricObject, info, place| {
                 let threading = threading(info)?;
                 Ok(place.put(DomainObject {
                     domain: fabric.fabric().domain_for(info, threading)?,
@@ -148,7 +148,7 @@ unsafe extern "C" fn bind(fid: *mut fid, other: *mut fid, flags: u64) -> c_int {
     // SAFETY: As the C caller promises.
     into_int(unsafe {
         object::object::<DomainObject>(fid).and_then(|object| {
-            context::check_may_sleep()?;
+            context::in_process()?;
             let events = object::object::<eq::QueueObject>(other)?;
             object.domain.bind_events(events.queue(), source, flags)
         })

@@ -175,7 +175,7 @@ pub(super) unsafe extern "C" fn open(
             domain.cast(),
             info,
             out,
-            |domain: &DomainObject, info, place| make(domain, info, place, context),
+            |_here, domain: &DomainObject, info, place| make(domain, info, place, context),
         )
     })
 }
@@ -256,7 +256,7 @@ unsafe fn try_bind(fid: *mut fid, other: *mut fid, flags: u64) -> Result {
         let object = object::object::<EndpointObject>(fid)?;
         (object, other.as_ref().ok_or(Errno::EINVAL)?.fclass)
     };
-    context::check_may_sleep()?;
+    context::in_process()?;
     match u32::try_from(class) {
         Ok(abi::FI_CLASS_EQ) => {
             // SAFETY: As the C caller promises.
@@ -288,11 +288,11 @@ unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) ->
 unsafe fn try_control(object: &EndpointObject, command: c_int, arg: *mut u64) -> Result {
     match u32::try_from(command) {
         Ok(abi::FI_ENABLE) => {
-            context::check_may_sleep()?;
+            context::in_process()?;
             object.endpoint.enable()
         }
         Ok(abi::FI_ALIAS) => {
-            context::check_may_sleep()?;
+            context::in_process()?;
             // SAFETY: As the C caller promises for this command.
             let alias = unsafe { arg.cast::<fi_alias>().as_ref() }.ok_or(Errno::EINVAL)?;
             // SAFETY: As above.

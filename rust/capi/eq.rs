@@ -20,6 +20,10 @@ use super::{
 use crate::{
     abi::{
         self,
+        context::{
+            in_process,
+            InProcess, //
+        },
         errno::{
             into_int,
             into_ssize,
@@ -102,7 +106,7 @@ struct Callback {
 }
 
 impl Handler for Callback {
-    fn ready(&self, _queue: &Arc<EventQueue>) {
+    fn ready(&self, _here: InProcess, _queue: &Arc<EventQueue>) {
         let eq = ptr::with_exposed_provenance_mut(self.eq);
         let context = ptr::with_exposed_provenance_mut(self.context);
         // SAFETY: The queue's object lives until `close` has waited for this call to end.
@@ -119,8 +123,8 @@ pub(super) unsafe extern "C" fn open(
 ) -> c_int {
     // SAFETY: As the C caller promises, arguments are valid or NULL.
     into_int(unsafe {
-        object::open_with(fabric.cast(), attr, out, |fabric, attr, place| {
-            make(fabric, attr, place, context)
+        object::open_with(fabric.cast(), attr, out, |here, fabric, attr, place| {
+            make(here, fabric, attr, place, context)
         })
     })
 }
@@ -129,6 +133,7 @@ pub(super) unsafe extern "C" fn open(
 ///
 /// The wait set of `attr` is valid, if it is asked for.
 unsafe fn make(
+    here: InProcess,
     fabric: &FabricObject,
     attr: &mut fi_eq_attr,
     place: Place<QueueObject>,
@@ -139,12 +144,15 @@ unsafe fn make(
     }
     // SAFETY: By this function's safety requirement.
     let asked = unsafe { Asked::new(attr.wait_obj, attr.wait_set)? };
-    let queue = fabric.fabric().event_queue(Attr {
-        size: attr.size,
-        writable: attr.flags & abi::FI_WRITE != 0,
-        waitable: asked.is_waitable(),
-    })?;
-    let wait = asked.grant(|set| set.add_events(&queue, place.address()))?;
+    let queue = fabric.fabric().event_queue(
+        here,
+        Attr {
+            size: attr.size,
+            writable: attr.flags & abi::FI_WRITE != 0,
+            waitable: asked.is_waitable(),
+        },
+    )?;
+    let wait = asked.grant(|set| set.add_events(here, &queue, place.address()))?;
     if let Some(function) = attr.eq_event_handler {
         let callback = Callback {
             function,
@@ -289,7 +297,8 @@ unsafe extern "C" fn sread(
     let mut budget = Budget::from_millis(timeout);
     loop {
         // SAFETY: As a C caller of `fi_eq_sread()` promises.
-        if let Err(errno) = unsafe { queue(eq) }.wait(&mut budget) {
+        let queue = unsafe { queue(eq) };
+        if let Err(errno) = in_process().and_then(|here| queue.wait(here, &mut budget)) {
             return errno.to_ssize();
         }
         // SAFETY: As above.
@@ -354,7 +363,10 @@ unsafe extern "C" fn write(
             Err(Errno::EBADFLAGS)
         } else {
             let object = &*eq.cast::<QueueObject>();
-            bytes(buf, len).and_then(|data| object.queue.write(number, data).map(|()| len))
+            bytes(buf, len).and_then(|data| {
+                object.queue.write(in_process()?, number, data)?;
+                Ok(len)
+            })
         }
     })
 }

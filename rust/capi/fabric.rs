@@ -105,7 +105,7 @@ pub(super) unsafe fn open(
     out: *mut *mut fid_fabric,
     context: *mut c_void,
 ) -> Result {
-    context::check_may_sleep()?;
+    context::in_process()?;
     // SAFETY: As the C caller promises.
     let attr = unsafe { attr.as_ref() }.ok_or(Errno::EINVAL)?;
     if out.is_null() {

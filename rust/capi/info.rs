@@ -85,7 +85,7 @@ unsafe fn try_getinfo(
             },
         }
     };
-    context::check_may_sleep()?;
+    context::in_process()?;
     let found = getinfo(&crate::PROVIDERS, version, flags, &query)?;
     // SAFETY: As above.
     unsafe { *out = into_chain(found) };

@@ -82,7 +82,7 @@ unsafe fn register(
     out: *mut *mut fid_mr,
     context: *mut c_void,
 ) -> Result {
-    context::check_may_sleep()?;
+    context::in_process()?;
     // SAFETY: By this function's safety requirement.
     let domain = unsafe { object::object::<DomainObject>(domain)? };
     if out.is_null() || offset != 0 {

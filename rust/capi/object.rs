@@ -5,7 +5,10 @@
 use crate::abi::{
     self,
     addr,
-    context,
+    context::{
+        self,
+        InProcess, //
+    },
     fi_info,
     fi_ops,
     fid,
@@ -98,16 +101,16 @@ pub(super) unsafe fn open_with<P: Object, A, T: Object, F>(
     parent: *mut fid,
     attr: *mut A,
     out: *mut *mut F,
-    make: impl FnOnce(&P, &mut A, Place<T>) -> Result<*mut T>,
+    make: impl FnOnce(InProcess, &P, &mut A, Place<T>) -> Result<*mut T>,
 ) -> Result {
-    context::check_may_sleep()?;
+    let here = context::in_process()?;
     // SAFETY: By this function's safety requirement.
     let (parent, attr) = unsafe { (object::<P>(parent)?, attr.as_mut()) };
     let attr = attr.ok_or(Errno::EINVAL)?;
     if out.is_null() {
         return Err(Errno::EINVAL);
     }
-    let made = make(parent, attr, Place::new()?)?;
+    let made = make(here, parent, attr, Place::new()?)?;
     // SAFETY: `out` is not NULL, and valid by this function's safety requirement.
     unsafe { hand_out(out, made) };
     Ok(())
@@ -126,13 +129,18 @@ pub(super) unsafe fn open_child<P: Object, T: Object, F>(
     parent: *mut fid,
     info: *mut fi_info,
     out: *mut *mut F,
-    make: impl FnOnce(&P, &Info, Place<T>) -> Result<*mut T>,
+    make: impl FnOnce(InProcess, &P, &Info, Place<T>) -> Result<*mut T>,
 ) -> Result {
     // SAFETY: By this function's safety requirement; an info is no more than its `fi_info`.
     unsafe {
-        open_with(parent, info, out, |parent, info: &mut fi_info, place| {
-            make(parent, Info::from_ptr(info), place)
-        })
+        open_with(
+            parent,
+            info,
+            out,
+            |here, parent, info: &mut fi_info, place| {
+                make(here, parent, Info::from_ptr(info), place)
+            },
+        )
     }
 }
 
@@ -148,7 +156,7 @@ pub(super) unsafe fn open_child<P: Object, T: Object, F>(
 pub(super) unsafe fn close<T: Object>(fid: *mut fid, shut: impl FnOnce(&T) -> Result) -> Result {
     // SAFETY: By this function's safety requirement.
     let closing = unsafe { object::<T>(fid)? };
-    context::check_may_sleep()?;
+    context::in_process()?;
     shut(closing)?;
     // SAFETY: Every object of the type came from `Place::put`, and its owner has given it up.
     drop(unsafe { KBox::from_raw(fid.cast::<T>()) });

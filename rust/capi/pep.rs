@@ -84,7 +84,7 @@ pub(super) unsafe extern "C" fn open(
             fabric.cast(),
             info,
             out,
-            |fabric: &FabricObject, info, place| {
+            |_here, fabric: &FabricObject, info, place| {
                 let source = Source(place.address());
                 let listener = fabric.fabric().passive_endpoint(info, source)?;
                 Ok(place.put(ListenerObject {
@@ -115,7 +115,7 @@ unsafe extern "C" fn bind(fid: *mut fid, other: *mut fid, flags: u64) -> c_int {
     // SAFETY: As the C caller promises.
     into_int(unsafe {
         object::object::<ListenerObject>(fid).and_then(|object| {
-            context::check_may_sleep()?;
+            context::in_process()?;
             let queue = object::object::<eq::QueueObject>(other)?;
             object.listener.bind_events(queue.queue(), flags)
         })
@@ -127,7 +127,7 @@ unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) ->
     into_int(unsafe {
         object::object::<ListenerObject>(fid).and_then(|object| match u32::try_from(command) {
             Ok(abi::FI_BACKLOG) => {
-                context::check_may_sleep()?;
+                context::in_process()?;
                 let backlog = arg.cast::<c_int>().as_ref().ok_or(Errno::EINVAL)?;
                 object.listener.core().set_backlog(*backlog)
             }

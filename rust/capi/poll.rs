@@ -16,6 +16,10 @@ use super::{
 use crate::{
     abi::{
         self,
+        context::{
+            in_process,
+            InProcess, //
+        },
         errno::into_int,
         fi_ops,
         fi_ops_poll,
@@ -73,6 +77,7 @@ pub(super) unsafe extern "C" fn open(
 }
 
 fn make(
+    here: InProcess,
     domain: &DomainObject,
     attr: &mut fi_poll_attr,
     place: Place<PollObject>,
@@ -85,7 +90,7 @@ fn make(
             fid: header::<PollObject>(ptr::null_mut()),
             ops: ptr::from_ref(&OPS).cast_mut(),
         },
-        set: domain.domain().poll_set()?,
+        set: domain.domain().poll_set(here)?,
     }))
 }
 
@@ -169,17 +174,24 @@ unsafe extern "C" fn add(pollset: *mut fid_poll, event: *mut fid, flags: u64) ->
     // SAFETY: As a C caller of `fi_poll_add()` promises.
     let arguments = unsafe { arguments(pollset, event, flags) };
     let token = event.expose_provenance();
-    into_int(arguments.and_then(|(set, member)| match member {
-        Member::Queue(queue) => set.add_queue(queue, token),
-        Member::Counter(counter) => set.add_counter(counter, token),
+    into_int(arguments.and_then(|(set, member)| {
+        let here = in_process()?;
+        match member {
+            Member::Queue(queue) => set.add_queue(here, queue, token),
+            Member::Counter(counter) => set.add_counter(here, counter, token),
+        }
     }))
 }
 
 unsafe extern "C" fn remove(pollset: *mut fid_poll, event: *mut fid, flags: u64) -> c_int {
     // SAFETY: As a C caller of `fi_poll_del()` promises.
     let arguments = unsafe { arguments(pollset, event, flags) };
-    into_int(arguments.map(|(set, member)| match member {
-        Member::Queue(queue) => set.remove_queue(queue),
-        Member::Counter(counter) => set.remove_counter(counter),
+    into_int(arguments.and_then(|(set, member)| {
+        let here = in_process()?;
+        match member {
+            Member::Queue(queue) => set.remove_queue(here, queue),
+            Member::Counter(counter) => set.remove_counter(here, counter),
+        }
+        Ok(())
     }))
 }

@@ -21,6 +21,10 @@ use super::{
 use crate::{
     abi::{
         self,
+        context::{
+            in_process,
+            InProcess, //
+        },
         errno::into_int,
         fi_ops,
         fi_ops_wait,
@@ -88,6 +92,7 @@ pub(super) unsafe extern "C" fn open(
 }
 
 fn make(
+    here: InProcess,
     fabric: &FabricObject,
     attr: &mut fi_wait_attr,
     place: Place<WaitObject>,
@@ -101,7 +106,7 @@ fn make(
             ops: ptr::from_ref(&OPS).cast_mut(),
         },
         wait: Asked::of_set(attr.wait_obj)?,
-        set: fabric.fabric().wait_set()?,
+        set: fabric.fabric().wait_set(here)?,
     }))
 }
 
@@ -123,7 +128,10 @@ unsafe extern "C" fn wait(waitset: *mut fid_wait, timeout: c_int) -> c_int {
     let object = unsafe { object::object::<WaitObject>(waitset.cast()) };
     into_int(object.and_then(|object| {
         let deadline = Deadline::from_millis(timeout);
-        object.set.wait(&deadline, 1, |_| {}).map(drop)
+        object
+            .set
+            .wait(in_process()?, &deadline, 1, |_| {})
+            .map(drop)
     }))
 }
 
@@ -160,7 +168,7 @@ unsafe fn try_waitfrom(
     let deadline = Deadline::from_millis(timeout);
     let most = room.len();
     let mut places = room.iter_mut();
-    object.set.wait(&deadline, most, |token| {
+    object.set.wait(in_process()?, &deadline, most, |token| {
         if let Some(place) = places.next() {
             place.write(ptr::with_exposed_provenance_mut(token));
         }

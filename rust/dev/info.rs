@@ -15,6 +15,7 @@ use crate::{
     abi::{
         self,
         addr::with_bytes,
+        context::in_process,
         fi_domain_attr,
         fi_ep_attr,
         fi_rx_attr,
@@ -52,12 +53,15 @@ pub(super) fn list(client: &Client, query: &mut kofi_info) -> Result {
         return Err(EINVAL);
     }
     let hints = hints(client, query)?;
-    let found = crate::getinfo(&Query {
-        node: string(&query.node)?,
-        service: string(&query.service)?,
-        source: query.flags & abi::KOFI_INFO_SOURCE != 0,
-        hints: Some(&hints),
-    });
+    let found = crate::getinfo(
+        in_process()?,
+        &Query {
+            node: string(&query.node)?,
+            service: string(&query.service)?,
+            source: query.flags & abi::KOFI_INFO_SOURCE != 0,
+            hints: Some(&hints),
+        },
+    );
     let found = found.map_err(refusal)?;
     let written = room.min(found.len());
     let bytes = size.checked_mul(written).ok_or(EINVAL)?;

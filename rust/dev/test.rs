@@ -15,6 +15,10 @@ use super::{
 use crate::{
     abi::{
         self,
+        context::{
+            in_process,
+            InProcess, //
+        },
         fi_ep_attr,
         info::{
             Info,
@@ -97,8 +101,8 @@ impl Place {
         })
     }
 
-    /// What leads there, or from there. May sleep.
-    fn find(&self, net: NetRef, source: bool) -> abi::Result<InfoList> {
+    /// What leads there, or from there.
+    fn find(&self, here: InProcess, net: NetRef, source: bool) -> abi::Result<InfoList> {
         let mut hints = Info::new()?;
         hints.set_caps(abi::FI_MSG);
         hints.set_ep(&fi_ep_attr {
@@ -109,12 +113,15 @@ impl Place {
             hints.set_domain_name(name)?;
         }
         hints.set_net(net);
-        crate::getinfo(&Query {
-            node: self.node.as_deref(),
-            service: self.service.as_deref(),
-            source,
-            hints: Some(&hints),
-        })
+        crate::getinfo(
+            here,
+            &Query {
+                node: self.node.as_deref(),
+                service: self.service.as_deref(),
+                source,
+                hints: Some(&hints),
+            },
+        )
     }
 }
 
@@ -176,11 +183,11 @@ pub(super) fn start(client: &Client, test: &mut kofi_test) -> Result {
     }
     let tally = Tally::new()?;
     let (own, net) = (tally.clone(), client.net.clone());
-    let thread = Thread::run(c"kofi_test", move || {
+    let thread = Thread::run(in_process()?, c"kofi_test", move |here| {
         let net = net.get();
         own.end(match traffic {
-            Some(traffic) => client::run(&place, net, &traffic, &bound, &own),
-            None => server::run(&place, net, &own),
+            Some(traffic) => client::run(here, &place, net, &traffic, &bound, &own),
+            None => server::run(here, &place, net, &own),
         });
     })?;
     *running = Some(Test {

@@ -7,12 +7,14 @@
 //! and removing takes that of the [`table`], a batch at a time.
 
 mod later;
+mod peer;
 mod range;
 mod shared;
 mod table;
 mod vacant;
 
 pub use later::Tell;
+pub use peer::Peer;
 pub use range::Range;
 
 use self::{
@@ -39,7 +41,7 @@ use super::{
 };
 use crate::abi::{
     self,
-    context,
+    context::InProcess,
     fi_addr_t,
     Errno,
     Result, //
@@ -232,12 +234,12 @@ impl AddressVector {
         self.is_async
     }
 
-    /// Tells `queue` of the ends of insertions. Process context.
+    /// Tells `queue` of the ends of insertions.
     ///
     /// # Errors
     ///
     /// -FI_EINVAL if it has one, or does not need it.
-    pub fn bind(&self, queue: &Arc<EventQueue>) -> Result {
+    pub fn bind(&self, _here: InProcess, queue: &Arc<EventQueue>) -> Result {
         let mut events = self.events.lock();
         if !self.is_async || events.is_some() {
             return Err(Errno::EINVAL);
@@ -247,7 +249,7 @@ impl AddressVector {
     }
 
     /// Inserts addresses in order, tells `each` of its number and outcome, and returns how many have
-    /// been inserted. Process context.
+    /// been inserted.
     ///
     /// An address that is there is counted once more, and has the same `fi_addr_t`.
     ///
@@ -255,9 +257,10 @@ impl AddressVector {
     ///
     /// Of an address: what it comes with, -FI_EADDRNOTAVAIL for no [`destination`]; -FI_ENOMEM, after
     /// which nothing more is tried: -FI_ECANCELED for the rest. Of the call: -FI_EINVAL where insertions
-    /// go on by themselves, -FI_EACCES where it is only read, -FI_EOPBADSTATE in atomic context.
-    pub fn insert(
+    /// go on by themselves, -FI_EACCES where it is only read.
+    pub(crate) fn insert(
         &self,
+        _here: InProcess,
         insertions: impl IntoIterator<Item = Insertion>,
         mut each: impl FnMut(usize, Result<fi_addr_t>),
     ) -> Result<usize> {
@@ -273,14 +276,13 @@ impl AddressVector {
 
     /// Whether it may be changed, here and by this consumer.
     fn check_writable(&self) -> Result {
-        context::check_may_sleep()?;
         match self.is_read_only {
             true => Err(Errno::EACCES),
             false => Ok(()),
         }
     }
 
-    /// [`Self::insert`], where it may sleep.
+    /// [`Self::insert`], of one that takes them now.
     fn insert_spots(
         &self,
         insertions: impl IntoIterator<Item = Insertion>,
@@ -303,13 +305,12 @@ impl AddressVector {
         count
     }
 
-    /// Takes one insertion of the address back; with the last one it goes away. Process context.
+    /// Takes one insertion of the address back; with the last one it goes away.
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL if it is not there, -FI_EACCES where it is only read, -FI_EOPBADSTATE in atomic
-    /// context.
-    pub fn remove(&self, addr: fi_addr_t) -> Result {
+    /// -FI_EINVAL if it is not there, -FI_EACCES where it is only read.
+    pub(crate) fn remove(&self, _here: InProcess, addr: fi_addr_t) -> Result {
         self.check_writable()?;
         let (index, generation) = self.parts(addr)?;
         let mut writing = self.table.write();
@@ -323,7 +324,7 @@ impl AddressVector {
     ///
     /// -FI_EINVAL if it is not there.
     #[inline]
-    pub fn lookup(&self, addr: fi_addr_t) -> Result<SocketAddr> {
+    pub(crate) fn lookup(&self, addr: fi_addr_t) -> Result<SocketAddr> {
         let (index, generation) = self.parts(addr)?;
         match self.table.get(index) {
             Some((address, spot)) if generation.is_none_or(|wanted| wanted == spot.generation) => {
@@ -345,7 +346,7 @@ impl AddressVector {
     }
 
     /// The `fi_addr_t` of an address that is there. Any context.
-    pub fn find(&self, address: &SocketAddr) -> Option<fi_addr_t> {
+    pub(crate) fn find(&self, address: &SocketAddr) -> Option<fi_addr_t> {
         self.table.find(address).map(|spot| self.to_addr(spot))
     }
 
@@ -359,7 +360,7 @@ impl AddressVector {
     }
 
     /// Hands all that is there to `f`, in the order of indices. Process context.
-    pub fn each(&self, mut f: impl FnMut(fi_addr_t)) {
+    pub(crate) fn each(&self, mut f: impl FnMut(fi_addr_t)) {
         self.table.write().each(|spot| f(self.to_addr(spot)));
     }
 
@@ -370,7 +371,7 @@ impl AddressVector {
 
     /// Closes the vector: -FI_EBUSY while an endpoint or a set is bound to it. May sleep, until the
     /// insertions that go on have given up: what they have not done fails with -FI_ECANCELED.
-    pub fn close(&self) -> Result {
+    pub(crate) fn close(&self) -> Result {
         self.users.retire()?;
         self.later.shut();
         // Dropped behind the locks.

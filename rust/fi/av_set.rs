@@ -11,6 +11,7 @@ use self::members::Members;
 use super::{
     av::{
         AddressVector,
+        Peer,
         Type, //
     },
     object::{
@@ -19,7 +20,7 @@ use super::{
     },
 };
 use crate::abi::{
-    context,
+    context::InProcess,
     fi_addr_t,
     Errno,
     Result, //
@@ -61,14 +62,18 @@ pub struct AddressSet {
 }
 
 impl AddressSet {
-    /// A set of at most `most` addresses of `vector`, without a bound if that is 0. Process context.
+    /// A set of at most `most` addresses of `vector`, without a bound if that is 0.
     ///
     /// # Errors
     ///
     /// -FI_EINVAL for a range of a map, one that ends before it begins or has no stride, and more
-    /// addresses than `most`; -FI_ENOMEM, -FI_EOPBADSTATE in atomic context.
-    pub fn new(vector: &Arc<AddressVector>, most: usize, initial: Initial) -> Result<Arc<Self>> {
-        context::check_may_sleep()?;
+    /// addresses than `most`; -FI_ENOMEM.
+    pub fn new(
+        _here: InProcess,
+        vector: &Arc<AddressVector>,
+        most: usize,
+        initial: Initial,
+    ) -> Result<Arc<Self>> {
         let vector = Held::new(vector)?;
         let mut members = Members::new(match most {
             0 => usize::MAX,
@@ -97,73 +102,104 @@ impl AddressSet {
         )?)
     }
 
-    /// Appends the members of `other` that are none here. Process context.
+    /// Appends the members of `other` that are none here.
     ///
     /// # Errors
     ///
     /// -FI_EINVAL for a set of another vector; -FI_ENOMEM if they are too many, or there is no memory,
-    /// and nothing has changed; -FI_EOPBADSTATE in atomic context.
-    pub fn unite(&self, other: &Self) -> Result {
+    /// and nothing has changed.
+    pub fn unite(&self, _here: InProcess, other: &Self) -> Result {
         let other = self.copy_of(other)?;
         self.members.lock().unite(other.as_slice())
     }
 
-    /// Keeps what `other` has too. Process context.
+    /// Keeps what `other` has too.
     ///
     /// # Errors
     ///
     /// Those of [`Self::unite`].
-    pub fn intersect(&self, other: &Self) -> Result {
+    pub fn intersect(&self, _here: InProcess, other: &Self) -> Result {
         let other = self.copy_of(other)?;
         self.members.lock().keep(&other, true);
         Ok(())
     }
 
-    /// Keeps what `other` has not. Process context.
+    /// Keeps what `other` has not.
     ///
     /// # Errors
     ///
     /// Those of [`Self::unite`].
-    pub fn subtract(&self, other: &Self) -> Result {
+    pub fn subtract(&self, _here: InProcess, other: &Self) -> Result {
         let other = self.copy_of(other)?;
         self.members.lock().keep(&other, false);
         Ok(())
     }
 
-    /// Appends an address. Process context.
+    /// Appends an address.
     ///
     /// # Errors
     ///
     /// -FI_EINVAL for a member, and for what is not in the vector; -FI_ENOMEM where the set is full or
-    /// there is no memory; -FI_EOPBADSTATE in atomic context.
-    pub fn insert(&self, addr: fi_addr_t) -> Result {
-        context::check_may_sleep()?;
+    /// there is no memory.
+    pub(crate) fn insert(&self, _here: InProcess, addr: fi_addr_t) -> Result {
         self.vector.lookup(addr)?;
         self.members.lock().insert(addr)
     }
 
-    /// Takes an address out, in the vector or not any more. Process context.
+    /// Takes an address out, in the vector or not any more.
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL for a stranger, -FI_EOPBADSTATE in atomic context.
-    pub fn remove(&self, addr: fi_addr_t) -> Result {
-        context::check_may_sleep()?;
+    /// -FI_EINVAL for a stranger.
+    pub(crate) fn remove(&self, _here: InProcess, addr: fi_addr_t) -> Result {
         self.members.lock().remove(addr)
     }
 
-    /// Hands the members to `f`, in order. Process context.
-    pub fn with_members<R>(&self, f: impl FnOnce(&[fi_addr_t]) -> R) -> R {
+    /// Whether a peer is a member.
+    pub fn has(&self, _here: InProcess, peer: &Peer) -> bool {
+        self.is_of(peer) && self.members.lock().has(peer.addr())
+    }
+
+    /// Appends a peer.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL for a member and for a peer of another vector; -FI_ENOMEM where the set is full or
+    /// there is no memory.
+    pub fn add(&self, here: InProcess, peer: &Peer) -> Result {
+        match self.is_of(peer) {
+            true => self.insert(here, peer.addr()),
+            false => Err(Errno::EINVAL),
+        }
+    }
+
+    /// Takes a peer out.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL for a stranger.
+    pub fn take_out(&self, here: InProcess, peer: &Peer) -> Result {
+        match self.is_of(peer) {
+            true => self.remove(here, peer.addr()),
+            false => Err(Errno::EINVAL),
+        }
+    }
+
+    fn is_of(&self, peer: &Peer) -> bool {
+        self.vector.identity() == peer.vector().identity()
+    }
+
+    /// Hands the members to `f`, in order.
+    pub fn with_members<R>(&self, _here: InProcess, f: impl FnOnce(&[fi_addr_t]) -> R) -> R {
         f(self.members.lock().as_slice())
     }
 
     /// Closes the set: -FI_EBUSY while somebody has joined it.
-    pub fn close(&self) -> Result {
+    pub(crate) fn close(&self) -> Result {
         self.users.retire()
     }
 
     fn copy_of(&self, other: &Self) -> Result<Members> {
-        context::check_may_sleep()?;
         if self.vector.identity() != other.vector.identity() {
             return Err(Errno::EINVAL);
         }

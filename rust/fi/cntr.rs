@@ -25,7 +25,7 @@ use super::{
     },
 };
 use crate::abi::{
-    context,
+    context::InProcess,
     sleepers::WaitQueue,
     Errno,
     Result, //
@@ -155,7 +155,7 @@ impl Counter {
         self.changed(self.count.set_errors(errors));
     }
 
-    /// Sleeps until `threshold` operations have succeeded. Process context.
+    /// Sleeps until `threshold` operations have succeeded.
     ///
     /// The counter is busy meanwhile.
     ///
@@ -163,12 +163,11 @@ impl Counter {
     ///
     /// -FI_EAVAIL when an error is counted meanwhile, -FI_ETIMEDOUT, -FI_EINTR when a signal is
     /// pending or the kthread is told to stop, -FI_ENOSYS unless the counter was opened to be waited
-    /// for, -FI_EOPBADSTATE in atomic context.
-    pub fn wait(&self, threshold: u64, deadline: &Deadline) -> Result {
+    /// for.
+    pub fn wait(&self, _here: InProcess, threshold: u64, deadline: &Deadline) -> Result {
         if !self.attr.waitable {
             return Err(Errno::ENOSYS);
         }
-        context::check_may_sleep()?;
         let _busy = self.users.busy()?;
         let errors = self.count.errors();
         let answer = || {
@@ -207,7 +206,7 @@ impl Counter {
     }
 
     /// Closes the counter: -FI_EBUSY while an endpoint is bound or somebody waits.
-    pub fn close(&self) -> Result {
+    pub(crate) fn close(&self) -> Result {
         self.users.retire()
     }
 

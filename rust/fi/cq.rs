@@ -20,7 +20,7 @@ use super::{
 };
 use crate::abi::{
     self,
-    context,
+    context::InProcess,
     sleepers::WaitQueue,
     Errno,
     Result, //
@@ -350,17 +350,17 @@ fn is_missed<Q: provider::CompletionQueue + ?Sized>(queue: &Q) -> bool {
     queue.arm() || queue.has_put_off()
 }
 
-/// Reads completions, sleeping until there is at least one. Process context.
+/// Reads completions, sleeping until there is at least one.
 ///
 /// Generic so that the C API reaches its provider without a second indirect call.
 ///
 /// # Errors
 ///
-/// -FI_ENOSYS unless the queue was opened to be waited for, -FI_EOPBADSTATE in atomic context,
-/// -FI_EAVAIL when an error is next, -FI_EAGAIN when the budget is spent, `fi_cq_signal()` was
+/// -FI_ENOSYS unless the queue was opened to be waited for, -FI_EAVAIL when an error is next, -FI_EAGAIN when the budget is spent, `fi_cq_signal()` was
 /// called, a signal is pending or the kthread is told to stop.
 #[inline(always)]
 pub(crate) fn sread<Q: provider::CompletionQueue + ?Sized, E: Shape>(
+    _here: InProcess,
     queue: &Q,
     waitable: bool,
     room: &mut [MaybeUninit<E>],
@@ -369,7 +369,6 @@ pub(crate) fn sread<Q: provider::CompletionQueue + ?Sized, E: Shape>(
     if !waitable {
         return Err(Errno::ENOSYS);
     }
-    context::check_may_sleep()?;
     let interrupts = queue.interrupts();
     loop {
         match queue.read(E::entries(room)) {

@@ -31,6 +31,7 @@ use super::{
     memory::Segment,
     mr::{
         Access,
+        Addressing,
         MemoryRegion, //
     },
     object::{
@@ -43,6 +44,7 @@ use super::{
 };
 use crate::abi::{
     self,
+    context::InProcess,
     info::Info,
     serial::Threading,
     Errno,
@@ -72,6 +74,7 @@ pub struct Domain {
     name: CString,
     addr_format: u32,
     av_type: Option<av::Type>,
+    addressing: Addressing,
     reports: SetOnce<Reports>,
     users: Users,
     fabric: Held<Fabric>,
@@ -102,6 +105,7 @@ impl Domain {
                 name: CString::try_from(info.domain_name().unwrap_or(c""))?,
                 addr_format: info.addr_format(),
                 av_type,
+                addressing: Addressing::of_mode(info.domain().map_or(0, |domain| domain.mr_mode)),
                 reports: SetOnce::new(),
                 users: Users::new(),
                 fabric,
@@ -115,7 +119,10 @@ impl Domain {
     }
 
     /// Opens a completion queue. May sleep.
-    pub fn completion_queue(self: &Arc<Self>, attr: &cq::Attr) -> Result<Arc<CompletionQueue>> {
+    pub(crate) fn completion_queue(
+        self: &Arc<Self>,
+        attr: &cq::Attr,
+    ) -> Result<Arc<CompletionQueue>> {
         CompletionQueue::new(Held::new(self)?, attr)
     }
 
@@ -129,38 +136,47 @@ impl Domain {
         self.av_type
     }
 
+    /// How peers name the bytes of its regions.
+    pub(super) fn addressing(&self) -> Addressing {
+        self.addressing
+    }
+
     /// The name of the domain, which others that open the same device have too.
     pub(super) fn name(&self) -> &CStr {
         &self.name
     }
 
-    /// Opens an address vector, of the domain's type or a table where nothing is said. May sleep.
+    /// Opens an address vector, of the domain's type or a table where nothing is said.
     ///
     /// # Errors
     ///
     /// -FI_EINVAL for another type than the domain's, too many bits, a name that is no name, and one
     /// that is there in another shape; -FI_ENOENT to read a name that is not there; -FI_ENOMEM.
-    pub fn address_vector(self: &Arc<Self>, attr: &av::Attr<'_>) -> Result<Arc<AddressVector>> {
+    pub fn address_vector(
+        self: &Arc<Self>,
+        _here: InProcess,
+        attr: &av::Attr<'_>,
+    ) -> Result<Arc<AddressVector>> {
         AddressVector::new(Held::new(self)?, attr)
     }
 
-    /// Opens a counter. May sleep.
-    pub fn counter(self: &Arc<Self>, attr: &cntr::Attr) -> Result<Arc<Counter>> {
+    /// Opens a counter.
+    pub fn counter(self: &Arc<Self>, _here: InProcess, attr: &cntr::Attr) -> Result<Arc<Counter>> {
         Counter::new(Held::new(self)?, attr)
     }
 
-    /// Opens a poll set. May sleep.
-    pub fn poll_set(self: &Arc<Self>) -> Result<Arc<PollSet>> {
+    /// Opens a poll set.
+    pub fn poll_set(self: &Arc<Self>, _here: InProcess) -> Result<Arc<PollSet>> {
         PollSet::new(Held::new(self)?)
     }
 
     /// Makes an endpoint, whose events carry `source`. May sleep.
-    pub fn endpoint(self: &Arc<Self>, info: &Info, source: Source) -> Result<Arc<Endpoint>> {
+    pub(crate) fn endpoint(self: &Arc<Self>, info: &Info, source: Source) -> Result<Arc<Endpoint>> {
         Endpoint::new(Held::new(self)?, info, source)
     }
 
     /// Registers memory. May sleep.
-    pub fn register(
+    pub(crate) fn register(
         self: &Arc<Self>,
         memory: &[Segment],
         access: Access,
@@ -181,7 +197,12 @@ impl Domain {
     ///
     /// -FI_EBADFLAGS for other flags, -FI_EINVAL for another fabric's queue, and if one is bound;
     /// -FI_ENOMEM.
-    pub fn bind_events(&self, queue: &Arc<EventQueue>, source: Source, flags: u64) -> Result {
+    pub(crate) fn bind_events(
+        &self,
+        queue: &Arc<EventQueue>,
+        source: Source,
+        flags: u64,
+    ) -> Result {
         if flags & !abi::FI_REG_MR != 0 {
             return Err(Errno::EBADFLAGS);
         }
@@ -212,7 +233,7 @@ impl Domain {
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub fn registered(&self, source: Source) -> Result<Option<Notice>> {
+    pub(crate) fn registered(&self, source: Source) -> Result<Option<Notice>> {
         let reports = self
             .reports
             .as_ref()
@@ -228,14 +249,14 @@ impl Domain {
     }
 
     /// Drops what is reported of `source` and has not been read. Process context.
-    pub fn forget(&self, source: Source) {
+    pub(crate) fn forget(&self, source: Source) {
         if let Some(events) = self.events() {
             events.forget(source);
         }
     }
 
     /// Closes the domain: -FI_EBUSY while anything of it is open.
-    pub fn close(&self) -> Result {
+    pub(crate) fn close(&self) -> Result {
         self.users.retire()?;
         if let Some(reports) = self.reports.as_ref() {
             self.core.set_farewell(None);

@@ -22,7 +22,7 @@ use super::{
     },
 };
 use crate::abi::{
-    context,
+    context::InProcess,
     info::Info,
     sleepers::WaitQueue,
     Errno,
@@ -123,7 +123,7 @@ impl Event {
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub fn reserve(source: Source) -> Result<Owned> {
+    pub(crate) fn reserve(source: Source) -> Result<Owned> {
         Self::with_room(source, MAX_DATA)
     }
 
@@ -183,7 +183,7 @@ impl Event {
 
 impl Owned {
     /// Says what happened; private data past the room is cut off.
-    pub fn fill(mut self, kind: Kind, data: &[u8], info: Option<KBox<Info>>) -> Self {
+    pub(crate) fn fill(mut self, kind: Kind, data: &[u8], info: Option<KBox<Info>>) -> Self {
         let event = self.0.as_mut().project();
         *event.kind = kind;
         *event.info = info;
@@ -195,7 +195,7 @@ impl Owned {
     }
 
     /// Says what came of many things.
-    pub fn end(mut self, batch: KBox<Batch>) -> Self {
+    pub(crate) fn end(mut self, batch: KBox<Batch>) -> Self {
         *self.0.as_mut().project().batch = Some(batch);
         self
     }
@@ -238,21 +238,21 @@ impl Notice {
     }
 
     /// Appends it. Process context.
-    pub fn give(self) {
+    pub(crate) fn give(self) {
         self.queue.push(self.event);
     }
 }
 
 /// Who wants to be called when a queue has something to read.
 pub trait Handler: Send + Sync {
-    /// At least one event has arrived. Process context; may sleep, and may read the queue. It is
-    /// not called again before it has returned.
-    fn ready(&self, queue: &Arc<EventQueue>);
+    /// At least one event has arrived. It may read the queue, and is not called again before it has
+    /// returned.
+    fn ready(&self, here: InProcess, queue: &Arc<EventQueue>);
 }
 
-impl<F: Fn(&Arc<EventQueue>) + Send + Sync> Handler for F {
-    fn ready(&self, queue: &Arc<EventQueue>) {
-        self(queue);
+impl<F: Fn(InProcess, &Arc<EventQueue>) + Send + Sync> Handler for F {
+    fn ready(&self, here: InProcess, queue: &Arc<EventQueue>) {
+        self(here, queue);
     }
 }
 
@@ -315,7 +315,8 @@ impl WorkItem for EventQueue {
     type Pointer = Arc<EventQueue>;
 
     fn run(this: Arc<EventQueue>) {
-        this.handler.call(|handler| handler.ready(&this));
+        this.handler
+            .call(|handler| handler.ready(InProcess::assume(), &this));
     }
 }
 
@@ -369,7 +370,7 @@ impl EventQueue {
     }
 
     /// Appends an event. Process context.
-    pub fn push(self: &Arc<Self>, event: Owned) {
+    pub(crate) fn push(self: &Arc<Self>, event: Owned) {
         self.append(&mut self.inner.lock(), event);
         self.announce();
     }
@@ -393,13 +394,13 @@ impl EventQueue {
         }
     }
 
-    /// `fi_eq_write()`: appends `data` as event `number`. May sleep.
+    /// `fi_eq_write()`: appends `data` as event `number`.
     ///
     /// # Errors
     ///
     /// -FI_EINVAL without FI_WRITE at open or for more than [`MAX_WRITE`] bytes, -FI_EOVERRUN when `size` written events are unread,
     /// -FI_ENOMEM.
-    pub fn write(self: &Arc<Self>, number: u32, data: &[u8]) -> Result {
+    pub fn write(self: &Arc<Self>, _here: InProcess, number: u32, data: &[u8]) -> Result {
         if !self.attr.writable || data.len() > MAX_WRITE {
             return Err(Errno::EINVAL);
         }
@@ -425,7 +426,7 @@ impl EventQueue {
     /// # Errors
     ///
     /// -FI_EAGAIN when empty, -FI_EAVAIL when the head is an error, what `fit` says.
-    pub fn read<R>(
+    pub(crate) fn read<R>(
         &self,
         peek: bool,
         fit: impl FnOnce(&Event) -> Result<R>,
@@ -456,7 +457,7 @@ impl EventQueue {
     /// # Errors
     ///
     /// -FI_EAGAIN when the head is no error.
-    pub fn read_error<R>(&self, peek: bool, fit: impl FnOnce(&Event) -> R) -> Result<R> {
+    pub(crate) fn read_error<R>(&self, peek: bool, fit: impl FnOnce(&Event) -> R) -> Result<R> {
         let _old;
         let mut inner = self.inner.lock();
         _old = inner.last_error.take();
@@ -476,17 +477,16 @@ impl EventQueue {
         Ok(result)
     }
 
-    /// Sleeps until there is something to read. Process context.
+    /// Sleeps until there is something to read.
     ///
     /// # Errors
     ///
-    /// -FI_ENOSYS if the queue was opened with FI_WAIT_NONE, -FI_EOPBADSTATE in atomic context,
-    /// -FI_EAGAIN when the budget is spent, a signal is pending or the kthread is told to stop.
-    pub fn wait(&self, budget: &mut Budget) -> Result {
+    /// -FI_ENOSYS if the queue was opened with FI_WAIT_NONE, -FI_EAGAIN when the budget is spent, a
+    /// signal is pending or the kthread is told to stop.
+    pub fn wait(&self, _here: InProcess, budget: &mut Budget) -> Result {
         if !self.attr.waitable {
             return Err(Errno::ENOSYS);
         }
-        context::check_may_sleep()?;
         loop {
             let ticket = self.arrival.ticket();
             if !self.inner.lock().events.is_empty() {
@@ -498,14 +498,14 @@ impl EventQueue {
         }
     }
 
-    /// The next event, errors included, for which it waits at most `budget`. Process context.
+    /// The next event, errors included, for which it waits at most `budget`.
     ///
     /// # Errors
     ///
     /// Those of [`Self::wait`].
-    pub fn next(&self, budget: &mut Budget) -> Result<Owned> {
+    pub fn next(&self, here: InProcess, budget: &mut Budget) -> Result<Owned> {
         loop {
-            self.wait(budget)?;
+            self.wait(here, budget)?;
             let mut inner = self.inner.lock();
             let event = self.take_first(&mut inner);
             if let Some(Kind::Written(_)) = event.as_ref().map(|event| event.kind()) {
@@ -540,7 +540,7 @@ impl EventQueue {
 
     /// Drops what is queued about an object that is being closed; what came of many things stays, and
     /// what consumers wrote. Process context.
-    pub fn forget(&self, source: Source) {
+    pub(crate) fn forget(&self, source: Source) {
         let mut dropped = List::new();
         let mut inner = self.inner.lock();
         let mut kept = List::new();
@@ -562,7 +562,7 @@ impl EventQueue {
     /// sleep.
     ///
     /// What is unread is freed; the provider refuses the connection requests among it.
-    pub fn close(&self) -> Result {
+    pub(crate) fn close(&self) -> Result {
         if self.handler.is_here() {
             return Err(Errno::EBUSY);
         }

@@ -23,6 +23,7 @@ use super::{
     wait_set::WaitSet, //
 };
 use crate::abi::{
+    context::InProcess,
     info::Info,
     serial::Threading,
     Result, //
@@ -46,7 +47,7 @@ impl Parent for Fabric {
 
 impl Fabric {
     /// Opens a fabric of `provider`. May sleep.
-    pub fn open(provider: &dyn Provider, attr: &FabricAttr<'_>) -> Result<Arc<Self>> {
+    pub(crate) fn open(provider: &dyn Provider, attr: &FabricAttr<'_>) -> Result<Arc<Self>> {
         let core = provider.fabric(attr)?;
         Ok(Arc::new(
             Self {
@@ -61,28 +62,36 @@ impl Fabric {
         &self.core
     }
 
-    /// Opens the domain that `info` names, for calls from any thread. May sleep.
-    pub fn domain(self: &Arc<Self>, info: &Info) -> Result<Arc<Domain>> {
+    /// Opens the domain that `info` names, for calls from any thread.
+    pub fn domain(self: &Arc<Self>, _here: InProcess, info: &Info) -> Result<Arc<Domain>> {
         self.domain_for(info, Threading::SAFE)
     }
 
     /// The same for a consumer who may serialize its calls.
-    pub fn domain_for(self: &Arc<Self>, info: &Info, threading: Threading) -> Result<Arc<Domain>> {
+    pub(crate) fn domain_for(
+        self: &Arc<Self>,
+        info: &Info,
+        threading: Threading,
+    ) -> Result<Arc<Domain>> {
         Domain::new(Held::new(self)?, info, threading)
     }
 
-    /// Opens an event queue. May sleep.
-    pub fn event_queue(self: &Arc<Self>, attr: eq::Attr) -> Result<Arc<EventQueue>> {
+    /// Opens an event queue.
+    pub fn event_queue(
+        self: &Arc<Self>,
+        _here: InProcess,
+        attr: eq::Attr,
+    ) -> Result<Arc<EventQueue>> {
         EventQueue::new(Held::new(self)?, attr)
     }
 
-    /// Opens a wait set. May sleep.
-    pub fn wait_set(self: &Arc<Self>) -> Result<Arc<WaitSet>> {
+    /// Opens a wait set.
+    pub fn wait_set(self: &Arc<Self>, _here: InProcess) -> Result<Arc<WaitSet>> {
         WaitSet::new(Held::new(self)?)
     }
 
     /// Makes a listener, whose events carry `source`. May sleep.
-    pub fn passive_endpoint(
+    pub(crate) fn passive_endpoint(
         self: &Arc<Self>,
         info: &Info,
         source: Source,
@@ -91,7 +100,7 @@ impl Fabric {
     }
 
     /// Closes the fabric: -FI_EBUSY while anything of it is open.
-    pub fn close(&self) -> Result {
+    pub(crate) fn close(&self) -> Result {
         self.users.retire()
     }
 }

@@ -18,7 +18,7 @@ use super::{
     },
 };
 use crate::abi::{
-    context,
+    context::InProcess,
     lock::FastLockIrq,
     Errno,
     Result, //
@@ -296,19 +296,18 @@ impl<M: Watched> Group<M> {
         is_ready
     }
 
-    /// [`Self::each`], for which it waits until there is one. Process context.
+    /// [`Self::each`], for which it waits until there is one.
     ///
     /// # Errors
     ///
-    /// -FI_ETIMEDOUT, -FI_EINTR when a signal is pending or the kthread is told to stop,
-    /// -FI_EOPBADSTATE in atomic context.
+    /// -FI_ETIMEDOUT, -FI_EINTR when a signal is pending or the kthread is told to stop.
     pub(super) fn wait(
         &self,
+        _here: InProcess,
         deadline: &Deadline,
         most: usize,
         mut visit: impl FnMut(usize),
     ) -> Result<usize> {
-        context::check_may_sleep()?;
         loop {
             let ticket = self.arrival().ticket();
             let found = self.each(most, &mut visit);

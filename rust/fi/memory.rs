@@ -9,6 +9,7 @@
 use crate::abi::{
     aside::aside,
     bio_vec,
+    context::InProcess,
     fi_cq_msg_entry,
     kvec,
     page,
@@ -24,7 +25,10 @@ use core::{
         DerefMut, //
     },
 };
-use kernel::prelude::*;
+use kernel::{
+    bindings,
+    prelude::*, //
+};
 
 /// A range of kernel memory that an operation reads or writes.
 ///
@@ -275,9 +279,9 @@ impl List<'_> {
         let entry = unsafe { *self.next };
         if self.left > 0 {
             // SAFETY: By the invariant there is another entry behind it.
-            self.next = unsafe { kernel::bindings::sg_next(self.next) };
+            self.next = unsafe { bindings::sg_next(self.next) };
         }
-        let page = entry.page_link & !(kernel::bindings::SG_PAGE_LINK_MASK as usize);
+        let page = entry.page_link & !(bindings::SG_PAGE_LINK_MASK as usize);
         Some(Part {
             start: Start::Page(page as *mut page, entry.offset as usize),
             len: entry.length as usize,
@@ -366,12 +370,12 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// A zeroed buffer of `len` bytes. May sleep.
+    /// A zeroed buffer of `len` bytes.
     ///
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub fn new(len: usize, tag: u64) -> Result<KBox<Self>> {
+    pub fn new(_here: InProcess, len: usize, tag: u64) -> Result<KBox<Self>> {
         let data = KVec::from_elem(0, len, GFP_KERNEL)?;
         Ok(KBox::new(Self { data, tag }, GFP_KERNEL)?)
     }
@@ -427,6 +431,79 @@ impl Deref for Buffer {
 impl DerefMut for Buffer {
     fn deref_mut(&mut self) -> &mut [u8] {
         &mut self.data
+    }
+}
+
+/// The bytes of a buffer that others may read and change at any time.
+///
+/// # Invariants
+///
+/// The vector is not reached but through `data`, which points to its bytes.
+pub(super) struct Shared {
+    buffer: KBox<Buffer>,
+    data: *mut u8,
+}
+
+// SAFETY: It owns its memory, which is only copied.
+unsafe impl Send for Shared {}
+
+// SAFETY: As above; what two do to the same bytes at once is what is meant by sharing them.
+unsafe impl Sync for Shared {}
+
+impl Shared {
+    /// Shares all of `buffer`.
+    pub(super) fn new(mut buffer: KBox<Buffer>) -> Self {
+        let data = buffer.data.as_mut_ptr();
+        // INVARIANT: By construction; moving the box does not move the bytes.
+        Self { buffer, data }
+    }
+
+    /// How many bytes it has.
+    pub(super) fn len(&self) -> usize {
+        self.buffer.data.len()
+    }
+
+    /// All of it, for its registration, which ends before this is dropped.
+    pub(super) fn segment(&self) -> Segment {
+        // SAFETY: As this function's caller promises by keeping it; nobody reads it but by copies.
+        unsafe { Segment::new(self.data.cast(), self.len()) }
+    }
+
+    /// Whether there are so many bytes from `at` on.
+    fn has(&self, at: usize, len: usize) -> bool {
+        at.checked_add(len).is_some_and(|end| end <= self.len())
+    }
+
+    /// Copies what is there at the moment, or nothing if it is not all in there. Any context.
+    pub(super) fn read(&self, at: usize, to: &mut [u8]) -> bool {
+        if !self.has(at, to.len()) {
+            return false;
+        }
+        // SAFETY: The range is within the bytes. The kernel's own copies, as a driver's of memory that
+        // its device writes: whatever it finds there is a byte.
+        unsafe {
+            let from = self.data.add(at);
+            bindings::memcpy(to.as_mut_ptr().cast(), from.cast(), to.len());
+        }
+        true
+    }
+
+    /// Copies `from` there, or nothing if there is not enough room. Any context.
+    pub(super) fn write(&self, at: usize, from: &[u8]) -> bool {
+        if !self.has(at, from.len()) {
+            return false;
+        }
+        // SAFETY: As of `read`.
+        unsafe {
+            let to = self.data.add(at);
+            bindings::memcpy(to.cast(), from.as_ptr().cast(), from.len());
+        }
+        true
+    }
+
+    /// Ends the sharing: nobody else reaches it any more.
+    pub(super) fn end(self) -> KBox<Buffer> {
+        self.buffer
     }
 }
 

@@ -106,6 +106,7 @@ pub(super) fn choose_mode(offered: c_int, accepted: c_int, caps: u64) -> Option<
 /// Memory that has been registered.
 pub struct MemoryRegion {
     core: Arc<dyn provider::MemoryRegion>,
+    base: u64,
     _domain: Held<Domain>,
 }
 
@@ -116,10 +117,15 @@ impl MemoryRegion {
         access: Access,
     ) -> Result<Arc<Self>> {
         check(memory)?;
+        let base = match domain.addressing() {
+            Addressing::Virtual => memory.first().map_or(0, |first| first.addr() as u64),
+            Addressing::Offset => 0,
+        };
         let core = domain.core().clone().register(memory, access)?;
         Ok(Arc::new(
             Self {
                 core,
+                base,
                 _domain: domain,
             },
             GFP_KERNEL,
@@ -134,6 +140,11 @@ impl MemoryRegion {
     /// What `fi_mr_key()` tells.
     pub fn key(&self) -> u64 {
         self.core.key()
+    }
+
+    /// How peers name its first byte.
+    pub fn base(&self) -> u64 {
+        self.base
     }
 }
 

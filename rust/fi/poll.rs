@@ -19,6 +19,7 @@ use super::{
     wait::Signal, //
 };
 use crate::abi::{
+    context::InProcess,
     Errno,
     Result, //
 };
@@ -86,12 +87,17 @@ impl PollSet {
         )?)
     }
 
-    /// Adds a queue, which [`Self::poll`] calls `token`; nothing happens if it is there. May sleep.
+    /// Adds a queue, which [`Self::poll`] calls `token`; nothing happens if it is there.
     ///
     /// # Errors
     ///
     /// -FI_EINVAL if it has been closed; -FI_ENOMEM.
-    pub fn add_queue(&self, queue: &Arc<CompletionQueue>, token: usize) -> Result {
+    pub fn add_queue(
+        &self,
+        _here: InProcess,
+        queue: &Arc<CompletionQueue>,
+        token: usize,
+    ) -> Result {
         let member = Polled::Queue(Held::new(queue)?);
         self.group
             .add(member, token, |known| known.is_queue(queue))
@@ -103,20 +109,20 @@ impl PollSet {
     /// # Errors
     ///
     /// Those of [`Self::add_queue`].
-    pub fn add_counter(&self, counter: &Arc<Counter>, token: usize) -> Result {
+    pub fn add_counter(&self, _here: InProcess, counter: &Arc<Counter>, token: usize) -> Result {
         let member = Polled::Counter(Held::new(counter)?);
         self.group
             .add(member, token, |known| known.is_counter(counter))
             .map(drop)
     }
 
-    /// Takes a queue out, if it is there. May sleep.
-    pub fn remove_queue(&self, queue: &Arc<CompletionQueue>) {
+    /// Takes a queue out, if it is there.
+    pub fn remove_queue(&self, _here: InProcess, queue: &Arc<CompletionQueue>) {
         self.group.remove_first(|known| known.is_queue(queue));
     }
 
-    /// Takes a counter out, if it is there. May sleep.
-    pub fn remove_counter(&self, counter: &Arc<Counter>) {
+    /// Takes a counter out, if it is there.
+    pub fn remove_counter(&self, _here: InProcess, counter: &Arc<Counter>) {
         self.group.remove_first(|known| known.is_counter(counter));
     }
 
@@ -130,7 +136,7 @@ impl PollSet {
     }
 
     /// Closes the set: -FI_EBUSY while it has members.
-    pub fn close(&self) -> Result {
+    pub(crate) fn close(&self) -> Result {
         if !self.group.is_empty() {
             return Err(Errno::EBUSY);
         }

@@ -23,6 +23,7 @@ use super::{
     }, //
 };
 use crate::abi::{
+    context::InProcess,
     sleepers::WaitQueue,
     Result, //
 };
@@ -103,13 +104,14 @@ impl WaitSet {
         )?)
     }
 
-    /// Waits for completions, too; [`Self::wait`] calls the queue `token`. May sleep.
+    /// Waits for completions, too; [`Self::wait`] calls the queue `token`.
     ///
     /// # Errors
     ///
     /// -FI_EINVAL if the set has been closed; -FI_ENOMEM.
     pub fn add_completions(
         self: &Arc<Self>,
+        _here: InProcess,
         queue: &Arc<CompletionQueue>,
         token: usize,
     ) -> Result<Member> {
@@ -121,7 +123,12 @@ impl WaitSet {
     /// # Errors
     ///
     /// Those of [`Self::add_completions`].
-    pub fn add_events(self: &Arc<Self>, queue: &Arc<EventQueue>, token: usize) -> Result<Member> {
+    pub fn add_events(
+        self: &Arc<Self>,
+        _here: InProcess,
+        queue: &Arc<EventQueue>,
+        token: usize,
+    ) -> Result<Member> {
         self.add(Awaited::Events(queue.clone()), token)
     }
 
@@ -130,7 +137,12 @@ impl WaitSet {
     /// # Errors
     ///
     /// Those of [`Self::add_completions`].
-    pub fn add_counter(self: &Arc<Self>, counter: &Arc<Counter>, token: usize) -> Result<Member> {
+    pub fn add_counter(
+        self: &Arc<Self>,
+        _here: InProcess,
+        counter: &Arc<Counter>,
+        token: usize,
+    ) -> Result<Member> {
         self.add(Awaited::Counter(counter.clone()), token)
     }
 
@@ -142,22 +154,23 @@ impl WaitSet {
 
     /// Waits until a member has something to read or has changed, or was interrupted by
     /// `fi_cq_signal()`, and hands the tokens of up to `most` such to `visit`, with interrupts off.
-    /// Returns how many there are. The set is busy meanwhile. Process context.
+    /// Returns how many there are. The set is busy meanwhile.
     ///
     /// A queue that is not read is one of them the next time, too; a counter is not.
     ///
     /// # Errors
     ///
-    /// -FI_ETIMEDOUT, -FI_EINTR when a signal is pending or the kthread is told to stop,
-    /// -FI_EOPBADSTATE in atomic context, -FI_EINVAL if the set has been closed.
+    /// -FI_ETIMEDOUT, -FI_EINTR when a signal is pending or the kthread is told to stop, -FI_EINVAL if
+    /// the set has been closed.
     pub fn wait(
         &self,
+        here: InProcess,
         deadline: &Deadline,
         most: usize,
         visit: impl FnMut(usize),
     ) -> Result<usize> {
         let _busy = self.users.busy()?;
-        self.group.wait(deadline, most, visit)
+        self.group.wait(here, deadline, most, visit)
     }
 
     /// Whether [`Self::wait`] would return at once; if not, the set's signal is given for what comes.
@@ -173,7 +186,7 @@ impl WaitSet {
     }
 
     /// Closes the set: -FI_EBUSY while it has members, or somebody waits.
-    pub fn close(&self) -> Result {
+    pub(crate) fn close(&self) -> Result {
         self.users.retire()
     }
 }

@@ -7,8 +7,9 @@
 //! insmod echo_handler_rs.ko addr=0x0a000001 port=7471 size=4096 window=16
 //! ```
 //!
-//! A callback is given the reading end of its queue, and posts through a `Poster`: neither has a call
-//! that sleeps. Buffers go from one to the other; none is allocated on the way.
+//! A callback is given the reading end of its queue, and posts through a `Poster`. What might sleep wants
+//! to be told `here`, which a callback has no way to have. Buffers go from one queue to the other; none is
+//! allocated on the way.
 
 mod offers;
 mod service;
@@ -16,15 +17,20 @@ mod service;
 use kernel::prelude::*;
 use kofi::{
     abi::{
+        context::{
+            in_process,
+            InProcess, //
+        },
         thread::Thread,
         Errno,
-        Result, //
+        Result,
+        FI_MSG, //
     },
     fi::{
         memory::Buffer,
         msg::{
-            Connection,
-            Poster, //
+            Poster,
+            Unconnected, //
         },
     },
 };
@@ -69,9 +75,11 @@ impl kernel::Module for EchoHandler {
         if options.size == 0 || options.slots == 0 {
             return Err(EINVAL);
         }
-        let thread = Thread::run(c"echo_handler_rs", move || match run(&options) {
-            Ok(()) | Err(Errno::EINTR) => {}
-            Err(errno) => pr_err!("{}\n", errno),
+        let thread = Thread::run(in_process()?, c"echo_handler_rs", move |here| {
+            match run(here, &options) {
+                Ok(()) | Err(Errno::EINTR) => {}
+                Err(errno) => pr_err!("{}\n", errno),
+            }
         })?;
         Ok(Self { _thread: thread })
     }
@@ -83,28 +91,31 @@ struct Options {
 }
 
 /// Serves one client after another until it is told to stop, which is an error as any other.
-fn run(options: &Options) -> Result {
-    let (addr, port) = (
+fn run(here: InProcess, options: &Options) -> Result {
+    let place = (
         module_parameters::addr.value(),
         module_parameters::port.value(),
     );
-    service::run(addr, port, options.slots, |client| serve(options, client))
+    let list = offers::find(here, place, true, FI_MSG)?;
+    service::run(here, &list, options.slots, |opened| {
+        serve(here, options, opened)
+    })
 }
 
 /// Sets the client off, and has nothing to do until it leaves.
-fn serve(options: &Options, connection: &Connection) -> Result {
-    let endpoint = &connection.endpoint;
+fn serve(here: InProcess, options: &Options, opened: Unconnected) -> Result {
     // Before the accept: the client may send as soon as it is connected.
     for _ in 0..options.slots {
-        endpoint.receive(Buffer::new(options.size, 0)?)?;
+        opened.receive(Buffer::new(here, options.size, 0)?)?;
     }
     // Not before this can an echo be sent; a message that was faster waits in the queue.
-    connection.accept(&[])?;
+    let connection = opened.accept(here, &[])?;
+    let endpoint = &connection.endpoint;
 
     // What was received is sent back. A callback reads until there is nothing left: only then is it
     // called again. What has failed, or is refused, ends here: the connection is over.
     let poster = Poster::new(endpoint);
-    let _echoes = connection.receives.on_interrupt(move |arrived| {
+    let _echoes = connection.receives.on_interrupt(here, move |arrived| {
         while let Ok(received) = arrived.read() {
             if let Ok(len) = received.result {
                 let _ = poster.send(received.buffer, len);
@@ -114,7 +125,7 @@ fn serve(options: &Options, connection: &Connection) -> Result {
 
     // What was sent back can receive again.
     let poster = Poster::new(endpoint);
-    let _refills = connection.transmits.on_interrupt(move |arrived| {
+    let _refills = connection.transmits.on_interrupt(here, move |arrived| {
         while let Ok(sent) = arrived.read() {
             if sent.result.is_ok() {
                 let _ = poster.receive(sent.buffer);
@@ -122,6 +133,6 @@ fn serve(options: &Options, connection: &Connection) -> Result {
         }
     })?;
 
-    connection.end()
+    connection.end(here)
     // The calls end here, before the connection closes.
 }

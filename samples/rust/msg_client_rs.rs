@@ -19,6 +19,10 @@ use kernel::{
 };
 use kofi::{
     abi::{
+        context::{
+            in_process,
+            InProcess, //
+        },
         thread::Thread,
         Errno,
         Result,
@@ -67,7 +71,9 @@ impl kernel::Module for MsgClient {
         if module_parameters::addr.value() == 0 || size == 0 {
             return Err(EINVAL);
         }
-        let thread = Thread::run(c"msg_client_rs", move || report(size))?;
+        let thread = Thread::run(in_process()?, c"msg_client_rs", move |here| {
+            report(here, size)
+        })?;
         Ok(Self { _thread: thread })
     }
 }
@@ -79,9 +85,9 @@ struct Outcome {
     usec: i64,
 }
 
-fn report(size: usize) {
+fn report(here: InProcess, size: usize) {
     let mut outcome = Outcome::default();
-    if let Err(errno) = run(size, &mut outcome) {
+    if let Err(errno) = run(here, size, &mut outcome) {
         pr_err!("{}\n", errno);
         outcome.errors += 1;
     }
@@ -110,35 +116,42 @@ fn is_intact(message: &[u8], seq: u32) -> bool {
     message.iter().copied().eq(pattern(seq).take(message.len()))
 }
 
-fn run(size: usize, outcome: &mut Outcome) -> Result {
-    let addr = module_parameters::addr.value();
-    let port = module_parameters::port.value();
+fn run(here: InProcess, size: usize, outcome: &mut Outcome) -> Result {
+    let place = (
+        module_parameters::addr.value(),
+        module_parameters::port.value(),
+    );
     // The info names the device that leads to the server.
-    let mut list = offers::find(addr, port, false, FI_MSG)?;
+    let mut list = offers::find(here, place, false, FI_MSG)?;
     let info = list.first_mut().ok_or(Errno::ENODATA)?;
-    let fabric = kofi::fabric(info)?;
-    let connection = Connection::open(&fabric, info, 1)?;
-    connection.connect(&[])?;
+    let fabric = kofi::fabric(here, info)?;
+    let opened = Connection::open(here, &fabric, info, 1)?;
+    let (connection, _) = opened.connect(here, &[])?;
 
     let start = Instant::<Monotonic>::now();
-    transfer(&connection, size, outcome)?;
+    transfer(here, &connection, size, outcome)?;
     outcome.usec = start.elapsed().as_micros_ceil();
-    connection.endpoint.shutdown()
+    connection.endpoint.shutdown(here)
 }
 
-fn transfer(connection: &Connection, size: usize, outcome: &mut Outcome) -> Result {
+fn transfer(
+    here: InProcess,
+    connection: &Connection,
+    size: usize,
+    outcome: &mut Outcome,
+) -> Result {
     let endpoint = &connection.endpoint;
     // A buffer that is posted belongs to the operation, which gives it back when it is over.
-    let mut out = Buffer::new(size, 0)?;
-    let mut back = Buffer::new(size, 0)?;
+    let mut out = Buffer::new(here, size, 0)?;
+    let mut back = Buffer::new(here, size, 0)?;
     while outcome.echoed < module_parameters::count.value() {
         let seq = outcome.echoed;
         fill(&mut out, seq);
         // The receive first: the echo may be back before `send()` is.
         endpoint.receive(back)?;
         endpoint.send(out, size)?;
-        let (received, len) = connection.received()?;
-        let sent = connection.sent()?;
+        let (received, len) = connection.received(here)?;
+        let sent = connection.sent(here)?;
 
         outcome.echoed += 1;
         if len != size || !is_intact(&received, seq) {

@@ -16,13 +16,21 @@ mod service;
 use kernel::prelude::*;
 use kofi::{
     abi::{
+        context::{
+            in_process,
+            InProcess, //
+        },
         thread::Thread,
         Errno,
-        Result, //
+        Result,
+        FI_MSG, //
     },
     fi::{
         memory::Buffer,
-        msg::Connection, //
+        msg::{
+            Connection,
+            Unconnected, //
+        },
     },
 };
 
@@ -66,9 +74,11 @@ impl kernel::Module for MsgServer {
         if options.size == 0 || options.window == 0 {
             return Err(EINVAL);
         }
-        let thread = Thread::run(c"msg_server_rs", move || match run(&options) {
-            Ok(()) | Err(Errno::EINTR) => {}
-            Err(errno) => pr_err!("{}\n", errno),
+        let thread = Thread::run(in_process()?, c"msg_server_rs", move |here| {
+            match run(here, &options) {
+                Ok(()) | Err(Errno::EINTR) => {}
+                Err(errno) => pr_err!("{}\n", errno),
+            }
         })?;
         Ok(Self { _thread: thread })
     }
@@ -80,43 +90,44 @@ struct Options {
 }
 
 /// Serves one client after another until it is told to stop, which is an error as any other.
-fn run(options: &Options) -> Result {
-    let (addr, port) = (
+fn run(here: InProcess, options: &Options) -> Result {
+    let place = (
         module_parameters::addr.value(),
         module_parameters::port.value(),
     );
-    service::run(addr, port, 2 * options.window, |client| {
-        serve(options, client)
+    let list = offers::find(here, place, true, FI_MSG)?;
+    service::run(here, &list, 2 * options.window, |opened| {
+        serve(here, options, opened)
     })
 }
 
 /// Accepts the client that the endpoint was made for, until it leaves.
-fn serve(options: &Options, connection: &Connection) -> Result {
+fn serve(here: InProcess, options: &Options, opened: Unconnected) -> Result {
     // Before the accept: the client may send as soon as it is connected.
     for _ in 0..options.window {
-        connection.endpoint.receive(Buffer::new(options.size, 0)?)?;
+        opened.receive(Buffer::new(here, options.size, 0)?)?;
     }
-    connection.accept(&[])?;
+    let connection = opened.accept(here, &[])?;
 
-    match echo_all(options, connection) {
+    match echo_all(here, options, &connection) {
         // What is posted when a connection ends comes back as cancelled, and then the event queue
         // tells why.
-        Err(Errno::ECANCELED | Errno::ENOTCONN) => connection.end(),
+        Err(Errno::ECANCELED | Errno::ENOTCONN) => connection.end(here),
         result => result,
     }
 }
 
 /// Sends every message back, until that fails.
-fn echo_all(options: &Options, connection: &Connection) -> Result {
+fn echo_all(here: InProcess, options: &Options, connection: &Connection) -> Result {
     let mut echoes = 0;
     loop {
-        let (message, len) = connection.received()?;
+        let (message, len) = connection.received(here)?;
         let spare = if echoes < options.window {
             echoes += 1;
-            Buffer::new(options.size, 0)?
+            Buffer::new(here, options.size, 0)?
         } else {
             // The buffer of the oldest echo.
-            connection.sent()?
+            connection.sent(here)?
         };
         // The receive first: the echo invites the client to send again.
         connection.endpoint.receive(spare)?;

@@ -2,6 +2,9 @@
 
 //! What can be opened to a server, or for one.
 
+// Each sample has its part.
+#![allow(dead_code)]
+
 use kernel::{
     prelude::*,
     str::CString, //
@@ -9,17 +12,25 @@ use kernel::{
 use kofi::{
     abi::{
         self,
+        context::InProcess,
         info::{
             Info,
             InfoList, //
         },
+        Errno,
         Result, //
     },
     fi::info::Query,
 };
 
-/// Finds connected endpoints that can do `caps`, to `addr`, or from it when it is our own (`source`).
-pub(crate) fn find(addr: u32, port: u16, source: bool, caps: u64) -> Result<InfoList> {
+/// Finds connected endpoints that can do `caps`, to an IPv4 address and port, or from there when they
+/// are our own (`source`).
+pub(crate) fn find(
+    here: InProcess,
+    (addr, port): (u32, u16),
+    source: bool,
+    caps: u64,
+) -> Result<InfoList> {
     let [a, b, c, d] = addr.to_be_bytes();
     let node = CString::try_from_fmt(fmt!("{a}.{b}.{c}.{d}"))?;
     let service = CString::try_from_fmt(fmt!("{port}"))?;
@@ -29,10 +40,20 @@ pub(crate) fn find(addr: u32, port: u16, source: bool, caps: u64) -> Result<Info
         type_: abi::FI_EP_MSG,
         ..pin_init::zeroed()
     })?;
-    kofi::getinfo(&Query {
+    let query = Query {
         node: Some(&node),
         service: Some(&service),
         source,
         hints: Some(&hints),
-    })
+    };
+    kofi::getinfo(here, &query)
+}
+
+/// The same where it is as well if the device has no atomics.
+pub(crate) fn find_memory(here: InProcess, place: (u32, u16), source: bool) -> Result<InfoList> {
+    let caps = abi::FI_MSG | abi::FI_RMA;
+    match find(here, place, source, caps | abi::FI_ATOMIC) {
+        Err(Errno::ENODATA) => find(here, place, source, caps),
+        found => found,
+    }
 }

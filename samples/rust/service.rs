@@ -2,17 +2,17 @@
 
 //! What a server does whatever it serves: it listens, and takes one client after another.
 
-use super::offers;
 use kernel::{
     prelude::*,
     sync::Arc, //
 };
 use kofi::{
     abi::{
+        context::InProcess,
+        info::InfoList,
         Errno,
         Result,
-        FI_CONNREQ,
-        FI_MSG, //
+        FI_CONNREQ, //
     },
     fi::{
         eq::{
@@ -24,28 +24,28 @@ use kofi::{
         msg::{
             connection::next_event,
             Connection,
-            Listener, //
+            Listener,
+            Unconnected, //
         },
     },
 };
 
-/// Listens until the thread is told to stop, which is an error as any other. Each client has an end
-/// on which `depth` operations can be posted in each direction; `serve` is to accept it.
+/// Listens on the first of `list` until the thread is told to stop, which is an error as any other. Each
+/// client has an end on which `depth` operations can be posted in each direction; `serve` is to accept it.
 pub(crate) fn run(
-    addr: u32,
-    port: u16,
+    here: InProcess,
+    list: &InfoList,
     depth: usize,
-    serve: impl Fn(&Connection) -> Result,
+    serve: impl Fn(Unconnected) -> Result,
 ) -> Result {
-    let list = offers::find(addr, port, true, FI_MSG)?;
     let info = list.first().ok_or(Errno::ENODATA)?;
-    let fabric = kofi::fabric(info)?;
+    let fabric = kofi::fabric(here, info)?;
     // A queue of its own: the next client waits there for its turn.
-    let events = fabric.event_queue(eq::Attr::default())?;
-    let listener = Listener::new(&fabric, info, Source(0), &events)?;
-    pr_info!("ready port={}\n", port);
+    let events = fabric.event_queue(here, eq::Attr::default())?;
+    let listener = Listener::new(here, &fabric, info, Source(0), &events)?;
+    pr_info!("ready\n");
     loop {
-        let served = take_one(&fabric, &events, &listener, depth, &serve)?;
+        let served = take_one(here, &fabric, &events, &listener, depth, &serve)?;
         // A client's failures are no reason to stop listening.
         match served {
             Ok(()) | Err(Errno::EINTR) => {}
@@ -56,19 +56,20 @@ pub(crate) fn run(
 
 /// Waits for the next client; how serving it ended.
 fn take_one(
+    here: InProcess,
     fabric: &Arc<Fabric>,
     events: &EventQueue,
     listener: &Listener,
     depth: usize,
-    serve: impl Fn(&Connection) -> Result,
+    serve: impl Fn(Unconnected) -> Result,
 ) -> Result<Result> {
-    let mut request = next_event(events, FI_CONNREQ)?;
+    let mut request = next_event(here, events, FI_CONNREQ)?;
     let mut info = request.take_info().ok_or(Errno::EOTHER)?;
-    Ok(match Connection::open(fabric, &mut info, depth) {
-        Ok(connection) => serve(&connection),
+    Ok(match Connection::open(here, fabric, &mut info, depth) {
+        Ok(opened) => serve(opened),
         Err(errno) => {
             // A request that no endpoint has taken is still to be answered.
-            let _ = listener.reject(&info, &[]);
+            let _ = listener.reject(here, &info, &[]);
             Err(errno)
         }
     })

@@ -15,6 +15,7 @@ use super::{
 };
 use crate::{
     abi::{
+        context::InProcess,
         Errno,
         NetRef,
         Result, //
@@ -48,32 +49,39 @@ impl Clock<'_> {
 
 /// Connects, and sends until it is enough or the thread is told to stop.
 pub(super) fn run(
+    here: InProcess,
     place: &Place,
     net: NetRef,
     traffic: &Traffic,
     bound: &Bound,
     tally: &Tally,
 ) -> Result {
-    let mut list = place.find(net, false)?;
+    let mut list = place.find(here, net, false)?;
     let info = list.first_mut().ok_or(Errno::ENODATA)?;
-    let fabric = crate::fabric(info)?;
-    let connection = Connection::open(&fabric, info, traffic.window + 3)?;
-    connection.connect(&traffic.to_bytes())?;
+    let fabric = crate::fabric(here, info)?;
+    let opened = Connection::open(here, &fabric, info, traffic.window + 3)?;
+    let (connection, _) = opened.connect(here, &traffic.to_bytes())?;
     tally.run();
     let clock = Clock {
         start: Instant::now(),
         bound,
     };
     match traffic.kind {
-        Kind::PingPong => ping(&connection, traffic, &clock, tally)?,
-        Kind::Stream => stream(&connection, traffic, &clock, tally)?,
+        Kind::PingPong => ping(here, &connection, traffic, &clock, tally)?,
+        Kind::Stream => stream(here, &connection, traffic, &clock, tally)?,
     }
-    connection.endpoint.shutdown()
+    connection.endpoint.shutdown(here)
 }
 
-fn ping(connection: &Connection, traffic: &Traffic, clock: &Clock<'_>, tally: &Tally) -> Result {
-    let mut there = Buffer::new(traffic.length, 0)?;
-    let mut back = Buffer::new(traffic.length, 0)?;
+fn ping(
+    here: InProcess,
+    connection: &Connection,
+    traffic: &Traffic,
+    clock: &Clock<'_>,
+    tally: &Tally,
+) -> Result {
+    let mut there = Buffer::new(here, traffic.length, 0)?;
+    let mut back = Buffer::new(here, traffic.length, 0)?;
     let mut seq = 0;
     while !clock.is_enough(seq) {
         traffic.fill(&mut there, seq);
@@ -81,9 +89,9 @@ fn ping(connection: &Connection, traffic: &Traffic, clock: &Clock<'_>, tally: &T
         // The receive first: the answer may be here before `send()` is back.
         connection.endpoint.receive(back)?;
         connection.endpoint.send(there, traffic.length)?;
-        let (received, len) = connection.received()?;
+        let (received, len) = connection.received(here)?;
         tally.round_trip(start.elapsed());
-        there = connection.sent()?;
+        there = connection.sent(here)?;
         tally.message(len, traffic.is_good(&received, len, seq));
         tally.took(clock.start.elapsed());
         back = received;
@@ -92,27 +100,33 @@ fn ping(connection: &Connection, traffic: &Traffic, clock: &Clock<'_>, tally: &T
     Ok(())
 }
 
-fn stream(connection: &Connection, traffic: &Traffic, clock: &Clock<'_>, tally: &Tally) -> Result {
+fn stream(
+    here: InProcess,
+    connection: &Connection,
+    traffic: &Traffic,
+    clock: &Clock<'_>,
+    tally: &Tally,
+) -> Result {
     let endpoint = &connection.endpoint;
     // Two credits may be under way, and the report behind them.
     for _ in 0..3 {
-        endpoint.receive(Buffer::new(REPORT, 0)?)?;
+        endpoint.receive(Buffer::new(here, REPORT, 0)?)?;
     }
     let mut idle = KVec::with_capacity(traffic.window, GFP_KERNEL)?;
     for _ in 0..traffic.window {
-        idle.push(Buffer::new(traffic.length, 0)?, GFP_KERNEL)?;
+        idle.push(Buffer::new(here, traffic.length, 0)?, GFP_KERNEL)?;
     }
     let mut credit = 2 * traffic.window;
     let mut seq = 0;
     while !clock.is_enough(seq) {
         if credit == 0 {
-            let (answer, _) = connection.received()?;
+            let (answer, _) = connection.received(here)?;
             endpoint.receive(answer)?;
             credit += traffic.window;
         }
         let mut buffer = match idle.pop() {
             Some(buffer) => buffer,
-            None => finish(connection, traffic, clock, tally)?,
+            None => finish(here, connection, traffic, clock, tally)?,
         };
         traffic.fill(&mut buffer, seq);
         endpoint.send(buffer, traffic.length)?;
@@ -120,12 +134,12 @@ fn stream(connection: &Connection, traffic: &Traffic, clock: &Clock<'_>, tally: 
         seq += 1;
     }
     for _ in idle.len()..traffic.window {
-        drop(finish(connection, traffic, clock, tally)?);
+        drop(finish(here, connection, traffic, clock, tally)?);
     }
-    endpoint.send(Buffer::new(0, 0)?, 0)?;
+    endpoint.send(Buffer::new(here, 0, 0)?, 0)?;
     // What comes before the report are credits.
     loop {
-        let (answer, len) = connection.received()?;
+        let (answer, len) = connection.received(here)?;
         if let Some(count) = read_report(&answer, len) {
             tally.damaged(count);
             return Ok(());
@@ -135,12 +149,13 @@ fn stream(connection: &Connection, traffic: &Traffic, clock: &Clock<'_>, tally: 
 
 /// Waits for one of the stream to be over.
 fn finish(
+    here: InProcess,
     connection: &Connection,
     traffic: &Traffic,
     clock: &Clock<'_>,
     tally: &Tally,
 ) -> Result<KBox<Buffer>> {
-    let buffer = connection.sent()?;
+    let buffer = connection.sent(here)?;
     tally.message(traffic.length, true);
     tally.took(clock.start.elapsed());
     Ok(buffer)

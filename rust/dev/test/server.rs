@@ -14,6 +14,7 @@ use super::{
 };
 use crate::{
     abi::{
+        context::InProcess,
         Errno,
         NetRef,
         Result,
@@ -30,7 +31,8 @@ use crate::{
         msg::{
             connection::next_event,
             Connection,
-            Listener, //
+            Listener,
+            Unconnected, //
         },
     },
 };
@@ -43,84 +45,90 @@ use kernel::{
 };
 
 /// Serves one client after another until the thread is told to stop, which is an error as any other.
-pub(super) fn run(place: &Place, net: NetRef, tally: &Tally) -> Result {
-    let list = place.find(net, true)?;
+pub(super) fn run(here: InProcess, place: &Place, net: NetRef, tally: &Tally) -> Result {
+    let list = place.find(here, net, true)?;
     let info = list.first().ok_or(Errno::ENODATA)?;
-    let fabric = crate::fabric(info)?;
+    let fabric = crate::fabric(here, info)?;
     // A queue of its own: the next client waits there for its turn.
-    let events = fabric.event_queue(eq::Attr::default())?;
-    let listener = Listener::new(&fabric, info, Source(0), &events)?;
+    let events = fabric.event_queue(here, eq::Attr::default())?;
+    let listener = Listener::new(here, &fabric, info, Source(0), &events)?;
     tally.run();
     loop {
-        let request = next_event(&events, FI_CONNREQ)?;
+        let request = next_event(here, &events, FI_CONNREQ)?;
         // What a client does wrong is no reason to stop.
-        if let Err(Errno::EINTR) = take(&fabric, &listener, request, tally) {
+        if let Err(Errno::EINTR) = take(here, &fabric, &listener, request, tally) {
             return Err(Errno::EINTR);
         }
     }
 }
 
 /// Serves one client, or refuses what it asks for.
-fn take(fabric: &Arc<Fabric>, listener: &Listener, mut request: Owned, tally: &Tally) -> Result {
+fn take(
+    here: InProcess,
+    fabric: &Arc<Fabric>,
+    listener: &Listener,
+    mut request: Owned,
+    tally: &Tally,
+) -> Result {
     let traffic = Traffic::from_bytes(request.data());
     let mut info = request.take_info().ok_or(Errno::EOTHER)?;
     let Some(traffic) = traffic else {
-        return listener.reject(&info, &[]);
+        return listener.reject(here, &info, &[]);
     };
-    match Connection::open(fabric, &mut info, 2 * traffic.window + 2) {
-        Ok(connection) => {
+    match Connection::open(here, fabric, &mut info, 2 * traffic.window + 2) {
+        Ok(opened) => {
             tally.client();
-            serve(&connection, &traffic, tally)
+            serve(here, opened, &traffic, tally)
         }
         Err(errno) => {
             // A request that no endpoint has taken is still to be answered.
-            let _ = listener.reject(&info, &[]);
+            let _ = listener.reject(here, &info, &[]);
             Err(errno)
         }
     }
 }
 
-fn serve(connection: &Connection, traffic: &Traffic, tally: &Tally) -> Result {
+fn serve(here: InProcess, opened: Unconnected, traffic: &Traffic, tally: &Tally) -> Result {
     // Before the accept: the client may send as soon as it is connected.
     for _ in 0..2 * traffic.window + 1 {
-        let buffer = Buffer::new(traffic.length, 0)?;
-        connection.endpoint.receive(buffer)?;
+        let buffer = Buffer::new(here, traffic.length, 0)?;
+        opened.receive(buffer)?;
     }
-    connection.accept(&[])?;
+    let connection = opened.accept(here, &[])?;
     let served = match traffic.kind {
-        Kind::PingPong => answer(connection, traffic, tally),
-        Kind::Stream => sink(connection, traffic, tally),
+        Kind::PingPong => answer(here, &connection, traffic, tally),
+        Kind::Stream => sink(here, &connection, traffic, tally),
     };
     match served {
         // What is posted when a connection ends comes back as cancelled.
-        Err(Errno::ECANCELED | Errno::ENOTCONN) => connection.end(),
+        Err(Errno::ECANCELED | Errno::ENOTCONN) => connection.end(here),
         served => served,
     }
 }
 
 /// Sends every message back, until the client leaves.
-fn answer(connection: &Connection, traffic: &Traffic, tally: &Tally) -> Result {
+fn answer(here: InProcess, connection: &Connection, traffic: &Traffic, tally: &Tally) -> Result {
     let start = Instant::<Monotonic>::now();
-    let mut spare = Buffer::new(traffic.length, 0)?;
+    let mut spare = Buffer::new(here, traffic.length, 0)?;
     for seq in 0.. {
-        let (message, len) = connection.received()?;
+        let (message, len) = connection.received(here)?;
         tally.message(len, traffic.is_good(&message, len, seq));
         tally.took(start.elapsed());
         // The receive first: what is sent back invites the client to send again.
         connection.endpoint.receive(spare)?;
         connection.endpoint.send(message, len)?;
-        spare = connection.sent()?;
+        spare = connection.sent(here)?;
     }
     Ok(())
 }
 
 /// Takes messages until one is empty.
-fn sink(connection: &Connection, traffic: &Traffic, tally: &Tally) -> Result {
+fn sink(here: InProcess, connection: &Connection, traffic: &Traffic, tally: &Tally) -> Result {
     let endpoint = &connection.endpoint;
     let start = Instant::<Monotonic>::now();
     let (mut damaged, mut since_credit) = (0u64, 0);
     for seq in 0.. {
-        let (message, len) = connection.received()?;
+        let (message, len) = connection.received(here)?;
         if len == 0 {
             break;
         }
@@ -132,13 +140,13 @@ fn sink(connection: &Connection, traffic: &Traffic, tally: &Tally) -> Result {
         since_credit += 1;
         if since_credit == traffic.window {
             since_credit = 0;
-            endpoint.send(Buffer::new(0, 0)?, 0)?;
-            drop(connection.sent()?);
+            endpoint.send(Buffer::new(here, 0, 0)?, 0)?;
+            drop(connection.sent(here)?);
         }
     }
-    let mut report = Buffer::new(REPORT, 0)?;
+    let mut report = Buffer::new(here, REPORT, 0)?;
     write_report(&mut report, damaged);
     endpoint.send(report, REPORT)?;
-    drop(connection.sent()?);
-    connection.end()
+    drop(connection.sent(here)?);
+    connection.end(here)
 }

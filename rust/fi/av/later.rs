@@ -16,6 +16,7 @@ use super::{
 };
 use crate::{
     abi::{
+        context::InProcess,
         fi_addr_t,
         Errno,
         Result,
@@ -115,15 +116,16 @@ impl WorkItem for Later {
 
 impl AddressVector {
     /// Begins to insert `count` addresses. Each takes its place now; the bound queue is told of those
-    /// whose peers cannot be reached, and of the end, with `source` and `context`. Process context.
+    /// whose peers cannot be reached, and of the end, with `source` and `context`.
     ///
     /// # Errors
     ///
     /// -FI_ENOEQ if no queue is bound, -FI_EINVAL unless insertions go on by themselves here or once
     /// the vector is closed, -FI_EACCES where it is only read, -FI_ENOMEM, also for more than a vector
-    /// can have, -FI_EOPBADSTATE in atomic context.
-    pub fn insert_later(
+    /// can have.
+    pub(crate) fn insert_later(
         self: &Arc<Self>,
+        _here: InProcess,
         (source, context): (Source, usize),
         count: usize,
         insertions: impl IntoIterator<Item = Insertion>,

@@ -13,7 +13,10 @@ use super::super::{
     wait::Signal, //
 };
 use crate::abi::{
-    context::Handlers,
+    context::{
+        Handlers,
+        InProcess, //
+    },
     irq_work::{
         InterruptHandler,
         IrqWork, //
@@ -47,7 +50,7 @@ use kernel::{
 /// Who wants to be called when a queue has something to read, where it may sleep.
 pub(crate) trait TaskHandler: Send + Sync {
     /// Process context; not called again before it has returned.
-    fn ready(&self);
+    fn ready(&self, here: InProcess);
 }
 
 /// A handler, and where it is called.
@@ -75,7 +78,8 @@ impl WorkItem for Deferred {
     type Pointer = Arc<Deferred>;
 
     fn run(this: Arc<Deferred>) {
-        this.handler.call(|handler| handler.ready());
+        this.handler
+            .call(|handler| handler.ready(InProcess::assume()));
     }
 }
 

@@ -8,7 +8,10 @@ use super::{
     EventQueue,
     Handler, //
 };
-use crate::abi::Result;
+use crate::abi::{
+    context::InProcess,
+    Result, //
+};
 use core::ops::Deref;
 use kernel::{
     prelude::*,
@@ -22,14 +25,19 @@ use kernel::{
 pub struct Handled(Arc<EventQueue>);
 
 impl Handled {
-    /// Opens a queue of `fabric`, whose handler is called whenever events have arrived. May sleep.
+    /// Opens a queue of `fabric`, whose handler is called whenever events have arrived.
     ///
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub fn open(fabric: &Arc<Fabric>, attr: Attr, handler: impl Handler + 'static) -> Result<Self> {
+    pub fn open(
+        here: InProcess,
+        fabric: &Arc<Fabric>,
+        attr: Attr,
+        handler: impl Handler + 'static,
+    ) -> Result<Self> {
         let handler: KBox<dyn Handler> = KBox::new(handler, GFP_KERNEL)?;
-        let queue = fabric.event_queue(attr)?;
+        let queue = fabric.event_queue(here, attr)?;
         queue.set_handler(handler)?;
         Ok(Self(queue))
     }

@@ -5,20 +5,12 @@
 use super::*;
 use crate::{
     abi::{
-        info::InfoList,
-        serial::Threading,
-        NetRef,
         FI_AV_COMPLETE,
         FI_SHUTDOWN, //
     },
-    fi::{
-        info::Query,
-        provider::{
-            self,
-            not_implemented,
-            FabricAttr,
-            Provider, //
-        }, //
+    fi::nothing::{
+        fabric,
+        HERE, //
     },
 };
 use kernel::{
@@ -37,49 +29,6 @@ use kernel::{
 mod suite {
     use super::*;
 
-    /// A provider of fabrics on which there is nothing.
-    struct Nothing;
-
-    impl Provider for Nothing {
-        fn name(&self) -> &'static CStr {
-            c"nothing"
-        }
-
-        fn getinfo(&self, _query: &Query<'_>, _found: &mut InfoList) -> Result {
-            Ok(())
-        }
-
-        fn fabric(&self, _info: &FabricAttr<'_>) -> Result<Arc<dyn provider::Fabric>> {
-            Ok(Arc::new(Nothing, GFP_KERNEL)?)
-        }
-    }
-
-    impl provider::Fabric for Nothing {
-        fn domain(
-            self: Arc<Self>,
-            _info: &Info,
-            _threading: Threading,
-        ) -> Result<Arc<dyn provider::Domain>> {
-            not_implemented()
-        }
-
-        fn passive_endpoint(
-            self: Arc<Self>,
-            _info: &Info,
-            _source: Source,
-        ) -> Result<Arc<dyn provider::PassiveEndpoint>> {
-            not_implemented()
-        }
-    }
-
-    fn fabric() -> Result<Arc<Fabric>> {
-        let attr = FabricAttr {
-            name: None,
-            net: NetRef::INIT,
-        };
-        Fabric::open(&Nothing, &attr)
-    }
-
     fn read_all(queue: &EventQueue) -> u32 {
         let mut count = 0;
         while queue.read(false, |_| Ok(())).is_ok() {
@@ -93,17 +42,17 @@ mod suite {
         let fabric = fabric()?;
         let events = Arc::new(Atomic::new(0u32), GFP_KERNEL)?;
         let seen = events.clone();
-        let handler = move |queue: &Arc<EventQueue>| {
+        let handler = move |_: InProcess, queue: &Arc<EventQueue>| {
             let _ = seen.fetch_add(read_all(queue), Full);
         };
         let attr = Attr {
             writable: true,
             ..Attr::default()
         };
-        let handled = Handled::open(&fabric, attr, handler)?;
+        let handled = Handled::open(HERE, &fabric, attr, handler)?;
         let queue = handled.clone();
         for number in 0..3 {
-            queue.write(number, b"event")?;
+            queue.write(HERE, number, b"event")?;
         }
         let mut patience = 10_000;
         while events.load(Relaxed) < 3 && patience > 0 {
@@ -114,7 +63,7 @@ mod suite {
 
         // The queue is still there, but nobody is called, and what the handler held is dropped.
         drop(handled);
-        queue.write(3, b"unseen")?;
+        queue.write(HERE, 3, b"unseen")?;
         assert_eq!(read_all(&queue), 1);
         assert_eq!(events.load(Relaxed), 3);
         assert!(Arc::into_unique_or_drop(events).is_some());
@@ -124,10 +73,13 @@ mod suite {
     /// An object may stand where another one was, whose insertion has not been told yet.
     #[test]
     fn eq_05_closing_leaves_what_is_not_of_a_connection() -> kernel::error::Result {
-        let queue = fabric()?.event_queue(Attr {
-            writable: true,
-            ..Attr::default()
-        })?;
+        let queue = fabric()?.event_queue(
+            HERE,
+            Attr {
+                writable: true,
+                ..Attr::default()
+            },
+        )?;
         let place = Source(0x1000);
         let end = Batch::new(FI_AV_COMPLETE, 7, 2)?;
         let shutdown = |at| -> Result<Owned> {
@@ -135,7 +87,7 @@ mod suite {
         };
         queue.push(shutdown(place)?);
         queue.push(Event::reserve(place)?.end(end));
-        queue.write(3, b"mine")?;
+        queue.write(HERE, 3, b"mine")?;
         queue.push(shutdown(place)?);
         queue.push(shutdown(Source(0x2000))?);
         assert!(queue.is_ready());
@@ -144,7 +96,7 @@ mod suite {
         let mut budget = Budget::from_millis(0);
         let mut kinds = KVec::new();
         while queue.is_ready() {
-            kinds.push(queue.next(&mut budget)?.kind(), GFP_KERNEL)?;
+            kinds.push(queue.next(HERE, &mut budget)?.kind(), GFP_KERNEL)?;
         }
         let left = [
             Kind::Complete(FI_AV_COMPLETE),
@@ -152,7 +104,7 @@ mod suite {
             Kind::Connection(FI_SHUTDOWN),
         ];
         assert_eq!(kinds[..], left);
-        assert!(queue.next(&mut budget).is_err());
+        assert!(queue.next(HERE, &mut budget).is_err());
         Ok(())
     }
 }

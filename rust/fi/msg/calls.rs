@@ -2,9 +2,9 @@
 
 //! Handlers of completion queues for Rust consumers.
 //!
-//! A handler in interrupt context is given an [`Arrived`], which reads and cannot wait, and posts
-//! through a [`Poster`], which cannot close or end a connection: it has nothing to sleep with. One
-//! that may sleep is given the whole queue.
+//! A handler in interrupt context is given an [`Arrived`], which reads, and posts through a [`Poster`].
+//! It cannot sleep: calls that may do so want an [`InProcess`], and it has none. A handler that may
+//! sleep is given one.
 
 use super::{
     Completed,
@@ -13,7 +13,10 @@ use super::{
 };
 use crate::{
     abi::{
-        context::InInterrupt,
+        context::{
+            InInterrupt,
+            InProcess, //
+        },
         irq_work::InterruptHandler,
         Result, //
     },
@@ -87,14 +90,14 @@ impl Drop for Calls {
 
 impl Completions {
     /// Has `handler` called in hard-interrupt context when operations are over: at once, and again
-    /// when something arrives after a read has found nothing. May sleep.
+    /// when something arrives after a read has found nothing.
     ///
     /// Never two calls at a time. The handler reads until it finds nothing, and may post.
     ///
     /// # Errors
     ///
     /// -FI_EBUSY if the queue has, or had, a handler; -FI_ENOMEM.
-    pub fn on_interrupt<F>(self: &Arc<Self>, handler: F) -> Result<Calls>
+    pub fn on_interrupt<F>(self: &Arc<Self>, _here: InProcess, handler: F) -> Result<Calls>
     where
         F: Fn(&Arrived<'_>) + Send + Sync + 'static,
     {
@@ -106,9 +109,9 @@ impl Completions {
     }
 
     /// Has `handler` called where it may sleep; else as [`Self::on_interrupt`].
-    pub fn on_arrival<F>(self: &Arc<Self>, handler: F) -> Result<Calls>
+    pub fn on_arrival<F>(self: &Arc<Self>, _here: InProcess, handler: F) -> Result<Calls>
     where
-        F: Fn(&Completions) + Send + Sync + 'static,
+        F: Fn(InProcess, &Completions) + Send + Sync + 'static,
     {
         let called = Called {
             queue: self.clone(),
@@ -140,8 +143,8 @@ impl<F: Fn(&Arrived<'_>) + Send + Sync> InterruptHandler for Called<F> {
     }
 }
 
-impl<F: Fn(&Completions) + Send + Sync> TaskHandler for Called<F> {
-    fn ready(&self) {
-        (self.handler)(&self.queue);
+impl<F: Fn(InProcess, &Completions) + Send + Sync> TaskHandler for Called<F> {
+    fn ready(&self, here: InProcess) {
+        (self.handler)(here, &self.queue);
     }
 }

@@ -6,6 +6,7 @@
 
 use super::{
     super::{
+        domain::Domain,
         eq::{
             self,
             EventQueue,
@@ -14,14 +15,22 @@ use super::{
             Source, //
         },
         fabric::Fabric,
-        memory::Buffer,
+        memory::{
+            Buffer,
+            Refused, //
+        },
         wait::Budget, //
     },
     Completions,
-    Endpoint, //
+    Connecting,
+    Endpoint,
+    Idle, //
 };
 use crate::abi::{
-    context::kthread_should_stop,
+    context::{
+        kthread_should_stop,
+        InProcess, //
+    },
     info::Info,
     Errno,
     Result,
@@ -30,7 +39,10 @@ use crate::abi::{
 };
 use kernel::{
     prelude::*,
-    sync::Arc, //
+    sync::{
+        Arc,
+        UniqueArc, //
+    },
 };
 
 /// How long a wait lasts before it looks around, in milliseconds.
@@ -52,8 +64,8 @@ fn patiently<T>(wait: impl Fn(&mut Budget) -> Result<T>) -> Result<T> {
 /// # Errors
 ///
 /// What an error event says, -FI_ENOTCONN for another event; -FI_EINTR.
-pub fn next_event(events: &EventQueue, wanted: u32) -> Result<Owned> {
-    let event = patiently(|budget| events.next(budget))?;
+pub fn next_event(here: InProcess, events: &EventQueue, wanted: u32) -> Result<Owned> {
+    let event = patiently(|budget| events.next(here, budget))?;
     match event.kind() {
         Kind::Connection(number) if number == wanted => Ok(event),
         Kind::Error(errno, _) => Err(errno),
@@ -61,8 +73,19 @@ pub fn next_event(events: &EventQueue, wanted: u32) -> Result<Owned> {
     }
 }
 
+/// One end of what is to be a connection: receives can be posted, before messages can arrive.
+pub struct Unconnected {
+    endpoint: Endpoint<Idle>,
+    domain: Arc<Domain>,
+    caps: u64,
+    room: UniqueArc<core::mem::MaybeUninit<Endpoint>>,
+    events: Arc<EventQueue>,
+    transmits: Arc<Completions>,
+    receives: Arc<Completions>,
+}
+
 /// One end of a connection: an event queue for the connection, a completion queue for each direction,
-/// and the endpoint, in a domain of their own.
+/// and the endpoint.
 ///
 /// There is nothing to close: what is dropped closes itself, in whatever order.
 pub struct Connection {
@@ -77,46 +100,56 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Opens one end, on which `depth` operations can be posted in each direction. May sleep.
+    /// Opens one end, in a domain of its own, on which `depth` operations can be posted in each
+    /// direction.
     ///
     /// # Errors
     ///
     /// -FI_EINVAL for an info that is not of `fabric`, -FI_ENODEV, -FI_ENOMEM.
-    pub fn open(fabric: &Arc<Fabric>, info: &mut Info, depth: usize) -> Result<Self> {
+    pub fn open(
+        here: InProcess,
+        fabric: &Arc<Fabric>,
+        info: &mut Info,
+        depth: usize,
+    ) -> Result<Unconnected> {
+        let domain = fabric.domain(here, info)?;
+        Self::open_in(here, fabric, &domain, info, depth)
+    }
+
+    /// The same in a domain of `fabric` that is there, with whose memory it can be reached.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::open`].
+    pub fn open_in(
+        here: InProcess,
+        fabric: &Arc<Fabric>,
+        domain: &Arc<Domain>,
+        info: &mut Info,
+        depth: usize,
+    ) -> Result<Unconnected> {
         info.tx_mut()?.size = depth;
         info.rx_mut()?.size = depth;
-        let domain = fabric.domain(info)?;
-        let events = fabric.event_queue(eq::Attr::default())?;
-        let transmits = Completions::new(&domain, depth)?;
-        let receives = Completions::new(&domain, depth)?;
-        let endpoint = Endpoint::new(&domain, info, Source(0), &events, &transmits, &receives)?;
-        Ok(Self {
-            endpoint: Arc::new(endpoint, GFP_KERNEL)?,
+        let events = fabric.event_queue(here, eq::Attr::default())?;
+        let transmits = Completions::new(here, domain, depth)?;
+        let receives = Completions::new(here, domain, depth)?;
+        Ok(Unconnected {
+            domain: domain.clone(),
+            caps: info.caps(),
+            room: UniqueArc::new_uninit(GFP_KERNEL)?,
+            endpoint: Endpoint::new(
+                here,
+                domain,
+                info,
+                Source(0),
+                &events,
+                &transmits,
+                &receives,
+            )?,
             events,
             transmits,
             receives,
         })
-    }
-
-    /// Connects to the destination of its info; what comes back has the peer's private data. In a
-    /// kthread.
-    ///
-    /// # Errors
-    ///
-    /// -FI_ECONNREFUSED, -FI_EHOSTUNREACH, -FI_ETIMEDOUT, -FI_EINTR.
-    pub fn connect(&self, private_data: &[u8]) -> Result<Owned> {
-        self.endpoint.connect(private_data)?;
-        next_event(&self.events, FI_CONNECTED)
-    }
-
-    /// Accepts the request that it was opened for. In a kthread.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Self::connect`].
-    pub fn accept(&self, private_data: &[u8]) -> Result {
-        self.endpoint.accept(private_data)?;
-        next_event(&self.events, FI_CONNECTED).map(drop)
     }
 
     /// Waits until the peer has left. In a kthread.
@@ -124,8 +157,8 @@ impl Connection {
     /// # Errors
     ///
     /// -FI_EINTR.
-    pub fn end(&self) -> Result {
-        next_event(&self.events, FI_SHUTDOWN).map(drop)
+    pub fn end(&self, here: InProcess) -> Result {
+        next_event(here, &self.events, FI_SHUTDOWN).map(drop)
     }
 
     /// Waits for what was posted in the direction of the peer to be over: gives its buffer back. In a
@@ -134,8 +167,8 @@ impl Connection {
     /// # Errors
     ///
     /// Why it failed: -FI_ECANCELED when it was still posted when the connection ended; -FI_EINTR.
-    pub fn sent(&self) -> Result<KBox<Buffer>> {
-        let done = patiently(|budget| self.transmits.wait(budget))?;
+    pub fn sent(&self, here: InProcess) -> Result<KBox<Buffer>> {
+        let done = patiently(|budget| self.transmits.wait(here, budget))?;
         done.result.map(|_| done.buffer)
     }
 
@@ -144,8 +177,66 @@ impl Connection {
     /// # Errors
     ///
     /// Those of [`Self::sent`].
-    pub fn received(&self) -> Result<(KBox<Buffer>, usize)> {
-        let done = patiently(|budget| self.receives.wait(budget))?;
+    pub fn received(&self, here: InProcess) -> Result<(KBox<Buffer>, usize)> {
+        let done = patiently(|budget| self.receives.wait(here, budget))?;
         done.result.map(|len| (done.buffer, len))
+    }
+}
+
+impl Unconnected {
+    /// The device, opened: whose memory the peer can be lent.
+    pub fn domain(&self) -> &Arc<Domain> {
+        &self.domain
+    }
+
+    /// What it can do: FI_MSG, FI_ATOMIC and their kind.
+    pub fn caps(&self) -> u64 {
+        self.caps
+    }
+
+    /// Posts `buffer` for the next message. Any context.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Endpoint::receive`].
+    pub fn receive(&self, buffer: KBox<Buffer>) -> core::result::Result<(), Refused> {
+        self.endpoint.receive(buffer)
+    }
+
+    /// Connects to the destination of its info; the event has the peer's private data. In a kthread.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ECONNREFUSED, -FI_EHOSTUNREACH, -FI_ETIMEDOUT, -FI_EINTR.
+    pub fn connect(self, here: InProcess, private_data: &[u8]) -> Result<(Connection, Owned)> {
+        self.establish(here, |endpoint| endpoint.connect(here, private_data))
+    }
+
+    /// Accepts the request that it was opened for. In a kthread.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::connect`].
+    pub fn accept(self, here: InProcess, private_data: &[u8]) -> Result<Connection> {
+        let (connection, _) =
+            self.establish(here, |endpoint| endpoint.accept(here, private_data))?;
+        Ok(connection)
+    }
+
+    fn establish(
+        self,
+        here: InProcess,
+        begin: impl FnOnce(Endpoint<Idle>) -> Result<Endpoint<Connecting>>,
+    ) -> Result<(Connection, Owned)> {
+        let endpoint = begin(self.endpoint)?;
+        let event = next_event(here, &self.events, FI_CONNECTED)?;
+        let endpoint = endpoint.connected(&event)?;
+        let connection = Connection {
+            endpoint: self.room.write(endpoint).into(),
+            events: self.events,
+            transmits: self.transmits,
+            receives: self.receives,
+        };
+        Ok((connection, event))
     }
 }

@@ -111,7 +111,7 @@ impl Endpoint {
         let remote = fi_rma_iov { addr, len, key };
         let operation = Operation::Rma(way, slice::from_ref(&remote));
         self.post(buffer, len, |message| {
-            self.endpoint.core().transmit(operation, message)
+            self.core().transmit(operation, message)
         })
     }
 
@@ -194,7 +194,7 @@ impl Endpoint {
                 flags: flags::FI_COMPLETION,
                 data: 0,
             };
-            self.endpoint.core().atomic(&atomic, &message)
+            self.core().atomic(&atomic, &message)
         })
     }
 }

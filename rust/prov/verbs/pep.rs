@@ -243,7 +243,7 @@ impl provider::PassiveEndpoint for PassiveEndpoint {
     }
 
     fn reject(&self, handle: usize, private_data: &[u8]) -> Result {
-        context::check_may_sleep()?;
+        context::in_process()?;
         if private_data.len() > MAX_PRIVATE_DATA {
             return Err(Errno::EINVAL);
         }

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from . import client, conformance, layers, toolchain, tree
+from . import client, conformance, layers, misuse, toolchain, tree
 from .kernel import Kernel
 from .paths import TESTING, TREE
 from .results import FAILED, PASSED, Results, matches
@@ -163,6 +163,8 @@ def run(kernel: Kernel, results: Results, pattern: str) -> None:
         if matches(pattern, name):
             record(results, name, check(kernel))
     headers(kernel, results, pattern)
+    for name, words in misuse.verdicts(kernel, "static.misuse", pattern).items():
+        record(results, name, words)
     tests_of_client(results, pattern)
 
 

@@ -27,6 +27,22 @@ borrow() {
 	said "$1" "count=5 errors=0\$" && stop "$1"
 }
 
+# share_work TASKS: clients in C and in Rust take the tasks of one queue, each of which is done once.
+share_work() {
+	start queue_server_rs ready addr="$(number_of "$ADDRESS")" tasks="$1" || return
+	from_here
+	load queue_client addr="$ADDRESS" && load queue_client_rs addr="$(number_of "$ADDRESS")" || return
+	await 60 "queue_server_rs: done" && kernel_log | grep "queue_server_rs: done tasks=$1 .*errors=0\$" || return
+	said queue_client "errors=0\$" && said queue_client_rs "errors=0\$" || return
+	_tasks=$(kernel_log | grep -v 'lab: | ' | sed -n 's/.*queue_client.*: done tasks=\([0-9]*\) .*/\1 +/p')
+	[ $(($_tasks 0)) = "$1" ] && stop queue_client queue_client_rs queue_server_rs
+}
+
+# refuse MODULE WORD: it says why it cannot be.
+refuse() {
+	start "$1" "$2" addr="$(address_for "$1" "$ADDRESS")" && stop "$1"
+}
+
 # rank ADDRESS: the four phases of an address vector.
 rank() {
 	start av_ranks done addr="$(address_for av_ranks "$1")" ranks=3 &&
@@ -58,7 +74,8 @@ take_turns() {
 	said msg_client_rs "count=100 .*errors=0\$" && stop msg_client_rs "$1"
 }
 
-need_module msg_server msg_client slides_client msg_server_rs msg_client_rs mem_server mem_client mem_client_rs av_ranks
+need_module msg_server msg_client slides_client msg_server_rs msg_client_rs mem_server mem_client \
+	mem_server_rs mem_client_rs queue_server_rs queue_client queue_client_rs av_ranks
 device_up "$1" || fail "$1 does not come up"
 
 # Where everything is slow, each module once: the ends below pair them, too.
@@ -82,10 +99,20 @@ check ipv6.msg_client talk msg_client "$ADDRESS6"
 check ipv6.slides_client talk slides_client "$ADDRESS6"
 stop msg_server
 
-serve mem_server || fail "mem_server does not listen"
-check mem_server.mem_client borrow mem_client
-check mem_server.mem_client_rs borrow mem_client_rs
-stop mem_server
+for server in mem_server mem_server_rs; do
+	serve $server || fail "$server does not listen"
+	check $server.mem_client borrow mem_client
+	check $server.mem_client_rs borrow mem_client_rs
+	stop $server
+done
+
+case $1 in
+siw)
+	check queue_server_rs.no_atomics refuse queue_server_rs "Nothing matches"
+	check queue_client.no_atomics refuse queue_client ".*Nothing matches"
+	;;
+*) check queue_server_rs share_work $((20000 / PATIENCE)) ;;
+esac
 
 check av_ranks rank "$ADDRESS"
 check ipv6.av_ranks rank "$ADDRESS6"

@@ -4,7 +4,10 @@
 
 use super::*;
 use crate::abi::{
-    context::kthread_should_stop,
+    context::{
+        kthread_should_stop,
+        InProcess, //
+    },
     thread::Thread, //
 };
 use kernel::{
@@ -272,7 +275,7 @@ mod suite {
         let wrong = Arc::new(Atomic::new(0u32), GFP_KERNEL)?;
         let reader = {
             let (table, wrong) = (table.clone(), wrong.clone());
-            Thread::run(c"kofi-av-reader", move || {
+            Thread::run(InProcess::assume(), c"kofi-av-reader", move |_| {
                 let mut random = Random(2);
                 while !kthread_should_stop() {
                     for _ in 0..100 {

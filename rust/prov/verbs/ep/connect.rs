@@ -348,7 +348,7 @@ impl Endpoint {
         if flags & !BOTH != 0 {
             return Err(Errno::EBADFLAGS);
         }
-        context::check_may_sleep()?;
+        context::in_process()?;
         let half = |here: State, other: State| {
             move |state: State| match state {
                 State::Connected => Some(here),

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Addresses of Rust consumers: who removes one has it no more.
+
+use super::{
+    AddressVector,
+    Insertion, //
+};
+use crate::abi::{
+    context::InProcess,
+    fi_addr_t,
+    Errno,
+    Result, //
+};
+use core::net::SocketAddr;
+use kernel::sync::Arc;
+
+/// An address in a vector, which stays there until [`Self::remove`], also when this is dropped.
+///
+/// Each stands for one insertion: the same address may be in a vector several times, and is there until
+/// the last of them is removed.
+pub struct Peer {
+    vector: Arc<AddressVector>,
+    addr: fi_addr_t,
+}
+
+impl Peer {
+    /// Inserts an address.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EADDRNOTAVAIL for no [`destination`](super::destination), -FI_EACCES where the vector is only
+    /// read, -FI_EINVAL where insertions go on by themselves, -FI_ENOMEM.
+    pub fn insert(
+        here: InProcess,
+        vector: &Arc<AddressVector>,
+        address: SocketAddr,
+    ) -> Result<Self> {
+        let insertion = Insertion {
+            address: Ok(address),
+            user_id: None,
+        };
+        let mut outcome = Err(Errno::EOTHER);
+        vector.insert(here, [insertion], |_, what| outcome = what)?;
+        Ok(Self {
+            vector: vector.clone(),
+            addr: outcome?,
+        })
+    }
+
+    /// Its `fi_addr_t`.
+    pub(in super::super) fn addr(&self) -> fi_addr_t {
+        self.addr
+    }
+
+    /// Of which vector.
+    pub fn vector(&self) -> &Arc<AddressVector> {
+        &self.vector
+    }
+
+    /// What was inserted. Any context.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL if somebody who shares the vector has removed it.
+    pub fn address(&self) -> Result<SocketAddr> {
+        self.vector.lookup(self.addr)
+    }
+
+    /// Takes the insertion back.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL if somebody who shares the vector has removed it.
+    pub fn remove(self, here: InProcess) -> Result {
+        self.vector.remove(here, self.addr)
+    }
+}
+
+#[kernel::prelude::kunit_tests(kofi_fi_av_peer)]
+mod tests {
+    use super::*;
+    use crate::fi::{
+        av::Attr,
+        av_set::{
+            AddressSet,
+            Initial, //
+        },
+        nothing::{
+            domain,
+            HERE, //
+        },
+    };
+
+    fn vector() -> Result<Arc<AddressVector>> {
+        let attr = Attr {
+            kind: None,
+            rx_ctx_bits: 0,
+            count: 0,
+            is_async: false,
+            name: None,
+            is_read_only: false,
+        };
+        domain()?.address_vector(HERE, &attr)
+    }
+
+    fn address(last: u8) -> SocketAddr {
+        SocketAddr::from(([10, 0, 0, last], 7471))
+    }
+
+    #[test]
+    fn av_05_each_peer_stands_for_one_insertion() -> kernel::error::Result {
+        let vector = vector()?;
+        let first = Peer::insert(HERE, &vector, address(1))?;
+        let again = Peer::insert(HERE, &vector, address(1))?;
+        let other = Peer::insert(HERE, &vector, address(2))?;
+        assert_eq!(first.addr(), again.addr());
+        assert_ne!(first.addr(), other.addr());
+        assert!(first.remove(HERE).is_ok());
+        assert_eq!(again.address(), Ok(address(1)));
+        assert!(again.remove(HERE).is_ok());
+        assert_eq!(vector.find(&address(1)), None);
+        drop(other);
+        assert!(vector.find(&address(2)).is_some());
+        Ok(())
+    }
+
+    #[test]
+    fn av_05_no_peer_without_an_address_that_can_be_reached() -> kernel::error::Result {
+        let vector = vector()?;
+        let nowhere = SocketAddr::from(([10, 0, 0, 1], 0));
+        let refused = Peer::insert(HERE, &vector, nowhere);
+        assert!(refused.is_err_and(|errno| errno == Errno::EADDRNOTAVAIL));
+        Ok(())
+    }
+
+    #[test]
+    fn avset_01_peers_are_members() -> kernel::error::Result {
+        let vector = vector()?;
+        let set = AddressSet::new(HERE, &vector, 0, Initial::Empty)?;
+        let peer = Peer::insert(HERE, &vector, address(1))?;
+        let stranger = Peer::insert(HERE, &self::vector()?, address(1))?;
+        assert!(set.add(HERE, &peer).is_ok());
+        assert_eq!(set.add(HERE, &peer), Err(Errno::EINVAL));
+        assert_eq!(set.add(HERE, &stranger), Err(Errno::EINVAL));
+        assert!(set.has(HERE, &peer));
+        assert!(!set.has(HERE, &stranger));
+        assert!(set.take_out(HERE, &peer).is_ok());
+        assert!(!set.has(HERE, &peer));
+        Ok(())
+    }
+}

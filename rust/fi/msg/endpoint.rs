@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Endpoints for Rust consumers, whose state is in their type.
+
+use super::{
+    super::{
+        domain::Domain,
+        ep,
+        eq::{
+            Event,
+            EventQueue,
+            Kind,
+            Source, //
+        },
+        memory::{
+            Buffer,
+            Descriptor,
+            Memory,
+            Refused, //
+        },
+        provider::{
+            Message,
+            Operation, //
+        },
+    },
+    Completions,
+    Side, //
+};
+use crate::abi::{
+    context::InProcess,
+    flags,
+    info::Info,
+    Errno,
+    Result,
+    FI_CONNECTED, //
+};
+use core::{
+    marker::PhantomData,
+    slice, //
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// How far an endpoint has come.
+pub trait State: sealed::Sealed {}
+
+/// It is open: receives can be posted, and it can connect or accept.
+pub struct Idle(());
+
+/// It has asked to connect, or has accepted: an event is to tell what comes of it.
+pub struct Connecting(());
+
+/// It has been connected: it sends, and reaches the peer's memory. What is posted after the connection
+/// has ended is refused with -FI_ENOTCONN, or fails.
+pub struct Connected(());
+
+mod sealed {
+    pub trait Sealed {}
+
+    impl Sealed for super::Idle {}
+    impl Sealed for super::Connecting {}
+    impl Sealed for super::Connected {}
+}
+
+impl State for Idle {}
+impl State for Connecting {}
+impl State for Connected {}
+
+/// An endpoint that closes itself, silently; buffers that are still posted are freed.
+struct Open {
+    endpoint: Arc<ep::Endpoint>,
+    /// For transmits and for receives.
+    completions: [Arc<Completions>; 2],
+    source: Source,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        // What is still posted was given by `post` below, whichever queue it would have gone to.
+        let claim = &self.completions[0].claim;
+        self.endpoint
+            .close(&mut |context| drop(claim.reclaim(context)));
+    }
+}
+
+/// One end of a connection, as far as its [`State`] says. Dropping it, which may sleep, closes it,
+/// silently; buffers that are still posted are freed.
+pub struct Endpoint<S: State = Connected> {
+    open: Open,
+    _state: PhantomData<S>,
+}
+
+/// An event that does not say that an endpoint is connected, with that endpoint.
+pub struct NotYet {
+    /// What the event says: why it is not, or -FI_EINVAL if it is not about this endpoint.
+    pub errno: Errno,
+    /// As it was.
+    pub endpoint: Endpoint<Connecting>,
+}
+
+impl From<NotYet> for Errno {
+    fn from(not: NotYet) -> Self {
+        not.errno
+    }
+}
+
+impl Endpoint<Idle> {
+    /// Makes an endpoint, for the connection request in `info` if there is one.
+    ///
+    /// Its events go to `events` and carry `source`; sent buffers come back from `transmit`,
+    /// received ones from `receive`, which may be the same queue.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL for an info that is not of `domain`, -FI_EDOMAIN for completions of another one,
+    /// -FI_ENOMEM.
+    pub fn new(
+        here: InProcess,
+        domain: &Arc<Domain>,
+        info: &Info,
+        source: Source,
+        events: &Arc<EventQueue>,
+        transmit: &Arc<Completions>,
+        receive: &Arc<Completions>,
+    ) -> Result<Self> {
+        let sides = (transmit.side(None), receive.side(None));
+        Self::counted(here, domain, info, source, events, sides)
+    }
+
+    /// The same with counters: of the messages that it has sent, and of those that it has received.
+    /// One counter may count for both, and for several endpoints.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Self::new`]; -FI_EDOMAIN for a counter of another domain too.
+    pub fn counted(
+        _here: InProcess,
+        domain: &Arc<Domain>,
+        info: &Info,
+        source: Source,
+        events: &Arc<EventQueue>,
+        (transmit, receive): (Side<'_>, Side<'_>),
+    ) -> Result<Self> {
+        let open = Open {
+            endpoint: domain.endpoint(info, source)?,
+            completions: [transmit.completions.clone(), receive.completions.clone()],
+            source,
+        };
+        let endpoint = &open.endpoint;
+        endpoint.bind_events(events, 0)?;
+        for (side, kind) in [(transmit, flags::FI_TRANSMIT), (receive, flags::FI_RECV)] {
+            endpoint.bind_completions(&side.completions.queue, kind)?;
+            if let Some(counter) = side.counter {
+                endpoint.bind_counter(counter, kind)?;
+            }
+        }
+        endpoint.enable()?;
+        Ok(Self::of(open))
+    }
+
+    /// Starts to connect to the destination of the endpoint's info: an FI_CONNECTED or an error
+    /// event follows.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL for more private data than fits, -FI_EHOSTUNREACH, -FI_ENOMEM: the endpoint is closed.
+    pub fn connect(self, _here: InProcess, private_data: &[u8]) -> Result<Endpoint<Connecting>> {
+        self.open.endpoint.connect(None, private_data)?;
+        Ok(Endpoint::of(self.open))
+    }
+
+    /// Accepts the request that the endpoint was made for: FI_CONNECTED follows.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::connect`]; -FI_ENOTCONN when the peer has gone.
+    pub fn accept(self, _here: InProcess, private_data: &[u8]) -> Result<Endpoint<Connecting>> {
+        self.open.endpoint.accept(private_data)?;
+        Ok(Endpoint::of(self.open))
+    }
+}
+
+impl Endpoint<Connecting> {
+    /// That the endpoint is connected, which the event says. Any context.
+    ///
+    /// # Errors
+    ///
+    /// With the endpoint: see [`NotYet`].
+    pub fn connected(self, event: &Event) -> core::result::Result<Endpoint, NotYet> {
+        let errno = match event.kind() {
+            _ if event.source() != self.open.source => Errno::EINVAL,
+            Kind::Connection(FI_CONNECTED) => return Ok(Endpoint::of(self.open)),
+            Kind::Error(errno, _) => errno,
+            _ => Errno::EINVAL,
+        };
+        Err(NotYet {
+            errno,
+            endpoint: self,
+        })
+    }
+}
+
+impl Endpoint<Connected> {
+    /// Ends the connection: what is posted has completed when this returns.
+    pub fn shutdown(&self, _here: InProcess) -> Result {
+        self.open.endpoint.core().shutdown(0)
+    }
+
+    /// Sends the first `len` bytes of `buffer`. Any context.
+    ///
+    /// # Errors
+    ///
+    /// With the buffer: -FI_EAGAIN when a queue is full, -FI_ENOTCONN when the connection has ended,
+    /// -FI_EINVAL when the buffer is shorter, -FI_EMSGSIZE when the device takes no such message.
+    pub fn send(&self, buffer: KBox<Buffer>, len: usize) -> core::result::Result<(), Refused> {
+        self.post(buffer, len, |message| {
+            self.core().transmit(Operation::Send, message)
+        })
+    }
+}
+
+impl<S: State> Endpoint<S> {
+    fn of(open: Open) -> Self {
+        Self {
+            open,
+            _state: PhantomData,
+        }
+    }
+
+    /// What its events carry.
+    pub fn source(&self) -> Source {
+        self.open.source
+    }
+
+    /// Posts `buffer` for the next message. Any context.
+    ///
+    /// # Errors
+    ///
+    /// With the buffer: -FI_EAGAIN when a queue is full, -FI_EMSGSIZE when the device takes no such
+    /// message.
+    pub fn receive(&self, buffer: KBox<Buffer>) -> core::result::Result<(), Refused> {
+        let len = buffer.len();
+        self.post(buffer, len, |message| self.core().receive(message))
+    }
+
+    /// The provider's part.
+    pub(super) fn core(&self) -> &dyn crate::fi::provider::Endpoint {
+        &**self.open.endpoint.core()
+    }
+
+    pub(super) fn post(
+        &self,
+        buffer: KBox<Buffer>,
+        len: usize,
+        post: impl FnOnce(&Message<'_>) -> Result,
+    ) -> core::result::Result<(), Refused> {
+        Buffer::give(buffer, len, |segment, context| {
+            post(&Message {
+                memory: Memory::Segments(slice::from_ref(segment)),
+                descriptors: &[Descriptor::NONE],
+                context,
+                flags: flags::FI_COMPLETION,
+                data: 0,
+            })
+        })
+    }
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Memory of ours that peers may reach, for Rust consumers.
+
+use super::{
+    super::{
+        domain::Domain,
+        memory::{
+            Buffer,
+            Refused,
+            Shared, //
+        },
+        mr::{
+            Access,
+            MemoryRegion, //
+        },
+    },
+    Remote, //
+};
+use crate::abi::{
+    context::InProcess,
+    flags,
+    Errno,
+    Result, //
+};
+use core::slice;
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// What peers may do with memory that they are lent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Right {
+    /// Read it.
+    Read,
+    /// Write it.
+    Write,
+    /// Both, and change it atomically where the device can.
+    ReadWrite,
+}
+
+impl Right {
+    fn access(self) -> Result<Access> {
+        Access::from_bits(match self {
+            Self::Read => flags::FI_REMOTE_READ,
+            Self::Write => flags::FI_REMOTE_WRITE,
+            Self::ReadWrite => flags::FI_REMOTE_READ | flags::FI_REMOTE_WRITE,
+        })
+    }
+}
+
+/// A buffer that peers may reach, as long as this lives: whoever knows its key, through any endpoint of
+/// the domain.
+///
+/// What they do there raises no completion here, and may happen at any time: the bytes are copied in
+/// and out, never borrowed. Dropping it, which may sleep, takes the right back first.
+pub struct Lent {
+    /// Before the memory: dropped first.
+    region: Arc<MemoryRegion>,
+    shared: Shared,
+}
+
+impl Lent {
+    /// Lends all of `buffer` to the peers of `domain`.
+    ///
+    /// # Errors
+    ///
+    /// With the buffer: -FI_EINVAL if it is empty, or of more pages than the device can list;
+    /// -FI_EOPNOTSUPP where device and CPU do not see the same memory at all times; -FI_ENOMEM,
+    /// -FI_ENODEV.
+    pub fn new(
+        _here: InProcess,
+        domain: &Arc<Domain>,
+        buffer: KBox<Buffer>,
+        right: Right,
+    ) -> core::result::Result<Self, Refused> {
+        let shared = Shared::new(buffer);
+        let segment = shared.segment();
+        let register = |access| domain.register(slice::from_ref(&segment), access);
+        match right.access().and_then(register) {
+            Ok(region) => Ok(Self { region, shared }),
+            Err(errno) => Err(Refused {
+                errno,
+                buffer: shared.end(),
+            }),
+        }
+    }
+
+    /// How peers name its first byte. Any context.
+    pub fn remote(&self) -> Remote {
+        Remote {
+            addr: self.region.base(),
+            key: self.region.key(),
+        }
+    }
+
+    /// How many bytes it has. Any context.
+    pub fn len(&self) -> usize {
+        self.shared.len()
+    }
+
+    /// Whether it has none, which is never so. Any context.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Copies what is there from `at` on to `to`. Any context.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL if that is not all in it, and nothing is copied.
+    pub fn read(&self, at: usize, to: &mut [u8]) -> Result {
+        match self.shared.read(at, to) {
+            true => Ok(()),
+            false => Err(Errno::EINVAL),
+        }
+    }
+
+    /// Copies `from` to where it is at `at`. Any context.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::read`].
+    pub fn write(&self, at: usize, from: &[u8]) -> Result {
+        match self.shared.write(at, from) {
+            true => Ok(()),
+            false => Err(Errno::EINVAL),
+        }
+    }
+
+    /// Takes the buffer back: when this returns no peer reaches it any more.
+    pub fn take_back(self, _here: InProcess) -> KBox<Buffer> {
+        let Self { region, shared } = self;
+        drop(region);
+        shared.end()
+    }
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Listeners for Rust consumers.
+
+use super::super::{
+    eq::{
+        EventQueue,
+        Source, //
+    },
+    fabric::Fabric,
+    pep::PassiveEndpoint, //
+};
+use crate::abi::{
+    context::InProcess,
+    info::Info,
+    Result, //
+};
+use kernel::sync::Arc;
+
+/// A listener. Dropping it closes it; the peers that nobody accepted are refused.
+pub struct Listener(Arc<PassiveEndpoint>);
+
+impl Listener {
+    /// Listens on the source address of `info`: FI_CONNREQ events go to `events` and carry `source`.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EADDRINUSE, -FI_EADDRNOTAVAIL, -FI_ENODEV when no device has the address, -FI_ENOMEM.
+    pub fn new(
+        _here: InProcess,
+        fabric: &Arc<Fabric>,
+        info: &Info,
+        source: Source,
+        events: &Arc<EventQueue>,
+    ) -> Result<Self> {
+        let listener = Self(fabric.passive_endpoint(info, source)?);
+        listener.0.bind_events(events, 0)?;
+        listener.0.listen()?;
+        Ok(listener)
+    }
+
+    /// Refuses the request that `info` describes.
+    pub fn reject(&self, _here: InProcess, info: &Info, private_data: &[u8]) -> Result {
+        self.0.core().reject(info.handle(), private_data)
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}

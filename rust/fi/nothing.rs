@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A provider of fabrics and domains on which there is nothing, for tests of what needs no device.
+
+use super::{
+    atomic::{
+        Datatype,
+        Form,
+        Op, //
+    },
+    cq,
+    domain::Domain,
+    eq::{
+        Notice,
+        Source, //
+    },
+    fabric::Fabric,
+    info::Query,
+    memory::Segment,
+    mr::Access,
+    provider::{
+        self,
+        not_implemented,
+        FabricAttr,
+        Provider,
+        Resolving, //
+    },
+};
+use crate::abi::{
+    context::InProcess,
+    info::{
+        Info,
+        InfoList, //
+    },
+    serial::Threading,
+    NetRef,
+    Result, //
+};
+use core::any::Any;
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// Tests run where they may sleep.
+pub(super) const HERE: InProcess = InProcess::assume();
+
+/// A fabric.
+pub(super) fn fabric() -> Result<Arc<Fabric>> {
+    let attr = FabricAttr {
+        name: None,
+        net: NetRef::INIT,
+    };
+    Fabric::open(&Nothing, &attr)
+}
+
+/// A domain of a fabric of its own.
+pub(super) fn domain() -> Result<Arc<Domain>> {
+    let info = Info::new()?;
+    fabric()?.domain(HERE, &info)
+}
+
+struct Nothing;
+
+impl Provider for Nothing {
+    fn name(&self) -> &'static CStr {
+        c"nothing"
+    }
+
+    fn getinfo(&self, _query: &Query<'_>, _found: &mut InfoList) -> Result {
+        Ok(())
+    }
+
+    fn fabric(&self, _info: &FabricAttr<'_>) -> Result<Arc<dyn provider::Fabric>> {
+        Ok(Arc::new(Nothing, GFP_KERNEL)?)
+    }
+}
+
+impl provider::Fabric for Nothing {
+    fn domain(
+        self: Arc<Self>,
+        _info: &Info,
+        _threading: Threading,
+    ) -> Result<Arc<dyn provider::Domain>> {
+        Ok(self)
+    }
+
+    fn passive_endpoint(
+        self: Arc<Self>,
+        _info: &Info,
+        _source: Source,
+    ) -> Result<Arc<dyn provider::PassiveEndpoint>> {
+        not_implemented()
+    }
+}
+
+impl provider::Domain for Nothing {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn completion_queue(
+        self: Arc<Self>,
+        _attr: &cq::Attr,
+    ) -> Result<Arc<dyn provider::CompletionQueue>> {
+        not_implemented()
+    }
+
+    fn endpoint(
+        self: Arc<Self>,
+        _info: &Info,
+        _source: Source,
+    ) -> Result<Arc<dyn provider::Endpoint>> {
+        not_implemented()
+    }
+
+    fn register(
+        self: Arc<Self>,
+        _memory: &[Segment],
+        _access: Access,
+    ) -> Result<Arc<dyn provider::MemoryRegion>> {
+        not_implemented()
+    }
+
+    fn set_farewell(&self, _notice: Option<Notice>) {}
+
+    fn most_elements(&self, _form: Form, _op: Op, _datatype: Datatype) -> Result<usize> {
+        not_implemented()
+    }
+
+    fn resolve(&self, _peers: &mut dyn Resolving) {}
+}

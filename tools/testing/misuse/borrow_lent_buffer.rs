@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! E0382: what is lent to peers is not borrowed.
+
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+use kofi::{
+    abi::{
+        context::InProcess,
+        Result, //
+    },
+    fi::{
+        domain::Domain,
+        memory::Buffer,
+        msg::{
+            Lent,
+            Right, //
+        },
+    },
+};
+
+/// It is copied.
+pub fn lend(here: InProcess, domain: &Arc<Domain>, buffer: KBox<Buffer>) -> Result<u8> {
+    let lent = Lent::new(here, domain, buffer, Right::Write)?;
+    let mut first = [0];
+    lent.read(0, &mut first)?;
+    #[cfg(misuse)]
+    return Ok(buffer[0]);
+    #[cfg(not(misuse))]
+    Ok(first[0])
+}

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! E0382: what is posted is not changed.
+
+use kernel::prelude::*;
+use kofi::{
+    abi::Result,
+    fi::{
+        memory::Buffer,
+        msg::Endpoint, //
+    },
+};
+
+/// Before it is posted it may be.
+pub fn send(endpoint: &Endpoint, mut buffer: KBox<Buffer>) -> Result {
+    buffer[0] = 1;
+    endpoint.send(buffer, 8)?;
+    #[cfg(misuse)]
+    {
+        buffer[0] = 2;
+    }
+    Ok(())
+}

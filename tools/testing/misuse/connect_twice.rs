@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! E0382: an endpoint connects once.
+
+use kofi::{
+    abi::{
+        context::InProcess,
+        Result, //
+    },
+    fi::msg::{
+        Endpoint,
+        Idle, //
+    },
+};
+
+/// What has asked is another type.
+pub fn connect(here: InProcess, endpoint: Endpoint<Idle>) -> Result {
+    let _asked = endpoint.connect(here, b"once")?;
+    #[cfg(misuse)]
+    endpoint.connect(here, b"twice")?;
+    Ok(())
+}

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! E0061: what may sleep is not called without the token.
+
+use kernel::sync::Arc;
+use kofi::{
+    abi::{
+        context::InProcess,
+        Result, //
+    },
+    fi::{
+        eq::{
+            Attr,
+            EventQueue, //
+        },
+        fabric::Fabric,
+    },
+};
+
+/// With it, it is.
+pub fn open(here: InProcess, fabric: &Arc<Fabric>) -> Result<Arc<EventQueue>> {
+    let _ = here;
+    #[cfg(misuse)]
+    return fabric.event_queue(Attr::default());
+    #[cfg(not(misuse))]
+    fabric.event_queue(here, Attr::default())
+}

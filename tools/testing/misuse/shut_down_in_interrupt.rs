@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! E0277: a handler in interrupt context ends no connection, which may sleep.
+
+use kernel::sync::Arc;
+use kofi::{
+    abi::{
+        context::InProcess,
+        Result, //
+    },
+    fi::msg::{
+        Calls,
+        Completions,
+        Endpoint, //
+    },
+};
+
+/// The token of whoever installs the handler does not come along.
+pub fn handle(here: InProcess, queue: &Arc<Completions>, endpoint: Arc<Endpoint>) -> Result<Calls> {
+    queue.on_interrupt(here, move |arrived| {
+        while arrived.read().is_ok() {}
+        #[cfg(misuse)]
+        let _ = endpoint.shutdown(here);
+        let _ = &endpoint;
+    })
+}

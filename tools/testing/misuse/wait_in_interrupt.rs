@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! E0277: a handler in interrupt context waits for nothing.
+
+use kernel::sync::Arc;
+use kofi::{
+    abi::{
+        context::InProcess,
+        Result, //
+    },
+    fi::{
+        msg::{
+            Calls,
+            Completions, //
+        },
+        wait::Budget,
+    },
+};
+
+/// One that may sleep is given the token to do so.
+pub fn handle(here: InProcess, queue: &Arc<Completions>, other: Arc<Completions>) -> Result<Calls> {
+    #[cfg(misuse)]
+    return queue.on_interrupt(here, move |_| {
+        let _ = other.wait(here, &mut Budget::from_millis(10));
+    });
+    #[cfg(not(misuse))]
+    queue.on_arrival(here, move |here, _| {
+        let _ = other.wait(here, &mut Budget::from_millis(10));
+    })
+}
