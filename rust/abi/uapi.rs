@@ -53,7 +53,7 @@ plain! {
     kofi_version: 4 * 4;
     kofi_text: 4 * 4, 8, 1024;
     kofi_info: 2 * 4, 2 * 8, 2 * 4, 96, 16, 32, 64, 64, 8, 2 * 4;
-    kofi_test: 4 * 4, 2 * 8, 2 * 4, 96, 16, 64;
+    kofi_test: 4 * 4, 2 * 8, 2 * 4, 96, 16, 64, 2 * 4;
     kofi_watch: 6 * 4, 7 * 8, 2 * 4;
     kofi_stop: 2 * 4;
     kofi_offer: 43 * 8, 12 * 4, 96, 96, 64, 64, 32;

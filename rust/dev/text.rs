@@ -39,6 +39,8 @@ pub(super) fn describe(number: &mut kofi_text) -> Result {
         abi::KOFI_TEXT_THREADING => abi::FI_TYPE_THREADING,
         abi::KOFI_TEXT_PROGRESS => abi::FI_TYPE_PROGRESS,
         abi::KOFI_TEXT_AV_TYPE => abi::FI_TYPE_AV_TYPE,
+        abi::KOFI_TEXT_ATOMIC_OP => abi::FI_TYPE_ATOMIC_OP,
+        abi::KOFI_TEXT_DATATYPE => abi::FI_TYPE_ATOMIC_TYPE,
         abi::KOFI_TEXT_RESOURCE_MGMT => {
             // `fi_tostr()` has no type for these alone.
             let value = u32::try_from(number.value).unwrap_or(u32::MAX);

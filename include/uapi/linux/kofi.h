@@ -78,6 +78,8 @@ enum kofi_text_type {
 	KOFI_TEXT_AV_TYPE,
 	KOFI_TEXT_RESOURCE_MGMT,
 	KOFI_TEXT_ERROR,		/* a positive number */
+	KOFI_TEXT_ATOMIC_OP,
+	KOFI_TEXT_DATATYPE,
 };
 
 /**
@@ -230,11 +232,18 @@ struct kofi_info {
  *	they ask for, until it is stopped
  * @KOFI_TEST_PINGPONG: sends a message, waits for it to come back, and so on
  * @KOFI_TEST_STREAM: sends messages, a window of them at a time
+ * @KOFI_TEST_WRITE: writes to the server's memory, a window at a time
+ * @KOFI_TEST_READ: reads from there, a window at a time
+ * @KOFI_TEST_ATOMIC: changes the server's memory atomically, and waits for what
+ *	was there before, and so on
  */
 enum kofi_test_kind {
 	KOFI_TEST_SERVER,
 	KOFI_TEST_PINGPONG,
 	KOFI_TEST_STREAM,
+	KOFI_TEST_WRITE,
+	KOFI_TEST_READ,
+	KOFI_TEST_ATOMIC,
 };
 
 /* The content of each message is checked where it arrives. */
@@ -250,14 +259,18 @@ enum kofi_test_kind {
  * @size: of the struct
  * @flags: KOFI_TEST_VERIFY
  * @kind: enum kofi_test_kind
- * @window: KOFI_TEST_STREAM: how many messages may be under way; else 0
- * @length: bytes of a message, at least 1; of a server 0
- * @count: how many messages, 0 for no bound; of a server 0
- * @msec: how long messages are sent, 0 for no bound; of a server 0
+ * @window: KOFI_TEST_STREAM, KOFI_TEST_WRITE, KOFI_TEST_READ: how many messages
+ *	or accesses may be under way, at least 1; else 0
+ * @length: bytes of each, at least 1; of a server 0; of KOFI_TEST_ATOMIC those
+ *	of a whole number of elements
+ * @count: how many messages or accesses, 0 for no bound; of a server 0
+ * @msec: how long that goes on, 0 for no bound; of a server 0
  * @reserved: 0
  * @node: numeric address of the server; of a server its own, "" for any
  * @service: number of its port
  * @domain_name: the device, "" for any
+ * @op: KOFI_TEST_ATOMIC: enum fi_op, which one; else 0
+ * @datatype: KOFI_TEST_ATOMIC: enum fi_datatype of the elements; else 0
  *
  * Errors: EBUSY while a test runs; EINVAL for other values than these, and for
  * more than the bounds above; those of every request. What goes wrong from then
@@ -275,6 +288,8 @@ struct kofi_test {
 	char		node[96];
 	char		service[16];
 	char		domain_name[64];
+	__u32		op;
+	__u32		datatype;
 };
 
 #define KOFI_IOC_START		_IO(KOFI_IOC_MAGIC, KOFI_REQUEST_START)
@@ -306,15 +321,16 @@ enum kofi_test_state {
  * @error: out: why it is over, as a positive fabric errno (KOFI_TEXT_ERROR has
  *	words for it); 0 where its work is done or it was stopped
  * @clients: out: how many a server has begun to serve
- * @messages: out: how many went there, and for KOFI_TEST_PINGPONG back; of a
- *	server how many it has received
+ * @messages: out: how many went there, and for KOFI_TEST_PINGPONG back, or how
+ *	many accesses are over; of a server how many messages it has received
  * @bytes: out: in those
- * @damaged: out: how many were not what was sent; of KOFI_TEST_STREAM not
- *	before its end, when the server tells
+ * @damaged: out: how many were not what they should have been; of
+ *	KOFI_TEST_STREAM not before its end, when the server tells; of
+ *	KOFI_TEST_WRITE how many of those that are read back, a window at a time
  * @nsec: out: time that messages have been under way; of a server those of the
  *	last client
- * @min: out: shortest round trip of KOFI_TEST_PINGPONG, in ns; 0 before there is
- *	one
+ * @min: out: shortest round trip of KOFI_TEST_PINGPONG, or time that an
+ *	operation of KOFI_TEST_ATOMIC took, in ns; 0 before there is one
  * @max: out: longest one
  * @buckets: array of __u64, round trips in ns by their length; may be NULL with
  *	no room

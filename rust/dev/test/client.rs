@@ -3,15 +3,20 @@
 //! The side that connects and sends.
 
 use super::{
+    memory::Borrower,
     protocol::{
+        read_grant,
         read_report,
         REPORT, //
     },
-    Bound,
-    Kind,
-    Place,
-    Tally,
-    Traffic, //
+    request::{
+        Bound,
+        Place,
+        Task,
+        Traffic,
+        Work, //
+    },
+    Tally, //
 };
 use crate::{
     abi::{
@@ -28,19 +33,26 @@ use crate::{
 use kernel::{
     prelude::*,
     time::{
+        Delta,
         Instant,
         Monotonic, //
     },
 };
 
 /// The time since a test began, and whether it has done enough.
-struct Clock<'a> {
+pub(super) struct Clock<'a> {
     start: Instant<Monotonic>,
     bound: &'a Bound,
 }
 
 impl Clock<'_> {
-    fn is_enough(&self, messages: u64) -> bool {
+    /// How long it has been.
+    pub(super) fn elapsed(&self) -> Delta {
+        self.start.elapsed()
+    }
+
+    /// Whether so many are enough, or the time is over.
+    pub(super) fn is_enough(&self, messages: u64) -> bool {
         let Bound { count, msec } = *self.bound;
         count > 0 && messages >= count
             || msec > 0 && self.start.elapsed().as_millis() >= i64::from(msec)
@@ -52,23 +64,36 @@ pub(super) fn run(
     here: InProcess,
     place: &Place,
     net: NetRef,
-    traffic: &Traffic,
-    bound: &Bound,
+    work: &Work,
     tally: &Tally,
 ) -> Result {
-    let mut list = place.find(here, net, false)?;
+    let traffic = &work.traffic;
+    let mut list = place.find(here, net, false, work.task.caps())?;
     let info = list.first_mut().ok_or(Errno::ENODATA)?;
     let fabric = crate::fabric(here, info)?;
     let opened = Connection::open(here, &fabric, info, traffic.window + 3)?;
-    let (connection, _) = opened.connect(here, &traffic.to_bytes())?;
+    let (connection, accepted) = opened.connect(here, &traffic.to_bytes())?;
     tally.run();
     let clock = Clock {
         start: Instant::now(),
-        bound,
+        bound: &work.bound,
     };
-    match traffic.kind {
-        Kind::PingPong => ping(here, &connection, traffic, &clock, tally)?,
-        Kind::Stream => stream(here, &connection, traffic, &clock, tally)?,
+    let borrower = || -> Result<_> {
+        Ok(Borrower {
+            here,
+            connection: &connection,
+            region: read_grant(accepted.data()).ok_or(Errno::EOPNOTSUPP)?,
+            traffic,
+            clock: &clock,
+            tally,
+        })
+    };
+    match work.task {
+        Task::PingPong => ping(here, &connection, traffic, &clock, tally)?,
+        Task::Stream => stream(here, &connection, traffic, &clock, tally)?,
+        Task::Write => borrower()?.write()?,
+        Task::Read => borrower()?.read()?,
+        Task::Change(change) => borrower()?.change(&change)?,
     }
     connection.endpoint.shutdown(here)
 }
@@ -93,7 +118,7 @@ fn ping(
         tally.round_trip(start.elapsed());
         there = connection.sent(here)?;
         tally.message(len, traffic.is_good(&received, len, seq));
-        tally.took(clock.start.elapsed());
+        tally.took(clock.elapsed());
         back = received;
         seq += 1;
     }
@@ -157,6 +182,6 @@ fn finish(
 ) -> Result<KBox<Buffer>> {
     let buffer = connection.sent(here)?;
     tally.message(traffic.length, true);
-    tally.took(clock.start.elapsed());
+    tally.took(clock.elapsed());
     Ok(buffer)
 }

@@ -2,7 +2,7 @@
 
 //! What the messages of a test hold, where that is looked at.
 
-use super::Traffic;
+use super::request::Traffic;
 
 /// What byte `at` of message number `seq` is: no two in a row are alike.
 fn pattern(seq: u64, at: usize) -> u8 {
@@ -29,7 +29,7 @@ impl Traffic {
 #[kernel::prelude::kunit_tests(kofi_dev_test_content)]
 mod tests {
     use super::{
-        super::Kind,
+        super::request::Kind,
         *, //
     };
 

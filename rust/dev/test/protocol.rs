@@ -4,17 +4,20 @@
 //!
 //! A client says with its request to connect what it is going to do: sixteen bytes, numbers with their
 //! most significant byte first: `kOFI`, a byte each for the version of all this (1), the kind, the flags
-//! and 0, then four for the window and four for the length. The server says nothing with its accept.
+//! and 0, then four for the window and four for the length.
 //!
-//! A message there and back needs no more. A stream is sent on credit: there is no RNR retry on iWARP, and
+//! Who is going to reach into the server's memory, which has room for a window of accesses and is nothing
+//! but zeroes, is told with the accept where it is: eight bytes for the address and eight for the key. The
+//! others are told nothing. A message there and back needs no more. A stream is sent on credit: there is no RNR retry on iWARP, and
 //! a message that finds no receive ends the connection. The server has room for two windows, and gives an
 //! empty message back for each that it has received and made room for again. An empty message ends the
 //! stream, and is answered with eight bytes: how many were damaged.
 
-use super::{
+use super::request::{
     Kind,
     Traffic, //
 };
+use crate::fi::msg::Remote;
 
 const MAGIC: [u8; 4] = *b"kOFI";
 const VERSION: u8 = 1;
@@ -23,8 +26,31 @@ const VERIFY: u8 = 1;
 /// Bytes of what a client says.
 const LEN: usize = 16;
 
+/// Bytes of what a server says.
+const GRANT: usize = 16;
+
 /// Bytes of the answer to a stream.
 pub(super) const REPORT: usize = 8;
+
+/// What is said of memory that is lent.
+pub(super) fn write_grant(region: Remote) -> [u8; GRANT] {
+    let mut bytes = [0; GRANT];
+    bytes[..8].copy_from_slice(&region.addr.to_be_bytes());
+    bytes[8..].copy_from_slice(&region.key.to_be_bytes());
+    bytes
+}
+
+/// Where the memory is; none if nothing is said of it.
+pub(super) fn read_grant(bytes: &[u8]) -> Option<Remote> {
+    let (words, _) = bytes.as_chunks::<8>();
+    let [addr, key, ..] = *words else {
+        return None;
+    };
+    Some(Remote {
+        addr: u64::from_be_bytes(addr),
+        key: u64::from_be_bytes(key),
+    })
+}
 
 /// Puts how many were damaged into the answer.
 pub(super) fn write_report(answer: &mut [u8], damaged: u64) {
@@ -48,6 +74,7 @@ impl Traffic {
         bytes[5] = match self.kind {
             Kind::PingPong => 0,
             Kind::Stream => 1,
+            Kind::Memory => 2,
         };
         bytes[6] = if self.verify { VERIFY } else { 0 };
         // Both are bounded by far less.
@@ -70,6 +97,7 @@ impl Traffic {
             kind: match bytes[5] {
                 0 => Kind::PingPong,
                 1 => Kind::Stream,
+                2 => Kind::Memory,
                 _ => return None,
             },
             window: number(8)?,
@@ -103,8 +131,23 @@ mod tests {
     }
 
     #[test]
+    fn a_grant_is_understood() {
+        let region = Remote {
+            addr: 0x0102_0304_0506_0708,
+            key: u64::MAX,
+        };
+        let said = write_grant(region);
+        assert_eq!(read_grant(&said), Some(region));
+        // User space may have padded it.
+        let mut padded = [0; 56];
+        padded[..16].copy_from_slice(&said);
+        assert_eq!(read_grant(&padded), Some(region));
+        assert_eq!(read_grant(&said[..15]), None);
+    }
+
+    #[test]
     fn what_is_said_is_understood() {
-        for kind in [Kind::PingPong, Kind::Stream] {
+        for kind in [Kind::PingPong, Kind::Stream, Kind::Memory] {
             for verify in [false, true] {
                 let said = Traffic {
                     kind,
@@ -129,7 +172,7 @@ mod tests {
             (0, 0),
             (3, 0),
             (4, 2),
-            (5, 2),
+            (5, 3),
             (6, 2),
             (7, 1),
             (8, 1),

@@ -4,21 +4,28 @@
 
 use super::{
     protocol::{
+        write_grant,
         write_report,
         REPORT, //
     },
-    Kind,
-    Place,
-    Tally,
-    Traffic, //
+    request::{
+        Kind,
+        Place,
+        Traffic, //
+    },
+    Tally, //
 };
 use crate::{
     abi::{
         context::InProcess,
+        info::InfoList,
         Errno,
         NetRef,
         Result,
-        FI_CONNREQ, //
+        FI_ATOMIC,
+        FI_CONNREQ,
+        FI_MSG,
+        FI_RMA, //
     },
     fi::{
         eq::{
@@ -31,7 +38,9 @@ use crate::{
         msg::{
             connection::next_event,
             Connection,
+            Lent,
             Listener,
+            Right,
             Unconnected, //
         },
     },
@@ -46,7 +55,7 @@ use kernel::{
 
 /// Serves one client after another until the thread is told to stop, which is an error as any other.
 pub(super) fn run(here: InProcess, place: &Place, net: NetRef, tally: &Tally) -> Result {
-    let list = place.find(here, net, true)?;
+    let list = find(here, place, net)?;
     let info = list.first().ok_or(Errno::ENODATA)?;
     let fabric = crate::fabric(here, info)?;
     // A queue of its own: the next client waits there for its turn.
@@ -60,6 +69,18 @@ pub(super) fn run(here: InProcess, place: &Place, net: NetRef, tally: &Tally) ->
             return Err(Errno::EINTR);
         }
     }
+}
+
+/// What a server offers: as much as there is a device for.
+fn find(here: InProcess, place: &Place, net: NetRef) -> Result<InfoList> {
+    let all = FI_MSG | FI_RMA | FI_ATOMIC;
+    for caps in [all, FI_MSG | FI_RMA] {
+        match place.find(here, net, true, caps) {
+            Err(Errno::ENODATA) => {}
+            found => return found,
+        }
+    }
+    place.find(here, net, true, FI_MSG)
 }
 
 /// Serves one client, or refuses what it asks for.
@@ -89,21 +110,30 @@ fn take(
 }
 
 fn serve(here: InProcess, opened: Unconnected, traffic: &Traffic, tally: &Tally) -> Result {
+    let exchange = match traffic.kind {
+        Kind::PingPong => answer,
+        Kind::Stream => sink,
+        Kind::Memory => return lend(here, opened, traffic),
+    };
     // Before the accept: the client may send as soon as it is connected.
     for _ in 0..2 * traffic.window + 1 {
-        let buffer = Buffer::new(here, traffic.length, 0)?;
-        opened.receive(buffer)?;
+        opened.receive(Buffer::new(here, traffic.length, 0)?)?;
     }
     let connection = opened.accept(here, &[])?;
-    let served = match traffic.kind {
-        Kind::PingPong => answer(here, &connection, traffic, tally),
-        Kind::Stream => sink(here, &connection, traffic, tally),
-    };
-    match served {
+    match exchange(here, &connection, traffic, tally) {
         // What is posted when a connection ends comes back as cancelled.
         Err(Errno::ECANCELED | Errno::ENOTCONN) => connection.end(here),
         served => served,
     }
+}
+
+/// Lends memory, until the client leaves.
+fn lend(here: InProcess, opened: Unconnected, traffic: &Traffic) -> Result {
+    // What devices change atomically are whole words, also for smaller elements.
+    let region = Buffer::new(here, traffic.room().next_multiple_of(size_of::<u64>()), 0)?;
+    let lent = Lent::new(here, opened.domain(), region, Right::ReadWrite)?;
+    let connection = opened.accept(here, &write_grant(lent.remote()))?;
+    connection.end(here)
 }
 
 /// Sends every message back, until the client leaves.

@@ -13,7 +13,10 @@ use crate::abi::{
     Result, //
 };
 use core::net::SocketAddr;
-use kernel::sync::Arc;
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
 
 /// An address in a vector, which stays there until [`Self::remove`], also when this is dropped.
 ///
@@ -77,7 +80,7 @@ impl Peer {
     }
 }
 
-#[kernel::prelude::kunit_tests(kofi_fi_av_peer)]
+#[kunit_tests(kofi_fi_av_peer)]
 mod tests {
     use super::*;
     use crate::fi::{

@@ -32,6 +32,18 @@ const USUAL: Bounds = Bounds {
 
 const HEADER: [&str; 6] = ["size", "window", "messages", "MB/s", "Gbit/s", "messages/s"];
 
+/// How bytes go to the server, or come from there.
+#[derive(clap::ValueEnum, Serialize, Clone, Copy)]
+#[serde(rename_all = "lowercase")]
+enum Operation {
+    /// As messages
+    Send,
+    /// Into its memory
+    Write,
+    /// From its memory
+    Read,
+}
+
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -48,6 +60,10 @@ pub struct Args {
     )]
     size: Vec<u64>,
 
+    /// How they go
+    #[arg(short, long, value_enum, default_value_t = Operation::Send)]
+    operation: Operation,
+
     /// How many messages may be under way
     #[arg(
         short,
@@ -61,6 +77,7 @@ pub struct Args {
 /// A test in JSON.
 #[derive(Serialize)]
 struct Object {
+    operation: Operation,
     size: u64,
     window: u32,
     messages: u64,
@@ -83,7 +100,11 @@ impl Args {
                 most: size::show(most),
             });
         }
-        let kind = TestKind::KOFI_TEST_STREAM;
+        let kind = match self.operation {
+            Operation::Send => TestKind::KOFI_TEST_STREAM,
+            Operation::Write => TestKind::KOFI_TEST_WRITE,
+            Operation::Read => TestKind::KOFI_TEST_READ,
+        };
         Ok(Test {
             window: self.window,
             ..self.client.test(kind, size, USUAL)?
@@ -100,7 +121,7 @@ pub fn run(runner: Runner<'_>, args: &Args) -> Result<Report, Error> {
     let name = format!("bw with {}", args.client.server());
     let runs = client::run(runner, &name, &tests);
     let text = if args.client.json {
-        runs.json(object)?
+        runs.json(|measured| object(args.operation, measured))?
     } else {
         runs.table(HEADER, row)
     };
@@ -121,9 +142,10 @@ fn row(measured: &Measured) -> [String; HEADER.len()] {
     ]
 }
 
-fn object(measured: &Measured) -> Object {
+fn object(operation: Operation, measured: &Measured) -> Object {
     let Measured { test, watch, .. } = measured;
     Object {
+        operation,
         size: test.length,
         window: test.window,
         messages: watch.messages,
@@ -168,6 +190,21 @@ mod tests {
     fn json_is_an_array_of_objects() {
         let json = shown(&["--json", "-s", "64,64K"]);
         assert_eq!(json, include_str!("golden/bw.json"));
+    }
+
+    #[test]
+    fn bytes_go_as_they_are_told_to() {
+        for (word, kind) in [
+            ("send", TestKind::KOFI_TEST_STREAM),
+            ("write", TestKind::KOFI_TEST_WRITE),
+            ("read", TestKind::KOFI_TEST_READ),
+        ] {
+            let kernel = Fake::default();
+            let report = run(kernel.runner(), &args(&["--json", "-o", word]).unwrap()).unwrap();
+            report.end.unwrap();
+            assert!(report.text.contains(&format!(r#""operation": "{word}""#)));
+            assert_eq!(TestKind(kernel.thread.borrow().started[0].kind), kind);
+        }
     }
 
     #[test]

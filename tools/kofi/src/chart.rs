@@ -2,7 +2,10 @@
 
 //! Histograms of latencies, in a terminal and as SVG.
 
-use crate::latency;
+use crate::latency::{
+    self,
+    Share, //
+};
 use svg::{
     node::element::{
         Rectangle,
@@ -35,20 +38,21 @@ const PICTURE: u32 = 720;
 pub struct Chart {
     title: String,
     rows: Vec<Row>,
+    share: Share,
 }
 
 #[derive(Debug, PartialEq)]
 struct Row {
-    /// Round trips in ns; the end is in the next row.
+    /// Times in ns; the end is in the next row.
     from: u64,
     to: u64,
     count: u64,
 }
 
 impl Chart {
-    pub fn new(title: String, buckets: &[u64]) -> Self {
+    pub fn new(title: String, buckets: &[u64], share: Share) -> Self {
         let rows = rows(buckets);
-        Self { title, rows }
+        Self { title, rows, share }
     }
 
     /// The length of a row's bar, where the longest one is `full`. What there is can be seen.
@@ -62,7 +66,7 @@ impl Chart {
 
     /// Lines that fit into `width`, or into that of a usual terminal.
     pub fn lines(&self, width: Option<u16>) -> String {
-        let labels: Vec<_> = self.rows.iter().map(Row::labels).collect();
+        let labels: Vec<_> = self.rows.iter().map(|row| row.labels(self.share)).collect();
         let wide = |at: usize| {
             labels
                 .iter()
@@ -88,7 +92,7 @@ impl Chart {
         picture.append(text(&self.title, 12, top + ROW).set("font-weight", "bold"));
         let mut y = top + ROW + ROW / 2;
         for row in &self.rows {
-            let [from, to, count] = row.labels();
+            let [from, to, count] = row.labels(self.share);
             let bar = self.bar(row, LONGEST);
             let base = y + ROW - 5;
             let label = text(&format!("{from} - {to}"), BARS - 8, base);
@@ -105,11 +109,11 @@ impl Chart {
 }
 
 impl Row {
-    /// Where it begins and ends as latency, and how many there are.
-    fn labels(&self) -> [String; 3] {
+    /// Where it begins and ends, and how many there are.
+    fn labels(&self, share: Share) -> [String; 3] {
         [
-            latency::show(self.from),
-            latency::show(self.to),
+            latency::show(self.from, share),
+            latency::show(self.to, share),
             self.count.to_string(),
         ]
     }
@@ -197,7 +201,11 @@ mod tests {
     }
 
     fn chart(values: &[(u64, u64)]) -> Chart {
-        Chart::new("a <title> & more".to_string(), &buckets(values))
+        Chart::new(
+            "a <title> & more".to_string(),
+            &buckets(values),
+            Share::Half,
+        )
     }
 
     /// Round trips of 20 µs and some far longer ones.

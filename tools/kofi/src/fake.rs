@@ -171,6 +171,12 @@ fn words(kind: TextType, value: u64) -> Option<String> {
         ],
         TextType::KOFI_TEXT_AV_TYPE => &["FI_AV_UNSPEC", "FI_AV_MAP"],
         TextType::KOFI_TEXT_RESOURCE_MGMT => &["FI_RM_UNSPEC", "FI_RM_DISABLED", "FI_RM_ENABLED"],
+        TextType::KOFI_TEXT_ATOMIC_OP => &[
+            "FI_MIN", "FI_MAX", "FI_SUM", "FI_BXOR", "FI_CSWAP", //
+        ],
+        TextType::KOFI_TEXT_DATATYPE => {
+            &["FI_INT8", "FI_UINT8", "FI_INT16", "FI_UINT16", "FI_UINT64"]
+        }
         TextType::KOFI_TEXT_ERROR => {
             let known = ERRORS.iter().find(|(number, _)| *number == value);
             return Some(known.map_or_else(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the kernel's histogram of round trips says of them. Latency is half a round trip.
+//! What the kernel's histogram of times says of them.
 
 use crate::abi::{
     Watch,
@@ -33,9 +33,9 @@ fn middle(bucket: usize) -> u64 {
     first(bucket) + (last(bucket) - first(bucket)) / 2
 }
 
-/// Round trips in ns.
+/// Round trips, or times of operations, in ns.
 #[derive(Serialize, Clone, Copy, Debug, PartialEq)]
-pub struct RoundTrips {
+pub struct Times {
     pub min: u64,
     pub p50: u64,
     pub p90: u64,
@@ -45,7 +45,7 @@ pub struct RoundTrips {
     pub max: u64,
 }
 
-impl RoundTrips {
+impl Times {
     /// Nothing if there were none.
     pub fn of(watch: &Watch, buckets: &[u64]) -> Option<Self> {
         let at = |permille| {
@@ -74,9 +74,22 @@ fn percentile(buckets: &[u64], permille: u32) -> Option<usize> {
     })
 }
 
-/// Half of a time in ns, in µs.
-pub fn show(round_trip: u64) -> String {
-    format!("{:.2}", float(round_trip) / 2000.0)
+/// What is shown of a time.
+#[derive(Clone, Copy)]
+pub enum Share {
+    /// Of a round trip: the latency.
+    Half,
+    /// Of an operation that answers.
+    Whole,
+}
+
+/// A share of a time in ns, in µs.
+pub fn show(time: u64, share: Share) -> String {
+    let parts = match share {
+        Share::Half => 2000.0,
+        Share::Whole => 1000.0,
+    };
+    format!("{:.2}", float(time) / parts)
 }
 
 /// How many each second, of so many in a time.
@@ -197,7 +210,7 @@ mod tests {
     fn percentiles_grow_between_the_shortest_and_the_longest() {
         for count in 1..200 {
             let (watch, buckets) = histogram(&values(count));
-            let all = RoundTrips::of(&watch, &buckets).unwrap();
+            let all = Times::of(&watch, &buckets).unwrap();
             let all = [all.min, all.p50, all.p90, all.p99, all.p999, all.max];
             assert!(all.is_sorted(), "{all:?}");
         }
@@ -206,20 +219,21 @@ mod tests {
     #[test]
     fn of_equal_round_trips_every_percentile_is_exact() {
         let (watch, buckets) = histogram(&[20_001; 7]);
-        let all = RoundTrips::of(&watch, &buckets).unwrap();
+        let all = Times::of(&watch, &buckets).unwrap();
         assert_eq!([all.min, all.p50, all.p999, all.max], [20_001; 4]);
     }
 
     #[test]
     fn without_round_trips_there_are_no_percentiles() {
         let (watch, buckets) = histogram(&[]);
-        assert_eq!(RoundTrips::of(&watch, &buckets), None);
+        assert_eq!(Times::of(&watch, &buckets), None);
     }
 
     #[test]
     fn latency_is_half_a_round_trip_in_microseconds() {
-        assert_eq!(show(20_500), "10.25");
-        assert_eq!(show(1), "0.00");
+        assert_eq!(show(20_500, Share::Half), "10.25");
+        assert_eq!(show(20_500, Share::Whole), "20.50");
+        assert_eq!(show(1, Share::Whole), "0.00");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! `kofi`: what the fabric interfaces of the kernel offer, and how fast they are, at the command line.
 
 mod abi;
+mod atomic;
 mod bw;
 mod chart;
 mod client;
@@ -20,6 +21,7 @@ mod run;
 mod server;
 mod size;
 mod table;
+mod timed;
 mod tree;
 
 use clap::{
@@ -71,6 +73,8 @@ enum Command {
     Pingpong(pingpong::Args),
     /// How many bytes go in a time: for 3 seconds if not told otherwise
     Bw(bw::Args),
+    /// How long atomic operations take: 1000 of them if not told otherwise
+    Atomic(atomic::Args),
     /// Versions of this program and of the kernel's interfaces
     Version,
     /// What makes a shell complete the commands
@@ -107,6 +111,9 @@ fn run(cli: &Cli, out: &mut dyn Write) -> Result<(), Error> {
         })?,
         Command::Pingpong(args) => {
             with_tests(cli, out, |runner, _| pingpong::run(runner, args, width()))?;
+        }
+        Command::Atomic(args) => {
+            with_tests(cli, out, |runner, _| atomic::run(runner, args, width()))?;
         }
         Command::Bw(args) => with_tests(cli, out, |runner, _| bw::run(runner, args))?,
         Command::Version => {
@@ -197,7 +204,7 @@ mod tests {
 
     #[test]
     fn tests_need_the_module_like_all_else() {
-        for command in ["server", "pingpong", "bw"] {
+        for command in ["server", "pingpong", "bw", "atomic"] {
             let (result, text) = output(&["kofi", "--device", "/nonexistent", command, "::1"]);
             assert!(matches!(result, Err(Error::NotLoaded { .. })), "{command}");
             assert_eq!(text, "");

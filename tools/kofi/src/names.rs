@@ -50,7 +50,7 @@ impl Names {
     }
 
     /// The number of a name, in any case, with or without what all names begin with.
-    fn find(&self, option: &'static str, word: &str) -> Result<u64, Error> {
+    pub fn find(&self, option: &'static str, word: &str) -> Result<u64, Error> {
         let upper = word.to_ascii_uppercase();
         let is_named = |name: &str| {
             name == upper
@@ -74,6 +74,12 @@ impl Names {
             .map(|(_, name)| self.short(name))
             .collect();
         all.join(", ")
+    }
+
+    /// The name of a number as it is typed; one without a name as it is.
+    pub fn name(&self, number: u64) -> String {
+        let known = self.named.iter().find(|(known, _)| *known == number);
+        known.map_or_else(|| number.to_string(), |(_, name)| self.short(name))
     }
 
     /// A name as it is typed: without what all begin with. Other text stays as it is.

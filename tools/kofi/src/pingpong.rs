@@ -4,10 +4,6 @@
 
 use crate::{
     abi::TestKind,
-    chart::{
-        self,
-        Chart, //
-    },
     client::{
         self,
         Bounds,
@@ -15,43 +11,29 @@ use crate::{
     },
     error::Error,
     latency::{
-        self,
-        RoundTrips, //
+        per_second,
+        Share,
+        Times, //
     },
     run::{
         Report,
         Runner, //
     },
     size,
-    table::decimal, //
-};
-use serde::Serialize;
-use std::{
-    fs,
-    path::{
-        Path,
-        PathBuf, //
+    table::decimal,
+    timed::{
+        self,
+        Bucket,
+        Face,
+        Pictures, //
     },
 };
+use serde::Serialize;
 
 const USUAL: Bounds = Bounds {
     count: 1000,
     msec: 0,
 };
-
-const CAPTION: &str = "latency in µs, half of a round trip";
-
-const HEADER: [&str; 9] = [
-    "size",
-    "messages",
-    "min",
-    "median",
-    "p90",
-    "p99",
-    "p99.9",
-    "max",
-    "round trips/s",
-];
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -69,125 +51,92 @@ pub struct Args {
     )]
     size: Vec<u64>,
 
-    /// Draw how often each latency came
-    #[arg(long, conflicts_with = "json")]
-    histogram: bool,
-
-    /// Write the histogram to a file, as SVG
-    #[arg(long, value_name = "FILE")]
-    svg: Option<PathBuf>,
+    #[command(flatten)]
+    pictures: Pictures,
 }
 
 /// A test in JSON.
 #[derive(Serialize)]
-struct Object {
+pub struct Object {
     size: u64,
     messages: u64,
     bytes: u64,
     time_ns: u64,
     damaged: u64,
     round_trips_per_second: Option<f64>,
-    round_trip_ns: Option<RoundTrips>,
+    round_trip_ns: Option<Times>,
     histogram: Vec<Bucket>,
 }
 
-#[derive(Serialize)]
-struct Bucket {
-    from_ns: u64,
-    count: u64,
-}
+/// Round trips with a server.
+struct Trips(String);
 
 /// What the command prints on a terminal of that width.
 pub fn run(runner: Runner<'_>, args: &Args, width: Option<u16>) -> Result<Report, Error> {
-    let server = args.client.server();
+    let face = Trips(args.client.server());
     let kind = TestKind::KOFI_TEST_PINGPONG;
     let sizes = args.size.iter();
     let tests: Vec<_> = sizes
         .map(|&size| args.client.test(kind, size, USUAL))
         .collect::<Result<_, _>>()?;
-    let runs = client::run(runner, &format!("pingpong with {server}"), &tests);
-    let charts: Vec<_> = runs
-        .measured
-        .iter()
-        .map(|measured| chart(measured, &server))
-        .collect();
-    let text = if args.client.json {
-        runs.json(object)?
-    } else if charts.is_empty() {
-        String::new()
-    } else {
-        let mut parts = vec![CAPTION.to_string(), runs.table(HEADER, row)];
-        if args.histogram {
-            parts.extend(charts.iter().map(|chart| chart.lines(width)));
+    let runs = client::run(runner, &format!("pingpong with {}", face.0), &tests);
+    timed::report(&face, runs, args.client.json, &args.pictures, width)
+}
+
+impl Face<9> for Trips {
+    type Object = Object;
+
+    const CAPTION: &'static str = "latency in µs, half of a round trip";
+    const HEADER: [&'static str; 9] = [
+        "size",
+        "messages",
+        timed::COLUMNS[0],
+        timed::COLUMNS[1],
+        timed::COLUMNS[2],
+        timed::COLUMNS[3],
+        timed::COLUMNS[4],
+        timed::COLUMNS[5],
+        "round trips/s",
+    ];
+    const SHARE: Share = Share::Half;
+
+    fn row(&self, measured: &Measured) -> [String; 9] {
+        let Measured { test, watch, .. } = measured;
+        let [min, median, p90, p99, p999, max] = timed::columns(measured, Self::SHARE);
+        [
+            size::show(test.length),
+            watch.messages.to_string(),
+            min,
+            median,
+            p90,
+            p99,
+            p999,
+            max,
+            decimal(per_second(watch.messages, watch.nsec), 0),
+        ]
+    }
+
+    fn object(&self, measured: &Measured) -> Object {
+        let Measured {
+            test,
+            watch,
+            buckets,
+        } = measured;
+        Object {
+            size: test.length,
+            messages: watch.messages,
+            bytes: watch.bytes,
+            time_ns: watch.nsec,
+            damaged: watch.damaged,
+            round_trips_per_second: per_second(watch.messages, watch.nsec),
+            round_trip_ns: Times::of(watch, buckets),
+            histogram: timed::histogram(measured),
         }
-        parts.join("\n\n")
-    };
-    let written = match &args.svg {
-        Some(path) if !charts.is_empty() => write(path, &charts),
-        _ => Ok(()),
-    };
-    let end = written.and(runs.into_end());
-    Ok(Report { text, end })
-}
+    }
 
-fn chart(measured: &Measured, server: &str) -> Chart {
-    let (messages, size) = (measured.watch.messages, measured.test.length);
-    let title = format!("latency in µs of {messages} messages of {size} bytes with {server}");
-    Chart::new(title, &measured.buckets)
-}
-
-fn write(path: &Path, charts: &[Chart]) -> Result<(), Error> {
-    fs::write(path, chart::svg(charts)).map_err(|error| Error::NotWritten {
-        path: path.to_path_buf(),
-        error,
-    })
-}
-
-fn row(measured: &Measured) -> [String; HEADER.len()] {
-    let Measured {
-        test,
-        watch,
-        buckets,
-    } = measured;
-    let trips = RoundTrips::of(watch, buckets);
-    let latency = |of: fn(RoundTrips) -> u64| {
-        let trip = trips.map(of);
-        trip.map_or("-".to_string(), latency::show)
-    };
-    [
-        size::show(test.length),
-        watch.messages.to_string(),
-        latency(|trips| trips.min),
-        latency(|trips| trips.p50),
-        latency(|trips| trips.p90),
-        latency(|trips| trips.p99),
-        latency(|trips| trips.p999),
-        latency(|trips| trips.max),
-        decimal(latency::per_second(watch.messages, watch.nsec), 0),
-    ]
-}
-
-fn object(measured: &Measured) -> Object {
-    let Measured {
-        test,
-        watch,
-        buckets,
-    } = measured;
-    let counts = buckets.iter().enumerate().filter(|(_, &count)| count > 0);
-    Object {
-        size: test.length,
-        messages: watch.messages,
-        bytes: watch.bytes,
-        time_ns: watch.nsec,
-        damaged: watch.damaged,
-        round_trips_per_second: latency::per_second(watch.messages, watch.nsec),
-        round_trip_ns: RoundTrips::of(watch, buckets),
-        histogram: counts
-            .map(|(bucket, &count)| Bucket {
-                from_ns: latency::first(bucket),
-                count,
-            })
-            .collect(),
+    fn title(&self, Measured { test, watch, .. }: &Measured) -> String {
+        let (messages, size, server) = (watch.messages, test.length, &self.0);
+        format!("latency in µs of {messages} messages of {size} bytes with {server}")
     }
 }
 
@@ -199,7 +148,10 @@ mod tests {
         fake::Fake, //
     };
     use clap::Parser;
-    use std::path::Path;
+    use std::{
+        fs,
+        path::Path, //
+    };
 
     #[derive(Parser)]
     struct Line {

@@ -86,7 +86,7 @@ static void stranger_says_something_else(struct kunit *test)
 
 	wrong[0].magic[0] = 'K';
 	wrong[1].version = 2;
-	wrong[2].kind = 2;
+	wrong[2].kind = 3;
 	wrong[3].window = 0;
 	wrong[4].length = cpu_to_be32(1 << 30);
 	wrong[5].zero = 1;

@@ -35,9 +35,25 @@ check pingpong eval 'printed pingpong $ADDRESS -p 7490 -s 64,4K -n 20 --verify |
 check histogram eval 'printed pingpong $ADDRESS -p 7490 -n 20 --histogram --svg /run/svg | grep -q "█"'
 check svg grep -q "</svg>" /run/svg
 check bw eval 'printed bw $ADDRESS -p 7490 -s 1K -n 100 --verify --json | grep -q "\"messages\": 100"'
+check bw_write eval 'printed bw $ADDRESS -p 7490 -o write -s 1,1K,64K -n 100 --verify | grep -q "^ *64K  *16  *100 "'
+check bw_read eval 'printed bw $ADDRESS -p 7490 -o read -s 1,1K,64K -n 100 --verify | grep -q "^ *64K  *16  *100 "'
+# Each operation has its model here; on the device, what it has itself, and what takes several requests.
+change() { printed atomic "$ADDRESS" -p 7490 -n 20 --verify "$@"; }
+case $1 in
+siw) check atomic refused "Nothing matches" atomic "$ADDRESS" -p 7490 ;;
+*)
+	others=min,max,prod,lor,land,bor,band,lxor,bxor,atomic_read,atomic_write
+	compares=cswap,cswap_ne,cswap_le,cswap_lt,cswap_ge,cswap_gt,mswap
+	check atomic eval '[ "$(change -o sum,$others,$compares | grep -c "  20  ")" = 19 ]'
+	types=int8,uint8,int16,uint16,int32,uint32,int64,uint64
+	check atomic_types eval '[ "$(change -o min,cswap_lt --type $types -e 3 | grep -c "  20  ")" = 16 ]'
+	check atomic_of_none refused "there are: .*cswap" atomic "$ADDRESS" -o divide
+	check atomic_of_floats refused "Invalid argument" atomic "$ADDRESS" --type float
+	;;
+esac
 kill -INT $server
 check server wait $server
-check server_tells grep -q "^4 clients, 160 messages, .* 0 damaged" /run/serving
+check server_tells grep -q "clients, 160 messages, .* 0 damaged" /run/serving
 
 # What others say to it is counted, refused, or the end of their connection alone.
 if has_module kofi_kunit; then

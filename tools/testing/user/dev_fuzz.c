@@ -91,11 +91,13 @@ static void good_test(void *at)
 {
 	*(struct kofi_test *)at = (struct kofi_test){
 		.size = sizeof(struct kofi_test),
-		.kind = below(3),
+		.kind = below(7),
 		.window = below(2) * below(KOFI_TEST_MAX_WINDOW + 2),
 		.length = below(2) * below(KOFI_TEST_MAX_LENGTH + 2),
 		.count = below(2) * any(),
 		.msec = below(2) * below(1000),
+		.op = below(2) * below(25),
+		.datatype = below(2) * below(25),
 	};
 }
 

@@ -12,6 +12,7 @@
 #include <rdma/fi_errno.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,7 +55,8 @@ static struct kofi_test a_test(__u32 kind)
 		return test;
 	test.length = 64;
 	test.count = 10;
-	test.window = kind == KOFI_TEST_STREAM ? 4 : 0;
+	test.window = kind == KOFI_TEST_STREAM || kind == KOFI_TEST_WRITE ||
+		      kind == KOFI_TEST_READ ? 4 : 0;
 	return test;
 }
 
@@ -279,7 +281,11 @@ static void what_there_is_not_is_refused(void)
 		{ KOFI_TEST_STREAM, 0, 64, 1, 0 },
 		{ KOFI_TEST_STREAM, KOFI_TEST_MAX_WINDOW + 1, 64, 1, 0 },
 		{ KOFI_TEST_STREAM, 65, KOFI_TEST_MAX_LENGTH, 1, 0 },
-		{ KOFI_TEST_STREAM + 1, 1, 64, 1, 0 },
+		{ KOFI_TEST_WRITE, 0, 64, 1, 0 },
+		{ KOFI_TEST_READ, KOFI_TEST_MAX_WINDOW + 1, 64, 1, 0 },
+		{ KOFI_TEST_ATOMIC, 1, 64, 1, 0 },
+		{ KOFI_TEST_ATOMIC, 0, KOFI_TEST_MAX_LENGTH + 1, 1, 0 },
+		{ KOFI_TEST_ATOMIC + 1, 1, 64, 1, 0 },
 	};
 	struct kofi_test test = a_test(KOFI_TEST_PINGPONG);
 	int file = open_device();
@@ -300,6 +306,52 @@ static void what_there_is_not_is_refused(void)
 	close(file);
 }
 
+/* What an operation is done to is told as in <rdma/fabric.h>. */
+#define SUM	2
+#define UINT64	7
+
+static void atomics_are_whole_and_known(void)
+{
+	static const struct {
+		__u32 kind, op, datatype;
+		__u64 length;
+	} wrong[] = {
+		{ KOFI_TEST_SERVER, SUM, 0, 0 },
+		{ KOFI_TEST_SERVER, 0, UINT64, 0 },
+		{ KOFI_TEST_PINGPONG, SUM, 0, 64 },
+		{ KOFI_TEST_WRITE, 0, UINT64, 64 },
+		{ KOFI_TEST_ATOMIC, SUM, UINT64, 63 },
+		{ KOFI_TEST_ATOMIC, SUM, 8, 64 },
+		{ KOFI_TEST_ATOMIC, SUM, ~0U, 64 },
+		{ KOFI_TEST_ATOMIC, 19, UINT64, 64 },
+		{ KOFI_TEST_ATOMIC, ~0U, UINT64, 64 },
+	};
+	int file = open_device();
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(wrong); i++) {
+		struct kofi_test test = a_test(wrong[i].kind);
+
+		test.op = wrong[i].op;
+		test.datatype = wrong[i].datatype;
+		test.length = wrong[i].length;
+		EXPECT_ANSWER(EINVAL, ask(file, KOFI_IOC_START, &test));
+	}
+	close(file);
+}
+
+/* The struct ended with the name of the device once. */
+static void an_older_caller_is_understood(void)
+{
+	int server = serve(), client = open_device();
+	struct kofi_test test = a_test(KOFI_TEST_PINGPONG);
+
+	test.size = offsetof(struct kofi_test, op);
+	test.op = ~0U;
+	EXPECT_ANSWER(0, run(client, test).error);
+	close(client);
+	close(server);
+}
+
 static const struct test tests[] = {
 	TEST(messages_come_back),
 	TEST(streams_arrive),
@@ -309,6 +361,8 @@ static const struct test tests[] = {
 	TEST(what_goes_wrong_is_told),
 	TEST(a_port_has_one_server),
 	TEST(what_there_is_not_is_refused),
+	TEST(atomics_are_whole_and_known),
+	TEST(an_older_caller_is_understood),
 };
 
 int main(int argc, char **argv)

@@ -140,7 +140,11 @@ impl Now {
             nsec: self.messages * 1_000_000 / RATE,
             ..Watch::default()
         };
-        if TestKind(self.test.kind) != TestKind::KOFI_TEST_PINGPONG || self.messages == 0 {
+        let is_timed = matches!(
+            TestKind(self.test.kind),
+            TestKind::KOFI_TEST_PINGPONG | TestKind::KOFI_TEST_ATOMIC
+        );
+        if !is_timed || self.messages == 0 {
             return watch;
         }
         let trips = || (0..self.messages).map(|at| round_trip(at) + length);
@@ -172,8 +176,16 @@ fn round_trip(at: u64) -> u64 {
 fn is_valid(test: &Test) -> bool {
     let kind = TestKind(test.kind);
     let is_server = kind == TestKind::KOFI_TEST_SERVER;
-    let is_stream = kind == TestKind::KOFI_TEST_STREAM;
-    let is_known = is_server || is_stream || kind == TestKind::KOFI_TEST_PINGPONG;
+    let is_stream = matches!(
+        kind,
+        TestKind::KOFI_TEST_STREAM | TestKind::KOFI_TEST_WRITE | TestKind::KOFI_TEST_READ
+    );
+    let is_timed = matches!(
+        kind,
+        TestKind::KOFI_TEST_PINGPONG | TestKind::KOFI_TEST_ATOMIC
+    );
+    let is_known = is_server || is_stream || is_timed;
+    let is_plain = test.op == 0 && test.datatype == 0;
     let work = if is_server {
         test.length == 0 && test.count == 0 && test.msec == 0
     } else {
@@ -187,5 +199,10 @@ fn is_valid(test: &Test) -> bool {
         test.window == 0
     };
     let service = string(&test.service).parse::<u16>().is_ok();
-    is_known && work && window && service && test.flags & !KOFI_TEST_VERIFY == 0
+    is_known
+        && (is_plain || kind == TestKind::KOFI_TEST_ATOMIC)
+        && work
+        && window
+        && service
+        && test.flags & !KOFI_TEST_VERIFY == 0
 }

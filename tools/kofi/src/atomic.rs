@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `kofi atomic`: how long atomic operations take on the server's memory.
+
+use crate::{
+    abi::{
+        Test,
+        TestKind,
+        TextType, //
+    },
+    client::{
+        self,
+        Bounds,
+        Measured, //
+    },
+    error::Error,
+    kernel::Kernel,
+    latency::{
+        per_second,
+        Share,
+        Times, //
+    },
+    names::Names,
+    run::{
+        Report,
+        Runner, //
+    },
+    table::decimal,
+    timed::{
+        self,
+        Bucket,
+        Face,
+        Pictures, //
+    },
+};
+use serde::Serialize;
+
+const USUAL: Bounds = Bounds {
+    count: 1000,
+    msec: 0,
+};
+
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    client: client::Options,
+
+    /// An operation, or several in turn, such as sum,cswap
+    #[arg(
+        short,
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "sum"
+    )]
+    operation: Vec<String>,
+
+    /// What the elements are, or several types in turn, such as uint64,int8
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "uint64"
+    )]
+    r#type: Vec<String>,
+
+    /// How many elements an operation changes
+    #[arg(short, long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=65536))]
+    elements: u64,
+
+    #[command(flatten)]
+    pictures: Pictures,
+}
+
+/// A test in JSON.
+#[derive(Serialize)]
+pub struct Object {
+    operation: String,
+    r#type: String,
+    elements: u64,
+    operations: u64,
+    time_ns: u64,
+    damaged: u64,
+    operations_per_second: Option<f64>,
+    operation_ns: Option<Times>,
+    histogram: Vec<Bucket>,
+}
+
+/// Operations on a server's memory, and what the kernel calls them.
+struct Operations {
+    server: String,
+    elements: u64,
+    ops: Names,
+    types: Names,
+}
+
+/// Bytes of an element, which the name of its type tells in bits.
+fn size_of(name: &str) -> Option<u64> {
+    let bits = name.trim_start_matches(|letter: char| !letter.is_ascii_digit());
+    bits.parse::<u64>().ok().map(|bits| bits / 8)
+}
+
+impl Args {
+    fn tests(&self, face: &Operations) -> Result<Vec<Test>, Error> {
+        let mut tests = Vec::new();
+        for word in &self.r#type {
+            let datatype = face.types.find("--type", word.trim())?;
+            let size = size_of(&face.types.name(datatype)).unwrap_or(1);
+            for word in &self.operation {
+                let op = face.ops.find("--operation", word.trim())?;
+                let kind = TestKind::KOFI_TEST_ATOMIC;
+                let test = self.client.test(kind, size * self.elements, USUAL)?;
+                tests.push(Test {
+                    op: u32::try_from(op).unwrap_or(u32::MAX),
+                    datatype: u32::try_from(datatype).unwrap_or(u32::MAX),
+                    ..test
+                });
+            }
+        }
+        Ok(tests)
+    }
+}
+
+/// What the command prints on a terminal of that width.
+pub fn run(runner: Runner<'_>, args: &Args, width: Option<u16>) -> Result<Report, Error> {
+    let face = Operations::new(runner.kernel, args)?;
+    let tests = args.tests(&face)?;
+    let runs = client::run(runner, &format!("atomic with {}", face.server), &tests);
+    timed::report(&face, runs, args.client.json, &args.pictures, width)
+}
+
+impl Operations {
+    fn new(kernel: &dyn Kernel, args: &Args) -> Result<Self, Error> {
+        Ok(Self {
+            server: args.client.server(),
+            elements: args.elements,
+            ops: Names::of_values(kernel, TextType::KOFI_TEXT_ATOMIC_OP)?,
+            types: Names::of_values(kernel, TextType::KOFI_TEXT_DATATYPE)?,
+        })
+    }
+
+    fn operation(&self, test: &Test) -> String {
+        self.ops.name(test.op.into())
+    }
+
+    fn datatype(&self, test: &Test) -> String {
+        self.types.name(test.datatype.into())
+    }
+}
+
+impl Face<11> for Operations {
+    type Object = Object;
+
+    const CAPTION: &'static str = "time of an operation in µs";
+    const HEADER: [&'static str; 11] = [
+        "operation",
+        "type",
+        "elements",
+        "operations",
+        timed::COLUMNS[0],
+        timed::COLUMNS[1],
+        timed::COLUMNS[2],
+        timed::COLUMNS[3],
+        timed::COLUMNS[4],
+        timed::COLUMNS[5],
+        "operations/s",
+    ];
+    const SHARE: Share = Share::Whole;
+
+    fn row(&self, measured: &Measured) -> [String; 11] {
+        let Measured { test, watch, .. } = measured;
+        let [min, median, p90, p99, p999, max] = timed::columns(measured, Self::SHARE);
+        [
+            self.operation(test),
+            self.datatype(test),
+            self.elements.to_string(),
+            watch.messages.to_string(),
+            min,
+            median,
+            p90,
+            p99,
+            p999,
+            max,
+            decimal(per_second(watch.messages, watch.nsec), 0),
+        ]
+    }
+
+    fn object(&self, measured: &Measured) -> Object {
+        let Measured {
+            test,
+            watch,
+            buckets,
+        } = measured;
+        Object {
+            operation: self.operation(test),
+            r#type: self.datatype(test),
+            elements: self.elements,
+            operations: watch.messages,
+            time_ns: watch.nsec,
+            damaged: watch.damaged,
+            operations_per_second: per_second(watch.messages, watch.nsec),
+            operation_ns: Times::of(watch, buckets),
+            histogram: timed::histogram(measured),
+        }
+    }
+
+    fn title(&self, Measured { test, watch, .. }: &Measured) -> String {
+        let (count, elements, server) = (watch.messages, self.elements, &self.server);
+        let (operation, datatype) = (self.operation(test), self.datatype(test));
+        format!("time in µs of {count} {operation} of {elements} {datatype} with {server}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::Fake;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn atomic(kernel: &Fake, line: &[&str]) -> Result<Report, Error> {
+        let line = ["atomic", "10.0.0.1"].iter().chain(line);
+        let args = Line::try_parse_from(line).unwrap().args;
+        run(kernel.runner(), &args, Some(72))
+    }
+
+    fn shown(line: &[&str]) -> String {
+        let report = atomic(&Fake::default(), line).unwrap();
+        report.end.unwrap();
+        report.text + "\n"
+    }
+
+    #[test]
+    fn each_operation_on_each_type_is_a_row() {
+        let table = shown(&[
+            "-o",
+            "sum,CSWAP,fi_bxor",
+            "--type",
+            "uint64,int8",
+            "-e",
+            "3",
+        ]);
+        assert_eq!(table, include_str!("golden/atomic.txt"));
+    }
+
+    #[test]
+    fn json_is_an_array_of_objects() {
+        let json = shown(&["--json", "-n", "5"]);
+        assert_eq!(json, include_str!("golden/atomic.json"));
+    }
+
+    #[test]
+    fn elements_have_the_size_of_their_type() {
+        let kernel = Fake::default();
+        atomic(&kernel, &["--type", "uint16", "-e", "5"]).unwrap();
+        let test = kernel.thread.borrow().started[0];
+        assert_eq!((test.length, test.op, test.datatype), (10, 2, 3));
+    }
+
+    #[test]
+    fn unknown_names_are_refused_with_those_there_are() {
+        let error = atomic(&Fake::default(), &["-o", "divide"]).err().unwrap();
+        let words = error.to_string();
+        assert!(
+            words.contains("--operation") && words.contains("cswap"),
+            "{words}"
+        );
+        let error = atomic(&Fake::default(), &["--type", "uint63"])
+            .err()
+            .unwrap();
+        assert!(error.to_string().contains("int8"), "{error}");
+    }
+
+    #[test]
+    fn the_histogram_has_whole_times() {
+        let shown = shown(&["--histogram", "-n", "100"]);
+        assert!(
+            shown.contains("time in µs of 100 sum of 1 uint64 with 10.0.0.1:7471"),
+            "{shown}"
+        );
+        assert!(shown.contains("19."), "{shown}");
+    }
+}
