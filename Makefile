@@ -10,7 +10,7 @@ ifeq ($(shell command -v python3),)
 $(error python3 is missing, which everything here is run by: apt-get install python3)
 endif
 
-.PHONY: modules modules_install clean setup kernels demo test soak bench shell distclean help
+.PHONY: modules modules_install clean setup kernels demo test soak bench shell docs distclean help
 
 modules modules_install clean:
 	@$(LAB) modules $(KDIR) $@
@@ -27,6 +27,9 @@ bench:
 shell:
 	@$(LAB) shell $(LANE)
 
+docs:
+	@$(LAB) docs
+
 distclean:
 	@$(LAB) clean
 
@@ -39,6 +42,7 @@ help:
 	@echo 'make soak             the long tests; T= as above'
 	@echo 'make bench            kOFI against raw verbs; LANE=uml|plain'
 	@echo 'make shell            a virtual machine with both soft RDMA devices; LANE=plain|proof|uml'
+	@echo 'make docs             the documentation as HTML and as manual pages'
 	@echo ''
 	@echo 'make setup, kernels   only install packages, only build the test kernels'
 	@echo 'make distclean        remove the test kernels and logs from the cache'

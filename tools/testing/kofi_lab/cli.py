@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from . import bench, conformance, demo, guest, kdir, kernel, plan, setup, suite, tree
+from . import bench, conformance, demo, docs, guest, kdir, kernel, plan, setup, suite, tree
 from .lane import LANES, lane
 from .paths import CACHE
 from .results import Results
@@ -74,6 +74,7 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("lane", nargs="?", default="plain", choices=LANES)
     command = verb("conformance", do_conformance, "write the table of tests and contract lines")
     command.add_argument("--check", action="store_true", help="only say whether it is up to date")
+    verb("docs", do_docs, "build Documentation/ as HTML and as manual pages")
     verb("clean", do_clean, "remove kernels, builds and logs from the cache")
     return top
 
@@ -157,6 +158,12 @@ def do_shell(options: argparse.Namespace) -> int:
 def do_conformance(options: argparse.Namespace) -> int:
     """Verb conformance."""
     return conformance.run(options.check)
+
+
+def do_docs(_: argparse.Namespace) -> None:
+    """Verb docs."""
+    setup.ensure(*setup.DOCS)
+    docs.run()
 
 
 def do_clean(_: argparse.Namespace) -> None:

@@ -27,19 +27,21 @@ GUEST = (
     "busybox-static ibverbs-providers ibverbs-utils iproute2 libfabric-bin libfabric-dev"
     " perftest qemu-system-x86 rdma-core rdmacm-utils"
 ).split()
+# What only the documentation and the tests need.
+DOCS = ("groff-base", "python3-sphinx")
 
 
-def ensure() -> None:
-    """Packages, bindgen and the kernel's source."""
+def ensure(*more: str) -> None:
+    """Packages, and more of them, bindgen and the kernel's source."""
     apt.require_debian()
-    ensure_packages()
+    ensure_packages(more)
     ensure_bindgen()
     source.ensure()
 
 
-def ensure_packages() -> None:
+def ensure_packages(more: tuple[str, ...] = ()) -> None:
     """Installs what lacks of the packages."""
-    fixed = [*BUILD, *GUEST]
+    fixed = [*BUILD, *GUEST, *more]
     missing = [name for name in fixed if name not in apt.installed(fixed)]
     need_rust = not have_rust()
     need_clang = not any(have_clang(major) for major in CLANG_MAJORS)

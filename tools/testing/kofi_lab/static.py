@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from . import client, conformance, layers, misuse, toolchain, tree
+from . import client, conformance, docs, layers, misuse, toolchain, tree
 from .kernel import Kernel
 from .paths import TESTING, TREE
 from .results import FAILED, PASSED, Results, matches
@@ -114,6 +114,16 @@ def clippy_of_client(_: Kernel) -> str:
     return client.clippy()
 
 
+def pages(_: Kernel) -> str:
+    """Documentation/ as HTML: every page is read, and every reference leads somewhere."""
+    return docs.html()
+
+
+def manuals(_: Kernel) -> str:
+    """Documentation/ as manual pages."""
+    return docs.man()
+
+
 def headers(kernel: Kernel, results: Results, pattern: str) -> None:
     """Every public header compiles on its own, and twice; one test each."""
     place = tree.folder(kernel, "headers")
@@ -150,6 +160,8 @@ CHECKS: dict[str, Callable[[Kernel], str]] = {
     "static.conformance": contract,
     "static.layers": layering,
     "static.unsafe": unsafety,
+    "static.docs.html": pages,
+    "static.docs.man": manuals,
     "static.rustfmt": rustfmt,
     "static.checkpatch": checkpatch,
     "static.clippy": clippy,

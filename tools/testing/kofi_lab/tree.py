@@ -22,10 +22,15 @@ class ModuleError(LabError):
     """The modules do not build: the compiler's words, for the developer."""
 
 
-def folder(kernel: Kernel, purpose: str = "modules") -> Path:
-    """Where this checkout is built against that kernel; two checkouts do not share."""
+def place(purpose: str) -> Path:
+    """Where something is built of this checkout; two checkouts do not share."""
     checkout = hashlib.sha256(str(TREE).encode()).hexdigest()[:8]
-    return BUILDS / f"{purpose}-{checkout}" / kernel.build.name
+    return BUILDS / f"{purpose}-{checkout}"
+
+
+def folder(kernel: Kernel, purpose: str = "modules") -> Path:
+    """Where that is built against a kernel."""
+    return place(purpose) / kernel.build.name
 
 
 @contextmanager
