@@ -22,16 +22,23 @@
 #include <rdma/fi_errno.h>
 
 /**
- * DOC: Contexts
+ * DOC: Contexts and threads
  *
- * Calls that open, bind, connect, wait or close may sleep: process context
- * only; where one would sleep in atomic context it answers -FI_EOPBADSTATE.
- * Calls that post a transfer or read a completion queue or a counter take no
- * mutex and allocate nothing: they may be called from any context, hard
- * interrupts included.
+ * Each call says in which contexts it is legal. Those that open, bind, connect,
+ * wait or close are for process context and may sleep; in atomic context most
+ * of them answer -FI_EOPBADSTATE, and warn once in the log. "Any context" is
+ * hard interrupts too, with or without spinlocks held, but not NMI: such calls
+ * sleep nowhere, take no mutex and allocate nothing.
  *
- * A call that a provider does not have answers -FI_ENOSYS. Calls take valid,
- * open fids; a fid must not be used after fi_close() has returned 0.
+ * Any number of threads may call at once, on the same object too. But nobody
+ * may use an object while, or after, fi_close() succeeds on it; and a consumer
+ * that opens a domain with FI_THREAD_COMPLETION or FI_THREAD_DOMAIN keeps what
+ * is a "data call" from overlapping others: see &enum fi_threading.
+ *
+ * A call that a provider does not have answers -FI_ENOSYS. The object that a
+ * call is made on is valid and open. What is passed besides, and not said to
+ * be kept, is the caller's again when the call returns. A call that opens
+ * something writes its out-pointer when it succeeds, and at no other time.
  */
 
 #define FI_MAJOR_VERSION	1
@@ -153,8 +160,8 @@ typedef struct fid *fid_t;
  * FI_CB_CTX_INTR	fi_cq_attr.flags: call cq_event_handler in hard interrupt
  *			context rather than where it may sleep
  * FI_REMOTE_SIGNAL	an operation: let the target wake a blocked reader
- * FI_BVEC		fi_*msg() and fi_mr_regattr(): the vector is an array
- *			of struct bio_vec
+ * FI_BVEC		fi_sendmsg(), fi_recvmsg(), fi_writemsg(), fi_readmsg():
+ *			the vector is an array of struct bio_vec
  * FI_SGL		same calls: the vector is a struct scatterlist
  */
 #define FI_CB_CTX_INTR		(1ULL << 7)
@@ -231,13 +238,19 @@ enum fi_progress {
 	FI_PROGRESS_MANUAL
 };
 
-/*
- * Who sees to it that calls do not meet: the provider (FI_THREAD_SAFE), or the
- * user. FI_THREAD_COMPLETION: of the calls that post, read completions or ask for
- * room, no two ever overlap, not even as one interrupts the other, that concern
- * the same endpoint or completion queue, or endpoints with the same queue.
- * FI_THREAD_DOMAIN: no two within the domain. Such calls take no locks. The rest
- * is served as FI_THREAD_SAFE.
+/**
+ * enum fi_threading - who sees to it that data calls do not meet
+ * @FI_THREAD_UNSPEC: as FI_THREAD_SAFE
+ * @FI_THREAD_SAFE: the provider: any thread calls at any time
+ * @FI_THREAD_FID: served as FI_THREAD_SAFE
+ * @FI_THREAD_DOMAIN: the user: no two data calls overlap within the domain
+ * @FI_THREAD_COMPLETION: the user: no two data calls overlap that concern the
+ *	same endpoint or completion queue, or endpoints with the same queue
+ * @FI_THREAD_ENDPOINT: served as FI_THREAD_SAFE
+ *
+ * Data calls are those that post, read completions, ask for room, or ask a set
+ * whether a completion queue of it has something. One that interrupts another
+ * overlaps it. Where the user sees to it, they take no locks.
  */
 enum fi_threading {
 	FI_THREAD_UNSPEC,
@@ -335,6 +348,7 @@ enum {
  * fi_tc_dscp_set() - traffic class of a DSCP value
  * @dscp: differentiated services code point
  *
+ * Context: Any context.
  * Return: The value for a tclass attribute.
  */
 static inline u32 fi_tc_dscp_set(u8 dscp)
@@ -346,6 +360,7 @@ static inline u32 fi_tc_dscp_set(u8 dscp)
  * fi_tc_dscp_get() - DSCP value of a traffic class
  * @tclass: value of a tclass attribute
  *
+ * Context: Any context.
  * Return: The code point, or 0 where @tclass is a label.
  */
 static inline u8 fi_tc_dscp_get(u32 tclass)
@@ -732,9 +747,22 @@ struct fid {
  *
  * The network namespace searched is that of @hints->fabric_attr->net.
  *
- * Context: Process context, may sleep. Needs no lock of the caller's.
- * Return: 0; -FI_ENODATA where nothing fits; -FI_ENOSYS where @version is
- * newer than the module; -FI_EBADFLAGS; -FI_EINVAL; -FI_ENOMEM.
+ * Of what is passed nothing is kept. With every error @info is set to %NULL,
+ * unless that is what it is.
+ *
+ * Context: Process context, may sleep; two seconds where a peer is looked for
+ * that does not answer.
+ * Return:
+ * * 0 - the list has at least one entry
+ * * -FI_ENODATA - nothing fits, there is no way to the peer, or @node or
+ *   @service is no number
+ * * -FI_ENOSYS - @version is newer than the module
+ * * -FI_EBADFLAGS - a bit in @flags, or in the capabilities of the hints, that
+ *   means nothing
+ * * -FI_EINVAL - FI_SOURCE without @node and @service; an address in the hints
+ *   that is not of IP; @info is %NULL
+ * * -FI_EOPBADSTATE - in atomic context
+ * * -FI_ENOMEM - no memory
  */
 int fi_getinfo(u32 version, const char *node, const char *service,
 	       u64 flags, const struct fi_info *hints, struct fi_info **info);
@@ -753,7 +781,8 @@ void fi_freeinfo(struct fi_info *info);
  *	with zeroed attributes
  *
  * Context: Process context, may sleep.
- * Return: The copy, to be freed with fi_freeinfo(), or %NULL without memory.
+ * Return: The copy, which is the caller's and freed with fi_freeinfo(); %NULL
+ * without memory.
  */
 struct fi_info *fi_dupinfo(const struct fi_info *info);
 
@@ -803,9 +832,17 @@ struct fid_fabric {
  * @fabric: the open fabric
  * @context: the caller's, kept in its fid
  *
+ * The fabric holds a reference of its own to the namespace; nothing else of
+ * @attr is kept.
+ *
  * Context: Process context, may sleep.
- * Return: 0; -FI_EINVAL; -FI_ENODATA where no provider has that name;
- * -FI_ENOMEM.
+ * Return:
+ * * 0 - the fabric is open
+ * * -FI_ENODATA - no provider has that prov_name, or none of its fabrics that
+ *   name
+ * * -FI_EINVAL - @attr or @fabric is %NULL
+ * * -FI_EOPBADSTATE - in atomic context
+ * * -FI_ENOMEM - no memory
  */
 int fi_fabric(struct fi_fabric_attr *attr, struct fid_fabric **fabric,
 	      void *context);
@@ -841,8 +878,15 @@ static_assert(sizeof(struct fi_ops_fabric) == 56);
  * When it returns 0 the object is gone: none of its callbacks runs or will
  * run, and no buffer posted to it is touched any more.
  *
+ * Nobody may use the object while this runs, nor after it has returned 0. With
+ * an error the object is as it was.
+ *
  * Context: Process context, may sleep.
- * Return: 0, or -FI_EBUSY while other objects still use this one.
+ * Return:
+ * * 0 - the object is gone
+ * * -FI_EBUSY - other objects use it, a call waits in it, or this is its own
+ *   handler
+ * * -FI_EOPBADSTATE - in atomic context
  */
 static inline int fi_close(struct fid *fid)
 {
@@ -929,9 +973,14 @@ enum {
  * @command: which property
  * @arg: as the command says
  *
- * Context: Process context, may sleep.
- * Return: 0; -FI_ENOSYS for a command that the object does not have; or what
- * the command answers.
+ * Context: Any context for FI_GETOPSFLAG, FI_SETOPSFLAG, FI_GETWAIT and
+ * FI_GETWAITOBJ, else process context, may sleep.
+ * Return:
+ * * 0 - done
+ * * -FI_ENOSYS - the object does not have this command
+ * * -FI_EINVAL - @arg is %NULL, or nothing that the command takes
+ * * -FI_EOPBADSTATE - in atomic context, where it may sleep
+ * * another - what the command answers; the page of the object says more
  */
 static inline int fi_control(struct fid *fid, int command, void *arg)
 {
@@ -945,7 +994,14 @@ static inline int fi_control(struct fid *fid, int command, void *arg)
  * @flags: operation flags of the alias, with FI_TRANSMIT or FI_RECV
  *
  * Context: Process context, may sleep.
- * Return: 0, or what fi_control() answers.
+ * Return:
+ * * 0 - the alias is open
+ * * -FI_EINVAL - neither or both of FI_TRANSMIT and FI_RECV; @alias_fid is
+ *   %NULL
+ * * -FI_EBADFLAGS - other flags than fi_control() sets with FI_SETOPSFLAG
+ * * -FI_ENOSYS - it is no endpoint
+ * * -FI_EOPBADSTATE - in atomic context
+ * * -FI_ENOMEM - no memory
  */
 static inline int fi_alias(struct fid *fid, struct fid **alias_fid, u64 flags)
 {
@@ -960,8 +1016,8 @@ static inline int fi_alias(struct fid *fid, struct fid **alias_fid, u64 flags)
  * @name: which variable
  * @val: where its value goes
  *
- * Context: Process context, may sleep.
- * Return: 0, or what fi_control() answers.
+ * Context: Any context.
+ * Return: -FI_ENOSYS: no object has variables today.
  */
 static inline int fi_get_val(struct fid *fid, int name, void *val)
 {
@@ -976,8 +1032,8 @@ static inline int fi_get_val(struct fid *fid, int name, void *val)
  * @name: which variable
  * @val: its new value
  *
- * Context: Process context, may sleep.
- * Return: 0, or what fi_control() answers.
+ * Context: Any context.
+ * Return: -FI_ENOSYS: no object has variables today.
  */
 static inline int fi_set_val(struct fid *fid, int name, void *val)
 {
@@ -994,8 +1050,8 @@ static inline int fi_set_val(struct fid *fid, int name, void *val)
  * @ops: the table, valid as long as the object
  * @context: the caller's
  *
- * Context: Process context, may sleep.
- * Return: 0, or -FI_ENOSYS where there is no such table.
+ * Context: Any context.
+ * Return: -FI_ENOSYS: no provider has operations of its own today.
  */
 static inline int fi_open_ops(struct fid *fid, const char *name, u64 flags,
 			      void **ops, void *context)
@@ -1011,8 +1067,8 @@ static inline int fi_open_ops(struct fid *fid, const char *name, u64 flags,
  * @ops: the new table, the caller's as long as the object is open
  * @context: the caller's
  *
- * Context: Process context, may sleep.
- * Return: 0, or -FI_ENOSYS where the provider cannot.
+ * Context: Any context.
+ * Return: -FI_ENOSYS: no provider lets its operations be replaced today.
  */
 static inline int fi_set_ops(struct fid *fid, const char *name, u64 flags,
 			     void *ops, void *context)

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Atomic operations on a peer's memory. See "Transfers" in fi_endpoint.h for
- * context, ownership and errors.
- *
- * Counts are elements of the datatype. Each element is changed atomically with
- * respect to all other operations of this API on the same region; several
- * elements of one operation are not changed together.
+ * Atomic operations on a peer's memory. See "Transfers" in fi_endpoint.h, and
+ * "Atomics" below, for context, ownership and errors.
  */
 
 #ifndef FI_ATOMIC_H
@@ -14,6 +10,28 @@
 #include <rdma/fabric.h>
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_rma.h>
+
+/**
+ * DOC: Atomics
+ *
+ * Counts are elements of the datatype. Each element is changed atomically with
+ * respect to all other operations of this API on the same region; several
+ * elements of one operation are not changed together. Operands are taken while
+ * the call runs. Results belong to the operation until its completion, and are
+ * there before that. Besides what every transfer answers:
+ *
+ * * -FI_EOPNOTSUPP - this form of call does not have the operation, or not for
+ *   that type; the device has no atomics; a flag for what goes beside a message
+ * * -FI_ENOSYS - the endpoint was opened without FI_ATOMIC
+ * * -FI_EINVAL - no remote range, several, or one of no elements; a target that
+ *   is not aligned to its elements; operands, comparands or results of another
+ *   length than the target
+ * * -FI_EMSGSIZE - more elements than fi_atomicvalid() says
+ * * -FI_ENOKEY - a key of more than 32 bits, which no device has
+ * * -FI_EBADFLAGS - FI_INJECT where old values come back
+ * * -FI_EAGAIN - also: as many operations of several steps are under way as the
+ *   endpoint can have
+ */
 
 /* Which form of an operation fi_query_atomic() is about */
 #define FI_FETCH_ATOMIC		(1ULL << 58)
@@ -159,8 +177,8 @@ static_assert(sizeof(struct fi_ops_atomic) == 112);
  * @op: FI_MIN to FI_BXOR, or FI_ATOMIC_WRITE
  * @context: the caller's
  *
- * Return: 0; -FI_EOPNOTSUPP where fi_atomicvalid() says so; or a negative
- * errno.
+ * Context: Any context. Data call.
+ * Return: 0, or an errno of "Transfers" or "Atomics".
  */
 static inline ssize_t fi_atomic(struct fid_ep *ep, const void *buf,
 				size_t count, void *desc, fi_addr_t dest_addr,
@@ -184,7 +202,8 @@ static inline ssize_t fi_atomic(struct fid_ep *ep, const void *buf,
  * @op: as fi_atomic()
  * @context: the caller's
  *
- * Return: As fi_atomic().
+ * Context: Any context. Data call.
+ * Return: 0, or an errno of "Transfers" or "Atomics".
  */
 static inline ssize_t fi_atomicv(struct fid_ep *ep, const struct fi_ioc *iov,
 				 void **desc, size_t count,
@@ -202,7 +221,8 @@ static inline ssize_t fi_atomicv(struct fid_ep *ep, const struct fi_ioc *iov,
  * @msg: the operation
  * @flags: in place of the endpoint's
  *
- * Return: As fi_atomic().
+ * Context: Any context. Data call.
+ * Return: 0, or an errno of "Transfers" or "Atomics".
  */
 static inline ssize_t fi_atomicmsg(struct fid_ep *ep,
 				   const struct fi_msg_atomic *msg, u64 flags)
@@ -221,7 +241,8 @@ static inline ssize_t fi_atomicmsg(struct fid_ep *ep,
  * @datatype: type of an element
  * @op: as fi_atomic()
  *
- * Return: As fi_atomic().
+ * Context: Any context. Data call.
+ * Return: As fi_atomic(); -FI_EMSGSIZE for more than inject_size.
  */
 static inline ssize_t fi_inject_atomic(struct fid_ep *ep, const void *buf,
 				       size_t count, fi_addr_t dest_addr,
@@ -248,7 +269,8 @@ static inline ssize_t fi_inject_atomic(struct fid_ep *ep, const void *buf,
  * @op: FI_MIN to FI_ATOMIC_WRITE
  * @context: the caller's
  *
- * Return: As fi_atomic().
+ * Context: Any context. Data call.
+ * Return: 0, or an errno of "Transfers" or "Atomics".
  */
 static inline ssize_t fi_fetch_atomic(struct fid_ep *ep, const void *buf,
 				      size_t count, void *desc, void *result,
@@ -278,7 +300,8 @@ static inline ssize_t fi_fetch_atomic(struct fid_ep *ep, const void *buf,
  * @op: as fi_fetch_atomic()
  * @context: the caller's
  *
- * Return: As fi_atomic().
+ * Context: Any context. Data call.
+ * Return: 0, or an errno of "Transfers" or "Atomics".
  */
 static inline ssize_t fi_fetch_atomicv(struct fid_ep *ep,
 				       const struct fi_ioc *iov, void **desc,
@@ -302,7 +325,9 @@ static inline ssize_t fi_fetch_atomicv(struct fid_ep *ep,
  * @result_count: entries in @resultv
  * @flags: in place of the endpoint's
  *
- * Return: As fi_atomic().
+ * Context: Any context. Data call.
+ * Return: 0, or an errno of "Transfers" or "Atomics"; -FI_EBADFLAGS for
+ * FI_INJECT.
  */
 static inline ssize_t fi_fetch_atomicmsg(struct fid_ep *ep,
 					 const struct fi_msg_atomic *msg,
@@ -331,7 +356,8 @@ static inline ssize_t fi_fetch_atomicmsg(struct fid_ep *ep,
  * @op: FI_CSWAP to FI_MSWAP
  * @context: the caller's
  *
- * Return: As fi_atomic().
+ * Context: Any context. Data call.
+ * Return: 0, or an errno of "Transfers" or "Atomics".
  */
 static inline ssize_t fi_compare_atomic(struct fid_ep *ep, const void *buf,
 					size_t count, void *desc,
@@ -367,7 +393,8 @@ static inline ssize_t fi_compare_atomic(struct fid_ep *ep, const void *buf,
  * @op: as fi_compare_atomic()
  * @context: the caller's
  *
- * Return: As fi_atomic().
+ * Context: Any context. Data call.
+ * Return: 0, or an errno of "Transfers" or "Atomics".
  */
 static inline ssize_t
 fi_compare_atomicv(struct fid_ep *ep, const struct fi_ioc *iov, void **desc,
@@ -395,7 +422,9 @@ fi_compare_atomicv(struct fid_ep *ep, const struct fi_ioc *iov, void **desc,
  * @result_count: entries in @resultv
  * @flags: in place of the endpoint's
  *
- * Return: As fi_atomic().
+ * Context: Any context. Data call.
+ * Return: 0, or an errno of "Transfers" or "Atomics"; -FI_EBADFLAGS for
+ * FI_INJECT.
  */
 static inline ssize_t
 fi_compare_atomicmsg(struct fid_ep *ep, const struct fi_msg_atomic *msg,
@@ -416,7 +445,12 @@ fi_compare_atomicmsg(struct fid_ep *ep, const struct fi_msg_atomic *msg,
  * @count: most elements of one operation
  *
  * Context: Any context.
- * Return: 0, or -FI_EOPNOTSUPP.
+ * Return:
+ * * 0 - there is the operation, on as many elements as @count says
+ * * -FI_EOPNOTSUPP - this form of call does not have it, or not for that type;
+ *   the device has no atomics
+ * * -FI_ENOSYS - the endpoint was opened without FI_ATOMIC
+ * * -FI_EINVAL - @count is %NULL
  */
 static inline int fi_atomicvalid(struct fid_ep *ep, enum fi_datatype datatype,
 				 enum fi_op op, size_t *count)
@@ -432,7 +466,12 @@ static inline int fi_atomicvalid(struct fid_ep *ep, enum fi_datatype datatype,
  * @count: most elements of one operation
  *
  * Context: Any context.
- * Return: 0, or -FI_EOPNOTSUPP.
+ * Return:
+ * * 0 - there is the operation, on as many elements as @count says
+ * * -FI_EOPNOTSUPP - this form of call does not have it, or not for that type;
+ *   the device has no atomics
+ * * -FI_ENOSYS - the endpoint was opened without FI_ATOMIC
+ * * -FI_EINVAL - @count is %NULL
  */
 static inline int fi_fetch_atomicvalid(struct fid_ep *ep,
 				       enum fi_datatype datatype,
@@ -449,7 +488,12 @@ static inline int fi_fetch_atomicvalid(struct fid_ep *ep,
  * @count: most elements of one operation
  *
  * Context: Any context.
- * Return: 0, or -FI_EOPNOTSUPP.
+ * Return:
+ * * 0 - there is the operation, on as many elements as @count says
+ * * -FI_EOPNOTSUPP - this form of call does not have it, or not for that type;
+ *   the device has no atomics
+ * * -FI_ENOSYS - the endpoint was opened without FI_ATOMIC
+ * * -FI_EINVAL - @count is %NULL
  */
 static inline int fi_compare_atomicvalid(struct fid_ep *ep,
 					 enum fi_datatype datatype,
@@ -467,7 +511,12 @@ static inline int fi_compare_atomicvalid(struct fid_ep *ep,
  * @flags: FI_FETCH_ATOMIC or FI_COMPARE_ATOMIC for those forms, FI_TAGGED
  *
  * Context: Any context.
- * Return: 0; -FI_EOPNOTSUPP; -FI_EBADFLAGS for both forms at once; -FI_ENOSYS.
+ * Return:
+ * * 0 - endpoints of the domain with FI_ATOMIC have the operation
+ * * -FI_EOPNOTSUPP - this form of call does not have it, or not for that type;
+ *   the device has no atomics; FI_TAGGED
+ * * -FI_EBADFLAGS - both forms at once, or another flag
+ * * -FI_EINVAL - @attr is %NULL
  */
 static inline int fi_query_atomic(struct fid_domain *domain,
 				  enum fi_datatype datatype, enum fi_op op,

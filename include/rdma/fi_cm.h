@@ -47,7 +47,14 @@ static_assert(sizeof(struct fi_ops_cm) == 80);
  * @addrlen: bytes in @addr
  *
  * Context: Process context, may sleep.
- * Return: 0; -FI_EINVAL; -FI_EOPBADSTATE.
+ * Return:
+ * * 0 - that is the local address
+ * * -FI_EINVAL - no address of IP
+ * * -FI_EOPBADSTATE - the endpoint is enabled, or listens; in atomic context
+ * * -FI_EADDRINUSE - passive: the port is taken
+ * * -FI_EADDRNOTAVAIL - passive: no device of the fabric's namespace has the
+ *   address
+ * * -FI_ENOMEM - no memory
  */
 static inline int fi_setname(fid_t fid, void *addr, size_t addrlen)
 {
@@ -63,8 +70,12 @@ static inline int fi_setname(fid_t fid, void *addr, size_t addrlen)
  * @addrlen: room in @addr, then the bytes needed
  *
  * Context: Process context, may sleep.
- * Return: 0; -FI_ETOOSMALL, and as much as fits is written; -FI_EADDRNOTAVAIL
- * before there is one.
+ * Return:
+ * * 0 - the address has been written
+ * * -FI_ETOOSMALL - as much as fits has been written
+ * * -FI_EADDRNOTAVAIL - there is none yet
+ * * -FI_EINVAL - @addrlen is %NULL, or @addr with room in it
+ * * -FI_EOPBADSTATE - in atomic context
  */
 static inline int fi_getname(fid_t fid, void *addr, size_t *addrlen)
 {
@@ -80,7 +91,12 @@ static inline int fi_getname(fid_t fid, void *addr, size_t *addrlen)
  * @addrlen: room in @addr, then the bytes needed
  *
  * Context: Process context, may sleep.
- * Return: 0; -FI_ETOOSMALL; -FI_ENOTCONN.
+ * Return:
+ * * 0 - the address has been written
+ * * -FI_ETOOSMALL - as much as fits has been written
+ * * -FI_ENOTCONN - it is not connected yet
+ * * -FI_EINVAL - @addrlen is %NULL, or @addr with room in it
+ * * -FI_EOPBADSTATE - in atomic context
  */
 static inline int fi_getpeer(struct fid_ep *ep, void *addr, size_t *addrlen)
 {
@@ -95,8 +111,15 @@ static inline int fi_getpeer(struct fid_ep *ep, void *addr, size_t *addrlen)
  * the endpoint or its queue is closed.
  *
  * Context: Process context, may sleep.
- * Return: 0; -FI_ENOEQ; -FI_EADDRINUSE; -FI_EADDRNOTAVAIL; -FI_EOPNOTSUPP
- * where the device cannot listen in the fabric's network namespace.
+ * Return:
+ * * 0 - requests are reported
+ * * -FI_ENOEQ - no event queue is bound
+ * * -FI_EADDRNOTAVAIL - it has no address, or no device of the namespace has
+ *   that
+ * * -FI_EADDRINUSE - the port is taken
+ * * -FI_EOPNOTSUPP - the device cannot listen in the fabric's network namespace
+ * * -FI_EOPBADSTATE - it listens already; in atomic context
+ * * another - what rdma_cm answers
  */
 static inline int fi_listen(struct fid_pep *pep)
 {
@@ -114,7 +137,14 @@ static inline int fi_listen(struct fid_pep *pep)
  * FI_ECONNREFUSED (and the rejecter's data), FI_EHOSTUNREACH or FI_ETIMEDOUT.
  *
  * Context: Process context, may sleep.
- * Return: 0 where it began; -FI_EISCONN; -FI_EINVAL; as fi_enable().
+ * Return:
+ * * 0 - it has begun; an event tells what came of it
+ * * -FI_EISCONN - it is connecting, or connected
+ * * -FI_EINVAL - no address is known, or it is not of IP; too much data
+ * * -FI_EOPBADSTATE - the endpoint was made for a request, or its connection is
+ *   over; in atomic context
+ * * another - as fi_enable(), or what rdma_cm answers: the endpoint can be
+ *   connected still
  */
 static inline int fi_connect(struct fid_ep *ep, const void *addr,
 			     const void *param, size_t paramlen)
@@ -129,8 +159,14 @@ static inline int fi_connect(struct fid_ep *ep, const void *addr,
  * @paramlen: bytes in @param, up to FI_OPT_CM_DATA_SIZE
  *
  * Context: Process context, may sleep.
- * Return: 0, and FI_CONNECTED follows; -FI_EINVAL; -FI_EOPBADSTATE; as
- * fi_enable().
+ * Return:
+ * * 0 - FI_CONNECTED follows, or an error event
+ * * -FI_EINVAL - the endpoint was not made for a request; too much data
+ * * -FI_EISCONN - the request has been answered
+ * * -FI_ECONNABORTED - the peer has given up
+ * * -FI_EOPBADSTATE - the device has gone away; in atomic context
+ * * another - as fi_enable(), or what rdma_cm answers: there will be no
+ *   connection
  */
 static inline int fi_accept(struct fid_ep *ep, const void *param,
 			    size_t paramlen)
@@ -146,7 +182,11 @@ static inline int fi_accept(struct fid_ep *ep, const void *param,
  * @paramlen: bytes in @param, up to FI_OPT_CM_DATA_SIZE
  *
  * Context: Process context, may sleep.
- * Return: 0; -FI_EINVAL.
+ * Return:
+ * * 0 - the peer is told
+ * * -FI_EINVAL - no unanswered request of this fabric has that handle; too much
+ *   data
+ * * -FI_EOPBADSTATE - in atomic context
  */
 static inline int fi_reject(struct fid_pep *pep, fid_t handle,
 			    const void *param, size_t paramlen)
@@ -163,8 +203,14 @@ static inline int fi_reject(struct fid_pep *pep, fid_t handle,
  * Operations that were posted complete or are flushed with FI_ECANCELED before
  * it returns.
  *
- * Context: Process context, may sleep.
- * Return: 0; -FI_ENOTCONN; -FI_EBADFLAGS.
+ * Context: Process context, may sleep; ten seconds at most where a device does
+ * not give operations back.
+ * Return:
+ * * 0 - it is over, or has been
+ * * -FI_ENOTCONN - it was never connected
+ * * -FI_EBADFLAGS - other flags than FI_READ and FI_WRITE
+ * * -FI_ETIMEDOUT - FI_WRITE: not all transmits have completed in ten seconds
+ * * -FI_EOPBADSTATE - in atomic context
  */
 static inline int fi_shutdown(struct fid_ep *ep, u64 flags)
 {
@@ -179,8 +225,8 @@ static inline int fi_shutdown(struct fid_ep *ep, u64 flags)
  * @mc: the membership
  * @context: the caller's, kept in its fid
  *
- * Context: Process context, may sleep.
- * Return: 0, and FI_JOIN_COMPLETE follows; -FI_EINVAL; -FI_ENOSYS.
+ * Context: Any context.
+ * Return: -FI_ENOSYS: no provider has groups today.
  */
 static inline int fi_join(struct fid_ep *ep, const void *addr, u64 flags,
 			  struct fid_mc **mc, void *context)
@@ -194,7 +240,7 @@ static inline int fi_join(struct fid_ep *ep, const void *addr, u64 flags,
  * @mc: the membership
  *
  * Context: Any context.
- * Return: The address.
+ * Return: The address. There are no groups to call it on today.
  */
 static inline fi_addr_t fi_mc_addr(struct fid_mc *mc)
 {

@@ -143,10 +143,18 @@ static_assert(sizeof(struct fi_ops_collective) == 96);
  * @set: the open set
  * @context: the caller's, kept in its fid
  *
+ * Nothing of @attr is kept.
+ *
  * Context: Process context, may sleep.
- * Return: 0; -FI_EINVAL for a range of a map, half a range, and more members
- * than @attr allows; -FI_EBADFLAGS; -FI_EOPNOTSUPP for collectives and keys;
- * -FI_ENOMEM; -FI_ENOSYS.
+ * Return:
+ * * 0 - the set is open
+ * * -FI_EINVAL - a range of a map, half a range, one that ends before it begins
+ *   or has no stride, or one with FI_UNIVERSE; more members than @attr allows;
+ *   FI_PEER; @attr or @set is %NULL
+ * * -FI_EBADFLAGS - flags that there are not
+ * * -FI_EOPNOTSUPP - collectives, and keys for them
+ * * -FI_EOPBADSTATE - in atomic context
+ * * -FI_ENOMEM - no memory
  */
 static inline int fi_av_set(struct fid_av *av, struct fi_av_set_attr *attr,
 			    struct fid_av_set **set, void *context)
@@ -161,7 +169,11 @@ static inline int fi_av_set(struct fid_av *av, struct fi_av_set_attr *attr,
  * @src: the other
  *
  * Context: Process context, may sleep.
- * Return: 0; -FI_EINVAL; -FI_ENOMEM where it would be too large.
+ * Return:
+ * * 0 - what was in either is in @dst
+ * * -FI_EINVAL - @src is %NULL, or a set of addresses that @dst does not share
+ * * -FI_ENOMEM - too many members, or no memory: nothing has changed
+ * * -FI_EOPBADSTATE - in atomic context
  */
 static inline int fi_av_set_union(struct fid_av_set *dst,
 				  const struct fid_av_set *src)
@@ -175,7 +187,11 @@ static inline int fi_av_set_union(struct fid_av_set *dst,
  * @src: the other
  *
  * Context: Process context, may sleep.
- * Return: 0; -FI_EINVAL.
+ * Return:
+ * * 0 - done
+ * * -FI_EINVAL - @src is %NULL, or a set of addresses that @dst does not share
+ * * -FI_ENOMEM - no memory: nothing has changed
+ * * -FI_EOPBADSTATE - in atomic context
  */
 static inline int fi_av_set_intersect(struct fid_av_set *dst,
 				      const struct fid_av_set *src)
@@ -189,7 +205,11 @@ static inline int fi_av_set_intersect(struct fid_av_set *dst,
  * @src: the other
  *
  * Context: Process context, may sleep.
- * Return: 0; -FI_EINVAL.
+ * Return:
+ * * 0 - done
+ * * -FI_EINVAL - @src is %NULL, or a set of addresses that @dst does not share
+ * * -FI_ENOMEM - no memory: nothing has changed
+ * * -FI_EOPBADSTATE - in atomic context
  */
 static inline int fi_av_set_diff(struct fid_av_set *dst,
 				 const struct fid_av_set *src)
@@ -203,7 +223,11 @@ static inline int fi_av_set_diff(struct fid_av_set *dst,
  * @addr: its address
  *
  * Context: Process context, may sleep.
- * Return: 0; -FI_EINVAL where it is a member; -FI_ENOMEM where the set is full.
+ * Return:
+ * * 0 - it is the last member
+ * * -FI_EINVAL - it is a member, or not in the vector
+ * * -FI_ENOMEM - the set is full, or there is no memory
+ * * -FI_EOPBADSTATE - in atomic context
  */
 static inline int fi_av_set_insert(struct fid_av_set *set, fi_addr_t addr)
 {
@@ -216,7 +240,10 @@ static inline int fi_av_set_insert(struct fid_av_set *set, fi_addr_t addr)
  * @addr: its address
  *
  * Context: Process context, may sleep.
- * Return: 0; -FI_EINVAL where it is no member.
+ * Return:
+ * * 0 - it is no member any more
+ * * -FI_EINVAL - it was none
+ * * -FI_EOPBADSTATE - in atomic context
  */
 static inline int fi_av_set_remove(struct fid_av_set *set, fi_addr_t addr)
 {
@@ -228,8 +255,8 @@ static inline int fi_av_set_remove(struct fid_av_set *set, fi_addr_t addr)
  * @set: the set
  * @coll_addr: the address
  *
- * Context: Process context, may sleep.
- * Return: 0; -FI_ENOSYS.
+ * Context: Any context.
+ * Return: -FI_ENOSYS: no provider has collectives today.
  */
 static inline int fi_av_set_addr(struct fid_av_set *set, fi_addr_t *coll_addr)
 {
@@ -245,8 +272,8 @@ static inline int fi_av_set_addr(struct fid_av_set *set, fi_addr_t *coll_addr)
  * @mc: the membership
  * @context: the caller's, kept in its fid
  *
- * Context: Process context, may sleep.
- * Return: As fi_join().
+ * Context: Any context.
+ * Return: -FI_ENOSYS: no provider has collectives today.
  */
 static inline int fi_join_collective(struct fid_ep *ep, fi_addr_t coll_addr,
 				     const struct fid_av_set *set, u64 flags,
@@ -266,7 +293,8 @@ static inline int fi_join_collective(struct fid_ep *ep, fi_addr_t coll_addr,
  * @coll_addr: the group
  * @context: the caller's
  *
- * Return: 0, or a negative errno.
+ * Context: Any context. Data call.
+ * Return: -FI_ENOSYS: no provider has collectives today.
  */
 static inline ssize_t fi_barrier(struct fid_ep *ep, fi_addr_t coll_addr,
 				 void *context)
@@ -282,7 +310,8 @@ static inline ssize_t fi_barrier(struct fid_ep *ep, fi_addr_t coll_addr,
  * @flags: operation flags
  * @context: the caller's
  *
- * Return: As fi_barrier(); -FI_ENOSYS.
+ * Context: Any context. Data call.
+ * Return: -FI_ENOSYS: no provider has collectives today.
  */
 static inline ssize_t fi_barrier2(struct fid_ep *ep, fi_addr_t coll_addr,
 				  u64 flags, void *context)
@@ -308,7 +337,8 @@ static inline ssize_t fi_barrier2(struct fid_ep *ep, fi_addr_t coll_addr,
  * @flags: operation flags
  * @context: the caller's
  *
- * Return: 0, or a negative errno.
+ * Context: Any context. Data call.
+ * Return: -FI_ENOSYS: no provider has collectives today.
  */
 static inline ssize_t fi_broadcast(struct fid_ep *ep, void *buf, size_t count,
 				   void *desc, fi_addr_t coll_addr,
@@ -333,7 +363,8 @@ static inline ssize_t fi_broadcast(struct fid_ep *ep, void *buf, size_t count,
  * @flags: operation flags
  * @context: the caller's
  *
- * Return: 0, or a negative errno.
+ * Context: Any context. Data call.
+ * Return: -FI_ENOSYS: no provider has collectives today.
  */
 static inline ssize_t fi_alltoall(struct fid_ep *ep, const void *buf,
 				  size_t count, void *desc, void *result,
@@ -360,7 +391,8 @@ static inline ssize_t fi_alltoall(struct fid_ep *ep, const void *buf,
  * @flags: operation flags
  * @context: the caller's
  *
- * Return: 0, or a negative errno.
+ * Context: Any context. Data call.
+ * Return: -FI_ENOSYS: no provider has collectives today.
  */
 static inline ssize_t fi_allreduce(struct fid_ep *ep, const void *buf,
 				   size_t count, void *desc, void *result,
@@ -386,7 +418,8 @@ static inline ssize_t fi_allreduce(struct fid_ep *ep, const void *buf,
  * @flags: operation flags
  * @context: the caller's
  *
- * Return: 0, or a negative errno.
+ * Context: Any context. Data call.
+ * Return: -FI_ENOSYS: no provider has collectives today.
  */
 static inline ssize_t fi_allgather(struct fid_ep *ep, const void *buf,
 				   size_t count, void *desc, void *result,
@@ -413,7 +446,8 @@ static inline ssize_t fi_allgather(struct fid_ep *ep, const void *buf,
  * @flags: operation flags
  * @context: the caller's
  *
- * Return: 0, or a negative errno.
+ * Context: Any context. Data call.
+ * Return: -FI_ENOSYS: no provider has collectives today.
  */
 static inline ssize_t fi_reduce_scatter(struct fid_ep *ep, const void *buf,
 					size_t count, void *desc, void *result,
@@ -442,7 +476,8 @@ static inline ssize_t fi_reduce_scatter(struct fid_ep *ep, const void *buf,
  * @flags: operation flags
  * @context: the caller's
  *
- * Return: 0, or a negative errno.
+ * Context: Any context. Data call.
+ * Return: -FI_ENOSYS: no provider has collectives today.
  */
 static inline ssize_t fi_reduce(struct fid_ep *ep, const void *buf,
 				size_t count, void *desc, void *result,
@@ -469,7 +504,8 @@ static inline ssize_t fi_reduce(struct fid_ep *ep, const void *buf,
  * @flags: operation flags
  * @context: the caller's
  *
- * Return: 0, or a negative errno.
+ * Context: Any context. Data call.
+ * Return: -FI_ENOSYS: no provider has collectives today.
  */
 static inline ssize_t fi_scatter(struct fid_ep *ep, const void *buf,
 				 size_t count, void *desc, void *result,
@@ -497,7 +533,8 @@ static inline ssize_t fi_scatter(struct fid_ep *ep, const void *buf,
  * @flags: operation flags
  * @context: the caller's
  *
- * Return: 0, or a negative errno.
+ * Context: Any context. Data call.
+ * Return: -FI_ENOSYS: no provider has collectives today.
  */
 static inline ssize_t fi_gather(struct fid_ep *ep, const void *buf,
 				size_t count, void *desc, void *result,
@@ -518,7 +555,7 @@ static inline ssize_t fi_gather(struct fid_ep *ep, const void *buf,
  * @flags: reserved, 0
  *
  * Context: Any context.
- * Return: 0; -FI_EOPNOTSUPP; -FI_ENOSYS.
+ * Return: -FI_ENOSYS: no provider has collectives today.
  */
 static inline int fi_query_collective(struct fid_domain *domain,
 				      enum fi_collective_op coll,

@@ -120,7 +120,8 @@ struct fid_mr {
  *
  * The kernel's addition, as FI_BVEC is.
  *
- * Return: What goes into msg_iov or mr_iov; the count is that of @bvec.
+ * Context: Any context.
+ * Return: What goes into msg_iov; the count is that of @bvec.
  */
 static inline const struct kvec *fi_iov_bvec(const struct bio_vec *bvec)
 {
@@ -133,7 +134,8 @@ static inline const struct kvec *fi_iov_bvec(const struct bio_vec *bvec)
  *
  * The kernel's addition, as FI_SGL is.
  *
- * Return: What goes into msg_iov or mr_iov; the count is that of @sgl.
+ * Context: Any context.
+ * Return: What goes into msg_iov; the count is that of @sgl.
  */
 static inline const struct kvec *fi_iov_sgl(const struct scatterlist *sgl)
 {
@@ -152,7 +154,7 @@ enum fi_hmem_iface {
 
 /**
  * struct fi_mr_attr - what to register, and for whom
- * @mr_iov: the ranges; with FI_BVEC or FI_SGL see fi_iov_bvec(), fi_iov_sgl()
+ * @mr_iov: the ranges
  * @iov_count: entries in the vector
  * @access: rights: FI_SEND, FI_RECV, FI_READ, FI_WRITE, FI_REMOTE_READ,
  *	FI_REMOTE_WRITE; 0 is local use only
@@ -338,11 +340,19 @@ static_assert(sizeof(struct fid_domain) == 40);
  * @domain: the open domain
  * @context: the caller's, kept in its fid
  *
- * With FI_THREAD_COMPLETION or FI_THREAD_DOMAIN in the info the caller promises
- * to serialize its data calls.
+ * The info is read while the call runs. What it says of threading is a promise
+ * of the caller's: see &enum fi_threading.
  *
  * Context: Process context, may sleep.
- * Return: 0; -FI_EINVAL; -FI_ENODEV where the device has gone; -FI_ENOMEM.
+ * Return:
+ * * 0 - the domain is open
+ * * -FI_ENODEV - there is no device of that name, it is going away, or it
+ *   cannot connect in the fabric's namespace
+ * * -FI_EINVAL - the info names no device, or one of another kind than the
+ *   fabric's; a threading or av_type that there is not; @info or @domain is
+ *   %NULL
+ * * -FI_EOPBADSTATE - in atomic context
+ * * -FI_ENOMEM - no memory
  */
 static inline int fi_domain(struct fid_fabric *fabric, struct fi_info *info,
 			    struct fid_domain **domain, void *context)
@@ -355,11 +365,13 @@ static inline int fi_domain(struct fid_fabric *fabric, struct fi_info *info,
  * @fabric: its parent
  * @info: one of the infos that fi_getinfo() gave
  * @domain: the open domain
- * @flags: FI_PEER: @context is a struct fi_peer_domain_context
+ * @flags: 0; of providers that take it FI_PEER: @context is a struct
+ *	fi_peer_domain_context
  * @context: the caller's, kept in its fid
  *
  * Context: Process context, may sleep.
- * Return: As fi_domain(); -FI_ENOSYS.
+ * Return: As fi_domain(); -FI_EINVAL for any flag: no provider takes FI_PEER
+ * today.
  */
 static inline int fi_domain2(struct fid_fabric *fabric, struct fi_info *info,
 			     struct fid_domain **domain, u64 flags,
@@ -383,8 +395,13 @@ static inline int fi_domain2(struct fid_fabric *fabric, struct fi_info *info,
  * when the device goes away.
  *
  * Context: Process context, may sleep.
- * Return: 0; -FI_EINVAL where one is bound, or it is another fabric's;
- * -FI_EBADFLAGS; -FI_ENOMEM.
+ * Return:
+ * * 0 - the queue is bound, and busy until the domain is closed
+ * * -FI_EINVAL - it is no event queue, or one of another fabric; the domain has
+ *   one
+ * * -FI_EBADFLAGS - another flag than FI_REG_MR
+ * * -FI_EOPBADSTATE - in atomic context
+ * * -FI_ENOMEM - no memory
  */
 static inline int fi_domain_bind(struct fid_domain *domain, struct fid *fid,
 				 u64 flags)
@@ -399,9 +416,20 @@ static inline int fi_domain_bind(struct fid_domain *domain, struct fid *fid,
  * @cq: the open queue
  * @context: the caller's, kept in its fid and given to the handler
  *
+ * FI_CQ_FORMAT_UNSPEC in @attr is set to what it stands for; nothing of @attr
+ * is kept.
+ *
  * Context: Process context, may sleep.
- * Return: 0; -FI_EINVAL; -FI_ENOSYS for a wait object that only processes
- * have; -FI_ENOMEM.
+ * Return:
+ * * 0 - the queue is open
+ * * -FI_EINVAL - a format, condition or wait object that there is not;
+ *   FI_WAIT_SET without a set; other flags than FI_AFFINITY and FI_CB_CTX_INTR,
+ *   and that one without a handler; more entries than the device has; a
+ *   negative vector; @attr or @cq is %NULL
+ * * -FI_ENOSYS - a wait object that only processes have, or
+ *   FI_CQ_COND_THRESHOLD
+ * * -FI_EOPBADSTATE - in atomic context
+ * * -FI_ENOMEM - no memory, or the device has no more queues
  */
 static inline int fi_cq_open(struct fid_domain *domain,
 			     struct fi_cq_attr *attr, struct fid_cq **cq,
@@ -418,8 +446,13 @@ static inline int fi_cq_open(struct fid_domain *domain,
  * @context: the caller's, kept in its fid
  *
  * Context: Process context, may sleep.
- * Return: 0; -FI_EINVAL for other events than FI_CNTR_EVENTS_COMP, or flags;
- * -FI_ENOSYS for a wait object that only processes have; -FI_ENOMEM.
+ * Return:
+ * * 0 - the counter is open, and 0
+ * * -FI_EINVAL - other events than FI_CNTR_EVENTS_COMP; flags; a wait object
+ *   that there is not; FI_WAIT_SET without a set; @attr or @cntr is %NULL
+ * * -FI_ENOSYS - a wait object that only processes have
+ * * -FI_EOPBADSTATE - in atomic context
+ * * -FI_ENOMEM - no memory
  */
 static inline int fi_cntr_open(struct fid_domain *domain,
 			       struct fi_cntr_attr *attr,
@@ -435,7 +468,13 @@ static inline int fi_cntr_open(struct fid_domain *domain,
  * @waitset: the open set
  *
  * Context: Process context, may sleep.
- * Return: As fi_cq_open().
+ * Return:
+ * * 0 - the set is open, and has no members
+ * * -FI_EINVAL - flags; FI_WAIT_NONE, FI_WAIT_SET, or a wait object that there
+ *   is not; @attr or @waitset is %NULL
+ * * -FI_ENOSYS - a wait object that only processes have
+ * * -FI_EOPBADSTATE - in atomic context
+ * * -FI_ENOMEM - no memory
  */
 static inline int fi_wait_open(struct fid_fabric *fabric,
 			       struct fi_wait_attr *attr,
@@ -451,7 +490,11 @@ static inline int fi_wait_open(struct fid_fabric *fabric,
  * @pollset: the open set
  *
  * Context: Process context, may sleep.
- * Return: 0; -FI_EINVAL; -FI_ENOMEM.
+ * Return:
+ * * 0 - the set is open, and has no members
+ * * -FI_EINVAL - flags; @attr or @pollset is %NULL
+ * * -FI_EOPBADSTATE - in atomic context
+ * * -FI_ENOMEM - no memory
  */
 static inline int fi_poll_open(struct fid_domain *domain,
 			       struct fi_poll_attr *attr,
@@ -467,18 +510,31 @@ static inline int fi_poll_open(struct fid_domain *domain,
  * @len: bytes, not 0
  * @acs: rights, as &fi_mr_attr.access
  * @offset: reserved, 0
- * @requested_key: key to use, where the domain does not choose it
- * @flags: 0, or FI_RMA_EVENT
+ * @requested_key: ignored: the device chooses the key
+ * @flags: reserved, 0
  * @mr: the region
  * @context: the caller's, kept in its fid
  *
  * The memory must stay until the region is closed. Peers reach exactly these
  * bytes with exactly these rights, and nothing after fi_close() returns.
  *
- * Context: Process context, may sleep.
- * Return: 0; -FI_EINVAL for a range that cannot be registered or is larger
- * than the device takes; -FI_ENOKEY where the key is taken; -FI_EBADFLAGS;
- * -FI_ENOMEM.
+ * Context: Process context, may sleep; with rights for peers until the device
+ * has answered, ten seconds at most.
+ * Return:
+ * * 0 - the region is open
+ * * -FI_EINVAL - no bytes, a range that wraps, the caller's stack or what is no
+ *   memory, an @offset that is not 0; with rights for peers also more ranges or
+ *   pages than the device lists, and ranges that meet within a page; @mr is
+ *   %NULL
+ * * -FI_EBADFLAGS - rights that there are not, or any flag
+ * * -FI_EOPNOTSUPP - rights for peers where the memory has to be synchronised
+ *   for the device
+ * * -FI_EIO - the device refuses to give a key
+ * * -FI_ETIMEDOUT - the device does not answer
+ * * -FI_EOPBADSTATE - in atomic context
+ * * -FI_ENOMEM - no memory, no room in the IOMMU, or the device has no more
+ *   regions
+ * * another - why the registrar of an iWARP device could not be connected
  */
 static inline int fi_mr_reg(struct fid_domain *domain, const void *buf,
 			    size_t len, u64 acs, u64 offset, u64 requested_key,
@@ -495,13 +551,15 @@ static inline int fi_mr_reg(struct fid_domain *domain, const void *buf,
  * @count: entries in @iov, up to &fi_domain_attr.mr_iov_limit
  * @acs: rights
  * @offset: reserved, 0
- * @requested_key: key to use, where the domain does not choose it
- * @flags: as fi_mr_reg()
+ * @requested_key: ignored: the device chooses the key
+ * @flags: reserved, 0
  * @mr: the region
  * @context: the caller's, kept in its fid
  *
+ * @iov is read while the call runs; the memory that it names must stay.
+ *
  * Context: Process context, may sleep.
- * Return: As fi_mr_reg().
+ * Return: As fi_mr_reg(); -FI_EINVAL for no ranges, or more than 1024, too.
  */
 static inline int fi_mr_regv(struct fid_domain *domain, const struct kvec *iov,
 			     size_t count, u64 acs, u64 offset,
@@ -516,11 +574,14 @@ static inline int fi_mr_regv(struct fid_domain *domain, const struct kvec *iov,
  * fi_mr_regattr() - register what a struct describes
  * @domain: its parent
  * @attr: what to register
- * @flags: as fi_mr_reg(), with FI_BVEC or FI_SGL for those vectors
+ * @flags: reserved, 0
  * @mr: the region
  *
+ * @attr is read while the call runs; the memory that it names must stay.
+ *
  * Context: Process context, may sleep.
- * Return: As fi_mr_reg().
+ * Return: As fi_mr_regv(); -FI_ENOSYS for memory of an accelerator, another
+ * &fi_mr_attr.iface than FI_HMEM_SYSTEM; -FI_EINVAL where @attr is %NULL.
  */
 static inline int fi_mr_regattr(struct fid_domain *domain,
 				const struct fi_mr_attr *attr, u64 flags,
@@ -546,7 +607,7 @@ static inline void *fi_mr_desc(struct fid_mr *mr)
  * @mr: the region
  *
  * Context: Any context.
- * Return: The key, or FI_KEY_NOTAVAIL before the region is enabled.
+ * Return: The key; FI_KEY_NOTAVAIL for a region without rights for peers.
  */
 static inline u64 fi_mr_key(struct fid_mr *mr)
 {
@@ -561,8 +622,8 @@ static inline u64 fi_mr_key(struct fid_mr *mr)
  * @key_size: room in @raw_key, then the bytes needed
  * @flags: reserved, 0
  *
- * Context: Process context, may sleep.
- * Return: 0; -FI_ETOOSMALL; -FI_ENOSYS.
+ * Context: Any context.
+ * Return: -FI_ENOSYS: every key fits 64 bits today.
  */
 static inline int fi_mr_raw_attr(struct fid_mr *mr, u64 *base_addr,
 				 u8 *raw_key, size_t *key_size, u64 flags)
@@ -586,8 +647,8 @@ static inline int fi_mr_raw_attr(struct fid_mr *mr, u64 *base_addr,
  * @key: returned key
  * @flags: reserved, 0
  *
- * Context: Process context, may sleep.
- * Return: 0; -FI_ENOSYS.
+ * Context: Any context.
+ * Return: -FI_ENOSYS: every key fits 64 bits today.
  */
 static inline int fi_mr_map_raw(struct fid_domain *domain, u64 base_addr,
 				u8 *raw_key, size_t key_size, u64 *key,
@@ -609,8 +670,8 @@ static inline int fi_mr_map_raw(struct fid_domain *domain, u64 base_addr,
  * @domain: the domain
  * @key: the key
  *
- * Context: Process context, may sleep.
- * Return: 0; -FI_ENOSYS.
+ * Context: Any context.
+ * Return: -FI_ENOSYS: every key fits 64 bits today.
  */
 static inline int fi_mr_unmap_key(struct fid_domain *domain, u64 key)
 {
@@ -623,8 +684,9 @@ static inline int fi_mr_unmap_key(struct fid_domain *domain, u64 key)
  * @bfid: the counter or endpoint
  * @flags: FI_REMOTE_WRITE for a counter
  *
- * Context: Process context, may sleep.
- * Return: 0; -FI_EINVAL; -FI_ENOSYS.
+ * Context: Any context.
+ * Return: -FI_ENOSYS: a region belongs to its domain, and nothing counts what
+ * peers do with it.
  */
 static inline int fi_mr_bind(struct fid_mr *mr, struct fid *bfid, u64 flags)
 {
@@ -638,8 +700,9 @@ static inline int fi_mr_bind(struct fid_mr *mr, struct fid *bfid, u64 flags)
  * @count: entries in @iov
  * @flags: reserved, 0
  *
- * Context: Process context, may sleep.
- * Return: 0; -FI_ENOSYS.
+ * Context: Any context.
+ * Return: -FI_ENOSYS: a region is enabled, and mapped for good, when it has
+ * been registered.
  */
 static inline int fi_mr_refresh(struct fid_mr *mr, const struct kvec *iov,
 				size_t count, u64 flags)
@@ -656,8 +719,9 @@ static inline int fi_mr_refresh(struct fid_mr *mr, const struct kvec *iov,
  * fi_mr_enable() - make a region usable after it was bound
  * @mr: the region
  *
- * Context: Process context, may sleep.
- * Return: 0; -FI_ENOSYS.
+ * Context: Any context.
+ * Return: -FI_ENOSYS: a region is enabled, and mapped for good, when it has
+ * been registered.
  */
 static inline int fi_mr_enable(struct fid_mr *mr)
 {
@@ -672,11 +736,19 @@ static inline int fi_mr_enable(struct fid_mr *mr)
  * @av: the open vector
  * @context: the caller's, kept in its fid
  *
+ * The name is copied.
+ *
  * Context: Process context, may sleep.
- * Return: 0; -FI_EINVAL for another type than the domain's, rx_ctx_bits beyond
- * 16, FI_READ without a name, and a name that is empty, too long, or there in
- * another shape; -FI_ENOENT for FI_READ where the name is not there;
- * -FI_EBADFLAGS; -FI_ENOMEM.
+ * Return:
+ * * 0 - the vector is open
+ * * -FI_EINVAL - a type that there is not, or another than the domain's;
+ *   rx_ctx_bits beyond 16; FI_PEER; FI_READ without a name; a name that is
+ *   empty, longer than 255 bytes, or there with another type or rx_ctx_bits;
+ *   @attr or @av is %NULL
+ * * -FI_ENOENT - FI_READ, and the name is not there
+ * * -FI_EBADFLAGS - another flag than FI_EVENT, FI_READ, FI_SYMMETRIC
+ * * -FI_EOPBADSTATE - in atomic context
+ * * -FI_ENOMEM - no memory
  */
 static inline int fi_av_open(struct fid_domain *domain,
 			     struct fi_av_attr *attr, struct fid_av **av,
@@ -692,8 +764,12 @@ static inline int fi_av_open(struct fid_domain *domain,
  * @flags: reserved, 0
  *
  * Context: Process context, may sleep.
- * Return: 0; -FI_EINVAL for a second queue, or a vector without FI_EVENT;
- * -FI_EBADFLAGS.
+ * Return:
+ * * 0 - the queue is bound, and busy until the vector is closed
+ * * -FI_EINVAL - it is no event queue; the vector has one, or was opened
+ *   without FI_EVENT
+ * * -FI_EBADFLAGS - any flag
+ * * -FI_EOPBADSTATE - in atomic context
  */
 static inline int fi_av_bind(struct fid_av *av, struct fid *fid, u64 flags)
 {
@@ -712,10 +788,23 @@ static inline int fi_av_bind(struct fid_av *av, struct fid *fid, u64 flags)
  * @context: context of an asynchronous insertion; with FI_SYNC_ERR an array of
  *	@count ints for errnos
  *
+ * The addresses are copied before the call returns.
+ *
  * Context: Process context, may sleep.
- * Return: How many were inserted, or 0 where an asynchronous insertion began;
- * -FI_ENOEQ; -FI_EBADFLAGS; -FI_EINVAL; -FI_EACCES where the vector was opened
- * with FI_READ; -FI_ENOMEM where an asynchronous one cannot begin.
+ * Return:
+ * * a count - how many were inserted; 0 where an asynchronous insertion has
+ *   begun
+ * * -FI_ENOEQ - the vector was opened with FI_EVENT, and no queue is bound
+ * * -FI_EBADFLAGS - flags that there are not; FI_AV_USER_ID in a vector with a
+ *   name
+ * * -FI_EINVAL - @addr is %NULL; @fi_addr is, for a map or with FI_AV_USER_ID;
+ *   FI_SYNC_ERR without a @context, or in a vector with FI_EVENT; more
+ *   addresses than an int counts
+ * * -FI_EACCES - the vector was opened with FI_READ
+ * * -FI_EOPBADSTATE - in atomic context
+ * * -FI_ENOMEM - an asynchronous insertion cannot begin, or has more addresses
+ *   than a vector holds; a synchronous one counts those that there was memory
+ *   for
  */
 static inline int fi_av_insert(struct fid_av *av, const void *addr,
 			       size_t count, fi_addr_t *fi_addr, u64 flags,
@@ -734,7 +823,8 @@ static inline int fi_av_insert(struct fid_av *av, const void *addr,
  * @context: as fi_av_insert()
  *
  * Context: Process context, may sleep.
- * Return: As fi_av_insert(); -FI_ENOSYS for a name of a host or a service.
+ * Return: As fi_av_insert(); -FI_ENOSYS for the name of a host or a service;
+ * -FI_EINVAL for what is no address of the vector's format.
  */
 static inline int fi_av_insertsvc(struct fid_av *av, const char *node,
 				  const char *service, fi_addr_t *fi_addr,
@@ -756,7 +846,8 @@ static inline int fi_av_insertsvc(struct fid_av *av, const char *node,
  * @context: as fi_av_insert()
  *
  * Context: Process context, may sleep.
- * Return: As fi_av_insertsvc().
+ * Return: As fi_av_insertsvc(). An address past the last one, or past the last
+ * port, fails by itself.
  */
 static inline int fi_av_insertsym(struct fid_av *av, const char *node,
 				  size_t nodecnt, const char *service,
@@ -775,8 +866,13 @@ static inline int fi_av_insertsym(struct fid_av *av, const char *node,
  * @flags: reserved, 0
  *
  * Context: Process context, may sleep.
- * Return: 0; -FI_EINVAL where one is not there, the others are removed;
- * -FI_EBADFLAGS; -FI_EACCES where the vector was opened with FI_READ.
+ * Return:
+ * * 0 - all were there, and have been removed once
+ * * -FI_EINVAL - one was not there: the others have been removed; @fi_addr is
+ *   %NULL
+ * * -FI_EBADFLAGS - any flag
+ * * -FI_EACCES - the vector was opened with FI_READ
+ * * -FI_EOPBADSTATE - in atomic context
  */
 static inline int fi_av_remove(struct fid_av *av, fi_addr_t *fi_addr,
 			       size_t count, u64 flags)
@@ -792,7 +888,10 @@ static inline int fi_av_remove(struct fid_av *av, fi_addr_t *fi_addr,
  * @addrlen: room in @addr, then the bytes needed
  *
  * Context: Any context.
- * Return: 0; -FI_EINVAL.
+ * Return:
+ * * 0 - as much as fits is in @addr, and the whole length in @addrlen
+ * * -FI_EINVAL - there is no such address; @addrlen is %NULL, or @addr with
+ *   room in it
  */
 static inline int fi_av_lookup(struct fid_av *av, fi_addr_t fi_addr,
 			       void *addr, size_t *addrlen)
@@ -808,7 +907,8 @@ static inline int fi_av_lookup(struct fid_av *av, fi_addr_t fi_addr,
  * @len: room in @buf, then the bytes needed
  *
  * Context: Any context.
- * Return: @buf; %NULL for what is no address of that format.
+ * Return: @buf; %NULL for what is no address of that format, and where @len is
+ * %NULL, or @buf with room in it.
  */
 static inline const char *fi_av_straddr(struct fid_av *av, const void *addr,
 					char *buf, size_t *len)

@@ -12,27 +12,36 @@
 /**
  * DOC: Transfers
  *
- * Every call that posts a transfer (messages, tagged messages, RMA, atomics)
- * keeps these rules:
- *
- * Context: any, hard interrupts included; nothing is allocated and no mutex is
- * taken.
+ * Every call that posts a transfer (messages, tagged messages, RMA, atomics) is
+ * a data call for any context, and keeps these rules.
  *
  * Buffers are kernel addresses: kmalloc, vmalloc or module memory, not a
  * stack. A buffer belongs to the operation until its completion was read, and
  * from an inject call back to the caller at once. What describes it (vectors,
  * message structs, desc arrays) is the caller's again when the call returns.
  * desc is what fi_mr_desc() gave, or %NULL: the buffer is then mapped for this
- * one operation. A zero-length transfer ignores buf, iov and desc.
+ * one operation. A zero-length transfer ignores buf, iov and desc. What is
+ * injected may lie on a stack too.
  *
  * The context comes back as op_context of the completion. A connected endpoint
  * ignores the address argument.
  *
- * Return: 0; -FI_EAGAIN where the queue is full: read completions, then try
- * again; -FI_ENOTCONN before a connection; -FI_EOPBADSTATE where the endpoint
- * is not enabled, or was shut down in this direction; -FI_EINVAL for too many
- * vector entries or an address that is not set; -FI_EMSGSIZE where the data is
- * too long; -FI_EBADFLAGS.
+ * What is posted answers 0, else nothing of it has been kept:
+ *
+ * * -FI_EAGAIN - the endpoint's queue, or the completion queue, has no room:
+ *   read completions, then try again. Also FI_FENCE behind an atomic operation
+ *   of several steps, and a driver that is out of memory for the moment
+ * * -FI_ENOTCONN - a transmit before FI_CONNECTED; anything after the peer left
+ * * -FI_EOPBADSTATE - the endpoint is not enabled, or was shut down here in this
+ *   direction
+ * * -FI_EINVAL - more vector entries, or more pieces of memory, than the
+ *   iov_limit; memory that no device may have; a range that is not in the
+ *   region of its desc, or a region of another domain; a vector or struct that
+ *   is %NULL
+ * * -FI_EMSGSIZE - more bytes than max_msg_size
+ * * -FI_EBADFLAGS - a flag that the call does not have
+ * * -FI_EOPNOTSUPP - a flag for what the endpoint was not offered
+ * * -FI_ENOMEM - without desc: the buffer cannot be mapped
  */
 
 /**
@@ -139,8 +148,7 @@ struct fi_ops_collective;
  * @atomic: atomics
  * @collective: collectives
  *
- * Calls that change an endpoint (bind, control, setopt) must not run beside
- * any other call on it: they may replace these tables.
+ * The tables stay as they are while it is open.
  */
 struct fid_ep {
 	struct fid		fid;
@@ -194,8 +202,16 @@ static_assert(sizeof(struct fi_ops_msg) == 80);
  * @pep: the open endpoint
  * @context: the caller's, kept in its fid
  *
+ * The info is read while the call runs.
+ *
  * Context: Process context, may sleep.
- * Return: 0; -FI_EINVAL; -FI_ENOMEM.
+ * Return:
+ * * 0 - the endpoint is open, and bound to the address if there is one
+ * * -FI_EINVAL - a src_addr that is no address of IP; @info or @pep is %NULL
+ * * -FI_EADDRINUSE - the port is taken
+ * * -FI_EADDRNOTAVAIL - no device of the fabric's namespace has the address
+ * * -FI_EOPBADSTATE - in atomic context
+ * * -FI_ENOMEM - no memory
  */
 static inline int fi_passive_ep(struct fid_fabric *fabric,
 				struct fi_info *info, struct fid_pep **pep,
@@ -211,8 +227,18 @@ static inline int fi_passive_ep(struct fid_fabric *fabric,
  * @ep: the open endpoint
  * @context: the caller's, kept in its fid
  *
+ * The info is read while the call runs. A connection request that it names is
+ * the endpoint's from then on.
+ *
  * Context: Process context, may sleep.
- * Return: 0; -FI_EINVAL; -FI_ENOMEM.
+ * Return:
+ * * 0 - the endpoint is open
+ * * -FI_EINVAL - not FI_EP_MSG; capabilities, sizes or completion levels beyond
+ *   what was offered; another device than the domain's; the handle of no
+ *   unanswered request; @info or @ep is %NULL
+ * * -FI_EDOMAIN - a request that came in on another device: it is refused
+ * * -FI_EOPBADSTATE - in atomic context
+ * * -FI_ENOMEM - no memory
  */
 static inline int fi_endpoint(struct fid_domain *domain, struct fi_info *info,
 			      struct fid_ep **ep, void *context)
@@ -225,11 +251,13 @@ static inline int fi_endpoint(struct fid_domain *domain, struct fi_info *info,
  * @domain: its parent
  * @info: one of the infos that fi_getinfo() or FI_CONNREQ gave
  * @ep: the open endpoint
- * @flags: FI_PEER_TRANSFER: @context is a struct fi_peer_transfer_context
+ * @flags: 0; of providers that take it FI_PEER_TRANSFER: @context is a struct
+ *	fi_peer_transfer_context
  * @context: the caller's, kept in its fid
  *
  * Context: Process context, may sleep.
- * Return: As fi_endpoint(); -FI_ENOSYS.
+ * Return: As fi_endpoint(); -FI_EINVAL for any flag: no provider takes
+ * FI_PEER_TRANSFER today.
  */
 static inline int fi_endpoint2(struct fid_domain *domain, struct fi_info *info,
 			       struct fid_ep **ep, u64 flags, void *context)
@@ -249,8 +277,8 @@ static inline int fi_endpoint2(struct fid_domain *domain, struct fi_info *info,
  * @sep: the open endpoint
  * @context: the caller's, kept in its fid
  *
- * Context: Process context, may sleep.
- * Return: As fi_endpoint(); -FI_ENOSYS.
+ * Context: Any context.
+ * Return: -FI_ENOSYS: no provider has endpoints of several contexts today.
  */
 static inline int fi_scalable_ep(struct fid_domain *domain,
 				 struct fi_info *info, struct fid_ep **sep,
@@ -270,9 +298,16 @@ static inline int fi_scalable_ep(struct fid_domain *domain,
  * A counter is bound besides the completion queues, never in their place.
  *
  * Context: Process context, may sleep.
- * Return: 0; -FI_EBADFLAGS; -FI_EINVAL for what cannot be bound, or was;
- * -FI_EOPNOTSUPP for operations that the device does not tell of:
- * FI_REMOTE_READ, FI_REMOTE_WRITE; -FI_EDOMAIN; -FI_EOPBADSTATE.
+ * Return:
+ * * 0 - it is bound, and busy until the endpoint is closed
+ * * -FI_EBADFLAGS - a completion queue without FI_TRANSMIT and FI_RECV, a
+ *   counter without a kind of operation, flags of an event queue, and bits that
+ *   mean nothing
+ * * -FI_EINVAL - what cannot be bound, and a place that is taken
+ * * -FI_EOPNOTSUPP - a counter of what the device does not tell:
+ *   FI_REMOTE_READ, FI_REMOTE_WRITE
+ * * -FI_EDOMAIN - a completion queue or counter of another domain
+ * * -FI_EOPBADSTATE - the endpoint is enabled; in atomic context
  */
 static inline int fi_ep_bind(struct fid_ep *ep, struct fid *bfid, u64 flags)
 {
@@ -286,7 +321,12 @@ static inline int fi_ep_bind(struct fid_ep *ep, struct fid *bfid, u64 flags)
  * @flags: reserved, 0
  *
  * Context: Process context, may sleep.
- * Return: As fi_ep_bind().
+ * Return:
+ * * 0 - it is bound, and busy until the endpoint is closed
+ * * -FI_EINVAL - it is no event queue, or one is bound
+ * * -FI_EBADFLAGS - any flag
+ * * -FI_EOPBADSTATE - in atomic context
+ * * -FI_ENOMEM - no memory
  */
 static inline int fi_pep_bind(struct fid_pep *pep, struct fid *bfid, u64 flags)
 {
@@ -300,7 +340,7 @@ static inline int fi_pep_bind(struct fid_pep *pep, struct fid *bfid, u64 flags)
  * @flags: reserved, 0
  *
  * Context: Process context, may sleep.
- * Return: As fi_ep_bind().
+ * Return: As fi_ep_bind(). There are no scalable endpoints to call it on today.
  */
 static inline int fi_scalable_ep_bind(struct fid_ep *sep, struct fid *bfid,
 				      u64 flags)
@@ -314,9 +354,16 @@ static inline int fi_scalable_ep_bind(struct fid_ep *sep, struct fid *bfid,
  *
  * fi_connect() and fi_accept() do it by themselves.
  *
+ * Once it is enabled this does nothing.
+ *
  * Context: Process context, may sleep.
- * Return: 0; -FI_ENOEQ, -FI_ENOCQ, -FI_ENOAV for what is missing;
- * -FI_EOPBADSTATE; -FI_ENOMEM.
+ * Return:
+ * * 0 - receives can be posted
+ * * -FI_ENOEQ - no event queue is bound to the endpoint, and none to its domain
+ * * -FI_ENOCQ - no completion queue for transmits, or none for receives
+ * * -FI_ENOSPC - a completion queue has no room for one more endpoint
+ * * -FI_EOPBADSTATE - in atomic context
+ * * -FI_ENOMEM - no memory, or the device has no more queue pairs
  */
 static inline int fi_enable(struct fid_ep *ep)
 {
@@ -331,7 +378,8 @@ static inline int fi_enable(struct fid_ep *ep)
  * Where it succeeds an FI_ECANCELED entry follows.
  *
  * Context: Any context.
- * Return: 0; -FI_ENOENT; -FI_EOPNOTSUPP for what the device already has.
+ * Return: -FI_EOPNOTSUPP: what is posted belongs to the device. Close the
+ * endpoint, or end the connection with fi_shutdown(), to get it back.
  */
 static inline ssize_t fi_cancel(fid_t fid, void *context)
 {
@@ -348,8 +396,12 @@ static inline ssize_t fi_cancel(fid_t fid, void *context)
  * @optval: its value
  * @optlen: bytes in @optval
  *
- * Context: Process context, may sleep.
- * Return: 0; -FI_ENOPROTOOPT; -FI_EINVAL.
+ * Context: Any context.
+ * Return:
+ * * 0 - set, for the receives posted from now on
+ * * -FI_ENOPROTOOPT - another option than FI_OPT_MIN_MULTI_RECV of an active
+ *   endpoint
+ * * -FI_EINVAL - 0 bytes for a message; @optval is %NULL, or no size_t
  */
 static inline int fi_setopt(fid_t fid, int level, int optname,
 			    const void *optval, size_t optlen)
@@ -367,8 +419,13 @@ static inline int fi_setopt(fid_t fid, int level, int optname,
  * @optval: where its value goes
  * @optlen: room in @optval, then the bytes needed
  *
- * Context: Process context, may sleep.
- * Return: 0; -FI_ENOPROTOOPT; -FI_ETOOSMALL.
+ * Context: Any context.
+ * Return:
+ * * 0 - the value has been written
+ * * -FI_ENOPROTOOPT - another option than FI_OPT_CM_DATA_SIZE, or
+ *   FI_OPT_MIN_MULTI_RECV of an active endpoint
+ * * -FI_ETOOSMALL - no room for a size_t, whose size is in @optlen
+ * * -FI_EINVAL - @optlen is %NULL
  */
 static inline int fi_getopt(fid_t fid, int level, int optname, void *optval,
 			    size_t *optlen)
@@ -385,7 +442,7 @@ static inline int fi_getopt(fid_t fid, int level, int optname, void *optval,
  * @flags: operation flags of the alias, with FI_TRANSMIT or FI_RECV
  *
  * Context: Process context, may sleep.
- * Return: 0; -FI_EINVAL; -FI_ENOSYS; -FI_ENOMEM.
+ * Return: As fi_alias().
  */
 static inline int fi_ep_alias(struct fid_ep *ep, struct fid_ep **alias_ep,
 			      u64 flags)
@@ -407,8 +464,8 @@ static inline int fi_ep_alias(struct fid_ep *ep, struct fid_ep **alias_ep,
  * @tx_ep: the open context
  * @context: the caller's, kept in its fid
  *
- * Context: Process context, may sleep.
- * Return: 0; -FI_EINVAL; -FI_ENOSYS; -FI_ENOMEM.
+ * Context: Any context.
+ * Return: -FI_ENOSYS: no provider has endpoints of several contexts today.
  */
 static inline int fi_tx_context(struct fid_ep *ep, int idx,
 				struct fi_tx_attr *attr, struct fid_ep **tx_ep,
@@ -425,8 +482,8 @@ static inline int fi_tx_context(struct fid_ep *ep, int idx,
  * @rx_ep: the open context
  * @context: the caller's, kept in its fid
  *
- * Context: Process context, may sleep.
- * Return: 0; -FI_EINVAL; -FI_ENOSYS; -FI_ENOMEM.
+ * Context: Any context.
+ * Return: -FI_ENOSYS: no provider has endpoints of several contexts today.
  */
 static inline int fi_rx_context(struct fid_ep *ep, int idx,
 				struct fi_rx_attr *attr, struct fid_ep **rx_ep,
@@ -439,8 +496,8 @@ static inline int fi_rx_context(struct fid_ep *ep, int idx,
  * fi_rx_size_left() - receives that can be posted now
  * @ep: the endpoint
  *
- * Context: Any context.
- * Return: The number, or -FI_EOPBADSTATE.
+ * Context: Any context. Data call.
+ * Return: The number; -FI_EOPBADSTATE where the endpoint is not enabled.
  */
 static inline ssize_t fi_rx_size_left(struct fid_ep *ep)
 {
@@ -451,8 +508,8 @@ static inline ssize_t fi_rx_size_left(struct fid_ep *ep)
  * fi_tx_size_left() - transmits that can be posted now
  * @ep: the endpoint
  *
- * Context: Any context.
- * Return: The number, or -FI_EOPBADSTATE.
+ * Context: Any context. Data call.
+ * Return: The number; -FI_EOPBADSTATE where the endpoint is not enabled.
  */
 static inline ssize_t fi_tx_size_left(struct fid_ep *ep)
 {
@@ -466,8 +523,8 @@ static inline ssize_t fi_tx_size_left(struct fid_ep *ep)
  * @stx: the open context
  * @context: the caller's, kept in its fid
  *
- * Context: Process context, may sleep.
- * Return: 0; -FI_EINVAL; -FI_ENOSYS; -FI_ENOMEM.
+ * Context: Any context.
+ * Return: -FI_ENOSYS: no provider has shared contexts today.
  */
 static inline int fi_stx_context(struct fid_domain *domain,
 				 struct fi_tx_attr *attr, struct fid_stx **stx,
@@ -484,8 +541,8 @@ static inline int fi_stx_context(struct fid_domain *domain,
  * @rx_ep: the open context
  * @context: the caller's, kept in its fid
  *
- * Context: Process context, may sleep.
- * Return: 0; -FI_EINVAL; -FI_ENOSYS; -FI_ENOMEM.
+ * Context: Any context.
+ * Return: -FI_ENOSYS: no provider has shared contexts today.
  */
 static inline int fi_srx_context(struct fid_domain *domain,
 				 struct fi_rx_attr *attr,
@@ -503,9 +560,8 @@ static inline int fi_srx_context(struct fid_domain *domain,
  * @src_addr: with FI_DIRECTED_RECV whom to receive from, or FI_ADDR_UNSPEC
  * @context: the caller's
  *
- * See "Transfers" for context, ownership and errors.
- *
- * Return: 0, or a negative errno.
+ * Context: Any context. Data call.
+ * Return: 0, or an errno of "Transfers".
  */
 static inline ssize_t fi_recv(struct fid_ep *ep, void *buf, size_t len,
 			      void *desc, fi_addr_t src_addr, void *context)
@@ -522,7 +578,8 @@ static inline ssize_t fi_recv(struct fid_ep *ep, void *buf, size_t len,
  * @src_addr: as fi_recv()
  * @context: the caller's
  *
- * Return: As fi_recv().
+ * Context: Any context. Data call.
+ * Return: 0, or an errno of "Transfers".
  */
 static inline ssize_t fi_recvv(struct fid_ep *ep, const struct kvec *iov,
 			       void **desc, size_t count, fi_addr_t src_addr,
@@ -538,7 +595,8 @@ static inline ssize_t fi_recvv(struct fid_ep *ep, const struct kvec *iov,
  * @flags: in place of the endpoint's: FI_COMPLETION, FI_MORE, FI_MULTI_RECV,
  *	FI_BVEC, FI_SGL
  *
- * Return: As fi_recv().
+ * Context: Any context. Data call.
+ * Return: 0, or an errno of "Transfers".
  */
 static inline ssize_t fi_recvmsg(struct fid_ep *ep, const struct fi_msg *msg,
 				 u64 flags)
@@ -555,9 +613,8 @@ static inline ssize_t fi_recvmsg(struct fid_ep *ep, const struct fi_msg *msg,
  * @dest_addr: whom to
  * @context: the caller's
  *
- * See "Transfers" for context, ownership and errors.
- *
- * Return: 0, or a negative errno.
+ * Context: Any context. Data call.
+ * Return: 0, or an errno of "Transfers".
  */
 static inline ssize_t fi_send(struct fid_ep *ep, const void *buf, size_t len,
 			      void *desc, fi_addr_t dest_addr, void *context)
@@ -574,7 +631,8 @@ static inline ssize_t fi_send(struct fid_ep *ep, const void *buf, size_t len,
  * @dest_addr: whom to
  * @context: the caller's
  *
- * Return: As fi_send().
+ * Context: Any context. Data call.
+ * Return: 0, or an errno of "Transfers".
  */
 static inline ssize_t fi_sendv(struct fid_ep *ep, const struct kvec *iov,
 			       void **desc, size_t count, fi_addr_t dest_addr,
@@ -591,7 +649,8 @@ static inline ssize_t fi_sendv(struct fid_ep *ep, const struct kvec *iov,
  *	FI_REMOTE_CQ_DATA, FI_FENCE, FI_INJECT_COMPLETE, FI_TRANSMIT_COMPLETE,
  *	FI_DELIVERY_COMPLETE, FI_REMOTE_SIGNAL, FI_BVEC, FI_SGL
  *
- * Return: As fi_send().
+ * Context: Any context. Data call.
+ * Return: 0, or an errno of "Transfers".
  */
 static inline ssize_t fi_sendmsg(struct fid_ep *ep, const struct fi_msg *msg,
 				 u64 flags)
@@ -608,7 +667,9 @@ static inline ssize_t fi_sendmsg(struct fid_ep *ep, const struct fi_msg *msg,
  *
  * A success leaves no completion entry, a failure leaves an error entry.
  *
- * Return: As fi_send().
+ * Context: Any context. Data call.
+ * Return: 0, or an errno of "Transfers"; -FI_EMSGSIZE for more than
+ * inject_size.
  */
 static inline ssize_t fi_inject(struct fid_ep *ep, const void *buf, size_t len,
 				fi_addr_t dest_addr)
@@ -626,7 +687,9 @@ static inline ssize_t fi_inject(struct fid_ep *ep, const void *buf, size_t len,
  * @dest_addr: whom to
  * @context: the caller's
  *
- * Return: As fi_send(); -FI_EOPNOTSUPP where the device has no such data.
+ * Context: Any context. Data call.
+ * Return: 0, or an errno of "Transfers"; -FI_EOPNOTSUPP where the endpoint has
+ * no such data, -FI_EINVAL for more than 32 bits of it.
  */
 static inline ssize_t fi_senddata(struct fid_ep *ep, const void *buf,
 				  size_t len, void *desc, u64 data,
@@ -643,7 +706,8 @@ static inline ssize_t fi_senddata(struct fid_ep *ep, const void *buf,
  * @data: data for the peer's completion entry
  * @dest_addr: whom to
  *
- * Return: As fi_senddata().
+ * Context: Any context. Data call.
+ * Return: As fi_senddata(); -FI_EMSGSIZE for more than inject_size.
  */
 static inline ssize_t fi_injectdata(struct fid_ep *ep, const void *buf,
 				    size_t len, u64 data, fi_addr_t dest_addr)
@@ -662,6 +726,7 @@ static inline ssize_t fi_injectdata(struct fid_ep *ep, const void *buf,
  *
  * The kernel's addition.
  *
+ * Context: Any context. Data call.
  * Return: As fi_send(); -FI_EINVAL for FI_ADDR_UNSPEC.
  */
 static inline ssize_t fi_sendto(struct fid_ep *ep, const void *buf, size_t len,
@@ -684,6 +749,7 @@ static inline ssize_t fi_sendto(struct fid_ep *ep, const void *buf, size_t len,
  *
  * The kernel's addition.
  *
+ * Context: Any context. Data call.
  * Return: As fi_recv(); -FI_EINVAL for FI_ADDR_UNSPEC.
  */
 static inline ssize_t fi_recvfrom(struct fid_ep *ep, void *buf, size_t len,

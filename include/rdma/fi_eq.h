@@ -422,9 +422,13 @@ static_assert(sizeof(struct fi_ops_cntr) == 64);
  * @fids: queues, counters or wait sets, all of one kind of wait object
  * @count: entries in @fids
  *
- * Context: Any context that may read the objects.
- * Return: 0 where it is safe to block; -FI_EAGAIN where something is there to
- * be read; -FI_EINVAL.
+ * Context: Any context in which the objects may be read. A data call of each
+ * completion queue.
+ * Return:
+ * * 0 - there is nothing, and what comes wakes the wait queue
+ * * -FI_EAGAIN - there may be something to read
+ * * -FI_EINVAL - an object that cannot be waited for, or of another wait object
+ *   than the first; a negative @count; @fids is %NULL
  */
 static inline int fi_trywait(struct fid_fabric *fabric, struct fid **fids,
 			     int count)
@@ -441,9 +445,13 @@ static inline int fi_trywait(struct fid_fabric *fabric, struct fid **fids,
  * once for each time that a counter has changed meanwhile, or fi_cq_signal()
  * was called.
  *
- * Context: Process context, may sleep.
- * Return: 0; -FI_ETIMEDOUT; -FI_EINTR where a signal is pending, or the
- * kthread was told to stop; -FI_EOPBADSTATE in atomic context.
+ * Context: Process context, may sleep. A data call of each completion queue in
+ * the set.
+ * Return:
+ * * 0 - a member has something
+ * * -FI_ETIMEDOUT - none had in time
+ * * -FI_EINTR - a signal is pending, or the kthread was told to stop
+ * * -FI_EOPBADSTATE - in atomic context
  */
 static inline int fi_wait(struct fid_wait *waitset, int timeout)
 {
@@ -461,8 +469,14 @@ static inline int fi_wait(struct fid_wait *waitset, int timeout)
  * there are. Members that there is no room for are told by the next call. The
  * kernel's addition.
  *
- * Context: Process context, may sleep.
- * Return: How many were written, at least 1; -FI_EINVAL; what fi_wait() says.
+ * Context: Process context, may sleep. A data call of each completion queue in
+ * the set.
+ * Return:
+ * * a count - how many were written, at least 1
+ * * -FI_EINVAL - no room: @count is not positive, or @fids is %NULL
+ * * -FI_ETIMEDOUT - nothing came in time
+ * * -FI_EINTR - a signal is pending, or the kthread was told to stop
+ * * -FI_EOPBADSTATE - in atomic context
  */
 static inline int fi_waitfrom(struct fid_wait *waitset, struct fid **fids,
 			      int count, int timeout)
@@ -480,8 +494,12 @@ static inline int fi_waitfrom(struct fid_wait *waitset, struct fid **fids,
  * errors have changed. A queue may be listed that turns out to be empty.
  * Members that there is no room for are listed by the next call.
  *
- * Context: Any context that may read the members.
- * Return: How many contexts were written, or -FI_EINVAL.
+ * Context: Any context in which the members may be read. A data call of each
+ * completion queue in the set.
+ * Return:
+ * * a count - how many contexts were written; 0 where there is nothing new, or
+ *   no room
+ * * -FI_EINVAL - a negative @count; @context is %NULL with room in it
  */
 static inline int fi_poll(struct fid_poll *pollset, void **context, int count)
 {
@@ -495,7 +513,10 @@ static inline int fi_poll(struct fid_poll *pollset, void **context, int count)
  * @flags: reserved, 0
  *
  * Context: Process context, may sleep.
- * Return: 0, also where it is a member already; -FI_EINVAL; -FI_ENOMEM.
+ * Return:
+ * * 0 - it is a member, and was perhaps before
+ * * -FI_EINVAL - flags, or neither a completion queue nor a counter
+ * * -FI_ENOMEM - no memory
  */
 static inline int fi_poll_add(struct fid_poll *pollset, struct fid *event_fid,
 			      u64 flags)
@@ -510,7 +531,9 @@ static inline int fi_poll_add(struct fid_poll *pollset, struct fid *event_fid,
  * @flags: reserved, 0
  *
  * Context: Process context, may sleep.
- * Return: 0, also where it is no member; -FI_EINVAL.
+ * Return:
+ * * 0 - it is no member, and was perhaps none before
+ * * -FI_EINVAL - flags, or neither a completion queue nor a counter
  */
 static inline int fi_poll_del(struct fid_poll *pollset, struct fid *event_fid,
 			      u64 flags)
@@ -525,9 +548,16 @@ static inline int fi_poll_del(struct fid_poll *pollset, struct fid *event_fid,
  * @eq: the open queue
  * @context: the caller's, kept in its fid and given to the handler
  *
+ * Nothing of @attr is kept.
+ *
  * Context: Process context, may sleep.
- * Return: 0; -FI_EINVAL; -FI_ENOSYS for a wait object that only processes
- * have; -FI_ENOMEM.
+ * Return:
+ * * 0 - the queue is open
+ * * -FI_EINVAL - other flags than FI_WRITE and FI_AFFINITY; a wait object that
+ *   there is not; FI_WAIT_SET without a set; @attr or @eq is %NULL
+ * * -FI_ENOSYS - a wait object that only processes have
+ * * -FI_EOPBADSTATE - in atomic context
+ * * -FI_ENOMEM - no memory
  */
 static inline int fi_eq_open(struct fid_fabric *fabric,
 			     struct fi_eq_attr *attr, struct fid_eq **eq,
@@ -544,9 +574,17 @@ static inline int fi_eq_open(struct fid_fabric *fabric,
  * @len: bytes in @buf
  * @flags: 0, or FI_PEEK to leave the event in the queue
  *
+ * The info of an FI_CONNREQ is the reader's, and freed with fi_freeinfo(); with
+ * FI_PEEK it stays the queue's.
+ *
  * Context: Process context; does not wait.
- * Return: Bytes written; -FI_EAGAIN where the queue is empty; -FI_EAVAIL where
- * an error comes first; -FI_ETOOSMALL, and the event stays.
+ * Return:
+ * * a count - the bytes written
+ * * -FI_EAGAIN - the queue is empty
+ * * -FI_EAVAIL - an error is next: see fi_eq_readerr()
+ * * -FI_ETOOSMALL - the entry does not fit, and the event stays
+ * * -FI_EINVAL - @event is %NULL, or @buf with room in it
+ * * -FI_EBADFLAGS - another flag than FI_PEEK
  */
 static inline ssize_t fi_eq_read(struct fid_eq *eq, u32 *event, void *buf,
 				 size_t len, u64 flags)
@@ -561,7 +599,11 @@ static inline ssize_t fi_eq_read(struct fid_eq *eq, u32 *event, void *buf,
  * @flags: 0, or FI_PEEK
  *
  * Context: Process context; does not wait.
- * Return: Bytes written, or -FI_EAGAIN where there is none.
+ * Return:
+ * * a count - the bytes written: a &struct fi_eq_err_entry
+ * * -FI_EAGAIN - no error is next
+ * * -FI_EINVAL - @buf is %NULL
+ * * -FI_EBADFLAGS - another flag than FI_PEEK
  */
 static inline ssize_t fi_eq_readerr(struct fid_eq *eq,
 				    struct fi_eq_err_entry *buf, u64 flags)
@@ -577,8 +619,14 @@ static inline ssize_t fi_eq_readerr(struct fid_eq *eq,
  * @len: bytes in @buf
  * @flags: reserved, 0
  *
- * Context: Process context.
- * Return: @len; -FI_EINVAL without FI_WRITE; -FI_EOVERRUN where it is full.
+ * Context: Process context, may sleep.
+ * Return:
+ * * @len - the event is in the queue
+ * * -FI_EINVAL - the queue was opened without FI_WRITE; more than 64 KiB; @buf
+ *   is %NULL with bytes in it
+ * * -FI_EBADFLAGS - any flag
+ * * -FI_EOVERRUN - as many as the queue's size are unread
+ * * -FI_ENOMEM - no memory
  */
 static inline ssize_t fi_eq_write(struct fid_eq *eq, u32 event,
 				  const void *buf, size_t len, u64 flags)
@@ -596,7 +644,13 @@ static inline ssize_t fi_eq_write(struct fid_eq *eq, u32 event,
  * @flags: 0, or FI_PEEK
  *
  * Context: Process context, may sleep.
- * Return: As fi_eq_read(); -FI_EAGAIN after @timeout; -FI_EINTR.
+ * Return:
+ * * a count - the bytes written
+ * * -FI_EAGAIN - the time is over, a signal is pending, or the kthread was told
+ *   to stop
+ * * -FI_ENOSYS - the queue was opened with FI_WAIT_NONE
+ * * -FI_EOPBADSTATE - in atomic context
+ * * another - as fi_eq_read()
  */
 static inline ssize_t fi_eq_sread(struct fid_eq *eq, u32 *event, void *buf,
 				  size_t len, int timeout, u64 flags)
@@ -629,9 +683,15 @@ static inline const char *fi_eq_strerror(struct fid_eq *eq, int prov_errno,
  *	@count of 0 to make progress only
  * @count: most entries to take
  *
- * Context: Any context, the handler's included.
- * Return: How many were taken; -FI_EAGAIN where the queue is empty; -FI_EAVAIL
- * where an error comes first.
+ * With no room it takes what the device has into the queue, and answers what a
+ * read would find: -FI_EAGAIN, -FI_EAVAIL or 0.
+ *
+ * Context: Any context, the handler's included. Data call.
+ * Return:
+ * * a count - how many were taken
+ * * -FI_EAGAIN - the queue is empty
+ * * -FI_EAVAIL - an error is next: see fi_cq_readerr()
+ * * -FI_EINVAL - @buf is %NULL with room in it
  */
 static inline ssize_t fi_cq_read(struct fid_cq *cq, void *buf, size_t count)
 {
@@ -645,7 +705,7 @@ static inline ssize_t fi_cq_read(struct fid_cq *cq, void *buf, size_t count)
  * @count: most entries to take
  * @src_addr: array of @count addresses, FI_ADDR_NOTAVAIL where unknown
  *
- * Context: Any context, the handler's included.
+ * Context: Any context, the handler's included. Data call.
  * Return: As fi_cq_read().
  */
 static inline ssize_t fi_cq_readfrom(struct fid_cq *cq, void *buf,
@@ -660,8 +720,12 @@ static inline ssize_t fi_cq_readfrom(struct fid_cq *cq, void *buf,
  * @buf: where it goes; err_data and err_data_size are input too
  * @flags: reserved, 0
  *
- * Context: Any context, the handler's included.
- * Return: 1, or -FI_EAGAIN where there is none.
+ * Context: Any context, the handler's included. Data call.
+ * Return:
+ * * 1 - the entry has been written
+ * * -FI_EAGAIN - no error is next
+ * * -FI_EINVAL - @buf is %NULL
+ * * -FI_EBADFLAGS - any flag
  */
 static inline ssize_t fi_cq_readerr(struct fid_cq *cq,
 				    struct fi_cq_err_entry *buf, u64 flags)
@@ -677,9 +741,15 @@ static inline ssize_t fi_cq_readerr(struct fid_cq *cq,
  * @cond: as the queue's wait_cond says, or %NULL
  * @timeout: milliseconds
  *
- * Context: Process context, may sleep.
- * Return: As fi_cq_read(); -FI_EAGAIN after @timeout or fi_cq_signal();
- * -FI_ENOSYS for FI_WAIT_NONE; -FI_EOPBADSTATE in atomic context.
+ * Context: Process context, may sleep. Data call.
+ * Return:
+ * * a count - how many were taken
+ * * -FI_EAGAIN - the time is over, fi_cq_signal() was called, a signal is
+ *   pending, or the kthread was told to stop
+ * * -FI_EAVAIL - an error is next: see fi_cq_readerr()
+ * * -FI_EINVAL - @buf is %NULL with room in it
+ * * -FI_ENOSYS - the queue was opened with FI_WAIT_NONE
+ * * -FI_EOPBADSTATE - in atomic context
  */
 static inline ssize_t fi_cq_sread(struct fid_cq *cq, void *buf, size_t count,
 				  const void *cond, int timeout)
@@ -696,7 +766,7 @@ static inline ssize_t fi_cq_sread(struct fid_cq *cq, void *buf, size_t count,
  * @cond: as the queue's wait_cond says, or %NULL
  * @timeout: milliseconds
  *
- * Context: Process context, may sleep.
+ * Context: Process context, may sleep. Data call.
  * Return: As fi_cq_sread().
  */
 static inline ssize_t fi_cq_sreadfrom(struct fid_cq *cq, void *buf,
@@ -711,7 +781,9 @@ static inline ssize_t fi_cq_sreadfrom(struct fid_cq *cq, void *buf,
  * @cq: the queue
  *
  * Context: Any context.
- * Return: 0, or -FI_ENOSYS for FI_WAIT_NONE.
+ * Return:
+ * * 0 - one reader wakes, or the next one does not sleep
+ * * -FI_ENOSYS - the queue was opened with FI_WAIT_NONE
  */
 static inline int fi_cq_signal(struct fid_cq *cq)
 {
@@ -784,7 +856,7 @@ static inline int fi_cntr_add(struct fid_cntr *cntr, u64 value)
  * @value: what to add
  *
  * Context: Any context.
- * Return: 0; -FI_ENOSYS where the provider has no such call.
+ * Return: 0.
  */
 static inline int fi_cntr_adderr(struct fid_cntr *cntr, u64 value)
 {
@@ -811,7 +883,7 @@ static inline int fi_cntr_set(struct fid_cntr *cntr, u64 value)
  * @value: the new value
  *
  * Context: Any context.
- * Return: 0; -FI_ENOSYS where the provider has no such call.
+ * Return: 0.
  */
 static inline int fi_cntr_seterr(struct fid_cntr *cntr, u64 value)
 {
@@ -829,9 +901,13 @@ static inline int fi_cntr_seterr(struct fid_cntr *cntr, u64 value)
  * is -FI_EBUSY meanwhile.
  *
  * Context: Process context, may sleep.
- * Return: 0 at or past @threshold; -FI_ETIMEDOUT; -FI_EAVAIL where the error
- * value changed meanwhile; -FI_EINTR for a signal or a stopped kthread;
- * -FI_ENOSYS for FI_WAIT_NONE; -FI_EOPBADSTATE in atomic context.
+ * Return:
+ * * 0 - the value is at or past @threshold
+ * * -FI_EAVAIL - the error value has changed since the call began
+ * * -FI_ETIMEDOUT - the time is over
+ * * -FI_EINTR - a signal is pending, or the kthread was told to stop
+ * * -FI_ENOSYS - the counter was opened with FI_WAIT_NONE
+ * * -FI_EOPBADSTATE - in atomic context
  */
 static inline int fi_cntr_wait(struct fid_cntr *cntr, u64 threshold,
 			       int timeout)

@@ -46,8 +46,8 @@ struct fi_fid_export {
  * @expfid: the exported form
  * @context: the caller's
  *
- * Context: Process context, may sleep.
- * Return: 0; -FI_ENOSYS.
+ * Context: Any context.
+ * Return: -FI_ENOSYS: no object can be exported today.
  */
 static inline int fi_export_fid(struct fid *fid, u64 flags,
 				struct fid **expfid, void *context)
@@ -68,7 +68,8 @@ static inline int fi_export_fid(struct fid *fid, u64 flags,
  * @flags: reserved, 0
  *
  * Context: Process context, may sleep.
- * Return: 0; -FI_EINVAL; -FI_ENOSYS.
+ * Return: -FI_ENOSYS, or -FI_EINVAL of an object that something else can be
+ * bound to: nothing can be imported today.
  */
 static inline int fi_import_fid(struct fid *fid, struct fid *expfid, u64 flags)
 {

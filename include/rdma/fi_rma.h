@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Remote memory access. See "Transfers" in fi_endpoint.h for context,
- * ownership and errors.
+ * Remote memory access. See "Transfers" in fi_endpoint.h, and "Remote memory"
+ * below, for context, ownership and errors.
  */
 
 #ifndef FI_RMA_H
@@ -9,6 +9,20 @@
 
 #include <rdma/fabric.h>
 #include <rdma/fi_endpoint.h>
+
+/**
+ * DOC: Remote memory
+ *
+ * The peer is not told of an access, unless data goes beside a write. A refusal
+ * of the peer's device is told by the completion, and ends the connection.
+ * Besides what every transfer answers:
+ *
+ * * -FI_ENOSYS - the endpoint was opened without FI_RMA
+ * * -FI_EINVAL - no remote range, several, or one that is not as long as the
+ *   local memory
+ * * -FI_ENOKEY - a key of more than 32 bits, which no device has
+ * * -FI_EBADFLAGS - FI_INJECT, or data, with a read
+ */
 
 /**
  * struct fi_rma_iov - a range of a peer's memory
@@ -101,7 +115,8 @@ static_assert(sizeof(struct fi_ops_rma) == 80);
  * @key: key of the region there
  * @context: the caller's
  *
- * Return: 0, or a negative errno.
+ * Context: Any context. Data call.
+ * Return: 0, or an errno of "Transfers" or "Remote memory".
  */
 static inline ssize_t fi_read(struct fid_ep *ep, void *buf, size_t len,
 			      void *desc, fi_addr_t src_addr, u64 addr,
@@ -121,7 +136,8 @@ static inline ssize_t fi_read(struct fid_ep *ep, void *buf, size_t len,
  * @key: key of the region there
  * @context: the caller's
  *
- * Return: As fi_read().
+ * Context: Any context. Data call.
+ * Return: 0, or an errno of "Transfers" or "Remote memory".
  */
 static inline ssize_t fi_readv(struct fid_ep *ep, const struct kvec *iov,
 			       void **desc, size_t count, fi_addr_t src_addr,
@@ -138,7 +154,8 @@ static inline ssize_t fi_readv(struct fid_ep *ep, const struct kvec *iov,
  * @flags: in place of the endpoint's: FI_COMPLETION, FI_MORE, FI_FENCE,
  *	FI_BVEC, FI_SGL
  *
- * Return: As fi_read().
+ * Context: Any context. Data call.
+ * Return: 0, or an errno of "Transfers" or "Remote memory".
  */
 static inline ssize_t fi_readmsg(struct fid_ep *ep,
 				 const struct fi_msg_rma *msg, u64 flags)
@@ -157,7 +174,8 @@ static inline ssize_t fi_readmsg(struct fid_ep *ep,
  * @key: key of the region there
  * @context: the caller's
  *
- * Return: 0, or a negative errno.
+ * Context: Any context. Data call.
+ * Return: 0, or an errno of "Transfers" or "Remote memory".
  */
 static inline ssize_t fi_write(struct fid_ep *ep, const void *buf, size_t len,
 			       void *desc, fi_addr_t dest_addr, u64 addr,
@@ -178,7 +196,8 @@ static inline ssize_t fi_write(struct fid_ep *ep, const void *buf, size_t len,
  * @key: key of the region there
  * @context: the caller's
  *
- * Return: As fi_write().
+ * Context: Any context. Data call.
+ * Return: 0, or an errno of "Transfers" or "Remote memory".
  */
 static inline ssize_t fi_writev(struct fid_ep *ep, const struct kvec *iov,
 				void **desc, size_t count, fi_addr_t dest_addr,
@@ -194,7 +213,8 @@ static inline ssize_t fi_writev(struct fid_ep *ep, const struct kvec *iov,
  * @msg: the operation
  * @flags: as fi_sendmsg()
  *
- * Return: As fi_write().
+ * Context: Any context. Data call.
+ * Return: 0, or an errno of "Transfers" or "Remote memory".
  */
 static inline ssize_t fi_writemsg(struct fid_ep *ep,
 				  const struct fi_msg_rma *msg, u64 flags)
@@ -211,7 +231,8 @@ static inline ssize_t fi_writemsg(struct fid_ep *ep,
  * @addr: where to write there
  * @key: key of the region there
  *
- * Return: As fi_write().
+ * Context: Any context. Data call.
+ * Return: As fi_write(); -FI_EMSGSIZE for more than inject_size.
  */
 static inline ssize_t fi_inject_write(struct fid_ep *ep, const void *buf,
 				      size_t len, fi_addr_t dest_addr,
@@ -232,7 +253,9 @@ static inline ssize_t fi_inject_write(struct fid_ep *ep, const void *buf,
  * @key: key of the region there
  * @context: the caller's
  *
- * Return: As fi_write(); -FI_EOPNOTSUPP where the device has no such data.
+ * Context: Any context. Data call.
+ * Return: As fi_write(); -FI_EOPNOTSUPP where the endpoint has no such data,
+ * -FI_EINVAL for more than 32 bits of it.
  */
 static inline ssize_t fi_writedata(struct fid_ep *ep, const void *buf,
 				   size_t len, void *desc, u64 data,
@@ -253,7 +276,8 @@ static inline ssize_t fi_writedata(struct fid_ep *ep, const void *buf,
  * @addr: where to write there
  * @key: key of the region there
  *
- * Return: As fi_writedata().
+ * Context: Any context. Data call.
+ * Return: As fi_writedata(); -FI_EMSGSIZE for more than inject_size.
  */
 static inline ssize_t fi_inject_writedata(struct fid_ep *ep, const void *buf,
 					  size_t len, u64 data,

@@ -78,7 +78,8 @@ static_assert(sizeof(struct fi_ops_tagged) == 80);
  * @ignore: bits of @tag that need not agree
  * @context: the caller's
  *
- * Return: 0, or a negative errno.
+ * Context: Any context. Data call.
+ * Return: -FI_ENOSYS: no provider has tagged messages today.
  */
 static inline ssize_t fi_trecv(struct fid_ep *ep, void *buf, size_t len,
 			       void *desc, fi_addr_t src_addr, u64 tag,
@@ -99,7 +100,8 @@ static inline ssize_t fi_trecv(struct fid_ep *ep, void *buf, size_t len,
  * @ignore: bits of @tag that need not agree
  * @context: the caller's
  *
- * Return: As fi_trecv().
+ * Context: Any context. Data call.
+ * Return: -FI_ENOSYS: no provider has tagged messages today.
  */
 static inline ssize_t fi_trecvv(struct fid_ep *ep, const struct kvec *iov,
 				void **desc, size_t count, fi_addr_t src_addr,
@@ -117,8 +119,10 @@ static inline ssize_t fi_trecvv(struct fid_ep *ep, const struct kvec *iov,
  *	for a message without receiving it, FI_CLAIM to keep the one found for
  *	this context, FI_DISCARD to drop it; FI_BVEC, FI_SGL
  *
- * Return: As fi_trecv(). A peek that finds nothing completes with an
- * FI_ENOMSG entry.
+ * A peek that finds nothing completes with an FI_ENOMSG entry.
+ *
+ * Context: Any context. Data call.
+ * Return: -FI_ENOSYS: no provider has tagged messages today.
  */
 static inline ssize_t fi_trecvmsg(struct fid_ep *ep,
 				  const struct fi_msg_tagged *msg, u64 flags)
@@ -136,7 +140,8 @@ static inline ssize_t fi_trecvmsg(struct fid_ep *ep,
  * @tag: the tag
  * @context: the caller's
  *
- * Return: 0, or a negative errno.
+ * Context: Any context. Data call.
+ * Return: -FI_ENOSYS: no provider has tagged messages today.
  */
 static inline ssize_t fi_tsend(struct fid_ep *ep, const void *buf, size_t len,
 			       void *desc, fi_addr_t dest_addr, u64 tag,
@@ -155,7 +160,8 @@ static inline ssize_t fi_tsend(struct fid_ep *ep, const void *buf, size_t len,
  * @tag: the tag
  * @context: the caller's
  *
- * Return: As fi_tsend().
+ * Context: Any context. Data call.
+ * Return: -FI_ENOSYS: no provider has tagged messages today.
  */
 static inline ssize_t fi_tsendv(struct fid_ep *ep, const struct kvec *iov,
 				void **desc, size_t count, fi_addr_t dest_addr,
@@ -171,7 +177,8 @@ static inline ssize_t fi_tsendv(struct fid_ep *ep, const struct kvec *iov,
  * @msg: the message
  * @flags: as fi_sendmsg()
  *
- * Return: As fi_tsend().
+ * Context: Any context. Data call.
+ * Return: -FI_ENOSYS: no provider has tagged messages today.
  */
 static inline ssize_t fi_tsendmsg(struct fid_ep *ep,
 				  const struct fi_msg_tagged *msg, u64 flags)
@@ -187,7 +194,8 @@ static inline ssize_t fi_tsendmsg(struct fid_ep *ep,
  * @dest_addr: whom to
  * @tag: the tag
  *
- * Return: As fi_tsend().
+ * Context: Any context. Data call.
+ * Return: -FI_ENOSYS: no provider has tagged messages today.
  */
 static inline ssize_t fi_tinject(struct fid_ep *ep, const void *buf,
 				 size_t len, fi_addr_t dest_addr, u64 tag)
@@ -206,7 +214,8 @@ static inline ssize_t fi_tinject(struct fid_ep *ep, const void *buf,
  * @tag: the tag
  * @context: the caller's
  *
- * Return: As fi_tsend().
+ * Context: Any context. Data call.
+ * Return: -FI_ENOSYS: no provider has tagged messages today.
  */
 static inline ssize_t fi_tsenddata(struct fid_ep *ep, const void *buf,
 				   size_t len, void *desc, u64 data,
@@ -225,7 +234,8 @@ static inline ssize_t fi_tsenddata(struct fid_ep *ep, const void *buf,
  * @dest_addr: whom to
  * @tag: the tag
  *
- * Return: As fi_tsend().
+ * Context: Any context. Data call.
+ * Return: -FI_ENOSYS: no provider has tagged messages today.
  */
 static inline ssize_t fi_tinjectdata(struct fid_ep *ep, const void *buf,
 				     size_t len, u64 data, fi_addr_t dest_addr,

@@ -114,6 +114,11 @@ def clippy_of_client(_: Kernel) -> str:
     return client.clippy()
 
 
+def comments(_: Kernel) -> str:
+    """The headers' comments are kernel-doc, and say of each call what they have to."""
+    return docs.comments()
+
+
 def pages(_: Kernel) -> str:
     """Documentation/ as HTML: every page is read, and every reference leads somewhere."""
     return docs.html()
@@ -160,6 +165,7 @@ CHECKS: dict[str, Callable[[Kernel], str]] = {
     "static.conformance": contract,
     "static.layers": layering,
     "static.unsafe": unsafety,
+    "static.docs.comments": comments,
     "static.docs.html": pages,
     "static.docs.man": manuals,
     "static.rustfmt": rustfmt,
