@@ -29,8 +29,10 @@ man_make_section_directory = True
 man_pages = [
     (page, name, about, "", section)
     for page, name, section, about in (
+        ("overview", "kofi", 7, "fabric interfaces in the kernel: objects and rules"),
         ("guide", "kofi_guide", 7, "a first consumer of the fabric interfaces in the kernel"),
         ("security", "kofi_security", 7, "who may reach what memory, and why"),
+        ("objects", "fi_control", 9, "what all objects have"),
         ("info", "fi_getinfo", 9, "what can be opened"),
         ("fabric", "fi_fabric", 9, "devices of one kind in one network namespace"),
         ("domain", "fi_domain", 9, "a device, opened"),
@@ -39,13 +41,32 @@ man_pages = [
         ("cntr", "fi_cntr", 9, "counters"),
         ("poll", "fi_poll", 9, "poll sets"),
         ("wait_set", "fi_wait", 9, "wait sets and native waits"),
+        ("mr", "fi_mr", 9, "memory regions"),
+        ("endpoint", "fi_endpoint", 9, "ends of connections"),
+        ("passive_endpoint", "fi_passive_ep", 9, "listening for connections"),
         ("av", "fi_av", 9, "address vectors"),
         ("av_set", "fi_av_set", 9, "sets of addresses"),
-        ("endpoint", "fi_endpoint", 9, "connected endpoints"),
-        ("passive_endpoint", "fi_passive_ep", 9, "listening for connections"),
-        ("mr", "fi_mr", 9, "memory regions"),
+        ("cm", "fi_cm", 9, "making and ending connections"),
+        ("msg", "fi_msg", 9, "messages"),
+        ("rma", "fi_rma", 9, "remote memory access"),
+        ("atomic", "fi_atomic", 9, "atomic operations on a peer's memory"),
+        ("tagged", "fi_tagged", 9, "tagged messages, which are not there yet"),
+        ("collective", "fi_collective", 9, "collective operations, which are not there yet"),
+        ("trigger", "fi_trigger", 9, "triggered operations, which are not there yet"),
+        ("peer", "fi_peer", 9, "objects shared by providers, which are not there yet"),
     )
 ]
+
+
+def name_manuals(app, doctree):
+    """Makes what leads to another page the name of that, in a manual page."""
+    if app.builder.name != "man":
+        return
+    names = {page: (name, f"({section})") for page, name, *_, section in man_pages}
+    for lead in list(doctree.findall(addnodes.pending_xref)):
+        if lead["reftype"] == "doc" and lead["reftarget"] in names:
+            name, section = names[lead["reftarget"]]
+            lead.replace_self([nodes.strong("", name), nodes.Text(section)])
 
 
 def nest(_app, doctree):
@@ -55,6 +76,18 @@ def nest(_app, doctree):
         if "kernelindent" in said["classes"] and isinstance(before, addnodes.desc):
             said.parent.remove(said)
             before[-1] += said.children
+
+
+def join_rows(_app, doctree):
+    """Gives a row that has nothing but a name to the one before it: several names, with one meaning."""
+    for table in list(doctree.findall(nodes.table)):
+        before = None
+        for row in list(table.findall(nodes.row)):
+            if table[0]["cols"] == 2 and before is not None and not row[1].children:
+                before[0][0] += [nodes.Text(" "), *row[0][0].children]
+                row.parent.remove(row)
+            else:
+                before = row
 
 
 def list_rows(app, doctree, _page):
@@ -74,5 +107,7 @@ def list_rows(app, doctree, _page):
 
 def setup(app):
     """What Sphinx calls."""
+    app.connect("doctree-read", name_manuals)
     app.connect("doctree-read", nest)
+    app.connect("doctree-read", join_rows)
     app.connect("doctree-resolved", list_rows)

@@ -893,14 +893,10 @@ static inline int fi_close(struct fid *fid)
 	return fid->ops->close(fid);
 }
 
-/**
- * struct fi_alias - argument of FI_ALIAS
- * @fid: where the alias is returned
- * @flags: operation flags of the alias
- */
+/* Argument of FI_ALIAS. To Sphinx it has the name of the call below. */
 struct fi_alias {
-	struct fid		**fid;
-	u64			flags;
+	struct fid		**fid;	/* where the alias is returned */
+	u64			flags;	/* operation flags of the alias */
 };
 
 /**

@@ -4,6 +4,7 @@
 import re
 import shutil
 import subprocess
+import zlib
 from pathlib import Path
 
 from . import calls, source, toolchain, tree
@@ -14,6 +15,8 @@ PAGES = TREE / "Documentation"
 SPHINX = "/usr/bin/sphinx-build"
 
 
+# What Sphinx's inventory says of a function: `fi_send c:function 1 msg.html#c.fi_send -`
+ENTRY = re.compile(r"^(\w+) c:function \S+ (\w+)\.html", re.MULTILINE)
 # The comment of one call, to its end.
 COMMENT = r"/\*\*\n \* {}\(\) - (.*?)\n \*/\n"
 
@@ -61,7 +64,8 @@ def sphinx(builder: str) -> str:
     target = place() / builder
     # A page that is gone stays gone.
     shutil.rmtree(target, ignore_errors=True)
-    command = [SPHINX, "-q", "-W", "--keep-going", "-d", str(place() / "read"), "-b", builder]
+    # A page that was read before would not be complained of again: -E forgets it.
+    command = [SPHINX, "-E", "-q", "-W", "--keep-going", "-d", f"{target}.read", "-b", builder]
     return said([*command, str(PAGES), str(target)])
 
 
@@ -87,9 +91,45 @@ def manuals() -> list[Path]:
     return sorted((place() / "man").glob("man?/*"))
 
 
+def entries() -> dict[str, str]:
+    """The functions that have an entry in a page, as HTML was built last, and which page that is."""
+    inventory = (place() / "html" / "objects.inv").read_bytes()
+    # Four lines that tell what it is; the rest is compressed.
+    text = zlib.decompress(inventory.split(b"\n", 4)[4]).decode()
+    return dict(ENTRY.findall(text))
+
+
+def entries_lacking() -> str:
+    """Calls without an entry in any page, and entries of what is no call."""
+    if words := html():
+        return words
+    found, wanted = set(entries()), set(calls.of(calls.OURS))
+    words = [f"{name}() has no entry in Documentation" for name in sorted(wanted - found)]
+    words += [f"{name}() has an entry and is declared nowhere" for name in sorted(found - wanted)]
+    return "\n".join(words)
+
+
+def name_calls() -> int:
+    """Gives each call a manual page, which is that of the page with its entry; how many there are."""
+    places = {path.stem: path for path in manuals()}
+    count = 0
+    for name, page in entries().items():
+        if name not in places and (whole := places.get(manual_of(page))):
+            whole.with_stem(name).write_text(f".so {whole.parent.name}/{whole.name}\n")
+            count += 1
+    return count
+
+
+def manual_of(page: str) -> str:
+    """The manual page that is made of a page."""
+    found = re.search(rf'\("{page}", "(\w+)", ', (PAGES / "conf.py").read_text(encoding="utf-8"))
+    return found[1] if found else ""
+
+
 def run() -> None:
     """Builds both, and says where they are."""
     if words := html() or man():
         raise LabError(f"the documentation does not build cleanly:\n{words}")
-    say(f"{len(manuals())} manual pages: man -M {place() / 'man'} fi_cq")
+    pages = len(manuals())
+    say(f"{pages} manual pages, and {name_calls()} names of calls: man -M {place() / 'man'} fi_cq_read")
     say(f"for a browser: {place() / 'html' / 'index.html'}")

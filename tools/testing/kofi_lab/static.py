@@ -124,6 +124,11 @@ def pages(_: Kernel) -> str:
     return docs.html()
 
 
+def entries(_: Kernel) -> str:
+    """Each public call has an entry in a page."""
+    return docs.entries_lacking()
+
+
 def manuals(_: Kernel) -> str:
     """Documentation/ as manual pages."""
     return docs.man()
@@ -167,6 +172,7 @@ CHECKS: dict[str, Callable[[Kernel], str]] = {
     "static.unsafe": unsafety,
     "static.docs.comments": comments,
     "static.docs.html": pages,
+    "static.docs.calls": entries,
     "static.docs.man": manuals,
     "static.rustfmt": rustfmt,
     "static.checkpatch": checkpatch,
