@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from . import client, conformance, docs, layers, misuse, toolchain, tree
+from . import client, conformance, docs, examples, layers, misuse, toolchain, tree
 from .kernel import Kernel
 from .paths import TESTING, TREE
 from .results import FAILED, PASSED, Results, matches
@@ -159,6 +159,14 @@ def headers(kernel: Kernel, results: Results, pattern: str) -> None:
                 record(results, test_of(name), str(error))
 
 
+def examples_of_pages(kernel: Kernel, results: Results, pattern: str) -> None:
+    """The examples in C of the documentation compile; one test for each page that has some."""
+    names = {page: f"static.example.{page.stem}" for page in examples.pages()}
+    chosen = [page for page, name in names.items() if matches(pattern, name)]
+    for page, words in examples.compiled(kernel, chosen).items() if chosen else ():
+        record(results, names[page], words)
+
+
 def test_of(header: str) -> str:
     """The name of a header's test."""
     return "static.header." + header.removeprefix("include/").removesuffix(".h").replace("/", ".")
@@ -189,6 +197,7 @@ def run(kernel: Kernel, results: Results, pattern: str) -> None:
     headers(kernel, results, pattern)
     for name, words in misuse.verdicts(kernel, "static.misuse", pattern).items():
         record(results, name, words)
+    examples_of_pages(kernel, results, pattern)
     tests_of_client(results, pattern)
 
 

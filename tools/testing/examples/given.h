@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What the examples of the documentation take as given. They are compiled, each
+ * as a function of its own, and never linked.
+ */
+
+#ifndef KOFI_EXAMPLES_GIVEN_H
+#define KOFI_EXAMPLES_GIVEN_H
+
+#include <linux/in.h>
+#include <linux/module.h>
+#include <linux/wait.h>
+#include <rdma/fi_atomic.h>
+#include <rdma/fi_collective.h>
+#include <rdma/fi_rma.h>
+
+#include "connection.h"
+#include "listener.h"
+
+/* Objects */
+extern struct fi_info *hints, *info;
+extern struct fid_fabric *fabric;
+extern struct fid_domain *domain;
+extern struct fid_eq *eq;
+extern struct fid_cq *cq;
+extern struct fid_cntr *cntr;
+extern struct fid_av *av;
+extern struct fid_av_set *set;
+extern struct fid_mr *mr;
+extern struct fid_ep *ep;
+extern struct fid_pep *pep;
+extern struct fid *fid;
+extern struct fi_cq_attr cq_attr;
+extern struct fi_eq_attr eq_attr;
+
+/* Memory, and what peers know of it */
+extern void *buf, *in, *out, *data, *desc, *context;
+extern size_t len, size, room, slots, window;
+extern struct bio_vec *bvec;
+extern u64 one, *ticket;
+extern struct offer {
+	u64 addr;
+	u64 key;
+} offer;
+
+/* Addresses, answers and entries */
+extern const char *addr, *port;
+extern fi_addr_t peer;
+extern u64 flags;
+extern int ret, i, count, timeout;
+extern ssize_t n;
+extern u32 event;
+extern struct fi_eq_cm_entry *entry;
+extern struct fi_cq_msg_entry entries[16], *comp, received, sent;
+
+/* The consumer's own */
+extern wait_queue_head_t *queue;
+extern struct connection *conn;
+extern struct listener *listener;
+void serve(void *context);
+
+#endif /* KOFI_EXAMPLES_GIVEN_H */

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The examples of a page are cut out as they stand there, and say their lines."""
+
+import unittest
+
+from kofi_lab.examples import blocks, source
+
+PAGE = """\
+Title
+=====
+
+.. code-block:: c
+
+    static void ready(struct fid_cq *cq, void *context)
+    {
+            while (more(cq))
+                    ...
+    }
+
+    ret = one(ready);
+    ...                         /* and so on */
+
+Text::
+
+    not C
+
+.. code-block:: console
+
+    # neither
+
+* In a list:
+
+  .. code-block:: c
+
+      ret = two();
+
+Text.
+"""
+
+FENCED = "Text.\n\n```c\nret = three();\n```\n"
+
+
+class ExamplesTest(unittest.TestCase):
+    """One page of each kind."""
+
+    def test_blocks_of_c_and_no_others(self) -> None:
+        found = [block.splitlines()[-1] for _, block in blocks(PAGE)]
+        self.assertEqual(["...                         /* and so on */", "ret = two();"], found)
+        self.assertEqual([(4, "ret = three();\n")], blocks(FENCED))
+
+    def test_lines_are_those_of_the_page(self) -> None:
+        lines = PAGE.splitlines()
+        for line, block in blocks(PAGE):
+            self.assertEqual(block.splitlines()[0], lines[line - 1].strip())
+
+    def test_functions_stand_before_the_rest(self) -> None:
+        text = source("page.rst", PAGE)
+        self.assertLess(text.index("static void ready"), text.index("example_6"))
+        self.assertIn('#line 6 "page.rst"\nstatic void ready', text)
+        self.assertIn("\nret = one(ready);\n;", text)
+        self.assertNotIn("...", text)
