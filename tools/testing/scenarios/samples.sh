@@ -43,6 +43,9 @@ refuse() {
 	start "$1" "$2" addr="$(address_for "$1" "$ADDRESS")" && stop "$1"
 }
 
+# hello MODULE [ADDRESS]: all is done when it has been loaded.
+hello() { load "$1" addr="${2:-$ADDRESS}" && stop "$1"; }
+
 # rank ADDRESS: the four phases of an address vector.
 rank() {
 	start av_ranks done addr="$(address_for av_ranks "$1")" ranks=3 &&
@@ -74,8 +77,8 @@ take_turns() {
 	said msg_client_rs "count=100 .*errors=0\$" && stop msg_client_rs "$1"
 }
 
-need_module msg_server msg_client slides_client msg_server_rs msg_client_rs mem_server mem_client \
-	mem_server_rs mem_client_rs queue_server_rs queue_client queue_client_rs av_ranks
+need_module hello_fabric hello_verbs msg_server msg_client slides_client msg_server_rs msg_client_rs \
+	mem_server mem_client mem_server_rs mem_client_rs queue_server_rs queue_client queue_client_rs av_ranks
 device_up "$1" || fail "$1 does not come up"
 
 # Where everything is slow, each module once: the ends below pair them, too.
@@ -93,6 +96,11 @@ for server in msg_server msg_server_rs; do
 	done
 	stop $server
 done
+
+serve msg_server || fail "msg_server does not listen"
+check msg_server.hello_fabric hello hello_fabric
+check msg_server.hello_verbs hello hello_verbs
+stop msg_server
 
 serve msg_server "$ADDRESS6" || fail "msg_server does not listen on IPv6"
 check ipv6.msg_client talk msg_client "$ADDRESS6"
