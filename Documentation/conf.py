@@ -31,6 +31,7 @@ man_pages = [
     for page, name, section, about in (
         ("overview", "kofi", 7, "fabric interfaces in the kernel: objects and rules"),
         ("guide", "kofi_guide", 7, "a first consumer of the fabric interfaces in the kernel"),
+        ("verbs", "kofi_verbs", 7, "fabric interfaces for those who know verbs"),
         ("security", "kofi_security", 7, "who may reach what memory, and why"),
         ("objects", "fi_control", 9, "what all objects have"),
         ("info", "fi_getinfo", 9, "what can be opened"),
@@ -82,8 +83,8 @@ def join_rows(_app, doctree):
     """Gives a row that has nothing but a name to the one before it: several names, with one meaning."""
     for table in list(doctree.findall(nodes.table)):
         before = None
-        for row in list(table.findall(nodes.row)):
-            if table[0]["cols"] == 2 and before is not None and not row[1].children:
+        for row in list(table.findall(nodes.row)) if table[0]["cols"] == 2 else ():
+            if before is not None and not row[1].children:
                 before[0][0] += [nodes.Text(" "), *row[0][0].children]
                 row.parent.remove(row)
             else:
