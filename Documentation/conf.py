@@ -32,6 +32,7 @@ man_pages = [
         ("overview", "kofi", 7, "fabric interfaces in the kernel: objects and rules"),
         ("guide", "kofi_guide", 7, "a first consumer of the fabric interfaces in the kernel"),
         ("verbs", "kofi_verbs", 7, "fabric interfaces for those who know verbs"),
+        ("libfabric", "kofi_libfabric", 7, "fabric interfaces for those who know libfabric"),
         ("security", "kofi_security", 7, "who may reach what memory, and why"),
         ("objects", "fi_control", 9, "what all objects have"),
         ("info", "fi_getinfo", 9, "what can be opened"),

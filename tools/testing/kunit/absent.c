@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What the headers declare and no provider has: each call answers -FI_ENOSYS,
+ * and opens nothing. Documentation/libfabric.rst has the same list, which a
+ * static check compares with the calls in here.
+ */
+
+#include <rdma/fi_atomic.h>
+#include <rdma/fi_ext.h>
+#include <rdma/fi_tagged.h>
+
+#include "args.h"
+
+#define ABSENT(call)	ANSWER(-FI_ENOSYS, call)
+/* The same for calls that would open obj. */
+#define ABSENT_OPEN(obj, call) do {					\
+	(obj) = ERR_PTR(-EBADF);					\
+	ABSENT(call);							\
+	KUNIT_EXPECT_PTR_EQ_MSG(test, ERR_PTR(-EBADF), (void *)(obj),	\
+				"%s", #call);				\
+} while (0)
+
+static void absent_tagged_messages(struct kunit *test)
+{
+	struct args_world *world = args_world(test);
+	struct fid_ep *ep = world->pair->ep[0];
+	struct kvec iov = { .iov_base = world->buf, .iov_len = 8 };
+	struct fi_msg_tagged msg = {
+		.msg_iov = &iov,
+		.iov_count = 1,
+		.addr = FI_ADDR_UNSPEC,
+	};
+	void *buf = world->buf;
+
+	ABSENT(fi_trecv(ep, buf, 8, NULL, FI_ADDR_UNSPEC, 1, 0, NULL));
+	ABSENT(fi_trecvv(ep, &iov, NULL, 1, FI_ADDR_UNSPEC, 1, 0, NULL));
+	ABSENT(fi_trecvmsg(ep, &msg, 0));
+	ABSENT(fi_trecvmsg(ep, &msg, FI_PEEK));
+	ABSENT(fi_tsend(ep, buf, 8, NULL, FI_ADDR_UNSPEC, 1, NULL));
+	ABSENT(fi_tsendv(ep, &iov, NULL, 1, FI_ADDR_UNSPEC, 1, NULL));
+	ABSENT(fi_tsendmsg(ep, &msg, 0));
+	ABSENT(fi_tinject(ep, buf, 8, FI_ADDR_UNSPEC, 1));
+	ABSENT(fi_tsenddata(ep, buf, 8, NULL, 1, FI_ADDR_UNSPEC, 1, NULL));
+	ABSENT(fi_tinjectdata(ep, buf, 8, 1, FI_ADDR_UNSPEC, 1));
+}
+
+static void absent_collectives(struct kunit *test)
+{
+	struct args_world *world = args_world(test);
+	struct fid_ep *ep = world->pair->ep[0];
+	struct fi_collective_attr attr = { .datatype = FI_UINT64 };
+	fi_addr_t addr = FI_ADDR_NOTAVAIL;
+	void *in = world->buf, *out = world->buf + 64;
+	struct fid_mc *mc;
+
+	ABSENT(fi_query_collective(world->pair->domain, FI_BARRIER, &attr, 0));
+	ABSENT(fi_av_set_addr(world->set, &addr));
+	ABSENT_OPEN(mc, fi_join(ep, &addr, FI_SEND | FI_RECV, &mc, NULL));
+	ABSENT_OPEN(mc, fi_join_collective(ep, addr, world->set, 0, &mc, NULL));
+	ABSENT(fi_barrier(ep, addr, NULL));
+	ABSENT(fi_barrier2(ep, addr, FI_COMPLETION, NULL));
+	ABSENT(fi_broadcast(ep, in, 1, NULL, addr, addr, FI_UINT64, 0, NULL));
+	ABSENT(fi_alltoall(ep, in, 1, NULL, out, NULL, addr, FI_UINT64, 0, NULL));
+	ABSENT(fi_allreduce(ep, in, 1, NULL, out, NULL, addr, FI_UINT64, FI_SUM,
+			    0, NULL));
+	ABSENT(fi_allgather(ep, in, 1, NULL, out, NULL, addr, FI_UINT64, 0,
+			    NULL));
+	ABSENT(fi_reduce_scatter(ep, in, 1, NULL, out, NULL, addr, FI_UINT64,
+				 FI_SUM, 0, NULL));
+	ABSENT(fi_reduce(ep, in, 1, NULL, out, NULL, addr, addr, FI_UINT64,
+			 FI_SUM, 0, NULL));
+	ABSENT(fi_scatter(ep, in, 1, NULL, out, NULL, addr, addr, FI_UINT64, 0,
+			  NULL));
+	ABSENT(fi_gather(ep, in, 1, NULL, out, NULL, addr, addr, FI_UINT64, 0,
+			 NULL));
+}
+
+static void absent_contexts_of_endpoints(struct kunit *test)
+{
+	struct args_world *world = args_world(test);
+	struct kofi_pair *pair = world->pair;
+	struct fi_tx_attr tx = {};
+	struct fi_rx_attr rx = {};
+	struct fid_ep *ep;
+	struct fid_stx *stx;
+
+	ABSENT_OPEN(ep, fi_scalable_ep(pair->domain, pair->info, &ep, NULL));
+	ABSENT_OPEN(ep, fi_tx_context(pair->ep[0], 0, &tx, &ep, NULL));
+	ABSENT_OPEN(ep, fi_rx_context(pair->ep[0], 0, &rx, &ep, NULL));
+	ABSENT_OPEN(stx, fi_stx_context(pair->domain, &tx, &stx, NULL));
+	ABSENT_OPEN(ep, fi_srx_context(pair->domain, &rx, &ep, NULL));
+}
+
+static void absent_keys_and_bindings_of_regions(struct kunit *test)
+{
+	struct args_world *world = args_world(test);
+	struct fid_mr *mr = world->mr;
+	struct kvec iov = { .iov_base = world->buf, .iov_len = 8 };
+	u8 raw[16] = {};
+	size_t size = sizeof(raw);
+	u64 base, key;
+
+	ABSENT(fi_mr_raw_attr(mr, &base, raw, &size, 0));
+	ABSENT(fi_mr_map_raw(world->pair->domain, 0, raw, size, &key, 0));
+	ABSENT(fi_mr_unmap_key(world->pair->domain, 1));
+	ABSENT(fi_mr_bind(mr, &world->cntr->fid, FI_REMOTE_WRITE));
+	ABSENT(fi_mr_refresh(mr, &iov, 1, 0));
+	ABSENT(fi_mr_enable(mr));
+}
+
+/* Whichever object is asked. */
+static void absent_variables_and_tables(struct kunit *test)
+{
+	struct args_world *world = args_world(test);
+	size_t value = 0;
+	struct fid *exported;
+	void *ops;
+
+	for (int i = 0; i < ARGS_CLASSES; i++) {
+		struct fid *fid = world->fid[i];
+
+		if (fid == &world->unknown)
+			continue;
+		ABSENT(fi_get_val(fid, 0, &value));
+		ABSENT(fi_set_val(fid, 0, &value));
+		ABSENT_OPEN(ops, fi_open_ops(fid, "verbs", 0, &ops, NULL));
+		ABSENT(fi_set_ops(fid, "verbs", 0, &value, NULL));
+		ABSENT_OPEN(exported, fi_export_fid(fid, 0, &exported, NULL));
+	}
+	/* An object that nothing can be bound to. */
+	ABSENT(fi_import_fid(&world->mr->fid, &world->pair->eq->fid, 0));
+}
+
+static struct kunit_case cases[] = {
+	KUNIT_CASE(absent_tagged_messages),
+	KUNIT_CASE(absent_collectives),
+	KUNIT_CASE(absent_contexts_of_endpoints),
+	KUNIT_CASE(absent_keys_and_bindings_of_regions),
+	KUNIT_CASE(absent_variables_and_tables),
+	{}
+};
+
+static struct kunit_suite suite = {
+	.name = "kofi_absent",
+	.test_cases = cases,
+};
+
+kunit_test_suite(suite);
