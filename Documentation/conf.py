@@ -33,6 +33,7 @@ man_pages = [
         ("guide", "kofi_guide", 7, "a first consumer of the fabric interfaces in the kernel"),
         ("verbs", "kofi_verbs", 7, "fabric interfaces for those who know verbs"),
         ("libfabric", "kofi_libfabric", 7, "fabric interfaces for those who know libfabric"),
+        ("kfabric", "kofi_kfabric", 7, "porting code from kfabric's kfi_* names"),
         ("security", "kofi_security", 7, "who may reach what memory, and why"),
         ("objects", "fi_control", 9, "what all objects have"),
         ("info", "fi_getinfo", 9, "what can be opened"),

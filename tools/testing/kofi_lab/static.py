@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from . import client, conformance, docs, examples, layers, libfabric, misuse, toolchain, tree
+from . import client, conformance, docs, examples, kfi, layers, libfabric, misuse, toolchain, tree
 from .kernel import Kernel
 from .paths import TESTING, TREE
 from .results import FAILED, PASSED, Results, matches
@@ -129,6 +129,11 @@ def entries(_: Kernel) -> str:
     return docs.entries_lacking()
 
 
+def names_of_kfabric(_: Kernel) -> str:
+    """What kfabric's names stand for is there."""
+    return kfi.lost()
+
+
 def lists(_: Kernel) -> str:
     """The lists of calls for those who know libfabric are true."""
     return libfabric.compare()
@@ -186,6 +191,7 @@ CHECKS: dict[str, Callable[[Kernel], str]] = {
     "static.docs.comments": comments,
     "static.docs.html": pages,
     "static.docs.calls": entries,
+    "static.kfi": names_of_kfabric,
     "static.docs.libfabric": lists,
     "static.docs.man": manuals,
     "static.rustfmt": rustfmt,

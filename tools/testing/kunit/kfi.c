@@ -1,0 +1,405 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Programs in kfabric's names, as its users wrote them, and what is adapted for
+ * them. See Documentation/kfabric.rst.
+ */
+
+/* As such code includes them, with an -I of rdma/kfi. */
+#include <rdma/kfi/kfabric.h>
+#include <rdma/kfi/kfi_cm.h>
+#include <rdma/kfi/kfi_domain.h>
+#include <rdma/kfi/kfi_endpoint.h>
+#include <rdma/kfi/kfi_eq.h>
+#include <rdma/kfi/kfi_rma.h>
+
+#include "traffic.h"
+
+#define SIZE	64
+
+/* One end, as a program of 2016 opens it. */
+struct end {
+	struct kfid_cq *cq;
+	struct kfid_ep *ep;
+	char *buf;
+};
+
+struct echo {
+	struct kfi_info *info;
+	struct kfid_fabric *fabric;
+	struct kfid_domain *domain;
+	struct kfid_eq *eq;
+	struct kfid_pep *pep;
+	struct end client, server;
+};
+
+static int open_end(struct kunit *test, struct echo *echo,
+		    struct kfi_info *info, struct end *end)
+{
+	struct kfi_cq_attr attr = {
+		.size = 8,
+		.format = KFI_CQ_FORMAT_MSG,
+		.wait_obj = KFI_WAIT_UNSPEC,
+	};
+	int ret;
+
+	ret = kfi_cq_open(echo->domain, &attr, &end->cq, NULL);
+	if (ret)
+		return ret;
+	fx_defer_close(test, &end->cq->fid);
+	ret = kfi_endpoint(echo->domain, info, &end->ep, NULL);
+	if (ret)
+		return ret;
+	fx_defer_close(test, &end->ep->fid);
+	ret = kfi_ep_bind(end->ep, &echo->eq->fid, 0) ?:
+	      kfi_ep_bind(end->ep, &end->cq->fid, KFI_TRANSMIT | KFI_RECV) ?:
+	      kfi_enable(end->ep);
+	if (ret)
+		return ret;
+	return kfi_recv(end->ep, end->buf, SIZE, NULL, KFI_ADDR_UNSPEC,
+			end->buf);
+}
+
+static int next_event(struct echo *echo, struct kfi_eq_cm_entry *entry)
+{
+	uint32_t event;
+	ssize_t n;
+
+	n = kfi_eq_sread(echo->eq, &event, entry, sizeof(*entry), FX_WAIT_MS, 0);
+	return n < 0 ? n : event;
+}
+
+/* Two completions, of a send and of a receive; the bytes received. */
+static ssize_t await_both(struct end *end)
+{
+	struct kfi_cq_msg_entry entry;
+	ssize_t bytes = 0;
+
+	for (int left = 2; left; left--) {
+		ssize_t n = kfi_cq_sread(end->cq, &entry, 1, NULL, FX_WAIT_MS);
+
+		if (n != 1)
+			return n < 0 ? n : -KFI_EIO;
+		if (entry.flags & KFI_RECV)
+			bytes = entry.len;
+	}
+	return bytes;
+}
+
+/* Fabric, domain, and a listener on the address of the device under test. */
+static int open_echo(struct kunit *test, struct echo *echo,
+		     const struct kfi_info *here)
+{
+	struct kfi_eq_attr attr = { .wait_obj = KFI_WAIT_UNSPEC };
+	struct kfi_info *hints = kfi_allocinfo();
+	int ret;
+
+	if (!hints)
+		return -KFI_ENOMEM;
+	hints->caps = KFI_MSG;
+	hints->ep_attr->type = KFI_EP_MSG;
+	hints->addr_format = here->addr_format;
+	hints->src_addrlen = here->src_addrlen;
+	hints->src_addr = kmemdup(here->src_addr, here->src_addrlen, GFP_KERNEL);
+	ret = kfi_getinfo(KFI_VERSION(1, 1), hints, &echo->info);
+	kfi_freeinfo(hints);
+	if (ret)
+		return ret;
+	fx_defer_free(test, echo->info);
+	ret = kfi_fabric(echo->info->fabric_attr, &echo->fabric, NULL);
+	if (ret)
+		return ret;
+	fx_defer_close(test, &echo->fabric->fid);
+	ret = kfi_domain(echo->fabric, echo->info, &echo->domain, NULL);
+	if (ret)
+		return ret;
+	fx_defer_close(test, &echo->domain->fid);
+	ret = kfi_eq_open(echo->fabric, &attr, &echo->eq, NULL);
+	if (ret)
+		return ret;
+	fx_defer_close(test, &echo->eq->fid);
+	ret = kfi_passive_ep(echo->fabric, echo->info, &echo->pep, NULL);
+	if (ret)
+		return ret;
+	fx_defer_close(test, &echo->pep->fid);
+	return kfi_pep_bind(echo->pep, &echo->eq->fid, 0) ?:
+	       kfi_listen(echo->pep);
+}
+
+static void kfi_an_echo_as_of_2016(struct kunit *test)
+{
+	struct kfi_info *here = fx_info(test, fx_addr, NULL, FI_SOURCE);
+	struct echo echo = {
+		.client.buf = tr_buffer(test, SIZE),
+		.server.buf = tr_buffer(test, SIZE),
+	};
+	char *out = tr_buffer(test, SIZE);
+	struct kfi_eq_cm_entry entry;
+	struct sockaddr_storage to;
+	size_t len = sizeof(to);
+
+	strscpy(out, "echo", SIZE);
+	KUNIT_ASSERT_EQ(test, 0, open_echo(test, &echo, here));
+	KUNIT_ASSERT_EQ(test, 0, kfi_getname(&echo.pep->fid, &to, &len));
+	KUNIT_ASSERT_EQ(test, 0, open_end(test, &echo, echo.info, &echo.client));
+	KUNIT_ASSERT_EQ(test, 0, kfi_connect(echo.client.ep, &to, NULL, 0));
+	KUNIT_ASSERT_EQ(test, (int)KFI_CONNREQ, next_event(&echo, &entry));
+	fx_defer_free(test, entry.info);
+	KUNIT_ASSERT_EQ(test, 0,
+			open_end(test, &echo, entry.info, &echo.server));
+	KUNIT_ASSERT_EQ(test, 0, kfi_accept(echo.server.ep, NULL, 0));
+	KUNIT_ASSERT_EQ(test, (int)KFI_CONNECTED, next_event(&echo, &entry));
+	KUNIT_ASSERT_EQ(test, (int)KFI_CONNECTED, next_event(&echo, &entry));
+
+	KUNIT_ASSERT_EQ(test, 0, kfi_send(echo.client.ep, out, SIZE, NULL,
+					  KFI_ADDR_UNSPEC, out));
+	/* What the server receives it sends back, from where it lies. */
+	KUNIT_ASSERT_EQ(test, 0, tr_await(echo.server.cq));
+	KUNIT_ASSERT_EQ(test, 0, kfi_send(echo.server.ep, echo.server.buf, SIZE,
+					  NULL, KFI_ADDR_UNSPEC, NULL));
+	KUNIT_EXPECT_EQ(test, SIZE, await_both(&echo.client));
+	KUNIT_EXPECT_EQ(test, SIZE, await_both(&echo.server));
+	KUNIT_EXPECT_MEMEQ(test, echo.client.buf, out, SIZE);
+	KUNIT_EXPECT_EQ(test, 0, kfi_shutdown(echo.client.ep, 0));
+}
+
+static void note_cq(struct kfid_cq *cq, void *context)
+{
+	complete(context);
+}
+
+static void note_eq(struct kfid_eq *eq, void *context)
+{
+	complete(context);
+}
+
+/* HPE's calls that open queues take the handler. */
+static void kfi_queues_with_handlers(struct kunit *test)
+{
+	struct kofi_fabric_fx *fx = fx_open(test);
+	struct kfi_eq_attr attr = { .flags = KFI_WRITE };
+	struct completion *told[2];
+	struct kfid_cq *cq;
+	struct kfid_eq *eq;
+
+	for (int i = 0; i < 2; i++) {
+		told[i] = (void *)tr_buffer(test, sizeof(*told[i]));
+		init_completion(told[i]);
+	}
+	KUNIT_ASSERT_EQ(test, 0, kfi_eq_open(fx->fabric, &attr, &eq, note_eq,
+					     told[1]));
+	fx_defer_close(test, &eq->fid);
+	KUNIT_EXPECT_PTR_EQ(test, eq->fid.context, (void *)told[1]);
+	KUNIT_EXPECT_EQ(test, 1, kfi_eq_write(eq, 99, "", 1, 0));
+	KUNIT_EXPECT_NE(test, 0, wait_for_completion_timeout(told[1],
+					msecs_to_jiffies(FX_WAIT_MS)));
+	/* The caller's attributes stay as they were. */
+	KUNIT_EXPECT_NULL(test, attr.eq_event_handler);
+
+	KUNIT_ASSERT_EQ(test, 0, kfi_cq_open(fx->domain, NULL, &cq, note_cq,
+					     told[0]));
+	fx_defer_close(test, &cq->fid);
+	KUNIT_EXPECT_PTR_EQ(test, cq->fid.context, (void *)told[0]);
+}
+
+/* A completion calls the handler, once until a read has found nothing. */
+static void kfi_handler_of_completions(struct kunit *test)
+{
+	u8 *out = tr_buffer(test, SIZE), *in = tr_buffer(test, SIZE);
+	struct completion *told = (void *)tr_buffer(test, sizeof(*told));
+	struct kofi_fabric_fx *fx = fx_open(test);
+	struct kfid_pep *pep = fx_listen(test, fx->fabric, fx->info, fx->eq);
+	struct fid_ep *ep[2];
+	struct kfid_cq *cq;
+
+	init_completion(told);
+	KUNIT_ASSERT_EQ(test, 0, kfi_cq_open(fx->domain, NULL, &cq, note_cq,
+					     told));
+	fx_defer_close(test, &cq->fid);
+	ep[0] = fx_ep(test, fx->domain, fx->info);
+	fx_bind(test, ep[0], fx->eq, cq, KFI_TRANSMIT | KFI_RECV);
+	ep[1] = fx_connect(test, fx->domain, ep[0], pep, fx->eq, fx->cq);
+	KUNIT_ASSERT_EQ(test, 0, tr_recv(ep[1], in, SIZE));
+	KUNIT_ASSERT_EQ(test, 0, kfi_send(ep[0], out, SIZE, NULL,
+					  KFI_ADDR_UNSPEC, out));
+	KUNIT_EXPECT_NE(test, 0, wait_for_completion_timeout(told,
+					msecs_to_jiffies(FX_WAIT_MS)));
+}
+
+static struct bio_vec *pages_of(struct kunit *test, u8 *buf)
+{
+	struct bio_vec *bvec = (void *)tr_buffer(test, 2 * sizeof(*bvec));
+
+	for (int i = 0; i < 2; i++)
+		bvec_set_page(&bvec[i], virt_to_page(buf), SIZE / 2,
+			      offset_in_page(buf) + i * SIZE / 2);
+	return bvec;
+}
+
+static struct scatterlist *list_of(struct kunit *test, u8 *buf)
+{
+	struct scatterlist *sgl = (void *)tr_buffer(test, 2 * sizeof(*sgl));
+
+	sg_init_table(sgl, 2);
+	sg_set_buf(&sgl[0], buf, SIZE / 4);
+	sg_set_buf(&sgl[1], buf + SIZE / 4, SIZE - SIZE / 4);
+	return sgl;
+}
+
+static void kfi_messages_of_pages_and_lists(struct kunit *test)
+{
+	u8 *out = tr_buffer(test, SIZE), *in = tr_buffer(test, SIZE);
+	struct bio_vec *bvec[2] = { pages_of(test, out), pages_of(test, in) };
+	struct scatterlist *sgl[2] = { list_of(test, out), list_of(test, in) };
+	struct kofi_pair *pair = fx_pair(test, NULL);
+	struct kfid_ep *ep[2] = { pair->ep[0], pair->ep[1] };
+	struct kfi_msg send = {
+		.type = KFI_BVEC,
+		.msg_biov = bvec[0],
+		.iov_count = 2,
+		.context = out,
+	};
+	struct kfi_msg recv = {
+		.type = KFI_SGL,
+		.msg_sgl = sgl[1],
+		.iov_count = 2,
+		.context = in,
+	};
+
+	for (int round = 0; round < 3; round++) {
+		tr_fill(out, SIZE, round);
+		switch (round) {
+		case 0:
+			KUNIT_ASSERT_EQ(test, 0, kfi_recvsgl(ep[1], sgl[1],
+							     NULL, 2, 0, in));
+			KUNIT_ASSERT_EQ(test, 0, kfi_sendbv(ep[0], bvec[0],
+							    NULL, 2, 0, out));
+			break;
+		case 1:
+			KUNIT_ASSERT_EQ(test, 0, kfi_recvbv(ep[1], bvec[1],
+							    NULL, 2, 0, in));
+			KUNIT_ASSERT_EQ(test, 0, kfi_sendsgl(ep[0], sgl[0],
+							     NULL, 2, 0, out));
+			break;
+		default:
+			KUNIT_ASSERT_EQ(test, 0, kfi_recvmsg(ep[1], &recv, 0));
+			KUNIT_ASSERT_EQ(test, 0, kfi_sendmsg(ep[0], &send, 0));
+		}
+		tr_expect(test, pair->cq[1], in, KFI_RECV, SIZE);
+		tr_expect(test, pair->cq[0], out, KFI_SEND, 0);
+		KUNIT_EXPECT_TRUE(test, tr_intact(in, SIZE, round));
+	}
+	send.type = 7;
+	KUNIT_EXPECT_EQ(test, -KFI_EBADFLAGS, kfi_sendmsg(ep[0], &send, 0));
+	recv.type = 7;
+	KUNIT_EXPECT_EQ(test, -KFI_EBADFLAGS, kfi_recvmsg(ep[1], &recv, 0));
+}
+
+/* The flags of the endpoint are those of its calls that bring none. */
+static void kfi_pages_complete_as_the_endpoint_says(struct kunit *test)
+{
+	const struct fx_pair_opts opts = {
+		.tx_flags = FI_SELECTIVE_COMPLETION,
+	};
+	u8 *out = tr_buffer(test, SIZE), *in = tr_buffer(test, SIZE);
+	struct bio_vec *bvec = pages_of(test, out);
+	struct kofi_pair *pair = fx_pair(test, &opts);
+	struct fi_cq_tagged_entry entry;
+	u64 flags = KFI_TRANSMIT | KFI_COMPLETION;
+
+	for (int told = 0; told < 2; told++) {
+		KUNIT_ASSERT_EQ(test, 0, tr_recv(pair->ep[1], in, SIZE));
+		KUNIT_ASSERT_EQ(test, 0, kfi_sendbv(pair->ep[0], bvec, NULL, 2,
+						    0, out));
+		tr_expect(test, pair->cq[1], in, KFI_RECV, SIZE);
+		if (told)
+			tr_expect(test, pair->cq[0], out, KFI_SEND, 0);
+		else
+			KUNIT_EXPECT_EQ(test, -KFI_EAGAIN,
+					kfi_cq_read(pair->cq[0], &entry, 1));
+		KUNIT_ASSERT_EQ(test, 0, kfi_control(&pair->ep[0]->fid,
+						     KFI_SETOPSFLAG, &flags));
+	}
+}
+
+static void expect_done(struct kunit *test, struct kfid_cq *cq, void *context,
+			u64 way)
+{
+	struct kfi_cq_tagged_entry entry = {};
+
+	KUNIT_ASSERT_EQ(test, 1, fx_wait_comp(test, cq, &entry, 1));
+	KUNIT_EXPECT_PTR_EQ(test, context, entry.op_context);
+	KUNIT_EXPECT_EQ(test, way | KFI_RMA, entry.flags);
+}
+
+static void kfi_remote_memory_from_pages_and_lists(struct kunit *test)
+{
+	const struct fx_pair_opts opts = { .caps = KFI_RMA };
+	u8 *far = tr_buffer(test, SIZE), *buf = tr_buffer(test, SIZE);
+	struct bio_vec *bvec = pages_of(test, buf);
+	struct scatterlist *sgl = list_of(test, buf);
+	struct kofi_pair *pair = fx_pair(test, &opts);
+	struct kfid_ep *ep = pair->ep[0];
+	struct kfi_rma_iov remote = { .addr = (uintptr_t)far, .len = SIZE };
+	struct kfi_msg_rma msg = {
+		.type = KFI_SGL,
+		.msg_sgl = sgl,
+		.iov_count = 2,
+		.rma_iov = &remote,
+		.rma_iov_count = 1,
+		.context = buf,
+	};
+	/* A read goes into one piece on iWARP. */
+	bool reads = !tr_is_iwarp(pair->info);
+	struct kfid_mr *mr;
+	u64 key;
+
+	KUNIT_ASSERT_EQ(test, 0,
+			kfi_mr_reg(pair->domain, far, SIZE,
+				   KFI_REMOTE_READ | KFI_REMOTE_WRITE, 0, 0, 0,
+				   &mr, NULL));
+	fx_defer_close(test, &mr->fid);
+	key = kfi_mr_key(mr);
+	remote.key = key;
+
+	for (int round = 0; round < 3; round++) {
+		tr_fill(buf, SIZE, round);
+		KUNIT_ASSERT_EQ(test, 0,
+				round == 0 ? kfi_writebv(ep, bvec, NULL, 2, 0,
+							 remote.addr, key, buf) :
+				round == 1 ? kfi_writesgl(ep, sgl, NULL, 2, 0,
+							  remote.addr, key, buf) :
+					     kfi_writemsg(ep, &msg, 0));
+		expect_done(test, pair->cq[0], buf, KFI_WRITE);
+		if (!reads)
+			continue;
+		memset(buf, 0, SIZE);
+		KUNIT_ASSERT_EQ(test, 0,
+				round == 0 ? kfi_readsgl(ep, sgl, NULL, 2, 0,
+							 remote.addr, key, buf) :
+				round == 1 ? kfi_readbv(ep, bvec, NULL, 2, 0,
+							remote.addr, key, buf) :
+					     kfi_readmsg(ep, &msg, 0));
+		expect_done(test, pair->cq[0], buf, KFI_READ);
+		KUNIT_EXPECT_TRUE(test, tr_intact(buf, SIZE, round));
+	}
+	msg.type = 7;
+	KUNIT_EXPECT_EQ(test, -KFI_EBADFLAGS, kfi_writemsg(ep, &msg, 0));
+	KUNIT_EXPECT_EQ(test, -KFI_EBADFLAGS, kfi_readmsg(ep, &msg, 0));
+}
+
+static struct kunit_case cases[] = {
+	KUNIT_CASE(kfi_an_echo_as_of_2016),
+	KUNIT_CASE(kfi_queues_with_handlers),
+	KUNIT_CASE(kfi_handler_of_completions),
+	KUNIT_CASE(kfi_messages_of_pages_and_lists),
+	KUNIT_CASE(kfi_pages_complete_as_the_endpoint_says),
+	KUNIT_CASE(kfi_remote_memory_from_pages_and_lists),
+	{}
+};
+
+static struct kunit_suite suite = {
+	.name = "kofi_kfi",
+	.test_cases = cases,
+};
+
+kunit_test_suite(suite);
