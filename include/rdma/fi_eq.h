@@ -517,6 +517,7 @@ static inline int fi_poll(struct fid_poll *pollset, void **context, int count)
  * * 0 - it is a member, and was perhaps before
  * * -FI_EINVAL - flags, or neither a completion queue nor a counter
  * * -FI_ENOMEM - no memory
+ * * -FI_EOPBADSTATE - in atomic context
  */
 static inline int fi_poll_add(struct fid_poll *pollset, struct fid *event_fid,
 			      u64 flags)
@@ -534,6 +535,7 @@ static inline int fi_poll_add(struct fid_poll *pollset, struct fid *event_fid,
  * Return:
  * * 0 - it is no member, and was perhaps none before
  * * -FI_EINVAL - flags, or neither a completion queue nor a counter
+ * * -FI_EOPBADSTATE - in atomic context
  */
 static inline int fi_poll_del(struct fid_poll *pollset, struct fid *event_fid,
 			      u64 flags)
@@ -627,6 +629,7 @@ static inline ssize_t fi_eq_readerr(struct fid_eq *eq,
  * * -FI_EBADFLAGS - any flag
  * * -FI_EOVERRUN - as many as the queue's size are unread
  * * -FI_ENOMEM - no memory
+ * * -FI_EOPBADSTATE - in atomic context
  */
 static inline ssize_t fi_eq_write(struct fid_eq *eq, u32 event,
 				  const void *buf, size_t len, u64 flags)
