@@ -53,7 +53,8 @@ pub(super) struct Borrower<'a> {
 impl Borrower<'_> {
     fn place(&self, seq: u64) -> Remote {
         let Traffic { window, length, .. } = *self.traffic;
-        self.region.behind(seq % window as u64 * length as u64)
+        let place = seq.checked_rem(window as u64).unwrap_or(0);
+        self.region.behind(place.wrapping_mul(length as u64))
     }
 
     fn buffers(&self) -> Result<KVec<KBox<Buffer>>> {
