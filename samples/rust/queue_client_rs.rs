@@ -105,13 +105,20 @@ fn run(here: InProcess, tasks: &mut u32) -> Result {
         if at >= grant.len {
             return connection.endpoint.shutdown(here);
         }
-        buffer[..].copy_from_slice(&task::result_of(number).to_ne_bytes());
+        set(&mut buffer, task::result_of(number));
         let to = grant.region.behind(at as u64);
         connection.endpoint.write(buffer, task::WORD, to)?;
         buffer = connection.sent(here)?;
         // Behind the result: who sees this one sees that, too.
         buffer = add_one(here, &connection, &grant, task::DONE, buffer)?;
         *tasks += 1;
+    }
+}
+
+/// Makes a number of the buffer, which is as long as one.
+fn set(buffer: &mut Buffer, number: u64) {
+    if let Some(word) = buffer.first_chunk_mut() {
+        *word = number.to_ne_bytes();
     }
 }
 
@@ -128,7 +135,7 @@ fn add_one(
         count: 1,
         datatype: Datatype::from_raw(FI_UINT64)?,
     };
-    buffer[..].copy_from_slice(&1u64.to_ne_bytes());
+    set(&mut buffer, 1);
     connection.endpoint.fetch(buffer, Op::Sum, counter)?;
     connection.sent(here)
 }

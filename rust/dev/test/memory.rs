@@ -149,7 +149,7 @@ impl Borrower<'_> {
             if self.traffic.verify {
                 buffer.fill(0);
             }
-            buffer.tag = seq % window;
+            buffer.tag = seq.checked_rem(window).unwrap_or(0);
             self.connection
                 .endpoint
                 .read(buffer, length, self.place(seq))?;
