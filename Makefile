@@ -10,10 +10,15 @@ ifeq ($(shell command -v python3),)
 $(error python3 is missing, which everything here is run by: apt-get install python3)
 endif
 
-.PHONY: modules modules_install clean setup kernels demo test soak bench shell docs distclean help
+.PHONY: modules modules_install clean install uninstall
+.PHONY: setup kernels demo test soak bench shell docs distclean help
 
+# Variables of the command line are passed on: the kernel's make has many, too.
 modules modules_install clean:
-	@$(LAB) modules $(KDIR) $@
+	@$(LAB) modules $(KDIR) $@ $(MAKEOVERRIDES)
+
+install uninstall:
+	@$(LAB) $@ $(KDIR) $(MAKEOVERRIDES)
 
 setup kernels demo:
 	@$(LAB) $@
@@ -35,7 +40,9 @@ distclean:
 
 help:
 	@echo 'make                  build the modules for the running kernel, or for KDIR=<build folder>'
-	@echo 'make modules_install  install them there; make clean removes what was built'
+	@echo 'make modules_install  install all of them there; make clean removes what was built'
+	@echo 'make install          install kofi.ko, what consumers build with and the client: PREFIX=, DESTDIR=,'
+	@echo '                      CLIENT=n without the client; make uninstall removes it all'
 	@echo ''
 	@echo 'make demo             two kernel modules talk, in a virtual machine'
 	@echo 'make test             every test; T=<part of a name> for some, LANE=uml|plain|proof for one lane'

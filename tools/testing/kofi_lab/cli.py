@@ -6,11 +6,12 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable
-from pathlib import Path
+from pathlib import Path, PurePath
 
-from . import bench, conformance, demo, docs, guest, kdir, kernel, plan, setup, suite, tree
+from . import bench, conformance, demo, docs, guest, install, installed, kdir, kernel, plan
+from . import setup, suite, tree
 from .lane import LANES, lane
-from .paths import CACHE
+from .paths import CACHE, TREE
 from .results import Results
 from .say import LabError, say
 from .session import Session
@@ -70,6 +71,17 @@ def parser() -> argparse.ArgumentParser:
     command = verb("modules", do_modules, "make a target against a kernel's build folder")
     command.add_argument("kdir", type=Path)
     command.add_argument("target", nargs="?", default="modules")
+    command.add_argument("variables", nargs="*", help="for the kernel's make")
+    command = verb("install", do_install, "put the module, what consumers need and the client in place")
+    command.add_argument("kdir", type=Path)
+    command.add_argument("variables", nargs="*", help="DESTDIR, PREFIX, CLIENT; others for the kernel's make")
+    command = verb("uninstall", do_uninstall, "remove what install put there")
+    command.add_argument("kdir", type=Path)
+    command.add_argument("variables", nargs="*", help="DESTDIR, PREFIX, RELEASE")
+    command = verb("consumer", do_consumer, "make a folder that consumers' builds take for KOFI")
+    command.add_argument("home", type=Path)
+    command.add_argument("--built", type=Path, default=TREE, help="a built checkout, or such a folder")
+    command.add_argument("--remove", action="store_true")
     command = verb("shell", do_shell, "an interactive guest with both soft devices")
     command.add_argument("lane", nargs="?", default="plain", choices=LANES)
     command = verb("conformance", do_conformance, "write the table of tests and contract lines")
@@ -106,14 +118,16 @@ def do_run(options: argparse.Namespace) -> int:
     target = kernel.ensure(lane(options.lane))
     modules = [] if options.no_build else tree.build(target)
     results = Results()
-    session = Session(target, [*modules, *options.ko], results, cpus=options.cpus)
-    session.extra, session.echo = options.append, not options.quiet
     chosen = list({item.name: item for item in plan.scenarios() if item.name in options.names}.values())
     if missing := set(options.names) - {item.name for item in chosen}:
         raise LabError(f"not in the plan: {', '.join(sorted(missing))}")
     for script in options.script:
         words = options.arguments
         chosen.append(plan.Scenario(script.stem, script, options.seconds, arguments=words))
+    if any(scenario.templates for scenario in chosen):
+        modules += installed.build_templates(target)
+    session = Session(target, [*modules, *options.ko], results, cpus=options.cpus)
+    session.extra, session.echo = options.append, not options.quiet
     session.run(chosen)
     results.report()
     say(f"console: {session.logs[-1]}" if session.logs else "nothing to run")
@@ -145,7 +159,53 @@ def do_bench(options: argparse.Namespace) -> None:
 
 def do_modules(options: argparse.Namespace) -> int:
     """Verb modules."""
-    return kdir.make(options.kdir, options.target)
+    return kdir.make(options.kdir, options.target, of_kernel(options.variables))
+
+
+# Variables of our own Makefile: all others of a command line are meant for the kernel's.
+OURS = set("CLIENT DESTDIR KDIR KERNEL KERNELRELEASE LANE PREFIX RELEASE T".split())
+
+
+def ours(words: list[str]) -> dict[str, str]:
+    """Those of a command line."""
+    pairs = (word.partition("=") for word in words)
+    return {name: value for name, _, value in pairs if name in OURS}
+
+
+def of_kernel(words: list[str]) -> list[str]:
+    """What the kernel's make is told."""
+    return [word for word in words if word.partition("=")[0] not in OURS]
+
+
+def system(options: argparse.Namespace) -> install.System:
+    """Where things are to be installed."""
+    given = ours(options.variables)
+    root, prefix = given.get("DESTDIR", ""), given.get("PREFIX", "/usr/local")
+    for name, value in (("DESTDIR", root or "/"), ("PREFIX", prefix)):
+        if not value.startswith("/"):
+            raise LabError(f"{name} has to be an absolute path, not {value!r}")
+    return install.System(root, PurePath(prefix))
+
+
+def do_install(options: argparse.Namespace) -> int:
+    """Verb install."""
+    with_client = ours(options.variables).get("CLIENT", "y") != "n"
+    more = of_kernel(options.variables)
+    return install.install(system(options), options.kdir, with_client, more)
+
+
+def do_uninstall(options: argparse.Namespace) -> None:
+    """Verb uninstall."""
+    release = ours(options.variables).get("RELEASE") or kdir.release(options.kdir)
+    install.uninstall(system(options), release)
+
+
+def do_consumer(options: argparse.Namespace) -> None:
+    """Verb consumer."""
+    if options.remove:
+        install.remove_consumer_folder(options.home.absolute())
+    else:
+        install.put_consumer_folder(options.built.absolute(), options.home.absolute())
 
 
 def do_shell(options: argparse.Namespace) -> int:

@@ -3,29 +3,55 @@
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
 
 from . import config
+from .lane import LANES
 from .paths import TREE
 from .say import LabError
 
 SYMBOLS = ("CONFIG_MODULES", "CONFIG_RUST", "CONFIG_INFINIBAND", "CONFIG_INFINIBAND_ADDR_TRANS")
 VERSION = re.compile(r"rustc (\d+)\.(\d+)\.(\d+)")
+# What the kernel's make was told, for those who build against what it made.
+SAID = TREE / "kofi.args"
 
 
-def make(kdir: Path, target: str) -> int:
-    """Runs the kernel's make on this tree."""
+def make(kdir: Path, target: str, more: list[str]) -> int:
+    """Runs the kernel's make on this tree, with more variables or words."""
     symbols = inspect(kdir)
-    words = ["make", "-C", str(kdir), f"M={TREE}", f"-j{os.cpu_count() or 2}"]
+    words = variables(kdir, symbols, target)
+    command = ["make", "-C", str(kdir), f"M={TREE}", f"-j{os.cpu_count() or 2}", *words, *more, target]
+    code = subprocess.run(command, env=environment(), check=False).returncode
+    if target == "clean":
+        SAID.unlink(missing_ok=True)
+    elif target == "modules" and code == 0:
+        said = [word for word in [*words, *more] if not word.startswith(("CONFIG_", "V="))]
+        SAID.write_text(shlex.join(map(settled, said)) + "\n")
+    return code
+
+
+def variables(kdir: Path, symbols: dict[str, str], target: str) -> list[str]:
+    """What the kernel's make has to be told for this kernel."""
+    words = []
+    if symbols.get("CONFIG_UML") == "y":
+        uml = LANES["uml"]
+        words += [f"ARCH={uml.arch}", *uml.module_flags]
     if symbols.get("CONFIG_CC_IS_CLANG") == "y":
         words.append("LLVM=1")
     if target != "clean":
         rustc = matching_rustc(kdir, symbols["CONFIG_RUSTC_VERSION"])
         rustdoc = Path(rustc).with_name("rustdoc")
         words += [f"RUSTC={rustc}", f"RUSTDOC={rustdoc}", f"HOSTRUSTC={rustc}"]
-    return subprocess.run([*words, target], env=environment(), check=False).returncode
+    return words
+
+
+def settled(word: str) -> str:
+    """The same in an environment that knows nothing of ours."""
+    clang = shutil.which("clang", path=environment()["PATH"])
+    return f"LLVM={Path(clang).parent}/" if word == "LLVM=1" and clang else word
 
 
 def environment() -> dict[str, str]:
@@ -36,6 +62,17 @@ def environment() -> dict[str, str]:
         return toolchain.environment()
     except LabError:
         return dict(os.environ)
+
+
+def release(kdir: Path) -> str:
+    """The name by which the kernel's modules are kept."""
+    place = kdir / "include/config/kernel.release"
+    if not place.exists():
+        raise LabError(
+            f"{kdir} is no kernel build folder, or its kernel was never built: it does not say"
+            " which release it is"
+        )
+    return place.read_text().strip()
 
 
 def inspect(kdir: Path) -> dict[str, str]:

@@ -28,6 +28,7 @@ class Scenario:
     arguments: str = ""
     suites: bool = False  # whether it runs KUnit suites, which T=pattern may name
     virtual: bool = False  # whether it wants a clock that runs ahead when the guest sleeps
+    templates: bool = False  # whether it loads the modules of samples/template
 
     def limit(self, lane: Lane) -> int:
         """Its time limit in that lane, seconds."""

@@ -8,7 +8,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from . import client, conformance, docs, examples, kfi, layers, libfabric, misuse, toolchain, tree
+from . import client, conformance, docs, examples, installed, kfi, layers, libfabric, misuse
+from . import toolchain, tree
 from .kernel import Kernel
 from .paths import TESTING, TREE
 from .results import FAILED, PASSED, Results, matches
@@ -144,6 +145,14 @@ def manuals(_: Kernel) -> str:
     return docs.man()
 
 
+def installation(kernel: Kernel) -> str:
+    """What `make install` puts somewhere is what it should be, and `make uninstall` removes it."""
+    try:
+        return installed.complaints(kernel)
+    except tree.ModuleError as error:
+        return str(error)
+
+
 def headers(kernel: Kernel, results: Results, pattern: str) -> None:
     """Every public header compiles on its own, and twice; one test each."""
     place = tree.folder(kernel, "headers")
@@ -198,6 +207,7 @@ CHECKS: dict[str, Callable[[Kernel], str]] = {
     "static.checkpatch": checkpatch,
     "static.clippy": clippy,
     "static.client.clippy": clippy_of_client,
+    "static.install": installation,
 }
 
 

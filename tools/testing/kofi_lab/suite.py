@@ -6,7 +6,7 @@ import threading
 import traceback
 from collections.abc import Callable
 
-from . import guest, kernel, plan, setup, static, tree
+from . import guest, installed, kernel, plan, setup, static, tree
 from .lane import LANES, lane
 from .results import FAILED, PASSED, Results
 from .say import LabError, say
@@ -94,6 +94,8 @@ class LaneRun:
         say(f"{name}: building the modules")
         try:
             modules = tree.build(target)
+            if any(scenario.templates for scenario in chosen):
+                modules += installed.build_templates(target)
         except tree.ModuleError as error:
             say(str(error))
             self.results.add(name, "build", FAILED, "no modules, or not without warnings")

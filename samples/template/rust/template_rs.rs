@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A module that uses kOFI, to begin with: it says which devices there are to open an endpoint on.
+//! What comes after that is in `samples/rust`.
+
+use kernel::prelude::*;
+use kofi::{
+    abi::{
+        self,
+        context::in_process,
+        info::{
+            Info,
+            InfoList, //
+        },
+        Errno,
+        Result, //
+    },
+    fi::info::Query,
+};
+
+module! {
+    type: Template,
+    name: "template_rs",
+    authors: ["You"],
+    description: "A module that uses kOFI",
+    license: "GPL",
+}
+
+struct Template;
+
+impl kernel::Module for Template {
+    fn init(_module: &'static ThisModule) -> kernel::error::Result<Self> {
+        let list = match find() {
+            // No device is no reason not to load: one may come.
+            Err(Errno::ENODATA) => InfoList::new(),
+            found => found?,
+        };
+        for info in &list {
+            let name = info.domain_name().unwrap_or_default();
+            let provider = info.provider_name().unwrap_or_default();
+            pr_info!("{} on {}\n", provider, name);
+        }
+        pr_info!("ready count={}\n", list.len());
+        Ok(Self)
+    }
+}
+
+/// Connected endpoints for messages, on whatever device has them.
+fn find() -> Result<InfoList> {
+    let mut hints = Info::new()?;
+    hints.set_caps(abi::FI_MSG);
+    hints.set_ep(&abi::fi_ep_attr {
+        type_: abi::FI_EP_MSG,
+        ..pin_init::zeroed()
+    })?;
+    let query = Query {
+        node: None,
+        service: None,
+        source: false,
+        hints: Some(&hints),
+    };
+    kofi::getinfo(in_process()?, &query)
+}

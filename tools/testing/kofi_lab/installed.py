@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: GPL-2.0
+"""An installation for a test kernel, and the modules of samples/template built against it."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path, PurePath
+
+from . import install, kdir, toolchain, tree
+from .kernel import Kernel
+from .paths import TREE
+from .receipt import NAME
+
+PREFIX = PurePath("/usr/local")
+TEMPLATES = TREE / "samples/template"
+
+
+def make(place: Path, *words: str) -> str:
+    """Runs a Makefile of ours, as a person would; what it says."""
+    result = subprocess.run(
+        ["make", "-C", str(place), *words],
+        env={name: text for name, text in os.environ.items() if name not in toolchain.OF_MAKE},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    if result.returncode or tree.WARNING.search(result.stdout):
+        raise tree.ModuleError(f"make {' '.join(words)} in {place}:\n{result.stdout}")
+    return result.stdout
+
+
+def stage(kernel: Kernel, purpose: str) -> Path:
+    """An empty folder to install into."""
+    place = tree.folder(kernel, purpose)
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir(parents=True)
+    return place
+
+
+def install_into(kernel: Kernel, root: Path) -> None:
+    """`make install` of the checkout, but for the client, which is compiled elsewhere already."""
+    built = tree.folder(kernel)
+    with tree.locked(built):
+        tree.sync(built)
+        make(built, "install", f"KDIR={kernel.build}", f"DESTDIR={root}", f"PREFIX={PREFIX}", "CLIENT=n")
+
+
+def build_templates(kernel: Kernel) -> list[Path]:
+    """The templates' modules, of copies that know nothing of this checkout."""
+    root = stage(kernel, "installed")
+    install_into(kernel, root)
+    home = f"{root}{PREFIX}/lib/kofi/{kdir.release(kernel.build)}"
+    modules = []
+    for template in sorted(path for path in TEMPLATES.iterdir() if path.is_dir()):
+        copy = stage(kernel, f"template-{template.name}")
+        shutil.copytree(template, copy, dirs_exist_ok=True)
+        make(copy, f"KDIR={kernel.build}", f"KOFI={home}")
+        modules += sorted(copy.glob("*.ko"))
+    return modules
+
+
+def expected(release: str) -> set[str]:
+    """Every file that an installation has."""
+    home = PREFIX / "lib/kofi"
+    headers = (path.relative_to(TREE) for path in (TREE / "include").rglob("*.h"))
+    files = [home / release / path for path in headers]
+    files += [home / release / name for name in (*install.GIVEN, *install.MADE, NAME)]
+    files += [PREFIX / "share" / path for path in install.COMPLETIONS.values()]
+    files += [PREFIX / "bin/kofi", PREFIX / "include/linux/kofi.h", home / "client" / NAME]
+    return {str(path) for path in files} | {f"/lib/modules/{release}/updates/kofi.ko"}
+
+
+def complaints(kernel: Kernel) -> str:
+    """What an installation has too much or too little, and what its removal leaves."""
+    root = stage(kernel, "staged")
+    system = install.System(str(root), PREFIX)
+    # Twice, as for an update.
+    for _ in range(2):
+        install_into(kernel, root)
+        install.install_client(system)
+    found = {str(path).removeprefix(str(root)) for path in root.rglob("*") if path.is_file()}
+    wanted = expected(kdir.release(kernel.build))
+    lines = [f"{path} is not installed" for path in sorted(wanted - found)]
+    lines += [f"{path} is installed, and not expected" for path in sorted(found - wanted)]
+    make(tree.folder(kernel), "uninstall", f"KDIR={kernel.build}", f"DESTDIR={root}", f"PREFIX={PREFIX}")
+    lines += [f"{path} is left" for path in sorted(root.rglob("*"))]
+    return "\n".join(lines)

@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: GPL-2.0
+# The modules of samples/template, built against an installed kOFI, load, and name the devices.
+need_module template_c template_rs
+
+# finds MODULE COUNT [LINE]: so many are on offer, and this is one of them.
+finds() {
+	from_here
+	load "$1" && await 5 "$1: ready count=$2\$" && unload "$1" || return
+	[ -z "$3" ] || kernel_said "$1: $3\$"
+}
+
+check c.nothing finds template_c 0
+check rust.nothing finds template_rs 0
+device_up "$1" || fail "$1 does not come up"
+check c finds template_c '[1-9]' "verbs on $DEVICE"
+check rust finds template_rs '[1-9]' "verbs on $DEVICE"
+unload kofi
