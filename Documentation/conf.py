@@ -30,6 +30,7 @@ man_pages = [
     (page, name, about, "", section)
     for page, name, section, about in (
         ("overview", "kofi", 7, "fabric interfaces in the kernel: objects and rules"),
+        ("install", "kofi_install", 7, "installing kOFI, and building modules that use it"),
         ("guide", "kofi_guide", 7, "a first consumer of the fabric interfaces in the kernel"),
         ("verbs", "kofi_verbs", 7, "fabric interfaces for those who know verbs"),
         ("libfabric", "kofi_libfabric", 7, "fabric interfaces for those who know libfabric"),
