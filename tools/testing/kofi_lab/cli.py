@@ -8,10 +8,10 @@ import sys
 from collections.abc import Callable
 from pathlib import Path, PurePath
 
-from . import bench, conformance, demo, docs, guest, install, installed, kdir, kernel, plan
-from . import setup, suite, tree
+from . import bench, conformance, demo, docs, guest, install, installed, kdir, kernel
+from . import plan, setup, suite, tree
 from .lane import LANES, lane
-from .paths import CACHE, TREE
+from .paths import CACHE
 from .results import Results
 from .say import LabError, say
 from .session import Session
@@ -80,8 +80,9 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("variables", nargs="*", help="DESTDIR, PREFIX, RELEASE")
     command = verb("consumer", do_consumer, "make a folder that consumers' builds take for KOFI")
     command.add_argument("home", type=Path)
-    command.add_argument("--built", type=Path, default=TREE, help="a built checkout, or such a folder")
-    command.add_argument("--remove", action="store_true")
+    how = command.add_mutually_exclusive_group()
+    how.add_argument("--link", type=Path, metavar="FOLDER", help="only lead there, where it is made")
+    how.add_argument("--remove", action="store_true", help="have it lead nowhere any more")
     command = verb("shell", do_shell, "an interactive guest with both soft devices")
     command.add_argument("lane", nargs="?", default="plain", choices=LANES)
     command = verb("conformance", do_conformance, "write the table of tests and contract lines")
@@ -202,10 +203,11 @@ def do_uninstall(options: argparse.Namespace) -> None:
 
 def do_consumer(options: argparse.Namespace) -> None:
     """Verb consumer."""
-    if options.remove:
-        install.remove_consumer_folder(options.home.absolute())
+    home = options.home.absolute()
+    if options.link or options.remove:
+        install.link_consumer_folder(home, options.link)
     else:
-        install.put_consumer_folder(options.built.absolute(), options.home.absolute())
+        install.make_consumer_folder(home)
 
 
 def do_shell(options: argparse.Namespace) -> int:

@@ -12,6 +12,7 @@ from .say import LabError
 PACKAGE = TREE / "tools" / "kofi"
 # Of all checkouts: what they depend on is the same.
 TARGET = BUILDS / "client"
+VERSION = re.compile(r'^version = "(.*)"$', re.MULTILINE)
 TEST = re.compile(r"^test (\S+) \.\.\. (\w+)", re.MULTILINE)
 
 
@@ -28,6 +29,14 @@ def cargo(verb: str, *words: str) -> "subprocess.CompletedProcess[str]":
         text=True,
         check=False,
     )
+
+
+def version() -> str:
+    """The version, which is that of all of kOFI."""
+    found = VERSION.search((PACKAGE / "Cargo.toml").read_text(encoding="utf-8"))
+    if not found:
+        raise LabError("tools/kofi/Cargo.toml says no version")
+    return found[1]
 
 
 def build() -> Path:

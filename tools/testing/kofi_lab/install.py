@@ -149,13 +149,19 @@ def forget_modules(release: str) -> None:
         subprocess.run([depmod, release], check=True)
 
 
-def put_consumer_folder(built: Path, home: Path) -> None:
+def make_consumer_folder(home: Path) -> None:
     """A consumers' folder of its own, for those who install by other means."""
     receipt = Receipt("", home)
-    put_for_consumers(receipt, built, home)
+    put_for_consumers(receipt, TREE, home)
     receipt.finish()
 
 
-def remove_consumer_folder(home: Path) -> None:
-    """Removes such a folder."""
-    Receipt("", home).remove()
+def link_consumer_folder(home: Path, kept: Path | None) -> None:
+    """Has consumers find such a folder, or nothing; what is no link is not ours to change."""
+    if home.is_symlink():
+        home.unlink()
+    if kept:
+        home.parent.mkdir(parents=True, exist_ok=True)
+        home.symlink_to(kept)
+    elif home.parent.is_dir() and not any(home.parent.iterdir()):
+        home.parent.rmdir()

@@ -52,14 +52,21 @@ def build_templates(kernel: Kernel) -> list[Path]:
     """The templates' modules, of copies that know nothing of this checkout."""
     root = stage(kernel, "installed")
     install_into(kernel, root)
-    home = f"{root}{PREFIX}/lib/kofi/{kdir.release(kernel.build)}"
-    modules = []
-    for template in sorted(path for path in TEMPLATES.iterdir() if path.is_dir()):
-        copy = stage(kernel, f"template-{template.name}")
-        shutil.copytree(template, copy, dirs_exist_ok=True)
-        make(copy, f"KDIR={kernel.build}", f"KOFI={home}")
-        modules += sorted(copy.glob("*.ko"))
-    return modules
+    home = Path(f"{root}{PREFIX}/lib/kofi/{kdir.release(kernel.build)}")
+    copies = [stage(kernel, f"template-{template.name}") for template in templates()]
+    return [build_template(kernel, *each, home) for each in zip(templates(), copies)]
+
+
+def templates() -> list[Path]:
+    """Their folders."""
+    return sorted(path for path in TEMPLATES.iterdir() if path.is_dir())
+
+
+def build_template(kernel: Kernel, template: Path, copy: Path, home: Path) -> Path:
+    """The module of a copy that knows nothing of this checkout."""
+    shutil.copytree(template, copy, dirs_exist_ok=True)
+    make(copy, f"KDIR={kernel.build}", f"KOFI={home}")
+    return next(copy.glob("*.ko"))
 
 
 def expected(release: str) -> set[str]:

@@ -49,9 +49,12 @@ def variables(kdir: Path, symbols: dict[str, str], target: str) -> list[str]:
 
 
 def settled(word: str) -> str:
-    """The same in an environment that knows nothing of ours."""
-    clang = shutil.which("clang", path=environment()["PATH"])
-    return f"LLVM={Path(clang).parent}/" if word == "LLVM=1" and clang else word
+    """The same in an environment that knows nothing of ours: programs have their whole names."""
+    name, _, value = word.partition("=")
+    program = shutil.which("clang" if word == "LLVM=1" else value, path=environment()["PATH"])
+    if not program:
+        return word
+    return f"LLVM={Path(program).parent}/" if word == "LLVM=1" else f"{name}={program}"
 
 
 def environment() -> dict[str, str]:

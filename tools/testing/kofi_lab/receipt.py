@@ -12,9 +12,9 @@ class Receipt:
     `root` stands in front of every path, for packages, but not in the list.
     """
 
-    def __init__(self, root: str, home: PurePath) -> None:
+    def __init__(self, root: str, home: PurePath, name: str = NAME) -> None:
         self.root = root.rstrip("/")
-        self.path = home / NAME
+        self.path = home / name
         self.before = self.read()
         self.files: list[str] = []
         self.folders = [entry for entry in self.before if entry.endswith("/")]
@@ -38,14 +38,17 @@ class Receipt:
         self.at(path).mkdir(parents=True)
 
     def put(self, path: PurePath, content: bytes, mode: int = 0o644) -> None:
-        """Writes a file. Whoever has the old one open keeps it."""
+        """Has a file there. It is another one where it changes: the old one may be in use, or shared."""
         self.folder(path.parent)
+        self.note(path)
         place = self.at(path)
+        if place.is_file() and place.read_bytes() == content:
+            place.chmod(mode)
+            return
         part = place.with_name(f".{place.name}.part")
         part.write_bytes(content)
         part.chmod(mode)
         part.rename(place)
-        self.note(path)
 
     def note(self, path: PurePath) -> None:
         """A file that somebody else wrote for us."""

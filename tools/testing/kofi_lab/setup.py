@@ -27,8 +27,9 @@ GUEST = (
     "busybox-static ibverbs-providers ibverbs-utils iproute2 libfabric-bin libfabric-dev"
     " perftest qemu-system-x86 rdma-core rdmacm-utils"
 ).split()
-# What only the documentation and the tests need.
+# What only the documentation needs, and only the tests.
 DOCS = ("groff-base", "python3-sphinx")
+TESTS = (*DOCS, "dkms")
 
 
 def ensure(*more: str) -> None:

@@ -8,9 +8,11 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from . import client, conformance, docs, examples, installed, kfi, layers, libfabric, misuse
+from . import client, conformance, dkms, docs, examples, installed, kfi, layers, libfabric, misuse
+from . import kernel as kernels
 from . import toolchain, tree
 from .kernel import Kernel
+from .lane import lane
 from .paths import TESTING, TREE
 from .results import FAILED, PASSED, Results, matches
 from .say import say
@@ -153,6 +155,15 @@ def installation(kernel: Kernel) -> str:
         return str(error)
 
 
+def through_dkms(_: Kernel) -> str:
+    """dkms builds and installs the module, and consumers build against that."""
+    try:
+        # The kernel that is built for most quickly.
+        return dkms.complaints(kernels.ensure(lane("uml")))
+    except tree.ModuleError as error:
+        return str(error)
+
+
 def headers(kernel: Kernel, results: Results, pattern: str) -> None:
     """Every public header compiles on its own, and twice; one test each."""
     place = tree.folder(kernel, "headers")
@@ -208,6 +219,7 @@ CHECKS: dict[str, Callable[[Kernel], str]] = {
     "static.clippy": clippy,
     "static.client.clippy": clippy_of_client,
     "static.install": installation,
+    "static.dkms": through_dkms,
 }
 
 

@@ -35,7 +35,7 @@ def guarded(results: Results, work: Callable[[], None]) -> None:
 
 def run_all(results: Results, pattern: str, lanes: list[str]) -> None:
     """The lanes, and while they run, the static checks."""
-    setup.ensure(*setup.DOCS)
+    setup.ensure(*setup.TESTS)
     suites = not named(pattern, lanes)
 
     def meanwhile() -> None:
