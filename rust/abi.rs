@@ -27,6 +27,7 @@ pub mod serial;
 pub mod sleepers;
 pub mod thread;
 pub mod tostr;
+pub mod trace;
 pub mod uapi;
 
 #[allow(

@@ -35,10 +35,12 @@ use kernel::{
         new_condvar,
         new_mutex,
         new_spinlock,
+        new_spinlock_irq,
         Arc,
         CondVar,
         Mutex,
-        SpinLock, //
+        SpinLock,
+        SpinLockIrq, //
     },
     task::Task,
     time::msecs_to_jiffies,
@@ -70,7 +72,7 @@ pub(crate) struct Device {
     protocol: Protocol,
     attributes: Attributes,
     #[pin]
-    name: SpinLock<Text<NAME_SIZE>>,
+    name: SpinLockIrq<Text<NAME_SIZE>>,
     #[pin]
     users: SpinLock<Users>,
     #[pin]
@@ -127,7 +129,7 @@ impl Device {
                 // SAFETY: As above.
                 attributes: unsafe { Attributes::of(ptr) },
                 // SAFETY: As above.
-                name <- new_spinlock!(unsafe { name_of(ptr) }),
+                name <- new_spinlock_irq!(unsafe { name_of(ptr) }),
                 users <- new_spinlock!(Users { count: 0, gone: false }),
                 idle <- Opaque::ffi_init(|slot| {
                     // SAFETY: `slot` is memory for a completion, which stays where it is.
@@ -145,7 +147,7 @@ impl Device {
         core::ptr::eq(self.raw.as_ptr(), raw)
     }
 
-    /// The name of this moment: an administrator may change it.
+    /// The name of this moment: an administrator may change it. Any context.
     pub(crate) fn name(&self) -> Text<NAME_SIZE> {
         *self.name.lock()
     }

@@ -24,6 +24,7 @@ use kernel::prelude::*;
 pub(super) struct Done {
     pub(super) wr_id: u64,
     pub(super) status: WcStatus,
+    /// Bytes; of a failure, what the driver says of it.
     pub(super) len: u32,
     /// What the peer gave beside a message or a write.
     pub(super) brought: Brought,
@@ -90,7 +91,10 @@ impl Done {
         Self {
             wr_id: wc.wr_id(),
             status: wc.status(),
-            len: wc.byte_len(),
+            len: match wc.is_success() {
+                true => wc.byte_len(),
+                false => wc.vendor_err(),
+            },
             brought: match wc.imm() {
                 None => Brought::Nothing,
                 Some(data) if wc.opcode() == Some(WcOpcode::Recv) => Brought::Message(data),
@@ -108,6 +112,11 @@ impl Done {
             len: 0,
             brought: Brought::Nothing,
         }
+    }
+
+    /// What the driver says of a failure.
+    pub(super) fn vendor(&self) -> u32 {
+        self.len
     }
 
     /// Whether it is not reported unless that was asked for: the data beside a peer's write always

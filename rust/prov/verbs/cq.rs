@@ -30,6 +30,7 @@ use crate::{
             SerialGuard,
             SerialLock, //
         },
+        trace,
         Errno,
         Result, //
     },
@@ -384,7 +385,7 @@ impl Cq {
         mut inner: SerialGuard<'_, Inner>,
         room: &mut [MaybeUninit<E>],
     ) -> Result<usize> {
-        if room.is_empty() || !inner.is_plain() {
+        if room.is_empty() || !inner.is_plain() || trace::completions() {
             return self.take_rest(inner, room, &[], 0);
         }
         let batch = room.len().min(BATCH);

@@ -14,6 +14,7 @@ mod limits;
 mod plain;
 mod post;
 mod settle;
+mod step;
 
 use super::{
     bounce::Bounce,
@@ -343,34 +344,13 @@ impl Endpoint {
         };
         self.receive.open(target, 0, None, &others);
         self.transmit.look_after(self.domain.serial());
-        self.state.step(State::Idle, State::Ready);
+        self.step(State::Idle, State::Ready, None);
         Ok(())
     }
 
     /// Notes that the device goes away; true the first time.
     pub(super) fn tell(&self) -> bool {
         !self.told.xchg(true, Full)
-    }
-
-    /// There is a connection: both ways are open.
-    fn become_connected(&self) -> bool {
-        let is_connected = self.state.step(State::Connecting, State::Connected);
-        if is_connected {
-            self.transmit.set_plain(true);
-            self.receive.set_plain(true);
-        }
-        is_connected
-    }
-
-    /// Moves to the state that `next` wants, as [`StateCell::advance`] does, which is not the one
-    /// before it.
-    fn leave(&self, next: impl Fn(State) -> Option<State>) -> Option<State> {
-        let before = self.state.advance(next);
-        if before == Some(State::Connected) {
-            self.transmit.set_plain(false);
-            self.receive.set_plain(false);
-        }
-        before
     }
 
     fn qp(&self) -> Result<Arc<Qp>> {

@@ -21,6 +21,7 @@ use crate::{
         addr::format_of,
         context,
         info::Info,
+        trace,
         Errno,
         Result,
         FI_ADDR_STR,
@@ -46,6 +47,7 @@ use crate::{
             Id,
             Locked, //
         },
+        device::Device,
         net::SockAddr, //
     },
 };
@@ -190,14 +192,46 @@ impl PassiveEndpoint {
     }
 }
 
+/// Who asked for a connection, for those who look on.
+struct Asked {
+    device: Option<Arc<Device>>,
+    local: Option<SockAddr>,
+    peer: Option<SockAddr>,
+}
+
+impl Asked {
+    fn of(id: &Id) -> Self {
+        Self {
+            device: id.device(),
+            local: id.local_addr().ok(),
+            peer: id.peer_addr().ok(),
+        }
+    }
+
+    /// The consumer has been told, or the request is refused.
+    fn tell(&self, refused: Option<Errno>) {
+        if trace::requests() {
+            let name = self.device.as_ref().map(|device| device.name());
+            let name = name.as_ref().map_or(c"", |name| name.as_c_str());
+            let bytes = |addr: Option<SockAddr>| addr.map(SockAddr::to_raw);
+            let (local, peer) = (bytes(self.local), bytes(self.peer));
+            let local = local.as_ref().map_or(&[][..], |addr| addr.as_bytes());
+            let peer = peer.as_ref().map_or(&[][..], |addr| addr.as_bytes());
+            trace::request(name, local, peer, refused);
+        }
+        if let Some(errno) = refused {
+            pr_warn!("connection request refused: {errno:?}\n");
+        }
+    }
+}
+
 impl Handler for PassiveEndpoint {
     fn event(self: Arc<Self>, _id: &Locked, event: cm::Event<'_>) {
         match event {
             cm::Event::ConnectRequest { id, conn } => {
+                let asked = Asked::of(&id);
                 // Dropped on the way, the id refuses the peer.
-                if let Err(error) = self.announce(id, &conn) {
-                    pr_warn!("connection request refused: {:?}\n", error);
-                }
+                asked.tell(self.announce(id, &conn).err());
             }
             cm::Event::DeviceRemoval => self.lose(),
             _ => {}

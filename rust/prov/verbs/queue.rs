@@ -10,6 +10,7 @@
 mod fetching;
 mod plain;
 mod posting;
+mod trace;
 
 pub(super) use posting::{
     Post,
@@ -177,6 +178,9 @@ pub(super) struct Queue {
     exchanges: Option<Exchanges>,
     /// How many nudges may be posted beside the operations, without `head`.
     nudges: u32,
+    pd: Arc<Pd>,
+    /// Its queue pair's, once there is one.
+    number: Atomic<u32>,
 }
 
 impl Queue {
@@ -229,6 +233,8 @@ impl Queue {
                     Direction::Transmit => nudge::most_on(pd.device()),
                     Direction::Receive => 0,
                 },
+                pd: pd.clone(),
+                number: Atomic::new(0),
                 inline: Atomic::new(0),
                 ring,
                 direction,
@@ -303,6 +309,7 @@ impl Queue {
         if bounce.is_none() {
             self.inline.store(inject, Relaxed);
         }
+        self.number.store(target.qp.number(), Relaxed);
         let mut head = self.head.lock(others);
         if target.selective {
             // The short way reports everything.

@@ -36,6 +36,11 @@ pub(super) struct Slot {
 }
 
 impl Slot {
+    /// Its context and the flags of its completion, for who traces; none of a marker.
+    pub(super) fn traced(&self) -> Option<(Context, u64)> {
+        (self.usage != Use::Marker).then(|| (self.context, self.told().0))
+    }
+
     /// The flags of its completion, and where its message is if that is told.
     #[inline]
     pub(super) fn told(&self) -> (u64, usize) {

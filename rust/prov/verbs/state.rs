@@ -75,6 +75,20 @@ impl State {
         }
     }
 
+    /// Its name, for who traces.
+    pub(super) fn name(self) -> &'static CStr {
+        match self {
+            Self::Idle => c"idle",
+            Self::Ready => c"ready",
+            Self::Connecting => c"connecting",
+            Self::Connected => c"connected",
+            Self::NoTransmit => c"no-transmit",
+            Self::NoReceive => c"no-receive",
+            Self::Lost => c"lost",
+            Self::Shut => c"shut",
+        }
+    }
+
     /// Whether there is a peer to talk to, in one direction at least.
     pub(super) fn is_connected(self) -> bool {
         matches!(self, Self::Connected | Self::NoTransmit | Self::NoReceive)

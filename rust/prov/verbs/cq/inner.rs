@@ -21,6 +21,7 @@ use super::super::{
 use crate::{
     abi::{
         flags::*,
+        trace,
         Errno,
         Result, //
     },
@@ -129,6 +130,9 @@ impl Inner {
         }
         let told = entry.queue.told(cell)?;
         let is_success = done.status == WcStatus::SUCCESS;
+        entry
+            .queue
+            .trace_over(&done, || Some((told.context, told.flags)));
         if let Some(tally) = &mut entry.tally {
             tally.count_one(told.flags, is_success);
         }
@@ -187,6 +191,9 @@ impl Inner {
         }
         entry.deferred += 1;
         if has_slot {
+            entry
+                .queue
+                .trace_over(&done, || entry.queue.slot(done.seq()).traced());
             if let Some(tally) = &mut entry.tally {
                 tally.count(&entry.queue, done);
             }
@@ -257,6 +264,8 @@ impl Inner {
             return finish_exchange(queue, cell);
         }
         let slot = queue.slot(done.seq());
+        // What was put off has been told of.
+        queue.trace_over(done, || slot.traced().filter(|_| !slot.is_met));
         if let Some(tally) = &mut entry.tally {
             // What was put off has been counted.
             if !slot.is_met {
@@ -405,7 +414,7 @@ impl Inner {
     ) -> usize {
         let mut rest = polled.get(count..).unwrap_or(&[]);
         while let ([first, others @ ..], Some(room)) = (rest, room.get_mut(count..)) {
-            let run = match self.backlog.is_empty() {
+            let run = match self.backlog.is_empty() && !trace::completions() {
                 true => self.tell_run(rest, room, freed),
                 false => 0,
             };

@@ -167,7 +167,7 @@ impl Endpoint {
             return Err(Errno::EMSGSIZE);
         }
         match Native::of(form, op, datatype, datatype.count_in(len)) {
-            Some(native) => self.post_native(native, atomic, message, remote),
+            Some(native) => self.post_native(native, atomic, message, (remote, len)),
             None => self.post_exchange(atomic, message, (remote, len)),
         }
     }

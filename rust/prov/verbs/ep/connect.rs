@@ -109,7 +109,7 @@ impl Endpoint {
         let id = match self.new_id() {
             Ok(id) => id,
             Err(error) => {
-                self.state.step(State::Connecting, State::Ready);
+                self.step(State::Connecting, State::Ready, Some((error, 0)));
                 return Err(error);
             }
         };
@@ -128,7 +128,8 @@ impl Endpoint {
             }
             Err(error) => {
                 self.link.lock().id = None;
-                self.state.step(State::Connecting, State::Ready);
+                let why = (error.into(), error.to_errno());
+                self.step(State::Connecting, State::Ready, Some(why));
                 Err(error.into())
             }
         }
@@ -144,7 +145,7 @@ impl Endpoint {
 
     /// From [`State::Ready`] to [`State::Connecting`], or why not.
     fn leave_ready(&self) -> Result {
-        if self.state.step(State::Ready, State::Connecting) {
+        if self.step(State::Ready, State::Connecting, None) {
             return Ok(());
         }
         Err(match self.state.get() {
@@ -197,8 +198,8 @@ impl Endpoint {
                 }
                 self.answer(&id, &frame, responder_resources, initiator_depth)
             });
-        if accepted.is_err() {
-            self.state.step(State::Connecting, State::Lost);
+        if let Err(error) = accepted {
+            self.step(State::Connecting, State::Lost, Some((error, 0)));
             self.flush();
             self.drain();
         }
@@ -287,7 +288,7 @@ impl Endpoint {
 
     /// There will be no connection.
     fn fail(&self, errno: Errno, prov_errno: i32, err_data: &[u8]) {
-        if !self.state.step(State::Connecting, State::Lost) {
+        if !self.step(State::Connecting, State::Lost, Some((errno, prov_errno))) {
             return;
         }
         self.flush();
@@ -331,7 +332,7 @@ impl Endpoint {
             self.lose(None);
             return;
         }
-        self.state.step(State::Ready, State::Connecting);
+        self.step(State::Ready, State::Connecting, None);
         self.fail(Errno::ENODEV, 0, &[]);
     }
 

@@ -264,7 +264,7 @@ impl Endpoint {
             let message = *message;
             return aside(move || self.post_pieces(&message));
         }
-        self.check(
+        let len = self.check(
             message,
             (RECEIVE_FLAGS, !RECEIVE_FLAGS),
             self.limits.receive_segments,
@@ -272,6 +272,7 @@ impl Endpoint {
         let what = Post {
             context: message.context,
             flags: FI_RECV | FI_MSG,
+            len,
             report: report(message.flags),
         };
         let Some(whole) = self.whole(message) else {
@@ -310,6 +311,7 @@ impl Endpoint {
         let what = |number: u32| Post {
             context: message.context,
             flags: FI_RECV | FI_MSG,
+            len: piece(number).len(),
             report: Report::Piece {
                 start: piece(number).addr(),
                 last: number == count - 1,
@@ -398,6 +400,7 @@ impl Transmit {
         let what = Post {
             context: message.context,
             flags,
+            len: total,
             report: report(message.flags),
         };
         let data = match message.flags & FI_REMOTE_CQ_DATA {

@@ -24,7 +24,11 @@ use crate::{
         },
     },
     prov::verbs::{
-        queue::Queue,
+        queue::{
+            Post,
+            Queue,
+            Report, //
+        },
         status, //
     },
     rdma::{
@@ -88,7 +92,16 @@ impl Queue {
     ) -> Result {
         let exchanges = self.exchanges().ok_or(Errno::EOPNOTSUPP)?;
         let index = exchanges.put(Exchange::new(atomic, operands, target, told)?)?;
-        self.post_step(index, flags).inspect_err(|_| {
+        let (_, len) = target;
+        let what = Post {
+            context: told.context,
+            flags: told.flags,
+            len,
+            report: Report::Always,
+        };
+        self.trace_post(&what, true);
+        self.post_step(index, flags).inspect_err(|errno| {
+            self.trace_refused(&what, *errno);
             let _ = exchanges.take(index);
         })?;
         exchanges.mover.start();

@@ -4,8 +4,8 @@
 //!
 //! It is there while the consumer's data calls are alone, the endpoint is connected both ways, every
 //! success is reported, and everything fits into the completion queue: the gate of `head` is barred
-//! for each of these that is not so, and a post looks at one number. What finds it shut goes by
-//! [`posting`](super::posting).
+//! for each of these that is not so, and a post looks at one number. What finds it shut, or is to be
+//! traced, goes by [`posting`](super::posting).
 
 use super::{
     Head,
@@ -14,7 +14,10 @@ use super::{
     Use, //
 };
 use crate::{
-    abi::serial::SerialGuard,
+    abi::{
+        serial::SerialGuard,
+        trace, //
+    },
     fi::memory::Context,
     prov::verbs::ring::Slot,
     rdma::single::{
@@ -134,6 +137,9 @@ impl Queue {
         (context, flags, usage): (Context, u64, Use),
         poster: impl FnOnce(&mut Poster) -> &mut P,
     ) -> Option<Plain<'_, P>> {
+        if trace::posts() {
+            return None;
+        }
         let mut head = self.head.enter_alone()?;
         if head.left == 0 {
             return None;

@@ -34,6 +34,8 @@ pub(in crate::prov::verbs) struct Post {
     pub(in crate::prov::verbs) context: Context,
     /// Those of its completion.
     pub(in crate::prov::verbs) flags: u64,
+    /// Bytes of its memory.
+    pub(in crate::prov::verbs) len: usize,
     pub(in crate::prov::verbs) report: Report,
 }
 
@@ -60,6 +62,7 @@ impl Post {
     pub(in crate::prov::verbs) const MARKER: Self = Self {
         context: Context::NULL,
         flags: 0,
+        len: 0,
         report: Report::Marker,
     };
 }
@@ -141,13 +144,23 @@ impl<'a> Posting<'a> {
     /// [`Self::settle`], with the queue locked for the next one.
     #[inline(always)]
     fn settle_one(mut self, what: &Post, posted: Result) -> (SerialGuard<'a, Head>, Result) {
-        if posted.is_ok() {
+        match posted {
             // What room it has taken is its completion's now.
-            self.head.enter(what, self.signal, self.is_silent);
-        } else if self.takes_room {
-            self.target().cq.release(1);
+            Ok(()) => self.head.enter(what, self.signal, self.is_silent),
+            Err(errno) => self.take_back(what, errno),
         }
         (self.head, posted)
+    }
+}
+
+impl Posting<'_> {
+    /// Nothing has been posted.
+    #[cold]
+    fn take_back(&self, what: &Post, errno: Errno) {
+        self.queue.trace_refused(what, errno);
+        if self.takes_room {
+            self.target().cq.release(1);
+        }
     }
 }
 
@@ -277,6 +290,7 @@ impl Queue {
         };
         // SAFETY: The slot is ours: `head` is locked, and `tail` shows it to be free.
         unsafe { self.ring.fill(head.seq, slot) };
+        self.trace_post(what, signal);
         // INVARIANT: Both are those of `head`.
         Ok(Posting {
             target: at,

@@ -49,7 +49,7 @@ impl Endpoint {
         native: Native,
         atomic: &Atomic<'_>,
         message: &Message<'_>,
-        remote: Remote,
+        (remote, len): (Remote, usize),
     ) -> Result {
         let operand = match native {
             Native::Read => 0,
@@ -59,6 +59,7 @@ impl Endpoint {
         let what = Post {
             context: message.context,
             flags: way(atomic.form) | FI_ATOMIC,
+            len,
             report: report(message.flags),
         };
         // Devices tell the old value, wanted or not.

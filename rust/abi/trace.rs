@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Tracepoints: what perf, bpftrace and trace-cmd are told, while somebody listens.
+//!
+//! `include/trace/events/kofi.h` says what an event has. Until one is turned on, asking for it is an
+//! instruction that does nothing, which the kernel makes a jump then; where the architecture has no
+//! such, it is one look at a counter. The kernel crate's own way, `declare_trace!`, takes names from
+//! its bindings alone.
+
+use super::Errno;
+use kernel::{
+    ffi::{
+        c_char,
+        c_int,
+        c_void, //
+    },
+    prelude::*, //
+};
+
+/// How many bytes an address has in an event: those of a `struct sockaddr_in6`.
+pub const ADDRESS: usize = 28;
+
+macro_rules! tracepoints {
+    ($($name:ident($($arg:ident: $type:ty),*), is_on = $is_on:ident;)*) => {
+        #[cfg(CONFIG_TRACEPOINTS)]
+        mod ffi {
+            use super::*;
+            use kernel::bindings::tracepoint;
+
+            kernel::macros::paste! {
+                extern "C" {
+                    $(
+                        pub(super) static [<__tracepoint_ $name>]: tracepoint;
+                        pub(super) fn [<rust_do_trace_ $name>]($($arg: $type),*);
+                    )*
+                }
+            }
+        }
+
+        $(
+            #[doc = concat!("Whether somebody listens to `", stringify!($name), "`.")]
+            #[inline(always)]
+            pub fn $is_on() -> bool {
+                kernel::macros::paste! { is_on!([<__tracepoint_ $name>]) }
+            }
+
+            /// Tells who listens.
+            ///
+            /// # Safety
+            ///
+            /// Pointers that the event follows are valid.
+            #[inline(always)]
+            unsafe fn $name($($arg: $type),*) {
+                #[cfg(CONFIG_TRACEPOINTS)]
+                kernel::macros::paste! {
+                    // SAFETY: By this function's safety requirement.
+                    unsafe { ffi::[<rust_do_trace_ $name>]($($arg),*) };
+                }
+                #[cfg(not(CONFIG_TRACEPOINTS))]
+                let _ = ($($arg,)*);
+            }
+        )*
+    };
+}
+
+/// Whether a tracepoint is on: an instruction that is patched.
+#[cfg(all(CONFIG_TRACEPOINTS, CONFIG_JUMP_LABEL))]
+macro_rules! is_on {
+    ($tracepoint:ident) => {
+        'branch: {
+            kernel::asm!(
+                include!(concat!(
+                    env!("KOFI_OBJ"),
+                    "/rust/abi/static_branch_generated.rs"
+                ));
+                yes = label { break 'branch true },
+                key = sym ffi::$tracepoint,
+                at = const core::mem::offset_of!(kernel::bindings::tracepoint, key),
+                branch = const 0,
+            );
+            false
+        }
+    };
+}
+
+/// Whether a tracepoint is on: how many listen.
+#[cfg(all(CONFIG_TRACEPOINTS, not(CONFIG_JUMP_LABEL)))]
+macro_rules! is_on {
+    ($tracepoint:ident) => {{
+        // SAFETY: It is there as long as the module. What others change is read as READ_ONCE() does.
+        unsafe {
+            let key = &raw const ffi::$tracepoint.key.key.enabled.counter;
+            key.read_volatile() > 0
+        }
+    }};
+}
+
+#[cfg(not(CONFIG_TRACEPOINTS))]
+macro_rules! is_on {
+    ($tracepoint:ident) => {
+        false
+    };
+}
+
+tracepoints! {
+    kofi_post(
+        device: *const c_char,
+        qp: u32,
+        flags: u64,
+        len: u64,
+        context: *mut c_void,
+        signaled: bool
+    ), is_on = posts;
+    kofi_complete(
+        device: *const c_char,
+        qp: u32,
+        flags: u64,
+        len: u64,
+        context: *mut c_void
+    ), is_on = completions;
+    kofi_error(
+        device: *const c_char,
+        qp: u32,
+        flags: u64,
+        context: *mut c_void,
+        status: u32,
+        vendor: u32,
+        error: c_int
+    ), is_on = errors;
+    kofi_connection(
+        device: *const c_char,
+        qp: u32,
+        from: *const c_char,
+        to: *const c_char,
+        error: c_int,
+        provider: c_int
+    ), is_on = connections;
+    kofi_request(
+        device: *const c_char,
+        local: *const c_void,
+        peer: *const c_void,
+        error: c_int
+    ), is_on = requests;
+}
+
+/// Which queue pair it is about. A device's name is told as it is at that moment.
+#[derive(Clone, Copy)]
+pub struct At<'a> {
+    /// Its device.
+    pub device: &'a CStr,
+    /// Its number there; 0 before there is one.
+    pub qp: u32,
+}
+
+/// Which operation it is about.
+#[derive(Clone, Copy)]
+pub struct Operation {
+    /// Those of its completion: FI_SEND | FI_MSG, ...
+    pub flags: u64,
+    /// Bytes: of its memory when it is posted, that came when it completes.
+    pub len: u64,
+    /// The consumer's.
+    pub context: *mut c_void,
+}
+
+/// An operation was handed to the device, which tells of its success if it is `signaled`. Any context.
+pub fn post(at: At<'_>, operation: Operation, signaled: bool) {
+    let device = at.device.as_char_ptr();
+    let Operation {
+        flags,
+        len,
+        context,
+    } = operation;
+    // SAFETY: The name is a C string.
+    unsafe { kofi_post(device, at.qp, flags, len, context, signaled) };
+}
+
+/// The device has done an operation. Any context.
+pub fn complete(at: At<'_>, operation: Operation) {
+    let device = at.device.as_char_ptr();
+    let Operation {
+        flags,
+        len,
+        context,
+    } = operation;
+    // SAFETY: The name is a C string.
+    unsafe { kofi_complete(device, at.qp, flags, len, context) };
+}
+
+/// The device has failed to do one, with that status and the driver's own number. Any context.
+pub fn error(at: At<'_>, operation: Operation, (status, vendor): (u32, u32), errno: Errno) {
+    let device = at.device.as_char_ptr();
+    let Operation { flags, context, .. } = operation;
+    let error = errno.code();
+    // SAFETY: The name is a C string.
+    unsafe { kofi_error(device, at.qp, flags, context, status, vendor, error) };
+}
+
+/// A connection has changed its state, for that reason if there is one. Any context.
+pub fn connection(at: At<'_>, (from, to): (&CStr, &CStr), error: Option<(Errno, c_int)>) {
+    let device = at.device.as_char_ptr();
+    let (error, provider) = error.map_or((0, 0), |(errno, provider)| (errno.code(), provider));
+    let (from, to) = (from.as_char_ptr(), to.as_char_ptr());
+    // SAFETY: The names are C strings.
+    unsafe { kofi_connection(device, at.qp, from, to, error, provider) };
+}
+
+/// A listener was asked for a connection, and has refused it if there is an error. Any context.
+pub fn request(device: &CStr, local: &[u8], peer: &[u8], refused: Option<Errno>) {
+    let whole = |addr: &[u8]| {
+        let mut bytes = [0u8; ADDRESS];
+        for (to, from) in bytes.iter_mut().zip(addr) {
+            *to = *from;
+        }
+        bytes
+    };
+    let (local, peer) = (whole(local), whole(peer));
+    let (local, peer) = (local.as_ptr().cast(), peer.as_ptr().cast());
+    let error = refused.map_or(0, Errno::code);
+    // SAFETY: The name is a C string, and each address has as many bytes as an event takes.
+    unsafe { kofi_request(device.as_char_ptr(), local, peer, error) };
+}

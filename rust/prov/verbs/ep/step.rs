@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! An endpoint's steps from state to state. Each is told to who traces.
+
+use super::{
+    super::state::State,
+    Endpoint, //
+};
+use crate::abi::{
+    trace,
+    Errno, //
+};
+use kernel::prelude::*;
+
+/// Why there is no connection: what is reported, and the provider's number.
+pub(super) type Reason = (Errno, c_int);
+
+impl Endpoint {
+    /// Moves from one state to another; false if it was not in the first.
+    pub(super) fn step(&self, from: State, to: State, why: Option<Reason>) -> bool {
+        let has_moved = self.state.step(from, to);
+        if has_moved {
+            self.trace(from, to, why);
+        }
+        has_moved
+    }
+
+    /// There is a connection: both ways are open.
+    pub(super) fn become_connected(&self) -> bool {
+        let is_connected = self.step(State::Connecting, State::Connected, None);
+        if is_connected {
+            self.transmit.set_plain(true);
+            self.receive.set_plain(true);
+        }
+        is_connected
+    }
+
+    /// Moves to the state that `next` wants, as [`StateCell::advance`](super::StateCell::advance) does,
+    /// which is not the one before it.
+    pub(super) fn leave(&self, next: impl Fn(State) -> Option<State>) -> Option<State> {
+        let before = self.state.advance(&next);
+        if before == Some(State::Connected) {
+            self.transmit.set_plain(false);
+            self.receive.set_plain(false);
+        }
+        if let Some((from, to)) = before.and_then(|from| Some((from, next(from)?))) {
+            self.trace(from, to, None);
+        }
+        before
+    }
+
+    fn trace(&self, from: State, to: State, why: Option<Reason>) {
+        if trace::connections() {
+            let names = (from.name(), to.name());
+            self.transmit.at(|at| trace::connection(at, names, why));
+        }
+    }
+}
