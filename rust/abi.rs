@@ -23,6 +23,7 @@ pub mod names;
 pub mod once;
 pub mod random;
 pub mod registry;
+pub mod roster;
 pub mod serial;
 pub mod sleepers;
 pub mod thread;
@@ -126,6 +127,14 @@ impl NetRef {
     pub fn get(&self) -> Option<&kernel::bindings::net> {
         // SAFETY: Whoever made the reference keeps the namespace as long as it is used.
         unsafe { self.as_ptr().as_ref() }
+    }
+
+    /// Where the namespace is, whichever way it is named.
+    pub fn address(self) -> usize {
+        match self.0.is_null() {
+            true => (&raw const kernel::bindings::init_net).addr(),
+            false => self.0.addr(),
+        }
     }
 
     /// The namespace, or null for the first one.

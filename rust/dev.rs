@@ -7,8 +7,10 @@
 
 mod argument;
 mod info;
+mod objects;
 mod test;
 mod text;
+mod tree;
 
 use crate::abi::{
     self,
@@ -39,6 +41,8 @@ use kernel::{
 };
 use test::Test;
 
+pub(crate) use tree::Tree;
+
 /// A file that a process has open.
 #[pin_data]
 pub(crate) struct Client {
@@ -64,6 +68,7 @@ const IOC_INFO: u32 = number(abi::KOFI_REQUEST_INFO);
 const IOC_START: u32 = number(abi::KOFI_REQUEST_START);
 const IOC_WATCH: u32 = number(abi::KOFI_REQUEST_WATCH);
 const IOC_STOP: u32 = number(abi::KOFI_REQUEST_STOP);
+const IOC_OBJECTS: u32 = number(abi::KOFI_REQUEST_OBJECTS);
 
 #[vtable]
 impl MiscDevice for Client {
@@ -90,6 +95,7 @@ impl MiscDevice for Client {
             IOC_START => exchange(argument, |asked| test::start(&client, asked)),
             IOC_WATCH => exchange(argument, |watch| test::watch(&client, watch)),
             IOC_STOP => exchange(argument, |asked| test::stop(&client, asked)),
+            IOC_OBJECTS => exchange(argument, |asked| objects::list(&client, asked)),
             _ => Err(ENOTTY),
         }
     }

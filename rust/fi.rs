@@ -19,6 +19,7 @@
 pub mod atomic;
 pub mod av;
 pub mod av_set;
+pub(crate) mod card;
 pub mod cntr;
 pub mod cq;
 pub mod domain;

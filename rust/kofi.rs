@@ -4,7 +4,8 @@
 
 use kernel::{
     prelude::*,
-    sync::Arc, //
+    sync::Arc,
+    ModuleMetadata, //
 };
 
 pub mod abi;
@@ -49,14 +50,23 @@ pub fn getinfo(
     fi::info::getinfo(&PROVIDERS, abi::VERSION, flags, query)
 }
 
-/// `fi_fabric()` for Rust consumers: opens the fabric that `info` names.
+/// `fi_fabric()` for Rust consumers: the module `M` opens the fabric that `info` names.
 ///
 /// # Errors
 ///
 /// -FI_ENODATA when no provider has it, -FI_ENOMEM.
-pub fn fabric(
+pub fn fabric<M: ModuleMetadata>(
+    here: abi::context::InProcess,
+    info: &abi::info::Info,
+) -> abi::Result<Arc<fi::fabric::Fabric>> {
+    fabric_by(here, info, &fi::card::Owner::module(M::NAME))
+}
+
+/// The same for any owner.
+fn fabric_by(
     _here: abi::context::InProcess,
     info: &abi::info::Info,
+    owner: &fi::card::Owner,
 ) -> abi::Result<Arc<fi::fabric::Fabric>> {
     let provider = PROVIDERS
         .iter()
@@ -66,11 +76,13 @@ pub fn fabric(
         name: info.fabric_name(),
         net: info.net(),
     };
-    fi::fabric::Fabric::open(*provider, &attr)
+    fi::fabric::Fabric::open(*provider, &attr, owner)
 }
 
 #[pin_data]
 struct Kofi {
+    #[pin]
+    _tree: dev::Tree,
     #[pin]
     _client: kernel::miscdevice::MiscDeviceRegistration<dev::Client>,
     #[pin]
@@ -87,6 +99,7 @@ impl kernel::InPlaceModule for Kofi {
             _handlers: abi::context::Handlers::start()?,
             _devices <- rdma::device::Registration::new(),
             _client <- dev::register(),
+            _tree <- dev::Tree::new(),
         })
     }
 }

@@ -827,13 +827,27 @@ struct fid_fabric {
 };
 
 /**
+ * fi_fabric_by() - what fi_fabric() calls
+ * @attr: attributes that fi_getinfo() gave; @attr->net chooses the namespace
+ * @fabric: the open fabric
+ * @context: the caller's, kept in its fid
+ * @owner: the name of the module that opens it
+ *
+ * Context: Process context, may sleep.
+ * Return: See fi_fabric().
+ */
+int fi_fabric_by(struct fi_fabric_attr *attr, struct fid_fabric **fabric,
+		 void *context, const char *owner);
+
+/**
  * fi_fabric() - open a fabric
  * @attr: attributes that fi_getinfo() gave; @attr->net chooses the namespace
  * @fabric: the open fabric
  * @context: the caller's, kept in its fid
  *
  * The fabric holds a reference of its own to the namespace; nothing else of
- * @attr is kept.
+ * @attr is kept. The calling module is the owner of what is opened from it, for
+ * those who look at what is open.
  *
  * Context: Process context, may sleep.
  * Return:
@@ -844,8 +858,11 @@ struct fid_fabric {
  * * -FI_EOPBADSTATE - in atomic context
  * * -FI_ENOMEM - no memory
  */
-int fi_fabric(struct fi_fabric_attr *attr, struct fid_fabric **fabric,
-	      void *context);
+static inline int fi_fabric(struct fi_fabric_attr *attr,
+			    struct fid_fabric **fabric, void *context)
+{
+	return fi_fabric_by(attr, fabric, context, KBUILD_MODNAME);
+}
 
 /**
  * struct fid_nic - description of the device behind an info

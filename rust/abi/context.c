@@ -10,6 +10,7 @@
 #include <linux/preempt.h>
 #include <linux/sched.h>
 #include <linux/sched/task.h>
+#include <linux/string.h>
 #include <linux/wait.h>
 #include <linux/workqueue.h>
 #include <net/net_namespace.h>
@@ -18,6 +19,7 @@ bool kofi_may_sleep(void);
 bool kofi_should_stop(void);
 bool kofi_may_administer(void);
 struct net *kofi_get_net(void);
+pid_t kofi_caller(char *name, size_t len);
 void kofi_put_net(struct net *net);
 void kofi_warn_atomic(void);
 long kofi_sleep(struct wait_queue_head *sleepers, const s64 *count, s64 seen,
@@ -49,6 +51,13 @@ bool kofi_may_administer(void)
 struct net *kofi_get_net(void)
 {
 	return get_net(current->nsproxy->net_ns);
+}
+
+/* Of the running task: its name, and the number of its process. */
+pid_t kofi_caller(char *name, size_t len)
+{
+	strscpy_pad(name, current->comm, len);
+	return task_tgid_nr(current);
 }
 
 void kofi_put_net(struct net *net)

@@ -25,6 +25,7 @@ mod ffi {
         pub(super) fn kofi_should_stop() -> bool;
         pub(super) fn kofi_may_administer() -> bool;
         pub(super) fn kofi_get_net() -> *mut net;
+        pub(super) fn kofi_caller(name: *mut c_char, len: usize) -> c_int;
         pub(super) fn kofi_put_net(net: *mut net);
         pub(super) fn kofi_warn_atomic();
         pub(super) fn kofi_handlers_start() -> c_int;
@@ -72,6 +73,14 @@ pub fn kthread_should_stop() -> bool {
 pub fn may_administer() -> bool {
     // SAFETY: Asks the running task.
     unsafe { ffi::kofi_may_administer() }
+}
+
+/// The name of the running task, with zeroes behind it, and the number of its process.
+pub fn caller() -> ([u8; 16], u32) {
+    let mut name = [0; 16];
+    // SAFETY: There is room for as much as that.
+    let number = unsafe { ffi::kofi_caller(name.as_mut_ptr(), name.len()) };
+    (name, number.unsigned_abs())
 }
 
 /// A network namespace that stays as long as this lives.

@@ -35,6 +35,59 @@ impl fmt::Display for Shown {
     }
 }
 
+macro_rules! words {
+    ($($(#[$doc:meta])* $names:ident: $($name:ident $word:literal)*;)*) => {
+        $(
+            $(#[$doc])*
+            pub static $names: Names = Names(&[$((super::$name, $word)),*]);
+        )*
+    };
+}
+
+words! {
+    /// `enum kofi_object_kind`
+    OBJECT:
+        KOFI_OBJECT_FABRIC "fabric"
+        KOFI_OBJECT_DOMAIN "domain"
+        KOFI_OBJECT_EP "ep"
+        KOFI_OBJECT_PASSIVE_EP "pep"
+        KOFI_OBJECT_CQ "cq"
+        KOFI_OBJECT_EQ "eq"
+        KOFI_OBJECT_CNTR "cntr"
+        KOFI_OBJECT_AV "av"
+        KOFI_OBJECT_AV_SET "av_set"
+        KOFI_OBJECT_MR "mr"
+        KOFI_OBJECT_POLL_SET "poll_set"
+        KOFI_OBJECT_WAIT_SET "wait_set";
+
+    /// `enum kofi_object_state`
+    STATE:
+        KOFI_STATE_OPEN "open"
+        KOFI_STATE_ENABLED "enabled"
+        KOFI_STATE_LISTENING "listening"
+        KOFI_STATE_CONNECTING "connecting"
+        KOFI_STATE_CONNECTED "connected"
+        KOFI_STATE_NO_TRANSMIT "no-transmit"
+        KOFI_STATE_NO_RECEIVE "no-receive"
+        KOFI_STATE_LOST "lost"
+        KOFI_STATE_SHUT "shut";
+
+    /// `enum kofi_object_value`
+    VALUE:
+        KOFI_VALUE_TX_CQ "tx_cq"
+        KOFI_VALUE_RX_CQ "rx_cq"
+        KOFI_VALUE_EQ "eq"
+        KOFI_VALUE_TX_SIZE "tx_size"
+        KOFI_VALUE_RX_SIZE "rx_size"
+        KOFI_VALUE_SIZE "size"
+        KOFI_VALUE_DEPTH "depth"
+        KOFI_VALUE_COUNT "count"
+        KOFI_VALUE_ERRORS "errors"
+        KOFI_VALUE_ADDRESSES "addresses"
+        KOFI_VALUE_MEMBERS "members"
+        KOFI_VALUE_LENGTH "length";
+}
+
 macro_rules! names {
     ($($(#[$doc:meta])* $names:ident: $($name:ident)*;)*) => {
         $(

@@ -49,6 +49,8 @@ impl Registry {
         }
         // SAFETY: `STATE` left `NEVER`, which happens once.
         unsafe { ENTRIES.init() };
+        // SAFETY: As above.
+        unsafe { super::roster::start() };
         STATE.store(READY, Release);
         Ok(Self(()))
     }

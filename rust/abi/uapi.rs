@@ -4,6 +4,8 @@
 
 use super::{
     kofi_info,
+    kofi_object,
+    kofi_objects,
     kofi_offer,
     kofi_stop,
     kofi_test,
@@ -56,6 +58,8 @@ plain! {
     kofi_test: 4 * 4, 2 * 8, 2 * 4, 96, 16, 64, 2 * 4;
     kofi_watch: 6 * 4, 7 * 8, 2 * 4;
     kofi_stop: 2 * 4;
+    kofi_object: 2 * 8, 4 * 4, 64, 64, 96, 96, 32 * 4, 32 * 8;
+    kofi_objects: 2 * 4, 2 * 8, 2 * 4;
     kofi_offer: 43 * 8, 12 * 4, 96, 96, 64, 64, 32;
 }
 
@@ -79,4 +83,5 @@ arguments! {
     kofi_test: 216, super::KOFI_TEST_VERIFY;
     kofi_watch: 88, 0;
     kofi_stop: 8, 0;
+    kofi_objects: 32, 0;
 }

@@ -7,7 +7,7 @@
 #include <rdma/fi_errno.h>
 
 EXPORT_SYMBOL_GPL(fi_dupinfo);
-EXPORT_SYMBOL_GPL(fi_fabric);
+EXPORT_SYMBOL_GPL(fi_fabric_by);
 EXPORT_SYMBOL_GPL(fi_freeinfo);
 EXPORT_SYMBOL_GPL(fi_getinfo);
 EXPORT_SYMBOL_GPL(fi_strerror);

@@ -32,6 +32,7 @@ use crate::{
         Result, //
     },
     fi::{
+        card::Owner,
         fabric::Fabric,
         provider::FabricAttr, //
     },
@@ -95,7 +96,7 @@ pub(super) unsafe fn name<'a>(name: *const c_char) -> Option<&'a CStr> {
     Some(unsafe { CStr::from_char_ptr(name) })
 }
 
-/// `fi_fabric()`.
+/// `fi_fabric()`, by the module `owner`.
 ///
 /// # Safety
 ///
@@ -104,6 +105,7 @@ pub(super) unsafe fn open(
     attr: *mut fi_fabric_attr,
     out: *mut *mut fid_fabric,
     context: *mut c_void,
+    owner: *const c_char,
 ) -> Result {
     context::in_process()?;
     // SAFETY: As the C caller promises.
@@ -125,6 +127,8 @@ pub(super) unsafe fn open(
             // SAFETY: As the C caller promises, the namespace outlives the call.
             net: unsafe { NetRef::from_raw(attr.net) },
         },
+        // SAFETY: As the C caller promises.
+        &Owner::module(unsafe { name(owner) }.unwrap_or(c"")),
     )?;
     let api_version = match attr.api_version {
         0 => abi::VERSION,

@@ -119,19 +119,20 @@ pub(crate) unsafe extern "C" fn fi_dupinfo(info: *const fi_info) -> *mut fi_info
     copy.map_or(ptr::null_mut(), Info::into_raw)
 }
 
-/// `fi_fabric()`.
+/// `fi_fabric_by()`.
 ///
 /// # Safety
 ///
 /// As its documentation in `rdma/fabric.h` says.
 #[no_mangle]
-pub(crate) unsafe extern "C" fn fi_fabric(
+pub(crate) unsafe extern "C" fn fi_fabric_by(
     attr: *mut fi_fabric_attr,
     fabric: *mut *mut fid_fabric,
     context: *mut c_void,
+    owner: *const c_char,
 ) -> c_int {
     // SAFETY: As the C caller promises.
-    into_int(unsafe { fabric::open(attr, fabric, context) })
+    into_int(unsafe { fabric::open(attr, fabric, context, owner) })
 }
 
 /// `fi_strerror()`.

@@ -6,7 +6,11 @@ use super::argument::set_string;
 use crate::abi::{
     self,
     errno::strerror,
-    kofi_text, names,
+    kofi_text,
+    names::{
+        self,
+        Names, //
+    },
     tostr::{
         self,
         Text, //
@@ -41,12 +45,11 @@ pub(super) fn describe(number: &mut kofi_text) -> Result {
         abi::KOFI_TEXT_AV_TYPE => abi::FI_TYPE_AV_TYPE,
         abi::KOFI_TEXT_ATOMIC_OP => abi::FI_TYPE_ATOMIC_OP,
         abi::KOFI_TEXT_DATATYPE => abi::FI_TYPE_ATOMIC_TYPE,
-        abi::KOFI_TEXT_RESOURCE_MGMT => {
-            // `fi_tostr()` has no type for these alone.
-            let value = u32::try_from(number.value).unwrap_or(u32::MAX);
-            let mut text = Text::new(&mut number.text);
-            return Ok(text.write_fmt(fmt!("{}", names::RESOURCE_MGMT.show(value)))?);
-        }
+        // `fi_tostr()` has no type for these alone.
+        abi::KOFI_TEXT_RESOURCE_MGMT => return name(number, &names::RESOURCE_MGMT),
+        abi::KOFI_TEXT_OBJECT => return name(number, &names::OBJECT),
+        abi::KOFI_TEXT_STATE => return name(number, &names::STATE),
+        abi::KOFI_TEXT_VALUE => return name(number, &names::VALUE),
         abi::KOFI_TEXT_ERROR => {
             let errno = c_int::try_from(number.value).map_err(|_| EINVAL)?;
             set_string(&mut number.text, Some(strerror(errno).to_bytes()));
@@ -56,4 +59,11 @@ pub(super) fn describe(number: &mut kofi_text) -> Result {
     };
     tostr::describe_number(datatype, number.value, &mut Text::new(&mut number.text));
     Ok(())
+}
+
+/// The name of a value, or that it has none.
+fn name(number: &mut kofi_text, names: &'static Names) -> Result {
+    let value = u32::try_from(number.value).unwrap_or(u32::MAX);
+    let mut text = Text::new(&mut number.text);
+    Ok(text.write_fmt(fmt!("{}", names.show(value)))?)
 }

@@ -30,6 +30,7 @@ use self::{
     },
 };
 use super::{
+    card::Card,
     domain::Domain,
     eq::EventQueue,
     gate::Gate,
@@ -121,6 +122,7 @@ pub struct AddressVector {
     /// What insertions that go on are inside of.
     later: Arc<Gate>,
     users: Users,
+    card: Card,
     domain: Held<Domain>,
 }
 
@@ -193,6 +195,10 @@ impl AddressVector {
         };
         let is_shared = share.is_some();
         let later = Arc::pin_init(Gate::new(), GFP_KERNEL)?;
+        let name = attr.name.unwrap_or(c"");
+        let card = domain
+            .card()
+            .child(abi::KOFI_OBJECT_AV, name, Some(table.clone()))?;
         let vector = Arc::pin_init(
             pin_init!(Self {
                 kind,
@@ -205,6 +211,7 @@ impl AddressVector {
                 events <- new_mutex!(None, "kofi::AddressVector::events"),
                 later,
                 users: Users::new(),
+                card,
                 domain,
             }),
             GFP_KERNEL,
@@ -212,6 +219,10 @@ impl AddressVector {
         let count = u32::try_from(attr.count).unwrap_or(MOST_ADDRESSES);
         vector.table.write().expect(count.min(MOST_EXPECTED));
         Ok(vector)
+    }
+
+    pub(super) fn card(&self) -> &Card {
+        &self.card
     }
 
     /// The type that it was opened with.
@@ -373,6 +384,7 @@ impl AddressVector {
     /// insertions that go on have given up: what they have not done fails with -FI_ECANCELED.
     pub(crate) fn close(&self) -> Result {
         self.users.retire()?;
+        self.card.withdraw();
         self.later.shut();
         // Dropped behind the locks.
         let _events = self.events.lock().take();

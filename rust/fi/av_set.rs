@@ -14,6 +14,10 @@ use super::{
         Peer,
         Type, //
     },
+    card::{
+        Card,
+        Gauge, //
+    },
     object::{
         Held,
         Users, //
@@ -23,7 +27,9 @@ use crate::abi::{
     context::InProcess,
     fi_addr_t,
     Errno,
-    Result, //
+    Result,
+    KOFI_OBJECT_AV_SET,
+    KOFI_VALUE_MEMBERS, //
 };
 use kernel::{
     prelude::*,
@@ -57,7 +63,10 @@ pub enum Initial {
 pub struct AddressSet {
     #[pin]
     members: Mutex<Members>,
+    /// How many there are; set under the lock.
+    size: Arc<Gauge>,
     users: Users,
+    card: Card,
     vector: Held<AddressVector>,
 }
 
@@ -92,14 +101,27 @@ impl AddressSet {
             }
             Initial::Universe => fill(&mut members, most, &vector, |_| true)?,
         }
+        let size = Gauge::new(KOFI_VALUE_MEMBERS, members.as_slice().len() as u64)?;
+        let card = vector
+            .card()
+            .child(KOFI_OBJECT_AV_SET, c"", Some(size.clone()))?;
         Ok(Arc::pin_init(
             pin_init!(Self {
+                size,
+                card,
                 members <- new_mutex!(members, "kofi::AddressSet"),
                 users: Users::new(),
                 vector,
             }),
             GFP_KERNEL,
         )?)
+    }
+
+    fn change<R>(&self, change: impl FnOnce(&mut Members) -> R) -> R {
+        let mut members = self.members.lock();
+        let result = change(&mut members);
+        self.size.set(members.as_slice().len() as u64);
+        result
     }
 
     /// Appends the members of `other` that are none here.
@@ -110,7 +132,7 @@ impl AddressSet {
     /// and nothing has changed.
     pub fn unite(&self, _here: InProcess, other: &Self) -> Result {
         let other = self.copy_of(other)?;
-        self.members.lock().unite(other.as_slice())
+        self.change(|members| members.unite(other.as_slice()))
     }
 
     /// Keeps what `other` has too.
@@ -120,8 +142,10 @@ impl AddressSet {
     /// Those of [`Self::unite`].
     pub fn intersect(&self, _here: InProcess, other: &Self) -> Result {
         let other = self.copy_of(other)?;
-        self.members.lock().keep(&other, true);
-        Ok(())
+        self.change(|members| {
+            members.keep(&other, true);
+            Ok(())
+        })
     }
 
     /// Keeps what `other` has not.
@@ -131,8 +155,10 @@ impl AddressSet {
     /// Those of [`Self::unite`].
     pub fn subtract(&self, _here: InProcess, other: &Self) -> Result {
         let other = self.copy_of(other)?;
-        self.members.lock().keep(&other, false);
-        Ok(())
+        self.change(|members| {
+            members.keep(&other, false);
+            Ok(())
+        })
     }
 
     /// Appends an address.
@@ -143,7 +169,7 @@ impl AddressSet {
     /// there is no memory.
     pub(crate) fn insert(&self, _here: InProcess, addr: fi_addr_t) -> Result {
         self.vector.lookup(addr)?;
-        self.members.lock().insert(addr)
+        self.change(|members| members.insert(addr))
     }
 
     /// Takes an address out, in the vector or not any more.
@@ -152,7 +178,7 @@ impl AddressSet {
     ///
     /// -FI_EINVAL for a stranger.
     pub(crate) fn remove(&self, _here: InProcess, addr: fi_addr_t) -> Result {
-        self.members.lock().remove(addr)
+        self.change(|members| members.remove(addr))
     }
 
     /// Whether a peer is a member.
@@ -196,7 +222,9 @@ impl AddressSet {
 
     /// Closes the set: -FI_EBUSY while somebody has joined it.
     pub(crate) fn close(&self) -> Result {
-        self.users.retire()
+        self.users.retire()?;
+        self.card.withdraw();
+        Ok(())
     }
 
     fn copy_of(&self, other: &Self) -> Result<Members> {

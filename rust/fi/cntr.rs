@@ -8,6 +8,7 @@
 //! no lock; that of `sources` is held while the queues are looked at.
 
 use super::{
+    card::Card,
     cq::CompletionQueue,
     domain::Domain,
     group::Look,
@@ -28,7 +29,8 @@ use crate::abi::{
     context::InProcess,
     sleepers::WaitQueue,
     Errno,
-    Result, //
+    Result,
+    KOFI_OBJECT_CNTR, //
 };
 use kernel::{
     prelude::*,
@@ -80,7 +82,7 @@ struct Source {
 /// A counter.
 #[pin_data]
 pub struct Counter {
-    count: Count,
+    count: Arc<Count>,
     attr: Attr,
     /// How often it has changed, from 1 on, as far as sets that it is in have to know.
     changes: Atomic<u64>,
@@ -89,6 +91,7 @@ pub struct Counter {
     #[pin]
     sources: Roll<Source>,
     users: Users,
+    card: Card,
     domain: Held<Domain>,
 }
 
@@ -104,14 +107,19 @@ impl Counter {
             Signal::new(c"kofi::Counter::signal", static_lock_class!()),
             GFP_KERNEL,
         )?;
+        let count = Arc::new(Count::new(), GFP_KERNEL)?;
+        let card = domain
+            .card()
+            .child(KOFI_OBJECT_CNTR, c"", Some(count.clone()))?;
         Ok(Arc::pin_init(
             pin_init!(Self {
-                count: Count::new(),
+                count,
                 attr: *attr,
                 changes: Atomic::new(1),
                 signal,
                 sources <- Roll::new(c"kofi::Counter", static_lock_class!()),
                 users: Users::new(),
+                card,
                 domain,
             }),
             GFP_KERNEL,
@@ -207,7 +215,9 @@ impl Counter {
 
     /// Closes the counter: -FI_EBUSY while an endpoint is bound or somebody waits.
     pub(crate) fn close(&self) -> Result {
-        self.users.retire()
+        self.users.retire()?;
+        self.card.withdraw();
+        Ok(())
     }
 
     /// Has everything counted that has completed. Any context.

@@ -3,6 +3,11 @@
 //! Completion queues: what a consumer asks of one, whatever provider feeds it.
 
 use super::{
+    card::{
+        Card,
+        Tell,
+        Told, //
+    },
     domain::Domain,
     group::Look,
     memory::Context,
@@ -184,7 +189,17 @@ pub struct CompletionQueue {
     core: Arc<dyn provider::CompletionQueue>,
     attr: Attr,
     users: Users,
+    card: Card,
     domain: Held<Domain>,
+}
+
+/// What of it is told of.
+struct Shown(Arc<dyn provider::CompletionQueue>);
+
+impl Tell for Shown {
+    fn tell(&self, told: &mut Told<'_>) {
+        self.0.tell(told);
+    }
 }
 
 impl Parent for CompletionQueue {
@@ -196,15 +211,23 @@ impl Parent for CompletionQueue {
 impl CompletionQueue {
     pub(super) fn new(domain: Held<Domain>, attr: &Attr) -> Result<Arc<Self>> {
         let core = domain.core().clone().completion_queue(attr)?;
+        let part = Arc::new(Shown(core.clone()), GFP_KERNEL)?;
+        let card = domain.card().child(abi::KOFI_OBJECT_CQ, c"", Some(part))?;
         Ok(Arc::new(
             Self {
                 core,
                 attr: *attr,
                 users: Users::new(),
+                card,
                 domain,
             },
             GFP_KERNEL,
         )?)
+    }
+
+    /// The number that it is told of by.
+    pub(super) fn number(&self) -> u64 {
+        self.card.number()
     }
 
     /// The provider's part.
@@ -315,6 +338,7 @@ impl CompletionQueue {
             return Err(Errno::EBUSY);
         }
         self.users.retire()?;
+        self.card.withdraw();
         interrupts.stop();
         self.core.close();
         Ok(())

@@ -12,6 +12,7 @@ use super::{
         self,
         AddressVector, //
     },
+    card::Card,
     cntr::{
         self,
         Counter, //
@@ -77,6 +78,7 @@ pub struct Domain {
     addressing: Addressing,
     reports: SetOnce<Reports>,
     users: Users,
+    card: Card,
     fabric: Held<Fabric>,
 }
 
@@ -99,19 +101,26 @@ impl Domain {
             _ => return Err(Errno::EINVAL),
         };
         let core = fabric.core().clone().domain(info, threading)?;
+        let name = info.domain_name().unwrap_or(c"");
+        let card = fabric.card().child(abi::KOFI_OBJECT_DOMAIN, name, None)?;
         Ok(Arc::new(
             Self {
                 core,
-                name: CString::try_from(info.domain_name().unwrap_or(c""))?,
+                name: CString::try_from(name)?,
                 addr_format: info.addr_format(),
                 av_type,
                 addressing: Addressing::of_mode(info.domain().map_or(0, |domain| domain.mr_mode)),
                 reports: SetOnce::new(),
                 users: Users::new(),
+                card,
                 fabric,
             },
             GFP_KERNEL,
         )?)
+    }
+
+    pub(super) fn card(&self) -> &Card {
+        &self.card
     }
 
     pub(super) fn core(&self) -> &Arc<dyn provider::Domain> {
@@ -258,6 +267,7 @@ impl Domain {
     /// Closes the domain: -FI_EBUSY while anything of it is open.
     pub(crate) fn close(&self) -> Result {
         self.users.retire()?;
+        self.card.withdraw();
         if let Some(reports) = self.reports.as_ref() {
             self.core.set_farewell(None);
             self.forget(reports.source);

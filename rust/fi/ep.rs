@@ -3,6 +3,11 @@
 //! Active endpoints: what is bound to one, and when it may be enabled.
 
 use super::{
+    card::{
+        Card,
+        Tell,
+        Told, //
+    },
     cntr::{
         Counter,
         Counters,
@@ -25,13 +30,21 @@ use crate::abi::{
     flags,
     info::Info,
     Errno,
-    Result, //
+    Result,
+    KOFI_OBJECT_EP,
+    KOFI_VALUE_EQ,
+    KOFI_VALUE_RX_CQ,
+    KOFI_VALUE_TX_CQ, //
 };
 use core::net::SocketAddr;
 use kernel::{
     new_mutex,
     prelude::*,
     sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
         Arc,
         Mutex, //
     },
@@ -70,26 +83,65 @@ pub struct Endpoint {
     #[pin]
     stage: Mutex<Stage>,
     source: Source,
+    shown: Arc<Shown>,
+    card: Card,
     domain: Held<Domain>,
+}
+
+/// What of it is told of.
+struct Shown {
+    core: Arc<dyn provider::Endpoint>,
+    /// The numbers of the queues that it has been enabled with: for transmits, for receives, for events.
+    queues: [Atomic<u64>; 3],
+}
+
+impl Tell for Shown {
+    fn tell(&self, told: &mut Told<'_>) {
+        let what = [KOFI_VALUE_TX_CQ, KOFI_VALUE_RX_CQ, KOFI_VALUE_EQ];
+        for (what, queue) in what.into_iter().zip(&self.queues) {
+            match queue.load(Relaxed) {
+                0 => {}
+                number => told.value(what, number),
+            }
+        }
+        self.core.tell(told);
+    }
 }
 
 impl Endpoint {
     pub(super) fn new(domain: Held<Domain>, info: &Info, source: Source) -> Result<Arc<Self>> {
         let core = domain.core().clone().endpoint(info, source)?;
-        let held = core.clone();
-        let made = Arc::pin_init(
-            pin_init!(Self {
-                core: held,
-                stage <- new_mutex!(Stage::Open(Plan::default())),
-                source,
-                domain,
-            }),
-            GFP_KERNEL,
-        );
+        let made = Self::around(&core, domain, source);
         if made.is_err() {
             core.close(&mut |_| {});
         }
-        Ok(made?)
+        made
+    }
+
+    fn around(
+        core: &Arc<dyn provider::Endpoint>,
+        domain: Held<Domain>,
+        source: Source,
+    ) -> Result<Arc<Self>> {
+        let shown = Shown {
+            core: core.clone(),
+            queues: [const { Atomic::new(0) }; 3],
+        };
+        let shown = Arc::new(shown, GFP_KERNEL)?;
+        let card = domain
+            .card()
+            .child(KOFI_OBJECT_EP, c"", Some(shown.clone()))?;
+        Ok(Arc::pin_init(
+            pin_init!(Self {
+                core: core.clone(),
+                stage <- new_mutex!(Stage::Open(Plan::default())),
+                source,
+                shown,
+                card,
+                domain,
+            }),
+            GFP_KERNEL,
+        )?)
     }
 
     /// The provider's part.
@@ -207,7 +259,15 @@ impl Endpoint {
             counters: plan.counters.again()?,
         };
         let events = events.clone();
+        let numbers = [
+            transmit.queue.number(),
+            receive.queue.number(),
+            events.number(),
+        ];
         self.core.clone().enable(bindings)?;
+        for (shown, number) in self.shown.queues.iter().zip(numbers) {
+            shown.store(number, Relaxed);
+        }
         *stage = Stage::Enabled {
             events,
             _feeds: feeds,
@@ -242,6 +302,7 @@ impl Endpoint {
     /// every operation whose completion nobody has read.
     pub fn close(&self, reclaim: &mut dyn FnMut(Context)) {
         self.core.close(reclaim);
+        self.card.withdraw();
         let stage = core::mem::replace(&mut *self.stage.lock(), Stage::Open(Plan::default()));
         if let Stage::Enabled { events, .. } = &stage {
             events.forget(self.source);

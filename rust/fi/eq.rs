@@ -7,6 +7,10 @@
 //! guards the list; it is a leaf and is taken in process context only.
 
 use super::{
+    card::{
+        Card,
+        Gauge, //
+    },
     fabric::Fabric,
     group::Look,
     handler::Slot,
@@ -26,7 +30,9 @@ use crate::abi::{
     info::Info,
     sleepers::WaitQueue,
     Errno,
-    Result, //
+    Result,
+    KOFI_OBJECT_EQ,
+    KOFI_VALUE_DEPTH, //
 };
 use kernel::{
     list::{
@@ -293,8 +299,12 @@ struct Inner {
 /// An event queue.
 #[pin_data]
 pub struct EventQueue {
+    /// Goes before `inner`, which holds the fabric.
+    card: Card,
     #[pin]
     inner: SpinLock<Inner>,
+    /// How many events there are; set under the lock.
+    depth: Arc<Gauge>,
     /// Whether there are events, for those who may not take the lock.
     filled: AtomicFlag,
     #[pin]
@@ -332,8 +342,14 @@ impl EventQueue {
         if attr.size == 0 {
             attr.size = DEFAULT_SIZE;
         }
+        let depth = Gauge::new(KOFI_VALUE_DEPTH, 0)?;
+        let card = fabric
+            .card()
+            .child(KOFI_OBJECT_EQ, c"", Some(depth.clone()))?;
         Ok(Arc::pin_init(
             pin_init!(Self {
+                card,
+                depth,
                 inner <- new_spinlock!(
                     Inner {
                         events: List::new(),
@@ -352,6 +368,11 @@ impl EventQueue {
             }),
             GFP_KERNEL,
         )?)
+    }
+
+    /// The number that it is told of by.
+    pub(super) fn number(&self) -> u64 {
+        self.card.number()
     }
 
     /// Whether it is a queue of that fabric.
@@ -377,11 +398,13 @@ impl EventQueue {
 
     fn append(&self, inner: &mut Inner, event: Owned) {
         inner.events.push_back(event.0.into());
+        self.depth.add(1);
         self.filled.store(true, Release);
     }
 
     fn take_first(&self, inner: &mut Inner) -> Option<ListArc<Event>> {
         let event = inner.events.pop_front();
+        self.depth.add(-i64::from(event.is_some()));
         self.filled.store(!inner.events.is_empty(), Release);
         event
     }
@@ -549,6 +572,7 @@ impl EventQueue {
             let ours = event.source() == source && goes;
             if ours {
                 dropped.push_back(event);
+                self.depth.add(-1);
             } else {
                 kept.push_back(event);
             }
@@ -567,6 +591,7 @@ impl EventQueue {
             return Err(Errno::EBUSY);
         }
         self.users.retire()?;
+        self.card.withdraw();
         self.handler.stop();
         // Declared before the guard: freed outside the lock.
         let mut unread = List::new();

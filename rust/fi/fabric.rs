@@ -3,6 +3,10 @@
 //! Fabrics: the root of a consumer's objects.
 
 use super::{
+    card::{
+        Card,
+        Owner, //
+    },
     domain::Domain,
     eq::{
         self,
@@ -26,7 +30,8 @@ use crate::abi::{
     context::InProcess,
     info::Info,
     serial::Threading,
-    Result, //
+    Result,
+    KOFI_OBJECT_FABRIC, //
 };
 use kernel::{
     prelude::*,
@@ -37,6 +42,7 @@ use kernel::{
 pub struct Fabric {
     core: Arc<dyn provider::Fabric>,
     users: Users,
+    card: Card,
 }
 
 impl Parent for Fabric {
@@ -46,16 +52,27 @@ impl Parent for Fabric {
 }
 
 impl Fabric {
-    /// Opens a fabric of `provider`. May sleep.
-    pub(crate) fn open(provider: &dyn Provider, attr: &FabricAttr<'_>) -> Result<Arc<Self>> {
+    /// Opens a fabric of `provider` for `owner`. May sleep.
+    pub(crate) fn open(
+        provider: &dyn Provider,
+        attr: &FabricAttr<'_>,
+        owner: &Owner,
+    ) -> Result<Arc<Self>> {
         let core = provider.fabric(attr)?;
+        let name = attr.name.unwrap_or(provider.name());
+        let card = Card::of_fabric(KOFI_OBJECT_FABRIC, name, owner, attr.net)?;
         Ok(Arc::new(
             Self {
                 core,
                 users: Users::new(),
+                card,
             },
             GFP_KERNEL,
         )?)
+    }
+
+    pub(super) fn card(&self) -> &Card {
+        &self.card
     }
 
     pub(super) fn core(&self) -> &Arc<dyn provider::Fabric> {
@@ -101,6 +118,8 @@ impl Fabric {
 
     /// Closes the fabric: -FI_EBUSY while anything of it is open.
     pub(crate) fn close(&self) -> Result {
-        self.users.retire()
+        self.users.retire()?;
+        self.card.withdraw();
+        Ok(())
     }
 }

@@ -9,6 +9,7 @@
 //! while they are looked at: behind it come the locks of the members and of their devices.
 
 use super::{
+    card::Gauge,
     roll::refit,
     wait::{
         Deadline,
@@ -21,7 +22,8 @@ use crate::abi::{
     context::InProcess,
     lock::FastLockIrq,
     Errno,
-    Result, //
+    Result,
+    KOFI_VALUE_MEMBERS, //
 };
 use core::{
     borrow::Borrow,
@@ -118,25 +120,31 @@ pub(super) struct Group<M: Watched> {
     #[pin]
     members: FastLockIrq<Members<M>>,
     line: Arc<Line>,
+    /// How many there are; set under `changes`.
+    size: Arc<Gauge>,
 }
 
 impl<M: Watched> Group<M> {
-    /// No members. May sleep.
+    /// No members, and what tells how many there are. May sleep.
     ///
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub(super) fn new() -> Result<impl PinInit<Self>> {
+    pub(super) fn new() -> Result<(impl PinInit<Self>, Arc<Gauge>)> {
         let line = Arc::pin_init(Line::new(), GFP_KERNEL)?;
+        let size = Gauge::new(KOFI_VALUE_MEMBERS, 0)?;
         let nobody = Members {
             places: KVec::new(),
             queue: Queue::new(),
         };
-        Ok(pin_init!(Self {
+        let told = size.clone();
+        let group = pin_init!(Self {
             changes <- new_mutex!((), "kofi::Group::changes"),
             members <- FastLockIrq::new(nobody, c"kofi::Group", static_lock_class!()),
             line,
-        }))
+            size,
+        });
+        Ok((group, told))
     }
 
     /// Adds a member, unless there is one for which `same` holds; says its number. It is looked at
@@ -162,6 +170,7 @@ impl<M: Watched> Group<M> {
         if let Some(place) = self.members.lock().places.get_mut(watch.number() as usize) {
             place.entry = Some(entry);
         }
+        self.size.add(1);
         watch.hear();
         Ok(watch.number())
     }
@@ -221,6 +230,7 @@ impl<M: Watched> Group<M> {
         let place = members.places.get_mut(number as usize);
         let gone = place.and_then(|place| place.entry.take());
         drop(members);
+        self.size.add(-i64::from(gone.is_some()));
         // Nobody tells it anything from here on.
         drop(gone);
     }

@@ -3,6 +3,10 @@
 //! Memory regions.
 
 use super::{
+    card::{
+        Card,
+        Gauge, //
+    },
     domain::Domain,
     memory::{
         Descriptor,
@@ -17,7 +21,9 @@ use crate::abi::{
     Result,
     FI_MR_BASIC,
     FI_MR_PROV_KEY,
-    FI_MR_VIRT_ADDR, //
+    FI_MR_VIRT_ADDR,
+    KOFI_OBJECT_MR,
+    KOFI_VALUE_LENGTH, //
 };
 use kernel::{
     prelude::*,
@@ -107,6 +113,7 @@ pub(super) fn choose_mode(offered: c_int, accepted: c_int, caps: u64) -> Option<
 pub struct MemoryRegion {
     core: Arc<dyn provider::MemoryRegion>,
     base: u64,
+    _card: Card,
     _domain: Held<Domain>,
 }
 
@@ -116,16 +123,19 @@ impl MemoryRegion {
         memory: &[Segment],
         access: Access,
     ) -> Result<Arc<Self>> {
-        check(memory)?;
+        let length = check(memory)?;
         let base = match domain.addressing() {
             Addressing::Virtual => memory.first().map_or(0, |first| first.addr() as u64),
             Addressing::Offset => 0,
         };
         let core = domain.core().clone().register(memory, access)?;
+        let length = Gauge::new(KOFI_VALUE_LENGTH, length as u64)?;
+        let card = domain.card().child(KOFI_OBJECT_MR, c"", Some(length))?;
         Ok(Arc::new(
             Self {
                 core,
                 base,
+                _card: card,
                 _domain: domain,
             },
             GFP_KERNEL,
@@ -148,8 +158,8 @@ impl MemoryRegion {
     }
 }
 
-/// Refuses regions that are empty, or that wrap around the end of memory: -FI_EINVAL.
-fn check(memory: &[Segment]) -> Result {
+/// The bytes of a region; refuses one that is empty, or wraps around the end of memory: -FI_EINVAL.
+fn check(memory: &[Segment]) -> Result<usize> {
     if memory.is_empty() {
         return Err(Errno::EINVAL);
     }
@@ -160,7 +170,7 @@ fn check(memory: &[Segment]) -> Result {
         }
         total = total.checked_add(segment.len()).ok_or(Errno::EINVAL)?;
     }
-    Ok(())
+    Ok(total)
 }
 
 #[kunit_tests(kofi_fi_mr)]

@@ -8,6 +8,7 @@ use super::{
         Form,
         Op, //
     },
+    card::Owner,
     cq,
     domain::Domain,
     eq::{
@@ -51,7 +52,7 @@ pub(super) fn fabric() -> Result<Arc<Fabric>> {
         name: None,
         net: NetRef::INIT,
     };
-    Fabric::open(&Nothing, &attr)
+    Fabric::open(&Nothing, &attr, &Owner::module(c"nothing"))
 }
 
 /// A domain of a fabric of its own.

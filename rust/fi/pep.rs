@@ -3,6 +3,11 @@
 //! Passive endpoints: listeners.
 
 use super::{
+    card::{
+        Card,
+        Tell,
+        Told, //
+    },
     eq::{
         EventQueue,
         Source, //
@@ -14,7 +19,8 @@ use super::{
 use crate::abi::{
     info::Info,
     Errno,
-    Result, //
+    Result,
+    KOFI_OBJECT_PASSIVE_EP, //
 };
 use kernel::{
     new_mutex,
@@ -32,17 +38,32 @@ pub struct PassiveEndpoint {
     #[pin]
     events: Mutex<Option<Arc<Held<EventQueue>>>>,
     source: Source,
+    card: Card,
     _fabric: Held<Fabric>,
+}
+
+/// What of it is told of.
+struct Shown(Arc<dyn provider::PassiveEndpoint>);
+
+impl Tell for Shown {
+    fn tell(&self, told: &mut Told<'_>) {
+        self.0.tell(told);
+    }
 }
 
 impl PassiveEndpoint {
     pub(super) fn new(fabric: Held<Fabric>, info: &Info, source: Source) -> Result<Arc<Self>> {
         let core = fabric.core().clone().passive_endpoint(info, source)?;
+        let part = Arc::new(Shown(core.clone()), GFP_KERNEL)?;
+        let card = fabric
+            .card()
+            .child(KOFI_OBJECT_PASSIVE_EP, c"", Some(part))?;
         Ok(Arc::pin_init(
             pin_init!(Self {
                 core,
                 events <- new_mutex!(None),
                 source,
+                card,
                 _fabric: fabric,
             }),
             GFP_KERNEL,
@@ -81,6 +102,7 @@ impl PassiveEndpoint {
     /// Closes the listener: what nobody accepted is refused. May sleep.
     pub fn close(&self) {
         self.core.close();
+        self.card.withdraw();
         if let Some(held) = self.events.lock().take() {
             held.forget(self.source);
         }

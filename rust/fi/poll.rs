@@ -3,6 +3,7 @@
 //! Poll sets: which of many completion queues and counters have something new.
 
 use super::{
+    card::Card,
     cntr::Counter,
     cq::CompletionQueue,
     domain::Domain,
@@ -21,7 +22,8 @@ use super::{
 use crate::abi::{
     context::InProcess,
     Errno,
-    Result, //
+    Result,
+    KOFI_OBJECT_POLL_SET, //
 };
 use kernel::{
     prelude::*,
@@ -65,6 +67,7 @@ pub struct PollSet {
     #[pin]
     group: Group<Polled>,
     users: Users,
+    card: Card,
     _domain: Held<Domain>,
 }
 
@@ -76,11 +79,13 @@ impl Parent for PollSet {
 
 impl PollSet {
     pub(super) fn new(domain: Held<Domain>) -> Result<Arc<Self>> {
-        let group = Group::new()?;
+        let (group, size) = Group::new()?;
+        let card = domain.card().child(KOFI_OBJECT_POLL_SET, c"", Some(size))?;
         Ok(Arc::pin_init(
             pin_init!(Self {
                 group <- group,
                 users: Users::new(),
+                card,
                 _domain: domain,
             }),
             GFP_KERNEL,
@@ -140,6 +145,8 @@ impl PollSet {
         if !self.group.is_empty() {
             return Err(Errno::EBUSY);
         }
-        self.users.retire()
+        self.users.retire()?;
+        self.card.withdraw();
+        Ok(())
     }
 }

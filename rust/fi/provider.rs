@@ -13,6 +13,7 @@ use super::{
         Form,
         Op, //
     },
+    card::Told,
     cntr::Counters,
     cq::{
         self,
@@ -169,6 +170,9 @@ pub trait CompletionQueue: Any + Send + Sync {
 
     /// What its readers wait on.
     fn interrupts(&self) -> &Interrupts;
+
+    /// Tells of itself, as a [`Tell`](super::card::Tell).
+    fn tell(&self, told: &mut Told<'_>);
 
     /// The text of one of its error numbers.
     fn describe(&self, prov_errno: i32) -> &'static CStr;
@@ -329,6 +333,9 @@ pub trait Endpoint: Any + Send + Sync {
     /// Posts a receive. With FI_MULTI_RECV its one segment takes several messages.
     fn receive(&self, message: &Message<'_>) -> Result;
 
+    /// Tells of itself, as a [`Tell`](super::card::Tell).
+    fn tell(&self, told: &mut Told<'_>);
+
     /// Ends everything silently. When it returns no posted memory is touched any more; the context
     /// of every operation without a completion that a reader has seen has been given to `reclaim`.
     fn close(&self, reclaim: &mut dyn FnMut(Context));
@@ -353,6 +360,9 @@ pub trait PassiveEndpoint: Any + Send + Sync {
 
     /// Most bytes of private data it can send.
     fn private_data_limit(&self) -> usize;
+
+    /// Tells of itself, as a [`Tell`](super::card::Tell).
+    fn tell(&self, told: &mut Told<'_>);
 
     /// Stops listening and refuses the requests that nobody has accepted. May sleep.
     fn close(&self);

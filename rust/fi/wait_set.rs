@@ -3,6 +3,7 @@
 //! Wait sets: one thread waits for many queues and counters at once.
 
 use super::{
+    card::Card,
     cntr::Counter,
     cq::CompletionQueue,
     eq::EventQueue,
@@ -25,7 +26,8 @@ use super::{
 use crate::abi::{
     context::InProcess,
     sleepers::WaitQueue,
-    Result, //
+    Result,
+    KOFI_OBJECT_WAIT_SET, //
 };
 use kernel::{
     prelude::*,
@@ -63,6 +65,7 @@ pub struct WaitSet {
     #[pin]
     group: Group<Awaited>,
     users: Users,
+    card: Card,
     _fabric: Held<Fabric>,
 }
 
@@ -93,11 +96,13 @@ impl Drop for Member {
 
 impl WaitSet {
     pub(super) fn new(fabric: Held<Fabric>) -> Result<Arc<Self>> {
-        let group = Group::new()?;
+        let (group, size) = Group::new()?;
+        let card = fabric.card().child(KOFI_OBJECT_WAIT_SET, c"", Some(size))?;
         Ok(Arc::pin_init(
             pin_init!(Self {
                 group <- group,
                 users: Users::new(),
+                card,
                 _fabric: fabric,
             }),
             GFP_KERNEL,
@@ -187,6 +192,8 @@ impl WaitSet {
 
     /// Closes the set: -FI_EBUSY while it has members, or somebody waits.
     pub(crate) fn close(&self) -> Result {
-        self.users.retire()
+        self.users.retire()?;
+        self.card.withdraw();
+        Ok(())
     }
 }

@@ -103,7 +103,7 @@ fn run(here: InProcess, outcome: &mut Outcome) -> Result {
     let mut list = offers::find_memory(here, place, false)?;
     let info = list.first_mut().ok_or(Errno::ENODATA)?;
     let has_atomics = info.caps() & abi::FI_ATOMIC != 0;
-    let fabric = kofi::fabric(here, info)?;
+    let fabric = kofi::fabric::<MemClient>(here, info)?;
     let opened = Connection::open(here, &fabric, info, 1)?;
     let (connection, connected) = opened.connect(here, &[])?;
     let grant = Grant::from_bytes(connected.data()).ok_or(Errno::ETOOSMALL)?;

@@ -124,7 +124,7 @@ fn run(here: InProcess, size: usize, outcome: &mut Outcome) -> Result {
     // The info names the device that leads to the server.
     let mut list = offers::find(here, place, false, FI_MSG)?;
     let info = list.first_mut().ok_or(Errno::ENODATA)?;
-    let fabric = kofi::fabric(here, info)?;
+    let fabric = kofi::fabric::<MsgClient>(here, info)?;
     let opened = Connection::open(here, &fabric, info, 1)?;
     let (connection, _) = opened.connect(here, &[])?;
 

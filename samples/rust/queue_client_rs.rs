@@ -91,7 +91,7 @@ fn run(here: InProcess, tasks: &mut u32) -> Result {
     );
     let mut list = offers::find(here, place, false, FI_MSG | FI_RMA | FI_ATOMIC)?;
     let info = list.first_mut().ok_or(Errno::ENODATA)?;
-    let fabric = kofi::fabric(here, info)?;
+    let fabric = kofi::fabric::<QueueClient>(here, info)?;
     let opened = Connection::open(here, &fabric, info, 1)?;
     let (connection, connected) = opened.connect(here, &[])?;
     let grant = Grant::from_bytes(connected.data()).ok_or(Errno::ETOOSMALL)?;

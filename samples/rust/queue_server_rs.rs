@@ -98,7 +98,7 @@ fn run(here: InProcess, tasks: usize) -> Result {
     let place = (module_parameters::addr.value(), port);
     let list = offers::find(here, place, true, FI_MSG | FI_RMA | FI_ATOMIC)?;
     let info = list.first().ok_or(Errno::ENODATA)?;
-    let fabric = kofi::fabric(here, info)?;
+    let fabric = kofi::fabric::<QueueServer>(here, info)?;
     let domain = fabric.domain(here, info)?;
     let buffer = Buffer::new(here, task::result_at(tasks), 0)?;
     let queue = Lent::new(here, &domain, buffer, Right::ReadWrite)?;

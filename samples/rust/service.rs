@@ -39,7 +39,7 @@ pub(crate) fn run(
     serve: impl Fn(Unconnected) -> Result,
 ) -> Result {
     let info = list.first().ok_or(Errno::ENODATA)?;
-    let fabric = kofi::fabric(here, info)?;
+    let fabric = kofi::fabric::<crate::LocalModule>(here, info)?;
     // A queue of its own: the next client waits there for its turn.
     let events = fabric.event_queue(here, eq::Attr::default())?;
     let listener = Listener::new(here, &fabric, info, Source(0), &events)?;

@@ -37,6 +37,7 @@ enum kofi_request {
 	KOFI_REQUEST_START,
 	KOFI_REQUEST_WATCH,
 	KOFI_REQUEST_STOP,
+	KOFI_REQUEST_OBJECTS,
 };
 
 /**
@@ -80,6 +81,9 @@ enum kofi_text_type {
 	KOFI_TEXT_ERROR,		/* a positive number */
 	KOFI_TEXT_ATOMIC_OP,
 	KOFI_TEXT_DATATYPE,
+	KOFI_TEXT_OBJECT,		/* enum kofi_object_kind, in one word */
+	KOFI_TEXT_STATE,		/* enum kofi_object_state, likewise */
+	KOFI_TEXT_VALUE,		/* enum kofi_object_value, likewise */
 };
 
 /**
@@ -374,5 +378,145 @@ struct kofi_stop {
 };
 
 #define KOFI_IOC_STOP		_IO(KOFI_IOC_MAGIC, KOFI_REQUEST_STOP)
+
+/*
+ * What is open: objects of the fabric interfaces, whoever has opened them.
+ */
+
+/**
+ * enum kofi_object_kind - what is open
+ */
+enum kofi_object_kind {
+	KOFI_OBJECT_FABRIC,
+	KOFI_OBJECT_DOMAIN,
+	KOFI_OBJECT_EP,
+	KOFI_OBJECT_PASSIVE_EP,
+	KOFI_OBJECT_CQ,
+	KOFI_OBJECT_EQ,
+	KOFI_OBJECT_CNTR,
+	KOFI_OBJECT_AV,
+	KOFI_OBJECT_AV_SET,
+	KOFI_OBJECT_MR,
+	KOFI_OBJECT_POLL_SET,
+	KOFI_OBJECT_WAIT_SET,
+};
+
+/**
+ * enum kofi_object_state - how far an endpoint has come, or a listener
+ * @KOFI_STATE_OPEN: opened; all that there is to say of other objects
+ * @KOFI_STATE_ENABLED: receives can be posted
+ * @KOFI_STATE_LISTENING: peers can connect
+ * @KOFI_STATE_CONNECTING: it is not known yet what comes of it
+ * @KOFI_STATE_CONNECTED: messages flow
+ * @KOFI_STATE_NO_TRANSMIT: only from the peer
+ * @KOFI_STATE_NO_RECEIVE: only to the peer
+ * @KOFI_STATE_LOST: the peer has left, or could not be reached
+ * @KOFI_STATE_SHUT: the connection has been ended here
+ */
+enum kofi_object_state {
+	KOFI_STATE_OPEN,
+	KOFI_STATE_ENABLED,
+	KOFI_STATE_LISTENING,
+	KOFI_STATE_CONNECTING,
+	KOFI_STATE_CONNECTED,
+	KOFI_STATE_NO_TRANSMIT,
+	KOFI_STATE_NO_RECEIVE,
+	KOFI_STATE_LOST,
+	KOFI_STATE_SHUT,
+};
+
+/**
+ * enum kofi_object_value - what a number says of an object
+ * @KOFI_VALUE_TX_CQ: id of the completion queue for transmits
+ * @KOFI_VALUE_RX_CQ: id of that for receives
+ * @KOFI_VALUE_EQ: id of the event queue
+ * @KOFI_VALUE_TX_SIZE: how many transmits can be under way
+ * @KOFI_VALUE_RX_SIZE: how many receives can be posted
+ * @KOFI_VALUE_SIZE: how many entries a queue holds
+ * @KOFI_VALUE_DEPTH: how many of those are waiting to be read
+ * @KOFI_VALUE_COUNT: what a counter says
+ * @KOFI_VALUE_ERRORS: how many of its operations have failed
+ * @KOFI_VALUE_ADDRESSES: how many an address vector has
+ * @KOFI_VALUE_MEMBERS: how many a set has
+ * @KOFI_VALUE_LENGTH: bytes of a region
+ */
+enum kofi_object_value {
+	KOFI_VALUE_TX_CQ,
+	KOFI_VALUE_RX_CQ,
+	KOFI_VALUE_EQ,
+	KOFI_VALUE_TX_SIZE,
+	KOFI_VALUE_RX_SIZE,
+	KOFI_VALUE_SIZE,
+	KOFI_VALUE_DEPTH,
+	KOFI_VALUE_COUNT,
+	KOFI_VALUE_ERRORS,
+	KOFI_VALUE_ADDRESSES,
+	KOFI_VALUE_MEMBERS,
+	KOFI_VALUE_LENGTH,
+};
+
+#define KOFI_OBJECT_VALUES	32
+
+/**
+ * struct kofi_object - what is open
+ * @id: its number, which nothing else had or will have while the module is
+ *	loaded; what is opened later has a greater one
+ * @parent: the number of what it was opened from; 0 of a fabric
+ * @kind: enum kofi_object_kind
+ * @state: enum kofi_object_state
+ * @pid: the process that has opened the fabric it belongs to by asking for a
+ *	test; 0 where a module of the kernel has
+ * @value_count: how many of the values below there are
+ * @owner: the name of that process or module
+ * @name: of a fabric, of the device of a domain, of a shared address vector; ""
+ *	for none
+ * @local_addr: of an endpoint, as text: "fi_sockaddr_in://10.0.0.1:7471"; ""
+ *	where it is not known
+ * @peer_addr: of its peer, or of the one that it connects to
+ * @what: enum kofi_object_value, what each value says
+ * @values: the values
+ */
+struct kofi_object {
+	__aligned_u64	id;
+	__aligned_u64	parent;
+	__u32		kind;
+	__u32		state;
+	__u32		pid;
+	__u32		value_count;
+	char		owner[64];
+	char		name[64];
+	char		local_addr[96];
+	char		peer_addr[96];
+	__u32		what[KOFI_OBJECT_VALUES];
+	__aligned_u64	values[KOFI_OBJECT_VALUES];
+};
+
+/**
+ * struct kofi_objects - KOFI_IOC_OBJECTS: what is open in the network namespace
+ *	of the file
+ * @size: of the struct
+ * @flags: 0
+ * @after: only what has a greater id than this; 0 for everything
+ * @objects: array of struct kofi_object; may be NULL with no room
+ * @object_size: bytes of each, as many as the first version has or more: what
+ *	the caller does not know is left out, what the kernel does not know is 0
+ * @count: in: for how many there is room; out: how many there are, of which as
+ *	many as fit were written, by growing id
+ *
+ * Objects come and go meanwhile. What stays is told of, behind what it was
+ * opened from.
+ *
+ * Errors: EINVAL for a size that no object has; those of every request.
+ */
+struct kofi_objects {
+	__u32		size;
+	__u32		flags;
+	__aligned_u64	after;
+	__aligned_u64	objects;
+	__u32		object_size;
+	__u32		count;
+};
+
+#define KOFI_IOC_OBJECTS	_IO(KOFI_IOC_MAGIC, KOFI_REQUEST_OBJECTS)
 
 #endif /* _UAPI_LINUX_KOFI_H */

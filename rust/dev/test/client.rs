@@ -70,7 +70,7 @@ pub(super) fn run(
     let traffic = &work.traffic;
     let mut list = place.find(here, net, false, work.task.caps())?;
     let info = list.first_mut().ok_or(Errno::ENODATA)?;
-    let fabric = crate::fabric(here, info)?;
+    let fabric = crate::fabric_by(here, info, &place.owner)?;
     let opened = Connection::open(here, &fabric, info, traffic.window + 3)?;
     let (connection, accepted) = opened.connect(here, &traffic.to_bytes())?;
     tally.run();

@@ -21,6 +21,7 @@ use crate::{
             Form,
             Op, //
         },
+        card::Owner,
         info::Query,
     },
 };
@@ -97,8 +98,9 @@ pub(super) struct Bound {
     pub(super) msec: u32,
 }
 
-/// Where the server is.
+/// Where the server is, and who asks.
 pub(super) struct Place {
+    pub(super) owner: Owner,
     node: Option<CString>,
     service: Option<CString>,
     domain: Option<CString>,
@@ -110,6 +112,7 @@ impl Place {
             Ok(string(field)?.map(CString::try_from).transpose()?)
         };
         Ok(Self {
+            owner: Owner::process(),
             node: own(&test.node)?,
             service: own(&test.service)?,
             domain: own(&test.domain_name)?,

@@ -57,7 +57,7 @@ use kernel::{
 pub(super) fn run(here: InProcess, place: &Place, net: NetRef, tally: &Tally) -> Result {
     let list = find(here, place, net)?;
     let info = list.first().ok_or(Errno::ENODATA)?;
-    let fabric = crate::fabric(here, info)?;
+    let fabric = crate::fabric_by(here, info, &place.owner)?;
     // A queue of its own: the next client waits there for its turn.
     let events = fabric.event_queue(here, eq::Attr::default())?;
     let listener = Listener::new(here, &fabric, info, Source(0), &events)?;

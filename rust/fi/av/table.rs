@@ -24,17 +24,25 @@ use self::chunks::{
     MOST, //
 };
 use super::vacant::Vacant;
-use crate::abi::{
-    once::{
-        load_acquire,
-        read_barrier,
-        read_once,
-        store_release,
-        write_barrier, //
+use crate::{
+    abi::{
+        once::{
+            load_acquire,
+            read_barrier,
+            read_once,
+            store_release,
+            write_barrier, //
+        },
+        random::random,
+        Errno,
+        Result,
+        KOFI_VALUE_ADDRESSES, //
     },
-    random::random,
-    Errno,
-    Result, //
+    fi::card::{
+        Gauge,
+        Tell,
+        Told, //
+    },
 };
 use core::net::{
     Ipv4Addr,
@@ -160,6 +168,8 @@ fn mix(value: u64) -> u64 {
 pub(super) struct Table {
     /// How many buckets there are, as a power of two; 0 before the first entry.
     level: Atomic<u32>,
+    /// How many addresses there are.
+    count: Gauge,
     entries: Chunks<Entry>,
     wide: Chunks<Wide>,
     ids: Chunks<Id>,
@@ -187,12 +197,19 @@ pub(super) struct Writing<'a> {
     writer: MutexGuard<'a, Writer>,
 }
 
+impl Tell for Table {
+    fn tell(&self, told: &mut Told<'_>) {
+        self.count.tell(told);
+    }
+}
+
 impl Table {
     /// An empty one, which never tells a [`Spot`] again that has a generation of less than
     /// `most_generations`.
     pub(super) fn new(most_generations: u32) -> impl PinInit<Self> {
         pin_init!(Self {
             level: Atomic::new(0),
+            count: Gauge::of(KOFI_VALUE_ADDRESSES, 0),
             entries: Chunks::new(),
             wide: Chunks::new(),
             ids: Chunks::new(),
@@ -435,6 +452,7 @@ impl Writing<'_> {
         }
         entry.users.store(1 | id.map_or(0, |_| HAS_ID), Relaxed);
         store_release(&entry.stamp, stamp);
+        table.count.add(1);
         self.link(entry, index, read_once(&table.level));
         Ok(Spot::of(index, stamp))
     }
@@ -485,6 +503,7 @@ impl Writing<'_> {
         self.unlink(entry, index);
         entry.users.store(0, Relaxed);
         store_release(&entry.stamp, read_once(&entry.stamp).wrapping_add(1));
+        self.table.count.add(-1);
         if generation + 1 < self.table.most_generations {
             self.writer.vacant.add(index);
         }

@@ -7,6 +7,16 @@
 //! threshold afterwards. Both steps are ordered (Full), so that one of the two sees the other. Whoever
 //! finds a threshold reached takes it off and wakes everyone; those who still wait say so again.
 
+use crate::{
+    abi::{
+        KOFI_VALUE_COUNT,
+        KOFI_VALUE_ERRORS, //
+    },
+    fi::card::{
+        Tell,
+        Told, //
+    },
+};
 use kernel::sync::atomic::{
     Atomic,
     Full,
@@ -21,6 +31,13 @@ pub(super) struct Count {
     value: Atomic<u64>,
     errors: Atomic<u64>,
     wanted: Atomic<u64>,
+}
+
+impl Tell for Count {
+    fn tell(&self, told: &mut Told<'_>) {
+        told.value(KOFI_VALUE_COUNT, self.value());
+        told.value(KOFI_VALUE_ERRORS, self.errors());
+    }
 }
 
 impl Count {

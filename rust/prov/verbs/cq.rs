@@ -32,10 +32,12 @@ use crate::{
         },
         trace,
         Errno,
-        Result, //
+        Result,
+        KOFI_VALUE_SIZE, //
     },
     fi::{
         self,
+        card::Told,
         cq::{
             Completion,
             Entries,
@@ -459,6 +461,10 @@ impl Cq {
 }
 
 impl provider::CompletionQueue for Cq {
+    fn tell(&self, told: &mut Told<'_>) {
+        told.value(KOFI_VALUE_SIZE, self.size as u64);
+    }
+
     fn as_any(&self) -> &dyn Any {
         self
     }

@@ -41,7 +41,9 @@ use crate::{
         info::Info,
         serial::Others,
         Errno,
-        Result, //
+        Result,
+        KOFI_VALUE_RX_SIZE,
+        KOFI_VALUE_TX_SIZE, //
     },
     fi::{
         self,
@@ -49,6 +51,11 @@ use crate::{
             Datatype,
             Form,
             Op, //
+        },
+        card::{
+            Ends,
+            Tell,
+            Told, //
         },
         cntr::Counters,
         cq::CompletionQueue,
@@ -161,6 +168,9 @@ pub(crate) struct Endpoint {
     unwanted: KBox<Unwanted>,
     #[pin]
     link: Mutex<Link>,
+    /// The addresses of `link`, for those who only look.
+    #[pin]
+    ends: Ends,
     /// The device goes away, and the endpoint has been or is being told.
     told: AtomicFlag,
     /// Lets a close wait for that, and for what `settling` does.
@@ -229,6 +239,7 @@ impl Endpoint {
                 told: AtomicFlag::new(false),
                 gate <- Gate::new(),
                 settling <- new_work!("kofi::Endpoint"),
+                ends <- Ends::new(local, peer),
                 link <- new_mutex!(
                     Link {
                         id: None,
@@ -400,6 +411,7 @@ impl provider::Endpoint for Endpoint {
             return Err(Errno::EOPBADSTATE);
         }
         self.link.lock().local = Some(addr.into());
+        self.ends.set_local(addr);
         Ok(())
     }
 
@@ -493,6 +505,13 @@ impl provider::Endpoint for Endpoint {
     fn receive(&self, message: &Message<'_>) -> Result {
         self.post_receive(message)
             .map_err(|errno| self.state.receive_refused(errno))
+    }
+
+    fn tell(&self, told: &mut Told<'_>) {
+        told.state(self.state.get().told());
+        told.value(KOFI_VALUE_TX_SIZE, self.limits.transmits.into());
+        told.value(KOFI_VALUE_RX_SIZE, self.limits.receives.into());
+        self.ends.tell(told);
     }
 
     fn close(&self, reclaim: &mut dyn FnMut(Context)) {

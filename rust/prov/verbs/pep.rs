@@ -25,9 +25,16 @@ use crate::{
         Errno,
         Result,
         FI_ADDR_STR,
-        FI_CONNREQ, //
+        FI_CONNREQ,
+        KOFI_STATE_LISTENING,
+        KOFI_STATE_OPEN, //
     },
     fi::{
+        card::{
+            Ends,
+            Tell,
+            Told, //
+        },
         eq::{
             Event,
             EventQueue,
@@ -56,6 +63,10 @@ use kernel::{
     new_mutex,
     prelude::*,
     sync::{
+        atomic::{
+            AtomicFlag,
+            Relaxed, //
+        },
         Arc,
         Mutex, //
     },
@@ -83,6 +94,10 @@ pub(super) struct PassiveEndpoint {
     addr_format: u32,
     #[pin]
     link: Mutex<Link>,
+    /// Its address, for those who only look.
+    #[pin]
+    ends: Ends,
+    listens: AtomicFlag,
 }
 
 impl PassiveEndpoint {
@@ -97,6 +112,8 @@ impl PassiveEndpoint {
                 wishes: Wishes::of(Some(info)),
                 sizes: Sizes::of(info),
                 addr_format: info.addr_format(),
+                ends <- Ends::new(None, None),
+                listens: AtomicFlag::new(false),
                 link <- new_mutex!(
                     Link {
                         id: None,
@@ -185,6 +202,7 @@ impl PassiveEndpoint {
             let queue = link.events.as_ref().map(|held| held.arc().clone());
             (link.id.take(), link.farewell.take(), queue)
         };
+        self.listens.store(false, Relaxed);
         drop(id);
         if let (Some(event), Some(queue)) = (event, queue) {
             queue.push(event.fill(Kind::Error(Errno::ENODEV, 0), &[], None));
@@ -261,6 +279,10 @@ impl provider::PassiveEndpoint for PassiveEndpoint {
             drop((handler, events));
             return Err(error.into());
         }
+        if let Ok(addr) = id.local_addr() {
+            self.ends.set_local(addr.into());
+        }
+        self.listens.store(true, Relaxed);
         Ok(())
     }
 
@@ -298,7 +320,16 @@ impl provider::PassiveEndpoint for PassiveEndpoint {
         MAX_PRIVATE_DATA
     }
 
+    fn tell(&self, told: &mut Told<'_>) {
+        told.state(match self.listens.load(Relaxed) {
+            true => KOFI_STATE_LISTENING,
+            false => KOFI_STATE_OPEN,
+        });
+        self.ends.tell(told);
+    }
+
     fn close(&self) {
+        self.listens.store(false, Relaxed);
         let id = self.link.lock().id.take();
         if let Some(id) = &id {
             // No handler of ours starts any more; the drop waits for a running one.

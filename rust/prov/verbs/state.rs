@@ -5,7 +5,15 @@
 use crate::abi::{
     once::read_once,
     Errno,
-    Result, //
+    Result,
+    KOFI_STATE_CONNECTED,
+    KOFI_STATE_CONNECTING,
+    KOFI_STATE_ENABLED,
+    KOFI_STATE_LOST,
+    KOFI_STATE_NO_RECEIVE,
+    KOFI_STATE_NO_TRANSMIT,
+    KOFI_STATE_OPEN,
+    KOFI_STATE_SHUT, //
 };
 use kernel::{
     prelude::*,
@@ -86,6 +94,20 @@ impl State {
             Self::NoReceive => c"no-receive",
             Self::Lost => c"lost",
             Self::Shut => c"shut",
+        }
+    }
+
+    /// What those are told who only look.
+    pub(super) fn told(self) -> u32 {
+        match self {
+            Self::Idle => KOFI_STATE_OPEN,
+            Self::Ready => KOFI_STATE_ENABLED,
+            Self::Connecting => KOFI_STATE_CONNECTING,
+            Self::Connected => KOFI_STATE_CONNECTED,
+            Self::NoTransmit => KOFI_STATE_NO_TRANSMIT,
+            Self::NoReceive => KOFI_STATE_NO_RECEIVE,
+            Self::Lost => KOFI_STATE_LOST,
+            Self::Shut => KOFI_STATE_SHUT,
         }
     }
 

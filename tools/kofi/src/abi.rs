@@ -19,6 +19,8 @@ mod generated {
 
 pub use generated::{
     kofi_info as Query,
+    kofi_object as Object,
+    kofi_objects as Objects,
     kofi_offer as Offer,
     kofi_request as Request,
     kofi_stop as Stop,
@@ -37,6 +39,13 @@ pub use generated::{
     KOFI_TEST_MAX_LENGTH,
     KOFI_TEST_MAX_WINDOW,
     KOFI_TEST_VERIFY, //
+};
+
+#[cfg(test)]
+pub use generated::{
+    kofi_object_kind as ObjectKind,
+    kofi_object_state as ObjectState,
+    kofi_object_value as ObjectValue, //
 };
 
 /// The string in a field.

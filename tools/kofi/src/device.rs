@@ -5,6 +5,8 @@
 
 use crate::{
     abi::{
+        Object,
+        Objects,
         Offer,
         Query,
         Request,
@@ -41,6 +43,7 @@ const INFO: Opcode = number(Request::KOFI_REQUEST_INFO);
 const START: Opcode = number(Request::KOFI_REQUEST_START);
 const WATCH: Opcode = number(Request::KOFI_REQUEST_WATCH);
 const STOP: Opcode = number(Request::KOFI_REQUEST_STOP);
+const OBJECTS: Opcode = number(Request::KOFI_REQUEST_OBJECTS);
 
 /// `_IO(KOFI_IOC_MAGIC, request)`, a macro that bindgen does not evaluate.
 const fn number(request: Request) -> Opcode {
@@ -105,6 +108,16 @@ impl Kernel for Device {
         // SAFETY: The request takes this struct, and no address stands in it.
         unsafe { ioctl(&self.0, Updater::<STOP, _>::new(stop)) }
     }
+
+    fn answer_objects(&self, asked: &mut Objects, room: &mut [Object]) -> Result<(), Errno> {
+        asked.count = u32::try_from(room.len()).map_err(|_| Errno::INVAL)?;
+        asked.object_size = size::<Object>();
+        asked.objects = room.as_mut_ptr().expose_provenance() as u64;
+        // SAFETY: The request takes this struct. The kernel writes at most `count` objects of
+        // `object_size` bytes to `objects`, which is what `room` has, and nobody else's as long as this
+        // takes. Objects are integers, for which any bytes will do.
+        unsafe { ioctl(&self.0, Updater::<OBJECTS, _>::new(asked)) }
+    }
 }
 
 #[cfg(test)]
@@ -139,5 +152,6 @@ mod tests {
     fn requests_have_the_numbers_of_the_header() {
         assert_eq!([VERSION, TEXT, INFO], [0xf100, 0xf101, 0xf102]);
         assert_eq!([START, WATCH, STOP], [0xf103, 0xf104, 0xf105]);
+        assert_eq!(OBJECTS, 0xf106);
     }
 }

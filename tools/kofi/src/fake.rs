@@ -2,11 +2,14 @@
 
 //! A kernel for tests, with some names, as many equal offers as a test wants, and a thread.
 
+mod open;
 mod thread;
 
 use crate::{
     abi::{
         set_string,
+        Object,
+        Objects,
         Offer,
         Query,
         Stop,
@@ -53,6 +56,8 @@ pub struct Fake {
     pub rooms: RefCell<Vec<usize>>,
     /// The queries.
     pub asked: RefCell<Vec<Query>>,
+    /// What is open.
+    pub objects: RefCell<Vec<Object>>,
     /// What runs tests.
     pub thread: RefCell<Thread>,
     /// What ctrl-c sets, and while which request to watch a test it is typed, of which the first is 1.
@@ -69,6 +74,7 @@ impl Default for Fake {
             coming: Cell::new(0),
             rooms: RefCell::default(),
             asked: RefCell::default(),
+            objects: RefCell::default(),
             thread: RefCell::default(),
             stop: AtomicBool::new(false),
             interrupt_at: Cell::new(None),
@@ -80,6 +86,14 @@ impl Fake {
     pub fn with_offers(count: usize) -> Self {
         Self {
             offers: Cell::new(count),
+            ..Self::default()
+        }
+    }
+
+    /// One with a few things open.
+    pub fn with_objects() -> Self {
+        Self {
+            objects: RefCell::new(open::some()),
             ..Self::default()
         }
     }
@@ -153,6 +167,16 @@ impl Kernel for Fake {
         self.check::<Stop>(stop.size)?;
         self.thread.borrow_mut().stop()
     }
+
+    fn answer_objects(&self, asked: &mut Objects, room: &mut [Object]) -> Result<(), Errno> {
+        self.check::<Objects>(asked.size)?;
+        let objects = self.objects.borrow();
+        for (to, from) in room.iter_mut().zip(&*objects) {
+            *to = *from;
+        }
+        asked.count = objects.len().try_into().map_err(|_| Errno::OVERFLOW)?;
+        Ok(())
+    }
 }
 
 /// A number in words: flags with what has no name as one number, or a value.
@@ -177,6 +201,9 @@ fn words(kind: TextType, value: u64) -> Option<String> {
         TextType::KOFI_TEXT_DATATYPE => {
             &["FI_INT8", "FI_UINT8", "FI_INT16", "FI_UINT16", "FI_UINT64"]
         }
+        TextType::KOFI_TEXT_OBJECT => &open::KINDS,
+        TextType::KOFI_TEXT_STATE => &open::STATES,
+        TextType::KOFI_TEXT_VALUE => &open::VALUES,
         TextType::KOFI_TEXT_ERROR => {
             let known = ERRORS.iter().find(|(number, _)| *number == value);
             return Some(known.map_or_else(

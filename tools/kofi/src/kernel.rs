@@ -7,6 +7,8 @@
 use crate::{
     abi::{
         self,
+        Object,
+        Objects,
         Offer,
         Query,
         Stop,
@@ -39,6 +41,9 @@ pub trait Kernel {
     fn answer_watch(&self, watch: &mut Watch, room: &mut [u64]) -> Result<(), Errno>;
 
     fn answer_stop(&self, stop: &mut Stop) -> Result<(), Errno>;
+
+    /// `asked.objects`, `object_size` and `count` are made to describe `room`.
+    fn answer_objects(&self, asked: &mut Objects, room: &mut [Object]) -> Result<(), Errno>;
 
     /// Version of the fabric interfaces.
     ///
@@ -101,6 +106,28 @@ pub trait Kernel {
                 return Ok(offers);
             }
             room = count;
+        }
+    }
+
+    /// Everything that is open.
+    fn objects(&self) -> Result<Vec<Object>, Error> {
+        let mut room = ROOM;
+        // Objects may come between two requests.
+        loop {
+            let mut objects = vec![Object::default(); room];
+            let mut asked = Objects {
+                size: size::<Objects>(),
+                ..Objects::default()
+            };
+            self.answer_objects(&mut asked, &mut objects)
+                .map_err(|errno| Error::of_request("to list what is open", errno))?;
+            let count = asked.count as usize;
+            if count <= room {
+                objects.truncate(count);
+                return Ok(objects);
+            }
+            // A few more than there are now.
+            room = count + ROOM;
         }
     }
 
@@ -258,6 +285,16 @@ mod tests {
         );
         assert_eq!(offers.len(), ROOM + 12);
         assert!(offers.iter().all(|offer| offer.ep_tx_ctx_cnt == 1));
+    }
+
+    #[test]
+    fn room_grows_until_every_object_fits() {
+        let one = Fake::with_objects().objects.borrow()[0];
+        for count in [0, ROOM - 1, ROOM, ROOM + 1, 5 * ROOM] {
+            let kernel = Fake::default();
+            kernel.objects.replace(vec![one; count]);
+            assert_eq!(kernel.objects().unwrap().len(), count);
+        }
     }
 
     #[test]

@@ -14,7 +14,9 @@ mod fake;
 mod info;
 mod kernel;
 mod latency;
+mod ls;
 mod names;
+mod objects;
 mod pingpong;
 mod progress;
 mod run;
@@ -75,6 +77,8 @@ enum Command {
     Bw(bw::Args),
     /// How long atomic operations take: 1000 of them if not told otherwise
     Atomic(atomic::Args),
+    /// What is open, and who has opened it
+    Ls(ls::Args),
     /// Versions of this program and of the kernel's interfaces
     Version,
     /// What makes a shell complete the commands
@@ -116,6 +120,10 @@ fn run(cli: &Cli, out: &mut dyn Write) -> Result<(), Error> {
             with_tests(cli, out, |runner, _| atomic::run(runner, args, width()))?;
         }
         Command::Bw(args) => with_tests(cli, out, |runner, _| bw::run(runner, args))?,
+        Command::Ls(args) => {
+            let device = Device::open(&cli.device)?;
+            writeln!(out, "{}", ls::run(&device, args)?)?;
+        }
         Command::Version => {
             writeln!(out, "program: {}", env!("CARGO_PKG_VERSION"))?;
             let api = Device::open(&cli.device)?.version()?;

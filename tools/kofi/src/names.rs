@@ -127,6 +127,32 @@ pub fn parse_value(
     Names::of_values(kernel, kind)?.find(option, word.trim())
 }
 
+/// The words in a list with commas, each of which the kernel has for a number of that type.
+pub fn words(
+    kernel: &dyn Kernel,
+    kind: TextType,
+    option: &'static str,
+    list: &str,
+) -> Result<Vec<String>, Error> {
+    let mut known = Vec::new();
+    for number in 0..VALUES {
+        known.push(kernel.text(kind, number)?);
+    }
+    known.retain(|word| !word.contains(' '));
+    let asked = list.split(',').map(str::trim);
+    asked
+        .filter(|word| !word.is_empty())
+        .map(|word| match known.iter().any(|known| known == word) {
+            true => Ok(word.to_string()),
+            false => Err(Error::UnknownName {
+                option,
+                word: word.to_string(),
+                known: known.join(", "),
+            }),
+        })
+        .collect()
+}
+
 /// The names of the flags that are set; bits without a name stand together in one number.
 pub fn flags(kernel: &dyn Kernel, kind: TextType, flags: u64) -> Result<Vec<String>, Error> {
     let text = kernel.text(kind, flags)?;

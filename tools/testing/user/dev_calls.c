@@ -25,6 +25,7 @@
 
 #define DEVICE		"/dev/kofi"
 #define MOST_OFFERS	16
+#define MOST_OBJECTS	8
 
 static const char *address;
 static int file;
@@ -69,6 +70,7 @@ static void other_versions_are_served(void)
 		{ KOFI_IOC_WATCH, sizeof(struct kofi_watch), 88, ENOENT },
 		{ KOFI_IOC_STOP, sizeof(struct kofi_stop), 8, ENOENT },
 		{ KOFI_IOC_START, sizeof(struct kofi_test), 216, 0 },
+		{ KOFI_IOC_OBJECTS, sizeof(struct kofi_objects), 32, 0 },
 	};
 	union {
 		__u32 head[2];	/* size and flags */
@@ -153,7 +155,10 @@ static void numbers_are_told_in_words(void)
 	EXPECT(strlen(text(KOFI_TEXT_CAPS, ~0ULL)) > 100);
 	EXPECT(!strcmp(text(KOFI_TEXT_ATOMIC_OP, 2), "FI_SUM"));
 	EXPECT(!strcmp(text(KOFI_TEXT_DATATYPE, 7), "FI_UINT64"));
-	wrong.type = KOFI_TEXT_DATATYPE + 1;
+	EXPECT(!strcmp(text(KOFI_TEXT_OBJECT, KOFI_OBJECT_AV_SET), "av_set"));
+	EXPECT(!strcmp(text(KOFI_TEXT_STATE, KOFI_STATE_SHUT), "shut"));
+	EXPECT(!strcmp(text(KOFI_TEXT_VALUE, KOFI_VALUE_MEMBERS), "members"));
+	wrong.type = KOFI_TEXT_VALUE + 1;
 	EXPECT_ANSWER(EINVAL, ask(KOFI_IOC_TEXT, &wrong));
 	wrong.type = KOFI_TEXT_ERROR;
 	wrong.value = ~0ULL;
@@ -283,6 +288,87 @@ static void others_may_not_open_it(void)
 	EXPECT_ANSWER(0, WEXITSTATUS(status));
 }
 
+static struct kofi_objects all(struct kofi_object *objects, __u32 count)
+{
+	return (struct kofi_objects){
+		.size = sizeof(struct kofi_objects),
+		.objects = (unsigned long)objects,
+		.object_size = sizeof(*objects),
+		.count = count,
+	};
+}
+
+/* A server of this process: a fabric of its own, with what it listens with. */
+static void what_is_open_is_listed(void)
+{
+	struct kofi_test server = {
+		.size = sizeof(server), .kind = KOFI_TEST_SERVER,
+		.service = "7497",
+	};
+	struct kofi_stop stop = { .size = sizeof(stop) };
+	struct kofi_object objects[MOST_OBJECTS];
+	struct kofi_objects list = all(objects, MOST_OBJECTS);
+	const struct kofi_object *fabric, *queue, *listener;
+	int tries;
+
+	/* What another test has begun. */
+	ask(KOFI_IOC_STOP, &stop);
+	EXPECT_ANSWER(0, ask(KOFI_IOC_OBJECTS, &list));
+	EXPECT(!list.count);
+	strcpy(server.node, address);
+	EXPECT_ANSWER(0, ask(KOFI_IOC_START, &server));
+	for (tries = 0; tries < 3000; tries++) {
+		list = all(objects, MOST_OBJECTS);
+		EXPECT_ANSWER(0, ask(KOFI_IOC_OBJECTS, &list));
+		if (list.count == 3 && objects[2].state == KOFI_STATE_LISTENING)
+			break;
+		usleep(10000);
+	}
+	EXPECT(list.count == 3);
+	fabric = &objects[0];
+	queue = &objects[1];
+	listener = &objects[2];
+	EXPECT(fabric->kind == KOFI_OBJECT_FABRIC && !fabric->parent);
+	EXPECT(fabric->pid == (__u32)getpid());
+	EXPECT(!strcmp(fabric->owner, "dev_calls"));
+	EXPECT(*fabric->name && !fabric->value_count);
+	EXPECT(queue->kind == KOFI_OBJECT_EQ && queue->parent == fabric->id);
+	EXPECT(queue->what[0] == KOFI_VALUE_DEPTH && !queue->values[0]);
+	EXPECT(listener->kind == KOFI_OBJECT_PASSIVE_EP);
+	EXPECT(listener->parent == fabric->id && listener->pid == (__u32)getpid());
+	EXPECT(strstr(listener->local_addr, ":7497"));
+	EXPECT(fabric->id < queue->id && queue->id < listener->id);
+
+	list = all(objects, 1);
+	list.after = fabric->id;
+	EXPECT_ANSWER(0, ask(KOFI_IOC_OBJECTS, &list));
+	EXPECT(list.count == 2 && objects[0].kind == KOFI_OBJECT_EQ);
+	list = all(objects, 1);
+	list.after = ~0ULL;
+	EXPECT_ANSWER(0, ask(KOFI_IOC_OBJECTS, &list));
+	EXPECT(!list.count);
+
+	/* Others' versions of the struct, and memory that is not there. */
+	list = all(objects, 1);
+	list.object_size--;
+	EXPECT_ANSWER(EINVAL, ask(KOFI_IOC_OBJECTS, &list));
+	list.object_size = 4097;
+	EXPECT_ANSWER(EINVAL, ask(KOFI_IOC_OBJECTS, &list));
+	list.object_size = sizeof(*objects);
+	list.objects = 0;
+	EXPECT_ANSWER(EFAULT, ask(KOFI_IOC_OBJECTS, &list));
+	memset(objects, 0xa5, sizeof(objects));
+	list = all(objects, 1);
+	list.object_size += 8;
+	EXPECT_ANSWER(0, ask(KOFI_IOC_OBJECTS, &list));
+	EXPECT(!objects[1].id && objects[1].parent == 0xa5a5a5a5a5a5a5a5);
+
+	EXPECT_ANSWER(0, ask(KOFI_IOC_STOP, &stop));
+	list = all(NULL, 0);
+	EXPECT_ANSWER(0, ask(KOFI_IOC_OBJECTS, &list));
+	EXPECT(!list.count);
+}
+
 static const struct test tests[] = {
 	TEST(versions_are_told),
 	TEST(what_is_no_request_is_refused),
@@ -292,6 +378,7 @@ static const struct test tests[] = {
 	TEST(what_can_be_opened_is_listed),
 	TEST(what_does_not_fit_is_not_listed),
 	TEST(offers_of_other_versions_are_written),
+	TEST(what_is_open_is_listed),
 	TEST(others_may_not_open_it),
 };
 

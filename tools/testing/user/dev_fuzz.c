@@ -70,7 +70,7 @@ static void good_text(void *at)
 {
 	*(struct kofi_text *)at = (struct kofi_text){
 		.size = sizeof(struct kofi_text),
-		.type = below(KOFI_TEXT_ERROR + 1),
+		.type = below(KOFI_TEXT_VALUE + 2),
 		.value = below(2) ? any() : 1ULL << below(64),
 	};
 }
@@ -116,6 +116,16 @@ static void good_stop(void *at)
 	};
 }
 
+static void good_objects(void *at)
+{
+	*(struct kofi_objects *)at = (struct kofi_objects){
+		.size = sizeof(struct kofi_objects),
+		.after = below(2) * below(1000),
+		.object_size = sizeof(struct kofi_object),
+		.count = below(8),
+	};
+}
+
 static const struct {
 	unsigned long request;
 	size_t size;
@@ -127,6 +137,7 @@ static const struct {
 	{ KOFI_IOC_START, sizeof(struct kofi_test), good_test },
 	{ KOFI_IOC_WATCH, sizeof(struct kofi_watch), good_watch },
 	{ KOFI_IOC_STOP, sizeof(struct kofi_stop), good_stop },
+	{ KOFI_IOC_OBJECTS, sizeof(struct kofi_objects), good_objects },
 };
 
 /* A few bytes, bits or words become others. */
@@ -191,6 +202,8 @@ int main(int argc, char **argv)
 		}
 		if (request == KOFI_IOC_INFO)
 			((struct kofi_info *)at)->offers = somewhere();
+		if (request == KOFI_IOC_OBJECTS)
+			((struct kofi_objects *)at)->objects = somewhere();
 		if (request == KOFI_IOC_WATCH) {
 			struct kofi_watch *watch = (void *)at;
 

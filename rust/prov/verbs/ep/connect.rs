@@ -119,6 +119,7 @@ impl Endpoint {
             link.peer = Some(peer);
             link.greeting = Greeting(Some(frame));
         }
+        self.ends.set_peer(peer.into());
         match id.resolve_addr(local.as_ref(), &peer, RESOLVE_MS) {
             Ok(()) => Ok(()),
             // Told like every other peer that cannot be reached.
@@ -167,6 +168,14 @@ impl Endpoint {
         link.peer = request.id().peer_addr().ok();
         link.local = request.id().local_addr().ok();
         link.request = Some(request);
+        let (local, peer) = (link.local, link.peer);
+        drop(link);
+        if let Some(addr) = local {
+            self.ends.set_local(addr.into());
+        }
+        if let Some(addr) = peer {
+            self.ends.set_peer(addr.into());
+        }
         Ok(())
     }
 
@@ -275,6 +284,9 @@ impl Endpoint {
     pub(super) fn established(&self, private_data: &[u8]) {
         // Held until it is told: who finds the endpoint connected, and then lost, reports that later.
         let mut link = self.link.lock();
+        if let Some(Ok(addr)) = link.id.as_ref().map(|id| id.local_addr()) {
+            self.ends.set_local(addr.into());
+        }
         if !self.become_connected() {
             return;
         }

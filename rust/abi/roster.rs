@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Everything that is open in the whole module, in the order in which it was opened.
+//!
+//! One spinlock guards it, which is taken in process context only, and a leaf: what an entry tells is
+//! told without a lock that others wait with. Whoever reads has an entry as long as it holds the lock
+//! and no longer, so that nothing outlives its close for having been looked at.
+
+use super::kofi_object;
+use kernel::{
+    prelude::*,
+    rbtree::{
+        RBTree,
+        RBTreeNodeReservation, //
+    },
+    sync::{
+        global_lock,
+        Arc, //
+    },
+};
+
+/// Something that is open.
+pub trait Entry: Send + Sync {
+    /// Whether `net`, the address of a network namespace, is that which it belongs to.
+    fn is_in(&self, net: usize) -> bool;
+
+    /// Writes what there is to know of it into an object that is empty but for its number. Called under
+    /// the roster's lock: it does not sleep, nor wait.
+    fn tell(&self, object: &mut kofi_object);
+}
+
+/// The entries by their numbers, of which the last one given is the other field.
+struct Roster {
+    entries: Option<RBTree<u64, Arc<dyn Entry>>>,
+    last: u64,
+}
+
+global_lock! {
+    // SAFETY: Initialised by `start`, which `Registry` calls before anything is opened.
+    unsafe(uninit) static ROSTER: SpinLock<Roster> = Roster { entries: None, last: 0 };
+}
+
+/// How many entries are looked at under the lock for each that there is room for.
+const LOOKS: usize = 8;
+
+/// Makes the roster usable.
+///
+/// # Safety
+///
+/// Called once, before anything else here.
+pub(super) unsafe fn start() {
+    // SAFETY: By this function's safety requirement.
+    unsafe { ROSTER.init() };
+    ROSTER.lock().entries = Some(RBTree::new());
+}
+
+/// A place on the roster, as long as this lives.
+pub struct Seat(u64);
+
+impl Seat {
+    /// Enters something, behind everything that is there. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub fn take(entry: Arc<dyn Entry>) -> Result<Self> {
+        let node = RBTreeNodeReservation::new(GFP_KERNEL)?;
+        let mut roster = ROSTER.lock();
+        roster.last += 1;
+        let number = roster.last;
+        if let Some(entries) = &mut roster.entries {
+            entries.insert(node.into_node(number, entry));
+        }
+        Ok(Self(number))
+    }
+
+    /// Its number, which nothing else ever has. None is 0.
+    pub fn number(&self) -> u64 {
+        self.0
+    }
+
+    /// Gives it up, once. May sleep.
+    pub fn leave(&self) {
+        let mut roster = ROSTER.lock();
+        let node = roster
+            .entries
+            .as_mut()
+            .and_then(|entries| entries.remove_node(&self.0));
+        drop(roster);
+        // What it was about may go with it, which may sleep.
+        drop(node);
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+/// Has entries behind number `after` tell of themselves, those in the namespace `net` or all, in order,
+/// as many as `batch` has room for; what was in it is forgotten. The number after which to go on, unless
+/// that was the last. Process context.
+///
+/// Those that are there from the first call to the last are told of; so is what an entry stands below.
+pub fn read(after: u64, net: Option<usize>, batch: &mut KVec<kofi_object>) -> Option<u64> {
+    batch.clear();
+    let looks = batch.capacity().saturating_mul(LOOKS);
+    let first = after.checked_add(1)?;
+    let mut roster = ROSTER.lock();
+    let mut cursor = roster.entries.as_mut()?.cursor_lower_bound_mut(&first);
+    for _ in 0..looks {
+        let (&number, entry) = cursor.as_ref()?.current();
+        if net.is_none_or(|net| entry.is_in(net)) {
+            let mut object = kofi_object {
+                id: number,
+                ..pin_init::zeroed()
+            };
+            entry.tell(&mut object);
+            if batch.push_within_capacity(object).is_err() {
+                return Some(number - 1);
+            }
+        }
+        cursor = cursor?.move_next();
+        if cursor.is_some() && batch.len() == batch.capacity() {
+            return Some(number);
+        }
+    }
+    cursor.map(|cursor| *cursor.current().0 - 1)
+}

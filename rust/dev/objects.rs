@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What is open: objects for processes.
+
+use super::{
+    argument::put,
+    Client, //
+};
+use crate::abi::{
+    kofi_object,
+    kofi_objects,
+    roster, //
+};
+use kernel::{
+    prelude::*,
+    uaccess::{
+        UserPtr,
+        UserSlice, //
+    },
+};
+
+/// Bytes of an object in the first version of the interface.
+const FIRST_OBJECT: usize = 736;
+
+/// No object is larger, nor will be.
+const MOST_OBJECT: usize = 1 << 12;
+
+/// Objects that are looked at together.
+const BATCH: usize = 8;
+
+/// KOFI_IOC_OBJECTS. May sleep.
+///
+/// # Errors
+///
+/// `EINVAL` for a size that no object has; `EFAULT`, `ENOMEM`.
+pub(super) fn list(client: &Client, asked: &mut kofi_objects) -> Result {
+    let (room, size) = (asked.count as usize, asked.object_size as usize);
+    if room > 0 && !(FIRST_OBJECT..=MOST_OBJECT).contains(&size) {
+        return Err(EINVAL);
+    }
+    let bytes = size.checked_mul(room).ok_or(EINVAL)?;
+    let at = usize::try_from(asked.objects).map_err(|_| EFAULT)?;
+    let mut writer = UserSlice::new(UserPtr::from_addr(at), bytes).writer();
+    let mut count = 0;
+    each(asked.after, Some(client.net.get().address()), |object| {
+        if count < room {
+            put(&mut writer, object, size)?;
+        }
+        count += 1;
+        Ok(())
+    })?;
+    asked.count = u32::try_from(count).map_err(|_| EOVERFLOW)?;
+    Ok(())
+}
+
+/// Calls `visit` for each object with a greater number than `after` in the namespace `net`, or anywhere.
+/// May sleep.
+///
+/// # Errors
+///
+/// `ENOMEM`, what `visit` says.
+pub(super) fn each(
+    mut after: u64,
+    net: Option<usize>,
+    mut visit: impl FnMut(&kofi_object) -> Result,
+) -> Result {
+    let mut batch = KVec::with_capacity(BATCH, GFP_KERNEL)?;
+    loop {
+        let next = roster::read(after, net, &mut batch);
+        for object in &batch {
+            visit(object)?;
+        }
+        match next {
+            Some(last) => after = last,
+            None => return Ok(()),
+        }
+    }
+}

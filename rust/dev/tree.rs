@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What is open, in all network namespaces, as text in debugfs: `kofi/objects`.
+
+use super::objects::each;
+use crate::abi::{
+    kofi_object,
+    names, //
+};
+use kernel::{
+    debugfs::{
+        Dir,
+        File, //
+    },
+    fmt,
+    prelude::*, //
+};
+
+/// Objects that are shown at most: the first of them.
+const MOST: usize = 1 << 12;
+
+/// The file, as long as this lives.
+#[pin_data]
+pub(crate) struct Tree {
+    #[pin]
+    objects: File<()>,
+    _dir: Dir,
+}
+
+impl Tree {
+    /// Makes the file, if debugfs lets it. May sleep.
+    pub(crate) fn new() -> impl PinInit<Self, Error> {
+        let dir = Dir::new(c"kofi");
+        try_pin_init!(Self {
+            objects <- dir.read_callback_file(c"objects", (), &show),
+            _dir: dir.clone(),
+        }? Error)
+    }
+}
+
+fn show((): &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let mut objects = KVVec::new();
+    let read = each(0, None, |object| {
+        if objects.len() == MOST {
+            return Err(ENOSPC);
+        }
+        Ok(objects.push(*object, GFP_KERNEL)?)
+    });
+    let links = Links::new(&objects).map_err(|_| fmt::Error)?;
+    links.walk(&objects, |object, depth| line(object, depth, f))?;
+    match read {
+        Ok(()) => Ok(()),
+        Err(ENOSPC) => f.write_str("...\n"),
+        Err(_) => Err(fmt::Error),
+    }
+}
+
+/// One object on a line: what it is, whose, how it is, what it has.
+fn line(object: &kofi_object, depth: usize, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    for _ in 0..depth {
+        f.write_str("  ")?;
+    }
+    let kind = names::OBJECT.show(object.kind);
+    f.write_fmt(fmt!("{} {}", kind, object.id))?;
+    for text in [&object.name[..], &object.local_addr, &object.peer_addr] {
+        if let Some(text) = text_of(text) {
+            f.write_fmt(fmt!(" {}", text))?;
+        }
+    }
+    if depth == 0 {
+        f.write_fmt(fmt!(" of {}", text_of(&object.owner).unwrap_or("?")))?;
+        if object.pid != 0 {
+            f.write_fmt(fmt!(" {}", object.pid))?;
+        }
+    }
+    if object.state != 0 {
+        f.write_fmt(fmt!(" {}", names::STATE.show(object.state)))?;
+    }
+    let values = object.what.iter().zip(&object.values);
+    for (&what, value) in values.take(object.value_count as usize) {
+        f.write_fmt(fmt!(" {}={}", names::VALUE.show(what), value))?;
+    }
+    f.write_str("\n")
+}
+
+/// The text in a field, if there is any.
+fn text_of(field: &[u8]) -> Option<&str> {
+    let text = CStr::from_bytes_until_nul(field).ok()?.to_str().ok()?;
+    Some(text).filter(|text| !text.is_empty())
+}
+
+/// How objects, sorted by their numbers, stand below each other, by their places.
+struct Links {
+    /// For each the first that stands below it, and the next one beside it.
+    links: KVVec<[Option<u32>; 2]>,
+    first: Option<u32>,
+}
+
+impl Links {
+    fn new(objects: &[kofi_object]) -> Result<Self> {
+        let mut links = KVVec::from_elem([None; 2], objects.len(), GFP_KERNEL)?;
+        let mut first = None;
+        for (at, object) in objects.iter().enumerate().rev() {
+            let parent = objects.binary_search_by_key(&object.parent, |object| object.id);
+            let place = parent.ok().and_then(|parent| links.get_mut(parent));
+            let head = place.map_or(&mut first, |[below, _]| below);
+            let next = head.replace(at as u32);
+            if let Some([_, beside]) = links.get_mut(at) {
+                *beside = next;
+            }
+        }
+        Ok(Self { links, first })
+    }
+
+    /// Calls `visit` for each object, behind the one it stands below, with how many those are.
+    fn walk<'a>(
+        &self,
+        objects: &'a [kofi_object],
+        mut visit: impl FnMut(&'a kofi_object, usize) -> fmt::Result,
+    ) -> fmt::Result {
+        // None stands deeper than a set of addresses.
+        let mut above: [Option<u32>; 4] = [None; 4];
+        let (mut depth, mut at) = (0, self.first);
+        loop {
+            while let Some(place) = at {
+                let found = objects.get(place as usize);
+                let links = self.links.get(place as usize);
+                let (Some(object), Some([below, beside])) = (found, links) else {
+                    return Ok(());
+                };
+                visit(object, depth)?;
+                match (below, above.get_mut(depth)) {
+                    (Some(_), Some(resume)) => {
+                        *resume = *beside;
+                        depth += 1;
+                        at = *below;
+                    }
+                    _ => at = *beside,
+                }
+            }
+            match depth.checked_sub(1) {
+                None => return Ok(()),
+                Some(up) => {
+                    depth = up;
+                    at = above.get(up).copied().flatten();
+                }
+            }
+        }
+    }
+}
+
+#[kunit_tests(kofi_dev_tree)]
+mod tests {
+    use super::*;
+
+    /// Objects with these numbers below these.
+    fn objects(ids: &[(u64, u64)]) -> Result<KVVec<kofi_object>> {
+        let mut objects = KVVec::new();
+        for &(id, parent) in ids {
+            let object = kofi_object {
+                id,
+                parent,
+                ..pin_init::zeroed()
+            };
+            objects.push(object, GFP_KERNEL)?;
+        }
+        Ok(objects)
+    }
+
+    #[test]
+    fn children_stand_below_their_parents_in_order() -> Result {
+        let objects = objects(&[(1, 0), (2, 1), (3, 0), (5, 1), (6, 2), (8, 3), (9, 2)])?;
+        let mut seen = KVec::new();
+        let links = Links::new(&objects)?;
+        let walked = links.walk(&objects, |object, depth| {
+            seen.push((object.id, depth), GFP_KERNEL)
+                .map_err(|_| fmt::Error)
+        });
+        assert!(walked.is_ok());
+        let order = [(1, 0), (2, 1), (6, 2), (9, 2), (5, 1), (3, 0), (8, 1)];
+        assert_eq!(seen[..], order);
+        Ok(())
+    }
+
+    #[test]
+    fn nothing_is_no_lines() -> Result {
+        let objects = objects(&[])?;
+        let walked = Links::new(&objects)?.walk(&objects, |_, _| Err(fmt::Error));
+        assert!(walked.is_ok());
+        Ok(())
+    }
+}

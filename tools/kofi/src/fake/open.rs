@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What is open in the kernel for tests, and the words for it.
+
+use crate::abi::{
+    set_string,
+    Object,
+    ObjectKind,
+    ObjectState,
+    ObjectValue, //
+};
+
+pub const KINDS: [&str; 12] = [
+    "fabric", "domain", "ep", "pep", "cq", "eq", "cntr", "av", "av_set", "mr", "poll_set",
+    "wait_set",
+];
+
+pub const STATES: [&str; 9] = [
+    "open",
+    "enabled",
+    "listening",
+    "connecting",
+    "connected",
+    "no-transmit",
+    "no-receive",
+    "lost",
+    "shut",
+];
+
+pub const VALUES: [&str; 12] = [
+    "tx_cq",
+    "rx_cq",
+    "eq",
+    "tx_size",
+    "rx_size",
+    "size",
+    "depth",
+    "count",
+    "errors",
+    "addresses",
+    "members",
+    "length",
+];
+
+/// An object of a module's.
+fn object(id: u64, parent: u64, kind: ObjectKind, values: &[(ObjectValue, u64)]) -> Object {
+    let mut object = Object {
+        id,
+        parent,
+        kind: kind.0,
+        ..Object::default()
+    };
+    for (at, &(what, value)) in values.iter().enumerate() {
+        object.what[at] = what.0;
+        object.values[at] = value;
+        object.value_count += 1;
+    }
+    set_string(&mut object.owner, "msg_server", "").unwrap();
+    object
+}
+
+fn named(mut object: Object, name: &str) -> Object {
+    set_string(&mut object.name, name, "").unwrap();
+    object
+}
+
+fn at(mut object: Object, state: ObjectState, local: &str, peer: &str) -> Object {
+    object.state = state.0;
+    set_string(&mut object.local_addr, local, "").unwrap();
+    set_string(&mut object.peer_addr, peer, "").unwrap();
+    object
+}
+
+/// Of a process.
+fn tested(mut object: Object) -> Object {
+    object.pid = 4711;
+    set_string(&mut object.owner, "kofi", "").unwrap();
+    object
+}
+
+/// A server with a client, and a process that has begun a test.
+pub fn some() -> Vec<Object> {
+    use ObjectKind as Kind;
+    use ObjectState as State;
+    use ObjectValue as Value;
+    const SERVER: &str = "fi_sockaddr_in://10.0.0.1:7471";
+    const CLIENT: &str = "fi_sockaddr_in://10.0.0.2:40001";
+
+    let endpoint = [
+        (Value::KOFI_VALUE_TX_CQ, 5),
+        (Value::KOFI_VALUE_RX_CQ, 5),
+        (Value::KOFI_VALUE_EQ, 2),
+        (Value::KOFI_VALUE_TX_SIZE, 256),
+        (Value::KOFI_VALUE_RX_SIZE, 128),
+    ];
+    vec![
+        named(object(1, 0, Kind::KOFI_OBJECT_FABRIC, &[]), "RoCE"),
+        object(2, 1, Kind::KOFI_OBJECT_EQ, &[(Value::KOFI_VALUE_DEPTH, 2)]),
+        at(
+            object(3, 1, Kind::KOFI_OBJECT_PASSIVE_EP, &[]),
+            State::KOFI_STATE_LISTENING,
+            SERVER,
+            "",
+        ),
+        named(object(4, 1, Kind::KOFI_OBJECT_DOMAIN, &[]), "rxe0"),
+        object(
+            5,
+            4,
+            Kind::KOFI_OBJECT_CQ,
+            &[(Value::KOFI_VALUE_SIZE, 1088)],
+        ),
+        object(
+            6,
+            4,
+            Kind::KOFI_OBJECT_MR,
+            &[(Value::KOFI_VALUE_LENGTH, 65536)],
+        ),
+        at(
+            object(7, 4, Kind::KOFI_OBJECT_EP, &endpoint),
+            State::KOFI_STATE_CONNECTED,
+            SERVER,
+            CLIENT,
+        ),
+        tested(named(object(8, 0, Kind::KOFI_OBJECT_FABRIC, &[]), "iWARP")),
+        named(
+            object(
+                9,
+                4,
+                Kind::KOFI_OBJECT_AV,
+                &[(Value::KOFI_VALUE_ADDRESSES, 3)],
+            ),
+            "ranks",
+        ),
+        object(
+            12,
+            9,
+            Kind::KOFI_OBJECT_AV_SET,
+            &[(Value::KOFI_VALUE_MEMBERS, 2)],
+        ),
+        tested(object(
+            13,
+            8,
+            Kind::KOFI_OBJECT_EQ,
+            &[(Value::KOFI_VALUE_DEPTH, 0)],
+        )),
+    ]
+}

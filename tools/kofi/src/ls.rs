@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `kofi ls`: what is open, whose it is, and how it is.
+
+use crate::{
+    abi::TextType,
+    error::Error,
+    kernel::Kernel,
+    names::words,
+    objects::{
+        forest,
+        Node, //
+    },
+};
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// Only these kinds, such as ep,cq, and what they were opened from
+    #[arg(short, long, value_name = "LIST")]
+    kind: Option<String>,
+
+    /// Only what was opened from this domain, which is a device
+    #[arg(short, long, value_name = "NAME")]
+    domain: Option<String>,
+
+    /// Only what this module or program has opened
+    #[arg(short, long, value_name = "NAME")]
+    owner: Option<String>,
+
+    /// Trees of JSON objects
+    #[arg(long)]
+    json: bool,
+}
+
+/// What the command prints.
+pub fn run(kernel: &dyn Kernel, args: &Args) -> Result<String, Error> {
+    let mut roots = forest(kernel)?;
+    args.select(kernel, &mut roots)?;
+    if args.json {
+        return serde_json::to_string_pretty(&roots).map_err(|error| Error::Output(error.into()));
+    }
+    if roots.is_empty() {
+        return Ok("nothing is open".to_string());
+    }
+    let mut lines = Vec::new();
+    for root in &roots {
+        lines.push(format!("{}  of {}", line(root), root.owner.show()));
+        draw(&root.children, "", &mut lines);
+    }
+    Ok(lines.join("\n"))
+}
+
+impl Args {
+    fn select(&self, kernel: &dyn Kernel, roots: &mut Vec<Node>) -> Result<(), Error> {
+        if let Some(owner) = &self.owner {
+            roots.retain(|root| root.owner.name == *owner);
+        }
+        if let Some(domain) = &self.domain {
+            for root in &mut *roots {
+                let is_it = |child: &Node| child.name.as_ref() == Some(domain);
+                root.children.retain(is_it);
+            }
+            roots.retain(|root| !root.children.is_empty());
+        }
+        if let Some(list) = &self.kind {
+            let kinds = words(kernel, TextType::KOFI_TEXT_OBJECT, "--kind", list)?;
+            roots.retain_mut(|root| root.prune(&|node| kinds.contains(&node.kind)));
+        }
+        Ok(())
+    }
+}
+
+/// The lines of `nodes`, which stand behind `indent`.
+fn draw(nodes: &[Node], indent: &str, lines: &mut Vec<String>) {
+    for (at, node) in nodes.iter().enumerate() {
+        let (branch, below) = match at + 1 == nodes.len() {
+            true => ("└── ", "    "),
+            false => ("├── ", "│   "),
+        };
+        lines.push(format!("{indent}{branch}{}", line(node)));
+        draw(&node.children, &format!("{indent}{below}"), lines);
+    }
+}
+
+/// What an object is, how it is, and what it has.
+fn line(node: &Node) -> String {
+    let mut parts = vec![format!("{} {}", node.kind, node.id)];
+    parts.extend(node.name.clone());
+    if node.state != "open" {
+        parts.push(node.state.clone());
+    }
+    match (&node.local, &node.peer) {
+        (Some(local), Some(peer)) => parts.push(format!("{local} - {peer}")),
+        (Some(one), None) => parts.push(one.clone()),
+        (None, Some(peer)) => parts.push(format!("* - {peer}")),
+        (None, None) => {}
+    }
+    let values = node
+        .values
+        .iter()
+        .map(|value| format!("{} {}", value.name, value.number));
+    parts.extend(Some(values.collect::<Vec<_>>().join(", ")).filter(|text| !text.is_empty()));
+    parts.join("  ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::Fake;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn shown(kernel: &Fake, line: &[&str]) -> Result<String, Error> {
+        let line = ["ls"].iter().chain(line);
+        let args = Line::try_parse_from(line).unwrap().args;
+        Ok(run(kernel, &args)? + "\n")
+    }
+
+    fn of_some(line: &[&str]) -> String {
+        shown(&Fake::with_objects(), line).unwrap()
+    }
+
+    #[test]
+    fn objects_are_a_tree_with_owners() {
+        assert_eq!(of_some(&[]), include_str!("golden/ls.txt"));
+    }
+
+    #[test]
+    fn json_has_the_same_tree() {
+        assert_eq!(of_some(&["--json"]), include_str!("golden/ls.json"));
+    }
+
+    #[test]
+    fn kinds_stand_below_what_they_were_opened_from() {
+        let text = of_some(&["--kind", "av_set,pep"]);
+        let first: Vec<_> = text
+            .lines()
+            .map(|line| line.trim_start_matches(['│', '├', '└', '─', ' ']))
+            .map(|line| line.split(' ').next().unwrap())
+            .collect();
+        assert_eq!(first, ["fabric", "pep", "domain", "av", "av_set"]);
+    }
+
+    #[test]
+    fn a_domain_and_an_owner_are_chosen_by_name() {
+        assert_eq!(of_some(&["-d", "rxe0"]).lines().count(), 7);
+        assert_eq!(of_some(&["-o", "kofi"]).lines().count(), 2);
+        assert_eq!(of_some(&["-o", "other"]), "nothing is open\n");
+    }
+
+    #[test]
+    fn an_unknown_kind_is_refused_with_those_that_there_are() {
+        let error = shown(&Fake::with_objects(), &["-k", "queue"]).unwrap_err();
+        let words = error.to_string();
+        assert!(
+            words.starts_with("--kind: no `queue`; there are: fabric, domain, ep, pep"),
+            "{words}"
+        );
+    }
+
+    #[test]
+    fn nothing_is_said_to_be_open_where_nothing_is() {
+        assert_eq!(shown(&Fake::default(), &[]).unwrap(), "nothing is open\n");
+        assert_eq!(shown(&Fake::default(), &["--json"]).unwrap(), "[]\n");
+    }
+}

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What is open in the kernel, in words, and what stands below what.
+
+use crate::{
+    abi::{
+        self,
+        Object,
+        TextType, //
+    },
+    error::Error,
+    kernel::Kernel,
+};
+use serde::{
+    ser::SerializeMap,
+    Serialize,
+    Serializer, //
+};
+use std::collections::{
+    btree_map::Entry,
+    BTreeMap, //
+};
+
+/// The kernel's words, each asked for once.
+#[derive(Default)]
+struct Words(BTreeMap<(u32, u32), String>);
+
+impl Words {
+    fn of(&mut self, kernel: &dyn Kernel, kind: TextType, number: u32) -> Result<String, Error> {
+        Ok(match self.0.entry((kind.0, number)) {
+            Entry::Occupied(known) => known.get().clone(),
+            Entry::Vacant(new) => new.insert(kernel.text(kind, number.into())?).clone(),
+        })
+    }
+}
+
+/// What a number says of an object.
+pub struct Value {
+    pub name: String,
+    pub number: u64,
+}
+
+/// Who has opened something.
+#[derive(Clone, Serialize)]
+pub struct Owner {
+    pub name: String,
+    /// Of a process, not of a module.
+    pub pid: Option<u32>,
+}
+
+impl Owner {
+    /// The name, and the number of a process.
+    pub fn show(&self) -> String {
+        match self.pid {
+            Some(pid) => format!("{} {pid}", self.name),
+            None => self.name.clone(),
+        }
+    }
+}
+
+/// One object, and what has been opened from it.
+#[derive(Serialize)]
+pub struct Node {
+    pub id: u64,
+    pub kind: String,
+    pub name: Option<String>,
+    pub owner: Owner,
+    pub state: String,
+    pub local: Option<String>,
+    pub peer: Option<String>,
+    #[serde(serialize_with = "as_map")]
+    pub values: Vec<Value>,
+    pub children: Vec<Node>,
+}
+
+fn as_map<S: Serializer>(values: &[Value], serializer: S) -> Result<S::Ok, S::Error> {
+    let mut map = serializer.serialize_map(Some(values.len()))?;
+    for value in values {
+        map.serialize_entry(&value.name, &value.number)?;
+    }
+    map.end()
+}
+
+impl Node {
+    fn new(kernel: &dyn Kernel, words: &mut Words, object: &Object) -> Result<Self, Error> {
+        let pairs = object.what.iter().zip(&object.values);
+        let count = usize::try_from(object.value_count).unwrap_or(usize::MAX);
+        let mut values = Vec::new();
+        for (&what, &number) in pairs.take(count) {
+            values.push(Value {
+                name: words.of(kernel, TextType::KOFI_TEXT_VALUE, what)?,
+                number,
+            });
+        }
+        Ok(Self {
+            id: object.id,
+            kind: words.of(kernel, TextType::KOFI_TEXT_OBJECT, object.kind)?,
+            name: some(abi::string(&object.name)),
+            owner: Owner {
+                name: abi::string(&object.owner),
+                pid: Some(object.pid).filter(|&pid| pid != 0),
+            },
+            state: words.of(kernel, TextType::KOFI_TEXT_STATE, object.state)?,
+            local: address(&abi::string(&object.local_addr)),
+            peer: address(&abi::string(&object.peer_addr)),
+            values,
+            children: Vec::new(),
+        })
+    }
+
+    /// Takes out what `keep` does not want, but not what something stands below that it wants. Whether
+    /// there is anything left.
+    pub fn prune(&mut self, keep: &dyn Fn(&Node) -> bool) -> bool {
+        self.children.retain_mut(|child| child.prune(keep));
+        keep(self) || !self.children.is_empty()
+    }
+}
+
+fn some(text: String) -> Option<String> {
+    Some(text).filter(|text| !text.is_empty())
+}
+
+/// An address without its format, which shows.
+fn address(text: &str) -> Option<String> {
+    let (_, address) = text.split_once("://")?;
+    Some(address.to_string())
+}
+
+/// Everything that is open: what has been opened from nothing else, and below that the rest.
+pub fn forest(kernel: &dyn Kernel) -> Result<Vec<Node>, Error> {
+    let mut words = Words::default();
+    let mut roots = Vec::new();
+    let mut below: BTreeMap<u64, Vec<Node>> = BTreeMap::new();
+    let objects = kernel.objects()?;
+    // The last ones first: whatever stands below an object comes behind it.
+    for object in objects.iter().rev() {
+        let mut node = Node::new(kernel, &mut words, object)?;
+        node.children = below.remove(&node.id).unwrap_or_default();
+        node.children.reverse();
+        match object.parent {
+            0 => roots.push(node),
+            parent => below.entry(parent).or_default().push(node),
+        }
+    }
+    roots.reverse();
+    Ok(roots)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::Fake;
+
+    fn ids(nodes: &[Node]) -> Vec<u64> {
+        let all = nodes
+            .iter()
+            .flat_map(|node| [vec![node.id], ids(&node.children)].concat());
+        all.collect()
+    }
+
+    #[test]
+    fn objects_stand_below_what_they_were_opened_from() {
+        let roots = forest(&Fake::with_objects()).unwrap();
+        assert_eq!(ids(&roots), [1, 2, 3, 4, 5, 6, 7, 9, 12, 8, 13]);
+        assert_eq!(roots.len(), 2);
+        assert_eq!(roots[0].children.len(), 3);
+    }
+
+    #[test]
+    fn what_is_left_keeps_what_it_stands_below() {
+        let mut roots = forest(&Fake::with_objects()).unwrap();
+        roots.retain_mut(|root| root.prune(&|node| node.kind == "av_set"));
+        assert_eq!(ids(&roots), [1, 4, 9, 12]);
+    }
+
+    #[test]
+    fn addresses_are_shown_without_their_format() {
+        assert_eq!(
+            address("fi_sockaddr_in://10.0.0.1:7471").unwrap(),
+            "10.0.0.1:7471"
+        );
+        assert_eq!(address(""), None);
+    }
+}

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: GPL-2.0
+# What is open, as those see it who look: objects.sh DEVICE. The program, the device and debugfs agree.
+need_module msg_server msg_client
+CLIENT=$KOFI/bin/kofi
+TREE=/sys/kernel/debug/kofi/objects
+
+device_up "$1" || fail "$1 does not come up"
+load kofi || fail "kofi.ko does not load"
+listed() { "$CLIENT" ls "$@" >/run/listed && cat /run/listed; }
+check nothing_is_open eval '[ "$(listed)" = "nothing is open" ]'
+check nothing_in_debugfs [ ! -s "$TREE" ]
+
+# A server and a client that stays, in one kernel.
+load msg_server addr="$ADDRESS" || fail "msg_server.ko does not load"
+await 30 "msg_server: ready" || fail "no server"
+check server eval 'listed | grep -q "^fabric .* of msg_server$"'
+check server_listens eval 'listed -k pep | grep -q "pep .* listening .*:7471"'
+"$CLIENT" server "$ADDRESS" -p 7493 >/run/serving &
+server=$!
+eventually 30 grep -qs serving /run/serving || fail "no second server"
+"$CLIENT" pingpong "$ADDRESS" -p 7493 -t 60 >/dev/null &
+client=$!
+connected() { [ "$(listed -o kofi -k ep | grep -c "ep .* connected")" = 2 ]; }
+check both_ends_are_connected eventually 30 connected
+check their_owner_is_a_process eval 'listed | grep -q "^fabric .* of kofi $client$"'
+check one_domain_each eval '[ "$(listed -d "$DEVICE" -o kofi | grep -c "domain .* $DEVICE")" = 2 ]'
+check peers_are_each_others eval \
+	'listed -o kofi -k ep | sed -n "s/.* connected  \([^ ]*\) - \([^ ]*\) .*/\1 \2\n\2 \1/p" | sort | uniq -d | wc -l | grep -qx 2'
+check json eval 'listed --json | grep -q "\"state\": \"connected\""'
+# The same objects in the same order, whoever is asked.
+of_client() { listed | sed "s/[│├└─]//g" | awk '{ print $1, $2 }'; }
+of_debugfs() { awk '{ print $1, $2 }' "$TREE"; }
+same() { [ -n "$(of_client)" ] && [ "$(of_client)" = "$(of_debugfs)" ]; }
+check debugfs_has_the_same_tree same
+check no_other_owner eval '[ -z "$(listed -o nobody_at_all | grep fabric)" ]'
+check unknown_kind eval '! "$CLIENT" ls -k banana 2>/run/refusal && grep -q "there are: fabric" /run/refusal'
+# In another namespace there is nothing of it.
+ip netns add elsewhere || fail "no namespace"
+check elsewhere eval '[ "$(ip netns exec elsewhere "$CLIENT" ls)" = "nothing is open" ]'
+ip netns del elsewhere
+
+kill -INT $client
+wait $client
+kill -INT $server
+check server_ends wait $server
+check nothing_of_a_process_is_left eval '[ "$(listed -o kofi)" = "nothing is open" ]'
+unload msg_server || fail "msg_server.ko does not unload"
+check nothing_is_left eval '[ "$(listed)" = "nothing is open" ] && [ ! -s "$TREE" ]'
+unload kofi || fail "kofi.ko does not unload"
+check debugfs_goes_too [ ! -e "$TREE" ]
