@@ -10,7 +10,7 @@ ifeq ($(shell command -v python3),)
 $(error python3 is missing, which everything here is run by: apt-get install python3)
 endif
 
-.PHONY: modules modules_install clean install uninstall
+.PHONY: modules modules_install clean install uninstall intree intree-undo
 .PHONY: setup kernels demo test soak bench shell docs distclean help
 
 # Variables of the command line are passed on: the kernel's make has many, too.
@@ -19,6 +19,10 @@ modules modules_install clean:
 
 install uninstall:
 	@$(LAB) $@ $(KDIR) $(MAKEOVERRIDES)
+
+intree intree-undo:
+	$(if $(KERNEL),,$(error name the kernel's source tree: make $@ KERNEL=<tree>))
+	@$(LAB) intree $(KERNEL) $(if $(filter %-undo,$@),--undo)
 
 setup kernels demo:
 	@$(LAB) $@
@@ -43,6 +47,7 @@ help:
 	@echo 'make modules_install  install all of them there; make clean removes what was built'
 	@echo 'make install          install kofi.ko, what consumers build with and the client: PREFIX=, DESTDIR=,'
 	@echo '                      CLIENT=n without the client; make uninstall removes it all'
+	@echo 'make intree           place kOFI in the source tree KERNEL=<tree>; make intree-undo removes it'
 	@echo ''
 	@echo 'make demo             two kernel modules talk, in a virtual machine'
 	@echo 'make test             every test; T=<part of a name> for some, LANE=uml|plain|proof for one lane'

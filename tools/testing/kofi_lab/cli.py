@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path, PurePath
 
-from . import bench, conformance, demo, docs, guest, install, installed, kdir, kernel
+from . import bench, conformance, demo, docs, guest, install, installed, intree, kdir, kernel
 from . import plan, setup, suite, tree
 from .lane import LANES, lane
 from .paths import CACHE
@@ -78,6 +78,9 @@ def parser() -> argparse.ArgumentParser:
     command = verb("uninstall", do_uninstall, "remove what install put there")
     command.add_argument("kdir", type=Path)
     command.add_argument("variables", nargs="*", help="DESTDIR, PREFIX, RELEASE")
+    command = verb("intree", do_intree, "place kOFI in a kernel's source tree")
+    command.add_argument("tree", type=Path)
+    command.add_argument("--undo", action="store_true", help="leave the tree as it was")
     command = verb("consumer", do_consumer, "make a folder that consumers' builds take for KOFI")
     command.add_argument("home", type=Path)
     how = command.add_mutually_exclusive_group()
@@ -199,6 +202,17 @@ def do_uninstall(options: argparse.Namespace) -> None:
     """Verb uninstall."""
     release = ours(options.variables).get("RELEASE") or kdir.release(options.kdir)
     install.uninstall(system(options), release)
+
+
+def do_intree(options: argparse.Namespace) -> None:
+    """Verb intree."""
+    kernel_tree = options.tree.absolute()
+    if options.undo:
+        intree.undo(kernel_tree)
+        say(f"removed from {kernel_tree}")
+    else:
+        intree.place_in(kernel_tree)
+        say(f"placed in {intree.at(kernel_tree, intree.HOME)}: CONFIG_KOFI is in the menu of InfiniBand")
 
 
 def do_consumer(options: argparse.Namespace) -> None:

@@ -227,6 +227,12 @@ def cases() -> list[str]:
     found = []
     for path in sorted((TREE / "tools/testing/kunit").glob("*.c")):
         found += C_CASE.findall(COMMENT.sub("", path.read_text(encoding="utf-8")))
+    return [*found, *cases_in_rust()]
+
+
+def cases_in_rust() -> list[str]:
+    """Those inside the crate."""
+    found = []
     for path in sorted((TREE / "rust").rglob("*.rs")):
         text = path.read_text(encoding="utf-8")
         if "#[kunit_tests(" in text:

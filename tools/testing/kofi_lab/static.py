@@ -8,9 +8,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from . import client, conformance, dkms, docs, examples, installed, kfi, layers, libfabric, misuse
+from . import client, conformance, dkms, docs, examples, installed, kfi, kunit_tree, layers
 from . import kernel as kernels
-from . import toolchain, tree
+from . import libfabric, misuse, toolchain, tree
 from .kernel import Kernel
 from .lane import lane
 from .paths import TESTING, TREE
@@ -164,6 +164,11 @@ def through_dkms(_: Kernel) -> str:
         return str(error)
 
 
+def placing(kernel: Kernel) -> str:
+    """`make intree` has everything in its place, once, and can be undone."""
+    return kunit_tree.complaints_of_placing(kernel)
+
+
 def headers(kernel: Kernel, results: Results, pattern: str) -> None:
     """Every public header compiles on its own, and twice; one test each."""
     place = tree.folder(kernel, "headers")
@@ -220,6 +225,7 @@ CHECKS: dict[str, Callable[[Kernel], str]] = {
     "static.client.clippy": clippy_of_client,
     "static.install": installation,
     "static.dkms": through_dkms,
+    "static.intree": placing,
 }
 
 

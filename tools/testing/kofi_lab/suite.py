@@ -6,9 +6,9 @@ import threading
 import traceback
 from collections.abc import Callable
 
-from . import guest, installed, kernel, plan, setup, static, tree
+from . import guest, installed, kernel, kunit_tree, plan, setup, static, tree
 from .lane import LANES, lane
-from .results import FAILED, PASSED, Results
+from .results import FAILED, PASSED, Results, matches
 from .say import LabError, say
 from .session import Session
 
@@ -120,9 +120,15 @@ class LaneRun:
 
 
 def soak(pattern: str, lanes: list[str]) -> int:
-    """The long scenarios."""
+    """The long scenarios, and a kernel that has kOFI in its own tree."""
     results = Results()
     chosen = [name for name in LANES if name in lanes and plan.select("soak", lane(name), pattern)]
-    guarded(results, lambda: run_lanes("soak", results, chosen, pattern))
+
+    def meanwhile() -> None:
+        if "uml" in lanes and (not pattern or matches(pattern, kunit_tree.NAME)):
+            for name, words in kunit_tree.run().items():
+                static.record(results, name, words)
+
+    guarded(results, lambda: run_lanes("soak", results, chosen, pattern, meanwhile=meanwhile))
     results.report()
     return 0 if results.good else 1
