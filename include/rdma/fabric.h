@@ -1090,7 +1090,10 @@ static inline int fi_set_ops(struct fid *fid, const char *name, u64 flags,
 		fid->ops->ops_set(fid, name, flags, ops, context) : -FI_ENOSYS;
 }
 
-/* What the data of fi_tostr() points at. Log types have no kernel form. */
+/*
+ * What the data of fi_tostr() points at. Those from FI_TYPE_CQ_ERR_ENTRY on are
+ * the kernel's own.
+ */
 enum fi_type {
 	FI_TYPE_INFO,		/* struct fi_info */
 	FI_TYPE_EP_TYPE,	/* enum fi_ep_type */
@@ -1119,8 +1122,15 @@ enum fi_type {
 	FI_TYPE_COLLECTIVE_OP,	/* enum fi_collective_op */
 	FI_TYPE_HMEM_IFACE,	/* enum fi_hmem_iface */
 	FI_TYPE_CQ_FORMAT,	/* enum fi_cq_format */
-	FI_TYPE_LOG_LEVEL,
-	FI_TYPE_LOG_SUBSYS,
+	FI_TYPE_LOG_LEVEL,	/* enum fi_log_level */
+	FI_TYPE_LOG_SUBSYS,	/* enum fi_log_subsys */
+
+	FI_TYPE_CQ_ERR_ENTRY = 0x10000,	/* struct fi_cq_err_entry */
+	FI_TYPE_EQ_ERR_ENTRY,	/* struct fi_eq_err_entry */
+	FI_TYPE_CQ_ATTR,	/* struct fi_cq_attr */
+	FI_TYPE_EQ_ATTR,	/* struct fi_eq_attr */
+	FI_TYPE_CNTR_ATTR,	/* struct fi_cntr_attr */
+	FI_TYPE_AV_ATTR,	/* struct fi_av_attr */
 };
 
 /**

@@ -17,6 +17,7 @@
 #include <rdma/fi_collective.h>
 #include <rdma/fi_trigger.h>
 #include <rdma/fi_ext.h>
+#include <rdma/providers/fi_log.h>
 #include <uapi/linux/kofi.h>
 
 /* bindgen cannot evaluate these; rust/abi.rs has them by hand. */

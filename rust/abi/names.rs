@@ -165,6 +165,23 @@ names! {
         FI_CQ_FORMAT_UNSPEC FI_CQ_FORMAT_CONTEXT FI_CQ_FORMAT_MSG FI_CQ_FORMAT_DATA
         FI_CQ_FORMAT_TAGGED;
 
+    /// `enum fi_cq_wait_cond`
+    CQ_WAIT_COND:
+        FI_CQ_COND_NONE FI_CQ_COND_THRESHOLD;
+
+    /// `enum fi_cntr_events`
+    CNTR_EVENTS:
+        FI_CNTR_EVENTS_COMP;
+
+    /// `enum fi_log_subsys`
+    LOG_SUBSYS:
+        FI_LOG_CORE FI_LOG_FABRIC FI_LOG_DOMAIN FI_LOG_EP_CTRL FI_LOG_EP_DATA FI_LOG_AV FI_LOG_CQ
+        FI_LOG_EQ FI_LOG_MR FI_LOG_CNTR;
+
+    /// `enum fi_log_level`
+    LOG_LEVEL:
+        FI_LOG_WARN FI_LOG_TRACE FI_LOG_INFO FI_LOG_DEBUG;
+
     /// `enum fi_wait_obj`
     WAIT_OBJ:
         FI_WAIT_NONE FI_WAIT_UNSPEC FI_WAIT_SET FI_WAIT_FD FI_WAIT_MUTEX_COND FI_WAIT_YIELD

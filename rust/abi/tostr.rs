@@ -6,6 +6,7 @@
 //! addresses do not show at all: text ends up in logs.
 
 mod attr;
+mod queue;
 mod shared;
 
 pub use shared::shared;
@@ -13,8 +14,14 @@ pub use shared::shared;
 use super::{
     addr::Address,
     errno,
+    fi_av_attr,
+    fi_cntr_attr,
+    fi_cq_attr,
+    fi_cq_err_entry,
     fi_domain_attr,
     fi_ep_attr,
+    fi_eq_attr,
+    fi_eq_err_entry,
     fi_fabric_attr,
     fi_info,
     fi_rx_attr,
@@ -124,6 +131,12 @@ pub unsafe fn describe(data: *const c_void, datatype: fi_type, text: &mut Text<'
         super::FI_TYPE_DOMAIN_ATTR => attr!(fi_domain_attr),
         super::FI_TYPE_FABRIC_ATTR => attr!(fi_fabric_attr),
         super::FI_TYPE_FID => attr!(fid),
+        super::FI_TYPE_CQ_ERR_ENTRY => attr!(fi_cq_err_entry),
+        super::FI_TYPE_EQ_ERR_ENTRY => attr!(fi_eq_err_entry),
+        super::FI_TYPE_CQ_ATTR => attr!(fi_cq_attr),
+        super::FI_TYPE_EQ_ATTR => attr!(fi_eq_attr),
+        super::FI_TYPE_CNTR_ATTR => attr!(fi_cntr_attr),
+        super::FI_TYPE_AV_ATTR => attr!(fi_av_attr),
         super::FI_TYPE_VERSION => text.write_fmt(fmt!("{}", Version(VERSION))),
         _ if flag_set(datatype).is_some() => return describe_number(datatype, bits(), text),
         _ if is_number(datatype) => return describe_number(datatype, int().into(), text),
@@ -185,6 +198,8 @@ fn enumeration(datatype: fi_type) -> Option<&'static names::Names> {
         super::FI_TYPE_COLLECTIVE_OP => &names::COLLECTIVE_OP,
         super::FI_TYPE_HMEM_IFACE => &names::HMEM_IFACE,
         super::FI_TYPE_CQ_FORMAT => &names::CQ_FORMAT,
+        super::FI_TYPE_LOG_LEVEL => &names::LOG_LEVEL,
+        super::FI_TYPE_LOG_SUBSYS => &names::LOG_SUBSYS,
         _ => return None,
     })
 }
@@ -261,6 +276,8 @@ mod tests {
                 abi::FI_TYPE_CQ_FORMAT,
                 "FI_CQ_FORMAT_DATA",
             ),
+            (abi::FI_LOG_WARN, abi::FI_TYPE_LOG_LEVEL, "FI_LOG_WARN"),
+            (abi::FI_LOG_CNTR, abi::FI_TYPE_LOG_SUBSYS, "FI_LOG_CNTR"),
         ] {
             assert!(shows(&value, datatype, name));
         }
@@ -307,9 +324,9 @@ mod tests {
     #[test]
     fn unknown_types_show_nothing() {
         for datatype in [
-            abi::FI_TYPE_LOG_LEVEL,
-            abi::FI_TYPE_LOG_SUBSYS,
-            29,
+            abi::FI_TYPE_LOG_SUBSYS + 1,
+            abi::FI_TYPE_CQ_ERR_ENTRY - 1,
+            abi::FI_TYPE_AV_ATTR + 1,
             u32::MAX,
         ] {
             let mut room = [1; 8];

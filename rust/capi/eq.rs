@@ -26,8 +26,7 @@ use crate::{
         },
         errno::{
             into_int,
-            into_ssize,
-            strerror, //
+            into_ssize, //
         },
         fi_eq_attr,
         fi_eq_cm_entry,
@@ -372,12 +371,12 @@ unsafe extern "C" fn write(
 }
 
 unsafe extern "C" fn describe(
-    _eq: *mut fid_eq,
+    eq: *mut fid_eq,
     prov_errno: c_int,
     _err_data: *const c_void,
     buf: *mut c_char,
     len: usize,
 ) -> *const c_char {
     // SAFETY: As a C caller of `fi_eq_strerror()` promises.
-    unsafe { text::copy(strerror(prov_errno), buf, len) }
+    unsafe { text::copy(queue(eq).describe(prov_errno), buf, len) }
 }

@@ -314,6 +314,8 @@ pub struct EventQueue {
     #[pin]
     work: Work<EventQueue>,
     attr: Attr,
+    /// See [`Fabric::words`](super::provider::Fabric::words).
+    words: fn(c_int) -> &'static CStr,
     users: Users,
 }
 
@@ -346,6 +348,7 @@ impl EventQueue {
         let card = fabric
             .card()
             .child(KOFI_OBJECT_EQ, c"", Some(depth.clone()))?;
+        let words = fabric.arc().core().words();
         Ok(Arc::pin_init(
             pin_init!(Self {
                 card,
@@ -364,6 +367,7 @@ impl EventQueue {
                 handler <- Slot::new(),
                 work <- new_work!("kofi::EventQueue"),
                 attr,
+                words,
                 users: Users::new(),
             }),
             GFP_KERNEL,
@@ -382,6 +386,11 @@ impl EventQueue {
             .fabric
             .as_ref()
             .is_some_and(|held| Arc::ptr_eq(held.arc(), fabric))
+    }
+
+    /// What the provider's number in an error event means. Any context.
+    pub fn describe(&self, prov_errno: c_int) -> &'static CStr {
+        (self.words)(prov_errno)
     }
 
     /// Has `handler` called whenever events have arrived, until the queue is closed. Once, before

@@ -37,6 +37,7 @@ use super::{
     object::Held,
 };
 use crate::abi::{
+    errno::strerror,
     fi_rma_iov,
     info::{
         Info,
@@ -87,6 +88,11 @@ pub trait Fabric: Any + Send + Sync {
         info: &Info,
         source: Source,
     ) -> Result<Arc<dyn PassiveEndpoint>>;
+
+    /// What has words for its numbers in error events. They may be asked for in any context.
+    fn words(&self) -> fn(prov_errno: c_int) -> &'static CStr {
+        strerror
+    }
 }
 
 /// One device.

@@ -379,15 +379,12 @@ impl IdRef {
         // SAFETY: As in `local_addr`.
         unsafe { SockAddr::from_storage(&raw const (*self.raw()).route.addr.dst_addr) }
     }
+}
 
-    /// A few words on why a peer rejected, from [`Event::Rejected`].
-    pub(crate) fn reject_text(&self, reason: i32) -> &'static CStr {
-        if self.raw_device().is_null() {
-            return c"unknown";
-        }
-        // SAFETY: `self` is a valid id with a device. The text is rdma_cm's for ever.
-        unsafe { CStr::from_char_ptr(bindings::rdma_reject_msg(self.raw(), reason)) }
-    }
+/// A few words on a positive reason of [`Event::Rejected`]. Any context.
+pub(crate) fn reject_text(reason: i32) -> &'static CStr {
+    // SAFETY: Any number will do, and the text is ib_cm's for ever.
+    unsafe { CStr::from_char_ptr(bindings::ibcm_reject_msg(reason)) }
 }
 
 /// An id whose handler is running, or kept from it.

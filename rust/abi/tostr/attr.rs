@@ -51,25 +51,25 @@ impl<'a, 'b> Tree<'a, 'b> {
         self.text.write_str(":")
     }
 
-    fn line(&mut self, key: &str, value: impl Display) -> fmt::Result {
+    pub(super) fn line(&mut self, key: &str, value: impl Display) -> fmt::Result {
         self.key(key)?;
         self.text.write_fmt(fmt!(" {}\n", value))
     }
 
-    fn flags(&mut self, key: &str, set: &'static flags::Set, value: u64) -> fmt::Result {
+    pub(super) fn flags(&mut self, key: &str, set: &'static flags::Set, value: u64) -> fmt::Result {
         self.key(key)?;
         self.text.write_fmt(fmt!(" [ {} ]\n", set.show(value)))
     }
 
     /// Whether there is something, without saying where.
-    fn presence<T>(&mut self, key: &str, pointer: *const T) -> fmt::Result {
+    pub(super) fn presence<T>(&mut self, key: &str, pointer: *const T) -> fmt::Result {
         self.line(key, if pointer.is_null() { "(null)" } else { "(set)" })
     }
 
     /// # Safety
     ///
     /// `string` is null or points to a NUL-terminated string.
-    unsafe fn string(&mut self, key: &str, string: *const c_char) -> fmt::Result {
+    pub(super) unsafe fn string(&mut self, key: &str, string: *const c_char) -> fmt::Result {
         if string.is_null() {
             return self.line(key, "(null)");
         }
@@ -95,7 +95,7 @@ impl<'a, 'b> Tree<'a, 'b> {
     }
 
     /// The lines that follow, one step further in.
-    fn inner<'c>(&'c mut self, key: &str) -> Result<Tree<'c, 'b>, fmt::Error> {
+    pub(super) fn inner<'c>(&'c mut self, key: &str) -> Result<Tree<'c, 'b>, fmt::Error> {
         self.key(key)?;
         self.text.write_str("\n")?;
         Ok(Tree {
@@ -364,7 +364,7 @@ impl Show for fi_link_attr {
 }
 
 /// A number in hexadecimal.
-struct Hex(u64);
+pub(super) struct Hex(pub(super) u64);
 
 impl Display for Hex {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

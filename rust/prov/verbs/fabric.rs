@@ -9,6 +9,7 @@ use super::{
 };
 use crate::{
     abi::{
+        errno::strerror,
         info::Info,
         serial::Threading,
         Errno,
@@ -24,6 +25,7 @@ use crate::{
     },
     rdma::{
         attributes::Protocol,
+        cm,
         device,
         net::Net, //
     },
@@ -106,5 +108,13 @@ impl provider::Fabric for Fabric {
         let listener: Arc<dyn provider::PassiveEndpoint> =
             PassiveEndpoint::new(self, info, source)?;
         Ok(listener)
+    }
+
+    fn words(&self) -> fn(c_int) -> &'static CStr {
+        |prov_errno| match prov_errno {
+            // No status of rdma_cm is positive but the reason that a peer gave.
+            1.. => cm::reject_text(prov_errno),
+            _ => strerror(prov_errno),
+        }
     }
 }

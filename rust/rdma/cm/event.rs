@@ -117,7 +117,7 @@ pub(crate) enum Event<'a> {
     /// asked; else they are zero.
     Established { conn: ConnParam<'a> },
     /// The peer said no. `reason` is a number of the InfiniBand specification, or a negative errno
-    /// on iWARP; see [`IdRef::reject_text`](super::IdRef::reject_text).
+    /// on iWARP; see [`reject_text`](super::reject_text).
     Rejected { reason: i32, private_data: &'a [u8] },
     /// The peer has ended the connection, or answered that we did.
     Disconnected,

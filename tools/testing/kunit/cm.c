@@ -152,6 +152,11 @@ static void cm_02_reject(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, 0, fx_wait_error(test, call->fx->eq, &error));
 	KUNIT_EXPECT_PTR_EQ(test, &call->ep->fid, error.fid);
 	KUNIT_EXPECT_EQ(test, FI_ECONNREFUSED, error.err);
+	/* InfiniBand has reasons of its own, iWARP an errno. */
+	KUNIT_EXPECT_STREQ(test, tr_is_iwarp(info) ?
+			   fi_strerror(error.prov_errno) : "consumer defined",
+			   fi_eq_strerror(call->fx->eq, error.prov_errno,
+					  error.err_data, NULL, 0));
 	/* siw drops what comes with a rejection. */
 	if (!tr_is_iwarp(info)) {
 		KUNIT_ASSERT_EQ(test, DATA / 2, error.err_data_size);

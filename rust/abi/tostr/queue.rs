@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What queues are opened with and what they say of a failure, as trees: types that libfabric has no
+//! numbers for.
+
+use super::{
+    super::{
+        errno,
+        fi_av_attr,
+        fi_cntr_attr,
+        fi_cq_attr,
+        fi_cq_err_entry,
+        fi_eq_attr,
+        fi_eq_err_entry,
+        flags,
+        names, //
+    },
+    attr::{
+        Hex,
+        Show,
+        Tree, //
+    },
+};
+use kernel::{
+    fmt::{
+        self,
+        Display, //
+    },
+    prelude::*, //
+};
+
+/// An errno of an error entry: its name, and what it means.
+struct Failure(c_int);
+
+impl Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match errno::Errno::new(self.0).and_then(errno::Errno::name) {
+            Some(name) => f.write_fmt(fmt!("{} ({})", name, super::Error(self.0))),
+            None => write!(f, "{}", self.0),
+        }
+    }
+}
+
+impl Show for fi_cq_err_entry {
+    const NAME: &'static str = "fi_cq_err_entry";
+
+    unsafe fn show(&self, tree: &mut Tree<'_, '_>) -> fmt::Result {
+        let mut tree = tree.inner(Self::NAME)?;
+        tree.presence("op_context", self.op_context)?;
+        tree.flags("flags", &flags::COMPLETION_FLAGS, self.flags)?;
+        tree.line("len", self.len)?;
+        tree.presence("buf", self.buf)?;
+        tree.line("data", Hex(self.data))?;
+        tree.line("tag", Hex(self.tag))?;
+        tree.line("olen", self.olen)?;
+        tree.line("err", Failure(self.err))?;
+        tree.line("prov_errno", self.prov_errno)?;
+        tree.line("err_data_size", self.err_data_size)?;
+        tree.line("src_addr", Hex(self.src_addr))
+    }
+}
+
+impl Show for fi_eq_err_entry {
+    const NAME: &'static str = "fi_eq_err_entry";
+
+    unsafe fn show(&self, tree: &mut Tree<'_, '_>) -> fmt::Result {
+        let mut tree = tree.inner(Self::NAME)?;
+        // What it is about may have been closed.
+        tree.presence("fid", self.fid)?;
+        tree.presence("context", self.context)?;
+        tree.line("data", self.data)?;
+        tree.line("err", Failure(self.err))?;
+        tree.line("prov_errno", self.prov_errno)?;
+        tree.line("err_data_size", self.err_data_size)
+    }
+}
+
+impl Show for fi_cq_attr {
+    const NAME: &'static str = "fi_cq_attr";
+
+    unsafe fn show(&self, tree: &mut Tree<'_, '_>) -> fmt::Result {
+        let mut tree = tree.inner(Self::NAME)?;
+        tree.line("size", self.size)?;
+        tree.line("flags", Hex(self.flags))?;
+        tree.line("format", names::CQ_FORMAT.show(self.format))?;
+        tree.line("wait_obj", names::WAIT_OBJ.show(self.wait_obj))?;
+        tree.line("signaling_vector", self.signaling_vector)?;
+        tree.line("wait_cond", names::CQ_WAIT_COND.show(self.wait_cond))?;
+        tree.presence("wait_set", self.wait_set)?;
+        tree.line(
+            "cq_event_handler",
+            presence(self.cq_event_handler.is_some()),
+        )
+    }
+}
+
+impl Show for fi_eq_attr {
+    const NAME: &'static str = "fi_eq_attr";
+
+    unsafe fn show(&self, tree: &mut Tree<'_, '_>) -> fmt::Result {
+        let mut tree = tree.inner(Self::NAME)?;
+        tree.line("size", self.size)?;
+        tree.line("flags", Hex(self.flags))?;
+        tree.line("wait_obj", names::WAIT_OBJ.show(self.wait_obj))?;
+        tree.line("signaling_vector", self.signaling_vector)?;
+        tree.presence("wait_set", self.wait_set)?;
+        tree.line(
+            "eq_event_handler",
+            presence(self.eq_event_handler.is_some()),
+        )
+    }
+}
+
+impl Show for fi_cntr_attr {
+    const NAME: &'static str = "fi_cntr_attr";
+
+    unsafe fn show(&self, tree: &mut Tree<'_, '_>) -> fmt::Result {
+        let mut tree = tree.inner(Self::NAME)?;
+        tree.line("events", names::CNTR_EVENTS.show(self.events))?;
+        tree.line("wait_obj", names::WAIT_OBJ.show(self.wait_obj))?;
+        tree.presence("wait_set", self.wait_set)?;
+        tree.line("flags", Hex(self.flags))
+    }
+}
+
+impl Show for fi_av_attr {
+    const NAME: &'static str = "fi_av_attr";
+
+    unsafe fn show(&self, tree: &mut Tree<'_, '_>) -> fmt::Result {
+        let mut tree = tree.inner(Self::NAME)?;
+        tree.line("type", names::AV_TYPE.show(self.type_))?;
+        tree.line("rx_ctx_bits", self.rx_ctx_bits)?;
+        tree.line("count", self.count)?;
+        tree.line("ep_per_node", self.ep_per_node)?;
+        // SAFETY: By this function's safety requirement.
+        unsafe { tree.string("name", self.name)? };
+        tree.presence("map_addr", self.map_addr)?;
+        tree.line("flags", Hex(self.flags))
+    }
+}
+
+fn presence(is_there: bool) -> &'static str {
+    match is_there {
+        true => "(set)",
+        false => "(null)",
+    }
+}
+
+#[kunit_tests(kofi_abi_tostr_queue)]
+mod tests {
+    use super::*;
+    use crate::abi::{
+        self,
+        tostr::{
+            describe,
+            Text, //
+        }, //
+    };
+    use core::ptr;
+    use pin_init::zeroed;
+
+    // As in the tests of `tostr`.
+    fn shows<T>(value: &T, datatype: abi::fi_type, expected: &str) -> bool {
+        let mut room = [0; 384];
+        let mut text = Text::new(&mut room);
+        // SAFETY: Each caller passes the type that the number stands for, without pointers in it.
+        let known = unsafe { describe(ptr::from_ref(value).cast(), datatype, &mut text) };
+        known && text.as_bytes() == expected.as_bytes()
+    }
+
+    #[test]
+    fn an_error_entry_names_its_errno() {
+        let entry = fi_cq_err_entry {
+            flags: abi::FI_MSG | abi::FI_RECV,
+            err: abi::Errno::ECANCELED.code(),
+            prov_errno: 5,
+            ..zeroed()
+        };
+        let expected = "fi_cq_err_entry:\n    op_context: (null)\n    flags: [ FI_MSG, FI_RECV ]\n\
+            \x20   len: 0\n    buf: (null)\n    data: 0x0\n    tag: 0x0\n    olen: 0\n\
+            \x20   err: FI_ECANCELED (Operation canceled)\n    prov_errno: 5\n    err_data_size: 0\n\
+            \x20   src_addr: 0x0\n";
+        assert!(shows(&entry, abi::FI_TYPE_CQ_ERR_ENTRY, expected));
+        let entry = fi_eq_err_entry {
+            err: 4000,
+            prov_errno: -111,
+            ..zeroed()
+        };
+        let expected = "fi_eq_err_entry:\n    fid: (null)\n    context: (null)\n    data: 0\n\
+            \x20   err: 4000\n    prov_errno: -111\n    err_data_size: 0\n";
+        assert!(shows(&entry, abi::FI_TYPE_EQ_ERR_ENTRY, expected));
+    }
+
+    #[test]
+    fn attributes_of_queues_show() {
+        let attr = fi_cq_attr {
+            size: 64,
+            format: abi::FI_CQ_FORMAT_MSG,
+            wait_obj: abi::FI_WAIT_QUEUE,
+            wait_cond: abi::FI_CQ_COND_THRESHOLD,
+            ..zeroed()
+        };
+        let expected = "fi_cq_attr:\n    size: 64\n    flags: 0x0\n    format: FI_CQ_FORMAT_MSG\n\
+            \x20   wait_obj: FI_WAIT_QUEUE\n    signaling_vector: 0\n\
+            \x20   wait_cond: FI_CQ_COND_THRESHOLD\n    wait_set: (null)\n    cq_event_handler: (null)\n";
+        assert!(shows(&attr, abi::FI_TYPE_CQ_ATTR, expected));
+        let attr: fi_eq_attr = zeroed();
+        let expected = "fi_eq_attr:\n    size: 0\n    flags: 0x0\n    wait_obj: FI_WAIT_NONE\n\
+            \x20   signaling_vector: 0\n    wait_set: (null)\n    eq_event_handler: (null)\n";
+        assert!(shows(&attr, abi::FI_TYPE_EQ_ATTR, expected));
+        let attr: fi_cntr_attr = zeroed();
+        let expected =
+            "fi_cntr_attr:\n    events: FI_CNTR_EVENTS_COMP\n    wait_obj: FI_WAIT_NONE\n\
+            \x20   wait_set: (null)\n    flags: 0x0\n";
+        assert!(shows(&attr, abi::FI_TYPE_CNTR_ATTR, expected));
+        let attr = fi_av_attr {
+            type_: abi::FI_AV_TABLE,
+            count: 8,
+            ..zeroed()
+        };
+        let expected = "fi_av_attr:\n    type: FI_AV_TABLE\n    rx_ctx_bits: 0\n    count: 8\n\
+            \x20   ep_per_node: 0\n    name: (null)\n    map_addr: (null)\n    flags: 0x0\n";
+        assert!(shows(&attr, abi::FI_TYPE_AV_ATTR, expected));
+    }
+}
