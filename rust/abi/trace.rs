@@ -28,6 +28,8 @@ macro_rules! tracepoints {
             use kernel::bindings::tracepoint;
 
             kernel::macros::paste! {
+                // Where static calls need it, a tracepoint has a struct without fields in it.
+                #[allow(improper_ctypes)]
                 extern "C" {
                     $(
                         pub(super) static [<__tracepoint_ $name>]: tracepoint;
@@ -68,16 +70,19 @@ macro_rules! tracepoints {
 macro_rules! is_on {
     ($tracepoint:ident) => {
         'branch: {
-            kernel::asm!(
-                include!(concat!(
-                    env!("KOFI_OBJ"),
-                    "/rust/abi/static_branch_generated.rs"
-                ));
-                yes = label { break 'branch true },
-                key = sym ffi::$tracepoint,
-                at = const core::mem::offset_of!(kernel::bindings::tracepoint, key),
-                branch = const 0,
-            );
+            // SAFETY: It does nothing but jump, and the key is there as long as the module.
+            unsafe {
+                kernel::asm!(
+                    include!(concat!(
+                        env!("KOFI_OBJ"),
+                        "/rust/abi/static_branch_generated.rs"
+                    ));
+                    yes = label { break 'branch true },
+                    key = sym ffi::$tracepoint,
+                    at = const core::mem::offset_of!(kernel::bindings::tracepoint, key),
+                    branch = const 0,
+                )
+            };
             false
         }
     };
