@@ -85,7 +85,24 @@ words! {
         KOFI_VALUE_ERRORS "errors"
         KOFI_VALUE_ADDRESSES "addresses"
         KOFI_VALUE_MEMBERS "members"
-        KOFI_VALUE_LENGTH "length";
+        KOFI_VALUE_LENGTH "length"
+        KOFI_VALUE_TX_DEPTH "tx_depth"
+        KOFI_VALUE_RX_DEPTH "rx_depth"
+        KOFI_VALUE_SENDS "sends"
+        KOFI_VALUE_RECEIVES "receives"
+        KOFI_VALUE_WRITES "writes"
+        KOFI_VALUE_READS "reads"
+        KOFI_VALUE_ATOMICS "atomics"
+        KOFI_VALUE_TX_DONE "tx_done"
+        KOFI_VALUE_RX_DONE "rx_done"
+        KOFI_VALUE_TX_BYTES "tx_bytes"
+        KOFI_VALUE_RX_BYTES "rx_bytes"
+        KOFI_VALUE_TX_ERRORS "tx_errors"
+        KOFI_VALUE_RX_ERRORS "rx_errors"
+        KOFI_VALUE_TX_AGAIN "tx_again"
+        KOFI_VALUE_RX_AGAIN "rx_again"
+        KOFI_VALUE_ENTRIES "entries"
+        KOFI_VALUE_CALLBACKS "callbacks";
 }
 
 macro_rules! names {

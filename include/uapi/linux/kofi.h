@@ -435,10 +435,32 @@ enum kofi_object_state {
  * @KOFI_VALUE_SIZE: how many entries a queue holds
  * @KOFI_VALUE_DEPTH: how many of those are waiting to be read
  * @KOFI_VALUE_COUNT: what a counter says
- * @KOFI_VALUE_ERRORS: how many of its operations have failed
+ * @KOFI_VALUE_ERRORS: how many of its operations have failed; of a queue, how
+ *	many failures have been read
  * @KOFI_VALUE_ADDRESSES: how many an address vector has
  * @KOFI_VALUE_MEMBERS: how many a set has
  * @KOFI_VALUE_LENGTH: bytes of a region
+ * @KOFI_VALUE_TX_DEPTH: how many transmits are not known to be over
+ * @KOFI_VALUE_RX_DEPTH: how many receives are waiting for a message
+ * @KOFI_VALUE_SENDS: how many sends have been posted
+ * @KOFI_VALUE_RECEIVES: how many receives have, each piece of a buffer that takes
+ *	several messages for itself
+ * @KOFI_VALUE_WRITES: how many writes
+ * @KOFI_VALUE_READS: how many reads
+ * @KOFI_VALUE_ATOMICS: how many atomic operations
+ * @KOFI_VALUE_TX_DONE: how many transmits are over
+ * @KOFI_VALUE_RX_DONE: how many receives are
+ * @KOFI_VALUE_TX_BYTES: bytes of the transmits that have been posted, of whatever kind
+ * @KOFI_VALUE_RX_BYTES: bytes that receives have taken
+ * @KOFI_VALUE_TX_ERRORS: how many transmits have failed
+ * @KOFI_VALUE_RX_ERRORS: how many receives
+ * @KOFI_VALUE_TX_AGAIN: how often a transmit found no room, and was refused with
+ *	-FI_EAGAIN
+ * @KOFI_VALUE_RX_AGAIN: how often a receive did
+ * @KOFI_VALUE_ENTRIES: how many completions have been read from a queue
+ * @KOFI_VALUE_CALLBACKS: how often the handler of a queue was asked to come
+ *
+ * Numbers of what has been done begin with the object, and never get smaller.
  */
 enum kofi_object_value {
 	KOFI_VALUE_TX_CQ,
@@ -453,6 +475,23 @@ enum kofi_object_value {
 	KOFI_VALUE_ADDRESSES,
 	KOFI_VALUE_MEMBERS,
 	KOFI_VALUE_LENGTH,
+	KOFI_VALUE_TX_DEPTH,
+	KOFI_VALUE_RX_DEPTH,
+	KOFI_VALUE_SENDS,
+	KOFI_VALUE_RECEIVES,
+	KOFI_VALUE_WRITES,
+	KOFI_VALUE_READS,
+	KOFI_VALUE_ATOMICS,
+	KOFI_VALUE_TX_DONE,
+	KOFI_VALUE_RX_DONE,
+	KOFI_VALUE_TX_BYTES,
+	KOFI_VALUE_RX_BYTES,
+	KOFI_VALUE_TX_ERRORS,
+	KOFI_VALUE_RX_ERRORS,
+	KOFI_VALUE_TX_AGAIN,
+	KOFI_VALUE_RX_AGAIN,
+	KOFI_VALUE_ENTRIES,
+	KOFI_VALUE_CALLBACKS,
 };
 
 #define KOFI_OBJECT_VALUES	32

@@ -33,6 +33,7 @@ use kernel::{
             Atomic,
             AtomicFlag,
             Full,
+            Relaxed,
             Release, //
         },
         static_lock_class,
@@ -121,6 +122,16 @@ struct Callback {
     place: Place,
     /// The next arrival is to be told.
     armed: AtomicFlag,
+    /// How often the handler was asked to come; two at once may count as one.
+    calls: Atomic<u64>,
+}
+
+impl Callback {
+    fn call(&self) {
+        self.calls
+            .store(self.calls.load(Relaxed).wrapping_add(1), Relaxed);
+        self.place.call();
+    }
 }
 
 /// What wakes the blocked readers of a queue, and calls its handler.
@@ -151,7 +162,7 @@ impl Interrupts {
         self.arrival.give();
         if let Some(callback) = self.callback.as_ref() {
             if callback.armed.xchg(false, Full) {
-                callback.place.call();
+                callback.call();
             }
         }
     }
@@ -173,8 +184,15 @@ impl Interrupts {
     /// Calls the handler whether or not something has arrived. Any context.
     pub(super) fn call(&self) {
         if let Some(callback) = self.callback.as_ref() {
-            callback.place.call();
+            callback.call();
         }
+    }
+
+    /// How often the handler was asked to come. Any context.
+    pub(crate) fn calls(&self) -> u64 {
+        self.callback
+            .as_ref()
+            .map_or(0, |callback| callback.calls.load(Relaxed))
     }
 
     /// Has `handler` called from now on. May sleep.
@@ -186,6 +204,7 @@ impl Interrupts {
         let callback = Callback {
             place: Place::new(handler)?,
             armed: AtomicFlag::new(false),
+            calls: Atomic::new(0),
         };
         if self.callback.populate(callback) {
             Ok(())

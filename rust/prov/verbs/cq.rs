@@ -17,7 +17,10 @@ use super::{
         Place, //
     },
     offer,
-    queue::Queue,
+    queue::{
+        Count,
+        Queue, //
+    },
     status,
     tally::Tally, //
 };
@@ -33,6 +36,9 @@ use crate::{
         trace,
         Errno,
         Result,
+        KOFI_VALUE_CALLBACKS,
+        KOFI_VALUE_ENTRIES,
+        KOFI_VALUE_ERRORS,
         KOFI_VALUE_SIZE, //
     },
     fi::{
@@ -98,6 +104,9 @@ pub(crate) struct Cq {
     room: Atomic<i32>,
     low: i32,
     interrupts: Arc<Interrupts>,
+    /// What readers have been told of, under `inner`.
+    told: Count,
+    failures: Count,
 }
 
 /// Wakes the readers: called by the driver in any context.
@@ -134,6 +143,8 @@ impl Cq {
                 room: Atomic::new(size as i32),
                 low: size as i32 / 4,
                 size,
+                told: Count::new(),
+                failures: Count::new(),
                 inner <- SerialLock::new(
                     serial,
                     Inner { backlog, queues: KVec::new(), most: 0, counted: false, waiting: 0 },
@@ -399,6 +410,7 @@ impl Cq {
         // Nobody counts the room.
         let run = inner.tell_run(polled, room, &mut 0);
         if run == polled.len() && (run < batch || run == room.len()) {
+            self.told.add(run as u64);
             return Ok(run);
         }
         self.take_rest(inner, room, polled, run)
@@ -425,6 +437,7 @@ impl Cq {
         } else {
             inner.look(&self.ib, &mut freed)
         };
+        self.told.add(count as u64);
         self.leave(inner, freed);
         found.map(|()| count)
     }
@@ -463,6 +476,9 @@ impl Cq {
 impl provider::CompletionQueue for Cq {
     fn tell(&self, told: &mut Told<'_>) {
         told.value(KOFI_VALUE_SIZE, self.size as u64);
+        told.value(KOFI_VALUE_ENTRIES, self.told.get());
+        told.value(KOFI_VALUE_ERRORS, self.failures.get());
+        told.value(KOFI_VALUE_CALLBACKS, self.interrupts.calls());
     }
 
     fn as_any(&self) -> &dyn Any {
@@ -507,6 +523,7 @@ impl provider::CompletionQueue for Cq {
                 prov_errno: done.status.code() as i32,
             })
         });
+        self.failures.add(u64::from(failure.is_some()));
         self.leave(inner, freed);
         failure.ok_or(Errno::EAGAIN)
     }

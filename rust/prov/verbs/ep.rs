@@ -511,6 +511,8 @@ impl provider::Endpoint for Endpoint {
         told.state(self.state.get().told());
         told.value(KOFI_VALUE_TX_SIZE, self.limits.transmits.into());
         told.value(KOFI_VALUE_RX_SIZE, self.limits.receives.into());
+        self.transmit.tell(told);
+        self.receive.tell(told);
         self.ends.tell(told);
     }
 

@@ -7,11 +7,16 @@
 //! completion queue retires slots in order, under that queue's lock, by moving `tail`. A completion
 //! also retires the unsignalled operations before it.
 
+mod counts;
 mod fetching;
 mod plain;
 mod posting;
 mod trace;
 
+pub(super) use counts::{
+    Count,
+    Posted, //
+};
 pub(super) use posting::{
     Post,
     Posting,
@@ -59,6 +64,10 @@ use crate::{
     },
 };
 use core::mem::replace;
+use counts::{
+    Counts,
+    Ends, //
+};
 use kernel::{
     prelude::*,
     sync::{
@@ -167,6 +176,8 @@ pub(super) struct Queue {
     drained: AtomicFlag,
     #[pin]
     head: SerialLock<Head>,
+    counts: Counts,
+    ends: Ends,
     /// One past the last operation whose completion has been put off.
     seen: Atomic<u32>,
     /// Whether completions come in any order at the end, one for each operation: what is posted in siw's
@@ -239,6 +250,8 @@ impl Queue {
                 ring,
                 direction,
                 drained: AtomicFlag::new(false),
+                ends: Ends::new(),
+                counts: Counts::new(),
             }? Error),
             GFP_KERNEL,
         )?;

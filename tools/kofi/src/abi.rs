@@ -20,6 +20,7 @@ mod generated {
 pub use generated::{
     kofi_info as Query,
     kofi_object as Object,
+    kofi_object_value as ObjectValue,
     kofi_objects as Objects,
     kofi_offer as Offer,
     kofi_request as Request,
@@ -44,8 +45,7 @@ pub use generated::{
 #[cfg(test)]
 pub use generated::{
     kofi_object_kind as ObjectKind,
-    kofi_object_state as ObjectState,
-    kofi_object_value as ObjectValue, //
+    kofi_object_state as ObjectState, //
 };
 
 /// The string in a field.

@@ -82,7 +82,7 @@ fn draw(nodes: &[Node], indent: &str, lines: &mut Vec<String>) {
     }
 }
 
-/// What an object is, how it is, and what it has.
+/// What an object is, how it is, and what it has; not what it has done.
 fn line(node: &Node) -> String {
     let mut parts = vec![format!("{} {}", node.kind, node.id)];
     parts.extend(node.name.clone());
@@ -98,6 +98,7 @@ fn line(node: &Node) -> String {
     let values = node
         .values
         .iter()
+        .filter(|value| !value.is_counted())
         .map(|value| format!("{} {}", value.name, value.number));
     parts.extend(Some(values.collect::<Vec<_>>().join(", ")).filter(|text| !text.is_empty()));
     parts.join("  ")

@@ -22,6 +22,7 @@ mod progress;
 mod run;
 mod server;
 mod size;
+mod stat;
 mod table;
 mod timed;
 mod tree;
@@ -79,6 +80,8 @@ enum Command {
     Atomic(atomic::Args),
     /// What is open, and who has opened it
     Ls(ls::Args),
+    /// What endpoints and queues do, in a second, again and again until ctrl-c
+    Stat(stat::Args),
     /// Versions of this program and of the kernel's interfaces
     Version,
     /// What makes a shell complete the commands
@@ -123,6 +126,10 @@ fn run(cli: &Cli, out: &mut dyn Write) -> Result<(), Error> {
         Command::Ls(args) => {
             let device = Device::open(&cli.device)?;
             writeln!(out, "{}", ls::run(&device, args)?)?;
+        }
+        Command::Stat(args) => {
+            let device = Device::open(&cli.device)?;
+            stat::run(&device, args, &*run::stop_flag()?, width().is_some(), out)?;
         }
         Command::Version => {
             writeln!(out, "program: {}", env!("CARGO_PKG_VERSION"))?;

@@ -6,6 +6,7 @@ use crate::{
     abi::{
         self,
         Object,
+        ObjectValue,
         TextType, //
     },
     error::Error,
@@ -36,8 +37,16 @@ impl Words {
 
 /// What a number says of an object.
 pub struct Value {
+    pub what: ObjectValue,
     pub name: String,
     pub number: u64,
+}
+
+impl Value {
+    /// Whether it is of what has been done, and so has a rate, rather than of what there is.
+    pub fn is_counted(&self) -> bool {
+        self.what.0 >= ObjectValue::KOFI_VALUE_SENDS.0
+    }
 }
 
 /// Who has opened something.
@@ -88,6 +97,7 @@ impl Node {
         let mut values = Vec::new();
         for (&what, &number) in pairs.take(count) {
             values.push(Value {
+                what: ObjectValue(what),
                 name: words.of(kernel, TextType::KOFI_TEXT_VALUE, what)?,
                 number,
             });
@@ -106,6 +116,12 @@ impl Node {
             values,
             children: Vec::new(),
         })
+    }
+
+    /// One of its numbers.
+    pub fn value(&self, what: ObjectValue) -> Option<u64> {
+        let found = self.values.iter().find(|value| value.what == what);
+        found.map(|value| value.number)
     }
 
     /// Takes out what `keep` does not want, but not what something stands below that it wants. Whether
@@ -171,6 +187,14 @@ mod tests {
         let mut roots = forest(&Fake::with_objects()).unwrap();
         roots.retain_mut(|root| root.prune(&|node| node.kind == "av_set"));
         assert_eq!(ids(&roots), [1, 4, 9, 12]);
+    }
+
+    #[test]
+    fn values_are_found_by_what_they_say() {
+        let roots = forest(&Fake::with_objects()).unwrap();
+        let queue = &roots[0].children[0];
+        assert_eq!(queue.value(ObjectValue::KOFI_VALUE_DEPTH), Some(2));
+        assert_eq!(queue.value(ObjectValue::KOFI_VALUE_SIZE), None);
     }
 
     #[test]

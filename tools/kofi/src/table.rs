@@ -93,6 +93,27 @@ pub fn decimal(number: Option<f64>, digits: usize) -> String {
     number.map_or("-".to_string(), |number| format!("{number:.digits$}"))
 }
 
+/// A number in at most five characters: from 10000 on in thousands, millions and so on.
+pub fn short(number: f64) -> String {
+    const UNITS: [&str; 7] = ["", "k", "M", "G", "T", "P", "E"];
+    let mut number = number;
+    let mut units = UNITS.iter();
+    let mut unit = units.next();
+    while number >= 9999.5 {
+        let Some(next) = units.next() else {
+            break;
+        };
+        unit = Some(next);
+        number /= 1000.0;
+    }
+    let unit = unit.copied().unwrap_or_default();
+    match unit {
+        "" => format!("{number:.0}"),
+        unit if number < 99.95 => format!("{number:.1}{unit}"),
+        unit => format!("{number:.0}{unit}"),
+    }
+}
+
 /// A table with lines below its header only.
 fn plain(header: &[&str]) -> Table {
     let mut table = Table::new();
@@ -205,6 +226,24 @@ mod tests {
         assert_eq!(addresses(here, ""), "10.0.0.1:0");
         assert_eq!(addresses("", there), "-> 10.0.0.2:7471");
         assert_eq!(addresses(here, there), "10.0.0.1:0 -> 10.0.0.2:7471");
+    }
+
+    #[test]
+    fn a_short_number_is_short() {
+        for (number, text) in [
+            (0.0, "0"),
+            (0.4, "0"),
+            (9999.0, "9999"),
+            (9999.6, "10.0k"),
+            (12_345.0, "12.3k"),
+            (99_949.0, "99.9k"),
+            (123_456.0, "123k"),
+            (9_999_400.0, "9999k"),
+            (12.3e9, "12.3G"),
+            (18.4e18, "18.4E"),
+        ] {
+            assert_eq!(short(number), text);
+        }
     }
 
     #[test]

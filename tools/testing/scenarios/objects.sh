@@ -15,6 +15,7 @@ load msg_server addr="$ADDRESS" || fail "msg_server.ko does not load"
 await 30 "msg_server: ready" || fail "no server"
 check server eval 'listed | grep -q "^fabric .* of msg_server$"'
 check server_listens eval 'listed -k pep | grep -q "pep .* listening .*:7471"'
+rm -f /run/serving
 "$CLIENT" server "$ADDRESS" -p 7493 >/run/serving &
 server=$!
 eventually 30 grep -qs serving /run/serving || fail "no second server"
@@ -32,6 +33,15 @@ of_client() { listed | sed "s/[│├└─]//g" | awk '{ print $1, $2 }'; }
 of_debugfs() { awk '{ print $1, $2 }' "$TREE"; }
 same() { [ -n "$(of_client)" ] && [ "$(of_client)" = "$(of_debugfs)" ]; }
 check debugfs_has_the_same_tree same
+# What has been done: of the messages that a client has exchanged, each end has sent and received as many.
+counts() { awk '/^ *ep / { for (at = 1; at <= NF; at++) if ($at ~ "^" what "=") { sub(".*=", "", $at); print $at } }' what="$1" "$TREE"; }
+more() { [ "$(counts sends | sort -n | tail -n 1)" -gt 100 ]; }
+check sends_are_counted eventually 30 more
+check stat_once eval '"$CLIENT" stat --once | tee /run/stat | grep -q "^ *[0-9]* *kofi $client .* connected .*:7493 "'
+check stat_has_queues grep -q "^ *[0-9]* *kofi $client  *$DEVICE  *[0-9]*  *[0-9.k]*  *0  *0$" /run/stat
+check stat_twice eval '"$CLIENT" stat -n 2 -i 0.2 | tee /run/stat | grep -c "sends/s" | grep -qx 2'
+check stat_rates eval 'awk "/connected/ { print \$9 }" /run/stat | grep -q "[1-9]"'
+check stat_json eval '"$CLIENT" stat -n 1 -i 0.2 --json | grep -q "\"rates\":{.*\"sends\":[1-9]"'
 check no_other_owner eval '[ -z "$(listed -o nobody_at_all | grep fabric)" ]'
 check unknown_kind eval '! "$CLIENT" ls -k banana 2>/run/refusal && grep -q "there are: fabric" /run/refusal'
 # In another namespace there is nothing of it.
@@ -39,6 +49,21 @@ ip netns add elsewhere || fail "no namespace"
 check elsewhere eval '[ "$(ip netns exec elsewhere "$CLIENT" ls)" = "nothing is open" ]'
 ip netns del elsewhere
 
+kill -INT $client
+wait $client
+# The server's own end goes when it has seen that; its listener stays.
+alone() { [ -z "$(listed -o kofi -k ep | grep "ep ")" ]; }
+check ends_go_with_the_connection eventually 30 alone
+# What a client writes, and changes, has as many bytes as that takes.
+"$CLIENT" bw "$ADDRESS" -p 7493 -o write -s 1K -t 60 >/dev/null &
+client=$!
+written() { [ "$(counts writes | sort -n | tail -n 1)" -gt 1000 ]; }
+check writes_are_counted eventually 30 written
+whole() {
+	"$CLIENT" stat --once --json | tr , "\n" | sed -n "s/.*\"writes\":\([1-9][0-9]*\).*/writes \1/p; s/.*\"tx_bytes\":\([0-9]*\).*/bytes \1/p" |
+		awk '$1 == "writes" { writes = $2 } $1 == "bytes" && writes { off = $2 / 1024 - writes; exit off > 64 || off < -64 }'
+}
+check writes_have_their_bytes whole
 kill -INT $client
 wait $client
 kill -INT $server

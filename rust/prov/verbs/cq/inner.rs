@@ -272,6 +272,9 @@ impl Inner {
                 tally.count(queue, *done);
             }
         }
+        if done.status != WcStatus::SUCCESS && slot.usage != Use::Marker {
+            queue.failed();
+        }
         let is_loose = queue.is_loose() && done.status != WcStatus::SUCCESS;
         let count = match is_loose {
             true => queue.retire_loose(&mut entry.tail, &mut entry.ahead, done.seq()),
@@ -289,6 +292,9 @@ impl Inner {
             Use::Silent | Use::Reported | Use::Piece | Use::LastPiece => {}
         }
         let direction = queue.direction();
+        if direction == Direction::Receive && done.status == WcStatus::SUCCESS {
+            queue.received(done.len.into());
+        }
         let (flags, buf) = slot.told();
         let mut completion = Completion {
             context: slot.context,
@@ -458,9 +464,16 @@ impl Inner {
         // What comes beside a message is told by the long way.
         let count = match queue.direction() {
             Direction::Transmit => tell_each(polled, room, (place, slots), |_| Some(0)),
-            Direction::Receive => tell_each(polled, room, (place, slots), |wc| {
-                (!wc.has_imm()).then(|| wc.byte_len() as usize)
-            }),
+            Direction::Receive => {
+                let mut bytes = 0;
+                let count = tell_each(polled, room, (place, slots), |wc| {
+                    let len = (!wc.has_imm()).then(|| wc.byte_len())?;
+                    bytes += u64::from(len);
+                    Some(len as usize)
+                });
+                queue.received(bytes);
+                count
+            }
         };
         if let Some(last) = count.checked_sub(1).and_then(|last| polled.get(last)) {
             let (_, seq) = last.wr_id_halves();
@@ -503,7 +516,7 @@ fn tell_each<E: From<Completion>>(
     polled: &[Wc],
     room: &mut [MaybeUninit<E>],
     (place, slots): (u32, impl Fn(u32) -> Slot),
-    len: impl Fn(&Wc) -> Option<usize>,
+    mut len: impl FnMut(&Wc) -> Option<usize>,
 ) -> usize {
     let mut count = 0;
     for (wc, into) in polled.iter().zip(room) {
@@ -512,7 +525,10 @@ fn tell_each<E: From<Completion>>(
             break;
         }
         let slot = slots(seq);
-        let (Use::Reported, Some(len)) = (slot.usage, len(wc)) else {
+        if slot.usage != Use::Reported {
+            break;
+        }
+        let Some(len) = len(wc) else {
             break;
         };
         into.write(E::from(Completion {

@@ -9,7 +9,10 @@ use super::{
             Whole,
             MEMORY, //
         },
-        queue::Use,
+        queue::{
+            Posted,
+            Use, //
+        },
         status, //
     },
     post::{
@@ -81,7 +84,8 @@ impl Endpoint {
         single: &Single<'_>,
     ) -> Option<Result> {
         let whole = self.whole_of(single, self.limits.special_flags)?;
-        let (flags, ask) = self.request(operation, single.segment.len())?;
+        let len = single.segment.len();
+        let (flags, ask) = self.request(operation, len)?;
         let is_read = matches!(ask, Ask::Read(_));
         // SAFETY: It is the send queue.
         let mut plain = unsafe {
@@ -99,7 +103,7 @@ impl Endpoint {
         // SAFETY: The segment's type promises that the memory is the operation's until it completes;
         // what is inline is copied now.
         let posted = unsafe { plain.poster().post(wr_id, piece, ask, how) };
-        plain.settle(&posted);
+        plain.settle((Posted::of(flags), len), &posted);
         Some(self.transmitted(posted))
     }
 
@@ -141,7 +145,7 @@ impl Endpoint {
         let piece = (segment.addr() as u64, len as u32);
         // SAFETY: The memory is copied now.
         let posted = unsafe { plain.poster().post(wr_id, piece, ask, how) };
-        plain.settle_silent(&posted);
+        plain.settle_silent((Posted::of(flags), len), &posted);
         Some(self.transmitted(posted))
     }
 
@@ -159,7 +163,7 @@ impl Endpoint {
                 .poster()
                 .receive(wr_id, (whole.addr(false), whole.len()))
         };
-        plain.settle(&posted);
+        plain.settle((Posted::Message, 0), &posted);
         Some(match posted {
             Ok(()) => Ok(()),
             Err(error) => aside(move || Err(self.state.receive_refused(status::refused(error)))),

@@ -104,6 +104,7 @@ impl Queue {
             self.trace_refused(&what, *errno);
             let _ = exchanges.take(index);
         })?;
+        self.exchanged(len);
         exchanges.mover.start();
         Ok(())
     }

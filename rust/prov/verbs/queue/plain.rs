@@ -9,6 +9,7 @@
 
 use super::{
     Head,
+    Posted,
     Poster,
     Queue,
     Use, //
@@ -62,18 +63,26 @@ impl<P> Plain<'_, P> {
 
     /// The operation has been posted signalled, or has not been posted.
     #[inline(always)]
-    pub(in crate::prov::verbs) fn settle(mut self, posted: &Result) {
+    pub(in crate::prov::verbs) fn settle(mut self, (what, len): (Posted, usize), posted: &Result) {
         match posted {
-            Ok(()) => self.head.unsignalled = 0,
+            Ok(()) => {
+                self.head.unsignalled = 0;
+                self.queue.counts.posted(what, len);
+            }
             Err(_) => self.take_back(),
         }
     }
 
     /// The operation, of which nobody is told, has been posted as [`Self::signal`] said, or has not.
     #[inline(always)]
-    pub(in crate::prov::verbs) fn settle_silent(mut self, posted: &Result) {
+    pub(in crate::prov::verbs) fn settle_silent(
+        mut self,
+        (what, len): (Posted, usize),
+        posted: &Result,
+    ) {
         match posted {
             Ok(()) => {
+                self.queue.counts.posted(what, len);
                 self.head.silent = self.head.seq;
                 self.head.unsignalled = match self.signal() {
                     true => 0,

@@ -4,6 +4,7 @@
 
 use super::{
     Head,
+    Posted,
     Queue,
     Target,
     Use, //
@@ -146,10 +147,23 @@ impl<'a> Posting<'a> {
     fn settle_one(mut self, what: &Post, posted: Result) -> (SerialGuard<'a, Head>, Result) {
         match posted {
             // What room it has taken is its completion's now.
-            Ok(()) => self.head.enter(what, self.signal, self.is_silent),
+            Ok(()) => {
+                self.head.enter(what, self.signal, self.is_silent);
+                self.queue.counts.posted(what.posted(), what.len);
+            }
             Err(errno) => self.take_back(what, errno),
         }
         (self.head, posted)
+    }
+}
+
+impl Post {
+    #[inline(always)]
+    fn posted(&self) -> Posted {
+        match self.report {
+            Report::Marker => Posted::Marker,
+            _ => Posted::of(self.flags),
+        }
     }
 }
 
@@ -237,6 +251,7 @@ impl Queue {
         let mut guard = self.head.enter();
         let used = guard.seq.wrapping_sub(self.tail.load(Acquire));
         if guard.target.is_some() && count > self.depth.saturating_sub(used) {
+            self.counts.full();
             return Err((Errno::EAGAIN, None));
         }
         let mut last = None;
@@ -330,6 +345,7 @@ impl Queue {
     ) -> Result<(SerialGuard<'a, Head>, bool)> {
         let silent = head.silent.wrapping_sub(self.tail.load(Acquire)) as i32;
         if silent <= 0 && !head.counted {
+            self.counts.full();
             return Err(Errno::EAGAIN);
         }
         let target = head.target.as_ref().ok_or(Errno::EOPBADSTATE)?;
@@ -340,8 +356,12 @@ impl Queue {
         let mut head = self.head.enter();
         head.target()?;
         let takes_room = self.take_room(&mut head, is_marker);
-        takes_room
-            .map(|takes_room| (head, takes_room))
-            .ok_or(Errno::EAGAIN)
+        match takes_room {
+            Some(takes_room) => Ok((head, takes_room)),
+            None => {
+                self.counts.full();
+                Err(Errno::EAGAIN)
+            }
+        }
     }
 }

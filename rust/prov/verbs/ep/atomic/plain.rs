@@ -25,7 +25,10 @@ use crate::{
         ep::Endpoint,
         exchange::gather,
         gather::Whole,
-        queue::Use, //
+        queue::{
+            Posted,
+            Use, //
+        },
     },
     rdma::{
         single::Ask,
@@ -95,7 +98,7 @@ impl Endpoint {
         let how = SendFlags::from(SendFlag::Signaled);
         // SAFETY: The segment's type promises that the memory is the operation's until it completes.
         let posted = unsafe { plain.poster().post(wr_id, piece, ask, how) };
-        plain.settle(&posted);
+        plain.settle((Posted::Atomic, WORD), &posted);
         Some(self.transmitted(posted))
     }
 }

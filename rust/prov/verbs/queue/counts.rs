@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a queue has done, for those who look. Whoever counts holds a lock that he needs anyway, so that
+//! it takes no more than a load and a store.
+
+use super::{
+    Direction,
+    Queue, //
+};
+use crate::{
+    abi::{
+        flags::*,
+        KOFI_VALUE_ATOMICS,
+        KOFI_VALUE_READS,
+        KOFI_VALUE_RECEIVES,
+        KOFI_VALUE_RX_AGAIN,
+        KOFI_VALUE_RX_BYTES,
+        KOFI_VALUE_RX_DEPTH,
+        KOFI_VALUE_RX_DONE,
+        KOFI_VALUE_RX_ERRORS,
+        KOFI_VALUE_SENDS,
+        KOFI_VALUE_TX_AGAIN,
+        KOFI_VALUE_TX_BYTES,
+        KOFI_VALUE_TX_DEPTH,
+        KOFI_VALUE_TX_DONE,
+        KOFI_VALUE_TX_ERRORS,
+        KOFI_VALUE_WRITES, //
+    },
+    fi::card::Told,
+};
+use kernel::sync::atomic::{
+    Acquire,
+    Atomic,
+    Relaxed, //
+};
+
+/// What is counted apart.
+#[derive(Clone, Copy)]
+pub(in crate::prov::verbs) enum Posted {
+    /// A send, or a receive or a piece of one.
+    Message,
+    Write,
+    Read,
+    Atomic,
+    /// No operation, but it is in the queue like one.
+    Marker,
+}
+
+impl Posted {
+    /// Of an operation with these flags of its completion.
+    #[inline(always)]
+    pub(in crate::prov::verbs) fn of(flags: u64) -> Self {
+        match flags {
+            flags if flags & FI_ATOMIC != 0 => Self::Atomic,
+            flags if flags & FI_WRITE != 0 => Self::Write,
+            flags if flags & FI_READ != 0 => Self::Read,
+            _ => Self::Message,
+        }
+    }
+}
+
+/// A number that one at a time changes and others look at.
+#[repr(transparent)]
+pub(in crate::prov::verbs) struct Count(Atomic<u64>);
+
+impl Count {
+    /// Nothing.
+    pub(in crate::prov::verbs) const fn new() -> Self {
+        Self(Atomic::new(0))
+    }
+
+    /// Adds to it; the caller holds its lock.
+    #[inline(always)]
+    pub(in crate::prov::verbs) fn add(&self, count: u64) {
+        self.0
+            .store(self.0.load(Relaxed).wrapping_add(count), Relaxed);
+    }
+
+    /// As it is now.
+    pub(in crate::prov::verbs) fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+/// What posters count, under `head`.
+#[repr(C, align(64))]
+pub(super) struct Counts {
+    posted: [Count; 5],
+    /// Bytes of what has been posted, of a send queue.
+    bytes: Count,
+    /// How often there was no room.
+    again: Count,
+    /// Operations that take several requests, and their bytes, which come without `head`.
+    exchanged: [Atomic<u64>; 2],
+}
+
+impl Counts {
+    pub(super) const fn new() -> Self {
+        Self {
+            posted: [const { Count::new() }; 5],
+            bytes: Count::new(),
+            again: Count::new(),
+            exchanged: [const { Atomic::new(0) }; 2],
+        }
+    }
+
+    /// Something has been posted.
+    #[inline(always)]
+    pub(super) fn posted(&self, what: Posted, len: usize) {
+        if let Some(count) = self.posted.get(what as usize) {
+            count.add(1);
+        }
+        self.bytes.add(len as u64);
+    }
+
+    /// There was no room for something.
+    pub(super) fn full(&self) {
+        self.again.add(1);
+    }
+}
+
+/// What readers count, under the completion queue's lock.
+pub(super) struct Ends {
+    /// Bytes that have been received.
+    bytes: Count,
+    errors: Count,
+}
+
+impl Ends {
+    pub(super) const fn new() -> Self {
+        Self {
+            bytes: Count::new(),
+            errors: Count::new(),
+        }
+    }
+}
+
+impl Queue {
+    /// So many bytes have been received. The caller holds the completion queue's lock.
+    #[inline(always)]
+    pub(in crate::prov::verbs) fn received(&self, bytes: u64) {
+        self.ends.bytes.add(bytes);
+    }
+
+    /// An operation has failed. The caller holds the completion queue's lock.
+    #[cold]
+    pub(in crate::prov::verbs) fn failed(&self) {
+        self.ends.errors.add(1);
+    }
+
+    /// An operation that takes several requests has begun.
+    pub(in crate::prov::verbs) fn exchanged(&self, len: usize) {
+        for (count, more) in self.counts.exchanged.iter().zip([1, len as u64]) {
+            let _ = count.fetch_add(more, Relaxed);
+        }
+    }
+
+    /// Tells what has been done. Any context, without a lock: of what goes on meanwhile, something may
+    /// be told, and something not.
+    pub(in crate::prov::verbs) fn tell(&self, told: &mut Told<'_>) {
+        // The tail first: what it is behind has been posted, if perhaps not counted yet.
+        let tail = self.tail.load(Acquire);
+        let posted = |what: Posted| self.counts.posted.get(what as usize).map_or(0, Count::get);
+        let operations = [
+            posted(Posted::Message),
+            posted(Posted::Write),
+            posted(Posted::Read),
+            posted(Posted::Atomic),
+        ];
+        let all = operations.iter().sum::<u64>();
+        let behind = (all.wrapping_add(posted(Posted::Marker)) as u32).wrapping_sub(tail) as i32;
+        let depth = u64::from(behind.max(0).unsigned_abs().min(self.depth));
+        let [exchanged, exchanged_bytes] = &self.counts.exchanged;
+        let exchanged = exchanged.load(Relaxed);
+        let [messages, writes, reads, atomics] = operations;
+        match self.direction {
+            Direction::Transmit => {
+                told.value(KOFI_VALUE_TX_DEPTH, depth);
+                told.value(KOFI_VALUE_SENDS, messages);
+                told.value(KOFI_VALUE_WRITES, writes);
+                told.value(KOFI_VALUE_READS, reads);
+                told.value(KOFI_VALUE_ATOMICS, atomics + exchanged);
+                told.value(KOFI_VALUE_TX_DONE, all.saturating_sub(depth));
+                told.value(
+                    KOFI_VALUE_TX_BYTES,
+                    self.counts.bytes.get() + exchanged_bytes.load(Relaxed),
+                );
+                told.value(KOFI_VALUE_TX_ERRORS, self.ends.errors.get());
+                told.value(KOFI_VALUE_TX_AGAIN, self.counts.again.get());
+            }
+            Direction::Receive => {
+                told.value(KOFI_VALUE_RX_DEPTH, depth);
+                told.value(KOFI_VALUE_RECEIVES, messages);
+                told.value(KOFI_VALUE_RX_DONE, all.saturating_sub(depth));
+                told.value(KOFI_VALUE_RX_BYTES, self.ends.bytes.get());
+                told.value(KOFI_VALUE_RX_ERRORS, self.ends.errors.get());
+                told.value(KOFI_VALUE_RX_AGAIN, self.counts.again.get());
+            }
+        }
+    }
+}
