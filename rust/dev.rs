@@ -69,6 +69,7 @@ const IOC_START: u32 = number(abi::KOFI_REQUEST_START);
 const IOC_WATCH: u32 = number(abi::KOFI_REQUEST_WATCH);
 const IOC_STOP: u32 = number(abi::KOFI_REQUEST_STOP);
 const IOC_OBJECTS: u32 = number(abi::KOFI_REQUEST_OBJECTS);
+const IOC_ADDRESSES: u32 = number(abi::KOFI_REQUEST_ADDRESSES);
 
 #[vtable]
 impl MiscDevice for Client {
@@ -96,6 +97,7 @@ impl MiscDevice for Client {
             IOC_WATCH => exchange(argument, |watch| test::watch(&client, watch)),
             IOC_STOP => exchange(argument, |asked| test::stop(&client, asked)),
             IOC_OBJECTS => exchange(argument, |asked| objects::list(&client, asked)),
+            IOC_ADDRESSES => exchange(argument, |asked| objects::addresses(&client, asked)),
             _ => Err(ENOTTY),
         }
     }

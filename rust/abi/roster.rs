@@ -6,7 +6,10 @@
 //! told without a lock that others wait with. Whoever reads has an entry as long as it holds the lock
 //! and no longer, so that nothing outlives its close for having been looked at.
 
-use super::kofi_object;
+use super::{
+    kofi_address,
+    kofi_object, //
+};
 use kernel::{
     prelude::*,
     rbtree::{
@@ -27,6 +30,11 @@ pub trait Entry: Send + Sync {
     /// Writes what there is to know of it into an object that is empty but for its number. Called under
     /// the roster's lock: it does not sleep, nor wait.
     fn tell(&self, object: &mut kofi_object);
+
+    /// Appends the addresses that it has from place `at` on, as long as `batch` has less than `most` and
+    /// room for more, and moves `at` behind them; false where nothing has ever been there. None where it is no vector of
+    /// addresses. Called as [`Self::tell`] is, and bounded like that.
+    fn list(&self, at: &mut u64, most: usize, batch: &mut KVec<kofi_address>) -> Option<bool>;
 }
 
 /// The entries by their numbers, of which the last one given is the other field.
@@ -127,4 +135,27 @@ pub fn read(after: u64, net: Option<usize>, batch: &mut KVec<kofi_object>) -> Op
         }
     }
     cursor.map(|cursor| *cursor.current().0 - 1)
+}
+
+/// [`Entry::list`] of the entry with a number, in the namespace `net`; what was in `batch` is
+/// forgotten. Process context.
+///
+/// # Errors
+///
+/// `ENOENT` where there is none, `EINVAL` where it is no vector of addresses.
+pub fn list(
+    number: u64,
+    net: usize,
+    at: &mut u64,
+    most: usize,
+    batch: &mut KVec<kofi_address>,
+) -> Result<bool> {
+    batch.clear();
+    let roster = ROSTER.lock();
+    let entry = roster
+        .entries
+        .as_ref()
+        .and_then(|entries| entries.get(&number));
+    let entry = entry.filter(|entry| entry.is_in(net)).ok_or(ENOENT)?;
+    entry.list(at, most, batch).ok_or(EINVAL)
 }

@@ -3,6 +3,8 @@
 //! What requests to `/dev/kofi` take, as bytes of a process: see `include/uapi/linux/kofi.h`.
 
 use super::{
+    kofi_address,
+    kofi_addresses,
     kofi_info,
     kofi_object,
     kofi_objects,
@@ -60,6 +62,8 @@ plain! {
     kofi_stop: 2 * 4;
     kofi_object: 2 * 8, 4 * 4, 64, 64, 96, 96, 32 * 4, 32 * 8;
     kofi_objects: 2 * 4, 2 * 8, 2 * 4;
+    kofi_address: 2 * 8, 2 * 4, 96;
+    kofi_addresses: 2 * 4, 3 * 8, 2 * 4;
     kofi_offer: 43 * 8, 12 * 4, 96, 96, 64, 64, 32;
 }
 
@@ -84,4 +88,5 @@ arguments! {
     kofi_watch: 88, 0;
     kofi_stop: 8, 0;
     kofi_objects: 32, 0;
+    kofi_addresses: 40, 0;
 }

@@ -7,6 +7,7 @@ use super::{
     Client, //
 };
 use crate::abi::{
+    kofi_addresses,
     kofi_object,
     kofi_objects,
     roster, //
@@ -49,6 +50,44 @@ pub(super) fn list(client: &Client, asked: &mut kofi_objects) -> Result {
         count += 1;
         Ok(())
     })?;
+    asked.count = u32::try_from(count).map_err(|_| EOVERFLOW)?;
+    Ok(())
+}
+
+/// Bytes of an address in the first version of the interface.
+const FIRST_ADDRESS: usize = 120;
+
+/// Addresses that are looked at together.
+const ADDRESSES: usize = 32;
+
+/// KOFI_IOC_ADDRESSES. May sleep.
+///
+/// # Errors
+///
+/// `ENOENT` where there is no such object, `EINVAL` for another kind and for a size that no address has;
+/// `EFAULT`, `ENOMEM`.
+pub(super) fn addresses(client: &Client, asked: &mut kofi_addresses) -> Result {
+    let (room, size) = (asked.count as usize, asked.address_size as usize);
+    if room > 0 && !(FIRST_ADDRESS..=MOST_OBJECT).contains(&size) {
+        return Err(EINVAL);
+    }
+    let bytes = size.checked_mul(room).ok_or(EINVAL)?;
+    let to = usize::try_from(asked.addresses).map_err(|_| EFAULT)?;
+    let mut writer = UserSlice::new(UserPtr::from_addr(to), bytes).writer();
+    let net = client.net.get().address();
+    let mut batch = KVec::with_capacity(ADDRESSES, GFP_KERNEL)?;
+    let mut count = 0;
+    loop {
+        let left = room - count;
+        let goes_on = roster::list(asked.id, net, &mut asked.at, left, &mut batch)?;
+        for address in &batch {
+            put(&mut writer, address, size)?;
+        }
+        count += batch.len();
+        if count == room || !goes_on {
+            break;
+        }
+    }
     asked.count = u32::try_from(count).map_err(|_| EOVERFLOW)?;
     Ok(())
 }

@@ -10,6 +10,7 @@ mod later;
 mod peer;
 mod range;
 mod shared;
+mod shown;
 mod table;
 mod vacant;
 
@@ -22,6 +23,7 @@ use self::{
         Shape,
         Share, //
     },
+    shown::Shown,
     table::{
         Spot,
         Table,
@@ -76,6 +78,16 @@ pub enum Type {
     Table,
     /// It also tells how often the index has been used: none comes twice.
     Map,
+}
+
+impl Type {
+    fn to_addr(self, spot: Spot) -> fi_addr_t {
+        let index = fi_addr_t::from(spot.index);
+        match self {
+            Self::Table => index,
+            Self::Map => index | fi_addr_t::from(spot.generation) << INDEX_BITS,
+        }
+    }
 }
 
 /// How an address vector is opened.
@@ -196,9 +208,10 @@ impl AddressVector {
         let is_shared = share.is_some();
         let later = Arc::pin_init(Gate::new(), GFP_KERNEL)?;
         let name = attr.name.unwrap_or(c"");
-        let card = domain
-            .card()
-            .child(abi::KOFI_OBJECT_AV, name, Some(table.clone()))?;
+        let card =
+            domain
+                .card()
+                .child(abi::KOFI_OBJECT_AV, name, Some(Shown::new(kind, &table)?))?;
         let vector = Arc::pin_init(
             pin_init!(Self {
                 kind,
@@ -393,11 +406,7 @@ impl AddressVector {
     }
 
     fn to_addr(&self, spot: Spot) -> fi_addr_t {
-        let index = fi_addr_t::from(spot.index);
-        match self.kind {
-            Type::Table => index,
-            Type::Map => index | fi_addr_t::from(spot.generation) << INDEX_BITS,
-        }
+        self.kind.to_addr(spot)
     }
 
     /// The index, and the generation where one is told. A receive context is left aside.

@@ -8,6 +8,7 @@
 use crate::abi::{
     addr::with_bytes,
     context,
+    kofi_address,
     kofi_object,
     roster::{
         self,
@@ -95,6 +96,11 @@ impl Told<'_> {
 pub(crate) trait Tell: Send + Sync {
     /// Tells it.
     fn tell(&self, told: &mut Told<'_>);
+
+    /// As [`roster::Entry::list`].
+    fn list(&self, _at: &mut u64, _most: usize, _batch: &mut KVec<kofi_address>) -> Option<bool> {
+        None
+    }
 }
 
 /// A number that changes, and what it says: one of `enum kofi_object_value`.
@@ -139,6 +145,16 @@ impl Tell for Gauge {
     }
 }
 
+/// Writes an address as text into a field that is empty.
+pub(super) fn write_address(field: &mut [u8], address: &SocketAddr) {
+    with_bytes(FI_ADDR_STR, address, |text| {
+        // With its end, for which the last byte is kept.
+        for (to, &from) in field.iter_mut().rev().skip(1).rev().zip(text) {
+            *to = from;
+        }
+    });
+}
+
 /// The two addresses of an endpoint, as far as they are known. The spinlock is a leaf, and is taken in
 /// process context only.
 #[pin_data]
@@ -172,12 +188,7 @@ impl Tell for Ends {
         let fields = [&mut told.0.local_addr, &mut told.0.peer_addr];
         for (field, address) in fields.into_iter().zip(&addresses) {
             if let Some(address) = address {
-                with_bytes(FI_ADDR_STR, address, |text| {
-                    // With its end, for which the last byte is kept.
-                    for (to, &from) in field.iter_mut().rev().skip(1).rev().zip(text) {
-                        *to = from;
-                    }
-                });
+                write_address(field, address);
             }
         }
     }
@@ -213,6 +224,10 @@ impl roster::Entry for Entry {
         if let Some(part) = &self.part {
             part.tell(&mut Told(object));
         }
+    }
+
+    fn list(&self, at: &mut u64, most: usize, batch: &mut KVec<kofi_address>) -> Option<bool> {
+        self.part.as_ref()?.list(at, most, batch)
     }
 }
 

@@ -38,6 +38,7 @@ enum kofi_request {
 	KOFI_REQUEST_WATCH,
 	KOFI_REQUEST_STOP,
 	KOFI_REQUEST_OBJECTS,
+	KOFI_REQUEST_ADDRESSES,
 };
 
 /**
@@ -557,5 +558,54 @@ struct kofi_objects {
 };
 
 #define KOFI_IOC_OBJECTS	_IO(KOFI_IOC_MAGIC, KOFI_REQUEST_OBJECTS)
+
+/* There is an identifier of the consumer's own. */
+#define KOFI_ADDRESS_USER_ID	(1U << 0)
+
+/**
+ * struct kofi_address - one address of an address vector
+ * @fi_addr: the number that stands for it
+ * @user_id: the consumer's identifier, with KOFI_ADDRESS_USER_ID
+ * @flags: KOFI_ADDRESS_USER_ID
+ * @uses: how often it has been inserted and not removed
+ * @addr: the address, as text: "fi_sockaddr_in://10.0.0.1:7471"
+ */
+struct kofi_address {
+	__aligned_u64	fi_addr;
+	__aligned_u64	user_id;
+	__u32		flags;
+	__u32		uses;
+	char		addr[96];
+};
+
+/**
+ * struct kofi_addresses - KOFI_IOC_ADDRESSES: what is in an address vector of
+ *	the network namespace of the file
+ * @size: of the struct
+ * @flags: 0
+ * @id: the number of the vector, which KOFI_IOC_OBJECTS tells
+ * @at: in: where to begin, 0 at first; out: where to go on
+ * @addresses: array of struct kofi_address; may be NULL with no room
+ * @address_size: bytes of each, as many as the first version has or more: what
+ *	the caller does not know is left out, what the kernel does not know is 0
+ * @count: in: for how many there is room; out: how many were written: where
+ *	they are fewer than that, there are no more
+ *
+ * Addresses come and go meanwhile. What stays is told of.
+ *
+ * Errors: ENOENT where there is no such object; EINVAL for another kind of
+ * object, and for a size that no address has; those of every request.
+ */
+struct kofi_addresses {
+	__u32		size;
+	__u32		flags;
+	__aligned_u64	id;
+	__aligned_u64	at;
+	__aligned_u64	addresses;
+	__u32		address_size;
+	__u32		count;
+};
+
+#define KOFI_IOC_ADDRESSES	_IO(KOFI_IOC_MAGIC, KOFI_REQUEST_ADDRESSES)
 
 #endif /* _UAPI_LINUX_KOFI_H */

@@ -38,11 +38,7 @@ use crate::{
         Result,
         KOFI_VALUE_ADDRESSES, //
     },
-    fi::card::{
-        Gauge,
-        Tell,
-        Told, //
-    },
+    fi::card::Gauge,
 };
 use core::net::{
     Ipv4Addr,
@@ -197,12 +193,6 @@ pub(super) struct Writing<'a> {
     writer: MutexGuard<'a, Writer>,
 }
 
-impl Tell for Table {
-    fn tell(&self, told: &mut Told<'_>) {
-        self.count.tell(told);
-    }
-}
-
 impl Table {
     /// An empty one, which never tells a [`Spot`] again that has a generation of less than
     /// `most_generations`.
@@ -232,6 +222,11 @@ impl Table {
             table: self,
             writer: self.writer.lock(),
         }
+    }
+
+    /// How many addresses there are.
+    pub(super) fn count(&self) -> &Gauge {
+        &self.count
     }
 
     /// The address at an index. Any context.
@@ -277,6 +272,13 @@ impl Table {
             return None;
         }
         Some(read_once(&self.ids.get(index)?.0))
+    }
+
+    /// How often the entry at an index has been inserted and not removed; none where nothing is or has
+    /// ever been. Any context.
+    pub(super) fn uses(&self, index: u32) -> Option<u32> {
+        let entry = self.entries.get(index)?;
+        Some(read_once(&entry.users) & !HAS_ID)
     }
 
     fn key(&self, address: &SocketAddr) -> Key {

@@ -18,6 +18,8 @@ mod generated {
 }
 
 pub use generated::{
+    kofi_address as Address,
+    kofi_addresses as Addresses,
     kofi_info as Query,
     kofi_object as Object,
     kofi_object_value as ObjectValue,
@@ -33,6 +35,7 @@ pub use generated::{
     kofi_version as Version,
     kofi_watch as Watch,
     KOFI_ABI_VERSION,
+    KOFI_ADDRESS_USER_ID,
     KOFI_INFO_SOURCE,
     KOFI_IOC_MAGIC,
     KOFI_TEST_BUCKETS,

@@ -5,6 +5,8 @@
 
 use crate::{
     abi::{
+        Address,
+        Addresses,
         Object,
         Objects,
         Offer,
@@ -44,6 +46,7 @@ const START: Opcode = number(Request::KOFI_REQUEST_START);
 const WATCH: Opcode = number(Request::KOFI_REQUEST_WATCH);
 const STOP: Opcode = number(Request::KOFI_REQUEST_STOP);
 const OBJECTS: Opcode = number(Request::KOFI_REQUEST_OBJECTS);
+const ADDRESSES: Opcode = number(Request::KOFI_REQUEST_ADDRESSES);
 
 /// `_IO(KOFI_IOC_MAGIC, request)`, a macro that bindgen does not evaluate.
 const fn number(request: Request) -> Opcode {
@@ -118,6 +121,16 @@ impl Kernel for Device {
         // takes. Objects are integers, for which any bytes will do.
         unsafe { ioctl(&self.0, Updater::<OBJECTS, _>::new(asked)) }
     }
+
+    fn answer_addresses(&self, asked: &mut Addresses, room: &mut [Address]) -> Result<(), Errno> {
+        asked.count = u32::try_from(room.len()).map_err(|_| Errno::INVAL)?;
+        asked.address_size = size::<Address>();
+        asked.addresses = room.as_mut_ptr().expose_provenance() as u64;
+        // SAFETY: The request takes this struct. The kernel writes at most `count` addresses of
+        // `address_size` bytes to `addresses`, which is what `room` has, and nobody else's as long as
+        // this takes. They are integers, for which any bytes will do.
+        unsafe { ioctl(&self.0, Updater::<ADDRESSES, _>::new(asked)) }
+    }
 }
 
 #[cfg(test)]
@@ -152,6 +165,6 @@ mod tests {
     fn requests_have_the_numbers_of_the_header() {
         assert_eq!([VERSION, TEXT, INFO], [0xf100, 0xf101, 0xf102]);
         assert_eq!([START, WATCH, STOP], [0xf103, 0xf104, 0xf105]);
-        assert_eq!(OBJECTS, 0xf106);
+        assert_eq!([OBJECTS, ADDRESSES], [0xf106, 0xf107]);
     }
 }

@@ -54,6 +54,10 @@ pub enum Error {
         size: String,
         most: String,
     },
+    #[error("there is no object {id} here")]
+    NoObject { id: u64 },
+    #[error("object {id} is no address vector")]
+    NoVector { id: u64 },
     #[error("a test is still running")]
     Busy,
     #[error("{test}: {words}")]

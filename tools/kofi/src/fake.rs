@@ -8,6 +8,8 @@ mod thread;
 use crate::{
     abi::{
         set_string,
+        Address,
+        Addresses,
         Object,
         Objects,
         Offer,
@@ -181,6 +183,11 @@ impl Kernel for Fake {
         }
         asked.count = objects.len().try_into().map_err(|_| Errno::OVERFLOW)?;
         Ok(())
+    }
+
+    fn answer_addresses(&self, asked: &mut Addresses, room: &mut [Address]) -> Result<(), Errno> {
+        self.check::<Addresses>(asked.size)?;
+        open::addresses(&self.objects.borrow(), asked, room)
     }
 }
 

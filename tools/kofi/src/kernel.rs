@@ -7,6 +7,8 @@
 use crate::{
     abi::{
         self,
+        Address,
+        Addresses,
         Object,
         Objects,
         Offer,
@@ -26,6 +28,9 @@ use rustix::io::Errno;
 /// For how many offers there is room at first.
 const ROOM: usize = 16;
 
+/// For how many addresses there is room at a time.
+const ADDRESSES: usize = 256;
+
 /// Who answers requests. Each struct begins with its size.
 pub trait Kernel {
     fn answer_version(&self, version: &mut Version) -> Result<(), Errno>;
@@ -44,6 +49,9 @@ pub trait Kernel {
 
     /// `asked.objects`, `object_size` and `count` are made to describe `room`.
     fn answer_objects(&self, asked: &mut Objects, room: &mut [Object]) -> Result<(), Errno>;
+
+    /// `asked.addresses`, `address_size` and `count` are made to describe `room`.
+    fn answer_addresses(&self, asked: &mut Addresses, room: &mut [Address]) -> Result<(), Errno>;
 
     /// Version of the fabric interfaces.
     ///
@@ -128,6 +136,36 @@ pub trait Kernel {
             }
             // A few more than there are now.
             room = count + ROOM;
+        }
+    }
+
+    /// At most so many addresses of an address vector.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoObject`] and [`Error::NoVector`] where there is none.
+    fn addresses(&self, id: u64, most: usize) -> Result<Vec<Address>, Error> {
+        let mut all = Vec::new();
+        let mut asked = Addresses {
+            size: size::<Addresses>(),
+            id,
+            ..Addresses::default()
+        };
+        loop {
+            let room = ADDRESSES.min(most - all.len());
+            let mut addresses = vec![Address::default(); room];
+            self.answer_addresses(&mut asked, &mut addresses)
+                .map_err(|errno| match errno {
+                    Errno::NOENT => Error::NoObject { id },
+                    Errno::INVAL => Error::NoVector { id },
+                    errno => Error::of_request("to list addresses", errno),
+                })?;
+            let count = asked.count as usize;
+            addresses.truncate(count);
+            all.append(&mut addresses);
+            if count < room || all.len() == most {
+                return Ok(all);
+            }
         }
     }
 

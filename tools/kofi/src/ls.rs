@@ -73,9 +73,10 @@ impl Args {
 /// The lines of `nodes`, which stand behind `indent`.
 fn draw(nodes: &[Node], indent: &str, lines: &mut Vec<String>) {
     for (at, node) in nodes.iter().enumerate() {
-        let (branch, below) = match at + 1 == nodes.len() {
-            true => ("└── ", "    "),
-            false => ("├── ", "│   "),
+        let (branch, below) = if at + 1 == nodes.len() {
+            ("└── ", "    ")
+        } else {
+            ("├── ", "│   ")
         };
         lines.push(format!("{indent}{branch}{}", line(node)));
         draw(&node.children, &format!("{indent}{below}"), lines);

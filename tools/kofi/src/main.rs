@@ -4,6 +4,7 @@
 
 mod abi;
 mod atomic;
+mod av;
 mod bw;
 mod chart;
 mod client;
@@ -80,6 +81,8 @@ enum Command {
     Atomic(atomic::Args),
     /// What is open, and who has opened it
     Ls(ls::Args),
+    /// The addresses of an address vector
+    Av(av::Args),
     /// What endpoints and queues do, in a second, again and again until ctrl-c
     Stat(stat::Args),
     /// Versions of this program and of the kernel's interfaces
@@ -126,6 +129,10 @@ fn run(cli: &Cli, out: &mut dyn Write) -> Result<(), Error> {
         Command::Ls(args) => {
             let device = Device::open(&cli.device)?;
             writeln!(out, "{}", ls::run(&device, args)?)?;
+        }
+        Command::Av(args) => {
+            let device = Device::open(&cli.device)?;
+            writeln!(out, "{}", av::run(&device, args)?)?;
         }
         Command::Stat(args) => {
             let device = Device::open(&cli.device)?;

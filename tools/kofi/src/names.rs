@@ -142,13 +142,13 @@ pub fn words(
     let asked = list.split(',').map(str::trim);
     asked
         .filter(|word| !word.is_empty())
-        .map(|word| match known.iter().any(|known| known == word) {
-            true => Ok(word.to_string()),
-            false => Err(Error::UnknownName {
+        .map(|word| {
+            let found = known.iter().find(|known| *known == word);
+            found.cloned().ok_or_else(|| Error::UnknownName {
                 option,
                 word: word.to_string(),
                 known: known.join(", "),
-            }),
+            })
         })
         .collect()
 }

@@ -137,7 +137,7 @@ fn some(text: String) -> Option<String> {
 }
 
 /// An address without its format, which shows.
-fn address(text: &str) -> Option<String> {
+pub fn address(text: &str) -> Option<String> {
     let (_, address) = text.split_once("://")?;
     Some(address.to_string())
 }

@@ -290,9 +290,12 @@ pub fn run(
     while left > 0 && wait(before.at + interval, start, stop) {
         let now = Look::new(kernel, args, start.elapsed())?;
         let text = show(args, Some(&before), &now)?;
-        match is_terminal && !args.json {
-            true => writeln!(out, "{CLEAR}{text}")?,
-            false => writeln!(out, "{text}{}", if args.json { "" } else { "\n" })?,
+        if args.json {
+            writeln!(out, "{text}")?;
+        } else if is_terminal {
+            writeln!(out, "{CLEAR}{text}")?;
+        } else {
+            writeln!(out, "{text}\n")?;
         }
         out.flush()?;
         before = now;

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # What is open, as those see it who look: objects.sh DEVICE. The program, the device and debugfs agree.
-need_module msg_server msg_client
+need_module msg_server av_ranks
 CLIENT=$KOFI/bin/kofi
 TREE=/sys/kernel/debug/kofi/objects
 
@@ -69,6 +69,15 @@ wait $client
 kill -INT $server
 check server_ends wait $server
 check nothing_of_a_process_is_left eval '[ "$(listed -o kofi)" = "nothing is open" ]'
+# The addresses of a vector, while there is one: many ranks take their time.
+vector() { listed -o av_ranks -k av | sed -n "s/.*av \([0-9]*\) .*addresses 100\$/\1/p"; }
+in_vector() { id=$(vector) && [ -n "$id" ] && "$CLIENT" av "$id" >/run/addresses && [ "$(wc -l </run/addresses)" = 102 ]; }
+load av_ranks addr="$ADDRESS" ranks=100 || fail "av_ranks.ko does not load"
+check addresses_of_a_vector eventually 30 in_vector
+check addresses_have_numbers grep -q "^ *0x63  *$ADDRESS:[0-9]*  *1  *-$" /run/addresses
+await 60 "av_ranks: .*ranks=100 errors=0" || fail "the ranks do not end"
+check vector_goes eval '! "$CLIENT" av "$id" 2>/run/refusal && grep -q "no object $id" /run/refusal'
+unload av_ranks || fail "av_ranks.ko does not unload"
 unload msg_server || fail "msg_server.ko does not unload"
 check nothing_is_left eval '[ "$(listed)" = "nothing is open" ] && [ ! -s "$TREE" ]'
 unload kofi || fail "kofi.ko does not unload"

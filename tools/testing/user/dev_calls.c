@@ -71,6 +71,7 @@ static void other_versions_are_served(void)
 		{ KOFI_IOC_STOP, sizeof(struct kofi_stop), 8, ENOENT },
 		{ KOFI_IOC_START, sizeof(struct kofi_test), 216, 0 },
 		{ KOFI_IOC_OBJECTS, sizeof(struct kofi_objects), 32, 0 },
+		{ KOFI_IOC_ADDRESSES, sizeof(struct kofi_addresses), 40, ENOENT },
 	};
 	union {
 		__u32 head[2];	/* size and flags */
@@ -308,6 +309,7 @@ static void what_is_open_is_listed(void)
 	struct kofi_stop stop = { .size = sizeof(stop) };
 	struct kofi_object objects[MOST_OBJECTS];
 	struct kofi_objects list = all(objects, MOST_OBJECTS);
+	struct kofi_addresses addresses = { .size = sizeof(addresses) };
 	const struct kofi_object *fabric, *queue, *listener;
 	int tries;
 
@@ -338,6 +340,15 @@ static void what_is_open_is_listed(void)
 	EXPECT(listener->parent == fabric->id && listener->pid == (__u32)getpid());
 	EXPECT(strstr(listener->local_addr, ":7497"));
 	EXPECT(fabric->id < queue->id && queue->id < listener->id);
+
+	/* What is open is no address vector, or not open. */
+	addresses.id = fabric->id;
+	EXPECT_ANSWER(EINVAL, ask(KOFI_IOC_ADDRESSES, &addresses));
+	addresses.id = ~0ULL;
+	EXPECT_ANSWER(ENOENT, ask(KOFI_IOC_ADDRESSES, &addresses));
+	addresses.address_size = sizeof(struct kofi_address) - 1;
+	addresses.count = 1;
+	EXPECT_ANSWER(EINVAL, ask(KOFI_IOC_ADDRESSES, &addresses));
 
 	list = all(objects, 1);
 	list.after = fabric->id;

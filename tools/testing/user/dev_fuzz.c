@@ -126,6 +126,17 @@ static void good_objects(void *at)
 	};
 }
 
+static void good_addresses(void *at)
+{
+	*(struct kofi_addresses *)at = (struct kofi_addresses){
+		.size = sizeof(struct kofi_addresses),
+		.id = below(1000),
+		.at = below(2) * any(),
+		.address_size = sizeof(struct kofi_address),
+		.count = below(8),
+	};
+}
+
 static const struct {
 	unsigned long request;
 	size_t size;
@@ -138,6 +149,7 @@ static const struct {
 	{ KOFI_IOC_WATCH, sizeof(struct kofi_watch), good_watch },
 	{ KOFI_IOC_STOP, sizeof(struct kofi_stop), good_stop },
 	{ KOFI_IOC_OBJECTS, sizeof(struct kofi_objects), good_objects },
+	{ KOFI_IOC_ADDRESSES, sizeof(struct kofi_addresses), good_addresses },
 };
 
 /* A few bytes, bits or words become others. */
@@ -204,6 +216,8 @@ int main(int argc, char **argv)
 			((struct kofi_info *)at)->offers = somewhere();
 		if (request == KOFI_IOC_OBJECTS)
 			((struct kofi_objects *)at)->objects = somewhere();
+		if (request == KOFI_IOC_ADDRESSES)
+			((struct kofi_addresses *)at)->addresses = somewhere();
 		if (request == KOFI_IOC_WATCH) {
 			struct kofi_watch *watch = (void *)at;
 

@@ -199,3 +199,32 @@ impl Queue {
         }
     }
 }
+
+#[kernel::prelude::kunit_tests(kofi_verbs_counts)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_operation_is_counted_as_what_it_is() {
+        let counts = Counts::new();
+        for (flags, times) in [
+            (FI_SEND | FI_MSG, 1),
+            (FI_RECV | FI_MSG, 2),
+            (FI_WRITE | FI_RMA, 4),
+            (FI_READ | FI_RMA, 5),
+            (FI_WRITE | FI_ATOMIC, 6),
+            (FI_READ | FI_ATOMIC, 7),
+        ] {
+            for _ in 0..times {
+                counts.posted(Posted::of(flags), 8);
+            }
+        }
+        counts.posted(Posted::Marker, 0);
+        let posted = counts.posted.each_ref().map(Count::get);
+        assert_eq!(posted, [3, 4, 5, 13, 1]);
+        assert_eq!(counts.bytes.get(), 25 * 8);
+        assert_eq!(counts.again.get(), 0);
+        counts.full();
+        assert_eq!(counts.again.get(), 1);
+    }
+}

@@ -4,11 +4,15 @@
 
 use crate::abi::{
     set_string,
+    Address,
+    Addresses,
     Object,
     ObjectKind,
     ObjectState,
-    ObjectValue, //
+    ObjectValue,
+    KOFI_ADDRESS_USER_ID, //
 };
+use rustix::io::Errno;
 
 pub const KINDS: [&str; 12] = [
     "fabric", "domain", "ep", "pep", "cq", "eq", "cntr", "av", "av_set", "mr", "poll_set",
@@ -188,4 +192,40 @@ pub fn go_on(objects: &mut [Object]) {
             }
         }
     }
+}
+
+/// How many addresses a vector has.
+const ADDRESSES: u16 = 300;
+
+/// What is in a vector: each address at twice the number of its port, less two.
+pub fn addresses(
+    objects: &[Object],
+    asked: &mut Addresses,
+    room: &mut [Address],
+) -> Result<(), Errno> {
+    let object = objects.iter().find(|object| object.id == asked.id);
+    if object.ok_or(Errno::NOENT)?.kind != ObjectKind::KOFI_OBJECT_AV.0 {
+        return Err(Errno::INVAL);
+    }
+    asked.count = 0;
+    let first = u16::try_from(asked.at / 2).map_err(|_| Errno::INVAL)? + 1;
+    for (port, to) in (first..=ADDRESSES).zip(room) {
+        let at = u64::from(port) * 2 - 2;
+        *to = Address {
+            fi_addr: at,
+            uses: u32::from(port % 3) + 1,
+            ..Address::default()
+        };
+        if port % 2 == 1 {
+            to.flags = KOFI_ADDRESS_USER_ID;
+            to.user_id = 4096 * u64::from(port);
+        }
+        let text = format!("fi_sockaddr_in://10.0.0.1:{port}");
+        set_string(&mut to.addr, &text, "").unwrap();
+        asked.at = at + 1;
+        asked.count += 1;
+    }
+    // The next one is at an even place.
+    asked.at += asked.at % 2;
+    Ok(())
 }

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `kofi av`: the addresses of an address vector.
+
+use crate::{
+    abi::{
+        self,
+        Address,
+        KOFI_ADDRESS_USER_ID, //
+    },
+    error::Error,
+    kernel::Kernel,
+    objects::address,
+    table::of_numbers,
+};
+use serde::Serialize;
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// Number of the vector, as `kofi ls -k av` shows it
+    id: u64,
+
+    /// How many at most
+    #[arg(short = 'n', long, value_name = "NUMBER", default_value_t = usize::MAX, hide_default_value = true)]
+    count: usize,
+
+    /// An array of JSON objects
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Row {
+    fi_addr: u64,
+    address: Option<String>,
+    /// How often it has been inserted.
+    uses: u32,
+    user_id: Option<u64>,
+}
+
+impl From<&Address> for Row {
+    fn from(from: &Address) -> Self {
+        let has_id = from.flags & KOFI_ADDRESS_USER_ID != 0;
+        Self {
+            fi_addr: from.fi_addr,
+            address: address(&abi::string(&from.addr)),
+            uses: from.uses,
+            user_id: has_id.then_some(from.user_id),
+        }
+    }
+}
+
+/// What the command prints.
+pub fn run(kernel: &dyn Kernel, args: &Args) -> Result<String, Error> {
+    let addresses = kernel.addresses(args.id, args.count)?;
+    let rows: Vec<_> = addresses.iter().map(Row::from).collect();
+    if args.json {
+        return serde_json::to_string_pretty(&rows).map_err(|error| Error::Output(error.into()));
+    }
+    if rows.is_empty() {
+        return Ok("no addresses".to_string());
+    }
+    let cells = rows.iter().map(|row| {
+        vec![
+            format!("{:#x}", row.fi_addr),
+            row.address.clone().unwrap_or("-".to_string()),
+            row.uses.to_string(),
+            row.user_id.map_or("-".to_string(), |id| format!("{id:#x}")),
+        ]
+    });
+    Ok(of_numbers(
+        &["fi_addr", "address", "uses", "user id"],
+        cells,
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::Fake;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn shown(line: &[&str]) -> Result<String, Error> {
+        let line = ["av"].iter().chain(line);
+        let args = Line::try_parse_from(line).unwrap().args;
+        Ok(run(&Fake::with_objects(), &args)? + "\n")
+    }
+
+    #[test]
+    fn addresses_are_a_table() {
+        assert_eq!(
+            shown(&["9", "-n", "3"]).unwrap(),
+            include_str!("golden/av.txt")
+        );
+    }
+
+    #[test]
+    fn json_has_the_same() {
+        let json: serde_json::Value =
+            serde_json::from_str(&shown(&["9", "--json"]).unwrap()).unwrap();
+        assert_eq!(json[0]["address"], "10.0.0.1:1");
+        assert_eq!(json[0]["user_id"], 4096);
+        assert_eq!(json[1]["user_id"], serde_json::Value::Null);
+    }
+
+    #[test]
+    fn all_are_shown_however_many_there_are() {
+        // A line for each, and two for the header.
+        assert_eq!(shown(&["9"]).unwrap().lines().count(), 302);
+    }
+
+    #[test]
+    fn what_is_no_vector_is_refused() {
+        let error = shown(&["7"]).unwrap_err().to_string();
+        assert_eq!(error, "object 7 is no address vector");
+        let error = shown(&["77"]).unwrap_err().to_string();
+        assert_eq!(error, "there is no object 77 here");
+    }
+}
