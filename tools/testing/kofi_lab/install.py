@@ -25,6 +25,7 @@ COMPLETIONS = {
     "fish": "fish/vendor_completions.d/kofi.fish",
     "zsh": "zsh/site-functions/_kofi",
 }
+MANUAL = "man/man1/kofi.1"
 
 
 @dataclass(frozen=True)
@@ -114,14 +115,20 @@ def install_client(system: System) -> None:
     receipt.put(system.prefix / "bin/kofi", program.read_bytes(), 0o755)
     receipt.put(system.prefix / "include/linux" / UAPI.name, (TREE / UAPI).read_bytes())
     share = system.prefix / "share"
-    for shell, path in COMPLETIONS.items():
-        receipt.put(share / path, said(program, "completions", shell))
+    for path, content in said_by(program).items():
+        receipt.put(share / path, content)
     receipt.finish()
 
 
-def said(program: Path, *words: str) -> bytes:
-    """What the client writes."""
-    return subprocess.run([program, *words], capture_output=True, check=True).stdout
+def said_by(program: Path) -> dict[str, bytes]:
+    """What the client writes about itself, and where that goes: a client may have no manual page."""
+    verbs = {path: ("completions", shell) for shell, path in COMPLETIONS.items()}
+    verbs[MANUAL] = ("man",)
+    results = {
+        path: subprocess.run([program, *words], capture_output=True, check=path != MANUAL)
+        for path, words in verbs.items()
+    }
+    return {path: result.stdout for path, result in results.items() if result.returncode == 0}
 
 
 def uninstall(system: System, release: str) -> None:

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 from pathlib import Path, PurePath
 
-from . import install, kdir, toolchain, tree
+from . import client, install, kdir, toolchain, tree
 from .kernel import Kernel
 from .paths import TREE
 from .receipt import NAME
@@ -75,7 +75,7 @@ def expected(release: str) -> set[str]:
     headers = (path.relative_to(TREE) for path in (TREE / "include").rglob("*.h"))
     files = [home / release / path for path in headers]
     files += [home / release / name for name in (*install.GIVEN, *install.MADE, NAME)]
-    files += [PREFIX / "share" / path for path in install.COMPLETIONS.values()]
+    files += [PREFIX / "share" / path for path in install.said_by(client.build())]
     files += [PREFIX / "bin/kofi", PREFIX / "include/linux/kofi.h", home / "client" / NAME]
     return {str(path) for path in files} | {f"/lib/modules/{release}/updates/kofi.ko"}
 
