@@ -24,6 +24,7 @@ pub mod once;
 pub mod random;
 pub mod registry;
 pub mod roster;
+pub mod say;
 pub mod serial;
 pub mod sleepers;
 pub mod thread;

@@ -47,12 +47,12 @@ pub(crate) struct Caps {
 /// Who is told what happens to a queue pair besides completions.
 pub(crate) trait QpEvents: Send + Sync {
     /// Called in any context, with drivers' locks held: it must neither sleep nor post.
-    fn event(&self, event: QpEvent);
+    fn event(&self, number: u32, event: QpEvent);
 }
 
 impl<T: QpEvents + ?Sized> QpEvents for Arc<T> {
-    fn event(&self, event: QpEvent) {
-        (**self).event(event)
+    fn event(&self, number: u32, event: QpEvent) {
+        (**self).event(number, event)
     }
 }
 
@@ -64,6 +64,8 @@ pub(crate) enum QpEvent {
     Established,
     /// No completion can say what broke it, and the queue pair is in the error state.
     Fatal,
+    /// The same, and it was the peer, with what it may not. In a few words.
+    Violated(&'static CStr),
     /// Another `enum ib_event_type`.
     Other(u32),
 }
@@ -72,9 +74,12 @@ impl QpEvent {
     fn from_raw(event: bindings::ib_event_type) -> Self {
         match event {
             bindings::ib_event_type_IB_EVENT_COMM_EST => Self::Established,
-            bindings::ib_event_type_IB_EVENT_QP_FATAL
-            | bindings::ib_event_type_IB_EVENT_QP_REQ_ERR
-            | bindings::ib_event_type_IB_EVENT_QP_ACCESS_ERR => Self::Fatal,
+            bindings::ib_event_type_IB_EVENT_QP_FATAL => Self::Fatal,
+            bindings::ib_event_type_IB_EVENT_QP_REQ_ERR
+            | bindings::ib_event_type_IB_EVENT_QP_ACCESS_ERR => {
+                // SAFETY: Any number will do, and the text is the RDMA core's for ever.
+                Self::Violated(unsafe { CStr::from_char_ptr(bindings::ib_event_msg(event)) })
+            }
             other => Self::Other(other),
         }
     }
@@ -364,7 +369,9 @@ impl Drop for Qp {
 unsafe extern "C" fn event<E: QpEvents>(event: *mut bindings::ib_event, context: *mut c_void) {
     // SAFETY: By this function's contract, and drivers pass a valid event.
     let (events, kind) = unsafe { (&*context.cast::<E>(), (*event).event) };
-    events.event(QpEvent::from_raw(kind));
+    // SAFETY: As above; an event of a queue pair has that one.
+    let number = unsafe { (*(*event).element.qp).qp_num };
+    events.event(number, QpEvent::from_raw(kind));
 }
 
 /// The states that a queue pair's owner moves it to.

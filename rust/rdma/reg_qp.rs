@@ -62,7 +62,7 @@ const CQ_ENTRIES: u32 = 8;
 struct Deaf;
 
 impl QpEvents for Deaf {
-    fn event(&self, _event: QpEvent) {}
+    fn event(&self, _number: u32, _event: QpEvent) {}
 }
 
 /// A queue pair for [`FastMr`]s.

@@ -27,6 +27,7 @@ use super::{
 use crate::{
     abi::{
         downcast::downcast,
+        say::complain,
         serial::{
             Others,
             Serial,
@@ -58,7 +59,8 @@ use crate::{
         cq::{
             Wc,
             WcStatus, //
-        }, //
+        },
+        device::Device, //
     },
 };
 use core::{
@@ -110,11 +112,18 @@ pub(crate) struct Cq {
 }
 
 /// Wakes the readers: called by the driver in any context.
-struct Notify(Arc<Interrupts>);
+struct Notify(Arc<Interrupts>, Arc<Device>);
 
 impl rdma::cq::Notify for Notify {
     fn completion(&self) {
         self.0.arrived();
+    }
+
+    fn failed(&self) {
+        complain(
+            &self.1.name(),
+            fmt!("a completion queue is broken, completions may be lost"),
+        );
     }
 }
 
@@ -135,7 +144,8 @@ impl Cq {
         let besides = MARKERS + OTHERS * offer::besides(&device) as usize;
         let size = size.saturating_add(besides).min(limit);
         let interrupts = Arc::pin_init(Interrupts::new(), GFP_KERNEL)?;
-        let ib = rdma::cq::Cq::new(device, size as u32, attr.vector, Notify(interrupts.clone()))?;
+        let notify = Notify(interrupts.clone(), device.device().clone());
+        let ib = rdma::cq::Cq::new(device, size as u32, attr.vector, notify)?;
         let backlog = Backlog::new(size)?;
         Ok(Arc::pin_init(
             try_pin_init!(Self {

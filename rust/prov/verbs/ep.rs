@@ -39,6 +39,7 @@ use crate::{
     abi::{
         flags::*,
         info::Info,
+        say::complain,
         serial::Others,
         Errno,
         Result,
@@ -80,6 +81,7 @@ use crate::{
     },
     rdma::{
         cm::Id,
+        device::Device,
         net::SockAddr,
         pd::Pd,
         qp::{
@@ -279,9 +281,16 @@ impl Endpoint {
             max_recv_sge: self.limits.receive_segments as u32,
             max_inline_data: self.limits.inject as u32,
         };
+        let pd = self.domain.pd();
         let make = |caps: &Caps| {
             let cqs = (transmit.ib().clone(), receive.ib().clone());
-            Qp::new(self.domain.pd().clone(), cqs.0, cqs.1, caps, Unheard)
+            Qp::new(
+                pd.clone(),
+                cqs.0,
+                cqs.1,
+                caps,
+                Heard(pd.device().device().clone()),
+            )
         };
         let qp = match make(&caps) {
             // Not every device takes that much inline, and none says so beforehand.
@@ -373,11 +382,19 @@ impl Endpoint {
     }
 }
 
-/// Completions and rdma_cm tell all that the endpoint needs to know of its queue pair.
-struct Unheard;
+/// Completions and rdma_cm tell all that the endpoint needs to know of its queue pair, but for what a
+/// peer has tried that it may not.
+struct Heard(Arc<Device>);
 
-impl QpEvents for Unheard {
-    fn event(&self, _event: QpEvent) {}
+impl QpEvents for Heard {
+    fn event(&self, number: u32, event: QpEvent) {
+        if let QpEvent::Violated(text) = event {
+            complain(
+                &self.0.name(),
+                fmt!("endpoint {}: its peer is cut off: {}", number, text),
+            );
+        }
+    }
 }
 
 impl provider::Endpoint for Endpoint {

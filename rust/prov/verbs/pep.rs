@@ -21,6 +21,7 @@ use crate::{
         addr::format_of,
         context,
         info::Info,
+        say::complain,
         trace,
         Errno,
         Result,
@@ -238,7 +239,12 @@ impl Asked {
             trace::request(name, local, peer, refused);
         }
         if let Some(errno) = refused {
-            pr_warn!("connection request refused: {errno:?}\n");
+            let device = self.device.as_ref().map(|device| device.name());
+            let what = fmt!("a connection request is refused: {:?}", errno);
+            match device {
+                Some(name) => complain(&name, what),
+                None => complain(&"no device", what),
+            }
         }
     }
 }

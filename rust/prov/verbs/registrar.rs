@@ -8,7 +8,11 @@
 //! request is executed: one at a time.
 
 use crate::{
-    abi::Result,
+    abi::{
+        say::complain,
+        Errno,
+        Result, //
+    },
     rdma::{
         mr::FastMr,
         pd::Pd,
@@ -63,11 +67,14 @@ impl Registrar {
     pub(super) fn register(&self, mr: &FastMr) -> Result {
         let mut line = self.line.lock();
         if let Some(old) = line.take() {
-            *line = old.register(mr).ok();
-            if line.is_some() {
-                return Ok(());
+            match old.register(mr) {
+                Ok(same) => {
+                    *line = Some(same);
+                    return Ok(());
+                }
+                // It may have been broken before: another one tells.
+                Err(error) => self.complain(error.into()),
             }
-            // It may have been broken before: another one tells.
         }
         *line = Some(RegQp::new(&self.pd)?.register(mr)?);
         Ok(())
@@ -79,7 +86,17 @@ impl Registrar {
     pub(super) fn invalidate(&self, mr: &FastMr) {
         let mut line = self.line.lock();
         if let Some(old) = line.take() {
-            *line = old.invalidate(mr).ok();
+            match old.invalidate(mr) {
+                Ok(same) => *line = Some(same),
+                Err(error) => self.complain(error.into()),
+            }
         }
+    }
+
+    fn complain(&self, errno: Errno) {
+        complain(
+            &self.pd.device().name(),
+            fmt!("the queue pair that gives keys is made anew: {:?}", errno),
+        );
     }
 }

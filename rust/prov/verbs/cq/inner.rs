@@ -201,7 +201,9 @@ impl Inner {
         }
         if self.backlog.push(done).is_err() {
             // Excluded by the reservation of room; said aloud, for it would lose a completion.
-            pr_err!("completion queue overrun\n");
+            if let Some(queue) = self.queue(&done) {
+                queue.complain("the completion queue has overrun, a completion is lost");
+            }
         }
     }
 

@@ -22,7 +22,6 @@ use crate::{
     },
 };
 use kernel::{
-    prelude::*,
     sync::Arc,
     time::{
         delay::fsleep,
@@ -78,7 +77,10 @@ impl Endpoint {
                 return;
             }
             if start.elapsed() > PATIENCE {
-                pr_warn!("{}: flush timed out\n", self.domain.pd().device().name());
+                let left = queues.iter().copied().filter(waiting);
+                left.for_each(|queue| {
+                    queue.complain("the device has not flushed what is posted in 10 seconds");
+                });
                 return;
             }
             fsleep(PAUSE);

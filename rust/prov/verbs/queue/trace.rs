@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What tracepoints are told of a queue's operations.
+//! What tracepoints are told of a queue's operations, and the log of what is wrong with it.
 //!
 //! While somebody listens nothing goes the short ways, which have no words for it: what is here is
 //! called from the long ones, out of line. A post is told of before the device has it, so that no
@@ -15,6 +15,7 @@ use super::{
 use crate::{
     abi::{
         flags::*,
+        say::complain,
         trace::{
             self,
             At,
@@ -32,7 +33,10 @@ use crate::{
     },
     rdma::cq::WcStatus, //
 };
-use kernel::sync::atomic::Relaxed;
+use kernel::{
+    prelude::*,
+    sync::atomic::Relaxed, //
+};
 
 impl Queue {
     /// Has `tell` called with where its operations are.
@@ -41,6 +45,20 @@ impl Queue {
             device: self.pd.device().name().as_c_str(),
             qp: self.number.load(Relaxed),
         });
+    }
+
+    /// Says what is wrong with the endpoint. Any context.
+    #[cold]
+    pub(in crate::prov::verbs) fn complain(&self, what: &str) {
+        let way = match self.direction {
+            Direction::Transmit => "transmits",
+            Direction::Receive => "receives",
+        };
+        let number = self.number.load(Relaxed);
+        complain(
+            &self.pd.device().name(),
+            fmt!("endpoint {}, {}: {}", number, way, what),
+        );
     }
 
     /// An operation of `what` is about to be posted.
