@@ -26,7 +26,9 @@ use core::{
     },
 };
 use kernel::{
+    alloc::flags::__GFP_NOWARN,
     bindings,
+    page::PAGE_SIZE,
     prelude::*, //
 };
 
@@ -362,21 +364,63 @@ impl Context {
     }
 }
 
+/// Most bytes that the kernel gives in one piece.
+const MOST_LINEAR: usize = PAGE_SIZE << 10;
+
+/// Memory of any size: in one piece, which every device takes for a message, as long as there are such.
+enum Bytes {
+    Linear(KVec<u8>),
+    Paged(VVec<u8>),
+}
+
+impl Bytes {
+    fn new(len: usize) -> Result<Self> {
+        Ok(if len <= MOST_LINEAR {
+            Self::Linear(KVec::from_elem(0, len, GFP_KERNEL | __GFP_NOWARN)?)
+        } else {
+            Self::Paged(VVec::from_elem(0, len, GFP_KERNEL | __GFP_NOWARN)?)
+        })
+    }
+}
+
+impl Deref for Bytes {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Linear(bytes) => bytes,
+            Self::Paged(bytes) => bytes,
+        }
+    }
+}
+
+impl DerefMut for Bytes {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [u8] {
+        match self {
+            Self::Linear(bytes) => bytes,
+            Self::Paged(bytes) => bytes,
+        }
+    }
+}
+
 /// A message buffer that Rust consumers post: the operation owns it, its completion gives it back.
 pub struct Buffer {
-    data: KVec<u8>,
+    data: Bytes,
     /// A number of the consumer's, which comes back with the buffer.
     pub tag: u64,
 }
 
 impl Buffer {
-    /// A zeroed buffer of `len` bytes.
+    /// A zeroed buffer of `len` bytes. Up to 4 MiB it is one piece of memory; beyond, it is made of pages,
+    /// of which a device may not take as many for a message.
     ///
     /// # Errors
     ///
     /// -FI_ENOMEM.
     pub fn new(_here: InProcess, len: usize, tag: u64) -> Result<KBox<Self>> {
-        let data = KVec::from_elem(0, len, GFP_KERNEL)?;
+        let data = Bytes::new(len)?;
         Ok(KBox::new(Self { data, tag }, GFP_KERNEL)?)
     }
 
@@ -550,5 +594,37 @@ impl EntrySlot {
     pub(super) fn get(&self) -> &fi_cq_msg_entry {
         // SAFETY: Initialised by `new`; a queue writes whole entries.
         unsafe { self.0[0].assume_init_ref() }
+    }
+}
+
+#[kunit_tests(kofi_fi_memory)]
+mod tests {
+    use super::{
+        super::nothing::HERE,
+        *, //
+    };
+
+    #[test]
+    fn buffers_are_zeroed_whatever_their_size() {
+        for len in [
+            0,
+            1,
+            PAGE_SIZE,
+            MOST_LINEAR,
+            MOST_LINEAR + 1,
+            5 * MOST_LINEAR,
+        ] {
+            let buffer = Buffer::new(HERE, len, 7);
+            let is_right = |buffer: &Buffer| buffer.len() == len && buffer.tag == 7;
+            assert!(buffer.as_ref().is_ok_and(|buffer| is_right(buffer)));
+            assert!(buffer.is_ok_and(|buffer| buffer.iter().all(|&byte| byte == 0)));
+        }
+    }
+
+    #[test]
+    fn what_no_machine_has_is_refused_in_silence() {
+        for len in [1 << 45, isize::MAX as usize, usize::MAX] {
+            assert_eq!(Buffer::new(HERE, len, 0).err(), Some(Errno::ENOMEM));
+        }
     }
 }
