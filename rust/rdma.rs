@@ -13,6 +13,7 @@
 #![allow(dead_code)]
 
 pub(crate) mod attributes;
+pub(crate) mod by_hand;
 mod client;
 pub(crate) mod cm;
 pub(crate) mod cq;

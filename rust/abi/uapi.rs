@@ -84,7 +84,7 @@ arguments! {
     kofi_version: 16, 0;
     kofi_text: 1048, 0;
     kofi_info: 320, super::KOFI_INFO_SOURCE;
-    kofi_test: 216, super::KOFI_TEST_VERIFY;
+    kofi_test: 216, super::KOFI_TEST_VERIFY | super::KOFI_TEST_VERBS;
     kofi_watch: 88, 0;
     kofi_stop: 8, 0;
     kofi_objects: 32, 0;

@@ -2,8 +2,10 @@
 
 //! Tests that a process has the kernel run: each in a thread of its own, which ends with the file.
 
+mod by_hand;
 mod client;
 mod content;
+mod link;
 mod memory;
 mod protocol;
 mod request;
@@ -63,7 +65,7 @@ pub(super) fn start(client: &Client, test: &mut kofi_test) -> Result {
         let net = net.get();
         own.end(match side {
             Side::Client(work) => client::run(here, &place, net, &work, &own),
-            Side::Server => server::run(here, &place, net, &own),
+            Side::Server { by_hand } => server::run(here, &place, net, by_hand, &own),
         });
     })?;
     *running = Some(Test {

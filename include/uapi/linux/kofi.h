@@ -253,6 +253,12 @@ enum kofi_test_kind {
 
 /* The content of each message is checked where it arrives. */
 #define KOFI_TEST_VERIFY	(1U << 0)
+/*
+ * The work is done over verbs, by hand: what the fabric interfaces are compared
+ * with. Of such a client the server has to be such a one. KOFI_TEST_ATOMIC is
+ * FI_SUM or FI_CSWAP of a single element of 8 bytes then.
+ */
+#define KOFI_TEST_VERBS		(1U << 1)
 
 #define KOFI_TEST_MAX_LENGTH	(1U << 20)
 #define KOFI_TEST_MAX_WINDOW	1024
@@ -262,7 +268,7 @@ enum kofi_test_kind {
 /**
  * struct kofi_test - KOFI_IOC_START: begins a test
  * @size: of the struct
- * @flags: KOFI_TEST_VERIFY
+ * @flags: KOFI_TEST_VERIFY, KOFI_TEST_VERBS
  * @kind: enum kofi_test_kind
  * @window: KOFI_TEST_STREAM, KOFI_TEST_WRITE, KOFI_TEST_READ: how many messages
  *	or accesses may be under way, at least 1; else 0

@@ -3,6 +3,8 @@
 //! The side that connects and sends.
 
 use super::{
+    by_hand,
+    link::Link,
     memory::Borrower,
     protocol::{
         read_grant,
@@ -25,10 +27,7 @@ use crate::{
         NetRef,
         Result, //
     },
-    fi::{
-        memory::Buffer,
-        msg::Connection, //
-    },
+    fi::msg::Connection,
 };
 use kernel::{
     prelude::*,
@@ -68,55 +67,75 @@ pub(super) fn run(
     tally: &Tally,
 ) -> Result {
     let traffic = &work.traffic;
+    let depth = traffic.window + 3;
     let mut list = place.find(here, net, false, work.task.caps())?;
     let info = list.first_mut().ok_or(Errno::ENODATA)?;
+    if work.by_hand {
+        let opened = by_hand::Unconnected::new(here, net, info, depth)?;
+        let mut connection = opened.connect(here, &traffic.to_bytes())?;
+        let answer = connection.data();
+        return work_on(here, &mut connection, &answer, work, tally);
+    }
     let fabric = crate::fabric_by(here, info, &place.owner)?;
-    let opened = Connection::open(here, &fabric, info, traffic.window + 3)?;
-    let (connection, accepted) = opened.connect(here, &traffic.to_bytes())?;
+    let opened = Connection::open(here, &fabric, info, depth)?;
+    let (mut connection, accepted) = opened.connect(here, &traffic.to_bytes())?;
+    work_on(here, &mut connection, accepted.data(), work, tally)?;
+    connection.endpoint.shutdown(here)
+}
+
+/// Does the work over a connection, with which the server has said something.
+fn work_on<L: Link>(
+    here: InProcess,
+    link: &mut L,
+    answer: &[u8],
+    work: &Work,
+    tally: &Tally,
+) -> Result {
+    let traffic = &work.traffic;
     tally.run();
     let clock = Clock {
         start: Instant::now(),
         bound: &work.bound,
     };
-    let borrower = || -> Result<_> {
-        Ok(Borrower {
-            here,
-            connection: &connection,
-            region: read_grant(accepted.data()).ok_or(Errno::EOPNOTSUPP)?,
-            traffic,
-            clock: &clock,
-            tally,
-        })
-    };
     match work.task {
-        Task::PingPong => ping(here, &connection, traffic, &clock, tally)?,
-        Task::Stream => stream(here, &connection, traffic, &clock, tally)?,
-        Task::Write => borrower()?.write()?,
-        Task::Read => borrower()?.read()?,
-        Task::Change(change) => borrower()?.change(&change)?,
+        Task::PingPong => return ping(here, link, traffic, &clock, tally),
+        Task::Stream => return stream(here, link, traffic, &clock, tally),
+        Task::Write | Task::Read | Task::Change(_) => {}
     }
-    connection.endpoint.shutdown(here)
+    let borrower = Borrower {
+        here,
+        link,
+        region: read_grant(answer).ok_or(Errno::EOPNOTSUPP)?,
+        traffic,
+        clock: &clock,
+        tally,
+    };
+    match &work.task {
+        Task::Write => borrower.write(),
+        Task::Change(change) => borrower.change(change),
+        _ => borrower.read(),
+    }
 }
 
-fn ping(
+fn ping<L: Link>(
     here: InProcess,
-    connection: &Connection,
+    link: &mut L,
     traffic: &Traffic,
     clock: &Clock<'_>,
     tally: &Tally,
 ) -> Result {
-    let mut there = Buffer::new(here, traffic.length, 0)?;
-    let mut back = Buffer::new(here, traffic.length, 0)?;
+    let mut there = link.buffer(here, traffic.length)?;
+    let mut back = link.buffer(here, traffic.length)?;
     let mut seq = 0;
     while !clock.is_enough(seq) {
         traffic.fill(&mut there, seq);
         let start = Instant::<Monotonic>::now();
         // The receive first: the answer may be here before `send()` is back.
-        connection.endpoint.receive(back)?;
-        connection.endpoint.send(there, traffic.length)?;
-        let (received, len) = connection.received(here)?;
+        link.receive(back)?;
+        link.send(there, traffic.length)?;
+        let (received, len) = link.received(here)?;
         tally.round_trip(start.elapsed());
-        there = connection.sent(here)?;
+        there = link.sent(here)?;
         tally.message(len, traffic.is_good(&received, len, seq));
         tally.took(clock.elapsed());
         back = received;
@@ -125,46 +144,45 @@ fn ping(
     Ok(())
 }
 
-fn stream(
+fn stream<L: Link>(
     here: InProcess,
-    connection: &Connection,
+    link: &mut L,
     traffic: &Traffic,
     clock: &Clock<'_>,
     tally: &Tally,
 ) -> Result {
-    let endpoint = &connection.endpoint;
     // Two credits may be under way, and the report behind them.
     for _ in 0..3 {
-        endpoint.receive(Buffer::new(here, REPORT, 0)?)?;
+        link.receive(link.buffer(here, REPORT)?)?;
     }
     let mut idle = KVec::with_capacity(traffic.window, GFP_KERNEL)?;
     for _ in 0..traffic.window {
-        idle.push(Buffer::new(here, traffic.length, 0)?, GFP_KERNEL)?;
+        idle.push(link.buffer(here, traffic.length)?, GFP_KERNEL)?;
     }
     let mut credit = 2 * traffic.window;
     let mut seq = 0;
     while !clock.is_enough(seq) {
         if credit == 0 {
-            let (answer, _) = connection.received(here)?;
-            endpoint.receive(answer)?;
+            let (answer, _) = link.received(here)?;
+            link.receive(answer)?;
             credit += traffic.window;
         }
         let mut buffer = match idle.pop() {
             Some(buffer) => buffer,
-            None => finish(here, connection, traffic, clock, tally)?,
+            None => finish(here, link, traffic, clock, tally)?,
         };
         traffic.fill(&mut buffer, seq);
-        endpoint.send(buffer, traffic.length)?;
+        link.send(buffer, traffic.length)?;
         credit -= 1;
         seq += 1;
     }
     for _ in idle.len()..traffic.window {
-        drop(finish(here, connection, traffic, clock, tally)?);
+        drop(finish(here, link, traffic, clock, tally)?);
     }
-    endpoint.send(Buffer::new(here, 0, 0)?, 0)?;
+    link.send(link.buffer(here, 0)?, 0)?;
     // What comes before the report are credits.
     loop {
-        let (answer, len) = connection.received(here)?;
+        let (answer, len) = link.received(here)?;
         if let Some(count) = read_report(&answer, len) {
             tally.damaged(count);
             return Ok(());
@@ -173,14 +191,14 @@ fn stream(
 }
 
 /// Waits for one of the stream to be over.
-fn finish(
+fn finish<L: Link>(
     here: InProcess,
-    connection: &Connection,
+    link: &mut L,
     traffic: &Traffic,
     clock: &Clock<'_>,
     tally: &Tally,
-) -> Result<KBox<Buffer>> {
-    let buffer = connection.sent(here)?;
+) -> Result<KBox<L::Buffer>> {
+    let buffer = link.sent(here)?;
     tally.message(traffic.length, true);
     tally.took(clock.elapsed());
     Ok(buffer)

@@ -2,11 +2,13 @@
 
 //! The side that reaches into the memory of the other.
 //!
-//! That has a place for each access that may be under way. Access number `seq` goes to place `seq % window`:
-//! operations of a connection are done in their order, so the one that was there before is over.
+//! That has some places, for each access that may be under way where there is room for so many. Access
+//! number `seq` goes to place `seq % places`: operations of a connection are done in their order, so nobody
+//! is overtaken there.
 
 use super::{
     client::Clock,
+    link::Link,
     request::{
         Change,
         Traffic, //
@@ -20,13 +22,8 @@ use crate::{
         Result, //
     },
     fi::{
-        atomic::{
-            Form,
-            Operands, //
-        },
-        memory::Buffer,
+        atomic::Operands,
         msg::{
-            Connection,
             Elements,
             Remote, //
         },
@@ -41,42 +38,47 @@ use kernel::{
 };
 
 /// A connection to a server that has lent its memory.
-pub(super) struct Borrower<'a> {
+pub(super) struct Borrower<'a, L: Link> {
     pub(super) here: InProcess,
-    pub(super) connection: &'a Connection,
+    pub(super) link: &'a mut L,
     pub(super) region: Remote,
     pub(super) traffic: &'a Traffic,
     pub(super) clock: &'a Clock<'a>,
     pub(super) tally: &'a Tally,
 }
 
-impl Borrower<'_> {
+impl<L: Link> Borrower<'_, L> {
     fn place(&self, seq: u64) -> Remote {
-        let Traffic { window, length, .. } = *self.traffic;
-        let place = seq.checked_rem(window as u64).unwrap_or(0);
-        self.region.behind(place.wrapping_mul(length as u64))
+        let place = self.number(seq).wrapping_mul(self.traffic.length as u64);
+        self.region.behind(place)
     }
 
-    fn buffers(&self) -> Result<KVec<KBox<Buffer>>> {
+    /// The number of the place.
+    fn number(&self, seq: u64) -> u64 {
+        let places = self.traffic.places() as u64;
+        seq.checked_rem(places).unwrap_or(0)
+    }
+
+    fn buffers(&self) -> Result<KVec<KBox<L::Buffer>>> {
         let mut buffers = KVec::with_capacity(self.traffic.window, GFP_KERNEL)?;
         for _ in 0..self.traffic.window {
-            let buffer = Buffer::new(self.here, self.traffic.length, 0)?;
+            let buffer = self.link.buffer(self.here, self.traffic.length)?;
             buffers.push(buffer, GFP_KERNEL)?;
         }
         Ok(buffers)
     }
 
     /// Waits for an access to be over, which has been in the buffer that this gives back.
-    fn finish(&self, is_good: impl Fn(&Buffer) -> bool) -> Result<KBox<Buffer>> {
-        let buffer = self.connection.sent(self.here)?;
+    fn finish(&mut self, is_good: impl FnOnce(&[u8]) -> bool) -> Result<KBox<L::Buffer>> {
+        let buffer = self.link.sent(self.here)?;
         self.tally.message(self.traffic.length, is_good(&buffer));
         self.tally.took(self.clock.elapsed());
         Ok(buffer)
     }
 
     /// Writes until it is enough.
-    pub(super) fn write(&self) -> Result {
-        let (window, mut idle) = (self.traffic.window, self.buffers()?);
+    pub(super) fn write(mut self) -> Result {
+        let (places, mut idle) = (self.traffic.places() as u64, self.buffers()?);
         let mut seq = 0;
         while !self.clock.is_enough(seq) {
             let mut buffer = match idle.pop() {
@@ -84,42 +86,39 @@ impl Borrower<'_> {
                 None => self.finish(|_| true)?,
             };
             self.traffic.fill(&mut buffer, seq);
-            let length = self.traffic.length;
-            self.connection
-                .endpoint
-                .write(buffer, length, self.place(seq))?;
+            let (length, place) = (self.traffic.length, self.place(seq));
+            self.link.write(buffer, length, place)?;
             seq += 1;
-            if seq.is_multiple_of(window as u64) && self.traffic.verify {
-                self.drain(&mut idle, |_| true)?;
+            if seq.is_multiple_of(places) && self.traffic.verify {
+                self.drain(&mut idle)?;
                 self.look(seq, &mut idle)?;
             }
         }
-        self.drain(&mut idle, |_| true)?;
+        self.drain(&mut idle)?;
         if self.traffic.verify {
             self.look(seq, &mut idle)?;
         }
         Ok(())
     }
 
-    /// Waits until nothing is under way.
-    fn drain(&self, idle: &mut KVec<KBox<Buffer>>, is_good: impl Fn(&Buffer) -> bool) -> Result {
+    /// Waits until no write is under way.
+    fn drain(&mut self, idle: &mut KVec<KBox<L::Buffer>>) -> Result {
         while idle.len() < self.traffic.window {
-            let buffer = self.finish(&is_good)?;
+            let buffer = self.finish(|_| true)?;
             let _ = idle.push_within_capacity(buffer);
         }
         Ok(())
     }
 
     /// Reads what the last of `seq` writes have left behind, one by one, and counts what is not right.
-    fn look(&self, seq: u64, idle: &mut KVec<KBox<Buffer>>) -> Result {
+    fn look(&mut self, seq: u64, idle: &mut KVec<KBox<L::Buffer>>) -> Result {
         let length = self.traffic.length;
-        for written in seq.saturating_sub(self.traffic.window as u64)..seq {
+        for written in seq.saturating_sub(self.traffic.places() as u64)..seq {
             let mut buffer = idle.pop().ok_or(Errno::EOTHER)?;
             buffer.fill(0);
-            self.connection
-                .endpoint
-                .read(buffer, length, self.place(written))?;
-            let buffer = self.connection.sent(self.here)?;
+            let place = self.place(written);
+            self.link.read(buffer, length, place)?;
+            let buffer = self.link.sent(self.here)?;
             let is_good = self.traffic.is_good(&buffer, length, written);
             self.tally.damaged((!is_good).into());
             let _ = idle.push_within_capacity(buffer);
@@ -128,39 +127,46 @@ impl Borrower<'_> {
     }
 
     /// Reads until it is enough what it has written before.
-    pub(super) fn read(&self) -> Result {
-        let (length, window) = (self.traffic.length, self.traffic.window as u64);
+    pub(super) fn read(mut self) -> Result {
+        let length = self.traffic.length;
         let mut idle = self.buffers()?;
-        for seq in 0..window {
+        for seq in 0..self.traffic.places() as u64 {
             let mut buffer = idle.pop().ok_or(Errno::EOTHER)?;
             self.traffic.fill(&mut buffer, seq);
-            self.connection
-                .endpoint
-                .write(buffer, length, self.place(seq))?;
-            let _ = idle.push_within_capacity(self.connection.sent(self.here)?);
+            let place = self.place(seq);
+            self.link.write(buffer, length, place)?;
+            let _ = idle.push_within_capacity(self.link.sent(self.here)?);
         }
-        let is_good = |buffer: &Buffer| self.traffic.is_good(buffer, length, buffer.tag);
-        let mut seq = 0;
+        // They end in the order in which they began.
+        let (mut seq, mut over) = (0, 0);
         while !self.clock.is_enough(seq) {
             let mut buffer = match idle.pop() {
                 Some(buffer) => buffer,
-                None => self.finish(is_good)?,
+                None => self.finish_read(&mut over)?,
             };
             if self.traffic.verify {
                 buffer.fill(0);
             }
-            buffer.tag = seq.checked_rem(window).unwrap_or(0);
-            self.connection
-                .endpoint
-                .read(buffer, length, self.place(seq))?;
+            let place = self.place(seq);
+            self.link.read(buffer, length, place)?;
             seq += 1;
         }
-        self.drain(&mut idle, is_good)
+        while over < seq {
+            drop(self.finish_read(&mut over)?);
+        }
+        Ok(())
+    }
+
+    /// Waits for read number `over` to be over.
+    fn finish_read(&mut self, over: &mut u64) -> Result<KBox<L::Buffer>> {
+        let (traffic, place) = (self.traffic, self.number(*over));
+        *over += 1;
+        self.finish(|buffer| traffic.is_good(buffer, traffic.length, place))
     }
 
     /// Changes the same elements until it is enough, one operation at a time.
-    pub(super) fn change(&self, change: &Change) -> Result {
-        let Change { form, op, datatype } = *change;
+    pub(super) fn change(self, change: &Change) -> Result {
+        let Change { op, datatype, .. } = *change;
         let (length, size) = (self.traffic.length, datatype.size());
         let count = datatype.count_in(length);
         let elements = Elements {
@@ -170,7 +176,7 @@ impl Borrower<'_> {
         };
         // What is there: the server begins with nothing.
         let mut known = KVVec::from_elem(0u64, count, GFP_KERNEL)?;
-        let mut buffer = Buffer::new(self.here, 2 * length, 0)?;
+        let mut buffer = self.link.buffer(self.here, 2 * length)?;
         let mut seq = 0;
         while !self.clock.is_enough(seq) {
             let given = |at: usize, old: u64| Operands {
@@ -187,11 +193,8 @@ impl Borrower<'_> {
                 store(compare, given.compare);
             }
             let start = Instant::<Monotonic>::now();
-            match form {
-                Form::Compare => self.connection.endpoint.compare(buffer, op, elements)?,
-                Form::Base | Form::Fetch => self.connection.endpoint.fetch(buffer, op, elements)?,
-            }
-            buffer = self.connection.sent(self.here)?;
+            self.link.change(buffer, change, elements)?;
+            buffer = self.link.sent(self.here)?;
             self.tally.round_trip(start.elapsed());
             let mut is_good = true;
             for (at, (old, found)) in known.iter_mut().zip(buffer.chunks(size)).enumerate() {

@@ -6,10 +6,11 @@
 //! most significant byte first: `kOFI`, a byte each for the version of all this (1), the kind, the flags
 //! and 0, then four for the window and four for the length.
 //!
-//! Who is going to reach into the server's memory, which has room for a window of accesses and is nothing
-//! but zeroes, is told with the accept where it is: eight bytes for the address and eight for the key. The
-//! others are told nothing. A message there and back needs no more. A stream is sent on credit: there is no RNR retry on iWARP, and
-//! a message that finds no receive ends the connection. The server has room for two windows, and gives an
+//! Who is going to reach into the server's memory, which has room for a window of accesses or as many as
+//! fit into 1 MiB, and is nothing but zeroes, is told with the accept where it is: eight bytes for the
+//! address and eight for the key. The others are told nothing. A message there and back needs no more. A
+//! stream is sent on credit: there is no RNR retry on iWARP, and a message that finds no receive ends the
+//! connection. The server has room for two windows, and gives an
 //! empty message back for each that it has received and made room for again. An empty message ends the
 //! stream, and is answered with eight bytes: how many were damaged.
 

@@ -30,9 +30,15 @@ use kernel::{
     str::CString, //
 };
 
+/// Bytes that a server lends at most.
+const LENT: usize = abi::KOFI_TEST_MAX_LENGTH as usize;
+
 /// Which side it is.
 pub(super) enum Side {
-    Server,
+    /// Whether it takes verbs by hand, in place of the fabric interfaces.
+    Server {
+        by_hand: bool,
+    },
     Client(Work),
 }
 
@@ -41,6 +47,8 @@ pub(super) struct Work {
     pub(super) traffic: Traffic,
     pub(super) task: Task,
     pub(super) bound: Bound,
+    /// Whether it takes verbs by hand, in place of the fabric interfaces.
+    pub(super) by_hand: bool,
 }
 
 /// The task of a client.
@@ -149,13 +157,14 @@ impl Place {
 
 impl Side {
     pub(super) fn new(test: &kofi_test) -> Result<Self> {
+        let by_hand = test.flags & abi::KOFI_TEST_VERBS != 0;
         if test.kind == abi::KOFI_TEST_SERVER {
             // It has nothing of its own.
             let numbers = [test.length, test.count];
             let words = [test.window, test.msec, test.op, test.datatype];
             let is_bare = numbers.iter().all(|&number| number == 0);
             return match is_bare && words.iter().all(|&word| word == 0) {
-                true => Ok(Self::Server),
+                true => Ok(Self::Server { by_hand }),
                 false => Err(EINVAL),
             };
         }
@@ -169,6 +178,9 @@ impl Side {
         if !traffic.is_bounded() || !task.is_whole(traffic.length) {
             return Err(EINVAL);
         }
+        if by_hand && !task.is_of_verbs(traffic.length) {
+            return Err(EINVAL);
+        }
         let bound = Bound {
             count: test.count,
             msec: test.msec,
@@ -177,6 +189,7 @@ impl Side {
             traffic,
             task,
             bound,
+            by_hand,
         }))
     }
 }
@@ -216,6 +229,18 @@ impl Task {
         }
     }
 
+    /// Whether verbs have it too.
+    fn is_of_verbs(self, length: usize) -> bool {
+        let Self::Change(change) = self else {
+            return true;
+        };
+        let is_theirs = matches!(
+            (change.form, change.op),
+            (Form::Fetch, Op::Sum) | (Form::Compare, Op::Swap)
+        );
+        is_theirs && change.datatype.size() == length && length == size_of::<u64>()
+    }
+
     /// What the device has to be capable of.
     pub(super) fn caps(self) -> u64 {
         match self {
@@ -249,6 +274,18 @@ impl Traffic {
         (1..=abi::KOFI_TEST_MAX_LENGTH as usize).contains(&self.length)
             && (1..=abi::KOFI_TEST_MAX_WINDOW as usize).contains(&self.window)
             && self.room() <= abi::KOFI_TEST_MAX_BYTES as usize
+    }
+
+    /// How many accesses have a place of their own in the server's memory: as many as may be under way, or
+    /// as fit into what every device can register.
+    pub(super) fn places(&self) -> usize {
+        let fit = LENT.checked_div(self.length).unwrap_or(0);
+        self.window.min(fit).max(1)
+    }
+
+    /// How many receives, and messages of its own, a server may have posted.
+    pub(super) fn server_depth(&self) -> usize {
+        2 * self.window + 2
     }
 
     /// Bytes of all that may be under way.

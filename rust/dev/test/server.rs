@@ -3,6 +3,11 @@
 //! The side that listens, and does what a client asks for.
 
 use super::{
+    by_hand,
+    link::{
+        Link,
+        Opened, //
+    },
     protocol::{
         write_grant,
         write_report,
@@ -18,7 +23,10 @@ use super::{
 use crate::{
     abi::{
         context::InProcess,
-        info::InfoList,
+        info::{
+            Info,
+            InfoList, //
+        },
         Errno,
         NetRef,
         Result,
@@ -34,14 +42,10 @@ use crate::{
             Source, //
         },
         fabric::Fabric,
-        memory::Buffer,
         msg::{
             connection::next_event,
             Connection,
-            Lent,
-            Listener,
-            Right,
-            Unconnected, //
+            Listener, //
         },
     },
 };
@@ -54,9 +58,22 @@ use kernel::{
 };
 
 /// Serves one client after another until the thread is told to stop, which is an error as any other.
-pub(super) fn run(here: InProcess, place: &Place, net: NetRef, tally: &Tally) -> Result {
+pub(super) fn run(
+    here: InProcess,
+    place: &Place,
+    net: NetRef,
+    by_hand: bool,
+    tally: &Tally,
+) -> Result {
     let list = find(here, place, net)?;
     let info = list.first().ok_or(Errno::ENODATA)?;
+    match by_hand {
+        true => run_by_hand(here, net, info, tally),
+        false => run_over_fabric(here, place, info, tally),
+    }
+}
+
+fn run_over_fabric(here: InProcess, place: &Place, info: &Info, tally: &Tally) -> Result {
     let fabric = crate::fabric_by(here, info, &place.owner)?;
     // A queue of its own: the next client waits there for its turn.
     let events = fabric.event_queue(here, eq::Attr::default())?;
@@ -66,6 +83,23 @@ pub(super) fn run(here: InProcess, place: &Place, net: NetRef, tally: &Tally) ->
         let request = next_event(here, &events, FI_CONNREQ)?;
         // What a client does wrong is no reason to stop.
         if let Err(Errno::EINTR) = take(here, &fabric, &listener, request, tally) {
+            return Err(Errno::EINTR);
+        }
+    }
+}
+
+fn run_by_hand(here: InProcess, net: NetRef, info: &Info, tally: &Tally) -> Result {
+    let listener = by_hand::Listener::new(here, net, info)?;
+    tally.run();
+    loop {
+        let request = listener.next(here)?;
+        // One that is not understood is refused by being dropped.
+        let Some(traffic) = Traffic::from_bytes(request.data()) else {
+            continue;
+        };
+        tally.client();
+        let opened = request.open(here, traffic.server_depth());
+        if let Err(Errno::EINTR) = opened.and_then(|opened| serve(here, opened, &traffic, tally)) {
             return Err(Errno::EINTR);
         }
     }
@@ -96,7 +130,7 @@ fn take(
     let Some(traffic) = traffic else {
         return listener.reject(here, &info, &[]);
     };
-    match Connection::open(here, fabric, &mut info, 2 * traffic.window + 2) {
+    match Connection::open(here, fabric, &mut info, traffic.server_depth()) {
         Ok(opened) => {
             tally.client();
             serve(here, opened, &traffic, tally)
@@ -109,56 +143,56 @@ fn take(
     }
 }
 
-fn serve(here: InProcess, opened: Unconnected, traffic: &Traffic, tally: &Tally) -> Result {
+fn serve<O: Opened>(here: InProcess, mut opened: O, traffic: &Traffic, tally: &Tally) -> Result {
     let exchange = match traffic.kind {
-        Kind::PingPong => answer,
-        Kind::Stream => sink,
+        Kind::PingPong => answer::<O::Link>,
+        Kind::Stream => sink::<O::Link>,
         Kind::Memory => return lend(here, opened, traffic),
     };
     // Before the accept: the client may send as soon as it is connected.
     for _ in 0..2 * traffic.window + 1 {
-        opened.receive(Buffer::new(here, traffic.length, 0)?)?;
+        opened.receive(here, traffic.length)?;
     }
-    let connection = opened.accept(here, &[])?;
-    match exchange(here, &connection, traffic, tally) {
+    let mut link = opened.accept(here, &[])?;
+    match exchange(here, &mut link, traffic, tally) {
         // What is posted when a connection ends comes back as cancelled.
-        Err(Errno::ECANCELED | Errno::ENOTCONN) => connection.end(here),
+        Err(Errno::ECANCELED | Errno::ENOTCONN) => link.end(here),
         served => served,
     }
 }
 
 /// Lends memory, until the client leaves.
-fn lend(here: InProcess, opened: Unconnected, traffic: &Traffic) -> Result {
+fn lend<O: Opened>(here: InProcess, opened: O, traffic: &Traffic) -> Result {
     // What devices change atomically are whole words, also for smaller elements.
-    let region = Buffer::new(here, traffic.room().next_multiple_of(size_of::<u64>()), 0)?;
-    let lent = Lent::new(here, opened.domain(), region, Right::ReadWrite)?;
-    let connection = opened.accept(here, &write_grant(lent.remote()))?;
-    connection.end(here)
+    let len = traffic.places() * traffic.length;
+    let len = len.next_multiple_of(size_of::<u64>());
+    let (_lent, remote) = opened.lend(here, len)?;
+    let mut link = opened.accept(here, &write_grant(remote))?;
+    link.end(here)
 }
 
 /// Sends every message back, until the client leaves.
-fn answer(here: InProcess, connection: &Connection, traffic: &Traffic, tally: &Tally) -> Result {
+fn answer<L: Link>(here: InProcess, link: &mut L, traffic: &Traffic, tally: &Tally) -> Result {
     let start = Instant::<Monotonic>::now();
-    let mut spare = Buffer::new(here, traffic.length, 0)?;
+    let mut spare = link.buffer(here, traffic.length)?;
     for seq in 0.. {
-        let (message, len) = connection.received(here)?;
+        let (message, len) = link.received(here)?;
         tally.message(len, traffic.is_good(&message, len, seq));
         tally.took(start.elapsed());
         // The receive first: what is sent back invites the client to send again.
-        connection.endpoint.receive(spare)?;
-        connection.endpoint.send(message, len)?;
-        spare = connection.sent(here)?;
+        link.receive(spare)?;
+        link.send(message, len)?;
+        spare = link.sent(here)?;
     }
     Ok(())
 }
 
 /// Takes messages until one is empty.
-fn sink(here: InProcess, connection: &Connection, traffic: &Traffic, tally: &Tally) -> Result {
-    let endpoint = &connection.endpoint;
+fn sink<L: Link>(here: InProcess, link: &mut L, traffic: &Traffic, tally: &Tally) -> Result {
     let start = Instant::<Monotonic>::now();
     let (mut damaged, mut since_credit) = (0u64, 0);
     for seq in 0.. {
-        let (message, len) = connection.received(here)?;
+        let (message, len) = link.received(here)?;
         if len == 0 {
             break;
         }
@@ -166,17 +200,17 @@ fn sink(here: InProcess, connection: &Connection, traffic: &Traffic, tally: &Tal
         damaged += u64::from(!is_good);
         tally.message(len, is_good);
         tally.took(start.elapsed());
-        endpoint.receive(message)?;
+        link.receive(message)?;
         since_credit += 1;
         if since_credit == traffic.window {
             since_credit = 0;
-            endpoint.send(Buffer::new(here, 0, 0)?, 0)?;
-            drop(connection.sent(here)?);
+            link.send(link.buffer(here, 0)?, 0)?;
+            drop(link.sent(here)?);
         }
     }
-    let mut report = Buffer::new(here, REPORT, 0)?;
+    let mut report = link.buffer(here, REPORT)?;
     write_report(&mut report, damaged);
-    endpoint.send(report, REPORT)?;
-    drop(connection.sent(here)?);
-    connection.end(here)
+    link.send(report, REPORT)?;
+    drop(link.sent(here)?);
+    link.end(here)
 }

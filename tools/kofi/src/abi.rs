@@ -42,6 +42,7 @@ pub use generated::{
     KOFI_TEST_MAX_BYTES,
     KOFI_TEST_MAX_LENGTH,
     KOFI_TEST_MAX_WINDOW,
+    KOFI_TEST_VERBS,
     KOFI_TEST_VERIFY, //
 };
 

@@ -50,6 +50,10 @@ pub struct Options {
     #[arg(long)]
     verify: bool,
 
+    /// Over verbs, by hand, in place of the fabric interfaces
+    #[arg(long)]
+    verbs: bool,
+
     /// Results as an array of JSON objects, in bytes, nanoseconds and per second
     #[arg(long)]
     pub json: bool,
@@ -86,17 +90,24 @@ impl Options {
                 msec: msec.unwrap_or_default(),
             },
         };
-        Ok(Test {
+        let test = Test {
             flags: if self.verify { KOFI_TEST_VERIFY } else { 0 },
             length,
             count: bounds.count,
             msec: bounds.msec,
             ..self.place.test(kind, &self.address)?
-        })
+        };
+        if self.verbs {
+            return self.place.by_hand(&test);
+        }
+        Ok(test)
     }
 
     /// Such as `10.0.0.1:7471`.
     pub fn server(&self) -> String {
+        if self.verbs {
+            return self.place.beside().show(&self.address);
+        }
         self.place.show(&self.address)
     }
 }
@@ -171,7 +182,13 @@ impl Runs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fake::Fake;
+    use crate::{
+        abi::{
+            string,
+            KOFI_TEST_VERBS, //
+        },
+        fake::Fake,
+    };
     use clap::Parser;
 
     #[derive(Parser)]
@@ -212,6 +229,13 @@ mod tests {
             let line = ["pingpong", "10.0.0.1"].iter().chain(line);
             assert!(Line::try_parse_from(line).is_err());
         }
+    }
+
+    #[test]
+    fn by_hand_is_another_server() {
+        let test = test(&["--verbs", "--verify", "-p", "80"], 1);
+        assert_eq!(test.flags, KOFI_TEST_VERBS | KOFI_TEST_VERIFY);
+        assert_eq!(string(&test.service), "81");
     }
 
     #[test]

@@ -234,6 +234,7 @@ fn flags(kind: TextType) -> Option<&'static [(u32, &'static str)]> {
         TextType::KOFI_TEXT_CAPS => &[
             (1, "FI_MSG"),
             (2, "FI_RMA"),
+            (4, "FI_ATOMIC"),
             (8, "FI_READ"),
             (9, "FI_WRITE"),
             (10, "FI_RECV"),

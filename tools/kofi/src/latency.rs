@@ -63,6 +63,17 @@ impl Times {
     }
 }
 
+/// The median, finer than a bucket: as if the values of the one that it is in were spread evenly. Nothing
+/// if there are none.
+pub fn median(buckets: &[u64]) -> Option<f64> {
+    let all: u64 = buckets.iter().sum();
+    let at = percentile(buckets, 500)?;
+    let below: u64 = buckets.iter().take(at).sum();
+    let share = (float(all) / 2.0 - float(below)) / float(*buckets.get(at)?);
+    let (first, last) = (float(first(at)), float(last(at)));
+    Some(first + (last - first) * share)
+}
+
 /// The bucket of the value that so many of 1000 do not exceed: the nearest rank.
 fn percentile(buckets: &[u64], permille: u32) -> Option<usize> {
     let counts = || buckets.iter().map(|&count| u128::from(count));
@@ -85,11 +96,16 @@ pub enum Share {
 
 /// A share of a time in ns, in µs.
 pub fn show(time: u64, share: Share) -> String {
+    show_ns(float(time), share)
+}
+
+/// The same of what was reckoned.
+pub fn show_ns(time: f64, share: Share) -> String {
     let parts = match share {
         Share::Half => 2000.0,
         Share::Whole => 1000.0,
     };
-    format!("{:.2}", float(time) / parts)
+    format!("{:.2}", time / parts)
 }
 
 /// How many each second, of so many in a time.
@@ -204,6 +220,19 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn the_median_moves_with_every_value() {
+        assert_eq!(median(&[0; BUCKETS]), None);
+        // Of 1024 to 1087, a bucket: the more are in the one above, the higher it is.
+        let mut buckets = [0; BUCKETS];
+        (buckets[bucket(1024)], buckets[bucket(1088)]) = (100, 0);
+        assert_eq!(median(&buckets), Some(1055.5));
+        buckets[bucket(1088)] = 50;
+        assert_eq!(median(&buckets), Some(1024.0 + 63.0 * 0.75));
+        buckets[bucket(1)] = 100;
+        assert_eq!(median(&buckets), Some(1024.0 + 63.0 * 0.25));
     }
 
     #[test]

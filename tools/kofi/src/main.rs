@@ -8,6 +8,7 @@ mod av;
 mod bw;
 mod chart;
 mod client;
+mod compare;
 mod device;
 mod error;
 #[cfg(test)]
@@ -79,6 +80,8 @@ enum Command {
     Bw(bw::Args),
     /// How long atomic operations take: 1000 of them if not told otherwise
     Atomic(atomic::Args),
+    /// The same tests over verbs, written by hand, and how the two compare
+    Compare(compare::Args),
     /// What is open, and who has opened it
     Ls(ls::Args),
     /// The addresses of an address vector
@@ -112,11 +115,12 @@ fn run(cli: &Cli, out: &mut dyn Write) -> Result<(), Error> {
             writeln!(out, "{}", info::run(&device, args, width())?)?;
         }
         Command::Server(args) => with_tests(cli, out, |runner, out| {
+            let beside = Device::open(&cli.device)?;
             // What is read as JSON has nothing else in it.
             if args.json {
-                server::run(runner, args, &mut io::stderr())
+                server::run(runner, &beside, args, &mut io::stderr())
             } else {
-                server::run(runner, args, out)
+                server::run(runner, &beside, args, out)
             }
         })?,
         Command::Pingpong(args) => {
@@ -126,6 +130,7 @@ fn run(cli: &Cli, out: &mut dyn Write) -> Result<(), Error> {
             with_tests(cli, out, |runner, _| atomic::run(runner, args, width()))?;
         }
         Command::Bw(args) => with_tests(cli, out, |runner, _| bw::run(runner, args))?,
+        Command::Compare(args) => with_tests(cli, out, |runner, _| compare::run(runner, args))?,
         Command::Ls(args) => {
             let device = Device::open(&cli.device)?;
             writeln!(out, "{}", ls::run(&device, args)?)?;
@@ -226,7 +231,7 @@ mod tests {
 
     #[test]
     fn tests_need_the_module_like_all_else() {
-        for command in ["server", "pingpong", "bw", "atomic"] {
+        for command in ["server", "pingpong", "bw", "atomic", "compare"] {
             let (result, text) = output(&["kofi", "--device", "/nonexistent", command, "::1"]);
             assert!(matches!(result, Err(Error::NotLoaded { .. })), "{command}");
             assert_eq!(text, "");

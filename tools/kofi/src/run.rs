@@ -5,11 +5,13 @@
 use crate::{
     abi::{
         set_string,
+        Query,
         Test,
         TestKind,
         TestState,
         TextType,
-        Watch, //
+        Watch,
+        KOFI_TEST_VERBS, //
     },
     error::Error,
     kernel::Kernel,
@@ -37,10 +39,15 @@ pub const INTERRUPTED: u8 = 130;
 const STARTING: u32 = 20;
 
 /// Where a test can be reached.
-#[derive(clap::Args)]
+#[derive(clap::Args, Clone)]
 pub struct Place {
-    /// Port of the server
-    #[arg(short, long, default_value_t = 7471, value_parser = clap::value_parser!(u16).range(1..))]
+    /// Port of the server; the next one is for comparisons
+    #[arg(
+        short,
+        long,
+        default_value_t = 7471,
+        value_parser = clap::value_parser!(u16).range(1..i64::from(u16::MAX))
+    )]
     port: u16,
 
     /// Only on this domain, which is a device
@@ -60,6 +67,37 @@ impl Place {
         set_string(&mut test.service, &self.port.to_string(), "--port")?;
         set_string(&mut test.domain_name, domain, "--domain")?;
         Ok(test)
+    }
+
+    /// The same test over verbs, by hand, with the server that is beside.
+    pub fn by_hand(&self, test: &Test) -> Result<Test, Error> {
+        let mut test = Test {
+            flags: test.flags | KOFI_TEST_VERBS,
+            ..*test
+        };
+        let port = self.beside().port.to_string();
+        set_string(&mut test.service, &port, "--port")?;
+        Ok(test)
+    }
+
+    /// Where the server by hand is.
+    pub fn beside(&self) -> Self {
+        Self {
+            port: self.port.saturating_add(1),
+            domain: self.domain.clone(),
+        }
+    }
+
+    /// What is offered for the way to an address.
+    pub fn query(&self, address: &str) -> Result<Query, Error> {
+        let test = self.test(TestKind::KOFI_TEST_PINGPONG, address)?;
+        Ok(Query {
+            mode: u64::MAX,
+            node: test.node,
+            service: test.service,
+            domain_name: test.domain_name,
+            ..Query::default()
+        })
     }
 
     /// The server at an address, or at any.
@@ -133,11 +171,7 @@ impl Runner<'_> {
         };
         let end = match watch.error {
             0 if was_stopped => Err(Error::Interrupted),
-            0 => Ok(()),
-            error => Err(Error::Failed {
-                test: name.to_string(),
-                words: self.words(error)?,
-            }),
+            error => outcome(self.kernel, name, error),
         };
         Ok(Run {
             watch,
@@ -149,10 +183,50 @@ impl Runner<'_> {
     fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
+}
 
-    fn words(&self, error: i32) -> Result<String, Error> {
-        let error = error.unsigned_abs().into();
-        self.kernel.text(TextType::KOFI_TEXT_ERROR, error)
+/// What the error of a test that is over comes to.
+fn outcome(kernel: &dyn Kernel, test: &str, error: i32) -> Result<(), Error> {
+    if error == 0 {
+        return Ok(());
+    }
+    let number = error.unsigned_abs().into();
+    Err(Error::Failed {
+        test: test.to_string(),
+        words: kernel.text(TextType::KOFI_TEXT_ERROR, number)?,
+    })
+}
+
+/// A server that runs beside other tests, in a file of its own.
+pub struct Background<'a>(&'a dyn Kernel);
+
+impl<'a> Background<'a> {
+    /// Begins `test`, which errors call `name`, and waits until it serves.
+    pub fn start(kernel: &'a dyn Kernel, name: &str, test: &Test) -> Result<Self, Error> {
+        kernel.start(test)?;
+        loop {
+            let Some(watch) = kernel.watch(STARTING, &mut [])? else {
+                continue;
+            };
+            match TestState(watch.state) {
+                TestState::KOFI_TEST_STARTING => {}
+                TestState::KOFI_TEST_RUNNING => return Ok(Self(kernel)),
+                _ => {
+                    outcome(kernel, name, watch.error)?;
+                    return Err(Error::Interrupted);
+                }
+            }
+        }
+    }
+
+    /// Ends it, and tells what it has done.
+    pub fn end(self) -> Result<Watch, Error> {
+        self.0.stop()?;
+        loop {
+            if let Some(watch) = self.0.watch(0, &mut [])? {
+                return Ok(watch);
+            }
+        }
     }
 }
 
@@ -183,6 +257,34 @@ mod tests {
         abi::string,
         fake::Fake, //
     };
+
+    #[test]
+    fn what_is_done_by_hand_goes_to_the_next_port() {
+        let test = PLACE.by_hand(&pingpong()).unwrap();
+        assert_eq!(test.flags, KOFI_TEST_VERBS);
+        assert_eq!(string(&test.service), "7472");
+        assert_eq!(string(&test.node), "10.0.0.1");
+    }
+
+    #[test]
+    fn a_server_in_the_background_serves_until_it_is_ended() {
+        let kernel = Fake::default();
+        let test = PLACE.test(TestKind::KOFI_TEST_SERVER, "").unwrap();
+        let server = Background::start(&kernel, "server", &test).unwrap();
+        assert_eq!(kernel.thread.borrow().stops, 0);
+        assert_eq!(server.end().unwrap().clients, 2);
+        assert_eq!(kernel.thread.borrow().stops, 1);
+    }
+
+    #[test]
+    fn a_server_in_the_background_that_cannot_begin_says_why() {
+        let kernel = Fake::default();
+        kernel.thread.borrow_mut().error = 98;
+        kernel.thread.borrow_mut().is_unable = true;
+        let test = PLACE.test(TestKind::KOFI_TEST_SERVER, "").unwrap();
+        let error = Background::start(&kernel, "server", &test).err().unwrap();
+        assert_eq!(error.to_string(), "server: Address already in use");
+    }
 
     const PLACE: Place = Place {
         port: 7471,

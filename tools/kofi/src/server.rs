@@ -9,8 +9,10 @@ use crate::{
         Watch, //
     },
     error::Error,
+    kernel::Kernel,
     run::{
         self,
+        Background,
         Place,
         Report,
         Runner, //
@@ -43,30 +45,64 @@ struct Object {
     damaged: u64,
 }
 
-/// Serves until ctrl-c, which is no error. `out` is told when it begins.
-pub fn run(runner: Runner<'_>, args: &Args, out: &mut dyn Write) -> Result<Report, Error> {
+/// Serves until ctrl-c, which is no error. `out` is told when it begins. What is done by hand is served
+/// by `beside`, and counted too.
+pub fn run(
+    runner: Runner<'_>,
+    beside: &dyn Kernel,
+    args: &Args,
+    out: &mut dyn Write,
+) -> Result<Report, Error> {
     let address = args.address.as_deref().unwrap_or_default();
     let place = args.place.show(address);
     let test = args.place.test(TestKind::KOFI_TEST_SERVER, address)?;
-    let mut is_serving = false;
+    let (mut is_serving, mut by_hand) = (false, None);
     let served = runner.run(&format!("server at {place}"), &test, LOOK, |watch| {
         if !is_serving && TestState(watch.state) == TestState::KOFI_TEST_RUNNING {
             is_serving = true;
+            by_hand = start_beside(beside, args, address, out)?;
             writeln!(out, "serving at {place}, stop with ctrl-c")?;
             out.flush()?;
         }
         Ok(())
     })?;
+    let mut watch = served.watch;
+    if let Some(other) = by_hand.map(Background::end).transpose()? {
+        watch.clients += other.clients;
+        watch.messages += other.messages;
+        watch.bytes += other.bytes;
+        watch.damaged += other.damaged;
+    }
     let summary = match is_serving {
-        true if args.json => json(&served.watch)?,
-        true => line(&served.watch),
+        true if args.json => json(&watch)?,
+        true => line(&watch),
         false => String::new(),
     };
-    let end = match run::check(served.watch.damaged, served.end) {
+    let end = match run::check(watch.damaged, served.end) {
         Err(Error::Interrupted) => Ok(()),
         end => end,
     };
     Ok(Report { text: summary, end })
+}
+
+/// Whoever cannot serve comparisons can serve all else.
+fn start_beside<'a>(
+    kernel: &'a dyn Kernel,
+    args: &Args,
+    address: &str,
+    out: &mut dyn Write,
+) -> Result<Option<Background<'a>>, Error> {
+    let place = args.place.beside();
+    let name = format!("nothing to compare with at {}", place.show(address));
+    let test = args.place.test(TestKind::KOFI_TEST_SERVER, address)?;
+    match Background::start(kernel, &name, &args.place.by_hand(&test)?) {
+        Ok(server) => Ok(Some(server)),
+        Err(error @ Error::Failed { .. }) => {
+            writeln!(out, "{error}")?;
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 fn line(watch: &Watch) -> String {
@@ -105,7 +141,8 @@ mod tests {
         let line = ["server"].iter().chain(line);
         let args = Line::try_parse_from(line).unwrap().args;
         let mut out = Vec::new();
-        let report = run(kernel.runner(), &args, &mut out).unwrap();
+        let beside = Fake::default();
+        let report = run(kernel.runner(), &beside, &args, &mut out).unwrap();
         (String::from_utf8(out).unwrap(), report)
     }
 
@@ -123,7 +160,7 @@ mod tests {
         assert_eq!(out, "serving at 10.0.0.1:80, stop with ctrl-c\n");
         assert_eq!(
             report.text,
-            "2 clients, 1000 messages, 64000 bytes, 0 damaged"
+            "4 clients, 2000 messages, 128000 bytes, 0 damaged"
         );
         report.end.unwrap();
         let thread = kernel.thread.borrow();
@@ -152,11 +189,33 @@ mod tests {
     }
 
     #[test]
+    fn a_server_that_nothing_can_be_compared_with_serves_all_else() {
+        let (kernel, beside) = (stopped(), Fake::default());
+        beside.thread.borrow_mut().error = 98;
+        beside.thread.borrow_mut().is_unable = true;
+        let args = Line::try_parse_from(["server"]).unwrap().args;
+        let mut out = Vec::new();
+        let report = run(kernel.runner(), &beside, &args, &mut out).unwrap();
+        let out = String::from_utf8(out).unwrap();
+        assert_eq!(
+            out,
+            "nothing to compare with at *:7472: Address already in use\n\
+             serving at *:7471, stop with ctrl-c\n"
+        );
+        assert!(report.text.starts_with("2 clients"));
+        report.end.unwrap();
+    }
+
+    #[test]
     fn a_server_that_fails_later_says_what_it_has_served() {
         let kernel = Fake::default();
         kernel.thread.borrow_mut().error = 111;
         let (_, report) = serve(&kernel, &[]);
-        assert!(report.text.starts_with("2 clients, 500 messages"));
+        assert!(
+            report.text.starts_with("4 clients, 1500 messages"),
+            "{}",
+            report.text
+        );
         assert!(matches!(report.end, Err(Error::Failed { .. })));
     }
 
@@ -174,7 +233,7 @@ mod tests {
         let (_, report) = serve(&stopped(), &["--json"]);
         let object: serde_json::Value = serde_json::from_str(&report.text).unwrap();
         let expected = serde_json::json!({
-            "clients": 2, "messages": 1000, "bytes": 64000, "damaged": 0
+            "clients": 4, "messages": 2000, "bytes": 128_000, "damaged": 0
         });
         assert_eq!(object, expected);
     }

@@ -169,6 +169,9 @@ static void args_fabric(struct kunit *test)
 	attr = *info->fabric_attr;
 	attr.name = "no such fabric";
 	REFUSE_OPEN(fabric, fi_fabric(&attr, &fabric, NULL));
+	ANSWER_OPEN(-FI_EINVAL, fabric,
+		    fi_fabric_by(NULL, &fabric, NULL, KBUILD_MODNAME));
+	ANSWER(-FI_EINVAL, fi_fabric_by(info->fabric_attr, NULL, NULL, NULL));
 }
 
 static void args_children_of_a_fabric(struct kunit *test)

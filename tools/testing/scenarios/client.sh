@@ -36,6 +36,8 @@ check histogram eval 'printed pingpong $ADDRESS -p 7490 -n 20 --histogram --svg 
 check svg grep -q "</svg>" /run/svg
 check bw eval 'printed bw $ADDRESS -p 7490 -s 1K -n 100 --verify --json | grep -q "\"messages\": 100"'
 check bw_write eval 'printed bw $ADDRESS -p 7490 -o write -s 1,1K,64K -n 100 --verify | grep -q "^ *64K  *16  *100 "'
+# More than any server lends, which both know.
+check bw_large eval 'printed bw $ADDRESS -p 7490 -o write -s 1M -w 64 -n 100 --verify | grep -q "^ *1M  *64  *100 "'
 check bw_read eval 'printed bw $ADDRESS -p 7490 -o read -s 1,1K,64K -n 100 --verify | grep -q "^ *64K  *16  *100 "'
 # Each operation has its model here; on the device, what it has itself, and what takes several requests.
 change() { printed atomic "$ADDRESS" -p 7490 -n 20 --verify "$@"; }
@@ -51,9 +53,24 @@ siw) check atomic refused "Nothing matches" atomic "$ADDRESS" -p 7490 ;;
 	check atomic_of_floats refused "Invalid argument" atomic "$ADDRESS" --type float
 	;;
 esac
+# The same beside verbs: every operation that both have, both rounds.
+compared() { printed compare "$ADDRESS" -p 7490 -s 64,4K -r 2 -t 0.05 "$@"; }
+[ "$1" = siw ] && rows=8 || rows=9
+check compare eval '[ "$(compared | grep -c " to ")" = $rows ]'
+check compare_json eval 'compared -o read --json | grep -c "\"rounds\": 2" | grep -qx 2'
+by_hand="-p 7490 --verbs --verify"
+check by_hand eval 'printed pingpong $ADDRESS $by_hand -s 1,64K -n 20 | grep -q "^ *64K  *20 "'
+for operation in send write read; do
+	check by_hand_$operation eval 'printed bw $ADDRESS $by_hand -o $operation -s 1,64K -n 100 | grep -q "^ *64K  *16  *100 "'
+done
+if [ "$1" != siw ]; then
+	check by_hand_atomic eval '[ "$(change --verbs -o sum,cswap | grep -c "  20  ")" = 2 ]'
+	check by_hand_not_all refused "Invalid argument" atomic "$ADDRESS" $by_hand -o min
+fi
+check no_server_by_hand refused "Connection refused" pingpong "$ADDRESS" -p 7491 --verbs
 kill -INT $server
 check server wait $server
-check server_tells grep -q "clients, 160 messages, .* 0 damaged" /run/serving
+check server_tells grep -q "clients, [0-9]* messages, .* 0 damaged" /run/serving
 
 # What others say to it is counted, refused, or the end of their connection alone.
 if has_module kofi_kunit; then
@@ -69,6 +86,23 @@ if has_module kofi_kunit; then
 	check damage_is_told grep -q "^4 clients, 23 messages, .* 2 damaged" /run/serving
 fi
 check no_server refused "Connection refused" pingpong "$ADDRESS" -p 7490
+
+# A device that goes takes its tests along, and waits for no more than that.
+"$CLIENT" server "$ADDRESS" -p 7490 >/run/serving &
+server=$!
+eventually 30 grep -qs serving /run/serving || fail "no server"
+"$CLIENT" pingpong "$ADDRESS" -p 7490 --time 300 >/run/over_fabric 2>&1 &
+over_fabric=$!
+"$CLIENT" pingpong "$ADDRESS" -p 7490 --time 300 --verbs >/run/by_hand 2>&1 &
+by_hand=$!
+interface=$(/usr/bin/rdma link show "$DEVICE/1" | sed 's/.*netdev \([^ ]*\).*/\1/')
+sleep 1
+check removal timeout -s KILL $((60 * PATIENCE)) /usr/bin/rdma link del "$DEVICE"
+check removal_over_fabric eval '! wait $over_fabric && grep -q pingpong /run/over_fabric'
+check removal_by_hand eval '! wait $by_hand && grep -q pingpong /run/by_hand'
+kill -INT $server 2>/dev/null
+wait $server
+rdma link add "$DEVICE" type "$1" netdev "$interface" && link_active "$DEVICE" || fail "$DEVICE does not come back"
 
 check fuzz "$KOFI/bin/dev_fuzz" "$requests" 1
 

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Waiting for peers.
+//!
+//! Those who have come wait in `Hall::waiting`; its lock, and that of each of them, is held across no
+//! call of rdma_cm.
+
+use super::{
+    super::{
+        cm::{
+            ConnParam,
+            Event,
+            Handler,
+            Id,
+            Locked, //
+        },
+        done::Done,
+        net::{
+            Net,
+            SockAddr, //
+        },
+    },
+    meeting::{
+        Meeting,
+        DATA, //
+    },
+    End, GoOn, Unconnected, TICK_MS,
+};
+use kernel::{
+    new_mutex,
+    new_spinlock,
+    prelude::*,
+    sync::{
+        Arc,
+        Mutex,
+        SpinLock, //
+    },
+    time::msecs_to_jiffies, //
+};
+
+/// How many may wait.
+const BACKLOG: usize = 16;
+
+/// Somebody who has come.
+struct Arrival {
+    id: Id,
+    data: [u8; DATA],
+    depths: (u8, u8),
+}
+
+/// The same as long as nobody has taken it: rdma_cm tells when it leaves.
+#[pin_data]
+struct Caller {
+    #[pin]
+    arrival: SpinLock<Option<Arrival>>,
+}
+
+impl Handler for Caller {
+    fn event(self: Arc<Self>, _id: &Locked, _event: Event<'_>) {
+        // Nothing but bad news reaches an id that has not been accepted. Dropping it lets its device go.
+        let arrival = self.arrival.lock().take();
+        drop(arrival);
+    }
+}
+
+#[pin_data]
+struct Hall {
+    /// That of the listener, until its device goes away.
+    #[pin]
+    id: Mutex<Option<Id>>,
+    #[pin]
+    waiting: Mutex<KVec<Arc<Caller>>>,
+    #[pin]
+    came: Done,
+}
+
+impl Hall {
+    /// Lets somebody wait; an error sends it away.
+    fn admit(&self, id: Id, conn: &ConnParam<'_>) -> Result {
+        let mut data = [0; DATA];
+        for (to, from) in data.iter_mut().zip(conn.private_data) {
+            *to = *from;
+        }
+        let depths = (conn.responder_resources, conn.initiator_depth);
+        let caller = Arc::pin_init(
+            pin_init!(Caller {
+                arrival <- new_spinlock!(None, "kofi::by_hand::Caller"),
+            }),
+            GFP_KERNEL,
+        )?;
+        let mut waiting = self.waiting.lock();
+        if waiting.len() >= BACKLOG {
+            return Err(ENOSPC);
+        }
+        waiting.push(caller.clone(), GFP_KERNEL)?;
+        drop(waiting);
+        id.set_handler(Some(caller.clone()));
+        *caller.arrival.lock() = Some(Arrival { id, data, depths });
+        self.came.give();
+        Ok(())
+    }
+}
+
+impl Handler for Hall {
+    fn event(self: Arc<Self>, _id: &Locked, event: Event<'_>) {
+        match event {
+            // Dropped on the way, the id refuses the peer.
+            Event::ConnectRequest { id, conn } => drop(self.admit(id, &conn)),
+            Event::DeviceRemoval => {
+                let id = self.id.lock().take();
+                drop(id);
+                self.came.give();
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Waits for peers at an address, until it is dropped.
+pub(crate) struct Listener(Arc<Hall>);
+
+impl Listener {
+    /// One at `local`, for peers on any device that has the address.
+    ///
+    /// # Errors
+    ///
+    /// `EADDRINUSE`, `EADDRNOTAVAIL`, `ENODEV`, `ENOMEM`.
+    pub(crate) fn new(net: &Net, local: &SockAddr) -> Result<Self> {
+        let hall = Arc::pin_init(
+            pin_init!(Hall {
+                id <- new_mutex!(None, "kofi::by_hand::Hall"),
+                waiting <- new_mutex!(KVec::new(), "kofi::by_hand::Hall::waiting"),
+                came <- Done::new(),
+            }),
+            GFP_KERNEL,
+        )?;
+        let id = Id::new(net, None)?;
+        id.bind(local)?;
+        id.listen(BACKLOG as i32)?;
+        id.set_handler(Some(hall.clone()));
+        *hall.id.lock() = Some(id);
+        Ok(Self(hall))
+    }
+
+    /// Waits for somebody. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` when the device goes away, `EINTR`.
+    pub(crate) fn next(&self, go_on: GoOn) -> Result<Request> {
+        loop {
+            let caller = {
+                let mut waiting = self.0.waiting.lock();
+                match waiting.is_empty() {
+                    true => None,
+                    false => waiting.remove(0).ok(),
+                }
+            };
+            if let Some(caller) = caller {
+                let arrival = caller.arrival.lock().take();
+                match arrival {
+                    Some(arrival) => return Ok(Request(arrival)),
+                    // It has left.
+                    None => continue,
+                }
+            }
+            if self.0.id.lock().is_none() {
+                return Err(ENODEV);
+            }
+            if self.0.came.take(msecs_to_jiffies(TICK_MS)) == 0 && !go_on() {
+                return Err(EINTR);
+            }
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        // Without it nobody comes any more; those who wait are refused with the hall.
+        let id = self.0.id.lock().take();
+        drop(id);
+        let waiting = core::mem::take(&mut *self.0.waiting.lock());
+        for caller in waiting {
+            // Its id holds the caller, and the caller the id.
+            let arrival = caller.arrival.lock().take();
+            drop(arrival);
+        }
+    }
+}
+
+/// Somebody who wants a connection; dropped, it is refused.
+pub(crate) struct Request(Arrival);
+
+impl Request {
+    /// What it has said.
+    pub(crate) fn data(&self) -> &[u8] {
+        &self.0.data
+    }
+
+    /// An end for it, on which `depth` requests can be posted in each direction. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV`, `ENOMEM`.
+    pub(crate) fn open(self, depth: usize) -> Result<Unconnected> {
+        let Arrival { id, depths, .. } = self.0;
+        let meeting = Meeting::new()?;
+        id.set_handler(Some(meeting.clone()));
+        Ok(Unconnected {
+            end: End::new(id, meeting, depth)?,
+            depths,
+        })
+    }
+}

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! How far a connection is: rdma_cm tells, and who waits is woken.
+//!
+//! `stand` is held across no call of rdma_cm or of the queue pair.
+
+use super::{
+    super::{
+        cm::{
+            ConnParam,
+            Event,
+            Failure,
+            Handler,
+            IdRef,
+            Locked,
+            REJECTED_BY_CONSUMER, //
+        },
+        device::Watcher,
+        done::Done,
+        mr::Access,
+        qp::{
+            Qp,
+            QpState, //
+        },
+    },
+    GoOn, RESOLVE_MS, TICK_MS,
+};
+use kernel::{
+    new_spinlock,
+    prelude::*,
+    sync::{
+        Arc,
+        SpinLock, //
+    },
+    time::msecs_to_jiffies, //
+};
+
+/// Bytes of the peer's that are kept: as many as any transport has.
+pub(crate) const DATA: usize = 56;
+
+/// How far it is; nothing goes back.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Debug)]
+pub(super) enum Stage {
+    /// The path to the peer is looked for, or the peer's answer is waited for.
+    Begun,
+    /// There is a path.
+    Found,
+    /// There is a connection.
+    Connected,
+    /// There is none any more, or never will be.
+    Over,
+}
+
+struct Stand {
+    stage: Stage,
+    /// Why it is over.
+    error: Error,
+    data: [u8; DATA],
+    qp: Option<(Arc<Qp>, Access)>,
+}
+
+/// What both the thread and rdma_cm know of a connection.
+#[pin_data]
+pub(super) struct Meeting {
+    #[pin]
+    stand: SpinLock<Stand>,
+    /// Given with each change.
+    #[pin]
+    changed: Done,
+}
+
+impl Meeting {
+    pub(super) fn new() -> Result<Arc<Self>> {
+        Arc::pin_init(
+            pin_init!(Self {
+                stand <- new_spinlock!(
+                    Stand {
+                        stage: Stage::Begun,
+                        error: ENOTCONN,
+                        data: [0; DATA],
+                        qp: None,
+                    },
+                    "kofi::by_hand::Meeting"
+                ),
+                changed <- Done::new(),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// From now on there is a queue pair.
+    pub(super) fn equip(&self, qp: Arc<Qp>, access: Access) {
+        self.stand.lock().qp = Some((qp, access));
+    }
+
+    /// Forgets the queue pair.
+    pub(super) fn leave(&self) {
+        let qp = self.stand.lock().qp.take();
+        drop(qp);
+    }
+
+    pub(super) fn is_connected(&self) -> bool {
+        self.stand.lock().stage == Stage::Connected
+    }
+
+    /// What the peer has said.
+    pub(super) fn data(&self) -> [u8; DATA] {
+        self.stand.lock().data
+    }
+
+    /// Waits until it is as far. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// Why it is over instead; `EINTR`.
+    pub(super) fn wait(&self, stage: Stage, go_on: GoOn) -> Result {
+        loop {
+            {
+                let stand = self.stand.lock();
+                match stand.stage {
+                    Stage::Over => return Err(stand.error),
+                    now if now >= stage => return Ok(()),
+                    _ => {}
+                }
+            }
+            if self.changed.take(msecs_to_jiffies(TICK_MS)) == 0 && !go_on() {
+                return Err(EINTR);
+            }
+        }
+    }
+
+    fn step(&self, stage: Stage, data: &[u8]) {
+        {
+            let mut stand = self.stand.lock();
+            if stand.stage >= stage {
+                return;
+            }
+            stand.stage = stage;
+            for (to, from) in stand.data.iter_mut().zip(data) {
+                *to = *from;
+            }
+        }
+        self.changed.give();
+    }
+
+    fn fail(&self, error: Error) {
+        let qp = {
+            let mut stand = self.stand.lock();
+            if stand.stage == Stage::Over {
+                return;
+            }
+            stand.stage = Stage::Over;
+            stand.error = error;
+            stand.qp.as_ref().map(|(qp, _)| qp.clone())
+        };
+        // What is posted comes back as cancelled, which wakes who waits for it.
+        if let Some(qp) = qp {
+            let _ = qp.to_error();
+        }
+        self.changed.give();
+    }
+
+    /// Moves the queue pair through its states, to where it can send.
+    pub(super) fn make_ready(&self, id: &IdRef, param: &ConnParam<'_>) -> Result {
+        let equipped = {
+            let stand = self.stand.lock();
+            stand.qp.as_ref().map(|(qp, access)| (qp.clone(), *access))
+        };
+        let (qp, access) = equipped.ok_or(ENOTCONN)?;
+        let mut init = id.init_qp_attr(QpState::Init)?;
+        init.set_access(access);
+        qp.modify(&init)?;
+        let mut receive = id.init_qp_attr(QpState::Rtr)?;
+        receive.limit_answered(param.responder_resources);
+        qp.modify(&receive)?;
+        let mut send = id.init_qp_attr(QpState::Rts)?;
+        send.limit_initiated(param.initiator_depth);
+        qp.modify(&send)
+    }
+
+    /// The peer has answered.
+    fn complete(&self, id: &Locked, conn: &ConnParam<'_>) -> Result {
+        let done = self
+            .make_ready(id, conn)
+            .and_then(|()| id.complete_response());
+        match done {
+            Ok(()) => self.step(Stage::Connected, conn.private_data),
+            Err(_) => drop(id.reject(&[], REJECTED_BY_CONSUMER)),
+        }
+        done
+    }
+}
+
+impl Handler for Meeting {
+    fn event(self: Arc<Self>, id: &Locked, event: Event<'_>) {
+        let done = match event {
+            Event::AddrResolved => id.resolve_route(RESOLVE_MS),
+            Event::RouteResolved => {
+                self.step(Stage::Found, &[]);
+                Ok(())
+            }
+            Event::ConnectResponse { conn } => self.complete(id, &conn),
+            Event::Established { conn } => {
+                self.step(Stage::Connected, conn.private_data);
+                Ok(())
+            }
+            Event::Rejected { .. } => Err(ECONNREFUSED),
+            Event::Failed { kind, status } => Err(failure(kind, status)),
+            Event::Disconnected => {
+                // The answer that rdma_cm waits for; there is nobody left to complain to.
+                let _ = id.disconnect();
+                Err(ENOTCONN)
+            }
+            Event::DeviceRemoval => Err(ENODEV),
+            Event::ConnectRequest { .. }
+            | Event::AddrChange
+            | Event::TimewaitExit
+            | Event::Other(_) => Ok(()),
+        };
+        if let Err(error) = done {
+            self.fail(error);
+        }
+    }
+}
+
+impl Watcher for Meeting {
+    fn device_going(&self) {
+        self.fail(ENODEV);
+    }
+}
+
+fn failure(kind: Failure, status: i32) -> Error {
+    match (kind, Error::from_errno(status)) {
+        (_, error) if error == ECONNREFUSED => ECONNREFUSED,
+        (Failure::Connect, error) if error == ETIMEDOUT => ETIMEDOUT,
+        (Failure::Connect, _) => ECONNABORTED,
+        _ => EHOSTUNREACH,
+    }
+}

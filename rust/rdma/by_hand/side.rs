@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! One direction of a connection: what is posted, and what of it is over.
+
+use super::{
+    super::{
+        cq::{
+            Cq,
+            Poller,
+            Wc,
+            WcStatus, //
+        },
+        done::Done, //
+    },
+    Buffer, GoOn, TICK_MS,
+};
+use kernel::{
+    prelude::*,
+    sync::Arc,
+    time::msecs_to_jiffies, //
+};
+
+/// How many completions one poll takes.
+const BATCH: usize = 8;
+
+/// What has come of a request: where its buffer is kept, and how many bytes a receive has.
+#[derive(Clone, Copy)]
+struct Over {
+    slot: u64,
+    status: WcStatus,
+    len: u32,
+}
+
+const NONE: Over = Over {
+    slot: 0,
+    status: WcStatus::SUCCESS,
+    len: 0,
+};
+
+/// A direction.
+pub(super) struct Side {
+    poller: Poller,
+    /// Given when the queue has something new.
+    came: Arc<Done>,
+    /// Who is posted, by the number of the request.
+    posted: KVec<Option<KBox<Buffer>>>,
+    /// The numbers of those who are not.
+    free: KVec<u64>,
+    /// What the last poll brought, of which the first `taken` have been told.
+    batch: [Over; BATCH],
+    found: usize,
+    taken: usize,
+}
+
+impl Side {
+    pub(super) fn new((cq, came): (Arc<Cq>, Arc<Done>), depth: u32) -> Result<Self> {
+        let mut posted = KVec::with_capacity(depth as usize, GFP_KERNEL)?;
+        let mut free = KVec::with_capacity(depth as usize, GFP_KERNEL)?;
+        for slot in 0..depth {
+            posted.push(None, GFP_KERNEL)?;
+            free.push(slot.into(), GFP_KERNEL)?;
+        }
+        Ok(Self {
+            poller: cq.poller(),
+            came,
+            posted,
+            free,
+            batch: [NONE; BATCH],
+            found: 0,
+            taken: 0,
+        })
+    }
+
+    /// Keeps a buffer that is going to be posted by the number that this gives.
+    ///
+    /// # Errors
+    ///
+    /// `ENOSPC`.
+    #[inline]
+    pub(super) fn keep(&mut self, buffer: KBox<Buffer>) -> Result<u64> {
+        let slot = self.free.pop().ok_or(ENOSPC)?;
+        if let Some(place) = self.posted.get_mut(slot as usize) {
+            *place = Some(buffer);
+        }
+        Ok(slot)
+    }
+
+    /// Takes one back that is not posted any more.
+    #[inline]
+    pub(super) fn give_back(&mut self, slot: u64) -> Option<KBox<Buffer>> {
+        let buffer = self.posted.get_mut(slot as usize)?.take()?;
+        let _ = self.free.push_within_capacity(slot);
+        Some(buffer)
+    }
+
+    /// Waits until a request is over, and gives its buffer back, with the bytes that a receive has.
+    ///
+    /// # Errors
+    ///
+    /// `ECANCELED` when the connection has ended, `EIO` for another failure, and `EINTR`.
+    pub(super) fn next(&mut self, go_on: GoOn) -> Result<(KBox<Buffer>, usize)> {
+        let over = self.wait(go_on)?;
+        let buffer = self.give_back(over.slot).ok_or(EIO)?;
+        match over.status {
+            WcStatus::SUCCESS => Ok((buffer, over.len as usize)),
+            WcStatus::WR_FLUSH_ERR => Err(ECANCELED),
+            _ => Err(EIO),
+        }
+    }
+
+    fn wait(&mut self, go_on: GoOn) -> Result<Over> {
+        // Also where nobody ever has to wait.
+        while go_on() {
+            if let Some(over) = self
+                .batch
+                .get(self.taken..self.found)
+                .and_then(<[_]>::first)
+            {
+                self.taken += 1;
+                return Ok(*over);
+            }
+            if self.poll()? || self.poller.cq().arm() {
+                continue;
+            }
+            self.came.take(msecs_to_jiffies(TICK_MS));
+        }
+        Err(EINTR)
+    }
+
+    fn poll(&mut self) -> Result<bool> {
+        let mut room = Wc::room::<BATCH>();
+        let found = self.poller.poll(&mut room)?;
+        for (over, wc) in self.batch.iter_mut().zip(found) {
+            let is_success = wc.is_success();
+            *over = Over {
+                slot: wc.wr_id(),
+                status: wc.status(),
+                len: if is_success { wc.byte_len() } else { 0 },
+            };
+        }
+        self.found = found.len();
+        self.taken = 0;
+        Ok(self.found > 0)
+    }
+}
