@@ -23,7 +23,7 @@ use crate::{
 use serde::Serialize;
 
 /// How long a test takes without it being looked at, in ms.
-const LOOK: u32 = 100;
+pub const LOOK: u32 = 100;
 
 #[derive(clap::Args)]
 pub struct Options {

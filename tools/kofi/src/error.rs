@@ -58,6 +58,12 @@ pub enum Error {
     NoObject { id: u64 },
     #[error("object {id} is no address vector")]
     NoVector { id: u64 },
+    #[error("no device has an address: give its network interface one")]
+    NoAddress,
+    #[error("{count} of these tests failed")]
+    NotWorking { count: usize },
+    #[error("there was no end of it")]
+    NoEnd,
     #[error("a test is still running")]
     Busy,
     #[error("{test}: {words}")]

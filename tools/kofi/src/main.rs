@@ -17,11 +17,13 @@ mod info;
 mod kernel;
 mod latency;
 mod ls;
+mod man;
 mod names;
 mod objects;
 mod pingpong;
 mod progress;
 mod run;
+mod selftest;
 mod server;
 mod size;
 mod stat;
@@ -88,10 +90,14 @@ enum Command {
     Av(av::Args),
     /// What endpoints and queues do, in a second, again and again until ctrl-c
     Stat(stat::Args),
+    /// Whether kOFI works here, and what each device can do
+    Selftest(selftest::Args),
     /// Versions of this program and of the kernel's interfaces
     Version,
     /// What makes a shell complete the commands
     Completions { shell: clap_complete::Shell },
+    /// Manual pages
+    Man(man::Args),
 }
 
 fn main() -> ExitCode {
@@ -143,6 +149,11 @@ fn run(cli: &Cli, out: &mut dyn Write) -> Result<(), Error> {
             let device = Device::open(&cli.device)?;
             stat::run(&device, args, &*run::stop_flag()?, width().is_some(), out)?;
         }
+        Command::Selftest(args) => with_tests(cli, out, |runner, _| {
+            let beside = Device::open(&cli.device)?;
+            selftest::run(runner, &beside, args, &selftest::addresses()?)
+        })?,
+        Command::Man(args) => man::run(Cli::command(), args, out)?,
         Command::Version => {
             writeln!(out, "program: {}", env!("CARGO_PKG_VERSION"))?;
             let api = Device::open(&cli.device)?.version()?;

@@ -88,6 +88,14 @@ impl Place {
         }
     }
 
+    /// The same port on a domain.
+    pub fn on(&self, domain: &str) -> Self {
+        Self {
+            port: self.port,
+            domain: Some(domain.to_string()),
+        }
+    }
+
     /// What is offered for the way to an address.
     pub fn query(&self, address: &str) -> Result<Query, Error> {
         let test = self.test(TestKind::KOFI_TEST_PINGPONG, address)?;

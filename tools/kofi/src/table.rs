@@ -88,6 +88,16 @@ pub fn of_numbers(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> S
     table.trim_fmt()
 }
 
+/// Rows of words, which begin below each other.
+pub fn of_words(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
+    let mut table = plain(header);
+    table.add_rows(rows);
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 1));
+    }
+    table.trim_fmt()
+}
+
 /// A number with so many decimals.
 pub fn decimal(number: Option<f64>, digits: usize) -> String {
     number.map_or("-".to_string(), |number| format!("{number:.digits$}"))

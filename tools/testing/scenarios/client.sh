@@ -24,10 +24,13 @@ check info_elsewhere eval '! elsewhere "$CLIENT" info --source $ADDRESS 7471'
 ip netns del elsewhere
 check info_of_nothing refused "no device offers" info -c collective
 check info_of_a_name_that_is_none refused "there are: .*FI_MSG\|there are: .*msg" info -c banana
+printed() { "$CLIENT" "$@" >/run/printed && cat /run/printed; }
+check selftest eval 'printed selftest -p 7488 | grep -q "^kOFI works here"'
+check selftest_of_a_device eval 'printed selftest -p 7488 -d $DEVICE --json | grep -q "\"device\": \"$DEVICE\""'
+check selftest_of_none refused "no device has an address" selftest -d nothing0
 check versions eval '"$CLIENT" version | grep -q "^abi: 1"'
 
 # Tests between kernels, here one with itself.
-printed() { "$CLIENT" "$@" >/run/printed && cat /run/printed; }
 "$CLIENT" server "$ADDRESS" -p 7490 >/run/serving &
 server=$!
 eventually 30 grep -qs serving /run/serving || fail "no server"
