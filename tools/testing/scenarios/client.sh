@@ -25,8 +25,7 @@ ip netns del elsewhere
 check info_of_nothing refused "no device offers" info -c collective
 check info_of_a_name_that_is_none refused "there are: .*FI_MSG\|there are: .*msg" info -c banana
 printed() { "$CLIENT" "$@" >/run/printed && cat /run/printed; }
-check selftest eval 'printed selftest -p 7488 | grep -q "^kOFI works here"'
-check selftest_of_a_device eval 'printed selftest -p 7488 -d $DEVICE --json | grep -q "\"device\": \"$DEVICE\""'
+check selftest eval 'printed selftest -p 7488 -d $DEVICE | grep -q "^kOFI works here"'
 check selftest_of_none refused "no device has an address" selftest -d nothing0
 check versions eval '"$CLIENT" version | grep -q "^abi: 1"'
 
@@ -40,7 +39,7 @@ check svg grep -q "</svg>" /run/svg
 check bw eval 'printed bw $ADDRESS -p 7490 -s 1K -n 100 --verify --json | grep -q "\"messages\": 100"'
 check bw_write eval 'printed bw $ADDRESS -p 7490 -o write -s 1,1K,64K -n 100 --verify | grep -q "^ *64K  *16  *100 "'
 # More than any server lends, which both know.
-check bw_large eval 'printed bw $ADDRESS -p 7490 -o write -s 1M -w 64 -n 100 --verify | grep -q "^ *1M  *64  *100 "'
+check bw_large eval 'printed bw $ADDRESS -p 7490 -o write -s 1M -w 64 -n 4 --verify | grep -q "^ *1M  *64  *4 "'
 check bw_read eval 'printed bw $ADDRESS -p 7490 -o read -s 1,1K,64K -n 100 --verify | grep -q "^ *64K  *16  *100 "'
 # Each operation has its model here; on the device, what it has itself, and what takes several requests.
 change() { printed atomic "$ADDRESS" -p 7490 -n 20 --verify "$@"; }
@@ -62,9 +61,9 @@ compared() { printed compare "$ADDRESS" -p 7490 -s 64,4K -r 2 -t 0.05 "$@"; }
 check compare eval '[ "$(compared | grep -c " to ")" = $rows ]'
 check compare_json eval 'compared -o read --json | grep -c "\"rounds\": 2" | grep -qx 2'
 by_hand="-p 7490 --verbs --verify"
-check by_hand eval 'printed pingpong $ADDRESS $by_hand -s 1,64K -n 20 | grep -q "^ *64K  *20 "'
+check by_hand eval 'printed pingpong $ADDRESS $by_hand -s 1,64K -n 5 | grep -q "^ *64K  *5 "'
 for operation in send write read; do
-	check by_hand_$operation eval 'printed bw $ADDRESS $by_hand -o $operation -s 1,64K -n 100 | grep -q "^ *64K  *16  *100 "'
+	check by_hand_$operation eval 'printed bw $ADDRESS $by_hand -o $operation -s 1,64K -n 20 | grep -q "^ *64K  *16  *20 "'
 done
 if [ "$1" != siw ]; then
 	check by_hand_atomic eval '[ "$(change --verbs -o sum,cswap | grep -c "  20  ")" = 2 ]'

@@ -349,15 +349,15 @@ static void all_of_it_is_done_by_hand_too(void)
 {
 	static const struct {
 		__u32 kind;
-		__u64 length;
+		__u64 length, count;
 	} works[] = {
-		{ KOFI_TEST_PINGPONG, 1 },
-		{ KOFI_TEST_PINGPONG, KOFI_TEST_MAX_LENGTH },
-		{ KOFI_TEST_STREAM, 5000 },
-		{ KOFI_TEST_WRITE, 5000 },
-		{ KOFI_TEST_WRITE, KOFI_TEST_MAX_LENGTH },
-		{ KOFI_TEST_READ, 5000 },
-		{ KOFI_TEST_READ, 1 },
+		{ KOFI_TEST_PINGPONG, 1, 33 },
+		{ KOFI_TEST_PINGPONG, KOFI_TEST_MAX_LENGTH, 2 },
+		{ KOFI_TEST_STREAM, 5000, 33 },
+		{ KOFI_TEST_WRITE, 5000, 33 },
+		{ KOFI_TEST_WRITE, KOFI_TEST_MAX_LENGTH, 2 },
+		{ KOFI_TEST_READ, 5000, 33 },
+		{ KOFI_TEST_READ, 1, 33 },
 	};
 	int server = serve_with(KOFI_TEST_VERBS), client = open_device();
 	struct kofi_watch seen;
@@ -367,12 +367,12 @@ static void all_of_it_is_done_by_hand_too(void)
 
 		test.flags = KOFI_TEST_VERIFY | KOFI_TEST_VERBS;
 		test.length = works[i].length;
-		test.count = 33;
+		test.count = works[i].count;
 		seen = run(client, test);
 		EXPECT(seen.state == KOFI_TEST_OVER);
 		EXPECT_ANSWER(0, seen.error);
-		EXPECT(seen.messages == 33 && !seen.damaged);
-		EXPECT(seen.bytes == 33 * works[i].length);
+		EXPECT(seen.messages == test.count && !seen.damaged);
+		EXPECT(seen.bytes == test.count * test.length);
 	}
 	EXPECT_ANSWER(0, stop(server));
 	seen = watch(server, 0);
