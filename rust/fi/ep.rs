@@ -144,6 +144,11 @@ impl Endpoint {
         )?)
     }
 
+    /// Where it was opened.
+    pub(super) fn domain(&self) -> &Arc<Domain> {
+        self.domain.arc()
+    }
+
     /// The provider's part.
     pub fn core(&self) -> &Arc<dyn provider::Endpoint> {
         &self.core

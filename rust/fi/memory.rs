@@ -6,6 +6,13 @@
 //! [`Context`], whose existence is the promise; the C API makes them from its caller's pointers, the
 //! Rust API from a [`Buffer`] that it takes over, so that safe code cannot break the promise.
 
+use super::{
+    domain::Domain,
+    mr::{
+        Access,
+        MemoryRegion, //
+    },
+};
 use crate::abi::{
     aside::aside,
     bio_vec,
@@ -29,7 +36,8 @@ use kernel::{
     alloc::flags::__GFP_NOWARN,
     bindings,
     page::PAGE_SIZE,
-    prelude::*, //
+    prelude::*,
+    sync::Arc, //
 };
 
 /// A range of kernel memory that an operation reads or writes.
@@ -407,6 +415,8 @@ impl DerefMut for Bytes {
 
 /// A message buffer that Rust consumers post: the operation owns it, its completion gives it back.
 pub struct Buffer {
+    /// Before the memory: dropped first.
+    region: Option<Arc<MemoryRegion>>,
     data: Bytes,
     /// A number of the consumer's, which comes back with the buffer.
     pub tag: u64,
@@ -420,17 +430,52 @@ impl Buffer {
     ///
     /// -FI_ENOMEM.
     pub fn new(_here: InProcess, len: usize, tag: u64) -> Result<KBox<Self>> {
-        let data = Bytes::new(len)?;
-        Ok(KBox::new(Self { data, tag }, GFP_KERNEL)?)
+        let buffer = Self {
+            region: None,
+            data: Bytes::new(len)?,
+            tag,
+        };
+        Ok(KBox::new(buffer, GFP_KERNEL)?)
     }
 
-    /// Gives the buffer to an operation of which it is the memory as well as the context.
+    /// The same, registered in `domain`: its endpoints post it without mapping it each time. For the others
+    /// it is like any other.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENODEV when the device goes away, -FI_ENOMEM.
+    pub fn registered(
+        here: InProcess,
+        domain: &Arc<Domain>,
+        len: usize,
+        tag: u64,
+    ) -> Result<KBox<Self>> {
+        let mut buffer = Self::new(here, len, tag)?;
+        if len > 0 {
+            // SAFETY: The region is dropped before the memory, which does not move.
+            let segment = unsafe { Segment::new(buffer.data.as_mut_ptr().cast(), len) };
+            let region = domain.register(core::slice::from_ref(&segment), Access::LOCAL)?;
+            buffer.region = Some(region);
+        }
+        Ok(buffer)
+    }
+
+    /// What the endpoints of `domain` post it with.
+    #[inline]
+    fn descriptor(&self, domain: &Arc<Domain>) -> Descriptor {
+        let region = self.region.as_ref();
+        let region = region.filter(|region| Arc::ptr_eq(region.domain(), domain));
+        region.map_or(Descriptor::NONE, |region| region.descriptor())
+    }
+
+    /// Gives the buffer to an operation in `domain`, of which it is the memory as well as the context.
     ///
     /// `post` is called with both; if it refuses, the buffer comes back.
     pub(super) fn give<R>(
         mut buffer: KBox<Self>,
         len: usize,
-        post: impl FnOnce(&Segment, Context) -> Result<R>,
+        domain: &Arc<Domain>,
+        post: impl FnOnce(&Segment, Descriptor, Context) -> Result<R>,
     ) -> core::result::Result<R, Refused> {
         if len > buffer.data.len() {
             return Err(Refused {
@@ -441,8 +486,10 @@ impl Buffer {
         // SAFETY: The boxed vector neither moves nor is freed or accessed before `reclaim` takes
         // the context back, which happens at the completion or after the endpoint is closed.
         let segment = unsafe { Segment::new(buffer.data.as_mut_ptr().cast(), len) };
+        // The region goes with the buffer.
+        let descriptor = buffer.descriptor(domain);
         let raw = KBox::into_raw(buffer);
-        post(&segment, Context(raw.cast())).map_err(|errno| Refused {
+        post(&segment, descriptor, Context(raw.cast())).map_err(|errno| Refused {
             errno,
             // SAFETY: `raw` came from `into_raw` above, and a refused post keeps nothing.
             buffer: unsafe { KBox::from_raw(raw) },

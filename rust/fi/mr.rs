@@ -114,7 +114,7 @@ pub struct MemoryRegion {
     core: Arc<dyn provider::MemoryRegion>,
     base: u64,
     _card: Card,
-    _domain: Held<Domain>,
+    domain: Held<Domain>,
 }
 
 impl MemoryRegion {
@@ -136,13 +136,20 @@ impl MemoryRegion {
                 core,
                 base,
                 _card: card,
-                _domain: domain,
+                domain,
             },
             GFP_KERNEL,
         )?)
     }
 
+    /// Where it has been registered.
+    #[inline]
+    pub(super) fn domain(&self) -> &Arc<Domain> {
+        self.domain.arc()
+    }
+
     /// What `fi_mr_desc()` tells.
+    #[inline]
     pub fn descriptor(&self) -> Descriptor {
         self.core.descriptor()
     }

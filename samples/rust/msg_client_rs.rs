@@ -142,8 +142,9 @@ fn transfer(
 ) -> Result {
     let endpoint = &connection.endpoint;
     // A buffer that is posted belongs to the operation, which gives it back when it is over.
-    let mut out = Buffer::new(here, size, 0)?;
-    let mut back = Buffer::new(here, size, 0)?;
+    // Registered, it is not mapped for each.
+    let mut out = Buffer::registered(here, endpoint.domain(), size, 0)?;
+    let mut back = Buffer::registered(here, endpoint.domain(), size, 0)?;
     while outcome.echoed < module_parameters::count.value() {
         let seq = outcome.echoed;
         fill(&mut out, seq);

@@ -82,7 +82,8 @@ impl Opened for Unconnected {
     type Lent = Lent;
 
     fn receive(&mut self, here: InProcess, len: usize) -> Result {
-        Ok(Unconnected::receive(self, Buffer::new(here, len, 0)?)?)
+        let buffer = Buffer::registered(here, self.domain(), len, 0)?;
+        Ok(Unconnected::receive(self, buffer)?)
     }
 
     fn lend(&self, here: InProcess, len: usize) -> Result<(Lent, Remote)> {
@@ -101,7 +102,7 @@ impl Link for Connection {
     type Buffer = Buffer;
 
     fn buffer(&self, here: InProcess, len: usize) -> Result<KBox<Self::Buffer>> {
-        Buffer::new(here, len, 0)
+        Buffer::registered(here, self.endpoint.domain(), len, 0)
     }
 
     fn receive(&mut self, buffer: KBox<Self::Buffer>) -> Result {

@@ -14,7 +14,6 @@ use super::{
         },
         memory::{
             Buffer,
-            Descriptor,
             Memory,
             Refused, //
         },
@@ -234,6 +233,11 @@ impl<S: State> Endpoint<S> {
         self.open.source
     }
 
+    /// Where it was opened, and where what it posts may be registered. Any context.
+    pub fn domain(&self) -> &Arc<Domain> {
+        self.open.endpoint.domain()
+    }
+
     /// Posts `buffer` for the next message. Any context.
     ///
     /// # Errors
@@ -256,14 +260,19 @@ impl<S: State> Endpoint<S> {
         len: usize,
         post: impl FnOnce(&Message<'_>) -> Result,
     ) -> core::result::Result<(), Refused> {
-        Buffer::give(buffer, len, |segment, context| {
-            post(&Message {
-                memory: Memory::Segments(slice::from_ref(segment)),
-                descriptors: &[Descriptor::NONE],
-                context,
-                flags: flags::FI_COMPLETION,
-                data: 0,
-            })
-        })
+        Buffer::give(
+            buffer,
+            len,
+            self.domain(),
+            |segment, descriptor, context| {
+                post(&Message {
+                    memory: Memory::Segments(slice::from_ref(segment)),
+                    descriptors: &[descriptor],
+                    context,
+                    flags: flags::FI_COMPLETION,
+                    data: 0,
+                })
+            },
+        )
     }
 }

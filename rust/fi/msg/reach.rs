@@ -13,7 +13,6 @@ use super::{
         },
         memory::{
             Buffer,
-            Descriptor,
             Memory,
             Refused,
             Segment, //
@@ -163,38 +162,43 @@ impl Endpoint {
                 buffer,
             });
         };
-        Buffer::give(buffer, all, |segment, context| {
-            if !op.is_for(form) {
-                return Err(Errno::EOPNOTSUPP);
-            }
-            let here = segment.part(0, len);
-            let compare = segment.part(len, all - len);
-            let compare: &[Segment] = match form {
-                Form::Compare => slice::from_ref(&compare),
-                Form::Base | Form::Fetch => &[],
-            };
-            let remote = fi_rma_ioc {
-                addr: elements.remote.addr,
-                count: elements.count,
-                key: elements.remote.key,
-            };
-            let atomic = Atomic {
-                form,
-                op,
-                datatype: elements.datatype,
-                remote: slice::from_ref(&remote),
-                compare,
-                result: slice::from_ref(&here),
-                result_descriptors: &[Descriptor::NONE],
-            };
-            let message = Message {
-                memory: Memory::Segments(slice::from_ref(&here)),
-                descriptors: &[Descriptor::NONE],
-                context,
-                flags: flags::FI_COMPLETION,
-                data: 0,
-            };
-            self.core().atomic(&atomic, &message)
-        })
+        Buffer::give(
+            buffer,
+            all,
+            self.domain(),
+            |segment, descriptor, context| {
+                if !op.is_for(form) {
+                    return Err(Errno::EOPNOTSUPP);
+                }
+                let here = segment.part(0, len);
+                let compare = segment.part(len, all - len);
+                let compare: &[Segment] = match form {
+                    Form::Compare => slice::from_ref(&compare),
+                    Form::Base | Form::Fetch => &[],
+                };
+                let remote = fi_rma_ioc {
+                    addr: elements.remote.addr,
+                    count: elements.count,
+                    key: elements.remote.key,
+                };
+                let atomic = Atomic {
+                    form,
+                    op,
+                    datatype: elements.datatype,
+                    remote: slice::from_ref(&remote),
+                    compare,
+                    result: slice::from_ref(&here),
+                    result_descriptors: &[descriptor],
+                };
+                let message = Message {
+                    memory: Memory::Segments(slice::from_ref(&here)),
+                    descriptors: &[descriptor],
+                    context,
+                    flags: flags::FI_COMPLETION,
+                    data: 0,
+                };
+                self.core().atomic(&atomic, &message)
+            },
+        )
     }
 }
