@@ -45,6 +45,11 @@ pub(super) struct Clock<'a> {
 }
 
 impl Clock<'_> {
+    /// What was done before does not count.
+    pub(super) fn restart(&mut self) {
+        self.start = Instant::now();
+    }
+
     /// How long it has been.
     pub(super) fn elapsed(&self) -> Delta {
         self.start.elapsed()
@@ -107,7 +112,7 @@ fn work_on<L: Link>(
         link,
         region: read_grant(answer).ok_or(Errno::EOPNOTSUPP)?,
         traffic,
-        clock: &clock,
+        clock,
         tally,
     };
     match &work.task {

@@ -43,7 +43,7 @@ pub(super) struct Borrower<'a, L: Link> {
     pub(super) link: &'a mut L,
     pub(super) region: Remote,
     pub(super) traffic: &'a Traffic,
-    pub(super) clock: &'a Clock<'a>,
+    pub(super) clock: Clock<'a>,
     pub(super) tally: &'a Tally,
 }
 
@@ -137,6 +137,7 @@ impl<L: Link> Borrower<'_, L> {
             self.link.write(buffer, length, place)?;
             let _ = idle.push_within_capacity(self.link.sent(self.here)?);
         }
+        self.clock.restart();
         // They end in the order in which they began.
         let (mut seq, mut over) = (0, 0);
         while !self.clock.is_enough(seq) {
