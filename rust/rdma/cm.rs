@@ -27,11 +27,13 @@ use handler::{
 use super::{
     client,
     device::Device,
+    mr::Access,
     net::{
         Net,
         SockAddr, //
     },
     qp::{
+        Qp,
         QpAttr,
         QpState, //
     }, //
@@ -296,6 +298,25 @@ impl IdRef {
             bindings::rdma_init_qp_attr(self.raw(), &mut attr.raw, &mut attr.mask)
         })?;
         Ok(attr)
+    }
+
+    /// Moves a queue pair through its states, to where it can send, with what both sides have agreed on.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::init_qp_attr`] and of [`Qp::modify`].
+    pub(crate) fn make_ready(&self, qp: &Qp, param: &ConnParam<'_>, access: Access) -> Result {
+        // Once more, for the port may not have been known before. What rdma_cm lets the peer do is more
+        // than the consumer may have asked for.
+        let mut init = self.init_qp_attr(QpState::Init)?;
+        init.set_access(access);
+        qp.modify(&init)?;
+        let mut receive = self.init_qp_attr(QpState::Rtr)?;
+        receive.limit_answered(param.responder_resources);
+        qp.modify(&receive)?;
+        let mut send = self.init_qp_attr(QpState::Rts)?;
+        send.limit_initiated(param.initiator_depth);
+        qp.modify(&send)
     }
 
     /// Refuses a connection, with data for the peer.

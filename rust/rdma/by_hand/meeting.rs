@@ -18,10 +18,7 @@ use super::{
         device::Watcher,
         done::Done,
         mr::Access,
-        qp::{
-            Qp,
-            QpState, //
-        },
+        qp::Qp,
     },
     GoOn, RESOLVE_MS, TICK_MS,
 };
@@ -160,22 +157,14 @@ impl Meeting {
         self.changed.give();
     }
 
-    /// Moves the queue pair through its states, to where it can send.
+    /// Has the queue pair send.
     pub(super) fn make_ready(&self, id: &IdRef, param: &ConnParam<'_>) -> Result {
         let equipped = {
             let stand = self.stand.lock();
             stand.qp.as_ref().map(|(qp, access)| (qp.clone(), *access))
         };
         let (qp, access) = equipped.ok_or(ENOTCONN)?;
-        let mut init = id.init_qp_attr(QpState::Init)?;
-        init.set_access(access);
-        qp.modify(&init)?;
-        let mut receive = id.init_qp_attr(QpState::Rtr)?;
-        receive.limit_answered(param.responder_resources);
-        qp.modify(&receive)?;
-        let mut send = id.init_qp_attr(QpState::Rts)?;
-        send.limit_initiated(param.initiator_depth);
-        qp.modify(&send)
+        id.make_ready(&qp, param, access)
     }
 
     /// The peer has answered.

@@ -45,12 +45,8 @@ use crate::{
             Locked,
             REJECTED_BY_CONSUMER, //
         },
-        mr::Access,
         net::SockAddr,
-        qp::{
-            Qp,
-            QpState, //
-        },
+        qp::Qp,
     },
 };
 use kernel::{
@@ -227,7 +223,7 @@ impl Endpoint {
         let param = self.param(frame, responder_resources, initiator_depth, &qp);
         let locked = id.lock();
         if locked.uses_ib_cm() {
-            to_ready(&qp, &locked, &param, self.limits.access)?;
+            locked.make_ready(&qp, &param, self.limits.access)?;
         }
         Ok(locked.accept(&param)?)
     }
@@ -264,7 +260,7 @@ impl Endpoint {
     /// The peer has answered: from now on messages flow.
     fn complete(&self, id: &Locked, conn: &ConnParam<'_>) -> Result {
         let qp = self.qp()?;
-        to_ready(&qp, id, conn, self.limits.access)?;
+        id.make_ready(&qp, conn, self.limits.access)?;
         Ok(id.complete_response()?)
     }
 
@@ -416,21 +412,6 @@ impl Endpoint {
         }
         self.flush();
     }
-}
-
-/// Moves a queue pair through its states, to where it can send.
-fn to_ready(qp: &Qp, id: &IdRef, param: &ConnParam<'_>, access: Access) -> Result {
-    // Once more, for the port may not have been known before. What rdma_cm lets the peer do is more
-    // than the consumer may have asked for.
-    let mut init = id.init_qp_attr(QpState::Init)?;
-    init.set_access(access);
-    qp.modify(&init)?;
-    let mut receive = id.init_qp_attr(QpState::Rtr)?;
-    receive.limit_answered(param.responder_resources);
-    qp.modify(&receive)?;
-    let mut send = id.init_qp_attr(QpState::Rts)?;
-    send.limit_initiated(param.initiator_depth);
-    Ok(qp.modify(&send)?)
 }
 
 impl Handler for Endpoint {
