@@ -38,7 +38,8 @@ signaled=$(told kofi_post "signaled=1")
 over=$(($(told kofi_complete) + $(told kofi_error)))
 check each_is_over [ "$signaled" = "$over" ]
 check flushed eval '[ "$(told kofi_error "op=recv .* status=WR_FLUSH_ERR .* error=FI_ECANCELED")" -ge 8 ]'
-check nothing_else_failed eval '[ "$(told kofi_error)" = "$(told kofi_error status=WR_FLUSH_ERR)" ]'
+# A device may refuse what is posted as the peer leaves, in place of flushing it.
+check nothing_else_failed eval '[ "$(told kofi_error)" = "$(told kofi_error "status=\(WR_FLUSH_ERR\|GENERAL_ERR\)")" ]'
 check request eval '[ "$(told kofi_request "local=$ADDRESS:7471 peer=$ADDRESS:.* error=0")" = 1 ]'
 check both_ends eval '[ "$(told kofi_connection "connecting -> connected error=0")" = 2 ]'
 # A queue pair's number is on everything that is told of it.
@@ -50,8 +51,15 @@ echo >$T/trace
 talk 20 || fail "no echo"
 check silent_while_off eval '! grep -q " kofi_" $T/trace'
 
-# Turned on and off under way: who posts and who reads find out in the middle.
+# Turned on and off under way: who posts and who reads find out in the middle. On one CPU: QEMU lets
+# another one run into the breakpoint with which the kernel patches code when it is there no more, in
+# the kernel's own functions as in ours ("Oops: int3" within a minute of kmem, net, skb, sock and tcp).
 load msg_client addr="$ADDRESS" count=1000000000 size=64 || fail "no client"
+if [ "$LANE" != uml ]; then
+	for task in $$ $(ps -o pid,comm | awk '$2 ~ /^msg_(client|server)/ { print $1 }'); do
+		taskset -p 1 "$task" >/dev/null || fail "task $task stays where it is"
+	done
+fi
 for _ in 1 2 3 4 5 6 7 8; do
 	trace_on
 	usleep 20000
