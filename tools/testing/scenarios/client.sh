@@ -30,9 +30,14 @@ check selftest_of_none refused "no device has an address" selftest -d nothing0
 check versions eval '"$CLIENT" version | grep -q "^abi: 1"'
 
 # Tests between kernels, here one with itself.
-"$CLIENT" server "$ADDRESS" -p 7490 >/run/serving &
-server=$!
-eventually 30 grep -qs serving /run/serving || fail "no server"
+serve() {
+	# What the last one said is not to be taken for this one's.
+	rm -f /run/serving
+	"$CLIENT" server "$ADDRESS" -p "$1" >/run/serving &
+	server=$!
+	eventually 30 grep -qs serving /run/serving || fail "no server"
+}
+serve 7490
 check pingpong eval 'printed pingpong $ADDRESS -p 7490 -s 64,4K -n 20 --verify | grep -q "^ *4K  *20 "'
 check histogram eval 'printed pingpong $ADDRESS -p 7490 -n 20 --histogram --svg /run/svg | grep -q "█"'
 check svg grep -q "</svg>" /run/svg
@@ -76,9 +81,7 @@ check server_tells grep -q "clients, [0-9]* messages, .* 0 damaged" /run/serving
 
 # What others say to it is counted, refused, or the end of their connection alone.
 if has_module kofi_kunit; then
-	"$CLIENT" server "$ADDRESS" -p 7491 >/run/serving &
-	server=$!
-	eventually 30 grep -qs serving /run/serving || fail "no server"
+	serve 7491
 	load kofi_kunit addr="$ADDRESS" test_server=7491 || fail "kofi_kunit.ko does not load"
 	run_suites kofi_stranger
 	unload kofi_kunit
@@ -90,9 +93,7 @@ fi
 check no_server refused "Connection refused" pingpong "$ADDRESS" -p 7490
 
 # A device that goes takes its tests along, and waits for no more than that.
-"$CLIENT" server "$ADDRESS" -p 7490 >/run/serving &
-server=$!
-eventually 30 grep -qs serving /run/serving || fail "no server"
+serve 7490
 "$CLIENT" pingpong "$ADDRESS" -p 7490 --time 300 >/run/over_fabric 2>&1 &
 over_fabric=$!
 "$CLIENT" pingpong "$ADDRESS" -p 7490 --time 300 --verbs >/run/by_hand 2>&1 &
