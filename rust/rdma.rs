@@ -23,6 +23,7 @@ mod done;
 mod iwarp;
 pub(crate) mod mr;
 pub(crate) mod net;
+pub(crate) mod nudge;
 pub(crate) mod pd;
 pub(crate) mod qp;
 pub(crate) mod reg_qp;

@@ -15,7 +15,6 @@ mod exchange;
 mod fabric;
 mod gather;
 mod mr;
-mod nudge;
 mod offer;
 mod pep;
 mod queue;

@@ -43,6 +43,10 @@ use super::{
         Net,
         SockAddr, //
     },
+    nudge::{
+        self,
+        Nudges, //
+    },
     pd::Pd,
     qp::{
         Caps,
@@ -71,7 +75,10 @@ use meeting::{
     Meeting,
     Stage, //
 };
-use side::Side;
+use side::{
+    Patience,
+    Side, //
+};
 
 /// Whether who waits is to go on; what it waited for has failed with `EINTR` if not.
 pub(crate) type GoOn = fn() -> bool;
@@ -102,6 +109,7 @@ struct End {
     meeting: Arc<Meeting>,
     sender: Sender,
     receiver: Receiver,
+    patience: Patience,
     qp: Arc<Qp>,
     /// What is posted is freed with these: behind the queue pair.
     sends: Side,
@@ -128,14 +136,15 @@ impl End {
         let watch = device.watch(meeting.clone())?;
         let pd = Pd::new(device.enter()?)?;
         let depth = u32::try_from(depth)?;
-        let queue = || -> Result<_> {
+        let queue = |depth| -> Result<_> {
             let came = Arc::pin_init(Done::new(), GFP_KERNEL)?;
             let cq = Cq::new(pd.device().clone(), depth, 0, came.clone())?;
             Ok((cq, came))
         };
-        let (sent, received) = (queue()?, queue()?);
+        let requests = depth + nudge::most_on(&device);
+        let (sent, received) = (queue(requests)?, queue(depth)?);
         let caps = Caps {
-            max_send_wr: depth,
+            max_send_wr: requests,
             max_recv_wr: depth,
             max_send_sge: 1,
             max_recv_sge: 1,
@@ -155,6 +164,10 @@ impl End {
             meeting,
             sender: Sender::new(qp.clone())?,
             receiver: Receiver::new(qp.clone())?,
+            patience: Patience {
+                qp: qp.clone(),
+                nudges: Nudges::default(),
+            },
             qp,
             pd,
         })
@@ -265,14 +278,16 @@ impl Unconnected {
     /// # Errors
     ///
     /// `ECONNREFUSED`, `ETIMEDOUT`, `EINTR`, and the driver's.
-    pub(crate) fn connect(self, data: &[u8], go_on: GoOn) -> Result<Connection> {
+    pub(crate) fn connect(mut self, data: &[u8], go_on: GoOn) -> Result<Connection> {
         let param = self.end.param(data, self.depths.0, self.depths.1);
         self.end.id()?.lock().connect(&param)?;
         self.end.meeting.wait(Stage::Connected, go_on)?;
+        // The peer may not look yet. It need not do this: it is not the first to speak.
+        self.end.patience.nudges = Nudges::on(self.end.pd.device());
         Ok(Connection(self.end))
     }
 
-    /// Gives the peer, who has asked, the connection. May sleep.
+    /// Gives the peer, who has asked, the connection, and leaves the first word to it. May sleep.
     ///
     /// # Errors
     ///
@@ -364,13 +379,15 @@ impl Connection {
     ///
     /// `ECANCELED` when the connection has ended, `EIO` for another failure; `EINTR`.
     pub(crate) fn sent(&mut self, go_on: GoOn) -> Result<KBox<Buffer>> {
-        Ok(self.0.sends.next(go_on)?.0)
+        let end = &mut self.0;
+        Ok(end.sends.next(&mut end.patience, go_on)?.0)
     }
 
     /// Waits for a message: gives the buffer that it is in, and its length. May sleep; errors as of
     /// [`Self::sent`].
     pub(crate) fn received(&mut self, go_on: GoOn) -> Result<(KBox<Buffer>, usize)> {
-        self.0.receives.next(go_on)
+        let end = &mut self.0;
+        end.receives.next(&mut end.patience, go_on)
     }
 
     /// Waits until the peer has left. May sleep.

@@ -167,7 +167,7 @@ impl Device {
         self.protocol
     }
 
-    /// Whether the driver is siw, which may leave the first messages of a connection lying.
+    /// Whether the driver is siw, whose peers need [`super::nudge`].
     pub(crate) fn is_siw(&self) -> bool {
         self.is_siw
     }

@@ -5,16 +5,18 @@
 //! A failure waits here for its reader, with what came behind it; a drain puts here what it finds.
 //! The ring is as large as the completion queue and allocated with it, so that it cannot overflow.
 
-use super::nudge;
 use crate::{
     abi::{
         Errno,
         Result, //
     },
-    rdma::cq::{
-        Wc,
-        WcOpcode,
-        WcStatus, //
+    rdma::{
+        cq::{
+            Wc,
+            WcOpcode,
+            WcStatus, //
+        },
+        nudge, //
     },
 };
 use kernel::prelude::*;
@@ -231,6 +233,12 @@ mod tests {
             len: 0,
             brought: Brought::Nothing,
         }
+    }
+
+    #[test]
+    fn nudges_belong_to_no_queue() {
+        assert!(Place::of(nudge::WR_ID).index() > i32::MAX as usize);
+        assert_eq!(Done::refused(nudge::WR_ID).cell(), None);
     }
 
     #[test]

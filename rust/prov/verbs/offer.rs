@@ -4,7 +4,6 @@
 
 use super::{
     exchange,
-    nudge,
     wire::MAX_PRIVATE_DATA, //
 };
 use crate::{
@@ -30,7 +29,8 @@ use crate::{
         device::{
             Device,
             Use, //
-        }, //
+        },
+        nudge, //
     },
 };
 use kernel::{

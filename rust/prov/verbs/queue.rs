@@ -32,7 +32,6 @@ use super::{
         self,
         Exchanges, //
     },
-    nudge,
     ring::{
         Ring,
         Slot, //
@@ -55,6 +54,7 @@ use crate::{
     fi::memory::Context,
     rdma::{
         attributes::Protocol,
+        nudge,
         pd::Pd,
         qp::Qp,
         single::{

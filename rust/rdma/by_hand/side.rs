@@ -10,7 +10,12 @@ use super::{
             Wc,
             WcStatus, //
         },
-        done::Done, //
+        done::Done,
+        nudge::{
+            self,
+            Nudges, //
+        },
+        qp::Qp, //
     },
     Buffer, GoOn, TICK_MS,
 };
@@ -36,6 +41,26 @@ const NONE: Over = Over {
     status: WcStatus::SUCCESS,
     len: 0,
 };
+
+/// What who waits does about the peer when nothing comes.
+pub(super) struct Patience {
+    pub(super) qp: Arc<Qp>,
+    pub(super) nudges: Nudges,
+}
+
+impl Patience {
+    /// Waits for `came`, or for as long as nobody is asked.
+    fn wait(&mut self, came: &Done) {
+        let Some(pause) = self.nudges.pause() else {
+            came.take(msecs_to_jiffies(TICK_MS));
+            return;
+        };
+        let pause = u32::try_from(pause.as_millis()).unwrap_or(TICK_MS);
+        if came.take(msecs_to_jiffies(pause)) == 0 {
+            self.nudges.post(&self.qp);
+        }
+    }
+}
 
 /// A direction.
 pub(super) struct Side {
@@ -98,8 +123,12 @@ impl Side {
     /// # Errors
     ///
     /// `ECANCELED` when the connection has ended, `EIO` for another failure, and `EINTR`.
-    pub(super) fn next(&mut self, go_on: GoOn) -> Result<(KBox<Buffer>, usize)> {
-        let over = self.wait(go_on)?;
+    pub(super) fn next(
+        &mut self,
+        patience: &mut Patience,
+        go_on: GoOn,
+    ) -> Result<(KBox<Buffer>, usize)> {
+        let over = self.wait(patience, go_on)?;
         let buffer = self.give_back(over.slot).ok_or(EIO)?;
         match over.status {
             WcStatus::SUCCESS => Ok((buffer, over.len as usize)),
@@ -108,7 +137,7 @@ impl Side {
         }
     }
 
-    fn wait(&mut self, go_on: GoOn) -> Result<Over> {
+    fn wait(&mut self, patience: &mut Patience, go_on: GoOn) -> Result<Over> {
         // Also where nobody ever has to wait.
         while go_on() {
             if let Some(over) = self
@@ -117,12 +146,16 @@ impl Side {
                 .and_then(<[_]>::first)
             {
                 self.taken += 1;
+                // Flushed.
+                if over.slot == nudge::WR_ID {
+                    continue;
+                }
                 return Ok(*over);
             }
             if self.poll()? || self.poller.cq().arm() {
                 continue;
             }
-            self.came.take(msecs_to_jiffies(TICK_MS));
+            patience.wait(&self.came);
         }
         Err(EINTR)
     }

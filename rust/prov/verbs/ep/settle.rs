@@ -19,17 +19,13 @@
 //! Nothing waits for it to end. It uses the endpoint inside of the gate alone, and goes within some
 //! milliseconds when the endpoint is closed.
 
-use super::{
-    super::{
-        nudge,
-        state::State, //
-    },
-    drain::PAUSE,
-    Endpoint,
-};
+use super::{super::state::State, drain::PAUSE, Endpoint};
 use crate::{
     abi::serial::Others,
-    rdma::cm::ConnParam, //
+    rdma::{
+        cm::ConnParam,
+        nudge::Nudges, //
+    },
 };
 use kernel::{
     sync::Arc,
@@ -119,17 +115,18 @@ impl Endpoint {
 
     /// Nudges the peer until something has come from it, or the connection has ended.
     fn nudge_peer(&self) {
-        for pause in nudge::pauses() {
+        let mut nudges = Nudges::on(self.domain.pd().device());
+        while let Some(pause) = nudges.pause() {
             if !self.stays(pause) {
                 return;
             }
             let Some(_pass) = self.gate.enter() else {
                 return;
             };
-            if let Ok(qp) = self.qp() {
-                // What the driver has no time for it refuses. The next one is as good.
-                let _ = qp.write_nothing(nudge::WR_ID);
-            }
+            let Ok(qp) = self.qp() else {
+                return;
+            };
+            nudges.post(&qp);
         }
     }
 
