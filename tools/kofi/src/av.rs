@@ -9,6 +9,7 @@ use crate::{
         KOFI_ADDRESS_USER_ID, //
     },
     error::Error,
+    json,
     kernel::Kernel,
     objects::address,
     table::of_numbers,
@@ -55,7 +56,7 @@ pub fn run(kernel: &dyn Kernel, args: &Args) -> Result<String, Error> {
     let addresses = kernel.addresses(args.id, args.count)?;
     let rows: Vec<_> = addresses.iter().map(Row::from).collect();
     if args.json {
-        return serde_json::to_string_pretty(&rows).map_err(|error| Error::Output(error.into()));
+        return json::pretty(&rows);
     }
     if rows.is_empty() {
         return Ok("no addresses".to_string());

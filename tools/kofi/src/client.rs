@@ -10,6 +10,7 @@ use crate::{
         KOFI_TEST_VERIFY, //
     },
     error::Error,
+    json,
     progress::Bar,
     run::{
         self,
@@ -165,7 +166,7 @@ impl Runs {
         object: impl Fn(&'a Measured) -> T,
     ) -> Result<String, Error> {
         let objects: Vec<_> = self.measured.iter().map(object).collect();
-        serde_json::to_string_pretty(&objects).map_err(|error| Error::Output(error.into()))
+        json::pretty(&objects)
     }
 
     fn damaged(&self) -> u64 {

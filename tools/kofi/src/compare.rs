@@ -18,6 +18,7 @@ use crate::{
         Measured, //
     },
     error::Error,
+    json,
     kernel::Kernel,
     latency::{
         self,
@@ -379,7 +380,7 @@ fn shown(rows: &[Row]) -> String {
 
 fn json(rows: &[Row]) -> Result<String, Error> {
     let objects: Vec<_> = rows.iter().map(Row::object).collect();
-    serde_json::to_string_pretty(&objects).map_err(|error| Error::Output(error.into()))
+    json::pretty(&objects)
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use crate::{
         KOFI_INFO_SOURCE, //
     },
     error::Error,
+    json,
     kernel::Kernel,
     names::{
         parse_flags,
@@ -129,7 +130,7 @@ pub fn run(kernel: &dyn Kernel, args: &Args, width: Option<u16>) -> Result<Strin
         .map(|offer| tree::of_offer(kernel, offer))
         .collect::<Result<_, _>>()?;
     if args.json {
-        return serde_json::to_string_pretty(&trees).map_err(|error| Error::Output(error.into()));
+        return json::pretty(&trees);
     }
     let blocks: Vec<_> = trees.iter().map(|tree| format!("---\n{tree}")).collect();
     Ok(blocks.join("\n"))

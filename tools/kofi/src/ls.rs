@@ -5,6 +5,7 @@
 use crate::{
     abi::TextType,
     error::Error,
+    json,
     kernel::Kernel,
     names::words,
     objects::{
@@ -37,7 +38,7 @@ pub fn run(kernel: &dyn Kernel, args: &Args) -> Result<String, Error> {
     let mut roots = forest(kernel)?;
     args.select(kernel, &mut roots)?;
     if args.json {
-        return serde_json::to_string_pretty(&roots).map_err(|error| Error::Output(error.into()));
+        return json::pretty(&roots);
     }
     if roots.is_empty() {
         return Ok("nothing is open".to_string());

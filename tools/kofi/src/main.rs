@@ -14,6 +14,7 @@ mod error;
 #[cfg(test)]
 mod fake;
 mod info;
+mod json;
 mod kernel;
 mod latency;
 mod ls;

@@ -16,6 +16,7 @@ use crate::{
     },
     client,
     error::Error,
+    json,
     kernel::Kernel,
     latency::{
         self,
@@ -175,7 +176,7 @@ pub fn run(
         .try_for_each(|site| try_site(runner, beside, args, &words, site, &mut outcomes));
     let failed = outcomes.iter().filter(|outcome| !outcome.passed).count();
     let text = if args.json {
-        serde_json::to_string_pretty(&outcomes).map_err(|error| Error::Output(error.into()))?
+        json::pretty(&outcomes)?
     } else {
         shown(&outcomes, failed)
     };

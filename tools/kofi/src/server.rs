@@ -9,6 +9,7 @@ use crate::{
         Watch, //
     },
     error::Error,
+    json,
     kernel::Kernel,
     run::{
         self,
@@ -119,7 +120,7 @@ fn json(watch: &Watch) -> Result<String, Error> {
         bytes: watch.bytes,
         damaged: watch.damaged,
     };
-    serde_json::to_string_pretty(&object).map_err(|error| Error::Output(error.into()))
+    json::pretty(&object)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 use crate::{
     abi::ObjectValue as Is,
     error::Error,
+    json,
     kernel::Kernel,
     objects::{
         forest,
@@ -249,7 +250,7 @@ fn json(change: &Change<'_>, now: &Look) -> Result<String, Error> {
         seconds: change.seconds,
         objects: objects.collect(),
     };
-    serde_json::to_string(&shown).map_err(|error| Error::Output(error.into()))
+    json::line(&shown)
 }
 
 fn show(args: &Args, before: Option<&Look>, now: &Look) -> Result<String, Error> {
