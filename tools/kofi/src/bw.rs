@@ -5,9 +5,7 @@
 use crate::{
     abi::{
         Test,
-        TestKind,
-        KOFI_TEST_MAX_BYTES,
-        KOFI_TEST_MAX_WINDOW, //
+        TestKind, //
     },
     client::{
         self,
@@ -21,7 +19,8 @@ use crate::{
         Runner, //
     },
     size,
-    table::decimal, //
+    table::decimal,
+    window::Window, //
 };
 use serde::Serialize;
 
@@ -64,14 +63,8 @@ pub struct Args {
     #[arg(short, long, value_enum, default_value_t = Operation::Send)]
     operation: Operation,
 
-    /// How many messages may be under way
-    #[arg(
-        short,
-        long,
-        default_value_t = 16,
-        value_parser = clap::value_parser!(u32).range(1..=i64::from(KOFI_TEST_MAX_WINDOW))
-    )]
-    window: u32,
+    #[command(flatten)]
+    window: Window,
 }
 
 /// A test in JSON.
@@ -90,23 +83,13 @@ struct Object {
 
 impl Args {
     fn test(&self, size: u64) -> Result<Test, Error> {
-        let most = u64::from(KOFI_TEST_MAX_BYTES);
-        // Both have passed limits of their own, and do not overflow.
-        if size * u64::from(self.window) > most {
-            return Err(Error::TooMuch {
-                option: "--window",
-                window: self.window,
-                size: size::show(size),
-                most: size::show(most),
-            });
-        }
         let kind = match self.operation {
             Operation::Send => TestKind::KOFI_TEST_STREAM,
             Operation::Write => TestKind::KOFI_TEST_WRITE,
             Operation::Read => TestKind::KOFI_TEST_READ,
         };
         Ok(Test {
-            window: self.window,
+            window: self.window.of(size)?,
             ..self.client.test(kind, size, USUAL)?
         })
     }
@@ -217,23 +200,13 @@ mod tests {
     }
 
     #[test]
-    fn a_window_beyond_the_limits_is_refused_with_them() {
-        let beyond = (KOFI_TEST_MAX_WINDOW + 1).to_string();
-        for window in ["0", &beyond] {
-            let error = args(&["-w", window]).err().unwrap().to_string();
-            let limits = format!("1..={KOFI_TEST_MAX_WINDOW}");
-            assert!(error.contains(&limits), "{error}");
-        }
-    }
-
-    #[test]
     fn too_much_under_way_is_refused_before_anything_is_sent() {
         let kernel = Fake::default();
         let args = args(&["-w", "65", "-s", "64,1M"]).unwrap();
-        let error = run(kernel.runner(), &args).err().unwrap().to_string();
-        assert_eq!(
-            error,
-            "--window: 65 messages of 1M are more than the 64M that may be under way"
+        let error = run(kernel.runner(), &args).err().unwrap();
+        assert!(
+            matches!(error, Error::TooMuch { window: 65, .. }),
+            "{error}"
         );
         assert!(kernel.thread.borrow().started.is_empty());
     }

@@ -9,8 +9,6 @@ use crate::{
         Test,
         TestKind,
         TextType,
-        KOFI_TEST_MAX_BYTES,
-        KOFI_TEST_MAX_WINDOW,
         KOFI_TEST_VERBS, //
     },
     client::{
@@ -33,7 +31,8 @@ use crate::{
         Runner, //
     },
     size,
-    table, //
+    table,
+    window::Window, //
 };
 use serde::Serialize;
 
@@ -97,14 +96,8 @@ pub struct Args {
     )]
     size: Vec<u64>,
 
-    /// How many messages may be under way
-    #[arg(
-        short,
-        long,
-        default_value_t = 16,
-        value_parser = clap::value_parser!(u32).range(1..=i64::from(KOFI_TEST_MAX_WINDOW))
-    )]
-    window: u32,
+    #[command(flatten)]
+    window: Window,
 
     /// How many seconds each takes in each round
     #[arg(short, long, value_name = "SECONDS", default_value = "0.25", value_parser = size::parse_msec)]
@@ -212,19 +205,10 @@ impl Args {
     }
 
     fn test(&self, operation: Operation, size: u64, types: &Types) -> Result<Test, Error> {
-        let most = u64::from(KOFI_TEST_MAX_BYTES);
         let window = match operation {
             Operation::Pingpong | Operation::Atomic => 0,
-            _ => self.window,
+            _ => self.window.of(size)?,
         };
-        if size * u64::from(window) > most {
-            return Err(Error::TooMuch {
-                option: "--window",
-                window,
-                size: size::show(size),
-                most: size::show(most),
-            });
-        }
         let is_atomic = operation == Operation::Atomic;
         Ok(Test {
             length: size,

@@ -31,6 +31,7 @@ mod stat;
 mod table;
 mod timed;
 mod tree;
+mod window;
 
 use clap::{
     CommandFactory,

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! How many messages may be under way at once.
+
+use crate::{
+    abi::{
+        KOFI_TEST_MAX_BYTES,
+        KOFI_TEST_MAX_WINDOW, //
+    },
+    error::Error,
+    size,
+};
+
+#[derive(clap::Args)]
+pub struct Window {
+    /// How many messages may be under way
+    #[arg(
+        short,
+        long,
+        default_value_t = 16,
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(KOFI_TEST_MAX_WINDOW))
+    )]
+    window: u32,
+}
+
+impl Window {
+    /// Their number where each has `size` bytes, which has passed [`size::parse`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::TooMuch`] for more bytes than the kernel lets be under way.
+    pub fn of(&self, size: u64) -> Result<u32, Error> {
+        let (window, most) = (self.window, u64::from(KOFI_TEST_MAX_BYTES));
+        // Both have passed limits of their own, and do not overflow.
+        if size * u64::from(window) > most {
+            return Err(Error::TooMuch {
+                option: "--window",
+                window,
+                size: size::show(size),
+                most: size::show(most),
+            });
+        }
+        Ok(window)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        window: Window,
+    }
+
+    fn window(line: &[&str]) -> Result<Window, clap::Error> {
+        let line = ["bw"].iter().chain(line);
+        Ok(Line::try_parse_from(line)?.window)
+    }
+
+    #[test]
+    fn a_window_beyond_the_limits_is_refused_with_them() {
+        let beyond = (KOFI_TEST_MAX_WINDOW + 1).to_string();
+        for number in ["0", &beyond] {
+            let error = window(&["-w", number]).err().unwrap().to_string();
+            let limits = format!("1..={KOFI_TEST_MAX_WINDOW}");
+            assert!(error.contains(&limits), "{error}");
+        }
+    }
+
+    #[test]
+    fn too_many_bytes_under_way_are_refused_with_the_limit() {
+        let error = window(&["-w", "65"]).unwrap().of(1 << 20).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "--window: 65 messages of 1M are more than the 64M that may be under way"
+        );
+    }
+
+    #[test]
+    fn as_much_as_may_be_is_not_too_much() {
+        assert_eq!(window(&["-w", "64"]).unwrap().of(1 << 20).unwrap(), 64);
+        assert_eq!(window(&["-w", "1024"]).unwrap().of(1 << 16).unwrap(), 1024);
+        assert_eq!(window(&[]).unwrap().of(1).unwrap(), 16);
+    }
+}
