@@ -313,6 +313,10 @@ impl Descriptor {
     /// No region.
     pub const NONE: Self = Self(core::ptr::null_mut());
 
+    /// That of a region which no operation uses, for tests.
+    #[cfg(CONFIG_KUNIT = "y")]
+    pub(super) const UNUSED: Self = Self(core::ptr::dangling_mut());
+
     /// The descriptor that a C caller got from its region.
     ///
     /// # Safety
@@ -647,7 +651,10 @@ impl EntrySlot {
 #[kunit_tests(kofi_fi_memory)]
 mod tests {
     use super::{
-        super::nothing::HERE,
+        super::nothing::{
+            domain,
+            HERE, //
+        },
         *, //
     };
 
@@ -673,5 +680,52 @@ mod tests {
         for len in [1 << 45, isize::MAX as usize, usize::MAX] {
             assert_eq!(Buffer::new(HERE, len, 0).err(), Some(Errno::ENOMEM));
         }
+    }
+
+    /// What an operation in `domain` is given to post the buffer with, and refuses.
+    fn offered(buffer: KBox<Buffer>, domain: &Arc<Domain>) -> Result<(*mut c_void, KBox<Buffer>)> {
+        let mut descriptor = Descriptor::NONE;
+        let len = buffer.len();
+        let given = Buffer::give(buffer, len, domain, |_, given, _| -> Result {
+            descriptor = given;
+            Err(Errno::EAGAIN)
+        });
+        let refused = given.err().ok_or(Errno::EOTHER)?;
+        Ok((descriptor.as_ptr(), refused.buffer))
+    }
+
+    #[test]
+    fn a_registered_buffer_is_posted_with_its_descriptor_in_its_own_domain_only() -> Result {
+        let (own, other) = (domain()?, domain()?);
+        let buffer = Buffer::registered(HERE, &own, PAGE_SIZE, 7)?;
+        let (in_own, buffer) = offered(buffer, &own)?;
+        let (in_other, buffer) = offered(buffer, &other)?;
+        assert_eq!(in_own, Descriptor::UNUSED.as_ptr());
+        assert_eq!(in_other, Descriptor::NONE.as_ptr());
+        assert_eq!((buffer.len(), buffer.tag), (PAGE_SIZE, 7));
+        Ok(())
+    }
+
+    #[test]
+    fn a_buffer_that_is_not_registered_or_empty_has_no_descriptor() -> Result {
+        let domain = domain()?;
+        for buffer in [
+            Buffer::new(HERE, PAGE_SIZE, 0)?,
+            Buffer::registered(HERE, &domain, 0, 0)?,
+        ] {
+            let (descriptor, _) = offered(buffer, &domain)?;
+            assert_eq!(descriptor, Descriptor::NONE.as_ptr());
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn a_registered_buffer_keeps_its_domain_open_until_it_is_dropped() -> Result {
+        let domain = domain()?;
+        let buffer = Buffer::registered(HERE, &domain, 1, 0)?;
+        assert_eq!(domain.close(), Err(Errno::EBUSY));
+        drop(buffer);
+        assert_eq!(domain.close(), Ok(()));
+        Ok(())
     }
 }

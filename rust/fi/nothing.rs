@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A provider of fabrics and domains on which there is nothing, for tests of what needs no device.
+//! A provider of fabrics and domains on which there is nothing but regions, which no operation uses: for
+//! tests of what needs no device.
 
 use super::{
     atomic::{
@@ -17,7 +18,10 @@ use super::{
     },
     fabric::Fabric,
     info::Query,
-    memory::Segment,
+    memory::{
+        Descriptor,
+        Segment, //
+    },
     mr::Access,
     provider::{
         self,
@@ -36,6 +40,7 @@ use crate::abi::{
     serial::Threading,
     NetRef,
     Result, //
+    FI_KEY_NOTAVAIL,
 };
 use core::any::Any;
 use kernel::{
@@ -120,7 +125,7 @@ impl provider::Domain for Nothing {
         _memory: &[Segment],
         _access: Access,
     ) -> Result<Arc<dyn provider::MemoryRegion>> {
-        not_implemented()
+        Ok(self)
     }
 
     fn set_farewell(&self, _notice: Option<Notice>) {}
@@ -130,4 +135,14 @@ impl provider::Domain for Nothing {
     }
 
     fn resolve(&self, _peers: &mut dyn Resolving) {}
+}
+
+impl provider::MemoryRegion for Nothing {
+    fn descriptor(&self) -> Descriptor {
+        Descriptor::UNUSED
+    }
+
+    fn key(&self) -> u64 {
+        FI_KEY_NOTAVAIL
+    }
 }
