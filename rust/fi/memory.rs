@@ -445,6 +445,9 @@ impl Buffer {
     /// The same, registered in `domain`: its endpoints post it without mapping it each time. For the others
     /// it is like any other.
     ///
+    /// Dropping it ends the registration and may sleep, unlike that of a buffer without one. A completion
+    /// handler in interrupt context may post it again, or hand it on, but must not drop it.
+    ///
     /// # Errors
     ///
     /// -FI_ENODEV when the device goes away, -FI_ENOMEM.
