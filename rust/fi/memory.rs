@@ -2,9 +2,13 @@
 
 //! Memory that stays valid until the operation on it completes.
 //!
-//! This is the one file of `fi/` with `unsafe` in it. Providers take [`Segment`], [`Descriptor`] and
-//! [`Context`], whose existence is the promise; the C API makes them from its caller's pointers, the
-//! Rust API from a [`Buffer`] that it takes over, so that safe code cannot break the promise.
+//! This is the one file of `fi/` with `unsafe` in it; what needs none stands in the folder beside it.
+//! Providers take [`Segment`], [`Descriptor`] and [`Context`], whose existence is the promise; the C API
+//! makes them from its caller's pointers, the Rust API from a [`Buffer`] that it takes over, so that safe
+//! code cannot break the promise.
+
+mod bytes;
+mod parts;
 
 use super::{
     domain::Domain,
@@ -14,7 +18,6 @@ use super::{
     },
 };
 use crate::abi::{
-    aside::aside,
     bio_vec,
     context::InProcess,
     fi_cq_msg_entry,
@@ -33,11 +36,15 @@ use core::{
     },
 };
 use kernel::{
-    alloc::flags::__GFP_NOWARN,
     bindings,
-    page::PAGE_SIZE,
     prelude::*,
     sync::Arc, //
+};
+
+use bytes::Bytes;
+pub use parts::{
+    Part,
+    Start, //
 };
 
 /// A range of kernel memory that an operation reads or writes.
@@ -145,46 +152,6 @@ pub enum Memory<'a> {
     List(List<'a>),
 }
 
-/// Where a part of a transfer's memory begins.
-#[derive(Clone, Copy)]
-pub enum Start {
-    /// At a kernel address, as a number.
-    Address(usize),
-    /// That many bytes behind the beginning of a page.
-    Page(*mut page, usize),
-}
-
-/// One entry of a vector, whatever its form.
-///
-/// # Invariants
-///
-/// As of [`Segment`]: a page that it begins in exists.
-#[derive(Clone, Copy)]
-pub struct Part {
-    start: Start,
-    len: usize,
-}
-
-impl Part {
-    /// Where it begins; means nothing if there are no bytes.
-    #[inline]
-    pub fn start(&self) -> Start {
-        self.start
-    }
-
-    /// How many bytes it has.
-    #[inline]
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Whether it has none.
-    #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-}
-
 impl<'a> Memory<'a> {
     /// The extents of a C vector.
     ///
@@ -219,66 +186,6 @@ impl<'a> Memory<'a> {
             left: count,
             _list: PhantomData,
         }))
-    }
-
-    /// How many entries the vector has.
-    #[inline]
-    pub fn count(&self) -> usize {
-        match self {
-            Self::Segments(segments) => segments.len(),
-            Self::Extents(extents) => extents.len(),
-            Self::List(list) => list.left,
-        }
-    }
-
-    /// How many bytes there are in all; -FI_EMSGSIZE when they cannot be counted.
-    #[inline]
-    pub fn total(&self) -> Result<usize> {
-        let mut total = 0usize;
-        self.each(|part| {
-            total = total.checked_add(part.len).ok_or(Errno::EMSGSIZE)?;
-            Ok(())
-        })?;
-        Ok(total)
-    }
-
-    /// Hands the parts to `f`, in order, until it answers an error.
-    #[inline]
-    pub fn each(&self, mut f: impl FnMut(Part) -> Result) -> Result {
-        let memory = *self;
-        let Self::Segments(segments) = memory else {
-            return aside(move || memory.each_in_pages(&mut f));
-        };
-        for segment in segments {
-            f(Part {
-                start: Start::Address(segment.addr()),
-                len: segment.len(),
-            })?;
-        }
-        Ok(())
-    }
-
-    /// [`Self::each`], where the parts begin in pages: apart, so that addresses take the short way.
-    #[inline(never)]
-    fn each_in_pages(&self, f: &mut dyn FnMut(Part) -> Result) -> Result {
-        match *self {
-            Self::Segments(_) => Ok(()),
-            Self::Extents(extents) => {
-                for Extent(extent) in extents {
-                    f(Part {
-                        start: Start::Page(extent.bv_page, extent.bv_offset as usize),
-                        len: extent.bv_len as usize,
-                    })?;
-                }
-                Ok(())
-            }
-            Self::List(mut list) => {
-                while let Some(part) = list.take() {
-                    f(part)?;
-                }
-                Ok(())
-            }
-        }
     }
 }
 
@@ -373,47 +280,6 @@ impl Context {
     #[inline]
     pub fn as_ptr(self) -> *mut c_void {
         self.0
-    }
-}
-
-/// Most bytes that the kernel gives in one piece.
-const MOST_LINEAR: usize = PAGE_SIZE << 10;
-
-/// Memory of any size: in one piece, which every device takes for a message, as long as there are such.
-enum Bytes {
-    Linear(KVec<u8>),
-    Paged(VVec<u8>),
-}
-
-impl Bytes {
-    fn new(len: usize) -> Result<Self> {
-        Ok(if len <= MOST_LINEAR {
-            Self::Linear(KVec::from_elem(0, len, GFP_KERNEL | __GFP_NOWARN)?)
-        } else {
-            Self::Paged(VVec::from_elem(0, len, GFP_KERNEL | __GFP_NOWARN)?)
-        })
-    }
-}
-
-impl Deref for Bytes {
-    type Target = [u8];
-
-    #[inline]
-    fn deref(&self) -> &[u8] {
-        match self {
-            Self::Linear(bytes) => bytes,
-            Self::Paged(bytes) => bytes,
-        }
-    }
-}
-
-impl DerefMut for Bytes {
-    #[inline]
-    fn deref_mut(&mut self) -> &mut [u8] {
-        match self {
-            Self::Linear(bytes) => bytes,
-            Self::Paged(bytes) => bytes,
-        }
     }
 }
 
@@ -660,30 +526,7 @@ mod tests {
         },
         *, //
     };
-
-    #[test]
-    fn buffers_are_zeroed_whatever_their_size() {
-        for len in [
-            0,
-            1,
-            PAGE_SIZE,
-            MOST_LINEAR,
-            MOST_LINEAR + 1,
-            5 * MOST_LINEAR,
-        ] {
-            let buffer = Buffer::new(HERE, len, 7);
-            let is_right = |buffer: &Buffer| buffer.len() == len && buffer.tag == 7;
-            assert!(buffer.as_ref().is_ok_and(|buffer| is_right(buffer)));
-            assert!(buffer.is_ok_and(|buffer| buffer.iter().all(|&byte| byte == 0)));
-        }
-    }
-
-    #[test]
-    fn what_no_machine_has_is_refused_in_silence() {
-        for len in [1 << 45, isize::MAX as usize, usize::MAX] {
-            assert_eq!(Buffer::new(HERE, len, 0).err(), Some(Errno::ENOMEM));
-        }
-    }
+    use kernel::page::PAGE_SIZE;
 
     /// What an operation in `domain` is given to post the buffer with, and refuses.
     fn offered(buffer: KBox<Buffer>, domain: &Arc<Domain>) -> Result<(*mut c_void, KBox<Buffer>)> {

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Memory of any size, for buffers.
+
+use crate::abi::Result;
+use core::ops::{
+    Deref,
+    DerefMut, //
+};
+use kernel::{
+    alloc::flags::__GFP_NOWARN,
+    page::PAGE_SIZE,
+    prelude::*, //
+};
+
+/// Most bytes that the kernel gives in one piece.
+const MOST_LINEAR: usize = PAGE_SIZE << 10;
+
+/// So many bytes: in one piece, which every device takes for a message, as long as there are such.
+pub(super) enum Bytes {
+    Linear(KVec<u8>),
+    Paged(VVec<u8>),
+}
+
+impl Bytes {
+    /// Zeroes. Up to [`MOST_LINEAR`] they are in one piece, beyond that in pages. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM, in silence.
+    pub(super) fn new(len: usize) -> Result<Self> {
+        Ok(if len <= MOST_LINEAR {
+            Self::Linear(KVec::from_elem(0, len, GFP_KERNEL | __GFP_NOWARN)?)
+        } else {
+            Self::Paged(VVec::from_elem(0, len, GFP_KERNEL | __GFP_NOWARN)?)
+        })
+    }
+}
+
+impl Deref for Bytes {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Linear(bytes) => bytes,
+            Self::Paged(bytes) => bytes,
+        }
+    }
+}
+
+impl DerefMut for Bytes {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [u8] {
+        match self {
+            Self::Linear(bytes) => bytes,
+            Self::Paged(bytes) => bytes,
+        }
+    }
+}
+
+#[kunit_tests(kofi_fi_memory_bytes)]
+mod tests {
+    use super::*;
+    use crate::abi::Errno;
+
+    #[test]
+    fn bytes_are_zeroes_however_many_there_are() {
+        for len in [
+            0,
+            1,
+            PAGE_SIZE,
+            MOST_LINEAR,
+            MOST_LINEAR + 1,
+            5 * MOST_LINEAR,
+        ] {
+            let bytes = Bytes::new(len);
+            assert!(bytes.as_ref().is_ok_and(|bytes| bytes.len() == len));
+            assert!(bytes.is_ok_and(|bytes| bytes.iter().all(|&byte| byte == 0)));
+        }
+    }
+
+    #[test]
+    fn more_than_any_machine_has_is_refused_in_silence() {
+        for len in [1 << 45, isize::MAX as usize, usize::MAX] {
+            assert_eq!(Bytes::new(len).err(), Some(Errno::ENOMEM));
+        }
+    }
+}
