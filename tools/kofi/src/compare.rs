@@ -451,6 +451,23 @@ mod tests {
     }
 
     #[test]
+    fn a_ratio_is_that_of_the_medians_between_those_of_the_rounds() {
+        let row = Row {
+            operation: Operation::Send,
+            size: 64,
+            kofi: vec![1.0, 6.0, 3.0],
+            verbs: vec![2.0, 4.0, 4.0],
+        };
+        let object = row.object();
+        let ratios = [object.ratio_least, object.ratio, object.ratio_most];
+        assert_eq!(
+            ratios.map(|ratio| ratio.to_string()),
+            ["0.5", "0.75", "1.5"]
+        );
+        assert_eq!(row.cells()[5..], ["0.750", "0.50 to 1.50"]);
+    }
+
+    #[test]
     fn medians_are_those_of_the_values() {
         let shown = |figures: &[f64]| median(figures).to_string();
         assert_eq!(shown(&[3.0]), "3");

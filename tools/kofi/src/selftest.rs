@@ -217,7 +217,7 @@ fn try_site(
         Err(error) => return Err(error),
     };
     for trial in trials(&place, site, words)? {
-        let result = trial.run(runner);
+        let result = trial.run(runner, PATIENCE);
         // Without a connection, all others take their time and tell no more.
         let is_cut = matches!(result, Err(Error::Failed { .. })) && trial.name == PINGPONG;
         tell(&trial.name, result)?;
@@ -289,13 +289,13 @@ fn trials(place: &Place, site: &Site, words: &Words) -> Result<Vec<Trial>, Error
 }
 
 impl Trial {
-    /// What it came to, in a few words.
-    fn run(&self, runner: Runner<'_>) -> Result<String, Error> {
+    /// What it came to, in a few words. Each of its tests is given up after `patience`.
+    fn run(&self, runner: Runner<'_>, patience: Duration) -> Result<String, Error> {
         let mut results = Vec::new();
         for test in &self.tests {
             let begun = Instant::now();
             let ran = runner.run(&self.name, test, client::LOOK, |_| match begun.elapsed() {
-                time if time > PATIENCE => Err(Error::NoEnd),
+                time if time > patience => Err(Error::NoEnd),
                 _ => Ok(()),
             });
             let Run {
@@ -361,15 +361,25 @@ mod tests {
         args: Args,
     }
 
-    fn selftest(kernel: &Fake, beside: &Fake, line: &[&str]) -> Result<Report, Error> {
+    fn args(line: &[&str]) -> Args {
         let line = ["selftest"].iter().chain(line);
-        let args = Line::try_parse_from(line).unwrap().args;
-        run(
-            kernel.runner(),
-            beside,
-            &args,
-            &["10.0.0.1".parse().unwrap()],
-        )
+        Line::try_parse_from(line).unwrap().args
+    }
+
+    fn selftest(kernel: &Fake, beside: &Fake, line: &[&str]) -> Result<Report, Error> {
+        let own = ["10.0.0.1".parse().unwrap()];
+        run(kernel.runner(), beside, &args(line), &own)
+    }
+
+    /// The trials at a device with these capabilities.
+    fn trials_with(caps: u64) -> Vec<Trial> {
+        let words = Words::of(&Fake::default()).unwrap();
+        let site = Site {
+            device: "rxe0".to_string(),
+            address: "10.0.0.1".to_string(),
+            caps,
+        };
+        trials(&args(&[]).place, &site, &words).unwrap()
     }
 
     #[test]
@@ -440,13 +450,80 @@ mod tests {
     }
 
     #[test]
+    fn damage_that_only_the_server_has_seen_is_a_failure() {
+        let (kernel, beside) = (Fake::with_offers(1), Fake::default());
+        beside.thread.borrow_mut().damaged = 1;
+        let report = selftest(&kernel, &beside, &[]).unwrap();
+        assert!(
+            report.text.contains("messages as they were sent"),
+            "{}",
+            report.text
+        );
+        assert!(matches!(report.end, Err(Error::NotWorking { count: 1 })));
+    }
+
+    #[test]
+    fn what_does_not_end_is_given_up() {
+        let kernel = Fake::default();
+        let trial = &trials_with(0)[0];
+        let given_up = trial.run(kernel.runner(), Duration::ZERO).unwrap_err();
+        assert!(matches!(given_up, Error::NoEnd), "{given_up}");
+        // It makes room for the next.
+        assert_eq!(kernel.thread.borrow().started.len(), 1);
+        assert_eq!(kernel.thread.borrow().stops, 1);
+    }
+
+    #[test]
+    fn ctrl_c_is_no_failure_of_what_it_ends() {
+        let (kernel, beside) = (Fake::with_offers(1), Fake::default());
+        // While the second trial is on its way: the first one has a test for each size.
+        kernel.interrupt_at.set(Some(4 * SIZES.len() + 2));
+        let report = selftest(&kernel, &beside, &[]).unwrap();
+        assert!(report.text.contains(PINGPONG), "{}", report.text);
+        assert!(!report.text.contains("messages, 64K"), "{}", report.text);
+        assert!(!report.text.contains("FAILED"), "{}", report.text);
+        assert!(matches!(report.end, Err(Error::Interrupted)));
+    }
+
+    #[test]
+    fn what_a_device_has_is_tried() {
+        let names = |caps| -> Vec<String> {
+            let trials = trials_with(caps).into_iter();
+            trials.map(|trial| trial.name).collect()
+        };
+        assert_eq!(names(0), [PINGPONG, "messages, 64K"]);
+        let all = names(u64::MAX);
+        assert_eq!(all[2..4], ["writes, 64K", "reads, 64K"]);
+        assert!(all[4..].iter().all(|name| name.starts_with("atomic ")));
+        let trials = trials_with(u64::MAX);
+        let ops: Vec<_> = trials[4..].iter().map(|trial| trial.tests[0].op).collect();
+        assert_eq!(ops, [2, 4, 0, 3]);
+        assert!(trials[4..]
+            .iter()
+            .all(|trial| (trial.tests[0].length, trial.tests[0].datatype) == (8, 4)));
+    }
+
+    #[test]
+    fn each_address_is_tried() {
+        let (kernel, beside) = (Fake::with_offers(1), Fake::default());
+        let own = ["10.0.0.1", "2001:db8::1"].map(|address| address.parse().unwrap());
+        let report = run(kernel.runner(), &beside, &args(&[]), &own).unwrap();
+        report.end.unwrap();
+        let thread = beside.thread.borrow();
+        let served: Vec<_> = thread
+            .started
+            .iter()
+            .map(|test| string(&test.node))
+            .collect();
+        assert_eq!(served, ["10.0.0.1", "2001:db8::1"]);
+        assert!(report.text.contains(" 2001:db8::1 "), "{}", report.text);
+    }
+
+    #[test]
     fn each_address_is_asked_for_as_an_own_one() {
         let kernel = Fake::with_offers(1);
         let own = ["10.0.0.1", "2001:db8::1"].map(|address| address.parse().unwrap());
-        let place = Line::try_parse_from(["selftest", "-d", "rxe0"])
-            .unwrap()
-            .args
-            .place;
+        let place = args(&["-d", "rxe0"]).place;
         let sites = sites(&kernel, &place, &own).unwrap();
         let found: Vec<_> = sites.iter().map(|site| site.address.as_str()).collect();
         assert_eq!(found, ["10.0.0.1", "2001:db8::1"]);
@@ -460,8 +537,9 @@ mod tests {
     #[test]
     fn without_an_address_there_is_nothing_to_test() {
         let (kernel, beside) = (Fake::with_offers(1), Fake::default());
-        let args = Line::try_parse_from(["selftest"]).unwrap().args;
-        let error = run(kernel.runner(), &beside, &args, &[]).err().unwrap();
+        let error = run(kernel.runner(), &beside, &args(&[]), &[])
+            .err()
+            .unwrap();
         assert!(matches!(error, Error::NoAddress), "{error}");
     }
 
