@@ -104,15 +104,15 @@ impl Args {
     fn tests(&self, face: &Operations) -> Result<Vec<Test>, Error> {
         let mut tests = Vec::new();
         for word in &self.r#type {
-            let datatype = face.types.find("--type", word.trim())?;
-            let size = size_of(&face.types.name(datatype)).unwrap_or(1);
+            let datatype = face.types.find_value("--type", word.trim())?;
+            let size = size_of(&face.types.name(datatype.into())).unwrap_or(1);
             for word in &self.operation {
-                let op = face.ops.find("--operation", word.trim())?;
+                let op = face.ops.find_value("--operation", word.trim())?;
                 let kind = TestKind::KOFI_TEST_ATOMIC;
                 let test = self.client.test(kind, size * self.elements, USUAL)?;
                 tests.push(Test {
-                    op: u32::try_from(op).unwrap_or(u32::MAX),
-                    datatype: u32::try_from(datatype).unwrap_or(u32::MAX),
+                    op,
+                    datatype,
                     ..test
                 });
             }

@@ -24,7 +24,10 @@ use crate::{
         show_ns,
         Share, //
     },
-    names::Names,
+    names::{
+        parse_value,
+        Names, //
+    },
     run::{
         Place,
         Report,
@@ -252,10 +255,7 @@ struct Types {
 
 impl Types {
     fn of(kernel: &dyn Kernel) -> Result<Self, Error> {
-        let number = |kind, word| -> Result<u32, Error> {
-            let number = Names::of_values(kernel, kind)?.find("--operation", word)?;
-            Ok(u32::try_from(number).unwrap_or(u32::MAX))
-        };
+        let number = |kind, word| parse_value(kernel, kind, "--operation", word);
         Ok(Self {
             sum: number(TextType::KOFI_TEXT_ATOMIC_OP, "sum")?,
             word: number(TextType::KOFI_TEXT_DATATYPE, "uint64")?,

@@ -95,12 +95,11 @@ impl Args {
         if let Some(list) = &self.mr_mode {
             let option = "--mr-mode";
             let flags = parse_flags(kernel, TextType::KOFI_TEXT_MR_MODE, option, list)?;
-            query.mr_mode = narrow(option, flags)?;
+            query.mr_mode = u32::try_from(flags).map_err(|_| Error::OutOfRange { option })?;
         }
         if let Some(name) = &self.ep_type {
-            let option = "--ep-type";
-            let value = parse_value(kernel, TextType::KOFI_TEXT_EP_TYPE, option, name)?;
-            query.ep_type = narrow(option, value)?;
+            let kind = TextType::KOFI_TEXT_EP_TYPE;
+            query.ep_type = parse_value(kernel, kind, "--ep-type", name)?;
         }
         for (field, value, option) in [
             (&mut query.node[..], &self.node, "NODE"),
@@ -113,10 +112,6 @@ impl Args {
         }
         Ok(query)
     }
-}
-
-fn narrow(option: &'static str, value: u64) -> Result<u32, Error> {
-    u32::try_from(value).map_err(|_| Error::OutOfRange { option })
 }
 
 /// What the command prints on a terminal of that width.

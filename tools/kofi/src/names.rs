@@ -67,6 +67,12 @@ impl Names {
         }
     }
 
+    /// The same of an enumeration, whose values have 32 bits.
+    pub fn find_value(&self, option: &'static str, word: &str) -> Result<u32, Error> {
+        let number = self.find(option, word)?;
+        u32::try_from(number).map_err(|_| Error::OutOfRange { option })
+    }
+
     fn list(&self) -> String {
         let all: Vec<_> = self
             .named
@@ -123,8 +129,8 @@ pub fn parse_value(
     kind: TextType,
     option: &'static str,
     word: &str,
-) -> Result<u64, Error> {
-    Names::of_values(kernel, kind)?.find(option, word.trim())
+) -> Result<u32, Error> {
+    Names::of_values(kernel, kind)?.find_value(option, word.trim())
 }
 
 /// The words in a list with commas, each of which the kernel has for a number of that type.
@@ -138,6 +144,7 @@ pub fn words(
     for number in 0..VALUES {
         known.push(kernel.text(kind, number)?);
     }
+    // The kernel's words for a number that has none: `unknown (0x20)`.
     known.retain(|word| !word.contains(' '));
     let asked = list.split(',').map(str::trim);
     asked
@@ -172,7 +179,7 @@ mod tests {
         parse_flags(&Fake::default(), CAPS, "--caps", list)
     }
 
-    fn ep_type(word: &str) -> Result<u64, Error> {
+    fn ep_type(word: &str) -> Result<u32, Error> {
         parse_value(&Fake::default(), EP_TYPE, "--ep-type", word)
     }
 

@@ -132,6 +132,9 @@ fn sites(kernel: &dyn Kernel, place: &Place, addresses: &[IpAddr]) -> Result<Vec
     Ok(sites)
 }
 
+/// What is to blame where the kernel does not know a name: no option of this command has it.
+const NAMES: &str = "names of the kernel";
+
 /// The names that the trials need.
 struct Words {
     caps: Names,
@@ -149,7 +152,7 @@ impl Words {
     }
 
     fn has(&self, site: &Site, cap: &str) -> Result<bool, Error> {
-        Ok(site.caps & self.caps.find("", cap)? != 0)
+        Ok(site.caps & self.caps.find(NAMES, cap)? != 0)
     }
 }
 
@@ -272,13 +275,10 @@ fn trials(place: &Place, site: &Site, words: &Words) -> Result<Vec<Trial>, Error
         add("reads, 64K", sent(TestKind::KOFI_TEST_READ, 65536))?;
     }
     if words.has(site, "atomic")? {
-        let number = |names: &Names, word| -> Result<u32, Error> {
-            Ok(u32::try_from(names.find("", word)?).unwrap_or(u32::MAX))
-        };
-        let word = number(&words.types, "uint64")?;
+        let word = words.types.find_value(NAMES, "uint64")?;
         for name in ["sum", "cswap", "min", "bxor"] {
             let change = Test {
-                op: number(&words.ops, name)?,
+                op: words.ops.find_value(NAMES, name)?,
                 datatype: word,
                 ..counted(test(TestKind::KOFI_TEST_ATOMIC, 8)?)
             };
