@@ -52,6 +52,14 @@ pub use generated::{
     kofi_object_state as ObjectState, //
 };
 
+/// A query that all there is answers: its asker agrees to whatever is required. Mode 0 agrees to nothing.
+pub fn anything() -> Query {
+    Query {
+        mode: u64::MAX,
+        ..Query::default()
+    }
+}
+
 /// The string in a field.
 pub fn string(field: &[c_char]) -> String {
     let bytes: Vec<u8> = field

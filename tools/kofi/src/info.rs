@@ -4,6 +4,7 @@
 
 use crate::{
     abi::{
+        anything,
         set_string,
         Query,
         TextType,
@@ -78,11 +79,7 @@ pub struct Args {
 
 impl Args {
     fn query(&self, kernel: &dyn Kernel) -> Result<Query, Error> {
-        let mut query = Query {
-            // Mode 0 agrees to nothing.
-            mode: u64::MAX,
-            ..Query::default()
-        };
+        let mut query = anything();
         if self.source {
             query.flags |= KOFI_INFO_SOURCE;
         }
@@ -161,11 +158,8 @@ mod tests {
 
     #[test]
     fn without_options_anything_is_asked_for_and_agreed_to() {
-        let anything = Query {
-            mode: u64::MAX,
-            ..Query::default()
-        };
-        assert!(query(&[]).unwrap() == anything);
+        assert!(query(&[]).unwrap() == anything());
+        assert_eq!(anything().mode, u64::MAX);
     }
 
     #[test]

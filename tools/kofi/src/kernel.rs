@@ -104,7 +104,8 @@ pub trait Kernel {
             };
             self.answer_info(&mut answer, &mut offers)
                 .map_err(|errno| match errno {
-                    Errno::NODATA if asks_for_anything(query) => Error::NoDevice,
+                    // There is nothing else that could stand in the way of an offer.
+                    Errno::NODATA if *query == abi::anything() => Error::NoDevice,
                     Errno::NODATA => Error::NothingFits,
                     errno => Error::of_request("this query", errno),
                 })?;
@@ -209,15 +210,6 @@ pub trait Kernel {
         self.answer_stop(&mut stop)
             .map_err(|errno| Error::of_request("to stop a test", errno))
     }
-}
-
-/// Whether only what a device requires of its user can stand in the way of an offer.
-fn asks_for_anything(query: &Query) -> bool {
-    let anything = Query {
-        mode: u64::MAX,
-        ..Query::default()
-    };
-    *query == anything
 }
 
 #[expect(
@@ -345,10 +337,7 @@ mod tests {
     #[test]
     fn without_a_filter_nothing_means_no_device() {
         let kernel = Fake::with_offers(0);
-        let mut query = Query {
-            mode: u64::MAX,
-            ..Query::default()
-        };
+        let mut query = abi::anything();
         assert!(matches!(kernel.offers(&query), Err(Error::NoDevice)));
         query.caps = 2;
         assert!(matches!(kernel.offers(&query), Err(Error::NothingFits)));

@@ -4,6 +4,7 @@
 
 use crate::{
     abi::{
+        anything,
         set_string,
         Query,
         Test,
@@ -100,11 +101,10 @@ impl Place {
     pub fn query(&self, address: &str) -> Result<Query, Error> {
         let test = self.test(TestKind::KOFI_TEST_PINGPONG, address)?;
         Ok(Query {
-            mode: u64::MAX,
             node: test.node,
             service: test.service,
             domain_name: test.domain_name,
-            ..Query::default()
+            ..anything()
         })
     }
 

@@ -6,6 +6,7 @@
 
 use crate::{
     abi::{
+        anything,
         string,
         Query,
         Test,
@@ -164,11 +165,7 @@ pub fn run(
     addresses: &[IpAddr],
 ) -> Result<Report, Error> {
     let words = Words::of(runner.kernel)?;
-    let anything = Query {
-        mode: u64::MAX,
-        ..Query::default()
-    };
-    runner.kernel.offers(&anything)?;
+    runner.kernel.offers(&anything())?;
     let sites = sites(runner.kernel, &args.place, addresses)?;
     if sites.is_empty() {
         return Err(Error::NoAddress);
