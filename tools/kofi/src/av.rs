@@ -21,9 +21,9 @@ pub struct Args {
     /// Number of the vector, as `kofi ls -k av` shows it
     id: u64,
 
-    /// How many at most
-    #[arg(short = 'n', long, value_name = "NUMBER", default_value_t = usize::MAX, hide_default_value = true)]
-    count: usize,
+    /// How many at most, all if not told
+    #[arg(short = 'n', long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
 
     /// An array of JSON objects
     #[arg(long)]
@@ -53,7 +53,8 @@ impl From<&Address> for Row {
 
 /// What the command prints.
 pub fn run(kernel: &dyn Kernel, args: &Args) -> Result<String, Error> {
-    let addresses = kernel.addresses(args.id, args.count)?;
+    let most = args.count.and_then(|count| usize::try_from(count).ok());
+    let addresses = kernel.addresses(args.id, most.unwrap_or(usize::MAX))?;
     let rows: Vec<_> = addresses.iter().map(Row::from).collect();
     if args.json {
         return json::pretty(&rows);
@@ -114,6 +115,12 @@ mod tests {
     fn all_are_shown_however_many_there_are() {
         // A line for each, and two for the header.
         assert_eq!(shown(&["9"]).unwrap().lines().count(), 302);
+    }
+
+    #[test]
+    fn none_at_most_is_refused() {
+        // "no addresses" would be said of the vector.
+        assert!(Line::try_parse_from(["av", "9", "-n", "0"]).is_err());
     }
 
     #[test]
