@@ -27,6 +27,7 @@ use crate::{
     },
     names::Names,
     run::{
+        self,
         Background,
         Place,
         Report,
@@ -226,11 +227,10 @@ fn try_site(
         }
     }
     let watch = server.end()?;
-    if watch.damaged > 0 {
-        let count = watch.damaged;
-        tell("messages as they were sent", Err(Error::Damaged { count }))?;
+    match run::check(watch.damaged, Ok(())) {
+        Ok(()) => Ok(()),
+        Err(damage) => tell("messages as they were sent", Err(damage)),
     }
-    Ok(())
 }
 
 const PINGPONG: &str = "messages there and back";
@@ -303,11 +303,7 @@ impl Trial {
                 // It has been given up, and is to make room for the next.
                 let _ = runner.kernel.stop();
             })?;
-            end?;
-            if watch.damaged > 0 {
-                let count = watch.damaged;
-                return Err(Error::Damaged { count });
-            }
+            run::check(watch.damaged, end)?;
             results.push(match TestKind(test.kind) {
                 TestKind::KOFI_TEST_PINGPONG => {
                     let time = latency::median(&buckets).unwrap_or_default();
