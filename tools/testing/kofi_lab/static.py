@@ -186,12 +186,22 @@ def headers(kernel: Kernel, results: Results, pattern: str) -> None:
             (place / f"{stem}.c").write_text(f"#include <{path}>\n#include <{path}>\n")
             objects[f"{stem}.o"] = name
         (place / "Kbuild").write_text(HEADER_KBUILD)
+        try:
+            tree.make(kernel, place, *objects)
+            words = dict.fromkeys(objects, "")
+        except tree.ModuleError:
+            words = {target: complaint(kernel, place, target) for target in objects}
         for target, name in objects.items():
-            try:
-                tree.make(kernel, place, target)
-                record(results, test_of(name), "")
-            except tree.ModuleError as error:
-                record(results, test_of(name), str(error))
+            record(results, test_of(name), words[target])
+
+
+def complaint(kernel: Kernel, place: Path, target: str) -> str:
+    """What the compiler says of one target."""
+    try:
+        tree.make(kernel, place, target)
+    except tree.ModuleError as error:
+        return str(error)
+    return ""
 
 
 def examples_of_pages(kernel: Kernel, results: Results, pattern: str) -> None:
