@@ -163,7 +163,7 @@ impl Endpoint {
                 .poster()
                 .receive(wr_id, (whole.addr(false), whole.len()))
         };
-        plain.settle((Posted::Message, 0), &posted);
+        plain.settle((Posted::Receive, 0), &posted);
         Some(match posted {
             Ok(()) => Ok(()),
             Err(error) => aside(move || Err(self.state.receive_refused(status::refused(error)))),

@@ -35,10 +35,11 @@ use kernel::sync::atomic::{
 };
 
 /// What is counted apart.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::prov::verbs) enum Posted {
-    /// A send, or a receive or a piece of one.
-    Message,
+    /// A receive or a piece of one, whose bytes are counted when they come.
+    Receive,
+    Send,
     Write,
     Read,
     Atomic,
@@ -54,7 +55,8 @@ impl Posted {
             flags if flags & FI_ATOMIC != 0 => Self::Atomic,
             flags if flags & FI_WRITE != 0 => Self::Write,
             flags if flags & FI_READ != 0 => Self::Read,
-            _ => Self::Message,
+            flags if flags & FI_RECV != 0 => Self::Receive,
+            _ => Self::Send,
         }
     }
 }
@@ -85,7 +87,7 @@ impl Count {
 /// What posters count, under `head`.
 #[repr(C, align(64))]
 pub(super) struct Counts {
-    posted: [Count; 5],
+    posted: [Count; 6],
     /// Bytes of what has been posted, of a send queue.
     bytes: Count,
     /// How often there was no room.
@@ -97,7 +99,7 @@ pub(super) struct Counts {
 impl Counts {
     pub(super) const fn new() -> Self {
         Self {
-            posted: [const { Count::new() }; 5],
+            posted: [const { Count::new() }; 6],
             bytes: Count::new(),
             again: Count::new(),
             exchanged: [const { Atomic::new(0) }; 2],
@@ -110,7 +112,9 @@ impl Counts {
         if let Some(count) = self.posted.get(what as usize) {
             count.add(1);
         }
-        self.bytes.add(len as u64);
+        if what != Posted::Receive {
+            self.bytes.add(len as u64);
+        }
     }
 
     /// There was no room for something.
@@ -162,7 +166,8 @@ impl Queue {
         let tail = self.tail.load(Acquire);
         let posted = |what: Posted| self.counts.posted.get(what as usize).map_or(0, Count::get);
         let operations = [
-            posted(Posted::Message),
+            posted(Posted::Send),
+            posted(Posted::Receive),
             posted(Posted::Write),
             posted(Posted::Read),
             posted(Posted::Atomic),
@@ -172,11 +177,11 @@ impl Queue {
         let depth = u64::from(behind.max(0).unsigned_abs().min(self.depth));
         let [exchanged, exchanged_bytes] = &self.counts.exchanged;
         let exchanged = exchanged.load(Relaxed);
-        let [messages, writes, reads, atomics] = operations;
+        let [sends, receives, writes, reads, atomics] = operations;
         match self.direction {
             Direction::Transmit => {
                 told.value(KOFI_VALUE_TX_DEPTH, depth);
-                told.value(KOFI_VALUE_SENDS, messages);
+                told.value(KOFI_VALUE_SENDS, sends);
                 told.value(KOFI_VALUE_WRITES, writes);
                 told.value(KOFI_VALUE_READS, reads);
                 told.value(KOFI_VALUE_ATOMICS, atomics + exchanged);
@@ -190,7 +195,7 @@ impl Queue {
             }
             Direction::Receive => {
                 told.value(KOFI_VALUE_RX_DEPTH, depth);
-                told.value(KOFI_VALUE_RECEIVES, messages);
+                told.value(KOFI_VALUE_RECEIVES, receives);
                 told.value(KOFI_VALUE_RX_DONE, all.saturating_sub(depth));
                 told.value(KOFI_VALUE_RX_BYTES, self.ends.bytes.get());
                 told.value(KOFI_VALUE_RX_ERRORS, self.ends.errors.get());
@@ -221,8 +226,8 @@ mod tests {
         }
         counts.posted(Posted::Marker, 0);
         let posted = counts.posted.each_ref().map(Count::get);
-        assert_eq!(posted, [3, 4, 5, 13, 1]);
-        assert_eq!(counts.bytes.get(), 25 * 8);
+        assert_eq!(posted, [2, 1, 4, 5, 13, 1]);
+        assert_eq!(counts.bytes.get(), 23 * 8);
         assert_eq!(counts.again.get(), 0);
         counts.full();
         assert_eq!(counts.again.get(), 1);
