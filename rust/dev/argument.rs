@@ -57,6 +57,30 @@ pub(super) fn exchange<T: Argument>(
     Ok(0)
 }
 
+/// Where to write up to `count` structs, for each of which the caller has `size` bytes at `at`; the first
+/// version had `first`.
+///
+/// # Errors
+///
+/// `EINVAL` for a size that no such struct has, `EFAULT`.
+pub(super) fn structs(at: u64, count: usize, size: usize, first: usize) -> Result<UserSliceWriter> {
+    if count > 0 && !(first..=MOST).contains(&size) {
+        return Err(EINVAL);
+    }
+    let bytes = size.checked_mul(count).ok_or(EINVAL)?;
+    writer(at, bytes)
+}
+
+/// Where to write so many bytes, at an address as it stands in a struct: 64 bits for all processes.
+///
+/// # Errors
+///
+/// `EFAULT` for one that this kernel does not have.
+fn writer(at: u64, bytes: usize) -> Result<UserSliceWriter> {
+    let at = usize::try_from(at).map_err(|_| EFAULT)?;
+    Ok(UserSlice::new(UserPtr::from_addr(at), bytes).writer())
+}
+
 /// Writes a struct where the caller has `room` bytes for it: cut, or with zeroes behind it.
 ///
 /// # Errors
@@ -82,8 +106,7 @@ pub(super) fn put<T: Plain>(writer: &mut UserSliceWriter, value: &T, room: usize
 /// `EFAULT`.
 pub(super) fn put_array(at: u64, numbers: impl Iterator<Item = u64> + Clone) -> Result {
     let bytes = numbers.clone().count() * size_of::<u64>();
-    let at = usize::try_from(at).map_err(|_| EFAULT)?;
-    let mut writer = UserSlice::new(UserPtr::from_addr(at), bytes).writer();
+    let mut writer = writer(at, bytes)?;
     for number in numbers {
         writer.write(&number)?;
     }
@@ -122,6 +145,18 @@ mod tests {
         assert!(string(b"node").is_err());
         assert!(string(b"").is_err());
         Ok(())
+    }
+
+    #[test]
+    fn structs_have_a_size_of_some_version() {
+        for size in [744, 745, MOST] {
+            assert!(structs(0, 16, size, 744).is_ok());
+        }
+        for size in [0, 1, 743, MOST + 1, usize::MAX] {
+            assert!(structs(0, 16, size, 744).is_err_and(|error| error == EINVAL));
+            // Who asks for their number alone need not say how large they are.
+            assert!(structs(0, 0, size, 744).is_ok());
+        }
     }
 
     #[test]

@@ -6,7 +6,8 @@ use super::{
     argument::{
         put,
         set_string,
-        string, //
+        string,
+        structs, //
     },
     refusal,
     Client, //
@@ -27,19 +28,10 @@ use crate::{
     fi::info::Query, //
 };
 use core::net::SocketAddr;
-use kernel::{
-    prelude::*,
-    uaccess::{
-        UserPtr,
-        UserSlice, //
-    },
-};
+use kernel::prelude::*;
 
 /// Bytes of an offer in the first version of the interface.
 const FIRST_OFFER: usize = 744;
-
-/// No offer is larger, nor will be.
-const MOST_OFFER: usize = 1 << 12;
 
 /// KOFI_IOC_INFO. May sleep.
 ///
@@ -49,9 +41,7 @@ const MOST_OFFER: usize = 1 << 12;
 /// `fi_getinfo()`.
 pub(super) fn list(client: &Client, query: &mut kofi_info) -> Result {
     let (room, size) = (query.count as usize, query.offer_size as usize);
-    if room > 0 && !(FIRST_OFFER..=MOST_OFFER).contains(&size) {
-        return Err(EINVAL);
-    }
+    let mut writer = structs(query.offers, room, size, FIRST_OFFER)?;
     let hints = hints(client, query)?;
     let found = crate::getinfo(
         in_process()?,
@@ -63,11 +53,7 @@ pub(super) fn list(client: &Client, query: &mut kofi_info) -> Result {
         },
     );
     let found = found.map_err(refusal)?;
-    let written = room.min(found.len());
-    let bytes = size.checked_mul(written).ok_or(EINVAL)?;
-    let at = usize::try_from(query.offers).map_err(|_| EFAULT)?;
-    let mut writer = UserSlice::new(UserPtr::from_addr(at), bytes).writer();
-    for info in found.iter().take(written) {
+    for info in found.iter().take(room) {
         put(&mut writer, &*flat(info)?, size)?;
     }
     query.count = u32::try_from(found.len()).map_err(|_| EOVERFLOW)?;

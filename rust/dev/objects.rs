@@ -3,7 +3,10 @@
 //! What is open: objects for processes.
 
 use super::{
-    argument::put,
+    argument::{
+        put,
+        structs, //
+    },
     Client, //
 };
 use crate::abi::{
@@ -12,19 +15,10 @@ use crate::abi::{
     kofi_objects,
     roster, //
 };
-use kernel::{
-    prelude::*,
-    uaccess::{
-        UserPtr,
-        UserSlice, //
-    },
-};
+use kernel::prelude::*;
 
 /// Bytes of an object in the first version of the interface.
 const FIRST_OBJECT: usize = 736;
-
-/// No object is larger, nor will be.
-const MOST_OBJECT: usize = 1 << 12;
 
 /// Objects that are looked at together.
 const BATCH: usize = 8;
@@ -36,12 +30,7 @@ const BATCH: usize = 8;
 /// `EINVAL` for a size that no object has; `EFAULT`, `ENOMEM`.
 pub(super) fn list(client: &Client, asked: &mut kofi_objects) -> Result {
     let (room, size) = (asked.count as usize, asked.object_size as usize);
-    if room > 0 && !(FIRST_OBJECT..=MOST_OBJECT).contains(&size) {
-        return Err(EINVAL);
-    }
-    let bytes = size.checked_mul(room).ok_or(EINVAL)?;
-    let at = usize::try_from(asked.objects).map_err(|_| EFAULT)?;
-    let mut writer = UserSlice::new(UserPtr::from_addr(at), bytes).writer();
+    let mut writer = structs(asked.objects, room, size, FIRST_OBJECT)?;
     let mut count = 0;
     each(asked.after, Some(client.net.get().address()), |object| {
         if count < room {
@@ -68,12 +57,7 @@ const ADDRESSES: usize = 32;
 /// `EFAULT`, `ENOMEM`.
 pub(super) fn addresses(client: &Client, asked: &mut kofi_addresses) -> Result {
     let (room, size) = (asked.count as usize, asked.address_size as usize);
-    if room > 0 && !(FIRST_ADDRESS..=MOST_OBJECT).contains(&size) {
-        return Err(EINVAL);
-    }
-    let bytes = size.checked_mul(room).ok_or(EINVAL)?;
-    let to = usize::try_from(asked.addresses).map_err(|_| EFAULT)?;
-    let mut writer = UserSlice::new(UserPtr::from_addr(to), bytes).writer();
+    let mut writer = structs(asked.addresses, room, size, FIRST_ADDRESS)?;
     let net = client.net.get().address();
     let mut batch = KVec::with_capacity(ADDRESSES, GFP_KERNEL)?;
     let mut count = 0;
