@@ -225,3 +225,14 @@ pub fn request(device: &CStr, local: &[u8], peer: &[u8], refused: Option<Errno>)
     // SAFETY: The name is a C string, and each address has as many bytes as an event takes.
     unsafe { kofi_request(device.as_char_ptr(), local, peer, error) };
 }
+
+#[kunit_tests(kofi_abi_trace)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_listeners_nothing_is_on() {
+        let all = [posts(), completions(), errors(), connections(), requests()];
+        assert_eq!(all, [false; 5]);
+    }
+}
