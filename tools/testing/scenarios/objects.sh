@@ -37,6 +37,18 @@ check debugfs_has_the_same_tree same
 counts() { awk '/^ *ep / { for (at = 1; at <= NF; at++) if ($at ~ "^" what "=") { sub(".*=", "", $at); print $at } }' what="$1" "$TREE"; }
 more() { [ "$(counts sends | sort -n | tail -n 1)" -gt 100 ]; }
 check sends_are_counted eventually 30 more
+# They go on meanwhile, and some receives are posted beforehand.
+as_many() {
+	awk 'function far(a, b) { return a - b > 64 || b - a > 64 }
+		/^ *ep .* connected / {
+			for (at = 1; at <= NF; at++) if (split($at, pair, "=") == 2) has[NR, pair[1]] = pair[2]
+			wrong += far(has[NR, "receives"], has[NR, "sends"]) || far(has[NR, "rx_done"], has[NR, "tx_done"])
+			wrong += far(has[NR, "tx_bytes"] / 64, has[NR, "sends"]) || far(has[NR, "rx_bytes"] / 64, has[NR, "rx_done"])
+			ends++
+		}
+		END { exit ends != 2 || wrong }' "$TREE"
+}
+check both_ways_are_counted as_many
 check stat_once eval '"$CLIENT" stat --once | tee /run/stat | grep -q "^ *[0-9]* *kofi $client .* connected .*:7493 "'
 check stat_has_queues grep -q "^ *[0-9]* *kofi $client  *$DEVICE  *[0-9]*  *[0-9.k]*  *0  *0$" /run/stat
 check stat_twice eval '"$CLIENT" stat -n 2 -i 0.2 | tee /run/stat | grep -c "sends/s" | grep -qx 2'
