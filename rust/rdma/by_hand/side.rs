@@ -42,6 +42,44 @@ const NONE: Over = Over {
     len: 0,
 };
 
+/// What the last poll brought, of which the first `taken` have been told.
+struct Batch {
+    over: [Over; BATCH],
+    found: usize,
+    taken: usize,
+}
+
+impl Batch {
+    const EMPTY: Self = Self {
+        over: [NONE; BATCH],
+        found: 0,
+        taken: 0,
+    };
+
+    /// The next that is not told yet, and somebody's: a nudge that was flushed is nobody's.
+    #[inline]
+    fn next(&mut self) -> Option<Over> {
+        loop {
+            let over = *self.over.get(self.taken..self.found)?.first()?;
+            self.taken += 1;
+            if over.slot != nudge::WR_ID {
+                return Some(over);
+            }
+        }
+    }
+
+    /// Puts others in their place; whether there are any.
+    #[inline]
+    fn fill(&mut self, found: impl Iterator<Item = Over>) -> bool {
+        (self.found, self.taken) = (0, 0);
+        for (place, over) in self.over.iter_mut().zip(found) {
+            *place = over;
+            self.found += 1;
+        }
+        self.found > 0
+    }
+}
+
 /// What who waits does about the peer when nothing comes.
 pub(super) struct Patience {
     pub(super) qp: Arc<Qp>,
@@ -71,10 +109,7 @@ pub(super) struct Side {
     posted: KVec<Option<KBox<Buffer>>>,
     /// The numbers of those who are not.
     free: KVec<u64>,
-    /// What the last poll brought, of which the first `taken` have been told.
-    batch: [Over; BATCH],
-    found: usize,
-    taken: usize,
+    batch: Batch,
 }
 
 impl Side {
@@ -90,9 +125,7 @@ impl Side {
             came,
             posted,
             free,
-            batch: [NONE; BATCH],
-            found: 0,
-            taken: 0,
+            batch: Batch::EMPTY,
         })
     }
 
@@ -140,17 +173,8 @@ impl Side {
     fn wait(&mut self, patience: &mut Patience, go_on: GoOn) -> Result<Over> {
         // Also where nobody ever has to wait.
         while go_on() {
-            if let Some(over) = self
-                .batch
-                .get(self.taken..self.found)
-                .and_then(<[_]>::first)
-            {
-                self.taken += 1;
-                // Flushed.
-                if over.slot == nudge::WR_ID {
-                    continue;
-                }
-                return Ok(*over);
+            if let Some(over) = self.batch.next() {
+                return Ok(over);
             }
             if self.poll()? || self.poller.cq().arm() {
                 continue;
@@ -163,16 +187,54 @@ impl Side {
     fn poll(&mut self) -> Result<bool> {
         let mut room = Wc::room::<BATCH>();
         let found = self.poller.poll(&mut room)?;
-        for (over, wc) in self.batch.iter_mut().zip(found) {
-            let is_success = wc.is_success();
-            *over = Over {
-                slot: wc.wr_id(),
-                status: wc.status(),
-                len: if is_success { wc.byte_len() } else { 0 },
-            };
+        let over = |wc: &Wc| Over {
+            slot: wc.wr_id(),
+            status: wc.status(),
+            len: if wc.is_success() { wc.byte_len() } else { 0 },
+        };
+        Ok(self.batch.fill(found.iter().map(over)))
+    }
+}
+
+#[kunit_tests(kofi_rdma_by_hand)]
+mod tests {
+    use super::*;
+
+    /// What has come of requests with these numbers.
+    fn over(slots: &[u64]) -> impl Iterator<Item = Over> + '_ {
+        slots.iter().map(|&slot| Over { slot, ..NONE })
+    }
+
+    #[test]
+    fn nobody_is_told_of_nudges() {
+        let mut batch = Batch::EMPTY;
+        assert!(batch.next().is_none());
+        assert!(batch.fill(over(&[
+            nudge::WR_ID,
+            3,
+            nudge::WR_ID,
+            nudge::WR_ID,
+            0,
+            nudge::WR_ID
+        ])));
+        assert!(batch.next().is_some_and(|over| over.slot == 3));
+        assert!(batch.next().is_some_and(|over| over.slot == 0));
+        assert!(batch.next().is_none());
+        assert!(batch.fill(over(&[nudge::WR_ID])));
+        assert!(batch.next().is_none());
+    }
+
+    #[test]
+    fn what_comes_later_takes_the_place_of_what_was_told() {
+        let mut batch = Batch::EMPTY;
+        for _ in 0..2 {
+            assert!(batch.fill(over(&[7; BATCH + 1])));
+            for _ in 0..BATCH {
+                assert!(batch.next().is_some_and(|over| over.slot == 7));
+            }
+            assert!(batch.next().is_none());
         }
-        self.found = found.len();
-        self.taken = 0;
-        Ok(self.found > 0)
+        assert!(!batch.fill(over(&[])));
+        assert!(batch.next().is_none());
     }
 }
