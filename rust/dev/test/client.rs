@@ -5,7 +5,6 @@
 use super::{
     by_hand,
     link::Link,
-    memory::Borrower,
     protocol::{
         read_grant,
         read_report,
@@ -96,115 +95,121 @@ fn work_on<L: Link>(
     work: &Work,
     tally: &Tally,
 ) -> Result {
-    let traffic = &work.traffic;
     tally.run();
-    let clock = Clock {
-        start: Instant::now(),
-        bound: &work.bound,
-    };
-    match work.task {
-        Task::PingPong => return ping(here, link, traffic, &clock, tally),
-        Task::Stream => return stream(here, link, traffic, &clock, tally),
-        Task::Write | Task::Read | Task::Change(_) => {}
-    }
-    let borrower = Borrower {
+    let session = Session {
         here,
         link,
-        region: read_grant(answer).ok_or(Errno::EOPNOTSUPP)?,
-        traffic,
-        clock,
+        traffic: &work.traffic,
+        clock: Clock {
+            start: Instant::now(),
+            bound: &work.bound,
+        },
         tally,
     };
+    let region = || read_grant(answer).ok_or(Errno::EOPNOTSUPP);
     match &work.task {
-        Task::Write => borrower.write(),
-        Task::Change(change) => borrower.change(change),
-        _ => borrower.read(),
+        Task::PingPong => session.ping(),
+        Task::Stream => session.stream(),
+        Task::Write => session.write(region()?),
+        Task::Read => session.read(region()?),
+        Task::Change(change) => session.change(region()?, change),
     }
 }
 
-fn ping<L: Link>(
-    here: InProcess,
-    link: &mut L,
-    traffic: &Traffic,
-    clock: &Clock<'_>,
-    tally: &Tally,
-) -> Result {
-    let mut there = link.buffer(here, traffic.length)?;
-    let mut back = link.buffer(here, traffic.length)?;
-    let mut seq = 0;
-    while !clock.is_enough(seq) {
-        traffic.fill(&mut there, seq);
-        let start = Instant::<Monotonic>::now();
-        // The receive first: the answer may be here before `send()` is back.
-        link.receive(back)?;
-        link.send(there, traffic.length)?;
-        let (received, len) = link.received(here)?;
-        tally.round_trip(start.elapsed());
-        there = link.sent(here)?;
-        tally.message(len, traffic.is_good(&received, len, seq));
-        tally.took(clock.elapsed());
-        back = received;
-        seq += 1;
-    }
-    Ok(())
+/// A client that is connected. What it does to the server's memory is in [`memory`](super::memory).
+pub(super) struct Session<'a, L: Link> {
+    pub(super) here: InProcess,
+    pub(super) link: &'a mut L,
+    pub(super) traffic: &'a Traffic,
+    pub(super) clock: Clock<'a>,
+    pub(super) tally: &'a Tally,
 }
 
-fn stream<L: Link>(
-    here: InProcess,
-    link: &mut L,
-    traffic: &Traffic,
-    clock: &Clock<'_>,
-    tally: &Tally,
-) -> Result {
-    // Two credits may be under way, and the report behind them.
-    for _ in 0..3 {
-        link.receive(link.buffer(here, REPORT)?)?;
-    }
-    let mut idle = KVec::with_capacity(traffic.window, GFP_KERNEL)?;
-    for _ in 0..traffic.window {
-        idle.push(link.buffer(here, traffic.length)?, GFP_KERNEL)?;
-    }
-    let mut credit = 2 * traffic.window;
-    let mut seq = 0;
-    while !clock.is_enough(seq) {
-        if credit == 0 {
-            let (answer, _) = link.received(here)?;
-            link.receive(answer)?;
-            credit += traffic.window;
+impl<L: Link> Session<'_, L> {
+    /// One for each that may be under way.
+    pub(super) fn buffers(&self) -> Result<KVec<KBox<L::Buffer>>> {
+        let mut buffers = KVec::with_capacity(self.traffic.window, GFP_KERNEL)?;
+        for _ in 0..self.traffic.window {
+            let buffer = self.link.buffer(self.here, self.traffic.length)?;
+            buffers.push(buffer, GFP_KERNEL)?;
         }
-        let mut buffer = match idle.pop() {
-            Some(buffer) => buffer,
-            None => finish(here, link, traffic, clock, tally)?,
-        };
-        traffic.fill(&mut buffer, seq);
-        link.send(buffer, traffic.length)?;
-        credit -= 1;
-        seq += 1;
+        Ok(buffers)
     }
-    for _ in idle.len()..traffic.window {
-        drop(finish(here, link, traffic, clock, tally)?);
+
+    /// Waits for a message, or an access, to be over, which has been in the buffer that this gives back.
+    pub(super) fn finish(
+        &mut self,
+        is_good: impl FnOnce(&[u8]) -> bool,
+    ) -> Result<KBox<L::Buffer>> {
+        let buffer = self.link.sent(self.here)?;
+        self.tally.message(self.traffic.length, is_good(&buffer));
+        self.tally.took(self.clock.elapsed());
+        Ok(buffer)
     }
-    link.send(link.buffer(here, 0)?, 0)?;
-    // What comes before the report are credits.
-    loop {
-        let (answer, len) = link.received(here)?;
-        if let Some(count) = read_report(&answer, len) {
-            tally.damaged(count);
-            return Ok(());
+
+    fn ping(self) -> Result {
+        let Self {
+            here,
+            link,
+            traffic,
+            clock,
+            tally,
+        } = self;
+        let mut there = link.buffer(here, traffic.length)?;
+        let mut back = link.buffer(here, traffic.length)?;
+        let mut seq = 0;
+        while !clock.is_enough(seq) {
+            traffic.fill(&mut there, seq);
+            let start = Instant::<Monotonic>::now();
+            // The receive first: the answer may be here before `send()` is back.
+            link.receive(back)?;
+            link.send(there, traffic.length)?;
+            let (received, len) = link.received(here)?;
+            tally.round_trip(start.elapsed());
+            there = link.sent(here)?;
+            tally.message(len, traffic.is_good(&received, len, seq));
+            tally.took(clock.elapsed());
+            back = received;
+            seq += 1;
+        }
+        Ok(())
+    }
+
+    fn stream(mut self) -> Result {
+        let (here, traffic) = (self.here, self.traffic);
+        // Two credits may be under way, and the report behind them.
+        for _ in 0..3 {
+            self.link.receive(self.link.buffer(here, REPORT)?)?;
+        }
+        let mut idle = self.buffers()?;
+        let mut credit = 2 * traffic.window;
+        let mut seq = 0;
+        while !self.clock.is_enough(seq) {
+            if credit == 0 {
+                let (answer, _) = self.link.received(here)?;
+                self.link.receive(answer)?;
+                credit += traffic.window;
+            }
+            let mut buffer = match idle.pop() {
+                Some(buffer) => buffer,
+                None => self.finish(|_| true)?,
+            };
+            traffic.fill(&mut buffer, seq);
+            self.link.send(buffer, traffic.length)?;
+            credit -= 1;
+            seq += 1;
+        }
+        for _ in idle.len()..traffic.window {
+            drop(self.finish(|_| true)?);
+        }
+        self.link.send(self.link.buffer(here, 0)?, 0)?;
+        // What comes before the report are credits.
+        loop {
+            let (answer, len) = self.link.received(here)?;
+            if let Some(count) = read_report(&answer, len) {
+                self.tally.damaged(count);
+                return Ok(());
+            }
         }
     }
-}
-
-/// Waits for one of the stream to be over.
-fn finish<L: Link>(
-    here: InProcess,
-    link: &mut L,
-    traffic: &Traffic,
-    clock: &Clock<'_>,
-    tally: &Tally,
-) -> Result<KBox<L::Buffer>> {
-    let buffer = link.sent(here)?;
-    tally.message(traffic.length, true);
-    tally.took(clock.elapsed());
-    Ok(buffer)
 }

@@ -7,17 +7,12 @@
 //! is overtaken there.
 
 use super::{
-    client::Clock,
+    client::Session,
     link::Link,
-    request::{
-        Change,
-        Traffic, //
-    },
-    Tally, //
+    request::Change, //
 };
 use crate::{
     abi::{
-        context::InProcess,
         Errno,
         Result, //
     },
@@ -37,20 +32,11 @@ use kernel::{
     },
 };
 
-/// A connection to a server that has lent its memory.
-pub(super) struct Borrower<'a, L: Link> {
-    pub(super) here: InProcess,
-    pub(super) link: &'a mut L,
-    pub(super) region: Remote,
-    pub(super) traffic: &'a Traffic,
-    pub(super) clock: Clock<'a>,
-    pub(super) tally: &'a Tally,
-}
-
-impl<L: Link> Borrower<'_, L> {
-    fn place(&self, seq: u64) -> Remote {
+/// Over a connection to a server that has lent its memory: a region.
+impl<L: Link> Session<'_, L> {
+    fn place(&self, region: Remote, seq: u64) -> Remote {
         let place = self.number(seq).wrapping_mul(self.traffic.length as u64);
-        self.region.behind(place)
+        region.behind(place)
     }
 
     /// The number of the place.
@@ -59,25 +45,8 @@ impl<L: Link> Borrower<'_, L> {
         seq.checked_rem(places).unwrap_or(0)
     }
 
-    fn buffers(&self) -> Result<KVec<KBox<L::Buffer>>> {
-        let mut buffers = KVec::with_capacity(self.traffic.window, GFP_KERNEL)?;
-        for _ in 0..self.traffic.window {
-            let buffer = self.link.buffer(self.here, self.traffic.length)?;
-            buffers.push(buffer, GFP_KERNEL)?;
-        }
-        Ok(buffers)
-    }
-
-    /// Waits for an access to be over, which has been in the buffer that this gives back.
-    fn finish(&mut self, is_good: impl FnOnce(&[u8]) -> bool) -> Result<KBox<L::Buffer>> {
-        let buffer = self.link.sent(self.here)?;
-        self.tally.message(self.traffic.length, is_good(&buffer));
-        self.tally.took(self.clock.elapsed());
-        Ok(buffer)
-    }
-
     /// Writes until it is enough.
-    pub(super) fn write(mut self) -> Result {
+    pub(super) fn write(mut self, region: Remote) -> Result {
         let (places, mut idle) = (self.traffic.places() as u64, self.buffers()?);
         let mut seq = 0;
         while !self.clock.is_enough(seq) {
@@ -86,17 +55,17 @@ impl<L: Link> Borrower<'_, L> {
                 None => self.finish(|_| true)?,
             };
             self.traffic.fill(&mut buffer, seq);
-            let (length, place) = (self.traffic.length, self.place(seq));
+            let (length, place) = (self.traffic.length, self.place(region, seq));
             self.link.write(buffer, length, place)?;
             seq += 1;
             if seq.is_multiple_of(places) && self.traffic.verify {
                 self.drain(&mut idle)?;
-                self.look(seq, &mut idle)?;
+                self.look(region, seq, &mut idle)?;
             }
         }
         self.drain(&mut idle)?;
         if self.traffic.verify {
-            self.look(seq, &mut idle)?;
+            self.look(region, seq, &mut idle)?;
         }
         Ok(())
     }
@@ -111,12 +80,12 @@ impl<L: Link> Borrower<'_, L> {
     }
 
     /// Reads what the last of `seq` writes have left behind, one by one, and counts what is not right.
-    fn look(&mut self, seq: u64, idle: &mut KVec<KBox<L::Buffer>>) -> Result {
+    fn look(&mut self, region: Remote, seq: u64, idle: &mut KVec<KBox<L::Buffer>>) -> Result {
         let length = self.traffic.length;
         for written in seq.saturating_sub(self.traffic.places() as u64)..seq {
             let mut buffer = idle.pop().ok_or(Errno::EOTHER)?;
             buffer.fill(0);
-            let place = self.place(written);
+            let place = self.place(region, written);
             self.link.read(buffer, length, place)?;
             let buffer = self.link.sent(self.here)?;
             let is_good = self.traffic.is_good(&buffer, length, written);
@@ -127,13 +96,13 @@ impl<L: Link> Borrower<'_, L> {
     }
 
     /// Reads until it is enough what it has written before.
-    pub(super) fn read(mut self) -> Result {
+    pub(super) fn read(mut self, region: Remote) -> Result {
         let length = self.traffic.length;
         let mut idle = self.buffers()?;
         for seq in 0..self.traffic.places() as u64 {
             let mut buffer = idle.pop().ok_or(Errno::EOTHER)?;
             self.traffic.fill(&mut buffer, seq);
-            let place = self.place(seq);
+            let place = self.place(region, seq);
             self.link.write(buffer, length, place)?;
             let _ = idle.push_within_capacity(self.link.sent(self.here)?);
         }
@@ -148,7 +117,7 @@ impl<L: Link> Borrower<'_, L> {
             if self.traffic.verify {
                 buffer.fill(0);
             }
-            let place = self.place(seq);
+            let place = self.place(region, seq);
             self.link.read(buffer, length, place)?;
             seq += 1;
         }
@@ -166,12 +135,12 @@ impl<L: Link> Borrower<'_, L> {
     }
 
     /// Changes the same elements until it is enough, one operation at a time.
-    pub(super) fn change(self, change: &Change) -> Result {
+    pub(super) fn change(self, region: Remote, change: &Change) -> Result {
         let Change { op, datatype, .. } = *change;
         let (length, size) = (self.traffic.length, datatype.size());
         let count = datatype.count_in(length);
         let elements = Elements {
-            remote: self.region,
+            remote: region,
             count,
             datatype,
         };
