@@ -68,7 +68,7 @@ fn net_of(net: NetRef) -> Net {
     net.get().map_or_else(Net::init, Net::new)
 }
 
-/// The same for who does not know verbs.
+/// The place as verbs name it, whose keys have 32 bits.
 impl TryFrom<Remote> for rdma::wr::Remote {
     type Error = Errno;
 

@@ -52,6 +52,11 @@ fn add(count: &Atomic<u64>, more: u64) {
     count.store(count.load(Relaxed).wrapping_add(more), Relaxed);
 }
 
+/// A time that has passed, in ns.
+fn nanos(time: Delta) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(0)
+}
+
 /// The bucket of a value.
 fn bucket_of(value: u64) -> usize {
     let Some(power) = value.checked_ilog2().and_then(|log| log.checked_sub(4)) else {
@@ -128,13 +133,12 @@ impl Tally {
 
     /// Messages have been under way for so long altogether.
     pub(super) fn took(&self, time: Delta) {
-        let nsec = u64::try_from(time.as_nanos()).unwrap_or(0);
-        self.nsec.store(nsec, Relaxed);
+        self.nsec.store(nanos(time), Relaxed);
     }
 
     /// A message has been there and back.
     pub(super) fn round_trip(&self, time: Delta) {
-        let nsec = u64::try_from(time.as_nanos()).unwrap_or(0);
+        let nsec = nanos(time);
         let min = self.min.load(Relaxed);
         if min == 0 || nsec < min {
             self.min.store(nsec, Relaxed);
