@@ -12,7 +12,10 @@ use crate::{
     json,
     kernel::Kernel,
     objects::address,
-    table::of_numbers,
+    table::{
+        of_numbers,
+        optional, //
+    },
 };
 use serde::Serialize;
 
@@ -65,9 +68,9 @@ pub fn run(kernel: &dyn Kernel, args: &Args) -> Result<String, Error> {
     let cells = rows.iter().map(|row| {
         vec![
             format!("{:#x}", row.fi_addr),
-            row.address.clone().unwrap_or("-".to_string()),
+            optional(row.address.clone()),
             row.uses.to_string(),
-            row.user_id.map_or("-".to_string(), |id| format!("{id:#x}")),
+            optional(row.user_id.map(|id| format!("{id:#x}"))),
         ]
     });
     Ok(of_numbers(

@@ -14,6 +14,7 @@ use crate::{
     size,
     table::{
         of_numbers,
+        optional,
         short, //
     },
 };
@@ -159,7 +160,7 @@ fn endpoints(change: &Change<'_>, now: &Look) -> String {
             doer.node.owner.show(),
             doer.domain.clone(),
             doer.node.state.clone(),
-            doer.node.peer.clone().unwrap_or("-".to_string()),
+            optional(doer.node.peer.clone()),
             depth(doer, Is::KOFI_VALUE_TX_DEPTH, Is::KOFI_VALUE_TX_SIZE),
             depth(doer, Is::KOFI_VALUE_RX_DEPTH, Is::KOFI_VALUE_RX_SIZE),
             change.show(doer, &[Is::KOFI_VALUE_SENDS]),

@@ -98,9 +98,14 @@ pub fn of_words(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> Str
     table.trim_fmt()
 }
 
+/// What stands in a cell, where there may be nothing.
+pub fn optional(text: Option<String>) -> String {
+    text.unwrap_or_else(|| "-".to_string())
+}
+
 /// A number with so many decimals.
 pub fn decimal(number: Option<f64>, digits: usize) -> String {
-    number.map_or("-".to_string(), |number| format!("{number:.digits$}"))
+    optional(number.map(|number| format!("{number:.digits$}")))
 }
 
 /// A number in at most five characters: from 10000 on in thousands, millions and so on.

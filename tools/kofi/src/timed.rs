@@ -18,6 +18,7 @@ use crate::{
         Times, //
     },
     run::Report,
+    table::optional,
 };
 use serde::Serialize;
 use std::{
@@ -105,7 +106,7 @@ pub fn columns(measured: &Measured, share: Share) -> [String; COLUMNS.len()] {
     let times = Times::of(&measured.watch, &measured.buckets);
     let show = |of: fn(Times) -> u64| {
         let time = times.map(of);
-        time.map_or("-".to_string(), |time| latency::show(time, share))
+        optional(time.map(|time| latency::show(time, share)))
     };
     [
         show(|times| times.min),
