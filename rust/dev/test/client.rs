@@ -37,6 +37,9 @@ use kernel::{
     },
 };
 
+/// Receives of a client: of a stream, two credits may be under way, and the report behind them.
+const RECEIVES: usize = 3;
+
 /// The time since a test began, and whether it has done enough.
 pub(super) struct Clock<'a> {
     start: Instant<Monotonic>,
@@ -71,7 +74,7 @@ pub(super) fn run(
     tally: &Tally,
 ) -> Result {
     let traffic = &work.traffic;
-    let depth = traffic.window + 3;
+    let depth = traffic.window + RECEIVES;
     let mut list = place.find(here, net, false, work.task.caps())?;
     let info = list.first_mut().ok_or(Errno::ENODATA)?;
     if work.by_hand {
@@ -177,8 +180,7 @@ impl<L: Link> Session<'_, L> {
 
     fn stream(mut self) -> Result {
         let (here, traffic) = (self.here, self.traffic);
-        // Two credits may be under way, and the report behind them.
-        for _ in 0..3 {
+        for _ in 0..RECEIVES {
             self.link.receive(self.link.buffer(here, REPORT)?)?;
         }
         let mut idle = self.buffers()?;

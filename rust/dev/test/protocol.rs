@@ -8,11 +8,12 @@
 //!
 //! Who is going to reach into the server's memory, which has room for a window of accesses or as many as
 //! fit into 1 MiB, and is nothing but zeroes, is told with the accept where it is: eight bytes for the
-//! address and eight for the key. The others are told nothing. A message there and back needs no more. A
-//! stream is sent on credit: there is no RNR retry on iWARP, and a message that finds no receive ends the
-//! connection. The server has room for two windows, and gives an
-//! empty message back for each that it has received and made room for again. An empty message ends the
-//! stream, and is answered with eight bytes: how many were damaged.
+//! address and eight for the key. The others are told nothing. A message there and back needs no more.
+//!
+//! A stream is sent on credit: there is no RNR retry on iWARP, and a message that finds no receive ends the
+//! connection. The server has room for two windows, and gives an empty message back for each that it has
+//! received and made room for again. An empty message ends the stream, and is answered with eight bytes:
+//! how many were damaged.
 
 use super::request::{
     Kind,
