@@ -97,14 +97,22 @@ impl Place {
         }
     }
 
+    /// What is offered on the domain, or on any, for whatever way.
+    pub fn anywhere(&self) -> Result<Query, Error> {
+        let test = self.test(TestKind::KOFI_TEST_SERVER, "")?;
+        Ok(Query {
+            domain_name: test.domain_name,
+            ..anything()
+        })
+    }
+
     /// What is offered for the way to an address.
     pub fn query(&self, address: &str) -> Result<Query, Error> {
         let test = self.test(TestKind::KOFI_TEST_PINGPONG, address)?;
         Ok(Query {
             node: test.node,
             service: test.service,
-            domain_name: test.domain_name,
-            ..anything()
+            ..self.anywhere()?
         })
     }
 

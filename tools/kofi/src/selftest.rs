@@ -6,7 +6,6 @@
 
 use crate::{
     abi::{
-        anything,
         string,
         Query,
         Test,
@@ -166,7 +165,8 @@ pub fn run(
     addresses: &[IpAddr],
 ) -> Result<Report, Error> {
     let words = Words::of(runner.kernel)?;
-    runner.kernel.offers(&anything())?;
+    // No device, or none of that name, says more than that none has an address.
+    runner.kernel.offers(&args.place.anywhere()?)?;
     let sites = sites(runner.kernel, &args.place, addresses)?;
     if sites.is_empty() {
         return Err(Error::NoAddress);
@@ -534,6 +534,17 @@ mod tests {
             .err()
             .unwrap();
         assert!(matches!(error, Error::NoAddress), "{error}");
+    }
+
+    #[test]
+    fn a_device_that_there_is_not_is_told_from_one_without_an_address() {
+        let kernel = Fake::with_offers(0);
+        let error = selftest(&kernel, &Fake::default(), &["-d", "nothing0"]);
+        let error = error.err().unwrap();
+        assert!(matches!(error, Error::NothingFits), "{error}");
+        let asked = kernel.asked.borrow()[0];
+        assert_eq!(string(&asked.domain_name), "nothing0");
+        assert_eq!(string(&asked.node), "");
     }
 
     #[test]
