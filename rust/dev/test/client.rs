@@ -37,6 +37,9 @@ use kernel::{
     },
 };
 
+#[cfg(CONFIG_KUNIT = "y")]
+mod tests;
+
 /// Receives of a client: of a stream, two credits may be under way, and the report behind them.
 const RECEIVES: usize = 3;
 

@@ -186,7 +186,7 @@ fn mix(seq: u64, at: usize) -> u64 {
 }
 
 /// An element of any size.
-fn load(bytes: &[u8]) -> u64 {
+pub(super) fn load(bytes: &[u8]) -> u64 {
     match *bytes {
         [a] => a.into(),
         [a, b] => u16::from_ne_bytes([a, b]).into(),
@@ -197,7 +197,7 @@ fn load(bytes: &[u8]) -> u64 {
 }
 
 /// The lowest bytes of a value, as an element of any size.
-fn store(bytes: &mut [u8], value: u64) {
+pub(super) fn store(bytes: &mut [u8], value: u64) {
     match bytes {
         [a] => *a = value as u8,
         [_, _] => fill(bytes, (value as u16).to_ne_bytes()),

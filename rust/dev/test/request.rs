@@ -213,7 +213,8 @@ impl Task {
         }
     }
 
-    fn kind(self) -> Kind {
+    /// What the server is to do for it.
+    pub(super) fn kind(self) -> Kind {
         match self {
             Self::PingPong => Kind::PingPong,
             Self::Stream => Kind::Stream,
