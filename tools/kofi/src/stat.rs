@@ -141,18 +141,32 @@ fn depth(doer: &Doer, depth: Is, size: Is) -> String {
     format!("{}/{}", doer.get(depth), doer.get(size))
 }
 
+/// What stands above the columns, some of which have rates: of all that there ever was there are none.
+fn header<const N: usize>(change: &Change<'_>, heads: [&'static str; N]) -> [&'static str; N] {
+    heads.map(|head| match change.seconds {
+        Some(_) => head,
+        None => head.trim_end_matches("/s"),
+    })
+}
+
 fn endpoints(change: &Change<'_>, now: &Look) -> String {
-    let per = if change.seconds.is_some() { "/s" } else { "" };
     let heads = [
-        "ep", "owner", "domain", "state", "peer", "tx", "rx", "sends", "receives", "rma",
-        "atomics", "B out", "B in", "errors", "again",
+        "ep",
+        "owner",
+        "domain",
+        "state",
+        "peer",
+        "tx",
+        "rx",
+        "sends/s",
+        "receives/s",
+        "rma/s",
+        "atomics/s",
+        "B out/s",
+        "B in/s",
+        "errors",
+        "again/s",
     ];
-    let header = heads.map(|head| match head {
-        "sends" | "receives" | "rma" | "atomics" | "B out" | "B in" | "again" => {
-            format!("{head}{per}")
-        }
-        head => head.to_string(),
-    });
     let rows = now.doers.iter().filter(|doer| doer.node.kind == "ep");
     let row = |doer: &Doer| {
         vec![
@@ -174,30 +188,19 @@ fn endpoints(change: &Change<'_>, now: &Look) -> String {
             change.show(doer, &[Is::KOFI_VALUE_TX_AGAIN, Is::KOFI_VALUE_RX_AGAIN]),
         ]
     };
-    of_numbers(&header.each_ref().map(String::as_str), rows.map(row))
+    of_numbers(&header(change, heads), rows.map(row))
 }
 
 fn queues(change: &Change<'_>, now: &Look) -> String {
-    let header = match change.seconds {
-        Some(_) => [
-            "cq",
-            "owner",
-            "domain",
-            "size",
-            "entries/s",
-            "errors",
-            "callbacks/s",
-        ],
-        None => [
-            "cq",
-            "owner",
-            "domain",
-            "size",
-            "entries",
-            "errors",
-            "callbacks",
-        ],
-    };
+    let heads = [
+        "cq",
+        "owner",
+        "domain",
+        "size",
+        "entries/s",
+        "errors",
+        "callbacks/s",
+    ];
     let rows = now.doers.iter().filter(|doer| doer.node.kind == "cq");
     let row = |doer: &Doer| {
         vec![
@@ -210,7 +213,7 @@ fn queues(change: &Change<'_>, now: &Look) -> String {
             change.show(doer, &[Is::KOFI_VALUE_CALLBACKS]),
         ]
     };
-    of_numbers(&header, rows.map(row))
+    of_numbers(&header(change, heads), rows.map(row))
 }
 
 #[derive(Serialize)]
