@@ -70,6 +70,14 @@ pub fn string(field: &[c_char]) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
+/// The address in a field, without its format, which shows: `10.0.0.1:7471` of
+/// `fi_sockaddr_in://10.0.0.1:7471`. None where there is none.
+pub fn address(field: &[c_char]) -> Option<String> {
+    let text = string(field);
+    let bare = text.split_once("://").map_or(&*text, |(_, bare)| bare);
+    Some(bare.to_string()).filter(|bare| !bare.is_empty())
+}
+
 /// Writes the value of a command line option into a field.
 ///
 /// # Errors
@@ -108,6 +116,21 @@ mod tests {
     #[test]
     fn a_string_without_an_end_ends_with_its_field() {
         assert_eq!(string(&[0x61; 3]), "aaa");
+    }
+
+    #[test]
+    fn addresses_are_shown_without_their_format() {
+        let shown = |text| {
+            let mut field = [0; 40];
+            set_string(&mut field, text, "").unwrap();
+            address(&field)
+        };
+        let ipv4 = shown("fi_sockaddr_in://10.0.0.1:7471");
+        assert_eq!(ipv4.unwrap(), "10.0.0.1:7471");
+        let ipv6 = shown("fi_sockaddr_in6://[2001:db8::1]:80");
+        assert_eq!(ipv6.unwrap(), "[2001:db8::1]:80");
+        assert_eq!(shown("10.0.0.1").unwrap(), "10.0.0.1");
+        assert_eq!(shown(""), None);
     }
 
     #[test]

@@ -11,7 +11,6 @@ use crate::{
     error::Error,
     json,
     kernel::Kernel,
-    objects::address,
     table::{
         of_numbers,
         optional, //
@@ -47,7 +46,7 @@ impl From<&Address> for Row {
         let has_id = from.flags & KOFI_ADDRESS_USER_ID != 0;
         Self {
             fi_addr: from.fi_addr,
-            address: address(&abi::string(&from.addr)),
+            address: abi::address(&from.addr),
             uses: from.uses,
             user_id: has_id.then_some(from.user_id),
         }

@@ -111,8 +111,8 @@ impl Node {
                 pid: Some(object.pid).filter(|&pid| pid != 0),
             },
             state: words.of(kernel, TextType::KOFI_TEXT_STATE, object.state)?,
-            local: address(&abi::string(&object.local_addr)),
-            peer: address(&abi::string(&object.peer_addr)),
+            local: abi::address(&object.local_addr),
+            peer: abi::address(&object.peer_addr),
             values,
             children: Vec::new(),
         })
@@ -134,12 +134,6 @@ impl Node {
 
 fn some(text: String) -> Option<String> {
     Some(text).filter(|text| !text.is_empty())
-}
-
-/// An address without its format, which shows.
-pub fn address(text: &str) -> Option<String> {
-    let (_, address) = text.split_once("://")?;
-    Some(address.to_string())
 }
 
 /// Everything that is open: what has been opened from nothing else, and below that the rest.
@@ -195,14 +189,5 @@ mod tests {
         let queue = &roots[0].children[0];
         assert_eq!(queue.value(ObjectValue::KOFI_VALUE_DEPTH), Some(2));
         assert_eq!(queue.value(ObjectValue::KOFI_VALUE_SIZE), None);
-    }
-
-    #[test]
-    fn addresses_are_shown_without_their_format() {
-        assert_eq!(
-            address("fi_sockaddr_in://10.0.0.1:7471").unwrap(),
-            "10.0.0.1:7471"
-        );
-        assert_eq!(address(""), None);
     }
 }

@@ -171,19 +171,12 @@ impl Words<'_> {
 
 /// Both ends as far as there are any, without the formats that they begin with.
 fn address(offer: &Offer) -> String {
-    let source = abi::string(&offer.src_addr);
-    let dest = abi::string(&offer.dest_addr);
-    match (bare(&source), bare(&dest)) {
-        ("", "") => "-".to_string(),
-        (source, "") => source.to_string(),
-        ("", dest) => format!("-> {dest}"),
-        (source, dest) => format!("{source} -> {dest}"),
+    let source = abi::address(&offer.src_addr);
+    match (source, abi::address(&offer.dest_addr)) {
+        (Some(source), Some(dest)) => format!("{source} -> {dest}"),
+        (None, Some(dest)) => format!("-> {dest}"),
+        (source, None) => optional(source),
     }
-}
-
-/// `10.0.0.1:7471` of `fi_sockaddr_in://10.0.0.1:7471`.
-fn bare(address: &str) -> &str {
-    address.split_once("://").map_or(address, |(_, rest)| rest)
 }
 
 #[cfg(test)]
