@@ -105,6 +105,7 @@ impl Args {
         let mut tests = Vec::new();
         for word in &self.r#type {
             let datatype = face.types.find_value("--type", word.trim())?;
+            // Where the name has no size, as that of a float, the kernel has no operations.
             let size = size_of(&face.types.name(datatype.into())).unwrap_or(1);
             for word in &self.operation {
                 let op = face.ops.find_value("--operation", word.trim())?;

@@ -66,6 +66,8 @@ pub enum Error {
     NoEnd,
     #[error("a test is still running")]
     Busy,
+    #[error("there is no such test: not every type has operations, and verbs have few of them")]
+    NoSuchTest,
     #[error("{test}: {words}")]
     Failed { test: String, words: String },
     #[error("{count} messages were not what was sent")]

@@ -182,6 +182,8 @@ pub trait Kernel {
         };
         self.answer_start(&mut test).map_err(|errno| match errno {
             Errno::BUSY => Error::Busy,
+            // All else that it could refuse is refused by the options.
+            Errno::INVAL => Error::NoSuchTest,
             errno => Error::of_request("this test", errno),
         })
     }
@@ -274,6 +276,12 @@ mod tests {
             kernel.start(&Test::default()),
             Err(Error::OldModule)
         ));
+    }
+
+    #[test]
+    fn what_is_no_test_is_refused_in_words() {
+        let error = Fake::default().start(&Test::default()).unwrap_err();
+        assert!(matches!(error, Error::NoSuchTest), "{error}");
     }
 
     #[test]
