@@ -43,15 +43,23 @@ mod tests;
 /// Receives of a client: of a stream, two credits may be under way, and the report behind them.
 const RECEIVES: usize = 3;
 
-/// The time since a test began, and whether it has done enough.
+/// The time since a test began, and whether it has done enough: of what is asked for by time, one at
+/// least, so that there is something to tell.
 pub(super) struct Clock<'a> {
     start: Instant<Monotonic>,
     bound: &'a Bound,
 }
 
-impl Clock<'_> {
-    /// What was done before does not count.
-    pub(super) fn restart(&mut self) {
+impl<'a> Clock<'a> {
+    fn new(bound: &'a Bound) -> Self {
+        Self {
+            start: Instant::now(),
+            bound,
+        }
+    }
+
+    /// Everything is ready: what was done before does not count.
+    pub(super) fn start(&mut self) {
         self.start = Instant::now();
     }
 
@@ -63,8 +71,8 @@ impl Clock<'_> {
     /// Whether so many are enough, or the time is over.
     pub(super) fn is_enough(&self, messages: u64) -> bool {
         let Bound { count, msec } = *self.bound;
-        count > 0 && messages >= count
-            || msec > 0 && self.start.elapsed().as_millis() >= i64::from(msec)
+        let is_over = || self.start.elapsed().as_millis() >= i64::from(msec);
+        count > 0 && messages >= count || msec > 0 && messages > 0 && is_over()
     }
 }
 
@@ -106,10 +114,7 @@ fn work_on<L: Link>(
         here,
         link,
         traffic: &work.traffic,
-        clock: Clock {
-            start: Instant::now(),
-            bound: &work.bound,
-        },
+        clock: Clock::new(&work.bound),
         tally,
     };
     let region = || read_grant(answer).ok_or(Errno::EOPNOTSUPP);
@@ -158,11 +163,12 @@ impl<L: Link> Session<'_, L> {
             here,
             link,
             traffic,
-            clock,
+            mut clock,
             tally,
         } = self;
         let mut there = link.buffer(here, traffic.length)?;
         let mut back = link.buffer(here, traffic.length)?;
+        clock.start();
         let mut seq = 0;
         while !clock.is_enough(seq) {
             traffic.fill(&mut there, seq);
@@ -187,6 +193,7 @@ impl<L: Link> Session<'_, L> {
             self.link.receive(self.link.buffer(here, REPORT)?)?;
         }
         let mut idle = self.buffers()?;
+        self.clock.start();
         let mut credit = 2 * traffic.window;
         let mut seq = 0;
         while !self.clock.is_enough(seq) {

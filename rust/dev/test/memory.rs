@@ -48,6 +48,7 @@ impl<L: Link> Session<'_, L> {
     /// Writes until it is enough.
     pub(super) fn write(mut self, region: Remote) -> Result {
         let (places, mut idle) = (self.traffic.places() as u64, self.buffers()?);
+        self.clock.start();
         let mut seq = 0;
         while !self.clock.is_enough(seq) {
             let mut buffer = match idle.pop() {
@@ -106,7 +107,7 @@ impl<L: Link> Session<'_, L> {
             self.link.write(buffer, length, place)?;
             let _ = idle.push_within_capacity(self.link.sent(self.here)?);
         }
-        self.clock.restart();
+        self.clock.start();
         // They end in the order in which they began.
         let (mut seq, mut over) = (0, 0);
         while !self.clock.is_enough(seq) {
@@ -135,7 +136,7 @@ impl<L: Link> Session<'_, L> {
     }
 
     /// Changes the same elements until it is enough, one operation at a time.
-    pub(super) fn change(self, region: Remote, change: &Change) -> Result {
+    pub(super) fn change(mut self, region: Remote, change: &Change) -> Result {
         let Change { op, datatype, .. } = *change;
         let (length, size) = (self.traffic.length, datatype.size());
         let count = datatype.count_in(length);
@@ -147,6 +148,7 @@ impl<L: Link> Session<'_, L> {
         // What is there: the server begins with nothing.
         let mut known = KVVec::from_elem(0u64, count, GFP_KERNEL)?;
         let mut buffer = self.link.buffer(self.here, 2 * length)?;
+        self.clock.start();
         let mut seq = 0;
         while !self.clock.is_enough(seq) {
             let given = |at: usize, old: u64| Operands {
