@@ -54,6 +54,7 @@ pub use calls::{
 };
 pub use connection::{
     Connection,
+    NotConnected,
     Unconnected, //
 };
 pub use endpoint::{

@@ -9,6 +9,7 @@ use super::{
         domain::Domain,
         eq::{
             self,
+            Event,
             EventQueue,
             Kind,
             Owned,
@@ -65,11 +66,48 @@ fn patiently<T>(wait: impl Fn(&mut Budget) -> Result<T>) -> Result<T> {
 ///
 /// What an error event says, -FI_ENOTCONN for another event; -FI_EINTR.
 pub fn next_event(here: InProcess, events: &EventQueue, wanted: u32) -> Result<Owned> {
+    Ok(event_or_why(here, events, wanted)?)
+}
+
+fn event_or_why(
+    here: InProcess,
+    events: &EventQueue,
+    wanted: u32,
+) -> core::result::Result<Owned, NotConnected> {
     let event = patiently(|budget| events.next(here, budget))?;
     match event.kind() {
         Kind::Connection(number) if number == wanted => Ok(event),
-        Kind::Error(errno, _) => Err(errno),
-        _ => Err(Errno::ENOTCONN),
+        Kind::Error(errno, _) => Err(NotConnected {
+            errno,
+            event: Some(event),
+        }),
+        _ => Err(Errno::ENOTCONN.into()),
+    }
+}
+
+/// What there is in place of a connection.
+pub struct NotConnected {
+    /// Why.
+    pub errno: Errno,
+    event: Option<Owned>,
+}
+
+impl NotConnected {
+    /// What the peer has said with its refusal; zeroes may follow, and nothing where it has not refused.
+    pub fn data(&self) -> &[u8] {
+        self.event.as_deref().map_or(&[], Event::data)
+    }
+}
+
+impl From<Errno> for NotConnected {
+    fn from(errno: Errno) -> Self {
+        Self { errno, event: None }
+    }
+}
+
+impl From<NotConnected> for Errno {
+    fn from(not: NotConnected) -> Self {
+        not.errno
     }
 }
 
@@ -207,8 +245,12 @@ impl Unconnected {
     ///
     /// # Errors
     ///
-    /// -FI_ECONNREFUSED, -FI_EHOSTUNREACH, -FI_ETIMEDOUT, -FI_EINTR.
-    pub fn connect(self, here: InProcess, private_data: &[u8]) -> Result<(Connection, Owned)> {
+    /// -FI_ECONNREFUSED, perhaps with words of the peer's; -FI_EHOSTUNREACH, -FI_ETIMEDOUT, -FI_EINTR.
+    pub fn connect(
+        self,
+        here: InProcess,
+        private_data: &[u8],
+    ) -> core::result::Result<(Connection, Owned), NotConnected> {
         self.establish(here, |endpoint| endpoint.connect(here, private_data))
     }
 
@@ -227,10 +269,10 @@ impl Unconnected {
         self,
         here: InProcess,
         begin: impl FnOnce(Endpoint<Idle>) -> Result<Endpoint<Connecting>>,
-    ) -> Result<(Connection, Owned)> {
+    ) -> core::result::Result<(Connection, Owned), NotConnected> {
         let endpoint = begin(self.endpoint)?;
-        let event = next_event(here, &self.events, FI_CONNECTED)?;
-        let endpoint = endpoint.connected(&event)?;
+        let event = event_or_why(here, &self.events, FI_CONNECTED)?;
+        let endpoint = endpoint.connected(&event).map_err(Errno::from)?;
         let connection = Connection {
             endpoint: self.room.write(endpoint).into(),
             events: self.events,
