@@ -58,7 +58,7 @@ plain! {
     kofi_text: 4 * 4, 8, 1024;
     kofi_info: 2 * 4, 2 * 8, 2 * 4, 96, 16, 32, 64, 64, 8, 2 * 4;
     kofi_test: 4 * 4, 2 * 8, 2 * 4, 96, 16, 64, 2 * 4;
-    kofi_watch: 6 * 4, 7 * 8, 2 * 4;
+    kofi_watch: 6 * 4, 7 * 8, 4 * 4;
     kofi_stop: 2 * 4;
     kofi_object: 2 * 8, 4 * 4, 64, 64, 96, 96, 32 * 4, 32 * 8;
     kofi_objects: 2 * 4, 2 * 8, 2 * 4;

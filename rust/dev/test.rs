@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tests that a process has the kernel run: each in a thread of its own, which ends with the file.
+//! Tests that a process has the kernel run: each in a thread of its own, which ends with the file, and
+//! takes those that it has begun along.
 
 mod by_hand;
 mod client;
 mod content;
+mod crowd;
 mod link;
 mod memory;
 mod protocol;
@@ -59,7 +61,10 @@ pub(super) fn start(client: &Client, test: &mut kofi_test) -> Result {
     if running.as_ref().is_some_and(|test| !test.tally.is_over()) {
         return Err(EBUSY);
     }
-    let tally = Tally::new()?;
+    let tally = match side {
+        Side::Client(_) => Tally::of_client()?,
+        Side::Server { .. } => Tally::of_server()?,
+    };
     let (own, net) = (tally.clone(), client.net.clone());
     let thread = Thread::run(in_process()?, c"kofi_test", move |here| {
         let net = net.get();

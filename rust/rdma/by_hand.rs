@@ -277,11 +277,18 @@ impl Unconnected {
     ///
     /// # Errors
     ///
-    /// `ECONNREFUSED`, `ETIMEDOUT`, `EINTR`, and the driver's.
-    pub(crate) fn connect(mut self, data: &[u8], go_on: GoOn) -> Result<Connection> {
+    /// `ECONNREFUSED` with what the peer has said, if anything; `ETIMEDOUT`, `EINTR`, and the driver's.
+    pub(crate) fn connect(
+        mut self,
+        data: &[u8],
+        go_on: GoOn,
+    ) -> core::result::Result<Connection, (Error, [u8; DATA])> {
         let param = self.end.param(data, self.depths.0, self.depths.1);
-        self.end.id()?.lock().connect(&param)?;
-        self.end.meeting.wait(Stage::Connected, go_on)?;
+        self.end
+            .id()
+            .and_then(|id| id.lock().connect(&param))
+            .and_then(|()| self.end.meeting.wait(Stage::Connected, go_on))
+            .map_err(|error| (error, self.end.meeting.data()))?;
         // The peer may not look yet. It need not do this: it is not the first to speak.
         self.end.patience.nudges = Nudges::on(self.end.pd.device());
         Ok(Connection(self.end))

@@ -233,7 +233,7 @@ struct kofi_info {
 
 /**
  * enum kofi_test_kind - what a test does
- * @KOFI_TEST_SERVER: serves the clients below, one after another, and whatever
+ * @KOFI_TEST_SERVER: serves the clients below, several at once, and whatever
  *	they ask for, until it is stopped
  * @KOFI_TEST_PINGPONG: sends a message, waits for it to come back, and so on
  * @KOFI_TEST_STREAM: sends messages, a window of them at a time
@@ -264,6 +264,12 @@ enum kofi_test_kind {
 #define KOFI_TEST_MAX_WINDOW	1024
 /* Of the length times the window. */
 #define KOFI_TEST_MAX_BYTES	(1U << 26)
+/*
+ * How many clients a server has at once, and how many bytes it posts or lends
+ * for them together. More are refused: see enum kofi_test_refusal.
+ */
+#define KOFI_TEST_MAX_CLIENTS	16
+#define KOFI_TEST_MAX_SERVED	(1U << 29)
 
 /**
  * struct kofi_test - KOFI_IOC_START: begins a test
@@ -308,13 +314,27 @@ struct kofi_test {
 /**
  * enum kofi_test_state - how far a test has come
  * @KOFI_TEST_STARTING: it looks for a device, and connects
- * @KOFI_TEST_RUNNING: messages go; a server waits for clients, or serves one
+ * @KOFI_TEST_RUNNING: messages go; a server waits for clients, or serves them
  * @KOFI_TEST_OVER: nothing changes any more
  */
 enum kofi_test_state {
 	KOFI_TEST_STARTING,
 	KOFI_TEST_RUNNING,
 	KOFI_TEST_OVER,
+};
+
+/**
+ * enum kofi_test_refusal - why a server does not serve a client
+ * @KOFI_TEST_REFUSAL_NONE: it does, or has not said; or nobody listens
+ * @KOFI_TEST_REFUSAL_FULL: it has as many clients as it serves at once, or as
+ *	large ones: when one of them has left, there is room
+ * @KOFI_TEST_REFUSAL_UNKNOWN: it does not know what it is asked for, as it is of
+ *	another version
+ */
+enum kofi_test_refusal {
+	KOFI_TEST_REFUSAL_NONE,
+	KOFI_TEST_REFUSAL_FULL,
+	KOFI_TEST_REFUSAL_UNKNOWN,
 };
 
 /*
@@ -331,7 +351,8 @@ enum kofi_test_state {
  * @state: out: enum kofi_test_state
  * @error: out: why it is over, as a positive fabric errno (KOFI_TEXT_ERROR has
  *	words for it); 0 where its work is done or it was stopped
- * @clients: out: how many a server has begun to serve
+ * @clients: out: how many a server has begun to serve; what follows is of all of
+ *	them
  * @messages: out: how many went there, and for KOFI_TEST_PINGPONG back, or how
  *	many accesses are over; of a server how many messages it has received
  * @bytes: out: in those
@@ -339,7 +360,7 @@ enum kofi_test_state {
  *	KOFI_TEST_STREAM not before its end, when the server tells; of
  *	KOFI_TEST_WRITE how many of those that are read back, a window at a time
  * @nsec: out: time that messages have been under way; of a server those of the
- *	last client
+ *	client that has come last
  * @min: out: shortest round trip of KOFI_TEST_PINGPONG, or time that an
  *	operation of KOFI_TEST_ATOMIC took, in ns; 0 before there is one
  * @max: out: longest one
@@ -348,6 +369,10 @@ enum kofi_test_state {
  * @bucket_count: for how many there is room, up to KOFI_TEST_BUCKETS of which
  *	are written
  * @reserved: 0
+ * @refusal: out: enum kofi_test_refusal: where the error of a client is
+ *	FI_ECONNREFUSED, what the server has said with that
+ * @turned_away: out: how many clients a server has refused with
+ *	KOFI_TEST_REFUSAL_FULL
  *
  * Errors: ENOENT where no test has been started; EINTR where a signal came
  * first; those of every request.
@@ -368,6 +393,8 @@ struct kofi_watch {
 	__aligned_u64	buckets;
 	__u32		bucket_count;
 	__u32		reserved;
+	__u32		refusal;
+	__u32		turned_away;
 };
 
 #define KOFI_IOC_WATCH		_IO(KOFI_IOC_MAGIC, KOFI_REQUEST_WATCH)

@@ -95,9 +95,16 @@ impl Unconnected {
         Ok(Self(end))
     }
 
-    /// Asks the peer, which answers with some bytes.
-    pub(super) fn connect(self, _here: InProcess, data: &[u8]) -> Result<Connection> {
-        Ok(Connection(self.0.connect(data, go_on)?))
+    /// Asks the peer, which answers with some bytes, also where it refuses; zeroes may follow.
+    pub(super) fn connect(
+        self,
+        _here: InProcess,
+        data: &[u8],
+    ) -> core::result::Result<Connection, (Errno, [u8; by_hand::DATA])> {
+        match self.0.connect(data, go_on) {
+            Ok(connection) => Ok(Connection(connection)),
+            Err((error, said)) => Err((error.into(), said)),
+        }
     }
 }
 
@@ -212,6 +219,11 @@ impl Request {
     /// What it has said; zeroes may follow.
     pub(super) fn data(&self) -> &[u8] {
         self.0.data()
+    }
+
+    /// Refuses it, with some bytes.
+    pub(super) fn refuse(self, _here: InProcess, data: &[u8]) {
+        self.0.refuse(data);
     }
 
     /// An end for it.

@@ -7,6 +7,7 @@ use super::{
     link::Link,
     protocol::{
         read_grant,
+        read_refusal,
         read_report,
         REPORT, //
     },
@@ -90,15 +91,27 @@ pub(super) fn run(
     let info = list.first_mut().ok_or(Errno::ENODATA)?;
     if work.by_hand {
         let opened = by_hand::Unconnected::new(here, net, info, depth)?;
-        let mut connection = opened.connect(here, &traffic.to_bytes())?;
+        let mut connection = opened
+            .connect(here, &traffic.to_bytes())
+            .map_err(|(errno, said)| refused(tally, errno, &said))?;
         let answer = connection.data();
         return work_on(here, &mut connection, &answer, work, tally);
     }
     let fabric = crate::fabric_by(here, info, &place.owner)?;
     let opened = Connection::open(here, &fabric, info, depth)?;
-    let (mut connection, accepted) = opened.connect(here, &traffic.to_bytes())?;
+    let (mut connection, accepted) = opened
+        .connect(here, &traffic.to_bytes())
+        .map_err(|not| refused(tally, not.errno, not.data()))?;
     work_on(here, &mut connection, accepted.data(), work, tally)?;
     connection.endpoint.shutdown(here)
+}
+
+/// Keeps what the server has said with a refusal.
+fn refused(tally: &Tally, errno: Errno, said: &[u8]) -> Errno {
+    if let Some(refusal) = read_refusal(said) {
+        tally.refused(refusal);
+    }
+    errno
 }
 
 /// Does the work over a connection, with which the server has said something.
@@ -153,8 +166,10 @@ impl<L: Link> Session<'_, L> {
         is_good: impl FnOnce(&[u8]) -> bool,
     ) -> Result<KBox<L::Buffer>> {
         let buffer = self.link.sent(self.here)?;
-        self.tally.message(self.traffic.length, is_good(&buffer));
-        self.tally.took(self.clock.elapsed());
+        self.tally
+            .own
+            .message(self.traffic.length, is_good(&buffer));
+        self.tally.own.took(self.clock.elapsed());
         Ok(buffer)
     }
 
@@ -179,8 +194,8 @@ impl<L: Link> Session<'_, L> {
             let (received, len) = link.received(here)?;
             tally.round_trip(start.elapsed());
             there = link.sent(here)?;
-            tally.message(len, traffic.is_good(&received, len, seq));
-            tally.took(clock.elapsed());
+            tally.own.message(len, traffic.is_good(&received, len, seq));
+            tally.own.took(clock.elapsed());
             back = received;
             seq += 1;
         }
@@ -219,7 +234,7 @@ impl<L: Link> Session<'_, L> {
         loop {
             let (answer, len) = self.link.received(here)?;
             if let Some(count) = read_report(&answer, len) {
-                self.tally.damaged(count);
+                self.tally.own.damaged(count);
                 return Ok(());
             }
         }

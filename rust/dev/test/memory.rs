@@ -90,7 +90,7 @@ impl<L: Link> Session<'_, L> {
             self.link.read(buffer, length, place)?;
             let buffer = self.link.sent(self.here)?;
             let is_good = self.traffic.is_good(&buffer, length, written);
-            self.tally.damaged((!is_good).into());
+            self.tally.own.damaged((!is_good).into());
             let _ = idle.push_within_capacity(buffer);
         }
         Ok(())
@@ -173,8 +173,10 @@ impl<L: Link> Session<'_, L> {
                 is_good &= load(found) == *old;
                 *old = op.apply(datatype, given(at, *old));
             }
-            self.tally.message(length, is_good || !self.traffic.verify);
-            self.tally.took(self.clock.elapsed());
+            self.tally
+                .own
+                .message(length, is_good || !self.traffic.verify);
+            self.tally.own.took(self.clock.elapsed());
             seq += 1;
         }
         Ok(())

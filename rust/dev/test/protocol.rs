@@ -14,12 +14,17 @@
 //! connection. The server has room for two windows, and gives an empty message back for each that it has
 //! received and made room for again. An empty message ends the stream, and is answered with eight bytes:
 //! how many were damaged.
+//!
+//! A server that refuses says why: `kOFI`, the version, a byte for the reason, and two that are 0.
 
 use super::request::{
     Kind,
     Traffic, //
 };
-use crate::fi::msg::Remote;
+use crate::{
+    abi,
+    fi::msg::Remote, //
+};
 
 const MAGIC: [u8; 4] = *b"kOFI";
 const VERSION: u8 = 1;
@@ -33,6 +38,48 @@ const GRANT: usize = 16;
 
 /// Bytes of the answer to a stream.
 pub(super) const REPORT: usize = 8;
+
+/// Bytes of why it does not.
+const REASON: usize = 8;
+
+/// Why a server refuses a client.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Refusal {
+    /// It has as many clients as it can serve at once, or as large ones.
+    Full,
+    /// It does not know what it is asked for.
+    Unknown,
+}
+
+/// As `enum kofi_test_refusal` has it.
+impl From<Refusal> for u32 {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Full => abi::KOFI_TEST_REFUSAL_FULL,
+            Refusal::Unknown => abi::KOFI_TEST_REFUSAL_UNKNOWN,
+        }
+    }
+}
+
+/// What a refusal says.
+pub(super) fn write_refusal(refusal: Refusal) -> [u8; REASON] {
+    let mut bytes = [0; REASON];
+    bytes[..4].copy_from_slice(&MAGIC);
+    bytes[4] = VERSION;
+    bytes[5] = match refusal {
+        Refusal::Full => 1,
+        Refusal::Unknown => 2,
+    };
+    bytes
+}
+
+/// Why the server refuses; none if nothing is said of it, or something that is not known here.
+pub(super) fn read_refusal(bytes: &[u8]) -> Option<Refusal> {
+    let bytes: &[u8; REASON] = bytes.first_chunk()?;
+    [Refusal::Full, Refusal::Unknown]
+        .into_iter()
+        .find(|&refusal| *bytes == write_refusal(refusal))
+}
 
 /// What is said of memory that is lent.
 pub(super) fn write_grant(region: Remote) -> [u8; GRANT] {
@@ -130,6 +177,24 @@ mod tests {
         for len in [0, 7, 9, 12, 13] {
             assert_eq!(read_report(&answer, len), None);
         }
+    }
+
+    #[test]
+    fn a_refusal_is_understood() {
+        for refusal in [Refusal::Full, Refusal::Unknown] {
+            let mut said = [0; 148];
+            said[..REASON].copy_from_slice(&write_refusal(refusal));
+            assert_eq!(read_refusal(&said), Some(refusal));
+            assert_eq!(read_refusal(&said[..REASON]), Some(refusal));
+            assert_eq!(read_refusal(&said[..REASON - 1]), None);
+            for at in 0..REASON {
+                said[at] ^= 0x80;
+                assert_eq!(read_refusal(&said), None);
+                said[at] ^= 0x80;
+            }
+        }
+        assert_eq!(read_refusal(&[0; 148]), None);
+        assert_eq!(read_refusal(&[]), None);
     }
 
     #[test]

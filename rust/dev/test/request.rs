@@ -289,6 +289,14 @@ impl Traffic {
         2 * self.window + 2
     }
 
+    /// Bytes that a server posts or lends for it.
+    pub(super) fn server_bytes(&self) -> usize {
+        match self.kind {
+            Kind::Memory => self.places() * self.length,
+            Kind::PingPong | Kind::Stream => self.length.saturating_mul(self.server_depth()),
+        }
+    }
+
     /// Bytes of all that may be under way.
     pub(super) fn room(&self) -> usize {
         self.length.saturating_mul(self.window)

@@ -4,13 +4,19 @@
 
 use super::{
     by_hand,
+    crowd::{
+        Crowd,
+        Room, //
+    },
     link::{
         Link,
         Opened, //
     },
     protocol::{
         write_grant,
+        write_refusal,
         write_report,
+        Refusal,
         REPORT, //
     },
     request::{
@@ -18,6 +24,7 @@ use super::{
         Place,
         Traffic, //
     },
+    tally::Score,
     Tally, //
 };
 use crate::{
@@ -57,7 +64,7 @@ use kernel::{
     },
 };
 
-/// Serves one client after another until the thread is told to stop, which is an error as any other.
+/// Serves clients until the thread is told to stop, which is an error as any other.
 pub(super) fn run(
     here: InProcess,
     place: &Place,
@@ -75,32 +82,33 @@ pub(super) fn run(
 
 fn run_over_fabric(here: InProcess, place: &Place, info: &Info, tally: &Tally) -> Result {
     let fabric = crate::fabric_by(here, info, &place.owner)?;
-    // A queue of its own: the next client waits there for its turn.
     let events = fabric.event_queue(here, eq::Attr::default())?;
+    // The listener goes first: nobody comes any more while those who are there are sent home.
+    let mut crowd = Crowd::new(tally)?;
     let listener = Listener::new(here, &fabric, info, Source(0), &events)?;
     tally.run();
     loop {
         let request = next_event(here, &events, FI_CONNREQ)?;
         // What a client does wrong is no reason to stop.
-        if let Err(Errno::EINTR) = take(here, &fabric, &listener, request, tally) {
-            return Err(Errno::EINTR);
-        }
+        let _ = take(here, &fabric, &listener, request, &mut crowd);
     }
 }
 
 fn run_by_hand(here: InProcess, net: NetRef, info: &Info, tally: &Tally) -> Result {
+    // As above.
+    let mut crowd = Crowd::new(tally)?;
     let listener = by_hand::Listener::new(here, net, info)?;
     tally.run();
     loop {
         let request = listener.next(here)?;
-        // One that is not understood is refused by being dropped.
-        let Some(traffic) = Traffic::from_bytes(request.data()) else {
-            continue;
-        };
-        tally.client();
-        let opened = request.open(here, traffic.server_depth());
-        if let Err(Errno::EINTR) = opened.and_then(|opened| serve(here, opened, &traffic, tally)) {
-            return Err(Errno::EINTR);
+        match admit(&mut crowd, request.data()) {
+            // Where there is no end for it, it is refused by being dropped.
+            Ok((traffic, room)) => drop(
+                request
+                    .open(here, traffic.server_depth())
+                    .and_then(|opened| room.take(here, serving(opened, traffic))),
+            ),
+            Err(refusal) => request.refuse(here, &write_refusal(refusal)),
         }
     }
 }
@@ -117,24 +125,31 @@ fn find(here: InProcess, place: &Place, net: NetRef) -> Result<InfoList> {
     place.find(here, net, true, FI_MSG)
 }
 
-/// Serves one client, or refuses what it asks for.
+/// What a client asks for, and a place for it.
+fn admit<'a>(
+    crowd: &'a mut Crowd<'_>,
+    said: &[u8],
+) -> core::result::Result<(Traffic, Room<'a>), Refusal> {
+    let traffic = Traffic::from_bytes(said).ok_or(Refusal::Unknown)?;
+    let room = crowd.room(traffic.server_bytes()).ok_or(Refusal::Full)?;
+    Ok((traffic, room))
+}
+
+/// Begins to serve a client, or refuses it.
 fn take(
     here: InProcess,
     fabric: &Arc<Fabric>,
     listener: &Listener,
     mut request: Owned,
-    tally: &Tally,
+    crowd: &mut Crowd<'_>,
 ) -> Result {
-    let traffic = Traffic::from_bytes(request.data());
     let mut info = request.take_info().ok_or(Errno::EOTHER)?;
-    let Some(traffic) = traffic else {
-        return listener.reject(here, &info, &[]);
+    let (traffic, room) = match admit(crowd, request.data()) {
+        Ok(admitted) => admitted,
+        Err(refusal) => return listener.reject(here, &info, &write_refusal(refusal)),
     };
     match Connection::open(here, fabric, &mut info, traffic.server_depth()) {
-        Ok(opened) => {
-            tally.client();
-            serve(here, opened, &traffic, tally)
-        }
+        Ok(opened) => room.take(here, serving(opened, traffic)),
         Err(errno) => {
             // A request that no endpoint has taken is still to be answered.
             let _ = listener.reject(here, &info, &[]);
@@ -143,7 +158,12 @@ fn take(
     }
 }
 
-fn serve<O: Opened>(here: InProcess, mut opened: O, traffic: &Traffic, tally: &Tally) -> Result {
+/// What the thread of a client does.
+fn serving<O: Opened>(opened: O, traffic: Traffic) -> impl FnOnce(InProcess, &Score) -> Result {
+    move |here, score| serve(here, opened, &traffic, score)
+}
+
+fn serve<O: Opened>(here: InProcess, mut opened: O, traffic: &Traffic, score: &Score) -> Result {
     let exchange = match traffic.kind {
         Kind::PingPong => answer::<O::Link>,
         Kind::Stream => sink::<O::Link>,
@@ -154,7 +174,7 @@ fn serve<O: Opened>(here: InProcess, mut opened: O, traffic: &Traffic, tally: &T
         opened.receive(here, traffic.length)?;
     }
     let mut link = opened.accept(here, &[])?;
-    match exchange(here, &mut link, traffic, tally) {
+    match exchange(here, &mut link, traffic, score) {
         // What is posted when a connection ends comes back as cancelled.
         Err(Errno::ECANCELED | Errno::ENOTCONN) => link.end(here),
         served => served,
@@ -172,13 +192,13 @@ fn lend<O: Opened>(here: InProcess, opened: O, traffic: &Traffic) -> Result {
 }
 
 /// Sends every message back, until the client leaves.
-fn answer<L: Link>(here: InProcess, link: &mut L, traffic: &Traffic, tally: &Tally) -> Result {
+fn answer<L: Link>(here: InProcess, link: &mut L, traffic: &Traffic, score: &Score) -> Result {
     let start = Instant::<Monotonic>::now();
     let mut spare = link.buffer(here, traffic.length)?;
     for seq in 0.. {
         let (message, len) = link.received(here)?;
-        tally.message(len, traffic.is_good(&message, len, seq));
-        tally.took(start.elapsed());
+        score.message(len, traffic.is_good(&message, len, seq));
+        score.took(start.elapsed());
         // The receive first: what is sent back invites the client to send again.
         link.receive(spare)?;
         link.send(message, len)?;
@@ -188,7 +208,7 @@ fn answer<L: Link>(here: InProcess, link: &mut L, traffic: &Traffic, tally: &Tal
 }
 
 /// Takes messages until one is empty.
-fn sink<L: Link>(here: InProcess, link: &mut L, traffic: &Traffic, tally: &Tally) -> Result {
+fn sink<L: Link>(here: InProcess, link: &mut L, traffic: &Traffic, score: &Score) -> Result {
     let start = Instant::<Monotonic>::now();
     let (mut damaged, mut since_credit) = (0u64, 0);
     for seq in 0.. {
@@ -198,8 +218,8 @@ fn sink<L: Link>(here: InProcess, link: &mut L, traffic: &Traffic, tally: &Tally
         }
         let is_good = traffic.is_good(&message, len, seq);
         damaged += u64::from(!is_good);
-        tally.message(len, is_good);
-        tally.took(start.elapsed());
+        score.message(len, is_good);
+        score.took(start.elapsed());
         link.receive(message)?;
         since_credit += 1;
         if since_credit == traffic.window {

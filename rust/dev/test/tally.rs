@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a test has done so far: one thread counts, others look.
+//! What a test has done so far: each of its threads counts for itself, others look.
 
-use super::super::argument::put_array;
+use super::{
+    super::argument::put_array,
+    protocol::Refusal, //
+};
 use crate::{
     abi::{
         self,
@@ -29,22 +32,21 @@ use kernel::{
 /// See KOFI_TEST_BUCKETS.
 const BUCKETS: usize = abi::KOFI_TEST_BUCKETS as usize;
 
-/// The counts.
-#[pin_data]
-pub(super) struct Tally {
-    state: Atomic<u32>,
-    error: Atomic<i32>,
-    clients: Atomic<u32>,
+/// Clients that a server has at most.
+const GUESTS: usize = abi::KOFI_TEST_MAX_CLIENTS as usize;
+
+/// A time that has passed, in ns.
+fn nanos(time: Delta) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(0)
+}
+
+/// What one thread counts, in memory that no other one writes.
+#[repr(align(64))]
+pub(super) struct Score {
     messages: Atomic<u64>,
     bytes: Atomic<u64>,
     damaged: Atomic<u64>,
     nsec: Atomic<u64>,
-    min: Atomic<u64>,
-    max: Atomic<u64>,
-    buckets: KVec<Atomic<u64>>,
-    /// Given when it is over.
-    #[pin]
-    over: Signal,
 }
 
 /// Adds, for the one thread that counts.
@@ -52,71 +54,14 @@ fn add(count: &Atomic<u64>, more: u64) {
     count.store(count.load(Relaxed).wrapping_add(more), Relaxed);
 }
 
-/// A time that has passed, in ns.
-fn nanos(time: Delta) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(0)
-}
-
-/// The bucket of a value.
-fn bucket_of(value: u64) -> usize {
-    let Some(power) = value.checked_ilog2().and_then(|log| log.checked_sub(4)) else {
-        // Less than 16.
-        return value as usize;
-    };
-    power as usize * 16 + (value >> power) as usize
-}
-
-impl Tally {
-    pub(super) fn new() -> Result<Arc<Self>> {
-        let mut buckets = KVec::with_capacity(BUCKETS, GFP_KERNEL)?;
-        for _ in 0..BUCKETS {
-            buckets.push(Atomic::new(0), GFP_KERNEL)?;
+impl Score {
+    const fn new() -> Self {
+        Self {
+            messages: Atomic::new(0),
+            bytes: Atomic::new(0),
+            damaged: Atomic::new(0),
+            nsec: Atomic::new(0),
         }
-        Arc::pin_init(
-            pin_init!(Self {
-                state: Atomic::new(abi::KOFI_TEST_STARTING),
-                error: Atomic::new(0),
-                clients: Atomic::new(0),
-                messages: Atomic::new(0),
-                bytes: Atomic::new(0),
-                damaged: Atomic::new(0),
-                nsec: Atomic::new(0),
-                min: Atomic::new(0),
-                max: Atomic::new(0),
-                buckets,
-                over <- Signal::new(c"kofi::Tally::over", static_lock_class!()),
-            }),
-            GFP_KERNEL,
-        )
-    }
-
-    pub(super) fn over(&self) -> &Signal {
-        &self.over
-    }
-
-    pub(super) fn is_over(&self) -> bool {
-        self.state.load(Acquire) == abi::KOFI_TEST_OVER
-    }
-
-    /// Messages go, or clients may come.
-    pub(super) fn run(&self) {
-        self.state.store(abi::KOFI_TEST_RUNNING, Release);
-    }
-
-    /// It is over; that it was stopped is no error.
-    pub(super) fn end(&self, result: abi::Result) {
-        let error = match result {
-            Ok(()) | Err(Errno::EINTR) => 0,
-            Err(errno) => errno.code(),
-        };
-        self.error.store(error, Relaxed);
-        self.state.store(abi::KOFI_TEST_OVER, Release);
-        self.over.give();
-    }
-
-    /// A client has come.
-    pub(super) fn client(&self) {
-        self.clients.store(self.clients.load(Relaxed) + 1, Relaxed);
     }
 
     /// A message is through.
@@ -135,6 +80,123 @@ impl Tally {
     pub(super) fn took(&self, time: Delta) {
         self.nsec.store(nanos(time), Relaxed);
     }
+}
+
+/// The counts of all threads, and what has become of the test.
+#[pin_data]
+pub(super) struct Tally {
+    state: Atomic<u32>,
+    error: Atomic<i32>,
+    /// What a client does.
+    pub(super) own: Score,
+    /// What a server does for each client that it has. Who comes next goes on with a score that is free.
+    guests: KVec<Arc<Score>>,
+    clients: Atomic<u32>,
+    /// Which of them has the client that came last.
+    latest: Atomic<usize>,
+    turned_away: Atomic<u32>,
+    refusal: Atomic<u32>,
+    min: Atomic<u64>,
+    max: Atomic<u64>,
+    buckets: KVec<Atomic<u64>>,
+    /// Given when it is over.
+    #[pin]
+    over: Signal,
+}
+
+/// The bucket of a value.
+fn bucket_of(value: u64) -> usize {
+    let Some(power) = value.checked_ilog2().and_then(|log| log.checked_sub(4)) else {
+        // Less than 16.
+        return value as usize;
+    };
+    power as usize * 16 + (value >> power) as usize
+}
+
+impl Tally {
+    /// That of a client.
+    pub(super) fn of_client() -> Result<Arc<Self>> {
+        Self::new(0)
+    }
+
+    /// That of a server, with as many scores as it may have clients.
+    pub(super) fn of_server() -> Result<Arc<Self>> {
+        Self::new(GUESTS)
+    }
+
+    fn new(guest_count: usize) -> Result<Arc<Self>> {
+        let mut guests = KVec::with_capacity(guest_count, GFP_KERNEL)?;
+        for _ in 0..guest_count {
+            guests.push(Arc::new(Score::new(), GFP_KERNEL)?, GFP_KERNEL)?;
+        }
+        let mut buckets = KVec::with_capacity(BUCKETS, GFP_KERNEL)?;
+        for _ in 0..BUCKETS {
+            buckets.push(Atomic::new(0), GFP_KERNEL)?;
+        }
+        Arc::pin_init(
+            pin_init!(Self {
+                state: Atomic::new(abi::KOFI_TEST_STARTING),
+                error: Atomic::new(0),
+                own: Score::new(),
+                guests,
+                clients: Atomic::new(0),
+                latest: Atomic::new(0),
+                turned_away: Atomic::new(0),
+                refusal: Atomic::new(abi::KOFI_TEST_REFUSAL_NONE),
+                min: Atomic::new(0),
+                max: Atomic::new(0),
+                buckets,
+                over <- Signal::new(c"kofi::Tally::over", static_lock_class!()),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    pub(super) fn over(&self) -> &Signal {
+        &self.over
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.state.load(Acquire) == abi::KOFI_TEST_OVER
+    }
+
+    /// A score for each client that a server may have at once.
+    pub(super) fn guests(&self) -> &[Arc<Score>] {
+        &self.guests
+    }
+
+    /// Messages go, or clients may come.
+    pub(super) fn run(&self) {
+        self.state.store(abi::KOFI_TEST_RUNNING, Release);
+    }
+
+    /// It is over; that it was stopped is no error.
+    pub(super) fn end(&self, result: abi::Result) {
+        let error = match result {
+            Ok(()) | Err(Errno::EINTR) => 0,
+            Err(errno) => errno.code(),
+        };
+        self.error.store(error, Relaxed);
+        self.state.store(abi::KOFI_TEST_OVER, Release);
+        self.over.give();
+    }
+
+    /// A client has come, and has the score of that number. The server's thread counts.
+    pub(super) fn client(&self, score: usize) {
+        self.clients.store(self.clients.load(Relaxed) + 1, Relaxed);
+        self.latest.store(score, Relaxed);
+    }
+
+    /// There was no room for one. The server's thread counts.
+    pub(super) fn turn_away(&self) {
+        self.turned_away
+            .store(self.turned_away.load(Relaxed) + 1, Relaxed);
+    }
+
+    /// The server has said why it refuses.
+    pub(super) fn refused(&self, refusal: Refusal) {
+        self.refusal.store(refusal.into(), Relaxed);
+    }
 
     /// A message has been there and back.
     pub(super) fn round_trip(&self, time: Delta) {
@@ -151,6 +213,12 @@ impl Tally {
         }
     }
 
+    /// What all threads have counted.
+    fn sum(&self, count: impl Fn(&Score) -> &Atomic<u64>) -> u64 {
+        let guests = self.guests.iter().map(|score| count(score).load(Relaxed));
+        guests.fold(count(&self.own).load(Relaxed), u64::wrapping_add)
+    }
+
     /// What there is so far.
     ///
     /// # Errors
@@ -161,12 +229,16 @@ impl Tally {
         watch.state = self.state.load(Acquire);
         watch.error = self.error.load(Relaxed);
         watch.clients = self.clients.load(Relaxed);
-        watch.messages = self.messages.load(Relaxed);
-        watch.bytes = self.bytes.load(Relaxed);
-        watch.damaged = self.damaged.load(Relaxed);
-        watch.nsec = self.nsec.load(Relaxed);
+        watch.messages = self.sum(|score| &score.messages);
+        watch.bytes = self.sum(|score| &score.bytes);
+        watch.damaged = self.sum(|score| &score.damaged);
+        let latest = self.guests.get(self.latest.load(Relaxed));
+        let timed = latest.map_or(&self.own, |score| score);
+        watch.nsec = timed.nsec.load(Relaxed);
         watch.min = self.min.load(Relaxed);
         watch.max = self.max.load(Relaxed);
+        watch.refusal = self.refusal.load(Relaxed);
+        watch.turned_away = self.turned_away.load(Relaxed);
         let counts = self.buckets.iter().map(|bucket| bucket.load(Relaxed));
         put_array(watch.buckets, counts.take(watch.bucket_count as usize))
     }
@@ -182,6 +254,25 @@ mod tests {
             0..32 => bucket,
             _ => (16 + bucket % 16) << (bucket / 16 - 1),
         }
+    }
+
+    #[test]
+    fn what_is_told_is_the_sum_of_all_threads() -> Result {
+        let tally = Tally::of_server()?;
+        let mut watch: KBox<kofi_watch> = KBox::init(pin_init::init_zeroed(), GFP_KERNEL)?;
+        for (at, score) in tally.guests().iter().enumerate() {
+            tally.client(at);
+            score.message(10, at > 0);
+            score.message(5, true);
+            score.took(Delta::from_nanos(at as i64));
+        }
+        tally.turn_away();
+        tally.tell(&mut watch)?;
+        let count = GUESTS as u64;
+        assert_eq!((watch.messages, watch.bytes), (2 * count, 15 * count));
+        assert_eq!((watch.damaged, watch.turned_away), (1, 1));
+        assert_eq!((watch.clients.into(), watch.nsec), (count, count - 1));
+        Ok(())
     }
 
     #[test]

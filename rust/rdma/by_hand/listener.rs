@@ -12,7 +12,8 @@ use super::{
             Event,
             Handler,
             Id,
-            Locked, //
+            Locked,
+            REJECTED_BY_CONSUMER, //
         },
         done::Done,
         net::{
@@ -195,6 +196,12 @@ impl Request {
     /// What it has said.
     pub(crate) fn data(&self) -> &[u8] {
         &self.0.data
+    }
+
+    /// Refuses it, with some bytes. May sleep.
+    pub(crate) fn refuse(self, data: &[u8]) {
+        // Who has gone need not be told.
+        let _ = self.0.id.reject(data, REJECTED_BY_CONSUMER);
     }
 
     /// An end for it, on which `depth` requests can be posted in each direction. May sleep.

@@ -56,6 +56,14 @@ struct Stand {
     qp: Option<(Arc<Qp>, Access)>,
 }
 
+impl Stand {
+    fn hear(&mut self, data: &[u8]) {
+        for (to, from) in self.data.iter_mut().zip(data) {
+            *to = *from;
+        }
+    }
+}
+
 /// What both the thread and rdma_cm know of a connection.
 #[pin_data]
 pub(super) struct Meeting {
@@ -133,11 +141,14 @@ impl Meeting {
                 return;
             }
             stand.stage = stage;
-            for (to, from) in stand.data.iter_mut().zip(data) {
-                *to = *from;
-            }
+            stand.hear(data);
         }
         self.changed.give();
+    }
+
+    /// The peer has said something, and nothing else comes of that.
+    fn hear(&self, data: &[u8]) {
+        self.stand.lock().hear(data);
     }
 
     fn fail(&self, error: Error) {
@@ -193,7 +204,10 @@ impl Handler for Meeting {
                 self.step(Stage::Connected, conn.private_data);
                 Ok(())
             }
-            Event::Rejected { .. } => Err(ECONNREFUSED),
+            Event::Rejected { private_data, .. } => {
+                self.hear(private_data);
+                Err(ECONNREFUSED)
+            }
             Event::Failed { kind, status } => Err(failure(kind, status)),
             Event::Disconnected => {
                 // The answer that rdma_cm waits for; there is nobody left to complain to.

@@ -29,6 +29,7 @@ pub use generated::{
     kofi_stop as Stop,
     kofi_test as Test,
     kofi_test_kind as TestKind,
+    kofi_test_refusal as TestRefusal,
     kofi_test_state as TestState,
     kofi_text as Text,
     kofi_text_type as TextType,
@@ -49,7 +50,9 @@ pub use generated::{
 #[cfg(test)]
 pub use generated::{
     kofi_object_kind as ObjectKind,
-    kofi_object_state as ObjectState, //
+    kofi_object_state as ObjectState,
+    KOFI_TEST_MAX_CLIENTS,
+    KOFI_TEST_MAX_SERVED, //
 };
 
 /// A query that all there is answers: its asker agrees to whatever is required. Mode 0 agrees to nothing.

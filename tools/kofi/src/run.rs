@@ -9,6 +9,7 @@ use crate::{
         Query,
         Test,
         TestKind,
+        TestRefusal,
         TestState,
         TextType,
         Watch,
@@ -187,7 +188,7 @@ impl Runner<'_> {
         };
         let end = match watch.error {
             0 if was_stopped => Err(Error::Interrupted),
-            error => outcome(self.kernel, name, error),
+            _ => outcome(self.kernel, name, &watch),
         };
         Ok(Run {
             watch,
@@ -201,16 +202,35 @@ impl Runner<'_> {
     }
 }
 
-/// What the error of a test that is over comes to.
-fn outcome(kernel: &dyn Kernel, test: &str, error: i32) -> Result<(), Error> {
-    if error == 0 {
+/// What a test that is over comes to.
+fn outcome(kernel: &dyn Kernel, test: &str, watch: &Watch) -> Result<(), Error> {
+    if watch.error == 0 {
         return Ok(());
     }
-    let number = error.unsigned_abs().into();
+    let number = watch.error.unsigned_abs().into();
+    let mut words = kernel.text(TextType::KOFI_TEXT_ERROR, number)?;
+    if let Some(reason) = reason(TestRefusal(watch.refusal)) {
+        words.push_str(": ");
+        words.push_str(reason);
+    }
     Err(Error::Failed {
         test: test.to_string(),
-        words: kernel.text(TextType::KOFI_TEXT_ERROR, number)?,
+        words,
     })
+}
+
+/// Why a server has refused, as far as it has said so and this program knows what that means.
+fn reason(refusal: TestRefusal) -> Option<&'static str> {
+    match refusal {
+        TestRefusal::KOFI_TEST_REFUSAL_FULL => Some(
+            "the server has as many clients as it serves at once, or as large ones; \
+             there is room when one of them has left",
+        ),
+        TestRefusal::KOFI_TEST_REFUSAL_UNKNOWN => {
+            Some("the server does not know what it is asked for: is it of the same release?")
+        }
+        _ => None,
+    }
 }
 
 /// A server that runs beside other tests, in a file of its own.
@@ -228,7 +248,7 @@ impl<'a> Background<'a> {
                 TestState::KOFI_TEST_STARTING => {}
                 TestState::KOFI_TEST_RUNNING => return Ok(Self(kernel)),
                 _ => {
-                    outcome(kernel, name, watch.error)?;
+                    outcome(kernel, name, &watch)?;
                     return Err(Error::Interrupted);
                 }
             }
@@ -376,6 +396,29 @@ mod tests {
             kernel.thread.borrow_mut().error = error;
             let error = run(&kernel).0.end.unwrap_err().to_string();
             assert_eq!(error, "pingpong: Connection refused");
+        }
+    }
+
+    #[test]
+    fn a_refusal_is_told_with_its_reason() {
+        let full = TestRefusal::KOFI_TEST_REFUSAL_FULL;
+        for (refusal, words) in [
+            (TestRefusal::KOFI_TEST_REFUSAL_NONE, "refused"),
+            (full, "refused: the server has as many clients"),
+            (
+                TestRefusal::KOFI_TEST_REFUSAL_UNKNOWN,
+                "refused: the server does not know",
+            ),
+            // Of a kernel that knows more.
+            (TestRefusal(99), "refused"),
+        ] {
+            let kernel = Fake::default();
+            kernel.thread.borrow_mut().error = 111;
+            kernel.thread.borrow_mut().refusal = refusal.0;
+            let error = run(&kernel).0.end.unwrap_err().to_string();
+            let start = format!("pingpong: Connection {words}");
+            assert!(error.starts_with(&start), "{error}");
+            assert_eq!(error.len() > start.len(), words.contains(':'), "{error}");
         }
     }
 

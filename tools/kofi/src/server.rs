@@ -25,7 +25,13 @@ use std::io::Write;
 /// How long it serves without being looked at, in ms.
 const LOOK: u32 = 1000;
 
+/// What is said at the end of `--help`.
+const ROOM: &str = "\
+Serves up to 16 clients at once, each in a thread of its own, and beside them as many over verbs; or \
+fewer, where those that are here have 512 MiB posted or lent. Who comes then is refused, and told why.";
+
 #[derive(clap::Args)]
+#[command(after_help = ROOM)]
 pub struct Args {
     /// Address of this machine, any if there is none
     address: Option<String>,
@@ -44,6 +50,7 @@ struct Object {
     messages: u64,
     bytes: u64,
     damaged: u64,
+    turned_away: u32,
 }
 
 /// Serves until ctrl-c, which is no error. `out` is told when it begins. What is done by hand is served
@@ -73,6 +80,7 @@ pub fn run(
         watch.messages += other.messages;
         watch.bytes += other.bytes;
         watch.damaged += other.damaged;
+        watch.turned_away += other.turned_away;
     }
     let summary = match is_serving {
         true if args.json => json(&watch)?,
@@ -107,8 +115,12 @@ fn start_beside<'a>(
 }
 
 fn line(watch: &Watch) -> String {
+    let turned_away = match watch.turned_away {
+        0 => String::new(),
+        count => format!(", {count} turned away"),
+    };
     format!(
-        "{} clients, {} messages, {} bytes, {} damaged",
+        "{} clients, {} messages, {} bytes, {} damaged{turned_away}",
         watch.clients, watch.messages, watch.bytes, watch.damaged
     )
 }
@@ -119,6 +131,7 @@ fn json(watch: &Watch) -> Result<String, Error> {
         messages: watch.messages,
         bytes: watch.bytes,
         damaged: watch.damaged,
+        turned_away: watch.turned_away,
     };
     json::pretty(&object)
 }
@@ -127,10 +140,17 @@ fn json(watch: &Watch) -> Result<String, Error> {
 mod tests {
     use super::*;
     use crate::{
-        abi::string,
+        abi::{
+            string,
+            KOFI_TEST_MAX_CLIENTS,
+            KOFI_TEST_MAX_SERVED, //
+        },
         fake::Fake, //
     };
-    use clap::Parser;
+    use clap::{
+        CommandFactory,
+        Parser, //
+    };
 
     #[derive(Parser)]
     struct Line {
@@ -230,11 +250,28 @@ mod tests {
     }
 
     #[test]
+    fn who_was_turned_away_is_told() {
+        let kernel = stopped();
+        kernel.thread.borrow_mut().turned_away = 2;
+        let (_, report) = serve(&kernel, &[]);
+        assert!(report.text.ends_with("0 damaged, 2 turned away"));
+        report.end.unwrap();
+    }
+
+    #[test]
+    fn its_help_has_the_bounds_of_the_header() {
+        let help = Line::command().render_help().to_string();
+        let clients = format!("up to {KOFI_TEST_MAX_CLIENTS} clients");
+        let bytes = format!("{} MiB", KOFI_TEST_MAX_SERVED >> 20);
+        assert!(help.contains(&clients) && help.contains(&bytes), "{help}");
+    }
+
+    #[test]
     fn json_is_an_object() {
         let (_, report) = serve(&stopped(), &["--json"]);
         let object: serde_json::Value = serde_json::from_str(&report.text).unwrap();
         let expected = serde_json::json!({
-            "clients": 4, "messages": 2000, "bytes": 128_000, "damaged": 0
+            "clients": 4, "messages": 2000, "bytes": 128_000, "damaged": 0, "turned_away": 0
         });
         assert_eq!(object, expected);
     }

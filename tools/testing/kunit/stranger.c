@@ -26,6 +26,9 @@ struct hello {
 
 enum { PINGPONG, STREAM };
 
+/* What a server says to who says something else, as it is there. */
+static const u8 unknown[] = { 'k', 'O', 'F', 'I', 1, 2, 0, 0 };
+
 static struct hello hello_of(u8 kind)
 {
 	return (struct hello){
@@ -65,6 +68,12 @@ static struct fid_ep *meet(struct kunit *test, struct kofi_fabric_fx *fx,
 		*errnum = error.err;
 	else
 		*errnum = FI_ETIMEDOUT;
+	if (*errnum == FI_ECONNREFUSED) {
+		/* The reason, which is the same for all that comes here. */
+		KUNIT_ASSERT_GE(test, error.err_data_size, sizeof(unknown));
+		KUNIT_EXPECT_MEMEQ(test, unknown, error.err_data,
+				   sizeof(unknown));
+	}
 	return ep;
 }
 
@@ -143,6 +152,35 @@ static void stranger_sends_something_else(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 2, be64_to_cpup((__be64 *)answer));
 }
 
+/* Whoever has been let in and keeps silent is in nobody's way. */
+static void stranger_says_nothing_more(struct kunit *test)
+{
+	u8 *message = tr_buffer(test, LEN), *answer = tr_buffer(test, LEN);
+	struct kofi_fabric_fx *fx = open_fx(test);
+	struct fi_cq_tagged_entry done;
+	struct hello hello;
+	struct fid_ep *ep;
+	int errnum;
+
+	for (u8 kind = PINGPONG; kind <= STREAM; kind++) {
+		hello = hello_of(kind);
+		meet(test, fx, &hello, sizeof(hello), answer, &errnum);
+		KUNIT_ASSERT_EQ(test, 0, errnum);
+	}
+	hello = hello_of(PINGPONG);
+	ep = meet(test, fx, &hello, sizeof(hello), answer, &errnum);
+	KUNIT_ASSERT_EQ(test, 0, errnum);
+	for (int at = 0; at < LEN; at++)
+		message[at] = at;
+	KUNIT_ASSERT_EQ(test, 0, fi_send(ep, message, LEN, NULL, 0, NULL));
+	do {
+		KUNIT_ASSERT_EQ(test, 1, fi_cq_sread(fx->cq, &done, 1, NULL,
+						     FX_WAIT_MS));
+	} while (!(done.flags & FI_RECV));
+	KUNIT_EXPECT_EQ(test, LEN, done.len);
+	KUNIT_EXPECT_MEMEQ(test, message, answer, LEN);
+}
+
 /* More than it has said: this connection ends, and others may come. */
 static void stranger_sends_too_much(struct kunit *test)
 {
@@ -167,6 +205,7 @@ static void stranger_sends_too_much(struct kunit *test)
 static struct kunit_case cases[] = {
 	KUNIT_CASE_SLOW(stranger_says_something_else),
 	KUNIT_CASE_SLOW(stranger_sends_something_else),
+	KUNIT_CASE_SLOW(stranger_says_nothing_more),
 	KUNIT_CASE_SLOW(stranger_sends_too_much),
 	{}
 };

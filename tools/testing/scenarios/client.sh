@@ -88,9 +88,29 @@ if has_module kofi_kunit; then
 	check after_strangers eval 'printed pingpong $ADDRESS -p 7491 -n 20 --verify | grep -q "^ *64  *20 "'
 	kill -INT $server
 	wait $server
-	check damage_is_told grep -q "^4 clients, 23 messages, .* 2 damaged" /run/serving
+	check damage_is_told grep -q "^7 clients, 24 messages, .* 2 damaged" /run/serving
 fi
 check no_server refused "Connection refused" pingpong "$ADDRESS" -p 7490
+
+# Several at once, and one more than there is room for.
+serve 7490
+crowd=
+for client in $(seq 16); do
+	"$CLIENT" pingpong "$ADDRESS" -p 7490 -s 1 --time 300 >/dev/null 2>&1 &
+	crowd="$crowd $!"
+done
+are_there() { [ "$("$CLIENT" ls -o kofi -k ep | grep -c "ep .* connected")" = "$1" ]; }
+check as_many_as_there_may_be eventually 60 are_there 32
+check one_too_many refused "refused: the server has as many" pingpong "$ADDRESS" -p 7490
+check beside_them eval 'printed pingpong $ADDRESS -p 7490 --verbs -n 5 | grep -q "^ *64  *5 "'
+kill -INT $server
+check server_of_many wait $server
+lost=0
+for client in $crowd; do
+	wait $client || lost=$((lost + 1))
+done
+check all_of_them_are_told [ $lost = 16 ]
+check server_tells_of_all grep -q "^17 clients, .* 0 damaged, 1 turned away$" /run/serving
 
 # A device that goes takes its tests along, and waits for no more than that.
 serve 7490

@@ -476,12 +476,202 @@ static void an_older_caller_is_understood(void)
 {
 	int server = serve(), client = open_device();
 	struct kofi_test test = a_test(KOFI_TEST_PINGPONG);
+	struct kofi_watch seen = {};
 
 	test.size = offsetof(struct kofi_test, op);
 	test.op = ~0U;
 	EXPECT_ANSWER(0, run(client, test).error);
+	/* That of what is told ended before the reason of a refusal. */
+	seen.size = offsetof(struct kofi_watch, refusal);
+	seen.refusal = ~0U;
+	EXPECT_ANSWER(0, ask(client, KOFI_IOC_WATCH, &seen));
+	EXPECT(seen.messages == test.count && seen.refusal == ~0U);
 	close(client);
 	close(server);
+}
+
+/* The same over the fabric interfaces, and over verbs. */
+static const __u32 sorts[] = { 0, KOFI_TEST_VERBS };
+
+/* A client that goes on until it is stopped. */
+static int begin(__u32 kind, __u32 flags)
+{
+	struct kofi_test test = a_test(kind);
+	int file = open_device();
+
+	test.flags = flags;
+	test.count = 0;
+	EXPECT_ANSWER(0, ask(file, KOFI_IOC_START, &test));
+	return file;
+}
+
+/* Waits until it has done more than that, or has ended. */
+static struct kofi_watch await_more(int file, __u64 messages)
+{
+	int tries = PATIENCE_MSEC / 10;
+	struct kofi_watch seen;
+
+	do
+		seen = watch(file, 10);
+	while (seen.messages <= messages && seen.state != KOFI_TEST_OVER &&
+	       tries--);
+	EXPECT(seen.state == KOFI_TEST_RUNNING && seen.messages > messages);
+	return seen;
+}
+
+/* None waits for another; of those that write and read, the server hears nothing. */
+static void clients_are_served_at_once(void)
+{
+	static const __u32 kinds[] = {
+		KOFI_TEST_READ, KOFI_TEST_WRITE, KOFI_TEST_PINGPONG,
+		KOFI_TEST_STREAM,
+	};
+	int clients[ARRAY_SIZE(kinds)], another = open_device();
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(sorts); i++) {
+		struct kofi_test test = a_test(KOFI_TEST_PINGPONG);
+		int server = serve_with(sorts[i]);
+		__u64 messages[ARRAY_SIZE(kinds)];
+
+		for (unsigned int k = 0; k < ARRAY_SIZE(kinds); k++) {
+			clients[k] = begin(kinds[k],
+					   sorts[i] | KOFI_TEST_VERIFY);
+			messages[k] = await_more(clients[k], 0).messages;
+		}
+		test.flags = sorts[i] | KOFI_TEST_VERIFY;
+		EXPECT_ANSWER(0, run(another, test).error);
+		for (unsigned int k = 0; k < ARRAY_SIZE(kinds); k++)
+			await_more(clients[k], messages[k]);
+		for (unsigned int k = 0; k < ARRAY_SIZE(kinds); k++) {
+			EXPECT_ANSWER(0, stop(clients[k]));
+			EXPECT(!watch(clients[k], 0).damaged);
+			close(clients[k]);
+		}
+		EXPECT_ANSWER(0, stop(server));
+		EXPECT(watch(server, 0).clients == ARRAY_SIZE(kinds) + 1);
+		EXPECT(!watch(server, 0).damaged);
+		close(server);
+	}
+	close(another);
+}
+
+static void what_is_told_is_of_all_clients(void)
+{
+	for (unsigned int i = 0; i < ARRAY_SIZE(sorts); i++) {
+		int server = serve_with(sorts[i]), clients[3];
+		struct kofi_watch seen;
+
+		for (unsigned int k = 0; k < ARRAY_SIZE(clients); k++) {
+			struct kofi_test test = a_test(KOFI_TEST_STREAM);
+
+			clients[k] = open_device();
+			test.flags = sorts[i];
+			test.length = 100 + k;
+			EXPECT_ANSWER(0, ask(clients[k], KOFI_IOC_START, &test));
+		}
+		for (unsigned int k = 0; k < ARRAY_SIZE(clients); k++) {
+			seen = watch(clients[k], PATIENCE_MSEC);
+			EXPECT(seen.state == KOFI_TEST_OVER && !seen.error);
+			close(clients[k]);
+		}
+		EXPECT_ANSWER(0, stop(server));
+		seen = watch(server, 0);
+		EXPECT(seen.clients == 3 && seen.messages == 30);
+		EXPECT(seen.bytes == 10 * (100 + 101 + 102));
+		EXPECT(!seen.damaged && !seen.turned_away);
+		close(server);
+	}
+}
+
+/* Who comes too late is told so, and may come again when another has left. */
+static void one_too_many_is_told_why(void)
+{
+	int clients[KOFI_TEST_MAX_CLIENTS], another = open_device();
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(sorts); i++) {
+		struct kofi_test test = a_test(KOFI_TEST_PINGPONG);
+		int server = serve_with(sorts[i]);
+		int tries = PATIENCE_MSEC / 10;
+		struct kofi_watch seen;
+
+		for (unsigned int k = 0; k < ARRAY_SIZE(clients); k++)
+			clients[k] = begin(KOFI_TEST_PINGPONG, sorts[i]);
+		for (unsigned int k = 0; k < ARRAY_SIZE(clients); k++)
+			await_more(clients[k], 0);
+		test.flags = sorts[i];
+		seen = run(another, test);
+		EXPECT_ANSWER(FI_ECONNREFUSED, seen.error);
+		EXPECT(seen.refusal == KOFI_TEST_REFUSAL_FULL);
+		EXPECT(watch(server, 0).turned_away == 1);
+		EXPECT(watch(server, 0).clients == KOFI_TEST_MAX_CLIENTS);
+
+		EXPECT_ANSWER(0, stop(clients[0]));
+		/* The server has yet to hear of that. */
+		do
+			seen = run(another, test);
+		while (seen.refusal == KOFI_TEST_REFUSAL_FULL && tries--);
+		EXPECT_ANSWER(0, seen.error);
+		EXPECT(seen.refusal == KOFI_TEST_REFUSAL_NONE);
+
+		/* The server ends, and with it all the others. */
+		close(server);
+		for (unsigned int k = 1; k < ARRAY_SIZE(clients); k++) {
+			seen = watch(clients[k], PATIENCE_MSEC);
+			EXPECT(seen.state == KOFI_TEST_OVER && seen.error);
+		}
+		for (unsigned int k = 0; k < ARRAY_SIZE(clients); k++)
+			close(clients[k]);
+		seen = run(another, test);
+		EXPECT_ANSWER(FI_ECONNREFUSED, seen.error);
+		EXPECT(seen.refusal == KOFI_TEST_REFUSAL_NONE);
+	}
+	close(another);
+}
+
+/* More of them in turn than there is room for at once. */
+static void clients_that_are_killed_leave_room(void)
+{
+	enum { EACH = 6, ROUNDS = KOFI_TEST_MAX_CLIENTS / EACH + 1 };
+	int client = open_device();
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(sorts); i++) {
+		struct kofi_test test = a_test(KOFI_TEST_PINGPONG);
+		int server = serve_with(sorts[i]);
+
+		test.flags = sorts[i];
+		for (int round = 0; round < ROUNDS; round++) {
+			int status, ready[2], tries = PATIENCE_MSEC / 10;
+			char byte;
+			pid_t child;
+
+			EXPECT(!pipe(ready));
+			child = fork();
+			if (!child) {
+				int files[EACH];
+
+				for (int k = 0; k < EACH; k++)
+					files[k] = begin(KOFI_TEST_PINGPONG,
+							 sorts[i]);
+				for (int k = 0; k < EACH; k++)
+					await_more(files[k], 0);
+				if (write(ready[1], "", 1) == 1)
+					pause();
+				_exit(1);
+			}
+			EXPECT(child > 0 && read(ready[0], &byte, 1) == 1);
+			EXPECT(!kill(child, SIGKILL));
+			EXPECT(waitpid(child, &status, 0) == child);
+			close(ready[0]);
+			close(ready[1]);
+			while (run(client, test).error && tries--)
+				;
+			EXPECT(watch(client, 0).messages == test.count);
+		}
+		EXPECT_ANSWER(0, stop(server));
+		EXPECT(watch(server, 0).clients == ROUNDS * (EACH + 1));
+		close(server);
+	}
+	close(client);
 }
 
 static const struct test tests[] = {
@@ -499,6 +689,10 @@ static const struct test tests[] = {
 	TEST(by_hand_either_side_may_end_first),
 	TEST(by_hand_there_is_less),
 	TEST(an_older_caller_is_understood),
+	TEST(clients_are_served_at_once),
+	TEST(what_is_told_is_of_all_clients),
+	TEST(one_too_many_is_told_why),
+	TEST(clients_that_are_killed_leave_room),
 };
 
 int main(int argc, char **argv)

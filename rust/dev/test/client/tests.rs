@@ -236,7 +236,7 @@ fn done(task: Task, verify: bool, damaging: Option<u64>) -> Result<kofi_watch> {
         },
         by_hand: false,
     };
-    let tally = Tally::new()?;
+    let tally = Tally::of_client()?;
     let answer = write_grant(Remote { addr: BASE, key: 7 });
     work_on(HERE, &mut server, &answer, &work, &tally)?;
     let mut watch: kofi_watch = pin_init::zeroed();

@@ -38,8 +38,10 @@ pub struct Thread {
     pub error: i32,
     /// Whether the error is there before anything else is.
     pub is_unable: bool,
-    /// Of each test.
+    /// What each test tells.
     pub damaged: u64,
+    pub refusal: u32,
+    pub turned_away: u32,
     now: Option<Now>,
 }
 
@@ -80,6 +82,8 @@ impl Thread {
             state: now.state.0,
             error: now.error,
             damaged: self.damaged.min(now.messages),
+            refusal: self.refusal,
+            turned_away: self.turned_away,
             ..now.measure(room)
         };
         now.step(self.error, self.is_unable);
