@@ -102,7 +102,8 @@ words! {
         KOFI_VALUE_TX_AGAIN "tx_again"
         KOFI_VALUE_RX_AGAIN "rx_again"
         KOFI_VALUE_ENTRIES "entries"
-        KOFI_VALUE_CALLBACKS "callbacks";
+        KOFI_VALUE_CALLBACKS "callbacks"
+        KOFI_VALUE_OVERRUNS "overruns";
 }
 
 macro_rules! names {

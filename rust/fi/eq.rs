@@ -9,7 +9,9 @@
 use super::{
     card::{
         Card,
-        Gauge, //
+        Gauge,
+        Tell,
+        Told, //
     },
     fabric::Fabric,
     group::Look,
@@ -32,7 +34,8 @@ use crate::abi::{
     Errno,
     Result,
     KOFI_OBJECT_EQ,
-    KOFI_VALUE_DEPTH, //
+    KOFI_VALUE_DEPTH,
+    KOFI_VALUE_OVERRUNS, //
 };
 use kernel::{
     list::{
@@ -286,6 +289,21 @@ impl Default for Attr {
 /// Size of a queue that was opened with size 0.
 const DEFAULT_SIZE: usize = 64;
 
+/// What of a queue is told of; set under its lock.
+struct Shown {
+    /// How many events there are.
+    depth: Gauge,
+    /// How many there was no room for.
+    overruns: Gauge,
+}
+
+impl Tell for Shown {
+    fn tell(&self, told: &mut Told<'_>) {
+        self.depth.tell(told);
+        self.overruns.tell(told);
+    }
+}
+
 struct Inner {
     events: List<Event>,
     /// How many of them a consumer wrote.
@@ -303,8 +321,7 @@ pub struct EventQueue {
     card: Card,
     #[pin]
     inner: SpinLock<Inner>,
-    /// How many events there are; set under the lock.
-    depth: Arc<Gauge>,
+    shown: Arc<Shown>,
     /// Whether there are events, for those who may not take the lock.
     filled: AtomicFlag,
     #[pin]
@@ -344,15 +361,21 @@ impl EventQueue {
         if attr.size == 0 {
             attr.size = DEFAULT_SIZE;
         }
-        let depth = Gauge::new(KOFI_VALUE_DEPTH, 0)?;
+        let shown = Arc::new(
+            Shown {
+                depth: Gauge::of(KOFI_VALUE_DEPTH, 0),
+                overruns: Gauge::of(KOFI_VALUE_OVERRUNS, 0),
+            },
+            GFP_KERNEL,
+        )?;
         let card = fabric
             .card()
-            .child(KOFI_OBJECT_EQ, c"", Some(depth.clone()))?;
+            .child(KOFI_OBJECT_EQ, c"", Some(shown.clone()))?;
         let words = fabric.arc().core().words();
         Ok(Arc::pin_init(
             pin_init!(Self {
                 card,
-                depth,
+                shown,
                 inner <- new_spinlock!(
                     Inner {
                         events: List::new(),
@@ -407,13 +430,13 @@ impl EventQueue {
 
     fn append(&self, inner: &mut Inner, event: Owned) {
         inner.events.push_back(event.0.into());
-        self.depth.add(1);
+        self.shown.depth.add(1);
         self.filled.store(true, Release);
     }
 
     fn take_first(&self, inner: &mut Inner) -> Option<ListArc<Event>> {
         let event = inner.events.pop_front();
-        self.depth.add(-i64::from(event.is_some()));
+        self.shown.depth.add(-i64::from(event.is_some()));
         self.filled.store(!inner.events.is_empty(), Release);
         event
     }
@@ -441,6 +464,7 @@ impl EventQueue {
         {
             let mut inner = self.inner.lock();
             if inner.written >= self.attr.size {
+                self.shown.overruns.add(1);
                 return Err(Errno::EOVERRUN);
             }
             inner.written += 1;
@@ -581,7 +605,7 @@ impl EventQueue {
             let ours = event.source() == source && goes;
             if ours {
                 dropped.push_back(event);
-                self.depth.add(-1);
+                self.shown.depth.add(-1);
             } else {
                 kept.push_back(event);
             }

@@ -493,6 +493,9 @@ enum kofi_object_state {
  * @KOFI_VALUE_RX_AGAIN: how often a receive did
  * @KOFI_VALUE_ENTRIES: how many completions have been read from a queue
  * @KOFI_VALUE_CALLBACKS: how often the handler of a queue was asked to come
+ * @KOFI_VALUE_OVERRUNS: how often something found no room in a queue: of an event
+ *	queue, events that a consumer wrote, and was refused; of a completion queue,
+ *	completions that were lost, which its room excludes
  *
  * Numbers of what has been done begin with the object, and never get smaller.
  */
@@ -526,6 +529,7 @@ enum kofi_object_value {
 	KOFI_VALUE_RX_AGAIN,
 	KOFI_VALUE_ENTRIES,
 	KOFI_VALUE_CALLBACKS,
+	KOFI_VALUE_OVERRUNS,
 };
 
 #define KOFI_OBJECT_VALUES	32

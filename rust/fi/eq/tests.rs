@@ -5,6 +5,7 @@
 use super::*;
 use crate::{
     abi::{
+        roster,
         FI_AV_COMPLETE,
         FI_SHUTDOWN, //
     },
@@ -71,6 +72,28 @@ mod suite {
     }
 
     /// An object may stand where another one was, whose insertion has not been told yet.
+    #[test]
+    fn eq_03_writes_without_room_are_counted() -> kernel::error::Result {
+        let fabric = fabric()?;
+        let queue = fabric.event_queue(
+            HERE,
+            Attr {
+                size: 2,
+                writable: true,
+                ..Attr::default()
+            },
+        )?;
+        for number in 0..5 {
+            assert_eq!(queue.write(HERE, number, b"event").is_ok(), number < 2);
+        }
+        let mut batch = KVec::with_capacity(1, GFP_KERNEL)?;
+        let _ = roster::read(fabric.card().number(), None, &mut batch);
+        let object = batch.first().ok_or(ENOENT)?;
+        assert_eq!(object.what[..2], [KOFI_VALUE_DEPTH, KOFI_VALUE_OVERRUNS]);
+        assert_eq!(object.values[..2], [2, 3]);
+        Ok(())
+    }
+
     #[test]
     fn eq_05_closing_leaves_what_is_not_of_a_connection() -> kernel::error::Result {
         let queue = fabric()?.event_queue(

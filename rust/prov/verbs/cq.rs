@@ -40,6 +40,7 @@ use crate::{
         KOFI_VALUE_CALLBACKS,
         KOFI_VALUE_ENTRIES,
         KOFI_VALUE_ERRORS,
+        KOFI_VALUE_OVERRUNS,
         KOFI_VALUE_SIZE, //
     },
     fi::{
@@ -109,19 +110,26 @@ pub(crate) struct Cq {
     /// What readers have been told of, under `inner`.
     told: Count,
     failures: Count,
+    /// Shared with those who find out.
+    overruns: Arc<Atomic<u64>>,
 }
 
 /// Wakes the readers: called by the driver in any context.
-struct Notify(Arc<Interrupts>, Arc<Device>);
+struct Notify {
+    interrupts: Arc<Interrupts>,
+    device: Arc<Device>,
+    overruns: Arc<Atomic<u64>>,
+}
 
 impl rdma::cq::Notify for Notify {
     fn completion(&self) {
-        self.0.arrived();
+        self.interrupts.arrived();
     }
 
     fn failed(&self) {
+        let _ = self.overruns.fetch_add(1, Relaxed);
         complain(
-            &self.1.name(),
+            &self.device.name(),
             fmt!("a completion queue is broken, completions may be lost"),
         );
     }
@@ -144,7 +152,12 @@ impl Cq {
         let besides = MARKERS + OTHERS * offer::besides(&device) as usize;
         let size = size.saturating_add(besides).min(limit);
         let interrupts = Arc::pin_init(Interrupts::new(), GFP_KERNEL)?;
-        let notify = Notify(interrupts.clone(), device.device().clone());
+        let overruns = Arc::new(Atomic::new(0), GFP_KERNEL)?;
+        let notify = Notify {
+            interrupts: interrupts.clone(),
+            device: device.device().clone(),
+            overruns: overruns.clone(),
+        };
         let ib = rdma::cq::Cq::new(device, size as u32, attr.vector, notify)?;
         let backlog = Backlog::new(size)?;
         Ok(Arc::pin_init(
@@ -157,10 +170,18 @@ impl Cq {
                 failures: Count::new(),
                 inner <- SerialLock::new(
                     serial,
-                    Inner { backlog, queues: KVec::new(), most: 0, counted: false, waiting: 0 },
+                    Inner {
+                        backlog,
+                        queues: KVec::new(),
+                        most: 0,
+                        counted: false,
+                        waiting: 0,
+                        overruns: overruns.clone(),
+                    },
                     c"kofi::Cq",
                     static_lock_class!(),
                 ),
+                overruns,
                 interrupts,
             }? Error),
             GFP_KERNEL,
@@ -489,6 +510,7 @@ impl provider::CompletionQueue for Cq {
         told.value(KOFI_VALUE_ENTRIES, self.told.get());
         told.value(KOFI_VALUE_ERRORS, self.failures.get());
         told.value(KOFI_VALUE_CALLBACKS, self.interrupts.calls());
+        told.value(KOFI_VALUE_OVERRUNS, self.overruns.load(Relaxed));
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -199,6 +199,7 @@ fn queues(change: &Change<'_>, now: &Look) -> String {
         "size",
         "entries/s",
         "errors",
+        "overruns",
         "callbacks/s",
     ];
     let rows = now.doers.iter().filter(|doer| doer.node.kind == "cq");
@@ -210,6 +211,7 @@ fn queues(change: &Change<'_>, now: &Look) -> String {
             doer.get(Is::KOFI_VALUE_SIZE).to_string(),
             change.show(doer, &[Is::KOFI_VALUE_ENTRIES]),
             doer.get(Is::KOFI_VALUE_ERRORS).to_string(),
+            doer.get(Is::KOFI_VALUE_OVERRUNS).to_string(),
             change.show(doer, &[Is::KOFI_VALUE_CALLBACKS]),
         ]
     };

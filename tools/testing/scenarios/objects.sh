@@ -49,8 +49,10 @@ as_many() {
 		END { exit ends != 2 || wrong }' "$TREE"
 }
 check both_ways_are_counted as_many
+# Nothing is lost on the way to the readers.
+check no_overruns eval '[ "$(grep -c "^ *cq .* overruns=0\( \|$\)" "$TREE")" = "$(grep -c "^ *cq " "$TREE")" ]'
 check stat_once eval '"$CLIENT" stat --once | tee /run/stat | grep -q "^ *[0-9]* *kofi $client .* connected .*:7493 "'
-check stat_has_queues grep -q "^ *[0-9]* *kofi $client  *$DEVICE  *[0-9]*  *[0-9.k]*  *0  *0$" /run/stat
+check stat_has_queues grep -q "^ *[0-9]* *kofi $client  *$DEVICE  *[0-9]*  *[0-9.k]*  *0  *0  *0$" /run/stat
 check stat_twice eval '"$CLIENT" stat -n 2 -i 0.2 | tee /run/stat | grep -c "sends/s" | grep -qx 2'
 check stat_rates eval 'awk "/connected/ { print \$9 }" /run/stat | grep -q "[1-9]"'
 check stat_json eval '"$CLIENT" stat -n 1 -i 0.2 --json | grep -q "\"rates\":{.*\"sends\":[1-9]"'

@@ -37,7 +37,13 @@ use crate::{
 use core::mem::MaybeUninit;
 use kernel::{
     prelude::*,
-    sync::Arc, //
+    sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        Arc, //
+    },
 };
 
 /// Completions polled at a time.
@@ -72,6 +78,8 @@ pub(super) struct Inner {
     pub(super) queues: KVec<Option<Entry>>,
     /// How many completions they can have under way.
     pub(super) most: usize,
+    /// How many completions have been lost for want of room, the driver's complaints among them.
+    pub(super) overruns: Arc<Atomic<u64>>,
 }
 
 impl Entry {
@@ -201,6 +209,7 @@ impl Inner {
         }
         if self.backlog.push(done).is_err() {
             // Excluded by the reservation of room; said aloud, for it would lose a completion.
+            let _ = self.overruns.fetch_add(1, Relaxed);
             if let Some(queue) = self.queue(&done) {
                 queue.complain("the completion queue has overrun, a completion is lost");
             }

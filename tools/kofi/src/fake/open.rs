@@ -31,7 +31,7 @@ pub const STATES: [&str; 9] = [
     "shut",
 ];
 
-pub const VALUES: [&str; 29] = [
+pub const VALUES: [&str; 30] = [
     "tx_cq",
     "rx_cq",
     "eq",
@@ -61,6 +61,7 @@ pub const VALUES: [&str; 29] = [
     "rx_again",
     "entries",
     "callbacks",
+    "overruns",
 ];
 
 /// An object of a module's.
@@ -133,6 +134,7 @@ pub fn some() -> Vec<Object> {
         (Value::KOFI_VALUE_ENTRIES, 40_454),
         (Value::KOFI_VALUE_ERRORS, 3),
         (Value::KOFI_VALUE_CALLBACKS, 900),
+        (Value::KOFI_VALUE_OVERRUNS, 2),
     ];
     vec![
         named(object(1, 0, Kind::KOFI_OBJECT_FABRIC, &[]), "RoCE"),
