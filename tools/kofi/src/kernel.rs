@@ -25,7 +25,7 @@ use crate::{
 };
 use rustix::io::Errno;
 
-/// For how many offers there is room at first.
+/// For how many offers, or objects, there is room at first.
 const ROOM: usize = 16;
 
 /// For how many addresses there is room at a time.
@@ -94,50 +94,33 @@ pub trait Kernel {
     ///
     /// [`Error::NoDevice`] and [`Error::NothingFits`] rather than an empty answer.
     fn offers(&self, query: &Query) -> Result<Vec<Offer>, Error> {
-        let mut room = ROOM;
-        // Devices may come between two requests.
-        loop {
-            let mut offers = vec![Offer::default(); room];
+        all(|offers| {
             let mut answer = Query {
                 size: size::<Query>(),
                 ..*query
             };
-            self.answer_info(&mut answer, &mut offers)
+            self.answer_info(&mut answer, offers)
                 .map_err(|errno| match errno {
                     // There is nothing else that could stand in the way of an offer.
                     Errno::NODATA if *query == abi::anything() => Error::NoDevice,
                     Errno::NODATA => Error::NothingFits,
                     errno => Error::of_request("this query", errno),
                 })?;
-            let count = answer.count as usize;
-            if count <= room {
-                offers.truncate(count);
-                return Ok(offers);
-            }
-            room = count;
-        }
+            Ok(answer.count)
+        })
     }
 
     /// Everything that is open.
     fn objects(&self) -> Result<Vec<Object>, Error> {
-        let mut room = ROOM;
-        // Objects may come between two requests.
-        loop {
-            let mut objects = vec![Object::default(); room];
+        all(|objects| {
             let mut asked = Objects {
                 size: size::<Objects>(),
                 ..Objects::default()
             };
-            self.answer_objects(&mut asked, &mut objects)
+            self.answer_objects(&mut asked, objects)
                 .map_err(|errno| Error::of_request("to list what is open", errno))?;
-            let count = asked.count as usize;
-            if count <= room {
-                objects.truncate(count);
-                return Ok(objects);
-            }
-            // A few more than there are now.
-            room = count + ROOM;
-        }
+            Ok(asked.count)
+        })
     }
 
     /// At most so many addresses of an address vector.
@@ -211,6 +194,23 @@ pub trait Kernel {
         };
         self.answer_stop(&mut stop)
             .map_err(|errno| Error::of_request("to stop a test", errno))
+    }
+}
+
+/// All that `ask` puts into the room that it is given, once there is enough; it tells how many there are.
+fn all<T: Clone + Default>(
+    mut ask: impl FnMut(&mut [T]) -> Result<u32, Error>,
+) -> Result<Vec<T>, Error> {
+    let mut room = ROOM;
+    // More may come between two requests.
+    loop {
+        let mut found = vec![T::default(); room];
+        let count = ask(&mut found)? as usize;
+        if count <= room {
+            found.truncate(count);
+            return Ok(found);
+        }
+        room = count;
     }
 }
 
