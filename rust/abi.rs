@@ -11,6 +11,7 @@
 
 pub mod addr;
 pub mod aside;
+pub mod closing;
 pub mod context;
 pub mod downcast;
 pub mod errno;

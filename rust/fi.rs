@@ -23,6 +23,8 @@ pub(crate) mod card;
 pub mod cntr;
 pub mod cq;
 pub mod domain;
+#[cfg(CONFIG_KUNIT = "y")]
+mod dropped;
 pub mod ep;
 pub mod eq;
 pub mod fabric;

@@ -6,8 +6,11 @@
 #include <linux/atomic.h>
 #include <linux/capability.h>
 #include <linux/kthread.h>
+#include <linux/module.h>
+#include <linux/notifier.h>
 #include <linux/nsproxy.h>
 #include <linux/preempt.h>
+#include <linux/rcupdate.h>
 #include <linux/sched.h>
 #include <linux/sched/task.h>
 #include <linux/string.h>
@@ -28,13 +31,15 @@ void kofi_wake(struct wait_queue_head *sleepers);
 extern struct workqueue_struct *kofi_cq_wq;
 int kofi_handlers_start(void);
 void kofi_handlers_end(void);
+extern struct workqueue_struct *kofi_close_wq;
+void kofi_ends_later(void);
 struct task_struct *kofi_thread_run(int (*run)(void *), void *body,
 				    const char *name);
 void kofi_thread_stop(struct task_struct *task);
 
 bool kofi_may_sleep(void)
 {
-	return !in_atomic() && !irqs_disabled();
+	return !in_atomic() && !irqs_disabled() && !rcu_preempt_depth();
 }
 
 bool kofi_should_stop(void)
@@ -120,11 +125,65 @@ void kofi_thread_stop(struct task_struct *task)
  */
 struct workqueue_struct *kofi_cq_wq;
 
+/*
+ * What was dropped where it may not sleep closes here. Not for reclaim: closing
+ * waits for workqueues of the RDMA core that are not either.
+ */
+struct workqueue_struct *kofi_close_wq;
+
+/* How many of the items there were to end calls of a consumer's code. */
+static atomic_t kofi_ends;
+
+/* After the item has been queued. */
+void kofi_ends_later(void)
+{
+	atomic_inc(&kofi_ends);
+}
+
+/*
+ * A module whose exit is over may still have a handler that is called, if what
+ * ends the calls was dropped where it may not sleep: its text may not go before
+ * that item is done. The last of these calls may have dropped the end of others.
+ */
+static int kofi_module_changes(struct notifier_block *self, unsigned long state,
+			       void *module)
+{
+	int seen;
+
+	if (state != MODULE_STATE_GOING)
+		return NOTIFY_DONE;
+	do {
+		seen = atomic_read(&kofi_ends);
+		__flush_workqueue(kofi_close_wq);
+	} while (atomic_read(&kofi_ends) != seen);
+	return NOTIFY_DONE;
+}
+
+static struct notifier_block kofi_modules = {
+	.notifier_call = kofi_module_changes,
+};
+
 int kofi_handlers_start(void)
 {
+	int err = -ENOMEM;
+
 	kofi_cq_wq = alloc_workqueue("kofi-cq", WQ_HIGHPRI | WQ_MEM_RECLAIM |
 				     WQ_PERCPU, 0);
-	return kofi_cq_wq ? 0 : -ENOMEM;
+	if (!kofi_cq_wq)
+		return err;
+	kofi_close_wq = alloc_workqueue("kofi-close", WQ_UNBOUND, 0);
+	if (!kofi_close_wq)
+		goto no_close;
+	err = register_module_notifier(&kofi_modules);
+	if (err)
+		goto no_modules;
+	return 0;
+
+no_modules:
+	destroy_workqueue(kofi_close_wq);
+no_close:
+	destroy_workqueue(kofi_cq_wq);
+	return err;
 }
 
 /*
@@ -134,6 +193,8 @@ int kofi_handlers_start(void)
  */
 void kofi_handlers_end(void)
 {
+	unregister_module_notifier(&kofi_modules);
+	destroy_workqueue(kofi_close_wq);
 	destroy_workqueue(kofi_cq_wq);
 	__flush_workqueue(system_long_wq);
 }

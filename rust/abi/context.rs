@@ -30,7 +30,9 @@ mod ffi {
         pub(super) fn kofi_warn_atomic();
         pub(super) fn kofi_handlers_start() -> c_int;
         pub(super) fn kofi_handlers_end();
+        pub(super) fn kofi_ends_later();
         pub(super) static kofi_cq_wq: *mut workqueue_struct;
+        pub(super) static kofi_close_wq: *mut workqueue_struct;
     }
 }
 
@@ -48,14 +50,25 @@ impl InProcess {
     }
 }
 
+/// Whether the caller may sleep, as far as it can be seen.
+///
+/// Always seen are interrupts, soft and hard, interrupts and bottom halves that are off, and where RCU
+/// can be preempted its readers. A spinlock that is held, or preemption that is off, is seen on kernels
+/// that count it (CONFIG_PREEMPT_COUNT).
+// Not inline, here and below: only this module calls the C functions.
+#[inline(never)]
+pub(crate) fn may_sleep() -> bool {
+    // SAFETY: Reads the state of the running context.
+    unsafe { ffi::kofi_may_sleep() }
+}
+
 /// That the caller may sleep. Asked once, where the kernel calls: a module's `init`, a work item.
 ///
 /// # Errors
 ///
 /// -FI_EOPBADSTATE in atomic context, and one warning in the log.
 pub fn in_process() -> Result<InProcess> {
-    // SAFETY: Reads the state of the running context.
-    if unsafe { ffi::kofi_may_sleep() } {
+    if may_sleep() {
         return Ok(InProcess::assume());
     }
     // SAFETY: Writes to the log.
@@ -130,16 +143,24 @@ impl InInterrupt {
     }
 }
 
+/// That an item has been queued to [`Handlers::closings`] which ends calls of a consumer's code. Any
+/// context.
+#[inline(never)]
+pub(super) fn has_put_off_an_end() {
+    // SAFETY: Counts.
+    unsafe { ffi::kofi_ends_later() };
+}
+
 /// Lets handlers run, as long as the module is there.
 ///
 /// # Invariants
 ///
-/// The workqueue of completion handlers has been made. There is one of these, which is dropped when
-/// the module goes, after everything that has a handler.
+/// The workqueues have been made. There is one of these, which is dropped when the module goes, after
+/// everything that has a handler.
 pub(crate) struct Handlers(());
 
 impl Handlers {
-    /// Makes the workqueue. May sleep. Called once, before anything is opened.
+    /// Makes the workqueues. May sleep. Called once, before anything is opened.
     ///
     /// # Errors
     ///
@@ -155,6 +176,13 @@ impl Handlers {
     pub(crate) fn queue() -> &'static Queue {
         // SAFETY: Queues are opened through the module, which made it before and keeps it.
         unsafe { Queue::from_raw(ffi::kofi_cq_wq) }
+    }
+
+    /// Where closes that were put off.
+    #[inline(never)]
+    pub(super) fn closings() -> &'static Queue {
+        // SAFETY: What closes was opened through the module, which made it before and keeps it.
+        unsafe { Queue::from_raw(ffi::kofi_close_wq) }
     }
 }
 

@@ -2,10 +2,7 @@
 
 //! Calls from hard-interrupt context: the kernel crate has no `irq_work` yet.
 
-use crate::abi::context::{
-    in_process,
-    InInterrupt, //
-};
+use crate::abi::context::InInterrupt;
 use core::{
     cell::UnsafeCell,
     pin::Pin, //
@@ -41,7 +38,7 @@ pub trait InterruptHandler: Send + Sync {
 /// # Invariants
 ///
 /// - `raw` is initialised, and its function is [`run`].
-/// - `handler` is read by `run` alone, and written by [`Self::stop`] alone, after the last `run`.
+/// - `handler` is read by `run` alone, and written by [`Self::stop`] alone, once, after the last `run`.
 #[pin_data(PinnedDrop)]
 pub struct IrqWork {
     #[pin]
@@ -49,6 +46,7 @@ pub struct IrqWork {
     /// How many interrupts came since the call under way began, that one included.
     entered: Atomic<u32>,
     stopped: AtomicFlag,
+    ended: AtomicFlag,
     handler: UnsafeCell<Option<KBox<dyn InterruptHandler>>>,
 }
 
@@ -64,7 +62,7 @@ impl IrqWork {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub fn new(handler: KBox<dyn InterruptHandler>) -> Result<Pin<KBox<Self>>> {
+    pub(crate) fn new(handler: KBox<dyn InterruptHandler>) -> Result<Pin<KBox<Self>>> {
         let raw = bindings::irq_work {
             func: Some(run),
             ..pin_init::zeroed()
@@ -75,6 +73,7 @@ impl IrqWork {
                 raw: Opaque::new(raw),
                 entered: Atomic::new(0),
                 stopped: AtomicFlag::new(false),
+                ended: AtomicFlag::new(false),
                 handler: UnsafeCell::new(Some(handler)),
             }),
             GFP_KERNEL,
@@ -90,13 +89,16 @@ impl IrqWork {
         }
     }
 
-    /// Ends the calls: when this returns the handler is not running, will not run, and has been
-    /// dropped. May sleep.
-    ///
-    /// In atomic context, such as the handler's own, nothing can be waited for: that warns, no new
-    /// call begins, and the handler is dropped with the object.
+    /// Has no new call begin. Any context.
+    pub fn forbid(&self) {
+        let _ = self.stopped.xchg(true, Full);
+    }
+
+    /// Ends the calls: when this returns for the first time the handler is not running, will not run, and
+    /// has been dropped. May sleep.
     pub fn stop(&self) {
-        if self.stopped.xchg(true, Full) || in_process().is_err() {
+        self.forbid();
+        if self.ended.xchg(true, Full) {
             return;
         }
         self.settle();
@@ -119,7 +121,7 @@ impl IrqWork {
 #[pinned_drop]
 impl PinnedDrop for IrqWork {
     fn drop(self: Pin<&mut Self>) {
-        self.stopped.store(true, Release);
+        self.forbid();
         // SAFETY: Nobody else has the object; an interrupt under way only reads.
         if unsafe { (*self.handler.get()).is_some() } {
             self.settle();

@@ -3,6 +3,10 @@
 //! Kernel threads for Rust consumers: the kernel crate has none yet.
 
 use super::{
+    closing::{
+        Closing,
+        Reserved, //
+    },
     context::InProcess,
     Errno,
     Result, //
@@ -45,21 +49,23 @@ trait Held {}
 
 impl<F> Held for Body<F> {}
 
-/// A kernel thread. Dropping it tells the thread to stop and waits until it has ended.
-///
+/// A kernel thread. Dropping it tells the thread to stop and waits until it has ended; where that may not
+/// sleep, both happen soon after.
+pub struct Thread(#[allow(dead_code)] Closing<Running>);
+
 /// # Invariants
 ///
 /// `task` is a thread that has not been stopped, with a reference of ours; `_body` is what it runs.
-pub struct Thread {
+struct Running {
     task: NonNull<ffi::task_struct>,
     _body: KBox<dyn Held>,
 }
 
 // SAFETY: Any task may stop a thread, and what it runs is `Send`.
-unsafe impl Send for Thread {}
+unsafe impl Send for Running {}
 
 // SAFETY: A shared reference allows nothing.
-unsafe impl Sync for Thread {}
+unsafe impl Sync for Running {}
 
 impl Thread {
     /// Runs `main` in a new thread. It may end by itself, and should when
@@ -89,16 +95,17 @@ impl Thread {
         raw: *mut c_void,
         body: KBox<dyn Held>,
     ) -> Result<Self> {
+        let room = Reserved::for_calls()?;
         // SAFETY: By this function's contract: `body` is dropped after the thread has ended. The
         // name is copied.
         let task = unsafe { ffi::kofi_thread_run(run, raw, name.as_char_ptr()) };
         let task = NonNull::new(from_err_ptr(task)?).ok_or(Errno::ENOMEM)?;
         // INVARIANT: By construction.
-        Ok(Self { task, _body: body })
+        Ok(Self(room.hold(Running { task, _body: body })))
     }
 }
 
-impl Drop for Thread {
+impl Drop for Running {
     fn drop(&mut self) {
         // SAFETY: By the invariant the thread can be stopped, once, with our reference.
         unsafe { ffi::kofi_thread_stop(self.task.as_ptr()) };

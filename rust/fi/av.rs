@@ -32,7 +32,10 @@ use self::{
     },
 };
 use super::{
-    card::Card,
+    card::{
+        Card,
+        Ties, //
+    },
     domain::Domain,
     eq::EventQueue,
     gate::Gate,
@@ -44,6 +47,7 @@ use super::{
 };
 use crate::abi::{
     self,
+    closing::Closing,
     context::InProcess,
     fi_addr_t,
     Errno,
@@ -122,20 +126,23 @@ pub struct AddressVector {
     kind: Type,
     rx_ctx_bits: u32,
     table: Arc<Table>,
-    /// Until the vector is closed, if others may have the table too.
     #[pin]
-    share: Mutex<Option<Share>>,
+    bound: Mutex<Closing<Bound>>,
     is_shared: bool,
     is_read_only: bool,
     is_async: bool,
-    /// Where insertions tell of their end.
-    #[pin]
-    events: Mutex<Option<Held<EventQueue>>>,
     /// What insertions that go on are inside of.
     later: Arc<Gate>,
     users: Users,
-    card: Card,
-    domain: Held<Domain>,
+    ties: Closing<Ties<Domain>>,
+}
+
+/// What a vector has until it is closed.
+struct Bound {
+    /// Where insertions tell of their end.
+    events: Option<Held<EventQueue>>,
+    /// If others may have the table too.
+    share: Option<Share>,
 }
 
 impl Parent for AddressVector {
@@ -212,20 +219,23 @@ impl AddressVector {
             domain
                 .card()
                 .child(abi::KOFI_OBJECT_AV, name, Some(Shown::new(kind, &table)?))?;
+        let ties = Ties::new(card, domain)?;
+        let bound = Closing::new(Bound {
+            events: None,
+            share,
+        })?;
         let vector = Arc::pin_init(
             pin_init!(Self {
                 kind,
                 rx_ctx_bits: attr.rx_ctx_bits,
                 table,
-                share <- new_mutex!(share, "kofi::AddressVector::share"),
+                bound <- new_mutex!(bound, "kofi::AddressVector"),
                 is_shared,
                 is_read_only: attr.is_read_only,
                 is_async: attr.is_async,
-                events <- new_mutex!(None, "kofi::AddressVector::events"),
                 later,
                 users: Users::new(),
-                card,
-                domain,
+                ties,
             }),
             GFP_KERNEL,
         )?;
@@ -235,7 +245,7 @@ impl AddressVector {
     }
 
     pub(super) fn card(&self) -> &Card {
-        &self.card
+        &self.ties.card
     }
 
     /// The type that it was opened with.
@@ -264,11 +274,11 @@ impl AddressVector {
     ///
     /// -FI_EINVAL if it has one, or does not need it.
     pub fn bind(&self, _here: InProcess, queue: &Arc<EventQueue>) -> Result {
-        let mut events = self.events.lock();
-        if !self.is_async || events.is_some() {
+        let mut bound = self.bound.lock();
+        if !self.is_async || bound.events.is_some() {
             return Err(Errno::EINVAL);
         }
-        *events = Some(Held::new(queue)?);
+        bound.events = Some(Held::new(queue)?);
         Ok(())
     }
 
@@ -397,11 +407,12 @@ impl AddressVector {
     /// insertions that go on have given up: what they have not done fails with -FI_ECANCELED.
     pub(crate) fn close(&self) -> Result {
         self.users.retire()?;
-        self.card.withdraw();
+        self.ties.card.withdraw();
         self.later.shut();
-        // Dropped behind the locks.
-        let _events = self.events.lock().take();
-        let _share = self.share.lock().take();
+        // Dropped behind the lock.
+        let mut bound = self.bound.lock();
+        let _left = (bound.events.take(), bound.share.take());
+        drop(bound);
         Ok(())
     }
 

@@ -15,8 +15,8 @@ use super::{
         Type, //
     },
     card::{
-        Card,
-        Gauge, //
+        Gauge,
+        Ties, //
     },
     object::{
         Held,
@@ -24,6 +24,7 @@ use super::{
     },
 };
 use crate::abi::{
+    closing::Closing,
     context::InProcess,
     fi_addr_t,
     Errno,
@@ -66,8 +67,7 @@ pub struct AddressSet {
     /// How many there are; set under the lock.
     size: Arc<Gauge>,
     users: Users,
-    card: Card,
-    vector: Held<AddressVector>,
+    ties: Closing<Ties<AddressVector>>,
 }
 
 impl AddressSet {
@@ -105,13 +105,13 @@ impl AddressSet {
         let card = vector
             .card()
             .child(KOFI_OBJECT_AV_SET, c"", Some(size.clone()))?;
+        let ties = Ties::new(card, vector)?;
         Ok(Arc::pin_init(
             pin_init!(Self {
                 size,
-                card,
                 members <- new_mutex!(members, "kofi::AddressSet"),
                 users: Users::new(),
-                vector,
+                ties,
             }),
             GFP_KERNEL,
         )?)
@@ -168,7 +168,7 @@ impl AddressSet {
     /// -FI_EINVAL for a member, and for what is not in the vector; -FI_ENOMEM where the set is full or
     /// there is no memory.
     pub(crate) fn insert(&self, _here: InProcess, addr: fi_addr_t) -> Result {
-        self.vector.lookup(addr)?;
+        self.ties.parent.lookup(addr)?;
         self.change(|members| members.insert(addr))
     }
 
@@ -212,7 +212,7 @@ impl AddressSet {
     }
 
     fn is_of(&self, peer: &Peer) -> bool {
-        self.vector.identity() == peer.vector().identity()
+        self.ties.parent.identity() == peer.vector().identity()
     }
 
     /// Hands the members to `f`, in order.
@@ -223,12 +223,12 @@ impl AddressSet {
     /// Closes the set: -FI_EBUSY while somebody has joined it.
     pub(crate) fn close(&self) -> Result {
         self.users.retire()?;
-        self.card.withdraw();
+        self.ties.card.withdraw();
         Ok(())
     }
 
     fn copy_of(&self, other: &Self) -> Result<Members> {
-        if self.vector.identity() != other.vector.identity() {
+        if self.ties.parent.identity() != other.ties.parent.identity() {
             return Err(Errno::EINVAL);
         }
         let copy = other.members.lock().copy();

@@ -5,8 +5,13 @@
 //! A card is on the [`roster`] from the opening of its object to its close. It tells what the parts of
 //! the object tell that the object shares with it: nobody who looks holds the object itself.
 
+use super::object::{
+    Held,
+    Parent, //
+};
 use crate::abi::{
     addr::with_bytes,
+    closing::Closing,
     context,
     kofi_address,
     kofi_object,
@@ -231,8 +236,26 @@ impl roster::Entry for Entry {
     }
 }
 
-/// An object's card. It comes before the [`Held`](super::object::Held) parent among the fields of the
-/// object, so that it is off the roster before the parent's can be.
+/// What an object has in common with all others: its card and its parent, which it leaves when it is
+/// dropped.
+pub(super) struct Ties<P: Parent> {
+    /// First, so that it is off the roster before the parent's can be.
+    pub(super) card: Card,
+    pub(super) parent: Held<P>,
+}
+
+impl<P: Parent + Send + Sync + 'static> Ties<P> {
+    /// Those of an object that can be dropped in any context. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM.
+    pub(super) fn new(card: Card, parent: Held<P>) -> Result<Closing<Self>> {
+        Closing::new(Self { card, parent })
+    }
+}
+
+/// An object's card.
 pub(super) struct Card {
     seat: Seat,
     root: Root,

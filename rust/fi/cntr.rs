@@ -8,7 +8,7 @@
 //! no lock; that of `sources` is held while the queues are looked at.
 
 use super::{
-    card::Card,
+    card::Ties,
     cq::CompletionQueue,
     domain::Domain,
     group::Look,
@@ -26,6 +26,7 @@ use super::{
     },
 };
 use crate::abi::{
+    closing::Closing,
     context::InProcess,
     sleepers::WaitQueue,
     Errno,
@@ -91,8 +92,7 @@ pub struct Counter {
     #[pin]
     sources: Roll<Source>,
     users: Users,
-    card: Card,
-    domain: Held<Domain>,
+    ties: Closing<Ties<Domain>>,
 }
 
 impl Parent for Counter {
@@ -111,6 +111,7 @@ impl Counter {
         let card = domain
             .card()
             .child(KOFI_OBJECT_CNTR, c"", Some(count.clone()))?;
+        let ties = Ties::new(card, domain)?;
         Ok(Arc::pin_init(
             pin_init!(Self {
                 count,
@@ -119,8 +120,7 @@ impl Counter {
                 signal,
                 sources <- Roll::new(c"kofi::Counter", static_lock_class!()),
                 users: Users::new(),
-                card,
-                domain,
+                ties,
             }),
             GFP_KERNEL,
         )?)
@@ -128,7 +128,7 @@ impl Counter {
 
     /// Whether both belong to the same domain.
     pub fn is_of(&self, domain: &Arc<Domain>) -> bool {
-        Arc::ptr_eq(self.domain.arc(), domain)
+        Arc::ptr_eq(self.ties.parent.arc(), domain)
     }
 
     /// How many operations succeeded: what has completed by now is counted. Any context.
@@ -216,7 +216,7 @@ impl Counter {
     /// Closes the counter: -FI_EBUSY while an endpoint is bound or somebody waits.
     pub(crate) fn close(&self) -> Result {
         self.users.retire()?;
-        self.card.withdraw();
+        self.ties.card.withdraw();
         Ok(())
     }
 

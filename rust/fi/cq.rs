@@ -281,6 +281,11 @@ impl CompletionQueue {
         self.core.interrupts().call();
     }
 
+    /// Has no new call of the handler begin, if it is called in an interrupt. Any context.
+    pub(super) fn forbid_calls(&self) {
+        self.core.interrupts().forbid();
+    }
+
     /// Ends the calls of the handler; see [`Interrupts::stop`]. May sleep.
     pub(super) fn end_calls(&self) {
         self.core.interrupts().stop();

@@ -12,7 +12,10 @@ use super::{
         self,
         AddressVector, //
     },
-    card::Card,
+    card::{
+        Card,
+        Ties, //
+    },
     cntr::{
         self,
         Counter, //
@@ -45,6 +48,7 @@ use super::{
 };
 use crate::abi::{
     self,
+    closing::Closing,
     context::InProcess,
     info::Info,
     serial::Threading,
@@ -71,15 +75,18 @@ struct Reports {
 
 /// A domain that has been opened.
 pub struct Domain {
-    core: Arc<dyn provider::Domain>,
+    parts: Closing<Parts>,
     name: CString,
     addr_format: u32,
     av_type: Option<av::Type>,
     addressing: Addressing,
-    reports: SetOnce<Reports>,
     users: Users,
-    card: Card,
-    fabric: Held<Fabric>,
+}
+
+struct Parts {
+    core: Arc<dyn provider::Domain>,
+    reports: SetOnce<Reports>,
+    ties: Ties<Fabric>,
 }
 
 impl Parent for Domain {
@@ -103,28 +110,33 @@ impl Domain {
         let core = fabric.core().clone().domain(info, threading)?;
         let name = info.domain_name().unwrap_or(c"");
         let card = fabric.card().child(abi::KOFI_OBJECT_DOMAIN, name, None)?;
+        let parts = Parts {
+            core,
+            reports: SetOnce::new(),
+            ties: Ties {
+                card,
+                parent: fabric,
+            },
+        };
         Ok(Arc::new(
             Self {
-                core,
+                parts: Closing::new(parts)?,
                 name: CString::try_from(name)?,
                 addr_format: info.addr_format(),
                 av_type,
                 addressing: Addressing::of_mode(info.domain().map_or(0, |domain| domain.mr_mode)),
-                reports: SetOnce::new(),
                 users: Users::new(),
-                card,
-                fabric,
             },
             GFP_KERNEL,
         )?)
     }
 
     pub(super) fn card(&self) -> &Card {
-        &self.card
+        &self.parts.ties.card
     }
 
     pub(super) fn core(&self) -> &Arc<dyn provider::Domain> {
-        &self.core
+        &self.parts.core
     }
 
     /// Opens a completion queue. May sleep.
@@ -196,7 +208,7 @@ impl Domain {
     /// Most elements of one atomic operation; -FI_EOPNOTSUPP where the device has none of the kind.
     /// Any context.
     pub fn most_elements(&self, form: Form, op: Op, datatype: Datatype) -> Result<usize> {
-        self.core.most_elements(form, op, datatype)
+        self.parts.core.most_elements(form, op, datatype)
     }
 
     /// Binds the event queue of endpoints that have none of their own, which is told as `source` when the
@@ -215,7 +227,7 @@ impl Domain {
         if flags & !abi::FI_REG_MR != 0 {
             return Err(Errno::EBADFLAGS);
         }
-        if !queue.is_of(self.fabric.arc()) {
+        if !queue.is_of(self.parts.ties.parent.arc()) {
             return Err(Errno::EINVAL);
         }
         let farewell = Notice::new(queue, source, Kind::Error(Errno::ENODEV, 0))?;
@@ -224,16 +236,19 @@ impl Domain {
             source,
             registrations: flags & abi::FI_REG_MR != 0,
         };
-        if !self.reports.populate(reports) {
+        if !self.parts.reports.populate(reports) {
             return Err(Errno::EINVAL);
         }
-        self.core.set_farewell(Some(farewell));
+        self.parts.core.set_farewell(Some(farewell));
         Ok(())
     }
 
     /// The event queue that was bound.
     pub(super) fn events(&self) -> Option<&Arc<EventQueue>> {
-        self.reports.as_ref().map(|reports| reports.queue.arc())
+        self.parts
+            .reports
+            .as_ref()
+            .map(|reports| reports.queue.arc())
     }
 
     /// That the region which its consumer knows as `source` has been registered, if that is to be
@@ -244,6 +259,7 @@ impl Domain {
     /// -FI_ENOMEM.
     pub(crate) fn registered(&self, source: Source) -> Result<Option<Notice>> {
         let reports = self
+            .parts
             .reports
             .as_ref()
             .filter(|reports| reports.registrations);
@@ -267,9 +283,9 @@ impl Domain {
     /// Closes the domain: -FI_EBUSY while anything of it is open.
     pub(crate) fn close(&self) -> Result {
         self.users.retire()?;
-        self.card.withdraw();
-        if let Some(reports) = self.reports.as_ref() {
-            self.core.set_farewell(None);
+        self.parts.ties.card.withdraw();
+        if let Some(reports) = self.parts.reports.as_ref() {
+            self.parts.core.set_farewell(None);
             self.forget(reports.source);
         }
         Ok(())

@@ -8,9 +8,9 @@
 
 use super::{
     card::{
-        Card,
         Gauge,
         Tell,
+        Ties,
         Told, //
     },
     fabric::Fabric,
@@ -28,6 +28,7 @@ use super::{
     },
 };
 use crate::abi::{
+    closing::Closing,
     context::InProcess,
     info::Info,
     sleepers::WaitQueue,
@@ -311,14 +312,14 @@ struct Inner {
     /// The error last read: its data stays valid until the queue is read again.
     last_error: Option<Owned>,
     /// Until the queue is closed: a handler that is late holds the queue, but not the fabric.
-    fabric: Option<Held<Fabric>>,
+    ties: Option<Closing<Ties<Fabric>>>,
 }
 
 /// An event queue.
 #[pin_data]
 pub struct EventQueue {
-    /// Goes before `inner`, which holds the fabric.
-    card: Card,
+    /// That of its card.
+    number: u64,
     #[pin]
     inner: SpinLock<Inner>,
     shown: Arc<Shown>,
@@ -372,16 +373,18 @@ impl EventQueue {
             .card()
             .child(KOFI_OBJECT_EQ, c"", Some(shown.clone()))?;
         let words = fabric.arc().core().words();
+        let number = card.number();
+        let ties = Some(Ties::new(card, fabric)?);
         Ok(Arc::pin_init(
             pin_init!(Self {
-                card,
+                number,
                 shown,
                 inner <- new_spinlock!(
                     Inner {
                         events: List::new(),
                         written: 0,
                         last_error: None,
-                        fabric: Some(fabric),
+                        ties,
                     },
                     "kofi::EventQueue"
                 ),
@@ -399,16 +402,16 @@ impl EventQueue {
 
     /// The number that it is told of by.
     pub(super) fn number(&self) -> u64 {
-        self.card.number()
+        self.number
     }
 
     /// Whether it is a queue of that fabric.
     pub(super) fn is_of(&self, fabric: &Arc<Fabric>) -> bool {
         let inner = self.inner.lock();
         inner
-            .fabric
+            .ties
             .as_ref()
-            .is_some_and(|held| Arc::ptr_eq(held.arc(), fabric))
+            .is_some_and(|ties| Arc::ptr_eq(ties.parent.arc(), fabric))
     }
 
     /// What the provider's number in an error event means. Any context.
@@ -624,7 +627,10 @@ impl EventQueue {
             return Err(Errno::EBUSY);
         }
         self.users.retire()?;
-        self.card.withdraw();
+        let ties = self.inner.lock().ties.take();
+        if let Some(ties) = &ties {
+            ties.card.withdraw();
+        }
         self.handler.stop();
         // Declared before the guard: freed outside the lock.
         let mut unread = List::new();
@@ -632,7 +638,7 @@ impl EventQueue {
         let mut inner = self.inner.lock();
         unread.push_all_back(&mut inner.events);
         self.filled.store(false, Release);
-        _left = (inner.last_error.take(), inner.fabric.take());
+        _left = inner.last_error.take();
         drop(inner);
         Ok(())
     }

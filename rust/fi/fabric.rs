@@ -27,6 +27,7 @@ use super::{
     wait_set::WaitSet, //
 };
 use crate::abi::{
+    closing::Closing,
     context::InProcess,
     info::Info,
     serial::Threading,
@@ -40,8 +41,12 @@ use kernel::{
 
 /// A fabric that has been opened.
 pub struct Fabric {
-    core: Arc<dyn provider::Fabric>,
+    parts: Closing<Parts>,
     users: Users,
+}
+
+struct Parts {
+    core: Arc<dyn provider::Fabric>,
     card: Card,
 }
 
@@ -63,20 +68,19 @@ impl Fabric {
         let card = Card::of_fabric(KOFI_OBJECT_FABRIC, name, owner, attr.net)?;
         Ok(Arc::new(
             Self {
-                core,
+                parts: Closing::new(Parts { core, card })?,
                 users: Users::new(),
-                card,
             },
             GFP_KERNEL,
         )?)
     }
 
     pub(super) fn card(&self) -> &Card {
-        &self.card
+        &self.parts.card
     }
 
     pub(super) fn core(&self) -> &Arc<dyn provider::Fabric> {
-        &self.core
+        &self.parts.core
     }
 
     /// Opens the domain that `info` names, for calls from any thread.
@@ -119,7 +123,7 @@ impl Fabric {
     /// Closes the fabric: -FI_EBUSY while anything of it is open.
     pub(crate) fn close(&self) -> Result {
         self.users.retire()?;
-        self.card.withdraw();
+        self.parts.card.withdraw();
         Ok(())
     }
 }

@@ -19,6 +19,7 @@ use super::{
     },
 };
 use crate::abi::{
+    closing::Closing,
     context::InProcess,
     lock::FastLockIrq,
     Errno,
@@ -48,7 +49,7 @@ use line::{
 };
 
 /// What can be a member.
-pub(super) trait Watched {
+pub(super) trait Watched: Send + 'static {
     /// Given when it may have something to tell.
     fn signal(&self) -> &Signal;
 
@@ -118,7 +119,7 @@ pub(super) struct Group<M: Watched> {
     #[pin]
     changes: Mutex<()>,
     #[pin]
-    members: FastLockIrq<Members<M>>,
+    members: FastLockIrq<Closing<Members<M>>>,
     line: Arc<Line>,
     /// How many there are; set under `changes`.
     size: Arc<Gauge>,
@@ -133,10 +134,10 @@ impl<M: Watched> Group<M> {
     pub(super) fn new() -> Result<(impl PinInit<Self>, Arc<Gauge>)> {
         let line = Arc::pin_init(Line::new(), GFP_KERNEL)?;
         let size = Gauge::new(KOFI_VALUE_MEMBERS, 0)?;
-        let nobody = Members {
+        let nobody = Closing::new(Members {
             places: KVec::new(),
             queue: Queue::new(),
-        };
+        })?;
         let told = size.clone();
         let group = pin_init!(Self {
             changes <- new_mutex!((), "kofi::Group::changes"),
@@ -253,7 +254,7 @@ impl<M: Watched> Group<M> {
             return;
         }
         let mut members = self.members.lock();
-        let Members { places, queue } = &mut *members;
+        let Members { places, queue } = &mut **members;
         queue.gather(&self.line, places);
         while let Some(number) = queue.call(places) {
             let Some(place) = places.get_mut(number) else {

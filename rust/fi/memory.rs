@@ -19,6 +19,7 @@ use super::{
 };
 use crate::abi::{
     bio_vec,
+    closing::Closing,
     context::InProcess,
     fi_cq_msg_entry,
     kvec,
@@ -284,12 +285,18 @@ impl Context {
 }
 
 /// A message buffer that Rust consumers post: the operation owns it, its completion gives it back.
+///
+/// Dropped where one may not sleep, one that is registered, or made of pages, is freed soon after.
 pub struct Buffer {
+    body: Closing<Body>,
+    /// A number of the consumer's, which comes back with the buffer.
+    pub tag: u64,
+}
+
+struct Body {
     /// Before the memory: dropped first.
     region: Option<Arc<MemoryRegion>>,
     data: Bytes,
-    /// A number of the consumer's, which comes back with the buffer.
-    pub tag: u64,
 }
 
 impl Buffer {
@@ -300,19 +307,22 @@ impl Buffer {
     ///
     /// -FI_ENOMEM.
     pub fn new(_here: InProcess, len: usize, tag: u64) -> Result<KBox<Self>> {
-        let buffer = Self {
+        let body = Body {
             region: None,
             data: Bytes::new(len)?,
-            tag,
         };
-        Ok(KBox::new(buffer, GFP_KERNEL)?)
+        let body = match &body.data {
+            Bytes::Linear(_) => Closing::at_once(body),
+            Bytes::Paged(_) => Closing::new(body)?,
+        };
+        Ok(KBox::new(Self { body, tag }, GFP_KERNEL)?)
     }
 
     /// The same, registered in `domain`: its endpoints post it without mapping it each time. For the others
     /// it is like any other.
     ///
-    /// Dropping it ends the registration and may sleep, unlike that of a buffer without one. A completion
-    /// handler in interrupt context may post it again, or hand it on, but must not drop it.
+    /// Dropping it ends the registration; where that may not sleep, as in a completion handler in interrupt
+    /// context, it is freed soon after.
     ///
     /// # Errors
     ///
@@ -323,20 +333,24 @@ impl Buffer {
         len: usize,
         tag: u64,
     ) -> Result<KBox<Self>> {
-        let mut buffer = Self::new(here, len, tag)?;
-        if len > 0 {
-            // SAFETY: The region is dropped before the memory, which does not move.
-            let segment = unsafe { Segment::new(buffer.data.as_mut_ptr().cast(), len) };
-            let region = domain.register(core::slice::from_ref(&segment), Access::LOCAL)?;
-            buffer.region = Some(region);
+        if len == 0 {
+            return Self::new(here, len, tag);
         }
-        Ok(buffer)
+        let mut body = Closing::new(Body {
+            region: None,
+            data: Bytes::new(len)?,
+        })?;
+        // SAFETY: The region is dropped before the memory, which does not move.
+        let segment = unsafe { Segment::new(body.data.as_mut_ptr().cast(), len) };
+        let region = domain.register(core::slice::from_ref(&segment), Access::LOCAL)?;
+        body.region = Some(region);
+        Ok(KBox::new(Self { body, tag }, GFP_KERNEL)?)
     }
 
     /// What the endpoints of `domain` post it with.
     #[inline]
     fn descriptor(&self, domain: &Arc<Domain>) -> Descriptor {
-        let region = self.region.as_ref();
+        let region = self.body.region.as_ref();
         let region = region.filter(|region| Arc::ptr_eq(region.domain(), domain));
         region.map_or(Descriptor::NONE, |region| region.descriptor())
     }
@@ -350,7 +364,7 @@ impl Buffer {
         domain: &Arc<Domain>,
         post: impl FnOnce(&Segment, Descriptor, Context) -> Result<R>,
     ) -> core::result::Result<R, Refused> {
-        if len > buffer.data.len() {
+        if len > buffer.body.data.len() {
             return Err(Refused {
                 errno: Errno::EINVAL,
                 buffer,
@@ -358,7 +372,7 @@ impl Buffer {
         }
         // SAFETY: The boxed vector neither moves nor is freed or accessed before `reclaim` takes
         // the context back, which happens at the completion or after the endpoint is closed.
-        let segment = unsafe { Segment::new(buffer.data.as_mut_ptr().cast(), len) };
+        let segment = unsafe { Segment::new(buffer.body.data.as_mut_ptr().cast(), len) };
         // The region goes with the buffer.
         let descriptor = buffer.descriptor(domain);
         let raw = KBox::into_raw(buffer);
@@ -388,13 +402,13 @@ impl Deref for Buffer {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        &self.data
+        &self.body.data
     }
 }
 
 impl DerefMut for Buffer {
     fn deref_mut(&mut self) -> &mut [u8] {
-        &mut self.data
+        &mut self.body.data
     }
 }
 
@@ -417,14 +431,14 @@ unsafe impl Sync for Shared {}
 impl Shared {
     /// Shares all of `buffer`.
     pub(super) fn new(mut buffer: KBox<Buffer>) -> Self {
-        let data = buffer.data.as_mut_ptr();
+        let data = buffer.body.data.as_mut_ptr();
         // INVARIANT: By construction; moving the box does not move the bytes.
         Self { buffer, data }
     }
 
     /// How many bytes it has.
     pub(super) fn len(&self) -> usize {
-        self.buffer.data.len()
+        self.buffer.body.data.len()
     }
 
     /// All of it, for its registration, which ends before this is dropped.

@@ -30,6 +30,7 @@ use super::{
     wait::Budget,
 };
 use crate::abi::{
+    closing::Closing,
     context::InProcess,
     flags,
     Errno,
@@ -103,7 +104,7 @@ pub struct Completed {
 
 /// A completion queue.
 pub struct Completions {
-    queue: Arc<CompletionQueue>,
+    queue: Closing<Arc<CompletionQueue>>,
     claim: Claim,
 }
 
@@ -122,7 +123,7 @@ impl Completions {
         })?;
         Ok(Arc::new(
             Self {
-                queue,
+                queue: Closing::new(queue)?,
                 claim: Claim::new(),
             },
             GFP_KERNEL,

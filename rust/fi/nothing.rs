@@ -32,7 +32,10 @@ use super::{
     },
 };
 use crate::abi::{
-    context::InProcess,
+    context::{
+        may_sleep,
+        InProcess, //
+    },
     info::{
         Info,
         InfoList, //
@@ -45,7 +48,14 @@ use crate::abi::{
 use core::any::Any;
 use kernel::{
     prelude::*,
-    sync::Arc, //
+    sync::{
+        atomic::{
+            Acquire,
+            Atomic,
+            Full, //
+        },
+        Arc, //
+    }, //
 };
 
 /// Tests run where they may sleep.
@@ -53,11 +63,20 @@ pub(super) const HERE: InProcess = InProcess::assume();
 
 /// A fabric.
 pub(super) fn fabric() -> Result<Arc<Fabric>> {
+    fabric_of(&Nothing(None))
+}
+
+/// A fabric that somebody sees the close of, when the last domain of it has closed too.
+pub(super) fn witnessed(witness: &Arc<Witness>) -> Result<Arc<Fabric>> {
+    fabric_of(&Nothing(Some(witness.clone())))
+}
+
+fn fabric_of(nothing: &Nothing) -> Result<Arc<Fabric>> {
     let attr = FabricAttr {
         name: None,
         net: NetRef::INIT,
     };
-    Fabric::open(&Nothing, &attr, &Owner::module(c"nothing"))
+    Fabric::open(nothing, &attr, &Owner::module(c"nothing"))
 }
 
 /// A domain of a fabric of its own.
@@ -66,7 +85,39 @@ pub(super) fn domain() -> Result<Arc<Domain>> {
     fabric()?.domain(HERE, &info)
 }
 
-struct Nothing;
+struct Nothing(Option<Arc<Witness>>);
+
+/// How many fabrics closed where that may sleep, and how many elsewhere.
+pub(super) struct Witness([Atomic<u32>; 2]);
+
+impl Witness {
+    /// Who has seen none yet.
+    pub(super) fn new() -> Result<Arc<Self>> {
+        Ok(Arc::new(
+            Self([Atomic::new(0), Atomic::new(0)]),
+            GFP_KERNEL,
+        )?)
+    }
+
+    /// Both numbers.
+    pub(super) fn closes(&self) -> (u32, u32) {
+        let Self([awake, elsewhere]) = self;
+        (awake.load(Acquire), elsewhere.load(Acquire))
+    }
+}
+
+/// What a fabric and its domains have of it.
+struct Part(Option<Arc<Witness>>);
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        if let Some(witness) = &self.0 {
+            let Witness([awake, elsewhere]) = &**witness;
+            let count = if may_sleep() { awake } else { elsewhere };
+            let _ = count.fetch_add(1u32, Full);
+        }
+    }
+}
 
 impl Provider for Nothing {
     fn name(&self) -> &'static CStr {
@@ -78,11 +129,11 @@ impl Provider for Nothing {
     }
 
     fn fabric(&self, _info: &FabricAttr<'_>) -> Result<Arc<dyn provider::Fabric>> {
-        Ok(Arc::new(Nothing, GFP_KERNEL)?)
+        Ok(Arc::new(Part(self.0.clone()), GFP_KERNEL)?)
     }
 }
 
-impl provider::Fabric for Nothing {
+impl provider::Fabric for Part {
     fn domain(
         self: Arc<Self>,
         _info: &Info,
@@ -100,7 +151,7 @@ impl provider::Fabric for Nothing {
     }
 }
 
-impl provider::Domain for Nothing {
+impl provider::Domain for Part {
     fn as_any(&self) -> &dyn Any {
         self
     }
@@ -137,7 +188,7 @@ impl provider::Domain for Nothing {
     fn resolve(&self, _peers: &mut dyn Resolving) {}
 }
 
-impl provider::MemoryRegion for Nothing {
+impl provider::MemoryRegion for Part {
     fn descriptor(&self) -> Descriptor {
         Descriptor::UNUSED
     }

@@ -3,7 +3,7 @@
 //! Poll sets: which of many completion queues and counters have something new.
 
 use super::{
-    card::Card,
+    card::Ties,
     cntr::Counter,
     cq::CompletionQueue,
     domain::Domain,
@@ -20,6 +20,7 @@ use super::{
     wait::Signal, //
 };
 use crate::abi::{
+    closing::Closing,
     context::InProcess,
     Errno,
     Result,
@@ -67,8 +68,7 @@ pub struct PollSet {
     #[pin]
     group: Group<Polled>,
     users: Users,
-    card: Card,
-    _domain: Held<Domain>,
+    ties: Closing<Ties<Domain>>,
 }
 
 impl Parent for PollSet {
@@ -81,12 +81,12 @@ impl PollSet {
     pub(super) fn new(domain: Held<Domain>) -> Result<Arc<Self>> {
         let (group, size) = Group::new()?;
         let card = domain.card().child(KOFI_OBJECT_POLL_SET, c"", Some(size))?;
+        let ties = Ties::new(card, domain)?;
         Ok(Arc::pin_init(
             pin_init!(Self {
                 group <- group,
                 users: Users::new(),
-                card,
-                _domain: domain,
+                ties,
             }),
             GFP_KERNEL,
         )?)
@@ -146,7 +146,7 @@ impl PollSet {
             return Err(Errno::EBUSY);
         }
         self.users.retire()?;
-        self.card.withdraw();
+        self.ties.card.withdraw();
         Ok(())
     }
 }

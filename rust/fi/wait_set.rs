@@ -3,7 +3,7 @@
 //! Wait sets: one thread waits for many queues and counters at once.
 
 use super::{
-    card::Card,
+    card::Ties,
     cntr::Counter,
     cq::CompletionQueue,
     eq::EventQueue,
@@ -24,6 +24,10 @@ use super::{
     }, //
 };
 use crate::abi::{
+    closing::{
+        Closing,
+        Reserved, //
+    },
     context::InProcess,
     sleepers::WaitQueue,
     Result,
@@ -65,8 +69,7 @@ pub struct WaitSet {
     #[pin]
     group: Group<Awaited>,
     users: Users,
-    card: Card,
-    _fabric: Held<Fabric>,
+    ties: Closing<Ties<Fabric>>,
 }
 
 impl Parent for WaitSet {
@@ -75,8 +78,11 @@ impl Parent for WaitSet {
     }
 }
 
-/// That a queue or counter is in a wait set, as long as this lives; dropping it may sleep.
-pub struct Member {
+/// That a queue or counter is in a wait set, as long as this lives, or a little longer where that may
+/// not sleep.
+pub struct Member(Closing<Place>);
+
+struct Place {
     set: Held<WaitSet>,
     number: u32,
 }
@@ -84,11 +90,11 @@ pub struct Member {
 impl Member {
     /// Of which set.
     pub fn set(&self) -> &Arc<WaitSet> {
-        self.set.arc()
+        self.0.set.arc()
     }
 }
 
-impl Drop for Member {
+impl Drop for Place {
     fn drop(&mut self) {
         self.set.group.remove(self.number);
     }
@@ -98,12 +104,12 @@ impl WaitSet {
     pub(super) fn new(fabric: Held<Fabric>) -> Result<Arc<Self>> {
         let (group, size) = Group::new()?;
         let card = fabric.card().child(KOFI_OBJECT_WAIT_SET, c"", Some(size))?;
+        let ties = Ties::new(card, fabric)?;
         Ok(Arc::pin_init(
             pin_init!(Self {
                 group <- group,
                 users: Users::new(),
-                card,
-                _fabric: fabric,
+                ties,
             }),
             GFP_KERNEL,
         )?)
@@ -153,8 +159,9 @@ impl WaitSet {
 
     fn add(self: &Arc<Self>, awaited: Awaited, token: usize) -> Result<Member> {
         let set = Held::new(self)?;
+        let room = Reserved::new()?;
         let number = set.group.add(awaited, token, |_| false)?;
-        Ok(Member { set, number })
+        Ok(Member(room.hold(Place { set, number })))
     }
 
     /// Waits until a member has something to read or has changed, or was interrupted by
@@ -193,7 +200,7 @@ impl WaitSet {
     /// Closes the set: -FI_EBUSY while it has members, or somebody waits.
     pub(crate) fn close(&self) -> Result {
         self.users.retire()?;
-        self.card.withdraw();
+        self.ties.card.withdraw();
         Ok(())
     }
 }

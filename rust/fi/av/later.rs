@@ -135,7 +135,7 @@ impl AddressVector {
         if !self.is_async {
             return Err(Errno::EINVAL);
         }
-        let events = match &*self.events.lock() {
+        let events = match &self.bound.lock().events {
             None => return Err(Errno::ENOEQ),
             Some(events) => Held::new(events.arc())?,
         };
@@ -205,7 +205,7 @@ impl Task {
 
     fn run(mut self) {
         let vector = self.vector.clone();
-        vector.domain.core().resolve(&mut self);
+        vector.ties.parent.core().resolve(&mut self);
         for at in 0..self.placed.len() {
             if self.placed.get(at).is_some_and(|placed| placed.is_open) {
                 self.settle(at, Err(Errno::ECANCELED));

@@ -227,6 +227,14 @@ impl Interrupts {
         }
     }
 
+    /// Has no new call of a handler in an interrupt begin. Any context.
+    pub(super) fn forbid(&self) {
+        if let Some(Place::Interrupt(work)) = self.callback.as_ref().map(|callback| &callback.place)
+        {
+            work.forbid();
+        }
+    }
+
     /// Ends the calls: when this returns the handler is not running, will not run, and has been
     /// dropped. A handler that calls this is not waited for, and is not called again. May sleep.
     pub(super) fn stop(&self) {

@@ -9,6 +9,10 @@ use super::{
     Handler, //
 };
 use crate::abi::{
+    closing::{
+        Closing,
+        Reserved, //
+    },
     context::InProcess,
     Result, //
 };
@@ -21,8 +25,11 @@ use kernel::{
 /// An event queue with a handler, which is called until this is dropped.
 ///
 /// Dropping it waits for a call that is under way, unless it is that call which drops it, and drops
-/// the handler. It may sleep.
-pub struct Handled(Arc<EventQueue>);
+/// the handler; where that may not sleep, this happens soon after.
+pub struct Handled(Closing<Ending>);
+
+/// What ends the calls.
+struct Ending(Arc<EventQueue>);
 
 impl Handled {
     /// Opens a queue of `fabric`, whose handler is called whenever events have arrived.
@@ -37,9 +44,10 @@ impl Handled {
         handler: impl Handler + 'static,
     ) -> Result<Self> {
         let handler: KBox<dyn Handler> = KBox::new(handler, GFP_KERNEL)?;
+        let room = Reserved::for_calls()?;
         let queue = fabric.event_queue(here, attr)?;
         queue.set_handler(handler)?;
-        Ok(Self(queue))
+        Ok(Self(room.hold(Ending(queue))))
     }
 }
 
@@ -47,11 +55,11 @@ impl Deref for Handled {
     type Target = Arc<EventQueue>;
 
     fn deref(&self) -> &Arc<EventQueue> {
-        &self.0
+        &self.0 .0
     }
 }
 
-impl Drop for Handled {
+impl Drop for Ending {
     fn drop(&mut self) {
         self.0.handler.stop();
     }

@@ -13,6 +13,10 @@ use super::{
 };
 use crate::{
     abi::{
+        closing::{
+            Closing,
+            Reserved, //
+        },
         context::{
             InInterrupt,
             InProcess, //
@@ -54,8 +58,7 @@ impl Arrived<'_> {
     }
 }
 
-/// The posting half of an endpoint. The endpoint closes when it and all of these are dropped, which
-/// may sleep: a handler borrows the poster that it was made with.
+/// The posting half of an endpoint, which closes when it and all of these have been dropped.
 pub struct Poster(Arc<Endpoint>);
 
 impl Poster {
@@ -76,13 +79,22 @@ impl Poster {
 }
 
 /// The calls of a handler, which end when this is dropped: then the handler is not running, will not
-/// run, and has been dropped with all that it held. Dropping may sleep.
+/// run, and has been dropped with all that it held. Where that may not sleep, all this is so soon after.
 ///
 /// A handler that drops its own calls is not waited for, and is not called again.
 #[must_use = "the handler is called as long as this lives"]
-pub struct Calls(Arc<Completions>);
+pub struct Calls(Closing<Ending>);
 
 impl Drop for Calls {
+    fn drop(&mut self) {
+        self.0 .0.queue.forbid_calls();
+    }
+}
+
+/// What ends the calls.
+struct Ending(Arc<Completions>);
+
+impl Drop for Ending {
     fn drop(&mut self) {
         self.0.queue.end_calls();
     }
@@ -121,10 +133,11 @@ impl Completions {
     }
 
     fn start_calls(self: &Arc<Self>, handler: Handler) -> Result<Calls> {
+        let room = Reserved::for_calls()?;
         self.queue.set_handler(handler)?;
         // What has come before is told by nobody else.
         self.queue.call_handler();
-        Ok(Calls(self.clone()))
+        Ok(Calls(room.hold(Ending(self.clone()))))
     }
 }
 

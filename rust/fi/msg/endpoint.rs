@@ -26,6 +26,7 @@ use super::{
     Side, //
 };
 use crate::abi::{
+    closing::Closing,
     context::InProcess,
     flags,
     info::Info,
@@ -84,10 +85,10 @@ impl Drop for Open {
     }
 }
 
-/// One end of a connection, as far as its [`State`] says. Dropping it, which may sleep, closes it,
-/// silently; buffers that are still posted are freed.
+/// One end of a connection, as far as its [`State`] says. Dropping it closes it, silently; buffers that
+/// are still posted are freed. Where that may not sleep, both happen soon after.
 pub struct Endpoint<S: State = Connected> {
-    open: Open,
+    open: Closing<Open>,
     _state: PhantomData<S>,
 }
 
@@ -142,11 +143,11 @@ impl Endpoint<Idle> {
         events: &Arc<EventQueue>,
         (transmit, receive): (Side<'_>, Side<'_>),
     ) -> Result<Self> {
-        let open = Open {
+        let open = Closing::new(Open {
             endpoint: domain.endpoint(info, source)?,
             completions: [transmit.completions.clone(), receive.completions.clone()],
             source,
-        };
+        })?;
         let endpoint = &open.endpoint;
         endpoint.bind_events(events, 0)?;
         for (side, kind) in [(transmit, flags::FI_TRANSMIT), (receive, flags::FI_RECV)] {
@@ -221,7 +222,7 @@ impl Endpoint<Connected> {
 }
 
 impl<S: State> Endpoint<S> {
-    fn of(open: Open) -> Self {
+    fn of(open: Closing<Open>) -> Self {
         Self {
             open,
             _state: PhantomData,

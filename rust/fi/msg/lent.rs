@@ -18,6 +18,10 @@ use super::{
     Remote, //
 };
 use crate::abi::{
+    closing::{
+        Closing,
+        Reserved, //
+    },
     context::InProcess,
     flags,
     Errno,
@@ -54,8 +58,11 @@ impl Right {
 /// the domain.
 ///
 /// What they do there raises no completion here, and may happen at any time: the bytes are copied in
-/// and out, never borrowed. Dropping it, which may sleep, takes the right back first.
-pub struct Lent {
+/// and out, never borrowed. Dropping it takes the right back first; where that may not sleep, both happen
+/// soon after.
+pub struct Lent(Closing<Parts>);
+
+struct Parts {
     /// Before the memory: dropped first.
     region: Arc<MemoryRegion>,
     shared: Shared,
@@ -75,11 +82,15 @@ impl Lent {
         buffer: KBox<Buffer>,
         right: Right,
     ) -> core::result::Result<Self, Refused> {
+        let room = match Reserved::new() {
+            Ok(room) => room,
+            Err(errno) => return Err(Refused { errno, buffer }),
+        };
         let shared = Shared::new(buffer);
         let segment = shared.segment();
         let register = |access| domain.register(slice::from_ref(&segment), access);
         match right.access().and_then(register) {
-            Ok(region) => Ok(Self { region, shared }),
+            Ok(region) => Ok(Self(room.hold(Parts { region, shared }))),
             Err(errno) => Err(Refused {
                 errno,
                 buffer: shared.end(),
@@ -90,14 +101,14 @@ impl Lent {
     /// How peers name its first byte. Any context.
     pub fn remote(&self) -> Remote {
         Remote {
-            addr: self.region.base(),
-            key: self.region.key(),
+            addr: self.0.region.base(),
+            key: self.0.region.key(),
         }
     }
 
     /// How many bytes it has. Any context.
     pub fn len(&self) -> usize {
-        self.shared.len()
+        self.0.shared.len()
     }
 
     /// Whether it has none, which is never so. Any context.
@@ -111,7 +122,7 @@ impl Lent {
     ///
     /// -FI_EINVAL if that is not all in it, and nothing is copied.
     pub fn read(&self, at: usize, to: &mut [u8]) -> Result {
-        match self.shared.read(at, to) {
+        match self.0.shared.read(at, to) {
             true => Ok(()),
             false => Err(Errno::EINVAL),
         }
@@ -123,7 +134,7 @@ impl Lent {
     ///
     /// Those of [`Self::read`].
     pub fn write(&self, at: usize, from: &[u8]) -> Result {
-        match self.shared.write(at, from) {
+        match self.0.shared.write(at, from) {
             true => Ok(()),
             false => Err(Errno::EINVAL),
         }
@@ -131,7 +142,7 @@ impl Lent {
 
     /// Takes the buffer back: when this returns no peer reaches it any more.
     pub fn take_back(self, _here: InProcess) -> KBox<Buffer> {
-        let Self { region, shared } = self;
+        let Parts { region, shared } = self.0.into_inner();
         drop(region);
         shared.end()
     }

@@ -11,14 +11,16 @@ use super::super::{
     pep::PassiveEndpoint, //
 };
 use crate::abi::{
+    closing::Closing,
     context::InProcess,
     info::Info,
     Result, //
 };
 use kernel::sync::Arc;
 
-/// A listener. Dropping it closes it; the peers that nobody accepted are refused.
-pub struct Listener(Arc<PassiveEndpoint>);
+/// A listener. Dropping it closes it, or where that may not sleep soon after; the peers that nobody
+/// accepted are refused.
+pub struct Listener(Closing<Arc<PassiveEndpoint>>);
 
 impl Listener {
     /// Listens on the source address of `info`: FI_CONNREQ events go to `events` and carry `source`.
@@ -33,7 +35,7 @@ impl Listener {
         source: Source,
         events: &Arc<EventQueue>,
     ) -> Result<Self> {
-        let listener = Self(fabric.passive_endpoint(info, source)?);
+        let listener = Self(Closing::new(fabric.passive_endpoint(info, source)?)?);
         listener.0.bind_events(events, 0)?;
         listener.0.listen()?;
         Ok(listener)
@@ -42,11 +44,5 @@ impl Listener {
     /// Refuses the request that `info` describes.
     pub fn reject(&self, _here: InProcess, info: &Info, private_data: &[u8]) -> Result {
         self.0.core().reject(info.handle(), private_data)
-    }
-}
-
-impl Drop for Listener {
-    fn drop(&mut self) {
-        self.0.close();
     }
 }
