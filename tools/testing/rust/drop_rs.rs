@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A connection to itself, of which both ends drop all that there is in their handlers, in interrupts.
+//!
+//! ```text
+//! insmod drop_rs.ko addr=0x0a000001 port=7471 rounds=10
+//! ```
+//!
+//! A message goes each way. Whose handler gets it drops the endpoint and with it the last handle of all
+//! that belongs to it: queues, its calls themselves, memory that is registered, lent and posted, a counter
+//! and a listener. Nothing is left for the module to close, so that it can be unloaded at once.
+
+#[path = "../../../samples/rust/offers.rs"]
+mod offers;
+
+use kernel::{
+    new_mutex,
+    prelude::*,
+    sync::{
+        atomic::{
+            Acquire,
+            AtomicFlag,
+            Release, //
+        },
+        new_spinlock_irq,
+        Arc,
+        SpinLockIrq, //
+    },
+    time::{
+        delay::fsleep,
+        Delta, //
+    },
+};
+use kofi::{
+    abi::{
+        context::{
+            in_process,
+            InProcess, //
+        },
+        thread::Thread,
+        Errno,
+        Result,
+        FI_MSG,
+        FI_RMA, //
+    },
+    fi::{
+        cntr::{
+            self,
+            Counter, //
+        },
+        eq::{
+            self,
+            EventQueue,
+            Source, //
+        },
+        memory::Buffer,
+        msg::{
+            Calls,
+            Connection,
+            Lent,
+            Listener,
+            Right,
+            Unconnected, //
+        },
+        wait::Budget, //
+    },
+};
+
+module! {
+    type: Drops,
+    name: "drop_rs",
+    authors: ["kOFI contributors"],
+    description: "kOFI test: last handles that are dropped in interrupts",
+    license: "GPL",
+    params: {
+        addr: u32 {
+            default: 0,
+            description: "Local IPv4 address as a number, 10.0.0.1 is 0x0a000001",
+        },
+        port: u16 {
+            default: 7471,
+            description: "The first of the ports to listen on, one for each round",
+        },
+        rounds: u16 {
+            default: 1,
+            description: "How many connections, one after another",
+        },
+    },
+}
+
+/// Bytes of a message.
+const SIZE: usize = 64;
+
+struct Drops {}
+
+impl kernel::Module for Drops {
+    fn init(_module: &'static ThisModule) -> kernel::error::Result<Self> {
+        let here = in_process()?;
+        let (addr, first) = (
+            module_parameters::addr.value(),
+            module_parameters::port.value(),
+        );
+        for round in 0..module_parameters::rounds.value() {
+            // The listener of the last one may still be closing.
+            run(here, (addr, first.wrapping_add(round)))?;
+        }
+        pr_info!("all is dropped\n");
+        Ok(Self {})
+    }
+}
+
+/// What one end has, in no order that would matter.
+struct Belongings {
+    connection: Connection,
+    _calls: Calls,
+    _lent: Lent,
+    _registered: KBox<Buffer>,
+    _counter: Arc<Counter>,
+    _listening: Option<(Listener, Arc<EventQueue>)>,
+}
+
+/// Where they are until a handler takes them.
+#[pin_data]
+struct End {
+    #[pin]
+    belongings: SpinLockIrq<Option<KBox<Belongings>>>,
+    is_gone: AtomicFlag,
+}
+
+impl End {
+    /// Drops what there is, with what has been received.
+    fn drop_all(&self, received: KBox<Buffer>) {
+        let all = self.belongings.lock().take();
+        if all.is_some() {
+            drop((received, all));
+            self.is_gone.store(true, Release);
+        }
+    }
+
+    /// Sends the peer what has its handler called.
+    fn say(&self, word: KBox<Buffer>) -> Result {
+        match &*self.belongings.lock() {
+            Some(all) => Ok(all.connection.endpoint.send(word, SIZE)?),
+            // Nobody is there any more, and so is the peer's.
+            None => Ok(()),
+        }
+    }
+
+    fn wait(&self) -> Result {
+        for _ in 0..30_000 {
+            if self.is_gone.load(Acquire) {
+                return Ok(());
+            }
+            fsleep(Delta::from_millis(1));
+        }
+        Err(Errno::ETIMEDOUT)
+    }
+}
+
+/// Has all of one end kept where its handler finds it, once it is connected.
+fn keep(
+    here: InProcess,
+    opened: Unconnected,
+    listening: Option<(Listener, Arc<EventQueue>)>,
+    connect: impl FnOnce(Unconnected) -> Result<Connection>,
+) -> Result<Arc<End>> {
+    let domain = opened.domain().clone();
+    // One for the message, and one that is still posted in the end.
+    for _ in 0..2 {
+        opened.receive(Buffer::registered(here, &domain, SIZE, 0)?)?;
+    }
+    let end = Arc::pin_init(
+        pin_init!(End {
+            belongings <- new_spinlock_irq!(None, "drop_rs"),
+            is_gone: AtomicFlag::new(false),
+        }),
+        GFP_KERNEL,
+    )?;
+    let own = end.clone();
+    let connection = connect(opened)?;
+    let calls = connection.receives.on_interrupt(here, move |arrived| {
+        while let Ok(done) = arrived.read() {
+            own.drop_all(done.buffer);
+        }
+    })?;
+    let buffer = Buffer::new(here, SIZE, 0)?;
+    let belongings = Belongings {
+        connection: connection,
+        _calls: calls,
+        _lent: Lent::new(here, &domain, buffer, Right::ReadWrite)?,
+        _registered: Buffer::registered(here, &domain, SIZE, 0)?,
+        _counter: domain.counter(here, &cntr::Attr::default())?,
+        _listening: listening,
+    };
+    let belongings = KBox::new(belongings, GFP_KERNEL)?;
+    *end.belongings.lock() = Some(belongings);
+    Ok(end)
+}
+
+/// Has both ends of a connection dropped.
+fn run(here: InProcess, place: (u32, u16)) -> Result {
+    let list = offers::find(here, place, true, FI_MSG | FI_RMA)?;
+    let info = list.first().ok_or(Errno::ENODATA)?;
+    let fabric = kofi::fabric::<Drops>(here, info)?;
+    let events = fabric.event_queue(here, eq::Attr::default())?;
+    let listener = Listener::new(here, &fabric, info, Source(0), &events)?;
+
+    let place_of_client = Arc::pin_init(new_mutex!(None::<Result<Arc<End>>>), GFP_KERNEL)?;
+    let found = place_of_client.clone();
+    let thread = Thread::run(here, c"drop_rs", move |here| {
+        let end = client(here, place);
+        *found.lock() = Some(end);
+    })?;
+    let mut budget = Budget::from_millis(10_000);
+    let mut request = events.next(here, &mut budget)?;
+    let mut info = request.take_info().ok_or(Errno::EOTHER)?;
+    let opened = Connection::open(here, &fabric, &mut info, 4)?;
+    drop(fabric);
+    let server = keep(here, opened, Some((listener, events)), |opened| {
+        opened.accept(here, &[])
+    })?;
+    let mut client = None;
+    for _ in 0..10_000 {
+        client = place_of_client.lock().take();
+        if client.is_some() {
+            break;
+        }
+        fsleep(Delta::from_millis(1));
+    }
+    drop(thread);
+    let client = client.ok_or(Errno::ETIMEDOUT)??;
+
+    let words = [Buffer::new(here, SIZE, 0)?, Buffer::new(here, SIZE, 0)?];
+    let ends = [&server, &client];
+    for (end, word) in ends.into_iter().zip(words) {
+        end.say(word)?;
+    }
+    server.wait()?;
+    client.wait()
+}
+
+fn client(here: InProcess, place: (u32, u16)) -> Result<Arc<End>> {
+    let mut list = offers::find(here, place, false, FI_MSG | FI_RMA)?;
+    let info = list.first_mut().ok_or(Errno::ENODATA)?;
+    let fabric = kofi::fabric::<Drops>(here, info)?;
+    let opened = Connection::open(here, &fabric, info, 4)?;
+    keep(here, opened, None, |opened| {
+        Ok(opened.connect(here, &[])?.0)
+    })
+}
