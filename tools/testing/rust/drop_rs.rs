@@ -185,7 +185,7 @@ fn keep(
     })?;
     let buffer = Buffer::new(here, SIZE, 0)?;
     let belongings = Belongings {
-        connection: connection,
+        connection,
         _calls: calls,
         _lent: Lent::new(here, &domain, buffer, Right::ReadWrite)?,
         _registered: Buffer::registered(here, &domain, SIZE, 0)?,
