@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What C has in READ_ONCE(), smp_load_acquire() and smp_store_release(): accesses of atomics without
-//! the call of a C function that each costs on the data path; and a box that is made once and read so.
+//! What C has in READ_ONCE(), WRITE_ONCE(), smp_load_acquire() and smp_store_release(): accesses of
+//! atomics without the call of a C function that each costs on the data path; and a box that is made once
+//! and read so.
 
 use super::Result;
 use core::{
@@ -29,6 +30,13 @@ pub fn read_once<T: AtomicType + Copy>(atomic: &Atomic<T>) -> T {
     unsafe { atomic.as_ptr().read_volatile() }
 }
 
+/// Writes an atomic that orders nothing else: `store(Relaxed)`.
+#[inline(always)]
+pub fn write_once<T: AtomicType + Copy>(atomic: &Atomic<T>, value: T) {
+    // SAFETY: As in `read_once`, for WRITE_ONCE().
+    unsafe { atomic.as_ptr().write_volatile(value) };
+}
+
 /// Reads an atomic before whatever this CPU does next: `load(Acquire)`.
 #[inline(always)]
 pub fn load_acquire<T: AtomicType + Copy>(atomic: &Atomic<T>) -> T {
@@ -43,8 +51,7 @@ pub fn load_acquire<T: AtomicType + Copy>(atomic: &Atomic<T>) -> T {
 pub fn store_release<T: AtomicType + Copy>(atomic: &Atomic<T>, value: T) {
     // No instruction where stores stay in order.
     fence(Ordering::Release);
-    // SAFETY: As in `read_once`, for WRITE_ONCE().
-    unsafe { atomic.as_ptr().write_volatile(value) };
+    write_once(atomic, value);
 }
 
 /// What is read after this has not been read before: smp_rmb().

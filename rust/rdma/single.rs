@@ -89,6 +89,11 @@ impl Sender {
         Ok(Self(sending))
     }
 
+    /// Bytes of the request that was posted last.
+    pub(crate) fn len(&self) -> u32 {
+        self.0.piece.len()
+    }
+
     /// Posts a request, with memory at the address and of the length of `piece`. Any context; errors
     /// as of [`Qp::post_send`].
     ///

@@ -33,6 +33,11 @@ impl Sge {
         Self(bindings::ib_sge { addr, length, lkey })
     }
 
+    /// How many bytes.
+    pub(super) const fn len(&self) -> u32 {
+        self.0.length
+    }
+
     /// `length` bytes at `addr`, by the same key.
     #[inline(always)]
     pub(super) fn move_to(&mut self, addr: u64, length: u32) {

@@ -87,6 +87,7 @@ const CAME_BACK: u64 = 1 << 32;
 
 /// What a slot is used for.
 #[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u16)] // with the rest of the slot one store
 pub(super) enum Use {
     /// An operation whose success is reported.
     Reported,
@@ -136,11 +137,11 @@ pub(super) struct Target {
 struct Head {
     /// How many operations have been posted, modulo 2^32.
     seq: u32,
-    /// How many more have a slot, as far as posters know; they look when there is none.
-    left: u32,
-    /// How many have been posted unsignalled since the last signalled one.
+    /// One past the last that has a slot, as far as posters know; they look when they are there.
+    end: u32,
+    /// How many had been posted unsignalled since the last signalled one, when the last silent one was.
     unsignalled: u32,
-    /// One past the last silent one.
+    /// One past the last silent one; no other is unsignalled.
     silent: u32,
     /// One past the last read.
     reads: u32,
@@ -222,7 +223,7 @@ impl Queue {
                     serial,
                     Head {
                         seq: 0,
-                        left: depth,
+                        end: depth,
                         unsignalled: 0,
                         silent: 0,
                         reads: 0,
@@ -395,7 +396,7 @@ impl Queue {
     /// Whether a signalled operation has no completion yet, read or not.
     pub(super) fn is_busy(&self, others: &Others) -> bool {
         let head = self.head.lock(others);
-        let signalled = head.seq.wrapping_sub(head.unsignalled);
+        let signalled = head.seq.wrapping_sub(head.unsignalled_before(head.seq));
         drop(head);
         let is_behind = |seq: u32| signalled.wrapping_sub(seq) as i32 > 0;
         is_behind(self.tail.load(Acquire)) && is_behind(self.seen.load(Acquire))

@@ -9,10 +9,7 @@ use super::{
             Whole,
             MEMORY, //
         },
-        queue::{
-            Posted,
-            Use, //
-        },
+        queue::Use,
         status, //
     },
     post::{
@@ -90,7 +87,7 @@ impl Endpoint {
         // SAFETY: It is the send queue.
         let mut plain = unsafe {
             self.transmit
-                .begin_send(single.context, flags, Use::Reported)
+                .begin_send(single.context, (flags, len), Use::Reported)
         }?;
         let wr_id = plain.wr_id;
         let mut how = SendFlags::from(SendFlag::Signaled);
@@ -103,7 +100,7 @@ impl Endpoint {
         // SAFETY: The segment's type promises that the memory is the operation's until it completes;
         // what is inline is copied now.
         let posted = unsafe { plain.poster().post(wr_id, piece, ask, how) };
-        plain.settle((Posted::of(flags), len), &posted);
+        plain.settle(&posted);
         Some(self.transmitted(posted))
     }
 
@@ -135,7 +132,10 @@ impl Endpoint {
             written => written,
         };
         // SAFETY: It is the send queue.
-        let begun = unsafe { self.transmit.begin_send(Context::NULL, flags, Use::Silent) };
+        let begun = unsafe {
+            self.transmit
+                .begin_send(Context::NULL, (flags, len), Use::Silent)
+        };
         let mut plain = begun?;
         let wr_id = plain.wr_id;
         let mut how = SendFlags::from(SendFlag::Inline);
@@ -145,7 +145,7 @@ impl Endpoint {
         let piece = (segment.addr() as u64, len as u32);
         // SAFETY: The memory is copied now.
         let posted = unsafe { plain.poster().post(wr_id, piece, ask, how) };
-        plain.settle_silent((Posted::of(flags), len), &posted);
+        plain.settle_silent(&posted);
         Some(self.transmitted(posted))
     }
 
@@ -163,7 +163,7 @@ impl Endpoint {
                 .poster()
                 .receive(wr_id, (whole.addr(false), whole.len()))
         };
-        plain.settle((Posted::Receive, 0), &posted);
+        plain.settle(&posted);
         Some(match posted {
             Ok(()) => Ok(()),
             Err(error) => aside(move || Err(self.state.receive_refused(status::refused(error)))),

@@ -10,6 +10,10 @@ use super::{
 use crate::{
     abi::{
         flags::*,
+        once::{
+            read_once,
+            write_once, //
+        },
         KOFI_VALUE_ATOMICS,
         KOFI_VALUE_READS,
         KOFI_VALUE_RECEIVES,
@@ -74,13 +78,17 @@ impl Count {
     /// Adds to it; the caller holds its lock.
     #[inline(always)]
     pub(in crate::prov::verbs) fn add(&self, count: u64) {
-        self.0
-            .store(self.0.load(Relaxed).wrapping_add(count), Relaxed);
+        write_once(&self.0, read_once(&self.0).wrapping_add(count));
+    }
+
+    /// Takes from it what was added.
+    fn take(&self, count: u64) {
+        self.add(count.wrapping_neg());
     }
 
     /// As it is now.
     pub(in crate::prov::verbs) fn get(&self) -> u64 {
-        self.0.load(Relaxed)
+        read_once(&self.0)
     }
 }
 
@@ -114,6 +122,16 @@ impl Counts {
         }
         if what != Posted::Receive {
             self.bytes.add(len as u64);
+        }
+    }
+
+    /// It has not been, after all.
+    pub(super) fn refused(&self, what: Posted, len: usize) {
+        if let Some(count) = self.posted.get(what as usize) {
+            count.take(1);
+        }
+        if what != Posted::Receive {
+            self.bytes.take(len as u64);
         }
     }
 
@@ -228,6 +246,12 @@ mod tests {
         let posted = counts.posted.each_ref().map(Count::get);
         assert_eq!(posted, [2, 1, 4, 5, 13, 1]);
         assert_eq!(counts.bytes.get(), 23 * 8);
+        for what in [Posted::Send, Posted::Write, Posted::Receive] {
+            counts.refused(what, 8);
+        }
+        let posted = counts.posted.each_ref().map(Count::get);
+        assert_eq!(posted, [1, 0, 3, 5, 13, 1]);
+        assert_eq!(counts.bytes.get(), 21 * 8);
         assert_eq!(counts.again.get(), 0);
         counts.full();
         assert_eq!(counts.again.get(), 1);

@@ -32,8 +32,8 @@ use core::{
 };
 use kernel::error::Result;
 
-/// A post by the short way: it has its slot and its number, and [`Self::settle`] or
-/// [`Self::settle_silent`] ends it.
+/// A post by the short way: it has its slot and its number, is counted, and `settle` or `settle_silent`
+/// ends it.
 ///
 /// # Invariants
 ///
@@ -45,6 +45,7 @@ pub(in crate::prov::verbs) struct Plain<'a, P> {
     poster: NonNull<P>,
     /// The number that its completion brings back.
     pub(in crate::prov::verbs) wr_id: u64,
+    what: Posted,
 }
 
 impl<P> Plain<'_, P> {
@@ -55,55 +56,70 @@ impl<P> Plain<'_, P> {
         unsafe { self.poster.as_mut() }
     }
 
+    /// Nothing has been posted, of so many bytes: slot and number are the next one's.
+    #[cold]
+    fn take_back(&mut self, len: usize) {
+        self.head.seq = self.head.seq.wrapping_sub(1);
+        self.queue.counts.refused(self.what, len);
+    }
+}
+
+impl Plain<'_, Sender> {
     /// Whether its success is to be signalled, although nobody is told of it.
     #[inline(always)]
     pub(in crate::prov::verbs) fn signal(&self) -> bool {
-        self.head.unsignalled >= self.head.most_unsignalled
+        self.unsignalled() >= self.head.most_unsignalled
+    }
+
+    /// How many have been posted unsignalled before it, since the last signalled one.
+    #[inline(always)]
+    fn unsignalled(&self) -> u32 {
+        self.head.unsignalled_before(self.head.seq.wrapping_sub(1))
     }
 
     /// The operation has been posted signalled, or has not been posted.
     #[inline(always)]
-    pub(in crate::prov::verbs) fn settle(mut self, (what, len): (Posted, usize), posted: &Result) {
-        match posted {
-            Ok(()) => {
-                self.head.unsignalled = 0;
-                self.queue.counts.posted(what, len);
-            }
-            Err(_) => self.take_back(),
+    pub(in crate::prov::verbs) fn settle(mut self, posted: &Result) {
+        if posted.is_err() {
+            self.take_back_request();
         }
     }
 
     /// The operation, of which nobody is told, has been posted as [`Self::signal`] said, or has not.
     #[inline(always)]
-    pub(in crate::prov::verbs) fn settle_silent(
-        mut self,
-        (what, len): (Posted, usize),
-        posted: &Result,
-    ) {
+    pub(in crate::prov::verbs) fn settle_silent(mut self, posted: &Result) {
         match posted {
             Ok(()) => {
-                self.queue.counts.posted(what, len);
-                self.head.silent = self.head.seq;
                 self.head.unsignalled = match self.signal() {
                     true => 0,
-                    false => self.head.unsignalled + 1,
+                    false => self.unsignalled() + 1,
                 };
+                self.head.silent = self.head.seq;
             }
-            Err(_) => self.take_back(),
+            Err(_) => self.take_back_request(),
         }
     }
 
-    /// Nothing has been posted: slot and number are the next one's.
     #[cold]
-    fn take_back(&mut self) {
-        self.head.seq = self.head.seq.wrapping_sub(1);
-        self.head.left += 1;
+    fn take_back_request(&mut self) {
+        let len = self.poster().len() as usize;
+        self.take_back(len);
+    }
+}
+
+impl Plain<'_, Receiver> {
+    /// The receive has been posted, or has not.
+    #[inline(always)]
+    pub(in crate::prov::verbs) fn settle(mut self, posted: &Result) {
+        if posted.is_err() {
+            self.take_back(0);
+        }
     }
 }
 
 impl Queue {
-    /// Begins to send, write or read, which is reported with `flags` if it is reported; if the short
-    /// way is there and the queue is not full.
+    /// Begins to send, write or read so many bytes, which is reported with `flags` if it is reported; if
+    /// the short way is there and the queue is not full.
     ///
     /// # Safety
     ///
@@ -112,10 +128,10 @@ impl Queue {
     pub(in crate::prov::verbs) unsafe fn begin_send(
         &self,
         context: Context,
-        flags: u64,
+        (flags, len): (u64, usize),
         usage: Use,
     ) -> Option<Plain<'_, Sender>> {
-        self.begin_plain((context, flags, usage), |poster| match poster {
+        self.begin_plain((context, flags, usage), len, |poster| match poster {
             Poster::Send(sender) => sender,
             // SAFETY: By this function's safety requirement; see `Queue::open`.
             Poster::Receive(_) => unsafe { unreachable_unchecked() },
@@ -133,7 +149,7 @@ impl Queue {
         context: Context,
         flags: u64,
     ) -> Option<Plain<'_, Receiver>> {
-        self.begin_plain((context, flags, Use::Reported), |poster| match poster {
+        self.begin_plain((context, flags, Use::Reported), 0, |poster| match poster {
             Poster::Receive(receiver) => receiver,
             // SAFETY: As above.
             Poster::Send(_) => unsafe { unreachable_unchecked() },
@@ -144,16 +160,17 @@ impl Queue {
     fn begin_plain<P>(
         &self,
         (context, flags, usage): (Context, u64, Use),
+        len: usize,
         poster: impl FnOnce(&mut Poster) -> &mut P,
     ) -> Option<Plain<'_, P>> {
         if trace::posts() {
             return None;
         }
         let mut head = self.head.enter_alone()?;
-        if head.left == 0 {
+        let seq = head.seq;
+        if seq == head.end {
             return None;
         }
-        let seq = head.seq;
         // SAFETY: The gate is barred as long as it is not there.
         let target = unsafe { head.target.as_mut().unwrap_unchecked() };
         let poster = NonNull::from(poster(&mut target.poster));
@@ -167,15 +184,17 @@ impl Queue {
         };
         // SAFETY: The slot is ours: `head` is locked, and `tail` shows it to be free.
         unsafe { self.ring.fill(seq, slot) };
-        // Taken back if it is not posted: nobody looks before that.
-        head.seq = seq.wrapping_add(1);
-        head.left -= 1;
+        // Taken back if it is not posted: nobody looks before that. Read again, as registers are few here.
+        head.seq = head.seq.wrapping_add(1);
+        let what = Posted::of(flags);
+        self.counts.posted(what, len);
         // INVARIANT: It is that of `head`.
         Some(Plain {
             queue: self,
             head,
             poster,
             wr_id,
+            what,
         })
     }
 }

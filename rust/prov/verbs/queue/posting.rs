@@ -115,10 +115,7 @@ impl<'a> Posting<'a> {
     /// Whether a read before it may not have completed.
     #[inline]
     pub(in crate::prov::verbs) fn is_behind_read(&self) -> bool {
-        let tail = self
-            .head
-            .seq
-            .wrapping_sub(self.queue.depth - self.head.left);
+        let tail = self.head.end.wrapping_sub(self.queue.depth);
         self.head.reads.wrapping_sub(tail) as i32 > 0
     }
 
@@ -207,19 +204,30 @@ impl Head {
     /// Counts an operation that has been posted.
     #[inline(always)]
     fn enter(&mut self, what: &Post, signal: bool, is_silent: bool) {
-        self.seq = self.seq.wrapping_add(1);
         // A marker may take the one that is nobody else's.
-        self.left = self.left.saturating_sub(1);
-        if is_silent {
-            self.silent = self.seq;
+        if self.seq == self.end {
+            self.end = self.end.wrapping_add(1);
         }
+        if is_silent {
+            self.unsignalled = match signal {
+                true => 0,
+                false => self.unsignalled_before(self.seq) + 1,
+            };
+            self.silent = self.seq.wrapping_add(1);
+        }
+        self.seq = self.seq.wrapping_add(1);
         if what.flags & FI_READ != 0 {
             self.reads = self.seq;
         }
-        self.unsignalled = match signal {
-            true => 0,
-            false => self.unsignalled.wrapping_add(1),
-        };
+    }
+
+    /// How many before `seq` have been posted unsignalled since the last signalled one.
+    #[inline(always)]
+    pub(super) fn unsignalled_before(&self, seq: u32) -> u32 {
+        match self.silent == seq {
+            true => self.unsignalled,
+            false => 0,
+        }
     }
 }
 
@@ -291,7 +299,7 @@ impl Queue {
         let target = unsafe { at.as_ref() };
         let usage = target.usage(what.report);
         let signal = usage != Use::Silent
-            || head.unsignalled >= head.most_unsignalled
+            || head.unsignalled_before(head.seq) >= head.most_unsignalled
             || (head.counted && target.cq.is_short());
         let slot = Slot {
             context: what.context,
@@ -321,9 +329,9 @@ impl Queue {
     /// when there is neither.
     #[inline(always)]
     fn take_room(&self, head: &mut Head, is_marker: bool) -> Option<bool> {
-        if head.left == 0 {
+        if head.seq == head.end {
             let used = head.seq.wrapping_sub(self.tail.load(Acquire));
-            head.left = self.depth.saturating_sub(used);
+            head.end = head.seq.wrapping_add(self.depth.saturating_sub(used));
             // One more slot is the marker's.
             if used >= self.depth + u32::from(is_marker) {
                 return None;

@@ -21,15 +21,7 @@ use crate::{
         },
         provider::Message, //
     },
-    prov::verbs::{
-        ep::Endpoint,
-        exchange::gather,
-        gather::Whole,
-        queue::{
-            Posted,
-            Use, //
-        },
-    },
+    prov::verbs::{ep::Endpoint, exchange::gather, gather::Whole, queue::Use},
     rdma::{
         single::Ask,
         wr::{
@@ -90,7 +82,7 @@ impl Endpoint {
         // SAFETY: It is the send queue.
         let begun = unsafe {
             self.transmit
-                .begin_send(message.context, flags, Use::Reported)
+                .begin_send(message.context, (flags, WORD), Use::Reported)
         };
         let mut plain = begun?;
         let wr_id = plain.wr_id;
@@ -98,7 +90,7 @@ impl Endpoint {
         let how = SendFlags::from(SendFlag::Signaled);
         // SAFETY: The segment's type promises that the memory is the operation's until it completes.
         let posted = unsafe { plain.poster().post(wr_id, piece, ask, how) };
-        plain.settle((Posted::Atomic, WORD), &posted);
+        plain.settle(&posted);
         Some(self.transmitted(posted))
     }
 }
