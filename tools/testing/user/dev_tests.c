@@ -225,28 +225,38 @@ static void a_test_can_be_stopped(void)
 	close(server);
 }
 
+/* Has a process begin something, which is killed then. */
+static void in_a_process_that_is_killed(void (*begin)(void))
+{
+	int status, ready[2];
+	char byte;
+	pid_t child;
+
+	EXPECT(!pipe(ready));
+	child = fork();
+	if (!child) {
+		begin();
+		if (write(ready[1], "", 1) == 1)
+			pause();
+		_exit(1);
+	}
+	EXPECT(child > 0 && read(ready[0], &byte, 1) == 1);
+	EXPECT(!kill(child, SIGKILL));
+	EXPECT(waitpid(child, &status, 0) == child);
+	close(ready[0]);
+	close(ready[1]);
+}
+
+static void begin_to_serve(void)
+{
+	serve();
+}
+
 /* A process that is killed takes its server with it: the port is free. */
 static void what_a_process_began_ends_with_it(void)
 {
-	for (int i = 0; i < 3; i++) {
-		int status, ready[2];
-		char byte;
-		pid_t child;
-
-		EXPECT(!pipe(ready));
-		child = fork();
-		if (!child) {
-			serve();
-			if (write(ready[1], "", 1) == 1)
-				pause();
-			_exit(1);
-		}
-		EXPECT(child > 0 && read(ready[0], &byte, 1) == 1);
-		EXPECT(!kill(child, SIGKILL));
-		EXPECT(waitpid(child, &status, 0) == child);
-		close(ready[0]);
-		close(ready[1]);
-	}
+	for (int i = 0; i < 3; i++)
+		in_a_process_that_is_killed(begin_to_serve);
 }
 
 static void what_goes_wrong_is_told(void)
@@ -628,36 +638,28 @@ static void one_too_many_is_told_why(void)
 	close(another);
 }
 
-/* More of them in turn than there is room for at once. */
+/* In two rounds more than there is room for at once. */
+enum { EACH = KOFI_TEST_MAX_CLIENTS / 2 + 1, ROUNDS = 2 };
+
+static void begin_some_clients(void)
+{
+	int files[EACH];
+
+	for (int k = 0; k < EACH; k++)
+		files[k] = begin(KOFI_TEST_PINGPONG, 0);
+	for (int k = 0; k < EACH; k++)
+		await_more(files[k], 0);
+}
+
 static void clients_that_are_killed_leave_room(void)
 {
-	enum { EACH = KOFI_TEST_MAX_CLIENTS / 2 + 1, ROUNDS = 2 };
 	struct kofi_test test = a_test(KOFI_TEST_PINGPONG);
 	int server = serve(), client = open_device();
 
 	for (int round = 0; round < ROUNDS; round++) {
-		int status, ready[2], tries = PATIENCE_MSEC / 10;
-		char byte;
-		pid_t child;
+		int tries = PATIENCE_MSEC / 10;
 
-		EXPECT(!pipe(ready));
-		child = fork();
-		if (!child) {
-			int files[EACH];
-
-			for (int k = 0; k < EACH; k++)
-				files[k] = begin(KOFI_TEST_PINGPONG, 0);
-			for (int k = 0; k < EACH; k++)
-				await_more(files[k], 0);
-			if (write(ready[1], "", 1) == 1)
-				pause();
-			_exit(1);
-		}
-		EXPECT(child > 0 && read(ready[0], &byte, 1) == 1);
-		EXPECT(!kill(child, SIGKILL));
-		EXPECT(waitpid(child, &status, 0) == child);
-		close(ready[0]);
-		close(ready[1]);
+		in_a_process_that_is_killed(begin_some_clients);
 		while (run(client, test).error && tries--)
 			;
 		EXPECT(watch(client, 0).messages == test.count);
