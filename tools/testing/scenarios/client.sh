@@ -5,7 +5,9 @@ requests=${2:-2000}
 device_up "$1" || fail "$1 does not come up"
 load kofi || fail "kofi.ko does not load"
 "$KOFI/bin/dev_calls" "$ADDRESS" || fail "no answers"
-"$KOFI/bin/dev_tests" "$ADDRESS" || fail "no tests"
+for program in dev_tests dev_clients dev_by_hand; do
+	"$KOFI/bin/$program" "$ADDRESS" || fail "no tests"
+done
 # What is printed is what the device is.
 CLIENT=$KOFI/bin/kofi
 lists() { "$CLIENT" info "$@" >/run/offers && cat /run/offers; }
@@ -93,7 +95,7 @@ fi
 check no_server refused "Connection refused" pingpong "$ADDRESS" -p 7490
 
 # Several at once, and one more than there is room for: proof would take minutes for that, and has had as
-# many in dev_tests.
+# many in dev_clients.
 [ "$LANE" = proof ] && most=4 || most=16
 serve 7490
 crowd=

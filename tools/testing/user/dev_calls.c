@@ -7,40 +7,31 @@
  *	dev_calls ADDRESS
  */
 
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/kofi.h>
 #include <rdma/fabric.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "dev.h"
 #include "expect.h"
 
-#define DEVICE		"/dev/kofi"
 #define MOST_OFFERS	16
 #define MOST_OBJECTS	8
 
 static const char *address;
 static int file;
 
-/* What a request answers: 0 or an errno. */
-static int ask(unsigned long request, void *argument)
-{
-	return ioctl(file, request, argument) ? errno : 0;
-}
-
 static void versions_are_told(void)
 {
 	struct kofi_version version = { .size = sizeof(version), .abi = 77 };
 
-	EXPECT_ANSWER(0, ask(KOFI_IOC_VERSION, &version));
+	EXPECT_ANSWER(0, ask(file, KOFI_IOC_VERSION, &version));
 	EXPECT(version.abi == KOFI_ABI_VERSION);
 	EXPECT(version.api >> 16 == 1 && (version.api & 0xffff) >= 17);
 	EXPECT(version.size == sizeof(version));
@@ -50,9 +41,9 @@ static void what_is_no_request_is_refused(void)
 {
 	struct kofi_version version = { .size = sizeof(version) };
 
-	EXPECT_ANSWER(ENOTTY, ask(_IO(KOFI_IOC_MAGIC, 0xff), &version));
-	EXPECT_ANSWER(ENOTTY, ask(_IO('k', 0), &version));
-	EXPECT_ANSWER(ENOTTY, ask(_IOWR(KOFI_IOC_MAGIC, 0, version), &version));
+	EXPECT_ANSWER(ENOTTY, ask(file, _IO(KOFI_IOC_MAGIC, 0xff), &version));
+	EXPECT_ANSWER(ENOTTY, ask(file, _IO('k', 0), &version));
+	EXPECT_ANSWER(ENOTTY, ask(file, _IOWR(KOFI_IOC_MAGIC, 0, version), &version));
 }
 
 /* Of every request: the size of its first version, and what is wrong with it. */
@@ -82,25 +73,25 @@ static void other_versions_are_served(void)
 		/* Newer than the kernel, and what is new is not used. */
 		memset(&any, 0, sizeof(any));
 		any.head[0] = 4096;
-		EXPECT_ANSWER(known[i].answer, ask(known[i].request, &any));
+		EXPECT_ANSWER(known[i].answer, ask(file, known[i].request, &any));
 		any.bytes[4095] = 1;
-		EXPECT_ANSWER(E2BIG, ask(known[i].request, &any));
+		EXPECT_ANSWER(E2BIG, ask(file, known[i].request, &any));
 		any.bytes[4095] = 0;
 		any.bytes[known[i].size] = 1;
-		EXPECT_ANSWER(E2BIG, ask(known[i].request, &any));
+		EXPECT_ANSWER(E2BIG, ask(file, known[i].request, &any));
 		any.bytes[known[i].size] = 0;
 		any.head[0] = 4097;
-		EXPECT_ANSWER(E2BIG, ask(known[i].request, &any));
+		EXPECT_ANSWER(E2BIG, ask(file, known[i].request, &any));
 		any.head[0] = ~0u;
-		EXPECT_ANSWER(E2BIG, ask(known[i].request, &any));
+		EXPECT_ANSWER(E2BIG, ask(file, known[i].request, &any));
 
 		for (size_t size = 0; size < known[i].first; size++) {
 			any.head[0] = size;
-			EXPECT_ANSWER(EINVAL, ask(known[i].request, &any));
+			EXPECT_ANSWER(EINVAL, ask(file, known[i].request, &any));
 		}
 		any.head[0] = known[i].size;
 		any.head[1] = 1u << 31;
-		EXPECT_ANSWER(EOPNOTSUPP, ask(known[i].request, &any));
+		EXPECT_ANSWER(EOPNOTSUPP, ask(file, known[i].request, &any));
 	}
 }
 
@@ -112,18 +103,18 @@ static void memory_of_others_is_refused(void)
 	struct kofi_version *at = (void *)(pages + page - 8);
 
 	EXPECT(pages != MAP_FAILED);
-	EXPECT_ANSWER(EFAULT, ask(KOFI_IOC_VERSION, NULL));
-	EXPECT_ANSWER(EFAULT, ask(KOFI_IOC_VERSION, (void *)-4096L));
-	EXPECT_ANSWER(EFAULT, ask(KOFI_IOC_VERSION, (void *)-1L));
+	EXPECT_ANSWER(EFAULT, ask(file, KOFI_IOC_VERSION, NULL));
+	EXPECT_ANSWER(EFAULT, ask(file, KOFI_IOC_VERSION, (void *)-4096L));
+	EXPECT_ANSWER(EFAULT, ask(file, KOFI_IOC_VERSION, (void *)-1L));
 	/* It ends beyond what is there, or cannot be written. */
 	at->size = sizeof(*at);
 	at->flags = 0;
 	EXPECT(!munmap(pages + page, page));
-	EXPECT_ANSWER(EFAULT, ask(KOFI_IOC_VERSION, at));
+	EXPECT_ANSWER(EFAULT, ask(file, KOFI_IOC_VERSION, at));
 	at = (void *)pages;
 	at->size = sizeof(*at);
 	EXPECT(!mprotect(pages, page, PROT_READ));
-	EXPECT_ANSWER(EFAULT, ask(KOFI_IOC_VERSION, at));
+	EXPECT_ANSWER(EFAULT, ask(file, KOFI_IOC_VERSION, at));
 	munmap(pages, page);
 }
 
@@ -135,7 +126,7 @@ static const char *text(__u32 type, __u64 value)
 	text = (struct kofi_text){
 		.size = sizeof(text), .type = type, .value = value,
 	};
-	return ask(KOFI_IOC_TEXT, &text) ? strerror(errno) : text.text;
+	return ask(file, KOFI_IOC_TEXT, &text) ? strerror(errno) : text.text;
 }
 
 static void numbers_are_told_in_words(void)
@@ -160,13 +151,13 @@ static void numbers_are_told_in_words(void)
 	EXPECT(!strcmp(text(KOFI_TEXT_STATE, KOFI_STATE_SHUT), "shut"));
 	EXPECT(!strcmp(text(KOFI_TEXT_VALUE, KOFI_VALUE_MEMBERS), "members"));
 	wrong.type = KOFI_TEXT_VALUE + 1;
-	EXPECT_ANSWER(EINVAL, ask(KOFI_IOC_TEXT, &wrong));
+	EXPECT_ANSWER(EINVAL, ask(file, KOFI_IOC_TEXT, &wrong));
 	wrong.type = KOFI_TEXT_ERROR;
 	wrong.value = ~0ULL;
-	EXPECT_ANSWER(EINVAL, ask(KOFI_IOC_TEXT, &wrong));
+	EXPECT_ANSWER(EINVAL, ask(file, KOFI_IOC_TEXT, &wrong));
 	wrong.value = 0;
 	wrong.reserved = 1;
-	EXPECT_ANSWER(EOPNOTSUPP, ask(KOFI_IOC_TEXT, &wrong));
+	EXPECT_ANSWER(EOPNOTSUPP, ask(file, KOFI_IOC_TEXT, &wrong));
 }
 
 /* Asks for everything there is, unless something is said. */
@@ -187,7 +178,7 @@ static void what_can_be_opened_is_listed(void)
 	struct kofi_info info = everything(offers, MOST_OFFERS);
 	char want[64];
 
-	EXPECT_ANSWER(0, ask(KOFI_IOC_INFO, &info));
+	EXPECT_ANSWER(0, ask(file, KOFI_IOC_INFO, &info));
 	EXPECT(info.count > 0 && info.count <= MOST_OFFERS);
 	for (unsigned int i = 0; i < info.count; i++) {
 		EXPECT(!strcmp(offers[i].prov_name, "verbs"));
@@ -201,7 +192,7 @@ static void what_can_be_opened_is_listed(void)
 	strcpy(info.service, "7471");
 	info.flags = KOFI_INFO_SOURCE;
 	info.count = MOST_OFFERS;
-	EXPECT_ANSWER(0, ask(KOFI_IOC_INFO, &info));
+	EXPECT_ANSWER(0, ask(file, KOFI_IOC_INFO, &info));
 	EXPECT(info.count == 1);
 	EXPECT(offers[0].addr_format == FI_SOCKADDR_IN);
 	snprintf(want, sizeof(want), "fi_sockaddr_in://%s:7471", address);
@@ -213,24 +204,24 @@ static void what_does_not_fit_is_not_listed(void)
 	struct kofi_info info = everything(NULL, MOST_OFFERS);
 
 	info.caps = FI_COLLECTIVE;
-	EXPECT_ANSWER(ENODATA, ask(KOFI_IOC_INFO, &info));
+	EXPECT_ANSWER(ENODATA, ask(file, KOFI_IOC_INFO, &info));
 	info.caps = 1ULL << 62;
-	EXPECT_ANSWER(EINVAL, ask(KOFI_IOC_INFO, &info));
+	EXPECT_ANSWER(EINVAL, ask(file, KOFI_IOC_INFO, &info));
 	info.caps = 0;
 	strcpy(info.domain_name, "nothing0");
-	EXPECT_ANSWER(ENODATA, ask(KOFI_IOC_INFO, &info));
+	EXPECT_ANSWER(ENODATA, ask(file, KOFI_IOC_INFO, &info));
 	*info.domain_name = 0;
 	strcpy(info.prov_name, "tcp");
-	EXPECT_ANSWER(ENODATA, ask(KOFI_IOC_INFO, &info));
+	EXPECT_ANSWER(ENODATA, ask(file, KOFI_IOC_INFO, &info));
 	*info.prov_name = 0;
 	strcpy(info.node, "nobody");
-	EXPECT_ANSWER(ENODATA, ask(KOFI_IOC_INFO, &info));
+	EXPECT_ANSWER(ENODATA, ask(file, KOFI_IOC_INFO, &info));
 	*info.node = 0;
 	info.flags = KOFI_INFO_SOURCE;
-	EXPECT_ANSWER(EINVAL, ask(KOFI_IOC_INFO, &info));
+	EXPECT_ANSWER(EINVAL, ask(file, KOFI_IOC_INFO, &info));
 	info.flags = 0;
 	memset(info.service, '1', sizeof(info.service));
-	EXPECT_ANSWER(EINVAL, ask(KOFI_IOC_INFO, &info));
+	EXPECT_ANSWER(EINVAL, ask(file, KOFI_IOC_INFO, &info));
 }
 
 /* Without room, with less of each than there is, and with more. */
@@ -243,14 +234,14 @@ static void offers_of_other_versions_are_written(void)
 	struct kofi_info info = everything(NULL, 0);
 	__u32 count;
 
-	EXPECT_ANSWER(0, ask(KOFI_IOC_INFO, &info));
+	EXPECT_ANSWER(0, ask(file, KOFI_IOC_INFO, &info));
 	count = info.count;
 	EXPECT(count > 0);
 
 	memset(room, 0xa5, sizeof(room));
 	info = everything(&room[0].offer, 1);
 	info.offer_size = sizeof(room[0]);
-	EXPECT_ANSWER(0, ask(KOFI_IOC_INFO, &info));
+	EXPECT_ANSWER(0, ask(file, KOFI_IOC_INFO, &info));
 	EXPECT(info.count == count);
 	EXPECT(!strcmp(room[0].offer.prov_name, "verbs"));
 	for (size_t i = 0; i < sizeof(room[0].more); i++)
@@ -259,15 +250,15 @@ static void offers_of_other_versions_are_written(void)
 
 	info = everything(&room[0].offer, 1);
 	info.offer_size = sizeof(struct kofi_offer) - 1;
-	EXPECT_ANSWER(EINVAL, ask(KOFI_IOC_INFO, &info));
+	EXPECT_ANSWER(EINVAL, ask(file, KOFI_IOC_INFO, &info));
 	info.offer_size = 4097;
-	EXPECT_ANSWER(EINVAL, ask(KOFI_IOC_INFO, &info));
+	EXPECT_ANSWER(EINVAL, ask(file, KOFI_IOC_INFO, &info));
 	info.offer_size = sizeof(struct kofi_offer);
 	info.count = ~0u;
 	info.offers = 0;
-	EXPECT_ANSWER(EFAULT, ask(KOFI_IOC_INFO, &info));
+	EXPECT_ANSWER(EFAULT, ask(file, KOFI_IOC_INFO, &info));
 	info.offers = ~0ULL - 100;
-	EXPECT_ANSWER(EFAULT, ask(KOFI_IOC_INFO, &info));
+	EXPECT_ANSWER(EFAULT, ask(file, KOFI_IOC_INFO, &info));
 }
 
 /* Only who administers the network may open it; the file carries that right. */
@@ -314,14 +305,14 @@ static void what_is_open_is_listed(void)
 	int tries;
 
 	/* What another test has begun. */
-	ask(KOFI_IOC_STOP, &stop);
-	EXPECT_ANSWER(0, ask(KOFI_IOC_OBJECTS, &list));
+	ask(file, KOFI_IOC_STOP, &stop);
+	EXPECT_ANSWER(0, ask(file, KOFI_IOC_OBJECTS, &list));
 	EXPECT(!list.count);
 	strcpy(server.node, address);
-	EXPECT_ANSWER(0, ask(KOFI_IOC_START, &server));
+	EXPECT_ANSWER(0, ask(file, KOFI_IOC_START, &server));
 	for (tries = 0; tries < 3000; tries++) {
 		list = all(objects, MOST_OBJECTS);
-		EXPECT_ANSWER(0, ask(KOFI_IOC_OBJECTS, &list));
+		EXPECT_ANSWER(0, ask(file, KOFI_IOC_OBJECTS, &list));
 		if (list.count == 3 && objects[2].state == KOFI_STATE_LISTENING)
 			break;
 		usleep(10000);
@@ -343,40 +334,40 @@ static void what_is_open_is_listed(void)
 
 	/* What is open is no address vector, or not open. */
 	addresses.id = fabric->id;
-	EXPECT_ANSWER(EINVAL, ask(KOFI_IOC_ADDRESSES, &addresses));
+	EXPECT_ANSWER(EINVAL, ask(file, KOFI_IOC_ADDRESSES, &addresses));
 	addresses.id = ~0ULL;
-	EXPECT_ANSWER(ENOENT, ask(KOFI_IOC_ADDRESSES, &addresses));
+	EXPECT_ANSWER(ENOENT, ask(file, KOFI_IOC_ADDRESSES, &addresses));
 	addresses.address_size = sizeof(struct kofi_address) - 1;
 	addresses.count = 1;
-	EXPECT_ANSWER(EINVAL, ask(KOFI_IOC_ADDRESSES, &addresses));
+	EXPECT_ANSWER(EINVAL, ask(file, KOFI_IOC_ADDRESSES, &addresses));
 
 	list = all(objects, 1);
 	list.after = fabric->id;
-	EXPECT_ANSWER(0, ask(KOFI_IOC_OBJECTS, &list));
+	EXPECT_ANSWER(0, ask(file, KOFI_IOC_OBJECTS, &list));
 	EXPECT(list.count == 2 && objects[0].kind == KOFI_OBJECT_EQ);
 	list = all(objects, 1);
 	list.after = ~0ULL;
-	EXPECT_ANSWER(0, ask(KOFI_IOC_OBJECTS, &list));
+	EXPECT_ANSWER(0, ask(file, KOFI_IOC_OBJECTS, &list));
 	EXPECT(!list.count);
 
 	/* Others' versions of the struct, and memory that is not there. */
 	list = all(objects, 1);
 	list.object_size--;
-	EXPECT_ANSWER(EINVAL, ask(KOFI_IOC_OBJECTS, &list));
+	EXPECT_ANSWER(EINVAL, ask(file, KOFI_IOC_OBJECTS, &list));
 	list.object_size = 4097;
-	EXPECT_ANSWER(EINVAL, ask(KOFI_IOC_OBJECTS, &list));
+	EXPECT_ANSWER(EINVAL, ask(file, KOFI_IOC_OBJECTS, &list));
 	list.object_size = sizeof(*objects);
 	list.objects = 0;
-	EXPECT_ANSWER(EFAULT, ask(KOFI_IOC_OBJECTS, &list));
+	EXPECT_ANSWER(EFAULT, ask(file, KOFI_IOC_OBJECTS, &list));
 	memset(objects, 0xa5, sizeof(objects));
 	list = all(objects, 1);
 	list.object_size += 8;
-	EXPECT_ANSWER(0, ask(KOFI_IOC_OBJECTS, &list));
+	EXPECT_ANSWER(0, ask(file, KOFI_IOC_OBJECTS, &list));
 	EXPECT(!objects[1].id && objects[1].parent == 0xa5a5a5a5a5a5a5a5);
 
-	EXPECT_ANSWER(0, ask(KOFI_IOC_STOP, &stop));
+	EXPECT_ANSWER(0, ask(file, KOFI_IOC_STOP, &stop));
 	list = all(NULL, 0);
-	EXPECT_ANSWER(0, ask(KOFI_IOC_OBJECTS, &list));
+	EXPECT_ANSWER(0, ask(file, KOFI_IOC_OBJECTS, &list));
 	EXPECT(!list.count);
 }
 
@@ -398,11 +389,7 @@ int main(int argc, char **argv)
 	if (argc != 2)
 		return 2;
 	address = argv[1];
-	file = open(DEVICE, O_RDWR);
-	if (file < 0) {
-		perror(DEVICE);
-		return 1;
-	}
+	file = open_device();
 	run_tests(tests, ARRAY_SIZE(tests));
 	return 0;
 }

@@ -7,18 +7,16 @@
  *	dev_fuzz COUNT SEED
  */
 
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/kofi.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define DEVICE	"/dev/kofi"
+#include "dev.h"
+
 #define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
 #define ROOM	8192	/* whole pages */
 
@@ -184,11 +182,7 @@ int main(int argc, char **argv)
 		return 2;
 	count = strtoul(argv[1], NULL, 0);
 	state = strtoul(argv[2], NULL, 0) * 0x9e3779b97f4a7c15 | 1;
-	file = open(DEVICE, O_RDWR);
-	if (file < 0) {
-		perror(DEVICE);
-		return 1;
-	}
+	file = open_device();
 	memory = room();
 	elsewhere = room();
 

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The same tests over plain verbs. Each test here is a line of its own.
+ *
+ *	dev_by_hand ADDRESS
+ */
+
+#include <rdma/fi_errno.h>
+
+#include "dev_test.h"
+
+static void all_of_it_is_done_by_hand_too(void)
+{
+	static const struct {
+		__u32 kind;
+		__u64 length, count;
+	} works[] = {
+		{ KOFI_TEST_PINGPONG, 1, 33 },
+		{ KOFI_TEST_PINGPONG, KOFI_TEST_MAX_LENGTH, 2 },
+		{ KOFI_TEST_STREAM, 5000, 33 },
+		{ KOFI_TEST_WRITE, 5000, 33 },
+		{ KOFI_TEST_WRITE, KOFI_TEST_MAX_LENGTH, 2 },
+		{ KOFI_TEST_READ, 5000, 33 },
+		{ KOFI_TEST_READ, 1, 33 },
+	};
+	int server = serve_with(KOFI_TEST_VERBS), client = open_device();
+	struct kofi_watch seen;
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(works); i++) {
+		struct kofi_test test = a_test(works[i].kind);
+
+		test.flags = KOFI_TEST_VERIFY | KOFI_TEST_VERBS;
+		test.length = works[i].length;
+		test.count = works[i].count;
+		seen = run(client, test);
+		EXPECT(seen.state == KOFI_TEST_OVER);
+		EXPECT_ANSWER(0, seen.error);
+		EXPECT(seen.messages == test.count && !seen.damaged);
+		EXPECT(seen.bytes == test.count * test.length);
+	}
+	EXPECT_ANSWER(0, stop(server));
+	seen = watch(server, 0);
+	EXPECT(seen.clients == ARRAY_SIZE(works) && !seen.error);
+	close(client);
+	close(server);
+}
+
+/* What the two sides take for a connection is not the same. */
+static void by_hand_is_for_those_by_hand(void)
+{
+	int server = serve(), client = open_device();
+	struct kofi_test test = a_test(KOFI_TEST_PINGPONG);
+
+	test.flags = KOFI_TEST_VERBS;
+	EXPECT_ANSWER(FI_ECONNREFUSED, run(client, test).error);
+	test.flags = 0;
+	EXPECT_ANSWER(0, run(client, test).error);
+	close(server);
+
+	server = serve_with(KOFI_TEST_VERBS);
+	EXPECT_ANSWER(FI_ECONNREFUSED, run(client, test).error);
+	test.flags = KOFI_TEST_VERBS;
+	EXPECT_ANSWER(0, run(client, test).error);
+	close(client);
+	close(server);
+}
+
+/* Either side ends under way: the other one is told, or serves the next. */
+static void by_hand_either_side_may_end_first(void)
+{
+	int server = serve_with(KOFI_TEST_VERBS), client = open_device();
+	static const __u32 kinds[] = {
+		KOFI_TEST_PINGPONG, KOFI_TEST_STREAM, KOFI_TEST_WRITE,
+	};
+	struct kofi_test test;
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(kinds); i++) {
+		int tries = PATIENCE_MSEC / 10;
+
+		test = a_test(kinds[i]);
+		test.flags = KOFI_TEST_VERBS;
+		test.count = 0;
+		EXPECT_ANSWER(0, ask(client, KOFI_IOC_START, &test));
+		while (watch(client, 10).messages < 10 && tries--)
+			;
+		EXPECT_ANSWER(0, stop(client));
+		EXPECT_ANSWER(0, watch(client, 0).error);
+	}
+	EXPECT_ANSWER(0, ask(client, KOFI_IOC_START, &test));
+	for (int tries = PATIENCE_MSEC / 10; tries; tries--) {
+		if (watch(client, 10).messages >= 10)
+			break;
+	}
+	close(server);
+	EXPECT(watch(client, PATIENCE_MSEC).state == KOFI_TEST_OVER);
+	EXPECT(watch(client, 0).error);
+	/* The port is free, and nobody is there. */
+	EXPECT_ANSWER(FI_ECONNREFUSED, run(client, test).error);
+	close(client);
+}
+
+static void by_hand_there_is_less(void)
+{
+	static const struct {
+		__u32 op, datatype;
+		__u64 length;
+	} wrong[] = {
+		{ 0, UINT64, 8 },
+		{ SUM, UINT64, 16 },
+		{ SUM, UINT64 - 2, 8 },
+		{ SUM, UINT64 - 2, 4 },
+	};
+	int file = open_device();
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(wrong); i++) {
+		struct kofi_test test = a_test(KOFI_TEST_ATOMIC);
+
+		test.flags = KOFI_TEST_VERBS;
+		test.op = wrong[i].op;
+		test.datatype = wrong[i].datatype;
+		test.length = wrong[i].length;
+		EXPECT_ANSWER(EINVAL, ask(file, KOFI_IOC_START, &test));
+	}
+	close(file);
+}
+
+static const struct test tests[] = {
+	TEST(all_of_it_is_done_by_hand_too),
+	TEST(by_hand_is_for_those_by_hand),
+	TEST(by_hand_either_side_may_end_first),
+	TEST(by_hand_there_is_less),
+};
+
+int main(int argc, char **argv)
+{
+	return run_at(argc, argv, tests, ARRAY_SIZE(tests));
+}

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Several clients of one server at once. Each test here is a line of its own.
+ *
+ *	dev_clients ADDRESS
+ */
+
+#include <rdma/fi_errno.h>
+
+#include "dev_test.h"
+
+/* The same over the fabric interfaces, and over verbs. */
+static const __u32 sorts[] = { 0, KOFI_TEST_VERBS };
+
+/* None waits for another; of those that write and read, the server hears nothing. */
+static void clients_are_served_at_once(void)
+{
+	static const __u32 kinds[] = {
+		KOFI_TEST_READ, KOFI_TEST_WRITE, KOFI_TEST_PINGPONG,
+		KOFI_TEST_STREAM,
+	};
+	int clients[ARRAY_SIZE(kinds)], another = open_device();
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(sorts); i++) {
+		struct kofi_test test = a_test(KOFI_TEST_PINGPONG);
+		int server = serve_with(sorts[i]);
+		__u64 messages[ARRAY_SIZE(kinds)];
+
+		for (unsigned int k = 0; k < ARRAY_SIZE(kinds); k++) {
+			clients[k] = begin(kinds[k],
+					   sorts[i] | KOFI_TEST_VERIFY);
+			messages[k] = await_more(clients[k], 0).messages;
+		}
+		test.flags = sorts[i] | KOFI_TEST_VERIFY;
+		EXPECT_ANSWER(0, run(another, test).error);
+		for (unsigned int k = 0; k < ARRAY_SIZE(kinds); k++)
+			await_more(clients[k], messages[k]);
+		for (unsigned int k = 0; k < ARRAY_SIZE(kinds); k++) {
+			EXPECT_ANSWER(0, stop(clients[k]));
+			EXPECT(!watch(clients[k], 0).damaged);
+			close(clients[k]);
+		}
+		EXPECT_ANSWER(0, stop(server));
+		EXPECT(watch(server, 0).clients == ARRAY_SIZE(kinds) + 1);
+		EXPECT(!watch(server, 0).damaged);
+		close(server);
+	}
+	close(another);
+}
+
+static void what_is_told_is_of_all_clients(void)
+{
+	for (unsigned int i = 0; i < ARRAY_SIZE(sorts); i++) {
+		int server = serve_with(sorts[i]), clients[3];
+		struct kofi_watch seen;
+
+		for (unsigned int k = 0; k < ARRAY_SIZE(clients); k++) {
+			struct kofi_test test = a_test(KOFI_TEST_STREAM);
+
+			clients[k] = open_device();
+			test.flags = sorts[i];
+			test.length = 100 + k;
+			EXPECT_ANSWER(0, ask(clients[k], KOFI_IOC_START, &test));
+		}
+		for (unsigned int k = 0; k < ARRAY_SIZE(clients); k++) {
+			seen = watch(clients[k], PATIENCE_MSEC);
+			EXPECT(seen.state == KOFI_TEST_OVER && !seen.error);
+			close(clients[k]);
+		}
+		EXPECT_ANSWER(0, stop(server));
+		seen = watch(server, 0);
+		EXPECT(seen.clients == 3 && seen.messages == 30);
+		EXPECT(seen.bytes == 10 * (100 + 101 + 102));
+		EXPECT(!seen.damaged && !seen.turned_away);
+		close(server);
+	}
+}
+
+/* Who comes too late is told so, and may come again when another has left. */
+static void one_too_many_is_told_why(void)
+{
+	int clients[KOFI_TEST_MAX_CLIENTS], another = open_device();
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(sorts); i++) {
+		struct kofi_test test = a_test(KOFI_TEST_PINGPONG);
+		int server = serve_with(sorts[i]);
+		int tries = PATIENCE_MSEC / 10;
+		struct kofi_watch seen;
+
+		for (unsigned int k = 0; k < ARRAY_SIZE(clients); k++)
+			clients[k] = begin(KOFI_TEST_PINGPONG, sorts[i]);
+		for (unsigned int k = 0; k < ARRAY_SIZE(clients); k++)
+			await_more(clients[k], 0);
+		test.flags = sorts[i];
+		seen = run(another, test);
+		EXPECT_ANSWER(FI_ECONNREFUSED, seen.error);
+		EXPECT(seen.refusal == KOFI_TEST_REFUSAL_FULL);
+		EXPECT(watch(server, 0).turned_away == 1);
+		EXPECT(watch(server, 0).clients == KOFI_TEST_MAX_CLIENTS);
+
+		EXPECT_ANSWER(0, stop(clients[0]));
+		/* The server has yet to hear of that. */
+		do
+			seen = run(another, test);
+		while (seen.refusal == KOFI_TEST_REFUSAL_FULL && tries--);
+		EXPECT_ANSWER(0, seen.error);
+		EXPECT(seen.refusal == KOFI_TEST_REFUSAL_NONE);
+
+		/* The server ends, and with it all the others. */
+		close(server);
+		for (unsigned int k = 1; k < ARRAY_SIZE(clients); k++) {
+			seen = watch(clients[k], PATIENCE_MSEC);
+			EXPECT(seen.state == KOFI_TEST_OVER && seen.error);
+		}
+		for (unsigned int k = 0; k < ARRAY_SIZE(clients); k++)
+			close(clients[k]);
+		seen = run(another, test);
+		EXPECT_ANSWER(FI_ECONNREFUSED, seen.error);
+		EXPECT(seen.refusal == KOFI_TEST_REFUSAL_NONE);
+	}
+	close(another);
+}
+
+/* In two rounds more than there is room for at once. */
+enum { EACH = KOFI_TEST_MAX_CLIENTS / 2 + 1, ROUNDS = 2 };
+
+static void begin_some_clients(void)
+{
+	int files[EACH];
+
+	for (int k = 0; k < EACH; k++)
+		files[k] = begin(KOFI_TEST_PINGPONG, 0);
+	for (int k = 0; k < EACH; k++)
+		await_more(files[k], 0);
+}
+
+static void clients_that_are_killed_leave_room(void)
+{
+	struct kofi_test test = a_test(KOFI_TEST_PINGPONG);
+	int server = serve(), client = open_device();
+
+	for (int round = 0; round < ROUNDS; round++) {
+		int tries = PATIENCE_MSEC / 10;
+
+		in_a_process_that_is_killed(begin_some_clients);
+		while (run(client, test).error && tries--)
+			;
+		EXPECT(watch(client, 0).messages == test.count);
+	}
+	EXPECT_ANSWER(0, stop(server));
+	EXPECT(watch(server, 0).clients == ROUNDS * (EACH + 1));
+	close(client);
+	close(server);
+}
+
+static const struct test tests[] = {
+	TEST(clients_are_served_at_once),
+	TEST(what_is_told_is_of_all_clients),
+	TEST(one_too_many_is_told_why),
+	TEST(clients_that_are_killed_leave_room),
+};
+
+int main(int argc, char **argv)
+{
+	return run_at(argc, argv, tests, ARRAY_SIZE(tests));
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Tests that the kernel runs for processes, as programs begin, watch and end
+ * them: the server and its clients are files of one process.
+ */
+
+#ifndef KOFI_TESTING_DEV_TEST_H
+#define KOFI_TESTING_DEV_TEST_H
+
+#include <linux/kofi.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "dev.h"
+#include "expect.h"
+
+#define PORT		"7480"
+#define PATIENCE_MSEC	60000
+
+/* What an operation is done to is told as in <rdma/fabric.h>. */
+#define SUM		2
+#define UINT64		7
+
+/* Where the server is. */
+static const char *address;
+
+static inline struct kofi_test a_test(__u32 kind)
+{
+	struct kofi_test test = { .size = sizeof(test), .kind = kind };
+
+	strcpy(test.node, address);
+	strcpy(test.service, PORT);
+	if (kind == KOFI_TEST_SERVER)
+		return test;
+	test.length = 64;
+	test.count = 10;
+	test.window = kind == KOFI_TEST_STREAM || kind == KOFI_TEST_WRITE ||
+		      kind == KOFI_TEST_READ ? 4 : 0;
+	return test;
+}
+
+static inline struct kofi_watch watch(int file, __u32 msec)
+{
+	struct kofi_watch watch = { .size = sizeof(watch), .msec = msec };
+
+	EXPECT_ANSWER(0, ask(file, KOFI_IOC_WATCH, &watch));
+	return watch;
+}
+
+static inline struct kofi_watch run(int file, struct kofi_test test)
+{
+	EXPECT_ANSWER(0, ask(file, KOFI_IOC_START, &test));
+	return watch(file, PATIENCE_MSEC);
+}
+
+static inline int stop(int file)
+{
+	struct kofi_stop stop = { .size = sizeof(stop) };
+
+	return ask(file, KOFI_IOC_STOP, &stop);
+}
+
+/* A server that clients can connect to: those over verbs, or the others. */
+static inline int serve_with(__u32 flags)
+{
+	struct kofi_test test = a_test(KOFI_TEST_SERVER);
+	int file = open_device(), tries = PATIENCE_MSEC / 10;
+
+	test.flags = flags;
+	EXPECT_ANSWER(0, ask(file, KOFI_IOC_START, &test));
+	while (watch(file, 10).state == KOFI_TEST_STARTING && tries--)
+		;
+	EXPECT(watch(file, 0).state == KOFI_TEST_RUNNING);
+	return file;
+}
+
+static inline int serve(void)
+{
+	return serve_with(0);
+}
+
+/* A client that goes on until it is stopped. */
+static inline int begin(__u32 kind, __u32 flags)
+{
+	struct kofi_test test = a_test(kind);
+	int file = open_device();
+
+	test.flags = flags;
+	test.count = 0;
+	EXPECT_ANSWER(0, ask(file, KOFI_IOC_START, &test));
+	return file;
+}
+
+/* Waits until it has done more than that, or has ended. */
+static inline struct kofi_watch await_more(int file, __u64 messages)
+{
+	int tries = PATIENCE_MSEC / 10;
+	struct kofi_watch seen;
+
+	do
+		seen = watch(file, 10);
+	while (seen.messages <= messages && seen.state != KOFI_TEST_OVER &&
+	       tries--);
+	EXPECT(seen.state == KOFI_TEST_RUNNING && seen.messages > messages);
+	return seen;
+}
+
+/* Has a process begin something, which is killed then. */
+static inline void in_a_process_that_is_killed(void (*work)(void))
+{
+	int status, ready[2];
+	char byte;
+	pid_t child;
+
+	EXPECT(!pipe(ready));
+	child = fork();
+	if (!child) {
+		work();
+		if (write(ready[1], "", 1) == 1)
+			pause();
+		_exit(1);
+	}
+	EXPECT(child > 0 && read(ready[0], &byte, 1) == 1);
+	EXPECT(!kill(child, SIGKILL));
+	EXPECT(waitpid(child, &status, 0) == child);
+	close(ready[0]);
+	close(ready[1]);
+}
+
+/* A program of tests, whose argument is the address. */
+static inline int run_at(int argc, char **argv, const struct test *tests,
+			 int count)
+{
+	if (argc != 2)
+		return 2;
+	address = argv[1];
+	run_tests(tests, count);
+	return 0;
+}
+
+#endif /* KOFI_TESTING_DEV_TEST_H */
