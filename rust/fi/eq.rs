@@ -30,7 +30,6 @@ use super::{
 use crate::abi::{
     closing::Closing,
     context::InProcess,
-    info::Info,
     sleepers::WaitQueue,
     Errno,
     Result,
@@ -40,11 +39,8 @@ use crate::abi::{
 };
 use kernel::{
     list::{
-        impl_list_arc_safe,
-        impl_list_item,
         List,
-        ListArc,
-        ListLinks, //
+        ListArc, //
     },
     prelude::*,
     sync::{
@@ -56,8 +52,7 @@ use kernel::{
         new_spinlock,
         static_lock_class,
         Arc,
-        SpinLock,
-        UniqueArc, //
+        SpinLock, //
     },
     workqueue::{
         self,
@@ -69,6 +64,7 @@ use kernel::{
 };
 
 mod batch;
+mod event;
 mod handled;
 #[cfg(CONFIG_KUNIT = "y")]
 mod tests;
@@ -77,156 +73,17 @@ pub use batch::{
     Batch,
     Failure, //
 };
+pub use event::{
+    Event,
+    Kind,
+    Owned,
+    Source,
+    MAX_DATA, //
+};
 pub use handled::Handled;
-
-/// Most bytes of private data that an event can carry: an InfiniBand CM reply has 196.
-pub const MAX_DATA: usize = 256;
 
 /// Most bytes that a consumer can write as one event.
 pub const MAX_WRITE: usize = 1 << 16;
-
-/// Which object an event is about, as its consumer knows it.
-///
-/// The C API uses the address of the object's `fid`, Rust consumers a number of their own.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Source(pub usize);
-
-/// What happened.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
-    /// A connection event: FI_CONNREQ, FI_CONNECTED or FI_SHUTDOWN.
-    Connection(u32),
-    /// An error: the fabric errno and the provider's own number for it.
-    Error(Errno, i32),
-    /// All of a [`Batch`] is over, or one thing by itself: FI_AV_COMPLETE, FI_MR_COMPLETE.
-    Complete(u32),
-    /// What a consumer wrote with `fi_eq_write()`, and the event number it gave.
-    Written(u32),
-}
-
-/// One entry of a queue.
-#[pin_data]
-pub struct Event {
-    kind: Kind,
-    source: Source,
-    info: Option<KBox<Info>>,
-    batch: Option<KBox<Batch>>,
-    data: KVec<u8>,
-    #[pin]
-    links: ListLinks,
-}
-
-impl_list_arc_safe! {
-    impl ListArcSafe<0> for Event { untracked; }
-}
-
-impl_list_item! {
-    impl ListItem<0> for Event { using ListLinks { self.links }; }
-}
-
-/// An event that is in no queue.
-pub struct Owned(Pin<UniqueArc<Event>>);
-
-impl Event {
-    /// Makes room for an event about `source` with up to [`MAX_DATA`] bytes. May sleep.
-    ///
-    /// # Errors
-    ///
-    /// -FI_ENOMEM.
-    pub(crate) fn reserve(source: Source) -> Result<Owned> {
-        Self::with_room(source, MAX_DATA)
-    }
-
-    fn with_room(source: Source, room: usize) -> Result<Owned> {
-        let data = KVec::with_capacity(room, GFP_KERNEL)?;
-        Ok(Owned(UniqueArc::pin_init(
-            pin_init!(Self {
-                kind: Kind::Written(0),
-                source,
-                info: None,
-                batch: None,
-                data,
-                links <- ListLinks::new(),
-            }),
-            GFP_KERNEL,
-        )?))
-    }
-
-    /// What happened. Of a batch: the failure that is read next, or its end.
-    pub fn kind(&self) -> Kind {
-        match &self.batch {
-            None => self.kind,
-            Some(batch) => match batch.next_failure() {
-                Some(failure) => Kind::Error(failure.errno, 0),
-                None => Kind::Complete(batch.number()),
-            },
-        }
-    }
-
-    /// The things that this tells the outcome of.
-    pub fn batch(&self) -> Option<&Batch> {
-        self.batch.as_deref()
-    }
-
-    /// Of a batch: the number of the failure that is read next, or how many succeeded.
-    pub fn batch_data(&self) -> Option<u64> {
-        let batch = self.batch()?;
-        let failure = batch.next_failure();
-        Some(failure.map_or(batch.succeeded(), |failure| failure.index.into()))
-    }
-
-    /// To whom.
-    pub fn source(&self) -> Source {
-        self.source
-    }
-
-    /// The description of a connection request.
-    pub fn info(&self) -> Option<&Info> {
-        self.info.as_deref()
-    }
-
-    /// The peer's private data, or what was written.
-    pub fn data(&self) -> &[u8] {
-        &self.data
-    }
-}
-
-impl Owned {
-    /// Says what happened; private data past the room is cut off.
-    pub(crate) fn fill(mut self, kind: Kind, data: &[u8], info: Option<KBox<Info>>) -> Self {
-        let event = self.0.as_mut().project();
-        *event.kind = kind;
-        *event.info = info;
-        event.data.clear();
-        let room = event.data.capacity().min(data.len());
-        // Within the capacity, so nothing is allocated and nothing fails.
-        let _ = event.data.extend_from_slice(&data[..room], GFP_NOWAIT);
-        self
-    }
-
-    /// Says what came of many things.
-    pub(crate) fn end(mut self, batch: KBox<Batch>) -> Self {
-        *self.0.as_mut().project().batch = Some(batch);
-        self
-    }
-
-    /// Takes the description of a connection request out.
-    pub fn take_info(&mut self) -> Option<KBox<Info>> {
-        self.0.as_mut().project().info.take()
-    }
-
-    fn from_list(event: ListArc<Event>) -> Option<Self> {
-        Arc::into_unique_or_drop(event.into_arc()).map(Self)
-    }
-}
-
-impl core::ops::Deref for Owned {
-    type Target = Event;
-
-    fn deref(&self) -> &Event {
-        &self.0
-    }
-}
 
 /// An event that one queue is going to get.
 pub struct Notice {
@@ -432,7 +289,7 @@ impl EventQueue {
     }
 
     fn append(&self, inner: &mut Inner, event: Owned) {
-        inner.events.push_back(event.0.into());
+        inner.events.push_back(event.into());
         self.shown.depth.add(1);
         self.filled.store(true, Release);
     }

@@ -71,7 +71,6 @@ mod suite {
         Ok(())
     }
 
-    /// An object may stand where another one was, whose insertion has not been told yet.
     #[test]
     fn eq_03_writes_without_room_are_counted() -> kernel::error::Result {
         let fabric = fabric()?;
@@ -94,6 +93,7 @@ mod suite {
         Ok(())
     }
 
+    /// An object may stand where another one was, whose insertion has not been told yet.
     #[test]
     fn eq_05_closing_leaves_what_is_not_of_a_connection() -> kernel::error::Result {
         let queue = fabric()?.event_queue(
