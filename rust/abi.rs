@@ -13,6 +13,7 @@ pub mod addr;
 pub mod aside;
 pub mod closing;
 pub mod context;
+pub mod count;
 pub mod downcast;
 pub mod errno;
 pub mod flags;

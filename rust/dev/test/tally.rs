@@ -9,6 +9,7 @@ use super::{
 use crate::{
     abi::{
         self,
+        count::Count,
         kofi_watch,
         Errno, //
     },
@@ -43,42 +44,37 @@ fn nanos(time: Delta) -> u64 {
 /// What one thread counts, in memory that no other one writes.
 #[repr(align(64))]
 pub(super) struct Score {
-    messages: Atomic<u64>,
-    bytes: Atomic<u64>,
-    damaged: Atomic<u64>,
-    nsec: Atomic<u64>,
-}
-
-/// Adds, for the one thread that counts.
-fn add(count: &Atomic<u64>, more: u64) {
-    count.store(count.load(Relaxed).wrapping_add(more), Relaxed);
+    messages: Count,
+    bytes: Count,
+    damaged: Count,
+    nsec: Count,
 }
 
 impl Score {
     const fn new() -> Self {
         Self {
-            messages: Atomic::new(0),
-            bytes: Atomic::new(0),
-            damaged: Atomic::new(0),
-            nsec: Atomic::new(0),
+            messages: Count::new(),
+            bytes: Count::new(),
+            damaged: Count::new(),
+            nsec: Count::new(),
         }
     }
 
     /// A message is through.
     pub(super) fn message(&self, bytes: usize, is_intact: bool) {
-        add(&self.messages, 1);
-        add(&self.bytes, bytes as u64);
-        add(&self.damaged, u64::from(!is_intact));
+        self.messages.add(1);
+        self.bytes.add(bytes as u64);
+        self.damaged.add(u64::from(!is_intact));
     }
 
     /// So many were damaged at the other end.
     pub(super) fn damaged(&self, count: u64) {
-        add(&self.damaged, count);
+        self.damaged.add(count);
     }
 
     /// Messages have been under way for so long altogether.
     pub(super) fn took(&self, time: Delta) {
-        self.nsec.store(nanos(time), Relaxed);
+        self.nsec.set(nanos(time));
     }
 }
 
@@ -96,9 +92,9 @@ pub(super) struct Tally {
     latest: Atomic<usize>,
     turned_away: Atomic<u32>,
     refusal: Atomic<u32>,
-    min: Atomic<u64>,
-    max: Atomic<u64>,
-    buckets: KVec<Atomic<u64>>,
+    min: Count,
+    max: Count,
+    buckets: KVec<Count>,
     /// Given when it is over.
     #[pin]
     over: Signal,
@@ -131,7 +127,7 @@ impl Tally {
         }
         let mut buckets = KVec::with_capacity(BUCKETS, GFP_KERNEL)?;
         for _ in 0..BUCKETS {
-            buckets.push(Atomic::new(0), GFP_KERNEL)?;
+            buckets.push(Count::new(), GFP_KERNEL)?;
         }
         Arc::pin_init(
             pin_init!(Self {
@@ -143,8 +139,8 @@ impl Tally {
                 latest: Atomic::new(0),
                 turned_away: Atomic::new(0),
                 refusal: Atomic::new(abi::KOFI_TEST_REFUSAL_NONE),
-                min: Atomic::new(0),
-                max: Atomic::new(0),
+                min: Count::new(),
+                max: Count::new(),
                 buckets,
                 over <- Signal::new(c"kofi::Tally::over", static_lock_class!()),
             }),
@@ -183,14 +179,13 @@ impl Tally {
 
     /// A client has come, and has the score of that number. The server's thread counts.
     pub(super) fn client(&self, score: usize) {
-        self.clients.store(self.clients.load(Relaxed) + 1, Relaxed);
+        let _ = self.clients.fetch_add(1, Relaxed);
         self.latest.store(score, Relaxed);
     }
 
     /// There was no room for one. The server's thread counts.
     pub(super) fn turn_away(&self) {
-        self.turned_away
-            .store(self.turned_away.load(Relaxed) + 1, Relaxed);
+        let _ = self.turned_away.fetch_add(1, Relaxed);
     }
 
     /// The server has said why it refuses.
@@ -201,22 +196,22 @@ impl Tally {
     /// A message has been there and back.
     pub(super) fn round_trip(&self, time: Delta) {
         let nsec = nanos(time);
-        let min = self.min.load(Relaxed);
+        let min = self.min.get();
         if min == 0 || nsec < min {
-            self.min.store(nsec, Relaxed);
+            self.min.set(nsec);
         }
-        if nsec > self.max.load(Relaxed) {
-            self.max.store(nsec, Relaxed);
+        if nsec > self.max.get() {
+            self.max.set(nsec);
         }
         if let Some(bucket) = self.buckets.get(bucket_of(nsec)) {
-            add(bucket, 1);
+            bucket.add(1);
         }
     }
 
     /// What all threads have counted.
-    fn sum(&self, count: impl Fn(&Score) -> &Atomic<u64>) -> u64 {
-        let guests = self.guests.iter().map(|score| count(score).load(Relaxed));
-        guests.fold(count(&self.own).load(Relaxed), u64::wrapping_add)
+    fn sum(&self, count: impl Fn(&Score) -> &Count) -> u64 {
+        let guests = self.guests.iter().map(|score| count(score).get());
+        guests.fold(count(&self.own).get(), u64::wrapping_add)
     }
 
     /// What there is so far.
@@ -234,12 +229,12 @@ impl Tally {
         watch.damaged = self.sum(|score| &score.damaged);
         let latest = self.guests.get(self.latest.load(Relaxed));
         let timed = latest.map_or(&self.own, |score| score);
-        watch.nsec = timed.nsec.load(Relaxed);
-        watch.min = self.min.load(Relaxed);
-        watch.max = self.max.load(Relaxed);
+        watch.nsec = timed.nsec.get();
+        watch.min = self.min.get();
+        watch.max = self.max.get();
         watch.refusal = self.refusal.load(Relaxed);
         watch.turned_away = self.turned_away.load(Relaxed);
-        let counts = self.buckets.iter().map(|bucket| bucket.load(Relaxed));
+        let counts = self.buckets.iter().map(|bucket| bucket.get());
         put_array(watch.buckets, counts.take(watch.bucket_count as usize))
     }
 }

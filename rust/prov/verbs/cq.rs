@@ -17,15 +17,13 @@ use super::{
         Place, //
     },
     offer,
-    queue::{
-        Count,
-        Queue, //
-    },
+    queue::Queue,
     status,
     tally::Tally, //
 };
 use crate::{
     abi::{
+        count::Count,
         downcast::downcast,
         say::complain,
         serial::{

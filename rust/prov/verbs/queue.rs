@@ -13,10 +13,7 @@ mod plain;
 mod posting;
 mod trace;
 
-pub(super) use counts::{
-    Count,
-    Posted, //
-};
+pub(super) use counts::Posted;
 pub(super) use posting::{
     Post,
     Posting,

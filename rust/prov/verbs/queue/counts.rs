@@ -9,11 +9,8 @@ use super::{
 };
 use crate::{
     abi::{
+        count::Count,
         flags::*,
-        once::{
-            read_once,
-            write_once, //
-        },
         KOFI_VALUE_ATOMICS,
         KOFI_VALUE_READS,
         KOFI_VALUE_RECEIVES,
@@ -62,33 +59,6 @@ impl Posted {
             flags if flags & FI_RECV != 0 => Self::Receive,
             _ => Self::Send,
         }
-    }
-}
-
-/// A number that one at a time changes and others look at.
-#[repr(transparent)]
-pub(in crate::prov::verbs) struct Count(Atomic<u64>);
-
-impl Count {
-    /// Nothing.
-    pub(in crate::prov::verbs) const fn new() -> Self {
-        Self(Atomic::new(0))
-    }
-
-    /// Adds to it; the caller holds its lock.
-    #[inline(always)]
-    pub(in crate::prov::verbs) fn add(&self, count: u64) {
-        write_once(&self.0, read_once(&self.0).wrapping_add(count));
-    }
-
-    /// Takes from it what was added.
-    fn take(&self, count: u64) {
-        self.add(count.wrapping_neg());
-    }
-
-    /// As it is now.
-    pub(in crate::prov::verbs) fn get(&self) -> u64 {
-        read_once(&self.0)
     }
 }
 
