@@ -12,6 +12,8 @@
 #include "atomic.h"
 
 #define LEN	64
+/* More than a queue has slots. */
+#define REFUSED_ROUNDS	300
 
 static struct {
 	struct rdma_cm_id	*id;	/* of the device, which it keeps */
@@ -22,7 +24,8 @@ static struct {
 				       enum ib_cq_notify_flags flags);
 	int			(*poll)(struct ib_cq *cq, int count,
 					struct ib_wc *wc);
-	/* How many requests pass, how many behind those do not, and why. */
+	/* How many requests of a kind pass, how many behind those do not, and why. */
+	enum ib_wr_opcode	opcode;
 	atomic_t		passes;
 	atomic_t		refusals;
 	int			answer;
@@ -38,7 +41,7 @@ static int driver_post(struct ib_qp *qp, const struct ib_send_wr *wr,
 {
 	int left = -1;
 
-	if (wr->opcode == IB_WR_ATOMIC_CMP_AND_SWP &&
+	if (wr->opcode == driver.opcode &&
 	    atomic_dec_if_positive(&driver.passes) < 0)
 		left = atomic_dec_if_positive(&driver.refusals);
 	if (left < 0)
@@ -104,6 +107,7 @@ static void driver_begin(struct kunit *test)
 				   IB_QPT_RC);
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, driver.id);
 	KUNIT_ASSERT_EQ(test, 0, rdma_bind_addr(driver.id, info->src_addr));
+	driver.opcode = IB_WR_ATOMIC_CMP_AND_SWP;
 	driver_answers(0, 0, 0);
 	driver.repeats = false;
 	driver.poll = driver.id->device->ops.poll_cq;
@@ -122,6 +126,14 @@ static struct rma_fx *driver_open(struct kunit *test, u8 *far,
 {
 	driver_begin(test);
 	return at_open(test, far, LEN, RMA_BOTH, opts);
+}
+
+/* The same, where it is writes that the driver answers. */
+static struct rma_fx *driver_rma(struct kunit *test, u8 *far)
+{
+	driver_begin(test);
+	driver.opcode = IB_WR_RDMA_WRITE;
+	return rma_open(test, far, LEN, RMA_BOTH, NULL);
 }
 
 /* An operation that no device has, on a word that takes two requests. */
@@ -289,6 +301,40 @@ static void driver_refuses_while_the_reader_sleeps(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, FI_EIO, at_expect_error(test, fx, &op));
 }
 
+/*
+ * Nothing is left of a post that was refused: neither of those that take the
+ * short way, as memory that is registered does, nor of the others.
+ */
+static void driver_refuses_what_takes_one_request(struct kunit *test)
+{
+	u8 *far = tr_buffer(test, LEN), *near = tr_buffer(test, LEN);
+	u64 *target = (u64 *)far, *source = (u64 *)near;
+	struct rma_fx *fx = driver_rma(test, far);
+	struct fid_ep *ep = fx->pair->ep[0];
+	struct fid_mr *mr;
+
+	KUNIT_ASSERT_EQ(test, 0, fi_mr_reg(fx->pair->domain, near, LEN,
+					   FI_WRITE, 0, 0, 0, &mr, NULL));
+	fx_defer_close(test, &mr->fid);
+	for (u64 i = 0; i < REFUSED_ROUNDS; i++) {
+		void *desc = i & 1 ? fi_mr_desc(mr) : NULL, *context = near + i % 8;
+		int refusals = i % 3;
+
+		*source = i;
+		driver_answers(0, refusals, -ENOMEM);
+		while (refusals--)
+			KUNIT_ASSERT_EQ(test, -FI_EAGAIN,
+					fi_write(ep, near, LEN, desc, 0,
+						 fx->addr, fx->key, context));
+		KUNIT_ASSERT_EQ(test, 0, fi_write(ep, near, LEN, desc, 0,
+						  fx->addr, fx->key, context));
+		rma_expect(test, fx, context, FI_WRITE);
+		rma_settle(test, fx);
+		KUNIT_ASSERT_EQ(test, i, *target);
+	}
+	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(fx->pair->cq[0], NULL, 0));
+}
+
 /* What somebody else has taken from the device raises no interrupt any more. */
 static void cq_16_taken_while_the_queue_is_armed(struct kunit *test)
 {
@@ -343,6 +389,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(driver_has_no_memory_for_a_while),
 	KUNIT_CASE(driver_has_no_memory_during_a_shutdown),
 	KUNIT_CASE(driver_refuses_while_the_reader_sleeps),
+	KUNIT_CASE(driver_refuses_what_takes_one_request),
 	KUNIT_CASE(cq_16_taken_while_the_queue_is_armed),
 	KUNIT_CASE(cq_07_told_twice_by_the_device),
 	{}
