@@ -12,6 +12,12 @@ use kernel::sync::atomic::Atomic;
 #[repr(transparent)]
 pub struct Count(Atomic<u64>);
 
+impl Default for Count {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Count {
     /// Nothing.
     pub const fn new() -> Self {
