@@ -22,6 +22,7 @@ pub mod irq_work;
 mod layout;
 pub mod lock;
 pub mod names;
+pub mod nodes;
 pub mod once;
 pub mod random;
 pub mod registry;

@@ -30,6 +30,7 @@ use super::{
 use crate::abi::{
     closing::Closing,
     context::InProcess,
+    nodes::Queue,
     sleepers::WaitQueue,
     Errno,
     Result,
@@ -38,10 +39,6 @@ use crate::abi::{
     KOFI_VALUE_OVERRUNS, //
 };
 use kernel::{
-    list::{
-        List,
-        ListArc, //
-    },
     prelude::*,
     sync::{
         atomic::{
@@ -163,7 +160,7 @@ impl Tell for Shown {
 }
 
 struct Inner {
-    events: List<Event>,
+    events: Queue<Event>,
     /// How many of them a consumer wrote.
     written: usize,
     /// The error last read: its data stays valid until the queue is read again.
@@ -238,7 +235,7 @@ impl EventQueue {
                 shown,
                 inner <- new_spinlock!(
                     Inner {
-                        events: List::new(),
+                        events: Queue::new(),
                         written: 0,
                         last_error: None,
                         ties,
@@ -289,13 +286,13 @@ impl EventQueue {
     }
 
     fn append(&self, inner: &mut Inner, event: Owned) {
-        inner.events.push_back(event.into());
+        inner.events.push(event);
         self.shown.depth.add(1);
         self.filled.store(true, Release);
     }
 
-    fn take_first(&self, inner: &mut Inner) -> Option<ListArc<Event>> {
-        let event = inner.events.pop_front();
+    fn take_first(&self, inner: &mut Inner) -> Option<Owned> {
+        let event = inner.events.pop();
         self.shown.depth.add(-i64::from(event.is_some()));
         self.filled.store(!inner.events.is_empty(), Release);
         event
@@ -351,7 +348,7 @@ impl EventQueue {
         let _old;
         let mut inner = self.inner.lock();
         _old = inner.last_error.take();
-        let head = inner.events.iter().next().ok_or(Errno::EAGAIN)?;
+        let head = inner.events.first().ok_or(Errno::EAGAIN)?;
         let kind = head.kind();
         if matches!(kind, Kind::Error(..)) {
             return Err(Errno::EAVAIL);
@@ -365,7 +362,7 @@ impl EventQueue {
         }
         let event = self.take_first(&mut inner);
         drop(inner);
-        Ok((result, event.and_then(Owned::from_list)))
+        Ok((result, event))
     }
 
     /// Reads the error at the head; its data stays valid until the queue is read again.
@@ -377,7 +374,7 @@ impl EventQueue {
         let _old;
         let mut inner = self.inner.lock();
         _old = inner.last_error.take();
-        let head = inner.events.iter().next().ok_or(Errno::EAGAIN)?;
+        let head = inner.events.first().ok_or(Errno::EAGAIN)?;
         if !matches!(head.kind(), Kind::Error(..)) {
             return Err(Errno::EAGAIN);
         }
@@ -388,7 +385,7 @@ impl EventQueue {
         if let Some(batch) = head.batch() {
             batch.tell();
         } else {
-            inner.last_error = self.take_first(&mut inner).and_then(Owned::from_list);
+            inner.last_error = self.take_first(&mut inner);
         }
         Ok(result)
     }
@@ -428,7 +425,7 @@ impl EventQueue {
                 inner.written -= 1;
             }
             drop(inner);
-            if let Some(event) = event.and_then(Owned::from_list) {
+            if let Some(event) = event {
                 return Ok(event);
             }
         }
@@ -457,20 +454,13 @@ impl EventQueue {
     /// Drops what is queued about an object that is being closed; what came of many things stays, and
     /// what consumers wrote. Process context.
     pub(crate) fn forget(&self, source: Source) {
-        let mut dropped = List::new();
         let mut inner = self.inner.lock();
-        let mut kept = List::new();
-        while let Some(event) = inner.events.pop_front() {
-            let goes = event.batch().is_none() && !matches!(event.kind(), Kind::Written(_));
-            let ours = event.source() == source && goes;
-            if ours {
-                dropped.push_back(event);
-                self.shown.depth.add(-1);
-            } else {
-                kept.push_back(event);
-            }
-        }
-        inner.events = kept;
+        // Dropped behind the lock.
+        let dropped = inner.events.take_all(|event| {
+            let stays = event.batch().is_some() || matches!(event.kind(), Kind::Written(_));
+            event.source() == source && !stays
+        });
+        self.shown.depth.add(-(dropped.len() as i64));
         self.filled.store(!inner.events.is_empty(), Release);
         drop(inner);
     }
@@ -489,13 +479,10 @@ impl EventQueue {
             ties.card.withdraw();
         }
         self.handler.stop();
-        // Declared before the guard: freed outside the lock.
-        let mut unread = List::new();
-        let _left;
         let mut inner = self.inner.lock();
-        unread.push_all_back(&mut inner.events);
+        // Dropped behind the lock.
+        let _left = (core::mem::take(&mut inner.events), inner.last_error.take());
         self.filled.store(false, Release);
-        _left = inner.last_error.take();
         drop(inner);
         Ok(())
     }

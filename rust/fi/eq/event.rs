@@ -8,22 +8,11 @@
 use super::batch::Batch;
 use crate::abi::{
     info::Info,
+    nodes::Own,
     Errno,
     Result, //
 };
-use kernel::{
-    list::{
-        impl_list_arc_safe,
-        impl_list_item,
-        ListArc,
-        ListLinks, //
-    },
-    prelude::*,
-    sync::{
-        Arc,
-        UniqueArc, //
-    },
-};
+use kernel::prelude::*;
 
 /// Most bytes of private data that an event can carry: an InfiniBand CM reply has 196.
 pub const MAX_DATA: usize = 256;
@@ -48,27 +37,16 @@ pub enum Kind {
 }
 
 /// One entry of a queue.
-#[pin_data]
 pub struct Event {
     kind: Kind,
     source: Source,
     info: Option<KBox<Info>>,
     batch: Option<KBox<Batch>>,
     data: KVec<u8>,
-    #[pin]
-    links: ListLinks,
-}
-
-impl_list_arc_safe! {
-    impl ListArcSafe<0> for Event { untracked; }
-}
-
-impl_list_item! {
-    impl ListItem<0> for Event { using ListLinks { self.links }; }
 }
 
 /// An event that is in no queue.
-pub struct Owned(Pin<UniqueArc<Event>>);
+pub type Owned = Own<Event>;
 
 impl Event {
     /// Makes room for an event about `source` with up to [`MAX_DATA`] bytes. May sleep.
@@ -83,17 +61,13 @@ impl Event {
     /// The same with room for so many.
     pub(super) fn with_room(source: Source, room: usize) -> Result<Owned> {
         let data = KVec::with_capacity(room, GFP_KERNEL)?;
-        Ok(Owned(UniqueArc::pin_init(
-            pin_init!(Self {
-                kind: Kind::Written(0),
-                source,
-                info: None,
-                batch: None,
-                data,
-                links <- ListLinks::new(),
-            }),
-            GFP_KERNEL,
-        )?))
+        Own::new(Self {
+            kind: Kind::Written(0),
+            source,
+            info: None,
+            batch: None,
+            data,
+        })
     }
 
     /// What happened. Of a batch: the failure that is read next, or its end.
@@ -138,9 +112,9 @@ impl Event {
 impl Owned {
     /// Says what happened; private data past the room is cut off.
     pub(crate) fn fill(mut self, kind: Kind, data: &[u8], info: Option<KBox<Info>>) -> Self {
-        let event = self.0.as_mut().project();
-        *event.kind = kind;
-        *event.info = info;
+        let event = &mut *self;
+        event.kind = kind;
+        event.info = info;
         event.data.clear();
         let room = event.data.capacity().min(data.len());
         // Within the capacity, so nothing is allocated and nothing fails.
@@ -150,31 +124,12 @@ impl Owned {
 
     /// Says what came of many things.
     pub(crate) fn end(mut self, batch: KBox<Batch>) -> Self {
-        *self.0.as_mut().project().batch = Some(batch);
+        self.batch = Some(batch);
         self
     }
 
     /// Takes the description of a connection request out.
     pub fn take_info(&mut self) -> Option<KBox<Info>> {
-        self.0.as_mut().project().info.take()
-    }
-
-    /// What has been taken out of a queue.
-    pub(super) fn from_list(event: ListArc<Event>) -> Option<Self> {
-        Arc::into_unique_or_drop(event.into_arc()).map(Self)
-    }
-}
-
-impl core::ops::Deref for Owned {
-    type Target = Event;
-
-    fn deref(&self) -> &Event {
-        &self.0
-    }
-}
-
-impl From<Owned> for ListArc<Event> {
-    fn from(event: Owned) -> Self {
-        event.0.into()
+        self.info.take()
     }
 }

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Things that go from hand to hand and from queue to queue, and are allocated once.
+//!
+//! Whoever has an [`Own`] has the thing alone and may change it; in a [`Queue`] it is only looked at.
+//! Nothing is copied or allocated on the way, which is legal in any context. There is no lock.
+
+use super::Result;
+use core::ops::{
+    Deref,
+    DerefMut, //
+};
+use kernel::{
+    list::{
+        impl_list_arc_safe,
+        impl_list_item,
+        List,
+        ListArc,
+        ListLinks, //
+    },
+    prelude::*,
+    sync::{
+        Arc,
+        ArcBorrow,
+        UniqueArc, //
+    },
+};
+
+#[pin_data]
+struct Node<T> {
+    what: T,
+    #[pin]
+    links: ListLinks,
+}
+
+impl_list_arc_safe! {
+    impl{T} ListArcSafe<0> for Node<T> { untracked; }
+}
+
+impl_list_item! {
+    impl{T} ListItem<0> for Node<T> { using ListLinks { self.links }; }
+}
+
+/// A thing that is in no queue.
+pub struct Own<T>(Pin<UniqueArc<Node<T>>>);
+
+impl<T> Own<T> {
+    /// Makes room for it. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM.
+    pub fn new(what: T) -> Result<Self> {
+        Ok(Self(UniqueArc::pin_init(
+            pin_init!(Node {
+                what,
+                links <- ListLinks::new(),
+            }),
+            GFP_KERNEL,
+        )?))
+    }
+}
+
+impl<T> Deref for Own<T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        &self.0.what
+    }
+}
+
+impl<T> DerefMut for Own<T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        self.0.as_mut().project().what
+    }
+}
+
+/// A thing that is in a queue.
+pub struct Seen<'a, T>(ArcBorrow<'a, Node<T>>);
+
+impl<T> Deref for Seen<'_, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        &self.0.what
+    }
+}
+
+/// Things in a row.
+pub struct Queue<T> {
+    nodes: List<Node<T>>,
+    len: usize,
+}
+
+impl<T> Default for Queue<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T> Queue<T> {
+    /// None.
+    pub const fn new() -> Self {
+        Self {
+            nodes: List::new(),
+            len: 0,
+        }
+    }
+
+    /// How many there are.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// The first.
+    #[inline]
+    pub fn first(&self) -> Option<Seen<'_, T>> {
+        self.iter().next()
+    }
+
+    /// All, in order.
+    pub fn iter(&self) -> impl Iterator<Item = Seen<'_, T>> {
+        self.nodes.iter().map(Seen)
+    }
+
+    /// Puts it behind all others.
+    #[inline]
+    pub fn push(&mut self, own: Own<T>) {
+        self.nodes.push_back(own.0.into());
+        self.len += 1;
+    }
+
+    /// Puts it before all others.
+    #[inline]
+    pub fn push_first(&mut self, own: Own<T>) {
+        self.nodes.push_front(own.0.into());
+        self.len += 1;
+    }
+
+    /// Takes the first.
+    #[inline]
+    pub fn pop(&mut self) -> Option<Own<T>> {
+        let node = self.nodes.pop_front()?;
+        self.taken(node)
+    }
+
+    /// Takes the first that `fits`.
+    #[inline]
+    pub fn take(&mut self, mut fits: impl FnMut(&T) -> bool) -> Option<Own<T>> {
+        let mut cursor = self.nodes.cursor_front();
+        loop {
+            let next = cursor.peek_next()?;
+            if fits(&next.what) {
+                let node = next.remove();
+                return self.taken(node);
+            }
+            cursor.move_next();
+        }
+    }
+
+    /// Takes all that `goes`, in order.
+    pub fn take_all(&mut self, mut goes: impl FnMut(&T) -> bool) -> Self {
+        let (mut taken, mut kept) = (Self::new(), Self::new());
+        while let Some(own) = self.pop() {
+            match goes(&own) {
+                true => taken.push(own),
+                false => kept.push(own),
+            }
+        }
+        *self = kept;
+        taken
+    }
+
+    fn taken(&mut self, node: ListArc<Node<T>>) -> Option<Own<T>> {
+        self.len -= 1;
+        // Nobody else ever has a reference: what was pushed was owned.
+        Arc::into_unique_or_drop(node.into_arc()).map(Own)
+    }
+}
+
+#[kunit_tests(kofi_abi_nodes)]
+mod tests {
+    use super::*;
+
+    fn of(numbers: &[u32]) -> Result<Queue<u32>> {
+        let mut queue = Queue::new();
+        for &number in numbers {
+            queue.push(Own::new(number)?);
+        }
+        Ok(queue)
+    }
+
+    fn is(queue: &Queue<u32>, numbers: &[u32]) -> bool {
+        queue.len() == numbers.len() && queue.iter().map(|seen| *seen).eq(numbers.iter().copied())
+    }
+
+    #[test]
+    fn first_in_first_out() -> Result {
+        let mut queue = of(&[1, 2, 3])?;
+        assert!(is(&queue, &[1, 2, 3]));
+        assert!(queue.first().is_some_and(|first| *first == 1));
+        let mut first = queue.pop().ok_or(crate::abi::Errno::EOTHER)?;
+        *first = 7;
+        queue.push(first);
+        assert!(is(&queue, &[2, 3, 7]));
+        while let Some(own) = queue.pop() {
+            assert!(*own > 1);
+        }
+        assert!(queue.is_empty() && is(&queue, &[]));
+        assert!(queue.first().is_none());
+        Ok(())
+    }
+
+    #[test]
+    fn the_first_that_fits_is_taken_wherever_it_is() -> Result {
+        for (wanted, rest) in [(1, [2, 3]), (2, [1, 3]), (3, [1, 2])] {
+            let mut queue = of(&[1, 2, 3])?;
+            let taken = queue.take(|&number| number == wanted);
+            assert!(taken.is_some_and(|taken| *taken == wanted));
+            assert!(is(&queue, &rest));
+            assert!(queue.take(|&number| number == wanted).is_none());
+            assert!(is(&queue, &rest));
+            queue.push_first(Own::new(wanted)?);
+            assert!(queue.first().is_some_and(|first| *first == wanted));
+        }
+        assert!(Queue::<u32>::new().take(|_| true).is_none());
+        Ok(())
+    }
+
+    #[test]
+    fn all_that_go_are_taken_in_order() -> Result {
+        let mut queue = of(&[1, 2, 3, 4, 5])?;
+        let odd = queue.take_all(|number| number % 2 == 1);
+        assert!(is(&odd, &[1, 3, 5]));
+        assert!(is(&queue, &[2, 4]));
+        let all = queue.take_all(|_| true);
+        assert!(is(&all, &[2, 4]) && queue.is_empty());
+        Ok(())
+    }
+
+    #[test]
+    fn what_is_left_is_dropped_with_the_queue() -> Result {
+        let counted = Arc::new((), GFP_KERNEL)?;
+        let mut queue = Queue::new();
+        for _ in 0..3 {
+            queue.push(Own::new(counted.clone())?);
+        }
+        drop(queue.pop());
+        drop(queue);
+        assert!(Arc::into_unique_or_drop(counted).is_some());
+        Ok(())
+    }
+}
