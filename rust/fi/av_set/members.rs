@@ -159,6 +159,7 @@ impl Members {
 #[kunit_tests(kofi_fi_av_set)]
 mod tests {
     use super::*;
+    use crate::abi::random::Repeatable;
 
     fn of(numbers: &[u64]) -> Result<Members> {
         let mut members = Members::new(usize::MAX);
@@ -208,14 +209,6 @@ mod tests {
         assert!(members.remove(8) == Err(Errno::EINVAL));
     }
 
-    /// Numbers that look random and are the same each time.
-    fn random(seed: &mut u64, below: u64) -> u64 {
-        *seed = seed
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (*seed >> 33) % below
-    }
-
     #[test]
     fn avset_02_as_a_naive_model_does() -> kernel::error::Result {
         const ROUNDS: u32 = match cfg!(CONFIG_KASAN) {
@@ -224,11 +217,11 @@ mod tests {
         };
         let mut members = Members::new(usize::MAX);
         let mut model = KVVec::new();
-        let mut seed = 1;
+        let mut random = Repeatable::new(1);
         for _ in 0..ROUNDS {
-            let number = random(&mut seed, 60);
+            let number = random.below(60);
             let place = model.iter().position(|there| *there == number);
-            match random(&mut seed, 8) {
+            match random.below(8) {
                 0..4 => {
                     let inserted = members.insert(number);
                     assert!(inserted.is_ok() == place.is_none());
