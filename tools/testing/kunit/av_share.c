@@ -226,7 +226,7 @@ static void av_18_opened_and_closed_on_two_cpus(struct kunit *test)
 		thread[i] = tr_start(test, i % num_online_cpus(),
 				     open_and_close, fx->domain);
 	for (int i = 0; i < 2; i++) {
-		KUNIT_EXPECT_TRUE(test, tr_join(test, thread[i]));
+		KUNIT_ASSERT_TRUE(test, tr_join(test, thread[i]));
 		KUNIT_EXPECT_EQ(test, 0, thread[i]->result);
 	}
 	KUNIT_EXPECT_EQ(test, -FI_ENOENT,

@@ -221,8 +221,8 @@ static void cntr_02_no_step_is_missed_on_two_cpus(struct kunit *test)
 		adders[i] = tr_start(test, i ? num_online_cpus() - 1 : 0,
 				     add_ones, cntr);
 	for (int i = 0; i < 2; i++)
-		KUNIT_EXPECT_TRUE(test, tr_join(test, adders[i]));
-	KUNIT_EXPECT_TRUE(test, tr_join(test, waiter));
+		KUNIT_ASSERT_TRUE(test, tr_join(test, adders[i]));
+	KUNIT_ASSERT_TRUE(test, tr_join(test, waiter));
 	KUNIT_EXPECT_EQ(test, 0, waiter->result);
 	CN_EXPECT(test, cntr, 2 * ADDS, 0);
 }

@@ -162,7 +162,7 @@ static void eq_08_one_call_at_a_time(struct kunit *test)
 				      write_many, handled);
 	KUNIT_EXPECT_TRUE(test, reaches(test, &handled->events, 2 * MANY));
 	for (int i = 0; i < 2; i++) {
-		KUNIT_EXPECT_TRUE(test, tr_join(test, writers[i]));
+		KUNIT_ASSERT_TRUE(test, tr_join(test, writers[i]));
 		tr_stop(test, writers[i]);
 	}
 	KUNIT_EXPECT_EQ(test, 2 * MANY, atomic_read(&handled->events));

@@ -133,7 +133,7 @@ static void av_25_two_cpus_at_one_table(struct kunit *test)
 				     racer);
 	}
 	for (int i = 0; i < 2; i++) {
-		KUNIT_EXPECT_TRUE(test, tr_join_within(test, thread[i],
+		KUNIT_ASSERT_TRUE(test, tr_join_within(test, thread[i],
 						       FX_WAIT_MS +
 						       1000 * (tr_rounds +
 							       av_seconds)));

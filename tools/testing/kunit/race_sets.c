@@ -13,6 +13,7 @@ module_param(sets_seconds, uint, 0644);
 MODULE_PARM_DESC(sets_seconds, "how long the race at poll and wait sets goes on, if not for some rounds");
 
 #define COMMON	12
+#define RACES	(100 * tr_rounds)
 
 struct racer {
 	struct kofi_fabric_fx	*fx;
@@ -115,7 +116,7 @@ static int run_race(struct tr_thread *thread)
 
 	for (n = 0; !thread->result; n++) {
 		if (sets_seconds ? time_after(jiffies, end) :
-				   n == 100 * tr_rounds)
+				   n == RACES)
 			break;
 		thread->result = find_changed(racer, n) ?:
 				 come_and_go(racer, n * 7) ?:
@@ -150,10 +151,10 @@ static void poll_06_two_cpus_at_the_same_sets(struct kunit *test)
 		thread[i] = tr_start(test, i % num_online_cpus(), run_race,
 				     racer[i]);
 	for (int i = 0; i < 2; i++) {
-		KUNIT_EXPECT_TRUE(test, tr_join_within(test, thread[i],
+		KUNIT_ASSERT_TRUE(test, tr_join_within(test, thread[i],
 						       FX_WAIT_MS +
-						       1000 * (tr_rounds +
-							       sets_seconds)));
+						       1000 * sets_seconds +
+						       100 * RACES));
 		KUNIT_EXPECT_EQ(test, 0, thread[i]->result);
 	}
 	/* The last change of each counter is listed, too, whoever made it. */
@@ -244,7 +245,7 @@ static void poll_02_what_comes_during_a_look(struct kunit *test)
 				     meeting);
 	/* Who waits in vain for the other one ends by itself. */
 	for (int i = 0; i < 2; i++) {
-		KUNIT_EXPECT_TRUE(test, tr_join_within(test, thread[i],
+		KUNIT_ASSERT_TRUE(test, tr_join_within(test, thread[i],
 						       FX_WAIT_MS +
 						       100 * meeting->rounds));
 		KUNIT_EXPECT_EQ(test, 0, thread[i]->result);

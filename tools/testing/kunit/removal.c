@@ -28,7 +28,7 @@ static void removal_of_the_device_of_many(struct kunit *test)
 	}
 	pr_info("kofi_kunit: traffic flows\n");
 	for (int side = 0; side < BUSY_SIDES; side++) {
-		KUNIT_EXPECT_TRUE(test, tr_join_within(test, threads[side],
+		KUNIT_ASSERT_TRUE(test, tr_join_within(test, threads[side],
 						       BUSY_WAIT_MS + FX_WAIT_MS));
 		KUNIT_EXPECT_EQ(test, 0, threads[side]->result);
 	}
