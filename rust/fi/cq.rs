@@ -40,12 +40,14 @@ use kernel::{
 };
 
 mod interrupts;
+mod room;
 
 pub use interrupts::Interrupts;
 pub(crate) use interrupts::{
     Handler,
     TaskHandler, //
 };
+pub(crate) use room::Room;
 
 /// A successful operation.
 #[derive(Clone, Copy)]

@@ -48,7 +48,8 @@ use crate::{
             Completion,
             Entries,
             Failure,
-            Interrupts, //
+            Interrupts,
+            Room, //
         },
         memory::Context,
         provider, //
@@ -76,7 +77,6 @@ use kernel::{
     sync::{
         atomic::{
             Atomic,
-            Full,
             Relaxed, //
         },
         static_lock_class,
@@ -102,7 +102,7 @@ pub(crate) struct Cq {
     inner: SerialLock<Inner>,
     size: usize,
     /// How many more operations may be posted, where that is counted.
-    room: Atomic<i32>,
+    room: Room,
     low: i32,
     interrupts: Arc<Interrupts>,
     /// What readers have been told of, under `inner`.
@@ -161,7 +161,7 @@ impl Cq {
         Ok(Arc::pin_init(
             try_pin_init!(Self {
                 ib: ib.poller(),
-                room: Atomic::new(size as i32),
+                room: Room::new(size),
                 low: size as i32 / 4,
                 size,
                 told: Count::new(),
@@ -203,30 +203,20 @@ impl Cq {
     /// Reserves room for one completion.
     #[inline]
     pub(super) fn reserve(&self) -> bool {
-        self.reserve_all(1)
-    }
-
-    /// Reserves room for `count` completions, or for none.
-    #[inline]
-    fn reserve_all(&self, count: u32) -> bool {
-        if self.room.fetch_sub(count as i32, Full) >= count as i32 {
-            return true;
-        }
-        self.release(count);
-        false
+        self.room.take(1)
     }
 
     /// Whether so little room is left that operations which give theirs back only with a later one
     /// should not wait for that.
     #[inline]
     pub(super) fn is_short(&self) -> bool {
-        self.room.load(Relaxed) < self.low
+        self.room.left() < self.low
     }
 
     /// Gives room back.
     #[inline]
     pub(super) fn release(&self, count: u32) {
-        let _ = self.room.fetch_add(count as i32, Full);
+        self.room.give(count);
     }
 
     /// Enters a queue into the table, with room for what it posts besides operations. May sleep.
@@ -243,7 +233,7 @@ impl Cq {
         mut tally: Option<KBox<Tally>>,
         others: &Others,
     ) -> Result<Place> {
-        if !self.reserve_all(queue.besides()) {
+        if !self.room.take(queue.besides()) {
             return Err(Errno::ENOSPC);
         }
         let mut spare = KVec::new();
@@ -297,7 +287,7 @@ impl Cq {
             return;
         }
         for entry in inner.queues.iter().flatten() {
-            let _ = self.room.fetch_sub(entry.queue.count(others) as i32, Full);
+            self.room.take_anyway(entry.queue.count(others));
         }
     }
 
