@@ -297,18 +297,22 @@ unsafe fn parts<'a, Q: provider::CompletionQueue>(cq: *mut fid_cq) -> (&'a Queue
     (object, unsafe { &*object.exact.cast::<Q>() })
 }
 
-/// Connected endpoints do not tell who sent: there is only one peer, and it has no fabric address.
+/// Reads entries, and whom they are from where the caller wants that.
 ///
 /// # Safety
 ///
-/// `src_addr` is NULL or has room for as many addresses as `result` counts.
-unsafe fn no_sources(result: &Result<usize>, src_addr: *mut abi::fi_addr_t) {
-    if let (Ok(count), false) = (result, src_addr.is_null()) {
-        for at in 0..*count {
-            // SAFETY: By this function's safety requirement.
-            unsafe { src_addr.add(at).write(abi::FI_ADDR_NOTAVAIL) };
-        }
+/// `src_addr` is NULL or has room for as many addresses as there is for entries.
+unsafe fn read_from<Q: provider::CompletionQueue, E: Shape>(
+    queue: &Q,
+    room: &mut [MaybeUninit<E>],
+    src_addr: *mut abi::fi_addr_t,
+) -> Result<usize> {
+    if src_addr.is_null() {
+        return queue.read(E::entries(room));
     }
+    // SAFETY: By this function's safety requirement; the addresses need not be initialised.
+    let sources = unsafe { slice::from_raw_parts_mut(src_addr.cast(), room.len()) };
+    queue.read_from(E::entries(room), sources)
 }
 
 impl<Q: provider::CompletionQueue, E: Shape, const ARMS: bool> Table<Q, E, ARMS> {
@@ -324,11 +328,11 @@ impl<Q: provider::CompletionQueue, E: Shape, const ARMS: bool> Table<Q, E, ARMS>
     };
 
     #[inline]
-    fn take(queue: &Q, room: &mut [MaybeUninit<E>]) -> Result<usize> {
+    fn take(queue: &Q, mut read: impl FnMut() -> Result<usize>) -> Result<usize> {
         if ARMS {
-            read_or_arm(queue, room)
+            read_or_arm(queue, read)
         } else {
-            queue.read(E::entries(room))
+            read()
         }
     }
 
@@ -336,7 +340,8 @@ impl<Q: provider::CompletionQueue, E: Shape, const ARMS: bool> Table<Q, E, ARMS>
         // SAFETY: As a C caller of `fi_cq_read()` promises.
         into_ssize(unsafe {
             let (_, queue) = parts::<Q>(cq);
-            room(buf, count).and_then(|room| Self::take(queue, room))
+            room::<E>(buf, count)
+                .and_then(|room| Self::take(queue, || queue.read(E::entries(room))))
         })
     }
 
@@ -349,9 +354,8 @@ impl<Q: provider::CompletionQueue, E: Shape, const ARMS: bool> Table<Q, E, ARMS>
         // SAFETY: As a C caller of `fi_cq_readfrom()` promises.
         into_ssize(unsafe {
             let (_, queue) = parts::<Q>(cq);
-            let result = room(buf, count).and_then(|room| Self::take(queue, room));
-            no_sources(&result, src_addr);
-            result
+            room::<E>(buf, count)
+                .and_then(|room| Self::take(queue, || read_from(queue, room, src_addr)))
         })
     }
 
@@ -367,7 +371,8 @@ impl<Q: provider::CompletionQueue, E: Shape, const ARMS: bool> Table<Q, E, ARMS>
             let (object, queue) = parts::<Q>(cq);
             room::<E>(buf, count).and_then(|room| {
                 let mut budget = Budget::from_millis(timeout);
-                sread(in_process()?, queue, object.waitable, room, &mut budget)
+                let read = || queue.read(E::entries(room));
+                sread(in_process()?, queue, object.waitable, read, &mut budget)
             })
         })
     }
@@ -383,12 +388,11 @@ impl<Q: provider::CompletionQueue, E: Shape, const ARMS: bool> Table<Q, E, ARMS>
         // SAFETY: As a C caller of `fi_cq_sreadfrom()` promises.
         into_ssize(unsafe {
             let (object, queue) = parts::<Q>(cq);
-            let result = room::<E>(buf, count).and_then(|room| {
+            room::<E>(buf, count).and_then(|room| {
                 let mut budget = Budget::from_millis(timeout);
-                sread(in_process()?, queue, object.waitable, room, &mut budget)
-            });
-            no_sources(&result, src_addr);
-            result
+                let read = || read_from(queue, room, src_addr);
+                sread(in_process()?, queue, object.waitable, read, &mut budget)
+            })
         })
     }
 }
@@ -411,11 +415,11 @@ unsafe extern "C" fn readerr<Q: provider::CompletionQueue>(
                 entry.len = done.len;
                 entry.buf = ptr::without_provenance_mut(done.buf);
                 entry.data = done.data;
-                entry.tag = 0;
+                entry.tag = done.tag;
                 entry.olen = failure.dropped;
                 entry.err = failure.errno.code();
                 entry.prov_errno = failure.prov_errno;
-                entry.src_addr = abi::FI_ADDR_NOTAVAIL;
+                entry.src_addr = done.source;
                 // Verbs tells no more; a caller's own buffer stays the caller's.
                 if entry.err_data_size == 0 {
                     entry.err_data = ptr::null_mut();

@@ -62,6 +62,26 @@ pub struct Completion {
     pub data: u64,
     /// Where the message is, in a buffer that takes several; else 0.
     pub buf: usize,
+    /// The tag of a message that was received with one; else 0.
+    pub tag: u64,
+    /// Whom a received message is from; FI_ADDR_NOTAVAIL where that is not known.
+    pub source: abi::fi_addr_t,
+}
+
+impl Completion {
+    /// One of which nothing but its context and its flags is known.
+    #[inline(always)]
+    pub fn of(context: Context, flags: u64) -> Self {
+        Self {
+            context,
+            flags,
+            len: 0,
+            data: 0,
+            buf: 0,
+            tag: 0,
+            source: abi::FI_ADDR_NOTAVAIL,
+        }
+    }
 }
 
 /// A failed operation.
@@ -132,7 +152,7 @@ impl From<Completion> for abi::fi_cq_tagged_entry {
             len: done.len,
             buf: ptr::without_provenance_mut(done.buf),
             data: done.data,
-            tag: 0,
+            tag: done.tag,
         }
     }
 }
@@ -300,7 +320,7 @@ impl CompletionQueue {
     /// Those of [`read_or_arm`].
     pub(super) fn read<E: Shape>(&self, room: &mut [MaybeUninit<E>]) -> Result<usize> {
         if self.core.interrupts().is_handled() {
-            read_or_arm(&*self.core, room)
+            read_or_arm(&*self.core, || self.core.read(E::entries(room)))
         } else {
             self.core.read(E::entries(room))
         }
@@ -352,23 +372,23 @@ impl CompletionQueue {
     }
 }
 
-/// Reads from a queue that has a handler: a read that finds nothing has the handler called for what
-/// comes next. Any context.
+/// Reads, as `read` does, from a queue that has a handler: a read that finds nothing has the handler
+/// called for what comes next. Any context.
 ///
 /// # Errors
 ///
 /// -FI_EAGAIN when there is nothing, -FI_EAVAIL when a failure is next.
-pub(crate) fn read_or_arm<Q: provider::CompletionQueue + ?Sized, E: Shape>(
+pub(crate) fn read_or_arm<Q: provider::CompletionQueue + ?Sized>(
     queue: &Q,
-    room: &mut [MaybeUninit<E>],
+    mut read: impl FnMut() -> Result<usize>,
 ) -> Result<usize> {
-    match queue.read(E::entries(room)) {
+    match read() {
         Err(Errno::EAGAIN) => {}
         result => return result,
     }
     queue.interrupts().expect();
     while is_missed(queue) {
-        match queue.read(E::entries(room)) {
+        match read() {
             Err(Errno::EAGAIN) => {}
             result => return result,
         }
@@ -381,7 +401,7 @@ fn is_missed<Q: provider::CompletionQueue + ?Sized>(queue: &Q) -> bool {
     queue.arm() || queue.has_put_off()
 }
 
-/// Reads completions, sleeping until there is at least one.
+/// Reads completions, as `read` does, sleeping until there is at least one.
 ///
 /// Generic so that the C API reaches its provider without a second indirect call.
 ///
@@ -390,11 +410,11 @@ fn is_missed<Q: provider::CompletionQueue + ?Sized>(queue: &Q) -> bool {
 /// -FI_ENOSYS unless the queue was opened to be waited for, -FI_EAVAIL when an error is next, -FI_EAGAIN when the budget is spent, `fi_cq_signal()` was
 /// called, a signal is pending or the kthread is told to stop.
 #[inline(always)]
-pub(crate) fn sread<Q: provider::CompletionQueue + ?Sized, E: Shape>(
+pub(crate) fn sread<Q: provider::CompletionQueue + ?Sized>(
     _here: InProcess,
     queue: &Q,
     waitable: bool,
-    room: &mut [MaybeUninit<E>],
+    mut read: impl FnMut() -> Result<usize>,
     budget: &mut Budget,
 ) -> Result<usize> {
     if !waitable {
@@ -402,7 +422,7 @@ pub(crate) fn sread<Q: provider::CompletionQueue + ?Sized, E: Shape>(
     }
     let interrupts = queue.interrupts();
     loop {
-        match queue.read(E::entries(room)) {
+        match read() {
             Err(Errno::EAGAIN) => {}
             result => return result,
         }
@@ -416,7 +436,7 @@ pub(crate) fn sread<Q: provider::CompletionQueue + ?Sized, E: Shape>(
         }
         if interrupts.take() {
             // One last look: what arrived together with the signal is not kept waiting.
-            return queue.read(E::entries(room));
+            return read();
         }
     }
 }

@@ -18,7 +18,8 @@ use super::{
         sread,
         Attr,
         CompletionQueue,
-        Format, //
+        Format,
+        Shape, //
     },
     domain::Domain,
     memory::{
@@ -32,6 +33,7 @@ use super::{
 use crate::abi::{
     closing::Closing,
     context::InProcess,
+    fi_cq_msg_entry,
     flags,
     Errno,
     Result, //
@@ -158,7 +160,8 @@ impl Completions {
     pub fn wait(&self, here: InProcess, budget: &mut Budget) -> Result<Completed> {
         let mut slot = EntrySlot::new();
         let core = &**self.queue.core();
-        match sread(here, core, true, slot.room(), budget) {
+        let read = || core.read(fi_cq_msg_entry::entries(slot.room()));
+        match sread(here, core, true, read, budget) {
             Err(Errno::EAVAIL) => self.failure(),
             result => self.success(result, &slot),
         }

@@ -38,6 +38,7 @@ use super::{
 };
 use crate::abi::{
     errno::strerror,
+    fi_addr_t,
     fi_rma_iov,
     info::{
         Info,
@@ -45,10 +46,12 @@ use crate::abi::{
     },
     serial::Threading,
     Errno,
-    Result, //
+    Result,
+    FI_ADDR_NOTAVAIL, //
 };
 use core::{
     any::Any,
+    mem::MaybeUninit,
     net::SocketAddr, //
 };
 use kernel::{
@@ -160,6 +163,19 @@ pub trait CompletionQueue: Any + Send + Sync {
     ///
     /// -FI_EAGAIN when there is nothing, -FI_EAVAIL when a failure is next.
     fn read(&self, entries: Entries<'_>) -> Result<usize>;
+
+    /// The same, which also writes whom each is from; `sources` is as long as `entries`.
+    fn read_from(
+        &self,
+        entries: Entries<'_>,
+        sources: &mut [MaybeUninit<fi_addr_t>],
+    ) -> Result<usize> {
+        let count = self.read(entries)?;
+        for source in sources.iter_mut().take(count) {
+            source.write(FI_ADDR_NOTAVAIL);
+        }
+        Ok(count)
+    }
 
     /// Takes the failure that is next, if one is. Any context.
     fn read_error(&self) -> Result<Failure>;

@@ -308,14 +308,12 @@ impl Inner {
         }
         let (flags, buf) = slot.told();
         let mut completion = Completion {
-            context: slot.context,
-            flags,
             len: match direction {
                 Direction::Transmit => 0,
                 Direction::Receive => done.len as usize,
             },
-            data: 0,
             buf,
+            ..Completion::of(slot.context, flags)
         };
         match done.brought {
             Brought::Nothing => {}
@@ -510,13 +508,7 @@ impl Inner {
 #[cold]
 fn finish_exchange(queue: &Queue, cell: u32) -> Option<(Completion, Direction)> {
     let told = queue.end_exchange(cell)?;
-    let completion = Completion {
-        context: told.context,
-        flags: told.flags,
-        len: 0,
-        data: 0,
-        buf: 0,
-    };
+    let completion = Completion::of(told.context, told.flags);
     Some((completion, queue.direction()))
 }
 
@@ -543,11 +535,8 @@ fn tell_each<E: From<Completion>>(
             break;
         };
         into.write(E::from(Completion {
-            context: slot.context,
-            flags: slot.flags,
             len,
-            data: 0,
-            buf: 0,
+            ..Completion::of(slot.context, slot.flags)
         }));
         count += 1;
     }
