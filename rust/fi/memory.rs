@@ -21,7 +21,6 @@ use crate::abi::{
     bio_vec,
     closing::Closing,
     context::InProcess,
-    fi_cq_msg_entry,
     kvec,
     page,
     scatterlist,
@@ -511,23 +510,29 @@ impl Claim {
     }
 }
 
-/// Room for one completion, initialised from the start.
-pub(super) struct EntrySlot([MaybeUninit<fi_cq_msg_entry>; 1]);
+/// Room for `N` entries of a completion queue, initialised from the start.
+pub(crate) struct EntrySlots<E, const N: usize>([MaybeUninit<E>; N]);
 
-impl EntrySlot {
-    pub(super) fn new() -> Self {
-        Self([MaybeUninit::new(pin_init::zeroed())])
+impl<E: Zeroable, const N: usize> EntrySlots<E, N> {
+    /// Zeroes.
+    #[inline]
+    pub(crate) fn new() -> Self {
+        Self(core::array::from_fn(|_| MaybeUninit::zeroed()))
     }
 
     /// Where a queue writes.
-    pub(super) fn room(&mut self) -> &mut [MaybeUninit<fi_cq_msg_entry>] {
+    #[inline]
+    pub(crate) fn room(&mut self) -> &mut [MaybeUninit<E>] {
         &mut self.0
     }
 
-    /// What it has written, or zeroes.
-    pub(super) fn get(&self) -> &fi_cq_msg_entry {
+    /// What it has written, and zeroes behind that.
+    #[inline]
+    pub(crate) fn get(&self) -> [&E; N] {
         // SAFETY: Initialised by `new`; a queue writes whole entries.
-        unsafe { self.0[0].assume_init_ref() }
+        self.0
+            .each_ref()
+            .map(|slot| unsafe { slot.assume_init_ref() })
     }
 }
 

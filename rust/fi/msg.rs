@@ -26,7 +26,7 @@ use super::{
         Buffer,
         Claim,
         Context,
-        EntrySlot, //
+        EntrySlots, //
     },
     wait::Budget,
 };
@@ -91,6 +91,9 @@ pub enum Direction {
     Read,
 }
 
+/// Room for one completion.
+type Slot = EntrySlots<fi_cq_msg_entry, 1>;
+
 /// The flags of what has taken a receive.
 const RECEIVES: u64 = flags::FI_RECV | flags::FI_REMOTE_WRITE;
 
@@ -139,7 +142,7 @@ impl Completions {
     /// -FI_EAGAIN when there is none.
     pub fn read(&self) -> Result<Completed> {
         loop {
-            let mut slot = EntrySlot::new();
+            let mut slot = Slot::new();
             match self.queue.read(slot.room()) {
                 Ok(0) => {}
                 Err(Errno::EAVAIL) => match self.failure() {
@@ -158,7 +161,7 @@ impl Completions {
     ///
     /// -FI_EAGAIN when the budget is spent, a signal is pending or the kthread is told to stop.
     pub fn wait(&self, here: InProcess, budget: &mut Budget) -> Result<Completed> {
-        let mut slot = EntrySlot::new();
+        let mut slot = Slot::new();
         let core = &**self.queue.core();
         let read = || core.read(fi_cq_msg_entry::entries(slot.room()));
         match sread(here, core, true, read, budget) {
@@ -167,11 +170,11 @@ impl Completions {
         }
     }
 
-    fn success(&self, result: Result<usize>, slot: &EntrySlot) -> Result<Completed> {
+    fn success(&self, result: Result<usize>, slot: &Slot) -> Result<Completed> {
         if result? == 0 {
             return Err(Errno::EAGAIN);
         }
-        let entry = slot.get();
+        let [entry] = slot.get();
         let len = match entry.flags & flags::FI_REMOTE_WRITE {
             0 => entry.len,
             // The data of a peer's write takes a receive, and leaves its buffer alone.
