@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What two endpoints tell each other as they connect: the private data of the request, of the reply
+//! and of the refusal.
+
+use super::{
+    fields::Fields,
+    EAGER, //
+};
+
+const CM_VERSION: u8 = 1;
+const CTRL_VERSION: u8 = 4;
+const OP_VERSION: u8 = 3;
+
+/// The byte order of this machine.
+const ENDIANNESS: u8 = if cfg!(target_endian = "big") { 1 } else { 2 };
+
+/// The other end as somebody knows it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in super::super) struct Identity {
+    /// Which endpoint it is: another one at the same address, after a restart, has another number. Not 0.
+    pub(in super::super) instance: u32,
+    /// What it calls the connection: the packets to it say so.
+    pub(in super::super) index: u32,
+}
+
+impl Identity {
+    fn of(number: u64) -> Self {
+        Self {
+            instance: (number >> 32) as u32,
+            index: number as u32,
+        }
+    }
+
+    fn number(self) -> u64 {
+        u64::from(self.instance) << 32 | u64::from(self.index)
+    }
+}
+
+/// How packets are kept from arriving where there is no receive for them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in super::super) enum Flow {
+    /// The peer is to have credits, if it can.
+    Credits,
+    /// The device has them sent again.
+    Device,
+}
+
+impl Flow {
+    const CREDITS: u8 = 1;
+    const DEVICE: u8 = 2;
+
+    /// Older peers say 0, and always want credits.
+    fn from_byte(byte: u8) -> Option<Self> {
+        match byte {
+            0 | Self::CREDITS => Some(Self::Credits),
+            Self::DEVICE => Some(Self::Device),
+            _ => None,
+        }
+    }
+
+    fn to_byte(self) -> u8 {
+        match self {
+            Self::Credits => Self::CREDITS,
+            Self::Device => Self::DEVICE,
+        }
+    }
+
+    /// What there is between two who say this of themselves: credits only if both do.
+    pub(in super::super) fn with(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Credits, Self::Credits) => Self::Credits,
+            _ => Self::Device,
+        }
+    }
+}
+
+/// Why the words of a peer were not understood.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in super::super) enum Strange {
+    /// There are too few of them.
+    Short,
+    /// It speaks another version, or another byte order.
+    Foreign,
+    /// Its packets have another size.
+    Size,
+    /// It wants a second connection beside the first.
+    Second,
+    /// It says what cannot be so.
+    Nonsense,
+}
+
+/// What comes with a request to connect.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in super::super) struct Hello {
+    /// Where the peer listens, at the address that it connects from.
+    pub(in super::super) port: u16,
+    /// What it can do about packets without receives.
+    pub(in super::super) flow: Flow,
+    /// How many receives it has posted.
+    pub(in super::super) receives: u32,
+    /// Who it is.
+    pub(in super::super) identity: Identity,
+}
+
+impl Hello {
+    /// As it goes on the wire.
+    pub(in super::super) fn to_bytes(self) -> [u8; 24] {
+        let mut fields = Fields::<24>::new();
+        fields.set_u8::<0>(CM_VERSION);
+        fields.set_u8::<1>(ENDIANNESS);
+        fields.set_u8::<2>(CTRL_VERSION);
+        fields.set_u8::<3>(OP_VERSION);
+        fields.set_u16::<4>(self.port);
+        fields.set_u8::<6>(self.flow.to_byte());
+        fields.set_u32::<8>(EAGER as u32);
+        fields.set_u32::<12>(self.receives);
+        fields.set_u64::<16>(self.identity.number());
+        *fields.as_bytes()
+    }
+
+    /// What a peer has said.
+    pub(in super::super) fn from_bytes(bytes: &[u8]) -> Result<Self, Strange> {
+        let fields = Fields::<24>::first_of(bytes).ok_or(Strange::Short)?;
+        if fields.bytes::<0, 4>() != [CM_VERSION, ENDIANNESS, CTRL_VERSION, OP_VERSION] {
+            return Err(Strange::Foreign);
+        }
+        if fields.u32::<8>() as usize != EAGER {
+            return Err(Strange::Size);
+        }
+        if fields.u8::<7>() != 0 {
+            return Err(Strange::Second);
+        }
+        let identity = Identity::of(fields.u64::<16>());
+        let port = fields.u16::<4>();
+        if port == 0 {
+            return Err(Strange::Nonsense);
+        }
+        Ok(Self {
+            port,
+            flow: Flow::from_byte(fields.u8::<6>()).ok_or(Strange::Nonsense)?,
+            receives: fields.u32::<12>(),
+            identity,
+        })
+    }
+}
+
+/// What comes back with the reply.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in super::super) struct Welcome {
+    /// Who has accepted.
+    pub(in super::super) identity: Identity,
+    /// How many receives it has posted.
+    pub(in super::super) receives: u32,
+    /// What it can do about packets without receives.
+    pub(in super::super) flow: Flow,
+}
+
+impl Welcome {
+    /// As it goes on the wire.
+    pub(in super::super) fn to_bytes(self) -> [u8; 16] {
+        let mut fields = Fields::<16>::new();
+        fields.set_u64::<0>(self.identity.number());
+        fields.set_u32::<8>(self.receives);
+        fields.set_u8::<12>(self.flow.to_byte());
+        *fields.as_bytes()
+    }
+
+    /// What a peer has said.
+    pub(in super::super) fn from_bytes(bytes: &[u8]) -> Result<Self, Strange> {
+        let fields = Fields::<16>::first_of(bytes).ok_or(Strange::Short)?;
+        Ok(Self {
+            identity: Identity::of(fields.u64::<0>()),
+            receives: fields.u32::<8>(),
+            flow: Flow::from_byte(fields.u8::<12>()).ok_or(Strange::Nonsense)?,
+        })
+    }
+}
+
+/// Why a request was refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in super::super) enum Refusal {
+    /// It does not want the connection.
+    Refused,
+    /// There is one already, or one on its way from the other side.
+    Already,
+}
+
+impl Refusal {
+    /// As it goes on the wire.
+    pub(in super::super) fn to_bytes(self) -> [u8; 2] {
+        let reason = match self {
+            Self::Refused => 1,
+            Self::Already => 2,
+        };
+        [CM_VERSION, reason]
+    }
+
+    /// What a peer has said, or the connection manager in its place, which says nothing.
+    pub(in super::super) fn from_bytes(bytes: &[u8]) -> Self {
+        match bytes {
+            [CM_VERSION, 2, ..] => Self::Already,
+            _ => Self::Refused,
+        }
+    }
+}
