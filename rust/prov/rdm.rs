@@ -3,4 +3,5 @@
 //! Reliable datagrams: one endpoint, any number of peers, over the connected endpoints of another
 //! provider, as user-space libfabric's `ofi_rxm` does it.
 
+mod link;
 mod wire;

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! How a connection between two endpoints comes about, whoever begins, and how it ends.
+//!
+//! One connection is all that two endpoints have, and both may ask for it at once: then the request of
+//! the higher address stands, and the other side refuses its own. What is said to the peer and done with
+//! endpoints is the caller's; here is only what it comes to, which libfabric's `ofi_rxm` sees alike.
+
+#[cfg(CONFIG_KUNIT = "y")]
+mod tests;
+
+use super::wire::{
+    Identity,
+    Refusal, //
+};
+use core::{
+    cmp::Ordering,
+    net::{
+        IpAddr,
+        SocketAddr, //
+    }, //
+};
+
+/// How far it has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum State {
+    /// Nobody has asked for it.
+    Idle,
+    /// Asked for, and not answered.
+    Asking,
+    /// Refused, as the peer is asking itself: its request is on its way.
+    Expecting,
+    /// The peer's request has been accepted.
+    Answering(Identity),
+    /// It is there.
+    Open(Identity),
+}
+
+/// What is to be done about a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Verdict {
+    /// Accept it.
+    Accept,
+    /// Accept it, in place of what there is: that is to be dropped.
+    Replace,
+    /// Refuse it: there is a connection, or there will be.
+    Refuse,
+}
+
+/// The connection with one peer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Link(State);
+
+impl Link {
+    /// None yet.
+    pub(super) const fn new() -> Self {
+        Self(State::Idle)
+    }
+
+    /// How far it has come.
+    pub(super) fn state(&self) -> State {
+        self.0
+    }
+
+    /// Somebody wants it: whether to ask the peer.
+    pub(super) fn want(&mut self) -> bool {
+        let is_idle = self.0 == State::Idle;
+        if is_idle {
+            self.0 = State::Asking;
+        }
+        is_idle
+    }
+
+    /// The peer's request has not come for long: whether to ask once more.
+    pub(super) fn miss(&mut self) -> bool {
+        let is_missed = self.0 == State::Expecting;
+        if is_missed {
+            self.0 = State::Asking;
+        }
+        is_missed
+    }
+
+    /// The peer asks; `order` is that of its address to our own.
+    pub(super) fn asked(&mut self, who: Identity, order: Ordering) -> Verdict {
+        let verdict = match self.0 {
+            State::Idle | State::Expecting => Verdict::Accept,
+            State::Asking if order == Ordering::Less => Verdict::Refuse,
+            State::Asking => Verdict::Replace,
+            State::Answering(known) | State::Open(known)
+                if known.instance == who.instance && known.instance != 0 =>
+            {
+                Verdict::Refuse
+            }
+            // It has been started again, and knows nothing of what there is.
+            State::Answering(_) | State::Open(_) => Verdict::Replace,
+        };
+        if verdict != Verdict::Refuse {
+            self.0 = State::Answering(who);
+        }
+        verdict
+    }
+
+    /// Our request has been accepted: whether it was there.
+    pub(super) fn accepted(&mut self, who: Identity) -> bool {
+        let was_asking = self.0 == State::Asking;
+        if was_asking {
+            self.0 = State::Open(who);
+        }
+        was_asking
+    }
+
+    /// What we have accepted is there: who the peer is, if that was so.
+    pub(super) fn established(&mut self) -> Option<Identity> {
+        let State::Answering(who) = self.0 else {
+            return None;
+        };
+        self.0 = State::Open(who);
+        Some(who)
+    }
+
+    /// Our request has been refused: whether that is the end of it.
+    pub(super) fn refused(&mut self, why: Refusal) -> bool {
+        if self.0 != State::Asking {
+            return false;
+        }
+        self.0 = match why {
+            Refusal::Already => State::Expecting,
+            Refusal::Refused => State::Idle,
+        };
+        self.0 == State::Idle
+    }
+
+    /// It has ended, or has never come about.
+    pub(super) fn lost(&mut self) {
+        self.0 = State::Idle;
+    }
+}
+
+/// The order of addresses in which requests stand: of one family, that of their bytes on the wire.
+pub(super) fn order(one: &SocketAddr, other: &SocketAddr) -> Ordering {
+    let ip = match (one.ip(), other.ip()) {
+        (IpAddr::V4(one), IpAddr::V4(other)) => one.octets().cmp(&other.octets()),
+        (IpAddr::V6(one), IpAddr::V6(other)) => one.octets().cmp(&other.octets()),
+        (one, other) => one.is_ipv6().cmp(&other.is_ipv6()),
+    };
+    ip.then(one.port().cmp(&other.port()))
+}
