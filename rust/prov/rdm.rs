@@ -4,4 +4,5 @@
 //! provider, as user-space libfabric's `ofi_rxm` does it.
 
 mod link;
+mod matching;
 mod wire;

@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Which receive takes which message.
+//!
+//! A message goes to the receive that was posted first of those that it fits, and a receive takes the
+//! message that arrived first of those that fit it. Messages with a tag and receives that want one are
+//! among themselves.
+
+use crate::abi::nodes::{
+    Own,
+    Queue,
+    Seen, //
+};
+use core::net::SocketAddr;
+
+/// What a receive takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Wish {
+    /// A tag, and the bits of it that do not matter; none: messages without one.
+    pub(super) tag: Option<(u64, u64)>,
+    /// Whom it is from; none: anybody.
+    pub(super) from: Option<SocketAddr>,
+}
+
+/// What decides who takes a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Title {
+    /// Its tag, if it has one.
+    pub(super) tag: Option<u64>,
+    /// Whom it is from.
+    pub(super) from: SocketAddr,
+}
+
+impl Wish {
+    /// Whether a message of this title is meant.
+    #[inline]
+    fn fits(&self, title: &Title) -> bool {
+        let is_tag = match (self.tag, title.tag) {
+            (Some((tag, ignore)), Some(given)) => (tag ^ given) & !ignore == 0,
+            (None, None) => true,
+            _ => false,
+        };
+        is_tag && self.from.is_none_or(|from| from == title.from)
+    }
+}
+
+/// A receive that waits for a message.
+pub(super) trait Wishing {
+    /// What it takes.
+    fn wish(&self) -> &Wish;
+}
+
+/// A message that waits for a receive.
+pub(super) trait Titled {
+    /// What decides who takes it.
+    fn title(&self) -> &Title;
+}
+
+struct Side<R, M> {
+    receives: Queue<R>,
+    messages: Queue<M>,
+}
+
+impl<R, M> Side<R, M> {
+    const fn new() -> Self {
+        Self {
+            receives: Queue::new(),
+            messages: Queue::new(),
+        }
+    }
+}
+
+/// Where receives and messages wait for each other. None waits that fits another.
+pub(super) struct Desk<R, M> {
+    plain: Side<R, M>,
+    tagged: Side<R, M>,
+}
+
+impl<R: Wishing, M: Titled> Desk<R, M> {
+    /// Nobody waits.
+    pub(super) const fn new() -> Self {
+        Self {
+            plain: Side::new(),
+            tagged: Side::new(),
+        }
+    }
+
+    #[inline]
+    fn side(&mut self, is_tagged: bool) -> &mut Side<R, M> {
+        match is_tagged {
+            true => &mut self.tagged,
+            false => &mut self.plain,
+        }
+    }
+
+    /// Has a receive wait, unless there is a message for it: then both come back.
+    #[inline]
+    pub(super) fn post(&mut self, receive: Own<R>) -> Option<(Own<R>, Own<M>)> {
+        match self.claim(receive.wish()) {
+            Some(message) => Some((receive, message)),
+            None => {
+                let side = self.side(receive.wish().tag.is_some());
+                side.receives.push(receive);
+                None
+            }
+        }
+    }
+
+    /// Takes the receive of a message that arrives; if there is none, the message is to
+    /// [`wait`](Self::wait) before the next one arrives.
+    #[inline]
+    pub(super) fn arrive(&mut self, title: &Title) -> Option<Own<R>> {
+        let side = self.side(title.tag.is_some());
+        side.receives.take(|receive| receive.wish().fits(title))
+    }
+
+    /// Has a message wait for its receive.
+    #[inline]
+    pub(super) fn wait(&mut self, message: Own<M>) {
+        let side = self.side(message.title().tag.is_some());
+        side.messages.push(message);
+    }
+
+    /// The message that a receive with this wish would take.
+    pub(super) fn look(&mut self, wish: &Wish) -> Option<Seen<'_, M>> {
+        let side = self.side(wish.tag.is_some());
+        side.messages.iter().find(|seen| wish.fits(seen.title()))
+    }
+
+    /// Takes that message.
+    #[inline]
+    pub(super) fn claim(&mut self, wish: &Wish) -> Option<Own<M>> {
+        let side = self.side(wish.tag.is_some());
+        side.messages.take(|message| wish.fits(message.title()))
+    }
+
+    /// Takes the first receive that `is` the one, of those that want a tag or of the others.
+    pub(super) fn cancel(&mut self, is_tagged: bool, is: impl FnMut(&R) -> bool) -> Option<Own<R>> {
+        self.side(is_tagged).receives.take(is)
+    }
+
+    /// Takes every message that `goes`, as those of a peer that is no more.
+    pub(super) fn forget(&mut self, mut goes: impl FnMut(&M) -> bool) -> [Queue<M>; 2] {
+        [
+            self.plain.messages.take_all(&mut goes),
+            self.tagged.messages.take_all(goes),
+        ]
+    }
+
+    /// Takes all receives.
+    pub(super) fn take_receives(&mut self) -> [Queue<R>; 2] {
+        [
+            core::mem::take(&mut self.plain.receives),
+            core::mem::take(&mut self.tagged.receives),
+        ]
+    }
+}
+
+#[kernel::prelude::kunit_tests(kofi_rdm_matching)]
+mod tests {
+    use super::*;
+    use crate::abi::{
+        random::Repeatable,
+        Result, //
+    };
+    use kernel::{
+        alloc::KVec,
+        prelude::*, //
+    };
+
+    #[derive(Clone, Copy, PartialEq, Eq)]
+    struct Receive(u32, Wish);
+
+    #[derive(Clone, Copy, PartialEq, Eq)]
+    struct Message(u32, Title);
+
+    impl Wishing for Receive {
+        fn wish(&self) -> &Wish {
+            &self.1
+        }
+    }
+
+    impl Titled for Message {
+        fn title(&self) -> &Title {
+            &self.1
+        }
+    }
+
+    fn peer(last: u64) -> SocketAddr {
+        SocketAddr::from(([10, 0, 0, last as u8], 7471))
+    }
+
+    fn title(tag: Option<u64>, from: u64) -> Title {
+        Title {
+            tag,
+            from: peer(from),
+        }
+    }
+
+    fn wish(tag: Option<(u64, u64)>, from: Option<u64>) -> Wish {
+        Wish {
+            tag,
+            from: from.map(peer),
+        }
+    }
+
+    #[test]
+    fn tags_fit_but_for_the_bits_that_do_not_matter() {
+        for (wanted, ignore, given, fits) in [
+            (5, 0, 5, true),
+            (5, 0, 4, false),
+            (5, 1, 4, true),
+            (5, 1, 7, false),
+            (0, u64::MAX, 7, true),
+            (1 << 63, 0, 0, false),
+            (1 << 63, 1 << 63, 0, true),
+        ] {
+            let wish = wish(Some((wanted, ignore)), None);
+            assert_eq!(wish.fits(&title(Some(given), 1)), fits);
+        }
+    }
+
+    #[test]
+    fn tagged_and_others_are_among_themselves() {
+        assert!(!wish(Some((0, u64::MAX)), None).fits(&title(None, 1)));
+        assert!(!wish(None, None).fits(&title(Some(0), 1)));
+        assert!(wish(None, None).fits(&title(None, 1)));
+    }
+
+    #[test]
+    fn a_directed_receive_takes_from_one_only() {
+        assert!(wish(None, Some(1)).fits(&title(None, 1)));
+        assert!(!wish(None, Some(1)).fits(&title(None, 2)));
+        assert!(wish(None, None).fits(&title(None, 2)));
+        let same_host = Title {
+            tag: None,
+            from: SocketAddr::from(([10, 0, 0, 1], 7472)),
+        };
+        assert!(!wish(None, Some(1)).fits(&same_host));
+    }
+
+    #[test]
+    fn who_looks_takes_nothing_and_who_claims_takes_it() -> Result {
+        let mut desk = Desk::<Receive, Message>::new();
+        let any = wish(Some((0, u64::MAX)), None);
+        assert!(desk.look(&any).is_none());
+        for number in 0..3 {
+            desk.wait(Own::new(Message(number, title(Some(number.into()), 1)))?);
+        }
+        let second = wish(Some((1, 0)), None);
+        assert!(desk.look(&second).is_some_and(|seen| seen.0 == 1));
+        assert!(desk.look(&second).is_some_and(|seen| seen.0 == 1));
+        assert!(desk.claim(&second).is_some_and(|own| own.0 == 1));
+        assert!(desk.look(&second).is_none());
+        assert!(desk.claim(&any).is_some_and(|own| own.0 == 0));
+        let [plain, tagged] = desk.forget(|message| message.1.from == peer(1));
+        assert!(plain.is_empty() && tagged.len() == 1);
+        Ok(())
+    }
+
+    #[test]
+    fn a_cancelled_receive_takes_nothing() -> Result {
+        let mut desk = Desk::<Receive, Message>::new();
+        for number in 0..3 {
+            let posted = desk.post(Own::new(Receive(number, wish(None, None)))?);
+            assert!(posted.is_none());
+        }
+        assert!(desk.cancel(true, |receive| receive.0 == 1).is_none());
+        assert!(desk.cancel(false, |receive| receive.0 == 1).is_some());
+        assert!(desk.cancel(false, |receive| receive.0 == 1).is_none());
+        for number in [0, 2] {
+            let receive = desk.arrive(&title(None, 1));
+            assert!(receive.is_some_and(|receive| receive.0 == number));
+        }
+        assert!(desk.arrive(&title(None, 1)).is_none());
+        let _ = desk.post(Own::new(Receive(7, wish(None, None)))?);
+        let [plain, tagged] = desk.take_receives();
+        assert_eq!((plain.len(), tagged.len()), (1, 0));
+        Ok(())
+    }
+
+    /// The same, as slowly as it is simple: one list of each.
+    struct Model {
+        receives: KVec<Receive>,
+        messages: KVec<Message>,
+    }
+
+    impl Model {
+        fn post(&mut self, receive: Receive) -> kernel::error::Result<Option<Message>> {
+            let fits = |message: &Message| receive.1.fits(&message.1);
+            match self.messages.iter().position(fits) {
+                Some(at) => Ok(Some(self.messages.remove(at).map_err(|_| EINVAL)?)),
+                None => {
+                    self.receives.push(receive, GFP_KERNEL)?;
+                    Ok(None)
+                }
+            }
+        }
+
+        fn arrive(&mut self, message: Message) -> kernel::error::Result<Option<Receive>> {
+            let fits = |receive: &Receive| receive.1.fits(&message.1);
+            match self.receives.iter().position(fits) {
+                Some(at) => Ok(Some(self.receives.remove(at).map_err(|_| EINVAL)?)),
+                None => {
+                    self.messages.push(message, GFP_KERNEL)?;
+                    Ok(None)
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn as_a_naive_model_does() -> kernel::error::Result {
+        const ROUNDS: u32 = match cfg!(CONFIG_KASAN) {
+            true => 2_000,
+            false => 50_000,
+        };
+        let mut desk = Desk::<Receive, Message>::new();
+        let mut model = Model {
+            receives: KVec::new(),
+            messages: KVec::new(),
+        };
+        let mut random = Repeatable::new(1);
+        let mut met = 0;
+        for number in 0..ROUNDS {
+            let is_tagged = random.below(2) == 0;
+            let tag = random.below(4);
+            let from = random.below(3);
+            // Now there are more of these, now of those.
+            let receives = if number >> 6 & 1 == 0 { 3 } else { 5 };
+            if random.below(8) < receives {
+                let ignore = [0, 1, 3, u64::MAX][random.below(4) as usize & 3];
+                let wish = wish(
+                    is_tagged.then_some((tag, ignore)),
+                    (random.below(2) == 0).then_some(from),
+                );
+                let receive = Receive(number, wish);
+                let taken = desk.post(Own::new(receive)?).map(|(_, message)| *message);
+                assert!(taken == model.post(receive)?);
+                met += u32::from(taken.is_some());
+            } else {
+                let message = Message(number, title(is_tagged.then_some(tag), from));
+                let taken = desk.arrive(&message.1).map(|receive| *receive);
+                if taken.is_none() {
+                    desk.wait(Own::new(message)?);
+                }
+                assert!(taken == model.arrive(message)?);
+                met += u32::from(taken.is_some());
+            }
+        }
+        assert!(met > ROUNDS / 4);
+        Ok(())
+    }
+}
