@@ -1,0 +1,599 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Completion queues whose entries are made here.
+//!
+//! The spinlock guards the ring; it is a leaf and is held with interrupts off. Room in the ring is taken
+//! before an operation is posted, so that what completes always finds some.
+
+use crate::{
+    abi::{
+        count::Count,
+        errno::strerror,
+        fi_addr_t,
+        lock::FastLockIrq,
+        Errno,
+        Result,
+        KOFI_VALUE_CALLBACKS,
+        KOFI_VALUE_ENTRIES,
+        KOFI_VALUE_ERRORS,
+        KOFI_VALUE_SIZE, //
+    },
+    fi::{
+        card::Told,
+        cq::{
+            Attr,
+            Completion,
+            Entries,
+            Failure,
+            Interrupts,
+            Room, //
+        },
+        provider, //
+    },
+};
+use core::{
+    any::Any,
+    mem::MaybeUninit, //
+};
+use kernel::{
+    prelude::*,
+    sync::{
+        static_lock_class,
+        Arc, //
+    },
+};
+
+/// Completions that a queue opened with size 0 holds.
+const DEFAULT_SIZE: usize = 1024;
+
+/// Most completions that a queue can hold.
+const MOST: usize = 1 << 20;
+
+/// Who fills a queue.
+pub(super) trait Source: Send + Sync {
+    /// Puts what has come meanwhile into its queues. Any context.
+    fn progress(&self);
+}
+
+/// What there is to be told of an operation.
+#[derive(Clone, Copy)]
+pub(super) enum Outcome {
+    /// It has been done.
+    Done(Completion),
+    /// It has not.
+    Failed(Failure),
+}
+
+/// Outcomes in the order in which they came. There are never more than the room that was taken.
+struct Ring {
+    outcomes: KVVec<Option<Outcome>>,
+    /// Where the next one to be read is.
+    first: usize,
+    len: usize,
+}
+
+impl Ring {
+    fn new(size: usize) -> Result<Self> {
+        let mut outcomes = KVVec::with_capacity(size, GFP_KERNEL)?;
+        for _ in 0..size {
+            outcomes.push(None, GFP_KERNEL)?;
+        }
+        Ok(Self {
+            outcomes,
+            first: 0,
+            len: 0,
+        })
+    }
+
+    /// The place that is so many behind the first one.
+    fn place(&self, behind: usize) -> usize {
+        let place = self.first + behind;
+        match place.checked_sub(self.outcomes.len()) {
+            Some(wrapped) => wrapped,
+            None => place,
+        }
+    }
+
+    fn push(&mut self, outcome: Outcome) {
+        let place = self.place(self.len);
+        if let Some(free) = self.outcomes.get_mut(place) {
+            *free = Some(outcome);
+            self.len += 1;
+        }
+    }
+
+    fn first(&self) -> Option<&Outcome> {
+        match self.len {
+            0 => None,
+            _ => self.outcomes.get(self.first)?.as_ref(),
+        }
+    }
+
+    fn pop(&mut self) {
+        self.first = self.place(1);
+        self.len -= 1;
+    }
+
+    fn pop_done(&mut self) -> Option<Completion> {
+        let Some(Outcome::Done(done)) = self.first() else {
+            return None;
+        };
+        let done = *done;
+        self.pop();
+        Some(done)
+    }
+
+    fn pop_failed(&mut self) -> Option<Failure> {
+        let Some(Outcome::Failed(failure)) = self.first() else {
+            return None;
+        };
+        let failure = *failure;
+        self.pop();
+        Some(failure)
+    }
+}
+
+/// A completion queue.
+#[pin_data]
+pub(crate) struct Cq {
+    #[pin]
+    ring: FastLockIrq<Ring>,
+    /// The spinlock is never held while one of them is at work.
+    #[pin]
+    sources: FastLockIrq<KVec<Arc<dyn Source>>>,
+    size: usize,
+    room: Room,
+    #[pin]
+    interrupts: Interrupts,
+    /// What readers have been told of, under the ring's lock.
+    told: Count,
+    failures: Count,
+}
+
+impl Cq {
+    /// Opens a queue. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL for more than [`MOST`], -FI_ENOMEM.
+    pub(super) fn new(attr: &Attr) -> Result<Arc<Self>> {
+        let size = match attr.size {
+            0 => DEFAULT_SIZE,
+            size if size > MOST => return Err(Errno::EINVAL),
+            size => size,
+        };
+        let ring = Ring::new(size)?;
+        Ok(Arc::pin_init(
+            pin_init!(Self {
+                ring <- FastLockIrq::new(ring, c"kofi::rdm::Cq", static_lock_class!()),
+                sources <- FastLockIrq::new(
+                    KVec::new(),
+                    c"kofi::rdm::Cq::sources",
+                    static_lock_class!()
+                ),
+                size,
+                room: Room::new(*size),
+                interrupts <- Interrupts::new(),
+                told: Count::new(),
+                failures: Count::new(),
+            }),
+            GFP_KERNEL,
+        )?)
+    }
+
+    /// Has a reader who finds nothing ask `source`. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM.
+    pub(super) fn admit(&self, source: &Arc<dyn Source>) -> Result {
+        let mut spare = KVec::new();
+        loop {
+            let mut sources = self.sources.lock();
+            if spare.capacity() > sources.len() {
+                // Moved under the lock into memory that was allocated outside of it.
+                for there in sources.drain_all() {
+                    let _ = spare.push_within_capacity(there);
+                }
+                let _ = spare.push_within_capacity(source.clone());
+                core::mem::swap(&mut *sources, &mut spare);
+                drop(sources);
+                return Ok(());
+            }
+            let len = sources.len();
+            drop(sources);
+            spare = KVec::with_capacity(len + 1, GFP_KERNEL)?;
+        }
+    }
+
+    /// Has nobody ask it any more: one who does so now may still be there. May sleep.
+    pub(super) fn dismiss(&self, source: &Arc<dyn Source>) {
+        let mut sources = self.sources.lock();
+        let at = sources.iter().position(|there| Arc::ptr_eq(there, source));
+        let gone = at.map(|at| sources.remove(at));
+        drop(sources);
+        drop(gone);
+    }
+
+    /// Takes room for one outcome, which is given back when it is read, or by [`Self::release`]. Any
+    /// context.
+    #[inline]
+    pub(super) fn reserve(&self) -> bool {
+        self.room.take(1)
+    }
+
+    /// Gives back the room of an operation of which nobody is told. Any context.
+    #[inline]
+    pub(super) fn release(&self) {
+        self.room.give(1);
+    }
+
+    /// Tells the outcome of an operation that has taken room. Any context.
+    pub(super) fn put(&self, outcome: Outcome) {
+        self.ring.lock().push(outcome);
+        self.interrupts.arrived();
+    }
+
+    /// Drops the outcomes that `goes` with. Any context.
+    pub(super) fn forget(&self, mut goes: impl FnMut(&Outcome) -> bool) {
+        let mut ring = self.ring.lock();
+        let mut gone = 0;
+        for _ in 0..ring.len {
+            let Some(&outcome) = ring.first() else {
+                break;
+            };
+            ring.pop();
+            match goes(&outcome) {
+                true => gone += 1,
+                false => ring.push(outcome),
+            }
+        }
+        drop(ring);
+        self.room.give(gone);
+    }
+
+    /// Whether nobody has anything to read. Any context.
+    fn is_empty(&self) -> bool {
+        self.ring.lock().len == 0
+    }
+
+    fn ask_sources(&self) {
+        let mut at = 0;
+        loop {
+            let source = self.sources.lock().get(at).cloned();
+            match source {
+                Some(source) => source.progress(),
+                None => return,
+            }
+            at += 1;
+        }
+    }
+
+    /// Takes what there is into entries of one shape, and has each told to `see`.
+    fn take<E: From<Completion>>(
+        &self,
+        room: &mut [MaybeUninit<E>],
+        mut see: impl FnMut(usize, &Completion),
+    ) -> Result<usize> {
+        match self.take_there(room, &mut see) {
+            Err(Errno::EAGAIN) => {
+                self.ask_sources();
+                self.take_there(room, &mut see)
+            }
+            taken => taken,
+        }
+    }
+
+    /// The same of what is in the ring.
+    fn take_there<E: From<Completion>>(
+        &self,
+        room: &mut [MaybeUninit<E>],
+        see: &mut impl FnMut(usize, &Completion),
+    ) -> Result<usize> {
+        let mut ring = self.ring.lock();
+        let mut count = 0;
+        for into in room.iter_mut() {
+            let Some(done) = ring.pop_done() else {
+                break;
+            };
+            see(count, &done);
+            into.write(E::from(done));
+            count += 1;
+        }
+        let is_failure = matches!(ring.first(), Some(Outcome::Failed(_)));
+        self.told.add(count as u64);
+        drop(ring);
+        self.room.give(count as u32);
+        match count {
+            0 if is_failure => Err(Errno::EAVAIL),
+            0 => Err(Errno::EAGAIN),
+            count => Ok(count),
+        }
+    }
+
+    fn take_any(&self, entries: Entries<'_>, see: impl FnMut(usize, &Completion)) -> Result<usize> {
+        match entries {
+            Entries::Context(room) => self.take(room, see),
+            Entries::Msg(room) => self.take(room, see),
+            Entries::Data(room) => self.take(room, see),
+            Entries::Tagged(room) => self.take(room, see),
+        }
+    }
+}
+
+impl provider::CompletionQueue for Cq {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
+        self
+    }
+
+    fn read(&self, entries: Entries<'_>) -> Result<usize> {
+        self.take_any(entries, |_, _| {})
+    }
+
+    fn read_from(
+        &self,
+        entries: Entries<'_>,
+        sources: &mut [MaybeUninit<fi_addr_t>],
+    ) -> Result<usize> {
+        self.take_any(entries, |at, done| {
+            if let Some(source) = sources.get_mut(at) {
+                source.write(done.source);
+            }
+        })
+    }
+
+    fn read_error(&self) -> Result<Failure> {
+        let mut ring = self.ring.lock();
+        let failure = ring.pop_failed().ok_or(Errno::EAGAIN)?;
+        self.failures.add(1);
+        drop(ring);
+        self.room.give(1);
+        Ok(failure)
+    }
+
+    fn progress(&self) {
+        self.ask_sources();
+    }
+
+    fn arm(&self) -> bool {
+        // Whatever is put is told of; that it is put needs no reader.
+        !self.is_empty()
+    }
+
+    fn has_put_off(&self) -> bool {
+        !self.is_empty()
+    }
+
+    fn interrupts(&self) -> &Interrupts {
+        &self.interrupts
+    }
+
+    fn tell(&self, told: &mut Told<'_>) {
+        told.value(KOFI_VALUE_SIZE, self.size as u64);
+        told.value(KOFI_VALUE_ENTRIES, self.told.get());
+        told.value(KOFI_VALUE_ERRORS, self.failures.get());
+        told.value(KOFI_VALUE_CALLBACKS, self.interrupts.calls());
+    }
+
+    fn describe(&self, prov_errno: i32) -> &'static CStr {
+        strerror(prov_errno)
+    }
+
+    fn close(&self) {}
+}
+
+#[kunit_tests(kofi_rdm_cq)]
+mod tests {
+    use super::*;
+    use crate::{
+        abi::{
+            fi_cq_msg_entry, fi_cq_tagged_entry,
+            flags::{
+                FI_RECV,
+                FI_SEND, //
+            },
+            FI_ADDR_NOTAVAIL,
+        },
+        fi::{
+            cq::{
+                Format,
+                Shape, //
+            },
+            memory::{
+                Context,
+                EntrySlots, //
+            },
+            provider::CompletionQueue, //
+        },
+    };
+    use core::ptr;
+    use kernel::sync::atomic::{
+        Atomic,
+        Relaxed, //
+    };
+
+    fn queue(size: usize) -> Result<Arc<Cq>> {
+        Cq::new(&Attr {
+            size,
+            format: Format::Tagged,
+            waitable: true,
+            vector: 0,
+        })
+    }
+
+    fn context(number: usize) -> Context {
+        Context::new(ptr::without_provenance_mut(number))
+    }
+
+    fn done(number: usize) -> Outcome {
+        Outcome::Done(Completion::of(context(number), FI_SEND))
+    }
+
+    fn failed(number: usize) -> Outcome {
+        Outcome::Failed(Failure {
+            completion: Completion::of(context(number), FI_RECV),
+            dropped: 0,
+            errno: Errno::ECANCELED,
+            prov_errno: 0,
+        })
+    }
+
+    /// The contexts of what is read into room for `N` entries.
+    fn read<const N: usize>(queue: &Cq) -> Result<[usize; N]> {
+        let mut slots = EntrySlots::<fi_cq_msg_entry, N>::new();
+        let count = queue.read(Shape::entries(slots.room()))?;
+        let contexts = slots.get().map(|entry| entry.op_context as usize);
+        assert!(contexts.iter().skip(count).all(|&context| context == 0));
+        Ok(contexts)
+    }
+
+    #[test]
+    fn successes_ahead_of_a_failure_come_first() -> Result {
+        let queue = queue(8)?;
+        assert_eq!(read::<1>(&queue), Err(Errno::EAGAIN));
+        assert!(queue.read_error().is_err());
+        for outcome in [done(1), done(2), failed(3), done(4)] {
+            assert!(queue.reserve());
+            queue.put(outcome);
+        }
+        assert!(queue.read_error().is_err());
+        assert_eq!(read::<8>(&queue), Ok([1, 2, 0, 0, 0, 0, 0, 0]));
+        assert_eq!(read::<8>(&queue), Err(Errno::EAVAIL));
+        let failure = queue.read_error();
+        assert!(failure.is_ok_and(|failure| failure.completion.context == context(3)));
+        assert_eq!(read::<1>(&queue), Ok([4]));
+        assert_eq!(read::<1>(&queue), Err(Errno::EAGAIN));
+        Ok(())
+    }
+
+    #[test]
+    fn what_has_taken_room_finds_it() -> Result {
+        let queue = queue(3)?;
+        for round in 0..7 {
+            for number in 0..3 {
+                assert!(queue.reserve());
+                queue.put(match (round + number) % 2 {
+                    0 => done(number + 1),
+                    _ => failed(number + 1),
+                });
+            }
+            assert!(!queue.reserve());
+            for number in 0..3 {
+                match (round + number) % 2 {
+                    0 => assert_eq!(read::<3>(&queue)?[0], number + 1),
+                    _ => assert!(queue.read_error().is_ok()),
+                }
+            }
+        }
+        for _ in 0..3 {
+            assert!(queue.reserve());
+        }
+        queue.release();
+        assert!(queue.reserve() && !queue.reserve());
+        Ok(())
+    }
+
+    #[test]
+    fn sizes() -> Result {
+        let queue = queue(0)?;
+        assert!((0..DEFAULT_SIZE).all(|_| queue.reserve()));
+        assert!(!queue.reserve());
+        assert!(self::queue(MOST + 1).is_err_and(|errno| errno == Errno::EINVAL));
+        assert!(self::queue(usize::MAX).is_err_and(|errno| errno == Errno::EINVAL));
+        Ok(())
+    }
+
+    #[test]
+    fn readers_are_told_tag_and_source() -> Result {
+        let queue = queue(8)?;
+        for (tag, source) in [(7, 2), (8, FI_ADDR_NOTAVAIL)] {
+            assert!(queue.reserve());
+            queue.put(Outcome::Done(Completion {
+                tag,
+                source,
+                len: 5,
+                data: 6,
+                ..Completion::of(context(1), FI_RECV)
+            }));
+        }
+        let mut slots = EntrySlots::<fi_cq_tagged_entry, 3>::new();
+        let mut sources = EntrySlots::<fi_addr_t, 3>::new();
+        let count = queue.read_from(Shape::entries(slots.room()), sources.room());
+        assert_eq!(count, Ok(2));
+        let entries = slots.get();
+        assert_eq!(entries.map(|entry| entry.tag), [7, 8, 0]);
+        assert_eq!((entries[0].len, entries[0].data), (5, 6));
+        assert_eq!(sources.get(), [&2, &FI_ADDR_NOTAVAIL, &0]);
+        Ok(())
+    }
+
+    #[test]
+    fn what_is_forgotten_is_told_to_nobody() -> Result {
+        let queue = queue(4)?;
+        for outcome in [done(1), failed(2), done(3), failed(1)] {
+            assert!(queue.reserve());
+            queue.put(outcome);
+        }
+        queue.forget(|outcome| match outcome {
+            Outcome::Done(done) => done.context == context(1),
+            Outcome::Failed(failure) => failure.completion.context == context(1),
+        });
+        assert!(queue.reserve() && queue.reserve() && !queue.reserve());
+        assert_eq!(read::<4>(&queue), Err(Errno::EAVAIL));
+        assert!(queue.read_error().is_ok());
+        assert_eq!(read::<4>(&queue), Ok([3, 0, 0, 0]));
+        assert_eq!(read::<4>(&queue), Err(Errno::EAGAIN));
+        Ok(())
+    }
+
+    /// Has something to tell when it is asked the first time.
+    struct Once {
+        queue: Arc<Cq>,
+        asked: Atomic<u32>,
+    }
+
+    impl Source for Once {
+        fn progress(&self) {
+            if self.asked.fetch_add(1u32, Relaxed) == 0 {
+                assert!(self.queue.reserve());
+                self.queue.put(done(9));
+            }
+        }
+    }
+
+    #[test]
+    fn who_finds_nothing_asks_those_who_fill_it() -> Result {
+        let queue = queue(4)?;
+        let once = Arc::new(
+            Once {
+                queue: queue.clone(),
+                asked: Atomic::new(0),
+            },
+            GFP_KERNEL,
+        )?;
+        let source: Arc<dyn Source> = once.clone();
+        queue.admit(&source)?;
+        let (another, asked) = (once.clone(), || once.asked.load(Relaxed));
+        queue.admit(&(another as Arc<dyn Source>))?;
+        // Both are the same, so that it is asked twice.
+        assert_eq!(read::<2>(&queue), Ok([9, 0]));
+        assert_eq!(asked(), 2);
+        assert!(queue.reserve());
+        queue.put(done(1));
+        assert!(queue.arm());
+        assert_eq!(read::<2>(&queue), Ok([1, 0]));
+        assert_eq!(asked(), 2);
+        queue.dismiss(&source);
+        queue.progress();
+        assert_eq!(asked(), 3);
+        queue.dismiss(&source);
+        assert_eq!(read::<1>(&queue), Err(Errno::EAGAIN));
+        assert!(!queue.arm());
+        assert_eq!(asked(), 3);
+        Ok(())
+    }
+}
