@@ -362,6 +362,16 @@ impl Iterator for Pieces {
 
 impl FusedIterator for Pieces {}
 
+/// Whether there is memory at each address of a range: the same that devices can be given.
+///
+/// # Errors
+///
+/// Those of [`classify`], and `EINVAL` for a page that is not there.
+pub(crate) fn check(addr: usize, len: usize) -> Result {
+    let mut pieces = Pieces::new(addr, len)?;
+    pieces.try_for_each(|piece| piece.map(|_| ()))
+}
+
 /// How many of `left` bytes lie in the page that the first of them has `offset` in.
 fn in_page(offset: usize, left: usize) -> usize {
     left.min(PAGE_SIZE - offset)

@@ -23,6 +23,7 @@ use crate::{
     },
     rdma::{
         dma::{
+            self,
             Direction,
             Mapping,
             Piece,
@@ -88,10 +89,7 @@ pub(super) fn check(segment: &Segment, descriptor: Descriptor, pd: &Pd) -> Resul
 pub(super) fn check_stores(segment: &Segment) -> Result {
     match segment.is_empty() {
         true => Ok(()),
-        false => {
-            let mut pieces = Pieces::new(segment.addr(), segment.len())?;
-            Ok(pieces.try_for_each(|piece| piece.map(|_| ()))?)
-        }
+        false => Ok(dma::check(segment.addr(), segment.len())?),
     }
 }
 
