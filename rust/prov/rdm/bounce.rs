@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Where the bytes of a message are, and copies between there and packets.
+//!
+//! A message that fits into a packet, or some, is copied by the CPU: whoever sends it has its memory
+//! back at once, and whoever receives it need not have posted anything before it came.
+
+use crate::{
+    abi::{
+        Errno,
+        Result, //
+    },
+    fi::memory::{
+        Memory,
+        Part,
+        Start, //
+    },
+    rdma::dma::{
+        self,
+        Piece, //
+    },
+};
+use core::ptr;
+
+/// Most parts that the memory of a message may have.
+pub(super) const MOST_PARTS: usize = 4;
+
+/// A run of bytes that the kernel sees at an address.
+#[derive(Clone, Copy, Default)]
+struct Run {
+    addr: usize,
+    len: usize,
+}
+
+impl Run {
+    /// That of a part which is not empty.
+    fn of(part: &Part) -> Result<Self> {
+        let addr = match part.start() {
+            Start::Address(addr) => {
+                dma::check(addr, part.len())?;
+                addr
+            }
+            // SAFETY: The page exists by the invariant of `Part`.
+            Start::Page(page, offset) => {
+                unsafe { Piece::new(page, offset, part.len()) }?.address()?
+            }
+        };
+        Ok(Self {
+            addr,
+            len: part.len(),
+        })
+    }
+}
+
+/// The memory of a message, in order.
+///
+/// # Invariants
+///
+/// The kernel sees each run, which is as valid as the [`Memory`] that this was made of.
+#[derive(Clone, Copy, Default)]
+struct Runs {
+    runs: [Run; MOST_PARTS],
+    len: usize,
+}
+
+impl Runs {
+    fn new(memory: Memory<'_>) -> Result<Self> {
+        let mut runs = Self::default();
+        let mut free = runs.runs.iter_mut();
+        if memory.count() > MOST_PARTS {
+            return Err(Errno::EINVAL);
+        }
+        memory.each(|part| {
+            if !part.is_empty() {
+                *free.next().ok_or(Errno::EINVAL)? = Run::of(&part)?;
+                runs.len = runs.len.checked_add(part.len()).ok_or(Errno::EMSGSIZE)?;
+            }
+            Ok(())
+        })?;
+        // INVARIANT: Each has been looked at.
+        Ok(runs)
+    }
+
+    /// Hands the runs that `len` bytes from `at` on are in to `f`, each with how many came before it.
+    #[inline]
+    fn each(&self, at: usize, len: usize, mut f: impl FnMut(Run, usize)) -> usize {
+        let (mut skip, mut done) = (at, 0);
+        for run in &self.runs {
+            let skipped = skip.min(run.len);
+            skip -= skipped;
+            let here = (run.len - skipped).min(len - done);
+            if here > 0 {
+                let run = Run {
+                    addr: run.addr.wrapping_add(skipped),
+                    len: here,
+                };
+                f(run, done);
+                done += here;
+            }
+        }
+        done
+    }
+}
+
+/// The memory of a message that is sent.
+///
+/// # Invariants
+///
+/// Its owner has been given it for an operation that is not over.
+pub(super) struct Outgoing(Runs);
+
+impl Outgoing {
+    /// That of a send which is under way as long as this is there.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL for more than [`MOST_PARTS`], and for what is no memory of the kernel's; -FI_EMSGSIZE.
+    pub(super) fn new(memory: Memory<'_>) -> Result<Self> {
+        // INVARIANT: By this function's contract.
+        Ok(Self(Runs::new(memory)?))
+    }
+
+    /// How many bytes it has.
+    pub(super) fn len(&self) -> usize {
+        self.0.len
+    }
+
+    /// Copies what is there from `at` on to `packet`, and says how much it was.
+    pub(super) fn read(&self, at: usize, packet: &mut [u8]) -> usize {
+        let (to, len) = (packet.as_mut_ptr(), packet.len());
+        self.0.each(at, len, |run, before| {
+            // SAFETY: The runs are together no longer than the packet, whose memory is ours. By the
+            // invariants the run can be read; whoever changes it meanwhile sends one thing or the other.
+            unsafe { ptr::copy_nonoverlapping(run.addr as *const u8, to.add(before), run.len) };
+        })
+    }
+}
+
+/// The memory of a message that is received.
+///
+/// # Invariants
+///
+/// Its owner has been given it for an operation that is not over, and has lent it to no device.
+pub(super) struct Incoming(Runs);
+
+impl Incoming {
+    /// That of a receive which is under way as long as this is there.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Outgoing::new`].
+    pub(super) fn new(memory: Memory<'_>) -> Result<Self> {
+        // INVARIANT: By this function's contract.
+        Ok(Self(Runs::new(memory)?))
+    }
+
+    /// How many bytes it has.
+    pub(super) fn len(&self) -> usize {
+        self.0.len
+    }
+
+    /// Copies `packet` to what is there from `at` on, and says for how much of it there was room.
+    pub(super) fn write(&self, at: usize, packet: &[u8]) -> usize {
+        let (from, len) = (packet.as_ptr(), packet.len());
+        self.0.each(at, len, |run, before| {
+            // SAFETY: The runs are together no longer than the packet, whose memory is ours. By the
+            // invariants nobody else uses the run.
+            unsafe { ptr::copy_nonoverlapping(from.add(before), run.addr as *mut u8, run.len) };
+        })
+    }
+}
+
+#[kernel::prelude::kunit_tests(kofi_rdm_bounce)]
+mod tests {
+    use super::*;
+    use crate::{
+        abi::{
+            random::Repeatable,
+            Result, //
+        },
+        fi::memory::Segment,
+    };
+    use kernel::{
+        page::PAGE_SIZE,
+        prelude::*, //
+    };
+
+    fn numbers(len: usize) -> Result<VVec<u8>> {
+        let mut bytes = VVec::with_capacity(len, GFP_KERNEL)?;
+        for at in 0..len {
+            bytes.push((at * 7 + at / 251) as u8, GFP_KERNEL)?;
+        }
+        Ok(bytes)
+    }
+
+    /// What lies at `at`.
+    fn segment(bytes: &mut [u8], at: usize, len: usize) -> Segment {
+        let start = bytes.as_mut_ptr().wrapping_add(at);
+        // SAFETY: The memory lives as long as the test, which uses nothing else of it.
+        unsafe { Segment::new(start.cast(), len) }
+    }
+
+    #[test]
+    fn what_is_copied_out_and_in_is_the_same() -> Result {
+        const LEN: usize = 4 * PAGE_SIZE;
+        let mut random = Repeatable::new(1);
+        let mut there = numbers(LEN)?;
+        let model = numbers(LEN)?;
+        let mut packet = VVec::from_elem(0, LEN, GFP_KERNEL)?;
+        let mut back = VVec::from_elem(0, LEN, GFP_KERNEL)?;
+        for _ in 0..300 {
+            // Four parts that follow each other with gaps between them, some of them empty.
+            let mut lens = [0; MOST_PARTS];
+            for len in &mut lens {
+                *len = random.below(3).min(1) as usize * random.below(PAGE_SIZE as u64) as usize;
+            }
+            let mut at = random.below(9) as usize;
+            let mut expected = VVec::with_capacity(LEN, GFP_KERNEL)?;
+            let mut starts = [0; MOST_PARTS];
+            for (start, len) in starts.iter_mut().zip(lens) {
+                *start = at;
+                expected.extend_from_slice(&model[at..at + len], GFP_KERNEL)?;
+                at = (at + len + random.below(5) as usize).min(LEN - PAGE_SIZE);
+            }
+            let parts: [Segment; MOST_PARTS] =
+                core::array::from_fn(|at| segment(&mut there, starts[at], lens[at]));
+            let outgoing = Outgoing::new(Memory::Segments(&parts))?;
+            assert_eq!(outgoing.len(), expected.len());
+            let from = random.below(expected.len() as u64 + 2) as usize;
+            let len = random.below(LEN as u64) as usize;
+            let copied = outgoing.read(from, &mut packet[..len]);
+            let wanted = expected.get(from..).unwrap_or(&[]);
+            let wanted = &wanted[..wanted.len().min(len)];
+            assert!(packet[..copied] == *wanted);
+            back.fill(0xee);
+            let parts = core::array::from_fn::<_, MOST_PARTS, _>(|at| {
+                segment(&mut back, starts[at], lens[at])
+            });
+            let incoming = Incoming::new(Memory::Segments(&parts))?;
+            assert_eq!(incoming.len(), expected.len());
+            assert_eq!(incoming.write(from, &packet[..copied]), copied);
+            let mut left = expected.len();
+            let mut at = 0;
+            for (start, len) in starts.into_iter().zip(lens) {
+                for (now, then) in back[start..start + len].iter().zip(&model[start..]) {
+                    let is_in = (from..from + copied).contains(&at);
+                    assert!(*now == if is_in { *then } else { 0xee });
+                    at += 1;
+                    left -= 1;
+                }
+            }
+            assert_eq!(left, 0);
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn what_does_not_fit_is_left_alone() -> Result {
+        let mut there = VVec::from_elem(0, 16, GFP_KERNEL)?;
+        let parts = [segment(&mut there, 2, 3), segment(&mut there, 9, 2)];
+        let incoming = Incoming::new(Memory::Segments(&parts))?;
+        assert_eq!(incoming.write(0, &[1; 16]), 5);
+        assert_eq!(*there, [0, 0, 1, 1, 1, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0]);
+        assert_eq!(incoming.write(4, &[2; 16]), 1);
+        assert_eq!(incoming.write(5, &[3; 16]), 0);
+        assert_eq!(incoming.write(usize::MAX, &[3; 16]), 0);
+        assert_eq!(*there, [0, 0, 1, 1, 1, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 0]);
+        Ok(())
+    }
+
+    #[test]
+    fn what_is_no_memory_is_refused() -> Result {
+        let mut there = VVec::from_elem(0, PAGE_SIZE, GFP_KERNEL)?;
+        let mut local = [0; 8];
+        let wrong = [
+            segment(&mut local, 0, 8),
+            segment(&mut there, 0, usize::MAX),
+            segment(&mut there, 0, usize::MAX / 2),
+            // SAFETY: Nobody looks at what is there.
+            unsafe { Segment::new(ptr::null_mut(), 8) },
+        ];
+        for segment in wrong {
+            let memory = Memory::Segments(core::slice::from_ref(&segment));
+            assert!(Incoming::new(memory).is_err());
+            assert!(Outgoing::new(memory).is_err());
+        }
+        let many: [Segment; MOST_PARTS + 1] = core::array::from_fn(|at| segment(&mut there, at, 1));
+        assert!(Outgoing::new(Memory::Segments(&many)).is_err());
+        assert!(Outgoing::new(Memory::Segments(&many[1..])).is_ok());
+        // Nothing is at no address.
+        let nothing = segment(&mut there, 1 << 62, 0);
+        let nothing = Incoming::new(Memory::Segments(&[nothing]))?;
+        assert_eq!((nothing.len(), nothing.write(0, &[1])), (0, 0));
+        Ok(())
+    }
+}
