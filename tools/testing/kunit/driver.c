@@ -311,14 +311,17 @@ static void driver_refuses_what_takes_one_request(struct kunit *test)
 	u64 *target = (u64 *)far, *source = (u64 *)near;
 	struct rma_fx *fx = driver_rma(test, far);
 	struct fid_ep *ep = fx->pair->ep[0];
+	int depth = fi_tx_size_left(ep);
 	struct fid_mr *mr;
 
+	KUNIT_ASSERT_GT(test, depth, 0);
 	KUNIT_ASSERT_EQ(test, 0, fi_mr_reg(fx->pair->domain, near, LEN,
 					   FI_WRITE, 0, 0, 0, &mr, NULL));
 	fx_defer_close(test, &mr->fid);
 	for (u64 i = 0; i < REFUSED_ROUNDS; i++) {
 		void *desc = i & 1 ? fi_mr_desc(mr) : NULL, *context = near + i % 8;
-		int refusals = i % 3;
+		/* Two: more often than the queue is deep, which is as empty. */
+		int refusals = i < 2 ? depth + 1 : i % 3;
 
 		*source = i;
 		driver_answers(0, refusals, -ENOMEM);
