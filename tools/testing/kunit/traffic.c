@@ -219,5 +219,5 @@ bool tr_join_within(struct kunit *test, struct tr_thread *thread,
 
 bool tr_join(struct kunit *test, struct tr_thread *thread)
 {
-	return tr_join_within(test, thread, FX_WAIT_MS);
+	return tr_join_within(test, thread, FX_WAIT_MS + 1000 * tr_rounds);
 }

@@ -75,7 +75,7 @@ struct tr_thread *tr_start(struct kunit *test, int cpu,
 void tr_stop(struct kunit *test, struct tr_thread *thread);
 /* Returns when it has been seen to sleep, or has ended. */
 void tr_until_asleep(struct kunit *test, struct tr_thread *thread);
-/* Waits for its end; false where that does not come. */
+/* Waits for its end, the longer the more rounds it may have to go; false where that does not come. */
 bool tr_join(struct kunit *test, struct tr_thread *thread);
 bool tr_join_within(struct kunit *test, struct tr_thread *thread,
 		    unsigned int ms);
