@@ -8,4 +8,5 @@ mod cq;
 mod credits;
 mod link;
 mod matching;
+mod segments;
 mod wire;

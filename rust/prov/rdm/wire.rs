@@ -147,6 +147,26 @@ pub(super) enum Place {
     Last,
 }
 
+/// A part of a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Segment {
+    /// Which message of the sender's.
+    pub(super) id: u64,
+    /// How many parts came before.
+    pub(super) number: u32,
+    /// Whether more come.
+    pub(super) place: Place,
+    /// All of the message.
+    pub(super) message: Message,
+}
+
+impl Segment {
+    /// How many bytes of the message come before it.
+    pub(super) fn offset(&self) -> u64 {
+        u64::from(self.number) * EAGER as u64
+    }
+}
+
 /// How an atomic operation is called.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Form {
@@ -175,16 +195,7 @@ pub(super) enum Head {
     /// A message, which is the payload.
     Eager(Message),
     /// A part of a message, which is the payload.
-    Segment {
-        /// Which message of the sender's.
-        id: u64,
-        /// How many parts came before.
-        number: u32,
-        /// Whether more come.
-        place: Place,
-        /// All of the message.
-        message: Message,
-    },
+    Segment(Segment),
     /// A message that the receiver is to fetch. No payload.
     Offer {
         /// Which message of the sender's.
@@ -450,12 +461,12 @@ impl<'a> Packet<'a> {
         if message.segment_len(number) != Some(body.len()) {
             return Err(Malformed("a segment of the wrong length"));
         }
-        Ok(Head::Segment {
+        Ok(Head::Segment(Segment {
             id,
             number,
             place,
             message,
-        })
+        }))
     }
 
     fn atomic(
@@ -499,7 +510,7 @@ impl Head {
     pub(super) fn len(&self) -> usize {
         HEADER
             + match self {
-                Self::Eager(_) | Self::Segment { .. } => 0,
+                Self::Eager(_) | Self::Segment(_) => 0,
                 Self::Offer { .. } | Self::Room { .. } => RANGES,
                 Self::Taken { .. } | Self::Written { .. } | Self::Credit(_) => 0,
                 Self::Atomic { .. } => TARGETS,
@@ -549,12 +560,12 @@ impl Head {
                 message.put(&mut header);
                 kind::EAGER
             }
-            Self::Segment {
+            Self::Segment(Segment {
                 id,
                 number,
                 place,
                 message,
-            } => {
+            }) => {
                 message.put(&mut header);
                 header.set_u64::<{ at::ID }>(id);
                 header.set_u16::<{ at::SEGMENT_LEN }>(payload as u16);

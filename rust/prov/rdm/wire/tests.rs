@@ -55,12 +55,12 @@ fn each(mut f: impl FnMut(Head, usize)) {
             ..MESSAGE
         };
         for number in 0..message.segments() as u32 {
-            let head = Head::Segment {
+            let head = Head::Segment(Segment {
                 id: 7,
                 number,
                 place: Place::of(number, message.segments()),
                 message,
-            };
+            });
             f(head, message.segment_len(number).unwrap_or(0));
         }
     }
@@ -204,22 +204,22 @@ mod cases {
             (3, Place::Last, false),
             (u32::MAX, Place::Middle, false),
         ] {
-            let head = Head::Segment {
+            let head = Head::Segment(Segment {
                 id: 7,
                 number,
                 place,
                 message,
-            };
+            });
             let _ = head.write(0, EAGER, &mut room);
             assert_eq!(Packet::parse(&room).is_ok(), is_right);
         }
         // One that would have been eager is no segment.
-        let head = Head::Segment {
+        let head = Head::Segment(Segment {
             id: 7,
             number: 0,
             place: Place::First,
             message: MESSAGE,
-        };
+        });
         let _ = head.write(0, 100, &mut room);
         let parsed = room.get(..HEADER + 100).map(Packet::parse);
         assert!(parsed.is_some_and(|parsed| parsed.is_err()));

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Messages that are cut into segments: which comes next, and where its bytes belong.
+//!
+//! A peer may send segments of several messages in turns, but those of one come in order. What does not
+//! is no mistake of the network's, which keeps the order, but the peer's: its connection is to be closed.
+
+use super::wire::{
+    Malformed,
+    Message,
+    Place,
+    Segment, //
+};
+use crate::abi::nodes::{
+    Own,
+    Queue, //
+};
+
+/// A message of which segments have come, and more are to come.
+pub(super) struct Partial<T> {
+    id: u64,
+    message: Message,
+    next: u32,
+    /// Where it goes.
+    pub(super) what: T,
+}
+
+impl<T> Partial<T> {
+    /// A message whose first segment has come.
+    pub(super) fn new(first: &Segment, what: T) -> Self {
+        Self {
+            id: first.id,
+            message: first.message,
+            next: 1,
+            what,
+        }
+    }
+
+    /// All of the message.
+    pub(super) fn message(&self) -> &Message {
+        &self.message
+    }
+}
+
+/// The messages of one connection of which segments are to come.
+pub(super) struct Partials<T> {
+    queue: Queue<Partial<T>>,
+    most: usize,
+}
+
+impl<T> Partials<T> {
+    /// None yet, and never more than `most`.
+    pub(super) const fn new(most: usize) -> Self {
+        Self {
+            queue: Queue::new(),
+            most,
+        }
+    }
+
+    /// That a message begins with `segment`, which is to be [`kept`](Self::keep) until the next comes.
+    ///
+    /// # Errors
+    ///
+    /// It is not the first one, there is one of that name, or there are too many.
+    pub(super) fn begin(&self, segment: &Segment) -> Result<(), Malformed> {
+        if segment.place != Place::First {
+            return Err(Malformed("a segment of no message"));
+        }
+        if self.queue.iter().any(|partial| partial.id == segment.id) {
+            return Err(Malformed("two messages of one name"));
+        }
+        if self.queue.len() >= self.most {
+            return Err(Malformed("segments of too many messages at once"));
+        }
+        Ok(())
+    }
+
+    /// Takes the message that `segment` is the next of, if it is not the first; it is to be
+    /// [`kept`](Self::keep) unless the segment is the last one.
+    ///
+    /// # Errors
+    ///
+    /// There is no such message, or another segment of it is the next.
+    pub(super) fn take(&mut self, segment: &Segment) -> Result<Own<Partial<T>>, Malformed> {
+        let mut partial = self
+            .queue
+            .take(|partial| partial.id == segment.id)
+            .ok_or(Malformed("a segment of no message"))?;
+        let is_next = partial.next == segment.number && partial.message == segment.message;
+        partial.next += u32::from(is_next);
+        if is_next {
+            return Ok(partial);
+        }
+        self.queue.push(partial);
+        Err(Malformed("a segment that is not the next"))
+    }
+
+    /// Waits for the next segment of a message.
+    pub(super) fn keep(&mut self, partial: Own<Partial<T>>) {
+        self.queue.push(partial);
+    }
+
+    /// Takes a message that is not going to be whole, if there is one.
+    pub(super) fn pop(&mut self) -> Option<Own<Partial<T>>> {
+        self.queue.pop()
+    }
+}
+
+#[kernel::prelude::kunit_tests(kofi_rdm_segments)]
+mod tests {
+    use super::{
+        super::wire::EAGER,
+        *, //
+    };
+    use crate::abi::{
+        random::Repeatable,
+        Result, //
+    };
+    use kernel::{
+        alloc::KVec,
+        prelude::*, //
+    };
+
+    fn segment(id: u64, number: u32, count: u32) -> Segment {
+        Segment {
+            id,
+            number,
+            place: Place::of(number, count.into()),
+            message: Message {
+                tag: Some(id),
+                len: u64::from(count) * EAGER as u64,
+                data: None,
+            },
+        }
+    }
+
+    #[test]
+    fn segments_of_several_messages_come_in_turns() -> kernel::error::Result {
+        const MESSAGES: usize = 20;
+        let mut random = Repeatable::new(1);
+        let mut partials = Partials::<u64>::new(MESSAGES);
+        let mut next = KVec::from_elem(0u32, MESSAGES, GFP_KERNEL)?;
+        let count = |at: usize| 2 + at as u32 % 5;
+        let mut whole = 0;
+        while whole < MESSAGES {
+            let at = random.below(MESSAGES as u64) as usize;
+            let Some(number) = next.get_mut(at).filter(|number| **number < count(at)) else {
+                continue;
+            };
+            let segment = segment(at as u64, *number, count(at));
+            let partial = match *number {
+                0 => {
+                    assert!(partials.begin(&segment).is_ok());
+                    Own::new(Partial::new(&segment, 0))?
+                }
+                _ => {
+                    let taken = partials.take(&segment);
+                    assert!(taken.is_ok());
+                    let mut taken = taken.map_err(|_| EINVAL)?;
+                    taken.what += 1;
+                    taken
+                }
+            };
+            assert_eq!(segment.offset(), u64::from(*number) * EAGER as u64);
+            assert_eq!(partial.message(), &segment.message);
+            *number += 1;
+            match segment.place {
+                Place::Last => {
+                    assert_eq!(partial.what + 1, u64::from(count(at)));
+                    whole += 1;
+                }
+                Place::First | Place::Middle => partials.keep(partial),
+            }
+        }
+        assert!(partials.pop().is_none());
+        Ok(())
+    }
+
+    #[test]
+    fn what_is_out_of_order_is_refused_and_changes_nothing() -> Result {
+        let mut partials = Partials::<()>::new(2);
+        let first = segment(1, 0, 4);
+        assert!(partials.begin(&segment(1, 1, 4)).is_err());
+        assert!(partials.take(&segment(1, 1, 4)).is_err());
+        assert!(partials.begin(&first).is_ok());
+        partials.keep(Own::new(Partial::new(&first, ()))?);
+        for wrong in [
+            first,
+            segment(1, 2, 4),
+            segment(1, 3, 4),
+            segment(2, 1, 4),
+            segment(1, 1, 5),
+        ] {
+            assert!(partials.take(&wrong).is_err());
+        }
+        let other = Segment {
+            message: Message {
+                tag: None,
+                ..first.message
+            },
+            ..segment(1, 1, 4)
+        };
+        assert!(partials.take(&other).is_err());
+        let right = partials.take(&segment(1, 1, 4));
+        assert!(right.is_ok_and(|partial| partial.next == 2));
+        Ok(())
+    }
+
+    #[test]
+    fn there_are_not_too_many_and_none_twice() -> Result {
+        let mut partials = Partials::<()>::new(2);
+        for id in [1, 2] {
+            let first = segment(id, 0, 2);
+            assert!(partials.begin(&first).is_ok());
+            partials.keep(Own::new(Partial::new(&first, ()))?);
+            assert!(partials.begin(&first).is_err());
+        }
+        assert!(partials.begin(&segment(3, 0, 2)).is_err());
+        assert!(partials.take(&segment(1, 1, 2)).is_ok());
+        assert!(partials.begin(&segment(3, 0, 2)).is_ok());
+        assert!(partials.pop().is_some_and(|partial| partial.id == 2));
+        assert!(partials.pop().is_none());
+        Ok(())
+    }
+}
