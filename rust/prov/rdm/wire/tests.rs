@@ -3,7 +3,10 @@
 //! What is written is read again, what libfabric has sent is understood, and nothing that anybody may
 //! send does harm.
 
-use super::*;
+use super::{
+    layout::at,
+    *, //
+};
 use crate::abi::random::Repeatable;
 use kernel::{
     alloc::KVec,

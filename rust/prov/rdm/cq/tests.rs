@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Queues that a test fills.
+
+use super::*;
+use crate::{
+    abi::{
+        fi_cq_msg_entry, fi_cq_tagged_entry,
+        flags::{
+            FI_RECV,
+            FI_SEND, //
+        },
+        FI_ADDR_NOTAVAIL,
+    },
+    fi::{
+        cq::{
+            Format,
+            Shape, //
+        },
+        memory::{
+            Context,
+            EntrySlots, //
+        },
+        provider::CompletionQueue, //
+    },
+};
+use core::ptr;
+use kernel::sync::atomic::{
+    Atomic,
+    Relaxed, //
+};
+
+fn queue(size: usize) -> Result<Arc<Cq>> {
+    Cq::new(&Attr {
+        size,
+        format: Format::Tagged,
+        waitable: true,
+        vector: 0,
+    })
+}
+
+fn context(number: usize) -> Context {
+    Context::new(ptr::without_provenance_mut(number))
+}
+
+fn done(number: usize) -> Outcome {
+    Outcome::Done(Completion::of(context(number), FI_SEND))
+}
+
+fn failed(number: usize) -> Outcome {
+    Outcome::Failed(Failure {
+        completion: Completion::of(context(number), FI_RECV),
+        dropped: 0,
+        errno: Errno::ECANCELED,
+        prov_errno: 0,
+    })
+}
+
+/// The contexts of what is read into room for `N` entries.
+fn read<const N: usize>(queue: &Cq) -> Result<[usize; N]> {
+    let mut slots = EntrySlots::<fi_cq_msg_entry, N>::new();
+    let count = queue.read(Shape::entries(slots.room()))?;
+    let contexts = slots.get().map(|entry| entry.op_context as usize);
+    assert!(contexts.iter().skip(count).all(|&context| context == 0));
+    Ok(contexts)
+}
+
+#[kunit_tests(kofi_rdm_cq)]
+mod cases {
+    use super::*;
+
+    #[test]
+    fn successes_ahead_of_a_failure_come_first() -> Result {
+        let queue = queue(8)?;
+        assert_eq!(read::<1>(&queue), Err(Errno::EAGAIN));
+        assert!(queue.read_error().is_err());
+        for outcome in [done(1), done(2), failed(3), done(4)] {
+            assert!(queue.reserve());
+            queue.put(outcome);
+        }
+        assert!(queue.read_error().is_err());
+        assert_eq!(read::<8>(&queue), Ok([1, 2, 0, 0, 0, 0, 0, 0]));
+        assert_eq!(read::<8>(&queue), Err(Errno::EAVAIL));
+        let failure = queue.read_error();
+        assert!(failure.is_ok_and(|failure| failure.completion.context == context(3)));
+        assert_eq!(read::<1>(&queue), Ok([4]));
+        assert_eq!(read::<1>(&queue), Err(Errno::EAGAIN));
+        Ok(())
+    }
+
+    #[test]
+    fn what_has_taken_room_finds_it() -> Result {
+        let queue = queue(3)?;
+        for round in 0..7 {
+            for number in 0..3 {
+                assert!(queue.reserve());
+                queue.put(match (round + number) % 2 {
+                    0 => done(number + 1),
+                    _ => failed(number + 1),
+                });
+            }
+            assert!(!queue.reserve());
+            for number in 0..3 {
+                match (round + number) % 2 {
+                    0 => assert_eq!(read::<3>(&queue)?[0], number + 1),
+                    _ => assert!(queue.read_error().is_ok()),
+                }
+            }
+        }
+        for _ in 0..3 {
+            assert!(queue.reserve());
+        }
+        queue.release();
+        assert!(queue.reserve() && !queue.reserve());
+        Ok(())
+    }
+
+    #[test]
+    fn sizes() -> Result {
+        let queue = queue(0)?;
+        assert!((0..DEFAULT_SIZE).all(|_| queue.reserve()));
+        assert!(!queue.reserve());
+        assert!(self::queue(MOST + 1).is_err_and(|errno| errno == Errno::EINVAL));
+        assert!(self::queue(usize::MAX).is_err_and(|errno| errno == Errno::EINVAL));
+        Ok(())
+    }
+
+    #[test]
+    fn readers_are_told_tag_and_source() -> Result {
+        let queue = queue(8)?;
+        for (tag, source) in [(7, 2), (8, FI_ADDR_NOTAVAIL)] {
+            assert!(queue.reserve());
+            queue.put(Outcome::Done(Completion {
+                tag,
+                source,
+                len: 5,
+                data: 6,
+                ..Completion::of(context(1), FI_RECV)
+            }));
+        }
+        let mut slots = EntrySlots::<fi_cq_tagged_entry, 3>::new();
+        let mut sources = EntrySlots::<fi_addr_t, 3>::new();
+        let count = queue.read_from(Shape::entries(slots.room()), sources.room());
+        assert_eq!(count, Ok(2));
+        let entries = slots.get();
+        assert_eq!(entries.map(|entry| entry.tag), [7, 8, 0]);
+        assert_eq!((entries[0].len, entries[0].data), (5, 6));
+        assert_eq!(sources.get(), [&2, &FI_ADDR_NOTAVAIL, &0]);
+        Ok(())
+    }
+
+    #[test]
+    fn what_is_forgotten_is_told_to_nobody() -> Result {
+        let queue = queue(4)?;
+        for outcome in [done(1), failed(2), done(3), failed(1)] {
+            assert!(queue.reserve());
+            queue.put(outcome);
+        }
+        queue.forget(|outcome| match outcome {
+            Outcome::Done(done) => done.context == context(1),
+            Outcome::Failed(failure) => failure.completion.context == context(1),
+        });
+        assert!(queue.reserve() && queue.reserve() && !queue.reserve());
+        assert_eq!(read::<4>(&queue), Err(Errno::EAVAIL));
+        assert!(queue.read_error().is_ok());
+        assert_eq!(read::<4>(&queue), Ok([3, 0, 0, 0]));
+        assert_eq!(read::<4>(&queue), Err(Errno::EAGAIN));
+        Ok(())
+    }
+
+    /// Has something to tell when it is asked the first time.
+    struct Once {
+        queue: Arc<Cq>,
+        asked: Atomic<u32>,
+    }
+
+    impl Source for Once {
+        fn progress(&self) {
+            if self.asked.fetch_add(1u32, Relaxed) == 0 {
+                assert!(self.queue.reserve());
+                self.queue.put(done(9));
+            }
+        }
+    }
+
+    #[test]
+    fn who_finds_nothing_asks_those_who_fill_it() -> Result {
+        let queue = queue(4)?;
+        let once = Arc::new(
+            Once {
+                queue: queue.clone(),
+                asked: Atomic::new(0),
+            },
+            GFP_KERNEL,
+        )?;
+        let source: Arc<dyn Source> = once.clone();
+        queue.admit(&source)?;
+        let (another, asked) = (once.clone(), || once.asked.load(Relaxed));
+        queue.admit(&(another as Arc<dyn Source>))?;
+        // Both are the same, so that it is asked twice.
+        assert_eq!(read::<2>(&queue), Ok([9, 0]));
+        assert_eq!(asked(), 2);
+        assert!(queue.reserve());
+        queue.put(done(1));
+        assert!(queue.arm());
+        assert_eq!(read::<2>(&queue), Ok([1, 0]));
+        assert_eq!(asked(), 2);
+        queue.dismiss(&source);
+        queue.progress();
+        assert_eq!(asked(), 3);
+        queue.dismiss(&source);
+        assert_eq!(read::<1>(&queue), Err(Errno::EAGAIN));
+        assert!(!queue.arm());
+        assert_eq!(asked(), 3);
+        Ok(())
+    }
+}
