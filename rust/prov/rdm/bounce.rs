@@ -40,9 +40,10 @@ impl Run {
                 dma::check(addr, part.len())?;
                 addr
             }
-            // SAFETY: The page exists by the invariant of `Part`.
             Start::Page(page, offset) => {
-                unsafe { Piece::new(page, offset, part.len()) }?.address()?
+                // SAFETY: The page exists by the invariant of `Part`.
+                let piece = unsafe { Piece::new(page, offset, part.len()) }?;
+                piece.address()?
             }
         };
         Ok(Self {
