@@ -105,7 +105,9 @@ for client in $(seq $most); do
 done
 are_there() { [ "$("$CLIENT" ls -o kofi -k ep | grep -c "ep .* connected")" = "$1" ]; }
 check several_at_once eventually 60 are_there $((2 * most))
-[ $most = 4 ] || check one_too_many refused "refused: the server has as many" pingpong "$ADDRESS" -p 7490
+# More than once where siw does not read why.
+[ $most = 4 ] || check one_too_many eventually 5 refused "refused: the server has as many" \
+	pingpong "$ADDRESS" -p 7490
 check beside_them eval 'printed pingpong $ADDRESS -p 7490 --verbs -n 5 | grep -q "^ *64  *5 "'
 kill -INT $server
 check server_of_many wait $server
@@ -114,7 +116,7 @@ for client in $crowd; do
 	wait $client || lost=$((lost + 1))
 done
 check all_of_them_are_told [ $lost = $most ]
-[ $most = 4 ] && turned_away= || turned_away=", 1 turned away"
+[ $most = 4 ] && turned_away= || turned_away=", [1-9] turned away"
 check server_tells_of_all grep -q "^$((most + 1)) clients, .* 0 damaged$turned_away$" /run/serving
 
 # A device that goes takes its tests along, and waits for no more than that.

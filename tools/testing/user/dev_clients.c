@@ -85,6 +85,7 @@ static void one_too_many_is_told_why(void)
 		struct kofi_test test = a_test(KOFI_TEST_PINGPONG);
 		int server = serve_with(sorts[i]);
 		int tries = PATIENCE_MSEC / 10;
+		__u64 asked = 0;
 		struct kofi_watch seen;
 
 		for (unsigned int k = 0; k < ARRAY_SIZE(clients); k++)
@@ -92,10 +93,14 @@ static void one_too_many_is_told_why(void)
 		for (unsigned int k = 0; k < ARRAY_SIZE(clients); k++)
 			await_more(clients[k], 0);
 		test.flags = sorts[i];
-		seen = run(another, test);
-		EXPECT_ANSWER(FI_ECONNREFUSED, seen.error);
+		/* siw does not read what comes with the end of a connection. */
+		do {
+			seen = run(another, test);
+			asked++;
+			EXPECT_ANSWER(FI_ECONNREFUSED, seen.error);
+		} while (seen.refusal == KOFI_TEST_REFUSAL_NONE && asked < 10);
 		EXPECT(seen.refusal == KOFI_TEST_REFUSAL_FULL);
-		EXPECT(watch(server, 0).turned_away == 1);
+		EXPECT(watch(server, 0).turned_away == asked);
 		EXPECT(watch(server, 0).clients == KOFI_TEST_MAX_CLIENTS);
 
 		EXPECT_ANSWER(0, stop(clients[0]));
