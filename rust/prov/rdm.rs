@@ -6,6 +6,7 @@
 mod bounce;
 mod cq;
 mod credits;
+mod flights;
 mod link;
 mod matching;
 mod segments;
