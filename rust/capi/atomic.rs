@@ -129,9 +129,8 @@ impl<E: Endpoint> Table<E> {
                 return Errno::EINVAL.to_ssize();
             };
             let terms = Terms {
-                context: msg.context,
-                flags,
                 data: msg.data,
+                ..Terms::plain(msg.context, flags).with(msg.addr)
             };
             let operands = Elements::Vector(msg.msg_iov, msg.desc, msg.iov_count);
             let remote = Where::Ranges(msg.rma_iov, msg.rma_iov_count);

@@ -3,7 +3,7 @@
 //! Active endpoints for C callers.
 
 use super::{
-    cm, cntr, cq,
+    av, cm, cntr, cq,
     domain::DomainObject,
     eq, nosys,
     object::{
@@ -40,6 +40,7 @@ use crate::{
     fi::{
         ep::Endpoint,
         eq::Source,
+        memory::Context,
         object::{
             Held,
             Parent,
@@ -268,6 +269,11 @@ unsafe fn try_bind(fid: *mut fid, other: *mut fid, flags: u64) -> Result {
             let queue = unsafe { object::object::<cq::QueueObject>(other)? };
             object.endpoint.bind_completions(queue.queue(), flags)
         }
+        Ok(abi::FI_CLASS_AV) => {
+            // SAFETY: As the C caller promises.
+            let vector = unsafe { object::object::<av::VectorObject>(other)? };
+            object.endpoint.bind_addresses(vector.vector(), flags)
+        }
         Ok(abi::FI_CLASS_CNTR) => {
             // SAFETY: As the C caller promises.
             let counter = unsafe { object::object::<cntr::CounterObject>(other)? };
@@ -345,9 +351,14 @@ const OP_FLAGS: u64 = abi::FI_COMPLETION
     | abi::FI_TRANSMIT_COMPLETE
     | abi::FI_DELIVERY_COMPLETE;
 
-unsafe extern "C" fn cancel(_fid: *mut fid, _context: *mut c_void) -> isize {
-    // What is posted belongs to the device; see fi_cancel().
-    Errno::EOPNOTSUPP.to_ssize()
+unsafe extern "C" fn cancel(fid: *mut fid, context: *mut c_void) -> isize {
+    // SAFETY: As the C caller promises.
+    into_ssize(
+        unsafe { object::object::<EndpointObject>(fid) }.and_then(|object| {
+            object.endpoint.core().cancel(Context::new(context))?;
+            Ok(0)
+        }),
+    )
 }
 
 unsafe extern "C" fn getopt(

@@ -82,13 +82,13 @@ impl<E: Endpoint> Table<E> {
         buf: *mut c_void,
         len: usize,
         desc: *mut c_void,
-        _src_addr: fi_addr_t,
+        src_addr: fi_addr_t,
         context: *mut c_void,
     ) -> isize {
         // SAFETY: By this function's safety requirement.
         unsafe {
             let (object, endpoint) = parts::<E>(ep);
-            let terms = Terms::plain(context, object.receive_flags());
+            let terms = Terms::plain(context, object.receive_flags()).with(src_addr);
             single(buf, len, desc, terms, |message| endpoint.receive(message))
         }
     }
@@ -98,13 +98,13 @@ impl<E: Endpoint> Table<E> {
         iov: *const kvec,
         desc: *mut *mut c_void,
         count: usize,
-        _src_addr: fi_addr_t,
+        src_addr: fi_addr_t,
         context: *mut c_void,
     ) -> isize {
         // SAFETY: As a C caller of `fi_recvv()` promises.
         unsafe {
             let (object, endpoint) = parts::<E>(ep);
-            let terms = Terms::plain(context, object.receive_flags());
+            let terms = Terms::plain(context, object.receive_flags()).with(src_addr);
             vector(iov, desc, count, terms, |message| endpoint.receive(message))
         }
     }
@@ -116,7 +116,7 @@ impl<E: Endpoint> Table<E> {
             let Some(msg) = msg.as_ref() else {
                 return Errno::EINVAL.to_ssize();
             };
-            let terms = Terms::plain(msg.context, flags);
+            let terms = Terms::plain(msg.context, flags).with(msg.addr);
             any_vector(msg.msg_iov, msg.desc, msg.iov_count, terms, |message| {
                 endpoint.receive(message)
             })
@@ -179,11 +179,15 @@ impl<E: Endpoint> Table<E> {
         buf: *const c_void,
         len: usize,
         desc: *mut c_void,
-        _dest_addr: fi_addr_t,
+        dest_addr: fi_addr_t,
         context: *mut c_void,
     ) -> isize {
         // SAFETY: By this function's safety requirement.
-        unsafe { Self::send_one(ep, buf, len, desc, |flags| Terms::plain(context, flags)) }
+        unsafe {
+            Self::send_one(ep, buf, len, desc, |flags| {
+                Terms::plain(context, flags).with(dest_addr)
+            })
+        }
     }
 
     unsafe extern "C" fn senddata(
@@ -192,13 +196,13 @@ impl<E: Endpoint> Table<E> {
         len: usize,
         desc: *mut c_void,
         data: u64,
-        _dest_addr: fi_addr_t,
+        dest_addr: fi_addr_t,
         context: *mut c_void,
     ) -> isize {
         // SAFETY: As a C caller of `fi_senddata()` promises.
         unsafe {
             Self::send_one(ep, buf, len, desc, |flags| {
-                Terms::with_data(context, flags, data)
+                Terms::with_data(context, flags, data).with(dest_addr)
             })
         }
     }
@@ -232,12 +236,14 @@ impl<E: Endpoint> Table<E> {
         ep: *mut fid_ep,
         buf: *const c_void,
         len: usize,
-        _dest_addr: fi_addr_t,
+        dest_addr: fi_addr_t,
     ) -> isize {
         // SAFETY: By this function's safety requirement.
         unsafe {
             Self::send_one(ep, buf, len, ptr::null_mut(), |flags| {
-                Terms::plain(ptr::null_mut(), flags).inject()
+                Terms::plain(ptr::null_mut(), flags)
+                    .with(dest_addr)
+                    .inject()
             })
         }
     }
@@ -247,12 +253,14 @@ impl<E: Endpoint> Table<E> {
         buf: *const c_void,
         len: usize,
         data: u64,
-        _dest_addr: fi_addr_t,
+        dest_addr: fi_addr_t,
     ) -> isize {
         // SAFETY: As a C caller of `fi_injectdata()` promises.
         unsafe {
             Self::send_one(ep, buf, len, ptr::null_mut(), |flags| {
-                Terms::with_data(ptr::null_mut(), flags, data).inject()
+                Terms::with_data(ptr::null_mut(), flags, data)
+                    .with(dest_addr)
+                    .inject()
             })
         }
     }
@@ -262,13 +270,13 @@ impl<E: Endpoint> Table<E> {
         iov: *const kvec,
         desc: *mut *mut c_void,
         count: usize,
-        _dest_addr: fi_addr_t,
+        dest_addr: fi_addr_t,
         context: *mut c_void,
     ) -> isize {
         // SAFETY: As a C caller of `fi_sendv()` promises.
         unsafe {
             let (object, endpoint) = parts::<E>(ep);
-            let terms = Terms::plain(context, object.transmit_flags());
+            let terms = Terms::plain(context, object.transmit_flags()).with(dest_addr);
             vector(iov, desc, count, terms, |message| {
                 endpoint.transmit(Operation::Send, message)
             })
@@ -283,9 +291,8 @@ impl<E: Endpoint> Table<E> {
                 return Errno::EINVAL.to_ssize();
             };
             let terms = Terms {
-                context: msg.context,
-                flags,
                 data: msg.data,
+                ..Terms::plain(msg.context, flags).with(msg.addr)
             };
             any_vector(msg.msg_iov, msg.desc, msg.iov_count, terms, |message| {
                 endpoint.transmit(Operation::Send, message)

@@ -109,7 +109,7 @@ impl<E: Endpoint> Table<E> {
         buf: *mut c_void,
         len: usize,
         desc: *mut c_void,
-        _src_addr: fi_addr_t,
+        src_addr: fi_addr_t,
         addr: u64,
         key: u64,
         context: *mut c_void,
@@ -117,7 +117,7 @@ impl<E: Endpoint> Table<E> {
         // SAFETY: By this function's safety requirement.
         unsafe {
             let (object, endpoint) = parts::<E>(ep);
-            let terms = Terms::plain(context, object.transmit_flags());
+            let terms = Terms::plain(context, object.transmit_flags()).with(src_addr);
             single(buf, len, desc, terms, |message| {
                 one(endpoint, message, (addr, key), Rma::Read)
             })
@@ -129,7 +129,7 @@ impl<E: Endpoint> Table<E> {
         iov: *const kvec,
         desc: *mut *mut c_void,
         count: usize,
-        _src_addr: fi_addr_t,
+        src_addr: fi_addr_t,
         addr: u64,
         key: u64,
         context: *mut c_void,
@@ -137,7 +137,7 @@ impl<E: Endpoint> Table<E> {
         // SAFETY: As a C caller of `fi_readv()` promises.
         unsafe {
             let (object, endpoint) = parts::<E>(ep);
-            let terms = Terms::plain(context, object.transmit_flags());
+            let terms = Terms::plain(context, object.transmit_flags()).with(src_addr);
             vector(iov, desc, count, terms, |message| {
                 one(endpoint, message, (addr, key), Rma::Read)
             })
@@ -170,9 +170,8 @@ impl<E: Endpoint> Table<E> {
             }
             let remote = slice::from_raw_parts(msg.rma_iov, msg.rma_iov_count);
             let terms = Terms {
-                context: msg.context,
-                flags,
                 data: msg.data,
+                ..Terms::plain(msg.context, flags).with(msg.addr)
             };
             any_vector(msg.msg_iov, msg.desc, msg.iov_count, terms, |message| {
                 endpoint.transmit(Operation::Rma(way, remote), message)
@@ -239,7 +238,7 @@ impl<E: Endpoint> Table<E> {
         buf: *const c_void,
         len: usize,
         desc: *mut c_void,
-        _dest_addr: fi_addr_t,
+        dest_addr: fi_addr_t,
         addr: u64,
         key: u64,
         context: *mut c_void,
@@ -247,7 +246,7 @@ impl<E: Endpoint> Table<E> {
         // SAFETY: By this function's safety requirement.
         unsafe {
             Self::write_one(ep, (buf, len, desc), (addr, key), |flags| {
-                Terms::plain(context, flags)
+                Terms::plain(context, flags).with(dest_addr)
             })
         }
     }
@@ -257,7 +256,7 @@ impl<E: Endpoint> Table<E> {
         iov: *const kvec,
         desc: *mut *mut c_void,
         count: usize,
-        _dest_addr: fi_addr_t,
+        dest_addr: fi_addr_t,
         addr: u64,
         key: u64,
         context: *mut c_void,
@@ -265,7 +264,7 @@ impl<E: Endpoint> Table<E> {
         // SAFETY: As a C caller of `fi_writev()` promises.
         unsafe {
             let (object, endpoint) = parts::<E>(ep);
-            let terms = Terms::plain(context, object.transmit_flags());
+            let terms = Terms::plain(context, object.transmit_flags()).with(dest_addr);
             vector(iov, desc, count, terms, |message| {
                 one(endpoint, message, (addr, key), Rma::Write)
             })
@@ -305,14 +304,16 @@ impl<E: Endpoint> Table<E> {
         ep: *mut fid_ep,
         buf: *const c_void,
         len: usize,
-        _dest_addr: fi_addr_t,
+        dest_addr: fi_addr_t,
         addr: u64,
         key: u64,
     ) -> isize {
         // SAFETY: By this function's safety requirement.
         unsafe {
             Self::write_one(ep, (buf, len, ptr::null_mut()), (addr, key), |flags| {
-                Terms::plain(ptr::null_mut(), flags).inject()
+                Terms::plain(ptr::null_mut(), flags)
+                    .with(dest_addr)
+                    .inject()
             })
         }
     }
@@ -323,7 +324,7 @@ impl<E: Endpoint> Table<E> {
         len: usize,
         desc: *mut c_void,
         data: u64,
-        _dest_addr: fi_addr_t,
+        dest_addr: fi_addr_t,
         addr: u64,
         key: u64,
         context: *mut c_void,
@@ -331,7 +332,7 @@ impl<E: Endpoint> Table<E> {
         // SAFETY: As a C caller of `fi_writedata()` promises.
         unsafe {
             Self::write_one(ep, (buf, len, desc), (addr, key), |flags| {
-                Terms::with_data(context, flags, data)
+                Terms::with_data(context, flags, data).with(dest_addr)
             })
         }
     }
@@ -341,14 +342,16 @@ impl<E: Endpoint> Table<E> {
         buf: *const c_void,
         len: usize,
         data: u64,
-        _dest_addr: fi_addr_t,
+        dest_addr: fi_addr_t,
         addr: u64,
         key: u64,
     ) -> isize {
         // SAFETY: As a C caller of `fi_inject_writedata()` promises.
         unsafe {
             Self::write_one(ep, (buf, len, ptr::null_mut()), (addr, key), |flags| {
-                Terms::with_data(ptr::null_mut(), flags, data).inject()
+                Terms::with_data(ptr::null_mut(), flags, data)
+                    .with(dest_addr)
+                    .inject()
             })
         }
     }

@@ -7,12 +7,14 @@ use crate::{
     abi::{
         aside::aside,
         errno::into_ssize,
+        fi_addr_t,
         fi_rma_iov,
         fid_ep,
         flags::*,
         kvec,
         Errno,
-        Result, //
+        Result,
+        FI_ADDR_UNSPEC, //
     },
     fi::{
         memory::{
@@ -24,7 +26,8 @@ use crate::{
         provider::{
             Endpoint,
             Message,
-            Single, //
+            Single,
+            Tag, //
         },
     },
 };
@@ -50,6 +53,9 @@ pub(super) struct Terms {
     pub(super) context: *mut c_void,
     pub(super) flags: u64,
     pub(super) data: u64,
+    /// Whom it goes to, or may come from.
+    pub(super) peer: fi_addr_t,
+    pub(super) tag: Option<Tag>,
 }
 
 impl Terms {
@@ -60,6 +66,8 @@ impl Terms {
             context,
             flags,
             data: 0,
+            peer: FI_ADDR_UNSPEC,
+            tag: None,
         }
     }
 
@@ -70,7 +78,14 @@ impl Terms {
             context,
             flags: flags | FI_REMOTE_CQ_DATA,
             data,
+            ..Self::plain(context, flags)
         }
+    }
+
+    /// The same to that peer, or from it.
+    #[inline]
+    pub(super) fn with(self, peer: fi_addr_t) -> Self {
+        Self { peer, ..self }
     }
 
     /// A transfer after which the memory is the caller's again at once, and of which only a failure
@@ -108,6 +123,8 @@ pub(super) unsafe fn single(
         context: Context::new(terms.context),
         flags: terms.flags,
         data: terms.data,
+        peer: terms.peer,
+        tag: terms.tag,
     }))
 }
 
@@ -232,6 +249,8 @@ unsafe fn described(
         context: Context::new(terms.context),
         flags: terms.flags,
         data: terms.data,
+        peer: terms.peer,
+        tag: terms.tag,
     }))
 }
 

@@ -248,6 +248,11 @@ impl AddressVector {
         &self.ties.card
     }
 
+    /// Whether it was opened in that domain.
+    pub(super) fn is_of(&self, domain: &Arc<Domain>) -> bool {
+        Arc::ptr_eq(self.ties.parent.arc(), domain)
+    }
+
     /// The type that it was opened with.
     pub fn kind(&self) -> Type {
         self.kind

@@ -3,6 +3,7 @@
 //! Active endpoints: what is bound to one, and when it may be enabled.
 
 use super::{
+    av::AddressVector,
     card::{
         Card,
         Tell,
@@ -23,7 +24,8 @@ use super::{
     object::Held,
     provider::{
         self,
-        Bindings, //
+        Bindings,
+        Peers, //
     },
 };
 use crate::abi::{
@@ -59,6 +61,7 @@ struct Bound {
 /// What has been bound so far.
 #[derive(Default)]
 struct Plan {
+    addresses: Option<Held<AddressVector>>,
     events: Option<Held<EventQueue>>,
     transmit: Option<Bound>,
     receive: Option<Bound>,
@@ -70,7 +73,7 @@ enum Stage {
     Open(Plan),
     /// Enabled; the provider holds what was bound.
     Enabled {
-        events: Arc<EventQueue>,
+        events: Option<Arc<EventQueue>>,
         _feeds: Feeds,
     },
 }
@@ -180,6 +183,32 @@ impl Endpoint {
         })
     }
 
+    /// Binds the vector that the addresses of its peers stand in.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EBADFLAGS for any flag; -FI_EINVAL if one is bound, and for an endpoint that is connected with
+    /// one peer; -FI_EDOMAIN for another domain's, -FI_EOPBADSTATE once enabled.
+    pub fn bind_addresses(&self, vector: &Arc<AddressVector>, flags: u64) -> Result {
+        if flags != 0 {
+            return Err(Errno::EBADFLAGS);
+        }
+        if self.core.peers() == Peers::One {
+            return Err(Errno::EINVAL);
+        }
+        if !vector.is_of(self.domain.arc()) {
+            return Err(Errno::EDOMAIN);
+        }
+        let held = Held::new(vector)?;
+        self.plan(|plan| match plan.addresses {
+            Some(_) => Err(Errno::EINVAL),
+            None => {
+                plan.addresses = Some(held);
+                Ok(())
+            }
+        })
+    }
+
     /// Binds a completion queue for FI_TRANSMIT, FI_RECV or both.
     ///
     /// # Errors
@@ -240,7 +269,8 @@ impl Endpoint {
     ///
     /// # Errors
     ///
-    /// -FI_ENOEQ without an event queue of its own or its domain's, -FI_ENOCQ without a completion queue in either place.
+    /// -FI_ENOCQ without a completion queue in either place. With one peer: -FI_ENOEQ without an event
+    /// queue of its own or its domain's; with any: -FI_ENOAV without an address vector.
     pub fn enable(&self) -> Result {
         let mut stage = self.stage.lock();
         let plan = match &mut *stage {
@@ -248,26 +278,33 @@ impl Endpoint {
             Stage::Enabled { .. } => return Ok(()),
         };
         let own = plan.events.as_ref().map(Held::arc);
-        let events = own.or_else(|| self.domain.events()).ok_or(Errno::ENOEQ)?;
+        let events = own.or_else(|| self.domain.events());
+        match self.core.peers() {
+            Peers::One if events.is_none() => return Err(Errno::ENOEQ),
+            Peers::Any if plan.addresses.is_none() => return Err(Errno::ENOAV),
+            _ => {}
+        }
         let transmit = plan.transmit.as_ref().ok_or(Errno::ENOCQ)?;
         let receive = plan.receive.as_ref().ok_or(Errno::ENOCQ)?;
         let feeds = plan
             .counters
             .feed(transmit.queue.arc(), receive.queue.arc())?;
+        let addresses = plan.addresses.as_ref();
         // The plan stays whole until the provider has agreed, so that a failure can be retried.
         let bindings = Bindings {
-            events: Held::new(events)?,
+            events: events.map(Held::new).transpose()?,
+            addresses: addresses.map(|held| Held::new(held.arc())).transpose()?,
             transmit: Held::new(transmit.queue.arc())?,
             receive: Held::new(receive.queue.arc())?,
             selective_transmit: transmit.selective,
             selective_receive: receive.selective,
             counters: plan.counters.again()?,
         };
-        let events = events.clone();
+        let events = events.cloned();
         let numbers = [
             transmit.queue.number(),
             receive.queue.number(),
-            events.number(),
+            events.as_ref().map_or(0, |events| events.number()),
         ];
         self.core.clone().enable(bindings)?;
         for (shown, number) in self.shown.queues.iter().zip(numbers) {
@@ -309,7 +346,11 @@ impl Endpoint {
         self.core.close(reclaim);
         self.card.withdraw();
         let stage = core::mem::replace(&mut *self.stage.lock(), Stage::Open(Plan::default()));
-        if let Stage::Enabled { events, .. } = &stage {
+        if let Stage::Enabled {
+            events: Some(events),
+            ..
+        } = &stage
+        {
             events.forget(self.source);
         }
     }

@@ -13,6 +13,7 @@ use super::{
         Form,
         Op, //
     },
+    av::AddressVector,
     card::Told,
     cntr::Counters,
     cq::{
@@ -203,10 +204,21 @@ pub trait CompletionQueue: Any + Send + Sync {
     fn close(&self);
 }
 
+/// How many peers an endpoint has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Peers {
+    /// One, that it is connected with: an event queue tells of the connection.
+    One,
+    /// Those of the address vector that is bound to it.
+    Any,
+}
+
 /// What is bound to an endpoint when it is enabled.
 pub struct Bindings {
-    /// Where its connection events go.
-    pub events: Held<EventQueue>,
+    /// Where its connection events go: there with [`Peers::One`].
+    pub events: Option<Held<EventQueue>>,
+    /// What the addresses of its peers stand in: there with [`Peers::Any`].
+    pub addresses: Option<Held<AddressVector>>,
     /// Where transmits complete.
     pub transmit: Held<cq::CompletionQueue>,
     /// Where receives complete.
@@ -238,6 +250,15 @@ pub enum Rma {
     Read,
 }
 
+/// What a tagged message is sent with, or what of that a receive takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Tag {
+    /// The tag.
+    pub tag: u64,
+    /// The bits of it that do not matter to a receive.
+    pub ignore: u64,
+}
+
 /// The local side of a transfer.
 #[derive(Clone, Copy)]
 pub struct Message<'a> {
@@ -251,6 +272,10 @@ pub struct Message<'a> {
     pub flags: u64,
     /// What the peer's completion brings, with FI_REMOTE_CQ_DATA in the flags.
     pub data: u64,
+    /// Whom it goes to, or whom a receive takes from: nothing to an endpoint with [`Peers::One`].
+    pub peer: fi_addr_t,
+    /// The tag of a tagged message, or of a receive that takes one.
+    pub tag: Option<Tag>,
 }
 
 /// The local side of the plainest transfer: one range of memory, and flags that are the same for all.
@@ -272,6 +297,11 @@ pub struct Single<'a> {
 pub trait Endpoint: Any + Send + Sync {
     /// For providers that look for their own kind, and for the C API's tables.
     fn as_any(&self) -> &dyn Any;
+
+    /// How many peers it has.
+    fn peers(&self) -> Peers {
+        Peers::One
+    }
 
     /// The operations that it can count: FI_SEND, FI_RECV, FI_READ, FI_WRITE, FI_REMOTE_READ,
     /// FI_REMOTE_WRITE.
@@ -354,6 +384,16 @@ pub trait Endpoint: Any + Send + Sync {
 
     /// Posts a receive. With FI_MULTI_RECV its one segment takes several messages.
     fn receive(&self, message: &Message<'_>) -> Result;
+
+    /// Takes back the operation that was posted with `context`, if nothing has been done for it: it
+    /// completes with -FI_ECANCELED. Any context.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EOPNOTSUPP where what is posted belongs to the device, -FI_ENOENT if there is none.
+    fn cancel(&self, _context: Context) -> Result {
+        Err(Errno::EOPNOTSUPP)
+    }
 
     /// Tells of itself, as a [`Tell`](super::card::Tell).
     fn tell(&self, told: &mut Told<'_>);

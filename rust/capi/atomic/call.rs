@@ -255,6 +255,8 @@ pub(super) unsafe fn post_one<E: Endpoint>(
         context: Context::new(terms.context),
         flags: terms.flags,
         data: terms.data,
+        peer: terms.peer,
+        tag: None,
     };
     endpoint.atomic_plain(&atomic, &message).map(brief)
 }
@@ -315,6 +317,8 @@ unsafe fn try_post<E: Endpoint>(endpoint: &E, terms: Terms, call: &Call) -> Resu
             context: Context::new(terms.context),
             flags: terms.flags,
             data: terms.data,
+            peer: terms.peer,
+            tag: None,
         },
     )
 }

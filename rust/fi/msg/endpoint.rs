@@ -32,6 +32,7 @@ use crate::abi::{
     info::Info,
     Errno,
     Result,
+    FI_ADDR_UNSPEC,
     FI_CONNECTED, //
 };
 use core::{
@@ -272,6 +273,8 @@ impl<S: State> Endpoint<S> {
                     context,
                     flags: flags::FI_COMPLETION,
                     data: 0,
+                    peer: FI_ADDR_UNSPEC,
+                    tag: None,
                 })
             },
         )

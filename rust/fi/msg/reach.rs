@@ -29,7 +29,8 @@ use crate::abi::{
     fi_rma_ioc,
     fi_rma_iov,
     flags,
-    Errno, //
+    Errno,
+    FI_ADDR_UNSPEC, //
 };
 use core::slice;
 use kernel::prelude::*;
@@ -196,6 +197,8 @@ impl Endpoint {
                     context,
                     flags: flags::FI_COMPLETION,
                     data: 0,
+                    peer: FI_ADDR_UNSPEC,
+                    tag: None,
                 };
                 self.core().atomic(&atomic, &message)
             },

@@ -310,6 +310,7 @@ impl Endpoint {
     /// Makes the queue pair and lets receives be posted.
     fn open(&self, bindings: Bindings) -> Result {
         let others = self.domain.others();
+        let events = bindings.events.ok_or(Errno::ENOEQ)?;
         let transmit = Cq::of(bindings.transmit.core())?;
         let receive = Cq::of(bindings.receive.core())?;
         let (qp, bounce) = self.make_qp(&transmit, &receive)?;
@@ -337,7 +338,7 @@ impl Endpoint {
         let mut link = self.link.lock();
         link.qp = Some(qp.clone());
         link.bound = Some(Bound {
-            events: bindings.events,
+            events,
             _transmit: bindings.transmit,
             _receive: bindings.receive,
             _counters: counters.clone(),
