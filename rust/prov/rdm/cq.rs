@@ -53,7 +53,7 @@ const DEFAULT_SIZE: usize = 1024;
 const MOST: usize = 1 << 20;
 
 /// Who fills a queue.
-pub(super) trait Source: Send + Sync {
+pub(super) trait Feeder: Send + Sync {
     /// Puts what has come meanwhile into its queues. Any context.
     fn progress(&self);
 }
@@ -65,6 +65,22 @@ pub(super) enum Outcome {
     Done(Completion),
     /// It has not.
     Failed(Failure),
+}
+
+impl Outcome {
+    fn done(&self) -> Option<Completion> {
+        match self {
+            Self::Done(done) => Some(*done),
+            Self::Failed(_) => None,
+        }
+    }
+
+    fn failed(&self) -> Option<Failure> {
+        match self {
+            Self::Done(_) => None,
+            Self::Failed(failure) => Some(*failure),
+        }
+    }
 }
 
 /// Outcomes in the order in which they came. There are never more than the room that was taken.
@@ -117,22 +133,11 @@ impl Ring {
         self.len -= 1;
     }
 
-    fn pop_done(&mut self) -> Option<Completion> {
-        let Some(Outcome::Done(done)) = self.first() else {
-            return None;
-        };
-        let done = *done;
+    /// Takes the next outcome if it is what `kind` makes of one.
+    fn pop_as<T>(&mut self, kind: impl FnOnce(&Outcome) -> Option<T>) -> Option<T> {
+        let taken = kind(self.first()?)?;
         self.pop();
-        Some(done)
-    }
-
-    fn pop_failed(&mut self) -> Option<Failure> {
-        let Some(Outcome::Failed(failure)) = self.first() else {
-            return None;
-        };
-        let failure = *failure;
-        self.pop();
-        Some(failure)
+        Some(taken)
     }
 }
 
@@ -143,7 +148,7 @@ pub(crate) struct Cq {
     ring: FastLockIrq<Ring>,
     /// The spinlock is never held while one of them is at work.
     #[pin]
-    sources: FastLockIrq<KVec<Arc<dyn Source>>>,
+    feeders: FastLockIrq<KVec<Arc<dyn Feeder>>>,
     size: usize,
     room: Room,
     #[pin]
@@ -169,9 +174,9 @@ impl Cq {
         Ok(Arc::pin_init(
             pin_init!(Self {
                 ring <- FastLockIrq::new(ring, c"kofi::rdm::Cq", static_lock_class!()),
-                sources <- FastLockIrq::new(
+                feeders <- FastLockIrq::new(
                     KVec::new(),
-                    c"kofi::rdm::Cq::sources",
+                    c"kofi::rdm::Cq::feeders",
                     static_lock_class!()
                 ),
                 size,
@@ -184,37 +189,37 @@ impl Cq {
         )?)
     }
 
-    /// Has a reader who finds nothing ask `source`. May sleep.
+    /// Has a reader who finds nothing ask `feeder`. May sleep.
     ///
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub(super) fn admit(&self, source: &Arc<dyn Source>) -> Result {
+    pub(super) fn admit(&self, feeder: &Arc<dyn Feeder>) -> Result {
         let mut spare = KVec::new();
         loop {
-            let mut sources = self.sources.lock();
-            if spare.capacity() > sources.len() {
+            let mut feeders = self.feeders.lock();
+            if spare.capacity() > feeders.len() {
                 // Moved under the lock into memory that was allocated outside of it.
-                for there in sources.drain_all() {
+                for there in feeders.drain_all() {
                     let _ = spare.push_within_capacity(there);
                 }
-                let _ = spare.push_within_capacity(source.clone());
-                core::mem::swap(&mut *sources, &mut spare);
-                drop(sources);
+                let _ = spare.push_within_capacity(feeder.clone());
+                core::mem::swap(&mut *feeders, &mut spare);
+                drop(feeders);
                 return Ok(());
             }
-            let len = sources.len();
-            drop(sources);
+            let len = feeders.len();
+            drop(feeders);
             spare = KVec::with_capacity(len + 1, GFP_KERNEL)?;
         }
     }
 
     /// Has nobody ask it any more: one who does so now may still be there. May sleep.
-    pub(super) fn dismiss(&self, source: &Arc<dyn Source>) {
-        let mut sources = self.sources.lock();
-        let at = sources.iter().position(|there| Arc::ptr_eq(there, source));
-        let gone = at.map(|at| sources.remove(at));
-        drop(sources);
+    pub(super) fn dismiss(&self, feeder: &Arc<dyn Feeder>) {
+        let mut feeders = self.feeders.lock();
+        let at = feeders.iter().position(|there| Arc::ptr_eq(there, feeder));
+        let gone = at.map(|at| feeders.remove(at));
+        drop(feeders);
         drop(gone);
     }
 
@@ -260,12 +265,12 @@ impl Cq {
         self.ring.lock().len == 0
     }
 
-    fn ask_sources(&self) {
+    fn ask_feeders(&self) {
         let mut at = 0;
         loop {
-            let source = self.sources.lock().get(at).cloned();
-            match source {
-                Some(source) => source.progress(),
+            let feeder = self.feeders.lock().get(at).cloned();
+            match feeder {
+                Some(feeder) => feeder.progress(),
                 None => return,
             }
             at += 1;
@@ -280,7 +285,7 @@ impl Cq {
     ) -> Result<usize> {
         match self.take_there(room, &mut see) {
             Err(Errno::EAGAIN) => {
-                self.ask_sources();
+                self.ask_feeders();
                 self.take_there(room, &mut see)
             }
             taken => taken,
@@ -296,7 +301,7 @@ impl Cq {
         let mut ring = self.ring.lock();
         let mut count = 0;
         for into in room.iter_mut() {
-            let Some(done) = ring.pop_done() else {
+            let Some(done) = ring.pop_as(Outcome::done) else {
                 break;
             };
             see(count, &done);
@@ -351,7 +356,7 @@ impl provider::CompletionQueue for Cq {
 
     fn read_error(&self) -> Result<Failure> {
         let mut ring = self.ring.lock();
-        let failure = ring.pop_failed().ok_or(Errno::EAGAIN)?;
+        let failure = ring.pop_as(Outcome::failed).ok_or(Errno::EAGAIN)?;
         self.failures.add(1);
         drop(ring);
         self.room.give(1);
@@ -359,7 +364,7 @@ impl provider::CompletionQueue for Cq {
     }
 
     fn progress(&self) {
-        self.ask_sources();
+        self.ask_feeders();
     }
 
     fn arm(&self) -> bool {

@@ -174,7 +174,7 @@ mod cases {
         asked: Atomic<u32>,
     }
 
-    impl Source for Once {
+    impl Feeder for Once {
         fn progress(&self) {
             if self.asked.fetch_add(1u32, Relaxed) == 0 {
                 assert!(self.queue.reserve());
@@ -193,10 +193,10 @@ mod cases {
             },
             GFP_KERNEL,
         )?;
-        let source: Arc<dyn Source> = once.clone();
-        queue.admit(&source)?;
+        let feeder: Arc<dyn Feeder> = once.clone();
+        queue.admit(&feeder)?;
         let (another, asked) = (once.clone(), || once.asked.load(Relaxed));
-        queue.admit(&(another as Arc<dyn Source>))?;
+        queue.admit(&(another as Arc<dyn Feeder>))?;
         // Both are the same, so that it is asked twice.
         assert_eq!(read::<2>(&queue), Ok([9, 0]));
         assert_eq!(asked(), 2);
@@ -205,10 +205,10 @@ mod cases {
         assert!(queue.arm());
         assert_eq!(read::<2>(&queue), Ok([1, 0]));
         assert_eq!(asked(), 2);
-        queue.dismiss(&source);
+        queue.dismiss(&feeder);
         queue.progress();
         assert_eq!(asked(), 3);
-        queue.dismiss(&source);
+        queue.dismiss(&feeder);
         assert_eq!(read::<1>(&queue), Err(Errno::EAGAIN));
         assert!(!queue.arm());
         assert_eq!(asked(), 3);

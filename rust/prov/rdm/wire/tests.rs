@@ -186,6 +186,23 @@ mod cases {
         let parsed = room.get(..HEADER).map(Packet::parse);
         let taken = Head::Taken { id: 4 };
         assert!(parsed.is_some_and(|parsed| parsed.is_ok_and(|packet| packet.head == taken)));
+        // Two bits say where in its message a segment stands, and the rest of the field nothing.
+        let segment = Head::Segment(Segment {
+            id: 7,
+            number: 1,
+            place: Place::Middle,
+            message: Message {
+                len: 3 * EAGER as u64,
+                ..MESSAGE
+            },
+        });
+        let _ = segment.write(9, EAGER, &mut room);
+        if let Some(stale) = room.get_mut(24..32) {
+            stale.fill(0xff);
+            stale[0] = 0x7e;
+        }
+        let parsed = room.get(..MOST).map(Packet::parse);
+        assert!(parsed.is_some_and(|parsed| parsed.is_ok_and(|packet| packet.head == segment)));
         Ok(())
     }
 
