@@ -160,7 +160,7 @@ static OPS: fi_ops_ep = fi_ops_ep {
 };
 
 static NO_RMA: fi_ops_rma = nosys::RMA;
-static TAGGED: fi_ops_tagged = nosys::TAGGED;
+static NO_TAGGED: fi_ops_tagged = nosys::TAGGED;
 static COLLECTIVE: fi_ops_collective = nosys::COLLECTIVE;
 
 /// `fi_endpoint()`.
@@ -193,6 +193,10 @@ fn make(
         0 => &NO_RMA,
         _ => face.rma,
     };
+    let tagged = match info.caps() & abi::FI_TAGGED {
+        0 => &NO_TAGGED,
+        _ => face.tagged,
+    };
     let root = Root {
         users: Users::new(),
         addr_format: info.addr_format(),
@@ -204,7 +208,7 @@ fn make(
             cm: ptr::from_ref(&cm::ACTIVE).cast_mut(),
             msg: ptr::from_ref(face.msg).cast_mut(),
             rma: ptr::from_ref(rma).cast_mut(),
-            tagged: ptr::from_ref(&TAGGED).cast_mut(),
+            tagged: ptr::from_ref(tagged).cast_mut(),
             atomic: ptr::from_ref(face.atomic).cast_mut(),
             collective: ptr::from_ref(&COLLECTIVE).cast_mut(),
         },

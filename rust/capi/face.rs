@@ -6,7 +6,8 @@ use super::{
     atomic,
     cq,
     msg,
-    rma, //
+    rma,
+    tagged, //
 };
 use crate::{
     abi::{
@@ -14,6 +15,7 @@ use crate::{
         fi_ops_cq,
         fi_ops_msg,
         fi_ops_rma,
+        fi_ops_tagged,
         Errno,
         Result, //
     },
@@ -44,6 +46,7 @@ pub(crate) struct Face {
     pub(super) provider: &'static dyn Provider,
     pub(super) msg: &'static fi_ops_msg,
     pub(super) rma: &'static fi_ops_rma,
+    pub(super) tagged: &'static fi_ops_tagged,
     pub(super) atomic: &'static fi_ops_atomic,
     pub(super) cq: fn(Format, bool) -> &'static fi_ops_cq,
     endpoint: fn(&dyn provider::Endpoint) -> Option<*const c_void>,
@@ -57,6 +60,7 @@ impl Face {
             provider,
             msg: &msg::Table::<F::Endpoint>::OPS,
             rma: &rma::Table::<F::Endpoint>::OPS,
+            tagged: &tagged::Table::<F::Endpoint>::OPS,
             atomic: &atomic::Table::<F::Endpoint>::OPS,
             cq: cq::ops::<F::CompletionQueue>,
             endpoint: |endpoint| {

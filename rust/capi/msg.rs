@@ -5,12 +5,15 @@
 use super::{
     nosys,
     transfer::{
-        any_vector,
         parts,
         plain,
         plain_inject,
-        single,
-        vector,
+        receive_any,
+        receive_one,
+        receive_vector,
+        send_any,
+        send_one,
+        send_vector,
         Terms, //
     },
 };
@@ -87,9 +90,9 @@ impl<E: Endpoint> Table<E> {
     ) -> isize {
         // SAFETY: By this function's safety requirement.
         unsafe {
-            let (object, endpoint) = parts::<E>(ep);
-            let terms = Terms::plain(context, object.receive_flags()).with(src_addr);
-            single(buf, len, desc, terms, |message| endpoint.receive(message))
+            receive_one::<E>(ep, (buf, len, desc), |flags| {
+                Terms::plain(context, flags).with(src_addr)
+            })
         }
     }
 
@@ -103,46 +106,20 @@ impl<E: Endpoint> Table<E> {
     ) -> isize {
         // SAFETY: As a C caller of `fi_recvv()` promises.
         unsafe {
-            let (object, endpoint) = parts::<E>(ep);
-            let terms = Terms::plain(context, object.receive_flags()).with(src_addr);
-            vector(iov, desc, count, terms, |message| endpoint.receive(message))
+            receive_vector::<E>(ep, (iov, desc, count), |flags| {
+                Terms::plain(context, flags).with(src_addr)
+            })
         }
     }
 
     unsafe extern "C" fn recvmsg(ep: *mut fid_ep, msg: *const fi_msg, flags: u64) -> isize {
         // SAFETY: As a C caller of `fi_recvmsg()` promises.
         unsafe {
-            let (_, endpoint) = parts::<E>(ep);
             let Some(msg) = msg.as_ref() else {
                 return Errno::EINVAL.to_ssize();
             };
             let terms = Terms::plain(msg.context, flags).with(msg.addr);
-            any_vector(msg.msg_iov, msg.desc, msg.iov_count, terms, |message| {
-                endpoint.receive(message)
-            })
-        }
-    }
-
-    /// The calls that send one range of memory.
-    ///
-    /// # Safety
-    ///
-    /// As a C caller of `fi_send()` promises; a send only reads the memory.
-    #[inline]
-    unsafe fn send_one(
-        ep: *mut fid_ep,
-        buf: *const c_void,
-        len: usize,
-        desc: *mut c_void,
-        terms: impl FnOnce(u64) -> Terms,
-    ) -> isize {
-        // SAFETY: By this function's safety requirement.
-        unsafe {
-            let (object, endpoint) = parts::<E>(ep);
-            let terms = terms(object.transmit_flags());
-            single(buf.cast_mut(), len, desc, terms, |message| {
-                endpoint.transmit(Operation::Send, message)
-            })
+            receive_any::<E>(ep, (msg.msg_iov, msg.desc, msg.iov_count), terms)
         }
     }
 
@@ -184,7 +161,7 @@ impl<E: Endpoint> Table<E> {
     ) -> isize {
         // SAFETY: By this function's safety requirement.
         unsafe {
-            Self::send_one(ep, buf, len, desc, |flags| {
+            send_one::<E>(ep, (buf, len, desc), |flags| {
                 Terms::plain(context, flags).with(dest_addr)
             })
         }
@@ -201,7 +178,7 @@ impl<E: Endpoint> Table<E> {
     ) -> isize {
         // SAFETY: As a C caller of `fi_senddata()` promises.
         unsafe {
-            Self::send_one(ep, buf, len, desc, |flags| {
+            send_one::<E>(ep, (buf, len, desc), |flags| {
                 Terms::with_data(context, flags, data).with(dest_addr)
             })
         }
@@ -240,7 +217,7 @@ impl<E: Endpoint> Table<E> {
     ) -> isize {
         // SAFETY: By this function's safety requirement.
         unsafe {
-            Self::send_one(ep, buf, len, ptr::null_mut(), |flags| {
+            send_one::<E>(ep, (buf, len, ptr::null_mut()), |flags| {
                 Terms::plain(ptr::null_mut(), flags)
                     .with(dest_addr)
                     .inject()
@@ -257,7 +234,7 @@ impl<E: Endpoint> Table<E> {
     ) -> isize {
         // SAFETY: As a C caller of `fi_injectdata()` promises.
         unsafe {
-            Self::send_one(ep, buf, len, ptr::null_mut(), |flags| {
+            send_one::<E>(ep, (buf, len, ptr::null_mut()), |flags| {
                 Terms::with_data(ptr::null_mut(), flags, data)
                     .with(dest_addr)
                     .inject()
@@ -275,10 +252,8 @@ impl<E: Endpoint> Table<E> {
     ) -> isize {
         // SAFETY: As a C caller of `fi_sendv()` promises.
         unsafe {
-            let (object, endpoint) = parts::<E>(ep);
-            let terms = Terms::plain(context, object.transmit_flags()).with(dest_addr);
-            vector(iov, desc, count, terms, |message| {
-                endpoint.transmit(Operation::Send, message)
+            send_vector::<E>(ep, (iov, desc, count), |flags| {
+                Terms::plain(context, flags).with(dest_addr)
             })
         }
     }
@@ -286,7 +261,6 @@ impl<E: Endpoint> Table<E> {
     unsafe extern "C" fn sendmsg(ep: *mut fid_ep, msg: *const fi_msg, flags: u64) -> isize {
         // SAFETY: As a C caller of `fi_sendmsg()` promises.
         unsafe {
-            let (_, endpoint) = parts::<E>(ep);
             let Some(msg) = msg.as_ref() else {
                 return Errno::EINVAL.to_ssize();
             };
@@ -294,9 +268,7 @@ impl<E: Endpoint> Table<E> {
                 data: msg.data,
                 ..Terms::plain(msg.context, flags).with(msg.addr)
             };
-            any_vector(msg.msg_iov, msg.desc, msg.iov_count, terms, |message| {
-                endpoint.transmit(Operation::Send, message)
-            })
+            send_any::<E>(ep, (msg.msg_iov, msg.desc, msg.iov_count), terms)
         }
     }
 }

@@ -26,6 +26,7 @@ use crate::{
         provider::{
             Endpoint,
             Message,
+            Operation,
             Single,
             Tag, //
         },
@@ -80,6 +81,13 @@ impl Terms {
             data,
             ..Self::plain(context, flags)
         }
+    }
+
+    /// The same with a tag.
+    #[inline]
+    pub(super) fn tagged(self, tag: u64, ignore: u64) -> Self {
+        let tag = Some(Tag { tag, ignore });
+        Self { tag, ..self }
     }
 
     /// The same to that peer, or from it.
@@ -150,6 +158,127 @@ pub(super) unsafe fn plain(
         flags,
     })?;
     Some(brief(posted))
+}
+
+/// The calls that send one range of memory; `terms` makes the rest of the endpoint's flags.
+///
+/// # Safety
+///
+/// As a C caller of `fi_send()` promises; a send only reads the memory.
+#[inline]
+pub(super) unsafe fn send_one<E: Endpoint>(
+    ep: *mut fid_ep,
+    (buf, len, desc): (*const c_void, usize, *mut c_void),
+    terms: impl FnOnce(u64) -> Terms,
+) -> isize {
+    // SAFETY: By this function's safety requirement.
+    unsafe {
+        let (object, endpoint) = parts::<E>(ep);
+        let terms = terms(object.transmit_flags());
+        single(buf.cast_mut(), len, desc, terms, |message| {
+            endpoint.transmit(Operation::Send, message)
+        })
+    }
+}
+
+/// Those that receive into one.
+///
+/// # Safety
+///
+/// As a C caller of `fi_recv()` promises.
+#[inline]
+pub(super) unsafe fn receive_one<E: Endpoint>(
+    ep: *mut fid_ep,
+    (buf, len, desc): (*mut c_void, usize, *mut c_void),
+    terms: impl FnOnce(u64) -> Terms,
+) -> isize {
+    // SAFETY: By this function's safety requirement.
+    unsafe {
+        let (object, endpoint) = parts::<E>(ep);
+        let terms = terms(object.receive_flags());
+        single(buf, len, desc, terms, |message| endpoint.receive(message))
+    }
+}
+
+/// A vector as a C caller passes it, its descriptors, and how many entries both have.
+pub(super) type Vector = (*const kvec, *mut *mut c_void, usize);
+
+/// The calls that send a vector.
+///
+/// # Safety
+///
+/// As a C caller of `fi_sendv()` promises.
+#[inline]
+pub(super) unsafe fn send_vector<E: Endpoint>(
+    ep: *mut fid_ep,
+    (iov, desc, count): Vector,
+    terms: impl FnOnce(u64) -> Terms,
+) -> isize {
+    // SAFETY: By this function's safety requirement.
+    unsafe {
+        let (object, endpoint) = parts::<E>(ep);
+        let terms = terms(object.transmit_flags());
+        vector(iov, desc, count, terms, |message| {
+            endpoint.transmit(Operation::Send, message)
+        })
+    }
+}
+
+/// Those that receive into one.
+///
+/// # Safety
+///
+/// As a C caller of `fi_recvv()` promises.
+#[inline]
+pub(super) unsafe fn receive_vector<E: Endpoint>(
+    ep: *mut fid_ep,
+    (iov, desc, count): Vector,
+    terms: impl FnOnce(u64) -> Terms,
+) -> isize {
+    // SAFETY: By this function's safety requirement.
+    unsafe {
+        let (object, endpoint) = parts::<E>(ep);
+        let terms = terms(object.receive_flags());
+        vector(iov, desc, count, terms, |message| endpoint.receive(message))
+    }
+}
+
+/// The calls that send what a structure says.
+///
+/// # Safety
+///
+/// As a C caller of `fi_sendmsg()` promises.
+#[inline]
+pub(super) unsafe fn send_any<E: Endpoint>(
+    ep: *mut fid_ep,
+    (iov, desc, count): Vector,
+    terms: Terms,
+) -> isize {
+    // SAFETY: By this function's safety requirement.
+    unsafe {
+        let (_, endpoint) = parts::<E>(ep);
+        any_vector(iov, desc, count, terms, |message| {
+            endpoint.transmit(Operation::Send, message)
+        })
+    }
+}
+
+/// Those that receive it.
+///
+/// # Safety
+///
+/// As a C caller of `fi_recvmsg()` promises.
+#[inline]
+pub(super) unsafe fn receive_any<E: Endpoint>(
+    ep: *mut fid_ep,
+    (iov, desc, count): Vector,
+    terms: Terms,
+) -> isize {
+    // SAFETY: By this function's safety requirement.
+    unsafe {
+        let (_, endpoint) = parts::<E>(ep);
+        any_vector(iov, desc, count, terms, |message| endpoint.receive(message))
+    }
 }
 
 /// One range of memory that is injected, if there is a short way for it.

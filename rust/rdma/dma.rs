@@ -7,7 +7,8 @@ use super::device::Use;
 use crate::bindings;
 use core::{
     iter::FusedIterator,
-    num::NonZeroUsize, //
+    num::NonZeroUsize,
+    ops::Range, //
 };
 use kernel::{
     bindings::page,
@@ -167,6 +168,9 @@ pub(crate) enum Kind {
     /// vmalloc or a module: any page may be anywhere.
     Paged,
 }
+
+/// Where there is memory: the first page is for NULL, the last one for error pointers.
+pub(crate) const MEMORY: Range<usize> = PAGE_SIZE..usize::MAX - 2 * PAGE_SIZE;
 
 /// Tells what the `len` bytes from `addr` on are made of.
 ///

@@ -34,14 +34,7 @@ use crate::{
         wr::Sge, //
     },
 };
-use core::{
-    mem::MaybeUninit,
-    ops::Range, //
-};
-use kernel::page::PAGE_SIZE;
-
-/// Where there is memory: the first page is for NULL, the last one for error pointers.
-pub(super) const MEMORY: Range<usize> = PAGE_SIZE..usize::MAX - 2 * PAGE_SIZE;
+use core::mem::MaybeUninit;
 
 /// Where the kernel sees a part of a message's memory.
 ///

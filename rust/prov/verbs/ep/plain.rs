@@ -5,10 +5,7 @@
 
 use super::{
     super::{
-        gather::{
-            Whole,
-            MEMORY, //
-        },
+        gather::Whole,
         queue::Use,
         status, //
     },
@@ -39,6 +36,7 @@ use crate::{
         },
     },
     rdma::{
+        dma::MEMORY,
         single::Ask,
         wr::{
             SendFlag,

@@ -7,8 +7,7 @@ use super::{
         gather::{
             self,
             Gather,
-            Whole,
-            MEMORY, //
+            Whole, //
         },
         offer::LEVELS,
         queue::{
@@ -42,7 +41,10 @@ use crate::{
         },
     },
     rdma::{
-        dma::Direction,
+        dma::{
+            Direction,
+            MEMORY, //
+        },
         qp::Qp,
         wr::{
             RecvWr,

@@ -13,7 +13,7 @@ use crate::{
         Memory,
         Segment, //
     },
-    prov::verbs::gather::MEMORY,
+    rdma::dma::MEMORY,
 };
 
 /// Copies operands to the beginning of `to`: they are as many bytes or fewer.

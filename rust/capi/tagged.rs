@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Messages with tags: the table of `fid_ep.tagged` for a provider's endpoints.
+
+use super::{
+    nosys,
+    transfer::{
+        receive_any,
+        receive_one,
+        receive_vector,
+        send_any,
+        send_one,
+        send_vector,
+        Terms, //
+    },
+};
+use crate::{
+    abi::{
+        fi_addr_t,
+        fi_msg_tagged,
+        fi_ops_tagged,
+        fid_ep,
+        kvec,
+        Errno, //
+    },
+    fi::provider::Endpoint,
+};
+use core::{
+    marker::PhantomData,
+    ptr, //
+};
+use kernel::prelude::*;
+
+/// The calls for endpoints of type `E`.
+pub(super) struct Table<E>(PhantomData<E>);
+
+/// What `fi_trecvmsg()` and `fi_tsendmsg()` are told besides the memory.
+fn terms(msg: &fi_msg_tagged, flags: u64) -> Terms {
+    Terms {
+        data: msg.data,
+        ..Terms::plain(msg.context, flags)
+            .with(msg.addr)
+            .tagged(msg.tag, msg.ignore)
+    }
+}
+
+impl<E: Endpoint> Table<E> {
+    pub(super) const OPS: fi_ops_tagged = fi_ops_tagged {
+        recv: Some(Self::recv),
+        recvv: Some(Self::recvv),
+        recvmsg: Some(Self::recvmsg),
+        send: Some(Self::send),
+        sendv: Some(Self::sendv),
+        sendmsg: Some(Self::sendmsg),
+        inject: Some(Self::inject),
+        senddata: Some(Self::senddata),
+        injectdata: Some(Self::injectdata),
+        ..nosys::TAGGED
+    };
+
+    unsafe extern "C" fn recv(
+        ep: *mut fid_ep,
+        buf: *mut c_void,
+        len: usize,
+        desc: *mut c_void,
+        src_addr: fi_addr_t,
+        tag: u64,
+        ignore: u64,
+        context: *mut c_void,
+    ) -> isize {
+        // SAFETY: As a C caller of `fi_trecv()` promises.
+        unsafe {
+            receive_one::<E>(ep, (buf, len, desc), |flags| {
+                Terms::plain(context, flags)
+                    .with(src_addr)
+                    .tagged(tag, ignore)
+            })
+        }
+    }
+
+    unsafe extern "C" fn recvv(
+        ep: *mut fid_ep,
+        iov: *const kvec,
+        desc: *mut *mut c_void,
+        count: usize,
+        src_addr: fi_addr_t,
+        tag: u64,
+        ignore: u64,
+        context: *mut c_void,
+    ) -> isize {
+        // SAFETY: As a C caller of `fi_trecvv()` promises.
+        unsafe {
+            receive_vector::<E>(ep, (iov, desc, count), |flags| {
+                Terms::plain(context, flags)
+                    .with(src_addr)
+                    .tagged(tag, ignore)
+            })
+        }
+    }
+
+    unsafe extern "C" fn recvmsg(ep: *mut fid_ep, msg: *const fi_msg_tagged, flags: u64) -> isize {
+        // SAFETY: As a C caller of `fi_trecvmsg()` promises.
+        unsafe {
+            let Some(msg) = msg.as_ref() else {
+                return Errno::EINVAL.to_ssize();
+            };
+            let memory = (msg.msg_iov, msg.desc, msg.iov_count);
+            receive_any::<E>(ep, memory, terms(msg, flags))
+        }
+    }
+
+    unsafe extern "C" fn send(
+        ep: *mut fid_ep,
+        buf: *const c_void,
+        len: usize,
+        desc: *mut c_void,
+        dest_addr: fi_addr_t,
+        tag: u64,
+        context: *mut c_void,
+    ) -> isize {
+        // SAFETY: As a C caller of `fi_tsend()` promises.
+        unsafe {
+            send_one::<E>(ep, (buf, len, desc), |flags| {
+                Terms::plain(context, flags).with(dest_addr).tagged(tag, 0)
+            })
+        }
+    }
+
+    unsafe extern "C" fn sendv(
+        ep: *mut fid_ep,
+        iov: *const kvec,
+        desc: *mut *mut c_void,
+        count: usize,
+        dest_addr: fi_addr_t,
+        tag: u64,
+        context: *mut c_void,
+    ) -> isize {
+        // SAFETY: As a C caller of `fi_tsendv()` promises.
+        unsafe {
+            send_vector::<E>(ep, (iov, desc, count), |flags| {
+                Terms::plain(context, flags).with(dest_addr).tagged(tag, 0)
+            })
+        }
+    }
+
+    unsafe extern "C" fn sendmsg(ep: *mut fid_ep, msg: *const fi_msg_tagged, flags: u64) -> isize {
+        // SAFETY: As a C caller of `fi_tsendmsg()` promises.
+        unsafe {
+            let Some(msg) = msg.as_ref() else {
+                return Errno::EINVAL.to_ssize();
+            };
+            let memory = (msg.msg_iov, msg.desc, msg.iov_count);
+            send_any::<E>(ep, memory, terms(msg, flags))
+        }
+    }
+
+    unsafe extern "C" fn inject(
+        ep: *mut fid_ep,
+        buf: *const c_void,
+        len: usize,
+        dest_addr: fi_addr_t,
+        tag: u64,
+    ) -> isize {
+        // SAFETY: As a C caller of `fi_tinject()` promises.
+        unsafe {
+            send_one::<E>(ep, (buf, len, ptr::null_mut()), |flags| {
+                Terms::plain(ptr::null_mut(), flags)
+                    .with(dest_addr)
+                    .tagged(tag, 0)
+                    .inject()
+            })
+        }
+    }
+
+    unsafe extern "C" fn senddata(
+        ep: *mut fid_ep,
+        buf: *const c_void,
+        len: usize,
+        desc: *mut c_void,
+        data: u64,
+        dest_addr: fi_addr_t,
+        tag: u64,
+        context: *mut c_void,
+    ) -> isize {
+        // SAFETY: As a C caller of `fi_tsenddata()` promises.
+        unsafe {
+            send_one::<E>(ep, (buf, len, desc), |flags| {
+                Terms::with_data(context, flags, data)
+                    .with(dest_addr)
+                    .tagged(tag, 0)
+            })
+        }
+    }
+
+    unsafe extern "C" fn injectdata(
+        ep: *mut fid_ep,
+        buf: *const c_void,
+        len: usize,
+        data: u64,
+        dest_addr: fi_addr_t,
+        tag: u64,
+    ) -> isize {
+        // SAFETY: As a C caller of `fi_tinjectdata()` promises.
+        unsafe {
+            send_one::<E>(ep, (buf, len, ptr::null_mut()), |flags| {
+                Terms::with_data(ptr::null_mut(), flags, data)
+                    .with(dest_addr)
+                    .tagged(tag, 0)
+                    .inject()
+            })
+        }
+    }
+}
