@@ -25,16 +25,25 @@ module! {
 }
 
 /// Every provider, in the order of preference.
-static PROVIDERS: [&dyn fi::provider::Provider; 1] = [&prov::verbs::Verbs];
+static PROVIDERS: [&dyn fi::provider::Provider; 2] = [&prov::verbs::Verbs, &DATAGRAMS];
+
+/// Datagrams over verbs.
+static DATAGRAMS: prov::rdm::Rdm = prov::rdm::Rdm::over(&prov::verbs::Verbs);
 
 /// The same, as the C API sees them.
-static FACES: [capi::face::Face; 1] = [capi::face::Face::new::<prov::verbs::Verbs>(
-    &prov::verbs::Verbs,
-)];
+static FACES: [capi::face::Face; 2] = [
+    capi::face::Face::new::<prov::verbs::Verbs>(&prov::verbs::Verbs),
+    capi::face::Face::new::<prov::rdm::Rdm>(&DATAGRAMS),
+];
 
 impl capi::face::Family for prov::verbs::Verbs {
     type Endpoint = prov::verbs::data_path::Endpoint;
     type CompletionQueue = prov::verbs::data_path::CompletionQueue;
+}
+
+impl capi::face::Family for prov::rdm::Rdm {
+    type Endpoint = prov::rdm::data_path::Endpoint;
+    type CompletionQueue = prov::rdm::data_path::CompletionQueue;
 }
 
 /// `fi_getinfo()` for Rust consumers.

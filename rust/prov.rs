@@ -2,7 +2,5 @@
 
 //! Providers: each implements the traits of [`fi::provider`](crate::fi::provider).
 
-/// Nothing is offered of it before there is an endpoint: these are its parts, with their tests.
-#[cfg(CONFIG_KUNIT = "y")]
-mod rdm;
+pub(crate) mod rdm;
 pub(crate) mod verbs;

@@ -301,12 +301,14 @@ static inline int fi_scalable_ep(struct fid_domain *domain,
  * Return:
  * * 0 - it is bound, and busy until the endpoint is closed
  * * -FI_EBADFLAGS - a completion queue without FI_TRANSMIT and FI_RECV, a
- *   counter without a kind of operation, flags of an event queue, and bits that
- *   mean nothing
- * * -FI_EINVAL - what cannot be bound, and a place that is taken
+ *   counter without a kind of operation, flags of an event queue or an address
+ *   vector, and bits that mean nothing
+ * * -FI_EINVAL - what cannot be bound, as an address vector to a connected
+ *   endpoint, and a place that is taken
  * * -FI_EOPNOTSUPP - a counter of what the device does not tell:
  *   FI_REMOTE_READ, FI_REMOTE_WRITE
- * * -FI_EDOMAIN - a completion queue or counter of another domain
+ * * -FI_EDOMAIN - a completion queue, counter or address vector of another
+ *   domain
  * * -FI_EOPBADSTATE - the endpoint is enabled; in atomic context
  */
 static inline int fi_ep_bind(struct fid_ep *ep, struct fid *bfid, u64 flags)
@@ -359,8 +361,11 @@ static inline int fi_scalable_ep_bind(struct fid_ep *sep, struct fid *bfid,
  * Context: Process context, may sleep.
  * Return:
  * * 0 - receives can be posted
- * * -FI_ENOEQ - no event queue is bound to the endpoint, and none to its domain
+ * * -FI_ENOEQ - no event queue is bound to a connected endpoint, and none to its
+ *   domain
+ * * -FI_ENOAV - no address vector is bound to a datagram endpoint
  * * -FI_ENOCQ - no completion queue for transmits, or none for receives
+ * * -FI_EADDRINUSE - another listens where a datagram endpoint is to
  * * -FI_ENOSPC - a completion queue has no room for one more endpoint
  * * -FI_EOPBADSTATE - in atomic context
  * * -FI_ENOMEM - no memory, or the device has no more queue pairs
@@ -378,8 +383,13 @@ static inline int fi_enable(struct fid_ep *ep)
  * Where it succeeds an FI_ECANCELED entry follows.
  *
  * Context: Any context.
- * Return: -FI_EOPNOTSUPP: what is posted belongs to the device. Close the
- * endpoint, or end the connection with fi_shutdown(), to get it back.
+ * Return: 0 for a receive of a datagram endpoint that nothing has come for, or:
+ *
+ * * -FI_ENOENT - there is none with that context
+ * * -FI_EOPBADSTATE - the endpoint is not enabled
+ * * -FI_EOPNOTSUPP - of a connected endpoint: what is posted belongs to the
+ *   device. Close the endpoint, or end the connection with fi_shutdown(), to get
+ *   it back.
  */
 static inline ssize_t fi_cancel(fid_t fid, void *context)
 {

@@ -299,12 +299,12 @@ impl CompletionQueue {
     }
 
     /// Calls the handler whether or not something has arrived. Any context.
-    pub(super) fn call_handler(&self) {
+    pub(crate) fn call_handler(&self) {
         self.core.interrupts().call();
     }
 
     /// Has no new call of the handler begin, if it is called in an interrupt. Any context.
-    pub(super) fn forbid_calls(&self) {
+    pub(crate) fn forbid_calls(&self) {
         self.core.interrupts().forbid();
     }
 
@@ -318,7 +318,7 @@ impl CompletionQueue {
     /// # Errors
     ///
     /// Those of [`read_or_arm`].
-    pub(super) fn read<E: Shape>(&self, room: &mut [MaybeUninit<E>]) -> Result<usize> {
+    pub(crate) fn read<E: Shape>(&self, room: &mut [MaybeUninit<E>]) -> Result<usize> {
         if self.core.interrupts().is_handled() {
             read_or_arm(&*self.core, || self.core.read(E::entries(room)))
         } else {

@@ -135,7 +135,7 @@ impl Domain {
         &self.parts.ties.card
     }
 
-    pub(super) fn core(&self) -> &Arc<dyn provider::Domain> {
+    pub(crate) fn core(&self) -> &Arc<dyn provider::Domain> {
         &self.parts.core
     }
 

@@ -40,13 +40,13 @@ use crate::abi::{
 };
 use core::net::SocketAddr;
 use kernel::{
-    new_mutex,
     prelude::*,
     sync::{
         atomic::{
             Atomic,
             Relaxed, //
         },
+        static_lock_class,
         Arc,
         Mutex, //
     },
@@ -131,13 +131,23 @@ impl Endpoint {
             queues: [const { Atomic::new(0) }; 3],
         };
         let shown = Arc::new(shown, GFP_KERNEL)?;
+        // Those with any number of peers have endpoints with one below them, and open them as they are
+        // enabled.
+        let class = match core.peers() {
+            Peers::One => static_lock_class!(),
+            Peers::Any => static_lock_class!(),
+        };
         let card = domain
             .card()
             .child(KOFI_OBJECT_EP, c"", Some(shown.clone()))?;
         Ok(Arc::pin_init(
             pin_init!(Self {
                 core: core.clone(),
-                stage <- new_mutex!(Stage::Open(Plan::default())),
+                stage <- Mutex::new(
+                    Stage::Open(Plan::default()),
+                    c"kofi::ep::Endpoint",
+                    class,
+                ),
                 source,
                 shown,
                 card,

@@ -300,6 +300,11 @@ impl EventQueue {
 
     fn announce(self: &Arc<Self>) {
         self.arrival.give();
+        self.call_handler();
+    }
+
+    /// Has the handler called soon, if there is one, whether or not something has arrived. Any context.
+    pub(crate) fn call_handler(self: &Arc<Self>) {
         if self.handler.is_filled() {
             // Already queued is as good: the handler is not called for this event before it is there.
             let _ = workqueue::system_long().enqueue(self.clone());

@@ -354,6 +354,23 @@ impl Buffer {
         region.map_or(Descriptor::NONE, |region| region.descriptor())
     }
 
+    /// Its first bytes, at most `len`, and what the endpoints of `domain` post them with.
+    ///
+    /// # Safety
+    ///
+    /// The caller keeps the buffer, and does not look into it, until the operation that both are posted
+    /// with has completed or its endpoint has been closed.
+    pub(crate) unsafe fn lend(
+        &mut self,
+        len: usize,
+        domain: &Arc<Domain>,
+    ) -> (Segment, Descriptor) {
+        let len = len.min(self.body.data.len());
+        // SAFETY: By this function's safety requirement.
+        let segment = unsafe { Segment::new(self.body.data.as_mut_ptr().cast(), len) };
+        (segment, self.descriptor(domain))
+    }
+
     /// Gives the buffer to an operation in `domain`, of which it is the memory as well as the context.
     ///
     /// `post` is called with both; if it refuses, the buffer comes back.

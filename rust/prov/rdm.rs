@@ -2,12 +2,98 @@
 
 //! Reliable datagrams: one endpoint, any number of peers, over the connected endpoints of another
 //! provider, as user-space libfabric's `ofi_rxm` does it.
+//!
+//! The way of a send: [`endpoint`] copies it into a packet of its own, [`traffic`] sends that to the peer,
+//! or has it wait until [`links`] has a connection with it. Of what arrives: [`station`] takes it from the
+//! queue of the endpoints below, [`traffic`] finds the receive that it is for, and [`cq`] has the consumer
+//! read what came of it.
 
 mod bounce;
 mod cq;
 mod credits;
+mod domain;
+mod endpoint;
+mod fabric;
 mod flights;
 mod link;
+mod links;
 mod matching;
+mod offer;
+mod posting;
+#[cfg(CONFIG_KUNIT = "y")]
 mod segments;
+mod station;
+mod traffic;
 mod wire;
+
+use crate::{
+    abi::{
+        info::InfoList,
+        Errno,
+        Result,
+        FI_EP_RDM,
+        FI_EP_UNSPEC, //
+    },
+    fi::{
+        info::Query,
+        provider::{
+            self,
+            FabricAttr,
+            Provider, //
+        },
+    },
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// The provider.
+pub(crate) struct Rdm(&'static dyn Provider);
+
+/// For the tables of the C API: who posts and who polls.
+pub(crate) mod data_path {
+    pub(crate) use super::{
+        cq::Cq as CompletionQueue,
+        endpoint::Endpoint, //
+    };
+}
+
+impl Rdm {
+    /// Datagrams over the connected endpoints of `lower`.
+    pub(crate) const fn over(lower: &'static dyn Provider) -> Self {
+        Self(lower)
+    }
+}
+
+impl Provider for Rdm {
+    fn name(&self) -> &'static CStr {
+        offer::NAME
+    }
+
+    fn getinfo(&self, query: &Query<'_>, found: &mut InfoList) -> Result {
+        let kind = query.hints.and_then(|hints| hints.ep()).map(|ep| ep.type_);
+        if !matches!(kind, None | Some(FI_EP_UNSPEC | FI_EP_RDM)) {
+            return Ok(());
+        }
+        let hints = offer::lower_hints(query.hints)?;
+        let lower = Query {
+            hints: Some(&hints),
+            ..*query
+        };
+        let mut offers = InfoList::new();
+        match self.0.getinfo(&lower, &mut offers) {
+            Err(Errno::ENODATA) => return Ok(()),
+            asked => asked?,
+        }
+        for lower in &offers {
+            found.push(offer::of_lower(lower)?, GFP_KERNEL)?;
+        }
+        Ok(())
+    }
+
+    fn fabric(&self, attr: &FabricAttr<'_>) -> Result<Arc<dyn provider::Fabric>> {
+        let fabric: Arc<dyn provider::Fabric> = fabric::Fabric::new(self.0, attr)?;
+        Ok(fabric)
+    }
+}

@@ -17,13 +17,23 @@ use crate::{
     },
     rdma::dma::{
         self,
-        Piece, //
+        Piece,
+        MEMORY, //
     },
 };
 use core::ptr;
 
 /// Most parts that the memory of a message may have.
 pub(super) const MOST_PARTS: usize = 4;
+
+/// When memory is used.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum When {
+    /// Before its owner goes on: it may be anywhere in the kernel, a stack too.
+    AtOnce,
+    /// By whoever comes: it has to be there for all.
+    Later,
+}
 
 /// A run of bytes that the kernel sees at an address.
 #[derive(Clone, Copy, Default)]
@@ -34,13 +44,15 @@ struct Run {
 
 impl Run {
     /// That of a part which is not empty.
-    fn of(part: &Part) -> Result<Self> {
-        let addr = match part.start() {
-            Start::Address(addr) => {
+    fn of(part: &Part, when: When) -> Result<Self> {
+        let addr = match (part.start(), when) {
+            (Start::Address(addr), When::AtOnce) if MEMORY.contains(&addr) => addr,
+            (Start::Address(_), When::AtOnce) => return Err(Errno::EINVAL),
+            (Start::Address(addr), When::Later) => {
                 dma::check(addr, part.len())?;
                 addr
             }
-            Start::Page(page, offset) => {
+            (Start::Page(page, offset), _) => {
                 // SAFETY: The page exists by the invariant of `Part`.
                 let piece = unsafe { Piece::new(page, offset, part.len()) }?;
                 piece.address()?
@@ -65,15 +77,21 @@ struct Runs {
 }
 
 impl Runs {
-    fn new(memory: Memory<'_>) -> Result<Self> {
-        let mut runs = Self::default();
+    /// None.
+    const NONE: Self = Self {
+        runs: [Run { addr: 0, len: 0 }; MOST_PARTS],
+        len: 0,
+    };
+
+    fn new(memory: Memory<'_>, when: When) -> Result<Self> {
+        let mut runs = Self::NONE;
         let mut free = runs.runs.iter_mut();
         if memory.count() > MOST_PARTS {
             return Err(Errno::EINVAL);
         }
         memory.each(|part| {
             if !part.is_empty() {
-                *free.next().ok_or(Errno::EINVAL)? = Run::of(&part)?;
+                *free.next().ok_or(Errno::EINVAL)? = Run::of(&part, when)?;
                 runs.len = runs.len.checked_add(part.len()).ok_or(Errno::EMSGSIZE)?;
             }
             Ok(())
@@ -118,7 +136,17 @@ impl Outgoing {
     /// -FI_EINVAL for more than [`MOST_PARTS`], and for what is no memory of the kernel's; -FI_EMSGSIZE.
     pub(super) fn new(memory: Memory<'_>) -> Result<Self> {
         // INVARIANT: By this function's contract.
-        Ok(Self(Runs::new(memory)?))
+        Ok(Self(Runs::new(memory, When::Later)?))
+    }
+
+    /// That of a send that is over when its poster goes on, which may be on a stack.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Self::new`], but for the stack.
+    pub(super) fn at_once(memory: Memory<'_>) -> Result<Self> {
+        // INVARIANT: By this function's contract.
+        Ok(Self(Runs::new(memory, When::AtOnce)?))
     }
 
     /// How many bytes it has.
@@ -145,6 +173,9 @@ impl Outgoing {
 pub(super) struct Incoming(Runs);
 
 impl Incoming {
+    /// None.
+    pub(super) const NOWHERE: Self = Self(Runs::NONE);
+
     /// That of a receive which is under way as long as this is there.
     ///
     /// # Errors
@@ -152,7 +183,7 @@ impl Incoming {
     /// As of [`Outgoing::new`].
     pub(super) fn new(memory: Memory<'_>) -> Result<Self> {
         // INVARIANT: By this function's contract.
-        Ok(Self(Runs::new(memory)?))
+        Ok(Self(Runs::new(memory, When::Later)?))
     }
 
     /// How many bytes it has.

@@ -34,6 +34,11 @@ impl Credits {
         }
     }
 
+    /// What both sides have agreed upon.
+    pub(super) fn agree(&mut self, flow: Flow) {
+        self.flow = flow;
+    }
+
     /// Whether a packet can be sent; then it is counted. Not for [`Self::word`].
     #[inline]
     pub(super) fn take(&mut self) -> bool {

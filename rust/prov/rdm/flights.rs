@@ -63,7 +63,7 @@ impl<T: Numbered> Flights<T> {
     pub(super) fn start(
         &mut self,
         own: Own<T>,
-        post: impl FnOnce(&T, Context) -> Result,
+        post: impl FnOnce(&mut T, Context) -> Result,
     ) -> core::result::Result<(), Refused<T>> {
         let number = own.number() as usize;
         let place = match self.places.get_mut(number) {

@@ -11,7 +11,11 @@ use crate::abi::nodes::{
     Queue,
     Seen, //
 };
-use core::net::SocketAddr;
+use core::net::{
+    IpAddr,
+    Ipv4Addr,
+    SocketAddr, //
+};
 
 /// What a receive takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,6 +33,14 @@ pub(super) struct Title {
     pub(super) tag: Option<u64>,
     /// Whom it is from.
     pub(super) from: SocketAddr,
+}
+
+impl Title {
+    /// That of what is no message: nobody is there.
+    pub(super) const NONE: Self = Self {
+        tag: None,
+        from: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
+    };
 }
 
 impl Wish {

@@ -65,7 +65,7 @@ void fault_walk(struct kunit *test, struct fault *fault,
 	unsigned int n, errnos = 0;
 	bool failed = true;
 
-	for (n = 1; n < MOST && failed; n++) {
+	for (n = 1; n < (step->most ?: MOST) && failed; n++) {
 		int ret;
 
 		if (step->prepare)

@@ -40,6 +40,8 @@ struct step {
 	void		(*clean)(struct fault *fault);
 	/* It ends something, and must do so without memory. */
 	bool		never_fails;
+	/* How many allocations there are before the same come again and again. */
+	unsigned int	most;
 };
 
 /* Initialises a suite: skips its tests where no allocation can be failed. */

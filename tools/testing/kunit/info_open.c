@@ -11,8 +11,10 @@ static int open_all(struct fi_info *info)
 {
 	struct fi_cq_attr cq_attr = { .format = FI_CQ_FORMAT_MSG };
 	struct fi_eq_attr eq_attr = {};
+	struct fi_av_attr av_attr = {};
 	struct fid_fabric *fabric;
 	struct fid_domain *domain;
+	struct fid_av *av;
 	struct fid_cq *cq;
 	struct fid_eq *eq;
 	struct fid_ep *ep;
@@ -30,12 +32,20 @@ static int open_all(struct fi_info *info)
 	ret = fi_cq_open(domain, &cq_attr, &cq, NULL);
 	if (ret)
 		goto close_eq;
-	ret = fi_endpoint(domain, info, &ep, NULL);
+	ret = fi_av_open(domain, &av_attr, &av, NULL);
 	if (ret)
 		goto close_cq;
+	ret = fi_endpoint(domain, info, &ep, NULL);
+	if (ret)
+		goto close_av;
 	ret = fi_ep_bind(ep, &eq->fid, 0) ?:
-	      fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV) ?: fi_enable(ep);
+	      fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV);
+	if (!ret && info->ep_attr->type == FI_EP_RDM)
+		ret = fi_ep_bind(ep, &av->fid, 0);
+	ret = ret ?: fi_enable(ep);
 	fi_close(&ep->fid);
+close_av:
+	fi_close(&av->fid);
 close_cq:
 	fi_close(&cq->fid);
 close_eq:

@@ -181,22 +181,26 @@ static void what_can_be_opened_is_listed(void)
 	EXPECT_ANSWER(0, ask(file, KOFI_IOC_INFO, &info));
 	EXPECT(info.count > 0 && info.count <= MOST_OFFERS);
 	for (unsigned int i = 0; i < info.count; i++) {
-		EXPECT(!strcmp(offers[i].prov_name, "verbs"));
+		EXPECT(!strcmp(offers[i].prov_name,
+			       offers[i].ep_type == FI_EP_MSG ? "verbs" : "verbs;ofi_rxm"));
 		EXPECT(*offers[i].domain_name && *offers[i].fabric_name);
 		EXPECT(offers[i].caps & FI_MSG && offers[i].tx_size);
 		EXPECT(offers[i].addr_format == FI_SOCKADDR);
 		EXPECT(!*offers[i].src_addr && !*offers[i].dest_addr);
 	}
-	/* With an address there is one, and it is told. */
+	/* With an address there is one of each kind, and it is told. */
 	strcpy(info.node, address);
 	strcpy(info.service, "7471");
 	info.flags = KOFI_INFO_SOURCE;
 	info.count = MOST_OFFERS;
 	EXPECT_ANSWER(0, ask(file, KOFI_IOC_INFO, &info));
-	EXPECT(info.count == 1);
-	EXPECT(offers[0].addr_format == FI_SOCKADDR_IN);
+	EXPECT(info.count == 2);
+	EXPECT(offers[0].ep_type == FI_EP_MSG && offers[1].ep_type == FI_EP_RDM);
 	snprintf(want, sizeof(want), "fi_sockaddr_in://%s:7471", address);
-	EXPECT(!strcmp(offers[0].src_addr, want));
+	for (unsigned int i = 0; i < info.count; i++) {
+		EXPECT(offers[i].addr_format == FI_SOCKADDR_IN);
+		EXPECT(!strcmp(offers[i].src_addr, want));
+	}
 }
 
 static void what_does_not_fit_is_not_listed(void)

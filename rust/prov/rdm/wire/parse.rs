@@ -110,7 +110,7 @@ impl<'a> Packet<'a> {
     /// # Errors
     ///
     /// What is wrong with it.
-    pub(super) fn parse(bytes: &'a [u8]) -> Result<Self, Malformed> {
+    pub(in super::super) fn parse(bytes: &'a [u8]) -> Result<Self, Malformed> {
         let header = Fields::<HEADER>::first_of(bytes).ok_or(Malformed("no header"))?;
         if header.u8::<{ at::CTRL_VERSION }>() != CTRL_VERSION {
             return Err(Malformed("another version"));

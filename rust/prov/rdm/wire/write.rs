@@ -78,7 +78,12 @@ fn put_ranges(ranges: &Ranges, to: &mut [u8]) {
 impl Head {
     /// Writes all but the payload, of which there are `payload` bytes, to the beginning of `packet`, and
     /// says where it begins; none if there is not enough room for both.
-    pub(super) fn write(&self, to: u64, payload: usize, packet: &mut [u8]) -> Option<usize> {
+    pub(in super::super) fn write(
+        &self,
+        to: u64,
+        payload: usize,
+        packet: &mut [u8],
+    ) -> Option<usize> {
         let begin = self.len();
         if packet.len().min(MOST) < begin.checked_add(payload)? {
             return None;

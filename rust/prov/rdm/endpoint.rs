@@ -1,0 +1,521 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Endpoints, as their consumers see them.
+
+use super::{
+    bounce::{
+        Incoming,
+        Outgoing, //
+    },
+    cq::{
+        Cq,
+        Feeder, //
+    },
+    domain::Domain,
+    links::{
+        Links,
+        LISTENER, //
+    },
+    matching::Wish,
+    offer,
+    posting::{
+        Packet,
+        Report,
+        Use, //
+    },
+    station::{
+        Bound,
+        Mover,
+        Station, //
+    },
+    traffic::{
+        slot_of,
+        Outlets,
+        Receive,
+        MOST_LANES,
+        RECEIVES,
+        SENDS, //
+    },
+    wire::{
+        self,
+        EAGER, //
+    },
+};
+use crate::{
+    abi::{
+        self,
+        context::{
+            self,
+            InProcess, //
+        },
+        flags::*,
+        info::Info,
+        Errno,
+        Result,
+        FI_ADDR_UNSPEC,
+        KOFI_STATE_ENABLED,
+        KOFI_STATE_OPEN,
+        KOFI_VALUE_RX_SIZE,
+        KOFI_VALUE_TX_SIZE, //
+    },
+    fi::{
+        atomic::{
+            Atomic,
+            Datatype,
+            Form,
+            Op, //
+        },
+        av,
+        card::{
+            Tell,
+            Told, //
+        },
+        cq::{
+            self,
+            CompletionQueue,
+            Format,
+            Handler, //
+        },
+        eq::{
+            self,
+            EventQueue, //
+        },
+        memory::Context,
+        object::Held,
+        provider::{
+            self,
+            Bindings,
+            Message,
+            Operation,
+            Peers, //
+        }, //
+    },
+};
+use core::{
+    any::Any,
+    net::{
+        Ipv4Addr,
+        Ipv6Addr,
+        SocketAddr, //
+    },
+};
+use kernel::{
+    prelude::*,
+    sync::{
+        new_mutex,
+        Arc,
+        Mutex, //
+    },
+};
+
+/// Flags that a send may have.
+const SEND_FLAGS: u64 = FI_COMPLETION
+    | FI_INJECT
+    | FI_MORE
+    | FI_REMOTE_CQ_DATA
+    | FI_INJECT_COMPLETE
+    | FI_TRANSMIT_COMPLETE;
+
+/// Flags that a receive may have.
+const RECEIVE_FLAGS: u64 = FI_COMPLETION | FI_MORE;
+
+/// What is bound, kept open until the endpoint is closed.
+struct Holds {
+    _addresses: Held<av::AddressVector>,
+    transmit: Held<CompletionQueue>,
+    receive: Held<CompletionQueue>,
+    mover: Arc<dyn Feeder>,
+}
+
+/// An endpoint.
+#[pin_data]
+pub(crate) struct Endpoint {
+    station: Arc<Station>,
+    receives: usize,
+    /// Most bytes of a message that is injected.
+    inject: usize,
+    is_directed: bool,
+    tells_sources: bool,
+    /// What addresses look like, where none is given to listen at.
+    format: u32,
+    #[pin]
+    holds: Mutex<Option<Holds>>,
+}
+
+/// The provider's own part of a queue that is bound.
+fn exact(queue: &CompletionQueue) -> Result<Arc<Cq>> {
+    let exact = queue.core().clone().into_any().downcast::<Cq>();
+    exact.map_err(|_| Errno::EINVAL)
+}
+
+impl Endpoint {
+    /// Makes an endpoint. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL for an info that is not of `domain`, or more than is offered; -FI_ENOMEM.
+    pub(super) fn new(domain: Arc<Domain>, info: &Info) -> Result<Arc<Self>> {
+        offer::check(info)?;
+        if info.domain_name() != domain.lower_info().domain_name() {
+            return Err(Errno::EINVAL);
+        }
+        let (local, _) = info.ends()?;
+        let links = Links::new(local, domain.lower_info());
+        let receives = match info.rx().map_or(0, |rx| rx.size) {
+            0 => offer::RECEIVES,
+            receives if receives > offer::RECEIVES => return Err(Errno::EINVAL),
+            receives => receives,
+        };
+        let station = Station::new(domain, receives, links)?;
+        Ok(Arc::pin_init(
+            pin_init!(Self {
+                station,
+                receives,
+                inject: info.tx().map_or(0, |tx| tx.inject_size).min(EAGER),
+                is_directed: info.caps() & FI_DIRECTED_RECV != 0,
+                tells_sources: info.caps() & FI_SOURCE != 0,
+                format: info.addr_format(),
+                holds <- new_mutex!(None, "kofi::rdm::Endpoint"),
+            }),
+            GFP_KERNEL,
+        )?)
+    }
+
+    /// Makes what is below, and listens.
+    fn open(&self, here: InProcess, bindings: Bindings) -> Result {
+        let station = &self.station;
+        let domain = &station.domain;
+        let addresses = bindings.addresses.ok_or(Errno::ENOAV)?;
+        let ways = domain.lower().address_vector(
+            here,
+            &av::Attr {
+                kind: Some(av::Type::Table),
+                rx_ctx_bits: 0,
+                count: 0,
+                is_async: false,
+                name: None,
+                is_read_only: false,
+            },
+        )?;
+        let queue = domain.lower().completion_queue(&cq::Attr {
+            size: SENDS + MOST_LANES * (RECEIVES + 1),
+            format: Format::Msg,
+            waitable: false,
+            vector: 0,
+        })?;
+        let mover = KBox::new(Mover(station.clone()), GFP_KERNEL)?;
+        queue.set_handler(Handler::Task(mover))?;
+        let events = domain
+            .fabric()
+            .lower()
+            .event_queue(here, eq::Attr::default())?;
+        let transmit = exact(&bindings.transmit)?;
+        let receive = exact(&bindings.receive)?;
+        let bound = Bound {
+            outlets: Outlets {
+                transmit: transmit.clone(),
+                receive: receive.clone(),
+                counters: bindings.counters,
+                sources: self.tells_sources.then(|| addresses.arc().clone()),
+            },
+            addresses: addresses.arc().clone(),
+            selective_transmit: bindings.selective_transmit,
+            selective_receive: bindings.selective_receive,
+            ways,
+            queue: queue.clone(),
+            events: events.clone(),
+        };
+        let mover: Arc<dyn Feeder> = Arc::new(Mover(station.clone()), GFP_KERNEL)?;
+        let started = self.start(here, &transmit, &receive, &mover, &events, bound);
+        if let Err(errno) = started {
+            for feeds in [&transmit, &receive] {
+                feeds.dismiss(&mover);
+            }
+            close_below(&queue, &events);
+            return Err(errno);
+        }
+        *self.holds.lock() = Some(Holds {
+            _addresses: addresses,
+            transmit: bindings.transmit,
+            receive: bindings.receive,
+            mover,
+        });
+        queue.arm_handler();
+        Ok(())
+    }
+
+    /// What can fail of that with the queues there.
+    fn start(
+        &self,
+        here: InProcess,
+        transmit: &Arc<Cq>,
+        receive: &Arc<Cq>,
+        mover: &Arc<dyn Feeder>,
+        events: &Arc<EventQueue>,
+        bound: Bound,
+    ) -> Result {
+        let station = self.station.clone();
+        let listener = {
+            let fabric = station.domain.fabric().lower();
+            fabric.passive_endpoint(station.domain.lower_info(), LISTENER)?
+        };
+        let local = station.links.lock().local;
+        listener.core().set_name(local.unwrap_or(self.anywhere()))?;
+        listener.bind_events(events, 0)?;
+        transmit.admit(mover)?;
+        if !Arc::ptr_eq(transmit, receive) {
+            receive.admit(mover)?;
+        }
+        let looked_after = station.clone();
+        let handler = move |here: InProcess, _: &Arc<EventQueue>| looked_after.look_after(here);
+        events.set_handler(KBox::new(handler, GFP_KERNEL)?)?;
+        listener.listen()?;
+        // Those that a try before this one has made are there.
+        let there = station.traffic.lock().sends_left();
+        for number in there..SENDS {
+            let packet = Packet::new(here, station.domain.lower(), number as u32)?;
+            station.traffic.lock().provide(packet);
+        }
+        let name = listener.core().name()?;
+        station.ends.set_local(name);
+        let mut links = station.links.lock();
+        links.local = Some(name);
+        links.listener = Some(listener);
+        drop(links);
+        if !station.bound.populate(bound) {
+            return Err(Errno::EOPBADSTATE);
+        }
+        // Somebody may have asked for a connection already.
+        events.call_handler();
+        Ok(())
+    }
+
+    /// Any address of its own.
+    fn anywhere(&self) -> SocketAddr {
+        match self.format {
+            abi::FI_SOCKADDR_IN6 => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
+            _ => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
+        }
+    }
+
+    /// Sends a message.
+    fn send(&self, message: &Message<'_>) -> Result {
+        if message.flags & !SEND_FLAGS != 0 {
+            return Err(Errno::EBADFLAGS);
+        }
+        let bound = self.station.bound()?;
+        let is_injected = message.flags & FI_INJECT != 0;
+        let (memory, most) = match is_injected {
+            true => (Outgoing::at_once(message.memory)?, self.inject),
+            false => (Outgoing::new(message.memory)?, EAGER),
+        };
+        if memory.len() > most {
+            return Err(Errno::EMSGSIZE);
+        }
+        let to = bound.addresses.lookup(message.peer)?;
+        let kind = message.tag.map_or(FI_MSG, |_| FI_TAGGED);
+        let report = Report {
+            context: message.context,
+            flags: FI_SEND | kind,
+            is_wanted: message.flags & FI_COMPLETION != 0
+                || !bound.selective_transmit && !is_injected,
+        };
+        let has_data = message.flags & FI_REMOTE_CQ_DATA != 0;
+        let title = wire::Message {
+            tag: message.tag.map(|tag| tag.tag),
+            len: memory.len() as u64,
+            data: has_data.then_some(message.data),
+        };
+        if !bound.outlets.transmit.reserve() {
+            return Err(Errno::EAGAIN);
+        }
+        let slot = bound.ways.find(&to).and_then(slot_of);
+        let mut traffic = self.station.traffic.lock();
+        let Some(mut packet) = traffic.packet(slot) else {
+            drop(traffic);
+            bound.outlets.transmit.release();
+            return Err(Errno::EAGAIN);
+        };
+        memory.read(0, packet.payload());
+        packet.usage = Use::Sent {
+            to,
+            message: title,
+            report,
+        };
+        traffic.send(slot, packet);
+        let is_calling = traffic.is_calling();
+        drop(traffic);
+        if is_calling {
+            bound.kick();
+        }
+        Ok(())
+    }
+
+    /// Posts a receive.
+    fn post(&self, message: &Message<'_>) -> Result {
+        if message.flags & !RECEIVE_FLAGS != 0 {
+            return Err(Errno::EBADFLAGS);
+        }
+        let bound = self.station.bound()?;
+        let into = Incoming::new(message.memory)?;
+        let from = match self.is_directed && message.peer != FI_ADDR_UNSPEC {
+            true => Some(bound.addresses.lookup(message.peer)?),
+            false => None,
+        };
+        if !bound.outlets.receive.reserve() {
+            return Err(Errno::EAGAIN);
+        }
+        let mut traffic = self.station.traffic.lock();
+        let Some(mut receive) = traffic.receive() else {
+            drop(traffic);
+            bound.outlets.receive.release();
+            return Err(Errno::EAGAIN);
+        };
+        *receive = Receive {
+            wish: Wish {
+                tag: message.tag.map(|tag| (tag.tag, tag.ignore)),
+                from,
+            },
+            into,
+            context: message.context,
+            is_wanted: message.flags & FI_COMPLETION != 0 || !bound.selective_receive,
+        };
+        traffic.post(&bound.outlets, receive);
+        let is_calling = traffic.is_calling();
+        drop(traffic);
+        if is_calling {
+            bound.kick();
+        }
+        Ok(())
+    }
+}
+
+/// Closes what nobody uses any more.
+fn close_below(queue: &CompletionQueue, events: &EventQueue) {
+    // Neither has anybody bound to it, nor is this its handler.
+    let _ = queue.close();
+    let _ = events.close();
+}
+
+impl provider::Endpoint for Endpoint {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn peers(&self) -> Peers {
+        Peers::Any
+    }
+
+    fn countable(&self) -> u64 {
+        FI_SEND | FI_RECV
+    }
+
+    fn enable(self: Arc<Self>, bindings: Bindings) -> Result {
+        self.open(context::in_process()?, bindings)
+    }
+
+    fn connect(self: Arc<Self>, _to: Option<SocketAddr>, _private_data: &[u8]) -> Result {
+        provider::not_implemented()
+    }
+
+    fn accept(self: Arc<Self>, _private_data: &[u8]) -> Result {
+        provider::not_implemented()
+    }
+
+    fn shutdown(&self, _flags: u64) -> Result {
+        provider::not_implemented()
+    }
+
+    fn set_name(&self, addr: SocketAddr) -> Result {
+        if self.station.bound().is_ok() {
+            return Err(Errno::EOPBADSTATE);
+        }
+        self.station.links.lock().local = Some(addr);
+        self.station.ends.set_local(addr);
+        Ok(())
+    }
+
+    fn name(&self) -> Result<SocketAddr> {
+        let local = self.station.links.lock().local;
+        local.ok_or(Errno::EADDRNOTAVAIL)
+    }
+
+    fn peer(&self) -> Result<SocketAddr> {
+        provider::not_implemented()
+    }
+
+    fn private_data_limit(&self) -> usize {
+        0
+    }
+
+    fn receives_left(&self) -> Result<usize> {
+        self.station.bound()?;
+        Ok(self.station.traffic.lock().receives_left())
+    }
+
+    fn transmits_left(&self) -> Result<usize> {
+        self.station.bound()?;
+        Ok(self.station.traffic.lock().sends_left())
+    }
+
+    fn transmit(&self, operation: Operation<'_>, message: &Message<'_>) -> Result {
+        match operation {
+            Operation::Send => self.send(message),
+            Operation::Rma(..) => Err(Errno::EOPNOTSUPP),
+        }
+    }
+
+    fn atomic(&self, _atomic: &Atomic<'_>, _message: &Message<'_>) -> Result {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    fn most_elements(&self, _form: Form, _op: Op, _datatype: Datatype) -> Result<usize> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    fn multi_receive_size(&self) -> usize {
+        0
+    }
+
+    fn set_multi_receive_size(&self, _size: usize) -> Result {
+        Err(Errno::ENOPROTOOPT)
+    }
+
+    fn receive(&self, message: &Message<'_>) -> Result {
+        self.post(message)
+    }
+
+    fn cancel(&self, context: Context) -> Result {
+        let bound = self.station.bound()?;
+        let mut traffic = self.station.traffic.lock();
+        traffic.cancel(&bound.outlets, context)
+    }
+
+    fn tell(&self, told: &mut Told<'_>) {
+        told.state(match self.station.bound() {
+            Ok(_) => KOFI_STATE_ENABLED,
+            Err(_) => KOFI_STATE_OPEN,
+        });
+        told.value(KOFI_VALUE_TX_SIZE, SENDS as u64);
+        told.value(KOFI_VALUE_RX_SIZE, self.receives as u64);
+        self.station.ends.tell(told);
+    }
+
+    fn close(&self, reclaim: &mut dyn FnMut(Context)) {
+        self.station.gate.shut();
+        let holds = self.holds.lock().take();
+        let (Some(holds), Ok(bound)) = (holds, self.station.bound()) else {
+            return;
+        };
+        for queue in [&holds.transmit, &holds.receive] {
+            if let Ok(queue) = exact(queue) {
+                queue.dismiss(&holds.mover);
+            }
+        }
+        bound.queue.forbid_calls();
+        self.station.hang_up(bound, reclaim);
+        close_below(&bound.queue, &bound.events);
+        let _ = bound.ways.close();
+        drop(holds);
+    }
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Fabrics: that of the provider below, which is opened as the module's own.
+
+use super::{
+    domain::Domain,
+    offer, //
+};
+use crate::{
+    abi::{
+        info::{
+            Info,
+            InfoList, //
+        },
+        serial::Threading,
+        Errno,
+        NetRef,
+        Result, //
+    },
+    fi::{
+        self,
+        card::Owner,
+        eq::Source,
+        info::Query,
+        provider::{
+            self,
+            FabricAttr,
+            Provider, //
+        }, //
+    },
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// A fabric.
+pub(super) struct Fabric {
+    provider: &'static dyn Provider,
+    lower: Arc<fi::fabric::Fabric>,
+    net: NetRef,
+}
+
+impl Fabric {
+    /// Opens that of `provider`. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// Those of the provider.
+    pub(super) fn new(provider: &'static dyn Provider, attr: &FabricAttr<'_>) -> Result<Arc<Self>> {
+        let lower = fi::fabric::Fabric::open(provider, attr, &Owner::module(c"kofi"))?;
+        Ok(Arc::new(
+            Self {
+                provider,
+                lower,
+                net: attr.net,
+            },
+            GFP_KERNEL,
+        )?)
+    }
+
+    /// The one below.
+    pub(super) fn lower(&self) -> &Arc<fi::fabric::Fabric> {
+        &self.lower
+    }
+
+    /// What the provider below offers where `info` is; -FI_ENODATA if that is nothing any more.
+    fn lower_info(&self, info: &Info) -> Result<KBox<Info>> {
+        let mut hints = offer::lower_hints(Some(info))?;
+        hints.set_net(self.net);
+        let query = Query {
+            node: None,
+            service: None,
+            source: false,
+            hints: Some(&hints),
+        };
+        let mut found = InfoList::new();
+        self.provider.getinfo(&query, &mut found)?;
+        let wanted = info.domain_name();
+        let at = found
+            .iter()
+            .position(|lower| wanted.is_none() || lower.domain_name() == wanted);
+        let at = at.ok_or(Errno::ENODATA)?;
+        found.remove(at).map_err(|_| Errno::ENODATA)
+    }
+}
+
+impl provider::Fabric for Fabric {
+    fn domain(
+        self: Arc<Self>,
+        info: &Info,
+        _threading: Threading,
+    ) -> Result<Arc<dyn provider::Domain>> {
+        let lower_info = self.lower_info(info)?;
+        let domain: Arc<dyn provider::Domain> = Domain::new(self, lower_info)?;
+        Ok(domain)
+    }
+
+    fn passive_endpoint(
+        self: Arc<Self>,
+        _info: &Info,
+        _source: Source,
+    ) -> Result<Arc<dyn provider::PassiveEndpoint>> {
+        // There are no connections to listen for.
+        Err(Errno::EINVAL)
+    }
+}

@@ -1,0 +1,575 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The connections of an endpoint: who asks for one, what becomes of it, and when it ends.
+//!
+//! They are looked after in process context, under a mutex, by the handler of the event queue that the
+//! lower endpoints tell of their connections; whoever sends to a peer without one has it called too.
+
+use super::{
+    credits::Credits,
+    link::{
+        order,
+        Link,
+        State,
+        Verdict, //
+    },
+    posting::Packet,
+    station::{
+        Bound,
+        Station, //
+    },
+    traffic::{
+        mirror,
+        slot_of,
+        Lane,
+        Need,
+        Peer,
+        MOST_LANES,
+        RECEIVES,
+        SENDS,
+        SHARE, //
+    },
+    wire::{
+        Flow,
+        Hello,
+        Identity,
+        Refusal,
+        Welcome, //
+    },
+};
+use crate::{
+    abi::{
+        addr::format_of,
+        context::InProcess,
+        flags::{
+            FI_RECV,
+            FI_TRANSMIT, //
+        },
+        info::Info,
+        nodes::{
+            Own,
+            Queue, //
+        },
+        random::random,
+        Errno,
+        Result,
+        FI_CONNECTED,
+        FI_CONNREQ,
+        FI_PROTO_IWARP, //
+    },
+    fi::{
+        av::Insertion,
+        ep,
+        eq::{
+            Event,
+            Kind,
+            Owned,
+            Source, //
+        },
+        memory::Context,
+        pep::PassiveEndpoint,
+        wait::Budget, //
+    },
+};
+use core::{
+    iter,
+    net::SocketAddr, //
+};
+use kernel::{
+    prelude::*,
+    sync::Arc,
+    time::{
+        delay::fsleep,
+        Delta, //
+    }, //
+};
+
+/// How long a peer has that has said it is asking itself.
+const PATIENCE: Delta = Delta::from_millis(20);
+
+/// What the listener's events carry; those of an attempt carry its number, which is another.
+pub(super) const LISTENER: Source = Source(0);
+
+/// A connection with a peer, as far as it is looked after.
+struct Known {
+    addr: SocketAddr,
+    link: Link,
+    /// The last attempt at it.
+    attempt: usize,
+}
+
+/// The connections of an endpoint.
+pub(super) struct Links {
+    list: KVVec<Option<Known>>,
+    pub(super) listener: Option<Arc<PassiveEndpoint>>,
+    /// Where it listens, or is to.
+    pub(super) local: Option<SocketAddr>,
+    /// Which endpoint this is: another one at the same address has another number.
+    instance: u32,
+    flow: Flow,
+    attempts: u32,
+    /// How many packets to receive with have been made.
+    packets: u32,
+    /// How many attempts have not ended.
+    lanes: usize,
+    /// Whether some peer is asking itself.
+    is_expecting: bool,
+}
+
+/// What is sure of an info that came with an event.
+struct Asker {
+    peer: SocketAddr,
+    local: SocketAddr,
+}
+
+impl Asker {
+    fn of(info: &Info) -> Result<Self> {
+        match info.ends()? {
+            (Some(local), Some(peer)) => Ok(Self { peer, local }),
+            _ => Err(Errno::EINVAL),
+        }
+    }
+}
+
+impl Links {
+    /// None yet, for an endpoint that is to listen at `local`; `lower` is the offer below.
+    pub(super) fn new(local: Option<SocketAddr>, lower: &Info) -> Self {
+        let is_iwarp = lower.ep().is_some_and(|ep| ep.protocol == FI_PROTO_IWARP);
+        Self {
+            list: KVVec::new(),
+            listener: None,
+            local,
+            instance: (random() as u32).max(1),
+            // On iWARP a message without a receive ends the connection.
+            flow: match is_iwarp {
+                true => Flow::Credits,
+                false => Flow::Device,
+            },
+            attempts: 0,
+            packets: 0,
+            lanes: 0,
+            is_expecting: false,
+        }
+    }
+
+    fn known(&mut self, slot: u32) -> Result<&mut Known> {
+        let known = self.list.get_mut(slot as usize);
+        known.and_then(Option::as_mut).ok_or(Errno::EINVAL)
+    }
+
+    /// The peer whose last attempt this is.
+    fn of_attempt(&mut self, attempt: usize) -> Option<(u32, &mut Known)> {
+        let slot = attempt as u32;
+        let known = self.list.get_mut(slot as usize)?.as_mut()?;
+        (known.attempt == attempt).then_some((slot, known))
+    }
+
+    fn next_attempt(&mut self, slot: u32) -> Result<usize> {
+        self.attempts = self.attempts.wrapping_add(1).max(1);
+        let attempt = (self.attempts as usize) << 32 | slot as usize;
+        self.known(slot)?.attempt = attempt;
+        Ok(attempt)
+    }
+
+    fn identity(&self, slot: u32) -> Identity {
+        Identity {
+            instance: self.instance,
+            index: slot,
+        }
+    }
+
+    fn port(&self) -> u16 {
+        self.local.map_or(0, |local| local.port())
+    }
+
+    /// What a peer is told with a request.
+    fn hello(&self, slot: u32) -> [u8; 24] {
+        Hello {
+            port: self.port(),
+            flow: self.flow,
+            receives: RECEIVES as u32,
+            identity: self.identity(slot),
+        }
+        .to_bytes()
+    }
+
+    /// What one is told with the reply.
+    fn welcome(&self, slot: u32) -> [u8; 16] {
+        Welcome {
+            identity: self.identity(slot),
+            receives: RECEIVES as u32,
+            flow: self.flow,
+        }
+        .to_bytes()
+    }
+}
+
+impl Station {
+    /// Does what is to be done for connections. May sleep.
+    pub(super) fn look_after(&self, here: InProcess) {
+        let Ok(bound) = self.bound() else {
+            return;
+        };
+        while self.tend(here, bound) {
+            fsleep(PATIENCE);
+            self.ask_again(here, bound);
+        }
+    }
+
+    /// Does it once; true if there are peers whose requests do not come.
+    fn tend(&self, here: InProcess, bound: &Bound) -> bool {
+        let Some(_pass) = self.gate.enter() else {
+            return false;
+        };
+        let mut links = self.links.lock();
+        loop {
+            if let Ok(event) = bound.events.next(here, &mut Budget::from_millis(0)) {
+                self.hear(here, bound, &mut links, event);
+                continue;
+            }
+            let (stranger, called) = {
+                let mut traffic = self.traffic.lock();
+                (traffic.stranger(), traffic.answer())
+            };
+            if let Some(addr) = stranger {
+                if let Err(errno) = self.enter(here, bound, &mut links, addr) {
+                    let mut traffic = self.traffic.lock();
+                    traffic.fail_stranger(&bound.outlets, errno);
+                }
+            }
+            if let Some(slot) = called {
+                self.serve(here, bound, &mut links, slot);
+            }
+            if stranger.is_none() && called.is_none() {
+                return links.is_expecting;
+            }
+        }
+    }
+
+    /// Asks those peers once more. May sleep.
+    fn ask_again(&self, here: InProcess, bound: &Bound) {
+        let Some(_pass) = self.gate.enter() else {
+            return;
+        };
+        let mut links = self.links.lock();
+        links.is_expecting = false;
+        for slot in 0..links.list.len() as u32 {
+            if links.known(slot).is_ok_and(|known| known.link.miss()) {
+                self.ask_or_fail(here, bound, &mut links, slot);
+            }
+        }
+    }
+
+    /// Does what one peer needs.
+    fn serve(&self, here: InProcess, bound: &Bound, links: &mut Links, slot: u32) {
+        let need = self.traffic.lock().need(slot);
+        match need {
+            Need::Nothing => {}
+            Need::Close => self.lose(here, bound, links, slot),
+            Need::Lane => self.want(here, bound, links, slot),
+        }
+    }
+
+    /// Sees to it that there is a connection.
+    fn want(&self, here: InProcess, bound: &Bound, links: &mut Links, slot: u32) {
+        if links.known(slot).is_ok_and(|known| known.link.want()) {
+            self.ask_or_fail(here, bound, links, slot);
+        }
+    }
+
+    /// Asks the peer for a connection.
+    fn ask_or_fail(&self, here: InProcess, bound: &Bound, links: &mut Links, slot: u32) {
+        if let Err(errno) = self.ask(here, bound, links, slot) {
+            self.give_up(bound, links, slot, errno);
+        }
+    }
+
+    fn ask(&self, here: InProcess, bound: &Bound, links: &mut Links, slot: u32) -> Result {
+        let addr = links.known(slot)?.addr;
+        let mut info = self.domain.lower_info().duplicate()?;
+        let local = links.local.map(|mut local| {
+            local.set_port(0);
+            local
+        });
+        let local = local.filter(|local| !local.ip().is_unspecified());
+        info.set_ends(format_of(&addr), local.as_ref(), Some(&addr))?;
+        let lower = self.open(here, bound, links, slot, &mut info, links.flow)?;
+        lower.connect(Some(addr), &links.hello(slot))
+    }
+
+    /// Makes a lower endpoint, on which something can be received.
+    fn open(
+        &self,
+        here: InProcess,
+        bound: &Bound,
+        links: &mut Links,
+        slot: u32,
+        info: &mut Info,
+        flow: Flow,
+    ) -> Result<Arc<ep::Endpoint>> {
+        if links.lanes >= MOST_LANES {
+            return Err(Errno::ENOMEM);
+        }
+        let attempt = links.next_attempt(slot)?;
+        // A word of each side's is on its way beside the messages.
+        info.tx_mut()?.size = SHARE + 1;
+        info.rx_mut()?.size = RECEIVES;
+        let lower = self.domain.lower().endpoint(info, Source(attempt))?;
+        lower.bind_events(&bound.events, 0)?;
+        lower.bind_completions(&bound.queue, FI_TRANSMIT | FI_RECV)?;
+        lower.enable()?;
+        let mut receives = Queue::new();
+        let mut word = self.packet(here, links)?;
+        word.slot = slot;
+        word.attempt = attempt;
+        for _ in 0..RECEIVES {
+            match self.packet(here, links) {
+                Ok(packet) => receives.push(packet),
+                Err(errno) => {
+                    let mut traffic = self.traffic.lock();
+                    traffic.keep_spare(word);
+                    while let Some(packet) = receives.pop() {
+                        traffic.keep_spare(packet);
+                    }
+                    return Err(errno);
+                }
+            }
+        }
+        let credits = Credits::new(flow, RECEIVES as u32);
+        let lane = Lane::new(lower.clone(), attempt, credits, word);
+        links.lanes += 1;
+        self.traffic.lock().open(slot, lane, receives)?;
+        Ok(lower)
+    }
+
+    /// A packet that no connection has.
+    fn packet(&self, here: InProcess, links: &mut Links) -> Result<Own<Packet>> {
+        let spare = self.traffic.lock().take_spare();
+        if let Some(packet) = spare {
+            return Ok(packet);
+        }
+        let packet = Packet::new(here, self.domain.lower(), SENDS as u32 + links.packets)?;
+        links.packets += 1;
+        Ok(packet)
+    }
+
+    /// Closes the connection, if there is one; what it had in hand fails.
+    fn close_lane(&self, bound: &Bound, links: &mut Links, slot: u32) {
+        // What has arrived is not lost.
+        self.settle();
+        let lane = self.traffic.lock().close(slot);
+        let Some(mut lane) = lane else {
+            return;
+        };
+        lane.lower.close(&mut |context| {
+            let mut traffic = self.traffic.lock();
+            traffic.land(&bound.outlets, context, Err(Errno::ECANCELED));
+        });
+        if let Some(word) = lane.word.take() {
+            self.traffic.lock().keep_spare(word);
+        }
+        links.lanes -= 1;
+    }
+
+    /// There will be no connection: what waits for it fails.
+    fn give_up(&self, bound: &Bound, links: &mut Links, slot: u32, errno: Errno) {
+        self.close_lane(bound, links, slot);
+        if let Ok(known) = links.known(slot) {
+            known.link.lost();
+        }
+        self.traffic.lock().fail(&bound.outlets, slot, errno);
+    }
+
+    /// The connection has ended: what waits gets another one.
+    fn lose(&self, here: InProcess, bound: &Bound, links: &mut Links, slot: u32) {
+        self.close_lane(bound, links, slot);
+        if let Ok(known) = links.known(slot) {
+            known.link.lost();
+        }
+        let is_wanted = self.traffic.lock().is_wanted(slot);
+        if is_wanted {
+            self.want(here, bound, links, slot);
+        }
+    }
+
+    /// The number of a peer: a new one, unless it has one.
+    fn enter(
+        &self,
+        here: InProcess,
+        bound: &Bound,
+        links: &mut Links,
+        addr: SocketAddr,
+    ) -> Result<u32> {
+        let index = match bound.ways.find(&addr) {
+            Some(index) => index,
+            None => {
+                let insertion = Insertion {
+                    address: Ok(addr),
+                    user_id: None,
+                };
+                let mut entered = Err(Errno::EINVAL);
+                bound
+                    .ways
+                    .insert(here, iter::once(insertion), |_, outcome| entered = outcome)?;
+                entered?
+            }
+        };
+        let slot = slot_of(index).ok_or(Errno::ENOMEM)?;
+        for slot in [mirror(slot), slot] {
+            self.make_room(links, slot)?;
+            if links.known(slot).is_err() {
+                let place = links.list.get_mut(slot as usize).ok_or(Errno::EINVAL)?;
+                *place = Some(Known {
+                    addr,
+                    link: Link::new(),
+                    attempt: 0,
+                });
+            }
+            let peer = Peer::new(addr, slot)?;
+            let left = self.traffic.lock().enter(slot, peer);
+            drop(left);
+        }
+        Ok(slot)
+    }
+
+    /// Makes room for a peer with that number.
+    fn make_room(&self, links: &mut Links, slot: u32) -> Result {
+        while links.list.len() <= slot as usize {
+            links.list.push(None, GFP_KERNEL)?;
+        }
+        let room = self.traffic.lock().room();
+        if room > slot as usize {
+            return Ok(());
+        }
+        let more = KVVec::with_capacity((2 * room).max(slot as usize + 16), GFP_KERNEL)?;
+        let old = self.traffic.lock().grow(more);
+        drop(old);
+        Ok(())
+    }
+
+    /// Something has come of a connection.
+    fn hear(&self, here: InProcess, bound: &Bound, links: &mut Links, mut event: Owned) {
+        if event.source() == LISTENER {
+            if event.kind() == Kind::Connection(FI_CONNREQ) {
+                if let Some(mut info) = event.take_info() {
+                    self.answer(here, bound, links, &mut info, event.data());
+                }
+            }
+            return;
+        }
+        let attempt = event.source().0;
+        let Some((slot, known)) = links.of_attempt(attempt) else {
+            return;
+        };
+        match (event.kind(), known.link.state()) {
+            (Kind::Connection(FI_CONNECTED), State::Answering(_)) => {
+                if let Some(who) = known.link.established() {
+                    let to = u64::from(who.index);
+                    self.traffic.lock().establish(slot, attempt, to, None);
+                }
+            }
+            (Kind::Connection(FI_CONNECTED), _) => match Welcome::from_bytes(event.data()) {
+                Ok(welcome) if known.link.accepted(welcome.identity) => {
+                    let to = u64::from(welcome.identity.index);
+                    let flow = links.flow.with(welcome.flow);
+                    self.traffic.lock().establish(slot, attempt, to, Some(flow));
+                }
+                _ => self.give_up(bound, links, slot, Errno::ECONNABORTED),
+            },
+            (Kind::Error(errno, _), State::Asking) => {
+                let refusal = Refusal::from_bytes(refusal(&event, errno));
+                if known.link.refused(refusal) {
+                    self.give_up(bound, links, slot, errno);
+                } else {
+                    self.close_lane(bound, links, slot);
+                    links.is_expecting = true;
+                }
+            }
+            _ => self.lose(here, bound, links, slot),
+        }
+    }
+
+    /// A peer asks for a connection.
+    fn answer(
+        &self,
+        here: InProcess,
+        bound: &Bound,
+        links: &mut Links,
+        info: &mut Info,
+        data: &[u8],
+    ) {
+        let Some(listener) = links.listener.clone() else {
+            return;
+        };
+        let handle = info.handle();
+        let refuse = |why: Refusal| {
+            // A peer that has gone need not be told.
+            let _ = listener.core().reject(handle, &why.to_bytes());
+        };
+        let (Ok(hello), Ok(asker)) = (Hello::from_bytes(data), Asker::of(info)) else {
+            return refuse(Refusal::Refused);
+        };
+        if info.domain_name() != self.domain.lower_info().domain_name() {
+            return refuse(Refusal::Refused);
+        }
+        let (mut peer, mut local) = (asker.peer, asker.local);
+        peer.set_port(hello.port);
+        local.set_port(links.port());
+        let order = order(&peer, &local);
+        let Ok(slot) = self.enter(here, bound, links, peer) else {
+            return refuse(Refusal::Refused);
+        };
+        let slot = match order.is_eq() {
+            true => mirror(slot),
+            false => slot,
+        };
+        let Ok(known) = links.known(slot) else {
+            return refuse(Refusal::Refused);
+        };
+        match known.link.asked(hello.identity, order) {
+            Verdict::Refuse => return refuse(Refusal::Already),
+            Verdict::Accept => {}
+            Verdict::Replace => self.close_lane(bound, links, slot),
+        }
+        let flow = links.flow.with(hello.flow);
+        let accepted = self
+            .open(here, bound, links, slot, info, flow)
+            .and_then(|lower| lower.accept(&links.welcome(slot)));
+        if accepted.is_err() {
+            // Whoever could not be accepted is refused with the endpoint, or here.
+            refuse(Refusal::Refused);
+            self.lose(here, bound, links, slot);
+        }
+    }
+
+    /// Closes all connections; what they had in hand is given to `reclaim`. Nobody looks after them any
+    /// more.
+    pub(super) fn hang_up(&self, bound: &Bound, reclaim: &mut dyn FnMut(Context)) {
+        let mut links = self.links.lock();
+        if let Some(listener) = links.listener.take() {
+            listener.close();
+        }
+        for slot in 0..links.list.len() as u32 {
+            let lane = self.traffic.lock().close(slot);
+            let Some(lane) = lane else {
+                continue;
+            };
+            lane.lower.close(&mut |context| {
+                let left = self.traffic.lock().abandon(&bound.outlets, context);
+                if let Some(context) = left {
+                    reclaim(context);
+                }
+            });
+        }
+        let packets = self.traffic.lock().end(&bound.outlets, reclaim);
+        drop(packets);
+    }
+}
+
+/// What a peer has said with its refusal; nothing if that is not why there is no connection.
+fn refusal(event: &Event, errno: Errno) -> &[u8] {
+    match errno {
+        Errno::ECONNREFUSED => event.data(),
+        _ => &[],
+    }
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What is offered of datagrams, where the provider below offers connected endpoints.
+
+use super::{
+    bounce::MOST_PARTS,
+    traffic::SHARE,
+    wire::EAGER, //
+};
+use crate::abi::{
+    self,
+    fi_domain_attr,
+    fi_ep_attr,
+    fi_fabric_attr,
+    fi_rx_attr,
+    fi_tx_attr,
+    flags::*,
+    info::Info,
+    Errno,
+    Result,
+    VERSION, //
+};
+use kernel::prelude::*;
+
+/// The `prov_name`, as user-space libfabric has it.
+pub(super) const NAME: &CStr = c"verbs;ofi_rxm";
+
+/// Version of this provider.
+const PROVIDER_VERSION: u32 = 1;
+
+/// Most receives of an endpoint at once.
+pub(super) const RECEIVES: usize = 4096;
+
+const TRANSMIT_CAPS: u64 = FI_MSG | FI_TAGGED | FI_SEND;
+
+const RECEIVE_CAPS: u64 = FI_MSG | FI_TAGGED | FI_RECV | FI_SOURCE | FI_DIRECTED_RECV;
+
+const CAPS: u64 = TRANSMIT_CAPS | RECEIVE_CAPS | FI_LOCAL_COMM | FI_REMOTE_COMM;
+
+/// Bytes of remote CQ data: they stand in the packet.
+const REMOTE_DATA_SIZE: usize = 8;
+
+/// What the provider below is asked for, in place of what `info` asks for here: whatever connected
+/// endpoint there is in the same place. May sleep.
+///
+/// # Errors
+///
+/// -FI_ENOMEM.
+pub(super) fn lower_hints(info: Option<&Info>) -> Result<KBox<Info>> {
+    let mut hints = Info::new()?;
+    hints.set_ep(&fi_ep_attr {
+        type_: abi::FI_EP_MSG,
+        ..pin_init::zeroed()
+    })?;
+    let Some(info) = info else {
+        hints.set_domain(&fi_domain_attr {
+            mr_mode: abi::FI_MR_VIRT_ADDR | abi::FI_MR_PROV_KEY,
+            ..pin_init::zeroed()
+        })?;
+        return Ok(hints);
+    };
+    let (local, peer) = info.ends()?;
+    hints.set_ends(info.addr_format(), local.as_ref(), peer.as_ref())?;
+    let mr_mode = info.domain().map_or(0, |domain| domain.mr_mode);
+    hints.set_domain(&fi_domain_attr {
+        mr_mode,
+        ..pin_init::zeroed()
+    })?;
+    if let Some(name) = info.domain_name() {
+        hints.set_domain_name(name)?;
+    }
+    if let Some(name) = info.fabric_name() {
+        hints.set_fabric_name(name)?;
+    }
+    hints.set_net(info.net());
+    Ok(hints)
+}
+
+/// What there is of datagrams over the connected endpoints that `lower` offers. May sleep.
+///
+/// # Errors
+///
+/// -FI_ENOMEM.
+pub(super) fn of_lower(lower: &Info) -> Result<KBox<Info>> {
+    let mut info = lower.duplicate()?;
+    info.set_caps(CAPS);
+    info.set_mode(0);
+    *info.tx_mut()? = fi_tx_attr {
+        caps: TRANSMIT_CAPS,
+        op_flags: FI_COMPLETION | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE,
+        msg_order: abi::FI_ORDER_SAS,
+        inject_size: EAGER,
+        size: SHARE,
+        iov_limit: MOST_PARTS,
+        ..pin_init::zeroed()
+    };
+    *info.rx_mut()? = fi_rx_attr {
+        caps: RECEIVE_CAPS,
+        op_flags: FI_COMPLETION,
+        msg_order: abi::FI_ORDER_SAS,
+        size: RECEIVES,
+        iov_limit: MOST_PARTS,
+        ..pin_init::zeroed()
+    };
+    info.set_ep(&fi_ep_attr {
+        type_: abi::FI_EP_RDM,
+        protocol: abi::FI_PROTO_RXM,
+        protocol_version: 1,
+        max_msg_size: EAGER,
+        tx_ctx_cnt: 1,
+        rx_ctx_cnt: 1,
+        ..pin_init::zeroed()
+    })?;
+    if let Some(domain) = lower.domain().copied() {
+        info.set_domain(&fi_domain_attr {
+            cq_data_size: REMOTE_DATA_SIZE,
+            ..domain
+        })?;
+    }
+    info.set_fabric(&fi_fabric_attr {
+        prov_version: PROVIDER_VERSION,
+        api_version: VERSION,
+        ..pin_init::zeroed()
+    })?;
+    if let Some(name) = lower.domain_name() {
+        info.set_domain_name(name)?;
+    }
+    if let Some(name) = lower.fabric_name() {
+        info.set_fabric_name(name)?;
+    }
+    info.set_provider_name(NAME)?;
+    Ok(info)
+}
+
+/// Whether an endpoint can be made of an info, which its consumer may have changed.
+///
+/// # Errors
+///
+/// -FI_EINVAL for another kind of endpoint, or capabilities that were not offered.
+pub(super) fn check(info: &Info) -> Result {
+    let kind = info.ep().map(|ep| ep.type_);
+    if kind != Some(abi::FI_EP_RDM) || info.caps() & !CAPS != 0 {
+        return Err(Errno::EINVAL);
+    }
+    Ok(())
+}

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What an endpoint and its connections have in common: the objects below it, and who moves packets.
+//!
+//! Completions of the lower endpoints are handled by whoever comes: a reader of the consumer's queue
+//! who finds nothing, in any context, or the queue's handler, a work item that is called for the next
+//! completion when there were none. So nothing waits for a consumer to read. One at a time does it, and
+//! whoever finds another there leaves it to that one.
+
+use super::{
+    cq::Feeder,
+    domain::Domain,
+    links::Links,
+    traffic::{
+        Outlets,
+        Traffic, //
+    },
+};
+use crate::{
+    abi::{
+        context::InProcess,
+        fi_cq_msg_entry,
+        lock::FastLockIrq,
+        Errno,
+        Result, //
+    },
+    fi::{
+        av::AddressVector,
+        card::Ends,
+        cq::{
+            CompletionQueue,
+            Shape,
+            TaskHandler, //
+        },
+        eq::EventQueue,
+        gate::Gate,
+        memory::{
+            Context,
+            EntrySlots, //
+        }, //
+    },
+};
+use kernel::{
+    prelude::*,
+    sync::{
+        atomic::{
+            Acquire,
+            AtomicFlag,
+            Full, //
+        },
+        new_mutex,
+        static_lock_class,
+        Arc,
+        Mutex,
+        SetOnce, //
+    },
+    time::{
+        delay::fsleep,
+        Delta, //
+    },
+};
+
+/// Completions that are taken from the lower queue at once.
+const BATCH: usize = 16;
+
+/// How many batches a reader handles before it looks at its own queue again.
+const READER_BUDGET: usize = 4;
+
+/// How many the handler does before others on its workqueue have their turn.
+const HANDLER_BUDGET: usize = 16;
+
+/// Between two looks at whether somebody else is done.
+const MOMENT: Delta = Delta::from_micros(50);
+
+/// What there is from when the endpoint is enabled.
+pub(super) struct Bound {
+    /// Where the consumer is told of outcomes.
+    pub(super) outlets: Outlets,
+    /// Where its addresses stand.
+    pub(super) addresses: Arc<AddressVector>,
+    /// Successful sends complete only with FI_COMPLETION.
+    pub(super) selective_transmit: bool,
+    /// And receives.
+    pub(super) selective_receive: bool,
+    /// Whom there is a number for; two for each: for the connection with it, and for the one with itself
+    /// that it accepts.
+    pub(super) ways: Arc<AddressVector>,
+    /// Where the lower endpoints' operations complete.
+    pub(super) queue: Arc<CompletionQueue>,
+    /// And their connections are told of.
+    pub(super) events: Arc<EventQueue>,
+}
+
+/// See the module.
+#[pin_data]
+pub(super) struct Station {
+    pub(super) domain: Arc<Domain>,
+    #[pin]
+    pub(super) traffic: FastLockIrq<Traffic>,
+    pub(super) bound: SetOnce<Bound>,
+    #[pin]
+    pub(super) links: Mutex<Links>,
+    /// Its address, for those who only look.
+    #[pin]
+    pub(super) ends: Ends,
+    /// Whoever looks after connections is inside.
+    #[pin]
+    pub(super) gate: Gate,
+    /// Somebody handles completions.
+    is_busy: AtomicFlag,
+    /// And is to see to it that the handler is called.
+    is_asked: AtomicFlag,
+}
+
+impl Bound {
+    /// Has somebody look after connections soon. Any context.
+    pub(super) fn kick(&self) {
+        self.events.call_handler();
+    }
+}
+
+impl Station {
+    /// For an endpoint that receives as often as that at once. May sleep.
+    pub(super) fn new(domain: Arc<Domain>, receives: usize, links: Links) -> Result<Arc<Self>> {
+        let traffic = Traffic::new(receives)?;
+        Ok(Arc::pin_init(
+            pin_init!(Self {
+                domain,
+                traffic <- FastLockIrq::new(
+                    traffic,
+                    c"kofi::rdm::Traffic",
+                    static_lock_class!()
+                ),
+                bound: SetOnce::new(),
+                ends <- Ends::new(links.local, None),
+                links <- new_mutex!(links, "kofi::rdm::Links"),
+                gate <- Gate::new(),
+                is_busy: AtomicFlag::new(false),
+                is_asked: AtomicFlag::new(false),
+            }),
+            GFP_KERNEL,
+        )?)
+    }
+
+    /// What is bound; -FI_EOPBADSTATE before the endpoint is enabled. Any context.
+    #[inline]
+    pub(super) fn bound(&self) -> Result<&Bound> {
+        self.bound.as_ref().ok_or(Errno::EOPBADSTATE)
+    }
+
+    /// Handles completions, at most so many batches; `arms` has the handler called for what comes when
+    /// there are no more. Any context.
+    fn drain(&self, arms: bool, budget: usize) {
+        let Some(bound) = self.bound.as_ref() else {
+            return;
+        };
+        if arms {
+            let _ = self.is_asked.xchg(true, Full);
+        }
+        // Whoever is there sees, when it is done, what it has been asked for.
+        while !self.is_busy.xchg(true, Full) {
+            let arms = self.is_asked.xchg(false, Full);
+            let is_empty = (0..budget).any(|_| !self.take(bound, arms));
+            let _ = self.is_busy.xchg(false, Full);
+            if self.traffic.lock().is_calling() {
+                bound.kick();
+            }
+            if !is_empty {
+                if arms {
+                    bound.queue.call_handler();
+                }
+                return;
+            }
+            if !self.is_asked.load(Acquire) {
+                return;
+            }
+        }
+    }
+
+    /// Handles a batch; false if there was nothing.
+    fn take(&self, bound: &Bound, arms: bool) -> bool {
+        let mut slots = EntrySlots::<fi_cq_msg_entry, BATCH>::new();
+        let queue = &*bound.queue;
+        let count = match arms {
+            true => queue.read(slots.room()),
+            false => queue.core().read(Shape::entries(slots.room())),
+        };
+        match count {
+            Ok(count) => {
+                let mut traffic = self.traffic.lock();
+                for entry in slots.get().into_iter().take(count) {
+                    let context = Context::new(entry.op_context);
+                    traffic.land(&bound.outlets, context, Ok(entry.len));
+                }
+                true
+            }
+            Err(Errno::EAVAIL) => {
+                if let Ok(failure) = queue.core().read_error() {
+                    let context = failure.completion.context;
+                    let mut traffic = self.traffic.lock();
+                    traffic.land(&bound.outlets, context, Err(failure.errno));
+                }
+                true
+            }
+            Err(_) => false,
+        }
+    }
+
+    /// Handles all completions that there are. Process context.
+    pub(super) fn settle(&self) {
+        while self.is_busy.xchg(true, Full) {
+            fsleep(MOMENT);
+        }
+        if let Some(bound) = self.bound.as_ref() {
+            while self.take(bound, false) {}
+        }
+        let _ = self.is_busy.xchg(false, Full);
+        if self.is_asked.load(Acquire) {
+            self.drain(true, HANDLER_BUDGET);
+        }
+    }
+}
+
+/// Calls [`Station::drain`] where there is something to handle.
+pub(super) struct Mover(pub(super) Arc<Station>);
+
+impl Feeder for Mover {
+    fn progress(&self) {
+        self.0.drain(false, READER_BUDGET);
+    }
+}
+
+impl TaskHandler for Mover {
+    fn ready(&self, _here: InProcess) {
+        self.0.drain(true, HANDLER_BUDGET);
+    }
+}

@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Messages between datagram endpoints. */
+
+#include "rdm.h"
+
+#define LEN	100
+#define MANY	300
+
+static void *bytes(struct kunit *test, size_t len)
+{
+	void *buf = kunit_kzalloc(test, len, GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, buf);
+	return buf;
+}
+
+static void rdm_01_an_address_vector_is_needed(struct kunit *test)
+{
+	struct kofi_rdm *rdm = rdm_make(test, NULL);
+
+	KUNIT_EXPECT_EQ(test, 0, fi_ep_bind(rdm->ep, &rdm->cq->fid,
+					    FI_TRANSMIT | FI_RECV));
+	KUNIT_EXPECT_EQ(test, -FI_ENOAV, fi_enable(rdm->ep));
+	KUNIT_EXPECT_EQ(test, -FI_EBADFLAGS,
+			fi_ep_bind(rdm->ep, &rdm->av->fid, FI_SEND));
+	KUNIT_EXPECT_EQ(test, 0, fi_ep_bind(rdm->ep, &rdm->av->fid, 0));
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL,
+			fi_ep_bind(rdm->ep, &rdm->av->fid, 0));
+	KUNIT_EXPECT_EQ(test, 0, fi_enable(rdm->ep));
+}
+
+static void rdm_01_who_is_not_known_is_not_sent_to(struct kunit *test)
+{
+	struct kofi_rdm *rdm = rdm_open(test, NULL);
+	u8 *buf = bytes(test, LEN);
+
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL,
+			fi_send(rdm->ep, buf, LEN, NULL, FI_ADDR_UNSPEC, NULL));
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL,
+			fi_send(rdm->ep, buf, LEN, NULL, 0, NULL));
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL,
+			fi_send(rdm->ep, buf, LEN, NULL, 1ull << 40, NULL));
+}
+
+static void av_21_a_bound_vector_is_busy(struct kunit *test)
+{
+	struct kofi_rdm *rdm = rdm_open(test, NULL);
+
+	KUNIT_EXPECT_EQ(test, -FI_EBUSY, fi_close(&rdm->av->fid));
+	fx_close(test, &rdm->ep->fid);
+	fx_close(test, &rdm->av->fid);
+}
+
+static void rdm_04_the_first_send_connects(struct kunit *test)
+{
+	struct kofi_rdm *a = rdm_open(test, NULL), *b = rdm_open(test, NULL);
+	fi_addr_t to_b = rdm_know(test, a, b), to_a = rdm_know(test, b, a);
+
+	rdm_exchange(test, a, to_b, b);
+	/* And back, and again, over the same connection. */
+	for (int i = 0; i < 3; i++) {
+		rdm_exchange(test, b, to_a, a);
+		rdm_exchange(test, a, to_b, b);
+	}
+}
+
+static void rdm_04_who_is_not_there_is_an_error(struct kunit *test)
+{
+	struct kofi_rdm *a = rdm_open(test, NULL), *b = rdm_open(test, NULL);
+	fi_addr_t to_b = rdm_know(test, a, b);
+	struct fi_cq_err_entry error;
+	u8 *buf = bytes(test, LEN);
+
+	fx_close(test, &b->ep->fid);
+	for (int i = 0; i < 3; i++) {
+		KUNIT_ASSERT_EQ(test, 0, rdm_send(a, to_b, buf, LEN, buf));
+		KUNIT_ASSERT_EQ(test, 0, fx_wait_comp_error(test, a->cq,
+							    &error));
+		KUNIT_EXPECT_PTR_EQ(test, buf, error.op_context);
+		KUNIT_EXPECT_EQ(test, FI_ECONNREFUSED, error.err);
+	}
+}
+
+/* What nobody waits for comes in order, however late it is received. */
+static void rdm_03_messages_keep_their_order(struct kunit *test)
+{
+	struct kofi_rdm *a = rdm_open(test, NULL), *b = rdm_open(test, NULL);
+	fi_addr_t to_b = rdm_know(test, a, b);
+	u32 *in = bytes(test, sizeof(*in));
+	struct fi_cq_tagged_entry entry;
+	int sent = 0;
+	u32 out;
+
+	for (int i = 0; i < MANY; i++) {
+		while (sent < MANY) {
+			out = sent;
+			if (fi_inject(a->ep, &out, sizeof(out), to_b))
+				break;
+			sent++;
+		}
+		*in = ~0;
+		KUNIT_ASSERT_EQ(test, 0, rdm_recv(b, FI_ADDR_UNSPEC, in,
+						  sizeof(*in), in));
+		rdm_expect(test, b, in, &entry);
+		KUNIT_ASSERT_EQ(test, i, *in);
+	}
+	KUNIT_EXPECT_EQ(test, MANY, sent);
+	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(a->cq, &entry, 1));
+}
+
+/* Each asks the other before it has heard of it. */
+static void rdm_04_both_connect_at_once(struct kunit *test)
+{
+	u8 *out = bytes(test, LEN), *in[2] = { bytes(test, LEN), bytes(test, LEN) };
+
+	for (int i = 0; i < 10; i++) {
+		struct kofi_rdm *rdm[2] = { rdm_open(test, NULL), rdm_open(test, NULL) };
+		fi_addr_t to[2] = { rdm_know(test, rdm[0], rdm[1]), rdm_know(test, rdm[1], rdm[0]) };
+		struct fi_cq_tagged_entry entries[2];
+
+		get_random_bytes(out, LEN);
+		for (int n = 0; n < 2; n++)
+			KUNIT_ASSERT_EQ(test, 0, rdm_recv(rdm[n], FI_ADDR_UNSPEC, in[n], LEN, NULL));
+		for (int n = 0; n < 2; n++)
+			KUNIT_ASSERT_EQ(test, 0, rdm_send(rdm[n], to[n], out, LEN, NULL));
+		for (int n = 0; n < 2; n++) {
+			KUNIT_ASSERT_EQ(test, 2, fx_wait_comp(test, rdm[n]->cq, entries, 2));
+			KUNIT_EXPECT_MEMEQ(test, out, in[n], LEN);
+			memset(in[n], 0, LEN);
+		}
+		for (int n = 0; n < 2; n++)
+			fx_close(test, &rdm[n]->ep->fid);
+	}
+}
+
+static void rdm_04_to_itself(struct kunit *test)
+{
+	struct kofi_rdm *rdm = rdm_open(test, NULL);
+	fi_addr_t self = rdm_know(test, rdm, rdm);
+	u8 *out = bytes(test, LEN), *in = bytes(test, LEN);
+	struct fi_cq_tagged_entry entries[2];
+
+	for (int i = 0; i < 3; i++) {
+		get_random_bytes(out, LEN);
+		KUNIT_ASSERT_EQ(test, 0, rdm_recv(rdm, FI_ADDR_UNSPEC, in, LEN, in));
+		KUNIT_ASSERT_EQ(test, 0, rdm_send(rdm, self, out, LEN, out));
+		KUNIT_ASSERT_EQ(test, 2, fx_wait_comp(test, rdm->cq, entries, 2));
+		KUNIT_EXPECT_MEMEQ(test, out, in, LEN);
+	}
+}
+
+static void rdm_02_directed_receives_take_from_one(struct kunit *test)
+{
+	static const struct rdm_opts opts = { .caps = FI_DIRECTED_RECV | FI_SOURCE };
+	struct kofi_rdm *to = rdm_open(test, &opts);
+	struct kofi_rdm *from[2] = { rdm_open(test, NULL), rdm_open(test, NULL) };
+	fi_addr_t known[2] = { rdm_know(test, to, from[0]), rdm_know(test, to, from[1]) };
+	u32 *in = bytes(test, 3 * sizeof(*in));
+	struct fi_cq_tagged_entry entry;
+	fi_addr_t source;
+
+	/* In the order in which they are not to be received. */
+	for (u32 n = 0; n < 2; n++) {
+		fi_addr_t addr = rdm_know(test, from[n], to);
+
+		KUNIT_ASSERT_EQ(test, 0, fi_inject(from[n]->ep, &n, sizeof(n), addr));
+	}
+	for (int n = 1; n >= 0; n--) {
+		ssize_t ret;
+
+		in[n] = ~0;
+		KUNIT_ASSERT_EQ(test, 0, rdm_recv(to, known[n], &in[n], sizeof(*in), &in[n]));
+		ret = fi_cq_sreadfrom(to->cq, &entry, 1, &source, NULL, FX_WAIT_MS);
+		KUNIT_ASSERT_EQ(test, 1, ret);
+		KUNIT_EXPECT_PTR_EQ(test, &in[n], entry.op_context);
+		KUNIT_EXPECT_EQ(test, n, in[n]);
+		KUNIT_EXPECT_EQ(test, known[n], source);
+	}
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL,
+			fi_recv(to->ep, in, sizeof(*in), NULL, 77, NULL));
+}
+
+static void rdm_05_a_cancelled_receive_fails(struct kunit *test)
+{
+	struct kofi_rdm *rdm = rdm_open(test, NULL);
+	struct fi_cq_err_entry error;
+	u8 *in = bytes(test, LEN);
+
+	KUNIT_EXPECT_EQ(test, -FI_ENOENT, fi_cancel(&rdm->ep->fid, in));
+	KUNIT_ASSERT_EQ(test, 0, rdm_recv(rdm, FI_ADDR_UNSPEC, in, LEN, in));
+	KUNIT_EXPECT_EQ(test, 0, fi_cancel(&rdm->ep->fid, in));
+	KUNIT_ASSERT_EQ(test, 0, fx_wait_comp_error(test, rdm->cq, &error));
+	KUNIT_EXPECT_PTR_EQ(test, in, error.op_context);
+	KUNIT_EXPECT_EQ(test, FI_ECANCELED, error.err);
+	KUNIT_EXPECT_EQ(test, -FI_ENOENT, fi_cancel(&rdm->ep->fid, in));
+}
+
+/* One at the address where there was another, of which the peer may not have heard the last. */
+static void rdm_04_a_peer_that_comes_again_is_another(struct kunit *test)
+{
+	struct kofi_rdm *a = rdm_open(test, NULL), *b = rdm_open(test, NULL);
+	fi_addr_t to_b = rdm_know(test, a, b);
+
+	for (int i = 0; i < 3; i++) {
+		fi_addr_t to_a = rdm_know(test, b, a);
+		struct kofi_rdm *next;
+
+		rdm_exchange(test, b, to_a, a);
+		rdm_exchange(test, a, to_b, b);
+		fx_close(test, &b->ep->fid);
+
+		next = rdm_make(test, NULL);
+		KUNIT_ASSERT_EQ(test, 0, fi_setname(&next->ep->fid, &b->name, b->name_len));
+		rdm_start(test, next, 0);
+		KUNIT_EXPECT_MEMEQ(test, &b->name, &next->name, b->name_len);
+		b = next;
+	}
+}
+
+static void rdm_04_an_address_has_one_endpoint(struct kunit *test)
+{
+	struct kofi_rdm *a = rdm_open(test, NULL), *b = rdm_make(test, NULL);
+
+	KUNIT_ASSERT_EQ(test, 0, fi_setname(&b->ep->fid, &a->name, a->name_len));
+	KUNIT_ASSERT_EQ(test, 0, fi_ep_bind(b->ep, &b->av->fid, 0));
+	KUNIT_ASSERT_EQ(test, 0, fi_ep_bind(b->ep, &b->cq->fid, FI_TRANSMIT | FI_RECV));
+	KUNIT_EXPECT_EQ(test, -FI_EADDRINUSE, fi_enable(b->ep));
+	/* It can be tried again. */
+	fx_close(test, &a->ep->fid);
+	KUNIT_EXPECT_EQ(test, 0, fi_enable(b->ep));
+	KUNIT_EXPECT_EQ(test, -FI_EOPBADSTATE, fi_setname(&b->ep->fid, &a->name, a->name_len));
+}
+
+/* Until there is no more room for that peer: how many messages it was. */
+static u32 send_all(struct kunit *test, struct kofi_rdm *from, fi_addr_t addr)
+{
+	u32 count = 0;
+
+	while (!fi_inject(from->ep, &count, sizeof(count), addr))
+		count++;
+	KUNIT_EXPECT_GT(test, count, 0);
+	return count;
+}
+
+static void rdm_06_who_does_not_receive_slows_none_but_its_own(struct kunit *test)
+{
+	struct kofi_rdm *a = rdm_open(test, NULL);
+	struct kofi_rdm *idle = rdm_open(test, NULL), *busy = rdm_open(test, NULL);
+	fi_addr_t to_idle = rdm_know(test, a, idle), to_busy = rdm_know(test, a, busy);
+	u32 *in = bytes(test, sizeof(*in)), count;
+
+	rdm_exchange(test, a, to_idle, idle);
+	rdm_exchange(test, a, to_busy, busy);
+	count = send_all(test, a, to_idle);
+	for (int i = 0; i < 20; i++)
+		rdm_exchange(test, a, to_busy, busy);
+	for (u32 i = 0; i < count; i++) {
+		*in = ~0;
+		KUNIT_ASSERT_EQ(test, 0, rdm_recv(idle, FI_ADDR_UNSPEC, in, sizeof(*in), in));
+		rdm_expect(test, idle, in, NULL);
+		KUNIT_ASSERT_EQ(test, i, *in);
+	}
+}
+
+static void rdm_09_an_address_is_insisted_on(struct kunit *test)
+{
+	static const struct rdm_opts opts = { .caps = FI_DIRECTED_RECV };
+	struct kofi_rdm *a = rdm_open(test, &opts), *b = rdm_open(test, &opts);
+	fi_addr_t to_b = rdm_know(test, a, b), from_a = rdm_know(test, b, a);
+	u8 *out = bytes(test, LEN), *in = bytes(test, LEN);
+
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL,
+			fi_sendto(a->ep, out, LEN, NULL, FI_ADDR_UNSPEC, out));
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL,
+			fi_recvfrom(b->ep, in, LEN, NULL, FI_ADDR_UNSPEC, in));
+	get_random_bytes(out, LEN);
+	KUNIT_ASSERT_EQ(test, 0, fi_recvfrom(b->ep, in, LEN, NULL, from_a, in));
+	KUNIT_ASSERT_EQ(test, 0, fi_sendto(a->ep, out, LEN, NULL, to_b, out));
+	rdm_expect(test, b, in, NULL);
+	rdm_expect(test, a, out, NULL);
+	KUNIT_EXPECT_MEMEQ(test, out, in, LEN);
+}
+
+static void info_08_datagrams_are_offered_by_their_own_provider(struct kunit *test)
+{
+	static const struct {
+		u32	type;
+		u64	caps;
+		bool	is_msg, is_rdm;
+	} cases[] = {
+		{ FI_EP_UNSPEC, 0, true, true },
+		{ FI_EP_MSG, FI_MSG, true, false },
+		{ FI_EP_RDM, FI_MSG, false, true },
+		{ FI_EP_UNSPEC, FI_TAGGED, false, true },
+		{ FI_EP_UNSPEC, FI_RMA, true, false },
+		{ FI_EP_RDM, FI_RMA, false, false },
+	};
+
+	for (int i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct fi_info *hints = fx_hints(test), *list = NULL;
+		bool is_msg = false, is_rdm = false;
+		int ret;
+
+		hints->ep_attr->type = cases[i].type;
+		hints->caps = cases[i].caps;
+		ret = fi_getinfo(FI_VERSION(1, 17), fx_addr, NULL, FI_SOURCE, hints, &list);
+		KUNIT_EXPECT_EQ(test, ret, cases[i].is_msg || cases[i].is_rdm ? 0 : -FI_ENODATA);
+		for (struct fi_info *info = list; info; info = info->next) {
+			bool is = info->ep_attr->type == FI_EP_RDM;
+
+			is_rdm |= is;
+			is_msg |= !is;
+			KUNIT_EXPECT_STREQ(test, info->fabric_attr->prov_name,
+					   is ? "verbs;ofi_rxm" : "verbs");
+		}
+		KUNIT_EXPECT_EQ(test, is_msg, cases[i].is_msg);
+		KUNIT_EXPECT_EQ(test, is_rdm, cases[i].is_rdm);
+		fi_freeinfo(list);
+	}
+}
+
+static void close_01_with_much_that_waits(struct kunit *test)
+{
+	struct kofi_rdm *a = rdm_open(test, NULL), *b = rdm_open(test, NULL);
+	fi_addr_t to_b = rdm_know(test, a, b);
+	u8 *out = bytes(test, LEN), *in = bytes(test, LEN);
+
+	while (!fi_send(a->ep, out, LEN, NULL, to_b, out))
+		;
+	for (int i = 0; i < 50; i++)
+		KUNIT_EXPECT_EQ(test, 0, fi_recv(a->ep, in, LEN, NULL, FI_ADDR_UNSPEC, in));
+	fx_close(test, &a->ep->fid);
+	fx_close(test, &a->cq->fid);
+	fx_close(test, &a->av->fid);
+	fx_close(test, &a->domain->fid);
+	fx_close(test, &a->fabric->fid);
+}
+
+static struct kunit_case rdm_cases[] = {
+	KUNIT_CASE(rdm_01_an_address_vector_is_needed),
+	KUNIT_CASE(rdm_01_who_is_not_known_is_not_sent_to),
+	KUNIT_CASE(av_21_a_bound_vector_is_busy),
+	KUNIT_CASE(rdm_04_the_first_send_connects),
+	KUNIT_CASE(rdm_04_who_is_not_there_is_an_error),
+	KUNIT_CASE(rdm_03_messages_keep_their_order),
+	KUNIT_CASE(rdm_04_both_connect_at_once),
+	KUNIT_CASE(rdm_04_to_itself),
+	KUNIT_CASE(rdm_02_directed_receives_take_from_one),
+	KUNIT_CASE(rdm_05_a_cancelled_receive_fails),
+	KUNIT_CASE(rdm_04_a_peer_that_comes_again_is_another),
+	KUNIT_CASE(rdm_04_an_address_has_one_endpoint),
+	KUNIT_CASE(rdm_06_who_does_not_receive_slows_none_but_its_own),
+	KUNIT_CASE(rdm_09_an_address_is_insisted_on),
+	KUNIT_CASE(info_08_datagrams_are_offered_by_their_own_provider),
+	KUNIT_CASE(close_01_with_much_that_waits),
+	{}
+};
+
+static struct kunit_suite rdm_suite = {
+	.name = "kofi_rdm",
+	.test_cases = rdm_cases,
+};
+
+kunit_test_suite(rdm_suite);

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: GPL-2.0
+/* See rdm.h. */
+
+#include <linux/delay.h>
+
+#include "rdm.h"
+
+struct fi_info *rdm_hints(struct kunit *test)
+{
+	struct fi_info *hints = fx_hints(test);
+
+	hints->ep_attr->type = FI_EP_RDM;
+	hints->caps = FI_MSG | FI_TAGGED;
+	return hints;
+}
+
+struct kofi_rdm *rdm_make(struct kunit *test, const struct rdm_opts *opts)
+{
+	static const struct rdm_opts none;
+	struct kofi_rdm *rdm = kunit_kzalloc(test, sizeof(*rdm), GFP_KERNEL);
+	struct fi_info *hints = rdm_hints(test);
+	struct fi_av_attr av_attr = { .type = FI_AV_TABLE };
+	struct fi_cq_attr cq_attr = {
+		.format = FI_CQ_FORMAT_TAGGED,
+		.wait_obj = FI_WAIT_UNSPEC,
+	};
+
+	KUNIT_ASSERT_NOT_NULL(test, rdm);
+	opts = opts ?: &none;
+	hints->caps |= opts->caps;
+	hints->rx_attr->size = opts->rx_size;
+	hints->tx_attr->inject_size = opts->inject_size ?: 256;
+	rdm->info = fx_info_for(test, hints, fx_addr, NULL, FI_SOURCE);
+	rdm->fabric = fx_fabric(test, rdm->info);
+	rdm->domain = fx_domain(test, rdm->fabric, rdm->info);
+	KUNIT_ASSERT_EQ(test, 0, fi_av_open(rdm->domain, &av_attr, &rdm->av,
+					    NULL));
+	fx_defer_close(test, &rdm->av->fid);
+	cq_attr.size = opts->cq_size;
+	rdm->cq = fx_cq(test, rdm->domain, &cq_attr);
+	rdm->ep = fx_ep(test, rdm->domain, rdm->info);
+	rdm->name_len = sizeof(rdm->name);
+	return rdm;
+}
+
+void rdm_start(struct kunit *test, struct kofi_rdm *rdm, u64 cq_flags)
+{
+	cq_flags |= FI_TRANSMIT | FI_RECV;
+	KUNIT_ASSERT_EQ(test, 0, fi_ep_bind(rdm->ep, &rdm->av->fid, 0));
+	KUNIT_ASSERT_EQ(test, 0, fi_ep_bind(rdm->ep, &rdm->cq->fid, cq_flags));
+	KUNIT_ASSERT_EQ(test, 0, fi_enable(rdm->ep));
+	KUNIT_ASSERT_EQ(test, 0, fi_getname(&rdm->ep->fid, &rdm->name,
+					    &rdm->name_len));
+}
+
+struct kofi_rdm *rdm_open(struct kunit *test, const struct rdm_opts *opts)
+{
+	struct kofi_rdm *rdm = rdm_make(test, opts);
+
+	rdm_start(test, rdm, opts ? opts->cq_flags : 0);
+	return rdm;
+}
+
+fi_addr_t rdm_know(struct kunit *test, struct kofi_rdm *rdm,
+		   struct kofi_rdm *other)
+{
+	fi_addr_t addr = FI_ADDR_NOTAVAIL;
+
+	KUNIT_ASSERT_EQ(test, 1, fi_av_insert(rdm->av, &other->name, 1, &addr,
+					      0, NULL));
+	return addr;
+}
+
+/* Until it is not refused for want of room. */
+#define when_there_is_room(call) ({					\
+	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);	\
+	ssize_t ret;							\
+									\
+	while ((ret = (call)) == -FI_EAGAIN && time_before(jiffies, end)) \
+		usleep_range(50, 100);					\
+	(int)ret;							\
+})
+
+int rdm_send(struct kofi_rdm *rdm, fi_addr_t to, const void *buf, size_t len,
+	     void *context)
+{
+	return when_there_is_room(fi_send(rdm->ep, buf, len, NULL, to,
+					  context));
+}
+
+int rdm_recv(struct kofi_rdm *rdm, fi_addr_t from, void *buf, size_t len,
+	     void *context)
+{
+	return when_there_is_room(fi_recv(rdm->ep, buf, len, NULL, from,
+					  context));
+}
+
+void rdm_expect(struct kunit *test, struct kofi_rdm *rdm, void *context,
+		struct fi_cq_tagged_entry *entry)
+{
+	struct fi_cq_tagged_entry unused;
+
+	entry = entry ?: &unused;
+	KUNIT_ASSERT_EQ(test, 1, fx_wait_comp(test, rdm->cq, entry, 1));
+	KUNIT_ASSERT_PTR_EQ(test, context, entry->op_context);
+}
+
+#define LEN	100
+
+void rdm_exchange(struct kunit *test, struct kofi_rdm *from, fi_addr_t addr,
+		  struct kofi_rdm *to)
+{
+	u8 *out = kunit_kzalloc(test, 2 * LEN, GFP_KERNEL), *in = out + LEN;
+	struct fi_cq_tagged_entry entry;
+
+	KUNIT_ASSERT_NOT_NULL(test, out);
+	get_random_bytes(out, LEN);
+	KUNIT_ASSERT_EQ(test, 0, rdm_recv(to, FI_ADDR_UNSPEC, in, LEN, in));
+	KUNIT_ASSERT_EQ(test, 0, rdm_send(from, addr, out, LEN, out));
+	/* Of one with itself, either may come first. */
+	for (int left = 2; left--;) {
+		struct kofi_rdm *here = left ? to : from;
+
+		KUNIT_ASSERT_EQ(test, 1, fx_wait_comp(test, here->cq, &entry, 1));
+		if (entry.op_context == out) {
+			KUNIT_EXPECT_EQ(test, FI_SEND | FI_MSG, entry.flags);
+			continue;
+		}
+		KUNIT_ASSERT_PTR_EQ(test, in, entry.op_context);
+		KUNIT_EXPECT_EQ(test, FI_RECV | FI_MSG, entry.flags);
+		KUNIT_EXPECT_EQ(test, LEN, entry.len);
+		KUNIT_EXPECT_MEMEQ(test, out, in, LEN);
+	}
+}
