@@ -59,6 +59,21 @@ impl<T> Own<T> {
             GFP_KERNEL,
         )?))
     }
+
+    /// The same in any context.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM, which is to be expected.
+    pub fn at_once(what: T) -> Result<Self> {
+        Ok(Self(UniqueArc::pin_init(
+            pin_init!(Node {
+                what,
+                links <- ListLinks::new(),
+            }),
+            GFP_NOWAIT,
+        )?))
+    }
 }
 
 impl<T> Deref for Own<T> {
@@ -145,6 +160,13 @@ impl<T> Queue<T> {
     pub fn push_first(&mut self, own: Own<T>) {
         self.nodes.push_front(own.0.into());
         self.len += 1;
+    }
+
+    /// Takes all of `others`, behind its own.
+    pub fn append(&mut self, others: &mut Self) {
+        while let Some(own) = others.pop() {
+            self.push(own);
+        }
     }
 
     /// Takes the first.
@@ -243,8 +265,10 @@ mod tests {
         let odd = queue.take_all(|number| number % 2 == 1);
         assert!(is(&odd, &[1, 3, 5]));
         assert!(is(&queue, &[2, 4]));
-        let all = queue.take_all(|_| true);
+        let mut all = queue.take_all(|_| true);
         assert!(is(&all, &[2, 4]) && queue.is_empty());
+        all.append(&mut of(&[1, 7])?);
+        assert!(is(&all, &[2, 4, 1, 7]));
         Ok(())
     }
 

@@ -38,6 +38,9 @@ impl Access {
     /// Local use only.
     pub const LOCAL: Self = Self(0);
 
+    /// Peers read it.
+    pub(crate) const REMOTE_READ: Self = Self(flags::FI_REMOTE_READ);
+
     /// From access flags: -FI_EBADFLAGS for an unknown bit.
     pub fn from_bits(bits: u64) -> Result<Self> {
         const KNOWN: u64 = flags::FI_SEND

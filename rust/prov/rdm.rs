@@ -8,6 +8,7 @@
 //! queue of the endpoints below, [`traffic`] finds the receive that it is for, and [`cq`] has the consumer
 //! read what came of it.
 
+mod arriving;
 mod bounce;
 mod cq;
 mod credits;
@@ -19,9 +20,13 @@ mod link;
 mod links;
 mod matching;
 mod offer;
+mod order;
+mod outlets;
+mod peer;
 mod posting;
-#[cfg(CONFIG_KUNIT = "y")]
+mod receive;
 mod segments;
+mod sending;
 mod station;
 mod traffic;
 mod wire;

@@ -3,7 +3,8 @@
 //! Where the bytes of a message are, and copies between there and packets.
 //!
 //! A message that fits into a packet, or some, is copied by the CPU: whoever sends it has its memory
-//! back at once, and whoever receives it need not have posted anything before it came.
+//! back soon, and whoever receives it need not have posted anything before it came. Of a longer one a
+//! device is told where it is.
 
 use crate::{
     abi::{
@@ -13,11 +14,13 @@ use crate::{
     fi::memory::{
         Memory,
         Part,
+        Segment,
         Start, //
     },
     rdma::dma::{
         self,
         Piece,
+        Pieces,
         MEMORY, //
     },
 };
@@ -119,6 +122,28 @@ impl Runs {
         }
         done
     }
+
+    /// The first of the runs that `len` bytes from `at` on are in, as far as a device finds it in one
+    /// piece.
+    ///
+    /// # Safety
+    ///
+    /// It is posted with the operation that this memory is of.
+    unsafe fn piece(&self, at: usize, len: usize) -> Result<Option<Segment>> {
+        let mut first = None;
+        self.each(at, len, |run, before| {
+            if before == 0 {
+                first = Some(run);
+            }
+        });
+        let Some(Run { addr, len }) = first else {
+            return Ok(None);
+        };
+        let piece = Pieces::new(addr, len)?.next().transpose()?;
+        let len = piece.map_or(0, |piece| piece.len());
+        // SAFETY: By this function's safety requirement.
+        Ok(Some(unsafe { Segment::new(addr as *mut _, len) }))
+    }
 }
 
 /// The memory of a message that is sent.
@@ -129,6 +154,9 @@ impl Runs {
 pub(super) struct Outgoing(Runs);
 
 impl Outgoing {
+    /// None.
+    pub(super) const NOTHING: Self = Self(Runs::NONE);
+
     /// That of a send which is under way as long as this is there.
     ///
     /// # Errors
@@ -152,6 +180,23 @@ impl Outgoing {
     /// How many bytes it has.
     pub(super) fn len(&self) -> usize {
         self.0.len
+    }
+
+    /// The first part of what a device is to read of `len` bytes from `at` on, for this operation.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL for what is not there any more.
+    pub(super) fn piece(&self, at: usize, len: usize) -> Result<Option<Segment>> {
+        // SAFETY: By the invariant, and what the caller says.
+        unsafe { self.0.piece(at, len) }
+    }
+
+    /// All of it, to be registered for this operation; what is behind the last part is empty.
+    pub(super) fn parts(&self) -> [Segment; MOST_PARTS] {
+        // SAFETY: By the invariant, and what the caller says.
+        let part = |run: Run| unsafe { Segment::new(run.addr as *mut _, run.len) };
+        self.0.runs.map(part)
     }
 
     /// Copies what is there from `at` on to `packet`, and says how much it was.
@@ -191,6 +236,16 @@ impl Incoming {
         self.0.len
     }
 
+    /// The first part of what a device is to write of `len` bytes from `at` on, for this operation.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL for what is not there any more.
+    pub(super) fn piece(&self, at: usize, len: usize) -> Result<Option<Segment>> {
+        // SAFETY: By the invariant, and what the caller says.
+        unsafe { self.0.piece(at, len) }
+    }
+
     /// Copies `packet` to what is there from `at` on, and says for how much of it there was room.
     pub(super) fn write(&self, at: usize, packet: &[u8]) -> usize {
         let (from, len) = (packet.as_ptr(), packet.len());
@@ -205,12 +260,9 @@ impl Incoming {
 #[kernel::prelude::kunit_tests(kofi_rdm_bounce)]
 mod tests {
     use super::*;
-    use crate::{
-        abi::{
-            random::Repeatable,
-            Result, //
-        },
-        fi::memory::Segment,
+    use crate::abi::{
+        random::Repeatable,
+        Result, //
     };
     use kernel::{
         page::PAGE_SIZE,

@@ -18,27 +18,30 @@ use super::{
     },
     matching::Wish,
     offer,
-    posting::{
-        Packet,
+    order::{
+        Long,
+        Offer,
+        Order,
+        Phase,
         Report,
-        Use, //
+        Work, //
     },
+    outlets::Outlets,
+    peer::slot_of,
+    posting::Packet,
     station::{
         Bound,
         Mover,
         Station, //
     },
     traffic::{
-        slot_of,
-        Outlets,
-        Receive,
-        MOST_LANES,
-        RECEIVES,
+        FLIGHTS,
         SENDS, //
     },
     wire::{
         self,
-        EAGER, //
+        EAGER,
+        MOST, //
     },
 };
 use crate::{
@@ -116,6 +119,9 @@ const SEND_FLAGS: u64 = FI_COMPLETION
     | FI_INJECT_COMPLETE
     | FI_TRANSMIT_COMPLETE;
 
+/// Most bytes of a message that is sent in segments: a longer one is offered.
+const SEGMENTED: usize = 8 * EAGER;
+
 /// Flags that a receive may have.
 const RECEIVE_FLAGS: u64 = FI_COMPLETION | FI_MORE;
 
@@ -134,6 +140,8 @@ pub(crate) struct Endpoint {
     receives: usize,
     /// Most bytes of a message that is injected.
     inject: usize,
+    /// And of any.
+    most: usize,
     is_directed: bool,
     tells_sources: bool,
     /// What addresses look like, where none is given to listen at.
@@ -160,6 +168,7 @@ impl Endpoint {
             return Err(Errno::EINVAL);
         }
         let (local, _) = info.ends()?;
+        let most = offer::most(domain.lower_info());
         let links = Links::new(local, domain.lower_info());
         let receives = match info.rx().map_or(0, |rx| rx.size) {
             0 => offer::RECEIVES,
@@ -171,6 +180,7 @@ impl Endpoint {
             pin_init!(Self {
                 station,
                 receives,
+                most,
                 inject: info.tx().map_or(0, |tx| tx.inject_size).min(EAGER),
                 is_directed: info.caps() & FI_DIRECTED_RECV != 0,
                 tells_sources: info.caps() & FI_SOURCE != 0,
@@ -198,8 +208,8 @@ impl Endpoint {
             },
         )?;
         let queue = domain.lower().completion_queue(&cq::Attr {
-            size: SENDS + MOST_LANES * (RECEIVES + 1),
-            format: Format::Msg,
+            size: FLIGHTS,
+            format: Format::Data,
             waitable: false,
             vector: 0,
         })?;
@@ -273,7 +283,7 @@ impl Endpoint {
         // Those that a try before this one has made are there.
         let there = station.traffic.lock().sends_left();
         for number in there..SENDS {
-            let packet = Packet::new(here, station.domain.lower(), number as u32)?;
+            let packet = Packet::new(here, station.domain.lower(), number as u32, MOST)?;
             station.traffic.lock().provide(packet);
         }
         let name = listener.core().name()?;
@@ -305,13 +315,17 @@ impl Endpoint {
         }
         let bound = self.station.bound()?;
         let is_injected = message.flags & FI_INJECT != 0;
-        let (memory, most) = match is_injected {
-            true => (Outgoing::at_once(message.memory)?, self.inject),
-            false => (Outgoing::new(message.memory)?, EAGER),
+        let most = match is_injected {
+            true => self.inject,
+            false => self.most,
         };
-        if memory.len() > most {
+        if message.memory.total()? > most {
             return Err(Errno::EMSGSIZE);
         }
+        let memory = match is_injected {
+            true => Outgoing::at_once(message.memory)?,
+            false => Outgoing::new(message.memory)?,
+        };
         let to = bound.addresses.lookup(message.peer)?;
         let kind = message.tag.map_or(FI_MSG, |_| FI_TAGGED);
         let report = Report {
@@ -336,13 +350,25 @@ impl Endpoint {
             bound.outlets.transmit.release();
             return Err(Errno::EAGAIN);
         };
-        memory.read(0, packet.payload());
-        packet.usage = Use::Sent {
-            to,
-            message: title,
-            report,
+        let work = match memory.len() {
+            len if len <= EAGER => {
+                memory.read(0, packet.payload());
+                Work::Eager(title)
+            }
+            len if len <= SEGMENTED => Work::Segments(Long {
+                message: title,
+                from: memory,
+                next: 0,
+            }),
+            _ => Work::Offer(Offer {
+                message: title,
+                from: memory,
+                region: None,
+                phase: Phase::Offered(None),
+            }),
         };
-        traffic.send(slot, packet);
+        packet.begin(Order { to, report, work });
+        traffic.send(&bound.outlets, slot, packet);
         let is_calling = traffic.is_calling();
         drop(traffic);
         if is_calling {
@@ -371,15 +397,13 @@ impl Endpoint {
             bound.outlets.receive.release();
             return Err(Errno::EAGAIN);
         };
-        *receive = Receive {
-            wish: Wish {
-                tag: message.tag.map(|tag| (tag.tag, tag.ignore)),
-                from,
-            },
-            into,
-            context: message.context,
-            is_wanted: message.flags & FI_COMPLETION != 0 || !bound.selective_receive,
+        receive.wish = Wish {
+            tag: message.tag.map(|tag| (tag.tag, tag.ignore)),
+            from,
         };
+        receive.into = into;
+        receive.context = message.context;
+        receive.is_wanted = message.flags & FI_COMPLETION != 0 || !bound.selective_receive;
         traffic.post(&bound.outlets, receive);
         let is_calling = traffic.is_calling();
         drop(traffic);

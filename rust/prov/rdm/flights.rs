@@ -24,6 +24,7 @@ pub(super) trait Numbered {
 
 /// Everything of one kind that is under way.
 pub(super) struct Flights<T> {
+    first: usize,
     places: KVVec<Option<Own<T>>>,
     len: usize,
 }
@@ -37,17 +38,21 @@ pub(super) struct Refused<T> {
 }
 
 impl<T: Numbered> Flights<T> {
-    /// None yet; their numbers are below `most`. May sleep.
+    /// None yet; their numbers are below `most`, and come back as so much more than `first`. May sleep.
     ///
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub(super) fn new(most: usize) -> Result<Self> {
+    pub(super) fn new(first: usize, most: usize) -> Result<Self> {
         let mut places = KVVec::with_capacity(most, GFP_KERNEL)?;
         for _ in 0..most {
             places.push(None, GFP_KERNEL)?;
         }
-        Ok(Self { places, len: 0 })
+        Ok(Self {
+            first,
+            places,
+            len: 0,
+        })
     }
 
     /// How many are under way.
@@ -76,7 +81,7 @@ impl<T: Numbered> Flights<T> {
             }
         };
         let own = place.insert(own);
-        let context = Context::new(ptr::without_provenance_mut(number));
+        let context = Context::new(ptr::without_provenance_mut(self.first + number));
         let posted = post(own, context);
         self.len += 1;
         match posted {
@@ -89,9 +94,15 @@ impl<T: Numbered> Flights<T> {
         }
     }
 
+    /// That of a number, while it is under way: its memory is not to be touched.
+    pub(super) fn get(&mut self, number: u32) -> Option<&mut T> {
+        Some(self.places.get_mut(number as usize)?.as_mut()?)
+    }
+
     /// Takes what a completion is of; none if that is under way no more.
     pub(super) fn land(&mut self, context: Context) -> Option<Own<T>> {
-        let own = self.places.get_mut(context.as_ptr() as usize)?.take()?;
+        let number = (context.as_ptr() as usize).checked_sub(self.first)?;
+        let own = self.places.get_mut(number)?.take()?;
         self.len -= 1;
         Some(own)
     }
@@ -127,7 +138,7 @@ mod tests {
 
     #[test]
     fn what_was_started_lands_once() -> Result {
-        let mut flights = Flights::new(3)?;
+        let mut flights = Flights::new(0, 3)?;
         let mut contexts = [Context::NULL; 3];
         for number in [2, 0, 1] {
             contexts[number as usize] = start(&mut flights, number, Ok(()))?;
@@ -144,7 +155,7 @@ mod tests {
 
     #[test]
     fn what_is_not_posted_comes_back() -> Result {
-        let mut flights = Flights::new(2)?;
+        let mut flights = Flights::new(0, 2)?;
         let refused = start(&mut flights, 1, Err(Errno::EAGAIN));
         assert_eq!(refused.err(), Some(Errno::EAGAIN));
         assert_eq!(flights.len(), 0);
@@ -156,8 +167,21 @@ mod tests {
     }
 
     #[test]
+    fn two_kinds_have_contexts_of_their_own() -> Result {
+        let mut one = Flights::new(0, 2)?;
+        let mut other = Flights::new(2, 2)?;
+        let first = start(&mut one, 1, Ok(()))?;
+        let second = start(&mut other, 1, Ok(()))?;
+        assert!(other.land(first).is_none() && one.land(second).is_none());
+        assert!(one.get(1).is_some() && one.get(0).is_none() && other.get(2).is_none());
+        assert!(one.land(first).is_some() && other.land(second).is_some());
+        assert!(one.get(1).is_none());
+        Ok(())
+    }
+
+    #[test]
     fn what_nobody_has_started_does_not_land() -> Result {
-        let mut flights = Flights::<Plane>::new(2)?;
+        let mut flights = Flights::<Plane>::new(0, 2)?;
         for number in [0, 1, 2, usize::MAX] {
             let context = Context::new(ptr::without_provenance_mut(number));
             assert!(flights.land(context).is_none());

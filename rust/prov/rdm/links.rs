@@ -13,19 +13,32 @@ use super::{
         State,
         Verdict, //
     },
-    posting::Packet,
+    peer::{
+        mirror,
+        slot_of,
+        Lane,
+        Peer,
+        FETCHES,
+        PARTIALS,
+        RECEIVES,
+        SEGMENTS,
+        WORDS, //
+    },
+    posting::{
+        Packet,
+        SHORT, //
+    },
+    receive::{
+        Collected,
+        Parts, //
+    },
     station::{
         Bound,
         Station, //
     },
     traffic::{
-        mirror,
-        slot_of,
-        Lane,
         Need,
-        Peer,
         MOST_LANES,
-        RECEIVES,
         SENDS,
         SHARE, //
     },
@@ -34,7 +47,8 @@ use super::{
         Hello,
         Identity,
         Refusal,
-        Welcome, //
+        Welcome,
+        MOST, //
     },
 };
 use crate::{
@@ -66,7 +80,11 @@ use crate::{
             Owned,
             Source, //
         },
-        memory::Context,
+        memory::{
+            Context,
+            Segment, //
+        },
+        mr::Access,
         pep::PassiveEndpoint,
         wait::Budget, //
     },
@@ -227,10 +245,17 @@ impl Station {
                 self.hear(here, bound, &mut links, event);
                 continue;
             }
-            let (stranger, called) = {
+            let (stranger, called, ending) = {
                 let mut traffic = self.traffic.lock();
-                (traffic.stranger(), traffic.answer())
+                (traffic.stranger(), traffic.answer(), traffic.ending())
             };
+            let is_over = ending.is_some();
+            if let Some(mut packet) = ending {
+                // The consumer's memory is its own again when it hears of it.
+                drop(packet.offer().and_then(|offer| offer.region.take()));
+                let mut traffic = self.traffic.lock();
+                traffic.ended(&bound.outlets, packet);
+            }
             if let Some(addr) = stranger {
                 if let Err(errno) = self.enter(here, bound, &mut links, addr) {
                     let mut traffic = self.traffic.lock();
@@ -240,7 +265,7 @@ impl Station {
             if let Some(slot) = called {
                 self.serve(here, bound, &mut links, slot);
             }
-            if stranger.is_none() && called.is_none() {
+            if stranger.is_none() && called.is_none() && !is_over {
                 return links.is_expecting;
             }
         }
@@ -267,7 +292,24 @@ impl Station {
             Need::Nothing => {}
             Need::Close => self.lose(here, bound, links, slot),
             Need::Lane => self.want(here, bound, links, slot),
+            Need::Region => self.open_up(bound, slot),
         }
+    }
+
+    /// Opens the memory of the next message to the peer that it is offered to.
+    fn open_up(&self, bound: &Bound, slot: u32) {
+        let packet = self.traffic.lock().take_closed(slot);
+        let Some(mut packet) = packet else {
+            return;
+        };
+        let region = packet.offer().ok_or(Errno::EINVAL).and_then(|offer| {
+            let parts = offer.from.parts();
+            let end = parts.iter().position(Segment::is_empty);
+            let parts = parts.get(..end.unwrap_or(parts.len())).unwrap_or(&[]);
+            self.domain.lower().register(parts, Access::REMOTE_READ)
+        });
+        let mut traffic = self.traffic.lock();
+        traffic.open_up(&bound.outlets, packet, region);
     }
 
     /// Sees to it that there is a connection.
@@ -311,63 +353,83 @@ impl Station {
             return Err(Errno::ENOMEM);
         }
         let attempt = links.next_attempt(slot)?;
-        // A word of each side's is on its way beside the messages.
-        info.tx_mut()?.size = SHARE + 1;
+        info.tx_mut()?.size = SHARE + SEGMENTS + WORDS + FETCHES;
         info.rx_mut()?.size = RECEIVES;
         let lower = self.domain.lower().endpoint(info, Source(attempt))?;
         lower.bind_events(&bound.events, 0)?;
         lower.bind_completions(&bound.queue, FI_TRANSMIT | FI_RECV)?;
         lower.enable()?;
-        let mut receives = Queue::new();
-        let mut word = self.packet(here, links)?;
-        word.slot = slot;
-        word.attempt = attempt;
-        for _ in 0..RECEIVES {
-            match self.packet(here, links) {
-                Ok(packet) => receives.push(packet),
+        let mut parts = Queue::new();
+        for _ in 0..PARTIALS {
+            parts.push(Own::new(Parts::idle(Collected::idle()))?);
+        }
+        let receives = self.packets(here, links, RECEIVES, MOST)?;
+        let words = match self.packets(here, links, WORDS, SHORT) {
+            Ok(words) => words,
+            Err(errno) => {
+                self.keep_all(receives);
+                return Err(errno);
+            }
+        };
+        let credits = Credits::new(flow, RECEIVES as u32);
+        let lane = Lane::new(lower.clone(), attempt, credits, parts);
+        links.lanes += 1;
+        self.traffic.lock().open(slot, lane, receives, words)?;
+        Ok(lower)
+    }
+
+    /// Packets of that size that no connection has.
+    fn packets(
+        &self,
+        here: InProcess,
+        links: &mut Links,
+        count: usize,
+        size: usize,
+    ) -> Result<Queue<Packet>> {
+        let mut packets = Queue::new();
+        for _ in 0..count {
+            let spare = self.traffic.lock().take_spare(size == SHORT);
+            let packet = match spare {
+                Some(packet) => Ok(packet),
+                None => {
+                    let number = SENDS as u32 + links.packets;
+                    Packet::new(here, self.domain.lower(), number, size)
+                        .inspect(|_| links.packets += 1)
+                }
+            };
+            match packet {
+                Ok(packet) => packets.push(packet),
                 Err(errno) => {
-                    let mut traffic = self.traffic.lock();
-                    traffic.keep_spare(word);
-                    while let Some(packet) = receives.pop() {
-                        traffic.keep_spare(packet);
-                    }
+                    self.keep_all(packets);
                     return Err(errno);
                 }
             }
         }
-        let credits = Credits::new(flow, RECEIVES as u32);
-        let lane = Lane::new(lower.clone(), attempt, credits, word);
-        links.lanes += 1;
-        self.traffic.lock().open(slot, lane, receives)?;
-        Ok(lower)
+        Ok(packets)
     }
 
-    /// A packet that no connection has.
-    fn packet(&self, here: InProcess, links: &mut Links) -> Result<Own<Packet>> {
-        let spare = self.traffic.lock().take_spare();
-        if let Some(packet) = spare {
-            return Ok(packet);
+    fn keep_all(&self, mut packets: Queue<Packet>) {
+        let mut traffic = self.traffic.lock();
+        while let Some(packet) = packets.pop() {
+            traffic.keep(packet);
         }
-        let packet = Packet::new(here, self.domain.lower(), SENDS as u32 + links.packets)?;
-        links.packets += 1;
-        Ok(packet)
     }
 
     /// Closes the connection, if there is one; what it had in hand fails.
     fn close_lane(&self, bound: &Bound, links: &mut Links, slot: u32) {
         // What has arrived is not lost.
         self.settle();
-        let lane = self.traffic.lock().close(slot);
-        let Some(mut lane) = lane else {
+        let lane = self.traffic.lock().close(&bound.outlets, slot);
+        let Some(lane) = lane else {
             return;
         };
         lane.lower.close(&mut |context| {
             let mut traffic = self.traffic.lock();
             traffic.land(&bound.outlets, context, Err(Errno::ECANCELED));
         });
-        if let Some(word) = lane.word.take() {
-            self.traffic.lock().keep_spare(word);
-        }
+        let mut traffic = self.traffic.lock();
+        traffic.closed(&bound.outlets, slot, lane.attempt);
+        drop(traffic);
         links.lanes -= 1;
     }
 
@@ -465,14 +527,16 @@ impl Station {
             (Kind::Connection(FI_CONNECTED), State::Answering(_)) => {
                 if let Some(who) = known.link.established() {
                     let to = u64::from(who.index);
-                    self.traffic.lock().establish(slot, attempt, to, None);
+                    let mut traffic = self.traffic.lock();
+                    traffic.establish(&bound.outlets, slot, attempt, (to, None));
                 }
             }
             (Kind::Connection(FI_CONNECTED), _) => match Welcome::from_bytes(event.data()) {
                 Ok(welcome) if known.link.accepted(welcome.identity) => {
                     let to = u64::from(welcome.identity.index);
                     let flow = links.flow.with(welcome.flow);
-                    self.traffic.lock().establish(slot, attempt, to, Some(flow));
+                    let mut traffic = self.traffic.lock();
+                    traffic.establish(&bound.outlets, slot, attempt, (to, Some(flow)));
                 }
                 _ => self.give_up(bound, links, slot, Errno::ECONNABORTED),
             },
@@ -550,19 +614,26 @@ impl Station {
             listener.close();
         }
         for slot in 0..links.list.len() as u32 {
-            let lane = self.traffic.lock().close(slot);
+            let lane = self.traffic.lock().close(&bound.outlets, slot);
             let Some(lane) = lane else {
                 continue;
             };
-            lane.lower.close(&mut |context| {
-                let left = self.traffic.lock().abandon(&bound.outlets, context);
-                if let Some(context) = left {
-                    reclaim(context);
-                }
-            });
+            lane.lower
+                .close(&mut |context| self.traffic.lock().abandon(context));
         }
-        let packets = self.traffic.lock().end(&bound.outlets, reclaim);
-        drop(packets);
+        let mut remains = self.traffic.lock().end();
+        while let Some(mut packet) = remains.packets.pop() {
+            // Nobody reaches the memory any more that is given back.
+            drop(packet.offer().and_then(|offer| offer.region.take()));
+            if let Some(order) = packet.as_order() {
+                bound.outlets.transmit.release();
+                reclaim(order.report.context);
+            }
+        }
+        while let Some(receive) = remains.receives.pop() {
+            bound.outlets.receive.release();
+            reclaim(receive.context);
+        }
     }
 }
 

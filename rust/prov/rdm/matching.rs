@@ -159,6 +159,12 @@ impl<R: Wishing, M: Titled> Desk<R, M> {
         ]
     }
 
+    /// Has a receive that has got no message wait again, as the endpoint comes to its end.
+    pub(super) fn wait_again(&mut self, receive: Own<R>) {
+        let side = self.side(receive.wish().tag.is_some());
+        side.receives.push(receive);
+    }
+
     /// Takes all receives.
     pub(super) fn take_receives(&mut self) -> [Queue<R>; 2] {
         [

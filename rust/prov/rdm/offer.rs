@@ -76,6 +76,11 @@ pub(super) fn lower_hints(info: Option<&Info>) -> Result<KBox<Info>> {
     Ok(hints)
 }
 
+/// Most bytes of a message, over the connected endpoints that `lower` offers.
+pub(super) fn most(lower: &Info) -> usize {
+    lower.ep().map_or(EAGER, |ep| ep.max_msg_size)
+}
+
 /// What there is of datagrams over the connected endpoints that `lower` offers. May sleep.
 ///
 /// # Errors
@@ -106,7 +111,7 @@ pub(super) fn of_lower(lower: &Info) -> Result<KBox<Info>> {
         type_: abi::FI_EP_RDM,
         protocol: abi::FI_PROTO_RXM,
         protocol_version: 1,
-        max_msg_size: EAGER,
+        max_msg_size: most(lower),
         tx_ctx_cnt: 1,
         rx_ctx_cnt: 1,
         ..pin_init::zeroed()

@@ -3,19 +3,22 @@
 //! Packets: memory of their own, registered once, and how they are given to a lower endpoint.
 
 use super::{
-    bounce::Incoming,
+    bounce::Outgoing,
     flights::{
         Flights,
         Numbered,
         Refused, //
     },
-    matching::{
-        Title,
-        Titled, //
+    order::{
+        Offer,
+        Order,
+        Phase,
+        Work, //
     },
+    receive::Receive,
     wire::{
+        self,
         Head,
-        Message,
         HEADER,
         MOST, //
     },
@@ -23,8 +26,10 @@ use super::{
 use crate::{
     abi::{
         context::InProcess,
+        fi_rma_iov,
         flags::FI_COMPLETION,
         nodes::Own,
+        Errno,
         Result,
         FI_ADDR_UNSPEC, //
     },
@@ -40,61 +45,56 @@ use crate::{
         },
         provider::{
             self,
-            Operation, //
+            Operation,
+            Rma, //
         }, //
     },
 };
-use core::{
-    net::SocketAddr,
-    slice, //
-};
+use core::slice;
 use kernel::{
     prelude::*,
     sync::Arc, //
 };
 
-/// Whom the outcome of a send is told.
-#[derive(Clone, Copy)]
-pub(super) struct Report {
-    /// What the sender gets back.
-    pub(super) context: Context,
-    /// FI_SEND and what belongs to it.
-    pub(super) flags: u64,
-    /// Whether a success is told too.
-    pub(super) is_wanted: bool,
-}
+/// Bytes of the longest packet that has no payload.
+pub(super) const SHORT: usize = 256;
 
 /// What a packet is used for.
-#[derive(Clone, Copy)]
 pub(super) enum Use {
     /// Nothing.
     Idle,
-    /// A message to a peer.
-    Sent {
-        /// Whom.
-        to: SocketAddr,
-        /// What of it is not the payload.
-        message: Message,
-        /// Who waits for the outcome.
-        report: Report,
-    },
-    /// A word to a peer of so many receives.
-    Word(u64),
-    /// Waits for whatever a peer sends.
+    /// An operation of the consumer's.
+    Order(Order),
+    /// A segment of a message whose last one has the message's own packet.
+    Segment,
+    /// A word to the peer's endpoint.
+    Word,
+    /// Waits for whatever a peer sends, or has it.
     Posted,
-    /// A message from a peer that waits for its receive.
-    Arrived(Title, Message),
+}
+
+/// What has arrived in a packet.
+#[derive(Clone, Copy)]
+pub(super) enum Arrival {
+    /// So many bytes.
+    Bytes(usize),
+    /// Nothing, but a peer has written to memory with these data.
+    Written(u64),
 }
 
 /// A packet.
 pub(super) struct Packet {
     number: u32,
+    /// How often it has been an order: so that none has another's name.
+    round: u32,
     /// With whom it is exchanged.
     pub(super) slot: u32,
     /// By which attempt at a connection with that peer.
     pub(super) attempt: usize,
     /// What it is used for.
     pub(super) usage: Use,
+    /// What has arrived in it.
+    pub(super) arrival: Arrival,
     len: usize,
     buffer: KBox<Buffer>,
     domain: Arc<Domain>,
@@ -106,31 +106,88 @@ impl Numbered for Packet {
     }
 }
 
-impl Titled for Packet {
-    fn title(&self) -> &Title {
-        match &self.usage {
-            Use::Arrived(title, _) => title,
-            _ => &Title::NONE,
-        }
-    }
-}
-
 impl Packet {
-    /// An idle one, for the endpoints of `domain`. May sleep.
+    /// An idle one of `size` bytes, for the endpoints of `domain`. May sleep.
     ///
     /// # Errors
     ///
     /// -FI_ENODEV when the device goes away, -FI_ENOMEM.
-    pub(super) fn new(here: InProcess, domain: &Arc<Domain>, number: u32) -> Result<Own<Self>> {
+    pub(super) fn new(
+        here: InProcess,
+        domain: &Arc<Domain>,
+        number: u32,
+        size: usize,
+    ) -> Result<Own<Self>> {
         Own::new(Self {
             number,
+            round: 0,
             slot: 0,
             attempt: 0,
             usage: Use::Idle,
+            arrival: Arrival::Bytes(0),
             len: 0,
-            buffer: Buffer::registered(here, domain, MOST, 0)?,
+            buffer: Buffer::registered(here, domain, size, 0)?,
             domain: domain.clone(),
         })
+    }
+
+    /// Whether it has no room for a payload.
+    pub(super) fn is_short(&self) -> bool {
+        self.buffer.len() < MOST
+    }
+
+    /// What the peer calls the operation that it is used for.
+    pub(super) fn id(&self) -> u64 {
+        u64::from(self.round) << 32 | u64::from(self.number)
+    }
+
+    /// The number of the packet whose operation a peer calls that.
+    pub(super) fn number_of(id: u64) -> u32 {
+        id as u32
+    }
+
+    /// It is used for an operation from now on.
+    pub(super) fn begin(&mut self, order: Order) {
+        self.round = self.round.wrapping_add(1);
+        self.usage = Use::Order(order);
+    }
+
+    /// The operation that it is used for.
+    pub(super) fn order(&mut self) -> Option<&mut Order> {
+        match &mut self.usage {
+            Use::Order(order) => Some(order),
+            _ => None,
+        }
+    }
+
+    /// The same, to be looked at.
+    pub(super) fn as_order(&self) -> Option<&Order> {
+        match &self.usage {
+            Use::Order(order) => Some(order),
+            _ => None,
+        }
+    }
+
+    /// Whether its message is to be offered, and its memory is not open to the peer.
+    pub(super) fn is_closed(&self) -> bool {
+        let work = self.as_order().map(|order| &order.work);
+        matches!(work, Some(Work::Offer(offer)) if offer.region.is_none())
+    }
+
+    /// The message that it offers.
+    pub(super) fn offer(&mut self) -> Option<&mut Offer> {
+        match &mut self.order()?.work {
+            Work::Offer(offer) => Some(offer),
+            _ => None,
+        }
+    }
+
+    /// The bytes that a peer has sent.
+    pub(super) fn arrived(&self) -> &[u8] {
+        match self.arrival {
+            Arrival::Bytes(len) => self.buffer.get(..len).unwrap_or(&[]),
+            Arrival::Written(_) => &[],
+        }
     }
 
     /// Where the payload of a message stands.
@@ -138,27 +195,47 @@ impl Packet {
         self.buffer.get_mut(HEADER..).unwrap_or(&mut [])
     }
 
-    /// The first bytes, which a peer has sent.
-    pub(super) fn arrived(&self, len: usize) -> &[u8] {
-        self.buffer.get(..len).unwrap_or(&[])
-    }
-
-    /// Copies the payload of a message to its receive, and says for how much of it there was room.
-    pub(super) fn copy_to(&self, message: &Message, into: &Incoming) -> usize {
-        let payload = self.buffer.get(HEADER..).unwrap_or(&[]);
-        let len = payload.len().min(message.len as usize);
-        into.write(0, payload.get(..len).unwrap_or(&[]))
+    /// Makes it a segment of the message at `from`, for a peer who calls the connection `to`.
+    pub(super) fn carry(&mut self, to: u64, from: &Outgoing, segment: &wire::Segment) {
+        self.usage = Use::Segment;
+        let len = fill(&mut self.buffer, from, segment);
+        self.address(to, &Head::Segment(*segment), len);
     }
 
     /// Writes what stands before the payload: to a peer who calls the connection `to`.
-    pub(super) fn address(&mut self, to: u64) {
-        let (head, payload) = match self.usage {
-            Use::Sent { message, .. } => (Head::Eager(message), message.len as usize),
-            Use::Word(count) => (Head::Credit(count), 0),
-            Use::Idle | Use::Posted | Use::Arrived(..) => return,
-        };
+    pub(super) fn address(&mut self, to: u64, head: &Head, payload: usize) {
         let begin = head.write(to, payload, &mut self.buffer);
         self.len = begin.map_or(0, |begin| begin + payload);
+    }
+
+    /// The same of the operation that it is used for; a segment of a message is copied too.
+    pub(super) fn address_order(&mut self, to: u64) {
+        let id = self.id();
+        let Use::Order(Order { work, .. }) = &mut self.usage else {
+            return;
+        };
+        let (head, payload) = match work {
+            Work::Eager(message) => (Head::Eager(*message), message.len as usize),
+            Work::Segments(long) => {
+                let segment = long.segment(id);
+                let len = fill(&mut self.buffer, &long.from, &segment);
+                (Head::Segment(segment), len)
+            }
+            Work::Offer(offer) => match (&offer.phase, offer.ranges()) {
+                (Phase::Written, _) => (Head::Written { id }, 0),
+                (_, Some(ranges)) => {
+                    let message = offer.message;
+                    let head = Head::Offer {
+                        id,
+                        message,
+                        ranges,
+                    };
+                    (head, 0)
+                }
+                (_, None) => return,
+            },
+        };
+        self.address(to, &head, payload);
     }
 
     /// Gives its first `len` bytes to an operation.
@@ -184,7 +261,7 @@ impl Packet {
     ) -> core::result::Result<(), Refused<Self>> {
         flights.start(own, |packet, context| {
             packet.give(packet.len, |segment, descriptor| {
-                let message = plain(segment, descriptor, context);
+                let message = plain(segment, slice::from_ref(descriptor), context);
                 lower.core().transmit(Operation::Send, &message)
             })
         })
@@ -203,21 +280,85 @@ impl Packet {
         flights.start(own, |packet, context| {
             packet.usage = Use::Posted;
             packet.give(MOST, |segment, descriptor| {
-                let message = plain(segment, descriptor, context);
+                let message = plain(segment, slice::from_ref(descriptor), context);
                 lower.core().receive(&message)
             })
         })
+    }
+
+    /// Has `lower` access the peer's memory, as the operation says that it is used for.
+    ///
+    /// # Errors
+    ///
+    /// With the packet: those of a transmit.
+    pub(super) fn access(
+        own: Own<Self>,
+        flights: &mut Flights<Self>,
+        lower: &ep::Endpoint,
+    ) -> core::result::Result<(), Refused<Self>> {
+        flights.start(own, |packet, context| {
+            let Use::Order(order) = &mut packet.usage else {
+                return Err(Errno::EINVAL);
+            };
+            match &mut order.work {
+                Work::Offer(offer) => offer.write(|segment, remote| {
+                    let message = plain(segment, &[], context);
+                    let operation = Operation::Rma(Rma::Write, slice::from_ref(remote));
+                    lower.core().transmit(operation, &message)
+                }),
+                _ => Err(Errno::EINVAL),
+            }
+        })
+    }
+}
+
+/// Has `lower` read more of the message that a receive fetches.
+///
+/// # Errors
+///
+/// With the receive: those of a transmit, -FI_EINVAL for memory that is not there any more.
+pub(super) fn fetch(
+    own: Own<Receive>,
+    flights: &mut Flights<Receive>,
+    lower: &ep::Endpoint,
+) -> core::result::Result<(), Refused<Receive>> {
+    flights.start(own, |receive, context| {
+        let (from, into) = receive.next()?.ok_or(Errno::EINVAL)?;
+        let message = plain(&into, &[], context);
+        let remote = remote(&from);
+        let operation = Operation::Rma(Rma::Read, slice::from_ref(&remote));
+        lower.core().transmit(operation, &message)?;
+        if let Some(fetch) = &mut receive.fetch {
+            fetch.coming = into.len();
+        }
+        Ok(())
+    })
+}
+
+/// Copies a segment's bytes to where the payload stands, and says how many there are.
+fn fill(buffer: &mut Buffer, from: &Outgoing, segment: &wire::Segment) -> usize {
+    let payload = buffer.get_mut(HEADER..);
+    let payload = payload.and_then(|payload| payload.get_mut(..segment.len()));
+    payload.map_or(0, |payload| from.read(segment.offset() as usize, payload))
+}
+
+/// A range as a lower endpoint takes it.
+pub(super) fn remote(range: &wire::Range) -> fi_rma_iov {
+    fi_rma_iov {
+        addr: range.addr,
+        len: range.len as usize,
+        key: range.key,
     }
 }
 
 fn plain<'a>(
     segment: &'a Segment,
-    descriptor: &'a Descriptor,
+    descriptors: &'a [Descriptor],
     context: Context,
 ) -> provider::Message<'a> {
     provider::Message {
         memory: Memory::Segments(slice::from_ref(segment)),
-        descriptors: slice::from_ref(descriptor),
+        descriptors,
         context,
         flags: FI_COMPLETION,
         data: 0,

@@ -26,19 +26,35 @@ pub(super) struct Partial<T> {
 }
 
 impl<T> Partial<T> {
-    /// A message whose first segment has come.
-    pub(super) fn new(first: &Segment, what: T) -> Self {
+    /// No message yet: see [`Self::begin`].
+    pub(super) fn idle(what: T) -> Self {
         Self {
-            id: first.id,
-            message: first.message,
-            next: 1,
+            id: 0,
+            message: Message {
+                tag: None,
+                len: 0,
+                data: None,
+            },
+            next: 0,
             what,
         }
+    }
+
+    /// It is the message that begins with `first`, none of which has been taken yet.
+    pub(super) fn begin(&mut self, first: &Segment) {
+        self.id = first.id;
+        self.message = first.message;
+        self.next = 0;
     }
 
     /// All of the message.
     pub(super) fn message(&self) -> &Message {
         &self.message
+    }
+
+    /// The next segment has been taken.
+    pub(super) fn advance(&mut self) {
+        self.next += 1;
     }
 }
 
@@ -75,19 +91,30 @@ impl<T> Partials<T> {
         Ok(())
     }
 
+    /// Whether `segment`, which is not the first, is the next of some message.
+    pub(super) fn continues(&self, segment: &Segment) -> bool {
+        self.queue
+            .iter()
+            .any(|partial| partial.id == segment.id && partial.next == segment.number)
+    }
+
+    /// Whether a message is `meant`.
+    pub(super) fn any(&self, mut meant: impl FnMut(&T) -> bool) -> bool {
+        self.queue.iter().any(|partial| meant(&partial.what))
+    }
+
     /// Takes the message that `segment` is the next of, if it is not the first; it is to be
-    /// [`kept`](Self::keep) unless the segment is the last one.
+    /// [`advanced`](Partial::advance), and [`kept`](Self::keep) unless the segment is the last one.
     ///
     /// # Errors
     ///
     /// There is no such message, or another segment of it is the next.
     pub(super) fn take(&mut self, segment: &Segment) -> Result<Own<Partial<T>>, Malformed> {
-        let mut partial = self
+        let partial = self
             .queue
             .take(|partial| partial.id == segment.id)
             .ok_or(Malformed("a segment of no message"))?;
         let is_next = partial.next == segment.number && partial.message == segment.message;
-        partial.next += u32::from(is_next);
         if is_next {
             return Ok(partial);
         }
@@ -100,9 +127,9 @@ impl<T> Partials<T> {
         self.queue.push(partial);
     }
 
-    /// Takes a message that is not going to be whole, if there is one.
-    pub(super) fn pop(&mut self) -> Option<Own<Partial<T>>> {
-        self.queue.pop()
+    /// Takes the first message that is `meant`.
+    pub(super) fn find(&mut self, mut meant: impl FnMut(&T) -> bool) -> Option<Own<Partial<T>>> {
+        self.queue.take(|partial| meant(&partial.what))
     }
 }
 
@@ -134,6 +161,20 @@ mod tests {
         }
     }
 
+    /// A message of which nothing has been taken.
+    fn begun<T>(first: &Segment, what: T) -> Result<Own<Partial<T>>> {
+        let mut partial = Own::new(Partial::idle(what))?;
+        partial.begin(first);
+        Ok(partial)
+    }
+
+    /// One of which the first segment has been.
+    fn of_first(first: &Segment) -> Result<Own<Partial<()>>> {
+        let mut partial = begun(first, ())?;
+        partial.advance();
+        Ok(partial)
+    }
+
     #[test]
     fn segments_of_several_messages_come_in_turns() -> kernel::error::Result {
         const MESSAGES: usize = 20;
@@ -148,12 +189,13 @@ mod tests {
                 continue;
             };
             let segment = segment(at as u64, *number, count(at));
-            let partial = match *number {
+            let mut partial = match *number {
                 0 => {
                     assert!(partials.begin(&segment).is_ok());
-                    Own::new(Partial::new(&segment, 0))?
+                    begun(&segment, 0)?
                 }
                 _ => {
+                    assert!(partials.continues(&segment));
                     let taken = partials.take(&segment);
                     assert!(taken.is_ok());
                     let mut taken = taken.map_err(|_| EINVAL)?;
@@ -163,6 +205,7 @@ mod tests {
             };
             assert_eq!(segment.offset(), u64::from(*number) * EAGER as u64);
             assert_eq!(partial.message(), &segment.message);
+            partial.advance();
             *number += 1;
             match segment.place {
                 Place::Last => {
@@ -172,7 +215,7 @@ mod tests {
                 Place::First | Place::Middle => partials.keep(partial),
             }
         }
-        assert!(partials.pop().is_none());
+        assert!(partials.find(|_| true).is_none());
         Ok(())
     }
 
@@ -183,7 +226,7 @@ mod tests {
         assert!(partials.begin(&segment(1, 1, 4)).is_err());
         assert!(partials.take(&segment(1, 1, 4)).is_err());
         assert!(partials.begin(&first).is_ok());
-        partials.keep(Own::new(Partial::new(&first, ()))?);
+        partials.keep(of_first(&first)?);
         for wrong in [
             first,
             segment(1, 2, 4),
@@ -202,7 +245,7 @@ mod tests {
         };
         assert!(partials.take(&other).is_err());
         let right = partials.take(&segment(1, 1, 4));
-        assert!(right.is_ok_and(|partial| partial.next == 2));
+        assert!(right.is_ok_and(|partial| partial.next == 1));
         Ok(())
     }
 
@@ -212,14 +255,18 @@ mod tests {
         for id in [1, 2] {
             let first = segment(id, 0, 2);
             assert!(partials.begin(&first).is_ok());
-            partials.keep(Own::new(Partial::new(&first, ()))?);
+            partials.keep(of_first(&first)?);
             assert!(partials.begin(&first).is_err());
         }
         assert!(partials.begin(&segment(3, 0, 2)).is_err());
         assert!(partials.take(&segment(1, 1, 2)).is_ok());
         assert!(partials.begin(&segment(3, 0, 2)).is_ok());
-        assert!(partials.pop().is_some_and(|partial| partial.id == 2));
-        assert!(partials.pop().is_none());
+        assert!(partials.find(|_| false).is_none() && !partials.any(|_| false));
+        assert!(partials.any(|_| true));
+        assert!(partials
+            .find(|_| true)
+            .is_some_and(|partial| partial.id == 2));
+        assert!(partials.find(|_| true).is_none());
         Ok(())
     }
 }

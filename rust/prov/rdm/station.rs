@@ -8,18 +8,13 @@
 //! whoever finds another there leaves it to that one.
 
 use super::{
-    cq::Feeder,
-    domain::Domain,
-    links::Links,
-    traffic::{
-        Outlets,
-        Traffic, //
-    },
+    cq::Feeder, domain::Domain, links::Links, outlets::Outlets, posting::Arrival, traffic::Traffic,
 };
 use crate::{
     abi::{
         context::InProcess,
-        fi_cq_msg_entry,
+        fi_cq_data_entry,
+        flags::FI_REMOTE_WRITE,
         lock::FastLockIrq,
         Errno,
         Result, //
@@ -162,7 +157,15 @@ impl Station {
             let arms = self.is_asked.xchg(false, Full);
             let is_empty = (0..budget).any(|_| !self.take(bound, arms));
             let _ = self.is_busy.xchg(false, Full);
-            if self.traffic.lock().is_calling() {
+            let is_calling = {
+                let mut traffic = self.traffic.lock();
+                if traffic.is_holding() {
+                    // Its reader may have made room.
+                    traffic.resume(&bound.outlets, None);
+                }
+                traffic.is_calling()
+            };
+            if is_calling {
                 bound.kick();
             }
             if !is_empty {
@@ -179,7 +182,7 @@ impl Station {
 
     /// Handles a batch; false if there was nothing.
     fn take(&self, bound: &Bound, arms: bool) -> bool {
-        let mut slots = EntrySlots::<fi_cq_msg_entry, BATCH>::new();
+        let mut slots = EntrySlots::<fi_cq_data_entry, BATCH>::new();
         let queue = &*bound.queue;
         let count = match arms {
             true => queue.read(slots.room()),
@@ -190,7 +193,11 @@ impl Station {
                 let mut traffic = self.traffic.lock();
                 for entry in slots.get().into_iter().take(count) {
                     let context = Context::new(entry.op_context);
-                    traffic.land(&bound.outlets, context, Ok(entry.len));
+                    let arrival = match entry.flags & FI_REMOTE_WRITE {
+                        0 => Arrival::Bytes(entry.len),
+                        _ => Arrival::Written(entry.data),
+                    };
+                    traffic.land(&bound.outlets, context, Ok(arrival));
                 }
                 true
             }

@@ -83,6 +83,29 @@ impl Ranges {
     pub(super) fn as_slice(&self) -> &[Range] {
         self.ranges.get(..self.count).unwrap_or(&self.ranges)
     }
+
+    /// How many bytes they have together; none if nothing can be as long, or none of them where it says.
+    pub(super) fn total(&self) -> Option<u64> {
+        self.as_slice().iter().try_fold(0u64, |total, range| {
+            range.addr.checked_add(range.len)?;
+            total.checked_add(range.len)
+        })
+    }
+
+    /// What is left of the range that the byte at `at` is in; of ranges that have a [`total`](Self::total).
+    pub(super) fn rest(&self, mut at: u64) -> Option<Range> {
+        for range in self.as_slice() {
+            if at < range.len {
+                return Some(Range {
+                    addr: range.addr.wrapping_add(at),
+                    len: range.len - at,
+                    key: range.key,
+                });
+            }
+            at -= range.len;
+        }
+        None
+    }
 }
 
 /// Which part of a message it is.
@@ -110,6 +133,11 @@ pub(super) struct Segment {
 }
 
 impl Segment {
+    /// How many bytes it has.
+    pub(super) fn len(&self) -> usize {
+        self.message.segment_len(self.number).unwrap_or(0)
+    }
+
     /// How many bytes of the message come before it.
     pub(super) fn offset(&self) -> u64 {
         u64::from(self.number) * EAGER as u64
@@ -210,12 +238,12 @@ pub(super) struct Malformed(pub(super) &'static str);
 
 impl Message {
     /// How many packets it takes, of which the last may be shorter; 1 of a message of no bytes.
-    fn segments(&self) -> u64 {
+    pub(super) fn segments(&self) -> u64 {
         self.len.div_ceil(EAGER as u64).max(1)
     }
 
     /// How many of its bytes that one of its packets has; none if there is no such.
-    fn segment_len(&self, number: u32) -> Option<usize> {
+    pub(super) fn segment_len(&self, number: u32) -> Option<usize> {
         let before = u64::from(number) * EAGER as u64;
         let left = self.len.checked_sub(before)?.min(EAGER as u64);
         (left > 0).then_some(left as usize)

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What an endpoint has been asked to do, until its outcome is told.
+
+use super::{
+    bounce::Outgoing,
+    posting::remote,
+    wire::{
+        Message,
+        Place,
+        Range,
+        Ranges,
+        Segment, //
+    },
+};
+use crate::{
+    abi::{
+        fi_rma_iov,
+        Errno,
+        Result, //
+    },
+    fi::{
+        memory::{
+            self,
+            Context, //
+        },
+        mr::MemoryRegion, //
+    },
+};
+use core::net::SocketAddr;
+use kernel::sync::Arc;
+
+/// Whom the outcome is told.
+#[derive(Clone, Copy)]
+pub(super) struct Report {
+    /// What the poster gets back.
+    pub(super) context: Context,
+    /// FI_SEND and what belongs to it.
+    pub(super) flags: u64,
+    /// Whether a success is told too.
+    pub(super) is_wanted: bool,
+}
+
+/// An operation.
+pub(super) struct Order {
+    /// With whom.
+    pub(super) to: SocketAddr,
+    /// Who waits for the outcome.
+    pub(super) report: Report,
+    /// What is to be done.
+    pub(super) work: Work,
+}
+
+/// What is to be done.
+pub(super) enum Work {
+    /// A message, which is in the packet.
+    Eager(Message),
+    /// A longer one.
+    Segments(Long),
+    /// One that the peer is to read.
+    Offer(Offer),
+}
+
+/// A message that is sent in segments.
+pub(super) struct Long {
+    /// The message.
+    pub(super) message: Message,
+    /// Where it is.
+    pub(super) from: Outgoing,
+    /// The number of the next segment.
+    pub(super) next: u32,
+}
+
+impl Long {
+    /// The next segment of the message, which is called `id`.
+    pub(super) fn segment(&self, id: u64) -> Segment {
+        Segment {
+            id,
+            number: self.next,
+            place: Place::of(self.next, self.message.segments()),
+            message: self.message,
+        }
+    }
+}
+
+/// A message that is offered.
+pub(super) struct Offer {
+    /// The message.
+    pub(super) message: Message,
+    /// Where it is.
+    pub(super) from: Outgoing,
+    /// What opens it to the peer. Dropped where one may sleep.
+    pub(super) region: Option<Arc<MemoryRegion>>,
+    /// How far it has come.
+    pub(super) phase: Phase,
+}
+
+/// How far an offer has come.
+#[derive(Clone, Copy)]
+pub(super) enum Phase {
+    /// The peer is to be told, and may have answered before that is known to be over.
+    Offered(Option<Answer>),
+    /// The peer wants it written to these ranges: so many bytes are there, so many on their way.
+    Writing(Ranges, usize, usize),
+    /// All are: the peer is to be told.
+    Written,
+    /// It is over.
+    Over(Result),
+}
+
+/// What a peer says to an offer.
+#[derive(Clone, Copy)]
+pub(super) enum Answer {
+    /// It has taken the message.
+    Taken,
+    /// The message is to be written there.
+    Room(Ranges),
+}
+
+impl Offer {
+    /// Where the peer finds it, once it is open.
+    pub(super) fn ranges(&self) -> Option<Ranges> {
+        let region = self.region.as_ref()?;
+        Ranges::new(&[Range {
+            addr: region.base(),
+            len: self.message.len,
+            key: region.key(),
+        }])
+    }
+
+    /// Whether there is more to be written.
+    pub(super) fn is_to_be_written(&self) -> bool {
+        match &self.phase {
+            Phase::Writing(ranges, done, _) => {
+                *done < self.from.len() && ranges.rest(*done as u64).is_some()
+            }
+            _ => false,
+        }
+    }
+
+    /// Has `post` write more of it.
+    ///
+    /// # Errors
+    ///
+    /// What `post` says, -FI_EINVAL for memory that is not there any more.
+    pub(super) fn write(
+        &mut self,
+        post: impl FnOnce(&memory::Segment, &fi_rma_iov) -> Result,
+    ) -> Result {
+        let Phase::Writing(ranges, done, coming) = &mut self.phase else {
+            return Err(Errno::EINVAL);
+        };
+        let to = ranges.rest(*done as u64).ok_or(Errno::EINVAL)?;
+        let len = (self.from.len() - *done).min(to.len as usize);
+        let from = self.from.piece(*done, len)?.ok_or(Errno::EINVAL)?;
+        let len = from.len() as u64;
+        post(&from, &remote(&Range { len, ..to }))?;
+        *coming = from.len();
+        Ok(())
+    }
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Where the consumer is told what has come of its operations.
+
+use super::{
+    cq::{
+        Cq,
+        Outcome, //
+    },
+    matching::Title,
+    order::Report,
+    receive::Receive,
+    wire::Message, //
+};
+use crate::{
+    abi::{
+        flags::*,
+        Errno,
+        Result,
+        FI_ADDR_NOTAVAIL, //
+    },
+    fi::{
+        av::AddressVector,
+        cntr::Counters,
+        cq::{
+            Completion,
+            Failure, //
+        },
+        memory::Context, //
+    },
+};
+use kernel::sync::Arc;
+
+/// Where outcomes are told.
+pub(super) struct Outlets {
+    /// Of what is sent.
+    pub(super) transmit: Arc<Cq>,
+    /// Of what is received.
+    pub(super) receive: Arc<Cq>,
+    /// Counted, whether or not somebody is told.
+    pub(super) counters: Counters,
+    /// What the sender of a message is called, if that is told.
+    pub(super) sources: Option<Arc<AddressVector>>,
+}
+
+impl Outlets {
+    fn count(&self, flags: u64, result: Result) {
+        match (self.counters.of(flags), result) {
+            (Some(counter), Ok(())) => counter.add(1),
+            (Some(counter), Err(_)) => counter.add_errors(1),
+            (None, _) => {}
+        }
+    }
+
+    /// What has come of a transmit, for which there is room.
+    pub(super) fn sent(&self, report: &Report, result: Result) {
+        self.count(report.flags, result);
+        let completion = Completion::of(report.context, report.flags);
+        match result {
+            Ok(()) if !report.is_wanted => self.transmit.release(),
+            Ok(()) => self.transmit.put(Outcome::Done(completion)),
+            Err(errno) => self.transmit.put(failed(completion, errno, 0)),
+        }
+    }
+
+    /// What has come of a receive, for which there is room.
+    pub(super) fn received(&self, receive: &Receive, title: &Title, message: &Message, len: usize) {
+        let kind = title.tag.map_or(FI_MSG, |_| FI_TAGGED);
+        let data = message.data.map_or(0, |_| FI_REMOTE_CQ_DATA);
+        let source = match &self.sources {
+            None => FI_ADDR_NOTAVAIL,
+            Some(sources) => sources
+                .find(&title.from)
+                .map_or(FI_ADDR_NOTAVAIL, |source| sources.reported(source)),
+        };
+        let completion = Completion {
+            len,
+            data: message.data.unwrap_or(0),
+            tag: title.tag.unwrap_or(0),
+            source,
+            ..Completion::of(receive.context, FI_RECV | kind | data)
+        };
+        let dropped = (message.len as usize).saturating_sub(len);
+        let result = match dropped {
+            0 => Ok(()),
+            _ => Err(Errno::ETRUNC),
+        };
+        self.count(FI_RECV, result);
+        match result {
+            Ok(()) if !receive.is_wanted => self.receive.release(),
+            Ok(()) => self.receive.put(Outcome::Done(completion)),
+            Err(errno) => self.receive.put(failed(completion, errno, dropped)),
+        }
+    }
+
+    /// That nothing came of a receive.
+    pub(super) fn given_up(&self, receive: &Receive, errno: Errno) {
+        let kind = receive.wish.tag.map_or(FI_MSG, |_| FI_TAGGED);
+        self.count(FI_RECV, Err(errno));
+        let completion = Completion::of(receive.context, FI_RECV | kind);
+        self.receive.put(failed(completion, errno, 0));
+    }
+
+    /// That a peer has written to memory and sent `data` with it; false if there is no room.
+    pub(super) fn written(&self, data: u64) -> bool {
+        let has_room = self.receive.reserve();
+        if has_room {
+            let flags = FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA;
+            self.receive.put(Outcome::Done(Completion {
+                data,
+                ..Completion::of(Context::NULL, flags)
+            }));
+        }
+        has_room
+    }
+}
+
+fn failed(completion: Completion, errno: Errno, dropped: usize) -> Outcome {
+    Outcome::Failed(Failure {
+        completion,
+        dropped,
+        errno,
+        prov_errno: -errno.to_int(),
+    })
+}

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Peers, and the connections with them.
+
+use super::{
+    credits::Credits,
+    flights::Flights,
+    posting::{
+        Packet,
+        Use, //
+    },
+    receive::{
+        Collected,
+        Parts,
+        Receive, //
+    },
+    segments::Partials,
+    wire::Head,
+};
+use crate::{
+    abi::{
+        nodes::{
+            Own,
+            Queue, //
+        },
+        Errno,
+        Result, //
+    },
+    fi::ep,
+};
+use core::net::SocketAddr;
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// Receives that each connection has.
+pub(super) const RECEIVES: usize = 32;
+
+/// Words of ours that may be on their way to a peer.
+pub(super) const WORDS: usize = 8;
+
+/// Segments of ours that may be on their way to a peer, beside the last ones of messages.
+pub(super) const SEGMENTS: usize = 8;
+
+/// Messages of a peer's that are being read.
+pub(super) const FETCHES: usize = 8;
+
+/// Messages of a peer's of which some segments are there, and others to come.
+pub(super) const PARTIALS: usize = 128;
+
+/// A connection with a peer, or what is to become one.
+pub(super) struct Lane {
+    /// The endpoint below.
+    pub(super) lower: Arc<ep::Endpoint>,
+    /// Which attempt it is.
+    pub(super) attempt: usize,
+    /// What the peer calls it; known when it is there.
+    pub(super) to: Option<u64>,
+    /// What each side has room for.
+    pub(super) credits: Credits,
+    /// Packets for words to the peer that are not on their way.
+    pub(super) words: Queue<Packet>,
+    /// What messages in segments are kept with that are not there.
+    pub(super) parts: Queue<Parts>,
+    /// How many more segments may be on their way.
+    pub(super) segments: usize,
+    /// How many more messages may be read.
+    pub(super) fetches: usize,
+    /// Part of a message is on its way whose rest has no other packet.
+    pub(super) is_carrying: bool,
+    /// Nothing goes or comes any more.
+    pub(super) is_broken: bool,
+}
+
+impl Lane {
+    /// A new one.
+    pub(super) fn new(
+        lower: Arc<ep::Endpoint>,
+        attempt: usize,
+        credits: Credits,
+        parts: Queue<Parts>,
+    ) -> Self {
+        Self {
+            lower,
+            attempt,
+            to: None,
+            credits,
+            words: Queue::new(),
+            parts,
+            segments: SEGMENTS,
+            fetches: FETCHES,
+            is_carrying: false,
+            is_broken: false,
+        }
+    }
+
+    /// Whether something can be sent by it.
+    pub(super) fn is_open(&self) -> bool {
+        self.to.is_some() && !self.is_broken
+    }
+
+    /// Notes why something has not been posted.
+    pub(super) fn refused(&mut self, errno: Errno) {
+        self.is_broken |= errno != Errno::EAGAIN;
+    }
+
+    /// Tells the peer something, if that is possible now. The credit that it takes is the caller's.
+    fn tell(&mut self, flights: &mut Flights<Packet>, head: &Head) -> bool {
+        let (Some(to), false) = (self.to, self.is_broken) else {
+            return false;
+        };
+        let Some(mut word) = self.words.pop() else {
+            return false;
+        };
+        word.usage = Use::Word;
+        word.address(to, head, 0);
+        match Packet::send(word, flights, &self.lower) {
+            Ok(()) => true,
+            Err(refused) => {
+                self.refused(refused.errno);
+                self.words.push(refused.own);
+                false
+            }
+        }
+    }
+
+    /// The same of something that takes a credit as any packet does.
+    pub(super) fn say(&mut self, flights: &mut Flights<Packet>, head: &Head) -> bool {
+        if self.to.is_none() || !self.credits.take() {
+            return false;
+        }
+        let is_said = self.tell(flights, head);
+        if !is_said {
+            self.credits.give_back();
+        }
+        is_said
+    }
+
+    /// Tells the peer of receives, if that is due.
+    pub(super) fn say_credits(&mut self, flights: &mut Flights<Packet>) {
+        if self.to.is_none() || self.words.is_empty() {
+            return;
+        }
+        if let Some(count) = self.credits.word() {
+            if !self.tell(flights, &Head::Credit(count)) {
+                self.credits.unsaid(count);
+            }
+        }
+    }
+}
+
+/// Somebody whom there is, was, or is to be a connection with.
+pub(super) struct Peer {
+    /// Where it listens.
+    pub(super) addr: SocketAddr,
+    pub(super) lane: Option<Lane>,
+    /// What is to be sent, in order.
+    pub(super) waiting: Queue<Packet>,
+    /// Messages that it may take, but has not.
+    pub(super) offered: Queue<Packet>,
+    /// Receives of messages that are to be read, or of which it is to be told that they have been.
+    pub(super) fetching: Queue<Receive>,
+    /// Messages of which there are segments.
+    pub(super) partials: Partials<Collected>,
+    /// How many packets it has, those that wait included.
+    pub(super) load: usize,
+    /// How many packets of its have not been looked at.
+    pub(super) held: usize,
+    /// How much memory its messages have that wait for receives, in bytes.
+    pub(super) parked: usize,
+    /// What calls for somebody to look after it, unless that has been done.
+    pub(super) call: Option<Own<u32>>,
+}
+
+impl Peer {
+    /// One that nothing is known of but where it is; `slot` is its number.
+    pub(super) fn new(addr: SocketAddr, slot: u32) -> Result<KBox<Self>> {
+        let call = Some(Own::new(slot)?);
+        Ok(KBox::new(
+            Self {
+                addr,
+                lane: None,
+                waiting: Queue::new(),
+                offered: Queue::new(),
+                fetching: Queue::new(),
+                partials: Partials::new(2 * PARTIALS),
+                load: 0,
+                held: 0,
+                parked: 0,
+                call,
+            },
+            GFP_KERNEL,
+        )?)
+    }
+
+    /// Whether the next operation with it needs memory that is to be opened to it.
+    pub(super) fn is_closed(&self) -> bool {
+        self.waiting.first().is_some_and(|next| next.is_closed())
+    }
+
+    /// Whether that attempt has become its connection, or is to.
+    pub(super) fn has(&self, attempt: usize) -> bool {
+        let lane = self.lane.as_ref();
+        lane.is_some_and(|lane| lane.attempt == attempt)
+    }
+}
+
+/// The number of the end that accepts a connection of ourselves with ourselves.
+pub(super) const fn mirror(slot: u32) -> u32 {
+    slot | 1
+}
+
+/// Whether it is such a number.
+pub(super) const fn is_mirror(slot: u32) -> bool {
+    slot & 1 != 0
+}
+
+/// The number of the peer that is the `index`th to have one.
+pub(super) fn slot_of(index: u64) -> Option<u32> {
+    u32::try_from(index).ok()?.checked_mul(2)
+}
