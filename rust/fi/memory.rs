@@ -216,6 +216,12 @@ impl List<'_> {
 #[repr(transparent)]
 pub struct Descriptor(*mut c_void);
 
+// SAFETY: It is the provider's pointer, to what any thread may look at.
+unsafe impl Send for Descriptor {}
+
+// SAFETY: As above.
+unsafe impl Sync for Descriptor {}
+
 impl Descriptor {
     /// No region.
     pub const NONE: Self = Self(core::ptr::null_mut());

@@ -12,6 +12,7 @@ use crate::{
         Result, //
     },
     fi::memory::{
+        Descriptor,
         Memory,
         Part,
         Segment,
@@ -207,6 +208,53 @@ impl Outgoing {
             // invariants the run can be read; whoever changes it meanwhile sends one thing or the other.
             unsafe { ptr::copy_nonoverlapping(run.addr as *const u8, to.add(before), run.len) };
         })
+    }
+}
+
+/// The memory of an operation, as it is lent to a device.
+///
+/// # Invariants
+///
+/// As of [`Outgoing`], or [`Incoming`] for what the device writes; the descriptors are the parts'.
+pub(super) struct Lent {
+    runs: Runs,
+    descriptors: [Descriptor; MOST_PARTS],
+}
+
+impl Lent {
+    /// That of an operation which is under way as long as this is there.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Outgoing::new`].
+    pub(super) fn new(memory: Memory<'_>, descriptors: &[Descriptor]) -> Result<Self> {
+        let mut given = descriptors.iter().copied();
+        let mut taken = [Descriptor::NONE; MOST_PARTS];
+        let mut free = taken.iter_mut();
+        let runs = Runs::new(memory, When::Later)?;
+        memory.each(|part| {
+            let descriptor = given.next().unwrap_or(Descriptor::NONE);
+            if !part.is_empty() {
+                *free.next().ok_or(Errno::EINVAL)? = descriptor;
+            }
+            Ok(())
+        })?;
+        // INVARIANT: By this function's contract; empty parts have been left out of both.
+        Ok(Self {
+            runs,
+            descriptors: taken,
+        })
+    }
+
+    /// Has `post` post it, with this operation.
+    pub(super) fn lend<R>(&self, post: impl FnOnce(Memory<'_>, &[Descriptor]) -> R) -> R {
+        let count = self.runs.runs.iter().filter(|run| run.len > 0).count();
+        // SAFETY: By the invariant, and what the caller says.
+        let part = |run: Run| unsafe { Segment::new(run.addr as *mut _, run.len) };
+        let parts = self.runs.runs.map(part);
+        let parts = parts.get(..count).unwrap_or(&[]);
+        let descriptors = self.descriptors.get(..count).unwrap_or(&[]);
+        post(Memory::Segments(parts), descriptors)
     }
 }
 

@@ -5,6 +5,7 @@
 use super::{
     bounce::{
         Incoming,
+        Lent,
         Outgoing, //
     },
     cq::{
@@ -19,6 +20,8 @@ use super::{
     matching::Wish,
     offer,
     order::{
+        Access,
+        Local,
         Long,
         Offer,
         Order,
@@ -51,6 +54,7 @@ use crate::{
             self,
             InProcess, //
         },
+        fi_rma_iov,
         flags::*,
         info::Info,
         Errno,
@@ -90,7 +94,8 @@ use crate::{
             Bindings,
             Message,
             Operation,
-            Peers, //
+            Peers,
+            Rma, //
         }, //
     },
 };
@@ -119,6 +124,24 @@ const SEND_FLAGS: u64 = FI_COMPLETION
     | FI_INJECT_COMPLETE
     | FI_TRANSMIT_COMPLETE;
 
+/// Flags that a read may have.
+const READ_FLAGS: u64 = FI_COMPLETION | FI_MORE | FI_FENCE;
+
+/// Flags that a write may have.
+const WRITE_FLAGS: u64 = SEND_FLAGS | FI_FENCE | FI_DELIVERY_COMPLETE;
+
+/// Those of them that are for the endpoint below.
+const PASSED_FLAGS: u64 =
+    FI_REMOTE_CQ_DATA | FI_FENCE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE;
+
+/// Where the bytes of a write are.
+enum Source {
+    /// In memory of the consumer's.
+    Lent(Lent),
+    /// The same, but they are copied now.
+    Copied(Outgoing),
+}
+
 /// Most bytes of a message that is sent in segments: a longer one is offered.
 const SEGMENTED: usize = 8 * EAGER;
 
@@ -143,6 +166,9 @@ pub(crate) struct Endpoint {
     /// And of any.
     most: usize,
     is_directed: bool,
+    has_rma: bool,
+    /// Bytes of the data that a write may bring.
+    written_data_size: usize,
     tells_sources: bool,
     /// What addresses look like, where none is given to listen at.
     format: u32,
@@ -169,6 +195,8 @@ impl Endpoint {
         }
         let (local, _) = info.ends()?;
         let most = offer::most(domain.lower_info());
+        let lower = domain.lower_info().domain();
+        let written_data_size = lower.map_or(0, |domain| domain.cq_data_size);
         let links = Links::new(local, domain.lower_info());
         let receives = match info.rx().map_or(0, |rx| rx.size) {
             0 => offer::RECEIVES,
@@ -183,6 +211,8 @@ impl Endpoint {
                 most,
                 inject: info.tx().map_or(0, |tx| tx.inject_size).min(EAGER),
                 is_directed: info.caps() & FI_DIRECTED_RECV != 0,
+                has_rma: info.caps() & FI_RMA != 0,
+                written_data_size,
                 tells_sources: info.caps() & FI_SOURCE != 0,
                 format: info.addr_format(),
                 holds <- new_mutex!(None, "kofi::rdm::Endpoint"),
@@ -236,7 +266,7 @@ impl Endpoint {
             events: events.clone(),
         };
         let mover: Arc<dyn Feeder> = Arc::new(Mover(station.clone()), GFP_KERNEL)?;
-        let started = self.start(here, &transmit, &receive, &mover, &events, bound);
+        let started = self.begin(here, &transmit, &receive, &mover, &events, bound);
         if let Err(errno) = started {
             for feeds in [&transmit, &receive] {
                 feeds.dismiss(&mover);
@@ -255,7 +285,7 @@ impl Endpoint {
     }
 
     /// What can fail of that with the queues there.
-    fn start(
+    fn begin(
         &self,
         here: InProcess,
         transmit: &Arc<Cq>,
@@ -340,17 +370,7 @@ impl Endpoint {
             len: memory.len() as u64,
             data: has_data.then_some(message.data),
         };
-        if !bound.outlets.transmit.reserve() {
-            return Err(Errno::EAGAIN);
-        }
-        let slot = bound.ways.find(&to).and_then(slot_of);
-        let mut traffic = self.station.traffic.lock();
-        let Some(mut packet) = traffic.packet(slot) else {
-            drop(traffic);
-            bound.outlets.transmit.release();
-            return Err(Errno::EAGAIN);
-        };
-        let work = match memory.len() {
+        self.start(bound, to, report, |packet| match memory.len() {
             len if len <= EAGER => {
                 memory.read(0, packet.payload());
                 Work::Eager(title)
@@ -366,7 +386,90 @@ impl Endpoint {
                 region: None,
                 phase: Phase::Offered(None),
             }),
+        })
+    }
+
+    /// Accesses memory of a peer's.
+    fn access(&self, way: Rma, remote: &[fi_rma_iov], message: &Message<'_>) -> Result {
+        let bound = self.station.bound()?;
+        let flags = message.flags;
+        let (kind, known) = match way {
+            Rma::Read => (FI_READ, READ_FLAGS),
+            Rma::Write => (FI_WRITE, WRITE_FLAGS),
         };
+        if flags & !known != 0 {
+            return Err(Errno::EBADFLAGS);
+        }
+        if !self.has_rma {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        let [remote] = remote else {
+            return Err(Errno::EINVAL);
+        };
+        if flags & FI_REMOTE_CQ_DATA != 0 {
+            if self.written_data_size == 0 {
+                return Err(Errno::EOPNOTSUPP);
+            }
+            if message.data > u64::from(u32::MAX) {
+                return Err(Errno::EINVAL);
+            }
+        }
+        let is_injected = flags & FI_INJECT != 0;
+        let len = message.memory.total()?;
+        let most = match is_injected {
+            true => self.inject,
+            false => self.most,
+        };
+        if len > most {
+            return Err(Errno::EMSGSIZE);
+        }
+        if remote.len != len {
+            return Err(Errno::EINVAL);
+        }
+        let to = bound.addresses.lookup(message.peer)?;
+        let report = Report {
+            context: message.context,
+            flags: FI_RMA | kind,
+            is_wanted: flags & FI_COMPLETION != 0 || !bound.selective_transmit && !is_injected,
+        };
+        let source = match is_injected {
+            true => Source::Copied(Outgoing::at_once(message.memory)?),
+            false => Source::Lent(Lent::new(message.memory, message.descriptors)?),
+        };
+        self.start(bound, to, report, |packet| {
+            let local = match source {
+                Source::Lent(lent) => Local::Lent(lent),
+                Source::Copied(memory) => Local::Packet(memory.read(0, packet.bytes())),
+            };
+            Work::Access(Access {
+                way,
+                remote: *remote,
+                local,
+                flags: flags & PASSED_FLAGS,
+                data: message.data,
+            })
+        })
+    }
+
+    /// Starts an operation with a packet that `fill` makes it of.
+    fn start(
+        &self,
+        bound: &Bound,
+        to: SocketAddr,
+        report: Report,
+        fill: impl FnOnce(&mut Packet) -> Work,
+    ) -> Result {
+        if !bound.outlets.transmit.reserve() {
+            return Err(Errno::EAGAIN);
+        }
+        let slot = bound.ways.find(&to).and_then(slot_of);
+        let mut traffic = self.station.traffic.lock();
+        let Some(mut packet) = traffic.packet(slot) else {
+            drop(traffic);
+            bound.outlets.transmit.release();
+            return Err(Errno::EAGAIN);
+        };
+        let work = fill(&mut packet);
         packet.begin(Order { to, report, work });
         traffic.send(&bound.outlets, slot, packet);
         let is_calling = traffic.is_calling();
@@ -431,7 +534,7 @@ impl provider::Endpoint for Endpoint {
     }
 
     fn countable(&self) -> u64 {
-        FI_SEND | FI_RECV
+        FI_SEND | FI_RECV | FI_READ | FI_WRITE
     }
 
     fn enable(self: Arc<Self>, bindings: Bindings) -> Result {
@@ -485,7 +588,7 @@ impl provider::Endpoint for Endpoint {
     fn transmit(&self, operation: Operation<'_>, message: &Message<'_>) -> Result {
         match operation {
             Operation::Send => self.send(message),
-            Operation::Rma(..) => Err(Errno::EOPNOTSUPP),
+            Operation::Rma(way, remote) => self.access(way, remote, message),
         }
     }
 

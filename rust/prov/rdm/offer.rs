@@ -31,9 +31,16 @@ const PROVIDER_VERSION: u32 = 1;
 /// Most receives of an endpoint at once.
 pub(super) const RECEIVES: usize = 4096;
 
-const TRANSMIT_CAPS: u64 = FI_MSG | FI_TAGGED | FI_SEND;
+const TRANSMIT_CAPS: u64 = FI_MSG | FI_TAGGED | FI_SEND | FI_RMA | FI_READ | FI_WRITE;
 
-const RECEIVE_CAPS: u64 = FI_MSG | FI_TAGGED | FI_RECV | FI_SOURCE | FI_DIRECTED_RECV;
+const RECEIVE_CAPS: u64 = FI_MSG
+    | FI_TAGGED
+    | FI_RECV
+    | FI_SOURCE
+    | FI_DIRECTED_RECV
+    | FI_RMA
+    | FI_REMOTE_READ
+    | FI_REMOTE_WRITE;
 
 const CAPS: u64 = TRANSMIT_CAPS | RECEIVE_CAPS | FI_LOCAL_COMM | FI_REMOTE_COMM;
 
@@ -52,6 +59,8 @@ pub(super) fn lower_hints(info: Option<&Info>) -> Result<KBox<Info>> {
         type_: abi::FI_EP_MSG,
         ..pin_init::zeroed()
     })?;
+    // Packets of a peer's are received however many there are, and so are its data.
+    hints.set_mode(FI_RX_CQ_DATA);
     let Some(info) = info else {
         hints.set_domain(&fi_domain_attr {
             mr_mode: abi::FI_MR_VIRT_ADDR | abi::FI_MR_PROV_KEY,
@@ -59,6 +68,10 @@ pub(super) fn lower_hints(info: Option<&Info>) -> Result<KBox<Info>> {
         })?;
         return Ok(hints);
     };
+    if info.caps() & FI_RMA != 0 {
+        // What peers need to reach memory matters.
+        hints.set_caps(FI_MSG | FI_RMA);
+    }
     let (local, peer) = info.ends()?;
     hints.set_ends(info.addr_format(), local.as_ref(), peer.as_ref())?;
     let mr_mode = info.domain().map_or(0, |domain| domain.mr_mode);
@@ -97,6 +110,7 @@ pub(super) fn of_lower(lower: &Info) -> Result<KBox<Info>> {
         inject_size: EAGER,
         size: SHARE,
         iov_limit: MOST_PARTS,
+        rma_iov_limit: 1,
         ..pin_init::zeroed()
     };
     *info.rx_mut()? = fi_rx_attr {

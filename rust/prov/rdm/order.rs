@@ -3,7 +3,10 @@
 //! What an endpoint has been asked to do, until its outcome is told.
 
 use super::{
-    bounce::Outgoing,
+    bounce::{
+        Lent,
+        Outgoing, //
+    },
     posting::remote,
     wire::{
         Message,
@@ -24,7 +27,8 @@ use crate::{
             self,
             Context, //
         },
-        mr::MemoryRegion, //
+        mr::MemoryRegion,
+        provider::Rma, //
     },
 };
 use core::net::SocketAddr;
@@ -59,6 +63,30 @@ pub(super) enum Work {
     Segments(Long),
     /// One that the peer is to read.
     Offer(Offer),
+    /// An access to the peer's memory.
+    Access(Access),
+}
+
+/// An access to a peer's memory.
+pub(super) struct Access {
+    /// Which way it goes.
+    pub(super) way: Rma,
+    /// What it is done to.
+    pub(super) remote: fi_rma_iov,
+    /// With what.
+    pub(super) local: Local,
+    /// What is asked of it.
+    pub(super) flags: u64,
+    /// What the peer is told, if the flags say so.
+    pub(super) data: u64,
+}
+
+/// Local memory.
+pub(super) enum Local {
+    /// The consumer's.
+    Lent(Lent),
+    /// So many bytes of the packet.
+    Packet(usize),
 }
 
 /// A message that is sent in segments.

@@ -10,6 +10,8 @@ use super::{
         Refused, //
     },
     order::{
+        Access,
+        Local,
         Offer,
         Order,
         Phase,
@@ -195,6 +197,11 @@ impl Packet {
         self.buffer.get_mut(HEADER..).unwrap_or(&mut [])
     }
 
+    /// All of its memory, where it is no message.
+    pub(super) fn bytes(&mut self) -> &mut [u8] {
+        &mut self.buffer
+    }
+
     /// Makes it a segment of the message at `from`, for a peer who calls the connection `to`.
     pub(super) fn carry(&mut self, to: u64, from: &Outgoing, segment: &wire::Segment) {
         self.usage = Use::Segment;
@@ -234,6 +241,7 @@ impl Packet {
                 }
                 (_, None) => return,
             },
+            Work::Access(_) => return,
         };
         self.address(to, &head, payload);
     }
@@ -297,7 +305,13 @@ impl Packet {
         lower: &ep::Endpoint,
     ) -> core::result::Result<(), Refused<Self>> {
         flights.start(own, |packet, context| {
-            let Use::Order(order) = &mut packet.usage else {
+            let Self {
+                usage,
+                buffer,
+                domain,
+                ..
+            } = packet;
+            let Use::Order(order) = usage else {
                 return Err(Errno::EINVAL);
             };
             match &mut order.work {
@@ -306,9 +320,42 @@ impl Packet {
                     let operation = Operation::Rma(Rma::Write, slice::from_ref(remote));
                     lower.core().transmit(operation, &message)
                 }),
+                Work::Access(access) => match &access.local {
+                    Local::Lent(lent) => lent.lend(|memory, descriptors| {
+                        access.post(lower, memory, descriptors, context)
+                    }),
+                    Local::Packet(len) => {
+                        // SAFETY: As in `give`.
+                        let (segment, descriptor) = unsafe { buffer.lend(*len, domain) };
+                        let memory = Memory::Segments(slice::from_ref(&segment));
+                        access.post(lower, memory, slice::from_ref(&descriptor), context)
+                    }
+                },
                 _ => Err(Errno::EINVAL),
             }
         })
+    }
+}
+
+impl Access {
+    fn post(
+        &self,
+        lower: &ep::Endpoint,
+        memory: Memory<'_>,
+        descriptors: &[Descriptor],
+        context: Context,
+    ) -> Result {
+        let message = provider::Message {
+            memory,
+            descriptors,
+            context,
+            flags: self.flags | FI_COMPLETION,
+            data: self.data,
+            peer: FI_ADDR_UNSPEC,
+            tag: None,
+        };
+        let operation = Operation::Rma(self.way, slice::from_ref(&self.remote));
+        lower.core().transmit(operation, &message)
     }
 }
 

@@ -41,6 +41,7 @@ use super::{
 };
 use crate::{
     abi::{
+        flags::FI_REMOTE_CQ_DATA,
         nodes::{
             Own,
             Queue, //
@@ -97,6 +98,7 @@ impl Traffic {
         };
         let Peer { lane, waiting, .. } = &mut **peer;
         let to = lane.as_ref().and_then(|lane| lane.to);
+        let mut refused = None;
         if let (Some(lane), Some(to)) = (lane, to) {
             lane.say_credits(flights);
             while lane.is_open()
@@ -106,11 +108,24 @@ impl Traffic {
                 let Some(packet) = waiting.pop() else {
                     break;
                 };
-                if let Err(packet) = go(lane, to, packet, flights, idle) {
-                    waiting.push_first(packet);
-                    break;
+                match go(lane, to, packet, flights, idle) {
+                    Ok(()) => {}
+                    Err((packet, None)) => {
+                        waiting.push_first(packet);
+                        break;
+                    }
+                    Err((packet, Some(errno))) => {
+                        refused = Some((packet, errno));
+                        break;
+                    }
                 }
             }
+        }
+        if let Some((packet, errno)) = refused {
+            // It concerns this operation alone; finding that out goes on with the others.
+            self.finish(outlets, packet, Err(errno));
+            self.pump(outlets, slot);
+            return;
         }
         if self.need(slot) != Need::Nothing {
             self.call(slot);
@@ -288,11 +303,14 @@ impl Traffic {
             return;
         };
         if result.is_err() {
+            let attempt = packet.attempt;
             self.finish(outlets, packet, result);
+            // Nothing more can be done by that connection.
+            self.break_off(slot, attempt);
             return;
         }
         match &mut order.work {
-            Work::Eager(_) => self.finish(outlets, packet, result),
+            Work::Eager(_) | Work::Access(_) => self.finish(outlets, packet, result),
             Work::Segments(long) => match u64::from(long.next) >= long.message.segments() {
                 true => self.finish(outlets, packet, result),
                 false => {
@@ -434,7 +452,7 @@ impl Order {
     /// Whether the peer knows of it.
     fn is_begun(&self) -> bool {
         match &self.work {
-            Work::Eager(_) => false,
+            Work::Eager(_) | Work::Access(_) => false,
             Work::Segments(long) => long.next > 0,
             Work::Offer(offer) => !matches!(offer.phase, Phase::Offered(_)),
         }
@@ -460,25 +478,25 @@ impl Order {
     }
 }
 
-/// Posts what is next of an operation; what is left of it, if there is no room.
+/// Posts what is next of an operation; what is left of it, if there is no room, or why it cannot be.
 fn go(
     lane: &mut Lane,
     to: u64,
     mut packet: Own<Packet>,
     flights: &mut Flights<Packet>,
     idle: &mut Queue<Packet>,
-) -> core::result::Result<(), Own<Packet>> {
-    let is_written = packet.offer().is_some_and(|offer| offer.is_to_be_written());
-    if is_written {
-        let posted = Packet::access(packet, flights, &lane.lower);
-        return posted.map_err(|refused| {
-            lane.refused(refused.errno);
-            refused.own
-        });
+) -> core::result::Result<(), (Own<Packet>, Option<Errno>)> {
+    let accesses = match packet.order().map(|order| &order.work) {
+        Some(Work::Offer(offer)) => offer.is_to_be_written(),
+        Some(Work::Access(_)) => true,
+        _ => false,
+    };
+    if accesses {
+        return access(lane, packet, flights);
     }
     loop {
         if !lane.credits.take() {
-            return Err(packet);
+            return Err((packet, None));
         }
         let (slot, id) = (packet.slot, packet.id());
         let attempt = lane.attempt;
@@ -501,7 +519,7 @@ fn go(
                 break;
             }
             lane.credits.give_back();
-            return Err(packet);
+            return Err((packet, None));
         };
         helper.slot = slot;
         helper.attempt = attempt;
@@ -515,7 +533,7 @@ fn go(
                 idle.push(refused.own);
                 lane.refused(refused.errno);
                 lane.credits.give_back();
-                return Err(packet);
+                return Err((packet, None));
             }
         }
     }
@@ -528,7 +546,38 @@ fn go(
         lane.refused(refused.errno);
         let mut packet = refused.own;
         packet.step(-1);
-        packet
+        (packet, None)
+    })
+}
+
+/// Posts an access to the peer's memory; the operation, and why it cannot be, or that there is no room.
+fn access(
+    lane: &mut Lane,
+    mut packet: Own<Packet>,
+    flights: &mut Flights<Packet>,
+) -> core::result::Result<(), (Own<Packet>, Option<Errno>)> {
+    // The peer has a receive for its data.
+    let takes_credit = match packet.order().map(|order| &order.work) {
+        Some(Work::Access(access)) => access.flags & FI_REMOTE_CQ_DATA != 0,
+        _ => false,
+    };
+    if takes_credit && !lane.credits.take() {
+        return Err((packet, None));
+    }
+    packet.attempt = lane.attempt;
+    Packet::access(packet, flights, &lane.lower).map_err(|refused| {
+        if takes_credit {
+            lane.credits.give_back();
+        }
+        match refused.errno {
+            Errno::EAGAIN => (refused.own, None),
+            // What the connection has come to is told with it.
+            errno @ (Errno::ENOTCONN | Errno::ECONNABORTED | Errno::ESHUTDOWN) => {
+                lane.refused(errno);
+                (refused.own, None)
+            }
+            errno => (refused.own, Some(errno)),
+        }
     })
 }
 

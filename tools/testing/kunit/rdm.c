@@ -292,8 +292,9 @@ static void info_08_datagrams_are_offered_by_their_own_provider(struct kunit *te
 		{ FI_EP_MSG, FI_MSG, true, false },
 		{ FI_EP_RDM, FI_MSG, false, true },
 		{ FI_EP_UNSPEC, FI_TAGGED, false, true },
-		{ FI_EP_UNSPEC, FI_RMA, true, false },
-		{ FI_EP_RDM, FI_RMA, false, false },
+		{ FI_EP_UNSPEC, FI_RMA, true, true },
+		{ FI_EP_RDM, FI_RMA, false, true },
+		{ FI_EP_RDM, FI_MULTI_RECV, false, false },
 	};
 
 	for (int i = 0; i < ARRAY_SIZE(cases); i++) {

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Datagram endpoints that access each other's memory. */
+
+#include <rdma/fi_rma.h>
+
+#include "rdm.h"
+#include "traffic.h"
+
+#define LEN	SZ_64K
+
+struct rma {
+	struct kofi_rdm	*a, *b;
+	fi_addr_t	to_b;
+	u8		*local, *remote;
+	struct fid_mr	*mr;
+	u64		addr, key;
+};
+
+static struct rma *rma(struct kunit *test)
+{
+	static const struct rdm_opts opts = { .caps = FI_RMA };
+	struct rma *r = kunit_kzalloc(test, sizeof(*r), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, r);
+	r->local = kunit_kzalloc(test, LEN, GFP_KERNEL);
+	r->remote = kunit_kzalloc(test, LEN, GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, r->local);
+	KUNIT_ASSERT_NOT_NULL(test, r->remote);
+	get_random_bytes(r->local, LEN);
+	r->a = rdm_open(test, &opts);
+	r->b = rdm_open(test, &opts);
+	r->to_b = rdm_know(test, r->a, r->b);
+	KUNIT_ASSERT_EQ(test, 0, fi_mr_reg(r->b->domain, r->remote, LEN,
+					   FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0, &r->mr,
+					   NULL));
+	fx_defer_close(test, &r->mr->fid);
+	r->addr = (uintptr_t)r->remote;
+	r->key = fi_mr_key(r->mr);
+	return r;
+}
+
+static void expect(struct kunit *test, struct rma *r, u64 flags)
+{
+	struct fi_cq_tagged_entry entry;
+
+	rdm_expect(test, r->a, r->local, &entry);
+	KUNIT_EXPECT_EQ(test, FI_RMA | flags, entry.flags);
+}
+
+static void rma_01_the_first_access_connects(struct kunit *test)
+{
+	struct rma *r = rma(test);
+
+	KUNIT_ASSERT_EQ(test, 0, fi_write(r->a->ep, r->local, LEN, NULL, r->to_b, r->addr, r->key,
+					  r->local));
+	expect(test, r, FI_WRITE);
+	KUNIT_EXPECT_MEMEQ(test, r->local, r->remote, LEN);
+	get_random_bytes(r->remote, LEN);
+	KUNIT_ASSERT_EQ(test, 0, fi_read(r->a->ep, r->local, LEN, NULL, r->to_b, r->addr, r->key,
+					 r->local));
+	expect(test, r, FI_READ);
+	KUNIT_EXPECT_MEMEQ(test, r->remote, r->local, LEN);
+}
+
+static void rma_01_all_forms(struct kunit *test)
+{
+	struct rma *r = rma(test);
+	struct kvec iov[] = { { r->local, 1000 }, { r->local + 1000, 0 }, { r->local + 1000, 24 } };
+	struct fi_rma_iov to = { .addr = r->addr + 4096, .len = 1024, .key = r->key };
+	struct fi_msg_rma msg = {
+		.msg_iov = iov, .iov_count = 3, .addr = r->to_b, .rma_iov = &to, .rma_iov_count = 1,
+		.context = r->local,
+	};
+	struct fid_mr *mr;
+	void *desc;
+
+	KUNIT_ASSERT_EQ(test, 0, fi_writev(r->a->ep, iov, NULL, 3, r->to_b, r->addr, r->key,
+					   r->local));
+	expect(test, r, FI_WRITE);
+	KUNIT_EXPECT_MEMEQ(test, r->local, r->remote, 1024);
+	KUNIT_ASSERT_EQ(test, 0, fi_writemsg(r->a->ep, &msg, FI_COMPLETION));
+	expect(test, r, FI_WRITE);
+	KUNIT_EXPECT_MEMEQ(test, r->local, r->remote + 4096, 1024);
+	/* What is injected may be gone at once. */
+	get_random_bytes(r->local, 200);
+	memcpy(r->local + 200, r->local, 200);
+	KUNIT_ASSERT_EQ(test, 0, fi_inject_write(r->a->ep, r->local, 200, r->to_b, r->addr, r->key));
+	memset(r->local, 0, 200);
+	/* Behind it, and by the memory's own region. */
+	KUNIT_ASSERT_EQ(test, 0, fi_mr_reg(r->a->domain, r->local, LEN, FI_READ | FI_WRITE, 0, 0, 0,
+					   &mr, NULL));
+	fx_defer_close(test, &mr->fid);
+	desc = fi_mr_desc(mr);
+	KUNIT_ASSERT_EQ(test, 0, fi_read(r->a->ep, r->local, 200, desc, r->to_b, r->addr, r->key,
+					 r->local));
+	expect(test, r, FI_READ);
+	KUNIT_EXPECT_MEMEQ(test, r->local + 200, r->local, 200);
+	KUNIT_EXPECT_MEMEQ(test, r->local, r->remote, 200);
+	/* Nothing, too. */
+	KUNIT_ASSERT_EQ(test, 0, fi_write(r->a->ep, NULL, 0, NULL, r->to_b, r->addr, r->key,
+					  r->local));
+	expect(test, r, FI_WRITE);
+}
+
+/* A message that comes behind a write finds it done. */
+static void rma_03_messages_come_behind_writes(struct kunit *test)
+{
+	struct rma *r = rma(test);
+	u8 *note = kunit_kzalloc(test, 1, GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, note);
+	for (int i = 0; i < 20; i++) {
+		memset(r->local, i + 1, LEN);
+		KUNIT_ASSERT_EQ(test, 0, rdm_recv(r->b, FI_ADDR_UNSPEC, note, 1, note));
+		KUNIT_ASSERT_EQ(test, 0, fi_write(r->a->ep, r->local, LEN, NULL, r->to_b, r->addr,
+						  r->key, r->local));
+		KUNIT_ASSERT_EQ(test, 0, fi_inject(r->a->ep, note, 1, r->to_b));
+		rdm_expect(test, r->b, note, NULL);
+		KUNIT_EXPECT_EQ(test, i + 1, r->remote[0]);
+		KUNIT_EXPECT_EQ(test, i + 1, r->remote[LEN - 1]);
+		expect(test, r, FI_WRITE);
+	}
+}
+
+static void rma_04_data_of_a_write(struct kunit *test)
+{
+	struct rma *r = rma(test);
+	struct fi_cq_tagged_entry entry;
+	int ret;
+
+	ret = fi_writedata(r->a->ep, r->local, 100, NULL, 0x12345678, r->to_b, r->addr, r->key,
+			   r->local);
+	if (tr_is_iwarp(fx_info(test, fx_addr, NULL, FI_SOURCE))) {
+		KUNIT_EXPECT_EQ(test, -FI_EOPNOTSUPP, ret);
+		return;
+	}
+	KUNIT_ASSERT_EQ(test, 0, ret);
+	expect(test, r, FI_WRITE);
+	rdm_expect(test, r->b, NULL, &entry);
+	KUNIT_EXPECT_EQ(test, FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA, entry.flags);
+	KUNIT_EXPECT_EQ(test, 0x12345678, entry.data);
+	KUNIT_EXPECT_MEMEQ(test, r->local, r->remote, 100);
+	/* It takes 32 bits. */
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL,
+			fi_writedata(r->a->ep, r->local, 100, NULL, 1ull << 32, r->to_b, r->addr,
+				     r->key, r->local));
+	/* However many there are, and nobody reads. */
+	for (u32 i = 0; i < 60; i++)
+		KUNIT_ASSERT_EQ(test, 0, fi_inject_writedata(r->a->ep, r->local, 8, i, r->to_b,
+							     r->addr, r->key));
+	for (u32 i = 0; i < 60; i++) {
+		rdm_expect(test, r->b, NULL, &entry);
+		KUNIT_EXPECT_EQ(test, i, entry.data);
+	}
+}
+
+static void rma_05_a_wrong_key_is_an_error(struct kunit *test)
+{
+	struct rma *r = rma(test);
+	struct fi_cq_err_entry error;
+
+	for (int i = 0; i < 3; i++) {
+		/* On iWARP the device is done with a write before its peer refuses it. */
+		KUNIT_ASSERT_EQ(test, 0, fi_read(r->a->ep, r->local, LEN, NULL, r->to_b, r->addr,
+						 r->key + 0x100, r->local));
+		KUNIT_ASSERT_EQ(test, 0, fx_wait_comp_error(test, r->a->cq, &error));
+		KUNIT_EXPECT_PTR_EQ(test, (void *)r->local, error.op_context);
+		KUNIT_EXPECT_NE(test, 0, error.err);
+		KUNIT_EXPECT_EQ(test, FI_RMA | FI_READ, error.flags);
+		/* Over another connection the next one works. */
+		KUNIT_ASSERT_EQ(test, 0, fi_write(r->a->ep, r->local, LEN, NULL, r->to_b, r->addr,
+						  r->key, r->local));
+		expect(test, r, FI_WRITE);
+		KUNIT_EXPECT_MEMEQ(test, r->local, r->remote, LEN);
+	}
+}
+
+static void rma_06_what_cannot_be(struct kunit *test)
+{
+	struct rma *r = rma(test);
+	struct kofi_rdm *plain = rdm_open(test, NULL);
+	struct kvec iov = { r->local, 100 };
+	struct fi_rma_iov to[2] = { { r->addr, 50, r->key }, { r->addr, 50, r->key } };
+	struct fi_msg_rma msg = {
+		.msg_iov = &iov, .iov_count = 1, .addr = r->to_b, .rma_iov = to, .rma_iov_count = 2,
+	};
+	size_t most = r->a->info->ep_attr->max_msg_size;
+
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_writemsg(r->a->ep, &msg, 0));
+	msg.rma_iov_count = 1;
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_writemsg(r->a->ep, &msg, 0));
+	to[0].len = 100;
+	KUNIT_EXPECT_EQ(test, -FI_EBADFLAGS, fi_readmsg(r->a->ep, &msg, FI_INJECT));
+	KUNIT_EXPECT_EQ(test, -FI_EBADFLAGS, fi_writemsg(r->a->ep, &msg, FI_MULTI_RECV));
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_write(r->a->ep, r->local, 1, NULL, FI_ADDR_UNSPEC,
+						   r->addr, r->key, NULL));
+	KUNIT_EXPECT_EQ(test, -FI_EMSGSIZE, fi_write(r->a->ep, r->local, most + 1, NULL, r->to_b,
+						     r->addr, r->key, NULL));
+	KUNIT_EXPECT_EQ(test, -FI_EMSGSIZE, fi_inject_write(r->a->ep, r->local, LEN, r->to_b,
+							    r->addr, r->key));
+	KUNIT_EXPECT_EQ(test, -FI_ENOSYS, fi_write(plain->ep, r->local, 1, NULL, 0, r->addr,
+						       r->key, NULL));
+}
+
+static struct kunit_case rdm_rma_cases[] = {
+	KUNIT_CASE(rma_01_the_first_access_connects),
+	KUNIT_CASE(rma_01_all_forms),
+	KUNIT_CASE(rma_03_messages_come_behind_writes),
+	KUNIT_CASE(rma_04_data_of_a_write),
+	KUNIT_CASE(rma_05_a_wrong_key_is_an_error),
+	KUNIT_CASE(rma_06_what_cannot_be),
+	{}
+};
+
+static struct kunit_suite rdm_rma_suite = {
+	.name = "kofi_rdm_rma",
+	.test_cases = rdm_rma_cases,
+};
+
+kunit_test_suite(rdm_rma_suite);
