@@ -81,7 +81,10 @@ impl Fabric {
             .iter()
             .position(|lower| wanted.is_none() || lower.domain_name() == wanted);
         let at = at.ok_or(Errno::ENODATA)?;
-        found.remove(at).map_err(|_| Errno::ENODATA)
+        let mut lower = found.remove(at).map_err(|_| Errno::ENODATA)?;
+        // Each endpoint has addresses of its own.
+        lower.set_ends(info.addr_format(), None, None)?;
+        Ok(lower)
     }
 }
 

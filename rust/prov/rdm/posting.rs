@@ -62,6 +62,7 @@ use kernel::{
 pub(super) const SHORT: usize = 256;
 
 /// What a packet is used for.
+#[allow(clippy::large_enum_variant)] // It is in a box with the packet, once and for all.
 pub(super) enum Use {
     /// Nothing.
     Idle,

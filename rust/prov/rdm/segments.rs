@@ -261,12 +261,12 @@ mod tests {
         assert!(partials.begin(&segment(3, 0, 2)).is_err());
         assert!(partials.take(&segment(1, 1, 2)).is_ok());
         assert!(partials.begin(&segment(3, 0, 2)).is_ok());
-        assert!(partials.find(|_| false).is_none() && !partials.any(|_| false));
-        assert!(partials.any(|_| true));
+        assert!(partials.find(|()| false).is_none() && !partials.any(|()| false));
+        assert!(partials.any(|()| true));
         assert!(partials
-            .find(|_| true)
+            .find(|()| true)
             .is_some_and(|partial| partial.id == 2));
-        assert!(partials.find(|_| true).is_none());
+        assert!(partials.find(|()| true).is_none());
         Ok(())
     }
 }

@@ -217,6 +217,17 @@ static void rdm_04_a_peer_that_comes_again_is_another(struct kunit *test)
 	}
 }
 
+static void rdm_04_the_port_of_the_info_is_listened_at(struct kunit *test)
+{
+	struct kofi_rdm *before = rdm_open(test, NULL), *rdm, *other = rdm_open(test, NULL);
+	u16 port = be16_to_cpu(((struct sockaddr_in *)&before->name)->sin_port);
+
+	fx_close(test, &before->ep->fid);
+	rdm = rdm_open(test, &(struct rdm_opts){ .port = port });
+	KUNIT_EXPECT_MEMEQ(test, &before->name, &rdm->name, before->name_len);
+	rdm_exchange(test, other, rdm_know(test, other, rdm), rdm);
+}
+
 static void rdm_04_an_address_has_one_endpoint(struct kunit *test)
 {
 	struct kofi_rdm *a = rdm_open(test, NULL), *b = rdm_make(test, NULL);
@@ -352,6 +363,7 @@ static struct kunit_case rdm_cases[] = {
 	KUNIT_CASE(rdm_02_directed_receives_take_from_one),
 	KUNIT_CASE(rdm_05_a_cancelled_receive_fails),
 	KUNIT_CASE(rdm_04_a_peer_that_comes_again_is_another),
+	KUNIT_CASE(rdm_04_the_port_of_the_info_is_listened_at),
 	KUNIT_CASE(rdm_04_an_address_has_one_endpoint),
 	KUNIT_CASE(rdm_06_who_does_not_receive_slows_none_but_its_own),
 	KUNIT_CASE(rdm_09_an_address_is_insisted_on),

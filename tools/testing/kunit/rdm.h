@@ -30,6 +30,7 @@ struct rdm_opts {
 	size_t	cq_size;
 	size_t	rx_size;
 	size_t	inject_size;
+	u16	port;
 };
 
 /* Hints for datagrams; freed with the test. */

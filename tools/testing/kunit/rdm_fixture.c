@@ -24,13 +24,16 @@ struct kofi_rdm *rdm_make(struct kunit *test, const struct rdm_opts *opts)
 		.format = FI_CQ_FORMAT_TAGGED,
 		.wait_obj = FI_WAIT_UNSPEC,
 	};
+	char port[8];
 
 	KUNIT_ASSERT_NOT_NULL(test, rdm);
 	opts = opts ?: &none;
 	hints->caps |= opts->caps;
 	hints->rx_attr->size = opts->rx_size;
 	hints->tx_attr->inject_size = opts->inject_size ?: 256;
-	rdm->info = fx_info_for(test, hints, fx_addr, NULL, FI_SOURCE);
+	if (opts->port)
+		snprintf(port, sizeof(port), "%u", opts->port);
+	rdm->info = fx_info_for(test, hints, fx_addr, opts->port ? port : NULL, FI_SOURCE);
 	rdm->fabric = fx_fabric(test, rdm->info);
 	rdm->domain = fx_domain(test, rdm->fabric, rdm->info);
 	KUNIT_ASSERT_EQ(test, 0, fi_av_open(rdm->domain, &av_attr, &rdm->av,

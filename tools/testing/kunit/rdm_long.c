@@ -102,7 +102,7 @@ static void rdm_06_long_messages_wait_for_receives(struct kunit *test)
 	}
 }
 
-static void data_04_long_messages_in_several_parts(struct kunit *test)
+static void rdm_03_long_messages_in_several_parts(struct kunit *test)
 {
 	struct pair *p = pair(test, false);
 	size_t size = LONGEST / 4;
@@ -306,7 +306,7 @@ static struct kunit_case rdm_long_cases[] = {
 	KUNIT_CASE(rdm_03_messages_of_all_lengths),
 	KUNIT_CASE(rdm_03_messages_of_all_lengths_in_pages),
 	KUNIT_CASE(rdm_06_long_messages_wait_for_receives),
-	KUNIT_CASE(data_04_long_messages_in_several_parts),
+	KUNIT_CASE(rdm_03_long_messages_in_several_parts),
 	KUNIT_CASE(cq_08_long_messages_are_cut_off),
 	KUNIT_CASE(rdm_05_many_long_messages_at_once),
 	KUNIT_CASE(rdm_06_what_nobody_receives_is_bounded),

@@ -457,4 +457,33 @@ mod cases {
         assert_eq!(device.with(credits), device);
         assert_eq!(device.with(device), device);
     }
+
+    #[test]
+    fn every_byte_of_ranges_is_in_one_of_them() -> kernel::error::Result {
+        let range = |addr, len| Range {
+            addr,
+            len,
+            key: addr,
+        };
+        let ranges = Ranges::new(&[range(100, 3), range(7, 0), range(50, 2)]).ok_or(EINVAL)?;
+        assert_eq!(ranges.total(), Some(5));
+        for (at, addr, len, key) in [
+            (0, 100, 3, 100),
+            (2, 102, 1, 100),
+            (3, 50, 2, 50),
+            (4, 51, 1, 50),
+        ] {
+            assert_eq!(ranges.rest(at), Some(Range { addr, len, key }));
+        }
+        assert_eq!(ranges.rest(5), None);
+        assert_eq!(ranges.rest(u64::MAX), None);
+        // No memory ends behind the last byte that there can be, and none has as many bytes together.
+        for wrong in [
+            &[range(u64::MAX, 2)][..],
+            &[range(0, u64::MAX), range(0, 1)],
+        ] {
+            assert!(Ranges::new(wrong).is_some_and(|ranges| ranges.total().is_none()));
+        }
+        Ok(())
+    }
 }

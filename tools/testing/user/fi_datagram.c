@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A client of the kernel's datagram server, on libfabric as the distribution
+ * has it: messages of all lengths, there and back, and each side's memory
+ * accessed by the other.
+ *
+ *	fi_datagram ADDRESS PORT OWN_ADDRESS COUNT
+ */
+
+#include <arpa/inet.h>
+#include <endian.h>
+#include <netinet/in.h>
+#include <unistd.h>
+#include <rdma/fi_rma.h>
+#include <rdma/fi_tagged.h>
+
+#include "../../../samples/c/datagram.h"
+#include "peer.h"
+
+#define LONGEST	(1 << 20)
+/* The kernel lends at least as much to so many at once. */
+#define PARTS	4
+#define PART	(512 << 10)
+/* Messages that are on their way at once. */
+#define AT_ONCE	4
+
+/* What is sent in one packet, in segments, and what the kernel reads. */
+static const size_t lens[] = {
+	0, 1, 100, 4096, 16384, 16385, 65536, 131072, 131073, 300000, LONGEST,
+};
+
+struct client {
+	struct peer peer;
+	struct fid_av *av;
+	char *in, *out;
+	fi_addr_t server;
+	uint64_t number, base, key;
+};
+
+static void open_client(struct client *client, const char *own)
+{
+	struct fi_av_attr av_attr = { .type = FI_AV_TABLE };
+	struct fi_cq_attr cq_attr = {
+		.format = FI_CQ_FORMAT_TAGGED,
+		.size = 128,
+	};
+	struct peer *peer = &client->peer;
+	struct fi_info *hints = fi_allocinfo();
+
+	if (!hints)
+		check(-FI_ENOMEM, "fi_allocinfo");
+	hints->caps = FI_MSG | FI_TAGGED | FI_RMA;
+	hints->mode = FI_CONTEXT;
+	hints->addr_format = FI_SOCKADDR_IN;
+	hints->ep_attr->type = FI_EP_RDM;
+	hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR |
+				      FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+	hints->fabric_attr->prov_name = strdup("verbs;ofi_rxm");
+	check(fi_getinfo(FI_VERSION(1, 17), own, "0", FI_SOURCE, hints, &peer->info),
+	      "fi_getinfo");
+	fi_freeinfo(hints);
+	check(fi_fabric(peer->info->fabric_attr, &peer->fabric, NULL), "fi_fabric");
+	check(fi_domain(peer->fabric, peer->info, &peer->domain, NULL), "fi_domain");
+	check(fi_cq_open(peer->domain, &cq_attr, &peer->cq, NULL), "fi_cq_open");
+	check(fi_av_open(peer->domain, &av_attr, &client->av, NULL), "fi_av_open");
+	check(fi_endpoint(peer->domain, peer->info, &peer->ep, NULL), "fi_endpoint");
+	check(fi_ep_bind(peer->ep, &client->av->fid, 0), "fi_ep_bind");
+	check(fi_ep_bind(peer->ep, &peer->cq->fid, FI_TRANSMIT | FI_RECV), "fi_ep_bind");
+	check(fi_enable(peer->ep), "fi_enable");
+	peer->buf = calloc(2 * AT_ONCE, LONGEST);
+	if (!peer->buf)
+		check(-FI_ENOMEM, "calloc");
+	check(fi_mr_reg(peer->domain, peer->buf, 2 * AT_ONCE * LONGEST,
+			FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE,
+			0, 0, 0, &peer->mr, NULL), "fi_mr_reg");
+	client->out = peer->buf;
+	client->in = peer->buf + AT_ONCE * LONGEST;
+}
+
+/* Waits for so many completions. */
+static void await(struct client *client, int count)
+{
+	struct fi_cq_err_entry error = { 0 };
+	struct fi_cq_tagged_entry done;
+	uint64_t left = PATIENCE * 20ull;
+	ssize_t ret;
+
+	while (count) {
+		ret = fi_cq_read(client->peer.cq, &done, 1);
+		if (ret == 1) {
+			count--;
+			continue;
+		}
+		if (ret == -FI_EAVAIL) {
+			fi_cq_readerr(client->peer.cq, &error, 0);
+			check(-error.err, "completion");
+		}
+		check(ret == -FI_EAGAIN ? 0 : ret, "fi_cq_read");
+		/* libfabric moves packets while it is asked. */
+		usleep(50);
+		if (!left--)
+			check(-FI_ETIMEDOUT, "completion");
+	}
+}
+
+/* Until it is not refused for want of a connection, or of room. */
+#define again(client, call, what) do {					\
+	ssize_t ret;							\
+	uint64_t left = PATIENCE * 20ull;				\
+									\
+	while ((ret = (call)) == -FI_EAGAIN && left--) {		\
+		fi_cq_read((client)->peer.cq, NULL, 0);			\
+		usleep(50);						\
+	}								\
+	check(ret, what);						\
+} while (0)
+
+static void say_hello(struct client *client, const char *addr, const char *port)
+{
+	struct sockaddr_in server = {
+		.sin_family = AF_INET,
+		.sin_port = htons(atoi(port)),
+	};
+	struct datagram_welcome *welcome = (void *)client->in;
+	struct datagram_hello *hello = (void *)client->out;
+	size_t len = sizeof(hello->name);
+	struct peer *peer = &client->peer;
+	void *desc = fi_mr_desc(peer->mr);
+
+	check(inet_pton(AF_INET, addr, &server.sin_addr) - 1, "address");
+	check(fi_av_insert(client->av, &server, 1, &client->server, 0, NULL) - 1,
+	      "fi_av_insert");
+	check(fi_getname(&peer->ep->fid, &hello->name, &len), "fi_getname");
+	hello->base = htobe64((uintptr_t)peer->buf);
+	hello->key = htobe64(fi_mr_key(peer->mr));
+	hello->len = htobe64(LONGEST);
+	again(client, fi_recv(peer->ep, welcome, sizeof(*welcome), desc, client->server, NULL),
+	      "fi_recv");
+	again(client, fi_send(peer->ep, hello, sizeof(*hello), desc, client->server, NULL),
+	      "fi_send");
+	await(client, 2);
+	client->number = be64toh(welcome->number);
+	client->base = be64toh(welcome->base);
+	client->key = be64toh(welcome->key);
+	check(be64toh(welcome->len) < (uint64_t)PARTS * PART ? -FI_ETOOSMALL : 0, "region");
+}
+
+/* Some messages at once, there and back. */
+static unsigned long echo(struct client *client, size_t len, unsigned long seed)
+{
+	uint64_t tag = client->number * DATAGRAM_TAGS + DATAGRAM_ECHO;
+	struct peer *peer = &client->peer;
+	void *desc = fi_mr_desc(peer->mr);
+	unsigned long errors = 0;
+
+	for (int i = 0; i < AT_ONCE; i++) {
+		fill(client->out + i * LONGEST, len, seed + i);
+		memset(client->in + i * LONGEST, 0, len);
+		again(client, fi_trecv(peer->ep, client->in + i * LONGEST, len, desc,
+				       client->server, tag, 0, NULL), "fi_trecv");
+	}
+	for (int i = 0; i < AT_ONCE; i++)
+		again(client, fi_tsend(peer->ep, client->out + i * LONGEST, len, desc,
+				       client->server, tag, NULL), "fi_tsend");
+	await(client, 2 * AT_ONCE);
+	for (int i = 0; i < AT_ONCE; i++)
+		errors += !!memcmp(client->out + i * LONGEST, client->in + i * LONGEST, len);
+	return errors;
+}
+
+/* To the kernel's memory, and from there: each client has a part of it. */
+static unsigned long borrow(struct client *client, size_t len, unsigned long seed)
+{
+	uint64_t at = client->base + 7 + client->number % PARTS * PART;
+	struct peer *peer = &client->peer;
+	void *desc = fi_mr_desc(peer->mr);
+
+	if (len > PART - 7)
+		len = PART - 7;
+	fill(client->out, len, seed);
+	memset(client->in, 0, len);
+	again(client, fi_write(peer->ep, client->out, len, desc, client->server,
+			       at, client->key, NULL), "fi_write");
+	await(client, 1);
+	again(client, fi_read(peer->ep, client->in, len, desc, client->server,
+			      at, client->key, NULL), "fi_read");
+	await(client, 1);
+	return !!memcmp(client->out, client->in, len);
+}
+
+/* The kernel reads our memory, and writes it. */
+static unsigned long lend(struct client *client, unsigned long seed)
+{
+	uint64_t tag = client->number * DATAGRAM_TAGS + DATAGRAM_FLIP;
+	struct peer *peer = &client->peer;
+	void *desc = fi_mr_desc(peer->mr);
+
+	fill(client->out, LONGEST, seed);
+	memcpy(client->in, client->out, LONGEST);
+	again(client, fi_trecv(peer->ep, NULL, 0, desc, client->server, tag, 0, NULL),
+	      "fi_trecv");
+	again(client, fi_tsend(peer->ep, NULL, 0, desc, client->server, tag, NULL),
+	      "fi_tsend");
+	await(client, 2);
+	for (size_t i = 0; i < LONGEST; i++)
+		if ((char)~client->out[i] != client->in[i])
+			return 1;
+	return 0;
+}
+
+static void close_client(struct client *client)
+{
+	struct peer *peer = &client->peer;
+
+	close_fid(&peer->ep->fid, "endpoint");
+	close_fid(&peer->mr->fid, "region");
+	close_fid(&peer->cq->fid, "completion queue");
+	close_fid(&client->av->fid, "address vector");
+	close_fid(&peer->domain->fid, "domain");
+	close_fid(&peer->fabric->fid, "fabric");
+	fi_freeinfo(peer->info);
+	free(peer->buf);
+}
+
+int main(int argc, char **argv)
+{
+	struct client client = { 0 };
+	unsigned long errors = 0, count;
+
+	if (argc != 5) {
+		fprintf(stderr, "fi_datagram ADDRESS PORT OWN_ADDRESS COUNT\n");
+		return 2;
+	}
+	count = strtoul(argv[4], NULL, 0);
+	open_client(&client, argv[3]);
+	say_hello(&client, argv[1], argv[2]);
+	for (unsigned long n = 0; n < count; n++) {
+		for (size_t i = 0; i < sizeof(lens) / sizeof(*lens); i++) {
+			errors += echo(&client, lens[i], n);
+			errors += borrow(&client, lens[i], n);
+		}
+		errors += lend(&client, n);
+	}
+	close_client(&client);
+	printf("fi_datagram: %lu rounds errors=%lu\n", count, errors);
+	return errors != 0;
+}
