@@ -169,7 +169,8 @@ impl Station {
                 bound.kick();
             }
             if !is_empty {
-                if arms {
+                // The handler may have come meanwhile, and have left it to us.
+                if arms || self.is_asked.load(Acquire) {
                     bound.queue.call_handler();
                 }
                 return;
