@@ -79,7 +79,14 @@ static_assert(sizeof(struct fi_ops_tagged) == 80);
  * @context: the caller's
  *
  * Context: Any context. Data call.
- * Return: -FI_ENOSYS: no provider has tagged messages today.
+ * Return:
+ * * 0 - posted, or taken at once
+ * * -FI_EAGAIN - too many are posted, or the queue has no room for one more
+ *   entry
+ * * -FI_EINVAL - @src_addr is no address of the vector's; too many parts; memory
+ *   that no device may have
+ * * -FI_EOPBADSTATE - the endpoint is not enabled
+ * * -FI_ENOSYS - a connected endpoint
  */
 static inline ssize_t fi_trecv(struct fid_ep *ep, void *buf, size_t len,
 			       void *desc, fi_addr_t src_addr, u64 tag,
@@ -101,7 +108,7 @@ static inline ssize_t fi_trecv(struct fid_ep *ep, void *buf, size_t len,
  * @context: the caller's
  *
  * Context: Any context. Data call.
- * Return: -FI_ENOSYS: no provider has tagged messages today.
+ * Return: As fi_trecv().
  */
 static inline ssize_t fi_trecvv(struct fid_ep *ep, const struct kvec *iov,
 				void **desc, size_t count, fi_addr_t src_addr,
@@ -122,7 +129,9 @@ static inline ssize_t fi_trecvv(struct fid_ep *ep, const struct kvec *iov,
  * A peek that finds nothing completes with an FI_ENOMSG entry.
  *
  * Context: Any context. Data call.
- * Return: -FI_ENOSYS: no provider has tagged messages today.
+ * Return: As fi_trecv(); -FI_EBADFLAGS for another flag, or FI_DISCARD with neither
+ * or both of the others; -FI_EINVAL for FI_CLAIM without FI_PEEK where the context
+ * has claimed nothing.
  */
 static inline ssize_t fi_trecvmsg(struct fid_ep *ep,
 				  const struct fi_msg_tagged *msg, u64 flags)
@@ -141,7 +150,15 @@ static inline ssize_t fi_trecvmsg(struct fid_ep *ep,
  * @context: the caller's
  *
  * Context: Any context. Data call.
- * Return: -FI_ENOSYS: no provider has tagged messages today.
+ * Return:
+ * * 0 - on its way, or waiting for a connection
+ * * -FI_EAGAIN - too many are under way, with that peer or in all, or the queue
+ *   has no room for one more entry
+ * * -FI_EINVAL - @dest_addr is no address of the vector's; too many parts;
+ *   memory that no device may have
+ * * -FI_EMSGSIZE - more bytes than max_msg_size
+ * * -FI_EOPBADSTATE - the endpoint is not enabled
+ * * -FI_ENOSYS - a connected endpoint
  */
 static inline ssize_t fi_tsend(struct fid_ep *ep, const void *buf, size_t len,
 			       void *desc, fi_addr_t dest_addr, u64 tag,
@@ -161,7 +178,7 @@ static inline ssize_t fi_tsend(struct fid_ep *ep, const void *buf, size_t len,
  * @context: the caller's
  *
  * Context: Any context. Data call.
- * Return: -FI_ENOSYS: no provider has tagged messages today.
+ * Return: As fi_tsend().
  */
 static inline ssize_t fi_tsendv(struct fid_ep *ep, const struct kvec *iov,
 				void **desc, size_t count, fi_addr_t dest_addr,
@@ -178,7 +195,7 @@ static inline ssize_t fi_tsendv(struct fid_ep *ep, const struct kvec *iov,
  * @flags: as fi_sendmsg()
  *
  * Context: Any context. Data call.
- * Return: -FI_ENOSYS: no provider has tagged messages today.
+ * Return: As fi_tsend(); -FI_EBADFLAGS for another flag.
  */
 static inline ssize_t fi_tsendmsg(struct fid_ep *ep,
 				  const struct fi_msg_tagged *msg, u64 flags)
@@ -195,7 +212,7 @@ static inline ssize_t fi_tsendmsg(struct fid_ep *ep,
  * @tag: the tag
  *
  * Context: Any context. Data call.
- * Return: -FI_ENOSYS: no provider has tagged messages today.
+ * Return: As fi_tsend(), but -FI_EMSGSIZE for more bytes than inject_size.
  */
 static inline ssize_t fi_tinject(struct fid_ep *ep, const void *buf,
 				 size_t len, fi_addr_t dest_addr, u64 tag)
@@ -215,7 +232,7 @@ static inline ssize_t fi_tinject(struct fid_ep *ep, const void *buf,
  * @context: the caller's
  *
  * Context: Any context. Data call.
- * Return: -FI_ENOSYS: no provider has tagged messages today.
+ * Return: As fi_tsend().
  */
 static inline ssize_t fi_tsenddata(struct fid_ep *ep, const void *buf,
 				   size_t len, void *desc, u64 data,
@@ -235,7 +252,7 @@ static inline ssize_t fi_tsenddata(struct fid_ep *ep, const void *buf,
  * @tag: the tag
  *
  * Context: Any context. Data call.
- * Return: -FI_ENOSYS: no provider has tagged messages today.
+ * Return: As fi_tsend(), but -FI_EMSGSIZE for more bytes than inject_size.
  */
 static inline ssize_t fi_tinjectdata(struct fid_ep *ep, const void *buf,
 				     size_t len, u64 data, fi_addr_t dest_addr,

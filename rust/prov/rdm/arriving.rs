@@ -7,8 +7,15 @@
 //! the peer is slowed. What a peer says of our own messages is heard all the same.
 
 use super::{
-    matching::Title,
-    outlets::Outlets,
+    bounce::Incoming,
+    matching::{
+        Title,
+        Wish, //
+    },
+    outlets::{
+        Looking,
+        Outlets, //
+    },
     posting::{
         Arrival,
         Packet, //
@@ -56,6 +63,17 @@ const PARTIAL_BOUND: usize = 4 * PEER_BOUND;
 /// The same of all peers.
 const BOUND: usize = 32 << 20;
 
+/// What is done to a message that is looked at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// Nothing.
+    Stay,
+    /// None takes it but who asks for it.
+    Claim,
+    /// It is dropped.
+    Discard,
+}
+
 /// What has become of a packet.
 enum Taken {
     /// It is not needed any more.
@@ -79,7 +97,16 @@ impl Traffic {
                 packet.arrival = arrival;
                 self.admit(outlets, packet, true);
             }
-            Err(_) => self.keep(packet),
+            Err(_) => {
+                let (slot, attempt) = (packet.slot, packet.attempt);
+                self.keep(packet);
+                let lane = self.peer(slot).and_then(|peer| peer.lane.as_ref());
+                if lane.is_some_and(|lane| lane.is_open()) {
+                    // Nothing comes by that connection any more. What has become of one that never
+                    // was there is told otherwise, with the reason.
+                    self.break_off(slot, attempt);
+                }
+            }
         }
     }
 
@@ -221,12 +248,12 @@ impl Traffic {
 
     /// A message in one packet.
     fn eager(&mut self, outlets: &Outlets, mail: &Mail, payload: &[u8]) -> Taken {
-        let Some(receive) = self.desk.arrive(&mail.title) else {
+        let Some(mut receive) = self.desk.arrive(&mail.title) else {
             let letter = Letter::whole(mail.title, mail.message, mail.slot, payload);
             return self.park(mail, letter);
         };
         let len = receive.into.write(0, payload);
-        outlets.received(&receive, &mail.title, &mail.message, len);
+        outlets.received(&mut receive, &mail.title, &mail.message, len);
         self.put_back(receive);
         Taken::Done
     }
@@ -356,14 +383,14 @@ impl Traffic {
             true => parts.what.receive.take(),
             false => None,
         };
-        let Some(receive) = receive else {
+        let Some(mut receive) = receive else {
             if let Some(peer) = self.peer(slot) {
                 peer.partials.keep(parts);
             }
             return;
         };
         let len = parts.what.len.min(receive.into.len());
-        outlets.received(&receive, &parts.what.title, parts.message(), len);
+        outlets.received(&mut receive, &parts.what.title, parts.message(), len);
         self.put_back(receive);
         self.put_back_parts(slot, parts);
     }
@@ -377,28 +404,31 @@ impl Traffic {
     }
 
     /// Takes a receive to post, if there is one.
-    pub(super) fn receive(&mut self) -> Option<Own<Receive>> {
-        self.receives.pop()
+    pub(super) fn receive(&mut self, into: Incoming, told: &Looking) -> Option<Own<Receive>> {
+        let mut receive = self.receives.pop()?;
+        receive.into = into;
+        receive.context = told.context;
+        receive.is_wanted = told.is_wanted;
+        Some(receive)
     }
 
     /// Posts it.
-    pub(super) fn post(&mut self, outlets: &Outlets, receive: Own<Receive>) {
+    pub(super) fn post(&mut self, outlets: &Outlets, mut receive: Own<Receive>, wish: Wish) {
+        receive.wish = wish;
         if let Some((receive, letter)) = self.desk.post(receive) {
             self.hand_over(outlets, receive, &letter);
         }
-        if !self.held.is_empty() {
-            self.resume(outlets, None);
-        }
+        self.go_on(outlets);
     }
 
     /// A receive has found its message.
-    fn hand_over(&mut self, outlets: &Outlets, receive: Own<Receive>, letter: &Letter) {
+    fn hand_over(&mut self, outlets: &Outlets, mut receive: Own<Receive>, letter: &Letter) {
         let slot = letter.slot;
         self.drop_weight(slot, letter.weight());
         match &letter.body {
             Body::Whole(bytes) => {
                 let len = receive.into.write(0, bytes);
-                outlets.received(&receive, &letter.title, &letter.message, len);
+                outlets.received(&mut receive, &letter.title, &letter.message, len);
                 self.put_back(receive);
             }
             Body::Offer {
@@ -430,6 +460,104 @@ impl Traffic {
         }
     }
 
+    /// Looks for the message that a receive would take, and tells of it; it waits on, or `fate` is done to it.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EAGAIN if there is no receive to take it with.
+    pub(super) fn peek(
+        &mut self,
+        outlets: &Outlets,
+        wish: &Wish,
+        told: &Looking,
+        fate: Fate,
+    ) -> Result {
+        let found = self.desk.look(wish);
+        let Some((title, message)) = found.map(|letter| (letter.title, letter.message)) else {
+            outlets.not_seen(told);
+            return Ok(());
+        };
+        if fate == Fate::Discard && self.receives.is_empty() {
+            return Err(Errno::EAGAIN);
+        }
+        outlets.seen(told, &title, &message, message.len as usize);
+        if fate == Fate::Stay {
+            return Ok(());
+        }
+        if let Some(mut letter) = self.desk.claim(wish) {
+            if fate == Fate::Claim {
+                letter.claim = Some(told.context);
+                self.claimed.push(letter);
+            } else {
+                self.discard(outlets, &letter);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the message that a context has claimed.
+    fn claimed(&mut self, told: &Looking) -> Result<Own<Letter>> {
+        let is = |letter: &Letter| letter.claim == Some(told.context);
+        self.claimed.take(is).ok_or(Errno::EINVAL)
+    }
+
+    /// Has a receive take the message that was claimed for it.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Self::discard_claimed`].
+    pub(super) fn receive_claimed(
+        &mut self,
+        outlets: &Outlets,
+        into: Incoming,
+        told: &Looking,
+    ) -> Result {
+        let mut receive = self.receive(into, told).ok_or(Errno::EAGAIN)?;
+        match self.claimed(told) {
+            Ok(letter) => {
+                receive.wish.tag = letter.title.tag.map(|tag| (tag, 0));
+                self.hand_over(outlets, receive, &letter);
+                self.go_on(outlets);
+                Ok(())
+            }
+            Err(errno) => {
+                self.put_back(receive);
+                Err(errno)
+            }
+        }
+    }
+
+    /// There may be room for what is held.
+    fn go_on(&mut self, outlets: &Outlets) {
+        if !self.held.is_empty() {
+            self.resume(outlets, None);
+        }
+    }
+
+    /// Drops a claimed message, and tells of it.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL if there is none, -FI_EAGAIN if there is no receive to take it with.
+    pub(super) fn discard_claimed(&mut self, outlets: &Outlets, told: &Looking) -> Result {
+        if self.receives.is_empty() {
+            return Err(Errno::EAGAIN);
+        }
+        let letter = self.claimed(told)?;
+        outlets.seen(told, &letter.title, &letter.message, 0);
+        self.discard(outlets, &letter);
+        Ok(())
+    }
+
+    /// Takes a message to nowhere: its sender knows no difference.
+    fn discard(&mut self, outlets: &Outlets, letter: &Letter) {
+        if let Some(mut receive) = self.receives.pop() {
+            receive.is_told = true;
+            self.hand_over(outlets, receive, letter);
+            self.go_on(outlets);
+        }
+    }
+
     /// Takes a receive back; -FI_ENOENT if it is not there.
     pub(super) fn cancel(&mut self, outlets: &Outlets, context: Context) -> Result {
         let mut find = |is_tagged| {
@@ -445,10 +573,10 @@ impl Traffic {
     pub(super) fn give_up_receive(
         &mut self,
         outlets: &Outlets,
-        receive: Own<Receive>,
+        mut receive: Own<Receive>,
         errno: Errno,
     ) {
-        outlets.given_up(&receive, errno);
+        outlets.given_up(&mut receive, errno);
         self.put_back(receive);
     }
 
@@ -553,6 +681,7 @@ impl Mail {
             message: self.message,
             slot: self.slot,
             body,
+            claim: None,
         }
     }
 
@@ -566,7 +695,6 @@ impl Mail {
             ranges,
             done: 0,
             coming: 0,
-            is_told: false,
         }
     }
 }

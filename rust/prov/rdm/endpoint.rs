@@ -3,6 +3,7 @@
 //! Endpoints, as their consumers see them.
 
 use super::{
+    arriving::Fate,
     bounce::{
         Incoming,
         Lent,
@@ -29,7 +30,10 @@ use super::{
         Report,
         Work, //
     },
-    outlets::Outlets,
+    outlets::{
+        Looking,
+        Outlets, //
+    },
     peer::slot_of,
     posting::Packet,
     station::{
@@ -38,6 +42,7 @@ use super::{
         Station, //
     },
     traffic::{
+        Traffic,
         FLIGHTS,
         SENDS, //
     },
@@ -147,6 +152,12 @@ const SEGMENTED: usize = 8 * EAGER;
 
 /// Flags that a receive may have.
 const RECEIVE_FLAGS: u64 = FI_COMPLETION | FI_MORE;
+
+/// Flags that a receive with a tag may have beside them.
+const LOOK_FLAGS: u64 = FI_PEEK | FI_CLAIM | FI_DISCARD;
+
+/// What has been claimed is not wanted after all.
+const CLAIMED_AWAY: u64 = FI_CLAIM | FI_DISCARD;
 
 /// What is bound, kept open until the endpoint is closed.
 struct Holds {
@@ -482,38 +493,77 @@ impl Endpoint {
 
     /// Posts a receive.
     fn post(&self, message: &Message<'_>) -> Result {
-        if message.flags & !RECEIVE_FLAGS != 0 {
+        let known = match message.tag {
+            Some(_) => RECEIVE_FLAGS | LOOK_FLAGS,
+            None => RECEIVE_FLAGS,
+        };
+        if message.flags & !known != 0 {
             return Err(Errno::EBADFLAGS);
         }
         let bound = self.station.bound()?;
-        let into = Incoming::new(message.memory)?;
+        let told = Looking {
+            context: message.context,
+            is_wanted: message.flags & FI_COMPLETION != 0 || !bound.selective_receive,
+        };
+        match message.flags & LOOK_FLAGS {
+            0 => {
+                let into = Incoming::new(message.memory)?;
+                let wish = self.wish(bound, message)?;
+                self.with_room(bound, |traffic| {
+                    let receive = traffic.receive(into, &told).ok_or(Errno::EAGAIN)?;
+                    traffic.post(&bound.outlets, receive, wish);
+                    Ok(())
+                })
+            }
+            FI_CLAIM => {
+                let into = Incoming::new(message.memory)?;
+                self.with_room(bound, |traffic| {
+                    traffic.receive_claimed(&bound.outlets, into, &told)
+                })
+            }
+            CLAIMED_AWAY => self.with_room(bound, |traffic| {
+                traffic.discard_claimed(&bound.outlets, &told)
+            }),
+            flags => {
+                let fate = match flags ^ FI_PEEK {
+                    0 => Fate::Stay,
+                    FI_CLAIM => Fate::Claim,
+                    FI_DISCARD => Fate::Discard,
+                    _ => return Err(Errno::EBADFLAGS),
+                };
+                let wish = self.wish(bound, message)?;
+                self.with_room(bound, |traffic| {
+                    traffic.peek(&bound.outlets, &wish, &told, fate)
+                })
+            }
+        }
+    }
+
+    /// What a receive is to take.
+    fn wish(&self, bound: &Bound, message: &Message<'_>) -> Result<Wish> {
         let from = match self.is_directed && message.peer != FI_ADDR_UNSPEC {
             true => Some(bound.addresses.lookup(message.peer)?),
             false => None,
         };
+        Ok(Wish {
+            tag: message.tag.map(|tag| (tag.tag, tag.ignore)),
+            from,
+        })
+    }
+
+    /// Does something of which the consumer is told, if there is room for that.
+    fn with_room(&self, bound: &Bound, act: impl FnOnce(&mut Traffic) -> Result) -> Result {
         if !bound.outlets.receive.reserve() {
             return Err(Errno::EAGAIN);
         }
         let mut traffic = self.station.traffic.lock();
-        let Some(mut receive) = traffic.receive() else {
-            drop(traffic);
-            bound.outlets.receive.release();
-            return Err(Errno::EAGAIN);
-        };
-        receive.wish = Wish {
-            tag: message.tag.map(|tag| (tag.tag, tag.ignore)),
-            from,
-        };
-        receive.into = into;
-        receive.context = message.context;
-        receive.is_wanted = message.flags & FI_COMPLETION != 0 || !bound.selective_receive;
-        traffic.post(&bound.outlets, receive);
+        let done = act(&mut traffic);
         let is_calling = traffic.is_calling();
         drop(traffic);
         if is_calling {
             bound.kick();
         }
-        Ok(())
+        done.inspect_err(|_| bound.outlets.receive.release())
     }
 }
 

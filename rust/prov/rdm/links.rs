@@ -631,6 +631,9 @@ impl Station {
             }
         }
         while let Some(receive) = remains.receives.pop() {
+            if receive.is_told {
+                continue;
+            }
             bound.outlets.receive.release();
             reclaim(receive.context);
         }

@@ -29,7 +29,16 @@ use crate::{
         memory::Context, //
     },
 };
+use core::mem;
 use kernel::sync::Arc;
+
+/// Somebody who looks for a message, or has claimed one.
+pub(super) struct Looking {
+    /// What it gets back.
+    pub(super) context: Context,
+    /// Whether a success is told too.
+    pub(super) is_wanted: bool,
+}
 
 /// Where outcomes are told.
 pub(super) struct Outlets {
@@ -63,8 +72,14 @@ impl Outlets {
         }
     }
 
-    /// What has come of a receive, for which there is room.
-    pub(super) fn received(&self, receive: &Receive, title: &Title, message: &Message, len: usize) {
+    /// What a message is told as.
+    fn describe(
+        &self,
+        context: Context,
+        title: &Title,
+        message: &Message,
+        len: usize,
+    ) -> Completion {
         let kind = title.tag.map_or(FI_MSG, |_| FI_TAGGED);
         let data = message.data.map_or(0, |_| FI_REMOTE_CQ_DATA);
         let source = match &self.sources {
@@ -73,13 +88,27 @@ impl Outlets {
                 .find(&title.from)
                 .map_or(FI_ADDR_NOTAVAIL, |source| sources.reported(source)),
         };
-        let completion = Completion {
+        Completion {
             len,
             data: message.data.unwrap_or(0),
             tag: title.tag.unwrap_or(0),
             source,
-            ..Completion::of(receive.context, FI_RECV | kind | data)
-        };
+            ..Completion::of(context, FI_RECV | kind | data)
+        }
+    }
+
+    /// What has come of a receive, for which there is room; once.
+    pub(super) fn received(
+        &self,
+        receive: &mut Receive,
+        title: &Title,
+        message: &Message,
+        len: usize,
+    ) {
+        if mem::replace(&mut receive.is_told, true) {
+            return;
+        }
+        let completion = self.describe(receive.context, title, message, len);
         let dropped = (message.len as usize).saturating_sub(len);
         let result = match dropped {
             0 => Ok(()),
@@ -93,8 +122,28 @@ impl Outlets {
         }
     }
 
-    /// That nothing came of a receive.
-    pub(super) fn given_up(&self, receive: &Receive, errno: Errno) {
+    /// What somebody has seen who looked for a message, for which there is room.
+    pub(super) fn seen(&self, told: &Looking, title: &Title, message: &Message, len: usize) {
+        match told.is_wanted {
+            false => self.receive.release(),
+            true => {
+                let completion = self.describe(told.context, title, message, len);
+                self.receive.put(Outcome::Done(completion));
+            }
+        }
+    }
+
+    /// That there is none.
+    pub(super) fn not_seen(&self, told: &Looking) {
+        let completion = Completion::of(told.context, FI_RECV | FI_TAGGED);
+        self.receive.put(failed(completion, Errno::ENOMSG, 0));
+    }
+
+    /// That nothing came of a receive; once.
+    pub(super) fn given_up(&self, receive: &mut Receive, errno: Errno) {
+        if mem::replace(&mut receive.is_told, true) {
+            return;
+        }
         let kind = receive.wish.tag.map_or(FI_MSG, |_| FI_TAGGED);
         self.count(FI_RECV, Err(errno));
         let completion = Completion::of(receive.context, FI_RECV | kind);

@@ -45,6 +45,8 @@ pub(super) struct Receive {
     pub(super) context: Context,
     /// Whether a success is told too.
     pub(super) is_wanted: bool,
+    /// Whether the consumer knows what has come of it: what is left to do concerns the sender.
+    pub(super) is_told: bool,
     /// The message that it has taken, if that is still with its sender.
     pub(super) fetch: Option<Fetch>,
 }
@@ -67,8 +69,6 @@ pub(super) struct Fetch {
     pub(super) done: usize,
     /// How many more are on their way.
     pub(super) coming: usize,
-    /// Whether the consumer knows of its end: then there is only the sender to be told.
-    pub(super) is_told: bool,
 }
 
 impl Receive {
@@ -83,6 +83,7 @@ impl Receive {
             into: Incoming::NOWHERE,
             context: Context::NULL,
             is_wanted: false,
+            is_told: false,
             fetch: None,
         }
     }
@@ -137,6 +138,8 @@ pub(super) struct Letter {
     pub(super) slot: u32,
     /// What there is of it.
     pub(super) body: Body,
+    /// The context that has claimed it.
+    pub(super) claim: Option<Context>,
 }
 
 /// What there is of a message.
@@ -182,6 +185,7 @@ impl Letter {
             message,
             slot,
             body: Body::Whole(copy(bytes)?),
+            claim: None,
         })
     }
 

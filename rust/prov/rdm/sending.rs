@@ -159,9 +159,7 @@ impl Traffic {
                 Err(errno) => {
                     // The memory has gone, and the peer is not to wait for it.
                     fetch.done = usize::MAX;
-                    if !mem::replace(&mut fetch.is_told, true) {
-                        outlets.given_up(&receive, errno);
-                    }
+                    outlets.given_up(&mut receive, errno);
                     fetching.push_first(receive);
                 }
                 Ok(true) => {
@@ -179,12 +177,9 @@ impl Traffic {
                     }
                 }
                 Ok(false) => {
-                    let id = fetch.id;
-                    if !mem::replace(&mut fetch.is_told, true) {
-                        let (title, message) = (fetch.title, fetch.message);
-                        let len = fetch.done;
-                        outlets.received(&receive, &title, &message, len);
-                    }
+                    let (id, len) = (fetch.id, fetch.done);
+                    let (title, message) = (fetch.title, fetch.message);
+                    outlets.received(&mut receive, &title, &message, len);
                     if !lane.say(flights, &Head::Taken { id }) {
                         fetching.push_first(receive);
                         return;
@@ -440,10 +435,7 @@ impl Traffic {
             self.finish(outlets, packet, Err(errno));
         }
         while let Some(receive) = fetching.pop() {
-            match receive.fetch.as_ref().is_some_and(|fetch| fetch.is_told) {
-                true => self.put_back(receive),
-                false => self.give_up_receive(outlets, receive, errno),
-            }
+            self.give_up_receive(outlets, receive, errno);
         }
     }
 }

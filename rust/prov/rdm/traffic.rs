@@ -76,6 +76,8 @@ pub(super) enum Need {
 /// See the module.
 pub(super) struct Traffic {
     pub(super) desk: Desk<Receive, Letter>,
+    /// Messages that somebody has claimed.
+    pub(super) claimed: Queue<Letter>,
     pub(super) peers: KVVec<Option<KBox<Peer>>>,
     /// Operations with those who have no number yet.
     pub(super) strangers: Queue<Packet>,
@@ -106,7 +108,7 @@ pub(super) struct Remains {
     pub(super) packets: Queue<Packet>,
     /// The receives that have none.
     pub(super) receives: Queue<Receive>,
-    _letters: [Queue<Letter>; 2],
+    _letters: [Queue<Letter>; 3],
 }
 
 impl Traffic {
@@ -118,6 +120,7 @@ impl Traffic {
         }
         Ok(Self {
             desk: Desk::new(),
+            claimed: Queue::new(),
             peers: KVVec::new(),
             strangers: Queue::new(),
             calls: Queue::new(),
@@ -397,9 +400,7 @@ impl Traffic {
             packets.append(&mut peer.waiting);
             packets.append(&mut peer.offered);
             while let Some(receive) = peer.fetching.pop() {
-                if !receive.fetch.as_ref().is_some_and(|fetch| fetch.is_told) {
-                    self.desk.wait_again(receive);
-                }
+                self.desk.wait_again(receive);
             }
             while let Some(mut parts) = peer.partials.find(|_| true) {
                 if let Some(receive) = parts.what.receive.take() {
@@ -418,10 +419,11 @@ impl Traffic {
         }
         let [mut receives, mut tagged] = self.desk.take_receives();
         receives.append(&mut tagged);
+        let [plain, tagged] = self.desk.forget(|_| true);
         Remains {
             packets,
             receives,
-            _letters: self.desk.forget(|_| true),
+            _letters: [plain, tagged, mem::take(&mut self.claimed)],
         }
     }
 }
