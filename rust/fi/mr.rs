@@ -93,6 +93,14 @@ impl Addressing {
             _ => Self::Offset,
         }
     }
+
+    /// What peers call the first byte of `memory`.
+    pub(crate) fn base(self, memory: &[Segment]) -> u64 {
+        match self {
+            Self::Virtual => memory.first().map_or(0, |first| first.addr() as u64),
+            Self::Offset => 0,
+        }
+    }
 }
 
 /// The `mr_mode` of an answer: what the consumer has to put up with, of what it said it accepts, to
@@ -127,10 +135,7 @@ impl MemoryRegion {
         access: Access,
     ) -> Result<Arc<Self>> {
         let length = check(memory)?;
-        let base = match domain.addressing() {
-            Addressing::Virtual => memory.first().map_or(0, |first| first.addr() as u64),
-            Addressing::Offset => 0,
-        };
+        let base = domain.addressing().base(memory);
         let core = domain.core().clone().register(memory, access)?;
         let length = Gauge::new(KOFI_VALUE_LENGTH, length as u64)?;
         let card = domain.card().child(KOFI_OBJECT_MR, c"", Some(length))?;

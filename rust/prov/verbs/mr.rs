@@ -125,14 +125,17 @@ impl Region {
         if region.needs_sync() {
             return Err(Errno::EOPNOTSUPP);
         }
-        let iova = match addressing {
-            Addressing::Virtual => memory.first().map_or(0, |first| first.addr() as u64),
-            Addressing::Offset => 0,
-        };
         let runs = region.runs()?;
         // SAFETY: The region keeps its mappings until it has dropped what is made here. That the
         // memory may be accessed like this is what registering it means.
-        let mr = unsafe { FastMr::new(pd.clone(), &runs, iova, rights(access, pd)) }?;
+        let mr = unsafe {
+            FastMr::new(
+                pd.clone(),
+                &runs,
+                addressing.base(memory),
+                rights(access, pd),
+            )
+        }?;
         registrar.register(&mr)?;
         region.remote = Some(Remote {
             mr,
