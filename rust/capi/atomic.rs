@@ -81,11 +81,16 @@ impl<E: Endpoint> Table<E> {
     /// # Safety
     ///
     /// As a C caller of the calls in the table promises.
-    unsafe fn plain(ep: *mut fid_ep, context: *mut c_void, call: Call) -> isize {
+    unsafe fn plain(
+        ep: *mut fid_ep,
+        context: *mut c_void,
+        dest_addr: fi_addr_t,
+        call: Call,
+    ) -> isize {
         // SAFETY: By this function's safety requirement.
         unsafe {
             let (object, endpoint) = parts::<E>(ep);
-            let terms = Terms::plain(context, object.transmit_flags());
+            let terms = Terms::plain(context, object.transmit_flags()).with(dest_addr);
             post(endpoint, terms, &call)
         }
     }
@@ -99,6 +104,7 @@ impl<E: Endpoint> Table<E> {
     unsafe fn short(
         ep: *mut fid_ep,
         context: *mut c_void,
+        dest_addr: fi_addr_t,
         what: (Form, fi_datatype, fi_op),
         words: Words,
         remote: &fi_rma_ioc,
@@ -106,7 +112,7 @@ impl<E: Endpoint> Table<E> {
         // SAFETY: By this function's safety requirement.
         unsafe {
             let (object, endpoint) = parts::<E>(ep);
-            let terms = Terms::plain(context, object.transmit_flags());
+            let terms = Terms::plain(context, object.transmit_flags()).with(dest_addr);
             post_one(endpoint, terms, what, &words, remote)
         }
     }
@@ -144,7 +150,7 @@ impl<E: Endpoint> Table<E> {
         buf: *const c_void,
         count: usize,
         desc: *mut c_void,
-        _dest_addr: fi_addr_t,
+        dest_addr: fi_addr_t,
         addr: u64,
         key: u64,
         datatype: fi_datatype,
@@ -155,7 +161,7 @@ impl<E: Endpoint> Table<E> {
         let operands = Elements::One(buf, count, desc);
         let call = Call::new(form, operands, Where::At(addr, key), (datatype, op));
         // SAFETY: As a C caller of `fi_atomic()` promises.
-        unsafe { Self::plain(ep, context, call) }
+        unsafe { Self::plain(ep, context, dest_addr, call) }
     }
 
     unsafe extern "C" fn writev(
@@ -163,7 +169,7 @@ impl<E: Endpoint> Table<E> {
         iov: *const fi_ioc,
         desc: *mut *mut c_void,
         count: usize,
-        _dest_addr: fi_addr_t,
+        dest_addr: fi_addr_t,
         addr: u64,
         key: u64,
         datatype: fi_datatype,
@@ -174,7 +180,7 @@ impl<E: Endpoint> Table<E> {
         let operands = Elements::Vector(iov, desc, count);
         let call = Call::new(form, operands, Where::At(addr, key), (datatype, op));
         // SAFETY: As a C caller of `fi_atomicv()` promises.
-        unsafe { Self::plain(ep, context, call) }
+        unsafe { Self::plain(ep, context, dest_addr, call) }
     }
 
     unsafe extern "C" fn writemsg(ep: *mut fid_ep, msg: *const fi_msg_atomic, flags: u64) -> isize {
@@ -186,7 +192,7 @@ impl<E: Endpoint> Table<E> {
         ep: *mut fid_ep,
         buf: *const c_void,
         count: usize,
-        _dest_addr: fi_addr_t,
+        dest_addr: fi_addr_t,
         addr: u64,
         key: u64,
         datatype: fi_datatype,
@@ -195,7 +201,9 @@ impl<E: Endpoint> Table<E> {
         // SAFETY: As a C caller of `fi_inject_atomic()` promises.
         unsafe {
             let (object, endpoint) = parts::<E>(ep);
-            let terms = Terms::plain(ptr::null_mut(), object.transmit_flags()).inject();
+            let terms = Terms::plain(ptr::null_mut(), object.transmit_flags())
+                .inject()
+                .with(dest_addr);
             let form = CallForm::Base;
             let operands = Elements::One(buf, count, ptr::null_mut());
             let call = Call::new(form, operands, Where::At(addr, key), (datatype, op));
@@ -210,7 +218,7 @@ impl<E: Endpoint> Table<E> {
         desc: *mut c_void,
         result: *mut c_void,
         result_desc: *mut c_void,
-        _dest_addr: fi_addr_t,
+        dest_addr: fi_addr_t,
         addr: u64,
         key: u64,
         datatype: fi_datatype,
@@ -226,7 +234,7 @@ impl<E: Endpoint> Table<E> {
             result_desc,
         };
         // SAFETY: As a C caller of `fi_fetch_atomic()` promises.
-        let posted = unsafe { Self::short(ep, context, what, words, &remote) };
+        let posted = unsafe { Self::short(ep, context, dest_addr, what, words, &remote) };
         if let Some(posted) = posted {
             return posted;
         }
@@ -234,7 +242,7 @@ impl<E: Endpoint> Table<E> {
         let operands = Elements::One(buf, count, desc);
         let call = Call::new(form, operands, Where::At(addr, key), (datatype, op));
         // SAFETY: As a C caller of `fi_fetch_atomic()` promises.
-        unsafe { Self::plain(ep, context, call) }
+        unsafe { Self::plain(ep, context, dest_addr, call) }
     }
 
     unsafe extern "C" fn readwritev(
@@ -245,7 +253,7 @@ impl<E: Endpoint> Table<E> {
         resultv: *mut fi_ioc,
         result_desc: *mut *mut c_void,
         result_count: usize,
-        _dest_addr: fi_addr_t,
+        dest_addr: fi_addr_t,
         addr: u64,
         key: u64,
         datatype: fi_datatype,
@@ -256,7 +264,7 @@ impl<E: Endpoint> Table<E> {
         let operands = Elements::Vector(iov, desc, count);
         let call = Call::new(form, operands, Where::At(addr, key), (datatype, op));
         // SAFETY: As a C caller of `fi_fetch_atomicv()` promises.
-        unsafe { Self::plain(ep, context, call) }
+        unsafe { Self::plain(ep, context, dest_addr, call) }
     }
 
     unsafe extern "C" fn readwritemsg(
@@ -281,7 +289,7 @@ impl<E: Endpoint> Table<E> {
         compare_desc: *mut c_void,
         result: *mut c_void,
         result_desc: *mut c_void,
-        _dest_addr: fi_addr_t,
+        dest_addr: fi_addr_t,
         addr: u64,
         key: u64,
         datatype: fi_datatype,
@@ -297,7 +305,7 @@ impl<E: Endpoint> Table<E> {
             result_desc,
         };
         // SAFETY: As a C caller of `fi_compare_atomic()` promises.
-        let posted = unsafe { Self::short(ep, context, what, words, &remote) };
+        let posted = unsafe { Self::short(ep, context, dest_addr, what, words, &remote) };
         if let Some(posted) = posted {
             return posted;
         }
@@ -308,7 +316,7 @@ impl<E: Endpoint> Table<E> {
         let operands = Elements::One(buf, count, desc);
         let call = Call::new(form, operands, Where::At(addr, key), (datatype, op));
         // SAFETY: As a C caller of `fi_compare_atomic()` promises.
-        unsafe { Self::plain(ep, context, call) }
+        unsafe { Self::plain(ep, context, dest_addr, call) }
     }
 
     unsafe extern "C" fn compwritev(
@@ -322,7 +330,7 @@ impl<E: Endpoint> Table<E> {
         resultv: *mut fi_ioc,
         result_desc: *mut *mut c_void,
         result_count: usize,
-        _dest_addr: fi_addr_t,
+        dest_addr: fi_addr_t,
         addr: u64,
         key: u64,
         datatype: fi_datatype,
@@ -336,7 +344,7 @@ impl<E: Endpoint> Table<E> {
         let operands = Elements::Vector(iov, desc, count);
         let call = Call::new(form, operands, Where::At(addr, key), (datatype, op));
         // SAFETY: As a C caller of `fi_compare_atomicv()` promises.
-        unsafe { Self::plain(ep, context, call) }
+        unsafe { Self::plain(ep, context, dest_addr, call) }
     }
 
     unsafe extern "C" fn compwritemsg(

@@ -6,9 +6,12 @@ mod arithmetic;
 
 pub use arithmetic::Operands;
 
-use super::memory::{
-    Descriptor,
-    Segment, //
+use super::{
+    memory::{
+        Descriptor,
+        Segment, //
+    },
+    provider::Message,
 };
 use crate::abi::{
     self,
@@ -48,6 +51,20 @@ impl Datatype {
         Ok(Self { size, is_signed })
     }
 
+    /// The number that C callers have for it.
+    pub(crate) fn to_raw(self) -> fi_datatype {
+        match (self.size, self.is_signed) {
+            (1, true) => abi::FI_INT8,
+            (1, false) => abi::FI_UINT8,
+            (2, true) => abi::FI_INT16,
+            (2, false) => abi::FI_UINT16,
+            (4, true) => abi::FI_INT32,
+            (4, false) => abi::FI_UINT32,
+            (_, true) => abi::FI_INT64,
+            (_, false) => abi::FI_UINT64,
+        }
+    }
+
     /// Bytes of one.
     #[inline]
     pub fn size(self) -> usize {
@@ -72,29 +89,53 @@ pub enum Form {
     Compare,
 }
 
-/// What is done to a value.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(missing_docs)]
-pub enum Op {
-    Min,
-    Max,
-    Sum,
-    Prod,
-    LogicalOr,
-    LogicalAnd,
-    BitOr,
-    BitAnd,
-    LogicalXor,
-    BitXor,
-    Read,
-    Write,
-    Swap,
-    SwapNe,
-    SwapLe,
-    SwapLt,
-    SwapGe,
-    SwapGt,
-    MaskedSwap,
+macro_rules! ops {
+    ($($op:ident = $raw:ident,)*) => {
+        /// What is done to a value.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        #[allow(missing_docs)]
+        pub enum Op {
+            $($op,)*
+        }
+
+        impl Op {
+            fn of_number(raw: fi_op) -> Option<Self> {
+                match raw {
+                    $(abi::$raw => Some(Self::$op),)*
+                    _ => None,
+                }
+            }
+
+            /// The number that C callers have for it.
+            pub(crate) fn to_raw(self) -> fi_op {
+                match self {
+                    $(Self::$op => abi::$raw,)*
+                }
+            }
+        }
+    };
+}
+
+ops! {
+    Min = FI_MIN,
+    Max = FI_MAX,
+    Sum = FI_SUM,
+    Prod = FI_PROD,
+    LogicalOr = FI_LOR,
+    LogicalAnd = FI_LAND,
+    BitOr = FI_BOR,
+    BitAnd = FI_BAND,
+    LogicalXor = FI_LXOR,
+    BitXor = FI_BXOR,
+    Read = FI_ATOMIC_READ,
+    Write = FI_ATOMIC_WRITE,
+    Swap = FI_CSWAP,
+    SwapNe = FI_CSWAP_NE,
+    SwapLe = FI_CSWAP_LE,
+    SwapLt = FI_CSWAP_LT,
+    SwapGe = FI_CSWAP_GE,
+    SwapGt = FI_CSWAP_GT,
+    MaskedSwap = FI_MSWAP,
 }
 
 impl Op {
@@ -104,28 +145,7 @@ impl Op {
     ///
     /// -FI_EOPNOTSUPP for one that `form` does not have.
     pub fn from_raw(raw: fi_op, form: Form) -> Result<Self> {
-        let op = match raw {
-            abi::FI_MIN => Self::Min,
-            abi::FI_MAX => Self::Max,
-            abi::FI_SUM => Self::Sum,
-            abi::FI_PROD => Self::Prod,
-            abi::FI_LOR => Self::LogicalOr,
-            abi::FI_LAND => Self::LogicalAnd,
-            abi::FI_BOR => Self::BitOr,
-            abi::FI_BAND => Self::BitAnd,
-            abi::FI_LXOR => Self::LogicalXor,
-            abi::FI_BXOR => Self::BitXor,
-            abi::FI_ATOMIC_READ => Self::Read,
-            abi::FI_ATOMIC_WRITE => Self::Write,
-            abi::FI_CSWAP => Self::Swap,
-            abi::FI_CSWAP_NE => Self::SwapNe,
-            abi::FI_CSWAP_LE => Self::SwapLe,
-            abi::FI_CSWAP_LT => Self::SwapLt,
-            abi::FI_CSWAP_GE => Self::SwapGe,
-            abi::FI_CSWAP_GT => Self::SwapGt,
-            abi::FI_MSWAP => Self::MaskedSwap,
-            _ => return Err(Errno::EOPNOTSUPP),
-        };
+        let op = Self::of_number(raw).ok_or(Errno::EOPNOTSUPP)?;
         op.is_for(form).then_some(op).ok_or(Errno::EOPNOTSUPP)
     }
 
@@ -168,6 +188,52 @@ pub struct Atomic<'a> {
     pub result: &'a [Segment],
     /// A descriptor for each of `result`, or none at all.
     pub result_descriptors: &'a [Descriptor],
+}
+
+/// How many bytes there are in local memory that is to have as many elements as the peer's.
+fn total(segments: &[Segment]) -> Result<usize> {
+    let mut total = 0usize;
+    for segment in segments {
+        total = total.checked_add(segment.len()).ok_or(Errno::EMSGSIZE)?;
+    }
+    Ok(total)
+}
+
+impl Atomic<'_> {
+    /// The one range of the peer's memory that it changes, with the operands of `message`, and how many
+    /// bytes that has: of `most` elements at the most.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL for none or several, for no elements, for some that do not lie where such elements lie
+    /// or beyond the last address, and for local memory of another length; -FI_EMSGSIZE for too many.
+    pub(crate) fn target(
+        &self,
+        message: &Message<'_>,
+        most: usize,
+    ) -> Result<(&fi_rma_ioc, usize)> {
+        let [range] = self.remote else {
+            return Err(Errno::EINVAL);
+        };
+        if range.count > most {
+            return Err(Errno::EMSGSIZE);
+        }
+        // A power of two.
+        let size = self.datatype.size();
+        let len = range.count * size;
+        let last = len.checked_sub(1).ok_or(Errno::EINVAL)? as u64;
+        if range.addr & (size as u64 - 1) != 0 || range.addr.checked_add(last).is_none() {
+            return Err(Errno::EINVAL);
+        }
+        let wanted = |wanted: bool| if wanted { len } else { 0 };
+        let fits = (self.op == Op::Read || message.memory.total()? == len)
+            && total(self.compare)? == wanted(self.form == Form::Compare)
+            && total(self.result)? == wanted(self.form != Form::Base);
+        match fits {
+            true => Ok((range, len)),
+            false => Err(Errno::EINVAL),
+        }
+    }
 }
 
 #[kunit_tests(kofi_fi_atomic)]

@@ -11,6 +11,10 @@
 #define DATAGRAM_TAGS	256
 #define DATAGRAM_ECHO	1
 #define DATAGRAM_FLIP	2
+#define DATAGRAM_COUNT	3
+
+/* How often the server counts when it is asked to. */
+#define DATAGRAM_COUNTS	8
 
 /* From the client: where it receives, and memory that it lends. */
 struct datagram_hello {

@@ -9,18 +9,21 @@
  * A client says hello first: where it is, and what memory it lends. It is told
  * its number, and what memory the server lends. What it then sends with a tag
  * of its number and DATAGRAM_ECHO comes back; of DATAGRAM_FLIP, the server
- * reads the client's memory, and writes it back with each bit the other way.
+ * reads the client's memory, and writes it back with each bit the other way; of
+ * DATAGRAM_COUNT, it counts the first word of the client's memory up, and the
+ * first word of its own, which clients may count up as well.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/in.h>
 #include <linux/module.h>
+#include <rdma/fi_atomic.h>
 #include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
 #include "connection.h"
 #include "datagram.h"
 
-#define CAPS	(FI_MSG | FI_TAGGED | FI_RMA)
+#define CAPS	(FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC)
 /* Messages that are received at a time. */
 #define WINDOW	4
 #define CLIENTS	64
@@ -47,9 +50,24 @@ struct server {
 	u8			*buf;		/* the lent region, and WINDOW messages */
 	struct datagram_hello	*hello;
 	struct datagram_hello	clients[CLIENTS];
+	fi_addr_t		self;
+	u64			*found;		/* by what counts */
 };
 
 static struct task_struct *thread;
+
+/* It is a peer of its own: what all count up is counted in one way. */
+static int know_oneself(struct server *server)
+{
+	struct sockaddr_in name;
+	size_t len = sizeof(name);
+	int ret;
+
+	ret = fi_getname(&server->ep->fid, &name, &len);
+	if (!ret)
+		ret = fi_av_insert(server->av, &name, 1, &server->self, 0, NULL);
+	return ret < 0 ? ret : 0;
+}
 
 static int open_server(struct server *server)
 {
@@ -63,7 +81,8 @@ static int open_server(struct server *server)
 
 	server->buf = kvzalloc((WINDOW + 1) * (size_t)size, GFP_KERNEL);
 	server->hello = kzalloc_obj(*server->hello);
-	if (!hints || !server->buf || !server->hello) {
+	server->found = kzalloc_obj(*server->found);
+	if (!hints || !server->buf || !server->hello || !server->found) {
 		ret = -FI_ENOMEM;
 		goto out;
 	}
@@ -96,6 +115,8 @@ static int open_server(struct server *server)
 		ret = fi_ep_bind(server->ep, &server->rx_cq->fid, FI_RECV);
 	if (!ret)
 		ret = fi_enable(server->ep);
+	if (!ret)
+		ret = know_oneself(server);
 out:
 	fi_freeinfo(info);
 	fi_freeinfo(hints);
@@ -118,6 +139,7 @@ static void close_server(struct server *server)
 		close_fid(&server->domain->fid);
 	if (server->fabric)
 		close_fid(&server->fabric->fid);
+	kfree(server->found);
 	kfree(server->hello);
 	kvfree(server->buf);
 }
@@ -200,6 +222,30 @@ static int flip(struct server *server, fi_addr_t number, u8 *at, u64 tag)
 	return ret ?: fi_tinject(server->ep, NULL, 0, number, tag);
 }
 
+static int count(struct server *server, fi_addr_t number, u64 tag)
+{
+	const struct datagram_hello *client = &server->clients[number];
+	u64 base = be64_to_cpu(client->base), key = be64_to_cpu(client->key);
+	struct fid_ep *ep = server->ep;
+	u64 one = 1, last = 0;
+	int ret = 0;
+
+	for (int i = 0; !ret && i < DATAGRAM_COUNTS; i++) {
+		ret = settle(server, fi_fetch_atomic(ep, &one, 1, NULL, server->found, NULL,
+						     number, base, key, FI_UINT64, FI_SUM, NULL));
+		/* Nobody else does. */
+		if (!ret && i && *server->found != last + 1)
+			ret = -FI_EIO;
+		last = *server->found;
+		if (!ret)
+			ret = settle(server, fi_atomic(ep, &one, 1, NULL, server->self,
+						       (uintptr_t)server->buf,
+						       fi_mr_key(server->lent), FI_UINT64, FI_SUM,
+						       NULL));
+	}
+	return ret ?: fi_tinject(ep, NULL, 0, number, tag);
+}
+
 static int serve(struct server *server)
 {
 	struct fi_cq_tagged_entry done;
@@ -226,6 +272,8 @@ static int serve(struct server *server)
 						      NULL));
 		else if (done.tag % DATAGRAM_TAGS == DATAGRAM_FLIP)
 			ret = flip(server, number, at, done.tag);
+		else if (done.tag % DATAGRAM_TAGS == DATAGRAM_COUNT)
+			ret = count(server, number, done.tag);
 	}
 	if (ret == -FI_EINTR)
 		return ret;

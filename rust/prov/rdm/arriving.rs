@@ -12,6 +12,7 @@ use super::{
         Title,
         Wish, //
     },
+    operating::Request,
     outlets::{
         Looking,
         Outlets, //
@@ -80,6 +81,8 @@ enum Taken {
     Done,
     /// It has to be looked at again when there is a receive.
     Later,
+    /// It asks for an operation, and takes the answer back.
+    Asked(Request),
 }
 
 type Outcome = core::result::Result<Taken, Malformed>;
@@ -123,6 +126,7 @@ impl Traffic {
                 }
                 self.held.push(packet);
             }
+            Ok(Taken::Asked(request)) => self.operate(packet, &request),
             Err(Malformed(why)) => {
                 complain(&c"verbs;ofi_rxm", fmt!("a connection is closed: {}", why));
                 let attempt = packet.attempt;
@@ -164,6 +168,18 @@ impl Traffic {
         let message = match &head {
             Head::Eager(message) | Head::Offer { message, .. } => *message,
             Head::Segment(segment) => segment.message,
+            &Head::Atomic { id, call, targets } => {
+                return Ok(Taken::Asked(Request {
+                    id,
+                    call,
+                    targets,
+                    operands: payload.len(),
+                }))
+            }
+            &Head::Answer { id, status, .. } => {
+                let answered = self.answered_with(outlets, slot, id, status, payload);
+                return answered.map(|()| Taken::Done);
+            }
             _ => return self.hear(outlets, slot, head).map(|()| Taken::Done),
         };
         let title = Title {
@@ -315,11 +331,11 @@ impl Traffic {
                     Ok(letter) => {
                         self.add_weight(mail.slot, payload.len());
                         match self.park(mail, Ok(letter)) {
-                            Taken::Done => Taken::Done,
                             Taken::Later => {
                                 self.drop_weight(mail.slot, payload.len());
                                 Taken::Later
                             }
+                            taken => taken,
                         }
                     }
                     Err(_) => Taken::Later,
@@ -333,7 +349,7 @@ impl Traffic {
                     peer.partials.keep(parts);
                 }
             }
-            Taken::Later => self.put_back_parts(mail.slot, parts),
+            _ => self.put_back_parts(mail.slot, parts),
         }
         Ok(taken)
     }

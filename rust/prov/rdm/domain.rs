@@ -4,14 +4,20 @@
 
 use super::{
     cq::Cq,
-    endpoint::Endpoint,
-    fabric::Fabric, //
+    endpoint::{
+        self,
+        Endpoint, //
+    },
+    fabric::Fabric,
+    regions::{
+        Region,
+        Regions, //
+    },
 };
 use crate::{
     abi::{
         info::Info,
         serial::Threading,
-        Errno,
         Result, //
     },
     fi::{
@@ -27,7 +33,10 @@ use crate::{
             Source, //
         },
         memory::Segment,
-        mr::Access,
+        mr::{
+            Access,
+            Addressing, //
+        },
         provider, //
     },
 };
@@ -43,6 +52,7 @@ pub(super) struct Domain {
     lower: Arc<fi::domain::Domain>,
     lower_info: KBox<Info>,
     fabric: Arc<Fabric>,
+    regions: Arc<Regions>,
 }
 
 impl Domain {
@@ -59,6 +69,7 @@ impl Domain {
                 lower,
                 lower_info,
                 fabric,
+                regions: Regions::new()?,
             },
             GFP_KERNEL,
         )?)
@@ -72,6 +83,11 @@ impl Domain {
     /// What endpoints below are made of.
     pub(super) fn lower_info(&self) -> &Info {
         &self.lower_info
+    }
+
+    /// What peers may have operations done to.
+    pub(super) fn regions(&self) -> &Arc<Regions> {
+        &self.regions
     }
 
     /// The fabric that it is of.
@@ -107,15 +123,20 @@ impl provider::Domain for Domain {
         memory: &[Segment],
         access: Access,
     ) -> Result<Arc<dyn provider::MemoryRegion>> {
-        self.lower.core().clone().register(memory, access)
+        let lower = self.lower.core().clone().register(memory, access)?;
+        let mr_mode = self.lower_info.domain().map_or(0, |domain| domain.mr_mode);
+        let addressing = Addressing::of_mode(mr_mode);
+        let region: Arc<dyn provider::MemoryRegion> =
+            Region::new(&self.regions, lower, memory, access, addressing)?;
+        Ok(region)
     }
 
     fn set_farewell(&self, notice: Option<Notice>) {
         self.lower.core().set_farewell(notice);
     }
 
-    fn most_elements(&self, _form: Form, _op: Op, _datatype: Datatype) -> Result<usize> {
-        Err(Errno::EOPNOTSUPP)
+    fn most_elements(&self, form: Form, _op: Op, datatype: Datatype) -> Result<usize> {
+        Ok(endpoint::most_elements(form, datatype))
     }
 
     fn resolve(&self, peers: &mut dyn provider::Resolving) {

@@ -2,11 +2,15 @@
 
 //! Endpoints, as their consumers see them.
 
+mod access;
+mod atomic;
+
+pub(super) use atomic::most_elements;
+
 use super::{
     arriving::Fate,
     bounce::{
         Incoming,
-        Lent,
         Outgoing, //
     },
     cq::{
@@ -21,8 +25,6 @@ use super::{
     matching::Wish,
     offer,
     order::{
-        Access,
-        Local,
         Long,
         Offer,
         Order,
@@ -59,7 +61,6 @@ use crate::{
             self,
             InProcess, //
         },
-        fi_rma_iov,
         flags::*,
         info::Info,
         Errno,
@@ -99,8 +100,7 @@ use crate::{
             Bindings,
             Message,
             Operation,
-            Peers,
-            Rma, //
+            Peers, //
         }, //
     },
 };
@@ -128,24 +128,6 @@ const SEND_FLAGS: u64 = FI_COMPLETION
     | FI_REMOTE_CQ_DATA
     | FI_INJECT_COMPLETE
     | FI_TRANSMIT_COMPLETE;
-
-/// Flags that a read may have.
-const READ_FLAGS: u64 = FI_COMPLETION | FI_MORE | FI_FENCE;
-
-/// Flags that a write may have.
-const WRITE_FLAGS: u64 = SEND_FLAGS | FI_FENCE | FI_DELIVERY_COMPLETE;
-
-/// Those of them that are for the endpoint below.
-const PASSED_FLAGS: u64 =
-    FI_REMOTE_CQ_DATA | FI_FENCE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE;
-
-/// Where the bytes of a write are.
-enum Source {
-    /// In memory of the consumer's.
-    Lent(Lent),
-    /// The same, but they are copied now.
-    Copied(Outgoing),
-}
 
 /// Most bytes of a message that is sent in segments: a longer one is offered.
 const SEGMENTED: usize = 8 * EAGER;
@@ -178,6 +160,7 @@ pub(crate) struct Endpoint {
     most: usize,
     is_directed: bool,
     has_rma: bool,
+    has_atomics: bool,
     /// Bytes of the data that a write may bring.
     written_data_size: usize,
     tells_sources: bool,
@@ -223,6 +206,7 @@ impl Endpoint {
                 inject: info.tx().map_or(0, |tx| tx.inject_size).min(EAGER),
                 is_directed: info.caps() & FI_DIRECTED_RECV != 0,
                 has_rma: info.caps() & FI_RMA != 0,
+                has_atomics: info.caps() & FI_ATOMIC != 0,
                 written_data_size,
                 tells_sources: info.caps() & FI_SOURCE != 0,
                 format: info.addr_format(),
@@ -397,68 +381,6 @@ impl Endpoint {
                 region: None,
                 phase: Phase::Offered(None),
             }),
-        })
-    }
-
-    /// Accesses memory of a peer's.
-    fn access(&self, way: Rma, remote: &[fi_rma_iov], message: &Message<'_>) -> Result {
-        let bound = self.station.bound()?;
-        let flags = message.flags;
-        let (kind, known) = match way {
-            Rma::Read => (FI_READ, READ_FLAGS),
-            Rma::Write => (FI_WRITE, WRITE_FLAGS),
-        };
-        if flags & !known != 0 {
-            return Err(Errno::EBADFLAGS);
-        }
-        if !self.has_rma {
-            return Err(Errno::EOPNOTSUPP);
-        }
-        let [remote] = remote else {
-            return Err(Errno::EINVAL);
-        };
-        if flags & FI_REMOTE_CQ_DATA != 0 {
-            if self.written_data_size == 0 {
-                return Err(Errno::EOPNOTSUPP);
-            }
-            if message.data > u64::from(u32::MAX) {
-                return Err(Errno::EINVAL);
-            }
-        }
-        let is_injected = flags & FI_INJECT != 0;
-        let len = message.memory.total()?;
-        let most = match is_injected {
-            true => self.inject,
-            false => self.most,
-        };
-        if len > most {
-            return Err(Errno::EMSGSIZE);
-        }
-        if remote.len != len {
-            return Err(Errno::EINVAL);
-        }
-        let to = bound.addresses.lookup(message.peer)?;
-        let report = Report {
-            context: message.context,
-            flags: FI_RMA | kind,
-            is_wanted: flags & FI_COMPLETION != 0 || !bound.selective_transmit && !is_injected,
-        };
-        let source = match is_injected {
-            true => Source::Copied(Outgoing::at_once(message.memory)?),
-            false => Source::Lent(Lent::new(message.memory, message.descriptors)?),
-        };
-        self.start(bound, to, report, |packet| {
-            let local = match source {
-                Source::Lent(lent) => Local::Lent(lent),
-                Source::Copied(memory) => Local::Packet(memory.read(0, packet.bytes())),
-            };
-            Work::Access(Access {
-                way,
-                remote: *remote,
-                local,
-                flags: flags & PASSED_FLAGS,
-                data: message.data,
-            })
         })
     }
 
@@ -642,12 +564,15 @@ impl provider::Endpoint for Endpoint {
         }
     }
 
-    fn atomic(&self, _atomic: &Atomic<'_>, _message: &Message<'_>) -> Result {
-        Err(Errno::EOPNOTSUPP)
+    fn atomic(&self, atomic: &Atomic<'_>, message: &Message<'_>) -> Result {
+        self.ask(atomic, message)
     }
 
-    fn most_elements(&self, _form: Form, _op: Op, _datatype: Datatype) -> Result<usize> {
-        Err(Errno::EOPNOTSUPP)
+    fn most_elements(&self, form: Form, _op: Op, datatype: Datatype) -> Result<usize> {
+        match self.has_atomics {
+            true => Ok(most_elements(form, datatype)),
+            false => provider::not_implemented(),
+        }
     }
 
     fn multi_receive_size(&self) -> usize {

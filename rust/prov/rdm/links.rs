@@ -353,7 +353,7 @@ impl Station {
             return Err(Errno::ENOMEM);
         }
         let attempt = links.next_attempt(slot)?;
-        info.tx_mut()?.size = SHARE + SEGMENTS + WORDS + FETCHES;
+        info.tx_mut()?.size = SHARE + SEGMENTS + WORDS + FETCHES + RECEIVES;
         info.rx_mut()?.size = RECEIVES;
         let lower = self.domain.lower().endpoint(info, Source(attempt))?;
         lower.bind_events(&bound.events, 0)?;

@@ -31,7 +31,7 @@ const PROVIDER_VERSION: u32 = 1;
 /// Most receives of an endpoint at once.
 pub(super) const RECEIVES: usize = 4096;
 
-const TRANSMIT_CAPS: u64 = FI_MSG | FI_TAGGED | FI_SEND | FI_RMA | FI_READ | FI_WRITE;
+const TRANSMIT_CAPS: u64 = FI_MSG | FI_TAGGED | FI_SEND | FI_RMA | FI_ATOMIC | FI_READ | FI_WRITE;
 
 const RECEIVE_CAPS: u64 = FI_MSG
     | FI_TAGGED
@@ -39,6 +39,7 @@ const RECEIVE_CAPS: u64 = FI_MSG
     | FI_SOURCE
     | FI_DIRECTED_RECV
     | FI_RMA
+    | FI_ATOMIC
     | FI_REMOTE_READ
     | FI_REMOTE_WRITE;
 
@@ -68,7 +69,7 @@ pub(super) fn lower_hints(info: Option<&Info>) -> Result<KBox<Info>> {
         })?;
         return Ok(hints);
     };
-    if info.caps() & FI_RMA != 0 {
+    if info.caps() & (FI_RMA | FI_ATOMIC) != 0 {
         // What peers need to reach memory matters.
         hints.set_caps(FI_MSG | FI_RMA);
     }

@@ -4,11 +4,14 @@
 
 use super::{
     bounce::{
+        Incoming,
         Lent,
         Outgoing, //
     },
     posting::remote,
     wire::{
+        Call,
+        Malformed,
         Message,
         Place,
         Range,
@@ -65,6 +68,8 @@ pub(super) enum Work {
     Offer(Offer),
     /// An access to the peer's memory.
     Access(Access),
+    /// An operation that the peer does to its memory.
+    Atomic(Asked),
 }
 
 /// An access to a peer's memory.
@@ -79,6 +84,39 @@ pub(super) struct Access {
     pub(super) flags: u64,
     /// What the peer is told, if the flags say so.
     pub(super) data: u64,
+}
+
+/// An operation that a peer is asked to do. Its operands are in the packet.
+pub(super) struct Asked {
+    /// Which.
+    pub(super) call: Call,
+    /// To what.
+    pub(super) targets: Ranges,
+    /// Bytes of the operands.
+    pub(super) operands: usize,
+    /// Where the old values go.
+    pub(super) result: Incoming,
+    /// What has come of it, if that is known before the request is known to have gone.
+    pub(super) answer: Option<Result>,
+}
+
+impl Asked {
+    /// Takes what has come of it; the old values, if it has been done.
+    ///
+    /// # Errors
+    ///
+    /// There are not as many as were asked for.
+    pub(super) fn take(&self, status: i32, old: &[u8]) -> core::result::Result<Result, Malformed> {
+        if status != 0 {
+            let errno = status.checked_neg().and_then(Errno::new);
+            return Ok(Err(errno.unwrap_or(Errno::EOTHER)));
+        }
+        if old.len() != self.result.len() {
+            return Err(Malformed("an answer with other values than asked for"));
+        }
+        self.result.write(0, old);
+        Ok(Ok(()))
+    }
 }
 
 /// Local memory.

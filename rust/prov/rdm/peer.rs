@@ -46,6 +46,10 @@ pub(super) const SEGMENTS: usize = 8;
 /// Messages of a peer's that are being read.
 pub(super) const FETCHES: usize = 8;
 
+/// Operations that a peer has been asked for and has not answered. Each takes a receive of the peer's
+/// until the answer has gone: the others are for what else is said.
+pub(super) const ATOMICS: usize = RECEIVES / 4;
+
 /// Messages of a peer's of which some segments are there, and others to come.
 pub(super) const PARTIALS: usize = 128;
 
@@ -67,6 +71,10 @@ pub(super) struct Lane {
     pub(super) segments: usize,
     /// How many more messages may be read.
     pub(super) fetches: usize,
+    /// How many more operations the peer may be asked for.
+    pub(super) atomics: usize,
+    /// What has come of operations that the peer has asked for, and is to be sent.
+    pub(super) answers: Queue<Packet>,
     /// Part of a message is on its way whose rest has no other packet.
     pub(super) is_carrying: bool,
     /// Nothing goes or comes any more.
@@ -90,6 +98,8 @@ impl Lane {
             parts,
             segments: SEGMENTS,
             fetches: FETCHES,
+            atomics: ATOMICS,
+            answers: Queue::new(),
             is_carrying: false,
             is_broken: false,
         }
@@ -148,6 +158,25 @@ impl Lane {
             }
         }
     }
+
+    /// Sends what has come of the peer's operations, as far as there is room.
+    pub(super) fn send_answers(&mut self, flights: &mut Flights<Packet>) {
+        let Some(to) = self.to else {
+            return;
+        };
+        while !self.is_broken && !self.answers.is_empty() && self.credits.take() {
+            let Some(mut answer) = self.answers.pop() else {
+                return;
+            };
+            answer.address_answer(to);
+            if let Err(refused) = Packet::send(answer, flights, &self.lower) {
+                self.refused(refused.errno);
+                self.credits.give_back();
+                self.answers.push_first(refused.own);
+                return;
+            }
+        }
+    }
 }
 
 /// Somebody whom there is, was, or is to be a connection with.
@@ -157,8 +186,8 @@ pub(super) struct Peer {
     pub(super) lane: Option<Lane>,
     /// What is to be sent, in order.
     pub(super) waiting: Queue<Packet>,
-    /// Messages that it may take, but has not.
-    pub(super) offered: Queue<Packet>,
+    /// Operations that it knows of, and has not answered.
+    pub(super) unanswered: Queue<Packet>,
     /// Receives of messages that are to be read, or of which it is to be told that they have been.
     pub(super) fetching: Queue<Receive>,
     /// Messages of which there are segments.
@@ -182,7 +211,7 @@ impl Peer {
                 addr,
                 lane: None,
                 waiting: Queue::new(),
-                offered: Queue::new(),
+                unanswered: Queue::new(),
                 fetching: Queue::new(),
                 partials: Partials::new(2 * PARTIALS),
                 load: 0,

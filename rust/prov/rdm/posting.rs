@@ -11,6 +11,7 @@ use super::{
     },
     order::{
         Access,
+        Asked,
         Local,
         Offer,
         Order,
@@ -21,6 +22,7 @@ use super::{
     wire::{
         self,
         Head,
+        ATOMIC_REQUEST,
         HEADER,
         MOST, //
     },
@@ -72,6 +74,8 @@ pub(super) enum Use {
     Segment,
     /// A word to the peer's endpoint.
     Word,
+    /// It has brought an operation, and takes back what has come of it: so many bytes behind that.
+    Answer(Head, usize),
     /// Waits for whatever a peer sends, or has it.
     Posted,
 }
@@ -149,6 +153,11 @@ impl Packet {
         id as u32
     }
 
+    /// Whether that peer calls the operation so that it is used for.
+    pub(super) fn is_called(&self, slot: u32, id: u64) -> bool {
+        self.slot == slot && self.id() == id
+    }
+
     /// It is used for an operation from now on.
     pub(super) fn begin(&mut self, order: Order) {
         self.round = self.round.wrapping_add(1);
@@ -177,10 +186,30 @@ impl Packet {
         matches!(work, Some(Work::Offer(offer)) if offer.region.is_none())
     }
 
+    /// Whether it offers a message.
+    pub(super) fn is_offer(&self) -> bool {
+        let work = self.as_order().map(|order| &order.work);
+        matches!(work, Some(Work::Offer(_)))
+    }
+
     /// The message that it offers.
     pub(super) fn offer(&mut self) -> Option<&mut Offer> {
         match &mut self.order()?.work {
             Work::Offer(offer) => Some(offer),
+            _ => None,
+        }
+    }
+
+    /// Whether it asks a peer for an operation.
+    pub(super) fn is_asked(&self) -> bool {
+        let work = self.as_order().map(|order| &order.work);
+        matches!(work, Some(Work::Atomic(_)))
+    }
+
+    /// The operation that a peer is asked for.
+    pub(super) fn asked(&mut self) -> Option<&mut Asked> {
+        match &mut self.order()?.work {
+            Work::Atomic(asked) => Some(asked),
             _ => None,
         }
     }
@@ -196,6 +225,13 @@ impl Packet {
     /// Where the payload of a message stands.
     pub(super) fn payload(&mut self) -> &mut [u8] {
         self.buffer.get_mut(HEADER..).unwrap_or(&mut [])
+    }
+
+    /// Where the operands of an atomic operation stand.
+    pub(super) fn operands(&mut self) -> &mut [u8] {
+        self.buffer
+            .get_mut(MOST - ATOMIC_REQUEST..)
+            .unwrap_or(&mut [])
     }
 
     /// All of its memory, where it is no message.
@@ -242,9 +278,24 @@ impl Packet {
                 }
                 (_, None) => return,
             },
+            Work::Atomic(asked) => {
+                let head = Head::Atomic {
+                    id,
+                    call: asked.call,
+                    targets: asked.targets,
+                };
+                (head, asked.operands)
+            }
             Work::Access(_) => return,
         };
         self.address(to, &head, payload);
+    }
+
+    /// The same of what has come of an operation that it has brought.
+    pub(super) fn address_answer(&mut self, to: u64) {
+        if let Use::Answer(head, len) = self.usage {
+            self.address(to, &head, len);
+        }
     }
 
     /// Gives its first `len` bytes to an operation.

@@ -101,6 +101,7 @@ impl Traffic {
         let mut refused = None;
         if let (Some(lane), Some(to)) = (lane, to) {
             lane.say_credits(flights);
+            lane.send_answers(flights);
             while lane.is_open()
                 && !lane.is_carrying
                 && waiting.first().is_some_and(|next| !next.is_closed())
@@ -253,7 +254,7 @@ impl Traffic {
         id: u64,
         answer: Answer,
     ) -> core::result::Result<Option<Own<Packet>>, Malformed> {
-        let is_meant = |packet: &Packet| packet.slot == slot && packet.id() == id;
+        let is_meant = |packet: &Packet| packet.is_called(slot, id) && packet.is_offer();
         let on_its_way = self.flights.get(Packet::number_of(id));
         if let Some(packet) = on_its_way.filter(|packet| is_meant(packet)) {
             if let Some(Phase::Offered(said)) = packet.offer().map(|offer| &mut offer.phase) {
@@ -264,7 +265,7 @@ impl Traffic {
             }
         }
         let peer = self.peer(slot);
-        let offered = peer.and_then(|peer| peer.offered.take(is_meant));
+        let offered = peer.and_then(|peer| peer.unanswered.take(is_meant));
         let offered = offered.ok_or(Malformed("an answer to what was not offered"))?;
         Ok(Some(offered))
     }
@@ -299,13 +300,22 @@ impl Traffic {
         };
         if result.is_err() {
             let attempt = packet.attempt;
-            self.finish(outlets, packet, result);
+            // It may have been answered all the same.
+            let answer = packet.asked().and_then(|asked| asked.answer);
+            self.finish(outlets, packet, answer.unwrap_or(result));
             // Nothing more can be done by that connection.
             self.break_off(slot, attempt);
             return;
         }
         match &mut order.work {
             Work::Eager(_) | Work::Access(_) => self.finish(outlets, packet, result),
+            Work::Atomic(asked) => match asked.answer {
+                Some(answer) => {
+                    self.finish(outlets, packet, answer);
+                    self.pump(outlets, slot);
+                }
+                None => self.await_answer(outlets, packet),
+            },
             Work::Segments(long) => match u64::from(long.next) >= long.message.segments() {
                 true => self.finish(outlets, packet, result),
                 false => {
@@ -317,12 +327,7 @@ impl Traffic {
                 }
             },
             Work::Offer(offer) => match &mut offer.phase {
-                Phase::Offered(None) => {
-                    if let Some(peer) = self.peer(slot) {
-                        peer.offered.push(packet);
-                    }
-                    self.pump(outlets, slot);
-                }
+                Phase::Offered(None) => self.await_answer(outlets, packet),
                 Phase::Offered(Some(Answer::Taken)) | Phase::Written | Phase::Over(_) => {
                     self.finish(outlets, packet, result);
                 }
@@ -341,10 +346,24 @@ impl Traffic {
         }
     }
 
+    /// The peer knows of an operation.
+    fn await_answer(&mut self, outlets: &Outlets, packet: Own<Packet>) {
+        let slot = packet.slot;
+        if let Some(peer) = self.peer(slot) {
+            peer.unanswered.push(packet);
+        }
+        self.pump(outlets, slot);
+    }
+
     /// A packet is not needed any more that was sent for no operation of its own.
     fn helped(&mut self, packet: Own<Packet>) {
         let (slot, attempt) = (packet.slot, packet.attempt);
         let is_segment = matches!(packet.usage, Use::Segment);
+        if matches!(packet.usage, Use::Answer(..)) {
+            // It receives again.
+            let _ = self.repost(packet);
+            return;
+        }
         let lane = self.peer(slot).and_then(|peer| peer.lane.as_mut());
         let lane = lane.filter(|lane| lane.attempt == attempt);
         match (is_segment, lane) {
@@ -425,7 +444,7 @@ impl Traffic {
         let Some(peer) = self.peer(slot) else {
             return;
         };
-        let mut begun = mem::take(&mut peer.offered);
+        let mut begun = mem::take(&mut peer.unanswered);
         let mut others = peer
             .waiting
             .take_all(|packet| packet.as_order().is_some_and(|order| order.is_begun()));
@@ -444,7 +463,7 @@ impl Order {
     /// Whether the peer knows of it.
     fn is_begun(&self) -> bool {
         match &self.work {
-            Work::Eager(_) | Work::Access(_) => false,
+            Work::Eager(_) | Work::Access(_) | Work::Atomic(_) => false,
             Work::Segments(long) => long.next > 0,
             Work::Offer(offer) => !matches!(offer.phase, Phase::Offered(_)),
         }
@@ -485,6 +504,10 @@ fn go(
     };
     if accesses {
         return access(lane, packet, flights);
+    }
+    let asks = packet.asked().is_some();
+    if asks && lane.atomics == 0 {
+        return Err((packet, None));
     }
     loop {
         if !lane.credits.take() {
@@ -532,8 +555,10 @@ fn go(
     packet.attempt = lane.attempt;
     packet.address_order(to);
     packet.step(1);
+    lane.atomics -= usize::from(asks);
     Packet::send(packet, flights, &lane.lower).map_err(|refused| {
         lane.is_carrying = false;
+        lane.atomics += usize::from(asks);
         lane.credits.give_back();
         lane.refused(refused.errno);
         let mut packet = refused.own;

@@ -117,7 +117,7 @@ impl Bound {
 impl Station {
     /// For an endpoint that receives as often as that at once. May sleep.
     pub(super) fn new(domain: Arc<Domain>, receives: usize, links: Links) -> Result<Arc<Self>> {
-        let traffic = Traffic::new(receives)?;
+        let traffic = Traffic::new(receives, domain.regions().clone())?;
         Ok(Arc::pin_init(
             pin_init!(Self {
                 domain,

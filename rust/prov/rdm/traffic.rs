@@ -26,6 +26,7 @@ use super::{
         Letter,
         Receive, //
     },
+    regions::Regions,
     wire::Flow,
 };
 use crate::{
@@ -43,7 +44,10 @@ use core::{
     mem,
     net::SocketAddr, //
 };
-use kernel::prelude::*;
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
 
 /// Packets to send that an endpoint has.
 pub(super) const SENDS: usize = 128;
@@ -96,6 +100,7 @@ pub(super) struct Traffic {
     pub(super) receives: Queue<Receive>,
     pub(super) flights: Flights<Packet>,
     pub(super) fetches: Flights<Receive>,
+    pub(super) regions: Arc<Regions>,
     /// How much memory all messages have that wait for receives, in bytes.
     pub(super) parked: usize,
     /// How many messages have come in segments.
@@ -112,8 +117,9 @@ pub(super) struct Remains {
 }
 
 impl Traffic {
-    /// For so many receives at once; [`Self::provide`] brings packets. May sleep.
-    pub(super) fn new(receives: usize) -> Result<Self> {
+    /// For so many receives at once, and operations on `regions`; [`Self::provide`] brings packets. May
+    /// sleep.
+    pub(super) fn new(receives: usize, regions: Arc<Regions>) -> Result<Self> {
         let mut all = Queue::new();
         for number in 0..receives {
             all.push(Own::new(Receive::idle(number as u32))?);
@@ -132,6 +138,7 @@ impl Traffic {
             receives: all,
             flights: Flights::new(0, PACKETS)?,
             fetches: Flights::new(PACKETS, receives)?,
+            regions,
             parked: 0,
             collected: 0,
         })
@@ -329,8 +336,9 @@ impl Traffic {
             self.resume(outlets, Some(slot));
         }
         let mut lane = self.peer(slot)?.lane.take()?;
-        while let Some(word) = lane.words.pop() {
-            self.keep(word);
+        lane.words.append(&mut lane.answers);
+        while let Some(packet) = lane.words.pop() {
+            self.keep(packet);
         }
         Some(lane)
     }
@@ -398,7 +406,7 @@ impl Traffic {
         let mut packets = mem::take(&mut self.strangers);
         for peer in self.peers.iter_mut().flatten() {
             packets.append(&mut peer.waiting);
-            packets.append(&mut peer.offered);
+            packets.append(&mut peer.unanswered);
             while let Some(receive) = peer.fetching.pop() {
                 self.desk.wait_again(receive);
             }

@@ -15,6 +15,7 @@ mod parse;
 mod tests;
 mod write;
 
+use crate::fi::atomic::Form;
 pub(super) use hello::{
     Flow,
     Hello,
@@ -37,6 +38,12 @@ pub(super) const EAGER: usize = 16384;
 
 /// Bytes of the longest packet.
 pub(super) const MOST: usize = HEADER + EAGER;
+
+/// Most bytes of the operands of an atomic operation, and of what it compares with.
+pub(super) const ATOMIC_REQUEST: usize = EAGER - TARGETS;
+
+/// Most bytes of the old values that come back.
+pub(super) const ATOMIC_ANSWER: usize = EAGER - OUTCOME;
 
 /// Most ranges of memory that a packet names.
 pub(super) const MOST_RANGES: usize = 4;
@@ -92,6 +99,12 @@ impl Ranges {
         })
     }
 
+    /// How many elements they have together, of an atomic operation; none if nobody can count them.
+    pub(super) fn elements(&self) -> Option<u64> {
+        let mut lens = self.as_slice().iter().map(|range| range.len);
+        lens.try_fold(0u64, u64::checked_add)
+    }
+
     /// What is left of the range that the byte at `at` is in; of ranges that have a [`total`](Self::total).
     pub(super) fn rest(&self, mut at: u64) -> Option<Range> {
         for range in self.as_slice() {
@@ -142,17 +155,6 @@ impl Segment {
     pub(super) fn offset(&self) -> u64 {
         u64::from(self.number) * EAGER as u64
     }
-}
-
-/// How an atomic operation is called.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Form {
-    /// Nothing but its status comes back.
-    Base,
-    /// What was there comes back.
-    Fetch,
-    /// The same, and behind the operands stands as much to compare with.
-    Compare,
 }
 
 /// An atomic operation, but for what it is done to.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What suites of atomic operations share: a pair that can do them, every form
- * of them as one call, and what each operation makes of a value.
+ * What suites of atomic operations share: a pair that can do them, and every
+ * form of them as one call.
  */
 
 #ifndef KOFI_KUNIT_ATOMIC_H
@@ -9,9 +9,7 @@
 
 #include "rma.h"
 
-#include <rdma/fi_atomic.h>
-
-enum at_form { ATOM_BASE, ATOM_FETCH, ATOM_COMPARE, ATOM_FORMS };
+#include "atomic_model.h"
 
 /* Beyond the last of each, so that what does not exist is asked for too. */
 #define ATOM_OPS		(FI_ATOMIC_OP_LAST + 2)
@@ -31,6 +29,9 @@ struct at_op {
 
 /* Whether fi_getinfo() offers them on the device under test. */
 bool at_offered(struct kunit *test);
+/* As the init of a suite: its pairs are datagram endpoints, which take no opts. */
+int at_over_datagrams(struct kunit *test);
+bool at_is_datagram(struct kunit *test);
 /* A pair that was opened for them, and far registered; opts may be NULL. */
 struct rma_fx *at_open(struct kunit *test, u8 *far, size_t len, u64 access,
 		       const struct fx_pair_opts *opts);
@@ -44,12 +45,5 @@ void at_expect(struct kunit *test, struct rma_fx *fx, const struct at_op *op);
 /* The same for a failure; its errno. */
 int at_expect_error(struct kunit *test, struct rma_fx *fx,
 		    const struct at_op *op);
-
-/* Whether there is such an operation on integers, in this form. */
-bool at_exists(enum at_form form, enum fi_op op, enum fi_datatype type);
-size_t at_size(enum fi_datatype type);
-/* What becomes of old; all in the width of type. */
-u64 at_result(enum fi_op op, enum fi_datatype type, u64 old, u64 operand,
-	      u64 compare);
 
 #endif /* KOFI_KUNIT_ATOMIC_H */

@@ -4,6 +4,7 @@
  */
 
 #include "atomic.h"
+#include "rdm.h"
 
 bool at_offered(struct kunit *test)
 {
@@ -22,11 +23,56 @@ bool at_offered(struct kunit *test)
 	return true;
 }
 
+/* What tests of such suites have as their private pointer. */
+static int datagrams;
+
+int at_over_datagrams(struct kunit *test)
+{
+	test->priv = &datagrams;
+	return 0;
+}
+
+bool at_is_datagram(struct kunit *test)
+{
+	return test->priv == &datagrams;
+}
+
+/* The second endpoint is the first address that the first one knows. */
+static struct rma_fx *open_datagrams(struct kunit *test, u8 *far, size_t len, u64 access)
+{
+	const struct rdm_opts opts = { .caps = FI_RMA | FI_ATOMIC };
+	struct rma_fx *fx = kunit_kzalloc(test, sizeof(*fx), GFP_KERNEL);
+	struct kofi_rdm *near, *peer;
+
+	KUNIT_ASSERT_NOT_NULL(test, fx);
+	fx->pair = kunit_kzalloc(test, sizeof(*fx->pair), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, fx->pair);
+	near = rdm_open(test, &opts);
+	peer = rdm_open(test, &opts);
+	KUNIT_ASSERT_EQ(test, 0, rdm_know(test, near, peer));
+	fx->pair->info = near->info;
+	fx->pair->domain = near->domain;
+	fx->pair->ep[0] = near->ep;
+	fx->pair->cq[0] = near->cq;
+	fx->pair->ep[1] = peer->ep;
+	fx->pair->cq[1] = peer->cq;
+	fx->far = far;
+	fx->len = len;
+	KUNIT_ASSERT_EQ(test, 0, fi_mr_reg(peer->domain, far, len, access, 0, 0, 0, &fx->mr,
+					   NULL));
+	fx_defer_close(test, &fx->mr->fid);
+	fx->key = fi_mr_key(fx->mr);
+	fx->addr = (uintptr_t)far;
+	return fx;
+}
+
 struct rma_fx *at_open(struct kunit *test, u8 *far, size_t len, u64 access,
 		       const struct fx_pair_opts *opts)
 {
 	struct fx_pair_opts all = opts ? *opts : (struct fx_pair_opts){};
 
+	if (at_is_datagram(test))
+		return open_datagrams(test, far, len, access);
 	if (!at_offered(test))
 		kunit_skip(test, "the device has none");
 	all.caps |= FI_ATOMIC;
@@ -40,16 +86,16 @@ ssize_t at_post(struct rma_fx *fx, const struct at_op *op)
 
 	switch (op->form) {
 	case ATOM_BASE:
-		return fi_atomic(ep, op->buf, op->count, NULL, FI_ADDR_UNSPEC,
+		return fi_atomic(ep, op->buf, op->count, NULL, 0,
 				 addr, fx->key, op->type, op->op, op->context);
 	case ATOM_FETCH:
 		return fi_fetch_atomic(ep, op->buf, op->count, NULL, op->result,
-				       NULL, FI_ADDR_UNSPEC, addr, fx->key,
+				       NULL, 0, addr, fx->key,
 				       op->type, op->op, op->context);
 	default:
 		return fi_compare_atomic(ep, op->buf, op->count, NULL,
 					 op->compare, NULL, op->result, NULL,
-					 FI_ADDR_UNSPEC, addr, fx->key,
+					 0, addr, fx->key,
 					 op->type, op->op, op->context);
 	}
 }
@@ -91,105 +137,4 @@ int at_expect_error(struct kunit *test, struct rma_fx *fx,
 	KUNIT_EXPECT_PTR_EQ(test, op->context, error.op_context);
 	KUNIT_EXPECT_EQ(test, flags(op), error.flags);
 	return error.err;
-}
-
-bool at_exists(enum at_form form, enum fi_op op, enum fi_datatype type)
-{
-	if (type > FI_UINT64 || op >= FI_ATOMIC_OP_LAST)
-		return false;
-	if (form == ATOM_COMPARE)
-		return op >= FI_CSWAP;
-	return op < FI_ATOMIC_READ || op == FI_ATOMIC_WRITE ||
-	       (op == FI_ATOMIC_READ && form == ATOM_FETCH);
-}
-
-size_t at_size(enum fi_datatype type)
-{
-	return 1 << type / 2;
-}
-
-static u64 mask(enum fi_datatype type)
-{
-	return U64_MAX >> (64 - 8 * at_size(type));
-}
-
-/* As numbers, a against b: below 0, 0, or above. */
-static int order(enum fi_datatype type, u64 a, u64 b)
-{
-	int shift = 64 - 8 * at_size(type);
-
-	if (a == b)
-		return 0;
-	/* Signed types have the even numbers. */
-	if (type % 2)
-		return a < b ? -1 : 1;
-	return (s64)(a << shift) < (s64)(b << shift) ? -1 : 1;
-}
-
-u64 at_result(enum fi_op op, enum fi_datatype type, u64 old, u64 operand,
-	      u64 compare)
-{
-	int to_operand = order(type, old, operand);
-	int to_old = order(type, compare, old);
-	u64 new = old;
-
-	switch (op) {
-	case FI_MIN:
-		new = to_operand > 0 ? operand : old;
-		break;
-	case FI_MAX:
-		new = to_operand < 0 ? operand : old;
-		break;
-	case FI_SUM:
-		new = old + operand;
-		break;
-	case FI_PROD:
-		new = old * operand;
-		break;
-	case FI_LOR:
-		new = old || operand;
-		break;
-	case FI_LAND:
-		new = old && operand;
-		break;
-	case FI_LXOR:
-		new = !old != !operand;
-		break;
-	case FI_BOR:
-		new = old | operand;
-		break;
-	case FI_BAND:
-		new = old & operand;
-		break;
-	case FI_BXOR:
-		new = old ^ operand;
-		break;
-	case FI_ATOMIC_WRITE:
-		new = operand;
-		break;
-	case FI_CSWAP:
-		new = to_old ? old : operand;
-		break;
-	case FI_CSWAP_NE:
-		new = to_old ? operand : old;
-		break;
-	case FI_CSWAP_LE:
-		new = to_old <= 0 ? operand : old;
-		break;
-	case FI_CSWAP_LT:
-		new = to_old < 0 ? operand : old;
-		break;
-	case FI_CSWAP_GE:
-		new = to_old >= 0 ? operand : old;
-		break;
-	case FI_CSWAP_GT:
-		new = to_old > 0 ? operand : old;
-		break;
-	case FI_MSWAP:
-		new = (operand & compare) | (old & ~compare);
-		break;
-	default:
-		break;
-	}
-	return new & mask(type);
 }

@@ -230,4 +230,16 @@ static struct kunit_suite suite = {
 	.test_cases = cases,
 };
 
-kunit_test_suite(suite);
+static struct kunit_case datagram_cases[] = {
+	KUNIT_CASE(atom_05_four_initiators),
+	KUNIT_CASE(atom_05_whatever_mix),
+	{}
+};
+
+static struct kunit_suite datagram_suite = {
+	.name = "kofi_rdm_atomic_many",
+	.init = at_over_datagrams,
+	.test_cases = datagram_cases,
+};
+
+kunit_test_suites(&suite, &datagram_suite);

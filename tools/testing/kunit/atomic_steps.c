@@ -510,4 +510,16 @@ static struct kunit_suite suite = {
 	.test_cases = cases,
 };
 
-kunit_test_suite(suite);
+static struct kunit_case datagram_cases[] = {
+	KUNIT_CASE(atom_03_in_several_pieces),
+	KUNIT_CASE(atom_06_results_where_nothing_is),
+	{}
+};
+
+static struct kunit_suite datagram_suite = {
+	.name = "kofi_rdm_atomic_steps",
+	.init = at_over_datagrams,
+	.test_cases = datagram_cases,
+};
+
+kunit_test_suites(&suite, &datagram_suite);

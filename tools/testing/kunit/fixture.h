@@ -13,6 +13,7 @@
 #define KOFI_KUNIT_FIXTURE_H
 
 #include <kunit/test.h>
+#include <linux/delay.h>
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
@@ -163,5 +164,15 @@ ssize_t fx_wait_entries(struct kunit *test, struct fid_cq *cq, void *entries,
 /* 0 and the error entry; successes ahead of it are an error. */
 int fx_wait_comp_error(struct kunit *test, struct fid_cq *cq,
 		       struct fi_cq_err_entry *entry);
+
+/* Until it is not refused for want of room. */
+#define when_there_is_room(call) ({					\
+	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);	\
+	ssize_t ret;							\
+									\
+	while ((ret = (call)) == -FI_EAGAIN && time_before(jiffies, end)) \
+		usleep_range(50, 100);					\
+	(int)ret;							\
+})
 
 #endif /* KOFI_KUNIT_FIXTURE_H */

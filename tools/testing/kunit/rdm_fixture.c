@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* See rdm.h. */
 
-#include <linux/delay.h>
-
 #include "rdm.h"
 
 struct fi_info *rdm_hints(struct kunit *test)
@@ -73,16 +71,6 @@ fi_addr_t rdm_know(struct kunit *test, struct kofi_rdm *rdm,
 					      0, NULL));
 	return addr;
 }
-
-/* Until it is not refused for want of room. */
-#define when_there_is_room(call) ({					\
-	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);	\
-	ssize_t ret;							\
-									\
-	while ((ret = (call)) == -FI_EAGAIN && time_before(jiffies, end)) \
-		usleep_range(50, 100);					\
-	(int)ret;							\
-})
 
 int rdm_send(struct kofi_rdm *rdm, fi_addr_t to, const void *buf, size_t len,
 	     void *context)

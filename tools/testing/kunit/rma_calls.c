@@ -31,7 +31,7 @@ struct rma_fx *rma_open(struct kunit *test, u8 *far, size_t len, u64 access,
 static ssize_t read(struct rma_fx *fx, const struct rma_op *op)
 {
 	return fi_read(fx->pair->ep[0], op->near, op->len, op->desc,
-		       FI_ADDR_UNSPEC, fx->addr + op->at, fx->key, op->context);
+		       0, fx->addr + op->at, fx->key, op->context);
 }
 
 static ssize_t write(struct rma_fx *fx, const struct rma_op *op)

@@ -4,7 +4,7 @@ CLIENT=$KOFI/bin/fi_datagram
 # libfabric makes its queue for so many peers at once: rxe has none for 256, the default.
 export FI_UNIVERSE_SIZE=16
 
-ask() { "$CLIENT" "$ADDRESS" 7471 "$ADDRESS" "$1"; }
+ask() { "$CLIENT" "$ADDRESS" 7471 "$ADDRESS" "$@"; }
 
 # Several at once, and none minds the others.
 crowd() {
@@ -38,5 +38,6 @@ await 10 "datagram_server: ready" || fail "the server is not ready"
 check rdm_07_one ask "$2"
 check rdm_07_again ask 1
 check rdm_07_crowd crowd "$2"
+check atom_05_exact ask 1 $((4 * $2 + 1))
 check rdm_07_leaving leave
 unload datagram_server kofi || fail "the modules do not unload"

@@ -2,19 +2,25 @@
 /*
  * A client of the kernel's datagram server, on libfabric as the distribution
  * has it: messages of all lengths, there and back, and each side's memory
- * accessed by the other.
+ * accessed by the other, atomically too.
  *
- *	fi_datagram ADDRESS PORT OWN_ADDRESS COUNT
+ *	fi_datagram ADDRESS PORT OWN_ADDRESS ROUNDS [BEFORE]
+ *
+ * With BEFORE, that is how many rounds all clients have had before this one, and
+ * what they and the server have counted together has to be that.
  */
 
 #include <arpa/inet.h>
 #include <endian.h>
 #include <netinet/in.h>
+#include <stdbool.h>
 #include <unistd.h>
+#include <rdma/fi_atomic.h>
 #include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
 
 #include "../../../samples/c/datagram.h"
+#include "../kunit/atomic_model.h"
 #include "peer.h"
 
 #define LONGEST	(1 << 20)
@@ -23,6 +29,10 @@
 #define PART	(512 << 10)
 /* Messages that are on their way at once. */
 #define AT_ONCE	4
+/* What each client has of its part for words: the first of the first part all count up. */
+#define WORDS	64
+/* How often in each round. */
+#define COUNTS	16
 
 /* What is sent in one packet, in segments, and what the kernel reads. */
 static const size_t lens[] = {
@@ -49,7 +59,7 @@ static void open_client(struct client *client, const char *own)
 
 	if (!hints)
 		check(-FI_ENOMEM, "fi_allocinfo");
-	hints->caps = FI_MSG | FI_TAGGED | FI_RMA;
+	hints->caps = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC;
 	hints->mode = FI_CONTEXT;
 	hints->addr_format = FI_SOCKADDR_IN;
 	hints->ep_attr->type = FI_EP_RDM;
@@ -171,12 +181,12 @@ static unsigned long echo(struct client *client, size_t len, unsigned long seed)
 /* To the kernel's memory, and from there: each client has a part of it. */
 static unsigned long borrow(struct client *client, size_t len, unsigned long seed)
 {
-	uint64_t at = client->base + 7 + client->number % PARTS * PART;
+	uint64_t at = client->base + client->number % PARTS * PART + WORDS + 7;
 	struct peer *peer = &client->peer;
 	void *desc = fi_mr_desc(peer->mr);
 
-	if (len > PART - 7)
-		len = PART - 7;
+	if (len > PART - WORDS - 7)
+		len = PART - WORDS - 7;
 	fill(client->out, len, seed);
 	memset(client->in, 0, len);
 	again(client, fi_write(peer->ep, client->out, len, desc, client->server,
@@ -211,6 +221,106 @@ static unsigned long lend(struct client *client, unsigned long seed)
 	return 0;
 }
 
+/* One operation on a word of the kernel's, with the first words of out; the result is in in's first. */
+static void operate(struct client *client, uint64_t at, enum at_form form, enum fi_op op,
+		    enum fi_datatype type)
+{
+	struct peer *peer = &client->peer;
+	void *desc = fi_mr_desc(peer->mr);
+	uint64_t *out = (void *)client->out;
+
+	switch (form) {
+	case ATOM_BASE:
+		again(client, fi_atomic(peer->ep, out, 1, desc, client->server, at, client->key, type,
+					op, NULL), "fi_atomic");
+		break;
+	case ATOM_FETCH:
+		again(client, fi_fetch_atomic(peer->ep, out, 1, desc, client->in, desc,
+					      client->server, at, client->key, type, op, NULL),
+		      "fi_fetch_atomic");
+		break;
+	default:
+		again(client, fi_compare_atomic(peer->ep, out, 1, desc, out + 1, desc, client->in,
+						desc, client->server, at, client->key, type, op,
+						NULL), "fi_compare_atomic");
+	}
+	await(client, 1);
+}
+
+/* Every operation on integers that there is, each on a word that nobody else uses. */
+static unsigned long operations(struct client *client, unsigned long seed)
+{
+	uint64_t at = client->base + client->number % PARTS * PART + 8;
+	uint64_t *out = (void *)client->out, *in = (void *)client->in;
+	unsigned long errors = 0;
+
+	for (int i = 0; i < ATOM_FORMS * FI_ATOMIC_OP_LAST * (FI_UINT64 + 1); i++) {
+		enum fi_datatype type = i % (FI_UINT64 + 1);
+		enum fi_op op = i / (FI_UINT64 + 1) % FI_ATOMIC_OP_LAST;
+		enum at_form form = i / (FI_UINT64 + 1) / FI_ATOMIC_OP_LAST;
+		uint64_t mask = at_mask(type), old, operand, compare, new;
+
+		if (!at_exists(form, op, type))
+			continue;
+		fill((char *)out, 3 * sizeof(*out), seed * 1000 + i);
+		old = out[2];
+		operand = out[0];
+		/* Equal ones as often as not. */
+		compare = i & 1 ? old : out[1];
+		new = at_result(op, type, old & mask, operand & mask, compare & mask);
+		out[0] = old;
+		operate(client, at, ATOM_FETCH, FI_ATOMIC_WRITE, FI_UINT64);
+		out[0] = operand;
+		out[1] = compare;
+		*in = 0;
+		operate(client, at, form, op, type);
+		if (form != ATOM_BASE)
+			errors += (*in & mask) != (old & mask);
+		operate(client, at, ATOM_FETCH, FI_ATOMIC_READ, FI_UINT64);
+		errors += *in != ((old & ~mask) | new);
+	}
+	return errors;
+}
+
+/* What all count up: what is found grows. */
+static unsigned long count_up(struct client *client)
+{
+	uint64_t *out = (void *)client->out, *in = (void *)client->in, next = 0;
+	unsigned long errors = 0;
+
+	for (int i = 0; i < COUNTS; i++) {
+		*out = 1;
+		operate(client, client->base, ATOM_FETCH, FI_SUM, FI_UINT64);
+		errors += *in < next;
+		next = *in + 1;
+	}
+	return errors;
+}
+
+/* The kernel counts our first word up, and what all do. */
+static unsigned long be_counted(struct client *client)
+{
+	uint64_t tag = client->number * DATAGRAM_TAGS + DATAGRAM_COUNT;
+	uint64_t *word = (void *)client->peer.buf;
+	struct peer *peer = &client->peer;
+	void *desc = fi_mr_desc(peer->mr);
+	const uint64_t first = *word;
+
+	again(client, fi_trecv(peer->ep, NULL, 0, desc, client->server, tag, 0, NULL),
+	      "fi_trecv");
+	again(client, fi_tsend(peer->ep, NULL, 0, desc, client->server, tag, NULL),
+	      "fi_tsend");
+	await(client, 2);
+	return *word != first + DATAGRAM_COUNTS;
+}
+
+/* How much has been counted. */
+static uint64_t counted(struct client *client)
+{
+	operate(client, client->base, ATOM_FETCH, FI_ATOMIC_READ, FI_UINT64);
+	return *(uint64_t *)client->in;
+}
+
 static void close_client(struct client *client)
 {
 	struct peer *peer = &client->peer;
@@ -230,8 +340,8 @@ int main(int argc, char **argv)
 	struct client client = { 0 };
 	unsigned long errors = 0, count;
 
-	if (argc != 5) {
-		fprintf(stderr, "fi_datagram ADDRESS PORT OWN_ADDRESS COUNT\n");
+	if (argc != 5 && argc != 6) {
+		fprintf(stderr, "fi_datagram ADDRESS PORT OWN_ADDRESS ROUNDS [BEFORE]\n");
 		return 2;
 	}
 	count = strtoul(argv[4], NULL, 0);
@@ -243,7 +353,13 @@ int main(int argc, char **argv)
 			errors += borrow(&client, lens[i], n);
 		}
 		errors += lend(&client, n);
+		errors += operations(&client, n);
+		errors += count_up(&client);
+		errors += be_counted(&client);
 	}
+	if (argc == 6)
+		errors += counted(&client) != (count + strtoul(argv[5], NULL, 0)) *
+					      (COUNTS + DATAGRAM_COUNTS);
 	close_client(&client);
 	printf("fi_datagram: %lu rounds errors=%lu\n", count, errors);
 	return errors != 0;

@@ -17,7 +17,6 @@ use super::{
 };
 use crate::{
     abi::{
-        fi_rma_ioc,
         flags::*,
         info::Info,
         Errno,
@@ -30,7 +29,6 @@ use crate::{
             Form,
             Op, //
         },
-        memory::Segment,
         provider::Message, //
     },
     rdma::{
@@ -96,42 +94,6 @@ const FLAGS: u64 = FI_COMPLETION
     | FI_TRANSMIT_COMPLETE
     | FI_DELIVERY_COMPLETE;
 
-/// How many bytes there are in local memory that is to have as many elements as the peer's.
-fn total(segments: &[Segment]) -> Result<usize> {
-    let mut total = 0usize;
-    for segment in segments {
-        total = total.checked_add(segment.len()).ok_or(Errno::EMSGSIZE)?;
-    }
-    Ok(total)
-}
-
-/// The one range of the peer's memory that an operation changes, and how many bytes it has.
-///
-/// # Errors
-///
-/// -FI_EINVAL for none or several, for no elements, for some that do not lie where such elements
-/// lie or beyond the last address; -FI_EMSGSIZE for too many; -FI_ENOKEY for what is no key of a
-/// verbs device.
-fn target(remote: &[fi_rma_ioc], datatype: Datatype, most: usize) -> Result<(Remote, usize)> {
-    let [range] = remote else {
-        return Err(Errno::EINVAL);
-    };
-    if range.count > most {
-        return Err(Errno::EMSGSIZE);
-    }
-    // A power of two.
-    let size = datatype.size();
-    let last = (range.count * size).checked_sub(1).ok_or(Errno::EINVAL)? as u64;
-    if range.addr & (size as u64 - 1) != 0 || range.addr.checked_add(last).is_none() {
-        return Err(Errno::EINVAL);
-    }
-    let remote = Remote {
-        addr: range.addr,
-        rkey: u32::try_from(range.key).map_err(|_| Errno::ENOKEY)?,
-    };
-    Ok((remote, range.count * size))
-}
-
 impl Endpoint {
     /// `fi_atomicvalid()` and its relatives.
     pub(super) fn count_elements(&self, datatype: Datatype) -> Result<usize> {
@@ -150,17 +112,17 @@ impl Endpoint {
         self.state.check_transmit()?;
         self.check_flags(form, message.flags)?;
         self.check_fence(message.flags)?;
-        let (remote, len) = target(atomic.remote, datatype, most)?;
-        let wanted = |wanted: bool| if wanted { len } else { 0 };
-        let fits = (op == Op::Read || message.memory.total()? == len)
-            && total(atomic.compare)? == wanted(form == Form::Compare)
-            && total(atomic.result)? == wanted(form != Form::Base);
+        let (range, len) = atomic.target(message, most)?;
+        let remote = Remote {
+            addr: range.addr,
+            rkey: u32::try_from(range.key).map_err(|_| Errno::ENOKEY)?,
+        };
         let counts = [
             message.memory.count(),
             atomic.compare.len(),
             atomic.result.len(),
         ];
-        if !fits || counts.iter().any(|count| *count > self.limits.segments) {
+        if counts.iter().any(|count| *count > self.limits.segments) {
             return Err(Errno::EINVAL);
         }
         if message.flags & FI_INJECT != 0 && len > self.limits.inject {

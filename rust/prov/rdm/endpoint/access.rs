@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Remote memory access: the endpoint below does it, as soon as there is a connection.
+
+use super::{
+    super::{
+        bounce::{
+            Lent,
+            Outgoing, //
+        },
+        order::{
+            Access,
+            Local,
+            Report,
+            Work, //
+        },
+    },
+    Endpoint, //
+};
+use crate::{
+    abi::{
+        fi_rma_iov,
+        flags::*,
+        Errno,
+        Result, //
+    },
+    fi::provider::{
+        Message,
+        Rma, //
+    },
+};
+
+/// Flags that a read may have.
+const READ_FLAGS: u64 = FI_COMPLETION | FI_MORE | FI_FENCE;
+
+/// Flags that a write may have.
+const WRITE_FLAGS: u64 = super::SEND_FLAGS | FI_FENCE | FI_DELIVERY_COMPLETE;
+
+/// Those of them that are for the endpoint below.
+const PASSED_FLAGS: u64 =
+    FI_REMOTE_CQ_DATA | FI_FENCE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE;
+
+/// Where the bytes of a write are.
+enum Source {
+    /// In memory of the consumer's.
+    Lent(Lent),
+    /// The same, but they are copied now.
+    Copied(Outgoing),
+}
+
+impl Endpoint {
+    /// Accesses memory of a peer's.
+    pub(super) fn access(&self, way: Rma, remote: &[fi_rma_iov], message: &Message<'_>) -> Result {
+        let bound = self.station.bound()?;
+        let flags = message.flags;
+        let (kind, known) = match way {
+            Rma::Read => (FI_READ, READ_FLAGS),
+            Rma::Write => (FI_WRITE, WRITE_FLAGS),
+        };
+        if flags & !known != 0 {
+            return Err(Errno::EBADFLAGS);
+        }
+        if !self.has_rma {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        let [remote] = remote else {
+            return Err(Errno::EINVAL);
+        };
+        if flags & FI_REMOTE_CQ_DATA != 0 {
+            if self.written_data_size == 0 {
+                return Err(Errno::EOPNOTSUPP);
+            }
+            if message.data > u64::from(u32::MAX) {
+                return Err(Errno::EINVAL);
+            }
+        }
+        let is_injected = flags & FI_INJECT != 0;
+        let len = message.memory.total()?;
+        let most = match is_injected {
+            true => self.inject,
+            false => self.most,
+        };
+        if len > most {
+            return Err(Errno::EMSGSIZE);
+        }
+        if remote.len != len {
+            return Err(Errno::EINVAL);
+        }
+        let to = bound.addresses.lookup(message.peer)?;
+        let report = Report {
+            context: message.context,
+            flags: FI_RMA | kind,
+            is_wanted: flags & FI_COMPLETION != 0 || !bound.selective_transmit && !is_injected,
+        };
+        let source = match is_injected {
+            true => Source::Copied(Outgoing::at_once(message.memory)?),
+            false => Source::Lent(Lent::new(message.memory, message.descriptors)?),
+        };
+        self.start(bound, to, report, |packet| {
+            let local = match source {
+                Source::Lent(lent) => Local::Lent(lent),
+                Source::Copied(memory) => Local::Packet(memory.read(0, packet.bytes())),
+            };
+            Work::Access(Access {
+                way,
+                remote: *remote,
+                local,
+                flags: flags & PASSED_FLAGS,
+                data: message.data,
+            })
+        })
+    }
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Atomic operations on memory of a peer's, which the peer is asked to do.
+
+use super::{
+    super::{
+        bounce::{
+            Incoming,
+            Outgoing, //
+        },
+        order::{
+            Asked,
+            Report,
+            Work, //
+        },
+        wire::{
+            Call,
+            Range,
+            Ranges,
+            ATOMIC_ANSWER,
+            ATOMIC_REQUEST, //
+        },
+    },
+    Endpoint, //
+};
+use crate::{
+    abi::{
+        flags::*,
+        Errno,
+        Result, //
+    },
+    fi::{
+        atomic::{
+            Atomic,
+            Datatype,
+            Form,
+            Op, //
+        },
+        memory::Memory,
+        provider::Message, //
+    },
+};
+
+/// Flags that one may have. The peer is done with it when it answers.
+const FLAGS: u64 = FI_COMPLETION
+    | FI_INJECT
+    | FI_MORE
+    | FI_INJECT_COMPLETE
+    | FI_TRANSMIT_COMPLETE
+    | FI_DELIVERY_COMPLETE;
+
+/// Most elements of one: the request fits into a packet, and so does the answer.
+pub(in super::super) fn most_elements(form: Form, datatype: Datatype) -> usize {
+    let bytes = match form {
+        Form::Compare => ATOMIC_REQUEST / 2,
+        Form::Base | Form::Fetch => ATOMIC_REQUEST.min(ATOMIC_ANSWER),
+    };
+    datatype.count_in(bytes)
+}
+
+impl Endpoint {
+    /// Asks a peer for one.
+    pub(super) fn ask(&self, atomic: &Atomic<'_>, message: &Message<'_>) -> Result {
+        let bound = self.station.bound()?;
+        let Atomic {
+            form, op, datatype, ..
+        } = *atomic;
+        if !self.has_atomics {
+            return Err(Errno::ENOSYS);
+        }
+        if message.flags & !FLAGS != 0 {
+            return Err(
+                match message.flags & !(FLAGS | FI_FENCE | FI_REMOTE_CQ_DATA) {
+                    0 => Errno::EOPNOTSUPP,
+                    _ => Errno::EBADFLAGS,
+                },
+            );
+        }
+        let is_injected = message.flags & FI_INJECT != 0;
+        // Nobody could tell when the old values are there.
+        if is_injected && form != Form::Base {
+            return Err(Errno::EBADFLAGS);
+        }
+        let (range, len) = atomic.target(message, most_elements(form, datatype))?;
+        if is_injected && len > self.inject {
+            return Err(Errno::EMSGSIZE);
+        }
+        let targets = Ranges::new(&[Range {
+            addr: range.addr,
+            len: range.count as u64,
+            key: range.key,
+        }]);
+        let targets = targets.ok_or(Errno::EINVAL)?;
+        // Whoever reads has no operands, whatever is said of them.
+        let operands = match op {
+            Op::Read => Outgoing::NOTHING,
+            _ => Outgoing::at_once(message.memory)?,
+        };
+        let compare = Outgoing::at_once(Memory::Segments(atomic.compare))?;
+        let result = Incoming::new(Memory::Segments(atomic.result))?;
+        let to = bound.addresses.lookup(message.peer)?;
+        let flags = match form {
+            Form::Base => FI_ATOMIC | FI_WRITE,
+            Form::Fetch | Form::Compare => FI_ATOMIC | FI_READ,
+        };
+        let report = Report {
+            context: message.context,
+            flags,
+            is_wanted: message.flags & FI_COMPLETION != 0
+                || !bound.selective_transmit && !is_injected,
+        };
+        let call = Call {
+            form,
+            op: op.to_raw() as u8,
+            datatype: datatype.to_raw() as u8,
+        };
+        self.start(bound, to, report, |packet| {
+            let room = packet.operands();
+            let first = operands.read(0, room);
+            let second = room
+                .get_mut(first..)
+                .map_or(0, |room| compare.read(0, room));
+            Work::Atomic(Asked {
+                call,
+                targets,
+                operands: first + second,
+                result,
+                answer: None,
+            })
+        })
+    }
+}

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Atomic operations, at both ends.
+//!
+//! Whoever is asked for one does it when the request arrives, and answers in the packet that has brought
+//! it, which receives again when the answer has gone: so nothing has to be found for an answer. Whoever
+//! asks has only some unanswered, so that not all of the peer's packets are answers.
+
+use super::{
+    outlets::Outlets,
+    posting::{
+        Packet,
+        Use, //
+    },
+    regions::{
+        Regions,
+        Touch, //
+    },
+    traffic::Traffic,
+    wire::{
+        Call,
+        Head,
+        Malformed,
+        Ranges,
+        MOST, //
+    },
+};
+use crate::{
+    abi::{
+        nodes::Own,
+        Errno,
+        Result, //
+    },
+    fi::atomic::{
+        Datatype,
+        Form,
+        Op,
+        Operands, //
+    },
+};
+
+/// What a peer asks for.
+pub(super) struct Request {
+    /// What the peer calls it.
+    pub(super) id: u64,
+    /// Which operation.
+    pub(super) call: Call,
+    /// To what.
+    pub(super) targets: Ranges,
+    /// Bytes of the operands, and what to compare with.
+    pub(super) operands: usize,
+}
+
+impl Request {
+    fn head(&self) -> Head {
+        Head::Atomic {
+            id: self.id,
+            call: self.call,
+            targets: self.targets,
+        }
+    }
+
+    fn answer(&self, status: i32) -> Head {
+        Head::Answer {
+            id: self.id,
+            call: self.call,
+            status,
+        }
+    }
+
+    /// Does it to what is in `regions`: the operands are in `packet`, in which the old values, so many
+    /// bytes of them, are written to where an answer has them.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EOPNOTSUPP for what is no operation on integers, -FI_EINVAL for operands that are not as many
+    /// as there are elements, -FI_EMSGSIZE for more elements than an answer has room for, and those of
+    /// [`Regions::each`]. Then nothing has been done.
+    fn execute(&self, regions: &Regions, packet: &mut [u8]) -> Result<usize> {
+        let form = self.call.form;
+        let op = Op::from_raw(self.call.op.into(), form)?;
+        let datatype = Datatype::from_raw(self.call.datatype.into())?;
+        let size = datatype.size();
+        let bytes = self.targets.elements().and_then(|count| {
+            let count = usize::try_from(count).ok()?;
+            count.checked_mul(size)
+        });
+        let (from, to) = (self.head().len(), self.answer(0).len());
+        let bytes = bytes.filter(|bytes| *bytes <= MOST - to);
+        let bytes = bytes.ok_or(Errno::EMSGSIZE)?;
+        let wanted = match (op, form) {
+            (Op::Read, _) => 0,
+            (_, Form::Compare) => 2 * bytes,
+            _ => bytes,
+        };
+        if self.operands != wanted {
+            return Err(Errno::EINVAL);
+        }
+        let touch = match (op, form) {
+            (Op::Read, _) => Touch::Reads,
+            (_, Form::Base) => Touch::Writes,
+            _ => Touch::Changes,
+        };
+        regions.each(&self.targets, datatype, touch, |number, element| {
+            let at = number * size;
+            let mut operands = Operands {
+                old: 0,
+                operand: get(packet, from + at, size),
+                compare: get(packet, from + bytes + at, size),
+            };
+            let old = element.change(|old| {
+                operands.old = old;
+                op.apply(datatype, operands)
+            });
+            // What an answer has before its values is shorter than what a request has before its
+            // operands: those that are to be read are never there.
+            if form != Form::Base {
+                put(packet, to + at, size, old);
+            }
+        })?;
+        Ok(match form {
+            Form::Base => 0,
+            _ => bytes,
+        })
+    }
+}
+
+/// The number that stands there in so many bytes; 0 where there are none.
+fn get(packet: &[u8], at: usize, size: usize) -> u64 {
+    let bytes = packet.get(at..).unwrap_or(&[]);
+    match size {
+        1 => bytes.first().copied().map(u64::from),
+        2 => bytes
+            .first_chunk()
+            .map(|bytes| u16::from_ne_bytes(*bytes).into()),
+        4 => bytes
+            .first_chunk()
+            .map(|bytes| u32::from_ne_bytes(*bytes).into()),
+        _ => bytes.first_chunk().map(|bytes| u64::from_ne_bytes(*bytes)),
+    }
+    .unwrap_or(0)
+}
+
+/// Puts a number there.
+fn put(packet: &mut [u8], at: usize, size: usize, number: u64) {
+    let mut put = |bytes: &[u8]| {
+        let to = packet.get_mut(at..).and_then(|rest| rest.get_mut(..size));
+        if let Some(to) = to {
+            to.copy_from_slice(bytes);
+        }
+    };
+    match size {
+        1 => put(&(number as u8).to_ne_bytes()),
+        2 => put(&(number as u16).to_ne_bytes()),
+        4 => put(&(number as u32).to_ne_bytes()),
+        _ => put(&number.to_ne_bytes()),
+    }
+}
+
+impl Traffic {
+    /// Does what a packet asks for, and answers.
+    pub(super) fn operate(&mut self, mut packet: Own<Packet>, request: &Request) {
+        let done = request.execute(&self.regions, packet.bytes());
+        let (status, len) = match done {
+            Ok(len) => (0, len),
+            Err(errno) => (errno.to_int(), 0),
+        };
+        packet.usage = Use::Answer(request.answer(status), len);
+        let (slot, attempt) = (packet.slot, packet.attempt);
+        let lane = self.peer(slot).and_then(|peer| peer.lane.as_mut());
+        match lane.filter(|lane| lane.attempt == attempt) {
+            Some(lane) => lane.answers.push(packet),
+            None => self.keep(packet),
+        }
+    }
+
+    /// A peer says what has come of an operation that it was asked for.
+    ///
+    /// # Errors
+    ///
+    /// It was not asked for it.
+    pub(super) fn answered_with(
+        &mut self,
+        outlets: &Outlets,
+        slot: u32,
+        id: u64,
+        status: i32,
+        old: &[u8],
+    ) -> core::result::Result<(), Malformed> {
+        const UNKNOWN: Malformed = Malformed("an answer to what was not asked for");
+        let on_its_way = self.flights.get(Packet::number_of(id));
+        let on_its_way = on_its_way.filter(|packet| packet.is_called(slot, id));
+        if let Some(asked) = on_its_way.and_then(Packet::asked) {
+            if asked.answer.is_some() {
+                return Err(UNKNOWN);
+            }
+            asked.answer = Some(asked.take(status, old)?);
+            self.may_ask_again(slot);
+            return Ok(());
+        }
+        let peer = self.peer(slot).ok_or(UNKNOWN)?;
+        let is_meant = |packet: &Packet| packet.is_called(slot, id) && packet.is_asked();
+        let mut packet = peer.unanswered.take(is_meant).ok_or(UNKNOWN)?;
+        let taken = packet.asked().map(|asked| asked.take(status, old));
+        match taken {
+            Some(Ok(result)) => {
+                self.may_ask_again(slot);
+                self.finish(outlets, packet, result);
+                Ok(())
+            }
+            Some(Err(malformed)) => {
+                if let Some(peer) = self.peer(slot) {
+                    peer.unanswered.push(packet);
+                }
+                Err(malformed)
+            }
+            None => Err(UNKNOWN),
+        }
+    }
+
+    fn may_ask_again(&mut self, slot: u32) {
+        if let Some(lane) = self.peer(slot).and_then(|peer| peer.lane.as_mut()) {
+            lane.atomics += 1;
+        }
+    }
+}

@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Atomic operations that a datagram endpoint is asked for: as many as fit into
+ * a packet, from both sides at once, with the CPU's own, and when somebody
+ * leaves. What each of them does is tested with those of connected endpoints.
+ */
+
+#include <linux/delay.h>
+
+#include "atomic.h"
+#include "rdm.h"
+
+#define LEN	SZ_32K
+#define AT_ONCE	40	/* more than a peer is asked for at a time */
+
+static const struct rdm_opts atomics = { .caps = FI_RMA | FI_ATOMIC };
+
+struct far {
+	u64		*words;
+	struct fid_mr	*mr;
+	u64		addr, key;
+};
+
+static void open_far(struct kunit *test, struct kofi_rdm *rdm, struct far *far)
+{
+	far->words = (u64 *)tr_buffer(test, LEN);
+	KUNIT_ASSERT_EQ(test, 0, fi_mr_reg(rdm->domain, far->words, LEN, RMA_BOTH, 0, 0, 0,
+					   &far->mr, NULL));
+	fx_defer_close(test, &far->mr->fid);
+	far->addr = (uintptr_t)far->words;
+	far->key = fi_mr_key(far->mr);
+}
+
+static int add(struct kofi_rdm *rdm, fi_addr_t to, const struct far *far, u64 *one, u64 *old,
+	       u64 word, void *context)
+{
+	return when_there_is_room(fi_fetch_atomic(rdm->ep, one, 1, NULL, old, NULL, to,
+						  far->addr + 8 * word, far->key, FI_UINT64,
+						  FI_SUM, context));
+}
+
+static const struct at_op forms[] = {
+	{ .form = ATOM_BASE, .op = FI_SUM },
+	{ .form = ATOM_FETCH, .op = FI_SUM },
+	{ .form = ATOM_FETCH, .op = FI_ATOMIC_READ },
+	{ .form = ATOM_COMPARE, .op = FI_CSWAP },
+};
+
+/* The longest requests and the longest answers, of each width. */
+static void atom_03_as_many_as_fit(struct kunit *test)
+{
+	u8 *far = tr_buffer(test, LEN), *near = tr_buffer(test, 3 * LEN);
+	struct rma_fx *fx = at_open(test, far, LEN, RMA_BOTH, NULL);
+
+	for (int i = 0; i < ARRAY_SIZE(forms) * (FI_UINT64 + 1); i++) {
+		struct at_op op = forms[i % ARRAY_SIZE(forms)];
+		size_t size, len;
+
+		op.type = i / ARRAY_SIZE(forms);
+		op.buf = near;
+		op.compare = near + LEN;
+		op.result = near + 2 * LEN;
+		op.context = near;
+		size = at_size(op.type);
+		KUNIT_ASSERT_EQ(test, 0, at_valid(fx->pair->ep[0], &op, &op.count));
+		len = op.count * size;
+		KUNIT_EXPECT_GE(test, len, op.form == ATOM_COMPARE ? SZ_4K : SZ_8K);
+		KUNIT_ASSERT_LT(test, len + 8, LEN);
+		memset(far, 0x5a, LEN);
+		tr_fill(far, len, i);
+		tr_fill(near, len, i + 1);
+		memcpy(op.compare, far, len);
+		memset(op.result, 0xa5, LEN);
+		KUNIT_ASSERT_EQ(test, 0, at_post(fx, &op));
+		at_expect(test, fx, &op);
+		/* What was there is in the second part; one in three of those elements is enough. */
+		for (size_t at = 0; at < len; at += 3 * size) {
+			u64 old = 0, operand = 0, new = 0;
+
+			memcpy(&old, op.compare + at, size);
+			memcpy(&operand, op.buf + at, size);
+			memcpy(&new, far + at, size);
+			KUNIT_ASSERT_EQ(test, at_result(op.op, op.type, old, operand, old), new);
+		}
+		if (op.form != ATOM_BASE)
+			KUNIT_EXPECT_MEMEQ(test, (u8 *)op.compare, (u8 *)op.result, len);
+		else
+			len = 0;
+		KUNIT_EXPECT_NULL(test, memchr_inv(op.result + len, 0xa5, LEN - len));
+		len = op.count * size;
+		KUNIT_EXPECT_NULL(test, memchr_inv(far + len, 0x5a, LEN - len));
+		op.count++;
+		KUNIT_EXPECT_EQ(test, -FI_EMSGSIZE, at_post(fx, &op));
+	}
+}
+
+/* Two that ask each other, and send each other messages meanwhile: all get their answers. */
+static void atom_05_both_ask_at_once(struct kunit *test)
+{
+	struct kofi_rdm *side[2] = { rdm_open(test, &atomics), rdm_open(test, &atomics) };
+	u64 *old = (u64 *)tr_buffer(test, 2 * AT_ONCE * sizeof(u64));
+	u8 *buf = tr_buffer(test, 64);
+	struct far far[2];
+	fi_addr_t to[2];
+	u64 one = 1;
+
+	for (int i = 0; i < 2; i++) {
+		open_far(test, side[i], &far[i]);
+		to[i] = rdm_know(test, side[i], side[!i]);
+	}
+	for (unsigned int round = 0; round < tr_rounds; round++) {
+		int left[2] = { 3 * AT_ONCE, 3 * AT_ONCE };
+
+		for (int n = 0; n < AT_ONCE; n++) {
+			for (int i = 0; i < 2; i++) {
+				KUNIT_ASSERT_EQ(test, 0, rdm_recv(side[i], FI_ADDR_UNSPEC, buf, 8,
+								  buf));
+				KUNIT_ASSERT_EQ(test, 0, add(side[i], to[i], &far[!i], &one,
+							     &old[i * AT_ONCE + n], 0, &old[i]));
+				KUNIT_ASSERT_EQ(test, 0, rdm_send(side[i], to[i], buf, 8, buf));
+			}
+		}
+		while (left[0] || left[1])
+			for (int i = 0; i < 2; i++)
+				if (left[i]) {
+					struct fi_cq_tagged_entry entry;
+
+					KUNIT_ASSERT_EQ(test, 1, fx_wait_comp(test, side[i]->cq,
+									      &entry, 1));
+					left[i]--;
+				}
+		/* In the order in which they were asked for. */
+		for (int i = 0; i < 2 * AT_ONCE; i++)
+			KUNIT_EXPECT_EQ(test, round * AT_ONCE + i % AT_ONCE, old[i]);
+	}
+	for (int i = 0; i < 2; i++)
+		KUNIT_EXPECT_EQ(test, tr_rounds * AT_ONCE, far[i].words[0]);
+}
+
+static int count_up(struct tr_thread *thread)
+{
+	atomic64_t *word = thread->arg;
+
+	for (unsigned int i = 0; i < 100 * tr_rounds; i++) {
+		atomic64_inc(word);
+		if (!(i % 16))
+			usleep_range(20, 40);
+	}
+	return 0;
+}
+
+/* The word is one that the CPU changes too. */
+static void atom_05_with_those_of_the_cpu(struct kunit *test)
+{
+	struct kofi_rdm *a = rdm_open(test, &atomics), *b = rdm_open(test, &atomics);
+	fi_addr_t to_b = rdm_know(test, a, b);
+	u64 one = 1, *old = (u64 *)tr_buffer(test, sizeof(*old)), last = 0;
+	struct tr_thread *thread;
+	struct far far;
+
+	open_far(test, b, &far);
+	thread = tr_start(test, -1, count_up, far.words);
+	for (unsigned int i = 0; i < 10 * tr_rounds; i++) {
+		KUNIT_ASSERT_EQ(test, 0, add(a, to_b, &far, &one, old, 0, old));
+		rdm_expect(test, a, old, NULL);
+		KUNIT_EXPECT_GE(test, *old, last);
+		last = *old + 1;
+	}
+	KUNIT_ASSERT_TRUE(test, tr_join(test, thread));
+	KUNIT_EXPECT_EQ(test, 110 * tr_rounds, far.words[0]);
+}
+
+static void atom_05_of_oneself(struct kunit *test)
+{
+	struct kofi_rdm *a = rdm_open(test, &atomics);
+	fi_addr_t to_a = rdm_know(test, a, a);
+	u64 one = 1, *old = (u64 *)tr_buffer(test, sizeof(*old));
+	struct far far;
+
+	open_far(test, a, &far);
+	for (u64 i = 0; i < 20; i++) {
+		KUNIT_ASSERT_EQ(test, 0, add(a, to_a, &far, &one, old, 1, old));
+		rdm_expect(test, a, old, NULL);
+		KUNIT_EXPECT_EQ(test, i, *old);
+	}
+	KUNIT_EXPECT_EQ(test, 20, far.words[1]);
+}
+
+/* Each comes to an end, done or not; what is told of as done is. */
+static void rdm_04_the_asked_one_leaves(struct kunit *test)
+{
+	struct kofi_rdm *a = rdm_open(test, &atomics), *b = rdm_open(test, &atomics);
+	fi_addr_t to_b = rdm_know(test, a, b);
+	u64 one = 1, *old = (u64 *)tr_buffer(test, AT_ONCE * sizeof(*old));
+	unsigned int done = 0, failed = 0;
+	struct far far;
+
+	open_far(test, b, &far);
+	KUNIT_ASSERT_EQ(test, 0, add(a, to_b, &far, &one, old, 0, old));
+	rdm_expect(test, a, old, NULL);
+	for (int i = 0; i < AT_ONCE; i++)
+		KUNIT_ASSERT_EQ(test, 0, add(a, to_b, &far, &one, &old[i], 0, &old[i]));
+	fx_close(test, &b->ep->fid);
+	while (done + failed < AT_ONCE) {
+		struct fi_cq_err_entry error = {};
+		struct fi_cq_tagged_entry entry;
+		ssize_t ret = fi_cq_sread(a->cq, &entry, 1, NULL, FX_WAIT_MS);
+
+		if (ret == -FI_EAVAIL) {
+			KUNIT_ASSERT_EQ(test, 1, fi_cq_readerr(a->cq, &error, 0));
+			KUNIT_EXPECT_EQ(test, FI_ATOMIC | FI_READ, error.flags);
+			failed++;
+			continue;
+		}
+		KUNIT_ASSERT_EQ(test, 1, ret);
+		KUNIT_EXPECT_EQ(test, FI_ATOMIC | FI_READ, entry.flags);
+		done++;
+	}
+	KUNIT_EXPECT_GE(test, far.words[0], done + 1);
+	KUNIT_EXPECT_LE(test, far.words[0], AT_ONCE + 1);
+}
+
+static void atomic_flags_of_datagrams(struct kunit *test)
+{
+	struct kofi_rdm *a = rdm_open(test, &atomics), *b = rdm_open(test, &atomics);
+	struct kofi_rdm *plain = rdm_open(test, NULL);
+	fi_addr_t to_b = rdm_know(test, a, b), unknown = to_b + 1;
+	u64 *near = (u64 *)tr_buffer(test, 64);
+	struct fi_ioc iov = { near, 1 }, result = { near + 1, 1 };
+	struct fi_cq_tagged_entry entry;
+	struct far far;
+	size_t count;
+
+	open_far(test, b, &far);
+	struct fi_rma_ioc remote[] = { { far.addr, 1, far.key }, { far.addr, 1, far.key } };
+	struct fi_msg_atomic msg = {
+		.msg_iov = &iov, .iov_count = 1, .rma_iov = remote, .rma_iov_count = 1,
+		.addr = to_b, .datatype = FI_UINT64, .op = FI_SUM, .context = near,
+	};
+
+	*near = 1;
+	for (int bit = 0; bit < 64; bit++) {
+		const u64 known = FI_COMPLETION | FI_INJECT | FI_MORE | FI_INJECT_COMPLETE |
+				  FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE;
+		ssize_t ret = fi_atomicmsg(a->ep, &msg, BIT_ULL(bit));
+
+		if (BIT_ULL(bit) & known) {
+			KUNIT_ASSERT_EQ(test, 0, ret);
+			if (!(BIT_ULL(bit) & FI_INJECT)) {
+				rdm_expect(test, a, near, &entry);
+				KUNIT_EXPECT_EQ(test, FI_ATOMIC | FI_WRITE, entry.flags);
+			}
+		} else {
+			bool rather = BIT_ULL(bit) & (FI_FENCE | FI_REMOTE_CQ_DATA);
+
+			KUNIT_EXPECT_EQ(test, rather ? -FI_EOPNOTSUPP : -FI_EBADFLAGS, ret);
+		}
+	}
+	KUNIT_EXPECT_EQ(test, -FI_EBADFLAGS,
+			fi_fetch_atomicmsg(a->ep, &msg, &result, NULL, 1, FI_INJECT));
+	msg.rma_iov_count = 2;
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_atomicmsg(a->ep, &msg, 0));
+	msg.rma_iov_count = 1;
+	msg.addr = unknown;
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_atomicmsg(a->ep, &msg, 0));
+	msg.addr = FI_ADDR_UNSPEC;
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_atomicmsg(a->ep, &msg, 0));
+	/* An endpoint that was not opened for them. */
+	KUNIT_EXPECT_EQ(test, -FI_ENOSYS, fi_atomicmsg(plain->ep, &msg, 0));
+	KUNIT_EXPECT_EQ(test, -FI_ENOSYS,
+			fi_atomicvalid(plain->ep, FI_UINT64, FI_SUM, &count));
+	/* All that were accepted have been done once. */
+	msg.addr = to_b;
+	KUNIT_ASSERT_EQ(test, 0, fi_fetch_atomicmsg(a->ep, &msg, &result, NULL, 1, FI_COMPLETION));
+	rdm_expect(test, a, near, NULL);
+	KUNIT_EXPECT_EQ(test, 6, near[1]);
+}
+
+static void cntr_03_atomics_are_counted(struct kunit *test)
+{
+	struct kofi_rdm *a = rdm_make(test, &atomics), *b = rdm_open(test, &atomics);
+	struct fi_cntr_attr attr = { .events = FI_CNTR_EVENTS_COMP, .wait_obj = FI_WAIT_UNSPEC };
+	struct fid_cntr *reads, *writes;
+	u64 one = 1, *old = (u64 *)tr_buffer(test, sizeof(*old));
+	struct far far;
+	fi_addr_t to_b;
+
+	KUNIT_ASSERT_EQ(test, 0, fi_cntr_open(a->domain, &attr, &reads, NULL));
+	fx_defer_close(test, &reads->fid);
+	KUNIT_ASSERT_EQ(test, 0, fi_cntr_open(a->domain, &attr, &writes, NULL));
+	fx_defer_close(test, &writes->fid);
+	KUNIT_ASSERT_EQ(test, 0, fi_ep_bind(a->ep, &reads->fid, FI_READ));
+	KUNIT_ASSERT_EQ(test, 0, fi_ep_bind(a->ep, &writes->fid, FI_WRITE));
+	rdm_start(test, a, 0);
+	to_b = rdm_know(test, a, b);
+	open_far(test, b, &far);
+	for (int i = 0; i < 3; i++)
+		KUNIT_ASSERT_EQ(test, 0, add(a, to_b, &far, &one, old, 0, old));
+	for (int i = 0; i < 5; i++)
+		KUNIT_ASSERT_EQ(test, 0, fi_inject_atomic(a->ep, &one, 1, to_b, far.addr, far.key,
+							  FI_UINT64, FI_SUM));
+	KUNIT_EXPECT_EQ(test, 0, fi_cntr_wait(reads, 3, FX_WAIT_MS));
+	KUNIT_EXPECT_EQ(test, 0, fi_cntr_wait(writes, 5, FX_WAIT_MS));
+	KUNIT_EXPECT_EQ(test, 8, far.words[0]);
+	for (int i = 0; i < 3; i++)
+		rdm_expect(test, a, old, NULL);
+	/* Before what is bound to it. */
+	fx_close(test, &a->ep->fid);
+}
+
+static struct kunit_case rdm_atomic_cases[] = {
+	KUNIT_CASE(atom_03_as_many_as_fit),
+	KUNIT_CASE(atom_05_both_ask_at_once),
+	KUNIT_CASE(atom_05_with_those_of_the_cpu),
+	KUNIT_CASE(atom_05_of_oneself),
+	KUNIT_CASE(rdm_04_the_asked_one_leaves),
+	KUNIT_CASE(atomic_flags_of_datagrams),
+	KUNIT_CASE(cntr_03_atomics_are_counted),
+	{}
+};
+
+static struct kunit_suite rdm_atomic_suite = {
+	.name = "kofi_rdm_atomic_own",
+	.init = at_over_datagrams,
+	.test_cases = rdm_atomic_cases,
+};
+
+kunit_test_suite(rdm_atomic_suite);
