@@ -1,0 +1,778 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A peer that says whatever it likes to a datagram endpoint: packets of every
+ * kind, most of them as they should be and many that are not. The worst that
+ * may come of it is the end of that one connection. Meanwhile the endpoint has
+ * messages from and for this peer and an honest one.
+ */
+
+#include <linux/delay.h>
+#include <linux/mm.h>
+#include <linux/moduleparam.h>
+#include <linux/prandom.h>
+
+#include <rdma/fi_rma.h>
+
+#include "rdm.h"
+#include "rdm_raw.h"
+
+static unsigned int hostile_packets;
+module_param(hostile_packets, uint, 0644);
+MODULE_PARM_DESC(hostile_packets, "packets of the hostile peer; 0: 200 for each round");
+
+static unsigned int hostile_seed = 1;
+module_param(hostile_seed, uint, 0644);
+MODULE_PARM_DESC(hostile_seed, "which packets they are");
+
+/* It comes as one of two: whose address is below the endpoint's, or above it. */
+static const u16 ports[] = { 1, 65535 };
+
+#define WHO		ARRAY_SIZE(ports)
+/* Not one byte on either side of a receive is written. */
+#define GUARD		64
+#define GUARDED		0xa5
+/* Nor one of a receive that is over. */
+#define OVER		0x5a
+/* How long the hostile peer waits for room, which it may have used up itself. */
+#define STALL_MS	200
+/* One packet in so many is not as it should be. */
+#define WILD		24
+/* The honest one sends a message while so many come. */
+#define HONEST		32
+/* Tags that the hostile one does not use. */
+#define HONEST_TAG	BIT_ULL(40)
+#define LENDS		SZ_256K
+#define HEARD		8
+#define LONGEST		200000
+#define LONGER		64
+#define PARTIALS	3
+
+static const size_t rooms[] = { 0, 1, 100, RAW_EAGER, 20000, 20000, 140000 };
+static const size_t lens[] = { 10, RAW_EAGER, 50000, LONGEST };
+static const size_t honest_lens[] = {
+	0, 1, 100, RAW_EAGER, RAW_EAGER + 1, 40000, 8 * RAW_EAGER, 8 * RAW_EAGER + 1, LONGEST,
+};
+
+/* What is wrong with a packet. */
+enum wild {
+	TAME, VERSION, KIND, OP, LENGTH, SEGMENT, PLACE, NAME, BITS, SHORT, LONG, COUNT, RANGE, KEY,
+	CREDITS, FAREWELL, TWICE, STRANGE, ATOMIC, RESPONSE, MANY, WRITES, LEAVES, WILDS,
+};
+
+static const char *const names[] = {
+	"nothing", "version", "kind", "op", "length", "segment", "place", "name", "bits", "short",
+	"long", "count", "range", "key", "credits", "farewell", "twice", "strange", "atomic",
+	"response", "many", "writes", "leaves",
+};
+static_assert(ARRAY_SIZE(names) == WILDS);
+
+/* An operation of the endpoint's, which is told of once. */
+struct op {
+	bool		under_way;
+	bool		is_send, is_tagged;
+	u8		*buf;
+	size_t		len;
+	fi_addr_t	whom;
+	u64		tag, ignore;
+};
+
+/* A message that the hostile one has sent some segments of. */
+struct partial {
+	u64	id, len, tag;
+	u32	next;
+	bool	is_tagged;
+};
+
+struct course {
+	struct kunit		*test;
+	struct rnd_state	random;
+	struct kofi_rdm		*rdm, *honest;
+	fi_addr_t		from_honest, to_rdm;
+	struct op		receives[WHO * 2 * ARRAY_SIZE(rooms)];
+	struct op		sends[WHO * ARRAY_SIZE(lens)];
+	u8			*out, *same;	/* what is sent, and what it has to stay */
+	/* The message from the honest peer, or to it, and its two ends. */
+	struct op		fair[2];
+	u8			*fair_out;
+	u32			fair_count;
+	/* The hostile one. */
+	struct raw		*raw;
+	u32			instance;
+	u64			offers[HEARD];
+	u32			offered;
+	struct partial		partials[PARTIALS];
+	enum wild		last;
+	u32			closed, refused, stalled, left;
+	u32			closed_by[WILDS];
+};
+
+static u32 below(struct course *c, u32 bound)
+{
+	return prandom_u32_state(&c->random) % bound;
+}
+
+static u64 any(struct course *c)
+{
+	return (u64)prandom_u32_state(&c->random) << 32 | prandom_u32_state(&c->random);
+}
+
+/* A number of those at which mistakes are made. */
+static u64 edge(struct course *c)
+{
+	static const u64 edges[] = {
+		0, 1, 2, 3, 4, 5, 63, 64, RAW_EAGER - 1, RAW_EAGER, RAW_EAGER + 1, U16_MAX,
+		8 * RAW_EAGER, S32_MAX, BIT_ULL(31), U32_MAX, BIT_ULL(32), S64_MAX, BIT_ULL(63),
+		U64_MAX - 1, U64_MAX,
+	};
+
+	switch (below(c, 4)) {
+	case 0:
+		return any(c);
+	case 1:
+		return below(c, 300);
+	default:
+		return edges[below(c, ARRAY_SIZE(edges))];
+	}
+}
+
+static u8 *guarded(struct kunit *test, size_t len)
+{
+	u8 *buf = tr_vbuffer(test, GUARD + len + GUARD);
+
+	memset(buf, GUARDED, GUARD + len + GUARD);
+	memset(buf + GUARD, OVER, len);
+	return buf + GUARD;
+}
+
+static void expect_guarded(struct kunit *test, const struct op *op)
+{
+	KUNIT_ASSERT_NULL(test, memchr_inv(op->buf - GUARD, GUARDED, GUARD));
+	KUNIT_ASSERT_NULL(test, memchr_inv(op->buf + op->len, GUARDED, GUARD));
+}
+
+static bool is_fair(struct course *c, struct op *op)
+{
+	return op == &c->fair[0] || op == &c->fair[1];
+}
+
+static void settle(struct course *c, struct op *op, size_t len, int err)
+{
+	struct kunit *test = c->test;
+
+	KUNIT_ASSERT_NOT_NULL(test, op);
+	KUNIT_ASSERT_TRUE_MSG(test, op->under_way, "an operation is told of that is not under way");
+	op->under_way = false;
+	if (is_fair(c, op))
+		KUNIT_ASSERT_EQ(test, 0, err);
+	if (op->is_send)
+		return;
+	expect_guarded(test, op);
+	if (is_fair(c, op)) {
+		KUNIT_ASSERT_EQ(test, op->len, len);
+		return;
+	}
+	KUNIT_ASSERT_LE(test, len, op->len);
+	memset(op->buf, OVER, op->len);
+}
+
+/* Reads what there is to be read. */
+static void look_at(struct course *c, struct kofi_rdm *rdm)
+{
+	struct fi_cq_tagged_entry entry;
+	ssize_t ret;
+
+	do {
+		struct fi_cq_err_entry error = {};
+
+		ret = fi_cq_read(rdm->cq, &entry, 1);
+		if (ret == 1)
+			settle(c, entry.op_context, entry.len, 0);
+		else if (ret == -FI_EAVAIL && fi_cq_readerr(rdm->cq, &error, 0) == 1)
+			settle(c, error.op_context, error.len, error.err);
+		else
+			KUNIT_ASSERT_EQ(c->test, -FI_EAGAIN, ret);
+	} while (ret != -FI_EAGAIN);
+}
+
+static void look(struct course *c)
+{
+	look_at(c, c->rdm);
+	look_at(c, c->honest);
+}
+
+static int post(struct kofi_rdm *rdm, struct op *op)
+{
+	struct fid_ep *ep = rdm->ep;
+	ssize_t ret;
+
+	if (op->is_send && op->is_tagged)
+		ret = fi_tsend(ep, op->buf, op->len, NULL, op->whom, op->tag, op);
+	else if (op->is_send)
+		ret = fi_send(ep, op->buf, op->len, NULL, op->whom, op);
+	else if (op->is_tagged)
+		ret = fi_trecv(ep, op->buf, op->len, NULL, op->whom, op->tag, op->ignore, op);
+	else
+		ret = fi_recv(ep, op->buf, op->len, NULL, op->whom, op);
+	op->under_way = !ret;
+	return ret;
+}
+
+/* Has the endpoint receive from the hostile one, and send to it. */
+static void tend(struct course *c, bool all)
+{
+	for (int i = 0; i < ARRAY_SIZE(c->receives); i++) {
+		struct op *op = &c->receives[i];
+
+		if (op->under_way || (!all && below(c, 2)))
+			continue;
+		KUNIT_ASSERT_NULL_MSG(c->test, memchr_inv(op->buf, OVER, op->len),
+				      "written to after its end");
+		KUNIT_ASSERT_EQ(c->test, 0, post(c->rdm, op));
+	}
+	for (int i = 0; i < ARRAY_SIZE(c->sends); i++) {
+		if (!c->sends[i].under_way && !below(c, 4))
+			KUNIT_ASSERT_EQ(c->test, 0, post(c->rdm, &c->sends[i]));
+	}
+}
+
+/* Begins a message from the honest one, or to it. */
+static void begin_fair(struct course *c)
+{
+	u32 nth = c->fair_count++;
+	size_t len = honest_lens[nth / 2 % ARRAY_SIZE(honest_lens)];
+	struct kofi_rdm *to = nth % 2 ? c->honest : c->rdm;
+	struct kofi_rdm *from = nth % 2 ? c->rdm : c->honest;
+	struct op *in = &c->fair[0], *out = &c->fair[1];
+
+	in->len = len;
+	out->len = len;
+	in->tag = HONEST_TAG + nth;
+	out->tag = HONEST_TAG + nth;
+	in->whom = nth % 2 ? c->to_rdm : c->from_honest;
+	out->whom = nth % 2 ? c->from_honest : c->to_rdm;
+	/* Of many contents: the buffer is longer than any message. */
+	out->buf = c->fair_out + nth % LONGER;
+	memset(in->buf, GUARDED, LONGEST + GUARD);
+	KUNIT_ASSERT_EQ(c->test, 0, post(to, in));
+	KUNIT_ASSERT_EQ(c->test, 0, post(from, out));
+}
+
+/* Sees it arrive. */
+static void end_fair(struct course *c)
+{
+	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
+	struct op *in = &c->fair[0], *out = &c->fair[1];
+
+	for (look(c); in->under_way || out->under_way; look(c)) {
+		KUNIT_ASSERT_TRUE_MSG(c->test, time_before(jiffies, end),
+				      "an honest message of %zu bytes does not arrive", in->len);
+		usleep_range(20, 50);
+	}
+	KUNIT_ASSERT_EQ_MSG(c->test, 0, memcmp(in->buf, out->buf, in->len),
+			    "an honest message of %zu bytes is damaged", in->len);
+}
+
+/* What the endpoint has offered, which may be answered. */
+static void heard(struct raw *raw, const struct raw_header *header)
+{
+	struct course *c = raw->context;
+
+	if (header->kind == RAW_OFFER && c->offered < HEARD)
+		c->offers[c->offered++] = header->id;
+}
+
+static void set_title(struct course *c, struct raw_header *header, u64 len)
+{
+	header->op = below(c, 2);
+	header->tag = below(c, 8);
+	header->len = len;
+	header->data = any(c);
+	header->flags = below(c, 4) ? 0 : BIT(17);
+}
+
+/* Some of what is lent, so many bytes at least. */
+static void set_ranges(struct course *c, struct raw_ranges *ranges, u64 len)
+{
+	struct raw *raw = c->raw;
+	u64 at = 0, rest;
+
+	ranges->count = 1 + below(c, ARRAY_SIZE(ranges->range));
+	for (int i = 0; i < ARRAY_SIZE(ranges->range); i++) {
+		rest = len - min(at, len);
+		ranges->range[i].addr = (uintptr_t)raw->memory + at;
+		ranges->range[i].key = raw->key;
+		ranges->range[i].len = i + 1 < ranges->count ? below(c, rest + 1) : rest;
+		at += ranges->range[i].len;
+	}
+}
+
+static size_t make_segment(struct course *c, struct raw_header *header)
+{
+	u32 which = below(c, PARTIALS);
+	struct partial *p = &c->partials[which];
+	u64 at = (u64)p->next * RAW_EAGER, left;
+
+	if (!p->len) {
+		/* Of names that others had that are whole. */
+		*p = (struct partial){
+			.id = which | (below(c, 2) ? any(c) << 8 : 0),
+			.len = RAW_EAGER + 1 + below(c, 3 * RAW_EAGER),
+			.tag = below(c, 8), .is_tagged = below(c, 2),
+		};
+		at = 0;
+	}
+	left = min(p->len - at, RAW_EAGER);
+	header->op = p->is_tagged;
+	header->tag = p->tag;
+	header->len = p->len;
+	header->id = p->id;
+	header->segment = p->next;
+	header->segment_len = left;
+	header->extra = any(c) << 2 | RAW_MIDDLE;
+	if (!p->next)
+		header->extra = RAW_FIRST;
+	p->next++;
+	if (at + left == p->len) {
+		header->extra = RAW_LAST;
+		p->len = 0;
+	}
+	return RAW_HEADER + left;
+}
+
+/* A packet as it should be, of that kind if there can be one now: its length. */
+static size_t make(struct course *c, u8 *packet, enum raw_kind kind)
+{
+	bool answers = kind == RAW_TAKEN || kind == RAW_ROOM;
+	struct raw_ranges *ranges = (void *)(packet + RAW_HEADER);
+	struct raw_header *header;
+	u64 len;
+
+	if (answers && !c->offered)
+		kind = RAW_WHOLE;
+	header = raw_begin(c->raw, packet, kind);
+	switch (kind) {
+	case RAW_SEGMENT:
+		return make_segment(c, header);
+	case RAW_OFFER:
+		len = below(c, 2) ? below(c, 1000) : below(c, LENDS);
+		set_title(c, header, len);
+		header->id = any(c);
+		set_ranges(c, ranges, len);
+		return RAW_HEADER + sizeof(*ranges);
+	case RAW_TAKEN:
+		header->id = c->offers[--c->offered];
+		return RAW_HEADER;
+	case RAW_ROOM:
+		header->id = c->offers[--c->offered];
+		set_ranges(c, ranges, below(c, LENDS));
+		return RAW_HEADER + sizeof(*ranges);
+	case RAW_CREDIT:
+		header->extra = c->raw->is_merciless ? 0 : below(c, 3);
+		return RAW_HEADER;
+	case RAW_ATOMIC:
+		header->op = RAW_BASE + below(c, 3);
+		header->id = any(c);
+		len = sizeof(*ranges) - 8 + 8 * (1 + below(c, 8));
+		header->datatype = below(c, 20);
+		header->atomic_op = below(c, 20);
+		header->targets = 1;
+		header->len = len;
+		set_ranges(c, ranges, 8);
+		return RAW_HEADER + len;
+	case RAW_ANSWER:
+		header->op = RAW_BASE + below(c, 3);
+		len = 8 + 8 * below(c, 3);
+		header->len = len;
+		packet[RAW_HEADER + 7] = len - 8;
+		return RAW_HEADER + len;
+	default:
+		len = below(c, 16) ? below(c, 2000) : RAW_EAGER - below(c, 2);
+		set_title(c, header, len);
+		return RAW_HEADER + len;
+	}
+}
+
+/* What a kind does not look at is what was there before. */
+static void leave_traces(struct course *c, struct raw_header *header)
+{
+	header->index = any(c);
+	header->op_data = any(c);
+	if (header->kind != RAW_SEGMENT) {
+		header->segment_len = any(c);
+		header->segment = any(c);
+	}
+	if (header->kind == RAW_WHOLE) {
+		header->id = any(c);
+		header->extra = any(c);
+	}
+	if (!below(c, 8))
+		header->to = edge(c);
+}
+
+/* The kind that this mistake can be made with. */
+static enum raw_kind kind_for(struct course *c, enum wild wild)
+{
+	static const enum raw_kind usual[] = {
+		RAW_WHOLE, RAW_WHOLE, RAW_WHOLE, RAW_SEGMENT, RAW_SEGMENT, RAW_OFFER, RAW_TAKEN,
+		RAW_ROOM, RAW_CREDIT,
+	};
+
+	switch (wild) {
+	case SEGMENT:
+	case PLACE:
+		return RAW_SEGMENT;
+	case COUNT:
+	case RANGE:
+	case KEY:
+		return below(c, 2) ? RAW_OFFER : RAW_ROOM;
+	case CREDITS:
+	case FAREWELL:
+		return RAW_CREDIT;
+	case STRANGE:
+		return RAW_TAKEN;
+	case ATOMIC:
+		return RAW_ATOMIC;
+	case RESPONSE:
+		return RAW_ANSWER;
+	default:
+		return usual[below(c, ARRAY_SIZE(usual))];
+	}
+}
+
+/* Makes the mistake: the length after it. */
+static size_t spoil(struct course *c, u8 *packet, size_t len, enum wild wild)
+{
+	struct raw_header *header = (void *)packet;
+	struct raw_ranges *ranges = (void *)(packet + RAW_HEADER);
+	u32 range = below(c, ARRAY_SIZE(ranges->range));
+	static const u8 answers[] = { RAW_TAKEN, RAW_ROOM, RAW_WRITTEN };
+
+	switch (wild) {
+	case VERSION:
+		header->version = edge(c);
+		break;
+	case KIND:
+		header->kind = edge(c);
+		break;
+	case OP:
+		header->op = edge(c);
+		break;
+	case LENGTH:
+		header->len = edge(c);
+		break;
+	case SEGMENT:
+		if (below(c, 2))
+			header->segment = edge(c);
+		else
+			header->segment_len = edge(c);
+		break;
+	case PLACE:
+		header->extra = edge(c);
+		break;
+	case NAME:
+		header->id = edge(c);
+		break;
+	case BITS:
+		for (int left = 1 + below(c, 8); left--;) {
+			u32 bit = below(c, 8 * min(len, RAW_HEADER + sizeof(*ranges)));
+
+			packet[bit / 8] ^= BIT(bit % 8);
+		}
+		break;
+	case SHORT:
+		return below(c, len);
+	case LONG:
+		return len + 1 + below(c, 300);
+	case COUNT:
+		ranges->count = edge(c);
+		break;
+	case RANGE:
+		if (below(c, 2))
+			ranges->range[range].addr = edge(c);
+		else
+			ranges->range[range].len = edge(c);
+		break;
+	case KEY:
+		ranges->range[range].key = edge(c);
+		break;
+	case CREDITS:
+		header->extra = edge(c);
+		break;
+	case FAREWELL:
+		header->extra = 0;
+		header->id = 0x6b6f666900000000 | below(c, 5);
+		header->data = below(c, 2) ? below(c, 4) : edge(c);
+		break;
+	case STRANGE:
+		header->kind = answers[below(c, ARRAY_SIZE(answers))];
+		header->id = (u64)below(c, 20) << 32 | below(c, 140);
+		set_ranges(c, ranges, 1000);
+		return RAW_HEADER + sizeof(*ranges);
+	case ATOMIC:
+		if (below(c, 2))
+			header->targets = edge(c);
+		if (below(c, 2))
+			header->datatype = edge(c);
+		if (below(c, 2))
+			header->atomic_op = edge(c);
+		if (below(c, 2))
+			ranges->range[range].len = edge(c);
+		break;
+	default:
+		break;
+	}
+	return len;
+}
+
+/* Accesses memory of the endpoint's, of which it has lent none. */
+static void access(struct course *c)
+{
+	struct raw *raw = c->raw;
+	u64 addr = below(c, 2) ? edge(c) : (uintptr_t)c->out, key = edge(c);
+
+	/* What comes of it is not looked at. */
+	switch (below(c, 3)) {
+	case 0:
+		fi_write(raw->ep, raw->memory, 8, NULL, 0, addr, key, NULL);
+		break;
+	case 1:
+		fi_read(raw->ep, raw->memory, 8, NULL, 0, addr, key, NULL);
+		break;
+	default:
+		/* With data for its queue: no key is asked for where there is nothing to write. */
+		fi_writedata(raw->ep, raw->memory, 0, NULL, below(c, 100), 0, addr, key, NULL);
+		break;
+	}
+}
+
+static void reconnect(struct course *c)
+{
+	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
+	struct raw_hello hello;
+	int err;
+
+	memset(c->partials, 0, sizeof(c->partials));
+	c->offered = 0;
+	c->last = TAME;
+	for (;;) {
+		hello = raw_hello(c->raw, ports[below(c, WHO)], ++c->instance);
+		if (below(c, 2))
+			hello.receives |= 0x6b6f0000;
+		err = raw_connect(c->test, c->raw, &c->rdm->name, &hello, sizeof(hello));
+		if (!err)
+			return;
+		c->refused++;
+		KUNIT_ASSERT_TRUE_MSG(c->test, time_before(jiffies, end), "no connection: %s",
+				      fi_strerror(err));
+		look(c);
+		usleep_range(1000, 2000);
+	}
+}
+
+/* A free packet; NULL if the connection has ended. */
+static u8 *await_packet(struct course *c)
+{
+	unsigned long end = jiffies + msecs_to_jiffies(STALL_MS);
+	struct raw *raw = c->raw;
+	u8 *packet;
+
+	if (!raw->ep)
+		reconnect(c);
+	for (;;) {
+		look(c);
+		packet = raw_packet(raw);
+		if (packet)
+			return packet;
+		if (raw->is_gone || time_after(jiffies, end))
+			break;
+		tend(c, true);
+		usleep_range(20, 50);
+	}
+	if (raw->is_gone) {
+		c->closed++;
+		c->closed_by[c->last]++;
+	} else {
+		c->stalled++;
+	}
+	raw_leave(c->test, raw);
+	return NULL;
+}
+
+/* Begins more messages than there are places for. */
+static void begin_many(struct course *c)
+{
+	for (u64 id = 1000; id < 1140; id++) {
+		u8 *packet = await_packet(c);
+		struct raw_header *header;
+
+		if (!packet)
+			return;
+		header = raw_begin(c->raw, packet, RAW_SEGMENT);
+		set_title(c, header, 2 * RAW_EAGER);
+		header->id = id;
+		header->extra = RAW_FIRST;
+		header->segment_len = RAW_EAGER;
+		raw_send(c->raw, packet, RAW_MOST);
+	}
+}
+
+static void step(struct course *c)
+{
+	enum wild wild = below(c, WILD) ? TAME : below(c, WILDS);
+	u8 *packet = await_packet(c), *again;
+	size_t len;
+
+	if (!packet)
+		return;
+	len = make(c, packet, kind_for(c, wild));
+	leave_traces(c, (void *)packet);
+	len = spoil(c, packet, len, wild);
+	if (wild != TAME)
+		c->last = wild;
+	raw_send(c->raw, packet, len);
+	switch (wild) {
+	case TWICE:
+		again = await_packet(c);
+		if (again) {
+			memcpy(again, packet, len);
+			raw_send(c->raw, again, len);
+		}
+		break;
+	case MANY:
+		if (!below(c, 8))
+			begin_many(c);
+		break;
+	case WRITES:
+		access(c);
+		break;
+	case LEAVES:
+		c->left++;
+		raw_leave(c->test, c->raw);
+		break;
+	default:
+		break;
+	}
+}
+
+/* Everything that is under way ends: receives that nothing comes for are taken back. */
+static void wind_up(struct course *c)
+{
+	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
+	bool is_over;
+
+	raw_leave(c->test, c->raw);
+	do {
+		is_over = true;
+		look(c);
+		for (int i = 0; i < ARRAY_SIZE(c->sends); i++)
+			is_over &= !c->sends[i].under_way;
+		for (int i = 0; i < ARRAY_SIZE(c->receives); i++) {
+			struct op *op = &c->receives[i];
+
+			if (!op->under_way)
+				continue;
+			is_over = false;
+			fi_cancel(&c->rdm->ep->fid, op);
+		}
+		KUNIT_ASSERT_TRUE_MSG(c->test, time_before(jiffies, end), "something has no end");
+		usleep_range(100, 200);
+	} while (!is_over);
+}
+
+static void set_up(struct course *c)
+{
+	static const struct rdm_opts opts = { .caps = FI_DIRECTED_RECV | FI_SOURCE, .rx_size = 256 };
+	struct kunit *test = c->test;
+	struct op *receive = c->receives, *send = c->sends;
+
+	c->out = tr_vbuffer(test, LONGEST);
+	c->same = tr_vbuffer(test, LONGEST);
+	tr_fill(c->out, LONGEST, 1);
+	memcpy(c->same, c->out, LONGEST);
+	c->fair_out = tr_vbuffer(test, LONGEST + LONGER);
+	tr_fill(c->fair_out, LONGEST + LONGER, 2);
+	c->fair[0] = (struct op){ .is_tagged = true, .buf = guarded(test, LONGEST) };
+	c->fair[1] = (struct op){ .is_tagged = true, .is_send = true };
+	for (int i = 0; i < ARRAY_SIZE(c->receives); i++) {
+		u32 nth = i / WHO;
+
+		receive[i].len = rooms[nth % ARRAY_SIZE(rooms)];
+		receive[i].buf = guarded(test, receive[i].len);
+		/* Some of all tags, and some of half of them. */
+		receive[i].is_tagged = nth & 1;
+		receive[i].tag = nth & 2;
+		receive[i].ignore = nth & 4 ? ~0ull : ~2ull & (BIT_ULL(32) - 1);
+	}
+	for (int i = 0; i < ARRAY_SIZE(c->sends); i++) {
+		send[i].is_send = true;
+		send[i].is_tagged = i / WHO & 1;
+		send[i].buf = c->out;
+		send[i].len = lens[i / WHO];
+	}
+	c->raw = raw_open(test, LENDS);
+	c->raw->heard = heard;
+	c->raw->context = c;
+	for (int i = 0; i < RAW_SLOTS; i++)
+		tr_fill(c->raw->out + i * RAW_MOST, RAW_MOST, i);
+	c->honest = rdm_open(test, &opts);
+	c->rdm = rdm_open(test, &opts);
+	c->from_honest = rdm_know(test, c->rdm, c->honest);
+	c->to_rdm = rdm_know(test, c->honest, c->rdm);
+	for (int who = 0; who < WHO; who++) {
+		struct kofi_rdm other = *c->rdm;
+		fi_addr_t whom;
+
+		((struct sockaddr_in *)&other.name)->sin_port = htons(ports[who]);
+		whom = rdm_know(test, c->rdm, &other);
+		for (int i = who; i < ARRAY_SIZE(c->receives); i += WHO)
+			receive[i].whom = whom;
+		for (int i = who; i < ARRAY_SIZE(c->sends); i += WHO)
+			send[i].whom = whom;
+	}
+}
+
+static void rdm_a_hostile_peer_ends_its_own_connection_at_most(struct kunit *test)
+{
+	struct course *c = (void *)tr_vbuffer(test, sizeof(*c));
+	u32 count = hostile_packets ?: 200 * tr_rounds, kinds = 0;
+
+	c->test = test;
+	prandom_seed_state(&c->random, hostile_seed);
+	set_up(c);
+	while (c->raw->done < count) {
+		if (!c->fair[0].under_way && !c->fair[1].under_way)
+			begin_fair(c);
+		for (int i = 0; i < HONEST; i++)
+			step(c);
+		end_fair(c);
+		tend(c, false);
+	}
+	wind_up(c);
+	KUNIT_EXPECT_EQ(test, 0, memcmp(c->out, c->same, LONGEST));
+	for (int i = 0; i < 2 * ARRAY_SIZE(honest_lens); i++) {
+		begin_fair(c);
+		end_fair(c);
+	}
+	for (int i = 0; i < WILDS; i++)
+		kinds += c->closed_by[i] > 0;
+	kunit_info(test, "%u packets; %u connections closed, of %u kinds; %u left, %u stalled, %u refused\n",
+		   c->raw->done, c->closed, kinds, c->left, c->stalled, c->refused);
+	for (int i = 0; i < WILDS; i++) {
+		if (c->closed_by[i])
+			kunit_info(test, "%s: %u\n", names[i], c->closed_by[i]);
+	}
+	KUNIT_EXPECT_EQ_MSG(test, 0, c->closed_by[TAME], "for nothing");
+	KUNIT_EXPECT_GT(test, kinds, 5);
+}
+
+static struct kunit_case cases[] = {
+	KUNIT_CASE_SLOW(rdm_a_hostile_peer_ends_its_own_connection_at_most),
+	{}
+};
+
+static struct kunit_suite suite = {
+	.name = "kofi_rdm_hostile",
+	.test_cases = cases,
+};
+
+kunit_test_suite(suite);

@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: GPL-2.0
+# hostile.sh DEVICE RUNS PACKETS: a peer of a datagram endpoint's that says whatever it likes, in so many
+# runs with so many packets each, which are others each time.
+need_module kofi_kunit
+needs_suites kofi_rdm_hostile
+device_up "$1" || fail "$1 does not come up"
+load kofi_kunit addr="$ADDRESS" hostile_packets="$3" || fail "kofi_kunit.ko does not load"
+for run in $(seq "$2"); do
+	echo "$((run + 1))" >/sys/module/kofi_kunit/parameters/hostile_seed
+	run_suites kofi_rdm_hostile
+done
+unload kofi_kunit kofi || fail "the modules do not unload"
+rdma resource show | grep "kofi" && fail "something is left"
+true
