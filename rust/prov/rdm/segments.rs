@@ -16,7 +16,7 @@ use crate::abi::nodes::{
     Queue, //
 };
 
-/// A message of which segments have come, and more are to come.
+/// A message of which segments have come.
 pub(super) struct Partial<T> {
     id: u64,
     message: Message,
@@ -56,16 +56,27 @@ impl<T> Partial<T> {
     pub(super) fn advance(&mut self) {
         self.next += 1;
     }
+
+    /// Whether all of the message has been.
+    fn is_whole(&self) -> bool {
+        u64::from(self.next) == self.message.segments()
+    }
+
+    /// Whether more of a message of that name is to come: once it is whole, the peer may give its name
+    /// to another one.
+    fn is_called(&self, id: u64) -> bool {
+        self.id == id && !self.is_whole()
+    }
 }
 
-/// The messages of one connection of which segments are to come.
+/// The messages of one peer of which segments have come, until somebody has taken all of each.
 pub(super) struct Partials<T> {
     queue: Queue<Partial<T>>,
     most: usize,
 }
 
 impl<T> Partials<T> {
-    /// None yet, and never more than `most`.
+    /// None yet, and never more than `most` that are not whole.
     pub(super) const fn new(most: usize) -> Self {
         Self {
             queue: Queue::new(),
@@ -77,15 +88,16 @@ impl<T> Partials<T> {
     ///
     /// # Errors
     ///
-    /// It is not the first one, there is one of that name, or there are too many.
+    /// It is not the first one, there is one of that name which is not whole, or there are too many.
     pub(super) fn begin(&self, segment: &Segment) -> Result<(), Malformed> {
         if segment.place != Place::First {
             return Err(Malformed("a segment of no message"));
         }
-        if self.queue.iter().any(|partial| partial.id == segment.id) {
+        if self.queue.iter().any(|partial| partial.is_called(segment.id)) {
             return Err(Malformed("two messages of one name"));
         }
-        if self.queue.len() >= self.most {
+        let parts = self.queue.iter().filter(|partial| !partial.is_whole());
+        if parts.count() >= self.most {
             return Err(Malformed("segments of too many messages at once"));
         }
         Ok(())
@@ -95,7 +107,7 @@ impl<T> Partials<T> {
     pub(super) fn continues(&self, segment: &Segment) -> bool {
         self.queue
             .iter()
-            .any(|partial| partial.id == segment.id && partial.next == segment.number)
+            .any(|partial| partial.is_called(segment.id) && partial.next == segment.number)
     }
 
     /// Whether a message is `meant`.
@@ -112,7 +124,7 @@ impl<T> Partials<T> {
     pub(super) fn take(&mut self, segment: &Segment) -> Result<Own<Partial<T>>, Malformed> {
         let partial = self
             .queue
-            .take(|partial| partial.id == segment.id)
+            .take(|partial| partial.is_called(segment.id))
             .ok_or(Malformed("a segment of no message"))?;
         let is_next = partial.next == segment.number && partial.message == segment.message;
         if is_next {
@@ -246,6 +258,29 @@ mod tests {
         assert!(partials.take(&other).is_err());
         let right = partials.take(&segment(1, 1, 4));
         assert!(right.is_ok_and(|partial| partial.next == 1));
+        Ok(())
+    }
+
+    #[test]
+    fn a_name_is_free_when_its_message_is_whole() -> Result {
+        let mut partials = Partials::<u32>::new(3);
+        for number in 1..=2 {
+            let first = segment(1, 0, 2);
+            assert!(partials.begin(&first).is_ok());
+            let mut partial = begun(&first, number)?;
+            partial.advance();
+            partials.keep(partial);
+            assert!(partials.begin(&first).is_err());
+            let last = segment(1, 1, 2);
+            assert!(partials.continues(&last));
+            let mut partial = partials.take(&last).map_err(|_| crate::abi::Errno::EOTHER)?;
+            assert_eq!(partial.what, number);
+            partial.advance();
+            partials.keep(partial);
+            assert!(!partials.continues(&last) && partials.take(&last).is_err());
+        }
+        assert!(partials.find(|&number| number == 1).is_some());
+        assert!(partials.find(|&number| number == 2).is_some());
         Ok(())
     }
 

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: GPL-2.0
+/* What a datagram endpoint makes of peers that connect strangely, or say strange things. */
+
+#include <linux/delay.h>
+#include <linux/mm.h>
+
+#include "rdm.h"
+#include "rdm_raw.h"
+
+/* Nobody listens there. */
+#define PORT		1
+#define LONG		(2 * RAW_EAGER)
+
+static u8 *await_packet(struct kunit *test, struct raw *raw, unsigned int ms)
+{
+	unsigned long end = jiffies + msecs_to_jiffies(ms);
+	u8 *packet;
+
+	while (!(packet = raw_packet(raw)) && !raw->is_gone && time_before(jiffies, end))
+		usleep_range(50, 100);
+	return packet;
+}
+
+static void say(struct kunit *test, struct raw *raw, u8 *packet, size_t len)
+{
+	KUNIT_ASSERT_EQ(test, 0, raw_send(raw, packet, len));
+}
+
+/* Until all that was said has arrived. */
+static void be_heard(struct kunit *test, struct raw *raw)
+{
+	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
+
+	for (raw_look(raw); raw->busy; raw_look(raw)) {
+		KUNIT_ASSERT_TRUE(test, time_before(jiffies, end));
+		KUNIT_ASSERT_FALSE_MSG(test, raw->is_gone, "the connection has ended");
+		usleep_range(50, 100);
+	}
+}
+
+static void meet(struct kunit *test, struct raw *raw, struct kofi_rdm *rdm, u16 port, u32 instance)
+{
+	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
+	struct raw_hello hello = raw_hello(raw, port, instance);
+
+	/* It may not have noticed yet that the last one has ended. */
+	while (raw_connect(test, raw, &rdm->name, &hello, sizeof(hello))) {
+		KUNIT_ASSERT_TRUE(test, time_before(jiffies, end));
+		usleep_range(1000, 2000);
+	}
+}
+
+/* A message in two segments. */
+static void say_long(struct kunit *test, struct raw *raw, u64 id, u32 seed)
+{
+	for (u32 nth = 0; nth < LONG / RAW_EAGER; nth++) {
+		u8 *packet = await_packet(test, raw, FX_WAIT_MS);
+		struct raw_header *header;
+
+		KUNIT_ASSERT_NOT_NULL(test, packet);
+		header = raw_begin(raw, packet, RAW_SEGMENT);
+		header->len = LONG;
+		header->id = id;
+		header->segment = nth;
+		header->segment_len = RAW_EAGER;
+		header->extra = nth ? RAW_LAST : RAW_FIRST;
+		tr_fill(packet + RAW_HEADER, RAW_EAGER, seed + nth);
+		say(test, raw, packet, RAW_MOST);
+	}
+	be_heard(test, raw);
+}
+
+/* Other implementations use a name again as soon as their last packet has gone. */
+static void rdm_07_a_name_is_free_when_its_message_is_whole(struct kunit *test)
+{
+	struct raw *raw = raw_open(test, SZ_4K);
+	u8 *in = tr_vbuffer(test, LONG);
+	struct kofi_rdm *rdm = rdm_open(test, NULL);
+
+	meet(test, raw, rdm, PORT, 1);
+	for (u32 nth = 0; nth < 6; nth++) {
+		if (nth == 3) {
+			raw_leave(test, raw);
+			meet(test, raw, rdm, PORT, 2);
+		}
+		say_long(test, raw, 5, 10 * nth);
+	}
+	for (u32 nth = 0; nth < 6; nth++) {
+		KUNIT_ASSERT_EQ(test, 0, rdm_recv(rdm, FI_ADDR_UNSPEC, in, LONG, in));
+		rdm_expect(test, rdm, in, NULL);
+		KUNIT_EXPECT_TRUE(test, tr_intact(in, RAW_EAGER, 10 * nth));
+		KUNIT_EXPECT_TRUE(test, tr_intact(in + RAW_EAGER, RAW_EAGER, 10 * nth + 1));
+	}
+}
+
+static struct kunit_case cases[] = {
+	KUNIT_CASE(rdm_07_a_name_is_free_when_its_message_is_whole),
+	{}
+};
+
+static struct kunit_suite suite = {
+	.name = "kofi_rdm_strange",
+	.test_cases = cases,
+};
+
+kunit_test_suite(suite);
