@@ -26,7 +26,8 @@ use super::{
         Fetch,
         Letter,
         Parts,
-        Receive, //
+        Receive,
+        ENVELOPE, //
     },
     traffic::Traffic,
     wire::{
@@ -63,6 +64,10 @@ const PARTIAL_BOUND: usize = 4 * PEER_BOUND;
 
 /// The same of all peers.
 const BOUND: usize = 32 << 20;
+
+/// How far what a connection leaves in its packets, when it ends, may go beyond either. It is more than
+/// they have; a peer that comes again and again does not leave more each time.
+const LEFT_BOUND: usize = PEER_BOUND;
 
 /// What is done to a message that is looked at.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -232,8 +237,11 @@ impl Traffic {
             true => PARTIAL_BOUND,
             false => PEER_BOUND,
         };
-        let is_there = peer.parked + weight <= bound;
-        !mail.is_bounded || is_there && self.parked + weight <= BOUND
+        let (bound, of_all) = match mail.is_bounded {
+            true => (bound, BOUND),
+            false => (bound + LEFT_BOUND, 2 * BOUND),
+        };
+        peer.parked + weight <= bound && self.parked + weight <= of_all
     }
 
     fn add_weight(&mut self, slot: u32, weight: usize) {
@@ -258,6 +266,8 @@ impl Traffic {
                 self.desk.wait(letter);
                 Taken::Done
             }
+            // It goes with its connection.
+            Ok(_) if !mail.is_bounded => Taken::Done,
             _ => Taken::Later,
         }
     }
@@ -323,7 +333,7 @@ impl Traffic {
             }
             None => {
                 let letter = Own::at_once(mail.letter(Body::Parts(number)));
-                let added = match self.has_room(mail, payload.len()) {
+                let added = match self.has_room(mail, ENVELOPE + payload.len()) {
                     true => parts.what.add(payload),
                     false => Err(Errno::ENOMEM),
                 };

@@ -166,7 +166,7 @@ impl Titled for Letter {
 }
 
 /// What a letter costs beside its bytes.
-const ENVELOPE: usize = 512;
+pub(super) const ENVELOPE: usize = 512;
 
 impl Letter {
     /// A message whose bytes are there. Any context.

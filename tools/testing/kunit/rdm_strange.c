@@ -10,6 +10,8 @@
 /* Nobody listens there. */
 #define PORT		1
 #define LONG		(2 * RAW_EAGER)
+/* How long something is waited for that may not come. */
+#define MOMENT_MS	300
 
 static u8 *await_packet(struct kunit *test, struct raw *raw, unsigned int ms)
 {
@@ -93,8 +95,51 @@ static void rdm_07_a_name_is_free_when_its_message_is_whole(struct kunit *test)
 	}
 }
 
+/* How many messages are there that nobody has received. */
+static int receive_all(struct kunit *test, struct kofi_rdm *rdm, u8 *in)
+{
+	struct fi_cq_tagged_entry entry;
+	int count = 0;
+
+	for (;; count++) {
+		KUNIT_ASSERT_EQ(test, 0, rdm_recv(rdm, FI_ADDR_UNSPEC, in, RAW_EAGER, in));
+		if (fi_cq_sread(rdm->cq, &entry, 1, NULL, MOMENT_MS) != 1)
+			break;
+	}
+	KUNIT_ASSERT_EQ(test, 0, fi_cancel(&rdm->ep->fid, in));
+	KUNIT_ASSERT_EQ(test, 0, fx_wait_comp_error(test, rdm->cq, &(struct fi_cq_err_entry){}));
+	return count;
+}
+
+#define VISITS	8
+
+/* What a peer leaves when it goes stays, but it cannot come again and again to leave more. */
+static void rdm_06_who_comes_again_does_not_leave_more(struct kunit *test)
+{
+	struct raw *raw = raw_open(test, SZ_4K);
+	u8 *in = tr_vbuffer(test, RAW_EAGER), *packet;
+	struct kofi_rdm *rdm = rdm_open(test, NULL);
+	int sent = 0, there;
+
+	for (u32 visit = 1; visit <= VISITS; visit++) {
+		meet(test, raw, rdm, PORT, visit);
+		while ((packet = await_packet(test, raw, MOMENT_MS))) {
+			raw_begin(raw, packet, RAW_WHOLE)->len = RAW_EAGER;
+			say(test, raw, packet, RAW_MOST);
+			sent++;
+		}
+		raw_leave(test, raw);
+	}
+	there = receive_all(test, rdm, in);
+	kunit_info(test, "%d sent, %d there\n", sent, there);
+	KUNIT_EXPECT_GE(test, there, SZ_1M / (RAW_EAGER + SZ_1K));
+	KUNIT_EXPECT_LE(test, there, 3 * SZ_1M / RAW_EAGER);
+	rdm_exchange(test, rdm, rdm_know(test, rdm, rdm), rdm);
+}
+
 static struct kunit_case cases[] = {
 	KUNIT_CASE(rdm_07_a_name_is_free_when_its_message_is_whole),
+	KUNIT_CASE_SLOW(rdm_06_who_comes_again_does_not_leave_more),
 	{}
 };
 
