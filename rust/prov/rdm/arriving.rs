@@ -164,6 +164,9 @@ impl Traffic {
         let is_held = peer.held > 0;
         let from = peer.addr;
         if let Arrival::Written(data) = packet.arrival {
+            if !outlets.hears_writes {
+                return Err(Malformed("data of a write where there is nothing to write to"));
+            }
             return Ok(match !is_held && outlets.written(data) {
                 true => Taken::Done,
                 false => Taken::Later,

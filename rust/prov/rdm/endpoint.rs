@@ -251,6 +251,7 @@ impl Endpoint {
                 transmit: transmit.clone(),
                 receive: receive.clone(),
                 counters: bindings.counters,
+                hears_writes: self.has_rma,
                 sources: self.tells_sources.then(|| addresses.arc().clone()),
             },
             addresses: addresses.arc().clone(),

@@ -48,6 +48,8 @@ pub(super) struct Outlets {
     pub(super) receive: Arc<Cq>,
     /// Counted, whether or not somebody is told.
     pub(super) counters: Counters,
+    /// Whether peers may write to memory, and send data with that.
+    pub(super) hears_writes: bool,
     /// What the sender of a message is called, if that is told.
     pub(super) sources: Option<Arc<AddressVector>>,
 }

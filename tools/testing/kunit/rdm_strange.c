@@ -4,6 +4,8 @@
 #include <linux/delay.h>
 #include <linux/mm.h>
 
+#include <rdma/fi_rma.h>
+
 #include "rdm.h"
 #include "rdm_raw.h"
 
@@ -137,9 +139,25 @@ static void rdm_06_who_comes_again_does_not_leave_more(struct kunit *test)
 	rdm_exchange(test, rdm, rdm_know(test, rdm, rdm), rdm);
 }
 
+/* Data of a write are for endpoints that lend memory. */
+static void rdm_nobody_is_told_of_writes_that_nobody_expects(struct kunit *test)
+{
+	struct raw *raw = raw_open(test, SZ_4K);
+	struct kofi_rdm *rdm = rdm_open(test, NULL), *other = rdm_open(test, NULL);
+	struct fi_cq_tagged_entry entry;
+
+	if (raw->is_merciless)
+		kunit_skip(test, "iWARP has no data with a write");
+	meet(test, raw, rdm, PORT, 1);
+	KUNIT_ASSERT_EQ(test, 0, fi_writedata(raw->ep, raw->memory, 0, NULL, 77, 0, 0, 0, NULL));
+	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_sread(rdm->cq, &entry, 1, NULL, MOMENT_MS));
+	rdm_exchange(test, other, rdm_know(test, other, rdm), rdm);
+}
+
 static struct kunit_case cases[] = {
 	KUNIT_CASE(rdm_07_a_name_is_free_when_its_message_is_whole),
 	KUNIT_CASE_SLOW(rdm_06_who_comes_again_does_not_leave_more),
+	KUNIT_CASE(rdm_nobody_is_told_of_writes_that_nobody_expects),
 	{}
 };
 
