@@ -176,6 +176,8 @@ impl Traffic {
         let message = match &head {
             Head::Eager(message) | Head::Offer { message, .. } => *message,
             Head::Segment(segment) => segment.message,
+            // Of what there was before, nothing is left that it could be about.
+            _ if !peer.has(packet.attempt) => return Ok(Taken::Done),
             &Head::Atomic { id, call, targets } => {
                 return Ok(Taken::Asked(Request {
                     id,
