@@ -47,42 +47,54 @@ pub(super) enum Verdict {
     Refuse,
 }
 
+/// How often a peer may say that it is asking itself, and not do so: for two seconds at least.
+const MOST_MISSES: u32 = 100;
+
 /// The connection with one peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Link(State);
+pub(super) struct Link {
+    state: State,
+    /// How often its request has not come.
+    misses: u32,
+}
 
 impl Link {
     /// None yet.
     pub(super) const fn new() -> Self {
-        Self(State::Idle)
+        Self {
+            state: State::Idle,
+            misses: 0,
+        }
     }
 
     /// How far it has come.
     pub(super) fn state(&self) -> State {
-        self.0
+        self.state
     }
 
     /// Somebody wants it: whether to ask the peer.
     pub(super) fn want(&mut self) -> bool {
-        let is_idle = self.0 == State::Idle;
+        let is_idle = self.state == State::Idle;
         if is_idle {
-            self.0 = State::Asking;
+            self.state = State::Asking;
+            self.misses = 0;
         }
         is_idle
     }
 
     /// The peer's request has not come for long: whether to ask once more.
     pub(super) fn miss(&mut self) -> bool {
-        let is_missed = self.0 == State::Expecting;
+        let is_missed = self.state == State::Expecting;
         if is_missed {
-            self.0 = State::Asking;
+            self.state = State::Asking;
+            self.misses += 1;
         }
         is_missed
     }
 
     /// The peer asks; `order` is that of its address to our own.
     pub(super) fn asked(&mut self, who: Identity, order: Ordering) -> Verdict {
-        let verdict = match self.0 {
+        let verdict = match self.state {
             State::Idle | State::Expecting => Verdict::Accept,
             State::Asking if order == Ordering::Less => Verdict::Refuse,
             State::Asking => Verdict::Replace,
@@ -95,44 +107,44 @@ impl Link {
             State::Answering(_) | State::Open(_) => Verdict::Replace,
         };
         if verdict != Verdict::Refuse {
-            self.0 = State::Answering(who);
+            self.state = State::Answering(who);
         }
         verdict
     }
 
     /// Our request has been accepted: whether it was there.
     pub(super) fn accepted(&mut self, who: Identity) -> bool {
-        let was_asking = self.0 == State::Asking;
+        let was_asking = self.state == State::Asking;
         if was_asking {
-            self.0 = State::Open(who);
+            self.state = State::Open(who);
         }
         was_asking
     }
 
     /// What we have accepted is there: who the peer is, if that was so.
     pub(super) fn established(&mut self) -> Option<Identity> {
-        let State::Answering(who) = self.0 else {
+        let State::Answering(who) = self.state else {
             return None;
         };
-        self.0 = State::Open(who);
+        self.state = State::Open(who);
         Some(who)
     }
 
     /// Our request has been refused: whether that is the end of it.
     pub(super) fn refused(&mut self, why: Refusal) -> bool {
-        if self.0 != State::Asking {
+        if self.state != State::Asking {
             return false;
         }
-        self.0 = match why {
-            Refusal::Already => State::Expecting,
-            Refusal::Refused => State::Idle,
+        self.state = match why {
+            Refusal::Already if self.misses < MOST_MISSES => State::Expecting,
+            Refusal::Already | Refusal::Refused => State::Idle,
         };
-        self.0 == State::Idle
+        self.state == State::Idle
     }
 
     /// It has ended, or has never come about.
     pub(super) fn lost(&mut self) {
-        self.0 = State::Idle;
+        self.state = State::Idle;
     }
 }
 

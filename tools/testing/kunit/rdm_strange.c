@@ -11,6 +11,7 @@
 
 /* Nobody listens there. */
 #define PORT		1
+#define LEN		100
 #define LONG		(2 * RAW_EAGER)
 /* How long something is waited for that may not come. */
 #define MOMENT_MS	300
@@ -154,10 +155,61 @@ static void rdm_nobody_is_told_of_writes_that_nobody_expects(struct kunit *test)
 	rdm_exchange(test, other, rdm_know(test, other, rdm), rdm);
 }
 
+/* An endpoint of another kind listens where a message is sent to, and answers something. */
+struct host {
+	struct kofi_fabric_fx	*fx;
+	struct fid_pep		*pep;
+	struct kofi_rdm		*rdm;
+	fi_addr_t		addr;
+	u8			*out;
+};
+
+static struct host *open_host(struct kunit *test)
+{
+	struct host *host = kunit_kzalloc(test, sizeof(*host), GFP_KERNEL);
+	struct kofi_rdm other = { .name_len = sizeof(other.name) };
+
+	KUNIT_ASSERT_NOT_NULL(test, host);
+	host->out = tr_buffer(test, LEN);
+	host->fx = fx_open(test);
+	host->pep = fx_listen(test, host->fx->fabric, host->fx->info, host->fx->eq);
+	KUNIT_ASSERT_EQ(test, 0, fi_getname(&host->pep->fid, &other.name, &other.name_len));
+	host->rdm = rdm_open(test, NULL);
+	host->addr = rdm_know(test, host->rdm, &other);
+	return host;
+}
+
+/* Whoever says that it is about to ask itself, and never does, is given up. */
+static void rdm_04_who_always_asks_itself_is_given_up(struct kunit *test)
+{
+	static const u8 already[] = { 1, 2 };
+	struct host *host = open_host(test);
+	unsigned long end = jiffies + msecs_to_jiffies(2 * FX_WAIT_MS);
+	struct fi_cq_err_entry error = {};
+	struct fx_cm_event event;
+	int asked = 0;
+	u32 what;
+
+	KUNIT_ASSERT_EQ(test, 0, rdm_send(host->rdm, host->addr, host->out, LEN, host->out));
+	while (fi_cq_readerr(host->rdm->cq, &error, 0) != 1 && time_before(jiffies, end)) {
+		if (fi_eq_sread(host->fx->eq, &what, &event, sizeof(event), 10, 0) <= 0)
+			continue;
+		KUNIT_ASSERT_EQ(test, FI_CONNREQ, what);
+		KUNIT_EXPECT_EQ(test, 0, fi_reject(host->pep, event.entry.info->handle, already,
+						   sizeof(already)));
+		fi_freeinfo(event.entry.info);
+		asked++;
+	}
+	kunit_info(test, "asked %d times\n", asked);
+	KUNIT_EXPECT_PTR_EQ(test, (void *)host->out, error.op_context);
+	KUNIT_EXPECT_EQ(test, FI_ECONNREFUSED, error.err);
+}
+
 static struct kunit_case cases[] = {
 	KUNIT_CASE(rdm_07_a_name_is_free_when_its_message_is_whole),
 	KUNIT_CASE_SLOW(rdm_06_who_comes_again_does_not_leave_more),
 	KUNIT_CASE(rdm_nobody_is_told_of_writes_that_nobody_expects),
+	KUNIT_CASE_SLOW(rdm_04_who_always_asks_itself_is_given_up),
 	{}
 };
 

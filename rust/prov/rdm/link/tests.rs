@@ -229,6 +229,21 @@ mod cases {
     }
 
     #[test]
+    fn who_is_expected_for_long_is_given_up() {
+        let mut link = Link::new();
+        for _ in 0..2 {
+            assert!(link.want());
+            let mut misses = 0;
+            while !link.refused(Refusal::Already) {
+                assert!(link.miss());
+                misses += 1;
+            }
+            assert_eq!(misses, MOST_MISSES);
+            assert_eq!(link.state(), State::Idle);
+        }
+    }
+
+    #[test]
     fn a_peer_that_was_started_again_is_another_one() {
         let restarted = Identity { instance: 2, ..ONE };
         for open in [false, true] {
