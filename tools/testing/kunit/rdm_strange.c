@@ -155,6 +155,106 @@ static void rdm_nobody_is_told_of_writes_that_nobody_expects(struct kunit *test)
 	rdm_exchange(test, other, rdm_know(test, other, rdm), rdm);
 }
 
+/* Words that no endpoint would connect with, and some that are as good as they are odd. */
+static void rdm_strange_words_are_refused(struct kunit *test)
+{
+	struct raw *raw = raw_open(test, SZ_4K);
+	struct kofi_rdm *rdm = rdm_open(test, NULL), *other = rdm_open(test, NULL);
+	struct raw_hello good = raw_hello(raw, PORT, 1);
+	struct {
+		size_t	at;
+		u8	byte;
+	} wrong[] = {
+		{ 0, 0 }, { 0, 2 }, { 1, 0 }, { 1, 1 }, { 1, 3 }, { 2, 3 }, { 2, 5 }, { 3, 2 }, { 3, 4 },
+		{ 4, 0 }, { 6, 3 }, { 6, 255 }, { 7, 1 }, { 7, 255 }, { 8, 1 }, { 9, 0 }, { 10, 1 }, { 11, 128 },
+	};
+	static const u8 refused[] = { 1, 1 };
+	fi_addr_t addr = rdm_know(test, other, rdm);
+	u8 words[55] = {};
+
+	for (int i = 0; i < ARRAY_SIZE(wrong); i++) {
+		memcpy(words, &good, sizeof(good));
+		words[wrong[i].at] = wrong[i].byte;
+		KUNIT_EXPECT_EQ_MSG(test, FI_ECONNREFUSED,
+				    raw_connect(test, raw, &rdm->name, words, sizeof(good)),
+				    "byte %zu is %u", wrong[i].at, wrong[i].byte);
+		/* siw may lose the reason. */
+		if (raw->said_len)
+			KUNIT_EXPECT_MEMEQ(test, refused, raw->said, sizeof(refused));
+	}
+	rdm_exchange(test, other, addr, rdm);
+	for (size_t len = 0; len < sizeof(good); len++)
+		KUNIT_EXPECT_EQ(test, FI_ECONNREFUSED, raw_connect(test, raw, &rdm->name, &good, len));
+	/* What is behind them may be of versions to come. */
+	memcpy(words, &good, sizeof(good));
+	for (size_t len = sizeof(good); len <= sizeof(words); len += 31) {
+		((struct raw_hello *)words)->instance++;
+		memset(words + sizeof(good), 0xff, sizeof(words) - sizeof(good));
+		meet(test, raw, rdm, PORT, 100 + len);
+		raw_leave(test, raw);
+	}
+	rdm_exchange(test, other, addr, rdm);
+}
+
+#define CROWD	140
+
+/* Who asks and goes, and who comes and keeps silent, is in nobody's way for longer than it is there. */
+static void rdm_many_that_say_nothing(struct kunit *test)
+{
+	struct raw *raw = raw_open(test, SZ_4K);
+	struct kofi_rdm *rdm = rdm_open(test, NULL), *other = rdm_open(test, NULL);
+	struct kofi_rdm *late = rdm_open(test, NULL);
+	fi_addr_t addr = rdm_know(test, other, rdm);
+	struct fi_eq_err_entry error;
+	struct fx_cm_event event;
+	struct fid_ep **eps = (void *)tr_buffer(test, CROWD * sizeof(*eps));
+	int in = 0, out = 0, crowd = 0;
+	u32 what;
+
+	rdm_exchange(test, other, addr, rdm);
+	for (int round = 0; round < 2; round++) {
+		for (crowd = 0; crowd < CROWD; crowd++) {
+			struct raw_hello hello = raw_hello(raw, 10 + crowd, 1 + round);
+
+			eps[crowd] = fx_bound_ep(test, raw->fx);
+			/* The device may have no more. */
+			if (fi_connect(eps[crowd], &rdm->name, &hello, sizeof(hello))) {
+				fx_close(test, &eps[crowd]->fid);
+				break;
+			}
+		}
+		rdm_exchange(test, other, addr, rdm);
+		for (int left = crowd; round && left--;) {
+			error = (struct fi_eq_err_entry){};
+			if (fi_eq_sread(raw->fx->eq, &what, &event, sizeof(event), FX_WAIT_MS, 0) > 0)
+				in++;
+			else if (fi_eq_readerr(raw->fx->eq, &error, 0) > 0)
+				out++;
+			rdm_exchange(test, other, addr, rdm);
+		}
+		for (int i = 0; i < crowd; i++)
+			fx_close(test, &eps[i]->fid);
+		rdm_exchange(test, other, addr, rdm);
+	}
+	kunit_info(test, "%d were let in, %d were not\n", in, out);
+	KUNIT_EXPECT_EQ(test, crowd, in + out);
+	/* Their places are free as soon as it is known that they have gone. */
+	addr = rdm_know(test, late, rdm);
+	for (int tries = 0; tries < 100; tries++) {
+		struct fi_cq_tagged_entry entry;
+		struct fi_cq_err_entry failed = {};
+
+		KUNIT_ASSERT_EQ(test, 0, rdm_send(late, addr, eps, 0, eps));
+		if (fi_cq_sread(late->cq, &entry, 1, NULL, FX_WAIT_MS) == 1)
+			break;
+		KUNIT_ASSERT_EQ(test, 1, fi_cq_readerr(late->cq, &failed, 0));
+		msleep(100);
+	}
+	KUNIT_ASSERT_EQ(test, 0, rdm_recv(rdm, FI_ADDR_UNSPEC, eps, 0, eps));
+	rdm_expect(test, rdm, eps, NULL);
+	rdm_exchange(test, late, addr, rdm);
+}
+
 /* An endpoint of another kind listens where a message is sent to, and answers something. */
 struct host {
 	struct kofi_fabric_fx	*fx;
@@ -205,11 +305,38 @@ static void rdm_04_who_always_asks_itself_is_given_up(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, FI_ECONNREFUSED, error.err);
 }
 
+static void rdm_strange_answers_end_a_connection(struct kunit *test)
+{
+	struct host *host = open_host(test);
+	struct raw_welcome good = { .name = 3, .instance = 4, .receives = 5, .flow = 2 };
+	static const size_t lens[] = { 0, 1, 12, 15, 16, 16 };
+
+	for (int i = 0; i < ARRAY_SIZE(lens); i++) {
+		struct fi_cq_err_entry error = {};
+		struct fi_info *request;
+		struct fid_ep *ep;
+
+		good.flow = 3 + 200 * (i & 1);
+		KUNIT_ASSERT_EQ(test, 0, rdm_send(host->rdm, host->addr, host->out, LEN, host->out));
+		request = fx_wait_request(test, host->fx->eq);
+		ep = fx_ep(test, host->fx->domain, request);
+		fx_bind(test, ep, host->fx->eq, host->fx->cq, FI_TRANSMIT | FI_RECV);
+		KUNIT_ASSERT_EQ(test, 0, fi_accept(ep, &good, lens[i]));
+		KUNIT_ASSERT_EQ(test, 0, fx_wait_comp_error(test, host->rdm->cq, &error));
+		KUNIT_EXPECT_PTR_EQ(test, (void *)host->out, error.op_context);
+		KUNIT_EXPECT_EQ(test, FI_ECONNABORTED, error.err);
+		fx_close(test, &ep->fid);
+	}
+}
+
 static struct kunit_case cases[] = {
 	KUNIT_CASE(rdm_07_a_name_is_free_when_its_message_is_whole),
 	KUNIT_CASE_SLOW(rdm_06_who_comes_again_does_not_leave_more),
 	KUNIT_CASE(rdm_nobody_is_told_of_writes_that_nobody_expects),
+	KUNIT_CASE(rdm_strange_words_are_refused),
+	KUNIT_CASE_SLOW(rdm_many_that_say_nothing),
 	KUNIT_CASE_SLOW(rdm_04_who_always_asks_itself_is_given_up),
+	KUNIT_CASE(rdm_strange_answers_end_a_connection),
 	{}
 };
 
