@@ -149,6 +149,37 @@ static void cm_06_both_shut_down(struct kunit *test)
 	KUNIT_EXPECT_LE(test, seen, 1);
 }
 
+/* Who has accepted may go before it has heard that this was heard. */
+static void cm_06_a_peer_that_goes_at_once(struct kunit *test)
+{
+	struct kofi_fabric_fx *fx = fx_open(test);
+	struct fid_eq *eq = fx_eq(test, fx->fabric);
+	struct fid_pep *pep = fx_listen(test, fx->fabric, fx->info, eq);
+	struct fx_cm_event event;
+
+	for (int i = 0; i < 10; i++) {
+		struct fi_eq_err_entry error = {};
+		struct fid_ep *ep = fx_bound_ep(test, fx), *accepted;
+		u32 what;
+
+		fx_start_connect(test, ep, pep);
+		accepted = fx_ep(test, fx->domain, fx_wait_request(test, eq));
+		fx_bind(test, accepted, eq, fx->cq, FI_TRANSMIT | FI_RECV);
+		KUNIT_ASSERT_EQ(test, 0, fi_accept(accepted, NULL, 0));
+		if (i % 2)
+			usleep_range(50 * i, 50 * i + 10);
+		fx_close(test, &accepted->fid);
+		/* It has been there, or has not. */
+		if (fi_eq_sread(fx->eq, &what, &event, sizeof(event), FX_WAIT_MS, 0) > 0) {
+			KUNIT_ASSERT_EQ(test, FI_CONNECTED, what);
+			tr_expect_shutdown(test, fx->eq, ep);
+		} else {
+			KUNIT_ASSERT_EQ(test, 1, fi_eq_readerr(fx->eq, &error, 0) > 0);
+		}
+		fx_close(test, &ep->fid);
+	}
+}
+
 static void cm_07_close_is_silent(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, 2 * LEN);
@@ -315,6 +346,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE_PARAM(cm_06_the_peer_sees_one_shutdown_after_its_flushes,
 			 ways_gen_params),
 	KUNIT_CASE(cm_06_both_shut_down),
+	KUNIT_CASE(cm_06_a_peer_that_goes_at_once),
 	KUNIT_CASE(cm_07_close_is_silent),
 	KUNIT_CASE(cm_07_an_unread_shutdown_goes_with_its_endpoint),
 	KUNIT_CASE(cm_07_buffers_are_free_after_close),

@@ -435,6 +435,11 @@ impl Handler for Endpoint {
                 }
                 Ok(())
             }
+            // The peer has left before it heard that its answer had come: ib_cm says so with a refusal.
+            Event::Rejected { .. } if self.state.get().is_connected() => {
+                self.lose(None);
+                Ok(())
+            }
             Event::Rejected {
                 reason,
                 private_data,
