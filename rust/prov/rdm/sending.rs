@@ -87,50 +87,45 @@ impl Traffic {
     /// Does what can be done for a peer, and calls for somebody to look after it if there is more.
     pub(super) fn pump(&mut self, outlets: &Outlets, slot: u32) {
         self.read_on(outlets, slot);
+        while let Some((packet, errno)) = self.post_waiting(slot) {
+            // It concerns this operation alone; finding that out goes on with the others.
+            self.finish(outlets, packet, Err(errno));
+        }
+        if self.need(slot) != Need::Nothing {
+            self.call(slot);
+        }
+    }
+
+    /// Posts what waits for a peer, as far as there is room; comes back with the first that cannot be
+    /// posted at all, and why.
+    fn post_waiting(&mut self, slot: u32) -> Option<(Own<Packet>, Errno)> {
         let Self {
             peers,
             flights,
             idle,
             ..
         } = self;
-        let Some(Some(peer)) = peers.get_mut(slot as usize) else {
-            return;
-        };
+        let peer = peers.get_mut(slot as usize)?.as_mut()?;
         let Peer { lane, waiting, .. } = &mut **peer;
-        let to = lane.as_ref().and_then(|lane| lane.to);
-        let mut refused = None;
-        if let (Some(lane), Some(to)) = (lane, to) {
-            lane.say_credits(flights);
-            lane.send_answers(flights);
-            while lane.is_open()
-                && !lane.is_carrying
-                && waiting.first().is_some_and(|next| !next.is_closed())
-            {
-                let Some(packet) = waiting.pop() else {
+        let lane = lane.as_mut()?;
+        let to = lane.to?;
+        lane.say_credits(flights);
+        lane.send_answers(flights);
+        while lane.is_open()
+            && !lane.is_carrying
+            && waiting.first().is_some_and(|next| !next.is_closed())
+        {
+            let packet = waiting.pop()?;
+            match go(lane, to, packet, flights, idle) {
+                Ok(()) => {}
+                Err((packet, None)) => {
+                    waiting.push_first(packet);
                     break;
-                };
-                match go(lane, to, packet, flights, idle) {
-                    Ok(()) => {}
-                    Err((packet, None)) => {
-                        waiting.push_first(packet);
-                        break;
-                    }
-                    Err((packet, Some(errno))) => {
-                        refused = Some((packet, errno));
-                        break;
-                    }
                 }
+                Err((packet, Some(errno))) => return Some((packet, errno)),
             }
         }
-        if let Some((packet, errno)) = refused {
-            // It concerns this operation alone; finding that out goes on with the others.
-            self.finish(outlets, packet, Err(errno));
-            self.pump(outlets, slot);
-            return;
-        }
-        if self.need(slot) != Need::Nothing {
-            self.call(slot);
-        }
+        None
     }
 
     /// Reads on what is being fetched from a peer, and tells it what has been.

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: GPL-2.0
+/* What becomes of messages when somebody goes, does not answer, or is forgotten. */
+
+#include <linux/delay.h>
+#include <linux/mm.h>
+
+#include <rdma/fi_rma.h>
+
+#include "rdm.h"
+#include "traffic.h"
+
+#define DEPTH	8
+#define LONGEST	SZ_1M
+/* Of memory that is accessed: together no more than a device maps. */
+#define ACCESSED	SZ_128K
+/* What nobody writes any more is painted with. */
+#define PAINT	0x5a
+#define LEN	100
+/* A host of the device's network that there is not. */
+#define NOBODY	77
+
+enum kind { EAGER, SEGMENTS, OFFER, WRITES, READS, KINDS };
+
+static const size_t lens[KINDS] = { 1000, 100000, LONGEST, ACCESSED, ACCESSED };
+
+struct ends {
+	struct kofi_rdm	*a, *b;
+	fi_addr_t	to_b;
+	u8		*out, *in;	/* DEPTH messages each */
+	struct fid_mr	*mr;		/* the begin of in, for those who reach b */
+};
+
+/* Reads so many outcomes: how many are errors. */
+static int outcomes(struct kunit *test, struct kofi_rdm *rdm, int count)
+{
+	unsigned long end = jiffies + msecs_to_jiffies(2 * FX_WAIT_MS);
+	struct fi_cq_tagged_entry entry;
+	int errors = 0;
+
+	while (count) {
+		struct fi_cq_err_entry error = {};
+		ssize_t ret = fi_cq_sread(rdm->cq, &entry, 1, NULL, 10);
+
+		if (ret == 1) {
+			count--;
+		} else if (ret == -FI_EAVAIL && fi_cq_readerr(rdm->cq, &error, 0) == 1) {
+			KUNIT_EXPECT_GT(test, error.err, 0);
+			errors++;
+			count--;
+		}
+		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end), "%d have no end", count);
+	}
+	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(rdm->cq, &entry, 1));
+	return errors;
+}
+
+/* A message arrives before long, which the first need not. */
+static void expect_through(struct kunit *test, struct kofi_rdm *from, fi_addr_t addr,
+			   struct kofi_rdm *to)
+{
+	u8 *buf = tr_buffer(test, 2 * LEN);
+	int tries = 0;
+
+	KUNIT_ASSERT_EQ(test, 0, rdm_recv(to, FI_ADDR_UNSPEC, buf + LEN, LEN, buf));
+	for (tr_fill(buf, LEN, 1); tries < 100; tries++) {
+		KUNIT_ASSERT_EQ(test, 0, rdm_send(from, addr, buf, LEN, buf));
+		if (!outcomes(test, from, 1))
+			break;
+		msleep(20);
+	}
+	rdm_expect(test, to, buf, NULL);
+	KUNIT_EXPECT_TRUE(test, tr_intact(buf + LEN, LEN, 1));
+}
+
+/* What the device can never do is found when it is to be done, all at once. */
+static void rdm_many_that_cannot_be_done(struct kunit *test)
+{
+	u8 *local = tr_buffer(test, LEN);
+	struct kofi_rdm *a = rdm_open(test, &(struct rdm_opts){ .caps = FI_RMA });
+	struct kofi_rdm *b = rdm_open(test, NULL);
+	fi_addr_t to_b = rdm_know(test, a, b);
+	int count = 0;
+
+	/* No key has so many bits. */
+	while (!fi_read(a->ep, local, LEN, NULL, to_b, 0, ~0ull, local))
+		count++;
+	KUNIT_EXPECT_GT(test, count, 10);
+	KUNIT_EXPECT_EQ(test, count, outcomes(test, a, count));
+	expect_through(test, a, to_b, b);
+}
+
+static struct kunit_case cases[] = {
+	KUNIT_CASE(rdm_many_that_cannot_be_done),
+	{}
+};
+
+static struct kunit_suite suite = {
+	.name = "kofi_rdm_end",
+	.test_cases = cases,
+};
+
+kunit_test_suite(suite);
