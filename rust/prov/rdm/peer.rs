@@ -186,6 +186,8 @@ pub(super) struct Peer {
     pub(super) lane: Option<Lane>,
     /// What is to be sent, in order.
     pub(super) waiting: Queue<Packet>,
+    /// The first of that has its memory opened just now, and the others wait behind it.
+    pub(super) is_opening: bool,
     /// Operations that it knows of, and has not answered.
     pub(super) unanswered: Queue<Packet>,
     /// Receives of messages that are to be read, or of which it is to be told that they have been.
@@ -211,6 +213,7 @@ impl Peer {
                 addr,
                 lane: None,
                 waiting: Queue::new(),
+                is_opening: false,
                 unanswered: Queue::new(),
                 fetching: Queue::new(),
                 partials: Partials::new(2 * PARTIALS),

@@ -106,13 +106,19 @@ impl Traffic {
             ..
         } = self;
         let peer = peers.get_mut(slot as usize)?.as_mut()?;
-        let Peer { lane, waiting, .. } = &mut **peer;
+        let Peer {
+            lane,
+            waiting,
+            is_opening,
+            ..
+        } = &mut **peer;
         let lane = lane.as_mut()?;
         let to = lane.to?;
         lane.say_credits(flights);
         lane.send_answers(flights);
         while lane.is_open()
             && !lane.is_carrying
+            && !*is_opening
             && waiting.first().is_some_and(|next| !next.is_closed())
         {
             let packet = waiting.pop()?;
@@ -186,13 +192,14 @@ impl Traffic {
         }
     }
 
-    /// The next operation with a peer, whose memory is to be opened.
+    /// The next operation with a peer, whose memory is to be opened: [`Self::open_up`] has it come back.
     pub(super) fn take_closed(&mut self, slot: u32) -> Option<Own<Packet>> {
         let peer = self.peer(slot)?;
-        match peer.is_closed() {
-            true => peer.waiting.pop(),
-            false => None,
+        if !peer.is_closed() {
+            return None;
         }
+        peer.is_opening = true;
+        peer.waiting.pop()
     }
 
     /// It is open, or cannot be: then the message goes in segments.
@@ -207,6 +214,7 @@ impl Traffic {
         }
         let slot = packet.slot;
         if let Some(peer) = self.peer(slot) {
+            peer.is_opening = false;
             peer.waiting.push_first(packet);
         }
         self.pump(outlets, slot);

@@ -54,6 +54,20 @@ static int outcomes(struct kunit *test, struct kofi_rdm *rdm, int count)
 	return errors;
 }
 
+static void open_ends(struct kunit *test, struct ends *ends)
+{
+	static const struct rdm_opts opts = { .caps = FI_RMA, .rx_size = 2 * DEPTH };
+
+	ends->a = rdm_open(test, &opts);
+	ends->b = rdm_open(test, &opts);
+	ends->to_b = rdm_know(test, ends->a, ends->b);
+	KUNIT_ASSERT_EQ(test, 0, fi_mr_reg(ends->b->domain, ends->in, DEPTH * ACCESSED,
+					   FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0, &ends->mr,
+					   NULL));
+	fx_defer_close(test, &ends->mr->fid);
+	rdm_exchange(test, ends->a, ends->to_b, ends->b);
+}
+
 /* A message arrives before long, which the first need not. */
 static void expect_through(struct kunit *test, struct kofi_rdm *from, fi_addr_t addr,
 			   struct kofi_rdm *to)
@@ -70,6 +84,39 @@ static void expect_through(struct kunit *test, struct kofi_rdm *from, fi_addr_t 
 	}
 	rdm_expect(test, to, buf, NULL);
 	KUNIT_EXPECT_TRUE(test, tr_intact(buf + LEN, LEN, 1));
+}
+
+static void get_buffers(struct kunit *test, struct ends *ends)
+{
+	ends->out = tr_vbuffer(test, DEPTH * LONGEST);
+	ends->in = tr_vbuffer(test, DEPTH * LONGEST);
+	tr_fill(ends->out, DEPTH * LONGEST, 1);
+}
+
+/* In flight they end as ever; who is not there any more is not sent to. */
+static void rdm_01_who_is_forgotten_still_gets_what_was_sent(struct kunit *test)
+{
+	struct ends *ends = (void *)tr_buffer(test, sizeof(*ends));
+	struct fi_cq_tagged_entry entry;
+
+	get_buffers(test, ends);
+	open_ends(test, ends);
+	for (int i = 0; i < DEPTH; i++)
+		KUNIT_ASSERT_EQ(test, 0, rdm_send(ends->a, ends->to_b, ends->out + i * LONGEST,
+						  lens[i % (OFFER + 1)], NULL));
+	KUNIT_ASSERT_EQ(test, 0, fi_av_remove(ends->a->av, &ends->to_b, 1, 0));
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_send(ends->a->ep, ends->out, LEN, NULL, ends->to_b, NULL));
+	/* Messages keep their order, and their completions need not. */
+	for (int i = 0; i < DEPTH; i++) {
+		u8 *in = ends->in + i * LONGEST;
+
+		KUNIT_ASSERT_EQ(test, 0, rdm_recv(ends->b, FI_ADDR_UNSPEC, in, LONGEST, in));
+		rdm_expect(test, ends->b, in, &entry);
+		KUNIT_EXPECT_EQ(test, lens[i % (OFFER + 1)], entry.len);
+		KUNIT_EXPECT_EQ(test, 0, memcmp(in, ends->out + i * LONGEST, entry.len));
+	}
+	KUNIT_EXPECT_EQ(test, 0, outcomes(test, ends->a, DEPTH));
+	rdm_exchange(test, ends->a, rdm_know(test, ends->a, ends->b), ends->b);
 }
 
 /* What the device can never do is found when it is to be done, all at once. */
@@ -90,6 +137,7 @@ static void rdm_many_that_cannot_be_done(struct kunit *test)
 }
 
 static struct kunit_case cases[] = {
+	KUNIT_CASE(rdm_01_who_is_forgotten_still_gets_what_was_sent),
 	KUNIT_CASE(rdm_many_that_cannot_be_done),
 	{}
 };
