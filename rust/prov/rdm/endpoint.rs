@@ -398,7 +398,7 @@ impl Endpoint {
         }
         let slot = bound.ways.find(&to).and_then(slot_of);
         let mut traffic = self.station.traffic.lock();
-        let Some(mut packet) = traffic.packet(slot) else {
+        let Some(mut packet) = traffic.packet(&to, slot) else {
             drop(traffic);
             bound.outlets.transmit.release();
             return Err(Errno::EAGAIN);

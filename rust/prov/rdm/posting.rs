@@ -54,7 +54,10 @@ use crate::{
         }, //
     },
 };
-use core::slice;
+use core::{
+    net::SocketAddr,
+    slice, //
+};
 use kernel::{
     prelude::*,
     sync::Arc, //
@@ -178,6 +181,11 @@ impl Packet {
             Use::Order(order) => Some(order),
             _ => None,
         }
+    }
+
+    /// Whether it is used for an operation with that peer.
+    pub(super) fn is_with(&self, addr: &SocketAddr) -> bool {
+        self.as_order().is_some_and(|order| order.to == *addr)
     }
 
     /// Whether its message is to be offered, and its memory is not open to the peer.

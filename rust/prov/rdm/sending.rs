@@ -51,17 +51,26 @@ use crate::{
     },
     fi::mr::MemoryRegion,
 };
-use core::mem;
+use core::{
+    mem,
+    net::SocketAddr, //
+};
 use kernel::sync::Arc;
 
 impl Traffic {
     /// A packet for an operation with a peer, if it may have one more.
-    pub(super) fn packet(&mut self, slot: Option<u32>) -> Option<Own<Packet>> {
-        let peer = slot.and_then(|slot| self.peer(slot));
-        if peer.is_some_and(|peer| peer.load >= SHARE) {
-            return None;
+    pub(super) fn packet(&mut self, to: &SocketAddr, slot: Option<u32>) -> Option<Own<Packet>> {
+        let load = match slot.and_then(|slot| self.peer(slot)) {
+            Some(peer) => peer.load,
+            None => {
+                let orders = self.strangers.iter();
+                orders.filter(|packet| packet.is_with(to)).count()
+            }
+        };
+        match load < SHARE {
+            true => self.idle.pop(),
+            false => None,
         }
-        self.idle.pop()
     }
 
     /// Starts an operation, at once or when there is a connection.

@@ -268,8 +268,7 @@ impl Traffic {
             }
         };
         if !is_mirror(slot) {
-            let is_theirs = |packet: &Packet| packet.as_order().is_some_and(|it| it.to == addr);
-            let mut theirs = self.strangers.take_all(is_theirs);
+            let mut theirs = self.strangers.take_all(|packet| packet.is_with(&addr));
             while let Some(packet) = theirs.pop() {
                 self.queue(slot, packet);
             }

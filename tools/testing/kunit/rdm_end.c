@@ -119,6 +119,48 @@ static void rdm_01_who_is_forgotten_still_gets_what_was_sent(struct kunit *test)
 	rdm_exchange(test, ends->a, rdm_know(test, ends->a, ends->b), ends->b);
 }
 
+/* What the endpoint calls a host that nothing is known of. */
+static fi_addr_t nobody(struct kunit *test, struct kofi_rdm *rdm, u8 host)
+{
+	struct kofi_rdm other = *rdm;
+	struct sockaddr_in *name = (void *)&other.name;
+
+	((u8 *)&name->sin_addr)[3] = host;
+	return rdm_know(test, rdm, &other);
+}
+
+/* Sends until there is no more room: how many it were. */
+static int fill(struct kofi_rdm *rdm, fi_addr_t to, u8 *out, size_t len)
+{
+	int count = 0;
+
+	while (!fi_send(rdm->ep, out, len, NULL, to, NULL))
+		count++;
+	return count;
+}
+
+/* Nobody answers there: all that is sent fails in the end, and others do not notice. */
+static void rdm_04_who_never_answers_is_in_nobodys_way(struct kunit *test)
+{
+	u8 *out = tr_buffer(test, LEN), *in = tr_buffer(test, LEN);
+	struct kofi_rdm *rdm = rdm_open(test, NULL), *other = rdm_open(test, NULL);
+	fi_addr_t to_nobody = nobody(test, rdm, NOBODY), to_other = rdm_know(test, rdm, other);
+	int lost;
+
+	for (int round = 0; round < 2; round++) {
+		lost = fill(rdm, to_nobody, out, LEN);
+		KUNIT_EXPECT_GT(test, lost, 0);
+		for (int i = 0; i < 20; i++) {
+			KUNIT_ASSERT_EQ(test, 0, rdm_recv(other, FI_ADDR_UNSPEC, in, LEN, in));
+			/* There is room, at once. */
+			KUNIT_ASSERT_EQ(test, 0, fi_inject(rdm->ep, out, LEN, to_other));
+			rdm_expect(test, other, in, NULL);
+		}
+		KUNIT_EXPECT_EQ(test, lost, outcomes(test, rdm, lost));
+	}
+	rdm_exchange(test, rdm, to_other, other);
+}
+
 /* What the device can never do is found when it is to be done, all at once. */
 static void rdm_many_that_cannot_be_done(struct kunit *test)
 {
@@ -138,6 +180,7 @@ static void rdm_many_that_cannot_be_done(struct kunit *test)
 
 static struct kunit_case cases[] = {
 	KUNIT_CASE(rdm_01_who_is_forgotten_still_gets_what_was_sent),
+	KUNIT_CASE_SLOW(rdm_04_who_never_answers_is_in_nobodys_way),
 	KUNIT_CASE(rdm_many_that_cannot_be_done),
 	{}
 };
