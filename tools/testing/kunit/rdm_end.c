@@ -68,6 +68,39 @@ static void open_ends(struct kunit *test, struct ends *ends)
 	rdm_exchange(test, ends->a, ends->to_b, ends->b);
 }
 
+/* Starts as many of that kind as are under way at once, from a to b. */
+static void start(struct kunit *test, struct ends *ends, enum kind kind)
+{
+	size_t len = lens[kind];
+
+	for (int i = 0; i < DEPTH; i++) {
+		u8 *out = ends->out + i * LONGEST, *in = ends->in + i * LONGEST;
+		u64 addr = (uintptr_t)ends->in + i * ACCESSED, key = fi_mr_key(ends->mr);
+		struct fid_ep *ep = ends->a->ep;
+		int ret;
+
+		if (kind == WRITES) {
+			ret = fi_write(ep, out, len, NULL, ends->to_b, addr, key, out);
+		} else if (kind == READS) {
+			ret = fi_read(ep, out, len, NULL, ends->to_b, addr, key, out);
+		} else {
+			KUNIT_ASSERT_EQ(test, 0, rdm_recv(ends->b, FI_ADDR_UNSPEC, in, len, in));
+			ret = rdm_send(ends->a, ends->to_b, out, len, out);
+		}
+		KUNIT_ASSERT_EQ(test, 0, ret);
+	}
+}
+
+/* One at the address of another that has gone. */
+static struct kofi_rdm *again(struct kunit *test, struct kofi_rdm *before)
+{
+	struct kofi_rdm *rdm = rdm_make(test, NULL);
+
+	KUNIT_ASSERT_EQ(test, 0, fi_setname(&rdm->ep->fid, &before->name, before->name_len));
+	rdm_start(test, rdm, 0);
+	return rdm;
+}
+
 /* A message arrives before long, which the first need not. */
 static void expect_through(struct kunit *test, struct kofi_rdm *from, fi_addr_t addr,
 			   struct kofi_rdm *to)
@@ -91,6 +124,64 @@ static void get_buffers(struct kunit *test, struct ends *ends)
 	ends->out = tr_vbuffer(test, DEPTH * LONGEST);
 	ends->in = tr_vbuffer(test, DEPTH * LONGEST);
 	tr_fill(ends->out, DEPTH * LONGEST, 1);
+}
+
+static void rdm_04_a_receiver_is_started_again(struct kunit *test)
+{
+	struct ends *ends = (void *)tr_buffer(test, sizeof(*ends));
+	struct kofi_rdm *next;
+
+	get_buffers(test, ends);
+	for (enum kind kind = EAGER; kind < KINDS; kind++) {
+		int errors;
+
+		open_ends(test, ends);
+		start(test, ends, kind);
+		udelay(kind * 70);
+		fx_close(test, &ends->b->ep->fid);
+		/* Nobody has its memory any more; what a reads is its own until that is over. */
+		memset(ends->in, PAINT, DEPTH * LONGEST);
+		errors = outcomes(test, ends->a, DEPTH);
+		kunit_info(test, "kind %d: %d errors\n", kind, errors);
+		next = again(test, ends->b);
+		expect_through(test, ends->a, ends->to_b, next);
+		KUNIT_EXPECT_NULL(test, memchr_inv(ends->in, PAINT, DEPTH * LONGEST));
+		fx_close(test, &ends->a->ep->fid);
+		fx_close(test, &next->ep->fid);
+		fx_close(test, &ends->mr->fid);
+	}
+}
+
+static void rdm_04_a_sender_is_started_again(struct kunit *test)
+{
+	struct ends *ends = (void *)tr_buffer(test, sizeof(*ends));
+
+	get_buffers(test, ends);
+	for (enum kind kind = EAGER; kind < KINDS; kind++) {
+		struct kofi_rdm *next;
+		int errors = 0;
+
+		open_ends(test, ends);
+		start(test, ends, kind);
+		udelay(kind * 70);
+		fx_close(test, &ends->a->ep->fid);
+		/* What it read is its own as soon as it is closed. */
+		if (kind == READS)
+			memset(ends->out, PAINT, DEPTH * LONGEST);
+		next = again(test, ends->a);
+		/* Before that message, what came of the others is known: it waits for the receives. */
+		for (int i = 0; kind <= OFFER && i < DEPTH; i++)
+			errors += fi_cancel(&ends->b->ep->fid, ends->in + i * LONGEST) == 0;
+		if (kind <= OFFER)
+			errors = outcomes(test, ends->b, DEPTH);
+		kunit_info(test, "kind %d: %d errors\n", kind, errors);
+		expect_through(test, next, rdm_know(test, next, ends->b), ends->b);
+		if (kind == READS)
+			KUNIT_EXPECT_NULL(test, memchr_inv(ends->out, PAINT, DEPTH * LONGEST));
+		fx_close(test, &next->ep->fid);
+		fx_close(test, &ends->b->ep->fid);
+		fx_close(test, &ends->mr->fid);
+	}
 }
 
 /* In flight they end as ever; who is not there any more is not sent to. */
@@ -161,6 +252,48 @@ static void rdm_04_who_never_answers_is_in_nobodys_way(struct kunit *test)
 	rdm_exchange(test, rdm, to_other, other);
 }
 
+/* With as much as can be under way. */
+static void close_01_with_all_that_can_wait(struct kunit *test)
+{
+	static const struct rdm_opts opts = { .cq_size = 8192, .rx_size = 4096 };
+	u8 *out = tr_vbuffer(test, LONGEST), *in = tr_buffer(test, LEN);
+	struct kofi_rdm *last;
+
+	for (int round = 0; round < 6; round++) {
+		struct kofi_rdm *rdm = rdm_open(test, &opts);
+		size_t len = lens[round % (OFFER + 1)];
+		int sends = 0, receives = 0;
+		unsigned long begin;
+
+		if (round % 2) {
+			struct kofi_rdm *deaf = rdm_open(test, NULL);
+			fi_addr_t to_deaf = rdm_know(test, rdm, deaf);
+
+			rdm_exchange(test, rdm, to_deaf, deaf);
+			sends += fill(rdm, to_deaf, out, len);
+		} else {
+			sends += fill(rdm, nobody(test, rdm, NOBODY), out, len);
+		}
+		for (int i = 1; i < 9; i++)
+			sends += fill(rdm, nobody(test, rdm, NOBODY + i), out, len);
+		while (!fi_recv(rdm->ep, in, LEN, NULL, FI_ADDR_UNSPEC, NULL))
+			receives++;
+		KUNIT_EXPECT_GE(test, sends, 64);
+		KUNIT_EXPECT_GE(test, receives, 4096);
+		msleep(round * 20);
+		begin = jiffies;
+		fx_close(test, &rdm->ep->fid);
+		KUNIT_EXPECT_LT(test, jiffies - begin, msecs_to_jiffies(FX_WAIT_MS / 2));
+		memset(out, round, LONGEST);
+		fx_close(test, &rdm->cq->fid);
+		fx_close(test, &rdm->av->fid);
+		fx_close(test, &rdm->domain->fid);
+		fx_close(test, &rdm->fabric->fid);
+	}
+	last = rdm_open(test, NULL);
+	rdm_exchange(test, last, rdm_know(test, last, last), last);
+}
+
 /* What the device can never do is found when it is to be done, all at once. */
 static void rdm_many_that_cannot_be_done(struct kunit *test)
 {
@@ -179,8 +312,11 @@ static void rdm_many_that_cannot_be_done(struct kunit *test)
 }
 
 static struct kunit_case cases[] = {
+	KUNIT_CASE(rdm_04_a_receiver_is_started_again),
+	KUNIT_CASE(rdm_04_a_sender_is_started_again),
 	KUNIT_CASE(rdm_01_who_is_forgotten_still_gets_what_was_sent),
 	KUNIT_CASE_SLOW(rdm_04_who_never_answers_is_in_nobodys_way),
+	KUNIT_CASE_SLOW(close_01_with_all_that_can_wait),
 	KUNIT_CASE(rdm_many_that_cannot_be_done),
 	{}
 };
