@@ -165,7 +165,9 @@ impl Traffic {
         let from = peer.addr;
         if let Arrival::Written(data) = packet.arrival {
             if !outlets.hears_writes {
-                return Err(Malformed("data of a write where there is nothing to write to"));
+                return Err(Malformed(
+                    "data of a write where there is nothing to write to",
+                ));
             }
             return Ok(match !is_held && outlets.written(data) {
                 true => Taken::Done,

@@ -9,7 +9,7 @@ use super::{
         Endpoint, //
     },
     fabric::Fabric,
-    regions::{
+    mr::{
         Region,
         Regions, //
     },

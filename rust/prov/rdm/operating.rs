@@ -7,14 +7,14 @@
 //! asks has only some unanswered, so that not all of the peer's packets are answers.
 
 use super::{
+    mr::{
+        Regions,
+        Touch, //
+    },
     outlets::Outlets,
     posting::{
         Packet,
         Use, //
-    },
-    regions::{
-        Regions,
-        Touch, //
     },
     traffic::Traffic,
     wire::{

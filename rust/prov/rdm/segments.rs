@@ -93,7 +93,11 @@ impl<T> Partials<T> {
         if segment.place != Place::First {
             return Err(Malformed("a segment of no message"));
         }
-        if self.queue.iter().any(|partial| partial.is_called(segment.id)) {
+        if self
+            .queue
+            .iter()
+            .any(|partial| partial.is_called(segment.id))
+        {
             return Err(Malformed("two messages of one name"));
         }
         let parts = self.queue.iter().filter(|partial| !partial.is_whole());
@@ -273,7 +277,9 @@ mod tests {
             assert!(partials.begin(&first).is_err());
             let last = segment(1, 1, 2);
             assert!(partials.continues(&last));
-            let mut partial = partials.take(&last).map_err(|_| crate::abi::Errno::EOTHER)?;
+            let mut partial = partials
+                .take(&last)
+                .map_err(|_| crate::abi::Errno::EOTHER)?;
             assert_eq!(partial.what, number);
             partial.advance();
             partials.keep(partial);

@@ -8,6 +8,7 @@
 use super::{
     flights::Flights,
     matching::Desk,
+    mr::Regions,
     outlets::Outlets,
     peer::{
         is_mirror,
@@ -26,7 +27,6 @@ use super::{
         Letter,
         Receive, //
     },
-    regions::Regions,
     wire::Flow,
 };
 use crate::{

@@ -322,7 +322,7 @@ impl provider::MemoryRegion for Region {
     }
 }
 
-#[kunit_tests(kofi_rdm_regions)]
+#[kunit_tests(kofi_rdm_mr)]
 mod tests {
     use super::*;
     use crate::abi::{
