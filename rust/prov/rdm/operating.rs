@@ -143,17 +143,17 @@ fn get(packet: &[u8], at: usize, size: usize) -> u64 {
 
 /// Puts a number there.
 fn put(packet: &mut [u8], at: usize, size: usize, number: u64) {
-    let mut put = |bytes: &[u8]| {
-        let to = packet.get_mut(at..).and_then(|rest| rest.get_mut(..size));
-        if let Some(to) = to {
-            to.copy_from_slice(bytes);
+    fn write<const SIZE: usize>(to: &mut [u8], bytes: [u8; SIZE]) {
+        if let Some(to) = to.first_chunk_mut() {
+            *to = bytes;
         }
-    };
+    }
+    let to = packet.get_mut(at..).unwrap_or(&mut []);
     match size {
-        1 => put(&(number as u8).to_ne_bytes()),
-        2 => put(&(number as u16).to_ne_bytes()),
-        4 => put(&(number as u32).to_ne_bytes()),
-        _ => put(&number.to_ne_bytes()),
+        1 => write(to, (number as u8).to_ne_bytes()),
+        2 => write(to, (number as u16).to_ne_bytes()),
+        4 => write(to, (number as u32).to_ne_bytes()),
+        _ => write(to, number.to_ne_bytes()),
     }
 }
 
