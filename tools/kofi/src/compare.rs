@@ -200,6 +200,9 @@ impl Args {
         let mut query = self.place.query(&self.address)?;
         let caps = Names::of_flags(kernel, TextType::KOFI_TEXT_CAPS)?;
         query.caps = caps.find("--operation", "atomic")?;
+        // Datagrams have them where connections have none.
+        let ep_type = TextType::KOFI_TEXT_EP_TYPE;
+        query.ep_type = parse_value(kernel, ep_type, "--operation", "msg")?;
         match kernel.offers(&query) {
             Ok(_) => Ok(ALL.to_vec()),
             Err(Error::NothingFits) => Ok(ALL[..ALL.len() - 1].to_vec()),
@@ -430,6 +433,7 @@ mod tests {
         assert_eq!(thread.started.len(), 8);
         let asked = kernel.asked.borrow()[0];
         assert_eq!(string(&asked.node), "10.0.0.1");
+        assert_eq!(asked.ep_type, 1);
     }
 
     #[test]
