@@ -68,8 +68,7 @@ use crate::{
         Errno,
         Result,
         FI_CONNECTED,
-        FI_CONNREQ,
-        FI_PROTO_IWARP, //
+        FI_CONNREQ, //
     },
     fi::{
         av::Insertion,
@@ -105,6 +104,10 @@ use kernel::{
 /// How long a peer has that has said it is asking itself.
 const PATIENCE: Delta = Delta::from_millis(20);
 
+/// Whoever can has credits: on iWARP a message without a receive ends the connection, and elsewhere it is
+/// sent again after a time in which hundreds could have been sent.
+const FLOW: Flow = Flow::Credits;
+
 /// What the listener's events carry; those of an attempt carry its number, which is another.
 pub(super) const LISTENER: Source = Source(0);
 
@@ -124,7 +127,6 @@ pub(super) struct Links {
     pub(super) local: Option<SocketAddr>,
     /// Which endpoint this is: another one at the same address has another number.
     instance: u32,
-    flow: Flow,
     attempts: u32,
     /// How many packets to receive with have been made.
     packets: u32,
@@ -150,19 +152,13 @@ impl Asker {
 }
 
 impl Links {
-    /// None yet, for an endpoint that is to listen at `local`; `lower` is the offer below.
-    pub(super) fn new(local: Option<SocketAddr>, lower: &Info) -> Self {
-        let is_iwarp = lower.ep().is_some_and(|ep| ep.protocol == FI_PROTO_IWARP);
+    /// None yet, for an endpoint that is to listen at `local`.
+    pub(super) fn new(local: Option<SocketAddr>) -> Self {
         Self {
             list: KVVec::new(),
             listener: None,
             local,
             instance: (random() as u32).max(1),
-            // On iWARP a message without a receive ends the connection.
-            flow: match is_iwarp {
-                true => Flow::Credits,
-                false => Flow::Device,
-            },
             attempts: 0,
             packets: 0,
             lanes: 0,
@@ -204,7 +200,7 @@ impl Links {
     fn hello(&self, slot: u32) -> [u8; 24] {
         Hello {
             port: self.port(),
-            flow: self.flow,
+            flow: FLOW,
             receives: RECEIVES as u32,
             identity: self.identity(slot),
         }
@@ -216,7 +212,7 @@ impl Links {
         Welcome {
             identity: self.identity(slot),
             receives: RECEIVES as u32,
-            flow: self.flow,
+            flow: FLOW,
         }
         .to_bytes()
     }
@@ -335,7 +331,7 @@ impl Station {
         });
         let local = local.filter(|local| !local.ip().is_unspecified());
         info.set_ends(format_of(&addr), local.as_ref(), Some(&addr))?;
-        let lower = self.open(here, bound, links, slot, &mut info, links.flow)?;
+        let lower = self.open(here, bound, links, slot, &mut info, FLOW)?;
         lower.connect(Some(addr), &links.hello(slot))
     }
 
@@ -534,7 +530,7 @@ impl Station {
             (Kind::Connection(FI_CONNECTED), _) => match Welcome::from_bytes(event.data()) {
                 Ok(welcome) if known.link.accepted(welcome.identity) => {
                     let to = u64::from(welcome.identity.index);
-                    let flow = links.flow.with(welcome.flow);
+                    let flow = FLOW.with(welcome.flow);
                     let mut traffic = self.traffic.lock();
                     traffic.establish(&bound.outlets, slot, attempt, (to, Some(flow)));
                 }
@@ -595,7 +591,7 @@ impl Station {
             Verdict::Accept => {}
             Verdict::Replace => self.close_lane(bound, links, slot),
         }
-        let flow = links.flow.with(hello.flow);
+        let flow = FLOW.with(hello.flow);
         let accepted = self
             .open(here, bound, links, slot, info, flow)
             .and_then(|lower| lower.accept(&links.welcome(slot)));
