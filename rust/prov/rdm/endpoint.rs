@@ -36,7 +36,6 @@ use super::{
         Looking,
         Outlets, //
     },
-    peer::slot_of,
     posting::Packet,
     station::{
         Bound,
@@ -396,10 +395,10 @@ impl Endpoint {
         if !bound.outlets.transmit.reserve() {
             return Err(Errno::EAGAIN);
         }
-        let slot = bound.ways.find(&to).and_then(slot_of);
         let mut traffic = self.station.traffic.lock();
         let Some(mut packet) = traffic.packet(&to, slot) else {
             drop(traffic);
+        let slot = traffic.number_of(&to, &bound.ways);
             bound.outlets.transmit.release();
             return Err(Errno::EAGAIN);
         };

@@ -12,6 +12,7 @@ use super::{
     outlets::Outlets,
     peer::{
         is_mirror,
+        slot_of,
         Lane,
         Peer,
         FETCHES,
@@ -38,7 +39,10 @@ use crate::{
         Errno,
         Result, //
     },
-    fi::memory::Context,
+    fi::{
+        av::AddressVector,
+        memory::Context, //
+    },
 };
 use core::{
     mem,
@@ -48,6 +52,10 @@ use kernel::{
     prelude::*,
     sync::Arc, //
 };
+
+/// How many peers are found without a look into the vector of all, if no two of them share a place; a power
+/// of two.
+const RECENT: usize = 64;
 
 /// Packets to send that an endpoint has.
 pub(super) const SENDS: usize = 128;
@@ -83,6 +91,8 @@ pub(super) struct Traffic {
     /// Messages that somebody has claimed.
     pub(super) claimed: Queue<Letter>,
     pub(super) peers: KVVec<Option<KBox<Peer>>>,
+    /// Whom something was last sent to.
+    recent: [u32; RECENT],
     /// Operations with those who have no number yet.
     pub(super) strangers: Queue<Packet>,
     /// Whom somebody is to look after.
@@ -116,6 +126,15 @@ pub(super) struct Remains {
     _letters: [Queue<Letter>; 3],
 }
 
+/// Where an address has its place among those to which something was last sent.
+fn place_of(addr: &SocketAddr) -> usize {
+    let host = match addr {
+        SocketAddr::V4(addr) => u32::from(*addr.ip()),
+        SocketAddr::V6(addr) => addr.ip().to_bits() as u32,
+    };
+    (host ^ u32::from(addr.port())) as usize % RECENT
+}
+
 impl Traffic {
     /// For so many receives at once, and operations on `regions`; [`Self::provide`] brings packets. May
     /// sleep.
@@ -128,6 +147,7 @@ impl Traffic {
             desk: Desk::new(),
             claimed: Queue::new(),
             peers: KVVec::new(),
+            recent: [0; RECENT],
             strangers: Queue::new(),
             calls: Queue::new(),
             idle: Queue::new(),
@@ -177,6 +197,19 @@ impl Traffic {
 
     pub(super) fn peer(&mut self, slot: u32) -> Option<&mut Peer> {
         self.peers.get_mut(slot as usize)?.as_deref_mut()
+    }
+
+    /// The number of the peer at an address, if it has one; `ways` has all numbers.
+    #[inline]
+    pub(super) fn number_of(&mut self, addr: &SocketAddr, ways: &AddressVector) -> Option<u32> {
+        let place = place_of(addr);
+        let recent = self.recent.get(place).copied()?;
+        if self.peer(recent).is_some_and(|peer| peer.addr == *addr) {
+            return Some(recent);
+        }
+        let slot = ways.find(addr).and_then(slot_of)?;
+        self.recent[place] = slot;
+        Some(slot)
     }
 
     /// Calls for somebody to look after a peer.
