@@ -8,6 +8,7 @@
 //! queue of the endpoints below, [`traffic`] finds the receive that it is for, and [`cq`] has the consumer
 //! read what came of it.
 
+mod alarm;
 mod arriving;
 mod bounce;
 mod cq;

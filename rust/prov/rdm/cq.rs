@@ -54,8 +54,11 @@ const MOST: usize = 1 << 20;
 
 /// Who fills a queue.
 pub(super) trait Feeder: Send + Sync {
-    /// Puts what has come meanwhile into its queues. Any context.
-    fn progress(&self);
+    /// Puts what has come meanwhile into its queues; false if nothing has, as far as is known. Any context.
+    fn progress(&self) -> bool;
+
+    /// A reader of one of them waits until it is told. Any context.
+    fn expect(&self);
 }
 
 /// What there is to be told of an operation.
@@ -89,6 +92,8 @@ struct Ring {
     /// Where the next one to be read is.
     first: usize,
     len: usize,
+    /// A reader has asked to be told, and has not come since.
+    is_awaited: bool,
 }
 
 impl Ring {
@@ -101,6 +106,7 @@ impl Ring {
             outcomes,
             first: 0,
             len: 0,
+            is_awaited: false,
         })
     }
 
@@ -265,16 +271,27 @@ impl Cq {
         self.ring.lock().len == 0
     }
 
-    fn ask_feeders(&self) {
+    /// Whether a reader waits until it is told. Any context.
+    pub(super) fn is_awaited(&self) -> bool {
+        self.ring.lock().is_awaited
+    }
+
+    fn for_each_feeder(&self, mut act: impl FnMut(&dyn Feeder)) {
         let mut at = 0;
         loop {
             let feeder = self.feeders.lock().get(at).cloned();
             match feeder {
-                Some(feeder) => feeder.progress(),
+                Some(feeder) => act(&*feeder),
                 None => return,
             }
             at += 1;
         }
+    }
+
+    fn ask_feeders(&self) -> bool {
+        let mut has_come = false;
+        self.for_each_feeder(|feeder| has_come |= feeder.progress());
+        has_come
     }
 
     /// Takes what there is into entries of one shape, and has each told to `see`.
@@ -284,10 +301,7 @@ impl Cq {
         mut see: impl FnMut(usize, &Completion),
     ) -> Result<usize> {
         match self.take_there(room, &mut see) {
-            Err(Errno::EAGAIN) => {
-                self.ask_feeders();
-                self.take_there(room, &mut see)
-            }
+            Err(Errno::EAGAIN) if self.ask_feeders() => self.take_there(room, &mut see),
             taken => taken,
         }
     }
@@ -299,6 +313,7 @@ impl Cq {
         see: &mut impl FnMut(usize, &Completion),
     ) -> Result<usize> {
         let mut ring = self.ring.lock();
+        ring.is_awaited = false;
         let mut count = 0;
         for into in room.iter_mut() {
             let Some(done) = ring.pop_as(Outcome::done) else {
@@ -364,12 +379,19 @@ impl provider::CompletionQueue for Cq {
     }
 
     fn progress(&self) {
-        self.ask_feeders();
+        let _ = self.ask_feeders();
     }
 
     fn arm(&self) -> bool {
-        // Whatever is put is told of; that it is put needs no reader.
-        !self.is_empty()
+        // Whatever is put is told of; that it is put needs no reader, once this is known.
+        let mut ring = self.ring.lock();
+        ring.is_awaited = ring.len == 0;
+        let is_awaited = ring.is_awaited;
+        drop(ring);
+        if is_awaited {
+            self.for_each_feeder(|feeder| feeder.expect());
+        }
+        !is_awaited
     }
 
     fn has_put_off(&self) -> bool {

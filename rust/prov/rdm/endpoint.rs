@@ -8,6 +8,7 @@ mod atomic;
 pub(super) use atomic::most_elements;
 
 use super::{
+    alarm::Alarm,
     arriving::Fate,
     bounce::{
         Incoming,
@@ -259,6 +260,7 @@ impl Endpoint {
             ways,
             queue: queue.clone(),
             events: events.clone(),
+            alarm: Alarm::new(queue.clone())?,
         };
         let mover: Arc<dyn Feeder> = Arc::new(Mover(station.clone()), GFP_KERNEL)?;
         let started = self.begin(here, &transmit, &receive, &mover, &events, bound);
@@ -396,9 +398,9 @@ impl Endpoint {
             return Err(Errno::EAGAIN);
         }
         let mut traffic = self.station.traffic.lock();
+        let slot = traffic.number_of(&to, &bound.ways);
         let Some(mut packet) = traffic.packet(&to, slot) else {
             drop(traffic);
-        let slot = traffic.number_of(&to, &bound.ways);
             bound.outlets.transmit.release();
             return Err(Errno::EAGAIN);
         };
@@ -617,6 +619,7 @@ impl provider::Endpoint for Endpoint {
         bound.queue.forbid_calls();
         self.station.hang_up(bound, reclaim);
         close_below(&bound.queue, &bound.events);
+        self.station.stop_watching();
         let _ = bound.ways.close();
         drop(holds);
     }

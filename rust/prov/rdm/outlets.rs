@@ -55,6 +55,11 @@ pub(super) struct Outlets {
 }
 
 impl Outlets {
+    /// Whether somebody waits to be told.
+    pub(super) fn are_awaited(&self) -> bool {
+        self.transmit.is_awaited() || self.receive.is_awaited()
+    }
+
     fn count(&self, flags: u64, result: Result) {
         match (self.counters.of(flags), result) {
             (Some(counter), Ok(())) => counter.add(1),

@@ -6,9 +6,21 @@
 //! who finds nothing, in any context, or the queue's handler, a work item that is called for the next
 //! completion when there were none. So nothing waits for a consumer to read. One at a time does it, and
 //! whoever finds another there leaves it to that one.
+//!
+//! While readers come again and again the handler is not called for each completion, which would cost
+//! more than all the rest of a short message: it looks in every [`PACE`], until nobody has come meanwhile.
 
 use super::{
-    cq::Feeder, domain::Domain, links::Links, outlets::Outlets, posting::Arrival, traffic::Traffic,
+    alarm::{
+        Alarm,
+        Set, //
+    },
+    cq::Feeder,
+    domain::Domain,
+    links::Links,
+    outlets::Outlets,
+    posting::Arrival,
+    traffic::Traffic, //
 };
 use crate::{
     abi::{
@@ -41,7 +53,8 @@ use kernel::{
         atomic::{
             Acquire,
             AtomicFlag,
-            Full, //
+            Full,
+            Relaxed, //
         },
         new_mutex,
         static_lock_class,
@@ -64,6 +77,9 @@ const READER_BUDGET: usize = 4;
 /// How many the handler does before others on its workqueue have their turn.
 const HANDLER_BUDGET: usize = 16;
 
+/// How long completions may wait when their reader has gone.
+const PACE: Delta = Delta::from_millis(1);
+
 /// Between two looks at whether somebody else is done.
 const MOMENT: Delta = Delta::from_micros(50);
 
@@ -84,6 +100,8 @@ pub(super) struct Bound {
     pub(super) queue: Arc<CompletionQueue>,
     /// And their connections are told of.
     pub(super) events: Arc<EventQueue>,
+    /// Has the handler called that handles completions.
+    pub(super) alarm: Arc<Alarm<CompletionQueue>>,
 }
 
 /// See the module.
@@ -105,6 +123,15 @@ pub(super) struct Station {
     is_busy: AtomicFlag,
     /// And is to see to it that the handler is called.
     is_asked: AtomicFlag,
+    /// Packets wait for their reader, as far as is known.
+    is_holding: AtomicFlag,
+    /// A reader has come since the handler was here.
+    is_read: AtomicFlag,
+    /// The handler is called for the next completion.
+    is_armed: AtomicFlag,
+    /// When it is called otherwise.
+    #[pin]
+    watch: Mutex<Option<Set<CompletionQueue>>>,
 }
 
 impl Bound {
@@ -132,6 +159,10 @@ impl Station {
                 gate <- Gate::new(),
                 is_busy: AtomicFlag::new(false),
                 is_asked: AtomicFlag::new(false),
+                is_holding: AtomicFlag::new(false),
+                is_read: AtomicFlag::new(false),
+                is_armed: AtomicFlag::new(false),
+                watch <- new_mutex!(None, "kofi::rdm::Station::watch"),
             }),
             GFP_KERNEL,
         )?)
@@ -144,41 +175,57 @@ impl Station {
     }
 
     /// Handles completions, at most so many batches; `arms` has the handler called for what comes when
-    /// there are no more. Any context.
-    fn drain(&self, arms: bool, budget: usize) {
+    /// there are no more. False if nothing has come of it. Any context.
+    fn drain(&self, arms: bool, budget: usize) -> bool {
         let Some(bound) = self.bound.as_ref() else {
-            return;
+            return false;
         };
         if arms {
             let _ = self.is_asked.xchg(true, Full);
         }
+        let mut has_come = false;
         // Whoever is there sees, when it is done, what it has been asked for.
         while !self.is_busy.xchg(true, Full) {
             let arms = self.is_asked.xchg(false, Full);
-            let is_empty = (0..budget).any(|_| !self.take(bound, arms));
-            let _ = self.is_busy.xchg(false, Full);
-            let is_calling = {
-                let mut traffic = self.traffic.lock();
-                if traffic.is_holding() {
-                    // Its reader may have made room.
-                    traffic.resume(&bound.outlets, None);
-                }
-                traffic.is_calling()
-            };
-            if is_calling {
-                bound.kick();
+            if arms {
+                // Before it is: whoever is called for a completion says that it is not any more.
+                self.is_armed.store(true, Relaxed);
             }
-            if !is_empty {
+            let batches = (0..budget).take_while(|_| self.take(bound, arms)).count();
+            let _ = self.is_busy.xchg(false, Full);
+            has_come |= self.look_around(bound, batches > 0);
+            if batches == budget {
                 // The handler may have come meanwhile, and have left it to us.
                 if arms || self.is_asked.load(Acquire) {
                     bound.queue.call_handler();
                 }
-                return;
+                return true;
             }
             if !self.is_asked.load(Acquire) {
-                return;
+                return has_come;
             }
         }
+        true
+    }
+
+    /// Does what completions, or their reader, have made possible: nothing if none `came`, and none is held.
+    /// Whether something was done.
+    fn look_around(&self, bound: &Bound, came: bool) -> bool {
+        if !came && !self.is_holding.load(Relaxed) {
+            return false;
+        }
+        let mut traffic = self.traffic.lock();
+        if traffic.is_holding() {
+            // Its reader may have made room.
+            traffic.resume(&bound.outlets, None);
+        }
+        self.is_holding.store(traffic.is_holding(), Relaxed);
+        let is_calling = traffic.is_calling();
+        drop(traffic);
+        if is_calling {
+            bound.kick();
+        }
+        true
     }
 
     /// Handles a batch; false if there was nothing.
@@ -200,6 +247,7 @@ impl Station {
                     };
                     traffic.land(&bound.outlets, context, Ok(arrival));
                 }
+                self.is_holding.store(traffic.is_holding(), Relaxed);
                 true
             }
             Err(Errno::EAVAIL) => {
@@ -224,8 +272,42 @@ impl Station {
         }
         let _ = self.is_busy.xchg(false, Full);
         if self.is_asked.load(Acquire) {
-            self.drain(true, HANDLER_BUDGET);
+            let _ = self.drain(true, HANDLER_BUDGET);
         }
+    }
+
+    /// What a reader does who finds nothing; false if there still is nothing. Any context.
+    fn read(&self) -> bool {
+        self.is_read.store(true, Relaxed);
+        self.drain(false, READER_BUDGET)
+    }
+
+    /// A reader is to be told of what comes, and does not come again before that; its queue says so from
+    /// now on. Any context.
+    fn expect(&self) {
+        self.is_read.store(false, Relaxed);
+        if let (false, Some(bound)) = (self.is_armed.load(Acquire), self.bound.as_ref()) {
+            bound.queue.call_handler();
+        }
+    }
+
+    /// What the handler does.
+    fn handle(&self) {
+        self.is_armed.store(false, Relaxed);
+        let is_read = self.is_read.xchg(false, Full);
+        let watched = self.bound.as_ref();
+        match watched.filter(|bound| is_read && !bound.outlets.are_awaited()) {
+            None => drop(self.drain(true, HANDLER_BUDGET)),
+            Some(bound) => {
+                let _ = self.drain(false, HANDLER_BUDGET);
+                bound.alarm.set(&mut self.watch.lock(), PACE);
+            }
+        }
+    }
+
+    /// The handler, which has ended, is not called any more. May sleep.
+    pub(super) fn stop_watching(&self) {
+        drop(self.watch.lock().take());
     }
 }
 
@@ -233,13 +315,17 @@ impl Station {
 pub(super) struct Mover(pub(super) Arc<Station>);
 
 impl Feeder for Mover {
-    fn progress(&self) {
-        self.0.drain(false, READER_BUDGET);
+    fn progress(&self) -> bool {
+        self.0.read()
+    }
+
+    fn expect(&self) {
+        self.0.expect();
     }
 }
 
 impl TaskHandler for Mover {
     fn ready(&self, _here: InProcess) {
-        self.0.drain(true, HANDLER_BUDGET);
+        self.0.handle();
     }
 }

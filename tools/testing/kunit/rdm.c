@@ -273,6 +273,44 @@ static void rdm_06_who_does_not_receive_slows_none_but_its_own(struct kunit *tes
 	}
 }
 
+/* Of readers that come again and again it is known that they do; and when one has gone, that it has. */
+static void packets_move_when_their_reader_has_gone(struct kunit *test)
+{
+	static const struct rdm_opts much = { .rx_size = MANY };
+	struct kofi_rdm *a = rdm_open(test, NULL), *b = rdm_make(test, &much);
+	struct fi_cntr_attr attr = { .events = FI_CNTR_EVENTS_COMP, .wait_obj = FI_WAIT_UNSPEC };
+	unsigned long until = jiffies + msecs_to_jiffies(50);
+	struct fi_cq_tagged_entry entry;
+	struct fid_cntr *came;
+	u8 *in = bytes(test, 1);
+	fi_addr_t to_b;
+
+	KUNIT_ASSERT_EQ(test, 0, fi_cntr_open(b->domain, &attr, &came, NULL));
+	fx_defer_close(test, &came->fid);
+	KUNIT_ASSERT_EQ(test, 0, fi_ep_bind(b->ep, &came->fid, FI_RECV));
+	rdm_start(test, b, 0);
+	to_b = rdm_know(test, a, b);
+	/* More than there are packets for at once. */
+	for (int i = 0; i < MANY; i++)
+		KUNIT_ASSERT_EQ(test, 0, rdm_recv(b, FI_ADDR_UNSPEC, in, 1, in));
+	KUNIT_ASSERT_EQ(test, 0, rdm_send(a, to_b, "", 1, NULL));
+	rdm_expect(test, a, NULL, NULL);
+	rdm_expect(test, b, in, NULL);
+	while (time_before(jiffies, until)) {
+		KUNIT_ASSERT_EQ(test, -FI_EAGAIN, fi_cq_read(b->cq, &entry, 1));
+		cond_resched();
+	}
+	for (int i = 1; i < MANY; i++) {
+		KUNIT_ASSERT_EQ(test, 0, rdm_send(a, to_b, "", 1, NULL));
+		rdm_expect(test, a, NULL, NULL);
+	}
+	KUNIT_EXPECT_EQ(test, 0, fi_cntr_wait(came, MANY, FX_WAIT_MS));
+	for (int i = 1; i < MANY; i++)
+		KUNIT_ASSERT_EQ(test, 1, fi_cq_read(b->cq, &entry, 1));
+	/* Before what is bound to it. */
+	fx_close(test, &b->ep->fid);
+}
+
 static void rdm_09_an_address_is_insisted_on(struct kunit *test)
 {
 	static const struct rdm_opts opts = { .caps = FI_DIRECTED_RECV };
@@ -366,6 +404,7 @@ static struct kunit_case rdm_cases[] = {
 	KUNIT_CASE(rdm_04_the_port_of_the_info_is_listened_at),
 	KUNIT_CASE(rdm_04_an_address_has_one_endpoint),
 	KUNIT_CASE(rdm_06_who_does_not_receive_slows_none_but_its_own),
+	KUNIT_CASE_SLOW(packets_move_when_their_reader_has_gone),
 	KUNIT_CASE(rdm_09_an_address_is_insisted_on),
 	KUNIT_CASE(info_08_datagrams_are_offered_by_their_own_provider),
 	KUNIT_CASE(close_01_with_much_that_waits),

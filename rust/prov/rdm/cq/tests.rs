@@ -175,12 +175,16 @@ mod cases {
     }
 
     impl Feeder for Once {
-        fn progress(&self) {
-            if self.asked.fetch_add(1u32, Relaxed) == 0 {
+        fn progress(&self) -> bool {
+            let is_first = self.asked.fetch_add(1u32, Relaxed) == 0;
+            if is_first {
                 assert!(self.queue.reserve());
                 self.queue.put(done(9));
             }
+            is_first
         }
+
+        fn expect(&self) {}
     }
 
     #[test]

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What has somebody look after something at a time of its own.
+
+use crate::fi::cq::CompletionQueue;
+use kernel::{
+    impl_has_hr_timer,
+    prelude::*,
+    sync::{
+        Arc,
+        ArcBorrow, //
+    },
+    time::{
+        hrtimer::{
+            ArcHrTimerHandle,
+            HrTimer,
+            HrTimerCallback,
+            HrTimerCallbackContext,
+            HrTimerPointer,
+            HrTimerRestart,
+            RelativeMode, //
+        },
+        Delta,
+        Monotonic, //
+    },
+};
+
+/// Who hears an alarm.
+pub(super) trait Hears: Send + Sync + 'static {
+    /// It rings. In an interrupt.
+    fn hear(&self);
+}
+
+impl Hears for CompletionQueue {
+    fn hear(&self) {
+        self.call_handler();
+    }
+}
+
+/// A timer that rings once when it is set.
+#[pin_data]
+pub(super) struct Alarm<T: Hears> {
+    #[pin]
+    timer: HrTimer<Self>,
+    who: Arc<T>,
+}
+
+/// An alarm that is set. Whoever drops it waits until it does not ring any more. May sleep.
+pub(super) struct Set<T: Hears> {
+    _handle: ArcHrTimerHandle<Alarm<T>>,
+}
+
+impl_has_hr_timer! {
+    impl{T: Hears} HasHrTimer<Self> for Alarm<T> {
+        mode: RelativeMode<Monotonic>, field: self.timer
+    }
+}
+
+impl<T: Hears> HrTimerCallback for Alarm<T> {
+    type Pointer<'a> = Arc<Self>;
+
+    fn run(this: ArcBorrow<'_, Self>, _: HrTimerCallbackContext<'_, Self>) -> HrTimerRestart {
+        this.who.hear();
+        HrTimerRestart::NoRestart
+    }
+}
+
+impl<T: Hears> Alarm<T> {
+    /// One that is not set. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM.
+    pub(super) fn new(who: Arc<T>) -> Result<Arc<Self>> {
+        Arc::pin_init(
+            pin_init!(Self {
+                timer <- HrTimer::new(),
+                who,
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Has it ring after that time, and not when `last` says. May sleep.
+    pub(super) fn set(self: &Arc<Self>, last: &mut Option<Set<T>>, after: Delta) {
+        // It is one timer: who dropped what it was set to before would take this away, too.
+        drop(last.take());
+        *last = Some(Set {
+            _handle: self.clone().start(after),
+        });
+    }
+}
