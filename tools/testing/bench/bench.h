@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What both modules agree on: depths, and the description of a test.
+ * What all modules agree on: depths, and the description of a test.
  *
  * A module defines struct bench_end (one side of a connection, beginning with
  * a struct bench_side) and struct bench_pair (both sides, .end[BENCH_CLIENT]
@@ -53,7 +53,10 @@
 
 #define BENCH_MIN_SIZE		8
 #define BENCH_MAX_SIZE		SZ_1M
+/* Of one side's messages: the shortest queue has room for four of the longest. */
+#define BENCH_MAX_BYTES		(4 * BENCH_MAX_SIZE)
 #define BENCH_MAX_LINKS		512
+#define BENCH_MAX_PEERS		65536
 #define BENCH_LINKS_SIZE	64
 /* Whichever of them lags behind has room for all that is under way. */
 #define BENCH_LINKS_WINDOW	16
@@ -65,6 +68,7 @@
 
 enum bench_kind {
 	BENCH_LATENCY,		/* of a message, one way */
+	BENCH_PEERS,		/* the same, to one of many whose addresses are known */
 	BENCH_INJECT_LATENCY,	/* the same, injected */
 	BENCH_SLEEP_LATENCY,	/* the same, with both sides asleep meanwhile */
 	BENCH_TASK_LATENCY,	/* the same, answered in a callback that may sleep */
@@ -93,6 +97,7 @@ enum {
  * @window: sends that may be under way
  * @slots: receives that are posted on each side
  * @links: connections, whose completions come to one queue on each side
+ * @peers: addresses that each side knows, where it has a vector of them
  * @deadline: when to give up, in jiffies
  * @failed: one side has failed, so that the other need not wait
  * @ns: duration of each lap, of which the fastest is one in which nothing else
@@ -106,6 +111,7 @@ struct bench_test {
 	unsigned int		window;
 	unsigned int		slots;
 	unsigned int		links;
+	unsigned int		peers;
 	unsigned long		deadline;
 	bool			failed;
 	u64			*ns;

@@ -26,6 +26,10 @@ static ushort port = BENCH_PORT;
 module_param(port, ushort, 0444);
 MODULE_PARM_DESC(port, "port that the server listens on while a test runs");
 
+static char *series = "";
+module_param(series, charp, 0444);
+MODULE_PARM_DESC(series, "what the names of results begin with");
+
 /*
  * The module's own: connects the two ends, each with its receives posted. What
  * it leaves when it fails is given to pair_close() as well.
@@ -116,6 +120,7 @@ static const struct bench_shape {
 	unsigned int	lap;
 } bench_shapes[] = {
 	[BENCH_LATENCY] = { "lat", "ns", 16, 16, 32 },
+	[BENCH_PEERS] = { "peers", "ns", 16, 16, 32 },
 	[BENCH_INJECT_LATENCY] = { "inject", "ns", 16, 16, 32 },
 	[BENCH_SLEEP_LATENCY] = { "sread", "ns", 16, 16, 32 },
 	[BENCH_TASK_LATENCY] = { "task", "ns", 1, 16, 32 },
@@ -132,13 +137,24 @@ static const struct bench_shape {
 	[BENCH_COST] = { "cost", "ns", BENCH_BURST, BENCH_BURST, BENCH_BURST },
 };
 
+/* What a test is told apart by from others of its kind. */
+static unsigned int bench_number(const struct bench_test *test)
+{
+	switch (test->kind) {
+	case BENCH_LINKS:
+		return test->links;
+	case BENCH_PEERS:
+		return test->peers;
+	default:
+		return test->size;
+	}
+}
+
 static void bench_say(const struct bench_test *test, const char *name,
 		      u64 value, const char *unit)
 {
-	pr_info("impl=%s name=%s size=%u value=%llu unit=%s iters=%u\n",
-		BENCH_NAME, name,
-		test->kind == BENCH_LINKS ? test->links : test->size, value,
-		unit,
+	pr_info("impl=%s name=%s%s size=%u value=%llu unit=%s iters=%u\n",
+		BENCH_NAME, series, name, bench_number(test), value, unit,
 		test->lap * test->laps);
 }
 
@@ -211,6 +227,15 @@ out:
 	return ret;
 }
 
+/* One piece of memory is what each side registers. */
+static void bench_shrink(struct bench_test *test)
+{
+	while (bench_rx_bytes(test) > BENCH_MAX_BYTES)
+		test->slots /= 2;
+	while (bench_tx_bytes(test) > BENCH_MAX_BYTES)
+		test->window /= 2;
+}
+
 static int bench_describe(struct bench_test *test, const char *name,
 			  unsigned int iters)
 {
@@ -225,6 +250,14 @@ static int bench_describe(struct bench_test *test, const char *name,
 	test->slots = shape->slots;
 	test->lap = shape->lap;
 	test->links = 1;
+	test->peers = 1;
+	if (test->kind == BENCH_PEERS) {
+		/* Its number is theirs. */
+		if (!test->size || test->size > BENCH_MAX_PEERS)
+			return -EINVAL;
+		test->peers = test->size;
+		test->size = BENCH_LINKS_SIZE;
+	}
 	if (test->kind == BENCH_LINKS) {
 		/* Its number is that of the connections. */
 		if (!is_power_of_2(test->size) || test->size > BENCH_MAX_LINKS)
@@ -237,8 +270,8 @@ static int bench_describe(struct bench_test *test, const char *name,
 	test->laps = DIV_ROUND_UP(iters, test->lap);
 	if (!test->laps || test->laps > BENCH_MAX_LAPS)
 		return -EINVAL;
-	/* One piece of memory is what each side registers. */
-	return bench_rx_bytes(test) > KMALLOC_MAX_SIZE ? -EINVAL : 0;
+	bench_shrink(test);
+	return 0;
 }
 
 /* "lat 64 20000": what to measure, size, iterations. Returns when it is over. */

@@ -8,154 +8,12 @@
 #define BENCH_NAME	"kofi"
 #define BENCH_PORT	7602
 
-#include <rdma/fabric.h>
-#include <rdma/fi_atomic.h>
-#include <rdma/fi_cm.h>
-#include <rdma/fi_domain.h>
-#include <rdma/fi_endpoint.h>
-#include <rdma/fi_eq.h>
-#include <rdma/fi_rma.h>
-
 #include "bench.h"
 
-struct bench_end {
-	struct bench_side	side;
-	struct fid_ep		*ep;	/* one of links */
-	struct fid_cq		*cq;
-	void			*tx_desc;
-	void			*rx_desc;
-	u64			remote_addr;
-	u64			remote_key;
-	struct fi_cq_msg_entry	done[BENCH_BATCH];
+/* What it is connected to. */
+#define BENCH_TO(end)	FI_ADDR_UNSPEC
 
-	struct fid_mr		*tx_mr;
-	struct fid_mr		*rx_mr;
-	struct fid_eq		*eq;
-	struct fid_ep		**links;
-};
-
-struct bench_pair {
-	struct bench_end	end[2];
-	struct fi_info		*offer;
-	struct fid_fabric	*fabric;
-	struct fid_domain	*domain;
-	struct fid_pep		*pep;
-};
-
-static __always_inline int end_send(struct bench_end *end, void *buf,
-				    size_t len)
-{
-	return fi_send(end->ep, buf, len, end->tx_desc, 0, buf);
-}
-
-static __always_inline int end_send_silent(struct bench_end *end, void *buf,
-					   size_t len)
-{
-	return end_send(end, buf, len);
-}
-
-static __always_inline int end_send_told(struct bench_end *end, void *buf,
-					 size_t len)
-{
-	struct kvec vec = { .iov_base = buf, .iov_len = len };
-	struct fi_msg msg = {
-		.msg_iov = &vec,
-		.desc = &end->tx_desc,
-		.iov_count = 1,
-		.context = buf,
-	};
-
-	return fi_sendmsg(end->ep, &msg, FI_COMPLETION);
-}
-
-static __always_inline int end_recv(struct bench_end *end, void *buf)
-{
-	return fi_recv(end->ep, buf, end->side.test->size, end->rx_desc, 0,
-		       buf);
-}
-
-static __always_inline int end_inject(struct bench_end *end, void *buf,
-				      size_t len)
-{
-	return fi_inject(end->ep, buf, len, 0);
-}
-
-static __always_inline int end_write(struct bench_end *end, void *buf,
-				     size_t len)
-{
-	return fi_write(end->ep, buf, len, end->tx_desc, 0, end->remote_addr,
-			end->remote_key, buf);
-}
-
-static __always_inline int end_read(struct bench_end *end, void *buf,
-				    size_t len)
-{
-	return fi_read(end->ep, buf, len, end->tx_desc, 0, end->remote_addr,
-		       end->remote_key, buf);
-}
-
-static __always_inline int end_fetch_add(struct bench_end *end, void *buf)
-{
-	static const u64 one = 1;
-
-	return fi_fetch_atomic(end->ep, &one, 1, NULL, buf, end->tx_desc, 0,
-			       end->remote_addr, end->remote_key, FI_UINT64,
-			       FI_SUM, buf);
-}
-
-static __always_inline void end_pick(struct bench_end *end, unsigned int link)
-{
-	end->ep = end->links[link];
-}
-
-static __always_inline int end_poll(struct bench_end *end)
-{
-	ssize_t found = fi_cq_read(end->cq, end->done, BENCH_BATCH);
-
-	return found == -FI_EAGAIN ? 0 : found;
-}
-
-static __always_inline int end_sleep(struct bench_end *end)
-{
-	ssize_t found = fi_cq_sread(end->cq, end->done, BENCH_BATCH, NULL,
-				    jiffies_to_msecs(BENCH_TIMEOUT));
-
-	return found == -FI_EAGAIN ? 0 : found;
-}
-
-/* It has been called for what comes since the queue was opened. */
-static void end_call(struct bench_end *end)
-{
-}
-
-static __always_inline bool end_is_recv(struct bench_end *end, int at)
-{
-	return end->done[at].flags & FI_RECV;
-}
-
-static __always_inline size_t end_len(struct bench_end *end, int at)
-{
-	return end->done[at].len;
-}
-
-static __always_inline void *end_buffer(struct bench_end *end, int at)
-{
-	return end->done[at].op_context;
-}
-
-#include "loops.h"
-#include "calls.h"
-#include "control.h"
-
-static void kofi_call_client(struct fid_cq *cq, void *end)
-{
-	bench_called(end, true);
-}
-
-static void kofi_call_server(struct fid_cq *cq, void *end)
-{
-	bench_called(end, false);
-}
+#include "end.h"
 
 /* Waits for one event and fails with the reason if it is another one. */
 static int kofi_await(struct bench_end *end, u32 wanted,
@@ -176,110 +34,17 @@ static int kofi_await(struct bench_end *end, u32 wanted,
 	return event == wanted ? 0 : -FI_EOTHER;
 }
 
-/* Finds the device behind our address and opens what both ends share. */
-static int kofi_open_domain(struct bench_pair *pair,
-			    const struct bench_test *test, const char *service)
-{
-	struct fi_info *hints;
-	int ret;
-
-	hints = fi_allocinfo();
-	if (!hints)
-		return -ENOMEM;
-	hints->caps = FI_MSG | FI_RMA;
-	if (test->kind == BENCH_FETCH_LATENCY)
-		hints->caps |= FI_ATOMIC;
-	hints->ep_attr->type = FI_EP_MSG;
-	hints->domain_attr->mr_mode = FI_MR_PROV_KEY | FI_MR_VIRT_ADDR;
-	hints->tx_attr->size = bench_send_depth(test);
-	hints->rx_attr->size = bench_recv_depth(test);
-	hints->tx_attr->iov_limit = 1;
-	hints->rx_attr->iov_limit = 1;
-	/* Room for it is in every entry of the device's queue. */
-	hints->tx_attr->inject_size = BENCH_INJECT_SIZE;
-	/* Raw verbs leaves it to us as well. */
-	hints->domain_attr->threading = FI_THREAD_COMPLETION;
-	ret = fi_getinfo(FI_VERSION(1, 17), addr, service, FI_SOURCE, hints,
-			 &pair->offer);
-	fi_freeinfo(hints);
-	if (!ret)
-		ret = fi_fabric(pair->offer->fabric_attr, &pair->fabric, NULL);
-	if (!ret)
-		ret = fi_domain(pair->fabric, pair->offer, &pair->domain, NULL);
-	return ret;
-}
-
-static int kofi_open_queues(struct bench_pair *pair, struct bench_end *end)
-{
-	struct fi_eq_attr eq_attr = { .wait_obj = FI_WAIT_UNSPEC };
-	struct fi_cq_attr cq_attr = {
-		.size = bench_cq_size(end->side.test),
-		.format = FI_CQ_FORMAT_MSG,
-		.wait_obj = FI_WAIT_NONE,
-	};
-	int ret;
-
-	if (end->side.test->kind == BENCH_SLEEP_LATENCY)
-		cq_attr.wait_obj = FI_WAIT_UNSPEC;
-	if (end->side.test->kind == BENCH_CALL_LATENCY)
-		cq_attr.flags = FI_CB_CTX_INTR;
-	if (bench_calls_back(end->side.test)) {
-		cq_attr.cq_event_handler = end == &pair->end[BENCH_CLIENT] ?
-			kofi_call_client : kofi_call_server;
-	}
-	ret = fi_eq_open(pair->fabric, &eq_attr, &end->eq, NULL);
-	return ret ?: fi_cq_open(pair->domain, &cq_attr, &end->cq, end);
-}
-
-static int kofi_register(struct bench_pair *pair, struct bench_end *end)
-{
-	struct bench_test *test = end->side.test;
-	int ret;
-
-	ret = fi_mr_reg(pair->domain, end->side.tx, bench_tx_bytes(test),
-			FI_SEND | FI_WRITE | FI_READ, 0, 0, 0, &end->tx_mr, NULL);
-	if (!ret)
-		ret = fi_mr_reg(pair->domain, end->side.rx,
-				bench_rx_bytes(test),
-				FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE,
-				0, 0, 0,
-				&end->rx_mr, NULL);
-	if (ret)
-		return ret;
-	end->tx_desc = fi_mr_desc(end->tx_mr);
-	end->rx_desc = fi_mr_desc(end->rx_mr);
-	return 0;
-}
-
-/* Tells an end where its peer's memory is. */
-static void kofi_expose(struct bench_end *end, struct bench_end *peer)
-{
-	end->remote_addr = (uintptr_t)peer->side.rx;
-	end->remote_key = fi_mr_key(peer->rx_mr);
-}
-
 /* An endpoint of that info, with its receives posted. */
 static int kofi_prepare(struct bench_pair *pair, struct bench_end *end,
 			struct fi_info *info, unsigned int link)
 {
-	bool selects = end->side.test->kind == BENCH_SELECTIVE &&
-		       end == &pair->end[BENCH_CLIENT];
 	struct fid_ep **ep = &end->links[link];
 	int ret;
 
 	ret = fi_endpoint(pair->domain, info, ep, NULL);
-	if (ret)
-		return ret;
-	end->ep = *ep;
-	ret = fi_ep_bind(*ep, &end->eq->fid, 0);
 	if (!ret)
-		ret = fi_ep_bind(*ep, &end->cq->fid, FI_TRANSMIT |
-				 (selects ? FI_SELECTIVE_COMPLETION : 0));
-	if (!ret)
-		ret = fi_ep_bind(*ep, &end->cq->fid, FI_RECV);
-	if (!ret)
-		ret = fi_enable(*ep);
-	return ret ?: bench_post_receives(end);
+		ret = fi_ep_bind(*ep, &end->eq->fid, 0);
+	return ret ?: kofi_enable(pair, end, *ep);
 }
 
 static int kofi_listen(struct bench_pair *pair)
@@ -345,73 +110,17 @@ static int kofi_connect(struct bench_pair *pair, unsigned int link)
 
 static int pair_open(struct bench_pair *pair, struct bench_test *test)
 {
-	char service[6];
+	struct fi_eq_attr attr = { .wait_obj = FI_WAIT_UNSPEC };
 	int ret, i;
 
-	for (i = 0; i < 2; i++) {
-		ret = bench_side_alloc(&pair->end[i].side, test);
-		if (ret)
-			return ret;
-		pair->end[i].links = kzalloc_objs(*pair->end[i].links,
-						  test->links);
-		if (!pair->end[i].links)
-			return -ENOMEM;
-	}
-	snprintf(service, sizeof(service), "%u", port);
-	ret = kofi_open_domain(pair, test, service);
+	ret = kofi_open_ends(pair, test, FI_EP_MSG);
 	for (i = 0; !ret && i < 2; i++)
-		ret = kofi_open_queues(pair, &pair->end[i]);
-	for (i = 0; !ret && i < 2; i++)
-		ret = kofi_register(pair, &pair->end[i]);
-	for (i = 0; !ret && i < 2; i++)
-		kofi_expose(&pair->end[i], &pair->end[!i]);
+		ret = fi_eq_open(pair->fabric, &attr, &pair->end[i].eq, NULL);
 	if (!ret)
 		ret = kofi_listen(pair);
 	for (i = 0; !ret && i < test->links; i++)
 		ret = kofi_connect(pair, i);
 	return ret;
-}
-
-static void kofi_close(struct fid *fid)
-{
-	WARN_ON(fi_close(fid));
-}
-
-static void kofi_dismantle(struct bench_end *end)
-{
-	unsigned int i;
-
-	for (i = 0; end->links && i < end->side.test->links; i++) {
-		if (end->links[i])
-			kofi_close(&end->links[i]->fid);
-	}
-	kfree(end->links);
-	if (end->tx_mr)
-		kofi_close(&end->tx_mr->fid);
-	if (end->rx_mr)
-		kofi_close(&end->rx_mr->fid);
-	if (end->cq)
-		kofi_close(&end->cq->fid);
-}
-
-static void pair_close(struct bench_pair *pair)
-{
-	int i;
-
-	if (pair->pep)
-		kofi_close(&pair->pep->fid);
-	for (i = 0; i < 2; i++) {
-		kofi_dismantle(&pair->end[i]);
-		if (pair->end[i].eq)
-			kofi_close(&pair->end[i].eq->fid);
-	}
-	if (pair->domain)
-		kofi_close(&pair->domain->fid);
-	if (pair->fabric)
-		kofi_close(&pair->fabric->fid);
-	fi_freeinfo(pair->offer);
-	for (i = 0; i < 2; i++)
-		bench_side_free(&pair->end[i].side);
 }
 
 MODULE_DESCRIPTION("Ping-pong and stream over kOFI, to be compared with kofi_raw");

@@ -358,6 +358,7 @@ static int bench_pass(struct bench_end *end, bool client, unsigned int iters)
 	side->expected = test->size;
 	switch (test->kind) {
 	case BENCH_LATENCY:
+	case BENCH_PEERS:
 	case BENCH_SLEEP_LATENCY:
 		return client ? bench_ping(end, iters, false) :
 				bench_pong(end, iters, false);

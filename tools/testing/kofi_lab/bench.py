@@ -15,17 +15,24 @@ from .say import LabError, say
 from .session import Session
 
 RESULT = re.compile(
-    r"bench: impl=(?P<impl>kofi|raw) name=(?P<name>\w+) size=(?P<size>\d+)"
+    r"bench: impl=(?P<impl>kofi|raw|rdm|user) name=(?P<name>\w+) size=(?P<size>\d+)"
     r" value=(?P<value>\d+) unit=(?P<unit>\S+)"
 )
+# Who is measured beside whom, and what that one is called. Some are beside nobody.
+PAIRS = (("kofi", "raw", ""), ("rdm", "kofi", "msg"), ("rdm", "user", "user"))
+ALONE = "rdm"
 LANES = ("uml", "plain")
 MOST_TIME = 1.02  # in raw verbs' own
 LEAST_RATE = 0.98
 # Of libfabric's own time for the same vector, and of a bare wait queue's.
 MOST_OF = {"insert": 0.333, "batch": 0.333, "wait": 1.2}
+# Of datagrams, in the time or at the speed of connected endpoints: at which size.
+MOST_OF_MSG = {("rdm_lat", 64): 1.15}
+LEAST_OF_MSG = {("rdm_rate", 64): 0.85, ("rdm_bw", 1 << 20): 0.97}
 # Without a bar: what they show is how they grow, or they have one where instructions are counted.
 UNBARRED = ("lookup", "again", "remove", "threads", "poll", "handle")
 MOST_BYTES = 40  # of an entry of a vector
+MOST_KNOWN_BYTES = 64  # of one that an endpoint knows
 MOST_GROWTH = 1.05  # of the cost of an operation, from one connection to the most
 BARRED = "uml"  # the lane whose ratios have bars; an emulator's say less
 COUNTED = "plain"  # the lane whose guest can count instructions
@@ -36,6 +43,11 @@ BYTES = "B"
 GROWTH = "x"
 # How many instructions a call may have beyond the one of the device; an entry's, where several are read.
 MOST_BEYOND = {"send": 60, "recv": 60, "write": 60, "inject": 80, "read": 30}
+
+
+def bar(is_met: bool, text: str) -> str:
+    """A bar, and whether it is met."""
+    return f"{'met' if is_met else 'missed'} ({text})"
 
 
 @dataclass(frozen=True)
@@ -51,26 +63,44 @@ class Row:
     ours: float
     raw: float
     ratio: float
+    beside: str = ""  # whose the other figure is, if not raw verbs'; empty for nobody's, too
+
+    @property
+    def datagram_verdict(self) -> str:
+        """The same of datagrams."""
+        if self.unit == GROWTH:
+            return bar(self.ours <= MOST_GROWTH, f"<= {MOST_GROWTH}")
+        if self.name == "rdm_known":
+            return bar(self.ours <= MOST_KNOWN_BYTES, f"<= {MOST_KNOWN_BYTES}")
+        if self.beside != "msg":
+            return ""
+        if most := MOST_OF_MSG.get((self.name, self.size)):
+            return bar(self.ratio <= most, f"<= {most}")
+        if least := LEAST_OF_MSG.get((self.name, self.size)):
+            return bar(self.ratio >= least, f">= {least}")
+        return ""
 
     @property
     def verdict(self) -> str:
         """Whether the bar is met; empty where there is none."""
         if self.unit == INSTRUCTIONS:
             most, beyond = MOST_BEYOND.get(self.name), self.ours - self.raw
-            word = "" if most is None else f"{'met' if beyond <= most else 'missed'} (<= {most})"
+            word = "" if most is None else bar(beyond <= most, f"<= {most}")
             return f"{beyond:+,.0f} {word}".rstrip()
         if self.lane != BARRED:
             return ""
+        if self.name.startswith("rdm_"):
+            return self.datagram_verdict
         if self.unit == BYTES:
-            return f"{'met' if self.ours <= MOST_BYTES else 'missed'} (<= {MOST_BYTES})"
+            return bar(self.ours <= MOST_BYTES, f"<= {MOST_BYTES}")
         if self.name in UNBARRED:
             return ""
         if self.unit == GROWTH:
-            return f"{'met' if self.ours <= MOST_GROWTH else 'missed'} (<= {MOST_GROWTH})"
+            return bar(self.ours <= MOST_GROWTH, f"<= {MOST_GROWTH}")
         if self.unit == TIME:
             most = MOST_OF.get(self.name, MOST_TIME)
-            return f"{'met' if self.ratio <= most else 'missed'} (<= {most})"
-        return f"{'met' if self.ratio >= LEAST_RATE else 'missed'} (>= {LEAST_RATE})"
+            return bar(self.ratio <= most, f"<= {most}")
+        return bar(self.ratio >= LEAST_RATE, f">= {LEAST_RATE}")
 
 
 def best(turns: list[tuple[str, int]], unit: str) -> dict[str, int]:
@@ -81,6 +111,24 @@ def best(turns: list[tuple[str, int]], unit: str) -> dict[str, int]:
     return {key: (min if unit in (TIME, BYTES) else max)(found) for key, found in of.items()}
 
 
+def beside(
+    lane_name: str,
+    key: tuple[str, int, str],
+    parts: list[dict[str, int]],
+    pair: tuple[str, str, str],
+) -> Row:
+    """One implementation beside another."""
+    ours, other, called = pair
+    medians = [median(part[which] for part in parts) for which in (ours, other)]
+    ratio = median(part[ours] / part[other] for part in parts)
+    return Row(lane_name, *key, *medians, round(ratio, 4), called)
+
+
+def alone(lane_name: str, key: tuple[str, int, str], parts: list[dict[str, int]]) -> Row:
+    """What there is nothing to compare with."""
+    return Row(lane_name, *key, median(part[ALONE] for part in parts), 0, 0)
+
+
 def rows(name: str, lines: Iterable[str], rounds: int) -> list[Row]:
     """What a lane's console says, in the order in which it was measured. All rounds are alike."""
     values: dict[tuple[str, int, str], list[tuple[str, int]]] = {}
@@ -89,25 +137,35 @@ def rows(name: str, lines: Iterable[str], rounds: int) -> list[Row]:
             key = (found["name"], int(found["size"]), found["unit"])
             values.setdefault(key, []).append((found["impl"], int(found["value"])))
     table = []
-    for (test, size, unit), turns in values.items():
+    for key, turns in values.items():
         count = len(turns) // rounds
-        parts = [best(turns[at * count : (at + 1) * count], unit) for at in range(rounds)]
-        if any(part.keys() != {"kofi", "raw"} for part in parts) or len(turns) % rounds:
-            raise LabError(f"{name}: {test} of {size} bytes was not measured often enough")
-        ours, raw = (median(part[key] for part in parts) for key in ("kofi", "raw"))
-        ratio = median(part["kofi"] / part["raw"] for part in parts)
-        table.append(Row(name, test, size, unit, ours, raw, round(ratio, 4)))
+        parts = [best(turns[at * count : (at + 1) * count], key[2]) for at in range(rounds)]
+        seen = set(parts[0])
+        if any(set(part) != seen for part in parts) or len(turns) % rounds:
+            raise LabError(f"{name}: {key[0]} of {key[1]} bytes was not measured often enough")
+        compared = [beside(name, key, parts, pair) for pair in PAIRS if {*pair[:2]} <= seen]
+        if not compared:
+            if seen != {ALONE}:
+                raise LabError(f"{name}: {key[0]} of {key[1]} bytes has nothing to be beside")
+            compared = [alone(name, key, parts)]
+        table += compared
     return table
 
 
 def growth(table: list[Row]) -> list[Row]:
-    """How much more an operation costs among the most connections than on a single one."""
-    found = sorted((row for row in table if row.name == "links"), key=lambda row: row.size)
-    if not found:
-        return []
-    one, most = found[0], found[-1]
-    ours, raw = round(most.ours / one.ours, 3), round(most.raw / one.raw, 3)
-    return [replace(most, name="growth", unit=GROWTH, ours=ours, raw=raw, ratio=round(ours / raw, 4))]
+    """How much more an operation costs among the most connections, or known peers, than on a single one."""
+    grown = []
+    for name in ("links", "rdm_peers"):
+        found = sorted((row for row in table if row.name == name), key=lambda row: row.size)
+        if not found:
+            continue
+        one, most = found[0], found[-1]
+        ours = round(most.ours / one.ours, 3)
+        raw = round(most.raw / one.raw, 3) if one.raw else 0
+        ratio = round(ours / raw, 4) if raw else 0
+        called = name.replace("links", "growth").replace("peers", "growth")
+        grown.append(replace(most, name=called, unit=GROWTH, ours=ours, raw=raw, ratio=ratio))
+    return grown
 
 
 def measure(name: str, rounds: int, counting: bool = False) -> list[Row]:
@@ -129,12 +187,14 @@ def measure(name: str, rounds: int, counting: bool = False) -> list[Row]:
 
 def report(table: list[Row]) -> None:
     """The table, for people."""
-    say(f"{'lane':7}{'name':7}{'size':>8}  {'ours':>14}{'raw':>14}  {'unit':6}{'ratio':>7}  bar")
+    head = f"{'lane':7}{'name':11}{'size':>8}  {'ours':>14}{'raw':>14}"
+    say(f"{head}  {'unit':6}{'ratio':>7}  {'beside':7}bar")
     for row in table:
         places = 3 if row.unit == GROWTH else 0
-        numbers = f"{row.ours:14,.{places}f}{row.raw:14,.{places}f}"
-        line = f"{row.lane:7}{row.name:7}{row.size:8}  {numbers}  {row.unit:6}{row.ratio:7.3f}"
-        say(f"{line}  {row.verdict}".rstrip())
+        raw = f"{row.raw:14,.{places}f}" if row.raw else " " * 14
+        ratio = f"{row.ratio:7.3f}" if row.raw else " " * 7
+        line = f"{row.lane:7}{row.name:11}{row.size:8}  {row.ours:14,.{places}f}{raw}"
+        say(f"{line}  {row.unit:6}{ratio}  {row.beside:7}{row.verdict}".rstrip())
 
 
 def write(table: list[Row]) -> Path:

@@ -34,6 +34,32 @@ class BenchTest(unittest.TestCase):
         table = rows("uml", lines, 1)
         self.assertEqual([(row.size, row.ratio) for row in table], [(8, 1.0), (64, 3.0)])
 
+    def test_datagrams_are_beside_two_or_alone(self) -> None:
+        lines = [turn("rdm", 12), turn("kofi", 10), turn("user", 24)]
+        lines += [turn("rdm", 700, 64, "B")]
+        table = rows("uml", lines, 1)
+        found = [(row.beside, row.ours, row.raw, row.ratio) for row in table]
+        self.assertEqual(found, [("msg", 12, 10, 1.2), ("user", 12, 24, 0.5), ("", 700, 0, 0)])
+        with self.assertRaises(LabError):
+            rows("uml", [turn("user", 1)], 1)
+
+    def test_bars_of_datagrams(self) -> None:
+        def verdict(name: str, size: int, ratio: float, beside: str = "msg", unit: str = "ns") -> str:
+            return Row("uml", f"rdm_{name}", size, unit, 100 * ratio, 100, ratio, beside).verdict
+
+        self.assertTrue(verdict("lat", 64, 1.15).startswith("met"))
+        self.assertTrue(verdict("lat", 64, 1.16).startswith("missed"))
+        self.assertEqual(verdict("lat", 64, 3.0, "user"), "")
+        self.assertEqual(verdict("lat", 4096, 3.0), "")
+        self.assertTrue(verdict("rate", 64, 0.85, unit="msg/s").startswith("met"))
+        self.assertTrue(verdict("bw", 1 << 20, 0.96, unit="B/s").startswith("missed"))
+        self.assertTrue(verdict("known", 1000, 0.64, "msg", "B").startswith("met"))
+        self.assertTrue(verdict("known", 1000, 0.65, "msg", "B").startswith("missed"))
+        peers = [Row("uml", "rdm_peers", size, "ns", ours, 0, 0) for size, ours in ((1, 100), (64, 106))]
+        (row,) = growth(peers)
+        self.assertEqual((row.name, row.ours), ("rdm_growth", 1.06))
+        self.assertTrue(row.verdict.startswith("missed"))
+
     def test_rounds_that_are_not_alike_are_refused(self) -> None:
         pair = [turn("kofi", 1), turn("raw", 1)]
         for lines in (

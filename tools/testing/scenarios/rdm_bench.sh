@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: GPL-2.0
+# Datagrams beside connected endpoints, and beside libfabric's in user space, in turns in one boot, and what
+# their peers cost: rdm_bench.sh [ROUNDS]. As bench.sh, whose way of taking turns this is.
+need_module kofi_bench kofi_rdm kofi_peers
+device_up rxe || fail "no device"
+# Without limits on memory that is registered, and with a queue that the device has.
+ulimit -l unlimited
+export FI_UNIVERSE_SIZE=16
+
+measure() {
+	case $1 in
+	user) "$KOFI/bin/fi_bench" "$ADDRESS" $2 || fail "libfabric: $2" ;;
+	*) echo "$2" >"/sys/kernel/debug/kofi_$1/run" || fail "$1: $2" ;;
+	esac
+}
+
+[ "$LANE" = uml ] && scale=8 || scale=1
+[ "$LANE" = uml ] && often=80 || often=1
+[ "$LANE" = uml ] && known=100000 || known=10000
+round=0
+while [ $round -lt "${1:-5}" ]; do
+	if [ $((round % 2)) = 0 ]; then
+		load kofi_bench addr=$ADDRESS series=rdm_ && load kofi_rdm addr=$ADDRESS series=rdm_
+	else
+		load kofi_rdm addr=$ADDRESS series=rdm_ && load kofi_bench addr=$ADDRESS series=rdm_
+	fi || fail "the modules do not load"
+	load kofi_peers addr=$ADDRESS || fail "kofi_peers.ko does not load"
+	while read -r test; do
+		for implementation in rdm bench user bench rdm rdm bench bench rdm; do
+			case $implementation.$test in
+			user.write* | user.read* | user.fetch*) continue ;;
+			esac
+			measure $implementation "$test"
+		done
+	done <<-END
+		lat 8 $((often * 80))
+		lat 64 $((often * 80))
+		lat 4096 $((scale * 40))
+		lat 65536 $((scale * 8))
+		lat 1048576 $((scale * 8))
+		write 64 $((often * 80))
+		read 64 $((often * 80))
+		fetch 8 $((often * 80))
+		rate 64 $((scale * 1280))
+		bw 65536 $((scale * 10))
+		bw 1048576 $((scale * 8))
+	END
+	for peers in 1 64 4096 1 64 4096; do
+		measure rdm "peers $peers $((often * 80))"
+	done
+	measure peers "known $known"
+	measure peers "connections 32"
+	unload kofi_bench kofi_rdm kofi_peers kofi || fail "the modules do not unload"
+	round=$((round + 1))
+done

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What datagrams cost in user space, on libfabric as the distribution has it:
+ * the same ping-pong and stream as the kernel's (bench/loops.h), between two
+ * processes. They give way when they find nothing, as the others do.
+ *
+ *	fi_bench ADDRESS lat|rate|bw SIZE ITERATIONS
+ */
+
+#include <netinet/in.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "peer.h"
+
+#define BATCH		16
+/* Most bytes of the messages that are sent, or received, at once. */
+#define MOST		(4 << 20)
+
+struct test {
+	const char *name;
+	const char *unit;
+	unsigned int window;	/* sends under way */
+	unsigned int slots;	/* receives that are posted */
+	unsigned int lap;	/* messages that are timed together */
+	bool streams;
+};
+
+static struct test tests[] = {
+	{ "lat", "ns", 16, 16, 32, false },
+	{ "rate", "msg/s", 64, 64, 512, true },
+	{ "bw", "B/s", 16, 32, 16, true },
+};
+
+struct side {
+	struct peer peer;
+	struct fid_av *av;
+	fi_addr_t other;
+	struct test *test;
+	unsigned long received;
+	unsigned int sending;
+};
+
+static uint64_t now(void)
+{
+	struct timespec at;
+
+	clock_gettime(CLOCK_MONOTONIC, &at);
+	return at.tv_sec * 1000000000ULL + at.tv_nsec;
+}
+
+static char *rx_slot(struct side *side, unsigned long n)
+{
+	return side->peer.buf + n % side->test->slots * side->peer.size;
+}
+
+static char *tx_slot(struct side *side, unsigned long n)
+{
+	return side->peer.buf + (side->test->slots + n % side->test->window) * side->peer.size;
+}
+
+static void receive(struct side *side, void *buf)
+{
+	struct peer *peer = &side->peer;
+
+	check(fi_recv(peer->ep, buf, peer->size, fi_mr_desc(peer->mr), FI_ADDR_UNSPEC, buf),
+	      "fi_recv");
+}
+
+static void open_side(struct side *side, const char *own)
+{
+	struct fi_av_attr av_attr = { .type = FI_AV_TABLE };
+	struct fi_cq_attr cq_attr = { .format = FI_CQ_FORMAT_MSG, .size = 512 };
+	struct peer *peer = &side->peer;
+	struct fi_info *hints = fi_allocinfo();
+	size_t len = (side->test->slots + side->test->window) * peer->size;
+
+	if (!hints)
+		check(-FI_ENOMEM, "fi_allocinfo");
+	hints->caps = FI_MSG;
+	hints->mode = FI_CONTEXT;
+	hints->addr_format = FI_SOCKADDR_IN;
+	hints->ep_attr->type = FI_EP_RDM;
+	hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR |
+				      FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+	hints->domain_attr->threading = FI_THREAD_DOMAIN;
+	hints->fabric_attr->prov_name = strdup("verbs;ofi_rxm");
+	check(fi_getinfo(FI_VERSION(1, 17), own, "0", FI_SOURCE, hints, &peer->info),
+	      "fi_getinfo");
+	fi_freeinfo(hints);
+	check(fi_fabric(peer->info->fabric_attr, &peer->fabric, NULL), "fi_fabric");
+	check(fi_domain(peer->fabric, peer->info, &peer->domain, NULL), "fi_domain");
+	check(fi_cq_open(peer->domain, &cq_attr, &peer->cq, NULL), "fi_cq_open");
+	check(fi_av_open(peer->domain, &av_attr, &side->av, NULL), "fi_av_open");
+	check(fi_endpoint(peer->domain, peer->info, &peer->ep, NULL), "fi_endpoint");
+	check(fi_ep_bind(peer->ep, &side->av->fid, 0), "fi_ep_bind");
+	check(fi_ep_bind(peer->ep, &peer->cq->fid, FI_TRANSMIT | FI_RECV), "fi_ep_bind");
+	check(fi_enable(peer->ep), "fi_enable");
+	peer->buf = calloc(1, len);
+	if (!peer->buf)
+		check(-FI_ENOMEM, "calloc");
+	check(fi_mr_reg(peer->domain, peer->buf, len, FI_SEND | FI_RECV, 0, 0, 0, &peer->mr, NULL),
+	      "fi_mr_reg");
+	for (unsigned int i = 0; i < side->test->slots; i++)
+		receive(side, rx_slot(side, i));
+}
+
+/* Tells the other process our address, and learns its. */
+static void meet(struct side *side, int channel)
+{
+	struct sockaddr_in name;
+	size_t len = sizeof(name);
+
+	check(fi_getname(&side->peer.ep->fid, &name, &len), "fi_getname");
+	if (write(channel, &name, len) != (ssize_t)len || read(channel, &name, len) != (ssize_t)len)
+		check(-FI_EIO, "the other process");
+	check(fi_av_insert(side->av, &name, 1, &side->other, 0, NULL) - 1, "fi_av_insert");
+}
+
+/* Polls once, and counts what came. */
+static void advance(struct side *side)
+{
+	struct fi_cq_msg_entry done[BATCH];
+	ssize_t found = fi_cq_read(side->peer.cq, done, BATCH);
+
+	if (found == -FI_EAGAIN) {
+		sched_yield();
+		return;
+	}
+	check(found, "fi_cq_read");
+	for (ssize_t i = 0; i < found; i++) {
+		if (done[i].flags & FI_RECV) {
+			side->received++;
+			receive(side, done[i].op_context);
+		} else {
+			side->sending--;
+		}
+	}
+}
+
+static void send_one(struct side *side, unsigned long nth, size_t len)
+{
+	struct peer *peer = &side->peer;
+	char *buf = tx_slot(side, nth);
+	ssize_t ret;
+
+	while (side->sending >= side->test->window)
+		advance(side);
+	while ((ret = fi_send(peer->ep, buf, len, fi_mr_desc(peer->mr), side->other, buf)) ==
+	       -FI_EAGAIN)
+		advance(side);
+	check(ret, "fi_send");
+	side->sending++;
+}
+
+static void await_received(struct side *side, unsigned long count)
+{
+	while (side->received < count)
+		advance(side);
+}
+
+/* How long the fastest lap takes, of the side that begins. */
+static uint64_t ping(struct side *side, unsigned long count)
+{
+	uint64_t fastest = UINT64_MAX, begun = now();
+
+	for (unsigned long i = 0; i < count; i++) {
+		send_one(side, i, side->peer.size);
+		await_received(side, i + 1);
+		if (!((i + 1) % side->test->lap)) {
+			uint64_t at = now();
+
+			if (at - begun < fastest)
+				fastest = at - begun;
+			begun = at;
+		}
+	}
+	return fastest;
+}
+
+static void pong(struct side *side, unsigned long count)
+{
+	for (unsigned long i = 0; i < count; i++) {
+		await_received(side, i + 1);
+		send_one(side, i, side->peer.size);
+	}
+}
+
+/* Messages that one credit of the receiver stands for. */
+static unsigned long credit(const struct side *side)
+{
+	return side->test->slots / 4;
+}
+
+static uint64_t source(struct side *side, unsigned long count)
+{
+	uint64_t fastest = UINT64_MAX, begun = now();
+
+	for (unsigned long i = 0; i < count; i++) {
+		while (i >= side->test->slots + side->received * credit(side))
+			advance(side);
+		send_one(side, i, side->peer.size);
+		if (!((i + 1) % side->test->lap)) {
+			uint64_t at = now();
+
+			if (i >= side->test->lap && at - begun < fastest)
+				fastest = at - begun;
+			begun = at;
+		}
+	}
+	await_received(side, count / credit(side));
+	return fastest;
+}
+
+static void sink(struct side *side, unsigned long count)
+{
+	for (unsigned long i = 0; i < count / credit(side); i++) {
+		await_received(side, (i + 1) * credit(side));
+		send_one(side, i, 8);
+	}
+}
+
+static void close_side(struct side *side)
+{
+	struct peer *peer = &side->peer;
+
+	while (side->sending)
+		advance(side);
+	close_fid(&peer->ep->fid, "endpoint");
+	close_fid(&peer->mr->fid, "region");
+	close_fid(&peer->cq->fid, "completion queue");
+	close_fid(&side->av->fid, "address vector");
+	close_fid(&peer->domain->fid, "domain");
+	close_fid(&peer->fabric->fid, "fabric");
+	fi_freeinfo(peer->info);
+	free(peer->buf);
+}
+
+static void report(const struct side *side, uint64_t ns)
+{
+	const struct test *test = side->test;
+	double value = test->streams ? test->lap * 1e9 / ns : ns / (2.0 * test->lap);
+
+	if (!strcmp(test->unit, "B/s"))
+		value *= side->peer.size;
+	printf("bench: impl=user name=rdm_%s size=%zu value=%.0f unit=%s\n", test->name,
+	       side->peer.size, value, test->unit);
+	fflush(stdout);
+}
+
+/* What one of the two processes does. */
+static void play(struct side *side, const char *own, unsigned long count, int channel, bool first)
+{
+	uint64_t ns = 0;
+	char over = 0;
+
+	open_side(side, own);
+	meet(side, channel);
+	if (first)
+		ns = side->test->streams ? source(side, count) : ping(side, count);
+	else if (side->test->streams)
+		sink(side, count);
+	else
+		pong(side, count);
+	while (side->sending)
+		advance(side);
+	/* Nobody leaves while the other needs it. */
+	if (write(channel, &over, 1) != 1 || read(channel, &over, 1) != 1)
+		check(-FI_EIO, "the other process");
+	close_side(side);
+	if (first)
+		report(side, ns);
+}
+
+int main(int argc, char **argv)
+{
+	struct side side = { 0 };
+	unsigned long count;
+	int channel[2], status;
+	pid_t child;
+
+	for (size_t i = 0; argc == 5 && i < sizeof(tests) / sizeof(*tests); i++)
+		if (!strcmp(argv[2], tests[i].name))
+			side.test = &tests[i];
+	if (!side.test) {
+		fprintf(stderr, "fi_bench ADDRESS lat|rate|bw SIZE ITERATIONS\n");
+		return 2;
+	}
+	side.peer.size = strtoul(argv[3], NULL, 0);
+	count = strtoul(argv[4], NULL, 0);
+	/* Whole laps, two at least. */
+	count = count / side.test->lap * side.test->lap;
+	if (side.peer.size < 8 || side.peer.size > MOST / 4 || count < 2 * side.test->lap) {
+		fprintf(stderr, "fi_bench: 8 bytes to 1 MiB, and two laps at least\n");
+		return 2;
+	}
+	while (side.test->slots * side.peer.size > MOST)
+		side.test->slots /= 2;
+	while (side.test->window * side.peer.size > MOST)
+		side.test->window /= 2;
+	check(socketpair(AF_UNIX, SOCK_STREAM, 0, channel) ? -FI_EIO : 0, "socketpair");
+	child = fork();
+	check(child < 0 ? -FI_EIO : 0, "fork");
+	play(&side, argv[1], count, channel[!child], child);
+	if (!child)
+		return 0;
+	waitpid(child, &status, 0);
+	return !WIFEXITED(status) || WEXITSTATUS(status);
+}
