@@ -20,7 +20,10 @@ use super::{
     links::Links,
     outlets::Outlets,
     posting::Arrival,
-    traffic::Traffic, //
+    traffic::{
+        Traffic,
+        FLIGHTS, //
+    },
 };
 use crate::{
     abi::{
@@ -262,13 +265,13 @@ impl Station {
         }
     }
 
-    /// Handles all completions that there are. Process context.
+    /// Handles all completions that there are now: others may come as fast as these go. Process context.
     pub(super) fn settle(&self) {
         while self.is_busy.xchg(true, Full) {
             fsleep(MOMENT);
         }
         if let Some(bound) = self.bound.as_ref() {
-            while self.take(bound, false) {}
+            let _ = (0..=FLIGHTS / BATCH).all(|_| self.take(bound, false));
         }
         let _ = self.is_busy.xchg(false, Full);
         if self.is_asked.load(Acquire) {
