@@ -282,7 +282,11 @@ impl Traffic {
     /// A message in one packet.
     fn eager(&mut self, outlets: &Outlets, mail: &Mail, payload: &[u8]) -> Taken {
         let Some(mut receive) = self.desk.arrive(&mail.title) else {
-            let letter = Letter::whole(mail.title, mail.message, mail.slot, payload);
+            // It may be looked at again and again: what there is no room for is not copied first.
+            let letter = match self.has_room(mail, ENVELOPE + payload.len()) || !mail.is_bounded {
+                true => Letter::whole(mail.title, mail.message, mail.slot, payload),
+                false => Err(Errno::ENOMEM),
+            };
             return self.park(mail, letter);
         };
         let len = receive.into.write(0, payload);

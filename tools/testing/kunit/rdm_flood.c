@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Many peers send what nobody receives: they are slowed, and nobody else is.
+ * When it is received after all, it is all there. See scenarios/flood.sh.
+ */
+
+#include <linux/delay.h>
+#include <linux/moduleparam.h>
+
+#include "rdm.h"
+#include "traffic.h"
+
+static unsigned int flood_peers = 8;
+module_param(flood_peers, uint, 0644);
+MODULE_PARM_DESC(flood_peers, "peers that send what nobody receives");
+
+static unsigned int flood_seconds;
+module_param(flood_seconds, uint, 0644);
+MODULE_PARM_DESC(flood_seconds, "for how long, again and again");
+
+#define MOST_PEERS	64
+#define LEN		4000
+/* What a message costs beside its bytes, at most, where it waits. */
+#define ENVELOPE	512
+/* What may wait for receives: of one peer, and of all. */
+#define PEER_BOUND	SZ_1M
+#define BOUND		SZ_32M
+/* Packets of a peer's that wait as they came, and such as have not gone. */
+#define UNDER_WAY	(32 + 64)
+#define HONEST_ROUNDS	9
+
+static const size_t lens[] = { 100, 40000, 200000 };
+#define LONGEST		200000
+
+struct word {
+	u32	peer, nth;
+};
+
+struct flood {
+	struct kofi_rdm	*to, *honest;
+	fi_addr_t	from_honest, from_to;
+	struct kofi_rdm	*peers[MOST_PEERS];
+	fi_addr_t	addr[MOST_PEERS];
+	u32		sent[MOST_PEERS], got[MOST_PEERS];
+	int		count;
+	u8		*out, *in;
+};
+
+/* Has everybody send until nobody can for a while; how many messages they were. */
+static int swell(struct kunit *test, struct flood *f)
+{
+	unsigned long quiet = jiffies, end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
+	int all = 0;
+
+	while (time_before(jiffies, quiet + msecs_to_jiffies(300))) {
+		for (int i = 0; i < f->count; i++) {
+			struct word *word = (void *)f->out;
+			int ret;
+
+			*word = (struct word){ .peer = i, .nth = f->sent[i] };
+			ret = fi_inject(f->peers[i]->ep, word, LEN, f->addr[i]);
+			if (ret) {
+				KUNIT_ASSERT_EQ(test, -FI_EAGAIN, ret);
+				continue;
+			}
+			f->sent[i]++;
+			all++;
+			quiet = jiffies;
+		}
+		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end), "they are not slowed");
+		usleep_range(50, 100);
+	}
+	return all;
+}
+
+/* Messages that are received go on. */
+static void talk(struct kunit *test, struct flood *f)
+{
+	for (int i = 0; i < HONEST_ROUNDS; i++) {
+		size_t len = lens[i % ARRAY_SIZE(lens)];
+		struct fi_cq_tagged_entry entry;
+
+		memset(f->in, 0, len);
+		KUNIT_ASSERT_EQ(test, 0, fi_trecv(f->to->ep, f->in, len, NULL, f->from_honest, i, 0,
+						  f->in));
+		KUNIT_ASSERT_EQ(test, 0, fi_tsend(f->honest->ep, f->out, len, NULL, f->from_to, i,
+						  f->out));
+		rdm_expect(test, f->to, f->in, &entry);
+		KUNIT_ASSERT_EQ(test, len, entry.len);
+		KUNIT_ASSERT_EQ(test, 0, memcmp(f->in, f->out, len));
+		rdm_expect(test, f->honest, f->out, NULL);
+	}
+}
+
+/* Receives all that was sent: each once, and those of each peer in order. */
+static void ebb(struct kunit *test, struct flood *f, int all)
+{
+	struct word *word = (void *)f->in;
+
+	while (all--) {
+		*word = (struct word){ .peer = ~0, .nth = ~0 };
+		KUNIT_ASSERT_EQ(test, 0, rdm_recv(f->to, FI_ADDR_UNSPEC, word, LEN, word));
+		rdm_expect(test, f->to, word, NULL);
+		KUNIT_ASSERT_LT(test, word->peer, f->count);
+		KUNIT_ASSERT_EQ(test, f->got[word->peer]++, word->nth);
+	}
+}
+
+static void rdm_06_many_that_nobody_receives_from(struct kunit *test)
+{
+	static const struct rdm_opts opts = {
+		.caps = FI_DIRECTED_RECV, .rx_size = 16, .inject_size = LEN,
+	};
+	struct flood *f = (void *)tr_buffer(test, sizeof(*f));
+	const int weight = LEN + ENVELOPE;
+	unsigned long end = jiffies + msecs_to_jiffies(1000 * flood_seconds);
+	int rounds = 0, most = 0;
+
+	f->count = clamp_t(int, flood_peers, 1, MOST_PEERS);
+	f->out = tr_vbuffer(test, LONGEST);
+	f->in = tr_vbuffer(test, LONGEST);
+	tr_fill(f->out, LONGEST, 1);
+	f->to = rdm_open(test, &opts);
+	f->honest = rdm_open(test, &opts);
+	f->from_honest = rdm_know(test, f->to, f->honest);
+	f->from_to = rdm_know(test, f->honest, f->to);
+	for (int i = 0; i < f->count; i++) {
+		f->peers[i] = rdm_open(test, &opts);
+		f->addr[i] = rdm_know(test, f->peers[i], f->to);
+	}
+	do {
+		int all = swell(test, f);
+
+		for (int i = 0; i < f->count; i++) {
+			u32 there = f->sent[i] - f->got[i];
+
+			KUNIT_EXPECT_LE(test, there, PEER_BOUND / weight + UNDER_WAY);
+			KUNIT_EXPECT_GT(test, there, 0);
+		}
+		talk(test, f);
+		/* Those whose connection has taken longer, too; there is no more room for that. */
+		all += swell(test, f);
+		KUNIT_EXPECT_LE(test, all, BOUND / weight + f->count * UNDER_WAY);
+		most = max(most, all);
+		ebb(test, f, all);
+		rounds++;
+	} while (time_before(jiffies, end));
+	for (int i = 0; i < f->count; i++)
+		KUNIT_EXPECT_EQ(test, f->sent[i], f->got[i]);
+	talk(test, f);
+	kunit_info(test, "%d peers, %d rounds, up to %d messages at a time\n", f->count, rounds, most);
+}
+
+static struct kunit_case cases[] = {
+	KUNIT_CASE_SLOW(rdm_06_many_that_nobody_receives_from),
+	{}
+};
+
+static struct kunit_suite suite = {
+	.name = "kofi_rdm_flood",
+	.test_cases = cases,
+};
+
+kunit_test_suite(suite);

@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: GPL-2.0
+# flood.sh DEVICE PEERS RUNS SECONDS: so many peers that send what nobody receives, in so many runs of
+# so many seconds each.
+need_module kofi_kunit
+needs_suites kofi_rdm_flood
+device_up "$1" || fail "$1 does not come up"
+load kofi_kunit addr="$ADDRESS" flood_peers="$2" flood_seconds="$4" || fail "kofi_kunit.ko does not load"
+for run in $(seq "$3"); do
+	echo "run $run"
+	run_suites kofi_rdm_flood
+done
+unload kofi_kunit kofi || fail "the modules do not unload"
+rdma resource show | grep "kofi" && fail "something is left"
+true
