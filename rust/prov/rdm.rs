@@ -32,6 +32,7 @@ mod segments;
 mod sending;
 mod station;
 mod traffic;
+mod turns;
 mod wire;
 
 use crate::{

@@ -685,6 +685,7 @@ impl Traffic {
         let lane = peer.and_then(|peer| peer.lane.as_mut());
         if let Some(lane) = lane.filter(|lane| lane.attempt == attempt) {
             lane.fetches += 1;
+            lane.turns.over();
         }
         match result {
             Ok(()) => {

@@ -191,7 +191,7 @@ impl Endpoint {
         let most = offer::most(domain.lower_info());
         let lower = domain.lower_info().domain();
         let written_data_size = lower.map_or(0, |domain| domain.cq_data_size);
-        let links = Links::new(local);
+        let links = Links::new(local, domain.lower_info());
         let receives = match info.rx().map_or(0, |rx| rx.size) {
             0 => offer::RECEIVES,
             receives if receives > offer::RECEIVES => return Err(Errno::EINVAL),

@@ -42,6 +42,7 @@ use super::{
         SENDS,
         SHARE, //
     },
+    turns::Turns,
     wire::{
         Flow,
         Hello,
@@ -68,7 +69,8 @@ use crate::{
         Errno,
         Result,
         FI_CONNECTED,
-        FI_CONNREQ, //
+        FI_CONNREQ,
+        FI_PROTO_IWARP, //
     },
     fi::{
         av::Insertion,
@@ -127,6 +129,8 @@ pub(super) struct Links {
     pub(super) local: Option<SocketAddr>,
     /// Which endpoint this is: another one at the same address has another number.
     instance: u32,
+    /// What is behind a read waits for it at the device.
+    is_iwarp: bool,
     attempts: u32,
     /// How many packets to receive with have been made.
     packets: u32,
@@ -152,13 +156,14 @@ impl Asker {
 }
 
 impl Links {
-    /// None yet, for an endpoint that is to listen at `local`.
-    pub(super) fn new(local: Option<SocketAddr>) -> Self {
+    /// None yet, for an endpoint that is to listen at `local`; `lower` is the offer below.
+    pub(super) fn new(local: Option<SocketAddr>, lower: &Info) -> Self {
         Self {
             list: KVVec::new(),
             listener: None,
             local,
             instance: (random() as u32).max(1),
+            is_iwarp: lower.ep().is_some_and(|ep| ep.protocol == FI_PROTO_IWARP),
             attempts: 0,
             packets: 0,
             lanes: 0,
@@ -368,7 +373,8 @@ impl Station {
             }
         };
         let credits = Credits::new(flow, RECEIVES as u32);
-        let lane = Lane::new(lower.clone(), attempt, credits, parts);
+        let turns = Turns::new(links.is_iwarp);
+        let lane = Lane::new(lower.clone(), attempt, credits, turns, parts);
         links.lanes += 1;
         self.traffic.lock().open(slot, lane, receives, words)?;
         Ok(lower)

@@ -15,6 +15,7 @@ use super::{
         Receive, //
     },
     segments::Partials,
+    turns::Turns,
     wire::Head,
 };
 use crate::{
@@ -71,6 +72,8 @@ pub(super) struct Lane {
     pub(super) segments: usize,
     /// How many more messages may be read.
     pub(super) fetches: usize,
+    /// Whether one may be now, or something else be posted.
+    pub(super) turns: Turns,
     /// How many more operations the peer may be asked for.
     pub(super) atomics: usize,
     /// What has come of operations that the peer has asked for, and is to be sent.
@@ -87,6 +90,7 @@ impl Lane {
         lower: Arc<ep::Endpoint>,
         attempt: usize,
         credits: Credits,
+        turns: Turns,
         parts: Queue<Parts>,
     ) -> Self {
         Self {
@@ -98,6 +102,7 @@ impl Lane {
             parts,
             segments: SEGMENTS,
             fetches: FETCHES,
+            turns,
             atomics: ATOMICS,
             answers: Queue::new(),
             is_carrying: false,
@@ -120,6 +125,9 @@ impl Lane {
         let (Some(to), false) = (self.to, self.is_broken) else {
             return false;
         };
+        if !self.turns.may_send() {
+            return false;
+        }
         let Some(mut word) = self.words.pop() else {
             return false;
         };
@@ -165,6 +173,10 @@ impl Lane {
             return;
         };
         while !self.is_broken && !self.answers.is_empty() && self.credits.take() {
+            if !self.turns.may_send() {
+                self.credits.give_back();
+                return;
+            }
             let Some(mut answer) = self.answers.pop() else {
                 return;
             };

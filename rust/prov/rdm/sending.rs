@@ -49,7 +49,10 @@ use crate::{
         Errno,
         Result, //
     },
-    fi::mr::MemoryRegion,
+    fi::{
+        mr::MemoryRegion,
+        provider::Rma, //
+    },
 };
 use core::{
     mem,
@@ -95,10 +98,16 @@ impl Traffic {
 
     /// Does what can be done for a peer, and calls for somebody to look after it if there is more.
     pub(super) fn pump(&mut self, outlets: &Outlets, slot: u32) {
-        self.read_on(outlets, slot);
-        while let Some((packet, errno)) = self.post_waiting(slot) {
-            // It concerns this operation alone; finding that out goes on with the others.
-            self.finish(outlets, packet, Err(errno));
+        loop {
+            self.read_on(outlets, slot);
+            while let Some((packet, errno)) = self.post_waiting(slot) {
+                // It concerns this operation alone; finding that out goes on with the others.
+                self.finish(outlets, packet, Err(errno));
+            }
+            let lane = self.peer(slot).and_then(|peer| peer.lane.as_mut());
+            if !lane.is_some_and(|lane| lane.turns.pass()) {
+                break;
+            }
         }
         if self.need(slot) != Need::Nothing {
             self.call(slot);
@@ -174,12 +183,15 @@ impl Traffic {
                     fetching.push_first(receive);
                 }
                 Ok(true) => {
-                    if lane.fetches == 0 {
+                    if lane.fetches == 0 || !lane.turns.may_read() {
                         fetching.push_first(receive);
                         return;
                     }
                     match posting::fetch(receive, fetches, &lane.lower) {
-                        Ok(()) => lane.fetches -= 1,
+                        Ok(()) => {
+                            lane.fetches -= 1;
+                            lane.turns.begun();
+                        }
                         Err(refused) => {
                             lane.refused(refused.errno);
                             fetching.push_first(refused.own);
@@ -304,14 +316,20 @@ impl Traffic {
 
     /// What a packet was sent for, or has done, is over.
     pub(super) fn sent(&mut self, outlets: &Outlets, mut packet: Own<Packet>, result: Result) {
-        let slot = packet.slot;
+        let (slot, attempt) = (packet.slot, packet.attempt);
         let Some(order) = packet.order() else {
             self.helped(packet);
             self.pump(outlets, slot);
             return;
         };
+        if order.is_read() {
+            let peer = self.peer(slot);
+            let lane = peer.and_then(|peer| peer.lane.as_mut());
+            if let Some(lane) = lane.filter(|lane| lane.attempt == attempt) {
+                lane.turns.over();
+            }
+        }
         if result.is_err() {
-            let attempt = packet.attempt;
             // It may have been answered all the same.
             let answer = packet.asked().and_then(|asked| asked.answer);
             self.finish(outlets, packet, answer.unwrap_or(result));
@@ -481,6 +499,11 @@ impl Order {
         }
     }
 
+    /// Whether it reads the peer's memory.
+    fn is_read(&self) -> bool {
+        matches!(&self.work, Work::Access(access) if access.way == Rma::Read)
+    }
+
     /// Its memory is open, or cannot be.
     fn open_up(&mut self, region: Result<Arc<MemoryRegion>>) {
         let Work::Offer(offer) = &mut self.work else {
@@ -523,6 +546,10 @@ fn go(
     }
     loop {
         if !lane.credits.take() {
+            return Err((packet, None));
+        }
+        if !lane.turns.may_send() {
+            lane.credits.give_back();
             return Err((packet, None));
         }
         let (slot, id) = (packet.slot, packet.id());
@@ -585,6 +612,14 @@ fn access(
     mut packet: Own<Packet>,
     flights: &mut Flights<Packet>,
 ) -> core::result::Result<(), (Own<Packet>, Option<Errno>)> {
+    let is_read = packet.as_order().is_some_and(Order::is_read);
+    let may_go = match is_read {
+        true => lane.turns.may_read(),
+        false => lane.turns.may_send(),
+    };
+    if !may_go {
+        return Err((packet, None));
+    }
     // The peer has a receive for its data.
     let takes_credit = match packet.order().map(|order| &order.work) {
         Some(Work::Access(access)) => access.flags & FI_REMOTE_CQ_DATA != 0,
@@ -594,7 +629,11 @@ fn access(
         return Err((packet, None));
     }
     packet.attempt = lane.attempt;
-    Packet::access(packet, flights, &lane.lower).map_err(|refused| {
+    let accessed = Packet::access(packet, flights, &lane.lower);
+    if is_read && accessed.is_ok() {
+        lane.turns.begun();
+    }
+    accessed.map_err(|refused| {
         if takes_credit {
             lane.credits.give_back();
         }

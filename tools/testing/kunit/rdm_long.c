@@ -198,6 +198,48 @@ static void rdm_05_many_long_messages_at_once(struct kunit *test)
 	}
 }
 
+/*
+ * Both have messages of the other's to read, and some of their own to send: neither waits at its
+ * device for what the other one would have to answer.
+ */
+static void rdm_05_both_read_while_they_send(struct kunit *test)
+{
+	struct pair *p = pair(test, false);
+	struct kofi_rdm *side[] = { p->a, p->b };
+	fi_addr_t to[] = { p->to_b, p->to_a };
+	u8 *in = memory(test, 2 * MANY * SZ_256K, false);
+	struct fi_cq_tagged_entry entry;
+
+	rdm_exchange(test, p->a, p->to_b, p->b);
+	for (int round = 0; round < 8; round++) {
+		for (int i = 0; i < MANY; i++) {
+			for (int s = 0; s < 2; s++) {
+				u8 *here = in + (s * MANY + i) * SZ_256K;
+
+				KUNIT_ASSERT_EQ(test, 0, fi_trecv(side[s]->ep, here, SZ_256K, NULL,
+								  FI_ADDR_UNSPEC, i, 0, here));
+			}
+		}
+		for (int i = 0; i < MANY; i++) {
+			/* Read, and sent. */
+			size_t len = i % 4 == 3 ? PACKET : i % 2 ? SZ_64K : SZ_256K;
+
+			for (int s = 0; s < 2; s++) {
+				KUNIT_ASSERT_EQ(test, 0, fi_tsend(side[s]->ep, p->out + i, len, NULL, to[s],
+								  i, NULL));
+			}
+		}
+		for (int s = 0; s < 2; s++) {
+			for (int left = 2 * MANY; left--;) {
+				KUNIT_ASSERT_EQ(test, 1, fx_wait_comp(test, side[s]->cq, &entry, 1));
+				if (entry.flags & FI_RECV)
+					KUNIT_EXPECT_EQ(test, 0, memcmp(p->out + entry.tag,
+									entry.op_context, entry.len));
+			}
+		}
+	}
+}
+
 /* More than there is memory for waits with its sender, which is slowed. */
 static void rdm_06_what_nobody_receives_is_bounded(struct kunit *test)
 {
@@ -309,6 +351,7 @@ static struct kunit_case rdm_long_cases[] = {
 	KUNIT_CASE(rdm_03_long_messages_in_several_parts),
 	KUNIT_CASE(cq_08_long_messages_are_cut_off),
 	KUNIT_CASE(rdm_05_many_long_messages_at_once),
+	KUNIT_CASE(rdm_05_both_read_while_they_send),
 	KUNIT_CASE(rdm_06_what_nobody_receives_is_bounded),
 	KUNIT_CASE(rdm_04_a_peer_goes_with_messages_on_their_way),
 	KUNIT_CASE(rdm_04_a_sender_goes),
