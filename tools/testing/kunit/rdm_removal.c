@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Datagrams while something goes wrong below: their device goes away, see
+ * scenarios/devdel.sh, or there is no memory, see scenarios/nomemory.sh.
+ */
+
+#include <linux/delay.h>
+#include <linux/mm.h>
+#include <linux/moduleparam.h>
+
+#include "rdm.h"
+#include "traffic.h"
+
+static bool fail_traffic;
+module_param(fail_traffic, bool, 0444);
+MODULE_PARM_DESC(fail_traffic, "allocations fail while the suite of datagrams without memory runs");
+
+/* As long as that goes on, and until all has ended. */
+#define TRAFFIC_MS	5000
+#define WAIT_MS		(4 * FX_WAIT_MS)
+
+#define SIDES	2
+#define DEPTH	6
+#define LONGEST	200000
+
+static const size_t lens[] = { 100, 16384, 40000, 131072, LONGEST, LONGEST };
+
+/* An operation, which is told of once. */
+struct op {
+	bool	under_way;
+	bool	is_send;
+	u8	*buf;
+	size_t	len;
+};
+
+struct side {
+	struct kofi_rdm	*rdm;
+	fi_addr_t	other;
+	struct op	ops[2 * DEPTH];
+	int		done, failed;
+};
+
+/* Reads what has come of operations. */
+static void look(struct kunit *test, struct side *side)
+{
+	struct fi_cq_tagged_entry entry;
+	ssize_t ret;
+
+	do {
+		struct fi_cq_err_entry error = {};
+		struct op *op = NULL;
+
+		ret = fi_cq_read(side->rdm->cq, &entry, 1);
+		if (ret == 1) {
+			op = entry.op_context;
+			side->done++;
+		} else if (ret == -FI_EAVAIL) {
+			KUNIT_ASSERT_EQ(test, 1, fi_cq_readerr(side->rdm->cq, &error, 0));
+			op = error.op_context;
+			side->failed++;
+		} else {
+			KUNIT_ASSERT_EQ(test, -FI_EAGAIN, ret);
+			return;
+		}
+		KUNIT_ASSERT_NOT_NULL(test, op);
+		KUNIT_ASSERT_TRUE(test, op->under_way);
+		op->under_way = false;
+	} while (true);
+}
+
+/* Starts what is not under way; an errno may be the answer. What is not received waits. */
+static void go(struct side *side, bool receives)
+{
+	for (int i = 0; i < 2 * DEPTH; i++) {
+		struct op *op = &side->ops[i];
+		struct fid_ep *ep = side->rdm->ep;
+
+		if (op->under_way || !(op->is_send || receives))
+			continue;
+		op->under_way = true;
+		if (op->is_send ? fi_send(ep, op->buf, op->len, NULL, side->other, op) :
+				  fi_recv(ep, op->buf, op->len, NULL, FI_ADDR_UNSPEC, op))
+			op->under_way = false;
+	}
+}
+
+static bool is_busy(struct side *side)
+{
+	for (int i = 0; i < 2 * DEPTH; i++) {
+		if (side->ops[i].under_way && side->ops[i].is_send)
+			return true;
+	}
+	return false;
+}
+
+static struct side *open_sides(struct kunit *test)
+{
+	struct side *sides = (void *)tr_buffer(test, SIDES * sizeof(*sides));
+
+	for (int s = 0; s < SIDES; s++) {
+		for (int i = 0; i < 2 * DEPTH; i++) {
+			struct op *op = &sides[s].ops[i];
+
+			op->is_send = i & 1;
+			op->len = op->is_send ? lens[i / 2] : LONGEST;
+			op->buf = tr_vbuffer(test, op->len);
+		}
+	}
+	for (int s = 0; s < SIDES; s++)
+		sides[s].rdm = rdm_open(test, NULL);
+	for (int s = 0; s < SIDES; s++)
+		sides[s].other = rdm_know(test, sides[s].rdm, sides[!s].rdm);
+	return sides;
+}
+
+/* Both look after what is theirs until nothing that was sent is under way. */
+static void see_out(struct kunit *test, struct side *sides)
+{
+	unsigned long end = jiffies + msecs_to_jiffies(WAIT_MS);
+
+	for (int s = 0; s < SIDES; s++) {
+		while (is_busy(&sides[s])) {
+			for (int i = 0; i < SIDES; i++)
+				look(test, &sides[i]);
+			KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end), "a send has no end");
+			usleep_range(100, 200);
+		}
+	}
+}
+
+/* Takes back the receives that nothing has come for. */
+static void cancel(struct kunit *test, struct side *sides)
+{
+	unsigned long end = jiffies + msecs_to_jiffies(WAIT_MS);
+
+	for (int s = 0; s < SIDES; s++) {
+		for (int i = 0; i < 2 * DEPTH; i++) {
+			while (sides[s].ops[i].under_way) {
+				fi_cancel(&sides[s].rdm->ep->fid, &sides[s].ops[i]);
+				look(test, &sides[s]);
+				KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end),
+						      "a receive has no end");
+				usleep_range(100, 200);
+			}
+		}
+	}
+}
+
+static void removal_of_the_device_under_datagrams(struct kunit *test)
+{
+	unsigned long end_of_all = jiffies + msecs_to_jiffies(WAIT_MS);
+	struct side *sides;
+	bool is_gone = false, is_told = false;
+
+	if (!tr_outage)
+		kunit_skip(test, "see scenarios/devdel.sh");
+	sides = open_sides(test);
+	/* Until there is no such device, and what is sent fails. */
+	while (!is_gone || !sides[0].failed || !sides[1].failed) {
+		struct fi_info *info = NULL;
+
+		is_gone = fi_getinfo(FI_VERSION(1, 17), fx_addr, NULL, FI_SOURCE, NULL, &info);
+		fi_freeinfo(info);
+		for (int s = 0; s < SIDES; s++) {
+			go(&sides[s], true);
+			look(test, &sides[s]);
+		}
+		if (!is_told && sides[0].done && sides[1].done) {
+			pr_info("kofi_kunit: traffic flows\n");
+			is_told = true;
+		}
+		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end_of_all),
+				      "nobody removes the device");
+		usleep_range(100, 1000);
+	}
+	for (int s = 0; s < SIDES; s++)
+		go(&sides[s], true);
+	see_out(test, sides);
+	cancel(test, sides);
+	for (int s = 0; s < SIDES; s++) {
+		fx_close(test, &sides[s].rdm->ep->fid);
+		fx_close(test, &sides[s].rdm->cq->fid);
+		fx_close(test, &sides[s].rdm->av->fid);
+		fx_close(test, &sides[s].rdm->domain->fid);
+		fx_close(test, &sides[s].rdm->fabric->fid);
+	}
+}
+
+/* Connections may end, sends may fail: nothing is lost, and it goes on afterwards. */
+static void rdm_without_memory_now_and_then(struct kunit *test)
+{
+	unsigned long end_of_all;
+	struct side *sides;
+	int tries = 0, pass = 0;
+
+	if (!fail_traffic)
+		kunit_skip(test, "see scenarios/nomemory.sh");
+	sides = open_sides(test);
+	rdm_exchange(test, sides[0].rdm, sides[0].other, sides[1].rdm);
+	pr_info("kofi_kunit: datagrams flow\n");
+	end_of_all = jiffies + msecs_to_jiffies(TRAFFIC_MS);
+	while (time_before(jiffies, end_of_all)) {
+		for (int s = 0; s < SIDES; s++) {
+			go(&sides[s], pass % 3 == 0);
+			look(test, &sides[s]);
+		}
+		pass++;
+		usleep_range(100, 1000);
+	}
+	pr_info("kofi_kunit: datagrams have flowed\n");
+	/* Each has receives for what is under way still. */
+	end_of_all = jiffies + msecs_to_jiffies(WAIT_MS);
+	while (is_busy(&sides[0]) || is_busy(&sides[1])) {
+		for (int s = 0; s < SIDES; s++) {
+			look(test, &sides[s]);
+			for (int i = 0; i < 2 * DEPTH; i += 2) {
+				struct op *op = &sides[s].ops[i];
+
+				if (!op->under_way)
+					op->under_way = !fi_recv(sides[s].rdm->ep, op->buf, op->len, NULL,
+								 FI_ADDR_UNSPEC, op);
+			}
+		}
+		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end_of_all), "a send has no end");
+		usleep_range(100, 200);
+	}
+	kunit_info(test, "%d done, %d failed\n", sides[0].done + sides[1].done,
+		   sides[0].failed + sides[1].failed);
+	KUNIT_EXPECT_GT(test, sides[0].done, 0);
+	/* Without failures a send is as good as ever, if not the first. */
+	for (;; tries++) {
+		struct op *op = &sides[0].ops[1];
+		int failed = sides[0].failed;
+
+		KUNIT_ASSERT_LT(test, tries, 50);
+		op->under_way = true;
+		KUNIT_ASSERT_EQ(test, 0, fi_send(sides[0].rdm->ep, op->buf, op->len, NULL, sides[0].other,
+						 op));
+		see_out(test, sides);
+		if (failed == sides[0].failed)
+			break;
+		msleep(20);
+	}
+	cancel(test, sides);
+}
+
+static struct kunit_case removal_cases[] = {
+	KUNIT_CASE_SLOW(removal_of_the_device_under_datagrams),
+	{}
+};
+
+static struct kunit_case memory_cases[] = {
+	KUNIT_CASE_SLOW(rdm_without_memory_now_and_then),
+	{}
+};
+
+static struct kunit_suite removal_suite = {
+	.name = "kofi_removal_rdm",
+	.test_cases = removal_cases,
+};
+
+static struct kunit_suite memory_suite = {
+	.name = "kofi_nomemory_rdm",
+	.test_cases = memory_cases,
+};
+
+kunit_test_suites(&removal_suite, &memory_suite);
