@@ -1,6 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0
 # Allocations fail where rdma_cm's workers call kofi.ko, and nowhere else in them: only what has a
-# module on its stack fails. Modules of x86-64 lie between these addresses, and rxe is none.
+# module on its stack fails. Modules of x86-64 lie between these addresses, and rxe is none. So do those
+# of whoever sends and receives datagrams, one in twenty, while there is traffic.
+
+# out_of_memory: makes it so from the first message to the last.
+out_of_memory() {
+	run_suites kofi_nomemory_rdm &
+	suite=$!
+	eventually 30 kernel_said "datagrams flow" || return
+	echo 5 >$knobs/probability && echo 1000000 >$knobs/times || return
+	eventually 30 kernel_said "datagrams have flowed"
+	flowed=$?
+	echo 0 >$knobs/probability
+	wait $suite
+	echo "allocations failed: $((1000000 - $(cat $knobs/times)))"
+	[ "$(cat $knobs/times)" -lt 1000000 ] && return $flowed
+}
+
 need_module kofi_kunit
 knobs=/sys/kernel/debug/failslab
 [ -e $knobs/require-start ] || skip "a kernel without CONFIG_FAULT_INJECTION_STACKTRACE_FILTER"
@@ -8,8 +24,9 @@ device_up "$1" || fail "$1 does not come up"
 echo N >$knobs/ignore-gfp-wait && echo 0 >$knobs/verbose &&
 	echo 0xffffffffa0000000 >$knobs/require-start &&
 	echo 0xffffffffff000000 >$knobs/require-end || fail "no knobs"
-load kofi_kunit addr="$ADDRESS" fail_workers=1 || fail "kofi_kunit.ko does not load"
+load kofi_kunit addr="$ADDRESS" fail_workers=1 fail_traffic=1 || fail "kofi_kunit.ko does not load"
 run_suites kofi_nomemory
+check under_datagrams out_of_memory
 unload kofi_kunit kofi || fail "the modules do not unload"
 rdma resource show | grep kofi && fail "something is left"
 true
