@@ -34,6 +34,14 @@ bool ns_given(void)
 	return net_server && net_client;
 }
 
+struct net *ns_get(struct kunit *test, int side)
+{
+	struct net *net = get_net_ns_by_pid(side ? net_server : net_client);
+
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, net);
+	return net;
+}
+
 /*
  * Whether the scenario's devices are siw's, which connect in the first
  * namespace alone: their driver opens sockets in that of the task that asks.

@@ -15,6 +15,9 @@ extern char *net_addr;
 /* Whether the module's parameters name the namespaces. */
 bool ns_given(void);
 
+/* The namespace of the caller's side, 0, or the listening one, 1; the caller puts it. */
+struct net *ns_get(struct kunit *test, int side);
+
 struct ns_side {
 	struct fi_info		*info;
 	struct fid_fabric	*fabric;

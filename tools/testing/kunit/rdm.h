@@ -31,6 +31,10 @@ struct rdm_opts {
 	size_t	rx_size;
 	size_t	inject_size;
 	u16	port;
+	/* Where there are two namespaces: which, and an address; is_far: of the other one. */
+	struct net	*net;
+	const char	*node;
+	bool		is_far;
 };
 
 /* Hints for datagrams; freed with the test. */

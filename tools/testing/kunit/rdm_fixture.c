@@ -31,7 +31,9 @@ struct kofi_rdm *rdm_make(struct kunit *test, const struct rdm_opts *opts)
 	hints->tx_attr->inject_size = opts->inject_size ?: 256;
 	if (opts->port)
 		snprintf(port, sizeof(port), "%u", opts->port);
-	rdm->info = fx_info_for(test, hints, fx_addr, opts->port ? port : NULL, FI_SOURCE);
+	hints->fabric_attr->net = opts->net;
+	rdm->info = fx_info_for(test, hints, opts->node ?: fx_addr, opts->port ? port : NULL,
+				opts->is_far ? 0 : FI_SOURCE);
 	rdm->fabric = fx_fabric(test, rdm->info);
 	rdm->domain = fx_domain(test, rdm->fabric, rdm->info);
 	KUNIT_ASSERT_EQ(test, 0, fi_av_open(rdm->domain, &av_attr, &rdm->av,

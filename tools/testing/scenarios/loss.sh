@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # Packets are lost, doubled and overtaken; messages and memory accesses come through whole all the
-# same: loss.sh rxe|siw MIB. There are eight tests, each of which moves so much, or an eighth of it
-# where most of the time is spent waiting for what was lost.
+# same: loss.sh rxe|siw MIB MIB. There are eight tests of connected endpoints, each of which moves so much,
+# or an eighth of it where most of the time is spent waiting for what was lost, and three of datagrams,
+# each of which moves as much as the other number says.
 
 # between_hosts: two devices and a cable.
 between_hosts() {
@@ -31,8 +32,14 @@ badly() {
 	run_suites kofi_loss
 }
 
+# datagrams MIB: the same with datagrams, some of which are long: they would not bear more.
+datagrams() {
+	echo "$1" >/sys/module/kofi_kunit/parameters/rdm_loss_mib
+	run_suites kofi_loss_rdm
+}
+
 need_module kofi_kunit
-needs_suites kofi_loss
+needs_suites kofi_loss kofi_loss_rdm
 case $1 in
 rxe) between_hosts ;;
 siw) through_loopback ;;
@@ -40,9 +47,12 @@ esac
 # For a quiet interface: a packet that meets this is refused, and rxe then ends the connection.
 tc ${namespace:+-n $namespace} qdisc add dev "$interface" root netem || fail "no netem on $interface"
 badly "$2" 4096 loss 1%
+datagrams "$3"
 badly $((($2 + 7) / 8)) 1000 loss 5%
 badly "$2" 4096 delay 1ms reorder 99%
+datagrams "$3"
 badly "$2" 4096 duplicate 5%
+datagrams "$3"
 tc ${namespace:+-n $namespace} qdisc del dev "$interface" root
 [ -z "$namespace" ] || kill $LEFT $RIGHT
 unload kofi_kunit kofi || fail "the modules do not unload"
