@@ -10,6 +10,7 @@
 
 mod alarm;
 mod arriving;
+mod assembling;
 mod bounce;
 mod cq;
 mod credits;
@@ -19,6 +20,7 @@ mod fabric;
 mod flights;
 mod link;
 mod links;
+mod looking;
 mod matching;
 mod mr;
 mod offer;
@@ -28,6 +30,7 @@ mod outlets;
 mod peer;
 mod posting;
 mod receive;
+mod receiving;
 mod segments;
 mod sending;
 mod station;

@@ -1,22 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What comes from peers: which receive a message is for, and where it waits if there is none.
+//! What comes from peers: packets, and messages without a receive.
 //!
 //! A message without a receive is copied out of its packet, so that the peer can go on, up to a bound;
 //! beyond that, packets are held as they came until a receive is posted, and as there are not many of them
 //! the peer is slowed. What a peer says of our own messages is heard all the same.
 
 use super::{
-    bounce::Incoming,
-    matching::{
-        Title,
-        Wish, //
-    },
+    matching::Title,
     operating::Request,
-    outlets::{
-        Looking,
-        Outlets, //
-    },
+    outlets::Outlets,
     posting::{
         Arrival,
         Packet, //
@@ -25,8 +18,6 @@ use super::{
         Body,
         Fetch,
         Letter,
-        Parts,
-        Receive,
         ENVELOPE, //
     },
     traffic::Traffic,
@@ -36,21 +27,14 @@ use super::{
         Message,
         Packet as Parsed,
         Place,
-        Ranges,
-        Segment, //
+        Ranges, //
     },
 };
-use crate::{
-    abi::{
-        nodes::{
-            Own,
-            Queue, //
-        },
-        say::complain,
-        Errno,
-        Result, //
-    },
-    fi::memory::Context,
+use crate::abi::{
+    nodes::Own,
+    say::complain,
+    Errno,
+    Result, //
 };
 use core::mem;
 use kernel::prelude::*;
@@ -69,19 +53,8 @@ const BOUND: usize = 32 << 20;
 /// they have; a peer that comes again and again does not leave more each time.
 const LEFT_BOUND: usize = PEER_BOUND;
 
-/// What is done to a message that is looked at.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fate {
-    /// Nothing.
-    Stay,
-    /// None takes it but who asks for it.
-    Claim,
-    /// It is dropped.
-    Discard,
-}
-
 /// What has become of a packet.
-enum Taken {
+pub(super) enum Taken {
     /// It is not needed any more.
     Done,
     /// It has to be looked at again when there is a receive.
@@ -90,7 +63,8 @@ enum Taken {
     Asked(Request),
 }
 
-type Outcome = core::result::Result<Taken, Malformed>;
+/// The same, or why the connection is to be closed.
+pub(super) type Outcome = core::result::Result<Taken, Malformed>;
 
 impl Traffic {
     /// Something has come from a peer, or a packet to receive with has come back.
@@ -236,7 +210,7 @@ impl Traffic {
     }
 
     /// Whether there is room for so many bytes more of a peer's.
-    fn has_room(&mut self, mail: &Mail, weight: usize) -> bool {
+    pub(super) fn has_room(&mut self, mail: &Mail, weight: usize) -> bool {
         let Some(peer) = self.peer(mail.slot) else {
             return false;
         };
@@ -251,14 +225,14 @@ impl Traffic {
         peer.parked + weight <= bound && self.parked + weight <= of_all
     }
 
-    fn add_weight(&mut self, slot: u32, weight: usize) {
+    pub(super) fn add_weight(&mut self, slot: u32, weight: usize) {
         self.parked += weight;
         if let Some(peer) = self.peer(slot) {
             peer.parked += weight;
         }
     }
 
-    fn drop_weight(&mut self, slot: u32, weight: usize) {
+    pub(super) fn drop_weight(&mut self, slot: u32, weight: usize) {
         self.parked -= weight;
         if let Some(peer) = self.peer(slot) {
             peer.parked -= weight;
@@ -266,7 +240,7 @@ impl Traffic {
     }
 
     /// Has a message wait for its receive.
-    fn park(&mut self, mail: &Mail, letter: Result<Own<Letter>>) -> Taken {
+    pub(super) fn park(&mut self, mail: &Mail, letter: Result<Own<Letter>>) -> Taken {
         match letter {
             Ok(letter) if self.has_room(mail, letter.weight()) => {
                 self.add_weight(mail.slot, letter.weight());
@@ -314,406 +288,31 @@ impl Traffic {
         }
     }
 
-    /// The first segment of a message.
-    fn first_segment(&mut self, mail: &Mail, segment: &Segment, payload: &[u8]) -> Outcome {
-        let Some(peer) = self.peer(mail.slot) else {
-            return Ok(Taken::Done);
-        };
-        let lane = peer.lane.as_mut();
-        let Some(lane) = lane.filter(|lane| lane.attempt == mail.attempt) else {
-            // There will not be another one.
-            return Ok(Taken::Done);
-        };
-        peer.partials.begin(segment)?;
-        let Some(mut parts) = lane.parts.pop() else {
-            return match peer.partials.any(|collected| collected.receive.is_none()) {
-                true => Ok(Taken::Later),
-                false => Err(Malformed("segments of too many messages at once")),
-            };
-        };
-        self.collected += 1;
-        let number = self.collected;
-        parts.begin(segment);
-        parts.what.begin(number, mail.attempt, mail.title);
-        let taken = match self.desk.arrive(&mail.title) {
-            Some(receive) => {
-                parts.what.take(receive);
-                // There is a receive: nothing is allocated.
-                let _ = parts.what.add(payload);
-                Taken::Done
-            }
-            None => {
-                let letter = Own::at_once(mail.letter(Body::Parts(number)));
-                let added = match self.has_room(mail, ENVELOPE + payload.len()) {
-                    true => parts.what.add(payload),
-                    false => Err(Errno::ENOMEM),
-                };
-                match added.and(letter) {
-                    Ok(letter) => {
-                        self.add_weight(mail.slot, payload.len());
-                        match self.park(mail, Ok(letter)) {
-                            Taken::Later => {
-                                self.drop_weight(mail.slot, payload.len());
-                                Taken::Later
-                            }
-                            taken => taken,
-                        }
-                    }
-                    Err(_) => Taken::Later,
-                }
-            }
-        };
-        match taken {
-            Taken::Done => {
-                parts.advance();
-                if let Some(peer) = self.peer(mail.slot) {
-                    peer.partials.keep(parts);
-                }
-            }
-            _ => self.put_back_parts(mail.slot, parts),
-        }
-        Ok(taken)
-    }
-
-    /// Another one.
-    fn next_segment(
-        &mut self,
-        outlets: &Outlets,
-        mail: &Mail,
-        segment: &Segment,
-        payload: &[u8],
-        is_held: bool,
-    ) -> Outcome {
-        let Some(peer) = self.peer(mail.slot) else {
-            return Ok(Taken::Done);
-        };
-        if !peer.has(mail.attempt) {
-            return Ok(Taken::Done);
-        }
-        if is_held && !peer.partials.continues(segment) {
-            return Ok(Taken::Later);
-        }
-        let mut parts = peer.partials.take(segment)?;
-        let is_taken = parts.what.receive.is_some();
-        let has_room = is_taken || self.has_room(mail, payload.len());
-        let added = match has_room {
-            true => parts.what.add(payload),
-            false => Err(Errno::ENOMEM),
-        };
-        if added.is_ok() {
-            parts.advance();
-            parts.what.is_whole = segment.place == Place::Last;
-            if !is_taken {
-                self.add_weight(mail.slot, payload.len());
-            }
-        }
-        self.keep_or_end(outlets, mail.slot, parts);
-        Ok(match added {
-            Ok(()) => Taken::Done,
-            Err(_) => Taken::Later,
-        })
-    }
-
-    /// Keeps a message of which there are segments, unless it is all there and somebody has taken it.
-    fn keep_or_end(&mut self, outlets: &Outlets, slot: u32, mut parts: Own<Parts>) {
-        let receive = match parts.what.is_whole {
-            true => parts.what.receive.take(),
-            false => None,
-        };
-        let Some(mut receive) = receive else {
-            if let Some(peer) = self.peer(slot) {
-                peer.partials.keep(parts);
-            }
-            return;
-        };
-        let len = parts.what.len.min(receive.into.len());
-        outlets.received(&mut receive, &parts.what.title, parts.message(), len);
-        self.put_back(receive);
-        self.put_back_parts(slot, parts);
-    }
-
-    fn put_back_parts(&mut self, slot: u32, mut parts: Own<Parts>) {
-        parts.what.clear();
-        let lane = self.peer(slot).and_then(|peer| peer.lane.as_mut());
-        if let Some(lane) = lane {
-            lane.parts.push(parts);
-        }
-    }
-
-    /// Takes a receive to post, if there is one.
-    pub(super) fn receive(&mut self, into: Incoming, told: &Looking) -> Option<Own<Receive>> {
-        let mut receive = self.receives.pop()?;
-        receive.into = into;
-        receive.context = told.context;
-        receive.is_wanted = told.is_wanted;
-        Some(receive)
-    }
-
-    /// Posts it.
-    pub(super) fn post(&mut self, outlets: &Outlets, mut receive: Own<Receive>, wish: Wish) {
-        receive.wish = wish;
-        if let Some((receive, letter)) = self.desk.post(receive) {
-            self.hand_over(outlets, receive, &letter);
-        }
-        self.go_on(outlets);
-    }
-
-    /// A receive has found its message.
-    fn hand_over(&mut self, outlets: &Outlets, mut receive: Own<Receive>, letter: &Letter) {
-        let slot = letter.slot;
-        self.drop_weight(slot, letter.weight());
-        match &letter.body {
-            Body::Whole(bytes) => {
-                let len = receive.into.write(0, bytes);
-                outlets.received(&mut receive, &letter.title, &letter.message, len);
-                self.put_back(receive);
-            }
-            Body::Offer {
-                attempt,
-                id,
-                ranges,
-            } => {
-                let mail = Mail {
-                    slot,
-                    attempt: *attempt,
-                    title: letter.title,
-                    message: letter.message,
-                    is_bounded: true,
-                };
-                self.fetch(outlets, receive, mail.fetch(*id, *ranges));
-            }
-            Body::Parts(number) => {
-                let peer = self.peer(slot);
-                let parts = peer
-                    .and_then(|peer| peer.partials.find(|collected| collected.number == *number));
-                let Some(mut parts) = parts else {
-                    self.give_up_receive(outlets, receive, Errno::ECONNABORTED);
-                    return;
-                };
-                self.drop_weight(slot, parts.what.weight());
-                parts.what.take(receive);
-                self.keep_or_end(outlets, slot, parts);
-            }
-        }
-    }
-
-    /// Looks for the message that a receive would take, and tells of it; it waits on, or `fate` is done to it.
-    ///
-    /// # Errors
-    ///
-    /// -FI_EAGAIN if there is no receive to take it with.
-    pub(super) fn peek(
-        &mut self,
-        outlets: &Outlets,
-        wish: &Wish,
-        told: &Looking,
-        fate: Fate,
-    ) -> Result {
-        let found = self.desk.look(wish);
-        let Some((title, message)) = found.map(|letter| (letter.title, letter.message)) else {
-            outlets.not_seen(told);
-            return Ok(());
-        };
-        if fate == Fate::Discard && self.receives.is_empty() {
-            return Err(Errno::EAGAIN);
-        }
-        outlets.seen(told, &title, &message, message.len as usize);
-        if fate == Fate::Stay {
-            return Ok(());
-        }
-        if let Some(mut letter) = self.desk.claim(wish) {
-            if fate == Fate::Claim {
-                letter.claim = Some(told.context);
-                self.claimed.push(letter);
-            } else {
-                self.discard(outlets, &letter);
-            }
-        }
-        Ok(())
-    }
-
-    /// Takes the message that a context has claimed.
-    fn claimed(&mut self, told: &Looking) -> Result<Own<Letter>> {
-        let is = |letter: &Letter| letter.claim == Some(told.context);
-        self.claimed.take(is).ok_or(Errno::EINVAL)
-    }
-
-    /// Has a receive take the message that was claimed for it.
-    ///
-    /// # Errors
-    ///
-    /// As of [`Self::discard_claimed`].
-    pub(super) fn receive_claimed(
-        &mut self,
-        outlets: &Outlets,
-        into: Incoming,
-        told: &Looking,
-    ) -> Result {
-        let mut receive = self.receive(into, told).ok_or(Errno::EAGAIN)?;
-        match self.claimed(told) {
-            Ok(letter) => {
-                receive.wish.tag = letter.title.tag.map(|tag| (tag, 0));
-                self.hand_over(outlets, receive, &letter);
-                self.go_on(outlets);
-                Ok(())
-            }
-            Err(errno) => {
-                self.put_back(receive);
-                Err(errno)
-            }
-        }
-    }
-
     /// There may be room for what is held.
-    fn go_on(&mut self, outlets: &Outlets) {
+    pub(super) fn go_on(&mut self, outlets: &Outlets) {
         if !self.held.is_empty() {
             self.resume(outlets, None);
-        }
-    }
-
-    /// Drops a claimed message, and tells of it.
-    ///
-    /// # Errors
-    ///
-    /// -FI_EINVAL if there is none, -FI_EAGAIN if there is no receive to take it with.
-    pub(super) fn discard_claimed(&mut self, outlets: &Outlets, told: &Looking) -> Result {
-        if self.receives.is_empty() {
-            return Err(Errno::EAGAIN);
-        }
-        let letter = self.claimed(told)?;
-        outlets.seen(told, &letter.title, &letter.message, 0);
-        self.discard(outlets, &letter);
-        Ok(())
-    }
-
-    /// Takes a message to nowhere: its sender knows no difference.
-    fn discard(&mut self, outlets: &Outlets, letter: &Letter) {
-        if let Some(mut receive) = self.receives.pop() {
-            receive.is_told = true;
-            self.hand_over(outlets, receive, letter);
-            self.go_on(outlets);
-        }
-    }
-
-    /// Takes a receive back; -FI_ENOENT if it is not there.
-    pub(super) fn cancel(&mut self, outlets: &Outlets, context: Context) -> Result {
-        let mut find = |is_tagged| {
-            let is = |receive: &Receive| receive.context == context;
-            self.desk.cancel(is_tagged, is)
-        };
-        let receive = find(true).or_else(|| find(false)).ok_or(Errno::ENOENT)?;
-        self.give_up_receive(outlets, receive, Errno::ECANCELED);
-        Ok(())
-    }
-
-    /// Nothing will come of a receive.
-    pub(super) fn give_up_receive(
-        &mut self,
-        outlets: &Outlets,
-        mut receive: Own<Receive>,
-        errno: Errno,
-    ) {
-        outlets.given_up(&mut receive, errno);
-        self.put_back(receive);
-    }
-
-    pub(super) fn put_back(&mut self, mut receive: Own<Receive>) {
-        receive.clear();
-        self.receives.push(receive);
-    }
-
-    /// Ends what a connection that is no more has left: of what has come, nothing is lost that is whole.
-    pub(super) fn forget_arrivals(&mut self, outlets: &Outlets, slot: u32, attempt: usize) {
-        loop {
-            let peer = self.peer(slot);
-            let parts = peer.and_then(|peer| {
-                peer.partials
-                    .find(|collected| collected.attempt == attempt && !collected.is_whole)
-            });
-            let Some(mut parts) = parts else {
-                break;
-            };
-            if let Some(receive) = parts.what.receive.take() {
-                self.give_up_receive(outlets, receive, Errno::ECONNABORTED);
-            }
-            let number = parts.what.number;
-            self.drop_weight(slot, parts.what.weight());
-            self.forget_letters(
-                slot,
-                |body| matches!(body, Body::Parts(it) if *it == number),
-            );
-        }
-        self.forget_letters(
-            slot,
-            |body| matches!(body, Body::Offer { attempt: it, .. } if *it == attempt),
-        );
-    }
-
-    fn forget_letters(&mut self, slot: u32, mut is: impl FnMut(&Body) -> bool) {
-        let forgotten = self
-            .desk
-            .forget(|letter| letter.slot == slot && is(&letter.body));
-        for letter in forgotten.iter().flat_map(Queue::iter) {
-            self.drop_weight(slot, letter.weight());
-        }
-    }
-
-    /// A receive has taken a message that is to be fetched.
-    fn fetch(&mut self, outlets: &Outlets, mut receive: Own<Receive>, fetch: Fetch) {
-        let slot = fetch.slot;
-        let attempt = fetch.attempt;
-        receive.fetch = Some(fetch);
-        let peer = self.peer(slot);
-        match peer.filter(|peer| peer.has(attempt)) {
-            Some(peer) => {
-                peer.fetching.push(receive);
-                self.pump(outlets, slot);
-            }
-            None => self.give_up_receive(outlets, receive, Errno::ECONNABORTED),
-        }
-    }
-
-    /// A read of such a message is over.
-    pub(super) fn fetched(&mut self, outlets: &Outlets, mut receive: Own<Receive>, result: Result) {
-        let Some(fetch) = &mut receive.fetch else {
-            self.put_back(receive);
-            return;
-        };
-        let (slot, attempt) = (fetch.slot, fetch.attempt);
-        fetch.done += mem::take(&mut fetch.coming);
-        let peer = self.peer(slot);
-        let lane = peer.and_then(|peer| peer.lane.as_mut());
-        if let Some(lane) = lane.filter(|lane| lane.attempt == attempt) {
-            lane.fetches += 1;
-            lane.turns.over();
-        }
-        match result {
-            Ok(()) => {
-                if let Some(peer) = self.peer(slot) {
-                    peer.fetching.push_first(receive);
-                }
-                self.pump(outlets, slot);
-            }
-            Err(errno) => {
-                self.give_up_receive(outlets, receive, errno);
-                self.break_off(slot, attempt);
-            }
         }
     }
 }
 
 /// A message, and how it came.
-struct Mail {
-    slot: u32,
-    attempt: usize,
-    title: Title,
-    message: Message,
+pub(super) struct Mail {
+    /// Whom it is from.
+    pub(super) slot: u32,
+    /// By which connection.
+    pub(super) attempt: usize,
+    /// Who takes it.
+    pub(super) title: Title,
+    /// The message.
+    pub(super) message: Message,
     /// Whether it may have to wait in its packet.
-    is_bounded: bool,
+    pub(super) is_bounded: bool,
 }
 
 impl Mail {
-    fn letter(&self, body: Body) -> Letter {
+    /// Has it wait for its receive.
+    pub(super) fn letter(&self, body: Body) -> Letter {
         Letter {
             title: self.title,
             message: self.message,
@@ -723,7 +322,8 @@ impl Mail {
         }
     }
 
-    fn fetch(&self, id: u64, ranges: Ranges) -> Fetch {
+    /// Has it fetched from its sender.
+    pub(super) fn fetch(&self, id: u64, ranges: Ranges) -> Fetch {
         Fetch {
             slot: self.slot,
             attempt: self.attempt,

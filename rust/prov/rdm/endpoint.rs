@@ -9,7 +9,6 @@ pub(super) use atomic::most_elements;
 
 use super::{
     alarm::Alarm,
-    arriving::Fate,
     bounce::{
         Incoming,
         Outgoing, //
@@ -23,6 +22,7 @@ use super::{
         Links,
         LISTENER, //
     },
+    looking::Fate,
     matching::Wish,
     offer,
     order::{

@@ -3,7 +3,9 @@
 //! What is under way at an endpoint: its packets, its receives, and what waits for what.
 //!
 //! All of it is under one lock, which is taken in any context: nothing here sleeps, and what is allocated
-//! may fail. [`sending`](super::sending) and [`arriving`](super::arriving) have what goes and what comes.
+//! may fail. [`sending`](super::sending) has what goes; [`arriving`](super::arriving) has packets that come,
+//! [`assembling`](super::assembling) messages in several of them, [`receiving`](super::receiving) what takes
+//! messages, and [`looking`](super::looking) who asks for them first.
 
 use super::{
     flights::Flights,
