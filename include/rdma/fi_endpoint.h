@@ -386,6 +386,7 @@ static inline int fi_enable(struct fid_ep *ep)
  * Return: 0 for a receive of a datagram endpoint that nothing has come for, or:
  *
  * * -FI_ENOENT - there is none with that context
+ * * -FI_EAGAIN - it takes several messages, and the completion queue has no room
  * * -FI_EOPBADSTATE - the endpoint is not enabled
  * * -FI_EOPNOTSUPP - of a connected endpoint: what is posted belongs to the
  *   device. Close the endpoint, or end the connection with fi_shutdown(), to get

@@ -104,6 +104,16 @@ impl<T> Deref for Seen<'_, T> {
     }
 }
 
+/// What somebody who looks for a thing in a queue says of one.
+pub enum Look<P> {
+    /// It is not the one.
+    On,
+    /// It is, and is taken.
+    Take,
+    /// It is, and stays; this is known of it.
+    Leave(P),
+}
+
 /// Things in a row.
 pub struct Queue<T> {
     nodes: List<Node<T>>,
@@ -179,12 +189,29 @@ impl<T> Queue<T> {
     /// Takes the first that `fits`.
     #[inline]
     pub fn take(&mut self, mut fits: impl FnMut(&T) -> bool) -> Option<Own<T>> {
+        let look = |what: &T| match fits(what) {
+            true => Look::<()>::Take,
+            false => Look::On,
+        };
+        self.find(look)?.ok()
+    }
+
+    /// Looks for one, in order: takes it, or has what is known of it.
+    #[inline]
+    pub fn find<P>(
+        &mut self,
+        mut look: impl FnMut(&T) -> Look<P>,
+    ) -> Option<core::result::Result<Own<T>, P>> {
         let mut cursor = self.nodes.cursor_front();
         loop {
             let next = cursor.peek_next()?;
-            if fits(&next.what) {
-                let node = next.remove();
-                return self.taken(node);
+            match look(&next.what) {
+                Look::On => {}
+                Look::Take => {
+                    let node = next.remove();
+                    return self.taken(node).map(Ok);
+                }
+                Look::Leave(known) => return Some(Err(known)),
             }
             cursor.move_next();
         }
@@ -192,9 +219,14 @@ impl<T> Queue<T> {
 
     /// Takes all that `goes`, in order.
     pub fn take_all(&mut self, mut goes: impl FnMut(&T) -> bool) -> Self {
+        self.take_changed(|what| goes(what))
+    }
+
+    /// The same, where `goes` may change what it looks at.
+    pub fn take_changed(&mut self, mut goes: impl FnMut(&mut T) -> bool) -> Self {
         let (mut taken, mut kept) = (Self::new(), Self::new());
-        while let Some(own) = self.pop() {
-            match goes(&own) {
+        while let Some(mut own) = self.pop() {
+            match goes(&mut own) {
                 true => taken.push(own),
                 false => kept.push(own),
             }
@@ -256,6 +288,46 @@ mod tests {
             assert!(queue.first().is_some_and(|first| *first == wanted));
         }
         assert!(Queue::<u32>::new().take(|_| true).is_none());
+        Ok(())
+    }
+
+    #[test]
+    fn who_finds_one_may_leave_it() -> Result {
+        let mut queue = of(&[1, 2, 3])?;
+        let mut seen = 0;
+        let found = queue.find(|&number| {
+            seen += 1;
+            match number {
+                1 => Look::On,
+                number => Look::Leave(number * 10),
+            }
+        });
+        assert!(matches!(found, Some(Err(20))) && seen == 2);
+        assert!(is(&queue, &[1, 2, 3]));
+        let found = queue.find(|&number| match number {
+            3 => Look::<()>::Take,
+            _ => Look::On,
+        });
+        assert!(matches!(found, Some(Ok(own)) if *own == 3));
+        assert!(is(&queue, &[1, 2]));
+        assert!(queue.find(|_| Look::<()>::On).is_none());
+        Ok(())
+    }
+
+    #[test]
+    fn what_is_taken_may_have_been_changed() -> Result {
+        let mut queue = of(&[1, 2, 3, 4])?;
+        let mut left = 2;
+        let changed = queue.take_changed(|number| {
+            let goes = *number != 2 && left > 0;
+            if goes {
+                left -= 1;
+                *number += 10;
+            }
+            goes
+        });
+        assert!(is(&changed, &[11, 13]));
+        assert!(is(&queue, &[2, 4]));
         Ok(())
     }
 

@@ -88,6 +88,12 @@ bool rust_helper_kofi_dma_need_sync(struct ib_device *device, u64 addr)
 	return !ib_uses_virt_dma(device) && dma_need_sync(device->dma_device, addr);
 }
 
+/* How far apart what the CPU writes and what a device writes have to be. */
+unsigned int rust_helper_kofi_dma_alignment(void)
+{
+	return dma_get_cache_alignment();
+}
+
 void rust_helper_kofi_sg_set_dma(struct scatterlist *sg, dma_addr_t addr, unsigned int len)
 {
 	sg->length = len;

@@ -20,6 +20,7 @@ use crate::{
         fi_msg_tagged,
         fi_ops_tagged,
         fid_ep,
+        flags::FI_MULTI_RECV,
         kvec,
         Errno, //
     },
@@ -42,6 +43,11 @@ fn terms(msg: &fi_msg_tagged, flags: u64) -> Terms {
             .with(msg.addr)
             .tagged(msg.tag, msg.ignore)
     }
+}
+
+/// The endpoint's flags, as far as they are for receives with tags, too.
+fn own(flags: u64) -> u64 {
+    flags & !FI_MULTI_RECV
 }
 
 impl<E: Endpoint> Table<E> {
@@ -71,7 +77,7 @@ impl<E: Endpoint> Table<E> {
         // SAFETY: As a C caller of `fi_trecv()` promises.
         unsafe {
             receive_one::<E>(ep, (buf, len, desc), |flags| {
-                Terms::plain(context, flags)
+                Terms::plain(context, own(flags))
                     .with(src_addr)
                     .tagged(tag, ignore)
             })
@@ -91,7 +97,7 @@ impl<E: Endpoint> Table<E> {
         // SAFETY: As a C caller of `fi_trecvv()` promises.
         unsafe {
             receive_vector::<E>(ep, (iov, desc, count), |flags| {
-                Terms::plain(context, flags)
+                Terms::plain(context, own(flags))
                     .with(src_addr)
                     .tagged(tag, ignore)
             })

@@ -390,7 +390,8 @@ pub trait Endpoint: Any + Send + Sync {
     ///
     /// # Errors
     ///
-    /// -FI_EOPNOTSUPP where what is posted belongs to the device, -FI_ENOENT if there is none.
+    /// -FI_EOPNOTSUPP where what is posted belongs to the device, -FI_ENOENT if there is none, -FI_EAGAIN if
+    /// there is no room to tell of it, where that has not been taken before.
     fn cancel(&self, _context: Context) -> Result {
         Err(Errno::EOPNOTSUPP)
     }

@@ -41,6 +41,13 @@ impl Direction {
     }
 }
 
+/// How far what the CPU writes has to be from what a device writes, in bytes: a power of two.
+pub(crate) fn alignment() -> usize {
+    // SAFETY: It tells a number that the machine has.
+    let alignment = unsafe { bindings::kofi_dma_alignment() };
+    (alignment as usize).max(1)
+}
+
 /// Makes mappings on one device and counts them.
 ///
 /// Dropping it warns when a mapping has not been undone: kernels that check mappings themselves see

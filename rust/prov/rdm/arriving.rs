@@ -2,14 +2,15 @@
 
 //! What comes from peers: packets, and messages without a receive.
 //!
-//! A message without a receive is copied out of its packet, so that the peer can go on, up to a bound;
-//! beyond that, packets are held as they came until a receive is posted, and as there are not many of them
-//! the peer is slowed. What a peer says of our own messages is heard all the same.
+//! A message without a receive is copied out of its packet, so that the peer can go on, up to a bound; one
+//! that goes to a buffer for several, and cannot be told of, is so as well. Beyond that, packets are held as
+//! they came until a receive is posted, and as there are not many of them the peer is slowed. What a peer says of our own messages is heard all the same.
 
 use super::{
     matching::Title,
     operating::Request,
     outlets::Outlets,
+    placing::Lack,
     posting::{
         Arrival,
         Packet, //
@@ -184,7 +185,7 @@ impl Traffic {
                 self.next_segment(outlets, &mail, &segment, payload, is_held)
             }
             _ if is_held => Ok(Taken::Later),
-            Head::Segment(segment) => self.first_segment(&mail, &segment, payload),
+            Head::Segment(segment) => self.first_segment(outlets, &mail, &segment, payload),
             Head::Offer { id, ranges, .. } => self.offered(outlets, &mail, id, ranges),
             _ => Ok(self.eager(outlets, &mail, payload)),
         }
@@ -239,12 +240,12 @@ impl Traffic {
         }
     }
 
-    /// Has a message wait for its receive.
-    pub(super) fn park(&mut self, mail: &Mail, letter: Result<Own<Letter>>) -> Taken {
+    /// Has a message wait for what it lacks.
+    pub(super) fn park(&mut self, mail: &Mail, letter: Result<Own<Letter>>, lacks: Lack) -> Taken {
         match letter {
             Ok(letter) if self.has_room(mail, letter.weight()) => {
                 self.add_weight(mail.slot, letter.weight());
-                self.desk.wait(letter);
+                self.wait(letter, lacks);
                 Taken::Done
             }
             // It goes with its connection.
@@ -255,17 +256,20 @@ impl Traffic {
 
     /// A message in one packet.
     fn eager(&mut self, outlets: &Outlets, mail: &Mail, payload: &[u8]) -> Taken {
-        let Some(mut receive) = self.desk.arrive(&mail.title) else {
-            // It may be looked at again and again: what there is no room for is not copied first.
-            let letter = match self.has_room(mail, ENVELOPE + payload.len()) || !mail.is_bounded {
-                true => Letter::whole(mail.title, mail.message, mail.slot, payload),
-                false => Err(Errno::ENOMEM),
-            };
-            return self.park(mail, letter);
+        let receive = match self.meet(outlets, &mail.title, &mail.message) {
+            Ok(receive) => receive,
+            Err(lacks) => {
+                // It may be looked at again and again: what there is no room for is not copied first.
+                let letter = match self.has_room(mail, ENVELOPE + payload.len()) || !mail.is_bounded
+                {
+                    true => Letter::whole(mail.title, mail.message, mail.slot, payload),
+                    false => Err(Errno::ENOMEM),
+                };
+                return self.park(mail, letter, lacks);
+            }
         };
         let len = receive.into.write(0, payload);
-        outlets.received(&mut receive, &mail.title, &mail.message, len);
-        self.put_back(receive);
+        self.end_receive(outlets, receive, &mail.title, &mail.message, len);
         Taken::Done
     }
 
@@ -279,12 +283,12 @@ impl Traffic {
             id,
             ranges,
         };
-        match self.desk.arrive(&mail.title) {
-            Some(receive) => {
+        match self.meet(outlets, &mail.title, &mail.message) {
+            Ok(receive) => {
                 self.fetch(outlets, receive, mail.fetch(id, ranges));
                 Ok(Taken::Done)
             }
-            None => Ok(self.park(mail, Own::at_once(mail.letter(offer)))),
+            Err(lacks) => Ok(self.park(mail, Own::at_once(mail.letter(offer)), lacks)),
         }
     }
 
@@ -319,6 +323,7 @@ impl Mail {
             slot: self.slot,
             body,
             claim: None,
+            place: None,
         }
     }
 

@@ -33,6 +33,7 @@ impl Traffic {
     /// The first segment of a message.
     pub(super) fn first_segment(
         &mut self,
+        outlets: &Outlets,
         mail: &Mail,
         segment: &Segment,
         payload: &[u8],
@@ -56,14 +57,14 @@ impl Traffic {
         let number = self.collected;
         parts.begin(segment);
         parts.what.begin(number, mail.attempt, mail.title);
-        let taken = match self.desk.arrive(&mail.title) {
-            Some(receive) => {
+        let taken = match self.meet(outlets, &mail.title, &mail.message) {
+            Ok(receive) => {
                 parts.what.take(receive);
                 // There is a receive: nothing is allocated.
                 let _ = parts.what.add(payload);
                 Taken::Done
             }
-            None => {
+            Err(lacks) => {
                 let letter = Own::at_once(mail.letter(Body::Parts(number)));
                 let added = match self.has_room(mail, ENVELOPE + payload.len()) {
                     true => parts.what.add(payload),
@@ -72,7 +73,7 @@ impl Traffic {
                 match added.and(letter) {
                     Ok(letter) => {
                         self.add_weight(mail.slot, payload.len());
-                        match self.park(mail, Ok(letter)) {
+                        match self.park(mail, Ok(letter), lacks) {
                             Taken::Later => {
                                 self.drop_weight(mail.slot, payload.len());
                                 Taken::Later
@@ -141,15 +142,14 @@ impl Traffic {
             true => parts.what.receive.take(),
             false => None,
         };
-        let Some(mut receive) = receive else {
+        let Some(receive) = receive else {
             if let Some(peer) = self.peer(slot) {
                 peer.partials.keep(parts);
             }
             return;
         };
         let len = parts.what.len.min(receive.into.len());
-        outlets.received(&mut receive, &parts.what.title, parts.message(), len);
-        self.put_back(receive);
+        self.end_receive(outlets, receive, &parts.what.title, parts.message(), len);
         self.put_back_parts(slot, parts);
     }
 

@@ -279,9 +279,38 @@ impl Incoming {
         Ok(Self(Runs::new(memory, When::Later)?))
     }
 
+    /// That of a test's.
+    #[cfg(CONFIG_KUNIT = "y")]
+    pub(super) fn of_bytes(bytes: &mut [u8]) -> Result<Self> {
+        // SAFETY: It lives as long as the test, which uses nothing else of it.
+        let segment = unsafe { Segment::new(bytes.as_mut_ptr().cast(), bytes.len()) };
+        Self::new(Memory::Segments(core::slice::from_ref(&segment)))
+    }
+
     /// How many bytes it has.
     pub(super) fn len(&self) -> usize {
         self.0.len
+    }
+
+    /// Takes the first `len` bytes off memory of a single part, or as many as there are, for an operation of
+    /// their own. What is left begins at the next multiple of `alignment`, a power of two.
+    pub(super) fn cut(&mut self, len: usize, alignment: usize) -> Self {
+        let [run, ..] = &mut self.0.runs;
+        let len = len.min(run.len);
+        let mut cut = Runs::NONE;
+        let [first, ..] = &mut cut.runs;
+        *first = Run {
+            addr: run.addr,
+            len,
+        };
+        cut.len = len;
+        let gap = run.addr.wrapping_add(len).wrapping_neg() & (alignment - 1);
+        let taken = len.saturating_add(gap).min(run.len);
+        run.addr = run.addr.wrapping_add(taken);
+        run.len -= taken;
+        self.0.len = run.len;
+        // INVARIANT: It is as valid as all of it, and nobody else has it any more.
+        Self(cut)
     }
 
     /// The first part of what a device is to write of `len` bytes from `at` on, for this operation.

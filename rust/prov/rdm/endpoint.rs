@@ -13,6 +13,7 @@ use super::{
         Incoming,
         Outgoing, //
     },
+    buffers::Least,
     cq::{
         Cq,
         Feeder, //
@@ -93,7 +94,10 @@ use crate::{
             self,
             EventQueue, //
         },
-        memory::Context,
+        memory::{
+            Context,
+            Memory, //
+        },
         object::Held,
         provider::{
             self,
@@ -164,6 +168,10 @@ pub(crate) struct Endpoint {
     /// Bytes of the data that a write may bring.
     written_data_size: usize,
     tells_sources: bool,
+    /// Whether receives may take several messages.
+    takes_several: bool,
+    /// When less than that is left, they take no more.
+    least: Least,
     /// What addresses look like, where none is given to listen at.
     format: u32,
     #[pin]
@@ -197,7 +205,9 @@ impl Endpoint {
             receives if receives > offer::RECEIVES => return Err(Errno::EINVAL),
             receives => receives,
         };
-        let station = Station::new(domain, receives, links)?;
+        let takes_several = info.caps() & FI_MULTI_RECV != 0;
+        let traffic = Traffic::new(receives, takes_several, domain.regions().clone())?;
+        let station = Station::new(domain, traffic, links)?;
         Ok(Arc::pin_init(
             pin_init!(Self {
                 station,
@@ -209,6 +219,8 @@ impl Endpoint {
                 has_atomics: info.caps() & FI_ATOMIC != 0,
                 written_data_size,
                 tells_sources: info.caps() & FI_SOURCE != 0,
+                takes_several,
+                least: Least::new(),
                 format: info.addr_format(),
                 holds <- new_mutex!(None, "kofi::rdm::Endpoint"),
             }),
@@ -419,7 +431,7 @@ impl Endpoint {
     fn post(&self, message: &Message<'_>) -> Result {
         let known = match message.tag {
             Some(_) => RECEIVE_FLAGS | LOOK_FLAGS,
-            None => RECEIVE_FLAGS,
+            None => RECEIVE_FLAGS | FI_MULTI_RECV,
         };
         if message.flags & !known != 0 {
             return Err(Errno::EBADFLAGS);
@@ -429,7 +441,8 @@ impl Endpoint {
             context: message.context,
             is_wanted: message.flags & FI_COMPLETION != 0 || !bound.selective_receive,
         };
-        match message.flags & LOOK_FLAGS {
+        match message.flags & (LOOK_FLAGS | FI_MULTI_RECV) {
+            FI_MULTI_RECV => self.post_several(bound, message, &told),
             0 => {
                 let into = Incoming::new(message.memory)?;
                 let wish = self.wish(bound, message)?;
@@ -463,6 +476,26 @@ impl Endpoint {
         }
     }
 
+    /// Posts a receive for several messages. Room to tell of them is taken when they are there.
+    fn post_several(&self, bound: &Bound, message: &Message<'_>, told: &Looking) -> Result {
+        if !self.takes_several {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        let Memory::Segments([segment]) = message.memory else {
+            return Err(Errno::EINVAL);
+        };
+        let into = Incoming::new(message.memory)?;
+        let wish = self.wish(bound, message)?;
+        let least = self.least.get();
+        self.act(bound, |traffic| {
+            let receive = traffic.receive(into, told).ok_or(Errno::EAGAIN)?;
+            traffic.post_several(receive, segment.addr(), least, wish);
+            Ok(())
+        })?;
+        self.station.deliver(bound);
+        Ok(())
+    }
+
     /// What a receive is to take.
     fn wish(&self, bound: &Bound, message: &Message<'_>) -> Result<Wish> {
         let from = match self.is_directed && message.peer != FI_ADDR_UNSPEC {
@@ -480,6 +513,12 @@ impl Endpoint {
         if !bound.outlets.receive.reserve() {
             return Err(Errno::EAGAIN);
         }
+        self.act(bound, act)
+            .inspect_err(|_| bound.outlets.receive.release())
+    }
+
+    /// Does something, and has somebody look after what comes of it.
+    fn act(&self, bound: &Bound, act: impl FnOnce(&mut Traffic) -> Result) -> Result {
         let mut traffic = self.station.traffic.lock();
         let done = act(&mut traffic);
         let is_calling = traffic.is_calling();
@@ -487,7 +526,7 @@ impl Endpoint {
         if is_calling {
             bound.kick();
         }
-        done.inspect_err(|_| bound.outlets.receive.release())
+        done
     }
 }
 
@@ -578,11 +617,11 @@ impl provider::Endpoint for Endpoint {
     }
 
     fn multi_receive_size(&self) -> usize {
-        0
+        self.least.get()
     }
 
-    fn set_multi_receive_size(&self, _size: usize) -> Result {
-        Err(Errno::ENOPROTOOPT)
+    fn set_multi_receive_size(&self, size: usize) -> Result {
+        self.least.set(size)
     }
 
     fn receive(&self, message: &Message<'_>) -> Result {

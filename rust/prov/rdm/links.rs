@@ -636,8 +636,13 @@ impl Station {
             if receive.is_told {
                 continue;
             }
-            bound.outlets.receive.release();
-            reclaim(receive.context);
+            if receive.has_room() {
+                bound.outlets.receive.release();
+            }
+            // A buffer's is given back with its own receive.
+            if !receive.is_helper() {
+                reclaim(receive.context);
+            }
         }
     }
 }

@@ -47,7 +47,7 @@ impl Traffic {
             outlets.not_seen(told);
             return Ok(());
         };
-        if fate == Fate::Discard && self.receives.is_empty() {
+        if fate == Fate::Discard && self.receives_left() == 0 {
             return Err(Errno::EAGAIN);
         }
         outlets.seen(told, &title, &message, message.len as usize);
@@ -103,7 +103,7 @@ impl Traffic {
     ///
     /// -FI_EINVAL if there is none, -FI_EAGAIN if there is no receive to take it with.
     pub(super) fn discard_claimed(&mut self, outlets: &Outlets, told: &Looking) -> Result {
-        if self.receives.is_empty() {
+        if self.receives_left() == 0 {
             return Err(Errno::EAGAIN);
         }
         let letter = self.claimed(told)?;
@@ -114,7 +114,7 @@ impl Traffic {
 
     /// Takes a message to nowhere: its sender knows no difference.
     fn discard(&mut self, outlets: &Outlets, letter: &Letter) {
-        if let Some(mut receive) = self.receives.pop() {
+        if let Some(mut receive) = self.spare() {
             receive.is_told = true;
             self.hand_over(outlets, receive, letter);
             self.go_on(outlets);

@@ -3,10 +3,12 @@
 //! Which receive takes which message.
 //!
 //! A message goes to the receive that was posted first of those that it fits, and a receive takes the
-//! message that arrived first of those that fit it. Messages with a tag and receives that want one are
-//! among themselves.
+//! message that arrived first of those that fit it. A receive that takes several messages keeps its place
+//! among the others until it takes no more. Messages with a tag and receives that want one are among
+//! themselves.
 
 use crate::abi::nodes::{
+    Look,
     Own,
     Queue,
     Seen, //
@@ -60,6 +62,17 @@ impl Wish {
 pub(super) trait Wishing {
     /// What it takes.
     fn wish(&self) -> &Wish;
+
+    /// If it takes several messages, the number of its buffer.
+    fn buffer(&self) -> Option<u32>;
+}
+
+/// Who takes a message.
+pub(super) enum Taker<R> {
+    /// A receive, which waits no more.
+    One(Own<R>),
+    /// One that takes several, into the buffer of that number, and waits on.
+    Several(u32),
 }
 
 /// A message that waits for a receive.
@@ -118,12 +131,32 @@ impl<R: Wishing, M: Titled> Desk<R, M> {
         }
     }
 
-    /// Takes the receive of a message that arrives; if there is none, the message is to
-    /// [`wait`](Self::wait) before the next one arrives.
+    /// The messages that wait for a receive which takes several: `takes` says of each that fits whether it
+    /// takes that too. If it takes more, it is to [`wait`](Self::wait_on).
+    pub(super) fn claim_several(
+        &mut self,
+        wish: &Wish,
+        mut takes: impl FnMut(&mut M) -> bool,
+    ) -> Queue<M> {
+        let side = self.side(wish.tag.is_some());
+        side.messages
+            .take_changed(|message| wish.fits(message.title()) && takes(message))
+    }
+
+    /// Who takes a message that arrives; if there is nobody, it is to [`wait`](Self::wait) before the next
+    /// one arrives. A receive that takes no more with it is to be [`cancelled`](Self::cancel).
     #[inline]
-    pub(super) fn arrive(&mut self, title: &Title) -> Option<Own<R>> {
+    pub(super) fn arrive(&mut self, title: &Title) -> Option<Taker<R>> {
         let side = self.side(title.tag.is_some());
-        side.receives.take(|receive| receive.wish().fits(title))
+        let look = |receive: &R| match (receive.wish().fits(title), receive.buffer()) {
+            (false, _) => Look::On,
+            (true, None) => Look::Take,
+            (true, Some(buffer)) => Look::Leave(buffer),
+        };
+        Some(match side.receives.find(look)? {
+            Ok(receive) => Taker::One(receive),
+            Err(buffer) => Taker::Several(buffer),
+        })
     }
 
     /// Has a message wait for its receive.
@@ -159,8 +192,9 @@ impl<R: Wishing, M: Titled> Desk<R, M> {
         ]
     }
 
-    /// Has a receive that has got no message wait again, as the endpoint comes to its end.
-    pub(super) fn wait_again(&mut self, receive: Own<R>) {
+    /// Has a receive wait for which there is no message, as the endpoint comes to its end, or as it takes
+    /// more than there was.
+    pub(super) fn wait_on(&mut self, receive: Own<R>) {
         let side = self.side(receive.wish().tag.is_some());
         side.receives.push(receive);
     }
@@ -189,12 +223,27 @@ mod tests {
     #[derive(Clone, Copy, PartialEq, Eq)]
     struct Receive(u32, Wish);
 
+    /// A receive of such a number takes several messages.
+    const SEVERAL: u32 = 1 << 31;
+
     #[derive(Clone, Copy, PartialEq, Eq)]
     struct Message(u32, Title);
 
     impl Wishing for Receive {
         fn wish(&self) -> &Wish {
             &self.1
+        }
+
+        fn buffer(&self) -> Option<u32> {
+            (self.0 & SEVERAL != 0).then_some(self.0)
+        }
+    }
+
+    /// The number of the one receive that takes a message.
+    fn one(taker: Option<Taker<Receive>>) -> Option<u32> {
+        match taker? {
+            Taker::One(receive) => Some(receive.0),
+            Taker::Several(_) => None,
         }
     }
 
@@ -287,8 +336,7 @@ mod tests {
         assert!(desk.cancel(false, |receive| receive.0 == 1).is_some());
         assert!(desk.cancel(false, |receive| receive.0 == 1).is_none());
         for number in [0, 2] {
-            let receive = desk.arrive(&title(None, 1));
-            assert!(receive.is_some_and(|receive| receive.0 == number));
+            assert_eq!(one(desk.arrive(&title(None, 1))), Some(number));
         }
         assert!(desk.arrive(&title(None, 1)).is_none());
         let _ = desk.post(Own::new(Receive(7, wish(None, None)))?);
@@ -297,33 +345,74 @@ mod tests {
         Ok(())
     }
 
-    /// The same, as slowly as it is simple: one list of each.
+    #[test]
+    fn ep_11_a_receive_for_several_messages_keeps_its_place() -> Result {
+        let mut desk = Desk::<Receive, Message>::new();
+        let any = wish(None, None);
+        for number in [SEVERAL, 1] {
+            assert!(desk.post(Own::new(Receive(number, any))?).is_none());
+        }
+        for _ in 0..3 {
+            let taker = desk.arrive(&title(None, 1));
+            assert!(matches!(taker, Some(Taker::Several(SEVERAL))));
+        }
+        assert!(desk.cancel(false, |receive| receive.0 == SEVERAL).is_some());
+        assert_eq!(one(desk.arrive(&title(None, 1))), Some(1));
+        assert!(desk.arrive(&title(None, 1)).is_none());
+        // Of what waits it takes as much as it can.
+        for number in 0..4 {
+            desk.wait(Own::new(Message(number, title(None, number.into())))?);
+        }
+        let mut left = 2;
+        let taken = desk.claim_several(&wish(None, None), |message| {
+            let takes = message.0 != 1 && left > 0;
+            left -= i32::from(takes);
+            takes
+        });
+        assert!(taken.iter().map(|seen| seen.0).eq([0, 2]));
+        assert!(desk.claim(&any).is_some_and(|message| message.0 == 1));
+        assert!(desk.claim(&any).is_some_and(|message| message.0 == 3));
+        Ok(())
+    }
+
+    /// The same, as slowly as it is simple: one list of each. A receive is there with how many messages it
+    /// takes.
     struct Model {
-        receives: KVec<Receive>,
+        receives: KVec<(Receive, u32)>,
         messages: KVec<Message>,
     }
 
     impl Model {
-        fn post(&mut self, receive: Receive) -> kernel::error::Result<Option<Message>> {
+        /// The messages that a receive takes at once.
+        fn post(&mut self, receive: Receive, most: u32) -> kernel::error::Result<KVec<u32>> {
+            let mut taken = KVec::new();
             let fits = |message: &Message| receive.1.fits(&message.1);
-            match self.messages.iter().position(fits) {
-                Some(at) => Ok(Some(self.messages.remove(at).map_err(|_| EINVAL)?)),
-                None => {
-                    self.receives.push(receive, GFP_KERNEL)?;
-                    Ok(None)
-                }
+            while (taken.len() as u32) < most {
+                let Some(at) = self.messages.iter().position(fits) else {
+                    let left = most - taken.len() as u32;
+                    self.receives.push((receive, left), GFP_KERNEL)?;
+                    break;
+                };
+                let message = self.messages.remove(at).map_err(|_| EINVAL)?;
+                taken.push(message.0, GFP_KERNEL)?;
             }
+            Ok(taken)
         }
 
-        fn arrive(&mut self, message: Message) -> kernel::error::Result<Option<Receive>> {
-            let fits = |receive: &Receive| receive.1.fits(&message.1);
-            match self.receives.iter().position(fits) {
-                Some(at) => Ok(Some(self.receives.remove(at).map_err(|_| EINVAL)?)),
-                None => {
-                    self.messages.push(message, GFP_KERNEL)?;
-                    Ok(None)
-                }
+        /// The receive of a message.
+        fn arrive(&mut self, message: Message) -> kernel::error::Result<Option<u32>> {
+            let fits = |(receive, _): &(Receive, u32)| receive.1.fits(&message.1);
+            let Some(at) = self.receives.iter().position(fits) else {
+                self.messages.push(message, GFP_KERNEL)?;
+                return Ok(None);
+            };
+            let (receive, left) = self.receives.get_mut(at).ok_or(EINVAL)?;
+            let number = receive.0;
+            *left -= 1;
+            if *left == 0 {
+                self.receives.remove(at).map_err(|_| EINVAL)?;
             }
+            Ok(Some(number))
         }
     }
 
@@ -339,6 +428,7 @@ mod tests {
             messages: KVec::new(),
         };
         let mut random = Repeatable::new(1);
+        let mut lefts = KVec::from_elem(0, ROUNDS as usize, GFP_KERNEL)?;
         let mut met = 0;
         for number in 0..ROUNDS {
             let is_tagged = random.below(2) == 0;
@@ -352,18 +442,54 @@ mod tests {
                     is_tagged.then_some((tag, ignore)),
                     (random.below(2) == 0).then_some(from),
                 );
-                let receive = Receive(number, wish);
-                let taken = desk.post(Own::new(receive)?).map(|(_, message)| *message);
-                assert!(taken == model.post(receive)?);
-                met += u32::from(taken.is_some());
+                let most = [1, 1, 1, 4][random.below(4) as usize & 3];
+                let receive = match most {
+                    1 => Receive(number, wish),
+                    _ => Receive(number | SEVERAL, wish),
+                };
+                let left = lefts.get_mut(number as usize).ok_or(EINVAL)?;
+                *left = most;
+                let mut taken = KVec::new();
+                if most == 1 {
+                    if let Some((_, message)) = desk.post(Own::new(receive)?) {
+                        taken.push(message.0, GFP_KERNEL)?;
+                    }
+                } else {
+                    let all = desk.claim_several(&wish, |_| {
+                        let takes = *left > 0;
+                        *left -= u32::from(takes);
+                        takes
+                    });
+                    for message in all.iter() {
+                        taken.push(message.0, GFP_KERNEL)?;
+                    }
+                    if *left > 0 {
+                        desk.wait_on(Own::new(receive)?);
+                    }
+                }
+                met += taken.len() as u32;
+                assert!(*taken == *model.post(receive, most)?);
             } else {
                 let message = Message(number, title(is_tagged.then_some(tag), from));
-                let taken = desk.arrive(&message.1).map(|receive| *receive);
-                if taken.is_none() {
-                    desk.wait(Own::new(message)?);
-                }
-                assert!(taken == model.arrive(message)?);
+                let taken = match desk.arrive(&message.1) {
+                    None => {
+                        desk.wait(Own::new(message)?);
+                        None
+                    }
+                    Some(Taker::One(receive)) => Some(receive.0),
+                    Some(Taker::Several(buffer)) => {
+                        let at = (buffer & !SEVERAL) as usize;
+                        let left = lefts.get_mut(at).ok_or(EINVAL)?;
+                        *left -= 1;
+                        if *left == 0 {
+                            let spent = desk.cancel(is_tagged, |receive| receive.0 == buffer);
+                            assert!(spent.is_some());
+                        }
+                        Some(buffer)
+                    }
+                };
                 met += u32::from(taken.is_some());
+                assert!(taken == model.arrive(message)?);
             }
         }
         assert!(met > ROUNDS / 4);

@@ -3,18 +3,23 @@
 //! Where the consumer is told what has come of its operations.
 
 use super::{
+    buffers::Buffers,
     cq::{
         Cq,
         Outcome, //
     },
     matching::Title,
     order::Report,
-    receive::Receive,
+    receive::{
+        Kind,
+        Receive, //
+    },
     wire::Message, //
 };
 use crate::{
     abi::{
         flags::*,
+        nodes::Own,
         Errno,
         Result,
         FI_ADDR_NOTAVAIL, //
@@ -107,6 +112,7 @@ impl Outlets {
     /// What has come of a receive, for which there is room; once.
     pub(super) fn received(
         &self,
+        buffers: &mut Buffers,
         receive: &mut Receive,
         title: &Title,
         message: &Message,
@@ -115,7 +121,8 @@ impl Outlets {
         if mem::replace(&mut receive.is_told, true) {
             return;
         }
-        let completion = self.describe(receive.context, title, message, len);
+        let mut completion = self.describe(receive.context, title, message, len);
+        let released = place(buffers, receive, &mut completion);
         let dropped = (message.len as usize).saturating_sub(len);
         let result = match dropped {
             0 => Ok(()),
@@ -127,6 +134,18 @@ impl Outlets {
             Ok(()) => self.receive.put(Outcome::Done(completion)),
             Err(errno) => self.receive.put(failed(completion, errno, dropped)),
         }
+        self.release(buffers, released);
+    }
+
+    /// A buffer takes no more messages, and all that were in it are over.
+    fn release(&self, buffers: &mut Buffers, released: Option<Own<Receive>>) {
+        let Some(mut receive) = released else {
+            return;
+        };
+        if is_cancelled(&receive) {
+            self.given_up(buffers, &mut receive, Errno::ECANCELED);
+        }
+        buffers.release(receive);
     }
 
     /// What somebody has seen who looked for a message, for which there is room.
@@ -147,14 +166,16 @@ impl Outlets {
     }
 
     /// That nothing came of a receive; once.
-    pub(super) fn given_up(&self, receive: &mut Receive, errno: Errno) {
+    pub(super) fn given_up(&self, buffers: &mut Buffers, receive: &mut Receive, errno: Errno) {
         if mem::replace(&mut receive.is_told, true) {
             return;
         }
         let kind = receive.wish.tag.map_or(FI_MSG, |_| FI_TAGGED);
         self.count(FI_RECV, Err(errno));
-        let completion = Completion::of(receive.context, FI_RECV | kind);
+        let mut completion = Completion::of(receive.context, FI_RECV | kind);
+        let released = place(buffers, receive, &mut completion);
         self.receive.put(failed(completion, errno, 0));
+        self.release(buffers, released);
     }
 
     /// That a peer has written to memory and sent `data` with it; false if there is no room.
@@ -169,6 +190,36 @@ impl Outlets {
         }
         has_room
     }
+}
+
+/// Notes where the message of a receive is that is over, if it has a place in a buffer, and whether that is
+/// its owner's again with this. The buffer's receive comes back with the last message.
+fn place(
+    buffers: &mut Buffers,
+    receive: &Receive,
+    completion: &mut Completion,
+) -> Option<Own<Receive>> {
+    let (is_last, released) = match receive.kind {
+        Kind::Single => (false, None),
+        Kind::Several { .. } => (true, None),
+        Kind::Place { of, at } => {
+            completion.buf = at;
+            let released = buffers.over(of);
+            // Of one that is cancelled more is to be told.
+            let is_last = released
+                .as_deref()
+                .is_some_and(|receive| !is_cancelled(receive));
+            (is_last, released)
+        }
+    };
+    if is_last {
+        completion.flags |= FI_MULTI_RECV;
+    }
+    released
+}
+
+fn is_cancelled(receive: &Receive) -> bool {
+    receive.kind == Kind::Several { is_cancelled: true }
 }
 
 fn failed(completion: Completion, errno: Errno, dropped: usize) -> Outcome {

@@ -4,6 +4,7 @@
 
 use super::{
     bounce::Incoming,
+    buffers::Place,
     flights::Numbered,
     matching::{
         Title,
@@ -34,10 +35,33 @@ use crate::{
 use core::mem;
 use kernel::prelude::*;
 
+/// What a receive takes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// One message.
+    Single,
+    /// As many as its buffer takes.
+    Several {
+        /// No more, as the consumer does not want it any more.
+        is_cancelled: bool,
+    },
+    /// One, that has a place in a buffer.
+    Place {
+        /// The number of the buffer's receive.
+        of: u32,
+        /// Where it begins.
+        at: usize,
+    },
+}
+
 /// A receive.
 pub(super) struct Receive {
     number: u32,
+    /// Whether it is for places in buffers, and never posted.
+    is_helper: bool,
     /// What it takes.
+    pub(super) kind: Kind,
+    /// And which.
     pub(super) wish: Wish,
     /// Where it goes.
     pub(super) into: Incoming,
@@ -72,10 +96,12 @@ pub(super) struct Fetch {
 }
 
 impl Receive {
-    /// One that is not posted.
-    pub(super) const fn idle(number: u32) -> Self {
+    /// One that is not posted, or a helper.
+    pub(super) const fn idle(number: u32, is_helper: bool) -> Self {
         Self {
             number,
+            is_helper,
+            kind: Kind::Single,
             wish: Wish {
                 tag: None,
                 from: None,
@@ -90,7 +116,32 @@ impl Receive {
 
     /// Makes it one that is not posted.
     pub(super) fn clear(&mut self) {
-        *self = Self::idle(self.number);
+        *self = Self::idle(self.number, self.is_helper);
+    }
+
+    /// Whether it is for places in buffers, and never posted.
+    pub(super) fn is_helper(&self) -> bool {
+        self.is_helper
+    }
+
+    /// Makes it the receive of the message that has a place in a buffer. Each such message is told of, or
+    /// nobody would know where it is.
+    pub(super) fn help(&mut self, place: Place) {
+        self.kind = Kind::Place {
+            of: place.of,
+            at: place.at,
+        };
+        self.into = place.into;
+        self.context = place.context;
+        self.is_wanted = true;
+    }
+
+    /// Whether room has been taken for what comes of it: those of a buffer take it one by one.
+    pub(super) fn has_room(&self) -> bool {
+        match self.kind {
+            Kind::Single | Kind::Place { .. } => true,
+            Kind::Several { is_cancelled } => is_cancelled,
+        }
     }
 
     /// What is to be read next of the message that it fetches: from where, and where to. None if all
@@ -126,6 +177,13 @@ impl Wishing for Receive {
     fn wish(&self) -> &Wish {
         &self.wish
     }
+
+    fn buffer(&self) -> Option<u32> {
+        match self.kind {
+            Kind::Several { .. } => Some(self.number),
+            Kind::Single | Kind::Place { .. } => None,
+        }
+    }
 }
 
 /// A message that waits for its receive.
@@ -140,6 +198,8 @@ pub(super) struct Letter {
     pub(super) body: Body,
     /// The context that has claimed it.
     pub(super) claim: Option<Context>,
+    /// Where it goes in a buffer, if it waits to be told of.
+    pub(super) place: Option<Place>,
 }
 
 /// What there is of a message.
@@ -186,6 +246,7 @@ impl Letter {
             slot,
             body: Body::Whole(copy(bytes)?),
             claim: None,
+            place: None,
         })
     }
 

@@ -5,7 +5,10 @@
 use super::{
     arriving::Mail,
     bounce::Incoming,
-    matching::Wish,
+    matching::{
+        Title,
+        Wish, //
+    },
     outlets::{
         Looking,
         Outlets, //
@@ -13,10 +16,12 @@ use super::{
     receive::{
         Body,
         Fetch,
+        Kind,
         Letter,
         Receive, //
     },
-    traffic::Traffic, //
+    traffic::Traffic,
+    wire::Message, //
 };
 use crate::{
     abi::{
@@ -29,9 +34,18 @@ use crate::{
 use core::mem;
 
 impl Traffic {
-    /// Takes a receive to post, if there is one.
+    /// Takes a receive that is not posted, if there is one.
+    pub(super) fn spare(&mut self) -> Option<Own<Receive>> {
+        self.receives.pop().or_else(|| {
+            let mut receive = self.buffers.take_released()?;
+            receive.clear();
+            Some(receive)
+        })
+    }
+
+    /// The same, to be posted.
     pub(super) fn receive(&mut self, into: Incoming, told: &Looking) -> Option<Own<Receive>> {
-        let mut receive = self.receives.pop()?;
+        let mut receive = self.spare()?;
         receive.into = into;
         receive.context = told.context;
         receive.is_wanted = told.is_wanted;
@@ -48,19 +62,13 @@ impl Traffic {
     }
 
     /// A receive has found its message.
-    pub(super) fn hand_over(
-        &mut self,
-        outlets: &Outlets,
-        mut receive: Own<Receive>,
-        letter: &Letter,
-    ) {
+    pub(super) fn hand_over(&mut self, outlets: &Outlets, receive: Own<Receive>, letter: &Letter) {
         let slot = letter.slot;
         self.drop_weight(slot, letter.weight());
         match &letter.body {
             Body::Whole(bytes) => {
                 let len = receive.into.write(0, bytes);
-                outlets.received(&mut receive, &letter.title, &letter.message, len);
-                self.put_back(receive);
+                self.end_receive(outlets, receive, &letter.title, &letter.message, len);
             }
             Body::Offer {
                 attempt,
@@ -91,14 +99,42 @@ impl Traffic {
         }
     }
 
-    /// Takes a receive back; -FI_ENOENT if it is not there.
+    /// A receive has its message, of which `len` bytes are there.
+    pub(super) fn end_receive(
+        &mut self,
+        outlets: &Outlets,
+        mut receive: Own<Receive>,
+        title: &Title,
+        message: &Message,
+        len: usize,
+    ) {
+        outlets.received(&mut self.buffers, &mut receive, title, message, len);
+        self.put_back(receive);
+    }
+
+    /// Takes a receive back.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOENT if it is not there, -FI_EAGAIN for one that takes several messages if there is no room to
+    /// tell of it.
     pub(super) fn cancel(&mut self, outlets: &Outlets, context: Context) -> Result {
-        let mut find = |is_tagged| {
-            let is = |receive: &Receive| receive.context == context;
-            self.desk.cancel(is_tagged, is)
+        let mut refused = Errno::ENOENT;
+        let mut is = |receive: &Receive| {
+            let is_meant = receive.context == context;
+            if is_meant && !receive.has_room() && !outlets.receive.reserve() {
+                refused = Errno::EAGAIN;
+                return false;
+            }
+            is_meant
         };
-        let receive = find(true).or_else(|| find(false)).ok_or(Errno::ENOENT)?;
-        self.give_up_receive(outlets, receive, Errno::ECANCELED);
+        let found = self.desk.cancel(true, &mut is);
+        let found = found.or_else(|| self.desk.cancel(false, is));
+        let receive = found.ok_or(refused)?;
+        match receive.kind {
+            Kind::Several { .. } => self.end_several(outlets, receive),
+            _ => self.give_up_receive(outlets, receive, Errno::ECANCELED),
+        }
         Ok(())
     }
 
@@ -109,13 +145,17 @@ impl Traffic {
         mut receive: Own<Receive>,
         errno: Errno,
     ) {
-        outlets.given_up(&mut receive, errno);
+        outlets.given_up(&mut self.buffers, &mut receive, errno);
         self.put_back(receive);
     }
 
+    /// Takes back one that has been told of.
     pub(super) fn put_back(&mut self, mut receive: Own<Receive>) {
         receive.clear();
-        self.receives.push(receive);
+        match receive.is_helper() {
+            true => self.helpers.push(receive),
+            false => self.receives.push(receive),
+        }
     }
 
     /// A receive has taken a message that is to be fetched.

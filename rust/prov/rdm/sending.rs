@@ -159,6 +159,7 @@ impl Traffic {
                 peers,
                 flights,
                 fetches,
+                buffers,
                 ..
             } = self;
             let Some(Some(peer)) = peers.get_mut(slot as usize) else {
@@ -179,7 +180,7 @@ impl Traffic {
                 Err(errno) => {
                     // The memory has gone, and the peer is not to wait for it.
                     fetch.done = usize::MAX;
-                    outlets.given_up(&mut receive, errno);
+                    outlets.given_up(buffers, &mut receive, errno);
                     fetching.push_first(receive);
                 }
                 Ok(true) => {
@@ -202,7 +203,7 @@ impl Traffic {
                 Ok(false) => {
                     let (id, len) = (fetch.id, fetch.done);
                     let (title, message) = (fetch.title, fetch.message);
-                    outlets.received(&mut receive, &title, &message, len);
+                    outlets.received(buffers, &mut receive, &title, &message, len);
                     if !lane.say(flights, &Head::Taken { id }) {
                         fetching.push_first(receive);
                         return;

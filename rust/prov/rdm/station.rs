@@ -126,8 +126,8 @@ pub(super) struct Station {
     is_busy: AtomicFlag,
     /// And is to see to it that the handler is called.
     is_asked: AtomicFlag,
-    /// Packets wait for their reader, as far as is known.
-    is_holding: AtomicFlag,
+    /// Something waits for its reader to make room, as far as is known.
+    is_awaiting: AtomicFlag,
     /// A reader has come since the handler was here.
     is_read: AtomicFlag,
     /// The handler is called for the next completion.
@@ -145,9 +145,12 @@ impl Bound {
 }
 
 impl Station {
-    /// For an endpoint that receives as often as that at once. May sleep.
-    pub(super) fn new(domain: Arc<Domain>, receives: usize, links: Links) -> Result<Arc<Self>> {
-        let traffic = Traffic::new(receives, domain.regions().clone())?;
+    /// For an endpoint with such traffic. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM.
+    pub(super) fn new(domain: Arc<Domain>, traffic: Traffic, links: Links) -> Result<Arc<Self>> {
         Ok(Arc::pin_init(
             pin_init!(Self {
                 domain,
@@ -162,7 +165,7 @@ impl Station {
                 gate <- Gate::new(),
                 is_busy: AtomicFlag::new(false),
                 is_asked: AtomicFlag::new(false),
-                is_holding: AtomicFlag::new(false),
+                is_awaiting: AtomicFlag::new(false),
                 is_read: AtomicFlag::new(false),
                 is_armed: AtomicFlag::new(false),
                 watch <- new_mutex!(None, "kofi::rdm::Station::watch"),
@@ -196,7 +199,11 @@ impl Station {
             }
             let batches = (0..budget).take_while(|_| self.take(bound, arms)).count();
             let _ = self.is_busy.xchg(false, Full);
-            has_come |= self.look_around(bound, batches > 0);
+            // Its reader may have made room.
+            if batches > 0 || self.is_awaiting.load(Relaxed) {
+                has_come = true;
+                self.deliver(bound);
+            }
             if batches == budget {
                 // The handler may have come meanwhile, and have left it to us.
                 if arms || self.is_asked.load(Acquire) {
@@ -211,24 +218,22 @@ impl Station {
         true
     }
 
-    /// Does what completions, or their reader, have made possible: nothing if none `came`, and none is held.
-    /// Whether something was done.
-    fn look_around(&self, bound: &Bound, came: bool) -> bool {
-        if !came && !self.is_holding.load(Relaxed) {
-            return false;
-        }
-        let mut traffic = self.traffic.lock();
-        if traffic.is_holding() {
-            // Its reader may have made room.
-            traffic.resume(&bound.outlets, None);
-        }
-        self.is_holding.store(traffic.is_holding(), Relaxed);
-        let is_calling = traffic.is_calling();
-        drop(traffic);
+    /// Hands over what waits for no more than room to tell of it. Any context.
+    pub(super) fn deliver(&self, bound: &Bound) {
+        let is_calling = loop {
+            let mut traffic = self.traffic.lock();
+            if traffic.deliver(&bound.outlets) {
+                continue;
+            }
+            if traffic.is_holding() {
+                traffic.resume(&bound.outlets, None);
+            }
+            self.is_awaiting.store(traffic.awaits_reader(), Relaxed);
+            break traffic.is_calling();
+        };
         if is_calling {
             bound.kick();
         }
-        true
     }
 
     /// Handles a batch; false if there was nothing.
@@ -250,7 +255,7 @@ impl Station {
                     };
                     traffic.land(&bound.outlets, context, Ok(arrival));
                 }
-                self.is_holding.store(traffic.is_holding(), Relaxed);
+                self.is_awaiting.store(traffic.awaits_reader(), Relaxed);
                 true
             }
             Err(Errno::EAVAIL) => {

@@ -5,9 +5,11 @@
 //! All of it is under one lock, which is taken in any context: nothing here sleeps, and what is allocated
 //! may fail. [`sending`](super::sending) has what goes; [`arriving`](super::arriving) has packets that come,
 //! [`assembling`](super::assembling) messages in several of them, [`receiving`](super::receiving) what takes
-//! messages, and [`looking`](super::looking) who asks for them first.
+//! messages, [`placing`](super::placing) what takes several, and [`looking`](super::looking) who asks for them
+//! first.
 
 use super::{
+    buffers::Buffers,
     flights::Flights,
     matching::Desk,
     mr::Regions,
@@ -21,6 +23,7 @@ use super::{
         RECEIVES,
         WORDS, //
     },
+    placing::HELPERS,
     posting::{
         Arrival,
         Packet,
@@ -45,6 +48,7 @@ use crate::{
         av::AddressVector,
         memory::Context, //
     },
+    rdma::dma, //
 };
 use core::{
     mem,
@@ -90,6 +94,10 @@ pub(super) enum Need {
 /// See the module.
 pub(super) struct Traffic {
     pub(super) desk: Desk<Receive, Letter>,
+    /// Buffers that take several messages.
+    pub(super) buffers: Buffers,
+    /// Messages that have places in them, and wait to be told of.
+    pub(super) placed: Queue<Letter>,
     /// Messages that somebody has claimed.
     pub(super) claimed: Queue<Letter>,
     pub(super) peers: KVVec<Option<KBox<Peer>>>,
@@ -110,6 +118,8 @@ pub(super) struct Traffic {
     /// Operations that are over when their memory is closed.
     pub(super) endings: Queue<Packet>,
     pub(super) receives: Queue<Receive>,
+    /// Those for messages that go to buffers.
+    pub(super) helpers: Queue<Receive>,
     pub(super) flights: Flights<Packet>,
     pub(super) fetches: Flights<Receive>,
     pub(super) regions: Arc<Regions>,
@@ -125,7 +135,7 @@ pub(super) struct Remains {
     pub(super) packets: Queue<Packet>,
     /// The receives that have none.
     pub(super) receives: Queue<Receive>,
-    _letters: [Queue<Letter>; 3],
+    _letters: [Queue<Letter>; 4],
 }
 
 /// Where an address has its place among those to which something was last sent.
@@ -138,15 +148,30 @@ fn place_of(addr: &SocketAddr) -> usize {
 }
 
 impl Traffic {
-    /// For so many receives at once, and operations on `regions`; [`Self::provide`] brings packets. May
-    /// sleep.
-    pub(super) fn new(receives: usize, regions: Arc<Regions>) -> Result<Self> {
+    /// For so many receives at once, some of which take several messages if there `are_several`, and
+    /// operations on `regions`; [`Self::provide`] brings packets. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM.
+    pub(super) fn new(receives: usize, are_several: bool, regions: Arc<Regions>) -> Result<Self> {
+        let (buffers, helpers) = match are_several {
+            true => (receives, HELPERS),
+            false => (0, 0),
+        };
         let mut all = Queue::new();
         for number in 0..receives {
-            all.push(Own::new(Receive::idle(number as u32))?);
+            all.push(Own::new(Receive::idle(number as u32, false))?);
+        }
+        let most = receives + helpers;
+        let mut helpers = Queue::new();
+        for number in receives..most {
+            helpers.push(Own::new(Receive::idle(number as u32, true))?);
         }
         Ok(Self {
             desk: Desk::new(),
+            buffers: Buffers::new(buffers, dma::alignment())?,
+            placed: Queue::new(),
             claimed: Queue::new(),
             peers: KVVec::new(),
             recent: [0; RECENT],
@@ -158,8 +183,9 @@ impl Traffic {
             held: Queue::new(),
             endings: Queue::new(),
             receives: all,
+            helpers,
             flights: Flights::new(0, PACKETS)?,
-            fetches: Flights::new(PACKETS, receives)?,
+            fetches: Flights::new(PACKETS, most)?,
             regions,
             parked: 0,
             collected: 0,
@@ -189,7 +215,7 @@ impl Traffic {
 
     /// How many receives can be posted.
     pub(super) fn receives_left(&self) -> usize {
-        self.receives.len()
+        self.receives.len() + self.buffers.released()
     }
 
     /// How many operations can be started.
@@ -240,6 +266,11 @@ impl Traffic {
     /// Whether packets are to be looked at again.
     pub(super) fn is_holding(&self) -> bool {
         !self.held.is_empty()
+    }
+
+    /// Whether something may be waiting for a reader to make room.
+    pub(super) fn awaits_reader(&self) -> bool {
+        self.is_holding() || !self.placed.is_empty()
     }
 
     /// What is to be done for a peer.
@@ -429,7 +460,7 @@ impl Traffic {
     /// The same of one that is closed with its consumer's: nobody is told, [`Self::end`] has it.
     pub(super) fn abandon(&mut self, context: Context) {
         if let Some(receive) = self.fetches.land(context) {
-            self.desk.wait_again(receive);
+            self.desk.wait_on(receive);
         } else if let Some(packet) = self.flights.land(context) {
             self.endings.push(packet);
         }
@@ -442,11 +473,11 @@ impl Traffic {
             packets.append(&mut peer.waiting);
             packets.append(&mut peer.unanswered);
             while let Some(receive) = peer.fetching.pop() {
-                self.desk.wait_again(receive);
+                self.desk.wait_on(receive);
             }
             while let Some(mut parts) = peer.partials.find(|_| true) {
                 if let Some(receive) = parts.what.receive.take() {
-                    self.desk.wait_again(receive);
+                    self.desk.wait_on(receive);
                 }
             }
         }
@@ -461,11 +492,17 @@ impl Traffic {
         }
         let [mut receives, mut tagged] = self.desk.take_receives();
         receives.append(&mut tagged);
+        receives.append(&mut self.buffers.take_spent());
         let [plain, tagged] = self.desk.forget(|_| true);
         Remains {
             packets,
             receives,
-            _letters: [plain, tagged, mem::take(&mut self.claimed)],
+            _letters: [
+                plain,
+                tagged,
+                mem::take(&mut self.claimed),
+                mem::take(&mut self.placed),
+            ],
         }
     }
 }

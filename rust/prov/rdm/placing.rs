@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Receives that take several messages: each has a place in the buffer at once, and is received when there
+//! is room to tell of it. Those that wait for that do so in order, and nobody overtakes them.
+
+use super::{
+    bounce::Incoming,
+    buffers::Place,
+    flights::Numbered,
+    matching::{
+        Taker,
+        Title,
+        Wish, //
+    },
+    outlets::Outlets,
+    receive::{
+        Kind,
+        Letter,
+        Receive, //
+    },
+    traffic::Traffic,
+    wire::Message, //
+};
+use crate::abi::{
+    nodes::Own,
+    Errno, //
+};
+use core::mem;
+
+/// How many messages that are not there in one packet may be coming into buffers at once.
+pub(super) const HELPERS: usize = 128;
+
+/// How many are handed over before others have their turn.
+const BATCH: usize = 16;
+
+/// What a message lacks.
+pub(super) enum Lack {
+    /// A receive.
+    Receive,
+    /// Room to be told of: it goes to the buffer of that number.
+    Room(u32),
+}
+
+impl Traffic {
+    /// The receive of a message that has come, if that can be received now.
+    pub(super) fn meet(
+        &mut self,
+        outlets: &Outlets,
+        title: &Title,
+        message: &Message,
+    ) -> Result<Own<Receive>, Lack> {
+        let buffer = match self.desk.arrive(title) {
+            None => return Err(Lack::Receive),
+            Some(Taker::One(receive)) => return Ok(receive),
+            Some(Taker::Several(buffer)) => buffer,
+        };
+        let helper = match self.placed.is_empty() {
+            true => self.helper(outlets),
+            false => None,
+        };
+        let helper = helper.ok_or(Lack::Room(buffer))?;
+        let place = self.cut(buffer, message.len);
+        self.help(outlets, helper, place).ok_or(Lack::Receive)
+    }
+
+    /// A receive for a message that has a place, and room to tell of it.
+    fn helper(&mut self, outlets: &Outlets) -> Option<Own<Receive>> {
+        let helper = self.helpers.pop()?;
+        if outlets.receive.reserve() {
+            return Some(helper);
+        }
+        self.helpers.push(helper);
+        None
+    }
+
+    /// Has it receive that message; without a place it is not needed.
+    fn help(
+        &mut self,
+        outlets: &Outlets,
+        mut helper: Own<Receive>,
+        place: Option<Place>,
+    ) -> Option<Own<Receive>> {
+        match place {
+            Some(place) => {
+                helper.help(place);
+                Some(helper)
+            }
+            None => {
+                outlets.receive.release();
+                self.helpers.push(helper);
+                None
+            }
+        }
+    }
+
+    /// Takes a place for a message of `len` bytes in the buffer of a receive that waits.
+    fn cut(&mut self, buffer: u32, len: u64) -> Option<Place> {
+        let place = self.buffers.cut(buffer, len);
+        if !self.buffers.takes_more(buffer) {
+            let is = |receive: &Receive| receive.number() == buffer;
+            if let Some(receive) = self.desk.cancel(false, is) {
+                self.retire(receive);
+            }
+        }
+        place
+    }
+
+    /// A receive takes no more messages.
+    fn retire(&mut self, receive: Own<Receive>) {
+        if let Some(receive) = self.buffers.retire(receive) {
+            self.put_back(receive);
+        }
+    }
+
+    /// Has a message wait for what it lacks.
+    pub(super) fn wait(&mut self, mut letter: Own<Letter>, lacks: Lack) {
+        if let Lack::Room(buffer) = lacks {
+            letter.place = self.cut(buffer, letter.message.len);
+        }
+        match letter.place {
+            Some(_) => self.placed.push(letter),
+            None => self.desk.wait(letter),
+        }
+    }
+
+    /// Posts a receive for several messages, into memory that begins at `at`: it waits until less than
+    /// `least` bytes of that are left. Those that are there have places then, and are to be
+    /// [`delivered`](Self::deliver).
+    pub(super) fn post_several(
+        &mut self,
+        mut receive: Own<Receive>,
+        at: usize,
+        least: usize,
+        wish: Wish,
+    ) {
+        receive.wish = wish;
+        receive.kind = Kind::Several {
+            is_cancelled: false,
+        };
+        let number = receive.number();
+        let memory = mem::replace(&mut receive.into, Incoming::NOWHERE);
+        self.buffers.open(&receive, (at, memory), least);
+        let Self { desk, buffers, .. } = self;
+        let mut placed = desk.claim_several(&receive.wish, |letter| {
+            letter.place = buffers.cut(number, letter.message.len);
+            letter.place.is_some()
+        });
+        self.placed.append(&mut placed);
+        match self.buffers.takes_more(number) {
+            true => self.desk.wait_on(receive),
+            false => self.retire(receive),
+        }
+    }
+
+    /// Hands over some of the messages that have places, as far as there is room to tell of them; whether
+    /// to come again at once.
+    pub(super) fn deliver(&mut self, outlets: &Outlets) -> bool {
+        for _ in 0..BATCH {
+            if self.placed.is_empty() {
+                return false;
+            }
+            let Some(helper) = self.helper(outlets) else {
+                return false;
+            };
+            let letter = self.placed.pop();
+            let Some(mut letter) = letter else {
+                self.help(outlets, helper, None);
+                return false;
+            };
+            let place = letter.place.take();
+            if let Some(receive) = self.help(outlets, helper, place) {
+                self.hand_over(outlets, receive, &letter);
+            }
+        }
+        !self.placed.is_empty()
+    }
+
+    /// Ends a receive that takes no more messages, as the consumer does not want it; once all that is in its
+    /// buffer is over. Room has been taken to tell of it.
+    pub(super) fn end_several(&mut self, outlets: &Outlets, mut receive: Own<Receive>) {
+        receive.kind = Kind::Several { is_cancelled: true };
+        if let Some(receive) = self.buffers.retire(receive) {
+            self.give_up_receive(outlets, receive, Errno::ECANCELED);
+        }
+    }
+}

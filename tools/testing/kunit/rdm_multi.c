@@ -1,0 +1,574 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * CONTRACT, EP 11: buffers that take several messages, of datagram endpoints.
+ */
+
+#include <linux/bvec.h>
+#include <linux/delay.h>
+#include <linux/dma-mapping.h>
+#include <linux/vmalloc.h>
+
+#include "rdm.h"
+
+#define PACKET		16384
+#define SEGMENTS	(8 * PACKET)
+#define SMALL		64
+/* What is left of a buffer that takes one message more. */
+#define LEAST		256
+#define ROOM		(4 * SZ_1M)
+
+struct several {
+	struct kofi_rdm	*a, *b;
+	fi_addr_t	to_b;
+	u8		*out, *in;
+	/* Where the next message belongs. */
+	u8		*next;
+	/* Messages of which a's queue has entries. */
+	int		sent;
+};
+
+KUNIT_DEFINE_ACTION_WRAPPER(free_memory, vfree, const void *);
+
+static u8 *memory(struct kunit *test, size_t len)
+{
+	u8 *buf = vzalloc(len);
+
+	KUNIT_ASSERT_NOT_NULL(test, buf);
+	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, free_memory, buf));
+	return buf;
+}
+
+static int set_least(struct kofi_rdm *rdm, size_t least)
+{
+	return fi_setopt(&rdm->ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &least,
+			 sizeof(least));
+}
+
+static struct several *several(struct kunit *test, const struct rdm_opts *opts)
+{
+	struct several *s = kunit_kzalloc(test, sizeof(*s), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, s);
+	s->out = memory(test, ROOM);
+	s->in = memory(test, ROOM);
+	s->next = s->in;
+	get_random_bytes(s->out, ROOM);
+	s->a = rdm_open(test, NULL);
+	s->b = rdm_open(test, opts);
+	s->to_b = rdm_know(test, s->a, s->b);
+	KUNIT_ASSERT_EQ(test, 0, set_least(s->b, LEAST));
+	return s;
+}
+
+static ssize_t post(struct kofi_rdm *rdm, void *buf, size_t len, u64 flags)
+{
+	const struct kvec iov = { buf, len };
+	const struct fi_msg msg = {
+		.msg_iov = &iov,
+		.iov_count = 1,
+		.addr = FI_ADDR_UNSPEC,
+		.context = buf,
+	};
+
+	return fi_recvmsg(rdm->ep, &msg, flags | FI_MULTI_RECV);
+}
+
+static void send(struct kunit *test, struct several *s, const u8 *from, size_t len)
+{
+	KUNIT_ASSERT_EQ(test, 0, rdm_send(s->a, s->to_b, from, len, NULL));
+	s->sent++;
+}
+
+/* All has been sent. */
+static void settle(struct kunit *test, struct several *s)
+{
+	for (; s->sent; s->sent--)
+		rdm_expect(test, s->a, NULL, NULL);
+}
+
+/* Where a message belongs, and where the one behind it does. */
+static u8 *place(struct several *s, size_t len)
+{
+	u8 *here = s->next;
+
+	s->next = PTR_ALIGN(here + len, dma_get_cache_alignment());
+	return here;
+}
+
+/* The next entry of b is of this message, which is the last of its buffer or not. */
+static void expect(struct kunit *test, struct several *s, const u8 *from, size_t len, bool last)
+{
+	u8 *here = place(s, len);
+	struct fi_cq_tagged_entry entry;
+
+	rdm_expect(test, s->b, s->in, &entry);
+	KUNIT_EXPECT_EQ(test, FI_RECV | FI_MSG | (last ? FI_MULTI_RECV : 0), entry.flags);
+	KUNIT_EXPECT_EQ(test, len, entry.len);
+	KUNIT_ASSERT_PTR_EQ(test, (void *)here, entry.buf);
+	KUNIT_EXPECT_EQ(test, 0, memcmp(from, here, len));
+}
+
+static void expect_nothing(struct kunit *test, struct kofi_rdm *rdm)
+{
+	struct fi_cq_tagged_entry entry;
+
+	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(rdm->cq, &entry, 1));
+}
+
+static void ep_11_options_of_datagrams(struct kunit *test)
+{
+	struct kofi_rdm *rdm = rdm_open(test, NULL);
+	size_t size = 0, len = sizeof(size);
+
+	for (int i = 0; i < 2; i++) {
+		KUNIT_EXPECT_EQ(test, 0, fi_getopt(&rdm->ep->fid, FI_OPT_ENDPOINT,
+						   FI_OPT_MIN_MULTI_RECV, &size, &len));
+		KUNIT_EXPECT_EQ(test, i ? LEAST : 4096, size);
+		KUNIT_EXPECT_EQ(test, 0, set_least(rdm, LEAST));
+	}
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, set_least(rdm, 0));
+}
+
+/* In one packet, in segments, fetched, and nothing at all. */
+static const size_t lens[] = {
+	SMALL, 3 * PACKET, 0, SEGMENTS + 1, 1, PACKET, SZ_512K + 7, SMALL + 1, PACKET + 1,
+	SEGMENTS, 2,
+};
+
+enum when { BEFORE, BETWEEN, BEHIND };
+
+static const enum when whens[] = { BEFORE, BETWEEN, BEHIND };
+
+static void name_when(const enum when *when, char *name)
+{
+	static const char *const names[] = { "before", "between", "behind" };
+
+	strscpy(name, names[*when], KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(when, whens, name_when);
+
+static size_t room_for_all(struct several *s)
+{
+	size_t len;
+
+	for (int i = 0; i < ARRAY_SIZE(lens); i++)
+		place(s, lens[i]);
+	len = s->next - s->in;
+	s->next = s->in;
+	return len;
+}
+
+/* The buffer is posted before the messages, between them, or when they may be there. */
+static void ep_11_datagrams_lie_one_behind_the_other(struct kunit *test)
+{
+	const enum when *when = test->param_value;
+	struct several *s = several(test, NULL);
+	size_t room = room_for_all(s) + LEAST - 1;
+	u8 *places[ARRAY_SIZE(lens)];
+	const u8 *from = s->out;
+	u32 seen = 0;
+
+	if (*when == BEFORE)
+		KUNIT_ASSERT_EQ(test, 0, post(s->b, s->in, room, 0));
+	for (int i = 0; i < ARRAY_SIZE(lens); i++) {
+		if (*when == BETWEEN && i == 4)
+			KUNIT_ASSERT_EQ(test, 0, post(s->b, s->in, room, 0));
+		places[i] = place(s, lens[i]);
+		send(test, s, from, lens[i]);
+		from += lens[i];
+	}
+	if (*when == BEHIND) {
+		usleep_range(1000, 2000);
+		KUNIT_ASSERT_EQ(test, 0, post(s->b, s->in, room, 0));
+	}
+	for (int left = ARRAY_SIZE(lens); left--;) {
+		struct fi_cq_tagged_entry entry;
+		u64 last = left ? 0 : FI_MULTI_RECV;
+		int at;
+
+		rdm_expect(test, s->b, s->in, &entry);
+		/* In whatever order: the one that comes last gives the buffer back. */
+		KUNIT_EXPECT_EQ(test, FI_RECV | FI_MSG | last, entry.flags);
+		for (at = 0; at < ARRAY_SIZE(lens); at++)
+			if (entry.buf == places[at] && entry.len == lens[at])
+				break;
+		KUNIT_ASSERT_LT(test, at, ARRAY_SIZE(lens));
+		KUNIT_EXPECT_FALSE(test, seen & BIT(at));
+		seen |= BIT(at);
+	}
+	from = s->out;
+	for (int i = 0; i < ARRAY_SIZE(lens); i++) {
+		KUNIT_EXPECT_EQ(test, 0, memcmp(from, places[i], lens[i]));
+		from += lens[i];
+	}
+	KUNIT_EXPECT_NULL(test, memchr_inv(s->next, 0, s->in + ROOM - s->next));
+	expect_nothing(test, s->b);
+}
+
+static void ep_11_a_buffer_for_one_datagram(struct kunit *test)
+{
+	struct several *s = several(test, NULL);
+
+	for (int i = 0; i < 2; i++) {
+		size_t len = i ? 0 : LEAST - 1;
+
+		s->next = s->in;
+		KUNIT_ASSERT_EQ(test, 0, post(s->b, s->in, len, 0));
+		send(test, s, s->out, len);
+		expect(test, s, s->out, len, true);
+	}
+	settle(test, s);
+	rdm_exchange(test, s->a, s->to_b, s->b);
+}
+
+static void ep_11_each_entry_of_datagrams_is_written(struct kunit *test)
+{
+	static const struct rdm_opts opts = { .cq_flags = FI_SELECTIVE_COMPLETION };
+	struct several *s = several(test, &opts);
+
+	KUNIT_ASSERT_EQ(test, 0, post(s->b, s->in, LEAST + SMALL, 0));
+	for (int i = 0; i < 2; i++)
+		send(test, s, s->out, SMALL);
+	for (int i = 0; i < 2; i++)
+		expect(test, s, s->out, SMALL, i);
+}
+
+static void ep_11_a_datagram_that_is_longer_than_the_rest(struct kunit *test)
+{
+	static const size_t longer[] = { SMALL + LEAST + 1, 2 * PACKET, SEGMENTS + 1 };
+	struct several *s = several(test, NULL);
+
+	for (int i = 0; i < ARRAY_SIZE(longer); i++) {
+		struct fi_cq_err_entry error;
+		u8 *here;
+
+		s->next = s->in;
+		memset(s->in, 0, 2 * SMALL + LEAST);
+		KUNIT_ASSERT_EQ(test, 0, post(s->b, s->in, 2 * SMALL + LEAST, 0));
+		send(test, s, s->out, SMALL);
+		expect(test, s, s->out, SMALL, false);
+		send(test, s, s->out, longer[i]);
+		here = s->next;
+		KUNIT_ASSERT_EQ(test, 0, fx_wait_comp_error(test, s->b->cq, &error));
+		KUNIT_EXPECT_EQ(test, FI_ETRUNC, error.err);
+		KUNIT_EXPECT_PTR_EQ(test, (void *)s->in, error.op_context);
+		KUNIT_EXPECT_PTR_EQ(test, (void *)here, error.buf);
+		KUNIT_EXPECT_EQ(test, FI_RECV | FI_MSG | FI_MULTI_RECV, error.flags);
+		KUNIT_EXPECT_EQ(test, s->in + 2 * SMALL + LEAST - here, error.len);
+		KUNIT_EXPECT_EQ(test, longer[i], error.len + error.olen);
+		KUNIT_EXPECT_EQ(test, 0, memcmp(s->out, here, error.len));
+		KUNIT_EXPECT_EQ(test, 0, here[error.len]);
+	}
+	settle(test, s);
+	rdm_exchange(test, s->a, s->to_b, s->b);
+}
+
+/* What is posted behind the buffer has its turn when that takes no more. */
+static void ep_11_a_buffer_keeps_its_place(struct kunit *test)
+{
+	struct several *s = several(test, NULL);
+	u8 *other = memory(test, SMALL);
+
+	for (int is_late = 0; is_late < 2; is_late++) {
+		s->next = s->in;
+		memset(other, 0, SMALL);
+		if (is_late)
+			for (int i = 0; i < 3; i++)
+				send(test, s, s->out + i, SMALL);
+		KUNIT_ASSERT_EQ(test, 0, post(s->b, s->in, LEAST + SMALL, 0));
+		KUNIT_ASSERT_EQ(test, 0, rdm_recv(s->b, FI_ADDR_UNSPEC, other, SMALL, other));
+		if (!is_late)
+			for (int i = 0; i < 3; i++)
+				send(test, s, s->out + i, SMALL);
+		for (int i = 0; i < 2; i++)
+			expect(test, s, s->out + i, SMALL, i);
+		rdm_expect(test, s->b, other, NULL);
+		KUNIT_EXPECT_MEMEQ(test, s->out + 2, other, SMALL);
+	}
+}
+
+/* There is room for two entries, and one receive: all others wait, in order. */
+static void ep_11_datagrams_wait_for_room_to_be_told_of(struct kunit *test)
+{
+	static const struct rdm_opts opts = { .cq_size = 2, .rx_size = 1 };
+	struct several *s = several(test, &opts);
+	const int count = 20;
+	size_t room = count * ALIGN(SMALL, dma_get_cache_alignment()) + LEAST - SMALL;
+
+	for (int is_late = 0; is_late < 2; is_late++) {
+		s->next = s->in;
+		memset(s->in, 0, room);
+		if (!is_late)
+			KUNIT_ASSERT_EQ(test, 0, post(s->b, s->in, room, 0));
+		for (int i = 0; i < count; i++)
+			send(test, s, s->out + i, SMALL);
+		if (is_late) {
+			usleep_range(1000, 2000);
+			KUNIT_ASSERT_EQ(test, 0, post(s->b, s->in, room, 0));
+		}
+		for (int i = 0; i < count; i++)
+			expect(test, s, s->out + i, SMALL, i == count - 1);
+		expect_nothing(test, s->b);
+	}
+}
+
+/* Nothing is in it. */
+static void ep_11_a_cancelled_buffer_comes_back(struct kunit *test)
+{
+	struct several *s = several(test, NULL);
+	struct fi_cq_err_entry error;
+
+	for (int i = 0; i < 3; i++) {
+		s->next = s->in;
+		KUNIT_ASSERT_EQ(test, 0, post(s->b, s->in, ROOM, 0));
+		for (int n = 0; n < i; n++) {
+			send(test, s, s->out, SMALL);
+			expect(test, s, s->out, SMALL, false);
+		}
+		KUNIT_EXPECT_EQ(test, 0, fi_cancel(&s->b->ep->fid, s->in));
+		KUNIT_ASSERT_EQ(test, 0, fx_wait_comp_error(test, s->b->cq, &error));
+		KUNIT_EXPECT_PTR_EQ(test, (void *)s->in, error.op_context);
+		KUNIT_EXPECT_EQ(test, FI_ECANCELED, error.err);
+		KUNIT_EXPECT_EQ(test, FI_RECV | FI_MSG | FI_MULTI_RECV, error.flags);
+		KUNIT_EXPECT_EQ(test, -FI_ENOENT, fi_cancel(&s->b->ep->fid, s->in));
+		expect_nothing(test, s->b);
+	}
+	settle(test, s);
+	rdm_exchange(test, s->a, s->to_b, s->b);
+}
+
+/* What waits to be told of is, and then the end of the buffer. */
+static void ep_11_a_cancelled_buffer_loses_nothing(struct kunit *test)
+{
+	static const struct rdm_opts opts = { .cq_size = 2 };
+	struct several *s = several(test, &opts);
+	struct fi_cq_err_entry error;
+	int read = 0, ret;
+
+	KUNIT_ASSERT_EQ(test, 0, post(s->b, s->in, ROOM, 0));
+	for (int i = 0; i < 3; i++)
+		send(test, s, s->out + i, SMALL);
+	settle(test, s);
+	usleep_range(1000, 2000);
+	while ((ret = fi_cancel(&s->b->ep->fid, s->in)) == -FI_EAGAIN && read < 3) {
+		expect(test, s, s->out + read, SMALL, false);
+		read++;
+	}
+	KUNIT_ASSERT_EQ(test, 0, ret);
+	while (read < 3) {
+		struct fi_cq_tagged_entry entry;
+		u8 *here = s->next;
+
+		ret = fi_cq_sread(s->b->cq, &entry, 1, NULL, FX_WAIT_MS);
+		/* Those that have come later than the call may be for the next receive. */
+		if (ret == -FI_EAVAIL)
+			break;
+		KUNIT_ASSERT_EQ(test, 1, ret);
+		KUNIT_EXPECT_PTR_EQ(test, (void *)here, entry.buf);
+		KUNIT_EXPECT_EQ(test, FI_RECV | FI_MSG, entry.flags);
+		KUNIT_EXPECT_EQ(test, 0, memcmp(s->out + read, place(s, SMALL), SMALL));
+		read++;
+	}
+	KUNIT_ASSERT_EQ(test, 0, fx_wait_comp_error(test, s->b->cq, &error));
+	KUNIT_EXPECT_EQ(test, FI_ECANCELED, error.err);
+	KUNIT_EXPECT_EQ(test, FI_RECV | FI_MSG | FI_MULTI_RECV, error.flags);
+	for (; read < 3; read++) {
+		s->next = s->in;
+		KUNIT_ASSERT_EQ(test, 0, post(s->b, s->in, LEAST, 0));
+		expect(test, s, s->out + read, SMALL, true);
+	}
+	settle(test, s);
+	rdm_exchange(test, s->a, s->to_b, s->b);
+}
+
+/* Its sender has gone before the message could be fetched. */
+static void ep_11_a_place_whose_message_does_not_come(struct kunit *test)
+{
+	static const struct rdm_opts opts = { .cq_size = 1 };
+	struct several *s = several(test, &opts);
+	u8 *other = memory(test, SMALL);
+	struct fi_cq_err_entry error;
+
+	KUNIT_ASSERT_EQ(test, 0, post(s->b, s->in, SMALL + SZ_1M, 0));
+	send(test, s, s->out, SMALL);
+	expect(test, s, s->out, SMALL, false);
+	/* It takes the only room that there is. */
+	KUNIT_ASSERT_EQ(test, 0, fi_trecv(s->b->ep, other, SMALL, NULL, FI_ADDR_UNSPEC, 7, 0,
+					  other));
+	send(test, s, s->out, SZ_1M);
+	usleep_range(2000, 4000);
+	fx_close(test, &s->a->ep->fid);
+	KUNIT_ASSERT_EQ(test, 0, fi_cancel(&s->b->ep->fid, other));
+	KUNIT_ASSERT_EQ(test, 0, fx_wait_comp_error(test, s->b->cq, &error));
+	KUNIT_EXPECT_PTR_EQ(test, (void *)other, error.op_context);
+	/* If the message has not come at all, the buffer is as it was. */
+	usleep_range(2000, 4000);
+	fi_cancel(&s->b->ep->fid, s->in);
+	KUNIT_ASSERT_EQ(test, 0, fx_wait_comp_error(test, s->b->cq, &error));
+	KUNIT_EXPECT_PTR_EQ(test, (void *)s->in, error.op_context);
+	KUNIT_EXPECT_EQ(test, FI_RECV | FI_MSG | FI_MULTI_RECV, error.flags);
+	if (error.err != FI_ECANCELED)
+		KUNIT_EXPECT_PTR_EQ(test, (void *)s->next, error.buf);
+}
+
+/* fi_recv() of an endpoint that has the flag; with a tag it means nothing. */
+static void ep_11_the_flag_of_a_datagram_endpoint(struct kunit *test)
+{
+	struct several *s = several(test, NULL);
+	u64 flags = FI_RECV | FI_MULTI_RECV;
+	u8 *other = memory(test, SMALL);
+	struct fi_cq_tagged_entry entry;
+
+	KUNIT_ASSERT_EQ(test, 0, fi_control(&s->b->ep->fid, FI_SETOPSFLAG, &flags));
+	KUNIT_ASSERT_EQ(test, 0, rdm_recv(s->b, FI_ADDR_UNSPEC, s->in, LEAST + SMALL, s->in));
+	KUNIT_ASSERT_EQ(test, 0, fi_trecv(s->b->ep, other, SMALL, NULL, FI_ADDR_UNSPEC, 7, 0,
+					  other));
+	KUNIT_ASSERT_EQ(test, 0, fi_tsend(s->a->ep, s->out, SMALL, NULL, s->to_b, 7, NULL));
+	rdm_expect(test, s->b, other, &entry);
+	KUNIT_EXPECT_EQ(test, FI_RECV | FI_TAGGED, entry.flags);
+	for (int i = 0; i < 2; i++) {
+		send(test, s, s->out + i, SMALL);
+		expect(test, s, s->out + i, SMALL, i);
+	}
+}
+
+static void ep_11_a_buffer_for_datagrams_is_one_range(struct kunit *test)
+{
+	struct several *s = several(test, NULL);
+	const struct kvec iov[2] = { { s->in, SMALL }, { s->in + SMALL, SMALL } };
+	const struct fi_msg two = { .msg_iov = iov, .iov_count = 2, .addr = FI_ADDR_UNSPEC };
+	const struct bio_vec bvec = {};
+	const struct fi_msg pages = {
+		.msg_iov = (void *)&bvec, .iov_count = 1, .addr = FI_ADDR_UNSPEC,
+	};
+	const struct fi_msg_tagged tagged = {
+		.msg_iov = iov, .iov_count = 1, .addr = FI_ADDR_UNSPEC,
+	};
+	ssize_t room = fi_rx_size_left(s->b->ep);
+
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_recvmsg(s->b->ep, &two, FI_MULTI_RECV));
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_recvmsg(s->b->ep, &pages, FI_MULTI_RECV | FI_BVEC));
+	KUNIT_EXPECT_EQ(test, -FI_EBADFLAGS, fi_trecvmsg(s->b->ep, &tagged, FI_MULTI_RECV));
+	KUNIT_EXPECT_EQ(test, room, fi_rx_size_left(s->b->ep));
+	KUNIT_EXPECT_EQ(test, 0, post(s->b, s->in, ROOM, 0));
+	KUNIT_EXPECT_EQ(test, room - 1, fi_rx_size_left(s->b->ep));
+}
+
+static void ep_11_an_endpoint_without_such_buffers(struct kunit *test)
+{
+	struct kofi_rdm *rdm = rdm_make(test, NULL);
+	u8 *buf = memory(test, LEAST);
+
+	fx_close(test, &rdm->ep->fid);
+	KUNIT_EXPECT_TRUE(test, rdm->info->caps & FI_MULTI_RECV);
+	KUNIT_EXPECT_TRUE(test, rdm->info->rx_attr->caps & FI_MULTI_RECV);
+	KUNIT_EXPECT_FALSE(test, rdm->info->tx_attr->caps & FI_MULTI_RECV);
+	rdm->info->caps &= ~FI_MULTI_RECV;
+	rdm->ep = fx_ep(test, rdm->domain, rdm->info);
+	rdm_start(test, rdm, 0);
+	KUNIT_EXPECT_EQ(test, -FI_EOPNOTSUPP, post(rdm, buf, LEAST, 0));
+}
+
+#define PEERS		3
+#define ROUNDS		400
+#define BUFFERS		3
+#define SIZE		1000
+
+struct note {
+	u32	peer, number, len;
+	u8	bytes[];
+};
+
+/* Several peers fill several buffers, each of which is posted again when it comes back. */
+static void ep_11_buffers_go_round(struct kunit *test)
+{
+	static const struct rdm_opts opts = { .cq_size = 8, .rx_size = BUFFERS };
+	struct kofi_rdm *to = rdm_open(test, &opts), *from[PEERS];
+	u8 *in = memory(test, BUFFERS * SIZE), *out = memory(test, PEERS * SIZE);
+	u32 sent[PEERS] = {}, seen[PEERS] = {}, count = 0;
+	fi_addr_t addr[PEERS];
+
+	KUNIT_ASSERT_EQ(test, 0, set_least(to, LEAST));
+	for (int i = 0; i < PEERS; i++) {
+		from[i] = rdm_open(test, NULL);
+		addr[i] = rdm_know(test, from[i], to);
+	}
+	for (int i = 0; i < BUFFERS; i++)
+		KUNIT_ASSERT_EQ(test, 0, post(to, in + i * SIZE, SIZE, 0));
+	while (count < PEERS * ROUNDS) {
+		struct fi_cq_tagged_entry entry;
+
+		for (int i = 0; i < PEERS; i++) {
+			struct note *note = (void *)(out + i * SIZE);
+
+			while (sent[i] < ROUNDS) {
+				note->peer = i;
+				note->number = sent[i];
+				note->len = (sent[i] * 7 + i) % (LEAST - sizeof(*note));
+				memset(note->bytes, sent[i], note->len);
+				if (fi_inject(from[i]->ep, note, sizeof(*note) + note->len,
+					      addr[i]))
+					break;
+				sent[i]++;
+			}
+		}
+		KUNIT_ASSERT_EQ(test, 1, fx_wait_comp(test, to->cq, &entry, 1));
+		for (struct note note, *there = entry.buf; there; there = NULL) {
+			memcpy(&note, there, sizeof(note));
+			KUNIT_ASSERT_LT(test, note.peer, PEERS);
+			KUNIT_ASSERT_EQ(test, seen[note.peer], note.number);
+			KUNIT_ASSERT_EQ(test, sizeof(note) + note.len, entry.len);
+			KUNIT_ASSERT_NULL(test, memchr_inv(there->bytes, note.number & 0xff,
+							   note.len));
+			seen[note.peer]++;
+		}
+		count++;
+		if (entry.flags & FI_MULTI_RECV)
+			KUNIT_ASSERT_EQ(test, 0, post(to, entry.op_context, SIZE, 0));
+	}
+}
+
+/* A buffer with messages in it that nobody has been told of, and nobody will be. */
+static void close_01_with_buffers_that_are_used(struct kunit *test)
+{
+	static const struct rdm_opts opts = { .cq_size = 2 };
+	struct several *s = several(test, &opts);
+
+	KUNIT_ASSERT_EQ(test, 0, post(s->b, s->in, 2 * SMALL + LEAST, 0));
+	KUNIT_ASSERT_EQ(test, 0, post(s->b, s->in + PACKET, ROOM - PACKET, 0));
+	for (int i = 0; i < 8; i++)
+		send(test, s, s->out, i % 2 ? SMALL : SEGMENTS + i);
+	usleep_range(1000, 2000);
+	fx_close(test, &s->b->ep->fid);
+	fx_close(test, &s->b->cq->fid);
+	fx_close(test, &s->b->av->fid);
+	fx_close(test, &s->b->domain->fid);
+	fx_close(test, &s->b->fabric->fid);
+}
+
+static struct kunit_case cases[] = {
+	KUNIT_CASE(ep_11_options_of_datagrams),
+	KUNIT_CASE_PARAM(ep_11_datagrams_lie_one_behind_the_other, when_gen_params),
+	KUNIT_CASE(ep_11_a_buffer_for_one_datagram),
+	KUNIT_CASE(ep_11_each_entry_of_datagrams_is_written),
+	KUNIT_CASE(ep_11_a_datagram_that_is_longer_than_the_rest),
+	KUNIT_CASE(ep_11_a_buffer_keeps_its_place),
+	KUNIT_CASE(ep_11_datagrams_wait_for_room_to_be_told_of),
+	KUNIT_CASE(ep_11_a_cancelled_buffer_comes_back),
+	KUNIT_CASE(ep_11_a_cancelled_buffer_loses_nothing),
+	KUNIT_CASE(ep_11_a_place_whose_message_does_not_come),
+	KUNIT_CASE(ep_11_the_flag_of_a_datagram_endpoint),
+	KUNIT_CASE(ep_11_a_buffer_for_datagrams_is_one_range),
+	KUNIT_CASE(ep_11_an_endpoint_without_such_buffers),
+	KUNIT_CASE(ep_11_buffers_go_round),
+	KUNIT_CASE(close_01_with_buffers_that_are_used),
+	{}
+};
+
+static struct kunit_suite suite = {
+	.name = "kofi_rdm_multi",
+	.test_cases = cases,
+};
+
+kunit_test_suite(suite);
