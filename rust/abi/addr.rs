@@ -59,6 +59,9 @@ const IN6_LEN: usize = 28;
 /// Most bytes of an address in the form of FI_ADDR_STR, with its end.
 const TEXT_LEN: usize = 96;
 
+/// Most bytes of an address, in any format.
+pub const MOST_BYTES: usize = TEXT_LEN;
+
 /// A string that may end before its memory does.
 fn till_end(bytes: &[u8]) -> &[u8] {
     bytes.split(|&byte| byte == 0).next().unwrap_or(bytes)

@@ -19,6 +19,10 @@ use super::{
 use crate::{
     abi::{
         self,
+        addr::{
+            self,
+            MOST_BYTES, //
+        },
         context::{
             in_process,
             InInterrupt,
@@ -36,6 +40,7 @@ use crate::{
         fid_cq,
         fid_domain,
         irq_work::InterruptHandler,
+        lock::FastLockIrq,
         Errno,
         Result, //
     },
@@ -57,12 +62,16 @@ use crate::{
 use core::{
     marker::PhantomData,
     mem::MaybeUninit,
+    net::SocketAddr,
     ptr,
     slice, //
 };
 use kernel::{
     prelude::*,
-    sync::Arc, //
+    sync::{
+        static_lock_class,
+        Arc, //
+    },
 };
 
 /// What `struct fid_cq` stands at the beginning of.
@@ -74,6 +83,58 @@ pub(super) struct QueueObject {
     exact: *const c_void,
     waitable: bool,
     wait: Wait,
+    strangers: Strangers,
+}
+
+/// How the addresses of strangers are told.
+struct Strangers {
+    format: u32,
+    /// The last one, for a caller that brings no room for it: it is there until the next.
+    last: Pin<KBox<FastLockIrq<[u8; MOST_BYTES]>>>,
+}
+
+impl Strangers {
+    fn new(format: u32) -> Result<Self> {
+        let last = FastLockIrq::new([0; MOST_BYTES], c"kofi::Strangers", static_lock_class!());
+        Ok(Self {
+            format,
+            last: KBox::pin_init(last, GFP_KERNEL)?,
+        })
+    }
+
+    /// Writes one to the error data of `entry`, or nothing.
+    ///
+    /// # Safety
+    ///
+    /// `entry.err_data` is NULL or valid for `entry.err_data_size` bytes.
+    unsafe fn tell(&self, stranger: Option<&SocketAddr>, entry: &mut fi_cq_err_entry) {
+        let Some(stranger) = stranger else {
+            // A caller's own buffer stays the caller's.
+            if entry.err_data_size == 0 {
+                entry.err_data = ptr::null_mut();
+            }
+            entry.err_data_size = 0;
+            return;
+        };
+        addr::with_bytes(self.format, stranger, |bytes| {
+            let room = entry.err_data_size;
+            if room == 0 {
+                let mut last = self.last.lock();
+                if let Some(last) = last.get_mut(..bytes.len()) {
+                    last.copy_from_slice(bytes);
+                    entry.err_data = last.as_mut_ptr().cast();
+                    entry.err_data_size = bytes.len();
+                }
+            } else if !entry.err_data.is_null() {
+                let len = bytes.len().min(room);
+                // SAFETY: By this function's safety requirement.
+                unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), entry.err_data.cast(), len) };
+                entry.err_data_size = len;
+            } else {
+                entry.err_data_size = 0;
+            }
+        });
+    }
 }
 
 // SAFETY: `#[repr(C)]`, begins with a `fid_cq`, and is the only type with this table.
@@ -212,6 +273,7 @@ unsafe fn try_open(
     })?;
     let place = Place::<QueueObject>::new()?;
     let exact = domain.face().queue(queue.core())?;
+    let strangers = Strangers::new(domain.domain().addr_format())?;
     if let Some(function) = attr.cq_event_handler {
         let callback = KBox::new(
             Callback {
@@ -242,6 +304,7 @@ unsafe fn try_open(
         exact,
         waitable,
         wait,
+        strangers,
     });
     // SAFETY: `out` is not NULL, and valid as the C caller promises.
     unsafe { hand_out(out, made) };
@@ -404,7 +467,7 @@ unsafe extern "C" fn readerr<Q: provider::CompletionQueue>(
 ) -> isize {
     // SAFETY: As a C caller of `fi_cq_readerr()` promises.
     into_ssize(unsafe {
-        let (_, queue) = parts::<Q>(cq);
+        let (object, queue) = parts::<Q>(cq);
         match (buf.as_mut(), flags) {
             (None, _) => Err(Errno::EINVAL),
             (Some(_), flags) if flags != 0 => Err(Errno::EBADFLAGS),
@@ -420,11 +483,7 @@ unsafe extern "C" fn readerr<Q: provider::CompletionQueue>(
                 entry.err = failure.errno.code();
                 entry.prov_errno = failure.prov_errno;
                 entry.src_addr = done.source;
-                // Verbs tells no more; a caller's own buffer stays the caller's.
-                if entry.err_data_size == 0 {
-                    entry.err_data = ptr::null_mut();
-                }
-                entry.err_data_size = 0;
+                object.strangers.tell(failure.stranger.as_ref(), entry);
                 1
             }),
         }

@@ -32,6 +32,7 @@ use crate::abi::{
 };
 use core::{
     mem::MaybeUninit,
+    net::SocketAddr,
     ptr, //
 };
 use kernel::{
@@ -95,6 +96,9 @@ pub struct Failure {
     pub errno: Errno,
     /// The provider's own number, for [`provider::CompletionQueue::describe`].
     pub prov_errno: i32,
+    /// Whom a message is from that has been received, where only that is wrong with it that nothing else is
+    /// known of its sender.
+    pub stranger: Option<SocketAddr>,
 }
 
 /// The shape of the entries that a consumer reads.

@@ -75,6 +75,10 @@ const SECONDARY: u64 = FI_MULTI_RECV
     | FI_AV_USER_ID
     | FI_RMA_PMEM;
 
+/// Those of them that turn successes into failures: they are given only when they are asked for, and
+/// nobody who asks for nothing gets them.
+const ON_DEMAND: u64 = FI_SOURCE_ERR;
+
 /// Which direction, which side; without any, all.
 const MODIFIERS: u64 = FI_READ | FI_WRITE | FI_RECV | FI_SEND | FI_REMOTE_READ | FI_REMOTE_WRITE;
 
@@ -230,7 +234,7 @@ impl Sizes {
 /// The capabilities to return, or none if the offer lacks one that is asked for.
 fn choose_caps(offered: u64, asked: u64) -> Option<u64> {
     if asked == 0 {
-        return Some(offered);
+        return Some(offered & !ON_DEMAND);
     }
     if asked & !offered != 0 {
         return None;
@@ -243,7 +247,8 @@ fn choose_caps(offered: u64, asked: u64) -> Option<u64> {
         0 => offered & PRIMARY,
         some => some,
     };
-    Some(primary | modifiers | (offered & SECONDARY))
+    let secondary = offered & SECONDARY & (asked | !ON_DEMAND);
+    Some(primary | modifiers | secondary)
 }
 
 /// The address format to return, or none if the offer's addresses do not have the asked one.
@@ -372,6 +377,15 @@ mod tests {
         assert_eq!(choose_caps(OFFERED | FI_RMA, FI_MSG), Some(OFFERED));
         assert_eq!(choose_caps(OFFERED, 0), Some(OFFERED));
         assert_eq!(choose_caps(OFFERED, FI_RMA), None);
+    }
+
+    #[test]
+    fn info_08_what_makes_failures_only_when_asked() {
+        let offered = OFFERED | FI_SOURCE | FI_SOURCE_ERR;
+        assert_eq!(choose_caps(offered, FI_MSG), Some(OFFERED | FI_SOURCE));
+        assert_eq!(choose_caps(offered, 0), Some(OFFERED | FI_SOURCE));
+        assert_eq!(choose_caps(offered, FI_SOURCE_ERR), Some(offered));
+        assert_eq!(choose_caps(OFFERED, FI_SOURCE_ERR), None);
     }
 
     #[test]

@@ -168,6 +168,7 @@ pub(crate) struct Endpoint {
     /// Bytes of the data that a write may bring.
     written_data_size: usize,
     tells_sources: bool,
+    tells_strangers: bool,
     /// Whether receives may take several messages.
     takes_several: bool,
     /// When less than that is left, they take no more.
@@ -218,7 +219,8 @@ impl Endpoint {
                 has_rma: info.caps() & FI_RMA != 0,
                 has_atomics: info.caps() & FI_ATOMIC != 0,
                 written_data_size,
-                tells_sources: info.caps() & FI_SOURCE != 0,
+                tells_sources: info.caps() & (FI_SOURCE | FI_SOURCE_ERR) != 0,
+                tells_strangers: info.caps() & FI_SOURCE_ERR != 0,
                 takes_several,
                 least: Least::new(),
                 format: info.addr_format(),
@@ -265,6 +267,7 @@ impl Endpoint {
                 counters: bindings.counters,
                 hears_writes: self.has_rma,
                 sources: self.tells_sources.then(|| addresses.arc().clone()),
+                tells_strangers: self.tells_strangers,
             },
             addresses: addresses.arc().clone(),
             selective_transmit: bindings.selective_transmit,

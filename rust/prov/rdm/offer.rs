@@ -38,6 +38,7 @@ const RECEIVE_CAPS: u64 = FI_MSG
     | FI_RECV
     | FI_MULTI_RECV
     | FI_SOURCE
+    | FI_SOURCE_ERR
     | FI_DIRECTED_RECV
     | FI_RMA
     | FI_ATOMIC

@@ -57,6 +57,8 @@ pub(super) struct Outlets {
     pub(super) hears_writes: bool,
     /// What the sender of a message is called, if that is told.
     pub(super) sources: Option<Arc<AddressVector>>,
+    /// Whether a message is told of as an error if its sender has no name there.
+    pub(super) tells_strangers: bool,
 }
 
 impl Outlets {
@@ -109,6 +111,20 @@ impl Outlets {
         }
     }
 
+    /// That a message has been received.
+    fn success(&self, completion: Completion, title: &Title) -> Outcome {
+        match completion.source {
+            FI_ADDR_NOTAVAIL if self.tells_strangers => Outcome::Failed(Failure {
+                completion,
+                dropped: 0,
+                errno: Errno::EADDRNOTAVAIL,
+                prov_errno: -Errno::EADDRNOTAVAIL.to_int(),
+                stranger: Some(title.from),
+            }),
+            _ => Outcome::Done(completion),
+        }
+    }
+
     /// What has come of a receive, for which there is room; once.
     pub(super) fn received(
         &self,
@@ -131,7 +147,7 @@ impl Outlets {
         self.count(FI_RECV, result);
         match result {
             Ok(()) if !receive.is_wanted => self.receive.release(),
-            Ok(()) => self.receive.put(Outcome::Done(completion)),
+            Ok(()) => self.receive.put(self.success(completion, title)),
             Err(errno) => self.receive.put(failed(completion, errno, dropped)),
         }
         self.release(buffers, released);
@@ -154,7 +170,7 @@ impl Outlets {
             false => self.receive.release(),
             true => {
                 let completion = self.describe(told.context, title, message, len);
-                self.receive.put(Outcome::Done(completion));
+                self.receive.put(self.success(completion, title));
             }
         }
     }
@@ -228,5 +244,6 @@ fn failed(completion: Completion, errno: Errno, dropped: usize) -> Outcome {
         dropped,
         errno,
         prov_errno: -errno.to_int(),
+        stranger: None,
     })
 }

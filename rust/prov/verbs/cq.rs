@@ -541,6 +541,7 @@ impl provider::CompletionQueue for Cq {
                 dropped: 0,
                 errno: status::errno(done.status, direction),
                 prov_errno: done.status.code() as i32,
+                stranger: None,
             })
         });
         self.failures.add(u64::from(failure.is_some()));

@@ -31,6 +31,8 @@ struct rdm_opts {
 	size_t	rx_size;
 	size_t	inject_size;
 	u16	port;
+	u32	addr_format;
+	u32	av_type;	/* FI_AV_TABLE */
 	/* Where there are two namespaces: which, and an address; is_far: of the other one. */
 	struct net	*net;
 	const char	*node;
@@ -45,6 +47,8 @@ struct kofi_rdm *rdm_open(struct kunit *test, const struct rdm_opts *opts);
 struct kofi_rdm *rdm_make(struct kunit *test, const struct rdm_opts *opts);
 /* Binds and enables it. */
 void rdm_start(struct kunit *test, struct kofi_rdm *rdm, u64 cq_flags);
+/* fi_av_insert() of one address as its endpoints tell it. */
+int rdm_insert(struct kofi_rdm *rdm, const void *name, fi_addr_t *addr, u64 flags);
 /* What it calls the other. */
 fi_addr_t rdm_know(struct kunit *test, struct kofi_rdm *rdm,
 		   struct kofi_rdm *other);

@@ -26,6 +26,9 @@ struct kofi_rdm *rdm_make(struct kunit *test, const struct rdm_opts *opts)
 
 	KUNIT_ASSERT_NOT_NULL(test, rdm);
 	opts = opts ?: &none;
+	if (opts->av_type)
+		av_attr.type = opts->av_type;
+	hints->addr_format = opts->addr_format;
 	hints->caps |= opts->caps;
 	hints->rx_attr->size = opts->rx_size;
 	hints->tx_attr->inject_size = opts->inject_size ?: 256;
@@ -64,13 +67,20 @@ struct kofi_rdm *rdm_open(struct kunit *test, const struct rdm_opts *opts)
 	return rdm;
 }
 
+int rdm_insert(struct kofi_rdm *rdm, const void *name, fi_addr_t *addr, u64 flags)
+{
+	/* Texts come as pointers to them. */
+	const void *names = rdm->info->addr_format == FI_ADDR_STR ? &name : name;
+
+	return fi_av_insert(rdm->av, names, 1, addr, flags, NULL);
+}
+
 fi_addr_t rdm_know(struct kunit *test, struct kofi_rdm *rdm,
 		   struct kofi_rdm *other)
 {
 	fi_addr_t addr = FI_ADDR_NOTAVAIL;
 
-	KUNIT_ASSERT_EQ(test, 1, fi_av_insert(rdm->av, &other->name, 1, &addr,
-					      0, NULL));
+	KUNIT_ASSERT_EQ(test, 1, rdm_insert(rdm, &other->name, &addr, 0));
 	return addr;
 }
 

@@ -53,6 +53,7 @@ fn failed(number: usize) -> Outcome {
         dropped: 0,
         errno: Errno::ECANCELED,
         prov_errno: 0,
+        stranger: None,
     })
 }
 

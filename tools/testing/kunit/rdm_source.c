@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * CONTRACT, CQ 12 and AV 22: whom a message is from.
+ */
+
+#include <linux/dma-mapping.h>
+
+#include "rdm.h"
+
+#define LEN	100
+#define LONG	(3 * 16384)
+
+struct source {
+	struct kofi_rdm		*a, *b;
+	fi_addr_t		to_b;
+	struct fid_cntr		*cntr;
+	u8			*out, *in;
+};
+
+static struct source *source(struct kunit *test, const struct rdm_opts *opts)
+{
+	struct source *s = kunit_kzalloc(test, sizeof(*s), GFP_KERNEL);
+	struct fi_cntr_attr attr = { .wait_obj = FI_WAIT_UNSPEC };
+	const struct rdm_opts as_b = { .addr_format = opts->addr_format };
+
+	KUNIT_ASSERT_NOT_NULL(test, s);
+	s->out = kunit_kzalloc(test, LONG, GFP_KERNEL);
+	s->in = kunit_kzalloc(test, LONG, GFP_KERNEL);
+	KUNIT_ASSERT_TRUE(test, s->out && s->in);
+	get_random_bytes(s->out, LONG);
+	s->a = rdm_open(test, &as_b);
+	s->b = rdm_make(test, opts);
+	/* The counter is to be closed after the endpoint. */
+	fx_close(test, &s->b->ep->fid);
+	KUNIT_ASSERT_EQ(test, 0, fi_cntr_open(s->b->domain, &attr, &s->cntr, NULL));
+	fx_defer_close(test, &s->cntr->fid);
+	s->b->ep = fx_ep(test, s->b->domain, s->b->info);
+	KUNIT_ASSERT_EQ(test, 0, fi_ep_bind(s->b->ep, &s->cntr->fid, FI_RECV));
+	rdm_start(test, s->b, opts->cq_flags);
+	s->to_b = rdm_know(test, s->a, s->b);
+	return s;
+}
+
+/* One message from a to b, which has been received and not been read of. */
+static void deliver(struct kunit *test, struct source *s, size_t len, u64 tag)
+{
+	u64 count = fi_cntr_read(s->cntr);
+
+	memset(s->in, 0, len);
+	if (tag) {
+		KUNIT_ASSERT_EQ(test, 0, fi_trecv(s->b->ep, s->in, len, NULL, FI_ADDR_UNSPEC,
+						  tag, 0, s->in));
+		KUNIT_ASSERT_EQ(test, 0, fi_tsend(s->a->ep, s->out, len, NULL, s->to_b, tag,
+						  NULL));
+	} else {
+		KUNIT_ASSERT_EQ(test, 0, rdm_recv(s->b, FI_ADDR_UNSPEC, s->in, len, s->in));
+		KUNIT_ASSERT_EQ(test, 0, rdm_send(s->a, s->to_b, s->out, len, NULL));
+	}
+	rdm_expect(test, s->a, NULL, NULL);
+	KUNIT_ASSERT_EQ(test, 0, fi_cntr_wait(s->cntr, count + 1, FX_WAIT_MS));
+	KUNIT_EXPECT_EQ(test, 0, fi_cntr_readerr(s->cntr));
+	KUNIT_EXPECT_MEMEQ(test, s->out, s->in, len);
+}
+
+/* Whom the next message of b's is told to be from. */
+static fi_addr_t told(struct kunit *test, struct source *s)
+{
+	struct fi_cq_tagged_entry entry;
+	fi_addr_t from = 77;
+
+	KUNIT_EXPECT_EQ(test, 1, fi_cq_readfrom(s->b->cq, &entry, 1, &from));
+	KUNIT_EXPECT_PTR_EQ(test, (void *)s->in, entry.op_context);
+	return from;
+}
+
+static fi_addr_t insert(struct kunit *test, struct source *s, fi_addr_t id, u64 flags)
+{
+	fi_addr_t addr = id;
+
+	KUNIT_ASSERT_EQ(test, 1, rdm_insert(s->b, &s->a->name, &addr, flags));
+	return addr;
+}
+
+static void cq_12_whom_a_message_is_from(struct kunit *test)
+{
+	static const u32 types[] = { FI_AV_TABLE, FI_AV_MAP };
+
+	for (int i = 0; i < ARRAY_SIZE(types); i++) {
+		struct rdm_opts opts = {
+			.caps = FI_SOURCE | FI_DIRECTED_RECV, .av_type = types[i],
+		};
+		struct source *s = source(test, &opts);
+		fi_addr_t first, second;
+
+		deliver(test, s, LEN, 0);
+		KUNIT_EXPECT_EQ(test, FI_ADDR_NOTAVAIL, told(test, s));
+		first = insert(test, s, 0, 0);
+		deliver(test, s, LEN, 0);
+		KUNIT_EXPECT_EQ(test, first, told(test, s));
+		deliver(test, s, LONG, 7);
+		KUNIT_EXPECT_EQ(test, first, told(test, s));
+		/* What counts is what was known when it came. */
+		deliver(test, s, LEN, 0);
+		KUNIT_ASSERT_EQ(test, 0, fi_av_remove(s->b->av, &first, 1, 0));
+		KUNIT_EXPECT_EQ(test, first, told(test, s));
+		deliver(test, s, LEN, 0);
+		second = insert(test, s, 0, 0);
+		KUNIT_EXPECT_EQ(test, FI_ADDR_NOTAVAIL, told(test, s));
+		deliver(test, s, LEN, 0);
+		KUNIT_EXPECT_EQ(test, second, told(test, s));
+		KUNIT_EXPECT_EQ(test, types[i] == FI_AV_TABLE, first == second);
+	}
+}
+
+static void cq_12_without_the_capability_nobody_is_told_of(struct kunit *test)
+{
+	static const struct rdm_opts opts = {};
+	struct source *s = source(test, &opts);
+
+	fx_close(test, &s->b->ep->fid);
+	s->b->info->caps &= ~FI_SOURCE;
+	s->b->ep = fx_ep(test, s->b->domain, s->b->info);
+	KUNIT_ASSERT_EQ(test, 0, fi_setname(&s->b->ep->fid, &s->b->name, s->b->name_len));
+	KUNIT_ASSERT_EQ(test, 0, fi_ep_bind(s->b->ep, &s->cntr->fid, FI_RECV));
+	rdm_start(test, s->b, 0);
+	insert(test, s, 0, 0);
+	deliver(test, s, LEN, 0);
+	KUNIT_EXPECT_EQ(test, FI_ADDR_NOTAVAIL, told(test, s));
+}
+
+static void av_22_completions_tell_identifiers(struct kunit *test)
+{
+	static const u32 types[] = { FI_AV_TABLE, FI_AV_MAP };
+	const fi_addr_t id = 0x123456789abcull;
+
+	for (int i = 0; i < ARRAY_SIZE(types); i++) {
+		struct rdm_opts opts = {
+			.caps = FI_SOURCE | FI_SOURCE_ERR | FI_DIRECTED_RECV,
+			.av_type = types[i],
+		};
+		struct source *s = source(test, &opts);
+		fi_addr_t addr = insert(test, s, id, FI_AV_USER_ID);
+
+		KUNIT_EXPECT_NE(test, id, addr);
+		deliver(test, s, LEN, 0);
+		KUNIT_EXPECT_EQ(test, id, told(test, s));
+		deliver(test, s, LONG, 7);
+		KUNIT_EXPECT_EQ(test, id, told(test, s));
+		/* Transfers take the other one. */
+		KUNIT_EXPECT_EQ(test, -FI_EINVAL,
+				fi_send(s->b->ep, s->out, LEN, NULL, id, NULL));
+		KUNIT_EXPECT_EQ(test, -FI_EINVAL,
+				fi_recv(s->b->ep, s->in, LEN, NULL, id, NULL));
+		rdm_exchange(test, s->b, addr, s->a);
+		/* As long as the entry is there. */
+		deliver(test, s, LEN, 0);
+		KUNIT_ASSERT_EQ(test, 0, fi_av_remove(s->b->av, &addr, 1, 0));
+		KUNIT_EXPECT_EQ(test, id, told(test, s));
+		addr = insert(test, s, 0, 0);
+		deliver(test, s, LEN, 0);
+		KUNIT_EXPECT_EQ(test, addr, told(test, s));
+	}
+}
+
+/* A stranger's message has been received; room is where its address goes. */
+static void expect_stranger(struct kunit *test, struct source *s, size_t len, u64 flags,
+			    void *room, size_t size)
+{
+	struct fi_cq_err_entry error = { .err_data = room, .err_data_size = size };
+	struct fi_cq_tagged_entry entry;
+	size_t told = s->a->name_len;
+	fi_addr_t from;
+
+	KUNIT_EXPECT_EQ(test, -FI_EAVAIL, fi_cq_read(s->b->cq, &entry, 1));
+	KUNIT_EXPECT_EQ(test, -FI_EAVAIL, fi_cq_readfrom(s->b->cq, &entry, 1, &from));
+	KUNIT_ASSERT_EQ(test, 1, fi_cq_readerr(s->b->cq, &error, 0));
+	KUNIT_EXPECT_EQ(test, FI_EADDRNOTAVAIL, error.err);
+	KUNIT_EXPECT_PTR_EQ(test, (void *)s->in, error.op_context);
+	KUNIT_EXPECT_EQ(test, flags, error.flags);
+	KUNIT_EXPECT_EQ(test, len, error.len);
+	KUNIT_EXPECT_EQ(test, 0, error.olen);
+	KUNIT_EXPECT_EQ(test, FI_ADDR_NOTAVAIL, error.src_addr);
+	if (size) {
+		KUNIT_EXPECT_PTR_EQ(test, room, error.err_data);
+		told = min(told, size);
+	}
+	KUNIT_ASSERT_EQ(test, told, error.err_data_size);
+	KUNIT_EXPECT_MEMEQ(test, &s->a->name, error.err_data, told);
+	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(s->b->cq, &entry, 1));
+	if (!size) {
+		fi_addr_t addr;
+
+		/* It is there until the next read of an error. */
+		KUNIT_ASSERT_EQ(test, 1, rdm_insert(s->b, error.err_data, &addr, 0));
+		KUNIT_EXPECT_EQ(test, 0, fi_av_remove(s->b->av, &addr, 1, 0));
+	}
+}
+
+static const u32 formats[] = { FI_FORMAT_UNSPEC, FI_ADDR_STR };
+
+static void name_format(const u32 *format, char *name)
+{
+	strscpy(name, *format ? "text" : "socket", KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(format, formats, name_format);
+
+static void cq_12_a_stranger_is_told_by_its_address(struct kunit *test)
+{
+	const struct rdm_opts opts = {
+		.caps = FI_SOURCE_ERR,
+		.addr_format = *(const u32 *)test->param_value,
+	};
+	struct source *s = source(test, &opts);
+	u8 room[128];
+
+	deliver(test, s, LEN, 0);
+	expect_stranger(test, s, LEN, FI_RECV | FI_MSG, NULL, 0);
+	deliver(test, s, LONG, 0);
+	expect_stranger(test, s, LONG, FI_RECV | FI_MSG, room, sizeof(room));
+	deliver(test, s, LEN, 7);
+	memset(room, 0xee, sizeof(room));
+	expect_stranger(test, s, LEN, FI_RECV | FI_TAGGED, room, 5);
+	KUNIT_EXPECT_NULL(test, memchr_inv(room + 5, 0xee, sizeof(room) - 5));
+	/* Whoever is known is as with FI_SOURCE. */
+	KUNIT_EXPECT_EQ(test, insert(test, s, 0, 0), 0);
+	deliver(test, s, LEN, 0);
+	KUNIT_EXPECT_EQ(test, 0, told(test, s));
+}
+
+static void cq_12_a_strangers_message_in_a_buffer_for_several(struct kunit *test)
+{
+	static const struct rdm_opts opts = { .caps = FI_SOURCE_ERR | FI_MULTI_RECV };
+	size_t least = LONG, unit = ALIGN(LEN, dma_get_cache_alignment());
+	struct source *s = source(test, &opts);
+	const struct kvec iov = { s->in, LONG };
+	const struct fi_msg msg = {
+		.msg_iov = &iov, .iov_count = 1, .addr = FI_ADDR_UNSPEC, .context = s->in,
+	};
+
+	least -= unit;
+	KUNIT_ASSERT_EQ(test, 0, fi_setopt(&s->b->ep->fid, FI_OPT_ENDPOINT,
+					   FI_OPT_MIN_MULTI_RECV, &least, sizeof(least)));
+	KUNIT_ASSERT_EQ(test, 0, fi_recvmsg(s->b->ep, &msg, FI_MULTI_RECV));
+	for (int i = 0; i < 2; i++) {
+		struct fi_cq_err_entry error;
+
+		KUNIT_ASSERT_EQ(test, 0, rdm_send(s->a, s->to_b, s->out, LEN, NULL));
+		KUNIT_ASSERT_EQ(test, 0, fx_wait_comp_error(test, s->b->cq, &error));
+		KUNIT_EXPECT_EQ(test, FI_EADDRNOTAVAIL, error.err);
+		KUNIT_EXPECT_EQ(test, FI_RECV | FI_MSG | (i ? FI_MULTI_RECV : 0), error.flags);
+		KUNIT_EXPECT_PTR_EQ(test, (void *)(s->in + i * unit), error.buf);
+		KUNIT_EXPECT_MEMEQ(test, s->out, s->in + i * unit, LEN);
+	}
+}
+
+/* It has been received: who asks for no success is told nothing. */
+static void cq_12_a_strangers_message_is_no_failure(struct kunit *test)
+{
+	static const struct rdm_opts opts = {
+		.caps = FI_SOURCE_ERR, .cq_flags = FI_SELECTIVE_COMPLETION, .cq_size = 2,
+	};
+	struct source *s = source(test, &opts);
+	struct fi_cq_tagged_entry entry;
+
+	for (int i = 0; i < 5; i++)
+		deliver(test, s, LEN, 0);
+	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(s->b->cq, &entry, 1));
+}
+
+static void info_08_strangers_are_told_of_on_demand(struct kunit *test)
+{
+	static const struct {
+		u32	type;
+		u64	caps, given;
+		bool	is_there;
+	} cases[] = {
+		{ FI_EP_RDM, 0, FI_SOURCE, true },
+		{ FI_EP_RDM, FI_MSG, FI_SOURCE, true },
+		{ FI_EP_RDM, FI_MSG | FI_SOURCE, FI_SOURCE, true },
+		{ FI_EP_RDM, FI_MSG | FI_SOURCE_ERR, FI_SOURCE | FI_SOURCE_ERR, true },
+		{ FI_EP_MSG, FI_MSG | FI_SOURCE_ERR, 0, false },
+	};
+	const u64 both = FI_SOURCE | FI_SOURCE_ERR;
+
+	for (int i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct fi_info *hints = fx_hints(test), *info = NULL;
+
+		hints->ep_attr->type = cases[i].type;
+		hints->caps = cases[i].caps;
+		KUNIT_EXPECT_EQ(test, cases[i].is_there ? 0 : -FI_ENODATA,
+				fi_getinfo(FI_VERSION(1, 17), fx_addr, NULL, FI_SOURCE, hints,
+					   &info));
+		if (!info)
+			continue;
+		KUNIT_EXPECT_EQ(test, cases[i].given, info->caps & both);
+		KUNIT_EXPECT_EQ(test, cases[i].given, info->rx_attr->caps & both);
+		KUNIT_EXPECT_EQ(test, 0, info->tx_attr->caps & both);
+		KUNIT_EXPECT_GE(test, info->domain_attr->max_err_data,
+				sizeof(struct sockaddr_in6));
+		fi_freeinfo(info);
+	}
+}
+
+static struct kunit_case cases[] = {
+	KUNIT_CASE(cq_12_whom_a_message_is_from),
+	KUNIT_CASE(cq_12_without_the_capability_nobody_is_told_of),
+	KUNIT_CASE(av_22_completions_tell_identifiers),
+	KUNIT_CASE_PARAM(cq_12_a_stranger_is_told_by_its_address, format_gen_params),
+	KUNIT_CASE(cq_12_a_strangers_message_in_a_buffer_for_several),
+	KUNIT_CASE(cq_12_a_strangers_message_is_no_failure),
+	KUNIT_CASE(info_08_strangers_are_told_of_on_demand),
+	{}
+};
+
+static struct kunit_suite suite = {
+	.name = "kofi_rdm_source",
+	.test_cases = cases,
+};
+
+kunit_test_suite(suite);
