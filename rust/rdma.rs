@@ -28,6 +28,7 @@ pub(crate) mod pd;
 pub(crate) mod qp;
 pub(crate) mod reg_qp;
 pub(crate) mod single;
+pub(crate) mod srq;
 pub(crate) mod wr;
 
 /// What the kernel's resource tracking (`rdma resource show`) calls the owner of our objects.

@@ -37,6 +37,8 @@ pub(crate) struct Attributes {
     pub(crate) max_recv_sge: u32,
     pub(crate) max_sge_rd: u32,
     pub(crate) max_srq: u32,
+    pub(crate) max_srq_wr: u32,
+    pub(crate) max_srq_sge: u32,
     pub(crate) max_fast_reg_page_list_len: u32,
     pub(crate) page_size_cap: u64,
     /// RDMA reads and atomics that one QP answers at a time.
@@ -79,6 +81,8 @@ impl Attributes {
             max_recv_sge: attr.max_recv_sge,
             max_sge_rd: attr.max_sge_rd,
             max_srq: attr.max_srq,
+            max_srq_wr: attr.max_srq_wr,
+            max_srq_sge: attr.max_srq_sge,
             max_fast_reg_page_list_len: attr.max_fast_reg_page_list_len,
             page_size_cap: attr.page_size_cap,
             max_qp_rd_atom: attr.max_qp_rd_atom,

@@ -284,6 +284,13 @@ impl Wc {
         WcStatus(self.raw_status())
     }
 
+    /// Which queue pair it is of: [`Qp::address`](super::qp::Qp::address). It may be gone.
+    #[inline]
+    pub(crate) fn qp(&self) -> usize {
+        // SAFETY: By the invariant it is there.
+        unsafe { (*self.0.as_ptr()).qp as usize }
+    }
+
     /// What the driver says about an error.
     #[inline]
     pub(crate) fn vendor_err(&self) -> u32 {

@@ -68,6 +68,7 @@ pub(crate) struct Device {
     node_guid: u64,
     virt_dma: bool,
     is_siw: bool,
+    is_rxe: bool,
     ports: (u32, u32),
     protocol: Protocol,
     attributes: Attributes,
@@ -123,6 +124,9 @@ impl Device {
                 // SAFETY: As above; what the driver does is there before it is registered.
                 is_siw: unsafe { (*ptr).ops.driver_id }
                     == bindings::rdma_driver_id_RDMA_DRIVER_SIW,
+                // SAFETY: As above.
+                is_rxe: unsafe { (*ptr).ops.driver_id }
+                    == bindings::rdma_driver_id_RDMA_DRIVER_RXE,
                 ports: (first, last),
                 // SAFETY: As above, and `first` is one of its ports.
                 protocol: unsafe { Protocol::of(ptr, first) },
@@ -170,6 +174,11 @@ impl Device {
     /// Whether the driver is siw, whose peers need [`super::nudge`].
     pub(crate) fn is_siw(&self) -> bool {
         self.is_siw
+    }
+
+    /// Whether the driver is rxe.
+    pub(crate) fn is_rxe(&self) -> bool {
+        self.is_rxe
     }
 
     /// `RDMA_NODE_*`: what rdma_cm tells iWARP from the others by.

@@ -112,6 +112,33 @@ impl Dma {
         unsafe { bindings::kofi_dma_need_sync(self.device.raw(), mapping.addr) }
     }
 
+    /// Lets the CPU see what the device has written, with the mapping left as it is. Any context.
+    pub(crate) fn sync_for_cpu(&self, mapping: &Mapping) {
+        // SAFETY: The device is registered as long as it is used, and a mapping that is there has not been
+        // undone.
+        unsafe {
+            bindings::ib_dma_sync_single_for_cpu(
+                self.device.raw(),
+                mapping.addr,
+                mapping.len.get(),
+                mapping.direction.as_raw(),
+            )
+        };
+    }
+
+    /// Gives the memory back to the device after that. Any context.
+    pub(crate) fn sync_for_device(&self, mapping: &Mapping) {
+        // SAFETY: As above.
+        unsafe {
+            bindings::ib_dma_sync_single_for_device(
+                self.device.raw(),
+                mapping.addr,
+                mapping.len.get(),
+                mapping.direction.as_raw(),
+            )
+        };
+    }
+
     /// Undoes a mapping that [`Self::map`] made here. Any context.
     ///
     /// # Safety

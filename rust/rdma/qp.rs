@@ -10,6 +10,7 @@ use super::{
     cq::Cq,
     mr::Access,
     pd::Pd,
+    srq::Srq,
     wr::{
         RecvWr,
         Remote,
@@ -64,7 +65,10 @@ pub(crate) enum QpEvent {
     Established,
     /// No completion can say what broke it, and the queue pair is in the error state.
     Fatal,
-    /// The same, and it was the peer, with what it may not. In a few words.
+    /// It is in the error state, and takes nothing from its shared receive queue any more; what it had
+    /// taken has come back. Told more than once, and not by siw.
+    Drained,
+    /// As the second, and it was the peer, with what it may not. In a few words.
     Violated(&'static CStr),
     /// Another `enum ib_event_type`.
     Other(u32),
@@ -75,6 +79,7 @@ impl QpEvent {
         match event {
             bindings::ib_event_type_IB_EVENT_COMM_EST => Self::Established,
             bindings::ib_event_type_IB_EVENT_QP_FATAL => Self::Fatal,
+            bindings::ib_event_type_IB_EVENT_QP_LAST_WQE_REACHED => Self::Drained,
             bindings::ib_event_type_IB_EVENT_QP_REQ_ERR
             | bindings::ib_event_type_IB_EVENT_QP_ACCESS_ERR => {
                 // SAFETY: Any number will do, and the text is the RDMA core's for ever.
@@ -100,7 +105,8 @@ pub(super) type PostRecvFn = unsafe extern "C" fn(
 ///
 /// # Invariants
 ///
-/// - `raw` is a queue pair in `pd`, which completes into `_send_cq` and `_recv_cq`.
+/// - `raw` is a queue pair in `pd`, which completes into `_send_cq` and `_recv_cq`, and takes its receives
+///   from `_srq` if there is one.
 /// - `post_send` and `post_recv` are its device's operations.
 /// - The context of `raw` is what `_events` points to, which is dropped after `raw`.
 // What a post needs comes first, in one cache line.
@@ -115,6 +121,7 @@ pub(crate) struct Qp {
     _events: KBox<dyn QpEvents>,
     _send_cq: Arc<Cq>,
     _recv_cq: Arc<Cq>,
+    _srq: Option<Arc<Srq>>,
 }
 
 // SAFETY: A queue pair may be used and destroyed by any thread.
@@ -137,6 +144,26 @@ impl Qp {
         caps: &Caps,
         events: E,
     ) -> Result<Self> {
+        Self::sharing(pd, send_cq, recv_cq, None, caps, events)
+    }
+
+    /// The same; what is received goes where `srq` says, if it is there: the queue pair has no receive queue
+    /// of its own then.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::new`].
+    pub(crate) fn sharing<E: QpEvents + 'static>(
+        pd: Arc<Pd>,
+        send_cq: Arc<Cq>,
+        recv_cq: Arc<Cq>,
+        srq: Option<Arc<Srq>>,
+        caps: &Caps,
+        events: E,
+    ) -> Result<Self> {
+        if srq.as_ref().is_some_and(|srq| !Arc::ptr_eq(srq.pd(), &pd)) {
+            return Err(EINVAL);
+        }
         if !pd.is_on(send_cq.device()) || !pd.is_on(recv_cq.device()) {
             return Err(EINVAL);
         }
@@ -151,6 +178,7 @@ impl Qp {
             qp_context: ptr::from_ref(&*events).cast_mut().cast(),
             send_cq: send_cq.raw(),
             recv_cq: recv_cq.raw(),
+            srq: srq.as_ref().map_or(ptr::null_mut(), |srq| srq.raw()),
             cap: bindings::ib_qp_cap {
                 max_send_wr: caps.max_send_wr,
                 max_recv_wr: caps.max_recv_wr,
@@ -163,7 +191,7 @@ impl Qp {
             qp_type: bindings::ib_qp_type_IB_QPT_RC,
             ..pin_init::zeroed()
         };
-        // SAFETY: The protection domain and the queues are valid, and outlive the queue pair. The
+        // SAFETY: The protection domain and all queues are valid, and outlive the queue pair. The
         // handler is made for the type that the context points to, which does too.
         let raw = unsafe {
             bindings::ib_create_qp_kernel(pd.raw(), &mut attr, super::OWNER.as_char_ptr())
@@ -185,6 +213,7 @@ impl Qp {
             _events: events,
             _send_cq: send_cq,
             _recv_cq: recv_cq,
+            _srq: srq,
             local_dma_lkey: pd.local_dma_lkey(),
             pd,
         })
@@ -218,6 +247,11 @@ impl Qp {
     /// What the queue pair holds: at least what was asked for.
     pub(crate) fn caps(&self) -> &Caps {
         &self.caps
+    }
+
+    /// What its completions name it by, as long as it is there; see [`Wc::qp`](super::cq::Wc::qp).
+    pub(crate) fn address(&self) -> usize {
+        self.raw() as usize
     }
 
     /// The number that the peer needs.
@@ -325,13 +359,6 @@ pub(super) fn outcome(err: c_int) -> Result {
 }
 
 impl Qp {
-    /// Whether the driver is rxe, which needs [`Self::refuse_packets`].
-    fn is_rxe(&self) -> bool {
-        // SAFETY: The device is registered as long as it is used.
-        let driver = unsafe { (*self.pd.device().raw()).ops.driver_id };
-        driver == bindings::rdma_driver_id_RDMA_DRIVER_RXE
-    }
-
     /// Ends the arrival of packets. May sleep.
     ///
     /// rxe puts a packet and the reference it holds into the queue pair's list, and wakes the task
@@ -353,7 +380,7 @@ impl Qp {
 
 impl Drop for Qp {
     fn drop(&mut self) {
-        if self.is_rxe() {
+        if self.pd.device().is_rxe() {
             self.refuse_packets();
         }
         // SAFETY: By the invariant `raw` is valid. When this returns no handler runs, nothing more
