@@ -30,6 +30,7 @@ mod object;
 mod pep;
 mod poll;
 mod rma;
+mod srx;
 mod tagged;
 mod text;
 mod transfer;

@@ -11,6 +11,7 @@
 //!         ├────── PollSet
 //!         ├────── AddressVector ── AddressSet
 //!         ├────── MemoryRegion
+//!         ├────── SharedReceive
 //!         └────── Endpoint
 //! ```
 //!
@@ -42,5 +43,6 @@ pub mod pep;
 pub mod poll;
 pub mod provider;
 mod roll;
+pub mod srx;
 pub mod wait;
 pub mod wait_set;

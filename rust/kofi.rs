@@ -39,11 +39,13 @@ static FACES: [capi::face::Face; 2] = [
 impl capi::face::Family for prov::verbs::Verbs {
     type Endpoint = prov::verbs::data_path::Endpoint;
     type CompletionQueue = prov::verbs::data_path::CompletionQueue;
+    type SharedReceive = prov::verbs::data_path::SharedReceive;
 }
 
 impl capi::face::Family for prov::rdm::Rdm {
     type Endpoint = prov::rdm::data_path::Endpoint;
     type CompletionQueue = prov::rdm::data_path::CompletionQueue;
+    type SharedReceive = fi::provider::NoSharedReceive;
 }
 
 /// `fi_getinfo()` for Rust consumers.

@@ -477,8 +477,8 @@ struct fi_ep_attr {
  * @rx_ctx_cnt: receive contexts in all
  * @max_ep_tx_ctx: transmit contexts of one endpoint
  * @max_ep_rx_ctx: receive contexts of one endpoint
- * @max_ep_stx_ctx: endpoints that share a transmit context
- * @max_ep_srx_ctx: endpoints that share a receive context
+ * @max_ep_stx_ctx: transmit contexts that one endpoint can share with others
+ * @max_ep_srx_ctx: receive contexts that it can, 1 or 0
  * @cntr_cnt: counters that can be open
  * @mr_iov_limit: most vector entries of a registration
  * @caps: capabilities of the domain

@@ -40,7 +40,10 @@
  *   is %NULL
  * * -FI_EMSGSIZE - more bytes than max_msg_size
  * * -FI_EBADFLAGS - a flag that the call does not have
- * * -FI_EOPNOTSUPP - a flag for what the endpoint was not offered
+ * * -FI_EOPNOTSUPP - a flag for what the endpoint was not offered; FI_MULTI_RECV
+ *   of a shared receive context
+ * * -FI_ENOSYS - a receive of an endpoint that shares its receives: post it to
+ *   the context
  * * -FI_ENOMEM - without desc: the buffer cannot be mapped
  */
 
@@ -301,14 +304,15 @@ static inline int fi_scalable_ep(struct fid_domain *domain,
  * Return:
  * * 0 - it is bound, and busy until the endpoint is closed
  * * -FI_EBADFLAGS - a completion queue without FI_TRANSMIT and FI_RECV, a
- *   counter without a kind of operation, flags of an event queue or an address
- *   vector, and bits that mean nothing
+ *   counter without a kind of operation, flags of an event queue, an address
+ *   vector or a shared context, and bits that mean nothing
  * * -FI_EINVAL - what cannot be bound, as an address vector to a connected
- *   endpoint, and a place that is taken
+ *   endpoint, or a shared context to one whose info does not say
+ *   FI_SHARED_CONTEXT; and a place that is taken
  * * -FI_EOPNOTSUPP - a counter of what the device does not tell:
  *   FI_REMOTE_READ, FI_REMOTE_WRITE
- * * -FI_EDOMAIN - a completion queue, counter or address vector of another
- *   domain
+ * * -FI_EDOMAIN - a completion queue, counter, address vector or shared context
+ *   of another domain
  * * -FI_EOPBADSTATE - the endpoint is enabled; in atomic context
  */
 static inline int fi_ep_bind(struct fid_ep *ep, struct fid *bfid, u64 flags)
@@ -364,9 +368,11 @@ static inline int fi_scalable_ep_bind(struct fid_ep *sep, struct fid *bfid,
  * * -FI_ENOEQ - no event queue is bound to a connected endpoint, and none to its
  *   domain
  * * -FI_ENOAV - no address vector is bound to a datagram endpoint
+ * * -FI_ENORX - no receive context is bound to an endpoint that is to share one
  * * -FI_ENOCQ - no completion queue for transmits, or none for receives
  * * -FI_EADDRINUSE - another listens where a datagram endpoint is to
- * * -FI_ENOSPC - a completion queue has no room for one more endpoint
+ * * -FI_ENOSPC - a completion queue has no room for one more endpoint, or for all
+ *   receives of a context
  * * -FI_EOPBADSTATE - in atomic context
  * * -FI_ENOMEM - no memory, or the device has no more queue pairs
  */
@@ -377,7 +383,7 @@ static inline int fi_enable(struct fid_ep *ep)
 
 /**
  * fi_cancel() - give up an operation
- * @fid: the endpoint
+ * @fid: the endpoint, or a shared receive context
  * @context: context that the operation was posted with
  *
  * Where it succeeds an FI_ECANCELED entry follows.
@@ -505,10 +511,11 @@ static inline int fi_rx_context(struct fid_ep *ep, int idx,
 
 /**
  * fi_rx_size_left() - receives that can be posted now
- * @ep: the endpoint
+ * @ep: the endpoint, or a shared receive context
  *
  * Context: Any context. Data call.
- * Return: The number; -FI_EOPBADSTATE where the endpoint is not enabled.
+ * Return: The number; -FI_EOPBADSTATE where the endpoint is not enabled;
+ * -FI_ENOSYS where it shares its receives.
  */
 static inline ssize_t fi_rx_size_left(struct fid_ep *ep)
 {
@@ -535,7 +542,7 @@ static inline ssize_t fi_tx_size_left(struct fid_ep *ep)
  * @context: the caller's, kept in its fid
  *
  * Context: Any context.
- * Return: -FI_ENOSYS: no provider has shared contexts today.
+ * Return: -FI_ENOSYS: the RDMA core has no transmit queues to share.
  */
 static inline int fi_stx_context(struct fid_domain *domain,
 				 struct fi_tx_attr *attr, struct fid_stx **stx,
@@ -547,13 +554,25 @@ static inline int fi_stx_context(struct fid_domain *domain,
 /**
  * fi_srx_context() - open a receive context for endpoints to share
  * @domain: its parent
- * @attr: its attributes, or %NULL; with FI_PEER in op_flags @context is a
- *	struct fi_peer_srx_context
- * @rx_ep: the open context
+ * @attr: size and iov_limit, 0 for defaults; FI_COMPLETION in op_flags; caps of
+ *	those receives
+ * @rx_ep: the open context, to be bound to endpoints with fi_ep_bind()
  * @context: the caller's, kept in its fid
  *
- * Context: Any context.
- * Return: -FI_ENOSYS: no provider has shared contexts today.
+ * Receives are posted to it with fi_recv(), fi_recvv() and fi_recvmsg(). Each
+ * takes the message of any of the endpoints, and completes where that one says.
+ * fi_rx_size_left() tells how many can be posted. There are no other calls of it
+ * but fi_close(), which is refused while an endpoint is bound.
+ *
+ * Context: Process context, may sleep.
+ * Return:
+ * * 0 - the context is open
+ * * -FI_EINVAL - more than the device has; other flags or capabilities, as
+ *   FI_MULTI_RECV; FI_PEER, which no provider takes today; @attr or @rx_ep is
+ *   %NULL
+ * * -FI_ENOSYS - the device has none, or the domain is one of datagrams
+ * * -FI_EOPBADSTATE - in atomic context
+ * * -FI_ENOMEM - no memory, or the device has no more of them
  */
 static inline int fi_srx_context(struct fid_domain *domain,
 				 struct fi_rx_attr *attr,

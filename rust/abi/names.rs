@@ -58,7 +58,8 @@ words! {
         KOFI_OBJECT_AV_SET "av_set"
         KOFI_OBJECT_MR "mr"
         KOFI_OBJECT_POLL_SET "poll_set"
-        KOFI_OBJECT_WAIT_SET "wait_set";
+        KOFI_OBJECT_WAIT_SET "wait_set"
+        KOFI_OBJECT_SRX "srx";
 
     /// `enum kofi_object_state`
     STATE:
@@ -103,7 +104,8 @@ words! {
         KOFI_VALUE_RX_AGAIN "rx_again"
         KOFI_VALUE_ENTRIES "entries"
         KOFI_VALUE_CALLBACKS "callbacks"
-        KOFI_VALUE_OVERRUNS "overruns";
+        KOFI_VALUE_OVERRUNS "overruns"
+        KOFI_VALUE_SRX "srx";
 }
 
 macro_rules! names {

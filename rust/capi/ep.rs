@@ -13,6 +13,7 @@ use super::{
         Object,
         Place, //
     },
+    srx,
 };
 use crate::{
     abi::{
@@ -277,6 +278,11 @@ unsafe fn try_bind(fid: *mut fid, other: *mut fid, flags: u64) -> Result {
             // SAFETY: As the C caller promises.
             let vector = unsafe { object::object::<av::VectorObject>(other)? };
             object.endpoint.bind_addresses(vector.vector(), flags)
+        }
+        Ok(abi::FI_CLASS_SRX_CTX) => {
+            // SAFETY: As the C caller promises.
+            let shared = unsafe { object::object::<srx::SharedObject>(other)? };
+            object.endpoint.bind_receives(shared.shared(), flags)
         }
         Ok(abi::FI_CLASS_CNTR) => {
             // SAFETY: As the C caller promises.

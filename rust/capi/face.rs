@@ -7,6 +7,7 @@ use super::{
     cq,
     msg,
     rma,
+    srx,
     tagged, //
 };
 use crate::{
@@ -39,6 +40,8 @@ pub(crate) trait Family {
     type Endpoint: provider::Endpoint;
     /// Every completion queue that they make.
     type CompletionQueue: provider::CompletionQueue;
+    /// All receives to be shared that they make.
+    type SharedReceive: provider::SharedReceive;
 }
 
 /// A provider as the C API sees it.
@@ -48,9 +51,11 @@ pub(crate) struct Face {
     pub(super) rma: &'static fi_ops_rma,
     pub(super) tagged: &'static fi_ops_tagged,
     pub(super) atomic: &'static fi_ops_atomic,
+    pub(super) shared: &'static fi_ops_msg,
     pub(super) cq: fn(Format, bool) -> &'static fi_ops_cq,
     endpoint: fn(&dyn provider::Endpoint) -> Option<*const c_void>,
     queue: fn(&dyn provider::CompletionQueue) -> Option<*const c_void>,
+    shared_receive: fn(&dyn provider::SharedReceive) -> Option<*const c_void>,
 }
 
 impl Face {
@@ -62,6 +67,7 @@ impl Face {
             rma: &rma::Table::<F::Endpoint>::OPS,
             tagged: &tagged::Table::<F::Endpoint>::OPS,
             atomic: &atomic::Table::<F::Endpoint>::OPS,
+            shared: &srx::Table::<F::SharedReceive>::OPS,
             cq: cq::ops::<F::CompletionQueue>,
             endpoint: |endpoint| {
                 let exact = endpoint.as_any().downcast_ref::<F::Endpoint>();
@@ -69,6 +75,10 @@ impl Face {
             },
             queue: |queue| {
                 let exact = queue.as_any().downcast_ref::<F::CompletionQueue>();
+                exact.map(|exact| ptr::from_ref(exact).cast())
+            },
+            shared_receive: |shared| {
+                let exact = shared.as_any().downcast_ref::<F::SharedReceive>();
                 exact.map(|exact| ptr::from_ref(exact).cast())
             },
         }
@@ -85,6 +95,14 @@ impl Face {
         queue: &Arc<dyn provider::CompletionQueue>,
     ) -> Result<*const c_void> {
         (self.queue)(&**queue).ok_or(Errno::EINVAL)
+    }
+
+    /// The address of receives to be shared, which are of the family's type.
+    pub(super) fn shared(
+        &self,
+        shared: &Arc<dyn provider::SharedReceive>,
+    ) -> Result<*const c_void> {
+        (self.shared_receive)(&**shared).ok_or(Errno::EINVAL)
     }
 }
 

@@ -44,7 +44,11 @@ use super::{
         Users, //
     },
     poll::PollSet,
-    provider, //
+    provider,
+    srx::{
+        self,
+        SharedReceive, //
+    },
 };
 use crate::abi::{
     self,
@@ -194,6 +198,11 @@ impl Domain {
     /// Makes an endpoint, whose events carry `source`. May sleep.
     pub(crate) fn endpoint(self: &Arc<Self>, info: &Info, source: Source) -> Result<Arc<Endpoint>> {
         Endpoint::new(Held::new(self)?, info, source)
+    }
+
+    /// Opens receives that endpoints share. May sleep.
+    pub(crate) fn shared_receive(self: &Arc<Self>, attr: &srx::Attr) -> Result<Arc<SharedReceive>> {
+        SharedReceive::new(Held::new(self)?, attr)
     }
 
     /// Registers memory. May sleep.

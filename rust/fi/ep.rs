@@ -27,6 +27,10 @@ use super::{
         Bindings,
         Peers, //
     },
+    srx::{
+        self,
+        SharedReceive, //
+    },
 };
 use crate::abi::{
     flags,
@@ -36,6 +40,7 @@ use crate::abi::{
     KOFI_OBJECT_EP,
     KOFI_VALUE_EQ,
     KOFI_VALUE_RX_CQ,
+    KOFI_VALUE_SRX,
     KOFI_VALUE_TX_CQ, //
 };
 use core::net::SocketAddr;
@@ -63,6 +68,7 @@ struct Bound {
 struct Plan {
     addresses: Option<Held<AddressVector>>,
     events: Option<Held<EventQueue>>,
+    shared: Option<Held<SharedReceive>>,
     transmit: Option<Bound>,
     receive: Option<Bound>,
     counters: Counters,
@@ -94,13 +100,19 @@ pub struct Endpoint {
 /// What of it is told of.
 struct Shown {
     core: Arc<dyn provider::Endpoint>,
-    /// The numbers of the queues that it has been enabled with: for transmits, for receives, for events.
-    queues: [Atomic<u64>; 3],
+    /// The numbers of what it has been enabled with: queues for transmits, for receives, for events, and
+    /// shared receives.
+    queues: [Atomic<u64>; 4],
 }
 
 impl Tell for Shown {
     fn tell(&self, told: &mut Told<'_>) {
-        let what = [KOFI_VALUE_TX_CQ, KOFI_VALUE_RX_CQ, KOFI_VALUE_EQ];
+        let what = [
+            KOFI_VALUE_TX_CQ,
+            KOFI_VALUE_RX_CQ,
+            KOFI_VALUE_EQ,
+            KOFI_VALUE_SRX,
+        ];
         for (what, queue) in what.into_iter().zip(&self.queues) {
             match queue.load(Relaxed) {
                 0 => {}
@@ -128,7 +140,7 @@ impl Endpoint {
     ) -> Result<Arc<Self>> {
         let shown = Shown {
             core: core.clone(),
-            queues: [const { Atomic::new(0) }; 3],
+            queues: [const { Atomic::new(0) }; 4],
         };
         let shown = Arc::new(shown, GFP_KERNEL)?;
         // Those with any number of peers have endpoints with one below them, and open them as they are
@@ -219,6 +231,29 @@ impl Endpoint {
         })
     }
 
+    /// Binds the receives that it shares with others.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EBADFLAGS for any flag; -FI_EINVAL if some are bound, for ones that have been closed, and for an
+    /// endpoint that was not made for that; -FI_EDOMAIN for another domain's, -FI_EOPBADSTATE once enabled.
+    pub fn bind_receives(&self, shared: &Arc<SharedReceive>, flags: u64) -> Result {
+        if flags != 0 {
+            return Err(Errno::EBADFLAGS);
+        }
+        if !self.core.shares_receives() {
+            return Err(Errno::EINVAL);
+        }
+        let held = srx::hold(shared, self.domain.arc())?;
+        self.plan(|plan| match plan.shared {
+            Some(_) => Err(Errno::EINVAL),
+            None => {
+                plan.shared = Some(held);
+                Ok(())
+            }
+        })
+    }
+
     /// Binds a completion queue for FI_TRANSMIT, FI_RECV or both.
     ///
     /// # Errors
@@ -280,7 +315,8 @@ impl Endpoint {
     /// # Errors
     ///
     /// -FI_ENOCQ without a completion queue in either place. With one peer: -FI_ENOEQ without an event
-    /// queue of its own or its domain's; with any: -FI_ENOAV without an address vector.
+    /// queue of its own or its domain's; with any: -FI_ENOAV without an address vector. -FI_ENORX without the
+    /// receives that it was made to share.
     pub fn enable(&self) -> Result {
         let mut stage = self.stage.lock();
         let plan = match &mut *stage {
@@ -294,16 +330,21 @@ impl Endpoint {
             Peers::Any if plan.addresses.is_none() => return Err(Errno::ENOAV),
             _ => {}
         }
+        if self.core.shares_receives() && plan.shared.is_none() {
+            return Err(Errno::ENORX);
+        }
         let transmit = plan.transmit.as_ref().ok_or(Errno::ENOCQ)?;
         let receive = plan.receive.as_ref().ok_or(Errno::ENOCQ)?;
         let feeds = plan
             .counters
             .feed(transmit.queue.arc(), receive.queue.arc())?;
         let addresses = plan.addresses.as_ref();
+        let shared = plan.shared.as_ref();
         // The plan stays whole until the provider has agreed, so that a failure can be retried.
         let bindings = Bindings {
             events: events.map(Held::new).transpose()?,
             addresses: addresses.map(|held| Held::new(held.arc())).transpose()?,
+            shared: shared.map(|held| Held::new(held.arc())).transpose()?,
             transmit: Held::new(transmit.queue.arc())?,
             receive: Held::new(receive.queue.arc())?,
             selective_transmit: transmit.selective,
@@ -315,6 +356,7 @@ impl Endpoint {
             transmit.queue.number(),
             receive.queue.number(),
             events.as_ref().map_or(0, |events| events.number()),
+            shared.map_or(0, |shared| shared.number()),
         ];
         self.core.clone().enable(bindings)?;
         for (shown, number) in self.shown.queues.iter().zip(numbers) {

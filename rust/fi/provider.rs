@@ -36,6 +36,7 @@ use super::{
     },
     mr::Access,
     object::Held,
+    srx, //
 };
 use crate::abi::{
     errno::strerror,
@@ -109,6 +110,15 @@ pub trait Domain: Any + Send + Sync {
 
     /// Makes an endpoint; its events carry `source`. May sleep.
     fn endpoint(self: Arc<Self>, info: &Info, source: Source) -> Result<Arc<dyn Endpoint>>;
+
+    /// Opens receives that endpoints share. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOSYS where there are none, -FI_EINVAL for more than the device has.
+    fn shared_receive(self: Arc<Self>, _attr: &srx::Attr) -> Result<Arc<dyn SharedReceive>> {
+        not_implemented()
+    }
 
     /// Registers memory. May sleep.
     fn register(
@@ -219,6 +229,8 @@ pub struct Bindings {
     pub events: Option<Held<EventQueue>>,
     /// What the addresses of its peers stand in: there with [`Peers::Any`].
     pub addresses: Option<Held<AddressVector>>,
+    /// Where its messages go, if it shares that with others.
+    pub shared: Option<Held<srx::SharedReceive>>,
     /// Where transmits complete.
     pub transmit: Held<cq::CompletionQueue>,
     /// Where receives complete.
@@ -306,6 +318,11 @@ pub trait Endpoint: Any + Send + Sync {
     /// The operations that it can count: FI_SEND, FI_RECV, FI_READ, FI_WRITE, FI_REMOTE_READ,
     /// FI_REMOTE_WRITE.
     fn countable(&self) -> u64;
+
+    /// Whether it was made to share its receives: they have to be bound, and it posts none itself.
+    fn shares_receives(&self) -> bool {
+        false
+    }
 
     /// Makes it ready for receives and for a connection.
     fn enable(self: Arc<Self>, bindings: Bindings) -> Result;
@@ -402,6 +419,69 @@ pub trait Endpoint: Any + Send + Sync {
     /// Ends everything silently. When it returns no posted memory is touched any more; the context
     /// of every operation without a completion that a reader has seen has been given to `reclaim`.
     fn close(&self, reclaim: &mut dyn FnMut(Context));
+}
+
+/// Receives that endpoints share: the messages of each take the oldest.
+///
+/// Posting is legal in any context and never sleeps.
+pub trait SharedReceive: Any + Send + Sync {
+    /// For providers that look for their own kind, and for the C API's tables.
+    fn as_any(&self) -> &dyn Any;
+
+    /// For providers that share their own kind.
+    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
+
+    /// Posts a receive. It completes where the receives of the endpoint do that has got the message.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Endpoint::receive`]; -FI_EOPNOTSUPP with FI_MULTI_RECV, -FI_EOPBADSTATE when it has been
+    /// closed.
+    fn receive(&self, message: &Message<'_>) -> Result;
+
+    /// How many can be posted now.
+    fn receives_left(&self) -> usize;
+
+    /// As [`Endpoint::cancel`].
+    fn cancel(&self, _context: Context) -> Result {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Tells of itself, as a [`Tell`](super::card::Tell).
+    fn tell(&self, told: &mut Told<'_>);
+
+    /// No endpoint shares it any more. When it returns no posted memory is touched any more; the context
+    /// of each receive has been given to `reclaim`. May sleep.
+    fn close(&self, reclaim: &mut dyn FnMut(Context));
+}
+
+/// What domains have that no endpoints share receives of.
+pub enum NoSharedReceive {}
+
+impl SharedReceive for NoSharedReceive {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
+        self
+    }
+
+    fn receive(&self, _message: &Message<'_>) -> Result {
+        match *self {}
+    }
+
+    fn receives_left(&self) -> usize {
+        match *self {}
+    }
+
+    fn tell(&self, _told: &mut Told<'_>) {
+        match *self {}
+    }
+
+    fn close(&self, _reclaim: &mut dyn FnMut(Context)) {
+        match *self {}
+    }
 }
 
 /// A listener.

@@ -22,6 +22,7 @@ mod registrar;
 mod request;
 mod ring;
 mod route;
+mod srx;
 mod state;
 mod status;
 mod tally;
@@ -67,7 +68,8 @@ pub(crate) struct Verbs;
 pub(crate) mod data_path {
     pub(crate) use super::{
         cq::Cq as CompletionQueue,
-        ep::Endpoint, //
+        ep::Endpoint,
+        srx::Srx as SharedReceive, //
     };
 }
 

@@ -433,6 +433,7 @@ enum kofi_object_kind {
 	KOFI_OBJECT_MR,
 	KOFI_OBJECT_POLL_SET,
 	KOFI_OBJECT_WAIT_SET,
+	KOFI_OBJECT_SRX,
 };
 
 /**
@@ -496,6 +497,7 @@ enum kofi_object_state {
  * @KOFI_VALUE_OVERRUNS: how often something found no room in a queue: of an event
  *	queue, events that a consumer wrote, and was refused; of a completion queue,
  *	completions that were lost, which its room excludes
+ * @KOFI_VALUE_SRX: id of the receive context that an endpoint shares with others
  *
  * Numbers of what has been done begin with the object, and never get smaller.
  */
@@ -530,6 +532,7 @@ enum kofi_object_value {
 	KOFI_VALUE_ENTRIES,
 	KOFI_VALUE_CALLBACKS,
 	KOFI_VALUE_OVERRUNS,
+	KOFI_VALUE_SRX,
 };
 
 #define KOFI_OBJECT_VALUES	32

@@ -136,6 +136,7 @@ pub(super) fn of_lower(lower: &Info) -> Result<KBox<Info>> {
     if let Some(domain) = lower.domain().copied() {
         info.set_domain(&fi_domain_attr {
             cq_data_size: REMOTE_DATA_SIZE,
+            max_ep_srx_ctx: 0,
             ..domain
         })?;
     }

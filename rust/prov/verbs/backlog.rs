@@ -5,6 +5,7 @@
 //! A failure waits here for its reader, with what came behind it; a drain puts here what it finds.
 //! The ring is as large as the completion queue and allocated with it, so that it cannot overflow.
 
+use super::srx;
 use crate::{
     abi::{
         Errno,
@@ -56,7 +57,7 @@ impl Place {
     /// That of a work request's queue.
     #[inline]
     pub(super) fn of(wr_id: u64) -> Self {
-        Self(wr_id & !u64::from(u32::MAX) & !STEP)
+        Self(wr_id & !u64::from(u32::MAX) & !OTHER)
     }
 
     /// The index.
@@ -76,10 +77,29 @@ impl Place {
     pub(super) fn step_id(self, cell: u32) -> u64 {
         self.0 | STEP | u64::from(cell)
     }
+
+    /// That of the receive in a slot which its endpoint shares.
+    pub(super) fn shared_id(self, slot: u32) -> u64 {
+        self.0 | srx::WR_ID | u64::from(slot)
+    }
 }
 
 /// See [`Place::step_id`].
 const STEP: u64 = 1 << 62;
+
+/// What no `wr_id` has that is the place and the number of an operation.
+const OTHER: u64 = STEP | srx::WR_ID;
+
+/// What a work request is of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    /// An operation with a slot of its queue.
+    Slot,
+    /// One that has a cell instead.
+    Cell(u32),
+    /// A receive that its queue shares with others, which has a slot there.
+    Shared(u32),
+}
 
 /// Which of its queue's operations a work request is.
 #[inline]
@@ -134,13 +154,17 @@ impl Done {
         Place::of(self.wr_id)
     }
 
-    /// The cell of its operation, if it has no slot.
+    /// What it is of.
     #[inline]
-    pub(super) fn cell(&self) -> Option<u32> {
-        (self.wr_id & STEP != 0 && self.wr_id & nudge::WR_ID == 0).then_some(self.wr_id as u32)
+    pub(super) fn part(&self) -> Part {
+        match self.wr_id & OTHER {
+            0 => Part::Slot,
+            STEP => Part::Cell(self.wr_id as u32),
+            _ => Part::Shared(self.wr_id as u32),
+        }
     }
 
-    /// Which of its queue's operations it is, if it has a slot.
+    /// Which of its queue's operations it is, if it has a slot there.
     #[inline]
     pub(super) fn seq(&self) -> u32 {
         seq_of(self.wr_id)
@@ -209,11 +233,13 @@ impl Backlog {
         done
     }
 
-    /// Drops what belongs to the queue at `place`.
-    pub(super) fn forget(&mut self, place: Place) {
+    /// Drops what belongs to the queue at `place`, having shown it to `visit`.
+    pub(super) fn forget(&mut self, place: Place, mut visit: impl FnMut(Done)) {
         for _ in 0..self.len {
             if let Some(done) = self.pop() {
-                if done.place() != place {
+                if done.place() == place {
+                    visit(done);
+                } else {
                     // There is room: one has just been taken.
                     let _ = self.push(done);
                 }
@@ -238,7 +264,20 @@ mod tests {
     #[test]
     fn nudges_belong_to_no_queue() {
         assert!(Place::of(nudge::WR_ID).index() > i32::MAX as usize);
-        assert_eq!(Done::refused(nudge::WR_ID).cell(), None);
+        assert!(Done::refused(nudge::WR_ID).part() == Part::Slot);
+    }
+
+    #[test]
+    fn each_kind_of_request_keeps_its_place() {
+        let place = Place::new(7);
+        for (wr_id, part) in [
+            (place.wr_id(3), Part::Slot),
+            (place.step_id(3), Part::Cell(3)),
+            (place.shared_id(3), Part::Shared(3)),
+        ] {
+            let done = Done::refused(wr_id);
+            assert!(done.part() == part && done.place() == place && done.seq() == 3);
+        }
     }
 
     #[test]
@@ -261,7 +300,9 @@ mod tests {
             assert!(backlog.push(done(seq % 2, seq)).is_ok());
         }
         assert!(backlog.push(done(0, 9)).is_err());
-        backlog.forget(Place::new(0));
+        let mut seen = 0;
+        backlog.forget(Place::new(0), |done| seen += done.seq());
+        assert_eq!(seen, 2 + 4);
         assert_eq!(backlog.pop().map(|d| d.seq()), Some(1));
         assert_eq!(backlog.pop().map(|d| d.seq()), Some(3));
         assert!(backlog.pop().is_none());

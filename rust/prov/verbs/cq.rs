@@ -14,10 +14,12 @@ use super::{
     backlog::{
         Backlog,
         Done,
+        Part,
         Place, //
     },
     offer,
     queue::Queue,
+    srx::Unread,
     status,
     tally::Tally, //
 };
@@ -60,7 +62,10 @@ use crate::{
             Wc,
             WcStatus, //
         },
-        device::Device, //
+        device::{
+            Device,
+            Use, //
+        }, //
     },
 };
 use core::{
@@ -68,12 +73,17 @@ use core::{
     mem::MaybeUninit, //
 };
 use inner::{
+    leave_shared,
     Entry,
     Inner,
     BATCH, //
 };
 use kernel::{
     prelude::*,
+    rbtree::{
+        RBTree,
+        RBTreeNode, //
+    },
     sync::{
         atomic::{
             Atomic,
@@ -147,8 +157,7 @@ impl Cq {
             size => size,
         };
         // See `register`.
-        let besides = MARKERS + OTHERS * offer::besides(&device) as usize;
-        let size = size.saturating_add(besides).min(limit);
+        let size = size.saturating_add(Self::besides(&device)).min(limit);
         let interrupts = Arc::pin_init(Interrupts::new(), GFP_KERNEL)?;
         let overruns = Arc::new(Atomic::new(0), GFP_KERNEL)?;
         let notify = Notify {
@@ -172,6 +181,7 @@ impl Cq {
                         backlog,
                         queues: KVec::new(),
                         most: 0,
+                        sharers: RBTree::new(),
                         counted: false,
                         waiting: 0,
                         overruns: overruns.clone(),
@@ -184,6 +194,11 @@ impl Cq {
             }? Error),
             GFP_KERNEL,
         )?)
+    }
+
+    /// How much room a queue has beside what is asked for, if the device has so much.
+    pub(super) fn besides(device: &Use) -> usize {
+        MARKERS + OTHERS * offer::besides(device) as usize
     }
 
     /// The verbs part of a queue that a consumer binds.
@@ -276,6 +291,49 @@ impl Cq {
         }
     }
 
+    /// The queue at `place` shares its receives: completions that name their queue pair by `qp` are its. May
+    /// sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM.
+    pub(super) fn know(&self, place: Place, qp: usize, others: &Others) -> Result {
+        let node = RBTreeNode::new(qp, place.index() as u32, GFP_KERNEL)?;
+        let mut inner = self.inner.lock(others);
+        if inner.sharers.get(&qp).is_some() {
+            // Of one that is gone, whose endpoint still closes: all that there is of it is its own.
+            while inner.stash(&self.ib) == BATCH {}
+        }
+        let old = inner.sharers.insert(node);
+        self.leave(inner, 0);
+        drop(old);
+        Ok(())
+    }
+
+    /// Keeps room for so many completions of receives that are shared, which take none when they are posted.
+    /// May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOSPC when there is not that much.
+    pub(super) fn set_aside(&self, count: u32, others: &Others) -> Result {
+        let mut inner = self.inner.lock(others);
+        inner.most += count as usize;
+        // Before anything is taken: messages do not wait until what others have posted is over.
+        self.count_if_needed(&mut inner, others);
+        if !self.room.take(count) {
+            inner.most -= count as usize;
+            return Err(Errno::ENOSPC);
+        }
+        Ok(())
+    }
+
+    /// Gives that room back.
+    pub(super) fn give_back(&self, count: u32, others: &Others) {
+        self.inner.lock(others).most -= count as usize;
+        self.release(count);
+    }
+
     /// Has each queue count from now on, if what they can post does not fit.
     ///
     /// What they post until they have been told still fits: the last queue posts only later.
@@ -310,10 +368,17 @@ impl Cq {
         others: &Others,
     ) {
         self.stash(others);
+        let mut unread = Unread::new();
         let mut inner = self.inner.lock(others);
-        inner.backlog.forget(place);
         let counted = inner.counted;
         let entry = inner.queues.get_mut(place.index()).and_then(Option::take);
+        let share = entry.as_ref().and_then(|entry| entry.queue.share());
+        inner.backlog.forget(place, |done| {
+            if let (Part::Shared(slot), Some(entry)) = (done.part(), &entry) {
+                leave_shared(&entry.queue, &done, slot, &mut unread);
+            }
+        });
+        let known = share.and_then(|share| inner.forget_sharer(share.qp, place));
         if let Some(Entry {
             queue, is_waiting, ..
         }) = &entry
@@ -322,6 +387,10 @@ impl Cq {
             inner.waiting -= u32::from(*is_waiting);
         }
         drop(inner);
+        drop(known);
+        if let Some(share) = share {
+            share.srx.repost_all(unread);
+        }
         if let Some(Entry { queue, .. }) = entry {
             let abandoned = queue.abandon(reclaim, others);
             // With the room that `register` reserved.
@@ -369,7 +438,7 @@ impl Cq {
     /// Ends an operation in its middle: the device does not take its next request.
     fn refuse(&self, step: u64) {
         let mut inner = self.inner.enter();
-        if let Some(done) = inner.meet(Done::refused(step)) {
+        if let Some(done) = inner.meet(Done::refused(step), 0) {
             inner.defer(done);
         }
         drop(inner);

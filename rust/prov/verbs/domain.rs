@@ -11,7 +11,8 @@ use super::{
     fabric::Fabric,
     mr::Region,
     registrar::Registrar,
-    route, //
+    route,
+    srx::Srx, //
 };
 use crate::{
     abi::{
@@ -40,7 +41,8 @@ use crate::{
             Access,
             Addressing, //
         },
-        provider, //
+        provider,
+        srx, //
     },
     rdma::{
         device::{
@@ -222,6 +224,13 @@ impl provider::Domain for Domain {
         attr: &cq::Attr,
     ) -> Result<Arc<dyn provider::CompletionQueue>> {
         Ok(Cq::new(self.serial(), self.pd.device().clone(), attr)?)
+    }
+
+    fn shared_receive(
+        self: Arc<Self>,
+        attr: &srx::Attr,
+    ) -> Result<Arc<dyn provider::SharedReceive>> {
+        Ok(Srx::new(&self.pd, attr, self.max_message)?)
     }
 
     fn endpoint(

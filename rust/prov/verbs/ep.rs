@@ -17,6 +17,7 @@ mod settle;
 mod step;
 
 use super::{
+    backlog::Place,
     bounce::Bounce,
     cq::Cq,
     domain::Domain,
@@ -29,6 +30,10 @@ use super::{
         Target, //
     },
     request::Request,
+    srx::{
+        Share,
+        Srx, //
+    },
     state::{
         State,
         StateCell, //
@@ -37,6 +42,7 @@ use super::{
 };
 use crate::{
     abi::{
+        downcast::downcast,
         flags::*,
         info::Info,
         say::complain,
@@ -78,6 +84,7 @@ use crate::{
             Message,
             Operation, //
         },
+        srx::SharedReceive, //
     },
     rdma::{
         cm::Id,
@@ -126,6 +133,7 @@ struct Bound {
     _transmit: Held<CompletionQueue>,
     _receive: Held<CompletionQueue>,
     _counters: Arc<Counters>,
+    _shared: Option<Held<SharedReceive>>,
     /// Where counters are bound: who reads one takes completions too.
     _counting: Option<Others>,
 }
@@ -272,25 +280,32 @@ impl Endpoint {
     }
 
     /// Makes the queue pair, and the memory for injected data if the queue pair takes none inline.
-    fn make_qp(&self, transmit: &Cq, receive: &Cq) -> Result<(Arc<Qp>, Option<Bounce>)> {
+    fn make_qp(
+        &self,
+        transmit: &Cq,
+        receive: &Cq,
+        shared: Option<&Srx>,
+    ) -> Result<(Arc<Qp>, Option<Bounce>)> {
         let caps = Caps {
             // With what is posted besides operations: the marker of a drain, and nudges.
             max_send_wr: self.limits.transmits + self.transmit.besides(),
-            max_recv_wr: self.limits.receives + self.receive.besides(),
+            max_recv_wr: match shared {
+                None => self.limits.receives + self.receive.besides(),
+                Some(_) => 0,
+            },
             max_send_sge: self.limits.segments as u32,
             max_recv_sge: self.limits.receive_segments as u32,
             max_inline_data: self.limits.inject as u32,
         };
         let pd = self.domain.pd();
+        let srq = shared.map(Srx::srq).transpose()?;
         let make = |caps: &Caps| {
             let cqs = (transmit.ib().clone(), receive.ib().clone());
-            Qp::new(
-                pd.clone(),
-                cqs.0,
-                cqs.1,
-                caps,
-                Heard(pd.device().device().clone()),
-            )
+            let heard = Heard {
+                device: pd.device().device().clone(),
+                receive: self.receive.clone(),
+            };
+            Qp::sharing(pd.clone(), cqs.0, cqs.1, srq.clone(), caps, heard)
         };
         let qp = match make(&caps) {
             // Not every device takes that much inline, and none says so beforehand.
@@ -313,7 +328,11 @@ impl Endpoint {
         let events = bindings.events.ok_or(Errno::ENOEQ)?;
         let transmit = Cq::of(bindings.transmit.core())?;
         let receive = Cq::of(bindings.receive.core())?;
-        let (qp, bounce) = self.make_qp(&transmit, &receive)?;
+        let shared = match &bindings.shared {
+            Some(shared) => Some(self.shared(shared)?),
+            None => None,
+        };
+        let (qp, bounce) = self.make_qp(&transmit, &receive, shared.as_deref())?;
         // The port may turn out to be another one; see `connect`.
         qp.init(1, self.limits.access)?;
 
@@ -323,18 +342,22 @@ impl Endpoint {
             Ok(tally.transpose()?)
         };
         let sender = Poster::Send(Sender::new(qp.clone())?);
-        let receiver = Poster::Receive(Receiver::new(qp.clone())?);
+        let receiver = Receiver::new(qp.clone())?;
         let is_counting = counters.has_transmits() || counters.has_receives();
         let transmit_tally = tally(counters.has_transmits())?;
         let receive_tally = tally(counters.has_receives())?;
         let transmit_place = transmit.register(&self.transmit, transmit_tally, &others)?;
-        let receive_place = match receive.register(&self.receive, receive_tally, &others) {
-            Ok(place) => place,
-            Err(error) => {
-                transmit.unregister(transmit_place, &mut |_| {}, &others);
-                return Err(error);
-            }
-        };
+        let registered = receive.register(&self.receive, receive_tally, &others);
+        let registered = registered.and_then(|place| {
+            let joined = match &shared {
+                Some(srx) => self.join(srx, (&receive, place), qp.address(), &others),
+                None => Ok(()),
+            };
+            joined.inspect_err(|_| receive.unregister(place, &mut |_| {}, &others))?;
+            Ok(place)
+        });
+        let receive_place = registered
+            .inspect_err(|_| transmit.unregister(transmit_place, &mut |_| {}, &others))?;
         let mut link = self.link.lock();
         link.qp = Some(qp.clone());
         link.bound = Some(Bound {
@@ -342,6 +365,7 @@ impl Endpoint {
             _transmit: bindings.transmit,
             _receive: bindings.receive,
             _counters: counters.clone(),
+            _shared: bindings.shared,
             _counting: is_counting.then(|| self.domain.others()),
         });
         drop(link);
@@ -355,18 +379,51 @@ impl Endpoint {
         };
         self.transmit
             .open(target, self.limits.inject as u32, bounce, &others);
-        let target = Target {
-            poster: receiver,
-            qp,
-            cq: receive,
-            place: receive_place,
-            selective: bindings.selective_receive,
-            tallied: counters.has_receives(),
-        };
-        self.receive.open(target, 0, None, &others);
+        match shared {
+            None => {
+                let target = Target {
+                    poster: Poster::Receive(receiver),
+                    qp,
+                    cq: receive,
+                    place: receive_place,
+                    selective: bindings.selective_receive,
+                    tallied: counters.has_receives(),
+                };
+                self.receive.open(target, 0, None, &others);
+            }
+            Some(srx) => {
+                let selective = bindings.selective_receive;
+                let share = Share::new(srx, (receive, receive_place), qp.address(), selective);
+                self.receive.open_shared(share, qp.number());
+            }
+        }
         self.transmit.look_after(self.domain.serial());
         self.step(State::Idle, State::Ready, None);
         Ok(())
+    }
+
+    /// The verbs part of the receives that it shares.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL for those of another provider or device.
+    fn shared(&self, shared: &SharedReceive) -> Result<Arc<Srx>> {
+        let srx: Option<Arc<Srx>> = downcast(shared.core().clone().into_any());
+        srx.filter(|srx| srx.is_of(&self.pd)).ok_or(Errno::EINVAL)
+    }
+
+    /// Lets messages take receives from `srx`, which complete in the queue with the place that `receive` has
+    /// there.
+    fn join(
+        &self,
+        srx: &Srx,
+        (cq, place): (&Arc<Cq>, Place),
+        qp: usize,
+        others: &Others,
+    ) -> Result {
+        srx.admit(&self.receive, cq, others)?;
+        let known = cq.know(place, qp, others);
+        known.inspect_err(|_| srx.dismiss(&self.receive, cq, others))
     }
 
     /// Notes that the device goes away; true the first time.
@@ -384,16 +441,21 @@ impl Endpoint {
 }
 
 /// Completions and rdma_cm tell all that the endpoint needs to know of its queue pair, but for what a
-/// peer has tried that it may not.
-struct Heard(Arc<Device>);
+/// peer has tried that it may not, and for the end of receives that are shared.
+struct Heard {
+    device: Arc<Device>,
+    receive: Arc<Queue>,
+}
 
 impl QpEvents for Heard {
     fn event(&self, number: u32, event: QpEvent) {
-        if let QpEvent::Violated(text) = event {
-            complain(
-                &self.0.name(),
+        match event {
+            QpEvent::Violated(text) => complain(
+                &self.device.name(),
                 fmt!("endpoint {}: its peer is cut off: {}", number, text),
-            );
+            ),
+            QpEvent::Drained => self.receive.set_drained(),
+            _ => {}
         }
     }
 }
@@ -406,6 +468,10 @@ impl provider::Endpoint for Endpoint {
     fn countable(&self) -> u64 {
         // A target is not told of what its peer does with its memory.
         FI_SEND | FI_RECV | FI_READ | FI_WRITE
+    }
+
+    fn shares_receives(&self) -> bool {
+        self.limits.shares_receives
     }
 
     fn enable(self: Arc<Self>, bindings: Bindings) -> Result {
@@ -452,7 +518,9 @@ impl provider::Endpoint for Endpoint {
     }
 
     fn receives_left(&self) -> Result<usize> {
-        self.receive.room()
+        self.receive
+            .room()
+            .map_err(|errno| self.receive_refused(errno))
     }
 
     fn transmits_left(&self) -> Result<usize> {
@@ -522,7 +590,7 @@ impl provider::Endpoint for Endpoint {
     #[inline(always)]
     fn receive(&self, message: &Message<'_>) -> Result {
         self.post_receive(message)
-            .map_err(|errno| self.state.receive_refused(errno))
+            .map_err(|errno| self.receive_refused(errno))
     }
 
     fn tell(&self, told: &mut Told<'_>) {
@@ -545,19 +613,26 @@ impl provider::Endpoint for Endpoint {
             }
         }
         self.hang_up();
-        let targets = [
-            (self.transmit.shut(&others), &self.transmit),
-            (self.receive.shut(&others), &self.receive),
-        ];
+        if self.receive.share().is_some() {
+            // What its queue pair takes along when it goes, nobody else finds.
+            self.wait_for_receives(&others);
+        }
+        let places = [&self.transmit, &self.receive].map(|queue| queue.place(&others));
+        let targets = [&self.transmit, &self.receive].map(|queue| queue.shut(&others));
         let (qp, bound) = {
             let mut link = self.link.lock();
             (link.qp.take(), link.bound.take())
         };
         // The last references to the queue pair: after this the device touches no posted memory.
-        let cqs = targets.map(|(target, _)| target.map(|target| (target.cq, target.place)));
+        drop(targets);
         drop(qp);
-        for (cq, place) in cqs.into_iter().flatten() {
+        for (cq, place) in places.into_iter().flatten() {
             cq.unregister(place, reclaim, &others);
+        }
+        if let Some(share) = self.receive.share() {
+            if share.end() {
+                share.srx.dismiss(&self.receive, &share.cq, &others);
+            }
         }
         drop(bound);
         self.domain.dismiss(self);

@@ -31,10 +31,12 @@ use crate::{
         },
         pd::Pd,
         qp::Qp,
+        srq::Srq,
         wr::Sge, //
     },
 };
 use core::mem::MaybeUninit;
+use kernel::sync::Arc;
 
 /// Where the kernel sees a part of a message's memory.
 ///
@@ -141,9 +143,42 @@ impl Whole {
     }
 }
 
+/// What a work request is posted to, as far as its addresses are concerned.
+pub(super) trait Keyed {
+    /// The protection domain that it is in.
+    fn pd(&self) -> &Arc<Pd>;
+
+    /// The key for memory that is mapped there.
+    fn lkey(&self) -> u32;
+}
+
+impl Keyed for Qp {
+    #[inline(always)]
+    fn pd(&self) -> &Arc<Pd> {
+        self.pd()
+    }
+
+    #[inline(always)]
+    fn lkey(&self) -> u32 {
+        self.local_dma_lkey()
+    }
+}
+
+impl Keyed for Srq {
+    #[inline(always)]
+    fn pd(&self) -> &Arc<Pd> {
+        self.pd()
+    }
+
+    #[inline(always)]
+    fn lkey(&self) -> u32 {
+        self.local_dma_lkey()
+    }
+}
+
 /// The addresses of one work request, on the poster's stack.
-pub(super) struct Gather<'a> {
-    qp: &'a Qp,
+pub(super) struct Gather<'a, K> {
+    to: &'a K,
     direction: Direction,
     sges: [MaybeUninit<Sge>; MAX_SGE],
     len: usize,
@@ -155,17 +190,17 @@ pub(super) struct Gather<'a> {
     is_inline: bool,
 }
 
-impl<'a> Gather<'a> {
+impl<'a, K: Keyed> Gather<'a, K> {
     /// An empty list of at most `limit` addresses.
     #[inline]
     pub(super) fn new(
-        qp: &'a Qp,
+        to: &'a K,
         direction: Direction,
         limit: usize,
         mappings: &'a mut [Option<Mapping>],
     ) -> Self {
         Self {
-            qp,
+            to,
             direction,
             sges: [const { MaybeUninit::uninit() }; MAX_SGE],
             len: 0,
@@ -236,14 +271,14 @@ impl<'a> Gather<'a> {
             return Err(Errno::EINVAL);
         }
         let len = u32::try_from(len).map_err(|_| Errno::EMSGSIZE)?;
-        self.sges[self.len].write(Sge::new(addr, len, self.qp.local_dma_lkey()));
+        self.sges[self.len].write(Sge::new(addr, len, self.to.lkey()));
         self.len += 1;
         Ok(())
     }
 
     #[inline]
     fn translate(&mut self, region: &Region, part: &Part) -> Result {
-        if !region.is_of(self.qp.pd()) {
+        if !region.is_of(self.to.pd()) {
             return Err(Errno::EINVAL);
         }
         region.translate(address(part)?, part.len(), |addr, len| self.push(addr, len))
@@ -266,7 +301,7 @@ impl<'a> Gather<'a> {
     fn map_piece(&mut self, piece: Piece) -> Result {
         // SAFETY: The memory is the operation's until it completes, and the slot keeps the mapping
         // until then.
-        let mapping = unsafe { self.qp.pd().dma().map(piece, self.direction) }?;
+        let mapping = unsafe { self.to.pd().dma().map(piece, self.direction) }?;
         let added = self.push(mapping.addr(), mapping.len());
         match self.mappings.get_mut(self.mapped) {
             Some(place) if added.is_ok() => {
@@ -276,7 +311,7 @@ impl<'a> Gather<'a> {
             // Where the device takes kernel addresses, a mapping is the address itself and stays
             // good when it is undone.
             // SAFETY: It was made here, and needs no undoing or has not been posted.
-            _ => unsafe { self.qp.pd().dma().unmap(mapping) },
+            _ => unsafe { self.to.pd().dma().unmap(mapping) },
         }
         added
     }
@@ -299,7 +334,7 @@ impl<'a> Gather<'a> {
         for place in self.mappings.iter_mut().take(self.mapped) {
             if let Some(mapping) = place.take() {
                 // SAFETY: It was made here and nothing has been posted.
-                unsafe { self.qp.pd().dma().unmap(mapping) };
+                unsafe { self.to.pd().dma().unmap(mapping) };
             }
         }
         self.mapped = 0;

@@ -3,7 +3,9 @@
 //! What `fi_getinfo()` is told of a device: its attributes, never its name, decide.
 
 use super::{
+    cq::Cq,
     exchange,
+    srx,
     wire::MAX_PRIVATE_DATA, //
 };
 use crate::{
@@ -134,6 +136,12 @@ pub(super) fn protocol_named(name: &CStr) -> Result<Protocol> {
         .ok_or(Errno::ENODATA)
 }
 
+/// Whether an endpoint of an info is to share its receives with others.
+pub(super) fn is_shared(info: &Info) -> bool {
+    info.ep()
+        .is_some_and(|ep| ep.rx_ctx_cnt == abi::FI_SHARED_CONTEXT)
+}
+
 /// What of a consumer's hints, or of its listener's info, decides what it is offered.
 #[derive(Clone, Copy)]
 pub(super) struct Wishes {
@@ -143,6 +151,8 @@ pub(super) struct Wishes {
     mode: u64,
     /// Whether transmits are to complete in the order in which they were posted.
     is_ordered: bool,
+    /// Whether endpoints are to share their receives.
+    is_shared: bool,
 }
 
 impl Wishes {
@@ -153,11 +163,13 @@ impl Wishes {
                 caps: 0,
                 mode: u64::MAX,
                 is_ordered: false,
+                is_shared: false,
             },
             Some(hints) => Self {
                 caps: hints.caps(),
                 mode: hints.mode() | hints.rx().map_or(0, |rx| rx.mode),
                 is_ordered: hints.tx().is_some_and(|tx| tx.comp_order != 0),
+                is_shared: is_shared(hints),
             },
         }
     }
@@ -231,7 +243,18 @@ pub(super) fn of_device(device: &Arc<Device>, wishes: &Wishes) -> Result<KBox<In
     let (cq_data_size, rx_mode) = wishes.remote_data(device.protocol());
     let mut info = Info::new()?;
     let (atomics, order) = wishes.atomics(attributes);
-    info.set_caps(CAPS | atomics);
+    let has_shared = srx::has_some(attributes);
+    let is_shared = wishes.is_shared && has_shared;
+    // Buffers for several messages are for those of one endpoint.
+    let missing = if is_shared { FI_MULTI_RECV } else { 0 };
+    let (receives, receive_sges) = match is_shared {
+        true => (
+            srx::most(attributes, Cq::besides(&used)),
+            srx::most_segments(attributes),
+        ),
+        false => (depth, sges),
+    };
+    info.set_caps((CAPS | atomics) & !missing);
     info.set_addr_format(abi::FI_SOCKADDR);
     *info.tx_mut()? = fi_tx_attr {
         caps: TRANSMIT_CAPS | atomics,
@@ -245,13 +268,13 @@ pub(super) fn of_device(device: &Arc<Device>, wishes: &Wishes) -> Result<KBox<In
         ..pin_init::zeroed()
     };
     *info.rx_mut()? = fi_rx_attr {
-        caps: RECEIVE_CAPS | atomics,
+        caps: (RECEIVE_CAPS | atomics) & !missing,
         mode: rx_mode,
         op_flags: FI_COMPLETION,
         msg_order: ORDER,
         comp_order: abi::FI_ORDER_STRICT,
-        size: depth,
-        iov_limit: sges,
+        size: receives,
+        iov_limit: receive_sges,
         ..pin_init::zeroed()
     };
     info.set_ep(&fi_ep_attr {
@@ -262,7 +285,7 @@ pub(super) fn of_device(device: &Arc<Device>, wishes: &Wishes) -> Result<KBox<In
         max_order_raw_size: port.max_msg_size as usize,
         max_order_waw_size: port.max_msg_size as usize,
         tx_ctx_cnt: 1,
-        rx_ctx_cnt: 1,
+        rx_ctx_cnt: if is_shared { abi::FI_SHARED_CONTEXT } else { 1 },
         ..pin_init::zeroed()
     })?;
     info.set_domain(&fi_domain_attr {
@@ -280,6 +303,7 @@ pub(super) fn of_device(device: &Arc<Device>, wishes: &Wishes) -> Result<KBox<In
         rx_ctx_cnt: attributes.max_qp as usize,
         max_ep_tx_ctx: 1,
         max_ep_rx_ctx: 1,
+        max_ep_srx_ctx: usize::from(has_shared),
         mr_iov_limit: attributes.max_fast_reg_page_list_len as usize,
         mr_cnt: attributes.max_mr as usize,
         caps: FI_LOCAL_COMM | FI_REMOTE_COMM,
@@ -301,13 +325,16 @@ pub(super) fn of_device(device: &Arc<Device>, wishes: &Wishes) -> Result<KBox<In
 ///
 /// # Errors
 ///
-/// -FI_EINVAL for another kind of endpoint, or capabilities or completions that were not offered.
+/// -FI_EINVAL for another kind of endpoint, or capabilities, completions or contexts that were not offered.
 pub(super) fn check(info: &Info, device: &Use) -> Result {
     let kind = info.ep().map(|ep| ep.type_);
     let caps = CAPS | atomics(device.attributes());
     let missing = LEVELS & !completion_levels(device.protocol());
     let asked = info.tx().map_or(0, |tx| tx.op_flags);
     if kind != Some(abi::FI_EP_MSG) || info.caps() & !caps != 0 || asked & missing != 0 {
+        return Err(Errno::EINVAL);
+    }
+    if is_shared(info) && !srx::has_some(device.attributes()) {
         return Err(Errno::EINVAL);
     }
     Ok(())

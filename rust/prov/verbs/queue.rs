@@ -33,6 +33,7 @@ use super::{
         Ring,
         Slot, //
     },
+    srx::Share,
 };
 use crate::{
     abi::{
@@ -75,7 +76,9 @@ use kernel::{
             Relaxed,
             Release, //
         },
-        static_lock_class, Arc,
+        static_lock_class,
+        Arc,
+        SetOnce, //
     },
 };
 
@@ -190,6 +193,8 @@ pub(super) struct Queue {
     pd: Arc<Pd>,
     /// Its queue pair's, once there is one.
     number: Atomic<u32>,
+    /// Whose receives come here, if they are not its own.
+    share: SetOnce<Share>,
 }
 
 impl Queue {
@@ -244,6 +249,7 @@ impl Queue {
                 },
                 pd: pd.clone(),
                 number: Atomic::new(0),
+                share: SetOnce::new(),
                 inline: Atomic::new(0),
                 ring,
                 direction,
@@ -336,6 +342,23 @@ impl Queue {
         if is_ours {
             self.head.unbar();
         }
+    }
+
+    /// From now on messages go where `share` says, to the queue pair with that number. Once in its life.
+    pub(super) fn open_shared(&self, share: Share, number: u32) {
+        self.number.store(number, Relaxed);
+        let _ = self.share.populate(share);
+    }
+
+    /// Where its messages go, if it posts no receives for them.
+    #[inline]
+    pub(super) fn share(&self) -> Option<&Share> {
+        self.share.as_ref()
+    }
+
+    /// A message has come that took no receive of its own.
+    pub(super) fn heard(&self) {
+        self.seen.store(1, Release);
     }
 
     /// The queue posts no more; what it posted to is returned.
@@ -484,6 +507,9 @@ impl Queue {
 
     /// The same, with the queue's place in that one's table.
     pub(super) fn place(&self, others: &Others) -> Option<(Arc<Cq>, Place)> {
+        if let Some(share) = self.share() {
+            return share.open_place();
+        }
         let head = self.head.lock(others);
         let target = head.target.as_ref()?;
         Some((target.cq.clone(), target.place))

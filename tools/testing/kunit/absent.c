@@ -88,7 +88,6 @@ static void absent_contexts_of_endpoints(struct kunit *test)
 	ABSENT_OPEN(ep, fi_tx_context(pair->ep[0], 0, &tx, &ep, NULL));
 	ABSENT_OPEN(ep, fi_rx_context(pair->ep[0], 0, &rx, &ep, NULL));
 	ABSENT_OPEN(stx, fi_stx_context(pair->domain, &tx, &stx, NULL));
-	ABSENT_OPEN(ep, fi_srx_context(pair->domain, &rx, &ep, NULL));
 }
 
 static void absent_keys_and_bindings_of_regions(struct kunit *test)

@@ -6,7 +6,9 @@ use super::super::{
     backlog::{
         Backlog,
         Brought,
-        Done, //
+        Done,
+        Part,
+        Place, //
     },
     exchange::Progress,
     queue::{
@@ -15,6 +17,7 @@ use super::super::{
         Use, //
     },
     ring::Slot,
+    srx::Unread,
     status,
     tally::Tally,
 };
@@ -37,6 +40,10 @@ use crate::{
 use core::mem::MaybeUninit;
 use kernel::{
     prelude::*,
+    rbtree::{
+        RBTree,
+        RBTreeNode, //
+    },
     sync::{
         atomic::{
             Atomic,
@@ -78,6 +85,8 @@ pub(super) struct Inner {
     pub(super) queues: KVec<Option<Entry>>,
     /// How many completions they can have under way.
     pub(super) most: usize,
+    /// Those of them that share their receives, by what the completions name their queue pair by.
+    pub(super) sharers: RBTree<usize, u32>,
     /// How many completions have been lost for want of room, the driver's complaints among them.
     pub(super) overruns: Arc<Atomic<u64>>,
 }
@@ -112,15 +121,40 @@ impl Inner {
     /// of a step that is not its operation's last.
     #[inline]
     pub(super) fn met(&mut self, wc: &Wc) -> Option<Done> {
-        self.meet(Done::new(wc))
+        self.meet(Done::new(wc), wc.qp())
     }
 
+    /// The same; `qp` is what it names its queue pair by.
     #[inline]
-    pub(super) fn meet(&mut self, done: Done) -> Option<Done> {
-        match done.cell() {
-            None => Some(done),
-            Some(cell) => self.met_step(done, cell),
+    pub(super) fn meet(&mut self, done: Done, qp: usize) -> Option<Done> {
+        match done.part() {
+            Part::Slot => Some(done),
+            Part::Cell(cell) => self.met_step(done, cell),
+            Part::Shared(slot) => self.met_shared(done, slot, qp),
         }
+    }
+
+    /// A receive that is shared has been taken by a message of that queue pair, or came back with it.
+    #[inline(never)]
+    fn met_shared(&mut self, mut done: Done, slot: u32, qp: usize) -> Option<Done> {
+        let index = *self.sharers.get(&qp)?;
+        let entry = self.queues.get_mut(index as usize)?.as_mut()?;
+        let queue = &*entry.queue;
+        let share = queue.share()?;
+        if !share.meet(slot) {
+            return None;
+        }
+        queue.heard();
+        done.wr_id = Place::new(index).shared_id(slot);
+        queue.trace_over(&done, || share.srx.slot(slot).traced());
+        if let Some(tally) = &mut entry.tally {
+            share.srx.show(slot);
+            // The data beside a peer's write has taken it, which brought no message.
+            if !matches!(done.brought, Brought::Write(_)) {
+                tally.count_one(FI_RECV | FI_MSG, done.status == WcStatus::SUCCESS);
+            }
+        }
+        Some(done)
     }
 
     #[cold]
@@ -181,6 +215,20 @@ impl Inner {
         }
     }
 
+    /// Takes out what says that completions of that queue pair are those of the queue at `place`.
+    pub(super) fn forget_sharer(
+        &mut self,
+        qp: usize,
+        place: Place,
+    ) -> Option<RBTreeNode<usize, u32>> {
+        let index = *self.sharers.get(&qp)?;
+        match index as usize == place.index() {
+            true => self.sharers.remove_node(&qp),
+            // Another one's by now.
+            false => None,
+        }
+    }
+
     fn entry(&mut self, done: &Done) -> Option<&mut Entry> {
         self.queues.get_mut(done.place().index())?.as_mut()
     }
@@ -191,7 +239,7 @@ impl Inner {
             // Of no queue, or of one that has gone: nobody's.
             return;
         };
-        let has_slot = done.cell().is_none();
+        let has_slot = done.part() == Part::Slot;
         // siw tells twice of a read that it has begun and not sent: `siw_sq_flush()` finds it in two of
         // its queues.
         if has_slot && (entry.is_retired(done.seq()) || !entry.queue.meet(done.seq())) {
@@ -238,11 +286,14 @@ impl Inner {
 
     fn usage(&self, done: &Done) -> Use {
         // What belongs to no queue any more is nobody's.
-        match (self.queue(done), done.cell()) {
+        match (self.queue(done), done.part()) {
             (None, _) => Use::Silent,
-            (Some(queue), None) => queue.usage(done.seq()),
+            (Some(queue), Part::Slot) => queue.usage(done.seq()),
             // What nobody is told of does not come so far.
-            (Some(_), Some(_)) => Use::Reported,
+            (Some(_), Part::Cell(_)) => Use::Reported,
+            (Some(queue), Part::Shared(slot)) => {
+                queue.share().map_or(Use::Silent, |share| share.usage(slot))
+            }
         }
     }
 
@@ -271,8 +322,10 @@ impl Inner {
     ) -> Option<(Completion, Direction)> {
         let entry = self.queues.get_mut(done.place().index())?.as_mut()?;
         let queue = &*entry.queue;
-        if let Some(cell) = done.cell() {
-            return finish_exchange(queue, cell);
+        match done.part() {
+            Part::Slot => {}
+            Part::Cell(cell) => return finish_exchange(queue, cell),
+            Part::Shared(slot) => return finish_shared(queue, done, slot),
         }
         let slot = queue.slot(done.seq());
         // What was put off has been told of.
@@ -315,19 +368,7 @@ impl Inner {
             buf,
             ..Completion::of(slot.context, flags)
         };
-        match done.brought {
-            Brought::Nothing => {}
-            Brought::Message(data) => {
-                completion.flags |= FI_REMOTE_CQ_DATA;
-                completion.data = data.into();
-            }
-            Brought::Write(data) => {
-                // The write takes a receive, which a buffer may end with.
-                let last = completion.flags & FI_MULTI_RECV;
-                completion.flags = FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA | last;
-                completion.data = data.into();
-            }
-        }
+        bring(&mut completion, done.brought);
         Some((completion, direction))
     }
 
@@ -501,6 +542,56 @@ impl Inner {
             return None;
         }
         self.finish(&done, freed).map(|(completion, _)| completion)
+    }
+}
+
+/// Adds what the peer gave beside a message or a write.
+#[inline(always)]
+fn bring(completion: &mut Completion, brought: Brought) {
+    match brought {
+        Brought::Nothing => {}
+        Brought::Message(data) => {
+            completion.flags |= FI_REMOTE_CQ_DATA;
+            completion.data = data.into();
+        }
+        Brought::Write(data) => {
+            // The write takes a receive, which a buffer may end with.
+            let last = completion.flags & FI_MULTI_RECV;
+            completion.flags = FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA | last;
+            completion.data = data.into();
+        }
+    }
+}
+
+/// [`Inner::finish`] of a receive that is shared.
+#[inline(never)]
+fn finish_shared(queue: &Queue, done: &Done, slot: u32) -> Option<(Completion, Direction)> {
+    let share = queue.share()?;
+    let is_told = share.usage(slot) == Use::Reported || !done.is_unheard();
+    let kept = share.srx.slot(slot);
+    match done.status {
+        WcStatus::SUCCESS => queue.received(done.len.into()),
+        _ => queue.failed(),
+    }
+    share.srx.give_back(slot, done.status, done.len);
+    let mut completion = Completion {
+        len: done.len as usize,
+        ..Completion::of(kept.context, kept.flags)
+    };
+    bring(&mut completion, done.brought);
+    is_told.then_some((completion, queue.direction()))
+}
+
+/// The same where no reader comes any more: what none would have been told of is over, and all else is
+/// `unread`, to be posted again.
+pub(super) fn leave_shared(queue: &Queue, done: &Done, slot: u32, unread: &mut Unread) {
+    let Some(share) = queue.share() else {
+        return;
+    };
+    if share.usage(slot) == Use::Silent && done.is_unheard() {
+        let _ = finish_shared(queue, done, slot);
+    } else {
+        share.srx.keep(unread, slot);
     }
 }
 

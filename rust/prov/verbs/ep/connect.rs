@@ -245,7 +245,7 @@ impl Endpoint {
             flow_control: true,
             retry_count: RETRIES,
             rnr_retry_count: RNR_RETRIES,
-            srq: false,
+            srq: self.limits.shares_receives,
             qp_num: qp.number(),
         }
     }

@@ -11,6 +11,7 @@ use super::{
 };
 use crate::{
     abi::{
+        serial::Others,
         Errno,
         Result, //
     },
@@ -34,6 +35,9 @@ use kernel::{
 /// A device that has not flushed its queues by then is broken; closing goes on all the same,
 /// because destroying the queue pair ends its use of memory for certain.
 const PATIENCE: Delta = Delta::from_secs(10);
+
+/// What is said of one.
+const HUNG: &str = "the device has not flushed what is posted in 10 seconds";
 
 /// Between two looks at the completion queues.
 pub(super) const PAUSE: Delta = Delta::from_micros(500);
@@ -78,12 +82,30 @@ impl Endpoint {
             }
             if start.elapsed() > PATIENCE {
                 let left = queues.iter().copied().filter(waiting);
-                left.for_each(|queue| {
-                    queue.complain("the device has not flushed what is posted in 10 seconds");
-                });
+                left.for_each(|queue| queue.complain(HUNG));
                 return;
             }
             fsleep(PAUSE);
+        }
+    }
+
+    /// Waits until the queue pair, which is in the error state, has completed what it has taken of the
+    /// receives that it shares. May sleep.
+    pub(super) fn wait_for_receives(&self, others: &Others) {
+        if self.domain.pd().device().is_siw() {
+            return;
+        }
+        let start = Instant::<Monotonic>::now();
+        while !self.receive.is_drained() {
+            if start.elapsed() > PATIENCE {
+                // A receive that goes with the queue pair is back when the shared ones are closed.
+                self.receive.complain(HUNG);
+                break;
+            }
+            fsleep(PAUSE);
+        }
+        if let Some(cq) = self.receive.completion_queue(others) {
+            cq.stash(others);
         }
     }
 
@@ -100,7 +122,13 @@ impl Endpoint {
     }
 
     /// Posts the marker behind the receives; false if the device does not take it.
+    ///
+    /// There is none where they are shared: the queue pair says when it has given back what it had taken,
+    /// but for siw, which has done that when its state is changed.
     fn mark_receives(&self) -> bool {
+        if self.receive.share().is_some() {
+            return !self.domain.pd().device().is_siw();
+        }
         mark(|| {
             let posting = self.receive.begin(&Post::MARKER)?;
             let wr = RecvWr::new(posting.wr_id(), &[]);

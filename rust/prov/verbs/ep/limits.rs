@@ -46,7 +46,9 @@ pub(super) struct Limits {
     pub(super) read_segments: usize,
     pub(super) inject: usize,
     pub(super) transmits: u32,
+    /// None where it shares them with others.
     pub(super) receives: u32,
+    pub(super) shares_receives: bool,
     /// Why there are no atomic operations, if there are none.
     pub(super) no_atomics: Option<Errno>,
     /// What the peer may do with registered memory.
@@ -87,11 +89,20 @@ impl Limits {
         };
         let segments = within(info.tx().map_or(0, |tx| tx.iov_limit), sges)?;
         let inject = info.tx().map_or(0, |tx| tx.inject_size);
+        let shares_receives = offer::is_shared(info);
         Ok(Self {
             transmits: depth(info.tx().map_or(0, |tx| tx.size))?,
-            receives: depth(info.rx().map_or(0, |rx| rx.size))?,
+            // What the info says of receives is of those that are shared.
+            receives: match shares_receives {
+                true => 0,
+                false => depth(info.rx().map_or(0, |rx| rx.size))?,
+            },
+            shares_receives,
             segments,
-            receive_segments: within(info.rx().map_or(0, |rx| rx.iov_limit), sges)?,
+            receive_segments: match shares_receives {
+                true => 0,
+                false => within(info.rx().map_or(0, |rx| rx.iov_limit), sges)?,
+            },
             read_segments: segments.min(attributes.max_sge_rd.max(1) as usize),
             message: u32::try_from(domain.max_message()).unwrap_or(u32::MAX),
             inject: within(inject, offer::INJECT_SIZE)?,

@@ -164,7 +164,7 @@ impl Endpoint {
         plain.settle(&posted);
         Some(match posted {
             Ok(()) => Ok(()),
-            Err(error) => aside(move || Err(self.state.receive_refused(status::refused(error)))),
+            Err(error) => aside(move || Err(self.receive_refused(status::refused(error)))),
         })
     }
 }

@@ -291,6 +291,16 @@ impl Endpoint {
         posting.settle(&what, posted)
     }
 
+    /// What a receive says that was refused with `errno`.
+    #[cold]
+    pub(super) fn receive_refused(&self, errno: Errno) -> Errno {
+        match self.limits.shares_receives {
+            // It is the shared ones that are posted.
+            true => Errno::ENOSYS,
+            false => self.state.receive_refused(errno),
+        }
+    }
+
     /// A receive into a buffer that takes several messages: into one piece of it each.
     #[inline(never)]
     fn post_pieces(&self, message: &Message<'_>) -> Result {

@@ -182,9 +182,14 @@ impl Queue {
                 told.value(KOFI_VALUE_TX_AGAIN, self.counts.again.get());
             }
             Direction::Receive => {
+                // What others have posted is over where it is met.
+                let done = match self.share() {
+                    None => all.saturating_sub(depth),
+                    Some(share) => share.done(),
+                };
                 told.value(KOFI_VALUE_RX_DEPTH, depth);
                 told.value(KOFI_VALUE_RECEIVES, receives);
-                told.value(KOFI_VALUE_RX_DONE, all.saturating_sub(depth));
+                told.value(KOFI_VALUE_RX_DONE, done);
                 told.value(KOFI_VALUE_RX_BYTES, self.ends.bytes.get());
                 told.value(KOFI_VALUE_RX_ERRORS, self.ends.errors.get());
                 told.value(KOFI_VALUE_RX_AGAIN, self.counts.again.get());

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Shared receive contexts for C callers: endpoints that only receive, for others.
+
+use super::{
+    domain::DomainObject,
+    nosys,
+    object::{
+        self,
+        header,
+        Object,
+        Place, //
+    },
+    transfer::{
+        any_vector,
+        single,
+        vector,
+        Terms, //
+    },
+};
+use crate::{
+    abi::{
+        self,
+        errno::{
+            into_int,
+            into_ssize, //
+        },
+        fi_addr_t,
+        fi_msg,
+        fi_ops,
+        fi_ops_atomic,
+        fi_ops_cm,
+        fi_ops_collective,
+        fi_ops_ep,
+        fi_ops_msg,
+        fi_ops_rma,
+        fi_ops_tagged,
+        fi_rx_attr,
+        fid,
+        fid_domain,
+        fid_ep,
+        flags::*,
+        kvec,
+        Errno,
+        Result, //
+    },
+    fi::{
+        memory::Context,
+        provider,
+        srx::{
+            Attr,
+            SharedReceive, //
+        },
+    },
+};
+use core::{
+    marker::PhantomData,
+    ptr, //
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// What `struct fid_ep` of a shared receive context stands at the beginning of.
+#[repr(C)]
+pub(super) struct SharedObject {
+    fid: fid_ep,
+    /// The provider's part, of the type that `fid.msg` was made for.
+    exact: *const c_void,
+    /// Flags of the calls that have none.
+    flags: u64,
+    shared: Arc<SharedReceive>,
+}
+
+// SAFETY: `#[repr(C)]`, begins with a `fid_ep`, and is the only type with this table.
+unsafe impl Object for SharedObject {
+    const CLASS: u32 = abi::FI_CLASS_SRX_CTX;
+
+    fn ops() -> &'static fi_ops {
+        static OPS: fi_ops = object::fid_ops(close, None, None);
+        &OPS
+    }
+}
+
+impl SharedObject {
+    /// The Rust object.
+    pub(super) fn shared(&self) -> &Arc<SharedReceive> {
+        &self.shared
+    }
+}
+
+static OPS: fi_ops_ep = fi_ops_ep {
+    cancel: Some(cancel),
+    rx_size_left: Some(rx_size_left),
+    ..nosys::EP
+};
+
+static NO_CM: fi_ops_cm = nosys::CM;
+static NO_RMA: fi_ops_rma = nosys::RMA;
+static NO_TAGGED: fi_ops_tagged = nosys::TAGGED;
+static NO_ATOMIC: fi_ops_atomic = nosys::ATOMIC;
+static COLLECTIVE: fi_ops_collective = nosys::COLLECTIVE;
+
+/// What the receives of a context can be made for.
+const CAPS: u64 = FI_MSG | FI_RECV | FI_RMA | FI_ATOMIC | FI_REMOTE_READ | FI_REMOTE_WRITE;
+
+/// `fi_srx_context()`.
+pub(super) unsafe extern "C" fn open(
+    domain: *mut fid_domain,
+    attr: *mut fi_rx_attr,
+    out: *mut *mut fid_ep,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: As the C caller promises, arguments are valid or NULL.
+    into_int(unsafe {
+        object::open_with(domain.cast(), attr, out, |_here, domain, attr, place| {
+            make(domain, attr, place, context)
+        })
+    })
+}
+
+fn make(
+    domain: &DomainObject,
+    attr: &mut fi_rx_attr,
+    place: Place<SharedObject>,
+    context: *mut c_void,
+) -> Result<*mut SharedObject> {
+    // Of what an info says of receives, only this is for those that are shared; FI_PEER is nobody's.
+    if attr.caps & !CAPS != 0 || attr.op_flags & !FI_COMPLETION != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let shared = domain.domain().shared_receive(&Attr {
+        size: attr.size,
+        segments: attr.iov_limit,
+    })?;
+    let face = domain.face();
+    Ok(place.put(SharedObject {
+        fid: fid_ep {
+            fid: header::<SharedObject>(context),
+            ops: ptr::from_ref(&OPS).cast_mut(),
+            cm: ptr::from_ref(&NO_CM).cast_mut(),
+            msg: ptr::from_ref(face.shared).cast_mut(),
+            rma: ptr::from_ref(&NO_RMA).cast_mut(),
+            tagged: ptr::from_ref(&NO_TAGGED).cast_mut(),
+            atomic: ptr::from_ref(&NO_ATOMIC).cast_mut(),
+            collective: ptr::from_ref(&COLLECTIVE).cast_mut(),
+        },
+        exact: face.shared(shared.core())?,
+        flags: attr.op_flags,
+        shared,
+    }))
+}
+
+unsafe extern "C" fn close(fid: *mut fid) -> c_int {
+    // SAFETY: As the C caller promises.
+    into_int(unsafe {
+        object::close::<SharedObject>(fid, |object| {
+            // A C caller keeps track of its contexts by itself.
+            object.shared.close(&mut |_| {})
+        })
+    })
+}
+
+unsafe extern "C" fn cancel(fid: *mut fid, context: *mut c_void) -> isize {
+    // SAFETY: As the C caller promises.
+    into_ssize(
+        unsafe { object::object::<SharedObject>(fid) }.and_then(|object| {
+            object.shared.core().cancel(Context::new(context))?;
+            Ok(0)
+        }),
+    )
+}
+
+unsafe extern "C" fn rx_size_left(ep: *mut fid_ep) -> isize {
+    // SAFETY: As the C caller promises.
+    into_ssize(
+        unsafe { object::object::<SharedObject>(ep.cast()) }
+            .map(|object| object.shared.core().receives_left()),
+    )
+}
+
+/// The calls for receives of type `S`.
+pub(super) struct Table<S>(PhantomData<S>);
+
+impl<S: provider::SharedReceive> Table<S> {
+    pub(super) const OPS: fi_ops_msg = fi_ops_msg {
+        recv: Some(Self::recv),
+        recvv: Some(Self::recvv),
+        recvmsg: Some(Self::recvmsg),
+        ..nosys::MSG
+    };
+
+    /// What a C caller passes, and what that is.
+    ///
+    /// # Safety
+    ///
+    /// `ep` is a shared receive context of the C API, whose table of messages is this one.
+    #[inline]
+    unsafe fn parts<'a>(ep: *mut fid_ep) -> (&'a SharedObject, &'a S) {
+        // SAFETY: By this function's safety requirement.
+        let object = unsafe { &*ep.cast::<SharedObject>() };
+        // SAFETY: `SharedObject` gets this table only with receives of type `S`.
+        (object, unsafe { &*object.exact.cast::<S>() })
+    }
+
+    unsafe extern "C" fn recv(
+        ep: *mut fid_ep,
+        buf: *mut c_void,
+        len: usize,
+        desc: *mut c_void,
+        src_addr: fi_addr_t,
+        context: *mut c_void,
+    ) -> isize {
+        // SAFETY: As a C caller of `fi_recv()` promises.
+        unsafe {
+            let (object, shared) = Self::parts(ep);
+            let terms = Terms::plain(context, object.flags).with(src_addr);
+            single(buf, len, desc, terms, |message| shared.receive(message))
+        }
+    }
+
+    unsafe extern "C" fn recvv(
+        ep: *mut fid_ep,
+        iov: *const kvec,
+        desc: *mut *mut c_void,
+        count: usize,
+        src_addr: fi_addr_t,
+        context: *mut c_void,
+    ) -> isize {
+        // SAFETY: As a C caller of `fi_recvv()` promises.
+        unsafe {
+            let (object, shared) = Self::parts(ep);
+            let terms = Terms::plain(context, object.flags).with(src_addr);
+            vector(iov, desc, count, terms, |message| shared.receive(message))
+        }
+    }
+
+    unsafe extern "C" fn recvmsg(ep: *mut fid_ep, msg: *const fi_msg, flags: u64) -> isize {
+        // SAFETY: As a C caller of `fi_recvmsg()` promises.
+        unsafe {
+            let Some(msg) = msg.as_ref() else {
+                return Errno::EINVAL.to_ssize();
+            };
+            let (_, shared) = Self::parts(ep);
+            let terms = Terms::plain(msg.context, flags).with(msg.addr);
+            any_vector(msg.msg_iov, msg.desc, msg.iov_count, terms, |message| {
+                shared.receive(message)
+            })
+        }
+    }
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Shared receive contexts: receives for the messages of all endpoints that are bound to one.
+
+use super::{
+    card::{
+        Card,
+        Tell,
+        Told, //
+    },
+    domain::Domain,
+    memory::Context,
+    object::{
+        Held,
+        Parent,
+        Users, //
+    },
+    provider,
+};
+use crate::abi::{
+    Errno,
+    Result,
+    KOFI_OBJECT_SRX, //
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// How a context is opened.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Attr {
+    /// How many receives can be posted; 0 for as many as the provider likes.
+    pub size: usize,
+    /// Into how many pieces of memory each; 0 for as many as the device takes.
+    pub segments: usize,
+}
+
+/// Receives that endpoints share.
+pub struct SharedReceive {
+    core: Arc<dyn provider::SharedReceive>,
+    users: Users,
+    card: Card,
+    domain: Held<Domain>,
+}
+
+impl Parent for SharedReceive {
+    fn users(&self) -> &Users {
+        &self.users
+    }
+}
+
+/// What of it is told of.
+struct Shown(Arc<dyn provider::SharedReceive>);
+
+impl Tell for Shown {
+    fn tell(&self, told: &mut Told<'_>) {
+        self.0.tell(told);
+    }
+}
+
+impl SharedReceive {
+    pub(super) fn new(domain: Held<Domain>, attr: &Attr) -> Result<Arc<Self>> {
+        let core = domain.core().clone().shared_receive(attr)?;
+        let made = Self::around(&core, domain);
+        if made.is_err() {
+            core.close(&mut |_| {});
+        }
+        made
+    }
+
+    fn around(core: &Arc<dyn provider::SharedReceive>, domain: Held<Domain>) -> Result<Arc<Self>> {
+        let shown = Arc::new(Shown(core.clone()), GFP_KERNEL)?;
+        let card = domain.card().child(KOFI_OBJECT_SRX, c"", Some(shown))?;
+        Ok(Arc::new(
+            Self {
+                core: core.clone(),
+                users: Users::new(),
+                card,
+                domain,
+            },
+            GFP_KERNEL,
+        )?)
+    }
+
+    /// The provider's part.
+    pub fn core(&self) -> &Arc<dyn provider::SharedReceive> {
+        &self.core
+    }
+
+    /// Where it was opened.
+    pub(super) fn domain(&self) -> &Arc<Domain> {
+        self.domain.arc()
+    }
+
+    /// Its number on the roster.
+    pub(super) fn number(&self) -> u64 {
+        self.card.number()
+    }
+
+    /// Closes it: -FI_EBUSY while an endpoint is bound. May sleep.
+    ///
+    /// When it returns no posted memory is touched any more; `reclaim` has been given the context of every
+    /// receive that is posted.
+    pub(crate) fn close(&self, reclaim: &mut dyn FnMut(Context)) -> Result {
+        self.users.retire()?;
+        self.end(reclaim);
+        Ok(())
+    }
+
+    fn end(&self, reclaim: &mut dyn FnMut(Context)) {
+        self.core.close(reclaim);
+        self.card.withdraw();
+    }
+}
+
+impl Drop for SharedReceive {
+    fn drop(&mut self) {
+        // Nothing is left to do for one that its owner has closed.
+        self.end(&mut |_| {});
+    }
+}
+
+/// What another domain's context answers, and one that has been closed.
+pub(super) fn hold(
+    shared: &Arc<SharedReceive>,
+    domain: &Arc<Domain>,
+) -> Result<Held<SharedReceive>> {
+    if !Arc::ptr_eq(shared.domain(), domain) {
+        return Err(Errno::EDOMAIN);
+    }
+    Held::new(shared)
+}

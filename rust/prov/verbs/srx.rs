@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Receives that endpoints share, over a shared receive queue of the device.
+//!
+//! Each has a slot, whose number is in its `wr_id`. A poster takes one under `head`, where it also posts,
+//! so that the device has them in the order of their numbers; whoever reads the completion queue of the
+//! endpoint that got the message gives it back, in any order and without a lock. What an endpoint leaves
+//! unread when it closes is posted again. `members` guards who takes messages from here.
+
+mod members;
+mod post;
+mod ring;
+mod share;
+
+pub(super) use members::Unread;
+pub(super) use share::Share;
+
+use super::{
+    cq::Cq,
+    gather::MAX_SGE,
+    ring::Ring, //
+};
+use crate::{
+    abi::{
+        count::Count,
+        lock::FastLockIrq,
+        Errno,
+        Result,
+        KOFI_VALUE_RECEIVES,
+        KOFI_VALUE_RX_AGAIN,
+        KOFI_VALUE_RX_BYTES,
+        KOFI_VALUE_RX_DEPTH,
+        KOFI_VALUE_RX_DONE,
+        KOFI_VALUE_RX_ERRORS,
+        KOFI_VALUE_RX_SIZE, //
+    },
+    fi::{
+        self,
+        card::Told,
+        memory::Context,
+        provider::{
+            self,
+            Message, //
+        },
+    },
+    rdma::{
+        attributes::Attributes,
+        pd::Pd,
+        srq::Srq, //
+    },
+};
+use core::any::Any;
+use kernel::{
+    prelude::*,
+    sync::{
+        atomic::{
+            Acquire,
+            Atomic,
+            Full,
+            Relaxed, //
+        },
+        new_mutex,
+        static_lock_class,
+        Arc,
+        Mutex, //
+    },
+    workqueue::{
+        new_work,
+        Work, //
+    },
+};
+use members::Members;
+use ring::Pieces;
+
+/// Receives of a context that is opened with size 0.
+const DEFAULT_SIZE: usize = 256;
+
+/// The bit of a `wr_id` that makes its lower half a slot of the queue pair's shared receives. To who reads
+/// in a hurry, the upper half is a place that no table has.
+pub(super) const WR_ID: u64 = 1 << 61;
+
+/// No slot.
+const NONE: u32 = u32::MAX;
+
+/// Nobody's.
+const FREE: u32 = 0;
+/// The device's.
+const POSTED: u32 = 1;
+/// Its completion has been taken from the device, and no reader has been told yet.
+const MET: u32 = 2;
+
+/// What several threads ask of a slot.
+struct Mark {
+    state: Atomic<u32>,
+    /// How many pieces of memory it has.
+    pieces: Atomic<u32>,
+    /// The how manieth post it is.
+    number: Atomic<u64>,
+    /// The next one in the list that it is in.
+    next: Atomic<u32>,
+}
+
+/// What posters share.
+struct Head {
+    /// Where to post, until the close.
+    srq: Option<Arc<Srq>>,
+    /// The first of the free slots that posters know.
+    free: u32,
+    /// How many have been posted; the first one is 1.
+    number: u64,
+}
+
+/// Receives that endpoints share.
+///
+/// # Invariants
+///
+/// - A slot in the state FREE is its list's: that of `head`, or the one that begins at `freed`. One that is
+///   POSTED is the poster's until the device has it, and from its completion on whoever makes it MET; that
+///   one is its user, in the sense of [`Ring`], until it is in another state.
+/// - What `pieces` has of a slot is the slot's user's, too.
+#[pin_data]
+pub(crate) struct Srx {
+    pd: Arc<Pd>,
+    ring: Ring,
+    marks: KVVec<Mark>,
+    pieces: Pieces,
+    depth: u32,
+    max_message: usize,
+    /// The first of those that have been given back since posters looked.
+    freed: Atomic<u32>,
+    #[pin]
+    head: FastLockIrq<Head>,
+    /// The greatest number that has completed: those before it have been taken from the device's queue.
+    high: Atomic<u64>,
+    /// Where a queue pair may have taken one with it, the greatest number that it can have; or 0.
+    suspect: Atomic<u64>,
+    /// The number from whose completion on it is worth while to look for that.
+    next_look: Atomic<u64>,
+    #[pin]
+    looking: Work<Srx>,
+    #[pin]
+    members: Mutex<Members>,
+    /// What posters count, under `head`.
+    posted: Count,
+    again: Count,
+    /// What readers count: those that are over, their bytes, and those that have failed.
+    done: Atomic<u64>,
+    bytes: Atomic<u64>,
+    errors: Atomic<u64>,
+}
+
+/// Most receives of one context: each completion queue of an endpoint has to have room for them.
+pub(super) fn most(attributes: &Attributes, besides: usize) -> usize {
+    let room = (attributes.max_cqe as usize).saturating_sub(besides);
+    (attributes.max_srq_wr as usize).min(room)
+}
+
+/// Most pieces of memory that one is put into.
+pub(super) fn most_segments(attributes: &Attributes) -> usize {
+    (attributes.max_srq_sge as usize).min(MAX_SGE)
+}
+
+/// Whether a device has what endpoints can share.
+pub(super) fn has_some(attributes: &Attributes) -> bool {
+    attributes.max_srq > 0 && attributes.max_srq_wr > 0 && attributes.max_srq_sge > 0
+}
+
+impl Srx {
+    /// Opens some. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOSYS on a device that has none, -FI_EINVAL for more than it has, -FI_ENOMEM.
+    pub(super) fn new(pd: &Arc<Pd>, attr: &fi::srx::Attr, max_message: usize) -> Result<Arc<Self>> {
+        let attributes = pd.device().attributes();
+        if !has_some(attributes) {
+            return Err(Errno::ENOSYS);
+        }
+        let within = |asked: usize, default: usize, most: usize| match asked {
+            0 => Ok(default.min(most)),
+            asked if asked <= most => Ok(asked),
+            _ => Err(Errno::EINVAL),
+        };
+        let most_receives = most(attributes, Cq::besides(pd.device()));
+        let depth = within(attr.size, DEFAULT_SIZE, most_receives)? as u32;
+        let width = within(attr.segments, MAX_SGE, most_segments(attributes))?;
+        let srq = Srq::new(pd.clone(), depth, width as u32)?;
+        let ring = Ring::new(pd.clone(), depth, width)?;
+        let mut marks = KVVec::with_capacity(depth as usize, GFP_KERNEL)?;
+        for slot in 0..depth {
+            let mark = Mark {
+                state: Atomic::new(FREE),
+                pieces: Atomic::new(0),
+                number: Atomic::new(0),
+                next: Atomic::new(if slot + 1 < depth { slot + 1 } else { NONE }),
+            };
+            marks.push(mark, GFP_KERNEL)?;
+        }
+        let pieces = Pieces::new(depth as usize, width)?;
+        Ok(Arc::pin_init(
+            // INVARIANT: All slots are in the list of `head`.
+            pin_init!(Self {
+                pd: pd.clone(),
+                ring,
+                marks,
+                pieces,
+                depth,
+                max_message,
+                freed: Atomic::new(NONE),
+                head <- FastLockIrq::new(
+                    Head {
+                        srq: Some(srq),
+                        free: 0,
+                        number: 0,
+                    },
+                    c"kofi::Srx",
+                    static_lock_class!(),
+                ),
+                high: Atomic::new(0),
+                suspect: Atomic::new(0),
+                next_look: Atomic::new(0),
+                looking <- new_work!("kofi::Srx"),
+                members <- new_mutex!(Members::default(), "kofi::Srx::members"),
+                posted: Count::new(),
+                again: Count::new(),
+                done: Atomic::new(0),
+                bytes: Atomic::new(0),
+                errors: Atomic::new(0),
+            }),
+            GFP_KERNEL,
+        )?)
+    }
+
+    /// The device's queue; -FI_EINVAL once it has been closed.
+    pub(super) fn srq(&self) -> Result<Arc<Srq>> {
+        self.head.lock().srq.clone().ok_or(Errno::EINVAL)
+    }
+
+    /// Whether they are of this protection domain.
+    pub(super) fn is_of(&self, pd: &Arc<Pd>) -> bool {
+        Arc::ptr_eq(&self.pd, pd)
+    }
+
+    fn mark(&self, slot: u32) -> Option<&Mark> {
+        self.marks.get(slot as usize)
+    }
+
+    /// The completion of a slot has been taken from the device: its number. None if it has not been posted.
+    pub(super) fn meet(&self, slot: u32) -> Option<u64> {
+        let mark = self.mark(slot)?;
+        // INVARIANT: The caller has it now.
+        mark.state.cmpxchg(POSTED, MET, Full).ok()?;
+        let number = mark.number.load(Relaxed);
+        let mut high = self.high.load(Relaxed);
+        while high < number {
+            match self.high.cmpxchg(high, number, Relaxed) {
+                Ok(_) => break,
+                Err(now) => high = now,
+            }
+        }
+        Some(number)
+    }
+
+    /// How many posters can have now.
+    fn left(&self) -> usize {
+        // The done first: what is over has been posted.
+        let done = self.done.load(Acquire);
+        let used = self.posted.get().wrapping_sub(done);
+        u64::from(self.depth).saturating_sub(used) as usize
+    }
+}
+
+impl provider::SharedReceive for Srx {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
+        self
+    }
+
+    fn receive(&self, message: &Message<'_>) -> Result {
+        self.post(message)
+    }
+
+    fn receives_left(&self) -> usize {
+        self.left()
+    }
+
+    fn tell(&self, told: &mut Told<'_>) {
+        let (posted, left) = (self.posted.get(), self.left());
+        told.value(KOFI_VALUE_RX_SIZE, self.depth.into());
+        told.value(
+            KOFI_VALUE_RX_DEPTH,
+            u64::from(self.depth).saturating_sub(left as u64),
+        );
+        told.value(KOFI_VALUE_RECEIVES, posted);
+        told.value(KOFI_VALUE_RX_DONE, self.done.load(Relaxed));
+        told.value(KOFI_VALUE_RX_BYTES, self.bytes.load(Relaxed));
+        told.value(KOFI_VALUE_RX_ERRORS, self.errors.load(Relaxed));
+        told.value(KOFI_VALUE_RX_AGAIN, self.again.get());
+    }
+
+    fn close(&self, reclaim: &mut dyn FnMut(Context)) {
+        let srq = self.head.lock().srq.take();
+        if srq.is_none() {
+            return;
+        }
+        // The last reference: after this the device touches no posted memory.
+        drop(srq);
+        for (slot, mark) in self.marks.iter().enumerate() {
+            if mark.state.load(Acquire) != FREE {
+                // INVARIANT: It stays in no list: nobody posts any more. No queue pair and no device has it,
+                // and nobody reads: it is ours.
+                mark.state.store(FREE, Relaxed);
+                reclaim(self.end(slot as u32).context);
+            }
+        }
+    }
+}

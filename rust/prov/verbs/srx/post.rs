@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Posting receives that endpoints share, and what becomes of their slots. See the type invariants of
+//! [`Srx`].
+
+use super::{
+    Mark,
+    Srx,
+    FREE,
+    NONE,
+    POSTED,
+    WR_ID, //
+};
+use crate::{
+    abi::{
+        flags::*,
+        trace::{
+            self,
+            At,
+            Operation, //
+        },
+        Errno,
+        Result, //
+    },
+    fi::provider::Message,
+    prov::verbs::{
+        gather::{
+            Gather,
+            Whole, //
+        },
+        queue::Use,
+        ring::Slot,
+        status, //
+    },
+    rdma::{
+        cq::WcStatus,
+        dma::Direction,
+        srq::Srq,
+        wr::{
+            RecvWr,
+            Sge, //
+        }, //
+    },
+};
+use kernel::sync::atomic::{
+    Acquire,
+    Relaxed,
+    Release, //
+};
+
+impl Srx {
+    /// Checks what the consumer asks for, and returns the length of its memory.
+    fn check(&self, message: &Message<'_>) -> Result<usize> {
+        const KNOWN: u64 = FI_COMPLETION | FI_MORE;
+        if message.flags & !KNOWN != 0 {
+            // Who ends a buffer is not who has begun it: the pieces are different endpoints'.
+            return Err(match message.flags & !(KNOWN | FI_MULTI_RECV) {
+                0 => Errno::EOPNOTSUPP,
+                _ => Errno::EBADFLAGS,
+            });
+        }
+        if message.memory.count() > self.pieces.width() {
+            return Err(Errno::EINVAL);
+        }
+        let total = message.memory.total()?;
+        if total > self.max_message {
+            return Err(Errno::EMSGSIZE);
+        }
+        Ok(total)
+    }
+
+    /// `fi_recv()` and its relatives. Any context.
+    pub(super) fn post(&self, message: &Message<'_>) -> Result {
+        let len = self.check(message)?;
+        let mut head = self.head.lock();
+        let head = &mut *head;
+        let srq = head.srq.as_ref().ok_or(Errno::EOPBADSTATE)?;
+        let Some(slot) = self.take(&mut head.free) else {
+            self.again.add(1);
+            return Err(Errno::EAGAIN);
+        };
+        self.trace_post(message, len);
+        let posted = self.fill(srq, slot, message, head.number + 1);
+        match posted {
+            Ok(()) => {
+                head.number += 1;
+                self.posted.add(1);
+            }
+            Err(errno) => {
+                self.trace_refused(message, len, errno);
+                if let Some(mark) = self.mark(slot) {
+                    // INVARIANT: Back into the list that it was in.
+                    mark.state.store(FREE, Relaxed);
+                    mark.next.store(head.free, Relaxed);
+                }
+                head.free = slot;
+            }
+        }
+        posted
+    }
+
+    /// Takes a free slot; the caller holds `head`, whose list it is.
+    fn take(&self, free: &mut u32) -> Option<u32> {
+        if *free == NONE {
+            // All at once, so that nobody is deceived by one that comes back meanwhile.
+            *free = self.freed.xchg(NONE, Acquire);
+        }
+        let slot = *free;
+        *free = self.mark(slot)?.next.load(Relaxed);
+        Some(slot)
+    }
+
+    /// Posts a receive with a slot that has been taken.
+    fn fill(&self, srq: &Srq, slot: u32, message: &Message<'_>, number: u64) -> Result {
+        let mark = self.mark(slot).ok_or(Errno::EINVAL)?;
+        let kept = Slot {
+            context: message.context,
+            flags: FI_RECV | FI_MSG,
+            usage: match message.flags & FI_COMPLETION {
+                0 => Use::Silent,
+                _ => Use::Reported,
+            },
+            is_met: false,
+            is_told: false,
+        };
+        // SAFETY: It has been taken: the slot is ours, and with it its mappings.
+        let mappings = unsafe {
+            self.ring.fill(slot, kept);
+            self.ring.row(self.ring.index(slot))
+        };
+        mark.number.store(number, Relaxed);
+        if let Some(whole) = Whole::of(message.memory, message.descriptors, &self.pd) {
+            let sge = Sge::new(whole.addr(false), whole.len(), srq.local_dma_lkey());
+            self.keep_pieces(slot, mark, &[sge]);
+            return self.hand_over(srq, slot, mark, &[sge]);
+        }
+        let mut gather = Gather::new(srq, Direction::FromDevice, self.pieces.width(), mappings);
+        gather.add(message.memory, message.descriptors)?;
+        self.keep_pieces(slot, mark, gather.sges());
+        let posted = self.hand_over(srq, slot, mark, gather.sges());
+        posted.inspect_err(|_| gather.undo())
+    }
+
+    /// Keeps what a slot is posted with, for [`Self::repost`].
+    fn keep_pieces(&self, slot: u32, mark: &Mark, sges: &[Sge]) {
+        // SAFETY: The slot is the caller's.
+        unsafe { self.pieces.keep(slot, sges) };
+        mark.pieces.store(sges.len() as u32, Relaxed);
+    }
+
+    /// Gives a slot with that memory to the device.
+    fn hand_over(&self, srq: &Srq, slot: u32, mark: &Mark, sges: &[Sge]) -> Result {
+        // INVARIANT: It may complete before the call has returned.
+        mark.state.store(POSTED, Release);
+        let wr = RecvWr::new(WR_ID | u64::from(slot), sges);
+        // SAFETY: The segments' types promise that the memory is the operation's until it completes; the
+        // slot keeps the mappings as long.
+        unsafe { srq.post(&wr) }.map_err(status::refused)
+    }
+
+    /// Posts a receive again that no reader has been told of, and whose endpoint is gone: the slot is the
+    /// caller's, and it is not FREE. May sleep.
+    pub(super) fn repost(&self, slot: u32) {
+        let mut head = self.head.lock();
+        let head = &mut *head;
+        let (Some(mark), Some(srq)) = (self.mark(slot), &head.srq) else {
+            return;
+        };
+        // SAFETY: By the type invariant it is the caller's.
+        let mappings = unsafe { self.ring.row(self.ring.index(slot)) };
+        for mapping in mappings.iter().flatten() {
+            self.pd.dma().sync_for_device(mapping);
+        }
+        // SAFETY: As above.
+        let sges = unsafe { self.pieces.of(slot, mark.pieces.load(Relaxed) as usize) };
+        mark.number.store(head.number + 1, Relaxed);
+        match self.hand_over(srq, slot, mark, sges) {
+            Ok(()) => head.number += 1,
+            // Found again by who looks next: everybody is behind it.
+            Err(_) => mark.number.store(0, Relaxed),
+        }
+    }
+
+    /// What is kept of a slot that has been met. The caller holds the lock of the completion queue that it
+    /// was met in.
+    pub(in crate::prov::verbs) fn slot(&self, slot: u32) -> Slot {
+        // SAFETY: By the type invariant it is the caller's.
+        unsafe { self.ring.get(slot) }
+    }
+
+    /// Lets the consumer look at the memory of a slot that has been met. As of [`Self::slot`].
+    pub(in crate::prov::verbs) fn show(&self, slot: u32) {
+        // SAFETY: As there.
+        let mappings = unsafe { self.ring.row(self.ring.index(slot)) };
+        for mapping in mappings.iter().flatten() {
+            self.pd.dma().sync_for_cpu(mapping);
+        }
+    }
+
+    /// Undoes the mappings of a slot whose operation is over, and says what is kept of it. The slot is the
+    /// caller's.
+    pub(super) fn end(&self, slot: u32) -> Slot {
+        // SAFETY: As the caller says, and by the type invariant.
+        unsafe {
+            self.ring.unmap(slot, slot.wrapping_add(1));
+            self.ring.get(slot)
+        }
+    }
+
+    /// Gives a slot back that has been met, and that a reader is told of. As of [`Self::slot`].
+    pub(in crate::prov::verbs) fn give_back(&self, slot: u32, status: WcStatus, len: u32) {
+        let _ = self.end(slot);
+        // Pairs with the acquire of who asks how many are left.
+        let _ = self.done.fetch_add(1u64, Release);
+        match status {
+            WcStatus::SUCCESS => self.bytes.fetch_add(u64::from(len), Relaxed),
+            _ => self.errors.fetch_add(1u64, Relaxed),
+        };
+        let Some(mark) = self.mark(slot) else {
+            return;
+        };
+        // INVARIANT: It goes into the list.
+        mark.state.store(FREE, Relaxed);
+        let mut first = self.freed.load(Relaxed);
+        loop {
+            mark.next.store(first, Relaxed);
+            // Pairs with the acquire of the poster that takes it.
+            match self.freed.cmpxchg(first, slot, Release) {
+                Ok(_) => return,
+                Err(now) => first = now,
+            }
+        }
+    }
+
+    fn trace_post(&self, message: &Message<'_>, len: usize) {
+        if trace::posts() {
+            self.at(|at| trace::post(at, operation(message, len), true));
+        }
+    }
+
+    fn trace_refused(&self, message: &Message<'_>, len: usize, errno: Errno) {
+        if trace::errors() {
+            let said = (WcStatus::GENERAL_ERR.code(), 0);
+            self.at(|at| trace::error(at, operation(message, len), said, errno));
+        }
+    }
+
+    /// They are of no queue pair.
+    #[cold]
+    fn at(&self, tell: impl FnOnce(At<'_>)) {
+        tell(At {
+            device: self.pd.device().name().as_c_str(),
+            qp: 0,
+        });
+    }
+}
+
+/// What tracepoints are told of a receive.
+fn operation(message: &Message<'_>, len: usize) -> Operation {
+    Operation {
+        flags: FI_RECV | FI_MSG,
+        len: len as u64,
+        context: message.context.as_ptr(),
+    }
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What an endpoint has of the receives that it shares.
+
+use super::Srx;
+use crate::{
+    abi::count::Count,
+    prov::verbs::{
+        backlog::Place,
+        cq::Cq,
+        queue::Use, //
+    },
+};
+use kernel::{
+    sync::{
+        atomic::{
+            Acquire,
+            Atomic,
+            AtomicFlag,
+            Full,
+            Release, //
+        },
+        Arc, //
+    },
+    workqueue, //
+};
+
+/// What an endpoint that shares its receives has in place of a target of its receive queue.
+pub(in crate::prov::verbs) struct Share {
+    pub(in crate::prov::verbs) srx: Arc<Srx>,
+    pub(in crate::prov::verbs) cq: Arc<Cq>,
+    /// The queue's place in the completion queue's table.
+    pub(in crate::prov::verbs) place: Place,
+    /// What its completions name its queue pair by.
+    pub(in crate::prov::verbs) qp: usize,
+    /// Whether only those successes are reported that a poster asks for.
+    pub(in crate::prov::verbs) is_selective: bool,
+    /// The number of the receive that it has completed last, or of one that it never had: it has none of
+    /// those up to there.
+    last: Atomic<u64>,
+    /// How many it has completed.
+    done: Count,
+    /// Whether the endpoint closes.
+    is_over: AtomicFlag,
+}
+
+impl Share {
+    /// That of an endpoint that has just been admitted.
+    pub(in crate::prov::verbs) fn new(
+        srx: Arc<Srx>,
+        (cq, place): (Arc<Cq>, Place),
+        qp: usize,
+        is_selective: bool,
+    ) -> Self {
+        // What has been taken from the device's queue by now, others have.
+        let last = srx.high.load(Acquire);
+        Self {
+            srx,
+            cq,
+            place,
+            qp,
+            is_selective,
+            last: Atomic::new(last),
+            done: Count::new(),
+            is_over: AtomicFlag::new(false),
+        }
+    }
+
+    /// Where its receives complete, and its place there, until the endpoint closes.
+    pub(in crate::prov::verbs) fn open_place(&self) -> Option<(Arc<Cq>, Place)> {
+        let is_over = self.is_over.load(Acquire);
+        (!is_over).then(|| (self.cq.clone(), self.place))
+    }
+
+    /// The endpoint closes; true the first time.
+    pub(in crate::prov::verbs) fn end(&self) -> bool {
+        !self.is_over.xchg(true, Full)
+    }
+
+    /// A slot has been met: its completion is to be told of. False for one that has been met before. The
+    /// caller holds the lock of the completion queue.
+    pub(in crate::prov::verbs) fn meet(&self, slot: u32) -> bool {
+        match self.srx.meet(slot) {
+            None => false,
+            Some(number) => {
+                self.last.store(number, Release);
+                self.done.add(1);
+                if self.srx.is_worth_a_look(number) {
+                    // Refused where it is queued already.
+                    let _ = workqueue::system_long().enqueue(self.srx.clone());
+                }
+                true
+            }
+        }
+    }
+
+    /// It has none with this number, and none with a smaller one.
+    pub(super) fn last(&self) -> u64 {
+        self.last.load(Acquire)
+    }
+
+    /// How many it has completed.
+    pub(in crate::prov::verbs) fn done(&self) -> u64 {
+        self.done.get()
+    }
+
+    /// Whether a reader is told of a slot that has been met if it is a success. As of [`Srx::slot`].
+    pub(in crate::prov::verbs) fn usage(&self, slot: u32) -> Use {
+        match self.is_selective {
+            true => self.srx.slot(slot).usage,
+            false => Use::Reported,
+        }
+    }
+}
