@@ -521,8 +521,8 @@ impl Claim {
 
     /// Takes back the buffer of an operation that is over.
     ///
-    /// The context comes from the claimed queue or from closing an endpoint bound to it, either of
-    /// which hands out every context once.
+    /// The context comes from the claimed queue, or from closing an endpoint bound to it or the receives
+    /// that such endpoints share: whichever hands it out does so once.
     pub(super) fn reclaim(&self, context: Context) -> Option<KBox<Buffer>> {
         let raw: *mut Buffer = context.0.cast();
         if raw.is_null() {

@@ -49,6 +49,7 @@ mod endpoint;
 mod lent;
 mod listener;
 mod reach;
+mod receives;
 
 pub use calls::{
     Arrived,
@@ -77,6 +78,7 @@ pub use reach::{
     Elements,
     Remote, //
 };
+pub use receives::Receives;
 
 /// Which way it went.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

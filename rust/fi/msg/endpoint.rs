@@ -23,6 +23,7 @@ use super::{
         },
     },
     Completions,
+    Receives,
     Side, //
 };
 use crate::abi::{
@@ -75,6 +76,8 @@ struct Open {
     /// For transmits and for receives.
     completions: [Arc<Completions>; 2],
     source: Source,
+    /// Closed behind the endpoint.
+    _receives: Option<Arc<Receives>>,
 }
 
 impl Drop for Open {
@@ -137,20 +140,56 @@ impl Endpoint<Idle> {
     ///
     /// As of [`Self::new`]; -FI_EDOMAIN for a counter of another domain too.
     pub fn counted(
+        here: InProcess,
+        domain: &Arc<Domain>,
+        info: &Info,
+        source: Source,
+        events: &Arc<EventQueue>,
+        sides: (Side<'_>, Side<'_>),
+    ) -> Result<Self> {
+        Self::bound(here, domain, info, source, events, sides, None)
+    }
+
+    /// The same with receives that it shares with others, as `info` has to say (FI_SHARED_CONTEXT): its
+    /// messages take those, and [`Self::receive`] posts none.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Self::counted`]; -FI_EINVAL for an info that does not say so, -FI_EDOMAIN for receives of
+    /// another domain, -FI_ENOSPC when the completions have no room for all of them.
+    pub fn sharing(
+        here: InProcess,
+        domain: &Arc<Domain>,
+        info: &Info,
+        source: Source,
+        events: &Arc<EventQueue>,
+        sides: (Side<'_>, Side<'_>),
+        receives: &Arc<Receives>,
+    ) -> Result<Self> {
+        let receives = Some(receives.clone());
+        Self::bound(here, domain, info, source, events, sides, receives)
+    }
+
+    fn bound(
         _here: InProcess,
         domain: &Arc<Domain>,
         info: &Info,
         source: Source,
         events: &Arc<EventQueue>,
         (transmit, receive): (Side<'_>, Side<'_>),
+        receives: Option<Arc<Receives>>,
     ) -> Result<Self> {
         let open = Closing::new(Open {
             endpoint: domain.endpoint(info, source)?,
             completions: [transmit.completions.clone(), receive.completions.clone()],
             source,
+            _receives: receives.clone(),
         })?;
         let endpoint = &open.endpoint;
         endpoint.bind_events(events, 0)?;
+        if let Some(receives) = &receives {
+            endpoint.bind_receives(receives.shared(), 0)?;
+        }
         for (side, kind) in [(transmit, flags::FI_TRANSMIT), (receive, flags::FI_RECV)] {
             endpoint.bind_completions(&side.completions.queue, kind)?;
             if let Some(counter) = side.counter {

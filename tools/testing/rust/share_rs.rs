@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Two connections to itself, whose messages take the buffers that both share.
+//!
+//! ```text
+//! insmod share_rs.ko addr=0x0a000001 port=7471
+//! ```
+//!
+//! Each message is found in one of the buffers, which is posted again. Who shares them keeps them: they take
+//! messages still when their owner has dropped his handle, and are closed with the last endpoint, full or
+//! not.
+
+use kernel::{
+    new_mutex,
+    prelude::*,
+    str::CString,
+    sync::Arc,
+    time::{
+        delay::fsleep,
+        Delta, //
+    },
+};
+use kofi::{
+    abi::{
+        self,
+        context::{
+            in_process,
+            InProcess, //
+        },
+        info::{
+            Info,
+            InfoList, //
+        },
+        thread::Thread,
+        Errno,
+        Result, //
+    },
+    fi::{
+        domain::Domain,
+        eq::{
+            self,
+            EventQueue,
+            Source, //
+        },
+        info::Query,
+        memory::Buffer,
+        msg::{
+            Completions,
+            Connection,
+            Endpoint,
+            Listener,
+            Receives, //
+        },
+        wait::Budget, //
+    },
+};
+
+module! {
+    type: Share,
+    name: "share_rs",
+    authors: ["kOFI contributors"],
+    description: "kOFI test: buffers that endpoints share",
+    license: "GPL",
+    params: {
+        addr: u32 {
+            default: 0,
+            description: "Local IPv4 address as a number, 10.0.0.1 is 0x0a000001",
+        },
+        port: u16 {
+            default: 7471,
+            description: "Port to listen on",
+        },
+    },
+}
+
+/// Bytes of a message.
+const SIZE: usize = 64;
+
+/// Buffers that are shared.
+const BUFFERS: usize = 4;
+
+/// Messages of each client.
+const MESSAGES: usize = 3 * BUFFERS;
+
+/// Connections.
+const CLIENTS: usize = 2;
+
+struct Share {}
+
+impl kernel::Module for Share {
+    fn init(_module: &'static ThisModule) -> kernel::error::Result<Self> {
+        let place = (
+            module_parameters::addr.value(),
+            module_parameters::port.value(),
+        );
+        run(in_process()?, place)?;
+        pr_info!("all is shared\n");
+        Ok(Self {})
+    }
+}
+
+/// Finds what can be opened for connections, or to them, whose receives are as many or shared.
+fn find(
+    here: InProcess,
+    (addr, port): (u32, u16),
+    source: bool,
+    receive_contexts: usize,
+) -> Result<InfoList> {
+    let [a, b, c, d] = addr.to_be_bytes();
+    let node = CString::try_from_fmt(fmt!("{a}.{b}.{c}.{d}"))?;
+    let service = CString::try_from_fmt(fmt!("{port}"))?;
+    let mut hints = Info::new()?;
+    hints.set_caps(abi::FI_MSG);
+    hints.set_ep(&abi::fi_ep_attr {
+        type_: abi::FI_EP_MSG,
+        rx_ctx_cnt: receive_contexts,
+        ..pin_init::zeroed()
+    })?;
+    let query = Query {
+        node: Some(&node),
+        service: Some(&service),
+        source,
+        hints: Some(&hints),
+    };
+    kofi::getinfo(here, &query)
+}
+
+fn budget() -> Budget {
+    Budget::from_millis(30_000)
+}
+
+/// What the endpoints of this end have in common.
+struct Server {
+    domain: Arc<Domain>,
+    events: Arc<EventQueue>,
+    transmits: Arc<Completions>,
+    messages: Arc<Completions>,
+}
+
+impl Server {
+    /// Accepts the next connection, whose messages take what is posted to `receives`.
+    fn accept(
+        &self,
+        here: InProcess,
+        source: Source,
+        receives: &Arc<Receives>,
+    ) -> Result<Endpoint> {
+        let mut request = self.events.next(here, &mut budget())?;
+        let info = request.take_info().ok_or(Errno::EOTHER)?;
+        let endpoint = Endpoint::sharing(
+            here,
+            &self.domain,
+            &info,
+            source,
+            &self.events,
+            (self.transmits.side(None), self.messages.side(None)),
+            receives,
+        )?;
+        let refused = endpoint.receive(Buffer::new(here, SIZE, 0)?);
+        if refused.map_err(|refused| refused.errno) != Err(Errno::ENOSYS) {
+            pr_err!("an endpoint posts what it shares\n");
+            return Err(Errno::EOTHER);
+        }
+        let endpoint = endpoint.accept(here, &[])?;
+        let event = self.events.next(here, &mut budget())?;
+        Ok(endpoint.connected(&event)?)
+    }
+
+    /// The next message: its first byte, and the buffer that it is in.
+    fn message(&self, here: InProcess) -> Result<(u8, KBox<Buffer>)> {
+        let done = self.messages.wait(here, &mut budget())?;
+        match done.result? {
+            SIZE => Ok((done.buffer[0], done.buffer)),
+            _ => Err(Errno::EMSGSIZE),
+        }
+    }
+}
+
+/// Connects a client, in a thread of its own, while this one accepts it.
+fn connect(
+    here: InProcess,
+    place: (u32, u16),
+    accept: impl FnOnce() -> Result<Endpoint>,
+) -> Result<(Connection, Endpoint)> {
+    let slot = Arc::pin_init(new_mutex!(None::<Result<Connection>>), GFP_KERNEL)?;
+    let found = slot.clone();
+    let thread = Thread::run(here, c"share_rs", move |here| {
+        let end = client(here, place);
+        *found.lock() = Some(end);
+    })?;
+    let endpoint = accept()?;
+    let mut end = None;
+    for _ in 0..30_000 {
+        end = slot.lock().take();
+        if end.is_some() {
+            break;
+        }
+        fsleep(Delta::from_millis(1));
+    }
+    drop(thread);
+    Ok((end.ok_or(Errno::ETIMEDOUT)??, endpoint))
+}
+
+fn client(here: InProcess, place: (u32, u16)) -> Result<Connection> {
+    let mut list = find(here, place, false, 0)?;
+    let info = list.first_mut().ok_or(Errno::ENODATA)?;
+    let fabric = kofi::fabric::<Share>(here, info)?;
+    let opened = Connection::open(here, &fabric, info, 1)?;
+    Ok(opened.connect(here, &[])?.0)
+}
+
+/// Sends one message that begins with that byte.
+fn send(here: InProcess, from: &Connection, byte: u8) -> Result {
+    let mut word = Buffer::new(here, SIZE, 0)?;
+    word[0] = byte;
+    from.endpoint.send(word, SIZE)?;
+    from.transmits.wait(here, &mut budget())?.result.map(drop)
+}
+
+fn run(here: InProcess, place: (u32, u16)) -> Result {
+    let list = find(here, place, true, abi::FI_SHARED_CONTEXT)?;
+    let info = list.first().ok_or(Errno::ENODATA)?;
+    let fabric = kofi::fabric::<Share>(here, info)?;
+    let domain = fabric.domain(here, info)?;
+    let events = fabric.event_queue(here, eq::Attr::default())?;
+    let server = Server {
+        transmits: Completions::new(here, &domain, BUFFERS)?,
+        messages: Completions::new(here, &domain, BUFFERS)?,
+        domain,
+        events,
+    };
+    let receives = Receives::new(here, &server.domain, BUFFERS)?;
+    for _ in 0..BUFFERS {
+        receives.receive(Buffer::new(here, SIZE, 0)?)?;
+    }
+    let refused = receives.receive(Buffer::new(here, SIZE, 0)?);
+    if refused.map_err(|refused| refused.errno) != Err(Errno::EAGAIN) || receives.room() != 0 {
+        pr_err!("there is more room than there should be\n");
+        return Err(Errno::EOTHER);
+    }
+
+    let _listener = Listener::new(here, &fabric, info, Source(0), &server.events)?;
+    let mut clients = KVec::with_capacity(CLIENTS, GFP_KERNEL)?;
+    let mut endpoints = KVec::with_capacity(CLIENTS, GFP_KERNEL)?;
+    for number in 1..=CLIENTS {
+        let source = Source(number);
+        let accept = || server.accept(here, source, &receives);
+        let (client, endpoint) = connect(here, place, accept)?;
+        clients.push(client, GFP_KERNEL)?;
+        endpoints.push(endpoint, GFP_KERNEL)?;
+    }
+    for number in 0..MESSAGES {
+        for (client, sent) in clients.iter().zip(number as u8..) {
+            send(here, client, sent)?;
+            let (got, buffer) = server.message(here)?;
+            if got != sent {
+                pr_err!("a message is not what was sent\n");
+                return Err(Errno::EIO);
+            }
+            receives.receive(buffer)?;
+        }
+    }
+
+    // Who shares them keeps them.
+    drop(receives);
+    for client in clients.iter() {
+        send(here, client, 1)?;
+        drop(server.message(here)?);
+    }
+    // One is full and has not been read, one is posted.
+    send(here, &clients[0], 2)?;
+    drop(endpoints);
+    match server.messages.read() {
+        Err(Errno::EAGAIN) => Ok(()),
+        _ => Err(Errno::EOTHER),
+    }
+}
