@@ -23,6 +23,7 @@ struct fault {
 	struct fid_poll		*poll;
 	struct fid_wait		*set;
 	struct fid_ep		*ep;		/* of request, if there is one */
+	struct fid_ep		*srx;		/* receives to be shared */
 	struct fid_ep		*asking;
 	struct fi_info		*request;	/* FI_CONNREQ of asking */
 	void			*buf;

@@ -164,8 +164,7 @@ static const struct fi_cq_attr default_cq = {
 	.wait_obj = FI_WAIT_UNSPEC,
 };
 
-/* Nearly every test has one thread, which may as well say so. */
-static void set_threading(struct fi_info *hints, enum fi_threading threading)
+void fx_set_threading(struct fi_info *hints, enum fi_threading threading)
 {
 	if (threading == FI_THREAD_UNSPEC && fx_serial)
 		threading = FI_THREAD_COMPLETION;
@@ -186,7 +185,7 @@ struct kofi_fabric_fx *fx_open_for(struct kunit *test,
 
 	fx = kunit_kzalloc(test, sizeof(*fx), GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, fx);
-	set_threading(hints, threading);
+	fx_set_threading(hints, threading);
 	fx->info = fx_info_for(test, hints, fx_addr, NULL, FI_SOURCE);
 	fx->fabric = fx_fabric(test, fx->info);
 	fx->domain = fx_domain(test, fx->fabric, fx->info);
@@ -347,7 +346,7 @@ struct kofi_pair *fx_pair(struct kunit *test, const struct fx_pair_opts *opts)
 	hints = fx_hints(test);
 	hints->caps |= opts->caps;
 	hints->mode = opts->mode;
-	set_threading(hints, opts->threading);
+	fx_set_threading(hints, opts->threading);
 	/* More than siw takes inline, so that there are copies to test. */
 	hints->tx_attr->inject_size = 128;
 	pair->info = fx_info_for(test, hints, opts->node ?: fx_addr, NULL,

@@ -95,6 +95,8 @@ void fx_defer_free(struct kunit *test, struct fi_info *info);
 
 /* Hints for messages over connected endpoints; freed with the test. */
 struct fi_info *fx_hints(struct kunit *test);
+/* How calls are serialized. Nearly every test has one thread, which may as well say so (fx_serial). */
+void fx_set_threading(struct fi_info *hints, enum fi_threading threading);
 /* What fi_getinfo() lists for connected endpoints; freed with the test. */
 struct fi_info *fx_info(struct kunit *test, const char *node,
 			const char *service, u64 flags);
