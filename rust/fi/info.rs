@@ -131,6 +131,7 @@ pub fn getinfo(
 /// Narrows an offer down to what is asked for; false if it cannot serve.
 fn tailor(offer: &mut Info, hints: Option<&Info>, version: u32) -> Result<bool> {
     let Some(hints) = hints else {
+        limit_caps(offer, !ON_DEMAND)?;
         Sizes::DEFAULT.apply(offer)?;
         return Ok(true);
     };
@@ -156,7 +157,7 @@ fn tailor(offer: &mut Info, hints: Option<&Info>, version: u32) -> Result<bool> 
     if !fits {
         return Ok(false);
     }
-    offer.set_caps(caps);
+    limit_caps(offer, caps)?;
     let (src, dest) = offer.ends()?;
     offer.set_ends(format, src.as_ref(), dest.as_ref())?;
     if let Some(domain) = offer.domain().copied() {
@@ -173,10 +174,8 @@ fn tailor(offer: &mut Info, hints: Option<&Info>, version: u32) -> Result<bool> 
     }
     Sizes::of(hints).apply(offer)?;
     let tx = offer.tx_mut()?;
-    tx.caps &= caps;
     tx.op_flags = hints.tx().map_or(0, |asked| asked.op_flags);
     let rx = offer.rx_mut()?;
-    rx.caps &= caps;
     rx.op_flags = hints.rx().map_or(0, |asked| asked.op_flags);
     Ok(true)
 }
@@ -229,6 +228,14 @@ impl Sizes {
         rx.iov_limit = rx.iov_limit.min(self.receive_vector);
         Ok(())
     }
+}
+
+/// Leaves an offer no other capabilities than those.
+fn limit_caps(offer: &mut Info, caps: u64) -> Result {
+    offer.set_caps(offer.caps() & caps);
+    offer.tx_mut()?.caps &= caps;
+    offer.rx_mut()?.caps &= caps;
+    Ok(())
 }
 
 /// The capabilities to return, or none if the offer lacks one that is asked for.
