@@ -10,13 +10,10 @@
 
 #define pr_fmt(fmt) "bench: " fmt
 
-#include <linux/debugfs.h>
 #include <linux/delay.h>
 #include <linux/in.h>
 #include <linux/ktime.h>
-#include <linux/mm.h>
 #include <linux/module.h>
-#include <linux/uaccess.h>
 #include <linux/vmalloc.h>
 
 #include <rdma/fabric.h>
@@ -25,21 +22,16 @@
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_eq.h>
 
+#include "table.h"
+
 #define MOST_KNOWN	1000000
 #define MOST_SPOKES	64
 #define PATIENCE	(30 * HZ)
 #define LEN		64
 
-static char *addr = "";
-module_param(addr, charp, 0444);
-MODULE_PARM_DESC(addr, "numeric IPv4 address of an RDMA device of this machine");
-
 static char *port = "7604";
 module_param(port, charp, 0444);
 MODULE_PARM_DESC(port, "port of the endpoint that all others send to");
-
-static struct dentry *dir;
-static DEFINE_MUTEX(running);
 
 /* An endpoint, and what it needs. */
 struct node {
@@ -52,21 +44,6 @@ struct node {
 	fi_addr_t		hub;
 	u8			buf[LEN];
 };
-
-static void say(const char *impl, const char *name, u32 size, u64 value,
-		const char *unit)
-{
-	pr_info("impl=%s name=rdm_%s size=%u value=%llu unit=%s\n", impl, name,
-		size, value, unit);
-}
-
-static u64 free_bytes(void)
-{
-	struct sysinfo now;
-
-	si_meminfo(&now);
-	return (u64)now.freeram * now.mem_unit;
-}
 
 static void close(struct fid *fid)
 {
@@ -140,7 +117,7 @@ static int weigh_known(const char *impl, bool starts, struct sockaddr_in *peers,
 	if (!ret) {
 		before = free_bytes();
 		inserted = fi_av_insert(node.av, peers, count, NULL, 0, NULL);
-		say(impl, "known", count,
+		say(impl, "rdm_known", count,
 		    div_u64(before - free_bytes(), count), "B");
 		ret = inserted == count ? 0 : -EIO;
 	}
@@ -242,15 +219,15 @@ static int bench_met(struct node *hub, struct node *spokes, u32 count)
 	if (ret)
 		return ret;
 	/* Both of its ends are here. */
-	say("rdm", "met", count, div_u64(before - free_bytes(), 2 * count), "B");
-	say("rdm", "first", count, ns, "ns");
+	say("rdm", "rdm_met", count, div_u64(before - free_bytes(), 2 * count), "B");
+	say("rdm", "rdm_first", count, ns, "ns");
 	ret = greet(hub, spokes, count, &ns);
 	if (ret)
 		return ret;
-	say("rdm", "next", count, ns, "ns");
+	say("rdm", "rdm_next", count, ns, "ns");
 	ret = restart(hub) ?: greet(hub, spokes, count, &ns);
 	if (!ret)
-		say("rdm", "back", count, ns, "ns");
+		say("rdm", "rdm_back", count, ns, "ns");
 	return ret;
 }
 
@@ -274,53 +251,22 @@ static int bench_connections(u32 count)
 	return ret;
 }
 
-static const struct {
-	const char	*name;
-	int		(*run)(u32 number);
-} benches[] = {
+static const struct bench benches[] = {
 	{ "known", bench_known },		/* addresses */
 	{ "connections", bench_connections },	/* endpoints that make one */
-};
-
-static ssize_t bench_write(struct file *file, const char __user *from,
-			   size_t count, loff_t *pos)
-{
-	char line[64], name[16];
-	int ret = -EINVAL;
-	u32 number;
-
-	if (count >= sizeof(line))
-		return -EINVAL;
-	if (copy_from_user(line, from, count))
-		return -EFAULT;
-	line[count] = '\0';
-	if (sscanf(line, "%15s %u", name, &number) != 2)
-		return -EINVAL;
-	mutex_lock(&running);
-	for (int i = 0; i < ARRAY_SIZE(benches); i++)
-		if (!strcmp(name, benches[i].name))
-			ret = benches[i].run(number);
-	mutex_unlock(&running);
-	return ret ?: count;
-}
-
-static const struct file_operations bench_fops = {
-	.owner = THIS_MODULE,
-	.open = simple_open,
-	.write = bench_write,
+	{}
 };
 
 static int __init peers_init(void)
 {
-	dir = debugfs_create_dir(KBUILD_MODNAME, NULL);
-	debugfs_create_file("run", 0200, dir, NULL, &bench_fops);
+	bench_add_file(benches);
 	return 0;
 }
 module_init(peers_init);
 
 static void __exit peers_exit(void)
 {
-	debugfs_remove(dir);
+	bench_remove_file();
 }
 module_exit(peers_exit);
 

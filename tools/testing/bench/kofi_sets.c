@@ -10,14 +10,11 @@
 #define pr_fmt(fmt) "bench: " fmt
 
 #include <linux/completion.h>
-#include <linux/debugfs.h>
 #include <linux/in.h>
 #include <linux/kthread.h>
 #include <linux/ktime.h>
-#include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/seq_file.h>
-#include <linux/uaccess.h>
 #include <linux/vmalloc.h>
 #include <linux/wait.h>
 
@@ -25,28 +22,17 @@
 #include <rdma/fi_domain.h>
 #include <rdma/fi_eq.h>
 
+#include "table.h"
+
 #define MOST_PEERS	4000000
 #define MOST_MEMBERS	4096
 #define BATCH		64
 #define THREADS		4
 #define BASE		0x0a000000	/* 10.0.0.0 */
 
-static char *addr = "";
-module_param(addr, charp, 0444);
-MODULE_PARM_DESC(addr, "numeric IPv4 address of an RDMA device of this machine");
-
 static struct fi_info *info;
 static struct fid_fabric *fabric;
 static struct fid_domain *domain;
-static struct dentry *dir;
-static DEFINE_MUTEX(running);
-
-static void say(const char *impl, const char *name, u32 size, u64 value,
-		const char *unit)
-{
-	pr_info("impl=%s name=%s size=%u value=%llu unit=%s\n", impl, name,
-		size, value, unit);
-}
 
 /* Time for each of many, and what it is of. */
 static void say_each(const char *impl, const char *name, u32 size, u64 start,
@@ -63,14 +49,6 @@ static void fill(struct sockaddr_in *peers, u32 from, u32 count)
 			.sin_port = htons(7471),
 			.sin_addr.s_addr = htonl(BASE + from + i),
 		};
-}
-
-static u64 free_bytes(void)
-{
-	struct sysinfo now;
-
-	si_meminfo(&now);
-	return (u64)now.freeram * now.mem_unit;
 }
 
 static int open_vector(struct fid_av **av)
@@ -467,42 +445,12 @@ static int bench_wait(u32 laps)
 	return ret;
 }
 
-static const struct {
-	const char	*name;
-	int		(*run)(u32 number);
-} benches[] = {
+static const struct bench benches[] = {
 	{ "vector", bench_vector },	/* addresses */
 	{ "lookups", bench_lookups },	/* how many */
 	{ "poll", bench_poll },		/* members */
 	{ "wait", bench_wait },		/* round trips */
-};
-
-static ssize_t bench_write(struct file *file, const char __user *from,
-			   size_t count, loff_t *pos)
-{
-	char line[64], name[16];
-	int ret = -EINVAL;
-	u32 number;
-
-	if (count >= sizeof(line))
-		return -EINVAL;
-	if (copy_from_user(line, from, count))
-		return -EFAULT;
-	line[count] = '\0';
-	if (sscanf(line, "%15s %u", name, &number) != 2)
-		return -EINVAL;
-	mutex_lock(&running);
-	for (int i = 0; i < ARRAY_SIZE(benches); i++)
-		if (!strcmp(name, benches[i].name))
-			ret = benches[i].run(number);
-	mutex_unlock(&running);
-	return ret ?: count;
-}
-
-static const struct file_operations bench_fops = {
-	.owner = THIS_MODULE,
-	.open = simple_open,
-	.write = bench_write,
+	{}
 };
 
 static int __init sets_init(void)
@@ -525,8 +473,7 @@ static int __init sets_init(void)
 	ret = fi_domain(fabric, info, &domain, NULL);
 	if (ret)
 		goto close;
-	dir = debugfs_create_dir(KBUILD_MODNAME, NULL);
-	debugfs_create_file("run", 0200, dir, NULL, &bench_fops);
+	bench_add_file(benches);
 	return 0;
 close:
 	fi_close(&fabric->fid);
@@ -538,7 +485,7 @@ module_init(sets_init);
 
 static void __exit sets_exit(void)
 {
-	debugfs_remove(dir);
+	bench_remove_file();
 	fi_close(&domain->fid);
 	fi_close(&fabric->fid);
 	fi_freeinfo(info);

@@ -7,7 +7,6 @@
  *	fi_bench ADDRESS lat|rate|bw SIZE ITERATIONS
  */
 
-#include <netinet/in.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <sys/socket.h>
@@ -15,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "peer.h"
+#include "rdm.h"
 
 #define BATCH		16
 /* Most bytes of the messages that are sent, or received, at once. */
@@ -73,38 +72,9 @@ static void receive(struct side *side, void *buf)
 
 static void open_side(struct side *side, const char *own)
 {
-	struct fi_av_attr av_attr = { .type = FI_AV_TABLE };
-	struct fi_cq_attr cq_attr = { .format = FI_CQ_FORMAT_MSG, .size = 512 };
-	struct peer *peer = &side->peer;
-	struct fi_info *hints = fi_allocinfo();
-	size_t len = (side->test->slots + side->test->window) * peer->size;
+	size_t len = (side->test->slots + side->test->window) * side->peer.size;
 
-	if (!hints)
-		check(-FI_ENOMEM, "fi_allocinfo");
-	hints->caps = FI_MSG;
-	hints->mode = FI_CONTEXT;
-	hints->addr_format = FI_SOCKADDR_IN;
-	hints->ep_attr->type = FI_EP_RDM;
-	hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR |
-				      FI_MR_ALLOCATED | FI_MR_PROV_KEY;
-	hints->domain_attr->threading = FI_THREAD_DOMAIN;
-	hints->fabric_attr->prov_name = strdup("verbs;ofi_rxm");
-	check(fi_getinfo(FI_VERSION(1, 17), own, "0", FI_SOURCE, hints, &peer->info),
-	      "fi_getinfo");
-	fi_freeinfo(hints);
-	check(fi_fabric(peer->info->fabric_attr, &peer->fabric, NULL), "fi_fabric");
-	check(fi_domain(peer->fabric, peer->info, &peer->domain, NULL), "fi_domain");
-	check(fi_cq_open(peer->domain, &cq_attr, &peer->cq, NULL), "fi_cq_open");
-	check(fi_av_open(peer->domain, &av_attr, &side->av, NULL), "fi_av_open");
-	check(fi_endpoint(peer->domain, peer->info, &peer->ep, NULL), "fi_endpoint");
-	check(fi_ep_bind(peer->ep, &side->av->fid, 0), "fi_ep_bind");
-	check(fi_ep_bind(peer->ep, &peer->cq->fid, FI_TRANSMIT | FI_RECV), "fi_ep_bind");
-	check(fi_enable(peer->ep), "fi_enable");
-	peer->buf = calloc(1, len);
-	if (!peer->buf)
-		check(-FI_ENOMEM, "calloc");
-	check(fi_mr_reg(peer->domain, peer->buf, len, FI_SEND | FI_RECV, 0, 0, 0, &peer->mr, NULL),
-	      "fi_mr_reg");
+	open_rdm(&side->peer, &side->av, own, FI_MSG, FI_CQ_FORMAT_MSG, len);
 	for (unsigned int i = 0; i < side->test->slots; i++)
 		receive(side, rx_slot(side, i));
 }
@@ -224,22 +194,6 @@ static void sink(struct side *side, unsigned long count)
 	}
 }
 
-static void close_side(struct side *side)
-{
-	struct peer *peer = &side->peer;
-
-	while (side->sending)
-		advance(side);
-	close_fid(&peer->ep->fid, "endpoint");
-	close_fid(&peer->mr->fid, "region");
-	close_fid(&peer->cq->fid, "completion queue");
-	close_fid(&side->av->fid, "address vector");
-	close_fid(&peer->domain->fid, "domain");
-	close_fid(&peer->fabric->fid, "fabric");
-	fi_freeinfo(peer->info);
-	free(peer->buf);
-}
-
 static void report(const struct side *side, uint64_t ns)
 {
 	const struct test *test = side->test;
@@ -271,7 +225,7 @@ static void play(struct side *side, const char *own, unsigned long count, int ch
 	/* Nobody leaves while the other needs it. */
 	if (write(channel, &over, 1) != 1 || read(channel, &over, 1) != 1)
 		check(-FI_EIO, "the other process");
-	close_side(side);
+	close_rdm(&side->peer, side->av);
 	if (first)
 		report(side, ns);
 }

@@ -4,15 +4,15 @@
  * has it: messages of all lengths, there and back, and each side's memory
  * accessed by the other, atomically too.
  *
- *	fi_datagram ADDRESS PORT OWN_ADDRESS ROUNDS [BEFORE]
+ *	fi_datagram ADDRESS PORT OWN_ADDRESS ROUNDS [BEFORE|-]
  *
  * With BEFORE, that is how many rounds all clients have had before this one, and
- * what they and the server have counted together has to be that.
+ * what they and the server have counted together has to be that. With - it asks
+ * for no atomic operations.
  */
 
 #include <arpa/inet.h>
 #include <endian.h>
-#include <netinet/in.h>
 #include <stdbool.h>
 #include <unistd.h>
 #include <rdma/fi_atomic.h>
@@ -21,7 +21,7 @@
 
 #include "../../../samples/c/datagram.h"
 #include "../kunit/atomic_model.h"
-#include "peer.h"
+#include "rdm.h"
 
 #define LONGEST	(1 << 20)
 /* The kernel lends at least as much to so many at once. */
@@ -49,40 +49,10 @@ struct client {
 
 static void open_client(struct client *client, const char *own)
 {
-	struct fi_av_attr av_attr = { .type = FI_AV_TABLE };
-	struct fi_cq_attr cq_attr = {
-		.format = FI_CQ_FORMAT_TAGGED,
-		.size = 128,
-	};
 	struct peer *peer = &client->peer;
-	struct fi_info *hints = fi_allocinfo();
 
-	if (!hints)
-		check(-FI_ENOMEM, "fi_allocinfo");
-	hints->caps = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC;
-	hints->mode = FI_CONTEXT;
-	hints->addr_format = FI_SOCKADDR_IN;
-	hints->ep_attr->type = FI_EP_RDM;
-	hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR |
-				      FI_MR_ALLOCATED | FI_MR_PROV_KEY;
-	hints->fabric_attr->prov_name = strdup("verbs;ofi_rxm");
-	check(fi_getinfo(FI_VERSION(1, 17), own, "0", FI_SOURCE, hints, &peer->info),
-	      "fi_getinfo");
-	fi_freeinfo(hints);
-	check(fi_fabric(peer->info->fabric_attr, &peer->fabric, NULL), "fi_fabric");
-	check(fi_domain(peer->fabric, peer->info, &peer->domain, NULL), "fi_domain");
-	check(fi_cq_open(peer->domain, &cq_attr, &peer->cq, NULL), "fi_cq_open");
-	check(fi_av_open(peer->domain, &av_attr, &client->av, NULL), "fi_av_open");
-	check(fi_endpoint(peer->domain, peer->info, &peer->ep, NULL), "fi_endpoint");
-	check(fi_ep_bind(peer->ep, &client->av->fid, 0), "fi_ep_bind");
-	check(fi_ep_bind(peer->ep, &peer->cq->fid, FI_TRANSMIT | FI_RECV), "fi_ep_bind");
-	check(fi_enable(peer->ep), "fi_enable");
-	peer->buf = calloc(2 * AT_ONCE, LONGEST);
-	if (!peer->buf)
-		check(-FI_ENOMEM, "calloc");
-	check(fi_mr_reg(peer->domain, peer->buf, 2 * AT_ONCE * LONGEST,
-			FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE,
-			0, 0, 0, &peer->mr, NULL), "fi_mr_reg");
+	open_rdm(peer, &client->av, own, FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC,
+		 FI_CQ_FORMAT_TAGGED, 2 * AT_ONCE * LONGEST);
 	client->out = peer->buf;
 	client->in = peer->buf + AT_ONCE * LONGEST;
 }
@@ -321,30 +291,18 @@ static uint64_t counted(struct client *client)
 	return *(uint64_t *)client->in;
 }
 
-static void close_client(struct client *client)
-{
-	struct peer *peer = &client->peer;
-
-	close_fid(&peer->ep->fid, "endpoint");
-	close_fid(&peer->mr->fid, "region");
-	close_fid(&peer->cq->fid, "completion queue");
-	close_fid(&client->av->fid, "address vector");
-	close_fid(&peer->domain->fid, "domain");
-	close_fid(&peer->fabric->fid, "fabric");
-	fi_freeinfo(peer->info);
-	free(peer->buf);
-}
-
 int main(int argc, char **argv)
 {
 	struct client client = { 0 };
 	unsigned long errors = 0, count;
+	bool asks;
 
 	if (argc != 5 && argc != 6) {
-		fprintf(stderr, "fi_datagram ADDRESS PORT OWN_ADDRESS ROUNDS [BEFORE]\n");
+		fprintf(stderr, "fi_datagram ADDRESS PORT OWN_ADDRESS ROUNDS [BEFORE|-]\n");
 		return 2;
 	}
 	count = strtoul(argv[4], NULL, 0);
+	asks = argc == 5 || strcmp(argv[5], "-");
 	open_client(&client, argv[3]);
 	say_hello(&client, argv[1], argv[2]);
 	for (unsigned long n = 0; n < count; n++) {
@@ -353,14 +311,16 @@ int main(int argc, char **argv)
 			errors += borrow(&client, lens[i], n);
 		}
 		errors += lend(&client, n);
-		errors += operations(&client, n);
-		errors += count_up(&client);
+		if (asks) {
+			errors += operations(&client, n);
+			errors += count_up(&client);
+		}
 		errors += be_counted(&client);
 	}
-	if (argc == 6)
+	if (argc == 6 && asks)
 		errors += counted(&client) != (count + strtoul(argv[5], NULL, 0)) *
 					      (COUNTS + DATAGRAM_COUNTS);
-	close_client(&client);
+	close_rdm(&client.peer, client.av);
 	printf("fi_datagram: %lu rounds errors=%lu\n", count, errors);
 	return errors != 0;
 }
