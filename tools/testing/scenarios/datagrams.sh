@@ -4,7 +4,12 @@ CLIENT=$KOFI/bin/fi_datagram
 # libfabric makes its queue for so many peers at once: rxe has none for 256, the default.
 export FI_UNIVERSE_SIZE=16
 
-ask() { "$CLIENT" "$ADDRESS" 7471 "$ADDRESS" "$@"; }
+# libfabric gives a request's buffer to the next one when its answer has come, and takes the completion of
+# the first, if that comes later, for the other's ("BUG: need to wait for completion", says its rxm_cq.c):
+# programs end in faults, or wait for ever. On siw it comes later as soon as there are two CPUs.
+asks=
+[ "$1" = siw ] && [ "$(nproc)" -gt 1 ] && asks=-
+ask() { "$CLIENT" "$ADDRESS" 7471 "$ADDRESS" "$@" $asks; }
 
 # Several at once, and none minds the others.
 crowd() {
@@ -22,7 +27,7 @@ crowd() {
 
 # Killed in the midst of it: the server goes on.
 leave() {
-	"$CLIENT" "$ADDRESS" 7471 "$ADDRESS" 1000 &
+	"$CLIENT" "$ADDRESS" 7471 "$ADDRESS" 1000 $asks &
 	client=$!
 	eventually 10 connected || return
 	kill -9 $client
@@ -38,6 +43,6 @@ await 10 "datagram_server: ready" || fail "the server is not ready"
 check rdm_07_one ask "$2"
 check rdm_07_again ask 1
 check rdm_07_crowd crowd "$2"
-check atom_05_exact ask 1 $((4 * $2 + 1))
+[ -n "$asks" ] || check atom_05_exact ask 1 $((4 * $2 + 1))
 check rdm_07_leaving leave
 unload datagram_server kofi || fail "the modules do not unload"
