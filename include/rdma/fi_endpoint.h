@@ -415,10 +415,12 @@ static inline ssize_t fi_cancel(fid_t fid, void *context)
  *
  * Context: Any context.
  * Return:
- * * 0 - set, for the receives posted from now on
+ * * 0 - set, for what is done from now on
  * * -FI_ENOPROTOOPT - another option than FI_OPT_MIN_MULTI_RECV of an active
- *   endpoint
- * * -FI_EINVAL - 0 bytes for a message; @optval is %NULL, or no size_t
+ *   endpoint, or FI_OPT_KOFI_CONNECTIONS or FI_OPT_KOFI_IDLE_MS of one for
+ *   datagrams
+ * * -FI_EINVAL - 0 bytes for a message, no connections or more than there can
+ *   be, more than INT_MAX milliseconds; @optval is %NULL, or no size_t
  */
 static inline int fi_setopt(fid_t fid, int level, int optname,
 			    const void *optval, size_t optlen)
@@ -440,7 +442,8 @@ static inline int fi_setopt(fid_t fid, int level, int optname,
  * Return:
  * * 0 - the value has been written
  * * -FI_ENOPROTOOPT - another option than FI_OPT_CM_DATA_SIZE, or
- *   FI_OPT_MIN_MULTI_RECV of an active endpoint
+ *   FI_OPT_MIN_MULTI_RECV of an active endpoint, or FI_OPT_KOFI_* of one for
+ *   datagrams
  * * -FI_ETOOSMALL - no room for a size_t, whose size is in @optlen
  * * -FI_EINVAL - @optlen is %NULL
  */

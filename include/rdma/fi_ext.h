@@ -26,6 +26,17 @@
  */
 #define FI_PROV_SPECIFIC_EFA	(0xefa << 16)
 #define FI_PROV_SPECIFIC_TCP	(0x7cb << 16)
+#define FI_PROV_SPECIFIC_KOFI	(0x0f1 << 16)
+
+/* Options of FI_OPT_ENDPOINT, of datagram endpoints; each is a size_t */
+enum {
+	/* how many connections it has at once, at most */
+	FI_OPT_KOFI_CONNECTIONS = -FI_PROV_SPECIFIC_KOFI,
+	/* milliseconds that one may be unused before it is closed; 0: for ever */
+	FI_OPT_KOFI_IDLE_MS,
+	/* how many there are, to be read */
+	FI_OPT_KOFI_CONNECTED,
+};
 
 /**
  * struct fi_fid_export - argument of FI_EXPORT_FID

@@ -47,6 +47,7 @@ use crate::{
             Parent,
             Users, //
         },
+        provider::Setting,
     },
 };
 use core::ptr;
@@ -384,12 +385,25 @@ unsafe extern "C" fn getopt(
             let core = object.endpoint.core();
             let option = |name| match name {
                 abi::FI_OPT_CM_DATA_SIZE => Some(core.private_data_limit()),
-                abi::FI_OPT_MIN_MULTI_RECV => Some(core.multi_receive_size()),
-                _ => None,
+                _ => setting(name).and_then(|setting| core.setting(setting).ok()),
             };
             cm::getopt(option, level, name, value, len)
         })
     })
+}
+
+/// What an option of endpoints sets.
+fn setting(name: u32) -> Option<Setting> {
+    const CONNECTIONS: u32 = abi::FI_OPT_KOFI_CONNECTIONS as u32;
+    const IDLE: u32 = abi::FI_OPT_KOFI_IDLE_MS as u32;
+    const CONNECTED: u32 = abi::FI_OPT_KOFI_CONNECTED as u32;
+    match name {
+        abi::FI_OPT_MIN_MULTI_RECV => Some(Setting::MultiReceive),
+        CONNECTIONS => Some(Setting::Connections),
+        IDLE => Some(Setting::Idle),
+        CONNECTED => Some(Setting::Connected),
+        _ => None,
+    }
 }
 
 unsafe extern "C" fn setopt(
@@ -402,16 +416,15 @@ unsafe extern "C" fn setopt(
     // SAFETY: As the C caller promises.
     into_int(unsafe {
         object::object::<EndpointObject>(fid).and_then(|object| {
-            let is_known = level == abi::FI_OPT_ENDPOINT as c_int
-                && name == abi::FI_OPT_MIN_MULTI_RECV as c_int;
-            if !is_known {
-                return Err(Errno::ENOPROTOOPT);
-            }
+            let setting = (level == abi::FI_OPT_ENDPOINT as c_int)
+                .then(|| setting(name as u32))
+                .flatten()
+                .ok_or(Errno::ENOPROTOOPT)?;
             if value.is_null() || len != size_of::<usize>() {
                 return Err(Errno::EINVAL);
             }
-            let size = ptr::read_unaligned(value.cast::<usize>());
-            object.endpoint.core().set_multi_receive_size(size)
+            let value = ptr::read_unaligned(value.cast::<usize>());
+            object.endpoint.core().set(setting, value)
         })
     })
 }

@@ -244,6 +244,20 @@ pub struct Bindings {
     pub counters: Counters,
 }
 
+/// What a consumer can set of an endpoint, with `fi_setopt()`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Setting {
+    /// FI_OPT_MIN_MULTI_RECV: how many bytes a buffer that takes several messages has for each of them, at
+    /// least, of those that are posted from now on; not 0.
+    MultiReceive,
+    /// FI_OPT_KOFI_CONNECTIONS: how many connections it has at once, at most.
+    Connections,
+    /// FI_OPT_KOFI_IDLE_MS: after how many milliseconds a connection is closed that nobody uses; 0 for never.
+    Idle,
+    /// FI_OPT_KOFI_CONNECTED: how many connections there are. Nobody sets that.
+    Connected,
+}
+
 /// What a transmit does with its memory.
 #[derive(Clone, Copy)]
 pub enum Operation<'a> {
@@ -393,11 +407,19 @@ pub trait Endpoint: Any + Send + Sync {
     /// Most elements of one: [`Domain::most_elements`], for an endpoint that was opened for atomics.
     fn most_elements(&self, form: Form, op: Op, datatype: Datatype) -> Result<usize>;
 
-    /// How many bytes a buffer that takes several messages has for each of them, at least.
-    fn multi_receive_size(&self) -> usize;
+    /// What something is set to. Any context.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOPROTOOPT where there is nothing to set.
+    fn setting(&self, setting: Setting) -> Result<usize>;
 
-    /// Sets that for the receives posted from now on; not 0. Any context.
-    fn set_multi_receive_size(&self, size: usize) -> Result;
+    /// Sets it. Any context.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOPROTOOPT where there is nothing to set, -FI_EINVAL for a value that it cannot have.
+    fn set(&self, setting: Setting, value: usize) -> Result;
 
     /// Posts a receive. With FI_MULTI_RECV its one segment takes several messages.
     fn receive(&self, message: &Message<'_>) -> Result;

@@ -8,6 +8,7 @@
 //! queue of the endpoints below, [`traffic`] finds the receive that it is for, and [`cq`] has the consumer
 //! read what came of it.
 
+mod agenda;
 mod alarm;
 mod arriving;
 mod assembling;
@@ -18,7 +19,9 @@ mod credits;
 mod domain;
 mod endpoint;
 mod fabric;
+mod farewell;
 mod flights;
+mod limits;
 mod link;
 mod links;
 mod looking;
@@ -28,11 +31,13 @@ mod offer;
 mod operating;
 mod order;
 mod outlets;
+mod parting;
 mod peer;
 mod placing;
 mod posting;
 mod receive;
 mod receiving;
+mod room;
 mod segments;
 mod sending;
 mod station;

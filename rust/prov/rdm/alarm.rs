@@ -2,7 +2,10 @@
 
 //! What has somebody look after something at a time of its own.
 
-use crate::fi::cq::CompletionQueue;
+use crate::fi::{
+    cq::CompletionQueue,
+    eq::EventQueue, //
+};
 use kernel::{
     impl_has_hr_timer,
     prelude::*,
@@ -28,11 +31,17 @@ use kernel::{
 /// Who hears an alarm.
 pub(super) trait Hears: Send + Sync + 'static {
     /// It rings. In an interrupt.
-    fn hear(&self);
+    fn hear(self: &Arc<Self>);
 }
 
 impl Hears for CompletionQueue {
-    fn hear(&self) {
+    fn hear(self: &Arc<Self>) {
+        self.call_handler();
+    }
+}
+
+impl Hears for EventQueue {
+    fn hear(self: &Arc<Self>) {
         self.call_handler();
     }
 }

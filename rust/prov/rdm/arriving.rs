@@ -169,6 +169,9 @@ impl Traffic {
             }
             _ => return self.hear(outlets, slot, head).map(|()| Taken::Done),
         };
+        if self.are_parting {
+            self.interrupt(slot)?;
+        }
         let title = Title {
             tag: message.tag,
             from,
@@ -206,6 +209,7 @@ impl Traffic {
                 let told = lane.map_or(Ok(()), |lane| lane.credits.told(count));
                 told.map_err(|_| Malformed("credits that nobody has"))
             }
+            Head::Farewell(word) => self.hear_farewell(slot, word),
             _ => Err(Malformed("a packet of a kind that was not offered")),
         }
     }

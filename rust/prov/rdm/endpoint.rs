@@ -104,7 +104,8 @@ use crate::{
             Bindings,
             Message,
             Operation,
-            Peers, //
+            Peers,
+            Setting, //
         }, //
     },
 };
@@ -276,6 +277,7 @@ impl Endpoint {
             queue: queue.clone(),
             events: events.clone(),
             alarm: Alarm::new(queue.clone())?,
+            clock: Alarm::new(events.clone())?,
         };
         let mover: Arc<dyn Feeder> = Arc::new(Mover(station.clone()), GFP_KERNEL)?;
         let started = self.begin(here, &transmit, &receive, &mover, &events, bound);
@@ -619,12 +621,24 @@ impl provider::Endpoint for Endpoint {
         }
     }
 
-    fn multi_receive_size(&self) -> usize {
-        self.least.get()
+    fn setting(&self, setting: Setting) -> Result<usize> {
+        let limits = &self.station.limits;
+        Ok(match setting {
+            Setting::MultiReceive => self.least.get(),
+            Setting::Connections => limits.connections(),
+            Setting::Idle => limits.idle_millis(),
+            Setting::Connected => limits.open(),
+        })
     }
 
-    fn set_multi_receive_size(&self, size: usize) -> Result {
-        self.least.set(size)
+    fn set(&self, setting: Setting, value: usize) -> Result {
+        let limits = &self.station.limits;
+        match setting {
+            Setting::MultiReceive => self.least.set(value),
+            Setting::Connections => limits.set_connections(value),
+            Setting::Idle => limits.set_idle_millis(value),
+            Setting::Connected => Err(Errno::ENOPROTOOPT),
+        }
     }
 
     fn receive(&self, message: &Message<'_>) -> Result {

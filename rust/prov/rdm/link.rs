@@ -77,7 +77,6 @@ impl Link {
         let is_idle = self.state == State::Idle;
         if is_idle {
             self.state = State::Asking;
-            self.misses = 0;
         }
         is_idle
     }
@@ -87,6 +86,16 @@ impl Link {
         let is_missed = self.state == State::Expecting;
         if is_missed {
             self.state = State::Asking;
+            self.misses += 1;
+        }
+        is_missed
+    }
+
+    /// The same, but others come first: nobody asks for it now. Whether it was so.
+    pub(super) fn step_back(&mut self) -> bool {
+        let is_missed = self.state == State::Expecting;
+        if is_missed {
+            self.state = State::Idle;
             self.misses += 1;
         }
         is_missed
@@ -108,6 +117,7 @@ impl Link {
         };
         if verdict != Verdict::Refuse {
             self.state = State::Answering(who);
+            self.misses = 0;
         }
         verdict
     }
@@ -117,6 +127,7 @@ impl Link {
         let was_asking = self.state == State::Asking;
         if was_asking {
             self.state = State::Open(who);
+            self.misses = 0;
         }
         was_asking
     }
@@ -135,16 +146,17 @@ impl Link {
         if self.state != State::Asking {
             return false;
         }
-        self.state = match why {
-            Refusal::Already if self.misses < MOST_MISSES => State::Expecting,
-            Refusal::Already | Refusal::Refused => State::Idle,
-        };
-        self.state == State::Idle
+        let is_end = why == Refusal::Refused || self.misses >= MOST_MISSES;
+        match is_end {
+            true => self.lost(),
+            false => self.state = State::Expecting,
+        }
+        is_end
     }
 
     /// It has ended, or has never come about.
     pub(super) fn lost(&mut self) {
-        self.state = State::Idle;
+        *self = Self::new();
     }
 }
 

@@ -6,7 +6,13 @@
 //! lower endpoints tell of their connections; whoever sends to a peer without one has it called too.
 
 use super::{
+    agenda::{
+        Agenda,
+        Task, //
+    },
+    alarm::Set,
     credits::Credits,
+    farewell::Parting,
     link::{
         order,
         Link,
@@ -38,12 +44,12 @@ use super::{
     },
     traffic::{
         Need,
-        MOST_LANES,
         SENDS,
         SHARE, //
     },
     turns::Turns,
     wire::{
+        Extensions,
         Flow,
         Hello,
         Identity,
@@ -77,6 +83,7 @@ use crate::{
         ep,
         eq::{
             Event,
+            EventQueue,
             Kind,
             Owned,
             Source, //
@@ -97,10 +104,7 @@ use core::{
 use kernel::{
     prelude::*,
     sync::Arc,
-    time::{
-        delay::fsleep,
-        Delta, //
-    }, //
+    time::Delta, //
 };
 
 /// How long a peer has that has said it is asking itself.
@@ -110,20 +114,25 @@ const PATIENCE: Delta = Delta::from_millis(20);
 /// sent again after a time in which hundreds could have been sent.
 const FLOW: Flow = Flow::Credits;
 
+/// What peers are told that is understood here.
+const EXTENSIONS: Extensions = Extensions::FAREWELL;
+
 /// What the listener's events carry; those of an attempt carry its number, which is another.
 pub(super) const LISTENER: Source = Source(0);
 
 /// A connection with a peer, as far as it is looked after.
-struct Known {
+pub(super) struct Known {
     addr: SocketAddr,
-    link: Link,
+    pub(super) link: Link,
     /// The last attempt at it.
     attempt: usize,
+    /// Its number among those who wait for others to make room for it, if it does.
+    pub(super) ticket: Option<u64>,
 }
 
 /// The connections of an endpoint.
 pub(super) struct Links {
-    list: KVVec<Option<Known>>,
+    pub(super) list: KVVec<Option<Known>>,
     pub(super) listener: Option<Arc<PassiveEndpoint>>,
     /// Where it listens, or is to.
     pub(super) local: Option<SocketAddr>,
@@ -134,10 +143,12 @@ pub(super) struct Links {
     attempts: u32,
     /// How many packets to receive with have been made.
     packets: u32,
-    /// How many attempts have not ended.
-    lanes: usize,
-    /// Whether some peer is asking itself.
-    is_expecting: bool,
+    /// How many have ever waited for room.
+    pub(super) tickets: u64,
+    /// What is to be done later.
+    pub(super) agenda: Agenda,
+    /// What says when.
+    pub(super) alarm: Option<Set<EventQueue>>,
 }
 
 /// What is sure of an info that came with an event.
@@ -166,12 +177,13 @@ impl Links {
             is_iwarp: lower.ep().is_some_and(|ep| ep.protocol == FI_PROTO_IWARP),
             attempts: 0,
             packets: 0,
-            lanes: 0,
-            is_expecting: false,
+            tickets: 0,
+            agenda: Agenda::new(),
+            alarm: None,
         }
     }
 
-    fn known(&mut self, slot: u32) -> Result<&mut Known> {
+    pub(super) fn known(&mut self, slot: u32) -> Result<&mut Known> {
         let known = self.list.get_mut(slot as usize);
         known.and_then(Option::as_mut).ok_or(Errno::EINVAL)
     }
@@ -207,6 +219,7 @@ impl Links {
             port: self.port(),
             flow: FLOW,
             receives: RECEIVES as u32,
+            extensions: EXTENSIONS,
             identity: self.identity(slot),
         }
         .to_bytes()
@@ -217,6 +230,7 @@ impl Links {
         Welcome {
             identity: self.identity(slot),
             receives: RECEIVES as u32,
+            extensions: EXTENSIONS,
             flow: FLOW,
         }
         .to_bytes()
@@ -229,21 +243,20 @@ impl Station {
         let Ok(bound) = self.bound() else {
             return;
         };
-        while self.tend(here, bound) {
-            fsleep(PATIENCE);
-            self.ask_again(here, bound);
-        }
-    }
-
-    /// Does it once; true if there are peers whose requests do not come.
-    fn tend(&self, here: InProcess, bound: &Bound) -> bool {
         let Some(_pass) = self.gate.enter() else {
-            return false;
+            return;
         };
         let mut links = self.links.lock();
+        self.keep_time(here, bound, &mut links);
+        self.tend(here, bound, &mut links);
+        self.set_alarm(bound, &mut links);
+    }
+
+    /// Does what is to be done now.
+    fn tend(&self, here: InProcess, bound: &Bound, links: &mut Links) {
         loop {
             if let Ok(event) = bound.events.next(here, &mut Budget::from_millis(0)) {
-                self.hear(here, bound, &mut links, event);
+                self.hear(here, bound, links, event);
                 continue;
             }
             let (stranger, called, ending) = {
@@ -258,30 +271,28 @@ impl Station {
                 traffic.ended(&bound.outlets, packet);
             }
             if let Some(addr) = stranger {
-                if let Err(errno) = self.enter(here, bound, &mut links, addr) {
+                if let Err(errno) = self.enter(here, bound, links, addr) {
                     let mut traffic = self.traffic.lock();
                     traffic.fail_stranger(&bound.outlets, errno);
                 }
             }
             if let Some(slot) = called {
-                self.serve(here, bound, &mut links, slot);
+                self.serve(here, bound, links, slot);
             }
-            if stranger.is_none() && called.is_none() && !is_over {
-                return links.is_expecting;
+            let is_done = stranger.is_none() && called.is_none() && !is_over;
+            if is_done && !self.give_room(here, bound, links) {
+                return;
             }
         }
     }
 
-    /// Asks those peers once more. May sleep.
-    fn ask_again(&self, here: InProcess, bound: &Bound) {
-        let Some(_pass) = self.gate.enter() else {
-            return;
-        };
-        let mut links = self.links.lock();
-        links.is_expecting = false;
+    /// Asks those peers once more that are asking themselves, and whose requests have not come.
+    pub(super) fn ask_again(&self, here: InProcess, bound: &Bound, links: &mut Links) {
         for slot in 0..links.list.len() as u32 {
-            if links.known(slot).is_ok_and(|known| known.link.miss()) {
-                self.ask_or_fail(here, bound, &mut links, slot);
+            if links.are_waiting() {
+                links.step_back(slot);
+            } else if links.known(slot).is_ok_and(|known| known.link.miss()) {
+                self.ask_or_fail(here, bound, links, slot);
             }
         }
     }
@@ -290,7 +301,8 @@ impl Station {
     fn serve(&self, here: InProcess, bound: &Bound, links: &mut Links, slot: u32) {
         let need = self.traffic.lock().need(slot);
         match need {
-            Need::Nothing => {}
+            // Nobody may need it any more.
+            Need::Nothing => self.forget(here, bound, links, slot),
             Need::Close => self.lose(here, bound, links, slot),
             Need::Lane => self.want(here, bound, links, slot),
             Need::Region => self.open_up(bound, slot),
@@ -313,9 +325,11 @@ impl Station {
         traffic.open_up(&bound.outlets, packet, region);
     }
 
-    /// Sees to it that there is a connection.
-    fn want(&self, here: InProcess, bound: &Bound, links: &mut Links, slot: u32) {
-        if links.known(slot).is_ok_and(|known| known.link.want()) {
+    /// Sees to it that there is a connection, once there is room for it.
+    pub(super) fn want(&self, here: InProcess, bound: &Bound, links: &mut Links, slot: u32) {
+        if links.is_full(&self.limits) {
+            links.wait(slot);
+        } else if links.known(slot).is_ok_and(|known| known.link.want()) {
             self.ask_or_fail(here, bound, links, slot);
         }
     }
@@ -323,7 +337,7 @@ impl Station {
     /// Asks the peer for a connection.
     fn ask_or_fail(&self, here: InProcess, bound: &Bound, links: &mut Links, slot: u32) {
         if let Err(errno) = self.ask(here, bound, links, slot) {
-            self.give_up(bound, links, slot, errno);
+            self.give_up(here, bound, links, slot, errno);
         }
     }
 
@@ -336,7 +350,7 @@ impl Station {
         });
         let local = local.filter(|local| !local.ip().is_unspecified());
         info.set_ends(format_of(&addr), local.as_ref(), Some(&addr))?;
-        let lower = self.open(here, bound, links, slot, &mut info, FLOW)?;
+        let lower = self.open(here, bound, links, slot, &mut info, None)?;
         lower.connect(Some(addr), &links.hello(slot))
     }
 
@@ -348,11 +362,8 @@ impl Station {
         links: &mut Links,
         slot: u32,
         info: &mut Info,
-        flow: Flow,
+        said: Option<(Flow, Extensions)>,
     ) -> Result<Arc<ep::Endpoint>> {
-        if links.lanes >= MOST_LANES {
-            return Err(Errno::ENOMEM);
-        }
         let attempt = links.next_attempt(slot)?;
         info.tx_mut()?.size = SHARE + SEGMENTS + WORDS + FETCHES + RECEIVES;
         info.rx_mut()?.size = RECEIVES;
@@ -372,10 +383,18 @@ impl Station {
                 return Err(errno);
             }
         };
+        // Who has asked for the connection hears nobody else who wants to end it.
+        let parting = Parting::new(said.is_some());
+        let (flow, extensions) = said.unwrap_or((FLOW, Extensions::NONE));
         let credits = Credits::new(flow, RECEIVES as u32);
         let turns = Turns::new(links.is_iwarp);
-        let lane = Lane::new(lower.clone(), attempt, credits, turns, parts);
-        links.lanes += 1;
+        let mut lane = Lane::new(lower.clone(), attempt, credits, turns, parting, parts);
+        lane.extensions = extensions;
+        if !self.limits.begin() {
+            self.keep_all(receives);
+            self.keep_all(words);
+            return Err(Errno::ENOMEM);
+        }
         self.traffic.lock().open(slot, lane, receives, words)?;
         Ok(lower)
     }
@@ -418,7 +437,7 @@ impl Station {
     }
 
     /// Closes the connection, if there is one; what it had in hand fails.
-    fn close_lane(&self, bound: &Bound, links: &mut Links, slot: u32) {
+    fn close_lane(&self, bound: &Bound, slot: u32) {
         // What has arrived is not lost.
         self.settle();
         let lane = self.traffic.lock().close(&bound.outlets, slot);
@@ -432,27 +451,29 @@ impl Station {
         let mut traffic = self.traffic.lock();
         traffic.closed(&bound.outlets, slot, lane.attempt);
         drop(traffic);
-        links.lanes -= 1;
+        self.limits.end();
     }
 
     /// There will be no connection: what waits for it fails.
-    fn give_up(&self, bound: &Bound, links: &mut Links, slot: u32, errno: Errno) {
-        self.close_lane(bound, links, slot);
+    fn give_up(&self, here: InProcess, bound: &Bound, links: &mut Links, slot: u32, errno: Errno) {
+        self.close_lane(bound, slot);
         if let Ok(known) = links.known(slot) {
             known.link.lost();
         }
         self.traffic.lock().fail(&bound.outlets, slot, errno);
+        self.forget(here, bound, links, slot);
     }
 
     /// The connection has ended: what waits gets another one.
     fn lose(&self, here: InProcess, bound: &Bound, links: &mut Links, slot: u32) {
-        self.close_lane(bound, links, slot);
+        self.close_lane(bound, slot);
         if let Ok(known) = links.known(slot) {
             known.link.lost();
         }
         let is_wanted = self.traffic.lock().is_wanted(slot);
-        if is_wanted {
-            self.want(here, bound, links, slot);
+        match is_wanted {
+            true => self.want(here, bound, links, slot),
+            false => self.forget(here, bound, links, slot),
         }
     }
 
@@ -487,6 +508,7 @@ impl Station {
                     addr,
                     link: Link::new(),
                     attempt: 0,
+                    ticket: None,
                 });
             }
             let peer = Peer::new(addr, slot)?;
@@ -530,25 +552,25 @@ impl Station {
                 if let Some(who) = known.link.established() {
                     let to = u64::from(who.index);
                     let mut traffic = self.traffic.lock();
-                    traffic.establish(&bound.outlets, slot, attempt, (to, None));
+                    traffic.establish(&bound.outlets, slot, attempt, to, None);
                 }
             }
             (Kind::Connection(FI_CONNECTED), _) => match Welcome::from_bytes(event.data()) {
                 Ok(welcome) if known.link.accepted(welcome.identity) => {
                     let to = u64::from(welcome.identity.index);
-                    let flow = FLOW.with(welcome.flow);
+                    let said = (FLOW.with(welcome.flow), welcome.extensions);
                     let mut traffic = self.traffic.lock();
-                    traffic.establish(&bound.outlets, slot, attempt, (to, Some(flow)));
+                    traffic.establish(&bound.outlets, slot, attempt, to, Some(said));
                 }
-                _ => self.give_up(bound, links, slot, Errno::ECONNABORTED),
+                _ => self.give_up(here, bound, links, slot, Errno::ECONNABORTED),
             },
             (Kind::Error(errno, _), State::Asking) => {
                 let refusal = Refusal::from_bytes(refusal(&event, errno));
                 if known.link.refused(refusal) {
-                    self.give_up(bound, links, slot, errno);
+                    self.give_up(here, bound, links, slot, errno);
                 } else {
-                    self.close_lane(bound, links, slot);
-                    links.is_expecting = true;
+                    self.close_lane(bound, slot);
+                    links.agenda.plan(Task::Ask, PATIENCE);
                 }
             }
             _ => self.lose(here, bound, links, slot),
@@ -582,6 +604,9 @@ impl Station {
         peer.set_port(hello.port);
         local.set_port(links.port());
         let order = order(&peer, &local);
+        if links.is_crowded() && bound.ways.find(&peer).is_none() {
+            return refuse(Refusal::Already);
+        }
         let Ok(slot) = self.enter(here, bound, links, peer) else {
             return refuse(Refusal::Refused);
         };
@@ -589,17 +614,22 @@ impl Station {
             true => mirror(slot),
             false => slot,
         };
+        if !order.is_eq() && !links.has_place(slot) && links.is_full(&self.limits) {
+            // It is asked itself when there is room.
+            links.wait(slot);
+            return refuse(Refusal::Already);
+        }
         let Ok(known) = links.known(slot) else {
             return refuse(Refusal::Refused);
         };
         match known.link.asked(hello.identity, order) {
             Verdict::Refuse => return refuse(Refusal::Already),
             Verdict::Accept => {}
-            Verdict::Replace => self.close_lane(bound, links, slot),
+            Verdict::Replace => self.close_lane(bound, slot),
         }
-        let flow = FLOW.with(hello.flow);
+        let said = (FLOW.with(hello.flow), hello.extensions);
         let accepted = self
-            .open(here, bound, links, slot, info, flow)
+            .open(here, bound, links, slot, info, Some(said))
             .and_then(|lower| lower.accept(&links.welcome(slot)));
         if accepted.is_err() {
             // Whoever could not be accepted is refused with the endpoint, or here.
@@ -612,6 +642,7 @@ impl Station {
     /// more.
     pub(super) fn hang_up(&self, bound: &Bound, reclaim: &mut dyn FnMut(Context)) {
         let mut links = self.links.lock();
+        drop(links.alarm.take());
         if let Some(listener) = links.listener.take() {
             listener.close();
         }

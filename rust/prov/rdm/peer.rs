@@ -4,6 +4,10 @@
 
 use super::{
     credits::Credits,
+    farewell::{
+        Parting,
+        Rest, //
+    },
     flights::Flights,
     posting::{
         Packet,
@@ -16,7 +20,10 @@ use super::{
     },
     segments::Partials,
     turns::Turns,
-    wire::Head,
+    wire::{
+        Extensions,
+        Head, //
+    },
 };
 use crate::{
     abi::{
@@ -62,6 +69,8 @@ pub(super) struct Lane {
     pub(super) attempt: usize,
     /// What the peer calls it; known when it is there.
     pub(super) to: Option<u64>,
+    /// What the peer understands beyond the protocol.
+    pub(super) extensions: Extensions,
     /// What each side has room for.
     pub(super) credits: Credits,
     /// Packets for words to the peer that are not on their way.
@@ -80,6 +89,14 @@ pub(super) struct Lane {
     pub(super) answers: Queue<Packet>,
     /// Part of a message is on its way whose rest has no other packet.
     pub(super) is_carrying: bool,
+    /// Whether it is to end, as it is not needed.
+    pub(super) parting: Parting,
+    /// When something was last done by it, on the endpoint's own clock.
+    pub(super) used: u64,
+    /// For how long nobody has used it, in rounds of those who look for what is idle.
+    pub(super) idle: Rest,
+    /// The same of those who wait for room.
+    pub(super) rest: Rest,
     /// Nothing goes or comes any more.
     pub(super) is_broken: bool,
 }
@@ -91,12 +108,14 @@ impl Lane {
         attempt: usize,
         credits: Credits,
         turns: Turns,
+        parting: Parting,
         parts: Queue<Parts>,
     ) -> Self {
         Self {
             lower,
             attempt,
             to: None,
+            extensions: Extensions::NONE,
             credits,
             words: Queue::new(),
             parts,
@@ -106,6 +125,10 @@ impl Lane {
             atomics: ATOMICS,
             answers: Queue::new(),
             is_carrying: false,
+            parting,
+            used: 0,
+            idle: Rest::new(),
+            rest: Rest::new(),
             is_broken: false,
         }
     }

@@ -194,6 +194,11 @@ impl Packet {
         matches!(work, Some(Work::Offer(offer)) if offer.region.is_none())
     }
 
+    /// Whether the peer knows of the operation that it is used for.
+    pub(super) fn is_begun(&self) -> bool {
+        self.as_order().is_some_and(Order::is_begun)
+    }
+
     /// Whether it offers a message.
     pub(super) fn is_offer(&self) -> bool {
         let work = self.as_order().map(|order| &order.work);

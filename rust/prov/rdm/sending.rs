@@ -98,6 +98,7 @@ impl Traffic {
 
     /// Does what can be done for a peer, and calls for somebody to look after it if there is more.
     pub(super) fn pump(&mut self, outlets: &Outlets, slot: u32) {
+        self.use_lane(slot);
         loop {
             self.read_on(outlets, slot);
             while let Some((packet, errno)) = self.post_waiting(slot) {
@@ -105,7 +106,9 @@ impl Traffic {
                 self.finish(outlets, packet, Err(errno));
             }
             let lane = self.peer(slot).and_then(|peer| peer.lane.as_mut());
-            if !lane.is_some_and(|lane| lane.turns.pass()) {
+            let has_turn = lane.is_some_and(|lane| lane.turns.pass());
+            let goes_on = self.are_parting && self.part(slot);
+            if !has_turn && !goes_on {
                 break;
             }
         }
@@ -134,10 +137,13 @@ impl Traffic {
         let to = lane.to?;
         lane.say_credits(flights);
         lane.send_answers(flights);
+        let may_begin = lane.parting.may_begin();
         while lane.is_open()
             && !lane.is_carrying
             && !*is_opening
-            && waiting.first().is_some_and(|next| !next.is_closed())
+            && waiting
+                .first()
+                .is_some_and(|next| !next.is_closed() && (may_begin || next.is_begun()))
         {
             let packet = waiting.pop()?;
             match go(lane, to, packet, flights, idle) {
@@ -476,9 +482,7 @@ impl Traffic {
             return;
         };
         let mut begun = mem::take(&mut peer.unanswered);
-        let mut others = peer
-            .waiting
-            .take_all(|packet| packet.as_order().is_some_and(|order| order.is_begun()));
+        let mut others = peer.waiting.take_all(Packet::is_begun);
         let mut fetching = mem::take(&mut peer.fetching);
         begun.append(&mut others);
         while let Some(packet) = begun.pop() {
@@ -492,7 +496,7 @@ impl Traffic {
 
 impl Order {
     /// Whether the peer knows of it.
-    fn is_begun(&self) -> bool {
+    pub(super) fn is_begun(&self) -> bool {
         match &self.work {
             Work::Eager(_) | Work::Access(_) | Work::Atomic(_) => false,
             Work::Segments(long) => long.next > 0,

@@ -17,6 +17,7 @@ use super::{
     },
     cq::Feeder,
     domain::Domain,
+    limits::Limits,
     links::Links,
     outlets::Outlets,
     posting::Arrival,
@@ -105,6 +106,8 @@ pub(super) struct Bound {
     pub(super) events: Arc<EventQueue>,
     /// Has the handler called that handles completions.
     pub(super) alarm: Arc<Alarm<CompletionQueue>>,
+    /// And the one that looks after connections.
+    pub(super) clock: Arc<Alarm<EventQueue>>,
 }
 
 /// See the module.
@@ -116,6 +119,8 @@ pub(super) struct Station {
     pub(super) bound: SetOnce<Bound>,
     #[pin]
     pub(super) links: Mutex<Links>,
+    /// What the consumer may set of them.
+    pub(super) limits: Limits,
     /// Its address, for those who only look.
     #[pin]
     pub(super) ends: Ends,
@@ -162,6 +167,7 @@ impl Station {
                 bound: SetOnce::new(),
                 ends <- Ends::new(links.local, None),
                 links <- new_mutex!(links, "kofi::rdm::Links"),
+                limits: Limits::new(),
                 gate <- Gate::new(),
                 is_busy: AtomicFlag::new(false),
                 is_asked: AtomicFlag::new(false),

@@ -33,7 +33,10 @@ use super::{
         Letter,
         Receive, //
     },
-    wire::Flow,
+    wire::{
+        Extensions,
+        Flow, //
+    },
 };
 use crate::{
     abi::{
@@ -69,14 +72,17 @@ pub(super) const SENDS: usize = 128;
 /// How many of them one peer may have, so that there are some for the others.
 pub(super) const SHARE: usize = SENDS / 2;
 
-/// Connections that an endpoint has at once.
+/// Connections that an endpoint has at once, at most.
 pub(super) const MOST_LANES: usize = 128;
 
+/// The same with the second end of one with itself.
+pub(super) const LANES: usize = MOST_LANES + 1;
+
 /// Packets that an endpoint has at once.
-const PACKETS: usize = SENDS + MOST_LANES * (RECEIVES + WORDS);
+const PACKETS: usize = SENDS + LANES * (RECEIVES + WORDS);
 
 /// What lower endpoints have in hand at once.
-pub(super) const FLIGHTS: usize = PACKETS + MOST_LANES * FETCHES;
+pub(super) const FLIGHTS: usize = PACKETS + LANES * FETCHES;
 
 /// What is to be done for a peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -127,6 +133,10 @@ pub(super) struct Traffic {
     pub(super) parked: usize,
     /// How many messages have come in segments.
     pub(super) collected: u64,
+    /// How often something has been done by any connection.
+    pub(super) clock: u64,
+    /// Some connection may be about to end.
+    pub(super) are_parting: bool,
 }
 
 /// What is left of an endpoint, to be dropped where one may sleep.
@@ -189,6 +199,8 @@ impl Traffic {
             regions,
             parked: 0,
             collected: 0,
+            clock: 0,
+            are_parting: false,
         })
     }
 
@@ -376,20 +388,22 @@ impl Traffic {
         posted
     }
 
-    /// The connection is there, and the peer calls it `to`; `flow` is what both have agreed upon, where that
-    /// was not known before.
+    /// The connection is there, and the peer calls it `to`; `said` is what the peer has said of itself, and
+    /// both have agreed upon, where that was not known before.
     pub(super) fn establish(
         &mut self,
         outlets: &Outlets,
         slot: u32,
         attempt: usize,
-        (to, flow): (u64, Option<Flow>),
+        to: u64,
+        said: Option<(Flow, Extensions)>,
     ) {
         let lane = self.peer(slot).and_then(|peer| peer.lane.as_mut());
         if let Some(lane) = lane.filter(|lane| lane.attempt == attempt) {
             lane.to = Some(to);
-            if let Some(flow) = flow {
+            if let Some((flow, extensions)) = said {
                 lane.credits.agree(flow);
+                lane.extensions = extensions;
             }
             self.pump(outlets, slot);
         }

@@ -17,6 +17,7 @@ mod write;
 
 use crate::fi::atomic::Form;
 pub(super) use hello::{
+    Extensions,
     Flow,
     Hello,
     Identity,
@@ -168,6 +169,18 @@ pub(super) struct Call {
     pub(super) datatype: u8,
 }
 
+/// What is said about the end of a connection, to those who understand it
+/// ([`Extensions::FAREWELL`]); [`Parting`](super::farewell::Parting) says when.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Farewell {
+    /// It is not needed: whether it may end.
+    Ask,
+    /// It may: nothing more comes by it.
+    Agree,
+    /// It may not: something is under way.
+    Stay,
+}
+
 /// What a packet is, but for its payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Head {
@@ -221,6 +234,8 @@ pub(super) enum Head {
     },
     /// So many more packets may come.
     Credit(u64),
+    /// The connection is to end, or not.
+    Farewell(Farewell),
 }
 
 /// What somebody has sent.
@@ -270,7 +285,8 @@ impl Head {
             + match self {
                 Self::Eager(_) | Self::Segment(_) => 0,
                 Self::Offer { .. } | Self::Room { .. } => RANGES,
-                Self::Taken { .. } | Self::Written { .. } | Self::Credit(_) => 0,
+                Self::Taken { .. } | Self::Written { .. } => 0,
+                Self::Credit(_) | Self::Farewell(_) => 0,
                 Self::Atomic { .. } => TARGETS,
                 Self::Answer { .. } => OUTCOME,
             }

@@ -82,7 +82,8 @@ use crate::{
             self,
             Bindings,
             Message,
-            Operation, //
+            Operation,
+            Setting, //
         },
         srx::SharedReceive, //
     },
@@ -575,16 +576,22 @@ impl provider::Endpoint for Endpoint {
         self.count_elements(datatype)
     }
 
-    fn multi_receive_size(&self) -> usize {
-        self.piece.load(Relaxed)
+    fn setting(&self, setting: Setting) -> Result<usize> {
+        match setting {
+            Setting::MultiReceive => Ok(self.piece.load(Relaxed)),
+            _ => Err(Errno::ENOPROTOOPT),
+        }
     }
 
-    fn set_multi_receive_size(&self, size: usize) -> Result {
-        if size == 0 {
-            return Err(Errno::EINVAL);
+    fn set(&self, setting: Setting, value: usize) -> Result {
+        match (setting, value) {
+            (Setting::MultiReceive, 0) => Err(Errno::EINVAL),
+            (Setting::MultiReceive, size) => {
+                self.piece.store(size, Relaxed);
+                Ok(())
+            }
+            _ => Err(Errno::ENOPROTOOPT),
         }
-        self.piece.store(size, Relaxed);
-        Ok(())
     }
 
     #[inline(always)]

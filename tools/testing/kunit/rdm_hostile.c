@@ -499,9 +499,8 @@ static size_t spoil(struct course *c, u8 *packet, size_t len, enum wild wild)
 		header->extra = edge(c);
 		break;
 	case FAREWELL:
-		header->extra = 0;
-		header->id = 0x6b6f666900000000 | below(c, 5);
-		header->data = below(c, 2) ? below(c, 4) : edge(c);
+		header->kind = RAW_FAREWELL;
+		header->extra = below(c, 4) ? below(c, 5) : edge(c);
 		break;
 	case STRANGE:
 		header->kind = answers[below(c, ARRAY_SIZE(answers))];
@@ -557,7 +556,7 @@ static void reconnect(struct course *c)
 	for (;;) {
 		hello = raw_hello(c->raw, ports[below(c, WHO)], ++c->instance);
 		if (below(c, 2))
-			hello.receives |= 0x6b6f0000;
+			hello.receives |= RAW_POLITE;
 		err = raw_connect(c->test, c->raw, &c->rdm->name, &hello, sizeof(hello));
 		if (!err)
 			return;

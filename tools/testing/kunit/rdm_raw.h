@@ -22,7 +22,14 @@
 enum raw_kind {
 	RAW_WHOLE, RAW_SEGMENT, RAW_OFFER, RAW_TAKEN, RAW_ATOMIC, RAW_ANSWER, RAW_CREDIT, RAW_ROOM,
 	RAW_WRITTEN, RAW_KINDS,
+	RAW_FAREWELL = 128,
 };
+
+/* What a farewell says. */
+enum raw_farewell { RAW_ASK = 1, RAW_AGREE, RAW_STAY };
+
+/* Who understands that says so with the number of its receives. */
+#define RAW_POLITE	0x6b6f0100
 
 enum raw_op { RAW_MSG, RAW_TAGGED, RAW_BASE = 6, RAW_FETCH, RAW_COMPARE };
 

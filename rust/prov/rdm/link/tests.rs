@@ -241,6 +241,13 @@ mod cases {
             assert_eq!(misses, MOST_MISSES);
             assert_eq!(link.state(), State::Idle);
         }
+        // It counts for whoever lets others go first, too.
+        let mut rounds = 0;
+        while link.want() && !link.refused(Refusal::Already) {
+            assert!(link.step_back() && !link.step_back());
+            rounds += 1;
+        }
+        assert_eq!(rounds, MOST_MISSES);
     }
 
     #[test]

@@ -37,6 +37,42 @@ impl Identity {
     }
 }
 
+/// What an endpoint understands beyond the protocol. It says so to whoever it connects with, in a number of
+/// which libfabric takes no notice.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in super::super) struct Extensions(u8);
+
+impl Extensions {
+    /// Nothing.
+    pub(in super::super) const NONE: Self = Self(0);
+    /// Words about the end of a connection: [`Farewell`](super::Farewell).
+    pub(in super::super) const FAREWELL: Self = Self(1);
+
+    /// What it begins with if there are any.
+    const MARK: u32 = 0x6b6f;
+
+    /// Whether all of `others` are among them.
+    pub(in super::super) fn have(self, others: Self) -> bool {
+        self.0 & others.0 == others.0
+    }
+
+    /// The number of an endpoint that has posted so many receives, 255 at most.
+    fn with(self, receives: u32) -> u32 {
+        match self {
+            Self::NONE => receives,
+            Self(bits) => Self::MARK << 16 | u32::from(bits) << 8 | receives.min(0xff),
+        }
+    }
+
+    /// What such a number says: what is not known here means nothing.
+    fn of(number: u32) -> (Self, u32) {
+        match number >> 16 {
+            Self::MARK => (Self((number >> 8) as u8), number & 0xff),
+            _ => (Self::NONE, number),
+        }
+    }
+}
+
 /// How packets are kept from arriving where there is no receive for them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in super::super) enum Flow {
@@ -97,8 +133,10 @@ pub(in super::super) struct Hello {
     pub(in super::super) port: u16,
     /// What it can do about packets without receives.
     pub(in super::super) flow: Flow,
-    /// How many receives it has posted.
+    /// How many receives it has posted: nobody asks for that.
     pub(in super::super) receives: u32,
+    /// What it understands.
+    pub(in super::super) extensions: Extensions,
     /// Who it is.
     pub(in super::super) identity: Identity,
 }
@@ -114,7 +152,7 @@ impl Hello {
         fields.set_u16::<4>(self.port);
         fields.set_u8::<6>(self.flow.to_byte());
         fields.set_u32::<8>(EAGER as u32);
-        fields.set_u32::<12>(self.receives);
+        fields.set_u32::<12>(self.extensions.with(self.receives));
         fields.set_u64::<16>(self.identity.number());
         *fields.as_bytes()
     }
@@ -136,10 +174,12 @@ impl Hello {
         if port == 0 {
             return Err(Strange::Nonsense);
         }
+        let (extensions, receives) = Extensions::of(fields.u32::<12>());
         Ok(Self {
             port,
             flow: Flow::from_byte(fields.u8::<6>()).ok_or(Strange::Nonsense)?,
-            receives: fields.u32::<12>(),
+            receives,
+            extensions,
             identity,
         })
     }
@@ -150,8 +190,10 @@ impl Hello {
 pub(in super::super) struct Welcome {
     /// Who has accepted.
     pub(in super::super) identity: Identity,
-    /// How many receives it has posted.
+    /// How many receives it has posted: nobody asks for that.
     pub(in super::super) receives: u32,
+    /// What it understands.
+    pub(in super::super) extensions: Extensions,
     /// What it can do about packets without receives.
     pub(in super::super) flow: Flow,
 }
@@ -161,7 +203,7 @@ impl Welcome {
     pub(in super::super) fn to_bytes(self) -> [u8; 16] {
         let mut fields = Fields::<16>::new();
         fields.set_u64::<0>(self.identity.number());
-        fields.set_u32::<8>(self.receives);
+        fields.set_u32::<8>(self.extensions.with(self.receives));
         fields.set_u8::<12>(self.flow.to_byte());
         *fields.as_bytes()
     }
@@ -169,9 +211,11 @@ impl Welcome {
     /// What a peer has said.
     pub(in super::super) fn from_bytes(bytes: &[u8]) -> Result<Self, Strange> {
         let fields = Fields::<16>::first_of(bytes).ok_or(Strange::Short)?;
+        let (extensions, receives) = Extensions::of(fields.u32::<8>());
         Ok(Self {
             identity: Identity::of(fields.u64::<0>()),
-            receives: fields.u32::<8>(),
+            receives,
+            extensions,
             flow: Flow::from_byte(fields.u8::<12>()).ok_or(Strange::Nonsense)?,
         })
     }

@@ -30,6 +30,8 @@ pub(super) mod kind {
     pub(in super::super) const CREDIT: u8 = 6;
     pub(in super::super) const ROOM: u8 = 7;
     pub(in super::super) const WRITTEN: u8 = 8;
+    /// Not libfabric's: it counts from 0.
+    pub(in super::super) const FAREWELL: u8 = 128;
 }
 
 /// What is asked for, at [`at::OP`].

@@ -15,6 +15,7 @@ use super::{
         TARGETS, //
     },
     Call,
+    Farewell,
     Form,
     Head,
     Malformed,
@@ -71,6 +72,17 @@ impl Place {
             2 => Some(Self::Middle),
             3 => Some(Self::Last),
             _ => None,
+        }
+    }
+}
+
+impl Farewell {
+    fn from_extra(extra: u64) -> Result<Self, Malformed> {
+        match extra {
+            1 => Ok(Self::Ask),
+            2 => Ok(Self::Agree),
+            3 => Ok(Self::Stay),
+            _ => Err(Malformed("strange words of farewell")),
         }
     }
 }
@@ -145,6 +157,10 @@ impl<'a> Packet<'a> {
             kind::ATOMIC => Self::atomic(&header, id, body)?,
             kind::ANSWER => Self::answer(&header, id, body)?,
             kind::CREDIT => (Head::Credit(header.u64::<{ at::EXTRA }>()), &[][..]),
+            kind::FAREWELL => {
+                let word = Farewell::from_extra(header.u64::<{ at::EXTRA }>())?;
+                (Head::Farewell(word), &[][..])
+            }
             _ => return Err(Malformed("of no known kind")),
         };
         Ok(Self {

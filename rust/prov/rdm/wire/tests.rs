@@ -94,6 +94,9 @@ fn each(mut f: impl FnMut(Head, usize)) {
     f(Head::Taken { id: 1 }, 0);
     f(Head::Written { id: 2 }, 0);
     f(Head::Credit(127), 0);
+    for word in [Farewell::Ask, Farewell::Agree, Farewell::Stay] {
+        f(Head::Farewell(word), 0);
+    }
     for status in [0, -13, i32::MIN] {
         for payload in [0, 8, EAGER - OUTCOME] {
             let head = Head::Answer {
@@ -251,14 +254,18 @@ mod cases {
         let mut room = room()?;
         type In = fn(&Head) -> bool;
         // A byte, a value that it must not have, and in which packets.
-        let wrong: [(usize, u8, In); 9] = [
+        let wrong: [(usize, u8, In); 12] = [
             (at::CTRL_VERSION, 3, |_| true),
             (at::KIND, 9, |_| true),
             (at::KIND, 0xff, |_| true),
             (at::OP, 2, |head| {
                 !matches!(
                     head,
-                    Head::Taken { .. } | Head::Written { .. } | Head::Credit(_) | Head::Room { .. }
+                    Head::Taken { .. }
+                        | Head::Written { .. }
+                        | Head::Credit(_)
+                        | Head::Farewell(_)
+                        | Head::Room { .. }
                 )
             }),
             (at::LEN + 7, 1, |head| {
@@ -270,6 +277,9 @@ mod cases {
             (HEADER + TARGETS, 5, |head| {
                 matches!(head, Head::Offer { .. } | Head::Room { .. })
             }),
+            (at::EXTRA, 0, |head| matches!(head, Head::Farewell(_))),
+            (at::EXTRA, 4, |head| matches!(head, Head::Farewell(_))),
+            (at::EXTRA + 7, 1, |head| matches!(head, Head::Farewell(_))),
             (at::TARGETS, 0, |head| matches!(head, Head::Atomic { .. })),
             (at::TARGETS, 5, |head| matches!(head, Head::Atomic { .. })),
         ];
@@ -382,6 +392,7 @@ mod cases {
             port: 0x8d2d,
             flow: Flow::Credits,
             receives: 128,
+            extensions: Extensions::NONE,
             identity: Identity {
                 instance: 0x46,
                 index: 0,
@@ -426,6 +437,7 @@ mod cases {
                 index: 0,
             },
             receives: 128,
+            extensions: Extensions::NONE,
             flow: Flow::Credits,
         };
         assert_eq!(Welcome::from_bytes(&SAID), Ok(welcome));
@@ -434,6 +446,41 @@ mod cases {
         let mut other = SAID;
         other[12] = 3;
         assert_eq!(Welcome::from_bytes(&other), Err(Strange::Nonsense));
+    }
+
+    #[test]
+    fn extensions_are_said_where_nobody_else_looks() {
+        let plain = Welcome {
+            identity: Identity {
+                instance: 1,
+                index: 2,
+            },
+            receives: 32,
+            extensions: Extensions::NONE,
+            flow: Flow::Credits,
+        };
+        let all = Welcome {
+            extensions: Extensions::FAREWELL,
+            ..plain
+        };
+        for welcome in [plain, all] {
+            assert_eq!(Welcome::from_bytes(&welcome.to_bytes()), Ok(welcome));
+        }
+        // All but that number is as it was.
+        let (one, other) = (plain.to_bytes(), all.to_bytes());
+        assert_eq!((&one[..8], &one[12..]), (&other[..8], &other[12..]));
+        assert_eq!(other[8..12], [32, 1, 0x6f, 0x6b]);
+        // What has other bits as well has these.
+        let mut more = other;
+        more[9] = 0xff;
+        let more = Welcome::from_bytes(&more).map(|welcome| welcome.extensions);
+        assert!(more.is_ok_and(|more| more.have(Extensions::FAREWELL)));
+        assert!(!Extensions::NONE.have(Extensions::FAREWELL));
+        // As many receives as libfabric may be set to say nothing.
+        for receives in [0, 128, 4096, 0x6b6e_ffff, 0x6b70_0100, u32::MAX] {
+            let said = Welcome { receives, ..plain };
+            assert_eq!(Welcome::from_bytes(&said.to_bytes()), Ok(said));
+        }
     }
 
     #[test]

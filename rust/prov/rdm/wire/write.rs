@@ -16,6 +16,7 @@ use super::{
         TARGETS, //
     },
     Call,
+    Farewell,
     Form,
     Head,
     Message,
@@ -61,6 +62,16 @@ impl Place {
             Self::First => 1,
             Self::Middle => 2,
             Self::Last => 3,
+        }
+    }
+}
+
+impl Farewell {
+    fn to_extra(self) -> u64 {
+        match self {
+            Self::Ask => 1,
+            Self::Agree => 2,
+            Self::Stay => 3,
         }
     }
 }
@@ -169,6 +180,10 @@ impl Head {
             Self::Credit(count) => {
                 header.set_u64::<{ at::EXTRA }>(count);
                 kind::CREDIT
+            }
+            Self::Farewell(word) => {
+                header.set_u64::<{ at::EXTRA }>(word.to_extra());
+                kind::FAREWELL
             }
         };
         header.set_u8::<{ at::KIND }>(kind);
