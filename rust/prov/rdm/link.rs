@@ -83,19 +83,18 @@ impl Link {
 
     /// The peer's request has not come for long: whether to ask once more.
     pub(super) fn miss(&mut self) -> bool {
-        let is_missed = self.state == State::Expecting;
-        if is_missed {
-            self.state = State::Asking;
-            self.misses += 1;
-        }
-        is_missed
+        self.stop_expecting(State::Asking)
     }
 
     /// The same, but others come first: nobody asks for it now. Whether it was so.
     pub(super) fn step_back(&mut self) -> bool {
+        self.stop_expecting(State::Idle)
+    }
+
+    fn stop_expecting(&mut self, next: State) -> bool {
         let is_missed = self.state == State::Expecting;
         if is_missed {
-            self.state = State::Idle;
+            self.state = next;
             self.misses += 1;
         }
         is_missed

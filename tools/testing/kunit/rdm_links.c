@@ -106,7 +106,7 @@ static void rdm_04_what_is_used_or_never_idle_stays(struct kunit *test)
 	rdm_exchange(test, a, to_b, b);
 	for (int i = 0; i < 40; i++) {
 		rdm_exchange(test, a, to_c, c);
-		msleep(10);
+		usleep_range(10000, 12000);
 	}
 	KUNIT_EXPECT_EQ(test, 2, connected(a));
 	await_connected(test, c, 0);

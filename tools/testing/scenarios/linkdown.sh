@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # The way between two ends fails in mid-transfer: for a moment, which is a delay, and for good, which
-# is an error completion, after which everything closes.
+# is an error completion, after which everything closes. linkdown.sh rxe|siw [rdm]: of datagrams, whose next
+# connection is not heard of either, until the way is there again.
 
 # flows SUITE: runs it in the background, and waits until it moves data.
 flows() {
@@ -34,6 +35,16 @@ lose_messages() {
 	loss del
 }
 
+lose_datagrams() {
+	loss add 0 || fail "no netem on $interface"
+	flows kofi_outage_rdm
+	loss change 100
+	eventually 200 kernel_said "nobody is heard" || fail "somebody is heard, or waited for"
+	loss change 0
+	wait $suite
+	loss del
+}
+
 # Two devices and a cable between two namespaces.
 across_a_cable() {
 	namespace=right interface=r0
@@ -41,11 +52,15 @@ across_a_cable() {
 	tenants || fail "no process in the namespaces"
 	load kofi_kunit addr="$LEFT_IP" net_server=$LEFT net_client=$RIGHT net_addr="$LEFT_IP" outage=1 ||
 		fail "kofi_kunit.ko does not load"
-	lose_messages
+	$lose
+	[ $lose = lose_datagrams ] || unplug
+	kill $LEFT $RIGHT
+}
+
+unplug() {
 	flows kofi_outage_end
 	ip -n left link set l0 down
 	wait $suite
-	kill $LEFT $RIGHT
 }
 
 # siw knows no other namespace than the first, where TCP's limit ends a connection: after some
@@ -56,11 +71,16 @@ across_loopback() {
 	echo 3 >/proc/sys/net/ipv4/tcp_retries2
 	trap 'echo 15 >/proc/sys/net/ipv4/tcp_retries2; loss del 2>/dev/null' EXIT
 	load kofi_kunit addr="$ADDRESS" outage=1 || fail "kofi_kunit.ko does not load"
-	lose_messages
+	$lose
 }
 
 need_module kofi_kunit
-needs_suites kofi_outage_delay kofi_outage_end
+lose=lose_messages
+[ "$2" = rdm ] && lose=lose_datagrams
+case $lose in
+lose_messages) needs_suites kofi_outage_delay kofi_outage_end ;;
+lose_datagrams) needs_suites kofi_outage_rdm ;;
+esac
 case $1 in
 rxe) across_a_cable ;;
 siw) across_loopback ;;

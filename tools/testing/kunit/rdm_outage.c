@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A peer of datagrams whose network swallows everything, and comes back: the
+ * scenario linkdown.sh sees to that.
+ */
+
+#include <net/net_namespace.h>
+
+#include "netns.h"
+#include "rdm.h"
+
+#define LEN	1000
+/* The device gives up a connection that it has, or the connection manager one that it asks for. */
+#define LIMIT_MS	(20 * FX_WAIT_MS)
+
+struct ends {
+	struct kofi_rdm	*a, *b;
+	fi_addr_t	to_b;
+	u8		*out, *in;
+	bool		is_posted;	/* in */
+	u32		seed, failures;
+};
+
+static void post(struct kunit *test, struct ends *ends)
+{
+	if (!ends->is_posted)
+		KUNIT_ASSERT_EQ(test, 0, rdm_recv(ends->b, FI_ADDR_UNSPEC, ends->in, LEN, ends->in));
+	ends->is_posted = true;
+}
+
+/* What comes of one message from a to b: 0, or a positive fabric errno. */
+static int one_message(struct kunit *test, struct ends *ends)
+{
+	unsigned long end = jiffies + msecs_to_jiffies(LIMIT_MS);
+	struct fi_cq_err_entry error = {};
+	struct fi_cq_tagged_entry entry;
+	bool is_sent = false;
+	ssize_t ret;
+
+	tr_fill(ends->out, LEN, ++ends->seed);
+	post(test, ends);
+	KUNIT_ASSERT_EQ(test, 0, rdm_send(ends->a, ends->to_b, ends->out, LEN, ends->out));
+	for (;;) {
+		ret = fi_cq_sread(ends->a->cq, &entry, 1, NULL, is_sent ? 0 : 10);
+		if (ret == -FI_EAVAIL) {
+			KUNIT_ASSERT_EQ(test, 1, fi_cq_readerr(ends->a->cq, &error, 0));
+			ends->failures++;
+			return error.err;
+		}
+		is_sent |= ret == 1;
+		if (is_sent && fi_cq_sread(ends->b->cq, &entry, 1, NULL, 10) == 1) {
+			KUNIT_ASSERT_PTR_EQ(test, ends->in, entry.op_context);
+			ends->is_posted = false;
+			if (tr_intact(ends->in, LEN, ends->seed))
+				break;
+			/* One that has failed may have arrived. */
+			KUNIT_ASSERT_GT(test, ends->failures--, 0);
+			post(test, ends);
+		}
+		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end), "a message has no end");
+	}
+	return 0;
+}
+
+static struct kofi_rdm *open_side(struct kunit *test, int side)
+{
+	struct rdm_opts opts = {};
+	struct kofi_rdm *rdm;
+
+	if (!ns_given())
+		return rdm_open(test, NULL);
+	opts.net = ns_get(test, side);
+	opts.node = net_addr;
+	opts.is_far = !side;
+	rdm = rdm_open(test, &opts);
+	put_net(opts.net);
+	return rdm;
+}
+
+static void rdm_04_who_is_not_heard_is_given_up_and_found_again(struct kunit *test)
+{
+	struct ends *ends = (void *)tr_buffer(test, sizeof(*ends));
+	unsigned long end = jiffies + msecs_to_jiffies(LIMIT_MS);
+	ktime_t start;
+	int err;
+
+	if (!tr_outage)
+		kunit_skip(test, "see scenarios/linkdown.sh");
+	ends->a = open_side(test, 0);
+	ends->b = open_side(test, 1);
+	ends->to_b = rdm_know(test, ends->a, ends->b);
+	ends->out = tr_buffer(test, LEN);
+	ends->in = tr_buffer(test, LEN);
+	pr_info("kofi_kunit: traffic flows\n");
+	do {
+		err = one_message(test, ends);
+		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end), "nobody broke anything");
+		usleep_range(100, 1000);
+	} while (!err);
+	kunit_info(test, "a connection ends with: %s\n", fi_strerror(err));
+	/* There is none now: what asks for another one is not heard. Others are, where they have a way. */
+	start = ktime_get();
+	if (ns_given())
+		rdm_exchange(test, ends->a, rdm_know(test, ends->a, ends->a), ends->a);
+	err = one_message(test, ends);
+	KUNIT_EXPECT_NE(test, 0, err);
+	KUNIT_EXPECT_NE(test, FI_EIO, err);
+	kunit_info(test, "nobody is heard for %lld ms: %s\n", ktime_ms_delta(ktime_get(), start),
+		   fi_strerror(err));
+	pr_info("kofi_kunit: nobody is heard\n");
+	end = jiffies + msecs_to_jiffies(LIMIT_MS);
+	while (one_message(test, ends)) {
+		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end), "nobody mended anything");
+		msleep(100);
+	}
+}
+
+static struct kunit_case cases[] = {
+	KUNIT_CASE_SLOW(rdm_04_who_is_not_heard_is_given_up_and_found_again),
+	{}
+};
+
+static struct kunit_suite suite = {
+	.name = "kofi_outage_rdm",
+	.test_cases = cases,
+};
+
+kunit_test_suite(suite);
