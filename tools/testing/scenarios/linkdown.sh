@@ -63,13 +63,18 @@ unplug() {
 	wait $suite
 }
 
+tcp_retries() {
+	echo "$1" >/proc/sys/net/ipv4/tcp_retries2
+	echo "$2" >/proc/sys/net/ipv4/tcp_syn_retries
+}
+
 # siw knows no other namespace than the first, where TCP's limit ends a connection: after some
 # seconds instead of a quarter of an hour.
 across_loopback() {
 	namespace="" interface=lo
 	device_up siw || fail "siw does not come up"
-	echo 3 >/proc/sys/net/ipv4/tcp_retries2
-	trap 'echo 15 >/proc/sys/net/ipv4/tcp_retries2; loss del 2>/dev/null' EXIT
+	tcp_retries 3 2
+	trap 'tcp_retries 15 6; loss del 2>/dev/null' EXIT
 	load kofi_kunit addr="$ADDRESS" outage=1 || fail "kofi_kunit.ko does not load"
 	$lose
 }
