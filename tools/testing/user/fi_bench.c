@@ -11,7 +11,6 @@
 #include <stdbool.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "rdm.h"
@@ -43,14 +42,6 @@ struct side {
 	unsigned long received;
 	unsigned int sending;
 };
-
-static uint64_t now(void)
-{
-	struct timespec at;
-
-	clock_gettime(CLOCK_MONOTONIC, &at);
-	return at.tv_sec * 1000000000ULL + at.tv_nsec;
-}
 
 static char *rx_slot(struct side *side, unsigned long n)
 {
