@@ -132,7 +132,7 @@ static const struct bench_shape {
 			 2 * BENCH_RECV_DEPTH },
 	[BENCH_SELECTIVE] = { "select", "msg/s", 64, BENCH_RECV_DEPTH,
 			      2 * BENCH_RECV_DEPTH },
-	[BENCH_BANDWIDTH] = { "bw", "B/s", 16, 32, 16 },
+	[BENCH_BANDWIDTH] = { "bw", "B/s", 16, 32, 64 },
 	[BENCH_LINKS] = { "links", "ns", BENCH_LINKS_WINDOW, 1, 512 },
 	[BENCH_COST] = { "cost", "ns", BENCH_BURST, BENCH_BURST, BENCH_BURST },
 };

@@ -4,7 +4,8 @@
  *
  * Every send is signalled and every receive is posted again at once. The
  * stream's server returns credits, as a ULP does, so that no message ever
- * meets an empty receive queue.
+ * meets an empty receive queue. They are what a stream is timed by: datagrams
+ * are taken, and complete, faster than they are sent.
  */
 
 #ifndef KOFI_BENCH_LOOPS_H
@@ -300,18 +301,18 @@ static inline unsigned int bench_credit(const struct bench_test *test)
 	return test->slots / 4;
 }
 
-static int bench_source(struct bench_end *end, unsigned int iters)
+/* One lap of a stream: it is over when the server has received all of it. */
+static int bench_send_lap(struct bench_end *end, unsigned int sent,
+			  unsigned int until)
 {
 	struct bench_side *side = &end->side;
 	struct bench_test *test = side->test;
 	unsigned int credit = bench_credit(test);
-	unsigned int sent = 0;
 	int ret = 0;
 
-	while (!ret && sent < iters) {
+	while (!ret && sent < until) {
 		if (side->sending < test->window &&
 		    sent - side->received * credit < test->slots) {
-			bench_tick(side, sent);
 			if (test->kind == BENCH_SELECTIVE)
 				ret = bench_send_selectively(end, sent++);
 			else
@@ -320,8 +321,20 @@ static int bench_source(struct bench_end *end, unsigned int iters)
 			ret = bench_advance(end);
 		}
 	}
-	if (!ret)
-		ret = bench_await(end, DIV_ROUND_UP(iters, credit));
+	return ret ?: bench_await(end, until / credit);
+}
+
+static int bench_source(struct bench_end *end, unsigned int iters)
+{
+	struct bench_side *side = &end->side;
+	unsigned int lap = side->test->lap;
+	unsigned int sent;
+	int ret = 0;
+
+	for (sent = 0; !ret && sent < iters; sent += lap) {
+		bench_tick(side, sent);
+		ret = bench_send_lap(end, sent, sent + lap);
+	}
 	bench_tick(side, sent);
 	return ret;
 }

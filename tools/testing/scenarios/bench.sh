@@ -59,7 +59,7 @@ while [ $round -lt "${1:-9}" ]; do
 		fetch 8 $((often * 80))
 		rate 64 $((scale * 1280))
 		select 64 $((scale * 1280))
-		bw 65536 $((scale * 10))
+		bw 65536 $((scale * 32))
 	END
 	# Many connections take long to make.
 	for links in 1 8 64 512; do

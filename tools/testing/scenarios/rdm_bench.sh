@@ -42,8 +42,8 @@ while [ $round -lt "${1:-5}" ]; do
 		read 64 $((often * 80))
 		fetch 8 $((often * 80))
 		rate 64 $((scale * 1280))
-		bw 65536 $((scale * 10))
-		bw 1048576 $((scale * 8))
+		bw 65536 $((scale * 32))
+		bw 1048576 $((scale * 16))
 	END
 	for peers in 1 64 4096 1 64 4096; do
 		measure rdm "peers $peers $((often * 80))"
