@@ -1,20 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0
 """Writes Documentation/conformance.rst: which test names which line of the contract.
 
-A KUnit case that proves line 4 of the group AV is called av_04_something. The table is made from these names
-alone, so that it cannot claim what no test shows.
+A KUnit case that proves line 4 of the group AV is called av_04_something, and so is a check of a scenario. The table is
+made from these names alone, so that it cannot claim what no test shows.
 """
 
 import re
 from collections import defaultdict
 
-from .paths import TREE
+from .paths import SCENARIOS, TREE
 from .say import LabError, say
 
 PAGE = TREE / "Documentation" / "conformance.rst"
 
 C_CASE = re.compile(r"\bKUNIT_CASE(?:_\w+)?\(\s*(\w+)")
 RUST_CASE = re.compile(r"#\[test\]\s*(?:#\[[^\]]*\]\s*)*fn\s+(\w+)")
+CHECK = re.compile(r"^[^#\n]*\bcheck ([a-z]+_\d\d_\w+)", re.MULTILINE)
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 NAME = re.compile(r"([a-z]+)_(\d\d)_\w+")
 
@@ -205,9 +206,9 @@ Conformance
 ===========
 
 What each call must do is laid down as a contract of numbered lines, a group
-for each kind of object. A KUnit case carries in its name the line that it
-proves: ``cq_05_readerr`` is about line 5 of the completion queues. This page is
-made from those names by::
+for each kind of object. A KUnit case, and a check of a scenario, carries in its
+name the line that it proves: ``cq_05_readerr`` is about line 5 of the completion
+queues. This page is made from those names by::
 
     python3 tools/testing/lab.py conformance
 
@@ -223,8 +224,10 @@ def count(group: str) -> int:
 
 
 def cases() -> list[str]:
-    """The name of every KUnit case, in C and in Rust."""
+    """The name of every KUnit case, in C and in Rust, and of what scenarios check of the contract."""
     found = []
+    for path in sorted(SCENARIOS.glob("*.sh")):
+        found += CHECK.findall(path.read_text(encoding="utf-8"))
     for path in sorted((TREE / "tools/testing/kunit").glob("*.c")):
         found += C_CASE.findall(COMMENT.sub("", path.read_text(encoding="utf-8")))
     return [*found, *cases_in_rust()]
