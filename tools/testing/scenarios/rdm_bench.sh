@@ -27,9 +27,6 @@ while [ $round -lt "${1:-5}" ]; do
 	load kofi_peers addr=$ADDRESS || fail "kofi_peers.ko does not load"
 	while read -r test; do
 		for implementation in rdm bench user bench rdm rdm bench bench rdm; do
-			case $implementation.$test in
-			user.write* | user.read* | user.fetch*) continue ;;
-			esac
 			measure $implementation "$test"
 		done
 	done <<-END

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * What datagrams cost in user space, on libfabric as the distribution has it:
- * the same ping-pong and stream as the kernel's (bench/loops.h), between two
- * processes. They give way when they find nothing, as the others do.
+ * the same ping-pong, stream and access to memory as the kernel's
+ * (bench/loops.h), between two processes. They give way when they find nothing,
+ * as the others do.
  *
- *	fi_bench ADDRESS lat|rate|bw SIZE ITERATIONS
+ *	fi_bench ADDRESS lat|rate|bw|write|read|fetch SIZE ITERATIONS
  */
 
 #include <sched.h>
@@ -13,11 +14,23 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <rdma/fi_atomic.h>
+#include <rdma/fi_rma.h>
+
 #include "rdm.h"
 
 #define BATCH		16
 /* Most bytes of the messages that are sent, or received, at once. */
 #define MOST		(4 << 20)
+
+enum kind {
+	PINGS,
+	STREAMS,
+	/* What the peer takes no part in, but for its progress. */
+	WRITES,
+	READS,
+	FETCHES,
+};
 
 struct test {
 	const char *name;
@@ -25,19 +38,23 @@ struct test {
 	unsigned int window;	/* sends under way */
 	unsigned int slots;	/* receives that are posted */
 	unsigned int lap;	/* messages that are timed together */
-	bool streams;
+	enum kind kind;
 };
 
 static struct test tests[] = {
-	{ "lat", "ns", 16, 16, 32, false },
-	{ "rate", "msg/s", 64, 64, 512, true },
-	{ "bw", "B/s", 16, 32, 64, true },
+	{ "lat", "ns", 16, 16, 32, PINGS },
+	{ "rate", "msg/s", 64, 64, 512, STREAMS },
+	{ "bw", "B/s", 16, 32, 64, STREAMS },
+	{ "write", "ns", 1, 1, 32, WRITES },
+	{ "read", "ns", 1, 1, 32, READS },
+	{ "fetch", "ns", 1, 1, 32, FETCHES },
 };
 
 struct side {
 	struct peer peer;
 	struct fid_av *av;
 	fi_addr_t other;
+	uint64_t base, key;	/* of the other's receives */
 	struct test *test;
 	unsigned long received;
 	unsigned int sending;
@@ -64,22 +81,36 @@ static void receive(struct side *side, void *buf)
 static void open_side(struct side *side, const char *own)
 {
 	size_t len = (side->test->slots + side->test->window) * side->peer.size;
+	uint64_t caps = FI_MSG;
 
-	open_rdm(&side->peer, &side->av, own, FI_MSG, FI_CQ_FORMAT_MSG, len);
+	if (side->test->kind >= WRITES)
+		caps |= FI_RMA;
+	if (side->test->kind == FETCHES)
+		caps |= FI_ATOMIC;
+	open_rdm(&side->peer, &side->av, own, caps, FI_CQ_FORMAT_MSG, len);
 	for (unsigned int i = 0; i < side->test->slots; i++)
 		receive(side, rx_slot(side, i));
 }
 
-/* Tells the other process our address, and learns its. */
+/* Tells the other process where we and our memory are, and learns where it is. */
 static void meet(struct side *side, int channel)
 {
-	struct sockaddr_in name;
-	size_t len = sizeof(name);
+	struct {
+		struct sockaddr_in name;
+		uint64_t base, key;
+	} where = {
+		.base = (uintptr_t)side->peer.buf,
+		.key = fi_mr_key(side->peer.mr),
+	};
+	size_t len = sizeof(where.name);
 
-	check(fi_getname(&side->peer.ep->fid, &name, &len), "fi_getname");
-	if (write(channel, &name, len) != (ssize_t)len || read(channel, &name, len) != (ssize_t)len)
+	check(fi_getname(&side->peer.ep->fid, &where.name, &len), "fi_getname");
+	len = sizeof(where);
+	if (write(channel, &where, len) != (ssize_t)len || read(channel, &where, len) != (ssize_t)len)
 		check(-FI_EIO, "the other process");
-	check(fi_av_insert(side->av, &name, 1, &side->other, 0, NULL) - 1, "fi_av_insert");
+	check(fi_av_insert(side->av, &where.name, 1, &side->other, 0, NULL) - 1, "fi_av_insert");
+	side->base = where.base;
+	side->key = where.key;
 }
 
 /* Polls once, and counts what came. */
@@ -188,11 +219,96 @@ static void sink(struct side *side, unsigned long count)
 	}
 }
 
+static ssize_t access_once(struct side *side)
+{
+	static uint64_t one = 1;
+	struct peer *peer = &side->peer;
+	void *desc = fi_mr_desc(peer->mr);
+	char *buf = tx_slot(side, 0);
+
+	switch (side->test->kind) {
+	case WRITES:
+		return fi_write(peer->ep, buf, peer->size, desc, side->other, side->base,
+				side->key, buf);
+	case READS:
+		return fi_read(peer->ep, buf, peer->size, desc, side->other, side->base,
+			       side->key, buf);
+	default:
+		return fi_fetch_atomic(peer->ep, &one, 1, NULL, buf, desc, side->other, side->base,
+				       side->key, FI_UINT64, FI_SUM, buf);
+	}
+}
+
+/* How long the fastest lap takes, of one after the other. */
+static uint64_t reach(struct side *side, unsigned long count)
+{
+	uint64_t fastest = UINT64_MAX, begun = now();
+
+	for (unsigned long i = 0; i < count; i++) {
+		ssize_t ret;
+
+		while ((ret = access_once(side)) == -FI_EAGAIN)
+			advance(side);
+		check(ret, "access");
+		side->sending++;
+		while (side->sending)
+			advance(side);
+		if (!((i + 1) % side->test->lap)) {
+			uint64_t at = now();
+
+			if (at - begun < fastest)
+				fastest = at - begun;
+			begun = at;
+		}
+	}
+	return fastest;
+}
+
+/* libfabric does what it is asked for while it is polled. */
+static void be_reached(struct side *side, int channel)
+{
+	char over;
+
+	while (recv(channel, &over, 1, MSG_PEEK | MSG_DONTWAIT) != 1)
+		advance(side);
+}
+
+/* What the side that begins does, and the other; the former takes a time. */
+static uint64_t lead(struct side *side, unsigned long count)
+{
+	switch (side->test->kind) {
+	case PINGS:
+		return ping(side, count);
+	case STREAMS:
+		return source(side, count);
+	default:
+		return reach(side, count);
+	}
+}
+
+static void follow(struct side *side, unsigned long count, int channel)
+{
+	switch (side->test->kind) {
+	case PINGS:
+		pong(side, count);
+		break;
+	case STREAMS:
+		sink(side, count);
+		break;
+	default:
+		be_reached(side, channel);
+	}
+}
+
 static void report(const struct side *side, uint64_t ns)
 {
 	const struct test *test = side->test;
-	double value = test->streams ? test->lap * 1e9 / ns : ns / (2.0 * test->lap);
+	double value = (double)ns / test->lap;
 
+	if (test->kind == PINGS)
+		value /= 2;
+	if (test->kind == STREAMS)
+		value = 1e9 / value;
 	if (!strcmp(test->unit, "B/s"))
 		value *= side->peer.size;
 	printf("bench: impl=user name=rdm_%s size=%zu value=%.0f unit=%s\n", test->name,
@@ -209,11 +325,9 @@ static void play(struct side *side, const char *own, unsigned long count, int ch
 	open_side(side, own);
 	meet(side, channel);
 	if (first)
-		ns = side->test->streams ? source(side, count) : ping(side, count);
-	else if (side->test->streams)
-		sink(side, count);
+		ns = lead(side, count);
 	else
-		pong(side, count);
+		follow(side, count, channel);
 	while (side->sending)
 		advance(side);
 	/* Nobody leaves while the other needs it. */
@@ -235,7 +349,7 @@ int main(int argc, char **argv)
 		if (!strcmp(argv[2], tests[i].name))
 			side.test = &tests[i];
 	if (!side.test) {
-		fprintf(stderr, "fi_bench ADDRESS lat|rate|bw SIZE ITERATIONS\n");
+		fprintf(stderr, "fi_bench ADDRESS lat|rate|bw|write|read|fetch SIZE ITERATIONS\n");
 		return 2;
 	}
 	side.peer.size = strtoul(argv[3], NULL, 0);
