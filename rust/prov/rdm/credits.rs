@@ -17,6 +17,8 @@ pub(super) struct Credits {
     untold: i64,
     /// So many are worth a word.
     worth: i64,
+    /// The peer has told of its receives.
+    is_told: bool,
 }
 
 /// The peer tells of more receives than anybody has.
@@ -31,7 +33,13 @@ impl Credits {
             room: 1,
             untold: -1,
             worth: i64::from(receives / 2).max(1),
+            is_told: false,
         }
+    }
+
+    /// Whether something could have been sent by the connection since it is there.
+    pub(super) fn are_there(&self) -> bool {
+        self.is_told || self.flow == Flow::Device
     }
 
     /// What both sides have agreed upon.
@@ -90,6 +98,7 @@ impl Credits {
             return Err(Absurd);
         }
         self.room += count;
+        self.is_told = true;
         Ok(())
     }
 }

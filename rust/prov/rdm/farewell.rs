@@ -148,10 +148,15 @@ impl Parting {
         }
     }
 
-    /// Somebody looks from time to time: whether the peer has left us waiting for that long.
+    /// Somebody looks from time to time: whether the peer has left us waiting for that long. Who could not
+    /// even ask for as long does not wish it any more.
     pub(super) fn is_stuck(&mut self) -> bool {
         self.age += 1;
-        self.age > 2 && matches!(self.state, State::Asking | State::Agreed)
+        let is_late = self.age > 2;
+        if is_late && self.state == State::Wishing {
+            self.enter(State::Together);
+        }
+        is_late && matches!(self.state, State::Asking | State::Agreed)
     }
 }
 
@@ -244,6 +249,9 @@ mod tests {
     fn nobody_waits_for_ever() {
         let mut parting = Parting::new(false);
         assert!((0..10).all(|_| !parting.is_stuck()));
+        assert!(parting.wish() && !parting.may_begin());
+        assert!((0..10).all(|_| !parting.is_stuck()));
+        assert!(parting.may_begin());
         parting.said(Farewell::Ask);
         for _ in 0..10 {
             assert!(!parting.is_stuck());

@@ -81,6 +81,10 @@ impl Peer {
     /// nothing is under way, and of those by the one that was used least recently.
     fn merit(&self) -> Option<(bool, u64)> {
         let lane = self.lane.as_ref()?;
+        // Or one after the other would make room for the next before it has been of use.
+        if !lane.credits.are_there() {
+            return None;
+        }
         let is_quiet = lane.is_polite() || lane.rest.rounds() >= QUIET;
         if !lane.is_open() || lane.is_ending() || !is_quiet {
             return None;
