@@ -2,6 +2,7 @@
 
 //! What is to be done for connections at a time of its own.
 
+use crate::abi::random::random;
 use kernel::time::{
     Delta,
     Instant,
@@ -76,10 +77,55 @@ impl Agenda {
     }
 }
 
+/// How long somebody waits for another who has to do something first, of whom nobody knows how long that takes:
+/// longer each time that it was in vain, and not as long as others do, or two would wait for each other again
+/// and again.
+pub(super) struct Patience(u64);
+
+impl Patience {
+    /// In milliseconds.
+    const LEAST: u64 = 20;
+    const MOST: u64 = 640;
+
+    /// That of somebody who has not waited.
+    pub(super) const fn new() -> Self {
+        Self(Self::LEAST)
+    }
+
+    /// For how long.
+    pub(super) fn get(&self) -> Delta {
+        Delta::from_millis((self.0 + random() % self.0) as i64)
+    }
+
+    /// It was in vain.
+    pub(super) fn exhausted(&mut self) {
+        self.0 = (2 * self.0).min(Self::MOST);
+    }
+
+    /// It was not.
+    pub(super) fn rewarded(&mut self) {
+        self.0 = (self.0 / 2).max(Self::LEAST);
+    }
+}
+
 #[kernel::prelude::kunit_tests(kofi_rdm_agenda)]
 mod tests {
     use super::*;
     use kernel::time::delay::fsleep;
+
+    #[test]
+    fn patience_is_longer_each_time_and_never_for_ever() {
+        let mut patience = Patience::new();
+        for least in [20, 40, 80, 160, 320, 640, 640] {
+            let millis = patience.get().as_millis();
+            assert!((least..2 * least).contains(&millis));
+            patience.exhausted();
+        }
+        for _ in 0..10 {
+            patience.rewarded();
+        }
+        assert!((20..40).contains(&patience.get().as_millis()));
+    }
 
     #[test]
     fn each_is_done_once_when_it_is_time() {

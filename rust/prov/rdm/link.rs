@@ -50,6 +50,9 @@ pub(super) enum Verdict {
 /// How often a peer may say that it is asking itself, and not do so: for two seconds at least.
 const MOST_MISSES: u32 = 100;
 
+/// The same of one who has said nothing that was understood.
+const SOME_MISSES: u32 = 5;
+
 /// The connection with one peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Link {
@@ -145,7 +148,11 @@ impl Link {
         if self.state != State::Asking {
             return false;
         }
-        let is_end = why == Refusal::Refused || self.misses >= MOST_MISSES;
+        let is_end = match why {
+            Refusal::Refused => true,
+            Refusal::Already => self.misses >= MOST_MISSES,
+            Refusal::Unknown => self.misses >= SOME_MISSES,
+        };
         match is_end {
             true => self.lost(),
             false => self.state = State::Expecting,

@@ -8,6 +8,7 @@
 use super::{
     agenda::{
         Agenda,
+        Patience,
         Task, //
     },
     alarm::Set,
@@ -101,14 +102,7 @@ use core::{
     iter,
     net::SocketAddr, //
 };
-use kernel::{
-    prelude::*,
-    sync::Arc,
-    time::Delta, //
-};
-
-/// How long a peer has that has said it is asking itself.
-const PATIENCE: Delta = Delta::from_millis(20);
+use kernel::{prelude::*, sync::Arc};
 
 /// Whoever can has credits: on iWARP a message without a receive ends the connection, and elsewhere it is
 /// sent again after a time in which hundreds could have been sent.
@@ -145,6 +139,8 @@ pub(super) struct Links {
     packets: u32,
     /// How many have ever waited for room.
     pub(super) tickets: u64,
+    /// How long a peer has that has said it is asking itself.
+    pub(super) patience: Patience,
     /// What is to be done later.
     pub(super) agenda: Agenda,
     /// What says when.
@@ -178,6 +174,7 @@ impl Links {
             attempts: 0,
             packets: 0,
             tickets: 0,
+            patience: Patience::new(),
             agenda: Agenda::new(),
             alarm: None,
         }
@@ -288,8 +285,12 @@ impl Station {
 
     /// Asks those peers once more that are asking themselves, and whose requests have not come.
     pub(super) fn ask_again(&self, here: InProcess, bound: &Bound, links: &mut Links) {
+        let are_waiting = links.are_waiting();
+        if are_waiting {
+            links.patience.exhausted();
+        }
         for slot in 0..links.list.len() as u32 {
-            if links.are_waiting() {
+            if are_waiting {
                 links.step_back(slot);
             } else if links.known(slot).is_ok_and(|known| known.link.miss()) {
                 self.ask_or_fail(here, bound, links, slot);
@@ -544,12 +545,14 @@ impl Station {
             return;
         }
         let attempt = event.source().0;
+        let is_iwarp = links.is_iwarp;
         let Some((slot, known)) = links.of_attempt(attempt) else {
             return;
         };
         match (event.kind(), known.link.state()) {
             (Kind::Connection(FI_CONNECTED), State::Answering(_)) => {
                 if let Some(who) = known.link.established() {
+                    links.patience.rewarded();
                     let to = u64::from(who.index);
                     let mut traffic = self.traffic.lock();
                     traffic.establish(&bound.outlets, slot, attempt, to, None);
@@ -557,6 +560,7 @@ impl Station {
             }
             (Kind::Connection(FI_CONNECTED), _) => match Welcome::from_bytes(event.data()) {
                 Ok(welcome) if known.link.accepted(welcome.identity) => {
+                    links.patience.rewarded();
                     let to = u64::from(welcome.identity.index);
                     let said = (FLOW.with(welcome.flow), welcome.extensions);
                     let mut traffic = self.traffic.lock();
@@ -565,12 +569,13 @@ impl Station {
                 _ => self.give_up(here, bound, links, slot, Errno::ECONNABORTED),
             },
             (Kind::Error(errno, _), State::Asking) => {
-                let refusal = Refusal::from_bytes(refusal(&event, errno));
+                let refusal = refusal(&event, errno, is_iwarp);
                 if known.link.refused(refusal) {
                     self.give_up(here, bound, links, slot, errno);
                 } else {
                     self.close_lane(bound, slot);
-                    links.agenda.plan(Task::Ask, PATIENCE);
+                    let patience = links.patience.get();
+                    links.agenda.plan(Task::Ask, patience);
                 }
             }
             _ => self.lose(here, bound, links, slot),
@@ -678,10 +683,12 @@ impl Station {
     }
 }
 
-/// What a peer has said with its refusal; nothing if that is not why there is no connection.
-fn refusal(event: &Event, errno: Errno) -> &[u8] {
-    match errno {
-        Errno::ECONNREFUSED => event.data(),
-        _ => &[],
+/// What a peer has said with its refusal, if that is why there is no connection. Elsewhere than on iWARP who
+/// says nothing is not there.
+fn refusal(event: &Event, errno: Errno, is_iwarp: bool) -> Refusal {
+    match (errno, Refusal::from_bytes(event.data())) {
+        (Errno::ECONNREFUSED, Refusal::Unknown) if !is_iwarp => Refusal::Refused,
+        (Errno::ECONNREFUSED, refusal) => refusal,
+        _ => Refusal::Refused,
     }
 }

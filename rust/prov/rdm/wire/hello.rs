@@ -228,13 +228,15 @@ pub(in super::super) enum Refusal {
     Refused,
     /// There is one already, or one on its way from the other side.
     Already,
+    /// Nobody has said. On iWARP words can be lost on their way.
+    Unknown,
 }
 
 impl Refusal {
     /// As it goes on the wire.
     pub(in super::super) fn to_bytes(self) -> [u8; 2] {
         let reason = match self {
-            Self::Refused => 1,
+            Self::Refused | Self::Unknown => 1,
             Self::Already => 2,
         };
         [CM_VERSION, reason]
@@ -243,6 +245,7 @@ impl Refusal {
     /// What a peer has said, or the connection manager in its place, which says nothing.
     pub(in super::super) fn from_bytes(bytes: &[u8]) -> Self {
         match bytes {
+            [] => Self::Unknown,
             [CM_VERSION, 2, ..] => Self::Already,
             _ => Self::Refused,
         }

@@ -490,9 +490,10 @@ mod cases {
             assert_eq!(Refusal::from_bytes(&refusal.to_bytes()), refusal);
         }
         // The connection manager's own has no words, and another version's mean nothing.
-        for bytes in [&[][..], &[1], &[1, 0], &[2, 2], &[1, 3]] {
+        for bytes in [&[1][..], &[1, 0], &[2, 2], &[1, 3]] {
             assert_eq!(Refusal::from_bytes(bytes), Refusal::Refused);
         }
+        assert_eq!(Refusal::from_bytes(&[]), Refusal::Unknown);
         assert_eq!(Refusal::from_bytes(&[1, 2, 0, 0]), Refusal::Already);
     }
 
