@@ -25,7 +25,8 @@ use super::{
     provider::{
         self,
         Bindings,
-        Peers, //
+        Peers,
+        Side, //
     },
     srx::{
         self,
@@ -57,20 +58,14 @@ use kernel::{
     },
 };
 
-/// A completion queue in one of its two places.
-struct Bound {
-    queue: Held<CompletionQueue>,
-    selective: bool,
-}
-
 /// What has been bound so far.
 #[derive(Default)]
 struct Plan {
     addresses: Option<Held<AddressVector>>,
     events: Option<Held<EventQueue>>,
     shared: Option<Held<SharedReceive>>,
-    transmit: Option<Bound>,
-    receive: Option<Bound>,
+    transmit: Option<Side>,
+    receive: Option<Side>,
     counters: Counters,
 }
 
@@ -258,23 +253,23 @@ impl Endpoint {
     ///
     /// # Errors
     ///
-    /// -FI_EBADFLAGS for neither or for unknown bits, -FI_EINVAL if the place is taken,
-    /// -FI_EDOMAIN for another domain's queue, -FI_EOPBADSTATE once enabled.
+    /// -FI_EBADFLAGS for neither, for a direction that it does not have, or for unknown bits; -FI_EINVAL if
+    /// the place is taken, -FI_EDOMAIN for another domain's queue, -FI_EOPBADSTATE once enabled.
     pub fn bind_completions(&self, queue: &Arc<CompletionQueue>, flags: u64) -> Result {
-        const PLACES: u64 = flags::FI_TRANSMIT | flags::FI_RECV;
-        if flags & PLACES == 0 || flags & !(PLACES | flags::FI_SELECTIVE_COMPLETION) != 0 {
+        let places = self.core.directions();
+        if flags & places == 0 || flags & !(places | flags::FI_SELECTIVE_COMPLETION) != 0 {
             return Err(Errno::EBADFLAGS);
         }
         if !queue.is_of(self.domain.arc()) {
             return Err(Errno::EDOMAIN);
         }
         let selective = flags & flags::FI_SELECTIVE_COMPLETION != 0;
-        let bound = |wanted: u64| -> Result<Option<Bound>> {
+        let bound = |wanted: u64| -> Result<Option<Side>> {
             if flags & wanted == 0 {
                 return Ok(None);
             }
             let queue = Held::new(queue)?;
-            Ok(Some(Bound { queue, selective }))
+            Ok(Some(Side { queue, selective }))
         };
         let transmit = bound(flags::FI_TRANSMIT)?;
         let receive = bound(flags::FI_RECV)?;
@@ -314,7 +309,7 @@ impl Endpoint {
     ///
     /// # Errors
     ///
-    /// -FI_ENOCQ without a completion queue in either place. With one peer: -FI_ENOEQ without an event
+    /// -FI_ENOCQ without a completion queue for a direction that it has. With one peer: -FI_ENOEQ without an event
     /// queue of its own or its domain's; with any: -FI_ENOAV without an address vector. -FI_ENORX without the
     /// receives that it was made to share.
     pub fn enable(&self) -> Result {
@@ -333,11 +328,21 @@ impl Endpoint {
         if self.core.shares_receives() && plan.shared.is_none() {
             return Err(Errno::ENORX);
         }
-        let transmit = plan.transmit.as_ref().ok_or(Errno::ENOCQ)?;
-        let receive = plan.receive.as_ref().ok_or(Errno::ENOCQ)?;
-        let feeds = plan
-            .counters
-            .feed(transmit.queue.arc(), receive.queue.arc())?;
+        let sides = [&plan.transmit, &plan.receive];
+        let directions = [flags::FI_TRANSMIT, flags::FI_RECV];
+        let has = |direction| self.core.directions() & direction != 0;
+        if sides
+            .iter()
+            .zip(directions)
+            .any(|(side, direction)| side.is_none() && has(direction))
+        {
+            return Err(Errno::ENOCQ);
+        }
+        let [transmit, receive] = sides.map(Option::as_ref);
+        let feeds = plan.counters.feed(
+            transmit.map(|side| side.queue.arc()),
+            receive.map(|side| side.queue.arc()),
+        )?;
         let addresses = plan.addresses.as_ref();
         let shared = plan.shared.as_ref();
         // The plan stays whole until the provider has agreed, so that a failure can be retried.
@@ -345,16 +350,14 @@ impl Endpoint {
             events: events.map(Held::new).transpose()?,
             addresses: addresses.map(|held| Held::new(held.arc())).transpose()?,
             shared: shared.map(|held| Held::new(held.arc())).transpose()?,
-            transmit: Held::new(transmit.queue.arc())?,
-            receive: Held::new(receive.queue.arc())?,
-            selective_transmit: transmit.selective,
-            selective_receive: receive.selective,
+            transmit: transmit.map(Side::again).transpose()?,
+            receive: receive.map(Side::again).transpose()?,
             counters: plan.counters.again()?,
         };
         let events = events.cloned();
         let numbers = [
-            transmit.queue.number(),
-            receive.queue.number(),
+            transmit.map_or(0, |side| side.queue.number()),
+            receive.map_or(0, |side| side.queue.number()),
             events.as_ref().map_or(0, |events| events.number()),
             shared.map_or(0, |shared| shared.number()),
         ];

@@ -42,6 +42,10 @@ use crate::abi::{
     errno::strerror,
     fi_addr_t,
     fi_rma_iov,
+    flags::{
+        FI_RECV,
+        FI_TRANSMIT, //
+    },
     info::{
         Info,
         InfoList, //
@@ -223,6 +227,24 @@ pub enum Peers {
     Any,
 }
 
+/// Where the operations of one direction complete.
+pub struct Side {
+    /// The queue.
+    pub queue: Held<cq::CompletionQueue>,
+    /// Successes complete only with FI_COMPLETION.
+    pub selective: bool,
+}
+
+impl Side {
+    /// The same once more, with a reference of its own.
+    pub(super) fn again(&self) -> Result<Self> {
+        Ok(Self {
+            queue: Held::new(self.queue.arc())?,
+            selective: self.selective,
+        })
+    }
+}
+
 /// What is bound to an endpoint when it is enabled.
 pub struct Bindings {
     /// Where its connection events go: there with [`Peers::One`].
@@ -231,14 +253,10 @@ pub struct Bindings {
     pub addresses: Option<Held<AddressVector>>,
     /// Where its messages go, if it shares that with others.
     pub shared: Option<Held<srx::SharedReceive>>,
-    /// Where transmits complete.
-    pub transmit: Held<cq::CompletionQueue>,
-    /// Where receives complete.
-    pub receive: Held<cq::CompletionQueue>,
-    /// Successful transmits complete only with FI_COMPLETION.
-    pub selective_transmit: bool,
-    /// Successful receives complete only with FI_COMPLETION.
-    pub selective_receive: bool,
+    /// Where transmits complete: there if it has that [direction](Endpoint::directions).
+    pub transmit: Option<Side>,
+    /// Where receives complete: the same.
+    pub receive: Option<Side>,
     /// Where operations are counted, when their completions are taken from the device: each, whether
     /// or not a reader is told of it, and when its memory is the consumer's again.
     pub counters: Counters,
@@ -327,6 +345,11 @@ pub trait Endpoint: Any + Send + Sync {
     /// How many peers it has.
     fn peers(&self) -> Peers {
         Peers::One
+    }
+
+    /// What it is for: FI_TRANSMIT, FI_RECV or both.
+    fn directions(&self) -> u64 {
+        FI_TRANSMIT | FI_RECV
     }
 
     /// The operations that it can count: FI_SEND, FI_RECV, FI_READ, FI_WRITE, FI_REMOTE_READ,

@@ -59,12 +59,12 @@ impl Counters {
         Ok(copy)
     }
 
-    /// Has the counters look at the queues that their operations complete in, as long as what is
-    /// returned lives. May sleep.
+    /// Has the counters look at the queues that their operations complete in, as far as there are such, as
+    /// long as what is returned lives. May sleep.
     pub(in super::super) fn feed(
         &self,
-        transmit: &Arc<CompletionQueue>,
-        receive: &Arc<CompletionQueue>,
+        transmit: Option<&Arc<CompletionQueue>>,
+        receive: Option<&Arc<CompletionQueue>>,
     ) -> Result<Feeds> {
         let mut feeds = Feeds::default();
         for ((kind, counter), feed) in KINDS.iter().zip(&self.0).zip(&mut feeds.0) {
@@ -72,10 +72,10 @@ impl Counters {
                 0 => receive,
                 _ => transmit,
             };
-            *feed = counter
-                .as_ref()
-                .map(|counter| Feed::new(counter.arc(), queue))
-                .transpose()?;
+            *feed = match (counter, queue) {
+                (Some(counter), Some(queue)) => Some(Feed::new(counter.arc(), queue)?),
+                _ => None,
+            };
         }
         Ok(feeds)
     }

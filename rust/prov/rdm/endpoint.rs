@@ -236,6 +236,8 @@ impl Endpoint {
         let station = &self.station;
         let domain = &station.domain;
         let addresses = bindings.addresses.ok_or(Errno::ENOAV)?;
+        let transmit_side = bindings.transmit.ok_or(Errno::ENOCQ)?;
+        let receive_side = bindings.receive.ok_or(Errno::ENOCQ)?;
         let ways = domain.lower().address_vector(
             here,
             &av::Attr {
@@ -259,8 +261,8 @@ impl Endpoint {
             .fabric()
             .lower()
             .event_queue(here, eq::Attr::default())?;
-        let transmit = exact(&bindings.transmit)?;
-        let receive = exact(&bindings.receive)?;
+        let transmit = exact(&transmit_side.queue)?;
+        let receive = exact(&receive_side.queue)?;
         let bound = Bound {
             outlets: Outlets {
                 transmit: transmit.clone(),
@@ -271,8 +273,8 @@ impl Endpoint {
                 tells_strangers: self.tells_strangers,
             },
             addresses: addresses.arc().clone(),
-            selective_transmit: bindings.selective_transmit,
-            selective_receive: bindings.selective_receive,
+            selective_transmit: transmit_side.selective,
+            selective_receive: receive_side.selective,
             ways,
             queue: queue.clone(),
             events: events.clone(),
@@ -290,8 +292,8 @@ impl Endpoint {
         }
         *self.holds.lock() = Some(Holds {
             _addresses: addresses,
-            transmit: bindings.transmit,
-            receive: bindings.receive,
+            transmit: transmit_side.queue,
+            receive: receive_side.queue,
             mover,
         });
         queue.arm_handler();

@@ -327,8 +327,10 @@ impl Endpoint {
     fn open(&self, bindings: Bindings) -> Result {
         let others = self.domain.others();
         let events = bindings.events.ok_or(Errno::ENOEQ)?;
-        let transmit = Cq::of(bindings.transmit.core())?;
-        let receive = Cq::of(bindings.receive.core())?;
+        let transmit_side = bindings.transmit.ok_or(Errno::ENOCQ)?;
+        let receive_side = bindings.receive.ok_or(Errno::ENOCQ)?;
+        let transmit = Cq::of(transmit_side.queue.core())?;
+        let receive = Cq::of(receive_side.queue.core())?;
         let shared = match &bindings.shared {
             Some(shared) => Some(self.shared(shared)?),
             None => None,
@@ -363,8 +365,8 @@ impl Endpoint {
         link.qp = Some(qp.clone());
         link.bound = Some(Bound {
             events,
-            _transmit: bindings.transmit,
-            _receive: bindings.receive,
+            _transmit: transmit_side.queue,
+            _receive: receive_side.queue,
             _counters: counters.clone(),
             _shared: bindings.shared,
             _counting: is_counting.then(|| self.domain.others()),
@@ -375,7 +377,7 @@ impl Endpoint {
             qp: qp.clone(),
             cq: transmit,
             place: transmit_place,
-            selective: bindings.selective_transmit,
+            selective: transmit_side.selective,
             tallied: counters.has_transmits(),
         };
         self.transmit
@@ -387,13 +389,13 @@ impl Endpoint {
                     qp,
                     cq: receive,
                     place: receive_place,
-                    selective: bindings.selective_receive,
+                    selective: receive_side.selective,
                     tallied: counters.has_receives(),
                 };
                 self.receive.open(target, 0, None, &others);
             }
             Some(srx) => {
-                let selective = bindings.selective_receive;
+                let selective = receive_side.selective;
                 let share = Share::new(srx, (receive, receive_place), qp.address(), selective);
                 self.receive.open_shared(share, qp.number());
             }
