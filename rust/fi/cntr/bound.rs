@@ -48,7 +48,7 @@ impl Counters {
     }
 
     /// The same once more, with references of its own.
-    pub(in super::super) fn again(&self) -> Result<Self> {
+    pub(crate) fn again(&self) -> Result<Self> {
         let mut copy = Self::default();
         for (place, counter) in copy.0.iter_mut().zip(&self.0) {
             *place = counter

@@ -173,6 +173,7 @@ impl Traffic {
             self.interrupt(slot)?;
         }
         let title = Title {
+            context: 0,
             tag: message.tag,
             from,
         };

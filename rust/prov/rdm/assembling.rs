@@ -189,11 +189,12 @@ impl Traffic {
     }
 
     fn forget_letters(&mut self, slot: u32, mut is: impl FnMut(&Body) -> bool) {
-        let forgotten = self
-            .desk
-            .forget(|letter| letter.slot == slot && is(&letter.body));
-        for letter in forgotten.iter().flat_map(Queue::iter) {
-            self.drop_weight(slot, letter.weight());
+        for at in 0..self.offices.len() as u8 {
+            let desk = &mut self.offices.of_mut(at).desk;
+            let forgotten = desk.forget(|letter| letter.slot == slot && is(&letter.body));
+            for letter in forgotten.iter().flat_map(Queue::iter) {
+                self.drop_weight(slot, letter.weight());
+            }
         }
     }
 }

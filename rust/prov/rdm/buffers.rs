@@ -104,6 +104,8 @@ impl Least {
 
 /// Those of an endpoint, by the numbers of their receives.
 pub(super) struct Buffers {
+    /// The number of the first one's receive.
+    first: u32,
     buffers: KVVec<Buffer>,
     /// Receives whose buffers are their owners' again.
     released: Queue<Receive>,
@@ -112,18 +114,29 @@ pub(super) struct Buffers {
 }
 
 impl Buffers {
-    /// None yet; their numbers are below `most`. What one device writes is not disturbed by what lies
-    /// `alignment` bytes away, a power of two. May sleep.
+    /// There will be none.
+    pub(super) const fn none() -> Self {
+        Self {
+            first: 0,
+            buffers: KVVec::new(),
+            released: Queue::new(),
+            alignment: 1,
+        }
+    }
+
+    /// None yet; there are `most` numbers, from `first` on. What one device writes is not disturbed by what
+    /// lies `alignment` bytes away, a power of two. May sleep.
     ///
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub(super) fn new(most: usize, alignment: usize) -> Result<Self> {
+    pub(super) fn new(first: u32, most: usize, alignment: usize) -> Result<Self> {
         let mut buffers = KVVec::with_capacity(most, GFP_KERNEL)?;
         for _ in 0..most {
             buffers.push(Buffer::idle(), GFP_KERNEL)?;
         }
         Ok(Self {
+            first,
             buffers,
             released: Queue::new(),
             alignment,
@@ -131,7 +144,8 @@ impl Buffers {
     }
 
     fn get(&mut self, number: u32) -> Option<&mut Buffer> {
-        self.buffers.get_mut(number as usize)
+        let at = number.checked_sub(self.first)?;
+        self.buffers.get_mut(at as usize)
     }
 
     /// That of a receive takes messages from now on: one at least, and more while `least` bytes are left.
@@ -155,9 +169,8 @@ impl Buffers {
     }
 
     /// Whether that of a number takes more messages.
-    pub(super) fn takes_more(&self, number: u32) -> bool {
-        let buffer = self.buffers.get(number as usize);
-        buffer.is_some_and(|buffer| buffer.takes_more)
+    pub(super) fn takes_more(&mut self, number: u32) -> bool {
+        self.get(number).is_some_and(|buffer| buffer.takes_more)
     }
 
     /// Takes a place for a message of `len` bytes, or as many as there are; none if the buffer takes no more.
@@ -242,7 +255,7 @@ mod tests {
         memory: &mut [u8],
         least: usize,
     ) -> Result<usize> {
-        let mut receive = Own::new(Receive::idle(number, false))?;
+        let mut receive = Own::new(Receive::idle(number, 0, false))?;
         receive.context = Context::new(memory.as_mut_ptr().cast());
         let at = memory.as_ptr() as usize;
         buffers.open(&receive, (at, Incoming::of_bytes(memory)?), least);
@@ -255,7 +268,7 @@ mod tests {
         let mut random = Repeatable::new(1);
         for alignment in [1, 8, 64] {
             for _ in 0..100 {
-                let mut buffers = Buffers::new(2, alignment)?;
+                let mut buffers = Buffers::new(0, 2, alignment)?;
                 let least = 1 + random.below(200) as usize;
                 let at = opened(&mut buffers, 1, &mut memory, least)?;
                 let mut next = at;
@@ -278,7 +291,7 @@ mod tests {
     #[test]
     fn ep_11_a_short_buffer_takes_one_message() -> Result {
         let mut memory = VVec::from_elem(0, 10, GFP_KERNEL)?;
-        let mut buffers = Buffers::new(1, 1)?;
+        let mut buffers = Buffers::new(0, 1, 1)?;
         for len in [0, 10] {
             opened(&mut buffers, 0, &mut memory[..len], 100)?;
             let place = buffers.cut(0, u64::MAX);
@@ -291,24 +304,30 @@ mod tests {
     #[test]
     fn ep_11_the_last_that_is_over_gives_a_buffer_back() -> Result {
         let mut memory = VVec::from_elem(0, 100, GFP_KERNEL)?;
-        let mut buffers = Buffers::new(1, 1)?;
+        let mut buffers = Buffers::new(0, 1, 1)?;
         opened(&mut buffers, 0, &mut memory, 60)?;
         assert!(buffers.cut(0, 20).is_some());
         assert!(buffers.over(0).is_none() && buffers.takes_more(0));
         assert!(buffers.cut(0, 10).is_some() && buffers.cut(0, 30).is_some());
         assert!(!buffers.takes_more(0));
-        assert!(buffers.retire(Own::new(Receive::idle(0, false))?).is_none());
+        assert!(buffers
+            .retire(Own::new(Receive::idle(0, 0, false))?)
+            .is_none());
         assert!(buffers.over(0).is_none());
         assert!(buffers.over(0).is_some() && buffers.over(0).is_none());
         // At the end of the endpoint it comes back whatever is in it, once.
         opened(&mut buffers, 0, &mut memory, 60)?;
         assert!(buffers.cut(0, 50).is_some());
-        assert!(buffers.retire(Own::new(Receive::idle(0, false))?).is_none());
+        assert!(buffers
+            .retire(Own::new(Receive::idle(0, 0, false))?)
+            .is_none());
         assert_eq!(buffers.take_spent().len(), 1);
         assert!(buffers.over(0).is_none());
         // One that has nothing in it comes back at once.
         opened(&mut buffers, 0, &mut memory, 60)?;
-        assert!(buffers.retire(Own::new(Receive::idle(0, false))?).is_some());
+        assert!(buffers
+            .retire(Own::new(Receive::idle(0, 0, false))?)
+            .is_some());
         assert!(buffers.cut(0, 0).is_none());
         assert!(buffers.take_spent().is_empty());
         Ok(())

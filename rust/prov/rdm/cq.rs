@@ -61,6 +61,12 @@ pub(super) trait Feeder: Send + Sync {
     fn expect(&self);
 }
 
+/// One who has been admitted, and how often.
+struct Admitted {
+    feeder: Arc<dyn Feeder>,
+    times: usize,
+}
+
 /// What there is to be told of an operation.
 #[derive(Clone, Copy)]
 pub(super) enum Outcome {
@@ -154,7 +160,7 @@ pub(crate) struct Cq {
     ring: FastLockIrq<Ring>,
     /// The spinlock is never held while one of them is at work.
     #[pin]
-    feeders: FastLockIrq<KVec<Arc<dyn Feeder>>>,
+    feeders: FastLockIrq<KVec<Admitted>>,
     size: usize,
     room: Room,
     #[pin]
@@ -195,7 +201,8 @@ impl Cq {
         )?)
     }
 
-    /// Has a reader who finds nothing ask `feeder`. May sleep.
+    /// Has a reader who finds nothing ask `feeder`, until it has been [dismissed](Self::dismiss) as often
+    /// as it was admitted. May sleep.
     ///
     /// # Errors
     ///
@@ -204,12 +211,20 @@ impl Cq {
         let mut spare = KVec::new();
         loop {
             let mut feeders = self.feeders.lock();
+            let mut there = feeders.iter_mut();
+            if let Some(there) = there.find(|there| Arc::ptr_eq(&there.feeder, feeder)) {
+                there.times += 1;
+                return Ok(());
+            }
             if spare.capacity() > feeders.len() {
                 // Moved under the lock into memory that was allocated outside of it.
                 for there in feeders.drain_all() {
                     let _ = spare.push_within_capacity(there);
                 }
-                let _ = spare.push_within_capacity(feeder.clone());
+                let _ = spare.push_within_capacity(Admitted {
+                    feeder: feeder.clone(),
+                    times: 1,
+                });
                 core::mem::swap(&mut *feeders, &mut spare);
                 drop(feeders);
                 return Ok(());
@@ -220,11 +235,18 @@ impl Cq {
         }
     }
 
-    /// Has nobody ask it any more: one who does so now may still be there. May sleep.
+    /// Has nobody ask it any more, unless it was admitted more often: one who does so now may still be
+    /// there. May sleep.
     pub(super) fn dismiss(&self, feeder: &Arc<dyn Feeder>) {
         let mut feeders = self.feeders.lock();
-        let at = feeders.iter().position(|there| Arc::ptr_eq(there, feeder));
-        let gone = at.map(|at| feeders.remove(at));
+        let is = |there: &Admitted| Arc::ptr_eq(&there.feeder, feeder);
+        let mut gone = None;
+        if let Some(at) = feeders.iter().position(is) {
+            match feeders.get_mut(at) {
+                Some(there) if there.times > 1 => there.times -= 1,
+                _ => gone = feeders.remove(at).ok(),
+            }
+        }
         drop(feeders);
         drop(gone);
     }
@@ -279,7 +301,9 @@ impl Cq {
     fn for_each_feeder(&self, mut act: impl FnMut(&dyn Feeder)) {
         let mut at = 0;
         loop {
-            let feeder = self.feeders.lock().get(at).cloned();
+            let feeders = self.feeders.lock();
+            let feeder = feeders.get(at).map(|there| there.feeder.clone());
+            drop(feeders);
             match feeder {
                 Some(feeder) => act(&*feeder),
                 None => return,

@@ -8,7 +8,6 @@ mod atomic;
 pub(super) use atomic::most_elements;
 
 use super::{
-    alarm::Alarm,
     bounce::{
         Incoming,
         Outgoing, //
@@ -19,13 +18,14 @@ use super::{
         Feeder, //
     },
     domain::Domain,
-    links::{
-        Links,
-        LISTENER, //
-    },
+    links::Links,
     looking::Fate,
     matching::Wish,
     offer,
+    office::{
+        Size,
+        Stock, //
+    },
     order::{
         Long,
         Offer,
@@ -36,7 +36,9 @@ use super::{
     },
     outlets::{
         Looking,
-        Outlets, //
+        Outlets,
+        Receives,
+        Transmits, //
     },
     posting::Packet,
     station::{
@@ -45,19 +47,17 @@ use super::{
         Station, //
     },
     traffic::{
+        Floor,
         Traffic,
-        FLIGHTS,
         SENDS, //
     },
     wire::{
         self,
-        EAGER,
-        MOST, //
+        EAGER, //
     },
 };
 use crate::{
     abi::{
-        self,
         context::{
             self,
             InProcess, //
@@ -79,21 +79,15 @@ use crate::{
             Form,
             Op, //
         },
-        av,
+        av::{
+            self,
+            AddressVector, //
+        },
         card::{
             Tell,
             Told, //
         },
-        cq::{
-            self,
-            CompletionQueue,
-            Format,
-            Handler, //
-        },
-        eq::{
-            self,
-            EventQueue, //
-        },
+        cntr::Counters,
         memory::{
             Context,
             Memory, //
@@ -105,24 +99,22 @@ use crate::{
             Message,
             Operation,
             Peers,
-            Setting, //
+            Setting,
+            Side, //
         }, //
     },
 };
 use core::{
     any::Any,
-    net::{
-        Ipv4Addr,
-        Ipv6Addr,
-        SocketAddr, //
-    },
+    net::SocketAddr, //
 };
 use kernel::{
     prelude::*,
     sync::{
         new_mutex,
         Arc,
-        Mutex, //
+        Mutex,
+        SetOnce, //
     },
 };
 
@@ -146,18 +138,51 @@ const LOOK_FLAGS: u64 = FI_PEEK | FI_CLAIM | FI_DISCARD;
 /// What has been claimed is not wanted after all.
 const CLAIMED_AWAY: u64 = FI_CLAIM | FI_DISCARD;
 
+/// Where the operations of one direction complete.
+struct Exit {
+    queue: Arc<Cq>,
+    /// Successes complete only with FI_COMPLETION.
+    is_selective: bool,
+}
+
+impl Exit {
+    /// The provider's own part of what is bound.
+    fn of(side: &Side) -> Result<Self> {
+        let queue = side.queue.core().clone().into_any().downcast::<Cq>();
+        Ok(Self {
+            queue: queue.map_err(|_| Errno::EINVAL)?,
+            is_selective: side.selective,
+        })
+    }
+}
+
+/// What there is from when it is enabled.
+struct Exits {
+    transmit: Exit,
+    receive: Exit,
+}
+
+impl Exits {
+    fn queues(&self) -> [&Arc<Cq>; 2] {
+        [&self.transmit.queue, &self.receive.queue]
+    }
+}
+
 /// What is bound, kept open until the endpoint is closed.
 struct Holds {
     _addresses: Held<av::AddressVector>,
-    transmit: Held<CompletionQueue>,
-    receive: Held<CompletionQueue>,
-    mover: Arc<dyn Feeder>,
+    _transmit: Side,
+    _receive: Side,
 }
 
 /// An endpoint.
 #[pin_data]
 pub(crate) struct Endpoint {
     station: Arc<Station>,
+    /// Moves the station's packets.
+    mover: Arc<dyn Feeder>,
+    /// Which context of the station's it is, of those that send and of those that receive.
+    context: u8,
     receives: usize,
     /// Most bytes of a message that is injected.
     inject: usize,
@@ -176,14 +201,9 @@ pub(crate) struct Endpoint {
     least: Least,
     /// What addresses look like, where none is given to listen at.
     format: u32,
+    exits: SetOnce<Exits>,
     #[pin]
     holds: Mutex<Option<Holds>>,
-}
-
-/// The provider's own part of a queue that is bound.
-fn exact(queue: &CompletionQueue) -> Result<Arc<Cq>> {
-    let exact = queue.core().clone().into_any().downcast::<Cq>();
-    exact.map_err(|_| Errno::EINVAL)
 }
 
 impl Endpoint {
@@ -208,16 +228,26 @@ impl Endpoint {
             receives => receives,
         };
         let takes_several = info.caps() & FI_MULTI_RECV != 0;
-        let traffic = Traffic::new(receives, takes_several, domain.regions().clone())?;
-        let station = Station::new(domain, traffic, links)?;
+        let has_rma = info.caps() & FI_RMA != 0;
+        let size = Size {
+            receives,
+            are_several: takes_several,
+        };
+        let mut traffic = Traffic::new(1, size, domain.regions().clone())?;
+        traffic.offices.of_mut(0).supply(Stock::new(0, size)?);
+        let floor = Floor::new(traffic, Outlets::new(1, 1, has_rma)?);
+        let station = Station::new(domain, floor, links)?;
+        let mover: Arc<dyn Feeder> = Arc::new(Mover(station.clone()), GFP_KERNEL)?;
         Ok(Arc::pin_init(
             pin_init!(Self {
+                mover,
                 station,
+                context: 0,
                 receives,
                 most,
                 inject: info.tx().map_or(0, |tx| tx.inject_size).min(EAGER),
                 is_directed: info.caps() & FI_DIRECTED_RECV != 0,
-                has_rma: info.caps() & FI_RMA != 0,
+                has_rma,
                 has_atomics: info.caps() & FI_ATOMIC != 0,
                 written_data_size,
                 tells_sources: info.caps() & (FI_SOURCE | FI_SOURCE_ERR) != 0,
@@ -225,133 +255,85 @@ impl Endpoint {
                 takes_several,
                 least: Least::new(),
                 format: info.addr_format(),
+                exits: SetOnce::new(),
                 holds <- new_mutex!(None, "kofi::rdm::Endpoint"),
             }),
             GFP_KERNEL,
         )?)
     }
 
-    /// Makes what is below, and listens.
+    /// Has what comes of its operations told, and listens.
     fn open(&self, here: InProcess, bindings: Bindings) -> Result {
-        let station = &self.station;
-        let domain = &station.domain;
         let addresses = bindings.addresses.ok_or(Errno::ENOAV)?;
-        let transmit_side = bindings.transmit.ok_or(Errno::ENOCQ)?;
-        let receive_side = bindings.receive.ok_or(Errno::ENOCQ)?;
-        let ways = domain.lower().address_vector(
-            here,
-            &av::Attr {
-                kind: Some(av::Type::Table),
-                rx_ctx_bits: 0,
-                count: 0,
-                is_async: false,
-                name: None,
-                is_read_only: false,
-            },
-        )?;
-        let queue = domain.lower().completion_queue(&cq::Attr {
-            size: FLIGHTS,
-            format: Format::Data,
-            waitable: false,
-            vector: 0,
-        })?;
-        let mover = KBox::new(Mover(station.clone()), GFP_KERNEL)?;
-        queue.set_handler(Handler::Task(mover))?;
-        let events = domain
-            .fabric()
-            .lower()
-            .event_queue(here, eq::Attr::default())?;
-        let transmit = exact(&transmit_side.queue)?;
-        let receive = exact(&receive_side.queue)?;
-        let bound = Bound {
-            outlets: Outlets {
-                transmit: transmit.clone(),
-                receive: receive.clone(),
-                counters: bindings.counters,
-                hears_writes: self.has_rma,
-                sources: self.tells_sources.then(|| addresses.arc().clone()),
-                tells_strangers: self.tells_strangers,
-            },
-            addresses: addresses.arc().clone(),
-            selective_transmit: transmit_side.selective,
-            selective_receive: receive_side.selective,
-            ways,
-            queue: queue.clone(),
-            events: events.clone(),
-            alarm: Alarm::new(queue.clone())?,
-            clock: Alarm::new(events.clone())?,
+        let transmit = bindings.transmit.ok_or(Errno::ENOCQ)?;
+        let receive = bindings.receive.ok_or(Errno::ENOCQ)?;
+        let exits = Exits {
+            transmit: Exit::of(&transmit)?,
+            receive: Exit::of(&receive)?,
         };
-        let mover: Arc<dyn Feeder> = Arc::new(Mover(station.clone()), GFP_KERNEL)?;
-        let started = self.begin(here, &transmit, &receive, &mover, &events, bound);
-        if let Err(errno) = started {
-            for feeds in [&transmit, &receive] {
-                feeds.dismiss(&mover);
-            }
-            close_below(&queue, &events);
+        self.attach(&exits, addresses.arc(), bindings.counters)?;
+        let opened = self.station.begin(here, addresses.arc(), self.format);
+        if let Err(errno) = opened {
+            self.detach(&exits);
             return Err(errno);
         }
         *self.holds.lock() = Some(Holds {
             _addresses: addresses,
-            transmit: transmit_side.queue,
-            receive: receive_side.queue,
-            mover,
+            _transmit: transmit,
+            _receive: receive,
         });
-        queue.arm_handler();
+        // It has not been enabled before.
+        let _ = self.exits.populate(exits);
         Ok(())
     }
 
-    /// What can fail of that with the queues there.
-    fn begin(
-        &self,
-        here: InProcess,
-        transmit: &Arc<Cq>,
-        receive: &Arc<Cq>,
-        mover: &Arc<dyn Feeder>,
-        events: &Arc<EventQueue>,
-        bound: Bound,
-    ) -> Result {
-        let station = self.station.clone();
-        let listener = {
-            let fabric = station.domain.fabric().lower();
-            fabric.passive_endpoint(station.domain.lower_info(), LISTENER)?
+    /// Has what comes of its operations told there.
+    fn attach(&self, exits: &Exits, addresses: &Arc<AddressVector>, counters: Counters) -> Result {
+        let transmits = Transmits {
+            queue: exits.transmit.queue.clone(),
+            counters: counters.again()?,
         };
-        let local = station.links.lock().local;
-        listener.core().set_name(local.unwrap_or(self.anywhere()))?;
-        listener.bind_events(events, 0)?;
-        transmit.admit(mover)?;
-        if !Arc::ptr_eq(transmit, receive) {
-            receive.admit(mover)?;
-        }
-        let looked_after = station.clone();
-        let handler = move |here: InProcess, _: &Arc<EventQueue>| looked_after.look_after(here);
-        events.set_handler(KBox::new(handler, GFP_KERNEL)?)?;
-        listener.listen()?;
-        // Those that a try before this one has made are there.
-        let there = station.traffic.lock().sends_left();
-        for number in there..SENDS {
-            let packet = Packet::new(here, station.domain.lower(), number as u32, MOST)?;
-            station.traffic.lock().provide(packet);
-        }
-        let name = listener.core().name()?;
-        station.ends.set_local(name);
-        let mut links = station.links.lock();
-        links.local = Some(name);
-        links.listener = Some(listener);
-        drop(links);
-        if !station.bound.populate(bound) {
-            return Err(Errno::EOPBADSTATE);
-        }
-        // Somebody may have asked for a connection already.
-        events.call_handler();
+        let receives = Receives {
+            queue: exits.receive.queue.clone(),
+            counters,
+            sources: self.tells_sources.then(|| addresses.clone()),
+            tells_strangers: self.tells_strangers,
+        };
+        let [first, second] = exits.queues();
+        first.admit(&self.mover)?;
+        second
+            .admit(&self.mover)
+            .inspect_err(|_| first.dismiss(&self.mover))?;
+        let mut floor = self.station.traffic.lock();
+        *floor.outlets.transmits.of_mut(self.context) = Some(transmits);
+        *floor.outlets.receives.of_mut(self.context) = Some(receives);
         Ok(())
     }
 
-    /// Any address of its own.
-    fn anywhere(&self) -> SocketAddr {
-        match self.format {
-            abi::FI_SOCKADDR_IN6 => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
-            _ => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
+    /// Has it told nowhere.
+    fn detach(&self, exits: &Exits) {
+        for queue in exits.queues() {
+            queue.dismiss(&self.mover);
         }
+        let mut floor = self.station.traffic.lock();
+        let transmits = floor.outlets.transmits.of_mut(self.context).take();
+        let receives = floor.outlets.receives.of_mut(self.context).take();
+        drop(floor);
+        drop((transmits, receives));
+    }
+
+    /// By what it sends; -FI_EOPBADSTATE before it is enabled.
+    #[inline]
+    fn outward(&self) -> Result<(&Exit, &Bound)> {
+        let exits = self.exits.as_ref().ok_or(Errno::EOPBADSTATE)?;
+        Ok((&exits.transmit, self.station.bound()?))
+    }
+
+    /// The same for what it receives.
+    #[inline]
+    fn inward(&self) -> Result<(&Exit, &Bound)> {
+        let exits = self.exits.as_ref().ok_or(Errno::EOPBADSTATE)?;
+        Ok((&exits.receive, self.station.bound()?))
     }
 
     /// Sends a message.
@@ -359,7 +341,7 @@ impl Endpoint {
         if message.flags & !SEND_FLAGS != 0 {
             return Err(Errno::EBADFLAGS);
         }
-        let bound = self.station.bound()?;
+        let (exit, bound) = self.outward()?;
         let is_injected = message.flags & FI_INJECT != 0;
         let most = match is_injected {
             true => self.inject,
@@ -375,10 +357,10 @@ impl Endpoint {
         let to = bound.addresses.lookup(message.peer)?;
         let kind = message.tag.map_or(FI_MSG, |_| FI_TAGGED);
         let report = Report {
+            by: self.context,
             context: message.context,
             flags: FI_SEND | kind,
-            is_wanted: message.flags & FI_COMPLETION != 0
-                || !bound.selective_transmit && !is_injected,
+            is_wanted: message.flags & FI_COMPLETION != 0 || !exit.is_selective && !is_injected,
         };
         let has_data = message.flags & FI_REMOTE_CQ_DATA != 0;
         let title = wire::Message {
@@ -386,7 +368,7 @@ impl Endpoint {
             len: memory.len() as u64,
             data: has_data.then_some(message.data),
         };
-        self.start(bound, to, report, |packet| match memory.len() {
+        self.start((exit, bound), to, report, |packet| match memory.len() {
             len if len <= EAGER => {
                 memory.read(0, packet.payload());
                 Work::Eager(title)
@@ -408,26 +390,27 @@ impl Endpoint {
     /// Starts an operation with a packet that `fill` makes it of.
     fn start(
         &self,
-        bound: &Bound,
+        (exit, bound): (&Exit, &Bound),
         to: SocketAddr,
         report: Report,
         fill: impl FnOnce(&mut Packet) -> Work,
     ) -> Result {
-        if !bound.outlets.transmit.reserve() {
+        if !exit.queue.reserve() {
             return Err(Errno::EAGAIN);
         }
-        let mut traffic = self.station.traffic.lock();
+        let mut floor = self.station.traffic.lock();
+        let (traffic, outlets) = floor.parts();
         let slot = traffic.number_of(&to, &bound.ways);
         let Some(mut packet) = traffic.packet(&to, slot) else {
-            drop(traffic);
-            bound.outlets.transmit.release();
+            drop(floor);
+            exit.queue.release();
             return Err(Errno::EAGAIN);
         };
         let work = fill(&mut packet);
         packet.begin(Order { to, report, work });
-        traffic.send(&bound.outlets, slot, packet);
+        traffic.send(outlets, slot, packet);
         let is_calling = traffic.is_calling();
-        drop(traffic);
+        drop(floor);
         if is_calling {
             bound.kick();
         }
@@ -443,30 +426,31 @@ impl Endpoint {
         if message.flags & !known != 0 {
             return Err(Errno::EBADFLAGS);
         }
-        let bound = self.station.bound()?;
+        let (exit, bound) = self.inward()?;
+        let at = self.context;
         let told = Looking {
             context: message.context,
-            is_wanted: message.flags & FI_COMPLETION != 0 || !bound.selective_receive,
+            is_wanted: message.flags & FI_COMPLETION != 0 || !exit.is_selective,
         };
         match message.flags & (LOOK_FLAGS | FI_MULTI_RECV) {
             FI_MULTI_RECV => self.post_several(bound, message, &told),
             0 => {
                 let into = Incoming::new(message.memory)?;
                 let wish = self.wish(bound, message)?;
-                self.with_room(bound, |traffic| {
-                    let receive = traffic.receive(into, &told).ok_or(Errno::EAGAIN)?;
-                    traffic.post(&bound.outlets, receive, wish);
+                self.with_room((exit, bound), |traffic, outlets| {
+                    let receive = traffic.receive(at, into, &told).ok_or(Errno::EAGAIN)?;
+                    traffic.post(outlets, receive, wish);
                     Ok(())
                 })
             }
             FI_CLAIM => {
                 let into = Incoming::new(message.memory)?;
-                self.with_room(bound, |traffic| {
-                    traffic.receive_claimed(&bound.outlets, into, &told)
+                self.with_room((exit, bound), |traffic, outlets| {
+                    traffic.receive_claimed(outlets, at, into, &told)
                 })
             }
-            CLAIMED_AWAY => self.with_room(bound, |traffic| {
-                traffic.discard_claimed(&bound.outlets, &told)
+            CLAIMED_AWAY => self.with_room((exit, bound), |traffic, outlets| {
+                traffic.discard_claimed(outlets, at, &told)
             }),
             flags => {
                 let fate = match flags ^ FI_PEEK {
@@ -476,8 +460,8 @@ impl Endpoint {
                     _ => return Err(Errno::EBADFLAGS),
                 };
                 let wish = self.wish(bound, message)?;
-                self.with_room(bound, |traffic| {
-                    traffic.peek(&bound.outlets, &wish, &told, fate)
+                self.with_room((exit, bound), |traffic, outlets| {
+                    traffic.peek(outlets, at, (&wish, fate), &told)
                 })
             }
         }
@@ -494,9 +478,11 @@ impl Endpoint {
         let into = Incoming::new(message.memory)?;
         let wish = self.wish(bound, message)?;
         let least = self.least.get();
-        self.act(bound, |traffic| {
-            let receive = traffic.receive(into, told).ok_or(Errno::EAGAIN)?;
-            traffic.post_several(receive, segment.addr(), least, wish);
+        self.act(bound, |traffic, _| {
+            let receive = traffic.receive(self.context, into, told);
+            let receive = receive.ok_or(Errno::EAGAIN)?;
+            let office = traffic.offices.of_mut(self.context);
+            office.post_several(receive, segment.addr(), least, wish);
             Ok(())
         })?;
         self.station.deliver(bound);
@@ -516,32 +502,29 @@ impl Endpoint {
     }
 
     /// Does something of which the consumer is told, if there is room for that.
-    fn with_room(&self, bound: &Bound, act: impl FnOnce(&mut Traffic) -> Result) -> Result {
-        if !bound.outlets.receive.reserve() {
+    fn with_room(
+        &self,
+        (exit, bound): (&Exit, &Bound),
+        act: impl FnOnce(&mut Traffic, &Outlets) -> Result,
+    ) -> Result {
+        if !exit.queue.reserve() {
             return Err(Errno::EAGAIN);
         }
-        self.act(bound, act)
-            .inspect_err(|_| bound.outlets.receive.release())
+        self.act(bound, act).inspect_err(|_| exit.queue.release())
     }
 
     /// Does something, and has somebody look after what comes of it.
-    fn act(&self, bound: &Bound, act: impl FnOnce(&mut Traffic) -> Result) -> Result {
-        let mut traffic = self.station.traffic.lock();
-        let done = act(&mut traffic);
+    fn act(&self, bound: &Bound, act: impl FnOnce(&mut Traffic, &Outlets) -> Result) -> Result {
+        let mut floor = self.station.traffic.lock();
+        let (traffic, outlets) = floor.parts();
+        let done = act(traffic, outlets);
         let is_calling = traffic.is_calling();
-        drop(traffic);
+        drop(floor);
         if is_calling {
             bound.kick();
         }
         done
     }
-}
-
-/// Closes what nobody uses any more.
-fn close_below(queue: &CompletionQueue, events: &EventQueue) {
-    // Neither has anybody bound to it, nor is this its handler.
-    let _ = queue.close();
-    let _ = events.close();
 }
 
 impl provider::Endpoint for Endpoint {
@@ -596,12 +579,13 @@ impl provider::Endpoint for Endpoint {
     }
 
     fn receives_left(&self) -> Result<usize> {
-        self.station.bound()?;
-        Ok(self.station.traffic.lock().receives_left())
+        self.inward()?;
+        let traffic = self.station.traffic.lock();
+        Ok(traffic.offices.of(self.context).receives_left())
     }
 
     fn transmits_left(&self) -> Result<usize> {
-        self.station.bound()?;
+        self.outward()?;
         Ok(self.station.traffic.lock().sends_left())
     }
 
@@ -648,15 +632,15 @@ impl provider::Endpoint for Endpoint {
     }
 
     fn cancel(&self, context: Context) -> Result {
-        let bound = self.station.bound()?;
-        let mut traffic = self.station.traffic.lock();
-        traffic.cancel(&bound.outlets, context)
+        self.inward()?;
+        self.station
+            .with(|traffic, outlets| traffic.cancel(outlets, self.context, context))
     }
 
     fn tell(&self, told: &mut Told<'_>) {
-        told.state(match self.station.bound() {
-            Ok(_) => KOFI_STATE_ENABLED,
-            Err(_) => KOFI_STATE_OPEN,
+        told.state(match self.exits.as_ref() {
+            Some(_) => KOFI_STATE_ENABLED,
+            None => KOFI_STATE_OPEN,
         });
         told.value(KOFI_VALUE_TX_SIZE, SENDS as u64);
         told.value(KOFI_VALUE_RX_SIZE, self.receives as u64);
@@ -666,19 +650,13 @@ impl provider::Endpoint for Endpoint {
     fn close(&self, reclaim: &mut dyn FnMut(Context)) {
         self.station.gate.shut();
         let holds = self.holds.lock().take();
-        let (Some(holds), Ok(bound)) = (holds, self.station.bound()) else {
+        let (Some(holds), Some(exits)) = (holds, self.exits.as_ref()) else {
             return;
         };
-        for queue in [&holds.transmit, &holds.receive] {
-            if let Ok(queue) = exact(queue) {
-                queue.dismiss(&holds.mover);
-            }
+        for queue in exits.queues() {
+            queue.dismiss(&self.mover);
         }
-        bound.queue.forbid_calls();
-        self.station.hang_up(bound, reclaim);
-        close_below(&bound.queue, &bound.events);
-        self.station.stop_watching();
-        let _ = bound.ways.close();
+        self.station.end(reclaim);
         drop(holds);
     }
 }

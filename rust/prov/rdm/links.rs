@@ -264,13 +264,11 @@ impl Station {
             if let Some(mut packet) = ending {
                 // The consumer's memory is its own again when it hears of it.
                 drop(packet.offer().and_then(|offer| offer.region.take()));
-                let mut traffic = self.traffic.lock();
-                traffic.ended(&bound.outlets, packet);
+                self.with(|traffic, outlets| traffic.ended(outlets, packet));
             }
             if let Some(addr) = stranger {
                 if let Err(errno) = self.enter(here, bound, links, addr) {
-                    let mut traffic = self.traffic.lock();
-                    traffic.fail_stranger(&bound.outlets, errno);
+                    self.with(|traffic, outlets| traffic.fail_stranger(outlets, errno));
                 }
             }
             if let Some(slot) = called {
@@ -306,12 +304,12 @@ impl Station {
             Need::Nothing => self.forget(here, bound, links, slot),
             Need::Close => self.lose(here, bound, links, slot),
             Need::Lane => self.want(here, bound, links, slot),
-            Need::Region => self.open_up(bound, slot),
+            Need::Region => self.open_up(slot),
         }
     }
 
     /// Opens the memory of the next message to the peer that it is offered to.
-    fn open_up(&self, bound: &Bound, slot: u32) {
+    fn open_up(&self, slot: u32) {
         let packet = self.traffic.lock().take_closed(slot);
         let Some(mut packet) = packet else {
             return;
@@ -322,8 +320,7 @@ impl Station {
             let parts = parts.get(..end.unwrap_or(parts.len())).unwrap_or(&[]);
             self.domain.lower().register(parts, Access::REMOTE_READ)
         });
-        let mut traffic = self.traffic.lock();
-        traffic.open_up(&bound.outlets, packet, region);
+        self.with(|traffic, outlets| traffic.open_up(outlets, packet, region));
     }
 
     /// Sees to it that there is a connection, once there is room for it.
@@ -438,36 +435,33 @@ impl Station {
     }
 
     /// Closes the connection, if there is one; what it had in hand fails.
-    fn close_lane(&self, bound: &Bound, slot: u32) {
+    fn close_lane(&self, slot: u32) {
         // What has arrived is not lost.
         self.settle();
-        let lane = self.traffic.lock().close(&bound.outlets, slot);
+        let lane = self.with(|traffic, outlets| traffic.close(outlets, slot));
         let Some(lane) = lane else {
             return;
         };
         lane.lower.close(&mut |context| {
-            let mut traffic = self.traffic.lock();
-            traffic.land(&bound.outlets, context, Err(Errno::ECANCELED));
+            self.with(|traffic, outlets| traffic.land(outlets, context, Err(Errno::ECANCELED)));
         });
-        let mut traffic = self.traffic.lock();
-        traffic.closed(&bound.outlets, slot, lane.attempt);
-        drop(traffic);
+        self.with(|traffic, outlets| traffic.closed(outlets, slot, lane.attempt));
         self.limits.end();
     }
 
     /// There will be no connection: what waits for it fails.
     fn give_up(&self, here: InProcess, bound: &Bound, links: &mut Links, slot: u32, errno: Errno) {
-        self.close_lane(bound, slot);
+        self.close_lane(slot);
         if let Ok(known) = links.known(slot) {
             known.link.lost();
         }
-        self.traffic.lock().fail(&bound.outlets, slot, errno);
+        self.with(|traffic, outlets| traffic.fail(outlets, slot, errno));
         self.forget(here, bound, links, slot);
     }
 
     /// The connection has ended: what waits gets another one.
     fn lose(&self, here: InProcess, bound: &Bound, links: &mut Links, slot: u32) {
-        self.close_lane(bound, slot);
+        self.close_lane(slot);
         if let Ok(known) = links.known(slot) {
             known.link.lost();
         }
@@ -554,8 +548,9 @@ impl Station {
                 if let Some(who) = known.link.established() {
                     links.patience.rewarded();
                     let to = u64::from(who.index);
-                    let mut traffic = self.traffic.lock();
-                    traffic.establish(&bound.outlets, slot, attempt, to, None);
+                    self.with(|traffic, outlets| {
+                        traffic.establish(outlets, slot, attempt, to, None);
+                    });
                 }
             }
             (Kind::Connection(FI_CONNECTED), _) => match Welcome::from_bytes(event.data()) {
@@ -563,8 +558,9 @@ impl Station {
                     links.patience.rewarded();
                     let to = u64::from(welcome.identity.index);
                     let said = (FLOW.with(welcome.flow), welcome.extensions);
-                    let mut traffic = self.traffic.lock();
-                    traffic.establish(&bound.outlets, slot, attempt, to, Some(said));
+                    self.with(|traffic, outlets| {
+                        traffic.establish(outlets, slot, attempt, to, Some(said));
+                    });
                 }
                 _ => self.give_up(here, bound, links, slot, Errno::ECONNABORTED),
             },
@@ -573,7 +569,7 @@ impl Station {
                 if known.link.refused(refusal) {
                     self.give_up(here, bound, links, slot, errno);
                 } else {
-                    self.close_lane(bound, slot);
+                    self.close_lane(slot);
                     let patience = links.patience.get();
                     links.agenda.plan(Task::Ask, patience);
                 }
@@ -630,7 +626,7 @@ impl Station {
         match known.link.asked(hello.identity, order) {
             Verdict::Refuse => return refuse(Refusal::Already),
             Verdict::Accept => {}
-            Verdict::Replace => self.close_lane(bound, slot),
+            Verdict::Replace => self.close_lane(slot),
         }
         let said = (FLOW.with(hello.flow), hello.extensions);
         let accepted = self
@@ -645,14 +641,14 @@ impl Station {
 
     /// Closes all connections; what they had in hand is given to `reclaim`. Nobody looks after them any
     /// more.
-    pub(super) fn hang_up(&self, bound: &Bound, reclaim: &mut dyn FnMut(Context)) {
+    pub(super) fn hang_up(&self, reclaim: &mut dyn FnMut(Context)) {
         let mut links = self.links.lock();
         drop(links.alarm.take());
         if let Some(listener) = links.listener.take() {
             listener.close();
         }
         for slot in 0..links.list.len() as u32 {
-            let lane = self.traffic.lock().close(&bound.outlets, slot);
+            let lane = self.with(|traffic, outlets| traffic.close(outlets, slot));
             let Some(lane) = lane else {
                 continue;
             };
@@ -664,7 +660,8 @@ impl Station {
             // Nobody reaches the memory any more that is given back.
             drop(packet.offer().and_then(|offer| offer.region.take()));
             if let Some(order) = packet.as_order() {
-                bound.outlets.transmit.release();
+                let by = order.report.by;
+                self.with(|_, outlets| outlets.release_transmit(by));
                 reclaim(order.report.context);
             }
         }
@@ -673,7 +670,7 @@ impl Station {
                 continue;
             }
             if receive.has_room() {
-                bound.outlets.receive.release();
+                self.with(|_, outlets| outlets.release(receive.office));
             }
             // A buffer's is given back with its own receive.
             if !receive.is_helper() {

@@ -30,7 +30,8 @@ pub(super) enum Fate {
 }
 
 impl Traffic {
-    /// Looks for the message that a receive would take, and tells of it; it waits on, or `fate` is done to it.
+    /// Looks for the message that a receive of the context `at` would take, and tells of it; it waits on, or
+    /// `fate` is done to it.
     ///
     /// # Errors
     ///
@@ -38,26 +39,27 @@ impl Traffic {
     pub(super) fn peek(
         &mut self,
         outlets: &Outlets,
-        wish: &Wish,
+        at: u8,
+        (wish, fate): (&Wish, Fate),
         told: &Looking,
-        fate: Fate,
     ) -> Result {
-        let found = self.desk.look(wish);
+        let office = self.offices.of_mut(at);
+        let found = office.desk.look(wish);
         let Some((title, message)) = found.map(|letter| (letter.title, letter.message)) else {
-            outlets.not_seen(told);
+            outlets.not_seen(at, told);
             return Ok(());
         };
-        if fate == Fate::Discard && self.receives_left() == 0 {
+        if fate == Fate::Discard && office.receives_left() == 0 {
             return Err(Errno::EAGAIN);
         }
-        outlets.seen(told, &title, &message, message.len as usize);
+        outlets.seen(at, told, &title, &message, message.len as usize);
         if fate == Fate::Stay {
             return Ok(());
         }
-        if let Some(mut letter) = self.desk.claim(wish) {
+        if let Some(mut letter) = office.desk.claim(wish) {
             if fate == Fate::Claim {
                 letter.claim = Some(told.context);
-                self.claimed.push(letter);
+                office.claimed.push(letter);
             } else {
                 self.discard(outlets, &letter);
             }
@@ -66,9 +68,10 @@ impl Traffic {
     }
 
     /// Takes the message that a context has claimed.
-    fn claimed(&mut self, told: &Looking) -> Result<Own<Letter>> {
+    fn claimed(&mut self, at: u8, told: &Looking) -> Result<Own<Letter>> {
         let is = |letter: &Letter| letter.claim == Some(told.context);
-        self.claimed.take(is).ok_or(Errno::EINVAL)
+        let claimed = &mut self.offices.of_mut(at).claimed;
+        claimed.take(is).ok_or(Errno::EINVAL)
     }
 
     /// Has a receive take the message that was claimed for it.
@@ -79,11 +82,12 @@ impl Traffic {
     pub(super) fn receive_claimed(
         &mut self,
         outlets: &Outlets,
+        at: u8,
         into: Incoming,
         told: &Looking,
     ) -> Result {
-        let mut receive = self.receive(into, told).ok_or(Errno::EAGAIN)?;
-        match self.claimed(told) {
+        let mut receive = self.receive(at, into, told).ok_or(Errno::EAGAIN)?;
+        match self.claimed(at, told) {
             Ok(letter) => {
                 receive.wish.tag = letter.title.tag.map(|tag| (tag, 0));
                 self.hand_over(outlets, receive, &letter);
@@ -102,19 +106,20 @@ impl Traffic {
     /// # Errors
     ///
     /// -FI_EINVAL if there is none, -FI_EAGAIN if there is no receive to take it with.
-    pub(super) fn discard_claimed(&mut self, outlets: &Outlets, told: &Looking) -> Result {
-        if self.receives_left() == 0 {
+    pub(super) fn discard_claimed(&mut self, outlets: &Outlets, at: u8, told: &Looking) -> Result {
+        if self.offices.of(at).receives_left() == 0 {
             return Err(Errno::EAGAIN);
         }
-        let letter = self.claimed(told)?;
-        outlets.seen(told, &letter.title, &letter.message, 0);
+        let letter = self.claimed(at, told)?;
+        outlets.seen(at, told, &letter.title, &letter.message, 0);
         self.discard(outlets, &letter);
         Ok(())
     }
 
     /// Takes a message to nowhere: its sender knows no difference.
     fn discard(&mut self, outlets: &Outlets, letter: &Letter) {
-        if let Some(mut receive) = self.spare() {
+        let office = self.offices.of_mut(letter.title.context);
+        if let Some(mut receive) = office.spare() {
             receive.is_told = true;
             self.hand_over(outlets, receive, letter);
             self.go_on(outlets);

@@ -31,6 +31,8 @@ pub(super) struct Wish {
 /// What decides who takes a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Title {
+    /// Which receive context it is for.
+    pub(super) context: u8,
     /// Its tag, if it has one.
     pub(super) tag: Option<u64>,
     /// Whom it is from.
@@ -40,6 +42,7 @@ pub(super) struct Title {
 impl Title {
     /// That of what is no message: nobody is there.
     pub(super) const NONE: Self = Self {
+        context: 0,
         tag: None,
         from: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
     };
@@ -259,6 +262,7 @@ mod tests {
 
     fn title(tag: Option<u64>, from: u64) -> Title {
         Title {
+            context: 0,
             tag,
             from: peer(from),
         }
@@ -300,6 +304,7 @@ mod tests {
         assert!(!wish(None, Some(1)).fits(&title(None, 2)));
         assert!(wish(None, None).fits(&title(None, 2)));
         let same_host = Title {
+            context: 0,
             tag: None,
             from: SocketAddr::from(([10, 0, 0, 1], 7472)),
         };

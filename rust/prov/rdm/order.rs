@@ -40,6 +40,8 @@ use kernel::sync::Arc;
 /// Whom the outcome is told.
 #[derive(Clone, Copy)]
 pub(super) struct Report {
+    /// Which transmit context has been asked for it.
+    pub(super) by: u8,
     /// What the poster gets back.
     pub(super) context: Context,
     /// FI_SEND and what belongs to it.

@@ -9,11 +9,13 @@ use super::{
         Outcome, //
     },
     matching::Title,
+    office::Office,
     order::Report,
     receive::{
         Kind,
         Receive, //
     },
+    row::Row,
     wire::Message, //
 };
 use crate::{
@@ -45,47 +47,202 @@ pub(super) struct Looking {
     pub(super) is_wanted: bool,
 }
 
-/// Where outcomes are told.
-pub(super) struct Outlets {
-    /// Of what is sent.
-    pub(super) transmit: Arc<Cq>,
-    /// Of what is received.
-    pub(super) receive: Arc<Cq>,
+/// Where what comes of the operations of a transmit context is told.
+pub(super) struct Transmits {
+    /// To readers.
+    pub(super) queue: Arc<Cq>,
     /// Counted, whether or not somebody is told.
     pub(super) counters: Counters,
-    /// Whether peers may write to memory, and send data with that.
-    pub(super) hears_writes: bool,
+}
+
+/// The same of a receive context.
+pub(super) struct Receives {
+    /// To readers.
+    pub(super) queue: Arc<Cq>,
+    /// Counted, whether or not somebody is told.
+    pub(super) counters: Counters,
     /// What the sender of a message is called, if that is told.
     pub(super) sources: Option<Arc<AddressVector>>,
     /// Whether a message is told of as an error if its sender has no name there.
     pub(super) tells_strangers: bool,
 }
 
+/// Where outcomes are told: nowhere, of contexts that are not enabled.
+pub(super) struct Outlets {
+    /// Of what is sent.
+    pub(super) transmits: Row<Option<Transmits>>,
+    /// Of what is received.
+    pub(super) receives: Row<Option<Receives>>,
+    /// Whether peers may write to memory, and send data with that.
+    pub(super) hears_writes: bool,
+}
+
+fn count(counters: &Counters, flags: u64, result: Result) {
+    match (counters.of(flags), result) {
+        (Some(counter), Ok(())) => counter.add(1),
+        (Some(counter), Err(_)) => counter.add_errors(1),
+        (None, _) => {}
+    }
+}
+
 impl Outlets {
-    /// Whether somebody waits to be told.
-    pub(super) fn are_awaited(&self) -> bool {
-        self.transmit.is_awaited() || self.receive.is_awaited()
+    /// None yet, of so many contexts. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM.
+    pub(super) fn new(transmits: usize, receives: usize, hears_writes: bool) -> Result<Self> {
+        Ok(Self {
+            transmits: Row::new(transmits, |_| None)?,
+            receives: Row::new(receives, |_| None)?,
+            hears_writes,
+        })
     }
 
-    fn count(&self, flags: u64, result: Result) {
-        match (self.counters.of(flags), result) {
-            (Some(counter), Ok(())) => counter.add(1),
-            (Some(counter), Err(_)) => counter.add_errors(1),
-            (None, _) => {}
+    /// Whether somebody waits to be told.
+    pub(super) fn are_awaited(&self) -> bool {
+        let transmits = self.transmits.iter().flatten().map(|outlet| &outlet.queue);
+        let receives = self.receives.iter().flatten().map(|outlet| &outlet.queue);
+        transmits.chain(receives).any(|queue| queue.is_awaited())
+    }
+
+    /// Takes room for something that a receive context is told of.
+    pub(super) fn reserve(&self, office: u8) -> bool {
+        let outlet = self.receives.of(office).as_ref();
+        outlet.is_some_and(|outlet| outlet.queue.reserve())
+    }
+
+    /// Gives it back.
+    pub(super) fn release(&self, office: u8) {
+        if let Some(outlet) = self.receives.of(office) {
+            outlet.queue.release();
+        }
+    }
+
+    /// Gives back the room for an operation of a transmit context, of which nobody is told.
+    pub(super) fn release_transmit(&self, context: u8) {
+        if let Some(outlet) = self.transmits.of(context) {
+            outlet.queue.release();
         }
     }
 
     /// What has come of a transmit, for which there is room.
     pub(super) fn sent(&self, report: &Report, result: Result) {
-        self.count(report.flags, result);
+        let Some(outlet) = self.transmits.of(report.by) else {
+            return;
+        };
+        count(&outlet.counters, report.flags, result);
         let completion = Completion::of(report.context, report.flags);
         match result {
-            Ok(()) if !report.is_wanted => self.transmit.release(),
-            Ok(()) => self.transmit.put(Outcome::Done(completion)),
-            Err(errno) => self.transmit.put(failed(completion, errno, 0)),
+            Ok(()) if !report.is_wanted => outlet.queue.release(),
+            Ok(()) => outlet.queue.put(Outcome::Done(completion)),
+            Err(errno) => outlet.queue.put(failed(completion, errno, 0)),
         }
     }
 
+    /// What has come of a receive, for which there is room; once.
+    pub(super) fn received(
+        &self,
+        offices: &mut Row<Office>,
+        receive: &mut Receive,
+        title: &Title,
+        message: &Message,
+        len: usize,
+    ) {
+        if mem::replace(&mut receive.is_told, true) {
+            return;
+        }
+        let outlet = self.receives.of(receive.office).as_ref();
+        let mut completion = match outlet {
+            Some(outlet) => outlet.describe(receive.context, title, message, len),
+            None => Completion::of(receive.context, FI_RECV),
+        };
+        let buffers = &mut offices.of_mut(receive.office).buffers;
+        let released = place(buffers, receive, &mut completion);
+        if let Some(outlet) = outlet {
+            let dropped = (message.len as usize).saturating_sub(len);
+            outlet.received(receive, completion, title, dropped);
+        }
+        self.give_back(buffers, released);
+    }
+
+    /// A buffer takes no more messages, and all that were in it are over.
+    fn give_back(&self, buffers: &mut Buffers, released: Option<Own<Receive>>) {
+        let Some(mut receive) = released else {
+            return;
+        };
+        if is_cancelled(&receive) {
+            self.not_received(buffers, &mut receive, Errno::ECANCELED);
+        }
+        buffers.release(receive);
+    }
+
+    /// What somebody has seen who looked for a message, for which there is room.
+    pub(super) fn seen(
+        &self,
+        office: u8,
+        told: &Looking,
+        title: &Title,
+        message: &Message,
+        len: usize,
+    ) {
+        let Some(outlet) = self.receives.of(office) else {
+            return;
+        };
+        match told.is_wanted {
+            false => outlet.queue.release(),
+            true => {
+                let completion = outlet.describe(told.context, title, message, len);
+                outlet.queue.put(outlet.success(completion, title));
+            }
+        }
+    }
+
+    /// That there is none.
+    pub(super) fn not_seen(&self, office: u8, told: &Looking) {
+        if let Some(outlet) = self.receives.of(office) {
+            let completion = Completion::of(told.context, FI_RECV | FI_TAGGED);
+            outlet.queue.put(failed(completion, Errno::ENOMSG, 0));
+        }
+    }
+
+    /// That nothing came of a receive; once.
+    pub(super) fn given_up(&self, offices: &mut Row<Office>, receive: &mut Receive, errno: Errno) {
+        let buffers = &mut offices.of_mut(receive.office).buffers;
+        self.not_received(buffers, receive, errno);
+    }
+
+    fn not_received(&self, buffers: &mut Buffers, receive: &mut Receive, errno: Errno) {
+        if mem::replace(&mut receive.is_told, true) {
+            return;
+        }
+        let kind = receive.wish.tag.map_or(FI_MSG, |_| FI_TAGGED);
+        let mut completion = Completion::of(receive.context, FI_RECV | kind);
+        let released = place(buffers, receive, &mut completion);
+        if let Some(outlet) = self.receives.of(receive.office) {
+            count(&outlet.counters, FI_RECV, Err(errno));
+            outlet.queue.put(failed(completion, errno, 0));
+        }
+        self.give_back(buffers, released);
+    }
+
+    /// That a peer has written to memory and sent `data` with it; false if there is no room. The first
+    /// receive context is told: the device has no number of another.
+    pub(super) fn written(&self, data: u64) -> bool {
+        let outlet = self.receives.of(0).as_ref();
+        let Some(outlet) = outlet.filter(|outlet| outlet.queue.reserve()) else {
+            return false;
+        };
+        let flags = FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA;
+        outlet.queue.put(Outcome::Done(Completion {
+            data,
+            ..Completion::of(Context::NULL, flags)
+        }));
+        true
+    }
+}
+
+impl Receives {
     /// What a message is told as.
     fn describe(
         &self,
@@ -125,86 +282,18 @@ impl Outlets {
         }
     }
 
-    /// What has come of a receive, for which there is room; once.
-    pub(super) fn received(
-        &self,
-        buffers: &mut Buffers,
-        receive: &mut Receive,
-        title: &Title,
-        message: &Message,
-        len: usize,
-    ) {
-        if mem::replace(&mut receive.is_told, true) {
-            return;
-        }
-        let mut completion = self.describe(receive.context, title, message, len);
-        let released = place(buffers, receive, &mut completion);
-        let dropped = (message.len as usize).saturating_sub(len);
+    /// What has come of a receive; `dropped` bytes of the message did not fit.
+    fn received(&self, receive: &Receive, completion: Completion, title: &Title, dropped: usize) {
         let result = match dropped {
             0 => Ok(()),
             _ => Err(Errno::ETRUNC),
         };
-        self.count(FI_RECV, result);
+        count(&self.counters, FI_RECV, result);
         match result {
-            Ok(()) if !receive.is_wanted => self.receive.release(),
-            Ok(()) => self.receive.put(self.success(completion, title)),
-            Err(errno) => self.receive.put(failed(completion, errno, dropped)),
+            Ok(()) if !receive.is_wanted => self.queue.release(),
+            Ok(()) => self.queue.put(self.success(completion, title)),
+            Err(errno) => self.queue.put(failed(completion, errno, dropped)),
         }
-        self.release(buffers, released);
-    }
-
-    /// A buffer takes no more messages, and all that were in it are over.
-    fn release(&self, buffers: &mut Buffers, released: Option<Own<Receive>>) {
-        let Some(mut receive) = released else {
-            return;
-        };
-        if is_cancelled(&receive) {
-            self.given_up(buffers, &mut receive, Errno::ECANCELED);
-        }
-        buffers.release(receive);
-    }
-
-    /// What somebody has seen who looked for a message, for which there is room.
-    pub(super) fn seen(&self, told: &Looking, title: &Title, message: &Message, len: usize) {
-        match told.is_wanted {
-            false => self.receive.release(),
-            true => {
-                let completion = self.describe(told.context, title, message, len);
-                self.receive.put(self.success(completion, title));
-            }
-        }
-    }
-
-    /// That there is none.
-    pub(super) fn not_seen(&self, told: &Looking) {
-        let completion = Completion::of(told.context, FI_RECV | FI_TAGGED);
-        self.receive.put(failed(completion, Errno::ENOMSG, 0));
-    }
-
-    /// That nothing came of a receive; once.
-    pub(super) fn given_up(&self, buffers: &mut Buffers, receive: &mut Receive, errno: Errno) {
-        if mem::replace(&mut receive.is_told, true) {
-            return;
-        }
-        let kind = receive.wish.tag.map_or(FI_MSG, |_| FI_TAGGED);
-        self.count(FI_RECV, Err(errno));
-        let mut completion = Completion::of(receive.context, FI_RECV | kind);
-        let released = place(buffers, receive, &mut completion);
-        self.receive.put(failed(completion, errno, 0));
-        self.release(buffers, released);
-    }
-
-    /// That a peer has written to memory and sent `data` with it; false if there is no room.
-    pub(super) fn written(&self, data: u64) -> bool {
-        let has_room = self.receive.reserve();
-        if has_room {
-            let flags = FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA;
-            self.receive.put(Outcome::Done(Completion {
-                data,
-                ..Completion::of(Context::NULL, flags)
-            }));
-        }
-        has_room
     }
 }
 

@@ -12,6 +12,7 @@ use super::{
         Title,
         Wish, //
     },
+    office::Office,
     outlets::Outlets,
     receive::{
         Kind,
@@ -49,24 +50,78 @@ impl Traffic {
         title: &Title,
         message: &Message,
     ) -> Result<Own<Receive>, Lack> {
-        let buffer = match self.desk.arrive(title) {
+        let office = self.offices.of_mut(title.context);
+        let buffer = match office.desk.arrive(title) {
             None => return Err(Lack::Receive),
             Some(Taker::One(receive)) => return Ok(receive),
             Some(Taker::Several(buffer)) => buffer,
         };
-        let helper = match self.placed.is_empty() {
-            true => self.helper(outlets),
+        let helper = match office.placed.is_empty() {
+            true => office.helper(outlets),
             false => None,
         };
         let helper = helper.ok_or(Lack::Room(buffer))?;
-        let place = self.cut(buffer, message.len);
-        self.help(outlets, helper, place).ok_or(Lack::Receive)
+        let place = office.cut(buffer, message.len);
+        office.help(outlets, helper, place).ok_or(Lack::Receive)
     }
 
+    /// Has a message wait for what it lacks.
+    pub(super) fn wait(&mut self, mut letter: Own<Letter>, lacks: Lack) {
+        let office = self.offices.of_mut(letter.title.context);
+        if let Lack::Room(buffer) = lacks {
+            letter.place = office.cut(buffer, letter.message.len);
+        }
+        match letter.place {
+            Some(_) => office.placed.push(letter),
+            None => office.desk.wait(letter),
+        }
+    }
+
+    /// Hands over some of the messages that have places, as far as there is room to tell of them; whether
+    /// to come again at once.
+    pub(super) fn deliver(&mut self, outlets: &Outlets) -> bool {
+        let mut offices = 0..self.offices.len() as u8;
+        offices.any(|at| self.deliver_at(outlets, at))
+    }
+
+    fn deliver_at(&mut self, outlets: &Outlets, at: u8) -> bool {
+        for _ in 0..BATCH {
+            let office = self.offices.of_mut(at);
+            if office.placed.is_empty() {
+                return false;
+            }
+            let Some(helper) = office.helper(outlets) else {
+                return false;
+            };
+            let letter = office.placed.pop();
+            let Some(mut letter) = letter else {
+                office.help(outlets, helper, None);
+                return false;
+            };
+            let place = letter.place.take();
+            if let Some(receive) = office.help(outlets, helper, place) {
+                self.hand_over(outlets, receive, &letter);
+            }
+        }
+        !self.offices.of(at).placed.is_empty()
+    }
+
+    /// Ends a receive that takes no more messages, as the consumer does not want it; once all that is in its
+    /// buffer is over. Room has been taken to tell of it.
+    pub(super) fn end_several(&mut self, outlets: &Outlets, mut receive: Own<Receive>) {
+        receive.kind = Kind::Several { is_cancelled: true };
+        let office = self.offices.of_mut(receive.office);
+        if let Some(receive) = office.buffers.retire(receive) {
+            self.give_up_receive(outlets, receive, Errno::ECANCELED);
+        }
+    }
+}
+
+impl Office {
     /// A receive for a message that has a place, and room to tell of it.
     fn helper(&mut self, outlets: &Outlets) -> Option<Own<Receive>> {
         let helper = self.helpers.pop()?;
-        if outlets.receive.reserve() {
+        if outlets.reserve(helper.office) {
             return Some(helper);
         }
         self.helpers.push(helper);
@@ -86,7 +141,7 @@ impl Traffic {
                 Some(helper)
             }
             None => {
-                outlets.receive.release();
+                outlets.release(helper.office);
                 self.helpers.push(helper);
                 None
             }
@@ -112,20 +167,9 @@ impl Traffic {
         }
     }
 
-    /// Has a message wait for what it lacks.
-    pub(super) fn wait(&mut self, mut letter: Own<Letter>, lacks: Lack) {
-        if let Lack::Room(buffer) = lacks {
-            letter.place = self.cut(buffer, letter.message.len);
-        }
-        match letter.place {
-            Some(_) => self.placed.push(letter),
-            None => self.desk.wait(letter),
-        }
-    }
-
     /// Posts a receive for several messages, into memory that begins at `at`: it waits until less than
     /// `least` bytes of that are left. Those that are there have places then, and are to be
-    /// [`delivered`](Self::deliver).
+    /// [`delivered`](Traffic::deliver).
     pub(super) fn post_several(
         &mut self,
         mut receive: Own<Receive>,
@@ -149,38 +193,6 @@ impl Traffic {
         match self.buffers.takes_more(number) {
             true => self.desk.wait_on(receive),
             false => self.retire(receive),
-        }
-    }
-
-    /// Hands over some of the messages that have places, as far as there is room to tell of them; whether
-    /// to come again at once.
-    pub(super) fn deliver(&mut self, outlets: &Outlets) -> bool {
-        for _ in 0..BATCH {
-            if self.placed.is_empty() {
-                return false;
-            }
-            let Some(helper) = self.helper(outlets) else {
-                return false;
-            };
-            let letter = self.placed.pop();
-            let Some(mut letter) = letter else {
-                self.help(outlets, helper, None);
-                return false;
-            };
-            let place = letter.place.take();
-            if let Some(receive) = self.help(outlets, helper, place) {
-                self.hand_over(outlets, receive, &letter);
-            }
-        }
-        !self.placed.is_empty()
-    }
-
-    /// Ends a receive that takes no more messages, as the consumer does not want it; once all that is in its
-    /// buffer is over. Room has been taken to tell of it.
-    pub(super) fn end_several(&mut self, outlets: &Outlets, mut receive: Own<Receive>) {
-        receive.kind = Kind::Several { is_cancelled: true };
-        if let Some(receive) = self.buffers.retire(receive) {
-            self.give_up_receive(outlets, receive, Errno::ECANCELED);
         }
     }
 }

@@ -57,6 +57,8 @@ pub(super) enum Kind {
 /// A receive.
 pub(super) struct Receive {
     number: u32,
+    /// Of which receive context.
+    pub(super) office: u8,
     /// Whether it is for places in buffers, and never posted.
     is_helper: bool,
     /// What it takes.
@@ -97,9 +99,10 @@ pub(super) struct Fetch {
 
 impl Receive {
     /// One that is not posted, or a helper.
-    pub(super) const fn idle(number: u32, is_helper: bool) -> Self {
+    pub(super) const fn idle(number: u32, office: u8, is_helper: bool) -> Self {
         Self {
             number,
+            office,
             is_helper,
             kind: Kind::Single,
             wish: Wish {
@@ -116,7 +119,7 @@ impl Receive {
 
     /// Makes it one that is not posted.
     pub(super) fn clear(&mut self) {
-        *self = Self::idle(self.number, self.is_helper);
+        *self = Self::idle(self.number, self.office, self.is_helper);
     }
 
     /// Whether it is for places in buffers, and never posted.

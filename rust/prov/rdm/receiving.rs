@@ -34,18 +34,14 @@ use crate::{
 use core::mem;
 
 impl Traffic {
-    /// Takes a receive that is not posted, if there is one.
-    pub(super) fn spare(&mut self) -> Option<Own<Receive>> {
-        self.receives.pop().or_else(|| {
-            let mut receive = self.buffers.take_released()?;
-            receive.clear();
-            Some(receive)
-        })
-    }
-
-    /// The same, to be posted.
-    pub(super) fn receive(&mut self, into: Incoming, told: &Looking) -> Option<Own<Receive>> {
-        let mut receive = self.spare()?;
+    /// Takes a receive of the context `at` that is not posted, if there is one, to be posted.
+    pub(super) fn receive(
+        &mut self,
+        at: u8,
+        into: Incoming,
+        told: &Looking,
+    ) -> Option<Own<Receive>> {
+        let mut receive = self.offices.of_mut(at).spare()?;
         receive.into = into;
         receive.context = told.context;
         receive.is_wanted = told.is_wanted;
@@ -55,7 +51,8 @@ impl Traffic {
     /// Posts it.
     pub(super) fn post(&mut self, outlets: &Outlets, mut receive: Own<Receive>, wish: Wish) {
         receive.wish = wish;
-        if let Some((receive, letter)) = self.desk.post(receive) {
+        let office = self.offices.of_mut(receive.office);
+        if let Some((receive, letter)) = office.desk.post(receive) {
             self.hand_over(outlets, receive, &letter);
         }
         self.go_on(outlets);
@@ -108,7 +105,7 @@ impl Traffic {
         message: &Message,
         len: usize,
     ) {
-        outlets.received(&mut self.buffers, &mut receive, title, message, len);
+        outlets.received(&mut self.offices, &mut receive, title, message, len);
         self.put_back(receive);
     }
 
@@ -118,18 +115,19 @@ impl Traffic {
     ///
     /// -FI_ENOENT if it is not there, -FI_EAGAIN for one that takes several messages if there is no room to
     /// tell of it.
-    pub(super) fn cancel(&mut self, outlets: &Outlets, context: Context) -> Result {
+    pub(super) fn cancel(&mut self, outlets: &Outlets, at: u8, context: Context) -> Result {
         let mut refused = Errno::ENOENT;
         let mut is = |receive: &Receive| {
             let is_meant = receive.context == context;
-            if is_meant && !receive.has_room() && !outlets.receive.reserve() {
+            if is_meant && !receive.has_room() && !outlets.reserve(at) {
                 refused = Errno::EAGAIN;
                 return false;
             }
             is_meant
         };
-        let found = self.desk.cancel(true, &mut is);
-        let found = found.or_else(|| self.desk.cancel(false, is));
+        let desk = &mut self.offices.of_mut(at).desk;
+        let found = desk.cancel(true, &mut is);
+        let found = found.or_else(|| desk.cancel(false, is));
         let receive = found.ok_or(refused)?;
         match receive.kind {
             Kind::Several { .. } => self.end_several(outlets, receive),
@@ -145,17 +143,13 @@ impl Traffic {
         mut receive: Own<Receive>,
         errno: Errno,
     ) {
-        outlets.given_up(&mut self.buffers, &mut receive, errno);
+        outlets.given_up(&mut self.offices, &mut receive, errno);
         self.put_back(receive);
     }
 
     /// Takes back one that has been told of.
-    pub(super) fn put_back(&mut self, mut receive: Own<Receive>) {
-        receive.clear();
-        match receive.is_helper() {
-            true => self.helpers.push(receive),
-            false => self.receives.push(receive),
-        }
+    pub(super) fn put_back(&mut self, receive: Own<Receive>) {
+        self.offices.of_mut(receive.office).put_back(receive);
     }
 
     /// A receive has taken a message that is to be fetched.

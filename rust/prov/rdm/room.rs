@@ -99,7 +99,7 @@ impl Station {
                 Task::Ask => self.ask_again(here, bound, links),
                 // Whoever gives it away sees to the rest.
                 Task::Room => self.traffic.lock().look_around(),
-                Task::Part => self.traffic.lock().look_at_partings(&bound.outlets),
+                Task::Part => self.with(|traffic, outlets| traffic.look_at_partings(outlets)),
                 Task::Sweep => self.sweep(here, bound, links),
             }
         }
@@ -126,9 +126,10 @@ impl Station {
         };
         if links.is_full(&self.limits) {
             links.agenda.plan(Task::Room, PATIENCE);
-            let mut traffic = self.traffic.lock();
-            traffic.make_room(&bound.outlets, links.waiting());
-            return traffic.is_calling();
+            return self.with(|traffic, outlets| {
+                traffic.make_room(outlets, links.waiting());
+                traffic.is_calling()
+            });
         }
         if let Ok(known) = links.known(slot) {
             known.ticket = None;
@@ -140,7 +141,7 @@ impl Station {
     /// Has connections end that nobody uses, and forgets peers of which there is nothing to know.
     fn sweep(&self, here: InProcess, bound: &Bound, links: &mut Links) {
         if self.limits.idle().is_some() {
-            self.traffic.lock().dismiss_idle(&bound.outlets);
+            self.with(|traffic, outlets| traffic.dismiss_idle(outlets));
         }
         for slot in (0..links.list.len() as u32).step_by(2) {
             self.forget(here, bound, links, slot);

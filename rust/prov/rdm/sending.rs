@@ -165,7 +165,7 @@ impl Traffic {
                 peers,
                 flights,
                 fetches,
-                buffers,
+                offices,
                 ..
             } = self;
             let Some(Some(peer)) = peers.get_mut(slot as usize) else {
@@ -186,7 +186,7 @@ impl Traffic {
                 Err(errno) => {
                     // The memory has gone, and the peer is not to wait for it.
                     fetch.done = usize::MAX;
-                    outlets.given_up(buffers, &mut receive, errno);
+                    outlets.given_up(offices, &mut receive, errno);
                     fetching.push_first(receive);
                 }
                 Ok(true) => {
@@ -209,7 +209,7 @@ impl Traffic {
                 Ok(false) => {
                     let (id, len) = (fetch.id, fetch.done);
                     let (title, message) = (fetch.title, fetch.message);
-                    outlets.received(buffers, &mut receive, &title, &message, len);
+                    outlets.received(offices, &mut receive, &title, &message, len);
                     if !lane.say(flights, &Head::Taken { id }) {
                         fetching.push_first(receive);
                         return;

@@ -22,6 +22,7 @@ use super::{
     outlets::Outlets,
     posting::Arrival,
     traffic::{
+        Floor,
         Traffic,
         FLIGHTS, //
     },
@@ -89,14 +90,8 @@ const MOMENT: Delta = Delta::from_micros(50);
 
 /// What there is from when the endpoint is enabled.
 pub(super) struct Bound {
-    /// Where the consumer is told of outcomes.
-    pub(super) outlets: Outlets,
-    /// Where its addresses stand.
+    /// Where the consumer's addresses stand.
     pub(super) addresses: Arc<AddressVector>,
-    /// Successful sends complete only with FI_COMPLETION.
-    pub(super) selective_transmit: bool,
-    /// And receives.
-    pub(super) selective_receive: bool,
     /// Whom there is a number for; two for each: for the connection with it, and for the one with itself
     /// that it accepts.
     pub(super) ways: Arc<AddressVector>,
@@ -115,7 +110,7 @@ pub(super) struct Bound {
 pub(super) struct Station {
     pub(super) domain: Arc<Domain>,
     #[pin]
-    pub(super) traffic: FastLockIrq<Traffic>,
+    pub(super) traffic: FastLockIrq<Floor>,
     pub(super) bound: SetOnce<Bound>,
     #[pin]
     pub(super) links: Mutex<Links>,
@@ -155,12 +150,12 @@ impl Station {
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub(super) fn new(domain: Arc<Domain>, traffic: Traffic, links: Links) -> Result<Arc<Self>> {
+    pub(super) fn new(domain: Arc<Domain>, floor: Floor, links: Links) -> Result<Arc<Self>> {
         Ok(Arc::pin_init(
             pin_init!(Self {
                 domain,
                 traffic <- FastLockIrq::new(
-                    traffic,
+                    floor,
                     c"kofi::rdm::Traffic",
                     static_lock_class!()
                 ),
@@ -184,6 +179,13 @@ impl Station {
     #[inline]
     pub(super) fn bound(&self) -> Result<&Bound> {
         self.bound.as_ref().ok_or(Errno::EOPBADSTATE)
+    }
+
+    /// Does something with what is under way, of which consumers may be told. Any context.
+    pub(super) fn with<R>(&self, act: impl FnOnce(&mut Traffic, &Outlets) -> R) -> R {
+        let mut floor = self.traffic.lock();
+        let (traffic, outlets) = floor.parts();
+        act(traffic, outlets)
     }
 
     /// Handles completions, at most so many batches; `arms` has the handler called for what comes when
@@ -227,12 +229,13 @@ impl Station {
     /// Hands over what waits for no more than room to tell of it. Any context.
     pub(super) fn deliver(&self, bound: &Bound) {
         let is_calling = loop {
-            let mut traffic = self.traffic.lock();
-            if traffic.deliver(&bound.outlets) {
+            let mut floor = self.traffic.lock();
+            let (traffic, outlets) = floor.parts();
+            if traffic.deliver(outlets) {
                 continue;
             }
             if traffic.is_holding() {
-                traffic.resume(&bound.outlets, None);
+                traffic.resume(outlets, None);
             }
             self.is_awaiting.store(traffic.awaits_reader(), Relaxed);
             break traffic.is_calling();
@@ -252,14 +255,15 @@ impl Station {
         };
         match count {
             Ok(count) => {
-                let mut traffic = self.traffic.lock();
+                let mut floor = self.traffic.lock();
+                let (traffic, outlets) = floor.parts();
                 for entry in slots.get().into_iter().take(count) {
                     let context = Context::new(entry.op_context);
                     let arrival = match entry.flags & FI_REMOTE_WRITE {
                         0 => Arrival::Bytes(entry.len),
                         _ => Arrival::Written(entry.data),
                     };
-                    traffic.land(&bound.outlets, context, Ok(arrival));
+                    traffic.land(outlets, context, Ok(arrival));
                 }
                 self.is_awaiting.store(traffic.awaits_reader(), Relaxed);
                 true
@@ -267,8 +271,9 @@ impl Station {
             Err(Errno::EAVAIL) => {
                 if let Ok(failure) = queue.core().read_error() {
                     let context = failure.completion.context;
-                    let mut traffic = self.traffic.lock();
-                    traffic.land(&bound.outlets, context, Err(failure.errno));
+                    self.with(|traffic, outlets| {
+                        traffic.land(outlets, context, Err(failure.errno));
+                    });
                 }
                 true
             }
@@ -309,8 +314,8 @@ impl Station {
     fn handle(&self) {
         self.is_armed.store(false, Relaxed);
         let is_read = self.is_read.xchg(false, Full);
-        let watched = self.bound.as_ref();
-        match watched.filter(|bound| is_read && !bound.outlets.are_awaited()) {
+        let is_watched = is_read && !self.traffic.lock().outlets.are_awaited();
+        match self.bound.as_ref().filter(|_| is_watched) {
             None => drop(self.drain(true, HANDLER_BUDGET)),
             Some(bound) => {
                 let _ = self.drain(false, HANDLER_BUDGET);

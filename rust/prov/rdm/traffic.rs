@@ -9,10 +9,12 @@
 //! first.
 
 use super::{
-    buffers::Buffers,
     flights::Flights,
-    matching::Desk,
     mr::Regions,
+    office::{
+        Office,
+        Size, //
+    },
     outlets::Outlets,
     peer::{
         is_mirror,
@@ -23,7 +25,6 @@ use super::{
         RECEIVES,
         WORDS, //
     },
-    placing::HELPERS,
     posting::{
         Arrival,
         Packet,
@@ -33,6 +34,7 @@ use super::{
         Letter,
         Receive, //
     },
+    row::Row,
     wire::{
         Extensions,
         Flow, //
@@ -50,12 +52,15 @@ use crate::{
     fi::{
         av::AddressVector,
         memory::Context, //
-    },
-    rdma::dma, //
+    }, //
 };
 use core::{
     mem,
-    net::SocketAddr, //
+    net::SocketAddr,
+    ops::{
+        Deref,
+        DerefMut, //
+    }, //
 };
 use kernel::{
     prelude::*,
@@ -99,13 +104,8 @@ pub(super) enum Need {
 
 /// See the module.
 pub(super) struct Traffic {
-    pub(super) desk: Desk<Receive, Letter>,
-    /// Buffers that take several messages.
-    pub(super) buffers: Buffers,
-    /// Messages that have places in them, and wait to be told of.
-    pub(super) placed: Queue<Letter>,
-    /// Messages that somebody has claimed.
-    pub(super) claimed: Queue<Letter>,
+    /// Who receives.
+    pub(super) offices: Row<Office>,
     pub(super) peers: KVVec<Option<KBox<Peer>>>,
     /// Whom something was last sent to.
     recent: [u32; RECENT],
@@ -123,9 +123,6 @@ pub(super) struct Traffic {
     pub(super) held: Queue<Packet>,
     /// Operations that are over when their memory is closed.
     pub(super) endings: Queue<Packet>,
-    pub(super) receives: Queue<Receive>,
-    /// Those for messages that go to buffers.
-    pub(super) helpers: Queue<Receive>,
     pub(super) flights: Flights<Packet>,
     pub(super) fetches: Flights<Receive>,
     pub(super) regions: Arc<Regions>,
@@ -145,7 +142,7 @@ pub(super) struct Remains {
     pub(super) packets: Queue<Packet>,
     /// The receives that have none.
     pub(super) receives: Queue<Receive>,
-    _letters: [Queue<Letter>; 4],
+    _letters: Queue<Letter>,
 }
 
 /// Where an address has its place among those to which something was last sent.
@@ -158,31 +155,15 @@ fn place_of(addr: &SocketAddr) -> usize {
 }
 
 impl Traffic {
-    /// For so many receives at once, some of which take several messages if there `are_several`, and
+    /// Of so many receive contexts of that size each, which have nothing to receive with yet, and for
     /// operations on `regions`; [`Self::provide`] brings packets. May sleep.
     ///
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub(super) fn new(receives: usize, are_several: bool, regions: Arc<Regions>) -> Result<Self> {
-        let (buffers, helpers) = match are_several {
-            true => (receives, HELPERS),
-            false => (0, 0),
-        };
-        let mut all = Queue::new();
-        for number in 0..receives {
-            all.push(Own::new(Receive::idle(number as u32, false))?);
-        }
-        let most = receives + helpers;
-        let mut helpers = Queue::new();
-        for number in receives..most {
-            helpers.push(Own::new(Receive::idle(number as u32, true))?);
-        }
+    pub(super) fn new(contexts: usize, size: Size, regions: Arc<Regions>) -> Result<Self> {
         Ok(Self {
-            desk: Desk::new(),
-            buffers: Buffers::new(buffers, dma::alignment())?,
-            placed: Queue::new(),
-            claimed: Queue::new(),
+            offices: Row::new(contexts, |_| Office::new())?,
             peers: KVVec::new(),
             recent: [0; RECENT],
             strangers: Queue::new(),
@@ -192,10 +173,8 @@ impl Traffic {
             words: Queue::new(),
             held: Queue::new(),
             endings: Queue::new(),
-            receives: all,
-            helpers,
             flights: Flights::new(0, PACKETS)?,
-            fetches: Flights::new(PACKETS, most)?,
+            fetches: Flights::new(PACKETS, contexts * size.most())?,
             regions,
             parked: 0,
             collected: 0,
@@ -223,11 +202,6 @@ impl Traffic {
             true => self.words.push(packet),
             false => self.spare.push(packet),
         }
-    }
-
-    /// How many receives can be posted.
-    pub(super) fn receives_left(&self) -> usize {
-        self.receives.len() + self.buffers.released()
     }
 
     /// How many operations can be started.
@@ -282,7 +256,7 @@ impl Traffic {
 
     /// Whether something may be waiting for a reader to make room.
     pub(super) fn awaits_reader(&self) -> bool {
-        self.is_holding() || !self.placed.is_empty()
+        self.is_holding() || self.offices.iter().any(|office| !office.placed.is_empty())
     }
 
     /// What is to be done for a peer.
@@ -474,7 +448,7 @@ impl Traffic {
     /// The same of one that is closed with its consumer's: nobody is told, [`Self::end`] has it.
     pub(super) fn abandon(&mut self, context: Context) {
         if let Some(receive) = self.fetches.land(context) {
-            self.desk.wait_on(receive);
+            self.wait_on(receive);
         } else if let Some(packet) = self.flights.land(context) {
             self.endings.push(packet);
         }
@@ -483,15 +457,14 @@ impl Traffic {
     /// Ends everything, once there are no connections.
     pub(super) fn end(&mut self) -> Remains {
         let mut packets = mem::take(&mut self.strangers);
+        let mut receives = Queue::new();
         for peer in self.peers.iter_mut().flatten() {
             packets.append(&mut peer.waiting);
             packets.append(&mut peer.unanswered);
-            while let Some(receive) = peer.fetching.pop() {
-                self.desk.wait_on(receive);
-            }
+            receives.append(&mut peer.fetching);
             while let Some(mut parts) = peer.partials.find(|_| true) {
                 if let Some(receive) = parts.what.receive.take() {
-                    self.desk.wait_on(receive);
+                    receives.push(receive);
                 }
             }
         }
@@ -504,19 +477,62 @@ impl Traffic {
         ] {
             packets.append(others);
         }
-        let [mut receives, mut tagged] = self.desk.take_receives();
-        receives.append(&mut tagged);
-        receives.append(&mut self.buffers.take_spent());
-        let [plain, tagged] = self.desk.forget(|_| true);
+        let mut letters = Queue::new();
+        for office in self.offices.iter_mut() {
+            for mut side in office.desk.take_receives() {
+                receives.append(&mut side);
+            }
+            receives.append(&mut office.buffers.take_spent());
+            for mut side in office.desk.forget(|_| true) {
+                letters.append(&mut side);
+            }
+            letters.append(&mut office.claimed);
+            letters.append(&mut office.placed);
+        }
         Remains {
             packets,
             receives,
-            _letters: [
-                plain,
-                tagged,
-                mem::take(&mut self.claimed),
-                mem::take(&mut self.placed),
-            ],
+            _letters: letters,
         }
+    }
+
+    /// Keeps a receive of which nothing comes, until everything ends.
+    fn wait_on(&mut self, receive: Own<Receive>) {
+        self.offices.of_mut(receive.office).desk.wait_on(receive);
+    }
+}
+
+/// Traffic, and where consumers are told of it: all of it is under one lock.
+pub(super) struct Floor {
+    traffic: Traffic,
+    pub(super) outlets: Outlets,
+}
+
+impl Floor {
+    /// Of those two.
+    pub(super) fn new(traffic: Traffic, outlets: Outlets) -> Self {
+        Self { traffic, outlets }
+    }
+
+    /// Both, as they need each other.
+    #[inline]
+    pub(super) fn parts(&mut self) -> (&mut Traffic, &Outlets) {
+        (&mut self.traffic, &self.outlets)
+    }
+}
+
+impl Deref for Floor {
+    type Target = Traffic;
+
+    #[inline]
+    fn deref(&self) -> &Traffic {
+        &self.traffic
+    }
+}
+
+impl DerefMut for Floor {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Traffic {
+        &mut self.traffic
     }
 }

@@ -51,7 +51,7 @@ enum Source {
 impl Endpoint {
     /// Accesses memory of a peer's.
     pub(super) fn access(&self, way: Rma, remote: &[fi_rma_iov], message: &Message<'_>) -> Result {
-        let bound = self.station.bound()?;
+        let (exit, bound) = self.outward()?;
         let flags = message.flags;
         let (kind, known) = match way {
             Rma::Read => (FI_READ, READ_FLAGS),
@@ -88,15 +88,16 @@ impl Endpoint {
         }
         let to = bound.addresses.lookup(message.peer)?;
         let report = Report {
+            by: self.context,
             context: message.context,
             flags: FI_RMA | kind,
-            is_wanted: flags & FI_COMPLETION != 0 || !bound.selective_transmit && !is_injected,
+            is_wanted: flags & FI_COMPLETION != 0 || !exit.is_selective && !is_injected,
         };
         let source = match is_injected {
             true => Source::Copied(Outgoing::at_once(message.memory)?),
             false => Source::Lent(Lent::new(message.memory, message.descriptors)?),
         };
-        self.start(bound, to, report, |packet| {
+        self.start((exit, bound), to, report, |packet| {
             let local = match source {
                 Source::Lent(lent) => Local::Lent(lent),
                 Source::Copied(memory) => Local::Packet(memory.read(0, packet.bytes())),

@@ -61,7 +61,7 @@ pub(in super::super) fn most_elements(form: Form, datatype: Datatype) -> usize {
 impl Endpoint {
     /// Asks a peer for one.
     pub(super) fn ask(&self, atomic: &Atomic<'_>, message: &Message<'_>) -> Result {
-        let bound = self.station.bound()?;
+        let (exit, bound) = self.outward()?;
         let Atomic {
             form, op, datatype, ..
         } = *atomic;
@@ -104,17 +104,17 @@ impl Endpoint {
             Form::Fetch | Form::Compare => FI_ATOMIC | FI_READ,
         };
         let report = Report {
+            by: self.context,
             context: message.context,
             flags,
-            is_wanted: message.flags & FI_COMPLETION != 0
-                || !bound.selective_transmit && !is_injected,
+            is_wanted: message.flags & FI_COMPLETION != 0 || !exit.is_selective && !is_injected,
         };
         let call = Call {
             form,
             op: op.to_raw() as u8,
             datatype: datatype.to_raw() as u8,
         };
-        self.start(bound, to, report, |packet| {
+        self.start((exit, bound), to, report, |packet| {
             let room = packet.operands();
             let first = operands.read(0, room);
             let second = room

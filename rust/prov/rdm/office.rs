@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What each receive context has: its receives, and the messages that wait for them.
+
+use super::{
+    buffers::Buffers,
+    matching::Desk,
+    placing::HELPERS,
+    receive::{
+        Letter,
+        Receive, //
+    }, //
+};
+use crate::{
+    abi::{
+        nodes::{
+            Own,
+            Queue, //
+        },
+        Result, //
+    },
+    rdma::dma,
+};
+
+/// How large the receiving side of an endpoint is.
+#[derive(Clone, Copy)]
+pub(super) struct Size {
+    /// Receives that can be posted to each context.
+    pub(super) receives: usize,
+    /// Whether some of them may take several messages.
+    pub(super) are_several: bool,
+}
+
+impl Size {
+    /// Receives that can be under way at each context, whoever has posted them.
+    pub(super) fn most(self) -> usize {
+        self.receives + self.helpers()
+    }
+
+    fn helpers(self) -> usize {
+        match self.are_several {
+            true => HELPERS,
+            false => 0,
+        }
+    }
+}
+
+/// What a context receives with.
+pub(super) struct Stock {
+    receives: Queue<Receive>,
+    helpers: Queue<Receive>,
+    buffers: Buffers,
+}
+
+impl Stock {
+    /// That of the context with this number. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM.
+    pub(super) fn new(index: u8, size: Size) -> Result<Self> {
+        let first = usize::from(index) * size.most();
+        let make = |at: usize, is_helper| {
+            let number = (first + at) as u32;
+            Own::new(Receive::idle(number, index, is_helper))
+        };
+        let mut receives = Queue::new();
+        for at in 0..size.receives {
+            receives.push(make(at, false)?);
+        }
+        let mut helpers = Queue::new();
+        for at in size.receives..size.most() {
+            helpers.push(make(at, true)?);
+        }
+        let buffers = match size.are_several {
+            true => size.receives,
+            false => 0,
+        };
+        Ok(Self {
+            receives,
+            helpers,
+            buffers: Buffers::new(first as u32, buffers, dma::alignment())?,
+        })
+    }
+}
+
+/// See the module.
+pub(super) struct Office {
+    pub(super) desk: Desk<Receive, Letter>,
+    /// Buffers that take several messages.
+    pub(super) buffers: Buffers,
+    /// Messages that have places in them, and wait to be told of.
+    pub(super) placed: Queue<Letter>,
+    /// Messages that somebody has claimed.
+    pub(super) claimed: Queue<Letter>,
+    /// Receives that are not posted.
+    pub(super) receives: Queue<Receive>,
+    /// Those for messages that go to buffers.
+    pub(super) helpers: Queue<Receive>,
+}
+
+impl Office {
+    /// One that has nothing to receive with: messages wait.
+    pub(super) const fn new() -> Self {
+        Self {
+            desk: Desk::new(),
+            buffers: Buffers::none(),
+            placed: Queue::new(),
+            claimed: Queue::new(),
+            receives: Queue::new(),
+            helpers: Queue::new(),
+        }
+    }
+
+    /// It receives with that from now on.
+    pub(super) fn supply(&mut self, stock: Stock) {
+        let Stock {
+            receives,
+            helpers,
+            buffers,
+        } = stock;
+        self.receives = receives;
+        self.helpers = helpers;
+        self.buffers = buffers;
+    }
+
+    /// How many receives can be posted.
+    pub(super) fn receives_left(&self) -> usize {
+        self.receives.len() + self.buffers.released()
+    }
+
+    /// Takes a receive that is not posted, if there is one.
+    pub(super) fn spare(&mut self) -> Option<Own<Receive>> {
+        self.receives.pop().or_else(|| {
+            let mut receive = self.buffers.take_released()?;
+            receive.clear();
+            Some(receive)
+        })
+    }
+
+    /// Takes back one that has been told of.
+    pub(super) fn put_back(&mut self, mut receive: Own<Receive>) {
+        receive.clear();
+        match receive.is_helper() {
+            true => self.helpers.push(receive),
+            false => self.receives.push(receive),
+        }
+    }
+}

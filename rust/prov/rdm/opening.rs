@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The beginning and the end of a station: what is below it, and where it listens.
+
+use super::{
+    alarm::Alarm,
+    links::LISTENER,
+    posting::Packet,
+    station::{
+        Bound,
+        Mover,
+        Station, //
+    },
+    traffic::{
+        FLIGHTS,
+        SENDS, //
+    },
+    wire::MOST,
+};
+use crate::{
+    abi::{
+        self,
+        context::InProcess,
+        Errno,
+        Result, //
+    },
+    fi::{
+        av::{
+            self,
+            AddressVector, //
+        },
+        cq::{
+            self,
+            CompletionQueue,
+            Format,
+            Handler, //
+        },
+        eq::{
+            self,
+            EventQueue, //
+        },
+        memory::Context, //
+    },
+};
+use core::net::{
+    Ipv4Addr,
+    Ipv6Addr,
+    SocketAddr, //
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+impl Station {
+    /// Makes what is below, and listens: for messages between those in `addresses`, where none is given at
+    /// an address of that format. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// Those of the provider below, -FI_ENOMEM: then it can be tried again.
+    pub(super) fn begin(
+        self: &Arc<Self>,
+        here: InProcess,
+        addresses: &Arc<AddressVector>,
+        format: u32,
+    ) -> Result {
+        let domain = &self.domain;
+        let ways = domain.lower().address_vector(
+            here,
+            &av::Attr {
+                kind: Some(av::Type::Table),
+                rx_ctx_bits: 0,
+                count: 0,
+                is_async: false,
+                name: None,
+                is_read_only: false,
+            },
+        )?;
+        let queue = domain.lower().completion_queue(&cq::Attr {
+            size: FLIGHTS,
+            format: Format::Data,
+            waitable: false,
+            vector: 0,
+        })?;
+        let mover = KBox::new(Mover(self.clone()), GFP_KERNEL)?;
+        queue.set_handler(Handler::Task(mover))?;
+        let events = domain
+            .fabric()
+            .lower()
+            .event_queue(here, eq::Attr::default())?;
+        let bound = Bound {
+            addresses: addresses.clone(),
+            ways,
+            queue: queue.clone(),
+            events: events.clone(),
+            alarm: Alarm::new(queue.clone())?,
+            clock: Alarm::new(events.clone())?,
+        };
+        if let Err(errno) = self.listen(here, format, &events, bound) {
+            close_below(&queue, &events);
+            return Err(errno);
+        }
+        queue.arm_handler();
+        Ok(())
+    }
+
+    /// What can fail of that with the queues there.
+    fn listen(
+        self: &Arc<Self>,
+        here: InProcess,
+        format: u32,
+        events: &Arc<EventQueue>,
+        bound: Bound,
+    ) -> Result {
+        let listener = {
+            let fabric = self.domain.fabric().lower();
+            fabric.passive_endpoint(self.domain.lower_info(), LISTENER)?
+        };
+        let local = self.links.lock().local;
+        listener
+            .core()
+            .set_name(local.unwrap_or(anywhere(format)))?;
+        listener.bind_events(events, 0)?;
+        let looked_after = self.clone();
+        let handler = move |here: InProcess, _: &Arc<EventQueue>| looked_after.look_after(here);
+        events.set_handler(KBox::new(handler, GFP_KERNEL)?)?;
+        listener.listen()?;
+        // Those that a try before this one has made are there.
+        let there = self.traffic.lock().sends_left();
+        for number in there..SENDS {
+            let packet = Packet::new(here, self.domain.lower(), number as u32, MOST)?;
+            self.traffic.lock().provide(packet);
+        }
+        let name = listener.core().name()?;
+        self.ends.set_local(name);
+        let mut links = self.links.lock();
+        links.local = Some(name);
+        links.listener = Some(listener);
+        drop(links);
+        if !self.bound.populate(bound) {
+            return Err(Errno::EOPBADSTATE);
+        }
+        // Somebody may have asked for a connection already.
+        events.call_handler();
+        Ok(())
+    }
+
+    /// Ends everything, if it has begun: nobody looks after it any more, and its consumers' readers do not
+    /// ask it. What is under way is given to `reclaim`. May sleep.
+    pub(super) fn end(&self, reclaim: &mut dyn FnMut(Context)) {
+        self.gate.shut();
+        let Ok(bound) = self.bound() else {
+            return;
+        };
+        bound.queue.forbid_calls();
+        self.hang_up(reclaim);
+        close_below(&bound.queue, &bound.events);
+        self.stop_watching();
+        let _ = bound.ways.close();
+    }
+}
+
+/// Any address of that format.
+fn anywhere(format: u32) -> SocketAddr {
+    match format {
+        abi::FI_SOCKADDR_IN6 => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
+        _ => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
+    }
+}
+
+/// Closes what nobody uses any more.
+fn close_below(queue: &CompletionQueue, events: &EventQueue) {
+    // Neither has anybody bound to it, nor is this its handler.
+    let _ = queue.close();
+    let _ = events.close();
+}
