@@ -30,6 +30,7 @@ mod object;
 mod pep;
 mod poll;
 mod rma;
+mod sep;
 mod srx;
 mod tagged;
 mod text;

@@ -12,6 +12,7 @@
 //!         ├────── AddressVector ── AddressSet
 //!         ├────── MemoryRegion
 //!         ├────── SharedReceive
+//!         ├────── ScalableEndpoint ── Endpoint
 //!         └────── Endpoint
 //! ```
 //!
@@ -43,6 +44,7 @@ pub mod pep;
 pub mod poll;
 pub mod provider;
 mod roll;
+pub mod sep;
 pub mod srx;
 pub mod wait;
 pub mod wait_set;

@@ -59,7 +59,10 @@ words! {
         KOFI_OBJECT_MR "mr"
         KOFI_OBJECT_POLL_SET "poll_set"
         KOFI_OBJECT_WAIT_SET "wait_set"
-        KOFI_OBJECT_SRX "srx";
+        KOFI_OBJECT_SRX "srx"
+        KOFI_OBJECT_SEP "sep"
+        KOFI_OBJECT_TX_CTX "tx_ctx"
+        KOFI_OBJECT_RX_CTX "rx_ctx";
 
     /// `enum kofi_object_state`
     STATE:
@@ -105,7 +108,10 @@ words! {
         KOFI_VALUE_ENTRIES "entries"
         KOFI_VALUE_CALLBACKS "callbacks"
         KOFI_VALUE_OVERRUNS "overruns"
-        KOFI_VALUE_SRX "srx";
+        KOFI_VALUE_SRX "srx"
+        KOFI_VALUE_TX_CTXS "tx_ctxs"
+        KOFI_VALUE_RX_CTXS "rx_ctxs"
+        KOFI_VALUE_INDEX "index";
 }
 
 macro_rules! names {

@@ -235,6 +235,15 @@ impl<T> Queue<T> {
         taken
     }
 
+    /// Changes all, in order.
+    pub fn change(&mut self, mut change: impl FnMut(&mut T)) {
+        let mut all = core::mem::take(self);
+        while let Some(mut own) = all.pop() {
+            change(&mut own);
+            self.push(own);
+        }
+    }
+
     fn taken(&mut self, node: ListArc<Node<T>>) -> Option<Own<T>> {
         self.len -= 1;
         // Nobody else ever has a reference: what was pushed was owned.

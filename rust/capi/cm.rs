@@ -79,7 +79,12 @@ unsafe extern "C" fn passive_setname(fid: *mut fid, addr: *mut c_void, len: usiz
 /// # Safety
 ///
 /// As of [`copy_out`].
-unsafe fn tell(format: u32, known: SocketAddr, addr: *mut c_void, len: *mut usize) -> Result {
+pub(super) unsafe fn tell(
+    format: u32,
+    known: SocketAddr,
+    addr: *mut c_void,
+    len: *mut usize,
+) -> Result {
     // SAFETY: By this function's safety requirement.
     with_bytes(format, &known, |bytes| unsafe {
         copy_out(bytes, addr, len)

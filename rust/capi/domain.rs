@@ -12,7 +12,7 @@ use super::{
         header,
         Object, //
     },
-    poll, srx,
+    poll, sep, srx,
 };
 use crate::{
     abi::{
@@ -78,6 +78,7 @@ static OPS: fi_ops_domain = fi_ops_domain {
     poll_open: Some(poll::open),
     endpoint: Some(ep::open),
     endpoint2: Some(ep::open2),
+    scalable_ep: Some(sep::open),
     srx_ctx: Some(srx::open),
     query_atomic: Some(atomic::query),
     ..nosys::DOMAIN

@@ -5,7 +5,9 @@
 use super::{
     av, cm, cntr, cq,
     domain::DomainObject,
-    eq, nosys,
+    eq,
+    face::Face,
+    nosys,
     object::{
         self,
         hand_out,
@@ -26,6 +28,7 @@ use crate::{
         fi_alias,
         fi_info,
         fi_ops,
+        fi_ops_cm,
         fi_ops_collective,
         fi_ops_ep,
         fi_ops_rma,
@@ -96,8 +99,83 @@ unsafe impl Object for EndpointObject {
     const CLASS: u32 = abi::FI_CLASS_EP;
 
     fn ops() -> &'static fi_ops {
-        static OPS: fi_ops = object::fid_ops(close, Some(bind), Some(control));
+        static OPS: fi_ops = object::fid_ops(close::<EndpointObject>, Some(bind), Some(control));
         &OPS
+    }
+}
+
+impl AsRef<Self> for EndpointObject {
+    fn as_ref(&self) -> &Self {
+        self
+    }
+}
+
+/// What a context of a scalable endpoint is to C callers: an endpoint of another class.
+pub(super) trait ContextObject: Object + AsRef<EndpointObject> {
+    /// One of those.
+    fn of(object: EndpointObject) -> Self;
+}
+
+macro_rules! contexts {
+    ($($(#[$doc:meta])* $name:ident: $class:ident;)*) => {
+        $(
+            $(#[$doc])*
+            #[repr(transparent)]
+            pub(super) struct $name(EndpointObject);
+
+            // SAFETY: An `EndpointObject` is `#[repr(C)]` and begins with a `fid_ep`; this is the only
+            // type with this table.
+            unsafe impl Object for $name {
+                const CLASS: u32 = abi::$class;
+
+                fn ops() -> &'static fi_ops {
+                    static OPS: fi_ops = object::fid_ops(close::<$name>, Some(bind), Some(control));
+                    &OPS
+                }
+            }
+
+            impl AsRef<EndpointObject> for $name {
+                fn as_ref(&self) -> &EndpointObject {
+                    &self.0
+                }
+            }
+
+            impl ContextObject for $name {
+                fn of(object: EndpointObject) -> Self {
+                    Self(object)
+                }
+            }
+        )*
+    };
+}
+
+contexts! {
+    /// A transmit context.
+    TransmitObject: FI_CLASS_TX_CTX;
+
+    /// A receive context.
+    ReceiveObject: FI_CLASS_RX_CTX;
+}
+
+/// The endpoint or context that a `fid` belongs to.
+///
+/// # Errors
+///
+/// -FI_EINVAL for what is neither.
+///
+/// # Safety
+///
+/// `fid` is NULL or valid for `'a`.
+unsafe fn any<'a>(fid: *mut fid) -> Result<&'a EndpointObject> {
+    // SAFETY: By this function's safety requirement.
+    unsafe {
+        match object::object::<EndpointObject>(fid) {
+            Ok(object) => Ok(object),
+            Err(_) => match object::object::<TransmitObject>(fid) {
+                Ok(object) => Ok(object.as_ref()),
+                Err(_) => Ok(object::object::<ReceiveObject>(fid)?.as_ref()),
+            },
+        }
     }
 }
 
@@ -117,9 +195,9 @@ impl EndpointObject {
         read_once(&self.receive_flags)
     }
 
-    /// The flags of the one direction that `selector` names.
+    /// The flags of the one direction that `selector` names, if it has that.
     fn flags_of(&self, selector: u64) -> Result<&Atomic<u64>> {
-        match selector & DIRECTIONS {
+        match selector & DIRECTIONS & self.endpoint.core().directions() {
             abi::FI_TRANSMIT => Ok(&self.transmit_flags),
             abi::FI_RECV => Ok(&self.receive_flags),
             _ => Err(Errno::EINVAL),
@@ -130,13 +208,11 @@ impl EndpointObject {
     fn set_flags(&self, flags: u64) -> Result {
         let own = self.flags_of(flags)?;
         let new = flags & !DIRECTIONS;
-        let known = match flags & abi::FI_RECV {
-            0 => OP_FLAGS,
-            _ => OP_FLAGS | abi::FI_MULTI_RECV,
+        let more = match flags & abi::FI_RECV {
+            0 => 0,
+            _ => abi::FI_MULTI_RECV,
         };
-        if new & !known != 0 {
-            return Err(Errno::EBADFLAGS);
-        }
+        check_flags(new, more)?;
         own.store(new, Relaxed);
         Ok(())
     }
@@ -161,6 +237,7 @@ static OPS: fi_ops_ep = fi_ops_ep {
     ..nosys::EP
 };
 
+static NO_CM: fi_ops_cm = nosys::CM;
 static NO_RMA: fi_ops_rma = nosys::RMA;
 static NO_TAGGED: fi_ops_tagged = nosys::TAGGED;
 static COLLECTIVE: fi_ops_collective = nosys::COLLECTIVE;
@@ -190,7 +267,22 @@ fn make(
     context: *mut c_void,
 ) -> Result<*mut EndpointObject> {
     let endpoint = domain.domain().endpoint(info, Source(place.address()))?;
-    let face = domain.face();
+    let made = make_object::<EndpointObject>(domain.face(), endpoint, info, context)?;
+    Ok(place.put(made))
+}
+
+/// What a `T` is made of for a C caller, whose endpoint has such an info.
+pub(super) fn make_object<T: Object>(
+    face: &Face,
+    endpoint: Arc<Endpoint>,
+    info: &Info,
+    context: *mut c_void,
+) -> Result<EndpointObject> {
+    // What has no connections of its own is no object of their calls.
+    let cm = match T::CLASS {
+        abi::FI_CLASS_EP => &cm::ACTIVE,
+        _ => &NO_CM,
+    };
     let rma = match info.caps() & abi::FI_RMA {
         0 => &NO_RMA,
         _ => face.rma,
@@ -203,11 +295,11 @@ fn make(
         users: Users::new(),
         addr_format: info.addr_format(),
     };
-    Ok(place.put(EndpointObject {
+    Ok(EndpointObject {
         fid: fid_ep {
-            fid: header::<EndpointObject>(context),
+            fid: header::<T>(context),
             ops: ptr::from_ref(&OPS).cast_mut(),
-            cm: ptr::from_ref(&cm::ACTIVE).cast_mut(),
+            cm: ptr::from_ref(cm).cast_mut(),
             msg: ptr::from_ref(face.msg).cast_mut(),
             rma: ptr::from_ref(rma).cast_mut(),
             tagged: ptr::from_ref(tagged).cast_mut(),
@@ -220,7 +312,7 @@ fn make(
         transmit_flags: Atomic::new(info.tx().map_or(0, |tx| tx.op_flags)),
         receive_flags: Atomic::new(info.rx().map_or(0, |rx| rx.op_flags)),
         endpoint,
-    }))
+    })
 }
 
 /// `fi_endpoint2()`, which has no flags that we know.
@@ -238,10 +330,11 @@ pub(super) unsafe extern "C" fn open2(
     unsafe { open(domain, info, out, context) }
 }
 
-unsafe extern "C" fn close(fid: *mut fid) -> c_int {
+unsafe extern "C" fn close<T: Object + AsRef<EndpointObject>>(fid: *mut fid) -> c_int {
     // SAFETY: As the C caller promises.
     into_int(unsafe {
-        object::close::<EndpointObject>(fid, |object| {
+        object::close::<T>(fid, |object| {
+            let object = object.as_ref();
             if object.alias.is_none() {
                 object.root.users.retire()?;
                 // A C caller keeps track of its contexts by itself.
@@ -260,7 +353,7 @@ unsafe extern "C" fn bind(fid: *mut fid, other: *mut fid, flags: u64) -> c_int {
 unsafe fn try_bind(fid: *mut fid, other: *mut fid, flags: u64) -> Result {
     // SAFETY: As the C caller promises.
     let (object, class) = unsafe {
-        let object = object::object::<EndpointObject>(fid)?;
+        let object = any(fid)?;
         (object, other.as_ref().ok_or(Errno::EINVAL)?.fclass)
     };
     context::in_process()?;
@@ -296,10 +389,7 @@ unsafe fn try_bind(fid: *mut fid, other: *mut fid, flags: u64) -> Result {
 
 unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
     // SAFETY: As the C caller promises.
-    into_int(unsafe {
-        object::object::<EndpointObject>(fid)
-            .and_then(|object| try_control(object, command, arg.cast()))
-    })
+    into_int(unsafe { any(fid).and_then(|object| try_control(object, command, arg.cast())) })
 }
 
 unsafe fn try_control(object: &EndpointObject, command: c_int, arg: *mut u64) -> Result {
@@ -356,6 +446,18 @@ unsafe fn make_alias(object: &EndpointObject, alias: &fi_alias) -> Result {
 /// What selects the flags of one direction.
 const DIRECTIONS: u64 = abi::FI_TRANSMIT | abi::FI_RECV;
 
+/// Whether flags can be those of calls that have none; `more` can be, too.
+///
+/// # Errors
+///
+/// -FI_EBADFLAGS.
+pub(super) fn check_flags(flags: u64, more: u64) -> Result {
+    match flags & !(OP_FLAGS | more) {
+        0 => Ok(()),
+        _ => Err(Errno::EBADFLAGS),
+    }
+}
+
 /// What FI_SETOPSFLAG may set.
 const OP_FLAGS: u64 = abi::FI_COMPLETION
     | abi::FI_INJECT_COMPLETE
@@ -364,12 +466,10 @@ const OP_FLAGS: u64 = abi::FI_COMPLETION
 
 unsafe extern "C" fn cancel(fid: *mut fid, context: *mut c_void) -> isize {
     // SAFETY: As the C caller promises.
-    into_ssize(
-        unsafe { object::object::<EndpointObject>(fid) }.and_then(|object| {
-            object.endpoint.core().cancel(Context::new(context))?;
-            Ok(0)
-        }),
-    )
+    into_ssize(unsafe { any(fid) }.and_then(|object| {
+        object.endpoint.core().cancel(Context::new(context))?;
+        Ok(0)
+    }))
 }
 
 unsafe extern "C" fn getopt(
@@ -381,7 +481,7 @@ unsafe extern "C" fn getopt(
 ) -> c_int {
     // SAFETY: As the C caller promises.
     into_int(unsafe {
-        object::object::<EndpointObject>(fid).and_then(|object| {
+        any(fid).and_then(|object| {
             let core = object.endpoint.core();
             let option = |name| match name {
                 abi::FI_OPT_CM_DATA_SIZE => Some(core.private_data_limit()),
@@ -393,7 +493,7 @@ unsafe extern "C" fn getopt(
 }
 
 /// What an option of endpoints sets.
-fn setting(name: u32) -> Option<Setting> {
+pub(super) fn setting(name: u32) -> Option<Setting> {
     const CONNECTIONS: u32 = abi::FI_OPT_KOFI_CONNECTIONS as u32;
     const IDLE: u32 = abi::FI_OPT_KOFI_IDLE_MS as u32;
     const CONNECTED: u32 = abi::FI_OPT_KOFI_CONNECTED as u32;
@@ -415,32 +515,45 @@ unsafe extern "C" fn setopt(
 ) -> c_int {
     // SAFETY: As the C caller promises.
     into_int(unsafe {
-        object::object::<EndpointObject>(fid).and_then(|object| {
-            let setting = (level == abi::FI_OPT_ENDPOINT as c_int)
-                .then(|| setting(name as u32))
-                .flatten()
-                .ok_or(Errno::ENOPROTOOPT)?;
-            if value.is_null() || len != size_of::<usize>() {
-                return Err(Errno::EINVAL);
-            }
-            let value = ptr::read_unaligned(value.cast::<usize>());
+        any(fid).and_then(|object| {
+            let (setting, value) = read_setting(level, name, value, len)?;
             object.endpoint.core().set(setting, value)
         })
     })
 }
 
+/// What a C caller of `fi_setopt()` sets, and to what.
+///
+/// # Errors
+///
+/// -FI_ENOPROTOOPT for what nobody sets, -FI_EINVAL for NULL and another length.
+///
+/// # Safety
+///
+/// `value` is NULL or valid for `len` bytes.
+pub(super) unsafe fn read_setting(
+    level: c_int,
+    name: c_int,
+    value: *const c_void,
+    len: usize,
+) -> Result<(Setting, usize)> {
+    let setting = (level == abi::FI_OPT_ENDPOINT as c_int)
+        .then(|| setting(name as u32))
+        .flatten()
+        .ok_or(Errno::ENOPROTOOPT)?;
+    if value.is_null() || len != size_of::<usize>() {
+        return Err(Errno::EINVAL);
+    }
+    // SAFETY: By this function's safety requirement.
+    Ok((setting, unsafe { ptr::read_unaligned(value.cast()) }))
+}
+
 unsafe extern "C" fn rx_size_left(ep: *mut fid_ep) -> isize {
     // SAFETY: As the C caller promises.
-    into_ssize(
-        unsafe { object::object::<EndpointObject>(ep.cast()) }
-            .and_then(|object| object.endpoint.core().receives_left()),
-    )
+    into_ssize(unsafe { any(ep.cast()) }.and_then(|object| object.endpoint.core().receives_left()))
 }
 
 unsafe extern "C" fn tx_size_left(ep: *mut fid_ep) -> isize {
     // SAFETY: As the C caller promises.
-    into_ssize(
-        unsafe { object::object::<EndpointObject>(ep.cast()) }
-            .and_then(|object| object.endpoint.core().transmits_left()),
-    )
+    into_ssize(unsafe { any(ep.cast()) }.and_then(|object| object.endpoint.core().transmits_left()))
 }

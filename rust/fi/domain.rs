@@ -45,6 +45,7 @@ use super::{
     },
     poll::PollSet,
     provider,
+    sep::ScalableEndpoint,
     srx::{
         self,
         SharedReceive, //
@@ -198,6 +199,14 @@ impl Domain {
     /// Makes an endpoint, whose events carry `source`. May sleep.
     pub(crate) fn endpoint(self: &Arc<Self>, info: &Info, source: Source) -> Result<Arc<Endpoint>> {
         Endpoint::new(Held::new(self)?, info, source)
+    }
+
+    /// Makes an endpoint of several contexts. May sleep.
+    pub(crate) fn scalable_endpoint(
+        self: &Arc<Self>,
+        info: &Info,
+    ) -> Result<Arc<ScalableEndpoint>> {
+        ScalableEndpoint::new(Held::new(self)?, info)
     }
 
     /// Opens receives that endpoints share. May sleep.

@@ -28,6 +28,7 @@ use super::{
         Peers,
         Side, //
     },
+    sep::Seat,
     srx::{
         self,
         SharedReceive, //
@@ -90,6 +91,8 @@ pub struct Endpoint {
     shown: Arc<Shown>,
     card: Card,
     domain: Held<Domain>,
+    /// Of a context: its place among those of a scalable endpoint, which is free when all else is gone.
+    seat: Option<Seat>,
 }
 
 /// What of it is told of.
@@ -121,16 +124,39 @@ impl Tell for Shown {
 impl Endpoint {
     pub(super) fn new(domain: Held<Domain>, info: &Info, source: Source) -> Result<Arc<Self>> {
         let core = domain.core().clone().endpoint(info, source)?;
-        let made = Self::around(&core, domain, source);
+        Self::around(core, domain, None, KOFI_OBJECT_EP, source)
+    }
+
+    /// That of a context of a scalable endpoint, an object of that kind.
+    pub(super) fn of_context(
+        core: Arc<dyn provider::Endpoint>,
+        domain: Held<Domain>,
+        seat: Seat,
+        kind: u32,
+        source: Source,
+    ) -> Result<Arc<Self>> {
+        Self::around(core, domain, Some(seat), kind, source)
+    }
+
+    fn around(
+        core: Arc<dyn provider::Endpoint>,
+        domain: Held<Domain>,
+        seat: Option<Seat>,
+        kind: u32,
+        source: Source,
+    ) -> Result<Arc<Self>> {
+        let made = Self::of_core(&core, domain, seat, kind, source);
         if made.is_err() {
             core.close(&mut |_| {});
         }
         made
     }
 
-    fn around(
+    fn of_core(
         core: &Arc<dyn provider::Endpoint>,
         domain: Held<Domain>,
+        seat: Option<Seat>,
+        kind: u32,
         source: Source,
     ) -> Result<Arc<Self>> {
         let shown = Shown {
@@ -144,9 +170,11 @@ impl Endpoint {
             Peers::One => static_lock_class!(),
             Peers::Any => static_lock_class!(),
         };
-        let card = domain
-            .card()
-            .child(KOFI_OBJECT_EP, c"", Some(shown.clone()))?;
+        let parent = match &seat {
+            Some(seat) => seat.parent().card(),
+            None => domain.card(),
+        };
+        let card = parent.child(kind, c"", Some(shown.clone()))?;
         Ok(Arc::pin_init(
             pin_init!(Self {
                 core: core.clone(),
@@ -159,6 +187,7 @@ impl Endpoint {
                 shown,
                 card,
                 domain,
+                seat,
             }),
             GFP_KERNEL,
         )?)
@@ -185,10 +214,14 @@ impl Endpoint {
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL if one is bound, -FI_EOPBADSTATE once enabled.
+    /// -FI_EBADFLAGS for any flag; -FI_EINVAL if one is bound, and for a context, which has no events;
+    /// -FI_EOPBADSTATE once enabled.
     pub fn bind_events(&self, queue: &Arc<EventQueue>, flags: u64) -> Result {
         if flags != 0 {
             return Err(Errno::EBADFLAGS);
+        }
+        if self.seat.is_some() {
+            return Err(Errno::EINVAL);
         }
         let held = Held::new(queue)?;
         self.plan(|plan| match plan.events {
@@ -204,13 +237,13 @@ impl Endpoint {
     ///
     /// # Errors
     ///
-    /// -FI_EBADFLAGS for any flag; -FI_EINVAL if one is bound, and for an endpoint that is connected with
-    /// one peer; -FI_EDOMAIN for another domain's, -FI_EOPBADSTATE once enabled.
+    /// -FI_EBADFLAGS for any flag; -FI_EINVAL if one is bound, for an endpoint that is connected with one
+    /// peer, and for a context, which has its scalable endpoint's; -FI_EDOMAIN for another domain's, -FI_EOPBADSTATE once enabled.
     pub fn bind_addresses(&self, vector: &Arc<AddressVector>, flags: u64) -> Result {
         if flags != 0 {
             return Err(Errno::EBADFLAGS);
         }
-        if self.core.peers() == Peers::One {
+        if self.core.peers() == Peers::One || self.seat.is_some() {
             return Err(Errno::EINVAL);
         }
         if !vector.is_of(self.domain.arc()) {
@@ -305,12 +338,14 @@ impl Endpoint {
         self.plan(|plan| plan.counters.bind(counter, flags))
     }
 
-    /// `fi_enable()`; enabling again does nothing. May sleep.
+    /// `fi_enable()`; enabling again does nothing. The scalable endpoint of a context is enabled before it.
+    /// May sleep.
     ///
     /// # Errors
     ///
     /// -FI_ENOCQ without a completion queue for a direction that it has. With one peer: -FI_ENOEQ without an event
-    /// queue of its own or its domain's; with any: -FI_ENOAV without an address vector. -FI_ENORX without the
+    /// queue of its own or its domain's; with any: -FI_ENOAV without an address vector, its scalable
+    /// endpoint's if it is a context. -FI_ENORX without the
     /// receives that it was made to share.
     pub fn enable(&self) -> Result {
         let mut stage = self.stage.lock();
@@ -322,7 +357,9 @@ impl Endpoint {
         let events = own.or_else(|| self.domain.events());
         match self.core.peers() {
             Peers::One if events.is_none() => return Err(Errno::ENOEQ),
-            Peers::Any if plan.addresses.is_none() => return Err(Errno::ENOAV),
+            Peers::Any if self.seat.is_none() && plan.addresses.is_none() => {
+                return Err(Errno::ENOAV)
+            }
             _ => {}
         }
         if self.core.shares_receives() && plan.shared.is_none() {
@@ -354,6 +391,9 @@ impl Endpoint {
             receive: receive.map(Side::again).transpose()?,
             counters: plan.counters.again()?,
         };
+        if let Some(seat) = &self.seat {
+            seat.parent().enable()?;
+        }
         let events = events.cloned();
         let numbers = [
             transmit.map_or(0, |side| side.queue.number()),

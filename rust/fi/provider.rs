@@ -115,6 +115,15 @@ pub trait Domain: Any + Send + Sync {
     /// Makes an endpoint; its events carry `source`. May sleep.
     fn endpoint(self: Arc<Self>, info: &Info, source: Source) -> Result<Arc<dyn Endpoint>>;
 
+    /// Makes an endpoint of several contexts. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOSYS where there are none, -FI_EINVAL for more contexts than there can be.
+    fn scalable_endpoint(self: Arc<Self>, _info: &Info) -> Result<Arc<dyn ScalableEndpoint>> {
+        not_implemented()
+    }
+
     /// Opens receives that endpoints share. May sleep.
     ///
     /// # Errors
@@ -464,6 +473,53 @@ pub trait Endpoint: Any + Send + Sync {
     /// Ends everything silently. When it returns no posted memory is touched any more; the context
     /// of every operation without a completion that a reader has seen has been given to `reclaim`.
     fn close(&self, reclaim: &mut dyn FnMut(Context));
+}
+
+/// A context of a scalable endpoint, by its direction and its index.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Which {
+    /// It sends, and accesses the memory of peers.
+    Transmit(usize),
+    /// It receives.
+    Receive(usize),
+}
+
+/// An endpoint of several contexts, each of which is an [`Endpoint`] of one direction; they have one
+/// address.
+///
+/// The calls may sleep, but for [`Self::tell`].
+pub trait ScalableEndpoint: Any + Send + Sync {
+    /// How many contexts send, and how many receive.
+    fn contexts(&self) -> [usize; 2];
+
+    /// Lets it be reached, and reach those in `addresses`.
+    fn enable(self: Arc<Self>, addresses: Held<AddressVector>) -> Result;
+
+    /// Makes the context of an index that there is, and that no open one has; `info` is that of an endpoint
+    /// which is like it. It is enabled after this, without addresses of its own, and closed before.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM.
+    fn context(self: Arc<Self>, which: Which, info: &Info) -> Result<Arc<dyn Endpoint>>;
+
+    /// As [`Endpoint::setting`].
+    fn setting(&self, setting: Setting) -> Result<usize>;
+
+    /// As [`Endpoint::set`].
+    fn set(&self, setting: Setting, value: usize) -> Result;
+
+    /// Binds it to a local address; -FI_EOPBADSTATE once it is enabled.
+    fn set_name(&self, addr: SocketAddr) -> Result;
+
+    /// Its local address.
+    fn name(&self) -> Result<SocketAddr>;
+
+    /// Tells of itself, as a [`Tell`](super::card::Tell).
+    fn tell(&self, told: &mut Told<'_>);
+
+    /// Ends everything silently. No context is open any more.
+    fn close(&self);
 }
 
 /// Receives that endpoints share: the messages of each take the oldest.

@@ -39,8 +39,10 @@ mod placing;
 mod posting;
 mod receive;
 mod receiving;
+mod retiring;
 mod room;
 mod row;
+mod scalable;
 mod segments;
 mod sending;
 mod station;
@@ -109,7 +111,7 @@ impl Provider for Rdm {
             asked => asked?,
         }
         for lower in &offers {
-            found.push(offer::of_lower(lower)?, GFP_KERNEL)?;
+            found.push(offer::of_lower(lower, query.hints)?, GFP_KERNEL)?;
         }
         Ok(())
     }

@@ -434,6 +434,9 @@ enum kofi_object_kind {
 	KOFI_OBJECT_POLL_SET,
 	KOFI_OBJECT_WAIT_SET,
 	KOFI_OBJECT_SRX,
+	KOFI_OBJECT_SEP,
+	KOFI_OBJECT_TX_CTX,
+	KOFI_OBJECT_RX_CTX,
 };
 
 /**
@@ -498,6 +501,9 @@ enum kofi_object_state {
  *	queue, events that a consumer wrote, and was refused; of a completion queue,
  *	completions that were lost, which its room excludes
  * @KOFI_VALUE_SRX: id of the receive context that an endpoint shares with others
+ * @KOFI_VALUE_TX_CTXS: how many transmit contexts a scalable endpoint has, open or not
+ * @KOFI_VALUE_RX_CTXS: how many receive contexts
+ * @KOFI_VALUE_INDEX: the index of a context
  *
  * Numbers of what has been done begin with the object, and never get smaller.
  */
@@ -533,6 +539,9 @@ enum kofi_object_value {
 	KOFI_VALUE_CALLBACKS,
 	KOFI_VALUE_OVERRUNS,
 	KOFI_VALUE_SRX,
+	KOFI_VALUE_TX_CTXS,
+	KOFI_VALUE_RX_CTXS,
+	KOFI_VALUE_INDEX,
 };
 
 #define KOFI_OBJECT_VALUES	32

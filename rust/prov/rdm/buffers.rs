@@ -232,6 +232,15 @@ impl Buffers {
         self.released.len()
     }
 
+    /// The receives of all buffers that have something in them and take no more.
+    pub(super) fn each_spent(&self, see: impl FnMut(&Receive)) {
+        let spent = self
+            .buffers
+            .iter()
+            .filter_map(|buffer| buffer.spent.as_deref());
+        spent.for_each(see);
+    }
+
     /// Takes the receives of all buffers that have something in them and take no more.
     pub(super) fn take_spent(&mut self) -> Queue<Receive> {
         let mut all = Queue::new();

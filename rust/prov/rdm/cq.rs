@@ -264,6 +264,11 @@ impl Cq {
         self.room.give(1);
     }
 
+    /// The same of so many operations. Any context.
+    pub(super) fn release_all(&self, count: u32) {
+        self.room.give(count);
+    }
+
     /// Tells the outcome of an operation that has taken room. Any context.
     pub(super) fn put(&self, outcome: Outcome) {
         self.ring.lock().push(outcome);

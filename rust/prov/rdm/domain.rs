@@ -13,6 +13,7 @@ use super::{
         Region,
         Regions, //
     },
+    scalable::Scalable,
 };
 use crate::{
     abi::{
@@ -115,6 +116,14 @@ impl provider::Domain for Domain {
         _source: Source,
     ) -> Result<Arc<dyn provider::Endpoint>> {
         let endpoint: Arc<dyn provider::Endpoint> = Endpoint::new(self, info)?;
+        Ok(endpoint)
+    }
+
+    fn scalable_endpoint(
+        self: Arc<Self>,
+        info: &Info,
+    ) -> Result<Arc<dyn provider::ScalableEndpoint>> {
+        let endpoint: Arc<dyn provider::ScalableEndpoint> = Scalable::new(self, info)?;
         Ok(endpoint)
     }
 

@@ -18,7 +18,6 @@ use super::{
         Feeder, //
     },
     domain::Domain,
-    links::Links,
     looking::Fate,
     matching::Wish,
     offer,
@@ -41,6 +40,7 @@ use super::{
         Transmits, //
     },
     posting::Packet,
+    retiring::Left,
     station::{
         Bound,
         Mover,
@@ -69,6 +69,7 @@ use crate::{
         FI_ADDR_UNSPEC,
         KOFI_STATE_ENABLED,
         KOFI_STATE_OPEN,
+        KOFI_VALUE_INDEX,
         KOFI_VALUE_RX_SIZE,
         KOFI_VALUE_TX_SIZE, //
     },
@@ -79,10 +80,7 @@ use crate::{
             Form,
             Op, //
         },
-        av::{
-            self,
-            AddressVector, //
-        },
+        av::AddressVector,
         card::{
             Tell,
             Told, //
@@ -158,21 +156,47 @@ impl Exit {
 
 /// What there is from when it is enabled.
 struct Exits {
-    transmit: Exit,
-    receive: Exit,
+    transmit: Option<Exit>,
+    receive: Option<Exit>,
 }
 
 impl Exits {
-    fn queues(&self) -> [&Arc<Cq>; 2] {
-        [&self.transmit.queue, &self.receive.queue]
+    fn queues(&self) -> impl Iterator<Item = &Arc<Cq>> {
+        let all = [&self.transmit, &self.receive];
+        all.into_iter().flatten().map(|exit| &exit.queue)
     }
 }
 
 /// What is bound, kept open until the endpoint is closed.
 struct Holds {
-    _addresses: Held<av::AddressVector>,
-    _transmit: Side,
-    _receive: Side,
+    _addresses: Option<Held<AddressVector>>,
+    _transmit: Option<Side>,
+    _receive: Option<Side>,
+    /// For what it leaves.
+    left: Left,
+}
+
+/// What an endpoint is to its station.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    /// All that there is.
+    Whole,
+    /// One of the contexts that send.
+    Transmits,
+    /// One of those that receive.
+    Receives,
+}
+
+impl Role {
+    /// Whether it sends.
+    pub(super) fn sends(self) -> bool {
+        self != Self::Receives
+    }
+
+    /// Whether it receives.
+    pub(super) fn receives(self) -> bool {
+        self != Self::Transmits
+    }
 }
 
 /// An endpoint.
@@ -181,9 +205,10 @@ pub(crate) struct Endpoint {
     station: Arc<Station>,
     /// Moves the station's packets.
     mover: Arc<dyn Feeder>,
-    /// Which context of the station's it is, of those that send and of those that receive.
+    role: Role,
+    /// Which context of the station's it is, of those that send or of those that receive.
     context: u8,
-    receives: usize,
+    size: Size,
     /// Most bytes of a message that is injected.
     inject: usize,
     /// And of any.
@@ -213,46 +238,51 @@ impl Endpoint {
     ///
     /// -FI_EINVAL for an info that is not of `domain`, or more than is offered; -FI_ENOMEM.
     pub(super) fn new(domain: Arc<Domain>, info: &Info) -> Result<Arc<Self>> {
-        offer::check(info)?;
-        if info.domain_name() != domain.lower_info().domain_name() {
+        if offer::contexts(info) != Some([1, 1]) {
             return Err(Errno::EINVAL);
         }
-        let (local, _) = info.ends()?;
-        let most = offer::most(domain.lower_info());
-        let lower = domain.lower_info().domain();
-        let written_data_size = lower.map_or(0, |domain| domain.cq_data_size);
-        let links = Links::new(local, domain.lower_info());
-        let receives = match info.rx().map_or(0, |rx| rx.size) {
-            0 => offer::RECEIVES,
-            receives if receives > offer::RECEIVES => return Err(Errno::EINVAL),
-            receives => receives,
-        };
-        let takes_several = info.caps() & FI_MULTI_RECV != 0;
-        let has_rma = info.caps() & FI_RMA != 0;
-        let size = Size {
-            receives,
-            are_several: takes_several,
-        };
-        let mut traffic = Traffic::new(1, size, domain.regions().clone())?;
-        traffic.offices.of_mut(0).supply(Stock::new(0, size)?);
-        let floor = Floor::new(traffic, Outlets::new(1, 1, has_rma)?);
-        let station = Station::new(domain, floor, links)?;
-        let mover: Arc<dyn Feeder> = Arc::new(Mover(station.clone()), GFP_KERNEL)?;
+        let size = Size::of(info)?;
+        let station = Station::new(domain, info, [1, 1], size)?;
+        let mover = Mover::of(&station)?;
+        Self::part((station, mover), (Role::Whole, 0), info, size)
+    }
+
+    /// Makes a part of a station, which the mover is of, and which has parts of that size. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM.
+    pub(super) fn part(
+        (station, mover): (Arc<Station>, Arc<dyn Feeder>),
+        (role, context): (Role, u8),
+        info: &Info,
+        size: Size,
+    ) -> Result<Arc<Self>> {
+        let office = |floor: &Floor| floor.offices.of(context).is_supplied();
+        if role.receives() && !office(&station.traffic.lock()) {
+            let stock = Stock::new(context, size)?;
+            let mut floor = station.traffic.lock();
+            floor.offices.of_mut(context).supply(stock);
+        }
+        let lower = station.domain.lower_info();
+        let most = offer::most(lower);
+        let written_data_size = lower.domain().map_or(0, |domain| domain.cq_data_size);
         Ok(Arc::pin_init(
             pin_init!(Self {
                 mover,
                 station,
-                context: 0,
-                receives,
+                role,
+                context,
+                size,
                 most,
                 inject: info.tx().map_or(0, |tx| tx.inject_size).min(EAGER),
                 is_directed: info.caps() & FI_DIRECTED_RECV != 0,
-                has_rma,
-                has_atomics: info.caps() & FI_ATOMIC != 0,
+                has_rma: info.caps() & FI_RMA != 0,
+                has_atomics: info.caps() & FI_ATOMIC != 0 && role.sends(),
                 written_data_size,
                 tells_sources: info.caps() & (FI_SOURCE | FI_SOURCE_ERR) != 0,
                 tells_strangers: info.caps() & FI_SOURCE_ERR != 0,
-                takes_several,
+                takes_several: info.caps() & FI_MULTI_RECV != 0,
                 least: Least::new(),
                 format: info.addr_format(),
                 exits: SetOnce::new(),
@@ -264,24 +294,41 @@ impl Endpoint {
 
     /// Has what comes of its operations told, and listens.
     fn open(&self, here: InProcess, bindings: Bindings) -> Result {
-        let addresses = bindings.addresses.ok_or(Errno::ENOAV)?;
-        let transmit = bindings.transmit.ok_or(Errno::ENOCQ)?;
-        let receive = bindings.receive.ok_or(Errno::ENOCQ)?;
+        let Bindings {
+            addresses,
+            transmit,
+            receive,
+            counters,
+            ..
+        } = bindings;
+        let exit = |side: &Option<Side>| side.as_ref().map(Exit::of).transpose();
         let exits = Exits {
-            transmit: Exit::of(&transmit)?,
-            receive: Exit::of(&receive)?,
+            transmit: exit(&transmit)?,
+            receive: exit(&receive)?,
         };
-        self.attach(&exits, addresses.arc(), bindings.counters)?;
-        let opened = self.station.begin(here, addresses.arc(), self.format);
-        if let Err(errno) = opened {
-            self.detach(&exits);
-            return Err(errno);
-        }
-        *self.holds.lock() = Some(Holds {
+        // A context has the addresses of its station, which has begun.
+        let known = match &addresses {
+            Some(addresses) => addresses.arc().clone(),
+            None => self.station.bound()?.addresses.clone(),
+        };
+        let most_left = match self.role {
+            // What that leaves is told where it is.
+            Role::Whole => 0,
+            Role::Transmits => SENDS,
+            Role::Receives => self.size.receives,
+        };
+        let holds = Holds {
+            left: Left::new(most_left)?,
             _addresses: addresses,
             _transmit: transmit,
             _receive: receive,
-        });
+        };
+        self.attach(&exits, &known, counters)?;
+        if self.role == Role::Whole {
+            let begun = self.station.begin(here, &known, self.format);
+            begun.inspect_err(|_| self.detach(&exits))?;
+        }
+        *self.holds.lock() = Some(holds);
         // It has not been enabled before.
         let _ = self.exits.populate(exits);
         Ok(())
@@ -289,24 +336,33 @@ impl Endpoint {
 
     /// Has what comes of its operations told there.
     fn attach(&self, exits: &Exits, addresses: &Arc<AddressVector>, counters: Counters) -> Result {
-        let transmits = Transmits {
-            queue: exits.transmit.queue.clone(),
-            counters: counters.again()?,
+        let transmits = match &exits.transmit {
+            Some(exit) => Some(Transmits {
+                queue: exit.queue.clone(),
+                counters: counters.again()?,
+            }),
+            None => None,
         };
-        let receives = Receives {
-            queue: exits.receive.queue.clone(),
+        let receives = exits.receive.as_ref().map(|exit| Receives {
+            queue: exit.queue.clone(),
             counters,
             sources: self.tells_sources.then(|| addresses.clone()),
             tells_strangers: self.tells_strangers,
-        };
-        let [first, second] = exits.queues();
-        first.admit(&self.mover)?;
-        second
-            .admit(&self.mover)
-            .inspect_err(|_| first.dismiss(&self.mover))?;
+        });
+        for (admitted, queue) in exits.queues().enumerate() {
+            queue.admit(&self.mover).inspect_err(|_| {
+                for queue in exits.queues().take(admitted) {
+                    queue.dismiss(&self.mover);
+                }
+            })?;
+        }
         let mut floor = self.station.traffic.lock();
-        *floor.outlets.transmits.of_mut(self.context) = Some(transmits);
-        *floor.outlets.receives.of_mut(self.context) = Some(receives);
+        if transmits.is_some() {
+            *floor.outlets.transmits.of_mut(self.context) = transmits;
+        }
+        if receives.is_some() {
+            *floor.outlets.receives.of_mut(self.context) = receives;
+        }
         Ok(())
     }
 
@@ -316,24 +372,32 @@ impl Endpoint {
             queue.dismiss(&self.mover);
         }
         let mut floor = self.station.traffic.lock();
-        let transmits = floor.outlets.transmits.of_mut(self.context).take();
-        let receives = floor.outlets.receives.of_mut(self.context).take();
+        let outlets = floor.outlets.take(self.role, self.context);
         drop(floor);
-        drop((transmits, receives));
+        drop(outlets);
     }
 
-    /// By what it sends; -FI_EOPBADSTATE before it is enabled.
+    /// By what it sends; -FI_EOPBADSTATE before it is enabled, -FI_ENOSYS of a context that receives.
     #[inline]
     fn outward(&self) -> Result<(&Exit, &Bound)> {
-        let exits = self.exits.as_ref().ok_or(Errno::EOPBADSTATE)?;
-        Ok((&exits.transmit, self.station.bound()?))
+        let exit = self
+            .exits
+            .as_ref()
+            .and_then(|exits| exits.transmit.as_ref());
+        match (exit, self.station.bound()) {
+            (Some(exit), Ok(bound)) => Ok((exit, bound)),
+            _ => Err(absent(self.role.sends())),
+        }
     }
 
     /// The same for what it receives.
     #[inline]
     fn inward(&self) -> Result<(&Exit, &Bound)> {
-        let exits = self.exits.as_ref().ok_or(Errno::EOPBADSTATE)?;
-        Ok((&exits.receive, self.station.bound()?))
+        let exit = self.exits.as_ref().and_then(|exits| exits.receive.as_ref());
+        match (exit, self.station.bound()) {
+            (Some(exit), Ok(bound)) => Ok((exit, bound)),
+            _ => Err(absent(self.role.receives())),
+        }
     }
 
     /// Sends a message.
@@ -527,9 +591,26 @@ impl Endpoint {
     }
 }
 
+/// Why there is nothing in a direction that it has, or has not.
+#[cold]
+fn absent(has: bool) -> Errno {
+    match has {
+        true => Errno::EOPBADSTATE,
+        false => Errno::ENOSYS,
+    }
+}
+
 impl provider::Endpoint for Endpoint {
     fn as_any(&self) -> &dyn Any {
         self
+    }
+
+    fn directions(&self) -> u64 {
+        match self.role {
+            Role::Whole => FI_TRANSMIT | FI_RECV,
+            Role::Transmits => FI_TRANSMIT,
+            Role::Receives => FI_RECV,
+        }
     }
 
     fn peers(&self) -> Peers {
@@ -537,7 +618,11 @@ impl provider::Endpoint for Endpoint {
     }
 
     fn countable(&self) -> u64 {
-        FI_SEND | FI_RECV | FI_READ | FI_WRITE
+        match self.role {
+            Role::Whole => FI_SEND | FI_RECV | FI_READ | FI_WRITE,
+            Role::Transmits => FI_SEND | FI_READ | FI_WRITE,
+            Role::Receives => FI_RECV,
+        }
     }
 
     fn enable(self: Arc<Self>, bindings: Bindings) -> Result {
@@ -557,17 +642,14 @@ impl provider::Endpoint for Endpoint {
     }
 
     fn set_name(&self, addr: SocketAddr) -> Result {
-        if self.station.bound().is_ok() {
-            return Err(Errno::EOPBADSTATE);
+        match self.role {
+            Role::Whole => self.station.set_name(addr),
+            _ => provider::not_implemented(),
         }
-        self.station.links.lock().local = Some(addr);
-        self.station.ends.set_local(addr);
-        Ok(())
     }
 
     fn name(&self) -> Result<SocketAddr> {
-        let local = self.station.links.lock().local;
-        local.ok_or(Errno::EADDRNOTAVAIL)
+        self.station.name()
     }
 
     fn peer(&self) -> Result<SocketAddr> {
@@ -608,22 +690,20 @@ impl provider::Endpoint for Endpoint {
     }
 
     fn setting(&self, setting: Setting) -> Result<usize> {
-        let limits = &self.station.limits;
-        Ok(match setting {
-            Setting::MultiReceive => self.least.get(),
-            Setting::Connections => limits.connections(),
-            Setting::Idle => limits.idle_millis(),
-            Setting::Connected => limits.open(),
-        })
+        match (setting, self.role) {
+            (Setting::MultiReceive, Role::Transmits) => Err(Errno::ENOPROTOOPT),
+            (Setting::MultiReceive, _) => Ok(self.least.get()),
+            (_, Role::Whole) => self.station.setting(setting),
+            _ => Err(Errno::ENOPROTOOPT),
+        }
     }
 
     fn set(&self, setting: Setting, value: usize) -> Result {
-        let limits = &self.station.limits;
-        match setting {
-            Setting::MultiReceive => self.least.set(value),
-            Setting::Connections => limits.set_connections(value),
-            Setting::Idle => limits.set_idle_millis(value),
-            Setting::Connected => Err(Errno::ENOPROTOOPT),
+        match (setting, self.role) {
+            (Setting::MultiReceive, Role::Transmits) => Err(Errno::ENOPROTOOPT),
+            (Setting::MultiReceive, _) => self.least.set(value),
+            (_, Role::Whole) => self.station.set(setting, value),
+            _ => Err(Errno::ENOPROTOOPT),
         }
     }
 
@@ -642,21 +722,40 @@ impl provider::Endpoint for Endpoint {
             Some(_) => KOFI_STATE_ENABLED,
             None => KOFI_STATE_OPEN,
         });
-        told.value(KOFI_VALUE_TX_SIZE, SENDS as u64);
-        told.value(KOFI_VALUE_RX_SIZE, self.receives as u64);
-        self.station.ends.tell(told);
+        if self.role.sends() {
+            told.value(KOFI_VALUE_TX_SIZE, SENDS as u64);
+        }
+        if self.role.receives() {
+            told.value(KOFI_VALUE_RX_SIZE, self.size.receives as u64);
+        }
+        match self.role {
+            Role::Whole => self.station.ends.tell(told),
+            _ => told.value(KOFI_VALUE_INDEX, self.context.into()),
+        }
     }
 
     fn close(&self, reclaim: &mut dyn FnMut(Context)) {
-        self.station.gate.shut();
         let holds = self.holds.lock().take();
-        let (Some(holds), Some(exits)) = (holds, self.exits.as_ref()) else {
+        let (Some(mut holds), Some(exits)) = (holds, self.exits.as_ref()) else {
             return;
         };
         for queue in exits.queues() {
             queue.dismiss(&self.mover);
         }
-        self.station.end(reclaim);
-        drop(holds);
+        if self.role == Role::Whole {
+            self.station.end(reclaim);
+            return;
+        }
+        let Ok(bound) = self.station.bound() else {
+            return;
+        };
+        let left = &mut holds.left;
+        self.station.retire(bound, (self.role, self.context), left);
+        for queue in exits.queues() {
+            queue.release_all(left.rooms());
+        }
+        for &context in left.contexts() {
+            reclaim(context);
+        }
     }
 }

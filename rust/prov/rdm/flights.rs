@@ -94,6 +94,16 @@ impl<T: Numbered> Flights<T> {
         }
     }
 
+    /// All that are under way: their memory is not to be touched.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.places.iter().flatten().map(|own| &**own)
+    }
+
+    /// The same, to be changed.
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.places.iter_mut().flatten().map(|own| &mut **own)
+    }
+
     /// That of a number, while it is under way: its memory is not to be touched.
     pub(super) fn get(&mut self, number: u32) -> Option<&mut T> {
         Some(self.places.get_mut(number as usize)?.as_mut()?)

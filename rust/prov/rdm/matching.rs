@@ -169,6 +169,15 @@ impl<R: Wishing, M: Titled> Desk<R, M> {
         side.messages.push(message);
     }
 
+    /// The same of messages that came before those that wait.
+    pub(super) fn wait_first(&mut self, mut messages: Queue<M>) {
+        let tagged = messages.take_all(|message| message.title().tag.is_some());
+        for (mut first, side) in [(messages, &mut self.plain), (tagged, &mut self.tagged)] {
+            first.append(&mut side.messages);
+            side.messages = first;
+        }
+    }
+
     /// The message that a receive with this wish would take.
     pub(super) fn look(&mut self, wish: &Wish) -> Option<Seen<'_, M>> {
         let side = self.side(wish.tag.is_some());

@@ -31,7 +31,11 @@ const PROVIDER_VERSION: u32 = 1;
 /// Most receives of an endpoint at once.
 pub(super) const RECEIVES: usize = 4096;
 
-const TRANSMIT_CAPS: u64 = FI_MSG | FI_TAGGED | FI_SEND | FI_RMA | FI_ATOMIC | FI_READ | FI_WRITE;
+/// Most contexts that a scalable endpoint has to send with, and to receive with.
+pub(super) const CONTEXTS: usize = 16;
+
+const TRANSMIT_CAPS: u64 =
+    FI_MSG | FI_TAGGED | FI_SEND | FI_RMA | FI_ATOMIC | FI_READ | FI_WRITE | FI_NAMED_RX_CTX;
 
 const RECEIVE_CAPS: u64 = FI_MSG
     | FI_TAGGED
@@ -40,6 +44,7 @@ const RECEIVE_CAPS: u64 = FI_MSG
     | FI_SOURCE
     | FI_SOURCE_ERR
     | FI_DIRECTED_RECV
+    | FI_NAMED_RX_CTX
     | FI_RMA
     | FI_ATOMIC
     | FI_REMOTE_READ
@@ -97,12 +102,13 @@ pub(super) fn most(lower: &Info) -> usize {
     lower.ep().map_or(EAGER, |ep| ep.max_msg_size)
 }
 
-/// What there is of datagrams over the connected endpoints that `lower` offers. May sleep.
+/// What there is of datagrams over the connected endpoints that `lower` offers, with as many contexts as
+/// `hints` ask for, if there can be as many. May sleep.
 ///
 /// # Errors
 ///
 /// -FI_ENOMEM.
-pub(super) fn of_lower(lower: &Info) -> Result<KBox<Info>> {
+pub(super) fn of_lower(lower: &Info, hints: Option<&Info>) -> Result<KBox<Info>> {
     let mut info = lower.duplicate()?;
     info.set_caps(CAPS);
     info.set_mode(0);
@@ -124,18 +130,24 @@ pub(super) fn of_lower(lower: &Info) -> Result<KBox<Info>> {
         iov_limit: MOST_PARTS,
         ..pin_init::zeroed()
     };
+    let asked = |count: fn(&fi_ep_attr) -> usize| {
+        let asked = hints.and_then(Info::ep).map_or(0, count);
+        asked.clamp(1, CONTEXTS)
+    };
     info.set_ep(&fi_ep_attr {
         type_: abi::FI_EP_RDM,
         protocol: abi::FI_PROTO_RXM,
         protocol_version: 1,
         max_msg_size: most(lower),
-        tx_ctx_cnt: 1,
-        rx_ctx_cnt: 1,
+        tx_ctx_cnt: asked(|ep| ep.tx_ctx_cnt),
+        rx_ctx_cnt: asked(|ep| ep.rx_ctx_cnt),
         ..pin_init::zeroed()
     })?;
     if let Some(domain) = lower.domain().copied() {
         info.set_domain(&fi_domain_attr {
             cq_data_size: REMOTE_DATA_SIZE,
+            max_ep_tx_ctx: CONTEXTS,
+            max_ep_rx_ctx: CONTEXTS,
             max_ep_srx_ctx: 0,
             ..domain
         })?;
@@ -153,6 +165,13 @@ pub(super) fn of_lower(lower: &Info) -> Result<KBox<Info>> {
     }
     info.set_provider_name(NAME)?;
     Ok(info)
+}
+
+/// How many contexts an info asks for to send with, and to receive with; none if there are not as many.
+pub(super) fn contexts(info: &Info) -> Option<[usize; 2]> {
+    let count = |asked: usize| (asked <= CONTEXTS).then_some(asked.max(1));
+    let ep = info.ep()?;
+    Some([count(ep.tx_ctx_cnt)?, count(ep.rx_ctx_cnt)?])
 }
 
 /// Whether an endpoint can be made of an info, which its consumer may have changed.

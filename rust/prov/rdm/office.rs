@@ -5,6 +5,7 @@
 use super::{
     buffers::Buffers,
     matching::Desk,
+    offer,
     placing::HELPERS,
     receive::{
         Letter,
@@ -13,10 +14,13 @@ use super::{
 };
 use crate::{
     abi::{
+        flags::FI_MULTI_RECV,
+        info::Info,
         nodes::{
             Own,
             Queue, //
         },
+        Errno,
         Result, //
     },
     rdma::dma,
@@ -32,6 +36,23 @@ pub(super) struct Size {
 }
 
 impl Size {
+    /// What an info asks for.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL for more than is offered.
+    pub(super) fn of(info: &Info) -> Result<Self> {
+        let receives = match info.rx().map_or(0, |rx| rx.size) {
+            0 => offer::RECEIVES,
+            receives if receives > offer::RECEIVES => return Err(Errno::EINVAL),
+            receives => receives,
+        };
+        Ok(Self {
+            receives,
+            are_several: info.caps() & FI_MULTI_RECV != 0,
+        })
+    }
+
     /// Receives that can be under way at each context, whoever has posted them.
     pub(super) fn most(self) -> usize {
         self.receives + self.helpers()
@@ -97,6 +118,8 @@ pub(super) struct Office {
     pub(super) receives: Queue<Receive>,
     /// Those for messages that go to buffers.
     pub(super) helpers: Queue<Receive>,
+    /// Whether it has ever had something to receive with.
+    is_supplied: bool,
 }
 
 impl Office {
@@ -109,7 +132,13 @@ impl Office {
             claimed: Queue::new(),
             receives: Queue::new(),
             helpers: Queue::new(),
+            is_supplied: false,
         }
+    }
+
+    /// Whether it has something to receive with, which it keeps.
+    pub(super) fn is_supplied(&self) -> bool {
+        self.is_supplied
     }
 
     /// It receives with that from now on.
@@ -122,6 +151,7 @@ impl Office {
         self.receives = receives;
         self.helpers = helpers;
         self.buffers = buffers;
+        self.is_supplied = true;
     }
 
     /// How many receives can be posted.

@@ -39,7 +39,8 @@ use crate::{
             self,
             EventQueue, //
         },
-        memory::Context, //
+        memory::Context,
+        provider::Setting, //
     },
 };
 use core::net::{
@@ -158,6 +159,59 @@ impl Station {
         close_below(&bound.queue, &bound.events);
         self.stop_watching();
         let _ = bound.ways.close();
+    }
+}
+
+impl Station {
+    /// Has it listen there, once it begins. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EOPBADSTATE when it has begun.
+    pub(super) fn set_name(&self, addr: SocketAddr) -> Result {
+        if self.bound().is_ok() {
+            return Err(Errno::EOPBADSTATE);
+        }
+        self.links.lock().local = Some(addr);
+        self.ends.set_local(addr);
+        Ok(())
+    }
+
+    /// What something of its connections is set to. Any context.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOPROTOOPT for what they do not have.
+    pub(super) fn setting(&self, setting: Setting) -> Result<usize> {
+        match setting {
+            Setting::Connections => Ok(self.limits.connections()),
+            Setting::Idle => Ok(self.limits.idle_millis()),
+            Setting::Connected => Ok(self.limits.open()),
+            Setting::MultiReceive => Err(Errno::ENOPROTOOPT),
+        }
+    }
+
+    /// Sets it. Any context.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOPROTOOPT for what nobody sets of them, -FI_EINVAL for a value that it cannot have.
+    pub(super) fn set(&self, setting: Setting, value: usize) -> Result {
+        match setting {
+            Setting::Connections => self.limits.set_connections(value),
+            Setting::Idle => self.limits.set_idle_millis(value),
+            Setting::Connected | Setting::MultiReceive => Err(Errno::ENOPROTOOPT),
+        }
+    }
+
+    /// Where it listens, or is to. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EADDRNOTAVAIL where it does not know.
+    pub(super) fn name(&self) -> Result<SocketAddr> {
+        let local = self.links.lock().local;
+        local.ok_or(Errno::EADDRNOTAVAIL)
     }
 }
 

@@ -8,6 +8,7 @@ use super::{
         Cq,
         Outcome, //
     },
+    endpoint::Role,
     matching::Title,
     office::Office,
     order::Report,
@@ -97,6 +98,23 @@ impl Outlets {
             receives: Row::new(receives, |_| None)?,
             hears_writes,
         })
+    }
+
+    /// Nobody is told any more of what a context has asked for.
+    pub(super) fn take(
+        &mut self,
+        role: Role,
+        context: u8,
+    ) -> (Option<Transmits>, Option<Receives>) {
+        let transmits = match role.sends() {
+            true => self.transmits.of_mut(context).take(),
+            false => None,
+        };
+        let receives = match role.receives() {
+            true => self.receives.of_mut(context).take(),
+            false => None,
+        };
+        (transmits, receives)
     }
 
     /// Whether somebody waits to be told.

@@ -266,6 +266,16 @@ impl Peer {
         self.waiting.first().is_some_and(|next| next.is_closed())
     }
 
+    /// Its connection is to be closed, if there is one.
+    pub(super) fn break_off(&mut self, calls: &mut Queue<u32>) {
+        if let Some(lane) = &mut self.lane {
+            lane.is_broken = true;
+            if let Some(call) = self.call.take() {
+                calls.push(call);
+            }
+        }
+    }
+
     /// Whether that attempt has become its connection, or is to.
     pub(super) fn has(&self, attempt: usize) -> bool {
         let lane = self.lane.as_ref();

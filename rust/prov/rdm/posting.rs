@@ -188,6 +188,12 @@ impl Packet {
         self.as_order().is_some_and(|order| order.to == *addr)
     }
 
+    /// Whether it is used for an operation of that transmit context.
+    pub(super) fn is_by(&self, context: u8) -> bool {
+        self.as_order()
+            .is_some_and(|order| order.report.by == context)
+    }
+
     /// Whether its message is to be offered, and its memory is not open to the peer.
     pub(super) fn is_closed(&self) -> bool {
         let work = self.as_order().map(|order| &order.work);

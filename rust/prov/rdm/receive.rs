@@ -161,7 +161,10 @@ impl Receive {
         let Some(from) = fetch.ranges.rest(fetch.done as u64) else {
             return Ok(None);
         };
-        let len = (wanted - fetch.done).min(from.len as usize);
+        let Some(left) = wanted.checked_sub(fetch.done) else {
+            return Ok(None);
+        };
+        let len = left.min(from.len as usize);
         let into = self.into.piece(fetch.done, len)?;
         Ok(into.map(|into| {
             let len = into.len() as u64;

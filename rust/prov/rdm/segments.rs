@@ -143,6 +143,11 @@ impl<T> Partials<T> {
         self.queue.push(partial);
     }
 
+    /// Changes where each message goes.
+    pub(super) fn change(&mut self, mut change: impl FnMut(&mut T)) {
+        self.queue.change(|partial| change(&mut partial.what));
+    }
+
     /// Takes the first message that is `meant`.
     pub(super) fn find(&mut self, mut meant: impl FnMut(&T) -> bool) -> Option<Own<Partial<T>>> {
         self.queue.take(|partial| meant(&partial.what))

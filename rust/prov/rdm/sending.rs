@@ -450,7 +450,7 @@ impl Traffic {
         self.finish(outlets, packet, result);
     }
 
-    fn rest(&mut self, mut packet: Own<Packet>) {
+    pub(super) fn rest(&mut self, mut packet: Own<Packet>) {
         packet.usage = Use::Idle;
         self.idle.push(packet);
     }

@@ -19,6 +19,8 @@ use super::{
     domain::Domain,
     limits::Limits,
     links::Links,
+    offer,
+    office::Size,
     outlets::Outlets,
     posting::Arrival,
     traffic::{
@@ -31,7 +33,11 @@ use crate::{
     abi::{
         context::InProcess,
         fi_cq_data_entry,
-        flags::FI_REMOTE_WRITE,
+        flags::{
+            FI_REMOTE_WRITE,
+            FI_RMA, //
+        },
+        info::Info,
         lock::FastLockIrq,
         Errno,
         Result, //
@@ -145,12 +151,28 @@ impl Bound {
 }
 
 impl Station {
-    /// For an endpoint with such traffic. May sleep.
+    /// For what an info describes, with so many contexts that send, and that receive; the latter of that
+    /// size each. May sleep.
     ///
     /// # Errors
     ///
-    /// -FI_ENOMEM.
-    pub(super) fn new(domain: Arc<Domain>, floor: Floor, links: Links) -> Result<Arc<Self>> {
+    /// -FI_EINVAL for an info that is not of `domain`, or more than is offered; -FI_ENOMEM.
+    pub(super) fn new(
+        domain: Arc<Domain>,
+        info: &Info,
+        [transmits, receives]: [usize; 2],
+        size: Size,
+    ) -> Result<Arc<Self>> {
+        offer::check(info)?;
+        if info.domain_name() != domain.lower_info().domain_name() {
+            return Err(Errno::EINVAL);
+        }
+        let (local, _) = info.ends()?;
+        let links = Links::new(local, domain.lower_info());
+        let traffic = Traffic::new(receives, size, domain.regions().clone())?;
+        let hears_writes = info.caps() & FI_RMA != 0;
+        let outlets = Outlets::new(transmits, receives, hears_writes)?;
+        let floor = Floor::new(traffic, outlets);
         Ok(Arc::pin_init(
             pin_init!(Self {
                 domain,
@@ -332,6 +354,18 @@ impl Station {
 
 /// Calls [`Station::drain`] where there is something to handle.
 pub(super) struct Mover(pub(super) Arc<Station>);
+
+impl Mover {
+    /// That of a station, for readers. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM.
+    pub(super) fn of(station: &Arc<Station>) -> Result<Arc<dyn Feeder>> {
+        let mover: Arc<dyn Feeder> = Arc::new(Self(station.clone()), GFP_KERNEL)?;
+        Ok(mover)
+    }
+}
 
 impl Feeder for Mover {
     fn progress(&self) -> bool {

@@ -102,17 +102,20 @@ pub(super) enum Need {
     Close,
 }
 
+/// All peers, by their numbers.
+pub(super) type Peers = KVVec<Option<KBox<Peer>>>;
+
 /// See the module.
 pub(super) struct Traffic {
     /// Who receives.
     pub(super) offices: Row<Office>,
-    pub(super) peers: KVVec<Option<KBox<Peer>>>,
+    pub(super) peers: Peers,
     /// Whom something was last sent to.
     recent: [u32; RECENT],
     /// Operations with those who have no number yet.
     pub(super) strangers: Queue<Packet>,
     /// Whom somebody is to look after.
-    calls: Queue<u32>,
+    pub(super) calls: Queue<u32>,
     /// Packets for operations.
     pub(super) idle: Queue<Packet>,
     /// Packets to receive with that no connection has.
@@ -143,6 +146,14 @@ pub(super) struct Remains {
     /// The receives that have none.
     pub(super) receives: Queue<Receive>,
     _letters: Queue<Letter>,
+}
+
+/// The connection of that attempt is to be closed.
+pub(super) fn break_off(peers: &mut Peers, calls: &mut Queue<u32>, slot: u32, attempt: usize) {
+    let peer = peers.get_mut(slot as usize).and_then(Option::as_mut);
+    if let Some(peer) = peer.filter(|peer| peer.has(attempt)) {
+        peer.break_off(calls);
+    }
 }
 
 /// Where an address has its place among those to which something was last sent.
@@ -272,11 +283,7 @@ impl Traffic {
 
     /// The connection of that attempt is to be closed.
     pub(super) fn break_off(&mut self, slot: u32, attempt: usize) {
-        let peer = self.peer(slot).filter(|peer| peer.has(attempt));
-        if let Some(lane) = peer.and_then(|peer| peer.lane.as_mut()) {
-            lane.is_broken = true;
-            self.call(slot);
-        }
+        break_off(&mut self.peers, &mut self.calls, slot, attempt);
     }
 
     /// Whom an operation is with that has no number yet.
@@ -286,10 +293,7 @@ impl Traffic {
 
     /// Makes room for peers with numbers below `count`, in memory that was allocated for it: what there was
     /// is given back.
-    pub(super) fn grow(
-        &mut self,
-        mut room: KVVec<Option<KBox<Peer>>>,
-    ) -> KVVec<Option<KBox<Peer>>> {
+    pub(super) fn grow(&mut self, mut room: Peers) -> Peers {
         if room.capacity() > self.peers.capacity() {
             for peer in self.peers.drain_all() {
                 let _ = room.push_within_capacity(peer);

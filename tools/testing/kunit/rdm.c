@@ -344,7 +344,8 @@ static void info_08_datagrams_are_offered_by_their_own_provider(struct kunit *te
 		{ FI_EP_UNSPEC, FI_RMA, true, true },
 		{ FI_EP_RDM, FI_RMA, false, true },
 		{ FI_EP_RDM, FI_MULTI_RECV, false, true },
-		{ FI_EP_RDM, FI_NAMED_RX_CTX, false, false },
+		{ FI_EP_RDM, FI_NAMED_RX_CTX, false, true },
+		{ FI_EP_RDM, FI_MULTICAST, false, false },
 	};
 
 	for (int i = 0; i < ARRAY_SIZE(cases); i++) {

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Scalable endpoints for C callers. Their contexts are endpoints ([`super::ep`]).
+
+use super::{
+    av, cm,
+    domain::DomainObject,
+    ep,
+    face::Face,
+    nosys,
+    object::{
+        self,
+        header,
+        Object,
+        Place, //
+    },
+};
+use crate::{
+    abi::{
+        self,
+        context,
+        errno::into_int,
+        fi_info,
+        fi_ops,
+        fi_ops_atomic,
+        fi_ops_cm,
+        fi_ops_collective,
+        fi_ops_ep,
+        fi_ops_msg,
+        fi_ops_rma,
+        fi_ops_tagged,
+        fi_rx_attr,
+        fi_tx_attr,
+        fid,
+        fid_domain,
+        fid_ep,
+        info::Info,
+        Errno,
+        Result, //
+    },
+    fi::{
+        eq::Source,
+        sep::{
+            Opened,
+            ScalableEndpoint, //
+        },
+    },
+};
+use core::ptr;
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// What `struct fid_ep` of a scalable endpoint stands at the beginning of.
+#[repr(C)]
+pub(super) struct ScalableObject {
+    fid: fid_ep,
+    endpoint: Arc<ScalableEndpoint>,
+    addr_format: u32,
+    /// The tables for its contexts.
+    face: &'static Face,
+}
+
+// SAFETY: `#[repr(C)]`, begins with a `fid_ep`, and is the only type with this table.
+unsafe impl Object for ScalableObject {
+    const CLASS: u32 = abi::FI_CLASS_SEP;
+
+    fn ops() -> &'static fi_ops {
+        static OPS: fi_ops = object::fid_ops(close, Some(bind), Some(control));
+        &OPS
+    }
+}
+
+static OPS: fi_ops_ep = fi_ops_ep {
+    getopt: Some(getopt),
+    setopt: Some(setopt),
+    tx_ctx: Some(tx_ctx),
+    rx_ctx: Some(rx_ctx),
+    ..nosys::EP
+};
+
+static CM: fi_ops_cm = fi_ops_cm {
+    setname: Some(setname),
+    getname: Some(getname),
+    ..nosys::CM
+};
+
+// It is not for transfers: its contexts are.
+static NO_MSG: fi_ops_msg = nosys::MSG;
+static NO_RMA: fi_ops_rma = nosys::RMA;
+static NO_TAGGED: fi_ops_tagged = nosys::TAGGED;
+static NO_ATOMIC: fi_ops_atomic = nosys::ATOMIC;
+static COLLECTIVE: fi_ops_collective = nosys::COLLECTIVE;
+
+/// `fi_scalable_ep()`.
+pub(super) unsafe extern "C" fn open(
+    domain: *mut fid_domain,
+    info: *mut fi_info,
+    out: *mut *mut fid_ep,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: As the C caller promises, arguments are valid or NULL.
+    into_int(unsafe {
+        object::open_child(
+            domain.cast(),
+            info,
+            out,
+            |_here, domain: &DomainObject, info, place| make(domain, info, place, context),
+        )
+    })
+}
+
+fn make(
+    domain: &DomainObject,
+    info: &Info,
+    place: Place<ScalableObject>,
+    context: *mut c_void,
+) -> Result<*mut ScalableObject> {
+    Ok(place.put(ScalableObject {
+        fid: fid_ep {
+            fid: header::<ScalableObject>(context),
+            ops: ptr::from_ref(&OPS).cast_mut(),
+            cm: ptr::from_ref(&CM).cast_mut(),
+            msg: ptr::from_ref(&NO_MSG).cast_mut(),
+            rma: ptr::from_ref(&NO_RMA).cast_mut(),
+            tagged: ptr::from_ref(&NO_TAGGED).cast_mut(),
+            atomic: ptr::from_ref(&NO_ATOMIC).cast_mut(),
+            collective: ptr::from_ref(&COLLECTIVE).cast_mut(),
+        },
+        endpoint: domain.domain().scalable_endpoint(info)?,
+        addr_format: info.addr_format(),
+        face: domain.face(),
+    }))
+}
+
+unsafe extern "C" fn close(fid: *mut fid) -> c_int {
+    // SAFETY: As the C caller promises.
+    into_int(unsafe { object::close::<ScalableObject>(fid, |object| object.endpoint.close()) })
+}
+
+unsafe extern "C" fn bind(fid: *mut fid, other: *mut fid, flags: u64) -> c_int {
+    // SAFETY: As the C caller promises.
+    into_int(unsafe {
+        object::object::<ScalableObject>(fid).and_then(|object| {
+            context::in_process()?;
+            let vector = object::object::<av::VectorObject>(other)?;
+            object.endpoint.bind_addresses(vector.vector(), flags)
+        })
+    })
+}
+
+unsafe extern "C" fn control(fid: *mut fid, command: c_int, _arg: *mut c_void) -> c_int {
+    // SAFETY: As the C caller promises.
+    into_int(unsafe {
+        object::object::<ScalableObject>(fid).and_then(|object| match u32::try_from(command) {
+            Ok(abi::FI_ENABLE) => {
+                context::in_process()?;
+                object.endpoint.enable()
+            }
+            _ => Err(Errno::ENOSYS),
+        })
+    })
+}
+
+unsafe extern "C" fn setname(fid: *mut fid, addr: *mut c_void, len: usize) -> c_int {
+    // SAFETY: As a C caller of `fi_setname()` promises.
+    into_int(unsafe {
+        context::in_process().and_then(|_| {
+            object::object::<ScalableObject>(fid).and_then(|object| {
+                let addr = object::address(object.addr_format, addr, len)?;
+                object.endpoint.core().set_name(addr)
+            })
+        })
+    })
+}
+
+unsafe extern "C" fn getname(fid: *mut fid, addr: *mut c_void, len: *mut usize) -> c_int {
+    // SAFETY: As a C caller of `fi_getname()` promises.
+    into_int(unsafe {
+        context::in_process().and_then(|_| {
+            object::object::<ScalableObject>(fid).and_then(|object| {
+                let known = object.endpoint.core().name()?;
+                cm::tell(object.addr_format, known, addr, len)
+            })
+        })
+    })
+}
+
+unsafe extern "C" fn getopt(
+    fid: *mut fid,
+    level: c_int,
+    name: c_int,
+    value: *mut c_void,
+    len: *mut usize,
+) -> c_int {
+    // SAFETY: As a C caller of `fi_getopt()` promises.
+    into_int(unsafe {
+        object::object::<ScalableObject>(fid).and_then(|object| {
+            let core = object.endpoint.core();
+            let option = |name| ep::setting(name).and_then(|setting| core.setting(setting).ok());
+            cm::getopt(option, level, name, value, len)
+        })
+    })
+}
+
+unsafe extern "C" fn setopt(
+    fid: *mut fid,
+    level: c_int,
+    name: c_int,
+    value: *const c_void,
+    len: usize,
+) -> c_int {
+    // SAFETY: As a C caller of `fi_setopt()` promises.
+    into_int(unsafe {
+        object::object::<ScalableObject>(fid).and_then(|object| {
+            let (setting, value) = ep::read_setting(level, name, value, len)?;
+            object.endpoint.core().set(setting, value)
+        })
+    })
+}
+
+/// Opens a context, and makes the object of a C caller's for it: a `T`.
+///
+/// # Safety
+///
+/// `sep` and `out` are NULL or valid.
+unsafe fn open_context<T: ep::ContextObject>(
+    sep: *mut fid_ep,
+    index: c_int,
+    out: *mut *mut fid_ep,
+    context: *mut c_void,
+    open: impl FnOnce(&Arc<ScalableEndpoint>, usize, Source) -> Result<Opened>,
+) -> Result {
+    context::in_process()?;
+    // SAFETY: By this function's safety requirement.
+    let object = unsafe { object::object::<ScalableObject>(sep.cast())? };
+    let index = usize::try_from(index).map_err(|_| Errno::EINVAL)?;
+    if out.is_null() {
+        return Err(Errno::EINVAL);
+    }
+    let place = Place::<T>::new()?;
+    let Opened { endpoint, info } = open(&object.endpoint, index, Source(place.address()))?;
+    let made = T::of(ep::make_object::<T>(object.face, endpoint, &info, context)?);
+    // SAFETY: `out` is not NULL, and valid by this function's safety requirement.
+    unsafe { object::hand_out(out, place.put(made)) };
+    Ok(())
+}
+
+unsafe extern "C" fn tx_ctx(
+    sep: *mut fid_ep,
+    index: c_int,
+    attr: *mut fi_tx_attr,
+    out: *mut *mut fid_ep,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: As a C caller of `fi_tx_context()` promises: nobody else has the attributes meanwhile.
+    into_int(unsafe {
+        open_context::<ep::TransmitObject>(sep, index, out, context, |endpoint, index, source| {
+            let attr = attr.as_mut();
+            ep::check_flags(attr.as_ref().map_or(0, |attr| attr.op_flags), 0)?;
+            endpoint.transmit_context(index, attr, source)
+        })
+    })
+}
+
+unsafe extern "C" fn rx_ctx(
+    sep: *mut fid_ep,
+    index: c_int,
+    attr: *mut fi_rx_attr,
+    out: *mut *mut fid_ep,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: As a C caller of `fi_rx_context()` promises: nobody else has the attributes meanwhile.
+    into_int(unsafe {
+        open_context::<ep::ReceiveObject>(sep, index, out, context, |endpoint, index, source| {
+            let attr = attr.as_mut();
+            let flags = attr.as_ref().map_or(0, |attr| attr.op_flags);
+            ep::check_flags(flags, abi::FI_MULTI_RECV)?;
+            endpoint.receive_context(index, attr, source)
+        })
+    })
+}
