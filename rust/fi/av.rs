@@ -373,6 +373,13 @@ impl AddressVector {
         }
     }
 
+    /// The number of the receive context that is named with an address. Any context.
+    #[inline]
+    pub(crate) fn context(&self, addr: fi_addr_t) -> fi_addr_t {
+        let below = fi_addr_t::BITS - self.rx_ctx_bits;
+        addr.checked_shr(below).unwrap_or(0)
+    }
+
     /// The IP address and the port of an IPv4 address that was inserted as this, where a short way leads
     /// to it: nothing says that there is none but [`Self::lookup`]. Any context.
     #[inline(always)]

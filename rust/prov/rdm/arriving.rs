@@ -133,6 +133,7 @@ impl Traffic {
 
     fn take_in(&mut self, outlets: &Outlets, packet: &Packet, is_bounded: bool) -> Outcome {
         let slot = packet.slot;
+        let offices = self.offices.len();
         let Some(peer) = self.peer(slot) else {
             return Ok(Taken::Done);
         };
@@ -149,7 +150,17 @@ impl Traffic {
                 false => Taken::Later,
             });
         }
-        let Parsed { head, payload, .. } = Parsed::parse(packet.arrived())?;
+        let arrived = packet.arrived();
+        let lane = peer.lane.as_ref();
+        let contexts = match lane.filter(|lane| lane.attempt == packet.attempt) {
+            Some(lane) if lane.extensions.contexts().is_some() => Some(offices),
+            // It has not been heard yet what the peer knows.
+            Some(lane) if lane.to.is_none() && Parsed::may_name_a_context(arrived) => {
+                return Ok(Taken::Later);
+            }
+            _ => None,
+        };
+        let Parsed { head, payload, .. } = Parsed::parse(arrived, contexts)?;
         let message = match &head {
             Head::Eager(message) | Head::Offer { message, .. } => *message,
             Head::Segment(segment) => segment.message,
@@ -173,7 +184,7 @@ impl Traffic {
             self.interrupt(slot)?;
         }
         let title = Title {
-            context: 0,
+            context: message.context,
             tag: message.tag,
             from,
         };

@@ -427,7 +427,10 @@ impl Endpoint {
             is_wanted: message.flags & FI_COMPLETION != 0 || !exit.is_selective && !is_injected,
         };
         let has_data = message.flags & FI_REMOTE_CQ_DATA != 0;
+        // No endpoint has as many as a packet cannot name.
+        let context = u8::try_from(bound.addresses.context(message.peer));
         let title = wire::Message {
+            context: context.map_err(|_| Errno::EINVAL)?,
             tag: message.tag.map(|tag| tag.tag),
             len: memory.len() as u64,
             data: has_data.then_some(message.data),

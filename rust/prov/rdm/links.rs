@@ -108,7 +108,7 @@ use kernel::{prelude::*, sync::Arc};
 /// sent again after a time in which hundreds could have been sent.
 const FLOW: Flow = Flow::Credits;
 
-/// What peers are told that is understood here.
+/// What peers are told that every endpoint understands.
 const EXTENSIONS: Extensions = Extensions::FAREWELL;
 
 /// What the listener's events carry; those of an attempt carry its number, which is another.
@@ -132,6 +132,8 @@ pub(super) struct Links {
     pub(super) local: Option<SocketAddr>,
     /// Which endpoint this is: another one at the same address has another number.
     instance: u32,
+    /// What peers are told that is understood here.
+    extensions: Extensions,
     /// What is behind a read waits for it at the device.
     is_iwarp: bool,
     attempts: u32,
@@ -163,13 +165,15 @@ impl Asker {
 }
 
 impl Links {
-    /// None yet, for an endpoint that is to listen at `local`; `lower` is the offer below.
-    pub(super) fn new(local: Option<SocketAddr>, lower: &Info) -> Self {
+    /// None yet, for an endpoint that is to listen at `local` and has so many receive contexts; `lower` is
+    /// the offer below.
+    pub(super) fn new(local: Option<SocketAddr>, lower: &Info, contexts: usize) -> Self {
         Self {
             list: KVVec::new(),
             listener: None,
             local,
             instance: (random() as u32).max(1),
+            extensions: EXTENSIONS.and_contexts(contexts),
             is_iwarp: lower.ep().is_some_and(|ep| ep.protocol == FI_PROTO_IWARP),
             attempts: 0,
             packets: 0,
@@ -216,7 +220,7 @@ impl Links {
             port: self.port(),
             flow: FLOW,
             receives: RECEIVES as u32,
-            extensions: EXTENSIONS,
+            extensions: self.extensions,
             identity: self.identity(slot),
         }
         .to_bytes()
@@ -227,7 +231,7 @@ impl Links {
         Welcome {
             identity: self.identity(slot),
             receives: RECEIVES as u32,
-            extensions: EXTENSIONS,
+            extensions: self.extensions,
             flow: FLOW,
         }
         .to_bytes()

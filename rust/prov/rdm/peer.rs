@@ -138,6 +138,20 @@ impl Lane {
         self.to.is_some() && !self.is_broken
     }
 
+    /// Whether the peer has the receive context that a message is for.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EOPNOTSUPP if it knows of none, -FI_EINVAL if it has not as many.
+    pub(super) fn check_context(&self, packet: &Packet) -> Result {
+        match (packet.context(), self.extensions.contexts()) {
+            (0, _) => Ok(()),
+            (_, None) => Err(Errno::EOPNOTSUPP),
+            (context, Some(contexts)) if usize::from(context) < contexts => Ok(()),
+            _ => Err(Errno::EINVAL),
+        }
+    }
+
     /// Notes why something has not been posted.
     pub(super) fn refused(&mut self, errno: Errno) {
         self.is_broken |= errno != Errno::EAGAIN;

@@ -194,6 +194,16 @@ impl Packet {
             .is_some_and(|order| order.report.by == context)
     }
 
+    /// The receive context that its message is for.
+    pub(super) fn context(&self) -> u8 {
+        match self.as_order().map(|order| &order.work) {
+            Some(Work::Eager(message)) => message.context,
+            Some(Work::Segments(long)) => long.message.context,
+            Some(Work::Offer(offer)) => offer.message.context,
+            _ => 0,
+        }
+    }
+
     /// Whether its message is to be offered, and its memory is not open to the peer.
     pub(super) fn is_closed(&self) -> bool {
         let work = self.as_order().map(|order| &order.work);

@@ -31,6 +31,7 @@ impl<T> Partial<T> {
         Self {
             id: 0,
             message: Message {
+                context: 0,
                 tag: None,
                 len: 0,
                 data: None,
@@ -175,6 +176,7 @@ mod tests {
             number,
             place: Place::of(number, count.into()),
             message: Message {
+                context: 0,
                 tag: Some(id),
                 len: u64::from(count) * EAGER as u64,
                 data: None,
@@ -259,6 +261,7 @@ mod tests {
         }
         let other = Segment {
             message: Message {
+                context: 0,
                 tag: None,
                 ..first.message
             },

@@ -146,6 +146,9 @@ impl Traffic {
                 .is_some_and(|next| !next.is_closed() && (may_begin || next.is_begun()))
         {
             let packet = waiting.pop()?;
+            if let Err(errno) = lane.check_context(&packet) {
+                return Some((packet, errno));
+            }
             match go(lane, to, packet, flights, idle) {
                 Ok(()) => {}
                 Err((packet, None)) => {

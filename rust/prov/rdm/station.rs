@@ -168,7 +168,7 @@ impl Station {
             return Err(Errno::EINVAL);
         }
         let (local, _) = info.ends()?;
-        let links = Links::new(local, domain.lower_info());
+        let links = Links::new(local, domain.lower_info(), receives);
         let traffic = Traffic::new(receives, size, domain.regions().clone())?;
         let hears_writes = info.caps() & FI_RMA != 0;
         let outlets = Outlets::new(transmits, receives, hears_writes)?;

@@ -383,6 +383,8 @@ impl Traffic {
                 lane.credits.agree(flow);
                 lane.extensions = extensions;
             }
+            // What could not be understood before that can be now.
+            self.go_on(outlets);
             self.pump(outlets, slot);
         }
     }

@@ -52,6 +52,8 @@ pub(super) const MOST_RANGES: usize = 4;
 /// A message, all of it: not only what one packet has of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Message {
+    /// Which receive context it is for.
+    pub(super) context: u8,
     /// Its tag, if it is for a receive with one.
     pub(super) tag: Option<u64>,
     /// Its bytes.

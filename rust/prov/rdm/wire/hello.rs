@@ -48,12 +48,28 @@ impl Extensions {
     /// Words about the end of a connection: [`Farewell`](super::Farewell).
     pub(in super::super) const FAREWELL: Self = Self(1);
 
+    /// Bytes of messages that name a receive context. How many there are of those stands in the upper half,
+    /// less one.
+    const CONTEXTS: Self = Self(2);
+
     /// What it begins with if there are any.
     const MARK: u32 = 0x6b6f;
 
     /// Whether all of `others` are among them.
     pub(in super::super) fn have(self, others: Self) -> bool {
         self.0 & others.0 == others.0
+    }
+
+    /// The same of an endpoint that has so many receive contexts, 16 at most.
+    pub(in super::super) fn and_contexts(self, contexts: usize) -> Self {
+        let last = contexts.saturating_sub(1).min(0xf) as u8;
+        Self(self.0 | Self::CONTEXTS.0 | last << 4)
+    }
+
+    /// How many it has; none if nobody can name them.
+    pub(in super::super) fn contexts(self) -> Option<usize> {
+        let last = usize::from(self.0 >> 4);
+        self.have(Self::CONTEXTS).then_some(last + 1)
     }
 
     /// The number of an endpoint that has posted so many receives, 255 at most.

@@ -53,6 +53,8 @@ pub(super) mod at {
     pub(in super::super) const ID: usize = 16;
     pub(in super::super) const EXTRA: usize = 24;
     pub(in super::super) const OP_VERSION: usize = 32;
+    /// libfabric leaves there what was there before.
+    pub(in super::super) const CONTEXT: usize = 33;
     pub(in super::super) const OP: usize = 34;
     pub(in super::super) const FLAGS: usize = 36;
     pub(in super::super) const LEN: usize = 40;

@@ -32,8 +32,22 @@ use super::{
 use crate::abi::flags::FI_REMOTE_CQ_DATA;
 
 impl Message {
-    /// The message of a header; none of what is no message.
-    fn of(header: &Fields<HEADER>) -> Result<Self, Malformed> {
+    /// The message of a header, to an endpoint with so many receive contexts, if that matters.
+    ///
+    /// # Errors
+    ///
+    /// It is no message, or to a context that there is not.
+    fn of(header: &Fields<HEADER>, contexts: Option<usize>) -> Result<Self, Malformed> {
+        let context = match contexts {
+            None => 0,
+            Some(contexts) => {
+                let context = header.u8::<{ at::CONTEXT }>();
+                if usize::from(context) >= contexts {
+                    return Err(Malformed("a message to a context that there is not"));
+                }
+                context
+            }
+        };
         let tag = match header.u8::<{ at::OP }>() {
             op::MSG => None,
             op::TAGGED => Some(header.u64::<{ at::TAG }>()),
@@ -41,6 +55,7 @@ impl Message {
         };
         let has_data = u64::from(header.u32::<{ at::FLAGS }>()) & FI_REMOTE_CQ_DATA != 0;
         Ok(Self {
+            context,
             tag,
             len: header.u64::<{ at::LEN }>(),
             data: has_data.then(|| header.u64::<{ at::DATA }>()),
@@ -117,12 +132,16 @@ fn only_ranges(body: &[u8]) -> Result<Ranges, Malformed> {
 }
 
 impl<'a> Packet<'a> {
-    /// Reads what has arrived.
+    /// Reads what has arrived at an endpoint with so many receive contexts: none from a peer who does not
+    /// know of them, and names none.
     ///
     /// # Errors
     ///
     /// What is wrong with it.
-    pub(in super::super) fn parse(bytes: &'a [u8]) -> Result<Self, Malformed> {
+    pub(in super::super) fn parse(
+        bytes: &'a [u8],
+        contexts: Option<usize>,
+    ) -> Result<Self, Malformed> {
         let header = Fields::<HEADER>::first_of(bytes).ok_or(Malformed("no header"))?;
         if header.u8::<{ at::CTRL_VERSION }>() != CTRL_VERSION {
             return Err(Malformed("another version"));
@@ -131,15 +150,18 @@ impl<'a> Packet<'a> {
         let id = header.u64::<{ at::ID }>();
         let (head, payload) = match header.u8::<{ at::KIND }>() {
             kind::EAGER => {
-                let message = Message::of(&header)?;
+                let message = Message::of(&header, contexts)?;
                 if message.len != body.len() as u64 || body.len() > EAGER {
                     return Err(Malformed("a message that is not as long as it says"));
                 }
                 (Head::Eager(message), body)
             }
-            kind::SEGMENT => (Self::segment(&header, id, body)?, body),
+            kind::SEGMENT => {
+                let message = Message::of(&header, contexts)?;
+                (Self::segment(&header, id, message, body)?, body)
+            }
             kind::OFFER => {
-                let message = Message::of(&header)?;
+                let message = Message::of(&header, contexts)?;
                 let ranges = only_ranges(body)?;
                 let head = Head::Offer {
                     id,
@@ -170,8 +192,18 @@ impl<'a> Packet<'a> {
         })
     }
 
-    fn segment(header: &Fields<HEADER>, id: u64, body: &[u8]) -> Result<Head, Malformed> {
-        let message = Message::of(header)?;
+    /// Whether what has arrived may name a receive context: a peer who knows of none leaves there what was
+    /// there before.
+    pub(in super::super) fn may_name_a_context(bytes: &[u8]) -> bool {
+        bytes.get(at::CONTEXT).is_some_and(|&context| context != 0)
+    }
+
+    fn segment(
+        header: &Fields<HEADER>,
+        id: u64,
+        message: Message,
+        body: &[u8],
+    ) -> Result<Head, Malformed> {
         let number = header.u32::<{ at::SEGMENT }>();
         let place = Place::from_extra(header.u64::<{ at::EXTRA }>())
             .ok_or(Malformed("a segment at no place"))?;

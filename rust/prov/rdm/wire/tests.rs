@@ -13,7 +13,18 @@ use kernel::{
     prelude::*, //
 };
 
+/// Reads what has arrived at an endpoint with some receive contexts.
+fn parse(bytes: &[u8]) -> Result<Packet<'_>, Malformed> {
+    Packet::parse(bytes, Some(4))
+}
+
+/// The same from a peer who knows of none.
+fn parse_plain(bytes: &[u8]) -> Result<Packet<'_>, Malformed> {
+    Packet::parse(bytes, None)
+}
+
 const MESSAGE: Message = Message {
+    context: 3,
     tag: Some(0x0123_4567_89ab_cdef),
     len: 100,
     data: Some(u64::MAX - 1),
@@ -42,6 +53,7 @@ fn ranges(count: usize) -> Option<Ranges> {
 /// One packet of each kind and variety, with the length of its payload.
 fn each(mut f: impl FnMut(Head, usize)) {
     let plain = Message {
+        context: 0,
         tag: None,
         data: None,
         ..MESSAGE
@@ -126,7 +138,7 @@ mod cases {
             room.fill(0x5a);
             let begin = head.write(41, payload, &mut room);
             assert_eq!(begin, Some(head.len()));
-            let packet = room.get(..head.len() + payload).map(Packet::parse);
+            let packet = room.get(..head.len() + payload).map(parse);
             assert!(packet.is_some_and(|packet| packet.is_ok_and(|packet| {
                 packet.to == 41 && packet.head == head && packet.payload.len() == payload
             })));
@@ -158,11 +170,11 @@ mod cases {
             // Where it does not say how long it is, what follows is not looked at.
             let is_open = payload == 0 && !matches!(head, Head::Eager(_) | Head::Answer { .. });
             for cut in [0, 1, HEADER - 1, head.len() - 1, len - 1] {
-                let parsed = room.get(..cut.min(len - 1)).map(Packet::parse);
+                let parsed = room.get(..cut.min(len - 1)).map(parse);
                 assert!(parsed.is_some_and(|parsed| parsed.is_err()));
             }
             if len < MOST {
-                let parsed = room.get(..len + 1).map(Packet::parse);
+                let parsed = room.get(..len + 1).map(parse);
                 assert!(parsed.is_some_and(|parsed| parsed.is_ok() == is_open));
             }
         });
@@ -172,7 +184,11 @@ mod cases {
     #[test]
     fn fields_of_other_kinds_are_not_looked_at() -> kernel::error::Result {
         let mut room = room()?;
-        let eager = Head::Eager(Message { len: 5, ..MESSAGE });
+        let eager = Head::Eager(Message {
+            context: 0,
+            len: 5,
+            ..MESSAGE
+        });
         let _ = eager.write(9, 5, &mut room);
         // What the buffer was used for before, as a peer leaves it.
         for stale in [2..8, 16..32, 33..34, 35..36] {
@@ -180,13 +196,13 @@ mod cases {
                 stale.fill(0xff);
             }
         }
-        let parsed = room.get(..HEADER + 5).map(Packet::parse);
+        let parsed = room.get(..HEADER + 5).map(parse_plain);
         assert!(parsed.is_some_and(|parsed| parsed.is_ok_and(|packet| packet.head == eager)));
         let _ = Head::Taken { id: 4 }.write(9, 0, &mut room);
         if let Some(stale) = room.get_mut(24..HEADER) {
             stale.fill(0xff);
         }
-        let parsed = room.get(..HEADER).map(Packet::parse);
+        let parsed = room.get(..HEADER).map(parse_plain);
         let taken = Head::Taken { id: 4 };
         assert!(parsed.is_some_and(|parsed| parsed.is_ok_and(|packet| packet.head == taken)));
         // Two bits say where in its message a segment stands, and the rest of the field nothing.
@@ -195,6 +211,7 @@ mod cases {
             number: 1,
             place: Place::Middle,
             message: Message {
+                context: 0,
                 len: 3 * EAGER as u64,
                 ..MESSAGE
             },
@@ -204,7 +221,7 @@ mod cases {
             stale.fill(0xff);
             stale[0] = 0x7e;
         }
-        let parsed = room.get(..MOST).map(Packet::parse);
+        let parsed = room.get(..MOST).map(parse_plain);
         assert!(parsed.is_some_and(|parsed| parsed.is_ok_and(|packet| packet.head == segment)));
         Ok(())
     }
@@ -234,7 +251,7 @@ mod cases {
                 message,
             });
             let _ = head.write(0, EAGER, &mut room);
-            assert_eq!(Packet::parse(&room).is_ok(), is_right);
+            assert_eq!(parse(&room).is_ok(), is_right);
         }
         // One that would have been eager is no segment.
         let head = Head::Segment(Segment {
@@ -244,7 +261,7 @@ mod cases {
             message: MESSAGE,
         });
         let _ = head.write(0, 100, &mut room);
-        let parsed = room.get(..HEADER + 100).map(Packet::parse);
+        let parsed = room.get(..HEADER + 100).map(parse);
         assert!(parsed.is_some_and(|parsed| parsed.is_err()));
         Ok(())
     }
@@ -290,7 +307,7 @@ mod cases {
                     if let Some(byte) = room.get_mut(at) {
                         *byte = value;
                     }
-                    let parsed = room.get(..head.len() + payload).map(Packet::parse);
+                    let parsed = room.get(..head.len() + payload).map(parse);
                     assert!(parsed.is_some_and(|parsed| parsed.is_err()));
                 }
             });
@@ -316,14 +333,14 @@ mod cases {
                     0 => random.below(MOST as u64 + 1) as usize,
                     _ => head.len() + payload,
                 };
-                match room.get(..len).map(Packet::parse) {
+                match room.get(..len).map(parse) {
                     Some(Ok(packet)) => {
                         taken += 1;
                         let begin = packet
                             .head
                             .write(packet.to, packet.payload.len(), &mut again);
                         let written = again.get(..packet.head.len() + packet.payload.len());
-                        let parsed = written.map(Packet::parse);
+                        let parsed = written.map(parse);
                         assert_eq!(begin, Some(packet.head.len()));
                         let is_same = |again: Packet<'_>| {
                             (again.head, again.to) == (packet.head, packet.to)
@@ -338,6 +355,36 @@ mod cases {
         }
         assert!(taken > 500 && refused > 500);
         Ok(())
+    }
+
+    #[test]
+    fn rdm_08_a_message_names_a_context_that_there_is() {
+        let mut bytes = [0; HEADER];
+        for context in 0..=u8::MAX {
+            let message = Message {
+                context,
+                tag: None,
+                len: 0,
+                data: None,
+            };
+            let _ = Head::Eager(message).write(9, 0, &mut bytes);
+            assert_eq!(bytes[33], context);
+            for contexts in [1, 2, 16, 256] {
+                let parsed = Packet::parse(&bytes, Some(contexts));
+                assert_eq!(parsed.is_ok(), usize::from(context) < contexts);
+                let is_it = |packet: Packet<'_>| packet.head == Head::Eager(message);
+                assert!(!parsed.is_ok_and(|packet| !is_it(packet)));
+            }
+            // Whoever does not know of any has left there what was there before.
+            let parsed = parse_plain(&bytes);
+            let first = Message {
+                context: 0,
+                ..message
+            };
+            assert!(parsed.is_ok_and(|packet| packet.head == Head::Eager(first)));
+            assert_eq!(Packet::may_name_a_context(&bytes), context != 0);
+        }
+        assert!(!Packet::may_name_a_context(&bytes[..33]));
     }
 
     #[test]
@@ -356,7 +403,7 @@ mod cases {
             len: 1,
             ..RANGE_OF_MEMORY
         };
-        let packet = Packet::parse(&bytes);
+        let packet = parse(&bytes);
         assert!(packet.is_ok_and(|packet| packet.payload.len() == 16
             && Some(packet.head)
                 == Ranges::new(&[target]).map(|targets| Head::Atomic {
@@ -476,6 +523,18 @@ mod cases {
         let more = Welcome::from_bytes(&more).map(|welcome| welcome.extensions);
         assert!(more.is_ok_and(|more| more.have(Extensions::FAREWELL)));
         assert!(!Extensions::NONE.have(Extensions::FAREWELL));
+        assert_eq!(Extensions::FAREWELL.contexts(), None);
+        for contexts in 1..=16 {
+            let extensions = Extensions::FAREWELL.and_contexts(contexts);
+            let said = Welcome {
+                extensions,
+                ..plain
+            };
+            let heard = Welcome::from_bytes(&said.to_bytes());
+            assert!(heard.is_ok_and(|heard| heard.extensions == extensions));
+            assert!(extensions.have(Extensions::FAREWELL));
+            assert_eq!(extensions.contexts(), Some(contexts));
+        }
         // As many receives as libfabric may be set to say nothing.
         for receives in [0, 128, 4096, 0x6b6e_ffff, 0x6b70_0100, u32::MAX] {
             let said = Welcome { receives, ..plain };

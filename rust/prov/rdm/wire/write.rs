@@ -35,6 +35,7 @@ impl Message {
         } else {
             op::MSG
         });
+        header.set_u8::<{ at::CONTEXT }>(self.context);
         header.set_u64::<{ at::LEN }>(self.len);
         header.set_u64::<{ at::TAG }>(self.tag.unwrap_or(0));
         if let Some(data) = self.data {

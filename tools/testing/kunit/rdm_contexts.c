@@ -1,0 +1,513 @@
+// SPDX-License-Identifier: GPL-2.0
+/* CONTRACT, RDM 8: messages from each context of a scalable endpoint to each of another's. */
+
+#include <linux/delay.h>
+
+#include "sep.h"
+#include "traffic.h"
+
+#define LONGEST	SZ_256K
+
+/* In one packet, in segments, and to be read. */
+static const size_t lens[] = { 0, 100, 16384, 50000, LONGEST };
+
+struct pair {
+	struct sep	*a, *b;
+	fi_addr_t	to_b;
+	u8		*out, *in;
+};
+
+static struct pair *pair(struct kunit *test, const struct sep_opts *opts)
+{
+	struct pair *p = kunit_kzalloc(test, sizeof(*p), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, p);
+	p->out = tr_buffer(test, LONGEST);
+	p->in = tr_buffer(test, LONGEST);
+	get_random_bytes(p->out, LONGEST);
+	p->a = sep_open(test, opts);
+	p->b = sep_open(test, opts);
+	p->to_b = sep_know(test, p->a, &p->b->name);
+	return p;
+}
+
+static fi_addr_t to(struct pair *p, int rx)
+{
+	return fi_rx_addr(p->to_b, rx, SEP_BITS);
+}
+
+static void rdm_08_every_context_reaches_every_context(struct kunit *test)
+{
+	struct pair *p = pair(test, NULL);
+
+	for (int tx = 0; tx < p->a->txs; tx++)
+		for (int rx = 0; rx < p->b->rxs; rx++)
+			sep_exchange(test, p->a, tx, p->to_b, p->b, rx);
+	KUNIT_EXPECT_EQ(test, p->to_b, to(p, 0));
+}
+
+static void rdm_08_to_itself(struct kunit *test)
+{
+	struct sep_opts opts = { .txs = 3, .rxs = 3 };
+	struct sep *sep = sep_open(test, &opts);
+	fi_addr_t self = sep_know(test, sep, &sep->name);
+
+	for (int tx = 0; tx < 3; tx++)
+		for (int rx = 0; rx < 3; rx++)
+			sep_exchange(test, sep, tx, self, sep, rx);
+}
+
+static void receive(struct kunit *test, struct pair *p, int rx, size_t len, bool is_tagged)
+{
+	memset(p->in, 0, len);
+	if (is_tagged)
+		KUNIT_ASSERT_EQ(test, 0, fi_trecv(p->b->rx[rx], p->in, len, NULL, FI_ADDR_UNSPEC,
+						  7, 0, p->in));
+	else
+		KUNIT_ASSERT_EQ(test, 0, fi_recv(p->b->rx[rx], p->in, len, NULL, FI_ADDR_UNSPEC,
+						 p->in));
+}
+
+static void send(struct kunit *test, struct pair *p, int tx, int rx, size_t len, bool is_tagged)
+{
+	struct fid_ep *ep = p->a->tx[tx];
+
+	if (is_tagged)
+		KUNIT_ASSERT_EQ(test, 0, when_there_is_room(fi_tsend(ep, p->out, len, NULL,
+								     to(p, rx), 7, p->out)));
+	else
+		KUNIT_ASSERT_EQ(test, 0, when_there_is_room(fi_send(ep, p->out, len, NULL,
+								    to(p, rx), p->out)));
+}
+
+static void expect_received(struct kunit *test, struct pair *p, int rx, size_t len)
+{
+	struct fi_cq_tagged_entry entry;
+
+	sep_expect(test, p->b->rx_cq[rx], p->in, &entry);
+	KUNIT_EXPECT_EQ(test, len, entry.len);
+	KUNIT_EXPECT_MEMEQ(test, p->out, p->in, len);
+}
+
+static void rdm_08_messages_of_every_length_and_kind(struct kunit *test)
+{
+	struct sep_opts opts = { .txs = 3, .rxs = 5 };
+	struct pair *p = pair(test, &opts);
+
+	for (int i = 0; i < ARRAY_SIZE(lens) * 4; i++) {
+		size_t len = lens[i / 4];
+		int tx = i % 3, rx = i % 5;
+		bool is_tagged = i & 1, is_expected = i & 2;
+
+		if (is_expected)
+			receive(test, p, rx, len, is_tagged);
+		send(test, p, tx, rx, len, is_tagged);
+		if (!is_expected) {
+			msleep(10);
+			receive(test, p, rx, len, is_tagged);
+		}
+		expect_received(test, p, rx, len);
+		sep_expect(test, p->a->tx_cq[tx], p->out, NULL);
+	}
+}
+
+#define MANY	200
+
+struct numbered {
+	u32	tx, number;
+	u8	fill[8000];
+};
+
+/* What one context sends another comes in order, whatever the others do meanwhile. */
+static void rdm_08_each_pair_of_contexts_has_its_order(struct kunit *test)
+{
+	struct sep_opts opts = { .txs = 4, .rxs = 4, .rx_size = MANY, .one_cq = true };
+	struct numbered *out = (void *)tr_vbuffer(test, 4 * sizeof(*out));
+	struct numbered *in = (void *)tr_vbuffer(test, 4 * MANY * sizeof(*in));
+	struct pair *p = pair(test, &opts);
+	int left = 4 * MANY, sent = 4 * MANY;
+	u32 next[4][4] = {};
+	struct fi_cq_tagged_entry entry;
+
+	for (int i = 0; i < 4 * MANY; i++)
+		KUNIT_ASSERT_EQ(test, 0, fi_recv(p->b->rx[i % 4], &in[i], sizeof(*in), NULL,
+						 FI_ADDR_UNSPEC, &in[i]));
+	for (int i = 0; i < 4 * MANY; i++) {
+		int rx = i % 4, tx = i / 4 % 4;
+
+		/* Some in one packet, some in two; each context has one buffer. */
+		out[tx].tx = tx;
+		out[tx].number = i;
+		KUNIT_ASSERT_EQ(test, 0, when_there_is_room(fi_send(p->a->tx[tx], &out[tx],
+				i % 3 ? 8 : sizeof(*out), NULL, to(p, rx), &out[tx])));
+		sep_expect(test, p->a->tx_cq[tx], &out[tx], NULL);
+		sent--;
+	}
+	for (; left; left--) {
+		struct numbered *got;
+		int rx;
+
+		KUNIT_ASSERT_EQ(test, 1, fx_wait_comp(test, p->b->rx_cq[0], &entry, 1));
+		got = entry.op_context;
+		rx = (got - in) % 4;
+		KUNIT_ASSERT_LT(test, got->tx, 4);
+		KUNIT_EXPECT_EQ(test, rx, got->number % 4);
+		KUNIT_EXPECT_GE(test, got->number, next[rx][got->tx]);
+		next[rx][got->tx] = got->number + 1;
+	}
+	KUNIT_EXPECT_EQ(test, 0, sent);
+}
+
+/* What comes for a context stays there, and whoever does not receive keeps no other from it. */
+static void rdm_08_what_waits_for_one_context_is_not_another_s(struct kunit *test)
+{
+	struct sep_opts opts = { .txs = 1, .rxs = 3 };
+	struct pair *p = pair(test, &opts);
+	struct fi_cq_tagged_entry entry;
+
+	for (int i = 0; i < ARRAY_SIZE(lens); i++)
+		send(test, p, 0, 2, lens[i], i & 1);
+	/* All but the one that is to be read. */
+	for (int i = 1; i < ARRAY_SIZE(lens); i++)
+		sep_expect(test, p->a->tx_cq[0], p->out, NULL);
+	for (int rx = 0; rx < 2; rx++) {
+		receive(test, p, rx, 100, false);
+		msleep(5);
+		KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(p->b->rx_cq[rx], &entry, 1));
+		send(test, p, 0, rx, 100, false);
+		expect_received(test, p, rx, 100);
+		sep_expect(test, p->a->tx_cq[0], p->out, NULL);
+	}
+	for (int i = 0; i < ARRAY_SIZE(lens); i++) {
+		receive(test, p, 2, lens[i], i & 1);
+		expect_received(test, p, 2, lens[i]);
+	}
+	sep_expect(test, p->a->tx_cq[0], p->out, NULL);
+}
+
+static void rdm_08_a_message_waits_for_its_context(struct kunit *test)
+{
+	struct sep_opts opts = { .txs = 1, .rxs = 1 };
+	struct pair *p = kunit_kzalloc(test, sizeof(*p), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, p);
+	p->out = tr_buffer(test, LONGEST);
+	p->in = tr_buffer(test, LONGEST);
+	get_random_bytes(p->out, LONGEST);
+	p->a = sep_open(test, &opts);
+	p->b = sep_make(test, NULL);
+	KUNIT_ASSERT_EQ(test, 0, fi_scalable_ep_bind(p->b->ep, &p->b->av->fid, 0));
+	KUNIT_ASSERT_EQ(test, 0, fi_enable(p->b->ep));
+	KUNIT_ASSERT_EQ(test, 0, fi_getname(&p->b->ep->fid, &p->b->name, &p->b->name_len));
+	p->to_b = sep_know(test, p->a, &p->b->name);
+	for (int i = 0; i < ARRAY_SIZE(lens); i++)
+		send(test, p, 0, 9, lens[i], i & 1);
+	msleep(20);
+	sep_open_rx(test, p->b, 8, 0);
+	sep_open_rx(test, p->b, 9, 0);
+	/* Untagged ones are first here. */
+	for (int i = 0; i < ARRAY_SIZE(lens); i++) {
+		receive(test, p, 9, lens[i], i & 1);
+		expect_received(test, p, 9, lens[i]);
+	}
+	for (int i = 0; i < ARRAY_SIZE(lens); i++)
+		sep_expect(test, p->a->tx_cq[0], p->out, NULL);
+}
+
+/* An ordinary one that knows of contexts. */
+static struct kofi_rdm *ordinary(struct kunit *test, int bits)
+{
+	struct fi_av_attr attr = { .type = FI_AV_TABLE, .rx_ctx_bits = bits };
+	struct kofi_rdm *rdm = rdm_make(test, NULL);
+
+	/* It is closed before its vector. */
+	fx_close(test, &rdm->ep->fid);
+	fx_close(test, &rdm->av->fid);
+	KUNIT_ASSERT_EQ(test, 0, fi_av_open(rdm->domain, &attr, &rdm->av, NULL));
+	fx_defer_close(test, &rdm->av->fid);
+	rdm->ep = fx_ep(test, rdm->domain, rdm->info);
+	rdm_start(test, rdm, 0);
+	return rdm;
+}
+
+static void rdm_08_an_ordinary_endpoint_reaches_contexts(struct kunit *test)
+{
+	u8 *buf = kunit_kzalloc(test, 64, GFP_KERNEL);
+	struct kofi_rdm *rdm = ordinary(test, SEP_BITS);
+	struct sep *sep = sep_open(test, NULL);
+	fi_addr_t to_sep, from_sep;
+
+	KUNIT_ASSERT_NOT_NULL(test, buf);
+	KUNIT_ASSERT_EQ(test, 1, rdm_insert(rdm, &sep->name, &to_sep, 0));
+	from_sep = sep_know(test, sep, &rdm->name);
+	for (int rx = 0; rx < SEP_MOST; rx++) {
+		memset(buf, 0, 64);
+		buf[0] = rx + 1;
+		KUNIT_ASSERT_EQ(test, 0, fi_recv(sep->rx[rx], buf + 32, 8, NULL, FI_ADDR_UNSPEC,
+						 buf + 32));
+		KUNIT_ASSERT_EQ(test, 0, rdm_send(rdm, fi_rx_addr(to_sep, rx, SEP_BITS), buf, 8,
+						  buf));
+		rdm_expect(test, rdm, buf, NULL);
+		sep_expect(test, sep->rx_cq[rx], buf + 32, NULL);
+		KUNIT_EXPECT_EQ(test, rx + 1, buf[32]);
+	}
+	/* And is reached by each, but has no context beside the first. */
+	for (int tx = 0; tx < SEP_MOST; tx++) {
+		KUNIT_ASSERT_EQ(test, 0, rdm_recv(rdm, FI_ADDR_UNSPEC, buf, 8, buf));
+		KUNIT_ASSERT_EQ(test, 0, fi_send(sep->tx[tx], buf + 32, 8, NULL, from_sep, buf));
+		rdm_expect(test, rdm, buf, NULL);
+		sep_expect(test, sep->tx_cq[tx], buf, NULL);
+	}
+}
+
+static void rdm_08_a_context_that_the_peer_has_not(struct kunit *test)
+{
+	struct sep_opts opts = { .txs = 2, .rxs = 3 };
+	struct pair *p = pair(test, &opts);
+	struct fi_cq_err_entry error;
+
+	for (int i = 0; i < ARRAY_SIZE(lens); i++) {
+		memset(&error, 0, sizeof(error));
+		KUNIT_ASSERT_EQ(test, 0, fi_send(p->a->tx[0], p->out, lens[i], NULL, to(p, 3 + i),
+						 p->out));
+		KUNIT_ASSERT_EQ(test, 0, fx_wait_comp_error(test, p->a->tx_cq[0], &error));
+		KUNIT_EXPECT_EQ(test, FI_EINVAL, error.err);
+		KUNIT_EXPECT_PTR_EQ(test, (void *)p->out, error.op_context);
+		/* It concerns that message alone. */
+		sep_exchange(test, p->a, 1, p->to_b, p->b, 2);
+	}
+}
+
+static void rdm_08_a_context_that_nobody_can_have(struct kunit *test)
+{
+	struct kofi_rdm *rdm = ordinary(test, 16);
+	fi_addr_t self = rdm_know(test, rdm, rdm);
+	static const int others[] = { 256, 4096, 65535 };
+
+	for (int i = 0; i < ARRAY_SIZE(others); i++)
+		KUNIT_EXPECT_EQ(test, -FI_EINVAL,
+				fi_send(rdm->ep, NULL, 0, NULL, fi_rx_addr(self, others[i], 16),
+					NULL));
+	rdm_exchange(test, rdm, self, rdm);
+}
+
+static void ep_11_a_context_has_buffers_for_several(struct kunit *test)
+{
+	struct sep_opts opts = { .txs = 2, .rxs = 3, .caps = FI_MULTI_RECV };
+	struct pair *p = pair(test, &opts);
+	struct fi_cq_tagged_entry entry;
+	u8 *next = p->in;
+	size_t least = 64;
+	struct kvec iov = { p->in, 3 * 20000 };
+	struct fi_msg msg = {
+		.msg_iov = &iov, .iov_count = 1, .addr = FI_ADDR_UNSPEC, .context = p->in,
+	};
+
+	KUNIT_ASSERT_EQ(test, 0, fi_setopt(&p->b->rx[2]->fid, FI_OPT_ENDPOINT,
+					   FI_OPT_MIN_MULTI_RECV, &least, sizeof(least)));
+	/* One is there before, and none is for another context. */
+	send(test, p, 0, 2, 20000, false);
+	send(test, p, 0, 1, 20000, false);
+	msleep(10);
+	KUNIT_ASSERT_EQ(test, 0, fi_recvmsg(p->b->rx[2], &msg, FI_MULTI_RECV));
+	send(test, p, 1, 1, 20000, false);
+	for (int i = 0; i < 3; i++) {
+		if (i)
+			send(test, p, i % 2, 2, 20000, false);
+		KUNIT_ASSERT_EQ(test, 1, fx_wait_comp(test, p->b->rx_cq[2], &entry, 1));
+		KUNIT_EXPECT_PTR_EQ(test, next, entry.buf);
+		KUNIT_EXPECT_EQ(test, 20000, entry.len);
+		KUNIT_EXPECT_EQ(test, i == 2 ? FI_MULTI_RECV : 0, entry.flags & FI_MULTI_RECV);
+		KUNIT_EXPECT_MEMEQ(test, p->out, next, 20000);
+		next += 20000;
+	}
+	for (int i = 0; i < 2; i++) {
+		receive(test, p, 1, 20000, false);
+		expect_received(test, p, 1, 20000);
+	}
+}
+
+/* What comes of a look at the tagged messages of a context. */
+static int look(struct kunit *test, struct pair *p, int rx, u64 flags, void *context)
+{
+	struct kvec iov = { p->in, LONGEST };
+	struct fi_msg_tagged msg = {
+		.msg_iov = &iov, .iov_count = 1, .addr = FI_ADDR_UNSPEC, .tag = 7,
+		.context = context,
+	};
+	struct fi_cq_tagged_entry entry;
+	struct fi_cq_err_entry error = {};
+	int ret;
+
+	KUNIT_ASSERT_EQ(test, 0, fi_trecvmsg(p->b->rx[rx], &msg, flags));
+	ret = fi_cq_sread(p->b->rx_cq[rx], &entry, 1, NULL, FX_WAIT_MS);
+	if (ret == 1)
+		return entry.len;
+	KUNIT_ASSERT_EQ(test, -FI_EAVAIL, ret);
+	KUNIT_ASSERT_EQ(test, 1, fi_cq_readerr(p->b->rx_cq[rx], &error, 0));
+	return -error.err;
+}
+
+/* The same, once there is one. */
+static int find(struct kunit *test, struct pair *p, int rx, u64 flags, void *context)
+{
+	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
+	int ret;
+
+	while ((ret = look(test, p, rx, FI_PEEK | flags, context)) == -FI_ENOMSG &&
+	       time_before(jiffies, end))
+		usleep_range(50, 100);
+	return ret;
+}
+
+static void rdm_05_a_context_looks_at_its_own_messages(struct kunit *test)
+{
+	struct sep_opts opts = { .txs = 1, .rxs = 2 };
+	struct pair *p = pair(test, &opts);
+	int one, other;
+
+	for (int i = 1; i < ARRAY_SIZE(lens); i++) {
+		size_t len = lens[i];
+
+		for (int k = 0; k < 3; k++)
+			send(test, p, 0, 1, len - k, true);
+		KUNIT_ASSERT_EQ(test, len, find(test, p, 1, 0, &one));
+		KUNIT_EXPECT_EQ(test, -FI_ENOMSG, look(test, p, 0, FI_PEEK, &one));
+		KUNIT_EXPECT_EQ(test, len, look(test, p, 1, FI_PEEK | FI_CLAIM, &one));
+		KUNIT_EXPECT_EQ(test, len - 1, find(test, p, 1, FI_DISCARD, &other));
+		KUNIT_EXPECT_EQ(test, len, look(test, p, 1, FI_CLAIM, &one));
+		KUNIT_EXPECT_MEMEQ(test, p->out, p->in, len);
+		receive(test, p, 1, len - 2, true);
+		expect_received(test, p, 1, len - 2);
+		for (int k = 0; k < 3; k++)
+			sep_expect(test, p->a->tx_cq[0], p->out, NULL);
+	}
+}
+
+static void rdm_05_a_context_cancels_its_own_receives(struct kunit *test)
+{
+	struct sep_opts opts = { .txs = 1, .rxs = 2 };
+	struct pair *p = pair(test, &opts);
+	struct fi_cq_err_entry error = {};
+
+	receive(test, p, 1, 100, false);
+	KUNIT_EXPECT_EQ(test, -FI_ENOENT, fi_cancel(&p->b->rx[0]->fid, p->in));
+	KUNIT_ASSERT_EQ(test, 0, fi_cancel(&p->b->rx[1]->fid, p->in));
+	KUNIT_ASSERT_EQ(test, 0, fx_wait_comp_error(test, p->b->rx_cq[1], &error));
+	KUNIT_EXPECT_EQ(test, FI_ECANCELED, error.err);
+	KUNIT_EXPECT_PTR_EQ(test, (void *)p->in, error.op_context);
+	KUNIT_EXPECT_EQ(test, -FI_ENOENT, fi_cancel(&p->b->rx[1]->fid, p->in));
+	sep_exchange(test, p->a, 0, p->to_b, p->b, 1);
+}
+
+static void cq_12_a_peer_is_named_whichever_context_sends(struct kunit *test)
+{
+	struct sep_opts opts = { .txs = 3, .rxs = 2, .caps = FI_SOURCE | FI_DIRECTED_RECV };
+	struct pair *p = pair(test, &opts);
+	struct sep *other = sep_open(test, &opts);
+	fi_addr_t from_a = sep_know(test, p->b, &p->a->name);
+	fi_addr_t from_other = sep_know(test, p->b, &other->name);
+	fi_addr_t by_other = sep_know(test, other, &p->b->name);
+	struct fi_cq_tagged_entry entry;
+	struct fid_cq *cq = p->b->rx_cq[1];
+	fi_addr_t source;
+
+	for (int tx = 0; tx < 3; tx++) {
+		/* A context of the sender's, which an address may name, is nothing to a receive. */
+		KUNIT_ASSERT_EQ(test, 0, fi_recv(p->b->rx[1], p->in, 8, NULL,
+						 fi_rx_addr(from_a, tx, SEP_BITS), p->in));
+		KUNIT_ASSERT_EQ(test, 0, fi_recv(p->b->rx[1], p->in + 8, 8, NULL, from_other,
+						 p->in + 8));
+		KUNIT_ASSERT_EQ(test, 0, fi_send(other->tx[tx], p->out, 8, NULL,
+						 fi_rx_addr(by_other, 1, SEP_BITS), NULL));
+		sep_expect(test, other->tx_cq[tx], NULL, NULL);
+		KUNIT_ASSERT_EQ(test, 1, fi_cq_sreadfrom(cq, &entry, 1, &source, NULL,
+							 FX_WAIT_MS));
+		KUNIT_EXPECT_PTR_EQ(test, (void *)(p->in + 8), entry.op_context);
+		KUNIT_EXPECT_EQ(test, from_other, source);
+		send(test, p, tx, 1, 8, false);
+		sep_expect(test, p->a->tx_cq[tx], p->out, NULL);
+		KUNIT_ASSERT_EQ(test, 1, fi_cq_sreadfrom(cq, &entry, 1, &source, NULL,
+							 FX_WAIT_MS));
+		KUNIT_EXPECT_PTR_EQ(test, (void *)p->in, entry.op_context);
+		KUNIT_EXPECT_EQ(test, from_a, source);
+	}
+}
+
+static void cntr_03_each_context_has_counters_of_its_own(struct kunit *test)
+{
+	struct fi_cntr_attr attr = { .wait_obj = FI_WAIT_UNSPEC };
+	struct sep_opts opts = { .txs = 2, .rxs = 2, .cq_flags = FI_SELECTIVE_COMPLETION };
+	u8 *buf = tr_buffer(test, 64);
+	struct sep *sep = sep_make(test, &opts);
+	struct fid_cntr *sent[2], *received[2];
+	fi_addr_t self;
+
+	KUNIT_ASSERT_EQ(test, 0, fi_scalable_ep_bind(sep->ep, &sep->av->fid, 0));
+	for (int i = 0; i < 2; i++) {
+		struct fi_cq_attr cq_attr = { .format = FI_CQ_FORMAT_TAGGED };
+
+		KUNIT_ASSERT_EQ(test, 0, fi_cntr_open(sep->domain, &attr, &sent[i], NULL));
+		fx_defer_close(test, &sent[i]->fid);
+		KUNIT_ASSERT_EQ(test, 0, fi_cntr_open(sep->domain, &attr, &received[i], NULL));
+		fx_defer_close(test, &received[i]->fid);
+		sep->tx_cq[i] = fx_cq(test, sep->domain, &cq_attr);
+		KUNIT_ASSERT_EQ(test, 0, fi_tx_context(sep->ep, i, NULL, &sep->tx[i], NULL));
+		fx_defer_close(test, &sep->tx[i]->fid);
+		KUNIT_ASSERT_EQ(test, 0, fi_rx_context(sep->ep, i, NULL, &sep->rx[i], NULL));
+		fx_defer_close(test, &sep->rx[i]->fid);
+		KUNIT_ASSERT_EQ(test, 0, fi_ep_bind(sep->tx[i], &sent[i]->fid, FI_SEND));
+		KUNIT_ASSERT_EQ(test, 0, fi_ep_bind(sep->rx[i], &received[i]->fid, FI_RECV));
+		KUNIT_ASSERT_EQ(test, 0, fi_ep_bind(sep->tx[i], &sep->tx_cq[i]->fid,
+						    FI_TRANSMIT | FI_SELECTIVE_COMPLETION));
+		KUNIT_ASSERT_EQ(test, 0, fi_ep_bind(sep->rx[i], &sep->tx_cq[i]->fid,
+						    FI_RECV | FI_SELECTIVE_COMPLETION));
+		KUNIT_ASSERT_EQ(test, 0, fi_enable(sep->tx[i]));
+		KUNIT_ASSERT_EQ(test, 0, fi_enable(sep->rx[i]));
+	}
+	KUNIT_ASSERT_EQ(test, 0, fi_getname(&sep->ep->fid, &sep->name, &sep->name_len));
+	self = sep_know(test, sep, &sep->name);
+	for (int i = 0; i < 6; i++)
+		KUNIT_ASSERT_EQ(test, 0, fi_recv(sep->rx[i % 2], buf, 8, NULL, FI_ADDR_UNSPEC, buf));
+	for (int i = 0; i < 3; i++)
+		KUNIT_ASSERT_EQ(test, 0, fi_send(sep->tx[1], buf + 32, 8, NULL,
+						 fi_rx_addr(self, 1, SEP_BITS), NULL));
+	KUNIT_ASSERT_EQ(test, 0, fi_send(sep->tx[0], buf + 32, 8, NULL, self, NULL));
+	KUNIT_EXPECT_EQ(test, 0, fi_cntr_wait(received[1], 3, FX_WAIT_MS));
+	KUNIT_EXPECT_EQ(test, 0, fi_cntr_wait(sent[1], 3, FX_WAIT_MS));
+	KUNIT_EXPECT_EQ(test, 0, fi_cntr_wait(received[0], 1, FX_WAIT_MS));
+	KUNIT_EXPECT_EQ(test, 0, fi_cntr_wait(sent[0], 1, FX_WAIT_MS));
+	KUNIT_EXPECT_EQ(test, 3, fi_cntr_read(received[1]));
+	/* A counter is free when its context is closed. */
+	KUNIT_EXPECT_EQ(test, -FI_EBUSY, fi_close(&sent[1]->fid));
+	fx_close(test, &sep->tx[1]->fid);
+	fx_close(test, &sent[1]->fid);
+	fx_close(test, &sep->rx[1]->fid);
+	fx_close(test, &received[1]->fid);
+	KUNIT_EXPECT_EQ(test, 1, fi_cntr_read(received[0]));
+}
+
+static struct kunit_case rdm_contexts_cases[] = {
+	KUNIT_CASE(rdm_08_every_context_reaches_every_context),
+	KUNIT_CASE(rdm_08_to_itself),
+	KUNIT_CASE(rdm_08_messages_of_every_length_and_kind),
+	KUNIT_CASE(rdm_08_each_pair_of_contexts_has_its_order),
+	KUNIT_CASE(rdm_08_what_waits_for_one_context_is_not_another_s),
+	KUNIT_CASE(rdm_08_a_message_waits_for_its_context),
+	KUNIT_CASE(rdm_08_an_ordinary_endpoint_reaches_contexts),
+	KUNIT_CASE(rdm_08_a_context_that_the_peer_has_not),
+	KUNIT_CASE(rdm_08_a_context_that_nobody_can_have),
+	KUNIT_CASE(ep_11_a_context_has_buffers_for_several),
+	KUNIT_CASE(rdm_05_a_context_looks_at_its_own_messages),
+	KUNIT_CASE(rdm_05_a_context_cancels_its_own_receives),
+	KUNIT_CASE(cq_12_a_peer_is_named_whichever_context_sends),
+	KUNIT_CASE(cntr_03_each_context_has_counters_of_its_own),
+	{}
+};
+
+static struct kunit_suite rdm_contexts_suite = {
+	.name = "kofi_rdm_contexts",
+	.test_cases = rdm_contexts_cases,
+};
+
+kunit_test_suite(rdm_contexts_suite);

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * CONTRACT, RDM 8: who does not know of contexts, and who names some that there are not. What a peer
+ * that knows them says is in rust/prov/rdm/wire/hello.rs.
+ */
+
+#include <linux/delay.h>
+
+#include "rdm_raw.h"
+#include "sep.h"
+
+#define LEN	100
+#define PORT	9
+
+/* In the number of receives that it says it has posted: so many receive contexts. */
+#define RAW_CONTEXTS(count)	(0x6b6f0000 | (((count) - 1) << 4 | 2) << 8)
+
+struct hostile {
+	struct sep	*sep;
+	struct raw	*raw;
+	fi_addr_t	to_raw;
+	u8		*in;
+	/* What the last message was that the raw one has heard. */
+	u8		index;
+	int		heard;
+};
+
+static void hear(struct raw *raw, const struct raw_header *header)
+{
+	struct hostile *h = raw->context;
+
+	if (header->kind != RAW_WHOLE)
+		return;
+	h->index = header->index;
+	h->heard++;
+}
+
+static void enter(struct kunit *test, struct hostile *h, u32 extensions)
+{
+	static u32 instance = 70;
+	struct raw_hello hello = raw_hello(h->raw, PORT, instance++);
+
+	hello.receives |= extensions;
+	KUNIT_ASSERT_EQ(test, 0, raw_connect(test, h->raw, &h->sep->name, &hello, sizeof(hello)));
+}
+
+static struct hostile *hostile(struct kunit *test, u32 extensions)
+{
+	struct sep_opts opts = { .txs = 2, .rxs = 7 };
+	struct hostile *h = kunit_kzalloc(test, sizeof(*h), GFP_KERNEL);
+	struct sockaddr_storage name;
+
+	KUNIT_ASSERT_NOT_NULL(test, h);
+	h->in = tr_buffer(test, SZ_64K);
+	h->sep = sep_open(test, &opts);
+	h->raw = raw_open(test, 4096);
+	h->raw->heard = hear;
+	h->raw->context = h;
+	name = h->sep->name;
+	((struct sockaddr_in *)&name)->sin_port = htons(PORT);
+	h->to_raw = sep_know(test, h->sep, &name);
+	enter(test, h, extensions);
+	return h;
+}
+
+static u8 *free_packet(struct kunit *test, struct hostile *h)
+{
+	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
+	u8 *packet;
+
+	while (!(packet = raw_packet(h->raw)) && time_before(jiffies, end))
+		usleep_range(50, 100);
+	KUNIT_ASSERT_NOT_NULL(test, packet);
+	return packet;
+}
+
+/* A message in one packet, to that context. */
+static void say(struct kunit *test, struct hostile *h, u8 index)
+{
+	u8 *packet = free_packet(test, h);
+	struct raw_header *header;
+
+	header = raw_begin(h->raw, packet, RAW_WHOLE);
+	header->index = index;
+	header->len = LEN;
+	memset(header + 1, index + 1, LEN);
+	KUNIT_ASSERT_EQ(test, 0, raw_send(h->raw, packet, sizeof(*header) + LEN));
+}
+
+static void receive(struct kunit *test, struct hostile *h, int rx, size_t len)
+{
+	KUNIT_ASSERT_EQ(test, 0, fi_recv(h->sep->rx[rx], h->in, len, NULL, FI_ADDR_UNSPEC, h->in));
+}
+
+static void await_end(struct kunit *test, struct hostile *h)
+{
+	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
+
+	while (!h->raw->is_gone && time_before(jiffies, end)) {
+		raw_look(h->raw);
+		usleep_range(50, 100);
+	}
+	KUNIT_EXPECT_TRUE(test, h->raw->is_gone);
+	raw_leave(test, h->raw);
+}
+
+/* What the byte had before is not looked at. */
+static void rdm_08_who_knows_no_contexts_names_none(struct kunit *test)
+{
+	struct hostile *h = hostile(test, 0);
+
+	for (int index = 0; index < 256; index += 15) {
+		receive(test, h, 0, LEN);
+		say(test, h, index);
+		sep_expect(test, h->sep->rx_cq[0], h->in, NULL);
+		KUNIT_EXPECT_EQ(test, (u8)(index + 1), h->in[LEN - 1]);
+	}
+}
+
+static void rdm_08_who_knows_contexts_names_those_that_there_are(struct kunit *test)
+{
+	struct hostile *h = hostile(test, RAW_CONTEXTS(1));
+	static const u8 others[] = { 7, 8, 16, 128, 255 };
+
+	for (int index = 0; index < 7; index++) {
+		receive(test, h, index, LEN);
+		say(test, h, index);
+		sep_expect(test, h->sep->rx_cq[index], h->in, NULL);
+		KUNIT_EXPECT_EQ(test, index + 1, h->in[LEN - 1]);
+	}
+	for (int i = 0; i < ARRAY_SIZE(others); i++) {
+		say(test, h, others[i]);
+		await_end(test, h);
+		enter(test, h, RAW_CONTEXTS(16));
+		receive(test, h, 3, LEN);
+		say(test, h, 3);
+		sep_expect(test, h->sep->rx_cq[3], h->in, NULL);
+	}
+}
+
+/* The first half of a message in two, or the second. */
+static void say_half(struct kunit *test, struct hostile *h, int half, u8 index)
+{
+	u8 *packet = free_packet(test, h);
+	struct raw_header *header = raw_begin(h->raw, packet, RAW_SEGMENT);
+
+	header->index = index;
+	header->id = 1;
+	header->segment = half;
+	header->extra = half ? RAW_LAST : RAW_FIRST;
+	header->len = RAW_EAGER + LEN;
+	header->segment_len = half ? LEN : RAW_EAGER;
+	memset(header + 1, half + 1, header->segment_len);
+	KUNIT_ASSERT_EQ(test, 0, raw_send(h->raw, packet,
+					  sizeof(*header) + header->segment_len));
+}
+
+/* The rest of a message is for whom it has begun to be. */
+static void rdm_08_a_message_stays_with_its_context(struct kunit *test)
+{
+	struct hostile *h = hostile(test, RAW_CONTEXTS(1));
+	struct fi_cq_err_entry error = {};
+	struct fi_cq_tagged_entry entry;
+
+	receive(test, h, 5, SZ_32K);
+	say_half(test, h, 0, 5);
+	say_half(test, h, 1, 6);
+	await_end(test, h);
+	KUNIT_ASSERT_EQ(test, 0, fx_wait_comp_error(test, h->sep->rx_cq[5], &error));
+	KUNIT_EXPECT_EQ(test, FI_ECONNABORTED, error.err);
+	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(h->sep->rx_cq[6], &entry, 1));
+}
+
+/* Half of a message is there when its context is closed: the other half goes nowhere. */
+static void close_01_a_context_that_has_half_a_message(struct kunit *test)
+{
+	struct hostile *h = hostile(test, RAW_CONTEXTS(1));
+	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
+	u8 *far = h->in + SZ_32K;
+	struct fi_cq_tagged_entry entry;
+
+	for (int round = 0; round < 2; round++) {
+		memset(h->in, 0, SZ_32K);
+		/* Nobody receives it in the second round: it waits. */
+		if (!round)
+			receive(test, h, 5, SZ_32K);
+		say_half(test, h, 0, 5);
+		while (!round && !READ_ONCE(h->in[RAW_EAGER - 1]) && time_before(jiffies, end)) {
+			fi_cq_read(h->sep->rx_cq[5], NULL, 0);
+			usleep_range(50, 100);
+		}
+		fx_close(test, &h->sep->rx[5]->fid);
+		memset(h->in, 0xa5, SZ_32K);
+		say_half(test, h, 1, 5);
+		KUNIT_ASSERT_EQ(test, 0, fi_recv(h->sep->rx[6], far, LEN, NULL, FI_ADDR_UNSPEC, far));
+		say(test, h, 6);
+		sep_expect(test, h->sep->rx_cq[6], far, NULL);
+		KUNIT_EXPECT_PTR_EQ(test, NULL, memchr_inv(h->in, 0xa5, SZ_32K));
+		sep_open_rx(test, h->sep, 5, 0);
+		KUNIT_EXPECT_EQ(test, 64, fi_rx_size_left(h->sep->rx[5]));
+		receive(test, h, 5, SZ_32K);
+		if (!round) {
+			/* That one has gone. */
+			say(test, h, 5);
+			sep_expect(test, h->sep->rx_cq[5], h->in, &entry);
+			KUNIT_EXPECT_EQ(test, LEN, entry.len);
+		} else {
+			sep_expect(test, h->sep->rx_cq[5], h->in, &entry);
+			KUNIT_EXPECT_EQ(test, RAW_EAGER + LEN, entry.len);
+			KUNIT_EXPECT_EQ(test, 1, h->in[RAW_EAGER - 1]);
+			KUNIT_EXPECT_EQ(test, 2, h->in[RAW_EAGER]);
+		}
+	}
+	KUNIT_EXPECT_FALSE(test, h->raw->is_gone);
+}
+
+/* What comes of a message to a context of the raw one's. */
+static int send(struct kunit *test, struct hostile *h, int index)
+{
+	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
+	struct fi_cq_err_entry error = {};
+	struct fi_cq_tagged_entry entry;
+	int heard = h->heard, ret;
+
+	KUNIT_ASSERT_EQ(test, 0, fi_send(h->sep->tx[1], h->in, LEN, NULL,
+					 fi_rx_addr(h->to_raw, index, SEP_BITS), h));
+	do {
+		raw_look(h->raw);
+		usleep_range(50, 100);
+		ret = fi_cq_read(h->sep->tx_cq[1], &entry, 1);
+	} while (ret == -FI_EAGAIN && time_before(jiffies, end));
+	if (ret == 1) {
+		while (h->heard == heard && time_before(jiffies, end)) {
+			raw_look(h->raw);
+			usleep_range(50, 100);
+		}
+		KUNIT_EXPECT_EQ(test, heard + 1, h->heard);
+		return h->index;
+	}
+	KUNIT_ASSERT_EQ(test, -FI_EAVAIL, ret);
+	KUNIT_ASSERT_EQ(test, 1, fi_cq_readerr(h->sep->tx_cq[1], &error, 0));
+	KUNIT_EXPECT_PTR_EQ(test, (void *)h, error.op_context);
+	KUNIT_EXPECT_EQ(test, heard, h->heard);
+	return -error.err;
+}
+
+static void rdm_08_a_peer_without_contexts_gets_what_is_for_none(struct kunit *test)
+{
+	struct hostile *h = hostile(test, 0);
+
+	for (int i = 0; i < 3; i++) {
+		KUNIT_EXPECT_EQ(test, 0, send(test, h, 0));
+		KUNIT_EXPECT_EQ(test, -FI_EOPNOTSUPP, send(test, h, 1));
+		KUNIT_EXPECT_EQ(test, -FI_EOPNOTSUPP, send(test, h, 15));
+	}
+	KUNIT_EXPECT_FALSE(test, h->raw->is_gone);
+}
+
+static void rdm_08_a_peer_with_contexts_gets_what_is_for_them(struct kunit *test)
+{
+	struct hostile *h = hostile(test, RAW_CONTEXTS(3));
+
+	for (int i = 0; i < 3; i++) {
+		for (int index = 0; index < 3; index++)
+			KUNIT_EXPECT_EQ(test, index, send(test, h, index));
+		KUNIT_EXPECT_EQ(test, -FI_EINVAL, send(test, h, 3));
+		KUNIT_EXPECT_EQ(test, -FI_EINVAL, send(test, h, 15));
+	}
+	KUNIT_EXPECT_FALSE(test, h->raw->is_gone);
+}
+
+static struct kunit_case rdm_contexts_hostile_cases[] = {
+	KUNIT_CASE(rdm_08_who_knows_no_contexts_names_none),
+	KUNIT_CASE(rdm_08_who_knows_contexts_names_those_that_there_are),
+	KUNIT_CASE(rdm_08_a_message_stays_with_its_context),
+	KUNIT_CASE(close_01_a_context_that_has_half_a_message),
+	KUNIT_CASE(rdm_08_a_peer_without_contexts_gets_what_is_for_none),
+	KUNIT_CASE(rdm_08_a_peer_with_contexts_gets_what_is_for_them),
+	{}
+};
+
+static struct kunit_suite rdm_contexts_hostile_suite = {
+	.name = "kofi_rdm_contexts_hostile",
+	.test_cases = rdm_contexts_hostile_cases,
+};
+
+kunit_test_suite(rdm_contexts_hostile_suite);
