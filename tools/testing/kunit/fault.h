@@ -26,6 +26,7 @@ struct fault {
 	struct fid_ep		*srx;		/* receives to be shared */
 	struct fid_ep		*asking;
 	struct fi_info		*request;	/* FI_CONNREQ of asking */
+	fi_addr_t		addr;
 	void			*buf;
 	struct fid		*made;
 	struct fi_info		*info;

@@ -4,7 +4,7 @@
 #include <kunit/test-bug.h>
 
 #include "fault.h"
-#include "rdm.h"
+#include "sep.h"
 
 static struct kofi_rdm *rdm;
 
@@ -92,9 +92,140 @@ static void close_02_enabling_datagrams(struct kunit *test)
 	rdm_exchange(test, rdm, rdm_know(test, rdm, rdm), rdm);
 }
 
+static struct sep *sep;
+
+static int call_scalable(struct fault *fault)
+{
+	struct fid_ep *ep;
+
+	return FAULT_MADE(fault, fi_scalable_ep(sep->domain, sep->info, &ep, NULL), ep);
+}
+
+static int call_tx_context(struct fault *fault)
+{
+	struct fid_ep *ep;
+
+	return FAULT_MADE(fault, fi_tx_context(sep->ep, 1, NULL, &ep, NULL), ep);
+}
+
+static int call_rx_context(struct fault *fault)
+{
+	struct fi_rx_attr attr = {};
+	struct fid_ep *ep;
+
+	return FAULT_MADE(fault, fi_rx_context(sep->ep, 1, &attr, &ep, NULL), ep);
+}
+
+static void close_02_what_contexts_need(struct kunit *test)
+{
+	static const struct step steps[] = {
+		{ "fi_scalable_ep()", NULL, call_scalable },
+		{ "fi_tx_context()", NULL, call_tx_context },
+		{ "fi_rx_context()", NULL, call_rx_context },
+	};
+	struct sep_opts opts = { .txs = 2, .rxs = 2, .rx_size = 16, .caps = FI_MULTI_RECV };
+	struct fault *fault = fault_new(test);
+
+	sep = sep_make(test, &opts);
+	for (int i = 0; i < ARRAY_SIZE(steps); i++)
+		fault_walk(test, fault, &steps[i]);
+}
+
+static void make_tx(struct kunit *test, struct fault *fault)
+{
+	KUNIT_ASSERT_EQ(test, 0, fi_tx_context(sep->ep, 1, NULL, &fault->ep, NULL));
+	fx_defer_close(test, &fault->ep->fid);
+	KUNIT_ASSERT_EQ(test, 0, fi_ep_bind(fault->ep, &sep->tx_cq[0]->fid, FI_TRANSMIT));
+	KUNIT_ASSERT_EQ(test, 0, fi_ep_bind(fault->ep, &fault->cntr->fid, FI_SEND));
+}
+
+static void make_rx(struct kunit *test, struct fault *fault)
+{
+	KUNIT_ASSERT_EQ(test, 0, fi_rx_context(sep->ep, 1, NULL, &fault->ep, NULL));
+	fx_defer_close(test, &fault->ep->fid);
+	KUNIT_ASSERT_EQ(test, 0, fi_ep_bind(fault->ep, &sep->rx_cq[0]->fid, FI_RECV));
+}
+
+/* Again, if it has failed: the context works. */
+static void use_and_close(struct fault *fault)
+{
+	struct kunit *test = kunit_get_current_test();
+
+	KUNIT_EXPECT_EQ(test, 0, fi_enable(fault->ep));
+	sep_exchange(test, sep, 0, fault->addr, sep, 0);
+	fx_close(test, &fault->ep->fid);
+}
+
+static int call_close(struct fault *fault)
+{
+	struct kunit *test = kunit_get_current_test();
+
+	fx_close(test, &fault->ep->fid);
+	return 0;
+}
+
+static void make_and_enable_rx(struct kunit *test, struct fault *fault)
+{
+	make_rx(test, fault);
+	KUNIT_ASSERT_EQ(test, 0, fi_enable(fault->ep));
+	KUNIT_ASSERT_EQ(test, 0, fi_recv(fault->ep, fault, 1, NULL, FI_ADDR_UNSPEC, NULL));
+}
+
+static void close_02_enabling_contexts(struct kunit *test)
+{
+	static const struct step steps[] = {
+		{ "fi_enable(transmit context)", make_tx, call_enable, use_and_close },
+		{ "fi_enable(receive context)", make_rx, call_enable, use_and_close },
+		{ "fi_close(receive context)", make_and_enable_rx, call_close, NULL,
+		  .never_fails = true },
+	};
+	struct sep_opts opts = { .txs = 2, .rxs = 2, .rx_size = 16 };
+	struct fi_cntr_attr attr = {};
+	struct fault *fault = fault_new(test);
+
+	sep = sep_make(test, &opts);
+	KUNIT_ASSERT_EQ(test, 0, fi_cntr_open(sep->domain, &attr, &fault->cntr, NULL));
+	fx_defer_close(test, &fault->cntr->fid);
+	KUNIT_ASSERT_EQ(test, 0, fi_scalable_ep_bind(sep->ep, &sep->av->fid, 0));
+	sep_open_tx(test, sep, 0, 0);
+	sep_open_rx(test, sep, 0, 0);
+	KUNIT_ASSERT_EQ(test, 0, fi_getname(&sep->ep->fid, &sep->name, &sep->name_len));
+	fault->addr = sep_know(test, sep, &sep->name);
+	for (int i = 0; i < ARRAY_SIZE(steps); i++)
+		fault_walk(test, fault, &steps[i]);
+}
+
+static int call_enable_scalable(struct fault *fault)
+{
+	return fi_enable(fault->ep);
+}
+
+static void make_scalable(struct kunit *test, struct fault *fault)
+{
+	KUNIT_ASSERT_EQ(test, 0, fi_scalable_ep(sep->domain, sep->info, &fault->ep, NULL));
+	fx_defer_close(test, &fault->ep->fid);
+	KUNIT_ASSERT_EQ(test, 0, fi_scalable_ep_bind(fault->ep, &sep->av->fid, 0));
+}
+
+static void close_02_enabling_scalable_endpoints(struct kunit *test)
+{
+	static const struct step enable = {
+		"fi_enable(scalable)", make_scalable, call_enable_scalable, enable_and_close,
+		/* Then it is packets. */
+		.most = 120,
+	};
+	struct sep_opts opts = { .txs = 2, .rxs = 2, .rx_size = 16 };
+
+	sep = sep_make(test, &opts);
+	fault_walk(test, fault_new(test), &enable);
+}
+
 static struct kunit_case fault_rdm_cases[] = {
 	KUNIT_CASE(close_02_what_datagrams_need),
 	KUNIT_CASE(close_02_enabling_datagrams),
+	KUNIT_CASE(close_02_what_contexts_need),
+	KUNIT_CASE(close_02_enabling_contexts),
+	KUNIT_CASE(close_02_enabling_scalable_endpoints),
 	{}
 };
 

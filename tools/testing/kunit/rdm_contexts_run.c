@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * CONTRACT, RDM 8: what contexts of scalable endpoints do beside messages, and
+ * contexts whose handlers, or whose threads, do everything by themselves.
+ */
+
+#include <linux/delay.h>
+#include <linux/irq_work.h>
+
+#include <rdma/fi_atomic.h>
+#include <rdma/fi_rma.h>
+
+#include "sep.h"
+#include "traffic.h"
+
+#define LEN	SZ_64K
+
+struct memory {
+	struct sep	*a, *b;
+	fi_addr_t	to_b;
+	u8		*local, *remote;
+	u64		addr, key;
+};
+
+static struct memory *memory(struct kunit *test)
+{
+	static const struct sep_opts opts = { .txs = 4, .rxs = 2, .caps = FI_RMA | FI_ATOMIC };
+	struct memory *m = kunit_kzalloc(test, sizeof(*m), GFP_KERNEL);
+	struct fid_mr *mr;
+
+	KUNIT_ASSERT_NOT_NULL(test, m);
+	m->local = tr_buffer(test, LEN);
+	m->remote = tr_buffer(test, LEN);
+	m->a = sep_open(test, &opts);
+	m->b = sep_open(test, &opts);
+	m->to_b = sep_know(test, m->a, &m->b->name);
+	KUNIT_ASSERT_EQ(test, 0, fi_mr_reg(m->b->domain, m->remote, LEN,
+					   FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0, &mr, NULL));
+	fx_defer_close(test, &mr->fid);
+	m->addr = (uintptr_t)m->remote;
+	m->key = fi_mr_key(mr);
+	return m;
+}
+
+/* Memory is the peer's, not one of its contexts'. */
+static void rma_03_each_context_accesses_memory(struct kunit *test)
+{
+	struct memory *m = memory(test);
+	struct fi_cq_tagged_entry entry;
+
+	for (int tx = 0; tx < 4; tx++) {
+		fi_addr_t to = fi_rx_addr(m->to_b, tx, SEP_BITS);
+
+		get_random_bytes(m->local, LEN);
+		KUNIT_ASSERT_EQ(test, 0, fi_write(m->a->tx[tx], m->local, LEN, NULL, to, m->addr,
+						  m->key, &m->a->tx[tx]));
+		sep_expect(test, m->a->tx_cq[tx], &m->a->tx[tx], &entry);
+		KUNIT_EXPECT_EQ(test, FI_RMA | FI_WRITE, entry.flags);
+		/* On iWARP what is behind it tells that it is there. */
+		KUNIT_ASSERT_EQ(test, 0, fi_read(m->a->tx[tx], m->local, 8, NULL, to, m->addr,
+						 m->key, m->local));
+		sep_expect(test, m->a->tx_cq[tx], m->local, &entry);
+		KUNIT_EXPECT_EQ(test, FI_RMA | FI_READ, entry.flags);
+		KUNIT_EXPECT_MEMEQ(test, m->local, m->remote, LEN);
+	}
+}
+
+static void rma_01_data_of_a_write_are_told_by_the_first_context(struct kunit *test)
+{
+	struct memory *m = memory(test);
+	struct fi_cq_tagged_entry entry;
+
+	int ret = fi_writedata(m->a->tx[3], m->local, 8, NULL, 77,
+			       fi_rx_addr(m->to_b, 1, SEP_BITS), m->addr, m->key, m->local);
+
+	if (ret == -FI_EOPNOTSUPP)
+		kunit_skip(test, "iWARP has no data with a write");
+	KUNIT_ASSERT_EQ(test, 0, ret);
+	sep_expect(test, m->b->rx_cq[0], NULL, &entry);
+	KUNIT_EXPECT_EQ(test, 77, entry.data);
+	KUNIT_EXPECT_EQ(test, FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA, entry.flags);
+	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(m->b->rx_cq[1], &entry, 1));
+	sep_expect(test, m->a->tx_cq[3], m->local, NULL);
+}
+
+static void atom_05_contexts_add_to_one_word(struct kunit *test)
+{
+	struct memory *m = memory(test);
+	u64 *word = (u64 *)m->remote, *one = (u64 *)m->local, *old = one + 1;
+
+	*one = 1;
+	for (int i = 0; i < 40; i++) {
+		int tx = i % 4;
+
+		KUNIT_ASSERT_EQ(test, 0, fi_fetch_atomic(m->a->tx[tx], one, 1, NULL, old, NULL,
+							 m->to_b, m->addr, m->key, FI_UINT64,
+							 FI_SUM, old));
+		sep_expect(test, m->a->tx_cq[tx], old, NULL);
+		KUNIT_EXPECT_EQ(test, i, *old);
+	}
+	KUNIT_EXPECT_EQ(test, 40, *word);
+}
+
+/* A ball that goes from context to context, of one endpoint and the other, by handlers alone. */
+struct ball {
+	struct sep		*side[2];
+	fi_addr_t		to[2];
+	struct fid_cq		*cq[2];
+	u64			*in, *out;
+	int			goal, error;
+	atomic_t		count;
+	bool			hard, wrong_place;
+	struct completion	done;
+};
+
+static void over(struct ball *ball, int error)
+{
+	if (error)
+		WRITE_ONCE(ball->error, error);
+	complete_all(&ball->done);
+}
+
+static int throw(struct ball *ball, int from, u64 number)
+{
+	int tx = number % SEP_MOST, rx = number * 7 % SEP_MOST;
+
+	ball->out[from] = number;
+	return fi_inject(ball->side[from]->tx[tx], &ball->out[from], 8,
+			 fi_rx_addr(ball->to[from], rx, SEP_BITS));
+}
+
+static void catch(struct fid_cq *cq, void *context)
+{
+	struct ball *ball = context;
+	struct fi_cq_tagged_entry entry;
+	ssize_t ret;
+
+	if (!!in_hardirq() != ball->hard)
+		ball->wrong_place = true;
+	while ((ret = fi_cq_read(cq, &entry, 1)) == 1) {
+		u64 *got = entry.op_context, number = *got;
+		int me = (got - ball->in) / SEP_MOST, rx = (got - ball->in) % SEP_MOST;
+
+		if (rx != number * 7 % SEP_MOST) {
+			over(ball, -FI_EOTHER);
+			return;
+		}
+		ret = fi_recv(ball->side[me]->rx[rx], got, 8, NULL, FI_ADDR_UNSPEC, got);
+		if (atomic_inc_return(&ball->count) >= ball->goal) {
+			over(ball, ret);
+			return;
+		}
+		ret = ret ?: throw(ball, me, number + 1);
+		if (ret)
+			over(ball, ret);
+	}
+	if (ret != -FI_EAGAIN)
+		over(ball, ret);
+}
+
+static const bool places[] = { false, true };
+
+static void name_place(const bool *hard, char *name)
+{
+	strscpy(name, *hard ? "interrupt" : "task", KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(places, places, name_place);
+
+static void cq_17_handlers_of_contexts_do_everything(struct kunit *test)
+{
+	struct ball *ball = (void *)tr_buffer(test, sizeof(*ball));
+	bool hard = *(const bool *)test->param_value;
+
+	init_completion(&ball->done);
+	ball->hard = hard;
+	ball->goal = 5 * SEP_MOST;
+	ball->in = (u64 *)tr_buffer(test, 2 * SEP_MOST * 8);
+	ball->out = (u64 *)tr_buffer(test, 2 * 8);
+	for (int i = 0; i < 2; i++) {
+		struct fi_cq_attr attr = {
+			.format = FI_CQ_FORMAT_TAGGED, .flags = hard ? FI_CB_CTX_INTR : 0,
+			.cq_event_handler = catch,
+		};
+		struct sep *sep = sep_make(test, NULL);
+		struct fid_cq *sent = fx_cq(test, sep->domain, &(struct fi_cq_attr) {
+			.format = FI_CQ_FORMAT_TAGGED,
+		});
+
+		ball->side[i] = sep;
+		KUNIT_ASSERT_EQ(test, 0, fi_cq_open(sep->domain, &attr, &ball->cq[i], ball));
+		fx_defer_close(test, &ball->cq[i]->fid);
+		KUNIT_ASSERT_EQ(test, 0, fi_scalable_ep_bind(sep->ep, &sep->av->fid, 0));
+		for (int k = 0; k < SEP_MOST; k++) {
+			sep->tx_cq[k] = sent;
+			sep->rx_cq[k] = ball->cq[i];
+			sep_open_tx(test, sep, k, 0);
+			sep_open_rx(test, sep, k, 0);
+		}
+		KUNIT_ASSERT_EQ(test, 0, fi_getname(&sep->ep->fid, &sep->name, &sep->name_len));
+	}
+	for (int i = 0; i < 2; i++) {
+		ball->to[i] = sep_know(test, ball->side[i], &ball->side[!i]->name);
+		for (int k = 0; k < SEP_MOST; k++) {
+			u64 *in = &ball->in[i * SEP_MOST + k];
+
+			KUNIT_ASSERT_EQ(test, 0, fi_recv(ball->side[i]->rx[k], in, 8, NULL,
+							 FI_ADDR_UNSPEC, in));
+		}
+	}
+	KUNIT_ASSERT_EQ(test, 0, throw(ball, 0, 0));
+	KUNIT_EXPECT_NE(test, 0, wait_for_completion_timeout(&ball->done,
+							     msecs_to_jiffies(FX_WAIT_MS)));
+	KUNIT_EXPECT_EQ(test, 0, ball->error);
+	KUNIT_EXPECT_FALSE(test, ball->wrong_place);
+	/* Nobody throws it any more when its contexts are closed. */
+	for (int i = 0; i < 2; i++)
+		fx_close(test, &ball->side[i]->rx[0]->fid);
+}
+
+#define THREADS	4
+#define ROUNDS	300
+
+struct lane {
+	struct memory	*m;
+	int		index;
+	u8		*buf;
+};
+
+/* Each has a context to send with and one to receive with, and minds nobody. */
+static int send_and_receive(struct tr_thread *thread)
+{
+	struct lane *lane = thread->arg;
+	struct sep *a = lane->m->a, *b = lane->m->b;
+	fi_addr_t to = fi_rx_addr(lane->m->to_b, lane->index, SEP_BITS);
+	u8 *out = lane->buf, *in = out + SZ_32K;
+	struct fi_cq_tagged_entry entry;
+
+	for (int i = 0; i < ROUNDS && !kthread_should_stop(); i++) {
+		size_t len = i % 8 ? 100 + i : SZ_32K;
+		int ret;
+
+		tr_fill(out, len, i * THREADS + lane->index);
+		ret = fi_recv(b->rx[lane->index], in, len, NULL, FI_ADDR_UNSPEC, in) ?:
+		      when_there_is_room(fi_send(a->tx[lane->index], out, len, NULL, to, out));
+		if (ret)
+			return thread->result = ret;
+		for (int k = 0; k < 2; k++)
+			if (fi_cq_sread(k ? a->tx_cq[lane->index] : b->rx_cq[lane->index], &entry,
+					1, NULL, FX_WAIT_MS) != 1)
+				return thread->result = -FI_ETIMEDOUT;
+		if (!tr_intact(in, len, i * THREADS + lane->index))
+			return thread->result = -FI_EIO;
+	}
+	return 0;
+}
+
+static void rdm_08_threads_with_a_context_each(struct kunit *test)
+{
+	static const struct sep_opts opts = { .txs = THREADS, .rxs = THREADS };
+	struct lane *lanes = (void *)tr_buffer(test, THREADS * sizeof(*lanes));
+	struct memory *m = (void *)tr_buffer(test, sizeof(*m));
+	struct tr_thread *threads[THREADS];
+
+	for (int i = 0; i < THREADS; i++)
+		lanes[i] = (struct lane){ m, i, tr_buffer(test, SZ_64K) };
+	m->a = sep_open(test, &opts);
+	m->b = sep_open(test, &opts);
+	m->to_b = sep_know(test, m->a, &m->b->name);
+	for (int i = 0; i < THREADS; i++)
+		threads[i] = tr_start(test, -1, send_and_receive, &lanes[i]);
+	for (int i = 0; i < THREADS; i++) {
+		KUNIT_EXPECT_TRUE(test, tr_join_within(test, threads[i], 4 * FX_WAIT_MS));
+		KUNIT_EXPECT_EQ(test, 0, threads[i]->result);
+	}
+}
+
+static struct kunit_case rdm_contexts_run_cases[] = {
+	KUNIT_CASE(rma_03_each_context_accesses_memory),
+	KUNIT_CASE(rma_01_data_of_a_write_are_told_by_the_first_context),
+	KUNIT_CASE(atom_05_contexts_add_to_one_word),
+	KUNIT_CASE_PARAM(cq_17_handlers_of_contexts_do_everything, places_gen_params),
+	KUNIT_CASE_SLOW(rdm_08_threads_with_a_context_each),
+	{}
+};
+
+static struct kunit_suite rdm_contexts_run_suite = {
+	.name = "kofi_rdm_contexts_run",
+	.test_cases = rdm_contexts_run_cases,
+};
+
+kunit_test_suite(rdm_contexts_run_suite);
