@@ -317,7 +317,7 @@ impl Buffer {
             data: Bytes::new(len)?,
         };
         let body = match &body.data {
-            Bytes::Linear(_) => Closing::at_once(body),
+            Bytes::Small(_) | Bytes::Linear(_) => Closing::at_once(body),
             Bytes::Paged(_) => Closing::new(body)?,
         };
         Ok(KBox::new(Self { body, tag }, GFP_KERNEL)?)
