@@ -11,6 +11,7 @@ mod bytes;
 mod parts;
 
 use super::{
+    cq::Shape,
     domain::Domain,
     mr::{
         Access,
@@ -536,6 +537,9 @@ impl Claim {
 /// Room for `N` entries of a completion queue, initialised from the start.
 pub(crate) struct EntrySlots<E, const N: usize>([MaybeUninit<E>; N]);
 
+// SAFETY: Entries are numbers and contexts, which are as those of `Context`.
+unsafe impl<E: Shape, const N: usize> Send for EntrySlots<E, N> {}
+
 impl<E: Zeroable, const N: usize> EntrySlots<E, N> {
     /// Zeroes.
     #[inline]
@@ -615,5 +619,12 @@ mod tests {
         drop(buffer);
         assert_eq!(domain.close(), Ok(()));
         Ok(())
+    }
+
+    /// One of them.
+    #[inline(always)]
+    pub(crate) fn nth(&self, at: usize) -> Option<&E> {
+        // SAFETY: As above.
+        Some(unsafe { self.0.get(at)?.assume_init_ref() })
     }
 }

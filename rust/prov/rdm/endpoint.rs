@@ -336,7 +336,7 @@ impl Endpoint {
         links.local = Some(name);
         links.listener = Some(listener);
         drop(links);
-        if !station.bound.populate(bound) {
+        if !station.bound.fill(KBox::new(bound, GFP_KERNEL)?) {
             return Err(Errno::EOPBADSTATE);
         }
         // Somebody may have asked for a connection already.

@@ -76,17 +76,19 @@ impl Outlets {
     }
 
     /// What has come of a transmit, for which there is room.
+    #[inline]
     pub(super) fn sent(&self, report: &Report, result: Result) {
         self.count(report.flags, result);
         let completion = Completion::of(report.context, report.flags);
         match result {
             Ok(()) if !report.is_wanted => self.transmit.release(),
-            Ok(()) => self.transmit.put(Outcome::Done(completion)),
+            Ok(()) => self.transmit.put_done(completion),
             Err(errno) => self.transmit.put(failed(completion, errno, 0)),
         }
     }
 
     /// What a message is told as.
+    #[inline(always)]
     fn describe(
         &self,
         context: Context,
@@ -111,17 +113,20 @@ impl Outlets {
         }
     }
 
-    /// That a message has been received.
-    fn success(&self, completion: Completion, title: &Title) -> Outcome {
+    /// Tells that a message has been received.
+    #[inline(always)]
+    fn tell_received(&self, completion: Completion, title: &Title) {
         match completion.source {
-            FI_ADDR_NOTAVAIL if self.tells_strangers => Outcome::Failed(Failure {
-                completion,
-                dropped: 0,
-                errno: Errno::EADDRNOTAVAIL,
-                prov_errno: -Errno::EADDRNOTAVAIL.to_int(),
-                stranger: Some(title.from),
-            }),
-            _ => Outcome::Done(completion),
+            FI_ADDR_NOTAVAIL if self.tells_strangers => {
+                self.receive.put(Outcome::Failed(Failure {
+                    completion,
+                    dropped: 0,
+                    errno: Errno::EADDRNOTAVAIL,
+                    prov_errno: -Errno::EADDRNOTAVAIL.to_int(),
+                    stranger: Some(title.from),
+                }));
+            }
+            _ => self.receive.put_done(completion),
         }
     }
 
@@ -147,7 +152,7 @@ impl Outlets {
         self.count(FI_RECV, result);
         match result {
             Ok(()) if !receive.is_wanted => self.receive.release(),
-            Ok(()) => self.receive.put(self.success(completion, title)),
+            Ok(()) => self.tell_received(completion, title),
             Err(errno) => self.receive.put(failed(completion, errno, dropped)),
         }
         self.release(buffers, released);
@@ -170,7 +175,7 @@ impl Outlets {
             false => self.receive.release(),
             true => {
                 let completion = self.describe(told.context, title, message, len);
-                self.receive.put(self.success(completion, title));
+                self.tell_received(completion, title);
             }
         }
     }
