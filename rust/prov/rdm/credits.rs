@@ -70,12 +70,18 @@ impl Credits {
         self.untold += i64::from(count);
     }
 
+    /// Whether the peer is to be told of receives now.
+    #[inline(always)]
+    pub(super) fn is_due(&self) -> bool {
+        self.untold >= self.worth && self.room > 0 && self.flow == Flow::Credits
+    }
+
     /// How many receives the peer is to be told of now, if any; then that packet is counted.
     pub(super) fn word(&mut self) -> Option<u64> {
-        let count = u64::try_from(self.untold).ok()?;
-        if self.flow == Flow::Device || self.untold < self.worth || self.room == 0 {
+        if !self.is_due() {
             return None;
         }
+        let count = u64::try_from(self.untold).ok()?;
         self.room -= 1;
         self.untold = 0;
         Some(count)

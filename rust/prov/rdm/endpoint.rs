@@ -29,7 +29,6 @@ use super::{
     order::{
         Long,
         Offer,
-        Order,
         Phase,
         Report,
         Work, //
@@ -38,7 +37,10 @@ use super::{
         Looking,
         Outlets, //
     },
-    posting::Packet,
+    posting::{
+        Packet,
+        Use, //
+    },
     station::{
         Bound,
         Mover,
@@ -51,6 +53,7 @@ use super::{
     },
     wire::{
         self,
+        Head,
         EAGER,
         MOST, //
     },
@@ -325,11 +328,14 @@ impl Endpoint {
         events.set_handler(KBox::new(handler, GFP_KERNEL)?)?;
         listener.listen()?;
         // Those that a try before this one has made are there.
-        let there = station.traffic.lock().sends_left();
-        for number in there..SENDS {
-            let packet = Packet::new(here, station.domain.lower(), number as u32, MOST)?;
-            station.traffic.lock().provide(packet);
-        }
+        let there = station.traffic.lock().sends_left() as u32;
+        Packet::make(
+            here,
+            station.domain.lower(),
+            there..SENDS as u32,
+            MOST,
+            |packet| station.traffic.lock().provide(packet),
+        )?;
         let name = listener.core().name()?;
         station.ends.set_local(name);
         let mut links = station.links.lock();
@@ -363,10 +369,12 @@ impl Endpoint {
             true => self.inject,
             false => self.most,
         };
-        if message.memory.total()? > most {
+        let len = message.memory.total()?;
+        if len > most {
             return Err(Errno::EMSGSIZE);
         }
-        let memory = match is_injected {
+        // What goes in one packet is copied now.
+        let memory = match is_injected || len <= EAGER {
             true => Outgoing::at_once(message.memory)?,
             false => Outgoing::new(message.memory)?,
         };
@@ -381,49 +389,55 @@ impl Endpoint {
         let has_data = message.flags & FI_REMOTE_CQ_DATA != 0;
         let title = wire::Message {
             tag: message.tag.map(|tag| tag.tag),
-            len: memory.len() as u64,
+            len: len as u64,
             data: has_data.then_some(message.data),
         };
-        self.start(bound, to, report, |packet| match memory.len() {
+        self.start(bound, &to, report, |packet| match len {
             len if len <= EAGER => {
                 memory.read(0, packet.payload());
-                Work::Eager(title)
+                packet.write(0, &Head::Eager(title), len);
+                packet.usage = Use::Order(Work::Eager);
             }
-            len if len <= SEGMENTED => Work::Segments(Long {
-                message: title,
-                from: memory,
-                next: 0,
-            }),
-            _ => Work::Offer(Offer {
-                message: title,
-                from: memory,
-                region: None,
-                phase: Phase::Offered(None),
-            }),
+            len if len <= SEGMENTED => {
+                packet.usage = Use::Order(Work::Segments(Long {
+                    message: title,
+                    from: memory,
+                    next: 0,
+                }));
+            }
+            _ => {
+                packet.usage = Use::Order(Work::Offer(Offer {
+                    message: title,
+                    from: memory,
+                    region: None,
+                    phase: Phase::Offered(None),
+                }));
+            }
         })
     }
 
-    /// Starts an operation with a packet that `fill` makes it of.
+    /// Starts an operation with a packet of which `fill` makes it.
+    #[inline(always)]
     fn start(
         &self,
         bound: &Bound,
-        to: SocketAddr,
+        to: &SocketAddr,
         report: Report,
-        fill: impl FnOnce(&mut Packet) -> Work,
+        fill: impl FnOnce(&mut Packet),
     ) -> Result {
         if !bound.outlets.transmit.reserve() {
             return Err(Errno::EAGAIN);
         }
         let mut traffic = self.station.traffic.lock();
-        let slot = traffic.number_of(&to, &bound.ways);
-        let Some(mut packet) = traffic.packet(&to, slot) else {
+        let slot = traffic.number_of(to, &bound.ways);
+        let Some(mut packet) = traffic.packet(to, slot) else {
             drop(traffic);
             bound.outlets.transmit.release();
             return Err(Errno::EAGAIN);
         };
-        let work = fill(&mut packet);
-        packet.begin(Order { to, report, work });
-        traffic.send(&bound.outlets, slot, packet);
+        packet.begin(report);
+        fill(&mut packet);
+        traffic.send(&bound.outlets, to, slot, packet);
         let is_calling = traffic.is_calling();
         drop(traffic);
         if is_calling {
@@ -502,6 +516,7 @@ impl Endpoint {
     }
 
     /// What a receive is to take.
+    #[inline(always)]
     fn wish(&self, bound: &Bound, message: &Message<'_>) -> Result<Wish> {
         let from = match self.is_directed && message.peer != FI_ADDR_UNSPEC {
             true => Some(bound.addresses.lookup(message.peer)?),
@@ -514,6 +529,7 @@ impl Endpoint {
     }
 
     /// Does something of which the consumer is told, if there is room for that.
+    #[inline(always)]
     fn with_room(&self, bound: &Bound, act: impl FnOnce(&mut Traffic) -> Result) -> Result {
         if !bound.outlets.receive.reserve() {
             return Err(Errno::EAGAIN);
@@ -523,6 +539,7 @@ impl Endpoint {
     }
 
     /// Does something, and has somebody look after what comes of it.
+    #[inline(always)]
     fn act(&self, bound: &Bound, act: impl FnOnce(&mut Traffic) -> Result) -> Result {
         let mut traffic = self.station.traffic.lock();
         let done = act(&mut traffic);

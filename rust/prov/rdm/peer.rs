@@ -138,6 +138,28 @@ impl Lane {
         self.to.is_some() && !self.is_broken
     }
 
+    /// Whether a packet may be sent now; then it is counted.
+    #[inline(always)]
+    pub(super) fn may_send(&mut self) -> bool {
+        if !self.credits.take() {
+            return false;
+        }
+        let may_send = self.turns.may_send();
+        if !may_send {
+            self.credits.give_back();
+        }
+        may_send
+    }
+
+    /// Whether there is something to be done for it, operations and fetches aside.
+    #[inline(always)]
+    fn has_business(&self) -> bool {
+        self.is_broken
+            || self.credits.is_due()
+            || self.turns.is_awaited()
+            || !self.answers.is_empty()
+    }
+
     /// Notes why something has not been posted.
     pub(super) fn refused(&mut self, errno: Errno) {
         self.is_broken |= errno != Errno::EAGAIN;
@@ -155,7 +177,7 @@ impl Lane {
             return false;
         };
         word.usage = Use::Word;
-        word.address(to, head, 0);
+        word.write_any(to, head, 0);
         match Packet::send(word, flights, &self.lower) {
             Ok(()) => true,
             Err(refused) => {
@@ -195,15 +217,11 @@ impl Lane {
         let Some(to) = self.to else {
             return;
         };
-        while !self.is_broken && !self.answers.is_empty() && self.credits.take() {
-            if !self.turns.may_send() {
-                self.credits.give_back();
-                return;
-            }
+        while !self.is_broken && !self.answers.is_empty() && self.may_send() {
             let Some(mut answer) = self.answers.pop() else {
                 return;
             };
-            answer.address_answer(to);
+            answer.address(to);
             if let Err(refused) = Packet::send(answer, flights, &self.lower) {
                 self.refused(refused.errno);
                 self.credits.give_back();
@@ -259,6 +277,14 @@ impl Peer {
             },
             GFP_KERNEL,
         )?)
+    }
+
+    /// Whether there is something to be done for it, as far as that is possible.
+    #[inline(always)]
+    pub(super) fn has_business(&self) -> bool {
+        !self.waiting.is_empty()
+            || !self.fetching.is_empty()
+            || self.lane.as_ref().is_some_and(Lane::has_business)
     }
 
     /// Whether the next operation with it needs memory that is to be opened to it.

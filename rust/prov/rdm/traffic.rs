@@ -319,7 +319,7 @@ impl Traffic {
 
     /// Whom an operation is with that has no number yet.
     pub(super) fn stranger(&self) -> Option<SocketAddr> {
-        Some(self.strangers.first()?.as_order()?.to)
+        Some(self.strangers.first()?.to)
     }
 
     /// Makes room for peers with numbers below `count`, in memory that was allocated for it: what there was
