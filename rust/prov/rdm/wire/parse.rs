@@ -33,6 +33,7 @@ use crate::abi::flags::FI_REMOTE_CQ_DATA;
 
 impl Message {
     /// The message of a header; none of what is no message.
+    #[inline(always)]
     fn of(header: &Fields<HEADER>) -> Result<Self, Malformed> {
         let tag = match header.u8::<{ at::OP }>() {
             op::MSG => None,
@@ -122,21 +123,34 @@ impl<'a> Packet<'a> {
     /// # Errors
     ///
     /// What is wrong with it.
+    #[inline(always)]
     pub(in super::super) fn parse(bytes: &'a [u8]) -> Result<Self, Malformed> {
         let header = Fields::<HEADER>::first_of(bytes).ok_or(Malformed("no header"))?;
         if header.u8::<{ at::CTRL_VERSION }>() != CTRL_VERSION {
             return Err(Malformed("another version"));
         }
+        if header.u8::<{ at::KIND }>() != kind::EAGER {
+            return Self::parse_other(bytes);
+        }
+        let message = Message::of(&header)?;
+        let payload = bytes.get(HEADER..).unwrap_or(&[]);
+        if message.len != payload.len() as u64 || payload.len() > EAGER {
+            return Err(Malformed("a message that is not as long as it says"));
+        }
+        Ok(Self {
+            to: header.u64::<{ at::TO }>(),
+            head: Head::Eager(message),
+            payload,
+        })
+    }
+
+    /// The same of all but the usual kind.
+    #[inline(never)]
+    fn parse_other(bytes: &'a [u8]) -> Result<Self, Malformed> {
+        let header = Fields::<HEADER>::first_of(bytes).ok_or(Malformed("no header"))?;
         let body = bytes.get(HEADER..).unwrap_or(&[]);
         let id = header.u64::<{ at::ID }>();
         let (head, payload) = match header.u8::<{ at::KIND }>() {
-            kind::EAGER => {
-                let message = Message::of(&header)?;
-                if message.len != body.len() as u64 || body.len() > EAGER {
-                    return Err(Malformed("a message that is not as long as it says"));
-                }
-                (Head::Eager(message), body)
-            }
             kind::SEGMENT => (Self::segment(&header, id, body)?, body),
             kind::OFFER => {
                 let message = Message::of(&header)?;
