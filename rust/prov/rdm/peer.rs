@@ -43,7 +43,7 @@ use kernel::{
 };
 
 /// Receives that each connection has.
-pub(super) const RECEIVES: usize = 32;
+pub(super) const RECEIVES: usize = 64;
 
 /// Words of ours that may be on their way to a peer.
 pub(super) const WORDS: usize = 8;
@@ -56,7 +56,7 @@ pub(super) const FETCHES: usize = 8;
 
 /// Operations that a peer has been asked for and has not answered. Each takes a receive of the peer's
 /// until the answer has gone: the others are for what else is said.
-pub(super) const ATOMICS: usize = RECEIVES / 4;
+pub(super) const ATOMICS: usize = RECEIVES / 8;
 
 /// Messages of a peer's of which some segments are there, and others to come.
 pub(super) const PARTIALS: usize = 128;
