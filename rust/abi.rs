@@ -24,6 +24,7 @@ pub mod lock;
 pub mod names;
 pub mod nodes;
 pub mod once;
+pub mod pages;
 pub mod random;
 pub mod registry;
 pub mod roster;

@@ -3,46 +3,33 @@
 //! Things that go from hand to hand and from queue to queue, and are allocated once.
 //!
 //! Whoever has an [`Own`] has the thing alone and may change it; in a [`Queue`] it is only looked at.
-//! Nothing is copied or allocated on the way, which is legal in any context. There is no lock.
+//! Nothing is copied, allocated or counted on the way, which is legal in any context. There is no lock.
 
 use super::Result;
-use core::ops::{
-    Deref,
-    DerefMut, //
-};
-use kernel::{
-    list::{
-        impl_list_arc_safe,
-        impl_list_item,
-        List,
-        ListArc,
-        ListLinks, //
+use core::{
+    marker::PhantomData,
+    ops::{
+        Deref,
+        DerefMut, //
     },
-    prelude::*,
-    sync::{
-        Arc,
-        ArcBorrow,
-        UniqueArc, //
-    },
+    ptr, //
 };
+use kernel::prelude::*;
 
-#[pin_data]
 struct Node<T> {
+    /// The one behind it in its queue; of no meaning in none.
+    next: *mut Node<T>,
     what: T,
-    #[pin]
-    links: ListLinks,
-}
-
-impl_list_arc_safe! {
-    impl{T} ListArcSafe<0> for Node<T> { untracked; }
-}
-
-impl_list_item! {
-    impl{T} ListItem<0> for Node<T> { using ListLinks { self.links }; }
 }
 
 /// A thing that is in no queue.
-pub struct Own<T>(Pin<UniqueArc<Node<T>>>);
+pub struct Own<T>(KBox<Node<T>>);
+
+// SAFETY: It owns its node alone, whose pointer nobody follows.
+unsafe impl<T: Send> Send for Own<T> {}
+
+// SAFETY: A shared one gives shared references to the thing alone.
+unsafe impl<T: Sync> Sync for Own<T> {}
 
 impl<T> Own<T> {
     /// Makes room for it. May sleep.
@@ -51,13 +38,7 @@ impl<T> Own<T> {
     ///
     /// -FI_ENOMEM.
     pub fn new(what: T) -> Result<Self> {
-        Ok(Self(UniqueArc::pin_init(
-            pin_init!(Node {
-                what,
-                links <- ListLinks::new(),
-            }),
-            GFP_KERNEL,
-        )?))
+        Self::allocate(what, GFP_KERNEL)
     }
 
     /// The same in any context.
@@ -66,41 +47,28 @@ impl<T> Own<T> {
     ///
     /// -FI_ENOMEM, which is to be expected.
     pub fn at_once(what: T) -> Result<Self> {
-        Ok(Self(UniqueArc::pin_init(
-            pin_init!(Node {
-                what,
-                links <- ListLinks::new(),
-            }),
-            GFP_NOWAIT,
-        )?))
+        Self::allocate(what, GFP_NOWAIT)
+    }
+
+    fn allocate(what: T, flags: kernel::alloc::Flags) -> Result<Self> {
+        let next = ptr::null_mut();
+        Ok(Self(KBox::new(Node { next, what }, flags)?))
     }
 }
 
 impl<T> Deref for Own<T> {
     type Target = T;
 
-    #[inline]
+    #[inline(always)]
     fn deref(&self) -> &T {
         &self.0.what
     }
 }
 
 impl<T> DerefMut for Own<T> {
-    #[inline]
+    #[inline(always)]
     fn deref_mut(&mut self) -> &mut T {
-        self.0.as_mut().project().what
-    }
-}
-
-/// A thing that is in a queue.
-pub struct Seen<'a, T>(ArcBorrow<'a, Node<T>>);
-
-impl<T> Deref for Seen<'_, T> {
-    type Target = T;
-
-    #[inline]
-    fn deref(&self) -> &T {
-        &self.0.what
+        &mut self.0.what
     }
 }
 
@@ -115,10 +83,23 @@ pub enum Look<P> {
 }
 
 /// Things in a row.
+///
+/// # Invariants
+///
+/// `first` is the first of `len` nodes, each of which came from a box that nobody else has, and has the
+/// next one's address, or null if it is the last; `last` is the last one, if there are any.
 pub struct Queue<T> {
-    nodes: List<Node<T>>,
+    first: *mut Node<T>,
+    last: *mut Node<T>,
     len: usize,
+    _owns: PhantomData<KBox<Node<T>>>,
 }
+
+// SAFETY: It owns its nodes alone.
+unsafe impl<T: Send> Send for Queue<T> {}
+
+// SAFETY: A shared one gives shared references to its things alone.
+unsafe impl<T: Sync> Sync for Queue<T> {}
 
 impl<T> Default for Queue<T> {
     fn default() -> Self {
@@ -126,12 +107,24 @@ impl<T> Default for Queue<T> {
     }
 }
 
+impl<T> Drop for Queue<T> {
+    #[inline]
+    fn drop(&mut self) {
+        while let Some(own) = self.pop() {
+            drop(own);
+        }
+    }
+}
+
 impl<T> Queue<T> {
     /// None.
     pub const fn new() -> Self {
+        // INVARIANT: There are none.
         Self {
-            nodes: List::new(),
+            first: ptr::null_mut(),
+            last: ptr::null_mut(),
             len: 0,
+            _owns: PhantomData,
         }
     }
 
@@ -142,33 +135,56 @@ impl<T> Queue<T> {
     }
 
     /// Whether there are none.
-    #[inline]
+    #[inline(always)]
     pub fn is_empty(&self) -> bool {
-        self.nodes.is_empty()
+        self.first.is_null()
     }
 
     /// The first.
-    #[inline]
-    pub fn first(&self) -> Option<Seen<'_, T>> {
-        self.iter().next()
+    #[inline(always)]
+    pub fn first(&self) -> Option<&T> {
+        // SAFETY: By the invariant it is a node of ours, or null.
+        Some(unsafe { &self.first.as_ref()?.what })
     }
 
     /// All, in order.
-    pub fn iter(&self) -> impl Iterator<Item = Seen<'_, T>> {
-        self.nodes.iter().map(Seen)
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        let mut next = self.first;
+        core::iter::from_fn(move || {
+            // SAFETY: By the invariant it is a node of ours, or null; none leaves while `self` is borrowed.
+            let node = unsafe { next.as_ref() }?;
+            next = node.next;
+            Some(&node.what)
+        })
     }
 
     /// Puts it behind all others.
-    #[inline]
+    #[inline(always)]
     pub fn push(&mut self, own: Own<T>) {
-        self.nodes.push_back(own.0.into());
+        let mut node = own.0;
+        node.next = ptr::null_mut();
+        let node = KBox::into_raw(node);
+        match self.first.is_null() {
+            true => self.first = node,
+            // SAFETY: By the invariant there is a last one.
+            false => unsafe { (*self.last).next = node },
+        }
+        // INVARIANT: It is behind the one that was the last, and nothing is behind it.
+        self.last = node;
         self.len += 1;
     }
 
     /// Puts it before all others.
-    #[inline]
+    #[inline(always)]
     pub fn push_first(&mut self, own: Own<T>) {
-        self.nodes.push_front(own.0.into());
+        let mut node = own.0;
+        node.next = self.first;
+        let node = KBox::into_raw(node);
+        if self.first.is_null() {
+            self.last = node;
+        }
+        // INVARIANT: All others are behind it.
+        self.first = node;
         self.len += 1;
     }
 
@@ -180,10 +196,35 @@ impl<T> Queue<T> {
     }
 
     /// Takes the first.
-    #[inline]
+    #[inline(always)]
     pub fn pop(&mut self) -> Option<Own<T>> {
-        let node = self.nodes.pop_front()?;
-        self.taken(node)
+        match self.first.is_null() {
+            true => None,
+            // SAFETY: The first one is there, and there is none before it.
+            false => Some(unsafe { self.remove(ptr::null_mut(), self.first) }),
+        }
+    }
+
+    /// Takes `node`, which is behind `before`, or the first if that is null.
+    ///
+    /// # Safety
+    ///
+    /// Both are nodes of this queue.
+    #[inline(always)]
+    unsafe fn remove(&mut self, before: *mut Node<T>, node: *mut Node<T>) -> Own<T> {
+        // SAFETY: By this function's safety requirement it came from a box, which nobody else has.
+        let own = unsafe { KBox::from_raw(node) };
+        match before.is_null() {
+            true => self.first = own.next,
+            // SAFETY: By this function's safety requirement.
+            false => unsafe { (*before).next = own.next },
+        }
+        if own.next.is_null() {
+            self.last = before;
+        }
+        // INVARIANT: Those around it are neighbours now.
+        self.len -= 1;
+        Own(own)
     }
 
     /// Takes the first that `fits`.
@@ -202,18 +243,16 @@ impl<T> Queue<T> {
         &mut self,
         mut look: impl FnMut(&T) -> Look<P>,
     ) -> Option<core::result::Result<Own<T>, P>> {
-        let mut cursor = self.nodes.cursor_front();
+        let (mut before, mut node) = (ptr::null_mut(), self.first);
         loop {
-            let next = cursor.peek_next()?;
-            match look(&next.what) {
-                Look::On => {}
-                Look::Take => {
-                    let node = next.remove();
-                    return self.taken(node).map(Ok);
-                }
+            // SAFETY: By the invariant it is a node of ours, or null.
+            let seen = unsafe { node.as_ref() }?;
+            match look(&seen.what) {
+                Look::On => (before, node) = (node, seen.next),
+                // SAFETY: `before` was the last one that was looked at, or there was none.
+                Look::Take => return Some(Ok(unsafe { self.remove(before, node) })),
                 Look::Leave(known) => return Some(Err(known)),
             }
-            cursor.move_next();
         }
     }
 
@@ -243,12 +282,6 @@ impl<T> Queue<T> {
             self.push(own);
         }
     }
-
-    fn taken(&mut self, node: ListArc<Node<T>>) -> Option<Own<T>> {
-        self.len -= 1;
-        // Nobody else ever has a reference: what was pushed was owned.
-        Arc::into_unique_or_drop(node.into_arc()).map(Own)
-    }
 }
 
 #[kunit_tests(kofi_abi_nodes)]
@@ -264,7 +297,7 @@ mod tests {
     }
 
     fn is(queue: &Queue<u32>, numbers: &[u32]) -> bool {
-        queue.len() == numbers.len() && queue.iter().map(|seen| *seen).eq(numbers.iter().copied())
+        queue.len() == numbers.len() && queue.iter().copied().eq(numbers.iter().copied())
     }
 
     #[test]
@@ -295,6 +328,8 @@ mod tests {
             assert!(is(&queue, &rest));
             queue.push_first(Own::new(wanted)?);
             assert!(queue.first().is_some_and(|first| *first == wanted));
+            queue.push(Own::new(9)?);
+            assert!(is(&queue, &[wanted, rest[0], rest[1], 9]));
         }
         assert!(Queue::<u32>::new().take(|_| true).is_none());
         Ok(())
@@ -355,6 +390,7 @@ mod tests {
 
     #[test]
     fn what_is_left_is_dropped_with_the_queue() -> Result {
+        use kernel::sync::Arc;
         let counted = Arc::new((), GFP_KERNEL)?;
         let mut queue = Queue::new();
         for _ in 0..3 {

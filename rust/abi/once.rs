@@ -107,21 +107,34 @@ impl<T> OnceBox<T> {
     ///
     /// What `make` says.
     pub fn get_or_make(&self, make: impl FnOnce() -> Result<KBox<T>>) -> Result<&T> {
-        if let Some(value) = self.get() {
-            return Ok(value);
+        match self.get() {
+            Some(value) => Ok(value),
+            None => Ok(match self.place(make()?) {
+                Ok(ours) => ours,
+                Err(theirs) => theirs,
+            }),
         }
-        let made = KBox::into_raw(make()?);
-        let value = match self.0.cmpxchg(ptr::null_mut(), made, Full) {
+    }
+
+    /// Puts that into it; false if there is something.
+    pub fn fill(&self, value: KBox<T>) -> bool {
+        self.place(value).is_ok()
+    }
+
+    /// The same: what is in it from now on, or has been before.
+    fn place(&self, value: KBox<T>) -> core::result::Result<&T, &T> {
+        let made = KBox::into_raw(value);
+        match self.0.cmpxchg(ptr::null_mut(), made, Full) {
             // INVARIANT: `self` has taken the box over.
-            Ok(_) => made,
+            // SAFETY: By the invariant.
+            Ok(_) => Ok(unsafe { &*made }),
             Err(theirs) => {
                 // SAFETY: It came from `into_raw` just now, and was not taken over.
                 drop(unsafe { KBox::from_raw(made) });
-                theirs
+                // SAFETY: By the invariant.
+                Err(unsafe { &*theirs })
             }
-        };
-        // SAFETY: By the invariant.
-        Ok(unsafe { &*value })
+        }
     }
 }
 

@@ -292,6 +292,19 @@ impl<T> SerialLock<T> {
             .then(|| self.guard(Hold::Alone(&self.gate)))
     }
 
+    /// The same where nobody serializes, if there is no other reason to lock: with the lock.
+    #[inline(always)]
+    pub fn lock_unbarred(&self) -> Option<SerialGuard<'_, T>> {
+        let is_barred = || self.serial.is_some() || load_acquire(&self.gate.shut) != 1;
+        if is_barred() {
+            return None;
+        }
+        // INVARIANT: It is locked.
+        let guard = self.guard(Hold::Locked(self.lock.lock()));
+        // Whoever has barred it with the lock finds that it is from then on.
+        (!is_barred()).then_some(guard)
+    }
+
     /// One more reason to lock, of the caller's own, until [`Self::unbar`]: for calls that begin after
     /// this. Any context.
     pub fn bar(&self) {
@@ -447,6 +460,22 @@ mod tests {
         assert!(!is_alone(&lock));
         drop(Others::enter(None));
         assert!(!is_alone(&lock));
+        Ok(())
+    }
+
+    #[test]
+    fn who_locks_finds_it_barred_by_others_alone() -> Result {
+        let lock = lock(None)?;
+        let is_unbarred = || lock.lock_unbarred().is_some();
+        assert!(is_unbarred() && lock.enter_alone().is_none());
+        lock.bar();
+        assert!(!is_unbarred());
+        lock.unbar();
+        assert!(is_unbarred());
+        // SAFETY: There is one thread.
+        let serial = Serial::new(unsafe { Threading::serialized() })?;
+        let lock = super::tests::lock(serial)?;
+        assert!(lock.enter_alone().is_some() && lock.lock_unbarred().is_none());
         Ok(())
     }
 }

@@ -106,9 +106,28 @@ void rust_helper_sg_mark_end(struct scatterlist *sg)
 	sg_mark_end(sg);
 }
 
-bool rust_helper_virt_addr_valid(const void *addr)
+static unsigned int kofi_kind_of(const void *addr)
 {
-	return virt_addr_valid(addr);
+	if (object_is_on_stack(addr))
+		return 0;
+	/* On some architectures virt_addr_valid() counts only on others. */
+	if (is_vmalloc_or_module_addr(addr))
+		return 2;
+	return virt_addr_valid(addr) ? 1 : 0;
+}
+
+/*
+ * What there is at both addresses: 1 for the linear map, 2 for vmalloc's or the
+ * modules' space; 0 for what differs, the stack of the calling task, and all else.
+ */
+unsigned int rust_helper_kofi_memory_kind(const void *first, const void *last)
+{
+	unsigned int kind = kofi_kind_of(first);
+
+	if (PAGE_ALIGN_DOWN((unsigned long)first) ==
+	    PAGE_ALIGN_DOWN((unsigned long)last))
+		return kind;
+	return kofi_kind_of(last) == kind ? kind : 0;
 }
 
 struct page *rust_helper_kofi_virt_to_page(const void *addr)
@@ -124,11 +143,6 @@ void *rust_helper_kofi_page_address(const struct page *page)
 unsigned long rust_helper_kofi_page_to_pfn(const struct page *page)
 {
 	return page_to_pfn(page);
-}
-
-bool rust_helper_object_is_on_stack(const void *addr)
-{
-	return object_is_on_stack(addr);
 }
 
 struct net *rust_helper_get_net(struct net *net)

@@ -55,6 +55,7 @@ use crate::abi::{
 };
 use core::net::{
     IpAddr,
+    Ipv4Addr,
     SocketAddr, //
 };
 use kernel::{
@@ -362,8 +363,16 @@ impl AddressVector {
     /// # Errors
     ///
     /// -FI_EINVAL if it is not there.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn lookup(&self, addr: fi_addr_t) -> Result<SocketAddr> {
+        match self.lookup_v4(addr) {
+            Some((ip, port)) => Ok((Ipv4Addr::from_bits(ip), port).into()),
+            None => self.lookup_any(addr),
+        }
+    }
+
+    #[inline(never)]
+    fn lookup_any(&self, addr: fi_addr_t) -> Result<SocketAddr> {
         let (index, generation) = self.parts(addr)?;
         match self.table.get(index) {
             Some((address, spot)) if generation.is_none_or(|wanted| wanted == spot.generation) => {

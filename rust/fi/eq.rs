@@ -358,7 +358,7 @@ impl EventQueue {
         if matches!(kind, Kind::Error(..)) {
             return Err(Errno::EAVAIL);
         }
-        let result = fit(&head)?;
+        let result = fit(head)?;
         if peek {
             return Ok((result, None));
         }

@@ -79,6 +79,9 @@ const SECONDARY: u64 = FI_MULTI_RECV
 /// nobody who asks for nothing gets them.
 const ON_DEMAND: u64 = FI_SOURCE_ERR;
 
+/// Those that cost something with each message: who says what it needs, and not these, goes without.
+const COSTLY: u64 = FI_SOURCE;
+
 /// Which direction, which side; without any, all.
 const MODIFIERS: u64 = FI_READ | FI_WRITE | FI_RECV | FI_SEND | FI_REMOTE_READ | FI_REMOTE_WRITE;
 
@@ -254,7 +257,11 @@ fn choose_caps(offered: u64, asked: u64) -> Option<u64> {
         0 => offered & PRIMARY,
         some => some,
     };
-    let secondary = offered & SECONDARY & (asked | !ON_DEMAND);
+    let implied = match asked & FI_SOURCE_ERR {
+        0 => 0,
+        _ => FI_SOURCE,
+    };
+    let secondary = offered & SECONDARY & (asked | implied | !(ON_DEMAND | COSTLY));
     Some(primary | modifiers | secondary)
 }
 

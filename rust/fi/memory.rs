@@ -11,6 +11,7 @@ mod bytes;
 mod parts;
 
 use super::{
+    cq::Shape,
     domain::Domain,
     mr::{
         Access,
@@ -317,7 +318,7 @@ impl Buffer {
             data: Bytes::new(len)?,
         };
         let body = match &body.data {
-            Bytes::Linear(_) => Closing::at_once(body),
+            Bytes::Small(_) | Bytes::Linear(_) => Closing::at_once(body),
             Bytes::Paged(_) => Closing::new(body)?,
         };
         Ok(KBox::new(Self { body, tag }, GFP_KERNEL)?)
@@ -360,23 +361,6 @@ impl Buffer {
         region.map_or(Descriptor::NONE, |region| region.descriptor())
     }
 
-    /// Its first bytes, at most `len`, and what the endpoints of `domain` post them with.
-    ///
-    /// # Safety
-    ///
-    /// The caller keeps the buffer, and does not look into it, until the operation that both are posted
-    /// with has completed or its endpoint has been closed.
-    pub(crate) unsafe fn lend(
-        &mut self,
-        len: usize,
-        domain: &Arc<Domain>,
-    ) -> (Segment, Descriptor) {
-        let len = len.min(self.body.data.len());
-        // SAFETY: By this function's safety requirement.
-        let segment = unsafe { Segment::new(self.body.data.as_mut_ptr().cast(), len) };
-        (segment, self.descriptor(domain))
-    }
-
     /// Gives the buffer to an operation in `domain`, of which it is the memory as well as the context.
     ///
     /// `post` is called with both; if it refuses, the buffer comes back.
@@ -403,6 +387,106 @@ impl Buffer {
             // SAFETY: `raw` came from `into_raw` above, and a refused post keeps nothing.
             buffer: unsafe { KBox::from_raw(raw) },
         })
+    }
+}
+
+/// Most bytes of a buffer that is made for parts of it.
+const MOST_SHARED: usize = 128 << 10;
+
+/// How far what one part's device writes is from what the CPU writes in another: no cache has longer lines.
+const APART: usize = 128;
+
+/// A part of a registered buffer, which nobody else uses.
+///
+/// # Invariants
+///
+/// `start` is that of `len` bytes of the buffer's, which are reached by this alone.
+pub(crate) struct Portion {
+    start: *mut u8,
+    len: usize,
+    descriptor: Descriptor,
+    _whole: Arc<KBox<Buffer>>,
+}
+
+// SAFETY: It owns its bytes, and others' references to the buffer only keep that.
+unsafe impl Send for Portion {}
+
+// SAFETY: A shared one is only read.
+unsafe impl Sync for Portion {}
+
+impl Portion {
+    /// Hands `count` of them to `each`, of `len` bytes each, more than none: zeroes, registered in `domain`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Buffer::registered`], and what `each` says.
+    pub(crate) fn several(
+        here: InProcess,
+        domain: &Arc<Domain>,
+        len: usize,
+        count: usize,
+        mut each: impl FnMut(Self) -> Result,
+    ) -> Result {
+        let stride = len.next_multiple_of(APART);
+        let mut most = (MOST_SHARED / stride).max(1);
+        let mut left = count;
+        while left > 0 {
+            let these = left.min(most);
+            let mut buffer = match Buffer::registered(here, domain, these * stride, 0) {
+                // There may be memory enough in smaller pieces.
+                Err(Errno::ENOMEM) if these > 1 => {
+                    most = these / 2;
+                    continue;
+                }
+                buffer => buffer?,
+            };
+            let descriptor = buffer.descriptor(domain);
+            let start = buffer.body.data.as_mut_ptr();
+            let whole = Arc::new(buffer, GFP_KERNEL)?;
+            for number in 0..these {
+                // INVARIANT: The buffer has so many strides, and neither moves its bytes nor is looked into.
+                each(Self {
+                    start: start.wrapping_add(number * stride),
+                    len,
+                    descriptor,
+                    _whole: whole.clone(),
+                })?;
+            }
+            left -= these;
+        }
+        Ok(())
+    }
+
+    /// Its first bytes, at most `len`, and what the endpoints of its domain post them with.
+    ///
+    /// # Safety
+    ///
+    /// The caller keeps the portion, and does not look into it, until the operation that both are posted
+    /// with has completed or its endpoint has been closed.
+    #[inline(always)]
+    pub(crate) unsafe fn lend(&mut self, len: usize) -> (Segment, Descriptor) {
+        let len = len.min(self.len);
+        // SAFETY: By this function's safety requirement.
+        let segment = unsafe { Segment::new(self.start.cast(), len) };
+        (segment, self.descriptor)
+    }
+}
+
+impl Deref for Portion {
+    type Target = [u8];
+
+    #[inline(always)]
+    fn deref(&self) -> &[u8] {
+        // SAFETY: By the invariant.
+        unsafe { core::slice::from_raw_parts(self.start, self.len) }
+    }
+}
+
+impl DerefMut for Portion {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: By the invariant.
+        unsafe { core::slice::from_raw_parts_mut(self.start, self.len) }
     }
 }
 
@@ -536,6 +620,9 @@ impl Claim {
 /// Room for `N` entries of a completion queue, initialised from the start.
 pub(crate) struct EntrySlots<E, const N: usize>([MaybeUninit<E>; N]);
 
+// SAFETY: Entries are numbers and contexts, which are as those of `Context`.
+unsafe impl<E: Shape, const N: usize> Send for EntrySlots<E, N> {}
+
 impl<E: Zeroable, const N: usize> EntrySlots<E, N> {
     /// Zeroes.
     #[inline]
@@ -556,6 +643,13 @@ impl<E: Zeroable, const N: usize> EntrySlots<E, N> {
         self.0
             .each_ref()
             .map(|slot| unsafe { slot.assume_init_ref() })
+    }
+
+    /// One of them.
+    #[inline(always)]
+    pub(crate) fn nth(&self, at: usize) -> Option<&E> {
+        // SAFETY: As above.
+        Some(unsafe { self.0.get(at)?.assume_init_ref() })
     }
 }
 

@@ -214,35 +214,20 @@ pub(crate) const MEMORY: Range<usize> = PAGE_SIZE..usize::MAX - 2 * PAGE_SIZE;
 ///
 /// `EINVAL` for no bytes, a range that wraps, the stack of the calling task, and what is neither in
 /// the linear map nor in vmalloc's or the modules' space.
+#[inline(always)]
 pub(crate) fn classify(addr: usize, len: usize) -> Result<Kind> {
     let last = last_byte(addr, len)?;
     let (first, last) = (addr as *const c_void, last as *const c_void);
-
-    // SAFETY: These look at the address only, in any context.
-    let stack =
-        unsafe { bindings::object_is_on_stack(first) || bindings::object_is_on_stack(last) };
-    if stack {
-        return Err(EINVAL);
+    // SAFETY: It looks at the addresses only, in any context.
+    match unsafe { bindings::kofi_memory_kind(first, last) } {
+        1 => Ok(Kind::Linear),
+        2 => Ok(Kind::Paged),
+        _ => Err(EINVAL),
     }
-    // SAFETY: As above. vmalloc comes first: on some architectures `virt_addr_valid` counts only on
-    // addresses that are not in its space.
-    unsafe {
-        match (
-            kernel::bindings::is_vmalloc_or_module_addr(first) != 0,
-            kernel::bindings::is_vmalloc_or_module_addr(last) != 0,
-        ) {
-            (true, true) => return Ok(Kind::Paged),
-            (false, false) => {}
-            _ => return Err(EINVAL),
-        }
-        if bindings::virt_addr_valid(first) && bindings::virt_addr_valid(last) {
-            return Ok(Kind::Linear);
-        }
-    }
-    Err(EINVAL)
 }
 
 /// The address of the last of `len` bytes.
+#[inline(always)]
 fn last_byte(addr: usize, len: usize) -> Result<usize> {
     let more = len.checked_sub(1).ok_or(EINVAL)?;
     addr.checked_add(more).ok_or(EINVAL)
@@ -405,9 +390,12 @@ impl FusedIterator for Pieces {}
 /// # Errors
 ///
 /// Those of [`classify`], and `EINVAL` for a page that is not there.
+#[inline]
 pub(crate) fn check(addr: usize, len: usize) -> Result {
-    let mut pieces = Pieces::new(addr, len)?;
-    pieces.try_for_each(|piece| piece.map(|_| ()))
+    match classify(addr, len)? {
+        Kind::Linear => Ok(()),
+        Kind::Paged => Pieces::new(addr, len)?.try_for_each(|piece| piece.map(|_| ())),
+    }
 }
 
 /// How many of `left` bytes lie in the page that the first of them has `offset` in.

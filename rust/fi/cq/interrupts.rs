@@ -21,6 +21,7 @@ use crate::abi::{
         InterruptHandler,
         IrqWork, //
     },
+    once::OnceBox,
     Errno,
     Result, //
 };
@@ -37,8 +38,7 @@ use kernel::{
             Release, //
         },
         static_lock_class,
-        Arc,
-        SetOnce, //
+        Arc, //
     },
     workqueue::{
         impl_has_work,
@@ -143,7 +143,7 @@ pub struct Interrupts {
     given: AtomicFlag,
     /// How many there were, for those who are told of each themselves.
     interrupted: Atomic<u64>,
-    callback: SetOnce<Callback>,
+    callback: OnceBox<Callback>,
 }
 
 impl Interrupts {
@@ -153,14 +153,14 @@ impl Interrupts {
             arrival <- Signal::new(c"kofi::Interrupts", static_lock_class!()),
             given: AtomicFlag::new(false),
             interrupted: Atomic::new(0),
-            callback: SetOnce::new(),
+            callback: OnceBox::new(),
         })
     }
 
     /// Something may be there to be read. Any context.
     pub fn arrived(&self) {
         self.arrival.give();
-        if let Some(callback) = self.callback.as_ref() {
+        if let Some(callback) = self.callback.get() {
             if callback.armed.xchg(false, Full) {
                 callback.call();
             }
@@ -175,7 +175,7 @@ impl Interrupts {
     /// The handler is to be told of the next arrival. The device's queue is armed after this. Any
     /// context.
     pub(super) fn expect(&self) {
-        if let Some(callback) = self.callback.as_ref() {
+        if let Some(callback) = self.callback.get() {
             // Full: the arrival that the device tells must find it.
             let _ = callback.armed.xchg(true, Full);
         }
@@ -183,7 +183,7 @@ impl Interrupts {
 
     /// Calls the handler whether or not something has arrived. Any context.
     pub(super) fn call(&self) {
-        if let Some(callback) = self.callback.as_ref() {
+        if let Some(callback) = self.callback.get() {
             callback.call();
         }
     }
@@ -191,7 +191,7 @@ impl Interrupts {
     /// How often the handler was asked to come. Any context.
     pub(crate) fn calls(&self) -> u64 {
         self.callback
-            .as_ref()
+            .get()
             .map_or(0, |callback| callback.calls.load(Relaxed))
     }
 
@@ -206,7 +206,7 @@ impl Interrupts {
             armed: AtomicFlag::new(false),
             calls: Atomic::new(0),
         };
-        if self.callback.populate(callback) {
+        if self.callback.fill(KBox::new(callback, GFP_KERNEL)?) {
             Ok(())
         } else {
             Err(Errno::EBUSY)
@@ -216,12 +216,12 @@ impl Interrupts {
     /// Whether there is, or was, a handler. Any context.
     #[inline]
     pub(super) fn is_handled(&self) -> bool {
-        self.callback.as_ref().is_some()
+        self.callback.get().is_some()
     }
 
     /// Whether the caller is in the handler.
     pub(super) fn is_here(&self) -> bool {
-        match self.callback.as_ref().map(|callback| &callback.place) {
+        match self.callback.get().map(|callback| &callback.place) {
             Some(Place::Task(deferred)) => deferred.handler.is_here(),
             Some(Place::Interrupt(_)) | None => false,
         }
@@ -229,8 +229,7 @@ impl Interrupts {
 
     /// Has no new call of a handler in an interrupt begin. Any context.
     pub(super) fn forbid(&self) {
-        if let Some(Place::Interrupt(work)) = self.callback.as_ref().map(|callback| &callback.place)
-        {
+        if let Some(Place::Interrupt(work)) = self.callback.get().map(|callback| &callback.place) {
             work.forbid();
         }
     }
@@ -238,7 +237,7 @@ impl Interrupts {
     /// Ends the calls: when this returns the handler is not running, will not run, and has been
     /// dropped. A handler that calls this is not waited for, and is not called again. May sleep.
     pub(super) fn stop(&self) {
-        match self.callback.as_ref().map(|callback| &callback.place) {
+        match self.callback.get().map(|callback| &callback.place) {
             Some(Place::Interrupt(work)) => work.stop(),
             Some(Place::Task(deferred)) => deferred.handler.stop(),
             None => {}

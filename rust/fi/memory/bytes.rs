@@ -2,7 +2,10 @@
 
 //! Memory of any size, for buffers.
 
-use crate::abi::Result;
+use crate::abi::{
+    pages::Pages,
+    Result, //
+};
 use core::ops::{
     Deref,
     DerefMut, //
@@ -13,12 +16,16 @@ use kernel::{
     prelude::*, //
 };
 
+/// Most bytes that share pages with others.
+const MOST_SMALL: usize = 2 * PAGE_SIZE;
+
 /// Most bytes that the kernel gives in one piece.
 const MOST_LINEAR: usize = PAGE_SIZE << 10;
 
 /// So many bytes: in one piece, which every device takes for a message, as long as there are such.
 pub(super) enum Bytes {
-    Linear(KVec<u8>),
+    Small(KVec<u8>),
+    Linear(Pages),
     Paged(VVec<u8>),
 }
 
@@ -29,8 +36,10 @@ impl Bytes {
     ///
     /// -FI_ENOMEM, in silence.
     pub(super) fn new(len: usize) -> Result<Self> {
-        Ok(if len <= MOST_LINEAR {
-            Self::Linear(KVec::from_elem(0, len, GFP_KERNEL | __GFP_NOWARN)?)
+        Ok(if len <= MOST_SMALL {
+            Self::Small(KVec::from_elem(0, len, GFP_KERNEL | __GFP_NOWARN)?)
+        } else if len <= MOST_LINEAR {
+            Self::Linear(Pages::new(len)?)
         } else {
             Self::Paged(VVec::from_elem(0, len, GFP_KERNEL | __GFP_NOWARN)?)
         })
@@ -43,6 +52,7 @@ impl Deref for Bytes {
     #[inline]
     fn deref(&self) -> &[u8] {
         match self {
+            Self::Small(bytes) => bytes,
             Self::Linear(bytes) => bytes,
             Self::Paged(bytes) => bytes,
         }
@@ -53,6 +63,7 @@ impl DerefMut for Bytes {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
         match self {
+            Self::Small(bytes) => bytes,
             Self::Linear(bytes) => bytes,
             Self::Paged(bytes) => bytes,
         }
@@ -69,7 +80,8 @@ mod tests {
         for len in [
             0,
             1,
-            PAGE_SIZE,
+            MOST_SMALL,
+            MOST_SMALL + 1,
             MOST_LINEAR,
             MOST_LINEAR + 1,
             5 * MOST_LINEAR,

@@ -155,7 +155,7 @@ impl Traffic {
         let contexts = match lane.filter(|lane| lane.attempt == packet.attempt) {
             Some(lane) if lane.extensions.contexts().is_some() => Some(offices),
             // It has not been heard yet what the peer knows.
-            Some(lane) if lane.to.is_none() && Parsed::may_name_a_context(arrived) => {
+            Some(lane) if lane.to.is_none() && Parsed::named_context(arrived) != 0 => {
                 return Ok(Taken::Later);
             }
             _ => None,

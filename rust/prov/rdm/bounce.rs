@@ -49,23 +49,26 @@ struct Run {
 impl Run {
     /// That of a part which is not empty.
     fn of(part: &Part, when: When) -> Result<Self> {
-        let addr = match (part.start(), when) {
-            (Start::Address(addr), When::AtOnce) if MEMORY.contains(&addr) => addr,
-            (Start::Address(_), When::AtOnce) => return Err(Errno::EINVAL),
-            (Start::Address(addr), When::Later) => {
-                dma::check(addr, part.len())?;
-                addr
-            }
-            (Start::Page(page, offset), _) => {
+        let (addr, len) = match part.start() {
+            Start::Address(addr) => return Self::at(addr, part.len(), when),
+            Start::Page(page, offset) => {
                 // SAFETY: The page exists by the invariant of `Part`.
                 let piece = unsafe { Piece::new(page, offset, part.len()) }?;
-                piece.address()?
+                (piece.address()?, part.len())
             }
         };
-        Ok(Self {
-            addr,
-            len: part.len(),
-        })
+        Ok(Self { addr, len })
+    }
+
+    /// The same of an address.
+    #[inline(always)]
+    fn at(addr: usize, len: usize, when: When) -> Result<Self> {
+        match when {
+            When::AtOnce if MEMORY.contains(&addr) => {}
+            When::AtOnce => return Err(Errno::EINVAL),
+            When::Later => dma::check(addr, len)?,
+        }
+        Ok(Self { addr, len })
     }
 }
 
@@ -87,7 +90,24 @@ impl Runs {
         len: 0,
     };
 
+    #[inline(always)]
     fn new(memory: Memory<'_>, when: When) -> Result<Self> {
+        match memory {
+            // As nearly all is.
+            Memory::Segments([segment]) if !segment.is_empty() => {
+                let mut runs = Self::NONE;
+                let [first, ..] = &mut runs.runs;
+                *first = Run::at(segment.addr(), segment.len(), when)?;
+                runs.len = segment.len();
+                // INVARIANT: It has been looked at.
+                Ok(runs)
+            }
+            _ => Self::of_parts(memory, when),
+        }
+    }
+
+    #[inline(never)]
+    fn of_parts(memory: Memory<'_>, when: When) -> Result<Self> {
         let mut runs = Self::NONE;
         let mut free = runs.runs.iter_mut();
         if memory.count() > MOST_PARTS {
@@ -108,7 +128,11 @@ impl Runs {
     #[inline]
     fn each(&self, at: usize, len: usize, mut f: impl FnMut(Run, usize)) -> usize {
         let (mut skip, mut done) = (at, 0);
+        let len = len.min(self.len.saturating_sub(at));
         for run in &self.runs {
+            if done == len {
+                break;
+            }
             let skipped = skip.min(run.len);
             skip -= skipped;
             let here = (run.len - skipped).min(len - done);
@@ -163,6 +187,7 @@ impl Outgoing {
     /// # Errors
     ///
     /// -FI_EINVAL for more than [`MOST_PARTS`], and for what is no memory of the kernel's; -FI_EMSGSIZE.
+    #[inline(always)]
     pub(super) fn new(memory: Memory<'_>) -> Result<Self> {
         // INVARIANT: By this function's contract.
         Ok(Self(Runs::new(memory, When::Later)?))
@@ -173,12 +198,14 @@ impl Outgoing {
     /// # Errors
     ///
     /// As of [`Self::new`], but for the stack.
+    #[inline(always)]
     pub(super) fn at_once(memory: Memory<'_>) -> Result<Self> {
         // INVARIANT: By this function's contract.
         Ok(Self(Runs::new(memory, When::AtOnce)?))
     }
 
     /// How many bytes it has.
+    #[inline(always)]
     pub(super) fn len(&self) -> usize {
         self.0.len
     }
@@ -201,6 +228,7 @@ impl Outgoing {
     }
 
     /// Copies what is there from `at` on to `packet`, and says how much it was.
+    #[inline(always)]
     pub(super) fn read(&self, at: usize, packet: &mut [u8]) -> usize {
         let (to, len) = (packet.as_mut_ptr(), packet.len());
         self.0.each(at, len, |run, before| {
@@ -274,6 +302,7 @@ impl Incoming {
     /// # Errors
     ///
     /// As of [`Outgoing::new`].
+    #[inline(always)]
     pub(super) fn new(memory: Memory<'_>) -> Result<Self> {
         // INVARIANT: By this function's contract.
         Ok(Self(Runs::new(memory, When::Later)?))
@@ -288,6 +317,7 @@ impl Incoming {
     }
 
     /// How many bytes it has.
+    #[inline(always)]
     pub(super) fn len(&self) -> usize {
         self.0.len
     }
@@ -324,6 +354,7 @@ impl Incoming {
     }
 
     /// Copies `packet` to what is there from `at` on, and says for how much of it there was room.
+    #[inline(always)]
     pub(super) fn write(&self, at: usize, packet: &[u8]) -> usize {
         let (from, len) = (packet.as_ptr(), packet.len());
         self.0.each(at, len, |run, before| {

@@ -77,13 +77,6 @@ pub(super) enum Outcome {
 }
 
 impl Outcome {
-    fn done(&self) -> Option<Completion> {
-        match self {
-            Self::Done(done) => Some(*done),
-            Self::Failed(_) => None,
-        }
-    }
-
     fn failed(&self) -> Option<Failure> {
         match self {
             Self::Done(_) => None,
@@ -100,6 +93,8 @@ struct Ring {
     len: usize,
     /// A reader has asked to be told, and has not come since.
     is_awaited: bool,
+    /// Who fills it.
+    feeders: KVec<Admitted>,
 }
 
 impl Ring {
@@ -113,6 +108,7 @@ impl Ring {
             first: 0,
             len: 0,
             is_awaited: false,
+            feeders: KVec::new(),
         })
     }
 
@@ -125,6 +121,7 @@ impl Ring {
         }
     }
 
+    #[inline(always)]
     fn push(&mut self, outcome: Outcome) {
         let place = self.place(self.len);
         if let Some(free) = self.outcomes.get_mut(place) {
@@ -145,22 +142,29 @@ impl Ring {
         self.len -= 1;
     }
 
-    /// Takes the next outcome if it is what `kind` makes of one.
-    fn pop_as<T>(&mut self, kind: impl FnOnce(&Outcome) -> Option<T>) -> Option<T> {
-        let taken = kind(self.first()?)?;
-        self.pop();
-        Some(taken)
+    /// One of those who fill it, and whether there are more.
+    fn feeder(&self, at: usize) -> Option<(Arc<dyn Feeder>, bool)> {
+        let feeder = self.feeders.get(at)?.feeder.clone();
+        Some((feeder, self.feeders.len() > at + 1))
     }
+}
+
+/// What a reader finds.
+enum Found {
+    /// So many outcomes, which have been taken.
+    Some(usize),
+    /// A failure, which is to be read otherwise.
+    Failure,
+    /// Nothing: somebody is to be asked, and whether there are others.
+    Nothing(Option<(Arc<dyn Feeder>, bool)>),
 }
 
 /// A completion queue.
 #[pin_data]
 pub(crate) struct Cq {
+    /// Its lock is never held while a feeder is at work.
     #[pin]
     ring: FastLockIrq<Ring>,
-    /// The spinlock is never held while one of them is at work.
-    #[pin]
-    feeders: FastLockIrq<KVec<Admitted>>,
     size: usize,
     room: Room,
     #[pin]
@@ -186,11 +190,6 @@ impl Cq {
         Ok(Arc::pin_init(
             pin_init!(Self {
                 ring <- FastLockIrq::new(ring, c"kofi::rdm::Cq", static_lock_class!()),
-                feeders <- FastLockIrq::new(
-                    KVec::new(),
-                    c"kofi::rdm::Cq::feeders",
-                    static_lock_class!()
-                ),
                 size,
                 room: Room::new(*size),
                 interrupts <- Interrupts::new(),
@@ -210,27 +209,27 @@ impl Cq {
     pub(super) fn admit(&self, feeder: &Arc<dyn Feeder>) -> Result {
         let mut spare = KVec::new();
         loop {
-            let mut feeders = self.feeders.lock();
-            let mut there = feeders.iter_mut();
+            let mut ring = self.ring.lock();
+            let mut there = ring.feeders.iter_mut();
             if let Some(there) = there.find(|there| Arc::ptr_eq(&there.feeder, feeder)) {
                 there.times += 1;
                 return Ok(());
             }
-            if spare.capacity() > feeders.len() {
+            if spare.capacity() > ring.feeders.len() {
                 // Moved under the lock into memory that was allocated outside of it.
-                for there in feeders.drain_all() {
+                for there in ring.feeders.drain_all() {
                     let _ = spare.push_within_capacity(there);
                 }
                 let _ = spare.push_within_capacity(Admitted {
                     feeder: feeder.clone(),
                     times: 1,
                 });
-                core::mem::swap(&mut *feeders, &mut spare);
-                drop(feeders);
+                core::mem::swap(&mut ring.feeders, &mut spare);
+                drop(ring);
                 return Ok(());
             }
-            let len = feeders.len();
-            drop(feeders);
+            let len = ring.feeders.len();
+            drop(ring);
             spare = KVec::with_capacity(len + 1, GFP_KERNEL)?;
         }
     }
@@ -238,16 +237,16 @@ impl Cq {
     /// Has nobody ask it any more, unless it was admitted more often: one who does so now may still be
     /// there. May sleep.
     pub(super) fn dismiss(&self, feeder: &Arc<dyn Feeder>) {
-        let mut feeders = self.feeders.lock();
+        let mut ring = self.ring.lock();
         let is = |there: &Admitted| Arc::ptr_eq(&there.feeder, feeder);
         let mut gone = None;
-        if let Some(at) = feeders.iter().position(is) {
-            match feeders.get_mut(at) {
+        if let Some(at) = ring.feeders.iter().position(is) {
+            match ring.feeders.get_mut(at) {
                 Some(there) if there.times > 1 => there.times -= 1,
-                _ => gone = feeders.remove(at).ok(),
+                _ => gone = ring.feeders.remove(at).ok(),
             }
         }
-        drop(feeders);
+        drop(ring);
         drop(gone);
     }
 
@@ -272,6 +271,13 @@ impl Cq {
     /// Tells the outcome of an operation that has taken room. Any context.
     pub(super) fn put(&self, outcome: Outcome) {
         self.ring.lock().push(outcome);
+        self.interrupts.arrived();
+    }
+
+    /// The same of a success, which is far smaller than what can be told of a failure.
+    #[inline(always)]
+    pub(super) fn put_done(&self, done: Completion) {
+        self.ring.lock().push(Outcome::Done(done));
         self.interrupts.arrived();
     }
 
@@ -303,66 +309,81 @@ impl Cq {
         self.ring.lock().is_awaited
     }
 
-    fn for_each_feeder(&self, mut act: impl FnMut(&dyn Feeder)) {
+    /// Has `act` act upon each feeder; the first one is known.
+    fn for_each_feeder(
+        &self,
+        mut next: Option<(Arc<dyn Feeder>, bool)>,
+        mut act: impl FnMut(&dyn Feeder),
+    ) {
         let mut at = 0;
-        loop {
-            let feeders = self.feeders.lock();
-            let feeder = feeders.get(at).map(|there| there.feeder.clone());
-            drop(feeders);
-            match feeder {
-                Some(feeder) => act(&*feeder),
-                None => return,
-            }
+        while let Some((feeder, has_others)) = next {
+            act(&*feeder);
             at += 1;
+            next = match has_others {
+                true => self.ring.lock().feeder(at),
+                false => None,
+            };
         }
     }
 
-    fn ask_feeders(&self) -> bool {
+    fn ask_feeders(&self, first: Option<(Arc<dyn Feeder>, bool)>) -> bool {
         let mut has_come = false;
-        self.for_each_feeder(|feeder| has_come |= feeder.progress());
+        self.for_each_feeder(first, |feeder| has_come |= feeder.progress());
         has_come
     }
 
     /// Takes what there is into entries of one shape, and has each told to `see`.
+    #[inline(always)]
     fn take<E: From<Completion>>(
         &self,
         room: &mut [MaybeUninit<E>],
         mut see: impl FnMut(usize, &Completion),
     ) -> Result<usize> {
-        match self.take_there(room, &mut see) {
-            Err(Errno::EAGAIN) if self.ask_feeders() => self.take_there(room, &mut see),
-            taken => taken,
+        let mut found = self.take_there(room, &mut see);
+        if let Found::Nothing(first) = &mut found {
+            if self.ask_feeders(first.take()) {
+                found = self.take_there(room, &mut see);
+            }
+        }
+        match found {
+            Found::Some(count) => Ok(count),
+            Found::Failure => Err(Errno::EAVAIL),
+            Found::Nothing(_) => Err(Errno::EAGAIN),
         }
     }
 
     /// The same of what is in the ring.
+    #[inline]
     fn take_there<E: From<Completion>>(
         &self,
         room: &mut [MaybeUninit<E>],
         see: &mut impl FnMut(usize, &Completion),
-    ) -> Result<usize> {
+    ) -> Found {
         let mut ring = self.ring.lock();
         ring.is_awaited = false;
         let mut count = 0;
         for into in room.iter_mut() {
-            let Some(done) = ring.pop_as(Outcome::done) else {
+            let Some(Outcome::Done(done)) = ring.first() else {
                 break;
             };
-            see(count, &done);
-            into.write(E::from(done));
+            see(count, done);
+            into.write(E::from(*done));
+            ring.pop();
             count += 1;
         }
-        let is_failure = matches!(ring.first(), Some(Outcome::Failed(_)));
+        if count == 0 {
+            return match ring.first() {
+                Some(Outcome::Failed(_)) => Found::Failure,
+                _ => Found::Nothing(ring.feeder(0)),
+            };
+        }
         self.told.add(count as u64);
         drop(ring);
         self.room.give(count as u32);
-        match count {
-            0 if is_failure => Err(Errno::EAVAIL),
-            0 => Err(Errno::EAGAIN),
-            count => Ok(count),
-        }
+        Found::Some(count)
     }
 
+    #[inline(always)]
     fn take_any(&self, entries: Entries<'_>, see: impl FnMut(usize, &Completion)) -> Result<usize> {
         match entries {
             Entries::Context(room) => self.take(room, see),
@@ -382,6 +403,7 @@ impl provider::CompletionQueue for Cq {
         self
     }
 
+    #[inline(always)]
     fn read(&self, entries: Entries<'_>) -> Result<usize> {
         self.take_any(entries, |_, _| {})
     }
@@ -400,7 +422,9 @@ impl provider::CompletionQueue for Cq {
 
     fn read_error(&self) -> Result<Failure> {
         let mut ring = self.ring.lock();
-        let failure = ring.pop_as(Outcome::failed).ok_or(Errno::EAGAIN)?;
+        let failure = ring.first().and_then(Outcome::failed);
+        let failure = failure.ok_or(Errno::EAGAIN)?;
+        ring.pop();
         self.failures.add(1);
         drop(ring);
         self.room.give(1);
@@ -408,7 +432,8 @@ impl provider::CompletionQueue for Cq {
     }
 
     fn progress(&self) {
-        let _ = self.ask_feeders();
+        let first = self.ring.lock().feeder(0);
+        let _ = self.ask_feeders(first);
     }
 
     fn arm(&self) -> bool {
@@ -416,9 +441,10 @@ impl provider::CompletionQueue for Cq {
         let mut ring = self.ring.lock();
         ring.is_awaited = ring.len == 0;
         let is_awaited = ring.is_awaited;
+        let first = ring.feeder(0);
         drop(ring);
         if is_awaited {
-            self.for_each_feeder(|feeder| feeder.expect());
+            self.for_each_feeder(first, |feeder| feeder.expect());
         }
         !is_awaited
     }

@@ -26,13 +26,14 @@ pub(super) struct Credits {
 pub(super) struct Absurd;
 
 impl Credits {
-    /// Those of a new connection, for which we post `receives` at a time, two at least.
+    /// Those of a new connection, for which we post `receives` at a time, two at least. Words are packets too:
+    /// there is one when the peer has used three quarters of them, which it need not wait for.
     pub(super) fn new(flow: Flow, receives: u32) -> Self {
         Self {
             flow,
             room: 1,
             untold: -1,
-            worth: i64::from(receives / 2).max(1),
+            worth: i64::from(receives - receives.div_ceil(4)).max(1),
             is_told: false,
         }
     }
@@ -70,12 +71,18 @@ impl Credits {
         self.untold += i64::from(count);
     }
 
+    /// Whether the peer is to be told of receives now.
+    #[inline(always)]
+    pub(super) fn is_due(&self) -> bool {
+        self.untold >= self.worth && self.room > 0 && self.flow == Flow::Credits
+    }
+
     /// How many receives the peer is to be told of now, if any; then that packet is counted.
     pub(super) fn word(&mut self) -> Option<u64> {
-        let count = u64::try_from(self.untold).ok()?;
-        if self.flow == Flow::Device || self.untold < self.worth || self.room == 0 {
+        if !self.is_due() {
             return None;
         }
+        let count = u64::try_from(self.untold).ok()?;
         self.room -= 1;
         self.untold = 0;
         Some(count)
@@ -116,25 +123,25 @@ mod tests {
         assert_eq!(credits.word(), Some(127));
         assert_eq!(credits.word(), None);
         // It was the one packet that there was room for.
-        credits.posted(64);
+        credits.posted(96);
         assert_eq!(credits.word(), None);
         assert!(credits.told(127).is_ok());
-        assert_eq!(credits.word(), Some(64));
+        assert_eq!(credits.word(), Some(96));
         for _ in 0..125 {
             assert!(credits.take());
         }
         assert!(!credits.take());
-        credits.posted(64);
-        assert_eq!(credits.word(), Some(64));
+        credits.posted(96);
+        assert_eq!(credits.word(), Some(96));
     }
 
     #[test]
     fn a_few_receives_are_not_worth_a_word() {
         let mut credits = Credits::new(Flow::Credits, 8);
-        credits.posted(4);
+        credits.posted(6);
         assert_eq!(credits.word(), None);
         credits.posted(1);
-        assert_eq!(credits.word(), Some(4));
+        assert_eq!(credits.word(), Some(6));
     }
 
     #[test]

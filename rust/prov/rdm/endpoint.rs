@@ -28,7 +28,6 @@ use super::{
     order::{
         Long,
         Offer,
-        Order,
         Phase,
         Report,
         Work, //
@@ -39,7 +38,10 @@ use super::{
         Receives,
         Transmits, //
     },
-    posting::Packet,
+    posting::{
+        Packet,
+        Use, //
+    },
     retiring::Left,
     station::{
         Bound,
@@ -53,6 +55,7 @@ use super::{
     },
     wire::{
         self,
+        Head,
         EAGER, //
     },
 };
@@ -411,10 +414,12 @@ impl Endpoint {
             true => self.inject,
             false => self.most,
         };
-        if message.memory.total()? > most {
+        let len = message.memory.total()?;
+        if len > most {
             return Err(Errno::EMSGSIZE);
         }
-        let memory = match is_injected {
+        // What goes in one packet is copied now.
+        let memory = match is_injected || len <= EAGER {
             true => Outgoing::at_once(message.memory)?,
             false => Outgoing::new(message.memory)?,
         };
@@ -432,50 +437,56 @@ impl Endpoint {
         let title = wire::Message {
             context: context.map_err(|_| Errno::EINVAL)?,
             tag: message.tag.map(|tag| tag.tag),
-            len: memory.len() as u64,
+            len: len as u64,
             data: has_data.then_some(message.data),
         };
-        self.start((exit, bound), to, report, |packet| match memory.len() {
+        self.start((exit, bound), &to, report, |packet| match len {
             len if len <= EAGER => {
                 memory.read(0, packet.payload());
-                Work::Eager(title)
+                packet.write(0, &Head::Eager(title), len);
+                packet.usage = Use::Order(Work::Eager);
             }
-            len if len <= SEGMENTED => Work::Segments(Long {
-                message: title,
-                from: memory,
-                next: 0,
-            }),
-            _ => Work::Offer(Offer {
-                message: title,
-                from: memory,
-                region: None,
-                phase: Phase::Offered(None),
-            }),
+            len if len <= SEGMENTED => {
+                packet.usage = Use::Order(Work::Segments(Long {
+                    message: title,
+                    from: memory,
+                    next: 0,
+                }));
+            }
+            _ => {
+                packet.usage = Use::Order(Work::Offer(Offer {
+                    message: title,
+                    from: memory,
+                    region: None,
+                    phase: Phase::Offered(None),
+                }));
+            }
         })
     }
 
-    /// Starts an operation with a packet that `fill` makes it of.
+    /// Starts an operation with a packet of which `fill` makes it.
+    #[inline(always)]
     fn start(
         &self,
         (exit, bound): (&Exit, &Bound),
-        to: SocketAddr,
+        to: &SocketAddr,
         report: Report,
-        fill: impl FnOnce(&mut Packet) -> Work,
+        fill: impl FnOnce(&mut Packet),
     ) -> Result {
         if !exit.queue.reserve() {
             return Err(Errno::EAGAIN);
         }
         let mut floor = self.station.traffic.lock();
         let (traffic, outlets) = floor.parts();
-        let slot = traffic.number_of(&to, &bound.ways);
-        let Some(mut packet) = traffic.packet(&to, slot) else {
+        let slot = traffic.number_of(to, &bound.ways);
+        let Some(mut packet) = traffic.packet(to, slot) else {
             drop(floor);
             exit.queue.release();
             return Err(Errno::EAGAIN);
         };
-        let work = fill(&mut packet);
-        packet.begin(Order { to, report, work });
-        traffic.send(outlets, slot, packet);
+        packet.begin(report);
+        fill(&mut packet);
+        traffic.send(outlets, to, slot, packet);
         let is_calling = traffic.is_calling();
         drop(floor);
         if is_calling {
@@ -557,6 +568,7 @@ impl Endpoint {
     }
 
     /// What a receive is to take.
+    #[inline(always)]
     fn wish(&self, bound: &Bound, message: &Message<'_>) -> Result<Wish> {
         let from = match self.is_directed && message.peer != FI_ADDR_UNSPEC {
             true => Some(bound.addresses.lookup(message.peer)?),
@@ -569,6 +581,7 @@ impl Endpoint {
     }
 
     /// Does something of which the consumer is told, if there is room for that.
+    #[inline(always)]
     fn with_room(
         &self,
         (exit, bound): (&Exit, &Bound),
@@ -581,6 +594,7 @@ impl Endpoint {
     }
 
     /// Does something, and has somebody look after what comes of it.
+    #[inline(always)]
     fn act(&self, bound: &Bound, act: impl FnOnce(&mut Traffic, &Outlets) -> Result) -> Result {
         let mut floor = self.station.traffic.lock();
         let (traffic, outlets) = floor.parts();

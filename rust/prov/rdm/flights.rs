@@ -65,6 +65,7 @@ impl<T: Numbered> Flights<T> {
     /// # Errors
     ///
     /// With what was to be posted: what `post` says, -FI_EINVAL for a number that is not free.
+    #[inline(always)]
     pub(super) fn start(
         &mut self,
         own: Own<T>,
@@ -110,6 +111,7 @@ impl<T: Numbered> Flights<T> {
     }
 
     /// Takes what a completion is of; none if that is under way no more.
+    #[inline(always)]
     pub(super) fn land(&mut self, context: Context) -> Option<Own<T>> {
         let number = (context.as_ptr() as usize).checked_sub(self.first)?;
         let own = self.places.get_mut(number)?.take()?;

@@ -410,25 +410,26 @@ impl Station {
         size: usize,
     ) -> Result<Queue<Packet>> {
         let mut packets = Queue::new();
-        for _ in 0..count {
+        while packets.len() < count {
             let spare = self.traffic.lock().take_spare(size == SHORT);
-            let packet = match spare {
-                Some(packet) => Ok(packet),
-                None => {
-                    let number = SENDS as u32 + links.packets;
-                    Packet::new(here, self.domain.lower(), number, size)
-                        .inspect(|_| links.packets += 1)
-                }
+            let Some(spare) = spare else {
+                break;
             };
-            match packet {
-                Ok(packet) => packets.push(packet),
-                Err(errno) => {
-                    self.keep_all(packets);
-                    return Err(errno);
-                }
+            packets.push(spare);
+        }
+        let first = SENDS as u32 + links.packets;
+        let missing = first..first + (count - packets.len()) as u32;
+        let made = Packet::make(here, self.domain.lower(), missing, size, |packet| {
+            links.packets += 1;
+            packets.push(packet);
+        });
+        match made {
+            Ok(()) => Ok(packets),
+            Err(errno) => {
+                self.keep_all(packets);
+                Err(errno)
             }
         }
-        Ok(packets)
     }
 
     fn keep_all(&self, mut packets: Queue<Packet>) {
@@ -663,10 +664,10 @@ impl Station {
         while let Some(mut packet) = remains.packets.pop() {
             // Nobody reaches the memory any more that is given back.
             drop(packet.offer().and_then(|offer| offer.region.take()));
-            if let Some(order) = packet.as_order() {
-                let by = order.report.by;
+            if let Some(report) = packet.report() {
+                let by = report.by;
                 self.with(|_, outlets| outlets.release_transmit(by));
-                reclaim(order.report.context);
+                reclaim(report.context);
             }
         }
         while let Some(receive) = remains.receives.pop() {

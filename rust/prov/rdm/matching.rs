@@ -10,8 +10,7 @@
 use crate::abi::nodes::{
     Look,
     Own,
-    Queue,
-    Seen, //
+    Queue, //
 };
 use core::net::{
     IpAddr,
@@ -179,9 +178,11 @@ impl<R: Wishing, M: Titled> Desk<R, M> {
     }
 
     /// The message that a receive with this wish would take.
-    pub(super) fn look(&mut self, wish: &Wish) -> Option<Seen<'_, M>> {
+    pub(super) fn look(&mut self, wish: &Wish) -> Option<&M> {
         let side = self.side(wish.tag.is_some());
-        side.messages.iter().find(|seen| wish.fits(seen.title()))
+        side.messages
+            .iter()
+            .find(|message| wish.fits(message.title()))
     }
 
     /// Takes that message.

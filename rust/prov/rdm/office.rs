@@ -168,12 +168,13 @@ impl Office {
         })
     }
 
-    /// Takes back one that has been told of.
+    /// Takes back one that has been told of; the next is this one, which is still in the CPU's cache.
+    #[inline(always)]
     pub(super) fn put_back(&mut self, mut receive: Own<Receive>) {
         receive.clear();
         match receive.is_helper() {
-            true => self.helpers.push(receive),
-            false => self.receives.push(receive),
+            true => self.helpers.push_first(receive),
+            false => self.receives.push_first(receive),
         }
     }
 }

@@ -128,18 +128,18 @@ impl Station {
         events.set_handler(KBox::new(handler, GFP_KERNEL)?)?;
         listener.listen()?;
         // Those that a try before this one has made are there.
-        let there = self.traffic.lock().sends_left();
-        for number in there..SENDS {
-            let packet = Packet::new(here, self.domain.lower(), number as u32, MOST)?;
+        let there = self.traffic.lock().sends_left() as u32;
+        let numbers = there..SENDS as u32;
+        Packet::make(here, self.domain.lower(), numbers, MOST, |packet| {
             self.traffic.lock().provide(packet);
-        }
+        })?;
         let name = listener.core().name()?;
         self.ends.set_local(name);
         let mut links = self.links.lock();
         links.local = Some(name);
         links.listener = Some(listener);
         drop(links);
-        if !self.bound.populate(bound) {
+        if !self.bound.fill(KBox::new(bound, GFP_KERNEL)?) {
             return Err(Errno::EOPBADSTATE);
         }
         // Somebody may have asked for a connection already.

@@ -165,7 +165,8 @@ impl Traffic {
             Ok(len) => (0, len),
             Err(errno) => (errno.to_int(), 0),
         };
-        packet.usage = Use::Answer(request.answer(status), len);
+        packet.write_any(0, &request.answer(status), len);
+        packet.usage = Use::Answer;
         let (slot, attempt) = (packet.slot, packet.attempt);
         let lane = self.peer(slot).and_then(|peer| peer.lane.as_mut());
         match lane.filter(|lane| lane.attempt == attempt) {

@@ -10,7 +10,6 @@ use super::{
     },
     posting::remote,
     wire::{
-        Call,
         Malformed,
         Message,
         Place,
@@ -34,7 +33,6 @@ use crate::{
         provider::Rma, //
     },
 };
-use core::net::SocketAddr;
 use kernel::sync::Arc;
 
 /// Whom the outcome is told.
@@ -50,20 +48,20 @@ pub(super) struct Report {
     pub(super) is_wanted: bool,
 }
 
-/// An operation.
-pub(super) struct Order {
-    /// With whom.
-    pub(super) to: SocketAddr,
-    /// Who waits for the outcome.
-    pub(super) report: Report,
-    /// What is to be done.
-    pub(super) work: Work,
+impl Report {
+    /// Nobody.
+    pub(super) const NOBODY: Self = Self {
+        by: 0,
+        context: Context::NULL,
+        flags: 0,
+        is_wanted: false,
+    };
 }
 
 /// What is to be done.
 pub(super) enum Work {
     /// A message, which is in the packet.
-    Eager(Message),
+    Eager,
     /// A longer one.
     Segments(Long),
     /// One that the peer is to read.
@@ -88,14 +86,8 @@ pub(super) struct Access {
     pub(super) data: u64,
 }
 
-/// An operation that a peer is asked to do. Its operands are in the packet.
+/// An operation that a peer is asked to do. The request is in the packet.
 pub(super) struct Asked {
-    /// Which.
-    pub(super) call: Call,
-    /// To what.
-    pub(super) targets: Ranges,
-    /// Bytes of the operands.
-    pub(super) operands: usize,
     /// Where the old values go.
     pub(super) result: Incoming,
     /// What has come of it, if that is known before the request is known to have gone.

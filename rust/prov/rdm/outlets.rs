@@ -145,6 +145,7 @@ impl Outlets {
     }
 
     /// What has come of a transmit, for which there is room.
+    #[inline]
     pub(super) fn sent(&self, report: &Report, result: Result) {
         let Some(outlet) = self.transmits.of(report.by) else {
             return;
@@ -153,7 +154,7 @@ impl Outlets {
         let completion = Completion::of(report.context, report.flags);
         match result {
             Ok(()) if !report.is_wanted => outlet.queue.release(),
-            Ok(()) => outlet.queue.put(Outcome::Done(completion)),
+            Ok(()) => outlet.queue.put_done(completion),
             Err(errno) => outlet.queue.put(failed(completion, errno, 0)),
         }
     }
@@ -211,7 +212,7 @@ impl Outlets {
             false => outlet.queue.release(),
             true => {
                 let completion = outlet.describe(told.context, title, message, len);
-                outlet.queue.put(outlet.success(completion, title));
+                outlet.tell_received(completion, title);
             }
         }
     }
@@ -262,6 +263,7 @@ impl Outlets {
 
 impl Receives {
     /// What a message is told as.
+    #[inline(always)]
     fn describe(
         &self,
         context: Context,
@@ -286,17 +288,20 @@ impl Receives {
         }
     }
 
-    /// That a message has been received.
-    fn success(&self, completion: Completion, title: &Title) -> Outcome {
+    /// Tells that a message has been received.
+    #[inline(always)]
+    fn tell_received(&self, completion: Completion, title: &Title) {
         match completion.source {
-            FI_ADDR_NOTAVAIL if self.tells_strangers => Outcome::Failed(Failure {
-                completion,
-                dropped: 0,
-                errno: Errno::EADDRNOTAVAIL,
-                prov_errno: -Errno::EADDRNOTAVAIL.to_int(),
-                stranger: Some(title.from),
-            }),
-            _ => Outcome::Done(completion),
+            FI_ADDR_NOTAVAIL if self.tells_strangers => {
+                self.queue.put(Outcome::Failed(Failure {
+                    completion,
+                    dropped: 0,
+                    errno: Errno::EADDRNOTAVAIL,
+                    prov_errno: -Errno::EADDRNOTAVAIL.to_int(),
+                    stranger: Some(title.from),
+                }));
+            }
+            _ => self.queue.put_done(completion),
         }
     }
 
@@ -309,7 +314,7 @@ impl Receives {
         count(&self.counters, FI_RECV, result);
         match result {
             Ok(()) if !receive.is_wanted => self.queue.release(),
-            Ok(()) => self.queue.put(self.success(completion, title)),
+            Ok(()) => self.tell_received(completion, title),
             Err(errno) => self.queue.put(failed(completion, errno, dropped)),
         }
     }

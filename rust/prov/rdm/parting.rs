@@ -98,16 +98,6 @@ impl Peer {
 }
 
 impl Traffic {
-    /// Something is done by a peer's connection, or is to be.
-    #[inline]
-    pub(super) fn use_lane(&mut self, slot: u32) {
-        self.clock += 1;
-        let clock = self.clock;
-        if let Some(lane) = self.peer(slot).and_then(|peer| peer.lane.as_mut()) {
-            lane.used = clock;
-        }
-    }
-
     /// Says what is to be said about the end of a peer's connection, where all has begun that can: whether
     /// more can now.
     pub(super) fn part(&mut self, slot: u32) -> bool {

@@ -43,7 +43,7 @@ use kernel::{
 };
 
 /// Receives that each connection has.
-pub(super) const RECEIVES: usize = 32;
+pub(super) const RECEIVES: usize = 64;
 
 /// Words of ours that may be on their way to a peer.
 pub(super) const WORDS: usize = 8;
@@ -56,7 +56,7 @@ pub(super) const FETCHES: usize = 8;
 
 /// Operations that a peer has been asked for and has not answered. Each takes a receive of the peer's
 /// until the answer has gone: the others are for what else is said.
-pub(super) const ATOMICS: usize = RECEIVES / 4;
+pub(super) const ATOMICS: usize = RECEIVES / 8;
 
 /// Messages of a peer's of which some segments are there, and others to come.
 pub(super) const PARTIALS: usize = 128;
@@ -152,6 +152,28 @@ impl Lane {
         }
     }
 
+    /// Whether a packet may be sent now; then it is counted.
+    #[inline(always)]
+    pub(super) fn may_send(&mut self) -> bool {
+        if !self.credits.take() {
+            return false;
+        }
+        let may_send = self.turns.may_send();
+        if !may_send {
+            self.credits.give_back();
+        }
+        may_send
+    }
+
+    /// Whether there is something to be done for it, operations and fetches aside.
+    #[inline(always)]
+    fn has_business(&self) -> bool {
+        self.is_broken
+            || self.credits.is_due()
+            || self.turns.is_awaited()
+            || !self.answers.is_empty()
+    }
+
     /// Notes why something has not been posted.
     pub(super) fn refused(&mut self, errno: Errno) {
         self.is_broken |= errno != Errno::EAGAIN;
@@ -169,7 +191,7 @@ impl Lane {
             return false;
         };
         word.usage = Use::Word;
-        word.address(to, head, 0);
+        word.write_any(to, head, 0);
         match Packet::send(word, flights, &self.lower) {
             Ok(()) => true,
             Err(refused) => {
@@ -209,15 +231,11 @@ impl Lane {
         let Some(to) = self.to else {
             return;
         };
-        while !self.is_broken && !self.answers.is_empty() && self.credits.take() {
-            if !self.turns.may_send() {
-                self.credits.give_back();
-                return;
-            }
+        while !self.is_broken && !self.answers.is_empty() && self.may_send() {
             let Some(mut answer) = self.answers.pop() else {
                 return;
             };
-            answer.address_answer(to);
+            answer.address(to);
             if let Err(refused) = Packet::send(answer, flights, &self.lower) {
                 self.refused(refused.errno);
                 self.credits.give_back();
@@ -273,6 +291,14 @@ impl Peer {
             },
             GFP_KERNEL,
         )?)
+    }
+
+    /// Whether there is something to be done for it, as far as that is possible.
+    #[inline(always)]
+    pub(super) fn has_business(&self) -> bool {
+        !self.waiting.is_empty()
+            || !self.fetching.is_empty()
+            || self.lane.as_ref().is_some_and(Lane::has_business)
     }
 
     /// Whether the next operation with it needs memory that is to be opened to it.

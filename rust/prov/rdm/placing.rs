@@ -44,6 +44,7 @@ pub(super) enum Lack {
 
 impl Traffic {
     /// The receive of a message that has come, if that can be received now.
+    #[inline]
     pub(super) fn meet(
         &mut self,
         outlets: &Outlets,

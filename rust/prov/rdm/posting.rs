@@ -9,13 +9,14 @@ use super::{
         Numbered,
         Refused, //
     },
+    matching::Title,
     order::{
         Access,
         Asked,
         Local,
         Offer,
-        Order,
         Phase,
+        Report,
         Work, //
     },
     receive::Receive,
@@ -41,10 +42,10 @@ use crate::{
         domain::Domain,
         ep,
         memory::{
-            Buffer,
             Context,
             Descriptor,
             Memory,
+            Portion,
             Segment, //
         },
         provider::{
@@ -56,12 +57,10 @@ use crate::{
 };
 use core::{
     net::SocketAddr,
+    ops::Range,
     slice, //
 };
-use kernel::{
-    prelude::*,
-    sync::Arc, //
-};
+use kernel::sync::Arc;
 
 /// Bytes of the longest packet that has no payload.
 pub(super) const SHORT: usize = 256;
@@ -71,14 +70,14 @@ pub(super) const SHORT: usize = 256;
 pub(super) enum Use {
     /// Nothing.
     Idle,
-    /// An operation of the consumer's.
-    Order(Order),
+    /// An operation of the consumer's, of which this is to be done.
+    Order(Work),
     /// A segment of a message whose last one has the message's own packet.
     Segment,
     /// A word to the peer's endpoint.
     Word,
-    /// It has brought an operation, and takes back what has come of it: so many bytes behind that.
-    Answer(Head, usize),
+    /// It has brought an operation, and takes back what has come of it.
+    Answer,
     /// Waits for whatever a peer sends, or has it.
     Posted,
 }
@@ -103,11 +102,14 @@ pub(super) struct Packet {
     pub(super) attempt: usize,
     /// What it is used for.
     pub(super) usage: Use,
+    /// Who waits for the outcome of an operation.
+    report: Report,
+    /// Whom that is with, while the peer has no number.
+    pub(super) to: SocketAddr,
     /// What has arrived in it.
     pub(super) arrival: Arrival,
     len: usize,
-    buffer: KBox<Buffer>,
-    domain: Arc<Domain>,
+    memory: Portion,
 }
 
 impl Numbered for Packet {
@@ -117,33 +119,41 @@ impl Numbered for Packet {
 }
 
 impl Packet {
-    /// An idle one of `size` bytes, for the endpoints of `domain`. May sleep.
+    /// Hands idle ones with those numbers to `take`, of `size` bytes each, for the endpoints of `domain`. May
+    /// sleep.
     ///
     /// # Errors
     ///
     /// -FI_ENODEV when the device goes away, -FI_ENOMEM.
-    pub(super) fn new(
+    pub(super) fn make(
         here: InProcess,
         domain: &Arc<Domain>,
-        number: u32,
+        mut numbers: Range<u32>,
         size: usize,
-    ) -> Result<Own<Self>> {
-        Own::new(Self {
-            number,
-            round: 0,
-            slot: 0,
-            attempt: 0,
-            usage: Use::Idle,
-            arrival: Arrival::Bytes(0),
-            len: 0,
-            buffer: Buffer::registered(here, domain, size, 0)?,
-            domain: domain.clone(),
+        mut take: impl FnMut(Own<Self>),
+    ) -> Result {
+        Portion::several(here, domain, size, numbers.len(), |memory| {
+            if let Some(number) = numbers.next() {
+                take(Own::new(Self {
+                    number,
+                    round: 0,
+                    slot: 0,
+                    attempt: 0,
+                    usage: Use::Idle,
+                    report: Report::NOBODY,
+                    to: Title::NONE.from,
+                    arrival: Arrival::Bytes(0),
+                    len: 0,
+                    memory,
+                })?);
+            }
+            Ok(())
         })
     }
 
     /// Whether it has no room for a payload.
     pub(super) fn is_short(&self) -> bool {
-        self.buffer.len() < MOST
+        self.memory.len() < MOST
     }
 
     /// What the peer calls the operation that it is used for.
@@ -162,42 +172,50 @@ impl Packet {
     }
 
     /// It is used for an operation from now on.
-    pub(super) fn begin(&mut self, order: Order) {
+    #[inline(always)]
+    pub(super) fn begin(&mut self, report: Report) {
         self.round = self.round.wrapping_add(1);
-        self.usage = Use::Order(order);
+        self.report = report;
     }
 
-    /// The operation that it is used for.
-    pub(super) fn order(&mut self) -> Option<&mut Order> {
+    /// What is to be done of the operation that it is used for.
+    #[inline(always)]
+    pub(super) fn work(&mut self) -> Option<&mut Work> {
         match &mut self.usage {
-            Use::Order(order) => Some(order),
+            Use::Order(work) => Some(work),
             _ => None,
         }
     }
 
     /// The same, to be looked at.
-    pub(super) fn as_order(&self) -> Option<&Order> {
+    #[inline(always)]
+    pub(super) fn as_work(&self) -> Option<&Work> {
         match &self.usage {
-            Use::Order(order) => Some(order),
+            Use::Order(work) => Some(work),
             _ => None,
         }
     }
 
-    /// Whether it is used for an operation with that peer.
+    /// Who waits for the outcome of the operation that it is used for.
+    #[inline(always)]
+    pub(super) fn report(&self) -> Option<&Report> {
+        self.as_work().map(|_| &self.report)
+    }
+
+    /// Whether it is used for an operation with that peer, who has no number.
     pub(super) fn is_with(&self, addr: &SocketAddr) -> bool {
-        self.as_order().is_some_and(|order| order.to == *addr)
+        self.as_work().is_some() && self.to == *addr
     }
 
     /// Whether it is used for an operation of that transmit context.
     pub(super) fn is_by(&self, context: u8) -> bool {
-        self.as_order()
-            .is_some_and(|order| order.report.by == context)
+        self.report().is_some_and(|report| report.by == context)
     }
 
     /// The receive context that its message is for.
     pub(super) fn context(&self) -> u8 {
-        match self.as_order().map(|order| &order.work) {
-            Some(Work::Eager(message)) => message.context,
+        match self.as_work() {
+            Some(Work::Eager) => wire::Packet::named_context(&self.memory),
             Some(Work::Segments(long)) => long.message.context,
             Some(Work::Offer(offer)) => offer.message.context,
             _ => 0,
@@ -205,25 +223,25 @@ impl Packet {
     }
 
     /// Whether its message is to be offered, and its memory is not open to the peer.
+    #[inline(always)]
     pub(super) fn is_closed(&self) -> bool {
-        let work = self.as_order().map(|order| &order.work);
-        matches!(work, Some(Work::Offer(offer)) if offer.region.is_none())
+        matches!(self.as_work(), Some(Work::Offer(offer)) if offer.region.is_none())
     }
 
     /// Whether the peer knows of the operation that it is used for.
     pub(super) fn is_begun(&self) -> bool {
-        self.as_order().is_some_and(Order::is_begun)
+        self.as_work().is_some_and(Work::is_begun)
     }
 
     /// Whether it offers a message.
     pub(super) fn is_offer(&self) -> bool {
-        let work = self.as_order().map(|order| &order.work);
-        matches!(work, Some(Work::Offer(_)))
+        matches!(self.as_work(), Some(Work::Offer(_)))
     }
 
     /// The message that it offers.
+    #[inline(always)]
     pub(super) fn offer(&mut self) -> Option<&mut Offer> {
-        match &mut self.order()?.work {
+        match self.work()? {
             Work::Offer(offer) => Some(offer),
             _ => None,
         }
@@ -231,13 +249,12 @@ impl Packet {
 
     /// Whether it asks a peer for an operation.
     pub(super) fn is_asked(&self) -> bool {
-        let work = self.as_order().map(|order| &order.work);
-        matches!(work, Some(Work::Atomic(_)))
+        matches!(self.as_work(), Some(Work::Atomic(_)))
     }
 
     /// The operation that a peer is asked for.
     pub(super) fn asked(&mut self) -> Option<&mut Asked> {
-        match &mut self.order()?.work {
+        match self.work()? {
             Work::Atomic(asked) => Some(asked),
             _ => None,
         }
@@ -246,55 +263,68 @@ impl Packet {
     /// The bytes that a peer has sent.
     pub(super) fn arrived(&self) -> &[u8] {
         match self.arrival {
-            Arrival::Bytes(len) => self.buffer.get(..len).unwrap_or(&[]),
+            Arrival::Bytes(len) => self.memory.get(..len).unwrap_or(&[]),
             Arrival::Written(_) => &[],
         }
     }
 
     /// Where the payload of a message stands.
     pub(super) fn payload(&mut self) -> &mut [u8] {
-        self.buffer.get_mut(HEADER..).unwrap_or(&mut [])
+        self.memory.get_mut(HEADER..).unwrap_or(&mut [])
     }
 
     /// Where the operands of an atomic operation stand.
     pub(super) fn operands(&mut self) -> &mut [u8] {
-        self.buffer
+        self.memory
             .get_mut(MOST - ATOMIC_REQUEST..)
             .unwrap_or(&mut [])
     }
 
     /// All of its memory, where it is no message.
     pub(super) fn bytes(&mut self) -> &mut [u8] {
-        &mut self.buffer
+        &mut self.memory
     }
 
     /// Makes it a segment of the message at `from`, for a peer who calls the connection `to`.
     pub(super) fn carry(&mut self, to: u64, from: &Outgoing, segment: &wire::Segment) {
         self.usage = Use::Segment;
-        let len = fill(&mut self.buffer, from, segment);
-        self.address(to, &Head::Segment(*segment), len);
+        let len = fill(&mut self.memory, from, segment);
+        self.write_any(to, &Head::Segment(*segment), len);
     }
 
-    /// Writes what stands before the payload: to a peer who calls the connection `to`.
-    pub(super) fn address(&mut self, to: u64, head: &Head, payload: usize) {
-        let begin = head.write(to, payload, &mut self.buffer);
+    /// Writes what stands before the payload: to a peer who calls the connection `to`, if that is known.
+    #[inline(always)]
+    pub(super) fn write(&mut self, to: u64, head: &Head, payload: usize) {
+        let begin = head.write(to, payload, &mut self.memory);
         self.len = begin.map_or(0, |begin| begin + payload);
     }
 
-    /// The same of the operation that it is used for; a segment of a message is copied too.
-    pub(super) fn address_order(&mut self, to: u64) {
+    /// The same, where that need not be as fast as can be.
+    #[inline(never)]
+    pub(super) fn write_any(&mut self, to: u64, head: &Head, payload: usize) {
+        self.write(to, head, payload);
+    }
+
+    /// Makes it the next packet of the operation that it is used for, unless it is that already: to a peer
+    /// who calls the connection `to`.
+    #[inline(always)]
+    pub(super) fn address(&mut self, to: u64) {
+        match &self.usage {
+            Use::Order(Work::Segments(_) | Work::Offer(_)) => self.go_on(to),
+            _ => wire::address(to, &mut self.memory),
+        }
+    }
+
+    #[inline(never)]
+    fn go_on(&mut self, to: u64) {
         let id = self.id();
-        let Use::Order(Order { work, .. }) = &mut self.usage else {
-            return;
-        };
-        let (head, payload) = match work {
-            Work::Eager(message) => (Head::Eager(*message), message.len as usize),
-            Work::Segments(long) => {
+        let (head, payload) = match &self.usage {
+            Use::Order(Work::Segments(long)) => {
                 let segment = long.segment(id);
-                let len = fill(&mut self.buffer, &long.from, &segment);
+                let len = fill(&mut self.memory, &long.from, &segment);
                 (Head::Segment(segment), len)
             }
-            Work::Offer(offer) => match (&offer.phase, offer.ranges()) {
+            Use::Order(Work::Offer(offer)) => match (&offer.phase, offer.ranges()) {
                 (Phase::Written, _) => (Head::Written { id }, 0),
                 (_, Some(ranges)) => {
                     let message = offer.message;
@@ -307,35 +337,22 @@ impl Packet {
                 }
                 (_, None) => return,
             },
-            Work::Atomic(asked) => {
-                let head = Head::Atomic {
-                    id,
-                    call: asked.call,
-                    targets: asked.targets,
-                };
-                (head, asked.operands)
-            }
-            Work::Access(_) => return,
+            _ => return,
         };
-        self.address(to, &head, payload);
-    }
-
-    /// The same of what has come of an operation that it has brought.
-    pub(super) fn address_answer(&mut self, to: u64) {
-        if let Use::Answer(head, len) = self.usage {
-            self.address(to, &head, len);
-        }
+        self.write_any(to, &head, payload);
     }
 
     /// Gives its first `len` bytes to an operation.
-    fn give<R>(
+    #[inline(always)]
+    fn give(
         &mut self,
         len: usize,
-        post: impl FnOnce(&Segment, &Descriptor) -> Result<R>,
-    ) -> Result<R> {
+        context: Context,
+        post: impl FnOnce(&provider::Message<'_>) -> Result,
+    ) -> Result {
         // SAFETY: `Flights` has the packet until the operation is over, and nobody looks into it there.
-        let (segment, descriptor) = unsafe { self.buffer.lend(len, &self.domain) };
-        post(&segment, &descriptor)
+        let (segment, descriptor) = unsafe { self.memory.lend(len) };
+        post(&plain(&segment, slice::from_ref(&descriptor), context))
     }
 
     /// Sends it by `lower`.
@@ -343,15 +360,16 @@ impl Packet {
     /// # Errors
     ///
     /// With the packet: those of a transmit.
+    #[inline(always)]
     pub(super) fn send(
         own: Own<Self>,
         flights: &mut Flights<Self>,
         lower: &ep::Endpoint,
     ) -> core::result::Result<(), Refused<Self>> {
+        let lower = lower.core();
         flights.start(own, |packet, context| {
-            packet.give(packet.len, |segment, descriptor| {
-                let message = plain(segment, slice::from_ref(descriptor), context);
-                lower.core().transmit(Operation::Send, &message)
+            packet.give(packet.len, context, |message| {
+                lower.transmit(Operation::Send, message)
             })
         })
     }
@@ -361,17 +379,16 @@ impl Packet {
     /// # Errors
     ///
     /// With the packet: those of a receive.
+    #[inline(always)]
     pub(super) fn receive(
         own: Own<Self>,
         flights: &mut Flights<Self>,
         lower: &ep::Endpoint,
     ) -> core::result::Result<(), Refused<Self>> {
+        let lower = lower.core();
         flights.start(own, |packet, context| {
             packet.usage = Use::Posted;
-            packet.give(MOST, |segment, descriptor| {
-                let message = plain(segment, slice::from_ref(descriptor), context);
-                lower.core().receive(&message)
-            })
+            packet.give(MOST, context, |message| lower.receive(message))
         })
     }
 
@@ -386,16 +403,11 @@ impl Packet {
         lower: &ep::Endpoint,
     ) -> core::result::Result<(), Refused<Self>> {
         flights.start(own, |packet, context| {
-            let Self {
-                usage,
-                buffer,
-                domain,
-                ..
-            } = packet;
-            let Use::Order(order) = usage else {
+            let Self { usage, memory, .. } = packet;
+            let Use::Order(work) = usage else {
                 return Err(Errno::EINVAL);
             };
-            match &mut order.work {
+            match work {
                 Work::Offer(offer) => offer.write(|segment, remote| {
                     let message = plain(segment, &[], context);
                     let operation = Operation::Rma(Rma::Write, slice::from_ref(remote));
@@ -407,7 +419,7 @@ impl Packet {
                     }),
                     Local::Packet(len) => {
                         // SAFETY: As in `give`.
-                        let (segment, descriptor) = unsafe { buffer.lend(*len, domain) };
+                        let (segment, descriptor) = unsafe { memory.lend(*len) };
                         let memory = Memory::Segments(slice::from_ref(&segment));
                         access.post(lower, memory, slice::from_ref(&descriptor), context)
                     }
@@ -464,8 +476,8 @@ pub(super) fn fetch(
 }
 
 /// Copies a segment's bytes to where the payload stands, and says how many there are.
-fn fill(buffer: &mut Buffer, from: &Outgoing, segment: &wire::Segment) -> usize {
-    let payload = buffer.get_mut(HEADER..);
+fn fill(packet: &mut [u8], from: &Outgoing, segment: &wire::Segment) -> usize {
+    let payload = packet.get_mut(HEADER..);
     let payload = payload.and_then(|payload| payload.get_mut(..segment.len()));
     payload.map_or(0, |payload| from.read(segment.offset() as usize, payload))
 }

@@ -118,8 +118,14 @@ impl Receive {
     }
 
     /// Makes it one that is not posted.
+    #[inline(always)]
     pub(super) fn clear(&mut self) {
-        *self = Self::idle(self.number, self.office, self.is_helper);
+        self.kind = Kind::Single;
+        self.wish.tag = None;
+        self.wish.from = None;
+        self.into = Incoming::NOWHERE;
+        self.is_told = false;
+        self.fetch = None;
     }
 
     /// Whether it is for places in buffers, and never posted.

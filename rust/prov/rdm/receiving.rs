@@ -148,6 +148,7 @@ impl Traffic {
     }
 
     /// Takes back one that has been told of.
+    #[inline(always)]
     pub(super) fn put_back(&mut self, receive: Own<Receive>) {
         self.offices.of_mut(receive.office).put_back(receive);
     }

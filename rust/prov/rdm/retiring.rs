@@ -79,9 +79,9 @@ impl Left {
     }
 
     fn operation(&mut self, packet: &Packet) {
-        if let Some(order) = packet.as_order() {
+        if let Some(report) = packet.report() {
             self.rooms += 1;
-            let _ = self.contexts.push_within_capacity(order.report.context);
+            let _ = self.contexts.push_within_capacity(report.context);
         }
     }
 

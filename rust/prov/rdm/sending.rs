@@ -12,7 +12,6 @@ use super::{
         Answer,
         Long,
         Offer,
-        Order,
         Phase,
         Work, //
     },
@@ -62,6 +61,7 @@ use kernel::sync::Arc;
 
 impl Traffic {
     /// A packet for an operation with a peer, if it may have one more.
+    #[inline(always)]
     pub(super) fn packet(&mut self, to: &SocketAddr, slot: Option<u32>) -> Option<Own<Packet>> {
         let load = match slot.and_then(|slot| self.peer(slot)) {
             Some(peer) => peer.load,
@@ -77,14 +77,36 @@ impl Traffic {
     }
 
     /// Starts an operation, at once or when there is a connection.
-    pub(super) fn send(&mut self, outlets: &Outlets, slot: Option<u32>, packet: Own<Packet>) {
-        let known = slot.filter(|&slot| self.peer(slot).is_some());
-        let Some(slot) = known else {
+    #[inline]
+    pub(super) fn send(
+        &mut self,
+        outlets: &Outlets,
+        to: &SocketAddr,
+        slot: Option<u32>,
+        mut packet: Own<Packet>,
+    ) {
+        let Self {
+            peers,
+            flights,
+            idle,
+            ..
+        } = self;
+        let known = slot.and_then(|slot| Some((slot, peers.get_mut(slot as usize)?.as_mut()?)));
+        let Some((slot, peer)) = known else {
+            packet.to = *to;
             self.strangers.push(packet);
             return;
         };
-        self.queue(slot, packet);
-        self.pump(outlets, slot);
+        packet.slot = slot;
+        peer.load += 1;
+        match peer.post(packet, flights, idle) {
+            Ok(()) => {}
+            Err((packet, None)) => {
+                peer.waiting.push(packet);
+                self.pump(outlets, slot);
+            }
+            Err((packet, Some(errno))) => self.finish(outlets, packet, Err(errno)),
+        }
     }
 
     /// Has an operation wait for its turn.
@@ -97,8 +119,23 @@ impl Traffic {
     }
 
     /// Does what can be done for a peer, and calls for somebody to look after it if there is more.
+    #[inline(always)]
     pub(super) fn pump(&mut self, outlets: &Outlets, slot: u32) {
-        self.use_lane(slot);
+        self.clock += 1;
+        let (clock, are_parting) = (self.clock, self.are_parting);
+        let Some(peer) = self.peer(slot) else {
+            return;
+        };
+        if let Some(lane) = &mut peer.lane {
+            lane.used = clock;
+        }
+        if are_parting || peer.has_business() {
+            self.do_business(outlets, slot);
+        }
+    }
+
+    #[inline(never)]
+    fn do_business(&mut self, outlets: &Outlets, slot: u32) {
         loop {
             self.read_on(outlets, slot);
             while let Some((packet, errno)) = self.post_waiting(slot) {
@@ -127,38 +164,20 @@ impl Traffic {
             ..
         } = self;
         let peer = peers.get_mut(slot as usize)?.as_mut()?;
-        let Peer {
-            lane,
-            waiting,
-            is_opening,
-            ..
-        } = &mut **peer;
-        let lane = lane.as_mut()?;
-        let to = lane.to?;
+        let lane = peer.lane.as_mut()?;
         lane.say_credits(flights);
         lane.send_answers(flights);
-        let may_begin = lane.parting.may_begin();
-        while lane.is_open()
-            && !lane.is_carrying
-            && !*is_opening
-            && waiting
-                .first()
-                .is_some_and(|next| !next.is_closed() && (may_begin || next.is_begun()))
-        {
-            let packet = waiting.pop()?;
-            if let Err(errno) = lane.check_context(&packet) {
-                return Some((packet, errno));
-            }
-            match go(lane, to, packet, flights, idle) {
+        loop {
+            let packet = peer.waiting.pop()?;
+            match peer.post_next(packet, flights, idle) {
                 Ok(()) => {}
                 Err((packet, None)) => {
-                    waiting.push_first(packet);
-                    break;
+                    peer.waiting.push_first(packet);
+                    return None;
                 }
                 Err((packet, Some(errno))) => return Some((packet, errno)),
             }
         }
-        None
     }
 
     /// Reads on what is being fetched from a peer, and tells it what has been.
@@ -240,8 +259,8 @@ impl Traffic {
         mut packet: Own<Packet>,
         region: Result<Arc<MemoryRegion>>,
     ) {
-        if let Some(order) = packet.order() {
-            order.open_up(region);
+        if let Some(work) = packet.work() {
+            work.open_up(region);
         }
         let slot = packet.slot;
         if let Some(peer) = self.peer(slot) {
@@ -325,14 +344,15 @@ impl Traffic {
     }
 
     /// What a packet was sent for, or has done, is over.
+    #[inline]
     pub(super) fn sent(&mut self, outlets: &Outlets, mut packet: Own<Packet>, result: Result) {
         let (slot, attempt) = (packet.slot, packet.attempt);
-        let Some(order) = packet.order() else {
+        let Some(work) = packet.work() else {
             self.helped(packet);
             self.pump(outlets, slot);
             return;
         };
-        if order.is_read() {
+        if work.is_read() {
             let peer = self.peer(slot);
             let lane = peer.and_then(|peer| peer.lane.as_mut());
             if let Some(lane) = lane.filter(|lane| lane.attempt == attempt) {
@@ -347,8 +367,8 @@ impl Traffic {
             self.break_off(slot, attempt);
             return;
         }
-        match &mut order.work {
-            Work::Eager(_) | Work::Access(_) => self.finish(outlets, packet, result),
+        match work {
+            Work::Eager | Work::Access(_) => self.finish(outlets, packet, result),
             Work::Atomic(asked) => match asked.answer {
                 Some(answer) => {
                     self.finish(outlets, packet, answer);
@@ -399,7 +419,7 @@ impl Traffic {
     fn helped(&mut self, packet: Own<Packet>) {
         let (slot, attempt) = (packet.slot, packet.attempt);
         let is_segment = matches!(packet.usage, Use::Segment);
-        if matches!(packet.usage, Use::Answer(..)) {
+        if matches!(packet.usage, Use::Answer) {
             // It receives again.
             let _ = self.repost(packet);
             return;
@@ -419,6 +439,7 @@ impl Traffic {
     }
 
     /// An operation is over: if its memory is open to the peer, as soon as it is not.
+    #[inline]
     pub(super) fn finish(&mut self, outlets: &Outlets, mut packet: Own<Packet>, result: Result) {
         if let Some(offer) = packet.offer().filter(|offer| offer.region.is_some()) {
             offer.phase = Phase::Over(result);
@@ -426,8 +447,8 @@ impl Traffic {
             return;
         }
         let slot = packet.slot;
-        if let Some(order) = packet.as_order() {
-            outlets.sent(&order.report, result);
+        if let Some(report) = packet.report() {
+            outlets.sent(report, result);
         }
         self.rest(packet);
         if let Some(peer) = self.peer(slot) {
@@ -453,9 +474,11 @@ impl Traffic {
         self.finish(outlets, packet, result);
     }
 
+    /// The next operation takes this one: what is known of it is still in the CPU's cache.
+    #[inline(always)]
     pub(super) fn rest(&mut self, mut packet: Own<Packet>) {
         packet.usage = Use::Idle;
-        self.idle.push(packet);
+        self.idle.push_first(packet);
     }
 
     /// Has what waits for a peer fail.
@@ -472,8 +495,8 @@ impl Traffic {
     /// The same with what waits for somebody who has no number.
     pub(super) fn fail_stranger(&mut self, outlets: &Outlets, errno: Errno) {
         if let Some(packet) = self.strangers.pop() {
-            if let Some(order) = packet.as_order() {
-                outlets.sent(&order.report, Err(errno));
+            if let Some(report) = packet.report() {
+                outlets.sent(report, Err(errno));
             }
             self.rest(packet);
         }
@@ -497,24 +520,63 @@ impl Traffic {
     }
 }
 
-impl Order {
+impl Peer {
+    /// Posts an operation behind all others.
+    #[inline(always)]
+    fn post(
+        &mut self,
+        packet: Own<Packet>,
+        flights: &mut Flights<Packet>,
+        idle: &mut Queue<Packet>,
+    ) -> core::result::Result<(), (Own<Packet>, Option<Errno>)> {
+        match self.waiting.is_empty() {
+            true => self.post_next(packet, flights, idle),
+            false => Err((packet, None)),
+        }
+    }
+
+    /// Posts the next operation; or what is left of it, if that cannot be now, or why it never can.
+    #[inline(always)]
+    fn post_next(
+        &mut self,
+        packet: Own<Packet>,
+        flights: &mut Flights<Packet>,
+        idle: &mut Queue<Packet>,
+    ) -> core::result::Result<(), (Own<Packet>, Option<Errno>)> {
+        let lane = self.lane.as_mut();
+        let lane = lane.filter(|lane| !lane.is_broken && !lane.is_carrying);
+        let lane = lane.filter(|lane| lane.parting.may_begin() || packet.is_begun());
+        let way = lane.and_then(|lane| Some((lane.to?, lane)));
+        match way {
+            Some((to, lane)) if !self.is_opening && !packet.is_closed() => {
+                match lane.check_context(&packet) {
+                    Ok(()) => go(lane, to, packet, flights, idle),
+                    Err(errno) => Err((packet, Some(errno))),
+                }
+            }
+            _ => Err((packet, None)),
+        }
+    }
+}
+
+impl Work {
     /// Whether the peer knows of it.
     pub(super) fn is_begun(&self) -> bool {
-        match &self.work {
-            Work::Eager(_) | Work::Access(_) | Work::Atomic(_) => false,
-            Work::Segments(long) => long.next > 0,
-            Work::Offer(offer) => !matches!(offer.phase, Phase::Offered(_)),
+        match self {
+            Self::Eager | Self::Access(_) | Self::Atomic(_) => false,
+            Self::Segments(long) => long.next > 0,
+            Self::Offer(offer) => !matches!(offer.phase, Phase::Offered(_)),
         }
     }
 
     /// Whether it reads the peer's memory.
     fn is_read(&self) -> bool {
-        matches!(&self.work, Work::Access(access) if access.way == Rma::Read)
+        matches!(self, Self::Access(access) if access.way == Rma::Read)
     }
 
     /// Its memory is open, or cannot be.
     fn open_up(&mut self, region: Result<Arc<MemoryRegion>>) {
-        let Work::Offer(offer) = &mut self.work else {
+        let Self::Offer(offer) = self else {
             return;
         };
         match region {
@@ -526,7 +588,7 @@ impl Order {
                     from: mem::replace(from, Outgoing::NOTHING),
                     next: 0,
                 };
-                self.work = Work::Segments(long);
+                *self = Self::Segments(long);
             }
         }
     }
@@ -540,72 +602,33 @@ fn go(
     flights: &mut Flights<Packet>,
     idle: &mut Queue<Packet>,
 ) -> core::result::Result<(), (Own<Packet>, Option<Errno>)> {
-    let accesses = match packet.order().map(|order| &order.work) {
-        Some(Work::Offer(offer)) => offer.is_to_be_written(),
-        Some(Work::Access(_)) => true,
-        _ => false,
-    };
-    if accesses {
-        return access(lane, packet, flights);
-    }
-    let asks = packet.asked().is_some();
-    if asks && lane.atomics == 0 {
-        return Err((packet, None));
-    }
-    loop {
-        if !lane.credits.take() {
-            return Err((packet, None));
+    let mut asks = 0;
+    match packet.as_work() {
+        Some(Work::Eager) => {}
+        Some(Work::Access(_)) => return access(lane, packet, flights),
+        Some(Work::Offer(offer)) if offer.is_to_be_written() => {
+            return access(lane, packet, flights);
         }
-        if !lane.turns.may_send() {
-            lane.credits.give_back();
-            return Err((packet, None));
-        }
-        let (slot, id) = (packet.slot, packet.id());
-        let attempt = lane.attempt;
-        let long = match packet.order().map(|order| &mut order.work) {
-            Some(Work::Segments(long)) => long,
-            _ => break,
-        };
-        let segment = long.segment(id);
-        if segment.place == Place::Last {
-            break;
-        }
-        let helper = match lane.segments {
-            0 => None,
-            _ => idle.pop(),
-        };
-        let Some(mut helper) = helper else {
-            if lane.segments == SEGMENTS {
-                // None will come back: it goes by itself, and nothing goes before the rest of it.
-                lane.is_carrying = true;
-                break;
-            }
-            lane.credits.give_back();
-            return Err((packet, None));
-        };
-        helper.slot = slot;
-        helper.attempt = attempt;
-        helper.carry(to, &long.from, &segment);
-        match Packet::send(helper, flights, &lane.lower) {
-            Ok(()) => {
-                lane.segments -= 1;
-                long.next += 1;
-            }
-            Err(refused) => {
-                idle.push(refused.own);
-                lane.refused(refused.errno);
-                lane.credits.give_back();
+        Some(Work::Segments(_)) => {
+            if !go_ahead(lane, to, &mut packet, flights, idle) {
                 return Err((packet, None));
             }
         }
+        Some(Work::Atomic(_)) if lane.atomics == 0 => return Err((packet, None)),
+        Some(Work::Atomic(_)) => asks = 1,
+        _ => {}
+    }
+    if !lane.may_send() {
+        lane.is_carrying = false;
+        return Err((packet, None));
     }
     packet.attempt = lane.attempt;
-    packet.address_order(to);
+    packet.address(to);
     packet.step(1);
-    lane.atomics -= usize::from(asks);
+    lane.atomics -= asks;
     Packet::send(packet, flights, &lane.lower).map_err(|refused| {
         lane.is_carrying = false;
-        lane.atomics += usize::from(asks);
+        lane.atomics += asks;
         lane.credits.give_back();
         lane.refused(refused.errno);
         let mut packet = refused.own;
@@ -614,13 +637,59 @@ fn go(
     })
 }
 
+/// Posts segments of a message with packets of their own, up to one that goes with the message's: whether
+/// that can go, as far as the others are concerned.
+#[inline(never)]
+fn go_ahead(
+    lane: &mut Lane,
+    to: u64,
+    packet: &mut Packet,
+    flights: &mut Flights<Packet>,
+    idle: &mut Queue<Packet>,
+) -> bool {
+    let (slot, id) = (packet.slot, packet.id());
+    let Some(Work::Segments(long)) = packet.work() else {
+        return true;
+    };
+    loop {
+        let segment = long.segment(id);
+        if segment.place == Place::Last {
+            return true;
+        }
+        if !lane.may_send() {
+            return false;
+        }
+        let helper = match lane.segments {
+            0 => None,
+            _ => idle.pop(),
+        };
+        let Some(mut helper) = helper else {
+            lane.credits.give_back();
+            // None will come back: it goes by itself, and nothing goes before the rest of it.
+            lane.is_carrying = lane.segments == SEGMENTS;
+            return lane.is_carrying;
+        };
+        helper.slot = slot;
+        helper.attempt = lane.attempt;
+        helper.carry(to, &long.from, &segment);
+        if let Err(refused) = Packet::send(helper, flights, &lane.lower) {
+            idle.push(refused.own);
+            lane.refused(refused.errno);
+            lane.credits.give_back();
+            return false;
+        }
+        lane.segments -= 1;
+        long.next += 1;
+    }
+}
+
 /// Posts an access to the peer's memory; the operation, and why it cannot be, or that there is no room.
 fn access(
     lane: &mut Lane,
     mut packet: Own<Packet>,
     flights: &mut Flights<Packet>,
 ) -> core::result::Result<(), (Own<Packet>, Option<Errno>)> {
-    let is_read = packet.as_order().is_some_and(Order::is_read);
+    let is_read = packet.as_work().is_some_and(Work::is_read);
     let may_go = match is_read {
         true => lane.turns.may_read(),
         false => lane.turns.may_send(),
@@ -629,7 +698,7 @@ fn access(
         return Err((packet, None));
     }
     // The peer has a receive for its data.
-    let takes_credit = match packet.order().map(|order| &order.work) {
+    let takes_credit = match packet.as_work() {
         Some(Work::Access(access)) => access.flags & FI_REMOTE_CQ_DATA != 0,
         _ => false,
     };
@@ -660,7 +729,7 @@ fn access(
 impl Packet {
     /// A segment more of its message has been sent, or one less.
     fn step(&mut self, count: i32) {
-        if let Some(Work::Segments(long)) = self.order().map(|order| &mut order.work) {
+        if let Some(Work::Segments(long)) = self.work() {
             long.next = long.next.wrapping_add_signed(count);
         }
     }

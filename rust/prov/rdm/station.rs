@@ -4,8 +4,8 @@
 //!
 //! Completions of the lower endpoints are handled by whoever comes: a reader of the consumer's queue
 //! who finds nothing, in any context, or the queue's handler, a work item that is called for the next
-//! completion when there were none. So nothing waits for a consumer to read. One at a time does it, and
-//! whoever finds another there leaves it to that one.
+//! completion when there were none. So nothing waits for a consumer to read. They are taken and handled
+//! under the lock of the traffic, a batch at a time, and so in order.
 //!
 //! While readers come again and again the handler is not called for each completion, which would cost
 //! more than all the rest of a short message: it looks in every [`PACE`], until nobody has come meanwhile.
@@ -22,23 +22,24 @@ use super::{
     offer,
     office::Size,
     outlets::Outlets,
-    posting::Arrival,
     traffic::{
         Floor,
         Traffic,
+        BATCH,
         FLIGHTS, //
     },
 };
 use crate::{
     abi::{
         context::InProcess,
-        fi_cq_data_entry,
-        flags::{
-            FI_REMOTE_WRITE,
-            FI_RMA, //
-        },
+        flags::FI_RMA,
         info::Info,
         lock::FastLockIrq,
+        once::{
+            load_acquire,
+            write_once,
+            OnceBox, //
+        },
         Errno,
         Result, //
     },
@@ -52,35 +53,22 @@ use crate::{
         },
         eq::EventQueue,
         gate::Gate,
-        memory::{
-            Context,
-            EntrySlots, //
-        }, //
     },
 };
 use kernel::{
     prelude::*,
     sync::{
         atomic::{
-            Acquire,
-            AtomicFlag,
-            Full,
-            Relaxed, //
+            Atomic,
+            Full, //
         },
         new_mutex,
         static_lock_class,
         Arc,
-        Mutex,
-        SetOnce, //
+        Mutex, //
     },
-    time::{
-        delay::fsleep,
-        Delta, //
-    },
+    time::Delta,
 };
-
-/// Completions that are taken from the lower queue at once.
-const BATCH: usize = 16;
 
 /// How many batches a reader handles before it looks at its own queue again.
 const READER_BUDGET: usize = 4;
@@ -90,9 +78,6 @@ const HANDLER_BUDGET: usize = 16;
 
 /// How long completions may wait when their reader has gone.
 const PACE: Delta = Delta::from_millis(1);
-
-/// Between two looks at whether somebody else is done.
-const MOMENT: Delta = Delta::from_micros(50);
 
 /// What there is from when the endpoint is enabled.
 pub(super) struct Bound {
@@ -111,13 +96,21 @@ pub(super) struct Bound {
     pub(super) clock: Arc<Alarm<EventQueue>>,
 }
 
+/// What there was to be handled.
+struct Taken {
+    /// Nothing is left.
+    is_all: bool,
+    /// Something has come of it.
+    has_come: bool,
+}
+
 /// See the module.
 #[pin_data]
 pub(super) struct Station {
     pub(super) domain: Arc<Domain>,
     #[pin]
     pub(super) traffic: FastLockIrq<Floor>,
-    pub(super) bound: SetOnce<Bound>,
+    pub(super) bound: OnceBox<Bound>,
     #[pin]
     pub(super) links: Mutex<Links>,
     /// What the consumer may set of them.
@@ -128,16 +121,10 @@ pub(super) struct Station {
     /// Whoever looks after connections is inside.
     #[pin]
     pub(super) gate: Gate,
-    /// Somebody handles completions.
-    is_busy: AtomicFlag,
-    /// And is to see to it that the handler is called.
-    is_asked: AtomicFlag,
-    /// Something waits for its reader to make room, as far as is known.
-    is_awaiting: AtomicFlag,
     /// A reader has come since the handler was here.
-    is_read: AtomicFlag,
+    is_read: Atomic<u32>,
     /// The handler is called for the next completion.
-    is_armed: AtomicFlag,
+    is_armed: Atomic<u32>,
     /// When it is called otherwise.
     #[pin]
     watch: Mutex<Option<Set<CompletionQueue>>>,
@@ -181,16 +168,13 @@ impl Station {
                     c"kofi::rdm::Traffic",
                     static_lock_class!()
                 ),
-                bound: SetOnce::new(),
+                bound: OnceBox::new(),
                 ends <- Ends::new(links.local, None),
                 links <- new_mutex!(links, "kofi::rdm::Links"),
                 limits: Limits::new(),
                 gate <- Gate::new(),
-                is_busy: AtomicFlag::new(false),
-                is_asked: AtomicFlag::new(false),
-                is_awaiting: AtomicFlag::new(false),
-                is_read: AtomicFlag::new(false),
-                is_armed: AtomicFlag::new(false),
+                is_read: Atomic::new(0),
+                is_armed: Atomic::new(0),
                 watch <- new_mutex!(None, "kofi::rdm::Station::watch"),
             }),
             GFP_KERNEL,
@@ -200,7 +184,7 @@ impl Station {
     /// What is bound; -FI_EOPBADSTATE before the endpoint is enabled. Any context.
     #[inline]
     pub(super) fn bound(&self) -> Result<&Bound> {
-        self.bound.as_ref().ok_or(Errno::EOPBADSTATE)
+        self.bound.get().ok_or(Errno::EOPBADSTATE)
     }
 
     /// Does something with what is under way, of which consumers may be told. Any context.
@@ -213,39 +197,21 @@ impl Station {
     /// Handles completions, at most so many batches; `arms` has the handler called for what comes when
     /// there are no more. False if nothing has come of it. Any context.
     fn drain(&self, arms: bool, budget: usize) -> bool {
-        let Some(bound) = self.bound.as_ref() else {
+        let Some(bound) = self.bound.get() else {
             return false;
         };
-        if arms {
-            let _ = self.is_asked.xchg(true, Full);
-        }
         let mut has_come = false;
-        // Whoever is there sees, when it is done, what it has been asked for.
-        while !self.is_busy.xchg(true, Full) {
-            let arms = self.is_asked.xchg(false, Full);
-            if arms {
-                // Before it is: whoever is called for a completion says that it is not any more.
-                self.is_armed.store(true, Relaxed);
-            }
-            let batches = (0..budget).take_while(|_| self.take(bound, arms)).count();
-            let _ = self.is_busy.xchg(false, Full);
-            // Its reader may have made room.
-            if batches > 0 || self.is_awaiting.load(Relaxed) {
-                has_come = true;
-                self.deliver(bound);
-            }
-            if batches == budget {
-                // The handler may have come meanwhile, and have left it to us.
-                if arms || self.is_asked.load(Acquire) {
-                    bound.queue.call_handler();
-                }
-                return true;
-            }
-            if !self.is_asked.load(Acquire) {
+        for _ in 0..budget {
+            let taken = self.take(bound, arms);
+            has_come |= taken.has_come;
+            if taken.is_all {
                 return has_come;
             }
         }
-        true
+        if arms {
+            bound.queue.call_handler();
+        }
+        has_come
     }
 
     /// Hands over what waits for no more than room to tell of it. Any context.
@@ -259,7 +225,6 @@ impl Station {
             if traffic.is_holding() {
                 traffic.resume(outlets, None);
             }
-            self.is_awaiting.store(traffic.awaits_reader(), Relaxed);
             break traffic.is_calling();
         };
         if is_calling {
@@ -267,77 +232,81 @@ impl Station {
         }
     }
 
-    /// Handles a batch; false if there was nothing.
-    fn take(&self, bound: &Bound, arms: bool) -> bool {
-        let mut slots = EntrySlots::<fi_cq_data_entry, BATCH>::new();
+    /// Handles a batch, and has the handler called for the next completion if there was none and it `arms`.
+    fn take(&self, bound: &Bound, arms: bool) -> Taken {
         let queue = &*bound.queue;
-        let count = match arms {
-            true => queue.read(slots.room()),
-            false => queue.core().read(Shape::entries(slots.room())),
+        let mut floor = self.traffic.lock();
+        let (traffic, outlets) = floor.parts();
+        let room = traffic.found.room();
+        let found = match arms {
+            true => {
+                // Before it is: whoever is called for a completion says that it is not any more.
+                write_once(&self.is_armed, 1);
+                queue.read(room)
+            }
+            false => queue.core().read(Shape::entries(room)),
         };
-        match count {
+        let (has_come, is_all) = match found {
             Ok(count) => {
-                let mut floor = self.traffic.lock();
-                let (traffic, outlets) = floor.parts();
-                for entry in slots.get().into_iter().take(count) {
-                    let context = Context::new(entry.op_context);
-                    let arrival = match entry.flags & FI_REMOTE_WRITE {
-                        0 => Arrival::Bytes(entry.len),
-                        _ => Arrival::Written(entry.data),
-                    };
-                    traffic.land(outlets, context, Ok(arrival));
+                for at in 0..count {
+                    traffic.land_found(outlets, at);
                 }
-                self.is_awaiting.store(traffic.awaits_reader(), Relaxed);
-                true
+                // Only who finds nothing arms.
+                (true, !arms && count < BATCH)
             }
             Err(Errno::EAVAIL) => {
                 if let Ok(failure) = queue.core().read_error() {
                     let context = failure.completion.context;
-                    self.with(|traffic, outlets| {
-                        traffic.land(outlets, context, Err(failure.errno));
-                    });
+                    traffic.land(outlets, context, Err(failure.errno));
                 }
-                true
+                (true, false)
             }
-            Err(_) => false,
+            Err(_) => (false, true),
+        };
+        let is_calling = traffic.is_calling();
+        // Its reader may have made room.
+        let awaits_reader = traffic.awaits_reader();
+        drop(floor);
+        if is_calling {
+            bound.kick();
+        }
+        if awaits_reader {
+            self.deliver(bound);
+        }
+        Taken {
+            has_come: has_come || awaits_reader,
+            is_all,
         }
     }
 
-    /// Handles all completions that there are now: others may come as fast as these go. Process context.
+    /// Handles all completions that there are now: others may come as fast as these go. Any context.
     pub(super) fn settle(&self) {
-        while self.is_busy.xchg(true, Full) {
-            fsleep(MOMENT);
-        }
-        if let Some(bound) = self.bound.as_ref() {
-            let _ = (0..=FLIGHTS / BATCH).all(|_| self.take(bound, false));
-        }
-        let _ = self.is_busy.xchg(false, Full);
-        if self.is_asked.load(Acquire) {
-            let _ = self.drain(true, HANDLER_BUDGET);
+        if let Some(bound) = self.bound.get() {
+            let _ = (0..=FLIGHTS / BATCH).all(|_| !self.take(bound, false).is_all);
         }
     }
 
     /// What a reader does who finds nothing; false if there still is nothing. Any context.
     fn read(&self) -> bool {
-        self.is_read.store(true, Relaxed);
+        write_once(&self.is_read, 1);
         self.drain(false, READER_BUDGET)
     }
 
     /// A reader is to be told of what comes, and does not come again before that; its queue says so from
     /// now on. Any context.
     fn expect(&self) {
-        self.is_read.store(false, Relaxed);
-        if let (false, Some(bound)) = (self.is_armed.load(Acquire), self.bound.as_ref()) {
+        write_once(&self.is_read, 0);
+        if let (0, Some(bound)) = (load_acquire(&self.is_armed), self.bound.get()) {
             bound.queue.call_handler();
         }
     }
 
     /// What the handler does.
     fn handle(&self) {
-        self.is_armed.store(false, Relaxed);
-        let is_read = self.is_read.xchg(false, Full);
+        write_once(&self.is_armed, 0);
+        let is_read = self.is_read.xchg(0, Full) != 0;
         let is_watched = is_read && !self.traffic.lock().outlets.are_awaited();
-        match self.bound.as_ref().filter(|_| is_watched) {
+        match self.bound.get().filter(|_| is_watched) {
             None => drop(self.drain(true, HANDLER_BUDGET)),
             Some(bound) => {
                 let _ = self.drain(false, HANDLER_BUDGET);

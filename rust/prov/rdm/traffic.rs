@@ -42,6 +42,8 @@ use super::{
 };
 use crate::{
     abi::{
+        fi_cq_data_entry,
+        flags::FI_REMOTE_WRITE,
         nodes::{
             Own,
             Queue, //
@@ -51,8 +53,11 @@ use crate::{
     },
     fi::{
         av::AddressVector,
-        memory::Context, //
-    }, //
+        memory::{
+            Context,
+            EntrySlots, //
+        },
+    },
 };
 use core::{
     mem,
@@ -88,6 +93,9 @@ const PACKETS: usize = SENDS + LANES * (RECEIVES + WORDS);
 
 /// What lower endpoints have in hand at once.
 pub(super) const FLIGHTS: usize = PACKETS + LANES * FETCHES;
+
+/// Completions that are taken from the lower queue at once.
+pub(super) const BATCH: usize = 16;
 
 /// What is to be done for a peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -137,6 +145,8 @@ pub(super) struct Traffic {
     pub(super) clock: u64,
     /// Some connection may be about to end.
     pub(super) are_parting: bool,
+    /// Completions of the lower endpoints, on their way.
+    pub(super) found: EntrySlots<fi_cq_data_entry, BATCH>,
 }
 
 /// What is left of an endpoint, to be dropped where one may sleep.
@@ -191,6 +201,7 @@ impl Traffic {
             collected: 0,
             clock: 0,
             are_parting: false,
+            found: EntrySlots::new(),
         })
     }
 
@@ -220,6 +231,7 @@ impl Traffic {
         self.idle.len()
     }
 
+    #[inline(always)]
     pub(super) fn peer(&mut self, slot: u32) -> Option<&mut Peer> {
         self.peers.get_mut(slot as usize)?.as_deref_mut()
     }
@@ -288,7 +300,7 @@ impl Traffic {
 
     /// Whom an operation is with that has no number yet.
     pub(super) fn stranger(&self) -> Option<SocketAddr> {
-        Some(self.strangers.first()?.as_order()?.to)
+        Some(self.strangers.first()?.to)
     }
 
     /// Makes room for peers with numbers below `count`, in memory that was allocated for it: what there was
@@ -437,18 +449,30 @@ impl Traffic {
     }
 
     /// What has come of something that a lower endpoint had in hand.
+    #[inline]
     pub(super) fn land(&mut self, outlets: &Outlets, context: Context, result: Result<Arrival>) {
-        if let Some(receive) = self.fetches.land(context) {
+        if let Some(packet) = self.flights.land(context) {
+            match packet.usage {
+                Use::Posted => self.arrive(outlets, packet, result),
+                _ => self.sent(outlets, packet, result.map(drop)),
+            }
+        } else if let Some(receive) = self.fetches.land(context) {
             self.fetched(outlets, receive, result.map(drop));
-            return;
         }
-        let Some(packet) = self.flights.land(context) else {
+    }
+
+    /// The same of a completion that has been [`found`](Self::found).
+    #[inline(always)]
+    pub(super) fn land_found(&mut self, outlets: &Outlets, at: usize) {
+        let Some(entry) = self.found.nth(at) else {
             return;
         };
-        match packet.usage {
-            Use::Posted => self.arrive(outlets, packet, result),
-            _ => self.sent(outlets, packet, result.map(drop)),
-        }
+        let context = Context::new(entry.op_context);
+        let arrival = match entry.flags & FI_REMOTE_WRITE {
+            0 => Arrival::Bytes(entry.len),
+            _ => Arrival::Written(entry.data),
+        };
+        self.land(outlets, context, Ok(arrival));
     }
 
     /// The same of one that is closed with its consumer's: nobody is told, [`Self::end`] has it.

@@ -32,10 +32,17 @@ impl Turns {
     }
 
     /// Whether something else may be, which is there to be posted.
+    #[inline(always)]
     pub(super) fn may_send(&mut self) -> bool {
         let may_send = !self.are_taken || self.reads == 0;
         self.is_awaited |= !may_send;
         may_send
+    }
+
+    /// Whether something else than a read waits.
+    #[inline(always)]
+    pub(super) fn is_awaited(&self) -> bool {
+        self.is_awaited
     }
 
     /// A read has been posted.

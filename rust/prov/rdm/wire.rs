@@ -30,6 +30,7 @@ use layout::{
     RANGES,
     TARGETS, //
 };
+pub(super) use write::address;
 
 /// Bytes of the header.
 pub(super) const HEADER: usize = 64;
@@ -282,6 +283,7 @@ impl Place {
 
 impl Head {
     /// Where the payload begins.
+    #[inline(always)]
     pub(super) fn len(&self) -> usize {
         HEADER
             + match self {

@@ -542,7 +542,7 @@ impl provider::Endpoint for Endpoint {
         operation: Operation<'_>,
         single: &provider::Single<'_>,
     ) -> Option<Result> {
-        self.post_plain(operation, single)
+        self.post_plain::<false>(operation, single)
     }
 
     #[inline(always)]
@@ -557,7 +557,7 @@ impl provider::Endpoint for Endpoint {
 
     #[inline(always)]
     fn receive_plain(&self, single: &provider::Single<'_>) -> Option<Result> {
-        self.post_receive_plain(single)
+        self.post_receive_plain::<false>(single)
     }
 
     fn atomic(&self, atomic: &fi::atomic::Atomic<'_>, message: &Message<'_>) -> Result {

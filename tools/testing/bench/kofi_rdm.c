@@ -14,6 +14,13 @@
 /* The other side, wherever it is in the vector. */
 #define BENCH_TO(end)	((end)->to)
 
+/*
+ * A burst that the peer has room for; and as whoever reads moves what has come,
+ * nobody is to come and do it before.
+ */
+#define BENCH_BURST	8
+#define BENCH_PAUSE_MS	0
+
 #include "end.h"
 
 /* Addresses that nobody answers at, and nothing is sent to. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A device that does nothing: what is posted is over at once, and no byte moves.
+ * A device that does next to nothing: what is posted is over at once, and of a
+ * message no more moves than the header that whoever is above may have there.
  * What a call costs beyond it is its caller's.
  *
  * Its queue pairs connect with each other through iw_cm, which needs no packets.
@@ -18,7 +19,9 @@
 #include <rdma/ib_verbs.h>
 #include <rdma/iw_cm.h>
 
-#define NULL_DEPTH	1024	/* of each queue */
+#define NULL_DEPTH	1024	/* of each queue of requests */
+#define NULL_ENTRIES	16384	/* of each queue of completions */
+#define NULL_HEADER	64	/* bytes of a message that are copied */
 
 struct null_device {
 	struct ib_device	base;
@@ -42,9 +45,15 @@ struct null_cq {
 	bool			armed;
 };
 
+struct null_recv {
+	u64			wr_id;
+	u64			addr;
+	u32			len;
+};
+
 struct null_qp {
 	struct ib_qp		base;
-	u64			*receives;
+	struct null_recv	*receives;
 	u32			head;
 	u32			tail;
 	bool			signal_all;

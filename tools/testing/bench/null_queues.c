@@ -7,7 +7,7 @@
 
 static bool null_is_full(const struct null_cq *cq)
 {
-	return cq->head - cq->tail == NULL_DEPTH;
+	return cq->head - cq->tail == NULL_ENTRIES;
 }
 
 /* One more completion; more than fit are an error of who made the queue. */
@@ -19,7 +19,7 @@ static void null_complete(struct ib_cq *base, const struct ib_wc *wc)
 
 	spin_lock_irqsave(&cq->lock, flags);
 	if (!WARN_ON_ONCE(null_is_full(cq)))
-		cq->done[cq->head++ % NULL_DEPTH] = *wc;
+		cq->done[cq->head++ % NULL_ENTRIES] = *wc;
 	tell = cq->armed;
 	cq->armed = false;
 	spin_unlock_irqrestore(&cq->lock, flags);
@@ -27,17 +27,30 @@ static void null_complete(struct ib_cq *base, const struct ib_wc *wc)
 		base->comp_handler(base, base->cq_context);
 }
 
-/* A receive is over. */
-static void null_receive(struct null_qp *qp, enum ib_wc_status status, u32 len)
+/* Addresses are the kernel's own: the device has none to do its DMA. */
+static void null_copy(const struct null_recv *recv, const struct ib_sge *from)
 {
+	if (from->length >= NULL_HEADER && recv->len >= NULL_HEADER)
+		memcpy((void *)(uintptr_t)recv->addr,
+		       (void *)(uintptr_t)from->addr, NULL_HEADER);
+}
+
+/* A receive is over: with a message, or none. */
+static void null_receive(struct null_qp *qp, enum ib_wc_status status,
+			 const struct ib_sge *from)
+{
+	const struct null_recv *recv =
+		&qp->receives[qp->tail++ % NULL_DEPTH];
 	struct ib_wc wc = {
 		.status = status,
 		.opcode = IB_WC_RECV,
-		.byte_len = len,
+		.wr_id = recv->wr_id,
+		.byte_len = from ? from->length : 0,
 		.qp = &qp->base,
 	};
 
-	wc.wr_id = qp->receives[qp->tail++ % NULL_DEPTH];
+	if (from)
+		null_copy(recv, from);
 	null_complete(qp->base.recv_cq, &wc);
 }
 
@@ -65,11 +78,11 @@ static void null_send(struct null_qp *qp, const struct ib_send_wr *wr)
 		.opcode = null_opcode(wr->opcode),
 		.qp = &qp->base,
 	};
-	u32 len = wr->num_sge ? wr->sg_list[0].length : 0;
+	const struct ib_sge *from = wr->num_sge ? wr->sg_list : NULL;
 	struct null_qp *peer = qp->peer;
 
 	if (wr->opcode == IB_WR_SEND && peer && peer->head != peer->tail)
-		null_receive(peer, IB_WC_SUCCESS, len);
+		null_receive(peer, IB_WC_SUCCESS, from);
 	if (qp->failed || qp->signal_all || wr->send_flags & IB_SEND_SIGNALED)
 		null_complete(qp->base.send_cq, &wc);
 }
@@ -102,9 +115,13 @@ int null_post_recv(struct ib_qp *base, const struct ib_recv_wr *wr,
 			ret = -ENOMEM;
 			break;
 		}
-		qp->receives[qp->head++ % NULL_DEPTH] = wr->wr_id;
+		qp->receives[qp->head++ % NULL_DEPTH] = (struct null_recv){
+			.wr_id = wr->wr_id,
+			.addr = wr->num_sge ? wr->sg_list[0].addr : 0,
+			.len = wr->num_sge ? wr->sg_list[0].length : 0,
+		};
 		if (qp->failed)
-			null_receive(qp, IB_WC_WR_FLUSH_ERR, 0);
+			null_receive(qp, IB_WC_WR_FLUSH_ERR, NULL);
 	}
 	spin_unlock_irqrestore(&device->lock, flags);
 	return ret;
@@ -118,7 +135,7 @@ int null_poll_cq(struct ib_cq *base, int count, struct ib_wc *wc)
 
 	spin_lock_irqsave(&cq->lock, flags);
 	while (found < count && cq->tail != cq->head)
-		wc[found++] = cq->done[cq->tail++ % NULL_DEPTH];
+		wc[found++] = cq->done[cq->tail++ % NULL_ENTRIES];
 	spin_unlock_irqrestore(&cq->lock, flags);
 	return found;
 }
@@ -142,13 +159,13 @@ int null_create_cq(struct ib_cq *base,
 {
 	struct null_cq *cq = to(cq, base);
 
-	if (attr->flags || attr->cqe > NULL_DEPTH)
+	if (attr->flags || attr->cqe > NULL_ENTRIES)
 		return -EINVAL;
-	cq->done = kvmalloc_array(NULL_DEPTH, sizeof(*cq->done), GFP_KERNEL);
+	cq->done = kvmalloc_array(NULL_ENTRIES, sizeof(*cq->done), GFP_KERNEL);
 	if (!cq->done)
 		return -ENOMEM;
 	spin_lock_init(&cq->lock);
-	base->cqe = NULL_DEPTH;
+	base->cqe = NULL_ENTRIES;
 	return 0;
 }
 
@@ -190,7 +207,7 @@ static void null_fail(struct null_qp *qp)
 	qp->failed = true;
 	qp->peer = NULL;
 	while (qp->head != qp->tail)
-		null_receive(qp, IB_WC_WR_FLUSH_ERR, 0);
+		null_receive(qp, IB_WC_WR_FLUSH_ERR, NULL);
 }
 
 static void null_close(struct iw_cm_id *id)

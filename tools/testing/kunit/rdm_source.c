@@ -276,7 +276,7 @@ static void info_08_strangers_are_told_of_on_demand(struct kunit *test)
 		bool	is_there;
 	} cases[] = {
 		{ FI_EP_RDM, 0, FI_SOURCE, true },
-		{ FI_EP_RDM, FI_MSG, FI_SOURCE, true },
+		{ FI_EP_RDM, FI_MSG, 0, true },
 		{ FI_EP_RDM, FI_MSG | FI_SOURCE, FI_SOURCE, true },
 		{ FI_EP_RDM, FI_MSG | FI_SOURCE_ERR, FI_SOURCE | FI_SOURCE_ERR, true },
 		{ FI_EP_MSG, FI_MSG | FI_SOURCE_ERR, 0, false },

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 # What single calls cost over kOFI and over raw verbs, in turns in one boot: calls.sh [ROUNDS]. The
-# device beneath does nothing, and so costs both the same.
-need_module kofi_bench kofi_raw kofi_sets kofi_null
+# device beneath does next to nothing, and so costs both the same. Beside them, calls of datagram endpoints.
+need_module kofi_bench kofi_raw kofi_rdm kofi_sets kofi_null
 veth_up n0 10.4.0 fd00:4 && load kofi_null netdev=n0 && link_active null0 || fail "no device"
 load kofi_bench addr=10.4.0.1 && load kofi_raw addr=10.4.0.1 &&
+	load kofi_rdm addr=10.4.0.1 series=rdm_ &&
 	load kofi_sets addr=10.4.0.1 || fail "the modules do not load"
 round=0
 while [ $round -lt "${1:-3}" ]; do
@@ -11,9 +12,10 @@ while [ $round -lt "${1:-3}" ]; do
 		echo "cost 512 1280" >/sys/kernel/debug/kofi_$implementation/run ||
 			fail "$implementation"
 	done
+	echo "cost 64 1280" >/sys/kernel/debug/kofi_rdm/run || fail "rdm"
 	for test in "lookups 1280" "poll 16" "wait 1280"; do
 		echo "$test" >/sys/kernel/debug/kofi_sets/run || fail "$test"
 	done
 	round=$((round + 1))
 done
-unload kofi_bench kofi_raw kofi_sets kofi kofi_null || fail "the modules do not unload"
+unload kofi_bench kofi_raw kofi_rdm kofi_sets kofi kofi_null || fail "the modules do not unload"

@@ -14,6 +14,7 @@ use super::{
             Report,
             Work, //
         },
+        posting::Use,
     },
     Endpoint, //
 };
@@ -97,18 +98,18 @@ impl Endpoint {
             true => Source::Copied(Outgoing::at_once(message.memory)?),
             false => Source::Lent(Lent::new(message.memory, message.descriptors)?),
         };
-        self.start((exit, bound), to, report, |packet| {
+        self.start((exit, bound), &to, report, |packet| {
             let local = match source {
                 Source::Lent(lent) => Local::Lent(lent),
                 Source::Copied(memory) => Local::Packet(memory.read(0, packet.bytes())),
             };
-            Work::Access(Access {
+            packet.usage = Use::Order(Work::Access(Access {
                 way,
                 remote: *remote,
                 local,
                 flags: flags & PASSED_FLAGS,
                 data: message.data,
-            })
+            }));
         })
     }
 }

@@ -13,8 +13,10 @@ use super::{
             Report,
             Work, //
         },
+        posting::Use,
         wire::{
             Call,
+            Head,
             Range,
             Ranges,
             ATOMIC_ANSWER,
@@ -114,19 +116,22 @@ impl Endpoint {
             op: op.to_raw() as u8,
             datatype: datatype.to_raw() as u8,
         };
-        self.start((exit, bound), to, report, |packet| {
+        self.start((exit, bound), &to, report, |packet| {
             let room = packet.operands();
             let first = operands.read(0, room);
             let second = room
                 .get_mut(first..)
                 .map_or(0, |room| compare.read(0, room));
-            Work::Atomic(Asked {
+            let head = Head::Atomic {
+                id: packet.id(),
                 call,
                 targets,
-                operands: first + second,
+            };
+            packet.write_any(0, &head, first + second);
+            packet.usage = Use::Order(Work::Atomic(Asked {
                 result,
                 answer: None,
-            })
+            }));
         })
     }
 }

@@ -37,6 +37,7 @@ impl Message {
     /// # Errors
     ///
     /// It is no message, or to a context that there is not.
+    #[inline(always)]
     fn of(header: &Fields<HEADER>, contexts: Option<usize>) -> Result<Self, Malformed> {
         let context = match contexts {
             None => 0,
@@ -138,6 +139,7 @@ impl<'a> Packet<'a> {
     /// # Errors
     ///
     /// What is wrong with it.
+    #[inline(always)]
     pub(in super::super) fn parse(
         bytes: &'a [u8],
         contexts: Option<usize>,
@@ -146,16 +148,28 @@ impl<'a> Packet<'a> {
         if header.u8::<{ at::CTRL_VERSION }>() != CTRL_VERSION {
             return Err(Malformed("another version"));
         }
+        if header.u8::<{ at::KIND }>() != kind::EAGER {
+            return Self::parse_other(bytes, contexts);
+        }
+        let message = Message::of(&header, contexts)?;
+        let payload = bytes.get(HEADER..).unwrap_or(&[]);
+        if message.len != payload.len() as u64 || payload.len() > EAGER {
+            return Err(Malformed("a message that is not as long as it says"));
+        }
+        Ok(Self {
+            to: header.u64::<{ at::TO }>(),
+            head: Head::Eager(message),
+            payload,
+        })
+    }
+
+    /// The same of all but the usual kind.
+    #[inline(never)]
+    fn parse_other(bytes: &'a [u8], contexts: Option<usize>) -> Result<Self, Malformed> {
+        let header = Fields::<HEADER>::first_of(bytes).ok_or(Malformed("no header"))?;
         let body = bytes.get(HEADER..).unwrap_or(&[]);
         let id = header.u64::<{ at::ID }>();
         let (head, payload) = match header.u8::<{ at::KIND }>() {
-            kind::EAGER => {
-                let message = Message::of(&header, contexts)?;
-                if message.len != body.len() as u64 || body.len() > EAGER {
-                    return Err(Malformed("a message that is not as long as it says"));
-                }
-                (Head::Eager(message), body)
-            }
             kind::SEGMENT => {
                 let message = Message::of(&header, contexts)?;
                 (Self::segment(&header, id, message, body)?, body)
@@ -192,10 +206,11 @@ impl<'a> Packet<'a> {
         })
     }
 
-    /// Whether what has arrived may name a receive context: a peer who knows of none leaves there what was
-    /// there before.
-    pub(in super::super) fn may_name_a_context(bytes: &[u8]) -> bool {
-        bytes.get(at::CONTEXT).is_some_and(|&context| context != 0)
+    /// The receive context that a packet names, if that means something: a peer who knows of none leaves there
+    /// what was there before.
+    #[inline(always)]
+    pub(in super::super) fn named_context(bytes: &[u8]) -> u8 {
+        bytes.get(at::CONTEXT).copied().unwrap_or(0)
     }
 
     fn segment(

@@ -382,9 +382,9 @@ mod cases {
                 ..message
             };
             assert!(parsed.is_ok_and(|packet| packet.head == Head::Eager(first)));
-            assert_eq!(Packet::may_name_a_context(&bytes), context != 0);
+            assert_eq!(Packet::named_context(&bytes), context);
         }
-        assert!(!Packet::may_name_a_context(&bytes[..33]));
+        assert_eq!(Packet::named_context(&bytes[..33]), 0);
     }
 
     #[test]

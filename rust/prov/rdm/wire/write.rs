@@ -29,6 +29,7 @@ use super::{
 use crate::abi::flags::FI_REMOTE_CQ_DATA;
 
 impl Message {
+    #[inline(always)]
     fn put(&self, header: &mut Fields<HEADER>) {
         header.set_u8::<{ at::OP }>(if self.tag.is_some() {
             op::TAGGED
@@ -46,6 +47,7 @@ impl Message {
 }
 
 impl Call {
+    #[inline(always)]
     fn put(&self, header: &mut Fields<HEADER>) {
         header.set_u8::<{ at::OP }>(match self.form {
             Form::Base => op::ATOMIC,
@@ -87,9 +89,19 @@ fn put_ranges(ranges: &Ranges, to: &mut [u8]) {
     }
 }
 
+/// Says whom a packet is for that has been written: what they call the connection.
+#[inline(always)]
+pub(in super::super) fn address(to: u64, packet: &mut [u8]) {
+    let field = packet.get_mut(at::TO..).and_then(<[u8]>::first_chunk_mut);
+    if let Some(field) = field {
+        *field = to.to_ne_bytes();
+    }
+}
+
 impl Head {
     /// Writes all but the payload, of which there are `payload` bytes, to the beginning of `packet`, and
     /// says where it begins; none if there is not enough room for both.
+    #[inline(always)]
     pub(in super::super) fn write(
         &self,
         to: u64,
@@ -125,6 +137,7 @@ impl Head {
         Some(begin)
     }
 
+    #[inline(always)]
     fn header(&self, to: u64, payload: usize) -> Fields<HEADER> {
         let mut header = Fields::<HEADER>::new();
         header.set_u8::<{ at::CTRL_VERSION }>(CTRL_VERSION);

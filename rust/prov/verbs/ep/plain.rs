@@ -73,7 +73,7 @@ impl Endpoint {
 
     /// A send, a write or, where nothing overtakes it, a read.
     #[inline(always)]
-    pub(super) fn post_plain(
+    pub(super) fn post_plain<const LOCKS: bool>(
         &self,
         operation: Operation<'_>,
         single: &Single<'_>,
@@ -85,7 +85,7 @@ impl Endpoint {
         // SAFETY: It is the send queue.
         let mut plain = unsafe {
             self.transmit
-                .begin_send(single.context, (flags, len), Use::Reported)
+                .begin_send::<LOCKS>(single.context, (flags, len), Use::Reported)
         }?;
         let wr_id = plain.wr_id;
         let mut how = SendFlags::from(SendFlag::Signaled);
@@ -132,7 +132,7 @@ impl Endpoint {
         // SAFETY: It is the send queue.
         let begun = unsafe {
             self.transmit
-                .begin_send(Context::NULL, (flags, len), Use::Silent)
+                .begin_send::<false>(Context::NULL, (flags, len), Use::Silent)
         };
         let mut plain = begun?;
         let wr_id = plain.wr_id;
@@ -149,11 +149,14 @@ impl Endpoint {
 
     /// A receive.
     #[inline(always)]
-    pub(super) fn post_receive_plain(&self, single: &Single<'_>) -> Option<Result> {
+    pub(super) fn post_receive_plain<const LOCKS: bool>(
+        &self,
+        single: &Single<'_>,
+    ) -> Option<Result> {
         let whole = self.whole_of(single, !USUAL_RECEIVE)?;
         let flags = FI_RECV | FI_MSG;
         // SAFETY: It is the receive queue.
-        let mut plain = unsafe { self.receive.begin_receive(single.context, flags) }?;
+        let mut plain = unsafe { self.receive.begin_receive::<LOCKS>(single.context, flags) }?;
         let wr_id = plain.wr_id;
         // SAFETY: As in `post_plain`.
         let posted = unsafe {

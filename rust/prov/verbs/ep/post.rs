@@ -37,7 +37,8 @@ use crate::{
         provider::{
             Message,
             Operation,
-            Rma, //
+            Rma,
+            Single, //
         },
     },
     rdma::{
@@ -119,6 +120,11 @@ impl Endpoint {
     /// Every transfer to or from the peer that this side starts.
     #[inline(always)]
     pub(super) fn post_transmit(&self, operation: Operation<'_>, message: &Message<'_>) -> Result {
+        if let (Operation::Send, Some(single)) = (operation, single(message, USUAL)) {
+            if let Some(posted) = self.post_plain::<true>(operation, &single) {
+                return posted;
+            }
+        }
         match message.flags & !USUAL {
             // That the others are not there lets the compiler leave out what they ask for.
             0 => self.post_with(
@@ -261,6 +267,11 @@ impl Endpoint {
     /// `fi_recv()` and its relatives.
     #[inline(always)]
     pub(super) fn post_receive(&self, message: &Message<'_>) -> Result {
+        if let Some(single) = single(message, USUAL_RECEIVE) {
+            if let Some(posted) = self.post_receive_plain::<true>(&single) {
+                return posted;
+            }
+        }
         self.state.check_receive()?;
         if message.flags & !USUAL_RECEIVE != 0 {
             let message = *message;
@@ -457,6 +468,20 @@ impl Transmit {
         };
         // SAFETY: By this function's safety requirement.
         unsafe { qp.post_send(&wr) }.map_err(status::refused)
+    }
+}
+
+/// A message for which there may be a short way, as its flags are `usual`.
+#[inline(always)]
+fn single<'a>(message: &Message<'a>, usual: u64) -> Option<Single<'a>> {
+    match (message.memory, message.descriptors, message.flags & !usual) {
+        (Memory::Segments([segment]), [descriptor], 0) => Some(Single {
+            segment,
+            descriptor: *descriptor,
+            context: message.context,
+            flags: message.flags,
+        }),
+        _ => None,
     }
 }
 

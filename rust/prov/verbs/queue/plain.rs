@@ -2,9 +2,10 @@
 
 //! The short way into a queue, which nearly everything takes.
 //!
-//! It is there while the consumer's data calls are alone, the endpoint is connected both ways, every
-//! success is reported, and everything fits into the completion queue: the gate of `head` is barred
-//! for each of these that is not so, and a post looks at one number. What finds it shut, or is to be
+//! It is there while no others are about, the endpoint is connected both ways, every success is
+//! reported, and everything fits into the completion queue: the gate of `head` is barred for each of these
+//! that is not so, and a post looks at one number. Where the consumer's data calls may meet it has the lock,
+//! and is another function. What finds it shut, or is to be
 //! traced, goes by [`posting`](super::posting).
 
 use super::{
@@ -119,19 +120,20 @@ impl Plain<'_, Receiver> {
 
 impl Queue {
     /// Begins to send, write or read so many bytes, which is reported with `flags` if it is reported; if
-    /// the short way is there and the queue is not full.
+    /// the short way is there and the queue is not full: the one of data calls that are alone, or the one of
+    /// those that lock.
     ///
     /// # Safety
     ///
     /// It is a send queue.
     #[inline(always)]
-    pub(in crate::prov::verbs) unsafe fn begin_send(
+    pub(in crate::prov::verbs) unsafe fn begin_send<const LOCKS: bool>(
         &self,
         context: Context,
         (flags, len): (u64, usize),
         usage: Use,
     ) -> Option<Plain<'_, Sender>> {
-        self.begin_plain((context, flags, usage), len, |poster| match poster {
+        self.begin_plain::<_, LOCKS>((context, flags, usage), len, |poster| match poster {
             Poster::Send(sender) => sender,
             // SAFETY: By this function's safety requirement; see `Queue::open`.
             Poster::Receive(_) => unsafe { unreachable_unchecked() },
@@ -144,12 +146,12 @@ impl Queue {
     ///
     /// It is a receive queue.
     #[inline(always)]
-    pub(in crate::prov::verbs) unsafe fn begin_receive(
+    pub(in crate::prov::verbs) unsafe fn begin_receive<const LOCKS: bool>(
         &self,
         context: Context,
         flags: u64,
     ) -> Option<Plain<'_, Receiver>> {
-        self.begin_plain((context, flags, Use::Reported), 0, |poster| match poster {
+        self.begin_plain::<_, LOCKS>((context, flags, Use::Reported), 0, |poster| match poster {
             Poster::Receive(receiver) => receiver,
             // SAFETY: As above.
             Poster::Send(_) => unsafe { unreachable_unchecked() },
@@ -157,7 +159,7 @@ impl Queue {
     }
 
     #[inline(always)]
-    fn begin_plain<P>(
+    fn begin_plain<P, const LOCKS: bool>(
         &self,
         (context, flags, usage): (Context, u64, Use),
         len: usize,
@@ -166,7 +168,10 @@ impl Queue {
         if trace::posts() {
             return None;
         }
-        let mut head = self.head.enter_alone()?;
+        let mut head = match LOCKS {
+            false => self.head.enter_alone(),
+            true => self.head.lock_unbarred(),
+        }?;
         let seq = head.seq;
         if seq == head.end {
             return None;

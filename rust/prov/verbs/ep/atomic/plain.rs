@@ -82,7 +82,7 @@ impl Endpoint {
         // SAFETY: It is the send queue.
         let begun = unsafe {
             self.transmit
-                .begin_send(message.context, (flags, WORD), Use::Reported)
+                .begin_send::<false>(message.context, (flags, WORD), Use::Reported)
         };
         let mut plain = begun?;
         let wr_id = plain.wr_id;

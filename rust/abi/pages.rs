@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Pages that follow each other in physical memory, as many as are needed: `kmalloc()` of more than two takes
+//! a power of two.
+
+use super::{
+    Errno,
+    Result, //
+};
+use core::{
+    ops::{
+        Deref,
+        DerefMut, //
+    },
+    ptr::NonNull,
+    slice, //
+};
+use kernel::prelude::*;
+
+mod ffi {
+    use super::*;
+
+    extern "C" {
+        pub(super) fn kofi_alloc_pages(len: usize) -> *mut c_void;
+        pub(super) fn kofi_free_pages(start: *mut c_void, len: usize);
+    }
+}
+
+/// So many bytes.
+///
+/// # Invariants
+///
+/// `start` is that of `len` initialised bytes, more than none, which came from `kofi_alloc_pages()`.
+pub struct Pages {
+    start: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: It owns its memory.
+unsafe impl Send for Pages {}
+
+// SAFETY: A shared one is only read.
+unsafe impl Sync for Pages {}
+
+impl Pages {
+    /// Zeroes, at least one. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM, in silence; -FI_EINVAL for none.
+    pub fn new(len: usize) -> Result<Self> {
+        if len == 0 {
+            return Err(Errno::EINVAL);
+        }
+        // SAFETY: Any length is legal that is none of nothing.
+        let start = unsafe { ffi::kofi_alloc_pages(len) };
+        // INVARIANT: They are zeroes.
+        Ok(Self {
+            start: NonNull::new(start.cast()).ok_or(Errno::ENOMEM)?,
+            len,
+        })
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        // SAFETY: By the invariant.
+        unsafe { ffi::kofi_free_pages(self.start.as_ptr().cast(), self.len) };
+    }
+}
+
+impl Deref for Pages {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        // SAFETY: By the invariant; it is borrowed.
+        unsafe { slice::from_raw_parts(self.start.as_ptr(), self.len) }
+    }
+}
+
+impl DerefMut for Pages {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: By the invariant; it is borrowed by this caller alone.
+        unsafe { slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
+    }
+}
