@@ -396,10 +396,18 @@ mod tests {
     #[test]
     fn info_08_what_makes_failures_only_when_asked() {
         let offered = OFFERED | FI_SOURCE | FI_SOURCE_ERR;
-        assert_eq!(choose_caps(offered, FI_MSG), Some(OFFERED | FI_SOURCE));
+        assert_eq!(choose_caps(offered, FI_MSG), Some(OFFERED));
         assert_eq!(choose_caps(offered, 0), Some(OFFERED | FI_SOURCE));
         assert_eq!(choose_caps(offered, FI_SOURCE_ERR), Some(offered));
         assert_eq!(choose_caps(OFFERED, FI_SOURCE_ERR), None);
+    }
+
+    #[test]
+    fn info_08_what_costs_something_only_when_asked() {
+        let offered = OFFERED | FI_SOURCE;
+        assert_eq!(choose_caps(offered, FI_MSG), Some(OFFERED));
+        assert_eq!(choose_caps(offered, FI_MSG | FI_SOURCE), Some(offered));
+        assert_eq!(choose_caps(offered, FI_SOURCE), Some(offered));
     }
 
     #[test]

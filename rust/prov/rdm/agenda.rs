@@ -94,7 +94,8 @@ impl Patience {
 
     /// For how long.
     pub(super) fn get(&self) -> Delta {
-        Delta::from_millis((self.0 + random() % self.0) as i64)
+        let more = random().checked_rem(self.0).unwrap_or(0);
+        Delta::from_millis((self.0 + more) as i64)
     }
 
     /// It was in vain.
