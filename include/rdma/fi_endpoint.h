@@ -43,7 +43,7 @@
  * * -FI_EOPNOTSUPP - a flag for what the endpoint was not offered; FI_MULTI_RECV
  *   of a shared receive context
  * * -FI_ENOSYS - a receive of an endpoint that shares its receives: post it to
- *   the context
+ *   the context; a transfer that a context of a scalable endpoint is not for
  * * -FI_ENOMEM - without desc: the buffer cannot be mapped
  */
 
@@ -236,7 +236,8 @@ static inline int fi_passive_ep(struct fid_fabric *fabric,
  * Context: Process context, may sleep.
  * Return:
  * * 0 - the endpoint is open
- * * -FI_EINVAL - not FI_EP_MSG; capabilities, sizes or completion levels beyond
+ * * -FI_EINVAL - neither FI_EP_MSG nor FI_EP_RDM, or several contexts, which
+ *   fi_scalable_ep() is for; capabilities, sizes or completion levels beyond
  *   what was offered; another device than the domain's; the handle of no
  *   unanswered request; @info or @ep is %NULL
  * * -FI_EDOMAIN - a request that came in on another device: it is refused
@@ -276,12 +277,25 @@ static inline int fi_endpoint2(struct fid_domain *domain, struct fi_info *info,
 /**
  * fi_scalable_ep() - open an endpoint of many contexts
  * @domain: its parent
- * @info: one of the infos that fi_getinfo() gave
+ * @info: one of the infos that fi_getinfo() gave for FI_EP_RDM; how many contexts
+ *	there are is in &fi_ep_attr.tx_ctx_cnt and &fi_ep_attr.rx_ctx_cnt, where 0
+ *	is 1, and which may be changed
  * @sep: the open endpoint
  * @context: the caller's, kept in its fid
  *
- * Context: Any context.
- * Return: -FI_ENOSYS: no provider has endpoints of several contexts today.
+ * The info is read while the call runs. The endpoint is closed after all of its
+ * contexts: -FI_EBUSY before. Transfers on itself are -FI_ENOSYS; fi_enable(),
+ * fi_setname(), fi_getname() and options are as of other datagram endpoints.
+ *
+ * Context: Process context, may sleep.
+ * Return:
+ * * 0 - the endpoint is open
+ * * -FI_EINVAL - more contexts than max_ep_tx_ctx or max_ep_rx_ctx, as with
+ *   FI_SHARED_CONTEXT; capabilities or sizes beyond what was offered; another
+ *   device than the domain's; @info or @sep is %NULL
+ * * -FI_ENOSYS - a domain of connected endpoints
+ * * -FI_EOPBADSTATE - in atomic context
+ * * -FI_ENOMEM - no memory
  */
 static inline int fi_scalable_ep(struct fid_domain *domain,
 				 struct fi_info *info, struct fid_ep **sep,
@@ -303,8 +317,8 @@ static inline int fi_scalable_ep(struct fid_domain *domain,
  * Context: Process context, may sleep.
  * Return:
  * * 0 - it is bound, and busy until the endpoint is closed
- * * -FI_EBADFLAGS - a completion queue without FI_TRANSMIT and FI_RECV, a
- *   counter without a kind of operation, flags of an event queue, an address
+ * * -FI_EBADFLAGS - a completion queue without FI_TRANSMIT and FI_RECV, or with
+ *   the one that a context has not; a counter without a kind of operation, flags of an event queue, an address
  *   vector or a shared context, and bits that mean nothing
  * * -FI_EINVAL - what cannot be bound, as an address vector to a connected
  *   endpoint, or a shared context to one whose info does not say
@@ -345,8 +359,15 @@ static inline int fi_pep_bind(struct fid_pep *pep, struct fid *bfid, u64 flags)
  * @bfid: the address vector
  * @flags: reserved, 0
  *
+ * The contexts have it too: it is not bound to them.
+ *
  * Context: Process context, may sleep.
- * Return: As fi_ep_bind(). There are no scalable endpoints to call it on today.
+ * Return:
+ * * 0 - it is bound, and busy until the endpoint is closed
+ * * -FI_EINVAL - it is no address vector, or one is bound
+ * * -FI_EBADFLAGS - any flag
+ * * -FI_EDOMAIN - an address vector of another domain
+ * * -FI_EOPBADSTATE - the endpoint is enabled; in atomic context
  */
 static inline int fi_scalable_ep_bind(struct fid_ep *sep, struct fid *bfid,
 				      u64 flags)
@@ -367,7 +388,8 @@ static inline int fi_scalable_ep_bind(struct fid_ep *sep, struct fid *bfid,
  * * 0 - receives can be posted
  * * -FI_ENOEQ - no event queue is bound to a connected endpoint, and none to its
  *   domain
- * * -FI_ENOAV - no address vector is bound to a datagram endpoint
+ * * -FI_ENOAV - no address vector is bound to a datagram endpoint, or to the
+ *   scalable endpoint of a context
  * * -FI_ENORX - no receive context is bound to an endpoint that is to share one
  * * -FI_ENOCQ - no completion queue for transmits, or none for receives
  * * -FI_EADDRINUSE - another listens where a datagram endpoint is to
@@ -479,13 +501,29 @@ static inline int fi_ep_alias(struct fid_ep *ep, struct fid_ep **alias_ep,
 /**
  * fi_tx_context() - open a transmit context of a scalable endpoint
  * @ep: the scalable endpoint
- * @idx: which context
- * @attr: its attributes, or %NULL
+ * @idx: which context, from 0 on
+ * @attr: what it is less than the endpoint, 0 for as much; then what it has. Or
+ *	%NULL
  * @tx_ep: the open context
  * @context: the caller's, kept in its fid
  *
- * Context: Any context.
- * Return: -FI_ENOSYS: no provider has endpoints of several contexts today.
+ * It sends, and accesses memory of peers: the calls of receives are -FI_ENOSYS.
+ * fi_ep_bind() binds a completion queue with FI_TRANSMIT, and counters;
+ * fi_enable() enables the endpoint with it. fi_close() is possible whatever is
+ * under way, takes a quarter of a second at most where peers do not answer, and
+ * is silent: the buffers are free when it returns, and the index can be opened
+ * again.
+ *
+ * Context: Process context, may sleep.
+ * Return:
+ * * 0 - the context is open
+ * * -FI_EINVAL - there is no such index; attributes beyond those of the endpoint;
+ *   @tx_ep is %NULL
+ * * -FI_EBUSY - the context of that index is open
+ * * -FI_EBADFLAGS - op_flags that there are not
+ * * -FI_ENOSYS - @ep is no scalable endpoint
+ * * -FI_EOPBADSTATE - in atomic context
+ * * -FI_ENOMEM - no memory
  */
 static inline int fi_tx_context(struct fid_ep *ep, int idx,
 				struct fi_tx_attr *attr, struct fid_ep **tx_ep,
@@ -497,13 +535,19 @@ static inline int fi_tx_context(struct fid_ep *ep, int idx,
 /**
  * fi_rx_context() - open a receive context of a scalable endpoint
  * @ep: the scalable endpoint
- * @idx: which context
- * @attr: its attributes, or %NULL
+ * @idx: which context, from 0 on, as peers name it with fi_rx_addr()
+ * @attr: as of fi_tx_context()
  * @rx_ep: the open context
  * @context: the caller's, kept in its fid
  *
- * Context: Any context.
- * Return: -FI_ENOSYS: no provider has endpoints of several contexts today.
+ * It receives: all other transfers are -FI_ENOSYS. fi_ep_bind() binds a
+ * completion queue with FI_RECV, and a counter of FI_RECV; fi_enable() enables
+ * the endpoint with it. Messages that came before wait for it, and what nobody
+ * has received when it is closed waits for who opens the index again. fi_close()
+ * is as of fi_tx_context().
+ *
+ * Context: Process context, may sleep.
+ * Return: As fi_tx_context().
  */
 static inline int fi_rx_context(struct fid_ep *ep, int idx,
 				struct fi_rx_attr *attr, struct fid_ep **rx_ep,

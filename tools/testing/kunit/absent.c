@@ -80,13 +80,8 @@ static void absent_contexts_of_endpoints(struct kunit *test)
 	struct args_world *world = args_world(test);
 	struct kofi_pair *pair = world->pair;
 	struct fi_tx_attr tx = {};
-	struct fi_rx_attr rx = {};
-	struct fid_ep *ep;
 	struct fid_stx *stx;
 
-	ABSENT_OPEN(ep, fi_scalable_ep(pair->domain, pair->info, &ep, NULL));
-	ABSENT_OPEN(ep, fi_tx_context(pair->ep[0], 0, &tx, &ep, NULL));
-	ABSENT_OPEN(ep, fi_rx_context(pair->ep[0], 0, &rx, &ep, NULL));
 	ABSENT_OPEN(stx, fi_stx_context(pair->domain, &tx, &stx, NULL));
 }
 

@@ -103,7 +103,7 @@ static void rdm_08_messages_of_every_length_and_kind(struct kunit *test)
 			receive(test, p, rx, len, is_tagged);
 		send(test, p, tx, rx, len, is_tagged);
 		if (!is_expected) {
-			msleep(10);
+			msleep(20);
 			receive(test, p, rx, len, is_tagged);
 		}
 		expect_received(test, p, rx, len);
@@ -172,7 +172,7 @@ static void rdm_08_what_waits_for_one_context_is_not_another_s(struct kunit *tes
 		sep_expect(test, p->a->tx_cq[0], p->out, NULL);
 	for (int rx = 0; rx < 2; rx++) {
 		receive(test, p, rx, 100, false);
-		msleep(5);
+		msleep(20);
 		KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(p->b->rx_cq[rx], &entry, 1));
 		send(test, p, 0, rx, 100, false);
 		expect_received(test, p, rx, 100);
@@ -308,7 +308,7 @@ static void ep_11_a_context_has_buffers_for_several(struct kunit *test)
 	/* One is there before, and none is for another context. */
 	send(test, p, 0, 2, 20000, false);
 	send(test, p, 0, 1, 20000, false);
-	msleep(10);
+	msleep(20);
 	KUNIT_ASSERT_EQ(test, 0, fi_recvmsg(p->b->rx[2], &msg, FI_MULTI_RECV));
 	send(test, p, 1, 1, 20000, false);
 	for (int i = 0; i < 3; i++) {

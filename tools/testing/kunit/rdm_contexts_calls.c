@@ -2,6 +2,7 @@
 /* Scalable endpoints: what each call answers, whatever it is given. */
 
 #include <rdma/fi_atomic.h>
+#include <rdma/fi_ext.h>
 #include <rdma/fi_rma.h>
 
 #include "sep.h"
@@ -269,6 +270,38 @@ static void rdm_08_an_alias_of_a_context_has_flags_of_its_own(struct kunit *test
 	fx_close(test, &sep->tx[0]->fid);
 }
 
+static void rdm_08_connected_endpoints_have_no_contexts(struct kunit *test)
+{
+	struct kofi_pair *pair = fx_pair(test, NULL);
+	struct fid_ep *ep;
+
+	KUNIT_EXPECT_EQ(test, -FI_ENOSYS, fi_scalable_ep(pair->domain, pair->info, &ep, NULL));
+	KUNIT_EXPECT_EQ(test, -FI_ENOSYS, fi_tx_context(pair->ep[0], 0, NULL, &ep, NULL));
+	KUNIT_EXPECT_EQ(test, -FI_ENOSYS, fi_rx_context(pair->ep[0], 0, NULL, &ep, NULL));
+}
+
+static void rdm_08_options_are_the_endpoint_s_and_its_receivers(struct kunit *test)
+{
+	struct sep_opts opts = { .txs = 1, .rxs = 1 };
+	struct sep *sep = sep_open(test, &opts);
+	size_t value = 5, len = sizeof(value);
+
+	KUNIT_EXPECT_EQ(test, 0, fi_setopt(&sep->ep->fid, FI_OPT_ENDPOINT, FI_OPT_KOFI_CONNECTIONS,
+					   &value, len));
+	value = 0;
+	KUNIT_EXPECT_EQ(test, 0, fi_getopt(&sep->ep->fid, FI_OPT_ENDPOINT, FI_OPT_KOFI_CONNECTIONS,
+					   &value, &len));
+	KUNIT_EXPECT_EQ(test, 5, value);
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_setopt(&sep->ep->fid, FI_OPT_ENDPOINT,
+						    FI_OPT_KOFI_CONNECTIONS, NULL, len));
+	KUNIT_EXPECT_EQ(test, -FI_ENOPROTOOPT, fi_setopt(&sep->ep->fid, FI_OPT_ENDPOINT,
+							 FI_OPT_MIN_MULTI_RECV, &value, len));
+	KUNIT_EXPECT_EQ(test, -FI_ENOPROTOOPT, fi_setopt(&sep->rx[0]->fid, FI_OPT_ENDPOINT,
+							 FI_OPT_KOFI_CONNECTIONS, &value, len));
+	KUNIT_EXPECT_EQ(test, -FI_ENOPROTOOPT, fi_getopt(&sep->tx[0]->fid, FI_OPT_ENDPOINT,
+							 FI_OPT_KOFI_CONNECTED, &value, &len));
+}
+
 static struct kunit_case rdm_contexts_calls_cases[] = {
 	KUNIT_CASE(info_07_contexts_as_many_as_are_asked_for),
 	KUNIT_CASE(rdm_08_as_many_contexts_as_the_info_says),
@@ -276,6 +309,8 @@ static struct kunit_case rdm_contexts_calls_cases[] = {
 	KUNIT_CASE(rdm_08_attributes_are_no_more_than_the_endpoint_has),
 	KUNIT_CASE(rdm_08_what_is_bound_to_what),
 	KUNIT_CASE(rdm_08_each_direction_has_its_calls),
+	KUNIT_CASE(rdm_08_connected_endpoints_have_no_contexts),
+	KUNIT_CASE(rdm_08_options_are_the_endpoint_s_and_its_receivers),
 	KUNIT_CASE(rdm_08_an_alias_of_a_context_has_flags_of_its_own),
 	{}
 };

@@ -129,7 +129,7 @@ static void close_01_a_receive_context_gives_its_buffers_back(struct kunit *test
 		fx_close(test, &e->b->rx[1]->fid);
 		memset(e->in, PATTERN, LONGEST);
 		send(test, e, 0, 1, len);
-		msleep(5);
+		msleep(20);
 		sep_exchange(test, e->a, 1, e->to_b, e->b, 2);
 		KUNIT_EXPECT_PTR_EQ(test, NULL, memchr_inv(e->in, PATTERN, LONGEST));
 		KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(e->b->rx_cq[1], &entry, 1));
@@ -160,7 +160,7 @@ static void close_01_a_receive_context_that_is_being_written_to(struct kunit *te
 		fx_close(test, &e->b->rx[1]->fid);
 		memset(e->in, PATTERN, LONGEST);
 		sep_exchange(test, e->a, 1, e->to_b, e->b, 2);
-		msleep(5);
+		msleep(20);
 		KUNIT_EXPECT_PTR_EQ(test, NULL, memchr_inv(e->in, PATTERN, LONGEST));
 		/* Whatever has come of the message, it is over when nobody sends it any more. */
 		fx_close(test, &e->a->tx[0]->fid);
