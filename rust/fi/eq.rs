@@ -383,7 +383,7 @@ impl EventQueue {
         if !matches!(head.kind(), Kind::Error(..)) {
             return Err(Errno::EAGAIN);
         }
-        let result = fit(&head);
+        let result = fit(head);
         if peek {
             return Ok(result);
         }

@@ -350,7 +350,7 @@ impl Collected {
     pub(super) fn take(&mut self, receive: Own<Receive>) {
         let mut at = 0;
         for chunk in mem::take(&mut self.chunks).iter() {
-            receive.into.write(at, &chunk);
+            receive.into.write(at, chunk);
             at += chunk.len();
         }
         self.receive = Some(receive);

@@ -138,7 +138,7 @@ impl Traffic {
         let of_peers = peers.flat_map(|peer| [&peer.waiting, &peer.unanswered]);
         for queue in Iterator::chain([&self.strangers, &self.endings].into_iter(), of_peers) {
             for packet in queue.iter().filter(|packet| is_its(packet)) {
-                left.operation(&packet);
+                left.operation(packet);
             }
         }
         let mut dropped = self.strangers.take_all(is_its);
@@ -167,7 +167,7 @@ impl Traffic {
             endings,
             ..
         } = self;
-        let mut is_over = !endings.iter().any(|packet| is_its(&packet));
+        let mut is_over = !endings.iter().any(&is_its);
         for packet in flights.iter().filter(|packet| is_its(packet)) {
             is_over = false;
             if is_late {
@@ -176,7 +176,7 @@ impl Traffic {
         }
         for peer in peers.iter_mut().flatten() {
             let known = [&peer.waiting, &peer.unanswered];
-            let is_known = known.map(|queue| queue.iter().any(|packet| is_its(&packet)));
+            let is_known = known.map(|queue| queue.iter().any(&is_its));
             if is_known.contains(&true) {
                 is_over = false;
                 if is_late {
