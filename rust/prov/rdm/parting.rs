@@ -196,11 +196,16 @@ impl Traffic {
     /// Has connections end that nobody has used since the last time.
     pub(super) fn dismiss_idle(&mut self, outlets: &Outlets) {
         for slot in 0..self.peers.len() as u32 {
-            let lane = self.peer(slot).and_then(|peer| peer.lane.as_mut());
+            let Some(Peer { lane, waiting, .. }) = self.peer(slot) else {
+                continue;
+            };
+            let lane = lane.as_mut();
             let Some(lane) = lane.filter(|lane| lane.is_open() && lane.is_polite()) else {
                 continue;
             };
-            if lane.idle.look(lane.used) > 0 {
+            // Somebody waits until the peer has room; at first it has told of none.
+            let is_awaited = !waiting.is_empty() || !lane.credits.are_there();
+            if lane.idle.look(lane.used) > 0 && !is_awaited {
                 self.dismiss(outlets, slot);
             }
         }
