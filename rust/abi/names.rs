@@ -111,7 +111,8 @@ words! {
         KOFI_VALUE_SRX "srx"
         KOFI_VALUE_TX_CTXS "tx_ctxs"
         KOFI_VALUE_RX_CTXS "rx_ctxs"
-        KOFI_VALUE_INDEX "index";
+        KOFI_VALUE_INDEX "index"
+        KOFI_VALUE_CONNECTIONS "connections";
 }
 
 macro_rules! names {

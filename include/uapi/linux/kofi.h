@@ -504,8 +504,10 @@ enum kofi_object_state {
  * @KOFI_VALUE_TX_CTXS: how many transmit contexts a scalable endpoint has, open or not
  * @KOFI_VALUE_RX_CTXS: how many receive contexts
  * @KOFI_VALUE_INDEX: the index of a context
+ * @KOFI_VALUE_CONNECTIONS: how many connections an endpoint of datagrams has
  *
- * Numbers of what has been done begin with the object, and never get smaller.
+ * Numbers of what has been done, from KOFI_VALUE_SENDS to KOFI_VALUE_OVERRUNS, begin
+ * with the object, and never get smaller.
  */
 enum kofi_object_value {
 	KOFI_VALUE_TX_CQ,
@@ -542,6 +544,7 @@ enum kofi_object_value {
 	KOFI_VALUE_TX_CTXS,
 	KOFI_VALUE_RX_CTXS,
 	KOFI_VALUE_INDEX,
+	KOFI_VALUE_CONNECTIONS,
 };
 
 #define KOFI_OBJECT_VALUES	32

@@ -84,10 +84,7 @@ use crate::{
             Op, //
         },
         av::AddressVector,
-        card::{
-            Tell,
-            Told, //
-        },
+        card::Told,
         cntr::Counters,
         memory::{
             Context,
@@ -746,7 +743,7 @@ impl provider::Endpoint for Endpoint {
             told.value(KOFI_VALUE_RX_SIZE, self.size.receives as u64);
         }
         match self.role {
-            Role::Whole => self.station.ends.tell(told),
+            Role::Whole => self.station.tell(told),
             _ => told.value(KOFI_VALUE_INDEX, self.context.into()),
         }
     }

@@ -22,12 +22,17 @@ use crate::{
         self,
         context::InProcess,
         Errno,
-        Result, //
+        Result,
+        KOFI_VALUE_CONNECTIONS, //
     },
     fi::{
         av::{
             self,
             AddressVector, //
+        },
+        card::{
+            Tell,
+            Told, //
         },
         cq::{
             self,
@@ -202,6 +207,12 @@ impl Station {
             Setting::Idle => self.limits.set_idle_millis(value),
             Setting::Connected | Setting::MultiReceive => Err(Errno::ENOPROTOOPT),
         }
+    }
+
+    /// Tells of itself what there is beside its contexts. Any context.
+    pub(super) fn tell(&self, told: &mut Told<'_>) {
+        told.value(KOFI_VALUE_CONNECTIONS, self.limits.open() as u64);
+        self.ends.tell(told);
     }
 
     /// Where it listens, or is to. May sleep.

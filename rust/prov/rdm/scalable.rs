@@ -29,10 +29,7 @@ use crate::{
     },
     fi::{
         av::AddressVector,
-        card::{
-            Tell,
-            Told, //
-        },
+        card::Told,
         object::Held,
         provider::{
             self,
@@ -140,7 +137,7 @@ impl provider::ScalableEndpoint for Scalable {
         let [transmits, receives] = self.contexts;
         told.value(KOFI_VALUE_TX_CTXS, transmits as u64);
         told.value(KOFI_VALUE_RX_CTXS, receives as u64);
-        self.station.ends.tell(told);
+        self.station.tell(told);
     }
 
     fn close(&self) {

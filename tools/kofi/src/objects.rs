@@ -45,7 +45,8 @@ pub struct Value {
 impl Value {
     /// Whether it is of what has been done, and so has a rate, rather than of what there is.
     pub fn is_counted(&self) -> bool {
-        self.what.0 >= ObjectValue::KOFI_VALUE_SENDS.0
+        let counted = ObjectValue::KOFI_VALUE_SENDS.0..=ObjectValue::KOFI_VALUE_OVERRUNS.0;
+        counted.contains(&self.what.0)
     }
 }
 
