@@ -65,7 +65,8 @@ pub struct Completion {
     pub buf: usize,
     /// The tag of a message that was received with one; else 0.
     pub tag: u64,
-    /// Whom a received message is from; FI_ADDR_NOTAVAIL where that is not known.
+    /// Whom a received message is from; FI_ADDR_NOTAVAIL where that is not known. Of receives that connected
+    /// endpoints share, the [`Source`](super::eq::Source) of the one that it has come by.
     pub source: abi::fi_addr_t,
 }
 
@@ -161,6 +162,34 @@ impl From<Completion> for abi::fi_cq_tagged_entry {
     }
 }
 
+/// The shape of what a provider reads from a queue below its own: no consumer sees it.
+#[derive(Clone, Copy, Zeroable)]
+pub struct Sourced {
+    /// As those of [`Completion`].
+    pub context: Context,
+    /// The same.
+    pub flags: u64,
+    /// The same.
+    pub len: usize,
+    /// The same.
+    pub data: u64,
+    /// The same.
+    pub source: abi::fi_addr_t,
+}
+
+impl From<Completion> for Sourced {
+    #[inline]
+    fn from(done: Completion) -> Self {
+        Self {
+            context: done.context,
+            flags: done.flags,
+            len: done.len,
+            data: done.data,
+            source: done.source,
+        }
+    }
+}
+
 /// Where completions are written: the consumer's own array, in the queue's format.
 pub enum Entries<'a> {
     /// FI_CQ_FORMAT_CONTEXT.
@@ -171,6 +200,8 @@ pub enum Entries<'a> {
     Data(&'a mut [MaybeUninit<abi::fi_cq_data_entry>]),
     /// FI_CQ_FORMAT_TAGGED.
     Tagged(&'a mut [MaybeUninit<abi::fi_cq_tagged_entry>]),
+    /// That of no consumer.
+    Sourced(&'a mut [MaybeUninit<Sourced>]),
 }
 
 /// An entry of one [`Format`].
@@ -180,8 +211,8 @@ pub(crate) trait Shape: Sized + 'static {
 }
 
 macro_rules! shapes {
-    ($($entry:ident is $variant:ident,)*) => {
-        $(impl Shape for abi::$entry {
+    ($($entry:path => $variant:ident,)*) => {
+        $(impl Shape for $entry {
             #[inline(always)]
             fn entries(room: &mut [MaybeUninit<Self>]) -> Entries<'_> {
                 Entries::$variant(room)
@@ -191,10 +222,11 @@ macro_rules! shapes {
 }
 
 shapes! {
-    fi_cq_entry is Context,
-    fi_cq_msg_entry is Msg,
-    fi_cq_data_entry is Data,
-    fi_cq_tagged_entry is Tagged,
+    abi::fi_cq_entry => Context,
+    abi::fi_cq_msg_entry => Msg,
+    abi::fi_cq_data_entry => Data,
+    abi::fi_cq_tagged_entry => Tagged,
+    Sourced => Sourced,
 }
 
 /// How a completion queue is opened.

@@ -263,7 +263,7 @@ impl Descriptor {
 }
 
 /// What the poster wants back with the completion; nobody in between looks inside.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Zeroable)]
 #[repr(transparent)]
 pub struct Context(*mut c_void);
 

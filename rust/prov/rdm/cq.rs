@@ -390,6 +390,7 @@ impl Cq {
             Entries::Msg(room) => self.take(room, see),
             Entries::Data(room) => self.take(room, see),
             Entries::Tagged(room) => self.take(room, see),
+            Entries::Sourced(room) => self.take(room, see),
         }
     }
 }

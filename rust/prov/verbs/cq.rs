@@ -585,6 +585,7 @@ impl provider::CompletionQueue for Cq {
             Entries::Msg(room) => self.take(room),
             Entries::Data(room) => self.take(room),
             Entries::Tagged(room) => self.take(room),
+            Entries::Sourced(room) => self.take(room),
         }
     }
 

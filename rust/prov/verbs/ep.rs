@@ -171,6 +171,8 @@ pub(crate) struct Endpoint {
     pd: Arc<Pd>,
     limits: Limits,
     domain: Arc<Domain>,
+    /// What it is known by to its owner.
+    source: Source,
     /// How large the pieces are that a buffer for several messages is posted in.
     piece: Atomic<usize>,
     /// Whether it has read, where that makes a difference.
@@ -244,6 +246,7 @@ impl Endpoint {
                 pd: domain.pd().clone(),
                 limits,
                 domain,
+                source,
                 piece: Atomic::new(PIECE),
                 reads: AtomicFlag::new(false),
                 unwanted,
@@ -396,7 +399,8 @@ impl Endpoint {
             }
             Some(srx) => {
                 let selective = receive_side.selective;
-                let share = Share::new(srx, (receive, receive_place), qp.address(), selective);
+                let receive = (receive, receive_place);
+                let share = Share::new(srx, receive, qp.address(), selective, self.source);
                 self.receive.open_shared(share, qp.number());
             }
         }

@@ -576,6 +576,7 @@ fn finish_shared(queue: &Queue, done: &Done, slot: u32) -> Option<(Completion, D
     share.srx.give_back(slot, done.status, done.len);
     let mut completion = Completion {
         len: done.len as usize,
+        source: share.source.0 as u64,
         ..Completion::of(kept.context, kept.flags)
     };
     bring(&mut completion, done.brought);

@@ -5,6 +5,7 @@
 use super::Srx;
 use crate::{
     abi::count::Count,
+    fi::eq::Source,
     prov::verbs::{
         backlog::Place,
         cq::Cq,
@@ -35,6 +36,8 @@ pub(in crate::prov::verbs) struct Share {
     pub(in crate::prov::verbs) qp: usize,
     /// Whether only those successes are reported that a poster asks for.
     pub(in crate::prov::verbs) is_selective: bool,
+    /// Whose completions they are.
+    pub(in crate::prov::verbs) source: Source,
     /// The number of the receive that it has completed last, or of one that it never had: it has none of
     /// those up to there.
     last: Atomic<u64>,
@@ -51,6 +54,7 @@ impl Share {
         (cq, place): (Arc<Cq>, Place),
         qp: usize,
         is_selective: bool,
+        source: Source,
     ) -> Self {
         // What has been taken from the device's queue by now, others have.
         let last = srx.high.load(Acquire);
@@ -60,6 +64,7 @@ impl Share {
             place,
             qp,
             is_selective,
+            source,
             last: Atomic::new(last),
             done: Count::new(),
             is_over: AtomicFlag::new(false),
