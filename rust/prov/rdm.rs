@@ -46,6 +46,7 @@ mod scalable;
 mod segments;
 mod sending;
 mod station;
+mod supply;
 mod traffic;
 mod turns;
 mod wire;

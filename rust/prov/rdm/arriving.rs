@@ -78,7 +78,10 @@ impl Traffic {
         match result {
             Ok(arrival) => {
                 packet.arrival = arrival;
-                self.admit(outlets, packet, true);
+                match self.expected(&packet) {
+                    Ok(()) => self.admit(outlets, packet, true),
+                    Err(malformed) => self.condemn(packet, malformed),
+                }
             }
             Err(_) => {
                 let (slot, attempt) = (packet.slot, packet.attempt);
@@ -107,14 +110,27 @@ impl Traffic {
                 self.held.push(packet);
             }
             Ok(Taken::Asked(request)) => self.operate(packet, &request),
-            Err(Malformed(why)) => {
-                complain(&c"verbs;ofi_rxm", fmt!("a connection is closed: {}", why));
-                let attempt = packet.attempt;
-                self.keep(packet);
-                self.break_off(slot, attempt);
-            }
+            Err(malformed) => self.condemn(packet, malformed),
         }
         self.pump(outlets, slot);
+    }
+
+    /// Counts what has come by a connection.
+    #[inline(always)]
+    fn expected(&mut self, packet: &Packet) -> core::result::Result<(), Malformed> {
+        let lane = self.peer(packet.slot).and_then(|peer| peer.lane.as_mut());
+        let lane = lane.filter(|lane| lane.attempt == packet.attempt);
+        let came = lane.map_or(Ok(()), |lane| lane.credits.came());
+        came.map_err(|_| Malformed("more packets than were asked for"))
+    }
+
+    /// Has a connection closed by which something has come that nobody may send.
+    #[cold]
+    fn condemn(&mut self, packet: Own<Packet>, Malformed(why): Malformed) {
+        complain(&c"verbs;ofi_rxm", fmt!("a connection is closed: {}", why));
+        let (slot, attempt) = (packet.slot, packet.attempt);
+        self.keep(packet);
+        self.break_off(slot, attempt);
     }
 
     /// Looks again at the packets that are held; those of one peer, whose connection ends, have room.

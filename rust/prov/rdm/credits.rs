@@ -6,7 +6,14 @@
 //! a word, so that the first word can come; and the last one is kept for such words, so that two sides
 //! that have used up what they have been told of can tell each other of more.
 
-use super::wire::Flow;
+use super::{
+    peer::ATOMICS,
+    wire::Flow, //
+};
+
+/// How many receives have something in them, at most, that is not over before the peer has been sent an answer:
+/// it may have no room for that before it has been told of the others. One is for its word.
+const KEPT: u32 = ATOMICS as u32 + 1;
 
 /// What a side of a connection knows.
 pub(super) struct Credits {
@@ -17,24 +24,62 @@ pub(super) struct Credits {
     untold: i64,
     /// So many are worth a word.
     worth: i64,
+    /// How many receives of ours there are at all: posted, or with something in them.
+    receives: u32,
+    /// How many packets may still come of those that the peer has been told of.
+    expected: i64,
+    /// Whether it is known that the peer counts, if it does.
+    is_agreed: bool,
     /// The peer has told of its receives.
     is_told: bool,
 }
 
-/// The peer tells of more receives than anybody has.
+/// The peer tells of more receives than anybody has, or has used more than there are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Absurd;
 
 impl Credits {
-    /// Those of a new connection, for which we post `receives` at a time, two at least. Words are packets too:
-    /// there is one when the peer has used three quarters of them, which it need not wait for.
-    pub(super) fn new(flow: Flow, receives: u32) -> Self {
+    /// Those of a new connection, which has no receives; whether the peer counts may turn out only later.
+    pub(super) fn new(flow: Flow, is_agreed: bool) -> Self {
         Self {
             flow,
             room: 1,
             untold: -1,
-            worth: i64::from(receives - receives.div_ceil(4)).max(1),
+            worth: 1,
+            receives: 0,
+            expected: 1,
+            is_agreed,
             is_told: false,
+        }
+    }
+
+    /// How many receives of ours there are at all.
+    pub(super) fn receives(&self) -> u32 {
+        self.receives
+    }
+
+    /// There is one more, which has been posted; there are to be two at least. Words are packets too: there
+    /// is one when the peer has used three quarters of them, which it need not wait for, or all but those
+    /// that may be kept until it can be answered.
+    pub(super) fn widen(&mut self) {
+        self.receives += 1;
+        self.untold += 1;
+        let least = self.receives.div_ceil(4).max(KEPT);
+        self.worth = i64::from(self.receives.saturating_sub(least)).max(1);
+    }
+
+    /// Something has come from the peer.
+    ///
+    /// # Errors
+    ///
+    /// It was not told of so many receives.
+    #[inline(always)]
+    pub(super) fn came(&mut self) -> Result<(), Absurd> {
+        self.expected -= 1;
+        let counts = self.is_agreed && self.flow == Flow::Credits;
+        match counts && self.expected < 0 {
+            true => Err(Absurd),
+            false => Ok(()),
         }
     }
 
@@ -46,6 +91,7 @@ impl Credits {
     /// What both sides have agreed upon.
     pub(super) fn agree(&mut self, flow: Flow) {
         self.flow = flow;
+        self.is_agreed = true;
     }
 
     /// Whether a packet can be sent; then it is counted. Not for [`Self::word`].
@@ -65,10 +111,10 @@ impl Credits {
         self.room += 1;
     }
 
-    /// So many receives have been posted.
+    /// A receive has been posted again.
     #[inline]
-    pub(super) fn posted(&mut self, count: u32) {
-        self.untold += i64::from(count);
+    pub(super) fn posted(&mut self) {
+        self.untold += 1;
     }
 
     /// Whether the peer is to be told of receives now.
@@ -84,6 +130,7 @@ impl Credits {
         }
         let count = u64::try_from(self.untold).ok()?;
         self.room -= 1;
+        self.expected += self.untold;
         self.untold = 0;
         Some(count)
     }
@@ -92,6 +139,7 @@ impl Credits {
     pub(super) fn unsaid(&mut self, count: u64) {
         self.room += 1;
         self.untold = self.untold.saturating_add_unsigned(count);
+        self.expected = self.expected.saturating_sub_unsigned(count);
     }
 
     /// The peer has told of so many.
@@ -115,15 +163,29 @@ mod tests {
     use super::*;
     use crate::abi::random::Repeatable;
 
+    /// Those of a connection that has so many receives, which the peer has not been told of.
+    fn of(flow: Flow, receives: u32) -> Credits {
+        let mut credits = Credits::new(flow, true);
+        for _ in 0..receives {
+            credits.widen();
+        }
+        credits
+    }
+
+    fn post_again(credits: &mut Credits, count: u32) {
+        for _ in 0..count {
+            credits.posted();
+        }
+    }
+
     #[test]
     fn the_first_word_is_of_all_receives_but_the_one_that_is_known() {
-        let mut credits = Credits::new(Flow::Credits, 128);
+        let mut credits = of(Flow::Credits, 128);
         assert!(!credits.take());
-        credits.posted(128);
         assert_eq!(credits.word(), Some(127));
         assert_eq!(credits.word(), None);
         // It was the one packet that there was room for.
-        credits.posted(96);
+        post_again(&mut credits, 96);
         assert_eq!(credits.word(), None);
         assert!(credits.told(127).is_ok());
         assert_eq!(credits.word(), Some(96));
@@ -131,23 +193,24 @@ mod tests {
             assert!(credits.take());
         }
         assert!(!credits.take());
-        credits.posted(96);
+        post_again(&mut credits, 96);
         assert_eq!(credits.word(), Some(96));
     }
 
     #[test]
     fn a_few_receives_are_not_worth_a_word() {
-        let mut credits = Credits::new(Flow::Credits, 8);
-        credits.posted(6);
+        let mut credits = of(Flow::Credits, 40);
+        assert_eq!(credits.word(), Some(39));
+        assert!(credits.told(8).is_ok());
+        post_again(&mut credits, 29);
         assert_eq!(credits.word(), None);
-        credits.posted(1);
-        assert_eq!(credits.word(), Some(6));
+        credits.posted();
+        assert_eq!(credits.word(), Some(30));
     }
 
     #[test]
     fn what_was_not_sent_does_not_count() {
-        let mut credits = Credits::new(Flow::Credits, 8);
-        credits.posted(8);
+        let mut credits = of(Flow::Credits, 8);
         let word = credits.word();
         assert_eq!(word, Some(7));
         credits.unsaid(7);
@@ -161,20 +224,76 @@ mod tests {
 
     #[test]
     fn where_the_device_sees_to_it_nobody_counts() {
-        let mut credits = Credits::new(Flow::Device, 8);
-        credits.posted(8);
+        let mut credits = of(Flow::Device, 8);
         assert_eq!(credits.word(), None);
         assert!((0..1000).all(|_| credits.take()));
     }
 
     #[test]
     fn nobody_has_so_many() {
-        let mut credits = Credits::new(Flow::Credits, 8);
+        let mut credits = of(Flow::Credits, 8);
         assert_eq!(credits.told(u64::MAX), Err(Absurd));
         assert_eq!(credits.told(1 << 32), Err(Absurd));
         assert!(credits.told(1 << 31).is_ok());
         assert_eq!(credits.told(1 << 31), Err(Absurd));
         assert!(credits.take());
+    }
+
+    #[test]
+    fn who_waits_for_answers_is_told_of_what_is_left() {
+        for receives in 2 * KEPT..64 {
+            let mut credits = of(Flow::Credits, receives);
+            assert!(credits.word().is_some() && credits.told(2).is_ok());
+            post_again(&mut credits, receives - KEPT);
+            assert!(credits.is_due());
+        }
+    }
+
+    #[test]
+    fn nobody_sends_more_than_was_asked_for() {
+        let mut credits = of(Flow::Credits, 8);
+        // The one that is known.
+        assert!(credits.came().is_ok());
+        assert_eq!(credits.came(), Err(Absurd));
+        let mut credits = of(Flow::Credits, 8);
+        assert_eq!(credits.word(), Some(7));
+        assert!((0..8).all(|_| credits.came().is_ok()));
+        assert_eq!(credits.came(), Err(Absurd));
+    }
+
+    #[test]
+    fn what_was_not_said_is_not_expected() {
+        let mut credits = of(Flow::Credits, 8);
+        assert_eq!(credits.word(), Some(7));
+        credits.unsaid(7);
+        assert!(credits.came().is_ok());
+        assert_eq!(credits.came(), Err(Absurd));
+    }
+
+    #[test]
+    fn who_does_not_count_may_send_what_it_likes() {
+        let mut credits = Credits::new(Flow::Credits, false);
+        assert!((0..100).all(|_| credits.came().is_ok()));
+        credits.agree(Flow::Device);
+        assert!((0..100).all(|_| credits.came().is_ok()));
+        // Before that is known, nobody knows whether it does; then it does.
+        let mut credits = Credits::new(Flow::Credits, false);
+        assert!((0..2).all(|_| credits.came().is_ok()));
+        credits.agree(Flow::Credits);
+        assert_eq!(credits.came(), Err(Absurd));
+    }
+
+    #[test]
+    fn more_receives_are_told_of_with_the_others() {
+        let mut credits = of(Flow::Credits, 32);
+        assert_eq!(credits.word(), Some(31));
+        assert!(credits.told(8).is_ok());
+        post_again(&mut credits, 24);
+        assert!(credits.is_due());
+        for _ in 0..32 {
+            credits.widen();
+        }
+        assert_eq!((credits.receives(), credits.word()), (64, Some(56)));
     }
 
     /// One side of a connection, with a device that has no mercy.
@@ -194,10 +313,8 @@ mod tests {
 
     impl Side {
         fn new(receives: u32) -> Self {
-            let mut credits = Credits::new(Flow::Credits, receives);
-            credits.posted(receives);
             Self {
-                credits,
+                credits: of(Flow::Credits, receives),
                 receives,
                 held: 0,
                 words: [0; 2],
@@ -210,12 +327,13 @@ mod tests {
         /// Takes a receive for what arrives.
         fn use_receive(&mut self) {
             assert!(self.receives > 0);
+            assert!(self.credits.came().is_ok());
             self.receives -= 1;
         }
 
         fn post(&mut self, count: u32) {
             self.receives += count;
-            self.credits.posted(count);
+            post_again(&mut self.credits, count);
         }
     }
 
@@ -224,24 +342,28 @@ mod tests {
         let who = random.below(2) as usize;
         let [one, other] = sides;
         let (own, peer) = if who == 0 { (one, other) } else { (other, one) };
-        match random.below(4) {
-            0 if own.wants > 0 && own.credits.take() => {
+        match random.below(5) {
+            0 if own.credits.receives() < 64 && random.below(100) == 0 => {
+                own.receives += 1;
+                own.credits.widen();
+            }
+            1 if own.wants > 0 && own.credits.take() => {
                 own.wants -= 1;
                 own.sent += 1;
                 peer.packets += 1;
             }
-            1 => {
+            2 => {
                 let slot = peer.words.iter_mut().find(|word| **word == 0);
                 if let Some(slot) = slot {
                     *slot = own.credits.word().unwrap_or(0);
                 }
             }
-            2 if own.packets > 0 => {
+            3 if own.packets > 0 => {
                 own.use_receive();
                 own.packets -= 1;
                 own.held += 1;
             }
-            2 => {
+            3 => {
                 let word = own.words.iter_mut().find(|word| **word > 0);
                 let count = word.map_or(0, core::mem::take);
                 if count > 0 {

@@ -21,11 +21,14 @@ use super::{
         Verdict, //
     },
     peer::{
+        attempt_of,
         mirror,
         slot_of,
+        slot_of_attempt,
         Lane,
         Peer,
         FETCHES,
+        FIRST,
         PARTIALS,
         RECEIVES,
         SEGMENTS,
@@ -63,6 +66,7 @@ use crate::{
     abi::{
         addr::format_of,
         context::InProcess,
+        fi_ep_attr,
         flags::{
             FI_RECV,
             FI_TRANSMIT, //
@@ -77,7 +81,8 @@ use crate::{
         Result,
         FI_CONNECTED,
         FI_CONNREQ,
-        FI_PROTO_IWARP, //
+        FI_PROTO_IWARP,
+        FI_SHARED_CONTEXT, //
     },
     fi::{
         av::Insertion,
@@ -122,6 +127,8 @@ pub(super) struct Known {
     attempt: usize,
     /// Its number among those who wait for others to make room for it, if it does.
     pub(super) ticket: Option<u64>,
+    /// It does not count what it sends.
+    is_lavish: bool,
 }
 
 /// The connections of an endpoint.
@@ -135,7 +142,7 @@ pub(super) struct Links {
     /// What peers are told that is understood here.
     extensions: Extensions,
     /// What is behind a read waits for it at the device.
-    is_iwarp: bool,
+    pub(super) is_iwarp: bool,
     attempts: u32,
     /// How many packets to receive with have been made.
     packets: u32,
@@ -191,14 +198,14 @@ impl Links {
 
     /// The peer whose last attempt this is.
     fn of_attempt(&mut self, attempt: usize) -> Option<(u32, &mut Known)> {
-        let slot = attempt as u32;
+        let slot = slot_of_attempt(attempt);
         let known = self.list.get_mut(slot as usize)?.as_mut()?;
         (known.attempt == attempt).then_some((slot, known))
     }
 
     fn next_attempt(&mut self, slot: u32) -> Result<usize> {
         self.attempts = self.attempts.wrapping_add(1).max(1);
-        let attempt = (self.attempts as usize) << 32 | slot as usize;
+        let attempt = attempt_of(self.attempts, slot);
         self.known(slot)?.attempt = attempt;
         Ok(attempt)
     }
@@ -309,6 +316,15 @@ impl Station {
             Need::Close => self.lose(here, bound, links, slot),
             Need::Lane => self.want(here, bound, links, slot),
             Need::Region => self.open_up(slot),
+            Need::Packets(count) => {
+                let packets = self.packets(here, links, count, MOST);
+                // Whoever still needs more asks again.
+                let packets = packets.unwrap_or(Queue::new());
+                self.with(|traffic, outlets| {
+                    traffic.supplied(slot, packets);
+                    traffic.pump(outlets, slot);
+                });
+            }
         }
     }
 
@@ -367,17 +383,34 @@ impl Station {
         said: Option<(Flow, Extensions)>,
     ) -> Result<Arc<ep::Endpoint>> {
         let attempt = links.next_attempt(slot)?;
+        let (flow, extensions) = said.unwrap_or((FLOW, Extensions::NONE));
+        let is_lavish = flow == Flow::Device || links.known(slot)?.is_lavish;
+        let shared = match is_lavish {
+            true => None,
+            false => self.traffic.lock().supply.shared().cloned(),
+        };
         info.tx_mut()?.size = SHARE + SEGMENTS + WORDS + FETCHES + RECEIVES;
         info.rx_mut()?.size = RECEIVES;
+        if let (Some(_), Some(ep)) = (&shared, info.ep().copied()) {
+            info.set_ep(&fi_ep_attr {
+                rx_ctx_cnt: FI_SHARED_CONTEXT,
+                ..ep
+            })?;
+        }
         let lower = self.domain.lower().endpoint(info, Source(attempt))?;
         lower.bind_events(&bound.events, 0)?;
         lower.bind_completions(&bound.queue, FI_TRANSMIT | FI_RECV)?;
+        if let Some(shared) = &shared {
+            lower.bind_receives(shared, 0)?;
+        }
         lower.enable()?;
         let mut parts = Queue::new();
         for _ in 0..PARTIALS {
             parts.push(Own::new(Parts::idle(Collected::idle()))?);
         }
-        let receives = self.packets(here, links, RECEIVES, MOST)?;
+        // Who does not count cannot be told of more later.
+        let count = if is_lavish { RECEIVES } else { FIRST };
+        let receives = self.packets(here, links, count, MOST)?;
         let words = match self.packets(here, links, WORDS, SHORT) {
             Ok(words) => words,
             Err(errno) => {
@@ -387,10 +420,17 @@ impl Station {
         };
         // Who has asked for the connection hears nobody else who wants to end it.
         let parting = Parting::new(said.is_some());
-        let (flow, extensions) = said.unwrap_or((FLOW, Extensions::NONE));
-        let credits = Credits::new(flow, RECEIVES as u32);
+        let credits = Credits::new(flow, said.is_some());
         let turns = Turns::new(links.is_iwarp);
-        let mut lane = Lane::new(lower.clone(), attempt, credits, turns, parting, parts);
+        let mut lane = Lane::new(
+            lower.clone(),
+            attempt,
+            shared,
+            credits,
+            turns,
+            parting,
+            parts,
+        );
         lane.extensions = extensions;
         if !self.limits.begin() {
             self.keep_all(receives);
@@ -448,7 +488,9 @@ impl Station {
             return;
         };
         lane.lower.close(&mut |context| {
-            self.with(|traffic, outlets| traffic.land(outlets, context, Err(Errno::ECANCELED)));
+            self.with(|traffic, outlets| {
+                traffic.land(outlets, context, None, Err(Errno::ECANCELED));
+            });
         });
         self.with(|traffic, outlets| traffic.closed(outlets, slot, lane.attempt));
         self.limits.end();
@@ -509,6 +551,7 @@ impl Station {
                     link: Link::new(),
                     attempt: 0,
                     ticket: None,
+                    is_lavish: false,
                 });
             }
             let peer = Peer::new(addr, slot)?;
@@ -560,9 +603,15 @@ impl Station {
             }
             (Kind::Connection(FI_CONNECTED), _) => match Welcome::from_bytes(event.data()) {
                 Ok(welcome) if known.link.accepted(welcome.identity) => {
+                    let flow = FLOW.with(welcome.flow);
+                    if flow == Flow::Device && !known.is_lavish {
+                        // It gets another one, which shares nothing.
+                        known.is_lavish = true;
+                        return self.lose(here, bound, links, slot);
+                    }
                     links.patience.rewarded();
                     let to = u64::from(welcome.identity.index);
-                    let said = (FLOW.with(welcome.flow), welcome.extensions);
+                    let said = (flow, welcome.extensions);
                     self.with(|traffic, outlets| {
                         traffic.establish(outlets, slot, attempt, to, Some(said));
                     });
@@ -659,6 +708,11 @@ impl Station {
             };
             lane.lower
                 .close(&mut |context| self.traffic.lock().abandon(context));
+        }
+        let shared = self.traffic.lock().supply.end();
+        if let Some(shared) = shared {
+            // Nobody is bound to it any more.
+            let _ = shared.close(&mut |context| self.traffic.lock().abandon(context));
         }
         let mut remains = self.traffic.lock().end();
         while let Some(mut packet) = remains.packets.pop() {

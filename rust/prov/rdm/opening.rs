@@ -11,6 +11,7 @@ use super::{
         Mover,
         Station, //
     },
+    supply::DEPTH,
     traffic::{
         FLIGHTS,
         SENDS, //
@@ -45,7 +46,8 @@ use crate::{
             EventQueue, //
         },
         memory::Context,
-        provider::Setting, //
+        provider::Setting,
+        srx, //
     },
 };
 use core::net::{
@@ -85,6 +87,7 @@ impl Station {
         )?;
         let queue = domain.lower().completion_queue(&cq::Attr {
             size: FLIGHTS,
+            // Of those that consumers have: nobody else reads it.
             format: Format::Data,
             waitable: false,
             vector: 0,
@@ -138,6 +141,7 @@ impl Station {
         Packet::make(here, self.domain.lower(), numbers, MOST, |packet| {
             self.traffic.lock().provide(packet);
         })?;
+        self.share()?;
         let name = listener.core().name()?;
         self.ends.set_local(name);
         let mut links = self.links.lock();
@@ -150,6 +154,26 @@ impl Station {
         // Somebody may have asked for a connection already.
         events.call_handler();
         Ok(())
+    }
+
+    /// Has connections share what they receive with, where the device lets them.
+    fn share(&self) -> Result {
+        if self.links.lock().is_iwarp || self.traffic.lock().supply.shared().is_some() {
+            return Ok(());
+        }
+        let attr = srx::Attr {
+            size: DEPTH,
+            segments: 1,
+        };
+        match self.domain.lower().shared_receive(&attr) {
+            Ok(shared) => {
+                self.traffic.lock().supply.share(shared);
+                Ok(())
+            }
+            // It does not know of that, or not of so many.
+            Err(Errno::ENOSYS | Errno::EINVAL) => Ok(()),
+            Err(errno) => Err(errno),
+        }
     }
 
     /// Ends everything, if it has begun: nobody looks after it any more, and its consumers' readers do not

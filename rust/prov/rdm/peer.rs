@@ -8,7 +8,10 @@ use super::{
         Parting,
         Rest, //
     },
-    flights::Flights,
+    flights::{
+        Flights,
+        Refused, //
+    },
     posting::{
         Packet,
         Use, //
@@ -19,6 +22,7 @@ use super::{
         Receive, //
     },
     segments::Partials,
+    supply::SOON,
     turns::Turns,
     wire::{
         Extensions,
@@ -34,16 +38,26 @@ use crate::{
         Errno,
         Result, //
     },
-    fi::ep,
+    fi::{
+        ep,
+        srx::SharedReceive, //
+    },
 };
 use core::net::SocketAddr;
 use kernel::{
     prelude::*,
-    sync::Arc, //
+    sync::Arc,
+    time::{
+        Instant,
+        Monotonic, //
+    }, //
 };
 
-/// Receives that each connection has.
+/// Receives that each connection has, at most.
 pub(super) const RECEIVES: usize = 64;
+
+/// And from the beginning.
+pub(super) const FIRST: usize = RECEIVES / 4;
 
 /// Words of ours that may be on their way to a peer.
 pub(super) const WORDS: usize = 8;
@@ -56,7 +70,7 @@ pub(super) const FETCHES: usize = 8;
 
 /// Operations that a peer has been asked for and has not answered. Each takes a receive of the peer's
 /// until the answer has gone: the others are for what else is said.
-pub(super) const ATOMICS: usize = RECEIVES / 8;
+pub(super) const ATOMICS: usize = FIRST / 2;
 
 /// Messages of a peer's of which some segments are there, and others to come.
 pub(super) const PARTIALS: usize = 128;
@@ -71,8 +85,16 @@ pub(super) struct Lane {
     pub(super) to: Option<u64>,
     /// What the peer understands beyond the protocol.
     pub(super) extensions: Extensions,
+    /// Where its packets are posted, if it shares them with others.
+    pub(super) shared: Option<Arc<SharedReceive>>,
+    /// How many of its packets are posted.
+    pub(super) posted: i64,
+    /// How many more are to be made for it.
+    pub(super) lacks: usize,
     /// What each side has room for.
     pub(super) credits: Credits,
+    /// When the peer was last told of some, while it may have more.
+    told: Option<Instant<Monotonic>>,
     /// Packets for words to the peer that are not on their way.
     pub(super) words: Queue<Packet>,
     /// What messages in segments are kept with that are not there.
@@ -106,6 +128,7 @@ impl Lane {
     pub(super) fn new(
         lower: Arc<ep::Endpoint>,
         attempt: usize,
+        shared: Option<Arc<SharedReceive>>,
         credits: Credits,
         turns: Turns,
         parting: Parting,
@@ -116,7 +139,11 @@ impl Lane {
             attempt,
             to: None,
             extensions: Extensions::NONE,
+            shared,
+            posted: 0,
+            lacks: 0,
             credits,
+            told: None,
             words: Queue::new(),
             parts,
             segments: SEGMENTS,
@@ -150,6 +177,48 @@ impl Lane {
             (context, Some(contexts)) if usize::from(context) < contexts => Ok(()),
             _ => Err(Errno::EINVAL),
         }
+    }
+
+    /// How many packets it has beyond its first ones, of those that are shared.
+    pub(super) fn extra(&self) -> usize {
+        match self.shared {
+            Some(_) => (self.credits.receives() as usize).saturating_sub(FIRST),
+            None => 0,
+        }
+    }
+
+    /// Receives into a packet.
+    ///
+    /// # Errors
+    ///
+    /// With the packet: those of a receive.
+    #[inline(always)]
+    pub(super) fn receive(
+        &mut self,
+        flights: &mut Flights<Packet>,
+        mut packet: Own<Packet>,
+    ) -> core::result::Result<(), Refused<Packet>> {
+        packet.attempt = self.attempt;
+        packet.slot = slot_of_attempt(self.attempt);
+        let (lower, shared) = (&self.lower, &self.shared);
+        Packet::receive(packet, flights, |message| match shared {
+            None => lower.core().receive(message),
+            Some(shared) => shared.core().receive(message),
+        })?;
+        self.posted += 1;
+        Ok(())
+    }
+
+    /// Whether its peer is to be told of more receives than before: it has soon used up what it was told of.
+    #[inline(always)]
+    pub(super) fn is_narrow(&self) -> bool {
+        self.credits.receives() < RECEIVES as u32 && self.credits.is_due() && self.is_in_a_hurry()
+    }
+
+    #[inline(never)]
+    fn is_in_a_hurry(&self) -> bool {
+        let is_soon = |told: Instant<Monotonic>| (told.elapsed() - SOON).is_negative();
+        self.lacks == 0 && self.told.is_some_and(is_soon)
     }
 
     /// Whether a packet may be sent now; then it is counted.
@@ -222,6 +291,8 @@ impl Lane {
         if let Some(count) = self.credits.word() {
             if !self.tell(flights, &Head::Credit(count)) {
                 self.credits.unsaid(count);
+            } else if self.credits.receives() < RECEIVES as u32 {
+                self.told = Some(Instant::now());
             }
         }
     }
@@ -301,6 +372,11 @@ impl Peer {
             || self.lane.as_ref().is_some_and(Lane::has_business)
     }
 
+    /// How many packets are to be made for its connection.
+    pub(super) fn lacks(&self) -> usize {
+        self.lane.as_ref().map_or(0, |lane| lane.lacks)
+    }
+
     /// Whether the next operation with it needs memory that is to be opened to it.
     pub(super) fn is_closed(&self) -> bool {
         self.waiting.first().is_some_and(|next| next.is_closed())
@@ -336,4 +412,14 @@ pub(super) const fn is_mirror(slot: u32) -> bool {
 /// The number of the peer that is the `index`th to have one.
 pub(super) fn slot_of(index: u64) -> Option<u32> {
     u32::try_from(index).ok()?.checked_mul(2)
+}
+
+/// The number of an attempt at a connection: the `count`th one, with that peer.
+pub(super) const fn attempt_of(count: u32, slot: u32) -> usize {
+    (count as usize) << 32 | slot as usize
+}
+
+/// The peer whose it is.
+pub(super) const fn slot_of_attempt(attempt: usize) -> u32 {
+    attempt as u32
 }

@@ -374,21 +374,20 @@ impl Packet {
         })
     }
 
-    /// Has `lower` receive into it.
+    /// Has `post` receive into it.
     ///
     /// # Errors
     ///
-    /// With the packet: those of a receive.
+    /// With the packet: what `post` says.
     #[inline(always)]
     pub(super) fn receive(
         own: Own<Self>,
         flights: &mut Flights<Self>,
-        lower: &ep::Endpoint,
+        post: impl FnOnce(&provider::Message<'_>) -> Result,
     ) -> core::result::Result<(), Refused<Self>> {
-        let lower = lower.core();
         flights.start(own, |packet, context| {
             packet.usage = Use::Posted;
-            packet.give(MOST, context, |message| lower.receive(message))
+            packet.give(MOST, context, post)
         })
     }
 

@@ -157,6 +157,10 @@ impl Traffic {
     /// Posts what waits for a peer, as far as there is room; comes back with the first that cannot be
     /// posted at all, and why.
     fn post_waiting(&mut self, slot: u32) -> Option<(Own<Packet>, Errno)> {
+        let lane = self.peer(slot)?.lane.as_ref()?;
+        if lane.is_narrow() {
+            self.widen(slot);
+        }
         let Self {
             peers,
             flights,

@@ -23,6 +23,7 @@ use super::{
     office::Size,
     outlets::Outlets,
     traffic::{
+        source_of,
         Floor,
         Traffic,
         BATCH,
@@ -256,8 +257,9 @@ impl Station {
             }
             Err(Errno::EAVAIL) => {
                 if let Ok(failure) = queue.core().read_error() {
-                    let context = failure.completion.context;
-                    traffic.land(outlets, context, Err(failure.errno));
+                    let (context, errno) = (failure.completion.context, failure.errno);
+                    let source = source_of(failure.completion.source);
+                    traffic.land(outlets, context, source, Err(errno));
                 }
                 (true, false)
             }

@@ -35,6 +35,7 @@ use super::{
         Receive, //
     },
     row::Row,
+    supply::Supply,
     wire::{
         Extensions,
         Flow, //
@@ -42,17 +43,20 @@ use super::{
 };
 use crate::{
     abi::{
-        fi_cq_data_entry,
+        fi_addr_t,
         flags::FI_REMOTE_WRITE,
         nodes::{
             Own,
             Queue, //
         },
         Errno,
-        Result, //
+        Result,
+        FI_ADDR_NOTAVAIL, //
     },
     fi::{
         av::AddressVector,
+        cq::Sourced,
+        eq::Source,
         memory::{
             Context,
             EntrySlots, //
@@ -106,6 +110,8 @@ pub(super) enum Need {
     Lane,
     /// The memory of a message is to be opened to it.
     Region,
+    /// So many packets are to be made, to receive with.
+    Packets(usize),
     /// Its connection is to be closed.
     Close,
 }
@@ -126,8 +132,8 @@ pub(super) struct Traffic {
     pub(super) calls: Queue<u32>,
     /// Packets for operations.
     pub(super) idle: Queue<Packet>,
-    /// Packets to receive with that no connection has.
-    spare: Queue<Packet>,
+    /// What connections receive with.
+    pub(super) supply: Supply,
     /// Packets for words that no connection has.
     words: Queue<Packet>,
     /// Packets that have come and are to be looked at again, in order.
@@ -146,7 +152,7 @@ pub(super) struct Traffic {
     /// Some connection may be about to end.
     pub(super) are_parting: bool,
     /// Completions of the lower endpoints, on their way.
-    pub(super) found: EntrySlots<fi_cq_data_entry, BATCH>,
+    pub(super) found: EntrySlots<Sourced, BATCH>,
 }
 
 /// What is left of an endpoint, to be dropped where one may sleep.
@@ -164,6 +170,11 @@ pub(super) fn break_off(peers: &mut Peers, calls: &mut Queue<u32>, slot: u32, at
     if let Some(peer) = peer.filter(|peer| peer.has(attempt)) {
         peer.break_off(calls);
     }
+}
+
+/// Whose completion it is that a lower queue tells of, where it says so.
+pub(super) fn source_of(source: fi_addr_t) -> Option<Source> {
+    (source != FI_ADDR_NOTAVAIL).then_some(Source(source as usize))
 }
 
 /// Where an address has its place among those to which something was last sent.
@@ -190,7 +201,7 @@ impl Traffic {
             strangers: Queue::new(),
             calls: Queue::new(),
             idle: Queue::new(),
-            spare: Queue::new(),
+            supply: Supply::new(),
             words: Queue::new(),
             held: Queue::new(),
             endings: Queue::new(),
@@ -214,7 +225,7 @@ impl Traffic {
     pub(super) fn take_spare(&mut self, is_short: bool) -> Option<Own<Packet>> {
         match is_short {
             true => self.words.pop(),
-            false => self.spare.pop(),
+            false => self.supply.spare().pop(),
         }
     }
 
@@ -222,7 +233,7 @@ impl Traffic {
     pub(super) fn keep(&mut self, packet: Own<Packet>) {
         match packet.is_short() {
             true => self.words.push(packet),
-            false => self.spare.push(packet),
+            false => self.keep_receive(packet),
         }
     }
 
@@ -286,6 +297,7 @@ impl Traffic {
     pub(super) fn need(&mut self, slot: u32) -> Need {
         match self.peer(slot) {
             Some(peer) if peer.lane.as_ref().is_some_and(|lane| lane.is_broken) => Need::Close,
+            Some(peer) if peer.lacks() > 0 => Need::Packets(peer.lacks()),
             Some(peer) if peer.waiting.is_empty() => Need::Nothing,
             Some(peer) if peer.lane.is_none() => Need::Lane,
             Some(peer) if peer.is_closed() => Need::Region,
@@ -357,6 +369,7 @@ impl Traffic {
         mut receives: Queue<Packet>,
         mut words: Queue<Packet>,
     ) -> Result {
+        let count = receives.len();
         let attempt = lane.attempt;
         while let Some(mut word) = words.pop() {
             word.slot = slot;
@@ -365,17 +378,13 @@ impl Traffic {
         }
         let peer = self.peer(slot).ok_or(Errno::EINVAL)?;
         peer.lane = Some(lane);
-        let mut posted = Ok(());
-        while let Some(mut packet) = receives.pop() {
-            packet.slot = slot;
-            packet.attempt = attempt;
-            if posted.is_ok() {
-                posted = self.repost(packet);
-            } else {
-                self.keep(packet);
-            }
+        while let Some(packet) = receives.pop() {
+            self.keep_receive(packet);
         }
-        posted
+        match self.furnish(slot, count)? {
+            0 => Ok(()),
+            _ => Err(Errno::ENOMEM),
+        }
     }
 
     /// The connection is there, and the peer calls it `to`; `said` is what the peer has said of itself, and
@@ -407,6 +416,7 @@ impl Traffic {
             self.resume(outlets, Some(slot));
         }
         let mut lane = self.peer(slot)?.lane.take()?;
+        self.leave(&lane);
         lane.words.append(&mut lane.answers);
         while let Some(packet) = lane.words.pop() {
             self.keep(packet);
@@ -435,9 +445,9 @@ impl Traffic {
             self.keep(packet);
             return Ok(());
         };
-        match Packet::receive(packet, flights, &lane.lower) {
+        match lane.receive(flights, packet) {
             Ok(()) => {
-                lane.credits.posted(1);
+                lane.credits.posted();
                 Ok(())
             }
             Err(refused) => {
@@ -448,12 +458,22 @@ impl Traffic {
         }
     }
 
-    /// What has come of something that a lower endpoint had in hand.
+    /// What has come of something that a lower endpoint had in hand; where connections share what they
+    /// receive with, `source` is the one.
     #[inline]
-    pub(super) fn land(&mut self, outlets: &Outlets, context: Context, result: Result<Arrival>) {
-        if let Some(packet) = self.flights.land(context) {
+    pub(super) fn land(
+        &mut self,
+        outlets: &Outlets,
+        context: Context,
+        source: Option<Source>,
+        result: Result<Arrival>,
+    ) {
+        if let Some(mut packet) = self.flights.land(context) {
             match packet.usage {
-                Use::Posted => self.arrive(outlets, packet, result),
+                Use::Posted => {
+                    self.unpost(&mut packet, source);
+                    self.arrive(outlets, packet, result);
+                }
                 _ => self.sent(outlets, packet, result.map(drop)),
             }
         } else if let Some(receive) = self.fetches.land(context) {
@@ -467,12 +487,12 @@ impl Traffic {
         let Some(entry) = self.found.nth(at) else {
             return;
         };
-        let context = Context::new(entry.op_context);
+        let (context, source) = (entry.context, source_of(entry.source));
         let arrival = match entry.flags & FI_REMOTE_WRITE {
             0 => Arrival::Bytes(entry.len),
             _ => Arrival::Written(entry.data),
         };
-        self.land(outlets, context, Ok(arrival));
+        self.land(outlets, context, source, Ok(arrival));
     }
 
     /// The same of one that is closed with its consumer's: nobody is told, [`Self::end`] has it.
@@ -502,7 +522,7 @@ impl Traffic {
             &mut self.endings,
             &mut self.held,
             &mut self.idle,
-            &mut self.spare,
+            self.supply.spare(),
             &mut self.words,
         ] {
             packets.append(others);

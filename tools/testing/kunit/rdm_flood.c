@@ -26,7 +26,7 @@ MODULE_PARM_DESC(flood_seconds, "for how long, again and again");
 #define PEER_BOUND	SZ_1M
 #define BOUND		SZ_32M
 /* Packets of a peer's that wait as they came, and such as have not gone. */
-#define UNDER_WAY	(32 + 64)
+#define UNDER_WAY	(64 + 64)
 #define HONEST_ROUNDS	9
 
 static const size_t lens[] = { 100, 40000, 200000 };

@@ -140,6 +140,51 @@ static void rdm_06_who_comes_again_does_not_leave_more(struct kunit *test)
 	rdm_exchange(test, rdm, rdm_know(test, rdm, rdm), rdm);
 }
 
+#define GREEDY		48
+#define BURST		64
+
+/*
+ * Connections may share what they receive with: who sends more than it was told of uses what others have been told
+ * of. It is not heard again, and they miss nothing.
+ */
+static void rdm_06_who_sends_more_than_it_was_asked_for_is_cut_off(struct kunit *test)
+{
+	struct raw *raw = raw_open(test, SZ_4K);
+	u8 *in = tr_vbuffer(test, RAW_EAGER), *packet;
+	struct kofi_rdm *rdm = rdm_open(test, NULL), *other = rdm_open(test, NULL);
+	fi_addr_t to = rdm_know(test, other, rdm);
+
+	if (raw->is_merciless)
+		kunit_skip(test, "what is too much ends the connection by itself");
+	rdm_exchange(test, other, to, rdm);
+	for (u32 visit = 1; visit <= GREEDY; visit++) {
+		struct raw_hello hello = raw_hello(raw, PORT, visit);
+		unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
+
+		hello.flow = 1;
+		while (raw_connect(test, raw, &rdm->name, &hello, sizeof(hello))) {
+			KUNIT_ASSERT_TRUE(test, time_before(jiffies, end));
+			usleep_range(1000, 2000);
+		}
+		/* It does not tell of its own receives, either. */
+		while ((packet = await_packet(test, raw, FX_WAIT_MS))) {
+			raw_begin(raw, packet, RAW_WHOLE)->len = 1;
+			if (raw_send(raw, packet, RAW_HEADER + 1))
+				break;
+		}
+		KUNIT_ASSERT_TRUE_MSG(test, raw->is_gone, "it may send whatever it likes");
+		raw_leave(test, raw);
+	}
+	kunit_info(test, "%d of its messages there\n", receive_all(test, rdm, in));
+	for (int round = 0; round < 3; round++) {
+		for (int i = 0; i < BURST; i++)
+			KUNIT_ASSERT_EQ(test, 0, rdm_send(other, to, in, 1, in));
+		for (int i = 0; i < BURST; i++)
+			rdm_expect(test, other, in, NULL);
+		KUNIT_EXPECT_EQ(test, BURST, receive_all(test, rdm, in));
+	}
+}
+
 /* Data of a write are for endpoints that lend memory. */
 static void rdm_nobody_is_told_of_writes_that_nobody_expects(struct kunit *test)
 {
@@ -332,6 +377,7 @@ static void rdm_strange_answers_end_a_connection(struct kunit *test)
 static struct kunit_case cases[] = {
 	KUNIT_CASE(rdm_07_a_name_is_free_when_its_message_is_whole),
 	KUNIT_CASE_SLOW(rdm_06_who_comes_again_does_not_leave_more),
+	KUNIT_CASE_SLOW(rdm_06_who_sends_more_than_it_was_asked_for_is_cut_off),
 	KUNIT_CASE(rdm_nobody_is_told_of_writes_that_nobody_expects),
 	KUNIT_CASE(rdm_strange_words_are_refused),
 	KUNIT_CASE_SLOW(rdm_many_that_say_nothing),

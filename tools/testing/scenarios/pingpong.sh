@@ -52,4 +52,10 @@ check rdm_07_fi_pingpong_answers_nothing begin 7481 msg 0
 # What is one byte too long for one packet.
 check rdm_07_fi_pingpong_asks_in_parts serve 7480 msg 16385
 check rdm_07_fi_pingpong_answers_in_parts begin 7481 msg 16385
+# Who shares its receives counts no packets: the device has to do without.
+if [ "$1" = rxe ]; then
+	export FI_OFI_RXM_USE_SRX=1
+	check rdm_07_fi_pingpong_asks_without_credits serve 7480 msg
+	check rdm_07_fi_pingpong_answers_without_credits begin 7481 msg
+fi
 unload kofi_pingpong kofi || fail "the modules do not unload"
