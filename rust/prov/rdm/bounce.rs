@@ -76,18 +76,17 @@ impl Run {
 ///
 /// # Invariants
 ///
-/// The kernel sees each run, which is as valid as the [`Memory`] that this was made of.
+/// The kernel sees each run, which is as valid as the [`Memory`] that this was made of; all of them together
+/// are no longer than memory can be.
 #[derive(Clone, Copy, Default)]
 struct Runs {
     runs: [Run; MOST_PARTS],
-    len: usize,
 }
 
 impl Runs {
     /// None.
     const NONE: Self = Self {
         runs: [Run { addr: 0, len: 0 }; MOST_PARTS],
-        len: 0,
     };
 
     #[inline(always)]
@@ -98,7 +97,6 @@ impl Runs {
                 let mut runs = Self::NONE;
                 let [first, ..] = &mut runs.runs;
                 *first = Run::at(segment.addr(), segment.len(), when)?;
-                runs.len = segment.len();
                 // INVARIANT: It has been looked at.
                 Ok(runs)
             }
@@ -110,13 +108,14 @@ impl Runs {
     fn of_parts(memory: Memory<'_>, when: When) -> Result<Self> {
         let mut runs = Self::NONE;
         let mut free = runs.runs.iter_mut();
+        let mut total = 0usize;
         if memory.count() > MOST_PARTS {
             return Err(Errno::EINVAL);
         }
         memory.each(|part| {
             if !part.is_empty() {
                 *free.next().ok_or(Errno::EINVAL)? = Run::of(&part, when)?;
-                runs.len = runs.len.checked_add(part.len()).ok_or(Errno::EMSGSIZE)?;
+                total = total.checked_add(part.len()).ok_or(Errno::EMSGSIZE)?;
             }
             Ok(())
         })?;
@@ -124,11 +123,17 @@ impl Runs {
         Ok(runs)
     }
 
+    /// How many bytes there are. It is not kept: eight words are copied from register to register.
+    #[inline(always)]
+    fn len(&self) -> usize {
+        let sum = |sum: usize, run: &Run| sum.wrapping_add(run.len);
+        self.runs.iter().fold(0, sum)
+    }
+
     /// Hands the runs that `len` bytes from `at` on are in to `f`, each with how many came before it.
     #[inline]
     fn each(&self, at: usize, len: usize, mut f: impl FnMut(Run, usize)) -> usize {
         let (mut skip, mut done) = (at, 0);
-        let len = len.min(self.len.saturating_sub(at));
         for run in &self.runs {
             if done == len {
                 break;
@@ -207,7 +212,7 @@ impl Outgoing {
     /// How many bytes it has.
     #[inline(always)]
     pub(super) fn len(&self) -> usize {
-        self.0.len
+        self.0.len()
     }
 
     /// The first part of what a device is to read of `len` bytes from `at` on, for this operation.
@@ -319,7 +324,7 @@ impl Incoming {
     /// How many bytes it has.
     #[inline(always)]
     pub(super) fn len(&self) -> usize {
-        self.0.len
+        self.0.len()
     }
 
     /// Takes the first `len` bytes off memory of a single part, or as many as there are, for an operation of
@@ -333,12 +338,10 @@ impl Incoming {
             addr: run.addr,
             len,
         };
-        cut.len = len;
         let gap = run.addr.wrapping_add(len).wrapping_neg() & (alignment - 1);
         let taken = len.saturating_add(gap).min(run.len);
         run.addr = run.addr.wrapping_add(taken);
         run.len -= taken;
-        self.0.len = run.len;
         // INVARIANT: It is as valid as all of it, and nobody else has it any more.
         Self(cut)
     }
