@@ -31,6 +31,8 @@ MOST_OF_MSG = {("rdm_lat", 64): 1.15}
 LEAST_OF_MSG = {("rdm_rate", 64): 0.85, ("rdm_bw", 1 << 20): 0.97}
 # Without a bar: what they show is how they grow, or they have one where instructions are counted.
 UNBARRED = ("lookup", "again", "remove", "threads", "poll", "handle")
+# What stands before a short message on the wire, which rxe has the CPU checksum at both ends.
+HEADER = 64
 MOST_BYTES = 40  # of an entry of a vector
 MOST_KNOWN_BYTES = 64  # of one that an endpoint knows
 MOST_GROWTH = 1.05  # of the cost of an operation, from one connection to the most
@@ -168,6 +170,17 @@ def growth(table: list[Row]) -> list[Row]:
     return grown
 
 
+def packets(table: list[Row]) -> list[Row]:
+    """Datagrams beside connected endpoints that carry as many bytes: a packet's, its header included."""
+    there = {(row.name, row.size): row for row in table if row.beside == "msg"}
+    found = []
+    for (name, size), row in there.items():
+        if other := there.get((name, size + HEADER)):
+            ratio = round(row.ours / other.raw, 4)
+            found.append(replace(row, raw=other.raw, ratio=ratio, beside="packet"))
+    return found
+
+
 def measure(name: str, rounds: int, counting: bool = False) -> list[Row]:
     """Boots one lane and runs its bench scenarios; where instructions count, its scenarios for that."""
     target = kernel.ensure(lane(name))
@@ -182,7 +195,7 @@ def measure(name: str, rounds: int, counting: bool = False) -> list[Row]:
     table = rows(name, lines, rounds)
     if counting:
         return [replace(row, unit=INSTRUCTIONS) for row in table]
-    return table + growth(table)
+    return table + growth(table) + packets(table)
 
 
 def report(table: list[Row]) -> None:

@@ -32,6 +32,7 @@ while [ $round -lt "${1:-5}" ]; do
 	done <<-END
 		lat 8 $((often * 80))
 		lat 64 $((often * 80))
+		lat 128 $((often * 80))
 		lat 4096 $((scale * 40))
 		lat 65536 $((scale * 8))
 		lat 1048576 $((scale * 8))
@@ -39,6 +40,7 @@ while [ $round -lt "${1:-5}" ]; do
 		read 64 $((often * 80))
 		fetch 8 $((often * 80))
 		rate 64 $((scale * 1280))
+		rate 128 $((scale * 1280))
 		bw 65536 $((scale * 32))
 		bw 1048576 $((scale * 16))
 	END

@@ -2,8 +2,9 @@
 """The bench's arithmetic: which measurements are compared, and what bar they meet."""
 
 import unittest
+from dataclasses import replace
 
-from kofi_lab.bench import INSTRUCTIONS, Row, growth, rows
+from kofi_lab.bench import INSTRUCTIONS, Row, growth, packets, rows
 from kofi_lab.say import LabError
 
 
@@ -71,6 +72,13 @@ class BenchTest(unittest.TestCase):
         ):
             with self.assertRaises(LabError):
                 rows("uml", lines, 2)
+
+    def test_a_packet_is_beside_a_message_of_as_many_bytes(self) -> None:
+        sizes = ((8, 90, 80), (64, 150, 100), (128, 160, 120))
+        table = [Row("uml", "rdm_lat", size, "ns", ours, raw, ours / raw, "msg") for size, ours, raw in sizes]
+        (row,) = packets([*table, replace(table[2], beside="user", raw=1)])
+        self.assertEqual((row.size, row.ours, row.raw, row.ratio), (64, 150, 120, 1.25))
+        self.assertEqual((row.beside, row.verdict), ("packet", ""))
 
     def test_growth_is_that_from_one_link_to_the_most(self) -> None:
         sizes = {8: (3, 2), 1: (2, 1), 64: (2, 4)}
