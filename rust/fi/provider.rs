@@ -562,35 +562,6 @@ pub trait SharedReceive: Any + Send + Sync {
     fn close(&self, reclaim: &mut dyn FnMut(Context));
 }
 
-/// What domains have that no endpoints share receives of.
-pub enum NoSharedReceive {}
-
-impl SharedReceive for NoSharedReceive {
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
-    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
-        self
-    }
-
-    fn receive(&self, _message: &Message<'_>) -> Result {
-        match *self {}
-    }
-
-    fn receives_left(&self) -> usize {
-        match *self {}
-    }
-
-    fn tell(&self, _told: &mut Told<'_>) {
-        match *self {}
-    }
-
-    fn close(&self, _reclaim: &mut dyn FnMut(Context)) {
-        match *self {}
-    }
-}
-
 /// A listener.
 pub trait PassiveEndpoint: Any + Send + Sync {
     /// Starts to listen. May sleep.

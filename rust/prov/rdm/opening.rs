@@ -155,6 +155,7 @@ impl Station {
             return;
         };
         bound.queue.forbid_calls();
+        self.leave();
         self.hang_up(reclaim);
         close_below(&bound.queue, &bound.events);
         self.stop_watching();
