@@ -154,7 +154,8 @@ impl Station {
         let Ok(bound) = self.bound() else {
             return;
         };
-        bound.queue.forbid_calls();
+        // It is called in process context, and would tell of what the close flushes.
+        bound.queue.end_calls();
         self.leave();
         self.hang_up(reclaim);
         close_below(&bound.queue, &bound.events);
