@@ -45,7 +45,7 @@ impl capi::face::Family for prov::verbs::Verbs {
 impl capi::face::Family for prov::rdm::Rdm {
     type Endpoint = prov::rdm::data_path::Endpoint;
     type CompletionQueue = prov::rdm::data_path::CompletionQueue;
-    type SharedReceive = fi::provider::NoSharedReceive;
+    type SharedReceive = prov::rdm::data_path::SharedReceive;
 }
 
 /// `fi_getinfo()` for Rust consumers.

@@ -41,7 +41,7 @@
  * * -FI_EMSGSIZE - more bytes than max_msg_size
  * * -FI_EBADFLAGS - a flag that the call does not have
  * * -FI_EOPNOTSUPP - a flag for what the endpoint was not offered; FI_MULTI_RECV
- *   of a shared receive context
+ *   of a shared receive context, and FI_PEEK of one of datagrams
  * * -FI_ENOSYS - a receive of an endpoint that shares its receives: post it to
  *   the context; a transfer that a context of a scalable endpoint is not for
  * * -FI_ENOMEM - without desc: the buffer cannot be mapped
@@ -416,9 +416,9 @@ static inline int fi_enable(struct fid_ep *ep)
  * * -FI_ENOENT - there is none with that context
  * * -FI_EAGAIN - it takes several messages, and the completion queue has no room
  * * -FI_EOPBADSTATE - the endpoint is not enabled
- * * -FI_EOPNOTSUPP - of a connected endpoint: what is posted belongs to the
- *   device. Close the endpoint, or end the connection with fi_shutdown(), to get
- *   it back.
+ * * -FI_EOPNOTSUPP - of receives that are shared; of a connected endpoint: what is
+ *   posted belongs to the device. Close the endpoint, or end the connection with
+ *   fi_shutdown(), to get it back.
  */
 static inline ssize_t fi_cancel(fid_t fid, void *context)
 {
@@ -589,7 +589,8 @@ static inline ssize_t fi_tx_size_left(struct fid_ep *ep)
  * @context: the caller's, kept in its fid
  *
  * Context: Any context.
- * Return: -FI_ENOSYS: the RDMA core has no transmit queues to share.
+ * Return: -FI_ENOSYS: the RDMA core has no transmit queues to share, and one
+ * datagram endpoint's peers would use up what others send with.
  */
 static inline int fi_stx_context(struct fid_domain *domain,
 				 struct fi_tx_attr *attr, struct fid_stx **stx,
@@ -606,10 +607,11 @@ static inline int fi_stx_context(struct fid_domain *domain,
  * @rx_ep: the open context, to be bound to endpoints with fi_ep_bind()
  * @context: the caller's, kept in its fid
  *
- * Receives are posted to it with fi_recv(), fi_recvv() and fi_recvmsg(). Each
- * takes the message of any of the endpoints, and completes where that one says.
- * fi_rx_size_left() tells how many can be posted. There are no other calls of it
- * but fi_close(), which is refused while an endpoint is bound.
+ * Receives are posted to it with fi_recv(), fi_recvv() and fi_recvmsg(), and on a
+ * domain of datagrams with fi_trecv() and its like. Each takes the message of any
+ * of the endpoints, and completes where that one says. fi_rx_size_left() tells how
+ * many can be posted. There are no other calls of it but fi_close(), which is
+ * refused while an endpoint is bound.
  *
  * Context: Process context, may sleep.
  * Return:
@@ -617,7 +619,7 @@ static inline int fi_stx_context(struct fid_domain *domain,
  * * -FI_EINVAL - more than the device has; other flags or capabilities, as
  *   FI_MULTI_RECV; FI_PEER, which no provider takes today; @attr or @rx_ep is
  *   %NULL
- * * -FI_ENOSYS - the device has none, or the domain is one of datagrams
+ * * -FI_ENOSYS - the device has none
  * * -FI_EOPBADSTATE - in atomic context
  * * -FI_ENOMEM - no memory, or the device has no more of them
  */

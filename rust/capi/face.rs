@@ -52,6 +52,7 @@ pub(crate) struct Face {
     pub(super) tagged: &'static fi_ops_tagged,
     pub(super) atomic: &'static fi_ops_atomic,
     pub(super) shared: &'static fi_ops_msg,
+    pub(super) shared_tagged: &'static fi_ops_tagged,
     pub(super) cq: fn(Format, bool) -> &'static fi_ops_cq,
     endpoint: fn(&dyn provider::Endpoint) -> Option<*const c_void>,
     queue: fn(&dyn provider::CompletionQueue) -> Option<*const c_void>,
@@ -68,6 +69,7 @@ impl Face {
             tagged: &tagged::Table::<F::Endpoint>::OPS,
             atomic: &atomic::Table::<F::Endpoint>::OPS,
             shared: &srx::Table::<F::SharedReceive>::OPS,
+            shared_tagged: &srx::Table::<F::SharedReceive>::TAGGED,
             cq: cq::ops::<F::CompletionQueue>,
             endpoint: |endpoint| {
                 let exact = endpoint.as_any().downcast_ref::<F::Endpoint>();

@@ -11,6 +11,7 @@ use super::{
         Object,
         Place, //
     },
+    tagged,
     transfer::{
         any_vector,
         single,
@@ -27,6 +28,7 @@ use crate::{
         },
         fi_addr_t,
         fi_msg,
+        fi_msg_tagged,
         fi_ops,
         fi_ops_atomic,
         fi_ops_cm,
@@ -66,7 +68,7 @@ use kernel::{
 #[repr(C)]
 pub(super) struct SharedObject {
     fid: fid_ep,
-    /// The provider's part, of the type that `fid.msg` was made for.
+    /// The provider's part, of the type that `fid.msg` and `fid.tagged` were made for.
     exact: *const c_void,
     /// Flags of the calls that have none.
     flags: u64,
@@ -102,9 +104,6 @@ static NO_TAGGED: fi_ops_tagged = nosys::TAGGED;
 static NO_ATOMIC: fi_ops_atomic = nosys::ATOMIC;
 static COLLECTIVE: fi_ops_collective = nosys::COLLECTIVE;
 
-/// What the receives of a context can be made for.
-const CAPS: u64 = FI_MSG | FI_RECV | FI_RMA | FI_ATOMIC | FI_REMOTE_READ | FI_REMOTE_WRITE;
-
 /// `fi_srx_context()`.
 pub(super) unsafe extern "C" fn open(
     domain: *mut fid_domain,
@@ -126,15 +125,20 @@ fn make(
     place: Place<SharedObject>,
     context: *mut c_void,
 ) -> Result<*mut SharedObject> {
-    // Of what an info says of receives, only this is for those that are shared; FI_PEER is nobody's.
-    if attr.caps & !CAPS != 0 || attr.op_flags & !FI_COMPLETION != 0 {
+    // FI_PEER is nobody's.
+    if attr.op_flags & !FI_COMPLETION != 0 {
         return Err(Errno::EINVAL);
     }
     let shared = domain.domain().shared_receive(&Attr {
         size: attr.size,
         segments: attr.iov_limit,
+        caps: attr.caps,
     })?;
     let face = domain.face();
+    let tagged = match shared.core().has_tags() {
+        true => face.shared_tagged,
+        false => &NO_TAGGED,
+    };
     Ok(place.put(SharedObject {
         fid: fid_ep {
             fid: header::<SharedObject>(context),
@@ -142,7 +146,7 @@ fn make(
             cm: ptr::from_ref(&NO_CM).cast_mut(),
             msg: ptr::from_ref(face.shared).cast_mut(),
             rma: ptr::from_ref(&NO_RMA).cast_mut(),
-            tagged: ptr::from_ref(&NO_TAGGED).cast_mut(),
+            tagged: ptr::from_ref(tagged).cast_mut(),
             atomic: ptr::from_ref(&NO_ATOMIC).cast_mut(),
             collective: ptr::from_ref(&COLLECTIVE).cast_mut(),
         },
@@ -191,16 +195,23 @@ impl<S: provider::SharedReceive> Table<S> {
         ..nosys::MSG
     };
 
+    pub(super) const TAGGED: fi_ops_tagged = fi_ops_tagged {
+        recv: Some(Self::trecv),
+        recvv: Some(Self::trecvv),
+        recvmsg: Some(Self::trecvmsg),
+        ..nosys::TAGGED
+    };
+
     /// What a C caller passes, and what that is.
     ///
     /// # Safety
     ///
-    /// `ep` is a shared receive context of the C API, whose table of messages is this one.
+    /// `ep` is a shared receive context of the C API, whose tables of messages are these.
     #[inline]
     unsafe fn parts<'a>(ep: *mut fid_ep) -> (&'a SharedObject, &'a S) {
         // SAFETY: By this function's safety requirement.
         let object = unsafe { &*ep.cast::<SharedObject>() };
-        // SAFETY: `SharedObject` gets this table only with receives of type `S`.
+        // SAFETY: `SharedObject` gets these tables only with receives of type `S`.
         (object, unsafe { &*object.exact.cast::<S>() })
     }
 
@@ -244,6 +255,60 @@ impl<S: provider::SharedReceive> Table<S> {
             };
             let (_, shared) = Self::parts(ep);
             let terms = Terms::plain(msg.context, flags).with(msg.addr);
+            any_vector(msg.msg_iov, msg.desc, msg.iov_count, terms, |message| {
+                shared.receive(message)
+            })
+        }
+    }
+
+    unsafe extern "C" fn trecv(
+        ep: *mut fid_ep,
+        buf: *mut c_void,
+        len: usize,
+        desc: *mut c_void,
+        src_addr: fi_addr_t,
+        tag: u64,
+        ignore: u64,
+        context: *mut c_void,
+    ) -> isize {
+        // SAFETY: As a C caller of `fi_trecv()` promises.
+        unsafe {
+            let (object, shared) = Self::parts(ep);
+            let terms = Terms::plain(context, object.flags)
+                .with(src_addr)
+                .tagged(tag, ignore);
+            single(buf, len, desc, terms, |message| shared.receive(message))
+        }
+    }
+
+    unsafe extern "C" fn trecvv(
+        ep: *mut fid_ep,
+        iov: *const kvec,
+        desc: *mut *mut c_void,
+        count: usize,
+        src_addr: fi_addr_t,
+        tag: u64,
+        ignore: u64,
+        context: *mut c_void,
+    ) -> isize {
+        // SAFETY: As a C caller of `fi_trecvv()` promises.
+        unsafe {
+            let (object, shared) = Self::parts(ep);
+            let terms = Terms::plain(context, object.flags)
+                .with(src_addr)
+                .tagged(tag, ignore);
+            vector(iov, desc, count, terms, |message| shared.receive(message))
+        }
+    }
+
+    unsafe extern "C" fn trecvmsg(ep: *mut fid_ep, msg: *const fi_msg_tagged, flags: u64) -> isize {
+        // SAFETY: As a C caller of `fi_trecvmsg()` promises.
+        unsafe {
+            let Some(msg) = msg.as_ref() else {
+                return Errno::EINVAL.to_ssize();
+            };
+            let (_, shared) = Self::parts(ep);
+            let terms = tagged::terms(msg, flags);
             any_vector(msg.msg_iov, msg.desc, msg.iov_count, terms, |message| {
                 shared.receive(message)
             })

@@ -36,7 +36,7 @@ use kernel::prelude::*;
 pub(super) struct Table<E>(PhantomData<E>);
 
 /// What `fi_trecvmsg()` and `fi_tsendmsg()` are told besides the memory.
-fn terms(msg: &fi_msg_tagged, flags: u64) -> Terms {
+pub(super) fn terms(msg: &fi_msg_tagged, flags: u64) -> Terms {
     Terms {
         data: msg.data,
         ..Terms::plain(msg.context, flags)

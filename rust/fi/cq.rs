@@ -345,7 +345,7 @@ impl CompletionQueue {
     }
 
     /// Ends the calls of the handler; see [`Interrupts::stop`]. May sleep.
-    pub(super) fn end_calls(&self) {
+    pub(crate) fn end_calls(&self) {
         self.core.interrupts().stop();
     }
 

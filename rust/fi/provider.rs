@@ -128,7 +128,8 @@ pub trait Domain: Any + Send + Sync {
     ///
     /// # Errors
     ///
-    /// -FI_ENOSYS where there are none, -FI_EINVAL for more than the device has.
+    /// -FI_ENOSYS where there are none, -FI_EINVAL for more than the device has, and for capabilities that they
+    /// do not have.
     fn shared_receive(self: Arc<Self>, _attr: &srx::Attr) -> Result<Arc<dyn SharedReceive>> {
         not_implemented()
     }
@@ -532,12 +533,17 @@ pub trait SharedReceive: Any + Send + Sync {
     /// For providers that share their own kind.
     fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
 
+    /// Whether some of them may be for messages with tags.
+    fn has_tags(&self) -> bool {
+        false
+    }
+
     /// Posts a receive. It completes where the receives of the endpoint do that has got the message.
     ///
     /// # Errors
     ///
-    /// Those of [`Endpoint::receive`]; -FI_EOPNOTSUPP with FI_MULTI_RECV, -FI_EOPBADSTATE when it has been
-    /// closed.
+    /// Those of [`Endpoint::receive`]; -FI_EOPNOTSUPP with FI_MULTI_RECV and, where there are tags, FI_PEEK and
+    /// its like; -FI_EOPBADSTATE when it has been closed.
     fn receive(&self, message: &Message<'_>) -> Result;
 
     /// How many can be posted now.
@@ -554,35 +560,6 @@ pub trait SharedReceive: Any + Send + Sync {
     /// No endpoint shares it any more. When it returns no posted memory is touched any more; the context
     /// of each receive has been given to `reclaim`. May sleep.
     fn close(&self, reclaim: &mut dyn FnMut(Context));
-}
-
-/// What domains have that no endpoints share receives of.
-pub enum NoSharedReceive {}
-
-impl SharedReceive for NoSharedReceive {
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
-    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
-        self
-    }
-
-    fn receive(&self, _message: &Message<'_>) -> Result {
-        match *self {}
-    }
-
-    fn receives_left(&self) -> usize {
-        match *self {}
-    }
-
-    fn tell(&self, _told: &mut Told<'_>) {
-        match *self {}
-    }
-
-    fn close(&self, _reclaim: &mut dyn FnMut(Context)) {
-        match *self {}
-    }
 }
 
 /// A listener.

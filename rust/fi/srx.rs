@@ -34,6 +34,8 @@ pub struct Attr {
     pub size: usize,
     /// Into how many pieces of memory each; 0 for as many as the device takes.
     pub segments: usize,
+    /// What they are to be capable of; 0 for all that there is.
+    pub caps: u64,
 }
 
 /// Receives that endpoints share.

@@ -45,6 +45,8 @@ mod row;
 mod scalable;
 mod segments;
 mod sending;
+mod sharing;
+mod srx;
 mod station;
 mod supply;
 mod traffic;
@@ -80,7 +82,8 @@ pub(crate) struct Rdm(&'static dyn Provider);
 pub(crate) mod data_path {
     pub(crate) use super::{
         cq::Cq as CompletionQueue,
-        endpoint::Endpoint, //
+        endpoint::Endpoint,
+        srx::Srx as SharedReceive, //
     };
 }
 

@@ -61,7 +61,11 @@ impl Receives {
     /// -FI_ENOSYS where the device has nothing to share, -FI_EINVAL for a size beyond what it has,
     /// -FI_ENOMEM.
     pub fn new(_here: InProcess, domain: &Arc<Domain>, size: usize) -> Result<Arc<Self>> {
-        let shared = domain.shared_receive(&Attr { size, segments: 1 })?;
+        let shared = domain.shared_receive(&Attr {
+            size,
+            segments: 1,
+            caps: 0,
+        })?;
         let open = Closing::new(Open {
             shared,
             domain: domain.clone(),

@@ -273,11 +273,17 @@ impl Traffic {
     }
 
     /// Has a message wait for what it lacks.
-    pub(super) fn park(&mut self, mail: &Mail, letter: Result<Own<Letter>>, lacks: Lack) -> Taken {
+    pub(super) fn park(
+        &mut self,
+        outlets: &Outlets,
+        mail: &Mail,
+        letter: Result<Own<Letter>>,
+        lacks: Lack,
+    ) -> Taken {
         match letter {
             Ok(letter) if self.has_room(mail, letter.weight()) => {
                 self.add_weight(mail.slot, letter.weight());
-                self.wait(letter, lacks);
+                self.wait(outlets, letter, lacks);
                 Taken::Done
             }
             // It goes with its connection.
@@ -297,7 +303,7 @@ impl Traffic {
                     true => Letter::whole(mail.title, mail.message, mail.slot, payload),
                     false => Err(Errno::ENOMEM),
                 };
-                return self.park(mail, letter, lacks);
+                return self.park(outlets, mail, letter, lacks);
             }
         };
         let len = receive.into.write(0, payload);
@@ -320,7 +326,10 @@ impl Traffic {
                 self.fetch(outlets, receive, mail.fetch(id, ranges));
                 Ok(Taken::Done)
             }
-            Err(lacks) => Ok(self.park(mail, Own::at_once(mail.letter(offer)), lacks)),
+            Err(lacks) => {
+                let letter = Own::at_once(mail.letter(offer));
+                Ok(self.park(outlets, mail, letter, lacks))
+            }
         }
     }
 
@@ -349,14 +358,7 @@ pub(super) struct Mail {
 impl Mail {
     /// Has it wait for its receive.
     pub(super) fn letter(&self, body: Body) -> Letter {
-        Letter {
-            title: self.title,
-            message: self.message,
-            slot: self.slot,
-            body,
-            claim: None,
-            place: None,
-        }
+        Letter::new(self.title, self.message, self.slot, body)
     }
 
     /// Has it fetched from its sender.

@@ -57,12 +57,12 @@ impl Traffic {
         let number = self.collected;
         parts.begin(segment);
         parts.what.begin(number, mail.attempt, mail.title);
-        let taken = match self.meet(outlets, &mail.title, &mail.message) {
+        let parked = match self.meet(outlets, &mail.title, &mail.message) {
             Ok(receive) => {
                 parts.what.take(receive);
                 // There is a receive: nothing is allocated.
                 let _ = parts.what.add(payload);
-                Taken::Done
+                None
             }
             Err(lacks) => {
                 let letter = Own::at_once(mail.letter(Body::Parts(number)));
@@ -70,31 +70,23 @@ impl Traffic {
                     true => parts.what.add(payload),
                     false => Err(Errno::ENOMEM),
                 };
-                match added.and(letter) {
-                    Ok(letter) => {
-                        self.add_weight(mail.slot, payload.len());
-                        match self.park(mail, Ok(letter), lacks) {
-                            Taken::Later => {
-                                self.drop_weight(mail.slot, payload.len());
-                                Taken::Later
-                            }
-                            taken => taken,
-                        }
-                    }
-                    Err(_) => Taken::Later,
-                }
+                let Ok(letter) = added.and(letter) else {
+                    self.put_back_parts(mail.slot, parts);
+                    return Ok(Taken::Later);
+                };
+                self.add_weight(mail.slot, letter.weight() + payload.len());
+                Some((letter, lacks))
             }
         };
-        match taken {
-            Taken::Done => {
-                parts.advance();
-                if let Some(peer) = self.peer(mail.slot) {
-                    peer.partials.keep(parts);
-                }
-            }
-            _ => self.put_back_parts(mail.slot, parts),
+        parts.advance();
+        if let Some(peer) = self.peer(mail.slot) {
+            peer.partials.keep(parts);
         }
-        Ok(taken)
+        // Whoever takes it looks for the segment.
+        if let Some((letter, lacks)) = parked {
+            self.wait(outlets, letter, lacks);
+        }
+        Ok(Taken::Done)
     }
 
     /// Another one.
@@ -190,8 +182,8 @@ impl Traffic {
 
     fn forget_letters(&mut self, slot: u32, mut is: impl FnMut(&Body) -> bool) {
         for at in 0..self.offices.len() as u8 {
-            let desk = &mut self.offices.of_mut(at).desk;
-            let forgotten = desk.forget(|letter| letter.slot == slot && is(&letter.body));
+            let office = self.offices.of_mut(at);
+            let forgotten = office.forget(|letter| letter.slot == slot && is(&letter.body));
             for letter in forgotten.iter().flat_map(Queue::iter) {
                 self.drop_weight(slot, letter.weight());
             }

@@ -14,6 +14,7 @@ use super::{
         Regions, //
     },
     scalable::Scalable,
+    srx::Srx,
 };
 use crate::{
     abi::{
@@ -38,7 +39,8 @@ use crate::{
             Access,
             Addressing, //
         },
-        provider, //
+        provider,
+        srx, //
     },
 };
 use core::any::Any;
@@ -125,6 +127,14 @@ impl provider::Domain for Domain {
     ) -> Result<Arc<dyn provider::ScalableEndpoint>> {
         let endpoint: Arc<dyn provider::ScalableEndpoint> = Scalable::new(self, info)?;
         Ok(endpoint)
+    }
+
+    fn shared_receive(
+        self: Arc<Self>,
+        attr: &srx::Attr,
+    ) -> Result<Arc<dyn provider::SharedReceive>> {
+        let shared: Arc<dyn provider::SharedReceive> = Srx::new(attr)?;
+        Ok(shared)
     }
 
     fn register(

@@ -43,6 +43,7 @@ use super::{
         Use, //
     },
     retiring::Left,
+    srx::Srx,
     station::{
         Bound,
         Mover,
@@ -99,7 +100,8 @@ use crate::{
             Peers,
             Setting,
             Side, //
-        }, //
+        },
+        srx::SharedReceive, //
     },
 };
 use core::{
@@ -131,7 +133,7 @@ const SEGMENTED: usize = 8 * EAGER;
 const RECEIVE_FLAGS: u64 = FI_COMPLETION | FI_MORE;
 
 /// Flags that a receive with a tag may have beside them.
-const LOOK_FLAGS: u64 = FI_PEEK | FI_CLAIM | FI_DISCARD;
+pub(super) const LOOK_FLAGS: u64 = FI_PEEK | FI_CLAIM | FI_DISCARD;
 
 /// What has been claimed is not wanted after all.
 const CLAIMED_AWAY: u64 = FI_CLAIM | FI_DISCARD;
@@ -172,6 +174,7 @@ struct Holds {
     _addresses: Option<Held<AddressVector>>,
     _transmit: Option<Side>,
     _receive: Option<Side>,
+    shared: Option<Held<SharedReceive>>,
     /// For what it leaves.
     left: Left,
 }
@@ -220,6 +223,8 @@ pub(crate) struct Endpoint {
     written_data_size: usize,
     tells_sources: bool,
     tells_strangers: bool,
+    /// Whether its messages take receives that it shares with others: it has none of its own.
+    shares_receives: bool,
     /// Whether receives may take several messages.
     takes_several: bool,
     /// When less than that is left, they take no more.
@@ -282,6 +287,7 @@ impl Endpoint {
                 written_data_size,
                 tells_sources: info.caps() & (FI_SOURCE | FI_SOURCE_ERR) != 0,
                 tells_strangers: info.caps() & FI_SOURCE_ERR != 0,
+                shares_receives: offer::is_shared(info),
                 takes_several: info.caps() & FI_MULTI_RECV != 0,
                 least: Least::new(),
                 format: info.addr_format(),
@@ -298,6 +304,7 @@ impl Endpoint {
             addresses,
             transmit,
             receive,
+            shared,
             counters,
             ..
         } = bindings;
@@ -322,16 +329,28 @@ impl Endpoint {
             _addresses: addresses,
             _transmit: transmit,
             _receive: receive,
+            shared,
         };
         self.attach(&exits, &known, counters)?;
         if self.role == Role::Whole {
-            let begun = self.station.begin(here, &known, self.format);
+            let begun = self
+                .share(holds.shared.as_ref())
+                .and_then(|()| self.station.begin(here, &known, self.format));
             begun.inspect_err(|_| self.detach(&exits))?;
         }
         *self.holds.lock() = Some(holds);
         // It has not been enabled before.
         let _ = self.exits.populate(exits);
         Ok(())
+    }
+
+    /// Has its messages take receives that it shares with others, if it does.
+    fn share(&self, shared: Option<&Held<SharedReceive>>) -> Result {
+        let Some(shared) = shared else {
+            return Ok(());
+        };
+        let shared = shared.core().clone().into_any().downcast::<Srx>();
+        self.station.join(&shared.map_err(|_| Errno::EINVAL)?)
     }
 
     /// Has what comes of its operations told there.
@@ -346,6 +365,7 @@ impl Endpoint {
         let receives = exits.receive.as_ref().map(|exit| Receives {
             queue: exit.queue.clone(),
             counters,
+            tells_all: !exit.is_selective,
             sources: self.tells_sources.then(|| addresses.clone()),
             tells_strangers: self.tells_strangers,
         });
@@ -368,6 +388,7 @@ impl Endpoint {
 
     /// Has it told nowhere.
     fn detach(&self, exits: &Exits) {
+        self.station.leave();
         for queue in exits.queues() {
             queue.dismiss(&self.mover);
         }
@@ -390,13 +411,13 @@ impl Endpoint {
         }
     }
 
-    /// The same for what it receives.
+    /// The same for receives of its own; -FI_ENOSYS of one that shares them, too.
     #[inline]
     fn inward(&self) -> Result<(&Exit, &Bound)> {
         let exit = self.exits.as_ref().and_then(|exits| exits.receive.as_ref());
         match (exit, self.station.bound()) {
-            (Some(exit), Ok(bound)) => Ok((exit, bound)),
-            _ => Err(absent(self.role.receives())),
+            (Some(exit), Ok(bound)) if !self.shares_receives => Ok((exit, bound)),
+            _ => Err(absent(self.role.receives() && !self.shares_receives)),
         }
     }
 
@@ -505,7 +526,7 @@ impl Endpoint {
         let at = self.context;
         let told = Looking {
             context: message.context,
-            is_wanted: message.flags & FI_COMPLETION != 0 || !exit.is_selective,
+            is_wanted: message.flags & FI_COMPLETION != 0,
         };
         match message.flags & (LOOK_FLAGS | FI_MULTI_RECV) {
             FI_MULTI_RECV => self.post_several(bound, message, &told),
@@ -639,6 +660,10 @@ impl provider::Endpoint for Endpoint {
         }
     }
 
+    fn shares_receives(&self) -> bool {
+        self.shares_receives
+    }
+
     fn enable(self: Arc<Self>, bindings: Bindings) -> Result {
         self.open(context::in_process()?, bindings)
     }
@@ -726,6 +751,9 @@ impl provider::Endpoint for Endpoint {
     }
 
     fn cancel(&self, context: Context) -> Result {
+        if self.shares_receives {
+            return Err(Errno::EOPNOTSUPP);
+        }
         self.inward()?;
         self.station
             .with(|traffic, outlets| traffic.cancel(outlets, self.context, context))
@@ -739,7 +767,7 @@ impl provider::Endpoint for Endpoint {
         if self.role.sends() {
             told.value(KOFI_VALUE_TX_SIZE, SENDS as u64);
         }
-        if self.role.receives() {
+        if self.role.receives() && !self.shares_receives {
             told.value(KOFI_VALUE_RX_SIZE, self.size.receives as u64);
         }
         match self.role {

@@ -724,12 +724,15 @@ impl Station {
                 reclaim(report.context);
             }
         }
-        while let Some(receive) = remains.receives.pop() {
+        while let Some(mut receive) = remains.receives.pop() {
             if receive.is_told {
                 continue;
             }
             if receive.has_room() {
                 self.with(|_, outlets| outlets.release(receive.office));
+            }
+            if let Some(posted) = receive.take_posted() {
+                self.post_again(posted);
             }
             // A buffer's is given back with its own receive.
             if !receive.is_helper() {

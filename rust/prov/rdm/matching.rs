@@ -168,7 +168,19 @@ impl<R: Wishing, M: Titled> Desk<R, M> {
         side.messages.push(message);
     }
 
-    /// The same of messages that came before those that wait.
+    /// Has a message wait, unless there is a receive for it, none of which takes several: then both come
+    /// back.
+    pub(super) fn offer(&mut self, message: Own<M>) -> Option<(Own<R>, Own<M>)> {
+        match self.arrive(message.title()) {
+            Some(Taker::One(receive)) => Some((receive, message)),
+            _ => {
+                self.wait(message);
+                None
+            }
+        }
+    }
+
+    /// Has messages wait that came before those that do.
     pub(super) fn wait_first(&mut self, mut messages: Queue<M>) {
         let tagged = messages.take_all(|message| message.title().tag.is_some());
         for (mut first, side) in [(messages, &mut self.plain), (tagged, &mut self.tagged)] {
@@ -337,6 +349,23 @@ mod tests {
         assert!(desk.claim(&any).is_some_and(|own| own.0 == 0));
         let [plain, tagged] = desk.forget(|message| message.1.from == peer(1));
         assert!(plain.is_empty() && tagged.len() == 1);
+        Ok(())
+    }
+
+    #[test]
+    fn what_is_offered_waits_or_comes_back_with_its_receive() -> Result {
+        let mut desk = Desk::<Receive, Message>::new();
+        let any = wish(None, None);
+        let offer = |desk: &mut Desk<Receive, Message>, number, tag| {
+            let met = desk.offer(Own::new(Message(number, title(tag, 1)))?);
+            Result::Ok(met.map(|(receive, message)| (receive.0, message.0)))
+        };
+        assert!(desk.post(Own::new(Receive(1, any))?).is_none());
+        assert!(offer(&mut desk, 2, Some(7))?.is_none());
+        assert_eq!(offer(&mut desk, 3, None)?, Some((1, 3)));
+        assert!(offer(&mut desk, 4, None)?.is_none());
+        let met = desk.post(Own::new(Receive(5, any))?);
+        assert!(met.is_some_and(|(receive, message)| (receive.0, message.0) == (5, 4)));
         Ok(())
     }
 

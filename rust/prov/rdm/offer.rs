@@ -50,6 +50,13 @@ const RECEIVE_CAPS: u64 = FI_MSG
     | FI_REMOTE_READ
     | FI_REMOTE_WRITE;
 
+/// What only the receives of one endpoint do: those that others share have no address vector, and the pieces
+/// of a buffer would be different endpoints'.
+const OWN_CAPS: u64 = FI_MULTI_RECV | FI_DIRECTED_RECV;
+
+/// What receives can do that endpoints share.
+pub(super) const SHARED_CAPS: u64 = RECEIVE_CAPS & !OWN_CAPS;
+
 const CAPS: u64 = TRANSMIT_CAPS | RECEIVE_CAPS | FI_LOCAL_COMM | FI_REMOTE_COMM;
 
 /// Bytes of remote CQ data: they stand in the packet.
@@ -110,7 +117,9 @@ pub(super) fn most(lower: &Info) -> usize {
 /// -FI_ENOMEM.
 pub(super) fn of_lower(lower: &Info, hints: Option<&Info>) -> Result<KBox<Info>> {
     let mut info = lower.duplicate()?;
-    info.set_caps(CAPS);
+    let is_shared = hints.is_some_and(is_shared);
+    let missing = if is_shared { OWN_CAPS } else { 0 };
+    info.set_caps(CAPS & !missing);
     info.set_mode(0);
     *info.tx_mut()? = fi_tx_attr {
         caps: TRANSMIT_CAPS,
@@ -123,7 +132,7 @@ pub(super) fn of_lower(lower: &Info, hints: Option<&Info>) -> Result<KBox<Info>>
         ..pin_init::zeroed()
     };
     *info.rx_mut()? = fi_rx_attr {
-        caps: RECEIVE_CAPS,
+        caps: RECEIVE_CAPS & !missing,
         op_flags: FI_COMPLETION,
         msg_order: abi::FI_ORDER_SAS,
         size: RECEIVES,
@@ -139,8 +148,15 @@ pub(super) fn of_lower(lower: &Info, hints: Option<&Info>) -> Result<KBox<Info>>
         protocol: abi::FI_PROTO_RXM,
         protocol_version: 1,
         max_msg_size: most(lower),
-        tx_ctx_cnt: asked(|ep| ep.tx_ctx_cnt),
-        rx_ctx_cnt: asked(|ep| ep.rx_ctx_cnt),
+        tx_ctx_cnt: match is_shared {
+            // Contexts of a scalable endpoint have receives of their own.
+            true => 1,
+            false => asked(|ep| ep.tx_ctx_cnt),
+        },
+        rx_ctx_cnt: match is_shared {
+            true => abi::FI_SHARED_CONTEXT,
+            false => asked(|ep| ep.rx_ctx_cnt),
+        },
         ..pin_init::zeroed()
     })?;
     if let Some(domain) = lower.domain().copied() {
@@ -148,7 +164,7 @@ pub(super) fn of_lower(lower: &Info, hints: Option<&Info>) -> Result<KBox<Info>>
             cq_data_size: REMOTE_DATA_SIZE,
             max_ep_tx_ctx: CONTEXTS,
             max_ep_rx_ctx: CONTEXTS,
-            max_ep_srx_ctx: 0,
+            max_ep_srx_ctx: 1,
             ..domain
         })?;
     }
@@ -167,11 +183,22 @@ pub(super) fn of_lower(lower: &Info, hints: Option<&Info>) -> Result<KBox<Info>>
     Ok(info)
 }
 
-/// How many contexts an info asks for to send with, and to receive with; none if there are not as many.
+/// Whether an endpoint of an info is to share its receives with others.
+pub(super) fn is_shared(info: &Info) -> bool {
+    info.ep()
+        .is_some_and(|ep| ep.rx_ctx_cnt == abi::FI_SHARED_CONTEXT)
+}
+
+/// How many contexts an info asks for to send with, and to receive with, one that is shared included; none
+/// if there are not as many.
 pub(super) fn contexts(info: &Info) -> Option<[usize; 2]> {
     let count = |asked: usize| (asked <= CONTEXTS).then_some(asked.max(1));
     let ep = info.ep()?;
-    Some([count(ep.tx_ctx_cnt)?, count(ep.rx_ctx_cnt)?])
+    let receives = match is_shared(info) {
+        true => 1,
+        false => ep.rx_ctx_cnt,
+    };
+    Some([count(ep.tx_ctx_cnt)?, count(receives)?])
 }
 
 /// Whether an endpoint can be made of an info, which its consumer may have changed.
@@ -181,7 +208,8 @@ pub(super) fn contexts(info: &Info) -> Option<[usize; 2]> {
 /// -FI_EINVAL for another kind of endpoint, or capabilities that were not offered.
 pub(super) fn check(info: &Info) -> Result {
     let kind = info.ep().map(|ep| ep.type_);
-    if kind != Some(abi::FI_EP_RDM) || info.caps() & !CAPS != 0 {
+    let missing = if is_shared(info) { OWN_CAPS } else { 0 };
+    if kind != Some(abi::FI_EP_RDM) || info.caps() & (!CAPS | missing) != 0 {
         return Err(Errno::EINVAL);
     }
     Ok(())

@@ -10,7 +10,8 @@ use super::{
     receive::{
         Letter,
         Receive, //
-    }, //
+    },
+    sharing::Share, //
 };
 use crate::{
     abi::{
@@ -32,7 +33,9 @@ pub(super) struct Size {
     /// Receives that can be posted to each context.
     pub(super) receives: usize,
     /// Whether some of them may take several messages.
-    pub(super) are_several: bool,
+    are_several: bool,
+    /// Whether it has none, as it shares those of others.
+    are_shared: bool,
 }
 
 impl Size {
@@ -42,7 +45,9 @@ impl Size {
     ///
     /// -FI_EINVAL for more than is offered.
     pub(super) fn of(info: &Info) -> Result<Self> {
+        let are_shared = offer::is_shared(info);
         let receives = match info.rx().map_or(0, |rx| rx.size) {
+            _ if are_shared => 0,
             0 => offer::RECEIVES,
             receives if receives > offer::RECEIVES => return Err(Errno::EINVAL),
             receives => receives,
@@ -50,6 +55,7 @@ impl Size {
         Ok(Self {
             receives,
             are_several: info.caps() & FI_MULTI_RECV != 0,
+            are_shared,
         })
     }
 
@@ -59,7 +65,7 @@ impl Size {
     }
 
     fn helpers(self) -> usize {
-        match self.are_several {
+        match self.are_several || self.are_shared {
             true => HELPERS,
             false => 0,
         }
@@ -110,14 +116,16 @@ pub(super) struct Office {
     pub(super) desk: Desk<Receive, Letter>,
     /// Buffers that take several messages.
     pub(super) buffers: Buffers,
-    /// Messages that have places in them, and wait to be told of.
+    /// Messages that have places in them, or what was posted for several endpoints, and wait to be told of.
     pub(super) placed: Queue<Letter>,
     /// Messages that somebody has claimed.
     pub(super) claimed: Queue<Letter>,
     /// Receives that are not posted.
     pub(super) receives: Queue<Receive>,
-    /// Those for messages that go to buffers.
+    /// Those for messages that have got something else.
     pub(super) helpers: Queue<Receive>,
+    /// Receives that it shares with others, in place of its own.
+    pub(super) share: Option<Share>,
     /// Whether it has ever had something to receive with.
     is_supplied: bool,
 }
@@ -132,6 +140,7 @@ impl Office {
             claimed: Queue::new(),
             receives: Queue::new(),
             helpers: Queue::new(),
+            share: None,
             is_supplied: false,
         }
     }

@@ -22,6 +22,7 @@ use crate::{
     abi::{
         self,
         context::InProcess,
+        flags::FI_MSG,
         Errno,
         Result,
         KOFI_VALUE_CONNECTIONS, //
@@ -164,6 +165,7 @@ impl Station {
         let attr = srx::Attr {
             size: DEPTH,
             segments: 1,
+            caps: FI_MSG,
         };
         match self.domain.lower().shared_receive(&attr) {
             Ok(shared) => {
@@ -183,7 +185,9 @@ impl Station {
         let Ok(bound) = self.bound() else {
             return;
         };
-        bound.queue.forbid_calls();
+        // It is called in process context, and would tell of what the close flushes.
+        bound.queue.end_calls();
+        self.leave();
         self.hang_up(reclaim);
         close_below(&bound.queue, &bound.events);
         self.stop_watching();

@@ -3,7 +3,6 @@
 //! Where the consumer is told what has come of its operations.
 
 use super::{
-    buffers::Buffers,
     cq::{
         Cq,
         Outcome, //
@@ -44,7 +43,7 @@ use kernel::sync::Arc;
 pub(super) struct Looking {
     /// What it gets back.
     pub(super) context: Context,
-    /// Whether a success is told too.
+    /// Whether a success is told too, where not each is.
     pub(super) is_wanted: bool,
 }
 
@@ -64,6 +63,8 @@ pub(super) struct Receives {
     pub(super) counters: Counters,
     /// What the sender of a message is called, if that is told.
     pub(super) sources: Option<Arc<AddressVector>>,
+    /// Whether each success is told, whoever wants that.
+    pub(super) tells_all: bool,
     /// Whether a message is told of as an error if its sender has no name there.
     pub(super) tells_strangers: bool,
 }
@@ -176,24 +177,24 @@ impl Outlets {
             Some(outlet) => outlet.describe(receive.context, title, message, len),
             None => Completion::of(receive.context, FI_RECV),
         };
-        let buffers = &mut offices.of_mut(receive.office).buffers;
-        let released = place(buffers, receive, &mut completion);
+        let office = offices.of_mut(receive.office);
+        let released = place(office, receive, &mut completion);
         if let Some(outlet) = outlet {
             let dropped = (message.len as usize).saturating_sub(len);
             outlet.received(receive, completion, title, dropped);
         }
-        self.give_back(buffers, released);
+        self.give_back(office, released);
     }
 
     /// A buffer takes no more messages, and all that were in it are over.
-    fn give_back(&self, buffers: &mut Buffers, released: Option<Own<Receive>>) {
+    fn give_back(&self, office: &mut Office, released: Option<Own<Receive>>) {
         let Some(mut receive) = released else {
             return;
         };
         if is_cancelled(&receive) {
-            self.not_received(buffers, &mut receive, Errno::ECANCELED);
+            self.not_received(office, &mut receive, Errno::ECANCELED);
         }
-        buffers.release(receive);
+        office.buffers.release(receive);
     }
 
     /// What somebody has seen who looked for a message, for which there is room.
@@ -208,7 +209,7 @@ impl Outlets {
         let Some(outlet) = self.receives.of(office) else {
             return;
         };
-        match told.is_wanted {
+        match told.is_wanted || outlet.tells_all {
             false => outlet.queue.release(),
             true => {
                 let completion = outlet.describe(told.context, title, message, len);
@@ -227,22 +228,21 @@ impl Outlets {
 
     /// That nothing came of a receive; once.
     pub(super) fn given_up(&self, offices: &mut Row<Office>, receive: &mut Receive, errno: Errno) {
-        let buffers = &mut offices.of_mut(receive.office).buffers;
-        self.not_received(buffers, receive, errno);
+        self.not_received(offices.of_mut(receive.office), receive, errno);
     }
 
-    fn not_received(&self, buffers: &mut Buffers, receive: &mut Receive, errno: Errno) {
+    fn not_received(&self, office: &mut Office, receive: &mut Receive, errno: Errno) {
         if mem::replace(&mut receive.is_told, true) {
             return;
         }
         let kind = receive.wish.tag.map_or(FI_MSG, |_| FI_TAGGED);
         let mut completion = Completion::of(receive.context, FI_RECV | kind);
-        let released = place(buffers, receive, &mut completion);
+        let released = place(office, receive, &mut completion);
         if let Some(outlet) = self.receives.of(receive.office) {
             count(&outlet.counters, FI_RECV, Err(errno));
             outlet.queue.put(failed(completion, errno, 0));
         }
-        self.give_back(buffers, released);
+        self.give_back(office, released);
     }
 
     /// That a peer has written to memory and sent `data` with it; false if there is no room. The first
@@ -313,7 +313,7 @@ impl Receives {
         };
         count(&self.counters, FI_RECV, result);
         match result {
-            Ok(()) if !receive.is_wanted => self.queue.release(),
+            Ok(()) if !receive.is_wanted && !self.tells_all => self.queue.release(),
             Ok(()) => self.tell_received(completion, title),
             Err(errno) => self.queue.put(failed(completion, errno, dropped)),
         }
@@ -321,18 +321,23 @@ impl Receives {
 }
 
 /// Notes where the message of a receive is that is over, if it has a place in a buffer, and whether that is
-/// its owner's again with this. The buffer's receive comes back with the last message.
+/// its owner's again with this. The buffer's receive comes back with the last message. What was shared can be
+/// posted again, as whoever is told of it may do at once.
 fn place(
-    buffers: &mut Buffers,
+    office: &mut Office,
     receive: &Receive,
     completion: &mut Completion,
 ) -> Option<Own<Receive>> {
     let (is_last, released) = match receive.kind {
         Kind::Single => (false, None),
+        Kind::Shared => {
+            office.over();
+            (false, None)
+        }
         Kind::Several { .. } => (true, None),
         Kind::Place { of, at } => {
             completion.buf = at;
-            let released = buffers.over(of);
+            let released = office.buffers.over(of);
             // Of one that is cancelled more is to be told.
             let is_last = released
                 .as_deref()

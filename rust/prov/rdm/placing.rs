@@ -15,6 +15,7 @@ use super::{
     office::Office,
     outlets::Outlets,
     receive::{
+        Goal,
         Kind,
         Letter,
         Receive, //
@@ -28,7 +29,7 @@ use crate::abi::{
 };
 use core::mem;
 
-/// How many messages that are not there in one packet may be coming into buffers at once.
+/// How many messages may be coming into buffers, or what is shared, at once.
 pub(super) const HELPERS: usize = 128;
 
 /// How many are handed over before others have their turn.
@@ -36,7 +37,7 @@ const BATCH: usize = 16;
 
 /// What a message lacks.
 pub(super) enum Lack {
-    /// A receive.
+    /// A receive; or room to be told of one that is shared.
     Receive,
     /// Room to be told of: it goes to the buffer of that number.
     Room(u32),
@@ -53,7 +54,7 @@ impl Traffic {
     ) -> Result<Own<Receive>, Lack> {
         let office = self.offices.of_mut(title.context);
         let buffer = match office.desk.arrive(title) {
-            None => return Err(Lack::Receive),
+            None => return office.get_shared(outlets, title).ok_or(Lack::Receive),
             Some(Taker::One(receive)) => return Ok(receive),
             Some(Taker::Several(buffer)) => buffer,
         };
@@ -63,29 +64,32 @@ impl Traffic {
         };
         let helper = helper.ok_or(Lack::Room(buffer))?;
         let place = office.cut(buffer, message.len);
-        office.help(outlets, helper, place).ok_or(Lack::Receive)
+        let goal = place.map(Goal::Place);
+        office.help(outlets, helper, goal).ok_or(Lack::Receive)
     }
 
     /// Has a message wait for what it lacks.
-    pub(super) fn wait(&mut self, mut letter: Own<Letter>, lacks: Lack) {
+    pub(super) fn wait(&mut self, outlets: &Outlets, mut letter: Own<Letter>, lacks: Lack) {
+        let is_holding = self.is_holding();
         let office = self.offices.of_mut(letter.title.context);
         if let Lack::Room(buffer) = lacks {
-            letter.place = office.cut(buffer, letter.message.len);
+            letter.goal = office.cut(buffer, letter.message.len).map(Goal::Place);
         }
-        match letter.place {
-            Some(_) => office.placed.push(letter),
-            None => office.desk.wait(letter),
+        if letter.goal.is_some() {
+            office.placed.push(letter);
+        } else if let Some((posted, letter)) = office.queue(letter, is_holding) {
+            self.started(outlets, posted, letter);
         }
     }
 
-    /// Hands over some of the messages that have places, as far as there is room to tell of them; whether
-    /// to come again at once.
+    /// Hands over some of the messages that have got something, as far as there is room to tell of them;
+    /// whether to come again at once.
     pub(super) fn deliver(&mut self, outlets: &Outlets) -> bool {
         let mut offices = 0..self.offices.len() as u8;
         offices.any(|at| self.deliver_at(outlets, at))
     }
 
-    fn deliver_at(&mut self, outlets: &Outlets, at: u8) -> bool {
+    pub(super) fn deliver_at(&mut self, outlets: &Outlets, at: u8) -> bool {
         for _ in 0..BATCH {
             let office = self.offices.of_mut(at);
             if office.placed.is_empty() {
@@ -99,8 +103,8 @@ impl Traffic {
                 office.help(outlets, helper, None);
                 return false;
             };
-            let place = letter.place.take();
-            if let Some(receive) = office.help(outlets, helper, place) {
+            let goal = letter.goal.take();
+            if let Some(receive) = office.help(outlets, helper, goal) {
                 self.hand_over(outlets, receive, &letter);
             }
         }
@@ -119,8 +123,8 @@ impl Traffic {
 }
 
 impl Office {
-    /// A receive for a message that has a place, and room to tell of it.
-    fn helper(&mut self, outlets: &Outlets) -> Option<Own<Receive>> {
+    /// A receive for a message that has got something, and room to tell of it.
+    pub(super) fn helper(&mut self, outlets: &Outlets) -> Option<Own<Receive>> {
         let helper = self.helpers.pop()?;
         if outlets.reserve(helper.office) {
             return Some(helper);
@@ -129,16 +133,16 @@ impl Office {
         None
     }
 
-    /// Has it receive that message; without a place it is not needed.
-    fn help(
+    /// Has it receive a message that has got that; if it has got nothing it is not needed.
+    pub(super) fn help(
         &mut self,
         outlets: &Outlets,
         mut helper: Own<Receive>,
-        place: Option<Place>,
+        goal: Option<Goal>,
     ) -> Option<Own<Receive>> {
-        match place {
-            Some(place) => {
-                helper.help(place);
+        match goal {
+            Some(goal) => {
+                helper.help(goal);
                 Some(helper)
             }
             None => {
@@ -187,8 +191,8 @@ impl Office {
         self.buffers.open(&receive, (at, memory), least);
         let Self { desk, buffers, .. } = self;
         let mut placed = desk.claim_several(&receive.wish, |letter| {
-            letter.place = buffers.cut(number, letter.message.len);
-            letter.place.is_some()
+            letter.goal = buffers.cut(number, letter.message.len).map(Goal::Place);
+            letter.goal.is_some()
         });
         self.placed.append(&mut placed);
         match self.buffers.takes_more(number) {

@@ -52,6 +52,57 @@ pub(super) enum Kind {
         /// Where it begins.
         at: usize,
     },
+    /// One, that has got what was posted for several endpoints.
+    Shared,
+}
+
+/// What has been posted for the messages of several endpoints.
+pub(super) struct Posted {
+    /// What it takes.
+    pub(super) wish: Wish,
+    /// Where that goes.
+    pub(super) into: Incoming,
+    /// What the consumer gets back.
+    pub(super) context: Context,
+    /// Whether a success is told where not each is.
+    pub(super) is_wanted: bool,
+}
+
+impl Posted {
+    /// Nothing.
+    pub(super) const NOTHING: Self = Self {
+        wish: Wish {
+            tag: None,
+            from: None,
+        },
+        into: Incoming::NOWHERE,
+        context: Context::NULL,
+        is_wanted: false,
+    };
+
+    /// Takes it, and leaves nothing.
+    #[inline]
+    pub(super) fn take(&mut self) -> Self {
+        mem::replace(self, Self::NOTHING)
+    }
+}
+
+impl Wishing for Posted {
+    fn wish(&self) -> &Wish {
+        &self.wish
+    }
+
+    fn buffer(&self) -> Option<u32> {
+        None
+    }
+}
+
+/// What a message has got that is not a receive of its endpoint's.
+pub(super) enum Goal {
+    /// A place in a buffer.
+    Place(Place),
+    /// What was posted for several endpoints.
+    Shared(Posted),
 }
 
 /// A receive.
@@ -59,7 +110,7 @@ pub(super) struct Receive {
     number: u32,
     /// Of which receive context.
     pub(super) office: u8,
-    /// Whether it is for places in buffers, and never posted.
+    /// Whether it is never posted, and for messages that have got something else.
     is_helper: bool,
     /// What it takes.
     pub(super) kind: Kind,
@@ -128,27 +179,51 @@ impl Receive {
         self.fetch = None;
     }
 
-    /// Whether it is for places in buffers, and never posted.
+    /// Whether it is never posted, and for messages that have got something else.
     pub(super) fn is_helper(&self) -> bool {
         self.is_helper
     }
 
-    /// Makes it the receive of the message that has a place in a buffer. Each such message is told of, or
-    /// nobody would know where it is.
-    pub(super) fn help(&mut self, place: Place) {
-        self.kind = Kind::Place {
-            of: place.of,
-            at: place.at,
-        };
-        self.into = place.into;
-        self.context = place.context;
-        self.is_wanted = true;
+    /// Makes it the receive of a message that has got that. Each message in a buffer is told of, or nobody
+    /// would know where it is.
+    pub(super) fn help(&mut self, goal: Goal) {
+        match goal {
+            Goal::Place(place) => {
+                self.kind = Kind::Place {
+                    of: place.of,
+                    at: place.at,
+                };
+                self.into = place.into;
+                self.context = place.context;
+                self.is_wanted = true;
+            }
+            Goal::Shared(posted) => {
+                self.kind = Kind::Shared;
+                self.wish = posted.wish;
+                self.into = posted.into;
+                self.context = posted.context;
+                self.is_wanted = posted.is_wanted;
+            }
+        }
+    }
+
+    /// Takes what was posted for several endpoints, if it has got that and nobody has been told of it.
+    pub(super) fn take_posted(&mut self) -> Option<Posted> {
+        if self.kind != Kind::Shared || self.is_told {
+            return None;
+        }
+        Some(Posted {
+            wish: self.wish,
+            into: mem::replace(&mut self.into, Incoming::NOWHERE),
+            context: self.context,
+            is_wanted: self.is_wanted,
+        })
     }
 
     /// Whether room has been taken for what comes of it: those of a buffer take it one by one.
     pub(super) fn has_room(&self) -> bool {
         match self.kind {
-            Kind::Single | Kind::Place { .. } => true,
+            Kind::Single | Kind::Place { .. } | Kind::Shared => true,
             Kind::Several { is_cancelled } => is_cancelled,
         }
     }
@@ -193,7 +268,7 @@ impl Wishing for Receive {
     fn buffer(&self) -> Option<u32> {
         match self.kind {
             Kind::Several { .. } => Some(self.number),
-            Kind::Single | Kind::Place { .. } => None,
+            Kind::Single | Kind::Place { .. } | Kind::Shared => None,
         }
     }
 }
@@ -210,8 +285,10 @@ pub(super) struct Letter {
     pub(super) body: Body,
     /// The context that has claimed it.
     pub(super) claim: Option<Context>,
-    /// Where it goes in a buffer, if it waits to be told of.
-    pub(super) place: Option<Place>,
+    /// What it has got, if it waits to be told of.
+    pub(super) goal: Option<Goal>,
+    /// Whose it is of several endpoints whose messages wait together.
+    pub(super) seat: usize,
 }
 
 /// What there is of a message.
@@ -241,6 +318,19 @@ impl Titled for Letter {
 pub(super) const ENVELOPE: usize = 512;
 
 impl Letter {
+    /// A message, which is to wait.
+    pub(super) fn new(title: Title, message: Message, slot: u32, body: Body) -> Self {
+        Self {
+            title,
+            message,
+            slot,
+            body,
+            claim: None,
+            goal: None,
+            seat: 0,
+        }
+    }
+
     /// A message whose bytes are there. Any context.
     ///
     /// # Errors
@@ -252,14 +342,8 @@ impl Letter {
         slot: u32,
         bytes: &[u8],
     ) -> Result<Own<Self>> {
-        Own::at_once(Self {
-            title,
-            message,
-            slot,
-            body: Body::Whole(copy(bytes)?),
-            claim: None,
-            place: None,
-        })
+        let body = Body::Whole(copy(bytes)?);
+        Own::at_once(Self::new(title, message, slot, body))
     }
 
     /// How much memory it takes, in bytes.

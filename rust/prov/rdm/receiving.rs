@@ -143,6 +143,11 @@ impl Traffic {
         mut receive: Own<Receive>,
         errno: Errno,
     ) {
+        if receive.kind == Kind::Shared && self.offices.of(receive.office).has_left() {
+            // What it has got is posted again.
+            self.wait_on(receive);
+            return;
+        }
         outlets.given_up(&mut self.offices, &mut receive, errno);
         self.put_back(receive);
     }

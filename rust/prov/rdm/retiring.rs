@@ -14,6 +14,7 @@ use super::{
     outlets::Outlets,
     posting::Packet,
     receive::{
+        Goal,
         Kind,
         Receive, //
     },
@@ -246,9 +247,10 @@ impl Office {
         self.buffers.each_spent(|receive| left.receive(receive));
         let mut letters = Queue::new();
         while let Some(mut letter) = self.placed.pop() {
-            let place = letter.place.take();
-            if let Some(receive) = place.and_then(|place| self.buffers.over(place.of)) {
-                self.buffers.release(receive);
+            if let Some(Goal::Place(place)) = letter.goal.take() {
+                if let Some(receive) = self.buffers.over(place.of) {
+                    self.buffers.release(receive);
+                }
             }
             letters.push(letter);
         }

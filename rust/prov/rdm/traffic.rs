@@ -547,7 +547,7 @@ impl Traffic {
     }
 
     /// Keeps a receive of which nothing comes, until everything ends.
-    fn wait_on(&mut self, receive: Own<Receive>) {
+    pub(super) fn wait_on(&mut self, receive: Own<Receive>) {
         self.offices.of_mut(receive.office).desk.wait_on(receive);
     }
 }

@@ -23,6 +23,7 @@ use super::{
 use crate::{
     abi::{
         count::Count,
+        flags::*,
         lock::FastLockIrq,
         Errno,
         Result,
@@ -74,6 +75,9 @@ use ring::Pieces;
 
 /// Receives of a context that is opened with size 0.
 const DEFAULT_SIZE: usize = 256;
+
+/// What they can be made for.
+const CAPS: u64 = FI_MSG | FI_RECV | FI_RMA | FI_ATOMIC | FI_REMOTE_READ | FI_REMOTE_WRITE;
 
 /// The bit of a `wr_id` that makes its lower half a slot of the queue pair's shared receives. To who reads
 /// in a hurry, the upper half is a place that no table has.
@@ -170,11 +174,15 @@ impl Srx {
     ///
     /// # Errors
     ///
-    /// -FI_ENOSYS on a device that has none, -FI_EINVAL for more than it has, -FI_ENOMEM.
+    /// -FI_ENOSYS on a device that has none, -FI_EINVAL for more than it has and for capabilities that they do
+    /// not have, -FI_ENOMEM.
     pub(super) fn new(pd: &Arc<Pd>, attr: &fi::srx::Attr, max_message: usize) -> Result<Arc<Self>> {
         let attributes = pd.device().attributes();
         if !has_some(attributes) {
             return Err(Errno::ENOSYS);
+        }
+        if attr.caps & !CAPS != 0 {
+            return Err(Errno::EINVAL);
         }
         let within = |asked: usize, default: usize, most: usize| match asked {
             0 => Ok(default.min(most)),

@@ -4,6 +4,7 @@
 #include <kunit/test-bug.h>
 
 #include "fault.h"
+#include "rdm_srx.h"
 #include "sep.h"
 
 static struct kofi_rdm *rdm;
@@ -220,12 +221,115 @@ static void close_02_enabling_scalable_endpoints(struct kunit *test)
 	fault_walk(test, fault_new(test), &enable);
 }
 
+static struct rs_world *world;
+
+static int call_srx(struct fault *fault)
+{
+	struct fi_rx_attr attr = { .size = 8 };
+	struct fid_ep *srx;
+
+	return FAULT_MADE(fault, fi_srx_context(world->domain, &attr, &srx, NULL), srx);
+}
+
+static int call_recv(struct fault *fault)
+{
+	return fi_recv(world->srx, fault, 1, NULL, FI_ADDR_UNSPEC, NULL);
+}
+
+static void reopen_srx(struct kunit *test, struct fault *fault)
+{
+	world->srx = rs_srx(test, world);
+}
+
+static void reopen_and_post(struct kunit *test, struct fault *fault)
+{
+	reopen_srx(test, fault);
+	KUNIT_ASSERT_EQ(test, 0, call_recv(fault));
+}
+
+static void close_srx(struct fault *fault)
+{
+	fx_close(kunit_get_current_test(), &world->srx->fid);
+}
+
+static int call_close_srx(struct fault *fault)
+{
+	close_srx(fault);
+	return 0;
+}
+
+static void make_member(struct kunit *test, struct fault *fault)
+{
+	fault->ep = rs_ep(test, world, 0);
+}
+
+static int call_bind(struct fault *fault)
+{
+	return fi_ep_bind(fault->ep, &world->srx->fid, 0);
+}
+
+static void close_member(struct fault *fault)
+{
+	fx_close(kunit_get_current_test(), &fault->ep->fid);
+}
+
+static void make_and_bind_member(struct kunit *test, struct fault *fault)
+{
+	make_member(test, fault);
+	KUNIT_ASSERT_EQ(test, 0, call_bind(fault));
+}
+
+static void make_and_enable_member(struct kunit *test, struct fault *fault)
+{
+	make_and_bind_member(test, fault);
+	KUNIT_ASSERT_EQ(test, 0, fi_enable(fault->ep));
+}
+
+static int call_close_member(struct fault *fault)
+{
+	close_member(fault);
+	return 0;
+}
+
+static void close_02_datagrams_that_share_receives(struct kunit *test)
+{
+	static const struct step alone[] = {
+		{ "fi_srx_context(datagrams)", NULL, call_srx },
+		{ "fi_recv(datagrams' srx)", reopen_srx, call_recv, close_srx, true },
+		{ "fi_close(datagrams' srx)", reopen_and_post, call_close_srx, NULL, true },
+	};
+	static const struct step bound[] = {
+		{ "fi_ep_bind(datagrams' srx)", make_member, call_bind, close_member, true },
+		{ "fi_enable(datagrams that share)", make_and_bind_member, call_enable,
+		  enable_and_close,
+		  /* Then it is packets. */
+		  .most = 120 },
+		{ "fi_close(datagrams that share)", make_and_enable_member, call_close_member,
+		  NULL, true },
+	};
+	struct fault *fault = fault_new(test);
+	struct rs_opts opts = {};
+
+	world = rs_open(test, &opts);
+	for (int i = 0; i < 2; i++)
+		fx_close(test, &world->member[i].ep->fid);
+	fx_close(test, &world->srx->fid);
+	for (int i = 0; i < ARRAY_SIZE(alone); i++)
+		fault_walk(test, fault, &alone[i]);
+	reopen_srx(test, fault);
+	for (int i = 0; i < ARRAY_SIZE(bound); i++)
+		fault_walk(test, fault, &bound[i]);
+	/* Nobody has been forgotten there who has gone. */
+	fx_close(test, &world->srx->fid);
+}
+
 static struct kunit_case fault_rdm_cases[] = {
 	KUNIT_CASE(close_02_what_datagrams_need),
 	KUNIT_CASE(close_02_enabling_datagrams),
 	KUNIT_CASE(close_02_what_contexts_need),
 	KUNIT_CASE(close_02_enabling_contexts),
 	KUNIT_CASE(close_02_enabling_scalable_endpoints),
+	KUNIT_CASE(close_02_datagrams_that_share_receives),
 	{}
 };
 

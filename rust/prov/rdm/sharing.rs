@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Endpoints whose messages take [receives that are shared](super::srx).
+//!
+//! Room to tell of a message, and a receive of the endpoint's to have it come in, are taken when it is known
+//! what it gets. As long as there is none it waits with that, and nobody overtakes it.
+
+use super::{
+    matching::Title,
+    office::Office,
+    outlets::Outlets,
+    receive::{
+        Goal,
+        Letter,
+        Posted,
+        Receive, //
+    },
+    srx::{
+        Member,
+        Srx, //
+    },
+    station::Station,
+    traffic::Traffic, //
+};
+use crate::abi::{
+    nodes::{
+        Own,
+        Queue, //
+    },
+    Result, //
+};
+use core::mem;
+use kernel::sync::Arc;
+
+/// What an endpoint has of receives that it shares.
+pub(super) struct Share {
+    srx: Arc<Srx>,
+    /// Its seat there, until it closes.
+    seat: Option<usize>,
+}
+
+impl Office {
+    /// Where its messages wait, and its seat there, if that is not with itself.
+    fn elsewhere(&self) -> Option<(&Srx, usize)> {
+        let share = self.share.as_ref()?;
+        Some((&share.srx, share.seat?))
+    }
+
+    /// A receive with what has been posted for a message that has come, and room to tell of it.
+    pub(super) fn get_shared(&mut self, outlets: &Outlets, title: &Title) -> Option<Own<Receive>> {
+        if self.share.is_none() || !self.placed.is_empty() {
+            return None;
+        }
+        let helper = self.helper(outlets)?;
+        let posted = self
+            .elsewhere()
+            .and_then(|(srx, seat)| srx.get(seat, title));
+        self.help(outlets, helper, posted.map(Goal::Shared))
+    }
+
+    /// Has a message wait for a receive, unless something that is shared has been posted for it: then both
+    /// come back. Others may wait in their packets, which `is_holding` says.
+    pub(super) fn queue(
+        &mut self,
+        letter: Own<Letter>,
+        is_holding: bool,
+    ) -> Option<(Posted, Own<Letter>)> {
+        match self.elsewhere() {
+            Some((srx, seat)) => srx.queue(seat, letter, is_holding),
+            None => {
+                self.desk.wait(letter);
+                None
+            }
+        }
+    }
+
+    /// Takes every message that waits for a receive and `goes`.
+    pub(super) fn forget(&mut self, goes: impl FnMut(&Letter) -> bool) -> [Queue<Letter>; 2] {
+        match self.elsewhere() {
+            Some((srx, seat)) => srx.forget(seat, goes),
+            None => self.desk.forget(goes),
+        }
+    }
+
+    /// Whether it shares receives no more, as its endpoint closes.
+    pub(super) fn has_left(&self) -> bool {
+        self.share.as_ref().is_some_and(|share| share.seat.is_none())
+    }
+
+    /// A message is over that has got something that is shared.
+    pub(super) fn over(&self) {
+        if let Some(share) = &self.share {
+            share.srx.over();
+        }
+    }
+}
+
+impl Traffic {
+    /// A message that was to wait, or has waited, has got something that is shared.
+    pub(super) fn started(&mut self, outlets: &Outlets, posted: Posted, mut letter: Own<Letter>) {
+        let at = letter.title.context;
+        letter.goal = Some(Goal::Shared(posted));
+        self.offices.of_mut(at).placed.push(letter);
+        let _ = self.deliver_at(outlets, at);
+    }
+}
+
+impl Station {
+    /// Has the messages of its only context take what is posted there. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM.
+    pub(super) fn join(self: &Arc<Self>, srx: &Arc<Srx>) -> Result {
+        let share = Share {
+            srx: srx.clone(),
+            seat: Some(srx.admit(self.clone())?),
+        };
+        let old = self.with(|traffic, _| traffic.offices.of_mut(0).share.replace(share));
+        drop(old);
+        Ok(())
+    }
+
+    /// Takes no more, if it does: what messages have got that wait to be told of is posted again. May sleep.
+    pub(super) fn leave(&self) {
+        let share = self.with(|traffic, _| {
+            let share = traffic.offices.of_mut(0).share.as_mut()?;
+            Some((share.srx.clone(), share.seat.take()?))
+        });
+        let Some((srx, seat)) = share else {
+            return;
+        };
+        srx.dismiss(seat);
+        let mut placed = self.with(|traffic, _| mem::take(&mut traffic.offices.of_mut(0).placed));
+        while let Some(mut letter) = placed.pop() {
+            if let Some(Goal::Shared(posted)) = letter.goal.take() {
+                srx.post_again(posted);
+            }
+        }
+    }
+
+    /// Posts something again that a message had got which does not come, after it has
+    /// [left](Self::leave).
+    pub(super) fn post_again(&self, posted: Posted) {
+        let srx = self.with(|traffic, _| {
+            let share = traffic.offices.of(0).share.as_ref()?;
+            Some(share.srx.clone())
+        });
+        if let Some(srx) = srx {
+            srx.post_again(posted);
+        }
+    }
+
+    /// Does something, and has somebody look after what comes of it. Any context.
+    fn attend(&self, act: impl FnOnce(&mut Traffic, &Outlets)) {
+        let is_calling = self.with(|traffic, outlets| {
+            act(traffic, outlets);
+            traffic.is_calling()
+        });
+        if let (true, Ok(bound)) = (is_calling, self.bound()) {
+            bound.kick();
+        }
+    }
+}
+
+impl Member for Station {
+    fn start(&self, posted: Posted, letter: Own<Letter>) {
+        self.attend(|traffic, outlets| {
+            traffic.started(outlets, posted, letter);
+            traffic.go_on(outlets);
+        });
+    }
+
+    fn go_on(&self) {
+        self.attend(Traffic::go_on);
+    }
+}

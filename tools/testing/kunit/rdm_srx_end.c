@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * CONTRACT, CLOSE, for datagram endpoints that share their receives: what becomes
+ * of these when endpoints, senders and the context go.
+ */
+
+#include <linux/delay.h>
+#include <rdma/fi_ext.h>
+
+#include "rdm_srx.h"
+
+#define LONGEST	SZ_256K
+#define PATTERN	0xa5
+
+static const size_t lens[] = { 0, 100, 16384, 50000, LONGEST };
+
+struct ends {
+	struct rs_world	*world;
+	u8		*out, *in;
+};
+
+static struct ends *ends(struct kunit *test, const struct rs_opts *opts)
+{
+	struct ends *e = kunit_kzalloc(test, sizeof(*e), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, e);
+	e->out = tr_buffer(test, LONGEST);
+	e->in = tr_vbuffer(test, opts->size * LONGEST);
+	tr_fill(e->out, LONGEST, 5);
+	e->world = rs_open(test, opts);
+	return e;
+}
+
+/* Reads what a member has been told of; how much that was. */
+static int read_all(struct kunit *test, struct rs_world *world, int i)
+{
+	struct fi_cq_err_entry error = {};
+	struct fi_cq_tagged_entry entry;
+	int count = 0;
+
+	while (fi_cq_read(world->member[i].cq, &entry, 1) == 1) {
+		KUNIT_EXPECT_TRUE(test, tr_intact(entry.op_context, entry.len, 5));
+		count++;
+	}
+	/* Closing is silent. */
+	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_readerr(world->member[i].cq, &error, 0));
+	return count;
+}
+
+/* Reads whatever a queue has, failures too; how much that was. */
+static int drain(struct fid_cq *cq)
+{
+	struct fi_cq_tagged_entry entry;
+	int count = 0, ret;
+
+	while ((ret = fi_cq_read(cq, &entry, 1)) != -FI_EAGAIN) {
+		struct fi_cq_err_entry error = {};
+
+		if (ret == 1 || fi_cq_readerr(cq, &error, 0) == 1)
+			count++;
+	}
+	return count;
+}
+
+/* Until a message to that member has been received. */
+static void expect_message(struct kunit *test, struct ends *e, int to, size_t len)
+{
+	struct rs_world *world = e->world;
+	struct fi_cq_tagged_entry entry;
+
+	rs_send(test, world, 0, to, e->out, len);
+	KUNIT_ASSERT_EQ(test, 1, fx_wait_comp(test, world->member[to].cq, &entry, 1));
+	KUNIT_EXPECT_EQ(test, len, entry.len);
+	KUNIT_EXPECT_TRUE(test, tr_intact(entry.op_context, len, 5));
+	rdm_expect(test, world->sender[0], e->out, NULL);
+}
+
+static void close_01_a_context_of_datagrams_gives_its_buffers_back(struct kunit *test)
+{
+	static const struct rs_opts opts = { .size = 2 };
+	struct ends *e = ends(test, &opts);
+	struct rs_world *world = e->world;
+	struct fid_ep *bound = rs_ep(test, world, 0);
+
+	rs_post(test, world, e->in, LONGEST, 2);
+	for (int i = 0; i < 2; i++) {
+		KUNIT_EXPECT_EQ(test, -FI_EBUSY, fi_close(&world->srx->fid));
+		fx_close(test, &world->member[i].ep->fid);
+	}
+	KUNIT_ASSERT_EQ(test, 0, fi_ep_bind(bound, &world->srx->fid, 0));
+	KUNIT_EXPECT_EQ(test, -FI_EBUSY, fi_close(&world->srx->fid));
+	fx_close(test, &bound->fid);
+	KUNIT_EXPECT_EQ(test, 0, fi_rx_size_left(world->srx));
+	fx_close(test, &world->srx->fid);
+}
+
+/* Whoever goes, and whatever is under way, the receives are the others'. */
+static void close_03_members_in_every_order(struct kunit *test)
+{
+	static const int orders[][3] = {
+		{ 0, 1, 2 }, { 0, 2, 1 }, { 1, 0, 2 }, { 1, 2, 0 }, { 2, 0, 1 }, { 2, 1, 0 },
+	};
+	static const struct rs_opts opts = { .members = 3, .size = 16 };
+
+	for (int i = 0; i < ARRAY_SIZE(orders); i++) {
+		struct ends *e = ends(test, &opts);
+		struct rs_world *world = e->world;
+		int told = 0;
+
+		rs_post(test, world, e->in, LONGEST, 10);
+		for (int to = 0; to < 3; to++)
+			expect_message(test, e, to, 100);
+		for (int k = 0; k < 3; k++) {
+			int who = orders[i][k];
+
+			/* By different ways, to the one that goes. */
+			for (int n = 0; n < 2; n++)
+				rs_send(test, world, 0, who, e->out, lens[(i + k + n) % 5]);
+			if (i & 1)
+				usleep_range(100, 2000);
+			fx_close(test, &world->member[who].ep->fid);
+			told += read_all(test, world, who);
+			/* What has not been told is posted. */
+			KUNIT_EXPECT_EQ(test, 7, told + rs_depth(world));
+			if (k < 2) {
+				struct fi_cq_tagged_entry entry;
+				int next = orders[i][k + 1];
+
+				rs_send(test, world, 0, next, e->out, 100);
+				KUNIT_ASSERT_EQ(test, 1, fx_wait_comp(test,
+								      world->member[next].cq,
+								      &entry, 1));
+				told++;
+			}
+		}
+		fx_close(test, &world->srx->fid);
+	}
+}
+
+/* While a message is coming in, by whatever way. */
+static void close_01_a_member_that_is_being_written_to(struct kunit *test)
+{
+	static const struct rs_opts opts = { .size = 1 };
+	struct ends *e = ends(test, &opts);
+	struct rs_world *world = e->world;
+
+	for (int i = 0; i < 4 * ARRAY_SIZE(lens); i++) {
+		size_t len = lens[i / 4];
+		int told;
+
+		memset(e->in, 0, LONGEST);
+		rs_post(test, world, e->in, LONGEST, 1);
+		rs_send(test, world, 0, 0, e->out, len);
+		if (i & 1)
+			usleep_range(100, 500 * (i % 4));
+		fx_close(test, &world->member[0].ep->fid);
+		told = read_all(test, world, 0);
+		KUNIT_EXPECT_EQ(test, 1, told + rs_depth(world));
+		if (!told) {
+			/* Nothing is written any more but what the other one gets. */
+			memset(e->in, PATTERN, LONGEST);
+			usleep_range(1000, 2000);
+			KUNIT_EXPECT_PTR_EQ(test, NULL, memchr_inv(e->in, PATTERN, LONGEST));
+			rs_send(test, world, 0, 1, e->out, len);
+			rdm_expect(test, &world->member[1], e->in, NULL);
+			KUNIT_EXPECT_TRUE(test, tr_intact(e->in, len, 5));
+		}
+		rs_join(test, world, 0);
+		/* A sender of its own for each turn: what has failed is not looked at. */
+		fx_close(test, &world->sender[0]->ep->fid);
+		world->sender[0] = rdm_open(test, NULL);
+		for (int to = 0; to < 2; to++)
+			world->to[0][to] = rdm_know(test, world->sender[0], &world->member[to]);
+	}
+}
+
+/* Messages that wait for a receive, and those that wait to be told of, go with their endpoint. */
+static void close_01_what_waits_goes_with_its_member(struct kunit *test)
+{
+	static const struct rs_opts opts = { .size = 12, .cq_size = 4 };
+	struct ends *e = ends(test, &opts);
+	struct rs_world *world = e->world;
+	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
+
+	rs_post(test, world, e->in, LONGEST, 12);
+	for (int i = 0; i < 10; i++)
+		rs_send(test, world, 0, 0, e->out, lens[i % 4]);
+	while (rs_depth(world) > 8 && time_before(jiffies, end))
+		usleep_range(1000, 2000);
+	KUNIT_EXPECT_EQ(test, 8, rs_depth(world));
+	for (int i = 0; i < 10; i++)
+		rdm_expect(test, world->sender[0], e->out, NULL);
+	/* Six of those are messages', until this. */
+	fx_close(test, &world->member[0].ep->fid);
+	KUNIT_EXPECT_EQ(test, 8, rs_depth(world));
+	for (int i = 0; i < 8; i++)
+		expect_message(test, e, 1, lens[i % 5]);
+	KUNIT_EXPECT_EQ(test, 0, rs_depth(world));
+	KUNIT_EXPECT_EQ(test, 4, read_all(test, world, 0));
+
+	/* And those that have none. */
+	rs_join(test, world, 0);
+	for (int i = 0; i < 4; i++)
+		rs_send(test, world, 0, 0, e->out, lens[i]);
+	for (int i = 0; i < 4; i++)
+		rdm_expect(test, world->sender[0], e->out, NULL);
+	msleep(20);
+	fx_close(test, &world->member[0].ep->fid);
+	rs_post(test, world, e->in, LONGEST, 1);
+	KUNIT_EXPECT_EQ(test, 1, rs_depth(world));
+	expect_message(test, e, 1, 100);
+}
+
+/* A sender that goes leaves what it has sent, as far as it is there. */
+static void rdm_04_a_sender_that_ends_before_shared_receives_are_posted(struct kunit *test)
+{
+	static const struct rs_opts opts = { .size = 8, .senders = 2 };
+	struct ends *e = ends(test, &opts);
+	struct rs_world *world = e->world;
+	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
+	struct fi_cq_tagged_entry entry;
+	size_t connected;
+
+	/* The first is there before the others are sent. */
+	rs_post(test, world, e->in, LONGEST, 1);
+	rs_send(test, world, 1, 0, e->out, 100);
+	rdm_expect(test, &world->member[0], e->in, NULL);
+	rs_send(test, world, 1, 0, e->out, 100);
+	rs_send(test, world, 1, 0, e->out, 50000);
+	for (int i = 0; i < 3; i++)
+		rdm_expect(test, world->sender[1], e->out, NULL);
+	rs_send(test, world, 1, 0, e->out, LONGEST);
+	msleep(50);
+	fx_close(test, &world->sender[1]->ep->fid);
+	do {
+		size_t len = sizeof(connected);
+
+		usleep_range(1000, 2000);
+		KUNIT_ASSERT_EQ(test, 0, fi_getopt(&world->member[0].ep->fid, FI_OPT_ENDPOINT,
+						   FI_OPT_KOFI_CONNECTED, &connected, &len));
+	} while (connected && time_before(jiffies, end));
+	KUNIT_EXPECT_EQ(test, 0, connected);
+	rs_post(test, world, e->in, LONGEST, 3);
+	for (int i = 0; i < 2; i++) {
+		rdm_expect(test, &world->member[0], e->in + i * LONGEST, &entry);
+		KUNIT_EXPECT_EQ(test, i ? 50000 : 100, entry.len);
+		KUNIT_EXPECT_TRUE(test, tr_intact(e->in + i * LONGEST, entry.len, 5));
+	}
+	/* What was only offered has gone with it, and the receive is another's. */
+	rs_send(test, world, 0, 1, e->out, 100);
+	rdm_expect(test, &world->member[1], e->in + 2 * LONGEST, NULL);
+}
+
+struct posting {
+	struct ends	*e;
+	atomic_t	posted;
+};
+
+/* Keeps as many posted as there is room for, until it is told to stop. */
+static int keep_posting(struct tr_thread *thread)
+{
+	struct posting *posting = thread->arg;
+	struct rs_world *world = posting->e->world;
+	int ret = 0;
+
+	while (!kthread_should_stop()) {
+		ret = fi_recv(world->srx, posting->e->in, LONGEST, NULL, FI_ADDR_UNSPEC,
+			      posting->e->in);
+		if (!ret)
+			atomic_inc(&posting->posted);
+		else if (ret != -FI_EAGAIN)
+			break;
+		cond_resched();
+	}
+	thread->result = ret == -FI_EAGAIN ? 0 : ret;
+	return 0;
+}
+
+/* Members come and go while two post; nothing is lost, and nothing is told twice. */
+static void close_01_members_come_and_go_while_two_post(struct kunit *test)
+{
+	static const struct rs_opts opts = { .members = 3, .senders = 2, .size = 4 };
+	struct posting *posting = kunit_kzalloc(test, sizeof(*posting), GFP_KERNEL);
+	struct tr_thread *threads[2];
+	struct rs_world *world;
+	int told = 0;
+
+	KUNIT_ASSERT_NOT_NULL(test, posting);
+	posting->e = ends(test, &opts);
+	world = posting->e->world;
+	for (int i = 0; i < 2; i++)
+		threads[i] = tr_start(test, num_online_cpus() > 1 ? i : -1, keep_posting,
+				      posting);
+	for (int round = 0; round < 20; round++) {
+		int who = round % 2;
+
+		for (int n = 0; n < 8; n++) {
+			for (int to = 0; to < 3; to++)
+				if (fi_send(world->sender[n % 2]->ep, posting->e->out,
+					    lens[(n + round) % 5], NULL, world->to[n % 2][to],
+					    NULL))
+					break;
+			for (int i = 0; i < 3; i++)
+				told += drain(world->member[i].cq);
+			usleep_range(100, 200);
+		}
+		fx_close(test, &world->member[who].ep->fid);
+		rs_join(test, world, who);
+		for (int s = 0; s < 2; s++)
+			drain(world->sender[s]->cq);
+	}
+	for (int i = 0; i < 2; i++) {
+		tr_stop(test, threads[i]);
+		KUNIT_EXPECT_EQ(test, 0, threads[i]->result);
+	}
+	for (int i = 0; i < 3; i++)
+		fx_close(test, &world->member[i].ep->fid);
+	for (int i = 0; i < 3; i++)
+		told += drain(world->member[i].cq);
+	KUNIT_EXPECT_GT(test, told, 20);
+	KUNIT_EXPECT_EQ(test, atomic_read(&posting->posted), told + rs_depth(world));
+}
+
+static struct kunit_case rdm_srx_end_cases[] = {
+	KUNIT_CASE(close_01_a_context_of_datagrams_gives_its_buffers_back),
+	KUNIT_CASE_SLOW(close_03_members_in_every_order),
+	KUNIT_CASE_SLOW(close_01_a_member_that_is_being_written_to),
+	KUNIT_CASE(close_01_what_waits_goes_with_its_member),
+	KUNIT_CASE(rdm_04_a_sender_that_ends_before_shared_receives_are_posted),
+	KUNIT_CASE_SLOW(close_01_members_come_and_go_while_two_post),
+	{}
+};
+
+static struct kunit_suite rdm_srx_end_suite = {
+	.name = "kofi_rdm_srx_end",
+	.test_cases = rdm_srx_end_cases,
+};
+
+kunit_test_suite(rdm_srx_end_suite);
