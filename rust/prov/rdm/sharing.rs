@@ -84,7 +84,9 @@ impl Office {
 
     /// Whether it shares receives no more, as its endpoint closes.
     pub(super) fn has_left(&self) -> bool {
-        self.share.as_ref().is_some_and(|share| share.seat.is_none())
+        self.share
+            .as_ref()
+            .is_some_and(|share| share.seat.is_none())
     }
 
     /// A message is over that has got something that is shared.
