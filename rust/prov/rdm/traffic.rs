@@ -35,7 +35,10 @@ use super::{
         Receive, //
     },
     row::Row,
-    supply::Supply,
+    supply::{
+        Supply,
+        DEPTH, //
+    },
     wire::{
         Extensions,
         Flow, //
@@ -92,8 +95,9 @@ pub(super) const MOST_LANES: usize = 128;
 /// The same with the second end of one with itself.
 pub(super) const LANES: usize = MOST_LANES + 1;
 
-/// Packets that an endpoint has at once.
-const PACKETS: usize = SENDS + LANES * (RECEIVES + WORDS);
+/// Packets that an endpoint has at once: those that are posted where connections share are there still when none
+/// does any more.
+const PACKETS: usize = SENDS + DEPTH + LANES * (RECEIVES + WORDS);
 
 /// What lower endpoints have in hand at once.
 pub(super) const FLIGHTS: usize = PACKETS + LANES * FETCHES;
