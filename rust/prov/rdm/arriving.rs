@@ -7,6 +7,7 @@
 //! they came until a receive is posted, and as there are not many of them the peer is slowed. What a peer says of our own messages is heard all the same.
 
 use super::{
+    credits::Absurd,
     matching::Title,
     operating::Request,
     outlets::Outlets,
@@ -31,11 +32,14 @@ use super::{
         Ranges, //
     },
 };
-use crate::abi::{
-    nodes::Own,
-    say::complain,
-    Errno,
-    Result, //
+use crate::{
+    abi::{
+        nodes::Own,
+        say::complain,
+        Errno,
+        Result, //
+    },
+    fi::eq::Source,
 };
 use core::mem;
 use kernel::prelude::*;
@@ -68,22 +72,24 @@ pub(super) enum Taken {
 pub(super) type Outcome = core::result::Result<Taken, Malformed>;
 
 impl Traffic {
-    /// Something has come from a peer, or a packet to receive with has come back.
+    /// Something has come from a peer, or a packet to receive with has come back; where connections share,
+    /// by that of `source`.
     pub(super) fn arrive(
         &mut self,
         outlets: &Outlets,
         mut packet: Own<Packet>,
+        source: Option<Source>,
         result: Result<Arrival>,
     ) {
-        match result {
-            Ok(arrival) => {
+        match (result, self.unpost(&mut packet, source)) {
+            (Ok(arrival), Ok(())) => {
                 packet.arrival = arrival;
-                match self.expected(&packet) {
-                    Ok(()) => self.admit(outlets, packet, true),
-                    Err(malformed) => self.condemn(packet, malformed),
-                }
+                self.admit(outlets, packet, true);
             }
-            Err(_) => {
+            (Ok(_), Err(Absurd)) => {
+                self.condemn(packet, Malformed("more packets than were asked for"));
+            }
+            (Err(_), _) => {
                 let (slot, attempt) = (packet.slot, packet.attempt);
                 self.keep(packet);
                 let lane = self.peer(slot).and_then(|peer| peer.lane.as_ref());
@@ -113,15 +119,6 @@ impl Traffic {
             Err(malformed) => self.condemn(packet, malformed),
         }
         self.pump(outlets, slot);
-    }
-
-    /// Counts what has come by a connection.
-    #[inline(always)]
-    fn expected(&mut self, packet: &Packet) -> core::result::Result<(), Malformed> {
-        let lane = self.peer(packet.slot).and_then(|peer| peer.lane.as_mut());
-        let lane = lane.filter(|lane| lane.attempt == packet.attempt);
-        let came = lane.map_or(Ok(()), |lane| lane.credits.came());
-        came.map_err(|_| Malformed("more packets than were asked for"))
     }
 
     /// Has a connection closed by which something has come that nobody may send.

@@ -12,6 +12,7 @@
 //! waits until another packet is there; and whoever sends more than it was told of is not heard again.
 
 use super::{
+    credits::Absurd,
     flights::Flights,
     peer::{
         slot_of_attempt,
@@ -228,7 +229,16 @@ impl Traffic {
     }
 
     /// A packet that was posted has come back: by the connection of `source`, where they share.
-    pub(super) fn unpost(&mut self, packet: &mut Packet, source: Option<Source>) {
+    ///
+    /// # Errors
+    ///
+    /// Its peer was told of less.
+    #[inline(always)]
+    pub(super) fn unpost(
+        &mut self,
+        packet: &mut Packet,
+        source: Option<Source>,
+    ) -> core::result::Result<(), Absurd> {
         if let Some(Source(attempt)) = source {
             packet.attempt = attempt;
             packet.slot = slot_of_attempt(attempt);
@@ -236,9 +246,14 @@ impl Traffic {
         let attempt = packet.attempt;
         let lane = self.peer(packet.slot).and_then(|peer| peer.lane.as_mut());
         match lane.filter(|lane| lane.attempt == attempt) {
-            Some(lane) => lane.posted -= 1,
-            None if source.is_some() => self.supply.surplus -= 1,
-            None => {}
+            Some(lane) => {
+                lane.posted -= 1;
+                lane.credits.came()
+            }
+            None => {
+                self.supply.surplus -= i64::from(source.is_some());
+                Ok(())
+            }
         }
     }
 }

@@ -472,12 +472,9 @@ impl Traffic {
         source: Option<Source>,
         result: Result<Arrival>,
     ) {
-        if let Some(mut packet) = self.flights.land(context) {
+        if let Some(packet) = self.flights.land(context) {
             match packet.usage {
-                Use::Posted => {
-                    self.unpost(&mut packet, source);
-                    self.arrive(outlets, packet, result);
-                }
+                Use::Posted => self.arrive(outlets, packet, source, result),
                 _ => self.sent(outlets, packet, result.map(drop)),
             }
         } else if let Some(receive) = self.fetches.land(context) {
