@@ -230,7 +230,7 @@ impl Traffic {
             Head::Taken { id } => self.taken(outlets, slot, id),
             Head::Room { id, ranges } => self.make_way(outlets, slot, id, ranges),
             Head::Credit(count) => {
-                let lane = self.peer(slot).and_then(|peer| peer.lane.as_mut());
+                let lane = self.lane(slot);
                 let told = lane.map_or(Ok(()), |lane| lane.credits.told(count));
                 told.map_err(|_| Malformed("credits that nobody has"))
             }

@@ -147,7 +147,7 @@ impl Traffic {
 
     pub(super) fn put_back_parts(&mut self, slot: u32, mut parts: Own<Parts>) {
         parts.what.clear();
-        let lane = self.peer(slot).and_then(|peer| peer.lane.as_mut());
+        let lane = self.lane(slot);
         if let Some(lane) = lane {
             lane.parts.push(parts);
         }

@@ -168,7 +168,7 @@ impl Traffic {
         packet.write_any(0, &request.answer(status), len);
         packet.usage = Use::Answer;
         let (slot, attempt) = (packet.slot, packet.attempt);
-        let lane = self.peer(slot).and_then(|peer| peer.lane.as_mut());
+        let lane = self.lane(slot);
         match lane.filter(|lane| lane.attempt == attempt) {
             Some(lane) => lane.answers.push(packet),
             None => self.keep(packet),
@@ -220,7 +220,7 @@ impl Traffic {
     }
 
     fn may_ask_again(&mut self, slot: u32) {
-        if let Some(lane) = self.peer(slot).and_then(|peer| peer.lane.as_mut()) {
+        if let Some(lane) = self.lane(slot) {
             lane.atomics += 1;
         }
     }

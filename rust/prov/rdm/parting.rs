@@ -132,7 +132,7 @@ impl Traffic {
     ///
     /// It wanted its connection to end, and has no reason to.
     pub(super) fn interrupt(&mut self, slot: u32) -> core::result::Result<(), Malformed> {
-        let lane = self.peer(slot).and_then(|peer| peer.lane.as_mut());
+        let lane = self.lane(slot);
         lane.map_or(Ok(()), |lane| lane.parting.interrupted())
     }
 
@@ -142,7 +142,7 @@ impl Traffic {
         slot: u32,
         word: Farewell,
     ) -> core::result::Result<(), Malformed> {
-        let lane = self.peer(slot).and_then(|peer| peer.lane.as_mut());
+        let lane = self.lane(slot);
         let Some(lane) = lane else {
             return Ok(());
         };
@@ -162,7 +162,7 @@ impl Traffic {
 
     /// A peer's connection is not needed any more.
     fn dismiss(&mut self, outlets: &Outlets, slot: u32) {
-        let lane = self.peer(slot).and_then(|peer| peer.lane.as_mut());
+        let lane = self.lane(slot);
         if lane.is_some_and(|lane| lane.parting.wish()) {
             self.are_parting = true;
             self.pump(outlets, slot);
@@ -215,7 +215,7 @@ impl Traffic {
     pub(super) fn look_at_partings(&mut self, outlets: &Outlets) {
         let mut are_parting = false;
         for slot in 0..self.peers.len() as u32 {
-            let lane = self.peer(slot).and_then(|peer| peer.lane.as_mut());
+            let lane = self.lane(slot);
             let Some(lane) = lane.filter(|lane| lane.parting.is_under_way()) else {
                 continue;
             };

@@ -142,7 +142,7 @@ impl Traffic {
                 // It concerns this operation alone; finding that out goes on with the others.
                 self.finish(outlets, packet, Err(errno));
             }
-            let lane = self.peer(slot).and_then(|peer| peer.lane.as_mut());
+            let lane = self.lane(slot);
             let has_turn = lane.is_some_and(|lane| lane.turns.pass());
             let goes_on = self.are_parting && self.part(slot);
             if !has_turn && !goes_on {
@@ -428,7 +428,7 @@ impl Traffic {
             let _ = self.repost(packet);
             return;
         }
-        let lane = self.peer(slot).and_then(|peer| peer.lane.as_mut());
+        let lane = self.lane(slot);
         let lane = lane.filter(|lane| lane.attempt == attempt);
         match (is_segment, lane) {
             (true, lane) => {

@@ -184,7 +184,7 @@ impl Traffic {
     #[inline(never)]
     pub(super) fn widen(&mut self, slot: u32) {
         let left = EXTRA.saturating_sub(self.supply.extra);
-        let Some(lane) = self.peer(slot).and_then(|peer| peer.lane.as_mut()) else {
+        let Some(lane) = self.lane(slot) else {
             return;
         };
         let has = lane.credits.receives() as usize;
@@ -194,7 +194,7 @@ impl Traffic {
             None => more,
         };
         let given = self.furnish(slot, more);
-        if let Some(lane) = self.peer(slot).and_then(|peer| peer.lane.as_mut()) {
+        if let Some(lane) = self.lane(slot) {
             match given {
                 Ok(lacks) => lane.lacks = lacks,
                 Err(errno) => lane.refused(errno),
@@ -207,10 +207,10 @@ impl Traffic {
         while let Some(packet) = packets.pop() {
             self.keep_receive(packet);
         }
-        let lane = self.peer(slot).and_then(|peer| peer.lane.as_mut());
+        let lane = self.lane(slot);
         let lacks = lane.map_or(0, |lane| core::mem::take(&mut lane.lacks));
         if let Err(errno) = self.furnish(slot, lacks) {
-            if let Some(lane) = self.peer(slot).and_then(|peer| peer.lane.as_mut()) {
+            if let Some(lane) = self.lane(slot) {
                 lane.refused(errno);
             }
         }
@@ -244,7 +244,7 @@ impl Traffic {
             packet.slot = slot_of_attempt(attempt);
         }
         let attempt = packet.attempt;
-        let lane = self.peer(packet.slot).and_then(|peer| peer.lane.as_mut());
+        let lane = self.lane(packet.slot);
         match lane.filter(|lane| lane.attempt == attempt) {
             Some(lane) => {
                 lane.posted -= 1;

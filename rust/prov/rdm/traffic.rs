@@ -251,6 +251,12 @@ impl Traffic {
         self.peers.get_mut(slot as usize)?.as_deref_mut()
     }
 
+    /// The connection with a peer.
+    #[inline(always)]
+    pub(super) fn lane(&mut self, slot: u32) -> Option<&mut Lane> {
+        self.peer(slot)?.lane.as_mut()
+    }
+
     /// The number of the peer at an address, if it has one; `ways` has all numbers.
     #[inline]
     pub(super) fn number_of(&mut self, addr: &SocketAddr, ways: &AddressVector) -> Option<u32> {
@@ -401,7 +407,7 @@ impl Traffic {
         to: u64,
         said: Option<(Flow, Extensions)>,
     ) {
-        let lane = self.peer(slot).and_then(|peer| peer.lane.as_mut());
+        let lane = self.lane(slot);
         if let Some(lane) = lane.filter(|lane| lane.attempt == attempt) {
             lane.to = Some(to);
             if let Some((flow, extensions)) = said {
