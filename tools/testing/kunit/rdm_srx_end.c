@@ -47,19 +47,23 @@ static int read_all(struct kunit *test, struct rs_world *world, int i)
 	return count;
 }
 
-/* Reads whatever a queue has, failures too; how much that was. */
-static int drain(struct fid_cq *cq)
+/* Reads whatever a queue has; how much that was, and how much of it failures, if that is asked. */
+static int drain(struct fid_cq *cq, int *failed)
 {
 	struct fi_cq_tagged_entry entry;
-	int count = 0, ret;
+	int count = 0, errors = 0, ret;
 
 	while ((ret = fi_cq_read(cq, &entry, 1)) != -FI_EAGAIN) {
 		struct fi_cq_err_entry error = {};
 
-		if (ret == 1 || fi_cq_readerr(cq, &error, 0) == 1)
+		if (ret == 1)
 			count++;
+		else
+			errors += fi_cq_readerr(cq, &error, 0) == 1;
 	}
-	return count;
+	if (failed)
+		*failed += errors;
+	return count + errors;
 }
 
 /* Until a message to that member has been received. */
@@ -301,13 +305,13 @@ static void close_01_members_come_and_go_while_two_post(struct kunit *test)
 					    NULL))
 					break;
 			for (int i = 0; i < 3; i++)
-				told += drain(world->member[i].cq);
+				told += drain(world->member[i].cq, NULL);
 			usleep_range(100, 200);
 		}
 		fx_close(test, &world->member[who].ep->fid);
 		rs_join(test, world, who);
 		for (int s = 0; s < 2; s++)
-			drain(world->sender[s]->cq);
+			drain(world->sender[s]->cq, NULL);
 	}
 	for (int i = 0; i < 2; i++) {
 		tr_stop(test, threads[i]);
@@ -316,9 +320,50 @@ static void close_01_members_come_and_go_while_two_post(struct kunit *test)
 	for (int i = 0; i < 3; i++)
 		fx_close(test, &world->member[i].ep->fid);
 	for (int i = 0; i < 3; i++)
-		told += drain(world->member[i].cq);
+		told += drain(world->member[i].cq, NULL);
 	KUNIT_EXPECT_GT(test, told, 20);
 	KUNIT_EXPECT_EQ(test, atomic_read(&posting->posted), told + rs_depth(world));
+}
+
+/* What a device takes with it when it goes are messages, and not what is posted. */
+static void removal_of_the_device_under_shared_datagrams(struct kunit *test)
+{
+	static const struct rs_opts opts = { .size = 8 };
+	unsigned long end = jiffies + msecs_to_jiffies(4 * FX_WAIT_MS);
+	int posted = 0, told = 0, failed = 0;
+	bool is_gone = false, is_told = false;
+	struct rs_world *world;
+	struct ends *e;
+
+	if (!tr_outage)
+		kunit_skip(test, "see scenarios/devdel.sh");
+	e = ends(test, &opts);
+	world = e->world;
+	for (int i = 0; !is_gone || !failed; i++) {
+		struct fi_info *info = NULL;
+
+		is_gone = fi_getinfo(FI_VERSION(1, 17), fx_addr, NULL, FI_SOURCE, NULL, &info);
+		fi_freeinfo(info);
+		for (; fi_rx_size_left(world->srx); posted++)
+			rs_post(test, world, e->in, LONGEST, 1);
+		/* It may be refused. */
+		fi_send(world->sender[0]->ep, e->out, lens[i % 5], NULL, world->to[0][i % 2], NULL);
+		drain(world->sender[0]->cq, &failed);
+		for (int to = 0; to < 2; to++)
+			told += drain(world->member[to].cq, NULL);
+		if (!is_told && told > 10) {
+			pr_info("kofi_kunit: traffic flows\n");
+			is_told = true;
+		}
+		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end),
+				      "nobody removes the device");
+		usleep_range(100, 1000);
+	}
+	for (int to = 0; to < 2; to++) {
+		fx_close(test, &world->member[to].ep->fid);
+		told += drain(world->member[to].cq, NULL);
+	}
+	KUNIT_EXPECT_EQ(test, posted, told + rs_depth(world));
 }
 
 static struct kunit_case rdm_srx_end_cases[] = {
@@ -336,4 +381,14 @@ static struct kunit_suite rdm_srx_end_suite = {
 	.test_cases = rdm_srx_end_cases,
 };
 
-kunit_test_suite(rdm_srx_end_suite);
+static struct kunit_case rdm_srx_removal_cases[] = {
+	KUNIT_CASE_SLOW(removal_of_the_device_under_shared_datagrams),
+	{}
+};
+
+static struct kunit_suite rdm_srx_removal_suite = {
+	.name = "kofi_removal_rdm_srx",
+	.test_cases = rdm_srx_removal_cases,
+};
+
+kunit_test_suites(&rdm_srx_end_suite, &rdm_srx_removal_suite);

@@ -17,7 +17,7 @@ again() { rdma link add "$DEVICE" type "$1" netdev "$2" && link_active "$DEVICE"
 
 need_module kofi_kunit
 needs_suites kofi_removal kofi_removal_many kofi_removal_rdm kofi_removal_idle kofi_removal_srx \
-	kofi_cm_end
+	kofi_removal_rdm_srx kofi_cm_end
 device_up "$1" || fail "$1 does not come up"
 interface=$(/usr/bin/rdma link show "$DEVICE/1" | sed 's/.*netdev \([^ ]*\).*/\1/')
 # 64 busy endpoints, as far as the kernel is fast enough for so many.
@@ -34,6 +34,8 @@ again "$1" "$interface" || fail "$DEVICE does not come back"
 check under_idle_objects remove_under kofi_removal_idle
 again "$1" "$interface" || fail "$DEVICE does not come back"
 check under_shared_receives remove_under kofi_removal_srx
+again "$1" "$interface" || fail "$DEVICE does not come back"
+check under_shared_datagrams remove_under kofi_removal_rdm_srx
 # A device of that name that comes back is as good as the first.
 again "$1" "$interface" || fail "$DEVICE does not come back"
 run_suites kofi_cm_end
