@@ -61,6 +61,9 @@ int rdm_recv(struct kofi_rdm *rdm, fi_addr_t from, void *buf, size_t len,
 void rdm_expect(struct kunit *test, struct kofi_rdm *rdm, void *context,
 		struct fi_cq_tagged_entry *entry);
 
+/* Until a message with that tag is there that nobody has received. */
+void rdm_await(struct kunit *test, struct kofi_rdm *rdm, u64 tag);
+
 /* One message from one to the other, which may be itself. */
 void rdm_exchange(struct kunit *test, struct kofi_rdm *from, fi_addr_t addr,
 		  struct kofi_rdm *to);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /* See rdm.h. */
 
+#include <linux/delay.h>
+
 #include "rdm.h"
 
 struct fi_info *rdm_hints(struct kunit *test)
@@ -106,6 +108,26 @@ void rdm_expect(struct kunit *test, struct kofi_rdm *rdm, void *context,
 	entry = entry ?: &unused;
 	KUNIT_ASSERT_EQ(test, 1, fx_wait_comp(test, rdm->cq, entry, 1));
 	KUNIT_ASSERT_PTR_EQ(test, context, entry->op_context);
+}
+
+void rdm_await(struct kunit *test, struct kofi_rdm *rdm, u64 tag)
+{
+	struct fi_msg_tagged msg = { .addr = FI_ADDR_UNSPEC, .tag = tag, .context = &msg };
+	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
+	struct fi_cq_tagged_entry entry;
+	struct fi_cq_err_entry error;
+
+	for (;;) {
+		KUNIT_ASSERT_EQ(test, 0, fi_trecvmsg(rdm->ep, &msg, FI_PEEK));
+		if (fi_cq_sread(rdm->cq, &entry, 1, NULL, FX_WAIT_MS) == 1)
+			break;
+		error = (struct fi_cq_err_entry){};
+		KUNIT_ASSERT_EQ(test, 1, fi_cq_readerr(rdm->cq, &error, 0));
+		KUNIT_ASSERT_EQ(test, FI_ENOMSG, error.err);
+		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end), "no message has come");
+		usleep_range(1000, 2000);
+	}
+	KUNIT_ASSERT_PTR_EQ(test, &msg, entry.op_context);
 }
 
 #define LEN	100

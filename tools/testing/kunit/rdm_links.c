@@ -181,15 +181,13 @@ static void rdm_04_who_waits_for_room_gets_it(struct kunit *test)
 	struct fi_cq_tagged_entry entry;
 
 	tr_fill(out, LONG, 1);
-	KUNIT_ASSERT_EQ(test, 0, rdm_send(one, to_hub, out, LONG, out));
-	await_connected(test, hub, 1);
-	/* Long enough for the offer to be there. */
-	msleep(50);
+	KUNIT_ASSERT_EQ(test, 0, fi_tsend(one->ep, out, LONG, NULL, to_hub, 1, out));
+	rdm_await(test, hub, 1);
 	KUNIT_ASSERT_EQ(test, 0, rdm_send(hub, to_other, word, LEN, word));
 	msleep(100);
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(hub->cq, &entry, 1));
 	KUNIT_EXPECT_EQ(test, 0, connected(other));
-	KUNIT_ASSERT_EQ(test, 0, rdm_recv(hub, FI_ADDR_UNSPEC, in, LONG, in));
+	KUNIT_ASSERT_EQ(test, 0, fi_trecv(hub->ep, in, LONG, NULL, FI_ADDR_UNSPEC, 1, 0, in));
 	rdm_expect(test, hub, in, NULL);
 	KUNIT_EXPECT_TRUE(test, tr_intact(in, LONG, 1));
 	rdm_expect(test, one, out, NULL);
