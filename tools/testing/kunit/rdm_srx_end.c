@@ -7,6 +7,7 @@
 #include <linux/delay.h>
 #include <rdma/fi_ext.h>
 
+#include "rdm_raw.h"
 #include "rdm_srx.h"
 
 #define LONGEST	SZ_256K
@@ -176,6 +177,72 @@ static void close_01_a_member_that_is_being_written_to(struct kunit *test)
 		for (int to = 0; to < 2; to++)
 			world->to[0][to] = rdm_know(test, world->sender[0], &world->member[to]);
 	}
+}
+
+/* Half of a message comes to a member, from a peer that sends no more, and has been received. */
+static struct raw *begin_message(struct kunit *test, struct ends *e, struct kofi_rdm *member,
+				 u32 instance)
+{
+	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
+	struct raw *raw = raw_open(test, RAW_EAGER);
+	struct raw_hello hello = raw_hello(raw, 1, instance);
+	struct raw_header *header;
+	u8 *packet;
+
+	KUNIT_ASSERT_EQ(test, 0, raw_connect(test, raw, &member->name, &hello, sizeof(hello)));
+	while (!(packet = raw_packet(raw)) && time_before(jiffies, end)) {
+		raw_look(raw);
+		usleep_range(50, 100);
+	}
+	KUNIT_ASSERT_NOT_NULL(test, packet);
+	header = raw_begin(raw, packet, RAW_SEGMENT);
+	header->op = RAW_MSG;
+	header->len = 2 * RAW_EAGER;
+	header->id = 7;
+	header->extra = RAW_FIRST;
+	header->segment_len = RAW_EAGER;
+	memcpy(packet + RAW_HEADER, e->out, RAW_EAGER);
+	memset(e->in, 0, LONGEST);
+	KUNIT_ASSERT_EQ(test, 0, raw_send(raw, packet, RAW_MOST));
+	while (memcmp(e->in, e->out, RAW_EAGER) && time_before(jiffies, end)) {
+		raw_look(raw);
+		usleep_range(50, 100);
+	}
+	KUNIT_EXPECT_MEMEQ(test, e->in, e->out, RAW_EAGER);
+	return raw;
+}
+
+static void close_01_what_half_a_message_had_got_is_posted_again(struct kunit *test)
+{
+	static const struct rs_opts opts = { .size = 1 };
+	struct ends *e = ends(test, &opts);
+	struct rs_world *world = e->world;
+	struct raw *raw;
+
+	rs_post(test, world, e->in, LONGEST, 1);
+	raw = begin_message(test, e, &world->member[0], 1);
+	fx_close(test, &world->member[0].ep->fid);
+	KUNIT_EXPECT_EQ(test, 0, read_all(test, world, 0));
+	KUNIT_EXPECT_EQ(test, 1, rs_depth(world));
+	expect_message(test, e, 1, 50000);
+	KUNIT_EXPECT_EQ(test, 0, rs_depth(world));
+	raw_leave(test, raw);
+}
+
+static void rdm_04_half_a_message_for_a_shared_receive(struct kunit *test)
+{
+	static const struct rs_opts opts = { .size = 1 };
+	struct ends *e = ends(test, &opts);
+	struct rs_world *world = e->world;
+	struct raw *raw;
+
+	rs_post(test, world, e->in, LONGEST, 1);
+	raw = begin_message(test, e, &world->member[0], 1);
+	raw_leave(test, raw);
+	tr_expect_error(test, world->member[0].cq, e->in, FI_ECONNABORTED);
+	KUNIT_EXPECT_EQ(test, 0, rs_depth(world));
+	rs_post(test, world, e->in, LONGEST, 1);
+	expect_message(test, e, 1, 100);
 }
 
 /* Messages that wait for a receive, and those that wait to be told of, go with their endpoint. */
@@ -370,6 +437,8 @@ static struct kunit_case rdm_srx_end_cases[] = {
 	KUNIT_CASE(close_01_a_context_of_datagrams_gives_its_buffers_back),
 	KUNIT_CASE_SLOW(close_03_members_in_every_order),
 	KUNIT_CASE_SLOW(close_01_a_member_that_is_being_written_to),
+	KUNIT_CASE(close_01_what_half_a_message_had_got_is_posted_again),
+	KUNIT_CASE(rdm_04_half_a_message_for_a_shared_receive),
 	KUNIT_CASE(close_01_what_waits_goes_with_its_member),
 	KUNIT_CASE(rdm_04_a_sender_that_ends_before_shared_receives_are_posted),
 	KUNIT_CASE_SLOW(close_01_members_come_and_go_while_two_post),
