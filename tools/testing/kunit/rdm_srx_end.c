@@ -362,7 +362,7 @@ static void close_01_members_come_and_go_while_two_post(struct kunit *test)
 	for (int i = 0; i < 2; i++)
 		threads[i] = tr_start(test, num_online_cpus() > 1 ? i : -1, keep_posting,
 				      posting);
-	for (int round = 0; round < 20; round++) {
+	for (int round = 0; round < tr_rounds; round++) {
 		int who = round % 2;
 
 		for (int n = 0; n < 8; n++) {
@@ -388,7 +388,7 @@ static void close_01_members_come_and_go_while_two_post(struct kunit *test)
 		fx_close(test, &world->member[i].ep->fid);
 	for (int i = 0; i < 3; i++)
 		told += drain(world->member[i].cq, NULL);
-	KUNIT_EXPECT_GT(test, told, 20);
+	KUNIT_EXPECT_GT(test, told, tr_rounds);
 	KUNIT_EXPECT_EQ(test, atomic_read(&posting->posted), told + rs_depth(world));
 }
 
