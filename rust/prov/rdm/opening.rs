@@ -88,7 +88,7 @@ impl Station {
         )?;
         let queue = domain.lower().completion_queue(&cq::Attr {
             size: FLIGHTS,
-            // Of those that consumers have: nobody else reads it.
+            // Nobody reads in that: see `Sourced`.
             format: Format::Data,
             waitable: false,
             vector: 0,
