@@ -48,6 +48,8 @@ const RECEIVES: usize = 3;
 /// least, so that there is something to tell.
 pub(super) struct Clock<'a> {
     start: Instant<Monotonic>,
+    /// What has been read last, which is told, too: a test that is over by time has taken as much.
+    last: Delta,
     bound: &'a Bound,
 }
 
@@ -55,6 +57,7 @@ impl<'a> Clock<'a> {
     fn new(bound: &'a Bound) -> Self {
         Self {
             start: Instant::now(),
+            last: Delta::ZERO,
             bound,
         }
     }
@@ -64,15 +67,16 @@ impl<'a> Clock<'a> {
         self.start = Instant::now();
     }
 
-    /// How long it has been.
-    pub(super) fn elapsed(&self) -> Delta {
-        self.start.elapsed()
+    /// A message is through: how long it has been.
+    pub(super) fn read(&mut self) -> Delta {
+        self.last = self.start.elapsed();
+        self.last
     }
 
-    /// Whether so many are enough, or the time is over.
+    /// Whether so many are enough, or the time was over when the clock was read last.
     pub(super) fn is_enough(&self, messages: u64) -> bool {
         let Bound { count, msec } = *self.bound;
-        let is_over = || self.start.elapsed().as_millis() >= i64::from(msec);
+        let is_over = || self.last.as_millis() >= i64::from(msec);
         count > 0 && messages >= count || msec > 0 && messages > 0 && is_over()
     }
 }
@@ -169,7 +173,7 @@ impl<L: Link> Session<'_, L> {
         self.tally
             .own
             .message(self.traffic.length, is_good(&buffer));
-        self.tally.own.took(self.clock.elapsed());
+        self.tally.own.took(self.clock.read());
         Ok(buffer)
     }
 
@@ -195,7 +199,7 @@ impl<L: Link> Session<'_, L> {
             tally.round_trip(start.elapsed());
             there = link.sent(here)?;
             tally.own.message(len, traffic.is_good(&received, len, seq));
-            tally.own.took(clock.elapsed());
+            tally.own.took(clock.read());
             back = received;
             seq += 1;
         }

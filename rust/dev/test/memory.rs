@@ -176,7 +176,7 @@ impl<L: Link> Session<'_, L> {
             self.tally
                 .own
                 .message(length, is_good || !self.traffic.verify);
-            self.tally.own.took(self.clock.elapsed());
+            self.tally.own.took(self.clock.read());
             seq += 1;
         }
         Ok(())

@@ -2,7 +2,7 @@
 /*
  * The same tests over plain verbs. Each test here is a line of its own.
  *
- *	dev_by_hand ADDRESS
+ *	dev_by_hand ADDRESS DEVICE
  */
 
 #include <rdma/fi_errno.h>

@@ -3,7 +3,7 @@
  * Tests that processes have the kernel run, through /dev/kofi: a server, and
  * one client of it at a time. Each test here is a line of its own.
  *
- *	dev_tests ADDRESS
+ *	dev_tests ADDRESS DEVICE
  */
 
 #include <rdma/fi_errno.h>
