@@ -49,6 +49,7 @@ mod sharing;
 mod srx;
 mod station;
 mod supply;
+mod tally;
 mod traffic;
 mod turns;
 mod wire;

@@ -458,7 +458,7 @@ impl Endpoint {
             len: len as u64,
             data: has_data.then_some(message.data),
         };
-        self.start((exit, bound), &to, report, |packet| match len {
+        self.start((exit, bound), &to, len, report, |packet| match len {
             len if len <= EAGER => {
                 memory.read(0, packet.payload());
                 packet.write(0, &Head::Eager(title), len);
@@ -482,26 +482,37 @@ impl Endpoint {
         })
     }
 
-    /// Starts an operation with a packet of which `fill` makes it.
+    /// Starts an operation on so many bytes, with a packet of which `fill` makes it.
     #[inline(always)]
     fn start(
         &self,
         (exit, bound): (&Exit, &Bound),
         to: &SocketAddr,
+        len: usize,
         report: Report,
         fill: impl FnOnce(&mut Packet),
     ) -> Result {
         if !exit.queue.reserve() {
+            self.station
+                .traffic
+                .lock()
+                .outlets
+                .sent
+                .of(self.context)
+                .refused();
             return Err(Errno::EAGAIN);
         }
         let mut floor = self.station.traffic.lock();
         let (traffic, outlets) = floor.parts();
         let slot = traffic.number_of(to, &bound.ways);
+        let sent = outlets.sent.of(self.context);
         let Some(mut packet) = traffic.packet(to, slot) else {
+            sent.refused();
             drop(floor);
             exit.queue.release();
             return Err(Errno::EAGAIN);
         };
+        sent.began(report.flags, len);
         packet.begin(report);
         fill(&mut packet);
         traffic.send(outlets, to, slot, packet);
@@ -535,6 +546,7 @@ impl Endpoint {
                 let wish = self.wish(bound, message)?;
                 self.with_room((exit, bound), |traffic, outlets| {
                     let receive = traffic.receive(at, into, &told).ok_or(Errno::EAGAIN)?;
+                    outlets.taken.of(at).posted();
                     traffic.post(outlets, receive, wish);
                     Ok(())
                 })
@@ -542,7 +554,9 @@ impl Endpoint {
             FI_CLAIM => {
                 let into = Incoming::new(message.memory)?;
                 self.with_room((exit, bound), |traffic, outlets| {
-                    traffic.receive_claimed(outlets, at, into, &told)
+                    traffic.receive_claimed(outlets, at, into, &told)?;
+                    outlets.taken.of(at).posted();
+                    Ok(())
                 })
             }
             CLAIMED_AWAY => self.with_room((exit, bound), |traffic, outlets| {
@@ -598,6 +612,19 @@ impl Endpoint {
         })
     }
 
+    /// Tells what it has done.
+    fn tell_counts(&self, told: &mut Told<'_>) {
+        let floor = self.station.traffic.lock();
+        if self.role.sends() {
+            floor.outlets.sent.of(self.context).tell(told);
+        }
+        if self.role.receives() {
+            let left = floor.offices.of(self.context).receives_left();
+            let waiting = self.size.receives.saturating_sub(left);
+            floor.outlets.taken.of(self.context).tell(waiting, told);
+        }
+    }
+
     /// Does something of which the consumer is told, if there is room for that.
     #[inline(always)]
     fn with_room(
@@ -606,6 +633,13 @@ impl Endpoint {
         act: impl FnOnce(&mut Traffic, &Outlets) -> Result,
     ) -> Result {
         if !exit.queue.reserve() {
+            self.station
+                .traffic
+                .lock()
+                .outlets
+                .taken
+                .of(self.context)
+                .refused();
             return Err(Errno::EAGAIN);
         }
         self.act(bound, act).inspect_err(|_| exit.queue.release())
@@ -617,6 +651,9 @@ impl Endpoint {
         let mut floor = self.station.traffic.lock();
         let (traffic, outlets) = floor.parts();
         let done = act(traffic, outlets);
+        if done == Err(Errno::EAGAIN) {
+            outlets.taken.of(self.context).refused();
+        }
         let is_calling = traffic.is_calling();
         drop(floor);
         if is_calling {
@@ -770,6 +807,7 @@ impl provider::Endpoint for Endpoint {
         if self.role.receives() && !self.shares_receives {
             told.value(KOFI_VALUE_RX_SIZE, self.size.receives as u64);
         }
+        self.tell_counts(told);
         match self.role {
             Role::Whole => self.station.tell(told),
             _ => told.value(KOFI_VALUE_INDEX, self.context.into()),

@@ -16,6 +16,10 @@ use super::{
         Receive, //
     },
     row::Row,
+    tally::{
+        Sent,
+        Taken, //
+    },
     wire::Message, //
 };
 use crate::{
@@ -77,6 +81,10 @@ pub(super) struct Outlets {
     pub(super) receives: Row<Option<Receives>>,
     /// Whether peers may write to memory, and send data with that.
     pub(super) hears_writes: bool,
+    /// What each has sent, whoever was told.
+    pub(super) sent: Row<Sent>,
+    /// And received.
+    pub(super) taken: Row<Taken>,
 }
 
 fn count(counters: &Counters, flags: u64, result: Result) {
@@ -98,6 +106,8 @@ impl Outlets {
             transmits: Row::new(transmits, |_| None)?,
             receives: Row::new(receives, |_| None)?,
             hears_writes,
+            sent: Row::new(transmits, |_| Sent::new())?,
+            taken: Row::new(receives, |_| Taken::new())?,
         })
     }
 
@@ -148,6 +158,7 @@ impl Outlets {
     /// What has come of a transmit, for which there is room.
     #[inline]
     pub(super) fn sent(&self, report: &Report, result: Result) {
+        self.sent.of(report.by).ended(result);
         let Some(outlet) = self.transmits.of(report.by) else {
             return;
         };
@@ -177,13 +188,34 @@ impl Outlets {
             Some(outlet) => outlet.describe(receive.context, title, message, len),
             None => Completion::of(receive.context, FI_RECV),
         };
+        let dropped = (message.len as usize).saturating_sub(len);
+        self.ended(
+            receive,
+            match dropped {
+                0 => Ok(len),
+                _ => Err(Errno::ETRUNC),
+            },
+        );
         let office = offices.of_mut(receive.office);
         let released = place(office, receive, &mut completion);
         if let Some(outlet) = outlet {
-            let dropped = (message.len as usize).saturating_sub(len);
             outlet.received(receive, completion, title, dropped);
         }
         self.give_back(office, released);
+    }
+
+    /// Counts what has come of a receive. A buffer for several messages is as many receives as it gets.
+    #[inline]
+    fn ended(&self, receive: &Receive, result: Result<usize>) {
+        let taken = self.taken.of(receive.office);
+        match receive.kind {
+            Kind::Single | Kind::Shared => taken.ended(result),
+            Kind::Place { .. } => {
+                taken.posted();
+                taken.ended(result);
+            }
+            Kind::Several { .. } => {}
+        }
     }
 
     /// A buffer takes no more messages, and all that were in it are over.
@@ -235,6 +267,7 @@ impl Outlets {
         if mem::replace(&mut receive.is_told, true) {
             return;
         }
+        self.ended(receive, Err(errno));
         let kind = receive.wish.tag.map_or(FI_MSG, |_| FI_TAGGED);
         let mut completion = Completion::of(receive.context, FI_RECV | kind);
         let released = place(office, receive, &mut completion);

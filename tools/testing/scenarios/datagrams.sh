@@ -42,6 +42,15 @@ load datagram_server addr="$ADDRESS" || fail "the server does not load"
 await 10 "datagram_server: ready" || fail "the server is not ready"
 check rdm_07_one ask "$2"
 check rdm_07_again ask 1
+# Of what the server has done something is told: all that was sent is over, and all came in receives.
+counted() {
+	awk '/^ *ep .* enabled / {
+		for (at = 1; at <= NF; at++) if (split($at, pair, "=") == 2) has[pair[1]] = pair[2]
+		exit !(has["sends"] > 0 && has["tx_done"] >= has["sends"] && has["tx_bytes"] > 0 && !has["tx_errors"] &&
+			has["rx_done"] > 0 && has["rx_bytes"] > 0 && has["receives"] == has["rx_done"] + has["rx_depth"])
+	}' /sys/kernel/debug/kofi/objects
+}
+check messages_are_counted eventually 10 counted
 check rdm_07_crowd crowd "$2"
 [ -n "$asks" ] || check atom_05_exact ask 1 $((4 * $2 + 1))
 check rdm_07_leaving leave

@@ -98,7 +98,7 @@ impl Endpoint {
             true => Source::Copied(Outgoing::at_once(message.memory)?),
             false => Source::Lent(Lent::new(message.memory, message.descriptors)?),
         };
-        self.start((exit, bound), &to, report, |packet| {
+        self.start((exit, bound), &to, len, report, |packet| {
             let local = match source {
                 Source::Lent(lent) => Local::Lent(lent),
                 Source::Copied(memory) => Local::Packet(memory.read(0, packet.bytes())),

@@ -116,7 +116,7 @@ impl Endpoint {
             op: op.to_raw() as u8,
             datatype: datatype.to_raw() as u8,
         };
-        self.start((exit, bound), &to, report, |packet| {
+        self.start((exit, bound), &to, len, report, |packet| {
             let room = packet.operands();
             let first = operands.read(0, room);
             let second = room

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What contexts have done, for those who look. Whoever counts holds the floor's lock.
+
+use crate::{
+    abi::{
+        count::Count,
+        flags::*,
+        Result,
+        KOFI_VALUE_ATOMICS,
+        KOFI_VALUE_READS,
+        KOFI_VALUE_RECEIVES,
+        KOFI_VALUE_RX_AGAIN,
+        KOFI_VALUE_RX_BYTES,
+        KOFI_VALUE_RX_DEPTH,
+        KOFI_VALUE_RX_DONE,
+        KOFI_VALUE_RX_ERRORS,
+        KOFI_VALUE_SENDS,
+        KOFI_VALUE_TX_AGAIN,
+        KOFI_VALUE_TX_BYTES,
+        KOFI_VALUE_TX_DEPTH,
+        KOFI_VALUE_TX_DONE,
+        KOFI_VALUE_TX_ERRORS,
+        KOFI_VALUE_WRITES, //
+    },
+    fi::card::Told,
+};
+
+/// What a context has sent, or done to the memory of peers.
+pub(super) struct Sent {
+    sends: Count,
+    writes: Count,
+    reads: Count,
+    atomics: Count,
+    bytes: Count,
+    done: Count,
+    errors: Count,
+    again: Count,
+}
+
+impl Sent {
+    /// Nothing yet.
+    pub(super) const fn new() -> Self {
+        Self {
+            sends: Count::new(),
+            writes: Count::new(),
+            reads: Count::new(),
+            atomics: Count::new(),
+            bytes: Count::new(),
+            done: Count::new(),
+            errors: Count::new(),
+            again: Count::new(),
+        }
+    }
+
+    /// An operation has begun that completes with these flags.
+    #[inline]
+    pub(super) fn began(&self, flags: u64, len: usize) {
+        let kind = match flags {
+            flags if flags & FI_ATOMIC != 0 => &self.atomics,
+            flags if flags & FI_WRITE != 0 => &self.writes,
+            flags if flags & FI_READ != 0 => &self.reads,
+            _ => &self.sends,
+        };
+        kind.add(1);
+        self.bytes.add(len as u64);
+    }
+
+    /// There was no room for one.
+    #[cold]
+    pub(super) fn refused(&self) {
+        self.again.add(1);
+    }
+
+    /// One is over.
+    #[inline]
+    pub(super) fn ended(&self, result: Result) {
+        self.done.add(1);
+        self.errors.add(u64::from(result.is_err()));
+    }
+
+    /// Tells all that.
+    pub(super) fn tell(&self, told: &mut Told<'_>) {
+        let kinds = [&self.sends, &self.writes, &self.reads, &self.atomics].map(Count::get);
+        let [sends, writes, reads, atomics] = kinds;
+        let depth = kinds.iter().sum::<u64>().saturating_sub(self.done.get());
+        told.value(KOFI_VALUE_TX_DEPTH, depth);
+        told.value(KOFI_VALUE_SENDS, sends);
+        told.value(KOFI_VALUE_WRITES, writes);
+        told.value(KOFI_VALUE_READS, reads);
+        told.value(KOFI_VALUE_ATOMICS, atomics);
+        told.value(KOFI_VALUE_TX_DONE, self.done.get());
+        told.value(KOFI_VALUE_TX_BYTES, self.bytes.get());
+        told.value(KOFI_VALUE_TX_ERRORS, self.errors.get());
+        told.value(KOFI_VALUE_TX_AGAIN, self.again.get());
+    }
+}
+
+/// What a context has received.
+pub(super) struct Taken {
+    posted: Count,
+    bytes: Count,
+    done: Count,
+    errors: Count,
+    again: Count,
+}
+
+impl Taken {
+    /// Nothing yet.
+    pub(super) const fn new() -> Self {
+        Self {
+            posted: Count::new(),
+            bytes: Count::new(),
+            done: Count::new(),
+            errors: Count::new(),
+            again: Count::new(),
+        }
+    }
+
+    /// A receive has been posted, or a piece of a buffer has got a message.
+    #[inline]
+    pub(super) fn posted(&self) {
+        self.posted.add(1);
+    }
+
+    /// There was no room for one.
+    #[cold]
+    pub(super) fn refused(&self) {
+        self.again.add(1);
+    }
+
+    /// One is over, and has got so many bytes.
+    #[inline]
+    pub(super) fn ended(&self, result: Result<usize>) {
+        self.done.add(1);
+        match result {
+            Ok(len) => self.bytes.add(len as u64),
+            Err(_) => self.errors.add(1),
+        }
+    }
+
+    /// Tells all that; so many wait for a message.
+    pub(super) fn tell(&self, waiting: usize, told: &mut Told<'_>) {
+        told.value(KOFI_VALUE_RX_DEPTH, waiting as u64);
+        told.value(KOFI_VALUE_RECEIVES, self.posted.get());
+        told.value(KOFI_VALUE_RX_DONE, self.done.get());
+        told.value(KOFI_VALUE_RX_BYTES, self.bytes.get());
+        told.value(KOFI_VALUE_RX_ERRORS, self.errors.get());
+        told.value(KOFI_VALUE_RX_AGAIN, self.again.get());
+    }
+}
