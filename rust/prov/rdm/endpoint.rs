@@ -4,43 +4,26 @@
 
 mod access;
 mod atomic;
+mod post;
 
 pub(super) use atomic::most_elements;
+pub(super) use post::LOOK_FLAGS;
 
 use super::{
-    bounce::{
-        Incoming,
-        Outgoing, //
-    },
     buffers::Least,
     cq::{
         Cq,
         Feeder, //
     },
     domain::Domain,
-    looking::Fate,
-    matching::Wish,
     offer,
     office::{
         Size,
         Stock, //
     },
-    order::{
-        Long,
-        Offer,
-        Phase,
-        Report,
-        Work, //
-    },
     outlets::{
-        Looking,
-        Outlets,
         Receives,
         Transmits, //
-    },
-    posting::{
-        Packet,
-        Use, //
     },
     retiring::Left,
     srx::Srx,
@@ -51,14 +34,9 @@ use super::{
     },
     traffic::{
         Floor,
-        Traffic,
         SENDS, //
     },
-    wire::{
-        self,
-        Head,
-        EAGER, //
-    },
+    wire::EAGER, //
 };
 use crate::{
     abi::{
@@ -70,7 +48,6 @@ use crate::{
         info::Info,
         Errno,
         Result,
-        FI_ADDR_UNSPEC,
         KOFI_STATE_ENABLED,
         KOFI_STATE_OPEN,
         KOFI_VALUE_INDEX,
@@ -87,10 +64,7 @@ use crate::{
         av::AddressVector,
         card::Told,
         cntr::Counters,
-        memory::{
-            Context,
-            Memory, //
-        },
+        memory::Context,
         object::Held,
         provider::{
             self,
@@ -117,26 +91,6 @@ use kernel::{
         SetOnce, //
     },
 };
-
-/// Flags that a send may have.
-const SEND_FLAGS: u64 = FI_COMPLETION
-    | FI_INJECT
-    | FI_MORE
-    | FI_REMOTE_CQ_DATA
-    | FI_INJECT_COMPLETE
-    | FI_TRANSMIT_COMPLETE;
-
-/// Most bytes of a message that is sent in segments: a longer one is offered.
-const SEGMENTED: usize = 8 * EAGER;
-
-/// Flags that a receive may have.
-const RECEIVE_FLAGS: u64 = FI_COMPLETION | FI_MORE;
-
-/// Flags that a receive with a tag may have beside them.
-pub(super) const LOOK_FLAGS: u64 = FI_PEEK | FI_CLAIM | FI_DISCARD;
-
-/// What has been claimed is not wanted after all.
-const CLAIMED_AWAY: u64 = FI_CLAIM | FI_DISCARD;
 
 /// Where the operations of one direction complete.
 struct Exit {
@@ -421,197 +375,6 @@ impl Endpoint {
         }
     }
 
-    /// Sends a message.
-    fn send(&self, message: &Message<'_>) -> Result {
-        if message.flags & !SEND_FLAGS != 0 {
-            return Err(Errno::EBADFLAGS);
-        }
-        let (exit, bound) = self.outward()?;
-        let is_injected = message.flags & FI_INJECT != 0;
-        let most = match is_injected {
-            true => self.inject,
-            false => self.most,
-        };
-        let len = message.memory.total()?;
-        if len > most {
-            return Err(Errno::EMSGSIZE);
-        }
-        // What goes in one packet is copied now.
-        let memory = match is_injected || len <= EAGER {
-            true => Outgoing::at_once(message.memory)?,
-            false => Outgoing::new(message.memory)?,
-        };
-        let to = bound.addresses.lookup(message.peer)?;
-        let kind = message.tag.map_or(FI_MSG, |_| FI_TAGGED);
-        let report = Report {
-            by: self.context,
-            context: message.context,
-            flags: FI_SEND | kind,
-            is_wanted: message.flags & FI_COMPLETION != 0 || !exit.is_selective && !is_injected,
-        };
-        let has_data = message.flags & FI_REMOTE_CQ_DATA != 0;
-        // No endpoint has as many as a packet cannot name.
-        let context = u8::try_from(bound.addresses.context(message.peer));
-        let title = wire::Message {
-            context: context.map_err(|_| Errno::EINVAL)?,
-            tag: message.tag.map(|tag| tag.tag),
-            len: len as u64,
-            data: has_data.then_some(message.data),
-        };
-        self.start((exit, bound), &to, len, report, |packet| match len {
-            len if len <= EAGER => {
-                memory.read(0, packet.payload());
-                packet.write(0, &Head::Eager(title), len);
-                packet.usage = Use::Order(Work::Eager);
-            }
-            len if len <= SEGMENTED => {
-                packet.usage = Use::Order(Work::Segments(Long {
-                    message: title,
-                    from: memory,
-                    next: 0,
-                }));
-            }
-            _ => {
-                packet.usage = Use::Order(Work::Offer(Offer {
-                    message: title,
-                    from: memory,
-                    region: None,
-                    phase: Phase::Offered(None),
-                }));
-            }
-        })
-    }
-
-    /// Starts an operation on so many bytes, with a packet of which `fill` makes it.
-    #[inline(always)]
-    fn start(
-        &self,
-        (exit, bound): (&Exit, &Bound),
-        to: &SocketAddr,
-        len: usize,
-        report: Report,
-        fill: impl FnOnce(&mut Packet),
-    ) -> Result {
-        if !exit.queue.reserve() {
-            self.station
-                .traffic
-                .lock()
-                .outlets
-                .sent
-                .of(self.context)
-                .refused();
-            return Err(Errno::EAGAIN);
-        }
-        let mut floor = self.station.traffic.lock();
-        let (traffic, outlets) = floor.parts();
-        let slot = traffic.number_of(to, &bound.ways);
-        let sent = outlets.sent.of(self.context);
-        let Some(mut packet) = traffic.packet(to, slot) else {
-            sent.refused();
-            drop(floor);
-            exit.queue.release();
-            return Err(Errno::EAGAIN);
-        };
-        sent.began(report.flags, len);
-        packet.begin(report);
-        fill(&mut packet);
-        traffic.send(outlets, to, slot, packet);
-        let is_calling = traffic.is_calling();
-        drop(floor);
-        if is_calling {
-            bound.kick();
-        }
-        Ok(())
-    }
-
-    /// Posts a receive.
-    fn post(&self, message: &Message<'_>) -> Result {
-        let known = match message.tag {
-            Some(_) => RECEIVE_FLAGS | LOOK_FLAGS,
-            None => RECEIVE_FLAGS | FI_MULTI_RECV,
-        };
-        if message.flags & !known != 0 {
-            return Err(Errno::EBADFLAGS);
-        }
-        let (exit, bound) = self.inward()?;
-        let at = self.context;
-        let told = Looking {
-            context: message.context,
-            is_wanted: message.flags & FI_COMPLETION != 0,
-        };
-        match message.flags & (LOOK_FLAGS | FI_MULTI_RECV) {
-            FI_MULTI_RECV => self.post_several(bound, message, &told),
-            0 => {
-                let into = Incoming::new(message.memory)?;
-                let wish = self.wish(bound, message)?;
-                self.with_room((exit, bound), |traffic, outlets| {
-                    let receive = traffic.receive(at, into, &told).ok_or(Errno::EAGAIN)?;
-                    outlets.taken.of(at).posted();
-                    traffic.post(outlets, receive, wish);
-                    Ok(())
-                })
-            }
-            FI_CLAIM => {
-                let into = Incoming::new(message.memory)?;
-                self.with_room((exit, bound), |traffic, outlets| {
-                    traffic.receive_claimed(outlets, at, into, &told)?;
-                    outlets.taken.of(at).posted();
-                    Ok(())
-                })
-            }
-            CLAIMED_AWAY => self.with_room((exit, bound), |traffic, outlets| {
-                traffic.discard_claimed(outlets, at, &told)
-            }),
-            flags => {
-                let fate = match flags ^ FI_PEEK {
-                    0 => Fate::Stay,
-                    FI_CLAIM => Fate::Claim,
-                    FI_DISCARD => Fate::Discard,
-                    _ => return Err(Errno::EBADFLAGS),
-                };
-                let wish = self.wish(bound, message)?;
-                self.with_room((exit, bound), |traffic, outlets| {
-                    traffic.peek(outlets, at, (&wish, fate), &told)
-                })
-            }
-        }
-    }
-
-    /// Posts a receive for several messages. Room to tell of them is taken when they are there.
-    fn post_several(&self, bound: &Bound, message: &Message<'_>, told: &Looking) -> Result {
-        if !self.takes_several {
-            return Err(Errno::EOPNOTSUPP);
-        }
-        let Memory::Segments([segment]) = message.memory else {
-            return Err(Errno::EINVAL);
-        };
-        let into = Incoming::new(message.memory)?;
-        let wish = self.wish(bound, message)?;
-        let least = self.least.get();
-        self.act(bound, |traffic, _| {
-            let receive = traffic.receive(self.context, into, told);
-            let receive = receive.ok_or(Errno::EAGAIN)?;
-            let office = traffic.offices.of_mut(self.context);
-            office.post_several(receive, segment.addr(), least, wish);
-            Ok(())
-        })?;
-        self.station.deliver(bound);
-        Ok(())
-    }
-
-    /// What a receive is to take.
-    #[inline(always)]
-    fn wish(&self, bound: &Bound, message: &Message<'_>) -> Result<Wish> {
-        let from = match self.is_directed && message.peer != FI_ADDR_UNSPEC {
-            true => Some(bound.addresses.lookup(message.peer)?),
-            false => None,
-        };
-        Ok(Wish {
-            tag: message.tag.map(|tag| (tag.tag, tag.ignore)),
-            from,
-        })
-    }
-
     /// Tells what it has done.
     fn tell_counts(&self, told: &mut Told<'_>) {
         let floor = self.station.traffic.lock();
@@ -623,43 +386,6 @@ impl Endpoint {
             let waiting = self.size.receives.saturating_sub(left);
             floor.outlets.taken.of(self.context).tell(waiting, told);
         }
-    }
-
-    /// Does something of which the consumer is told, if there is room for that.
-    #[inline(always)]
-    fn with_room(
-        &self,
-        (exit, bound): (&Exit, &Bound),
-        act: impl FnOnce(&mut Traffic, &Outlets) -> Result,
-    ) -> Result {
-        if !exit.queue.reserve() {
-            self.station
-                .traffic
-                .lock()
-                .outlets
-                .taken
-                .of(self.context)
-                .refused();
-            return Err(Errno::EAGAIN);
-        }
-        self.act(bound, act).inspect_err(|_| exit.queue.release())
-    }
-
-    /// Does something, and has somebody look after what comes of it.
-    #[inline(always)]
-    fn act(&self, bound: &Bound, act: impl FnOnce(&mut Traffic, &Outlets) -> Result) -> Result {
-        let mut floor = self.station.traffic.lock();
-        let (traffic, outlets) = floor.parts();
-        let done = act(traffic, outlets);
-        if done == Err(Errno::EAGAIN) {
-            outlets.taken.of(self.context).refused();
-        }
-        let is_calling = traffic.is_calling();
-        drop(floor);
-        if is_calling {
-            bound.kick();
-        }
-        done
     }
 }
 

@@ -35,7 +35,7 @@ use crate::{
 const READ_FLAGS: u64 = FI_COMPLETION | FI_MORE | FI_FENCE;
 
 /// Flags that a write may have.
-const WRITE_FLAGS: u64 = super::SEND_FLAGS | FI_FENCE | FI_DELIVERY_COMPLETE;
+const WRITE_FLAGS: u64 = super::post::SEND_FLAGS | FI_FENCE | FI_DELIVERY_COMPLETE;
 
 /// Those of them that are for the endpoint below.
 const PASSED_FLAGS: u64 =

@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Messages: what is sent, and what is posted for those that come.
+
+use super::{
+    super::{
+        bounce::{
+            Incoming,
+            Outgoing, //
+        },
+        looking::Fate,
+        matching::Wish,
+        order::{
+            Long,
+            Offer,
+            Phase,
+            Report,
+            Work, //
+        },
+        outlets::{
+            Looking,
+            Outlets, //
+        },
+        posting::{
+            Packet,
+            Use, //
+        },
+        station::Bound,
+        traffic::Traffic,
+        wire::{
+            self,
+            Head,
+            EAGER, //
+        },
+    },
+    Endpoint,
+    Exit, //
+};
+use crate::{
+    abi::{
+        flags::*,
+        Errno,
+        Result,
+        FI_ADDR_UNSPEC, //
+    },
+    fi::{
+        memory::Memory,
+        provider::Message, //
+    },
+};
+use core::net::SocketAddr;
+
+/// Flags that a send may have.
+pub(super) const SEND_FLAGS: u64 = FI_COMPLETION
+    | FI_INJECT
+    | FI_MORE
+    | FI_REMOTE_CQ_DATA
+    | FI_INJECT_COMPLETE
+    | FI_TRANSMIT_COMPLETE;
+
+/// Most bytes of a message that is sent in segments: a longer one is offered.
+const SEGMENTED: usize = 8 * EAGER;
+
+/// Flags that a receive may have.
+const RECEIVE_FLAGS: u64 = FI_COMPLETION | FI_MORE;
+
+/// Flags that a receive with a tag may have beside them.
+pub(in super::super) const LOOK_FLAGS: u64 = FI_PEEK | FI_CLAIM | FI_DISCARD;
+
+/// What has been claimed is not wanted after all.
+const CLAIMED_AWAY: u64 = FI_CLAIM | FI_DISCARD;
+
+impl Endpoint {
+    /// Sends a message.
+    pub(super) fn send(&self, message: &Message<'_>) -> Result {
+        if message.flags & !SEND_FLAGS != 0 {
+            return Err(Errno::EBADFLAGS);
+        }
+        let (exit, bound) = self.outward()?;
+        let is_injected = message.flags & FI_INJECT != 0;
+        let most = match is_injected {
+            true => self.inject,
+            false => self.most,
+        };
+        let len = message.memory.total()?;
+        if len > most {
+            return Err(Errno::EMSGSIZE);
+        }
+        // What goes in one packet is copied now.
+        let memory = match is_injected || len <= EAGER {
+            true => Outgoing::at_once(message.memory)?,
+            false => Outgoing::new(message.memory)?,
+        };
+        let to = bound.addresses.lookup(message.peer)?;
+        let kind = message.tag.map_or(FI_MSG, |_| FI_TAGGED);
+        let report = Report {
+            by: self.context,
+            context: message.context,
+            flags: FI_SEND | kind,
+            is_wanted: message.flags & FI_COMPLETION != 0 || !exit.is_selective && !is_injected,
+        };
+        let has_data = message.flags & FI_REMOTE_CQ_DATA != 0;
+        // No endpoint has as many as a packet cannot name.
+        let context = u8::try_from(bound.addresses.context(message.peer));
+        let title = wire::Message {
+            context: context.map_err(|_| Errno::EINVAL)?,
+            tag: message.tag.map(|tag| tag.tag),
+            len: len as u64,
+            data: has_data.then_some(message.data),
+        };
+        self.start((exit, bound), &to, len, report, |packet| match len {
+            len if len <= EAGER => {
+                memory.read(0, packet.payload());
+                packet.write(0, &Head::Eager(title), len);
+                packet.usage = Use::Order(Work::Eager);
+            }
+            len if len <= SEGMENTED => {
+                packet.usage = Use::Order(Work::Segments(Long {
+                    message: title,
+                    from: memory,
+                    next: 0,
+                }));
+            }
+            _ => {
+                packet.usage = Use::Order(Work::Offer(Offer {
+                    message: title,
+                    from: memory,
+                    region: None,
+                    phase: Phase::Offered(None),
+                }));
+            }
+        })
+    }
+
+    /// Starts an operation on so many bytes, with a packet of which `fill` makes it.
+    #[inline(always)]
+    pub(super) fn start(
+        &self,
+        (exit, bound): (&Exit, &Bound),
+        to: &SocketAddr,
+        len: usize,
+        report: Report,
+        fill: impl FnOnce(&mut Packet),
+    ) -> Result {
+        if !exit.queue.reserve() {
+            self.station
+                .traffic
+                .lock()
+                .outlets
+                .sent
+                .of(self.context)
+                .refused();
+            return Err(Errno::EAGAIN);
+        }
+        let mut floor = self.station.traffic.lock();
+        let (traffic, outlets) = floor.parts();
+        let slot = traffic.number_of(to, &bound.ways);
+        let sent = outlets.sent.of(self.context);
+        let Some(mut packet) = traffic.packet(to, slot) else {
+            sent.refused();
+            drop(floor);
+            exit.queue.release();
+            return Err(Errno::EAGAIN);
+        };
+        sent.began(report.flags, len);
+        packet.begin(report);
+        fill(&mut packet);
+        traffic.send(outlets, to, slot, packet);
+        let is_calling = traffic.is_calling();
+        drop(floor);
+        if is_calling {
+            bound.kick();
+        }
+        Ok(())
+    }
+
+    /// Posts a receive.
+    pub(super) fn post(&self, message: &Message<'_>) -> Result {
+        let known = match message.tag {
+            Some(_) => RECEIVE_FLAGS | LOOK_FLAGS,
+            None => RECEIVE_FLAGS | FI_MULTI_RECV,
+        };
+        if message.flags & !known != 0 {
+            return Err(Errno::EBADFLAGS);
+        }
+        let (exit, bound) = self.inward()?;
+        let at = self.context;
+        let told = Looking {
+            context: message.context,
+            is_wanted: message.flags & FI_COMPLETION != 0,
+        };
+        match message.flags & (LOOK_FLAGS | FI_MULTI_RECV) {
+            FI_MULTI_RECV => self.post_several(bound, message, &told),
+            0 => {
+                let into = Incoming::new(message.memory)?;
+                let wish = self.wish(bound, message)?;
+                self.with_room((exit, bound), |traffic, outlets| {
+                    let receive = traffic.receive(at, into, &told).ok_or(Errno::EAGAIN)?;
+                    outlets.taken.of(at).posted();
+                    traffic.post(outlets, receive, wish);
+                    Ok(())
+                })
+            }
+            FI_CLAIM => {
+                let into = Incoming::new(message.memory)?;
+                self.with_room((exit, bound), |traffic, outlets| {
+                    traffic.receive_claimed(outlets, at, into, &told)?;
+                    outlets.taken.of(at).posted();
+                    Ok(())
+                })
+            }
+            CLAIMED_AWAY => self.with_room((exit, bound), |traffic, outlets| {
+                traffic.discard_claimed(outlets, at, &told)
+            }),
+            flags => {
+                let fate = match flags ^ FI_PEEK {
+                    0 => Fate::Stay,
+                    FI_CLAIM => Fate::Claim,
+                    FI_DISCARD => Fate::Discard,
+                    _ => return Err(Errno::EBADFLAGS),
+                };
+                let wish = self.wish(bound, message)?;
+                self.with_room((exit, bound), |traffic, outlets| {
+                    traffic.peek(outlets, at, (&wish, fate), &told)
+                })
+            }
+        }
+    }
+
+    /// Posts a receive for several messages. Room to tell of them is taken when they are there.
+    fn post_several(&self, bound: &Bound, message: &Message<'_>, told: &Looking) -> Result {
+        if !self.takes_several {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        let Memory::Segments([segment]) = message.memory else {
+            return Err(Errno::EINVAL);
+        };
+        let into = Incoming::new(message.memory)?;
+        let wish = self.wish(bound, message)?;
+        let least = self.least.get();
+        self.act(bound, |traffic, _| {
+            let receive = traffic.receive(self.context, into, told);
+            let receive = receive.ok_or(Errno::EAGAIN)?;
+            let office = traffic.offices.of_mut(self.context);
+            office.post_several(receive, segment.addr(), least, wish);
+            Ok(())
+        })?;
+        self.station.deliver(bound);
+        Ok(())
+    }
+
+    /// What a receive is to take.
+    #[inline(always)]
+    fn wish(&self, bound: &Bound, message: &Message<'_>) -> Result<Wish> {
+        let from = match self.is_directed && message.peer != FI_ADDR_UNSPEC {
+            true => Some(bound.addresses.lookup(message.peer)?),
+            false => None,
+        };
+        Ok(Wish {
+            tag: message.tag.map(|tag| (tag.tag, tag.ignore)),
+            from,
+        })
+    }
+
+    /// Does something of which the consumer is told, if there is room for that.
+    #[inline(always)]
+    fn with_room(
+        &self,
+        (exit, bound): (&Exit, &Bound),
+        act: impl FnOnce(&mut Traffic, &Outlets) -> Result,
+    ) -> Result {
+        if !exit.queue.reserve() {
+            self.station
+                .traffic
+                .lock()
+                .outlets
+                .taken
+                .of(self.context)
+                .refused();
+            return Err(Errno::EAGAIN);
+        }
+        self.act(bound, act).inspect_err(|_| exit.queue.release())
+    }
+
+    /// Does something, and has somebody look after what comes of it.
+    #[inline(always)]
+    fn act(&self, bound: &Bound, act: impl FnOnce(&mut Traffic, &Outlets) -> Result) -> Result {
+        let mut floor = self.station.traffic.lock();
+        let (traffic, outlets) = floor.parts();
+        let done = act(traffic, outlets);
+        if done == Err(Errno::EAGAIN) {
+            outlets.taken.of(self.context).refused();
+        }
+        let is_calling = traffic.is_calling();
+        drop(floor);
+        if is_calling {
+            bound.kick();
+        }
+        done
+    }
+}
