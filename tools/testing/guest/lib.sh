@@ -93,16 +93,21 @@ pairing() {
 	kernel_log | sed -n "s/.*$2: done //p"
 }
 
+# is_wanted SUITE: whether `make test T=...` means it too.
+is_wanted() {
+	case $1 in
+	${SUITES:-*}) ;;
+	*) return 1 ;;
+	esac
+}
+
 # run_suites PATTERN...: runs the loaded KUnit suites whose names match, one after another. Suites
 # do not run at insmod. SUITES narrows them down for `make test T=...`.
 run_suites() {
 	_ran=0
 	for _pattern; do
 		for _suite in /sys/kernel/debug/kunit/$_pattern; do
-			case ${_suite##*/} in
-			${SUITES:-*}) ;;
-			*) continue ;;
-			esac
+			is_wanted "${_suite##*/}" || continue
 			[ -e "$_suite/run" ] || continue
 			echo 1 >"$_suite/run"
 			_ran=$((_ran + 1))
@@ -114,14 +119,11 @@ run_suites() {
 # needs_suites SUITE...: for a scenario that cannot do without all of these. It is left out where
 # `make test T=...` means none of them.
 needs_suites() {
-	[ -n "$SUITES" ] || return 0
 	for _suite; do
-		case $_suite in
-		$SUITES)
+		if is_wanted "$_suite"; then
 			SUITES=
 			return
-			;;
-		esac
+		fi
 	done
 	skip "nobody asks for $*"
 }

@@ -26,7 +26,11 @@ check info_elsewhere eval '! elsewhere "$CLIENT" info --source $ADDRESS 7471'
 ip netns del elsewhere
 check info_of_nothing refused "no device offers" info -c collective
 check info_of_a_name_that_is_none refused "there are: .*FI_MSG\|there are: .*msg" info -c banana
-printed() { "$CLIENT" "$@" >/run/printed && cat /run/printed; }
+# What it prints, which is to be seen where it is not what is looked for.
+printed() {
+	"$CLIENT" "$@" >/run/printed || { cat /run/printed >&2 && return 1; }
+	cat /run/printed
+}
 check selftest eval 'printed selftest -p 7488 -d $DEVICE | grep -q "^kOFI works here"'
 check selftest_of_none refused "no device offers this" selftest -d nothing0
 check versions eval '"$CLIENT" version | grep -q "^abi: 1"'
