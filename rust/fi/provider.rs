@@ -371,6 +371,11 @@ pub trait Endpoint: Any + Send + Sync {
         false
     }
 
+    /// Whether a read may be told as done that is not: then nothing behind it is done.
+    fn doubts_reads(&self) -> bool {
+        false
+    }
+
     /// Makes it ready for receives and for a connection.
     fn enable(self: Arc<Self>, bindings: Bindings) -> Result;
 

@@ -369,6 +369,7 @@ impl Mail {
             ranges,
             done: 0,
             coming: 0,
+            is_doubtful: false,
         }
     }
 }

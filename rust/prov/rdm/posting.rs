@@ -462,13 +462,14 @@ pub(super) fn fetch(
     lower: &ep::Endpoint,
 ) -> core::result::Result<(), Refused<Receive>> {
     flights.start(own, |receive, context| {
-        let (from, into) = receive.next()?.ok_or(Errno::EINVAL)?;
-        let message = plain(&into, &[], context);
-        let remote = remote(&from);
+        let next = receive.next()?.ok_or(Errno::EINVAL)?;
+        let message = plain(&next.into, &[], context);
+        let remote = remote(&next.from);
         let operation = Operation::Rma(Rma::Read, slice::from_ref(&remote));
         lower.core().transmit(operation, &message)?;
         if let Some(fetch) = &mut receive.fetch {
-            fetch.coming = into.len();
+            fetch.coming = if next.is_again { 0 } else { next.into.len() };
+            fetch.is_doubtful = !next.is_again && lower.core().doubts_reads();
         }
         Ok(())
     })

@@ -146,6 +146,16 @@ pub(super) struct Fetch {
     pub(super) done: usize,
     /// How many more are on their way.
     pub(super) coming: usize,
+    /// Whether those that are here may not be what was there, as nothing has been read behind them.
+    pub(super) is_doubtful: bool,
+}
+
+/// A read.
+pub(super) struct Next {
+    pub(super) from: Range,
+    pub(super) into: Segment,
+    /// Of a byte that is there, so that there is no doubt about those before it.
+    pub(super) is_again: bool,
 }
 
 impl Receive {
@@ -228,28 +238,33 @@ impl Receive {
         }
     }
 
-    /// What is to be read next of the message that it fetches: from where, and where to. None if all
-    /// that there is room for has been.
+    /// What is to be read next of the message that it fetches. None if all that there is room for has been.
     ///
     /// # Errors
     ///
     /// -FI_EINVAL for memory that is not there any more.
-    pub(super) fn next(&self) -> Result<Option<(Range, Segment)>> {
+    pub(super) fn next(&self) -> Result<Option<Next>> {
         let Some(fetch) = &self.fetch else {
             return Ok(None);
         };
         let wanted = fetch.message.len.min(self.into.len() as u64) as usize;
-        let Some(from) = fetch.ranges.rest(fetch.done as u64) else {
+        let (is_again, at, most) = match wanted.checked_sub(fetch.done) {
+            None => return Ok(None),
+            Some(0) if fetch.is_doubtful => (true, fetch.done.saturating_sub(1), 1),
+            Some(left) => (false, fetch.done, left),
+        };
+        let Some(from) = fetch.ranges.rest(at as u64) else {
             return Ok(None);
         };
-        let Some(left) = wanted.checked_sub(fetch.done) else {
-            return Ok(None);
-        };
-        let len = left.min(from.len as usize);
-        let into = self.into.piece(fetch.done, len)?;
-        Ok(into.map(|into| {
-            let len = into.len() as u64;
-            (Range { len, ..from }, into)
+        let len = most.min(from.len as usize);
+        let into = self.into.piece(at, len)?;
+        Ok(into.map(|into| Next {
+            from: Range {
+                len: into.len() as u64,
+                ..from
+            },
+            into,
+            is_again,
         }))
     }
 }
@@ -438,5 +453,88 @@ impl Collected {
             at += chunk.len();
         }
         self.receive = Some(receive);
+    }
+}
+
+#[kunit_tests(kofi_rdm_receive)]
+mod tests {
+    use super::*;
+    use crate::abi::Errno;
+
+    const LENS: [usize; 2] = [100, 200];
+    const ALL: usize = LENS[0] + LENS[1];
+    const FAR: u64 = 1 << 40;
+
+    /// A receive into `bytes`, which fetches what is in two ranges, one behind the other.
+    fn fetching(bytes: &mut [u8]) -> Result<Receive> {
+        let mut far = FAR;
+        let ranges = LENS.map(|len| {
+            let range = Range {
+                addr: far,
+                len: len as u64,
+                key: len as u64,
+            };
+            far += len as u64;
+            range
+        });
+        let mut receive = Receive::idle(0, 0, false);
+        receive.into = Incoming::of_bytes(bytes)?;
+        receive.fetch = Some(Fetch {
+            slot: 0,
+            attempt: 0,
+            id: 0,
+            title: Title::NONE,
+            message: Message {
+                context: 0,
+                tag: None,
+                len: ALL as u64,
+                data: None,
+            },
+            ranges: Ranges::new(&ranges).ok_or(Errno::EOTHER)?,
+            done: 0,
+            coming: 0,
+            is_doubtful: false,
+        });
+        Ok(receive)
+    }
+
+    type Found = Option<(u64, u64, bool)>;
+
+    /// Where the next read is, how long it is, and whether it is one of what is there.
+    fn next(receive: &mut Receive, done: usize, is_doubtful: bool) -> Result<Found> {
+        if let Some(fetch) = &mut receive.fetch {
+            fetch.done = done;
+            fetch.is_doubtful = is_doubtful;
+        }
+        let next = receive.next()?;
+        Ok(next.map(|next| (next.from.addr - FAR, next.from.len, next.is_again)))
+    }
+
+    #[test]
+    fn one_range_behind_the_other_and_nothing_else() -> Result {
+        let mut bytes = KVec::from_elem(0, ALL, GFP_KERNEL)?;
+        let mut receive = fetching(&mut bytes)?;
+        assert!(next(&mut receive, 0, false)? == Some((0, 100, false)));
+        assert!(next(&mut receive, 60, false)? == Some((60, 40, false)));
+        assert!(next(&mut receive, 100, true)? == Some((100, 200, false)));
+        assert!(next(&mut receive, ALL, false)?.is_none());
+        assert!(next(&mut receive, usize::MAX, true)?.is_none());
+        Ok(())
+    }
+
+    #[test]
+    fn what_is_doubtful_is_looked_at_once_more() -> Result {
+        let mut bytes = KVec::from_elem(0, ALL, GFP_KERNEL)?;
+        let mut receive = fetching(&mut bytes)?;
+        assert!(next(&mut receive, ALL, true)? == Some((ALL as u64 - 1, 1, true)));
+        let into = receive.next()?.map(|next| next.into.addr());
+        assert!(into == Some(bytes.as_ptr() as usize + ALL - 1));
+        // What there is no room for is nothing to look at.
+        let mut few = KVec::from_elem(0, 150, GFP_KERNEL)?;
+        let mut receive = fetching(&mut few)?;
+        assert!(next(&mut receive, 100, true)? == Some((100, 50, false)));
+        assert!(next(&mut receive, 150, true)? == Some((149, 1, true)));
+        assert!(next(&mut receive, 150, false)?.is_none());
+        Ok(())
     }
 }

@@ -481,6 +481,11 @@ impl provider::Endpoint for Endpoint {
         self.limits.shares_receives
     }
 
+    fn doubts_reads(&self) -> bool {
+        // See `Documentation/security.rst`.
+        self.domain.pd().device().is_rxe()
+    }
+
     fn enable(self: Arc<Self>, bindings: Bindings) -> Result {
         self.open(bindings)
     }
