@@ -98,6 +98,7 @@ struct Kofi {
     _client: kernel::miscdevice::MiscDeviceRegistration<dev::Client>,
     #[pin]
     _devices: rdma::device::Registration,
+    _lingerers: prov::verbs::Lingerers,
     /// Behind the devices: what is on its way ends with those.
     _handlers: abi::context::Handlers,
     _registry: abi::registry::Registry,
@@ -108,6 +109,7 @@ impl kernel::InPlaceModule for Kofi {
         try_pin_init!(Self {
             _registry: abi::registry::Registry::start()?,
             _handlers: abi::context::Handlers::start()?,
+            _lingerers: prov::verbs::Lingerers::start(),
             _devices <- rdma::device::Registration::new(),
             _client <- dev::register(),
             _tree <- dev::Tree::new(),

@@ -64,6 +64,8 @@ use kernel::{
 /// The provider.
 pub(crate) struct Verbs;
 
+pub(crate) use ep::linger::Lingerers;
+
 /// For the tables of the C API: who posts and who polls.
 pub(crate) mod data_path {
     pub(crate) use super::{

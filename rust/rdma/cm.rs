@@ -121,6 +121,12 @@ impl Id {
         }
     }
 
+    /// Whether this task is in the id's handler.
+    pub(crate) fn is_in_handler(&self) -> bool {
+        // SAFETY: By the invariant the context is valid.
+        unsafe { &*self.context() }.is_in_handler()
+    }
+
     fn context(&self) -> *mut Context {
         // SAFETY: By the invariant `raw` is valid. Nobody changes its context.
         unsafe { (*self.raw.as_ptr()).context.cast() }
@@ -149,9 +155,7 @@ impl Deref for Id {
 impl Drop for Id {
     fn drop(&mut self) {
         let context = self.context();
-        // SAFETY: By the invariant the context is valid.
-        let in_handler = unsafe { (*context).is_in_handler() };
-        if in_handler {
+        if self.is_in_handler() {
             // rdma_cm destroys the id, and `handle` frees the context, when the handler returns.
             // SAFETY: As above.
             unsafe { (*context).drop_id() };

@@ -11,6 +11,7 @@ pub(super) mod atomic;
 mod connect;
 mod drain;
 mod limits;
+pub(super) mod linger;
 mod plain;
 mod post;
 mod settle;

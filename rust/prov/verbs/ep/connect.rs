@@ -19,7 +19,9 @@ use super::{
             Frame, //
         },
     },
-    Endpoint, Link,
+    linger,
+    Endpoint,
+    Link, //
 };
 use crate::{
     abi::{
@@ -393,14 +395,14 @@ impl Endpoint {
 
     /// Ends the connection without a word to the consumer, and gives up the id.
     pub(super) fn hang_up(&self) {
-        let before = self.leave(|state| (state != State::Shut).then_some(State::Shut));
+        let (before, lingers) = self.leave_for_good();
         let (id, request) = {
             let mut link = self.link.lock();
             (link.id.take(), link.request.take())
         };
         if let Some(id) = id {
             self.flush();
-            // Dropping the id ends an attempt as well; iw_cm takes no disconnect during one.
+            // Dropping the id ends an attempt as well, unless that lingers; iw_cm takes no disconnect during one.
             if before.is_some_and(State::is_connected) {
                 let _ = id.disconnect();
             }
@@ -410,7 +412,25 @@ impl Endpoint {
         if let Some(request) = request {
             request.refuse(&[]);
         }
+        if lingers {
+            linger::make_room();
+        }
         self.flush();
+    }
+
+    /// Leaves the state that it is in: that, and whether there is a connection that lingers.
+    fn leave_for_good(&self) -> (Option<State>, bool) {
+        let leave = || self.leave(|state| (state != State::Shut).then_some(State::Shut));
+        let accepted = self.id().filter(|_| self.link.lock().accepts);
+        let Some(id) = accepted.filter(|id| id.uses_ib_cm() && !id.is_in_handler()) else {
+            return (leave(), false);
+        };
+        // Whatever its handler is told is told to the one or to the other.
+        let locked = id.lock();
+        let lingers = self.state.get() == State::Connecting && linger::stay(&id).is_ok();
+        let before = leave();
+        drop(locked);
+        (before, lingers)
     }
 }
 
