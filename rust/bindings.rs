@@ -49,7 +49,8 @@ mod helpers {
             dma_data_direction,
             net,
             page,
-            scatterlist, //
+            scatterlist,
+            sockaddr, //
         },
         ffi, //
     };

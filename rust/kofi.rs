@@ -25,15 +25,17 @@ module! {
 }
 
 /// Every provider, in the order of preference.
-static PROVIDERS: [&dyn fi::provider::Provider; 2] = [&prov::verbs::Verbs, &DATAGRAMS];
+static PROVIDERS: [&dyn fi::provider::Provider; 3] =
+    [&prov::verbs::Verbs, &DATAGRAMS, &prov::r#loop::Loop];
 
 /// Datagrams over verbs.
 static DATAGRAMS: prov::rdm::Rdm = prov::rdm::Rdm::over(&prov::verbs::Verbs);
 
 /// The same, as the C API sees them.
-static FACES: [capi::face::Face; 2] = [
+static FACES: [capi::face::Face; 3] = [
     capi::face::Face::new::<prov::verbs::Verbs>(&prov::verbs::Verbs),
     capi::face::Face::new::<prov::rdm::Rdm>(&DATAGRAMS),
+    capi::face::Face::new::<prov::r#loop::Loop>(&prov::r#loop::Loop),
 ];
 
 impl capi::face::Family for prov::verbs::Verbs {
@@ -88,6 +90,13 @@ fn fabric_by(
         net: info.net(),
     };
     fi::fabric::Fabric::open(*provider, &attr, owner)
+}
+
+impl capi::face::Family for prov::r#loop::Loop {
+    type Endpoint = prov::r#loop::data_path::Endpoint;
+    type CompletionQueue = prov::r#loop::data_path::CompletionQueue;
+    // It has none.
+    type SharedReceive = prov::rdm::data_path::SharedReceive;
 }
 
 #[pin_data]

@@ -2,5 +2,7 @@
 
 //! Providers: each implements the traits of [`fi::provider`](crate::fi::provider).
 
+mod common;
+pub(crate) mod r#loop;
 pub(crate) mod rdm;
 pub(crate) mod verbs;

@@ -12,7 +12,9 @@
 #include <linux/nsproxy.h>
 #include <linux/scatterlist.h>
 #include <linux/sched/task_stack.h>
+#include <net/addrconf.h>
 #include <net/net_namespace.h>
+#include <net/route.h>
 #include <rdma/ib_cache.h>
 #include <rdma/ib_verbs.h>
 #include <rdma/iw_cm.h>
@@ -158,6 +160,18 @@ void rust_helper_put_net(struct net *net)
 bool rust_helper_kofi_is_tasks_net(const struct net *net)
 {
 	return current->nsproxy && current->nsproxy->net_ns == net;
+}
+
+/* Whether it is one of the addresses that interfaces of the namespace have. */
+bool rust_helper_kofi_has_address(struct net *net, const struct sockaddr *addr)
+{
+	if (addr->sa_family == AF_INET)
+		return inet_addr_type(net, ((struct sockaddr_in *)addr)->sin_addr.s_addr) == RTN_LOCAL;
+#if IS_ENABLED(CONFIG_IPV6)
+	if (addr->sa_family == AF_INET6)
+		return ipv6_chk_addr(net, &((struct sockaddr_in6 *)addr)->sin6_addr, NULL, 0);
+#endif
+	return false;
 }
 
 /* The name has room for IFNAMSIZ bytes, and is left alone when no interface belongs to the port. */

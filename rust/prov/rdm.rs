@@ -12,9 +12,7 @@ mod agenda;
 mod alarm;
 mod arriving;
 mod assembling;
-mod bounce;
 mod buffers;
-mod cq;
 mod credits;
 mod domain;
 mod endpoint;
@@ -49,11 +47,15 @@ mod sharing;
 mod srx;
 mod station;
 mod supply;
-mod tally;
 mod traffic;
 mod turns;
 mod wire;
 
+use super::common::{
+    bounce,
+    cq,
+    tally, //
+};
 use crate::{
     abi::{
         info::InfoList,

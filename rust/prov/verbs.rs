@@ -23,11 +23,18 @@ mod request;
 mod ring;
 mod route;
 mod srx;
-mod state;
 mod status;
 mod tally;
 mod wire;
 
+use super::common::{
+    query::{
+        ends,
+        net_of,
+        Wishes, //
+    },
+    state, //
+};
 use crate::{
     abi::{
         addr::format_of,
@@ -47,13 +54,7 @@ use crate::{
             Provider, //
         },
     },
-    rdma::{
-        device,
-        net::{
-            Net,
-            SockAddr, //
-        },
-    },
+    rdma::device,
 };
 use core::net::SocketAddr;
 use kernel::{
@@ -75,28 +76,6 @@ pub(crate) mod data_path {
     };
 }
 
-fn net_of(net: crate::abi::NetRef) -> Net {
-    net.get().map_or_else(Net::init, Net::new)
-}
-
-/// The two ends that a query names, by its strings or its hints.
-fn ends(query: &Query<'_>) -> Result<(Option<SockAddr>, Option<SockAddr>)> {
-    let (local, peer) = match query.hints {
-        Some(hints) => hints.ends()?,
-        None => (None, None),
-    };
-    let (local, peer) = (local.map(SockAddr::from), peer.map(SockAddr::from));
-    if query.node.is_none() && query.service.is_none() {
-        return Ok((local, peer));
-    }
-    let named = route::parse(query.node, query.service)?;
-    if query.source {
-        Ok((Some(named), peer))
-    } else {
-        Ok((local, Some(named)))
-    }
-}
-
 /// Appends an offer; a device that went away while it was asked has none.
 fn add(found: &mut InfoList, offer: Result<KBox<Info>>) -> Result {
     match offer {
@@ -113,7 +92,7 @@ impl Provider for Verbs {
     fn getinfo(&self, query: &Query<'_>, found: &mut InfoList) -> Result {
         let net = net_of(query.net());
         let (local, peer) = ends(query)?;
-        let wishes = offer::Wishes::of(query.hints);
+        let wishes = Wishes::of(query.hints);
         let mut devices = device::list()?;
         devices.retain(|device| device.enter().is_ok_and(|used| used.connects_in(&net)));
         let routes = match (&local, &peer) {

@@ -71,6 +71,13 @@ impl Net {
         unsafe { crate::bindings::kofi_is_tasks_net(self.as_ptr()) }
     }
 
+    /// Whether an interface of it has this address. Process context.
+    pub(crate) fn has(&self, addr: &SockAddr) -> bool {
+        let raw = addr.to_raw();
+        // SAFETY: Both are valid during the call, which only reads the address.
+        unsafe { crate::bindings::kofi_has_address(self.as_ptr(), raw.as_ptr()) }
+    }
+
     /// The namespace itself, valid as long as `self`.
     pub(crate) fn as_ptr(&self) -> *mut kernel::bindings::net {
         self.0.as_ptr()

@@ -3,16 +3,14 @@
 //! Domains: that of the provider below, whose memory is that of its datagrams.
 
 use super::{
+    super::common::mr::Regions,
     cq::Cq,
     endpoint::{
         self,
         Endpoint, //
     },
     fabric::Fabric,
-    mr::{
-        Region,
-        Regions, //
-    },
+    mr::Region,
     scalable::Scalable,
     srx::Srx,
 };

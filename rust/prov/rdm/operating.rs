@@ -7,8 +7,9 @@
 //! asks has only some unanswered, so that not all of the peer's packets are answers.
 
 use super::{
-    mr::{
+    super::common::mr::{
         Regions,
+        Target,
         Touch, //
     },
     outlets::Outlets,
@@ -101,7 +102,8 @@ impl Request {
             (_, Form::Base) => Touch::Writes,
             _ => Touch::Changes,
         };
-        regions.each(&self.targets, datatype, touch, |number, element| {
+        let targets = self.targets.as_slice().iter().map(Target::from);
+        regions.each(targets, datatype, touch, |number, element| {
             let at = number * size;
             let mut operands = Operands {
                 old: 0,

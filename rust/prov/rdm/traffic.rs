@@ -9,8 +9,8 @@
 //! first.
 
 use super::{
+    super::common::mr::Regions,
     flights::Flights,
-    mr::Regions,
     office::{
         Office,
         Size, //

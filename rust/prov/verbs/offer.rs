@@ -2,7 +2,9 @@
 
 //! What `fi_getinfo()` is told of a device: its attributes, never its name, decide.
 
+pub(super) use super::super::common::query::is_shared;
 use super::{
+    super::common::query::Wishes,
     cq::Cq,
     exchange,
     srx,
@@ -136,86 +138,20 @@ pub(super) fn protocol_named(name: &CStr) -> Result<Protocol> {
         .ok_or(Errno::ENODATA)
 }
 
-/// Whether an endpoint of an info is to share its receives with others.
-pub(super) fn is_shared(info: &Info) -> bool {
-    info.ep()
-        .is_some_and(|ep| ep.rx_ctx_cnt == abi::FI_SHARED_CONTEXT)
-}
-
-/// What of a consumer's hints, or of its listener's info, decides what it is offered.
-#[derive(Clone, Copy)]
-pub(super) struct Wishes {
-    /// 0: whatever there is.
-    caps: u64,
-    /// What it has agreed to.
-    mode: u64,
-    /// Whether transmits are to complete in the order in which they were posted.
-    is_ordered: bool,
-    /// Whether endpoints are to share their receives.
-    is_shared: bool,
-}
-
-impl Wishes {
-    /// Those of `hints`; without any, everything is asked for and agreed to.
-    pub(super) fn of(hints: Option<&Info>) -> Self {
-        match hints {
-            None => Self {
-                caps: 0,
-                mode: u64::MAX,
-                is_ordered: false,
-                is_shared: false,
-            },
-            Some(hints) => Self {
-                caps: hints.caps(),
-                mode: hints.mode() | hints.rx().map_or(0, |rx| rx.mode),
-                is_ordered: hints.tx().is_some_and(|tx| tx.comp_order != 0),
-                is_shared: is_shared(hints),
-            },
-        }
-    }
-
-    /// What there is of remote CQ data: how many bytes, and the mode that goes with it.
-    ///
-    /// Data beside a write uses up a receive of the target's, as immediate data does on the wire:
-    /// only a consumer that knows (FI_RX_CQ_DATA) gets both.
-    fn remote_data(&self, protocol: Protocol) -> (usize, u64) {
-        if !has_remote_data(protocol) {
-            (0, 0)
-        } else if self.caps != 0 && self.caps & FI_RMA == 0 {
-            (REMOTE_DATA_SIZE, 0)
-        } else if self.mode & FI_RX_CQ_DATA == 0 {
-            (0, 0)
-        } else {
-            (REMOTE_DATA_SIZE, FI_RX_CQ_DATA)
-        }
-    }
-
-    /// What there is of atomic operations, and the order in which transmits complete: one that takes
-    /// several requests is overtaken by what was posted after it.
-    ///
-    /// Who asks for that order, and not for them, gets it instead of them.
-    fn atomics(&self, attributes: &Attributes) -> (u64, u64) {
-        let asked = match (self.caps, self.is_ordered) {
-            (0, true) => 0,
-            (0, false) => FI_ATOMIC,
-            (caps, _) => caps,
-        };
-        match atomics(attributes) & asked {
-            0 => (0, abi::FI_ORDER_STRICT),
-            // FI_ORDER_NONE.
-            there => (there, 0),
-        }
-    }
-
-    /// Takes the capabilities that are not asked for from an offer.
-    pub(super) fn narrow(&self, offer: &mut Info) -> Result {
-        if self.caps != 0 {
-            let caps = offer.caps() & self.caps;
-            offer.set_caps(caps);
-            offer.tx_mut()?.caps &= caps;
-            offer.rx_mut()?.caps &= caps;
-        }
-        Ok(())
+/// What there is of atomic operations, and the order in which transmits complete: one that takes several
+/// requests is overtaken by what was posted after it.
+///
+/// Who asks for that order, and not for them, gets it instead of them.
+fn choose_atomics(wishes: &Wishes, attributes: &Attributes) -> (u64, u64) {
+    let asked = match (wishes.caps, wishes.is_ordered) {
+        (0, true) => 0,
+        (0, false) => FI_ATOMIC,
+        (caps, _) => caps,
+    };
+    match atomics(attributes) & asked {
+        0 => (0, abi::FI_ORDER_STRICT),
+        // FI_ORDER_NONE.
+        there => (there, 0),
     }
 }
 
@@ -240,9 +176,13 @@ pub(super) fn of_device(device: &Arc<Device>, wishes: &Wishes) -> Result<KBox<In
     // Some work requests are the endpoint's own.
     let depth = attributes.max_qp_wr.saturating_sub(1 + besides(&used)) as usize;
 
-    let (cq_data_size, rx_mode) = wishes.remote_data(device.protocol());
+    let data_size = match has_remote_data(device.protocol()) {
+        true => REMOTE_DATA_SIZE,
+        false => 0,
+    };
+    let (cq_data_size, rx_mode) = wishes.remote_data(data_size);
     let mut info = Info::new()?;
-    let (atomics, order) = wishes.atomics(attributes);
+    let (atomics, order) = choose_atomics(wishes, attributes);
     let has_shared = srx::has_some(attributes);
     let is_shared = wishes.is_shared && has_shared;
     // Buffers for several messages are for those of one endpoint.

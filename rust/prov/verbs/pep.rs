@@ -5,11 +5,9 @@
 //! `link` guards the id and where its requests go; it is held across no call of rdma_cm.
 
 use super::{
+    super::common::query::Wishes,
     fabric::Fabric,
-    offer::{
-        self,
-        Wishes, //
-    },
+    offer,
     request::Request,
     wire::{
         unframe,

@@ -147,11 +147,15 @@ siw_up() { veth_up w0 10.2.0 fd00:2 && rdma link add siw0 type siw netdev w0 && 
 link_active() { eventually 5 link_state "$1" ACTIVE; }
 link_state() { rdma link show "$1/1" | grep -q "state $2"; }
 
-# device_up rxe|siw: brings it up and sets DEVICE, ADDRESS and ADDRESS6.
+# The provider of this machine alone needs nothing but its addresses.
+loop_up() { ip link set lo up; }
+
+# device_up rxe|siw|loop: brings it up and sets DEVICE, ADDRESS and ADDRESS6.
 device_up() {
 	case $1 in
 	rxe) DEVICE=rxe0 ADDRESS=$RXE_IP ADDRESS6=$RXE_IP6 ;;
 	siw) DEVICE=siw0 ADDRESS=$SIW_IP ADDRESS6=$SIW_IP6 ;;
+	loop) DEVICE=loop ADDRESS=127.0.0.1 ADDRESS6=::1 ;;
 	*) fail "no device $1" ;;
 	esac
 	"$1_up"

@@ -253,6 +253,7 @@ static void atomic_steps_beside_a_full_queue(struct kunit *test)
 	struct at_op op = maximum;
 	int posted = 0, told = 0;
 
+	tr_needs_device(test, fx->pair->info);
 	while (!fi_write(ep, near, 8, NULL, 0, fx->addr, fx->key, near))
 		posted++;
 	KUNIT_EXPECT_EQ(test, 4, posted);

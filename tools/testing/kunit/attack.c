@@ -117,6 +117,7 @@ struct attacker *at_connect(struct kunit *test, struct kofi_fabric_fx *fx,
 	struct fx_cm_event event;
 	struct attacker *at;
 
+	tr_needs_device(test, fx->info);
 	at = kunit_kzalloc(test, sizeof(*at), GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, at);
 	at->buf = tr_buffer(test, AT_MAX);

@@ -56,9 +56,13 @@ static void post(struct busy_crowd *crowd, struct busy *busy)
 	u64 there = busy->far + OTHERS * LEN, word = busy->far + WORD * LEN;
 	u8 *mine = busy->near, *back = busy->near + BACK * LEN;
 	struct fid_ep *ep = busy->ep;
-	struct busy_op *op = next_op(busy);
+	struct busy_op *op;
 	u64 one = 1;
 
+	/* There is an op for each until it has been told of. */
+	if (busy->posted - READ_ONCE(busy->told) > BUSY_OPS - BUSY_DEPTH)
+		return;
+	op = next_op(busy);
 	if (counts(busy, op, fi_recv(ep, mine, LEN, NULL, 0, op)))
 		atomic_inc(&busy->receives);
 	/* Each message has its receive: iWARP ends over one that has not. */

@@ -153,7 +153,7 @@ static void cm_02_reject(struct kunit *test)
 	KUNIT_EXPECT_PTR_EQ(test, &call->ep->fid, error.fid);
 	KUNIT_EXPECT_EQ(test, FI_ECONNREFUSED, error.err);
 	/* InfiniBand has reasons of its own, iWARP an errno. */
-	KUNIT_EXPECT_STREQ(test, tr_is_iwarp(info) ?
+	KUNIT_EXPECT_STREQ(test, tr_is_iwarp(info) || tr_is_loop(info) ?
 			   fi_strerror(error.prov_errno) : "consumer defined",
 			   fi_eq_strerror(call->fx->eq, error.prov_errno,
 					  error.err_data, NULL, 0));
@@ -289,6 +289,8 @@ static void cm_04_nobody_has_the_address(struct kunit *test)
 
 	if (!dot)
 		kunit_skip(test, "not an IPv4 address: '%s'", fx_addr);
+	if (!strncmp(fx_addr, "127.", 4))
+		kunit_skip(test, "this machine has them all");
 	snprintf(neighbour, sizeof(neighbour), "%.*s.77", (int)(dot - fx_addr),
 		 fx_addr);
 	expect_unreachable(test, neighbour);

@@ -412,7 +412,9 @@ static void cm_01_a_connection_is_new(struct kunit *test)
 		KUNIT_ASSERT_EQ(test, 0, tr_recv(pair->ep[1], buf, LEN));
 	for (int i = 0; i < DEPTH; i++)
 		KUNIT_ASSERT_EQ(test, 0, tr_send(pair->ep[0], buf, LEN));
-	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, tr_send(pair->ep[0], buf, LEN));
+	/* What has been done at once is in nobody's way. */
+	if (!tr_is_loop(pair->info))
+		KUNIT_EXPECT_EQ(test, -FI_EAGAIN, tr_send(pair->ep[0], buf, LEN));
 	for (int i = 0; i < DEPTH; i++) {
 		tr_expect(test, pair->cq[0], buf, FI_SEND, 0);
 		tr_expect(test, pair->cq[1], buf, FI_RECV, LEN);

@@ -103,6 +103,7 @@ static void driver_begin(struct kunit *test)
 {
 	struct fi_info *info = fx_info(test, fx_addr, NULL, FI_SOURCE);
 
+	tr_needs_device(test, info);
 	driver.id = rdma_create_id(&init_net, driver_event, NULL, RDMA_PS_TCP,
 				   IB_QPT_RC);
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, driver.id);

@@ -209,6 +209,7 @@ static void ep_13_size_left(struct kunit *test)
 	const struct fx_pair_opts opts = { .tx_size = 4, .rx_size = 6 };
 	struct kofi_pair *pair = fx_pair(test, &opts);
 
+	tr_needs_device(test, pair->info);
 	KUNIT_EXPECT_EQ(test, 4, fi_tx_size_left(pair->ep[0]));
 	KUNIT_EXPECT_EQ(test, 6, fi_rx_size_left(pair->ep[1]));
 	KUNIT_ASSERT_EQ(test, 0, recvmsg(pair->ep[1], FI_COMPLETION, NULL));

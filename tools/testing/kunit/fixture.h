@@ -37,6 +37,9 @@ extern char *fx_addr6;
 /* Whether tests serialize their data calls that do not say otherwise. */
 extern bool fx_serial;
 
+/* Whether the provider of this machine alone is under test, which needs no device. */
+bool fx_is_loop(void);
+
 /* Room for a connection event with all the private data that a peer can send. */
 struct fx_cm_event {
 	struct fi_eq_cm_entry	entry;

@@ -299,6 +299,7 @@ static void ep_12_a_full_queue(struct kunit *test)
 	struct kofi_pair *pair = fx_pair(test, &opts);
 	struct fid_ep *ep = pair->ep[0];
 
+	tr_needs_device(test, pair->info);
 	for (int i = 0; i < 2 * DEPTH; i++)
 		KUNIT_ASSERT_EQ(test, 0, recv(pair->ep[1], NULL, 0));
 	KUNIT_ASSERT_EQ(test, 0, fi_send(ep, NULL, 0, NULL, 0, buf));

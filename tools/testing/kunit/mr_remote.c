@@ -177,6 +177,7 @@ static void mr_02_offsets_in_place_of_addresses(struct kunit *test)
 	struct fid_mr *mr;
 	u32 key;
 
+	tr_needs_device(test, fx->info);
 	fx->domain = fx_domain(test, fx->fabric, info);
 	fx->cq = fx_cq(test, fx->domain, &(struct fi_cq_attr){
 		.format = FI_CQ_FORMAT_TAGGED, .wait_obj = FI_WAIT_UNSPEC });
@@ -246,6 +247,7 @@ static void mr_03_kvecs_that_meet_within_a_page(struct kunit *test)
 	struct kofi_fabric_fx *fx = fx_open(test);
 	struct fid_mr *mr = NULL;
 
+	tr_needs_device(test, fx->info);
 	for (int i = 0; i < ARRAY_SIZE(iovs); i++)
 		KUNIT_EXPECT_EQ_MSG(test, -FI_EINVAL,
 				    fi_mr_regv(fx->domain, iovs[i], 2, REMOTE,

@@ -119,6 +119,7 @@ static void ep_04_full_queues(struct kunit *test)
 	const struct fx_pair_opts opts = { .tx_size = 4, .rx_size = 4 };
 	struct plain *plain = open_plain(test, &opts);
 
+	tr_needs_device(test, plain->pair->info);
 	for (int round = 0; round < 3; round++) {
 		for (int i = 0; i < 4; i++)
 			KUNIT_ASSERT_EQ(test, 0, recv(plain, LEN));

@@ -159,6 +159,7 @@ static void rma_03_a_full_queue(struct kunit *test)
 	struct rma_fx *fx = rma_open(test, far, CHUNK, RMA_BOTH, &opts);
 	struct fid_ep *ep = fx->pair->ep[0];
 
+	tr_needs_device(test, fx->pair->info);
 	for (int i = 0; i < 4; i++)
 		post(test, fx, i % 2 ? FI_READ : FI_WRITE, 0, near, 8, 0);
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_read(ep, near, 8, NULL, 0,

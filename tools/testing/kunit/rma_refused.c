@@ -122,27 +122,41 @@ static void rma_02_what_is_not_open(struct kunit *test)
 			      "the peer's memory has changed");
 }
 
+/* Whether it could be posted: without a device, the end is there at once. */
+static bool post_behind(struct kunit *test, struct rma_fx *fx,
+			const struct rma_call *call, const struct rma_op *op)
+{
+	int ret = call->post(fx, op);
+
+	if (ret == -FI_ENOTCONN && tr_is_loop(fx->pair->info))
+		return false;
+	KUNIT_ASSERT_EQ(test, 0, ret);
+	return true;
+}
+
 /* What stands behind a refused operation is not done. */
 static void rma_02_nothing_behind_a_refusal(struct kunit *test)
 {
 	u8 *far = tr_buffer(test, LEN), *near = tr_buffer(test, LEN);
 	struct rma_fx *fx = rma_open(test, far, LEN, FI_REMOTE_READ, NULL);
 	struct rma_op op = { .near = near, .len = 8, .context = near };
+	bool writes, reads;
 	int err;
 
 	memset(near, 0xa5, LEN);
-	for (int i = 0; i < 2; i++)
-		KUNIT_ASSERT_EQ(test, 0, rma_calls[3].post(fx, &op));
+	KUNIT_ASSERT_EQ(test, 0, rma_calls[3].post(fx, &op));
+	writes = post_behind(test, fx, &rma_calls[3], &op);
 	/* Behind writes that are refused nobody reads, whatever the device says. */
 	op.context = far;
-	KUNIT_ASSERT_EQ(test, 0, rma_calls[0].post(fx, &op));
-	for (int i = 0; i < 2; i++) {
+	reads = post_behind(test, fx, &rma_calls[0], &op);
+	for (int i = 0; i < 1 + writes; i++) {
 		err = verdict(test, fx, near, FI_WRITE);
 		if (!tr_is_iwarp(fx->pair->info))
 			KUNIT_EXPECT_EQ(test, i ? FI_ECANCELED : FI_EACCES,
 					err);
 	}
-	KUNIT_EXPECT_EQ(test, FI_ECANCELED, verdict(test, fx, far, FI_READ));
+	if (reads)
+		KUNIT_EXPECT_EQ(test, FI_ECANCELED, verdict(test, fx, far, FI_READ));
 	KUNIT_EXPECT_NULL(test, memchr_inv(near, 0xa5, LEN));
 	KUNIT_EXPECT_NULL(test, memchr_inv(far, 0, LEN));
 }

@@ -153,6 +153,17 @@ bool tr_is_iwarp(const struct fi_info *info)
 	return info->ep_attr->protocol == FI_PROTO_IWARP;
 }
 
+bool tr_is_loop(const struct fi_info *info)
+{
+	return info->ep_attr->protocol == FI_PROTO_SHM;
+}
+
+void tr_needs_device(struct kunit *test, const struct fi_info *info)
+{
+	if (tr_is_loop(info))
+		kunit_skip(test, "there is no device");
+}
+
 static int thread_fn(void *arg)
 {
 	struct tr_thread *thread = arg;

@@ -58,6 +58,10 @@ void tr_expect_silence(struct kunit *test, struct fid_eq *eq);
 
 /* How the device differs where its transport does. */
 bool tr_is_iwarp(const struct fi_info *info);
+/* Whether it is none: what is posted is done at once. */
+bool tr_is_loop(const struct fi_info *info);
+/* Ends a test that needs one. */
+void tr_needs_device(struct kunit *test, const struct fi_info *info);
 
 /* A thread that runs fn once; stopped and joined with the test at the latest. */
 struct tr_thread {

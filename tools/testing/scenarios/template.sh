@@ -9,8 +9,8 @@ finds() {
 	[ -z "$3" ] || kernel_said "$1: $3\$"
 }
 
-check c.nothing finds template_c 0
-check rust.nothing finds template_rs 0
+check c.nothing finds template_c 1 'loop on loop'
+check rust.nothing finds template_rs 1 'loop on loop'
 device_up "$1" || fail "$1 does not come up"
 check c finds template_c '[1-9]' "verbs on $DEVICE"
 check rust finds template_rs '[1-9]' "verbs on $DEVICE"

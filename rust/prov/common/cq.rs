@@ -16,6 +16,7 @@ use crate::{
         lock::FastLockIrq,
         Errno,
         Result,
+        FI_ADDR_NOTAVAIL,
         KOFI_VALUE_CALLBACKS,
         KOFI_VALUE_ENTRIES,
         KOFI_VALUE_ERRORS,
@@ -49,11 +50,14 @@ use kernel::{
 /// Completions that a queue opened with size 0 holds.
 const DEFAULT_SIZE: usize = 1024;
 
+/// Room beside the asked size, which queues of devices have as well.
+const BESIDES: usize = 64;
+
 /// Most completions that a queue can hold.
 const MOST: usize = 1 << 20;
 
 /// Who fills a queue.
-pub(super) trait Feeder: Send + Sync {
+pub(in crate::prov) trait Feeder: Send + Sync {
     /// Puts what has come meanwhile into its queues; false if nothing has, as far as is known. Any context.
     fn progress(&self) -> bool;
 
@@ -69,7 +73,7 @@ struct Admitted {
 
 /// What there is to be told of an operation.
 #[derive(Clone, Copy)]
-pub(super) enum Outcome {
+pub(in crate::prov) enum Outcome {
     /// It has been done.
     Done(Completion),
     /// It has not.
@@ -77,6 +81,14 @@ pub(super) enum Outcome {
 }
 
 impl Outcome {
+    /// What is known of the operation.
+    pub(in crate::prov) fn completion(&self) -> &Completion {
+        match self {
+            Self::Done(completion) => completion,
+            Self::Failed(failure) => &failure.completion,
+        }
+    }
+
     fn failed(&self) -> Option<Failure> {
         match self {
             Self::Done(_) => None,
@@ -166,6 +178,8 @@ pub(crate) struct Cq {
     #[pin]
     ring: FastLockIrq<Ring>,
     size: usize,
+    /// Whether the source of an entry is an address, which readers are told. It is one of an endpoint otherwise.
+    has_addresses: bool,
     room: Room,
     #[pin]
     interrupts: Interrupts,
@@ -175,22 +189,36 @@ pub(crate) struct Cq {
 }
 
 impl Cq {
-    /// Opens a queue. May sleep.
+    /// Opens a queue whose readers are told whom a message is from. May sleep.
     ///
     /// # Errors
     ///
     /// -FI_EINVAL for more than [`MOST`], -FI_ENOMEM.
-    pub(super) fn new(attr: &Attr) -> Result<Arc<Self>> {
+    pub(in crate::prov) fn new(attr: &Attr) -> Result<Arc<Self>> {
+        Self::with(attr, 0, true)
+    }
+
+    /// Opens one for connected endpoints, each of whose entries has the endpoint that it is of. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Self::new`].
+    pub(in crate::prov) fn of_endpoints(attr: &Attr) -> Result<Arc<Self>> {
+        Self::with(attr, BESIDES, false)
+    }
+
+    fn with(attr: &Attr, besides: usize, has_addresses: bool) -> Result<Arc<Self>> {
         let size = match attr.size {
             0 => DEFAULT_SIZE,
             size if size > MOST => return Err(Errno::EINVAL),
-            size => size,
+            size => size + besides,
         };
         let ring = Ring::new(size)?;
         Ok(Arc::pin_init(
             pin_init!(Self {
-                ring <- FastLockIrq::new(ring, c"kofi::rdm::Cq", static_lock_class!()),
+                ring <- FastLockIrq::new(ring, c"kofi::prov::Cq", static_lock_class!()),
                 size,
+                has_addresses,
                 room: Room::new(*size),
                 interrupts <- Interrupts::new(),
                 told: Count::new(),
@@ -206,7 +234,7 @@ impl Cq {
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub(super) fn admit(&self, feeder: &Arc<dyn Feeder>) -> Result {
+    pub(in crate::prov) fn admit(&self, feeder: &Arc<dyn Feeder>) -> Result {
         let mut spare = KVec::new();
         loop {
             let mut ring = self.ring.lock();
@@ -236,7 +264,7 @@ impl Cq {
 
     /// Has nobody ask it any more, unless it was admitted more often: one who does so now may still be
     /// there. May sleep.
-    pub(super) fn dismiss(&self, feeder: &Arc<dyn Feeder>) {
+    pub(in crate::prov) fn dismiss(&self, feeder: &Arc<dyn Feeder>) {
         let mut ring = self.ring.lock();
         let is = |there: &Admitted| Arc::ptr_eq(&there.feeder, feeder);
         let mut gone = None;
@@ -253,36 +281,36 @@ impl Cq {
     /// Takes room for one outcome, which is given back when it is read, or by [`Self::release`]. Any
     /// context.
     #[inline]
-    pub(super) fn reserve(&self) -> bool {
+    pub(in crate::prov) fn reserve(&self) -> bool {
         self.room.take(1)
     }
 
     /// Gives back the room of an operation of which nobody is told. Any context.
     #[inline]
-    pub(super) fn release(&self) {
+    pub(in crate::prov) fn release(&self) {
         self.room.give(1);
     }
 
     /// The same of so many operations. Any context.
-    pub(super) fn release_all(&self, count: u32) {
+    pub(in crate::prov) fn release_all(&self, count: u32) {
         self.room.give(count);
     }
 
     /// Tells the outcome of an operation that has taken room. Any context.
-    pub(super) fn put(&self, outcome: Outcome) {
+    pub(in crate::prov) fn put(&self, outcome: Outcome) {
         self.ring.lock().push(outcome);
         self.interrupts.arrived();
     }
 
     /// The same of a success, which is far smaller than what can be told of a failure.
     #[inline(always)]
-    pub(super) fn put_done(&self, done: Completion) {
+    pub(in crate::prov) fn put_done(&self, done: Completion) {
         self.ring.lock().push(Outcome::Done(done));
         self.interrupts.arrived();
     }
 
     /// Drops the outcomes that `goes` with. Any context.
-    pub(super) fn forget(&self, mut goes: impl FnMut(&Outcome) -> bool) {
+    pub(in crate::prov) fn forget(&self, mut goes: impl FnMut(&Outcome) -> bool) {
         let mut ring = self.ring.lock();
         let mut gone = 0;
         for _ in 0..ring.len {
@@ -305,7 +333,7 @@ impl Cq {
     }
 
     /// Whether a reader waits until it is told. Any context.
-    pub(super) fn is_awaited(&self) -> bool {
+    pub(in crate::prov) fn is_awaited(&self) -> bool {
         self.ring.lock().is_awaited
     }
 
@@ -339,6 +367,9 @@ impl Cq {
         room: &mut [MaybeUninit<E>],
         mut see: impl FnMut(usize, &Completion),
     ) -> Result<usize> {
+        if room.is_empty() {
+            return self.look();
+        }
         let mut found = self.take_there(room, &mut see);
         if let Found::Nothing(first) = &mut found {
             if self.ask_feeders(first.take()) {
@@ -349,6 +380,18 @@ impl Cq {
             Found::Some(count) => Ok(count),
             Found::Failure => Err(Errno::EAVAIL),
             Found::Nothing(_) => Err(Errno::EAGAIN),
+        }
+    }
+
+    /// Takes nothing: whether there is something to be taken.
+    #[cold]
+    fn look(&self) -> Result<usize> {
+        let first = self.ring.lock().feeder(0);
+        let _ = self.ask_feeders(first);
+        match self.ring.lock().first() {
+            None => Err(Errno::EAGAIN),
+            Some(Outcome::Failed(_)) => Err(Errno::EAVAIL),
+            Some(Outcome::Done(_)) => Ok(0),
         }
     }
 
@@ -416,7 +459,10 @@ impl provider::CompletionQueue for Cq {
     ) -> Result<usize> {
         self.take_any(entries, |at, done| {
             if let Some(source) = sources.get_mut(at) {
-                source.write(done.source);
+                source.write(match self.has_addresses {
+                    true => done.source,
+                    false => FI_ADDR_NOTAVAIL,
+                });
             }
         })
     }
@@ -424,7 +470,10 @@ impl provider::CompletionQueue for Cq {
     fn read_error(&self) -> Result<Failure> {
         let mut ring = self.ring.lock();
         let failure = ring.first().and_then(Outcome::failed);
-        let failure = failure.ok_or(Errno::EAGAIN)?;
+        let mut failure = failure.ok_or(Errno::EAGAIN)?;
+        if !self.has_addresses {
+            failure.completion.source = FI_ADDR_NOTAVAIL;
+        }
         ring.pop();
         self.failures.add(1);
         drop(ring);

@@ -27,7 +27,7 @@ use kernel::{
 /// The state of an endpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
-pub(super) enum State {
+pub(in crate::prov) enum State {
     /// Not enabled.
     Idle,
     /// Enabled: receives can be posted.
@@ -84,7 +84,7 @@ impl State {
     }
 
     /// Its name, for who traces.
-    pub(super) fn name(self) -> &'static CStr {
+    pub(in crate::prov) fn name(self) -> &'static CStr {
         match self {
             Self::Idle => c"idle",
             Self::Ready => c"ready",
@@ -98,7 +98,7 @@ impl State {
     }
 
     /// What those are told who only look.
-    pub(super) fn told(self) -> u32 {
+    pub(in crate::prov) fn told(self) -> u32 {
         match self {
             Self::Idle => KOFI_STATE_OPEN,
             Self::Ready => KOFI_STATE_ENABLED,
@@ -112,20 +112,20 @@ impl State {
     }
 
     /// Whether there is a peer to talk to, in one direction at least.
-    pub(super) fn is_connected(self) -> bool {
+    pub(in crate::prov) fn is_connected(self) -> bool {
         matches!(self, Self::Connected | Self::NoTransmit | Self::NoReceive)
     }
 }
 
 /// The state, as several CPUs see it.
-pub(super) struct StateCell(Atomic<u32>);
+pub(in crate::prov) struct StateCell(Atomic<u32>);
 
 impl StateCell {
-    pub(super) const fn new() -> Self {
+    pub(in crate::prov) const fn new() -> Self {
         Self(Atomic::new(State::Idle as u32))
     }
 
-    pub(super) fn get(&self) -> State {
+    pub(in crate::prov) fn get(&self) -> State {
         State::from_raw(self.0.load(Acquire))
     }
 
@@ -136,7 +136,7 @@ impl StateCell {
     ///
     /// -FI_ENOTCONN before and after the connection, -FI_EOPBADSTATE without transmits.
     #[inline]
-    pub(super) fn check_transmit(&self) -> Result {
+    pub(in crate::prov) fn check_transmit(&self) -> Result {
         match read_once(&self.0) {
             CONNECTED => Ok(()),
             raw => State::from_raw(raw).check_transmit(),
@@ -149,7 +149,7 @@ impl StateCell {
     ///
     /// -FI_ENOTCONN after the connection, -FI_EOPBADSTATE without receives.
     #[inline]
-    pub(super) fn check_receive(&self) -> Result {
+    pub(in crate::prov) fn check_receive(&self) -> Result {
         match read_once(&self.0) {
             CONNECTED => Ok(()),
             raw => State::from_raw(raw).check_receive(),
@@ -159,24 +159,24 @@ impl StateCell {
     /// What a transmit says that was refused with `errno`: a connection may have ended since it was
     /// looked at, and drivers have their own words for that.
     #[cold]
-    pub(super) fn transmit_refused(&self, errno: Errno) -> Errno {
+    pub(in crate::prov) fn transmit_refused(&self, errno: Errno) -> Errno {
         self.check_transmit().err().unwrap_or(errno)
     }
 
     /// The same for a receive.
     #[cold]
-    pub(super) fn receive_refused(&self, errno: Errno) -> Errno {
+    pub(in crate::prov) fn receive_refused(&self, errno: Errno) -> Errno {
         self.check_receive().err().unwrap_or(errno)
     }
 
     /// Moves from one state to another; false if it was not in the first.
-    pub(super) fn step(&self, from: State, to: State) -> bool {
+    pub(in crate::prov) fn step(&self, from: State, to: State) -> bool {
         self.0.cmpxchg(from as u32, to as u32, Full).is_ok()
     }
 
     /// Moves to the state that `next` wants after the present one, and returns the one before;
     /// stays, and returns none, if it wants none.
-    pub(super) fn advance(&self, next: impl Fn(State) -> Option<State>) -> Option<State> {
+    pub(in crate::prov) fn advance(&self, next: impl Fn(State) -> Option<State>) -> Option<State> {
         loop {
             let before = self.get();
             let after = next(before)?;
@@ -187,7 +187,7 @@ impl StateCell {
     }
 }
 
-#[kunit_tests(kofi_verbs_state)]
+#[kunit_tests(kofi_prov_state)]
 mod tests {
     use super::*;
 

@@ -28,7 +28,7 @@ use crate::{
 use core::ptr;
 
 /// Most parts that the memory of a message may have.
-pub(super) const MOST_PARTS: usize = 4;
+pub(in crate::prov) const MOST_PARTS: usize = 4;
 
 /// When memory is used.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -102,6 +102,16 @@ impl Runs {
             }
             _ => Self::of_parts(memory, when),
         }
+    }
+
+    fn of_region(part: &Segment) -> Self {
+        let mut runs = Self::NONE;
+        let [first, ..] = &mut runs.runs;
+        *first = Run {
+            addr: part.addr(),
+            len: part.len(),
+        };
+        runs
     }
 
     #[inline(never)]
@@ -181,11 +191,11 @@ impl Runs {
 /// # Invariants
 ///
 /// Its owner has been given it for an operation that is not over.
-pub(super) struct Outgoing(Runs);
+pub(in crate::prov) struct Outgoing(Runs);
 
 impl Outgoing {
     /// None.
-    pub(super) const NOTHING: Self = Self(Runs::NONE);
+    pub(in crate::prov) const NOTHING: Self = Self(Runs::NONE);
 
     /// That of a send which is under way as long as this is there.
     ///
@@ -193,7 +203,7 @@ impl Outgoing {
     ///
     /// -FI_EINVAL for more than [`MOST_PARTS`], and for what is no memory of the kernel's; -FI_EMSGSIZE.
     #[inline(always)]
-    pub(super) fn new(memory: Memory<'_>) -> Result<Self> {
+    pub(in crate::prov) fn new(memory: Memory<'_>) -> Result<Self> {
         // INVARIANT: By this function's contract.
         Ok(Self(Runs::new(memory, When::Later)?))
     }
@@ -204,14 +214,44 @@ impl Outgoing {
     ///
     /// As of [`Self::new`], but for the stack.
     #[inline(always)]
-    pub(super) fn at_once(memory: Memory<'_>) -> Result<Self> {
+    pub(in crate::prov) fn at_once(memory: Memory<'_>) -> Result<Self> {
         // INVARIANT: By this function's contract.
         Ok(Self(Runs::new(memory, When::AtOnce)?))
     }
 
+    /// That of a part of a region, for as long as it cannot be closed.
+    #[inline]
+    pub(in crate::prov) fn of_region(part: &Segment) -> Self {
+        // INVARIANT: It was looked at when it was registered.
+        Self(Runs::of_region(part))
+    }
+
+    /// Copies `len` bytes from `at` on to what is in `to` from `to_at` on, and says how much it was.
+    pub(in crate::prov) fn copy(
+        &self,
+        at: usize,
+        len: usize,
+        to: &Incoming,
+        to_at: usize,
+    ) -> usize {
+        self.0.each(at, len, |from, before| {
+            to.0.each(to_at + before, from.len, |into, done| {
+                // SAFETY: By the invariants one can be read and the other be written, `done` bytes into the
+                // first; they may be the same, where somebody sends to itself.
+                unsafe {
+                    ptr::copy(
+                        (from.addr + done) as *const u8,
+                        into.addr as *mut u8,
+                        into.len,
+                    )
+                };
+            });
+        })
+    }
+
     /// How many bytes it has.
     #[inline(always)]
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::prov) fn len(&self) -> usize {
         self.0.len()
     }
 
@@ -220,13 +260,13 @@ impl Outgoing {
     /// # Errors
     ///
     /// -FI_EINVAL for what is not there any more.
-    pub(super) fn piece(&self, at: usize, len: usize) -> Result<Option<Segment>> {
+    pub(in crate::prov) fn piece(&self, at: usize, len: usize) -> Result<Option<Segment>> {
         // SAFETY: By the invariant, and what the caller says.
         unsafe { self.0.piece(at, len) }
     }
 
     /// All of it, to be registered for this operation; what is behind the last part is empty.
-    pub(super) fn parts(&self) -> [Segment; MOST_PARTS] {
+    pub(in crate::prov) fn parts(&self) -> [Segment; MOST_PARTS] {
         // SAFETY: By the invariant, and what the caller says.
         let part = |run: Run| unsafe { Segment::new(run.addr as *mut _, run.len) };
         self.0.runs.map(part)
@@ -234,7 +274,7 @@ impl Outgoing {
 
     /// Copies what is there from `at` on to `packet`, and says how much it was.
     #[inline(always)]
-    pub(super) fn read(&self, at: usize, packet: &mut [u8]) -> usize {
+    pub(in crate::prov) fn read(&self, at: usize, packet: &mut [u8]) -> usize {
         let (to, len) = (packet.as_mut_ptr(), packet.len());
         self.0.each(at, len, |run, before| {
             // SAFETY: The runs are together no longer than the packet, whose memory is ours. By the
@@ -249,7 +289,7 @@ impl Outgoing {
 /// # Invariants
 ///
 /// As of [`Outgoing`], or [`Incoming`] for what the device writes; the descriptors are the parts'.
-pub(super) struct Lent {
+pub(in crate::prov) struct Lent {
     runs: Runs,
     descriptors: [Descriptor; MOST_PARTS],
 }
@@ -260,7 +300,7 @@ impl Lent {
     /// # Errors
     ///
     /// As of [`Outgoing::new`].
-    pub(super) fn new(memory: Memory<'_>, descriptors: &[Descriptor]) -> Result<Self> {
+    pub(in crate::prov) fn new(memory: Memory<'_>, descriptors: &[Descriptor]) -> Result<Self> {
         let mut given = descriptors.iter().copied();
         let mut taken = [Descriptor::NONE; MOST_PARTS];
         let mut free = taken.iter_mut();
@@ -280,7 +320,7 @@ impl Lent {
     }
 
     /// Has `post` post it, with this operation.
-    pub(super) fn lend<R>(&self, post: impl FnOnce(Memory<'_>, &[Descriptor]) -> R) -> R {
+    pub(in crate::prov) fn lend<R>(&self, post: impl FnOnce(Memory<'_>, &[Descriptor]) -> R) -> R {
         let count = self.runs.runs.iter().filter(|run| run.len > 0).count();
         // SAFETY: By the invariant, and what the caller says.
         let part = |run: Run| unsafe { Segment::new(run.addr as *mut _, run.len) };
@@ -296,11 +336,11 @@ impl Lent {
 /// # Invariants
 ///
 /// Its owner has been given it for an operation that is not over, and has lent it to no device.
-pub(super) struct Incoming(Runs);
+pub(in crate::prov) struct Incoming(Runs);
 
 impl Incoming {
     /// None.
-    pub(super) const NOWHERE: Self = Self(Runs::NONE);
+    pub(in crate::prov) const NOWHERE: Self = Self(Runs::NONE);
 
     /// That of a receive which is under way as long as this is there.
     ///
@@ -308,14 +348,22 @@ impl Incoming {
     ///
     /// As of [`Outgoing::new`].
     #[inline(always)]
-    pub(super) fn new(memory: Memory<'_>) -> Result<Self> {
+    pub(in crate::prov) fn new(memory: Memory<'_>) -> Result<Self> {
         // INVARIANT: By this function's contract.
         Ok(Self(Runs::new(memory, When::Later)?))
     }
 
+    /// That of a part of a region, for as long as it cannot be closed.
+    #[inline]
+    pub(in crate::prov) fn of_region(part: &Segment) -> Self {
+        // INVARIANT: It was looked at when it was registered. Whoever else writes to it meanwhile gets one thing
+        // or the other.
+        Self(Runs::of_region(part))
+    }
+
     /// That of a test's.
     #[cfg(CONFIG_KUNIT = "y")]
-    pub(super) fn of_bytes(bytes: &mut [u8]) -> Result<Self> {
+    pub(in crate::prov) fn of_bytes(bytes: &mut [u8]) -> Result<Self> {
         // SAFETY: It lives as long as the test, which uses nothing else of it.
         let segment = unsafe { Segment::new(bytes.as_mut_ptr().cast(), bytes.len()) };
         Self::new(Memory::Segments(core::slice::from_ref(&segment)))
@@ -323,13 +371,13 @@ impl Incoming {
 
     /// How many bytes it has.
     #[inline(always)]
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::prov) fn len(&self) -> usize {
         self.0.len()
     }
 
     /// Takes the first `len` bytes off memory of a single part, or as many as there are, for an operation of
     /// their own. What is left begins at the next multiple of `alignment`, a power of two.
-    pub(super) fn cut(&mut self, len: usize, alignment: usize) -> Self {
+    pub(in crate::prov) fn cut(&mut self, len: usize, alignment: usize) -> Self {
         let [run, ..] = &mut self.0.runs;
         let len = len.min(run.len);
         let mut cut = Runs::NONE;
@@ -351,14 +399,14 @@ impl Incoming {
     /// # Errors
     ///
     /// -FI_EINVAL for what is not there any more.
-    pub(super) fn piece(&self, at: usize, len: usize) -> Result<Option<Segment>> {
+    pub(in crate::prov) fn piece(&self, at: usize, len: usize) -> Result<Option<Segment>> {
         // SAFETY: By the invariant, and what the caller says.
         unsafe { self.0.piece(at, len) }
     }
 
     /// Copies `packet` to what is there from `at` on, and says for how much of it there was room.
     #[inline(always)]
-    pub(super) fn write(&self, at: usize, packet: &[u8]) -> usize {
+    pub(in crate::prov) fn write(&self, at: usize, packet: &[u8]) -> usize {
         let (from, len) = (packet.as_ptr(), packet.len());
         self.0.each(at, len, |run, before| {
             // SAFETY: The runs are together no longer than the packet, whose memory is ours. By the
@@ -368,7 +416,7 @@ impl Incoming {
     }
 }
 
-#[kernel::prelude::kunit_tests(kofi_rdm_bounce)]
+#[kernel::prelude::kunit_tests(kofi_prov_bounce)]
 mod tests {
     use super::*;
     use crate::abi::{

@@ -66,7 +66,7 @@ fn read<const N: usize>(queue: &Cq) -> Result<[usize; N]> {
     Ok(contexts)
 }
 
-#[kunit_tests(kofi_rdm_cq)]
+#[kunit_tests(kofi_prov_cq)]
 mod cases {
     use super::*;
 

@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// What a context has sent, or done to the memory of peers.
-pub(super) struct Sent {
+pub(in crate::prov) struct Sent {
     sends: Count,
     writes: Count,
     reads: Count,
@@ -40,7 +40,7 @@ pub(super) struct Sent {
 
 impl Sent {
     /// Nothing yet.
-    pub(super) const fn new() -> Self {
+    pub(in crate::prov) const fn new() -> Self {
         Self {
             sends: Count::new(),
             writes: Count::new(),
@@ -55,7 +55,7 @@ impl Sent {
 
     /// An operation has begun that completes with these flags.
     #[inline]
-    pub(super) fn began(&self, flags: u64, len: usize) {
+    pub(in crate::prov) fn began(&self, flags: u64, len: usize) {
         let kind = match flags {
             flags if flags & FI_ATOMIC != 0 => &self.atomics,
             flags if flags & FI_WRITE != 0 => &self.writes,
@@ -68,19 +68,19 @@ impl Sent {
 
     /// There was no room for one.
     #[cold]
-    pub(super) fn refused(&self) {
+    pub(in crate::prov) fn refused(&self) {
         self.again.add(1);
     }
 
     /// One is over.
     #[inline]
-    pub(super) fn ended(&self, result: Result) {
+    pub(in crate::prov) fn ended(&self, result: Result) {
         self.done.add(1);
         self.errors.add(u64::from(result.is_err()));
     }
 
     /// Tells all that.
-    pub(super) fn tell(&self, told: &mut Told<'_>) {
+    pub(in crate::prov) fn tell(&self, told: &mut Told<'_>) {
         let kinds = [&self.sends, &self.writes, &self.reads, &self.atomics].map(Count::get);
         let [sends, writes, reads, atomics] = kinds;
         let depth = kinds.iter().sum::<u64>().saturating_sub(self.done.get());
@@ -97,7 +97,7 @@ impl Sent {
 }
 
 /// What a context has received.
-pub(super) struct Taken {
+pub(in crate::prov) struct Taken {
     posted: Count,
     bytes: Count,
     done: Count,
@@ -107,7 +107,7 @@ pub(super) struct Taken {
 
 impl Taken {
     /// Nothing yet.
-    pub(super) const fn new() -> Self {
+    pub(in crate::prov) const fn new() -> Self {
         Self {
             posted: Count::new(),
             bytes: Count::new(),
@@ -119,19 +119,19 @@ impl Taken {
 
     /// A receive has been posted, or a piece of a buffer has got a message.
     #[inline]
-    pub(super) fn posted(&self) {
+    pub(in crate::prov) fn posted(&self) {
         self.posted.add(1);
     }
 
     /// There was no room for one.
     #[cold]
-    pub(super) fn refused(&self) {
+    pub(in crate::prov) fn refused(&self) {
         self.again.add(1);
     }
 
     /// One is over, and has got so many bytes.
     #[inline]
-    pub(super) fn ended(&self, result: Result<usize>) {
+    pub(in crate::prov) fn ended(&self, result: Result<usize>) {
         self.done.add(1);
         match result {
             Ok(len) => self.bytes.add(len as u64),
@@ -140,7 +140,7 @@ impl Taken {
     }
 
     /// Tells all that; so many wait for a message.
-    pub(super) fn tell(&self, waiting: usize, told: &mut Told<'_>) {
+    pub(in crate::prov) fn tell(&self, waiting: usize, told: &mut Told<'_>) {
         told.value(KOFI_VALUE_RX_DEPTH, waiting as u64);
         told.value(KOFI_VALUE_RECEIVES, self.posted.get());
         told.value(KOFI_VALUE_RX_DONE, self.done.get());

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Connected endpoints of one machine: no device, no packets, one copy.
+//!
+//! The way of a send: [`ep`]'s `post.rs` puts it into the [`pipe`] to the peer, where it meets a receive, or
+//! waits for one. Whoever finds the two of them copies, in the order in which the transmits were posted, and
+//! tells both sides by their queues, which are those of [`common`](super::common). Remote memory is found in
+//! the regions of the peer's domain, and atomic operations are the CPU's own.
+
+mod domain;
+mod ep;
+mod exit;
+mod fabric;
+mod mr;
+mod offer;
+mod order;
+mod pep;
+mod pipe;
+mod port;
+mod request;
+mod ring;
+mod tie;
+
+use super::common::query::{
+    ends,
+    net_of,
+    Wishes, //
+};
+use crate::{
+    abi::{
+        addr::format_of,
+        info::{
+            Info,
+            InfoList, //
+        },
+        Result,
+        FI_SOCKADDR, //
+    },
+    fi::{
+        info::Query,
+        provider::{
+            self,
+            FabricAttr,
+            Provider, //
+        },
+    },
+    rdma::{
+        device::{
+            self,
+            Use, //
+        },
+        net::{
+            Net,
+            SockAddr, //
+        }, //
+    },
+};
+use core::net::SocketAddr;
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// The provider.
+pub(crate) struct Loop;
+
+/// For the tables of the C API: who posts and who polls.
+pub(crate) mod data_path {
+    pub(crate) use super::{
+        super::common::cq::Cq as CompletionQueue,
+        ep::Endpoint, //
+    };
+}
+
+/// Whether a device connects in a namespace.
+fn has_device(net: &Net) -> Result<bool> {
+    let connects = |used: Use| used.connects_in(net);
+    Ok(device::list()?
+        .iter()
+        .any(|device| device.enter().is_ok_and(connects)))
+}
+
+impl Provider for Loop {
+    fn name(&self) -> &'static CStr {
+        offer::NAME
+    }
+
+    fn getinfo(&self, query: &Query<'_>, found: &mut InfoList) -> Result {
+        let net = net_of(query.net());
+        let (local, peer) = ends(query)?;
+        let named = || [&local, &peer].into_iter().flatten();
+        let is_meant = query.hints.and_then(Info::provider_name) == Some(offer::NAME);
+        // Whoever names an address that a device may have means that, and whoever names none any device.
+        let is_specific = |addr: &&SockAddr| !addr.is_unspecified();
+        let is_free = match named().find(is_specific) {
+            None => !has_device(&net)?,
+            Some(_) => named()
+                .filter(is_specific)
+                .all(|addr| addr.ip().is_loopback()),
+        };
+        if !is_meant && !is_free {
+            return Ok(());
+        }
+        let is_here = |addr: &SockAddr| addr.is_unspecified() || net.has(addr);
+        if !named().all(is_here) {
+            return Ok(());
+        }
+        // Whoever names the peer alone has the same address.
+        let local = local.or(peer.map(|peer| peer.with_port(0)));
+        if local.is_some_and(|local| peer.is_some_and(|peer| peer.is_ipv6() != local.is_ipv6())) {
+            return Ok(());
+        }
+        let mut info = offer::offer(&Wishes::of(query.hints))?;
+        let local = local.map(SocketAddr::from);
+        let peer = peer.map(SocketAddr::from);
+        let known = peer.as_ref().or(local.as_ref());
+        let format = known.map_or(FI_SOCKADDR, format_of);
+        info.set_ends(format, local.as_ref(), peer.as_ref())?;
+        Ok(found.push(info, GFP_KERNEL)?)
+    }
+
+    fn fabric(&self, attr: &FabricAttr<'_>) -> Result<Arc<dyn provider::Fabric>> {
+        let fabric: Arc<dyn provider::Fabric> = fabric::Fabric::new(attr, net_of(attr.net))?;
+        Ok(fabric)
+    }
+}

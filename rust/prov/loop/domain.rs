@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Domains: whose memory is whose.
+
+use super::{
+    super::common::{
+        cq::Cq,
+        mr::Regions, //
+    },
+    ep::Endpoint,
+    fabric::Fabric,
+    mr::Region,
+    order, //
+};
+use crate::{
+    abi::{
+        info::Info,
+        Errno,
+        Result, //
+    },
+    fi::{
+        atomic::{
+            Datatype,
+            Form,
+            Op, //
+        },
+        cq,
+        eq::{
+            Notice,
+            Source, //
+        },
+        memory::Segment,
+        mr::{
+            Access,
+            Addressing, //
+        },
+        provider, //
+    },
+    rdma::net::SockAddr,
+};
+use core::any::Any;
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// A domain.
+pub(super) struct Domain {
+    fabric: Arc<Fabric>,
+    regions: Arc<Regions>,
+    addressing: Addressing,
+}
+
+impl Domain {
+    /// Opens one. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM.
+    pub(super) fn new(fabric: Arc<Fabric>, info: &Info) -> Result<Arc<Self>> {
+        Ok(Arc::new(
+            Self {
+                fabric,
+                regions: Regions::new()?,
+                addressing: Addressing::of_mode(info.domain().map_or(0, |domain| domain.mr_mode)),
+            },
+            GFP_KERNEL,
+        )?)
+    }
+
+    /// The fabric that it is of.
+    pub(super) fn fabric(&self) -> &Arc<Fabric> {
+        &self.fabric
+    }
+
+    /// What peers may reach.
+    pub(super) fn regions(&self) -> &Arc<Regions> {
+        &self.regions
+    }
+}
+
+impl provider::Domain for Domain {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn completion_queue(
+        self: Arc<Self>,
+        attr: &cq::Attr,
+    ) -> Result<Arc<dyn provider::CompletionQueue>> {
+        let queue: Arc<dyn provider::CompletionQueue> = Cq::of_endpoints(attr)?;
+        Ok(queue)
+    }
+
+    fn endpoint(
+        self: Arc<Self>,
+        info: &Info,
+        source: Source,
+    ) -> Result<Arc<dyn provider::Endpoint>> {
+        let endpoint: Arc<dyn provider::Endpoint> = Endpoint::new(self, info, source)?;
+        Ok(endpoint)
+    }
+
+    fn register(
+        self: Arc<Self>,
+        memory: &[Segment],
+        access: Access,
+    ) -> Result<Arc<dyn provider::MemoryRegion>> {
+        let region: Arc<dyn provider::MemoryRegion> =
+            Region::new(&self.regions, memory, access, self.addressing)?;
+        Ok(region)
+    }
+
+    fn set_farewell(&self, notice: Option<Notice>) {
+        // There is no device that could go.
+        drop(notice);
+    }
+
+    fn most_elements(&self, _form: Form, _op: Op, datatype: Datatype) -> Result<usize> {
+        Ok(order::most_elements(datatype))
+    }
+
+    fn resolve(&self, peers: &mut dyn provider::Resolving) {
+        while !peers.is_over() {
+            let Some((number, addr)) = peers.next() else {
+                return;
+            };
+            let outcome = match self.fabric.net().has(&SockAddr::from(addr)) {
+                true => Ok(()),
+                false => Err(Errno::EHOSTUNREACH),
+            };
+            peers.found(number, outcome);
+        }
+    }
+}

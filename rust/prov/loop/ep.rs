@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Active endpoints. `link` guards everything about the connection; the data path takes the lock of a
+//! [`Pipe`] alone.
+
+mod connect;
+mod post;
+
+use super::{
+    super::common::state::{
+        State,
+        StateCell, //
+    },
+    domain::Domain,
+    exit::Exit,
+    offer::{
+        Limits,
+        MAX_PRIVATE_DATA, //
+    },
+    order::{
+        self,
+        Order, //
+    },
+    pipe::{
+        Outfit,
+        Pipe,
+        Receiver, //
+    },
+    port::Port,
+    request::Request,
+    ring::Ring,
+    tie::Tie, //
+};
+use crate::{
+    abi::{
+        flags::*,
+        info::Info,
+        Errno,
+        Result,
+        KOFI_VALUE_RX_SIZE,
+        KOFI_VALUE_TX_SIZE, //
+    },
+    fi::{
+        atomic::{
+            Atomic,
+            Datatype,
+            Form,
+            Op, //
+        },
+        card::{
+            Ends,
+            Tell,
+            Told, //
+        },
+        cq::CompletionQueue,
+        eq::{
+            Event,
+            EventQueue,
+            Owned,
+            Source, //
+        },
+        memory::Context,
+        object::Held,
+        provider::{
+            self,
+            Bindings,
+            Message,
+            Operation,
+            Setting, //
+        }, //
+    },
+};
+use core::{
+    any::Any,
+    net::SocketAddr, //
+};
+use kernel::{
+    prelude::*,
+    sync::{
+        atomic::{
+            self,
+            Relaxed, //
+        },
+        new_mutex,
+        Arc,
+        Mutex,
+        SetOnce, //
+    },
+};
+
+/// Bytes for each message of a buffer that takes several, unless the consumer says how many.
+const PIECE: usize = 4096;
+
+/// What is bound, kept open until the endpoint is closed.
+struct Bound {
+    events: Held<EventQueue>,
+    _transmit: Held<CompletionQueue>,
+    _receive: Held<CompletionQueue>,
+}
+
+/// Everything about the connection.
+struct Link {
+    /// The request that the endpoint was made for, until it is accepted.
+    request: Option<Request>,
+    bound: Option<Bound>,
+    /// Until there is a connection.
+    outfit: Option<Outfit>,
+    /// Made with the endpoint, so that reporting cannot fail: FI_CONNECTED or the failure.
+    outcome: Option<Owned>,
+    /// And FI_SHUTDOWN.
+    farewell: Option<Owned>,
+    local: Option<SocketAddr>,
+    peer: Option<SocketAddr>,
+    /// Of who has asked for the connection.
+    port: Option<Port>,
+    tie: Option<Arc<Tie>>,
+}
+
+/// An active endpoint.
+#[pin_data]
+pub(crate) struct Endpoint {
+    state: StateCell,
+    /// From the connection on.
+    outbound: SetOnce<Arc<Pipe>>,
+    inbound: Arc<Pipe>,
+    limits: Limits,
+    domain: Arc<Domain>,
+    /// What it is known by to its owner.
+    source: Source,
+    /// How large the pieces are that a buffer for several messages is posted in.
+    piece: atomic::Atomic<usize>,
+    #[pin]
+    link: Mutex<Link>,
+    /// The addresses of `link`, for those who only look.
+    #[pin]
+    ends: Ends,
+}
+
+impl Endpoint {
+    /// Makes an endpoint, for the connection request in `info` if there is one. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL for more than is offered, and for a request that there is not; -FI_ENOMEM.
+    pub(super) fn new(domain: Arc<Domain>, info: &Info, source: Source) -> Result<Arc<Self>> {
+        let limits = Limits::new(info)?;
+        let (local, peer) = info.ends()?;
+        let inbound = Pipe::new(limits.receives)?;
+        let outcome = Event::reserve(source)?;
+        let farewell = Event::reserve(source)?;
+        let request = match info.handle() {
+            0 => None,
+            handle => Some(domain.fabric().requests().take(handle)?),
+        };
+        let (local, peer) = match &request {
+            None => (local, peer),
+            Some(request) => (Some(request.local.into()), Some(request.peer.into())),
+        };
+        Ok(Arc::pin_init(
+            pin_init!(Self {
+                state: StateCell::new(),
+                outbound: SetOnce::new(),
+                inbound,
+                limits,
+                domain,
+                source,
+                piece: atomic::Atomic::new(PIECE),
+                ends <- Ends::new(local, peer),
+                link <- new_mutex!(
+                    Link {
+                        request,
+                        bound: None,
+                        outfit: None,
+                        outcome: Some(outcome),
+                        farewell: Some(farewell),
+                        local,
+                        peer,
+                        port: None,
+                        tie: None,
+                    },
+                    "kofi::loop::Endpoint"
+                ),
+            }),
+            GFP_KERNEL,
+        )?)
+    }
+
+    /// Lets receives be posted.
+    fn open(&self, bindings: Bindings) -> Result {
+        let events = bindings.events.ok_or(Errno::ENOEQ)?;
+        let transmit = bindings.transmit.ok_or(Errno::ENOCQ)?;
+        let receive = bindings.receive.ok_or(Errno::ENOCQ)?;
+        let outfit = Outfit {
+            exit: Exit::new(&transmit, self.source)?,
+            orders: Ring::new(self.limits.transmits, Order::idle)?,
+            counters: bindings.counters.again()?,
+        };
+        let receiver = Receiver {
+            exit: Exit::new(&receive, self.source)?,
+            regions: self.domain.regions().clone(),
+            rights: self.limits.rights,
+        };
+        let mut link = self.link.lock();
+        link.outfit = Some(outfit);
+        link.bound = Some(Bound {
+            events,
+            _transmit: transmit.queue,
+            _receive: receive.queue,
+        });
+        drop(link);
+        self.inbound.open(receiver, bindings.counters);
+        self.state.step(State::Idle, State::Ready);
+        Ok(())
+    }
+}
+
+impl provider::Endpoint for Endpoint {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn countable(&self) -> u64 {
+        // A target is not told of what its peer does with its memory.
+        FI_SEND | FI_RECV | FI_READ | FI_WRITE
+    }
+
+    fn enable(self: Arc<Self>, bindings: Bindings) -> Result {
+        self.open(bindings)
+    }
+
+    fn connect(self: Arc<Self>, to: Option<SocketAddr>, private_data: &[u8]) -> Result {
+        self.start_connect(to, private_data)
+    }
+
+    fn accept(self: Arc<Self>, private_data: &[u8]) -> Result {
+        self.start_accept(private_data)
+    }
+
+    fn shutdown(&self, flags: u64) -> Result {
+        self.end(flags)
+    }
+
+    fn set_name(&self, addr: SocketAddr) -> Result {
+        if self.state.get() != State::Idle {
+            return Err(Errno::EOPBADSTATE);
+        }
+        self.link.lock().local = Some(addr);
+        self.ends.set_local(addr);
+        Ok(())
+    }
+
+    fn name(&self) -> Result<SocketAddr> {
+        self.link.lock().local.ok_or(Errno::EADDRNOTAVAIL)
+    }
+
+    fn peer(&self) -> Result<SocketAddr> {
+        match self.state.get() {
+            State::Idle | State::Ready | State::Connecting => Err(Errno::ENOTCONN),
+            _ => self.link.lock().peer.ok_or(Errno::ENOTCONN),
+        }
+    }
+
+    fn private_data_limit(&self) -> usize {
+        MAX_PRIVATE_DATA
+    }
+
+    fn receives_left(&self) -> Result<usize> {
+        self.inbound.receiver()?;
+        Ok(self.inbound.receives_left())
+    }
+
+    fn transmits_left(&self) -> Result<usize> {
+        self.inbound.receiver()?;
+        match self.outbound.as_ref() {
+            Some(outbound) => Ok(outbound.transmits_left()),
+            None => Ok(self.limits.transmits),
+        }
+    }
+
+    #[inline]
+    fn transmit(&self, operation: Operation<'_>, message: &Message<'_>) -> Result {
+        self.post_transmit(operation, message)
+            .map_err(|errno| self.state.transmit_refused(errno))
+    }
+
+    fn atomic(&self, atomic: &Atomic<'_>, message: &Message<'_>) -> Result {
+        self.post_atomic(atomic, message)
+            .map_err(|errno| self.state.transmit_refused(errno))
+    }
+
+    fn most_elements(&self, _form: Form, _op: Op, datatype: Datatype) -> Result<usize> {
+        match self.limits.no_atomics {
+            Some(errno) => Err(errno),
+            None => Ok(order::most_elements(datatype)),
+        }
+    }
+
+    fn setting(&self, setting: Setting) -> Result<usize> {
+        match setting {
+            Setting::MultiReceive => Ok(self.piece.load(Relaxed)),
+            _ => Err(Errno::ENOPROTOOPT),
+        }
+    }
+
+    fn set(&self, setting: Setting, value: usize) -> Result {
+        match (setting, value) {
+            (Setting::MultiReceive, 0) => Err(Errno::EINVAL),
+            (Setting::MultiReceive, size) => {
+                self.piece.store(size, Relaxed);
+                Ok(())
+            }
+            _ => Err(Errno::ENOPROTOOPT),
+        }
+    }
+
+    #[inline]
+    fn receive(&self, message: &Message<'_>) -> Result {
+        self.post_receive(message)
+            .map_err(|errno| self.state.receive_refused(errno))
+    }
+
+    fn tell(&self, told: &mut Told<'_>) {
+        told.state(self.state.get().told());
+        told.value(KOFI_VALUE_TX_SIZE, self.limits.transmits as u64);
+        told.value(KOFI_VALUE_RX_SIZE, self.limits.receives as u64);
+        if let Some(outbound) = self.outbound.as_ref() {
+            outbound.tell_sent(told);
+        }
+        self.inbound.tell_taken(told);
+        self.ends.tell(told);
+    }
+
+    fn close(&self, reclaim: &mut dyn FnMut(Context)) {
+        self.hang_up(reclaim);
+    }
+}

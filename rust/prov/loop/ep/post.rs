@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The data path: from a message to the pipe. Any context; nothing here sleeps or allocates.
+
+use super::{
+    super::{
+        super::common::{
+            bounce::{
+                Incoming,
+                Outgoing, //
+            },
+            mr::Target,
+        },
+        exit::{
+            Exit,
+            Report, //
+        },
+        mr,
+        offer::{
+            LEVELS,
+            MOST, //
+        },
+        order::{
+            self,
+            Bytes,
+            Kept,
+            Loan,
+            Remote,
+            Work, //
+        },
+        pipe::Pipe,
+    },
+    Endpoint, //
+};
+use crate::{
+    abi::{
+        fi_rma_iov,
+        flags::*,
+        Errno,
+        Result, //
+    },
+    fi::{
+        atomic::{
+            Atomic,
+            Form,
+            Op, //
+        },
+        memory::{
+            Descriptor,
+            Memory, //
+        },
+        provider::{
+            Message,
+            Operation,
+            Rma, //
+        },
+    },
+};
+use core::slice::from_ref;
+use kernel::sync::{
+    atomic::Relaxed,
+    Arc, //
+};
+
+/// Flags of a transmit.
+const TRANSMIT_FLAGS: u64 =
+    FI_COMPLETION | FI_MORE | FI_FENCE | FI_INJECT | FI_REMOTE_CQ_DATA | FI_REMOTE_SIGNAL | LEVELS;
+
+/// Flags of an atomic operation, which has nothing beside it.
+const ATOMIC_FLAGS: u64 = FI_COMPLETION | FI_MORE | FI_FENCE | FI_INJECT | LEVELS;
+
+/// Flags of a receive.
+const RECEIVE_FLAGS: u64 = FI_COMPLETION | FI_MORE | FI_MULTI_RECV;
+
+impl Endpoint {
+    /// The way to the peer, and where transmits complete.
+    #[inline]
+    fn outward(&self) -> Result<(&Arc<Pipe>, &Exit)> {
+        self.state.check_transmit()?;
+        let outbound = self.outbound.as_ref().ok_or(Errno::ENOTCONN)?;
+        Ok((outbound, outbound.sender()?))
+    }
+
+    /// Checks what the consumer asks for, and returns the length of its memory.
+    #[inline]
+    fn check(&self, message: &Message<'_>, known: u64, segments: usize) -> Result<usize> {
+        if message.flags & !known != 0 {
+            return Err(Errno::EBADFLAGS);
+        }
+        if message.flags & self.limits.missing_flags != 0 {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        if message.memory.count() > segments {
+            return Err(Errno::EINVAL);
+        }
+        let total = message.memory.total()?;
+        let is_injected = message.flags & FI_INJECT != 0;
+        if total > MOST || is_injected && total > self.limits.inject {
+            return Err(Errno::EMSGSIZE);
+        }
+        Ok(total)
+    }
+
+    /// The memory of something that is sent.
+    #[inline]
+    fn outgoing(
+        &self,
+        memory: Memory<'_>,
+        descriptors: &[Descriptor],
+        is_injected: bool,
+    ) -> Result<Outgoing> {
+        match is_injected {
+            // Whatever it lies on stays while it is posted.
+            true => Outgoing::at_once(memory),
+            false => {
+                mr::check(memory, descriptors, self.domain.regions())?;
+                Outgoing::new(memory)
+            }
+        }
+    }
+
+    /// The memory of something that is received.
+    #[inline]
+    fn incoming(&self, memory: Memory<'_>, descriptors: &[Descriptor]) -> Result<Incoming> {
+        mr::check(memory, descriptors, self.domain.regions())?;
+        Incoming::new(memory)
+    }
+
+    /// Every transfer to or from the peer that this side starts.
+    pub(super) fn post_transmit(&self, operation: Operation<'_>, message: &Message<'_>) -> Result {
+        let (outbound, exit) = self.outward()?;
+        let total = self.check(message, TRANSMIT_FLAGS, self.limits.segments)?;
+        let is_injected = message.flags & FI_INJECT != 0;
+        let data = match message.flags & FI_REMOTE_CQ_DATA {
+            0 => None,
+            _ => Some(u32::try_from(message.data).map_err(|_| Errno::EINVAL)?),
+        };
+        let from = || {
+            let memory = self.outgoing(message.memory, message.descriptors, is_injected)?;
+            Ok::<_, Errno>(Bytes::Lent(memory))
+        };
+        let (flags, work) = match operation {
+            Operation::Send => (
+                FI_SEND | FI_MSG,
+                Work::Send {
+                    from: from()?,
+                    data,
+                },
+            ),
+            Operation::Rma(Rma::Write, remote) => (
+                FI_WRITE | FI_RMA,
+                Work::Write {
+                    to: facing(remote, total)?,
+                    from: from()?,
+                    data,
+                },
+            ),
+            Operation::Rma(Rma::Read, remote) => {
+                if is_injected || data.is_some() {
+                    return Err(Errno::EBADFLAGS);
+                }
+                let work = Work::Read {
+                    from: facing(remote, total)?,
+                    into: self.incoming(message.memory, message.descriptors)?,
+                };
+                (FI_READ | FI_RMA, work)
+            }
+        };
+        let loan = match is_injected {
+            true => Loan::Injected,
+            false => Loan::Nothing,
+        };
+        start((outbound, exit), (work, loan), flags, message)
+    }
+
+    /// `fi_atomic()` and its relatives.
+    pub(super) fn post_atomic(&self, atomic: &Atomic<'_>, message: &Message<'_>) -> Result {
+        let Atomic {
+            form, op, datatype, ..
+        } = *atomic;
+        if let Some(errno) = self.limits.no_atomics {
+            return Err(errno);
+        }
+        let (outbound, exit) = self.outward()?;
+        if message.flags & !ATOMIC_FLAGS != 0 {
+            return Err(match message.flags & !TRANSMIT_FLAGS {
+                0 => Errno::EOPNOTSUPP,
+                _ => Errno::EBADFLAGS,
+            });
+        }
+        let is_injected = message.flags & FI_INJECT != 0;
+        // Nobody could tell when the old values are there.
+        if is_injected && form != Form::Base {
+            return Err(Errno::EBADFLAGS);
+        }
+        let (range, len) = atomic.target(message, order::most_elements(datatype))?;
+        if is_injected && len > self.limits.inject {
+            return Err(Errno::EMSGSIZE);
+        }
+        // Whoever reads has no operands, whatever is said of them.
+        let operands = match op {
+            Op::Read => Outgoing::NOTHING,
+            _ => Outgoing::at_once(message.memory)?,
+        };
+        let compare = Outgoing::at_once(Memory::Segments(atomic.compare))?;
+        let result = Memory::Segments(atomic.result);
+        if range.key > u64::from(u32::MAX) {
+            return Err(Errno::ENOKEY);
+        }
+        let work = Work::Atomic {
+            form,
+            op,
+            datatype,
+            target: Target {
+                addr: range.addr,
+                count: range.count as u64,
+                key: range.key,
+            },
+            result: self.incoming(result, atomic.result_descriptors)?,
+        };
+        let flags = match form {
+            Form::Base => FI_ATOMIC | FI_WRITE,
+            Form::Fetch | Form::Compare => FI_ATOMIC | FI_READ,
+        };
+        let loan = Loan::Operands(Kept::operands(&operands, &compare));
+        start((outbound, exit), (work, loan), flags, message)
+    }
+
+    /// `fi_recv()` and its relatives.
+    pub(super) fn post_receive(&self, message: &Message<'_>) -> Result {
+        self.state.check_receive()?;
+        let exit = &self.inbound.receiver()?.exit;
+        let is_several = message.flags & FI_MULTI_RECV != 0;
+        let segments = match is_several {
+            true => 1,
+            false => self.limits.receive_segments,
+        };
+        let len = self.check(message, RECEIVE_FLAGS, segments)?;
+        let report = Report {
+            context: message.context,
+            flags: FI_RECV | FI_MSG,
+            is_wanted: message.flags & FI_COMPLETION != 0 || exit.tells_all(),
+        };
+        if is_several {
+            return self.post_pieces(message, len, report);
+        }
+        let mut into = Some(self.incoming(message.memory, message.descriptors)?);
+        exit.reserve()?;
+        let posted = self.inbound.receive(1, |_, receive| {
+            receive.into = into.take().unwrap_or(Incoming::NOWHERE);
+            receive.report = report;
+            receive.piece = 0;
+            receive.is_last = false;
+        });
+        posted.inspect_err(|_| exit.release())
+    }
+
+    /// A receive into a buffer that takes several messages: into one piece of it each.
+    #[inline(never)]
+    fn post_pieces(&self, message: &Message<'_>, len: usize, report: Report) -> Result {
+        let Memory::Segments([segment]) = message.memory else {
+            return Err(Errno::EINVAL);
+        };
+        // All of it, before the first piece is posted.
+        let _ = self.incoming(message.memory, message.descriptors)?;
+        let exit = &self.inbound.receiver()?.exit;
+        let size = self.piece.load(Relaxed);
+        let count = len.checked_div(size).ok_or(Errno::EINVAL)?.max(1);
+        if count > self.limits.receives {
+            return Err(Errno::EAGAIN);
+        }
+        for reserved in 0..count {
+            if let Err(errno) = exit.reserve() {
+                for _ in 0..reserved {
+                    exit.release();
+                }
+                return Err(errno);
+            }
+        }
+        let posted = self.inbound.receive(count, |number, receive| {
+            let is_last = number == count - 1;
+            // The last one has what is left over as well.
+            let piece = segment.part(number * size, if is_last { len } else { size });
+            receive.into =
+                Incoming::new(Memory::Segments(from_ref(&piece))).unwrap_or(Incoming::NOWHERE);
+            receive.report = report;
+            receive.piece = piece.addr();
+            receive.is_last = is_last;
+        });
+        posted.inspect_err(|_| {
+            for _ in 0..count {
+                exit.release();
+            }
+        })
+    }
+}
+
+/// Starts something whose completion has those flags.
+#[inline]
+fn start(
+    (outbound, exit): (&Arc<Pipe>, &Exit),
+    (work, loan): (Work, Loan),
+    flags: u64,
+    message: &Message<'_>,
+) -> Result {
+    let is_injected = message.flags & FI_INJECT != 0;
+    let report = Report {
+        context: message.context,
+        flags,
+        is_wanted: message.flags & FI_COMPLETION != 0 || exit.tells_all() && !is_injected,
+    };
+    exit.reserve()?;
+    outbound
+        .transmit(work, report, loan)
+        .inspect_err(|_| exit.release())
+}
+
+/// The one range of the peer's memory that faces `len` bytes of ours.
+///
+/// # Errors
+///
+/// -FI_EINVAL for several ranges, or for one of another length; -FI_ENOKEY for what is no key of ours.
+#[inline]
+fn facing(remote: &[fi_rma_iov], len: usize) -> Result<Remote> {
+    let [range] = remote else {
+        return Err(Errno::EINVAL);
+    };
+    if range.len != len {
+        return Err(Errno::EINVAL);
+    }
+    if range.key > u64::from(u32::MAX) {
+        return Err(Errno::ENOKEY);
+    }
+    Ok(Remote {
+        addr: range.addr,
+        key: range.key,
+    })
+}

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Where the consumer is told what has come of its operations.
+
+use super::{
+    super::common::cq::{
+        Cq,
+        Outcome, //
+    },
+    order::Arrival,
+};
+use crate::{
+    abi::{
+        flags::*,
+        Errno,
+        Result, //
+    },
+    fi::{
+        cq::{
+            Completion,
+            Failure, //
+        },
+        eq::Source,
+        memory::Context,
+        provider::Side, //
+    },
+};
+use kernel::sync::Arc;
+
+/// What is told of an operation.
+#[derive(Clone, Copy)]
+pub(super) struct Report {
+    /// What the poster gets back.
+    pub(super) context: Context,
+    /// What its completion has.
+    pub(super) flags: u64,
+    /// Whether a success is told too.
+    pub(super) is_wanted: bool,
+}
+
+/// Where the operations of one direction of an endpoint complete.
+pub(super) struct Exit {
+    queue: Arc<Cq>,
+    /// Successes complete only with FI_COMPLETION.
+    is_selective: bool,
+    /// The endpoint.
+    source: Source,
+}
+
+impl Exit {
+    /// That of what is bound for it. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL for a queue of another provider.
+    pub(super) fn new(side: &Side, source: Source) -> Result<Self> {
+        let queue = side.queue.core().clone().into_any().downcast::<Cq>();
+        Ok(Self {
+            queue: queue.map_err(|_| Errno::EINVAL)?,
+            is_selective: side.selective,
+            source,
+        })
+    }
+
+    /// Whether a success is told without being asked for.
+    pub(super) fn tells_all(&self) -> bool {
+        !self.is_selective
+    }
+
+    /// Takes room for what comes of an operation. Any context.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EAGAIN.
+    #[inline]
+    pub(super) fn reserve(&self) -> Result {
+        match self.queue.reserve() {
+            true => Ok(()),
+            false => Err(Errno::EAGAIN),
+        }
+    }
+
+    /// Gives it back: nobody is told. Any context.
+    pub(super) fn release(&self) {
+        self.queue.release();
+    }
+
+    /// What is told of an operation of which nothing else is known.
+    pub(super) fn describe(&self, report: &Report) -> Completion {
+        Completion {
+            source: self.source.0 as u64,
+            ..Completion::of(report.context, report.flags)
+        }
+    }
+
+    /// An operation has been done. Any context.
+    #[inline]
+    pub(super) fn done(&self, report: &Report, completion: Completion) {
+        match report.is_wanted {
+            true => self.queue.put_done(completion),
+            false => self.queue.release(),
+        }
+    }
+
+    /// Something has come for a receive, into a piece of a buffer for several messages if that is not 0. Any
+    /// context.
+    #[inline]
+    pub(super) fn arrived(&self, report: &Report, piece: usize, arrival: &Arrival) {
+        let kind = match arrival.is_write {
+            true => FI_RMA | FI_REMOTE_WRITE | report.flags & FI_MULTI_RECV,
+            false => report.flags,
+        };
+        let data = arrival.data.map_or(0, |_| FI_REMOTE_CQ_DATA);
+        let completion = Completion {
+            flags: kind | data,
+            len: arrival.len,
+            data: arrival.data.map_or(0, u64::from),
+            buf: piece,
+            ..self.describe(report)
+        };
+        // Who writes with data wants that told.
+        let report = Report {
+            is_wanted: report.is_wanted || arrival.is_write || report.flags & FI_MULTI_RECV != 0,
+            ..*report
+        };
+        self.done(&report, completion);
+    }
+
+    /// It has not, whose piece of a buffer is there; `dropped` bytes were too many. Any context.
+    #[cold]
+    pub(super) fn failed(&self, report: &Report, piece: usize, errno: Errno, dropped: usize) {
+        self.queue.put(Outcome::Failed(Failure {
+            completion: Completion {
+                buf: piece,
+                ..self.describe(report)
+            },
+            dropped,
+            errno,
+            prov_errno: -errno.to_int(),
+            stranger: None,
+        }));
+    }
+
+    /// Gives what nobody has read to `reclaim`. Any context that `reclaim` bears.
+    pub(super) fn forget(&self, reclaim: &mut dyn FnMut(Context)) {
+        self.queue.forget(|outcome| {
+            let completion = outcome.completion();
+            let is_its = completion.source == self.source.0 as u64;
+            // A buffer for several messages is given back with its last piece.
+            if is_its && (completion.buf == 0 || completion.flags & FI_MULTI_RECV != 0) {
+                reclaim(completion.context);
+            }
+            is_its
+        });
+    }
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Fabrics: one for each network namespace.
+
+use super::{
+    domain::Domain,
+    offer,
+    pep::PassiveEndpoint,
+    request::Requests, //
+};
+use crate::{
+    abi::{
+        info::Info,
+        serial::Threading,
+        Errno,
+        NetRef,
+        Result, //
+    },
+    fi::{
+        eq::Source,
+        provider::{
+            self,
+            FabricAttr, //
+        },
+    },
+    rdma::net::Net,
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// The fabric of a network namespace.
+#[pin_data]
+pub(super) struct Fabric {
+    net: Net,
+    /// The same as the consumer named it.
+    net_ref: NetRef,
+    #[pin]
+    requests: Requests,
+}
+
+impl Fabric {
+    /// Opens it. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENODATA for a name that is not its own, -FI_ENOMEM.
+    pub(super) fn new(attr: &FabricAttr<'_>, net: Net) -> Result<Arc<Self>> {
+        if attr.name.is_some_and(|name| name != offer::NAME) {
+            return Err(Errno::ENODATA);
+        }
+        Ok(Arc::pin_init(
+            pin_init!(Self {
+                net,
+                net_ref: attr.net,
+                requests <- Requests::new(),
+            }),
+            GFP_KERNEL,
+        )?)
+    }
+
+    /// Where its addresses are valid.
+    pub(super) fn net(&self) -> &Net {
+        &self.net
+    }
+
+    /// The same for an info, which its reader uses while the fabric is open.
+    pub(super) fn net_ref(&self) -> NetRef {
+        self.net_ref
+    }
+
+    /// What nobody has answered.
+    pub(super) fn requests(&self) -> &Requests {
+        &self.requests
+    }
+}
+
+impl provider::Fabric for Fabric {
+    fn domain(
+        self: Arc<Self>,
+        info: &Info,
+        _threading: Threading,
+    ) -> Result<Arc<dyn provider::Domain>> {
+        if info.domain_name() != Some(offer::NAME) {
+            return Err(Errno::EINVAL);
+        }
+        let domain: Arc<dyn provider::Domain> = Domain::new(self, info)?;
+        Ok(domain)
+    }
+
+    fn passive_endpoint(
+        self: Arc<Self>,
+        info: &Info,
+        source: Source,
+    ) -> Result<Arc<dyn provider::PassiveEndpoint>> {
+        let listener: Arc<dyn provider::PassiveEndpoint> =
+            PassiveEndpoint::new(self, info, source)?;
+        Ok(listener)
+    }
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Registered memory. Nothing is mapped: a region of local use is little more than the promise to keep it.
+
+use super::{
+    super::common::mr::{
+        Opening,
+        Regions, //
+    },
+    offer::REGION_PARTS,
+};
+use crate::{
+    abi::{
+        Errno,
+        Result,
+        FI_KEY_NOTAVAIL, //
+    },
+    fi::{
+        memory::{
+            Descriptor,
+            Memory,
+            Segment,
+            Start, //
+        },
+        mr::{
+            Access,
+            Addressing, //
+        },
+        provider, //
+    },
+    rdma::dma,
+};
+use core::{
+    ops::Range,
+    ptr, //
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// A region.
+pub(super) struct Region {
+    opening: Option<Opening>,
+    regions: Arc<Regions>,
+    /// The addresses of its parts.
+    parts: KVVec<Range<usize>>,
+}
+
+impl Region {
+    /// Registers memory. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL for what is no memory that stays, a stack for one, and for more parts than peers reach;
+    /// -FI_ENOMEM.
+    pub(super) fn new(
+        regions: &Arc<Regions>,
+        memory: &[Segment],
+        access: Access,
+        addressing: Addressing,
+    ) -> Result<Arc<Self>> {
+        let mut parts = KVVec::with_capacity(memory.len(), GFP_KERNEL)?;
+        for segment in memory {
+            dma::check(segment.addr(), segment.len())?;
+            parts.push(segment.addr()..segment.addr() + segment.len(), GFP_KERNEL)?;
+        }
+        let opening = match access.is_remote() {
+            true if memory.len() > REGION_PARTS => return Err(Errno::EINVAL),
+            true => Some(regions.open_any(memory, access, addressing)?),
+            false => None,
+        };
+        Ok(Arc::new(
+            Self {
+                opening,
+                regions: regions.clone(),
+                parts,
+            },
+            GFP_KERNEL,
+        )?)
+    }
+
+    fn has(&self, addr: usize, len: usize) -> bool {
+        let has = |part: &Range<usize>| addr >= part.start && len <= part.end.saturating_sub(addr);
+        len == 0 || self.parts.iter().any(has)
+    }
+}
+
+/// Whether the parts of `memory` lie in the regions that they are said to be of, which are all among `regions`.
+///
+/// # Errors
+///
+/// -FI_EINVAL.
+#[inline]
+pub(super) fn check(
+    memory: Memory<'_>,
+    descriptors: &[Descriptor],
+    regions: &Arc<Regions>,
+) -> Result {
+    match descriptors {
+        [] => Ok(()),
+        [only] if only.as_ptr().is_null() => Ok(()),
+        _ => check_each(memory, descriptors, regions),
+    }
+}
+
+#[inline(never)]
+fn check_each(memory: Memory<'_>, descriptors: &[Descriptor], regions: &Arc<Regions>) -> Result {
+    let mut descriptors = descriptors.iter();
+    memory.each(|part| {
+        let descriptor = descriptors.next().copied().unwrap_or(Descriptor::NONE);
+        if part.is_empty() {
+            return Ok(());
+        }
+        // SAFETY: By the invariant of the type it is what `Region::descriptor` has given for one that is there.
+        let Some(region) = (unsafe { descriptor.as_ptr().cast::<Region>().as_ref() }) else {
+            return Ok(());
+        };
+        let is_in = match part.start() {
+            Start::Address(addr) => region.has(addr, part.len()),
+            // What a page is called is no address.
+            Start::Page(..) => true,
+        };
+        match is_in && Arc::ptr_eq(&region.regions, regions) {
+            true => Ok(()),
+            false => Err(Errno::EINVAL),
+        }
+    })
+}
+
+impl provider::MemoryRegion for Region {
+    fn descriptor(&self) -> Descriptor {
+        // SAFETY: This is a region, which outlives what it is posted with.
+        unsafe { Descriptor::new(ptr::from_ref(self).cast_mut().cast()) }
+    }
+
+    fn key(&self) -> u64 {
+        self.opening.as_ref().map_or(FI_KEY_NOTAVAIL, Opening::key)
+    }
+}

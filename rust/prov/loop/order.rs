@@ -1,0 +1,425 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What an endpoint has been asked to do, and how it is done: by whoever finds the two ends together.
+
+use super::{
+    super::common::{
+        bounce::{
+            Incoming,
+            Outgoing, //
+        },
+        mr::{
+            Regions,
+            Target,
+            Touch, //
+        },
+    },
+    exit::Report,
+};
+use crate::{
+    abi::{
+        flags::*,
+        Errno,
+        Result, //
+    },
+    fi::{
+        atomic::{
+            Datatype,
+            Form,
+            Op,
+            Operands, //
+        },
+        memory::Context, //
+    },
+};
+
+/// Most bytes of the elements of an atomic operation, which are kept, as are those to compare with.
+const MOST_ATOMIC: usize = 64;
+
+/// Most elements of one.
+pub(super) fn most_elements(datatype: Datatype) -> usize {
+    datatype.count_in(MOST_ATOMIC)
+}
+
+/// What the capabilities of an endpoint let its peer do.
+#[derive(Clone, Copy)]
+pub(super) struct Rights {
+    may_read: bool,
+    may_write: bool,
+}
+
+impl Rights {
+    /// Those that go with capabilities.
+    pub(super) fn of(caps: u64) -> Self {
+        Self {
+            may_read: caps & FI_REMOTE_READ != 0,
+            may_write: caps & FI_REMOTE_WRITE != 0,
+        }
+    }
+
+    fn check(self, touch: Touch) -> Result {
+        let (reads, writes) = match touch {
+            Touch::Reads => (true, false),
+            Touch::Writes => (false, true),
+            Touch::Changes => (true, true),
+        };
+        match reads <= self.may_read && writes <= self.may_write {
+            true => Ok(()),
+            false => Err(Errno::EACCES),
+        }
+    }
+}
+
+/// Where the bytes of an operation are.
+pub(super) enum Bytes {
+    /// Where its poster has them, who does not touch them until it is over.
+    Lent(Outgoing),
+    /// Copied, so many of them.
+    Kept(usize),
+}
+
+/// Memory of the peer's.
+#[derive(Clone, Copy)]
+pub(super) struct Remote {
+    pub(super) addr: u64,
+    pub(super) key: u64,
+}
+
+/// What is to be done.
+pub(super) enum Work {
+    /// Nothing: nobody has asked for anything.
+    Nothing,
+    /// A message.
+    Send { from: Bytes, data: Option<u32> },
+    /// A write to the peer's memory.
+    Write {
+        from: Bytes,
+        to: Remote,
+        data: Option<u32>,
+    },
+    /// A read.
+    Read { from: Remote, into: Incoming },
+    /// An atomic operation, whose [`Operands`](Kept) are kept.
+    Atomic {
+        form: Form,
+        op: Op,
+        datatype: Datatype,
+        target: Target,
+        result: Incoming,
+    },
+}
+
+/// Room for what is injected, or for the operands of an atomic operation and what is compared with.
+pub(super) struct Kept([u8; 2 * MOST_ATOMIC]);
+
+/// What its poster has back at once, and has to be kept if the operation is not done by then.
+pub(super) enum Loan {
+    /// Nothing.
+    Nothing,
+    /// What is sent.
+    Injected,
+    /// It has been kept.
+    Operands(Kept),
+}
+
+/// An operation under way.
+pub(super) struct Order {
+    pub(super) work: Work,
+    pub(super) report: Report,
+    kept: Kept,
+}
+
+/// A receive.
+pub(super) struct Receive {
+    pub(super) into: Incoming,
+    pub(super) report: Report,
+    /// Where its piece of a buffer for several messages is; 0 if it is none.
+    pub(super) piece: usize,
+    /// Whether the buffer is its owner's again with it.
+    pub(super) is_last: bool,
+}
+
+/// Why an operation could not be done.
+pub(super) enum Fault {
+    /// The receive has less room than the message needs.
+    TooLong(usize),
+    /// The peer does not allow it, or has no such memory.
+    Refused(Errno),
+}
+
+/// What has come with an operation for the receive that it took.
+#[derive(Clone, Copy)]
+pub(super) struct Arrival {
+    pub(super) len: usize,
+    pub(super) data: Option<u32>,
+    /// Whether it was a write, and no message.
+    pub(super) is_write: bool,
+}
+
+impl Report {
+    const NOBODY: Self = Self {
+        context: Context::NULL,
+        flags: 0,
+        is_wanted: false,
+    };
+}
+
+impl Receive {
+    /// One that is not posted.
+    pub(super) fn idle() -> Self {
+        Self {
+            into: Incoming::NOWHERE,
+            report: Report::NOBODY,
+            piece: 0,
+            is_last: false,
+        }
+    }
+
+    /// What is told of it, and that its buffer is over with it.
+    pub(super) fn whole_report(&self) -> Report {
+        let last = if self.is_last { FI_MULTI_RECV } else { 0 };
+        Report {
+            flags: self.report.flags | last,
+            ..self.report
+        }
+    }
+}
+
+impl Work {
+    /// Whether it takes a receive of the peer's.
+    #[inline]
+    pub(super) fn takes_receive(&self) -> bool {
+        matches!(self, Self::Send { .. } | Self::Write { data: Some(_), .. })
+    }
+
+    /// How many bytes it moves.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Nothing => 0,
+            Self::Send { from, .. } | Self::Write { from, .. } => from.len(),
+            Self::Read { into, .. } => into.len(),
+            Self::Atomic {
+                target, datatype, ..
+            } => target.count as usize * datatype.size(),
+        }
+    }
+}
+
+impl Bytes {
+    #[inline]
+    fn len(&self) -> usize {
+        match self {
+            Self::Lent(memory) => memory.len(),
+            Self::Kept(len) => *len,
+        }
+    }
+
+    /// Copies `len` bytes from `at` on to the start of `to`; what is kept is in `kept`.
+    #[inline]
+    fn copy(&self, kept: &[u8], at: usize, len: usize, to: &Incoming) {
+        match self {
+            Self::Lent(memory) => {
+                memory.copy(at, len, to, 0);
+            }
+            Self::Kept(_) => {
+                to.write(0, kept.get(at..at + len).unwrap_or(&[]));
+            }
+        }
+    }
+}
+
+/// The number of `size` bytes that is there.
+fn number_at(kept: &[u8], at: usize, size: usize) -> u64 {
+    let mut bytes = [0; 8];
+    let found = kept.get(at..at + size).unwrap_or(&[]);
+    for (to, from) in bytes.iter_mut().zip(found) {
+        *to = *from;
+    }
+    let [a, b, c, d, ..] = bytes;
+    match size {
+        1 => u64::from(a),
+        2 => u64::from(u16::from_ne_bytes([a, b])),
+        4 => u64::from(u32::from_ne_bytes([a, b, c, d])),
+        _ => u64::from_ne_bytes(bytes),
+    }
+}
+
+/// A number as its bytes: the first `size` of them.
+fn bytes_of(number: u64, size: usize) -> [u8; 8] {
+    let mut bytes = [0; 8];
+    let mut put = |from: &[u8]| {
+        for (to, from) in bytes.iter_mut().zip(from) {
+            *to = *from;
+        }
+    };
+    match size {
+        1 => put(&[number as u8]),
+        2 => put(&(number as u16).to_ne_bytes()),
+        4 => put(&(number as u32).to_ne_bytes()),
+        _ => put(&number.to_ne_bytes()),
+    }
+    bytes
+}
+
+impl Kept {
+    const NOTHING: Self = Self([0; 2 * MOST_ATOMIC]);
+
+    /// How much fits in.
+    pub(super) const SIZE: usize = 2 * MOST_ATOMIC;
+
+    /// The operands of an atomic operation.
+    pub(super) fn operands(operands: &Outgoing, compare: &Outgoing) -> Self {
+        let mut kept = Self::NOTHING;
+        let (first, second) = kept.0.split_at_mut(MOST_ATOMIC);
+        operands.read(0, first);
+        compare.read(0, second);
+        kept
+    }
+}
+
+impl Order {
+    /// One that nobody has asked for.
+    pub(super) fn idle() -> Self {
+        Self {
+            work: Work::Nothing,
+            report: Report::NOBODY,
+            kept: Kept::NOTHING,
+        }
+    }
+
+    /// Becomes the order to do `work`, which is done before its poster goes on if `is_now`.
+    #[inline]
+    pub(super) fn fill(&mut self, work: Work, report: Report, loan: Loan, is_now: bool) {
+        self.work = work;
+        self.report = report;
+        match loan {
+            Loan::Nothing => {}
+            Loan::Injected if is_now => {}
+            Loan::Injected => self.keep(),
+            Loan::Operands(kept) => self.kept = kept,
+        }
+    }
+
+    #[inline(never)]
+    fn keep(&mut self) {
+        if let Work::Send { from, .. } | Work::Write { from, .. } = &mut self.work {
+            if let Bytes::Lent(memory) = from {
+                *from = Bytes::Kept(memory.read(0, &mut self.kept.0));
+            }
+        }
+    }
+
+    /// Does it: to the memory of a peer that has these regions and gives these rights, and that has given
+    /// `receive`, if it takes one.
+    pub(super) fn execute(
+        &self,
+        (regions, rights): (&Regions, Rights),
+        receive: Option<&Receive>,
+    ) -> core::result::Result<Arrival, Fault> {
+        let len = self.work.len();
+        let arrival = |data: Option<u32>, is_write: bool| Arrival {
+            len,
+            data,
+            is_write,
+        };
+        match &self.work {
+            Work::Nothing => Ok(arrival(None, false)),
+            Work::Send { from, data } => {
+                let Some(receive) = receive else {
+                    return Err(Fault::TooLong(len));
+                };
+                match len.checked_sub(receive.into.len()) {
+                    None | Some(0) => {}
+                    Some(dropped) => return Err(Fault::TooLong(dropped)),
+                }
+                from.copy(&self.kept.0, 0, len, &receive.into);
+                Ok(arrival(*data, false))
+            }
+            Work::Write { from, to, data } => {
+                visit(
+                    (regions, rights),
+                    *to,
+                    len,
+                    Touch::Writes,
+                    |part, before| {
+                        let into = Incoming::of_region(part);
+                        from.copy(&self.kept.0, before, part.len(), &into);
+                    },
+                )?;
+                Ok(arrival(*data, true))
+            }
+            Work::Read { from, into } => {
+                visit(
+                    (regions, rights),
+                    *from,
+                    len,
+                    Touch::Reads,
+                    |part, before| {
+                        Outgoing::of_region(part).copy(0, part.len(), into, before);
+                    },
+                )?;
+                Ok(arrival(None, false))
+            }
+            Work::Atomic { .. } => {
+                self.change(regions, rights).map_err(Fault::Refused)?;
+                Ok(arrival(None, false))
+            }
+        }
+    }
+
+    /// An atomic operation.
+    fn change(&self, regions: &Regions, rights: Rights) -> Result {
+        let Work::Atomic {
+            form,
+            op,
+            datatype,
+            target,
+            result,
+            ..
+        } = &self.work
+        else {
+            return Ok(());
+        };
+        // As of devices, whose operations tell all that they find.
+        let touch = match op {
+            Op::Read => Touch::Reads,
+            _ => Touch::Changes,
+        };
+        rights.check(touch)?;
+        let size = datatype.size();
+        regions.each([*target], *datatype, touch, |number, element| {
+            let at = number * size;
+            let mut given = Operands {
+                old: 0,
+                operand: number_at(&self.kept.0, at, size),
+                compare: number_at(&self.kept.0, MOST_ATOMIC + at, size),
+            };
+            let old = element.change(|old| {
+                given.old = old;
+                op.apply(*datatype, given)
+            });
+            if *form != Form::Base {
+                let bytes = bytes_of(old, size);
+                result.write(at, bytes.get(..size).unwrap_or(&bytes));
+            }
+        })
+    }
+}
+
+/// Has `act` act upon each part of a peer's memory, if it may be touched. Nobody asks where nothing is.
+fn visit(
+    (regions, rights): (&Regions, Rights),
+    at: Remote,
+    len: usize,
+    touch: Touch,
+    act: impl FnMut(&crate::fi::memory::Segment, usize),
+) -> core::result::Result<(), Fault> {
+    if len == 0 {
+        return Ok(());
+    }
+    let visit = rights
+        .check(touch)
+        .and_then(|()| regions.visit(at.key, (at.addr, len), touch));
+    visit.map_err(Fault::Refused)?.each(act);
+    Ok(())
+}

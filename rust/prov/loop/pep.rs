@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Listeners. The mutex guards the port and where requests go.
+
+use super::{
+    super::common::query::Wishes,
+    fabric::Fabric,
+    offer::{
+        self,
+        MAX_PRIVATE_DATA, //
+    },
+    port::Port,
+    tie::Tie, //
+};
+use crate::{
+    abi::{
+        addr::format_of,
+        context,
+        info::Info,
+        Errno,
+        Result,
+        FI_ADDR_STR,
+        FI_CONNREQ,
+        KOFI_STATE_LISTENING,
+        KOFI_STATE_OPEN, //
+    },
+    fi::{
+        card::{
+            Ends,
+            Tell,
+            Told, //
+        },
+        eq::{
+            Event,
+            EventQueue,
+            Kind,
+            Source, //
+        },
+        info::Sizes,
+        object::Held,
+        provider, //
+    },
+    rdma::net::SockAddr,
+};
+use core::net::SocketAddr;
+use kernel::{
+    new_mutex,
+    prelude::*,
+    sync::{
+        atomic::{
+            AtomicFlag,
+            Relaxed, //
+        },
+        Arc,
+        Mutex, //
+    },
+};
+
+/// How many requests may wait, unless the consumer says otherwise.
+const DEFAULT_BACKLOG: usize = 128;
+
+struct Link {
+    port: Option<Port>,
+    events: Option<Held<EventQueue>>,
+    backlog: usize,
+}
+
+/// A listener.
+#[pin_data]
+pub(super) struct PassiveEndpoint {
+    fabric: Arc<Fabric>,
+    source: Source,
+    /// What the listener's info has, its requests' infos have.
+    wishes: Wishes,
+    sizes: Sizes,
+    addr_format: u32,
+    #[pin]
+    link: Mutex<Link>,
+    /// Its address, for those who only look.
+    #[pin]
+    ends: Ends,
+    listens: AtomicFlag,
+}
+
+impl PassiveEndpoint {
+    /// Makes a listener, bound to the source address of `info` if there is one. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Port::take`].
+    pub(super) fn new(fabric: Arc<Fabric>, info: &Info, source: Source) -> Result<Arc<Self>> {
+        let (addr, _) = info.ends()?;
+        let listener = Arc::pin_init(
+            pin_init!(Self {
+                fabric,
+                source,
+                wishes: Wishes::of(Some(info)),
+                sizes: Sizes::of(info),
+                addr_format: info.addr_format(),
+                ends <- Ends::new(None, None),
+                listens: AtomicFlag::new(false),
+                link <- new_mutex!(
+                    Link {
+                        port: None,
+                        events: None,
+                        backlog: DEFAULT_BACKLOG,
+                    },
+                    "kofi::loop::PassiveEndpoint"
+                ),
+            }),
+            GFP_KERNEL,
+        )?;
+        if let Some(addr) = addr {
+            listener.bind(&addr.into())?;
+        }
+        Ok(listener)
+    }
+
+    fn bind(&self, addr: &SockAddr) -> Result {
+        if self.link.lock().events.is_some() {
+            return Err(Errno::EOPBADSTATE);
+        }
+        let port = Port::take(self.fabric.net(), addr)?;
+        let old = self.link.lock().port.replace(port);
+        drop(old);
+        Ok(())
+    }
+
+    /// Tells the consumer that somebody at `peer` asks for a connection with `to`. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ECONNREFUSED where too many wait, or nobody listens any more; -FI_ENOMEM. Then nobody has been told.
+    pub(super) fn ask(
+        &self,
+        (to, peer): (SockAddr, SockAddr),
+        private_data: &[u8],
+        tie: &Arc<Tie>,
+    ) -> Result {
+        let mut info = offer::offer(&self.wishes)?;
+        self.wishes.narrow(&mut info)?;
+        self.sizes.apply(&mut info)?;
+        info.set_net(self.fabric.net_ref());
+        let ends = [to, peer].map(SocketAddr::from);
+        let format = match self.addr_format {
+            FI_ADDR_STR => FI_ADDR_STR,
+            _ => format_of(&ends[1]),
+        };
+        info.set_ends(format, Some(&ends[0]), Some(&ends[1]))?;
+        let event = Event::reserve(self.source)?;
+        let link = self.link.lock();
+        let queue = link.events.as_ref().ok_or(Errno::ECONNREFUSED)?;
+        let requests = self.fabric.requests();
+        let handle = requests.keep(self.source, link.backlog, (to, peer), tie)?;
+        info.set_handle(handle);
+        // Whoever closes it meanwhile waits for the lock, and finds the request.
+        queue
+            .arc()
+            .push(event.fill(Kind::Connection(FI_CONNREQ), private_data, Some(info)));
+        Ok(())
+    }
+}
+
+impl provider::PassiveEndpoint for PassiveEndpoint {
+    fn listen(self: Arc<Self>, events: Held<EventQueue>) -> Result {
+        let mut link = self.link.lock();
+        if link.events.is_some() {
+            return Err(Errno::EOPBADSTATE);
+        }
+        let port = link.port.take().ok_or(Errno::EADDRNOTAVAIL)?;
+        self.ends.set_local(port.addr().into());
+        link.events = Some(events);
+        let port = port.listen(self.fabric.net(), self.clone());
+        match port {
+            Ok(port) => link.port = Some(port),
+            Err(errno) => {
+                let events = link.events.take();
+                drop(link);
+                drop(events);
+                return Err(errno);
+            }
+        }
+        self.listens.store(true, Relaxed);
+        Ok(())
+    }
+
+    fn set_backlog(&self, backlog: c_int) -> Result {
+        let mut link = self.link.lock();
+        if link.events.is_some() {
+            return Err(Errno::EOPBADSTATE);
+        }
+        link.backlog = usize::try_from(backlog).map_err(|_| Errno::EINVAL)?;
+        Ok(())
+    }
+
+    fn reject(&self, handle: usize, private_data: &[u8]) -> Result {
+        context::in_process()?;
+        if private_data.len() > MAX_PRIVATE_DATA {
+            return Err(Errno::EINVAL);
+        }
+        self.fabric.requests().take(handle)?.refuse(private_data);
+        Ok(())
+    }
+
+    fn set_name(&self, addr: SocketAddr) -> Result {
+        self.bind(&addr.into())
+    }
+
+    fn name(&self) -> Result<SocketAddr> {
+        let link = self.link.lock();
+        let port = link.port.as_ref().ok_or(Errno::EADDRNOTAVAIL)?;
+        Ok(port.addr().into())
+    }
+
+    fn private_data_limit(&self) -> usize {
+        MAX_PRIVATE_DATA
+    }
+
+    fn tell(&self, told: &mut Told<'_>) {
+        told.state(match self.listens.load(Relaxed) {
+            true => KOFI_STATE_LISTENING,
+            false => KOFI_STATE_OPEN,
+        });
+        self.ends.tell(told);
+    }
+
+    fn close(&self) {
+        self.listens.store(false, Relaxed);
+        let mut link = self.link.lock();
+        let (port, events) = (link.port.take(), link.events.take());
+        drop(link);
+        // It holds the listener.
+        drop(port);
+        self.fabric.requests().refuse_of(self.source);
+        drop(events);
+    }
+}

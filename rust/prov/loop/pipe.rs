@@ -1,0 +1,559 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! One direction of a connection: the receives of one side, and what the other has posted that they, or
+//! the memory of the first, are for.
+//!
+//! A transmit that finds nothing before it, and all that it needs, is done at once; if it is short, under the
+//! lock. Another one waits. Whoever finds that the first of those can be done, and nobody at work, works:
+//! for others too, in order, up to [`OPERATIONS`] or [`BYTES`]. The rest is left to a work item of the
+//! module's, so that nobody works for long, and nothing waits for somebody to come.
+//!
+//! The spinlock guards the queues, and is held with interrupts off, but while something long is copied. Those
+//! of completion queues and of regions are taken under it.
+
+use super::{
+    super::common::{
+        mr::Regions,
+        tally::{
+            Sent,
+            Taken, //
+        },
+    },
+    exit::{
+        Exit,
+        Report, //
+    },
+    order::{
+        Arrival,
+        Fault,
+        Loan,
+        Order,
+        Receive,
+        Rights,
+        Work, //
+    },
+    ring::Ring,
+    tie::Tie,
+};
+use crate::{
+    abi::{
+        context::Handlers,
+        lock::{
+            FastLockIrq,
+            FastLockIrqGuard, //
+        },
+        Errno,
+        Result, //
+    },
+    fi::{
+        card::Told,
+        cntr::Counters,
+        memory::Context, //
+    },
+};
+use core::mem;
+use kernel::{
+    prelude::*,
+    sync::{
+        new_condvar,
+        static_lock_class,
+        Arc,
+        CondVar,
+        SetOnce, //
+    },
+    workqueue::{
+        self,
+        impl_has_work,
+        new_work,
+        WorkItem, //
+    },
+};
+
+/// What is copied under the lock.
+const SHORT: usize = 1024;
+
+/// How many operations somebody does in one go.
+const OPERATIONS: usize = 16;
+
+/// How many bytes somebody moves before the rest is left to others.
+const BYTES: usize = 1 << 20;
+
+/// The side that receives, whose memory is reached.
+pub(super) struct Receiver {
+    pub(super) exit: Exit,
+    pub(super) regions: Arc<Regions>,
+    pub(super) rights: Rights,
+}
+
+/// What a side sends with.
+pub(super) struct Outfit {
+    pub(super) exit: Exit,
+    pub(super) orders: Ring<Order>,
+    pub(super) counters: Counters,
+}
+
+/// Whose operations are given back, and to whom they are told otherwise.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Leaver {
+    /// Nobody: both are told.
+    Nobody,
+    /// The side that sends.
+    Sender,
+    /// The side that receives.
+    Receiver,
+}
+
+struct Inner {
+    receives: Ring<Receive>,
+    /// What waits for its turn; whatever is being done is the first.
+    orders: Ring<Order>,
+    /// Somebody is at work.
+    is_busy: bool,
+    /// Nothing is begun any more: what is posted is given up soon.
+    is_over: bool,
+    /// Nothing is posted any more.
+    is_ended: bool,
+    /// No receive is posted any more, no transmit.
+    no_receives: bool,
+    no_transmits: bool,
+    /// What the operations of each side are counted by, until it leaves.
+    of_sender: Option<Counters>,
+    of_receiver: Option<Counters>,
+}
+
+/// See the module.
+#[pin_data]
+pub(super) struct Pipe {
+    #[pin]
+    inner: FastLockIrq<Inner>,
+    /// Told when nobody is at work any more, and when nothing waits.
+    #[pin]
+    rest: CondVar,
+    #[pin]
+    work: workqueue::Work<Pipe>,
+    /// From when the side that receives has been enabled.
+    receiver: SetOnce<Receiver>,
+    /// From when there is a connection.
+    sender: SetOnce<Exit>,
+    tie: SetOnce<Arc<Tie>>,
+    /// Counted under the lock.
+    sent: Sent,
+    taken: Taken,
+}
+
+impl_has_work! {
+    impl HasWork<Self> for Pipe { self.work }
+}
+
+impl WorkItem for Pipe {
+    type Pointer = Arc<Pipe>;
+
+    fn run(this: Arc<Pipe>) {
+        this.go_on();
+    }
+}
+
+/// Something that is done while others may post, and what for. Their slots are not given back before.
+struct Match {
+    order: Order,
+    receive: Option<Receive>,
+}
+
+/// What has come of it, to be told.
+struct Story {
+    order: Report,
+    receive: Option<(Report, usize)>,
+    outcome: core::result::Result<Arrival, Fault>,
+}
+
+impl Inner {
+    /// Whether the first of what waits can be done.
+    fn can_go(&self) -> bool {
+        let takes = self.orders.first().map(|order| order.work.takes_receive());
+        match takes {
+            None => false,
+            Some(takes) => !self.is_over && (!takes || !self.receives.is_empty()),
+        }
+    }
+
+    /// Takes it out of its slot, and what it takes.
+    fn next(&mut self) -> Option<Match> {
+        if !self.can_go() {
+            return None;
+        }
+        let order = mem::replace(self.orders.first_mut()?, Order::idle());
+        let receive = match order.work.takes_receive() {
+            true => Some(mem::replace(self.receives.first_mut()?, Receive::idle())),
+            false => None,
+        };
+        Some(Match { order, receive })
+    }
+
+    /// The first has been done, with a receive or without.
+    #[inline]
+    fn is_done(&mut self, with_receive: bool) {
+        self.orders.give_back();
+        if with_receive {
+            self.receives.give_back();
+        }
+    }
+}
+
+impl Pipe {
+    /// One with room for so many receives. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM.
+    pub(super) fn new(receives: usize) -> Result<Arc<Self>> {
+        let inner = Inner {
+            receives: Ring::new(receives, Receive::idle)?,
+            orders: Ring::NONE,
+            is_busy: false,
+            is_over: false,
+            is_ended: false,
+            no_receives: false,
+            no_transmits: false,
+            of_sender: None,
+            of_receiver: None,
+        };
+        Ok(Arc::pin_init(
+            pin_init!(Self {
+                inner <- FastLockIrq::new(inner, c"kofi::loop::Pipe", static_lock_class!()),
+                rest <- new_condvar!("kofi::loop::Pipe"),
+                work <- new_work!("kofi::loop::Pipe"),
+                receiver: SetOnce::new(),
+                sender: SetOnce::new(),
+                tie: SetOnce::new(),
+                sent: Sent::new(),
+                taken: Taken::new(),
+            }),
+            GFP_KERNEL,
+        )?)
+    }
+
+    /// The side that receives is there: receives can be posted. Once.
+    pub(super) fn open(&self, receiver: Receiver, counters: Counters) {
+        self.inner.lock().of_receiver = Some(counters);
+        let _ = self.receiver.populate(receiver);
+    }
+
+    /// The side that sends is there, with its transmits. Once.
+    pub(super) fn connect(&self, sender: Outfit, tie: Arc<Tie>) {
+        let Outfit {
+            exit,
+            orders,
+            counters,
+        } = sender;
+        let _ = self.tie.populate(tie);
+        let mut inner = self.inner.lock();
+        inner.orders = orders;
+        inner.of_sender = Some(counters);
+        drop(inner);
+        let _ = self.sender.populate(exit);
+    }
+
+    /// Where receives complete; -FI_EOPBADSTATE before there are any.
+    #[inline]
+    pub(super) fn receiver(&self) -> Result<&Receiver> {
+        self.receiver.as_ref().ok_or(Errno::EOPBADSTATE)
+    }
+
+    /// Where transmits complete; -FI_ENOTCONN before there is a connection.
+    #[inline]
+    pub(super) fn sender(&self) -> Result<&Exit> {
+        self.sender.as_ref().ok_or(Errno::ENOTCONN)
+    }
+
+    /// How many receives can be posted.
+    pub(super) fn receives_left(&self) -> usize {
+        self.inner.lock().receives.left()
+    }
+
+    /// How many transmits can.
+    pub(super) fn transmits_left(&self) -> usize {
+        self.inner.lock().orders.left()
+    }
+
+    /// Posts `count` receives, each as `fill` has it, or none of them. There is room to tell of them. Any
+    /// context.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EAGAIN where there are not as many, -FI_ENOTCONN when it is over.
+    pub(super) fn receive(
+        self: &Arc<Self>,
+        count: usize,
+        mut fill: impl FnMut(usize, &mut Receive),
+    ) -> Result {
+        let mut inner = self.inner.lock();
+        if inner.is_ended || inner.no_receives {
+            return Err(Errno::ENOTCONN);
+        }
+        if inner.receives.left() < count {
+            self.taken.refused();
+            return Err(Errno::EAGAIN);
+        }
+        for number in 0..count {
+            let Some(receive) = inner.receives.take() else {
+                break;
+            };
+            fill(number, receive);
+            self.taken.posted();
+        }
+        if !inner.is_busy && inner.can_go() {
+            inner.is_busy = true;
+            drop(inner);
+            self.go_on();
+        }
+        Ok(())
+    }
+
+    /// Posts a transmit, for which there is room to tell of it. Any context.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EAGAIN where there are too many, -FI_ENOTCONN when it is over.
+    pub(super) fn transmit(self: &Arc<Self>, work: Work, report: Report, loan: Loan) -> Result {
+        let len = work.len();
+        let takes = work.takes_receive();
+        let mut inner = self.inner.lock();
+        if inner.is_ended || inner.no_transmits {
+            return Err(Errno::ENOTCONN);
+        }
+        let is_next = !inner.is_busy && inner.orders.is_empty();
+        let has_all = !takes || !inner.receives.is_empty();
+        let goes = is_next && has_all && !inner.is_over;
+        let Some(order) = inner.orders.take() else {
+            self.sent.refused();
+            return Err(Errno::EAGAIN);
+        };
+        order.fill(work, report, loan, goes);
+        self.sent.began(report.flags, len);
+        if goes && len > SHORT {
+            inner.is_busy = true;
+            drop(inner);
+            self.go_on();
+        } else if goes {
+            self.do_short(inner, takes);
+        }
+        Ok(())
+    }
+
+    /// Does the first, which is short and the only one, with a receive or without.
+    #[inline]
+    fn do_short(&self, mut inner: FastLockIrqGuard<'_, Inner>, with_receive: bool) {
+        let Some(order) = inner.orders.first() else {
+            return;
+        };
+        let receive = match with_receive {
+            true => inner.receives.first(),
+            false => None,
+        };
+        let story = self.execute(order, receive);
+        inner.is_done(with_receive);
+        self.count(&inner, &story);
+        if story.outcome.is_err() {
+            inner.is_over = true;
+        }
+        // Under the lock: who posts next is told next.
+        self.tell(story);
+    }
+
+    fn execute(&self, order: &Order, receive: Option<&Receive>) -> Story {
+        let outcome = match self.receiver() {
+            Ok(receiver) => order.execute((&receiver.regions, receiver.rights), receive),
+            Err(errno) => Err(Fault::Refused(errno)),
+        };
+        Story {
+            order: order.report,
+            receive: receive.map(|receive| (receive.whole_report(), receive.piece)),
+            outcome,
+        }
+    }
+
+    /// Does what can be done. The caller has made it busy.
+    fn go_on(self: &Arc<Self>) {
+        let (mut operations, mut bytes) = (0, 0);
+        let mut inner = self.inner.lock();
+        while let Some(found) = inner.next() {
+            drop(inner);
+            let story = self.execute(&found.order, found.receive.as_ref());
+            operations += 1;
+            bytes += found.order.work.len();
+            inner = self.inner.lock();
+            // Before it is told: who has been may post the next.
+            inner.is_done(found.receive.is_some());
+            self.count(&inner, &story);
+            if story.outcome.is_err() {
+                inner.is_over = true;
+            }
+            drop(inner);
+            self.tell(story);
+            if operations >= OPERATIONS || bytes >= BYTES {
+                // It stays busy until that has been here.
+                let _ = Handlers::queue().enqueue(self.clone());
+                return;
+            }
+            inner = self.inner.lock();
+        }
+        inner.is_busy = false;
+        let is_waited_for = inner.is_over || inner.no_transmits;
+        drop(inner);
+        if is_waited_for {
+            self.rest.notify_all();
+        }
+    }
+
+    /// Counts what has come of something, under the lock.
+    #[inline]
+    fn count(&self, inner: &Inner, story: &Story) {
+        let arrival = story.outcome.as_ref().ok();
+        let result = arrival.map(|arrival| arrival.len).ok_or(Errno::EIO);
+        self.sent.ended(result.map(|_| ()));
+        count(&inner.of_sender, story.order.flags, result.is_ok());
+        let Some((report, _)) = &story.receive else {
+            return;
+        };
+        self.taken.ended(result);
+        // Data of a write have taken it, which is no message.
+        if !arrival.is_some_and(|arrival| arrival.is_write) {
+            count(&inner.of_receiver, report.flags, result.is_ok());
+        }
+    }
+
+    /// Tells both sides. Nobody else does meanwhile.
+    fn tell(&self, story: Story) {
+        let (Ok(receiver), Ok(sender)) = (self.receiver(), self.sender()) else {
+            return;
+        };
+        let Story {
+            order,
+            receive,
+            outcome,
+        } = story;
+        match outcome {
+            Ok(arrival) => {
+                if let Some((report, piece)) = receive {
+                    receiver.exit.arrived(&report, piece, &arrival);
+                }
+                sender.done(&order, sender.describe(&order));
+            }
+            Err(fault) => {
+                // What it would have taken is none of a refusal's.
+                let (errno, of_receive, dropped) = match fault {
+                    Fault::TooLong(dropped) => (Errno::ECONNRESET, Errno::ETRUNC, dropped),
+                    Fault::Refused(errno) => (errno, Errno::ECANCELED, 0),
+                };
+                if let Some((report, piece)) = receive {
+                    receiver.exit.failed(&report, piece, of_receive, dropped);
+                }
+                sender.failed(&order, 0, errno, 0);
+                // As on a wire, that is the end of the connection.
+                if let Some(tie) = self.tie.as_ref() {
+                    tie.break_off();
+                }
+            }
+        }
+    }
+
+    /// Lets no receive be posted any more, or no transmit.
+    pub(super) fn refuse(&self, receives: bool, transmits: bool) {
+        let mut inner = self.inner.lock();
+        inner.no_receives |= receives;
+        inner.no_transmits |= transmits;
+    }
+
+    /// Waits until no transmit is under way, for so long: whether that is so. May sleep.
+    pub(super) fn has_ended(&self) -> bool {
+        let inner = self.inner.lock();
+        !inner.is_busy && inner.orders.is_empty()
+    }
+
+    /// Ends it: nothing is done any more when this returns. What was posted has been told as cancelled, but for
+    /// that of the `leaver`, which has been given to `reclaim`. May sleep.
+    pub(super) fn end(&self, leaver: Leaver, reclaim: &mut dyn FnMut(Context)) {
+        let mut inner = self.inner.lock();
+        inner.is_over = true;
+        inner.is_ended = true;
+        while inner.is_busy {
+            self.rest.wait(&mut inner);
+        }
+        let orders = mem::replace(&mut inner.orders, Ring::NONE);
+        let receives = mem::replace(&mut inner.receives, Ring::NONE);
+        // What is given back is no failure.
+        let gone = match leaver {
+            Leaver::Nobody => None,
+            Leaver::Sender => inner.of_sender.take(),
+            Leaver::Receiver => inner.of_receiver.take(),
+        };
+        for order in orders.iter() {
+            self.sent.ended(Err(Errno::ECANCELED));
+            count(&inner.of_sender, order.report.flags, false);
+        }
+        for receive in receives.iter() {
+            self.taken.ended(Err(Errno::ECANCELED));
+            count(&inner.of_receiver, receive.report.flags, false);
+        }
+        drop(inner);
+        drop(gone);
+        for order in orders.iter() {
+            if let Ok(sender) = self.sender() {
+                let is_leaver = leaver == Leaver::Sender;
+                give_up(sender, (&order.report, 0), is_leaver, reclaim);
+            }
+        }
+        for receive in receives.iter() {
+            if let Ok(receiver) = self.receiver() {
+                let is_leaver = leaver == Leaver::Receiver;
+                // A buffer for several messages is given back with its last piece.
+                let mut nobody = |_: Context| {};
+                let reclaim: &mut dyn FnMut(Context) = match receive.piece == 0 || receive.is_last {
+                    true => reclaim,
+                    false => &mut nobody,
+                };
+                let what = (&receive.whole_report(), receive.piece);
+                give_up(&receiver.exit, what, is_leaver, reclaim);
+            }
+        }
+    }
+
+    /// Tells what those have done who send.
+    pub(super) fn tell_sent(&self, told: &mut Told<'_>) {
+        let _inner = self.inner.lock();
+        self.sent.tell(told);
+    }
+
+    /// And those who receive.
+    pub(super) fn tell_taken(&self, told: &mut Told<'_>) {
+        let inner = self.inner.lock();
+        self.taken.tell(inner.receives.len(), told);
+    }
+}
+
+/// Counts an operation, if that is counted.
+#[inline]
+fn count(counters: &Option<Counters>, flags: u64, is_done: bool) {
+    let counter = counters.as_ref().and_then(|counters| counters.of(flags));
+    match (counter, is_done) {
+        (Some(counter), true) => counter.add(1),
+        (Some(counter), false) => counter.add_errors(1),
+        (None, _) => {}
+    }
+}
+
+/// Says that nothing came of an operation, or gives it back to who leaves.
+fn give_up(
+    exit: &Exit,
+    (report, piece): (&Report, usize),
+    is_leaver: bool,
+    reclaim: &mut dyn FnMut(Context),
+) {
+    match is_leaver {
+        true => {
+            exit.release();
+            reclaim(report.context);
+        }
+        false => exit.failed(report, piece, Errno::ECANCELED, 0),
+    }
+}

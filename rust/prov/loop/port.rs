@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Ports, which no device shares: those of each network namespace, for both families apart. They stand in the
+//! module's [`registry`].
+
+use super::pep::PassiveEndpoint;
+use crate::{
+    abi::{
+        registry::{
+            self,
+            Entry, //
+        },
+        Errno,
+        Result, //
+    },
+    rdma::net::{
+        Net,
+        SockAddr, //
+    },
+};
+use kernel::{
+    prelude::*,
+    sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        Arc, //
+    },
+};
+
+/// The first of those that nobody has asked for by number, and how many there are.
+const FIRST: u16 = 49152;
+const COUNT: u16 = u16::MAX - FIRST + 1;
+
+/// Where the next one is looked for.
+static NEXT: Atomic<u32> = Atomic::new(0);
+
+/// A port that is taken.
+struct Taken {
+    net: Net,
+    addr: SockAddr,
+    /// Who listens there.
+    listener: Option<Arc<PassiveEndpoint>>,
+}
+
+impl Taken {
+    /// Whether nobody else can have that address.
+    fn excludes(&self, net: &Net, addr: &SockAddr) -> bool {
+        let is_same = self.addr.ip() == addr.ip() && self.addr.scope() == addr.scope();
+        let meets = is_same || self.addr.is_unspecified() || addr.is_unspecified();
+        self.net == *net
+            && self.addr.is_ipv6() == addr.is_ipv6()
+            && self.addr.port() == addr.port()
+            && meets
+    }
+}
+
+/// A port that is its owner's until it is dropped, which may sleep.
+pub(super) struct Port {
+    entry: Entry,
+    addr: SockAddr,
+}
+
+impl Port {
+    /// Takes the port of `addr`, or a free one if that is 0. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EADDRNOTAVAIL for an address that the namespace does not have, -FI_EADDRINUSE, -FI_ENOMEM.
+    pub(super) fn take(net: &Net, addr: &SockAddr) -> Result<Self> {
+        Self::enter(net, addr, None)
+    }
+
+    /// The same for `listener`, which connections are asked of from now on.
+    pub(super) fn listen(self, net: &Net, listener: Arc<PassiveEndpoint>) -> Result<Self> {
+        let addr = self.addr;
+        let new = new_entry(net, &addr, Some(listener))?;
+        registry::with(|list| {
+            let own = list
+                .iter_mut()
+                .find(|entry| Arc::ptr_eq(entry, &self.entry));
+            if let Some(own) = own {
+                *own = new.clone();
+            }
+        });
+        Ok(Self { entry: new, addr })
+    }
+
+    fn enter(net: &Net, addr: &SockAddr, listener: Option<Arc<PassiveEndpoint>>) -> Result<Self> {
+        if !addr.is_unspecified() && !net.has(addr) {
+            return Err(Errno::EADDRNOTAVAIL);
+        }
+        let tries = match addr.port() {
+            0 => u32::from(COUNT),
+            _ => 1,
+        };
+        for _ in 0..tries {
+            let addr = match addr.port() {
+                0 => addr.with_port(FIRST + (NEXT.fetch_add(1, Relaxed) % u32::from(COUNT)) as u16),
+                _ => *addr,
+            };
+            let entry = new_entry(net, &addr, listener.clone())?;
+            let entered = registry::with(|list| {
+                let taken = list
+                    .iter()
+                    .filter_map(|entry| entry.downcast_ref::<Taken>());
+                if taken.into_iter().any(|taken| taken.excludes(net, &addr)) {
+                    return Ok(false);
+                }
+                list.push(entry.clone(), GFP_KERNEL)?;
+                Ok::<_, Errno>(true)
+            })?;
+            if entered {
+                return Ok(Self { entry, addr });
+            }
+        }
+        Err(Errno::EADDRINUSE)
+    }
+
+    /// The address with its number.
+    pub(super) fn addr(&self) -> SockAddr {
+        self.addr
+    }
+}
+
+impl Drop for Port {
+    fn drop(&mut self) {
+        let gone = registry::with(|list| {
+            let at = list
+                .iter()
+                .position(|entry| Arc::ptr_eq(entry, &self.entry));
+            at.and_then(|at| list.remove(at).ok())
+        });
+        drop(gone);
+    }
+}
+
+fn new_entry(net: &Net, addr: &SockAddr, listener: Option<Arc<PassiveEndpoint>>) -> Result<Entry> {
+    let entry: Entry = Arc::new(
+        Taken {
+            net: net.clone(),
+            addr: *addr,
+            listener,
+        },
+        GFP_KERNEL,
+    )?;
+    Ok(entry)
+}
+
+/// Who listens there, if somebody does. May sleep.
+pub(super) fn listener_at(net: &Net, addr: &SockAddr) -> Option<Arc<PassiveEndpoint>> {
+    registry::with(|list| {
+        let taken = list
+            .iter()
+            .filter_map(|entry| entry.downcast_ref::<Taken>());
+        let mut here = taken.filter(|taken| taken.excludes(net, addr));
+        here.find_map(|taken| taken.listener.clone())
+    })
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Requests for connections that nobody has answered.
+
+use super::{
+    ep::Endpoint,
+    tie::Tie, //
+};
+use crate::{
+    abi::{
+        Errno,
+        Result, //
+    },
+    fi::eq::Source,
+    rdma::net::SockAddr,
+};
+use kernel::{
+    prelude::*,
+    sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        new_mutex,
+        Arc,
+        Mutex, //
+    },
+};
+
+/// A request. Whoever drops it without an answer refuses it.
+pub(super) struct Request {
+    handle: usize,
+    listener: Source,
+    /// Until it has been answered.
+    tie: Option<Arc<Tie>>,
+    pub(super) local: SockAddr,
+    pub(super) peer: SockAddr,
+}
+
+impl Request {
+    /// What binds it to who has asked, whom the caller answers.
+    pub(super) fn into_tie(mut self) -> Option<Arc<Tie>> {
+        self.tie.take()
+    }
+
+    /// Says no, with data for the peer. May sleep.
+    pub(super) fn refuse(mut self, private_data: &[u8]) {
+        self.say_no(private_data);
+    }
+
+    fn say_no(&mut self, private_data: &[u8]) {
+        let Some(tie) = self.tie.take() else {
+            return;
+        };
+        let mut ends = tie.ends.lock();
+        let asker: Option<Arc<Endpoint>> = ends.asker.take();
+        if let Some(asker) = asker {
+            asker.refused(private_data);
+        }
+    }
+}
+
+impl Drop for Request {
+    fn drop(&mut self) {
+        self.say_no(&[]);
+    }
+}
+
+/// All unanswered requests of a fabric.
+#[pin_data]
+pub(super) struct Requests {
+    #[pin]
+    list: Mutex<KVec<Request>>,
+    last: Atomic<usize>,
+}
+
+impl Requests {
+    pub(super) fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            list <- new_mutex!(KVec::new(), "kofi::loop::Requests"),
+            last: Atomic::new(0),
+        })
+    }
+
+    /// Keeps a request from `peer` to a listener until it is taken, unless that has `most` already: the handle
+    /// that it is known by. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ECONNREFUSED, -FI_ENOMEM: nobody has been told.
+    pub(super) fn keep(
+        &self,
+        listener: Source,
+        most: usize,
+        (local, peer): (SockAddr, SockAddr),
+        tie: &Arc<Tie>,
+    ) -> Result<usize> {
+        // 0 stands for no request.
+        let handle = self.last.fetch_add(1, Relaxed).wrapping_add(1).max(1);
+        let mut list = self.list.lock();
+        let waiting = list.iter().filter(|request| request.listener == listener);
+        if waiting.count() >= most {
+            return Err(Errno::ECONNREFUSED);
+        }
+        list.reserve(1, GFP_KERNEL)?;
+        // There is room: it has just been made.
+        let _ = list.push_within_capacity(Request {
+            handle,
+            listener,
+            tie: Some(tie.clone()),
+            local,
+            peer,
+        });
+        Ok(handle)
+    }
+
+    /// Takes a request; -FI_EINVAL if there is none with that handle.
+    pub(super) fn take(&self, handle: usize) -> Result<Request> {
+        self.take_where(|request| request.handle == handle)
+            .ok_or(Errno::EINVAL)
+    }
+
+    fn take_where(&self, which: impl Fn(&Request) -> bool) -> Option<Request> {
+        let mut list = self.list.lock();
+        let at = list.iter().position(which)?;
+        list.remove(at).ok()
+    }
+
+    /// Refuses what came to a listener that closes. May sleep.
+    pub(super) fn refuse_of(&self, listener: Source) {
+        while let Some(request) = self.take_where(|request| request.listener == listener) {
+            request.refuse(&[]);
+        }
+    }
+}
