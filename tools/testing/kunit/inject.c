@@ -292,6 +292,22 @@ static void ep_12_before_and_after_a_connection(struct kunit *test)
 }
 
 /* An entry that nobody reads keeps what was posted behind it in the queue. */
+/* The memory is the caller's again, however long the message waits. */
+static void ep_12_a_receive_that_comes_later(struct kunit *test)
+{
+	u8 *buf = tr_buffer(test, 16), *in = tr_buffer(test, 16);
+	struct kofi_pair *pair = fx_pair(test, NULL);
+
+	if (tr_is_iwarp(pair->info))
+		kunit_skip(test, "a message without a receive ends the connection");
+	tr_fill(buf, 16, 1);
+	KUNIT_ASSERT_EQ(test, 0, by_inject(pair->ep[0], buf, 16));
+	memset(buf, 0, 16);
+	KUNIT_ASSERT_EQ(test, 0, tr_recv(pair->ep[1], in, 16));
+	tr_expect(test, pair->cq[1], in, FI_RECV, 16);
+	KUNIT_EXPECT_TRUE(test, tr_intact(in, 16, 1));
+}
+
 static void ep_12_a_full_queue(struct kunit *test)
 {
 	const struct fx_pair_opts opts = { .tx_size = DEPTH };
@@ -412,6 +428,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(ep_12_not_even_by_default),
 	KUNIT_CASE_PARAM(ep_12_a_failure_has_an_error_entry, ways_gen_params),
 	KUNIT_CASE(ep_12_before_and_after_a_connection),
+	KUNIT_CASE(ep_12_a_receive_that_comes_later),
 	KUNIT_CASE(ep_12_a_full_queue),
 	KUNIT_CASE_PARAM(ep_12_thousands_without_a_reader, depths_gen_params),
 	KUNIT_CASE(ep_12_behind_entries_of_others),

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * CONTRACT, CM 6: who asks for a connection and has not said that it heard of
+ * the answer when the other end is closed, hears of that afterwards. It is
+ * rdma_cm alone, and says so when it is told to.
+ */
+
+#include <rdma/rdma_cm.h>
+
+#include "traffic.h"
+
+/* How many ends that were closed wait for that; each more ends the oldest. */
+#define MOST	64
+#define BEYOND	2
+
+/* Of no queue pair, and of no asker before. */
+#define FIRST_QPN	0x800000
+
+struct asker {
+	struct kunit			*test;
+	struct rdma_cm_id		*id;
+	struct completion		event;
+	enum rdma_cm_event_type		what;
+};
+
+static int on_event(struct rdma_cm_id *id, struct rdma_cm_event *event)
+{
+	struct asker *asker = id->context;
+
+	asker->what = event->event;
+	complete(&asker->event);
+	return 0;
+}
+
+static void expect_event(struct asker *asker, enum rdma_cm_event_type what)
+{
+	struct kunit *test = asker->test;
+
+	KUNIT_ASSERT_GT_MSG(test, wait_for_completion_timeout(&asker->event,
+							      msecs_to_jiffies(FX_WAIT_MS)),
+			    0, "waited for %s", rdma_event_msg(what));
+	KUNIT_ASSERT_EQ_MSG(test, what, asker->what, "%s", rdma_event_msg(asker->what));
+}
+
+static void destroy(void *id)
+{
+	rdma_destroy_id(id);
+}
+
+/* Has got the answer of an end that has been closed since. */
+static struct asker *ask(struct kunit *test, struct kofi_fabric_fx *fx, struct fid_pep *pep)
+{
+	static u32 qpn = FIRST_QPN;
+	struct rdma_conn_param param = { .qp_num = qpn++, .retry_count = 6 };
+	struct asker *asker = (void *)tr_buffer(test, sizeof(*asker));
+	struct sockaddr_in6 to;
+	size_t len = sizeof(to);
+	struct fid_ep *ep;
+
+	asker->test = test;
+	init_completion(&asker->event);
+	asker->id = rdma_create_id(&init_net, on_event, asker, RDMA_PS_TCP, IB_QPT_RC);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, asker->id);
+	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, destroy, asker->id));
+	KUNIT_ASSERT_EQ(test, 0, fi_getname(&pep->fid, &to, &len));
+	KUNIT_ASSERT_EQ(test, 0, rdma_resolve_addr(asker->id, NULL, (struct sockaddr *)&to, 2000));
+	expect_event(asker, RDMA_CM_EVENT_ADDR_RESOLVED);
+	KUNIT_ASSERT_EQ(test, 0, rdma_resolve_route(asker->id, 2000));
+	expect_event(asker, RDMA_CM_EVENT_ROUTE_RESOLVED);
+	KUNIT_ASSERT_EQ(test, 0, rdma_connect(asker->id, &param));
+
+	ep = fx_ep(test, fx->domain, fx_wait_request(test, fx->eq));
+	fx_bind(test, ep, fx->eq, fx->cq, FI_TRANSMIT | FI_RECV);
+	KUNIT_ASSERT_EQ(test, 0, fi_accept(ep, NULL, 0));
+	expect_event(asker, RDMA_CM_EVENT_CONNECT_RESPONSE);
+	fx_close(test, &ep->fid);
+	return asker;
+}
+
+/* Says that it has heard, and hears of the end. */
+static void hear(struct asker *asker)
+{
+	int ret;
+
+	rdma_lock_handler(asker->id);
+	ret = rdma_accept(asker->id, NULL);
+	rdma_unlock_handler(asker->id);
+	KUNIT_ASSERT_EQ(asker->test, 0, ret);
+	expect_event(asker, RDMA_CM_EVENT_DISCONNECTED);
+}
+
+static struct kofi_fabric_fx *open_fx(struct kunit *test)
+{
+	struct kofi_fabric_fx *fx = fx_open(test);
+
+	tr_needs_device(test, fx->info);
+	if (tr_is_iwarp(fx->info))
+		kunit_skip(test, "who asks has nothing to say there");
+	return fx;
+}
+
+static void cm_06_who_hears_late_hears_of_the_end(struct kunit *test)
+{
+	struct kofi_fabric_fx *fx = open_fx(test);
+	struct fid_pep *pep = fx_listen(test, fx->fabric, fx->info, fx->eq);
+
+	for (int i = 0; i < 3; i++)
+		hear(ask(test, fx, pep));
+}
+
+static void cm_06_the_oldest_of_too_many_are_refused(struct kunit *test)
+{
+	struct kofi_fabric_fx *fx = open_fx(test);
+	struct fid_pep *pep = fx_listen(test, fx->fabric, fx->info, fx->eq);
+	struct asker **askers = (void *)tr_buffer(test, (MOST + BEYOND) * sizeof(*askers));
+
+	for (int i = 0; i < MOST + BEYOND; i++)
+		askers[i] = ask(test, fx, pep);
+	for (int i = 0; i < BEYOND; i++)
+		expect_event(askers[i], RDMA_CM_EVENT_REJECTED);
+	for (int i = BEYOND; i < MOST + BEYOND; i++)
+		hear(askers[i]);
+}
+
+static struct kunit_case cases[] = {
+	KUNIT_CASE(cm_06_who_hears_late_hears_of_the_end),
+	KUNIT_CASE_SLOW(cm_06_the_oldest_of_too_many_are_refused),
+	{}
+};
+
+static struct kunit_suite suite = {
+	.name = "kofi_cm_late",
+	.test_cases = cases,
+};
+
+kunit_test_suite(suite);
