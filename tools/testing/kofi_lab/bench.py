@@ -15,11 +15,11 @@ from .say import LabError, say
 from .session import Session
 
 RESULT = re.compile(
-    r"bench: impl=(?P<impl>kofi|raw|rdm|user) name=(?P<name>\w+) size=(?P<size>\d+)"
+    r"bench: impl=(?P<impl>kofi|raw|rdm|hand|user) name=(?P<name>\w+) size=(?P<size>\d+)"
     r" value=(?P<value>\d+) unit=(?P<unit>\S+)"
 )
 # Who is measured beside whom, and what that one is called. Some are beside nobody.
-PAIRS = (("kofi", "raw", ""), ("rdm", "kofi", "msg"), ("rdm", "user", "user"))
+PAIRS = (("kofi", "raw", ""), ("rdm", "kofi", "msg"), ("rdm", "hand", "hand"), ("rdm", "user", "user"))
 ALONE = "rdm"
 LANES = ("uml", "plain")
 MOST_TIME = 1.02  # in raw verbs' own

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-# Datagrams beside connected endpoints, and beside libfabric's in user space, in turns in one boot, and what
-# their peers cost: rdm_bench.sh [ROUNDS]. As bench.sh, whose way of taking turns this is.
-need_module kofi_bench kofi_rdm kofi_peers
+# Datagrams beside connected endpoints, beside packets by hand, and beside libfabric's in user space, in
+# turns in one boot, and what their peers cost: rdm_bench.sh [ROUNDS]. As bench.sh, whose way of taking turns
+# this is.
+need_module kofi_bench kofi_rdm kofi_hand kofi_peers
 device_up rxe || fail "no device"
 # Without limits on memory that is registered, and with a queue that the device has.
 ulimit -l unlimited
@@ -20,13 +21,20 @@ measure() {
 round=0
 while [ $round -lt "${1:-5}" ]; do
 	if [ $((round % 2)) = 0 ]; then
-		load kofi_bench addr=$ADDRESS series=rdm_ && load kofi_rdm addr=$ADDRESS series=rdm_
+		order="kofi_bench kofi_rdm kofi_hand"
 	else
-		load kofi_rdm addr=$ADDRESS series=rdm_ && load kofi_bench addr=$ADDRESS series=rdm_
-	fi || fail "the modules do not load"
+		order="kofi_hand kofi_rdm kofi_bench"
+	fi
+	for module in $order; do
+		load $module addr=$ADDRESS series=rdm_ || fail "$module does not load"
+	done
 	load kofi_peers addr=$ADDRESS || fail "kofi_peers.ko does not load"
 	while read -r test; do
-		for implementation in rdm bench user bench rdm rdm bench bench rdm; do
+		case $test in
+		"lat 64 "* | "lat 128 "* | rate*) turns="rdm bench user hand bench rdm hand rdm bench hand bench rdm" ;;
+		*) turns="rdm bench user bench rdm rdm bench bench rdm" ;;
+		esac
+		for implementation in $turns; do
 			measure $implementation "$test"
 		done
 	done <<-END
@@ -49,6 +57,6 @@ while [ $round -lt "${1:-5}" ]; do
 	done
 	measure peers "known $known"
 	measure peers "connections 32"
-	unload kofi_bench kofi_rdm kofi_peers kofi || fail "the modules do not unload"
+	unload kofi_bench kofi_rdm kofi_hand kofi_peers kofi || fail "the modules do not unload"
 	round=$((round + 1))
 done

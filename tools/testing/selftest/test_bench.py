@@ -35,12 +35,12 @@ class BenchTest(unittest.TestCase):
         table = rows("uml", lines, 1)
         self.assertEqual([(row.size, row.ratio) for row in table], [(8, 1.0), (64, 3.0)])
 
-    def test_datagrams_are_beside_two_or_alone(self) -> None:
-        lines = [turn("rdm", 12), turn("kofi", 10), turn("user", 24)]
+    def test_datagrams_are_beside_three_or_alone(self) -> None:
+        lines = [turn("rdm", 12), turn("kofi", 10), turn("user", 24), turn("hand", 8)]
         lines += [turn("rdm", 700, 64, "B")]
         table = rows("uml", lines, 1)
         found = [(row.beside, row.ours, row.raw, row.ratio) for row in table]
-        self.assertEqual(found, [("msg", 12, 10, 1.2), ("user", 12, 24, 0.5), ("", 700, 0, 0)])
+        self.assertEqual(found, [("msg", 12, 10, 1.2), ("hand", 12, 8, 1.5), ("user", 12, 24, 0.5), ("", 700, 0, 0)])
         with self.assertRaises(LabError):
             rows("uml", [turn("user", 1)], 1)
 
