@@ -15,11 +15,19 @@ from .say import LabError, say
 from .session import Session
 
 RESULT = re.compile(
-    r"bench: impl=(?P<impl>kofi|raw|rdm|hand|user) name=(?P<name>\w+) size=(?P<size>\d+)"
+    r"bench: impl=(?P<impl>kofi|raw|rdm|hand|loop|ring|user) name=(?P<name>\w+) size=(?P<size>\d+)"
     r" value=(?P<value>\d+) unit=(?P<unit>\S+)"
 )
 # Who is measured beside whom, and what that one is called. Some are beside nobody.
-PAIRS = (("kofi", "raw", ""), ("rdm", "kofi", "msg"), ("rdm", "hand", "hand"), ("rdm", "user", "user"))
+PAIRS = (
+    ("kofi", "raw", ""),
+    ("rdm", "kofi", "msg"),
+    ("rdm", "hand", "hand"),
+    ("rdm", "user", "user"),
+    ("loop", "ring", "ring"),
+    ("loop", "kofi", "device"),
+    ("loop", "user", "shm"),
+)
 ALONE = "rdm"
 LANES = ("uml", "plain")
 MOST_TIME = 1.02  # in raw verbs' own
@@ -29,6 +37,9 @@ MOST_OF = {"insert": 0.333, "batch": 0.333, "wait": 1.2}
 # Of datagrams, in the time or at the speed of connected endpoints: at which size.
 MOST_OF_MSG = {("rdm_lat", 64): 1.15}
 LEAST_OF_MSG = {("rdm_rate", 64): 0.85, ("rdm_bw", 1 << 20): 0.97}
+# Of endpoints within a host, in the time or at the speed of a ring's copies, or of a device's endpoints.
+MOST_OF_HOST = {("loop_lat", 8, "ring"): 1.3}
+LEAST_OF_HOST = {("loop_bw", 1 << 20, "ring"): 0.9, ("loop_rate", 64, "device"): 3.0}
 # Without a bar: what they show is how they grow, or they have one where instructions are counted.
 UNBARRED = ("lookup", "again", "remove", "threads", "poll", "handle")
 # What stands before a short message on the wire, which rxe has the CPU checksum at both ends.
@@ -83,6 +94,16 @@ class Row:
         return ""
 
     @property
+    def host_verdict(self) -> str:
+        """The same within a host."""
+        key = (self.name, self.size, self.beside)
+        if most := MOST_OF_HOST.get(key):
+            return bar(self.ratio <= most, f"<= {most}")
+        if least := LEAST_OF_HOST.get(key):
+            return bar(self.ratio >= least, f">= {least}")
+        return ""
+
+    @property
     def verdict(self) -> str:
         """Whether the bar is met; empty where there is none."""
         if self.unit == INSTRUCTIONS:
@@ -93,6 +114,8 @@ class Row:
             return ""
         if self.name.startswith("rdm_"):
             return self.datagram_verdict
+        if self.name.startswith("loop_"):
+            return self.host_verdict
         if self.unit == BYTES:
             return bar(self.ours <= MOST_BYTES, f"<= {MOST_BYTES}")
         if self.name in UNBARRED:

@@ -61,6 +61,20 @@ class BenchTest(unittest.TestCase):
         self.assertEqual((row.name, row.ours), ("rdm_growth", 1.06))
         self.assertTrue(row.verdict.startswith("missed"))
 
+    def test_bars_within_a_host(self) -> None:
+        def verdict(name: str, size: int, ratio: float, beside: str, unit: str = "ns") -> str:
+            return Row("uml", f"loop_{name}", size, unit, 100 * ratio, 100, ratio, beside).verdict
+
+        self.assertTrue(verdict("lat", 8, 1.3, "ring").startswith("met"))
+        self.assertTrue(verdict("lat", 8, 1.31, "ring").startswith("missed"))
+        self.assertEqual(verdict("lat", 64, 3.0, "ring"), "")
+        self.assertTrue(verdict("bw", 1 << 20, 0.9, "ring", "B/s").startswith("met"))
+        self.assertTrue(verdict("rate", 64, 2.9, "device", "msg/s").startswith("missed"))
+        self.assertEqual(verdict("rate", 64, 0.1, "ring", "msg/s"), "")
+        lines = [turn("loop", 6), turn("ring", 5), turn("kofi", 60), turn("user", 12)]
+        found = [(row.beside, row.ratio) for row in rows("uml", lines, 1)]
+        self.assertEqual(found, [("ring", 1.2), ("device", 0.1), ("shm", 0.5)])
+
     def test_rounds_that_are_not_alike_are_refused(self) -> None:
         pair = [turn("kofi", 1), turn("raw", 1)]
         for lines in (

@@ -5,7 +5,7 @@
  * (bench/loops.h), between two processes. They give way when they find nothing,
  * as the others do.
  *
- *	fi_bench ADDRESS lat|rate|bw|write|read|fetch SIZE ITERATIONS
+ *	fi_bench ADDRESS|shm lat|rate|bw|write|read|fetch SIZE ITERATIONS
  */
 
 #include <sched.h>
@@ -58,6 +58,7 @@ struct side {
 	struct test *test;
 	unsigned long received;
 	unsigned int sending;
+	bool within_host;
 };
 
 static char *rx_slot(struct side *side, unsigned long n)
@@ -96,7 +97,8 @@ static void open_side(struct side *side, const char *own)
 static void meet(struct side *side, int channel)
 {
 	struct {
-		struct sockaddr_in name;
+		/* Of either kind */
+		char name[128];
 		uint64_t base, key;
 	} where = {
 		.base = (uintptr_t)side->peer.buf,
@@ -311,8 +313,8 @@ static void report(const struct side *side, uint64_t ns)
 		value = 1e9 / value;
 	if (!strcmp(test->unit, "B/s"))
 		value *= side->peer.size;
-	printf("bench: impl=user name=rdm_%s size=%zu value=%.0f unit=%s\n", test->name,
-	       side->peer.size, value, test->unit);
+	printf("bench: impl=user name=%s_%s size=%zu value=%.0f unit=%s\n",
+	       side->within_host ? "loop" : "rdm", test->name, side->peer.size, value, test->unit);
 	fflush(stdout);
 }
 
@@ -349,9 +351,10 @@ int main(int argc, char **argv)
 		if (!strcmp(argv[2], tests[i].name))
 			side.test = &tests[i];
 	if (!side.test) {
-		fprintf(stderr, "fi_bench ADDRESS lat|rate|bw|write|read|fetch SIZE ITERATIONS\n");
+		fprintf(stderr, "fi_bench ADDRESS|shm lat|rate|bw|write|read|fetch SIZE ITERATIONS\n");
 		return 2;
 	}
+	side.within_host = !strcmp(argv[1], WITHIN_HOST);
 	side.peer.size = strtoul(argv[3], NULL, 0);
 	count = strtoul(argv[4], NULL, 0);
 	/* Whole laps, two at least. */

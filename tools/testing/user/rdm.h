@@ -15,6 +15,9 @@
 /* How long an endpoint that is to be closed is looked after, in milliseconds. */
 #define LAST_WORDS	100
 
+/* Where own is that, for processes of one host: there are no addresses to give. */
+#define WITHIN_HOST	"shm"
+
 /* With len bytes at buf that it sends from, receives into, and lends to others. */
 static inline void open_rdm(struct peer *peer, struct fid_av **av, const char *own, uint64_t caps,
 			    enum fi_cq_format format, size_t len)
@@ -22,20 +25,25 @@ static inline void open_rdm(struct peer *peer, struct fid_av **av, const char *o
 	struct fi_av_attr av_attr = { .type = FI_AV_TABLE };
 	struct fi_cq_attr cq_attr = { .format = format, .size = 512 };
 	uint64_t access = FI_SEND | FI_RECV;
+	int within_host = !strcmp(own, WITHIN_HOST);
 	struct fi_info *hints = fi_allocinfo();
 
 	if (!hints)
 		check(-FI_ENOMEM, "fi_allocinfo");
 	hints->caps = caps;
 	hints->mode = FI_CONTEXT;
-	hints->addr_format = FI_SOCKADDR_IN;
+	hints->addr_format = within_host ? FI_ADDR_STR : FI_SOCKADDR_IN;
 	hints->ep_attr->type = FI_EP_RDM;
 	hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR |
 				      FI_MR_ALLOCATED | FI_MR_PROV_KEY;
 	hints->domain_attr->threading = FI_THREAD_DOMAIN;
-	hints->fabric_attr->prov_name = strdup("verbs;ofi_rxm");
-	check(fi_getinfo(FI_VERSION(1, 17), own, "0", FI_SOURCE, hints, &peer->info),
-	      "fi_getinfo");
+	hints->fabric_attr->prov_name = strdup(within_host ? own : "verbs;ofi_rxm");
+	if (within_host)
+		check(fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &peer->info),
+		      "fi_getinfo");
+	else
+		check(fi_getinfo(FI_VERSION(1, 17), own, "0", FI_SOURCE, hints, &peer->info),
+		      "fi_getinfo");
 	fi_freeinfo(hints);
 	check(fi_fabric(peer->info->fabric_attr, &peer->fabric, NULL), "fi_fabric");
 	check(fi_domain(peer->fabric, peer->info, &peer->domain, NULL), "fi_domain");
