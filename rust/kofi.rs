@@ -25,17 +25,27 @@ module! {
 }
 
 /// Every provider, in the order of preference.
-static PROVIDERS: [&dyn fi::provider::Provider; 3] =
-    [&prov::verbs::Verbs, &DATAGRAMS, &prov::r#loop::Loop];
+static PROVIDERS: [&dyn fi::provider::Provider; 4] = [
+    &prov::verbs::Verbs,
+    &DATAGRAMS,
+    &prov::r#loop::Loop,
+    &LOOP_DATAGRAMS,
+];
 
-/// Datagrams over verbs.
-static DATAGRAMS: prov::rdm::Rdm = prov::rdm::Rdm::over(&prov::verbs::Verbs);
+/// Datagrams over verbs, by the name that user-space libfabric has for them.
+static DATAGRAMS: prov::rdm::Rdm =
+    prov::rdm::Rdm::over(&prov::verbs::Verbs, c"verbs;ofi_rxm");
+
+/// Datagrams on one machine.
+static LOOP_DATAGRAMS: prov::rdm::Rdm =
+    prov::rdm::Rdm::over(&prov::r#loop::Loop, c"loop;ofi_rxm");
 
 /// The same, as the C API sees them.
-static FACES: [capi::face::Face; 3] = [
+static FACES: [capi::face::Face; 4] = [
     capi::face::Face::new::<prov::verbs::Verbs>(&prov::verbs::Verbs),
     capi::face::Face::new::<prov::rdm::Rdm>(&DATAGRAMS),
     capi::face::Face::new::<prov::r#loop::Loop>(&prov::r#loop::Loop),
+    capi::face::Face::new::<prov::rdm::Rdm>(&LOOP_DATAGRAMS),
 ];
 
 impl capi::face::Family for prov::verbs::Verbs {

@@ -58,7 +58,10 @@ use super::common::{
 };
 use crate::{
     abi::{
-        info::InfoList,
+        info::{
+            Info,
+            InfoList, //
+        },
         Errno,
         Result,
         FI_EP_RDM,
@@ -79,7 +82,11 @@ use kernel::{
 };
 
 /// The provider.
-pub(crate) struct Rdm(&'static dyn Provider);
+#[derive(Clone, Copy)]
+pub(crate) struct Rdm {
+    lower: &'static dyn Provider,
+    name: &'static CStr,
+}
 
 /// For the tables of the C API: who posts and who polls.
 pub(crate) mod data_path {
@@ -91,15 +98,25 @@ pub(crate) mod data_path {
 }
 
 impl Rdm {
-    /// Datagrams over the connected endpoints of `lower`.
-    pub(crate) const fn over(lower: &'static dyn Provider) -> Self {
-        Self(lower)
+    /// Datagrams over the connected endpoints of `lower`, by that name.
+    pub(crate) const fn over(lower: &'static dyn Provider, name: &'static CStr) -> Self {
+        Self { lower, name }
+    }
+
+    /// What the provider below is asked for where `info` is, or is asked for.
+    fn lower_hints(&self, info: Option<&Info>) -> Result<KBox<Info>> {
+        let mut hints = offer::lower_hints(info)?;
+        // Whoever means datagrams of this provider means the one below.
+        if info.and_then(Info::provider_name) == Some(self.name) {
+            hints.set_provider_name(self.lower.name())?;
+        }
+        Ok(hints)
     }
 }
 
 impl Provider for Rdm {
     fn name(&self) -> &'static CStr {
-        offer::NAME
+        self.name
     }
 
     fn getinfo(&self, query: &Query<'_>, found: &mut InfoList) -> Result {
@@ -107,24 +124,24 @@ impl Provider for Rdm {
         if !matches!(kind, None | Some(FI_EP_UNSPEC | FI_EP_RDM)) {
             return Ok(());
         }
-        let hints = offer::lower_hints(query.hints)?;
+        let hints = self.lower_hints(query.hints)?;
         let lower = Query {
             hints: Some(&hints),
             ..*query
         };
         let mut offers = InfoList::new();
-        match self.0.getinfo(&lower, &mut offers) {
+        match self.lower.getinfo(&lower, &mut offers) {
             Err(Errno::ENODATA) => return Ok(()),
             asked => asked?,
         }
         for lower in &offers {
-            found.push(offer::of_lower(lower, query.hints)?, GFP_KERNEL)?;
+            found.push(offer::of_lower(lower, query.hints, self.name)?, GFP_KERNEL)?;
         }
         Ok(())
     }
 
     fn fabric(&self, attr: &FabricAttr<'_>) -> Result<Arc<dyn provider::Fabric>> {
-        let fabric: Arc<dyn provider::Fabric> = fabric::Fabric::new(self.0, attr)?;
+        let fabric: Arc<dyn provider::Fabric> = fabric::Fabric::new(*self, attr)?;
         Ok(fabric)
     }
 }

@@ -5,8 +5,9 @@
 //!
 //! A transmit that finds nothing before it, and all that it needs, is done at once; if it is short, under the
 //! lock. Another one waits. Whoever finds that the first of those can be done, and nobody at work, works:
-//! for others too, in order, up to [`OPERATIONS`] or [`BYTES`]. The rest is left to a work item of the
-//! module's, so that nobody works for long, and nothing waits for somebody to come.
+//! for others too, in order, up to [`OPERATIONS`] or [`BYTES`], or [`AT_ONCE`] where it may not sleep. The rest
+//! is left to a work item of the module's, so that nobody works for long, and nothing waits for somebody to
+//! come.
 //!
 //! The spinlock guards the queues, and is held with interrupts off, but while something long is copied. Those
 //! of completion queues and of regions are taken under it.
@@ -37,7 +38,10 @@ use super::{
 };
 use crate::{
     abi::{
-        context::Handlers,
+        context::{
+            self,
+            Handlers, //
+        },
         lock::{
             FastLockIrq,
             FastLockIrqGuard, //
@@ -77,6 +81,9 @@ const OPERATIONS: usize = 16;
 
 /// How many bytes somebody moves before the rest is left to others.
 const BYTES: usize = 1 << 20;
+
+/// And where it may not sleep.
+const AT_ONCE: usize = 32 << 10;
 
 /// The side that receives, whose memory is reached.
 pub(super) struct Receiver {
@@ -176,11 +183,16 @@ impl Inner {
         }
     }
 
+    /// How many bytes that moves.
+    fn next_len(&self) -> Option<usize> {
+        match self.can_go() {
+            true => self.orders.first().map(|order| order.work.len()),
+            false => None,
+        }
+    }
+
     /// Takes it out of its slot, and what it takes.
     fn next(&mut self) -> Option<Match> {
-        if !self.can_go() {
-            return None;
-        }
         let order = mem::replace(self.orders.first_mut()?, Order::idle());
         let receive = match order.work.takes_receive() {
             true => Some(mem::replace(self.receives.first_mut()?, Receive::idle())),
@@ -375,12 +387,23 @@ impl Pipe {
     /// Does what can be done. The caller has made it busy.
     fn go_on(self: &Arc<Self>) {
         let (mut operations, mut bytes) = (0, 0);
+        let may_sleep = context::may_sleep();
         let mut inner = self.inner.lock();
-        while let Some(found) = inner.next() {
+        while let Some(len) = inner.next_len() {
+            let is_much = !may_sleep && bytes + len > AT_ONCE;
+            if operations == OPERATIONS || bytes >= BYTES || is_much {
+                drop(inner);
+                // It stays busy until that has been here.
+                let _ = Handlers::queue().enqueue(self.clone());
+                return;
+            }
+            let Some(found) = inner.next() else {
+                break;
+            };
             drop(inner);
             let story = self.execute(&found.order, found.receive.as_ref());
             operations += 1;
-            bytes += found.order.work.len();
+            bytes += len;
             inner = self.inner.lock();
             // Before it is told: who has been may post the next.
             inner.is_done(found.receive.is_some());
@@ -390,11 +413,6 @@ impl Pipe {
             }
             drop(inner);
             self.tell(story);
-            if operations >= OPERATIONS || bytes >= BYTES {
-                // It stays busy until that has been here.
-                let _ = Handlers::queue().enqueue(self.clone());
-                return;
-            }
             inner = self.inner.lock();
         }
         inner.is_busy = false;

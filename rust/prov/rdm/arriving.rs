@@ -124,7 +124,7 @@ impl Traffic {
     /// Has a connection closed by which something has come that nobody may send.
     #[cold]
     fn condemn(&mut self, packet: Own<Packet>, Malformed(why): Malformed) {
-        complain(&c"verbs;ofi_rxm", fmt!("a connection is closed: {}", why));
+        complain(&self.name, fmt!("a connection is closed: {}", why));
         let (slot, attempt) = (packet.slot, packet.attempt);
         self.keep(packet);
         self.break_off(slot, attempt);

@@ -4,7 +4,7 @@
 
 use super::{
     domain::Domain,
-    offer, //
+    Rdm, //
 };
 use crate::{
     abi::{
@@ -24,8 +24,7 @@ use crate::{
         info::Query,
         provider::{
             self,
-            FabricAttr,
-            Provider, //
+            FabricAttr, //
         }, //
     },
 };
@@ -36,19 +35,19 @@ use kernel::{
 
 /// A fabric.
 pub(super) struct Fabric {
-    provider: &'static dyn Provider,
+    provider: Rdm,
     lower: Arc<fi::fabric::Fabric>,
     net: NetRef,
 }
 
 impl Fabric {
-    /// Opens that of `provider`. May sleep.
+    /// Opens that of the one below `provider`. May sleep.
     ///
     /// # Errors
     ///
     /// Those of the provider.
-    pub(super) fn new(provider: &'static dyn Provider, attr: &FabricAttr<'_>) -> Result<Arc<Self>> {
-        let lower = fi::fabric::Fabric::open(provider, attr, &Owner::module(c"kofi"))?;
+    pub(super) fn new(provider: Rdm, attr: &FabricAttr<'_>) -> Result<Arc<Self>> {
+        let lower = fi::fabric::Fabric::open(provider.lower, attr, &Owner::module(c"kofi"))?;
         Ok(Arc::new(
             Self {
                 provider,
@@ -64,9 +63,14 @@ impl Fabric {
         &self.lower
     }
 
+    /// The name of the provider.
+    pub(super) fn provider_name(&self) -> &'static CStr {
+        self.provider.name
+    }
+
     /// What the provider below offers where `info` is; -FI_ENODATA if that is nothing any more.
     fn lower_info(&self, info: &Info) -> Result<KBox<Info>> {
-        let mut hints = offer::lower_hints(Some(info))?;
+        let mut hints = self.provider.lower_hints(Some(info))?;
         hints.set_net(self.net);
         let query = Query {
             node: None,
@@ -75,7 +79,7 @@ impl Fabric {
             hints: Some(&hints),
         };
         let mut found = InfoList::new();
-        self.provider.getinfo(&query, &mut found)?;
+        self.provider.lower.getinfo(&query, &mut found)?;
         let wanted = info.domain_name();
         let at = found
             .iter()

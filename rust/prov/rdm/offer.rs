@@ -22,9 +22,6 @@ use crate::abi::{
 };
 use kernel::prelude::*;
 
-/// The `prov_name`, as user-space libfabric has it.
-pub(super) const NAME: &CStr = c"verbs;ofi_rxm";
-
 /// Version of this provider.
 const PROVIDER_VERSION: u32 = 1;
 
@@ -57,7 +54,10 @@ const OWN_CAPS: u64 = FI_MULTI_RECV | FI_DIRECTED_RECV;
 /// What receives can do that endpoints share.
 pub(super) const SHARED_CAPS: u64 = RECEIVE_CAPS & !OWN_CAPS;
 
-const CAPS: u64 = TRANSMIT_CAPS | RECEIVE_CAPS | FI_LOCAL_COMM | FI_REMOTE_COMM;
+/// Whom they reach: those whom the endpoints below reach.
+const REACH: u64 = FI_LOCAL_COMM | FI_REMOTE_COMM;
+
+const CAPS: u64 = TRANSMIT_CAPS | RECEIVE_CAPS | REACH;
 
 /// Bytes of remote CQ data: they stand in the packet.
 const REMOTE_DATA_SIZE: usize = 8;
@@ -109,17 +109,21 @@ pub(super) fn most(lower: &Info) -> usize {
     lower.ep().map_or(EAGER, |ep| ep.max_msg_size)
 }
 
-/// What there is of datagrams over the connected endpoints that `lower` offers, with as many contexts as
-/// `hints` ask for, if there can be as many. May sleep.
+/// What there is of datagrams over the connected endpoints that `lower` offers, by the provider's `name`, with
+/// as many contexts as `hints` ask for, if there can be as many. May sleep.
 ///
 /// # Errors
 ///
 /// -FI_ENOMEM.
-pub(super) fn of_lower(lower: &Info, hints: Option<&Info>) -> Result<KBox<Info>> {
+pub(super) fn of_lower(
+    lower: &Info,
+    hints: Option<&Info>,
+    name: &'static CStr,
+) -> Result<KBox<Info>> {
     let mut info = lower.duplicate()?;
     let is_shared = hints.is_some_and(is_shared);
     let missing = if is_shared { OWN_CAPS } else { 0 };
-    info.set_caps(CAPS & !missing);
+    info.set_caps((TRANSMIT_CAPS | RECEIVE_CAPS) & !missing | lower.caps() & REACH);
     info.set_mode(0);
     *info.tx_mut()? = fi_tx_attr {
         caps: TRANSMIT_CAPS,
@@ -179,7 +183,7 @@ pub(super) fn of_lower(lower: &Info, hints: Option<&Info>) -> Result<KBox<Info>>
     if let Some(name) = lower.fabric_name() {
         info.set_fabric_name(name)?;
     }
-    info.set_provider_name(NAME)?;
+    info.set_provider_name(name)?;
     Ok(info)
 }
 

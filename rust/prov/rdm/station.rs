@@ -157,7 +157,8 @@ impl Station {
         }
         let (local, _) = info.ends()?;
         let links = Links::new(local, domain.lower_info(), receives);
-        let traffic = Traffic::new(receives, size, domain.regions().clone())?;
+        let name = domain.fabric().provider_name();
+        let traffic = Traffic::new(receives, size, domain.regions().clone(), name)?;
         let hears_writes = info.caps() & FI_RMA != 0;
         let outlets = Outlets::new(transmits, receives, hears_writes)?;
         let floor = Floor::new(traffic, outlets);

@@ -125,6 +125,8 @@ pub(super) type Peers = KVVec<Option<KBox<Peer>>>;
 
 /// See the module.
 pub(super) struct Traffic {
+    /// The provider's, for the log.
+    pub(super) name: &'static CStr,
     /// Who receives.
     pub(super) offices: Row<Office>,
     pub(super) peers: Peers,
@@ -197,8 +199,14 @@ impl Traffic {
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub(super) fn new(contexts: usize, size: Size, regions: Arc<Regions>) -> Result<Self> {
+    pub(super) fn new(
+        contexts: usize,
+        size: Size,
+        regions: Arc<Regions>,
+        name: &'static CStr,
+    ) -> Result<Self> {
         Ok(Self {
+            name,
             offices: Row::new(contexts, |_| Office::new())?,
             peers: KVVec::new(),
             recent: [0; RECENT],

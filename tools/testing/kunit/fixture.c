@@ -68,10 +68,10 @@ bool fx_is_loop(void)
 	return !strcmp(fx_addr, "127.0.0.1");
 }
 
-/* Datagrams and shared receives. */
+/* Receives that connected endpoints share. */
 static bool is_for_devices(const struct fi_info *hints)
 {
-	return hints->ep_attr->type == FI_EP_RDM ||
+	return hints->ep_attr->type != FI_EP_RDM &&
 	       hints->ep_attr->rx_ctx_cnt == FI_SHARED_CONTEXT;
 }
 

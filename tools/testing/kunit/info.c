@@ -122,6 +122,24 @@ static void info_03_unknown_caps_are_ebadflags(struct kunit *test)
 	}
 }
 
+static void info_14_only_devices_reach_other_hosts(struct kunit *test)
+{
+	static const enum fi_ep_type types[] = { FI_EP_MSG, FI_EP_RDM };
+
+	fx_info(test, fx_addr, NULL, FI_SOURCE);
+	for (int i = 0; i < ARRAY_SIZE(types); i++) {
+		struct fi_info *hints = fx_hints(test);
+		bool list;
+
+		hints->ep_attr->type = types[i];
+		hints->caps = FI_MSG | FI_LOCAL_COMM;
+		KUNIT_EXPECT_EQ(test, 0, ask(VERSION, fx_addr, NULL, FI_SOURCE, hints, &list));
+		hints->caps = FI_MSG | FI_REMOTE_COMM;
+		KUNIT_EXPECT_EQ(test, fx_is_loop() ? -FI_ENODATA : 0,
+				ask(VERSION, fx_addr, NULL, FI_SOURCE, hints, &list));
+	}
+}
+
 static void info_03_unknown_flags_are_ebadflags(struct kunit *test)
 {
 	const u64 known = FI_SOURCE | FI_NUMERICHOST | FI_PROV_ATTR_ONLY;
@@ -414,6 +432,7 @@ static struct kunit_case info_cases[] = {
 	KUNIT_CASE(info_09_allocinfo_is_zeroed),
 	KUNIT_CASE(info_09_dupinfo_copies_one_node),
 	KUNIT_CASE(info_11_many_may_ask_at_once),
+	KUNIT_CASE(info_14_only_devices_reach_other_hosts),
 	{}
 };
 

@@ -340,6 +340,8 @@ static int keep_busy(struct tr_thread *thread)
 					FX_WAIT_MS) != 1)
 				ret = kthread_should_stop() ? 0 : -FI_EIO;
 		busy->rounds++;
+		/* Nothing may have had to be waited for. */
+		cond_resched();
 	}
 	thread->result = ret;
 	return 0;

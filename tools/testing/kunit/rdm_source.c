@@ -283,8 +283,6 @@ static void info_08_strangers_are_told_of_on_demand(struct kunit *test)
 	};
 	const u64 both = FI_SOURCE | FI_SOURCE_ERR;
 
-	if (fx_is_loop())
-		kunit_skip(test, "it has no datagrams");
 	for (int i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct fi_info *hints = fx_hints(test), *info = NULL;
 		int expected = -FI_ENODATA;
