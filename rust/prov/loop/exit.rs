@@ -2,13 +2,7 @@
 
 //! Where the consumer is told what has come of its operations.
 
-use super::{
-    super::common::cq::{
-        Cq,
-        Outcome, //
-    },
-    order::Arrival,
-};
+use super::{super::common::cq::Cq, order::Arrival};
 use crate::{
     abi::{
         flags::*,
@@ -18,7 +12,8 @@ use crate::{
     fi::{
         cq::{
             Completion,
-            Failure, //
+            Failure,
+            Outcome, //
         },
         eq::Source,
         memory::Context,
@@ -26,6 +21,9 @@ use crate::{
     },
 };
 use kernel::sync::Arc;
+
+/// How many that nobody has read are given back in one go.
+const FORGOTTEN: usize = 16;
 
 /// What is told of an operation.
 #[derive(Clone, Copy)]
@@ -141,16 +139,32 @@ impl Exit {
         }));
     }
 
-    /// Gives what nobody has read to `reclaim`. Any context that `reclaim` bears.
+    /// Gives what nobody has read to `reclaim`, which is called without a lock. Any context that it bears.
     pub(super) fn forget(&self, reclaim: &mut dyn FnMut(Context)) {
-        self.queue.forget(|outcome| {
-            let completion = outcome.completion();
-            let is_its = completion.source == self.source.0 as u64;
-            // A buffer for several messages is given back with its last piece.
-            if is_its && (completion.buf == 0 || completion.flags & FI_MULTI_RECV != 0) {
-                reclaim(completion.context);
+        loop {
+            let mut gone = [Context::NULL; FORGOTTEN];
+            let mut places = gone.iter_mut();
+            let mut is_all = true;
+            self.queue.forget(|outcome| {
+                let completion = outcome.completion();
+                let is_its = completion.source == self.source.0 as u64;
+                // A buffer for several messages is given back with its last piece.
+                if !is_its || completion.buf != 0 && completion.flags & FI_MULTI_RECV == 0 {
+                    return is_its;
+                }
+                match places.next() {
+                    Some(place) => *place = completion.context,
+                    None => is_all = false,
+                }
+                is_all
+            });
+            let left = places.len();
+            for &context in gone.iter().take(FORGOTTEN - left) {
+                reclaim(context);
             }
-            is_its
-        });
+            if is_all {
+                return;
+            }
+        }
     }
 }
