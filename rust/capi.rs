@@ -27,6 +27,7 @@ mod mr;
 mod msg;
 mod nosys;
 mod object;
+mod peer;
 mod pep;
 mod poll;
 mod rma;

@@ -18,6 +18,7 @@
 //!
 //! Children keep their parents alive. Everything here is safe code but [`memory`].
 
+pub(crate) mod alarm;
 pub mod atomic;
 pub mod av;
 pub mod av_set;

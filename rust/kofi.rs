@@ -33,12 +33,10 @@ static PROVIDERS: [&dyn fi::provider::Provider; 4] = [
 ];
 
 /// Datagrams over verbs, by the name that user-space libfabric has for them.
-static DATAGRAMS: prov::rdm::Rdm =
-    prov::rdm::Rdm::over(&prov::verbs::Verbs, c"verbs;ofi_rxm");
+static DATAGRAMS: prov::rdm::Rdm = prov::rdm::Rdm::over(&prov::verbs::Verbs, c"verbs;ofi_rxm");
 
 /// Datagrams on one machine.
-static LOOP_DATAGRAMS: prov::rdm::Rdm =
-    prov::rdm::Rdm::over(&prov::r#loop::Loop, c"loop;ofi_rxm");
+static LOOP_DATAGRAMS: prov::rdm::Rdm = prov::rdm::Rdm::over(&prov::r#loop::Loop, c"loop;ofi_rxm");
 
 /// The same, as the C API sees them.
 static FACES: [capi::face::Face; 4] = [

@@ -302,7 +302,8 @@ enum fi_cq_wait_cond {
  * struct fi_cq_attr - completion queue attributes
  * @size: entries that it can hold, 0 for a default
  * @flags: FI_AFFINITY where @signaling_vector is meant, FI_CB_CTX_INTR,
- *	FI_PEER
+ *	FI_PEER: another provider's queue is read in place of this one, which the
+ *	context leads to (struct fi_peer_cq_context)
  * @format: format of its entries
  * @wait_obj: how fi_cq_sread() blocks
  * @signaling_vector: completion vector of the device

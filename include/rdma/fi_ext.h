@@ -52,13 +52,20 @@ struct fi_fid_export {
 
 /**
  * fi_export_fid() - get a form of an object that another provider can import
- * @fid: the object
+ * @fid: the object: a completion queue
  * @flags: reserved, 0
- * @expfid: the exported form
+ * @expfid: the exported form: of a completion queue the fid of a struct
+ *	fid_peer_cq. It is closed with fi_close(), and before the object.
  * @context: the caller's
  *
- * Context: Any context.
- * Return: -FI_ENOSYS: no object can be exported today.
+ * Whatever is put into an exported queue its consumer reads as if the queue's
+ * own endpoints had completed it; reads that were under way at the export do
+ * not see that. As many forms as one likes can be exported of one object.
+ *
+ * Context: Process context, may sleep.
+ * Return: 0; -FI_ENOSYS of other objects; -FI_EBADFLAGS; -FI_EINVAL for NULL,
+ * and of a queue that was opened with FI_PEER; -FI_ENOMEM; -FI_EOPBADSTATE in
+ * atomic context.
  */
 static inline int fi_export_fid(struct fid *fid, u64 flags,
 				struct fid **expfid, void *context)
@@ -166,6 +173,12 @@ struct fid_peer_cq;
  * @writeerr: put an error entry into it
  *
  * The owner locks, wakes readers, translates @src and deals with a full queue.
+ *
+ * Of a queue of kOFI's that has been exported: both are legal in any context,
+ * and put what they are given beside what its own endpoints complete, as many
+ * entries as the queue was opened for. -FI_EAGAIN says that there is no room
+ * before the queue is read, and nothing has been put: say it again later.
+ * @src is told as it is. -FI_EINVAL for NULL, and for an error without number.
  */
 struct fi_ops_cq_owner {
 	size_t	size;
@@ -193,6 +206,13 @@ struct fid_peer_cq {
  *
  * The owner makes the peer progress with fi_cq_read(cq, NULL, 0); the peer's
  * queue answers -FI_ENOSYS to every other read.
+ *
+ * kOFI's providers need no such call: a work item passes on what completes,
+ * one after the other, and tries again every millisecond where the owner says
+ * -FI_EAGAIN. They call the owner with a spinlock held; it does not call the
+ * peer's queue from there. A queue that is opened so has no handler and no wait
+ * object, and is of a domain that is safe from any thread (not FI_THREAD_DOMAIN
+ * or FI_THREAD_COMPLETION): -FI_EINVAL otherwise.
  */
 struct fi_peer_cq_context {
 	size_t			size;

@@ -67,6 +67,11 @@ impl Threading {
         is_serialized: false,
     };
 
+    /// Whether it is the consumer.
+    pub const fn is_serialized(self) -> bool {
+        self.is_serialized
+    }
+
     /// The consumer, as FI_THREAD_COMPLETION says.
     ///
     /// # Safety

@@ -4,6 +4,7 @@
 
 use super::{
     domain::DomainObject,
+    nosys,
     object::{
         self,
         hand_out,
@@ -11,6 +12,7 @@ use super::{
         Object,
         Place, //
     },
+    peer,
     wait::{
         Asked,
         Wait, //
@@ -51,11 +53,16 @@ use crate::{
             Attr,
             CompletionQueue,
             Format,
+            Forward,
             Handler,
             Shape,
+            Shared,
             TaskHandler, //
         },
-        provider,
+        provider::{
+            self,
+            CompletionQueue as _, //
+        },
         wait::Budget, //
     },
 };
@@ -82,6 +89,10 @@ pub(super) struct QueueObject {
     /// The provider's queue, of the type that `fid.ops` was made for.
     exact: *const c_void,
     waitable: bool,
+    /// Whether a read that finds nothing arms it.
+    arms: bool,
+    /// What passes on whatever completes, if somebody else owns the queue that it is read from.
+    forward: Option<Arc<Forward>>,
     wait: Wait,
     strangers: Strangers,
 }
@@ -246,7 +257,18 @@ unsafe fn try_open(
         abi::FI_CQ_FORMAT_TAGGED => Format::Tagged,
         _ => return Err(Errno::EINVAL),
     };
-    if attr.flags & !(abi::FI_AFFINITY | abi::FI_CB_CTX_INTR) != 0 {
+    if attr.flags & !(abi::FI_AFFINITY | abi::FI_CB_CTX_INTR | abi::FI_PEER) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let owner = match attr.flags & abi::FI_PEER {
+        0 => None,
+        // SAFETY: As the C caller promises.
+        _ => Some(unsafe { peer::owner_of_queue(context)? }),
+    };
+    // Nobody reads it, or waits for it; and who passes on what completes there is not its consumer.
+    let may_wait = matches!(attr.wait_obj, abi::FI_WAIT_NONE | abi::FI_WAIT_UNSPEC);
+    let is_alone = domain.domain().threading().is_serialized();
+    if owner.is_some() && (!may_wait || is_alone || attr.cq_event_handler.is_some()) {
         return Err(Errno::EINVAL);
     }
     // The context of a handler that is not there.
@@ -255,7 +277,7 @@ unsafe fn try_open(
     }
     // SAFETY: As the C caller promises.
     let asked = unsafe { Asked::new(attr.wait_obj, attr.wait_set)? };
-    let (waitable, native) = (asked.is_waitable(), asked.is_native());
+    let waitable = asked.is_waitable() && owner.is_none();
     match attr.wait_cond {
         abi::FI_CQ_COND_NONE => {}
         abi::FI_CQ_COND_THRESHOLD => return Err(Errno::ENOSYS),
@@ -294,15 +316,27 @@ unsafe fn try_open(
         _ => attr.format,
     };
     let armed = attr.cq_event_handler.is_some().then(|| queue.clone());
+    let arms = armed.is_some() || asked.is_native();
     let wait = asked.grant(|set| set.add_completions(here, &queue, place.address()))?;
+    // The last that can fail: what passes on keeps the queue until it is closed.
+    let forward = match owner {
+        Some(owner) => Some(queue.forward(owner)?),
+        None => None,
+    };
+    let ops = match &forward {
+        Some(_) => &FORWARDED,
+        None => (domain.face().cq)(format, arms),
+    };
     let made = place.put(QueueObject {
         fid: fid_cq {
             fid: header::<QueueObject>(context),
-            ops: ptr::from_ref((domain.face().cq)(format, armed.is_some() || native)).cast_mut(),
+            ops: ptr::from_ref(ops).cast_mut(),
         },
         queue,
         exact,
         waitable,
+        arms,
+        forward,
         wait,
         strangers,
     });
@@ -316,48 +350,158 @@ unsafe fn try_open(
 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
     // SAFETY: As the C caller promises.
-    into_int(unsafe { object::close::<QueueObject>(fid, |object| object.queue.close()) })
+    into_int(unsafe {
+        object::close::<QueueObject>(fid, |object| {
+            object.queue.close()?;
+            if let Some(forward) = &object.forward {
+                forward.end();
+            }
+            Ok(())
+        })
+    })
 }
 
 unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
     // SAFETY: As the C caller promises.
     into_int(unsafe {
-        object::object::<QueueObject>(fid)
-            .and_then(|object| object.wait.control(object.queue.wait_queue(), command, arg))
+        object::object::<QueueObject>(fid).and_then(|object| {
+            match u32::try_from(command) == Ok(abi::FI_EXPORT_FID) {
+                true => export(fid.cast(), object, arg),
+                false => object.wait.control(object.queue.wait_queue(), command, arg),
+            }
+        })
     })
 }
 
-/// The calls for queues of type `Q` with entries of one format, of which a read that finds nothing `arms`
-/// the queue or does not.
-pub(super) fn ops<Q: provider::CompletionQueue>(format: Format, arms: bool) -> &'static fi_ops_cq {
+/// `fi_export_fid()`.
+///
+/// # Safety
+///
+/// `cq` is the object's; as of [`peer::export_queue`].
+unsafe fn export(cq: *mut fid_cq, object: &QueueObject, arg: *mut c_void) -> Result {
+    // What completes there is not read there.
+    if object.forward.is_some() {
+        return Err(Errno::EINVAL);
+    }
+    // SAFETY: By this function's safety requirement.
+    unsafe { peer::export_queue(&object.queue, arg)? };
+    let ops = ops::<Whole>(object.queue.attr().format, object.arms);
+    // Whoever is reading has the table that was there, and does not see what peers put.
+    // SAFETY: The field is read by C alone; both tables are for this queue.
+    unsafe { ptr::write_volatile(&raw mut (*cq).ops, ptr::from_ref(ops).cast_mut()) };
+    Ok(())
+}
+
+/// The calls of a queue that nobody reads.
+static FORWARDED: fi_ops_cq = fi_ops_cq {
+    read: Some(drive),
+    strerror: Some(strerror_forwarded),
+    ..nosys::CQ
+};
+
+/// `fi_cq_read()` without room, by which the owner makes it progress.
+unsafe extern "C" fn drive(cq: *mut fid_cq, buf: *mut c_void, count: usize) -> isize {
+    // SAFETY: As a C caller of `fi_cq_read()` promises.
+    let object = unsafe { object::object::<QueueObject>(cq.cast()) };
+    into_ssize(
+        match (object.map(|object| &object.forward), buf.is_null(), count) {
+            (Ok(Some(forward)), true, 0) => {
+                forward.drive();
+                Ok(0)
+            }
+            (Ok(Some(_)), ..) => Err(Errno::ENOSYS),
+            _ => Err(Errno::EINVAL),
+        },
+    )
+}
+
+unsafe extern "C" fn strerror_forwarded(
+    cq: *mut fid_cq,
+    prov_errno: c_int,
+    _err_data: *const c_void,
+    buf: *mut c_char,
+    len: usize,
+) -> *const c_char {
+    // SAFETY: As a C caller of `fi_cq_strerror()` promises.
+    match unsafe { object::object::<QueueObject>(cq.cast()) } {
+        // SAFETY: As above.
+        Ok(object) => unsafe {
+            super::text::copy(object.queue.core().describe(prov_errno), buf, len)
+        },
+        Err(_) => ptr::null(),
+    }
+}
+
+/// How the part of a queue's is found that is read.
+pub(super) trait Way {
+    /// Its type.
+    type Queue: provider::CompletionQueue;
+
+    /// That of an object whose table was made for it.
+    ///
+    /// # Safety
+    ///
+    /// The object's table is, or was, that of this way.
+    unsafe fn queue(object: &QueueObject) -> &Self::Queue;
+}
+
+/// To the provider's own queue, of type `Q`.
+pub(super) struct Exact<Q>(PhantomData<Q>);
+
+impl<Q: provider::CompletionQueue> Way for Exact<Q> {
+    type Queue = Q;
+
+    #[inline(always)]
+    unsafe fn queue(object: &QueueObject) -> &Q {
+        // SAFETY: `open` gives this table only to queues of type `Q`.
+        unsafe { &*object.exact.cast::<Q>() }
+    }
+}
+
+/// To that and what others put beside it.
+struct Whole;
+
+impl Way for Whole {
+    type Queue = Shared;
+
+    #[inline]
+    unsafe fn queue(object: &QueueObject) -> &Shared {
+        // SAFETY: `export` gives this table only to queues that have been exported.
+        unsafe { object.queue.shared().unwrap_unchecked() }
+    }
+}
+
+/// The calls for queues that are reached by `W`, with entries of one format, of which a read that finds
+/// nothing `arms` the queue or does not.
+pub(super) fn ops<W: Way>(format: Format, arms: bool) -> &'static fi_ops_cq {
     match format {
-        Format::Context => shaped::<Q, abi::fi_cq_entry>(arms),
-        Format::Msg => shaped::<Q, abi::fi_cq_msg_entry>(arms),
-        Format::Data => shaped::<Q, abi::fi_cq_data_entry>(arms),
-        Format::Tagged => shaped::<Q, abi::fi_cq_tagged_entry>(arms),
+        Format::Context => shaped::<W, abi::fi_cq_entry>(arms),
+        Format::Msg => shaped::<W, abi::fi_cq_msg_entry>(arms),
+        Format::Data => shaped::<W, abi::fi_cq_data_entry>(arms),
+        Format::Tagged => shaped::<W, abi::fi_cq_tagged_entry>(arms),
     }
 }
 
-fn shaped<Q: provider::CompletionQueue, E: Shape>(arms: bool) -> &'static fi_ops_cq {
+fn shaped<W: Way, E: Shape>(arms: bool) -> &'static fi_ops_cq {
     match arms {
-        false => &Table::<Q, E, false>::OPS,
-        true => &Table::<Q, E, true>::OPS,
+        false => &Table::<W, E, false>::OPS,
+        true => &Table::<W, E, true>::OPS,
     }
 }
 
-/// The calls for queues of type `Q` with entries of type `E`. Where the queue has a handler, or somebody
-/// sleeps on its wait queue, a read that finds nothing arms it; on others that costs nothing.
-struct Table<Q, E, const ARMS: bool>(PhantomData<(Q, E)>);
+/// The calls for queues that are reached by `W`, with entries of type `E`. Where the queue has a handler, or
+/// somebody sleeps on its wait queue, a read that finds nothing arms it; on others that costs nothing.
+struct Table<W, E, const ARMS: bool>(PhantomData<(W, E)>);
 
 /// # Safety
 ///
-/// `cq` is a queue of the C API whose `ops` is the table of `Q`.
+/// `cq` is a queue of the C API whose `ops` is, or was, the table of `W`.
 #[inline]
-unsafe fn parts<'a, Q: provider::CompletionQueue>(cq: *mut fid_cq) -> (&'a QueueObject, &'a Q) {
+unsafe fn parts<'a, W: Way>(cq: *mut fid_cq) -> (&'a QueueObject, &'a W::Queue) {
     // SAFETY: By this function's safety requirement.
     let object = unsafe { &*cq.cast::<QueueObject>() };
-    // SAFETY: `open` gives this table only to queues of type `Q`.
-    (object, unsafe { &*object.exact.cast::<Q>() })
+    // SAFETY: As above.
+    (object, unsafe { W::queue(object) })
 }
 
 /// Reads entries, and whom they are from where the caller wants that.
@@ -378,20 +522,20 @@ unsafe fn read_from<Q: provider::CompletionQueue, E: Shape>(
     queue.read_from(E::entries(room), sources)
 }
 
-impl<Q: provider::CompletionQueue, E: Shape, const ARMS: bool> Table<Q, E, ARMS> {
+impl<W: Way, E: Shape, const ARMS: bool> Table<W, E, ARMS> {
     const OPS: fi_ops_cq = fi_ops_cq {
         size: size_of::<fi_ops_cq>(),
         read: Some(Self::read),
         readfrom: Some(Self::readfrom),
-        readerr: Some(readerr::<Q>),
+        readerr: Some(readerr::<W>),
         sread: Some(Self::sread),
         sreadfrom: Some(Self::sreadfrom),
-        signal: Some(signal::<Q>),
-        strerror: Some(strerror::<Q>),
+        signal: Some(signal::<W>),
+        strerror: Some(strerror::<W>),
     };
 
     #[inline]
-    fn take(queue: &Q, mut read: impl FnMut() -> Result<usize>) -> Result<usize> {
+    fn take(queue: &W::Queue, mut read: impl FnMut() -> Result<usize>) -> Result<usize> {
         if ARMS {
             read_or_arm(queue, read)
         } else {
@@ -402,7 +546,7 @@ impl<Q: provider::CompletionQueue, E: Shape, const ARMS: bool> Table<Q, E, ARMS>
     unsafe extern "C" fn read(cq: *mut fid_cq, buf: *mut c_void, count: usize) -> isize {
         // SAFETY: As a C caller of `fi_cq_read()` promises.
         into_ssize(unsafe {
-            let (_, queue) = parts::<Q>(cq);
+            let (_, queue) = parts::<W>(cq);
             room::<E>(buf, count)
                 .and_then(|room| Self::take(queue, || queue.read(E::entries(room))))
         })
@@ -416,7 +560,7 @@ impl<Q: provider::CompletionQueue, E: Shape, const ARMS: bool> Table<Q, E, ARMS>
     ) -> isize {
         // SAFETY: As a C caller of `fi_cq_readfrom()` promises.
         into_ssize(unsafe {
-            let (_, queue) = parts::<Q>(cq);
+            let (_, queue) = parts::<W>(cq);
             room::<E>(buf, count)
                 .and_then(|room| Self::take(queue, || read_from(queue, room, src_addr)))
         })
@@ -431,7 +575,7 @@ impl<Q: provider::CompletionQueue, E: Shape, const ARMS: bool> Table<Q, E, ARMS>
     ) -> isize {
         // SAFETY: As a C caller of `fi_cq_sread()` promises.
         into_ssize(unsafe {
-            let (object, queue) = parts::<Q>(cq);
+            let (object, queue) = parts::<W>(cq);
             room::<E>(buf, count).and_then(|room| {
                 let mut budget = Budget::from_millis(timeout);
                 let read = || queue.read(E::entries(room));
@@ -450,7 +594,7 @@ impl<Q: provider::CompletionQueue, E: Shape, const ARMS: bool> Table<Q, E, ARMS>
     ) -> isize {
         // SAFETY: As a C caller of `fi_cq_sreadfrom()` promises.
         into_ssize(unsafe {
-            let (object, queue) = parts::<Q>(cq);
+            let (object, queue) = parts::<W>(cq);
             room::<E>(buf, count).and_then(|room| {
                 let mut budget = Budget::from_millis(timeout);
                 let read = || read_from(queue, room, src_addr);
@@ -460,14 +604,14 @@ impl<Q: provider::CompletionQueue, E: Shape, const ARMS: bool> Table<Q, E, ARMS>
     }
 }
 
-unsafe extern "C" fn readerr<Q: provider::CompletionQueue>(
+unsafe extern "C" fn readerr<W: Way>(
     cq: *mut fid_cq,
     buf: *mut fi_cq_err_entry,
     flags: u64,
 ) -> isize {
     // SAFETY: As a C caller of `fi_cq_readerr()` promises.
     into_ssize(unsafe {
-        let (object, queue) = parts::<Q>(cq);
+        let (object, queue) = parts::<W>(cq);
         match (buf.as_mut(), flags) {
             (None, _) => Err(Errno::EINVAL),
             (Some(_), flags) if flags != 0 => Err(Errno::EBADFLAGS),
@@ -490,12 +634,12 @@ unsafe extern "C" fn readerr<Q: provider::CompletionQueue>(
     })
 }
 
-unsafe extern "C" fn signal<Q: provider::CompletionQueue>(cq: *mut fid_cq) -> c_int {
+unsafe extern "C" fn signal<W: Way>(cq: *mut fid_cq) -> c_int {
     // SAFETY: As a C caller of `fi_cq_signal()` promises.
-    into_int(unsafe { parts::<Q>(cq) }.0.queue.signal())
+    into_int(unsafe { parts::<W>(cq) }.0.queue.signal())
 }
 
-unsafe extern "C" fn strerror<Q: provider::CompletionQueue>(
+unsafe extern "C" fn strerror<W: Way>(
     cq: *mut fid_cq,
     prov_errno: c_int,
     _err_data: *const c_void,
@@ -504,7 +648,7 @@ unsafe extern "C" fn strerror<Q: provider::CompletionQueue>(
 ) -> *const c_char {
     // SAFETY: As a C caller of `fi_cq_strerror()` promises.
     unsafe {
-        let (_, queue) = parts::<Q>(cq);
+        let (_, queue) = parts::<W>(cq);
         super::text::copy(queue.describe(prov_errno), buf, len)
     }
 }

@@ -70,7 +70,7 @@ impl Face {
             atomic: &atomic::Table::<F::Endpoint>::OPS,
             shared: &srx::Table::<F::SharedReceive>::OPS,
             shared_tagged: &srx::Table::<F::SharedReceive>::TAGGED,
-            cq: cq::ops::<F::CompletionQueue>,
+            cq: cq::ops::<cq::Exact<F::CompletionQueue>>,
             endpoint: |endpoint| {
                 let exact = endpoint.as_any().downcast_ref::<F::Endpoint>();
                 exact.map(|exact| ptr::from_ref(exact).cast())

@@ -80,6 +80,7 @@ tables! {
         av_open cq_open endpoint scalable_ep cntr_open poll_open stx_ctx srx_ctx query_atomic
         query_collective endpoint2
     }
+    CQ: fi_ops_cq { read readfrom readerr sread sreadfrom signal strerror }
     AV: fi_ops_av { insert insertsvc insertsym remove lookup straddr av_set }
     AV_SET: fi_ops_av_set { set_union intersect diff insert remove addr }
     EP: fi_ops_ep { cancel getopt setopt tx_ctx rx_ctx rx_size_left tx_size_left }

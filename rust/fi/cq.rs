@@ -26,6 +26,7 @@ use super::{
 use crate::abi::{
     self,
     context::InProcess,
+    once::OnceBox,
     sleepers::WaitQueue,
     Errno,
     Result, //
@@ -40,15 +41,30 @@ use kernel::{
     sync::Arc, //
 };
 
+mod forward;
 mod interrupts;
+mod outcomes;
 mod room;
+mod shared;
 
+pub(crate) use forward::{
+    Forward,
+    Owner, //
+};
 pub use interrupts::Interrupts;
 pub(crate) use interrupts::{
     Handler,
     TaskHandler, //
 };
+pub(crate) use outcomes::{
+    Outcome,
+    Outcomes, //
+};
 pub(crate) use room::Room;
+pub(crate) use shared::{
+    Export,
+    Shared, //
+};
 
 /// A successful operation.
 #[derive(Clone, Copy)]
@@ -245,6 +261,8 @@ pub struct Attr {
 /// A completion queue.
 pub struct CompletionQueue {
     core: Arc<dyn provider::CompletionQueue>,
+    /// From when it has been exported: the same with what others put into it.
+    shared: OnceBox<Arc<Shared>>,
     attr: Attr,
     users: Users,
     card: Card,
@@ -274,6 +292,7 @@ impl CompletionQueue {
         Ok(Arc::new(
             Self {
                 core,
+                shared: OnceBox::new(),
                 attr: *attr,
                 users: Users::new(),
                 card,
@@ -291,6 +310,47 @@ impl CompletionQueue {
     /// The provider's part.
     pub fn core(&self) -> &Arc<dyn provider::CompletionQueue> {
         &self.core
+    }
+
+    /// All of it: the provider's part, and what others put into it if it has been exported.
+    fn whole(&self) -> &dyn provider::CompletionQueue {
+        match self.shared.get() {
+            None => &*self.core,
+            Some(shared) => &**shared,
+        }
+    }
+
+    /// With what others put into it, if it has been exported.
+    pub(crate) fn shared(&self) -> Option<&Arc<Shared>> {
+        self.shared.get()
+    }
+
+    /// Lets others put completions into it, beside the provider. It is not closed before what this returns
+    /// has been dropped. May sleep.
+    ///
+    /// Whose contexts its readers get from then on, nobody checks: not for queues of Rust consumers.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL if it has been closed, -FI_ENOMEM.
+    pub(crate) fn export(self: &Arc<Self>) -> Result<Export> {
+        let queue = Held::new(self)?;
+        if self.shared.get().is_none() {
+            let shared = Shared::new(self.core.clone(), self.attr.size)?;
+            // Whoever was faster has made the same.
+            let _ = self.shared.fill(KBox::new(shared, GFP_KERNEL)?);
+        }
+        let shared = self.shared.get().ok_or(Errno::ENOMEM)?.clone();
+        Ok(Export::new(shared, queue))
+    }
+
+    /// Has whatever completes passed on to `owner`, and nothing read here. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EBUSY if the queue has, or had, a handler; -FI_ENOMEM.
+    pub(crate) fn forward(self: &Arc<Self>, owner: KBox<dyn Owner>) -> Result<Arc<Forward>> {
+        Forward::start(self, owner)
     }
 
     /// Whether both belong to the same domain.
@@ -329,7 +389,7 @@ impl CompletionQueue {
     pub(crate) fn arm_handler(&self) {
         let interrupts = self.core.interrupts();
         interrupts.expect();
-        if is_missed(&*self.core) {
+        if is_missed(self.whole()) {
             interrupts.call();
         }
     }
@@ -369,7 +429,7 @@ impl CompletionQueue {
 
     /// Whether there may be something to read; if not, its signal is given when there is. Any context.
     pub fn is_ready(&self) -> bool {
-        is_missed(&*self.core)
+        is_missed(self.whole())
     }
 
     /// For a member of a poll set.

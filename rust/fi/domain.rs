@@ -85,6 +85,7 @@ pub struct Domain {
     addr_format: u32,
     av_type: Option<av::Type>,
     addressing: Addressing,
+    threading: Threading,
     users: Users,
 }
 
@@ -130,6 +131,7 @@ impl Domain {
                 addr_format: info.addr_format(),
                 av_type,
                 addressing: Addressing::of_mode(info.domain().map_or(0, |domain| domain.mr_mode)),
+                threading,
                 users: Users::new(),
             },
             GFP_KERNEL,
@@ -165,6 +167,11 @@ impl Domain {
     /// How peers name the bytes of its regions.
     pub(super) fn addressing(&self) -> Addressing {
         self.addressing
+    }
+
+    /// Who sees to it that data calls do not meet.
+    pub(crate) fn threading(&self) -> Threading {
+        self.threading
     }
 
     /// The name of the domain, which others that open the same device have too.

@@ -9,7 +9,6 @@
 //! read what came of it.
 
 mod agenda;
-mod alarm;
 mod arriving;
 mod assembling;
 mod buffers;

@@ -30,6 +30,8 @@ use crate::{
             Entries,
             Failure,
             Interrupts,
+            Outcome,
+            Outcomes,
             Room, //
         },
         provider, //
@@ -71,38 +73,9 @@ struct Admitted {
     times: usize,
 }
 
-/// What there is to be told of an operation.
-#[derive(Clone, Copy)]
-pub(in crate::prov) enum Outcome {
-    /// It has been done.
-    Done(Completion),
-    /// It has not.
-    Failed(Failure),
-}
-
-impl Outcome {
-    /// What is known of the operation.
-    pub(in crate::prov) fn completion(&self) -> &Completion {
-        match self {
-            Self::Done(completion) => completion,
-            Self::Failed(failure) => &failure.completion,
-        }
-    }
-
-    fn failed(&self) -> Option<Failure> {
-        match self {
-            Self::Done(_) => None,
-            Self::Failed(failure) => Some(*failure),
-        }
-    }
-}
-
-/// Outcomes in the order in which they came. There are never more than the room that was taken.
+/// What there is, and who is to be told or asked. There is never more than the room that was taken.
 struct Ring {
-    outcomes: KVVec<Option<Outcome>>,
-    /// Where the next one to be read is.
-    first: usize,
-    len: usize,
+    outcomes: Outcomes,
     /// A reader has asked to be told, and has not come since.
     is_awaited: bool,
     /// Who fills it.
@@ -111,47 +84,11 @@ struct Ring {
 
 impl Ring {
     fn new(size: usize) -> Result<Self> {
-        let mut outcomes = KVVec::with_capacity(size, GFP_KERNEL)?;
-        for _ in 0..size {
-            outcomes.push(None, GFP_KERNEL)?;
-        }
         Ok(Self {
-            outcomes,
-            first: 0,
-            len: 0,
+            outcomes: Outcomes::new(size)?,
             is_awaited: false,
             feeders: KVec::new(),
         })
-    }
-
-    /// The place that is so many behind the first one.
-    fn place(&self, behind: usize) -> usize {
-        let place = self.first + behind;
-        match place.checked_sub(self.outcomes.len()) {
-            Some(wrapped) => wrapped,
-            None => place,
-        }
-    }
-
-    #[inline(always)]
-    fn push(&mut self, outcome: Outcome) {
-        let place = self.place(self.len);
-        if let Some(free) = self.outcomes.get_mut(place) {
-            *free = Some(outcome);
-            self.len += 1;
-        }
-    }
-
-    fn first(&self) -> Option<&Outcome> {
-        match self.len {
-            0 => None,
-            _ => self.outcomes.get(self.first)?.as_ref(),
-        }
-    }
-
-    fn pop(&mut self) {
-        self.first = self.place(1);
-        self.len -= 1;
     }
 
     /// One of those who fill it, and whether there are more.
@@ -298,14 +235,14 @@ impl Cq {
 
     /// Tells the outcome of an operation that has taken room. Any context.
     pub(in crate::prov) fn put(&self, outcome: Outcome) {
-        self.ring.lock().push(outcome);
+        self.ring.lock().outcomes.push(outcome);
         self.interrupts.arrived();
     }
 
     /// The same of a success, which is far smaller than what can be told of a failure.
     #[inline(always)]
     pub(in crate::prov) fn put_done(&self, done: Completion) {
-        self.ring.lock().push(Outcome::Done(done));
+        self.ring.lock().outcomes.push(Outcome::Done(done));
         self.interrupts.arrived();
     }
 
@@ -313,14 +250,14 @@ impl Cq {
     pub(in crate::prov) fn forget(&self, mut goes: impl FnMut(&Outcome) -> bool) {
         let mut ring = self.ring.lock();
         let mut gone = 0;
-        for _ in 0..ring.len {
-            let Some(&outcome) = ring.first() else {
+        for _ in 0..ring.outcomes.len() {
+            let Some(&outcome) = ring.outcomes.first() else {
                 break;
             };
-            ring.pop();
+            ring.outcomes.pop();
             match goes(&outcome) {
                 true => gone += 1,
-                false => ring.push(outcome),
+                false => ring.outcomes.push(outcome),
             }
         }
         drop(ring);
@@ -329,7 +266,7 @@ impl Cq {
 
     /// Whether nobody has anything to read. Any context.
     fn is_empty(&self) -> bool {
-        self.ring.lock().len == 0
+        self.ring.lock().outcomes.is_empty()
     }
 
     /// Whether a reader waits until it is told. Any context.
@@ -388,7 +325,7 @@ impl Cq {
     fn look(&self) -> Result<usize> {
         let first = self.ring.lock().feeder(0);
         let _ = self.ask_feeders(first);
-        match self.ring.lock().first() {
+        match self.ring.lock().outcomes.first() {
             None => Err(Errno::EAGAIN),
             Some(Outcome::Failed(_)) => Err(Errno::EAVAIL),
             Some(Outcome::Done(_)) => Ok(0),
@@ -406,16 +343,16 @@ impl Cq {
         ring.is_awaited = false;
         let mut count = 0;
         for into in room.iter_mut() {
-            let Some(Outcome::Done(done)) = ring.first() else {
+            let Some(Outcome::Done(done)) = ring.outcomes.first() else {
                 break;
             };
             see(count, done);
             into.write(E::from(*done));
-            ring.pop();
+            ring.outcomes.pop();
             count += 1;
         }
         if count == 0 {
-            return match ring.first() {
+            return match ring.outcomes.first() {
                 Some(Outcome::Failed(_)) => Found::Failure,
                 _ => Found::Nothing(ring.feeder(0)),
             };
@@ -469,12 +406,12 @@ impl provider::CompletionQueue for Cq {
 
     fn read_error(&self) -> Result<Failure> {
         let mut ring = self.ring.lock();
-        let failure = ring.first().and_then(Outcome::failed);
+        let failure = ring.outcomes.first().and_then(Outcome::failed);
         let mut failure = failure.ok_or(Errno::EAGAIN)?;
         if !self.has_addresses {
             failure.completion.source = FI_ADDR_NOTAVAIL;
         }
-        ring.pop();
+        ring.outcomes.pop();
         self.failures.add(1);
         drop(ring);
         self.room.give(1);
@@ -489,7 +426,7 @@ impl provider::CompletionQueue for Cq {
     fn arm(&self) -> bool {
         // Whatever is put is told of; that it is put needs no reader, once this is known.
         let mut ring = self.ring.lock();
-        ring.is_awaited = ring.len == 0;
+        ring.is_awaited = ring.outcomes.is_empty();
         let is_awaited = ring.is_awaited;
         let first = ring.feeder(0);
         drop(ring);

@@ -12,7 +12,6 @@ use super::{
         Agenda,
         Patience, //
     },
-    alarm::Set,
     credits::Credits,
     farewell::Parting,
     link::Link,
@@ -78,6 +77,7 @@ use crate::{
         FI_SHARED_CONTEXT, //
     },
     fi::{
+        alarm::Set,
         av::Insertion,
         ep,
         eq::{

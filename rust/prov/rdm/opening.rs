@@ -3,7 +3,6 @@
 //! The beginning and the end of a station: what is below it, and where it listens.
 
 use super::{
-    alarm::Alarm,
     links::LISTENER,
     posting::Packet,
     station::{
@@ -28,6 +27,7 @@ use crate::{
         KOFI_VALUE_CONNECTIONS, //
     },
     fi::{
+        alarm::Alarm,
         av::{
             self,
             AddressVector, //

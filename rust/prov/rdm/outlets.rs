@@ -3,10 +3,7 @@
 //! Where the consumer is told what has come of its operations.
 
 use super::{
-    cq::{
-        Cq,
-        Outcome, //
-    },
+    cq::Cq,
     endpoint::Role,
     matching::Title,
     office::Office,
@@ -35,7 +32,8 @@ use crate::{
         cntr::Counters,
         cq::{
             Completion,
-            Failure, //
+            Failure,
+            Outcome, //
         },
         memory::Context, //
     },

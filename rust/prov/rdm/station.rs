@@ -11,10 +11,6 @@
 //! more than all the rest of a short message: it looks in every [`PACE`], until nobody has come meanwhile.
 
 use super::{
-    alarm::{
-        Alarm,
-        Set, //
-    },
     cq::Feeder,
     domain::Domain,
     limits::Limits,
@@ -45,6 +41,10 @@ use crate::{
         Result, //
     },
     fi::{
+        alarm::{
+            Alarm,
+            Set, //
+        },
         av::AddressVector,
         card::Ends,
         cq::{

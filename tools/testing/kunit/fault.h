@@ -24,6 +24,8 @@ struct fault {
 	struct fid_wait		*set;
 	struct fid_ep		*ep;		/* of request, if there is one */
 	struct fid_ep		*srx;		/* receives to be shared */
+	struct fid_cq		*cq;
+	struct fid		*exported;	/* of cq */
 	struct fid_ep		*asking;
 	struct fi_info		*request;	/* FI_CONNREQ of asking */
 	fi_addr_t		addr;

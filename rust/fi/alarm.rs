@@ -2,7 +2,7 @@
 
 //! What has somebody look after something at a time of its own.
 
-use crate::fi::{
+use super::{
     cq::CompletionQueue,
     eq::EventQueue, //
 };
@@ -29,7 +29,7 @@ use kernel::{
 };
 
 /// Who hears an alarm.
-pub(super) trait Hears: Send + Sync + 'static {
+pub(crate) trait Hears: Send + Sync + 'static {
     /// It rings. In an interrupt.
     fn hear(self: &Arc<Self>);
 }
@@ -48,14 +48,14 @@ impl Hears for EventQueue {
 
 /// A timer that rings once when it is set.
 #[pin_data]
-pub(super) struct Alarm<T: Hears> {
+pub(crate) struct Alarm<T: Hears> {
     #[pin]
     timer: HrTimer<Self>,
     who: Arc<T>,
 }
 
 /// An alarm that is set. Whoever drops it waits until it does not ring any more. May sleep.
-pub(super) struct Set<T: Hears> {
+pub(crate) struct Set<T: Hears> {
     _handle: ArcHrTimerHandle<Alarm<T>>,
 }
 
@@ -80,7 +80,7 @@ impl<T: Hears> Alarm<T> {
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub(super) fn new(who: Arc<T>) -> Result<Arc<Self>> {
+    pub(crate) fn new(who: Arc<T>) -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
                 timer <- HrTimer::new(),
@@ -90,8 +90,13 @@ impl<T: Hears> Alarm<T> {
         )
     }
 
+    /// Who hears it.
+    pub(crate) fn who(&self) -> &Arc<T> {
+        &self.who
+    }
+
     /// Has it ring after that time, and not when `last` says. May sleep.
-    pub(super) fn set(self: &Arc<Self>, last: &mut Option<Set<T>>, after: Delta) {
+    pub(crate) fn set(self: &Arc<Self>, last: &mut Option<Set<T>>, after: Delta) {
         // It is one timer: who dropped what it was set to before would take this away, too.
         drop(last.take());
         *last = Some(Set {

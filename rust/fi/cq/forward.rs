@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A queue that nobody reads: whatever completes is passed on to the queue of another provider, its owner.
+//!
+//! Whoever comes passes it on: the queue's handler, a work item that is called for what completes when there
+//! was nothing, and the owner, who may make its peer progress. They take turns, so that it stays in order.
+//! What the owner has no room for is kept, and all behind it stays where it is; the handler tries again
+//! every [`PACE`]. The spinlock guards what is kept, and is held with interrupts off while the owner is told.
+
+use super::{
+    super::{
+        alarm::{
+            Alarm,
+            Set, //
+        },
+        memory::{
+            Context,
+            EntrySlots, //
+        },
+    },
+    read_or_arm,
+    Completion,
+    CompletionQueue,
+    Entries,
+    Handler,
+    Outcome,
+    TaskHandler, //
+};
+use crate::{
+    abi::{
+        context::InProcess,
+        fi_addr_t,
+        fi_cq_tagged_entry,
+        lock::FastLockIrq,
+        say::complain,
+        Errno,
+        Result, //
+    },
+    fi::provider,
+};
+use kernel::{
+    prelude::*,
+    sync::{
+        new_mutex,
+        static_lock_class,
+        Arc,
+        Mutex, //
+    },
+    time::Delta,
+};
+
+/// How many completions somebody passes on before others have their turn.
+const BUDGET: usize = 256;
+
+/// How long an owner without room is left alone.
+const PACE: Delta = Delta::from_millis(1);
+
+/// Whose queue completions go to.
+pub(crate) trait Owner: Send + Sync {
+    /// Takes what has come of an operation. Any context.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EAGAIN for what it has no room for now, and is to be asked again to take. What it refuses
+    /// otherwise is lost.
+    fn tell(&self, outcome: &Outcome) -> Result;
+}
+
+/// Why nothing more is passed on.
+#[derive(PartialEq, Eq)]
+enum Rest {
+    /// There is nothing.
+    Nothing,
+    /// The owner has no room.
+    Kept,
+    /// Others have their turn.
+    More,
+}
+
+/// See the module.
+#[pin_data]
+pub(crate) struct Forward {
+    queue: Arc<dyn provider::CompletionQueue>,
+    owner: KBox<dyn Owner>,
+    #[pin]
+    kept: FastLockIrq<Option<Outcome>>,
+    /// Calls the handler when the owner has been left alone for long enough.
+    alarm: Arc<Alarm<CompletionQueue>>,
+    #[pin]
+    watch: Mutex<Option<Set<CompletionQueue>>>,
+}
+
+impl Forward {
+    /// Begins to pass on what completes. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EBUSY if the queue has, or had, a handler; -FI_ENOMEM.
+    pub(super) fn start(queue: &Arc<CompletionQueue>, owner: KBox<dyn Owner>) -> Result<Arc<Self>> {
+        let alarm = Alarm::new(queue.clone())?;
+        let forward = Arc::pin_init(
+            pin_init!(Self {
+                queue: queue.core().clone(),
+                owner,
+                kept <- FastLockIrq::new(None, c"kofi::Forward", static_lock_class!()),
+                alarm,
+                watch <- new_mutex!(None, "kofi::Forward::watch"),
+            }),
+            GFP_KERNEL,
+        )?;
+        let handler = KBox::new(Postman(forward.clone()), GFP_KERNEL)?;
+        queue.set_handler(Handler::Task(handler))?;
+        queue.arm_handler();
+        Ok(forward)
+    }
+
+    /// What is next, if anything is.
+    fn next(&self) -> Option<Outcome> {
+        let mut entry = EntrySlots::<fi_cq_tagged_entry, 1>::new();
+        let mut source = EntrySlots::<fi_addr_t, 1>::new();
+        match self
+            .queue
+            .read_from(Entries::Tagged(entry.room()), source.room())
+        {
+            Ok(1) => {}
+            Err(Errno::EAVAIL) => return self.queue.read_error().ok().map(Outcome::Failed),
+            _ => return None,
+        }
+        let (entry, source) = (entry.nth(0)?, source.nth(0)?);
+        Some(Outcome::Done(Completion {
+            context: Context::new(entry.op_context),
+            flags: entry.flags,
+            len: entry.len,
+            data: entry.data,
+            buf: entry.buf.addr(),
+            tag: entry.tag,
+            source: *source,
+        }))
+    }
+
+    /// Passes on one, if there is one: whether there may be more.
+    fn pass(&self) -> core::result::Result<(), Rest> {
+        let mut kept = self.kept.lock();
+        let outcome = kept.take().or_else(|| self.next()).ok_or(Rest::Nothing)?;
+        match self.owner.tell(&outcome) {
+            Ok(()) => Ok(()),
+            Err(Errno::EAGAIN) => {
+                *kept = Some(outcome);
+                Err(Rest::Kept)
+            }
+            Err(errno) => {
+                complain(
+                    &c"peer",
+                    fmt!("a completion is lost: its owner says {}", errno.to_int()),
+                );
+                Ok(())
+            }
+        }
+    }
+
+    /// Passes on what there is, up to the budget.
+    fn go(&self) -> Rest {
+        for _ in 0..BUDGET {
+            if let Err(rest) = self.pass() {
+                return rest;
+            }
+        }
+        Rest::More
+    }
+
+    /// Passes on what there is, and has been made, as far as the owner has room. Any context in which the
+    /// owner can be told.
+    pub(crate) fn drive(&self) {
+        self.queue.progress();
+        let _ = self.go();
+    }
+
+    /// What the handler does.
+    fn handle(&self) {
+        loop {
+            match self.go() {
+                Rest::Nothing => {}
+                Rest::Kept => return self.alarm.set(&mut self.watch.lock(), PACE),
+                Rest::More => return self.alarm.who().call_handler(),
+            }
+            // It is called for the next one, unless that has come meanwhile.
+            let armed = read_or_arm(&*self.queue, || match self.pass() {
+                Err(Rest::Nothing) => Err(Errno::EAGAIN),
+                _ => Ok(1),
+            });
+            if armed.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// The queue has been closed: nothing is passed on any more. May sleep.
+    pub(crate) fn end(&self) {
+        drop(self.watch.lock().take());
+        // What the owner had no room for is dropped with the endpoints that it is of.
+        *self.kept.lock() = None;
+    }
+}
+
+/// The queue's handler.
+struct Postman(Arc<Forward>);
+
+impl TaskHandler for Postman {
+    fn ready(&self, _here: InProcess) {
+        self.0.handle();
+    }
+}

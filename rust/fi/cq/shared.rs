@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A queue into which others put completions, beside its own provider: the owner's part of a peer queue.
+//!
+//! What they put stands in a ring of its own, since a device's queue takes nothing but the device's. Readers
+//! are given of both, and neither keeps the other waiting. The ring's lock is a leaf, held with interrupts
+//! off.
+
+use super::{
+    super::{
+        card::Told,
+        object::Held, //
+    },
+    Completion,
+    CompletionQueue,
+    Entries,
+    Failure,
+    Interrupts,
+    Outcome,
+    Outcomes,
+    Shape, //
+};
+use crate::{
+    abi::{
+        fi_addr_t,
+        lock::FastLockIrq,
+        Errno,
+        Result, //
+    },
+    fi::provider, //
+};
+use core::{
+    any::Any,
+    mem::MaybeUninit, //
+};
+use kernel::{
+    prelude::*,
+    sync::{
+        static_lock_class,
+        Arc, //
+    },
+};
+
+/// What others may have put into a queue that nobody has read, unless its consumer said how much it holds.
+const DEFAULT_SIZE: usize = 1024;
+
+struct Guests {
+    outcomes: Outcomes,
+    /// Whether a reader looks there first.
+    are_first: bool,
+}
+
+/// See the module.
+#[pin_data]
+pub(crate) struct Shared {
+    own: Arc<dyn provider::CompletionQueue>,
+    #[pin]
+    guests: FastLockIrq<Guests>,
+}
+
+/// Where a reader wants to be told whom things are from.
+type Sources<'a> = Option<&'a mut [MaybeUninit<fi_addr_t>]>;
+
+impl Shared {
+    /// With room for `size` completions, or 0 for a default. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM.
+    pub(super) fn new(own: Arc<dyn provider::CompletionQueue>, size: usize) -> Result<Arc<Self>> {
+        let size = match size {
+            0 => DEFAULT_SIZE,
+            size => size,
+        };
+        let guests = Guests {
+            outcomes: Outcomes::new(size)?,
+            are_first: false,
+        };
+        Ok(Arc::pin_init(
+            pin_init!(Self {
+                own,
+                guests <- FastLockIrq::new(guests, c"kofi::Guests", static_lock_class!()),
+            }),
+            GFP_KERNEL,
+        )?)
+    }
+
+    /// Puts something into it, and wakes its readers. Any context.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EAGAIN if there is no room before somebody has read.
+    fn put(&self, outcome: Outcome) -> Result {
+        let mut guests = self.guests.lock();
+        if guests.outcomes.is_full() {
+            return Err(Errno::EAGAIN);
+        }
+        guests.outcomes.push(outcome);
+        drop(guests);
+        self.own.interrupts().arrived();
+        Ok(())
+    }
+
+    /// Takes what others have put, up to a failure.
+    fn take_guests<E: Shape + From<Completion>>(
+        &self,
+        room: &mut [MaybeUninit<E>],
+        mut sources: Sources<'_>,
+    ) -> usize {
+        let mut guests = self.guests.lock();
+        let mut count = 0;
+        for into in room.iter_mut() {
+            let Some(Outcome::Done(done)) = guests.outcomes.first() else {
+                break;
+            };
+            into.write(E::from(*done));
+            if let Some(source) = sources.as_deref_mut().and_then(|all| all.get_mut(count)) {
+                source.write(done.source);
+            }
+            guests.outcomes.pop();
+            count += 1;
+        }
+        count
+    }
+
+    /// Takes what the provider has.
+    fn take_own<E: Shape>(
+        &self,
+        room: &mut [MaybeUninit<E>],
+        sources: Sources<'_>,
+    ) -> Result<usize> {
+        match sources {
+            None => self.own.read(E::entries(room)),
+            Some(sources) => self.own.read_from(E::entries(room), sources),
+        }
+    }
+
+    fn take<E: Shape + From<Completion>>(
+        &self,
+        room: &mut [MaybeUninit<E>],
+        mut sources: Sources<'_>,
+    ) -> Result<usize> {
+        if room.is_empty() {
+            return self.look::<E>();
+        }
+        let mut guests = self.guests.lock();
+        guests.are_first = !guests.are_first;
+        let theirs = match guests.are_first {
+            true => room.len().div_ceil(2),
+            false => room.len() / 2,
+        };
+        drop(guests);
+        let (first, _) = room.split_at_mut(theirs);
+        let mut count = self.take_guests(first, sources.as_deref_mut());
+        let own = self.take_own(
+            room.get_mut(count..).unwrap_or(&mut []),
+            sources.as_deref_mut().and_then(|all| all.get_mut(count..)),
+        );
+        count += own.unwrap_or(0);
+        count += self.take_guests(
+            room.get_mut(count..).unwrap_or(&mut []),
+            sources.and_then(|all| all.get_mut(count..)),
+        );
+        match (count, own) {
+            (0, Err(Errno::EAGAIN)) if self.has_failed() => Err(Errno::EAVAIL),
+            (0, nothing) => nothing,
+            (count, _) => Ok(count),
+        }
+    }
+
+    /// Takes nothing: whether there is something to be taken.
+    fn look<E: Shape>(&self) -> Result<usize> {
+        match self.own.read(E::entries(&mut [])) {
+            Err(Errno::EAGAIN) => match self.guests.lock().outcomes.first() {
+                None => Err(Errno::EAGAIN),
+                Some(Outcome::Failed(_)) => Err(Errno::EAVAIL),
+                Some(Outcome::Done(_)) => Ok(0),
+            },
+            there => there,
+        }
+    }
+
+    /// Whether a failure is what the others have put there first.
+    fn has_failed(&self) -> bool {
+        matches!(
+            self.guests.lock().outcomes.first(),
+            Some(Outcome::Failed(_))
+        )
+    }
+
+    fn take_any(&self, entries: Entries<'_>, sources: Sources<'_>) -> Result<usize> {
+        match entries {
+            Entries::Context(room) => self.take(room, sources),
+            Entries::Msg(room) => self.take(room, sources),
+            Entries::Data(room) => self.take(room, sources),
+            Entries::Tagged(room) => self.take(room, sources),
+            Entries::Sourced(room) => self.take(room, sources),
+        }
+    }
+
+    fn has_guests(&self) -> bool {
+        !self.guests.lock().outcomes.is_empty()
+    }
+}
+
+impl provider::CompletionQueue for Shared {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
+        self
+    }
+
+    fn read(&self, entries: Entries<'_>) -> Result<usize> {
+        self.take_any(entries, None)
+    }
+
+    fn read_from(
+        &self,
+        entries: Entries<'_>,
+        sources: &mut [MaybeUninit<fi_addr_t>],
+    ) -> Result<usize> {
+        self.take_any(entries, Some(sources))
+    }
+
+    fn read_error(&self) -> Result<Failure> {
+        let mut guests = self.guests.lock();
+        if let Some(failure) = guests.outcomes.first().and_then(Outcome::failed) {
+            guests.outcomes.pop();
+            return Ok(failure);
+        }
+        drop(guests);
+        self.own.read_error()
+    }
+
+    fn progress(&self) {
+        self.own.progress();
+    }
+
+    fn arm(&self) -> bool {
+        self.own.arm() || self.has_guests()
+    }
+
+    fn has_put_off(&self) -> bool {
+        self.own.has_put_off() || self.has_guests()
+    }
+
+    fn interrupts(&self) -> &Interrupts {
+        self.own.interrupts()
+    }
+
+    fn tell(&self, told: &mut Told<'_>) {
+        self.own.tell(told);
+    }
+
+    fn describe(&self, prov_errno: i32) -> &'static CStr {
+        self.own.describe(prov_errno)
+    }
+
+    fn close(&self) {
+        // Its own provider's is closed by whoever has it.
+    }
+}
+
+/// A queue as its peers have it.
+pub(crate) struct Export {
+    shared: Arc<Shared>,
+    _queue: Held<CompletionQueue>,
+}
+
+impl Export {
+    pub(super) fn new(shared: Arc<Shared>, queue: Held<CompletionQueue>) -> Self {
+        Self {
+            shared,
+            _queue: queue,
+        }
+    }
+
+    /// Puts something into it, and wakes its readers. Any context.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EAGAIN if there is no room before somebody has read: nothing has been put.
+    pub(crate) fn put(&self, outcome: Outcome) -> Result {
+        self.shared.put(outcome)
+    }
+}
