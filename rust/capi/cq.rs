@@ -67,6 +67,7 @@ use crate::{
     },
 };
 use core::{
+    cell::UnsafeCell,
     marker::PhantomData,
     mem::MaybeUninit,
     net::SocketAddr,
@@ -84,7 +85,8 @@ use kernel::{
 /// What `struct fid_cq` stands at the beginning of.
 #[repr(C)]
 pub(super) struct QueueObject {
-    fid: fid_cq,
+    /// Its table of calls changes once.
+    fid: UnsafeCell<fid_cq>,
     queue: Arc<CompletionQueue>,
     /// The provider's queue, of the type that `fid.ops` was made for.
     exact: *const c_void,
@@ -328,10 +330,10 @@ unsafe fn try_open(
         None => (domain.face().cq)(format, arms),
     };
     let made = place.put(QueueObject {
-        fid: fid_cq {
+        fid: UnsafeCell::new(fid_cq {
             fid: header::<QueueObject>(context),
             ops: ptr::from_ref(ops).cast_mut(),
-        },
+        }),
         queue,
         exact,
         waitable,
@@ -366,7 +368,7 @@ unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) ->
     into_int(unsafe {
         object::object::<QueueObject>(fid).and_then(|object| {
             match u32::try_from(command) == Ok(abi::FI_EXPORT_FID) {
-                true => export(fid.cast(), object, arg),
+                true => export(object, arg),
                 false => object.wait.control(object.queue.wait_queue(), command, arg),
             }
         })
@@ -377,8 +379,8 @@ unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) ->
 ///
 /// # Safety
 ///
-/// `cq` is the object's; as of [`peer::export_queue`].
-unsafe fn export(cq: *mut fid_cq, object: &QueueObject, arg: *mut c_void) -> Result {
+/// As of [`peer::export_queue`].
+unsafe fn export(object: &QueueObject, arg: *mut c_void) -> Result {
     // What completes there is not read there.
     if object.forward.is_some() {
         return Err(Errno::EINVAL);
@@ -388,7 +390,7 @@ unsafe fn export(cq: *mut fid_cq, object: &QueueObject, arg: *mut c_void) -> Res
     let ops = ops::<Whole>(object.queue.attr().format, object.arms);
     // Whoever is reading has the table that was there, and does not see what peers put.
     // SAFETY: The field is read by C alone; both tables are for this queue.
-    unsafe { ptr::write_volatile(&raw mut (*cq).ops, ptr::from_ref(ops).cast_mut()) };
+    unsafe { (&raw mut (*object.fid.get()).ops).write_volatile(ptr::from_ref(ops).cast_mut()) };
     Ok(())
 }
 

@@ -3,8 +3,8 @@
 //! A queue into which others put completions, beside its own provider: the owner's part of a peer queue.
 //!
 //! What they put stands in a ring of its own, since a device's queue takes nothing but the device's. Readers
-//! are given of both, and neither keeps the other waiting. The ring's lock is a leaf, held with interrupts
-//! off.
+//! are given of both: each leads in every other read, with what it has or with a failure, so that neither keeps
+//! the other waiting. The ring's lock is a leaf, held with interrupts off.
 
 use super::{
     super::{
@@ -46,8 +46,8 @@ const DEFAULT_SIZE: usize = 1024;
 
 struct Guests {
     outcomes: Outcomes,
-    /// Whether a reader looks there first.
-    are_first: bool,
+    /// Whether they lead in the next read.
+    lead: bool,
 }
 
 /// See the module.
@@ -74,7 +74,7 @@ impl Shared {
         };
         let guests = Guests {
             outcomes: Outcomes::new(size)?,
-            are_first: false,
+            lead: true,
         };
         Ok(Arc::pin_init(
             pin_init!(Self {
@@ -102,11 +102,15 @@ impl Shared {
     }
 
     /// Takes what others have put, up to a failure.
+    ///
+    /// # Errors
+    ///
+    /// As of [`provider::CompletionQueue::read`].
     fn take_guests<E: Shape + From<Completion>>(
         &self,
         room: &mut [MaybeUninit<E>],
         mut sources: Sources<'_>,
-    ) -> usize {
+    ) -> Result<usize> {
         let mut guests = self.guests.lock();
         let mut count = 0;
         for into in room.iter_mut() {
@@ -120,7 +124,11 @@ impl Shared {
             guests.outcomes.pop();
             count += 1;
         }
-        count
+        match (count, guests.outcomes.first()) {
+            (0, None) => Err(Errno::EAGAIN),
+            (0, Some(Outcome::Failed(_))) => Err(Errno::EAVAIL),
+            (count, _) => Ok(count),
+        }
     }
 
     /// Takes what the provider has.
@@ -144,27 +152,36 @@ impl Shared {
             return self.look::<E>();
         }
         let mut guests = self.guests.lock();
-        guests.are_first = !guests.are_first;
-        let theirs = match guests.are_first {
-            true => room.len().div_ceil(2),
-            false => room.len() / 2,
-        };
+        let guests_lead = guests.lead;
+        guests.lead = !guests_lead;
         drop(guests);
-        let (first, _) = room.split_at_mut(theirs);
-        let mut count = self.take_guests(first, sources.as_deref_mut());
-        let own = self.take_own(
-            room.get_mut(count..).unwrap_or(&mut []),
-            sources.as_deref_mut().and_then(|all| all.get_mut(count..)),
-        );
-        count += own.unwrap_or(0);
-        count += self.take_guests(
-            room.get_mut(count..).unwrap_or(&mut []),
-            sources.and_then(|all| all.get_mut(count..)),
-        );
-        match (count, own) {
-            (0, Err(Errno::EAGAIN)) if self.has_failed() => Err(Errno::EAVAIL),
-            (0, nothing) => nothing,
-            (count, _) => Ok(count),
+        // Half for the leader, what is left for the other, and what that leaves for the leader once more.
+        let half = room.len().div_ceil(2);
+        let mut count = 0;
+        for (are_guests, end) in [
+            (guests_lead, half),
+            (!guests_lead, room.len()),
+            (guests_lead, room.len()),
+        ] {
+            let Some(room @ [_, ..]) = room.get_mut(count..end) else {
+                continue;
+            };
+            let sources = sources
+                .as_deref_mut()
+                .and_then(|all| all.get_mut(count..end));
+            let taken = match are_guests {
+                true => self.take_guests(room, sources),
+                false => self.take_own(room, sources),
+            };
+            match taken {
+                Ok(taken) => count += taken,
+                Err(Errno::EAVAIL) if count == 0 => return Err(Errno::EAVAIL),
+                Err(_) => {}
+            }
+        }
+        match count {
+            0 => Err(Errno::EAGAIN),
+            count => Ok(count),
         }
     }
 
@@ -178,14 +195,6 @@ impl Shared {
             },
             there => there,
         }
-    }
-
-    /// Whether a failure is what the others have put there first.
-    fn has_failed(&self) -> bool {
-        matches!(
-            self.guests.lock().outcomes.first(),
-            Some(Outcome::Failed(_))
-        )
     }
 
     fn take_any(&self, entries: Entries<'_>, sources: Sources<'_>) -> Result<usize> {
