@@ -96,7 +96,7 @@ static void peer_02_a_full_queue_refuses_and_loses_nothing(struct kunit *test)
 	for (int round = 0; round < 20; round++) {
 		ssize_t found;
 
-		while (!put(peer, (void *)next))
+		while (next - read <= 8 && !put(peer, (void *)next))
 			next++;
 		KUNIT_EXPECT_EQ(test, 8, next - read);
 		KUNIT_EXPECT_EQ(test, -FI_EAGAIN, put(peer, (void *)next));
@@ -266,6 +266,51 @@ static void peer_02_a_small_queue_slows_its_peers(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, MANY, next);
 }
 
+/* Reads one entry; what others have put is put again, so that there is always more of it. */
+static ssize_t read_one(struct kunit *test, struct fid_cq *cq, struct fid_peer_cq *peer)
+{
+	struct fi_cq_tagged_entry entry;
+	ssize_t ret = fi_cq_read(cq, &entry, 1);
+
+	cond_resched();
+	if (ret != 1 || entry.op_context != peer)
+		return ret;
+	KUNIT_ASSERT_EQ(test, 0, put(peer, peer));
+	return 0;
+}
+
+/* However much others put, the queue's own endpoints have their turn. */
+static void peer_02_each_has_its_turn(struct kunit *test)
+{
+	struct kofi_fabric_fx *fx = peer_fabric(test);
+	struct fid_peer_cq *peer = peer_export(test, fx->cq);
+	struct peer_ends *ends = peer_connect(test, fx, fx->cq);
+	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
+	struct fi_cq_err_entry error = {};
+	int own = 0;
+
+	for (int i = 0; i < 4; i++)
+		KUNIT_ASSERT_EQ(test, 0, put(peer, peer));
+	for (int i = 0; i < 4; i++)
+		peer_receive(test, ends, i);
+	for (int i = 0; i < 2; i++)
+		peer_send(test, ends, i);
+	while (own < 4) {
+		own += read_one(test, fx->cq, peer);
+		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end), "%d of its own have come",
+				      own);
+	}
+	/* Failures have one, too. */
+	fx_close(test, &ends->ep[0]->fid);
+	for (int i = 2; i < 4; i++) {
+		while (read_one(test, fx->cq, peer) != -FI_EAVAIL)
+			KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end),
+					      "the failure has not come");
+		KUNIT_ASSERT_EQ(test, 1, fi_cq_readerr(fx->cq, &error, 0));
+		KUNIT_EXPECT_PTR_EQ(test, (void *)(ends->in + i * LEN), error.op_context);
+	}
+}
+
 struct writer {
 	struct fid_peer_cq	*peer;
 	unsigned long		count;
@@ -357,6 +402,7 @@ static struct kunit_case peer_owner_cases[] = {
 	KUNIT_CASE(close_01_an_exported_queue_is_busy),
 	KUNIT_CASE(peer_02_one_queue_for_all),
 	KUNIT_CASE(peer_02_a_small_queue_slows_its_peers),
+	KUNIT_CASE(peer_02_each_has_its_turn),
 	KUNIT_CASE_SLOW(peer_02_many_writers_and_its_own_endpoints),
 	{}
 };
