@@ -95,12 +95,65 @@ impl<T: Hears> Alarm<T> {
         &self.who
     }
 
-    /// Has it ring after that time, and not when `last` says. May sleep.
+    /// Has it ring after that time, at once where that is over, and not when `last` says. May sleep.
     pub(crate) fn set(self: &Arc<Self>, last: &mut Option<Set<T>>, after: Delta) {
         // It is one timer: who dropped what it was set to before would take this away, too.
         drop(last.take());
+        // The kernel takes a time before now for one that never comes.
+        let after = after.max(Delta::ZERO);
         *last = Some(Set {
             _handle: self.clone().start(after),
         });
+    }
+}
+
+#[kunit_tests(kofi_fi_alarm)]
+mod tests {
+    use super::*;
+    use kernel::{
+        sync::atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        time::delay::fsleep, //
+    };
+
+    struct Ear(Atomic<u32>);
+
+    impl Hears for Ear {
+        fn hear(self: &Arc<Self>) {
+            self.0.fetch_add(1, Relaxed);
+        }
+    }
+
+    #[test]
+    fn it_rings_even_if_the_time_is_over() -> Result {
+        let ear = Arc::new(Ear(Atomic::new(0)), GFP_KERNEL)?;
+        let alarm = Alarm::new(ear.clone())?;
+        let mut set = None;
+        for (rung, millis) in [-1000, -1, 0, 1].into_iter().enumerate() {
+            alarm.set(&mut set, Delta::from_millis(millis));
+            // Far longer than it takes.
+            for _ in 0..10_000 {
+                if ear.0.load(Relaxed) > rung as u32 {
+                    break;
+                }
+                fsleep(Delta::from_millis(1));
+            }
+            assert_eq!(ear.0.load(Relaxed), rung as u32 + 1);
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn it_does_not_ring_once_it_is_dropped() -> Result {
+        let ear = Arc::new(Ear(Atomic::new(0)), GFP_KERNEL)?;
+        let alarm = Alarm::new(ear.clone())?;
+        let mut set = None;
+        alarm.set(&mut set, Delta::from_secs(1000));
+        alarm.set(&mut set, Delta::from_secs(2000));
+        drop(set);
+        assert_eq!(ear.0.load(Relaxed), 0);
+        Ok(())
     }
 }
