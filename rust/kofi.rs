@@ -32,8 +32,9 @@ static PROVIDERS: [&dyn fi::provider::Provider; 4] = [
     &LOOP_DATAGRAMS,
 ];
 
-/// Datagrams over verbs, by the name that user-space libfabric has for them.
-static DATAGRAMS: prov::rdm::Rdm = prov::rdm::Rdm::over(&prov::verbs::Verbs, c"verbs;ofi_rxm");
+/// Datagrams over verbs, by the name that user-space libfabric has for them; on one machine, over loop.
+static DATAGRAMS: prov::rdm::Rdm =
+    prov::rdm::Rdm::over(&prov::verbs::Verbs, c"verbs;ofi_rxm").beside_loop();
 
 /// Datagrams on one machine.
 static LOOP_DATAGRAMS: prov::rdm::Rdm = prov::rdm::Rdm::over(&prov::r#loop::Loop, c"loop;ofi_rxm");

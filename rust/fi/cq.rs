@@ -56,11 +56,10 @@ pub(crate) use interrupts::{
     Handler,
     TaskHandler, //
 };
-pub(crate) use outcomes::{
-    Outcome,
-    Outcomes, //
-};
+pub use outcomes::Outcome;
+pub(crate) use outcomes::Outcomes;
 pub(crate) use room::Room;
+pub use shared::Sink;
 pub(crate) use shared::{
     Export,
     Shared, //
@@ -285,8 +284,16 @@ impl Parent for CompletionQueue {
 }
 
 impl CompletionQueue {
-    pub(super) fn new(domain: Held<Domain>, attr: &Attr) -> Result<Arc<Self>> {
-        let core = domain.core().clone().completion_queue(attr)?;
+    pub(super) fn new(
+        domain: Held<Domain>,
+        attr: &Attr,
+        sink: Option<Arc<dyn Sink>>,
+    ) -> Result<Arc<Self>> {
+        let core = domain.core().clone();
+        let core = match sink {
+            None => core.completion_queue(attr)?,
+            Some(sink) => core.peer_queue(attr, sink)?,
+        };
         let part = Arc::new(Shown(core.clone()), GFP_KERNEL)?;
         let card = domain.card().child(abi::KOFI_OBJECT_CQ, c"", Some(part))?;
         Ok(Arc::new(
@@ -312,17 +319,33 @@ impl CompletionQueue {
         &self.core
     }
 
-    /// All of it: the provider's part, and what others put into it if it has been exported.
-    fn whole(&self) -> &dyn provider::CompletionQueue {
+    /// All of it: the provider's part, and what others put into it if it is shared.
+    #[inline]
+    pub(crate) fn whole(&self) -> &dyn provider::CompletionQueue {
         match self.shared.get() {
             None => &*self.core,
             Some(shared) => &**shared,
         }
     }
 
-    /// With what others put into it, if it has been exported.
+    /// With what others put into it, if it is shared.
     pub(crate) fn shared(&self) -> Option<&Arc<Shared>> {
         self.shared.get()
+    }
+
+    /// Shares it: from now on others may put something into it, so many outcomes for which there is no reader
+    /// yet, or 0 for a default. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM.
+    pub(crate) fn share(&self, size: usize) -> Result<&Arc<Shared>> {
+        if self.shared.get().is_none() {
+            let shared = Shared::new(self.core.clone(), size)?;
+            // Whoever was faster has made the same.
+            let _ = self.shared.fill(KBox::new(shared, GFP_KERNEL)?);
+        }
+        self.shared.get().ok_or(Errno::ENOMEM)
     }
 
     /// Lets others put completions into it, beside the provider. It is not closed before what this returns
@@ -335,12 +358,7 @@ impl CompletionQueue {
     /// -FI_EINVAL if it has been closed, -FI_ENOMEM.
     pub(crate) fn export(self: &Arc<Self>) -> Result<Export> {
         let queue = Held::new(self)?;
-        if self.shared.get().is_none() {
-            let shared = Shared::new(self.core.clone(), self.attr.size)?;
-            // Whoever was faster has made the same.
-            let _ = self.shared.fill(KBox::new(shared, GFP_KERNEL)?);
-        }
-        let shared = self.shared.get().ok_or(Errno::ENOMEM)?.clone();
+        let shared = self.share(self.attr.size)?.clone();
         Ok(Export::new(shared, queue))
     }
 
@@ -415,10 +433,11 @@ impl CompletionQueue {
     ///
     /// Those of [`read_or_arm`].
     pub(crate) fn read<E: Shape>(&self, room: &mut [MaybeUninit<E>]) -> Result<usize> {
-        if self.core.interrupts().is_handled() {
-            read_or_arm(&*self.core, || self.core.read(E::entries(room)))
+        let queue = self.whole();
+        if queue.interrupts().is_handled() {
+            read_or_arm(queue, || queue.read(E::entries(room)))
         } else {
-            self.core.read(E::entries(room))
+            queue.read(E::entries(room))
         }
     }
 

@@ -22,7 +22,8 @@ use super::{
     },
     cq::{
         self,
-        CompletionQueue, //
+        CompletionQueue,
+        Sink, //
     },
     ep::Endpoint,
     eq::{
@@ -151,7 +152,20 @@ impl Domain {
         self: &Arc<Self>,
         attr: &cq::Attr,
     ) -> Result<Arc<CompletionQueue>> {
-        CompletionQueue::new(Held::new(self)?, attr)
+        CompletionQueue::new(Held::new(self)?, attr, None)
+    }
+
+    /// Opens one whose outcomes are handed to `sink` where they come about, and that nobody reads. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOSYS where the provider does not make them itself, -FI_ENOMEM.
+    pub(crate) fn peer_queue(
+        self: &Arc<Self>,
+        attr: &cq::Attr,
+        sink: Arc<dyn Sink>,
+    ) -> Result<Arc<CompletionQueue>> {
+        CompletionQueue::new(Held::new(self)?, attr, Some(sink))
     }
 
     /// FI_SOCKADDR_IN and its kind: what addresses look like here.

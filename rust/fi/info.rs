@@ -75,6 +75,9 @@ const SECONDARY: u64 = FI_MULTI_RECV
     | FI_AV_USER_ID
     | FI_RMA_PMEM;
 
+/// Whom there is to be a way to: both, unless one of them is asked for alone.
+const REACH: u64 = FI_LOCAL_COMM | FI_REMOTE_COMM;
+
 /// Those of them that turn successes into failures: they are given only when they are asked for, and
 /// nobody who asks for nothing gets them.
 const ON_DEMAND: u64 = FI_SOURCE_ERR;
@@ -261,7 +264,11 @@ fn choose_caps(offered: u64, asked: u64) -> Option<u64> {
         0 => 0,
         _ => FI_SOURCE,
     };
-    let secondary = offered & SECONDARY & (asked | implied | !(ON_DEMAND | COSTLY));
+    let unwanted = match asked & REACH {
+        0 => 0,
+        some => REACH & !some,
+    };
+    let secondary = offered & SECONDARY & !unwanted & (asked | implied | !(ON_DEMAND | COSTLY));
     Some(primary | modifiers | secondary)
 }
 

@@ -112,6 +112,19 @@ pub trait Domain: Any + Send + Sync {
     /// Opens a completion queue. May sleep.
     fn completion_queue(self: Arc<Self>, attr: &cq::Attr) -> Result<Arc<dyn CompletionQueue>>;
 
+    /// Opens one that nobody reads: `sink` takes what comes of operations where it comes about. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOSYS where others say what has come of them.
+    fn peer_queue(
+        self: Arc<Self>,
+        _attr: &cq::Attr,
+        _sink: Arc<dyn cq::Sink>,
+    ) -> Result<Arc<dyn CompletionQueue>> {
+        not_implemented()
+    }
+
     /// Makes an endpoint; its events carry `source`. May sleep.
     fn endpoint(self: Arc<Self>, info: &Info, source: Source) -> Result<Arc<dyn Endpoint>>;
 

@@ -21,10 +21,13 @@ mod request;
 mod ring;
 mod tie;
 
-use super::common::query::{
-    ends,
-    net_of,
-    Wishes, //
+use super::common::{
+    mr::Regions,
+    query::{
+        ends,
+        net_of,
+        Wishes, //
+    }, //
 };
 use crate::{
     abi::{
@@ -33,6 +36,7 @@ use crate::{
             Info,
             InfoList, //
         },
+        NetRef,
         Result,
         FI_SOCKADDR, //
     },
@@ -120,7 +124,36 @@ impl Provider for Loop {
     }
 
     fn fabric(&self, attr: &FabricAttr<'_>) -> Result<Arc<dyn provider::Fabric>> {
-        let fabric: Arc<dyn provider::Fabric> = fabric::Fabric::new(attr, net_of(attr.net))?;
+        let fabric: Arc<dyn provider::Fabric> = fabric::Fabric::new(attr, net_of(attr.net), None)?;
         Ok(fabric)
     }
+}
+
+/// The provider beside another: its endpoints have the addresses of the other's, and are found by others of
+/// the same kind alone, who reach by them what they reach by the other.
+pub(in crate::prov) struct Beside(pub(in crate::prov) Arc<Regions>);
+
+impl Provider for Beside {
+    fn name(&self) -> &'static CStr {
+        offer::NAME
+    }
+
+    fn getinfo(&self, _query: &Query<'_>, found: &mut InfoList) -> Result {
+        Ok(found.push(offer::offer(&Wishes::of(None))?, GFP_KERNEL)?)
+    }
+
+    fn fabric(&self, attr: &FabricAttr<'_>) -> Result<Arc<dyn provider::Fabric>> {
+        let fabric: Arc<dyn provider::Fabric> =
+            fabric::Fabric::new(attr, net_of(attr.net), Some(self.0.clone()))?;
+        Ok(fabric)
+    }
+}
+
+/// Whether one that is beside another listens there. May sleep.
+pub(in crate::prov) fn is_heard(net: NetRef, addr: &SocketAddr) -> bool {
+    let realm = port::Realm {
+        net: &net_of(net),
+        space: port::Space::Beside,
+    };
+    port::listener_at(realm, &SockAddr::from(*addr)).is_some()
 }

@@ -11,6 +11,7 @@
 mod agenda;
 mod arriving;
 mod assembling;
+mod below;
 mod buffers;
 mod credits;
 mod domain;
@@ -22,6 +23,7 @@ mod limits;
 mod link;
 mod links;
 mod looking;
+mod losing;
 mod matching;
 mod mr;
 mod offer;
@@ -85,6 +87,8 @@ use kernel::{
 pub(crate) struct Rdm {
     lower: &'static dyn Provider,
     name: &'static CStr,
+    /// Whether peers on the same host are reached by loop.
+    is_beside_loop: bool,
 }
 
 /// For the tables of the C API: who posts and who polls.
@@ -99,7 +103,19 @@ pub(crate) mod data_path {
 impl Rdm {
     /// Datagrams over the connected endpoints of `lower`, by that name.
     pub(crate) const fn over(lower: &'static dyn Provider, name: &'static CStr) -> Self {
-        Self { lower, name }
+        Self {
+            lower,
+            name,
+            is_beside_loop: false,
+        }
+    }
+
+    /// The same, which reach peers on the same host without `lower`.
+    pub(crate) const fn beside_loop(self) -> Self {
+        Self {
+            is_beside_loop: true,
+            ..self
+        }
     }
 
     /// What the provider below is asked for where `info` is, or is asked for.

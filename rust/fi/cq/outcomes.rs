@@ -11,7 +11,7 @@ use kernel::prelude::*;
 
 /// What there is to be told of an operation.
 #[derive(Clone, Copy)]
-pub(crate) enum Outcome {
+pub enum Outcome {
     /// It has been done.
     Done(Completion),
     /// It has not.
@@ -66,6 +66,19 @@ impl Outcomes {
         })
     }
 
+    /// How many it has room for.
+    pub(crate) fn size(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Takes all that another has, which there is room for.
+    pub(crate) fn take_from(&mut self, other: &mut Self) {
+        while let Some(&outcome) = other.first() {
+            other.pop();
+            self.push(outcome);
+        }
+    }
+
     /// How many there are.
     #[inline(always)]
     pub(crate) fn len(&self) -> usize {
@@ -117,5 +130,49 @@ impl Outcomes {
     pub(crate) fn pop(&mut self) {
         self.first = self.place(1);
         self.len -= 1;
+    }
+}
+
+#[kunit_tests(kofi_fi_outcomes)]
+mod tests {
+    use super::*;
+    use crate::fi::memory::Context;
+
+    fn of(number: u64) -> Outcome {
+        Outcome::Done(Completion {
+            data: number,
+            ..Completion::of(Context::NULL, 0)
+        })
+    }
+
+    fn next(outcomes: &mut Outcomes) -> Option<u64> {
+        let data = outcomes.first()?.completion().data;
+        outcomes.pop();
+        Some(data)
+    }
+
+    #[test]
+    fn what_moves_to_more_room_keeps_its_order() -> Result {
+        // Wherever the first one stands.
+        for begin in 0..3 {
+            let mut few = Outcomes::new(3)?;
+            for number in 0..begin {
+                few.push(of(number));
+                assert_eq!(next(&mut few), Some(number));
+            }
+            for number in 1..=3 {
+                few.push(of(number));
+            }
+            assert!(few.is_full());
+            let mut many = Outcomes::new(5)?;
+            many.take_from(&mut few);
+            assert!(few.is_empty() && !many.is_full() && many.size() == 5);
+            many.push(of(4));
+            for number in 1..=4 {
+                assert_eq!(next(&mut many), Some(number));
+            }
+            assert!(many.is_empty());
+        }
+        Ok(())
     }
 }

@@ -24,8 +24,10 @@ use crate::{
     abi::{
         fi_addr_t,
         lock::FastLockIrq,
+        say::complain,
         Errno,
-        Result, //
+        Result,
+        FI_ADDR_NOTAVAIL, //
     },
     fi::provider, //
 };
@@ -48,6 +50,12 @@ struct Guests {
     outcomes: Outcomes,
     /// Whether they lead in the next read.
     lead: bool,
+}
+
+/// Who takes what comes of operations where it comes about.
+pub trait Sink: Send + Sync {
+    /// Takes it: there is room. Any context; whoever posts may hold locks.
+    fn take(&self, outcome: Outcome);
 }
 
 /// See the module.
@@ -98,6 +106,25 @@ impl Shared {
         guests.outcomes.push(outcome);
         drop(guests);
         self.own.interrupts().arrived();
+        Ok(())
+    }
+
+    /// Makes room for so many outcomes at least. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM.
+    pub(crate) fn make_room(&self, size: usize) -> Result {
+        if self.guests.lock().outcomes.size() >= size {
+            return Ok(());
+        }
+        let mut outcomes = Outcomes::new(size)?;
+        let mut guests = self.guests.lock();
+        if guests.outcomes.size() < size {
+            outcomes.take_from(&mut guests.outcomes);
+            core::mem::swap(&mut outcomes, &mut guests.outcomes);
+        }
+        drop(guests);
         Ok(())
     }
 
@@ -152,6 +179,10 @@ impl Shared {
             return self.look::<E>();
         }
         let mut guests = self.guests.lock();
+        if guests.outcomes.is_empty() {
+            drop(guests);
+            return self.take_own(room, sources);
+        }
         let guests_lead = guests.lead;
         guests.lead = !guests_lead;
         drop(guests);
@@ -269,6 +300,26 @@ impl provider::CompletionQueue for Shared {
 
     fn close(&self) {
         // Its own provider's is closed by whoever has it.
+    }
+}
+
+/// What others complete on behalf of the queue's own consumer, whose room for it is the consumer's to make.
+impl Sink for Shared {
+    fn take(&self, outcome: Outcome) {
+        // By whom it was done is nothing that the queue's provider knows of.
+        let outcome = match outcome {
+            Outcome::Done(done) => Outcome::Done(Completion {
+                source: FI_ADDR_NOTAVAIL,
+                ..done
+            }),
+            Outcome::Failed(mut failure) => {
+                failure.completion.source = FI_ADDR_NOTAVAIL;
+                Outcome::Failed(failure)
+            }
+        };
+        if self.put(outcome).is_err() {
+            complain(&c"peer", fmt!("a completion is lost: there is no room"));
+        }
     }
 }
 

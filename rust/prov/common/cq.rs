@@ -32,7 +32,8 @@ use crate::{
             Interrupts,
             Outcome,
             Outcomes,
-            Room, //
+            Room,
+            Sink, //
         },
         provider, //
     },
@@ -117,6 +118,8 @@ pub(crate) struct Cq {
     size: usize,
     /// Whether the source of an entry is an address, which readers are told. It is one of an endpoint otherwise.
     has_addresses: bool,
+    /// Who takes what is put, in place of the ring.
+    sink: Option<Arc<dyn Sink>>,
     room: Room,
     #[pin]
     interrupts: Interrupts,
@@ -132,7 +135,7 @@ impl Cq {
     ///
     /// -FI_EINVAL for more than [`MOST`], -FI_ENOMEM.
     pub(in crate::prov) fn new(attr: &Attr) -> Result<Arc<Self>> {
-        Self::with(attr, 0, true)
+        Self::with(attr, 0, true, None)
     }
 
     /// Opens one for connected endpoints, each of whose entries has the endpoint that it is of. May sleep.
@@ -141,21 +144,39 @@ impl Cq {
     ///
     /// As of [`Self::new`].
     pub(in crate::prov) fn of_endpoints(attr: &Attr) -> Result<Arc<Self>> {
-        Self::with(attr, BESIDES, false)
+        Self::with(attr, BESIDES, false, None)
     }
 
-    fn with(attr: &Attr, besides: usize, has_addresses: bool) -> Result<Arc<Self>> {
+    /// The same, whose entries `sink` takes. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Self::new`].
+    pub(in crate::prov) fn leading_to(attr: &Attr, sink: Arc<dyn Sink>) -> Result<Arc<Self>> {
+        Self::with(attr, BESIDES, false, Some(sink))
+    }
+
+    fn with(
+        attr: &Attr,
+        besides: usize,
+        has_addresses: bool,
+        sink: Option<Arc<dyn Sink>>,
+    ) -> Result<Arc<Self>> {
         let size = match attr.size {
             0 => DEFAULT_SIZE,
             size if size > MOST => return Err(Errno::EINVAL),
             size => size + besides,
         };
-        let ring = Ring::new(size)?;
+        let ring = Ring::new(match sink {
+            None => size,
+            Some(_) => 0,
+        })?;
         Ok(Arc::pin_init(
             pin_init!(Self {
                 ring <- FastLockIrq::new(ring, c"kofi::prov::Cq", static_lock_class!()),
                 size,
                 has_addresses,
+                sink,
                 room: Room::new(*size),
                 interrupts <- Interrupts::new(),
                 told: Count::new(),
@@ -235,6 +256,10 @@ impl Cq {
 
     /// Tells the outcome of an operation that has taken room. Any context.
     pub(in crate::prov) fn put(&self, outcome: Outcome) {
+        if let Some(sink) = &self.sink {
+            self.room.give(1);
+            return sink.take(outcome);
+        }
         self.ring.lock().outcomes.push(outcome);
         self.interrupts.arrived();
     }
@@ -242,6 +267,9 @@ impl Cq {
     /// The same of a success, which is far smaller than what can be told of a failure.
     #[inline(always)]
     pub(in crate::prov) fn put_done(&self, done: Completion) {
+        if self.sink.is_some() {
+            return self.put(Outcome::Done(done));
+        }
         self.ring.lock().outcomes.push(Outcome::Done(done));
         self.interrupts.arrived();
     }

@@ -288,16 +288,20 @@ impl Regions {
         })
     }
 
-    /// The same by a key that nobody guesses. May sleep.
+    /// The same by a key that nobody guesses: of four bytes, as those of devices have, or of more than that
+    /// if it `is_long`, where those of a device are as well. May sleep.
     pub(in crate::prov) fn open_any(
         self: &Arc<Self>,
         memory: &[Segment],
         access: Access,
         addressing: Addressing,
+        is_long: bool,
     ) -> Result<Opening> {
         loop {
-            // Four bytes, as those of devices have.
-            let key = random() >> 32;
+            let key = match is_long {
+                false => random() >> 32,
+                true => random() | 1 << 63,
+            };
             let is_free = self.tree.lock().get(&key).is_none();
             if is_free {
                 return self.open(key, memory, access, addressing);

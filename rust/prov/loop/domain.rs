@@ -58,10 +58,14 @@ impl Domain {
     ///
     /// -FI_ENOMEM.
     pub(super) fn new(fabric: Arc<Fabric>, info: &Info) -> Result<Arc<Self>> {
+        let regions = match fabric.regions() {
+            Some(regions) => regions.clone(),
+            None => Regions::new()?,
+        };
         Ok(Arc::new(
             Self {
                 fabric,
-                regions: Regions::new()?,
+                regions,
                 addressing: Addressing::of_mode(info.domain().map_or(0, |domain| domain.mr_mode)),
             },
             GFP_KERNEL,
@@ -92,6 +96,15 @@ impl provider::Domain for Domain {
         Ok(queue)
     }
 
+    fn peer_queue(
+        self: Arc<Self>,
+        attr: &cq::Attr,
+        sink: Arc<dyn cq::Sink>,
+    ) -> Result<Arc<dyn provider::CompletionQueue>> {
+        let queue: Arc<dyn provider::CompletionQueue> = Cq::leading_to(attr, sink)?;
+        Ok(queue)
+    }
+
     fn endpoint(
         self: Arc<Self>,
         info: &Info,
@@ -106,8 +119,9 @@ impl provider::Domain for Domain {
         memory: &[Segment],
         access: Access,
     ) -> Result<Arc<dyn provider::MemoryRegion>> {
+        let space = self.fabric.realm().space;
         let region: Arc<dyn provider::MemoryRegion> =
-            Region::new(&self.regions, memory, access, self.addressing)?;
+            Region::new(&self.regions, memory, access, self.addressing, space)?;
         Ok(region)
     }
 

@@ -143,7 +143,7 @@ impl Endpoint {
     ///
     /// -FI_EINVAL for more than is offered, and for a request that there is not; -FI_ENOMEM.
     pub(super) fn new(domain: Arc<Domain>, info: &Info, source: Source) -> Result<Arc<Self>> {
-        let limits = Limits::new(info)?;
+        let limits = Limits::new(info, domain.fabric().realm().space)?;
         let (local, peer) = info.ends()?;
         let inbound = Pipe::new(limits.receives)?;
         let outcome = Event::reserve(source)?;

@@ -3,9 +3,14 @@
 //! Fabrics: one for each network namespace.
 
 use super::{
+    super::common::mr::Regions,
     domain::Domain,
     offer,
     pep::PassiveEndpoint,
+    port::{
+        Realm,
+        Space, //
+    },
     request::Requests, //
 };
 use crate::{
@@ -36,17 +41,25 @@ pub(super) struct Fabric {
     net: Net,
     /// The same as the consumer named it.
     net_ref: NetRef,
+    /// Whose ports its endpoints have.
+    space: Space,
+    /// What peers reach, where that is what they reach by another provider.
+    regions: Option<Arc<Regions>>,
     #[pin]
     requests: Requests,
 }
 
 impl Fabric {
-    /// Opens it. May sleep.
+    /// Opens it; beside another provider, with what peers reach by that. May sleep.
     ///
     /// # Errors
     ///
     /// -FI_ENODATA for a name that is not its own, -FI_ENOMEM.
-    pub(super) fn new(attr: &FabricAttr<'_>, net: Net) -> Result<Arc<Self>> {
+    pub(super) fn new(
+        attr: &FabricAttr<'_>,
+        net: Net,
+        beside: Option<Arc<Regions>>,
+    ) -> Result<Arc<Self>> {
         if attr.name.is_some_and(|name| name != offer::NAME) {
             return Err(Errno::ENODATA);
         }
@@ -54,6 +67,11 @@ impl Fabric {
             pin_init!(Self {
                 net,
                 net_ref: attr.net,
+                space: match beside {
+                    None => Space::Own,
+                    Some(_) => Space::Beside,
+                },
+                regions: beside,
                 requests <- Requests::new(),
             }),
             GFP_KERNEL,
@@ -65,7 +83,20 @@ impl Fabric {
         &self.net
     }
 
-    /// The same for an info, which its reader uses while the fabric is open.
+    /// Where its endpoints' ports are.
+    pub(super) fn realm(&self) -> Realm<'_> {
+        Realm {
+            net: &self.net,
+            space: self.space,
+        }
+    }
+
+    /// What peers reach, where that is what they reach by another provider.
+    pub(super) fn regions(&self) -> Option<&Arc<Regions>> {
+        self.regions.as_ref()
+    }
+
+    /// Its namespace for an info, which its reader uses while the fabric is open.
     pub(super) fn net_ref(&self) -> NetRef {
         self.net_ref
     }

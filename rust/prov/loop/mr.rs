@@ -8,6 +8,7 @@ use super::{
         Regions, //
     },
     offer::REGION_PARTS,
+    port::Space, //
 };
 use crate::{
     abi::{
@@ -48,7 +49,7 @@ pub(super) struct Region {
 }
 
 impl Region {
-    /// Registers memory. May sleep.
+    /// Registers memory, for peers whose ports are in that space. May sleep.
     ///
     /// # Errors
     ///
@@ -59,6 +60,7 @@ impl Region {
         memory: &[Segment],
         access: Access,
         addressing: Addressing,
+        space: Space,
     ) -> Result<Arc<Self>> {
         let mut parts = KVVec::with_capacity(memory.len(), GFP_KERNEL)?;
         for segment in memory {
@@ -67,7 +69,10 @@ impl Region {
         }
         let opening = match access.is_remote() {
             true if memory.len() > REGION_PARTS => return Err(Errno::EINVAL),
-            true => Some(regions.open_any(memory, access, addressing)?),
+            true => {
+                let is_long = space == Space::Beside;
+                Some(regions.open_any(memory, access, addressing, is_long)?)
+            }
             false => None,
         };
         Ok(Arc::new(

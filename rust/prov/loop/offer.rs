@@ -7,7 +7,8 @@ use super::{
         bounce::MOST_PARTS,
         query::Wishes, //
     },
-    order, //
+    order,
+    port::Space, //
 };
 use crate::abi::{
     self,
@@ -60,7 +61,10 @@ pub(super) const DEPTH: usize = 4096;
 pub(super) const DEFAULT_DEPTH: usize = 256;
 
 /// Most bytes of a message, which are copied in one go.
-pub(super) const MOST: usize = 64 << 20;
+const MOST: usize = 64 << 20;
+
+/// The same of what a device would have done otherwise.
+const MOST_BESIDE: usize = 1 << 31;
 
 /// Bytes of remote CQ data: as many as everywhere.
 const DATA_SIZE: usize = 4;
@@ -159,6 +163,10 @@ pub(super) struct Limits {
     pub(super) segments: usize,
     pub(super) receive_segments: usize,
     pub(super) inject: usize,
+    /// Most bytes of a message.
+    pub(super) most: usize,
+    /// The last key of a region that there may be.
+    pub(super) last_key: u64,
     /// Flags of a transmit that are known, and ask for something that is not there.
     pub(super) missing_flags: u64,
     /// Why there are no atomic operations, if there are none.
@@ -168,12 +176,12 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    /// Those of an info, which its consumer may have changed.
+    /// Those of an info, which its consumer may have changed, for an endpoint with ports in that space.
     ///
     /// # Errors
     ///
     /// -FI_EINVAL for another kind of endpoint, and for more than is offered.
-    pub(super) fn new(info: &Info) -> Result<Self> {
+    pub(super) fn new(info: &Info, space: Space) -> Result<Self> {
         let kind = info.ep().map(|ep| (ep.type_, ep.tx_ctx_cnt, ep.rx_ctx_cnt));
         let is_one = |contexts: usize| contexts <= 1;
         let fits = matches!(kind, Some((abi::FI_EP_MSG, tx, rx)) if is_one(tx) && is_one(rx));
@@ -185,6 +193,10 @@ impl Limits {
             asked if asked <= most => Ok(asked),
             _ => Err(Errno::EINVAL),
         };
+        let (most, last_key) = match space {
+            Space::Own => (MOST, u64::from(u32::MAX)),
+            Space::Beside => (MOST_BESIDE, u64::MAX),
+        };
         let (tx, rx) = (info.tx(), info.rx());
         let has_data = info.domain().is_some_and(|domain| domain.cq_data_size > 0);
         Ok(Self {
@@ -193,6 +205,8 @@ impl Limits {
             segments: within(tx.map_or(0, |tx| tx.iov_limit), MOST_PARTS, MOST_PARTS)?,
             receive_segments: within(rx.map_or(0, |rx| rx.iov_limit), MOST_PARTS, MOST_PARTS)?,
             inject: within(tx.map_or(0, |tx| tx.inject_size), INJECT_SIZE, 0)?,
+            most,
+            last_key,
             missing_flags: if has_data { 0 } else { FI_REMOTE_CQ_DATA },
             no_atomics: (info.caps() & FI_ATOMIC == 0).then_some(Errno::ENOSYS),
             rights: order::Rights::of(info.caps()),

@@ -120,7 +120,7 @@ impl PassiveEndpoint {
         if self.link.lock().events.is_some() {
             return Err(Errno::EOPBADSTATE);
         }
-        let port = Port::take(self.fabric.net(), addr)?;
+        let port = Port::take(self.fabric.realm(), addr)?;
         let old = self.link.lock().port.replace(port);
         drop(old);
         Ok(())
@@ -170,7 +170,7 @@ impl provider::PassiveEndpoint for PassiveEndpoint {
         let port = link.port.take().ok_or(Errno::EADDRNOTAVAIL)?;
         self.ends.set_local(port.addr().into());
         link.events = Some(events);
-        let port = port.listen(self.fabric.net(), self.clone());
+        let port = port.listen(self.fabric.realm(), self.clone());
         match port {
             Ok(port) => link.port = Some(port),
             Err(errno) => {

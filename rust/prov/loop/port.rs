@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Ports, which no device shares: those of each network namespace, for both families apart. They stand in the
-//! module's [`registry`].
+//! module's [`registry`], beside those that endpoints of other providers have from their devices, and by which
+//! they are found on the same host.
 
 use super::pep::PassiveEndpoint;
 use crate::{
@@ -36,9 +37,26 @@ const COUNT: u16 = u16::MAX - FIRST + 1;
 /// Where the next one is looked for.
 static NEXT: Atomic<u32> = Atomic::new(0);
 
+/// Whose ports they are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Space {
+    /// This provider's.
+    Own,
+    /// Those of endpoints of other providers, by which they are found on the same host as well.
+    Beside,
+}
+
+/// Where ports are: those of a namespace, and whose they are.
+#[derive(Clone, Copy)]
+pub(super) struct Realm<'a> {
+    pub(super) net: &'a Net,
+    pub(super) space: Space,
+}
+
 /// A port that is taken.
 struct Taken {
     net: Net,
+    space: Space,
     addr: SockAddr,
     /// Who listens there.
     listener: Option<Arc<PassiveEndpoint>>,
@@ -46,10 +64,11 @@ struct Taken {
 
 impl Taken {
     /// Whether nobody else can have that address.
-    fn excludes(&self, net: &Net, addr: &SockAddr) -> bool {
+    fn excludes(&self, realm: Realm<'_>, addr: &SockAddr) -> bool {
         let is_same = self.addr.ip() == addr.ip() && self.addr.scope() == addr.scope();
         let meets = is_same || self.addr.is_unspecified() || addr.is_unspecified();
-        self.net == *net
+        self.net == *realm.net
+            && self.space == realm.space
             && self.addr.is_ipv6() == addr.is_ipv6()
             && self.addr.port() == addr.port()
             && meets
@@ -68,14 +87,14 @@ impl Port {
     /// # Errors
     ///
     /// -FI_EADDRNOTAVAIL for an address that the namespace does not have, -FI_EADDRINUSE, -FI_ENOMEM.
-    pub(super) fn take(net: &Net, addr: &SockAddr) -> Result<Self> {
-        Self::enter(net, addr, None)
+    pub(super) fn take(realm: Realm<'_>, addr: &SockAddr) -> Result<Self> {
+        Self::enter(realm, addr, None)
     }
 
     /// The same for `listener`, which connections are asked of from now on.
-    pub(super) fn listen(self, net: &Net, listener: Arc<PassiveEndpoint>) -> Result<Self> {
+    pub(super) fn listen(self, realm: Realm<'_>, listener: Arc<PassiveEndpoint>) -> Result<Self> {
         let addr = self.addr;
-        let new = new_entry(net, &addr, Some(listener))?;
+        let new = new_entry(realm, &addr, Some(listener))?;
         registry::with(|list| {
             let own = list
                 .iter_mut()
@@ -87,8 +106,12 @@ impl Port {
         Ok(Self { entry: new, addr })
     }
 
-    fn enter(net: &Net, addr: &SockAddr, listener: Option<Arc<PassiveEndpoint>>) -> Result<Self> {
-        if !addr.is_unspecified() && !net.has(addr) {
+    fn enter(
+        realm: Realm<'_>,
+        addr: &SockAddr,
+        listener: Option<Arc<PassiveEndpoint>>,
+    ) -> Result<Self> {
+        if !addr.is_unspecified() && !realm.net.has(addr) {
             return Err(Errno::EADDRNOTAVAIL);
         }
         let tries = match addr.port() {
@@ -100,12 +123,12 @@ impl Port {
                 0 => addr.with_port(FIRST + (NEXT.fetch_add(1, Relaxed) % u32::from(COUNT)) as u16),
                 _ => *addr,
             };
-            let entry = new_entry(net, &addr, listener.clone())?;
+            let entry = new_entry(realm, &addr, listener.clone())?;
             let entered = registry::with(|list| {
                 let taken = list
                     .iter()
                     .filter_map(|entry| entry.downcast_ref::<Taken>());
-                if taken.into_iter().any(|taken| taken.excludes(net, &addr)) {
+                if taken.into_iter().any(|taken| taken.excludes(realm, &addr)) {
                     return Ok(false);
                 }
                 list.push(entry.clone(), GFP_KERNEL)?;
@@ -136,10 +159,15 @@ impl Drop for Port {
     }
 }
 
-fn new_entry(net: &Net, addr: &SockAddr, listener: Option<Arc<PassiveEndpoint>>) -> Result<Entry> {
+fn new_entry(
+    realm: Realm<'_>,
+    addr: &SockAddr,
+    listener: Option<Arc<PassiveEndpoint>>,
+) -> Result<Entry> {
     let entry: Entry = Arc::new(
         Taken {
-            net: net.clone(),
+            net: realm.net.clone(),
+            space: realm.space,
             addr: *addr,
             listener,
         },
@@ -149,12 +177,12 @@ fn new_entry(net: &Net, addr: &SockAddr, listener: Option<Arc<PassiveEndpoint>>)
 }
 
 /// Who listens there, if somebody does. May sleep.
-pub(super) fn listener_at(net: &Net, addr: &SockAddr) -> Option<Arc<PassiveEndpoint>> {
+pub(super) fn listener_at(realm: Realm<'_>, addr: &SockAddr) -> Option<Arc<PassiveEndpoint>> {
     registry::with(|list| {
         let taken = list
             .iter()
             .filter_map(|entry| entry.downcast_ref::<Taken>());
-        let mut here = taken.filter(|taken| taken.excludes(net, addr));
+        let mut here = taken.filter(|taken| taken.excludes(realm, addr));
         here.find_map(|taken| taken.listener.clone())
     })
 }

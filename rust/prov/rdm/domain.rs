@@ -4,20 +4,29 @@
 
 use super::{
     super::common::mr::Regions,
+    below::{
+        Below,
+        Route, //
+    },
     cq::Cq,
     endpoint::{
         self,
         Endpoint, //
     },
     fabric::Fabric,
+    losing::{
+        Losers,
+        Watch, //
+    },
     mr::Region,
     scalable::Scalable,
     srx::Srx,
 };
 use crate::{
     abi::{
+        context,
         info::Info,
-        serial::Threading,
+        Errno,
         Result, //
     },
     fi::{
@@ -50,27 +59,46 @@ use kernel::{
 /// A domain.
 pub(super) struct Domain {
     // Dropped in this order.
-    lower: Arc<fi::domain::Domain>,
-    lower_info: KBox<Info>,
+    watch: Option<Watch>,
+    lower: Below,
+    local: Option<Below>,
     fabric: Arc<Fabric>,
     regions: Arc<Regions>,
 }
 
 impl Domain {
-    /// Opens what `lower_info` is an offer of. May sleep.
+    /// Opens what `lower_info` is an offer of, and what reaches peers on the same host if there is something
+    /// and it `is_local`. May sleep.
     ///
     /// # Errors
     ///
     /// Those of the provider below.
-    pub(super) fn new(fabric: Arc<Fabric>, lower_info: KBox<Info>) -> Result<Arc<Self>> {
-        // Whoever reads completions moves packets, and so do work items.
-        let lower = fabric.lower().domain_for(&lower_info, Threading::SAFE)?;
+    pub(super) fn new(
+        fabric: Arc<Fabric>,
+        lower_info: KBox<Info>,
+        is_local: bool,
+    ) -> Result<Arc<Self>> {
+        let regions = Regions::new()?;
+        let lower = Below::new(fabric.lower().clone(), lower_info)?;
+        let local = match is_local && fabric.is_beside_loop() {
+            true => Some(Below::beside(fabric.net(), &regions)?),
+            false => None,
+        };
+        let watch = match local {
+            Some(_) => Some(Watch::new(
+                context::in_process()?,
+                &lower.fabric,
+                &lower.domain,
+            )?),
+            None => None,
+        };
         Ok(Arc::new(
             Self {
+                watch,
                 lower,
-                lower_info,
+                local,
                 fabric,
-                regions: Regions::new()?,
+                regions,
             },
             GFP_KERNEL,
         )?)
@@ -78,12 +106,29 @@ impl Domain {
 
     /// The one below.
     pub(super) fn lower(&self) -> &Arc<fi::domain::Domain> {
-        &self.lower
+        &self.lower.domain
     }
 
     /// What endpoints below are made of.
     pub(super) fn lower_info(&self) -> &Info {
-        &self.lower_info
+        &self.lower.info
+    }
+
+    /// Who is told when the device goes away, beside what is below.
+    pub(super) fn losers(&self) -> Option<&Losers> {
+        self.watch.as_ref().map(|watch| &*watch.losers)
+    }
+
+    /// What connections go by on that route.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EHOSTUNREACH where there is none.
+    pub(super) fn below(&self, route: Route) -> Result<&Below> {
+        match route {
+            Route::Wire => Ok(&self.lower),
+            Route::Host => self.local.as_ref().ok_or(Errno::EHOSTUNREACH),
+        }
     }
 
     /// What peers may have operations done to.
@@ -140,8 +185,11 @@ impl provider::Domain for Domain {
         memory: &[Segment],
         access: Access,
     ) -> Result<Arc<dyn provider::MemoryRegion>> {
-        let lower = self.lower.core().clone().register(memory, access)?;
-        let mr_mode = self.lower_info.domain().map_or(0, |domain| domain.mr_mode);
+        let lower = self.lower().core().clone().register(memory, access)?;
+        let mr_mode = self
+            .lower_info()
+            .domain()
+            .map_or(0, |domain| domain.mr_mode);
         let addressing = Addressing::of_mode(mr_mode);
         let region: Arc<dyn provider::MemoryRegion> =
             Region::new(&self.regions, lower, memory, access, addressing)?;
@@ -149,7 +197,10 @@ impl provider::Domain for Domain {
     }
 
     fn set_farewell(&self, notice: Option<Notice>) {
-        self.lower.core().set_farewell(notice);
+        match &self.watch {
+            Some(watch) => watch.losers.set_farewell(notice),
+            None => self.lower().core().set_farewell(notice),
+        }
     }
 
     fn most_elements(&self, form: Form, _op: Op, datatype: Datatype) -> Result<usize> {
@@ -157,6 +208,6 @@ impl provider::Domain for Domain {
     }
 
     fn resolve(&self, peers: &mut dyn provider::Resolving) {
-        self.lower.core().resolve(peers);
+        self.lower().core().resolve(peers);
     }
 }

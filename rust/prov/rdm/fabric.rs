@@ -4,6 +4,7 @@
 
 use super::{
     domain::Domain,
+    offer,
     Rdm, //
 };
 use crate::{
@@ -63,6 +64,16 @@ impl Fabric {
         &self.lower
     }
 
+    /// The namespace that it is of.
+    pub(super) fn net(&self) -> NetRef {
+        self.net
+    }
+
+    /// Whether peers on the same host are reached by loop.
+    pub(super) fn is_beside_loop(&self) -> bool {
+        self.provider.is_beside_loop
+    }
+
     /// The name of the provider.
     pub(super) fn provider_name(&self) -> &'static CStr {
         self.provider.name
@@ -99,7 +110,8 @@ impl provider::Fabric for Fabric {
         _threading: Threading,
     ) -> Result<Arc<dyn provider::Domain>> {
         let lower_info = self.lower_info(info)?;
-        let domain: Arc<dyn provider::Domain> = Domain::new(self, lower_info)?;
+        let is_local = offer::is_local(info);
+        let domain: Arc<dyn provider::Domain> = Domain::new(self, lower_info, is_local)?;
         Ok(domain)
     }
 

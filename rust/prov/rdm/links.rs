@@ -8,9 +8,14 @@
 mod hearing;
 
 use super::{
+    super::r#loop::is_heard,
     agenda::{
         Agenda,
         Patience, //
+    },
+    below::{
+        Lower,
+        Route, //
     },
     credits::Credits,
     farewell::Parting,
@@ -43,6 +48,7 @@ use super::{
     },
     traffic::{
         Need,
+        FLIGHTS,
         SENDS,
         SHARE, //
     },
@@ -79,6 +85,10 @@ use crate::{
     fi::{
         alarm::Set,
         av::Insertion,
+        cq::{
+            self,
+            CompletionQueue, //
+        },
         ep,
         eq::{
             EventQueue,
@@ -89,8 +99,7 @@ use crate::{
             Segment, //
         },
         mr::Access,
-        pep::PassiveEndpoint,
-        wait::Budget, //
+        pep::PassiveEndpoint, //
     },
 };
 use core::{
@@ -102,6 +111,9 @@ use kernel::{prelude::*, sync::Arc};
 /// Whoever can has credits: on iWARP a message without a receive ends the connection, and elsewhere it is
 /// sent again after a time in which hundreds could have been sent.
 const FLOW: Flow = Flow::Credits;
+
+/// What a connection on the same host has in hand at once beside the endpoint's packets to send.
+const ROOM: usize = RECEIVES + WORDS + FETCHES;
 
 /// What peers are told that every endpoint understands.
 const EXTENSIONS: Extensions = Extensions::FAREWELL;
@@ -117,6 +129,8 @@ pub(super) struct Known {
     attempt: usize,
     /// Its number among those who wait for others to make room for it, if it does.
     pub(super) ticket: Option<u64>,
+    /// And which way that goes.
+    route: Route,
     /// It does not count what it sends.
     is_lavish: bool,
 }
@@ -124,7 +138,8 @@ pub(super) struct Known {
 /// The connections of an endpoint.
 pub(super) struct Links {
     pub(super) list: KVVec<Option<Known>>,
-    pub(super) listener: Option<Arc<PassiveEndpoint>>,
+    /// One for each route.
+    pub(super) listeners: [Option<Arc<PassiveEndpoint>>; 2],
     /// Where it listens, or is to.
     pub(super) local: Option<SocketAddr>,
     /// Which endpoint this is: another one at the same address has another number.
@@ -133,6 +148,8 @@ pub(super) struct Links {
     extensions: Extensions,
     /// What is behind a read waits for it at the device.
     pub(super) is_iwarp: bool,
+    /// The device has gone: there are no new connections.
+    pub(super) is_deviceless: bool,
     attempts: u32,
     /// How many packets to receive with have been made.
     packets: u32,
@@ -152,17 +169,26 @@ impl Links {
     pub(super) fn new(local: Option<SocketAddr>, lower: &Info, contexts: usize) -> Self {
         Self {
             list: KVVec::new(),
-            listener: None,
+            listeners: [const { None }; 2],
             local,
             instance: (random() as u32).max(1),
             extensions: EXTENSIONS.and_contexts(contexts),
             is_iwarp: lower.ep().is_some_and(|ep| ep.protocol == FI_PROTO_IWARP),
+            is_deviceless: false,
             attempts: 0,
             packets: 0,
             tickets: 0,
             patience: Patience::new(),
             agenda: Agenda::new(),
             alarm: None,
+        }
+    }
+
+    fn listener(&self, route: Route) -> Option<&Arc<PassiveEndpoint>> {
+        let [wire, host] = &self.listeners;
+        match route {
+            Route::Wire => wire.as_ref(),
+            Route::Host => host.as_ref(),
         }
     }
 
@@ -238,8 +264,8 @@ impl Station {
     /// Does what is to be done now.
     fn tend(&self, here: InProcess, bound: &Bound, links: &mut Links) {
         loop {
-            if let Ok(event) = bound.events.next(here, &mut Budget::from_millis(0)) {
-                self.hear(here, bound, links, event);
+            if let Some((route, event)) = bound.event(here) {
+                self.hear(here, bound, links, route, event);
                 continue;
             }
             let (stranger, called, ending) = {
@@ -305,7 +331,10 @@ impl Station {
 
     /// Opens the memory of the next message to the peer that it is offered to.
     fn open_up(&self, slot: u32) {
-        let packet = self.traffic.lock().take_closed(slot);
+        let mut traffic = self.traffic.lock();
+        let route = traffic.lane(slot).map(|lane| lane.lower.route);
+        let packet = traffic.take_closed(slot);
+        drop(traffic);
         let Some(mut packet) = packet else {
             return;
         };
@@ -313,7 +342,8 @@ impl Station {
             let parts = offer.from.parts();
             let end = parts.iter().position(Segment::is_empty);
             let parts = parts.get(..end.unwrap_or(parts.len())).unwrap_or(&[]);
-            self.domain.lower().register(parts, Access::REMOTE_READ)
+            let below = self.domain.below(route.unwrap_or(Route::Wire))?;
+            below.domain.register(parts, Access::REMOTE_READ)
         });
         self.with(|traffic, outlets| traffic.open_up(outlets, packet, region));
     }
@@ -336,14 +366,19 @@ impl Station {
 
     fn ask(&self, here: InProcess, bound: &Bound, links: &mut Links, slot: u32) -> Result {
         let addr = links.known(slot)?.addr;
-        let mut info = self.domain.lower_info().duplicate()?;
+        let is_here = self.is_local && is_heard(self.domain.fabric().net(), &addr);
+        let route = match is_here {
+            true => Route::Host,
+            false => Route::Wire,
+        };
+        let mut info = self.domain.below(route)?.info.duplicate()?;
         let local = links.local.map(|mut local| {
             local.set_port(0);
             local
         });
         let local = local.filter(|local| !local.ip().is_unspecified());
         info.set_ends(format_of(&addr), local.as_ref(), Some(&addr))?;
-        let lower = self.open(here, bound, links, slot, &mut info, None)?;
+        let lower = self.open(here, bound, links, (slot, route), &mut info, None)?;
         lower.connect(Some(addr), &links.hello(slot))
     }
 
@@ -353,14 +388,20 @@ impl Station {
         here: InProcess,
         bound: &Bound,
         links: &mut Links,
-        slot: u32,
+        (slot, route): (u32, Route),
         info: &mut Info,
         said: Option<(Flow, Extensions)>,
     ) -> Result<Arc<ep::Endpoint>> {
+        if links.is_deviceless {
+            return Err(Errno::ENODEV);
+        }
         let attempt = links.next_attempt(slot)?;
+        if core::mem::replace(&mut links.known(slot)?.route, route) != route {
+            self.close_offers(slot);
+        }
         let (flow, extensions) = said.unwrap_or((FLOW, Extensions::NONE));
         let is_lavish = flow == Flow::Device || links.known(slot)?.is_lavish;
-        let shared = match is_lavish {
+        let shared = match is_lavish || route == Route::Host {
             true => None,
             false => self.traffic.lock().supply.shared().cloned(),
         };
@@ -372,9 +413,11 @@ impl Station {
                 ..ep
             })?;
         }
-        let lower = self.domain.lower().endpoint(info, Source(attempt))?;
-        lower.bind_events(&bound.events, 0)?;
-        lower.bind_completions(&bound.queue, FI_TRANSMIT | FI_RECV)?;
+        let domain = &self.domain.below(route)?.domain;
+        let lower = domain.endpoint(info, Source(attempt))?;
+        let (events, queue) = self.queues(bound, route)?;
+        lower.bind_events(events, 0)?;
+        lower.bind_completions(queue, FI_TRANSMIT | FI_RECV)?;
         if let Some(shared) = &shared {
             lower.bind_receives(shared, 0)?;
         }
@@ -396,9 +439,12 @@ impl Station {
         // Who has asked for the connection hears nobody else who wants to end it.
         let parting = Parting::new(said.is_some());
         let credits = Credits::new(flow, said.is_some());
-        let turns = Turns::new(links.is_iwarp);
+        let turns = Turns::new(links.is_iwarp && route == Route::Wire);
         let mut lane = Lane::new(
-            lower.clone(),
+            Lower {
+                ep: lower.clone(),
+                route,
+            },
             attempt,
             shared,
             credits,
@@ -414,6 +460,44 @@ impl Station {
         }
         self.traffic.lock().open(slot, lane, receives, words)?;
         Ok(lower)
+    }
+
+    /// Where the endpoints of a route tell of their connections, and their operations complete.
+    fn queues<'a>(
+        &self,
+        bound: &'a Bound,
+        route: Route,
+    ) -> Result<(&'a Arc<EventQueue>, &'a Arc<CompletionQueue>)> {
+        if route == Route::Wire {
+            return Ok((&bound.events, &bound.queue));
+        }
+        let local = bound.local.as_ref().ok_or(Errno::EHOSTUNREACH)?;
+        // For all that the connections may have in hand, this one's included.
+        let shared = bound.queue.share(ROOM)?;
+        shared.make_room(SENDS + (self.limits.open() + 1) * ROOM)?;
+        if local.queue.get().is_none() {
+            let attr = cq::Attr {
+                size: FLIGHTS,
+                ..*bound.queue.attr()
+            };
+            let queue = self
+                .domain
+                .below(route)?
+                .domain
+                .peer_queue(&attr, shared.clone())?;
+            let _ = local.queue.fill(KBox::new(queue, GFP_KERNEL)?);
+        }
+        Ok((&local.events, local.queue.get().ok_or(Errno::ENOMEM)?))
+    }
+
+    /// Closes the memory of messages that are to be offered to a peer: it is reached another way.
+    fn close_offers(&self, slot: u32) {
+        loop {
+            let region = self.traffic.lock().take_region(slot);
+            if region.is_none() {
+                return;
+            }
+        }
     }
 
     /// Packets of that size that no connection has.
@@ -462,11 +546,15 @@ impl Station {
         let Some(lane) = lane else {
             return;
         };
-        lane.lower.close(&mut |context| {
+        lane.lower.ep.close(&mut |context| {
             self.with(|traffic, outlets| {
                 traffic.land(outlets, context, None, Err(Errno::ECANCELED));
             });
         });
+        if lane.lower.route == Route::Host {
+            // What has come of it meanwhile is not its own any more.
+            self.settle();
+        }
         self.with(|traffic, outlets| traffic.closed(outlets, slot, lane.attempt));
         self.limits.end();
     }
@@ -526,6 +614,7 @@ impl Station {
                     link: Link::new(),
                     attempt: 0,
                     ticket: None,
+                    route: Route::Wire,
                     is_lavish: false,
                 });
             }
@@ -556,8 +645,11 @@ impl Station {
     pub(super) fn hang_up(&self, reclaim: &mut dyn FnMut(Context)) {
         let mut links = self.links.lock();
         drop(links.alarm.take());
-        if let Some(listener) = links.listener.take() {
-            listener.close();
+        // Who listens at the device's port next has the other's, too.
+        for listener in links.listeners.iter_mut().rev() {
+            if let Some(listener) = listener.take() {
+                listener.close();
+            }
         }
         for slot in 0..links.list.len() as u32 {
             let lane = self.with(|traffic, outlets| traffic.close(outlets, slot));
@@ -565,8 +657,10 @@ impl Station {
                 continue;
             };
             lane.lower
+                .ep
                 .close(&mut |context| self.traffic.lock().abandon(context));
         }
+        self.abandon_rest();
         let shared = self.traffic.lock().supply.end();
         if let Some(shared) = shared {
             // Nobody is bound to it any more.

@@ -193,6 +193,11 @@ pub(super) fn is_shared(info: &Info) -> bool {
         .is_some_and(|ep| ep.rx_ctx_cnt == abi::FI_SHARED_CONTEXT)
 }
 
+/// Whether peers on the same host are to be reached without what is between hosts.
+pub(super) fn is_local(info: &Info) -> bool {
+    info.caps() & REACH != FI_REMOTE_COMM
+}
+
 /// How many contexts an info asks for to send with, and to receive with, one that is shared included; none
 /// if there are not as many.
 pub(super) fn contexts(info: &Info) -> Option<[usize; 2]> {

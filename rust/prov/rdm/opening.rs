@@ -3,10 +3,12 @@
 //! The beginning and the end of a station: what is below it, and where it listens.
 
 use super::{
+    below::Route,
     links::LISTENER,
     posting::Packet,
     station::{
         Bound,
+        Local,
         Mover,
         Station, //
     },
@@ -22,6 +24,7 @@ use crate::{
         self,
         context::InProcess,
         flags::FI_MSG,
+        once::OnceBox,
         Errno,
         Result,
         KOFI_VALUE_CONNECTIONS, //
@@ -47,6 +50,7 @@ use crate::{
             EventQueue, //
         },
         memory::Context,
+        pep::PassiveEndpoint,
         provider::Setting,
         srx, //
     },
@@ -99,20 +103,59 @@ impl Station {
             .fabric()
             .lower()
             .event_queue(here, eq::Attr::default())?;
+        let local = match self.is_local {
+            true => Some(self.local(here)?),
+            false => None,
+        };
+        let local_events = local.as_ref().map(|local| local.events.clone());
         let bound = Bound {
             addresses: addresses.clone(),
             ways,
             queue: queue.clone(),
             events: events.clone(),
+            local,
             alarm: Alarm::new(queue.clone())?,
             clock: Alarm::new(events.clone())?,
         };
         if let Err(errno) = self.listen(here, format, &events, bound) {
             close_below(&queue, &events);
+            if let Some(events) = local_events {
+                let _ = events.close();
+            }
             return Err(errno);
         }
         queue.arm_handler();
         Ok(())
+    }
+
+    /// What there is where peers on the same host are reached.
+    fn local(&self, here: InProcess) -> Result<Local> {
+        let below = self.domain.below(Route::Host)?;
+        Ok(Local {
+            queue: OnceBox::new(),
+            events: below.fabric.event_queue(here, eq::Attr::default())?,
+        })
+    }
+
+    /// A listener on that route, at `local`, or anywhere of that format.
+    fn listener(
+        self: &Arc<Self>,
+        route: Route,
+        local: Option<SocketAddr>,
+        format: u32,
+        events: &Arc<EventQueue>,
+    ) -> Result<Arc<PassiveEndpoint>> {
+        let below = self.domain.below(route)?;
+        let listener = below.fabric.passive_endpoint(&below.info, LISTENER)?;
+        listener
+            .core()
+            .set_name(local.unwrap_or(anywhere(format)))?;
+        listener.bind_events(events, 0)?;
+        let looked_after = self.clone();
+        let handler = move |here: InProcess, _: &Arc<EventQueue>| looked_after.look_after(here);
+        events.set_handler(KBox::new(handler, GFP_KERNEL)?)?;
+        listener.listen()?;
+        Ok(listener)
     }
 
     /// What can fail of that with the queues there.
@@ -123,19 +166,8 @@ impl Station {
         events: &Arc<EventQueue>,
         bound: Bound,
     ) -> Result {
-        let listener = {
-            let fabric = self.domain.fabric().lower();
-            fabric.passive_endpoint(self.domain.lower_info(), LISTENER)?
-        };
         let local = self.links.lock().local;
-        listener
-            .core()
-            .set_name(local.unwrap_or(anywhere(format)))?;
-        listener.bind_events(events, 0)?;
-        let looked_after = self.clone();
-        let handler = move |here: InProcess, _: &Arc<EventQueue>| looked_after.look_after(here);
-        events.set_handler(KBox::new(handler, GFP_KERNEL)?)?;
-        listener.listen()?;
+        let listener = self.listener(Route::Wire, local, format, events)?;
         // Those that a try before this one has made are there.
         let there = self.traffic.lock().sends_left() as u32;
         let numbers = there..SENDS as u32;
@@ -144,16 +176,24 @@ impl Station {
         })?;
         self.share()?;
         let name = listener.core().name()?;
+        let beside = match &bound.local {
+            Some(local) => Some(self.listener(Route::Host, Some(name), format, &local.events)?),
+            None => None,
+        };
         self.ends.set_local(name);
         let mut links = self.links.lock();
         links.local = Some(name);
-        links.listener = Some(listener);
+        links.listeners = [Some(listener), beside];
         drop(links);
-        if !self.bound.fill(KBox::new(bound, GFP_KERNEL)?) {
+        let bound = KBox::new(bound, GFP_KERNEL)?;
+        if let Some(losers) = self.domain.losers().filter(|_| self.is_local) {
+            losers.add(self)?;
+        }
+        if !self.bound.fill(bound) {
             return Err(Errno::EOPBADSTATE);
         }
         // Somebody may have asked for a connection already.
-        events.call_handler();
+        self.bound()?.kick();
         Ok(())
     }
 
@@ -185,10 +225,19 @@ impl Station {
         let Ok(bound) = self.bound() else {
             return;
         };
+        if let Some(losers) = self.domain.losers() {
+            losers.remove(self);
+        }
         // It is called in process context, and would tell of what the close flushes.
         bound.queue.end_calls();
         self.leave();
         self.hang_up(reclaim);
+        if let Some(local) = &bound.local {
+            if let Some(queue) = local.queue.get() {
+                let _ = queue.close();
+            }
+            let _ = local.events.close();
+        }
         close_below(&bound.queue, &bound.events);
         self.stop_watching();
         let _ = bound.ways.close();

@@ -3,6 +3,7 @@
 //! Peers, and the connections with them.
 
 use super::{
+    below::Lower,
     credits::Credits,
     farewell::{
         Parting,
@@ -38,10 +39,7 @@ use crate::{
         Errno,
         Result, //
     },
-    fi::{
-        ep,
-        srx::SharedReceive, //
-    },
+    fi::srx::SharedReceive,
 };
 use core::net::SocketAddr;
 use kernel::{
@@ -78,7 +76,7 @@ pub(super) const PARTIALS: usize = 128;
 /// A connection with a peer, or what is to become one.
 pub(super) struct Lane {
     /// The endpoint below.
-    pub(super) lower: Arc<ep::Endpoint>,
+    pub(super) lower: Lower,
     /// Which attempt it is.
     pub(super) attempt: usize,
     /// What the peer calls it; known when it is there.
@@ -126,7 +124,7 @@ pub(super) struct Lane {
 impl Lane {
     /// A new one.
     pub(super) fn new(
-        lower: Arc<ep::Endpoint>,
+        lower: Lower,
         attempt: usize,
         shared: Option<Arc<SharedReceive>>,
         credits: Credits,
@@ -202,7 +200,7 @@ impl Lane {
         packet.slot = slot_of_attempt(self.attempt);
         let (lower, shared) = (&self.lower, &self.shared);
         Packet::receive(packet, flights, |message| match shared {
-            None => lower.core().receive(message),
+            None => lower.receive(message),
             Some(shared) => shared.core().receive(message),
         })?;
         self.posted += 1;

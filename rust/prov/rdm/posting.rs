@@ -3,6 +3,7 @@
 //! Packets: memory of their own, registered once, and how they are given to a lower endpoint.
 
 use super::{
+    below::Lower,
     bounce::Outgoing,
     flights::{
         Flights,
@@ -40,7 +41,6 @@ use crate::{
     },
     fi::{
         domain::Domain,
-        ep,
         memory::{
             Context,
             Descriptor,
@@ -364,9 +364,8 @@ impl Packet {
     pub(super) fn send(
         own: Own<Self>,
         flights: &mut Flights<Self>,
-        lower: &ep::Endpoint,
+        lower: &Lower,
     ) -> core::result::Result<(), Refused<Self>> {
-        let lower = lower.core();
         flights.start(own, |packet, context| {
             packet.give(packet.len, context, |message| {
                 lower.transmit(Operation::Send, message)
@@ -399,7 +398,7 @@ impl Packet {
     pub(super) fn access(
         own: Own<Self>,
         flights: &mut Flights<Self>,
-        lower: &ep::Endpoint,
+        lower: &Lower,
     ) -> core::result::Result<(), Refused<Self>> {
         flights.start(own, |packet, context| {
             let Self { usage, memory, .. } = packet;
@@ -410,7 +409,7 @@ impl Packet {
                 Work::Offer(offer) => offer.write(|segment, remote| {
                     let message = plain(segment, &[], context);
                     let operation = Operation::Rma(Rma::Write, slice::from_ref(remote));
-                    lower.core().transmit(operation, &message)
+                    lower.transmit(operation, &message)
                 }),
                 Work::Access(access) => match &access.local {
                     Local::Lent(lent) => lent.lend(|memory, descriptors| {
@@ -432,7 +431,7 @@ impl Packet {
 impl Access {
     fn post(
         &self,
-        lower: &ep::Endpoint,
+        lower: &Lower,
         memory: Memory<'_>,
         descriptors: &[Descriptor],
         context: Context,
@@ -447,7 +446,7 @@ impl Access {
             tag: None,
         };
         let operation = Operation::Rma(self.way, slice::from_ref(&self.remote));
-        lower.core().transmit(operation, &message)
+        lower.transmit(operation, &message)
     }
 }
 
@@ -459,17 +458,17 @@ impl Access {
 pub(super) fn fetch(
     own: Own<Receive>,
     flights: &mut Flights<Receive>,
-    lower: &ep::Endpoint,
+    lower: &Lower,
 ) -> core::result::Result<(), Refused<Receive>> {
     flights.start(own, |receive, context| {
         let next = receive.next()?.ok_or(Errno::EINVAL)?;
         let message = plain(&next.into, &[], context);
         let remote = remote(&next.from);
         let operation = Operation::Rma(Rma::Read, slice::from_ref(&remote));
-        lower.core().transmit(operation, &message)?;
+        lower.transmit(operation, &message)?;
         if let Some(fetch) = &mut receive.fetch {
             fetch.coming = if next.is_again { 0 } else { next.into.len() };
-            fetch.is_doubtful = !next.is_again && lower.core().doubts_reads();
+            fetch.is_doubtful = !next.is_again && lower.ep.core().doubts_reads();
         }
         Ok(())
     })

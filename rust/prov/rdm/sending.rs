@@ -242,6 +242,18 @@ impl Traffic {
         peer.waiting.pop()
     }
 
+    /// What opens a message to a peer that has not been offered yet.
+    pub(super) fn take_region(&mut self, slot: u32) -> Option<Arc<MemoryRegion>> {
+        let waiting = &mut self.peer(slot)?.waiting;
+        let mut taken = None;
+        waiting.change(|packet| {
+            if taken.is_none() && !packet.is_begun() {
+                taken = packet.offer().and_then(|offer| offer.region.take());
+            }
+        });
+        taken
+    }
+
     /// It is open, or cannot be: then the message goes in segments.
     pub(super) fn open_up(
         &mut self,

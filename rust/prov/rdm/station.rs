@@ -11,6 +11,7 @@
 //! more than all the rest of a short message: it looks in every [`PACE`], until nobody has come meanwhile.
 
 use super::{
+    below::Route,
     cq::Feeder,
     domain::Domain,
     limits::Limits,
@@ -52,8 +53,12 @@ use crate::{
             Shape,
             TaskHandler, //
         },
-        eq::EventQueue,
+        eq::{
+            EventQueue,
+            Owned, //
+        },
         gate::Gate,
+        wait::Budget,
     },
 };
 use kernel::{
@@ -91,10 +96,19 @@ pub(super) struct Bound {
     pub(super) queue: Arc<CompletionQueue>,
     /// And their connections are told of.
     pub(super) events: Arc<EventQueue>,
+    /// The same of those by which peers on the same host are reached.
+    pub(super) local: Option<Local>,
     /// Has the handler called that handles completions.
     pub(super) alarm: Arc<Alarm<CompletionQueue>>,
     /// And the one that looks after connections.
     pub(super) clock: Arc<Alarm<EventQueue>>,
+}
+
+/// What there is where peers on the same host are reached.
+pub(super) struct Local {
+    /// From the first connection on: what completes there is put into the other queue.
+    pub(super) queue: OnceBox<Arc<CompletionQueue>>,
+    pub(super) events: Arc<EventQueue>,
 }
 
 /// What there was to be handled.
@@ -116,6 +130,8 @@ pub(super) struct Station {
     pub(super) links: Mutex<Links>,
     /// What the consumer may set of them.
     pub(super) limits: Limits,
+    /// Whether peers on the same host are reached without what is between hosts.
+    pub(super) is_local: bool,
     /// Its address, for those who only look.
     #[pin]
     pub(super) ends: Ends,
@@ -132,6 +148,14 @@ pub(super) struct Station {
 }
 
 impl Bound {
+    /// The next event of a connection, if there is one, and which way that goes.
+    pub(super) fn event(&self, here: InProcess) -> Option<(Route, Owned)> {
+        let next = |events: &EventQueue| events.next(here, &mut Budget::from_millis(0)).ok();
+        let local = || Some((Route::Host, next(&self.local.as_ref()?.events)?));
+        let wire = next(&self.events).map(|event| (Route::Wire, event));
+        wire.or_else(local)
+    }
+
     /// Has somebody look after connections soon. Any context.
     pub(super) fn kick(&self) {
         self.events.call_handler();
@@ -159,6 +183,7 @@ impl Station {
         let links = Links::new(local, domain.lower_info(), receives);
         let name = domain.fabric().provider_name();
         let traffic = Traffic::new(receives, size, domain.regions().clone(), name)?;
+        let is_local = offer::is_local(info) && domain.below(Route::Host).is_ok();
         let hears_writes = info.caps() & FI_RMA != 0;
         let outlets = Outlets::new(transmits, receives, hears_writes)?;
         let floor = Floor::new(traffic, outlets);
@@ -174,6 +199,7 @@ impl Station {
                 ends <- Ends::new(links.local, None),
                 links <- new_mutex!(links, "kofi::rdm::Links"),
                 limits: Limits::new(),
+                is_local,
                 gate <- Gate::new(),
                 is_read: Atomic::new(0),
                 is_armed: Atomic::new(0),
@@ -246,7 +272,7 @@ impl Station {
                 write_once(&self.is_armed, 1);
                 queue.read(room)
             }
-            false => queue.core().read(Shape::entries(room)),
+            false => queue.whole().read(Shape::entries(room)),
         };
         let (has_come, is_all) = match found {
             Ok(count) => {
@@ -257,7 +283,7 @@ impl Station {
                 (true, !arms && count < BATCH)
             }
             Err(Errno::EAVAIL) => {
-                if let Ok(failure) = queue.core().read_error() {
+                if let Ok(failure) = queue.whole().read_error() {
                     let (context, errno) = (failure.completion.context, failure.errno);
                     let source = source_of(failure.completion.source);
                     traffic.land(outlets, context, source, Err(errno));
@@ -286,6 +312,32 @@ impl Station {
     pub(super) fn settle(&self) {
         if let Some(bound) = self.bound.get() {
             let _ = (0..=FLIGHTS / BATCH).all(|_| !self.take(bound, false).is_all);
+        }
+    }
+
+    /// Gives up what has come of operations and has not been handled. No connection is there any more.
+    pub(super) fn abandon_rest(&self) {
+        let Some(queue) = self.bound.get().map(|bound| &*bound.queue) else {
+            return;
+        };
+        loop {
+            let mut floor = self.traffic.lock();
+            let room = floor.found.room();
+            match queue.whole().read(Shape::entries(room)) {
+                Ok(count) => {
+                    for at in 0..count {
+                        if let Some(context) = floor.found.nth(at).map(|entry| entry.context) {
+                            floor.abandon(context);
+                        }
+                    }
+                }
+                Err(Errno::EAVAIL) => {
+                    if let Ok(failure) = queue.whole().read_error() {
+                        floor.abandon(failure.completion.context);
+                    }
+                }
+                Err(_) => return,
+            }
         }
     }
 

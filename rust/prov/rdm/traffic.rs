@@ -10,6 +10,7 @@
 
 use super::{
     super::common::mr::Regions,
+    below::Route,
     flights::Flights,
     office::{
         Office,
@@ -326,6 +327,17 @@ impl Traffic {
     /// The connection of that attempt is to be closed.
     pub(super) fn break_off(&mut self, slot: u32, attempt: usize) {
         break_off(&mut self.peers, &mut self.calls, slot, attempt);
+    }
+
+    /// The same of all on the same host.
+    pub(super) fn break_off_local(&mut self) {
+        let Self { peers, calls, .. } = self;
+        for peer in peers.iter_mut().flatten() {
+            let lane = peer.lane.as_ref();
+            if lane.is_some_and(|lane| lane.lower.route == Route::Host) {
+                peer.break_off(calls);
+            }
+        }
     }
 
     /// Whom an operation is with that has no number yet.

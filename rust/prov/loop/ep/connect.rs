@@ -95,15 +95,15 @@ impl Endpoint {
         local: Option<SockAddr>,
         private_data: &[u8],
     ) -> Result {
-        let net = self.domain.fabric().net();
+        let realm = self.domain.fabric().realm();
         let from = local.unwrap_or(peer.with_port(0));
         if from.is_ipv6() != peer.is_ipv6() {
             return Err(Errno::EINVAL);
         }
-        if !peer.is_unspecified() && !net.has(&peer) {
+        if !peer.is_unspecified() && !realm.net.has(&peer) {
             return Err(Errno::EHOSTUNREACH);
         }
-        let port = Port::take(net, &from)?;
+        let port = Port::take(realm, &from)?;
         let from = match port.addr().is_unspecified() {
             true => peer.with_port(port.addr().port()),
             false => port.addr(),
@@ -118,7 +118,7 @@ impl Endpoint {
         drop(link);
         self.ends.set_peer(peer.into());
         self.ends.set_local(from.into());
-        let asked = match listener_at(net, &peer) {
+        let asked = match listener_at(realm, &peer) {
             Some(listener) => listener.ask((peer, from), private_data, &tie),
             None => Err(Errno::ECONNREFUSED),
         };

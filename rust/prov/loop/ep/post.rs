@@ -16,10 +16,7 @@ use super::{
             Report, //
         },
         mr,
-        offer::{
-            LEVELS,
-            MOST, //
-        },
+        offer::LEVELS,
         order::{
             self,
             Bytes,
@@ -95,7 +92,7 @@ impl Endpoint {
         }
         let total = message.memory.total()?;
         let is_injected = message.flags & FI_INJECT != 0;
-        if total > MOST || is_injected && total > self.limits.inject {
+        if total > self.limits.most || is_injected && total > self.limits.inject {
             return Err(Errno::EMSGSIZE);
         }
         Ok(total)
@@ -150,7 +147,7 @@ impl Endpoint {
             Operation::Rma(Rma::Write, remote) => (
                 FI_WRITE | FI_RMA,
                 Work::Write {
-                    to: facing(remote, total)?,
+                    to: facing(remote, total, self.limits.last_key)?,
                     from: from()?,
                     data,
                 },
@@ -160,7 +157,7 @@ impl Endpoint {
                     return Err(Errno::EBADFLAGS);
                 }
                 let work = Work::Read {
-                    from: facing(remote, total)?,
+                    from: facing(remote, total, self.limits.last_key)?,
                     into: self.incoming(message.memory, message.descriptors)?,
                 };
                 (FI_READ | FI_RMA, work)
@@ -204,7 +201,7 @@ impl Endpoint {
         };
         let compare = Outgoing::at_once(Memory::Segments(atomic.compare))?;
         let result = Memory::Segments(atomic.result);
-        if range.key > u64::from(u32::MAX) {
+        if range.key > self.limits.last_key {
             return Err(Errno::ENOKEY);
         }
         let work = Work::Atomic {
@@ -321,14 +318,14 @@ fn start(
 ///
 /// -FI_EINVAL for several ranges, or for one of another length; -FI_ENOKEY for what is no key of ours.
 #[inline]
-fn facing(remote: &[fi_rma_iov], len: usize) -> Result<Remote> {
+fn facing(remote: &[fi_rma_iov], len: usize, last_key: u64) -> Result<Remote> {
     let [range] = remote else {
         return Err(Errno::EINVAL);
     };
     if range.len != len {
         return Err(Errno::EINVAL);
     }
-    if range.key > u64::from(u32::MAX) {
+    if range.key > last_key {
         return Err(Errno::ENOKEY);
     }
     Ok(Remote {

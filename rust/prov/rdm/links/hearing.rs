@@ -5,6 +5,7 @@
 use super::{
     super::{
         agenda::Task,
+        below::Route,
         link::{
             order,
             State,
@@ -60,17 +61,24 @@ impl Asker {
 
 impl Station {
     /// Something has come of a connection.
-    pub(super) fn hear(&self, here: InProcess, bound: &Bound, links: &mut Links, mut event: Owned) {
+    pub(super) fn hear(
+        &self,
+        here: InProcess,
+        bound: &Bound,
+        links: &mut Links,
+        route: Route,
+        mut event: Owned,
+    ) {
         if event.source() == LISTENER {
             if event.kind() == Kind::Connection(FI_CONNREQ) {
                 if let Some(mut info) = event.take_info() {
-                    self.answer(here, bound, links, &mut info, event.data());
+                    self.answer(here, bound, links, route, &mut info, event.data());
                 }
             }
             return;
         }
         let attempt = event.source().0;
-        let is_iwarp = links.is_iwarp;
+        let is_iwarp = links.is_iwarp && route == Route::Wire;
         let Some((slot, known)) = links.of_attempt(attempt) else {
             return;
         };
@@ -121,10 +129,11 @@ impl Station {
         here: InProcess,
         bound: &Bound,
         links: &mut Links,
+        route: Route,
         info: &mut Info,
         data: &[u8],
     ) {
-        let Some(listener) = links.listener.clone() else {
+        let Some(listener) = links.listener(route).cloned() else {
             return;
         };
         let handle = info.handle();
@@ -135,7 +144,8 @@ impl Station {
         let (Ok(hello), Ok(asker)) = (Hello::from_bytes(data), Asker::of(info)) else {
             return refuse(Refusal::Refused);
         };
-        if info.domain_name() != self.domain.lower_info().domain_name() {
+        let below = self.domain.below(route);
+        if !below.is_ok_and(|below| below.info.domain_name() == info.domain_name()) {
             return refuse(Refusal::Refused);
         }
         let (mut peer, mut local) = (asker.peer, asker.local);
@@ -167,7 +177,7 @@ impl Station {
         }
         let said = (FLOW.with(hello.flow), hello.extensions);
         let accepted = self
-            .open(here, bound, links, slot, info, Some(said))
+            .open(here, bound, links, (slot, route), info, Some(said))
             .and_then(|lower| lower.accept(&links.welcome(slot)));
         if accepted.is_err() {
             // Whoever could not be accepted is refused with the endpoint, or here.

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What is below datagrams: the connected endpoints of the provider that they are over, and beside it those
+//! of loop, by which peers on the same host are reached.
+//!
+//! Both belong to one endpoint. It listens in both places at the same address, has the same packets for
+//! both, one desk where messages and receives meet, and one queue where what is below completes: loop's is a
+//! peer of the other's, and peers reach by loop the regions that they reach by the other. So nobody who
+//! sends or receives can tell by which of them a message has come. What a device has to know of memory means
+//! nothing to loop, which is given none of it.
+
+use super::super::{
+    common::mr::Regions,
+    r#loop::Beside, //
+};
+use crate::{
+    abi::{
+        info::{
+            Info,
+            InfoList, //
+        },
+        serial::Threading,
+        Errno,
+        NetRef,
+        Result, //
+    },
+    fi::{
+        self,
+        card::Owner,
+        ep,
+        info::Query,
+        provider::{
+            FabricAttr,
+            Message,
+            Operation,
+            Provider, //
+        }, //
+    },
+};
+use kernel::prelude::*;
+use kernel::sync::Arc;
+
+/// By which of them a connection goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Route {
+    /// By the provider that the datagrams are over.
+    Wire,
+    /// By loop.
+    Host,
+}
+
+/// A domain below, and what endpoints of it are made of.
+pub(super) struct Below {
+    // Dropped in this order.
+    pub(super) domain: Arc<fi::domain::Domain>,
+    pub(super) info: KBox<Info>,
+    pub(super) fabric: Arc<fi::fabric::Fabric>,
+}
+
+impl Below {
+    /// Opens what `info` is an offer of. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// Those of the provider.
+    pub(super) fn new(fabric: Arc<fi::fabric::Fabric>, info: KBox<Info>) -> Result<Self> {
+        // Whoever reads completions moves packets, and so do work items.
+        let domain = fabric.domain_for(&info, Threading::SAFE)?;
+        Ok(Self {
+            domain,
+            info,
+            fabric,
+        })
+    }
+
+    /// That of loop in a namespace, by which peers reach `regions`. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM.
+    pub(super) fn beside(net: NetRef, regions: &Arc<Regions>) -> Result<Self> {
+        let provider = Beside(regions.clone());
+        let query = Query {
+            node: None,
+            service: None,
+            source: false,
+            hints: None,
+        };
+        let mut found = InfoList::new();
+        provider.getinfo(&query, &mut found)?;
+        let info = found.pop().ok_or(Errno::ENODATA)?;
+        let attr = FabricAttr { name: None, net };
+        let owner = Owner::module(c"kofi");
+        Self::new(fi::fabric::Fabric::open(&provider, &attr, &owner)?, info)
+    }
+}
+
+/// An end of a connection.
+pub(super) struct Lower {
+    pub(super) ep: Arc<ep::Endpoint>,
+    pub(super) route: Route,
+}
+
+impl Lower {
+    /// Posts a transmit, as its provider does.
+    #[inline(always)]
+    pub(super) fn transmit(&self, operation: Operation<'_>, message: &Message<'_>) -> Result {
+        match self.route {
+            Route::Wire => self.ep.core().transmit(operation, message),
+            Route::Host => self.ep.core().transmit(operation, &plain(message)),
+        }
+    }
+
+    /// Posts a receive, as its provider does.
+    #[inline(always)]
+    pub(super) fn receive(&self, message: &Message<'_>) -> Result {
+        match self.route {
+            Route::Wire => self.ep.core().receive(message),
+            Route::Host => self.ep.core().receive(&plain(message)),
+        }
+    }
+}
+
+/// The same without what a device is told of its memory.
+fn plain<'a>(message: &Message<'a>) -> Message<'a> {
+    Message {
+        descriptors: &[],
+        ..*message
+    }
+}
