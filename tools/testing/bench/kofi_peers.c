@@ -88,7 +88,8 @@ static int open_node(struct node *node, const char *service, bool starts)
 
 	if (!hints)
 		return -ENOMEM;
-	hints->caps = FI_MSG;
+	/* By the device, as to another machine. */
+	hints->caps = FI_MSG | FI_REMOTE_COMM;
 	hints->ep_attr->type = FI_EP_RDM;
 	hints->addr_format = FI_SOCKADDR_IN;
 	ret = fi_getinfo(FI_VERSION(1, 17), addr, service, FI_SOURCE, hints,

@@ -23,6 +23,10 @@
 
 #include "end.h"
 
+static bool local;
+module_param(local, bool, 0444);
+MODULE_PARM_DESC(local, "what stays on this machine goes without the device");
+
 /* Addresses that nobody answers at, and nothing is sent to. */
 static int rdm_insert_others(struct fid_av *av, unsigned int from, unsigned int to)
 {
@@ -53,6 +57,8 @@ static int rdm_open_endpoint(struct bench_pair *pair, struct bench_end *end)
 
 	if (!info)
 		return -ENOMEM;
+	if (!local)
+		info->caps &= ~FI_LOCAL_COMM;
 	/* The same device; the client has a port of its own. */
 	if (end == &pair->end[BENCH_CLIENT]) {
 		struct sockaddr *own = info->src_addr;

@@ -39,7 +39,7 @@ struct rdm_opts {
 	bool		is_far;
 };
 
-/* Hints for datagrams; freed with the test. */
+/* Hints for datagrams, which may go by the device alone: see the module's parameter. Freed with the test. */
 struct fi_info *rdm_hints(struct kunit *test);
 /* An endpoint that can be reached; closed with the test. opts may be NULL. */
 struct kofi_rdm *rdm_open(struct kunit *test, const struct rdm_opts *opts);
@@ -63,6 +63,10 @@ void rdm_expect(struct kunit *test, struct kofi_rdm *rdm, void *context,
 
 /* Until a message with that tag is there that nobody has received. */
 void rdm_await(struct kunit *test, struct kofi_rdm *rdm, u64 tag);
+
+/* How many connections it has, and until it has so many. */
+size_t rdm_connected(struct kofi_rdm *rdm);
+void rdm_await_connected(struct kunit *test, struct kofi_rdm *rdm, size_t count);
 
 /* One message from one to the other, which may be itself. */
 void rdm_exchange(struct kunit *test, struct kofi_rdm *from, fi_addr_t addr,

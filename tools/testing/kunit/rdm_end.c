@@ -170,6 +170,7 @@ static void rdm_04_a_sender_is_started_again(struct kunit *test)
 			memset(ends->out, PAINT, DEPTH * LONGEST);
 		next = again(test, ends->a);
 		/* Before that message, what came of the others is known: it waits for the receives. */
+		rdm_await_connected(test, ends->b, 0);
 		for (int i = 0; kind <= OFFER && i < DEPTH; i++)
 			errors += fi_cancel(&ends->b->ep->fid, ends->in + i * LONGEST) == 0;
 		if (kind <= OFFER)

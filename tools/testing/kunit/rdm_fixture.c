@@ -2,8 +2,24 @@
 /* See rdm.h. */
 
 #include <linux/delay.h>
+#include <linux/moduleparam.h>
+#include <rdma/fi_ext.h>
 
 #include "rdm.h"
+
+static char *local = "none";
+module_param(local, charp, 0444);
+MODULE_PARM_DESC(local, "which datagram endpoints reach those of this host without the device: none, all, some");
+
+/* Of some, every second one does. */
+static bool is_local(void)
+{
+	static atomic_t turns;
+
+	if (!strcmp(local, "some"))
+		return atomic_inc_return(&turns) % 2;
+	return !strcmp(local, "all");
+}
 
 struct fi_info *rdm_hints(struct kunit *test)
 {
@@ -11,6 +27,8 @@ struct fi_info *rdm_hints(struct kunit *test)
 
 	hints->ep_attr->type = FI_EP_RDM;
 	hints->caps = FI_MSG | FI_TAGGED;
+	if (!is_local())
+		hints->caps |= FI_REMOTE_COMM;
 	return hints;
 }
 
@@ -128,6 +146,25 @@ void rdm_await(struct kunit *test, struct kofi_rdm *rdm, u64 tag)
 		usleep_range(1000, 2000);
 	}
 	KUNIT_ASSERT_PTR_EQ(test, &msg, entry.op_context);
+}
+
+size_t rdm_connected(struct kofi_rdm *rdm)
+{
+	size_t count, len = sizeof(count);
+
+	return fi_getopt(&rdm->ep->fid, FI_OPT_ENDPOINT, FI_OPT_KOFI_CONNECTED, &count, &len) ?
+		       SIZE_MAX : count;
+}
+
+void rdm_await_connected(struct kunit *test, struct kofi_rdm *rdm, size_t count)
+{
+	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
+
+	while (rdm_connected(rdm) != count) {
+		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end), "%zu connections, not %zu",
+				      rdm_connected(rdm), count);
+		msleep(20);
+	}
 }
 
 #define LEN	100

@@ -25,11 +25,6 @@ static int set(struct fid_ep *ep, int name, size_t value)
 	return fi_setopt(&ep->fid, FI_OPT_ENDPOINT, name, &value, sizeof(value));
 }
 
-static size_t connected(struct kofi_rdm *rdm)
-{
-	return option(rdm, FI_OPT_KOFI_CONNECTED);
-}
-
 static struct kofi_rdm *open_with(struct kunit *test, size_t most, size_t idle_ms)
 {
 	struct kofi_rdm *rdm = rdm_open(test, NULL);
@@ -38,17 +33,6 @@ static struct kofi_rdm *open_with(struct kunit *test, size_t most, size_t idle_m
 		KUNIT_ASSERT_EQ(test, 0, set(rdm->ep, FI_OPT_KOFI_CONNECTIONS, most));
 	KUNIT_ASSERT_EQ(test, 0, set(rdm->ep, FI_OPT_KOFI_IDLE_MS, idle_ms));
 	return rdm;
-}
-
-static void await_connected(struct kunit *test, struct kofi_rdm *rdm, size_t count)
-{
-	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
-
-	while (connected(rdm) != count) {
-		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end), "%zu connections, not %zu",
-				      connected(rdm), count);
-		msleep(20);
-	}
 }
 
 static void ep_11_connections_are_bounded_and_idle_by_option(struct kunit *test)
@@ -63,7 +47,7 @@ static void ep_11_connections_are_bounded_and_idle_by_option(struct kunit *test)
 
 	KUNIT_EXPECT_EQ(test, 128, option(rdm, FI_OPT_KOFI_CONNECTIONS));
 	KUNIT_EXPECT_EQ(test, 60000, option(rdm, FI_OPT_KOFI_IDLE_MS));
-	KUNIT_EXPECT_EQ(test, 0, connected(rdm));
+	KUNIT_EXPECT_EQ(test, 0, rdm_connected(rdm));
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, set(rdm->ep, FI_OPT_KOFI_CONNECTIONS, 0));
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, set(rdm->ep, FI_OPT_KOFI_CONNECTIONS, 129));
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, set(rdm->ep, FI_OPT_KOFI_IDLE_MS, SIZE_MAX));
@@ -87,13 +71,13 @@ static void rdm_04_idle_connections_end_and_come_again(struct kunit *test)
 	for (int i = 0; i < 3; i++) {
 		rdm_exchange(test, a, to_b, b);
 		rdm_exchange(test, b, to_a, a);
-		await_connected(test, a, 0);
-		await_connected(test, b, 0);
+		rdm_await_connected(test, a, 0);
+		rdm_await_connected(test, b, 0);
 	}
 	/* With oneself, too. */
 	to_a = rdm_know(test, a, a);
 	rdm_exchange(test, a, to_a, a);
-	await_connected(test, a, 0);
+	rdm_await_connected(test, a, 0);
 	rdm_exchange(test, a, to_a, a);
 }
 
@@ -108,9 +92,9 @@ static void rdm_04_what_is_used_or_never_idle_stays(struct kunit *test)
 		rdm_exchange(test, a, to_c, c);
 		usleep_range(10000, 12000);
 	}
-	KUNIT_EXPECT_EQ(test, 2, connected(a));
-	await_connected(test, c, 0);
-	KUNIT_EXPECT_EQ(test, 1, connected(b));
+	KUNIT_EXPECT_EQ(test, 2, rdm_connected(a));
+	rdm_await_connected(test, c, 0);
+	KUNIT_EXPECT_EQ(test, 1, rdm_connected(b));
 }
 
 /* A message that is offered and not received is under way, however long that takes. */
@@ -123,13 +107,13 @@ static void rdm_04_what_is_under_way_keeps_its_connection(struct kunit *test)
 	tr_fill(out, LONG, 1);
 	KUNIT_ASSERT_EQ(test, 0, rdm_send(a, to_b, out, LONG, out));
 	msleep(200);
-	KUNIT_EXPECT_EQ(test, 1, connected(a));
+	KUNIT_EXPECT_EQ(test, 1, rdm_connected(a));
 	KUNIT_ASSERT_EQ(test, 0, rdm_recv(b, FI_ADDR_UNSPEC, in, LONG, in));
 	rdm_expect(test, b, in, NULL);
 	rdm_expect(test, a, out, NULL);
 	KUNIT_EXPECT_TRUE(test, tr_intact(in, LONG, 1));
-	await_connected(test, a, 0);
-	await_connected(test, b, 0);
+	rdm_await_connected(test, a, 0);
+	rdm_await_connected(test, b, 0);
 }
 
 /* So does one that is there, but for its receive: it is not lost with its connection. */
@@ -142,7 +126,7 @@ static void rdm_06_what_waits_outlives_its_connection(struct kunit *test)
 	tr_fill(out, LEN, 1);
 	KUNIT_ASSERT_EQ(test, 0, rdm_send(a, to_b, out, LEN, out));
 	rdm_expect(test, a, out, NULL);
-	await_connected(test, b, 0);
+	rdm_await_connected(test, b, 0);
 	KUNIT_ASSERT_EQ(test, 0, rdm_recv(b, FI_ADDR_UNSPEC, in, LEN, in));
 	rdm_expect(test, b, in, NULL);
 	KUNIT_EXPECT_TRUE(test, tr_intact(in, LEN, 1));
@@ -161,14 +145,14 @@ static void rdm_04_the_least_recently_used_makes_room(struct kunit *test)
 	rdm_exchange(test, hub, to[1], peers[1]);
 	rdm_exchange(test, hub, to[0], peers[0]);
 	rdm_exchange(test, hub, to[2], peers[2]);
-	await_connected(test, peers[1], 0);
-	KUNIT_EXPECT_EQ(test, 1, connected(peers[0]));
-	KUNIT_EXPECT_EQ(test, 1, connected(peers[2]));
-	KUNIT_EXPECT_EQ(test, 2, connected(hub));
+	rdm_await_connected(test, peers[1], 0);
+	KUNIT_EXPECT_EQ(test, 1, rdm_connected(peers[0]));
+	KUNIT_EXPECT_EQ(test, 1, rdm_connected(peers[2]));
+	KUNIT_EXPECT_EQ(test, 2, rdm_connected(hub));
 	/* Whoever asks from outside, too. */
 	rdm_exchange(test, peers[1], rdm_know(test, peers[1], hub), hub);
-	await_connected(test, peers[0], 0);
-	KUNIT_EXPECT_EQ(test, 2, connected(hub));
+	rdm_await_connected(test, peers[0], 0);
+	KUNIT_EXPECT_EQ(test, 2, rdm_connected(hub));
 }
 
 /* One waits for room as long as nobody can make any. */
@@ -186,13 +170,13 @@ static void rdm_04_who_waits_for_room_gets_it(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, 0, rdm_send(hub, to_other, word, LEN, word));
 	msleep(100);
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(hub->cq, &entry, 1));
-	KUNIT_EXPECT_EQ(test, 0, connected(other));
+	KUNIT_EXPECT_EQ(test, 0, rdm_connected(other));
 	KUNIT_ASSERT_EQ(test, 0, fi_trecv(hub->ep, in, LONG, NULL, FI_ADDR_UNSPEC, 1, 0, in));
 	rdm_expect(test, hub, in, NULL);
 	KUNIT_EXPECT_TRUE(test, tr_intact(in, LONG, 1));
 	rdm_expect(test, one, out, NULL);
 	rdm_expect(test, hub, word, NULL);
-	KUNIT_EXPECT_EQ(test, 1, connected(hub));
+	KUNIT_EXPECT_EQ(test, 1, rdm_connected(hub));
 }
 
 struct crowd {
@@ -235,7 +219,7 @@ static void all_to_all(struct kunit *test, struct crowd *crowd, size_t most)
 			KUNIT_EXPECT_EQ(test, i, buf[0] % CROWD);
 			KUNIT_EXPECT_TRUE(test, !memchr_inv(buf, buf[0], LEN));
 		}
-		KUNIT_EXPECT_LE(test, connected(crowd->who[i]), most);
+		KUNIT_EXPECT_LE(test, rdm_connected(crowd->who[i]), most);
 	}
 }
 
@@ -279,7 +263,7 @@ static u32 come_and_go(struct kunit *test, struct raw *raw, struct kofi_rdm *rdm
 
 	KUNIT_ASSERT_EQ(test, 0, raw_connect(test, raw, &rdm->name, &hello, sizeof(hello)));
 	raw_leave(test, raw);
-	await_connected(test, rdm, 0);
+	rdm_await_connected(test, rdm, 0);
 	return raw->to;
 }
 
@@ -394,7 +378,7 @@ static void rdm_04_strange_farewells_end_it(struct kunit *test)
 		say(test, raw, strange[i].word);
 		await_end(test, raw, true, 0);
 		raw_leave(test, raw);
-		await_connected(test, rdm, 0);
+		rdm_await_connected(test, rdm, 0);
 	}
 }
 
@@ -423,7 +407,7 @@ static void rdm_04_who_cannot_be_asked_stays(struct kunit *test)
 	msleep(200);
 	raw_look(raw);
 	KUNIT_EXPECT_FALSE(test, raw->is_gone);
-	KUNIT_EXPECT_EQ(test, 1, connected(rdm));
+	KUNIT_EXPECT_EQ(test, 1, rdm_connected(rdm));
 	/* But for another that needs its room, after a while. */
 	rdm_exchange(test, rdm, rdm_know(test, rdm, other), other);
 	await_end(test, raw, true, 0);
@@ -439,7 +423,7 @@ static void close_02_with_some_who_wait_for_room(struct kunit *test)
 		peers[i] = open_with(test, 0, 1);
 		KUNIT_ASSERT_EQ(test, 0, rdm_send(hub, rdm_know(test, hub, peers[i]), out, LONG, out));
 	}
-	await_connected(test, hub, 1);
+	rdm_await_connected(test, hub, 1);
 	fx_close(test, &hub->ep->fid);
 }
 

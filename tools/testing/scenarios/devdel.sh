@@ -41,6 +41,12 @@ again "$1" "$interface" || fail "$DEVICE does not come back"
 run_suites kofi_cm_end
 unload kofi_kunit
 
+# Who needs the device for nothing that is under way is told as well.
+load kofi_kunit addr="$ADDRESS" outage=1 local=all || fail "kofi_kunit.ko does not load"
+check under_local_datagrams remove_under kofi_removal_rdm
+again "$1" "$interface" || fail "$DEVICE does not come back"
+unload kofi_kunit
+
 if has_module msg_server && has_module msg_client; then
 	load msg_server addr="$ADDRESS" && await 30 "msg_server: ready" || fail "no server"
 	load msg_client addr="$ADDRESS" count=1000000000 && sleep 1

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # KUnit suites: "crate" runs those of kofi.ko, which need no device, "rxe" and "siw" run those that
-# drive the C API on that device; "rxe serial" without locks where a test needs none.
+# drive the C API on that device; "rxe serial" without locks where a test needs none. "rxe local" runs those
+# of datagrams between endpoints that reach each other without the device, "rxe mixed" has some of them do.
 suites() { ls /sys/kernel/debug/kunit; }
 
 # Where the kernel can fail allocations, also those that may wait; it does so to tasks that ask.
@@ -28,11 +29,17 @@ before=$(suites)
 # What may go wrong one time in many is repeated less often where everything is slow.
 rounds=20
 [ "$LANE" = proof ] && rounds=4
-serial=N
-[ "$2" = serial ] && serial=Y
-load kofi_kunit addr="$ADDRESS" addr6="$ADDRESS6" rounds=$rounds serial=$serial || fail "kofi_kunit.ko does not load"
+serial=N local=none only=.
+case $2 in
+serial) serial=Y ;;
+local) local=all only=rdm ;;
+mixed) local=some only=rdm ;;
+esac
+# There is no device.
+[ "$1" = loop ] && local=all
+load kofi_kunit addr="$ADDRESS" addr6="$ADDRESS6" rounds=$rounds serial=$serial local=$local || fail "kofi_kunit.ko does not load"
 # shellcheck disable=SC2046 # a word for each suite that came with the module
-run_suites $(suites | grep -vxF "$before")
+run_suites $(suites | grep -vxF "$before" | grep "$only")
 kernel_said "ignore-gfp-wait is not N" && fail "allocations do not fail"
 unload kofi_kunit kofi || fail "the modules do not unload"
 rdma resource show | grep kofi && fail "something is left"
