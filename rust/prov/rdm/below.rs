@@ -37,8 +37,10 @@ use crate::{
         }, //
     },
 };
-use kernel::prelude::*;
-use kernel::sync::Arc;
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
 
 /// By which of them a connection goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -14,11 +14,11 @@ use super::{
         Endpoint, //
     },
     fabric::Fabric,
-    losing::{
-        Losers,
-        Watch, //
-    },
     mr::Region,
+    removal::{
+        Watch,
+        Watchers, //
+    },
     scalable::Scalable,
     srx::Srx,
 };
@@ -115,8 +115,8 @@ impl Domain {
     }
 
     /// Who is told when the device goes away, beside what is below.
-    pub(super) fn losers(&self) -> Option<&Losers> {
-        self.watch.as_ref().map(|watch| &*watch.losers)
+    pub(super) fn watchers(&self) -> Option<&Watchers> {
+        self.watch.as_ref().map(|watch| &*watch.watchers)
     }
 
     /// What connections go by on that route.
@@ -198,7 +198,7 @@ impl provider::Domain for Domain {
 
     fn set_farewell(&self, notice: Option<Notice>) {
         match &self.watch {
-            Some(watch) => watch.losers.set_farewell(notice),
+            Some(watch) => watch.watchers.set_farewell(notice),
             None => self.lower().core().set_farewell(notice),
         }
     }

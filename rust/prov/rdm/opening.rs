@@ -186,10 +186,13 @@ impl Station {
         links.listeners = [Some(listener), beside];
         drop(links);
         let bound = KBox::new(bound, GFP_KERNEL)?;
-        if let Some(losers) = self.domain.losers().filter(|_| self.is_local) {
-            losers.add(self)?;
+        if let Some(watchers) = self.domain.watchers().filter(|_| self.is_local) {
+            watchers.add(self)?;
         }
         if !self.bound.fill(bound) {
+            if let Some(watchers) = self.domain.watchers() {
+                watchers.remove(self);
+            }
             return Err(Errno::EOPBADSTATE);
         }
         // Somebody may have asked for a connection already.
@@ -225,8 +228,8 @@ impl Station {
         let Ok(bound) = self.bound() else {
             return;
         };
-        if let Some(losers) = self.domain.losers() {
-            losers.remove(self);
+        if let Some(watchers) = self.domain.watchers() {
+            watchers.remove(self);
         }
         // It is called in process context, and would tell of what the close flushes.
         bound.queue.end_calls();

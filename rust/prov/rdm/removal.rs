@@ -41,7 +41,7 @@ struct Inner {
 
 /// Who is told when the device of a domain goes away.
 #[pin_data]
-pub(super) struct Losers {
+pub(super) struct Watchers {
     #[pin]
     inner: Mutex<Inner>,
 }
@@ -49,7 +49,7 @@ pub(super) struct Losers {
 /// That they are.
 pub(super) struct Watch {
     _events: Handled,
-    pub(super) losers: Arc<Losers>,
+    pub(super) watchers: Arc<Watchers>,
 }
 
 impl Watch {
@@ -59,13 +59,13 @@ impl Watch {
     ///
     /// -FI_ENOMEM.
     pub(super) fn new(here: InProcess, fabric: &Arc<Fabric>, domain: &Domain) -> Result<Self> {
-        let losers = Arc::pin_init(
-            pin_init!(Losers {
-                inner <- new_mutex!(Inner::default(), "kofi::rdm::Losers"),
+        let watchers = Arc::pin_init(
+            pin_init!(Watchers {
+                inner <- new_mutex!(Inner::default(), "kofi::rdm::Watchers"),
             }),
             GFP_KERNEL,
         )?;
-        let told = losers.clone();
+        let told = watchers.clone();
         let handler = move |here: InProcess, events: &Arc<EventQueue>| {
             while events.next(here, &mut Budget::from_millis(0)).is_ok() {
                 told.tell();
@@ -75,12 +75,12 @@ impl Watch {
         domain.bind_events(&events, Source(0), 0)?;
         Ok(Self {
             _events: events,
-            losers,
+            watchers,
         })
     }
 }
 
-impl Losers {
+impl Watchers {
     /// Has a station told, until it is [removed](Self::remove). May sleep.
     ///
     /// # Errors
@@ -97,7 +97,7 @@ impl Losers {
         Ok(())
     }
 
-    /// May sleep.
+    /// Has it told no more. May sleep.
     pub(super) fn remove(&self, station: &Station) {
         let mut inner = self.inner.lock();
         let is = |there: &Arc<Station>| core::ptr::eq(&**there, station);
