@@ -96,22 +96,21 @@ fn drop_in_interrupt<T: Send + Unpin + 'static>(what: T) -> Result {
     eventually(|| dropper.done.load(Acquire))
 }
 
-/// What has been seen of a fabric that closed with its last handle.
-#[derive(PartialEq, Eq, Debug)]
-struct Seen {
-    /// How often it closed where that may sleep, and elsewhere.
-    closes: (u32, u32),
-    /// How much of it is on the roster.
-    left: usize,
-}
+/// How often a fabric closed where that may sleep, and elsewhere.
+type Seen = (u32, u32);
 
 /// It closed where it may.
-const WELL: Seen = Seen {
-    closes: (1, 0),
-    left: 0,
-};
+const WELL: Seen = (1, 0);
 
-/// Opens something in a fabric of its own, of which it is the last handle, and has it dropped.
+/// Whether anything of a number, or of a later one, is on the roster.
+fn is_listed(number: u64) -> Result<bool> {
+    let mut batch = KVec::with_capacity(1, GFP_KERNEL)?;
+    let _ = roster::read(number - 1, None, &mut batch);
+    Ok(!batch.is_empty())
+}
+
+/// Opens something in a fabric of its own, of which it is the last handle, and has it dropped. Waits until
+/// the fabric has closed, and then until all of it has left the roster, which is the last that is done.
 #[inline(never)]
 fn last<T>(
     open: impl FnOnce(&Arc<Fabric>, &Arc<Domain>) -> Result<T>,
@@ -128,12 +127,8 @@ fn last<T>(
     }
     drop_it(what)?;
     eventually(|| witness.closes() != (0, 0))?;
-    let mut batch = KVec::with_capacity(1, GFP_KERNEL)?;
-    let _ = roster::read(first - 1, None, &mut batch);
-    Ok(Seen {
-        closes: witness.closes(),
-        left: batch.len(),
-    })
+    eventually(|| is_listed(first).is_ok_and(|is_so| !is_so))?;
+    Ok(witness.closes())
 }
 
 fn in_interrupt<T: Send + Unpin + 'static>(
