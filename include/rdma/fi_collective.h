@@ -150,7 +150,9 @@ static_assert(sizeof(struct fi_ops_collective) == 96);
  * * 0 - the set is open
  * * -FI_EINVAL - a range of a map, half a range, one that ends before it begins
  *   or has no stride, or one with FI_UNIVERSE; more members than @attr allows;
- *   FI_PEER; @attr or @set is %NULL
+ *   with FI_PEER_AV also FI_UNIVERSE, a context that is %NULL or too small, an
+ *   owner without calls, and one of kOFI's whose addresses @av does not have;
+ *   @attr or @set is %NULL
  * * -FI_EBADFLAGS - flags that there are not
  * * -FI_EOPNOTSUPP - collectives, and keys for them
  * * -FI_EOPBADSTATE - in atomic context
@@ -173,6 +175,8 @@ static inline int fi_av_set(struct fid_av *av, struct fi_av_set_attr *attr,
  * * 0 - what was in either is in @dst
  * * -FI_EINVAL - @src is %NULL, or a set of addresses that @dst does not share
  * * -FI_ENOMEM - too many members, or no memory: nothing has changed
+ * * -FI_EACCES - @dst was opened with FI_PEER_AV
+ * * what the owner of @src says, if that was
  * * -FI_EOPBADSTATE - in atomic context
  */
 static inline int fi_av_set_union(struct fid_av_set *dst,
@@ -191,6 +195,8 @@ static inline int fi_av_set_union(struct fid_av_set *dst,
  * * 0 - done
  * * -FI_EINVAL - @src is %NULL, or a set of addresses that @dst does not share
  * * -FI_ENOMEM - no memory: nothing has changed
+ * * -FI_EACCES - @dst was opened with FI_PEER_AV
+ * * what the owner of @src says, if that was
  * * -FI_EOPBADSTATE - in atomic context
  */
 static inline int fi_av_set_intersect(struct fid_av_set *dst,
@@ -209,6 +215,8 @@ static inline int fi_av_set_intersect(struct fid_av_set *dst,
  * * 0 - done
  * * -FI_EINVAL - @src is %NULL, or a set of addresses that @dst does not share
  * * -FI_ENOMEM - no memory: nothing has changed
+ * * -FI_EACCES - @dst was opened with FI_PEER_AV
+ * * what the owner of @src says, if that was
  * * -FI_EOPBADSTATE - in atomic context
  */
 static inline int fi_av_set_diff(struct fid_av_set *dst,
@@ -227,6 +235,7 @@ static inline int fi_av_set_diff(struct fid_av_set *dst,
  * * 0 - it is the last member
  * * -FI_EINVAL - it is a member, or not in the vector
  * * -FI_ENOMEM - the set is full, or there is no memory
+ * * -FI_EACCES - the set was opened with FI_PEER_AV
  * * -FI_EOPBADSTATE - in atomic context
  */
 static inline int fi_av_set_insert(struct fid_av_set *set, fi_addr_t addr)
@@ -243,6 +252,7 @@ static inline int fi_av_set_insert(struct fid_av_set *set, fi_addr_t addr)
  * Return:
  * * 0 - it is no member any more
  * * -FI_EINVAL - it was none
+ * * -FI_EACCES - the set was opened with FI_PEER_AV
  * * -FI_EOPBADSTATE - in atomic context
  */
 static inline int fi_av_set_remove(struct fid_av_set *set, fi_addr_t addr)

@@ -28,6 +28,8 @@ struct scatterlist;
 #define FI_REDUCE_SET		(1ULL << 46)
 #define FI_SCATTER_SET		(1ULL << 47)
 #define FI_GATHER_SET		(1ULL << 48)
+/* Whose members are another set's: FI_PEER is the number of FI_ALLREDUCE_SET. */
+#define FI_PEER_AV		(1ULL << 56)
 
 /**
  * struct fi_av_attr - address vector attributes
@@ -37,7 +39,8 @@ struct scatterlist;
  * @ep_per_node: expected endpoints on one node, a hint
  * @name: name to share the vector under, or %NULL
  * @map_addr: base of shared addresses of a map, or %NULL
- * @flags: FI_EVENT, FI_READ, FI_SYMMETRIC, FI_PEER
+ * @flags: FI_EVENT, FI_READ, FI_SYMMETRIC; FI_PEER by itself: the addresses are
+ *	those of the vector that the context leads to (struct fi_peer_av_context)
  */
 struct fi_av_attr {
 	enum fi_av_type		type;
@@ -57,7 +60,8 @@ struct fi_av_attr {
  * @stride: distance between members
  * @comm_key_size: bytes in @comm_key
  * @comm_key: key of an offload
- * @flags: FI_UNIVERSE, FI_*_SET, FI_PEER
+ * @flags: FI_UNIVERSE, FI_*_SET; FI_PEER_AV: the members are those of the set
+ *	that the context leads to (struct fi_peer_av_set_context)
  */
 struct fi_av_set_attr {
 	size_t			count;
@@ -365,13 +369,12 @@ static inline int fi_domain(struct fid_fabric *fabric, struct fi_info *info,
  * @fabric: its parent
  * @info: one of the infos that fi_getinfo() gave
  * @domain: the open domain
- * @flags: 0; of providers that take it FI_PEER: @context is a struct
- *	fi_peer_domain_context
+ * @flags: 0, or FI_PEER: @context is a struct fi_peer_domain_context
  * @context: the caller's, kept in its fid
  *
  * Context: Process context, may sleep.
- * Return: As fi_domain(); -FI_EINVAL for any flag: no provider takes FI_PEER
- * today.
+ * Return: As fi_domain(); -FI_EINVAL for other flags, and with FI_PEER for a
+ * context that is %NULL, too small, or leads to no domain.
  */
 static inline int fi_domain2(struct fid_fabric *fabric, struct fi_info *info,
 			     struct fid_domain **domain, u64 flags,
@@ -742,11 +745,12 @@ static inline int fi_mr_enable(struct fid_mr *mr)
  * Return:
  * * 0 - the vector is open
  * * -FI_EINVAL - a type that there is not, or another than the domain's;
- *   rx_ctx_bits beyond 16; FI_PEER; FI_READ without a name; a name that is
- *   empty, longer than 255 bytes, or there with another type or rx_ctx_bits;
- *   @attr or @av is %NULL
+ *   rx_ctx_bits beyond 16; FI_READ without a name; a name that is empty, longer
+ *   than 255 bytes, or there with another type or rx_ctx_bits; with FI_PEER a
+ *   name, another flag, another type than the owner's, or a context that is
+ *   %NULL, too small, or leads to no vector of kOFI's; @attr or @av is %NULL
  * * -FI_ENOENT - FI_READ, and the name is not there
- * * -FI_EBADFLAGS - another flag than FI_EVENT, FI_READ, FI_SYMMETRIC
+ * * -FI_EBADFLAGS - another flag than FI_EVENT, FI_READ, FI_SYMMETRIC, FI_PEER
  * * -FI_EOPBADSTATE - in atomic context
  * * -FI_ENOMEM - no memory
  */

@@ -99,7 +99,9 @@ struct fid_poll {
  * struct fi_eq_attr - event queue attributes
  * @size: events that fi_eq_write() may queue, 0 for a default
  * @flags: FI_WRITE to allow fi_eq_write(), FI_AFFINITY where
- *	@signaling_vector is meant, FI_PEER
+ *	@signaling_vector is meant, FI_PEER: another queue of kOFI's is read in
+ *	place of this one, which the context leads to (struct
+ *	fi_peer_eq_context)
  * @wait_obj: how fi_eq_sread() blocks
  * @signaling_vector: CPU that reports events
  * @wait_set: with FI_WAIT_SET, the set to wake

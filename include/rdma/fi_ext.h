@@ -52,15 +52,19 @@ struct fi_fid_export {
 
 /**
  * fi_export_fid() - get a form of an object that another provider can import
- * @fid: the object: a completion queue
+ * @fid: the object: a completion queue, an address vector, a set of addresses
  * @flags: reserved, 0
- * @expfid: the exported form: of a completion queue the fid of a struct
- *	fid_peer_cq. It is closed with fi_close(), and before the object.
+ * @expfid: the exported form: the fid of a struct fid_peer_cq, fid_peer_av or
+ *	fid_peer_av_set. It is closed with fi_close(), and before the object.
  * @context: the caller's
  *
  * Whatever is put into an exported queue its consumer reads as if the queue's
  * own endpoints had completed it; reads that were under way at the export do
- * not see that. As many forms as one likes can be exported of one object.
+ * not see that. As many forms as one likes can be exported of one object. A form
+ * may be closed when objects of kOFI's have been opened with it; the object that
+ * it is of is busy as long as these are open.
+ *
+ * Event queues and domains are given to a peer as they are.
  *
  * Context: Process context, may sleep.
  * Return: 0; -FI_ENOSYS of other objects; -FI_EBADFLAGS; -FI_EINVAL for NULL,
@@ -102,6 +106,11 @@ struct fid_peer_av;
  * @query: write the vector's attributes as they are now
  * @ep_addr: address of one of the owner's endpoints, FI_ADDR_NOTAVAIL where it
  *	is not in the vector
+ *
+ * Of a vector of kOFI's that has been exported: @query is legal in any context,
+ * and tells type, rx_ctx_bits and how many addresses there are; -FI_EINVAL for
+ * %NULL. @ep_addr is legal where fi_getname() of that endpoint is, which may be
+ * one of another provider.
  */
 struct fi_ops_av_owner {
 	size_t	size;
@@ -123,6 +132,11 @@ struct fid_peer_av {
  * struct fi_peer_av_context - context of fi_av_open() with FI_PEER
  * @size: size of this struct
  * @av: the owner's vector, valid until the peer's is closed
+ *
+ * kOFI's providers take a vector of kOFI's: what the addresses of another stand
+ * for they could not ask. Endpoints that are bound to the peer's send to the
+ * owner's addresses; fi_av_insert() and fi_av_remove() of the peer's are
+ * -FI_EACCES.
  */
 struct fi_peer_av_context {
 	size_t			size;
@@ -136,6 +150,9 @@ struct fid_peer_av_set;
  * @size: size of this struct
  * @members: write the members; @count is the room, then how many there are;
  *	-FI_ETOOSMALL where they do not fit
+ *
+ * Of a set of kOFI's that has been exported: legal in process context, and may
+ * sleep; -FI_EINVAL for %NULL, -FI_EOPBADSTATE in atomic context, -FI_ENOMEM.
  */
 struct fi_ops_av_set_owner {
 	size_t	size;
@@ -154,9 +171,12 @@ struct fid_peer_av_set {
 };
 
 /**
- * struct fi_peer_av_set_context - context of fi_av_set() with FI_PEER
+ * struct fi_peer_av_set_context - context of fi_av_set() with FI_PEER_AV
  * @size: size of this struct
  * @av_set: the owner's set, valid until the peer's is closed
+ *
+ * kOFI asks the owner each time that the members of the peer's set are needed,
+ * with no lock held. What would change the peer's set is -FI_EACCES.
  */
 struct fi_peer_av_set_context {
 	size_t			size;
@@ -223,6 +243,9 @@ struct fi_peer_cq_context {
  * struct fi_peer_domain_context - context of fi_domain2() with FI_PEER
  * @size: size of this struct
  * @domain: the owner's domain, valid until the peer's is closed
+ *
+ * kOFI's providers ask nothing of it: they register memory themselves. One of
+ * kOFI's is busy until the peer's is closed.
  */
 struct fi_peer_domain_context {
 	size_t			size;
@@ -233,6 +256,12 @@ struct fi_peer_domain_context {
  * struct fi_peer_eq_context - context of fi_eq_open() with FI_PEER
  * @size: size of this struct
  * @eq: the owner's queue, valid until the peer's is closed
+ *
+ * kOFI's providers take a queue of kOFI's: fi_eq_write(), which is all that
+ * there is for another, cannot tell of a failure. Whatever they have to report,
+ * and fi_eq_write() of the peer's queue, is read from the owner's, whose texts
+ * are those of its own provider; the peer's answers -FI_ENOSYS to every read. It
+ * has no handler and no wait object: -FI_EINVAL otherwise.
  */
 struct fi_peer_eq_context {
 	size_t			size;

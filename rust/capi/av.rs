@@ -20,6 +20,7 @@ use super::{
         Object,
         Place, //
     },
+    peer,
     text, //
 };
 use crate::{
@@ -80,7 +81,7 @@ unsafe impl Object for VectorObject {
     const CLASS: u32 = abi::FI_CLASS_AV;
 
     fn ops() -> &'static fi_ops {
-        static OPS: fi_ops = object::fid_ops(close, Some(bind), None);
+        static OPS: fi_ops = object::fid_ops(close, Some(bind), Some(control));
         &OPS
     }
 }
@@ -128,7 +129,9 @@ unsafe fn make(
     place: Place<VectorObject>,
     context: *mut c_void,
 ) -> Result<*mut VectorObject> {
-    check_flags(attr)?;
+    if attr.flags & !(abi::FI_EVENT | abi::FI_READ | abi::FI_SYMMETRIC | abi::FI_PEER) != 0 {
+        return Err(Errno::EBADFLAGS);
+    }
     let format = match domain.domain().addr_format() {
         abi::FI_FORMAT_UNSPEC => abi::FI_SOCKADDR,
         format @ (abi::FI_SOCKADDR
@@ -137,32 +140,18 @@ unsafe fn make(
         | abi::FI_ADDR_STR) => format,
         _ => return Err(Errno::EINVAL),
     };
-    let name = match attr.name.is_null() {
-        true => None,
-        // SAFETY: As the C caller promises.
-        false => Some(unsafe { CStr::from_char_ptr(attr.name) }),
+    // SAFETY: By this function's safety requirement.
+    let vector = unsafe {
+        match attr.flags & abi::FI_PEER {
+            0 => open_own(here, domain, attr)?,
+            _ => open_peer(here, domain, attr, context)?,
+        }
     };
-    let vector = domain.domain().address_vector(
-        here,
-        &Attr {
-            kind: match attr.type_ {
-                abi::FI_AV_UNSPEC => None,
-                abi::FI_AV_MAP => Some(Type::Map),
-                abi::FI_AV_TABLE => Some(Type::Table),
-                _ => return Err(Errno::EINVAL),
-            },
-            rx_ctx_bits: attr.rx_ctx_bits.try_into().map_err(|_| Errno::EINVAL)?,
-            count: attr.count,
-            is_async: attr.flags & abi::FI_EVENT != 0,
-            name,
-            is_read_only: attr.flags & abi::FI_READ != 0,
-        },
-    )?;
     attr.type_ = match vector.kind() {
         Type::Map => abi::FI_AV_MAP,
         Type::Table => abi::FI_AV_TABLE,
     };
-    if name.is_some() && attr.map_addr.is_null() {
+    if !attr.name.is_null() && attr.map_addr.is_null() {
         // Handles are the same wherever that is.
         attr.map_addr = ptr::with_exposed_provenance_mut(vector.identity());
     }
@@ -176,12 +165,57 @@ unsafe fn make(
     }))
 }
 
-fn check_flags(attr: &fi_av_attr) -> Result {
-    if attr.flags & !(abi::FI_EVENT | abi::FI_READ | abi::FI_SYMMETRIC | abi::FI_PEER) != 0 {
-        return Err(Errno::EBADFLAGS);
+/// # Safety
+///
+/// As of `fi_av_open()`.
+unsafe fn open_own(
+    here: InProcess,
+    domain: &DomainObject,
+    attr: &fi_av_attr,
+) -> Result<Arc<AddressVector>> {
+    let name = match attr.name.is_null() {
+        true => None,
+        // SAFETY: As the C caller promises.
+        false => Some(unsafe { CStr::from_char_ptr(attr.name) }),
+    };
+    domain.domain().address_vector(
+        here,
+        &Attr {
+            kind: kind(attr)?,
+            rx_ctx_bits: attr.rx_ctx_bits.try_into().map_err(|_| Errno::EINVAL)?,
+            count: attr.count,
+            is_async: attr.flags & abi::FI_EVENT != 0,
+            name,
+            is_read_only: attr.flags & abi::FI_READ != 0,
+        },
+    )
+}
+
+/// The same of a vector whose addresses are its owner's. What is said of their kind and number has to be so.
+///
+/// # Safety
+///
+/// As of `fi_av_open()`.
+unsafe fn open_peer(
+    here: InProcess,
+    domain: &DomainObject,
+    attr: &fi_av_attr,
+    context: *mut c_void,
+) -> Result<Arc<AddressVector>> {
+    if attr.flags != abi::FI_PEER || !attr.name.is_null() {
+        return Err(Errno::EINVAL);
     }
-    match attr.flags & abi::FI_PEER {
-        0 => Ok(()),
+    // SAFETY: By this function's safety requirement.
+    let owner = unsafe { peer::owner_of_vector(context)? };
+    domain.domain().peer_address_vector(here, owner, kind(attr)?)
+}
+
+/// What the addresses are to be, if that is said.
+fn kind(attr: &fi_av_attr) -> Result<Option<Type>> {
+    match attr.type_ {
+        abi::FI_AV_UNSPEC => Ok(None),
+        abi::FI_AV_MAP => Ok(Some(Type::Map)),
+        abi::FI_AV_TABLE => Ok(Some(Type::Table)),
         _ => Err(Errno::EINVAL),
     }
 }
@@ -203,6 +237,16 @@ unsafe extern "C" fn bind(fid: *mut fid, other: *mut fid, flags: u64) -> c_int {
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
     // SAFETY: As the C caller promises.
     into_int(unsafe { object::close::<VectorObject>(fid, |object| object.vector.close()) })
+}
+
+unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
+    // SAFETY: As the C caller promises.
+    into_int(unsafe {
+        object::object::<VectorObject>(fid).and_then(|object| {
+            peer::check_export(command)?;
+            peer::export_vector(&object.vector, object.format, arg)
+        })
+    })
 }
 
 /// # Safety

@@ -11,6 +11,7 @@ use super::{
         Object,
         Place, //
     },
+    peer,
 };
 use crate::{
     abi::{
@@ -53,7 +54,7 @@ unsafe impl Object for SetObject {
     const CLASS: u32 = abi::FI_CLASS_AV_SET;
 
     fn ops() -> &'static fi_ops {
-        static OPS: fi_ops = object::fid_ops(close, None, None);
+        static OPS: fi_ops = object::fid_ops(close, None, Some(control));
         &OPS
     }
 }
@@ -93,7 +94,10 @@ pub(super) unsafe extern "C" fn open(
     })
 }
 
-fn make(
+/// # Safety
+///
+/// As of `fi_av_set()`.
+unsafe fn make(
     here: InProcess,
     av: &VectorObject,
     attr: &mut fi_av_set_attr,
@@ -101,7 +105,14 @@ fn make(
     context: *mut c_void,
 ) -> Result<*mut SetObject> {
     let initial = initial(attr)?;
-    let set = AddressSet::new(here, av.vector(), attr.count, initial)?;
+    let set = match attr.flags & abi::FI_PEER_AV {
+        0 => AddressSet::new(here, av.vector(), attr.count, initial)?,
+        _ => {
+            // SAFETY: By this function's safety requirement.
+            let owner = unsafe { peer::owner_of_set(context)? };
+            AddressSet::peer(here, av.vector(), owner)?
+        }
+    };
     Ok(place.put(SetObject {
         fid: fid_av_set {
             fid: header::<SetObject>(context),
@@ -112,17 +123,18 @@ fn make(
 }
 
 fn initial(attr: &fi_av_set_attr) -> Result<Initial> {
-    if attr.flags & !(abi::FI_UNIVERSE | abi::FI_PEER | COLLECTIVES) != 0 {
+    if attr.flags & !(abi::FI_UNIVERSE | abi::FI_PEER_AV | COLLECTIVES) != 0 {
         return Err(Errno::EBADFLAGS);
-    }
-    if attr.flags & abi::FI_PEER != 0 {
-        return Err(Errno::EINVAL);
     }
     if attr.flags & COLLECTIVES != 0 || attr.comm_key_size > 0 {
         return Err(Errno::EOPNOTSUPP);
     }
     let is_universe = attr.flags & abi::FI_UNIVERSE != 0;
+    let is_peer = attr.flags & abi::FI_PEER_AV != 0;
     match (attr.start_addr, attr.end_addr) {
+        // What it begins with is its owner's.
+        _ if is_peer && is_universe => Err(Errno::EINVAL),
+        _ if is_peer => Ok(Initial::Empty),
         (abi::FI_ADDR_NOTAVAIL, abi::FI_ADDR_NOTAVAIL) if is_universe => Ok(Initial::Universe),
         (abi::FI_ADDR_NOTAVAIL, abi::FI_ADDR_NOTAVAIL) => Ok(Initial::Empty),
         (abi::FI_ADDR_NOTAVAIL, _) | (_, abi::FI_ADDR_NOTAVAIL) => Err(Errno::EINVAL),
@@ -138,6 +150,16 @@ fn initial(attr: &fi_av_set_attr) -> Result<Initial> {
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
     // SAFETY: As the C caller promises.
     into_int(unsafe { object::close::<SetObject>(fid, |object| object.set.close()) })
+}
+
+unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
+    // SAFETY: As the C caller promises.
+    into_int(unsafe {
+        object::object::<SetObject>(fid).and_then(|object| {
+            peer::check_export(command)?;
+            peer::export_set(&object.set, arg)
+        })
+    })
 }
 
 /// # Safety

@@ -12,7 +12,7 @@ use super::{
         header,
         Object, //
     },
-    poll, sep, srx,
+    peer, poll, sep, srx,
 };
 use crate::{
     abi::{
@@ -108,8 +108,22 @@ pub(super) unsafe extern "C" fn open(
     out: *mut *mut fid_domain,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: As the C caller promises, arguments are valid or NULL.
-    into_int(unsafe {
+    // SAFETY: As the C caller promises.
+    into_int(unsafe { try_open(fabric, info, out, context, None) })
+}
+
+/// # Safety
+///
+/// As of `fi_domain()`: arguments are valid or NULL.
+unsafe fn try_open(
+    fabric: *mut fid_fabric,
+    info: *mut fi_info,
+    out: *mut *mut fid_domain,
+    context: *mut c_void,
+    owner: Option<&Arc<Domain>>,
+) -> Result {
+    // SAFETY: By this function's safety requirement.
+    unsafe {
         object::open_child(
             fabric.cast(),
             info,
@@ -117,7 +131,7 @@ pub(super) unsafe extern "C" fn open(
             |_here, fabric: &FabricObject, info, place| {
                 let threading = threading(info)?;
                 Ok(place.put(DomainObject {
-                    domain: fabric.fabric().domain_for(info, threading)?,
+                    domain: fabric.fabric().domain_for(info, threading, owner)?,
                     fid: fid_domain {
                         fid: header::<DomainObject>(context),
                         ops: ptr::from_ref(&OPS).cast_mut(),
@@ -127,10 +141,10 @@ pub(super) unsafe extern "C" fn open(
                 }))
             },
         )
-    })
+    }
 }
 
-/// `fi_domain2()`, which has no flags that we know.
+/// `fi_domain2()`.
 pub(super) unsafe extern "C" fn open2(
     fabric: *mut fid_fabric,
     info: *mut fi_info,
@@ -138,11 +152,15 @@ pub(super) unsafe extern "C" fn open2(
     flags: u64,
     context: *mut c_void,
 ) -> c_int {
-    if flags != 0 {
-        return Errno::EINVAL.to_int();
-    }
-    // SAFETY: As of `open`.
-    unsafe { open(fabric, info, out, context) }
+    // SAFETY: As the C caller promises.
+    into_int(unsafe {
+        match flags {
+            0 => try_open(fabric, info, out, context, None),
+            abi::FI_PEER => peer::owner_of_domain(context)
+                .and_then(|owner| try_open(fabric, info, out, context, owner)),
+            _ => Err(Errno::EINVAL),
+        }
+    })
 }
 
 unsafe extern "C" fn bind(fid: *mut fid, other: *mut fid, flags: u64) -> c_int {

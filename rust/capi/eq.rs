@@ -11,6 +11,8 @@ use super::{
         Object,
         Place, //
     },
+    nosys,
+    peer,
     text,
     wait::{
         Asked,
@@ -97,6 +99,13 @@ static OPS: fi_ops_eq = fi_ops_eq {
     strerror: Some(describe),
 };
 
+/// The calls of a queue that its owner's consumer reads.
+static PEER_OPS: fi_ops_eq = fi_ops_eq {
+    write: Some(write),
+    strerror: Some(describe),
+    ..nosys::EQ
+};
+
 /// A C consumer's `eq_event_handler`, and what it is called with.
 struct Callback {
     function: unsafe extern "C" fn(*mut fid_eq, *mut c_void),
@@ -130,7 +139,7 @@ pub(super) unsafe extern "C" fn open(
 
 /// # Safety
 ///
-/// The wait set of `attr` is valid, if it is asked for.
+/// As of `fi_eq_open()`.
 unsafe fn make(
     here: InProcess,
     fabric: &FabricObject,
@@ -138,8 +147,12 @@ unsafe fn make(
     place: Place<QueueObject>,
     context: *mut c_void,
 ) -> Result<*mut QueueObject> {
-    if attr.flags & !(abi::FI_WRITE | abi::FI_AFFINITY) != 0 {
+    if attr.flags & !(abi::FI_WRITE | abi::FI_AFFINITY | abi::FI_PEER) != 0 {
         return Err(Errno::EINVAL);
+    }
+    if attr.flags & abi::FI_PEER != 0 {
+        // SAFETY: By this function's safety requirement.
+        return unsafe { make_peer(here, fabric, attr, place, context) };
     }
     // SAFETY: By this function's safety requirement.
     let asked = unsafe { Asked::new(attr.wait_obj, attr.wait_set)? };
@@ -167,6 +180,35 @@ unsafe fn make(
         },
         queue,
         wait,
+    }))
+}
+
+/// The same of a queue whose events go to its owner: nobody waits for it, or is called.
+///
+/// # Safety
+///
+/// As of `fi_eq_open()`.
+unsafe fn make_peer(
+    here: InProcess,
+    fabric: &FabricObject,
+    attr: &fi_eq_attr,
+    place: Place<QueueObject>,
+    context: *mut c_void,
+) -> Result<*mut QueueObject> {
+    let may_wait = matches!(attr.wait_obj, abi::FI_WAIT_NONE | abi::FI_WAIT_UNSPEC);
+    if !may_wait || attr.eq_event_handler.is_some() {
+        return Err(Errno::EINVAL);
+    }
+    // SAFETY: By this function's safety requirement.
+    let owner = unsafe { peer::owner_of_events(context)? };
+    let queue = fabric.fabric().peer_event_queue(here, owner)?;
+    Ok(place.put(QueueObject {
+        fid: fid_eq {
+            fid: header::<QueueObject>(context),
+            ops: ptr::from_ref(&PEER_OPS).cast_mut(),
+        },
+        queue,
+        wait: Wait::NONE,
     }))
 }
 

@@ -80,6 +80,7 @@ tables! {
         av_open cq_open endpoint scalable_ep cntr_open poll_open stx_ctx srx_ctx query_atomic
         query_collective endpoint2
     }
+    EQ: fi_ops_eq { read readerr write sread strerror }
     CQ: fi_ops_cq { read readfrom readerr sread sreadfrom signal strerror }
     AV: fi_ops_av { insert insertsvc insertsym remove lookup straddr av_set }
     AV_SET: fi_ops_av_set { set_union intersect diff insert remove addr }

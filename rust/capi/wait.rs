@@ -99,6 +99,12 @@ impl<'a> Asked<'a> {
 }
 
 impl Wait {
+    /// Not at all.
+    pub(super) const NONE: Self = Self {
+        object: abi::FI_WAIT_NONE,
+        _member: None,
+    };
+
     /// FI_WAIT_NONE, FI_WAIT_QUEUE, ...
     pub(super) fn object(&self) -> fi_wait_obj {
         self.object

@@ -144,6 +144,8 @@ struct Bound {
     events: Option<Held<EventQueue>>,
     /// If others may have the table too.
     share: Option<Share>,
+    /// Whose table it is, if it is a peer's.
+    owner: Option<Held<AddressVector>>,
 }
 
 impl Parent for AddressVector {
@@ -213,7 +215,51 @@ impl AddressVector {
                 (share.table().clone(), share.kind(), Some(share))
             }
         };
-        let is_shared = share.is_some();
+        let bound = Bound {
+            events: None,
+            share,
+            owner: None,
+        };
+        let vector = Self::around(domain, (kind, table), bound, attr)?;
+        let count = u32::try_from(attr.count).unwrap_or(MOST_ADDRESSES);
+        vector.table.write().expect(count.min(MOST_EXPECTED));
+        Ok(vector)
+    }
+
+    /// A vector with the addresses of `owner`, which are changed there alone.
+    pub(super) fn peer(
+        domain: Held<Domain>,
+        owner: Held<Self>,
+        asked: Option<Type>,
+    ) -> Result<Arc<Self>> {
+        let kind = choose(asked, domain.av_type(), Some(owner.kind))?;
+        if kind != owner.kind {
+            return Err(Errno::EINVAL);
+        }
+        let (table, rx_ctx_bits) = (owner.table.clone(), owner.rx_ctx_bits);
+        let bound = Bound {
+            events: None,
+            share: None,
+            owner: Some(owner),
+        };
+        let attr = Attr {
+            kind: asked,
+            rx_ctx_bits,
+            count: 0,
+            is_async: false,
+            name: None,
+            is_read_only: true,
+        };
+        Self::around(domain, (kind, table), bound, &attr)
+    }
+
+    fn around(
+        domain: Held<Domain>,
+        (kind, table): (Type, Arc<Table>),
+        bound: Bound,
+        attr: &Attr<'_>,
+    ) -> Result<Arc<Self>> {
+        let is_shared = bound.share.is_some() || bound.owner.is_some();
         let later = Arc::pin_init(Gate::new(), GFP_KERNEL)?;
         let name = attr.name.unwrap_or(c"");
         let card =
@@ -221,11 +267,8 @@ impl AddressVector {
                 .card()
                 .child(abi::KOFI_OBJECT_AV, name, Some(Shown::new(kind, &table)?))?;
         let ties = Ties::new(card, domain)?;
-        let bound = Closing::new(Bound {
-            events: None,
-            share,
-        })?;
-        let vector = Arc::pin_init(
+        let bound = Closing::new(bound)?;
+        Ok(Arc::pin_init(
             pin_init!(Self {
                 kind,
                 rx_ctx_bits: attr.rx_ctx_bits,
@@ -239,10 +282,7 @@ impl AddressVector {
                 ties,
             }),
             GFP_KERNEL,
-        )?;
-        let count = u32::try_from(attr.count).unwrap_or(MOST_ADDRESSES);
-        vector.table.write().expect(count.min(MOST_EXPECTED));
-        Ok(vector)
+        )?)
     }
 
     pub(super) fn card(&self) -> &Card {
@@ -257,6 +297,16 @@ impl AddressVector {
     /// The type that it was opened with.
     pub fn kind(&self) -> Type {
         self.kind
+    }
+
+    /// How many high bits name a receive context.
+    pub(crate) fn rx_ctx_bits(&self) -> u32 {
+        self.rx_ctx_bits
+    }
+
+    /// How many addresses there are. Any context.
+    pub fn count(&self) -> usize {
+        self.table.count().get() as usize
     }
 
     /// Whether others may have the same addresses, and so no identifiers of their own for them.
@@ -424,7 +474,7 @@ impl AddressVector {
         self.table.size()
     }
 
-    /// Closes the vector: -FI_EBUSY while an endpoint or a set is bound to it. May sleep, until the
+    /// Closes the vector: -FI_EBUSY while an endpoint, a set or a peer's is bound to it. May sleep, until the
     /// insertions that go on have given up: what they have not done fails with -FI_ECANCELED.
     pub(crate) fn close(&self) -> Result {
         self.users.retire()?;
@@ -432,7 +482,7 @@ impl AddressVector {
         self.later.shut();
         // Dropped behind the lock.
         let mut bound = self.bound.lock();
-        let _left = (bound.events.take(), bound.share.take());
+        let _left = (bound.events.take(), bound.share.take(), bound.owner.take());
         drop(bound);
         Ok(())
     }

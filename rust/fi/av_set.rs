@@ -3,7 +3,7 @@
 //! Sets of addresses of one vector, in order: who takes part in a collective operation.
 //!
 //! The mutex of a set guards its members, and is never taken with another set's: an operation on two
-//! works on a copy of the second.
+//! works on a copy of the second. A set of a peer's has none of its own: they are what its owner says.
 
 mod members;
 
@@ -20,6 +20,7 @@ use super::{
     },
     object::{
         Held,
+        Parent,
         Users, //
     },
 };
@@ -33,6 +34,7 @@ use crate::abi::{
     KOFI_VALUE_MEMBERS, //
 };
 use kernel::{
+    alloc::KVVec,
     prelude::*,
     sync::{
         new_mutex,
@@ -59,15 +61,58 @@ pub enum Initial {
     Universe,
 }
 
+/// Whose members a peer's set has.
+pub(crate) trait Owner: Send + Sync {
+    /// Who they are, in order. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM, and what another's owner says.
+    fn members(&self) -> Result<KVVec<fi_addr_t>>;
+
+    /// Whether that vector has the addresses of its set, as far as that can be said.
+    fn is_of(&self, _vector: &AddressVector) -> bool {
+        true
+    }
+}
+
+impl Owner for Held<AddressSet> {
+    fn members(&self) -> Result<KVVec<fi_addr_t>> {
+        self.with(|members| {
+            let mut copy = KVVec::with_capacity(members.len(), GFP_KERNEL)?;
+            copy.extend_from_slice(members, GFP_KERNEL)?;
+            Ok(copy)
+        })?
+    }
+
+    fn is_of(&self, vector: &AddressVector) -> bool {
+        self.bound.ties.parent.identity() == vector.identity()
+    }
+}
+
 /// A set of addresses.
 #[pin_data]
 pub struct AddressSet {
+    /// None are here if there is an owner.
     #[pin]
     members: Mutex<Members>,
     /// How many there are; set under the lock.
     size: Arc<Gauge>,
     users: Users,
-    ties: Closing<Ties<AddressVector>>,
+    bound: Closing<Bound>,
+}
+
+/// What a set has until it is closed.
+struct Bound {
+    /// Whose members it has, if they are not its own.
+    owner: Option<KBox<dyn Owner>>,
+    ties: Ties<AddressVector>,
+}
+
+impl Parent for AddressSet {
+    fn users(&self) -> &Users {
+        &self.users
+    }
 }
 
 impl AddressSet {
@@ -101,23 +146,68 @@ impl AddressSet {
             }
             Initial::Universe => fill(&mut members, most, &vector, |_| true)?,
         }
+        Self::around(vector, members, None)
+    }
+
+    /// A set of `vector` whose members are those that `owner` says, and which nobody changes here.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL if it is known that the owner's addresses are those of another vector; -FI_ENOMEM.
+    pub(crate) fn peer(
+        _here: InProcess,
+        vector: &Arc<AddressVector>,
+        owner: KBox<dyn Owner>,
+    ) -> Result<Arc<Self>> {
+        if !owner.is_of(vector) {
+            return Err(Errno::EINVAL);
+        }
+        Self::around(Held::new(vector)?, Members::new(0), Some(owner))
+    }
+
+    /// A set of `vector` whose members are those that `owner` has, and which is changed there alone. The owner is
+    /// open for as long as this is.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL for an owner with addresses of another vector, and for one that has been closed; -FI_ENOMEM.
+    pub fn peer_of(
+        here: InProcess,
+        vector: &Arc<AddressVector>,
+        owner: &Arc<Self>,
+    ) -> Result<Arc<Self>> {
+        Self::peer(here, vector, KBox::new(Held::new(owner)?, GFP_KERNEL)?)
+    }
+
+    fn around(
+        vector: Held<AddressVector>,
+        members: Members,
+        owner: Option<KBox<dyn Owner>>,
+    ) -> Result<Arc<Self>> {
         let size = Gauge::new(KOFI_VALUE_MEMBERS, members.as_slice().len() as u64)?;
         let card = vector
             .card()
             .child(KOFI_OBJECT_AV_SET, c"", Some(size.clone()))?;
-        let ties = Ties::new(card, vector)?;
+        let ties = Ties {
+            card,
+            parent: vector,
+        };
+        let bound = Closing::new(Bound { owner, ties })?;
         Ok(Arc::pin_init(
             pin_init!(Self {
                 size,
                 members <- new_mutex!(members, "kofi::AddressSet"),
                 users: Users::new(),
-                ties,
+                bound,
             }),
             GFP_KERNEL,
         )?)
     }
 
-    fn change<R>(&self, change: impl FnOnce(&mut Members) -> R) -> R {
+    fn change(&self, change: impl FnOnce(&mut Members) -> Result) -> Result {
+        if self.bound.owner.is_some() {
+            return Err(Errno::EACCES);
+        }
         let mut members = self.members.lock();
         let result = change(&mut members);
         self.size.set(members.as_slice().len() as u64);
@@ -129,7 +219,7 @@ impl AddressSet {
     /// # Errors
     ///
     /// -FI_EINVAL for a set of another vector; -FI_ENOMEM if they are too many, or there is no memory,
-    /// and nothing has changed.
+    /// and nothing has changed; -FI_EACCES in a peer's set; what the owner of `other` says.
     pub fn unite(&self, _here: InProcess, other: &Self) -> Result {
         let other = self.copy_of(other)?;
         self.change(|members| members.unite(other.as_slice()))
@@ -166,9 +256,9 @@ impl AddressSet {
     /// # Errors
     ///
     /// -FI_EINVAL for a member, and for what is not in the vector; -FI_ENOMEM where the set is full or
-    /// there is no memory.
+    /// there is no memory; -FI_EACCES in a peer's set.
     pub(crate) fn insert(&self, _here: InProcess, addr: fi_addr_t) -> Result {
-        self.ties.parent.lookup(addr)?;
+        self.bound.ties.parent.lookup(addr)?;
         self.change(|members| members.insert(addr))
     }
 
@@ -176,14 +266,19 @@ impl AddressSet {
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL for a stranger.
+    /// -FI_EINVAL for a stranger, -FI_EACCES in a peer's set.
     pub(crate) fn remove(&self, _here: InProcess, addr: fi_addr_t) -> Result {
         self.change(|members| members.remove(addr))
     }
 
-    /// Whether a peer is a member.
+    /// Whether a peer is a member; in a peer's set, if its owner can say so.
     pub fn has(&self, _here: InProcess, peer: &Peer) -> bool {
-        self.is_of(peer) && self.members.lock().has(peer.addr())
+        let is_there = |members: &[fi_addr_t]| members.contains(&peer.addr());
+        self.is_of(peer)
+            && match &self.bound.owner {
+                None => self.members.lock().has(peer.addr()),
+                Some(_) => self.with(is_there).unwrap_or(false),
+            }
     }
 
     /// Appends a peer.
@@ -191,7 +286,7 @@ impl AddressSet {
     /// # Errors
     ///
     /// -FI_EINVAL for a member and for a peer of another vector; -FI_ENOMEM where the set is full or
-    /// there is no memory.
+    /// there is no memory; -FI_EACCES in a peer's set.
     pub fn add(&self, here: InProcess, peer: &Peer) -> Result {
         match self.is_of(peer) {
             true => self.insert(here, peer.addr()),
@@ -203,7 +298,7 @@ impl AddressSet {
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL for a stranger.
+    /// -FI_EINVAL for a stranger, -FI_EACCES in a peer's set.
     pub fn take_out(&self, here: InProcess, peer: &Peer) -> Result {
         match self.is_of(peer) {
             true => self.remove(here, peer.addr()),
@@ -212,27 +307,49 @@ impl AddressSet {
     }
 
     fn is_of(&self, peer: &Peer) -> bool {
-        self.ties.parent.identity() == peer.vector().identity()
+        self.bound.ties.parent.identity() == peer.vector().identity()
     }
 
     /// Hands the members to `f`, in order.
-    pub fn with_members<R>(&self, _here: InProcess, f: impl FnOnce(&[fi_addr_t]) -> R) -> R {
-        f(self.members.lock().as_slice())
+    ///
+    /// # Errors
+    ///
+    /// None but in a peer's set: -FI_ENOMEM, and what its owner says.
+    pub fn with_members<R>(
+        &self,
+        _here: InProcess,
+        f: impl FnOnce(&[fi_addr_t]) -> R,
+    ) -> Result<R> {
+        self.with(f)
     }
 
-    /// Closes the set: -FI_EBUSY while somebody has joined it.
+    fn with<R>(&self, f: impl FnOnce(&[fi_addr_t]) -> R) -> Result<R> {
+        Ok(match &self.bound.owner {
+            None => f(self.members.lock().as_slice()),
+            Some(owner) => f(&owner.members()?),
+        })
+    }
+
+    /// Closes the set: -FI_EBUSY while somebody has joined it, or it is a peer's too.
     pub(crate) fn close(&self) -> Result {
         self.users.retire()?;
-        self.ties.card.withdraw();
+        self.bound.ties.card.withdraw();
         Ok(())
     }
 
     fn copy_of(&self, other: &Self) -> Result<Members> {
-        if self.ties.parent.identity() != other.ties.parent.identity() {
+        if self.bound.ties.parent.identity() != other.bound.ties.parent.identity() {
             return Err(Errno::EINVAL);
         }
-        let copy = other.members.lock().copy();
-        copy
+        if other.bound.owner.is_none() {
+            let copy = other.members.lock().copy();
+            return copy;
+        }
+        other.with(|members| {
+            let mut copy = Members::new(usize::MAX);
+            copy.unite(members)?;
+            Ok(copy)
+        })?
     }
 }
 

@@ -132,6 +132,11 @@ impl Gauge {
         }
     }
 
+    /// What it is now.
+    pub(crate) fn get(&self) -> u64 {
+        self.value.load(Relaxed)
+    }
+
     /// Sets it. Who sets the same one excludes others.
     pub(crate) fn set(&self, value: u64) {
         self.value.store(value, Relaxed);

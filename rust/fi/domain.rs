@@ -93,6 +93,8 @@ pub struct Domain {
 struct Parts {
     core: Arc<dyn provider::Domain>,
     reports: SetOnce<Reports>,
+    /// Whose peer it is.
+    _owner: Option<Held<Domain>>,
     ties: Ties<Fabric>,
 }
 
@@ -107,6 +109,7 @@ impl Domain {
         fabric: Held<Fabric>,
         info: &Info,
         threading: Threading,
+        owner: Option<Held<Self>>,
     ) -> Result<Arc<Self>> {
         let av_type = match info.domain().map_or(0, |domain| domain.av_type) {
             abi::FI_AV_UNSPEC => None,
@@ -120,6 +123,7 @@ impl Domain {
         let parts = Parts {
             core,
             reports: SetOnce::new(),
+            _owner: owner,
             ties: Ties {
                 card,
                 parent: fabric,
@@ -205,6 +209,22 @@ impl Domain {
         attr: &av::Attr<'_>,
     ) -> Result<Arc<AddressVector>> {
         AddressVector::new(Held::new(self)?, attr)
+    }
+
+    /// Opens an address vector that has the addresses of `owner`: they are inserted and removed there alone. The
+    /// owner is open for as long as this is.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL for another type than the owner's, asked for here or by the domain, and for an owner that has
+    /// been closed; -FI_ENOMEM.
+    pub fn peer_address_vector(
+        self: &Arc<Self>,
+        _here: InProcess,
+        owner: &Arc<AddressVector>,
+        kind: Option<av::Type>,
+    ) -> Result<Arc<AddressVector>> {
+        AddressVector::peer(Held::new(self)?, Held::new(owner)?, kind)
     }
 
     /// Opens a counter.
@@ -319,7 +339,7 @@ impl Domain {
         }
     }
 
-    /// Closes the domain: -FI_EBUSY while anything of it is open.
+    /// Closes the domain: -FI_EBUSY while anything of it is open, or a peer's.
     pub(crate) fn close(&self) -> Result {
         self.users.retire()?;
         self.parts.ties.card.withdraw();

@@ -5,6 +5,8 @@
 //! Room for the events of an endpoint is made when the endpoint is (see [`Event::reserve`]), so that
 //! reporting one never allocates. Only `fi_eq_write()` is limited by the queue's size. The spinlock
 //! guards the list; it is a leaf and is taken in process context only.
+//!
+//! A peer's queue has no events of its own: all go to its owner, where they are read.
 
 use super::{
     card::{
@@ -166,7 +168,14 @@ struct Inner {
     /// The error last read: its data stays valid until the queue is read again.
     last_error: Option<Owned>,
     /// Until the queue is closed: a handler that is late holds the queue, but not the fabric.
-    ties: Option<Closing<Ties<Fabric>>>,
+    ties: Option<Closing<Bound>>,
+}
+
+/// What a queue has until it is closed.
+struct Bound {
+    /// Where its events go, if it is a peer's.
+    owner: Option<Held<EventQueue>>,
+    ties: Ties<Fabric>,
 }
 
 /// An event queue.
@@ -186,6 +195,8 @@ pub struct EventQueue {
     #[pin]
     work: Work<EventQueue>,
     attr: Attr,
+    /// Whether events go to an owner.
+    is_peer: bool,
     /// See [`Fabric::words`](super::provider::Fabric::words).
     words: fn(c_int) -> &'static CStr,
     users: Users,
@@ -212,7 +223,11 @@ impl Parent for EventQueue {
 
 impl EventQueue {
     /// Opens a queue of `fabric`. May sleep.
-    pub(super) fn new(fabric: Held<Fabric>, mut attr: Attr) -> Result<Arc<Self>> {
+    pub(super) fn new(
+        fabric: Held<Fabric>,
+        mut attr: Attr,
+        owner: Option<Held<Self>>,
+    ) -> Result<Arc<Self>> {
         if attr.size == 0 {
             attr.size = DEFAULT_SIZE;
         }
@@ -228,7 +243,12 @@ impl EventQueue {
             .child(KOFI_OBJECT_EQ, c"", Some(shown.clone()))?;
         let words = fabric.arc().core().words();
         let number = card.number();
-        let ties = Some(Ties::new(card, fabric)?);
+        let is_peer = owner.is_some();
+        let ties = Ties {
+            card,
+            parent: fabric,
+        };
+        let ties = Some(Closing::new(Bound { owner, ties })?);
         Ok(Arc::pin_init(
             pin_init!(Self {
                 number,
@@ -247,6 +267,7 @@ impl EventQueue {
                 handler <- Slot::new(),
                 work <- new_work!("kofi::EventQueue"),
                 attr,
+                is_peer,
                 words,
                 users: Users::new(),
             }),
@@ -265,7 +286,7 @@ impl EventQueue {
         inner
             .ties
             .as_ref()
-            .is_some_and(|ties| Arc::ptr_eq(ties.parent.arc(), fabric))
+            .is_some_and(|bound| Arc::ptr_eq(bound.ties.parent.arc(), fabric))
     }
 
     /// What the provider's number in an error event means. Any context.
@@ -279,8 +300,32 @@ impl EventQueue {
         self.handler.fill(handler)
     }
 
-    /// Appends an event. Process context.
+    /// Where events go: to the queue that owns this one, or its owner. None if it has been closed.
+    fn owner(&self) -> Option<Arc<Self>> {
+        let owner = |queue: &Self| {
+            let inner = queue.inner.lock();
+            let owner = inner.ties.as_ref()?.owner.as_ref()?;
+            Some(owner.arc().clone())
+        };
+        let mut last = owner(self)?;
+        while last.is_peer {
+            last = owner(&last)?;
+        }
+        Some(last)
+    }
+
+    /// Appends an event, or has its owner append it. Process context.
     pub(crate) fn push(self: &Arc<Self>, event: Owned) {
+        if self.is_peer {
+            if let Some(owner) = self.owner() {
+                owner.put(event);
+            }
+            return;
+        }
+        self.put(event);
+    }
+
+    fn put(self: &Arc<Self>, event: Owned) {
         self.append(&mut self.inner.lock(), event);
         self.announce();
     }
@@ -311,13 +356,17 @@ impl EventQueue {
         }
     }
 
-    /// `fi_eq_write()`: appends `data` as event `number`.
+    /// `fi_eq_write()`: appends `data` as event `number`, to its owner's events if it is a peer's.
     ///
     /// # Errors
     ///
     /// -FI_EINVAL without FI_WRITE at open or for more than [`MAX_WRITE`] bytes, -FI_EOVERRUN when `size` written events are unread,
     /// -FI_ENOMEM.
-    pub fn write(self: &Arc<Self>, _here: InProcess, number: u32, data: &[u8]) -> Result {
+    pub fn write(self: &Arc<Self>, here: InProcess, number: u32, data: &[u8]) -> Result {
+        if self.is_peer {
+            let owner = self.owner().ok_or(Errno::EINVAL)?;
+            return owner.write(here, number, data);
+        }
         if !self.attr.writable || data.len() > MAX_WRITE {
             return Err(Errno::EINVAL);
         }
@@ -459,6 +508,12 @@ impl EventQueue {
     /// Drops what is queued about an object that is being closed; what came of many things stays, and
     /// what consumers wrote. Process context.
     pub(crate) fn forget(&self, source: Source) {
+        if self.is_peer {
+            if let Some(owner) = self.owner() {
+                owner.forget(source);
+            }
+            return;
+        }
         let mut inner = self.inner.lock();
         // Dropped behind the lock.
         let dropped = inner.events.take_all(|event| {
@@ -470,7 +525,7 @@ impl EventQueue {
         drop(inner);
     }
 
-    /// Closes the queue: -FI_EBUSY while something is bound to it, and for its own handler. May
+    /// Closes the queue: -FI_EBUSY while something is bound to it, or a peer's, and for its own handler. May
     /// sleep.
     ///
     /// What is unread is freed; the provider refuses the connection requests among it.
@@ -480,8 +535,8 @@ impl EventQueue {
         }
         self.users.retire()?;
         let ties = self.inner.lock().ties.take();
-        if let Some(ties) = &ties {
-            ties.card.withdraw();
+        if let Some(bound) = &ties {
+            bound.ties.card.withdraw();
         }
         self.handler.stop();
         let mut inner = self.inner.lock();

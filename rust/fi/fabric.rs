@@ -85,16 +85,19 @@ impl Fabric {
 
     /// Opens the domain that `info` names, for calls from any thread.
     pub fn domain(self: &Arc<Self>, _here: InProcess, info: &Info) -> Result<Arc<Domain>> {
-        self.domain_for(info, Threading::SAFE)
+        self.domain_for(info, Threading::SAFE, None)
     }
 
-    /// The same for a consumer who may serialize its calls.
+    /// The same for a consumer who may serialize its calls, and of a domain that is the peer of `owner`: that is
+    /// open for as long as this is.
     pub(crate) fn domain_for(
         self: &Arc<Self>,
         info: &Info,
         threading: Threading,
+        owner: Option<&Arc<Domain>>,
     ) -> Result<Arc<Domain>> {
-        Domain::new(Held::new(self)?, info, threading)
+        let owner = owner.map(Held::new).transpose()?;
+        Domain::new(Held::new(self)?, info, threading, owner)
     }
 
     /// Opens an event queue.
@@ -103,7 +106,17 @@ impl Fabric {
         _here: InProcess,
         attr: eq::Attr,
     ) -> Result<Arc<EventQueue>> {
-        EventQueue::new(Held::new(self)?, attr)
+        EventQueue::new(Held::new(self)?, attr, None)
+    }
+
+    /// Opens an event queue that nobody reads: what happens goes to `owner`, which is open for as long as this is.
+    pub fn peer_event_queue(
+        self: &Arc<Self>,
+        _here: InProcess,
+        owner: &Arc<EventQueue>,
+    ) -> Result<Arc<EventQueue>> {
+        let owner = Held::new(owner)?;
+        EventQueue::new(Held::new(self)?, eq::Attr::default(), Some(owner))
     }
 
     /// Opens a wait set.

@@ -5,7 +5,7 @@
 //! Whoever comes passes it on: the queue's handler, a work item that is called for what completes when there
 //! was nothing, and the owner, who may make its peer progress. They take turns, so that it stays in order.
 //! What the owner has no room for is kept, and all behind it stays where it is; the handler tries again
-//! every [`PACE`]. The spinlock guards what is kept, and is held with interrupts off while the owner is told.
+//! every [`PACE`]. The spinlock guards that, and is held with interrupts off while the owner is told.
 
 use super::{
     super::{
@@ -77,13 +77,20 @@ enum Rest {
     More,
 }
 
+/// What the spinlock guards.
+struct Post {
+    /// Until the queue has been closed.
+    owner: Option<KBox<dyn Owner>>,
+    /// What the owner had no room for.
+    kept: Option<Outcome>,
+}
+
 /// See the module.
 #[pin_data]
 pub(crate) struct Forward {
     queue: Arc<dyn provider::CompletionQueue>,
-    owner: KBox<dyn Owner>,
     #[pin]
-    kept: FastLockIrq<Option<Outcome>>,
+    post: FastLockIrq<Post>,
     /// Calls the handler when the owner has been left alone for long enough.
     alarm: Arc<Alarm<CompletionQueue>>,
     #[pin]
@@ -98,11 +105,14 @@ impl Forward {
     /// -FI_EBUSY if the queue has, or had, a handler; -FI_ENOMEM.
     pub(super) fn start(queue: &Arc<CompletionQueue>, owner: KBox<dyn Owner>) -> Result<Arc<Self>> {
         let alarm = Alarm::new(queue.clone())?;
+        let post = Post {
+            owner: Some(owner),
+            kept: None,
+        };
         let forward = Arc::pin_init(
             pin_init!(Self {
                 queue: queue.core().clone(),
-                owner,
-                kept <- FastLockIrq::new(None, c"kofi::Forward", static_lock_class!()),
+                post <- FastLockIrq::new(post, c"kofi::Forward", static_lock_class!()),
                 alarm,
                 watch <- new_mutex!(None, "kofi::Forward::watch"),
             }),
@@ -140,9 +150,11 @@ impl Forward {
 
     /// Passes on one, if there is one: whether there may be more.
     fn pass(&self) -> core::result::Result<(), Rest> {
-        let mut kept = self.kept.lock();
+        let mut post = self.post.lock();
+        let Post { owner, kept } = &mut *post;
+        let owner = owner.as_ref().ok_or(Rest::Nothing)?;
         let outcome = kept.take().or_else(|| self.next()).ok_or(Rest::Nothing)?;
-        match self.owner.tell(&outcome) {
+        match owner.tell(&outcome) {
             Ok(()) => Ok(()),
             Err(Errno::EAGAIN) => {
                 *kept = Some(outcome);
@@ -197,8 +209,12 @@ impl Forward {
     /// The queue has been closed: nothing is passed on any more. May sleep.
     pub(crate) fn end(&self) {
         drop(self.watch.lock().take());
+        let mut post = self.post.lock();
         // What the owner had no room for is dropped with the endpoints that it is of.
-        *self.kept.lock() = None;
+        post.kept = None;
+        let owner = post.owner.take();
+        drop(post);
+        drop(owner);
     }
 }
 

@@ -67,7 +67,7 @@ impl Below {
     /// Those of the provider.
     pub(super) fn new(fabric: Arc<fi::fabric::Fabric>, info: KBox<Info>) -> Result<Self> {
         // Whoever reads completions moves packets, and so do work items.
-        let domain = fabric.domain_for(&info, Threading::SAFE)?;
+        let domain = fabric.domain_for(&info, Threading::SAFE, None)?;
         Ok(Self {
             domain,
             info,

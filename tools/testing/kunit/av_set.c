@@ -265,7 +265,7 @@ static void avset_03_what_is_refused(struct kunit *test)
 
 	attr.flags = FI_READ;
 	KUNIT_EXPECT_EQ(test, -FI_EBADFLAGS, try_open(av, attr));
-	attr.flags = FI_PEER;
+	attr.flags = FI_PEER_AV;
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, try_open(av, attr));
 	/* There are no collectives yet. */
 	attr.flags = FI_BARRIER_SET;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CLOSE 2: completion queues that providers share, whose allocations fail; see
- * fault.c.
+ * CLOSE 2: objects that providers share, whose allocations fail; see fault.c.
  */
 
 #include <kunit/test-bug.h>
+#include <rdma/fi_collective.h>
 #include <rdma/fi_ext.h>
 
 #include "fault.h"
@@ -26,14 +26,19 @@ static void close_queue(struct fault *fault)
 	fi_close(&fault->cq->fid);
 }
 
-static int call_export(struct fault *fault)
+static int export(struct fault *fault, struct fid *fid)
 {
 	struct fid *exported;
-	int ret = fi_export_fid(&fault->cq->fid, 0, &exported, NULL);
+	int ret = fi_export_fid(fid, 0, &exported, NULL);
 
 	if (!ret)
 		fault->made = exported;
 	return ret;
+}
+
+static int call_export(struct fault *fault)
+{
+	return export(fault, &fault->cq->fid);
 }
 
 static int call_open_peer(struct fault *fault)
@@ -66,8 +71,103 @@ static void close_02_queues_of_peers(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, fi_close(&fault->cq->fid));
 }
 
+static struct fid_av_set *set;
+
+static int call_export_av(struct fault *fault)
+{
+	return export(fault, &fault->av->fid);
+}
+
+static int call_open_peer_av(struct fault *fault)
+{
+	struct fi_peer_av_context context = {
+		.size = sizeof(context),
+		.av = container_of(fault->exported, struct fid_peer_av, fid),
+	};
+	struct fi_av_attr attr = { .flags = FI_PEER };
+	struct fid_av *av;
+
+	return FAULT_MADE(fault, fi_av_open(fault->fx->domain, &attr, &av, &context), av);
+}
+
+static int call_export_set(struct fault *fault)
+{
+	return export(fault, &set->fid);
+}
+
+static int call_open_peer_set(struct fault *fault)
+{
+	struct fi_peer_av_set_context context = {
+		.size = sizeof(context),
+		.av_set = container_of(fault->exported, struct fid_peer_av_set, fid),
+	};
+	struct fi_av_set_attr attr = {
+		.start_addr = FI_ADDR_NOTAVAIL,
+		.end_addr = FI_ADDR_NOTAVAIL,
+		.flags = FI_PEER_AV,
+	};
+	struct fid_av_set *peer;
+
+	return FAULT_MADE(fault, fi_av_set(fault->av, &attr, &peer, &context), peer);
+}
+
+static int call_open_peer_eq(struct fault *fault)
+{
+	struct fi_peer_eq_context context = { .size = sizeof(context), .eq = fault->fx->eq };
+	struct fi_eq_attr attr = { .flags = FI_PEER };
+	struct fid_eq *eq;
+
+	return FAULT_MADE(fault, fi_eq_open(fault->fx->fabric, &attr, &eq, &context), eq);
+}
+
+static int call_open_peer_domain(struct fault *fault)
+{
+	struct fi_peer_domain_context context = {
+		.size = sizeof(context),
+		.domain = fault->fx->domain,
+	};
+	struct fid_domain *domain;
+
+	return FAULT_MADE(fault, fi_domain2(fault->fx->fabric, fault->fx->info, &domain, FI_PEER,
+					    &context), domain);
+}
+
+static void close_02_other_objects_of_peers(struct kunit *test)
+{
+	static const struct step exporting_av = { "fi_export_fid(av)", NULL, call_export_av };
+	static const struct step exporting_set = { "fi_export_fid(av_set)", NULL, call_export_set };
+	static const struct step opening_av = { "fi_av_open(FI_PEER)", NULL, call_open_peer_av };
+	static const struct step opening_set = { "fi_av_set(FI_PEER_AV)", NULL, call_open_peer_set };
+	static const struct step others[] = {
+		{ "fi_eq_open(FI_PEER)", NULL, call_open_peer_eq },
+		{ "fi_domain2(FI_PEER)", NULL, call_open_peer_domain },
+	};
+	struct fault *fault = fault_new(test);
+	struct fi_av_attr av_attr = {};
+	struct fi_av_set_attr set_attr = { .flags = FI_UNIVERSE };
+
+	set_attr.start_addr = FI_ADDR_NOTAVAIL;
+	set_attr.end_addr = FI_ADDR_NOTAVAIL;
+	KUNIT_ASSERT_EQ(test, 0, fi_av_open(fault->fx->domain, &av_attr, &fault->av, NULL));
+	fx_defer_close(test, &fault->av->fid);
+	KUNIT_ASSERT_EQ(test, 4, fi_av_insertsym(fault->av, "10.0.0.1", 4, "1", 1, NULL, 0, NULL));
+	KUNIT_ASSERT_EQ(test, 0, fi_av_set(fault->av, &set_attr, &set, NULL));
+	fx_defer_close(test, &set->fid);
+	fault_walk(test, fault, &exporting_av);
+	KUNIT_ASSERT_EQ(test, 0, fi_export_fid(&fault->av->fid, 0, &fault->exported, NULL));
+	fault_walk(test, fault, &opening_av);
+	KUNIT_EXPECT_EQ(test, 0, fi_close(fault->exported));
+	fault_walk(test, fault, &exporting_set);
+	KUNIT_ASSERT_EQ(test, 0, fi_export_fid(&set->fid, 0, &fault->exported, NULL));
+	fault_walk(test, fault, &opening_set);
+	KUNIT_EXPECT_EQ(test, 0, fi_close(fault->exported));
+	for (int i = 0; i < ARRAY_SIZE(others); i++)
+		fault_walk(test, fault, &others[i]);
+}
+
 static struct kunit_case cases[] = {
 	KUNIT_CASE_SLOW(close_02_queues_of_peers),
+	KUNIT_CASE_SLOW(close_02_other_objects_of_peers),
 	{}
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What suites of completion queues that providers share have in common.
+ * What suites of objects that providers share have in common.
  */
 
 #ifndef KOFI_KUNIT_PEER_H
@@ -28,6 +28,8 @@ struct kofi_fabric_fx *peer_fabric(struct kunit *test);
 int peer_open(struct fid_domain *domain, struct fid_peer_cq *owner, struct fid_cq **cq);
 struct fid_cq *peer_of(struct kunit *test, struct fid_domain *domain, struct fid_peer_cq *owner);
 
+/* fi_export_fid(), which gives an fid of that class; closed with the test. */
+struct fid *peer_export_fid(struct kunit *test, struct fid *fid, size_t fclass);
 /* What others put completions into cq with; closed with the test. */
 struct fid_peer_cq *peer_export(struct kunit *test, struct fid_cq *cq);
 

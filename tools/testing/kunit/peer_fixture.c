@@ -23,15 +23,21 @@ struct fid_cq *peer_of(struct kunit *test, struct fid_domain *domain, struct fid
 	return cq;
 }
 
-struct fid_peer_cq *peer_export(struct kunit *test, struct fid_cq *cq)
+struct fid *peer_export_fid(struct kunit *test, struct fid *fid, size_t fclass)
 {
 	struct fid *exported = NULL;
 
-	KUNIT_ASSERT_EQ(test, 0, fi_export_fid(&cq->fid, 0, &exported, test));
-	KUNIT_ASSERT_EQ(test, FI_CLASS_PEER_CQ, exported->fclass);
+	KUNIT_ASSERT_EQ(test, 0, fi_export_fid(fid, 0, &exported, test));
+	KUNIT_ASSERT_EQ(test, fclass, exported->fclass);
 	KUNIT_ASSERT_PTR_EQ(test, test, exported->context);
 	fx_defer_close(test, exported);
-	return container_of(exported, struct fid_peer_cq, fid);
+	return exported;
+}
+
+struct fid_peer_cq *peer_export(struct kunit *test, struct fid_cq *cq)
+{
+	return container_of(peer_export_fid(test, &cq->fid, FI_CLASS_PEER_CQ),
+			    struct fid_peer_cq, fid);
 }
 
 struct peer_ends *peer_connect(struct kunit *test, struct kofi_fabric_fx *fx, struct fid_cq *cq)

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Address vectors that providers share.
+
+use super::{
+    super::object::{
+        self,
+        address,
+        Object, //
+    },
+    sized, //
+};
+use crate::{
+    abi::{
+        self,
+        errno::into_int,
+        fi_addr_t,
+        fi_av_attr,
+        fi_ops,
+        fi_ops_av_owner,
+        fi_peer_av_context,
+        fid,
+        fid_ep,
+        fid_peer_av,
+        Errno,
+        Result,
+        FI_ADDR_NOTAVAIL, //
+    },
+    fi::{
+        av::{
+            AddressVector,
+            Type, //
+        },
+        object::Held, //
+    },
+};
+use core::{
+    net::SocketAddr,
+    ptr, //
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// Room for the name of any endpoint.
+const MOST_NAME: usize = 128;
+
+/// What a vector's `struct fid_peer_av` stands at the beginning of.
+#[repr(C)]
+struct SharedVectorObject {
+    fid: fid_peer_av,
+    vector: Held<AddressVector>,
+    /// What the names of endpoints are there.
+    format: u32,
+}
+
+// SAFETY: `#[repr(C)]`, begins with a `fid_peer_av`, and is the only type with this table.
+unsafe impl Object for SharedVectorObject {
+    const CLASS: u32 = abi::FI_CLASS_PEER_AV;
+
+    fn ops() -> &'static fi_ops {
+        static OPS: fi_ops = object::fid_ops(close, None, None);
+        &OPS
+    }
+}
+
+unsafe extern "C" fn close(fid: *mut fid) -> c_int {
+    // SAFETY: As the C caller promises.
+    into_int(unsafe { object::close::<SharedVectorObject>(fid, |_| Ok(())) })
+}
+
+/// What peers ask a vector.
+static OWNER: fi_ops_av_owner = fi_ops_av_owner {
+    size: size_of::<fi_ops_av_owner>(),
+    query: Some(query),
+    ep_addr: Some(ep_addr),
+};
+
+/// `fi_export_fid()` of a vector, with addresses of that format. May sleep.
+///
+/// # Errors
+///
+/// Those of [`super::export`].
+///
+/// # Safety
+///
+/// As of [`super::export`].
+pub(in super::super) unsafe fn export_vector(
+    vector: &Arc<AddressVector>,
+    format: u32,
+    arg: *mut c_void,
+) -> Result {
+    // SAFETY: By this function's safety requirement.
+    unsafe {
+        super::export(arg, |fid| {
+            Ok(SharedVectorObject {
+                fid: fid_peer_av {
+                    fid,
+                    owner_ops: ptr::from_ref(&OWNER).cast_mut(),
+                },
+                vector: Held::new(vector)?,
+                format,
+            })
+        })
+    }
+}
+
+/// The owner's vector in the context of `fi_av_open()` with FI_PEER. It has to be ours: what another's addresses
+/// stand for, nobody could say.
+///
+/// # Errors
+///
+/// -FI_EINVAL for NULL, for a struct that is too small, and for a vector of another make.
+///
+/// # Safety
+///
+/// `context` is NULL or a valid `struct fi_peer_av_context`.
+pub(in super::super) unsafe fn owner_of_vector<'a>(
+    context: *mut c_void,
+) -> Result<&'a Arc<AddressVector>> {
+    // SAFETY: By this function's safety requirement; nothing beyond a struct's size is looked at.
+    let owner = unsafe {
+        let context = sized::<fi_peer_av_context>(context)?;
+        object::object::<SharedVectorObject>(context.av.cast())?
+    };
+    Ok(owner.vector.arc())
+}
+
+/// `fi_ops_av_owner::query`.
+unsafe extern "C" fn query(av: *mut fid_peer_av, attr: *mut fi_av_attr) -> c_int {
+    // SAFETY: As the C caller promises.
+    into_int(unsafe {
+        object::object::<SharedVectorObject>(av.cast()).and_then(|object| {
+            let attr = attr.as_mut().ok_or(Errno::EINVAL)?;
+            *attr = fi_av_attr {
+                type_: match object.vector.kind() {
+                    Type::Map => abi::FI_AV_MAP,
+                    Type::Table => abi::FI_AV_TABLE,
+                },
+                rx_ctx_bits: object.vector.rx_ctx_bits() as c_int,
+                count: object.vector.count(),
+                ..pin_init::zeroed()
+            };
+            Ok(())
+        })
+    })
+}
+
+/// `fi_ops_av_owner::ep_addr`.
+unsafe extern "C" fn ep_addr(av: *mut fid_peer_av, ep: *mut fid_ep) -> fi_addr_t {
+    // SAFETY: As the C caller promises.
+    let found = unsafe {
+        object::object::<SharedVectorObject>(av.cast())
+            .and_then(|object| Ok(object.vector.find(&name_of(ep, object.format)?)))
+    };
+    found.ok().flatten().unwrap_or(FI_ADDR_NOTAVAIL)
+}
+
+/// The name of an endpoint of any make.
+///
+/// # Safety
+///
+/// `ep` is NULL or valid, and its name has that format.
+unsafe fn name_of(ep: *mut fid_ep, format: u32) -> Result<SocketAddr> {
+    let mut name = [0u8; MOST_NAME];
+    let mut len = name.len();
+    // SAFETY: By this function's safety requirement.
+    unsafe {
+        let cm = ep.as_ref().and_then(|ep| ep.cm.as_ref());
+        let getname = cm.and_then(|cm| cm.getname).ok_or(Errno::EINVAL)?;
+        if getname(ep.cast(), name.as_mut_ptr().cast(), &mut len) != 0 {
+            return Err(Errno::EINVAL);
+        }
+        address(format, name.as_ptr().cast(), len)
+    }
+}

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Sets of addresses that providers share.
+
+use super::{
+    super::object::{
+        self,
+        Object, //
+    },
+    sized, //
+};
+use crate::{
+    abi::{
+        self,
+        context::in_process,
+        errno::{
+            from_int,
+            into_int, //
+        },
+        fi_addr_t,
+        fi_ops,
+        fi_ops_av_set_owner,
+        fi_peer_av_set_context,
+        fid,
+        fid_peer_av_set,
+        Errno,
+        Result,
+        FI_ADDR_NOTAVAIL, //
+    },
+    fi::{
+        av_set::{
+            AddressSet,
+            Owner, //
+        },
+        object::Held, //
+    },
+};
+use core::ptr;
+use kernel::{
+    alloc::{
+        flags::__GFP_NOWARN,
+        KVVec, //
+    },
+    prelude::*,
+    sync::Arc, //
+};
+
+/// Room that another's members are asked for with first.
+const FIRST: usize = 64;
+
+/// How often it is asked again for more than it said there were.
+const ROUNDS: usize = 16;
+
+/// What a set's `struct fid_peer_av_set` stands at the beginning of.
+#[repr(C)]
+struct SharedSetObject {
+    fid: fid_peer_av_set,
+    set: Held<AddressSet>,
+}
+
+// SAFETY: `#[repr(C)]`, begins with a `fid_peer_av_set`, and is the only type with this table.
+unsafe impl Object for SharedSetObject {
+    const CLASS: u32 = abi::FI_CLASS_PEER_AV_SET;
+
+    fn ops() -> &'static fi_ops {
+        static OPS: fi_ops = object::fid_ops(close, None, None);
+        &OPS
+    }
+}
+
+unsafe extern "C" fn close(fid: *mut fid) -> c_int {
+    // SAFETY: As the C caller promises.
+    into_int(unsafe { object::close::<SharedSetObject>(fid, |_| Ok(())) })
+}
+
+/// What peers ask a set.
+static OWNER: fi_ops_av_set_owner = fi_ops_av_set_owner {
+    size: size_of::<fi_ops_av_set_owner>(),
+    members: Some(members),
+};
+
+/// `fi_export_fid()` of a set. May sleep.
+///
+/// # Errors
+///
+/// Those of [`super::export`].
+///
+/// # Safety
+///
+/// As of [`super::export`].
+pub(in super::super) unsafe fn export_set(set: &Arc<AddressSet>, arg: *mut c_void) -> Result {
+    // SAFETY: By this function's safety requirement.
+    unsafe {
+        super::export(arg, |fid| {
+            Ok(SharedSetObject {
+                fid: fid_peer_av_set {
+                    fid,
+                    owner_ops: ptr::from_ref(&OWNER).cast_mut(),
+                },
+                set: Held::new(set)?,
+            })
+        })
+    }
+}
+
+/// `fi_ops_av_set_owner::members`.
+unsafe extern "C" fn members(
+    av_set: *mut fid_peer_av_set,
+    addr: *mut fi_addr_t,
+    count: *mut usize,
+) -> c_int {
+    // SAFETY: As the C caller promises.
+    into_int(unsafe { try_members(av_set, addr, count) })
+}
+
+/// # Safety
+///
+/// `av_set` and `count` are NULL or valid, `addr` is NULL or valid for `*count` addresses.
+unsafe fn try_members(
+    av_set: *mut fid_peer_av_set,
+    addr: *mut fi_addr_t,
+    count: *mut usize,
+) -> Result {
+    // SAFETY: By this function's safety requirement.
+    let (object, count) = unsafe {
+        (
+            object::object::<SharedSetObject>(av_set.cast())?,
+            count.as_mut().ok_or(Errno::EINVAL)?,
+        )
+    };
+    let here = in_process()?;
+    object.set.with_members(here, |members| {
+        let room = core::mem::replace(count, members.len());
+        if room < members.len() {
+            return Err(Errno::ETOOSMALL);
+        }
+        if addr.is_null() && !members.is_empty() {
+            return Err(Errno::EINVAL);
+        }
+        if !members.is_empty() {
+            // SAFETY: By this function's safety requirement, and there is room.
+            unsafe { ptr::copy_nonoverlapping(members.as_ptr(), addr, members.len()) };
+        }
+        Ok(())
+    })?
+}
+
+/// A set that somebody of another make owns.
+///
+/// # Invariants
+///
+/// The set is valid, and so is its call.
+struct Another {
+    set: *mut fid_peer_av_set,
+    members: unsafe extern "C" fn(*mut fid_peer_av_set, *mut fi_addr_t, *mut usize) -> c_int,
+}
+
+// SAFETY: The owner's call may come from any thread.
+unsafe impl Send for Another {}
+
+// SAFETY: As above.
+unsafe impl Sync for Another {}
+
+impl Owner for Another {
+    fn members(&self) -> Result<KVVec<fi_addr_t>> {
+        let mut room = FIRST;
+        for _ in 0..ROUNDS {
+            let mut members = KVVec::from_elem(FI_ADDR_NOTAVAIL, room, GFP_KERNEL | __GFP_NOWARN)?;
+            let mut count = room;
+            // SAFETY: By the invariant; there is as much room as is said.
+            let answer = unsafe { (self.members)(self.set, members.as_mut_ptr(), &mut count) };
+            match from_int(answer) {
+                Ok(_) if count <= room => {
+                    members.truncate(count);
+                    return Ok(members);
+                }
+                // It may grow meanwhile.
+                Err(Errno::ETOOSMALL) if count > room => room = count,
+                Err(errno) if errno != Errno::ETOOSMALL => return Err(errno),
+                _ => return Err(Errno::EINVAL),
+            }
+        }
+        Err(Errno::EAGAIN)
+    }
+}
+
+/// The owner's set in the context of `fi_av_set()` with FI_PEER_AV.
+///
+/// # Errors
+///
+/// -FI_EINVAL for NULL, for a struct that is too small, and for a call that is not there; -FI_ENOMEM.
+///
+/// # Safety
+///
+/// `context` is NULL or a `struct fi_peer_av_set_context` whose set is valid until the peer's is closed.
+pub(in super::super) unsafe fn owner_of_set(context: *mut c_void) -> Result<KBox<dyn Owner>> {
+    // SAFETY: By this function's safety requirement; nothing beyond a struct's size is looked at.
+    let (set, ops) = unsafe {
+        let context = sized::<fi_peer_av_set_context>(context)?;
+        if let Ok(ours) = object::object::<SharedSetObject>(context.av_set.cast()) {
+            let owner: KBox<dyn Owner> = KBox::new(Held::new(ours.set.arc())?, GFP_KERNEL)?;
+            return Ok(owner);
+        }
+        let set = context.av_set.as_ref().ok_or(Errno::EINVAL)?;
+        if set.fid.fclass != abi::FI_CLASS_PEER_AV_SET as usize {
+            return Err(Errno::EINVAL);
+        }
+        (
+            context.av_set,
+            sized::<fi_ops_av_set_owner>(set.owner_ops.cast())?,
+        )
+    };
+    // INVARIANT: By this function's safety requirement, and as has been looked at.
+    let owner = Another {
+        set,
+        members: ops.members.ok_or(Errno::EINVAL)?,
+    };
+    let owner: KBox<dyn Owner> = KBox::new(owner, GFP_KERNEL)?;
+    Ok(owner)
+}

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Completion queues that providers share.
+
+use super::{
+    super::object::{
+        self,
+        Object, //
+    },
+    sized, //
+};
+use crate::{
+    abi::{
+        self,
+        errno::{
+            from_int,
+            into_ssize, //
+        },
+        fi_addr_t,
+        fi_cq_err_entry,
+        fi_ops,
+        fi_ops_cq_owner,
+        fi_peer_cq_context,
+        fid,
+        fid_peer_cq,
+        Errno,
+        Result, //
+    },
+    fi::{
+        cq::{
+            Completion,
+            CompletionQueue,
+            Export,
+            Failure,
+            Outcome,
+            Owner, //
+        },
+        memory::Context, //
+    },
+};
+use core::ptr;
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// What a queue's `struct fid_peer_cq` stands at the beginning of.
+#[repr(C)]
+struct SharedQueueObject {
+    fid: fid_peer_cq,
+    export: Arc<Export>,
+}
+
+// SAFETY: `#[repr(C)]`, begins with a `fid_peer_cq`, and is the only type with this table.
+unsafe impl Object for SharedQueueObject {
+    const CLASS: u32 = abi::FI_CLASS_PEER_CQ;
+
+    fn ops() -> &'static fi_ops {
+        static OPS: fi_ops = object::fid_ops(close_queue, None, None);
+        &OPS
+    }
+}
+
+unsafe extern "C" fn close_queue(fid: *mut fid) -> c_int {
+    // SAFETY: As the C caller promises.
+    abi::errno::into_int(unsafe { object::close::<SharedQueueObject>(fid, |_| Ok(())) })
+}
+
+/// What peers put completions into a queue with.
+static QUEUE_OWNER: fi_ops_cq_owner = fi_ops_cq_owner {
+    size: size_of::<fi_ops_cq_owner>(),
+    write: Some(write),
+    writeerr: Some(write_error),
+};
+
+/// `fi_export_fid()` of a queue. May sleep.
+///
+/// # Errors
+///
+/// Those of [`super::export`].
+///
+/// # Safety
+///
+/// As of [`super::export`].
+pub(in super::super) unsafe fn export_queue(
+    queue: &Arc<CompletionQueue>,
+    arg: *mut c_void,
+) -> Result {
+    // SAFETY: By this function's safety requirement.
+    unsafe {
+        super::export(arg, |fid| {
+            Ok(SharedQueueObject {
+                fid: fid_peer_cq {
+                    fid,
+                    owner_ops: ptr::from_ref(&QUEUE_OWNER).cast_mut(),
+                },
+                export: Arc::new(queue.export()?, GFP_KERNEL)?,
+            })
+        })
+    }
+}
+
+/// `fi_ops_cq_owner::write`.
+unsafe extern "C" fn write(
+    cq: *mut fid_peer_cq,
+    context: *mut c_void,
+    flags: u64,
+    len: usize,
+    buf: *mut c_void,
+    data: u64,
+    tag: u64,
+    src: fi_addr_t,
+) -> isize {
+    let done = Completion {
+        context: Context::new(context),
+        flags,
+        len,
+        data,
+        buf: buf.addr(),
+        tag,
+        source: src,
+    };
+    // SAFETY: As the C caller promises.
+    into_ssize(unsafe { put(cq, Outcome::Done(done)) })
+}
+
+/// `fi_ops_cq_owner::writeerr`.
+unsafe extern "C" fn write_error(cq: *mut fid_peer_cq, entry: *const fi_cq_err_entry) -> isize {
+    // SAFETY: As the C caller promises.
+    into_ssize(unsafe { try_write_error(cq, entry) })
+}
+
+unsafe fn try_write_error(cq: *mut fid_peer_cq, entry: *const fi_cq_err_entry) -> Result<usize> {
+    // SAFETY: As the C caller promises.
+    let entry = unsafe { entry.as_ref() }.ok_or(Errno::EINVAL)?;
+    let failure = Failure {
+        completion: Completion {
+            context: Context::new(entry.op_context),
+            flags: entry.flags,
+            len: entry.len,
+            data: entry.data,
+            buf: entry.buf.addr(),
+            tag: entry.tag,
+            source: entry.src_addr,
+        },
+        dropped: entry.olen,
+        errno: Errno::new(entry.err).ok_or(Errno::EINVAL)?,
+        prov_errno: entry.prov_errno,
+        stranger: None,
+    };
+    // SAFETY: As the C caller promises.
+    unsafe { put(cq, Outcome::Failed(failure)) }
+}
+
+/// Puts something into an exported queue; how many entries that makes.
+///
+/// # Safety
+///
+/// `cq` is NULL or valid.
+unsafe fn put(cq: *mut fid_peer_cq, outcome: Outcome) -> Result<usize> {
+    // SAFETY: By this function's safety requirement.
+    let object = unsafe { object::object::<SharedQueueObject>(cq.cast())? };
+    object.export.put(outcome).map(|()| 0)
+}
+
+impl Owner for Arc<Export> {
+    fn tell(&self, outcome: &Outcome) -> Result {
+        self.put(*outcome)
+    }
+}
+
+/// A queue that somebody of another make owns.
+///
+/// # Invariants
+///
+/// The queue is valid, and so are its calls, which are there.
+struct QueueOwner {
+    queue: *mut fid_peer_cq,
+    write: unsafe extern "C" fn(
+        *mut fid_peer_cq,
+        *mut c_void,
+        u64,
+        usize,
+        *mut c_void,
+        u64,
+        u64,
+        fi_addr_t,
+    ) -> isize,
+    write_error: unsafe extern "C" fn(*mut fid_peer_cq, *const fi_cq_err_entry) -> isize,
+}
+
+// SAFETY: The owner's calls may come from any context; it locks.
+unsafe impl Send for QueueOwner {}
+
+// SAFETY: As above.
+unsafe impl Sync for QueueOwner {}
+
+impl Owner for QueueOwner {
+    fn tell(&self, outcome: &Outcome) -> Result {
+        let done = outcome.completion();
+        let (context, buf) = (
+            done.context.as_ptr(),
+            ptr::without_provenance_mut::<c_void>(done.buf),
+        );
+        let answer = match outcome {
+            // SAFETY: By the invariant.
+            Outcome::Done(done) => unsafe {
+                (self.write)(
+                    self.queue,
+                    context,
+                    done.flags,
+                    done.len,
+                    buf,
+                    done.data,
+                    done.tag,
+                    done.source,
+                )
+            },
+            Outcome::Failed(failure) => {
+                let entry = fi_cq_err_entry {
+                    op_context: context,
+                    flags: done.flags,
+                    len: done.len,
+                    buf,
+                    data: done.data,
+                    tag: done.tag,
+                    olen: failure.dropped,
+                    err: failure.errno.code(),
+                    prov_errno: failure.prov_errno,
+                    src_addr: done.source,
+                    ..pin_init::zeroed()
+                };
+                // SAFETY: By the invariant; the entry is there for as long as the call.
+                unsafe { (self.write_error)(self.queue, &entry) }
+            }
+        };
+        from_int(c_int::try_from(answer).unwrap_or(c_int::MIN)).map(|_| ())
+    }
+}
+
+/// The owner's queue in the context of `fi_cq_open()` with FI_PEER.
+///
+/// # Errors
+///
+/// -FI_EINVAL for NULL, for a struct that is too small, and for calls that are not there; -FI_ENOMEM.
+///
+/// # Safety
+///
+/// `context` is NULL or a `struct fi_peer_cq_context` whose queue is valid until nobody tells it anything
+/// more.
+pub(in super::super) unsafe fn owner_of_queue(context: *mut c_void) -> Result<KBox<dyn Owner>> {
+    // SAFETY: By this function's safety requirement; nothing beyond a struct's size is looked at.
+    let (queue, ops) = unsafe {
+        let context = sized::<fi_peer_cq_context>(context)?;
+        if let Ok(ours) = object::object::<SharedQueueObject>(context.cq.cast()) {
+            let owner: KBox<dyn Owner> = KBox::new(ours.export.clone(), GFP_KERNEL)?;
+            return Ok(owner);
+        }
+        let queue = context.cq.as_ref().ok_or(Errno::EINVAL)?;
+        if queue.fid.fclass != abi::FI_CLASS_PEER_CQ as usize {
+            return Err(Errno::EINVAL);
+        }
+        (
+            context.cq,
+            sized::<fi_ops_cq_owner>(queue.owner_ops.cast())?,
+        )
+    };
+    // INVARIANT: By this function's safety requirement, and as has been looked at.
+    let owner = QueueOwner {
+        queue,
+        write: ops.write.ok_or(Errno::EINVAL)?,
+        write_error: ops.writeerr.ok_or(Errno::EINVAL)?,
+    };
+    let owner: KBox<dyn Owner> = KBox::new(owner, GFP_KERNEL)?;
+    Ok(owner)
+}

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: GPL-2.0
+/* CONTRACT, PEER 4: event queues and domains that providers share. */
+
+#include "peer.h"
+
+static int open_peer(struct fid_fabric *fabric, struct fid_eq *owner, struct fid_eq **eq)
+{
+	struct fi_peer_eq_context context = { .size = sizeof(context), .eq = owner };
+	struct fi_eq_attr attr = { .flags = FI_PEER };
+
+	return fi_eq_open(fabric, &attr, eq, &context);
+}
+
+/* One of a fabric of its own. */
+static struct fid_eq *peer_of_eq(struct kunit *test, struct fid_fabric *fabric, struct fid_eq *owner)
+{
+	struct fid_eq *eq;
+
+	KUNIT_ASSERT_EQ(test, 0, open_peer(fabric, owner, &eq));
+	fx_defer_close(test, &eq->fid);
+	return eq;
+}
+
+static void peer_04_what_happens_goes_to_the_owner(struct kunit *test)
+{
+	struct kofi_fabric_fx *owner = fx_open(test), *fx = fx_open(test);
+	struct fid_eq *eq = peer_of_eq(test, fx->fabric, owner->eq);
+	struct fid_pep *pep = fx_listen(test, fx->fabric, fx->info, eq);
+	struct fid_ep *ep[2] = { fx_ep(test, fx->domain, fx->info) };
+
+	fx_bind(test, ep[0], eq, fx->cq, FI_TRANSMIT | FI_RECV);
+	KUNIT_ASSERT_EQ(test, 0, fi_enable(ep[0]));
+	/* The request, and that both are connected. */
+	ep[1] = fx_connect(test, fx->domain, ep[0], pep, owner->eq, fx->cq);
+	KUNIT_EXPECT_EQ(test, -FI_EBUSY, fi_close(&eq->fid));
+	KUNIT_EXPECT_EQ(test, 0, fi_shutdown(ep[1], 0));
+	tr_expect_shutdown(test, owner->eq, ep[0]);
+	fx_close(test, &ep[0]->fid);
+	fx_close(test, &ep[1]->fid);
+	tr_expect_silence(test, owner->eq);
+}
+
+static void peer_04_failures_and_those_who_are_closed(struct kunit *test)
+{
+	struct kofi_fabric_fx *owner = fx_open(test), *fx = fx_open(test);
+	struct fid_eq *eq = peer_of_eq(test, fx->fabric, owner->eq);
+	struct fi_eq_err_entry error = {};
+	struct sockaddr_storage silent;
+	size_t len = sizeof(silent);
+	struct fid_pep *pep = fx_pep(test, fx->fabric, fx->info);
+	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
+
+	KUNIT_ASSERT_EQ(test, 0, fi_getname(&pep->fid, &silent, &len));
+	fx_close(test, &pep->fid);
+	for (int turn = 0; turn < 2; turn++) {
+		struct fid_ep *ep = fx_ep(test, fx->domain, fx->info);
+
+		fx_bind(test, ep, eq, fx->cq, FI_TRANSMIT | FI_RECV);
+		KUNIT_ASSERT_EQ(test, 0, fi_connect(ep, &silent, NULL, 0));
+		while (fi_eq_readerr(owner->eq, &error, FI_PEEK) == -FI_EAGAIN &&
+		       time_before(jiffies, end))
+			usleep_range(100, 500);
+		if (!turn) {
+			KUNIT_ASSERT_EQ(test, 0, fx_wait_error(test, owner->eq, &error));
+			KUNIT_EXPECT_PTR_EQ(test, &ep->fid, error.fid);
+			KUNIT_EXPECT_EQ(test, FI_ECONNREFUSED, error.err);
+			KUNIT_EXPECT_NOT_NULL(test, fi_eq_strerror(eq, error.prov_errno, NULL, NULL, 0));
+		}
+		/* What is unread of it goes with it. */
+		fx_close(test, &ep->fid);
+	}
+	tr_expect_silence(test, owner->eq);
+}
+
+static void peer_04_nothing_is_read_there(struct kunit *test)
+{
+	struct kofi_fabric_fx *owner = fx_open(test), *fx = fx_open(test);
+	struct fid_eq *eq = peer_of_eq(test, fx->fabric, owner->eq);
+	/* A peer may be an owner. */
+	struct fid_eq *last = peer_of_eq(test, fx->fabric, eq);
+	struct fi_eq_err_entry error = {};
+	struct fx_cm_event event;
+	struct fid *fids[] = { &eq->fid };
+	u32 number, what = 7;
+
+	KUNIT_EXPECT_EQ(test, -FI_ENOSYS, fi_eq_read(eq, &number, &event, sizeof(event), 0));
+	KUNIT_EXPECT_EQ(test, -FI_ENOSYS, fi_eq_readerr(eq, &error, 0));
+	KUNIT_EXPECT_EQ(test, -FI_ENOSYS, fi_eq_sread(eq, &number, &event, sizeof(event), 0, 0));
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_trywait(fx->fabric, fids, 1));
+	/* What is written is read where all is. */
+	KUNIT_EXPECT_EQ(test, sizeof(what), fi_eq_write(eq, 1234, &what, sizeof(what), 0));
+	what = 8;
+	KUNIT_EXPECT_EQ(test, sizeof(what), fi_eq_write(last, 1235, &what, sizeof(what), 0));
+	for (int i = 0; i < 2; i++) {
+		KUNIT_EXPECT_EQ(test, sizeof(what), fi_eq_read(owner->eq, &number, &what,
+							       sizeof(what), 0));
+		KUNIT_EXPECT_EQ(test, 1234 + i, number);
+		KUNIT_EXPECT_EQ(test, 7 + i, what);
+	}
+	tr_expect_silence(test, owner->eq);
+}
+
+static void handle(struct fid_eq *eq, void *context)
+{
+}
+
+static void peer_05_event_queues_without_an_owner_of_ours(struct kunit *test)
+{
+	struct kofi_fabric_fx *fx = fx_open(test);
+	struct fi_peer_eq_context good = { .size = sizeof(good), .eq = fx->eq };
+	struct fid_eq another = { .fid.fclass = FI_CLASS_EQ, .ops = fx->eq->ops };
+	struct fi_peer_eq_context context;
+	struct fi_eq_attr attr = { .flags = FI_PEER };
+	struct fid_eq *eq = NULL;
+
+#define REFUSED() do {								\
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL,					\
+			fi_eq_open(fx->fabric, &attr, &eq, &context));		\
+	KUNIT_EXPECT_NULL(test, eq);						\
+} while (0)
+
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_eq_open(fx->fabric, &attr, &eq, NULL));
+	for (size_t size = 0; size < sizeof(context); size++) {
+		context = good;
+		context.size = size;
+		REFUSED();
+	}
+	context = good;
+	context.eq = NULL;
+	REFUSED();
+	/* fi_eq_write() could not tell it of a failure. */
+	context.eq = &another;
+	REFUSED();
+	context = good;
+	attr.wait_obj = FI_WAIT_QUEUE;
+	REFUSED();
+	attr.wait_obj = FI_WAIT_NONE;
+	attr.eq_event_handler = handle;
+	REFUSED();
+	attr.eq_event_handler = NULL;
+	context.size = sizeof(context) + 64;
+	KUNIT_ASSERT_EQ(test, 0, fi_eq_open(fx->fabric, &attr, &eq, &context));
+	KUNIT_EXPECT_EQ(test, 0, fi_close(&eq->fid));
+#undef REFUSED
+}
+
+static void peer_04_domains(struct kunit *test)
+{
+	struct kofi_fabric_fx *owner = fx_open(test), *fx = fx_open(test);
+	struct fi_peer_domain_context good = { .size = sizeof(good), .domain = owner->domain };
+	struct fid_domain another = { .fid.fclass = FI_CLASS_DOMAIN };
+	struct fi_peer_domain_context context;
+	struct fid_domain *domain = NULL;
+
+#define OPEN(context) fi_domain2(fx->fabric, fx->info, &domain, FI_PEER, context)
+
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, OPEN(NULL));
+	for (size_t size = 0; size < sizeof(context); size++) {
+		context = good;
+		context.size = size;
+		KUNIT_EXPECT_EQ(test, -FI_EINVAL, OPEN(&context));
+	}
+	context = good;
+	context.domain = NULL;
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, OPEN(&context));
+	context.domain = (struct fid_domain *)fx->fabric;
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, OPEN(&context));
+	KUNIT_EXPECT_NULL(test, domain);
+	/* Nothing is asked of it, whose ever it is. */
+	context.domain = &another;
+	KUNIT_ASSERT_EQ(test, 0, OPEN(&context));
+	KUNIT_EXPECT_EQ(test, 0, fi_close(&domain->fid));
+	KUNIT_ASSERT_EQ(test, 0, OPEN(&good));
+	fx_defer_close(test, &domain->fid);
+	fx_close(test, &owner->cq->fid);
+	KUNIT_EXPECT_EQ(test, -FI_EBUSY, fi_close(&owner->domain->fid));
+	fx_close(test, &domain->fid);
+	fx_close(test, &owner->domain->fid);
+#undef OPEN
+}
+
+static struct kunit_case cases[] = {
+	KUNIT_CASE(peer_04_what_happens_goes_to_the_owner),
+	KUNIT_CASE(peer_04_failures_and_those_who_are_closed),
+	KUNIT_CASE(peer_04_nothing_is_read_there),
+	KUNIT_CASE(peer_05_event_queues_without_an_owner_of_ours),
+	KUNIT_CASE(peer_04_domains),
+	{}
+};
+
+static struct kunit_suite suite = {
+	.name = "kofi_peer_eq",
+	.test_cases = cases,
+};
+
+kunit_test_suite(suite);
