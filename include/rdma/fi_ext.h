@@ -52,10 +52,12 @@ struct fi_fid_export {
 
 /**
  * fi_export_fid() - get a form of an object that another provider can import
- * @fid: the object: a completion queue, an address vector, a set of addresses
+ * @fid: the object: a completion queue, an address vector, a set of addresses,
+ *	a shared receive context of datagrams
  * @flags: reserved, 0
- * @expfid: the exported form: the fid of a struct fid_peer_cq, fid_peer_av or
- *	fid_peer_av_set. It is closed with fi_close(), and before the object.
+ * @expfid: the exported form: the fid of a struct fid_peer_cq, fid_peer_av,
+ *	fid_peer_av_set or fid_peer_srx. It is closed with fi_close(), and before
+ *	the object.
  * @context: the caller's
  *
  * Whatever is put into an exported queue its consumer reads as if the queue's
@@ -68,8 +70,8 @@ struct fi_fid_export {
  *
  * Context: Process context, may sleep.
  * Return: 0; -FI_ENOSYS of other objects; -FI_EBADFLAGS; -FI_EINVAL for NULL,
- * and of a queue that was opened with FI_PEER; -FI_ENOMEM; -FI_EOPBADSTATE in
- * atomic context.
+ * of a queue that was opened with FI_PEER, and of receives of another make;
+ * -FI_ENOMEM; -FI_EOPBADSTATE in atomic context.
  */
 static inline int fi_export_fid(struct fid *fid, u64 flags,
 				struct fid **expfid, void *context)
@@ -320,7 +322,20 @@ struct fi_peer_rx_entry {
  * @free_entry: give an entry back
  *
  * The peer calls get and queue of one message without another of its calls in
- * between.
+ * between. An entry that waits is taken back with @free_entry: it is not started
+ * then, or what start answers is an error.
+ *
+ * Of a context of kOFI's that has been exported: all are legal in any context.
+ * The entry's iov, count, context and size are those of the receive, and its
+ * flags FI_RECV with FI_MSG or FI_TAGGED, and FI_COMPLETION where a success is
+ * to be told on a queue that does not tell each. Whoever completes the message
+ * does so on its own queue, which is a peer of the owner's, and then frees the
+ * entry: as many more can be posted. A receive that was posted between get and
+ * queue is started from a hard interrupt, so that a lock may be held across both.
+ * Get answers -FI_ENOMEM, and -FI_EINVAL for %NULL; queue -FI_EINVAL for an entry
+ * that has a receive, was got by the other call, or whose peer has not both
+ * calls of its kind, and -FI_ENOMEM. The form is -FI_EBUSY while the peer has
+ * entries; those that wait are discarded when it is closed.
  */
 struct fi_ops_srx_owner {
 	size_t	size;
@@ -341,7 +356,11 @@ struct fi_ops_srx_owner {
  * @discard_msg: drop the message and report no completion
  * @discard_tag: the same for a tagged message
  *
- * The entry is the peer's again.
+ * The entry is the peer's again. They may come in any context in which a receive
+ * can be posted; kOFI calls them with no lock held, and its own calls want the
+ * same: they do not come from within get or queue, or with a lock that these
+ * take. An error of start says that the message does not come any more: kOFI
+ * posts the receive again, and the entry is still the peer's to free.
  */
 struct fi_ops_srx_peer {
 	size_t	size;
@@ -367,6 +386,18 @@ struct fid_peer_srx {
  * struct fi_peer_srx_context - context of fi_srx_context() with FI_PEER
  * @size: size of this struct
  * @srx: the owner's context, valid until the peer's is closed
+ *
+ * kOFI's datagram endpoints take receives of any owner; where receives are the
+ * device's it is -FI_EINVAL. Nothing is posted with the peer's context:
+ * -FI_ENOSYS. Of an owner of another make:
+ *
+ * - the source of a message is told with FI_SOURCE alone;
+ * - where it says -FI_ENOMEM it is asked again every 10 ms, and what comes
+ *   meanwhile waits behind;
+ * - more than four pieces of memory are taken for none: the message ends as
+ *   -FI_ETRUNC, as if there was no room;
+ * - messages of an endpoint that is closed are taken back with free_entry(), and
+ *   a receive that one of them had already is lost, with a word in the log.
  */
 struct fi_peer_srx_context {
 	size_t			size;

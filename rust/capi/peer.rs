@@ -8,6 +8,7 @@
 mod av;
 mod av_set;
 mod cq;
+mod srx;
 
 pub(super) use self::{
     av::{
@@ -21,6 +22,11 @@ pub(super) use self::{
     cq::{
         export_queue,
         owner_of_queue, //
+    },
+    srx::{
+        export_receives,
+        owner_of_receives,
+        receives_of, //
     },
 };
 

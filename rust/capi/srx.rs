@@ -11,6 +11,7 @@ use super::{
         Object,
         Place, //
     },
+    peer,
     tagged,
     transfer::{
         any_vector,
@@ -22,6 +23,7 @@ use super::{
 use crate::{
     abi::{
         self,
+        context::InProcess,
         errno::{
             into_int,
             into_ssize, //
@@ -80,7 +82,7 @@ unsafe impl Object for SharedObject {
     const CLASS: u32 = abi::FI_CLASS_SRX_CTX;
 
     fn ops() -> &'static fi_ops {
-        static OPS: fi_ops = object::fid_ops(close, None, None);
+        static OPS: fi_ops = object::fid_ops(close, None, Some(control));
         &OPS
     }
 }
@@ -98,7 +100,11 @@ static OPS: fi_ops_ep = fi_ops_ep {
     ..nosys::EP
 };
 
+/// Those of a peer's: what is posted is posted with its owner.
+static PEER_OPS: fi_ops_ep = nosys::EP;
+
 static NO_CM: fi_ops_cm = nosys::CM;
+static NO_MSG: fi_ops_msg = nosys::MSG;
 static NO_RMA: fi_ops_rma = nosys::RMA;
 static NO_TAGGED: fi_ops_tagged = nosys::TAGGED;
 static NO_ATOMIC: fi_ops_atomic = nosys::ATOMIC;
@@ -113,19 +119,26 @@ pub(super) unsafe extern "C" fn open(
 ) -> c_int {
     // SAFETY: As the C caller promises, arguments are valid or NULL.
     into_int(unsafe {
-        object::open_with(domain.cast(), attr, out, |_here, domain, attr, place| {
-            make(domain, attr, place, context)
+        object::open_with(domain.cast(), attr, out, |here, domain, attr, place| {
+            make(here, domain, attr, place, context)
         })
     })
 }
 
-fn make(
+/// # Safety
+///
+/// As of `fi_srx_context()`.
+unsafe fn make(
+    here: InProcess,
     domain: &DomainObject,
     attr: &mut fi_rx_attr,
     place: Place<SharedObject>,
     context: *mut c_void,
 ) -> Result<*mut SharedObject> {
-    // FI_PEER is nobody's.
+    if attr.op_flags & FI_PEER != 0 {
+        // SAFETY: By this function's safety requirement.
+        return unsafe { make_peer(here, domain, attr, place, context) };
+    }
     if attr.op_flags & !FI_COMPLETION != 0 {
         return Err(Errno::EINVAL);
     }
@@ -154,6 +167,57 @@ fn make(
         flags: attr.op_flags,
         shared,
     }))
+}
+
+/// The same of a context whose receives are its owner's.
+///
+/// # Safety
+///
+/// As of `fi_srx_context()`.
+unsafe fn make_peer(
+    here: InProcess,
+    domain: &DomainObject,
+    attr: &fi_rx_attr,
+    place: Place<SharedObject>,
+    context: *mut c_void,
+) -> Result<*mut SharedObject> {
+    if attr.op_flags != FI_PEER {
+        return Err(Errno::EINVAL);
+    }
+    // SAFETY: By this function's safety requirement.
+    let shared = match unsafe { peer::receives_of(context)? } {
+        Ok(owner) => domain.domain().peer_shared_receive(here, owner)?,
+        Err(form) => {
+            // SAFETY: By this function's safety requirement.
+            let owner = unsafe { peer::owner_of_receives(form)? };
+            domain.domain().shared_receive_of_others(owner)?
+        }
+    };
+    Ok(place.put(SharedObject {
+        fid: fid_ep {
+            fid: header::<SharedObject>(context),
+            ops: ptr::from_ref(&PEER_OPS).cast_mut(),
+            cm: ptr::from_ref(&NO_CM).cast_mut(),
+            msg: ptr::from_ref(&NO_MSG).cast_mut(),
+            rma: ptr::from_ref(&NO_RMA).cast_mut(),
+            tagged: ptr::from_ref(&NO_TAGGED).cast_mut(),
+            atomic: ptr::from_ref(&NO_ATOMIC).cast_mut(),
+            collective: ptr::from_ref(&COLLECTIVE).cast_mut(),
+        },
+        exact: domain.face().shared(shared.core())?,
+        flags: 0,
+        shared,
+    }))
+}
+
+unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
+    // SAFETY: As the C caller promises.
+    into_int(unsafe {
+        object::object::<SharedObject>(fid).and_then(|object| {
+            peer::check_export(command)?;
+            peer::export_receives(&object.shared, arg)
+        })
+    })
 }
 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {

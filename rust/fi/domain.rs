@@ -255,6 +255,29 @@ impl Domain {
         SharedReceive::new(Held::new(self)?, attr)
     }
 
+    /// Has endpoints take what is posted with `owner`, which is open for as long as this is: nothing is posted
+    /// here.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL where receives are the device's, on either side, and for an owner that has been closed;
+    /// -FI_ENOMEM.
+    pub fn peer_shared_receive(
+        self: &Arc<Self>,
+        _here: InProcess,
+        owner: &Arc<SharedReceive>,
+    ) -> Result<Arc<SharedReceive>> {
+        SharedReceive::peer(Held::new(self)?, Held::new(owner)?)
+    }
+
+    /// The same of an owner of another module. May sleep.
+    pub(crate) fn shared_receive_of_others(
+        self: &Arc<Self>,
+        owner: KBox<dyn srx::Owner>,
+    ) -> Result<Arc<SharedReceive>> {
+        SharedReceive::peer_of_others(Held::new(self)?, owner)
+    }
+
     /// Registers memory. May sleep.
     pub(crate) fn register(
         self: &Arc<Self>,

@@ -147,6 +147,15 @@ pub trait Domain: Any + Send + Sync {
         not_implemented()
     }
 
+    /// Has endpoints take receives that are posted elsewhere. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL where receives are the device's.
+    fn peer_receive(self: Arc<Self>, _posts: srx::Posts) -> Result<Arc<dyn SharedReceive>> {
+        Err(Errno::EINVAL)
+    }
+
     /// Registers memory. May sleep.
     fn register(
         self: Arc<Self>,
@@ -563,6 +572,15 @@ pub trait SharedReceive: Any + Send + Sync {
     /// Those of [`Endpoint::receive`]; -FI_EOPNOTSUPP with FI_MULTI_RECV and, where there are tags, FI_PEEK and
     /// its like; -FI_EOPBADSTATE when it has been closed.
     fn receive(&self, message: &Message<'_>) -> Result;
+
+    /// Lets messages of another module's provider take from them, too. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOSYS where they are the device's, -FI_EINVAL where they are another's, -FI_ENOMEM.
+    fn host(self: Arc<Self>, _guest: Arc<dyn srx::Guest>) -> Result<Arc<dyn srx::Host>> {
+        not_implemented()
+    }
 
     /// How many can be posted now.
     fn receives_left(&self) -> usize;

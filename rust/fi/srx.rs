@@ -1,6 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Shared receive contexts: receives for the messages of all endpoints that are bound to one.
+//! Shared receive contexts: receives for the messages of all endpoints that are bound to one, and of peers.
+
+mod guests;
+mod owner;
+
+pub use self::{
+    guests::{
+        Guest,
+        Host,
+        Taken,
+        PARTS, //
+    },
+    owner::{
+        Arrived,
+        Got,
+        Owner,
+        Starter, //
+    },
+};
 
 use super::{
     card::{
@@ -38,12 +56,22 @@ pub struct Attr {
     pub caps: u64,
 }
 
+/// Whose receives a peer's context has.
+pub enum Posts {
+    /// Those of a context of ours.
+    Ours(Arc<dyn provider::SharedReceive>),
+    /// Those of another module's.
+    Others(KBox<dyn Owner>),
+}
+
 /// Receives that endpoints share.
 pub struct SharedReceive {
     core: Arc<dyn provider::SharedReceive>,
     users: Users,
     card: Card,
     domain: Held<Domain>,
+    /// Whose they are, if this is a peer's.
+    owner: Option<Held<SharedReceive>>,
 }
 
 impl Parent for SharedReceive {
@@ -64,14 +92,38 @@ impl Tell for Shown {
 impl SharedReceive {
     pub(super) fn new(domain: Held<Domain>, attr: &Attr) -> Result<Arc<Self>> {
         let core = domain.core().clone().shared_receive(attr)?;
-        let made = Self::around(&core, domain);
+        Self::made(core, domain)
+    }
+
+    /// Endpoints of `domain` take what is posted with `owner`.
+    pub(super) fn peer(domain: Held<Domain>, owner: Held<Self>) -> Result<Arc<Self>> {
+        let posts = Posts::Ours(owner.core.clone());
+        let core = domain.core().clone().peer_receive(posts)?;
+        Self::around(&core, domain, Some(owner))
+    }
+
+    /// The same of an owner of another module.
+    pub(super) fn peer_of_others(domain: Held<Domain>, owner: KBox<dyn Owner>) -> Result<Arc<Self>> {
+        let core = domain
+            .core()
+            .clone()
+            .peer_receive(Posts::Others(owner))?;
+        Self::made(core, domain)
+    }
+
+    fn made(core: Arc<dyn provider::SharedReceive>, domain: Held<Domain>) -> Result<Arc<Self>> {
+        let made = Self::around(&core, domain, None);
         if made.is_err() {
             core.close(&mut |_| {});
         }
         made
     }
 
-    fn around(core: &Arc<dyn provider::SharedReceive>, domain: Held<Domain>) -> Result<Arc<Self>> {
+    fn around(
+        core: &Arc<dyn provider::SharedReceive>,
+        domain: Held<Domain>,
+        owner: Option<Held<Self>>,
+    ) -> Result<Arc<Self>> {
         let shown = Arc::new(Shown(core.clone()), GFP_KERNEL)?;
         let card = domain.card().child(KOFI_OBJECT_SRX, c"", Some(shown))?;
         Ok(Arc::new(
@@ -80,6 +132,7 @@ impl SharedReceive {
                 users: Users::new(),
                 card,
                 domain,
+                owner,
             },
             GFP_KERNEL,
         )?)
@@ -100,7 +153,7 @@ impl SharedReceive {
         self.card.number()
     }
 
-    /// Closes it: -FI_EBUSY while an endpoint is bound. May sleep.
+    /// Closes it: -FI_EBUSY while an endpoint is bound, or a peer takes from it. May sleep.
     ///
     /// When it returns no posted memory is touched any more; `reclaim` has been given the context of every
     /// receive that is posted.
@@ -111,7 +164,10 @@ impl SharedReceive {
     }
 
     fn end(&self, reclaim: &mut dyn FnMut(Context)) {
-        self.core.close(reclaim);
+        // A peer's receives are its owner's.
+        if self.owner.is_none() {
+            self.core.close(reclaim);
+        }
         self.card.withdraw();
     }
 }

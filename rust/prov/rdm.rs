@@ -8,6 +8,7 @@
 //! queue of the endpoints below, [`traffic`] finds the receive that it is for, and [`cq`] has the consumer
 //! read what came of it.
 
+mod abroad;
 mod agenda;
 mod arriving;
 mod assembling;
@@ -19,6 +20,7 @@ mod endpoint;
 mod fabric;
 mod farewell;
 mod flights;
+mod hosting;
 mod limits;
 mod link;
 mod links;

@@ -361,6 +361,13 @@ impl Incoming {
         Self(Runs::of_region(part))
     }
 
+    /// All of it, for whoever receives into it in this operation's place; what is behind the last part is empty.
+    pub(in crate::prov) fn parts(&self) -> [Segment; MOST_PARTS] {
+        // SAFETY: By the invariant, and what the caller says.
+        let part = |run: Run| unsafe { Segment::new(run.addr as *mut _, run.len) };
+        self.0.runs.map(part)
+    }
+
     /// That of a test's.
     #[cfg(CONFIG_KUNIT = "y")]
     pub(in crate::prov) fn of_bytes(bytes: &mut [u8]) -> Result<Self> {

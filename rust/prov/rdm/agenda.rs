@@ -20,10 +20,18 @@ pub(super) enum Task {
     Part,
     /// Those that nobody uses are to end.
     Sweep,
+    /// What another module's provider had no room for, or no receive, is to be tried again.
+    Resume,
 }
 
 impl Task {
-    const ALL: [Self; 4] = [Self::Ask, Self::Room, Self::Part, Self::Sweep];
+    const ALL: [Self; 5] = [
+        Self::Ask,
+        Self::Room,
+        Self::Part,
+        Self::Sweep,
+        Self::Resume,
+    ];
 }
 
 /// When each is to be done, if at all.

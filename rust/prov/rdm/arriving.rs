@@ -114,6 +114,8 @@ impl Traffic {
                     peer.held += 1;
                 }
                 self.held.push(packet);
+                // Nobody says when something is posted.
+                self.is_starving |= self.offices.of(0).is_abroad();
             }
             Ok(Taken::Asked(request)) => self.operate(packet, &request),
             Err(malformed) => self.condemn(packet, malformed),

@@ -25,6 +25,7 @@ use super::{
 use crate::{
     abi::{
         context,
+        downcast::downcast,
         info::Info,
         Errno,
         Result, //
@@ -177,6 +178,15 @@ impl provider::Domain for Domain {
         attr: &srx::Attr,
     ) -> Result<Arc<dyn provider::SharedReceive>> {
         let shared: Arc<dyn provider::SharedReceive> = Srx::new(attr)?;
+        Ok(shared)
+    }
+
+    fn peer_receive(self: Arc<Self>, posts: srx::Posts) -> Result<Arc<dyn provider::SharedReceive>> {
+        let shared: Arc<dyn provider::SharedReceive> = match posts {
+            // They are no device's.
+            srx::Posts::Ours(core) => downcast::<Srx>(core.into_any()).ok_or(Errno::EINVAL)?,
+            srx::Posts::Others(owner) => Srx::of_others(owner)?,
+        };
         Ok(shared)
     }
 

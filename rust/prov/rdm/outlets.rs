@@ -21,6 +21,7 @@ use super::{
 };
 use crate::{
     abi::{
+        fi_addr_t,
         flags::*,
         nodes::Own,
         Errno,
@@ -227,6 +228,12 @@ impl Outlets {
         office.buffers.release(receive);
     }
 
+    /// What the sender of a message is called at that context, if that is told.
+    pub(super) fn source(&self, office: u8, title: &Title) -> fi_addr_t {
+        let outlet = self.receives.of(office).as_ref();
+        outlet.map_or(FI_ADDR_NOTAVAIL, |outlet| outlet.source(title))
+    }
+
     /// What somebody has seen who looked for a message, for which there is room.
     pub(super) fn seen(
         &self,
@@ -304,18 +311,23 @@ impl Receives {
     ) -> Completion {
         let kind = title.tag.map_or(FI_MSG, |_| FI_TAGGED);
         let data = message.data.map_or(0, |_| FI_REMOTE_CQ_DATA);
-        let source = match &self.sources {
-            None => FI_ADDR_NOTAVAIL,
-            Some(sources) => sources
-                .find(&title.from)
-                .map_or(FI_ADDR_NOTAVAIL, |source| sources.reported(source)),
-        };
         Completion {
             len,
             data: message.data.unwrap_or(0),
             tag: title.tag.unwrap_or(0),
-            source,
+            source: self.source(title),
             ..Completion::of(context, FI_RECV | kind | data)
+        }
+    }
+
+    /// What the sender of a message is called, if that is told.
+    #[inline(always)]
+    fn source(&self, title: &Title) -> fi_addr_t {
+        match &self.sources {
+            None => FI_ADDR_NOTAVAIL,
+            Some(sources) => sources
+                .find(&title.from)
+                .map_or(FI_ADDR_NOTAVAIL, |source| sources.reported(source)),
         }
     }
 
@@ -362,7 +374,7 @@ fn place(
     let (is_last, released) = match receive.kind {
         Kind::Single => (false, None),
         Kind::Shared => {
-            office.over();
+            office.over(receive.ticket);
             (false, None)
         }
         Kind::Several { .. } => (true, None),

@@ -54,7 +54,10 @@ impl Traffic {
     ) -> Result<Own<Receive>, Lack> {
         let office = self.offices.of_mut(title.context);
         let buffer = match office.desk.arrive(title) {
-            None => return office.get_shared(outlets, title).ok_or(Lack::Receive),
+            None => {
+                let shared = office.get_shared(outlets, title, message);
+                return shared.ok_or(Lack::Receive);
+            }
             Some(Taker::One(receive)) => return Ok(receive),
             Some(Taker::Several(buffer)) => buffer,
         };
@@ -71,15 +74,17 @@ impl Traffic {
     /// Has a message wait for what it lacks.
     pub(super) fn wait(&mut self, outlets: &Outlets, mut letter: Own<Letter>, lacks: Lack) {
         let is_holding = self.is_holding();
-        let office = self.offices.of_mut(letter.title.context);
+        let at = letter.title.context;
+        let office = self.offices.of_mut(at);
         if let Lack::Room(buffer) = lacks {
             letter.goal = office.cut(buffer, letter.message.len).map(Goal::Place);
         }
         if letter.goal.is_some() {
             office.placed.push(letter);
-        } else if let Some((posted, letter)) = office.queue(letter, is_holding) {
+        } else if let Some((posted, letter)) = office.queue(outlets, letter, is_holding) {
             self.started(outlets, posted, letter);
         }
+        self.is_starving |= self.offices.of(at).is_starving();
     }
 
     /// Hands over some of the messages that have got something, as far as there is room to tell of them;
@@ -104,6 +109,9 @@ impl Traffic {
                 return false;
             };
             let goal = letter.goal.take();
+            if let Some(Goal::Nowhere) = goal {
+                outlets.release(helper.office);
+            }
             if let Some(receive) = office.help(outlets, helper, goal) {
                 self.hand_over(outlets, receive, &letter);
             }

@@ -21,11 +21,13 @@ use super::{
 };
 use crate::{
     abi::{
+        fi_addr_t,
         nodes::{
             Own,
             Queue, //
         },
-        Result, //
+        Result,
+        FI_ADDR_NOTAVAIL, //
     },
     fi::memory::{
         Context,
@@ -66,6 +68,8 @@ pub(super) struct Posted {
     pub(super) context: Context,
     /// Whether a success is told where not each is.
     pub(super) is_wanted: bool,
+    /// By what its owner knows it, if that is another module's provider.
+    pub(super) ticket: usize,
 }
 
 impl Posted {
@@ -78,6 +82,7 @@ impl Posted {
         into: Incoming::NOWHERE,
         context: Context::NULL,
         is_wanted: false,
+        ticket: 0,
     };
 
     /// Takes it, and leaves nothing.
@@ -103,6 +108,8 @@ pub(super) enum Goal {
     Place(Place),
     /// What was posted for several endpoints.
     Shared(Posted),
+    /// Nowhere: nobody is told of it.
+    Nowhere,
 }
 
 /// A receive.
@@ -124,6 +131,8 @@ pub(super) struct Receive {
     pub(super) is_wanted: bool,
     /// Whether the consumer knows what has come of it: what is left to do concerns the sender.
     pub(super) is_told: bool,
+    /// The ticket of what was posted for several endpoints.
+    pub(super) ticket: usize,
     /// The message that it has taken, if that is still with its sender.
     pub(super) fetch: Option<Fetch>,
 }
@@ -174,6 +183,7 @@ impl Receive {
             context: Context::NULL,
             is_wanted: false,
             is_told: false,
+            ticket: 0,
             fetch: None,
         }
     }
@@ -213,7 +223,9 @@ impl Receive {
                 self.into = posted.into;
                 self.context = posted.context;
                 self.is_wanted = posted.is_wanted;
+                self.ticket = posted.ticket;
             }
+            Goal::Nowhere => self.is_told = true,
         }
     }
 
@@ -227,6 +239,7 @@ impl Receive {
             into: mem::replace(&mut self.into, Incoming::NOWHERE),
             context: self.context,
             is_wanted: self.is_wanted,
+            ticket: self.ticket,
         })
     }
 
@@ -304,6 +317,10 @@ pub(super) struct Letter {
     pub(super) goal: Option<Goal>,
     /// Whose it is of several endpoints whose messages wait together.
     pub(super) seat: usize,
+    /// What it waits with if that is at another module's provider.
+    pub(super) ticket: usize,
+    /// What its sender is called there.
+    pub(super) source: fi_addr_t,
 }
 
 /// What there is of a message.
@@ -321,6 +338,8 @@ pub(super) enum Body {
     },
     /// Some segments, or all: its sender's [`Collected`] of this number.
     Parts(u64),
+    /// What another module's provider has under this number: no endpoint's here.
+    Guest(usize),
 }
 
 impl Titled for Letter {
@@ -343,6 +362,8 @@ impl Letter {
             claim: None,
             goal: None,
             seat: 0,
+            ticket: 0,
+            source: FI_ADDR_NOTAVAIL,
         }
     }
 
@@ -366,7 +387,7 @@ impl Letter {
         ENVELOPE
             + match &self.body {
                 Body::Whole(bytes) => bytes.len(),
-                Body::Offer { .. } | Body::Parts(_) => 0,
+                Body::Offer { .. } | Body::Parts(_) | Body::Guest(_) => 0,
             }
     }
 }

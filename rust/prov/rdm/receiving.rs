@@ -93,6 +93,7 @@ impl Traffic {
                 parts.what.take(receive);
                 self.keep_or_end(outlets, slot, parts);
             }
+            Body::Guest(_) => self.give_up_receive(outlets, receive, Errno::ECONNABORTED),
         }
     }
 

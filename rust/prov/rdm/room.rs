@@ -23,6 +23,7 @@ use super::{
     traffic::MOST_LANES, //
 };
 use crate::abi::context::InProcess;
+use core::mem;
 use kernel::time::Delta;
 
 /// How long connections have to make room before others are asked to.
@@ -33,6 +34,9 @@ const PARTING: Delta = Delta::from_secs(1);
 
 /// And for peers that can be forgotten, where no connection ends by itself.
 const ROUND: Delta = Delta::from_secs(60);
+
+/// How long something is left alone that another module's provider has no room for.
+const STARVED: Delta = Delta::from_millis(10);
 
 /// Peers that wait for room, beyond which those are not remembered that come from outside.
 const CROWD: usize = MOST_LANES;
@@ -101,14 +105,22 @@ impl Station {
                 Task::Room => self.traffic.lock().look_around(),
                 Task::Part => self.with(|traffic, outlets| traffic.look_at_partings(outlets)),
                 Task::Sweep => self.sweep(here, bound, links),
+                Task::Resume => self.resume_abroad(),
             }
         }
     }
 
     /// Has somebody come back when it is time for something.
     pub(super) fn set_alarm(&self, bound: &Bound, links: &mut Links) {
-        if self.traffic.lock().are_parting {
+        let (are_parting, is_starving) = self.with(|traffic, _| {
+            let is_starving = mem::take(&mut traffic.is_starving);
+            (traffic.are_parting, is_starving)
+        });
+        if are_parting {
             links.agenda.plan(Task::Part, PARTING);
+        }
+        if is_starving {
+            links.agenda.plan(Task::Resume, STARVED);
         }
         if links.list.iter().flatten().next().is_some() {
             let idle = self.limits.idle();

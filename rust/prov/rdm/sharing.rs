@@ -6,6 +6,7 @@
 //! what it gets. As long as there is none it waits with that, and nobody overtakes it.
 
 use super::{
+    abroad::Abroad,
     matching::Title,
     office::Office,
     outlets::Outlets,
@@ -20,14 +21,18 @@ use super::{
         Srx, //
     },
     station::Station,
-    traffic::Traffic, //
+    traffic::Traffic,
+    wire::Message, //
 };
-use crate::abi::{
-    nodes::{
-        Own,
-        Queue, //
+use crate::{
+    abi::{
+        nodes::{
+            Own,
+            Queue, //
+        },
+        Result, //
     },
-    Result, //
+    fi::srx::Arrived,
 };
 use core::mem;
 use kernel::sync::Arc;
@@ -47,14 +52,26 @@ impl Office {
     }
 
     /// A receive with what has been posted for a message that has come, and room to tell of it.
-    pub(super) fn get_shared(&mut self, outlets: &Outlets, title: &Title) -> Option<Own<Receive>> {
+    pub(super) fn get_shared(
+        &mut self,
+        outlets: &Outlets,
+        title: &Title,
+        message: &Message,
+    ) -> Option<Own<Receive>> {
         if self.share.is_none() || !self.placed.is_empty() {
             return None;
         }
         let helper = self.helper(outlets)?;
         let posted = self
             .elsewhere()
-            .and_then(|(srx, seat)| srx.get(seat, title));
+            .and_then(|(srx, seat)| match srx.abroad() {
+                None => srx.get(seat, title),
+                Some(abroad) => abroad.get(&Arrived {
+                    tag: title.tag,
+                    len: message.len as usize,
+                    source: outlets.source(title.context, title),
+                }),
+            });
         self.help(outlets, helper, posted.map(Goal::Shared))
     }
 
@@ -62,11 +79,18 @@ impl Office {
     /// come back. Others may wait in their packets, which `is_holding` says.
     pub(super) fn queue(
         &mut self,
+        outlets: &Outlets,
         letter: Own<Letter>,
         is_holding: bool,
     ) -> Option<(Posted, Own<Letter>)> {
         match self.elsewhere() {
-            Some((srx, seat)) => srx.queue(seat, letter, is_holding),
+            Some((srx, seat)) => match srx.abroad() {
+                None => srx.queue(seat, letter, is_holding),
+                Some(abroad) => {
+                    let source = outlets.source(letter.title.context, &letter.title);
+                    abroad.queue(seat, letter, source)
+                }
+            },
             None => {
                 self.desk.wait(letter);
                 None
@@ -89,11 +113,25 @@ impl Office {
             .is_some_and(|share| share.seat.is_none())
     }
 
-    /// A message is over that has got something that is shared.
-    pub(super) fn over(&self) {
+    /// A message is over that has got something that is shared, with that ticket.
+    pub(super) fn over(&self, ticket: usize) {
         if let Some(share) = &self.share {
-            share.srx.over();
+            share.srx.over(ticket);
         }
+    }
+
+    /// Whether what it shares is another module's.
+    pub(super) fn is_abroad(&self) -> bool {
+        self.share
+            .as_ref()
+            .is_some_and(|share| share.srx.abroad().is_some())
+    }
+
+    /// Whether the owner of that has not heard of some message.
+    pub(super) fn is_starving(&self) -> bool {
+        let share = self.share.as_ref();
+        let abroad = share.and_then(|share| share.srx.abroad());
+        abroad.is_some_and(Abroad::is_starving)
     }
 }
 
@@ -153,6 +191,21 @@ impl Station {
         }
     }
 
+    /// Tries again what another module's provider had no room for, or nothing. Any context.
+    pub(super) fn resume_abroad(&self) {
+        let srx = self.with(|traffic, _| {
+            let share = traffic.offices.of(0).share.as_ref()?;
+            Some(share.srx.clone())
+        });
+        if let Some(srx) = srx {
+            srx.try_again();
+        }
+        self.attend(|traffic, outlets| {
+            traffic.go_on(outlets);
+            traffic.is_starving |= traffic.offices.of(0).is_starving();
+        });
+    }
+
     /// Does something, and has somebody look after what comes of it. Any context.
     fn attend(&self, act: impl FnOnce(&mut Traffic, &Outlets)) {
         let is_calling = self.with(|traffic, outlets| {
@@ -175,5 +228,15 @@ impl Member for Station {
 
     fn go_on(&self) {
         self.attend(Traffic::go_on);
+    }
+
+    fn discard(&self, mut letter: Own<Letter>) {
+        self.attend(|traffic, outlets| {
+            let at = letter.title.context;
+            letter.goal = Some(Goal::Nowhere);
+            traffic.offices.of_mut(at).placed.push(letter);
+            let _ = traffic.deliver_at(outlets, at);
+            traffic.go_on(outlets);
+        });
     }
 }

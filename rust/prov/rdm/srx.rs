@@ -10,13 +10,17 @@
 //! An endpoint [gets](Srx::get) what has been posted for a message, or else has it [queued](Srx::queue);
 //! whoever posts what that takes has the endpoint [start](Member::start). What an endpoint cannot have wait
 //! here it looks at again when something has been posted: it is hungry, as it has got nothing.
+//!
+//! Those of another module's provider are [`Abroad`]: of them only the seats are here.
 
 use super::{
+    abroad::Abroad,
     bounce::{
         Incoming,
         MOST_PARTS, //
     },
     endpoint::LOOK_FLAGS,
+    hosting::Hosting,
     matching::{
         Desk,
         Taker,
@@ -41,6 +45,7 @@ use crate::{
             Own,
             Queue, //
         },
+        say::complain,
         Errno,
         Result,
         KOFI_VALUE_RECEIVES,
@@ -60,7 +65,14 @@ use crate::{
             self,
             Message, //
         },
-        srx::Attr,
+        srx::{
+            Attr,
+            Guest,
+            Host,
+            Owner,
+            Starter,
+            Taken, //
+        },
     },
 };
 use core::{
@@ -94,6 +106,9 @@ pub(super) trait Member: Send + Sync {
 
     /// Something has been posted for what it could not have wait here. Any context.
     fn go_on(&self);
+
+    /// A message of its that has waited is dropped, and nobody told. Any context.
+    fn discard(&self, letter: Own<Letter>);
 }
 
 /// A member's place.
@@ -156,6 +171,8 @@ pub(crate) struct Srx {
     /// Most parts that the memory of one has.
     parts: usize,
     has_tags: bool,
+    /// Where they are, if that is not here.
+    abroad: Option<Pin<KBox<Abroad>>>,
     /// How many have been posted, and nobody has been told of. More only under the lock.
     used: Atomic<usize>,
     /// What is counted under the lock: those that have been posted, and who found no room.
@@ -181,6 +198,29 @@ impl Srx {
         if attr.caps & !offer::SHARED_CAPS != 0 {
             return Err(Errno::EINVAL);
         }
+        let has_tags = attr.caps == 0 || attr.caps & FI_TAGGED != 0;
+        Self::make(size, parts, has_tags, None)
+    }
+
+    /// Those of another module's provider. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM.
+    pub(super) fn of_others(owner: KBox<dyn Owner>) -> Result<Arc<Self>> {
+        let srx = Self::make(0, 0, true, Some(Abroad::new(owner)?))?;
+        if let Some(abroad) = srx.abroad() {
+            abroad.owner().attach(Some(srx.clone()));
+        }
+        Ok(srx)
+    }
+
+    fn make(
+        size: usize,
+        parts: usize,
+        has_tags: bool,
+        abroad: Option<Pin<KBox<Abroad>>>,
+    ) -> Result<Arc<Self>> {
         let mut idle = Queue::new();
         for _ in 0..size {
             idle.push(Own::new(Posted::NOTHING)?);
@@ -197,13 +237,19 @@ impl Srx {
                 pool <- FastLockIrq::new(pool, c"kofi::rdm::Srx", static_lock_class!()),
                 size,
                 parts,
-                has_tags: attr.caps == 0 || attr.caps & FI_TAGGED != 0,
+                has_tags,
+                abroad,
                 used: Atomic::new(0),
                 posted: Count::new(),
                 again: Count::new(),
             }),
             GFP_KERNEL,
         )?)
+    }
+
+    /// Where they are, if that is not here.
+    pub(super) fn abroad(&self) -> Option<&Abroad> {
+        self.abroad.as_deref()
     }
 
     /// Has the messages of `who` take what is posted here: its seat. May sleep.
@@ -252,6 +298,9 @@ impl Srx {
         let letters = pool.desk.forget(|letter| letter.seat == seat);
         drop(pool);
         drop(letters);
+        if let Some(abroad) = self.abroad() {
+            drop(abroad.forget(|letter| letter.seat == seat));
+        }
         if let Some(gone) = gone {
             gone.gate.shut();
         }
@@ -293,22 +342,50 @@ impl Srx {
         seat: usize,
         mut goes: impl FnMut(&Letter) -> bool,
     ) -> [Queue<Letter>; 2] {
-        let mut pool = self.pool.lock();
-        pool.desk
-            .forget(|letter| letter.seat == seat && goes(letter))
+        let goes = |letter: &Letter| letter.seat == seat && goes(letter);
+        match self.abroad() {
+            None => self.pool.lock().desk.forget(goes),
+            Some(abroad) => [abroad.forget(goes), Queue::new()],
+        }
     }
 
-    /// A message is over that has got something: its owner, who may not have been told yet, can post another
-    /// one. Any context.
+    /// Has messages that its owner has not heard of take what has been posted there, or wait there. Any context.
+    pub(super) fn try_again(&self) {
+        let Some(abroad) = self.abroad() else {
+            return;
+        };
+        while let Some((posted, letter)) = abroad.tell_next() {
+            let ticket = posted.ticket;
+            match self.visit(letter.seat) {
+                Some(visit) => visit.who.start(posted, letter),
+                None => abroad.owner().free(ticket),
+            }
+        }
+    }
+
+    fn visit(&self, seat: usize) -> Option<Visit> {
+        self.pool.lock().visit(seat)
+    }
+
+    /// A message is over that has got something with that ticket: its owner, who may not have been told yet, can
+    /// post another one. Any context.
     #[inline]
-    pub(super) fn over(&self) {
+    pub(super) fn over(&self, ticket: usize) {
+        if let Some(abroad) = self.abroad() {
+            abroad.owner().free(ticket);
+            return;
+        }
         // What has been done to its memory is seen by whoever posts the next.
         let _ = self.used.fetch_sub(1usize, Release);
     }
 
     /// Posts something again that a message has got, and of which nobody will be told. No lock of a member's
-    /// is held. Any context.
+    /// is held. Another module's provider takes nothing back: nothing comes of it. Any context.
     pub(super) fn post_again(&self, posted: Posted) {
+        if self.abroad().is_some() {
+            complain(&c"peer", fmt!("a receive is lost, with the endpoint that had it"));
+            return self.over(posted.ticket);
+        }
         let mut pool = self.pool.lock();
         match pool.idle.pop() {
             Some(mut own) => {
@@ -316,7 +393,7 @@ impl Srx {
                 self.put(pool, own);
             }
             // There are nodes for all that is used.
-            None => self.over(),
+            None => self.over(posted.ticket),
         }
     }
 
@@ -401,6 +478,7 @@ impl provider::SharedReceive for Srx {
             into: Incoming::new(message.memory)?,
             context: message.context,
             is_wanted: message.flags & FI_COMPLETION != 0,
+            ticket: 0,
         };
         let mut pool = self.pool.lock();
         if pool.is_closed {
@@ -422,6 +500,14 @@ impl provider::SharedReceive for Srx {
         Ok(())
     }
 
+    fn host(self: Arc<Self>, guest: Arc<dyn Guest>) -> Result<Arc<dyn Host>> {
+        if self.abroad().is_some() {
+            return Err(Errno::EINVAL);
+        }
+        let host: Arc<dyn Host> = Arc::new(Hosting::new(self, guest)?, GFP_KERNEL)?;
+        Ok(host)
+    }
+
     fn receives_left(&self) -> usize {
         self.size.saturating_sub(self.used.load(Acquire))
     }
@@ -440,9 +526,36 @@ impl provider::SharedReceive for Srx {
         pool.is_closed = true;
         let posted = pool.desk.take_receives();
         drop(pool);
+        if let Some(abroad) = self.abroad() {
+            abroad.owner().attach(None);
+        }
         for posted in posted.iter().flat_map(Queue::iter) {
             reclaim(posted.context);
         }
+    }
+}
+
+impl Starter for Srx {
+    fn start(&self, taken: Taken) -> Result {
+        let abroad = self.abroad().ok_or(Errno::ENOENT)?;
+        let ticket = taken.ticket;
+        let letter = abroad.take(ticket)?;
+        let Some(visit) = self.visit(letter.seat) else {
+            abroad.owner().free(ticket);
+            return Err(Errno::ENOENT);
+        };
+        visit.who.start(taken.into(), letter);
+        Ok(())
+    }
+
+    fn discard(&self, ticket: usize) -> Result {
+        let abroad = self.abroad().ok_or(Errno::ENOENT)?;
+        let letter = abroad.take(ticket)?;
+        if let Some(visit) = self.visit(letter.seat) {
+            visit.who.discard(letter);
+        }
+        abroad.owner().free(ticket);
+        Ok(())
     }
 }
 
@@ -479,6 +592,8 @@ mod tests {
         fn go_on(&self) {
             let _ = self.gone_on.fetch_add(1u32, Full);
         }
+
+        fn discard(&self, _letter: Own<Letter>) {}
     }
 
     impl Asked {
@@ -552,7 +667,7 @@ mod tests {
         assert!(srx.get(seats[0], &title(Some(7))).is_some());
         assert_eq!(srx.receives_left(), 1);
         for left in 2..=4 {
-            srx.over();
+            srx.over(0);
             assert_eq!(srx.receives_left(), left);
         }
         for seat in seats {
@@ -572,7 +687,7 @@ mod tests {
         assert_eq!(who.times(), (0, 1));
         assert!(srx.queue(seat, letter(None)?, false).is_some());
         assert_eq!(post(&srx, None), Err(Errno::EAGAIN));
-        srx.over();
+        srx.over(0);
         post(&srx, None)?;
         assert_eq!(who.times(), (0, 1));
         srx.dismiss(seat);

@@ -158,6 +158,8 @@ pub(super) struct Traffic {
     pub(super) clock: u64,
     /// Some connection may be about to end.
     pub(super) are_parting: bool,
+    /// Something is to be tried again in a while with another module's provider.
+    pub(super) is_starving: bool,
     /// Completions of the lower endpoints, on their way.
     pub(super) found: EntrySlots<Sourced, BATCH>,
 }
@@ -225,6 +227,7 @@ impl Traffic {
             collected: 0,
             clock: 0,
             are_parting: false,
+            is_starving: false,
             found: EntrySlots::new(),
         })
     }
@@ -289,7 +292,10 @@ impl Traffic {
 
     /// Whether somebody is to look after peers, or operations.
     pub(super) fn is_calling(&self) -> bool {
-        !self.calls.is_empty() || !self.strangers.is_empty() || !self.endings.is_empty()
+        !self.calls.is_empty()
+            || !self.strangers.is_empty()
+            || !self.endings.is_empty()
+            || self.is_starving
     }
 
     /// Takes a call; the peer may call again from now on.

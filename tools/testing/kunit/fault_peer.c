@@ -8,6 +8,7 @@
 #include <rdma/fi_ext.h>
 
 #include "fault.h"
+#include "rdm_srx.h"
 
 static int open_queue(struct fault *fault)
 {
@@ -165,9 +166,64 @@ static void close_02_other_objects_of_peers(struct kunit *test)
 		fault_walk(test, fault, &others[i]);
 }
 
+static struct rs_world *world;
+
+static int call_export_srx(struct fault *fault)
+{
+	return export(fault, &world->srx->fid);
+}
+
+static int call_open_peer_srx(struct fault *fault)
+{
+	struct fid_ep *form = container_of(fault->exported, struct fid_ep, fid);
+	struct fi_peer_srx_context context = {
+		.size = sizeof(context),
+		.srx = container_of(form, struct fid_peer_srx, ep_fid),
+	};
+	struct fi_rx_attr attr = { .op_flags = FI_PEER };
+	struct fid_ep *srx;
+
+	return FAULT_MADE(fault, fi_srx_context(world->domain, &attr, &srx, &context), srx);
+}
+
+/* Of another make, which is asked nothing before there is a message. */
+static int call_open_peer_of_others(struct fault *fault)
+{
+	struct fid_ep *form = container_of(fault->exported, struct fid_ep, fid);
+	struct fid_peer_srx others = {
+		.ep_fid.fid.fclass = FI_CLASS_PEER_SRX,
+		.owner_ops = container_of(form, struct fid_peer_srx, ep_fid)->owner_ops,
+	};
+	struct fi_peer_srx_context context = { .size = sizeof(context), .srx = &others };
+	struct fi_rx_attr attr = { .op_flags = FI_PEER };
+	struct fid_ep *srx;
+	int ret = fi_srx_context(world->domain, &attr, &srx, &context);
+
+	/* It is not valid any longer. */
+	return ret ?: fi_close(&srx->fid);
+}
+
+static void close_02_receives_of_peers(struct kunit *test)
+{
+	static const struct step exporting = { "fi_export_fid(srx)", NULL, call_export_srx };
+	static const struct step opening[] = {
+		{ "fi_srx_context(FI_PEER)", NULL, call_open_peer_srx },
+		{ "fi_srx_context(FI_PEER) of others", NULL, call_open_peer_of_others },
+	};
+	struct fault *fault = fault_new(test);
+
+	world = rs_open(test, NULL);
+	fault_walk(test, fault, &exporting);
+	KUNIT_ASSERT_EQ(test, 0, fi_export_fid(&world->srx->fid, 0, &fault->exported, NULL));
+	for (int i = 0; i < ARRAY_SIZE(opening); i++)
+		fault_walk(test, fault, &opening[i]);
+	KUNIT_EXPECT_EQ(test, 0, fi_close(fault->exported));
+}
+
 static struct kunit_case cases[] = {
 	KUNIT_CASE_SLOW(close_02_queues_of_peers),
 	KUNIT_CASE_SLOW(close_02_other_objects_of_peers),
+	KUNIT_CASE_SLOW(close_02_receives_of_peers),
 	{}
 };
 

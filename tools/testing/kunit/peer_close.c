@@ -13,9 +13,9 @@
 #define SEED	7471
 
 enum {
-	DOMAIN, CQ, AV, SET, EQ,
-	CQ_FORM, AV_FORM, SET_FORM,
-	PEER_DOMAIN, PEER_CQ, PEER_AV, PEER_SET, PEER_EQ,
+	DOMAIN, CQ, AV, SET, EQ, SRX,
+	CQ_FORM, AV_FORM, SET_FORM, SRX_FORM,
+	PEER_DOMAIN, PEER_CQ, PEER_AV, PEER_SET, PEER_EQ, PEER_SRX,
 	OBJECTS,
 };
 
@@ -24,14 +24,17 @@ static const u32 parents[OBJECTS] = {
 	[CQ] = BIT(DOMAIN),
 	[AV] = BIT(DOMAIN),
 	[SET] = BIT(AV),
+	[SRX] = BIT(DOMAIN),
 	[CQ_FORM] = BIT(CQ),
 	[AV_FORM] = BIT(AV),
 	[SET_FORM] = BIT(SET),
+	[SRX_FORM] = BIT(SRX),
 	[PEER_DOMAIN] = BIT(DOMAIN),
 	[PEER_CQ] = BIT(PEER_DOMAIN) | BIT(CQ),
 	[PEER_AV] = BIT(PEER_DOMAIN) | BIT(AV),
 	[PEER_SET] = BIT(PEER_AV) | BIT(SET),
 	[PEER_EQ] = BIT(EQ),
+	[PEER_SRX] = BIT(PEER_DOMAIN) | BIT(SRX),
 };
 
 static struct fid *export(struct kunit *test, struct fid *fid)
@@ -43,7 +46,7 @@ static struct fid *export(struct kunit *test, struct fid *fid)
 }
 
 /* Opens all of them. */
-static void make(struct kunit *test, struct kofi_fabric_fx *fx, struct fid *fids[OBJECTS])
+static void make(struct kunit *test, struct kofi_rdm *rdm, struct fid *fids[OBJECTS])
 {
 	struct fi_cq_attr cq_attr = {}, peer_cq_attr = { .flags = FI_PEER };
 	struct fi_av_attr av_attr = {}, peer_av_attr = { .flags = FI_PEER };
@@ -56,15 +59,18 @@ static void make(struct kunit *test, struct kofi_fabric_fx *fx, struct fid *fids
 	struct fi_peer_av_context av_context = { .size = sizeof(av_context) };
 	struct fi_peer_av_set_context set_context = { .size = sizeof(set_context) };
 	struct fi_peer_eq_context eq_context = { .size = sizeof(eq_context) };
+	struct fi_peer_srx_context srx_context = { .size = sizeof(srx_context) };
+	struct fi_rx_attr srx_attr = {}, peer_srx_attr = { .op_flags = FI_PEER };
 	struct fid_domain *domain, *peer_domain;
 	struct fid_cq *cq, *peer_cq;
 	struct fid_av *av, *peer_av;
 	struct fid_av_set *set, *peer_set;
 	struct fid_eq *eq, *peer_eq;
+	struct fid_ep *srx, *peer_srx, *form;
 
-	KUNIT_ASSERT_EQ(test, 0, fi_domain(fx->fabric, fx->info, &domain, NULL));
+	KUNIT_ASSERT_EQ(test, 0, fi_domain(rdm->fabric, rdm->info, &domain, NULL));
 	domain_context.domain = domain;
-	KUNIT_ASSERT_EQ(test, 0, fi_domain2(fx->fabric, fx->info, &peer_domain, FI_PEER,
+	KUNIT_ASSERT_EQ(test, 0, fi_domain2(rdm->fabric, rdm->info, &peer_domain, FI_PEER,
 					    &domain_context));
 	KUNIT_ASSERT_EQ(test, 0, fi_cq_open(domain, &cq_attr, &cq, NULL));
 	fids[CQ_FORM] = export(test, &cq->fid);
@@ -79,19 +85,27 @@ static void make(struct kunit *test, struct kofi_fabric_fx *fx, struct fid *fids
 	set_context.av_set = container_of(fids[SET_FORM], struct fid_peer_av_set, fid);
 	set_attr.flags = FI_PEER_AV;
 	KUNIT_ASSERT_EQ(test, 0, fi_av_set(peer_av, &set_attr, &peer_set, &set_context));
-	KUNIT_ASSERT_EQ(test, 0, fi_eq_open(fx->fabric, &eq_attr, &eq, NULL));
+	KUNIT_ASSERT_EQ(test, 0, fi_eq_open(rdm->fabric, &eq_attr, &eq, NULL));
 	eq_context.eq = eq;
-	KUNIT_ASSERT_EQ(test, 0, fi_eq_open(fx->fabric, &peer_eq_attr, &peer_eq, &eq_context));
+	KUNIT_ASSERT_EQ(test, 0, fi_eq_open(rdm->fabric, &peer_eq_attr, &peer_eq, &eq_context));
+	KUNIT_ASSERT_EQ(test, 0, fi_srx_context(domain, &srx_attr, &srx, NULL));
+	fids[SRX_FORM] = export(test, &srx->fid);
+	form = container_of(fids[SRX_FORM], struct fid_ep, fid);
+	srx_context.srx = container_of(form, struct fid_peer_srx, ep_fid);
+	KUNIT_ASSERT_EQ(test, 0, fi_srx_context(peer_domain, &peer_srx_attr, &peer_srx,
+						&srx_context));
 	fids[DOMAIN] = &domain->fid;
 	fids[CQ] = &cq->fid;
 	fids[AV] = &av->fid;
 	fids[SET] = &set->fid;
 	fids[EQ] = &eq->fid;
+	fids[SRX] = &srx->fid;
 	fids[PEER_DOMAIN] = &peer_domain->fid;
 	fids[PEER_CQ] = &peer_cq->fid;
 	fids[PEER_AV] = &peer_av->fid;
 	fids[PEER_SET] = &peer_set->fid;
 	fids[PEER_EQ] = &peer_eq->fid;
+	fids[PEER_SRX] = &peer_srx->fid;
 }
 
 static bool is_needed(u32 open, int which)
@@ -104,7 +118,7 @@ static bool is_needed(u32 open, int which)
 
 static void close_03_what_is_shared_in_any_order(struct kunit *test)
 {
-	struct kofi_fabric_fx *fx = peer_fabric(test);
+	struct kofi_rdm *rdm = rdm_make(test, NULL);
 	struct rnd_state random;
 
 	prandom_seed_state(&random, SEED);
@@ -112,7 +126,7 @@ static void close_03_what_is_shared_in_any_order(struct kunit *test)
 		struct fid *fids[OBJECTS];
 		u32 open = BIT(OBJECTS) - 1;
 
-		make(test, fx, fids);
+		make(test, rdm, fids);
 		/* Who is refused is tried again. */
 		while (open) {
 			int which = prandom_u32_state(&random) % OBJECTS;

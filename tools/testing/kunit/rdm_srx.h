@@ -4,6 +4,8 @@
 #ifndef KOFI_KUNIT_RDM_SRX_H
 #define KOFI_KUNIT_RDM_SRX_H
 
+#include <rdma/fi_ext.h>
+
 #include "rdm.h"
 #include "traffic.h"
 
@@ -18,6 +20,7 @@ struct rs_opts {
 	u64	rx_flags;	/* besides FI_RECV */
 	size_t	cq_size;	/* of members, for what they receive */
 	bool	count;		/* what members receive */
+	struct fid_peer_srx *owner;	/* whose receives they are, if they are a peer's */
 };
 
 struct rs_world {

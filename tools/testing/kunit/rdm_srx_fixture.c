@@ -13,10 +13,14 @@ struct fi_info *rs_hints(struct kunit *test)
 
 struct fid_ep *rs_srx(struct kunit *test, struct rs_world *world)
 {
+	struct fi_peer_srx_context context = { .size = sizeof(context), .srx = world->opts.owner };
 	struct fi_rx_attr attr = { .size = world->opts.size };
 	struct fid_ep *srx;
 
-	KUNIT_ASSERT_EQ(test, 0, fi_srx_context(world->domain, &attr, &srx, world));
+	if (context.srx)
+		attr.op_flags = FI_PEER;
+	KUNIT_ASSERT_EQ(test, 0, fi_srx_context(world->domain, &attr, &srx,
+						context.srx ? (void *)&context : world));
 	fx_defer_close(test, &srx->fid);
 	return srx;
 }

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Receives that providers share: a context here whose receives another module's messages take, and one of
+//! another module whose receives messages here take.
+
+mod entry;
+mod others;
+
+pub(in super::super) use self::others::owner_of_receives;
+
+use self::entry::{
+    Entry,
+    Lobby, //
+};
+use super::{
+    super::{
+        nosys,
+        object::{
+            self,
+            Object, //
+        },
+    },
+    sized, //
+};
+use crate::{
+    abi::{
+        self,
+        errno::into_int,
+        fi_addr_t,
+        fi_ops,
+        fi_ops_atomic,
+        fi_ops_cm,
+        fi_ops_collective,
+        fi_ops_ep,
+        fi_ops_msg,
+        fi_ops_rma,
+        fi_ops_srx_owner,
+        fi_ops_tagged,
+        fi_peer_rx_entry,
+        fi_peer_srx_context,
+        fid,
+        fid_ep,
+        fid_peer_srx,
+        Errno,
+        Result, //
+    },
+    fi::{
+        object::Held,
+        srx::SharedReceive, //
+    },
+};
+use core::ptr;
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+static EP: fi_ops_ep = nosys::EP;
+static CM: fi_ops_cm = nosys::CM;
+static MSG: fi_ops_msg = nosys::MSG;
+static RMA: fi_ops_rma = nosys::RMA;
+static TAGGED: fi_ops_tagged = nosys::TAGGED;
+static ATOMIC: fi_ops_atomic = nosys::ATOMIC;
+static COLLECTIVE: fi_ops_collective = nosys::COLLECTIVE;
+
+/// What a context's `struct fid_peer_srx` stands at the beginning of. Its peer writes `fid.peer_ops`.
+#[repr(C)]
+struct SharedReceiveObject {
+    fid: fid_peer_srx,
+    lobby: Arc<Lobby>,
+    shared: Held<SharedReceive>,
+}
+
+// SAFETY: `#[repr(C)]`, begins with a `fid_peer_srx`, and is the only type with this table.
+unsafe impl Object for SharedReceiveObject {
+    const CLASS: u32 = abi::FI_CLASS_PEER_SRX;
+
+    fn ops() -> &'static fi_ops {
+        static OPS: fi_ops = object::fid_ops(close, None, None);
+        &OPS
+    }
+}
+
+unsafe extern "C" fn close(fid: *mut fid) -> c_int {
+    // SAFETY: As the C caller promises.
+    into_int(unsafe { object::close::<SharedReceiveObject>(fid, |object| object.lobby.close()) })
+}
+
+/// What peers ask a context.
+static OWNER: fi_ops_srx_owner = fi_ops_srx_owner {
+    size: size_of::<fi_ops_srx_owner>(),
+    get_msg: Some(get_msg),
+    get_tag: Some(get_tag),
+    queue_msg: Some(queue_msg),
+    queue_tag: Some(queue_tag),
+    free_entry: Some(free_entry),
+};
+
+/// `fi_export_fid()` of a context. May sleep.
+///
+/// # Errors
+///
+/// Those of [`super::export`]; -FI_ENOSYS where receives are the device's, -FI_EINVAL where they are another's.
+///
+/// # Safety
+///
+/// As of [`super::export`].
+pub(in super::super) unsafe fn export_receives(
+    shared: &Arc<SharedReceive>,
+    arg: *mut c_void,
+) -> Result {
+    // SAFETY: By this function's safety requirement.
+    unsafe {
+        super::export(arg, |fid| {
+            let shared = Held::new(shared)?;
+            Ok(SharedReceiveObject {
+                fid: fid_peer_srx {
+                    ep_fid: fid_ep {
+                        fid,
+                        ops: ptr::from_ref(&EP).cast_mut(),
+                        cm: ptr::from_ref(&CM).cast_mut(),
+                        msg: ptr::from_ref(&MSG).cast_mut(),
+                        rma: ptr::from_ref(&RMA).cast_mut(),
+                        tagged: ptr::from_ref(&TAGGED).cast_mut(),
+                        atomic: ptr::from_ref(&ATOMIC).cast_mut(),
+                        collective: ptr::from_ref(&COLLECTIVE).cast_mut(),
+                    },
+                    owner_ops: ptr::from_ref(&OWNER).cast_mut(),
+                    peer_ops: ptr::null_mut(),
+                },
+                lobby: Lobby::open(shared.core())?,
+                shared,
+            })
+        })
+    }
+}
+
+/// Whose receives a peer's context has, in the context of `fi_srx_context()` with FI_PEER: a context of ours, or
+/// the form of another module's.
+///
+/// # Errors
+///
+/// -FI_EINVAL for NULL, and for a struct that is too small.
+///
+/// # Safety
+///
+/// `context` is NULL or a `struct fi_peer_srx_context`, with a valid `struct fid_peer_srx` or NULL.
+pub(in super::super) unsafe fn receives_of<'a>(
+    context: *mut c_void,
+) -> Result<core::result::Result<&'a Arc<SharedReceive>, *mut fid_peer_srx>> {
+    // SAFETY: By this function's safety requirement; nothing beyond a struct's size is looked at.
+    unsafe {
+        let context = sized::<fi_peer_srx_context>(context)?;
+        let ours = object::object::<SharedReceiveObject>(context.srx.cast());
+        Ok(ours.map(|ours| ours.shared.arc()).map_err(|_| context.srx))
+    }
+}
+
+/// `fi_ops_srx_owner::get_msg`.
+unsafe extern "C" fn get_msg(
+    srx: *mut fid_peer_srx,
+    addr: fi_addr_t,
+    size: usize,
+    entry: *mut *mut fi_peer_rx_entry,
+) -> c_int {
+    // SAFETY: As the C caller promises.
+    into_int(unsafe { get(srx, addr, size, None, entry) })
+}
+
+/// `fi_ops_srx_owner::get_tag`.
+unsafe extern "C" fn get_tag(
+    srx: *mut fid_peer_srx,
+    addr: fi_addr_t,
+    tag: u64,
+    entry: *mut *mut fi_peer_rx_entry,
+) -> c_int {
+    // SAFETY: As the C caller promises.
+    into_int(unsafe { get(srx, addr, 0, Some(tag), entry) })
+}
+
+/// -FI_ENOENT, and the entry is there all the same, if nothing has been posted.
+///
+/// # Safety
+///
+/// `srx` is NULL or valid, and `out` is NULL or valid for writing.
+unsafe fn get(
+    srx: *mut fid_peer_srx,
+    addr: fi_addr_t,
+    size: usize,
+    tag: Option<u64>,
+    out: *mut *mut fi_peer_rx_entry,
+) -> Result {
+    // SAFETY: By this function's safety requirement.
+    let (object, out) = unsafe {
+        (
+            object::object::<SharedReceiveObject>(srx.cast())?,
+            out.as_mut().ok_or(Errno::EINVAL)?,
+        )
+    };
+    let (entry, has_receive) = object.lobby.get(srx, addr, size, tag)?;
+    *out = entry;
+    match has_receive {
+        true => Ok(()),
+        false => Err(Errno::ENOENT),
+    }
+}
+
+/// `fi_ops_srx_owner::queue_msg`.
+unsafe extern "C" fn queue_msg(entry: *mut fi_peer_rx_entry) -> c_int {
+    // SAFETY: As the C caller promises.
+    into_int(unsafe { Entry::queue(entry, false) })
+}
+
+/// `fi_ops_srx_owner::queue_tag`.
+unsafe extern "C" fn queue_tag(entry: *mut fi_peer_rx_entry) -> c_int {
+    // SAFETY: As the C caller promises.
+    into_int(unsafe { Entry::queue(entry, true) })
+}
+
+/// `fi_ops_srx_owner::free_entry`.
+unsafe extern "C" fn free_entry(entry: *mut fi_peer_rx_entry) {
+    // SAFETY: As the C caller promises.
+    unsafe { Entry::free(entry) };
+}

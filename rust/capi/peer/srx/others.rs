@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Receives of another module's provider.
+
+use super::sized;
+use crate::{
+    abi::{
+        self,
+        errno::{
+            from_int,
+            into_int, //
+        },
+        fi_addr_t,
+        fi_ops_srx_owner,
+        fi_ops_srx_peer,
+        fi_peer_rx_entry,
+        fid_peer_srx,
+        flags::FI_COMPLETION,
+        kvec,
+        lock::FastLockIrq,
+        Errno,
+        Result, //
+    },
+    fi::{
+        memory::{
+            Context,
+            Segment, //
+        },
+        srx::{
+            Arrived,
+            Got,
+            Owner,
+            Starter,
+            Taken,
+            PARTS, //
+        },
+    },
+};
+use core::{
+    ptr,
+    slice, //
+};
+use kernel::{
+    prelude::*,
+    sync::{
+        static_lock_class,
+        Arc, //
+    },
+};
+
+/// A `struct fi_peer_rx_entry` of another module's.
+type Raw = *mut fi_peer_rx_entry;
+
+/// Receives that another module's provider owns.
+///
+/// # Invariants
+///
+/// The form is valid, and so are its calls, which are there.
+#[pin_data]
+struct Others {
+    srx: *mut fid_peer_srx,
+    get_msg: unsafe extern "C" fn(*mut fid_peer_srx, fi_addr_t, usize, *mut Raw) -> c_int,
+    get_tag: unsafe extern "C" fn(*mut fid_peer_srx, fi_addr_t, u64, *mut Raw) -> c_int,
+    queue_msg: unsafe extern "C" fn(Raw) -> c_int,
+    queue_tag: unsafe extern "C" fn(Raw) -> c_int,
+    free_entry: unsafe extern "C" fn(Raw),
+    /// Who has queued messages there.
+    #[pin]
+    starter: FastLockIrq<Option<Arc<dyn Starter>>>,
+}
+
+// SAFETY: The owner's calls may come from any context; it locks.
+unsafe impl Send for Others {}
+
+// SAFETY: As above.
+unsafe impl Sync for Others {}
+
+/// What the owner tells of entries with.
+static PEER: fi_ops_srx_peer = fi_ops_srx_peer {
+    size: size_of::<fi_ops_srx_peer>(),
+    start_msg: Some(start_msg),
+    start_tag: Some(start_tag),
+    discard_msg: Some(discard),
+    discard_tag: Some(discard),
+};
+
+/// What is in the context of `fi_srx_context()` with FI_PEER if that is no form of ours.
+///
+/// # Errors
+///
+/// -FI_EINVAL for NULL, for what is no such form, for calls that are too few or not there; -FI_ENOMEM.
+///
+/// # Safety
+///
+/// `srx` is NULL or valid until nothing of the peer's context is under way any more.
+pub(in super::super::super) unsafe fn owner_of_receives(
+    srx: *mut fid_peer_srx,
+) -> Result<KBox<dyn Owner>> {
+    // SAFETY: By this function's safety requirement; nothing beyond a struct's size is looked at.
+    let ops = unsafe {
+        let form = srx.as_ref().ok_or(Errno::EINVAL)?;
+        if form.ep_fid.fid.fclass != abi::FI_CLASS_PEER_SRX as usize {
+            return Err(Errno::EINVAL);
+        }
+        sized::<fi_ops_srx_owner>(form.owner_ops.cast())?
+    };
+    let (get_msg, get_tag) = ops.get_msg.zip(ops.get_tag).ok_or(Errno::EINVAL)?;
+    let (queue_msg, queue_tag) = ops.queue_msg.zip(ops.queue_tag).ok_or(Errno::EINVAL)?;
+    let free_entry = ops.free_entry.ok_or(Errno::EINVAL)?;
+    // INVARIANT: By this function's safety requirement, and as has been looked at.
+    let others = KBox::pin_init(
+        pin_init!(Others {
+            srx,
+            get_msg,
+            get_tag,
+            queue_msg,
+            queue_tag,
+            free_entry,
+            starter <- FastLockIrq::new(None, c"kofi::Others", static_lock_class!()),
+        }),
+        GFP_KERNEL,
+    )?;
+    let owner: KBox<dyn Owner> = KBox::new(others, GFP_KERNEL)?;
+    Ok(owner)
+}
+
+impl Owner for Pin<KBox<Others>> {
+    fn attach(&self, starter: Option<Arc<dyn Starter>>) {
+        let peer_ops = match starter {
+            Some(_) => ptr::from_ref(&PEER).cast_mut(),
+            None => ptr::null_mut(),
+        };
+        // SAFETY: By the invariant; that is the peer's to say.
+        unsafe { (*self.srx).peer_ops = peer_ops };
+        let before = core::mem::replace(&mut *self.starter.lock(), starter);
+        drop(before);
+    }
+
+    fn get(&self, arrived: &Arrived) -> Result<Got> {
+        let mut entry = ptr::null_mut();
+        // SAFETY: By the invariant.
+        let answer = from_int(unsafe {
+            match arrived.tag {
+                None => (self.get_msg)(self.srx, arrived.source, arrived.len, &mut entry),
+                Some(tag) => (self.get_tag)(self.srx, arrived.source, tag, &mut entry),
+            }
+        });
+        match answer {
+            // SAFETY: As the owner promises of what it has found.
+            Ok(_) if !entry.is_null() => Ok(Got::Receive(unsafe { taken(entry, arrived.tag) })),
+            Err(Errno::ENOENT) if !entry.is_null() => {
+                Ok(Got::Nothing(entry.expose_provenance()))
+            }
+            Err(errno) => Err(errno),
+            Ok(_) => Err(Errno::EINVAL),
+        }
+    }
+
+    fn queue(&self, arrived: &Arrived, ticket: usize) -> Result {
+        let entry: Raw = ptr::with_exposed_provenance_mut(ticket);
+        let others: *const Others = &raw const **self;
+        // SAFETY: By the invariant; the entry is the peer's, and so is that field.
+        let answer = unsafe {
+            (*entry).peer_context = others.cast_mut().cast();
+            match arrived.tag {
+                None => (self.queue_msg)(entry),
+                Some(_) => (self.queue_tag)(entry),
+            }
+        };
+        from_int(answer).map(|_| ())
+    }
+
+    fn free(&self, ticket: usize) {
+        // SAFETY: By the invariant; a ticket is an entry's.
+        unsafe { (self.free_entry)(ptr::with_exposed_provenance_mut(ticket)) };
+    }
+}
+
+/// What an entry has got, for a message with that tag. More pieces than there can be are none: the message does
+/// not fit.
+///
+/// # Safety
+///
+/// `entry` is valid, and its memory for as long as the entry is the peer's.
+unsafe fn taken(entry: Raw, tag: Option<u64>) -> Taken {
+    // SAFETY: By this function's safety requirement.
+    let entry = unsafe { &*entry };
+    let iov: &[kvec] = match entry.iov.is_null() || entry.count > PARTS {
+        true => &[],
+        // SAFETY: By this function's safety requirement.
+        false => unsafe { slice::from_raw_parts(entry.iov, entry.count) },
+    };
+    let mut given = iov.iter();
+    let parts = [(); PARTS].map(|()| {
+        let (base, len) = given
+            .next()
+            .map_or((ptr::null_mut(), 0), |part| (part.iov_base, part.iov_len));
+        // SAFETY: By this function's safety requirement.
+        unsafe { Segment::new(base, len) }
+    });
+    Taken {
+        ticket: ptr::from_ref(entry).expose_provenance(),
+        parts,
+        context: Context::new(entry.context),
+        tag: tag.map(|tag| (tag, 0)),
+        is_wanted: entry.flags & FI_COMPLETION != 0,
+    }
+}
+
+/// Who has queued an entry.
+///
+/// # Errors
+///
+/// -FI_EINVAL for NULL, and after the peer's context has been closed.
+///
+/// # Safety
+///
+/// `entry` is NULL, or has been queued by [`Others`].
+unsafe fn starter(entry: Raw) -> Result<Arc<dyn Starter>> {
+    // SAFETY: By this function's safety requirement.
+    let others = unsafe { entry.as_ref().and_then(|entry| entry.peer_context.cast::<Others>().as_ref()) };
+    let starter = others.and_then(|others| others.starter.lock().clone());
+    starter.ok_or(Errno::EINVAL)
+}
+
+unsafe fn start(entry: Raw, is_tagged: bool) -> c_int {
+    // SAFETY: As the owner promises.
+    into_int(unsafe {
+        starter(entry).and_then(|starter| {
+            let tag = is_tagged.then(|| (*entry).tag);
+            starter.start(taken(entry, tag))
+        })
+    })
+}
+
+unsafe extern "C" fn start_msg(entry: Raw) -> c_int {
+    // SAFETY: As the owner promises.
+    unsafe { start(entry, false) }
+}
+
+unsafe extern "C" fn start_tag(entry: Raw) -> c_int {
+    // SAFETY: As the owner promises.
+    unsafe { start(entry, true) }
+}
+
+unsafe extern "C" fn discard(entry: Raw) -> c_int {
+    // SAFETY: As the owner promises.
+    into_int(unsafe {
+        starter(entry).and_then(|starter| starter.discard(entry.expose_provenance()))
+    })
+}

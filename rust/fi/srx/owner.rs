@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Receives that messages here take of another provider's, one of another module: its owner.
+
+use super::guests::Taken;
+use crate::abi::{
+    fi_addr_t,
+    Result, //
+};
+use kernel::sync::Arc;
+
+/// A message that has come.
+#[derive(Clone, Copy)]
+pub struct Arrived {
+    /// Its tag, if it has one.
+    pub tag: Option<u64>,
+    /// How many bytes it has.
+    pub len: usize,
+    /// Whom it is from, if that is known and told.
+    pub source: fi_addr_t,
+}
+
+/// What an owner has for a message.
+pub enum Got {
+    /// A receive.
+    Receive(Taken),
+    /// Nothing, and a ticket to queue the message with, or to give back.
+    Nothing(usize),
+}
+
+/// Who owns receives. Its calls are legal in any context, and none comes back by [`Starter`] before it has
+/// returned, in the same thread or with a lock that it waits for.
+pub trait Owner: Send + Sync {
+    /// Has `starter` told of messages that have been queued, until it is none.
+    fn attach(&self, starter: Option<Arc<dyn Starter>>);
+
+    /// What has been posted for a message.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM, and whatever another says.
+    fn get(&self, arrived: &Arrived) -> Result<Got>;
+
+    /// Has a message wait with its ticket.
+    ///
+    /// # Errors
+    ///
+    /// Whatever another says: the ticket is still there.
+    fn queue(&self, arrived: &Arrived, ticket: usize) -> Result;
+
+    /// Gives a ticket back, of a receive that is over, or of a message that does not come any more.
+    fn free(&self, ticket: usize);
+}
+
+/// Who has queued messages with an owner.
+pub trait Starter: Send + Sync {
+    /// The message with that ticket, which has waited, has got that. Any context.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOENT if it does not come any more: the ticket has been given back, or soon is.
+    fn start(&self, taken: Taken) -> Result;
+
+    /// It is dropped, and nobody told. Any context.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOENT for another ticket.
+    fn discard(&self, ticket: usize) -> Result;
+}

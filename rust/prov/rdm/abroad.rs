@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Receives of another module's provider, which messages of endpoints here take.
+//!
+//! Whatever has come is asked for there, and waits there if there is nothing: the owner has its ticket, and the
+//! letter is here. What the owner has no memory for waits behind the others and is tried again: nobody says when
+//! something is posted that could take it. The lock is held while the owner is asked, so that it sees one message
+//! after the other.
+
+use super::{
+    super::common::bounce::{
+        Incoming,
+        MOST_PARTS, //
+    },
+    matching::Wish,
+    receive::{
+        Letter,
+        Posted, //
+    },
+};
+use crate::{
+    abi::{
+        fi_addr_t,
+        lock::FastLockIrq,
+        nodes::{
+            Own,
+            Queue, //
+        },
+        Errno,
+        Result, //
+    },
+    fi::{
+        memory::Memory,
+        srx::{
+            Arrived,
+            Got,
+            Owner,
+            Taken,
+            PARTS, //
+        },
+    },
+};
+use kernel::{
+    prelude::*,
+    sync::static_lock_class, //
+};
+
+const _: () = assert!(PARTS == MOST_PARTS);
+
+/// The ticket of a letter that the owner has not heard of.
+const UNTOLD: usize = 0;
+
+struct Waiting {
+    /// Those that the owner knows are in any order, the others in that in which they came.
+    letters: Queue<Letter>,
+    /// How many the owner has not heard of.
+    untold: usize,
+}
+
+/// See the module.
+#[pin_data]
+pub(super) struct Abroad {
+    owner: KBox<dyn Owner>,
+    #[pin]
+    waiting: FastLockIrq<Waiting>,
+}
+
+impl From<Taken> for Posted {
+    fn from(taken: Taken) -> Self {
+        Self {
+            wish: Wish {
+                tag: taken.tag,
+                from: None,
+            },
+            // Of memory that is none, nothing fits: whoever posted it hears of that.
+            into: Incoming::new(Memory::Segments(&taken.parts)).unwrap_or(Incoming::NOWHERE),
+            context: taken.context,
+            is_wanted: taken.is_wanted,
+            ticket: taken.ticket,
+        }
+    }
+}
+
+impl From<Posted> for Taken {
+    fn from(posted: Posted) -> Self {
+        Self {
+            ticket: posted.ticket,
+            parts: posted.into.parts(),
+            context: posted.context,
+            tag: posted.wish.tag,
+            is_wanted: posted.is_wanted,
+        }
+    }
+}
+
+impl Abroad {
+    /// Receives of `owner`. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM.
+    pub(super) fn new(owner: KBox<dyn Owner>) -> Result<Pin<KBox<Self>>> {
+        let waiting = Waiting {
+            letters: Queue::new(),
+            untold: 0,
+        };
+        Ok(KBox::pin_init(
+            pin_init!(Self {
+                owner,
+                waiting <- FastLockIrq::new(waiting, c"kofi::rdm::Abroad", static_lock_class!()),
+            }),
+            GFP_KERNEL,
+        )?)
+    }
+
+    /// Whose they are.
+    pub(super) fn owner(&self) -> &dyn Owner {
+        &*self.owner
+    }
+
+    /// What has been posted for a message that has come. Any context.
+    pub(super) fn get(&self, arrived: &Arrived) -> Option<Posted> {
+        let waiting = self.waiting.lock();
+        if waiting.untold > 0 {
+            return None;
+        }
+        match self.owner.get(arrived).ok()? {
+            Got::Receive(taken) => Some(taken.into()),
+            Got::Nothing(ticket) => {
+                self.owner.free(ticket);
+                None
+            }
+        }
+    }
+
+    /// As [`Srx::queue`](super::srx::Srx::queue), of a message from `source`.
+    pub(super) fn queue(
+        &self,
+        seat: usize,
+        mut letter: Own<Letter>,
+        source: fi_addr_t,
+    ) -> Option<(Posted, Own<Letter>)> {
+        letter.seat = seat;
+        letter.source = source;
+        let mut waiting = self.waiting.lock();
+        if waiting.untold == 0 {
+            if let Ok(Some(posted)) = self.tell(&mut letter) {
+                return Some((posted, letter));
+            }
+        }
+        waiting.untold += usize::from(letter.ticket == UNTOLD);
+        waiting.letters.push(letter);
+        None
+    }
+
+    /// Tells the owner of a message, which waits there if nothing has been posted for it.
+    fn tell(&self, letter: &mut Letter) -> Result<Option<Posted>> {
+        let arrived = Arrived {
+            tag: letter.title.tag,
+            len: letter.message.len as usize,
+            source: letter.source,
+        };
+        match self.owner.get(&arrived)? {
+            Got::Receive(taken) => Ok(Some(taken.into())),
+            Got::Nothing(ticket) => {
+                let queued = self.owner.queue(&arrived, ticket);
+                queued.inspect_err(|_| self.owner.free(ticket))?;
+                letter.ticket = ticket;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Tells the owner of those that it has not heard of, until one gets something: that comes back. Any context.
+    pub(super) fn tell_next(&self) -> Option<(Posted, Own<Letter>)> {
+        loop {
+            let mut waiting = self.waiting.lock();
+            let mut letter = waiting.letters.take(|letter| letter.ticket == UNTOLD)?;
+            match self.tell(&mut letter) {
+                Ok(posted) => {
+                    waiting.untold -= 1;
+                    match posted {
+                        Some(posted) => return Some((posted, letter)),
+                        None => waiting.letters.push(letter),
+                    }
+                }
+                Err(_) => {
+                    waiting.letters.push_first(letter);
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// Whether there are some that the owner has not heard of. Any context.
+    pub(super) fn is_starving(&self) -> bool {
+        self.waiting.lock().untold > 0
+    }
+
+    /// Takes the letter with that ticket.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOENT.
+    pub(super) fn take(&self, ticket: usize) -> Result<Own<Letter>> {
+        let mut waiting = self.waiting.lock();
+        let is = |letter: &Letter| letter.ticket == ticket && ticket != UNTOLD;
+        waiting.letters.take(is).ok_or(Errno::ENOENT)
+    }
+
+    /// Takes those that `go`, with the owner too.
+    pub(super) fn forget(&self, goes: impl FnMut(&Letter) -> bool) -> Queue<Letter> {
+        let mut waiting = self.waiting.lock();
+        let letters = waiting.letters.take_all(goes);
+        for letter in letters.iter() {
+            match letter.ticket {
+                UNTOLD => waiting.untold -= 1,
+                ticket => self.owner.free(ticket),
+            }
+        }
+        letters
+    }
+}

@@ -1,0 +1,492 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * CONTRACT, PEER 3: our receive contexts as peers of one of another make, whose
+ * receives the messages of our endpoints take. As owners they are in peer_srx.c.
+ */
+
+#include "peer.h"
+#include "rdm_srx.h"
+
+#define LEN	64
+#define MANY	8
+#define PARTS	8
+
+/* A receive that has been posted with an owner, or a message that waits there. */
+struct item {
+	struct list_head	list;
+	struct fi_peer_rx_entry	entry;
+	struct kvec		iov[PARTS];
+	bool			tagged, queued;
+};
+
+/* An owner of another make. */
+struct owner {
+	struct fid_peer_srx	srx;
+	struct fi_ops_srx_owner	ops;
+	spinlock_t		lock;
+	struct list_head	receives, messages;
+	int			entries;	/* that the peer has, or that wait */
+	int			waiting;
+	int			refusals;	/* how often it has no memory yet */
+	fi_addr_t		from;		/* of the last message */
+	size_t			size;
+};
+
+static struct item *make_item(bool tagged)
+{
+	struct item *item = kzalloc(sizeof(*item), GFP_ATOMIC);
+
+	if (item) {
+		item->tagged = tagged;
+		item->entry.flags = FI_RECV | (tagged ? FI_TAGGED : FI_MSG);
+	}
+	return item;
+}
+
+static bool fits(const struct item *receive, const struct item *message)
+{
+	return receive->tagged == message->tagged && receive->entry.tag == message->entry.tag;
+}
+
+static struct item *find(struct list_head *list, const struct item *other)
+{
+	struct item *item;
+
+	list_for_each_entry(item, list, list)
+		if (fits(item, other))
+			return item;
+	return NULL;
+}
+
+/* What a receive has, for a message. */
+static void fill(struct fi_peer_rx_entry *entry, struct item *receive)
+{
+	struct item *item = container_of(entry, struct item, entry);
+
+	memcpy(item->iov, receive->iov, sizeof(item->iov));
+	entry->iov = item->iov;
+	entry->count = receive->entry.count;
+	entry->context = receive->entry.context;
+	entry->flags = receive->entry.flags;
+	kfree(receive);
+}
+
+static int get(struct fid_peer_srx *srx, fi_addr_t addr, size_t size, bool tagged, u64 tag,
+	       struct fi_peer_rx_entry **entry)
+{
+	struct owner *owner = container_of(srx, struct owner, srx);
+	struct item *message = make_item(tagged), *receive;
+	unsigned long irqs;
+
+	if (!message)
+		return -FI_ENOMEM;
+	message->entry.srx = srx;
+	message->entry.tag = tag;
+	spin_lock_irqsave(&owner->lock, irqs);
+	if (owner->refusals) {
+		owner->refusals--;
+		spin_unlock_irqrestore(&owner->lock, irqs);
+		kfree(message);
+		return -FI_ENOMEM;
+	}
+	owner->from = addr;
+	owner->size = size;
+	owner->entries++;
+	receive = find(&owner->receives, message);
+	if (receive)
+		list_del(&receive->list);
+	spin_unlock_irqrestore(&owner->lock, irqs);
+	*entry = &message->entry;
+	if (!receive)
+		return -FI_ENOENT;
+	fill(*entry, receive);
+	return 0;
+}
+
+static int get_msg(struct fid_peer_srx *srx, fi_addr_t addr, size_t size,
+		   struct fi_peer_rx_entry **entry)
+{
+	return get(srx, addr, size, false, 0, entry);
+}
+
+static int get_tag(struct fid_peer_srx *srx, fi_addr_t addr, u64 tag,
+		   struct fi_peer_rx_entry **entry)
+{
+	return get(srx, addr, 0, true, tag, entry);
+}
+
+static int queue(struct fi_peer_rx_entry *entry)
+{
+	struct owner *owner = container_of(entry->srx, struct owner, srx);
+	struct item *message = container_of(entry, struct item, entry);
+	unsigned long irqs;
+
+	spin_lock_irqsave(&owner->lock, irqs);
+	list_add_tail(&message->list, &owner->messages);
+	message->queued = true;
+	/* For who waits for it. */
+	smp_store_release(&owner->waiting, owner->waiting + 1);
+	spin_unlock_irqrestore(&owner->lock, irqs);
+	return 0;
+}
+
+static void free_entry(struct fi_peer_rx_entry *entry)
+{
+	struct owner *owner = container_of(entry->srx, struct owner, srx);
+	struct item *message = container_of(entry, struct item, entry);
+	unsigned long irqs;
+
+	spin_lock_irqsave(&owner->lock, irqs);
+	owner->entries--;
+	if (message->queued) {
+		list_del(&message->list);
+		owner->waiting--;
+	}
+	spin_unlock_irqrestore(&owner->lock, irqs);
+	kfree(message);
+}
+
+static void free_receives(void *arg)
+{
+	struct owner *owner = arg;
+	struct item *item, *next;
+
+	list_for_each_entry_safe(item, next, &owner->receives, list)
+		kfree(item);
+}
+
+static struct owner *an_owner(struct kunit *test)
+{
+	struct owner *owner = kunit_kzalloc(test, sizeof(*owner), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, owner);
+	owner->srx.ep_fid.fid.fclass = FI_CLASS_PEER_SRX;
+	owner->srx.owner_ops = &owner->ops;
+	owner->ops = (struct fi_ops_srx_owner){
+		.size = sizeof(owner->ops),
+		.get_msg = get_msg,
+		.get_tag = get_tag,
+		.queue_msg = queue,
+		.queue_tag = queue,
+		.free_entry = free_entry,
+	};
+	spin_lock_init(&owner->lock);
+	INIT_LIST_HEAD(&owner->receives);
+	INIT_LIST_HEAD(&owner->messages);
+	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, free_receives, owner));
+	return owner;
+}
+
+/* What the owner's consumer does: count pieces of so many bytes, from buf on, which is the context. */
+static void post(struct kunit *test, struct owner *owner, bool tagged, u64 tag, u8 *buf, size_t len,
+		 int count)
+{
+	struct item *receive = make_item(tagged), *message;
+	unsigned long irqs;
+
+	KUNIT_ASSERT_NOT_NULL(test, receive);
+	receive->entry.tag = tag;
+	receive->entry.context = buf;
+	receive->entry.count = count;
+	for (int i = 0; i < count; i++)
+		receive->iov[i] = (struct kvec){ buf + i * len, len };
+	spin_lock_irqsave(&owner->lock, irqs);
+	message = find(&owner->messages, receive);
+	if (message) {
+		list_del(&message->list);
+		message->queued = false;
+		owner->waiting--;
+	} else {
+		list_add_tail(&receive->list, &owner->receives);
+	}
+	spin_unlock_irqrestore(&owner->lock, irqs);
+	if (!message)
+		return;
+	fill(&message->entry, receive);
+	KUNIT_EXPECT_EQ(test, 0, tagged ? owner->srx.peer_ops->start_tag(&message->entry) :
+					  owner->srx.peer_ops->start_msg(&message->entry));
+}
+
+static void await_waiting(struct kunit *test, struct owner *owner, int wanted)
+{
+	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
+
+	/* Pairs with the release of queue(). */
+	while (smp_load_acquire(&owner->waiting) != wanted && time_before(jiffies, end))
+		usleep_range(100, 500);
+	KUNIT_ASSERT_EQ_MSG(test, wanted, owner->waiting, "messages that wait with the owner");
+}
+
+static void await_entries(struct kunit *test, struct owner *owner, int wanted)
+{
+	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
+
+	while (READ_ONCE(owner->entries) != wanted && time_before(jiffies, end))
+		usleep_range(100, 500);
+	KUNIT_ASSERT_EQ_MSG(test, wanted, owner->entries, "entries that are not given back");
+}
+
+static struct rs_world *world_of(struct kunit *test, struct owner *owner, u64 caps)
+{
+	struct rs_opts opts = { .owner = &owner->srx, .caps = caps };
+
+	return rs_open(test, &opts);
+}
+
+static void peer_03_what_another_has_is_taken(struct kunit *test)
+{
+	u8 *out = tr_buffer(test, MANY * LEN), *in = tr_buffer(test, MANY * LEN);
+	struct owner *owner = an_owner(test);
+	struct rs_world *world = world_of(test, owner, FI_SOURCE);
+	fi_addr_t from = rdm_know(test, &world->member[1], world->sender[0]);
+	struct fi_cq_tagged_entry entry;
+
+	for (int i = 0; i < MANY; i++)
+		post(test, owner, i % 2, i % 2 ? i : 0, in + i * LEN, LEN / 2, 2);
+	for (int i = 0; i < MANY; i++) {
+		memset(out + i * LEN, i + 1, LEN);
+		if (i % 2) {
+			KUNIT_ASSERT_EQ(test, 0, when_there_is_room(
+				fi_tsend(world->sender[0]->ep, out + i * LEN, LEN, NULL,
+					 world->to[0][1], i, out + i * LEN)));
+		} else {
+			rs_send(test, world, 0, 1, out + i * LEN, LEN);
+		}
+		rdm_expect(test, &world->member[1], in + i * LEN, &entry);
+		KUNIT_EXPECT_EQ(test, FI_RECV | (i % 2 ? FI_TAGGED : FI_MSG), entry.flags);
+		KUNIT_EXPECT_EQ(test, i % 2 ? i : 0, entry.tag);
+		KUNIT_EXPECT_EQ(test, LEN, entry.len);
+		KUNIT_EXPECT_MEMEQ(test, out + i * LEN, in + i * LEN, LEN);
+		rdm_expect(test, world->sender[0], out + i * LEN, NULL);
+		KUNIT_EXPECT_EQ(test, from, owner->from);
+		KUNIT_EXPECT_EQ(test, i % 2 ? 0 : LEN, owner->size);
+	}
+	await_entries(test, owner, 0);
+}
+
+static void peer_03_what_comes_first_waits_there(struct kunit *test)
+{
+	u8 *out = tr_buffer(test, MANY * LEN), *in = tr_buffer(test, MANY * LEN);
+	struct owner *owner = an_owner(test);
+	struct rs_world *world = world_of(test, owner, 0);
+	struct fi_cq_tagged_entry entry;
+
+	for (int i = 0; i < MANY; i++) {
+		memset(out + i * LEN, i + 1, LEN);
+		rs_send(test, world, 0, i % 2, out + i * LEN, LEN);
+		rdm_expect(test, world->sender[0], out + i * LEN, NULL);
+		await_waiting(test, owner, i + 1);
+	}
+	for (int i = 0; i < MANY; i++) {
+		post(test, owner, false, 0, in + i * LEN, LEN, 1);
+		rdm_expect(test, &world->member[i % 2], in + i * LEN, &entry);
+		KUNIT_EXPECT_EQ(test, LEN, entry.len);
+		KUNIT_EXPECT_MEMEQ(test, out + i * LEN, in + i * LEN, LEN);
+	}
+	await_entries(test, owner, 0);
+}
+
+#define LARGE	(1 << 20)
+
+static void peer_03_long_messages_and_those_that_do_not_fit(struct kunit *test)
+{
+	u8 *out = tr_buffer(test, LARGE), *in = tr_buffer(test, LARGE);
+	struct owner *owner = an_owner(test);
+	struct rs_world *world = world_of(test, owner, 0);
+	struct fi_cq_err_entry error = {};
+	struct fi_cq_tagged_entry entry;
+
+	for (int late = 0; late < 2; late++) {
+		tr_fill(out, LARGE, late);
+		if (!late)
+			post(test, owner, false, 0, in, LARGE, 1);
+		rs_send(test, world, 0, 0, out, LARGE);
+		if (late) {
+			await_waiting(test, owner, 1);
+			post(test, owner, false, 0, in, LARGE, 1);
+		}
+		rdm_expect(test, &world->member[0], in, &entry);
+		KUNIT_EXPECT_EQ(test, LARGE, entry.len);
+		KUNIT_EXPECT_TRUE(test, tr_intact(in, LARGE, late));
+		rdm_expect(test, world->sender[0], out, NULL);
+	}
+	/* There is less room; and in more pieces than there can be there is none. */
+	post(test, owner, false, 0, in, LEN / 2, 1);
+	post(test, owner, false, 0, in, LEN / 4, 5);
+	for (int i = 0; i < 2; i++) {
+		rs_send(test, world, 0, 0, out, LEN);
+		rdm_expect(test, world->sender[0], out, NULL);
+		KUNIT_ASSERT_EQ(test, 0, fx_wait_comp_error(test, world->member[0].cq, &error));
+		KUNIT_EXPECT_EQ(test, FI_ETRUNC, error.err);
+		KUNIT_EXPECT_PTR_EQ(test, in, error.op_context);
+		KUNIT_EXPECT_EQ(test, i ? LEN : LEN / 2, error.olen);
+	}
+	await_entries(test, owner, 0);
+}
+
+static void peer_03_an_owner_without_memory_is_asked_again(struct kunit *test)
+{
+	u8 *out = tr_buffer(test, MANY * LEN), *in = tr_buffer(test, MANY * LEN);
+	struct owner *owner = an_owner(test);
+	struct rs_world *world = world_of(test, owner, 0);
+	struct fi_cq_tagged_entry entry;
+
+	owner->refusals = 10;
+	for (int i = 0; i < MANY; i++) {
+		memset(out + i * LEN, i + 1, LEN);
+		rs_send(test, world, 0, 0, out + i * LEN, LEN);
+		rdm_expect(test, world->sender[0], out + i * LEN, NULL);
+	}
+	await_waiting(test, owner, MANY);
+	KUNIT_EXPECT_EQ(test, 0, owner->refusals);
+	for (int i = 0; i < MANY; i++) {
+		post(test, owner, false, 0, in + i * LEN, LEN, 1);
+		rdm_expect(test, &world->member[0], in + i * LEN, &entry);
+		KUNIT_EXPECT_MEMEQ(test, out + i * LEN, in + i * LEN, LEN);
+	}
+	/* Nor does it keep what has been posted. */
+	owner->refusals = 10;
+	post(test, owner, false, 0, in, LEN, 1);
+	rs_send(test, world, 0, 0, out, LEN);
+	rdm_expect(test, &world->member[0], in, &entry);
+	rdm_expect(test, world->sender[0], out, NULL);
+	await_entries(test, owner, 0);
+}
+
+static void peer_03_messages_are_discarded(struct kunit *test)
+{
+	u8 *out = tr_buffer(test, LARGE), *in = tr_buffer(test, LEN);
+	struct owner *owner = an_owner(test);
+	struct rs_world *world = world_of(test, owner, 0);
+	struct fi_peer_rx_entry *entry;
+	const size_t lens[] = { LEN, LARGE };
+	struct item *message;
+
+	for (int i = 0; i < ARRAY_SIZE(lens); i++) {
+		rs_send(test, world, 0, 0, out, lens[i]);
+		await_waiting(test, owner, 1);
+		message = list_first_entry(&owner->messages, struct item, list);
+		list_del(&message->list);
+		message->queued = false;
+		owner->waiting = 0;
+		entry = &message->entry;
+		KUNIT_EXPECT_EQ(test, 0, owner->srx.peer_ops->discard_msg(entry));
+		/* Its sender knows no difference. */
+		rdm_expect(test, world->sender[0], out, NULL);
+		await_entries(test, owner, 0);
+	}
+	/* The next one is received. */
+	post(test, owner, false, 0, in, LEN, 1);
+	rs_send(test, world, 0, 0, out, LEN);
+	rdm_expect(test, &world->member[0], in, NULL);
+	rdm_expect(test, world->sender[0], out, NULL);
+}
+
+static void close_03_endpoints_with_messages_that_wait_elsewhere(struct kunit *test)
+{
+	u8 *out = tr_buffer(test, LARGE), *in = tr_buffer(test, LEN);
+	struct owner *owner = an_owner(test);
+	struct rs_world *world = world_of(test, owner, 0);
+	struct fi_peer_rx_entry strange = {};
+
+	rs_send(test, world, 0, 0, out, LEN);
+	rs_send(test, world, 0, 1, out + LEN, LEN);
+	await_waiting(test, owner, 2);
+	/* Those of an endpoint go with it, and the others stay. */
+	fx_close(test, &world->member[0].ep->fid);
+	KUNIT_EXPECT_EQ(test, 1, owner->waiting);
+	KUNIT_EXPECT_EQ(test, 1, owner->entries);
+	post(test, owner, false, 0, in, LEN, 1);
+	rdm_expect(test, &world->member[1], in, NULL);
+	KUNIT_EXPECT_EQ(test, -FI_EBUSY, fi_close(&world->srx->fid));
+	fx_close(test, &world->member[1].ep->fid);
+	await_entries(test, owner, 0);
+	/* Nobody is told what nobody has queued. */
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, owner->srx.peer_ops->start_msg(&strange));
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, owner->srx.peer_ops->discard_tag(NULL));
+	fx_close(test, &world->srx->fid);
+	KUNIT_EXPECT_NULL(test, owner->srx.peer_ops);
+}
+
+static void peer_05_receives_without_an_owner(struct kunit *test)
+{
+	struct owner *owner = an_owner(test);
+	struct rs_world *world = rs_open(test, NULL);
+	struct kofi_fabric_fx *fx = fx_open(test);
+	const struct fi_peer_srx_context good = { .size = sizeof(good), .srx = &owner->srx };
+	const struct fi_ops_srx_owner ops = owner->ops;
+	struct fi_peer_srx_context context;
+	struct fi_rx_attr attr = { .op_flags = FI_PEER };
+	struct fid_ep *srx = NULL;
+	struct fid *exported = NULL;
+
+#define REFUSED() do {									\
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL,						\
+			fi_srx_context(world->domain, &attr, &srx, &context));		\
+	KUNIT_EXPECT_NULL(test, srx);							\
+} while (0)
+
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_srx_context(world->domain, &attr, &srx, NULL));
+	for (size_t size = 0; size < sizeof(context); size++) {
+		context = good;
+		context.size = size;
+		REFUSED();
+	}
+	context = good;
+	context.srx = NULL;
+	REFUSED();
+	context = good;
+	for (size_t size = 0; size < sizeof(owner->ops); size++) {
+		owner->ops.size = size;
+		REFUSED();
+	}
+	owner->ops = ops;
+	owner->ops.get_tag = NULL;
+	REFUSED();
+	owner->ops = ops;
+	owner->ops.queue_msg = NULL;
+	REFUSED();
+	owner->ops = ops;
+	owner->ops.free_entry = NULL;
+	REFUSED();
+	owner->ops = ops;
+	owner->srx.owner_ops = NULL;
+	REFUSED();
+	owner->srx.owner_ops = &owner->ops;
+	owner->srx.ep_fid.fid.fclass = FI_CLASS_SRX_CTX;
+	REFUSED();
+	owner->srx.ep_fid.fid.fclass = FI_CLASS_PEER_SRX;
+	attr.op_flags = FI_PEER | FI_COMPLETION;
+	REFUSED();
+	attr.op_flags = FI_PEER;
+	/* Where receives are the device's. */
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_srx_context(fx->domain, &attr, &srx, &context));
+	KUNIT_EXPECT_NULL(test, owner->srx.peer_ops);
+	context.size += 64;
+	owner->ops.size += 64;
+	KUNIT_ASSERT_EQ(test, 0, fi_srx_context(world->domain, &attr, &srx, &context));
+	KUNIT_EXPECT_NOT_NULL(test, owner->srx.peer_ops);
+	/* They are another's. */
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_export_fid(&srx->fid, 0, &exported, NULL));
+	KUNIT_EXPECT_NULL(test, exported);
+	KUNIT_EXPECT_EQ(test, 0, fi_close(&srx->fid));
+#undef REFUSED
+}
+
+static struct kunit_case cases[] = {
+	KUNIT_CASE(peer_03_what_another_has_is_taken),
+	KUNIT_CASE(peer_03_what_comes_first_waits_there),
+	KUNIT_CASE(peer_03_long_messages_and_those_that_do_not_fit),
+	KUNIT_CASE(peer_03_an_owner_without_memory_is_asked_again),
+	KUNIT_CASE(peer_03_messages_are_discarded),
+	KUNIT_CASE(close_03_endpoints_with_messages_that_wait_elsewhere),
+	KUNIT_CASE(peer_05_receives_without_an_owner),
+	{}
+};
+
+static struct kunit_suite suite = {
+	.name = "kofi_peer_srx_others",
+	.test_cases = cases,
+};
+
+kunit_test_suite(suite);
