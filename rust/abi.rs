@@ -64,6 +64,8 @@ mod raw {
     // eyes of the compiler: a spinlock has no bytes on one CPU.
     #[repr(C)]
     pub struct net([u8; 0]);
+    #[repr(C)]
+    pub struct module([u8; 0]);
 
     // SAFETY: It has no bytes.
     unsafe impl<T> Zeroable for __IncompleteArrayField<T> {}

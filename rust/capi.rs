@@ -30,6 +30,7 @@ mod object;
 mod peer;
 mod pep;
 mod poll;
+mod providers;
 mod rma;
 mod sep;
 mod srx;

@@ -834,7 +834,7 @@ struct fid_fabric {
  * @owner: the name of the module that opens it
  *
  * Context: Process context, may sleep.
- * Return: See fi_fabric().
+ * Return: See fi_fabric(); of a provider of another module what that says.
  */
 int fi_fabric_by(struct fi_fabric_attr *attr, struct fid_fabric **fabric,
 		 void *context, const char *owner);

@@ -21,6 +21,8 @@
 bool kofi_may_sleep(void);
 bool kofi_should_stop(void);
 bool kofi_may_administer(void);
+bool kofi_get_module(struct module *module);
+void kofi_put_module(struct module *module);
 struct net *kofi_get_net(void);
 pid_t kofi_caller(char *name, size_t len);
 void kofi_put_net(struct net *net);
@@ -50,6 +52,16 @@ bool kofi_should_stop(void)
 bool kofi_may_administer(void)
 {
 	return capable(CAP_NET_ADMIN);
+}
+
+bool kofi_get_module(struct module *module)
+{
+	return try_module_get(module);
+}
+
+void kofi_put_module(struct module *module)
+{
+	module_put(module);
 }
 
 /* That of the running task, which has one: it is in a system call. */

@@ -3,6 +3,7 @@
 //! Where the caller is: may it sleep, has it been told to stop; and where handlers run.
 
 use super::{
+    module,
     net,
     Errno,
     NetRef,
@@ -24,6 +25,8 @@ mod ffi {
         pub(super) fn kofi_may_sleep() -> bool;
         pub(super) fn kofi_should_stop() -> bool;
         pub(super) fn kofi_may_administer() -> bool;
+        pub(super) fn kofi_get_module(module: *mut module) -> bool;
+        pub(super) fn kofi_put_module(module: *mut module);
         pub(super) fn kofi_get_net() -> *mut net;
         pub(super) fn kofi_caller(name: *mut c_char, len: usize) -> c_int;
         pub(super) fn kofi_put_net(net: *mut net);
@@ -128,6 +131,39 @@ impl Drop for OwnNet {
     fn drop(&mut self) {
         // SAFETY: By the invariant.
         unsafe { ffi::kofi_put_net(self.0.as_ptr()) };
+    }
+}
+
+/// A module that stays loaded.
+///
+/// # Invariants
+///
+/// It has a reference of its own, or is the kernel itself.
+pub struct OwnModule(*mut module);
+
+// SAFETY: References of modules can be dropped by anybody.
+unsafe impl Send for OwnModule {}
+
+// SAFETY: As above; nothing is done with it.
+unsafe impl Sync for OwnModule {}
+
+impl OwnModule {
+    /// Keeps it loaded, unless it is going. Any context.
+    ///
+    /// # Safety
+    ///
+    /// It is loaded, or null for the kernel itself.
+    pub unsafe fn get(module: *mut module) -> Option<Self> {
+        // INVARIANT: It comes with a reference.
+        // SAFETY: By this function's safety requirement.
+        unsafe { ffi::kofi_get_module(module) }.then_some(Self(module))
+    }
+}
+
+impl Drop for OwnModule {
+    fn drop(&mut self) {
+        // SAFETY: By the invariant.
+        unsafe { ffi::kofi_put_module(self.0) };
     }
 }
 

@@ -340,6 +340,14 @@ impl Info {
         Ok(())
     }
 
+    /// Sets the version of its provider.
+    pub fn set_provider_version(&mut self, version: u32) -> Result {
+        // SAFETY: By the type invariant the pointer is null or valid while `self` is.
+        let own = unsafe { self.0.fabric_attr.as_mut() }.ok_or(Errno::EINVAL)?;
+        own.prov_version = version;
+        Ok(())
+    }
+
     /// The network namespace it is about.
     pub fn net(&self) -> NetRef {
         // SAFETY: Whoever filled in the attribute keeps the namespace as long as the info is used.

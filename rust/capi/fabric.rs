@@ -15,6 +15,7 @@ use super::{
         Place, //
     },
     pep,
+    providers,
     wait_set, //
 };
 use crate::{
@@ -108,6 +109,7 @@ pub(super) unsafe fn open(
     owner: *const c_char,
 ) -> Result {
     context::in_process()?;
+    let raw = attr;
     // SAFETY: As the C caller promises.
     let attr = unsafe { attr.as_ref() }.ok_or(Errno::EINVAL)?;
     if out.is_null() {
@@ -117,8 +119,11 @@ pub(super) unsafe fn open(
     let wanted = unsafe { name(attr.prov_name) };
     let face = crate::FACES
         .iter()
-        .find(|face| wanted.is_none_or(|name| name == face.provider.name()))
-        .ok_or(Errno::ENODATA)?;
+        .find(|face| wanted.is_none_or(|name| name == face.provider.name()));
+    let Some(face) = face else {
+        // SAFETY: As the C caller promises; both are not NULL.
+        return unsafe { providers::open(raw, out, context) };
+    };
     let fabric = Fabric::open(
         face.provider,
         &FabricAttr {

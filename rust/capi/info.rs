@@ -2,9 +2,15 @@
 
 //! The exported functions of `rdma/fabric.h` and `rdma/fi_errno.h`.
 
-use super::fabric::{
-    self,
-    name, //
+use super::{
+    fabric::{
+        self,
+        name, //
+    },
+    providers::{
+        self,
+        Asked, //
+    },
 };
 use crate::{
     abi::{
@@ -20,7 +26,8 @@ use crate::{
         info::{
             free_chain,
             into_chain,
-            Info, //
+            Info,
+            InfoList, //
         },
         tostr,
         Errno,
@@ -86,7 +93,22 @@ unsafe fn try_getinfo(
         }
     };
     context::in_process()?;
-    let found = getinfo(&crate::PROVIDERS, version, flags, &query)?;
+    let mut found = match getinfo(&crate::PROVIDERS, version, flags, &query) {
+        Err(Errno::ENODATA) => InfoList::new(),
+        found => found?,
+    };
+    let asked = Asked {
+        version,
+        node,
+        service,
+        flags,
+        hints,
+    };
+    // SAFETY: As the C caller promises.
+    unsafe { providers::getinfo(&asked, &mut found)? };
+    if found.is_empty() {
+        return Err(Errno::ENODATA);
+    }
     // SAFETY: As above.
     unsafe { *out = into_chain(found) };
     Ok(())
