@@ -207,7 +207,9 @@ unsafe fn open_peer(
     }
     // SAFETY: By this function's safety requirement.
     let owner = unsafe { peer::owner_of_vector(context)? };
-    domain.domain().peer_address_vector(here, owner, kind(attr)?)
+    domain
+        .domain()
+        .peer_address_vector(here, owner, kind(attr)?)
 }
 
 /// What the addresses are to be, if that is said.

@@ -4,6 +4,7 @@
 
 use super::{
     fabric::FabricObject,
+    nosys,
     object::{
         self,
         bytes,
@@ -11,9 +12,7 @@ use super::{
         Object,
         Place, //
     },
-    nosys,
-    peer,
-    text,
+    peer, text,
     wait::{
         Asked,
         Wait, //

@@ -231,7 +231,9 @@ pub(super) unsafe fn open(
     // SAFETY: By this function's safety requirement and the invariant.
     unsafe {
         from_int(call(attr, &mut fabric, context))?;
-        let own = fabric.as_ref().map_or(ptr::null_mut(), |fabric| fabric.fid.ops);
+        let own = fabric
+            .as_ref()
+            .map_or(ptr::null_mut(), |fabric| fabric.fid.ops);
         let ops = own.as_ref().filter(|ops| ops.size >= size_of::<fi_ops>());
         let ops = ops.filter(|ops| ops.close.is_some()).ok_or(Errno::EINVAL)?;
         guard.own = own;
@@ -310,9 +312,7 @@ unsafe fn register(provider: *mut fi_provider, module: *mut module) -> Result {
         GFP_KERNEL,
     )?;
     registry::with(|entries| {
-        let is_ours = crate::FACES
-            .iter()
-            .any(|face| face.provider.name() == name);
+        let is_ours = crate::FACES.iter().any(|face| face.provider.name() == name);
         let is_there = entries
             .iter()
             .filter_map(|entry| downcast::<Registered>(entry.clone()))

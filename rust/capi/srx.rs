@@ -11,8 +11,7 @@ use super::{
         Object,
         Place, //
     },
-    peer,
-    tagged,
+    peer, tagged,
     transfer::{
         any_vector,
         single,

@@ -362,11 +362,15 @@ impl EventQueue {
     ///
     /// -FI_EINVAL without FI_WRITE at open or for more than [`MAX_WRITE`] bytes, -FI_EOVERRUN when `size` written events are unread,
     /// -FI_ENOMEM.
-    pub fn write(self: &Arc<Self>, here: InProcess, number: u32, data: &[u8]) -> Result {
-        if self.is_peer {
-            let owner = self.owner().ok_or(Errno::EINVAL)?;
-            return owner.write(here, number, data);
-        }
+    pub fn write(self: &Arc<Self>, _here: InProcess, number: u32, data: &[u8]) -> Result {
+        let owner = match self.is_peer {
+            true => Some(self.owner().ok_or(Errno::EINVAL)?),
+            false => None,
+        };
+        owner.as_ref().unwrap_or(self).append_written(number, data)
+    }
+
+    fn append_written(self: &Arc<Self>, number: u32, data: &[u8]) -> Result {
         if !self.attr.writable || data.len() > MAX_WRITE {
             return Err(Errno::EINVAL);
         }

@@ -103,11 +103,11 @@ impl SharedReceive {
     }
 
     /// The same of an owner of another module.
-    pub(super) fn peer_of_others(domain: Held<Domain>, owner: KBox<dyn Owner>) -> Result<Arc<Self>> {
-        let core = domain
-            .core()
-            .clone()
-            .peer_receive(Posts::Others(owner))?;
+    pub(super) fn peer_of_others(
+        domain: Held<Domain>,
+        owner: KBox<dyn Owner>,
+    ) -> Result<Arc<Self>> {
+        let core = domain.core().clone().peer_receive(Posts::Others(owner))?;
         Self::made(core, domain)
     }
 

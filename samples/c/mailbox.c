@@ -301,8 +301,8 @@ static ssize_t send(struct fid_ep *ep, const void *buf, size_t len, void *desc,
 	if (!to)
 		return -FI_EINVAL;
 	srx = to->receives->owner;
-	sent = kmalloc(sizeof(*sent), GFP_ATOMIC);
-	received = kmalloc(sizeof(*received), GFP_ATOMIC);
+	sent = kmalloc_obj(*sent, GFP_ATOMIC);
+	received = kmalloc_obj(*received, GFP_ATOMIC);
 	if (!sent || !received) {
 		ret = -FI_EAGAIN;
 		goto out;
@@ -456,7 +456,7 @@ static int open_queue(struct fid_domain *fid, struct fi_cq_attr *attr, struct fi
 	if (!attr || !cq || !(attr->flags & FI_PEER) || !peer || peer->size < sizeof(*peer) ||
 	    !peer->cq || peer->cq->owner_ops->size < sizeof(*peer->cq->owner_ops))
 		return -FI_EINVAL;
-	queue = kzalloc(sizeof(*queue), GFP_KERNEL);
+	queue = kzalloc_obj(*queue);
 	if (!queue)
 		return -FI_ENOMEM;
 	queue->fid.fid.fclass = FI_CLASS_CQ;
@@ -503,7 +503,7 @@ static int open_receives(struct fid_domain *fid, struct fi_rx_attr *attr, struct
 	if (!attr || !srx || !(attr->op_flags & FI_PEER) || !peer || peer->size < sizeof(*peer) ||
 	    !peer->srx || peer->srx->owner_ops->size < sizeof(*peer->srx->owner_ops))
 		return -FI_EINVAL;
-	receives = kzalloc(sizeof(*receives), GFP_KERNEL);
+	receives = kzalloc_obj(*receives);
 	if (!receives)
 		return -FI_ENOMEM;
 	receives->fid.fid.fclass = FI_CLASS_SRX_CTX;
@@ -637,7 +637,7 @@ static int open_mailbox(struct fid_domain *fid, struct fi_info *info, struct fid
 
 	if (!info || !ep)
 		return -FI_EINVAL;
-	box = kzalloc(sizeof(*box), GFP_KERNEL);
+	box = kzalloc_obj(*box);
 	if (!box)
 		return -FI_ENOMEM;
 	box->fid.fid.fclass = FI_CLASS_EP;
@@ -691,7 +691,7 @@ static int open_domain(struct fid_fabric *fid, struct fi_info *info, struct fid_
 
 	if (!info || !out)
 		return -FI_EINVAL;
-	domain = kzalloc(sizeof(*domain), GFP_KERNEL);
+	domain = kzalloc_obj(*domain);
 	if (!domain)
 		return -FI_ENOMEM;
 	domain->fid.fid.fclass = FI_CLASS_DOMAIN;
@@ -729,7 +729,7 @@ static struct fi_ops_fabric fabric_ops = {
 
 static int open_fabric(struct fi_fabric_attr *attr, struct fid_fabric **out, void *context)
 {
-	struct fabric *fabric = kzalloc(sizeof(*fabric), GFP_KERNEL);
+	struct fabric *fabric = kzalloc_obj(*fabric);
 
 	if (!fabric)
 		return -FI_ENOMEM;

@@ -73,8 +73,10 @@ int fi_register_provider_by(struct fi_provider *provider,
  * * -FI_EOPBADSTATE - in atomic context
  * * -FI_ENOMEM - no memory
  */
-#define fi_register_provider(provider) \
-	fi_register_provider_by(provider, THIS_MODULE)
+static inline int fi_register_provider(struct fi_provider *provider)
+{
+	return fi_register_provider_by(provider, THIS_MODULE);
+}
 
 /**
  * fi_unregister_provider() - take a provider back

@@ -25,13 +25,7 @@ pub(super) enum Task {
 }
 
 impl Task {
-    const ALL: [Self; 5] = [
-        Self::Ask,
-        Self::Room,
-        Self::Part,
-        Self::Sweep,
-        Self::Resume,
-    ];
+    const ALL: [Self; 5] = [Self::Ask, Self::Room, Self::Part, Self::Sweep, Self::Resume];
 }
 
 /// When each is to be done, if at all.

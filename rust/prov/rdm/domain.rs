@@ -181,7 +181,10 @@ impl provider::Domain for Domain {
         Ok(shared)
     }
 
-    fn peer_receive(self: Arc<Self>, posts: srx::Posts) -> Result<Arc<dyn provider::SharedReceive>> {
+    fn peer_receive(
+        self: Arc<Self>,
+        posts: srx::Posts,
+    ) -> Result<Arc<dyn provider::SharedReceive>> {
         let shared: Arc<dyn provider::SharedReceive> = match posts {
             // They are no device's.
             srx::Posts::Ours(core) => downcast::<Srx>(core.into_any()).ok_or(Errno::EINVAL)?,

@@ -62,16 +62,14 @@ impl Office {
             return None;
         }
         let helper = self.helper(outlets)?;
-        let posted = self
-            .elsewhere()
-            .and_then(|(srx, seat)| match srx.abroad() {
-                None => srx.get(seat, title),
-                Some(abroad) => abroad.get(&Arrived {
-                    tag: title.tag,
-                    len: message.len as usize,
-                    source: outlets.source(title.context, title),
-                }),
-            });
+        let posted = self.elsewhere().and_then(|(srx, seat)| match srx.abroad() {
+            None => srx.get(seat, title),
+            Some(abroad) => abroad.get(&Arrived {
+                tag: title.tag,
+                len: message.len as usize,
+                source: outlets.source(title.context, title),
+            }),
+        });
         self.help(outlets, helper, posted.map(Goal::Shared))
     }
 

@@ -383,7 +383,10 @@ impl Srx {
     /// is held. Another module's provider takes nothing back: nothing comes of it. Any context.
     pub(super) fn post_again(&self, posted: Posted) {
         if self.abroad().is_some() {
-            complain(&c"peer", fmt!("a receive is lost, with the endpoint that had it"));
+            complain(
+                &c"peer",
+                fmt!("a receive is lost, with the endpoint that had it"),
+            );
             return self.over(posted.ticket);
         }
         let mut pool = self.pool.lock();

@@ -34,7 +34,7 @@ struct owner {
 
 static struct item *make_item(bool tagged)
 {
-	struct item *item = kzalloc(sizeof(*item), GFP_ATOMIC);
+	struct item *item = kzalloc_obj(*item, GFP_ATOMIC);
 
 	if (item) {
 		item->tagged = tagged;

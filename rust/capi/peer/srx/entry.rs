@@ -22,7 +22,7 @@ use crate::{
         },
         kvec,
         lock::FastLockIrq,
-            Errno,
+        Errno,
         Result, //
     },
     fi::{

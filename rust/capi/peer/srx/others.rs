@@ -148,9 +148,7 @@ impl Owner for Pin<KBox<Others>> {
         match answer {
             // SAFETY: As the owner promises of what it has found.
             Ok(_) if !entry.is_null() => Ok(Got::Receive(unsafe { taken(entry, arrived.tag) })),
-            Err(Errno::ENOENT) if !entry.is_null() => {
-                Ok(Got::Nothing(entry.expose_provenance()))
-            }
+            Err(Errno::ENOENT) if !entry.is_null() => Ok(Got::Nothing(entry.expose_provenance())),
             Err(errno) => Err(errno),
             Ok(_) => Err(Errno::EINVAL),
         }
@@ -218,7 +216,11 @@ unsafe fn taken(entry: Raw, tag: Option<u64>) -> Taken {
 /// `entry` is NULL, or has been queued by [`Others`].
 unsafe fn starter(entry: Raw) -> Result<Arc<dyn Starter>> {
     // SAFETY: By this function's safety requirement.
-    let others = unsafe { entry.as_ref().and_then(|entry| entry.peer_context.cast::<Others>().as_ref()) };
+    let others = unsafe {
+        entry
+            .as_ref()
+            .and_then(|entry| entry.peer_context.cast::<Others>().as_ref())
+    };
     let starter = others.and_then(|others| others.starter.lock().clone());
     starter.ok_or(Errno::EINVAL)
 }
