@@ -27,6 +27,7 @@ mod mr;
 mod msg;
 mod nosys;
 mod object;
+mod offload;
 mod peer;
 mod pep;
 mod poll;

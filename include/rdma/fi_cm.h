@@ -220,13 +220,14 @@ static inline int fi_shutdown(struct fid_ep *ep, u64 flags)
 /**
  * fi_join() - join a multicast or collective group
  * @ep: the endpoint
- * @addr: address of the group
+ * @addr: address of the group; with FI_COLLECTIVE a struct fi_collective_addr
  * @flags: FI_COLLECTIVE, FI_SEND, FI_RECV
  * @mc: the membership
  * @context: the caller's, kept in its fid
  *
- * Context: Any context.
- * Return: -FI_ENOSYS: no provider has groups today.
+ * Context: Process context, may sleep.
+ * Return: With FI_COLLECTIVE as fi_join_collective(); -FI_ENOSYS otherwise: no
+ * provider has multicast.
  */
 static inline int fi_join(struct fid_ep *ep, const void *addr, u64 flags,
 			  struct fid_mc **mc, void *context)
@@ -240,7 +241,7 @@ static inline int fi_join(struct fid_ep *ep, const void *addr, u64 flags,
  * @mc: the membership
  *
  * Context: Any context.
- * Return: The address. There are no groups to call it on today.
+ * Return: The address.
  */
 static inline fi_addr_t fi_mc_addr(struct fid_mc *mc)
 {

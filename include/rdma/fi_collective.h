@@ -275,15 +275,24 @@ static inline int fi_av_set_addr(struct fid_av_set *set, fi_addr_t *coll_addr)
 
 /**
  * fi_join_collective() - make a group of the members of a set
- * @ep: the endpoint
+ * @ep: an endpoint that has been paired with an offload, see fi_import_fid()
  * @coll_addr: a group that all of them are in already, or FI_ADDR_NOTAVAIL
- * @set: the members
+ * @set: the members, of the vector that the endpoint is bound to
  * @flags: reserved, 0
- * @mc: the membership
+ * @mc: the membership, to be closed before the endpoint and the set
  * @context: the caller's, kept in its fid
  *
- * Context: Any context.
- * Return: -FI_ENOSYS: no provider has collectives today.
+ * The group is there when this returns; if an event queue is bound to the domain,
+ * that is told FI_JOIN_COMPLETE with the fid of the membership.
+ *
+ * Context: Process context, may sleep.
+ * Return:
+ * * 0 - the group is there
+ * * -FI_ENOSYS - nobody does the endpoint's collectives
+ * * -FI_EINVAL - @set or @mc is %NULL; it is no set of kOFI's
+ * * -FI_EOPBADSTATE - in atomic context
+ * * -FI_ENOMEM - no memory
+ * * what the offload says: of one who is no member, ...
  */
 static inline int fi_join_collective(struct fid_ep *ep, fi_addr_t coll_addr,
 				     const struct fid_av_set *set, u64 flags,
@@ -304,7 +313,8 @@ static inline int fi_join_collective(struct fid_ep *ep, fi_addr_t coll_addr,
  * @context: the caller's
  *
  * Context: Any context. Data call.
- * Return: -FI_ENOSYS: no provider has collectives today.
+ * Return: What the offload says that the endpoint has been paired with, see
+ * fi_import_fid(); -FI_ENOSYS without one, and if it has no such collective.
  */
 static inline ssize_t fi_barrier(struct fid_ep *ep, fi_addr_t coll_addr,
 				 void *context)
@@ -321,7 +331,8 @@ static inline ssize_t fi_barrier(struct fid_ep *ep, fi_addr_t coll_addr,
  * @context: the caller's
  *
  * Context: Any context. Data call.
- * Return: -FI_ENOSYS: no provider has collectives today.
+ * Return: What the offload says that the endpoint has been paired with, see
+ * fi_import_fid(); -FI_ENOSYS without one, and if it has no such collective.
  */
 static inline ssize_t fi_barrier2(struct fid_ep *ep, fi_addr_t coll_addr,
 				  u64 flags, void *context)
@@ -348,7 +359,8 @@ static inline ssize_t fi_barrier2(struct fid_ep *ep, fi_addr_t coll_addr,
  * @context: the caller's
  *
  * Context: Any context. Data call.
- * Return: -FI_ENOSYS: no provider has collectives today.
+ * Return: What the offload says that the endpoint has been paired with, see
+ * fi_import_fid(); -FI_ENOSYS without one, and if it has no such collective.
  */
 static inline ssize_t fi_broadcast(struct fid_ep *ep, void *buf, size_t count,
 				   void *desc, fi_addr_t coll_addr,
@@ -374,7 +386,8 @@ static inline ssize_t fi_broadcast(struct fid_ep *ep, void *buf, size_t count,
  * @context: the caller's
  *
  * Context: Any context. Data call.
- * Return: -FI_ENOSYS: no provider has collectives today.
+ * Return: What the offload says that the endpoint has been paired with, see
+ * fi_import_fid(); -FI_ENOSYS without one, and if it has no such collective.
  */
 static inline ssize_t fi_alltoall(struct fid_ep *ep, const void *buf,
 				  size_t count, void *desc, void *result,
@@ -402,7 +415,8 @@ static inline ssize_t fi_alltoall(struct fid_ep *ep, const void *buf,
  * @context: the caller's
  *
  * Context: Any context. Data call.
- * Return: -FI_ENOSYS: no provider has collectives today.
+ * Return: What the offload says that the endpoint has been paired with, see
+ * fi_import_fid(); -FI_ENOSYS without one, and if it has no such collective.
  */
 static inline ssize_t fi_allreduce(struct fid_ep *ep, const void *buf,
 				   size_t count, void *desc, void *result,
@@ -429,7 +443,8 @@ static inline ssize_t fi_allreduce(struct fid_ep *ep, const void *buf,
  * @context: the caller's
  *
  * Context: Any context. Data call.
- * Return: -FI_ENOSYS: no provider has collectives today.
+ * Return: What the offload says that the endpoint has been paired with, see
+ * fi_import_fid(); -FI_ENOSYS without one, and if it has no such collective.
  */
 static inline ssize_t fi_allgather(struct fid_ep *ep, const void *buf,
 				   size_t count, void *desc, void *result,
@@ -457,7 +472,8 @@ static inline ssize_t fi_allgather(struct fid_ep *ep, const void *buf,
  * @context: the caller's
  *
  * Context: Any context. Data call.
- * Return: -FI_ENOSYS: no provider has collectives today.
+ * Return: What the offload says that the endpoint has been paired with, see
+ * fi_import_fid(); -FI_ENOSYS without one, and if it has no such collective.
  */
 static inline ssize_t fi_reduce_scatter(struct fid_ep *ep, const void *buf,
 					size_t count, void *desc, void *result,
@@ -487,7 +503,8 @@ static inline ssize_t fi_reduce_scatter(struct fid_ep *ep, const void *buf,
  * @context: the caller's
  *
  * Context: Any context. Data call.
- * Return: -FI_ENOSYS: no provider has collectives today.
+ * Return: What the offload says that the endpoint has been paired with, see
+ * fi_import_fid(); -FI_ENOSYS without one, and if it has no such collective.
  */
 static inline ssize_t fi_reduce(struct fid_ep *ep, const void *buf,
 				size_t count, void *desc, void *result,
@@ -515,7 +532,8 @@ static inline ssize_t fi_reduce(struct fid_ep *ep, const void *buf,
  * @context: the caller's
  *
  * Context: Any context. Data call.
- * Return: -FI_ENOSYS: no provider has collectives today.
+ * Return: What the offload says that the endpoint has been paired with, see
+ * fi_import_fid(); -FI_ENOSYS without one, and if it has no such collective.
  */
 static inline ssize_t fi_scatter(struct fid_ep *ep, const void *buf,
 				 size_t count, void *desc, void *result,
@@ -544,7 +562,8 @@ static inline ssize_t fi_scatter(struct fid_ep *ep, const void *buf,
  * @context: the caller's
  *
  * Context: Any context. Data call.
- * Return: -FI_ENOSYS: no provider has collectives today.
+ * Return: What the offload says that the endpoint has been paired with, see
+ * fi_import_fid(); -FI_ENOSYS without one, and if it has no such collective.
  */
 static inline ssize_t fi_gather(struct fid_ep *ep, const void *buf,
 				size_t count, void *desc, void *result,

@@ -261,7 +261,7 @@ static inline int fi_endpoint(struct fid_domain *domain, struct fi_info *info,
  *
  * Context: Process context, may sleep.
  * Return: As fi_endpoint(); -FI_EINVAL for any flag: no provider takes
- * FI_PEER_TRANSFER today.
+ * FI_PEER_TRANSFER: they are no offloads, but see fi_import_fid().
  */
 static inline int fi_endpoint2(struct fid_domain *domain, struct fi_info *info,
 			       struct fid_ep **ep, u64 flags, void *context)

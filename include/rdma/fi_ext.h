@@ -87,13 +87,31 @@ static inline int fi_export_fid(struct fid *fid, u64 flags,
 
 /**
  * fi_import_fid() - let an object use one that somebody else owns
- * @fid: the object
- * @expfid: the other's
+ * @fid: the object: a datagram endpoint that was opened for FI_COLLECTIVE and has
+ *	been enabled
+ * @expfid: the other's: a domain of an offload provider, which stays open until
+ *	the endpoint has been closed
  * @flags: reserved, 0
  *
+ * The offload does the endpoint's collectives from then on. kOFI opens with it,
+ * in that domain and with FI_PEER, what it needs of the endpoint's: an address
+ * vector and a completion queue; and with FI_PEER_TRANSFER an endpoint (struct
+ * fi_peer_transfer_context), which is bound to both and enabled. fi_join() of the
+ * endpoint opens a set with FI_PEER_AV and joins it there. All of that is closed
+ * with the endpoint, which is -FI_EBUSY as long as it is in a group.
+ *
  * Context: Process context, may sleep.
- * Return: -FI_ENOSYS, or -FI_EINVAL of an object that something else can be
- * bound to: nothing can be imported today.
+ * Return:
+ * * 0 - they are paired
+ * * -FI_ENOSYS - an endpoint that was not opened for FI_COLLECTIVE; a domain that
+ *   lacks one of the calls; another object, as -FI_EINVAL says of those that
+ *   something else can be bound to
+ * * -FI_EOPBADSTATE - the endpoint has not been enabled; in atomic context
+ * * -FI_EALREADY - it is paired
+ * * -FI_EBADFLAGS - @flags is not 0
+ * * -FI_EINVAL - what the offload gave has no calls, or a size that is too small
+ * * -FI_ENOMEM - no memory
+ * * what the offload says
  */
 static inline int fi_import_fid(struct fid *fid, struct fid *expfid, u64 flags)
 {
@@ -412,6 +430,10 @@ struct fi_peer_transfer_context;
  * @size: size of this struct
  * @complete: a transfer is done; it may start others
  * @comperr: a transfer failed
+ *
+ * kOFI calls them in process context, where they may sleep, one at a time for an
+ * endpoint, with the fid_ep that the offload has made; FI_PEER_TRANSFER is among
+ * the flags.
  */
 struct fi_ops_transfer_peer {
 	size_t	size;
@@ -427,6 +449,12 @@ struct fi_ops_transfer_peer {
  * @info: attributes of the owner's objects, or %NULL
  * @ep: the owner's endpoint, which carries the peer's transfers
  * @peer_ops: the peer's, set before its fi_endpoint2() returns
+ *
+ * Of an endpoint of kOFI's: fi_sendmsg(), fi_tsendmsg(), fi_recvmsg() and
+ * fi_trecvmsg() with FI_PEER_TRANSFER are the peer's. They are among themselves:
+ * receives of the consumer's take none of them, whatever their tags are. Each is
+ * told, successes too; fi_cancel() takes receives back. @info is %NULL, and that
+ * which fi_endpoint2() is given says FI_EP_RDM alone.
  */
 struct fi_peer_transfer_context {
 	size_t				size;

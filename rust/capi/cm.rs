@@ -12,6 +12,7 @@ use super::{
         endless,
         object, //
     },
+    offload,
     pep::ListenerObject,
 };
 use crate::abi::{
@@ -39,6 +40,7 @@ pub(super) static ACTIVE: fi_ops_cm = fi_ops_cm {
     connect: Some(connect),
     accept: Some(accept),
     shutdown: Some(shutdown),
+    join: Some(offload::join),
     ..nosys::CM
 };
 

@@ -15,6 +15,10 @@ use super::{
         Object,
         Place, //
     },
+    offload::{
+        self,
+        Offload, //
+    },
     srx,
 };
 use crate::{
@@ -29,7 +33,6 @@ use crate::{
         fi_info,
         fi_ops,
         fi_ops_cm,
-        fi_ops_collective,
         fi_ops_ep,
         fi_ops_rma,
         fi_ops_tagged,
@@ -61,7 +64,8 @@ use kernel::{
             Atomic,
             Relaxed, //
         },
-        Arc, //
+        Arc,
+        SetOnce, //
     },
 };
 
@@ -85,6 +89,10 @@ pub(super) struct EndpointObject {
 struct Root {
     /// Counts the aliases: the endpoint is not closed before them.
     users: Users,
+    /// Who does its collectives.
+    offload: SetOnce<Offload>,
+    /// Where its transmits complete, as C knows it: it is busy as long as the endpoint is there.
+    completions: Atomic<usize>,
     addr_format: u32,
 }
 
@@ -222,6 +230,20 @@ impl EndpointObject {
         &self.endpoint
     }
 
+    /// Where its transmits complete, as C knows it; null if that has not been said.
+    pub(super) fn completions(&self) -> *mut fid {
+        ptr::with_exposed_provenance_mut(self.root.completions.load(Relaxed))
+    }
+
+    /// Who does its collectives.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOSYS if nobody does.
+    pub(super) fn offload(&self) -> Result<&Offload> {
+        self.root.offload.as_ref().ok_or(Errno::ENOSYS)
+    }
+
     /// How addresses look that its calls take and give.
     pub(super) fn addr_format(&self) -> u32 {
         self.root.addr_format
@@ -240,7 +262,6 @@ static OPS: fi_ops_ep = fi_ops_ep {
 static NO_CM: fi_ops_cm = nosys::CM;
 static NO_RMA: fi_ops_rma = nosys::RMA;
 static NO_TAGGED: fi_ops_tagged = nosys::TAGGED;
-static COLLECTIVE: fi_ops_collective = nosys::COLLECTIVE;
 
 /// `fi_endpoint()`.
 pub(super) unsafe extern "C" fn open(
@@ -293,6 +314,8 @@ pub(super) fn make_object<T: Object>(
     };
     let root = Root {
         users: Users::new(),
+        offload: SetOnce::new(),
+        completions: Atomic::new(0),
         addr_format: info.addr_format(),
     };
     Ok(EndpointObject {
@@ -304,7 +327,7 @@ pub(super) fn make_object<T: Object>(
             rma: ptr::from_ref(rma).cast_mut(),
             tagged: ptr::from_ref(tagged).cast_mut(),
             atomic: ptr::from_ref(face.atomic).cast_mut(),
-            collective: ptr::from_ref(&COLLECTIVE).cast_mut(),
+            collective: ptr::from_ref(&offload::COLLECTIVE).cast_mut(),
         },
         root: Arc::new(root, GFP_KERNEL)?,
         alias: None,
@@ -336,9 +359,14 @@ unsafe extern "C" fn close<T: Object + AsRef<EndpointObject>>(fid: *mut fid) -> 
         object::close::<T>(fid, |object| {
             let object = object.as_ref();
             if object.alias.is_none() {
+                let offload = object.root.offload.as_ref();
+                offload.map_or(Ok(()), Offload::check_idle)?;
                 object.root.users.retire()?;
                 // A C caller keeps track of its contexts by itself.
                 object.endpoint.close(&mut |_| {});
+                if let Some(offload) = offload {
+                    offload.end();
+                }
             }
             Ok(())
         })
@@ -366,7 +394,12 @@ unsafe fn try_bind(fid: *mut fid, other: *mut fid, flags: u64) -> Result {
         Ok(abi::FI_CLASS_CQ) => {
             // SAFETY: As the C caller promises.
             let queue = unsafe { object::object::<cq::QueueObject>(other)? };
-            object.endpoint.bind_completions(queue.queue(), flags)
+            object.endpoint.bind_completions(queue.queue(), flags)?;
+            if flags & abi::FI_TRANSMIT != 0 {
+                let queue = other.expose_provenance();
+                object.root.completions.store(queue, Relaxed);
+            }
+            Ok(())
         }
         Ok(abi::FI_CLASS_AV) => {
             // SAFETY: As the C caller promises.
@@ -382,6 +415,20 @@ unsafe fn try_bind(fid: *mut fid, other: *mut fid, flags: u64) -> Result {
             // SAFETY: As the C caller promises.
             let counter = unsafe { object::object::<cntr::CounterObject>(other)? };
             object.endpoint.bind_counter(counter.counter(), flags)
+        }
+        Ok(abi::FI_CLASS_DOMAIN) => {
+            if flags != 0 {
+                return Err(Errno::EBADFLAGS);
+            }
+            if object.root.offload.as_ref().is_some() {
+                return Err(Errno::EALREADY);
+            }
+            // SAFETY: As the C caller promises.
+            let offload = unsafe { Offload::pair(object, other.cast())? };
+            match object.root.offload.populate(offload) {
+                true => Ok(()),
+                false => Err(Errno::EALREADY),
+            }
         }
         _ => Err(Errno::EINVAL),
     }

@@ -13,6 +13,7 @@ mod srx;
 pub(super) use self::{
     av::{
         export_vector,
+        form_of_vector,
         owner_of_vector, //
     },
     av_set::{
@@ -109,7 +110,7 @@ unsafe fn export<T: Object>(arg: *mut c_void, make: impl FnOnce(fid) -> Result<T
 ///
 /// `at` is NULL or valid for reading as many bytes as it says that it has, which it begins with, for `'a`. A
 /// `T` begins with a `usize`.
-unsafe fn sized<'a, T>(at: *const c_void) -> Result<&'a T> {
+pub(super) unsafe fn sized<'a, T>(at: *const c_void) -> Result<&'a T> {
     if at.is_null() {
         return Err(Errno::EINVAL);
     }

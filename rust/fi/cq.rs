@@ -48,6 +48,7 @@ mod room;
 mod shared;
 
 pub(crate) use forward::{
+    next,
     Forward,
     Owner, //
 };

@@ -18,6 +18,8 @@ use super::{
     domain::Domain,
     eq::{
         EventQueue,
+        Kind,
+        Notice,
         Source, //
     },
     memory::Context,
@@ -76,6 +78,8 @@ enum Stage {
     /// Enabled; the provider holds what was bound.
     Enabled {
         events: Option<Arc<EventQueue>>,
+        /// What the addresses of its peers stand in.
+        addresses: Option<Arc<AddressVector>>,
         _feeds: Feeds,
     },
 }
@@ -194,7 +198,7 @@ impl Endpoint {
     }
 
     /// Where it was opened.
-    pub(super) fn domain(&self) -> &Arc<Domain> {
+    pub(crate) fn domain(&self) -> &Arc<Domain> {
         self.domain.arc()
     }
 
@@ -395,6 +399,7 @@ impl Endpoint {
             seat.parent().enable()?;
         }
         let events = events.cloned();
+        let addresses = addresses.map(|addresses| addresses.arc().clone());
         let numbers = [
             transmit.map_or(0, |side| side.queue.number()),
             receive.map_or(0, |side| side.queue.number()),
@@ -407,9 +412,42 @@ impl Endpoint {
         }
         *stage = Stage::Enabled {
             events,
+            addresses,
             _feeds: feeds,
         };
         Ok(())
+    }
+
+    /// What the addresses of its peers stand in, for one with any number of those.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EOPBADSTATE before it is enabled, -FI_ENOSYS of others.
+    pub(crate) fn addresses(&self) -> Result<Arc<AddressVector>> {
+        match &*self.stage.lock() {
+            Stage::Open(_) => Err(Errno::EOPBADSTATE),
+            Stage::Enabled { addresses, .. } => addresses.clone().ok_or(Errno::ENOSYS),
+        }
+    }
+
+    /// Has operations with FI_PEER_TRANSFER complete in that queue, until it closes. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`provider::Endpoint::carry`].
+    pub(crate) fn carry(&self, queue: &Arc<CompletionQueue>) -> Result {
+        self.core.carry(Held::new(queue)?)
+    }
+
+    /// That something has come of `source`, if its domain has an event queue. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM.
+    pub(crate) fn notice(&self, source: Source, event: u32) -> Result<Option<Notice>> {
+        let queue = self.domain.events();
+        let notice = |queue| Notice::new(queue, source, Kind::Complete(event));
+        queue.map(notice).transpose()
     }
 
     /// `fi_connect()`: enables the endpoint if need be. May sleep.

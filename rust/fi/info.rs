@@ -78,9 +78,9 @@ const SECONDARY: u64 = FI_MULTI_RECV
 /// Whom there is to be a way to: both, unless one of them is asked for alone.
 const REACH: u64 = FI_LOCAL_COMM | FI_REMOTE_COMM;
 
-/// Those of them that turn successes into failures: they are given only when they are asked for, and
-/// nobody who asks for nothing gets them.
-const ON_DEMAND: u64 = FI_SOURCE_ERR;
+/// What is given only when it is asked for, and to nobody who asks for nothing: what turns successes into
+/// failures, and what makes an endpoint as large as two.
+const ON_DEMAND: u64 = FI_SOURCE_ERR | FI_COLLECTIVE;
 
 /// Those that cost something with each message: who says what it needs, and not these, goes without.
 const COSTLY: u64 = FI_SOURCE;

@@ -474,6 +474,16 @@ pub trait Endpoint: Any + Send + Sync {
     /// -FI_ENOPROTOOPT where there is nothing to set.
     fn setting(&self, setting: Setting) -> Result<usize>;
 
+    /// Has operations with FI_PEER_TRANSFER complete in `queue`, which are among themselves, until it closes.
+    /// Once, when it is enabled. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOSYS of one that was not opened for FI_COLLECTIVE, -FI_EALREADY, -FI_ENOMEM.
+    fn carry(&self, _queue: Held<cq::CompletionQueue>) -> Result {
+        not_implemented()
+    }
+
     /// Sets it. Any context.
     ///
     /// # Errors

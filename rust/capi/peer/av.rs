@@ -6,7 +6,9 @@ use super::{
     super::object::{
         self,
         address,
-        Object, //
+        header,
+        Object,
+        Place, //
     },
     sized, //
 };
@@ -92,18 +94,36 @@ pub(in super::super) unsafe fn export_vector(
     arg: *mut c_void,
 ) -> Result {
     // SAFETY: By this function's safety requirement.
-    unsafe {
-        super::export(arg, |fid| {
-            Ok(SharedVectorObject {
-                fid: fid_peer_av {
-                    fid,
-                    owner_ops: ptr::from_ref(&OWNER).cast_mut(),
-                },
-                vector: Held::new(vector)?,
-                format,
-            })
-        })
-    }
+    unsafe { super::export(arg, |fid| form(vector, format, fid)) }
+}
+
+/// The same for ourselves: what is to be closed. May sleep.
+///
+/// # Errors
+///
+/// -FI_EINVAL if it has been closed, -FI_ENOMEM.
+pub(in super::super) fn form_of_vector(
+    vector: &Arc<AddressVector>,
+    format: u32,
+) -> Result<*mut fid> {
+    let place = Place::<SharedVectorObject>::new()?;
+    let made = form(
+        vector,
+        format,
+        header::<SharedVectorObject>(ptr::null_mut()),
+    )?;
+    Ok(place.put(made).cast())
+}
+
+fn form(vector: &Arc<AddressVector>, format: u32, fid: fid) -> Result<SharedVectorObject> {
+    Ok(SharedVectorObject {
+        fid: fid_peer_av {
+            fid,
+            owner_ops: ptr::from_ref(&OWNER).cast_mut(),
+        },
+        vector: Held::new(vector)?,
+        format,
+    })
 }
 
 /// The owner's vector in the context of `fi_av_open()` with FI_PEER. It has to be ours: what another's addresses

@@ -124,36 +124,15 @@ impl Forward {
         Ok(forward)
     }
 
-    /// What is next, if anything is.
-    fn next(&self) -> Option<Outcome> {
-        let mut entry = EntrySlots::<fi_cq_tagged_entry, 1>::new();
-        let mut source = EntrySlots::<fi_addr_t, 1>::new();
-        match self
-            .queue
-            .read_from(Entries::Tagged(entry.room()), source.room())
-        {
-            Ok(1) => {}
-            Err(Errno::EAVAIL) => return self.queue.read_error().ok().map(Outcome::Failed),
-            _ => return None,
-        }
-        let (entry, source) = (entry.nth(0)?, source.nth(0)?);
-        Some(Outcome::Done(Completion {
-            context: Context::new(entry.op_context),
-            flags: entry.flags,
-            len: entry.len,
-            data: entry.data,
-            buf: entry.buf.addr(),
-            tag: entry.tag,
-            source: *source,
-        }))
-    }
-
     /// Passes on one, if there is one: whether there may be more.
     fn pass(&self) -> core::result::Result<(), Rest> {
         let mut post = self.post.lock();
         let Post { owner, kept } = &mut *post;
         let owner = owner.as_ref().ok_or(Rest::Nothing)?;
-        let outcome = kept.take().or_else(|| self.next()).ok_or(Rest::Nothing)?;
+        let outcome = kept
+            .take()
+            .or_else(|| next(&*self.queue))
+            .ok_or(Rest::Nothing)?;
         match owner.tell(&outcome) {
             Ok(()) => Ok(()),
             Err(Errno::EAGAIN) => {
@@ -216,6 +195,27 @@ impl Forward {
         drop(post);
         drop(owner);
     }
+}
+
+/// What is next in a queue, if anything is. Any context.
+pub(crate) fn next(queue: &dyn provider::CompletionQueue) -> Option<Outcome> {
+    let mut entry = EntrySlots::<fi_cq_tagged_entry, 1>::new();
+    let mut source = EntrySlots::<fi_addr_t, 1>::new();
+    match queue.read_from(Entries::Tagged(entry.room()), source.room()) {
+        Ok(1) => {}
+        Err(Errno::EAVAIL) => return queue.read_error().ok().map(Outcome::Failed),
+        _ => return None,
+    }
+    let (entry, source) = (entry.nth(0)?, source.nth(0)?);
+    Some(Outcome::Done(Completion {
+        context: Context::new(entry.op_context),
+        flags: entry.flags,
+        len: entry.len,
+        data: entry.data,
+        buf: entry.buf.addr(),
+        tag: entry.tag,
+        source: *source,
+    }))
 }
 
 /// The queue's handler.

@@ -55,6 +55,7 @@ use crate::{
         KOFI_VALUE_TX_SIZE, //
     },
     fi::{
+        self,
         atomic::{
             Atomic,
             Datatype,
@@ -129,9 +130,14 @@ struct Holds {
     _transmit: Option<Side>,
     _receive: Option<Side>,
     shared: Option<Held<SharedReceive>>,
+    /// Where a peer's transfers complete.
+    transfers: Option<Side>,
     /// For what it leaves.
     left: Left,
 }
+
+/// The context for a peer's transfers, beside the first.
+const TRANSFERS: u8 = 1;
 
 /// What an endpoint is to its station.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -186,6 +192,8 @@ pub(crate) struct Endpoint {
     /// What addresses look like, where none is given to listen at.
     format: u32,
     exits: SetOnce<Exits>,
+    /// Where a peer's transfers complete.
+    transfers: SetOnce<Exit>,
     #[pin]
     holds: Mutex<Option<Holds>>,
 }
@@ -201,7 +209,13 @@ impl Endpoint {
             return Err(Errno::EINVAL);
         }
         let size = Size::of(info)?;
-        let station = Station::new(domain, info, [1, 1], size)?;
+        let contexts = 1 + usize::from(offer::is_collective(info));
+        let station = Station::new(domain, info, [contexts; 2], size)?;
+        if contexts > 1 {
+            let stock = Stock::new(TRANSFERS, size)?;
+            let mut floor = station.traffic.lock();
+            floor.offices.of_mut(TRANSFERS).supply(stock);
+        }
         let mover = Mover::of(&station)?;
         Self::part((station, mover), (Role::Whole, 0), info, size)
     }
@@ -246,6 +260,7 @@ impl Endpoint {
                 least: Least::new(),
                 format: info.addr_format(),
                 exits: SetOnce::new(),
+                transfers: SetOnce::new(),
                 holds <- new_mutex!(None, "kofi::rdm::Endpoint"),
             }),
             GFP_KERNEL,
@@ -284,6 +299,7 @@ impl Endpoint {
             _transmit: transmit,
             _receive: receive,
             shared,
+            transfers: None,
         };
         self.attach(&exits, &known, counters)?;
         if self.role == Role::Whole {
@@ -350,6 +366,17 @@ impl Endpoint {
         let outlets = floor.outlets.take(self.role, self.context);
         drop(floor);
         drop(outlets);
+    }
+
+    /// By what a peer's transfers complete, and the context of those.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EBADFLAGS where there are none.
+    #[cold]
+    fn transfers(&self) -> Result<(&Exit, u8)> {
+        let exit = self.transfers.as_ref().ok_or(Errno::EBADFLAGS)?;
+        Ok((exit, TRANSFERS))
     }
 
     /// By what it sends; -FI_EOPBADSTATE before it is enabled, -FI_ENOSYS of a context that receives.
@@ -491,6 +518,51 @@ impl provider::Endpoint for Endpoint {
         }
     }
 
+    fn carry(&self, queue: Held<fi::cq::CompletionQueue>) -> Result {
+        if self.role != Role::Whole || self.station.traffic.lock().offices.len() < 2 {
+            return provider::not_implemented();
+        }
+        let bound = self.station.bound()?;
+        let mut holds = self.holds.lock();
+        let Some(holds) = &mut *holds else {
+            return Err(Errno::EOPBADSTATE);
+        };
+        if holds.transfers.is_some() {
+            return Err(Errno::EALREADY);
+        }
+        let side = Side {
+            queue,
+            selective: false,
+        };
+        let exit = Exit::of(&side)?;
+        exit.queue.admit(&self.mover)?;
+        let (transmits, receives) = (
+            Transmits {
+                queue: exit.queue.clone(),
+                counters: Counters::default(),
+            },
+            Receives {
+                queue: exit.queue.clone(),
+                counters: Counters::default(),
+                tells_all: true,
+                sources: Some(bound.addresses.clone()),
+                tells_strangers: false,
+            },
+        );
+        self.station.with_outlets(|outlets| {
+            *outlets.transmits.of_mut(TRANSFERS) = Some(transmits);
+            *outlets.receives.of_mut(TRANSFERS) = Some(receives);
+        });
+        holds.transfers = Some(side);
+        let is_awaited = exit.queue.is_awaited();
+        // It has not carried any before.
+        let _ = self.transfers.populate(exit);
+        if is_awaited {
+            self.mover.expect();
+        }
+        Ok(())
+    }
+
     fn setting(&self, setting: Setting) -> Result<usize> {
         match (setting, self.role) {
             (Setting::MultiReceive, Role::Transmits) => Err(Errno::ENOPROTOOPT),
@@ -518,8 +590,14 @@ impl provider::Endpoint for Endpoint {
             return Err(Errno::EOPNOTSUPP);
         }
         self.inward()?;
-        self.station
-            .with(|traffic, outlets| traffic.cancel(outlets, self.context, context))
+        let cancel = |at| {
+            self.station
+                .with(|traffic, outlets| traffic.cancel(outlets, at, context))
+        };
+        match (cancel(self.context), self.transfers()) {
+            (Err(Errno::ENOENT), Ok((_, at))) => cancel(at),
+            (outcome, _) => outcome,
+        }
     }
 
     fn tell(&self, told: &mut Told<'_>) {
@@ -545,7 +623,8 @@ impl provider::Endpoint for Endpoint {
         let (Some(mut holds), Some(exits)) = (holds, self.exits.as_ref()) else {
             return;
         };
-        for queue in exits.queues() {
+        let transfers = self.transfers.as_ref().map(|exit| &exit.queue);
+        for queue in Iterator::chain(exits.queues(), transfers) {
             queue.dismiss(&self.mover);
         }
         if self.role == Role::Whole {

@@ -31,8 +31,15 @@ pub(super) const RECEIVES: usize = 4096;
 /// Most contexts that a scalable endpoint has to send with, and to receive with.
 pub(super) const CONTEXTS: usize = 16;
 
-const TRANSMIT_CAPS: u64 =
-    FI_MSG | FI_TAGGED | FI_SEND | FI_RMA | FI_ATOMIC | FI_READ | FI_WRITE | FI_NAMED_RX_CTX;
+const TRANSMIT_CAPS: u64 = FI_MSG
+    | FI_TAGGED
+    | FI_SEND
+    | FI_RMA
+    | FI_ATOMIC
+    | FI_READ
+    | FI_WRITE
+    | FI_NAMED_RX_CTX
+    | FI_COLLECTIVE;
 
 const RECEIVE_CAPS: u64 = FI_MSG
     | FI_TAGGED
@@ -42,14 +49,15 @@ const RECEIVE_CAPS: u64 = FI_MSG
     | FI_SOURCE_ERR
     | FI_DIRECTED_RECV
     | FI_NAMED_RX_CTX
+    | FI_COLLECTIVE
     | FI_RMA
     | FI_ATOMIC
     | FI_REMOTE_READ
     | FI_REMOTE_WRITE;
 
 /// What only the receives of one endpoint do: those that others share have no address vector, and the pieces
-/// of a buffer would be different endpoints'.
-const OWN_CAPS: u64 = FI_MULTI_RECV | FI_DIRECTED_RECV;
+/// of a buffer would be different endpoints'; and transfers for a peer have a context beside the only one.
+const OWN_CAPS: u64 = FI_MULTI_RECV | FI_DIRECTED_RECV | FI_COLLECTIVE;
 
 /// What receives can do that endpoints share.
 pub(super) const SHARED_CAPS: u64 = RECEIVE_CAPS & !OWN_CAPS;
@@ -122,11 +130,11 @@ pub(super) fn of_lower(
 ) -> Result<KBox<Info>> {
     let mut info = lower.duplicate()?;
     let is_shared = hints.is_some_and(is_shared);
-    let missing = if is_shared { OWN_CAPS } else { 0 };
+    let missing = hints.map_or(0, missing);
     info.set_caps((TRANSMIT_CAPS | RECEIVE_CAPS) & !missing | lower.caps() & REACH);
     info.set_mode(0);
     *info.tx_mut()? = fi_tx_attr {
-        caps: TRANSMIT_CAPS,
+        caps: TRANSMIT_CAPS & !(missing & FI_COLLECTIVE),
         op_flags: FI_COMPLETION | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE,
         msg_order: abi::FI_ORDER_SAS,
         inject_size: EAGER,
@@ -210,6 +218,20 @@ pub(super) fn contexts(info: &Info) -> Option<[usize; 2]> {
     Some([count(ep.tx_ctx_cnt)?, count(receives)?])
 }
 
+/// Whether an endpoint of an info has a context for a peer's transfers, beside the only one of its own.
+pub(super) fn is_collective(info: &Info) -> bool {
+    info.caps() & FI_COLLECTIVE != 0
+}
+
+/// What an endpoint of an info does not have.
+fn missing(info: &Info) -> u64 {
+    match contexts(info) {
+        _ if is_shared(info) => OWN_CAPS,
+        Some([1, 1]) => 0,
+        _ => FI_COLLECTIVE,
+    }
+}
+
 /// Whether an endpoint can be made of an info, which its consumer may have changed.
 ///
 /// # Errors
@@ -217,7 +239,7 @@ pub(super) fn contexts(info: &Info) -> Option<[usize; 2]> {
 /// -FI_EINVAL for another kind of endpoint, or capabilities that were not offered.
 pub(super) fn check(info: &Info) -> Result {
     let kind = info.ep().map(|ep| ep.type_);
-    let missing = if is_shared(info) { OWN_CAPS } else { 0 };
+    let missing = missing(info);
     if kind != Some(abi::FI_EP_RDM) || info.caps() & (!CAPS | missing) != 0 {
         return Err(Errno::EINVAL);
     }

@@ -222,6 +222,11 @@ impl Station {
         act(traffic, outlets)
     }
 
+    /// Changes where is told what comes of operations.
+    pub(super) fn with_outlets(&self, change: impl FnOnce(&mut Outlets)) {
+        change(&mut self.traffic.lock().outlets);
+    }
+
     /// Handles completions, at most so many batches; `arms` has the handler called for what comes when
     /// there are no more. False if nothing has come of it. Any context.
     fn drain(&self, arms: bool, budget: usize) -> bool {

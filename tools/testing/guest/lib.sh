@@ -116,6 +116,17 @@ run_suites() {
 	[ -n "$SUITES" ] || [ $_ran -gt 0 ] || fail "no KUnit suite is called $*"
 }
 
+# let_allocations_fail: where the kernel can, also those that may wait; it does so to tasks that ask.
+let_allocations_fail() {
+	for kind in failslab fail_page_alloc; do
+		knobs=/sys/kernel/debug/$kind
+		[ -d $knobs ] || continue
+		echo N >$knobs/ignore-gfp-wait && echo 0 >$knobs/verbose || return
+		[ -e $knobs/min-order ] || continue
+		echo N >$knobs/ignore-gfp-highmem && echo 0 >$knobs/min-order || return
+	done
+}
+
 # needs_suites SUITE...: for a scenario that cannot do without all of these. It is left out where
 # `make test T=...` means none of them.
 needs_suites() {

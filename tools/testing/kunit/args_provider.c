@@ -9,12 +9,15 @@
 static void args_providers(struct kunit *test)
 {
 	struct fi_provider provider = {};
+	struct fid_mc mc = { .fi_addr = 7 };
 
 	ANSWER(-FI_EINVAL, fi_register_provider_by(NULL, THIS_MODULE));
 	ANSWER(-FI_EINVAL, fi_register_provider_by(&provider, THIS_MODULE));
 	ANSWER(-FI_EINVAL, fi_register_provider_by(&provider, NULL));
 	ANSWER(-FI_EINVAL, fi_unregister_provider(NULL));
 	ANSWER(-FI_EINVAL, fi_unregister_provider(&provider));
+	/* No call that could be refused. */
+	ANSWER(7, fi_mc_addr(&mc));
 }
 
 static struct kunit_case cases[] = {

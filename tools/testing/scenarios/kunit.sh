@@ -4,17 +4,6 @@
 # of datagrams between endpoints that reach each other without the device, "rxe mixed" has some of them do.
 suites() { ls /sys/kernel/debug/kunit; }
 
-# Where the kernel can fail allocations, also those that may wait; it does so to tasks that ask.
-let_allocations_fail() {
-	for kind in failslab fail_page_alloc; do
-		knobs=/sys/kernel/debug/$kind
-		[ -d $knobs ] || continue
-		echo N >$knobs/ignore-gfp-wait && echo 0 >$knobs/verbose || return
-		[ -e $knobs/min-order ] || continue
-		echo N >$knobs/ignore-gfp-highmem && echo 0 >$knobs/min-order || return
-	done
-}
-
 need_module kofi
 if [ "$1" = crate ]; then
 	load kofi || fail "kofi.ko does not load"

@@ -73,10 +73,15 @@ const CLAIMED_AWAY: u64 = FI_CLAIM | FI_DISCARD;
 impl Endpoint {
     /// Sends a message.
     pub(super) fn send(&self, message: &Message<'_>) -> Result {
-        if message.flags & !SEND_FLAGS != 0 {
+        if message.flags & !(SEND_FLAGS | FI_PEER_TRANSFER) != 0 {
             return Err(Errno::EBADFLAGS);
         }
-        let (exit, bound) = self.outward()?;
+        let (mut exit, bound) = self.outward()?;
+        let mut by = self.context;
+        let is_transfer = message.flags & FI_PEER_TRANSFER != 0;
+        if is_transfer {
+            (exit, by) = self.transfers()?;
+        }
         let is_injected = message.flags & FI_INJECT != 0;
         let most = match is_injected {
             true => self.inject,
@@ -94,14 +99,18 @@ impl Endpoint {
         let to = bound.addresses.lookup(message.peer)?;
         let kind = message.tag.map_or(FI_MSG, |_| FI_TAGGED);
         let report = Report {
-            by: self.context,
+            by,
             context: message.context,
             flags: FI_SEND | kind,
             is_wanted: message.flags & FI_COMPLETION != 0 || !exit.is_selective && !is_injected,
         };
         let has_data = message.flags & FI_REMOTE_CQ_DATA != 0;
         // No endpoint has as many as a packet cannot name.
-        let context = u8::try_from(bound.addresses.context(message.peer));
+        let context = match is_transfer {
+            // That of the peer's transfers, too.
+            true => Ok(by),
+            false => u8::try_from(bound.addresses.context(message.peer)),
+        };
         let title = wire::Message {
             context: context.map_err(|_| Errno::EINVAL)?,
             tag: message.tag.map(|tag| tag.tag),
@@ -148,14 +157,14 @@ impl Endpoint {
                 .lock()
                 .outlets
                 .sent
-                .of(self.context)
+                .of(report.by)
                 .refused();
             return Err(Errno::EAGAIN);
         }
         let mut floor = self.station.traffic.lock();
         let (traffic, outlets) = floor.parts();
         let slot = traffic.number_of(to, &bound.ways);
-        let sent = outlets.sent.of(self.context);
+        let sent = outlets.sent.of(report.by);
         let Some(mut packet) = traffic.packet(to, slot) else {
             sent.refused();
             drop(floor);
@@ -181,7 +190,7 @@ impl Endpoint {
             None => RECEIVE_FLAGS | FI_MULTI_RECV,
         };
         if message.flags & !known != 0 {
-            return Err(Errno::EBADFLAGS);
+            return self.post_transfer(message);
         }
         let (exit, bound) = self.inward()?;
         let at = self.context;
@@ -225,6 +234,32 @@ impl Endpoint {
                 })
             }
         }
+    }
+
+    /// Posts a receive for a peer's transfer.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EBADFLAGS if it is none, or there are none.
+    #[cold]
+    fn post_transfer(&self, message: &Message<'_>) -> Result {
+        let (exit, at) = self.transfers()?;
+        if message.flags & !RECEIVE_FLAGS != FI_PEER_TRANSFER {
+            return Err(Errno::EBADFLAGS);
+        }
+        let (_, bound) = self.inward()?;
+        let told = Looking {
+            context: message.context,
+            is_wanted: true,
+        };
+        let into = Incoming::new(message.memory)?;
+        let wish = self.wish(bound, message)?;
+        self.with_room((exit, bound), |traffic, outlets| {
+            let receive = traffic.receive(at, into, &told).ok_or(Errno::EAGAIN)?;
+            outlets.taken.of(at).posted();
+            traffic.post(outlets, receive, wish);
+            Ok(())
+        })
     }
 
     /// Posts a receive for several messages. Room to tell of them is taken when they are there.
