@@ -289,7 +289,8 @@ static inline int fi_av_set_addr(struct fid_av_set *set, fi_addr_t *coll_addr)
  * Return:
  * * 0 - the group is there
  * * -FI_ENOSYS - nobody does the endpoint's collectives
- * * -FI_EINVAL - @set or @mc is %NULL; it is no set of kOFI's
+ * * -FI_EINVAL - @set or @mc is %NULL; it is no set of kOFI's, or one of another
+ *   vector
  * * -FI_EOPBADSTATE - in atomic context
  * * -FI_ENOMEM - no memory
  * * what the offload says: of one who is no member, ...

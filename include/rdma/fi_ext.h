@@ -109,7 +109,8 @@ static inline int fi_export_fid(struct fid *fid, u64 flags,
  * * -FI_EOPBADSTATE - the endpoint has not been enabled; in atomic context
  * * -FI_EALREADY - it is paired
  * * -FI_EBADFLAGS - @flags is not 0
- * * -FI_EINVAL - what the offload gave has no calls, or a size that is too small
+ * * -FI_EINVAL - what the offload gave has no calls, or a size that is too small;
+ *   an alias of the endpoint
  * * -FI_ENOMEM - no memory
  * * what the offload says
  */

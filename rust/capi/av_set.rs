@@ -59,6 +59,13 @@ unsafe impl Object for SetObject {
     }
 }
 
+impl SetObject {
+    /// The Rust object.
+    pub(super) fn set(&self) -> &AddressSet {
+        &self.set
+    }
+}
+
 static OPS: fi_ops_av_set = fi_ops_av_set {
     set_union: Some(set_union),
     intersect: Some(intersect),

@@ -86,7 +86,7 @@ pub(super) struct EndpointObject {
 }
 
 /// What an endpoint and its aliases have in common.
-struct Root {
+pub(super) struct Root {
     /// Counts the aliases: the endpoint is not closed before them.
     users: Users,
     /// Who does its collectives.
@@ -94,6 +94,13 @@ struct Root {
     /// Where its transmits complete, as C knows it: it is busy as long as the endpoint is there.
     completions: Atomic<usize>,
     addr_format: u32,
+}
+
+impl Root {
+    /// Who does its collectives.
+    pub(super) fn offload(&self) -> Option<&Offload> {
+        self.offload.as_ref()
+    }
 }
 
 impl Parent for Root {
@@ -241,7 +248,12 @@ impl EndpointObject {
     ///
     /// -FI_ENOSYS if nobody does.
     pub(super) fn offload(&self) -> Result<&Offload> {
-        self.root.offload.as_ref().ok_or(Errno::ENOSYS)
+        self.root.offload().ok_or(Errno::ENOSYS)
+    }
+
+    /// What it has in common with its aliases.
+    pub(super) fn root(&self) -> &Arc<Root> {
+        &self.root
     }
 
     /// How addresses look that its calls take and give.
@@ -419,6 +431,10 @@ unsafe fn try_bind(fid: *mut fid, other: *mut fid, flags: u64) -> Result {
         Ok(abi::FI_CLASS_DOMAIN) => {
             if flags != 0 {
                 return Err(Errno::EBADFLAGS);
+            }
+            // What the offload is given is there until the endpoint has been closed.
+            if object.alias.is_some() {
+                return Err(Errno::EINVAL);
             }
             if object.root.offload.as_ref().is_some() {
                 return Err(Errno::EALREADY);

@@ -8,7 +8,11 @@
 //! own here, whose handler tells it, one after the other, where it may sleep.
 
 use super::{
-    ep::EndpointObject,
+    av_set::SetObject,
+    ep::{
+        EndpointObject,
+        Root, //
+    },
     object::{
         self,
         header,
@@ -70,6 +74,7 @@ use crate::{
             Outcome,
             TaskHandler, //
         },
+        domain::Domain,
         eq::Source,
         provider, //
     },
@@ -419,7 +424,9 @@ struct GroupObject {
     _group: Open,
     _set: Open,
     _form: Open,
-    endpoint: *const EndpointObject,
+    /// Of the endpoint, which has others through which it may have been joined.
+    root: Arc<Root>,
+    domain: Arc<Domain>,
 }
 
 // SAFETY: `#[repr(C)]`, begins with a `fid_mc`, and is the only type with this table.
@@ -433,18 +440,18 @@ unsafe impl Object for GroupObject {
 }
 
 unsafe extern "C" fn leave(fid: *mut fid) -> c_int {
-    // SAFETY: As the C caller promises; the endpoint is busy as long as the group is there.
+    // SAFETY: As the C caller promises.
     into_int(unsafe {
         object::object::<GroupObject>(fid).and_then(|group| {
-            let endpoint = &*group.endpoint;
-            object::close::<GroupObject>(fid, |_| {
-                endpoint
-                    .endpoint()
-                    .domain()
-                    .forget(Source(fid.expose_provenance()));
+            let root = group.root.clone();
+            object::close::<GroupObject>(fid, |group| {
+                group.domain.forget(Source(fid.expose_provenance()));
                 Ok(())
             })?;
-            let _ = endpoint.offload()?.groups.fetch_sub(1usize, Full);
+            // From now on the endpoint can be closed.
+            if let Some(offload) = root.offload() {
+                let _ = offload.groups.fetch_sub(1usize, Full);
+            }
             Ok(())
         })
     })
@@ -484,6 +491,12 @@ unsafe fn try_join(
         return Err(Errno::EINVAL);
     }
     in_process()?;
+    let addresses = object.endpoint().addresses()?;
+    // SAFETY: By this function's safety requirement.
+    let set = unsafe { object::object::<SetObject>(addr.set.cast_mut().cast())? };
+    if !set.set().is_in(&addresses) {
+        return Err(Errno::EINVAL);
+    }
     let place = Place::<GroupObject>::new()?;
     let source = Source(place.address());
     let notice = object.endpoint().notice(source, abi::FI_JOIN_COMPLETE)?;
@@ -531,7 +544,8 @@ unsafe fn try_join(
             _group: joined,
             _set: opened,
             _form: form,
-            endpoint: object,
+            root: object.root().clone(),
+            domain: object.endpoint().domain().clone(),
         });
         object::hand_out(out, made);
     }

@@ -306,6 +306,11 @@ impl AddressSet {
         }
     }
 
+    /// Whether it is a set of addresses that the vector has.
+    pub fn is_in(&self, vector: &AddressVector) -> bool {
+        self.bound.ties.parent.identity() == vector.identity()
+    }
+
     fn is_of(&self, peer: &Peer) -> bool {
         self.bound.ties.parent.identity() == peer.vector().identity()
     }

@@ -19,10 +19,10 @@
 #include <linux/spinlock.h>
 #include <linux/workqueue.h>
 #include <rdma/fi_cm.h>
-#include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
-#include <rdma/fi_ext.h>
+
+#include "provider.h"
 
 /* Longer messages are no matter of a copy that another one waits for. */
 #define MOST_BYTES	65536U
@@ -34,17 +34,6 @@
 static DEFINE_SPINLOCK(lock);
 static LIST_HEAD(boxes);
 static u32 numbers;
-
-struct fabric {
-	struct fid_fabric	fid;
-	atomic_t		users;
-};
-
-struct domain {
-	struct fid_domain	fid;
-	struct fabric		*fabric;
-	atomic_t		users;
-};
 
 /* What has come of an operation, and waits until the owner's queue has room. */
 struct outcome {
@@ -345,23 +334,6 @@ static struct fi_ops_msg msg_ops = {
 	.send = send,
 };
 
-/* What there is not */
-
-static int no_bind(struct fid *fid, struct fid *bfid, u64 flags)
-{
-	return -FI_ENOSYS;
-}
-
-static int no_control(struct fid *fid, int command, void *arg)
-{
-	return -FI_ENOSYS;
-}
-
-static int no_ops_open(struct fid *fid, const char *name, u64 flags, void **ops, void *context)
-{
-	return -FI_ENOSYS;
-}
-
 /* Queues and receives */
 
 static int close_queue(struct fid *fid)
@@ -380,13 +352,7 @@ static int close_queue(struct fid *fid)
 	return 0;
 }
 
-static struct fi_ops queue_fid_ops = {
-	.size = sizeof(queue_fid_ops),
-	.close = close_queue,
-	.bind = no_bind,
-	.control = no_control,
-	.ops_open = no_ops_open,
-};
+FID_OPS(queue_fid_ops, close_queue);
 
 /* The owner makes it progress by reading nothing; there is nothing else to read. */
 static ssize_t read_queue(struct fid_cq *cq, void *buf, size_t count)
@@ -485,13 +451,7 @@ static int close_receives(struct fid *fid)
 	return 0;
 }
 
-static struct fi_ops receives_fid_ops = {
-	.size = sizeof(receives_fid_ops),
-	.close = close_receives,
-	.bind = no_bind,
-	.control = no_control,
-	.ops_open = no_ops_open,
-};
+FID_OPS(receives_fid_ops, close_receives);
 
 static int open_receives(struct fid_domain *fid, struct fi_rx_attr *attr, struct fid_ep **srx,
 			 void *context)
@@ -655,26 +615,7 @@ static int open_mailbox(struct fid_domain *fid, struct fi_info *info, struct fid
 	return 0;
 }
 
-/* Domains, fabrics, and what they are found by */
-
-static int close_domain(struct fid *fid)
-{
-	struct domain *domain = container_of(fid, struct domain, fid.fid);
-
-	if (atomic_read(&domain->users))
-		return -FI_EBUSY;
-	atomic_dec(&domain->fabric->users);
-	kfree(domain);
-	return 0;
-}
-
-static struct fi_ops domain_fid_ops = {
-	.size = sizeof(domain_fid_ops),
-	.close = close_domain,
-	.bind = no_bind,
-	.control = no_control,
-	.ops_open = no_ops_open,
-};
+/* What it is found by, and opens */
 
 static struct fi_ops_domain domain_ops = {
 	.size = sizeof(domain_ops),
@@ -682,64 +623,6 @@ static struct fi_ops_domain domain_ops = {
 	.endpoint = open_mailbox,
 	.srx_ctx = open_receives,
 };
-
-static int open_domain(struct fid_fabric *fid, struct fi_info *info, struct fid_domain **out,
-		       void *context)
-{
-	struct fabric *fabric = container_of(fid, struct fabric, fid);
-	struct domain *domain;
-
-	if (!info || !out)
-		return -FI_EINVAL;
-	domain = kzalloc_obj(*domain);
-	if (!domain)
-		return -FI_ENOMEM;
-	domain->fid.fid.fclass = FI_CLASS_DOMAIN;
-	domain->fid.fid.context = context;
-	domain->fid.fid.ops = &domain_fid_ops;
-	domain->fid.ops = &domain_ops;
-	domain->fabric = fabric;
-	atomic_inc(&fabric->users);
-	*out = &domain->fid;
-	return 0;
-}
-
-static int close_fabric(struct fid *fid)
-{
-	struct fabric *fabric = container_of(fid, struct fabric, fid.fid);
-
-	if (atomic_read(&fabric->users))
-		return -FI_EBUSY;
-	kfree(fabric);
-	return 0;
-}
-
-static struct fi_ops fabric_fid_ops = {
-	.size = sizeof(fabric_fid_ops),
-	.close = close_fabric,
-	.bind = no_bind,
-	.control = no_control,
-	.ops_open = no_ops_open,
-};
-
-static struct fi_ops_fabric fabric_ops = {
-	.size = sizeof(fabric_ops),
-	.domain = open_domain,
-};
-
-static int open_fabric(struct fi_fabric_attr *attr, struct fid_fabric **out, void *context)
-{
-	struct fabric *fabric = kzalloc_obj(*fabric);
-
-	if (!fabric)
-		return -FI_ENOMEM;
-	fabric->fid.fid.fclass = FI_CLASS_FABRIC;
-	fabric->fid.fid.context = context;
-	fabric->fid.fid.ops = &fabric_fid_ops;
-	fabric->fid.ops = &fabric_ops;
-	*out = &fabric->fid;
-	return 0;
-}
 
 static int getinfo(u32 version, const char *node, const char *service, u64 flags,
 		   const struct fi_info *hints, struct fi_info **info)

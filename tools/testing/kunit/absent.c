@@ -119,9 +119,15 @@ static void absent_variables_and_tables(struct kunit *test)
 		ABSENT(fi_set_val(fid, 0, &value));
 		ABSENT_OPEN(ops, fi_open_ops(fid, "verbs", 0, &ops, NULL));
 		ABSENT(fi_set_ops(fid, "verbs", 0, &value, NULL));
-		/* Queues are another matter. */
-		if (fid->fclass != FI_CLASS_CQ)
+		/* What peers share is another matter. */
+		switch (fid->fclass) {
+		case FI_CLASS_CQ:
+		case FI_CLASS_AV:
+		case FI_CLASS_AV_SET:
+			break;
+		default:
 			ANSWER(-FI_ENOSYS, fi_export_fid(fid, 0, &exported, NULL));
+		}
 	}
 	/* An object that nothing can be bound to. */
 	ABSENT(fi_import_fid(&world->mr->fid, &world->pair->eq->fid, 0));

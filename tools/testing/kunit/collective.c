@@ -225,7 +225,11 @@ static void peer_05_pairings_that_are_refused(struct kunit *test)
 	struct kofi_rdm *plain = rdm_open(test, NULL), *early = rdm_make(test, &opts);
 	struct kofi_rdm *single = rdm_open(test, &opts);
 	struct fi_msg_tagged msg = { .addr = rdm_know(test, plain, plain) };
-	struct fid_ep *ep = crowd->member[0]->ep;
+	struct fi_av_set_attr attr = {
+		.start_addr = FI_ADDR_NOTAVAIL, .end_addr = FI_ADDR_NOTAVAIL,
+	};
+	struct fid_ep *ep = crowd->member[0]->ep, *alias;
+	struct fid_av_set *set;
 	fi_addr_t group = fi_mc_addr(crowd->mc[0]);
 	struct fid_mc *mc = NULL;
 	u8 byte;
@@ -236,10 +240,23 @@ static void peer_05_pairings_that_are_refused(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EOPBADSTATE, IMPORT(early->ep, &crowd->domain->fid, 0));
 	KUNIT_EXPECT_EQ(test, -FI_EALREADY, IMPORT(ep, &crowd->domain->fid, 0));
 	KUNIT_EXPECT_EQ(test, -FI_EBADFLAGS, IMPORT(single->ep, &crowd->domain->fid, 1));
+	/* An alias goes before the endpoint. */
+	KUNIT_ASSERT_EQ(test, 0, fi_ep_alias(single->ep, &alias, FI_TRANSMIT));
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, IMPORT(alias, &crowd->domain->fid, 0));
 	/* Ours is no offload. */
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, IMPORT(single->ep, &plain->domain->fid, 0));
 	KUNIT_EXPECT_EQ(test, -FI_ENOSYS, fi_barrier(single->ep, 0, NULL));
 	KUNIT_EXPECT_EQ(test, 0, IMPORT(single->ep, &crowd->domain->fid, 0));
+	/* But a group that is joined by one does not. */
+	KUNIT_ASSERT_EQ(test, 0, fi_av_set(single->av, &attr, &set, NULL));
+	fx_defer_close(test, &set->fid);
+	KUNIT_ASSERT_EQ(test, 0, fi_av_set_insert(set, rdm_know(test, single, single)));
+	KUNIT_ASSERT_EQ(test, 0, fi_join_collective(alias, FI_ADDR_NOTAVAIL, set, 0, &mc, NULL));
+	KUNIT_EXPECT_EQ(test, 0, fi_close(&alias->fid));
+	KUNIT_EXPECT_EQ(test, 0, fi_barrier(single->ep, fi_mc_addr(mc), mc));
+	rdm_expect(test, single, mc, NULL);
+	KUNIT_EXPECT_EQ(test, 0, fi_close(&mc->fid));
+	mc = NULL;
 	/* Transfers of a peer's where there is none. */
 	KUNIT_EXPECT_EQ(test, -FI_EBADFLAGS, fi_tsendmsg(plain->ep, &msg, FI_PEER_TRANSFER));
 	KUNIT_EXPECT_EQ(test, -FI_EBADFLAGS, fi_trecvmsg(plain->ep, &msg, FI_PEER_TRANSFER));

@@ -136,8 +136,7 @@ static void info_12_a_fid_of_the_wrong_class_is_not_bound(struct kunit *test)
 	struct fid_ep *ep = fx_ep(test, fx->domain, fx->info);
 	struct fid_ep *other = fx_ep(test, fx->domain, fx->info);
 	struct fid *const not_for_ep[] = {
-		&fx->fabric->fid, &fx->domain->fid, &pep->fid, &other->fid,
-		&ep->fid,
+		&fx->fabric->fid, &pep->fid, &other->fid, &ep->fid,
 	};
 	struct fid *const not_for_pep[] = {
 		&fx->fabric->fid, &fx->domain->fid, &pep->fid, &ep->fid,

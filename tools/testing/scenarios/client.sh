@@ -24,7 +24,7 @@ ip netns add elsewhere || fail "no namespace"
 elsewhere() { ip netns exec elsewhere "$@"; }
 check info_elsewhere eval '! elsewhere "$CLIENT" info --source $ADDRESS 7471'
 ip netns del elsewhere
-check info_of_nothing refused "no device offers" info -c collective
+check info_of_nothing refused "no device offers" info -c multicast
 check info_of_a_name_that_is_none refused "there are: .*FI_MSG\|there are: .*msg" info -c banana
 # What it prints, which is to be seen where it is not what is looked for.
 printed() {

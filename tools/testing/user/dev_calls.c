@@ -207,7 +207,7 @@ static void what_does_not_fit_is_not_listed(void)
 {
 	struct kofi_info info = everything(NULL, MOST_OFFERS);
 
-	info.caps = FI_COLLECTIVE;
+	info.caps = FI_MULTICAST;
 	EXPECT_ANSWER(ENODATA, ask(file, KOFI_IOC_INFO, &info));
 	info.caps = 1ULL << 62;
 	EXPECT_ANSWER(EINVAL, ask(file, KOFI_IOC_INFO, &info));
