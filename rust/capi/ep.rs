@@ -32,10 +32,7 @@ use crate::{
         fi_alias,
         fi_info,
         fi_ops,
-        fi_ops_cm,
         fi_ops_ep,
-        fi_ops_rma,
-        fi_ops_tagged,
         fid,
         fid_domain,
         fid_ep,
@@ -271,10 +268,6 @@ static OPS: fi_ops_ep = fi_ops_ep {
     ..nosys::EP
 };
 
-static NO_CM: fi_ops_cm = nosys::CM;
-static NO_RMA: fi_ops_rma = nosys::RMA;
-static NO_TAGGED: fi_ops_tagged = nosys::TAGGED;
-
 /// `fi_endpoint()`.
 pub(super) unsafe extern "C" fn open(
     domain: *mut fid_domain,
@@ -311,19 +304,23 @@ pub(super) fn make_object<T: Object>(
     info: &Info,
     context: *mut c_void,
 ) -> Result<EndpointObject> {
+    let mut fid = fid_ep {
+        ops: ptr::from_ref(&OPS).cast_mut(),
+        msg: ptr::from_ref(face.msg).cast_mut(),
+        atomic: ptr::from_ref(face.atomic).cast_mut(),
+        collective: ptr::from_ref(&offload::COLLECTIVE).cast_mut(),
+        ..nosys::endpoint(header::<T>(context))
+    };
     // What has no connections of its own is no object of their calls.
-    let cm = match T::CLASS {
-        abi::FI_CLASS_EP => &cm::ACTIVE,
-        _ => &NO_CM,
-    };
-    let rma = match info.caps() & abi::FI_RMA {
-        0 => &NO_RMA,
-        _ => face.rma,
-    };
-    let tagged = match info.caps() & abi::FI_TAGGED {
-        0 => &NO_TAGGED,
-        _ => face.tagged,
-    };
+    if T::CLASS == abi::FI_CLASS_EP {
+        fid.cm = ptr::from_ref(&cm::ACTIVE).cast_mut();
+    }
+    if info.caps() & abi::FI_RMA != 0 {
+        fid.rma = ptr::from_ref(face.rma).cast_mut();
+    }
+    if info.caps() & abi::FI_TAGGED != 0 {
+        fid.tagged = ptr::from_ref(face.tagged).cast_mut();
+    }
     let root = Root {
         users: Users::new(),
         offload: SetOnce::new(),
@@ -331,16 +328,7 @@ pub(super) fn make_object<T: Object>(
         addr_format: info.addr_format(),
     };
     Ok(EndpointObject {
-        fid: fid_ep {
-            fid: header::<T>(context),
-            ops: ptr::from_ref(&OPS).cast_mut(),
-            cm: ptr::from_ref(cm).cast_mut(),
-            msg: ptr::from_ref(face.msg).cast_mut(),
-            rma: ptr::from_ref(rma).cast_mut(),
-            tagged: ptr::from_ref(tagged).cast_mut(),
-            atomic: ptr::from_ref(face.atomic).cast_mut(),
-            collective: ptr::from_ref(&offload::COLLECTIVE).cast_mut(),
-        },
+        fid,
         root: Arc::new(root, GFP_KERNEL)?,
         alias: None,
         exact: face.endpoint(endpoint.core())?,

@@ -4,6 +4,7 @@
 //! ever NULL.
 
 use crate::abi::*;
+use core::ptr;
 use kernel::prelude::*;
 
 /// What a call that does not exist returns.
@@ -102,5 +103,35 @@ tables! {
     COLLECTIVE: fi_ops_collective {
         barrier broadcast alltoall allreduce allgather reduce_scatter reduce scatter gather msg
         barrier2
+    }
+}
+
+macro_rules! shared {
+    ($($name:ident: $table:ident = $of:ident;)*) => {
+        $(static $name: $table = $of;)*
+    };
+}
+
+shared! {
+    NO_EP: fi_ops_ep = EP;
+    NO_CM: fi_ops_cm = CM;
+    NO_MSG: fi_ops_msg = MSG;
+    NO_RMA: fi_ops_rma = RMA;
+    NO_TAGGED: fi_ops_tagged = TAGGED;
+    NO_ATOMIC: fi_ops_atomic = ATOMIC;
+    NO_COLLECTIVE: fi_ops_collective = COLLECTIVE;
+}
+
+/// An endpoint that has none of its calls: what each kind of endpoint starts from.
+pub(super) fn endpoint(fid: fid) -> fid_ep {
+    fid_ep {
+        fid,
+        ops: ptr::from_ref(&NO_EP).cast_mut(),
+        cm: ptr::from_ref(&NO_CM).cast_mut(),
+        msg: ptr::from_ref(&NO_MSG).cast_mut(),
+        rma: ptr::from_ref(&NO_RMA).cast_mut(),
+        tagged: ptr::from_ref(&NO_TAGGED).cast_mut(),
+        atomic: ptr::from_ref(&NO_ATOMIC).cast_mut(),
+        collective: ptr::from_ref(&NO_COLLECTIVE).cast_mut(),
     }
 }

@@ -22,13 +22,8 @@ use crate::{
         errno::into_int,
         fi_info,
         fi_ops,
-        fi_ops_atomic,
         fi_ops_cm,
-        fi_ops_collective,
         fi_ops_ep,
-        fi_ops_msg,
-        fi_ops_rma,
-        fi_ops_tagged,
         fi_rx_attr,
         fi_tx_attr,
         fid,
@@ -87,12 +82,6 @@ static CM: fi_ops_cm = fi_ops_cm {
 };
 
 // It is not for transfers: its contexts are.
-static NO_MSG: fi_ops_msg = nosys::MSG;
-static NO_RMA: fi_ops_rma = nosys::RMA;
-static NO_TAGGED: fi_ops_tagged = nosys::TAGGED;
-static NO_ATOMIC: fi_ops_atomic = nosys::ATOMIC;
-static COLLECTIVE: fi_ops_collective = nosys::COLLECTIVE;
-
 /// `fi_scalable_ep()`.
 pub(super) unsafe extern "C" fn open(
     domain: *mut fid_domain,
@@ -119,14 +108,9 @@ fn make(
 ) -> Result<*mut ScalableObject> {
     Ok(place.put(ScalableObject {
         fid: fid_ep {
-            fid: header::<ScalableObject>(context),
             ops: ptr::from_ref(&OPS).cast_mut(),
             cm: ptr::from_ref(&CM).cast_mut(),
-            msg: ptr::from_ref(&NO_MSG).cast_mut(),
-            rma: ptr::from_ref(&NO_RMA).cast_mut(),
-            tagged: ptr::from_ref(&NO_TAGGED).cast_mut(),
-            atomic: ptr::from_ref(&NO_ATOMIC).cast_mut(),
-            collective: ptr::from_ref(&COLLECTIVE).cast_mut(),
+            ..nosys::endpoint(header::<ScalableObject>(context))
         },
         endpoint: domain.domain().scalable_endpoint(info)?,
         addr_format: info.addr_format(),

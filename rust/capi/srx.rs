@@ -31,12 +31,8 @@ use crate::{
         fi_msg,
         fi_msg_tagged,
         fi_ops,
-        fi_ops_atomic,
-        fi_ops_cm,
-        fi_ops_collective,
         fi_ops_ep,
         fi_ops_msg,
-        fi_ops_rma,
         fi_ops_tagged,
         fi_rx_attr,
         fid,
@@ -99,16 +95,6 @@ static OPS: fi_ops_ep = fi_ops_ep {
     ..nosys::EP
 };
 
-/// Those of a peer's: what is posted is posted with its owner.
-static PEER_OPS: fi_ops_ep = nosys::EP;
-
-static NO_CM: fi_ops_cm = nosys::CM;
-static NO_MSG: fi_ops_msg = nosys::MSG;
-static NO_RMA: fi_ops_rma = nosys::RMA;
-static NO_TAGGED: fi_ops_tagged = nosys::TAGGED;
-static NO_ATOMIC: fi_ops_atomic = nosys::ATOMIC;
-static COLLECTIVE: fi_ops_collective = nosys::COLLECTIVE;
-
 /// `fi_srx_context()`.
 pub(super) unsafe extern "C" fn open(
     domain: *mut fid_domain,
@@ -147,21 +133,16 @@ unsafe fn make(
         caps: attr.caps,
     })?;
     let face = domain.face();
-    let tagged = match shared.core().has_tags() {
-        true => face.shared_tagged,
-        false => &NO_TAGGED,
+    let mut fid = fid_ep {
+        ops: ptr::from_ref(&OPS).cast_mut(),
+        msg: ptr::from_ref(face.shared).cast_mut(),
+        ..nosys::endpoint(header::<SharedObject>(context))
     };
+    if shared.core().has_tags() {
+        fid.tagged = ptr::from_ref(face.shared_tagged).cast_mut();
+    }
     Ok(place.put(SharedObject {
-        fid: fid_ep {
-            fid: header::<SharedObject>(context),
-            ops: ptr::from_ref(&OPS).cast_mut(),
-            cm: ptr::from_ref(&NO_CM).cast_mut(),
-            msg: ptr::from_ref(face.shared).cast_mut(),
-            rma: ptr::from_ref(&NO_RMA).cast_mut(),
-            tagged: ptr::from_ref(tagged).cast_mut(),
-            atomic: ptr::from_ref(&NO_ATOMIC).cast_mut(),
-            collective: ptr::from_ref(&COLLECTIVE).cast_mut(),
-        },
+        fid,
         exact: face.shared(shared.core())?,
         flags: attr.op_flags,
         shared,
@@ -193,16 +174,8 @@ unsafe fn make_peer(
         }
     };
     Ok(place.put(SharedObject {
-        fid: fid_ep {
-            fid: header::<SharedObject>(context),
-            ops: ptr::from_ref(&PEER_OPS).cast_mut(),
-            cm: ptr::from_ref(&NO_CM).cast_mut(),
-            msg: ptr::from_ref(&NO_MSG).cast_mut(),
-            rma: ptr::from_ref(&NO_RMA).cast_mut(),
-            tagged: ptr::from_ref(&NO_TAGGED).cast_mut(),
-            atomic: ptr::from_ref(&NO_ATOMIC).cast_mut(),
-            collective: ptr::from_ref(&COLLECTIVE).cast_mut(),
-        },
+        // What is posted is posted with its owner.
+        fid: nosys::endpoint(header::<SharedObject>(context)),
         exact: domain.face().shared(shared.core())?,
         flags: 0,
         shared,

@@ -18,13 +18,11 @@
 
 #include <linux/bitops.h>
 #include <linux/log2.h>
-#include <linux/minmax.h>
 #include <linux/module.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
 #include <linux/wait.h>
 #include <linux/workqueue.h>
-#include <rdma/fi_atomic.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_collective.h>
 #include <rdma/fi_endpoint.h>
@@ -32,6 +30,7 @@
 #include <rdma/fi_tagged.h>
 
 #include "provider.h"
+#include "reduction.h"
 
 #define MOST_MEMBERS	4096U
 #define MOST_BYTES	65536U
@@ -91,7 +90,7 @@ struct group {
 	fi_addr_t		members[];
 };
 
-enum kind { STEP_RECV, STEP_SEND, STEP_WAIT, STEP_REDUCE, STEP_COPY };
+enum kind { STEP_RECV, STEP_SEND, STEP_WAIT, STEP_REDUCE, STEP_RESULT };
 
 struct step {
 	enum kind	kind;
@@ -118,122 +117,6 @@ struct operation {
 	void			*room;		/* for what is reduced with that */
 	struct step		steps[MOST_STEPS];
 };
-
-/* Reductions */
-
-#define REDUCE(type, data, room, count, op)						\
-do {											\
-	type *_data = (data);								\
-	const type *_room = (room);							\
-											\
-	for (size_t i = 0; i < (count); i++)						\
-		switch (op) {								\
-		case FI_MIN:								\
-			_data[i] = min(_data[i], _room[i]);				\
-			break;								\
-		case FI_MAX:								\
-			_data[i] = max(_data[i], _room[i]);				\
-			break;								\
-		case FI_SUM:								\
-			_data[i] = (type)((u64)_data[i] + (u64)_room[i]);		\
-			break;								\
-		case FI_PROD:								\
-			_data[i] = (type)((u64)_data[i] * (u64)_room[i]);		\
-			break;								\
-		case FI_LOR:								\
-			_data[i] = _data[i] || _room[i];				\
-			break;								\
-		case FI_LAND:								\
-			_data[i] = _data[i] && _room[i];				\
-			break;								\
-		case FI_BOR:								\
-			_data[i] |= _room[i];						\
-			break;								\
-		case FI_BAND:								\
-			_data[i] &= _room[i];						\
-			break;								\
-		case FI_BXOR:								\
-			_data[i] ^= _room[i];						\
-			break;								\
-		default:								\
-			break;								\
-		}									\
-} while (0)
-
-static void reduce(struct operation *operation)
-{
-	void *data = operation->data, *room = operation->room;
-	size_t count = operation->elements;
-	enum fi_op op = operation->op;
-
-	switch (operation->datatype) {
-	case FI_INT8:
-		REDUCE(s8, data, room, count, op);
-		break;
-	case FI_UINT8:
-		REDUCE(u8, data, room, count, op);
-		break;
-	case FI_INT16:
-		REDUCE(s16, data, room, count, op);
-		break;
-	case FI_UINT16:
-		REDUCE(u16, data, room, count, op);
-		break;
-	case FI_INT32:
-		REDUCE(s32, data, room, count, op);
-		break;
-	case FI_UINT32:
-		REDUCE(u32, data, room, count, op);
-		break;
-	case FI_INT64:
-		REDUCE(s64, data, room, count, op);
-		break;
-	case FI_UINT64:
-		REDUCE(u64, data, room, count, op);
-		break;
-	default:
-		break;
-	}
-}
-
-static bool has_op(enum fi_op op)
-{
-	switch (op) {
-	case FI_MIN:
-	case FI_MAX:
-	case FI_SUM:
-	case FI_PROD:
-	case FI_LOR:
-	case FI_LAND:
-	case FI_BOR:
-	case FI_BAND:
-	case FI_BXOR:
-		return true;
-	default:
-		return false;
-	}
-}
-
-/* Bytes of an element, or 0 for what is no integer that there is. */
-static size_t width(enum fi_datatype datatype)
-{
-	switch (datatype) {
-	case FI_INT8:
-	case FI_UINT8:
-		return 1;
-	case FI_INT16:
-	case FI_UINT16:
-		return 2;
-	case FI_INT32:
-	case FI_UINT32:
-		return 4;
-	case FI_INT64:
-	case FI_UINT64:
-		return 8;
-	default:
-		return 0;
-	}
-}
 
 /* Steps */
 
@@ -293,7 +176,7 @@ static void plan_allreduce(struct operation *operation)
 			add(operation, STEP_REDUCE, 0, 0);
 		}
 	}
-	add(operation, STEP_COPY, 0, 0);
+	add(operation, STEP_RESULT, 0, 0);
 	plan_broadcast(operation, 0, 1);
 }
 
@@ -352,7 +235,7 @@ static bool go_on(struct operation *operation)
 {
 	struct group *group = operation->group;
 
-	while (operation->at < operation->count && !operation->err) {
+	while (operation->at < operation->count && !READ_ONCE(operation->err)) {
 		const struct step *step = &operation->steps[operation->at];
 		int ret = 0;
 
@@ -373,7 +256,7 @@ static bool go_on(struct operation *operation)
 						   msecs_to_jiffies(PACE_MS));
 				return false;
 			}
-			operation->err = -ret;
+			WRITE_ONCE(operation->err, -ret);
 			continue;
 		case STEP_WAIT:
 			spin_lock_irq(&group->lock);
@@ -386,9 +269,10 @@ static bool go_on(struct operation *operation)
 				return false;
 			break;
 		case STEP_REDUCE:
-			reduce(operation);
+			reduce(operation->datatype, operation->op, operation->data,
+			       operation->room, operation->elements);
 			break;
-		case STEP_COPY:
+		case STEP_RESULT:
 			/* From here on what comes is the result. */
 			kfree(operation->room);
 			operation->room = NULL;
@@ -397,7 +281,7 @@ static bool go_on(struct operation *operation)
 		operation->at++;
 	}
 	/* What others do not send any more is not waited for. */
-	if (operation->err)
+	if (READ_ONCE(operation->err))
 		fi_cancel(&group->ep->carrier->fid, operation);
 	spin_lock_irq(&group->lock);
 	if (operation->pending) {
@@ -406,7 +290,8 @@ static bool go_on(struct operation *operation)
 		return false;
 	}
 	spin_unlock_irq(&group->lock);
-	if (tell(operation) == -FI_EAGAIN) {
+	/* Who closes the group may not read any more. */
+	if (tell(operation) == -FI_EAGAIN && !READ_ONCE(operation->cancelled)) {
 		queue_delayed_work(works, &operation->work, msecs_to_jiffies(PACE_MS));
 		return false;
 	}
@@ -437,7 +322,7 @@ static void over(struct operation *operation, int err)
 
 	spin_lock_irqsave(&group->lock, irqs);
 	if (err && !operation->err)
-		operation->err = err;
+		WRITE_ONCE(operation->err, err);
 	goes_on = !--operation->pending && !operation->running;
 	if (goes_on)
 		operation->running = true;
@@ -621,9 +506,9 @@ static struct operation *cancel_next(struct group *group)
 	group->closing = true;
 	list_for_each_entry(operation, &group->operations, list)
 		if (!operation->cancelled) {
-			operation->cancelled = true;
+			WRITE_ONCE(operation->cancelled, true);
 			if (!operation->err)
-				operation->err = FI_ECANCELED;
+				WRITE_ONCE(operation->err, FI_ECANCELED);
 			found = operation;
 			break;
 		}
@@ -641,7 +526,7 @@ static bool is_idle(struct group *group)
 	return idle;
 }
 
-/* What is under way ends as FI_ECANCELED; what has been sent is waited for. */
+/* What is under way ends as FI_ECANCELED, if there is room to tell that; what has been sent is waited for. */
 static int close_group(struct fid *fid)
 {
 	struct group *group = container_of(fid, struct group, fid.fid);

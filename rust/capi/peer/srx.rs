@@ -28,18 +28,10 @@ use crate::{
         errno::into_int,
         fi_addr_t,
         fi_ops,
-        fi_ops_atomic,
-        fi_ops_cm,
-        fi_ops_collective,
-        fi_ops_ep,
-        fi_ops_msg,
-        fi_ops_rma,
         fi_ops_srx_owner,
-        fi_ops_tagged,
         fi_peer_rx_entry,
         fi_peer_srx_context,
         fid,
-        fid_ep,
         fid_peer_srx,
         Errno,
         Result, //
@@ -54,14 +46,6 @@ use kernel::{
     prelude::*,
     sync::Arc, //
 };
-
-static EP: fi_ops_ep = nosys::EP;
-static CM: fi_ops_cm = nosys::CM;
-static MSG: fi_ops_msg = nosys::MSG;
-static RMA: fi_ops_rma = nosys::RMA;
-static TAGGED: fi_ops_tagged = nosys::TAGGED;
-static ATOMIC: fi_ops_atomic = nosys::ATOMIC;
-static COLLECTIVE: fi_ops_collective = nosys::COLLECTIVE;
 
 /// What a context's `struct fid_peer_srx` stands at the beginning of. Its peer writes `fid.peer_ops`.
 #[repr(C)]
@@ -115,16 +99,7 @@ pub(in super::super) unsafe fn export_receives(
             let shared = Held::new(shared)?;
             Ok(SharedReceiveObject {
                 fid: fid_peer_srx {
-                    ep_fid: fid_ep {
-                        fid,
-                        ops: ptr::from_ref(&EP).cast_mut(),
-                        cm: ptr::from_ref(&CM).cast_mut(),
-                        msg: ptr::from_ref(&MSG).cast_mut(),
-                        rma: ptr::from_ref(&RMA).cast_mut(),
-                        tagged: ptr::from_ref(&TAGGED).cast_mut(),
-                        atomic: ptr::from_ref(&ATOMIC).cast_mut(),
-                        collective: ptr::from_ref(&COLLECTIVE).cast_mut(),
-                    },
+                    ep_fid: nosys::endpoint(fid),
                     owner_ops: ptr::from_ref(&OWNER).cast_mut(),
                     peer_ops: ptr::null_mut(),
                 },

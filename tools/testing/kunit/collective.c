@@ -50,9 +50,10 @@ static void join(struct kunit *test, struct crowd *crowd, int i)
 	fx_defer_close(test, &crowd->mc[i]->fid);
 }
 
-static struct crowd *crowd_of(struct kunit *test)
+/* With room for so many completions, or for as many as usual. */
+static struct crowd *crowd_with(struct kunit *test, size_t cq_size)
 {
-	static const struct rdm_opts opts = { .caps = FI_COLLECTIVE };
+	const struct rdm_opts opts = { .caps = FI_COLLECTIVE, .cq_size = cq_size };
 	struct crowd *crowd = kunit_kzalloc(test, sizeof(*crowd), GFP_KERNEL);
 	struct fi_av_set_attr attr = {
 		.start_addr = FI_ADDR_NOTAVAIL, .end_addr = FI_ADDR_NOTAVAIL,
@@ -83,6 +84,11 @@ static struct crowd *crowd_of(struct kunit *test)
 	for (int i = 0; i < MEMBERS; i++)
 		join(test, crowd, i);
 	return crowd;
+}
+
+static struct crowd *crowd_of(struct kunit *test)
+{
+	return crowd_with(test, 0);
 }
 
 static void done(struct kunit *test, struct crowd *crowd, int i, void *context)
@@ -218,6 +224,17 @@ static void close_03_groups_that_somebody_waits_in(struct kunit *test)
 	fx_close(test, &crowd->member[0]->ep->fid);
 }
 
+/* More than its consumer has room for, who reads nothing any more. */
+static void close_03_groups_whose_queue_is_full(struct kunit *test)
+{
+	struct crowd *crowd = crowd_with(test, 4);
+
+	for (int i = 0; i < 100; i++)
+		KUNIT_ASSERT_EQ(test, 0, fi_barrier(crowd->member[0]->ep, fi_mc_addr(crowd->mc[0]), crowd));
+	fx_close(test, &crowd->mc[0]->fid);
+	fx_close(test, &crowd->member[0]->ep->fid);
+}
+
 static void peer_05_pairings_that_are_refused(struct kunit *test)
 {
 	static const struct rdm_opts opts = { .caps = FI_COLLECTIVE };
@@ -290,6 +307,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(peer_04_all_get_what_all_have_together),
 	KUNIT_CASE(peer_04_transfers_are_not_the_consumers),
 	KUNIT_CASE(close_03_groups_that_somebody_waits_in),
+	KUNIT_CASE(close_03_groups_whose_queue_is_full),
 	KUNIT_CASE(peer_05_pairings_that_are_refused),
 	{}
 };

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What has come of transfers, on its way to the offload that they were made for.
+
+use crate::{
+    abi::{
+        self,
+        context::InProcess,
+        fi_addr_t,
+        fi_cq_err_entry,
+        fi_cq_tagged_entry,
+        fi_ops_transfer_peer,
+        fid_ep,
+        Errno, //
+    },
+    fi::{
+        cq::{
+            next,
+            read_or_arm,
+            CompletionQueue,
+            Outcome,
+            TaskHandler, //
+        },
+        provider, //
+    },
+};
+use core::ptr;
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// How many outcomes are told before others have their turn.
+const BUDGET: usize = 64;
+
+/// The handler of the queue where they complete.
+pub(super) struct Courier {
+    queue: Arc<dyn provider::CompletionQueue>,
+    handler: Arc<CompletionQueue>,
+    ep: usize,
+    peer: fi_ops_transfer_peer,
+}
+
+// SAFETY: The offload's calls may come from any thread, one at a time.
+unsafe impl Send for Courier {}
+
+// SAFETY: As above: a handler does not run twice at a time.
+unsafe impl Sync for Courier {}
+
+impl Courier {
+    /// Tells the offload's endpoint what completes in that queue.
+    ///
+    /// # Safety
+    ///
+    /// The endpoint, and its calls, are there until the queue has been closed.
+    pub(super) unsafe fn new(
+        queue: &Arc<CompletionQueue>,
+        ep: *mut fid_ep,
+        peer: fi_ops_transfer_peer,
+    ) -> Self {
+        Self {
+            queue: queue.core().clone(),
+            handler: queue.clone(),
+            ep: ep.expose_provenance(),
+            peer,
+        }
+    }
+
+    fn tell(&self, outcome: &Outcome) {
+        let ep: *mut fid_ep = ptr::with_exposed_provenance_mut(self.ep);
+        let done = outcome.completion();
+        let (op_context, buf) = (
+            done.context.as_ptr(),
+            ptr::without_provenance_mut::<c_void>(done.buf),
+        );
+        match (outcome, self.peer.complete, self.peer.comperr) {
+            (Outcome::Done(_), Some(complete), _) => {
+                let mut source: fi_addr_t = done.source;
+                let mut entry = fi_cq_tagged_entry {
+                    op_context,
+                    flags: done.flags | abi::FI_PEER_TRANSFER,
+                    len: done.len,
+                    buf,
+                    data: done.data,
+                    tag: done.tag,
+                };
+                // SAFETY: The offload's endpoint is open, and so are its calls.
+                let _ = unsafe { complete(ep, &mut entry, &mut source) };
+            }
+            (Outcome::Failed(failure), _, Some(comperr)) => {
+                let mut entry = fi_cq_err_entry {
+                    op_context,
+                    flags: done.flags | abi::FI_PEER_TRANSFER,
+                    len: done.len,
+                    buf,
+                    data: done.data,
+                    tag: done.tag,
+                    olen: failure.dropped,
+                    err: failure.errno.code(),
+                    prov_errno: failure.prov_errno,
+                    src_addr: done.source,
+                    ..pin_init::zeroed()
+                };
+                // SAFETY: As above.
+                let _ = unsafe { comperr(ep, &mut entry) };
+            }
+            _ => {}
+        }
+    }
+
+    fn tell_next(&self) -> bool {
+        let outcome = next(&*self.queue);
+        if let Some(outcome) = &outcome {
+            self.tell(outcome);
+        }
+        outcome.is_some()
+    }
+}
+
+impl TaskHandler for Courier {
+    fn ready(&self, _here: InProcess) {
+        for _ in 0..BUDGET {
+            if self.tell_next() {
+                continue;
+            }
+            // It is called for the next one, unless that has come meanwhile.
+            let armed = read_or_arm(&*self.queue, || match self.tell_next() {
+                true => Ok(1),
+                false => Err(Errno::EAGAIN),
+            });
+            if armed.is_err() {
+                return;
+            }
+        }
+        self.handler.call_handler();
+    }
+}
