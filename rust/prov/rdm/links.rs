@@ -351,8 +351,10 @@ impl Station {
     /// Sees to it that there is a connection, once there is room for it.
     pub(super) fn want(&self, here: InProcess, bound: &Bound, links: &mut Links, slot: u32) {
         if links.is_full(&self.limits) {
-            links.wait(slot);
-        } else if links.known(slot).is_ok_and(|known| known.link.want()) {
+            return links.wait(slot);
+        }
+        links.stop_waiting(slot);
+        if links.known(slot).is_ok_and(|known| known.link.want()) {
             self.ask_or_fail(here, bound, links, slot);
         }
     }

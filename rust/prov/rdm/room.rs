@@ -71,12 +71,22 @@ impl Links {
         self.waiting() >= CROWD
     }
 
-    /// Has a peer wait for room.
+    /// Has a peer wait for room, unless its connection has that.
     pub(super) fn wait(&mut self, slot: u32) {
         let ticket = self.tickets;
+        if self.has_place(slot) {
+            return;
+        }
         if let Ok(known) = self.known(slot) {
             known.ticket.get_or_insert(ticket);
             self.tickets += 1;
+        }
+    }
+
+    /// It waits no more: it gets its connection, or has asked for it itself.
+    pub(super) fn stop_waiting(&mut self, slot: u32) {
+        if let Ok(known) = self.known(slot) {
+            known.ticket = None;
         }
     }
 
@@ -142,9 +152,6 @@ impl Station {
                 traffic.make_room(outlets, links.waiting());
                 traffic.is_calling()
             });
-        }
-        if let Ok(known) = links.known(slot) {
-            known.ticket = None;
         }
         self.want(here, bound, links, slot);
         true
