@@ -4,9 +4,20 @@
  */
 
 #include <linux/completion.h>
+#include <linux/in.h>
 #include <linux/in6.h>
 
 #include "fixture.h"
+
+/*
+ * Nobody listens at this port, and none of those who connect gets it for
+ * itself, as it might one of those that are given away: it would find itself.
+ */
+#define SILENT_PORT 9
+
+/* Addresses of both families have theirs there. */
+static_assert(offsetof(struct sockaddr_in6, sin6_port) ==
+	      offsetof(struct sockaddr_in, sin_port));
 
 /* An address of this device that nobody listens at. */
 static void silent_address(struct kunit *test, struct kofi_fabric_fx *fx,
@@ -17,6 +28,7 @@ static void silent_address(struct kunit *test, struct kofi_fabric_fx *fx,
 
 	KUNIT_ASSERT_EQ(test, fi_getname(&pep->fid, addr, &len), 0);
 	fx_close(test, &pep->fid);
+	addr->sin6_port = htons(SILENT_PORT);
 }
 
 /* An endpoint whose connection is refused; the error follows on fx->eq. */
