@@ -104,8 +104,7 @@ fn fabric_by(
 impl capi::face::Family for prov::r#loop::Loop {
     type Endpoint = prov::r#loop::data_path::Endpoint;
     type CompletionQueue = prov::r#loop::data_path::CompletionQueue;
-    // It has none.
-    type SharedReceive = prov::rdm::data_path::SharedReceive;
+    type SharedReceive = prov::r#loop::data_path::SharedReceive;
 }
 
 #[pin_data]

@@ -17,8 +17,10 @@ mod order;
 mod pep;
 mod pipe;
 mod port;
+mod receives;
 mod request;
 mod ring;
+mod srx;
 mod tie;
 
 use super::common::{
@@ -72,7 +74,8 @@ pub(crate) struct Loop;
 pub(crate) mod data_path {
     pub(crate) use super::{
         super::common::cq::Cq as CompletionQueue,
-        ep::Endpoint, //
+        ep::Endpoint,
+        srx::Srx as SharedReceive, //
     };
 }
 

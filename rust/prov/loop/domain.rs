@@ -10,7 +10,8 @@ use super::{
     ep::Endpoint,
     fabric::Fabric,
     mr::Region,
-    order, //
+    order,
+    srx::Srx, //
 };
 use crate::{
     abi::{
@@ -34,7 +35,8 @@ use crate::{
             Access,
             Addressing, //
         },
-        provider, //
+        provider,
+        srx, //
     },
     rdma::net::SockAddr,
 };
@@ -103,6 +105,14 @@ impl provider::Domain for Domain {
     ) -> Result<Arc<dyn provider::CompletionQueue>> {
         let queue: Arc<dyn provider::CompletionQueue> = Cq::leading_to(attr, sink)?;
         Ok(queue)
+    }
+
+    fn shared_receive(
+        self: Arc<Self>,
+        attr: &srx::Attr,
+    ) -> Result<Arc<dyn provider::SharedReceive>> {
+        let shared: Arc<dyn provider::SharedReceive> = Srx::new(&self.regions, attr)?;
+        Ok(shared)
     }
 
     fn endpoint(

@@ -7,9 +7,12 @@ mod connect;
 mod post;
 
 use super::{
-    super::common::state::{
-        State,
-        StateCell, //
+    super::common::{
+        cq::Feeder,
+        state::{
+            State,
+            StateCell, //
+        },
     },
     domain::Domain,
     exit::Exit,
@@ -22,17 +25,21 @@ use super::{
         Order, //
     },
     pipe::{
+        Mover,
         Outfit,
         Pipe,
         Receiver, //
     },
     port::Port,
+    receives::Share,
     request::Request,
     ring::Ring,
+    srx::Srx,
     tie::Tie, //
 };
 use crate::{
     abi::{
+        downcast::downcast,
         flags::*,
         info::Info,
         Errno,
@@ -67,7 +74,8 @@ use crate::{
             Message,
             Operation,
             Setting, //
-        }, //
+        },
+        srx::SharedReceive,
     },
 };
 use core::{
@@ -96,6 +104,10 @@ struct Bound {
     events: Held<EventQueue>,
     _transmit: Held<CompletionQueue>,
     _receive: Held<CompletionQueue>,
+    /// What it shares its receives with others by.
+    _shared: Option<Held<SharedReceive>>,
+    /// Asked by who reads where those complete.
+    feeder: Option<Arc<dyn Feeder>>,
 }
 
 /// Everything about the connection.
@@ -145,7 +157,10 @@ impl Endpoint {
     pub(super) fn new(domain: Arc<Domain>, info: &Info, source: Source) -> Result<Arc<Self>> {
         let limits = Limits::new(info, domain.fabric().realm().space)?;
         let (local, peer) = info.ends()?;
-        let inbound = Pipe::new(limits.receives)?;
+        let inbound = Pipe::new(match limits.shares_receives {
+            true => 0,
+            false => limits.receives,
+        })?;
         let outcome = Event::reserve(source)?;
         let farewell = Event::reserve(source)?;
         let request = match info.handle() {
@@ -185,6 +200,17 @@ impl Endpoint {
         )?)
     }
 
+    /// Its part in receives that it shares.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL for those of another provider or domain, -FI_ENOMEM.
+    fn share(&self, shared: &SharedReceive) -> Result<Share> {
+        let srx: Option<Arc<Srx>> = downcast(shared.core().clone().into_any());
+        let srx = srx.filter(|srx| srx.is_of(self.domain.regions()));
+        Share::new(srx.ok_or(Errno::EINVAL)?)
+    }
+
     /// Lets receives be posted.
     fn open(&self, bindings: Bindings) -> Result {
         let events = bindings.events.ok_or(Errno::ENOEQ)?;
@@ -200,15 +226,25 @@ impl Endpoint {
             regions: self.domain.regions().clone(),
             rights: self.limits.rights,
         };
+        let shared = bindings.shared;
+        let share = shared.as_ref().map(|shared| self.share(shared));
+        let share = share.transpose()?;
+        let feeder = share.as_ref().map(|_| Mover::of(&self.inbound));
+        let feeder = feeder.transpose()?;
+        if let Some(feeder) = &feeder {
+            receiver.exit.admit(feeder)?;
+        }
         let mut link = self.link.lock();
         link.outfit = Some(outfit);
         link.bound = Some(Bound {
             events,
             _transmit: transmit.queue,
             _receive: receive.queue,
+            _shared: shared,
+            feeder,
         });
         drop(link);
-        self.inbound.open(receiver, bindings.counters);
+        self.inbound.open(receiver, bindings.counters, share);
         self.state.step(State::Idle, State::Ready);
         Ok(())
     }
@@ -217,6 +253,10 @@ impl Endpoint {
 impl provider::Endpoint for Endpoint {
     fn as_any(&self) -> &dyn Any {
         self
+    }
+
+    fn shares_receives(&self) -> bool {
+        self.limits.shares_receives
     }
 
     fn countable(&self) -> u64 {
@@ -266,7 +306,10 @@ impl provider::Endpoint for Endpoint {
 
     fn receives_left(&self) -> Result<usize> {
         self.inbound.receiver()?;
-        Ok(self.inbound.receives_left())
+        match self.limits.shares_receives {
+            true => Err(Errno::ENOSYS),
+            false => Ok(self.inbound.receives_left()),
+        }
     }
 
     fn transmits_left(&self) -> Result<usize> {

@@ -2,7 +2,13 @@
 
 //! Where the consumer is told what has come of its operations.
 
-use super::{super::common::cq::Cq, order::Arrival};
+use super::{
+    super::common::cq::{
+        Cq,
+        Feeder, //
+    },
+    order::Arrival,
+};
 use crate::{
     abi::{
         flags::*,
@@ -139,15 +145,32 @@ impl Exit {
         }));
     }
 
-    /// Gives what nobody has read to `reclaim`, which is called without a lock. Any context that it bears.
-    pub(super) fn forget(&self, reclaim: &mut dyn FnMut(Context)) {
+    /// Has a reader who finds nothing ask `feeder`. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM.
+    pub(super) fn admit(&self, feeder: &Arc<dyn Feeder>) -> Result {
+        self.queue.admit(feeder)
+    }
+
+    /// Has nobody ask it any more. May sleep.
+    pub(super) fn dismiss(&self, feeder: &Arc<dyn Feeder>) {
+        self.queue.dismiss(feeder);
+    }
+
+    /// Gives what nobody has read to `reclaim`, which is called without a lock; but for that of receives where
+    /// others share them, which remains. Any context that it bears.
+    pub(super) fn forget(&self, keeps_receives: bool, reclaim: &mut dyn FnMut(Context)) {
         loop {
             let mut gone = [Context::NULL; FORGOTTEN];
             let mut places = gone.iter_mut();
             let mut is_all = true;
             self.queue.forget(|outcome| {
                 let completion = outcome.completion();
-                let is_its = completion.source == self.source.0 as u64;
+                let is_receive = completion.flags & (FI_RECV | FI_REMOTE_WRITE) != 0;
+                let is_its =
+                    completion.source == self.source.0 as u64 && !(is_receive && keeps_receives);
                 // A buffer for several messages is given back with its last piece.
                 if !is_its || completion.buf != 0 && completion.flags & FI_MULTI_RECV == 0 {
                     return is_its;

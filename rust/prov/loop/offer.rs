@@ -5,7 +5,10 @@
 use super::{
     super::common::{
         bounce::MOST_PARTS,
-        query::Wishes, //
+        query::{
+            is_shared,
+            Wishes, //
+        },
     },
     order,
     port::Space, //
@@ -38,6 +41,9 @@ const TRANSMIT_CAPS: u64 = FI_MSG | FI_SEND | FI_RMA | FI_READ | FI_WRITE | FI_F
 const RECEIVE_CAPS: u64 =
     FI_MSG | FI_RECV | FI_MULTI_RECV | FI_RMA | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_ATOMIC;
 
+/// What receives that endpoints share can be made for. A buffer for several messages is one endpoint's.
+pub(super) const SHARED_CAPS: u64 = RECEIVE_CAPS & !FI_MULTI_RECV;
+
 const CAPS: u64 = TRANSMIT_CAPS | RECEIVE_CAPS | FI_LOCAL_COMM;
 
 /// Everything is done in the order in which it was posted.
@@ -61,7 +67,7 @@ pub(super) const DEPTH: usize = 4096;
 pub(super) const DEFAULT_DEPTH: usize = 256;
 
 /// Most bytes of a message, which are copied in one go.
-const MOST: usize = 64 << 20;
+pub(super) const MOST: usize = 64 << 20;
 
 /// The same of what a device would have done otherwise.
 const MOST_BESIDE: usize = 1 << 31;
@@ -88,8 +94,12 @@ pub(super) const LEVELS: u64 = FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DE
 /// -FI_ENOMEM.
 pub(super) fn offer(wishes: &Wishes) -> Result<KBox<Info>> {
     let (cq_data_size, rx_mode) = wishes.remote_data(DATA_SIZE);
+    let missing = match wishes.is_shared {
+        true => RECEIVE_CAPS & !SHARED_CAPS,
+        false => 0,
+    };
     let mut info = Info::new()?;
-    info.set_caps(CAPS);
+    info.set_caps(CAPS & !missing);
     info.set_addr_format(abi::FI_SOCKADDR);
     *info.tx_mut()? = fi_tx_attr {
         caps: TRANSMIT_CAPS,
@@ -103,7 +113,7 @@ pub(super) fn offer(wishes: &Wishes) -> Result<KBox<Info>> {
         ..pin_init::zeroed()
     };
     *info.rx_mut()? = fi_rx_attr {
-        caps: RECEIVE_CAPS,
+        caps: RECEIVE_CAPS & !missing,
         mode: rx_mode,
         op_flags: FI_COMPLETION,
         msg_order: ORDER,
@@ -121,7 +131,10 @@ pub(super) fn offer(wishes: &Wishes) -> Result<KBox<Info>> {
         max_order_war_size: MOST,
         max_order_waw_size: MOST,
         tx_ctx_cnt: 1,
-        rx_ctx_cnt: 1,
+        rx_ctx_cnt: match wishes.is_shared {
+            true => abi::FI_SHARED_CONTEXT,
+            false => 1,
+        },
         ..pin_init::zeroed()
     })?;
     info.set_domain(&fi_domain_attr {
@@ -139,6 +152,7 @@ pub(super) fn offer(wishes: &Wishes) -> Result<KBox<Info>> {
         rx_ctx_cnt: MANY,
         max_ep_tx_ctx: 1,
         max_ep_rx_ctx: 1,
+        max_ep_srx_ctx: 1,
         mr_iov_limit: REGION_PARTS,
         mr_cnt: MANY,
         caps: FI_LOCAL_COMM,
@@ -163,6 +177,8 @@ pub(super) struct Limits {
     pub(super) segments: usize,
     pub(super) receive_segments: usize,
     pub(super) inject: usize,
+    /// Its messages take receives that it shares with others: it has none of its own.
+    pub(super) shares_receives: bool,
     /// Most bytes of a message.
     pub(super) most: usize,
     /// The last key of a region that there may be.
@@ -184,7 +200,9 @@ impl Limits {
     pub(super) fn new(info: &Info, space: Space) -> Result<Self> {
         let kind = info.ep().map(|ep| (ep.type_, ep.tx_ctx_cnt, ep.rx_ctx_cnt));
         let is_one = |contexts: usize| contexts <= 1;
-        let fits = matches!(kind, Some((abi::FI_EP_MSG, tx, rx)) if is_one(tx) && is_one(rx));
+        let shares_receives = is_shared(info);
+        let fits = matches!(kind, Some((abi::FI_EP_MSG, tx, rx))
+            if is_one(tx) && (is_one(rx) || shares_receives));
         if !fits || info.caps() & !CAPS != 0 || info.domain_name() != Some(NAME) {
             return Err(Errno::EINVAL);
         }
@@ -205,6 +223,7 @@ impl Limits {
             segments: within(tx.map_or(0, |tx| tx.iov_limit), MOST_PARTS, MOST_PARTS)?,
             receive_segments: within(rx.map_or(0, |rx| rx.iov_limit), MOST_PARTS, MOST_PARTS)?,
             inject: within(tx.map_or(0, |tx| tx.inject_size), INJECT_SIZE, 0)?,
+            shares_receives,
             most,
             last_key,
             missing_flags: if has_data { 0 } else { FI_REMOTE_CQ_DATA },

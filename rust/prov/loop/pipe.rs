@@ -14,6 +14,7 @@
 
 use super::{
     super::common::{
+        cq::Feeder,
         mr::Regions,
         tally::{
             Sent,
@@ -33,6 +34,11 @@ use super::{
         Rights,
         Work, //
     },
+    receives::{
+        Receives,
+        Share,
+        Ticket, //
+    },
     ring::Ring,
     tie::Tie,
 };
@@ -46,6 +52,7 @@ use crate::{
             FastLockIrq,
             FastLockIrqGuard, //
         },
+        nodes::Own,
         Errno,
         Result, //
     },
@@ -59,6 +66,10 @@ use core::mem;
 use kernel::{
     prelude::*,
     sync::{
+        atomic::{
+            Atomic,
+            Full, //
+        },
         new_condvar,
         static_lock_class,
         Arc,
@@ -111,7 +122,7 @@ pub(super) enum Leaver {
 }
 
 struct Inner {
-    receives: Ring<Receive>,
+    receives: Receives,
     /// What waits for its turn; whatever is being done is the first.
     orders: Ring<Order>,
     /// Somebody is at work.
@@ -143,6 +154,8 @@ pub(super) struct Pipe {
     /// From when there is a connection.
     sender: SetOnce<Exit>,
     tie: SetOnce<Arc<Tie>>,
+    /// What has come for receives that are shared waits for room to tell of it.
+    awaits_room: Atomic<u32>,
     /// Counted under the lock.
     sent: Sent,
     taken: Taken,
@@ -174,28 +187,18 @@ struct Story {
 }
 
 impl Inner {
-    /// Whether the first of what waits can be done.
-    fn can_go(&self) -> bool {
-        let takes = self.orders.first().map(|order| order.work.takes_receive());
-        match takes {
-            None => false,
-            Some(takes) => !self.is_over && (!takes || !self.receives.is_empty()),
-        }
-    }
-
-    /// How many bytes that moves.
-    fn next_len(&self) -> Option<usize> {
-        match self.can_go() {
-            true => self.orders.first().map(|order| order.work.len()),
-            false => None,
-        }
+    /// How many bytes the first of what waits moves, if it can be done.
+    fn next_len(&mut self, pipe: &Arc<Pipe>) -> Option<usize> {
+        let order = self.orders.first().filter(|_| !self.is_over)?;
+        let has_all = !order.work.takes_receive() || self.receives.find(pipe);
+        has_all.then(|| order.work.len())
     }
 
     /// Takes it out of its slot, and what it takes.
     fn next(&mut self) -> Option<Match> {
         let order = mem::replace(self.orders.first_mut()?, Order::idle());
         let receive = match order.work.takes_receive() {
-            true => Some(mem::replace(self.receives.first_mut()?, Receive::idle())),
+            true => Some(self.receives.next()?),
             false => None,
         };
         Some(Match { order, receive })
@@ -206,20 +209,20 @@ impl Inner {
     fn is_done(&mut self, with_receive: bool) {
         self.orders.give_back();
         if with_receive {
-            self.receives.give_back();
+            self.receives.is_over();
         }
     }
 }
 
 impl Pipe {
-    /// One with room for so many receives. May sleep.
+    /// One with room for so many receives of its own. May sleep.
     ///
     /// # Errors
     ///
     /// -FI_ENOMEM.
     pub(super) fn new(receives: usize) -> Result<Arc<Self>> {
         let inner = Inner {
-            receives: Ring::new(receives, Receive::idle)?,
+            receives: Receives::Own(Ring::new(receives, Receive::idle)?),
             orders: Ring::NONE,
             is_busy: false,
             is_over: false,
@@ -237,6 +240,7 @@ impl Pipe {
                 receiver: SetOnce::new(),
                 sender: SetOnce::new(),
                 tie: SetOnce::new(),
+                awaits_room: Atomic::new(0),
                 sent: Sent::new(),
                 taken: Taken::new(),
             }),
@@ -244,9 +248,13 @@ impl Pipe {
         )?)
     }
 
-    /// The side that receives is there: receives can be posted. Once.
-    pub(super) fn open(&self, receiver: Receiver, counters: Counters) {
-        self.inner.lock().of_receiver = Some(counters);
+    /// The side that receives is there: receives can be posted, or those are taken that it shares. Once.
+    pub(super) fn open(&self, receiver: Receiver, counters: Counters, share: Option<Share>) {
+        let mut inner = self.inner.lock();
+        inner.of_receiver = Some(counters);
+        let own = share.map(|share| mem::replace(&mut inner.receives, Receives::Shared(share)));
+        drop(inner);
+        drop(own);
         let _ = self.receiver.populate(receiver);
     }
 
@@ -279,7 +287,7 @@ impl Pipe {
 
     /// How many receives can be posted.
     pub(super) fn receives_left(&self) -> usize {
-        self.inner.lock().receives.left()
+        self.inner.lock().receives.count().1
     }
 
     /// How many transmits can.
@@ -292,7 +300,7 @@ impl Pipe {
     ///
     /// # Errors
     ///
-    /// -FI_EAGAIN where there are not as many, -FI_ENOTCONN when it is over.
+    /// -FI_EAGAIN where there are not as many, -FI_ENOTCONN when it is over, -FI_ENOSYS where they are shared.
     pub(super) fn receive(
         self: &Arc<Self>,
         count: usize,
@@ -302,23 +310,44 @@ impl Pipe {
         if inner.is_ended || inner.no_receives {
             return Err(Errno::ENOTCONN);
         }
-        if inner.receives.left() < count {
+        let own = inner.receives.own().ok_or(Errno::ENOSYS)?;
+        if own.left() < count {
             self.taken.refused();
             return Err(Errno::EAGAIN);
         }
         for number in 0..count {
-            let Some(receive) = inner.receives.take() else {
+            let Some(receive) = own.take() else {
                 break;
             };
             fill(number, receive);
             self.taken.posted();
         }
-        if !inner.is_busy && inner.can_go() {
+        self.go(inner);
+        Ok(())
+    }
+
+    /// A receive that is shared has been posted, which this has waited for with `ticket`. Any context.
+    pub(super) fn called(self: &Arc<Self>, ticket: Own<Ticket>) {
+        let mut inner = self.inner.lock();
+        inner.receives.take_back(ticket);
+        self.go(inner);
+    }
+
+    /// What has come for a receive that is shared waits for room to tell of it: whoever reads then has it go on.
+    pub(super) fn await_room(&self) {
+        // Before there is a look whether there is some now.
+        let _ = self.awaits_room.xchg(1, Full);
+    }
+
+    /// Works, if there is something to be done and nobody at work.
+    fn go(self: &Arc<Self>, mut inner: FastLockIrqGuard<'_, Inner>) -> bool {
+        let goes = !inner.is_busy && inner.next_len(self).is_some();
+        if goes {
             inner.is_busy = true;
             drop(inner);
             self.go_on();
         }
-        Ok(())
+        goes
     }
 
     /// Posts a transmit, for which there is room to tell of it. Any context.
@@ -333,9 +362,8 @@ impl Pipe {
         if inner.is_ended || inner.no_transmits {
             return Err(Errno::ENOTCONN);
         }
-        let is_next = !inner.is_busy && inner.orders.is_empty();
-        let has_all = !takes || !inner.receives.is_empty();
-        let goes = is_next && has_all && !inner.is_over;
+        let is_next = !inner.is_busy && inner.orders.is_empty() && !inner.is_over;
+        let goes = is_next && (!takes || inner.receives.find(self));
         let Some(order) = inner.orders.take() else {
             self.sent.refused();
             return Err(Errno::EAGAIN);
@@ -389,7 +417,7 @@ impl Pipe {
         let (mut operations, mut bytes) = (0, 0);
         let may_sleep = context::may_sleep();
         let mut inner = self.inner.lock();
-        while let Some(len) = inner.next_len() {
+        while let Some(len) = inner.next_len(self) {
             let is_much = !may_sleep && bytes + len > AT_ONCE;
             if operations == OPERATIONS || bytes >= BYTES || is_much {
                 drop(inner);
@@ -489,8 +517,8 @@ impl Pipe {
     }
 
     /// Ends it: nothing is done any more when this returns. What was posted has been told as cancelled, but for
-    /// that of the `leaver`, which has been given to `reclaim`. May sleep.
-    pub(super) fn end(&self, leaver: Leaver, reclaim: &mut dyn FnMut(Context)) {
+    /// that of the `leaver`, which has been given to `reclaim`, and receives that are shared. May sleep.
+    pub(super) fn end(self: &Arc<Self>, leaver: Leaver, reclaim: &mut dyn FnMut(Context)) {
         let mut inner = self.inner.lock();
         inner.is_over = true;
         inner.is_ended = true;
@@ -498,7 +526,7 @@ impl Pipe {
             self.rest.wait(&mut inner);
         }
         let orders = mem::replace(&mut inner.orders, Ring::NONE);
-        let receives = mem::replace(&mut inner.receives, Ring::NONE);
+        let receives = mem::replace(&mut inner.receives, Receives::NONE);
         // What is given back is no failure.
         let gone = match leaver {
             Leaver::Nobody => None,
@@ -509,19 +537,26 @@ impl Pipe {
             self.sent.ended(Err(Errno::ECANCELED));
             count(&inner.of_sender, order.report.flags, false);
         }
-        for receive in receives.iter() {
+        let (own, share) = match receives {
+            Receives::Own(own) => (own, None),
+            Receives::Shared(share) => (Ring::NONE, Some(share)),
+        };
+        for receive in own.iter() {
             self.taken.ended(Err(Errno::ECANCELED));
             count(&inner.of_receiver, receive.report.flags, false);
         }
         drop(inner);
         drop(gone);
+        if let Some(share) = share {
+            share.leave(self);
+        }
         for order in orders.iter() {
             if let Ok(sender) = self.sender() {
                 let is_leaver = leaver == Leaver::Sender;
                 give_up(sender, (&order.report, 0), is_leaver, reclaim);
             }
         }
-        for receive in receives.iter() {
+        for receive in own.iter() {
             if let Ok(receiver) = self.receiver() {
                 let is_leaver = leaver == Leaver::Receiver;
                 // A buffer for several messages is given back with its last piece.
@@ -545,7 +580,44 @@ impl Pipe {
     /// And those who receive.
     pub(super) fn tell_taken(&self, told: &mut Told<'_>) {
         let inner = self.inner.lock();
-        self.taken.tell(inner.receives.len(), told);
+        self.taken.tell(inner.receives.count().0, told);
+    }
+}
+
+/// Has what waits for room in a completion queue go on when that has been read.
+pub(super) struct Mover(Option<Arc<Pipe>>);
+
+impl Mover {
+    /// That of a pipe. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM.
+    pub(super) fn of(pipe: &Arc<Pipe>) -> Result<Arc<dyn Feeder>> {
+        let mover: Arc<dyn Feeder> = Arc::new(Self(Some(pipe.clone())), GFP_KERNEL)?;
+        Ok(mover)
+    }
+}
+
+impl Feeder for Mover {
+    fn progress(&self) -> bool {
+        let waiting = self.0.as_ref();
+        // Room has been given back before that.
+        let pipe = waiting.filter(|pipe| pipe.awaits_room.xchg(0, Full) != 0);
+        pipe.is_some_and(|pipe| pipe.go(pipe.inner.lock()))
+    }
+
+    fn expect(&self) {
+        self.progress();
+    }
+}
+
+impl Drop for Mover {
+    fn drop(&mut self) {
+        // A reader in an interrupt may be the last to let go of it, where what the pipe holds could not be freed.
+        if let Some(pipe) = self.0.take() {
+            let _ = Handlers::queue().enqueue(pipe);
+        }
     }
 }
 

@@ -55,6 +55,12 @@ void sx_connect(struct kunit *test, struct sx_world *world, unsigned int i);
 void sx_post(struct kunit *test, struct sx_world *world, u8 *buf, int count);
 /* Posts one without memory. */
 ssize_t sx_recvmsg(struct fid_ep *srx, u64 flags, void *context);
+/*
+ * Reads what receives ep[i] has left behind that can still be read: at most that
+ * many contexts, and says how many. What cannot is posted again.
+ */
+int sx_read_rest(struct kunit *test, struct sx_world *world, unsigned int i,
+		 void **contexts, int room);
 /* Peer i sends that many bytes; its completion is read. */
 void sx_send(struct kunit *test, struct sx_world *world, unsigned int i,
 	     void *buf, size_t len);

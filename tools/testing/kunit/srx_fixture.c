@@ -117,6 +117,22 @@ ssize_t sx_recvmsg(struct fid_ep *srx, u64 flags, void *context)
 	return fi_recvmsg(srx, &msg, flags);
 }
 
+int sx_read_rest(struct kunit *test, struct sx_world *world, unsigned int i,
+		 void **contexts, int room)
+{
+	struct fi_cq_tagged_entry entry;
+	int count = 0;
+
+	while (count < room && fi_cq_read(world->cq[i], &entry, 1) == 1) {
+		KUNIT_EXPECT_TRUE(test, entry.flags & FI_RECV);
+		contexts[count++] = entry.op_context;
+	}
+	/* A device's are gone with their endpoint. */
+	if (!tr_is_loop(world->info))
+		KUNIT_EXPECT_EQ(test, 0, count);
+	return count;
+}
+
 void sx_send(struct kunit *test, struct sx_world *world, unsigned int i,
 	     void *buf, size_t len)
 {

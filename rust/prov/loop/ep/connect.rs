@@ -332,13 +332,18 @@ impl Endpoint {
             }
         });
         if let Ok(receiver) = self.inbound.receiver() {
-            receiver.exit.forget(reclaim);
+            receiver.exit.forget(self.limits.shares_receives, reclaim);
         }
         if let Some(Ok(sender)) = self.outbound.as_ref().map(|outbound| outbound.sender()) {
-            sender.forget(reclaim);
+            sender.forget(self.limits.shares_receives, reclaim);
         }
         let mut link = self.link.lock();
+        let feeder = link.bound.as_mut().and_then(|bound| bound.feeder.take());
+        if let (Some(feeder), Ok(receiver)) = (&feeder, self.inbound.receiver()) {
+            receiver.exit.dismiss(feeder);
+        }
         let left = (
+            feeder,
             link.bound.take(),
             link.outfit.take(),
             link.port.take(),

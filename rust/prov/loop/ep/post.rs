@@ -226,6 +226,9 @@ impl Endpoint {
     /// `fi_recv()` and its relatives.
     pub(super) fn post_receive(&self, message: &Message<'_>) -> Result {
         self.state.check_receive()?;
+        if self.limits.shares_receives {
+            return Err(Errno::ENOSYS);
+        }
         let exit = &self.inbound.receiver()?.exit;
         let is_several = message.flags & FI_MULTI_RECV != 0;
         let segments = match is_several {

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * CONTRACT, EP 4, CQ 14, CM 7: messages that find no receive of those that
+ * endpoints share, or no room to be told of, wait until there is one.
+ */
+
+#include "srx.h"
+
+#define LEN SX_LEN
+
+/* Endpoints that share size receives, where messages wait. */
+static struct sx_world *open_patient(struct kunit *test, size_t size)
+{
+	struct sx_world *world = sx_open(test, &(struct sx_opts) {
+		.size = size,
+		.peers = SX_PEERS,
+	});
+
+	if (tr_is_iwarp(world->info))
+		kunit_skip(test, "messages do not wait there");
+	return world;
+}
+
+/* Each that is posted is for one of those that wait, whose order is their peer's. */
+static void ep_04_messages_wait_for_shared_receives(struct kunit *test)
+{
+	enum { EACH = 5 };
+	struct sx_world *world = open_patient(test, 16);
+	u8 *buf = tr_buffer(test, LEN), *sent = tr_buffer(test, SX_PEERS * EACH * LEN);
+	int next[SX_PEERS] = {};
+
+	for (int i = 0; i < EACH * SX_PEERS; i++) {
+		tr_fill(sent + i * LEN, LEN, i);
+		KUNIT_ASSERT_EQ(test, 0, tr_send(world->peer[i % SX_PEERS],
+						 sent + i * LEN, LEN));
+	}
+	for (int i = 0; i < EACH * SX_PEERS; i++) {
+		unsigned long deadline = jiffies + msecs_to_jiffies(FX_WAIT_MS);
+		struct fi_cq_tagged_entry entry;
+		int who = 0;
+
+		KUNIT_ASSERT_EQ(test, 0, tr_recv(world->srx, buf, LEN));
+		while (fi_cq_read(world->cq[who], &entry, 1) != 1) {
+			KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, deadline),
+					      "waited for message %d", i);
+			who = (who + 1) % SX_PEERS;
+			cond_resched();
+		}
+		KUNIT_EXPECT_PTR_EQ(test, (void *)buf, entry.op_context);
+		KUNIT_EXPECT_TRUE(test, tr_intact(buf, LEN,
+						  SX_PEERS * next[who] + who));
+		next[who]++;
+	}
+	for (int who = 0; who < SX_PEERS; who++)
+		KUNIT_EXPECT_EQ(test, EACH, next[who]);
+	KUNIT_EXPECT_EQ(test, 16, fi_rx_size_left(world->srx));
+}
+
+/* Who has waited and goes takes nothing from the others. */
+static void cm_07_who_waits_and_closes_takes_no_shared_receive(struct kunit *test)
+{
+	struct sx_world *world = open_patient(test, 2);
+	u8 *buf = tr_buffer(test, LEN), *sent = tr_buffer(test, SX_PEERS * LEN);
+
+	for (int i = 0; i < SX_PEERS; i++) {
+		tr_fill(sent + i * LEN, LEN, i);
+		KUNIT_ASSERT_EQ(test, 0, tr_send(world->peer[i], sent + i * LEN,
+						 LEN));
+	}
+	fx_close(test, &world->ep[0]->fid);
+	fx_close(test, &world->peer[1]->fid);
+	KUNIT_ASSERT_EQ(test, 0, tr_recv(world->srx, buf, LEN));
+	tr_expect(test, world->cq[2], buf, FI_RECV, LEN);
+	KUNIT_EXPECT_TRUE(test, tr_intact(buf, LEN, 2));
+	KUNIT_EXPECT_EQ(test, 2, fi_rx_size_left(world->srx));
+}
+
+/* What is posted where one may not sleep, for a long message, whose endpoint goes at once. */
+static void cm_07_a_shared_receive_that_is_being_taken(struct kunit *test)
+{
+	enum { LONG = SZ_128K };
+	struct sx_world *world = open_patient(test, 2);
+	u8 *buf = tr_vbuffer(test, LONG), *sent = tr_vbuffer(test, LONG);
+
+	if (!tr_is_loop(world->info))
+		kunit_skip(test, "a device may forget it until others have received");
+	for (int turn = 0; turn < tr_rounds; turn++) {
+		void *rest;
+		ssize_t ret;
+
+		sx_connect(test, world, 1);
+		KUNIT_ASSERT_EQ(test, 0, tr_send(world->peer[1], sent, LONG));
+		preempt_disable();
+		ret = tr_recv(world->srx, buf, LONG);
+		preempt_enable();
+		KUNIT_ASSERT_EQ(test, 0, ret);
+		fx_close(test, turn & 1 ? &world->ep[1]->fid :
+					  &world->peer[1]->fid);
+		fx_close(test, turn & 1 ? &world->peer[1]->fid :
+					  &world->ep[1]->fid);
+		if (!sx_read_rest(test, world, 1, &rest, 1)) {
+			sx_send(test, world, 0, sent, LEN);
+			tr_expect(test, world->cq[0], buf, FI_RECV, LEN);
+		}
+		KUNIT_EXPECT_EQ(test, 2, fi_rx_size_left(world->srx));
+	}
+}
+
+/* More than there is room for in a queue that nobody reads: the rest comes when it is read. */
+static void cq_14_messages_wait_for_room(struct kunit *test)
+{
+	enum { MANY = 200 };
+	struct sx_world *world = sx_open(test, &(struct sx_opts) {
+		.size = MANY,
+		.cq_size = 8,
+		.peers = tr_is_loop(sx_info(test, NULL)) ? 2 : 0,
+	});
+
+	if (!tr_is_loop(world->info))
+		kunit_skip(test, "room is kept for all of them there");
+	for (int i = 0; i < MANY; i++)
+		KUNIT_ASSERT_EQ(test, 0, sx_recvmsg(world->srx, 0, NULL));
+	for (int i = 0; i < MANY; i++)
+		KUNIT_ASSERT_EQ(test, 0, tr_send(world->peer[0], NULL, 0));
+	/* Neither lost nor taken: another endpoint's queue has room. */
+	KUNIT_EXPECT_GT(test, fi_rx_size_left(world->srx), 8);
+	KUNIT_EXPECT_LT(test, fi_rx_size_left(world->srx), MANY / 2);
+	sx_send(test, world, 1, NULL, 0);
+	tr_expect(test, world->cq[1], NULL, FI_RECV, 0);
+	KUNIT_ASSERT_EQ(test, 0, sx_recvmsg(world->srx, 0, NULL));
+	/* By readers who find nothing and by those who sleep. */
+	for (int i = 0; i < MANY; i++) {
+		struct fi_cq_tagged_entry entry;
+
+		KUNIT_ASSERT_EQ(test, 1, fi_cq_sread(world->cq[0], &entry, 1,
+						     NULL, FX_WAIT_MS));
+		KUNIT_EXPECT_TRUE(test, entry.flags & FI_RECV);
+	}
+	KUNIT_EXPECT_EQ(test, MANY, fi_rx_size_left(world->srx));
+}
+
+static struct kunit_case cases[] = {
+	KUNIT_CASE(ep_04_messages_wait_for_shared_receives),
+	KUNIT_CASE(cm_07_who_waits_and_closes_takes_no_shared_receive),
+	KUNIT_CASE(cm_07_a_shared_receive_that_is_being_taken),
+	KUNIT_CASE(cq_14_messages_wait_for_room),
+	{}
+};
+
+static struct kunit_suite suite = {
+	.name = "kofi_srx_wait",
+	.test_cases = cases,
+};
+
+kunit_test_suite(suite);
