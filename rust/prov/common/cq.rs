@@ -45,6 +45,7 @@ use core::{
 use kernel::{
     prelude::*,
     sync::{
+        self,
         static_lock_class,
         Arc, //
     },
@@ -66,6 +67,50 @@ pub(in crate::prov) trait Feeder: Send + Sync {
 
     /// A reader of one of them waits until it is told. Any context.
     fn expect(&self);
+}
+
+/// Who fills queues, as its owner has it.
+///
+/// A reader may be with it still when it has been dismissed, and the last to let go of it, in a context in which
+/// what it has cannot be freed. So the owner waits for that, who has all of it until then: dropping this may
+/// sleep.
+pub(in crate::prov) struct Filling {
+    feeder: Option<Arc<dyn Feeder>>,
+    gone: Arc<sync::Completion>,
+}
+
+/// The last that a feeder drops: says that it has gone.
+pub(in crate::prov) struct Farewell(Arc<sync::Completion>);
+
+impl Drop for Farewell {
+    fn drop(&mut self) {
+        self.0.complete_all();
+    }
+}
+
+impl Filling {
+    /// That of the feeder that `make` makes. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM.
+    pub(in crate::prov) fn new<F: Feeder + 'static>(
+        make: impl FnOnce(Farewell) -> F,
+    ) -> Result<Self> {
+        let gone = Arc::pin_init(sync::Completion::new(), GFP_KERNEL)?;
+        let feeder: Arc<dyn Feeder> = Arc::new(make(Farewell(gone.clone())), GFP_KERNEL)?;
+        Ok(Self {
+            feeder: Some(feeder),
+            gone,
+        })
+    }
+}
+
+impl Drop for Filling {
+    fn drop(&mut self) {
+        drop(self.feeder.take());
+        self.gone.wait_for_completion();
+    }
 }
 
 /// One who has been admitted, and how often.
@@ -186,13 +231,14 @@ impl Cq {
         )?)
     }
 
-    /// Has a reader who finds nothing ask `feeder`, until it has been [dismissed](Self::dismiss) as often
+    /// Has a reader who finds nothing ask `filling`, until it has been [dismissed](Self::dismiss) as often
     /// as it was admitted. May sleep.
     ///
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub(in crate::prov) fn admit(&self, feeder: &Arc<dyn Feeder>) -> Result {
+    pub(in crate::prov) fn admit(&self, filling: &Filling) -> Result {
+        let feeder = filling.feeder.as_ref().ok_or(Errno::EINVAL)?;
         let mut spare = KVec::new();
         loop {
             let mut ring = self.ring.lock();
@@ -222,9 +268,12 @@ impl Cq {
 
     /// Has nobody ask it any more, unless it was admitted more often: one who does so now may still be
     /// there. May sleep.
-    pub(in crate::prov) fn dismiss(&self, feeder: &Arc<dyn Feeder>) {
+    pub(in crate::prov) fn dismiss(&self, filling: &Filling) {
         let mut ring = self.ring.lock();
-        let is = |there: &Admitted| Arc::ptr_eq(&there.feeder, feeder);
+        let is = |there: &Admitted| {
+            let feeder = filling.feeder.as_ref();
+            feeder.is_some_and(|feeder| Arc::ptr_eq(&there.feeder, feeder))
+        };
         let mut gone = None;
         if let Some(at) = ring.feeders.iter().position(is) {
             match ring.feeders.get_mut(at) {

@@ -8,7 +8,7 @@ mod post;
 
 use super::{
     super::common::{
-        cq::Feeder,
+        cq::Filling,
         state::{
             State,
             StateCell, //
@@ -107,7 +107,7 @@ struct Bound {
     /// What it shares its receives with others by.
     _shared: Option<Held<SharedReceive>>,
     /// Asked by who reads where those complete.
-    feeder: Option<Arc<dyn Feeder>>,
+    mover: Option<Filling>,
 }
 
 /// Everything about the connection.
@@ -229,10 +229,10 @@ impl Endpoint {
         let shared = bindings.shared;
         let share = shared.as_ref().map(|shared| self.share(shared));
         let share = share.transpose()?;
-        let feeder = share.as_ref().map(|_| Mover::of(&self.inbound));
-        let feeder = feeder.transpose()?;
-        if let Some(feeder) = &feeder {
-            receiver.exit.admit(feeder)?;
+        let mover = share.as_ref().map(|_| Mover::of(&self.inbound));
+        let mover = mover.transpose()?;
+        if let Some(mover) = &mover {
+            receiver.exit.admit(mover)?;
         }
         let mut link = self.link.lock();
         link.outfit = Some(outfit);
@@ -241,7 +241,7 @@ impl Endpoint {
             _transmit: transmit.queue,
             _receive: receive.queue,
             _shared: shared,
-            feeder,
+            mover,
         });
         drop(link);
         self.inbound.open(receiver, bindings.counters, share);

@@ -5,7 +5,7 @@
 use super::{
     super::common::cq::{
         Cq,
-        Feeder, //
+        Filling, //
     },
     order::Arrival,
 };
@@ -145,18 +145,18 @@ impl Exit {
         }));
     }
 
-    /// Has a reader who finds nothing ask `feeder`. May sleep.
+    /// Has a reader who finds nothing ask `filling`. May sleep.
     ///
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub(super) fn admit(&self, feeder: &Arc<dyn Feeder>) -> Result {
-        self.queue.admit(feeder)
+    pub(super) fn admit(&self, filling: &Filling) -> Result {
+        self.queue.admit(filling)
     }
 
     /// Has nobody ask it any more. May sleep.
-    pub(super) fn dismiss(&self, feeder: &Arc<dyn Feeder>) {
-        self.queue.dismiss(feeder);
+    pub(super) fn dismiss(&self, filling: &Filling) {
+        self.queue.dismiss(filling);
     }
 
     /// Gives what nobody has read to `reclaim`, which is called without a lock; but for that of receives where

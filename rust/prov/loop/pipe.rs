@@ -14,7 +14,11 @@
 
 use super::{
     super::common::{
-        cq::Feeder,
+        cq::{
+            Farewell,
+            Feeder,
+            Filling, //
+        },
         mr::Regions,
         tally::{
             Sent,
@@ -585,7 +589,11 @@ impl Pipe {
 }
 
 /// Has what waits for room in a completion queue go on when that has been read.
-pub(super) struct Mover(Option<Arc<Pipe>>);
+pub(super) struct Mover {
+    // Dropped in this order.
+    pipe: Arc<Pipe>,
+    _farewell: Farewell,
+}
 
 impl Mover {
     /// That of a pipe. May sleep.
@@ -593,31 +601,23 @@ impl Mover {
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub(super) fn of(pipe: &Arc<Pipe>) -> Result<Arc<dyn Feeder>> {
-        let mover: Arc<dyn Feeder> = Arc::new(Self(Some(pipe.clone())), GFP_KERNEL)?;
-        Ok(mover)
+    pub(super) fn of(pipe: &Arc<Pipe>) -> Result<Filling> {
+        Filling::new(|farewell| Self {
+            pipe: pipe.clone(),
+            _farewell: farewell,
+        })
     }
 }
 
 impl Feeder for Mover {
     fn progress(&self) -> bool {
-        let waiting = self.0.as_ref();
+        let pipe = &self.pipe;
         // Room has been given back before that.
-        let pipe = waiting.filter(|pipe| pipe.awaits_room.xchg(0, Full) != 0);
-        pipe.is_some_and(|pipe| pipe.go(pipe.inner.lock()))
+        pipe.awaits_room.xchg(0, Full) != 0 && pipe.go(pipe.inner.lock())
     }
 
     fn expect(&self) {
         self.progress();
-    }
-}
-
-impl Drop for Mover {
-    fn drop(&mut self) {
-        // A reader in an interrupt may be the last to let go of it, where what the pipe holds could not be freed.
-        if let Some(pipe) = self.0.take() {
-            let _ = Handlers::queue().enqueue(pipe);
-        }
     }
 }
 

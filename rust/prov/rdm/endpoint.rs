@@ -13,7 +13,7 @@ use super::{
     buffers::Least,
     cq::{
         Cq,
-        Feeder, //
+        Filling, //
     },
     domain::Domain,
     offer,
@@ -167,7 +167,7 @@ impl Role {
 pub(crate) struct Endpoint {
     station: Arc<Station>,
     /// Moves the station's packets.
-    mover: Arc<dyn Feeder>,
+    mover: Arc<Filling>,
     role: Role,
     /// Which context of the station's it is, of those that send or of those that receive.
     context: u8,
@@ -226,7 +226,7 @@ impl Endpoint {
     ///
     /// -FI_ENOMEM.
     pub(super) fn part(
-        (station, mover): (Arc<Station>, Arc<dyn Feeder>),
+        (station, mover): (Arc<Station>, Arc<Filling>),
         (role, context): (Role, u8),
         info: &Info,
         size: Size,
@@ -558,7 +558,7 @@ impl provider::Endpoint for Endpoint {
         // It has not carried any before.
         let _ = self.transfers.populate(exit);
         if is_awaited {
-            self.mover.expect();
+            self.station.expect();
         }
         Ok(())
     }

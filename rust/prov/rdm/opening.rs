@@ -9,8 +9,8 @@ use super::{
     station::{
         Bound,
         Local,
-        Mover,
-        Station, //
+        Station,
+        Watcher, //
     },
     supply::DEPTH,
     traffic::{
@@ -97,8 +97,8 @@ impl Station {
             waitable: false,
             vector: 0,
         })?;
-        let mover = KBox::new(Mover(self.clone()), GFP_KERNEL)?;
-        queue.set_handler(Handler::Task(mover))?;
+        let watcher = KBox::new(Watcher(self.clone()), GFP_KERNEL)?;
+        queue.set_handler(Handler::Task(watcher))?;
         let events = domain
             .fabric()
             .lower()

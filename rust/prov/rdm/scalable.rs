@@ -3,7 +3,7 @@
 //! Scalable endpoints: a station whose contexts come and go, each an endpoint of one direction.
 
 use super::{
-    cq::Feeder,
+    cq::Filling,
     domain::Domain,
     endpoint::{
         Endpoint,
@@ -53,7 +53,7 @@ use kernel::{
 pub(super) struct Scalable {
     station: Arc<Station>,
     /// Moves the station's packets, for all contexts.
-    mover: Arc<dyn Feeder>,
+    mover: Arc<Filling>,
     /// That of each context which receives.
     size: Size,
     /// How many contexts send, and how many receive.

@@ -12,7 +12,11 @@
 
 use super::{
     below::Route,
-    cq::Feeder,
+    cq::{
+        Farewell,
+        Feeder,
+        Filling, //
+    },
     domain::Domain,
     limits::Limits,
     links::Links,
@@ -354,7 +358,7 @@ impl Station {
 
     /// A reader is to be told of what comes, and does not come again before that; its queue says so from
     /// now on. Any context.
-    fn expect(&self) {
+    pub(super) fn expect(&self) {
         write_once(&self.is_read, 0);
         if let (0, Some(bound)) = (load_acquire(&self.is_armed), self.bound.get()) {
             bound.queue.call_handler();
@@ -381,8 +385,12 @@ impl Station {
     }
 }
 
-/// Calls [`Station::drain`] where there is something to handle.
-pub(super) struct Mover(pub(super) Arc<Station>);
+/// Calls [`Station::drain`] for readers.
+pub(super) struct Mover {
+    // Dropped in this order.
+    station: Arc<Station>,
+    _farewell: Farewell,
+}
 
 impl Mover {
     /// That of a station, for readers. May sleep.
@@ -390,23 +398,29 @@ impl Mover {
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub(super) fn of(station: &Arc<Station>) -> Result<Arc<dyn Feeder>> {
-        let mover: Arc<dyn Feeder> = Arc::new(Self(station.clone()), GFP_KERNEL)?;
-        Ok(mover)
+    pub(super) fn of(station: &Arc<Station>) -> Result<Arc<Filling>> {
+        let mover = |farewell| Self {
+            station: station.clone(),
+            _farewell: farewell,
+        };
+        Ok(Arc::new(Filling::new(mover)?, GFP_KERNEL)?)
     }
 }
 
 impl Feeder for Mover {
     fn progress(&self) -> bool {
-        self.0.read()
+        self.station.read()
     }
 
     fn expect(&self) {
-        self.0.expect();
+        self.station.expect();
     }
 }
 
-impl TaskHandler for Mover {
+/// Calls it for the queue's handler.
+pub(super) struct Watcher(pub(super) Arc<Station>);
+
+impl TaskHandler for Watcher {
     fn ready(&self, _here: InProcess) {
         self.0.handle();
     }

@@ -5,12 +5,15 @@
 use super::*;
 use crate::{
     abi::{
-        fi_cq_msg_entry, fi_cq_tagged_entry,
+        context::InProcess,
+        fi_cq_msg_entry,
+        fi_cq_tagged_entry,
         flags::{
             FI_RECV,
             FI_SEND, //
         },
-        FI_ADDR_NOTAVAIL,
+        thread::Thread,
+        FI_ADDR_NOTAVAIL, //
     },
     fi::{
         cq::{
@@ -25,9 +28,15 @@ use crate::{
     },
 };
 use core::ptr;
-use kernel::sync::atomic::{
-    Atomic,
-    Relaxed, //
+use kernel::{
+    sync::atomic::{
+        Atomic,
+        Relaxed, //
+    },
+    time::{
+        delay::fsleep,
+        Delta, //
+    },
 };
 
 fn queue(size: usize) -> Result<Arc<Cq>> {
@@ -172,7 +181,8 @@ mod cases {
     /// Has something to tell when it is asked the first time.
     struct Once {
         queue: Arc<Cq>,
-        asked: Atomic<u32>,
+        asked: Arc<Atomic<u32>>,
+        _farewell: Farewell,
     }
 
     impl Feeder for Once {
@@ -191,17 +201,15 @@ mod cases {
     #[test]
     fn who_finds_nothing_asks_those_who_fill_it() -> Result {
         let queue = queue(4)?;
-        let once = Arc::new(
-            Once {
-                queue: queue.clone(),
-                asked: Atomic::new(0),
-            },
-            GFP_KERNEL,
-        )?;
-        let feeder: Arc<dyn Feeder> = once.clone();
-        let asked = || once.asked.load(Relaxed);
+        let times = Arc::new(Atomic::new(0), GFP_KERNEL)?;
+        let once = Filling::new(|farewell| Once {
+            queue: queue.clone(),
+            asked: times.clone(),
+            _farewell: farewell,
+        })?;
+        let asked = || times.load(Relaxed);
         for _ in 0..2 {
-            queue.admit(&feeder)?;
+            queue.admit(&once)?;
         }
         assert_eq!(read::<2>(&queue), Ok([9, 0]));
         assert_eq!(asked(), 1);
@@ -211,13 +219,37 @@ mod cases {
         assert_eq!(read::<2>(&queue), Ok([1, 0]));
         assert_eq!(asked(), 1);
         // It was admitted twice.
-        queue.dismiss(&feeder);
+        queue.dismiss(&once);
         queue.progress();
         assert_eq!(asked(), 2);
-        queue.dismiss(&feeder);
+        queue.dismiss(&once);
         assert_eq!(read::<1>(&queue), Err(Errno::EAGAIN));
         assert!(!queue.arm());
         assert_eq!(asked(), 2);
+        Ok(())
+    }
+
+    #[test]
+    fn who_is_asked_is_there_until_its_reader_has_left() -> Result {
+        let queue = queue(4)?;
+        let times = Arc::new(Atomic::new(0), GFP_KERNEL)?;
+        let once = Filling::new(|farewell| Once {
+            queue: queue.clone(),
+            asked: times.clone(),
+            _farewell: farewell,
+        })?;
+        queue.admit(&once)?;
+        let (asked, left) = (queue.ring.lock().feeder(0), times.clone());
+        assert!(asked.is_some());
+        let reader = Thread::run(InProcess::assume(), c"kofi-cq-reader", move |_| {
+            fsleep(Delta::from_millis(20));
+            left.store(9, Relaxed);
+            drop(asked);
+        })?;
+        queue.dismiss(&once);
+        drop(once);
+        assert_eq!(times.load(Relaxed), 9);
+        drop(reader);
         Ok(())
     }
 }

@@ -338,12 +338,12 @@ impl Endpoint {
             sender.forget(self.limits.shares_receives, reclaim);
         }
         let mut link = self.link.lock();
-        let feeder = link.bound.as_mut().and_then(|bound| bound.feeder.take());
-        if let (Some(feeder), Ok(receiver)) = (&feeder, self.inbound.receiver()) {
-            receiver.exit.dismiss(feeder);
+        let mover = link.bound.as_mut().and_then(|bound| bound.mover.take());
+        if let (Some(mover), Ok(receiver)) = (&mover, self.inbound.receiver()) {
+            receiver.exit.dismiss(mover);
         }
         let left = (
-            feeder,
+            mover,
             link.bound.take(),
             link.outfit.take(),
             link.port.take(),
