@@ -21,6 +21,7 @@ pub(super) use self::{
         owner_of_set, //
     },
     cq::{
+        entry_of,
         export_queue,
         owner_of_queue, //
     },

@@ -81,7 +81,6 @@ static CM: fi_ops_cm = fi_ops_cm {
     ..nosys::CM
 };
 
-// It is not for transfers: its contexts are.
 /// `fi_scalable_ep()`.
 pub(super) unsafe extern "C" fn open(
     domain: *mut fid_domain,
@@ -107,6 +106,7 @@ fn make(
     context: *mut c_void,
 ) -> Result<*mut ScalableObject> {
     Ok(place.put(ScalableObject {
+        // It is not for transfers: its contexts are.
         fid: fid_ep {
             ops: ptr::from_ref(&OPS).cast_mut(),
             cm: ptr::from_ref(&CM).cast_mut(),

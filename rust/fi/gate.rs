@@ -100,3 +100,10 @@ impl Drop for Stay {
         self.0.leave();
     }
 }
+
+/// Being with somebody, who is there until this has ended.
+pub(crate) struct Visit<T: ?Sized> {
+    // Dropped in this order: the last reference is not the visitor's.
+    pub(crate) who: Arc<T>,
+    pub(crate) _stay: Stay,
+}

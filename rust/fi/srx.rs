@@ -56,6 +56,34 @@ pub struct Attr {
     pub caps: u64,
 }
 
+impl Attr {
+    /// How many receives there are to be, of `most`; `default` where that is not said.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL for more.
+    pub(crate) fn size_within(&self, default: usize, most: usize) -> Result<usize> {
+        match self.size {
+            0 => Ok(default.min(most)),
+            size if size <= most => Ok(size),
+            _ => Err(Errno::EINVAL),
+        }
+    }
+
+    /// Into how many pieces of memory each, of `most`.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL for more.
+    pub(crate) fn segments_within(&self, most: usize) -> Result<usize> {
+        match self.segments {
+            0 => Ok(most),
+            segments if segments <= most => Ok(segments),
+            _ => Err(Errno::EINVAL),
+        }
+    }
+}
+
 /// Whose receives a peer's context has.
 pub enum Posts {
     /// Those of a context of ours.

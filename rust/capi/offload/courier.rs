@@ -2,12 +2,12 @@
 
 //! What has come of transfers, on its way to the offload that they were made for.
 
+use super::super::peer::entry_of;
 use crate::{
     abi::{
         self,
         context::InProcess,
         fi_addr_t,
-        fi_cq_err_entry,
         fi_cq_tagged_entry,
         fi_ops_transfer_peer,
         fid_ep,
@@ -25,10 +25,7 @@ use crate::{
     },
 };
 use core::ptr;
-use kernel::{
-    prelude::*,
-    sync::Arc, //
-};
+use kernel::sync::Arc;
 
 /// How many outcomes are told before others have their turn.
 const BUDGET: usize = 64;
@@ -68,19 +65,14 @@ impl Courier {
 
     fn tell(&self, outcome: &Outcome) {
         let ep: *mut fid_ep = ptr::with_exposed_provenance_mut(self.ep);
-        let done = outcome.completion();
-        let (op_context, buf) = (
-            done.context.as_ptr(),
-            ptr::without_provenance_mut::<c_void>(done.buf),
-        );
         match (outcome, self.peer.complete, self.peer.comperr) {
-            (Outcome::Done(_), Some(complete), _) => {
+            (Outcome::Done(done), Some(complete), _) => {
                 let mut source: fi_addr_t = done.source;
                 let mut entry = fi_cq_tagged_entry {
-                    op_context,
+                    op_context: done.context.as_ptr(),
                     flags: done.flags | abi::FI_PEER_TRANSFER,
                     len: done.len,
-                    buf,
+                    buf: ptr::without_provenance_mut(done.buf),
                     data: done.data,
                     tag: done.tag,
                 };
@@ -88,19 +80,8 @@ impl Courier {
                 let _ = unsafe { complete(ep, &mut entry, &mut source) };
             }
             (Outcome::Failed(failure), _, Some(comperr)) => {
-                let mut entry = fi_cq_err_entry {
-                    op_context,
-                    flags: done.flags | abi::FI_PEER_TRANSFER,
-                    len: done.len,
-                    buf,
-                    data: done.data,
-                    tag: done.tag,
-                    olen: failure.dropped,
-                    err: failure.errno.code(),
-                    prov_errno: failure.prov_errno,
-                    src_addr: done.source,
-                    ..pin_init::zeroed()
-                };
+                let mut entry = entry_of(failure);
+                entry.flags |= abi::FI_PEER_TRANSFER;
                 // SAFETY: As above.
                 let _ = unsafe { comperr(ep, &mut entry) };
             }

@@ -45,9 +45,7 @@ impl Open {
             false => Ok(Self(object.cast())),
         }
     }
-}
 
-impl Open {
     /// One that is ours to close.
     ///
     /// # Safety

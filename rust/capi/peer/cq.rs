@@ -197,44 +197,45 @@ unsafe impl Sync for QueueOwner {}
 
 impl Owner for QueueOwner {
     fn tell(&self, outcome: &Outcome) -> Result {
-        let done = outcome.completion();
-        let (context, buf) = (
-            done.context.as_ptr(),
-            ptr::without_provenance_mut::<c_void>(done.buf),
-        );
         let answer = match outcome {
             // SAFETY: By the invariant.
             Outcome::Done(done) => unsafe {
                 (self.write)(
                     self.queue,
-                    context,
+                    done.context.as_ptr(),
                     done.flags,
                     done.len,
-                    buf,
+                    ptr::without_provenance_mut(done.buf),
                     done.data,
                     done.tag,
                     done.source,
                 )
             },
             Outcome::Failed(failure) => {
-                let entry = fi_cq_err_entry {
-                    op_context: context,
-                    flags: done.flags,
-                    len: done.len,
-                    buf,
-                    data: done.data,
-                    tag: done.tag,
-                    olen: failure.dropped,
-                    err: failure.errno.code(),
-                    prov_errno: failure.prov_errno,
-                    src_addr: done.source,
-                    ..pin_init::zeroed()
-                };
+                let entry = entry_of(failure);
                 // SAFETY: By the invariant; the entry is there for as long as the call.
                 unsafe { (self.write_error)(self.queue, &entry) }
             }
         };
         from_int(c_int::try_from(answer).unwrap_or(c_int::MIN)).map(|_| ())
+    }
+}
+
+/// What others are told of a failure.
+pub(in super::super) fn entry_of(failure: &Failure) -> fi_cq_err_entry {
+    let done = &failure.completion;
+    fi_cq_err_entry {
+        op_context: done.context.as_ptr(),
+        flags: done.flags,
+        len: done.len,
+        buf: ptr::without_provenance_mut(done.buf),
+        data: done.data,
+        tag: done.tag,
+        olen: failure.dropped,
+        err: failure.errno.code(),
+        prov_errno: failure.prov_errno,
+        src_addr: done.source,
+        ..pin_init::zeroed()
     }
 }
 

@@ -75,9 +75,13 @@ pub(in crate::prov) trait Feeder: Send + Sync {
 /// what it has cannot be freed. So the owner waits for that, who has all of it until then: dropping this may
 /// sleep.
 pub(in crate::prov) struct Filling {
-    feeder: Option<Arc<dyn Feeder>>,
-    gone: Arc<sync::Completion>,
+    // Dropped in this order.
+    feeder: Arc<dyn Feeder>,
+    _absence: Absence,
 }
+
+/// Waits when it is dropped, until a feeder has gone.
+struct Absence(Arc<sync::Completion>);
 
 /// The last that a feeder drops: says that it has gone.
 pub(in crate::prov) struct Farewell(Arc<sync::Completion>);
@@ -100,16 +104,15 @@ impl Filling {
         let gone = Arc::pin_init(sync::Completion::new(), GFP_KERNEL)?;
         let feeder: Arc<dyn Feeder> = Arc::new(make(Farewell(gone.clone())), GFP_KERNEL)?;
         Ok(Self {
-            feeder: Some(feeder),
-            gone,
+            feeder,
+            _absence: Absence(gone),
         })
     }
 }
 
-impl Drop for Filling {
+impl Drop for Absence {
     fn drop(&mut self) {
-        drop(self.feeder.take());
-        self.gone.wait_for_completion();
+        self.0.wait_for_completion();
     }
 }
 
@@ -238,7 +241,7 @@ impl Cq {
     ///
     /// -FI_ENOMEM.
     pub(in crate::prov) fn admit(&self, filling: &Filling) -> Result {
-        let feeder = filling.feeder.as_ref().ok_or(Errno::EINVAL)?;
+        let feeder = &filling.feeder;
         let mut spare = KVec::new();
         loop {
             let mut ring = self.ring.lock();
@@ -270,10 +273,7 @@ impl Cq {
     /// there. May sleep.
     pub(in crate::prov) fn dismiss(&self, filling: &Filling) {
         let mut ring = self.ring.lock();
-        let is = |there: &Admitted| {
-            let feeder = filling.feeder.as_ref();
-            feeder.is_some_and(|feeder| Arc::ptr_eq(&there.feeder, feeder))
-        };
+        let is = |there: &Admitted| Arc::ptr_eq(&there.feeder, &filling.feeder);
         let mut gone = None;
         if let Some(at) = ring.feeders.iter().position(is) {
             match ring.feeders.get_mut(at) {

@@ -291,7 +291,7 @@ impl Pipe {
 
     /// How many receives can be posted.
     pub(super) fn receives_left(&self) -> usize {
-        self.inner.lock().receives.count().1
+        self.inner.lock().receives.left()
     }
 
     /// How many transmits can.
@@ -584,7 +584,7 @@ impl Pipe {
     /// And those who receive.
     pub(super) fn tell_taken(&self, told: &mut Told<'_>) {
         let inner = self.inner.lock();
-        self.taken.tell(inner.receives.count().0, told);
+        self.taken.tell(inner.receives.waiting(), told);
     }
 }
 

@@ -166,11 +166,19 @@ impl Receives {
         }
     }
 
-    /// How many of the endpoint's own wait for a message, and how many more can be posted.
-    pub(super) fn count(&self) -> (usize, usize) {
+    /// How many of the endpoint's own wait for a message.
+    pub(super) fn waiting(&self) -> usize {
         match self {
-            Self::Own(ring) => (ring.len(), ring.left()),
-            Self::Shared(_) => (0, 0),
+            Self::Own(ring) => ring.len(),
+            Self::Shared(_) => 0,
+        }
+    }
+
+    /// How many more can be posted to it.
+    pub(super) fn left(&self) -> usize {
+        match self {
+            Self::Own(ring) => ring.left(),
+            Self::Shared(_) => 0,
         }
     }
 }

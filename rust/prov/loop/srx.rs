@@ -40,7 +40,7 @@ use crate::{
     },
     fi::{
         card::Told,
-        gate::Stay,
+        gate::Visit,
         memory::Context,
         provider::{
             self,
@@ -66,13 +66,6 @@ const DEFAULT_SIZE: usize = 256;
 
 /// Flags that a receive may have.
 const FLAGS: u64 = FI_COMPLETION | FI_MORE;
-
-/// Being with a pipe, which is there until this has ended.
-struct Visit {
-    // Dropped in this order: the last reference is not the visitor's.
-    pipe: Arc<Pipe>,
-    _stay: Stay,
-}
 
 struct Shelf {
     /// Those that wait for a message. Their places and those of `out` are all that there are.
@@ -111,13 +104,8 @@ impl Srx {
     ///
     /// -FI_EINVAL for more than there is, and for capabilities that they do not have; -FI_ENOMEM.
     pub(super) fn new(regions: &Arc<Regions>, attr: &Attr) -> Result<Arc<Self>> {
-        let within = |asked: usize, default: usize, most: usize| match asked {
-            0 => Ok(default),
-            asked if asked <= most => Ok(asked),
-            _ => Err(Errno::EINVAL),
-        };
-        let size = within(attr.size, DEFAULT_SIZE, offer::DEPTH)?;
-        let parts = within(attr.segments, MOST_PARTS, MOST_PARTS)?;
+        let size = attr.size_within(DEFAULT_SIZE, offer::DEPTH)?;
+        let parts = attr.segments_within(MOST_PARTS)?;
         if attr.caps & !offer::SHARED_CAPS != 0 {
             return Err(Errno::EINVAL);
         }
@@ -208,8 +196,11 @@ impl Srx {
             let pipe = ticket.pipe.take();
             drop(shelf);
             if let (Some(pipe), Some(stay)) = (pipe, stay) {
-                let visit = Visit { pipe, _stay: stay };
-                visit.pipe.called(ticket);
+                let visit = Visit {
+                    who: pipe,
+                    _stay: stay,
+                };
+                visit.who.called(ticket);
             }
         }
     }

@@ -59,6 +59,8 @@ pub(super) struct Link {
     state: State,
     /// How often its request has not come.
     misses: u32,
+    /// Its number among those who wait for others to make room, while it is [`State::Idle`].
+    ticket: Option<u64>,
 }
 
 impl Link {
@@ -67,6 +69,7 @@ impl Link {
         Self {
             state: State::Idle,
             misses: 0,
+            ticket: None,
         }
     }
 
@@ -75,13 +78,34 @@ impl Link {
         self.state
     }
 
-    /// Somebody wants it: whether to ask the peer.
+    /// Its number among those who wait for room, if it does.
+    pub(super) fn ticket(&self) -> Option<u64> {
+        self.ticket
+    }
+
+    /// There is no room: it waits with that number, unless it has room or waits already. Whether the number is
+    /// its own.
+    pub(super) fn wait(&mut self, ticket: u64) -> bool {
+        let begins = self.state == State::Idle && self.ticket.is_none();
+        if begins {
+            self.ticket = Some(ticket);
+        }
+        begins
+    }
+
+    /// Somebody wants it, and there is room: whether to ask the peer.
     pub(super) fn want(&mut self) -> bool {
         let is_idle = self.state == State::Idle;
         if is_idle {
-            self.state = State::Asking;
+            self.begin(State::Asking);
         }
         is_idle
+    }
+
+    /// It has room, and does not wait any more.
+    fn begin(&mut self, state: State) {
+        self.state = state;
+        self.ticket = None;
     }
 
     /// The peer's request has not come for long: whether to ask once more.
@@ -118,7 +142,7 @@ impl Link {
             State::Answering(_) | State::Open(_) => Verdict::Replace,
         };
         if verdict != Verdict::Refuse {
-            self.state = State::Answering(who);
+            self.begin(State::Answering(who));
             self.misses = 0;
         }
         verdict
@@ -162,7 +186,8 @@ impl Link {
 
     /// It has ended, or has never come about.
     pub(super) fn lost(&mut self) {
-        *self = Self::new();
+        self.state = State::Idle;
+        self.misses = 0;
     }
 }
 

@@ -127,8 +127,6 @@ pub(super) struct Known {
     pub(super) link: Link,
     /// The last attempt at it.
     attempt: usize,
-    /// Its number among those who wait for others to make room for it, if it does.
-    pub(super) ticket: Option<u64>,
     /// And which way that goes.
     route: Route,
     /// It does not count what it sends.
@@ -351,10 +349,8 @@ impl Station {
     /// Sees to it that there is a connection, once there is room for it.
     pub(super) fn want(&self, here: InProcess, bound: &Bound, links: &mut Links, slot: u32) {
         if links.is_full(&self.limits) {
-            return links.wait(slot);
-        }
-        links.stop_waiting(slot);
-        if links.known(slot).is_ok_and(|known| known.link.want()) {
+            links.wait(slot);
+        } else if links.known(slot).is_ok_and(|known| known.link.want()) {
             self.ask_or_fail(here, bound, links, slot);
         }
     }
@@ -615,7 +611,6 @@ impl Station {
                     addr,
                     link: Link::new(),
                     attempt: 0,
-                    ticket: None,
                     route: Route::Wire,
                     is_lavish: false,
                 });

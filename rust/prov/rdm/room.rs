@@ -58,7 +58,9 @@ impl Links {
     /// How many wait for room.
     fn waiting(&self) -> usize {
         let waiting = self.list.iter().flatten();
-        waiting.filter(|known| known.ticket.is_some()).count()
+        waiting
+            .filter(|known| known.link.ticket().is_some())
+            .count()
     }
 
     /// Whether some do.
@@ -74,19 +76,8 @@ impl Links {
     /// Has a peer wait for room, unless its connection has that.
     pub(super) fn wait(&mut self, slot: u32) {
         let ticket = self.tickets;
-        if self.has_place(slot) {
-            return;
-        }
-        if let Ok(known) = self.known(slot) {
-            known.ticket.get_or_insert(ticket);
+        if self.known(slot).is_ok_and(|known| known.link.wait(ticket)) {
             self.tickets += 1;
-        }
-    }
-
-    /// It waits no more: it gets its connection, or has asked for it itself.
-    pub(super) fn stop_waiting(&mut self, slot: u32) {
-        if let Ok(known) = self.known(slot) {
-            known.ticket = None;
         }
     }
 
@@ -100,7 +91,7 @@ impl Links {
     /// Who has waited longest.
     fn first(&self) -> Option<u32> {
         let all = self.list.iter().zip(0..);
-        let waiting = all.filter_map(|(known, slot)| Some((known.as_ref()?.ticket?, slot)));
+        let waiting = all.filter_map(|(known, slot)| Some((known.as_ref()?.link.ticket()?, slot)));
         waiting.min().map(|(_, slot)| slot)
     }
 }
@@ -171,7 +162,8 @@ impl Station {
     /// comes again.
     pub(super) fn forget(&self, here: InProcess, bound: &Bound, links: &mut Links, slot: u32) {
         let slots = [slot & !1, mirror(slot)];
-        let is_known = |known: &Known| known.link.state() != State::Idle || known.ticket.is_some();
+        let is_known =
+            |known: &Known| known.link.state() != State::Idle || known.link.ticket().is_some();
         if slots
             .iter()
             .any(|&slot| links.known(slot).is_ok_and(|known| is_known(known)))

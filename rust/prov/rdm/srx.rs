@@ -58,7 +58,7 @@ use crate::{
         card::Told,
         gate::{
             Gate,
-            Stay, //
+            Visit, //
         },
         memory::Context,
         provider::{
@@ -120,13 +120,6 @@ struct Seat {
     is_hungry: bool,
 }
 
-/// Being with a member, which is there until this has ended.
-struct Visit {
-    // Dropped in this order: the last reference is not the visitor's.
-    who: Arc<dyn Member>,
-    _stay: Stay,
-}
-
 struct Pool {
     desk: Desk<Posted, Letter>,
     /// Nodes of the desk that are not posted.
@@ -142,7 +135,7 @@ impl Pool {
         self.seats.get_mut(at)?.as_mut()
     }
 
-    fn visit(&mut self, at: usize) -> Option<Visit> {
+    fn visit(&mut self, at: usize) -> Option<Visit<dyn Member>> {
         let seat = self.seat(at)?;
         Some(Visit {
             who: seat.who.clone(),
@@ -188,13 +181,8 @@ impl Srx {
     /// -FI_EINVAL for more than there is, and for capabilities that receives to share do not have;
     /// -FI_ENOMEM.
     pub(super) fn new(attr: &Attr) -> Result<Arc<Self>> {
-        let within = |asked: usize, default: usize, most: usize| match asked {
-            0 => Ok(default),
-            asked if asked <= most => Ok(asked),
-            _ => Err(Errno::EINVAL),
-        };
-        let size = within(attr.size, DEFAULT_SIZE, offer::RECEIVES)?;
-        let parts = within(attr.segments, MOST_PARTS, MOST_PARTS)?;
+        let size = attr.size_within(DEFAULT_SIZE, offer::RECEIVES)?;
+        let parts = attr.segments_within(MOST_PARTS)?;
         if attr.caps & !offer::SHARED_CAPS != 0 {
             return Err(Errno::EINVAL);
         }
@@ -363,7 +351,7 @@ impl Srx {
         }
     }
 
-    fn visit(&self, seat: usize) -> Option<Visit> {
+    fn visit(&self, seat: usize) -> Option<Visit<dyn Member>> {
         self.pool.lock().visit(seat)
     }
 
@@ -430,7 +418,7 @@ impl Srx {
     }
 
     /// The first that is hungry from a seat on: it is not, until it says so again.
-    fn next_hungry(&self, from: usize) -> Option<(usize, Visit)> {
+    fn next_hungry(&self, from: usize) -> Option<(usize, Visit<dyn Member>)> {
         let mut pool = self.pool.lock();
         let mut seats = from..pool.seats.len();
         let seat = seats.find(|&at| pool.seat(at).is_some_and(|seat| seat.is_hungry))?;

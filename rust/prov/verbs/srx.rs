@@ -184,14 +184,9 @@ impl Srx {
         if attr.caps & !CAPS != 0 {
             return Err(Errno::EINVAL);
         }
-        let within = |asked: usize, default: usize, most: usize| match asked {
-            0 => Ok(default.min(most)),
-            asked if asked <= most => Ok(asked),
-            _ => Err(Errno::EINVAL),
-        };
         let most_receives = most(attributes, Cq::besides(pd.device()));
-        let depth = within(attr.size, DEFAULT_SIZE, most_receives)? as u32;
-        let width = within(attr.segments, MAX_SGE, most_segments(attributes))?;
+        let depth = attr.size_within(DEFAULT_SIZE, most_receives)? as u32;
+        let width = attr.segments_within(most_segments(attributes))?;
         let srq = Srq::new(pd.clone(), depth, width as u32)?;
         let ring = Ring::new(pd.clone(), depth, width)?;
         let mut marks = KVVec::with_capacity(depth as usize, GFP_KERNEL)?;

@@ -198,15 +198,21 @@ mod cases {
         fn expect(&self) {}
     }
 
-    #[test]
-    fn who_finds_nothing_asks_those_who_fill_it() -> Result {
-        let queue = queue(4)?;
+    /// One who fills a queue, and how often it has been asked.
+    fn once(queue: &Arc<Cq>) -> Result<(Filling, Arc<Atomic<u32>>)> {
         let times = Arc::new(Atomic::new(0), GFP_KERNEL)?;
         let once = Filling::new(|farewell| Once {
             queue: queue.clone(),
             asked: times.clone(),
             _farewell: farewell,
         })?;
+        Ok((once, times))
+    }
+
+    #[test]
+    fn who_finds_nothing_asks_those_who_fill_it() -> Result {
+        let queue = queue(4)?;
+        let (once, times) = once(&queue)?;
         let asked = || times.load(Relaxed);
         for _ in 0..2 {
             queue.admit(&once)?;
@@ -232,12 +238,7 @@ mod cases {
     #[test]
     fn who_is_asked_is_there_until_its_reader_has_left() -> Result {
         let queue = queue(4)?;
-        let times = Arc::new(Atomic::new(0), GFP_KERNEL)?;
-        let once = Filling::new(|farewell| Once {
-            queue: queue.clone(),
-            asked: times.clone(),
-            _farewell: farewell,
-        })?;
+        let (once, times) = once(&queue)?;
         queue.admit(&once)?;
         let (asked, left) = (queue.ring.lock().feeder(0), times.clone());
         assert!(asked.is_some());

@@ -285,6 +285,31 @@ mod cases {
     }
 
     #[test]
+    fn who_has_got_room_waits_for_none() {
+        // By asking for it in turn, or by asking the other once more.
+        let ways: [fn(&mut Link); 2] = [
+            |link| assert!(link.want()),
+            |link| assert_eq!(link.asked(ONE, Ordering::Less), Verdict::Accept),
+        ];
+        for begin in ways {
+            let mut link = Link::new();
+            assert!(link.wait(7));
+            // It keeps its place in the row.
+            assert!(!link.wait(8));
+            assert_eq!(link.ticket(), Some(7));
+            begin(&mut link);
+            assert_eq!(link.ticket(), None);
+            assert!(!link.wait(9));
+            assert_eq!(link.ticket(), None);
+            link.lost();
+            assert!(link.wait(10));
+            // What ends meanwhile is an attempt that is over.
+            link.lost();
+            assert_eq!(link.ticket(), Some(10));
+        }
+    }
+
+    #[test]
     fn addresses_are_compared_as_on_the_wire() {
         let address = |last, port| SocketAddr::from((Ipv4Addr::new(10, 0, 0, last), port));
         let rising = [

@@ -175,8 +175,6 @@ impl Station {
             Verdict::Accept => {}
             Verdict::Replace => self.close_lane(slot),
         }
-        // Or room would be made for it once more.
-        links.stop_waiting(slot);
         let said = (FLOW.with(hello.flow), hello.extensions);
         let accepted = self
             .open(here, bound, links, (slot, route), info, Some(said))
