@@ -85,14 +85,15 @@ static void cm_07_a_shared_receive_that_is_being_taken(struct kunit *test)
 	if (!tr_is_loop(world->info))
 		kunit_skip(test, "a device may forget it until others have received");
 	for (int turn = 0; turn < tr_rounds; turn++) {
+		unsigned long irqs;
 		void *rest;
 		ssize_t ret;
 
 		sx_connect(test, world, 1);
 		KUNIT_ASSERT_EQ(test, 0, tr_send(world->peer[1], sent, LONG));
-		preempt_disable();
+		local_irq_save(irqs);
 		ret = tr_recv(world->srx, buf, LONG);
-		preempt_enable();
+		local_irq_restore(irqs);
 		KUNIT_ASSERT_EQ(test, 0, ret);
 		fx_close(test, turn & 1 ? &world->ep[1]->fid :
 					  &world->peer[1]->fid);
