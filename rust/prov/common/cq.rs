@@ -14,6 +14,10 @@ use crate::{
         errno::strerror,
         fi_addr_t,
         lock::FastLockIrq,
+        once::{
+            load_acquire,
+            store_release, //
+        },
         Errno,
         Result,
         FI_ADDR_NOTAVAIL,
@@ -46,6 +50,7 @@ use kernel::{
     prelude::*,
     sync::{
         self,
+        atomic::Atomic,
         static_lock_class,
         Arc, //
     },
@@ -140,12 +145,22 @@ impl Ring {
         })
     }
 
+    /// Whether a reader has nothing to do: there is nothing, and nobody is to be told that it has come, or asked.
+    #[inline(always)]
+    fn is_quiet(&self) -> bool {
+        self.outcomes.is_empty() && !self.is_awaited && self.feeders.is_empty()
+    }
+
     /// One of those who fill it, and whether there are more.
     fn feeder(&self, at: usize) -> Option<(Arc<dyn Feeder>, bool)> {
         let feeder = self.feeders.get(at)?.feeder.clone();
         Some((feeder, self.feeders.len() > at + 1))
     }
 }
+
+/// In a cache line of its own.
+#[repr(align(64))]
+struct Apart<T>(T);
 
 /// What a reader finds.
 enum Found {
@@ -163,6 +178,9 @@ pub(crate) struct Cq {
     /// Its lock is never held while a feeder is at work.
     #[pin]
     ring: FastLockIrq<Ring>,
+    /// Whether the ring [is](Ring::is_quiet), for readers who come again and again: they keep the lock from
+    /// nobody who puts something there. Changed under it.
+    is_quiet: Apart<Atomic<u32>>,
     size: usize,
     /// Whether the source of an entry is an address, which readers are told. It is one of an endpoint otherwise.
     has_addresses: bool,
@@ -222,6 +240,7 @@ impl Cq {
         Ok(Arc::pin_init(
             pin_init!(Self {
                 ring <- FastLockIrq::new(ring, c"kofi::prov::Cq", static_lock_class!()),
+                is_quiet: Apart(Atomic::new(1)),
                 size,
                 has_addresses,
                 sink,
@@ -260,6 +279,7 @@ impl Cq {
                     times: 1,
                 });
                 core::mem::swap(&mut ring.feeders, &mut spare);
+                self.note(&ring);
                 drop(ring);
                 return Ok(());
             }
@@ -281,8 +301,15 @@ impl Cq {
                 _ => gone = ring.feeders.remove(at).ok(),
             }
         }
+        self.note(&ring);
         drop(ring);
         drop(gone);
+    }
+
+    /// Has readers know whether they have anything to do.
+    #[inline(always)]
+    fn note(&self, ring: &Ring) {
+        store_release(&self.is_quiet.0, ring.is_quiet().into());
     }
 
     /// Takes room for one outcome, which is given back when it is read, or by [`Self::release`]. Any
@@ -309,7 +336,10 @@ impl Cq {
             self.room.give(1);
             return sink.take(outcome);
         }
-        self.ring.lock().outcomes.push(outcome);
+        let mut ring = self.ring.lock();
+        ring.outcomes.push(outcome);
+        self.note(&ring);
+        drop(ring);
         self.interrupts.arrived();
     }
 
@@ -319,7 +349,10 @@ impl Cq {
         if self.sink.is_some() {
             return self.put(Outcome::Done(done));
         }
-        self.ring.lock().outcomes.push(Outcome::Done(done));
+        let mut ring = self.ring.lock();
+        ring.outcomes.push(Outcome::Done(done));
+        self.note(&ring);
+        drop(ring);
         self.interrupts.arrived();
     }
 
@@ -337,6 +370,7 @@ impl Cq {
                 false => ring.outcomes.push(outcome),
             }
         }
+        self.note(&ring);
         drop(ring);
         self.room.give(gone);
     }
@@ -381,6 +415,9 @@ impl Cq {
         room: &mut [MaybeUninit<E>],
         mut see: impl FnMut(usize, &Completion),
     ) -> Result<usize> {
+        if load_acquire(&self.is_quiet.0) != 0 {
+            return Err(Errno::EAGAIN);
+        }
         if room.is_empty() {
             return self.look();
         }
@@ -428,6 +465,7 @@ impl Cq {
             ring.outcomes.pop();
             count += 1;
         }
+        self.note(&ring);
         if count == 0 {
             return match ring.outcomes.first() {
                 Some(Outcome::Failed(_)) => Found::Failure,
@@ -489,6 +527,7 @@ impl provider::CompletionQueue for Cq {
             failure.completion.source = FI_ADDR_NOTAVAIL;
         }
         ring.outcomes.pop();
+        self.note(&ring);
         self.failures.add(1);
         drop(ring);
         self.room.give(1);
@@ -504,6 +543,7 @@ impl provider::CompletionQueue for Cq {
         // Whatever is put is told of; that it is put needs no reader, once this is known.
         let mut ring = self.ring.lock();
         ring.is_awaited = ring.outcomes.is_empty();
+        self.note(&ring);
         let is_awaited = ring.is_awaited;
         let first = ring.feeder(0);
         drop(ring);

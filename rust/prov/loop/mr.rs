@@ -91,6 +91,23 @@ impl Region {
     }
 }
 
+/// What `memory` is, if that is a single part, and lies in the region of `regions` that it is said to be of, where
+/// it has been looked at. Nearly all that is registered is so.
+#[inline]
+pub(super) fn registered<'a>(
+    memory: Memory<'a>,
+    descriptors: &[Descriptor],
+    regions: &Arc<Regions>,
+) -> Option<&'a Segment> {
+    let (Memory::Segments([part]), [descriptor]) = (memory, descriptors) else {
+        return None;
+    };
+    // SAFETY: By the invariant of the type it is what `Region::descriptor` has given for one that is there.
+    let region = unsafe { descriptor.as_ptr().cast::<Region>().as_ref() }?;
+    let is_in = Arc::ptr_eq(&region.regions, regions) && region.has(part.addr(), part.len());
+    is_in.then_some(part)
+}
+
 /// Whether the parts of `memory` lie in the regions that they are said to be of, which are all among `regions`.
 ///
 /// # Errors

@@ -14,6 +14,7 @@
 
 use super::{
     super::common::{
+        bounce::Outgoing,
         cq::{
             Farewell,
             Feeder,
@@ -191,6 +192,18 @@ struct Story {
 }
 
 impl Inner {
+    /// Whether something may be posted still.
+    #[inline(always)]
+    fn takes_transmits(&self) -> bool {
+        !self.is_ended && !self.no_transmits
+    }
+
+    /// Whether nobody is at work, and nothing is to be done before what is posted next.
+    #[inline(always)]
+    fn is_idle(&self) -> bool {
+        !self.is_busy && self.orders.is_empty() && !self.is_over
+    }
+
     /// How many bytes the first of what waits moves, if it can be done.
     fn next_len(&mut self, pipe: &Arc<Pipe>) -> Option<usize> {
         let order = self.orders.first().filter(|_| !self.is_over)?;
@@ -363,11 +376,10 @@ impl Pipe {
         let len = work.len();
         let takes = work.takes_receive();
         let mut inner = self.inner.lock();
-        if inner.is_ended || inner.no_transmits {
+        if !inner.takes_transmits() {
             return Err(Errno::ENOTCONN);
         }
-        let is_next = !inner.is_busy && inner.orders.is_empty() && !inner.is_over;
-        let goes = is_next && (!takes || inner.receives.find(self));
+        let goes = inner.is_idle() && (!takes || inner.receives.find(self));
         let Some(order) = inner.orders.take() else {
             self.sent.refused();
             return Err(Errno::EAGAIN);
@@ -382,6 +394,50 @@ impl Pipe {
             self.do_short(inner, takes);
         }
         Ok(())
+    }
+
+    /// Sends a message at once that is short, if nothing is before it and a receive is there that it fits into:
+    /// nothing is kept of it. Otherwise this is false, and it is to be [posted](Self::transmit). There is room to
+    /// tell of it. Any context.
+    #[inline]
+    pub(super) fn send(
+        self: &Arc<Self>,
+        from: &Outgoing,
+        data: Option<u32>,
+        report: &Report,
+    ) -> bool {
+        let len = from.len();
+        let (Ok(receiver), Ok(sender)) = (self.receiver(), self.sender()) else {
+            return false;
+        };
+        let mut inner = self.inner.lock();
+        let is_next = inner.takes_transmits() && inner.is_idle() && inner.orders.left() > 0;
+        if len > SHORT || !is_next || !inner.receives.find(self) {
+            return false;
+        }
+        let Some(receive) = inner.receives.first() else {
+            return false;
+        };
+        if receive.into.len() < len {
+            return false;
+        }
+        from.copy(0, len, &receive.into, 0);
+        let (taken, piece) = (receive.whole_report(), receive.piece);
+        inner.receives.is_over();
+        self.sent.began(report.flags, len);
+        self.sent.ended(Ok(()));
+        self.taken.ended(Ok(len));
+        count(&inner.of_sender, report.flags, true);
+        count(&inner.of_receiver, taken.flags, true);
+        let arrival = Arrival {
+            len,
+            data,
+            is_write: false,
+        };
+        // Under the lock: who posts next is told next.
+        receiver.exit.arrived(&taken, piece, &arrival);
+        sender.done(report, sender.describe(report));
+        true
     }
 
     /// Does the first, which is short and the only one, with a receive or without.

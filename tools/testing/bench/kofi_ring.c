@@ -2,7 +2,8 @@
 /*
  * The limit for what one thread sends to another: nothing but the copy, into
  * the buffer that the receiver has in a ring without locks, and a word in
- * another one that it is there. Each ring has one writer and one reader.
+ * another one that it is there. Each ring has one writer and one reader, and no
+ * lock unless "locks" says so.
  */
 
 #define pr_fmt(fmt) "bench: " fmt
@@ -13,8 +14,15 @@
 #include <asm/barrier.h>
 #include <linux/atomic.h>
 #include <linux/cache.h>
+#include <linux/moduleparam.h>
+#include <linux/spinlock.h>
 
 #include "bench.h"
+
+static bool locks;
+module_param(locks, bool, 0644);
+MODULE_PARM_DESC(locks,
+		 "Have each call take the locks of the ends, as in any context it has to");
 
 /* As many as may be under way, of any kind; a power of two. */
 #define RING_SIZE	512
@@ -45,6 +53,8 @@ struct bench_end {
 	/* Its own sends, which are over when they are called */
 	struct ring		sent;
 	struct ring_done	done[BENCH_BATCH];
+	/* Taken for each use of the rings, if any is */
+	spinlock_t		lock ____cacheline_aligned;
 };
 
 struct bench_pair {
@@ -78,27 +88,54 @@ static __always_inline bool ring_take(struct ring *ring,
 	return true;
 }
 
+static __always_inline unsigned long ring_enter(struct bench_end *end)
+{
+	unsigned long irqs = 0;
+
+	if (locks)
+		spin_lock_irqsave(&end->lock, irqs);
+	return irqs;
+}
+
+static __always_inline void ring_leave(struct bench_end *end,
+				       unsigned long irqs)
+{
+	if (locks)
+		spin_unlock_irqrestore(&end->lock, irqs);
+}
+
 static __always_inline int end_send_silent(struct bench_end *end, void *buf,
 					   size_t len)
 {
 	struct bench_end *peer = end->peer;
+	unsigned long irqs = ring_enter(peer);
 	struct ring_entry entry;
-
 	/* The loops send no more than there are receives for. */
-	if (!ring_take(&peer->posted, &entry))
-		return -ENOBUFS;
-	memcpy(entry.buf, buf, len);
-	return ring_put(&peer->arrived, entry.buf, len) ? 0 : -ENOBUFS;
+	bool is_sent = ring_take(&peer->posted, &entry);
+
+	if (is_sent) {
+		memcpy(entry.buf, buf, len);
+		is_sent = ring_put(&peer->arrived, entry.buf, len);
+	}
+	ring_leave(peer, irqs);
+	return is_sent ? 0 : -ENOBUFS;
+}
+
+/* An operation is over. */
+static __always_inline int ring_over(struct bench_end *end, void *buf,
+				     size_t len)
+{
+	unsigned long irqs = ring_enter(end);
+	bool is_told = ring_put(&end->sent, buf, len);
+
+	ring_leave(end, irqs);
+	return is_told ? 0 : -ENOBUFS;
 }
 
 static __always_inline int end_send(struct bench_end *end, void *buf,
 				    size_t len)
 {
-	int ret = end_send_silent(end, buf, len);
-
-	if (!ret && !ring_put(&end->sent, buf, len))
-		return -ENOBUFS;
-	return ret;
+	return end_send_silent(end, buf, len) ?: ring_over(end, buf, len);
 }
 
 static __always_inline int end_send_told(struct bench_end *end, void *buf,
@@ -109,19 +146,17 @@ static __always_inline int end_send_told(struct bench_end *end, void *buf,
 
 static __always_inline int end_recv(struct bench_end *end, void *buf)
 {
-	return ring_put(&end->posted, buf, 0) ? 0 : -ENOBUFS;
+	unsigned long irqs = ring_enter(end);
+	bool is_posted = ring_put(&end->posted, buf, 0);
+
+	ring_leave(end, irqs);
+	return is_posted ? 0 : -ENOBUFS;
 }
 
 static __always_inline int end_inject(struct bench_end *end, void *buf,
 				      size_t len)
 {
 	return end_send_silent(end, buf, len);
-}
-
-static __always_inline int ring_over(struct bench_end *end, void *buf,
-				     size_t len)
-{
-	return ring_put(&end->sent, buf, len) ? 0 : -ENOBUFS;
 }
 
 static __always_inline int end_write(struct bench_end *end, void *buf,
@@ -166,9 +201,12 @@ static __always_inline int ring_drain(struct bench_end *end, struct ring *ring,
 
 static __always_inline int end_poll(struct bench_end *end)
 {
+	unsigned long irqs = ring_enter(end);
 	int found = ring_drain(end, &end->sent, false, 0);
 
-	return ring_drain(end, &end->arrived, true, found);
+	found = ring_drain(end, &end->arrived, true, found);
+	ring_leave(end, irqs);
+	return found;
 }
 
 /* Nobody is woken: pair_open() has refused it. */
@@ -209,6 +247,7 @@ static int pair_open(struct bench_pair *pair, struct bench_test *test)
 		return -EOPNOTSUPP;
 	for (i = 0; !ret && i < 2; i++) {
 		pair->end[i].peer = &pair->end[!i];
+		spin_lock_init(&pair->end[i].lock);
 		ret = bench_side_alloc(&pair->end[i].side, test);
 	}
 	for (i = 0; !ret && i < 2; i++)

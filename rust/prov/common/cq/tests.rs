@@ -99,6 +99,25 @@ mod cases {
     }
 
     #[test]
+    fn who_finds_nothing_takes_no_lock() -> Result {
+        let queue = queue(4)?;
+        let ring = queue.ring.lock();
+        assert_eq!(read::<1>(&queue).err(), Some(Errno::EAGAIN));
+        drop(ring);
+        assert!(queue.reserve());
+        queue.put(done(7));
+        assert_eq!(read::<1>(&queue)?, [7]);
+        let ring = queue.ring.lock();
+        assert_eq!(read::<1>(&queue).err(), Some(Errno::EAGAIN));
+        drop(ring);
+        // Who is told of what comes is not any more when it has been here.
+        assert!(!queue.arm() && queue.is_awaited());
+        assert_eq!(read::<1>(&queue).err(), Some(Errno::EAGAIN));
+        assert!(!queue.is_awaited());
+        Ok(())
+    }
+
+    #[test]
     fn what_has_taken_room_finds_it() -> Result {
         let queue = queue(3)?;
         for round in 0..7 {

@@ -106,20 +106,26 @@ impl Endpoint {
         descriptors: &[Descriptor],
         is_injected: bool,
     ) -> Result<Outgoing> {
-        match is_injected {
+        if is_injected {
             // Whatever it lies on stays while it is posted.
-            true => Outgoing::at_once(memory),
-            false => {
-                mr::check(memory, descriptors, self.domain.regions())?;
-                Outgoing::new(memory)
-            }
+            return Outgoing::at_once(memory);
         }
+        let regions = self.domain.regions();
+        if let Some(part) = mr::registered(memory, descriptors, regions) {
+            return Ok(Outgoing::of_region(part));
+        }
+        mr::check(memory, descriptors, regions)?;
+        Outgoing::new(memory)
     }
 
     /// The memory of something that is received.
     #[inline]
     fn incoming(&self, memory: Memory<'_>, descriptors: &[Descriptor]) -> Result<Incoming> {
-        mr::check(memory, descriptors, self.domain.regions())?;
+        let regions = self.domain.regions();
+        if let Some(part) = mr::registered(memory, descriptors, regions) {
+            return Ok(Incoming::of_region(part));
+        }
+        mr::check(memory, descriptors, regions)?;
         Incoming::new(memory)
     }
 
@@ -132,23 +138,14 @@ impl Endpoint {
             0 => None,
             _ => Some(u32::try_from(message.data).map_err(|_| Errno::EINVAL)?),
         };
-        let from = || {
-            let memory = self.outgoing(message.memory, message.descriptors, is_injected)?;
-            Ok::<_, Errno>(Bytes::Lent(memory))
-        };
+        let from = || self.outgoing(message.memory, message.descriptors, is_injected);
         let (flags, work) = match operation {
-            Operation::Send => (
-                FI_SEND | FI_MSG,
-                Work::Send {
-                    from: from()?,
-                    data,
-                },
-            ),
+            Operation::Send => return send((outbound, exit), from()?, data, message),
             Operation::Rma(Rma::Write, remote) => (
                 FI_WRITE | FI_RMA,
                 Work::Write {
                     to: facing(remote, total, self.limits.last_key)?,
-                    from: from()?,
+                    from: Bytes::Lent(from()?),
                     data,
                 },
             ),
@@ -163,11 +160,7 @@ impl Endpoint {
                 (FI_READ | FI_RMA, work)
             }
         };
-        let loan = match is_injected {
-            true => Loan::Injected,
-            false => Loan::Nothing,
-        };
-        start((outbound, exit), (work, loan), flags, message)
+        start((outbound, exit), (work, loan(message)), flags, message)
     }
 
     /// `fi_atomic()` and its relatives.
@@ -296,23 +289,62 @@ impl Endpoint {
 }
 
 /// Starts something whose completion has those flags.
-#[inline]
 fn start(
-    (outbound, exit): (&Arc<Pipe>, &Exit),
-    (work, loan): (Work, Loan),
+    way: (&Arc<Pipe>, &Exit),
+    what: (Work, Loan),
     flags: u64,
     message: &Message<'_>,
 ) -> Result {
+    let report = report(way.1, flags, message);
+    way.1.reserve()?;
+    post(way, what, report)
+}
+
+/// Sends a message, at once if it can be.
+#[inline]
+fn send(
+    way: (&Arc<Pipe>, &Exit),
+    from: Outgoing,
+    data: Option<u32>,
+    message: &Message<'_>,
+) -> Result {
+    let report = report(way.1, FI_SEND | FI_MSG, message);
+    way.1.reserve()?;
+    if way.0.send(&from, data, &report) {
+        return Ok(());
+    }
+    let from = Bytes::Lent(from);
+    post(way, (Work::Send { from, data }, loan(message)), report)
+}
+
+/// Posts what there is room to tell of.
+#[inline(never)]
+fn post(
+    (outbound, exit): (&Arc<Pipe>, &Exit),
+    (work, loan): (Work, Loan),
+    report: Report,
+) -> Result {
+    let posted = outbound.transmit(work, report, loan);
+    posted.inspect_err(|_| exit.release())
+}
+
+/// What is told of an operation whose completion has those flags.
+#[inline]
+fn report(exit: &Exit, flags: u64, message: &Message<'_>) -> Report {
     let is_injected = message.flags & FI_INJECT != 0;
-    let report = Report {
+    Report {
         context: message.context,
         flags,
         is_wanted: message.flags & FI_COMPLETION != 0 || exit.tells_all() && !is_injected,
-    };
-    exit.reserve()?;
-    outbound
-        .transmit(work, report, loan)
-        .inspect_err(|_| exit.release())
+    }
+}
+
+/// What the poster of a transmit has back at once.
+fn loan(message: &Message<'_>) -> Loan {
+    match message.flags & FI_INJECT {
+        0 => Loan::Nothing,
+        _ => Loan::Injected,
+    }
 }
 
 /// The one range of the peer's memory that faces `len` bytes of ours.
