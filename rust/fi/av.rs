@@ -15,7 +15,10 @@ mod table;
 mod vacant;
 
 pub use later::Tell;
-pub use peer::Peer;
+pub use peer::{
+    Name,
+    Peer, //
+};
 pub use range::Range;
 
 use self::{

@@ -434,11 +434,20 @@ impl CompletionQueue {
     ///
     /// Those of [`read_or_arm`].
     pub(crate) fn read<E: Shape>(&self, room: &mut [MaybeUninit<E>]) -> Result<usize> {
+        self.read_by(|queue| queue.read(E::entries(room)))
+    }
+
+    /// The same as `read` does.
+    #[inline]
+    pub(super) fn read_by(
+        &self,
+        mut read: impl FnMut(&dyn provider::CompletionQueue) -> Result<usize>,
+    ) -> Result<usize> {
         let queue = self.whole();
         if queue.interrupts().is_handled() {
-            read_or_arm(queue, || queue.read(E::entries(room)))
+            read_or_arm(queue, || read(queue))
         } else {
-            queue.read(E::entries(room))
+            read(queue)
         }
     }
 

@@ -9,10 +9,11 @@
 //! - Whoever may sleep has an [`InProcess`] to show for it, which a handler in interrupt context is not
 //!   given and cannot bring along.
 //!
-//! A [`Completions`] and the [`Endpoint`]s bound to it are reachable through this module alone, so
-//! that every context in the queue is a buffer that was posted here.
+//! A [`Completions`] and the [`Endpoint`]s bound to it are reachable through this module and
+//! [`rdm`](super::rdm) alone, so that every context in the queue is a buffer that was posted there.
 
 use super::{
+    av::Name,
     cntr::Counter,
     cq::{
         sread,
@@ -22,21 +23,26 @@ use super::{
         Shape, //
     },
     domain::Domain,
+    ep,
     memory::{
         Buffer,
         Claim,
         Context,
         EntrySlots, //
     },
+    provider,
     wait::Budget,
 };
 use crate::abi::{
     closing::Closing,
     context::InProcess,
+    fi_addr_t,
     fi_cq_msg_entry,
+    fi_cq_tagged_entry,
     flags,
     Errno,
-    Result, //
+    Result,
+    FI_ADDR_NOTAVAIL, //
 };
 use kernel::{
     prelude::*,
@@ -74,11 +80,12 @@ pub use lent::{
     Right, //
 };
 pub use listener::Listener;
-pub use reach::{
+pub use receives::Receives;
+
+pub use super::posting::{
     Elements,
     Remote, //
 };
-pub use receives::Receives;
 
 /// Which way it went.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -93,9 +100,6 @@ pub enum Direction {
     Read,
 }
 
-/// Room for one completion.
-type Slot = EntrySlots<fi_cq_msg_entry, 1>;
-
 /// The flags of what has taken a receive.
 const RECEIVES: u64 = flags::FI_RECV | flags::FI_REMOTE_WRITE;
 
@@ -107,12 +111,89 @@ pub struct Completed {
     pub direction: Direction,
     /// How long a received message is, or why there is none.
     pub result: Result<usize>,
+    /// Whom a datagram is from, if that is known and told: see [`Completions::of_datagrams`].
+    pub from: Option<Name>,
+    /// And its tag, if it has one.
+    pub tag: Option<u64>,
+}
+
+/// What a queue tells of an operation.
+struct Told {
+    context: Context,
+    flags: u64,
+    source: fi_addr_t,
+    tag: u64,
+    result: Result<usize>,
+}
+
+/// An entry of a queue.
+trait Entry: Shape + Zeroable {
+    /// Reads one, and whom it is from where that is told.
+    fn read(queue: &dyn provider::CompletionQueue, slot: &mut Slot<Self>) -> Result<usize>;
+
+    /// What it tells, of an operation that has succeeded.
+    fn told(&self, source: fi_addr_t) -> Told;
+}
+
+/// Room for one.
+struct Slot<E> {
+    entry: EntrySlots<E, 1>,
+    source: EntrySlots<fi_addr_t, 1>,
+}
+
+impl<E: Entry> Slot<E> {
+    fn new() -> Self {
+        Self {
+            entry: EntrySlots::new(),
+            source: EntrySlots::new(),
+        }
+    }
+
+    /// What has been read into it.
+    fn told(&self) -> Told {
+        let ([entry], [source]) = (self.entry.get(), self.source.get());
+        entry.told(*source)
+    }
+}
+
+impl Entry for fi_cq_msg_entry {
+    fn read(queue: &dyn provider::CompletionQueue, slot: &mut Slot<Self>) -> Result<usize> {
+        queue.read(Shape::entries(slot.entry.room()))
+    }
+
+    fn told(&self, _source: fi_addr_t) -> Told {
+        Told {
+            context: Context::new(self.op_context),
+            flags: self.flags,
+            source: FI_ADDR_NOTAVAIL,
+            tag: 0,
+            result: Ok(self.len),
+        }
+    }
+}
+
+impl Entry for fi_cq_tagged_entry {
+    fn read(queue: &dyn provider::CompletionQueue, slot: &mut Slot<Self>) -> Result<usize> {
+        queue.read_from(Shape::entries(slot.entry.room()), slot.source.room())
+    }
+
+    fn told(&self, source: fi_addr_t) -> Told {
+        Told {
+            context: Context::new(self.op_context),
+            flags: self.flags,
+            source,
+            tag: self.tag,
+            result: Ok(self.len),
+        }
+    }
 }
 
 /// A completion queue.
 pub struct Completions {
     queue: Closing<Arc<CompletionQueue>>,
     claim: Claim,
+    /// Whether readers are told whom a message is from, and its tag.
+    tells_titles: bool,
 }
 
 impl Completions {
@@ -121,10 +202,32 @@ impl Completions {
     /// # Errors
     ///
     /// -FI_EINVAL for a size beyond the device's, -FI_ENOMEM.
-    pub fn new(_here: InProcess, domain: &Arc<Domain>, size: usize) -> Result<Arc<Self>> {
+    pub fn new(here: InProcess, domain: &Arc<Domain>, size: usize) -> Result<Arc<Self>> {
+        Self::open(here, domain, size, false)
+    }
+
+    /// The same, which also tells the tag of a message, and whom it is from, of an endpoint whose info has
+    /// FI_SOURCE.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Self::new`].
+    pub fn of_datagrams(here: InProcess, domain: &Arc<Domain>, size: usize) -> Result<Arc<Self>> {
+        Self::open(here, domain, size, true)
+    }
+
+    fn open(
+        _here: InProcess,
+        domain: &Arc<Domain>,
+        size: usize,
+        tells_titles: bool,
+    ) -> Result<Arc<Self>> {
         let queue = domain.completion_queue(&Attr {
             size,
-            format: Format::Msg,
+            format: match tells_titles {
+                true => Format::Tagged,
+                false => Format::Msg,
+            },
             waitable: true,
             vector: 0,
         })?;
@@ -132,9 +235,15 @@ impl Completions {
             Self {
                 queue: Closing::new(queue)?,
                 claim: Claim::new(),
+                tells_titles,
             },
             GFP_KERNEL,
         )?)
+    }
+
+    /// What is posted by an endpoint that is bound to it comes back by this.
+    pub(super) fn claim(&self) -> &Claim {
+        &self.claim
     }
 
     /// The next operation that is over, if there is one. Any context.
@@ -143,9 +252,16 @@ impl Completions {
     ///
     /// -FI_EAGAIN when there is none.
     pub fn read(&self) -> Result<Completed> {
+        match self.tells_titles {
+            true => self.read_as::<fi_cq_tagged_entry>(),
+            false => self.read_as::<fi_cq_msg_entry>(),
+        }
+    }
+
+    fn read_as<E: Entry>(&self) -> Result<Completed> {
         loop {
-            let mut slot = Slot::new();
-            match self.queue.read(slot.room()) {
+            let mut slot = Slot::<E>::new();
+            match self.queue.read_by(|queue| E::read(queue, &mut slot)) {
                 Ok(0) => {}
                 Err(Errno::EAVAIL) => match self.failure() {
                     // Another reader has taken it. Whether there is more is not known.
@@ -163,44 +279,59 @@ impl Completions {
     ///
     /// -FI_EAGAIN when the budget is spent, a signal is pending or the kthread is told to stop.
     pub fn wait(&self, here: InProcess, budget: &mut Budget) -> Result<Completed> {
-        let mut slot = Slot::new();
+        match self.tells_titles {
+            true => self.wait_as::<fi_cq_tagged_entry>(here, budget),
+            false => self.wait_as::<fi_cq_msg_entry>(here, budget),
+        }
+    }
+
+    fn wait_as<E: Entry>(&self, here: InProcess, budget: &mut Budget) -> Result<Completed> {
+        let mut slot = Slot::<E>::new();
         let core = &**self.queue.core();
-        let read = || core.read(fi_cq_msg_entry::entries(slot.room()));
-        match sread(here, core, true, read, budget) {
+        match sread(here, core, true, || E::read(core, &mut slot), budget) {
             Err(Errno::EAVAIL) => self.failure(),
             result => self.success(result, &slot),
         }
     }
 
-    fn success(&self, result: Result<usize>, slot: &Slot) -> Result<Completed> {
-        if result? == 0 {
-            return Err(Errno::EAGAIN);
+    fn success<E: Entry>(&self, result: Result<usize>, slot: &Slot<E>) -> Result<Completed> {
+        match result? {
+            0 => Err(Errno::EAGAIN),
+            _ => self.completed(slot.told()),
         }
-        let [entry] = slot.get();
-        let len = match entry.flags & flags::FI_REMOTE_WRITE {
-            0 => entry.len,
-            // The data of a peer's write takes a receive, and leaves its buffer alone.
-            _ => 0,
-        };
-        self.completed(Context::new(entry.op_context), entry.flags, Ok(len))
     }
 
     fn failure(&self) -> Result<Completed> {
         let failure = self.queue.core().read_error()?;
         let done = failure.completion;
-        self.completed(done.context, done.flags, Err(failure.errno))
+        self.completed(Told {
+            context: done.context,
+            flags: done.flags,
+            source: done.source,
+            tag: done.tag,
+            result: Err(failure.errno),
+        })
     }
 
-    fn completed(&self, context: Context, bits: u64, result: Result<usize>) -> Result<Completed> {
+    fn completed(&self, told: Told) -> Result<Completed> {
+        let has_title = self.tells_titles && told.flags & flags::FI_RECV != 0;
+        let is_known = has_title && told.source != FI_ADDR_NOTAVAIL;
+        let is_tagged = has_title && told.flags & flags::FI_TAGGED != 0;
         Ok(Completed {
-            buffer: self.claim.reclaim(context).ok_or(Errno::EOTHER)?,
-            direction: match bits & (RECEIVES | flags::FI_WRITE | flags::FI_READ) {
+            buffer: self.claim.reclaim(told.context).ok_or(Errno::EOTHER)?,
+            direction: match told.flags & (RECEIVES | flags::FI_WRITE | flags::FI_READ) {
                 bits if bits & RECEIVES != 0 => Direction::Received,
                 flags::FI_WRITE => Direction::Written,
                 flags::FI_READ => Direction::Read,
                 _ => Direction::Sent,
             },
-            result,
+            result: match told.flags & flags::FI_REMOTE_WRITE {
+                0 => told.result,
+                // The data of a peer's write takes a receive, and leaves its buffer alone.
+                _ => told.result.map(|_| 0),
+            },
+            from: is_known.then(|| Name::of(told.source)),
+            tag: is_tagged.then_some(told.tag),
         })
     }
 }
@@ -210,6 +341,22 @@ impl Completions {
 pub struct Side<'a> {
     completions: &'a Arc<Completions>,
     counter: Option<&'a Arc<Counter>>,
+}
+
+impl Side<'_> {
+    /// Where they come back to.
+    pub(super) fn completions(&self) -> &Arc<Completions> {
+        self.completions
+    }
+
+    /// Binds it to an endpoint, for that direction.
+    pub(super) fn bind(&self, endpoint: &ep::Endpoint, direction: u64) -> Result {
+        endpoint.bind_completions(&self.completions.queue, direction)?;
+        match self.counter {
+            Some(counter) => endpoint.bind_counter(counter, direction),
+            None => Ok(()),
+        }
+    }
 }
 
 impl Completions {

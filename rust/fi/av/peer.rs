@@ -27,6 +27,17 @@ pub struct Peer {
     addr: fi_addr_t,
 }
 
+/// What completions call a peer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Name(fi_addr_t);
+
+impl Name {
+    /// That of a completion.
+    pub(in super::super) const fn of(addr: fi_addr_t) -> Self {
+        Self(addr)
+    }
+}
+
 impl Peer {
     /// Inserts an address.
     ///
@@ -49,6 +60,11 @@ impl Peer {
             vector: vector.clone(),
             addr: outcome?,
         })
+    }
+
+    /// What completions call it. Any context.
+    pub fn name(&self) -> Name {
+        Name(self.vector.reported(self.addr))
     }
 
     /// Its `fi_addr_t`.

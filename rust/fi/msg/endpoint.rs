@@ -14,13 +14,9 @@ use super::{
         },
         memory::{
             Buffer,
-            Memory,
             Refused, //
         },
-        provider::{
-            Message,
-            Operation, //
-        },
+        posting::Posting,
     },
     Completions,
     Receives,
@@ -33,13 +29,9 @@ use crate::abi::{
     info::Info,
     Errno,
     Result,
-    FI_ADDR_UNSPEC,
     FI_CONNECTED, //
 };
-use core::{
-    marker::PhantomData,
-    slice, //
-};
+use core::marker::PhantomData;
 use kernel::{
     prelude::*,
     sync::Arc, //
@@ -190,12 +182,8 @@ impl Endpoint<Idle> {
         if let Some(receives) = &receives {
             endpoint.bind_receives(receives.shared(), 0)?;
         }
-        for (side, kind) in [(transmit, flags::FI_TRANSMIT), (receive, flags::FI_RECV)] {
-            endpoint.bind_completions(&side.completions.queue, kind)?;
-            if let Some(counter) = side.counter {
-                endpoint.bind_counter(counter, kind)?;
-            }
-        }
+        transmit.bind(endpoint, flags::FI_TRANSMIT)?;
+        receive.bind(endpoint, flags::FI_RECV)?;
         endpoint.enable()?;
         Ok(Self::of(open))
     }
@@ -255,9 +243,7 @@ impl Endpoint<Connected> {
     /// With the buffer: -FI_EAGAIN when a queue is full, -FI_ENOTCONN when the connection has ended,
     /// -FI_EINVAL when the buffer is shorter, -FI_EMSGSIZE when the device takes no such message.
     pub fn send(&self, buffer: KBox<Buffer>, len: usize) -> core::result::Result<(), Refused> {
-        self.post(buffer, len, |message| {
-            self.core().transmit(Operation::Send, message)
-        })
+        self.posting().send(buffer, len)
     }
 }
 
@@ -286,36 +272,12 @@ impl<S: State> Endpoint<S> {
     /// With the buffer: -FI_EAGAIN when a queue is full, -FI_EMSGSIZE when the device takes no such
     /// message.
     pub fn receive(&self, buffer: KBox<Buffer>) -> core::result::Result<(), Refused> {
-        let len = buffer.len();
-        self.post(buffer, len, |message| self.core().receive(message))
+        self.posting().receive(buffer)
     }
 
-    /// The provider's part.
-    pub(super) fn core(&self) -> &dyn crate::fi::provider::Endpoint {
-        &**self.open.endpoint.core()
-    }
-
-    pub(super) fn post(
-        &self,
-        buffer: KBox<Buffer>,
-        len: usize,
-        post: impl FnOnce(&Message<'_>) -> Result,
-    ) -> core::result::Result<(), Refused> {
-        Buffer::give(
-            buffer,
-            len,
-            self.domain(),
-            |segment, descriptor, context| {
-                post(&Message {
-                    memory: Memory::Segments(slice::from_ref(segment)),
-                    descriptors: &[descriptor],
-                    context,
-                    flags: flags::FI_COMPLETION,
-                    data: 0,
-                    peer: FI_ADDR_UNSPEC,
-                    tag: None,
-                })
-            },
-        )
+    /// Where what it posts goes.
+    #[inline]
+    pub(super) fn posting(&self) -> Posting<'_> {
+        Posting::to_peer(&**self.open.endpoint.core(), self.domain())
     }
 }

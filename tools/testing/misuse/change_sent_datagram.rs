@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! E0382: what is sent to a peer is not changed.
+
+use kernel::prelude::*;
+use kofi::{
+    abi::Result,
+    fi::{
+        av::Peer,
+        memory::Buffer,
+        rdm::Endpoint, //
+    },
+};
+
+/// Before it is sent it may be.
+pub fn send(endpoint: &Endpoint, to: &Peer, mut buffer: KBox<Buffer>) -> Result {
+    buffer[0] = 1;
+    endpoint.send_tagged(to, 1, buffer, 8)?;
+    #[cfg(misuse)]
+    {
+        buffer[0] = 2;
+    }
+    Ok(())
+}
