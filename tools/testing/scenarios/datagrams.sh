@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-# The datagram server and clients in user space, on an unmodified libfabric: datagrams.sh DEVICE ROUNDS
+# The datagram server and clients in user space, on an unmodified libfabric: datagrams.sh DEVICE ROUNDS [SERVER]
+server=${3:-datagram_server}
 CLIENT=$KOFI/bin/fi_datagram
 # libfabric makes its queue for so many peers at once: rxe has none for 256, the default.
 export FI_UNIVERSE_SIZE=16
@@ -38,8 +39,8 @@ connected() { rdma resource show qp | grep -q fi_datagram; }
 
 device_up "$1" || fail "$1 does not come up"
 from_here
-load datagram_server addr="$ADDRESS" || fail "the server does not load"
-await 10 "datagram_server: ready" || fail "the server is not ready"
+load "$server" addr="$(address_for "$server" "$ADDRESS")" || fail "the server does not load"
+await 10 "$server: ready" || fail "the server is not ready"
 check rdm_07_one ask "$2"
 check rdm_07_again ask 1
 # Of what the server has done something is told: all that was sent is over, and all came in receives.
@@ -54,4 +55,4 @@ check messages_are_counted eventually 10 counted
 check rdm_07_crowd crowd "$2"
 [ -n "$asks" ] || check atom_05_exact ask 1 $((4 * $2 + 1))
 check rdm_07_leaving leave
-unload datagram_server kofi || fail "the modules do not unload"
+unload "$server" kofi || fail "the modules do not unload"
