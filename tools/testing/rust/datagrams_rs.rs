@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Two datagram endpoints that send to each other, and what each knows of the other.
+//!
+//! ```text
+//! insmod datagrams_rs.ko addr=0x0a000001 port=7471
+//! ```
+//!
+//! Each is in a domain of its own. The second one's addresses are the first one's, as a peer of its vector has
+//! them, and so is what happens.
+
+use kernel::{
+    prelude::*,
+    str::CString,
+    sync::Arc, //
+};
+use kofi::{
+    abi::{
+        self,
+        context::{
+            in_process,
+            InProcess, //
+        },
+        info::{
+            Info,
+            InfoList, //
+        },
+        Errno,
+        Result, //
+    },
+    fi::{
+        atomic::{
+            Datatype,
+            Op, //
+        },
+        av::{
+            self,
+            AddressVector,
+            Peer, //
+        },
+        av_set::{
+            AddressSet,
+            Initial, //
+        },
+        domain::Domain,
+        eq,
+        info::Query,
+        memory::{
+            Buffer,
+            Refused, //
+        },
+        provider::Tag,
+        rdm::{
+            Completed,
+            Completions,
+            Direction,
+            Elements,
+            Endpoint,
+            Lent,
+            Right, //
+        },
+        wait::Budget, //
+    },
+};
+
+module! {
+    type: Datagrams,
+    name: "datagrams_rs",
+    authors: ["kOFI contributors"],
+    description: "kOFI test: datagrams between two endpoints",
+    license: "GPL",
+    params: {
+        addr: u32 {
+            default: 0,
+            description: "Local IPv4 address as a number, 10.0.0.1 is 0x0a000001",
+        },
+        port: u16 {
+            default: 7471,
+            description: "Port of the first endpoint; the others have the next ones",
+        },
+    },
+}
+
+/// Bytes of a message in one packet, and of one that is read.
+const SHORT: usize = 64;
+const LONG: usize = 300_000;
+
+/// What they can do.
+const CAPS: u64 = abi::FI_MSG
+    | abi::FI_TAGGED
+    | abi::FI_RMA
+    | abi::FI_ATOMIC
+    | abi::FI_SOURCE
+    | abi::FI_DIRECTED_RECV;
+
+const PLAIN: av::Attr<'static> = av::Attr {
+    kind: None,
+    rx_ctx_bits: 0,
+    count: 0,
+    is_async: false,
+    name: None,
+    is_read_only: false,
+};
+
+struct Datagrams {}
+
+impl kernel::Module for Datagrams {
+    fn init(_module: &'static ThisModule) -> kernel::error::Result<Self> {
+        let place = (
+            module_parameters::addr.value(),
+            module_parameters::port.value(),
+        );
+        run(in_process()?, place)?;
+        pr_info!("all has arrived\n");
+        Ok(Self {})
+    }
+}
+
+/// Finds what can be opened there.
+fn find(here: InProcess, (addr, port): (u32, u16), caps: u64) -> Result<InfoList> {
+    let [a, b, c, d] = addr.to_be_bytes();
+    let node = CString::try_from_fmt(fmt!("{a}.{b}.{c}.{d}"))?;
+    let service = CString::try_from_fmt(fmt!("{port}"))?;
+    let mut hints = Info::new()?;
+    hints.set_caps(caps);
+    hints.set_ep(&abi::fi_ep_attr {
+        type_: abi::FI_EP_RDM,
+        ..pin_init::zeroed()
+    })?;
+    let query = Query {
+        node: Some(&node),
+        service: Some(&service),
+        source: true,
+        hints: Some(&hints),
+    };
+    kofi::getinfo(here, &query)
+}
+
+fn budget() -> Budget {
+    Budget::from_millis(30_000)
+}
+
+/// Says what is wrong.
+fn expect(is_so: bool, what: &str) -> Result {
+    if is_so {
+        return Ok(());
+    }
+    pr_err!("{}\n", what);
+    Err(Errno::EOTHER)
+}
+
+fn refusal(posted: core::result::Result<(), Refused>) -> Option<Errno> {
+    posted.err().map(|refused| refused.errno)
+}
+
+/// An endpoint with all that it takes.
+struct End {
+    endpoint: Arc<Endpoint>,
+    transmits: Arc<Completions>,
+    receives: Arc<Completions>,
+    domain: Arc<Domain>,
+}
+
+impl End {
+    /// At that place, with the addresses that `open` opens.
+    fn new(
+        here: InProcess,
+        info: &Info,
+        domain: Arc<Domain>,
+        addresses: &Arc<AddressVector>,
+    ) -> Result<Self> {
+        let transmits = Completions::of_datagrams(here, &domain, 0)?;
+        let receives = Completions::of_datagrams(here, &domain, 0)?;
+        let sides = (transmits.side(None), receives.side(None));
+        let endpoint = Endpoint::new(here, &domain, info, addresses, sides)?;
+        Ok(Self {
+            endpoint: Arc::new(endpoint, GFP_KERNEL)?,
+            transmits,
+            receives,
+            domain,
+        })
+    }
+
+    fn sent(&self, here: InProcess) -> Result<KBox<Buffer>> {
+        let done = self.transmits.wait(here, &mut budget())?;
+        done.result.map(|_| done.buffer)
+    }
+
+    /// The next message, which is of that peer, and has that tag.
+    fn message(&self, here: InProcess, from: &Peer, tag: Option<u64>) -> Result<Completed> {
+        let done = self.receives.wait(here, &mut budget())?;
+        expect(done.result.is_ok(), "a receive has failed")?;
+        expect(done.direction == Direction::Received, "no receive")?;
+        expect(done.from == Some(from.name()), "of another")?;
+        expect(done.tag == tag, "with another tag")?;
+        Ok(done)
+    }
+}
+
+/// A buffer that is all of that byte.
+fn filled(here: InProcess, len: usize, byte: u8) -> Result<KBox<Buffer>> {
+    let mut buffer = Buffer::new(here, len, 0)?;
+    buffer.fill(byte);
+    Ok(buffer)
+}
+
+/// Messages of one, with tags and without, arrive as they were sent; `one` and `other` are what both are called.
+fn messages(here: InProcess, (one, a): (&End, &Peer), (other, b): (&End, &Peer)) -> Result {
+    for (byte, len) in [(1, SHORT), (2, LONG), (3, 0)] {
+        other.endpoint.receive(None, Buffer::new(here, LONG, 0)?)?;
+        one.endpoint.send(b, filled(here, len, byte)?, len)?;
+        let done = other.message(here, a, None)?;
+        expect(done.result == Ok(len), "not all of a message")?;
+        let is_it = done.buffer.iter().take(len).all(|&there| there == byte);
+        expect(is_it, "not what was sent")?;
+        drop(one.sent(here)?);
+    }
+    // The second one is for the first receive.
+    for (tag, ignore) in [(5, 0), (4, 1)] {
+        let tag = Tag { tag, ignore };
+        other
+            .endpoint
+            .receive_tagged(None, tag, Buffer::new(here, SHORT, 0)?)?;
+    }
+    for tag in [4, 5] {
+        one.endpoint
+            .send_tagged(b, tag, filled(here, SHORT, tag as u8)?, SHORT)?;
+        drop(one.sent(here)?);
+        let done = other.message(here, a, Some(tag))?;
+        expect(done.buffer[0] == tag as u8, "not what was sent with a tag")?;
+    }
+    Ok(())
+}
+
+/// A receive that is for one peer's takes no other's.
+fn directed(here: InProcess, (one, a): (&End, &Peer), (other, b): (&End, &Peer)) -> Result {
+    let own = Buffer::new(here, SHORT, 0)?;
+    other.endpoint.receive(Some(b), own)?;
+    one.endpoint.send(b, filled(here, SHORT, 1)?, SHORT)?;
+    drop(one.sent(here)?);
+    other.endpoint.send(b, filled(here, SHORT, 2)?, SHORT)?;
+    drop(other.sent(here)?);
+    let done = other.message(here, b, None)?;
+    expect(done.buffer[0] == 2, "not one's own")?;
+    other.endpoint.receive(Some(a), done.buffer)?;
+    let done = other.message(here, a, None)?;
+    expect(done.buffer[0] == 1, "not the other's")
+}
+
+/// What one does to memory that the other lends.
+fn memory(here: InProcess, one: &End, other: &End, b: &Peer) -> Result {
+    let buffer = filled(here, SHORT, 0)?;
+    let lent = Lent::new(here, &other.domain, buffer, Right::ReadWrite)?;
+    one.endpoint
+        .write(b, filled(here, SHORT, 7)?, SHORT, lent.remote())?;
+    let buffer = one.sent(here)?;
+    let mut there = [0; SHORT];
+    lent.read(0, &mut there)?;
+    expect(there == [7; SHORT], "not what was written")?;
+    lent.write(0, &41u64.to_ne_bytes())?;
+    one.endpoint.read(b, buffer, SHORT, lent.remote())?;
+    let buffer = one.sent(here)?;
+    expect(
+        buffer.starts_with(&41u64.to_ne_bytes()),
+        "not what was read",
+    )?;
+    let word = Elements {
+        remote: lent.remote(),
+        count: 1,
+        datatype: Datatype::from_raw(abi::FI_UINT64)?,
+    };
+    let mut buffer = Buffer::new(here, 8, 0)?;
+    buffer.copy_from_slice(&1u64.to_ne_bytes());
+    one.endpoint.fetch(b, buffer, Op::Sum, word)?;
+    let buffer = one.sent(here)?;
+    expect(
+        buffer.starts_with(&41u64.to_ne_bytes()),
+        "not what was there",
+    )?;
+    let mut both = Buffer::new(here, 16, 0)?;
+    let (operand, compare) = both.split_at_mut(8);
+    operand.copy_from_slice(&9u64.to_ne_bytes());
+    compare.copy_from_slice(&42u64.to_ne_bytes());
+    one.endpoint.compare(b, both, Op::Swap, word)?;
+    drop(one.sent(here)?);
+    lent.read(0, &mut there)?;
+    expect(there.starts_with(&9u64.to_ne_bytes()), "not swapped")
+}
+
+/// A handler in an interrupt sends back what comes.
+fn echo(here: InProcess, (one, a): (&End, &Peer), (other, b): (&End, &Peer)) -> Result {
+    let back = Peer::insert(here, a.vector(), a.address()?)?;
+    let endpoint = other.endpoint.clone();
+    let calls = other.receives.on_interrupt(here, move |arrived| {
+        while let Ok(done) = arrived.read() {
+            if let Ok(len) = done.result {
+                let _ = endpoint.send(&back, done.buffer, len);
+            }
+        }
+    })?;
+    for byte in 0..8 {
+        one.endpoint.receive(None, Buffer::new(here, SHORT, 0)?)?;
+        other.endpoint.receive(None, Buffer::new(here, SHORT, 0)?)?;
+        one.endpoint.send(b, filled(here, SHORT, byte)?, SHORT)?;
+        drop(one.sent(here)?);
+        let done = one.message(here, b, None)?;
+        expect(done.buffer[0] == byte, "not what was sent back")?;
+        drop(other.sent(here)?);
+    }
+    drop(calls);
+    Ok(())
+}
+
+/// What cannot be posted comes back.
+fn refused(here: InProcess, place: (u32, u16), one: &End, b: &Peer) -> Result {
+    let buffer = || Buffer::new(here, SHORT, 0);
+    let longer = refusal(one.endpoint.send(b, buffer()?, SHORT + 1));
+    expect(longer == Some(Errno::EINVAL), "more than there is")?;
+    let list = find(here, place, abi::FI_MSG)?;
+    let info = list.first().ok_or(Errno::ENODATA)?;
+    let fabric = kofi::fabric::<Datagrams>(here, info)?;
+    let domain = fabric.domain(here, info)?;
+    let addresses = domain.address_vector(here, &PLAIN)?;
+    let plain = End::new(here, info, domain, &addresses)?;
+    let stranger = refusal(plain.endpoint.send(b, buffer()?, SHORT));
+    expect(
+        stranger == Some(Errno::EINVAL),
+        "to a peer of another vector",
+    )?;
+    let peer = Peer::insert(here, &addresses, b.address()?)?;
+    let tagged = refusal(plain.endpoint.send_tagged(&peer, 1, buffer()?, SHORT));
+    expect(tagged == Some(Errno::ENOSYS), "a tag without FI_TAGGED")?;
+    let any = Tag { tag: 0, ignore: !0 };
+    let tagged = refusal(plain.endpoint.receive_tagged(None, any, buffer()?));
+    expect(tagged == Some(Errno::ENOSYS), "a tag without FI_TAGGED")?;
+    // Closed with it.
+    Ok(plain.endpoint.receive(None, buffer()?)?)
+}
+
+/// What is opened as a peer of something has what that has.
+fn shared(
+    here: InProcess,
+    own: &Arc<AddressVector>,
+    theirs: &Arc<AddressVector>,
+    peer: &Peer,
+) -> Result {
+    let owner = AddressSet::new(here, own, 0, Initial::Empty)?;
+    let set = AddressSet::peer_of(here, theirs, &owner)?;
+    expect(!set.has(here, peer), "an empty set")?;
+    owner.add(here, peer)?;
+    expect(set.has(here, peer), "a member of the owner's")?;
+    expect(set.add(here, peer).is_err(), "a set that is changed here")
+}
+
+fn run(here: InProcess, (addr, port): (u32, u16)) -> Result {
+    let list = find(here, (addr, port), CAPS)?;
+    let info = list.first().ok_or(Errno::ENODATA)?;
+    let fabric = kofi::fabric::<Datagrams>(here, info)?;
+    let domain = fabric.domain(here, info)?;
+    let addresses = domain.address_vector(here, &PLAIN)?;
+    let one = End::new(here, info, domain, &addresses)?;
+
+    let list = find(here, (addr, port + 1), CAPS)?;
+    let info = list.first().ok_or(Errno::ENODATA)?;
+    let events = fabric.event_queue(here, eq::Attr::default())?;
+    let fabric = kofi::fabric::<Datagrams>(here, info)?;
+    let _events = fabric.peer_event_queue(here, &events)?;
+    let domain = fabric.domain(here, info)?;
+    let theirs = domain.peer_address_vector(here, &addresses, None)?;
+    let other = End::new(here, info, domain, &theirs)?;
+
+    let a = Peer::insert(here, &addresses, one.endpoint.address(here)?)?;
+    let b = Peer::insert(here, &addresses, other.endpoint.address(here)?)?;
+    expect(a.name() != b.name(), "two by one name")?;
+    shared(here, &addresses, &theirs, &a)?;
+    messages(here, (&one, &a), (&other, &b))?;
+    messages(here, (&other, &b), (&one, &a))?;
+    directed(here, (&one, &a), (&other, &b))?;
+    memory(here, &one, &other, &b)?;
+    refused(here, (addr, port + 2), &one, &b)?;
+    echo(here, (&one, &a), (&other, &b))?;
+
+    // What is posted goes with its endpoint, and nobody is told.
+    one.endpoint.receive(None, Buffer::new(here, SHORT, 0)?)?;
+    let End {
+        endpoint, receives, ..
+    } = one;
+    drop(endpoint);
+    match receives.read() {
+        Err(Errno::EAGAIN) => Ok(()),
+        _ => Err(Errno::EOTHER),
+    }
+}
