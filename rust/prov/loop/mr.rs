@@ -102,6 +102,10 @@ pub(super) fn registered<'a>(
     let (Memory::Segments([part]), [descriptor]) = (memory, descriptors) else {
         return None;
     };
+    // Of nothing anything may be said.
+    if part.is_empty() {
+        return None;
+    }
     // SAFETY: By the invariant of the type it is what `Region::descriptor` has given for one that is there.
     let region = unsafe { descriptor.as_ptr().cast::<Region>().as_ref() }?;
     let is_in = Arc::ptr_eq(&region.regions, regions) && region.has(part.addr(), part.len());
