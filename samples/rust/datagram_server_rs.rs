@@ -229,7 +229,7 @@ impl Server {
         self.clients.push(client, GFP_KERNEL)?;
         let answer = hello::welcome(number, self.lent.remote(), self.lent.len());
         let mut buffer = Buffer::new(here, answer.len(), 0)?;
-        buffer.copy_from_slice(&answer);
+        put(&mut buffer, answer);
         let client = self.clients.last().ok_or(Errno::EINVAL)?;
         self.endpoint.send(&client.peer, buffer, answer.len())?;
         self.settled(here).map(drop)
@@ -286,7 +286,7 @@ impl Server {
     /// Adds one to the word there, and says what it was before.
     fn add_one(&self, here: InProcess, peer: &Peer, remote: Remote) -> Result<u64> {
         let mut buffer = Buffer::new(here, WORD, 0)?;
-        buffer.copy_from_slice(&1u64.to_ne_bytes());
+        put(&mut buffer, 1u64.to_ne_bytes());
         let word = Elements {
             remote,
             count: 1,
@@ -302,6 +302,13 @@ impl Server {
     fn settled(&self, here: InProcess) -> Result<KBox<Buffer>> {
         let done = next(here, &self.transmits)?;
         done.result.map(|_| done.buffer)
+    }
+}
+
+/// Writes that to the beginning of a buffer which has room for it.
+fn put<const N: usize>(buffer: &mut Buffer, bytes: [u8; N]) {
+    if let Some(room) = buffer.first_chunk_mut() {
+        *room = bytes;
     }
 }
 

@@ -247,6 +247,13 @@ fn directed(here: InProcess, (one, a): (&End, &Peer), (other, b): (&End, &Peer))
     expect(done.buffer[0] == 1, "not the other's")
 }
 
+/// Writes a number to where bytes begin that have room for it.
+fn put(bytes: &mut [u8], number: u64) {
+    if let Some(room) = bytes.first_chunk_mut() {
+        *room = number.to_ne_bytes();
+    }
+}
+
 /// What one does to memory that the other lends.
 fn memory(here: InProcess, one: &End, other: &End, b: &Peer) -> Result {
     let buffer = filled(here, SHORT, 0)?;
@@ -270,7 +277,7 @@ fn memory(here: InProcess, one: &End, other: &End, b: &Peer) -> Result {
         datatype: Datatype::from_raw(abi::FI_UINT64)?,
     };
     let mut buffer = Buffer::new(here, 8, 0)?;
-    buffer.copy_from_slice(&1u64.to_ne_bytes());
+    put(&mut buffer, 1);
     one.endpoint.fetch(b, buffer, Op::Sum, word)?;
     let buffer = one.sent(here)?;
     expect(
@@ -279,8 +286,8 @@ fn memory(here: InProcess, one: &End, other: &End, b: &Peer) -> Result {
     )?;
     let mut both = Buffer::new(here, 16, 0)?;
     let (operand, compare) = both.split_at_mut(8);
-    operand.copy_from_slice(&9u64.to_ne_bytes());
-    compare.copy_from_slice(&42u64.to_ne_bytes());
+    put(operand, 9);
+    put(compare, 42);
     one.endpoint.compare(b, both, Op::Swap, word)?;
     drop(one.sent(here)?);
     lent.read(0, &mut there)?;
