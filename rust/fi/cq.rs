@@ -437,7 +437,7 @@ impl CompletionQueue {
         self.read_by(|queue| queue.read(E::entries(room)))
     }
 
-    /// The same as `read` does.
+    /// The same, by whatever `read` reads with.
     #[inline]
     pub(super) fn read_by(
         &self,

@@ -119,7 +119,7 @@ impl Endpoint {
     ///
     /// # Errors
     ///
-    /// -FI_ENODEV when the device has gone.
+    /// -FI_EADDRNOTAVAIL when it has none.
     pub fn address(&self, _here: InProcess) -> Result<SocketAddr> {
         self.0.endpoint.core().name()
     }
@@ -168,9 +168,9 @@ impl Endpoint {
     ///
     /// # Errors
     ///
-    /// With the buffer: -FI_EAGAIN when a queue is full, -FI_EINVAL for a peer of another vector, or that
-    /// somebody who shares it has removed, and when the buffer is shorter; -FI_EMSGSIZE for more than a message can have. That a peer cannot be reached is told
-    /// with the completion.
+    /// With the buffer: -FI_EAGAIN when a queue is full, -FI_EINVAL for a peer of another vector, or that somebody
+    /// who shares it has removed, and when the buffer is shorter; -FI_EMSGSIZE for more than a message can have.
+    /// That a peer cannot be reached is told with the completion.
     pub fn send(
         &self,
         to: &Peer,

@@ -162,7 +162,7 @@ struct End {
 }
 
 impl End {
-    /// At that place, with the addresses that `open` opens.
+    /// That of `info`, whose peers stand in `addresses`.
     fn new(
         here: InProcess,
         info: &Info,
@@ -329,12 +329,14 @@ fn refused(here: InProcess, place: (u32, u16), one: &End, b: &Peer) -> Result {
     let domain = fabric.domain(here, info)?;
     let addresses = domain.address_vector(here, &PLAIN)?;
     let plain = End::new(here, info, domain, &addresses)?;
+    let peer = Peer::insert(here, &addresses, b.address()?)?;
+    // There are as many as in the other one.
+    let _other = Peer::insert(here, &addresses, one.endpoint.address(here)?)?;
     let stranger = refusal(plain.endpoint.send(b, buffer()?, SHORT));
     expect(
         stranger == Some(Errno::EINVAL),
         "to a peer of another vector",
     )?;
-    let peer = Peer::insert(here, &addresses, b.address()?)?;
     let tagged = refusal(plain.endpoint.send_tagged(&peer, 1, buffer()?, SHORT));
     expect(tagged == Some(Errno::ENOSYS), "a tag without FI_TAGGED")?;
     let any = Tag { tag: 0, ignore: !0 };
