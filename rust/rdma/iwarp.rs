@@ -35,8 +35,9 @@ use kernel::{
 /// siw gives up after ten seconds by itself.
 const PATIENCE_MS: u32 = 15_000;
 
-/// Nobody hands out ports for iw_cm's listeners: one is drawn from the dynamic ones.
-const FIRST_PORT: u16 = 0xc000;
+/// Nobody hands out ports for iw_cm's listeners: one is drawn from those that rdma_cm gives to no
+/// client, unless the host's ip_local_port_range says so.
+const FIRST_PORT: u16 = 0xf000;
 
 /// How many ports are tried before the caller is told that they are taken.
 const DRAWS: usize = 16;
