@@ -14,6 +14,7 @@ use kernel::{
     bindings::workqueue_struct,
     error::to_result,
     prelude::*,
+    task::might_sleep,
     types::NotThreadSafe,
     workqueue::Queue, //
 };
@@ -50,6 +51,13 @@ impl InProcess {
     /// For those who are called by a thread or a workqueue.
     pub(crate) const fn assume() -> Self {
         Self(NotThreadSafe)
+    }
+
+    /// Where a wait begins, whether or not there is something to wait for: others run now whose turn it
+    /// is. A thread that always finds what it waits for would keep a CPU without preemption to itself.
+    #[inline]
+    pub(crate) fn might_sleep(self) {
+        might_sleep();
     }
 }
 

@@ -172,10 +172,11 @@ impl Counter {
     /// -FI_EAVAIL when an error is counted meanwhile, -FI_ETIMEDOUT, -FI_EINTR when a signal is
     /// pending or the kthread is told to stop, -FI_ENOSYS unless the counter was opened to be waited
     /// for.
-    pub fn wait(&self, _here: InProcess, threshold: u64, deadline: &Deadline) -> Result {
+    pub fn wait(&self, here: InProcess, threshold: u64, deadline: &Deadline) -> Result {
         if !self.attr.waitable {
             return Err(Errno::ENOSYS);
         }
+        here.might_sleep();
         let _busy = self.users.busy()?;
         let errors = self.count.errors();
         let answer = || {

@@ -532,11 +532,12 @@ fn is_missed<Q: provider::CompletionQueue + ?Sized>(queue: &Q) -> bool {
 ///
 /// # Errors
 ///
-/// -FI_ENOSYS unless the queue was opened to be waited for, -FI_EAVAIL when an error is next, -FI_EAGAIN when the budget is spent, `fi_cq_signal()` was
-/// called, a signal is pending or the kthread is told to stop.
+/// -FI_ENOSYS unless the queue was opened to be waited for, -FI_EAVAIL when an error is next, -FI_EAGAIN
+/// when the budget is spent, `fi_cq_signal()` was called, a signal is pending or the kthread is told to
+/// stop.
 #[inline(always)]
 pub(crate) fn sread<Q: provider::CompletionQueue + ?Sized>(
-    _here: InProcess,
+    here: InProcess,
     queue: &Q,
     waitable: bool,
     mut read: impl FnMut() -> Result<usize>,
@@ -545,6 +546,7 @@ pub(crate) fn sread<Q: provider::CompletionQueue + ?Sized>(
     if !waitable {
         return Err(Errno::ENOSYS);
     }
+    here.might_sleep();
     let interrupts = queue.interrupts();
     loop {
         match read() {

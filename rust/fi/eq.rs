@@ -360,8 +360,8 @@ impl EventQueue {
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL without FI_WRITE at open or for more than [`MAX_WRITE`] bytes, -FI_EOVERRUN when `size` written events are unread,
-    /// -FI_ENOMEM.
+    /// -FI_EINVAL without FI_WRITE at open or for more than [`MAX_WRITE`] bytes, -FI_EOVERRUN when `size`
+    /// written events are unread, -FI_ENOMEM.
     pub fn write(self: &Arc<Self>, _here: InProcess, number: u32, data: &[u8]) -> Result {
         let owner = match self.is_peer {
             true => Some(self.owner().ok_or(Errno::EINVAL)?),
@@ -454,10 +454,11 @@ impl EventQueue {
     ///
     /// -FI_ENOSYS if the queue was opened with FI_WAIT_NONE, -FI_EAGAIN when the budget is spent, a
     /// signal is pending or the kthread is told to stop.
-    pub fn wait(&self, _here: InProcess, budget: &mut Budget) -> Result {
+    pub fn wait(&self, here: InProcess, budget: &mut Budget) -> Result {
         if !self.attr.waitable {
             return Err(Errno::ENOSYS);
         }
+        here.might_sleep();
         loop {
             let ticket = self.arrival.ticket();
             if !self.inner.lock().events.is_empty() {

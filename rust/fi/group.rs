@@ -314,11 +314,12 @@ impl<M: Watched> Group<M> {
     /// -FI_ETIMEDOUT, -FI_EINTR when a signal is pending or the kthread is told to stop.
     pub(super) fn wait(
         &self,
-        _here: InProcess,
+        here: InProcess,
         deadline: &Deadline,
         most: usize,
         mut visit: impl FnMut(usize),
     ) -> Result<usize> {
+        here.might_sleep();
         loop {
             let ticket = self.arrival().ticket();
             let found = self.each(most, &mut visit);

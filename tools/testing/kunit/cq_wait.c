@@ -103,6 +103,44 @@ static void cq_09_what_is_ready_is_read_at_once(struct kunit *test)
 			fi_cq_sread(pair->cq[1], &entry, 1, NULL, 0));
 }
 
+/* Messages to itself: where there is no device, each is there when it is sent. */
+static int sread_what_is_there(struct tr_thread *thread)
+{
+	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
+	struct kofi_pair *pair = thread->arg;
+	struct fi_cq_tagged_entry entry;
+
+	while (!thread->result && !kthread_should_stop()) {
+		ssize_t ret = fi_recv(pair->ep[1], NULL, 0, NULL,
+				      FI_ADDR_UNSPEC, NULL);
+
+		if (!ret)
+			ret = fi_send(pair->ep[0], NULL, 0, NULL,
+				      FI_ADDR_UNSPEC, NULL);
+		for (int i = 0; i < 2 && (!ret || ret == 1); i++)
+			ret = fi_cq_sread(pair->cq[i], &entry, 1, NULL,
+					  FX_WAIT_MS);
+		if (ret != 1 && !kthread_should_stop())
+			thread->result = ret;
+		else if (time_after(jiffies, end))
+			thread->result = -FI_ETIMEDOUT;
+	}
+	return 0;
+}
+
+/* A kernel without preemption has nobody else run unless sread lets them. */
+static void cq_09_others_run_while_all_is_ready(struct kunit *test)
+{
+	struct kofi_pair *pair = fx_pair(test, NULL);
+	struct tr_thread *reader;
+
+	reader = tr_start(test, raw_smp_processor_id(), sread_what_is_there,
+			  pair);
+	msleep(SHORT_MS);
+	tr_stop(test, reader);
+	KUNIT_EXPECT_EQ(test, 0, reader->result);
+}
+
 static int sread_for_ever(struct tr_thread *thread)
 {
 	struct fi_cq_tagged_entry entry;
@@ -215,6 +253,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(cq_09_sread_times_out),
 	KUNIT_CASE(cq_09_the_timeout_is_one_budget),
 	KUNIT_CASE(cq_09_what_is_ready_is_read_at_once),
+	KUNIT_CASE(cq_09_others_run_while_all_is_ready),
 	KUNIT_CASE(cq_09_a_negative_timeout_waits_for_ever),
 	KUNIT_CASE(cq_09_an_error_wakes_sread),
 	KUNIT_CASE(cq_09_a_process_signal_ends_the_wait),
