@@ -32,8 +32,8 @@ pub trait Entry: Send + Sync {
     fn tell(&self, object: &mut kofi_object);
 
     /// Appends the addresses that it has from place `at` on, as long as `batch` has less than `most` and
-    /// room for more, and moves `at` behind them; false where nothing has ever been there. None where it is no vector of
-    /// addresses. Called as [`Self::tell`] is, and bounded like that.
+    /// room for more, and moves `at` behind them; false where nothing has ever been there. None where it is
+    /// no vector of addresses. Called as [`Self::tell`] is, and bounded like that.
     fn list(&self, at: &mut u64, most: usize, batch: &mut KVec<kofi_address>) -> Option<bool>;
 }
 

@@ -242,7 +242,8 @@ impl Endpoint {
     /// # Errors
     ///
     /// -FI_EBADFLAGS for any flag; -FI_EINVAL if one is bound, for an endpoint that is connected with one
-    /// peer, and for a context, which has its scalable endpoint's; -FI_EDOMAIN for another domain's, -FI_EOPBADSTATE once enabled.
+    /// peer, and for a context, which has its scalable endpoint's; -FI_EDOMAIN for another domain's,
+    /// -FI_EOPBADSTATE once enabled.
     pub fn bind_addresses(&self, vector: &Arc<AddressVector>, flags: u64) -> Result {
         if flags != 0 {
             return Err(Errno::EBADFLAGS);

@@ -4,7 +4,8 @@
 //!
 //! A message without a receive is copied out of its packet, so that the peer can go on, up to a bound; one
 //! that goes to a buffer for several, and cannot be told of, is so as well. Beyond that, packets are held as
-//! they came until a receive is posted, and as there are not many of them the peer is slowed. What a peer says of our own messages is heard all the same.
+//! they came until a receive is posted, and as there are not many of them the peer is slowed. What a peer
+//! says of our own messages is heard all the same.
 
 use super::{
     credits::Absurd,

@@ -8,8 +8,8 @@
 //! heard it and closes. Where something is under way that needs both, such as a message that has been
 //! offered, or something cannot begin now, they stay.
 //!
-//! If both ask, whoever has accepted the connection is not heard. Whoever has agreed waits for the other to close: on iWARP, what is
-//! sent need not have arrived.
+//! If both ask, whoever has accepted the connection is not heard. Whoever has agreed waits for the other to
+//! close: on iWARP, what is sent need not have arrived.
 
 use super::wire::{
     Farewell,
