@@ -87,6 +87,8 @@ pub(super) struct Lane {
     pub(super) shared: Option<Arc<SharedReceive>>,
     /// How many of its packets are posted.
     pub(super) posted: i64,
+    /// How many it has beyond its first ones, or is to have, of those that are shared.
+    pub(super) extra: usize,
     /// How many more are to be made for it.
     pub(super) lacks: usize,
     /// What each side has room for.
@@ -139,6 +141,7 @@ impl Lane {
             extensions: Extensions::NONE,
             shared,
             posted: 0,
+            extra: 0,
             lacks: 0,
             credits,
             told: None,
@@ -174,14 +177,6 @@ impl Lane {
             (_, None) => Err(Errno::EOPNOTSUPP),
             (context, Some(contexts)) if usize::from(context) < contexts => Ok(()),
             _ => Err(Errno::EINVAL),
-        }
-    }
-
-    /// How many packets it has beyond its first ones, of those that are shared.
-    pub(super) fn extra(&self) -> usize {
-        match self.shared {
-            Some(_) => (self.credits.receives() as usize).saturating_sub(FIRST),
-            None => 0,
         }
     }
 

@@ -39,6 +39,7 @@ use crate::{
         srx::SharedReceive, //
     },
 };
+use core::mem;
 use kernel::{
     sync::Arc,
     time::Delta, //
@@ -53,6 +54,24 @@ pub(super) const DEPTH: usize = LANES * FIRST + EXTRA;
 /// Who has used up within that time what it was told of may have more.
 pub(super) const SOON: Delta = Delta::from_millis(100);
 
+/// How many packets connections have that share, all together, beyond their first ones. What is to be made for
+/// one is its own before it is there: many may ask for some before that.
+struct Extra(usize);
+
+impl Extra {
+    /// Takes as many of those `wanted` as there may be.
+    fn take(&mut self, wanted: usize) -> usize {
+        let taken = wanted.min(EXTRA - self.0);
+        self.0 += taken;
+        taken
+    }
+
+    /// They are not needed, or not there.
+    fn give_back(&mut self, count: usize) {
+        self.0 -= count;
+    }
+}
+
 /// See the module.
 pub(super) struct Supply {
     /// Where those are posted that share.
@@ -60,8 +79,7 @@ pub(super) struct Supply {
     /// How many are posted there that no connection counts on; less than none where a peer has used more
     /// than it was told of.
     surplus: i64,
-    /// How many those have that share, beyond their first ones.
-    extra: usize,
+    extra: Extra,
     /// Packets that are not posted.
     spare: Queue<Packet>,
 }
@@ -72,7 +90,7 @@ impl Supply {
         Self {
             shared: None,
             surplus: 0,
-            extra: 0,
+            extra: Extra(0),
             spare: Queue::new(),
         }
     }
@@ -108,7 +126,6 @@ impl Supply {
         lane: &mut Lane,
         count: usize,
     ) -> Result<usize> {
-        let before = lane.extra();
         let mut left = count;
         let mut posted = Ok(());
         while left > 0 && posted.is_ok() {
@@ -128,7 +145,6 @@ impl Supply {
             lane.credits.widen();
             left -= 1;
         }
-        self.extra += lane.extra() - before;
         posted.map(|()| left)
     }
 
@@ -183,16 +199,17 @@ impl Traffic {
     /// for that, they are to be made.
     #[inline(never)]
     pub(super) fn widen(&mut self, slot: u32) {
-        let left = EXTRA.saturating_sub(self.supply.extra);
-        let Some(lane) = self.lane(slot) else {
+        let Self { peers, supply, .. } = self;
+        let peer = peers.get_mut(slot as usize).and_then(Option::as_mut);
+        let Some(lane) = peer.and_then(|peer| peer.lane.as_mut()) else {
             return;
         };
         let has = lane.credits.receives() as usize;
-        let more = has.min(RECEIVES.saturating_sub(has));
-        let more = match lane.shared {
-            Some(_) => more.min(left),
-            None => more,
-        };
+        let mut more = has.min(RECEIVES.saturating_sub(has));
+        if lane.shared.is_some() {
+            more = supply.extra.take(more);
+            lane.extra += more;
+        }
         let given = self.furnish(slot, more);
         if let Some(lane) = self.lane(slot) {
             match given {
@@ -208,11 +225,20 @@ impl Traffic {
             self.keep_receive(packet);
         }
         let lane = self.lane(slot);
-        let lacks = lane.map_or(0, |lane| core::mem::take(&mut lane.lacks));
-        if let Err(errno) = self.furnish(slot, lacks) {
-            if let Some(lane) = self.lane(slot) {
-                lane.refused(errno);
+        let lacks = lane.map_or(0, |lane| mem::take(&mut lane.lacks));
+        let given = self.furnish(slot, lacks);
+        let Self { peers, supply, .. } = self;
+        let peer = peers.get_mut(slot as usize).and_then(Option::as_mut);
+        let Some(lane) = peer.and_then(|peer| peer.lane.as_mut()) else {
+            return;
+        };
+        match given {
+            Ok(lacks) if lane.shared.is_some() => {
+                lane.extra -= lacks;
+                supply.extra.give_back(lacks);
             }
+            Ok(_) => {}
+            Err(errno) => lane.refused(errno),
         }
     }
 
@@ -223,7 +249,7 @@ impl Traffic {
         } = self;
         if lane.shared.is_some() {
             supply.surplus += lane.posted;
-            supply.extra -= lane.extra();
+            supply.extra.give_back(lane.extra);
             supply.restock(flights);
         }
     }
@@ -255,5 +281,38 @@ impl Traffic {
                 Ok(())
             }
         }
+    }
+}
+
+#[kernel::prelude::kunit_tests(kofi_rdm_supply)]
+mod tests {
+    use super::*;
+    use crate::abi::random::Repeatable;
+
+    /// Connections ask for more until they have all that one may have, and end; no packet is ever made.
+    #[test]
+    fn rdm_06_no_more_is_promised_than_there_is() {
+        let mut random = Repeatable::new(1);
+        let mut extra = Extra(0);
+        let mut has = [FIRST; LANES];
+        let mut was_scarce = false;
+        for _ in 0..100 * LANES {
+            let at = random.below(LANES as u64) as usize;
+            let Some(has) = has.get_mut(at) else {
+                continue;
+            };
+            if random.below(10) == 0 {
+                extra.give_back(*has - FIRST);
+                *has = FIRST;
+            } else {
+                let wanted = (*has).min(RECEIVES - *has);
+                let taken = extra.take(wanted);
+                was_scarce |= taken < wanted;
+                *has += taken;
+            }
+        }
+        let posted: usize = has.iter().sum();
+        assert!(was_scarce && posted <= DEPTH);
+        assert_eq!(posted, LANES * FIRST + extra.0);
     }
 }
