@@ -397,8 +397,8 @@ impl Pipe {
     }
 
     /// Sends a message at once that is short, if nothing is before it and a receive is there that it fits into:
-    /// nothing is kept of it. An order costs more than the copy. Otherwise this is
-    /// false, and it is to be [posted](Self::transmit). There is room to tell of it. Any context.
+    /// nothing is kept of it, as an order costs more than the copy. Otherwise this is false, and it is to be
+    /// [posted](Self::transmit). There is room to tell of it. Any context.
     #[inline]
     pub(super) fn send(
         self: &Arc<Self>,
