@@ -3,6 +3,10 @@
 
 #include <linux/delay.h>
 #include <linux/mm.h>
+#include <linux/net.h>
+#include <linux/tcp.h>
+#include <net/net_namespace.h>
+#include <net/sock.h>
 
 #include <rdma/fi_rma.h>
 
@@ -377,6 +381,84 @@ static void rdm_strange_answers_end_a_connection(struct kunit *test)
 	}
 }
 
+/* Where TCP is listened to, beside all RDMA; closed with the test. */
+struct door {
+	struct socket		*socket;
+	struct sockaddr_in	name;
+};
+
+KUNIT_DEFINE_ACTION_WRAPPER(release_socket, sock_release, struct socket *);
+
+static struct door *open_door(struct kunit *test, const struct kofi_rdm *rdm)
+{
+	struct door *door = kunit_kzalloc(test, sizeof(*door), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, door);
+	memcpy(&door->name, &rdm->name, sizeof(door->name));
+	KUNIT_ASSERT_EQ(test, AF_INET, door->name.sin_family);
+	door->name.sin_port = 0;
+	KUNIT_ASSERT_EQ(test, 0, sock_create_kern(&init_net, PF_INET, SOCK_STREAM, IPPROTO_TCP,
+						  &door->socket));
+	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, release_socket, door->socket));
+	door->socket->sk->sk_rcvtimeo = msecs_to_jiffies(FX_WAIT_MS);
+	KUNIT_ASSERT_EQ(test, 0, kernel_bind(door->socket, (void *)&door->name, sizeof(door->name)));
+	KUNIT_ASSERT_EQ(test, 0, kernel_listen(door->socket, 1));
+	KUNIT_ASSERT_GT(test, kernel_getsockname(door->socket, (void *)&door->name), 0);
+	return door;
+}
+
+/* Whoever asks hears what it cannot read: a header with nothing behind it, and something behind that. */
+static int answer_wrongly(struct door *door)
+{
+	char heard[64], said[20 + 4] = {};
+	struct kvec in = { .iov_base = heard, .iov_len = sizeof(heard) };
+	struct kvec out = { .iov_base = said, .iov_len = sizeof(said) };
+	struct msghdr msg = { .msg_flags = MSG_NOSIGNAL };
+	struct socket *asker;
+	int ret;
+
+	ret = kernel_accept(door->socket, &asker, 0);
+	if (ret)
+		return ret;
+	asker->sk->sk_rcvtimeo = msecs_to_jiffies(FX_WAIT_MS);
+	ret = kernel_sendmsg(asker, &msg, &out, 1, sizeof(said));
+	/* Until it has gone. */
+	while (ret > 0)
+		ret = kernel_recvmsg(asker, &msg, &in, 1, sizeof(heard), 0);
+	sock_release(asker);
+	return ret;
+}
+
+#define ASKS	6
+
+/* siw takes what comes too soon for a part of the answer, and so an answer that is wrong is none. */
+static void rdm_04_an_answer_that_cannot_be_read_is_asked_for_again(struct kunit *test)
+{
+	struct kofi_fabric_fx *fx = fx_open(test);
+	struct kofi_rdm *rdm = rdm_open(test, NULL), *other;
+	u8 *out = tr_buffer(test, LEN);
+	struct fi_cq_err_entry error;
+	struct door *door;
+	fi_addr_t addr;
+
+	if (!tr_is_iwarp(fx->info))
+		kunit_skip(test, "answers do not come over TCP");
+	door = open_door(test, rdm);
+	KUNIT_ASSERT_EQ(test, 1, rdm_insert(rdm, &door->name, &addr, 0));
+	KUNIT_ASSERT_EQ(test, 0, rdm_send(rdm, addr, out, LEN, out));
+	for (int i = 0; i < ASKS; i++) {
+		KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_readerr(rdm->cq, &error, 0));
+		KUNIT_ASSERT_EQ_MSG(test, 0, answer_wrongly(door), "asked %d times", i);
+	}
+	KUNIT_ASSERT_EQ(test, 0, fx_wait_comp_error(test, rdm->cq, &error));
+	KUNIT_EXPECT_PTR_EQ(test, (void *)out, error.op_context);
+	KUNIT_EXPECT_EQ(test, FI_ECONNABORTED, error.err);
+	/* That has been all, and says nothing of who is there later. */
+	kunit_release_action(test, release_socket, door->socket);
+	other = rdm_open(test, &(struct rdm_opts){ .port = ntohs(door->name.sin_port) });
+	rdm_exchange(test, rdm, addr, other);
+}
+
 static struct kunit_case cases[] = {
 	KUNIT_CASE(rdm_07_a_name_is_free_when_its_message_is_whole),
 	KUNIT_CASE_SLOW(rdm_06_who_comes_again_does_not_leave_more),
@@ -386,6 +468,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE_SLOW(rdm_many_that_say_nothing),
 	KUNIT_CASE_SLOW(rdm_04_who_always_asks_itself_is_given_up),
 	KUNIT_CASE(rdm_strange_answers_end_a_connection),
+	KUNIT_CASE(rdm_04_an_answer_that_cannot_be_read_is_asked_for_again),
 	{}
 };
 

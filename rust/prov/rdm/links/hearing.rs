@@ -188,11 +188,13 @@ impl Station {
 }
 
 /// What a peer has said with its refusal, if that is why there is no connection. Elsewhere than on iWARP who
-/// says nothing is not there.
+/// says nothing is not there; and there an answer that could not be read (`siw_recv_mpa_rr()`, where
+/// something is right behind it) says nothing, either.
 fn refusal(event: &Event, errno: Errno, is_iwarp: bool) -> Refusal {
     match (errno, Refusal::from_bytes(event.data())) {
         (Errno::ECONNREFUSED, Refusal::Unknown) if !is_iwarp => Refusal::Refused,
         (Errno::ECONNREFUSED, refusal) => refusal,
+        (Errno::ECONNABORTED, _) if is_iwarp => Refusal::Unknown,
         _ => Refusal::Refused,
     }
 }
