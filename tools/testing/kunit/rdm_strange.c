@@ -2,9 +2,9 @@
 /* What a datagram endpoint makes of peers that connect strangely, or say strange things. */
 
 #include <linux/delay.h>
+#include <linux/in.h>
 #include <linux/mm.h>
 #include <linux/net.h>
-#include <linux/tcp.h>
 #include <net/net_namespace.h>
 #include <net/sock.h>
 
@@ -421,7 +421,10 @@ static int answer_wrongly(struct door *door)
 	if (ret)
 		return ret;
 	asker->sk->sk_rcvtimeo = msecs_to_jiffies(FX_WAIT_MS);
-	ret = kernel_sendmsg(asker, &msg, &out, 1, sizeof(said));
+	/* It hears nothing before it has asked. */
+	ret = kernel_recvmsg(asker, &msg, &in, 1, sizeof(heard), 0);
+	if (ret > 0)
+		ret = kernel_sendmsg(asker, &msg, &out, 1, sizeof(said));
 	/* Until it has gone. */
 	while (ret > 0)
 		ret = kernel_recvmsg(asker, &msg, &in, 1, sizeof(heard), 0);
