@@ -41,6 +41,11 @@ impl Lane {
 }
 
 impl Peer {
+    /// Whether something is to be sent by its connection that has not begun.
+    fn has_more(&self) -> bool {
+        !self.waiting.is_empty() || self.is_opening
+    }
+
     /// What is under way by its connection, as far as this end has to do with it.
     fn business(&self) -> Business {
         let Some(lane) = &self.lane else {
@@ -90,7 +95,7 @@ impl Peer {
             return None;
         }
         match self.business() {
-            Business::None => Some((!self.waiting.is_empty(), lane.used)),
+            Business::None => Some((self.has_more(), lane.used)),
             Business::Settling => Some((true, lane.used)),
             Business::Open => None,
         }
@@ -105,7 +110,7 @@ impl Traffic {
         let Some(Some(peer)) = peers.get_mut(slot as usize) else {
             return false;
         };
-        let (business, is_more) = (peer.business(), !peer.waiting.is_empty());
+        let (business, is_more) = (peer.business(), peer.has_more());
         let Some(lane) = peer.lane.as_mut().filter(|lane| lane.is_open()) else {
             return false;
         };
@@ -196,15 +201,16 @@ impl Traffic {
     /// Has connections end that nobody has used since the last time.
     pub(super) fn dismiss_idle(&mut self, outlets: &Outlets) {
         for slot in 0..self.peers.len() as u32 {
-            let Some(Peer { lane, waiting, .. }) = self.peer(slot) else {
+            let Some(peer) = self.peer(slot) else {
                 continue;
             };
-            let lane = lane.as_mut();
+            let has_more = peer.has_more();
+            let lane = peer.lane.as_mut();
             let Some(lane) = lane.filter(|lane| lane.is_open() && lane.is_polite()) else {
                 continue;
             };
             // Somebody waits until the peer has room; at first it has told of none.
-            let is_awaited = !waiting.is_empty() || !lane.credits.are_there();
+            let is_awaited = has_more || !lane.credits.are_there();
             if lane.idle.look(lane.used) > 0 && !is_awaited {
                 self.dismiss(outlets, slot);
             }

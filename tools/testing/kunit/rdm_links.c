@@ -100,13 +100,14 @@ static void rdm_04_what_is_used_or_never_idle_stays(struct kunit *test)
 /* A message that is offered and not received is under way, however long that takes. */
 static void rdm_04_what_is_under_way_keeps_its_connection(struct kunit *test)
 {
-	struct kofi_rdm *a = open_with(test, 0, 20), *b = open_with(test, 0, 20);
+	struct kofi_rdm *a = open_with(test, 0, 200), *b = open_with(test, 0, 200);
 	fi_addr_t to_b = rdm_know(test, a, b);
 	u8 *out = tr_buffer(test, LONG), *in = tr_buffer(test, LONG);
 
 	tr_fill(out, LONG, 1);
 	KUNIT_ASSERT_EQ(test, 0, rdm_send(a, to_b, out, LONG, out));
-	msleep(200);
+	rdm_await_connected(test, a, 1);
+	msleep(1000);
 	KUNIT_EXPECT_EQ(test, 1, rdm_connected(a));
 	KUNIT_ASSERT_EQ(test, 0, rdm_recv(b, FI_ADDR_UNSPEC, in, LONG, in));
 	rdm_expect(test, b, in, NULL);
