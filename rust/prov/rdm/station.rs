@@ -24,7 +24,7 @@ use super::{
     office::Size,
     outlets::Outlets,
     traffic::{
-        source_of,
+        Batch,
         Floor,
         Traffic,
         BATCH,
@@ -113,14 +113,6 @@ pub(super) struct Local {
     /// From the first connection on: what completes there is put into the other queue.
     pub(super) queue: OnceBox<Arc<CompletionQueue>>,
     pub(super) events: Arc<EventQueue>,
-}
-
-/// What there was to be handled.
-struct Taken {
-    /// Nothing is left.
-    is_all: bool,
-    /// Something has come of it.
-    has_come: bool,
 }
 
 /// See the module.
@@ -270,37 +262,14 @@ impl Station {
     }
 
     /// Handles a batch, and has the handler called for the next completion if there was none and it `arms`.
-    fn take(&self, bound: &Bound, arms: bool) -> Taken {
-        let queue = &*bound.queue;
+    fn take(&self, bound: &Bound, arms: bool) -> Batch {
         let mut floor = self.traffic.lock();
         let (traffic, outlets) = floor.parts();
-        let room = traffic.found.room();
-        let found = match arms {
-            true => {
-                // Before it is: whoever is called for a completion says that it is not any more.
-                write_once(&self.is_armed, 1);
-                queue.read(room)
-            }
-            false => queue.whole().read(Shape::entries(room)),
-        };
-        let (has_come, is_all) = match found {
-            Ok(count) => {
-                for at in 0..count {
-                    traffic.land_found(outlets, at);
-                }
-                // Only who finds nothing arms.
-                (true, !arms && count < BATCH)
-            }
-            Err(Errno::EAVAIL) => {
-                if let Ok(failure) = queue.whole().read_error() {
-                    let (context, errno) = (failure.completion.context, failure.errno);
-                    let source = source_of(failure.completion.source);
-                    traffic.land(outlets, context, source, Err(errno));
-                }
-                (true, false)
-            }
-            Err(_) => (false, true),
-        };
+        if arms {
+            // Before it is: whoever is called for a completion says that it is not any more.
+            write_once(&self.is_armed, 1);
+        }
+        let Batch { has_come, is_all } = traffic.take(outlets, &bound.queue, arms);
         let is_calling = traffic.is_calling();
         // Its reader may have made room.
         let awaits_reader = traffic.awaits_reader();
@@ -311,7 +280,7 @@ impl Station {
         if awaits_reader {
             self.deliver(bound);
         }
-        Taken {
+        Batch {
             has_come: has_come || awaits_reader,
             is_all,
         }

@@ -59,7 +59,11 @@ use crate::{
     },
     fi::{
         av::AddressVector,
-        cq::Sourced,
+        cq::{
+            CompletionQueue,
+            Shape,
+            Sourced, //
+        },
         eq::Source,
         memory::{
             Context,
@@ -181,8 +185,16 @@ pub(super) fn break_off(peers: &mut Peers, calls: &mut Queue<u32>, slot: u32, at
     }
 }
 
+/// What there was to be handled of what has come.
+pub(super) struct Batch {
+    /// Nothing is left.
+    pub(super) is_all: bool,
+    /// Something has come of it.
+    pub(super) has_come: bool,
+}
+
 /// Whose completion it is that a lower queue tells of, where it says so.
-pub(super) fn source_of(source: fi_addr_t) -> Option<Source> {
+fn source_of(source: fi_addr_t) -> Option<Source> {
     (source != FI_ADDR_NOTAVAIL).then_some(Source(source as usize))
 }
 
@@ -494,6 +506,36 @@ impl Traffic {
         }
     }
 
+    /// Handles a batch of what the lower `queue` tells of, and has its handler called for the next if there was
+    /// nothing and it `arms`.
+    #[inline]
+    pub(super) fn take(&mut self, outlets: &Outlets, queue: &CompletionQueue, arms: bool) -> Batch {
+        let room = self.found.room();
+        let found = match arms {
+            true => queue.read(room),
+            false => queue.whole().read(Shape::entries(room)),
+        };
+        let (has_come, is_all) = match found {
+            Ok(count) => {
+                for at in 0..count {
+                    self.land_found(outlets, at);
+                }
+                // Only who finds nothing arms.
+                (true, !arms && count < BATCH)
+            }
+            Err(Errno::EAVAIL) => {
+                if let Ok(failure) = queue.whole().read_error() {
+                    let (context, errno) = (failure.completion.context, failure.errno);
+                    let source = source_of(failure.completion.source);
+                    self.land(outlets, context, source, Err(errno));
+                }
+                (true, false)
+            }
+            Err(_) => (false, true),
+        };
+        Batch { is_all, has_come }
+    }
+
     /// What has come of something that a lower endpoint had in hand; where connections share what they
     /// receive with, `source` is the one.
     #[inline]
@@ -516,7 +558,7 @@ impl Traffic {
 
     /// The same of a completion that has been [`found`](Self::found).
     #[inline(always)]
-    pub(super) fn land_found(&mut self, outlets: &Outlets, at: usize) {
+    fn land_found(&mut self, outlets: &Outlets, at: usize) {
         let Some(entry) = self.found.nth(at) else {
             return;
         };
