@@ -70,6 +70,8 @@ use kernel::{
 /// The provider.
 pub(crate) struct Loop;
 
+pub(in crate::prov) use ep::Endpoint;
+
 /// For the tables of the C API: who posts and who polls.
 pub(crate) mod data_path {
     pub(crate) use super::{

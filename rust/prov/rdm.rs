@@ -15,6 +15,7 @@ mod assembling;
 mod below;
 mod buffers;
 mod credits;
+mod direct;
 mod domain;
 mod endpoint;
 mod fabric;

@@ -26,6 +26,7 @@ use crate::{
     },
 };
 use core::ptr;
+use kernel::prelude::*;
 
 /// Most parts that the memory of a message may have.
 pub(in crate::prov) const MOST_PARTS: usize = 4;
@@ -423,6 +424,56 @@ impl Incoming {
     }
 }
 
+/// The bytes of a message that has come.
+pub(in crate::prov) trait Payload {
+    /// How many there are.
+    fn len(&self) -> usize;
+
+    /// Copies them to where they are wanted, and says for how many there was room.
+    fn deliver(&self, to: &Incoming) -> usize;
+
+    /// Keeps a copy of them. Any context.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM, which is to be expected.
+    fn keep(&self) -> Result<KVec<u8>>;
+}
+
+impl Payload for [u8] {
+    #[inline(always)]
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    #[inline(always)]
+    fn deliver(&self, to: &Incoming) -> usize {
+        to.write(0, self)
+    }
+
+    fn keep(&self) -> Result<KVec<u8>> {
+        let mut copy = KVec::with_capacity(self.len(), GFP_NOWAIT)?;
+        copy.extend_from_slice(self, GFP_NOWAIT)?;
+        Ok(copy)
+    }
+}
+
+impl Payload for Outgoing {
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    fn deliver(&self, to: &Incoming) -> usize {
+        self.copy(0, self.len().min(to.len()), to, 0)
+    }
+
+    fn keep(&self) -> Result<KVec<u8>> {
+        let mut copy = KVec::from_elem(0, self.len(), GFP_NOWAIT)?;
+        self.read(0, &mut copy);
+        Ok(copy)
+    }
+}
+
 #[kernel::prelude::kunit_tests(kofi_prov_bounce)]
 mod tests {
     use super::*;
@@ -430,10 +481,7 @@ mod tests {
         random::Repeatable,
         Result, //
     };
-    use kernel::{
-        page::PAGE_SIZE,
-        prelude::*, //
-    };
+    use kernel::page::PAGE_SIZE;
 
     fn numbers(len: usize) -> Result<VVec<u8>> {
         let mut bytes = VVec::with_capacity(len, GFP_KERNEL)?;

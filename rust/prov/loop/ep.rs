@@ -28,7 +28,8 @@ use super::{
         Mover,
         Outfit,
         Pipe,
-        Receiver, //
+        Receiver,
+        User, //
     },
     port::Port,
     receives::Share,
@@ -60,6 +61,7 @@ use crate::{
             Told, //
         },
         cq::CompletionQueue,
+        ep,
         eq::{
             Event,
             EventQueue,
@@ -198,6 +200,29 @@ impl Endpoint {
             }),
             GFP_KERNEL,
         )?)
+    }
+
+    /// That of an endpoint, if it has one.
+    #[inline]
+    pub(in crate::prov) fn of(ep: &ep::Endpoint) -> Option<&Self> {
+        ep.core().as_any().downcast_ref()
+    }
+
+    /// The peer may call on `who`, by whom this is used, until it is closed.
+    pub(in crate::prov) fn introduce(&self, who: Arc<dyn Any + Send + Sync>) {
+        let source = self.source;
+        self.inbound.introduce(User { who, source });
+    }
+
+    /// Calls on whoever uses the peer, and says by which endpoint that knows of it; None if something is under
+    /// way to the peer, or nobody can be called on. The connection does not end meanwhile. Any context.
+    #[inline]
+    pub(in crate::prov) fn call_on<R>(
+        &self,
+        call: impl FnOnce(&(dyn Any + Send + Sync), Source) -> R,
+    ) -> Option<R> {
+        let outbound = self.outbound.as_ref()?;
+        outbound.call_on(|user| call(&*user.who, user.source))
     }
 
     /// Its part in receives that it shares.

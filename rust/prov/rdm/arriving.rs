@@ -8,6 +8,7 @@
 //! says of our own messages is heard all the same.
 
 use super::{
+    bounce::Payload,
     credits::Absurd,
     matching::Title,
     operating::Request,
@@ -218,7 +219,7 @@ impl Traffic {
             _ if is_held => Ok(Taken::Later),
             Head::Segment(segment) => self.first_segment(outlets, &mail, &segment, payload),
             Head::Offer { id, ranges, .. } => self.offered(outlets, &mail, id, ranges),
-            _ => Ok(self.eager(outlets, &mail, payload)),
+            _ => Ok(self.eager(outlets, &mail, payload, true)),
         }
     }
 
@@ -292,10 +293,22 @@ impl Traffic {
         }
     }
 
-    /// A message in one packet.
-    fn eager(&mut self, outlets: &Outlets, mail: &Mail, payload: &[u8]) -> Taken {
-        let receive = match self.meet(outlets, &mail.title, &mail.message) {
-            Ok(receive) => receive,
+    /// A message all of which is there; where it lacks something it waits if it `may_wait`.
+    #[inline(always)]
+    pub(super) fn eager(
+        &mut self,
+        outlets: &Outlets,
+        mail: &Mail,
+        payload: &(impl Payload + ?Sized),
+        may_wait: bool,
+    ) -> Taken {
+        match self.meet(outlets, &mail.title, &mail.message) {
+            Ok(receive) => {
+                let len = payload.deliver(&receive.into);
+                self.end_receive(outlets, receive, &mail.title, &mail.message, len);
+                Taken::Done
+            }
+            Err(_) if !may_wait => Taken::Later,
             Err(lacks) => {
                 // It may be looked at again and again: what there is no room for is not copied first.
                 let letter = match self.has_room(mail, ENVELOPE + payload.len()) || !mail.is_bounded
@@ -303,12 +316,9 @@ impl Traffic {
                     true => Letter::whole(mail.title, mail.message, mail.slot, payload),
                     false => Err(Errno::ENOMEM),
                 };
-                return self.park(outlets, mail, letter, lacks);
+                self.park(outlets, mail, letter, lacks)
             }
-        };
-        let len = receive.into.write(0, payload);
-        self.end_receive(outlets, receive, &mail.title, &mail.message, len);
-        Taken::Done
+        }
     }
 
     /// A message that is to be fetched.

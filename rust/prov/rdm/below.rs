@@ -11,7 +11,10 @@
 
 use super::super::{
     common::mr::Regions,
-    r#loop::Beside, //
+    r#loop::{
+        self,
+        Beside, //
+    }, //
 };
 use crate::{
     abi::{
@@ -101,9 +104,20 @@ impl Below {
 pub(super) struct Lower {
     pub(super) ep: Arc<ep::Endpoint>,
     pub(super) route: Route,
+    /// Whether it is loop's, and so the other end on this host.
+    pub(super) is_near: bool,
 }
 
 impl Lower {
+    /// That endpoint, on that route.
+    pub(super) fn new(ep: Arc<ep::Endpoint>, route: Route) -> Self {
+        Self {
+            is_near: r#loop::Endpoint::of(&ep).is_some(),
+            ep,
+            route,
+        }
+    }
+
     /// Posts a transmit, as its provider does.
     #[inline(always)]
     pub(super) fn transmit(&self, operation: Operation<'_>, message: &Message<'_>) -> Result {

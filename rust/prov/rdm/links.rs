@@ -8,7 +8,10 @@
 mod hearing;
 
 use super::{
-    super::r#loop::is_heard,
+    super::r#loop::{
+        self,
+        is_heard, //
+    },
     agenda::{
         Agenda,
         Patience, //
@@ -140,6 +143,8 @@ pub(super) struct Links {
     pub(super) listeners: [Option<Arc<PassiveEndpoint>>; 2],
     /// Where it listens, or is to.
     pub(super) local: Option<SocketAddr>,
+    /// Whose they are, for peers on this host to call on; until all are closed.
+    pub(super) this: Option<Arc<Station>>,
     /// Which endpoint this is: another one at the same address has another number.
     instance: u32,
     /// What peers are told that is understood here.
@@ -169,6 +174,7 @@ impl Links {
             list: KVVec::new(),
             listeners: [const { None }; 2],
             local,
+            this: None,
             instance: (random() as u32).max(1),
             extensions: EXTENSIONS.and_contexts(contexts),
             is_iwarp: lower.ep().is_some_and(|ep| ep.protocol == FI_PROTO_IWARP),
@@ -420,6 +426,9 @@ impl Station {
             lower.bind_receives(shared, 0)?;
         }
         lower.enable()?;
+        if let (Some(near), Some(this)) = (r#loop::Endpoint::of(&lower), &links.this) {
+            near.introduce(this.clone());
+        }
         let mut parts = Queue::new();
         for _ in 0..PARTIALS {
             parts.push(Own::new(Parts::idle(Collected::idle()))?);
@@ -439,10 +448,7 @@ impl Station {
         let credits = Credits::new(flow, said.is_some());
         let turns = Turns::new(links.is_iwarp && route == Route::Wire);
         let mut lane = Lane::new(
-            Lower {
-                ep: lower.clone(),
-                route,
-            },
+            Lower::new(lower.clone(), route),
             attempt,
             shared,
             credits,
@@ -641,7 +647,7 @@ impl Station {
     /// more.
     pub(super) fn hang_up(&self, reclaim: &mut dyn FnMut(Context)) {
         let mut links = self.links.lock();
-        drop(links.alarm.take());
+        drop((links.alarm.take(), links.this.take()));
         // Who listens at the device's port next has the other's, too.
         for listener in links.listeners.iter_mut().rev() {
             if let Some(listener) = listener.take() {

@@ -189,7 +189,13 @@ impl Station {
         if let Some(watchers) = self.domain.watchers().filter(|_| self.is_local) {
             watchers.add(self)?;
         }
-        if !self.bound.fill(bound) {
+        let mut links = self.links.lock();
+        let is_first = self.bound.fill(bound);
+        if is_first {
+            links.this = Some(self.clone());
+        }
+        drop(links);
+        if !is_first {
             if let Some(watchers) = self.domain.watchers() {
                 watchers.remove(self);
             }

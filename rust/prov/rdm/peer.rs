@@ -109,7 +109,7 @@ pub(super) struct Lane {
     pub(super) atomics: usize,
     /// What has come of operations that the peer has asked for, and is to be sent.
     pub(super) answers: Queue<Packet>,
-    /// Part of a message is on its way whose rest has no other packet.
+    /// Part of a message is on its way whose rest has no other packet, or one is being handed over.
     pub(super) is_carrying: bool,
     /// Whether it is to end, as it is not needed.
     pub(super) parting: Parting,
@@ -171,8 +171,8 @@ impl Lane {
     /// # Errors
     ///
     /// -FI_EOPNOTSUPP if it knows of none, -FI_EINVAL if it has not as many.
-    pub(super) fn check_context(&self, packet: &Packet) -> Result {
-        match (packet.context(), self.extensions.contexts()) {
+    pub(super) fn check_context(&self, context: u8) -> Result {
+        match (context, self.extensions.contexts()) {
             (0, _) => Ok(()),
             (_, None) => Err(Errno::EOPNOTSUPP),
             (context, Some(contexts)) if usize::from(context) < contexts => Ok(()),

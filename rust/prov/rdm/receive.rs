@@ -3,7 +3,10 @@
 //! Receives of the consumer's, and the messages that wait for one.
 
 use super::{
-    bounce::Incoming,
+    bounce::{
+        Incoming,
+        Payload, //
+    },
     buffers::Place,
     flights::Numbered,
     matching::{
@@ -376,9 +379,9 @@ impl Letter {
         title: Title,
         message: Message,
         slot: u32,
-        bytes: &[u8],
+        payload: &(impl Payload + ?Sized),
     ) -> Result<Own<Self>> {
-        let body = Body::Whole(copy(bytes)?);
+        let body = Body::Whole(payload.keep()?);
         Own::at_once(Self::new(title, message, slot, body))
     }
 
@@ -390,12 +393,6 @@ impl Letter {
                 Body::Offer { .. } | Body::Parts(_) | Body::Guest(_) => 0,
             }
     }
-}
-
-fn copy(bytes: &[u8]) -> Result<KVec<u8>> {
-    let mut copy = KVec::with_capacity(bytes.len(), GFP_NOWAIT)?;
-    copy.extend_from_slice(bytes, GFP_NOWAIT)?;
-    Ok(copy)
 }
 
 /// A message that comes in segments.
@@ -455,7 +452,7 @@ impl Collected {
             Some(receive) => {
                 receive.into.write(self.len, bytes);
             }
-            None => self.chunks.push(Own::at_once(copy(bytes)?)?),
+            None => self.chunks.push(Own::at_once(bytes.keep()?)?),
         }
         self.len += bytes.len();
         Ok(())

@@ -39,6 +39,8 @@ struct rdm_opts {
 	bool		is_far;
 };
 
+/* Whether all reach each other without a device. */
+bool rdm_are_near(void);
 /* Hints for datagrams, which may go by the device alone: see the module's parameter. Freed with the test. */
 struct fi_info *rdm_hints(struct kunit *test);
 /* An endpoint that can be reached; closed with the test. opts may be NULL. */

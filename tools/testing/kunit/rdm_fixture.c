@@ -11,6 +11,11 @@ static char *local = "none";
 module_param(local, charp, 0444);
 MODULE_PARM_DESC(local, "which datagram endpoints reach those of this host without the device: none, all, some");
 
+bool rdm_are_near(void)
+{
+	return !strcmp(local, "all");
+}
+
 /* Of some, every second one does. */
 static bool is_local(void)
 {
@@ -18,7 +23,7 @@ static bool is_local(void)
 
 	if (!strcmp(local, "some"))
 		return atomic_inc_return(&turns) % 2;
-	return !strcmp(local, "all");
+	return rdm_are_near();
 }
 
 struct fi_info *rdm_hints(struct kunit *test)

@@ -14,7 +14,10 @@ use super::{
             Report,
             Work, //
         },
-        posting::Use,
+        posting::{
+            Packet,
+            Use, //
+        },
     },
     Endpoint, //
 };
@@ -98,7 +101,7 @@ impl Endpoint {
             true => Source::Copied(Outgoing::at_once(message.memory)?),
             false => Source::Lent(Lent::new(message.memory, message.descriptors)?),
         };
-        self.start((exit, bound), &to, len, report, |packet| {
+        self.start((exit, bound), &to, len, report, |packet: &mut Packet| {
             let local = match source {
                 Source::Lent(lent) => Local::Lent(lent),
                 Source::Copied(memory) => Local::Packet(memory.read(0, packet.bytes())),

@@ -13,7 +13,10 @@ use super::{
             Report,
             Work, //
         },
-        posting::Use,
+        posting::{
+            Packet,
+            Use, //
+        },
         wire::{
             Call,
             Head,
@@ -116,7 +119,7 @@ impl Endpoint {
             op: op.to_raw() as u8,
             datatype: datatype.to_raw() as u8,
         };
-        self.start((exit, bound), &to, len, report, |packet| {
+        self.start((exit, bound), &to, len, report, |packet: &mut Packet| {
             let room = packet.operands();
             let first = operands.read(0, room);
             let second = room

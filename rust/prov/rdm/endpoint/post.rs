@@ -8,28 +8,25 @@ use super::{
             Incoming,
             Outgoing, //
         },
+        direct::{
+            Parcel,
+            Shortcut, //
+        },
         looking::Fate,
         matching::Wish,
-        order::{
-            Long,
-            Offer,
-            Phase,
-            Report,
-            Work, //
-        },
+        order::Report,
         outlets::{
             Looking,
             Outlets, //
         },
-        posting::{
-            Packet,
-            Use, //
-        },
+        posting::Packet,
         station::Bound,
-        traffic::Traffic,
+        traffic::{
+            Floor,
+            Traffic, //
+        },
         wire::{
             self,
-            Head,
             EAGER, //
         },
     },
@@ -39,6 +36,7 @@ use super::{
 use crate::{
     abi::{
         flags::*,
+        lock::FastLockIrqGuard,
         Errno,
         Result,
         FI_ADDR_UNSPEC, //
@@ -58,9 +56,6 @@ pub(super) const SEND_FLAGS: u64 = FI_COMPLETION
     | FI_INJECT_COMPLETE
     | FI_TRANSMIT_COMPLETE;
 
-/// Most bytes of a message that is sent in segments: a longer one is offered.
-const SEGMENTED: usize = 8 * EAGER;
-
 /// Flags that a receive may have.
 const RECEIVE_FLAGS: u64 = FI_COMPLETION | FI_MORE;
 
@@ -69,6 +64,37 @@ pub(in super::super) const LOOK_FLAGS: u64 = FI_PEEK | FI_CLAIM | FI_DISCARD;
 
 /// What has been claimed is not wanted after all.
 const CLAIMED_AWAY: u64 = FI_CLAIM | FI_DISCARD;
+
+/// What an operation is started with.
+pub(super) trait Starting {
+    /// Makes it of a packet.
+    fn fill(self, packet: &mut Packet);
+
+    /// The message that it is, if that may go without one.
+    #[inline(always)]
+    fn parcel(&self) -> Option<&Parcel> {
+        None
+    }
+}
+
+impl<F: FnOnce(&mut Packet)> Starting for F {
+    #[inline(always)]
+    fn fill(self, packet: &mut Packet) {
+        self(packet);
+    }
+}
+
+impl Starting for Parcel {
+    #[inline(always)]
+    fn fill(self, packet: &mut Packet) {
+        self.pack(packet);
+    }
+
+    #[inline(always)]
+    fn parcel(&self) -> Option<&Parcel> {
+        Some(self)
+    }
+}
 
 impl Endpoint {
     /// Sends a message.
@@ -117,31 +143,14 @@ impl Endpoint {
             len: len as u64,
             data: has_data.then_some(message.data),
         };
-        self.start((exit, bound), &to, len, report, |packet| match len {
-            len if len <= EAGER => {
-                memory.read(0, packet.payload());
-                packet.write(0, &Head::Eager(title), len);
-                packet.usage = Use::Order(Work::Eager);
-            }
-            len if len <= SEGMENTED => {
-                packet.usage = Use::Order(Work::Segments(Long {
-                    message: title,
-                    from: memory,
-                    next: 0,
-                }));
-            }
-            _ => {
-                packet.usage = Use::Order(Work::Offer(Offer {
-                    message: title,
-                    from: memory,
-                    region: None,
-                    phase: Phase::Offered(None),
-                }));
-            }
-        })
+        let parcel = Parcel {
+            message: title,
+            from: memory,
+        };
+        self.start((exit, bound), &to, len, report, parcel)
     }
 
-    /// Starts an operation on so many bytes, with a packet of which `fill` makes it.
+    /// Starts an operation on so many bytes.
     #[inline(always)]
     pub(super) fn start(
         &self,
@@ -149,7 +158,7 @@ impl Endpoint {
         to: &SocketAddr,
         len: usize,
         report: Report,
-        fill: impl FnOnce(&mut Packet),
+        what: impl Starting,
     ) -> Result {
         if !exit.queue.reserve() {
             self.station
@@ -162,8 +171,17 @@ impl Endpoint {
             return Err(Errno::EAGAIN);
         }
         let mut floor = self.station.traffic.lock();
+        let slot = floor.number_of(to, &bound.ways);
+        if let (Some(slot), Some(parcel)) = (slot, what.parcel()) {
+            if let Some(shortcut) = floor.shortcut(slot, &parcel.message) {
+                drop(floor);
+                match self.hand_over(bound, &shortcut, parcel, &report) {
+                    None => return Ok(()),
+                    Some(again) => floor = again,
+                }
+            }
+        }
         let (traffic, outlets) = floor.parts();
-        let slot = traffic.number_of(to, &bound.ways);
         let sent = outlets.sent.of(report.by);
         let Some(mut packet) = traffic.packet(to, slot) else {
             sent.refused();
@@ -173,7 +191,7 @@ impl Endpoint {
         };
         sent.began(report.flags, len);
         packet.begin(report);
-        fill(&mut packet);
+        what.fill(&mut packet);
         traffic.send(outlets, to, slot, packet);
         let is_calling = traffic.is_calling();
         drop(floor);
@@ -181,6 +199,35 @@ impl Endpoint {
             bound.kick();
         }
         Ok(())
+    }
+
+    /// Hands a message to a peer on this host; if that does not take it, it is to go in packets, which the lock
+    /// comes back for.
+    #[inline(never)]
+    fn hand_over(
+        &self,
+        bound: &Bound,
+        shortcut: &Shortcut,
+        parcel: &Parcel,
+        report: &Report,
+    ) -> Option<FastLockIrqGuard<'_, Floor>> {
+        let is_taken = shortcut.hand(parcel);
+        let mut floor = self.station.traffic.lock();
+        let (traffic, outlets) = floor.parts();
+        if is_taken {
+            let sent = outlets.sent.of(report.by);
+            sent.began(report.flags, parcel.message.len as usize);
+        }
+        traffic.leave_shortcut(outlets, shortcut, is_taken.then_some(report));
+        if !is_taken {
+            return Some(floor);
+        }
+        let is_calling = traffic.is_calling();
+        drop(floor);
+        if is_calling {
+            bound.kick();
+        }
+        None
     }
 
     /// Posts a receive.

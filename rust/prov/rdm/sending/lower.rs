@@ -66,7 +66,7 @@ impl Peer {
         let way = lane.and_then(|lane| Some((lane.to?, lane)));
         match way {
             Some((to, lane)) if !self.is_opening && !packet.is_closed() => {
-                match lane.check_context(&packet) {
+                match lane.check_context(packet.context()) {
                     Ok(()) => go(lane, to, packet, flights, idle),
                     Err(errno) => Err((packet, Some(errno))),
                 }
