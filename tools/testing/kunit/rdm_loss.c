@@ -18,8 +18,12 @@ static unsigned int rdm_loss_mib;
 module_param(rdm_loss_mib, uint, 0644);
 MODULE_PARM_DESC(rdm_loss_mib, "how much the loss suite of datagrams moves, in MiB");
 
-/* In one packet, in several, and read by who receives. */
-static const size_t lens[] = { 0, 100, 16384, 16385, 40000, 131072, 131073, 262144 };
+static unsigned int rdm_loss_longest = 262144;
+module_param(rdm_loss_longest, uint, 0644);
+MODULE_PARM_DESC(rdm_loss_longest, "how many bytes it moves at once, at most");
+
+/* In one packet of the device's, in one of ours, in several, and read by who receives. */
+static const size_t lens[] = { 0, 100, 1000, 16384, 16385, 40000, 131072, 131073, 262144 };
 
 #define AT_ONCE		ARRAY_SIZE(lens)
 #define LONGEST		262144
@@ -52,6 +56,8 @@ struct course {
 	u8		*far, *near;
 	u64		*words, *ones, *old;
 	struct fid_mr	*far_mr, *words_mr;
+	/* How many of lens, and what is done to memory at once: bytes, and numbers. */
+	int		kinds, access, elements;
 	u64		moved;
 	u32		failures, counted;
 };
@@ -122,7 +128,7 @@ static void give_up(struct course *c, u32 round)
 	struct kunit *test = c->test;
 
 	for (int s = 0; s < SIDES; s++) {
-		for (int i = 0; i < AT_ONCE; i++) {
+		for (int i = 0; i < c->kinds; i++) {
 			struct mail *mail = &c->mail[s][i];
 
 			if (!mail->is_there || mail->send.under_way)
@@ -142,7 +148,7 @@ static void messages(struct course *c, u32 round)
 	bool is_over;
 
 	for (int s = 0; s < SIDES; s++) {
-		for (int i = 0; i < AT_ONCE; i++) {
+		for (int i = 0; i < c->kinds; i++) {
 			struct mail *mail = &c->mail[s][i];
 
 			tr_fill(mail->out, lens[i], seed + s * AT_ONCE + i);
@@ -156,7 +162,7 @@ static void messages(struct course *c, u32 round)
 	do {
 		is_over = true;
 		for (int s = 0; s < SIDES; s++) {
-			for (int i = 0; i < AT_ONCE; i++)
+			for (int i = 0; i < c->kinds; i++)
 				is_over &= carry(c, s, i, seed + i);
 		}
 		look(c);
@@ -165,7 +171,7 @@ static void messages(struct course *c, u32 round)
 		usleep_range(20, 50);
 	} while (!is_over);
 	for (int s = 0; s < SIDES; s++) {
-		for (int i = 0; i < AT_ONCE; i++) {
+		for (int i = 0; i < c->kinds; i++) {
 			KUNIT_ASSERT_TRUE_MSG(c->test, tr_intact(c->mail[s][i].in, lens[i],
 								 seed + s * AT_ONCE + i),
 					      "a message of %zu bytes is damaged", lens[i]);
@@ -185,11 +191,11 @@ static int post(struct course *c, enum access what, int nth)
 
 	switch (what) {
 	case WRITES:
-		return fi_write(ep, c->near + at, ACCESS, NULL, c->other[0], addr, key, op);
+		return fi_write(ep, c->near + at, c->access, NULL, c->other[0], addr, key, op);
 	case READS:
-		return fi_read(ep, c->near + at, ACCESS, NULL, c->other[0], addr, key, op);
+		return fi_read(ep, c->near + at, c->access, NULL, c->other[0], addr, key, op);
 	default:
-		return fi_fetch_atomic(ep, c->ones, ELEMENTS, NULL, c->old + nth * ELEMENTS, NULL,
+		return fi_fetch_atomic(ep, c->ones, c->elements, NULL, c->old + nth * ELEMENTS, NULL,
 				       c->other[0], (uintptr_t)c->words, fi_mr_key(c->words_mr),
 				       FI_UINT64, FI_SUM, op);
 	}
@@ -219,23 +225,26 @@ static void accesses(struct course *c, enum access what)
 		KUNIT_ASSERT_TRUE_MSG(c->test, time_before(jiffies, end), "an access has no end");
 		usleep_range(20, 50);
 	} while (!is_over);
-	c->moved += AT_ONCE * (what == ADDS ? 2 * ELEMENTS * sizeof(u64) : ACCESS);
+	c->moved += AT_ONCE * (what == ADDS ? 2 * c->elements * sizeof(u64) : c->access);
 }
 
 static void memory(struct course *c, u32 round)
 {
 	struct kunit *test = c->test;
 
-	tr_fill(c->near, AT_ONCE * ACCESS, ~round);
+	for (int i = 0; i < AT_ONCE; i++)
+		tr_fill(c->near + i * ACCESS, c->access, ~round + i);
 	accesses(c, WRITES);
 	memset(c->near, 0, AT_ONCE * ACCESS);
 	/* On iWARP what has been written is there when something behind it has come back. */
 	accesses(c, READS);
-	KUNIT_ASSERT_TRUE(test, tr_intact(c->far, AT_ONCE * ACCESS, ~round));
-	KUNIT_ASSERT_TRUE(test, tr_intact(c->near, AT_ONCE * ACCESS, ~round));
+	for (int i = 0; i < AT_ONCE; i++) {
+		KUNIT_ASSERT_TRUE(test, tr_intact(c->far + i * ACCESS, c->access, ~round + i));
+		KUNIT_ASSERT_TRUE(test, tr_intact(c->near + i * ACCESS, c->access, ~round + i));
+	}
 	accesses(c, ADDS);
 	c->counted += AT_ONCE;
-	for (int i = 0; i < ELEMENTS; i++) {
+	for (int i = 0; i < c->elements; i++) {
 		/* Where one has failed, it may have been done. */
 		KUNIT_ASSERT_GE(test, c->words[i], c->counted);
 		KUNIT_ASSERT_LE(test, c->words[i], c->counted + c->failures);
@@ -293,6 +302,10 @@ static void loss_of_datagrams(struct kunit *test)
 		kunit_skip(test, "see scenarios/loss.sh");
 	c = (void *)tr_vbuffer(test, sizeof(*c));
 	c->test = test;
+	while (c->kinds < AT_ONCE && lens[c->kinds] <= rdm_loss_longest)
+		c->kinds++;
+	c->access = min_t(int, rdm_loss_longest, ACCESS);
+	c->elements = min_t(int, c->access / sizeof(u64), ELEMENTS);
 	set_up(c);
 	while (c->moved >> 20 < rdm_loss_mib) {
 		messages(c, round);

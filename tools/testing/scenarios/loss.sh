@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # Packets are lost, doubled and overtaken; messages and memory accesses come through whole all the
 # same: loss.sh rxe|siw MIB MIB. There are eight tests of connected endpoints, each of which moves so much,
-# or an eighth of it where most of the time is spent waiting for what was lost, and three of datagrams,
-# each of which moves as much as the other number says.
+# or an eighth of it where most of the time is spent waiting for what was lost, and four of datagrams, of
+# which the same holds and the other number says how much.
 
 # between_hosts: two devices and a cable.
 between_hosts() {
@@ -32,9 +32,10 @@ badly() {
 	run_suites kofi_loss
 }
 
-# datagrams MIB: the same with datagrams, some of which are long: they would not bear more.
+# datagrams MIB LENGTH: the same with datagrams up to that length: long ones do not bear as much.
 datagrams() {
 	echo "$1" >/sys/module/kofi_kunit/parameters/rdm_loss_mib
+	echo "$2" >/sys/module/kofi_kunit/parameters/rdm_loss_longest
 	run_suites kofi_loss_rdm
 }
 
@@ -47,12 +48,13 @@ esac
 # For a quiet interface: a packet that meets this is refused, and rxe then ends the connection.
 tc ${namespace:+-n $namespace} qdisc add dev "$interface" root netem || fail "no netem on $interface"
 badly "$2" 4096 loss 1%
-datagrams "$3"
+datagrams "$3" 262144
 badly $((($2 + 7) / 8)) 1000 loss 5%
+datagrams $((($3 + 7) / 8)) 1000
 badly "$2" 4096 delay 1ms reorder 99%
-datagrams "$3"
+datagrams "$3" 262144
 badly "$2" 4096 duplicate 5%
-datagrams "$3"
+datagrams "$3" 262144
 tc ${namespace:+-n $namespace} qdisc del dev "$interface" root
 [ -z "$namespace" ] || kill $LEFT $RIGHT
 unload kofi_kunit kofi || fail "the modules do not unload"
