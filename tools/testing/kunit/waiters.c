@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Who waits again and again for what is there lets others run, as a kernel without preemption has nobody else
+ * run otherwise. Of completion queues cq_wait.c has it.
+ */
+
+#include "cntr.h"
+#include "sets.h"
+
+#define SHORT_MS	20
+
+/* What is there, and how that is waited for: 0 when it is. */
+struct ready {
+	void	*what;
+	ssize_t	(*wait)(void *what);
+};
+
+static ssize_t wait_for_counter(void *cntr)
+{
+	return fi_cntr_wait(cntr, 0, FX_WAIT_MS);
+}
+
+static ssize_t wait_for_event(void *eq)
+{
+	u32 event;
+	u8 byte;
+
+	return fi_eq_sread(eq, &event, &byte, 1, FX_WAIT_MS, FI_PEEK) - 1;
+}
+
+static ssize_t wait_for_member(void *set)
+{
+	return fi_wait(set, FX_WAIT_MS);
+}
+
+static int wait_on(struct tr_thread *thread)
+{
+	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
+	struct ready *ready = thread->arg;
+
+	while (!thread->result && !kthread_should_stop()) {
+		ssize_t ret = ready->wait(ready->what);
+
+		if (ret && !kthread_should_stop())
+			thread->result = ret;
+		else if (time_after(jiffies, end))
+			thread->result = -FI_ETIMEDOUT;
+	}
+	return 0;
+}
+
+static void expect_others_to_run(struct kunit *test, void *what, ssize_t (*wait)(void *what))
+{
+	struct ready *ready = (void *)tr_buffer(test, sizeof(*ready));
+	struct tr_thread *waiter;
+
+	*ready = (struct ready){ .what = what, .wait = wait };
+	waiter = tr_start(test, raw_smp_processor_id(), wait_on, ready);
+	msleep(SHORT_MS);
+	tr_stop(test, waiter);
+	KUNIT_EXPECT_EQ(test, 0, waiter->result);
+}
+
+static void cntr_02_others_run_while_it_is_reached(struct kunit *test)
+{
+	expect_others_to_run(test, cn_open(test, fx_open(test)->domain), wait_for_counter);
+}
+
+static void eq_04_others_run_while_an_event_is_there(struct kunit *test)
+{
+	struct kofi_fabric_fx *fx = fx_open(test);
+
+	KUNIT_ASSERT_EQ(test, 1, fi_eq_write(fx->eq, 7, "x", 1, 0));
+	expect_others_to_run(test, fx->eq, wait_for_event);
+}
+
+static void poll_06_others_run_while_a_member_is_ready(struct kunit *test)
+{
+	struct kofi_fabric_fx *fx = fx_open(test);
+	struct fid_wait *set = st_wait_open(test, fx->fabric, FI_WAIT_UNSPEC);
+	struct fid_eq *eq = st_wait_eq(test, fx->fabric, set);
+
+	KUNIT_ASSERT_EQ(test, 1, fi_eq_write(eq, 7, "x", 1, 0));
+	expect_others_to_run(test, set, wait_for_member);
+}
+
+static struct kunit_case cases[] = {
+	KUNIT_CASE(cntr_02_others_run_while_it_is_reached),
+	KUNIT_CASE(eq_04_others_run_while_an_event_is_there),
+	KUNIT_CASE(poll_06_others_run_while_a_member_is_ready),
+	{}
+};
+
+static struct kunit_suite suite = {
+	.name = "kofi_waiters",
+	.test_cases = cases,
+};
+
+kunit_test_suite(suite);
