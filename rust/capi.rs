@@ -35,6 +35,7 @@ mod providers;
 mod rma;
 mod sep;
 mod srx;
+mod stx;
 mod tagged;
 mod text;
 mod transfer;

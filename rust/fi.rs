@@ -12,6 +12,7 @@
 //!         ├────── AddressVector ── AddressSet
 //!         ├────── MemoryRegion
 //!         ├────── SharedReceive
+//!         ├────── SharedTransmit
 //!         ├────── ScalableEndpoint ── Endpoint
 //!         └────── Endpoint
 //! ```
@@ -49,5 +50,6 @@ pub mod rdm;
 mod roll;
 pub mod sep;
 pub mod srx;
+pub mod stx;
 pub mod wait;
 pub mod wait_set;

@@ -395,7 +395,8 @@ static inline int fi_scalable_ep_bind(struct fid_ep *sep, struct fid *bfid,
  * * -FI_EADDRINUSE - another listens where a datagram endpoint is to
  * * -FI_ENOSPC - a completion queue has no room for one more endpoint, or for all
  *   receives of a context
- * * -FI_EOPBADSTATE - in atomic context
+ * * -FI_EOPBADSTATE - in atomic context; no transmit context is bound to an
+ *   endpoint that is to share one
  * * -FI_ENOMEM - no memory, or the device has no more queue pairs
  */
 static inline int fi_enable(struct fid_ep *ep)
@@ -584,13 +585,20 @@ static inline ssize_t fi_tx_size_left(struct fid_ep *ep)
 /**
  * fi_stx_context() - open a transmit context for endpoints to share
  * @domain: its parent
- * @attr: its attributes, or %NULL
+ * @attr: how many operations all of them can have under way at once, and what
+ *	those have to be capable of: 0 for all that there is; or %NULL
  * @stx: the open context
  * @context: the caller's, kept in its fid
  *
- * Context: Any context.
- * Return: -FI_ENOSYS: the RDMA core has no transmit queues to share, and one
- * datagram endpoint's peers would use up what others send with.
+ * Of datagram endpoints, whose info says FI_SHARED_CONTEXT for what they send
+ * with. fi_ep_bind() binds it, without flags.
+ *
+ * Context: Process context, may sleep.
+ * Return: 0, or
+ *
+ * * -FI_EINVAL - %NULL; more than an endpoint has of its own, or what it cannot do
+ * * -FI_ENOSYS - of connected endpoints: a device has no send queues to share
+ * * -FI_ENODEV, -FI_ENOMEM, -FI_EOPBADSTATE in atomic context
  */
 static inline int fi_stx_context(struct fid_domain *domain,
 				 struct fi_tx_attr *attr, struct fid_stx **stx,

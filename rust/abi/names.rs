@@ -62,7 +62,8 @@ words! {
         KOFI_OBJECT_SRX "srx"
         KOFI_OBJECT_SEP "sep"
         KOFI_OBJECT_TX_CTX "tx_ctx"
-        KOFI_OBJECT_RX_CTX "rx_ctx";
+        KOFI_OBJECT_RX_CTX "rx_ctx"
+        KOFI_OBJECT_STX "stx";
 
     /// `enum kofi_object_state`
     STATE:
@@ -112,7 +113,8 @@ words! {
         KOFI_VALUE_TX_CTXS "tx_ctxs"
         KOFI_VALUE_RX_CTXS "rx_ctxs"
         KOFI_VALUE_INDEX "index"
-        KOFI_VALUE_CONNECTIONS "connections";
+        KOFI_VALUE_CONNECTIONS "connections"
+        KOFI_VALUE_STX "stx";
 }
 
 macro_rules! names {

@@ -12,7 +12,7 @@ use super::{
         header,
         Object, //
     },
-    peer, poll, sep, srx,
+    peer, poll, sep, srx, stx,
 };
 use crate::{
     abi::{
@@ -80,6 +80,7 @@ static OPS: fi_ops_domain = fi_ops_domain {
     endpoint2: Some(ep::open2),
     scalable_ep: Some(sep::open),
     srx_ctx: Some(srx::open),
+    stx_ctx: Some(stx::open),
     query_atomic: Some(atomic::query),
     ..nosys::DOMAIN
 };

@@ -19,7 +19,7 @@ use super::{
         self,
         Offload, //
     },
-    srx,
+    srx, stx,
 };
 use crate::{
     abi::{
@@ -410,6 +410,11 @@ unsafe fn try_bind(fid: *mut fid, other: *mut fid, flags: u64) -> Result {
             // SAFETY: As the C caller promises.
             let shared = unsafe { object::object::<srx::SharedObject>(other)? };
             object.endpoint.bind_receives(shared.shared(), flags)
+        }
+        Ok(abi::FI_CLASS_STX_CTX) => {
+            // SAFETY: As the C caller promises.
+            let shared = unsafe { object::object::<stx::SharedObject>(other)? };
+            object.endpoint.bind_transmits(shared.shared(), flags)
         }
         Ok(abi::FI_CLASS_CNTR) => {
             // SAFETY: As the C caller promises.

@@ -51,6 +51,10 @@ use super::{
         self,
         SharedReceive, //
     },
+    stx::{
+        self,
+        SharedTransmit, //
+    },
 };
 use crate::abi::{
     self,
@@ -253,6 +257,14 @@ impl Domain {
     /// Opens receives that endpoints share. May sleep.
     pub(crate) fn shared_receive(self: &Arc<Self>, attr: &srx::Attr) -> Result<Arc<SharedReceive>> {
         SharedReceive::new(Held::new(self)?, attr)
+    }
+
+    /// Opens what endpoints share to send with. May sleep.
+    pub(crate) fn shared_transmit(
+        self: &Arc<Self>,
+        attr: &stx::Attr,
+    ) -> Result<Arc<SharedTransmit>> {
+        SharedTransmit::new(Held::new(self)?, attr)
     }
 
     /// Has endpoints take what is posted with `owner`, which is open for as long as this is: nothing is posted

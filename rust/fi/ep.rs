@@ -35,6 +35,10 @@ use super::{
         self,
         SharedReceive, //
     },
+    stx::{
+        self,
+        SharedTransmit, //
+    },
 };
 use crate::abi::{
     flags,
@@ -45,6 +49,7 @@ use crate::abi::{
     KOFI_VALUE_EQ,
     KOFI_VALUE_RX_CQ,
     KOFI_VALUE_SRX,
+    KOFI_VALUE_STX,
     KOFI_VALUE_TX_CQ, //
 };
 use core::net::SocketAddr;
@@ -67,6 +72,7 @@ struct Plan {
     addresses: Option<Held<AddressVector>>,
     events: Option<Held<EventQueue>>,
     shared: Option<Held<SharedReceive>>,
+    packets: Option<Held<SharedTransmit>>,
     transmit: Option<Side>,
     receive: Option<Side>,
     counters: Counters,
@@ -102,9 +108,9 @@ pub struct Endpoint {
 /// What of it is told of.
 struct Shown {
     core: Arc<dyn provider::Endpoint>,
-    /// The numbers of what it has been enabled with: queues for transmits, for receives, for events, and
-    /// shared receives.
-    queues: [Atomic<u64>; 4],
+    /// The numbers of what it has been enabled with: queues for transmits, for receives, for events,
+    /// shared receives, and what it shares to send with.
+    queues: [Atomic<u64>; 5],
 }
 
 impl Tell for Shown {
@@ -114,6 +120,7 @@ impl Tell for Shown {
             KOFI_VALUE_RX_CQ,
             KOFI_VALUE_EQ,
             KOFI_VALUE_SRX,
+            KOFI_VALUE_STX,
         ];
         for (what, queue) in what.into_iter().zip(&self.queues) {
             match queue.load(Relaxed) {
@@ -165,7 +172,7 @@ impl Endpoint {
     ) -> Result<Arc<Self>> {
         let shown = Shown {
             core: core.clone(),
-            queues: [const { Atomic::new(0) }; 4],
+            queues: [const { Atomic::new(0) }; 5],
         };
         let shown = Arc::new(shown, GFP_KERNEL)?;
         // Those with any number of peers have endpoints with one below them, and open them as they are
@@ -287,6 +294,28 @@ impl Endpoint {
         })
     }
 
+    /// Binds what it shares with others to send with.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::bind_receives`].
+    pub fn bind_transmits(&self, shared: &Arc<SharedTransmit>, flags: u64) -> Result {
+        if flags != 0 {
+            return Err(Errno::EBADFLAGS);
+        }
+        if !self.core.shares_transmits() {
+            return Err(Errno::EINVAL);
+        }
+        let held = stx::hold(shared, self.domain.arc())?;
+        self.plan(|plan| match plan.packets {
+            Some(_) => Err(Errno::EINVAL),
+            None => {
+                plan.packets = Some(held);
+                Ok(())
+            }
+        })
+    }
+
     /// Binds a completion queue for FI_TRANSMIT, FI_RECV or both.
     ///
     /// # Errors
@@ -351,7 +380,7 @@ impl Endpoint {
     /// -FI_ENOCQ without a completion queue for a direction that it has. With one peer: -FI_ENOEQ without an event
     /// queue of its own or its domain's; with any: -FI_ENOAV without an address vector, its scalable
     /// endpoint's if it is a context. -FI_ENORX without the
-    /// receives that it was made to share.
+    /// receives that it was made to share, -FI_EOPBADSTATE without what it was made to share to send with.
     pub fn enable(&self) -> Result {
         let mut stage = self.stage.lock();
         let plan = match &mut *stage {
@@ -370,6 +399,9 @@ impl Endpoint {
         if self.core.shares_receives() && plan.shared.is_none() {
             return Err(Errno::ENORX);
         }
+        if self.core.shares_transmits() && plan.packets.is_none() {
+            return Err(Errno::EOPBADSTATE);
+        }
         let sides = [&plan.transmit, &plan.receive];
         let directions = [flags::FI_TRANSMIT, flags::FI_RECV];
         let has = |direction| self.core.directions() & direction != 0;
@@ -387,11 +419,13 @@ impl Endpoint {
         )?;
         let addresses = plan.addresses.as_ref();
         let shared = plan.shared.as_ref();
+        let packets = plan.packets.as_ref();
         // The plan stays whole until the provider has agreed, so that a failure can be retried.
         let bindings = Bindings {
             events: events.map(Held::new).transpose()?,
             addresses: addresses.map(|held| Held::new(held.arc())).transpose()?,
             shared: shared.map(|held| Held::new(held.arc())).transpose()?,
+            packets: packets.map(|held| Held::new(held.arc())).transpose()?,
             transmit: transmit.map(Side::again).transpose()?,
             receive: receive.map(Side::again).transpose()?,
             counters: plan.counters.again()?,
@@ -406,6 +440,7 @@ impl Endpoint {
             receive.map_or(0, |side| side.queue.number()),
             events.as_ref().map_or(0, |events| events.number()),
             shared.map_or(0, |shared| shared.number()),
+            packets.map_or(0, |packets| packets.number()),
         ];
         self.core.clone().enable(bindings)?;
         for (shown, number) in self.shown.queues.iter().zip(numbers) {

@@ -36,7 +36,8 @@ use super::{
     },
     mr::Access,
     object::Held,
-    srx, //
+    srx,
+    stx, //
 };
 use crate::abi::{
     errno::strerror,
@@ -144,6 +145,16 @@ pub trait Domain: Any + Send + Sync {
     /// -FI_ENOSYS where there are none, -FI_EINVAL for more than the device has, and for capabilities that they
     /// do not have.
     fn shared_receive(self: Arc<Self>, _attr: &srx::Attr) -> Result<Arc<dyn SharedReceive>> {
+        not_implemented()
+    }
+
+    /// Opens what endpoints share to send with. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOSYS where there is none, -FI_EINVAL for more than an endpoint has of its own, and for capabilities
+    /// that it does not have.
+    fn shared_transmit(self: Arc<Self>, _attr: &stx::Attr) -> Result<Arc<dyn SharedTransmit>> {
         not_implemented()
     }
 
@@ -285,6 +296,8 @@ pub struct Bindings {
     pub addresses: Option<Held<AddressVector>>,
     /// Where its messages go, if it shares that with others.
     pub shared: Option<Held<srx::SharedReceive>>,
+    /// What it sends with, if it shares that with others.
+    pub packets: Option<Held<stx::SharedTransmit>>,
     /// Where transmits complete: there if it has that [direction](Endpoint::directions).
     pub transmit: Option<Side>,
     /// Where receives complete: the same.
@@ -390,6 +403,11 @@ pub trait Endpoint: Any + Send + Sync {
 
     /// Whether it was made to share its receives: they have to be bound, and it posts none itself.
     fn shares_receives(&self) -> bool {
+        false
+    }
+
+    /// Whether it was made to share what it sends with: that has to be bound.
+    fn shares_transmits(&self) -> bool {
         false
     }
 
@@ -606,6 +624,19 @@ pub trait SharedReceive: Any + Send + Sync {
     /// No endpoint shares it any more. When it returns no posted memory is touched any more; the context
     /// of each receive has been given to `reclaim`. May sleep.
     fn close(&self, reclaim: &mut dyn FnMut(Context));
+}
+
+/// What endpoints share to send with: as many operations of all of them can be under way at once as there is
+/// room for.
+pub trait SharedTransmit: Any + Send + Sync {
+    /// For providers that look for their own kind.
+    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
+
+    /// Tells of itself, as a [`Tell`](super::card::Tell).
+    fn tell(&self, told: &mut Told<'_>);
+
+    /// No endpoint shares it any more. May sleep.
+    fn close(&self);
 }
 
 /// A listener.

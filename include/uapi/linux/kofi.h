@@ -437,6 +437,7 @@ enum kofi_object_kind {
 	KOFI_OBJECT_SEP,
 	KOFI_OBJECT_TX_CTX,
 	KOFI_OBJECT_RX_CTX,
+	KOFI_OBJECT_STX,
 };
 
 /**
@@ -505,6 +506,7 @@ enum kofi_object_state {
  * @KOFI_VALUE_RX_CTXS: how many receive contexts
  * @KOFI_VALUE_INDEX: the index of a context
  * @KOFI_VALUE_CONNECTIONS: how many connections an endpoint of datagrams has
+ * @KOFI_VALUE_STX: id of the transmit context that an endpoint shares with others
  *
  * Numbers of what has been done, from KOFI_VALUE_SENDS to KOFI_VALUE_OVERRUNS, begin
  * with the object, and never get smaller.
@@ -545,6 +547,7 @@ enum kofi_object_value {
 	KOFI_VALUE_RX_CTXS,
 	KOFI_VALUE_INDEX,
 	KOFI_VALUE_CONNECTIONS,
+	KOFI_VALUE_STX,
 };
 
 #define KOFI_OBJECT_VALUES	32

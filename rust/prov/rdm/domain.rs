@@ -21,6 +21,7 @@ use super::{
     },
     scalable::Scalable,
     srx::Srx,
+    stx::Stx, //
 };
 use crate::{
     abi::{
@@ -48,7 +49,8 @@ use crate::{
             Addressing, //
         },
         provider,
-        srx, //
+        srx,
+        stx, //
     },
 };
 use core::any::Any;
@@ -178,6 +180,15 @@ impl provider::Domain for Domain {
         attr: &srx::Attr,
     ) -> Result<Arc<dyn provider::SharedReceive>> {
         let shared: Arc<dyn provider::SharedReceive> = Srx::new(attr)?;
+        Ok(shared)
+    }
+
+    fn shared_transmit(
+        self: Arc<Self>,
+        attr: &stx::Attr,
+    ) -> Result<Arc<dyn provider::SharedTransmit>> {
+        let shared: Arc<dyn provider::SharedTransmit> =
+            Stx::new(context::in_process()?, &self, attr)?;
         Ok(shared)
     }
 

@@ -32,6 +32,7 @@ use super::{
         Mover,
         Station, //
     },
+    stx::Stx,
     traffic::{
         Floor,
         SENDS, //
@@ -76,7 +77,8 @@ use crate::{
             Setting,
             Side, //
         },
-        srx::SharedReceive, //
+        srx::SharedReceive,
+        stx::SharedTransmit, //
     },
 };
 use core::{
@@ -130,6 +132,7 @@ struct Holds {
     _transmit: Option<Side>,
     _receive: Option<Side>,
     shared: Option<Held<SharedReceive>>,
+    packets: Option<Held<SharedTransmit>>,
     /// Where a peer's transfers complete.
     transfers: Option<Side>,
     /// For what it leaves.
@@ -185,6 +188,8 @@ pub(crate) struct Endpoint {
     tells_strangers: bool,
     /// Whether its messages take receives that it shares with others: it has none of its own.
     shares_receives: bool,
+    /// Whether it sends with packets that it shares with others: it has none of its own.
+    shares_transmits: bool,
     /// Whether receives may take several messages.
     takes_several: bool,
     /// When less than that is left, they take no more.
@@ -256,6 +261,7 @@ impl Endpoint {
                 tells_sources: info.caps() & (FI_SOURCE | FI_SOURCE_ERR) != 0,
                 tells_strangers: info.caps() & FI_SOURCE_ERR != 0,
                 shares_receives: offer::is_shared(info),
+                shares_transmits: offer::shares_transmits(info),
                 takes_several: info.caps() & FI_MULTI_RECV != 0,
                 least: Least::new(),
                 format: info.addr_format(),
@@ -274,6 +280,7 @@ impl Endpoint {
             transmit,
             receive,
             shared,
+            packets,
             counters,
             ..
         } = bindings;
@@ -299,12 +306,13 @@ impl Endpoint {
             _transmit: transmit,
             _receive: receive,
             shared,
+            packets,
             transfers: None,
         };
         self.attach(&exits, &known, counters)?;
         if self.role == Role::Whole {
             let begun = self
-                .share(holds.shared.as_ref())
+                .share(holds.packets.as_ref(), holds.shared.as_ref())
                 .and_then(|()| self.station.begin(here, &known, self.format));
             begun.inspect_err(|_| self.detach(&exits))?;
         }
@@ -314,8 +322,16 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Has its messages take receives that it shares with others, if it does.
-    fn share(&self, shared: Option<&Held<SharedReceive>>) -> Result {
+    /// Has it send with packets that it shares with others, and its messages take such receives, if they do.
+    fn share(
+        &self,
+        packets: Option<&Held<SharedTransmit>>,
+        shared: Option<&Held<SharedReceive>>,
+    ) -> Result {
+        if let Some(packets) = packets {
+            let packets = packets.core().clone().into_any().downcast::<Stx>();
+            self.station.send_with(packets.map_err(|_| Errno::EINVAL)?);
+        }
         let Some(shared) = shared else {
             return Ok(());
         };
@@ -452,6 +468,10 @@ impl provider::Endpoint for Endpoint {
 
     fn shares_receives(&self) -> bool {
         self.shares_receives
+    }
+
+    fn shares_transmits(&self) -> bool {
+        self.shares_transmits
     }
 
     fn enable(self: Arc<Self>, bindings: Bindings) -> Result {
@@ -605,7 +625,7 @@ impl provider::Endpoint for Endpoint {
             Some(_) => KOFI_STATE_ENABLED,
             None => KOFI_STATE_OPEN,
         });
-        if self.role.sends() {
+        if self.role.sends() && !self.shares_transmits {
             told.value(KOFI_VALUE_TX_SIZE, SENDS as u64);
         }
         if self.role.receives() && !self.shares_receives {

@@ -678,6 +678,7 @@ impl Station {
                 self.with(|_, outlets| outlets.release_transmit(by));
                 reclaim(report.context);
             }
+            remains.sends.take_back(packet);
         }
         while let Some(mut receive) = remains.receives.pop() {
             if receive.is_told {

@@ -22,6 +22,8 @@ use crate::abi::{
 };
 use kernel::prelude::*;
 
+pub(super) use super::super::common::query::is_shared;
+
 /// Version of this provider.
 const PROVIDER_VERSION: u32 = 1;
 
@@ -130,19 +132,12 @@ pub(super) fn of_lower(
 ) -> Result<KBox<Info>> {
     let mut info = lower.duplicate()?;
     let is_shared = hints.is_some_and(is_shared);
+    let shares_transmits = hints.is_some_and(shares_transmits);
     let missing = hints.map_or(0, missing);
     info.set_caps((TRANSMIT_CAPS | RECEIVE_CAPS) & !missing | lower.caps() & REACH);
     info.set_mode(0);
-    *info.tx_mut()? = fi_tx_attr {
-        caps: TRANSMIT_CAPS & !(missing & FI_COLLECTIVE),
-        op_flags: FI_COMPLETION | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE,
-        msg_order: abi::FI_ORDER_SAS,
-        inject_size: EAGER,
-        size: SHARE,
-        iov_limit: MOST_PARTS,
-        rma_iov_limit: 1,
-        ..pin_init::zeroed()
-    };
+    *info.tx_mut()? = transmits();
+    info.tx_mut()?.caps &= !(missing & FI_COLLECTIVE);
     *info.rx_mut()? = fi_rx_attr {
         caps: RECEIVE_CAPS & !missing,
         op_flags: FI_COMPLETION,
@@ -160,14 +155,16 @@ pub(super) fn of_lower(
         protocol: abi::FI_PROTO_RXM,
         protocol_version: 1,
         max_msg_size: most(lower),
-        tx_ctx_cnt: match is_shared {
-            // Contexts of a scalable endpoint have receives of their own.
-            true => 1,
-            false => asked(|ep| ep.tx_ctx_cnt),
+        // Contexts of a scalable endpoint have packets and receives of their own.
+        tx_ctx_cnt: match (shares_transmits, is_shared) {
+            (true, _) => abi::FI_SHARED_CONTEXT,
+            (false, true) => 1,
+            (false, false) => asked(|ep| ep.tx_ctx_cnt),
         },
-        rx_ctx_cnt: match is_shared {
-            true => abi::FI_SHARED_CONTEXT,
-            false => asked(|ep| ep.rx_ctx_cnt),
+        rx_ctx_cnt: match (is_shared, shares_transmits) {
+            (true, _) => abi::FI_SHARED_CONTEXT,
+            (false, true) => 1,
+            (false, false) => asked(|ep| ep.rx_ctx_cnt),
         },
         ..pin_init::zeroed()
     })?;
@@ -176,6 +173,7 @@ pub(super) fn of_lower(
             cq_data_size: REMOTE_DATA_SIZE,
             max_ep_tx_ctx: CONTEXTS,
             max_ep_rx_ctx: CONTEXTS,
+            max_ep_stx_ctx: 1,
             max_ep_srx_ctx: 1,
             ..domain
         })?;
@@ -195,10 +193,24 @@ pub(super) fn of_lower(
     Ok(info)
 }
 
-/// Whether an endpoint of an info is to share its receives with others.
-pub(super) fn is_shared(info: &Info) -> bool {
+/// The side of an endpoint that sends, and what endpoints share to send with.
+pub(super) fn transmits() -> fi_tx_attr {
+    fi_tx_attr {
+        caps: TRANSMIT_CAPS,
+        op_flags: FI_COMPLETION | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE,
+        msg_order: abi::FI_ORDER_SAS,
+        inject_size: EAGER,
+        size: SHARE,
+        iov_limit: MOST_PARTS,
+        rma_iov_limit: 1,
+        ..pin_init::zeroed()
+    }
+}
+
+/// Whether an endpoint of an info is to share with others what it sends with.
+pub(super) fn shares_transmits(info: &Info) -> bool {
     info.ep()
-        .is_some_and(|ep| ep.rx_ctx_cnt == abi::FI_SHARED_CONTEXT)
+        .is_some_and(|ep| ep.tx_ctx_cnt == abi::FI_SHARED_CONTEXT)
 }
 
 /// Whether peers on the same host are to be reached without what is between hosts.
@@ -211,11 +223,14 @@ pub(super) fn is_local(info: &Info) -> bool {
 pub(super) fn contexts(info: &Info) -> Option<[usize; 2]> {
     let count = |asked: usize| (asked <= CONTEXTS).then_some(asked.max(1));
     let ep = info.ep()?;
-    let receives = match is_shared(info) {
-        true => 1,
-        false => ep.rx_ctx_cnt,
+    let one_if = |is_shared, asked| match is_shared {
+        true => Some(1),
+        false => count(asked),
     };
-    Some([count(ep.tx_ctx_cnt)?, count(receives)?])
+    Some([
+        one_if(shares_transmits(info), ep.tx_ctx_cnt)?,
+        one_if(is_shared(info), ep.rx_ctx_cnt)?,
+    ])
 }
 
 /// Whether an endpoint of an info has a context for a peer's transfers, beside the only one of its own.
@@ -227,7 +242,7 @@ pub(super) fn is_collective(info: &Info) -> bool {
 fn missing(info: &Info) -> u64 {
     match contexts(info) {
         _ if is_shared(info) => OWN_CAPS,
-        Some([1, 1]) => 0,
+        Some([1, 1]) if !shares_transmits(info) => 0,
         _ => FI_COLLECTIVE,
     }
 }

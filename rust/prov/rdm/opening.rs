@@ -6,18 +6,17 @@ use super::{
     below::Route,
     links::LISTENER,
     posting::Packet,
+    sends::Sends,
     station::{
         Bound,
         Local,
         Station,
         Watcher, //
     },
+    stx::Stx,
     supply::DEPTH,
-    traffic::{
-        FLIGHTS,
-        SENDS, //
-    },
-    wire::MOST,
+    traffic::FLIGHTS,
+    wire::MOST, //
 };
 use crate::{
     abi::{
@@ -55,10 +54,13 @@ use crate::{
         srx, //
     },
 };
-use core::net::{
-    Ipv4Addr,
-    Ipv6Addr,
-    SocketAddr, //
+use core::{
+    mem::swap,
+    net::{
+        Ipv4Addr,
+        Ipv6Addr,
+        SocketAddr, //
+    }, //
 };
 use kernel::{
     prelude::*,
@@ -169,10 +171,9 @@ impl Station {
         let local = self.links.lock().local;
         let listener = self.listener(Route::Wire, local, format, events)?;
         // Those that a try before this one has made are there.
-        let there = self.traffic.lock().sends_left() as u32;
-        let numbers = there..SENDS as u32;
-        Packet::make(here, self.domain.lower(), numbers, MOST, |packet| {
-            self.traffic.lock().provide(packet);
+        let missing = self.traffic.lock().sends.missing();
+        Packet::make(here, self.domain.lower(), missing, MOST, |packet| {
+            self.traffic.lock().sends.put(packet);
         })?;
         self.share()?;
         let name = listener.core().name()?;
@@ -204,6 +205,12 @@ impl Station {
         // Somebody may have asked for a connection already.
         self.bound()?.kick();
         Ok(())
+    }
+
+    /// Has it send with packets that others have, too, from its beginning on. May sleep.
+    pub(super) fn send_with(&self, stx: Arc<Stx>) {
+        let mut sends = Sends::Shared(stx);
+        swap(&mut self.traffic.lock().sends, &mut sends);
     }
 
     /// Has connections share what they receive with, where the device lets them.

@@ -144,7 +144,7 @@ impl Traffic {
         }
         let mut dropped = self.strangers.take_all(is_its);
         while let Some(packet) = dropped.pop() {
-            self.rest(packet);
+            self.sends.put(packet);
         }
         for slot in 0..self.peers.len() as u32 {
             let Some(peer) = self.peer(slot) else {

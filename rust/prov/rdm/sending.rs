@@ -22,8 +22,7 @@ use super::{
     },
     traffic::{
         Need,
-        Traffic,
-        SHARE, //
+        Traffic, //
     },
     wire::{
         Head,
@@ -56,8 +55,8 @@ impl Traffic {
                 orders.filter(|packet| packet.is_with(to)).count()
             }
         };
-        match load < SHARE {
-            true => self.idle.pop(),
+        match load < self.sends.share() {
+            true => self.sends.get(),
             false => None,
         }
     }
@@ -74,7 +73,7 @@ impl Traffic {
         let Self {
             peers,
             flights,
-            idle,
+            sends,
             ..
         } = self;
         let known = slot.and_then(|slot| Some((slot, peers.get_mut(slot as usize)?.as_mut()?)));
@@ -85,7 +84,7 @@ impl Traffic {
         };
         packet.slot = slot;
         peer.load += 1;
-        match peer.post(packet, flights, idle) {
+        match peer.post(packet, flights, sends) {
             Ok(()) => {}
             Err((packet, None)) => {
                 peer.waiting.push(packet);
@@ -150,7 +149,7 @@ impl Traffic {
         let Self {
             peers,
             flights,
-            idle,
+            sends,
             ..
         } = self;
         let peer = peers.get_mut(slot as usize)?.as_mut()?;
@@ -159,7 +158,7 @@ impl Traffic {
         lane.send_answers(flights);
         loop {
             let packet = peer.waiting.pop()?;
-            match peer.post_next(packet, flights, idle) {
+            match peer.post_next(packet, flights, sends) {
                 Ok(()) => {}
                 Err((packet, None)) => {
                     peer.waiting.push_first(packet);
@@ -433,7 +432,7 @@ impl Traffic {
                 if let Some(lane) = lane {
                     lane.segments += 1;
                 }
-                self.rest(packet);
+                self.sends.put(packet);
             }
             (false, Some(lane)) => lane.words.push(packet),
             (false, None) => self.keep(packet),
@@ -452,7 +451,7 @@ impl Traffic {
         if let Some(report) = packet.report() {
             outlets.sent(report, result);
         }
-        self.rest(packet);
+        self.sends.put(packet);
         if let Some(peer) = self.peer(slot) {
             peer.load -= 1;
         }
@@ -476,13 +475,6 @@ impl Traffic {
         self.finish(outlets, packet, result);
     }
 
-    /// The next operation takes this one: what is known of it is still in the CPU's cache.
-    #[inline(always)]
-    pub(super) fn rest(&mut self, mut packet: Own<Packet>) {
-        packet.usage = Use::Idle;
-        self.idle.push_first(packet);
-    }
-
     /// Has what waits for a peer fail.
     pub(super) fn fail(&mut self, outlets: &Outlets, slot: u32, errno: Errno) {
         let Some(peer) = self.peer(slot) else {
@@ -500,7 +492,7 @@ impl Traffic {
             if let Some(report) = packet.report() {
                 outlets.sent(report, Err(errno));
             }
-            self.rest(packet);
+            self.sends.put(packet);
         }
     }
 

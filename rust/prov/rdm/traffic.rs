@@ -36,6 +36,7 @@ use super::{
         Receive, //
     },
     row::Row,
+    sends::Sends,
     supply::{
         Supply,
         DEPTH, //
@@ -142,7 +143,7 @@ pub(super) struct Traffic {
     /// Whom somebody is to look after.
     pub(super) calls: Queue<u32>,
     /// Packets for operations.
-    pub(super) idle: Queue<Packet>,
+    pub(super) sends: Sends,
     /// What connections receive with.
     pub(super) supply: Supply,
     /// Packets for words that no connection has.
@@ -172,6 +173,8 @@ pub(super) struct Traffic {
 pub(super) struct Remains {
     /// Its packets, and the operations that have no outcome.
     pub(super) packets: Queue<Packet>,
+    /// Where those belong that are for operations.
+    pub(super) sends: Sends,
     /// The receives that have none.
     pub(super) receives: Queue<Receive>,
     _letters: Queue<Letter>,
@@ -209,7 +212,7 @@ fn place_of(addr: &SocketAddr) -> usize {
 
 impl Traffic {
     /// Of so many receive contexts of that size each, which have nothing to receive with yet, and for
-    /// operations on `regions`; [`Self::provide`] brings packets. May sleep.
+    /// operations on `regions`, with nothing to send with. May sleep.
     ///
     /// # Errors
     ///
@@ -227,7 +230,7 @@ impl Traffic {
             recent: [0; RECENT],
             strangers: Queue::new(),
             calls: Queue::new(),
-            idle: Queue::new(),
+            sends: Sends::NONE,
             supply: Supply::new(),
             words: Queue::new(),
             held: Queue::new(),
@@ -242,11 +245,6 @@ impl Traffic {
             is_starving: false,
             found: EntrySlots::new(),
         })
-    }
-
-    /// A packet more to send with.
-    pub(super) fn provide(&mut self, packet: Own<Packet>) {
-        self.idle.push(packet);
     }
 
     /// A packet to receive with that no connection has, or one for words.
@@ -267,7 +265,7 @@ impl Traffic {
 
     /// How many operations can be started.
     pub(super) fn sends_left(&self) -> usize {
-        self.idle.len()
+        self.sends.left()
     }
 
     #[inline(always)]
@@ -596,7 +594,6 @@ impl Traffic {
         for others in [
             &mut self.endings,
             &mut self.held,
-            &mut self.idle,
             self.supply.spare(),
             &mut self.words,
         ] {
@@ -616,6 +613,7 @@ impl Traffic {
         }
         Remains {
             packets,
+            sends: mem::replace(&mut self.sends, Sends::NONE),
             receives,
             _letters: letters,
         }

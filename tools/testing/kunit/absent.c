@@ -75,16 +75,6 @@ static void absent_collectives(struct kunit *test)
 			 NULL));
 }
 
-static void absent_contexts_of_endpoints(struct kunit *test)
-{
-	struct args_world *world = args_world(test);
-	struct kofi_pair *pair = world->pair;
-	struct fi_tx_attr tx = {};
-	struct fid_stx *stx;
-
-	ABSENT_OPEN(stx, fi_stx_context(pair->domain, &tx, &stx, NULL));
-}
-
 static void absent_keys_and_bindings_of_regions(struct kunit *test)
 {
 	struct args_world *world = args_world(test);
@@ -136,7 +126,6 @@ static void absent_variables_and_tables(struct kunit *test)
 static struct kunit_case cases[] = {
 	KUNIT_CASE(absent_tagged_messages),
 	KUNIT_CASE(absent_collectives),
-	KUNIT_CASE(absent_contexts_of_endpoints),
 	KUNIT_CASE(absent_keys_and_bindings_of_regions),
 	KUNIT_CASE(absent_variables_and_tables),
 	{}

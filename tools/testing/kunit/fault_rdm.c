@@ -231,6 +231,14 @@ static int call_srx(struct fault *fault)
 	return FAULT_MADE(fault, fi_srx_context(world->domain, &attr, &srx, NULL), srx);
 }
 
+static int call_stx(struct fault *fault)
+{
+	struct fi_tx_attr attr = { .size = 4 };
+	struct fid_stx *stx;
+
+	return FAULT_MADE(fault, fi_stx_context(world->domain, &attr, &stx, NULL), stx);
+}
+
 static int call_recv(struct fault *fault)
 {
 	return fi_recv(world->srx, fault, 1, NULL, FI_ADDR_UNSPEC, NULL);
@@ -291,10 +299,11 @@ static int call_close_member(struct fault *fault)
 	return 0;
 }
 
-static void close_02_datagrams_that_share_receives(struct kunit *test)
+static void close_02_datagrams_that_share(struct kunit *test)
 {
 	static const struct step alone[] = {
 		{ "fi_srx_context(datagrams)", NULL, call_srx },
+		{ "fi_stx_context(datagrams)", NULL, call_stx },
 		{ "fi_recv(datagrams' srx)", reopen_srx, call_recv, close_srx, true },
 		{ "fi_close(datagrams' srx)", reopen_and_post, call_close_srx, NULL, true },
 	};
@@ -329,7 +338,7 @@ static struct kunit_case fault_rdm_cases[] = {
 	KUNIT_CASE(close_02_what_contexts_need),
 	KUNIT_CASE(close_02_enabling_contexts),
 	KUNIT_CASE(close_02_enabling_scalable_endpoints),
-	KUNIT_CASE(close_02_datagrams_that_share_receives),
+	KUNIT_CASE(close_02_datagrams_that_share),
 	{}
 };
 

@@ -19,7 +19,8 @@ static void info_07_contexts_as_many_as_are_asked_for(struct kunit *test)
 		{ 5, 0, 0, 5, 1 },
 		{ 17, 1, -FI_ENODATA },
 		{ 1, 17, -FI_ENODATA },
-		{ FI_SHARED_CONTEXT, 1, -FI_ENODATA },
+		{ FI_SHARED_CONTEXT, 2, -FI_ENODATA },
+		{ 2, FI_SHARED_CONTEXT, -FI_ENODATA },
 	};
 
 	for (int i = 0; i < ARRAY_SIZE(cases); i++) {

@@ -17,15 +17,13 @@ use super::super::{
         SEGMENTS, //
     },
     posting::Packet,
+    sends::Sends,
     wire::Place, //
 };
 use crate::{
     abi::{
         flags::FI_REMOTE_CQ_DATA,
-        nodes::{
-            Own,
-            Queue, //
-        },
+        nodes::Own,
         Errno,
         Result, //
     },
@@ -44,10 +42,10 @@ impl Peer {
         &mut self,
         packet: Own<Packet>,
         flights: &mut Flights<Packet>,
-        idle: &mut Queue<Packet>,
+        sends: &mut Sends,
     ) -> core::result::Result<(), (Own<Packet>, Option<Errno>)> {
         match self.waiting.is_empty() {
-            true => self.post_next(packet, flights, idle),
+            true => self.post_next(packet, flights, sends),
             false => Err((packet, None)),
         }
     }
@@ -58,7 +56,7 @@ impl Peer {
         &mut self,
         packet: Own<Packet>,
         flights: &mut Flights<Packet>,
-        idle: &mut Queue<Packet>,
+        sends: &mut Sends,
     ) -> core::result::Result<(), (Own<Packet>, Option<Errno>)> {
         let lane = self.lane.as_mut();
         let lane = lane.filter(|lane| !lane.is_broken && !lane.is_carrying);
@@ -67,7 +65,7 @@ impl Peer {
         match way {
             Some((to, lane)) if !self.is_opening && !packet.is_closed() => {
                 match lane.check_context(packet.context()) {
-                    Ok(()) => go(lane, to, packet, flights, idle),
+                    Ok(()) => go(lane, to, packet, flights, sends),
                     Err(errno) => Err((packet, Some(errno))),
                 }
             }
@@ -117,7 +115,7 @@ fn go(
     to: u64,
     mut packet: Own<Packet>,
     flights: &mut Flights<Packet>,
-    idle: &mut Queue<Packet>,
+    sends: &mut Sends,
 ) -> core::result::Result<(), (Own<Packet>, Option<Errno>)> {
     let mut asks = 0;
     match packet.as_work() {
@@ -127,7 +125,7 @@ fn go(
             return access(lane, packet, flights);
         }
         Some(Work::Segments(_)) => {
-            if !go_ahead(lane, to, &mut packet, flights, idle) {
+            if !go_ahead(lane, to, &mut packet, flights, sends) {
                 return Err((packet, None));
             }
         }
@@ -162,7 +160,7 @@ fn go_ahead(
     to: u64,
     packet: &mut Packet,
     flights: &mut Flights<Packet>,
-    idle: &mut Queue<Packet>,
+    sends: &mut Sends,
 ) -> bool {
     let (slot, id) = (packet.slot, packet.id());
     let Some(Work::Segments(long)) = packet.work() else {
@@ -178,7 +176,7 @@ fn go_ahead(
         }
         let helper = match lane.segments {
             0 => None,
-            _ => idle.pop(),
+            _ => sends.get(),
         };
         let Some(mut helper) = helper else {
             lane.credits.give_back();
@@ -190,7 +188,7 @@ fn go_ahead(
         helper.attempt = lane.attempt;
         helper.carry(to, &long.from, &segment);
         if let Err(refused) = Packet::send(helper, flights, &lane.lower) {
-            idle.push(refused.own);
+            sends.put(refused.own);
             lane.refused(refused.errno);
             lane.credits.give_back();
             return false;

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The packets that an endpoint sends with: its own, or those that it shares with others.
+
+use super::{
+    flights::Numbered,
+    posting::{
+        Packet,
+        Use, //
+    },
+    stx::Stx,
+    traffic::{
+        SENDS,
+        SHARE, //
+    }, //
+};
+use crate::abi::nodes::{
+    Own,
+    Queue, //
+};
+use core::ops::Range;
+use kernel::sync::Arc;
+
+/// Those that nothing is done with.
+pub(super) enum Sends {
+    /// Nobody else has them.
+    Own(Queue<Packet>),
+    /// Others have them, too.
+    Shared(Arc<Stx>),
+}
+
+impl Sends {
+    /// None.
+    pub(super) const NONE: Self = Self::Own(Queue::new());
+
+    /// Takes one.
+    #[inline(always)]
+    pub(super) fn get(&mut self) -> Option<Own<Packet>> {
+        match self {
+            Self::Own(idle) => idle.pop(),
+            Self::Shared(stx) => stx.get(),
+        }
+    }
+
+    /// Puts one back. The next operation takes it: what is known of it is still in the CPU's cache.
+    #[inline(always)]
+    pub(super) fn put(&mut self, mut packet: Own<Packet>) {
+        packet.usage = Use::Idle;
+        match self {
+            Self::Own(idle) => idle.push_first(packet),
+            Self::Shared(stx) => stx.put(packet),
+        }
+    }
+
+    /// The same of one that has come back when everything ended, which may be of another kind.
+    pub(super) fn take_back(&mut self, packet: Own<Packet>) {
+        if packet.number() < SENDS as u32 {
+            self.put(packet);
+        }
+    }
+
+    /// How many there are that nothing is done with.
+    pub(super) fn left(&self) -> usize {
+        match self {
+            Self::Own(idle) => idle.len(),
+            Self::Shared(stx) => stx.left(),
+        }
+    }
+
+    /// How many one peer may have, so that there are some for the others.
+    #[inline(always)]
+    pub(super) fn share(&self) -> usize {
+        match self {
+            Self::Own(_) => SHARE,
+            Self::Shared(stx) => stx.size().div_ceil(2),
+        }
+    }
+
+    /// The numbers of its own that it has not got yet.
+    pub(super) fn missing(&self) -> Range<u32> {
+        match self {
+            Self::Own(idle) => idle.len() as u32..SENDS as u32,
+            Self::Shared(_) => 0..0,
+        }
+    }
+}

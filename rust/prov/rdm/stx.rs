@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Packets to send with that endpoints share.
+//!
+//! An endpoint takes one for each operation and puts it back when that is over, as with packets of its own: so
+//! all have as many operations under way as there are packets, and whoever comes too late is told so. Nobody
+//! waits for another's: a message in several packets has one of its own, by which it comes to its end.
+
+use super::{
+    domain::Domain,
+    offer,
+    posting::Packet,
+    traffic::SENDS,
+    wire::MOST, //
+};
+use crate::{
+    abi::{
+        context::InProcess,
+        lock::FastLockIrq,
+        nodes::{
+            Own,
+            Queue, //
+        },
+        Errno,
+        Result,
+        KOFI_VALUE_TX_DEPTH,
+        KOFI_VALUE_TX_SIZE, //
+    },
+    fi::{
+        card::Told,
+        provider,
+        stx::Attr, //
+    },
+};
+use core::{
+    any::Any,
+    mem, //
+};
+use kernel::{
+    prelude::*,
+    sync::{
+        static_lock_class,
+        Arc, //
+    },
+};
+
+/// See the module.
+#[pin_data]
+pub(super) struct Stx {
+    /// Those that nobody has.
+    #[pin]
+    idle: FastLockIrq<Queue<Packet>>,
+    size: usize,
+}
+
+impl Stx {
+    /// Makes some, for endpoints of `domain`. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL for more than an endpoint has of its own, and for what it does not do; -FI_ENOMEM,
+    /// -FI_ENODEV when the device goes away.
+    pub(super) fn new(here: InProcess, domain: &Domain, attr: &Attr) -> Result<Arc<Self>> {
+        let size = match attr.size {
+            0 => SENDS,
+            size => size,
+        };
+        let most = offer::transmits();
+        let is_offered = size <= SENDS
+            && attr.segments <= most.iov_limit
+            && attr.remote_ranges <= most.rma_iov_limit
+            && attr.inject <= most.inject_size
+            && attr.caps & !most.caps == 0
+            && attr.flags & !most.op_flags == 0
+            && attr.order & !most.msg_order == 0
+            && attr.completion_order & !most.comp_order == 0;
+        if !is_offered {
+            return Err(Errno::EINVAL);
+        }
+        let mut idle = Queue::new();
+        let numbers = 0..size as u32;
+        Packet::make(here, domain.lower(), numbers, MOST, |packet| {
+            idle.push(packet)
+        })?;
+        Ok(Arc::pin_init(
+            pin_init!(Self {
+                idle <- FastLockIrq::new(idle, c"kofi::rdm::Stx", static_lock_class!()),
+                size,
+            }),
+            GFP_KERNEL,
+        )?)
+    }
+
+    /// How many there are.
+    pub(super) fn size(&self) -> usize {
+        self.size
+    }
+
+    /// How many nobody has.
+    pub(super) fn left(&self) -> usize {
+        self.idle.lock().len()
+    }
+
+    /// Takes one.
+    pub(super) fn get(&self) -> Option<Own<Packet>> {
+        self.idle.lock().pop()
+    }
+
+    /// Puts one back.
+    pub(super) fn put(&self, packet: Own<Packet>) {
+        self.idle.lock().push_first(packet);
+    }
+}
+
+impl provider::SharedTransmit for Stx {
+    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
+        self
+    }
+
+    fn tell(&self, told: &mut Told<'_>) {
+        told.value(KOFI_VALUE_TX_SIZE, self.size as u64);
+        told.value(KOFI_VALUE_TX_DEPTH, (self.size - self.left()) as u64);
+    }
+
+    fn close(&self) {
+        // Their memory may be given back where one may sleep.
+        let idle = mem::take(&mut *self.idle.lock());
+        drop(idle);
+    }
+}

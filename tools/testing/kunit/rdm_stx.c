@@ -1,0 +1,425 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * CONTRACT, EP and CLOSE, for datagram endpoints that share what they send with: all
+ * of them have as many operations under way as there is room for, and what one has
+ * had is the others' again when it is over, or when its endpoint has gone.
+ */
+
+#include <linux/delay.h>
+#include <rdma/fi_atomic.h>
+#include <rdma/fi_ext.h>
+#include <rdma/fi_rma.h>
+
+#include "rdm.h"
+#include "rma.h"
+#include "traffic.h"
+
+#define LEN	100
+#define PACKET	16384
+#define LONGEST	SZ_256K
+#define MOST	128
+#define MEMBERS	3
+
+/* Those who share, in one domain; each knows the others. */
+struct world {
+	struct fi_info		*info;
+	struct fid_fabric	*fabric;
+	struct fid_domain	*domain;
+	struct fid_stx		*stx;
+	size_t			size;
+	struct kofi_rdm		member[MEMBERS];
+	fi_addr_t		to[MEMBERS][MEMBERS];	/* from, to */
+};
+
+static struct fi_info *hints(struct kunit *test)
+{
+	struct fi_info *hints = rdm_hints(test);
+
+	hints->caps |= FI_RMA | FI_ATOMIC;
+	hints->ep_attr->tx_ctx_cnt = FI_SHARED_CONTEXT;
+	return hints;
+}
+
+static struct world *make(struct kunit *test, size_t size)
+{
+	struct fi_tx_attr attr = { .size = size };
+	struct world *w = kunit_kzalloc(test, sizeof(*w), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, w);
+	w->info = fx_info_for(test, hints(test), fx_addr, NULL, FI_SOURCE);
+	w->fabric = fx_fabric(test, w->info);
+	w->domain = fx_domain(test, w->fabric, w->info);
+	KUNIT_ASSERT_EQ(test, 0, fi_stx_context(w->domain, &attr, &w->stx, w));
+	fx_defer_close(test, &w->stx->fid);
+	w->size = size ?: MOST;
+	return w;
+}
+
+/* A member that is bound to everything but what it sends with. */
+static void make_member(struct kunit *test, struct world *w, int i)
+{
+	struct fi_av_attr av_attr = { .type = FI_AV_TABLE };
+	struct fi_cq_attr cq_attr = {
+		.format = FI_CQ_FORMAT_TAGGED,
+		.wait_obj = FI_WAIT_UNSPEC,
+	};
+	struct kofi_rdm *member = &w->member[i];
+
+	*member = (struct kofi_rdm){
+		.info = w->info, .fabric = w->fabric, .domain = w->domain,
+		.name_len = sizeof(member->name),
+	};
+	KUNIT_ASSERT_EQ(test, 0, fi_av_open(w->domain, &av_attr, &member->av, NULL));
+	fx_defer_close(test, &member->av->fid);
+	member->cq = fx_cq(test, w->domain, &cq_attr);
+	member->ep = fx_ep(test, w->domain, w->info);
+	KUNIT_ASSERT_EQ(test, 0, fi_ep_bind(member->ep, &member->av->fid, 0));
+	KUNIT_ASSERT_EQ(test, 0, fi_ep_bind(member->ep, &member->cq->fid, FI_TRANSMIT | FI_RECV));
+}
+
+static struct world *open_world(struct kunit *test, size_t size)
+{
+	struct world *w = make(test, size);
+
+	for (int i = 0; i < MEMBERS; i++) {
+		struct kofi_rdm *member = &w->member[i];
+
+		make_member(test, w, i);
+		KUNIT_ASSERT_EQ(test, 0, fi_ep_bind(member->ep, &w->stx->fid, 0));
+		KUNIT_ASSERT_EQ(test, 0, fi_enable(member->ep));
+		KUNIT_ASSERT_EQ(test, 0, fi_getname(&member->ep->fid, &member->name,
+						    &member->name_len));
+	}
+	for (int i = 0; i < MEMBERS; i++)
+		for (int j = 0; j < MEMBERS; j++)
+			w->to[i][j] = rdm_know(test, &w->member[i], &w->member[j]);
+	return w;
+}
+
+/* Whoever is asked: what is over is put back behind the completion that says so. */
+static void await_left(struct kunit *test, struct world *w, int who, ssize_t left)
+{
+	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
+
+	while (fi_tx_size_left(w->member[who].ep) != left && time_before(jiffies, end))
+		usleep_range(100, 200);
+	KUNIT_ASSERT_EQ(test, left, fi_tx_size_left(w->member[who].ep));
+}
+
+static void info_14_transmits_of_datagrams_are_shared(struct kunit *test)
+{
+	static const struct {
+		u64	caps;
+		size_t	rxs;
+		int	ret;
+		size_t	rx_cnt;
+	} cases[] = {
+		{ 0, 0, 0, 1 },
+		{ FI_MULTI_RECV | FI_DIRECTED_RECV, 1, 0, 1 },
+		{ 0, FI_SHARED_CONTEXT, 0, FI_SHARED_CONTEXT },
+		{ 0, 2, -FI_ENODATA },
+		{ FI_COLLECTIVE, 1, -FI_ENODATA },
+	};
+
+	for (int i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct fi_info *asked = hints(test), *info = NULL;
+
+		asked->caps |= cases[i].caps;
+		asked->ep_attr->rx_ctx_cnt = cases[i].rxs;
+		KUNIT_ASSERT_EQ(test, cases[i].ret,
+				fi_getinfo(FI_VERSION(1, 17), fx_addr, NULL, FI_SOURCE, asked,
+					   &info));
+		if (cases[i].ret)
+			continue;
+		KUNIT_EXPECT_EQ(test, FI_SHARED_CONTEXT, info->ep_attr->tx_ctx_cnt);
+		KUNIT_EXPECT_EQ(test, cases[i].rx_cnt, info->ep_attr->rx_ctx_cnt);
+		KUNIT_EXPECT_EQ(test, 1, info->domain_attr->max_ep_stx_ctx);
+		KUNIT_EXPECT_EQ(test, 0, info->caps & FI_COLLECTIVE);
+		fi_freeinfo(info);
+	}
+}
+
+static void stx_opening_more_than_an_endpoint_has(struct kunit *test)
+{
+	struct world *w = make(test, 0);
+	const struct fi_tx_attr wrong[] = {
+		{ .size = MOST + 1 },
+		{ .size = SIZE_MAX },
+		{ .iov_limit = w->info->tx_attr->iov_limit + 1 },
+		{ .rma_iov_limit = w->info->tx_attr->rma_iov_limit + 1 },
+		{ .inject_size = PACKET + 1 },
+		{ .caps = FI_MSG | FI_RECV },
+		{ .op_flags = FI_MULTI_RECV },
+		{ .msg_order = FI_ORDER_RAW },
+		{ .comp_order = FI_ORDER_STRICT },
+	};
+	struct fid_stx *stx = NULL;
+
+	for (int i = 0; i < ARRAY_SIZE(wrong); i++) {
+		struct fi_tx_attr attr = wrong[i];
+
+		KUNIT_EXPECT_EQ_MSG(test, -FI_EINVAL, fi_stx_context(w->domain, &attr, &stx, NULL),
+				    "attributes %d", i);
+	}
+	KUNIT_EXPECT_NULL(test, stx);
+	/* Nothing asked for, and what the info says. */
+	KUNIT_ASSERT_EQ(test, 0, fi_stx_context(w->domain, NULL, &stx, NULL));
+	KUNIT_EXPECT_EQ(test, 0, fi_close(&stx->fid));
+	KUNIT_ASSERT_EQ(test, 0, fi_stx_context(w->domain, w->info->tx_attr, &stx, NULL));
+	KUNIT_EXPECT_EQ(test, 0, fi_close(&stx->fid));
+}
+
+static void stx_wrong_bindings(struct kunit *test)
+{
+	struct world *w = make(test, 1), *other = make(test, 1);
+	struct fi_info *info = fi_dupinfo(w->info);
+	struct fid *stx = &w->stx->fid;
+	struct fid_ep *plain, *ep, *sep = NULL;
+
+	KUNIT_ASSERT_NOT_NULL(test, info);
+	fx_defer_free(test, info);
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_scalable_ep(w->domain, info, &sep, NULL));
+	info->caps |= FI_COLLECTIVE;
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_endpoint(w->domain, info, &plain, NULL));
+	info->ep_attr->tx_ctx_cnt = 1;
+	plain = fx_ep(test, w->domain, info);
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_ep_bind(plain, stx, 0));
+	make_member(test, w, 0);
+	ep = w->member[0].ep;
+	KUNIT_EXPECT_EQ(test, -FI_EOPBADSTATE, fi_enable(ep));
+	KUNIT_EXPECT_EQ(test, -FI_EBADFLAGS, fi_ep_bind(ep, stx, FI_TRANSMIT));
+	KUNIT_EXPECT_EQ(test, -FI_EDOMAIN, fi_ep_bind(ep, &other->stx->fid, 0));
+	KUNIT_EXPECT_EQ(test, 0, fi_ep_bind(ep, stx, 0));
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_ep_bind(ep, stx, 0));
+	KUNIT_EXPECT_EQ(test, -FI_EBUSY, fi_close(stx));
+	KUNIT_EXPECT_EQ(test, 0, fi_enable(ep));
+	KUNIT_EXPECT_EQ(test, -FI_EOPBADSTATE, fi_ep_bind(ep, stx, 0));
+	KUNIT_EXPECT_EQ(test, -FI_EBUSY, fi_close(stx));
+}
+
+/* Nothing is called on it but its end. */
+static void stx_other_calls_are_not_there(struct kunit *test)
+{
+	struct world *w = make(test, 1);
+	struct fid_ep *ep = (struct fid_ep *)w->stx;
+	size_t len = sizeof(len);
+
+	KUNIT_EXPECT_EQ(test, FI_CLASS_STX_CTX, w->stx->fid.fclass);
+	KUNIT_EXPECT_PTR_EQ(test, (void *)w, w->stx->fid.context);
+	KUNIT_EXPECT_EQ(test, -FI_ENOSYS, fi_enable(ep));
+	KUNIT_EXPECT_EQ(test, -FI_ENOSYS, fi_cancel(&w->stx->fid, NULL));
+	KUNIT_EXPECT_EQ(test, -FI_ENOSYS, fi_getopt(&w->stx->fid, FI_OPT_ENDPOINT,
+						    FI_OPT_MIN_MULTI_RECV, &len, &len));
+	KUNIT_EXPECT_EQ(test, -FI_ENOSYS, fi_control(&w->stx->fid, FI_ENABLE, NULL));
+}
+
+/* Messages that are offered, and not received: what they are sent with is in use. */
+static void ep_04_who_comes_too_late_is_told_so(struct kunit *test)
+{
+	u8 *out = tr_vbuffer(test, LONGEST), *in = tr_vbuffer(test, 4 * LONGEST);
+	struct world *w = open_world(test, 4);
+	struct kofi_rdm *a = &w->member[0], *b = &w->member[1], *c = &w->member[2];
+	struct fi_cq_tagged_entry entry;
+
+	tr_fill(out, LONGEST, 1);
+	KUNIT_EXPECT_EQ(test, 4, fi_tx_size_left(a->ep));
+	/* One peer has half of it at most. */
+	for (int n = 0; n < 3; n++)
+		KUNIT_ASSERT_EQ(test, n < 2 ? 0 : -FI_EAGAIN,
+				fi_send(a->ep, out, LONGEST, NULL, w->to[0][2], out));
+	for (int n = 0; n < 2; n++)
+		KUNIT_ASSERT_EQ(test, 0, fi_send(b->ep, out, LONGEST, NULL, w->to[1][2], out));
+	for (int i = 0; i < MEMBERS; i++) {
+		KUNIT_EXPECT_EQ(test, 0, fi_tx_size_left(w->member[i].ep));
+		KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_write(w->member[i].ep, out, LEN, NULL,
+							   w->to[i][0], 0, 0, out));
+	}
+	for (int n = 0; n < 4; n++) {
+		u8 *to = in + n * LONGEST;
+
+		KUNIT_ASSERT_EQ(test, 0, rdm_recv(c, FI_ADDR_UNSPEC, to, LONGEST, to));
+	}
+	for (int n = 0; n < 4; n++)
+		KUNIT_ASSERT_EQ(test, 1, fx_wait_comp(test, c->cq, &entry, 1));
+	for (int n = 0; n < 4; n++) {
+		rdm_expect(test, n < 2 ? a : b, out, NULL);
+		KUNIT_EXPECT_TRUE(test, tr_intact(in + n * LONGEST, LONGEST, 1));
+	}
+	for (int i = 0; i < MEMBERS; i++)
+		await_left(test, w, i, 4);
+}
+
+static void close_01_who_goes_leaves_what_it_had_to_others(struct kunit *test)
+{
+	u8 *out = tr_vbuffer(test, LONGEST);
+	struct world *w = open_world(test, 4);
+	struct kofi_rdm *gone = rdm_open(test, NULL);
+	fi_addr_t to_gone = rdm_know(test, &w->member[0], gone);
+
+	/* With one who does not receive, and with one who is not there. */
+	for (int n = 0; n < 2; n++)
+		KUNIT_ASSERT_EQ(test, 0, fi_send(w->member[0].ep, out, LONGEST, NULL, w->to[0][1], out));
+	rdm_await_connected(test, &w->member[1], 1);
+	fx_close(test, &gone->ep->fid);
+	for (int n = 0; n < 2; n++)
+		KUNIT_ASSERT_EQ(test, 0, fi_send(w->member[0].ep, out, LEN, NULL, to_gone, out));
+	fx_close(test, &w->member[0].ep->fid);
+	KUNIT_EXPECT_EQ(test, 4, fi_tx_size_left(w->member[1].ep));
+	rdm_exchange(test, &w->member[1], w->to[1][2], &w->member[2]);
+}
+
+/* What cannot be sent is over, too. */
+static void ep_04_what_fails_is_put_back(struct kunit *test)
+{
+	u8 *out = tr_buffer(test, LEN);
+	struct world *w = open_world(test, 2);
+	struct kofi_rdm *gone = rdm_open(test, NULL);
+	fi_addr_t to_gone = rdm_know(test, &w->member[0], gone);
+
+	fx_close(test, &gone->ep->fid);
+	for (int n = 0; n < 5; n++) {
+		struct fi_cq_err_entry error = {};
+
+		KUNIT_ASSERT_EQ(test, 0, rdm_send(&w->member[0], to_gone, out, LEN, out));
+		KUNIT_ASSERT_EQ(test, -FI_EAVAIL, tr_await(w->member[0].cq));
+		KUNIT_ASSERT_EQ(test, 1, fi_cq_readerr(w->member[0].cq, &error, 0));
+		KUNIT_EXPECT_PTR_EQ(test, (void *)out, error.op_context);
+		await_left(test, w, 1, 2);
+	}
+}
+
+/* Those who send to each other, one of them for each CPU. */
+struct side {
+	struct world	*w;
+	int		n;
+	int		rounds;
+	u8		*out, *in;	/* LONGEST each */
+	u64		*word, one, old, key;
+	struct side	*other;
+};
+
+static const size_t lens[] = { 0, LEN, PACKET, PACKET + 1, 50000, 8 * PACKET, LONGEST };
+
+/* As many as there are, of every kind; each has all of it there for the other before it asks for anything. */
+static int send_and_receive(struct tr_thread *thread)
+{
+	struct side *side = thread->arg, *other = side->other;
+	struct kofi_rdm *rdm = &side->w->member[side->n];
+	fi_addr_t to = side->w->to[side->n][other->n];
+	struct fi_cq_tagged_entry entry;
+
+	for (int i = 0; i < side->rounds && !kthread_should_stop(); i++) {
+		size_t len = lens[i % ARRAY_SIZE(lens)];
+		int ret;
+
+		tr_fill(side->out, len, i);
+		ret = rdm_recv(rdm, FI_ADDR_UNSPEC, side->in, LONGEST, NULL) ?:
+		      rdm_send(rdm, to, side->out, len, NULL) ?:
+		      when_there_is_room(fi_fetch_atomic(rdm->ep, &side->one, 1, NULL, &side->old,
+							 NULL, to, (uintptr_t)other->word,
+							 other->key, FI_UINT64, FI_SUM, NULL));
+		if (ret)
+			return thread->result = ret;
+		for (int left = 3; left--;)
+			if (fi_cq_sread(rdm->cq, &entry, 1, NULL, FX_WAIT_MS) != 1)
+				return thread->result = -FI_ETIMEDOUT;
+		if (!tr_intact(side->in, len, i))
+			return thread->result = -FI_EIO;
+		if (side->old != i)
+			return thread->result = -FI_EOTHER;
+	}
+	return 0;
+}
+
+/* Fewer than they could have under way: one may always go on, whatever the other has. */
+static void ep_04_two_with_room_for_three(struct kunit *test)
+{
+	struct side *sides = (void *)tr_buffer(test, 2 * sizeof(*sides));
+	struct tr_thread *threads[2];
+	struct world *w;
+	u8 *bufs[4];
+
+	for (int i = 0; i < ARRAY_SIZE(bufs); i++)
+		bufs[i] = tr_vbuffer(test, LONGEST);
+	w = open_world(test, 3);
+	for (int n = 0; n < 2; n++) {
+		struct fid_mr *mr;
+
+		sides[n] = (struct side){
+			.w = w, .n = n, .rounds = tr_rounds, .one = 1,
+			.out = bufs[2 * n], .in = bufs[2 * n + 1],
+			.word = (u64 *)tr_buffer(test, sizeof(u64)), .other = &sides[!n],
+		};
+		KUNIT_ASSERT_EQ(test, 0, fi_mr_reg(w->domain, sides[n].word, sizeof(u64), RMA_BOTH,
+						   0, 0, 0, &mr, NULL));
+		fx_defer_close(test, &mr->fid);
+		sides[n].key = fi_mr_key(mr);
+	}
+	for (int n = 0; n < 2; n++)
+		threads[n] = tr_start(test, n % num_online_cpus(), send_and_receive, &sides[n]);
+	for (int n = 0; n < 2; n++) {
+		KUNIT_ASSERT_TRUE_MSG(test, tr_join(test, threads[n]), "side %d has no end", n);
+		KUNIT_EXPECT_EQ(test, 0, threads[n]->result);
+	}
+	for (int n = 0; n < 2; n++)
+		KUNIT_EXPECT_EQ(test, sides[n].rounds, *sides[n].word);
+	await_left(test, w, 2, 3);
+}
+
+static int close_it(struct tr_thread *thread)
+{
+	return thread->result = fi_close(thread->arg);
+}
+
+/* And the context as soon as nobody is bound. */
+static void close_03_two_go_at_once(struct kunit *test)
+{
+	u8 *out = tr_vbuffer(test, LONGEST);
+
+	for (int round = 0; round < 8; round++) {
+		struct world *w = open_world(test, 8);
+		struct tr_thread *threads[2];
+
+		for (int n = 0; n < 2; n++) {
+			struct kofi_rdm *member = &w->member[n];
+
+			for (int i = 0; i < 1 + round % 3; i++)
+				KUNIT_ASSERT_EQ(test, 0, fi_send(member->ep, out, LONGEST, NULL,
+								 w->to[n][round % 2 ? !n : 2], out));
+			if (round & 4)
+				rdm_await_connected(test, member, 1);
+			fx_forget(test, &member->ep->fid);
+		}
+		for (int n = 0; n < 2; n++)
+			threads[n] = tr_start(test, n % num_online_cpus(), close_it,
+					      &w->member[n].ep->fid);
+		for (int n = 0; n < 2; n++) {
+			KUNIT_ASSERT_TRUE(test, tr_join(test, threads[n]));
+			KUNIT_EXPECT_EQ(test, 0, threads[n]->result);
+		}
+		KUNIT_EXPECT_EQ(test, 8, fi_tx_size_left(w->member[2].ep));
+		KUNIT_EXPECT_EQ(test, -FI_EBUSY, fi_close(&w->stx->fid));
+		fx_close(test, &w->member[2].ep->fid);
+		fx_close(test, &w->stx->fid);
+	}
+}
+
+static struct kunit_case cases[] = {
+	KUNIT_CASE(info_14_transmits_of_datagrams_are_shared),
+	KUNIT_CASE(stx_opening_more_than_an_endpoint_has),
+	KUNIT_CASE(stx_wrong_bindings),
+	KUNIT_CASE(stx_other_calls_are_not_there),
+	KUNIT_CASE(ep_04_who_comes_too_late_is_told_so),
+	KUNIT_CASE(close_01_who_goes_leaves_what_it_had_to_others),
+	KUNIT_CASE(ep_04_what_fails_is_put_back),
+	KUNIT_CASE_SLOW(ep_04_two_with_room_for_three),
+	KUNIT_CASE_SLOW(close_03_two_go_at_once),
+	{}
+};
+
+static struct kunit_suite suite = {
+	.name = "kofi_rdm_stx",
+	.test_cases = cases,
+};
+
+kunit_test_suite(suite);
