@@ -379,7 +379,9 @@ struct fi_ops_srx_owner {
  * can be posted; kOFI calls them with no lock held, and its own calls want the
  * same: they do not come from within get or queue, or with a lock that these
  * take. An error of start says that the message does not come any more: kOFI
- * posts the receive again, and the entry is still the peer's to free.
+ * posts the receive again, and the entry is still the peer's to free. A peer may
+ * free it at any time, as when its endpoint closes: an owner that has taken an
+ * entry for start keeps its memory until that returns.
  */
 struct fi_ops_srx_peer {
 	size_t	size;

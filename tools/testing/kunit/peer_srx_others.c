@@ -17,6 +17,7 @@ struct item {
 	struct fi_peer_rx_entry	entry;
 	struct kvec		iov[PARTS];
 	bool			tagged, queued;
+	bool			starting, freed;	/* the former keeps it */
 };
 
 /* An owner of another make. */
@@ -135,6 +136,7 @@ static void free_entry(struct fi_peer_rx_entry *entry)
 	struct owner *owner = container_of(entry->srx, struct owner, srx);
 	struct item *message = container_of(entry, struct item, entry);
 	unsigned long irqs;
+	bool is_last;
 
 	spin_lock_irqsave(&owner->lock, irqs);
 	owner->entries--;
@@ -142,8 +144,11 @@ static void free_entry(struct fi_peer_rx_entry *entry)
 		list_del(&message->list);
 		owner->waiting--;
 	}
+	message->freed = true;
+	is_last = !message->starting;
 	spin_unlock_irqrestore(&owner->lock, irqs);
-	kfree(message);
+	if (is_last)
+		kfree(message);
 }
 
 static void free_receives(void *arg)
@@ -177,14 +182,32 @@ static struct owner *an_owner(struct kunit *test)
 	return owner;
 }
 
+/* Has the peer take a message. Its endpoint may be closed meanwhile, which gives the entry back. */
+static int start(struct owner *owner, struct item *message)
+{
+	struct fi_ops_srx_peer *ops = owner->srx.peer_ops;
+	unsigned long irqs;
+	bool is_last;
+	int ret;
+
+	ret = message->tagged ? ops->start_tag(&message->entry) : ops->start_msg(&message->entry);
+	spin_lock_irqsave(&owner->lock, irqs);
+	message->starting = false;
+	is_last = message->freed;
+	spin_unlock_irqrestore(&owner->lock, irqs);
+	if (is_last)
+		kfree(message);
+	return ret;
+}
+
 /* What the owner's consumer does: count pieces of so many bytes, from buf on, which is the context. */
-static void post(struct kunit *test, struct owner *owner, bool tagged, u64 tag, u8 *buf, size_t len,
-		 int count)
+static int give(struct owner *owner, bool tagged, u64 tag, u8 *buf, size_t len, int count)
 {
 	struct item *receive = make_item(tagged), *message;
 	unsigned long irqs;
 
-	KUNIT_ASSERT_NOT_NULL(test, receive);
+	if (!receive)
+		return -FI_ENOMEM;
 	receive->entry.tag = tag;
 	receive->entry.context = buf;
 	receive->entry.count = count;
@@ -195,16 +218,22 @@ static void post(struct kunit *test, struct owner *owner, bool tagged, u64 tag, 
 	if (message) {
 		list_del(&message->list);
 		message->queued = false;
+		message->starting = true;
 		owner->waiting--;
 	} else {
 		list_add_tail(&receive->list, &owner->receives);
 	}
 	spin_unlock_irqrestore(&owner->lock, irqs);
 	if (!message)
-		return;
+		return 0;
 	fill(&message->entry, receive);
-	KUNIT_EXPECT_EQ(test, 0, tagged ? owner->srx.peer_ops->start_tag(&message->entry) :
-					  owner->srx.peer_ops->start_msg(&message->entry));
+	return start(owner, message);
+}
+
+static void post(struct kunit *test, struct owner *owner, bool tagged, u64 tag, u8 *buf, size_t len,
+		 int count)
+{
+	KUNIT_ASSERT_EQ(test, 0, give(owner, tagged, tag, buf, len, count));
 }
 
 static void await_waiting(struct kunit *test, struct owner *owner, int wanted)
@@ -408,6 +437,145 @@ static void close_03_endpoints_with_messages_that_wait_elsewhere(struct kunit *t
 	KUNIT_EXPECT_NULL(test, owner->srx.peer_ops);
 }
 
+#define RACED	((int)tr_rounds * 10)
+
+/* Messages, which have a number each, and the memory that they go to. */
+struct race {
+	struct owner	*owner;
+	struct rs_world	*world;
+	u8		*out, *in;	/* RACED times LEN each */
+};
+
+static int give_all(struct tr_thread *thread)
+{
+	struct race *race = thread->arg;
+	unsigned long irqs;
+
+	for (int i = 0; i < RACED && !thread->result && !kthread_should_stop(); i++) {
+		if (i % 16 == 0) {
+			/* It has no memory now and then. */
+			spin_lock_irqsave(&race->owner->lock, irqs);
+			race->owner->refusals++;
+			spin_unlock_irqrestore(&race->owner->lock, irqs);
+		}
+		thread->result = give(race->owner, false, 0, race->in + i * LEN, LEN / 2, 2);
+		/* The message's endpoint has gone: the receive is lost here. */
+		if (thread->result == -FI_ENOENT)
+			thread->result = 0;
+		cond_resched();
+	}
+	return 0;
+}
+
+static int send_all(struct tr_thread *thread)
+{
+	struct race *race = thread->arg;
+	struct kofi_rdm *sender = race->world->sender[0];
+	struct fi_cq_tagged_entry entry;
+	struct fi_cq_err_entry error;
+	ssize_t ret;
+
+	for (int i = 0; i < RACED && !kthread_should_stop(); i++) {
+		u8 *from = race->out + i * LEN;
+
+		thread->result = rdm_send(sender, race->world->to[0][i % 2], from, LEN, from);
+		if (thread->result)
+			return 0;
+		/* To those who have gone it fails. */
+		do {
+			ret = fi_cq_read(sender->cq, &entry, 1);
+			error = (struct fi_cq_err_entry){};
+			if (ret == -FI_EAVAIL)
+				ret = fi_cq_readerr(sender->cq, &error, 0);
+		} while (ret == 1);
+		cond_resched();
+	}
+	return 0;
+}
+
+static u32 *number(u8 *message)
+{
+	return (u32 *)message;
+}
+
+/*
+ * Each comes once, to whom it is for, and those of each take receives in the order in which they were sent. It may be
+ * told of in another one.
+ */
+static void race_receives_of_another_make_on_two_cpus(struct kunit *test)
+{
+	struct race *race = (void *)tr_buffer(test, sizeof(*race));
+	unsigned long end = jiffies + msecs_to_jiffies(4 * FX_WAIT_MS);
+	struct tr_thread *threads[2];
+	int next[2] = { 0, 1 };
+
+	BUILD_BUG_ON(LEN % sizeof(u32));
+	race->out = tr_vbuffer(test, RACED * LEN);
+	race->in = tr_vbuffer(test, RACED * LEN);
+	for (int i = 0; i < RACED; i++) {
+		tr_fill(race->out + i * LEN, LEN, i);
+		*number(race->out + i * LEN) = i;
+	}
+	race->owner = an_owner(test);
+	race->world = world_of(test, race->owner, 0);
+	threads[0] = tr_start(test, 0, give_all, race);
+	threads[1] = tr_start(test, 1 % num_online_cpus(), send_all, race);
+	for (int come = 0; come < RACED;) {
+		struct fi_cq_tagged_entry entry;
+
+		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end), "%d of %d have come", come,
+				      RACED);
+		for (int m = 0; m < 2; m++) {
+			while (fi_cq_read(race->world->member[m].cq, &entry, 1) == 1) {
+				KUNIT_ASSERT_EQ(test, LEN, entry.len);
+				KUNIT_ASSERT_EQ(test, m, *number(entry.op_context) % 2);
+				come++;
+			}
+		}
+		usleep_range(20, 100);
+	}
+	for (int i = 0; i < 2; i++) {
+		KUNIT_ASSERT_TRUE(test, tr_join(test, threads[i]));
+		KUNIT_EXPECT_EQ(test, 0, threads[i]->result);
+	}
+	await_entries(test, race->owner, 0);
+	for (int i = 0; i < RACED; i++) {
+		u8 *message = race->in + i * LEN;
+		int m = *number(message) % 2;
+
+		KUNIT_ASSERT_EQ(test, next[m], *number(message));
+		KUNIT_ASSERT_MEMEQ(test, race->out + next[m] * LEN, message, LEN);
+		next[m] += 2;
+	}
+}
+
+/* Of those that have been posted some may be lost with an endpoint; nobody touches one afterwards. */
+static void race_an_endpoint_goes_while_another_make_posts(struct kunit *test)
+{
+	struct race *race = (void *)tr_buffer(test, sizeof(*race));
+	struct tr_thread *threads[2];
+	struct rs_world *world;
+
+	race->out = tr_vbuffer(test, RACED * LEN);
+	race->in = tr_vbuffer(test, RACED * LEN);
+	race->owner = an_owner(test);
+	race->world = world = world_of(test, race->owner, 0);
+	threads[0] = tr_start(test, 0, give_all, race);
+	threads[1] = tr_start(test, 1 % num_online_cpus(), send_all, race);
+	for (int m = 0; m < 2; m++) {
+		struct fi_cq_tagged_entry entry;
+
+		KUNIT_ASSERT_EQ(test, 1, fx_wait_comp(test, world->member[m].cq, &entry, 1));
+		fx_close(test, &world->member[m].ep->fid);
+	}
+	/* Who sends to those who have gone is told so, or has no room any more. */
+	tr_stop(test, threads[1]);
+	KUNIT_ASSERT_TRUE(test, tr_join(test, threads[0]));
+	KUNIT_EXPECT_EQ(test, 0, threads[0]->result);
+	await_entries(test, race->owner, 0);
+	fx_close(test, &world->srx->fid);
+}
+
 static void peer_05_receives_without_an_owner(struct kunit *test)
 {
 	struct owner *owner = an_owner(test);
@@ -480,6 +648,8 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(peer_03_an_owner_without_memory_is_asked_again),
 	KUNIT_CASE(peer_03_messages_are_discarded),
 	KUNIT_CASE(close_03_endpoints_with_messages_that_wait_elsewhere),
+	KUNIT_CASE_SLOW(race_receives_of_another_make_on_two_cpus),
+	KUNIT_CASE_SLOW(race_an_endpoint_goes_while_another_make_posts),
 	KUNIT_CASE(peer_05_receives_without_an_owner),
 	{}
 };
