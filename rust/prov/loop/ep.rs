@@ -208,10 +208,14 @@ impl Endpoint {
         ep.core().as_any().downcast_ref()
     }
 
-    /// The peer may call on `who`, by whom this is used, until it is closed.
-    pub(in crate::prov) fn introduce(&self, who: Arc<dyn Any + Send + Sync>) {
+    /// The peer may call on `who`, by whom this is used, until it is closed. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM.
+    pub(in crate::prov) fn introduce(&self, who: Arc<dyn Any + Send + Sync>) -> Result {
         let source = self.source;
-        self.inbound.introduce(User { who, source });
+        self.inbound.introduce(User { who, source })
     }
 
     /// Calls on whoever uses the peer, and says by which endpoint that knows of it; None if something is under

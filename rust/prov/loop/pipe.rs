@@ -12,6 +12,10 @@
 //! The spinlock guards the queues, and is held with interrupts off, but while something long is copied. Those
 //! of completion queues and of regions are taken under it.
 
+mod calling;
+
+pub(super) use calling::User;
+
 use super::{
     super::common::{
         bounce::Outgoing,
@@ -64,14 +68,10 @@ use crate::{
     fi::{
         card::Told,
         cntr::Counters,
-        eq::Source,
         memory::Context, //
     },
 };
-use core::{
-    any::Any,
-    mem, //
-};
+use core::mem;
 use kernel::{
     prelude::*,
     sync::{
@@ -119,12 +119,6 @@ pub(super) struct Outfit {
     pub(super) counters: Counters,
 }
 
-/// Who uses the side that receives, and what it knows that by.
-pub(super) struct User {
-    pub(super) who: Arc<dyn Any + Send + Sync>,
-    pub(super) source: Source,
-}
-
 /// Whose operations are given back, and to whom they are told otherwise.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Leaver {
@@ -153,7 +147,7 @@ struct Inner {
     of_sender: Option<Counters>,
     of_receiver: Option<Counters>,
     /// Whom the side that sends may call on; taken out while it does.
-    user: Option<User>,
+    user: Option<KBox<User>>,
 }
 
 /// See the module.
@@ -301,35 +295,6 @@ impl Pipe {
         inner.of_sender = Some(counters);
         drop(inner);
         let _ = self.sender.populate(exit);
-    }
-
-    /// Whoever uses the side that receives may be called on, until this ends.
-    pub(super) fn introduce(&self, user: User) {
-        let old = self.inner.lock().user.replace(user);
-        drop(old);
-    }
-
-    /// Has `call` call on that one, if nothing is under way: what is posted meanwhile waits, and so does who
-    /// ends this. None if something is, or nobody can be called on. Any context.
-    pub(super) fn call_on<R>(self: &Arc<Self>, call: impl FnOnce(&User) -> R) -> Option<R> {
-        let mut inner = self.inner.lock();
-        if !inner.takes_transmits() || !inner.is_idle() {
-            return None;
-        }
-        let user = inner.user.take()?;
-        inner.is_busy = true;
-        drop(inner);
-        let answer = call(&user);
-        let mut inner = self.inner.lock();
-        inner.user = Some(user);
-        inner.is_busy = false;
-        let has_waited = !inner.is_idle() || inner.no_transmits;
-        inner.is_busy = has_waited;
-        drop(inner);
-        if has_waited {
-            self.go_on();
-        }
-        Some(answer)
     }
 
     /// Where receives complete; -FI_EOPBADSTATE before there are any.
@@ -612,7 +577,7 @@ impl Pipe {
         inner.no_transmits |= transmits;
     }
 
-    /// Waits until no transmit is under way, for so long: whether that is so. May sleep.
+    /// Whether no transmit is under way.
     pub(super) fn has_ended(&self) -> bool {
         let inner = self.inner.lock();
         !inner.is_busy && inner.orders.is_empty()
@@ -744,52 +709,5 @@ fn give_up(
             reclaim(report.context);
         }
         false => exit.failed(report, piece, Errno::ECANCELED, 0),
-    }
-}
-
-#[kunit_tests(kofi_loop_pipe)]
-mod tests {
-    use super::*;
-
-    fn introduce(pipe: &Pipe) -> Result<Arc<u32>> {
-        let who = Arc::new(7u32, GFP_KERNEL)?;
-        let source = Source(3);
-        pipe.introduce(User {
-            who: who.clone(),
-            source,
-        });
-        Ok(who)
-    }
-
-    /// Who answers.
-    fn call(pipe: &Arc<Pipe>) -> Option<(u32, usize)> {
-        let answer = pipe.call_on(|user| Some((*user.who.downcast_ref()?, user.source.0)));
-        answer.flatten()
-    }
-
-    #[test]
-    fn who_is_called_on_is_there_until_the_end() -> Result {
-        let pipe = Pipe::new(0)?;
-        assert_eq!(call(&pipe), None);
-        let who = introduce(&pipe)?;
-        assert_eq!(call(&pipe), Some((7, 3)));
-        assert_eq!(call(&pipe), Some((7, 3)));
-        pipe.end(Leaver::Nobody, &mut |_| {});
-        assert_eq!(call(&pipe), None);
-        // Nobody has kept it.
-        assert!(Arc::into_unique_or_drop(who).is_some());
-        Ok(())
-    }
-
-    #[test]
-    fn one_is_called_on_at_a_time() -> Result {
-        let pipe = Pipe::new(0)?;
-        let _who = introduce(&pipe)?;
-        assert_eq!(pipe.call_on(|_| call(&pipe)), Some(None));
-        assert_eq!(call(&pipe), Some((7, 3)));
-        pipe.refuse(false, true);
-        assert_eq!(call(&pipe), None);
-        pipe.end(Leaver::Nobody, &mut |_| {});
-        Ok(())
     }
 }

@@ -427,7 +427,7 @@ impl Station {
         }
         lower.enable()?;
         if let (Some(near), Some(this)) = (r#loop::Endpoint::of(&lower), &links.this) {
-            near.introduce(this.clone());
+            near.introduce(this.clone())?;
         }
         let mut parts = Queue::new();
         for _ in 0..PARTIALS {
