@@ -9,6 +9,7 @@ import json
 import re
 import shlex
 import subprocess
+import tempfile
 from pathlib import Path
 
 from . import toolchain, tree
@@ -36,15 +37,17 @@ def errors(place: Path, program: Path, *options: str) -> list[str]:
     words = compiler(place)
     variables = [word for word in words if re.match(r"[A-Z_]+=", word)]
     command = ["env", *variables, *words[len(variables) :], *options, "-Adead_code"]
-    result = subprocess.run(
-        [*command, "--error-format=json", "--emit=metadata=/dev/null", str(program)],
-        cwd=place,
-        env={**toolchain.environment(), "RUSTC_BOOTSTRAP": "1"},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    # The compiler puts its output in the place of what it is told, be that /dev/null.
+    with tempfile.TemporaryDirectory() as scratch:
+        result = subprocess.run(
+            [*command, "--error-format=json", "--emit=metadata", f"--out-dir={scratch}", str(program)],
+            cwd=place,
+            env={**toolchain.environment(), "RUSTC_BOOTSTRAP": "1"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
     found = [json.loads(line) for line in result.stderr.splitlines() if line.startswith("{")]
     real = [one for one in found if one["level"] == "error" and one["spans"]]
     if result.returncode and not real:
