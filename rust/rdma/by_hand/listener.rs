@@ -94,9 +94,10 @@ impl Hall {
             return Err(ENOSPC);
         }
         waiting.push(caller.clone(), GFP_KERNEL)?;
-        drop(waiting);
         id.set_handler(Some(caller.clone()));
         *caller.arrival.lock() = Some(Arrival { id, data, depths });
+        // Not before: who is found without an arrival has left.
+        drop(waiting);
         self.came.give();
         Ok(())
     }
