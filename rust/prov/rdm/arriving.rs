@@ -138,8 +138,9 @@ impl Traffic {
     pub(super) fn resume(&mut self, outlets: &Outlets, ending: Option<u32>) {
         let mut held = mem::take(&mut self.held);
         for packet in held.iter() {
-            if let Some(peer) = self.peer(packet.slot) {
+            if let Some(peer) = self.peer(packet.slot).filter(|peer| peer.held > 0) {
                 peer.held = 0;
+                peer.partials.look_again();
             }
         }
         while let Some(packet) = held.pop() {
@@ -171,8 +172,8 @@ impl Traffic {
         let lane = peer.lane.as_ref();
         let contexts = match lane.filter(|lane| lane.attempt == packet.attempt) {
             Some(lane) if lane.extensions.contexts().is_some() => Some(offices),
-            // It has not been heard yet what the peer knows.
-            Some(lane) if lane.to.is_none() && Parsed::named_context(arrived) != 0 => {
+            // It has not been heard yet what the peer knows; what is behind such a packet does not pass it.
+            Some(lane) if lane.to.is_none() && (is_held || Parsed::named_context(arrived) != 0) => {
                 return Ok(Taken::Later);
             }
             _ => None,

@@ -114,12 +114,15 @@ impl Traffic {
             true => parts.what.add(payload),
             false => Err(Errno::ENOMEM),
         };
-        if added.is_ok() {
-            parts.advance();
-            parts.what.is_whole = segment.place == Place::Last;
-            if !is_taken {
-                self.add_weight(mail.slot, payload.len());
+        match added {
+            Ok(()) => {
+                parts.advance();
+                parts.what.is_whole = segment.place == Place::Last;
+                if !is_taken {
+                    self.add_weight(mail.slot, payload.len());
+                }
             }
+            Err(_) => parts.hold(),
         }
         self.keep_or_end(outlets, mail.slot, parts);
         Ok(match added {

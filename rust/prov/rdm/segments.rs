@@ -21,6 +21,8 @@ pub(super) struct Partial<T> {
     id: u64,
     message: Message,
     next: u32,
+    /// The next segment is there, and waits for room.
+    is_next_held: bool,
     /// Where it goes.
     pub(super) what: T,
 }
@@ -37,6 +39,7 @@ impl<T> Partial<T> {
                 data: None,
             },
             next: 0,
+            is_next_held: false,
             what,
         }
     }
@@ -46,6 +49,7 @@ impl<T> Partial<T> {
         self.id = first.id;
         self.message = first.message;
         self.next = 0;
+        self.is_next_held = false;
     }
 
     /// All of the message.
@@ -56,6 +60,11 @@ impl<T> Partial<T> {
     /// The next segment has been taken.
     pub(super) fn advance(&mut self) {
         self.next += 1;
+    }
+
+    /// The next segment has not been taken, and waits for room until [`Partials::look_again`].
+    pub(super) fn hold(&mut self) {
+        self.is_next_held = true;
     }
 
     /// Whether all of the message has been.
@@ -108,11 +117,18 @@ impl<T> Partials<T> {
         Ok(())
     }
 
-    /// Whether `segment`, which is not the first, is the next of some message.
+    /// Whether `segment`, which is not the first, is the next of some message. Where that one waits, this is of
+    /// another message, which got the name when the peer had sent all of the first.
     pub(super) fn continues(&self, segment: &Segment) -> bool {
-        self.queue
-            .iter()
-            .any(|partial| partial.is_called(segment.id) && partial.next == segment.number)
+        self.queue.iter().any(|partial| {
+            let is_next = partial.next == segment.number && !partial.is_next_held;
+            is_next && partial.is_called(segment.id)
+        })
+    }
+
+    /// What has waited for room is looked at again, in order.
+    pub(super) fn look_again(&mut self) {
+        self.queue.change(|partial| partial.is_next_held = false);
     }
 
     /// Whether a message is `meant`.
@@ -270,6 +286,23 @@ mod tests {
         assert!(partials.take(&other).is_err());
         let right = partials.take(&segment(1, 1, 4));
         assert!(right.is_ok_and(|partial| partial.next == 1));
+        Ok(())
+    }
+
+    #[test]
+    fn what_is_behind_a_segment_that_waits_does_not_pass_it() -> Result {
+        let mut partials = Partials::<()>::new(2);
+        let (first, next) = (segment(1, 0, 3), segment(1, 1, 3));
+        partials.keep(of_first(&first)?);
+        let mut partial = partials
+            .take(&next)
+            .map_err(|_| crate::abi::Errno::EOTHER)?;
+        partial.hold();
+        partials.keep(partial);
+        partials.keep(of_first(&segment(2, 0, 3))?);
+        assert!(!partials.continues(&next) && partials.continues(&segment(2, 1, 3)));
+        partials.look_again();
+        assert!(partials.continues(&next) && partials.take(&next).is_ok());
         Ok(())
     }
 

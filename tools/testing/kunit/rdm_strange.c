@@ -59,23 +59,28 @@ static void meet(struct kunit *test, struct raw *raw, struct kofi_rdm *rdm, u16 
 	}
 }
 
-/* A message in two segments. */
+/* One of the two segments of a message. */
+static void say_segment(struct kunit *test, struct raw *raw, u64 id, size_t len, u32 nth, u32 seed)
+{
+	u8 *packet = await_packet(test, raw, FX_WAIT_MS);
+	size_t part = nth ? len - RAW_EAGER : RAW_EAGER;
+	struct raw_header *header;
+
+	KUNIT_ASSERT_NOT_NULL(test, packet);
+	header = raw_begin(raw, packet, RAW_SEGMENT);
+	header->len = len;
+	header->id = id;
+	header->segment = nth;
+	header->segment_len = part;
+	header->extra = nth ? RAW_LAST : RAW_FIRST;
+	tr_fill(packet + RAW_HEADER, part, seed + nth);
+	say(test, raw, packet, RAW_HEADER + part);
+}
+
 static void say_long(struct kunit *test, struct raw *raw, u64 id, u32 seed)
 {
-	for (u32 nth = 0; nth < LONG / RAW_EAGER; nth++) {
-		u8 *packet = await_packet(test, raw, FX_WAIT_MS);
-		struct raw_header *header;
-
-		KUNIT_ASSERT_NOT_NULL(test, packet);
-		header = raw_begin(raw, packet, RAW_SEGMENT);
-		header->len = LONG;
-		header->id = id;
-		header->segment = nth;
-		header->segment_len = RAW_EAGER;
-		header->extra = nth ? RAW_LAST : RAW_FIRST;
-		tr_fill(packet + RAW_HEADER, RAW_EAGER, seed + nth);
-		say(test, raw, packet, RAW_MOST);
-	}
+	say_segment(test, raw, id, LONG, 0, seed);
+	say_segment(test, raw, id, LONG, 1, seed);
 	be_heard(test, raw);
 }
 
@@ -100,6 +105,45 @@ static void rdm_07_a_name_is_free_when_its_message_is_whole(struct kunit *test)
 		KUNIT_EXPECT_TRUE(test, tr_intact(in, RAW_EAGER, 10 * nth));
 		KUNIT_EXPECT_TRUE(test, tr_intact(in + RAW_EAGER, RAW_EAGER, 10 * nth + 1));
 	}
+}
+
+/* More than is kept of one peer, and less than its connection has packets for. */
+#define TOO_MANY	(SZ_4M / RAW_EAGER)
+
+/* And of what waits for room, the next segment of the first is not the next of the second. */
+static void rdm_07_messages_of_one_name_wait_in_turn(struct kunit *test)
+{
+	static const size_t lens[] = { LONG, RAW_EAGER + LEN };
+	struct raw *raw = raw_open(test, SZ_4K);
+	u8 *in = tr_vbuffer(test, LONG), *packet;
+	struct kofi_rdm *rdm = rdm_open(test, NULL);
+	struct fi_cq_tagged_entry entry;
+
+	meet(test, raw, rdm, PORT, 1);
+	say_segment(test, raw, 5, lens[0], 0, 10);
+	for (int i = 0; i < TOO_MANY; i++) {
+		packet = await_packet(test, raw, FX_WAIT_MS);
+		KUNIT_ASSERT_NOT_NULL(test, packet);
+		raw_begin(raw, packet, RAW_WHOLE)->len = RAW_EAGER;
+		say(test, raw, packet, RAW_MOST);
+	}
+	say_segment(test, raw, 5, lens[0], 1, 10);
+	say_segment(test, raw, 5, lens[1], 0, 20);
+	say_segment(test, raw, 5, lens[1], 1, 20);
+	be_heard(test, raw);
+	for (int nth = 0; nth < ARRAY_SIZE(lens); nth++) {
+		KUNIT_ASSERT_EQ(test, 0, rdm_recv(rdm, FI_ADDR_UNSPEC, in, LONG, in));
+		rdm_expect(test, rdm, in, &entry);
+		KUNIT_EXPECT_EQ(test, lens[nth], entry.len);
+		KUNIT_EXPECT_TRUE(test, tr_intact(in, RAW_EAGER, 10 + 10 * nth));
+		KUNIT_EXPECT_TRUE(test, tr_intact(in + RAW_EAGER, lens[nth] - RAW_EAGER, 11 + 10 * nth));
+		for (int i = 0; !nth && i < TOO_MANY; i++) {
+			KUNIT_ASSERT_EQ(test, 0, rdm_recv(rdm, FI_ADDR_UNSPEC, in, LONG, in));
+			rdm_expect(test, rdm, in, NULL);
+		}
+	}
+	raw_look(raw);
+	KUNIT_EXPECT_FALSE_MSG(test, raw->is_gone, "the connection has ended");
 }
 
 /* How many messages are there that nobody has received. */
@@ -464,6 +508,7 @@ static void rdm_04_an_answer_that_cannot_be_read_is_asked_for_again(struct kunit
 
 static struct kunit_case cases[] = {
 	KUNIT_CASE(rdm_07_a_name_is_free_when_its_message_is_whole),
+	KUNIT_CASE_SLOW(rdm_07_messages_of_one_name_wait_in_turn),
 	KUNIT_CASE_SLOW(rdm_06_who_comes_again_does_not_leave_more),
 	KUNIT_CASE_SLOW(rdm_06_who_sends_more_than_it_was_asked_for_is_cut_off),
 	KUNIT_CASE(rdm_nobody_is_told_of_writes_that_nobody_expects),

@@ -4,7 +4,9 @@
 need_module kofi_kunit
 needs_suites kofi_rdm_hostile
 device_up "$1" || fail "$1 does not come up"
-load kofi_kunit addr="$ADDRESS" hostile_packets="$3" || fail "kofi_kunit.ko does not load"
+local=none
+[ "$1" = loop ] && local=all
+load kofi_kunit addr="$ADDRESS" local=$local hostile_packets="$3" || fail "kofi_kunit.ko does not load"
 for run in $(seq "$2"); do
 	echo "$((run + 1))" >/sys/module/kofi_kunit/parameters/hostile_seed
 	run_suites kofi_rdm_hostile
