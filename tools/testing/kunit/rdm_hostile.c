@@ -678,6 +678,28 @@ static void wind_up(struct course *c)
 	} while (!is_over);
 }
 
+/* Whether it has the address of the hostile peer. */
+static bool is_hostile(const struct kofi_rdm *rdm)
+{
+	__be16 port = ((const struct sockaddr_in *)&rdm->name)->sin_port;
+
+	for (int who = 0; who < WHO; who++) {
+		if (port == htons(ports[who]))
+			return true;
+	}
+	return false;
+}
+
+static struct kofi_rdm *open_other(struct kunit *test, const struct rdm_opts *opts)
+{
+	struct kofi_rdm *rdm;
+
+	do {
+		rdm = rdm_open(test, opts);
+	} while (is_hostile(rdm));
+	return rdm;
+}
+
 static void set_up(struct course *c)
 {
 	static const struct rdm_opts opts = { .caps = FI_DIRECTED_RECV | FI_SOURCE, .rx_size = 256 };
@@ -713,8 +735,8 @@ static void set_up(struct course *c)
 	c->raw->context = c;
 	for (int i = 0; i < RAW_SLOTS; i++)
 		tr_fill(c->raw->out + i * RAW_MOST, RAW_MOST, i);
-	c->honest = rdm_open(test, &opts);
-	c->rdm = rdm_open(test, &opts);
+	c->honest = open_other(test, &opts);
+	c->rdm = open_other(test, &opts);
 	c->from_honest = rdm_know(test, c->rdm, c->honest);
 	c->to_rdm = rdm_know(test, c->honest, c->rdm);
 	for (int who = 0; who < WHO; who++) {
