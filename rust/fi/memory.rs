@@ -353,6 +353,11 @@ impl Buffer {
         Ok(KBox::new(Self { body, tag }, GFP_KERNEL)?)
     }
 
+    /// What it is known by when it is posted, until it comes back. Any context.
+    pub fn context(&self) -> Context {
+        Context(core::ptr::from_ref(self).cast_mut().cast())
+    }
+
     /// What the endpoints of `domain` post it with.
     #[inline]
     fn descriptor(&self, domain: &Arc<Domain>) -> Descriptor {

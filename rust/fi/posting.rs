@@ -133,8 +133,22 @@ impl<'a> Posting<'a> {
 
     /// Posts all of it for a message.
     pub(super) fn receive(&self, buffer: KBox<Buffer>) -> core::result::Result<(), Refused> {
+        self.look(buffer, 0)
+    }
+
+    /// The same with flags that look for one, or take one that has been found.
+    pub(super) fn look(
+        &self,
+        buffer: KBox<Buffer>,
+        flags: u64,
+    ) -> core::result::Result<(), Refused> {
         let len = buffer.len();
-        self.give(buffer, len, |message| self.core.receive(message))
+        self.give(buffer, len, |message| {
+            self.core.receive(&Message {
+                flags: message.flags | flags,
+                ..*message
+            })
+        })
     }
 
     /// Writes its first `len` bytes to the peer's memory, or reads them from there.

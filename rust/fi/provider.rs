@@ -348,6 +348,14 @@ pub struct Tag {
     pub ignore: u64,
 }
 
+impl Tag {
+    /// What a receive takes that takes any.
+    pub const ANY: Self = Self {
+        tag: 0,
+        ignore: u64::MAX,
+    };
+}
+
 /// The local side of a transfer.
 #[derive(Clone, Copy)]
 pub struct Message<'a> {

@@ -18,6 +18,7 @@ use super::{
     eq::Source,
     memory::{
         Buffer,
+        Context,
         Refused, //
     },
     msg::Side,
@@ -230,6 +231,89 @@ impl Endpoint {
     ) -> core::result::Result<(), Refused> {
         self.post(from, Some(tag), buffer, |posting, buffer| {
             posting.receive(buffer)
+        })
+    }
+
+    /// Takes back the receive whose buffer has that [context](Buffer::context), if nothing has come for it: the
+    /// buffer comes back with -FI_ECANCELED. Any context.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOENT if there is none.
+    pub fn cancel(&self, context: Context) -> Result {
+        self.0.endpoint.core().cancel(context)
+    }
+
+    /// Looks for the message that [`Self::receive_tagged`] would take, among those that wait: `buffer` comes back
+    /// with its length, its tag and its sender, or with -FI_ENOMSG, and the message waits on. Any context.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Self::receive_tagged`].
+    pub fn peek(
+        &self,
+        from: Option<&Peer>,
+        tag: Tag,
+        buffer: KBox<Buffer>,
+    ) -> core::result::Result<(), Refused> {
+        self.look(from, tag, buffer, flags::FI_PEEK)
+    }
+
+    /// The same, and what is found waits for that buffer alone: [`Self::receive_claimed`] takes it. Any context.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Self::peek`].
+    pub fn claim(
+        &self,
+        from: Option<&Peer>,
+        tag: Tag,
+        buffer: KBox<Buffer>,
+    ) -> core::result::Result<(), Refused> {
+        self.look(from, tag, buffer, flags::FI_PEEK | flags::FI_CLAIM)
+    }
+
+    /// The same, and what is found is dropped. Any context.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Self::peek`].
+    pub fn discard(
+        &self,
+        from: Option<&Peer>,
+        tag: Tag,
+        buffer: KBox<Buffer>,
+    ) -> core::result::Result<(), Refused> {
+        self.look(from, tag, buffer, flags::FI_PEEK | flags::FI_DISCARD)
+    }
+
+    /// Receives the message that `buffer` has claimed; of several the first. Any context.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Self::receive_tagged`]; -FI_EINVAL if it has claimed none.
+    pub fn receive_claimed(&self, buffer: KBox<Buffer>) -> core::result::Result<(), Refused> {
+        self.look(None, Tag::ANY, buffer, flags::FI_CLAIM)
+    }
+
+    /// Drops it: `buffer` comes back without a byte. Any context.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Self::receive_claimed`].
+    pub fn discard_claimed(&self, buffer: KBox<Buffer>) -> core::result::Result<(), Refused> {
+        self.look(None, Tag::ANY, buffer, flags::FI_CLAIM | flags::FI_DISCARD)
+    }
+
+    fn look(
+        &self,
+        from: Option<&Peer>,
+        tag: Tag,
+        buffer: KBox<Buffer>,
+        flags: u64,
+    ) -> core::result::Result<(), Refused> {
+        self.post(from, Some(tag), buffer, |posting, buffer| {
+            posting.look(buffer, flags)
         })
     }
 

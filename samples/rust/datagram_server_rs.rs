@@ -186,8 +186,7 @@ impl Server {
     }
 
     fn await_message(&self, buffer: KBox<Buffer>) -> Result {
-        let any = Tag { tag: 0, ignore: !0 };
-        Ok(self.endpoint.receive_tagged(None, any, buffer)?)
+        Ok(self.endpoint.receive_tagged(None, Tag::ANY, buffer)?)
     }
 
     /// Waits for a message, and does what it asks for. A client's failures are no reason to stop.

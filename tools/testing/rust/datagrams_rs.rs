@@ -247,6 +247,76 @@ fn directed(here: InProcess, (one, a): (&End, &Peer), (other, b): (&End, &Peer))
     expect(done.buffer[0] == 1, "not the other's")
 }
 
+/// Sends a message with that tag and bytes of it, and one behind it: both have arrived when this returns.
+fn leave(here: InProcess, (one, a): (&End, &Peer), (other, b): (&End, &Peer), tag: u64) -> Result {
+    other.endpoint.receive(None, Buffer::new(here, 0, 0)?)?;
+    one.endpoint
+        .send_tagged(b, tag, filled(here, SHORT, tag as u8)?, SHORT)?;
+    one.endpoint.send(b, Buffer::new(here, 0, 0)?, 0)?;
+    for _ in 0..2 {
+        drop(one.sent(here)?);
+    }
+    other.message(here, a, None).map(drop)
+}
+
+/// What waits is looked for, claimed and dropped, and a receive is taken back.
+fn looked_for(here: InProcess, (one, a): (&End, &Peer), (other, b): (&End, &Peer)) -> Result {
+    let end = &other.endpoint;
+    let buffer = || Buffer::new(here, SHORT, 0);
+    let found = |tag| {
+        let done = other.message(here, a, Some(tag))?;
+        expect(done.result == Ok(SHORT), "not all that waits")?;
+        Ok::<_, Errno>(done.buffer)
+    };
+    let failed = |errno| {
+        let done = other.receives.wait(here, &mut budget())?;
+        expect(done.result == Err(errno), "not that error")?;
+        Ok::<_, Errno>(done.buffer)
+    };
+    end.peek(None, Tag::ANY, buffer()?)?;
+    let idle = failed(Errno::ENOMSG)?;
+    let nothing = refusal(end.receive_claimed(idle));
+    expect(nothing == Some(Errno::EINVAL), "nothing was claimed")?;
+
+    leave(here, (one, a), (other, b), 9)?;
+    end.peek(Some(b), Tag::ANY, buffer()?)?;
+    end.peek(Some(a), Tag::ANY, failed(Errno::ENOMSG)?)?;
+    end.claim(None, Tag::ANY, found(9)?)?;
+    let claimed = found(9)?;
+    end.peek(None, Tag::ANY, buffer()?)?;
+    drop(failed(Errno::ENOMSG)?);
+    end.receive_claimed(claimed)?;
+    let taken = found(9)?;
+    expect(
+        taken.iter().all(|&there| there == 9),
+        "not what was claimed",
+    )?;
+
+    for is_claimed in [false, true] {
+        leave(here, (one, a), (other, b), 10)?;
+        if is_claimed {
+            end.claim(None, Tag::ANY, buffer()?)?;
+            end.discard_claimed(found(10)?)?;
+            let done = other.message(here, a, Some(10))?;
+            expect(done.result == Ok(0), "bytes of what was dropped")?;
+        } else {
+            end.discard(None, Tag::ANY, buffer()?)?;
+            drop(found(10)?);
+        }
+        end.peek(None, Tag::ANY, buffer()?)?;
+        drop(failed(Errno::ENOMSG)?);
+    }
+
+    let posted = buffer()?;
+    let context = posted.context();
+    end.receive_tagged(None, Tag::ANY, posted)?;
+    end.cancel(context)?;
+    let back = failed(Errno::ECANCELED)?;
+    expect(back.context() == context, "another buffer")?;
+    let twice = end.cancel(context);
+    expect(twice == Err(Errno::ENOENT), "taken back twice")
+}
+
 /// Writes a number to where bytes begin that have room for it.
 fn put(bytes: &mut [u8], number: u64) {
     if let Some(room) = bytes.first_chunk_mut() {
@@ -339,8 +409,9 @@ fn refused(here: InProcess, place: (u32, u16), one: &End, b: &Peer) -> Result {
     )?;
     let tagged = refusal(plain.endpoint.send_tagged(&peer, 1, buffer()?, SHORT));
     expect(tagged == Some(Errno::ENOSYS), "a tag without FI_TAGGED")?;
-    let any = Tag { tag: 0, ignore: !0 };
-    let tagged = refusal(plain.endpoint.receive_tagged(None, any, buffer()?));
+    let tagged = refusal(plain.endpoint.receive_tagged(None, Tag::ANY, buffer()?));
+    expect(tagged == Some(Errno::ENOSYS), "a tag without FI_TAGGED")?;
+    let tagged = refusal(plain.endpoint.peek(None, Tag::ANY, buffer()?));
     expect(tagged == Some(Errno::ENOSYS), "a tag without FI_TAGGED")?;
     // Closed with it.
     Ok(plain.endpoint.receive(None, buffer()?)?)
@@ -385,6 +456,7 @@ fn run(here: InProcess, (addr, port): (u32, u16)) -> Result {
     messages(here, (&one, &a), (&other, &b))?;
     messages(here, (&other, &b), (&one, &a))?;
     directed(here, (&one, &a), (&other, &b))?;
+    looked_for(here, (&one, &a), (&other, &b))?;
     memory(here, &one, &other, &b)?;
     refused(here, (addr, port + 2), &one, &b)?;
     echo(here, (&one, &a), (&other, &b))?;
