@@ -44,12 +44,17 @@ use kernel::{
     sync::Arc, //
 };
 
+mod transmits;
+
+pub use self::transmits::Transmits;
+
 pub use super::{
     msg::{
         Completed,
         Completions,
         Direction,
         Lent,
+        Receives,
         Right, //
     },
     posting::{
@@ -66,6 +71,8 @@ struct Open {
     /// Which vector its peers stand in.
     addresses: usize,
     has_tags: bool,
+    /// Closed behind the endpoint.
+    _shared: (Option<Arc<Receives>>, Option<Arc<Transmits>>),
 }
 
 impl Drop for Open {
@@ -75,6 +82,15 @@ impl Drop for Open {
         self.endpoint
             .close(&mut |context| drop(completions.claim().reclaim(context)));
     }
+}
+
+/// What an endpoint has in common with others, and not of its own.
+#[derive(Clone, Copy, Default)]
+pub struct Shared<'a> {
+    /// What its messages take: it posts none.
+    pub receives: Option<&'a Arc<Receives>>,
+    /// What it sends with.
+    pub transmits: Option<&'a Arc<Transmits>>,
 }
 
 /// An endpoint. There are no connections to look after: whoever is sent to for the first time, or again after a
@@ -93,11 +109,29 @@ impl Endpoint {
     /// -FI_EINVAL for an info that is not of `domain`, or of connected endpoints; -FI_EDOMAIN for what is of
     /// another one; -FI_EADDRINUSE, -FI_EADDRNOTAVAIL, -FI_ENODEV, -FI_ENOMEM.
     pub fn new(
+        here: InProcess,
+        domain: &Arc<Domain>,
+        info: &Info,
+        addresses: &Arc<AddressVector>,
+        sides: (Side<'_>, Side<'_>),
+    ) -> Result<Self> {
+        Self::sharing(here, domain, info, addresses, sides, Shared::default())
+    }
+
+    /// The same, and it has in common with others what is named, as `info` has to say of each
+    /// (FI_SHARED_CONTEXT).
+    ///
+    /// # Errors
+    ///
+    /// As of [`Self::new`]; -FI_EINVAL for what `info` does not say; -FI_ENORX without receives that it says, and
+    /// -FI_EOPBADSTATE without such transmits.
+    pub fn sharing(
         _here: InProcess,
         domain: &Arc<Domain>,
         info: &Info,
         addresses: &Arc<AddressVector>,
         (transmit, receive): (Side<'_>, Side<'_>),
+        shared: Shared<'_>,
     ) -> Result<Self> {
         let open = Closing::new(Open {
             endpoint: domain.endpoint(info, Source(0))?,
@@ -107,9 +141,16 @@ impl Endpoint {
             ],
             addresses: addresses.identity(),
             has_tags: info.caps() & abi::FI_TAGGED != 0,
+            _shared: (shared.receives.cloned(), shared.transmits.cloned()),
         })?;
         let endpoint = &open.endpoint;
         endpoint.bind_addresses(addresses, 0)?;
+        if let Some(receives) = shared.receives {
+            endpoint.bind_receives(receives.shared(), 0)?;
+        }
+        if let Some(transmits) = shared.transmits {
+            endpoint.bind_transmits(transmits.shared(), 0)?;
+        }
         transmit.bind(endpoint, flags::FI_TRANSMIT)?;
         receive.bind(endpoint, flags::FI_RECV)?;
         endpoint.enable()?;

@@ -10,7 +10,10 @@ use super::super::{
         Memory,
         Refused, //
     },
-    provider::Message,
+    provider::{
+        Message,
+        Tag, //
+    },
     srx::{
         Attr,
         SharedReceive, //
@@ -20,6 +23,7 @@ use crate::abi::{
     closing::Closing,
     context::InProcess,
     flags,
+    Errno,
     Result,
     FI_ADDR_UNSPEC, //
 };
@@ -81,6 +85,29 @@ impl Receives {
     /// With the buffer: -FI_EAGAIN when as many are posted as there is room for, -FI_EMSGSIZE when the device
     /// takes no such message.
     pub fn receive(&self, buffer: KBox<Buffer>) -> core::result::Result<(), Refused> {
+        self.post(None, buffer)
+    }
+
+    /// The same for the next one with such a tag, of [datagrams](super::super::rdm). Any context.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Self::receive`]; -FI_ENOSYS where messages have no tags.
+    pub fn receive_tagged(
+        &self,
+        tag: Tag,
+        buffer: KBox<Buffer>,
+    ) -> core::result::Result<(), Refused> {
+        match self.0.shared.core().has_tags() {
+            true => self.post(Some(tag), buffer),
+            false => Err(Refused {
+                errno: Errno::ENOSYS,
+                buffer,
+            }),
+        }
+    }
+
+    fn post(&self, tag: Option<Tag>, buffer: KBox<Buffer>) -> core::result::Result<(), Refused> {
         let len = buffer.len();
         Buffer::give(
             buffer,
@@ -94,7 +121,7 @@ impl Receives {
                     flags: flags::FI_COMPLETION,
                     data: 0,
                     peer: FI_ADDR_UNSPEC,
-                    tag: None,
+                    tag,
                 })
             },
         )
@@ -106,7 +133,7 @@ impl Receives {
     }
 
     /// What endpoints are bound to.
-    pub(super) fn shared(&self) -> &Arc<SharedReceive> {
+    pub(in super::super) fn shared(&self) -> &Arc<SharedReceive> {
         &self.0.shared
     }
 }

@@ -57,7 +57,10 @@ use kofi::{
             Elements,
             Endpoint,
             Lent,
-            Right, //
+            Receives,
+            Right,
+            Shared,
+            Transmits, //
         },
         wait::Budget, //
     },
@@ -118,20 +121,25 @@ impl kernel::Module for Datagrams {
 
 /// Finds what can be opened there.
 fn find(here: InProcess, (addr, port): (u32, u16), caps: u64) -> Result<InfoList> {
-    let [a, b, c, d] = addr.to_be_bytes();
-    let node = CString::try_from_fmt(fmt!("{a}.{b}.{c}.{d}"))?;
-    let service = CString::try_from_fmt(fmt!("{port}"))?;
     let mut hints = Info::new()?;
     hints.set_caps(caps);
     hints.set_ep(&abi::fi_ep_attr {
         type_: abi::FI_EP_RDM,
         ..pin_init::zeroed()
     })?;
+    find_by(here, (addr, port), &hints)
+}
+
+/// The same of what the hints say.
+fn find_by(here: InProcess, (addr, port): (u32, u16), hints: &Info) -> Result<InfoList> {
+    let [a, b, c, d] = addr.to_be_bytes();
+    let node = CString::try_from_fmt(fmt!("{a}.{b}.{c}.{d}"))?;
+    let service = CString::try_from_fmt(fmt!("{port}"))?;
     let query = Query {
         node: Some(&node),
         service: Some(&service),
         source: true,
-        hints: Some(&hints),
+        hints: Some(hints),
     };
     kofi::getinfo(here, &query)
 }
@@ -169,10 +177,21 @@ impl End {
         domain: Arc<Domain>,
         addresses: &Arc<AddressVector>,
     ) -> Result<Self> {
+        Self::sharing(here, info, domain, addresses, Shared::default())
+    }
+
+    /// The same, which has something in common with others.
+    fn sharing(
+        here: InProcess,
+        info: &Info,
+        domain: Arc<Domain>,
+        addresses: &Arc<AddressVector>,
+        shared: Shared<'_>,
+    ) -> Result<Self> {
         let transmits = Completions::of_datagrams(here, &domain, 0)?;
         let receives = Completions::of_datagrams(here, &domain, 0)?;
         let sides = (transmits.side(None), receives.side(None));
-        let endpoint = Endpoint::new(here, &domain, info, addresses, sides)?;
+        let endpoint = Endpoint::sharing(here, &domain, info, addresses, sides, shared)?;
         Ok(Self {
             endpoint: Arc::new(endpoint, GFP_KERNEL)?,
             transmits,
@@ -417,6 +436,74 @@ fn refused(here: InProcess, place: (u32, u16), one: &End, b: &Peer) -> Result {
     Ok(plain.endpoint.receive(None, buffer()?)?)
 }
 
+/// Two that have all in common: whatever comes takes the receive that fits it.
+fn sharing(here: InProcess, (addr, port): (u32, u16)) -> Result {
+    let find = |port| {
+        let mut hints = Info::new()?;
+        hints.set_caps(abi::FI_MSG | abi::FI_TAGGED);
+        hints.set_ep(&abi::fi_ep_attr {
+            type_: abi::FI_EP_RDM,
+            tx_ctx_cnt: abi::FI_SHARED_CONTEXT,
+            rx_ctx_cnt: abi::FI_SHARED_CONTEXT,
+            ..pin_init::zeroed()
+        })?;
+        find_by(here, (addr, port), &hints)
+    };
+    let (list, list_of_other) = (find(port)?, find(port + 1)?);
+    let info = list.first().ok_or(Errno::ENODATA)?;
+    let info_of_other = list_of_other.first().ok_or(Errno::ENODATA)?;
+    let domain = kofi::fabric::<Datagrams>(here, info)?.domain(here, info)?;
+    let addresses = domain.address_vector(here, &PLAIN)?;
+    let more = Transmits::new(here, &domain, 129).err();
+    expect(more == Some(Errno::EINVAL), "more than an endpoint has")?;
+    let transmits = Transmits::new(here, &domain, 4)?;
+    let receives = Receives::new(here, &domain, 2)?;
+    let end = |info, (receives, transmits)| {
+        let shared = Shared {
+            receives,
+            transmits,
+        };
+        End::sharing(here, info, domain.clone(), &addresses, shared)
+    };
+    let all = (Some(&receives), Some(&transmits));
+    for (part, errno) in [
+        ((all.0, None), Errno::EOPBADSTATE),
+        ((None, all.1), Errno::ENORX),
+    ] {
+        let lacks = end(info, part).err();
+        expect(lacks == Some(errno), "one half is missing")?;
+    }
+    let (one, other) = (end(info, all)?, end(info_of_other, all)?);
+    let a = Peer::insert(here, &addresses, one.endpoint.address(here)?)?;
+    let b = Peer::insert(here, &addresses, other.endpoint.address(here)?)?;
+    let own = refusal(one.endpoint.receive(None, Buffer::new(here, SHORT, 0)?));
+    expect(own.is_some(), "a receive of its own")?;
+    // Who has dropped them does not miss them; those who share them do, and keep them.
+    drop(transmits);
+    for (from, to, at) in [(&one, &b, &other), (&other, &a, &one)] {
+        receives.receive(Buffer::new(here, SHORT, 0)?)?;
+        receives.receive_tagged(Tag::ANY, Buffer::new(here, SHORT, 0)?)?;
+        expect(receives.room() == 0, "room for more than two")?;
+        let sent = filled(here, SHORT, 3)?;
+        from.endpoint.send_tagged(to, 3, sent, SHORT)?;
+        let done = at.receives.wait(here, &mut budget())?;
+        expect(done.tag == Some(3), "not the tagged one")?;
+        expect(done.result == Ok(SHORT), "not all of it")?;
+        let sent = filled(here, SHORT, 4)?;
+        from.endpoint.send(to, sent, SHORT)?;
+        let done = at.receives.wait(here, &mut budget())?;
+        expect(done.tag.is_none(), "not the untagged one")?;
+        let is_it = done.buffer.iter().all(|&there| there == 4);
+        expect(is_it, "not what was sent")?;
+        for _ in 0..2 {
+            drop(from.sent(here)?);
+        }
+    }
+    // Freed with the last of those who keep them.
+    receives.receive(Buffer::new(here, SHORT, 0)?)?;
+    Ok(())
+}
+
 /// What is opened as a peer of something has what that has.
 fn shared(
     here: InProcess,
@@ -459,6 +546,7 @@ fn run(here: InProcess, (addr, port): (u32, u16)) -> Result {
     looked_for(here, (&one, &a), (&other, &b))?;
     memory(here, &one, &other, &b)?;
     refused(here, (addr, port + 2), &one, &b)?;
+    sharing(here, (addr, port + 3))?;
     echo(here, (&one, &a), (&other, &b))?;
 
     // What is posted goes with its endpoint, and nobody is told.
