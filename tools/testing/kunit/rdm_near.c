@@ -108,6 +108,7 @@ static void rdm_03_messages_of_any_length_keep_their_order(struct kunit *test)
 			KUNIT_ASSERT_TRUE_MSG(test, tr_intact(entry.op_context, entry.len, number),
 					      "message %d is another", number);
 			is_posted[which] = false;
+			end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 			while (come < posted && !is_posted[come % AHEAD])
 				come++;
 		}
