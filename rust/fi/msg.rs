@@ -336,6 +336,13 @@ impl Completions {
     }
 }
 
+impl Drop for Completions {
+    fn drop(&mut self) {
+        // No endpoint is bound any more. What took a shared receive stays when its endpoint closes.
+        while self.read().is_ok() {}
+    }
+}
+
 /// Where the operations of one direction come back to, and what counts them.
 #[derive(Clone, Copy)]
 pub struct Side<'a> {

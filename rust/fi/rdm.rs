@@ -280,7 +280,7 @@ impl Endpoint {
     ///
     /// # Errors
     ///
-    /// -FI_ENOENT if there is none.
+    /// -FI_ENOENT if there is none, -FI_EOPNOTSUPP where receives are [shared](Self::sharing).
     pub fn cancel(&self, context: Context) -> Result {
         self.0.endpoint.core().cancel(context)
     }

@@ -12,7 +12,11 @@
 use kernel::{
     prelude::*,
     str::CString,
-    sync::Arc, //
+    sync::Arc,
+    time::{
+        delay::fsleep,
+        Delta, //
+    },
 };
 use kofi::{
     abi::{
@@ -477,8 +481,8 @@ fn sharing(here: InProcess, (addr, port): (u32, u16)) -> Result {
     let a = Peer::insert(here, &addresses, one.endpoint.address(here)?)?;
     let b = Peer::insert(here, &addresses, other.endpoint.address(here)?)?;
     let own = refusal(one.endpoint.receive(None, Buffer::new(here, SHORT, 0)?));
-    expect(own.is_some(), "a receive of its own")?;
-    // Who has dropped them does not miss them; those who share them do, and keep them.
+    expect(own == Some(Errno::ENOSYS), "a receive of its own")?;
+    // Who shares them keeps them.
     drop(transmits);
     for (from, to, at) in [(&one, &b, &other), (&other, &a, &one)] {
         receives.receive(Buffer::new(here, SHORT, 0)?)?;
@@ -499,7 +503,17 @@ fn sharing(here: InProcess, (addr, port): (u32, u16)) -> Result {
             drop(from.sent(here)?);
         }
     }
-    // Freed with the last of those who keep them.
+    // What nobody has read is freed with the queue, what nothing has come for with the receives.
+    receives.receive(Buffer::new(here, SHORT, 0)?)?;
+    one.endpoint.send(&b, filled(here, SHORT, 5)?, SHORT)?;
+    drop(one.sent(here)?);
+    for _ in 0..30_000 {
+        if receives.room() == 2 {
+            break;
+        }
+        fsleep(Delta::from_millis(1));
+    }
+    expect(receives.room() == 2, "a message does not come")?;
     receives.receive(Buffer::new(here, SHORT, 0)?)?;
     Ok(())
 }
