@@ -70,6 +70,8 @@ struct Link {
 pub(super) struct PassiveEndpoint {
     fabric: Arc<Fabric>,
     source: Source,
+    /// What its requests know it by: several listeners may have one source.
+    number: usize,
     /// What the listener's info has, its requests' infos have.
     wishes: Wishes,
     sizes: Sizes,
@@ -92,6 +94,7 @@ impl PassiveEndpoint {
         let (addr, _) = info.ends()?;
         let listener = Arc::pin_init(
             pin_init!(Self {
+                number: fabric.requests().next_number(),
                 fabric,
                 source,
                 wishes: Wishes::of(Some(info)),
@@ -151,7 +154,7 @@ impl PassiveEndpoint {
         let link = self.link.lock();
         let queue = link.events.as_ref().ok_or(Errno::ECONNREFUSED)?;
         let requests = self.fabric.requests();
-        let handle = requests.keep(self.source, link.backlog, (to, peer), tie)?;
+        let handle = requests.keep(self.number, link.backlog, (to, peer), tie)?;
         info.set_handle(handle);
         // Whoever closes it meanwhile waits for the lock, and finds the request.
         queue
@@ -231,7 +234,7 @@ impl provider::PassiveEndpoint for PassiveEndpoint {
         drop(link);
         // It holds the listener.
         drop(port);
-        self.fabric.requests().refuse_of(self.source);
+        self.fabric.requests().refuse_of(self.number);
         drop(events);
     }
 }

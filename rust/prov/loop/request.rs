@@ -11,7 +11,6 @@ use crate::{
         Errno,
         Result, //
     },
-    fi::eq::Source,
     rdma::net::SockAddr,
 };
 use kernel::{
@@ -30,7 +29,8 @@ use kernel::{
 /// A request. Whoever drops it without an answer refuses it.
 pub(super) struct Request {
     handle: usize,
-    listener: Source,
+    /// The number of its listener.
+    listener: usize,
     /// Until it has been answered.
     tie: Option<Arc<Tie>>,
     pub(super) local: SockAddr,
@@ -82,21 +82,26 @@ impl Requests {
         })
     }
 
-    /// Keeps a request from `peer` to a listener until it is taken, unless that has `most` already: the handle
-    /// that it is known by. May sleep.
+    /// A number that nothing else here has: a request's handle, or a listener's.
+    pub(super) fn next_number(&self) -> usize {
+        // 0 stands for no request.
+        self.last.fetch_add(1, Relaxed).wrapping_add(1).max(1)
+    }
+
+    /// Keeps a request from `peer` to the listener with that number until it is taken, unless that has `most`
+    /// already: the handle that it is known by. May sleep.
     ///
     /// # Errors
     ///
     /// -FI_ECONNREFUSED, -FI_ENOMEM: nobody has been told.
     pub(super) fn keep(
         &self,
-        listener: Source,
+        listener: usize,
         most: usize,
         (local, peer): (SockAddr, SockAddr),
         tie: &Arc<Tie>,
     ) -> Result<usize> {
-        // 0 stands for no request.
-        let handle = self.last.fetch_add(1, Relaxed).wrapping_add(1).max(1);
+        let handle = self.next_number();
         let mut list = self.list.lock();
         let waiting = list.iter().filter(|request| request.listener == listener);
         if waiting.count() >= most {
@@ -126,8 +131,8 @@ impl Requests {
         list.remove(at).ok()
     }
 
-    /// Refuses what came to a listener that closes. May sleep.
-    pub(super) fn refuse_of(&self, listener: Source) {
+    /// Refuses what came to the listener with that number, which closes. May sleep.
+    pub(super) fn refuse_of(&self, listener: usize) {
         while let Some(request) = self.take_where(|request| request.listener == listener) {
             request.refuse(&[]);
         }

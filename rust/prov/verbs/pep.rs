@@ -87,6 +87,8 @@ struct Link {
 pub(super) struct PassiveEndpoint {
     fabric: Arc<Fabric>,
     source: Source,
+    /// What its requests know it by: several listeners may have one source.
+    number: usize,
     /// What the listener's info has, its requests' infos have.
     wishes: Wishes,
     sizes: Sizes,
@@ -106,6 +108,7 @@ impl PassiveEndpoint {
         let farewell = Event::reserve(source)?;
         let listener = Arc::pin_init(
             pin_init!(Self {
+                number: fabric.requests().next_number(),
                 fabric,
                 source,
                 wishes: Wishes::of(Some(info)),
@@ -186,7 +189,7 @@ impl PassiveEndpoint {
             link.events.as_ref().map(|held| held.arc().clone())
         };
         let queue = queue.ok_or(Errno::ENOEQ)?;
-        let request = Request::new(&self.fabric, self.source, id, device, conn)?;
+        let request = Request::new(&self.fabric, self.number, id, device, conn)?;
         info.set_handle(request.handle());
         self.fabric.requests().keep(request)?;
         let data = unframe(conn.private_data);
@@ -340,7 +343,7 @@ impl provider::PassiveEndpoint for PassiveEndpoint {
             drop(id.set_handler(None));
         }
         drop(id);
-        self.fabric.requests().refuse_of(self.source);
+        self.fabric.requests().refuse_of(self.number);
         let events = self.link.lock().events.take();
         drop(events);
     }

@@ -15,7 +15,6 @@ use crate::{
         Errno,
         Result, //
     },
-    fi::eq::Source,
     rdma::{
         cm::{
             ConnParam,
@@ -65,7 +64,8 @@ impl Handler for Pending {
 /// A request that nobody has answered.
 pub(super) struct Request {
     handle: usize,
-    listener: Source,
+    /// The number of its listener.
+    listener: usize,
     id: Id,
     pending: Arc<Pending>,
     device: Arc<Device>,
@@ -74,15 +74,15 @@ pub(super) struct Request {
 }
 
 impl Request {
-    /// Keeps what a listener was told. May sleep.
+    /// Keeps what the listener with that number was told. May sleep.
     pub(super) fn new(
         fabric: &Arc<Fabric>,
-        listener: Source,
+        listener: usize,
         id: Id,
         device: Arc<Device>,
         conn: &ConnParam<'_>,
     ) -> Result<Self> {
-        let handle = fabric.requests().next_handle();
+        let handle = fabric.requests().next_number();
         let pending = Arc::new(
             Pending {
                 fabric: fabric.clone(),
@@ -158,7 +158,8 @@ impl Requests {
         })
     }
 
-    fn next_handle(&self) -> usize {
+    /// A number that nothing else here has: a request's handle, or a listener's.
+    pub(super) fn next_number(&self) -> usize {
         // 0 stands for no request.
         self.last.fetch_add(1, Relaxed).wrapping_add(1).max(1)
     }
@@ -202,8 +203,8 @@ impl Requests {
         }
     }
 
-    /// Refuses what came to a listener that closes. May sleep.
-    pub(super) fn refuse_of(&self, listener: Source) {
+    /// Refuses what came to the listener with that number, which closes. May sleep.
+    pub(super) fn refuse_of(&self, listener: usize) {
         self.refuse_where(|request| request.listener == listener);
     }
 

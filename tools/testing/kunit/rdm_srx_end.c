@@ -392,6 +392,42 @@ static void close_01_members_come_and_go_while_two_post(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, atomic_read(&posting->posted), told + rs_depth(world));
 }
 
+#define CALLERS	8
+
+/* Who has asked one member for a connection, and has no answer yet, is not refused as another one closes. */
+static void close_01_nobody_elses_peers_are_refused(struct kunit *test)
+{
+	static const struct rs_opts opts = { .size = CALLERS };
+	struct ends *e = ends(test, &opts);
+	struct rs_world *world = e->world;
+	struct kofi_rdm *callers[CALLERS];
+
+	for (unsigned int round = 0; round < tr_rounds; round++) {
+		struct fi_cq_tagged_entry entry;
+		fi_addr_t to[CALLERS];
+
+		rs_post(test, world, e->in, LONGEST, CALLERS);
+		for (int i = 0; i < CALLERS; i++) {
+			callers[i] = rdm_open(test, NULL);
+			to[i] = rdm_know(test, callers[i], &world->member[1]);
+		}
+		for (int i = 0; i < CALLERS; i++)
+			KUNIT_ASSERT_EQ(test, 0,
+					rdm_send(callers[i], to[i], e->out, 100, e->out));
+		/* Some have asked by then, and others have been answered. */
+		usleep_range(100 * round, 100 * round + 50);
+		fx_close(test, &world->member[0].ep->fid);
+		for (int i = 0; i < CALLERS; i++) {
+			KUNIT_ASSERT_EQ(test, 1,
+					fx_wait_comp(test, world->member[1].cq, &entry, 1));
+			rdm_expect(test, callers[i], e->out, NULL);
+		}
+		for (int i = 0; i < CALLERS; i++)
+			fx_close(test, &callers[i]->ep->fid);
+		rs_join(test, world, 0);
+	}
+}
+
 /* What a device takes with it when it goes are messages, and not what is posted. */
 static void removal_of_the_device_under_shared_datagrams(struct kunit *test)
 {
@@ -442,6 +478,7 @@ static struct kunit_case rdm_srx_end_cases[] = {
 	KUNIT_CASE(close_01_what_waits_goes_with_its_member),
 	KUNIT_CASE(rdm_04_a_sender_that_ends_before_shared_receives_are_posted),
 	KUNIT_CASE_SLOW(close_01_members_come_and_go_while_two_post),
+	KUNIT_CASE_SLOW(close_01_nobody_elses_peers_are_refused),
 	{}
 };
 

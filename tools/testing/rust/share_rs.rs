@@ -68,7 +68,7 @@ module! {
         },
         port: u16 {
             default: 7471,
-            description: "Port to listen on",
+            description: "The first of the ports to listen on, of which there are three",
         },
     },
 }
@@ -84,6 +84,9 @@ const MESSAGES: usize = 3 * BUFFERS;
 
 /// Connections.
 const CLIENTS: usize = 2;
+
+/// What the events of all listeners carry.
+const LISTENER: Source = Source(0);
 
 struct Share {}
 
@@ -138,14 +141,17 @@ struct Server {
 }
 
 impl Server {
-    /// Accepts the next connection, whose messages take what is posted to `receives`.
+    /// Accepts the next connection, whose messages take what is posted to `receives`. The peer has asked, and
+    /// has no answer, when another listener closes, which has nobody to refuse.
     fn accept(
         &self,
         here: InProcess,
         source: Source,
         receives: &Arc<Receives>,
+        other: Option<Listener>,
     ) -> Result<Endpoint> {
         let mut request = self.events.next(here, &mut budget())?;
+        drop(other);
         let info = request.take_info().ok_or(Errno::EOTHER)?;
         let endpoint = Endpoint::sharing(
             here,
@@ -239,12 +245,22 @@ fn run(here: InProcess, place: (u32, u16)) -> Result {
         return Err(Errno::EOTHER);
     }
 
-    let _listener = Listener::new(here, &fabric, info, Source(0), &server.events)?;
+    let _listener = Listener::new(here, &fabric, info, LISTENER, &server.events)?;
+    let mut others = KVec::with_capacity(CLIENTS, GFP_KERNEL)?;
+    for number in 1..=CLIENTS as u16 {
+        let place = (place.0, place.1.wrapping_add(number));
+        let list = find(here, place, true, abi::FI_SHARED_CONTEXT)?;
+        let info = list.first().ok_or(Errno::ENODATA)?;
+        let events = fabric.event_queue(here, eq::Attr::default())?;
+        let other = Listener::new(here, &fabric, info, LISTENER, &events)?;
+        others.push(other, GFP_KERNEL)?;
+    }
     let mut clients = KVec::with_capacity(CLIENTS, GFP_KERNEL)?;
     let mut endpoints = KVec::with_capacity(CLIENTS, GFP_KERNEL)?;
     for number in 1..=CLIENTS {
         let source = Source(number);
-        let accept = || server.accept(here, source, &receives);
+        let other = others.pop();
+        let accept = || server.accept(here, source, &receives, other);
         let (client, endpoint) = connect(here, place, accept)?;
         clients.push(client, GFP_KERNEL)?;
         endpoints.push(endpoint, GFP_KERNEL)?;
