@@ -286,8 +286,11 @@ fn run(here: InProcess, place: (u32, u16)) -> Result {
     // One is full and has not been read, one is posted.
     send(here, &clients[0], 2)?;
     drop(endpoints);
+    // What a device had brought is gone with its endpoint; on one machine it remains.
+    let remains = info.provider_name() == Some(c"loop");
     match server.messages.read() {
-        Err(Errno::EAGAIN) => Ok(()),
+        Err(Errno::EAGAIN) if !remains => Ok(()),
+        Ok(done) if remains && done.buffer[0] == 2 => Ok(()),
         _ => Err(Errno::EOTHER),
     }
 }
