@@ -38,6 +38,8 @@ GROUPS: dict[str, tuple[str, list[str] | int]] = {
             "binding a fid of the wrong class",
             "layouts of the structs",
             "what is offered works, the rest is refused",
+            "every capability and mode bit is offered or refused",
+            "a fabric or a domain named in hints",
         ],
     ),
     "AV": (
@@ -185,8 +187,32 @@ GROUPS: dict[str, tuple[str, list[str] | int]] = {
     ),
     "RMA": ("remote memory access", 3),
     "ATOM": ("atomics", 6),
-    "RDM": ("reliable datagram endpoints", 9),
-    "PEER": ("peer objects", 5),
+    "RDM": (
+        "reliable datagram endpoints",
+        [
+            "an address vector, and addresses in it",
+            "directed receives",
+            "the order of messages",
+            "the first send connects",
+            "tags, FI_PEEK and FI_CLAIM, fi_cancel",
+            "unexpected messages are bounded",
+            "libfabric in user space",
+            "scalable endpoints",
+            "fi_sendto, fi_recvfrom",
+            "what peers may do: capabilities, registrations, keys",
+        ],
+    ),
+    "PEER": (
+        "peer objects",
+        [
+            "FI_PEER where it is not supported",
+            "peer completion queues",
+            "peer shared receive contexts",
+            "peer address vectors and sets, event queues, domains",
+            "an undersized struct; fi_export_fid, fi_import_fid",
+            "error data, descriptors, peer_ops",
+        ],
+    ),
     "CLOSE": (
         "every object",
         [
