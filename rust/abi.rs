@@ -31,6 +31,7 @@ pub mod roster;
 pub mod say;
 pub mod serial;
 pub mod sleepers;
+pub mod sort;
 pub mod thread;
 pub mod tostr;
 pub mod trace;

@@ -635,6 +635,17 @@ impl<E: Zeroable, const N: usize> EntrySlots<E, N> {
         Self(core::array::from_fn(|_| MaybeUninit::zeroed()))
     }
 
+    /// Allocates zeroed entries that never lie on the stack. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM.
+    pub(crate) fn boxed() -> Result<KBox<Self>> {
+        let slots = KBox::<Self>::new_uninit(GFP_KERNEL | __GFP_ZERO)?;
+        // SAFETY: Zeroes are a value of the array, whose elements need none.
+        Ok(unsafe { slots.assume_init() })
+    }
+
     /// Where a queue writes.
     #[inline]
     pub(crate) fn room(&mut self) -> &mut [MaybeUninit<E>] {

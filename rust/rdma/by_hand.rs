@@ -131,7 +131,7 @@ impl Drop for End {
 
 impl End {
     /// Equips an id whose device is known.
-    fn new(id: Id, meeting: Arc<Meeting>, depth: usize) -> Result<Self> {
+    fn new(id: Id, meeting: Arc<Meeting>, depth: usize) -> Result<KBox<Self>> {
         let device = id.device().ok_or(ENODEV)?;
         let watch = device.watch(meeting.clone())?;
         let pd = Pd::new(device.enter()?)?;
@@ -156,7 +156,7 @@ impl End {
         qp.init(id.port(), access)?;
         meeting.equip(qp.clone(), access);
         id.set_min_rnr_timer(MIN_RNR_TIMER)?;
-        Ok(Self {
+        let end = try_init!(Self {
             sends: Side::new(sent, depth)?,
             receives: Side::new(received, depth)?,
             id: Some(id),
@@ -170,7 +170,8 @@ impl End {
             },
             qp,
             pd,
-        })
+        }? Error);
+        KBox::init(end, GFP_KERNEL)
     }
 
     fn id(&self) -> Result<&Id> {
@@ -230,7 +231,7 @@ fn reach(pd: &Pd) -> Access {
 
 /// An end that is to be connected: receives can be posted.
 pub(crate) struct Unconnected {
-    end: End,
+    end: KBox<End>,
     /// Of the peer's, if it has asked.
     depths: (u8, u8),
 }
@@ -315,7 +316,7 @@ impl Unconnected {
 }
 
 /// One end of a connection. Dropping it, which may sleep, ends the connection.
-pub(crate) struct Connection(End);
+pub(crate) struct Connection(KBox<End>);
 
 impl Connection {
     /// What the peer has said with its answer, as far as it is known.
@@ -386,14 +387,14 @@ impl Connection {
     ///
     /// `ECANCELED` when the connection has ended, `EIO` for another failure; `EINTR`.
     pub(crate) fn sent(&mut self, go_on: GoOn) -> Result<KBox<Buffer>> {
-        let end = &mut self.0;
+        let end = &mut *self.0;
         Ok(end.sends.next(&mut end.patience, go_on)?.0)
     }
 
     /// Waits for a message: gives the buffer that it is in, and its length. May sleep; errors as of
     /// [`Self::sent`].
     pub(crate) fn received(&mut self, go_on: GoOn) -> Result<(KBox<Buffer>, usize)> {
-        let end = &mut self.0;
+        let end = &mut *self.0;
         end.receives.next(&mut end.patience, go_on)
     }
 

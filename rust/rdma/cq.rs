@@ -232,6 +232,55 @@ unsafe extern "C" fn failed<N: Notify>(_event: *mut bindings::ib_event, context:
     unsafe { &*context.cast::<N>() }.failed();
 }
 
+/// A batch of at most `N` work completions, and the memory that a poll fills with them.
+///
+/// # Invariants
+///
+/// The first `len` of `room` are initialised.
+pub(crate) struct Batch<const N: usize> {
+    room: [MaybeUninit<Wc>; N],
+    len: usize,
+}
+
+impl<const N: usize> Batch<N> {
+    /// Allocates an empty batch. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new() -> Result<KBox<Self>> {
+        let init = |slot: *mut Self| {
+            // SAFETY: The closure gets memory that is writable for a batch. `room` needs no value.
+            unsafe { (&raw mut (*slot).len).write(0) };
+            Ok(())
+        };
+        // SAFETY: The closure initialises `len`, the only field that needs a value.
+        // INVARIANT: No completion is there.
+        KBox::init(
+            unsafe { pin_init::init_from_closure::<Self, Error>(init) },
+            GFP_KERNEL,
+        )
+    }
+
+    /// Replaces the batch by what one poll of `queue` finds, at most `most` completions; returns how many
+    /// there are. Any context but [`Notify`]'s.
+    #[inline]
+    pub(crate) fn poll(&mut self, queue: &Poller, most: usize) -> usize {
+        let most = most.min(N);
+        // An error finds nothing: no driver in the kernel returns one.
+        // INVARIANT: The poll has initialised what it found.
+        self.len = queue.poll(&mut self.room[..most]).map_or(0, <[Wc]>::len);
+        self.len
+    }
+
+    /// The completions that the last poll found.
+    #[inline]
+    pub(crate) fn found(&self) -> &[Wc] {
+        // SAFETY: By the invariant the first `len` are initialised, and there are no more than `N`.
+        unsafe { core::slice::from_raw_parts(self.room.as_ptr().cast(), self.len) }
+    }
+}
+
 /// A work completion.
 ///
 /// # Invariants
@@ -240,6 +289,9 @@ unsafe extern "C" fn failed<N: Notify>(_event: *mut bindings::ib_event, context:
 /// operation has it.
 #[repr(transparent)]
 pub(crate) struct Wc(MaybeUninit<bindings::ib_wc>);
+
+// SAFETY: A completion is plain data; the addresses in it are only compared.
+unsafe impl Send for Wc {}
 
 impl Wc {
     /// Room for `N` completions, for [`Cq::poll`].

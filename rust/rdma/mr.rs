@@ -76,6 +76,7 @@ impl FastMr {
     ///
     /// The runs were mapped for the device and stay so until the region is dropped, and they are
     /// memory that peers may access as `access` says.
+    #[inline(never)]
     pub(crate) unsafe fn new(pd: Arc<Pd>, runs: &[Run], iova: u64, access: Access) -> Result<Self> {
         let attributes = pd.device().attributes();
         let limits = Limits {

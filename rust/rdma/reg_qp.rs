@@ -108,6 +108,7 @@ impl RegQp {
     /// # Errors
     ///
     /// `EIO` when the device refuses, `ETIMEDOUT` when it does not answer, and the driver's.
+    #[inline(never)]
     pub(crate) fn register(self, mr: &FastMr) -> Result<Self> {
         self.execute(&SendWr::reg_mr(0, mr, mr.access(), signaled()))
     }

@@ -38,7 +38,6 @@ use crate::{
 };
 use core::{
     mem::MaybeUninit,
-    ptr,
     slice, //
 };
 use kernel::prelude::*;
@@ -115,28 +114,28 @@ const MOST: usize = 16;
 ///
 /// # Invariants
 ///
-/// The first `len` of `segments` and of `descriptors` are initialised.
-struct Local {
+/// The first `len` of `segments` are initialised.
+struct Local<'a> {
     segments: [MaybeUninit<Segment>; MOST],
-    descriptors: [MaybeUninit<Descriptor>; MOST],
+    descriptors: &'a [Descriptor],
     len: usize,
     elements: usize,
 }
 
-impl Local {
-    /// None.
+impl<'a> Local<'a> {
+    /// No elements.
     #[inline(always)]
     fn new() -> Self {
         // INVARIANT: None is.
         Self {
             segments: [const { MaybeUninit::uninit() }; MOST],
-            descriptors: [const { MaybeUninit::uninit() }; MOST],
+            descriptors: &[],
             len: 0,
             elements: 0,
         }
     }
 
-    /// Takes a caller's, of `size` bytes each, where it is: it is too large to be moved for one.
+    /// Fills the object, where it is, with a caller's elements of `size` bytes each.
     ///
     /// # Errors
     ///
@@ -145,29 +144,32 @@ impl Local {
     ///
     /// # Safety
     ///
-    /// As a C caller promises of the vector's length; it answers for the memory and the descriptors
+    /// As a C caller promises of the vector's length, for `'a`; it answers for the memory and the descriptors
     /// as the types demand.
     #[inline(always)]
-    unsafe fn take(&mut self, of: Elements, size: usize) -> Result {
+    unsafe fn take(&mut self, of: &'a Elements, size: usize) -> Result {
         match of {
             Elements::None => {}
-            // SAFETY: By this function's safety requirement.
-            Elements::One(buf, count, desc) => unsafe { self.push(buf, count, desc, size) }?,
+            Elements::One(buf, count, desc) => {
+                // SAFETY: By this function's safety requirement.
+                unsafe {
+                    self.push(*buf, *count, size)?;
+                    self.descriptors = Descriptor::from_vector(desc, 1);
+                }
+            }
             Elements::Vector(iov, desc, count) => {
-                if count > MOST || (iov.is_null() && count > 0) {
+                if *count > MOST || (iov.is_null() && *count > 0) {
                     return Err(Errno::EINVAL);
                 }
-                for at in 0..count {
+                for at in 0..*count {
                     // SAFETY: By this function's safety requirement, and the check above.
                     unsafe {
                         let entry = &*iov.add(at);
-                        let desc = match desc.is_null() {
-                            true => ptr::null_mut(),
-                            false => *desc.add(at),
-                        };
-                        self.push(entry.addr, entry.count, desc, size)?;
+                        self.push(entry.addr, entry.count, size)?;
                     }
                 }
+                // SAFETY: By this function's safety requirement.
+                self.descriptors = unsafe { Descriptor::from_vector(*desc, *count) };
             }
         }
         Ok(())
@@ -175,21 +177,12 @@ impl Local {
 
     /// # Safety
     ///
-    /// As of [`Self::new`].
-    unsafe fn push(
-        &mut self,
-        buf: *const c_void,
-        count: usize,
-        desc: *mut c_void,
-        size: usize,
-    ) -> Result {
+    /// As of [`Self::take`], and fewer than [`MOST`] are there.
+    unsafe fn push(&mut self, buf: *const c_void, count: usize, size: usize) -> Result {
         let bytes = count.checked_mul(size).ok_or(Errno::EMSGSIZE)?;
         // SAFETY: By this function's safety requirement.
-        unsafe {
-            self.segments[self.len].write(Segment::new(buf.cast_mut(), bytes));
-            self.descriptors[self.len].write(Descriptor::new(desc));
-        }
-        // INVARIANT: One more of each.
+        self.segments[self.len].write(unsafe { Segment::new(buf.cast_mut(), bytes) });
+        // INVARIANT: One more is initialised.
         self.len += 1;
         self.elements = self.elements.checked_add(count).ok_or(Errno::EMSGSIZE)?;
         Ok(())
@@ -199,12 +192,6 @@ impl Local {
         let segments = self.segments.as_ptr().cast();
         // SAFETY: By the invariant they are initialised.
         unsafe { slice::from_raw_parts(segments, self.len) }
-    }
-
-    fn descriptors(&self) -> &[Descriptor] {
-        let descriptors = self.descriptors.as_ptr().cast();
-        // SAFETY: As above.
-        unsafe { slice::from_raw_parts(descriptors, self.len) }
     }
 }
 
@@ -274,12 +261,11 @@ pub(super) unsafe fn post<E: Endpoint>(endpoint: &E, terms: Terms, call: &Call) 
 unsafe fn try_post<E: Endpoint>(endpoint: &E, terms: Terms, call: &Call) -> Result {
     let (op, datatype) = known(call.form, call.datatype, call.op)?;
     let size = datatype.size();
-    let (mut operands, mut compare, mut result) = (Local::new(), Local::new(), Local::new());
+    let (mut operands, mut result) = (Local::new(), Local::new());
     // SAFETY: As the caller promises.
     unsafe {
-        operands.take(call.operands, size)?;
-        compare.take(call.compare, size)?;
-        result.take(call.result, size)?;
+        operands.take(&call.operands, size)?;
+        result.take(&call.result, size)?;
     }
     let whole;
     let remote = match call.remote {
@@ -305,20 +291,42 @@ unsafe fn try_post<E: Endpoint>(endpoint: &E, terms: Terms, call: &Call) -> Resu
         op,
         datatype,
         remote,
-        compare: compare.segments(),
+        compare: &[],
         result: result.segments(),
-        result_descriptors: result.descriptors(),
+        result_descriptors: result.descriptors,
     };
-    endpoint.atomic(
-        &atomic,
-        &Message {
-            memory: Memory::Segments(operands.segments()),
-            descriptors: operands.descriptors(),
-            context: Context::new(terms.context),
-            flags: terms.flags,
-            data: terms.data,
-            peer: terms.peer,
-            tag: None,
-        },
-    )
+    // SAFETY: As the caller promises.
+    unsafe { start(endpoint, terms, &operands, &call.compare, atomic) }
+}
+
+/// Starts an operation with what it compares with: the vectors of all operands would be too much for one frame.
+///
+/// # Safety
+///
+/// As a C caller of the calls in the table promises of `compare`.
+#[inline(never)]
+unsafe fn start<E: Endpoint>(
+    endpoint: &E,
+    terms: Terms,
+    operands: &Local<'_>,
+    compare: &Elements,
+    atomic: Atomic<'_>,
+) -> Result {
+    let mut compared = Local::new();
+    // SAFETY: By this function's safety requirement.
+    unsafe { compared.take(compare, atomic.datatype.size()) }?;
+    let atomic = Atomic {
+        compare: compared.segments(),
+        ..atomic
+    };
+    let message = Message {
+        memory: Memory::Segments(operands.segments()),
+        descriptors: operands.descriptors,
+        context: Context::new(terms.context),
+        flags: terms.flags,
+        data: terms.data,
+        peer: terms.peer,
+        tag: None,
+    };
+    endpoint.atomic(&atomic, &message)
 }

@@ -464,7 +464,7 @@ impl Pipe {
             inner.is_over = true;
         }
         // Under the lock: who posts next is told next.
-        self.tell(story);
+        self.tell(&story);
     }
 
     fn execute(&self, order: &Order, receive: Option<&Receive>) -> Story {
@@ -492,7 +492,9 @@ impl Pipe {
                 let _ = Handlers::queue().enqueue(self.clone());
                 return;
             }
-            let Some(found) = inner.next() else {
+            // Looked at where it is: a copy would be too much for an interrupt's stack.
+            let next = inner.next();
+            let Some(found) = &next else {
                 break;
             };
             drop(inner);
@@ -507,7 +509,7 @@ impl Pipe {
                 inner.is_over = true;
             }
             drop(inner);
-            self.tell(story);
+            self.tell(&story);
             inner = self.inner.lock();
         }
         inner.is_busy = false;
@@ -536,7 +538,8 @@ impl Pipe {
     }
 
     /// Tells both sides. Nobody else does meanwhile.
-    fn tell(&self, story: Story) {
+    #[inline(never)]
+    fn tell(&self, story: &Story) {
         let (Ok(receiver), Ok(sender)) = (self.receiver(), self.sender()) else {
             return;
         };
@@ -548,20 +551,20 @@ impl Pipe {
         match outcome {
             Ok(arrival) => {
                 if let Some((report, piece)) = receive {
-                    receiver.exit.arrived(&report, piece, &arrival);
+                    receiver.exit.arrived(report, *piece, arrival);
                 }
-                sender.done(&order, sender.describe(&order));
+                sender.done(order, sender.describe(order));
             }
             Err(fault) => {
                 // What it would have taken is none of a refusal's.
-                let (errno, of_receive, dropped) = match fault {
+                let (errno, of_receive, dropped) = match *fault {
                     Fault::TooLong(dropped) => (Errno::ECONNRESET, Errno::ETRUNC, dropped),
                     Fault::Refused(errno) => (errno, Errno::ECANCELED, 0),
                 };
                 if let Some((report, piece)) = receive {
-                    receiver.exit.failed(&report, piece, of_receive, dropped);
+                    receiver.exit.failed(report, *piece, of_receive, dropped);
                 }
-                sender.failed(&order, 0, errno, 0);
+                sender.failed(order, 0, errno, 0);
                 // As on a wire, that is the end of the connection.
                 if let Some(tie) = self.tie.as_ref() {
                     tie.break_off();

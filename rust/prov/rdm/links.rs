@@ -169,6 +169,7 @@ pub(super) struct Links {
 impl Links {
     /// None yet, for an endpoint that is to listen at `local` and has so many receive contexts; `lower` is
     /// the offer below.
+    #[inline(never)]
     pub(super) fn new(local: Option<SocketAddr>, lower: &Info, contexts: usize) -> Self {
         Self {
             list: KVVec::new(),

@@ -100,6 +100,7 @@ impl Outlets {
     /// # Errors
     ///
     /// -FI_ENOMEM.
+    #[inline(never)]
     pub(super) fn new(transmits: usize, receives: usize, hears_writes: bool) -> Result<Self> {
         Ok(Self {
             transmits: Row::new(transmits, |_| None)?,

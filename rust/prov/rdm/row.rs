@@ -19,6 +19,7 @@ impl<T> Row<T> {
     /// # Errors
     ///
     /// -FI_ENOMEM.
+    #[inline(never)]
     pub(super) fn new(count: usize, mut make: impl FnMut(u8) -> T) -> Result<Self> {
         let first = make(0);
         let mut others = KVec::with_capacity(count.saturating_sub(1), GFP_KERNEL)?;

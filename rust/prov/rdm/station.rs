@@ -123,7 +123,7 @@ pub(super) struct Station {
     pub(super) traffic: FastLockIrq<Floor>,
     pub(super) bound: OnceBox<Bound>,
     #[pin]
-    pub(super) links: Mutex<Links>,
+    pub(super) links: Mutex<KBox<Links>>,
     /// What the consumer may set of them.
     pub(super) limits: Limits,
     /// Whether peers on the same host are reached without what is between hosts.
@@ -176,13 +176,23 @@ impl Station {
             return Err(Errno::EINVAL);
         }
         let (local, _) = info.ends()?;
-        let links = Links::new(local, domain.lower_info(), receives);
+        let links = KBox::new(Links::new(local, domain.lower_info(), receives), GFP_KERNEL)?;
         let name = domain.fabric().provider_name();
         let traffic = Traffic::new(receives, size, domain.regions().clone(), name)?;
         let is_local = offer::is_local(info) && domain.below(Route::Host).is_ok();
         let hears_writes = info.caps() & FI_RMA != 0;
         let outlets = Outlets::new(transmits, receives, hears_writes)?;
-        let floor = Floor::new(traffic, outlets);
+        Self::assemble(domain, Floor::new(traffic, outlets), links, is_local)
+    }
+
+    /// Makes the object of its parts.
+    #[inline(never)]
+    fn assemble(
+        domain: Arc<Domain>,
+        floor: impl Init<Floor>,
+        links: KBox<Links>,
+        is_local: bool,
+    ) -> Result<Arc<Self>> {
         Ok(Arc::pin_init(
             pin_init!(Self {
                 domain,

@@ -166,7 +166,7 @@ pub(super) struct Traffic {
     /// Something is to be tried again in a while with another module's provider.
     pub(super) is_starving: bool,
     /// Completions of the lower endpoints, on their way.
-    pub(super) found: EntrySlots<Sourced, BATCH>,
+    pub(super) found: KBox<EntrySlots<Sourced, BATCH>>,
 }
 
 /// What is left of an endpoint, to be dropped where one may sleep.
@@ -217,13 +217,15 @@ impl Traffic {
     /// # Errors
     ///
     /// -FI_ENOMEM.
+    #[inline(never)]
     pub(super) fn new(
         contexts: usize,
         size: Size,
         regions: Arc<Regions>,
         name: &'static CStr,
-    ) -> Result<Self> {
-        Ok(Self {
+    ) -> Result<KBox<Self>> {
+        // Initialised where it stays: it is too large for the stack.
+        let new = try_init!(Self {
             name,
             offices: Row::new(contexts, |_| Office::new())?,
             peers: KVVec::new(),
@@ -243,8 +245,9 @@ impl Traffic {
             clock: 0,
             are_parting: false,
             is_starving: false,
-            found: EntrySlots::new(),
-        })
+            found: EntrySlots::boxed()?,
+        }? Error);
+        Ok(KBox::init(new, GFP_KERNEL)?)
     }
 
     /// A packet to receive with that no connection has, or one for words.
@@ -627,14 +630,14 @@ impl Traffic {
 
 /// Traffic, and where consumers are told of it: all of it is under one lock.
 pub(super) struct Floor {
-    traffic: Traffic,
+    traffic: KBox<Traffic>,
     pub(super) outlets: Outlets,
 }
 
 impl Floor {
-    /// Of those two.
-    pub(super) fn new(traffic: Traffic, outlets: Outlets) -> Self {
-        Self { traffic, outlets }
+    /// Initialises the object with its two parts.
+    pub(super) fn new(traffic: KBox<Traffic>, outlets: Outlets) -> impl Init<Self> {
+        init!(Self { traffic, outlets })
     }
 
     /// Both, as they need each other.

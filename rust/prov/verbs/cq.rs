@@ -59,7 +59,7 @@ use crate::{
     rdma::{
         self,
         cq::{
-            Wc,
+            Batch,
             WcStatus, //
         },
         device::{
@@ -167,6 +167,7 @@ impl Cq {
         };
         let ib = rdma::cq::Cq::new(device, size as u32, attr.vector, notify)?;
         let backlog = Backlog::new(size)?;
+        let batch = Batch::new()?;
         Ok(Arc::pin_init(
             try_pin_init!(Self {
                 ib: ib.poller(),
@@ -185,6 +186,7 @@ impl Cq {
                         counted: false,
                         waiting: 0,
                         overruns: overruns.clone(),
+                        batch,
                     },
                     c"kofi::Cq",
                     static_lock_class!(),
@@ -487,36 +489,34 @@ impl Cq {
         room: &mut [MaybeUninit<E>],
     ) -> Result<usize> {
         if room.is_empty() || !inner.is_plain() || trace::completions() {
-            return self.take_rest(inner, room, &[], 0);
+            return self.take_rest(inner, room, None);
         }
         let batch = room.len().min(BATCH);
-        let mut found = Wc::room::<BATCH>();
-        let polled = self.ib.poll(&mut found[..batch]).unwrap_or(&[]);
-        if polled.is_empty() {
+        let polled = inner.batch.poll(&self.ib, batch);
+        if polled == 0 {
             return Err(Errno::EAGAIN);
         }
-        // Nobody counts the room.
-        let run = inner.tell_run(polled, room, &mut 0);
-        if run == polled.len() && (run < batch || run == room.len()) {
+        // Room in the queue is not counted.
+        let run = inner.tell_run(0, room, &mut 0);
+        if run == polled && (run < batch || run == room.len()) {
             self.told.add(run as u64);
             return Ok(run);
         }
-        self.take_rest(inner, room, polled, run)
+        self.take_rest(inner, room, Some(run))
     }
 
-    /// [`Self::take`], after the first `told` of what was `polled`, if anything was.
+    /// [`Self::take`], after the first `told` of the batch, if one has been polled.
     #[inline(never)]
     fn take_rest<E: From<Completion>>(
         &self,
         mut inner: SerialGuard<'_, Inner>,
         room: &mut [MaybeUninit<E>],
-        polled: &[Wc],
-        told: usize,
+        told: Option<usize>,
     ) -> Result<usize> {
         let mut freed = 0;
-        let count = match polled {
-            [] => inner.read(&self.ib, room, &mut freed),
-            _ => inner.read_on(&self.ib, polled, told, room, &mut freed),
+        let count = match told {
+            None => inner.read(&self.ib, room, &mut freed),
+            Some(told) => inner.read_on(&self.ib, told, room, &mut freed),
         };
         let found = if count > 0 {
             Ok(())
@@ -537,10 +537,9 @@ impl Cq {
         let mut inner = self.inner.enter();
         inner.trim(&mut freed);
         loop {
-            let mut room = Wc::room::<BATCH>();
-            let polled = self.ib.poll(&mut room).unwrap_or(&[]);
-            for wc in polled {
-                let Some(done) = inner.met(wc) else {
+            let polled = inner.batch.poll(&self.ib, BATCH);
+            for at in 0..polled {
+                let Some(done) = inner.met(at) else {
                     continue;
                 };
                 if inner.is_silent(&done) && inner.is_first(&done) {
@@ -549,7 +548,7 @@ impl Cq {
                     inner.defer(done);
                 }
             }
-            if polled.len() < BATCH {
+            if polled < BATCH {
                 break;
             }
         }

@@ -115,27 +115,15 @@ struct Exchange {
 }
 
 impl Exchange {
-    /// Of `len` bytes at `target`, where such elements may lie.
-    ///
-    /// # Errors
-    ///
-    /// -FI_EINVAL for operands where nobody has memory, and for too many pieces of memory;
-    /// -FI_EMSGSIZE for more than [`MOST`] bytes.
-    fn new(
-        atomic: &Atomic<'_>,
-        operands: &[Segment],
-        (target, len): (Remote, usize),
-        told: Told,
-    ) -> Result<Self> {
-        if len > MOST {
-            return Err(Errno::EMSGSIZE);
-        }
-        // INVARIANT: The caller has checked the rest.
-        let mut new = Self {
+    /// Makes an operation of the kind of `atomic` on `len` bytes at `target`, at most [`MOST`], where such
+    /// elements may lie. It has no operands yet.
+    fn new(atomic: &Atomic<'_>, (target, len): (Remote, usize), told: Told) -> Self {
+        // INVARIANT: The caller has checked it.
+        Self {
             op: atomic.op,
             datatype: atomic.datatype,
             target,
-            len,
+            len: len.min(MOST),
             operands: [0; MOST],
             compare: [0; MOST],
             old: [0; MOST],
@@ -145,15 +133,24 @@ impl Exchange {
             // A guess: a word that is nothing yet takes one request.
             expected: 0,
             tries: 0,
-        };
-        gather::operands(operands, &mut new.operands)?;
-        gather::operands(atomic.compare, &mut new.compare)?;
+        }
+    }
+
+    /// Takes the operands, and where the old values go.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL for memory that does not exist, and for too many pieces of memory.
+    #[inline(never)]
+    fn load(&mut self, atomic: &Atomic<'_>, operands: &[Segment]) -> Result {
+        gather::operands(operands, &mut self.operands)?;
+        gather::operands(atomic.compare, &mut self.compare)?;
         for (nth, segment) in atomic.result.iter().enumerate() {
             check_stores(segment)?;
-            let place = new.results.get_mut(nth).ok_or(Errno::EINVAL)?;
+            let place = self.results.get_mut(nth).ok_or(Errno::EINVAL)?;
             *place = (segment.addr(), segment.len());
         }
-        Ok(new)
+        Ok(())
     }
 
     /// Where in the word that is next its elements begin, and how many bytes they have.
@@ -271,7 +268,7 @@ mod tests {
             is_reported: true,
         };
         let size = atomic.datatype.size();
-        let mut new = Exchange::new(&atomic, &[], (target, count * size), told)?;
+        let mut new = Exchange::new(&atomic, (target, count * size), told);
         for element in new.operands.chunks_exact_mut(size) {
             store(1, element);
         }

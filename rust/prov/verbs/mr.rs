@@ -9,6 +9,7 @@
 use super::registrar::Registrar;
 use crate::{
     abi::{
+        sort::sort_by_key,
         Errno,
         Result,
         FI_KEY_NOTAVAIL, //
@@ -98,6 +99,7 @@ impl Region {
     /// # Errors
     ///
     /// -FI_EINVAL for memory that no device may have, -FI_ENOMEM.
+    #[inline(never)]
     pub(super) fn local(pd: Arc<Pd>, memory: &[Segment], most: usize) -> Result<Arc<Self>> {
         let mut region = Self::map(pd, memory)?;
         if region.needs_sync() {
@@ -113,6 +115,7 @@ impl Region {
     /// Those of [`Self::local`]; -FI_EOPNOTSUPP where device and CPU do not see the same memory at
     /// all times; -FI_EINVAL for what the device cannot list, as [`FastMr::new`] says; those of
     /// [`Registrar::register`].
+    #[inline(never)]
     pub(super) fn remote(
         registrar: &Arc<Registrar>,
         memory: &[Segment],
@@ -189,7 +192,7 @@ impl Region {
     }
 
     fn finish(mut self, most: usize) -> Result<Arc<Self>> {
-        self.spans.sort_unstable_by_key(|span| span.start);
+        sort_by_key(&mut self.spans, |span| span.start);
         if let [Span { start, mapping }] = self.spans.as_slice() {
             self.only = Only {
                 start: *start,

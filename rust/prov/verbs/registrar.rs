@@ -64,20 +64,31 @@ impl Registrar {
     ///
     /// -FI_EIO when the device refuses, -FI_ETIMEDOUT when it does not answer, -FI_ENOMEM, and on
     /// iWARP those of connecting.
+    #[inline(never)]
     pub(super) fn register(&self, mr: &FastMr) -> Result {
         let mut line = self.line.lock();
         if let Some(old) = line.take() {
-            match old.register(mr) {
-                Ok(same) => {
-                    *line = Some(same);
-                    return Ok(());
-                }
-                // It may have been broken before: another one tells.
-                Err(error) => self.complain(error.into()),
-            }
+            *line = self.register_again(old, mr);
         }
-        *line = Some(RegQp::new(&self.pd)?.register(mr)?);
+        // The old one may have been broken before: a new one tells.
+        if line.is_none() {
+            *line = Some(self.register_anew(mr)?);
+        }
         Ok(())
+    }
+
+    /// Registers `mr` with a queue pair that has been used before, and returns that unless it is broken.
+    #[inline(never)]
+    fn register_again(&self, old: RegQp, mr: &FastMr) -> Option<RegQp> {
+        let same = old.register(mr);
+        same.inspect_err(|error| self.complain((*error).into()))
+            .ok()
+    }
+
+    /// Registers `mr` with a new queue pair, and returns that.
+    #[inline(never)]
+    fn register_anew(&self, mr: &FastMr) -> Result<RegQp> {
+        Ok(RegQp::new(&self.pd)?.register(mr)?)
     }
 
     /// Closes the memory of `mr` to peers, if that can be done at once. May sleep.

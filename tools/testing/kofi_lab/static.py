@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from . import client, conformance, dkms, docs, examples, installed, kfi, kunit_tree, layers
+from . import client, conformance, dkms, docs, examples, frames, installed, kfi, kunit_tree, layers
 from . import kernel as kernels
 from . import libfabric, misuse, toolchain, tree
 from .kernel import Kernel
@@ -164,6 +164,14 @@ def through_dkms(_: Kernel) -> str:
         return str(error)
 
 
+def stack(_: Kernel) -> str:
+    """Bounds the stack of every function and call chain, as compiled without instrumentation."""
+    try:
+        return frames.check(kernels.ensure(lane("plain")))
+    except tree.ModuleError as error:
+        return str(error)
+
+
 def placing(kernel: Kernel) -> str:
     """`make intree` has everything in its place, once, and can be undone."""
     return kunit_tree.complaints_of_placing(kernel)
@@ -232,6 +240,7 @@ CHECKS: dict[str, Callable[[Kernel], str]] = {
     "static.rustfmt": rustfmt,
     "static.checkpatch": checkpatch,
     "static.clippy": clippy,
+    "static.stack": stack,
     "static.client.clippy": clippy_of_client,
     "static.install": installation,
     "static.dkms": through_dkms,

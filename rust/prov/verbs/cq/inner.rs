@@ -32,6 +32,7 @@ use crate::{
     rdma::{
         self,
         cq::{
+            Batch,
             Wc,
             WcStatus, //
         }, //
@@ -89,6 +90,8 @@ pub(super) struct Inner {
     pub(super) sharers: RBTree<usize, u32>,
     /// How many completions have been lost for want of room, the driver's complaints among them.
     pub(super) overruns: Arc<Atomic<u64>>,
+    /// The completions of the last poll: too many for the stack of a reader in an interrupt.
+    pub(super) batch: KBox<Batch<BATCH>>,
 }
 
 impl Entry {
@@ -107,21 +110,22 @@ impl Inner {
 
     /// Polls one batch into the backlog; says how many there were.
     pub(super) fn stash(&mut self, ib: &rdma::cq::Poller) -> usize {
-        let mut room = Wc::room::<BATCH>();
-        let polled = ib.poll(&mut room).unwrap_or(&[]);
-        for wc in polled {
-            if let Some(done) = self.met(wc) {
+        let count = self.batch.poll(ib, BATCH);
+        for at in 0..count {
+            if let Some(done) = self.met(at) {
                 self.defer(done);
             }
         }
-        polled.len()
+        count
     }
 
-    /// What there is to be told of a completion, reported or not, that comes from the device: nothing
-    /// of a step that is not its operation's last.
+    /// Takes the completion at index `at` of the batch: returns the end of its operation, reported or not, or
+    /// nothing for a request that is not its operation's last.
     #[inline]
-    pub(super) fn met(&mut self, wc: &Wc) -> Option<Done> {
-        self.meet(Done::new(wc), wc.qp())
+    pub(super) fn met(&mut self, at: usize) -> Option<Done> {
+        let wc = self.batch.found().get(at)?;
+        let (done, qp) = (Done::new(wc), wc.qp());
+        self.meet(done, qp)
     }
 
     /// The same; `qp` is what it names its queue pair by.
@@ -422,18 +426,18 @@ impl Inner {
         count
     }
 
-    /// [`Self::read`], after the first `told` of what was `polled`.
+    /// [`Self::read`], after the first `told` of the batch.
     pub(super) fn read_on<E: From<Completion>>(
         &mut self,
         ib: &rdma::cq::Poller,
-        polled: &[Wc],
         told: usize,
         room: &mut [MaybeUninit<E>],
         freed: &mut u32,
     ) -> usize {
-        let count = self.tell_rest(polled, told, room, freed);
+        let polled = self.batch.found().len();
+        let count = self.tell_rest(told, room, freed);
         // A batch that was not full was the last one.
-        if polled.len() < room.len().min(BATCH) {
+        if polled < room.len().min(BATCH) {
             return count;
         }
         self.read_batches(ib, count, room, freed)
@@ -449,39 +453,37 @@ impl Inner {
     ) -> usize {
         while let (Some(room @ [_, ..]), true) = (room.get_mut(count..), self.backlog.is_empty()) {
             let batch = room.len().min(BATCH);
-            let mut found = Wc::room::<BATCH>();
-            let polled = ib.poll(&mut found[..batch]).unwrap_or(&[]);
-            count += self.tell_rest(polled, 0, room, freed);
-            if polled.len() < batch {
+            let polled = self.batch.poll(ib, batch);
+            count += self.tell_rest(0, room, freed);
+            if polled < batch {
                 break;
             }
         }
         count
     }
 
-    /// Writes what was `polled` to `room`, which is not shorter, as far as it is told now; the first
-    /// `count` have been. Says how many entries that makes.
+    /// Writes the batch to `room`, which is not shorter, as far as it is reported now; its first `count` have
+    /// been written. Returns the number of entries in `room`.
     fn tell_rest<E: From<Completion>>(
         &mut self,
-        polled: &[Wc],
         mut count: usize,
         room: &mut [MaybeUninit<E>],
         freed: &mut u32,
     ) -> usize {
-        let mut rest = polled.get(count..).unwrap_or(&[]);
-        while let ([first, others @ ..], Some(room)) = (rest, room.get_mut(count..)) {
+        let (mut next, end) = (count, self.batch.found().len());
+        while let (true, Some(room)) = (next < end, room.get_mut(count..)) {
             let run = match self.backlog.is_empty() && !trace::completions() {
-                true => self.tell_run(rest, room, freed),
+                true => self.tell_run(next, room, freed),
                 false => 0,
             };
             if run > 0 {
                 count += run;
-                rest = rest.get(run..).unwrap_or(&[]);
+                next += run;
                 continue;
             }
-            rest = others;
-            if let (Some(completion), Some(into)) = (self.tell_one(first, freed), room.first_mut())
-            {
+            let completion = self.tell_one(next, freed);
+            next += 1;
+            if let (Some(completion), Some(into)) = (completion, room.first_mut()) {
                 into.write(completion.into());
                 count += 1;
             }
@@ -489,16 +491,17 @@ impl Inner {
         count
     }
 
-    /// Writes the successes that `polled` begins with, as long as they are of one queue and need
-    /// nothing but to be told; says how many there are. Nearly always that is all: what is the same
-    /// for all of them is looked up and stored once. Nothing has been put off.
+    /// Writes the successes that the batch has from index `from` on, as long as they are of one queue and need
+    /// nothing but an entry; returns how many there are. Nearly always that is all: what is the same
+    /// for all of them is looked up and stored once. The backlog is empty.
     #[inline(always)]
     pub(super) fn tell_run<E: From<Completion>>(
         &mut self,
-        polled: &[Wc],
+        from: usize,
         room: &mut [MaybeUninit<E>],
         freed: &mut u32,
     ) -> usize {
+        let polled = self.batch.found().get(from..).unwrap_or(&[]);
         let Some(first) = polled.first() else {
             return 0;
         };
@@ -532,11 +535,11 @@ impl Inner {
         count
     }
 
-    /// What to tell of one completion now, if anything: a failure is put off, with what is behind it,
-    /// and what nobody is told of is only retired.
+    /// Returns the entry for the completion at index `at` of the batch, if it has one now: a failure goes to the
+    /// backlog with everything behind it, and an operation that is not reported is only retired.
     #[inline(never)]
-    fn tell_one(&mut self, wc: &Wc, freed: &mut u32) -> Option<Completion> {
-        let done = self.met(wc)?;
+    fn tell_one(&mut self, at: usize, freed: &mut u32) -> Option<Completion> {
+        let done = self.met(at)?;
         if !self.backlog.is_empty() || self.is_failure(&done) {
             self.defer(done);
             return None;

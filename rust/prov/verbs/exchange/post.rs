@@ -8,6 +8,7 @@ use super::{
     Exchange,
     Progress,
     Told,
+    MOST,
     WORD, //
 };
 use crate::{
@@ -81,7 +82,8 @@ impl Queue {
     ///
     /// # Errors
     ///
-    /// -FI_EAGAIN when there is no room for it, now; those of [`Exchange::new`] and [`Queue::begin`].
+    /// -FI_EAGAIN when there is no room for it, now; -FI_EMSGSIZE for more than [`MOST`] bytes; those of
+    /// [`Exchange::load`] and [`Queue::begin`].
     pub(in crate::prov::verbs) fn start_exchange(
         &self,
         atomic: &Atomic<'_>,
@@ -91,8 +93,13 @@ impl Queue {
         flags: SendFlags,
     ) -> Result {
         let exchanges = self.exchanges().ok_or(Errno::EOPNOTSUPP)?;
-        let index = exchanges.put(Exchange::new(atomic, operands, target, told)?)?;
         let (_, len) = target;
+        if len > MOST {
+            return Err(Errno::EMSGSIZE);
+        }
+        let mut new = Exchange::new(atomic, target, told);
+        new.load(atomic, operands)?;
+        let index = exchanges.put(new)?;
         let what = Post {
             context: told.context,
             flags: told.flags,

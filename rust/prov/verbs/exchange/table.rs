@@ -113,6 +113,7 @@ impl Exchanges {
     }
 
     /// Finds a cell for one; -FI_EAGAIN when there is none.
+    #[inline(never)]
     pub(super) fn put(&self, exchange: Exchange) -> Result<u32> {
         let mut busy = self.busy.load(Relaxed);
         loop {
