@@ -425,11 +425,16 @@ static_assert(sizeof(struct fi_ops_cntr) == 64);
  * @fids: queues, counters or wait sets, all of one kind of wait object
  * @count: entries in @fids
  *
+ * A queue has something as long as it is not empty. A counter has something
+ * once for each change of its values, by whatever counted or set them; the
+ * call that answers so takes note of the change. Where several threads sleep
+ * for one counter, let their conditions read it instead.
+ *
  * Context: Any context in which the objects may be read. A data call of each
  * completion queue.
  * Return:
  * * 0 - there is nothing, and what comes wakes the wait queue
- * * -FI_EAGAIN - there may be something to read
+ * * -FI_EAGAIN - there may be something to read, or a counter has changed
  * * -FI_EINVAL - an object that cannot be waited for, or of another wait object
  *   than the first; a negative @count; @fids is %NULL
  */

@@ -39,7 +39,9 @@ use kernel::{
         atomic::{
             Acquire,
             Atomic,
-            Full, //
+            AtomicFlag,
+            Full,
+            Relaxed, //
         },
         static_lock_class,
         Arc, //
@@ -87,6 +89,8 @@ pub struct Counter {
     attr: Attr,
     /// How often it has changed, from 1 on, as far as sets that it is in have to know.
     changes: Atomic<u64>,
+    /// Whether it has changed since [`Counter::is_ready`] was called last.
+    has_changed: AtomicFlag,
     /// Given when a waiter has to look again.
     signal: Arc<Signal>,
     #[pin]
@@ -117,6 +121,7 @@ impl Counter {
                 count,
                 attr: *attr,
                 changes: Atomic::new(1),
+                has_changed: AtomicFlag::new(false),
                 signal,
                 sources <- Roll::new(c"kofi::Counter", static_lock_class!()),
                 users: Users::new(),
@@ -238,7 +243,7 @@ impl Counter {
     /// woken for what comes. Any context.
     fn refresh(&self) {
         if self.attr.native {
-            let _ = self.is_ready();
+            let _ = self.progress_and_arm();
         } else {
             self.progress();
         }
@@ -246,6 +251,11 @@ impl Counter {
 
     /// Tells of a change, which may be what a waiter is waiting for. Any context.
     fn changed(&self, due: bool) {
+        // Behind a full barrier, which the change of the value was: who clears the flag after this look at it
+        // sees the value. Written once only, not with each operation.
+        if !self.has_changed.load(Relaxed) {
+            self.has_changed.store(true, Relaxed);
+        }
         if self.signal.has_listeners() {
             let _ = self.changes.fetch_add(1u64, Full);
         }
@@ -264,7 +274,7 @@ impl Counter {
     /// For a member of a set: whether it has changed since it was looked at last, or is not 0 when that
     /// is the first time.
     pub(super) fn look(&self, told: &mut u64) -> Look {
-        let _ = self.is_ready();
+        let _ = self.progress_and_arm();
         let changes = self.changes.load(Acquire);
         let is_new = match core::mem::replace(told, changes) {
             0 => self.count.value() | self.count.errors() != 0,
@@ -276,9 +286,21 @@ impl Counter {
         }
     }
 
-    /// Whether operations have been counted that nobody could be woken for; who sleeps on its wait queue
-    /// is woken for what comes. Any context.
+    /// Returns whether a value has changed since the last call, or may have, whoever counted: true once
+    /// for each change, however many call. After false the next change wakes the wait queue of a
+    /// [native](Attr::native) counter.
+    ///
+    /// Context: any.
     pub fn is_ready(&self) -> bool {
+        let missed = self.progress_and_arm();
+        self.has_changed.xchg(false, Full) || missed
+    }
+
+    /// Counts what has completed, and arms the completion queues, so that what completes next is counted
+    /// or raises an interrupt. Returns whether something completed in between, which raised none.
+    ///
+    /// Context: any.
+    fn progress_and_arm(&self) -> bool {
         if self.sources.is_empty() {
             return false;
         }

@@ -7,6 +7,7 @@
 #include <linux/delay.h>
 #include <linux/wait.h>
 
+#include "cntr.h"
 #include "sets.h"
 
 #define MESSAGES	500
@@ -83,6 +84,110 @@ static void poll_07_what_is_queued_is_told(struct kunit *test)
 	fi_cntr_add(counter, 1);
 	ST_EXPECT_FROM(test, set, &counter->fid);
 	KUNIT_EXPECT_EQ(test, 0, try(fx, &set->fid, NULL));
+}
+
+static void add_one(struct fid_cntr *cntr)
+{
+	fi_cntr_add(cntr, 1);
+}
+
+static void add_one_error(struct fid_cntr *cntr)
+{
+	fi_cntr_adderr(cntr, 1);
+}
+
+static void set_seven(struct fid_cntr *cntr)
+{
+	fi_cntr_set(cntr, 7);
+}
+
+static void set_seven_errors(struct fid_cntr *cntr)
+{
+	fi_cntr_seterr(cntr, 7);
+}
+
+static void reset_and_count_again(struct fid_cntr *cntr)
+{
+	u64 before = fi_cntr_read(cntr);
+
+	fi_cntr_set(cntr, 0);
+	fi_cntr_add(cntr, before);
+}
+
+static void poll_07_each_change_of_a_counter_is_told_once(struct kunit *test)
+{
+	static void (*const changes[])(struct fid_cntr *cntr) = {
+		add_one, add_one_error, set_seven, set_seven_errors,
+		reset_and_count_again,
+	};
+	struct kofi_fabric_fx *fx = fx_open(test);
+	struct fid_cntr *queue = st_wait_cntr(test, fx->domain, NULL);
+	struct fid_cntr *unspec = cn_open(test, fx->domain);
+
+	for (int i = 0; i < 2; i++) {
+		struct fid_cntr *cntr = i ? unspec : queue;
+
+		KUNIT_EXPECT_EQ(test, 0, try(fx, &cntr->fid, NULL));
+		for (int j = 0; j < ARRAY_SIZE(changes); j++) {
+			changes[j](cntr);
+			/* A read of the values is no answer of fi_trywait(). */
+			fi_cntr_read(cntr);
+			KUNIT_EXPECT_EQ_MSG(test, -FI_EAGAIN,
+					    try(fx, &cntr->fid, NULL),
+					    "change %d", j);
+			KUNIT_EXPECT_EQ_MSG(test, 0, try(fx, &cntr->fid, NULL),
+					    "change %d, once more", j);
+		}
+	}
+}
+
+/* Asks until the answer is -FI_EAGAIN, or the last answer that came in time. */
+static int until_told(struct kofi_fabric_fx *fx, struct fid *fid)
+{
+	unsigned long deadline = jiffies + msecs_to_jiffies(FX_WAIT_MS);
+	int ret;
+
+	while ((ret = try(fx, fid, NULL)) == 0 && time_before(jiffies, deadline))
+		fsleep(1000);
+	return ret;
+}
+
+/* An operation is counted by a read of its completion queue, by fi_cntr_wait(), or by fi_trywait() itself. */
+static void poll_07_a_counted_operation_is_told(struct kunit *test)
+{
+	u8 *buf = tr_buffer(test, 2);
+	struct kofi_fabric_fx *fx = fx_open(test);
+	struct fid_pep *pep = fx_listen(test, fx->fabric, fx->info, fx->eq);
+	struct fi_cq_attr attr = { .format = FI_CQ_FORMAT_TAGGED };
+	struct fid_cntr *cntr = st_wait_cntr(test, fx->domain, NULL);
+	struct fid_cq *cq = fx_cq(test, fx->domain, &attr);
+	struct fid_ep *ep = fx_ep(test, fx->domain, fx->info), *peer;
+
+	fx_bind(test, ep, fx->eq, cq, FI_TRANSMIT | FI_RECV);
+	KUNIT_ASSERT_EQ(test, 0, fi_ep_bind(ep, &cntr->fid, FI_SEND));
+	peer = fx_connect(test, fx->domain, ep, pep, fx->eq, fx->cq);
+	for (int i = 0; i < 3; i++) {
+		/* Asking ends when nothing has been counted since. */
+		for (int left = 100; left && try(fx, &cntr->fid, NULL); left--)
+			cond_resched();
+		KUNIT_ASSERT_EQ(test, 0, tr_recv(peer, buf, 1));
+		KUNIT_ASSERT_EQ(test, 0, tr_send(ep, buf + 1, 1));
+		tr_expect(test, fx->cq, buf, FI_RECV, 1);
+		switch (i) {
+		case 0:
+			KUNIT_ASSERT_EQ(test, 0, tr_await(cq));
+			KUNIT_EXPECT_EQ(test, -FI_EAGAIN, try(fx, &cntr->fid, NULL));
+			break;
+		case 1:
+			KUNIT_ASSERT_EQ(test, 0, fi_cntr_wait(cntr, i + 1, FX_WAIT_MS));
+			KUNIT_EXPECT_EQ(test, -FI_EAGAIN, try(fx, &cntr->fid, NULL));
+			break;
+		default:
+			KUNIT_EXPECT_EQ(test, -FI_EAGAIN, until_told(fx, &cntr->fid));
+		}
+		KUNIT_EXPECT_EQ(test, i + 1, fi_cntr_read(cntr));
+		tr_expect(test, cq, buf + 1, FI_SEND, 1);
+	}
 }
 
 /* A counter of a set that fi_trywait() has told of wakes the set's queue with its next change. */
@@ -338,6 +443,8 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(poll_07_bad_arguments),
 	KUNIT_CASE(poll_07_what_is_queued_is_told),
 	KUNIT_CASE(poll_07_completions_are_told),
+	KUNIT_CASE(poll_07_each_change_of_a_counter_is_told_once),
+	KUNIT_CASE(poll_07_a_counted_operation_is_told),
 	KUNIT_CASE(poll_09_nothing_is_missed_while_reading),
 	KUNIT_CASE(poll_09_nothing_is_missed_after_trywait),
 	KUNIT_CASE(poll_09_nothing_is_missed_by_a_set),
