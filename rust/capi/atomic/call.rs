@@ -22,7 +22,8 @@ use crate::{
     fi::{
         atomic::{
             Atomic,
-            Form, //
+            Form,
+            Op, //
         },
         memory::{
             Context,
@@ -264,7 +265,10 @@ unsafe fn try_post<E: Endpoint>(endpoint: &E, terms: Terms, call: &Call) -> Resu
     let (mut operands, mut result) = (Local::new(), Local::new());
     // SAFETY: As the caller promises.
     unsafe {
-        operands.take(&call.operands, size)?;
+        // A read has no operands, whatever is said of them (fi_atomic(3)).
+        if op != Op::Read {
+            operands.take(&call.operands, size)?;
+        }
         result.take(&call.result, size)?;
     }
     let whole;

@@ -242,6 +242,68 @@ static void atom_04_fetched_into_any_memory(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, old, *(u64 *)(near + 16));
 }
 
+/* Nothing that is said of the operands of a read is looked at. */
+static void atom_04_a_read_ignores_its_operands(struct kunit *test)
+{
+	u8 *far = tr_buffer(test, FAR), *near = tr_buffer(test, 64);
+	struct rma_fx *fx = at_open(test, far, FAR, RMA_BOTH, NULL);
+	struct fid_ep *ep = fx->pair->ep[0];
+	u64 *target = (u64 *)(far + AT), *got = (u64 *)near;
+	struct fi_ioc three = { near + 32, 3 }, result = { got, 2 };
+	struct fi_rma_ioc remote = { fx->addr + AT, 2, fx->key };
+	const struct {
+		const struct fi_ioc *iov;
+		size_t count;
+	} operands[] = { { NULL, 0 }, { NULL, 1 }, { NULL, SIZE_MAX }, { &three, 1 } };
+	struct at_op op = { .form = ATOM_FETCH, .context = near };
+
+	for (int i = 0; i < ARRAY_SIZE(operands); i++) {
+		struct fi_msg_atomic msg = {
+			.msg_iov = operands[i].iov, .iov_count = operands[i].count,
+			.rma_iov = &remote, .rma_iov_count = 1,
+			.datatype = FI_UINT64, .op = FI_ATOMIC_READ, .context = near,
+		};
+
+		for (int call = 0; call < 2; call++) {
+			target[0] = 10 * i + call;
+			target[1] = ~target[0];
+			KUNIT_ASSERT_EQ_MSG(test, 0, call ?
+					    fi_fetch_atomicmsg(ep, &msg, &result, NULL, 1,
+							       FI_COMPLETION) :
+					    fi_fetch_atomicv(ep, msg.msg_iov, NULL,
+							     msg.iov_count, &result, NULL,
+							     1, 0, remote.addr, remote.key,
+							     FI_UINT64, FI_ATOMIC_READ,
+							     near),
+					    "operands %d, call %d", i, call);
+			at_expect(test, fx, &op);
+			KUNIT_EXPECT_EQ(test, target[0], got[0]);
+			KUNIT_EXPECT_EQ(test, target[1], got[1]);
+		}
+	}
+	/* The results say how many elements there are. */
+	result.count = 3;
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL,
+			fi_fetch_atomicmsg(ep, &(struct fi_msg_atomic){
+				.rma_iov = &remote, .rma_iov_count = 1,
+				.datatype = FI_UINT64, .op = FI_ATOMIC_READ,
+			}, &result, NULL, 1, 0));
+	/* Another operation needs its operands. */
+	result.count = 2;
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL,
+			fi_fetch_atomicv(ep, NULL, NULL, 1, &result, NULL, 1, 0,
+					 remote.addr, remote.key, FI_UINT64, FI_SUM,
+					 near));
+	for (int elements = 1; elements <= 2; elements++) {
+		KUNIT_ASSERT_EQ(test, 0, fi_fetch_atomic(ep, NULL, elements, NULL, got,
+							 NULL, 0, remote.addr,
+							 remote.key, FI_UINT64,
+							 FI_ATOMIC_READ, near));
+		at_expect(test, fx, &op);
+		KUNIT_EXPECT_EQ(test, target[0], got[0]);
+	}
+}
+
 /* A success of which nothing is told, and then one that is. */
 static void atomic_injected(struct kunit *test)
 {
@@ -271,6 +333,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(atom_02_each_operation),
 	KUNIT_CASE(atomic_injected),
 	KUNIT_CASE(atom_04_fetched_into_any_memory),
+	KUNIT_CASE(atom_04_a_read_ignores_its_operands),
 	{}
 };
 
@@ -284,6 +347,7 @@ static struct kunit_case datagram_cases[] = {
 	KUNIT_CASE(atom_02_each_operation),
 	KUNIT_CASE(atomic_injected),
 	KUNIT_CASE(atom_04_fetched_into_any_memory),
+	KUNIT_CASE(atom_04_a_read_ignores_its_operands),
 	{}
 };
 
