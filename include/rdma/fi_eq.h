@@ -150,8 +150,10 @@ struct fi_eq_entry {
  * @err: fabric errno, positive
  * @prov_errno: the provider's own number, for fi_eq_strerror()
  * @err_data: more about it: the caller's buffer of @err_data_size bytes, or
- *	with a size of 0 the provider's, valid until the next read
- * @err_data_size: bytes in @err_data; set to what is there
+ *	with a size of 0 the provider's, valid until the next read, or %NULL
+ *	where there is nothing more
+ * @err_data_size: bytes in @err_data; set to what is there, which is 0 where
+ *	@err_data is %NULL
  */
 struct fi_eq_err_entry {
 	fid_t			fid;
@@ -275,8 +277,10 @@ struct fi_cq_tagged_entry {
  * @err: fabric errno, positive
  * @prov_errno: the provider's own number, for fi_cq_strerror()
  * @err_data: more about it: the caller's buffer of @err_data_size bytes, or
- *	with a size of 0 the provider's, valid until the next read
- * @err_data_size: bytes in @err_data; set to what is there
+ *	with a size of 0 the provider's, valid until the next read, or %NULL
+ *	where there is nothing more
+ * @err_data_size: bytes in @err_data; set to what is there, which is 0 where
+ *	@err_data is %NULL
  * @src_addr: with FI_SOURCE who sent it, else FI_ADDR_NOTAVAIL. From a later
  *	libfabric (1.20), where it stands in the same place.
  */

@@ -367,7 +367,7 @@ unsafe extern "C" fn readerr(eq: *mut fid_eq, buf: *mut fi_eq_err_entry, flags: 
 ///
 /// # Safety
 ///
-/// `entry.err_data` is valid for `entry.err_data_size` bytes, and the event's source for reading.
+/// `entry.err_data` is NULL or valid for `entry.err_data_size` bytes, and the event's source for reading.
 unsafe fn put_error(event: &Event, entry: &mut fi_eq_err_entry) {
     let Kind::Error(errno, prov_errno) = event.kind() else {
         return;
@@ -380,9 +380,14 @@ unsafe fn put_error(event: &Event, entry: &mut fi_eq_err_entry) {
     entry.prov_errno = prov_errno;
     let data = event.data();
     if entry.err_data_size == 0 {
-        entry.err_data = data.as_ptr().cast_mut().cast();
+        entry.err_data = match data {
+            [] => ptr::null_mut(),
+            data => data.as_ptr().cast_mut().cast(),
+        };
         entry.err_data_size = data.len();
-    } else if !entry.err_data.is_null() {
+    } else if entry.err_data.is_null() {
+        entry.err_data_size = 0;
+    } else {
         let len = data.len().min(entry.err_data_size);
         // SAFETY: By this function's safety requirement.
         unsafe { ptr::copy_nonoverlapping(data.as_ptr(), entry.err_data.cast(), len) };

@@ -166,6 +166,49 @@ static void cm_02_reject(struct kunit *test)
 	tr_expect_silence(test, call->fx->eq);
 }
 
+/* The same error is peeked at with every kind of room for its data. */
+static void eq_01_room_for_the_data_of_an_error(struct kunit *test)
+{
+	struct call *call = prepare(test);
+	struct fi_info *info = request(test, call, 3);
+	struct fi_eq_err_entry error = {};
+	struct fid_eq *eq = call->fx->eq;
+	u8 room[DATA];
+	size_t has;
+
+	KUNIT_ASSERT_EQ(test, 0, fi_reject(call->pep, info->handle, call->data,
+					   DATA / 2));
+	KUNIT_ASSERT_EQ(test, -FI_EAVAIL,
+			fi_eq_sread(eq, &(u32){}, room, sizeof(room), FX_WAIT_MS,
+				    FI_PEEK));
+	KUNIT_ASSERT_GT(test, fi_eq_readerr(eq, &error, FI_PEEK), 0);
+	has = error.err_data_size;
+	/* siw may drop what comes with a rejection. */
+	if (has || !tr_is_iwarp(info))
+		KUNIT_EXPECT_EQ(test, DATA / 2, has);
+	KUNIT_EXPECT_EQ(test, !has, !error.err_data);
+
+	error.err_data = NULL;
+	error.err_data_size = 99;
+	KUNIT_ASSERT_GT(test, fi_eq_readerr(eq, &error, FI_PEEK), 0);
+	KUNIT_EXPECT_NULL(test, error.err_data);
+	KUNIT_EXPECT_EQ(test, 0, error.err_data_size);
+
+	for (size_t size = 1; size <= sizeof(room); size++) {
+		memset(room, 0xa5, sizeof(room));
+		error.err_data = room;
+		error.err_data_size = size;
+		KUNIT_ASSERT_GT(test, fi_eq_readerr(eq, &error, FI_PEEK), 0);
+		KUNIT_EXPECT_PTR_EQ(test, (void *)room, error.err_data);
+		KUNIT_ASSERT_EQ(test, min(size, has), error.err_data_size);
+		KUNIT_EXPECT_MEMEQ(test, room, call->data, error.err_data_size);
+		KUNIT_EXPECT_NULL(test, memchr_inv(room + error.err_data_size, 0xa5,
+						   sizeof(room) - error.err_data_size));
+	}
+	KUNIT_EXPECT_GT(test, fi_eq_readerr(eq, &error, 0), 0);
+	tr_expect_silence(test, eq);
+}
+
 static void cm_02_an_unread_request_is_rejected_at_close(struct kunit *test)
 {
 	struct call *call = prepare(test);
@@ -301,6 +344,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(cm_01_the_requests_info),
 	KUNIT_CASE(cm_01_a_request_is_answered_once),
 	KUNIT_CASE(cm_02_reject),
+	KUNIT_CASE(eq_01_room_for_the_data_of_an_error),
 	KUNIT_CASE(cm_02_an_unread_request_is_rejected_at_close),
 	KUNIT_CASE(cm_03_private_data_over_the_limit),
 	KUNIT_CASE(cm_03_the_limit_needs_room),
