@@ -106,6 +106,42 @@ static inline int kfi_eq_open_5(struct fid_fabric *fabric,
 	return fi_eq_open(fabric, &own, eq, context);
 }
 
+/**
+ * kfi_eq_readerr() - take one error entry, of which nothing is input
+ * @eq: the queue
+ * @buf: where it goes, initialised or not; err_data is the queue's and valid
+ *	until the next read
+ * @flags: 0, or FI_PEEK
+ *
+ * Context: Process context; does not wait.
+ * Return: As fi_eq_readerr().
+ */
+static inline ssize_t kfi_eq_readerr(struct fid_eq *eq,
+				     struct fi_eq_err_entry *buf, u64 flags)
+{
+	if (buf)
+		buf->err_data_size = 0;
+	return fi_eq_readerr(eq, buf, flags);
+}
+
+/**
+ * kfi_cq_readerr() - take one error entry, of which nothing is input
+ * @cq: the queue
+ * @buf: where it goes, initialised or not; err_data is the queue's and valid
+ *	until the next read
+ * @flags: reserved, 0
+ *
+ * Context: Any context, the handler's included. Data call.
+ * Return: As fi_cq_readerr().
+ */
+static inline ssize_t kfi_cq_readerr(struct fid_cq *cq,
+				     struct fi_cq_err_entry *buf, u64 flags)
+{
+	if (buf)
+		buf->err_data_size = 0;
+	return fi_cq_readerr(cq, buf, flags);
+}
+
 /* HPE's: what the vector of a struct is; 0, as in 2016, is KFI_KVEC. */
 enum kfi_iov_type {
 	KFI_KVEC = 1,

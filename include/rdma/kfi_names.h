@@ -127,13 +127,11 @@
 #define kfi_poll_add			fi_poll_add
 #define kfi_poll_del			fi_poll_del
 #define kfi_eq_read			fi_eq_read
-#define kfi_eq_readerr			fi_eq_readerr
 #define kfi_eq_write			fi_eq_write
 #define kfi_eq_sread			fi_eq_sread
 #define kfi_eq_strerror			fi_eq_strerror
 #define kfi_cq_read			fi_cq_read
 #define kfi_cq_readfrom			fi_cq_readfrom
-#define kfi_cq_readerr			fi_cq_readerr
 #define kfi_cq_sread			fi_cq_sread
 #define kfi_cq_sreadfrom		fi_cq_sreadfrom
 #define kfi_cq_signal			fi_cq_signal

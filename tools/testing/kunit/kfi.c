@@ -162,6 +162,53 @@ static void kfi_an_echo_as_of_2016(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, kfi_shutdown(echo.client.ep, 0));
 }
 
+/* kfabric's users give it an entry that they have not initialised. */
+static void kfi_error_entries_are_no_input(struct kunit *test)
+{
+	struct kfi_info *here = fx_info(test, fx_addr, NULL, FI_SOURCE);
+	struct echo echo = {
+		.client.buf = tr_buffer(test, SIZE),
+		.server.buf = tr_buffer(test, SIZE),
+	};
+	u8 *elsewhere = tr_buffer(test, SIZE);
+	struct kfi_eq_err_entry refusal;
+	struct kfi_cq_err_entry failure;
+	struct kfi_eq_cm_entry entry;
+	struct sockaddr_storage to;
+	size_t len = sizeof(to);
+
+	memset(&refusal, 0x5a, sizeof(refusal));
+	refusal.err_data = elsewhere;
+	memset(&failure, 0x5a, sizeof(failure));
+	failure.err_data = elsewhere;
+	KUNIT_ASSERT_EQ(test, 0, open_echo(test, &echo, here));
+	KUNIT_ASSERT_EQ(test, 0, kfi_getname(&echo.pep->fid, &to, &len));
+	KUNIT_ASSERT_EQ(test, 0, open_end(test, &echo, echo.info, &echo.client));
+	KUNIT_ASSERT_EQ(test, 0, kfi_connect(echo.client.ep, &to, NULL, 0));
+	KUNIT_ASSERT_EQ(test, (int)KFI_CONNREQ, next_event(&echo, &entry));
+	fx_defer_free(test, entry.info);
+	KUNIT_ASSERT_EQ(test, 0, kfi_reject(echo.pep, entry.info->handle,
+					    "sixteen bytes no", 16));
+	KUNIT_ASSERT_EQ(test, -KFI_EAVAIL, next_event(&echo, &entry));
+	KUNIT_EXPECT_EQ(test, sizeof(refusal),
+			kfi_eq_readerr(echo.eq, &refusal, 0));
+	KUNIT_EXPECT_EQ(test, KFI_ECONNREFUSED, refusal.err);
+	/* siw may drop what comes with a rejection. */
+	if (refusal.err_data_size || !tr_is_iwarp(here)) {
+		KUNIT_ASSERT_EQ(test, 16, refusal.err_data_size);
+		KUNIT_EXPECT_MEMEQ(test, "sixteen bytes no", refusal.err_data, 16);
+	}
+	/* The receive that open_end() has posted. */
+	KUNIT_ASSERT_EQ(test, -KFI_EAVAIL, tr_await(echo.client.cq));
+	KUNIT_EXPECT_EQ(test, 1, kfi_cq_readerr(echo.client.cq, &failure, 0));
+	KUNIT_EXPECT_EQ(test, KFI_ECANCELED, failure.err);
+	KUNIT_EXPECT_EQ(test, 0, failure.err_data_size);
+	KUNIT_EXPECT_NULL(test, failure.err_data);
+	KUNIT_EXPECT_NULL(test, memchr_inv(elsewhere, 0, SIZE));
+	KUNIT_EXPECT_EQ(test, -KFI_EINVAL, kfi_eq_readerr(echo.eq, NULL, 0));
+	KUNIT_EXPECT_EQ(test, -KFI_EINVAL, kfi_cq_readerr(echo.client.cq, NULL, 0));
+}
+
 static void note_cq(struct kfid_cq *cq, void *context)
 {
 	complete(context);
@@ -389,6 +436,7 @@ static void kfi_remote_memory_from_pages_and_lists(struct kunit *test)
 
 static struct kunit_case cases[] = {
 	KUNIT_CASE(kfi_an_echo_as_of_2016),
+	KUNIT_CASE(kfi_error_entries_are_no_input),
 	KUNIT_CASE(kfi_queues_with_handlers),
 	KUNIT_CASE(kfi_handler_of_completions),
 	KUNIT_CASE(kfi_messages_of_pages_and_lists),
