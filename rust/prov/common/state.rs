@@ -3,6 +3,10 @@
 //! How far a connection has come.
 
 use crate::abi::{
+    flags::{
+        FI_READ,
+        FI_WRITE, //
+    },
     once::read_once,
     Errno,
     Result,
@@ -117,6 +121,28 @@ impl State {
     }
 }
 
+/// A change of state.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::prov) struct Step {
+    /// The state before.
+    pub(in crate::prov) from: State,
+    /// The state after.
+    pub(in crate::prov) to: State,
+}
+
+/// What `fi_shutdown()` has to do, once the state has changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::prov) enum Shutdown {
+    /// End the connection.
+    Disconnect,
+    /// Wait for what the call that ended the connection, or the peer's end of it, still flushes.
+    Disconnected,
+    /// Wait for the transmits that are posted; the receives go on.
+    Transmits,
+    /// End the receives that are posted; the transmits go on.
+    Receives,
+}
+
 /// The state, as several CPUs see it.
 pub(in crate::prov) struct StateCell(Atomic<u32>);
 
@@ -169,19 +195,52 @@ impl StateCell {
         self.check_receive().err().unwrap_or(errno)
     }
 
+    /// Closes what `flags` of `fi_shutdown()` name, and returns the step if there was one, and what is left
+    /// to do.
+    ///
+    /// A half that is closed already, or is being closed, stays closed and leaves the other one alone.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EBADFLAGS for flags other than FI_READ and FI_WRITE, -FI_ENOTCONN before there is a connection.
+    pub(in crate::prov) fn shutdown(&self, flags: u64) -> Result<(Option<Step>, Shutdown)> {
+        let (half, rest) = match flags {
+            FI_WRITE => (State::NoTransmit, Shutdown::Transmits),
+            FI_READ => (State::NoReceive, Shutdown::Receives),
+            _ if flags & !(FI_READ | FI_WRITE) != 0 => return Err(Errno::EBADFLAGS),
+            _ => (State::Shut, Shutdown::Disconnect),
+        };
+        let moved = self.advance(|state| match state {
+            State::Connected => Some(half),
+            state if state == half => None,
+            // The other half has been closed.
+            state => state.is_connected().then_some(State::Shut),
+        });
+        match moved {
+            Ok(step) if step.to == State::Shut => Ok((Some(step), Shutdown::Disconnect)),
+            Ok(step) => Ok((Some(step), rest)),
+            Err(State::Idle | State::Ready | State::Connecting) => Err(Errno::ENOTCONN),
+            Err(state) if state.is_connected() => Ok((None, rest)),
+            Err(_) => Ok((None, Shutdown::Disconnected)),
+        }
+    }
+
     /// Moves from one state to another; false if it was not in the first.
     pub(in crate::prov) fn step(&self, from: State, to: State) -> bool {
         self.0.cmpxchg(from as u32, to as u32, Full).is_ok()
     }
 
-    /// Moves to the state that `next` wants after the present one, and returns the one before;
-    /// stays, and returns none, if it wants none.
-    pub(in crate::prov) fn advance(&self, next: impl Fn(State) -> Option<State>) -> Option<State> {
+    /// Moves to the state that `next` wants after the present one, and returns the two; or stays in the
+    /// present one and returns it, if `next` wants none.
+    pub(in crate::prov) fn advance(
+        &self,
+        next: impl Fn(State) -> Option<State>,
+    ) -> core::result::Result<Step, State> {
         loop {
-            let before = self.get();
-            let after = next(before)?;
-            if self.step(before, after) {
-                return Some(before);
+            let from = self.get();
+            let to = next(from).ok_or(from)?;
+            if self.step(from, to) {
+                return Ok(Step { from, to });
             }
         }
     }
@@ -212,6 +271,44 @@ mod tests {
         let lost = in_state(State::Lost);
         assert_eq!(lost.transmit_refused(Errno::EINVAL), Errno::ENOTCONN);
         assert_eq!(lost.receive_refused(Errno::EINVAL), Errno::ENOTCONN);
+    }
+
+    #[test]
+    fn cm_05_a_half_is_closed_once() {
+        let halves = [
+            (FI_WRITE, State::NoTransmit, Shutdown::Transmits),
+            (FI_READ, State::NoReceive, Shutdown::Receives),
+        ];
+        for (flags, half, rest) in halves {
+            let cell = in_state(State::Connected);
+            let from = State::Connected;
+            let first = Step { from, to: half };
+            assert_eq!(cell.shutdown(flags), Ok((Some(first), rest)));
+            assert_eq!(cell.shutdown(flags), Ok((None, rest)));
+            assert_eq!(cell.get(), half);
+            let (from, to) = (half, State::Shut);
+            let last = Step { from, to };
+            let disconnects = Ok((Some(last), Shutdown::Disconnect));
+            assert_eq!(cell.shutdown(flags ^ FI_READ ^ FI_WRITE), disconnects);
+            assert_eq!(cell.shutdown(flags), Ok((None, Shutdown::Disconnected)));
+            assert_eq!(in_state(half).shutdown(0), disconnects);
+            assert_eq!(in_state(half).shutdown(FI_READ | FI_WRITE), disconnects);
+        }
+    }
+
+    #[test]
+    fn cm_05_there_is_nothing_to_shut_down() {
+        for flags in [0, FI_READ, FI_WRITE, FI_READ | FI_WRITE] {
+            for state in [State::Idle, State::Ready, State::Connecting] {
+                assert_eq!(in_state(state).shutdown(flags), Err(Errno::ENOTCONN));
+            }
+            for state in [State::Lost, State::Shut] {
+                let over = Ok((None, Shutdown::Disconnected));
+                assert_eq!(in_state(state).shutdown(flags), over);
+            }
+        }
+        let bad = in_state(State::Connected).shutdown(FI_READ | 1);
+        assert_eq!(bad, Err(Errno::EBADFLAGS));
     }
 
     #[test]

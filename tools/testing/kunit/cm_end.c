@@ -76,6 +76,102 @@ static void cm_05_shutting_receives_down(struct kunit *test)
 	tr_expect_shutdown(test, pair->eq, pair->ep[1]);
 }
 
+/* A closed half does not end the other one, however often it is closed. */
+static void cm_05_closing_a_half_again(struct kunit *test)
+{
+	static const u64 halves[] = { FI_WRITE, FI_READ };
+	u8 *buf = tr_buffer(test, 2 * LEN);
+
+	for (int i = 0; i < 2; i++) {
+		struct kofi_pair *pair = fx_pair(test, NULL);
+		int from = halves[i] == FI_WRITE;
+
+		for (int times = 0; times < 3; times++) {
+			unsigned long start = jiffies;
+
+			KUNIT_EXPECT_EQ(test, 0, fi_shutdown(pair->ep[0], halves[i]));
+			/* It waits for nothing, where ten seconds are the bound of such a wait. */
+			KUNIT_EXPECT_LT(test, jiffies - start, msecs_to_jiffies(9000));
+			KUNIT_EXPECT_EQ(test, -FI_EOPBADSTATE,
+					from ? tr_send(pair->ep[0], buf, LEN) :
+					       tr_recv(pair->ep[0], buf, LEN));
+			tr_exchange(test, pair, from, buf, buf + LEN, LEN);
+		}
+		tr_expect_silence(test, pair->eq);
+		KUNIT_EXPECT_EQ(test, 0, fi_shutdown(pair->ep[0], halves[!i]));
+		tr_expect_shutdown(test, pair->eq, pair->ep[1]);
+		KUNIT_EXPECT_EQ(test, 0, fi_shutdown(pair->ep[0], halves[i]));
+		tr_expect_silence(test, pair->eq);
+	}
+}
+
+static int shut_transmits(struct tr_thread *thread)
+{
+	thread->result = fi_shutdown(thread->arg, FI_WRITE);
+	return 0;
+}
+
+static int shut_receives(struct tr_thread *thread)
+{
+	thread->result = fi_shutdown(thread->arg, FI_READ);
+	return 0;
+}
+
+static void cm_05_two_threads_close_one_half(struct kunit *test)
+{
+	u8 *buf = tr_buffer(test, 4 * LEN);
+
+	for (int from = 0; from < 2; from++) {
+		struct kofi_pair *pair = fx_pair(test, NULL);
+		struct tr_thread *thread[2];
+		/* iWARP ends a connection when a message finds no receive. */
+		bool waits = from && !tr_is_iwarp(pair->info);
+
+		if (waits)
+			KUNIT_ASSERT_EQ(test, 0, tr_send(pair->ep[0], buf, LEN));
+		for (int i = 0; i < 2; i++)
+			thread[i] = tr_start(test, i % num_online_cpus(),
+					     from ? shut_transmits : shut_receives,
+					     pair->ep[0]);
+		if (waits) {
+			/* Both are in the call by then, as a rule: it ends with what has been posted. */
+			fsleep(20000);
+			KUNIT_ASSERT_EQ(test, 0, tr_recv(pair->ep[1], buf + LEN, LEN));
+			tr_expect(test, pair->cq[1], buf + LEN, FI_RECV, LEN);
+		}
+		for (int i = 0; i < 2; i++) {
+			KUNIT_ASSERT_TRUE(test, tr_join(test, thread[i]));
+			KUNIT_EXPECT_EQ(test, 0, thread[i]->result);
+		}
+		if (waits)
+			tr_expect(test, pair->cq[0], buf, FI_SEND, LEN);
+		tr_exchange(test, pair, from, buf, buf + 2 * LEN, LEN);
+		tr_expect_silence(test, pair->eq);
+	}
+}
+
+/* One closes transmits and waits for them, the other receives: that is the end, once. */
+static void cm_05_two_threads_close_both_halves(struct kunit *test)
+{
+	u8 *buf = tr_buffer(test, 2 * LEN);
+	struct kofi_pair *pair = fx_pair(test, NULL);
+	bool waits = !tr_is_iwarp(pair->info);
+	struct tr_thread *thread;
+
+	post_receives(test, pair->ep[0], buf);
+	if (waits)
+		KUNIT_ASSERT_EQ(test, 0, tr_send(pair->ep[0], buf + LEN, LEN));
+	thread = tr_start(test, num_online_cpus() - 1, shut_transmits, pair->ep[0]);
+	/* It is in the call by then, as a rule. */
+	fsleep(20000);
+	KUNIT_EXPECT_EQ(test, 0, fi_shutdown(pair->ep[0], FI_READ));
+	KUNIT_ASSERT_TRUE(test, tr_join(test, thread));
+	KUNIT_EXPECT_EQ(test, 0, thread->result);
+	tr_expect_shutdown(test, pair->eq, pair->ep[1]);
+	KUNIT_EXPECT_EQ(test, POSTED + waits, tr_read_flushed(test, pair->cq[0]));
+	tr_expect_silence(test, pair->eq);
+}
+
 static void cm_05_shutdown_out_of_turn(struct kunit *test)
 {
 	struct kofi_pair *pair = fx_pair(test, NULL);
@@ -342,6 +438,9 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(cm_05_what_completed_stays_readable),
 	KUNIT_CASE(cm_05_shutting_transmits_down),
 	KUNIT_CASE(cm_05_shutting_receives_down),
+	KUNIT_CASE(cm_05_closing_a_half_again),
+	KUNIT_CASE(cm_05_two_threads_close_one_half),
+	KUNIT_CASE(cm_05_two_threads_close_both_halves),
 	KUNIT_CASE(cm_05_shutdown_out_of_turn),
 	KUNIT_CASE_PARAM(cm_06_the_peer_sees_one_shutdown_after_its_flushes,
 			 ways_gen_params),

@@ -4,7 +4,10 @@
 
 use super::{
     super::{
-        super::common::state::State,
+        super::common::state::{
+            Shutdown,
+            State, //
+        },
         pipe::{
             Leaver,
             Outfit, //
@@ -21,7 +24,6 @@ use super::{
 use crate::{
     abi::{
         context,
-        flags::*,
         Errno,
         Result,
         FI_CONNECTED,
@@ -222,7 +224,7 @@ impl Endpoint {
         let lost = self
             .state
             .advance(|state| state.is_connected().then_some(State::Lost));
-        if lost.is_none() {
+        if lost.is_err() {
             return;
         }
         self.flush();
@@ -240,42 +242,20 @@ impl Endpoint {
 
     /// `fi_shutdown()`.
     pub(super) fn end(&self, flags: u64) -> Result {
-        const BOTH: u64 = FI_READ | FI_WRITE;
-        if flags & !BOTH != 0 {
-            return Err(Errno::EBADFLAGS);
-        }
         context::in_process()?;
-        let half = |here: State, other: State| {
-            move |state: State| match state {
-                State::Connected => Some(here),
-                state if state == other => Some(State::Shut),
-                _ => None,
-            }
-        };
-        let before = match flags {
-            FI_WRITE => self
-                .state
-                .advance(half(State::NoTransmit, State::NoReceive)),
-            FI_READ => self
-                .state
-                .advance(half(State::NoReceive, State::NoTransmit)),
-            _ => self
-                .state
-                .advance(|state| state.is_connected().then_some(State::Shut)),
-        };
-        match (before, self.state.get()) {
-            (None, State::Idle | State::Ready | State::Connecting) => Err(Errno::ENOTCONN),
-            // Ended before, by either side; perhaps just now, on another CPU, which is waited for.
-            (None, _) => {
-                self.flush();
-                Ok(())
-            }
-            (Some(_), State::NoTransmit) => self.wait_for_transmits(),
-            (Some(_), State::NoReceive) => {
+        let (_, rest) = self.state.shutdown(flags)?;
+        match rest {
+            Shutdown::Transmits => self.wait_for_transmits(),
+            Shutdown::Receives => {
                 self.inbound.refuse(true, false);
                 Ok(())
             }
-            (Some(_), _) => {
+            // It waits for whoever is at work for the peer.
+            Shutdown::Disconnected => {
+                self.flush();
+                Ok(())
+            }
+            Shutdown::Disconnect => {
                 self.part(&mut |endpoint| endpoint.flush());
                 Ok(())
             }
@@ -321,7 +301,8 @@ impl Endpoint {
 
     /// Ends the connection without a word to the consumer, who gets all that is its own back.
     pub(super) fn hang_up(&self, reclaim: &mut dyn FnMut(Context)) {
-        self.state
+        let _ = self
+            .state
             .advance(|state| (state != State::Shut).then_some(State::Shut));
         let request = self.link.lock().request.take();
         drop(request);

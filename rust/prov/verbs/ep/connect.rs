@@ -13,7 +13,10 @@
 
 use super::{
     super::{
-        state::State,
+        state::{
+            Shutdown,
+            State, //
+        },
         wire::{
             unframe,
             Frame, //
@@ -26,7 +29,6 @@ use super::{
 use crate::{
     abi::{
         context,
-        flags::*,
         Errno,
         Result,
         FI_CONNECTED,
@@ -355,34 +357,19 @@ impl Endpoint {
 
     /// `fi_shutdown()`.
     pub(super) fn end(&self, flags: u64) -> Result {
-        const BOTH: u64 = FI_READ | FI_WRITE;
-        if flags & !BOTH != 0 {
-            return Err(Errno::EBADFLAGS);
-        }
         context::in_process()?;
-        let half = |here: State, other: State| {
-            move |state: State| match state {
-                State::Connected => Some(here),
-                state if state == other => Some(State::Shut),
-                _ => None,
-            }
-        };
-        let full = |state: State| state.is_connected().then_some(State::Shut);
-        let before = match flags {
-            FI_WRITE => self.leave(half(State::NoTransmit, State::NoReceive)),
-            FI_READ => self.leave(half(State::NoReceive, State::NoTransmit)),
-            _ => self.leave(full),
-        };
-        match (before, self.state.get()) {
-            (None, State::Idle | State::Ready | State::Connecting) => Err(Errno::ENOTCONN),
-            // Ended before, by either side; perhaps just now, on another CPU.
-            (None, _) => {
+        let (step, rest) = self.state.shutdown(flags)?;
+        if let Some(step) = step {
+            self.has_left(step);
+        }
+        match rest {
+            Shutdown::Transmits => self.wait_for_transmits(),
+            Shutdown::Receives => Ok(()),
+            Shutdown::Disconnected => {
                 self.wait_until_drained();
                 Ok(())
             }
-            (Some(_), State::NoTransmit) => self.wait_for_transmits(),
-            (Some(_), State::NoReceive) => Ok(()),
-            (Some(_), _) => {
+            Shutdown::Disconnect => {
                 self.flush();
                 if let Some(id) = self.id() {
                     let _ = id.disconnect();

@@ -3,7 +3,10 @@
 //! An endpoint's steps from state to state. Each is told to who traces.
 
 use super::{
-    super::state::State,
+    super::state::{
+        State,
+        Step, //
+    },
     Endpoint, //
 };
 use crate::abi::{
@@ -36,17 +39,20 @@ impl Endpoint {
     }
 
     /// Moves to the state that `next` wants, as [`StateCell::advance`](super::StateCell::advance) does,
-    /// which is not the one before it.
+    /// which is not the one before it. Returns the state before, or none if it stays.
     pub(super) fn leave(&self, next: impl Fn(State) -> Option<State>) -> Option<State> {
-        let before = self.state.advance(&next);
-        if before == Some(State::Connected) {
+        let step = self.state.advance(next).ok()?;
+        self.has_left(step);
+        Some(step.from)
+    }
+
+    /// Ends the short way of posting, which is for connections that are open both ways, and traces the step.
+    pub(super) fn has_left(&self, step: Step) {
+        if step.from == State::Connected {
             self.transmit.set_plain(false);
             self.receive.set_plain(false);
         }
-        if let Some((from, to)) = before.and_then(|from| Some((from, next(from)?))) {
-            self.trace(from, to, None);
-        }
-        before
+        self.trace(step.from, step.to, None);
     }
 
     fn trace(&self, from: State, to: State, why: Option<Reason>) {
