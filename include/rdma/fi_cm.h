@@ -197,16 +197,21 @@ static inline int fi_reject(struct fid_pep *pep, fid_t handle,
 /**
  * fi_shutdown() - disconnect
  * @ep: a connected endpoint
- * @flags: 0 for both directions, the peer sees FI_SHUTDOWN; FI_WRITE or
- *	FI_READ to stop transmits or receives on this side only
+ * @flags: 0 or both for both directions, the peer sees FI_SHUTDOWN; FI_WRITE or
+ *	FI_READ to close transmits or receives on this side only
  *
- * Operations that were posted complete or are flushed with FI_ECANCELED before
- * it returns.
+ * When it returns, what was posted in a closed direction has completed, or has
+ * been flushed with FI_ECANCELED. One exception: receives of an endpoint of a
+ * device stay posted with FI_READ. They complete with the messages that come,
+ * or are flushed when the connection ends: no device flushes the receives of a
+ * connection that goes on.
+ *
+ * A direction that is closed already stays closed, and the other one goes on.
  *
  * Context: Process context, may sleep; ten seconds at most where a device does
  * not give operations back.
  * Return:
- * * 0 - it is over, or has been
+ * * 0 - it is closed, or has been
  * * -FI_ENOTCONN - it was never connected
  * * -FI_EBADFLAGS - other flags than FI_READ and FI_WRITE
  * * -FI_ETIMEDOUT - FI_WRITE: not all transmits have completed in ten seconds

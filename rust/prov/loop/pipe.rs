@@ -140,9 +140,12 @@ struct Inner {
     is_over: bool,
     /// Nothing is posted any more.
     is_ended: bool,
-    /// No receive is posted any more, no transmit.
+    /// No receive is posted or taken any more.
     no_receives: bool,
+    /// No transmit is posted any more.
     no_transmits: bool,
+    /// Receives have been taken out whose completions are not in the queue yet.
+    reports_receives: bool,
     /// What the operations of each side are counted by, until it leaves.
     of_sender: Option<Counters>,
     of_receiver: Option<Counters>,
@@ -155,7 +158,7 @@ struct Inner {
 pub(super) struct Pipe {
     #[pin]
     inner: FastLockIrq<Inner>,
-    /// Told when nobody is at work any more, and when nothing waits.
+    /// Told when nobody is at work any more, when nothing waits, and when the last receives have been reported.
     #[pin]
     rest: CondVar,
     #[pin]
@@ -213,8 +216,15 @@ impl Inner {
     /// How many bytes the first of what waits moves, if it can be done.
     fn next_len(&mut self, pipe: &Arc<Pipe>) -> Option<usize> {
         let order = self.orders.first().filter(|_| !self.is_over)?;
-        let has_all = !order.work.takes_receive() || self.receives.find(pipe);
-        has_all.then(|| order.work.len())
+        let (takes, len) = (order.work.takes_receive(), order.work.len());
+        let has_all = !takes || self.find_receive(pipe);
+        has_all.then_some(len)
+    }
+
+    /// Returns whether there is a receive for the first transmit.
+    #[inline(always)]
+    fn find_receive(&mut self, pipe: &Arc<Pipe>) -> bool {
+        !self.no_receives && self.receives.find(pipe)
     }
 
     /// Takes it out of its slot, and what it takes.
@@ -224,6 +234,7 @@ impl Inner {
             true => Some(self.receives.next()?),
             false => None,
         };
+        self.reports_receives |= receive.is_some();
         Some(Match { order, receive })
     }
 
@@ -252,6 +263,7 @@ impl Pipe {
             is_ended: false,
             no_receives: false,
             no_transmits: false,
+            reports_receives: false,
             of_sender: None,
             of_receiver: None,
             user: None,
@@ -386,7 +398,7 @@ impl Pipe {
         if !inner.takes_transmits() {
             return Err(Errno::ENOTCONN);
         }
-        let goes = inner.is_idle() && (!takes || inner.receives.find(self));
+        let goes = inner.is_idle() && (!takes || inner.find_receive(self));
         let Some(order) = inner.orders.take() else {
             self.sent.refused();
             return Err(Errno::EAGAIN);
@@ -419,7 +431,7 @@ impl Pipe {
         };
         let mut inner = self.inner.lock();
         let is_next = inner.takes_transmits() && inner.is_idle() && inner.orders.left() > 0;
-        if len > SHORT || !is_next || !inner.receives.find(self) {
+        if len > SHORT || !is_next || !inner.find_receive(self) {
             return false;
         }
         let Some(receive) = inner.receives.first() else {
@@ -511,6 +523,12 @@ impl Pipe {
             drop(inner);
             self.tell(&story);
             inner = self.inner.lock();
+            if found.receive.is_some() {
+                inner.reports_receives = false;
+                if inner.no_receives {
+                    self.rest.notify_all();
+                }
+            }
         }
         inner.is_busy = false;
         let is_waited_for = inner.is_over || inner.no_transmits;
@@ -573,11 +591,64 @@ impl Pipe {
         }
     }
 
-    /// Lets no receive be posted any more, or no transmit.
-    pub(super) fn refuse(&self, receives: bool, transmits: bool) {
+    /// Lets no transmit be posted any more.
+    pub(super) fn refuse_transmits(&self) {
+        self.inner.lock().no_transmits = true;
+    }
+
+    /// Ends the receives, and no others: what was posted has been told as cancelled when this returns, but for
+    /// receives that are shared. Transmits that take a receive wait from then on until the connection ends. May
+    /// sleep.
+    pub(super) fn end_receives(self: &Arc<Self>) {
         let mut inner = self.inner.lock();
-        inner.no_receives |= receives;
-        inner.no_transmits |= transmits;
+        inner.no_receives = true;
+        while inner.reports_receives {
+            self.rest.wait(&mut inner);
+        }
+        let gone = self.take_receives(&mut inner);
+        // Whoever ends the receives too, or the connection, waits for this.
+        inner.reports_receives = true;
+        drop(inner);
+        self.give_up_receives(gone, false, &mut |_| {});
+        self.inner.lock().reports_receives = false;
+        self.rest.notify_all();
+    }
+
+    /// Takes out the receives, and counts each of the endpoint's own as cancelled.
+    fn take_receives(&self, inner: &mut Inner) -> Receives {
+        let mut receives = mem::replace(&mut inner.receives, Receives::NONE);
+        for receive in receives.own().iter().flat_map(|own| own.iter()) {
+            self.taken.ended(Err(Errno::ECANCELED));
+            count(&inner.of_receiver, receive.report.flags, false);
+        }
+        receives
+    }
+
+    /// Tells of receives that were taken out as cancelled, or gives them to `reclaim`; shared ones are posted
+    /// again. The lock is not held. May sleep.
+    fn give_up_receives(
+        self: &Arc<Self>,
+        receives: Receives,
+        is_leaver: bool,
+        reclaim: &mut dyn FnMut(Context),
+    ) {
+        let own = match receives {
+            Receives::Own(own) => own,
+            Receives::Shared(share) => return share.leave(self),
+        };
+        let Ok(receiver) = self.receiver() else {
+            return;
+        };
+        for receive in own.iter() {
+            // A buffer for several messages is given back with its last piece.
+            let mut nobody = |_: Context| {};
+            let reclaim: &mut dyn FnMut(Context) = match receive.piece == 0 || receive.is_last {
+                true => reclaim,
+                false => &mut nobody,
+            };
+            let what = (&receive.whole_report(), receive.piece);
+            give_up(&receiver.exit, what, is_leaver, reclaim);
+        }
     }
 
     /// Whether no transmit is under way.
@@ -592,11 +663,10 @@ impl Pipe {
         let mut inner = self.inner.lock();
         inner.is_over = true;
         inner.is_ended = true;
-        while inner.is_busy {
+        while inner.is_busy || inner.reports_receives {
             self.rest.wait(&mut inner);
         }
         let orders = mem::replace(&mut inner.orders, Ring::NONE);
-        let receives = mem::replace(&mut inner.receives, Receives::NONE);
         let user = inner.user.take();
         // What is given back is no failure.
         let gone = match leaver {
@@ -608,38 +678,16 @@ impl Pipe {
             self.sent.ended(Err(Errno::ECANCELED));
             count(&inner.of_sender, order.report.flags, false);
         }
-        let (own, share) = match receives {
-            Receives::Own(own) => (own, None),
-            Receives::Shared(share) => (Ring::NONE, Some(share)),
-        };
-        for receive in own.iter() {
-            self.taken.ended(Err(Errno::ECANCELED));
-            count(&inner.of_receiver, receive.report.flags, false);
-        }
+        let receives = self.take_receives(&mut inner);
         drop(inner);
         drop((gone, user));
-        if let Some(share) = share {
-            share.leave(self);
-        }
         for order in orders.iter() {
             if let Ok(sender) = self.sender() {
                 let is_leaver = leaver == Leaver::Sender;
                 give_up(sender, (&order.report, 0), is_leaver, reclaim);
             }
         }
-        for receive in own.iter() {
-            if let Ok(receiver) = self.receiver() {
-                let is_leaver = leaver == Leaver::Receiver;
-                // A buffer for several messages is given back with its last piece.
-                let mut nobody = |_: Context| {};
-                let reclaim: &mut dyn FnMut(Context) = match receive.piece == 0 || receive.is_last {
-                    true => reclaim,
-                    false => &mut nobody,
-                };
-                let what = (&receive.whole_report(), receive.piece);
-                give_up(&receiver.exit, what, is_leaver, reclaim);
-            }
-        }
+        self.give_up_receives(receives, leaver == Leaver::Receiver, reclaim);
     }
 
     /// Tells what those have done who send.

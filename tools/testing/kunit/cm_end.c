@@ -172,6 +172,90 @@ static void cm_05_two_threads_close_both_halves(struct kunit *test)
 	tr_expect_silence(test, pair->eq);
 }
 
+/*
+ * What is posted comes back as cancelled before the call returns. A device has
+ * no way to flush one queue of a queue pair: there it stays for the next
+ * message, or the end of the connection.
+ */
+static void cm_05_shutting_receives_down_flushes_them(struct kunit *test)
+{
+	u8 *buf = tr_buffer(test, 3 * LEN);
+	struct kofi_pair *pair = fx_pair(test, NULL);
+	bool flushes = tr_is_loop(pair->info);
+	struct fi_cq_err_entry error = {};
+
+	post_receives(test, pair->ep[0], buf);
+	KUNIT_EXPECT_EQ(test, 0, fi_shutdown(pair->ep[0], FI_READ));
+	KUNIT_EXPECT_EQ(test, flushes ? POSTED : 0, tr_read_flushed(test, pair->cq[0]));
+	KUNIT_EXPECT_EQ(test, -FI_EOPBADSTATE, tr_recv(pair->ep[0], buf, LEN));
+	tr_fill(buf + LEN, LEN, 7);
+	memset(buf, 0xa5, LEN);
+	KUNIT_ASSERT_EQ(test, 0, tr_send(pair->ep[1], buf + LEN, LEN));
+	if (!flushes) {
+		tr_expect(test, pair->cq[0], buf, FI_RECV, LEN);
+		tr_expect(test, pair->cq[1], buf + LEN, FI_SEND, LEN);
+	}
+	/* The other direction goes on. */
+	tr_exchange(test, pair, 0, buf + 2 * LEN, buf + 2 * LEN, 0);
+	KUNIT_EXPECT_EQ(test, !flushes, tr_intact(buf, LEN, 7));
+	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_readerr(pair->cq[0], &error, 0));
+	tr_expect_silence(test, pair->eq);
+	/* A message that finds no receive waits, like any other, and goes with the connection. */
+	KUNIT_EXPECT_EQ(test, 0, fi_shutdown(pair->ep[0], 0));
+	tr_expect_shutdown(test, pair->eq, pair->ep[1]);
+	KUNIT_EXPECT_EQ(test, flushes ? 0 : POSTED - 1,
+			tr_read_flushed(test, pair->cq[0]));
+	KUNIT_EXPECT_EQ(test, flushes, tr_read_flushed(test, pair->cq[1]));
+}
+
+struct flood {
+	struct fid_ep	*ep;
+	u8		*buf;
+	size_t		len;
+	int		posted;
+};
+
+static int send_some(struct tr_thread *thread)
+{
+	struct flood *flood = thread->arg;
+
+	while (!kthread_should_stop() && flood->posted < POSTED)
+		if (tr_send(flood->ep, flood->buf, flood->len) == 0)
+			flood->posted++;
+	return 0;
+}
+
+/* In the middle of messages each receive has been used or comes back, and is not touched any more. */
+static void cm_05_no_message_comes_after_receives_are_shut(struct kunit *test)
+{
+	enum { LONG = SZ_1M, MANY = 2 * POSTED };
+	u8 *in = tr_vbuffer(test, MANY * LONG), *out = tr_vbuffer(test, LONG);
+	struct fx_pair_opts opts = { .threading = FI_THREAD_SAFE };
+	struct kofi_pair *pair = fx_pair(test, &opts);
+	struct flood *flood = (void *)tr_buffer(test, sizeof(*flood));
+	struct fi_cq_tagged_entry entry;
+	struct tr_thread *thread;
+	int done = 0;
+
+	if (!tr_is_loop(pair->info))
+		kunit_skip(test, "a device does not flush receives alone");
+	*flood = (struct flood){ pair->ep[1], out, LONG };
+	for (int i = 0; i < MANY; i++)
+		KUNIT_ASSERT_EQ(test, 0, tr_recv(pair->ep[0], in + i * LONG, LONG));
+	/* It sends fewer than that: some come back in any case. */
+	thread = tr_start(test, num_online_cpus() - 1, send_some, flood);
+	KUNIT_ASSERT_EQ(test, 0, tr_await(pair->cq[0]));
+	KUNIT_EXPECT_EQ(test, 0, fi_shutdown(pair->ep[0], FI_READ));
+	while (fi_cq_read(pair->cq[0], &entry, 1) == 1)
+		done++;
+	KUNIT_EXPECT_EQ(test, MANY, done + tr_read_flushed(test, pair->cq[0]));
+	memset(in, 0xa5, MANY * LONG);
+	KUNIT_ASSERT_TRUE(test, tr_join(test, thread));
+	KUNIT_EXPECT_EQ(test, 0, tr_send(pair->ep[1], out, LONG));
+	KUNIT_EXPECT_NULL(test, memchr_inv(in, 0xa5, MANY * LONG));
+	tr_expect_silence(test, pair->eq);
+}
+
 static void cm_05_shutdown_out_of_turn(struct kunit *test)
 {
 	struct kofi_pair *pair = fx_pair(test, NULL);
@@ -441,6 +525,8 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(cm_05_closing_a_half_again),
 	KUNIT_CASE(cm_05_two_threads_close_one_half),
 	KUNIT_CASE(cm_05_two_threads_close_both_halves),
+	KUNIT_CASE(cm_05_shutting_receives_down_flushes_them),
+	KUNIT_CASE(cm_05_no_message_comes_after_receives_are_shut),
 	KUNIT_CASE(cm_05_shutdown_out_of_turn),
 	KUNIT_CASE_PARAM(cm_06_the_peer_sees_one_shutdown_after_its_flushes,
 			 ways_gen_params),

@@ -37,6 +37,42 @@ static void cm_06_shared_receives_outlive_a_connection(struct kunit *test)
 	}
 }
 
+/*
+ * An endpoint that receives no more takes none of the receives that it shares;
+ * over a device it takes them as long as it is connected.
+ */
+static void cm_05_shared_receives_stay_when_an_endpoint_shuts_its_own_down(struct kunit *test)
+{
+	static const struct sx_opts opts = { .peers = 2 };
+	u8 *buf = tr_buffer(test, 2 * LEN), *sent = tr_buffer(test, LEN);
+	struct sx_world *world = sx_open(test, &opts);
+
+	/* One waits for a receive already. */
+	if (tr_is_loop(world->info))
+		KUNIT_ASSERT_EQ(test, 0, tr_send(world->peer[0], sent, LEN));
+	KUNIT_EXPECT_EQ(test, 0, fi_shutdown(world->ep[0], FI_READ));
+	KUNIT_EXPECT_EQ(test, 0, fi_shutdown(world->ep[0], FI_READ));
+	sx_post(test, world, buf, 2);
+	if (tr_is_loop(world->info)) {
+		KUNIT_ASSERT_EQ(test, 0, tr_send(world->peer[0], sent, LEN));
+	} else {
+		sx_send(test, world, 0, sent, LEN);
+		tr_expect(test, world->cq[0], buf, FI_RECV, LEN);
+		sx_post(test, world, buf, 1);
+	}
+	for (int i = 0; i < 2; i++) {
+		struct fi_cq_tagged_entry entry;
+
+		sx_send(test, world, 1, sent, LEN);
+		KUNIT_ASSERT_EQ(test, 1, fx_wait_comp(test, world->cq[1], &entry, 1));
+	}
+	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(world->cq[0], NULL, 0));
+	KUNIT_EXPECT_EQ(test, 0, fi_shutdown(world->ep[0], FI_WRITE));
+	tr_expect_shutdown(test, world->eq, world->peer[0]);
+	KUNIT_EXPECT_EQ(test, tr_is_loop(world->info) ? 2 : 0,
+			tr_read_flushed(test, world->peer_cq[0]));
+}
+
 /* What an endpoint has received, and nobody has read, is posted again when it goes, or can be read. */
 static void cm_07_closing_an_endpoint_leaves_shared_receives_posted(struct kunit *test)
 {
@@ -377,6 +413,7 @@ static void removal_of_the_device_under_shared_receives(struct kunit *test)
 
 static struct kunit_case cases[] = {
 	KUNIT_CASE(cm_06_shared_receives_outlive_a_connection),
+	KUNIT_CASE(cm_05_shared_receives_stay_when_an_endpoint_shuts_its_own_down),
 	KUNIT_CASE(cm_07_closing_an_endpoint_leaves_shared_receives_posted),
 	KUNIT_CASE(cm_07_silent_shared_receives_are_over_with_their_endpoint),
 	KUNIT_CASE(srx_a_peer_that_dies_takes_no_receive_along),

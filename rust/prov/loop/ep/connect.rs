@@ -247,7 +247,7 @@ impl Endpoint {
         match rest {
             Shutdown::Transmits => self.wait_for_transmits(),
             Shutdown::Receives => {
-                self.inbound.refuse(true, false);
+                self.inbound.end_receives();
                 Ok(())
             }
             // It waits for whoever is at work for the peer.
@@ -288,7 +288,7 @@ impl Endpoint {
         let Some(outbound) = self.outbound.as_ref() else {
             return Ok(());
         };
-        outbound.refuse(false, true);
+        outbound.refuse_transmits();
         let start = Instant::<Monotonic>::now();
         while !outbound.has_ended() {
             if start.elapsed() > PATIENCE {

@@ -103,7 +103,7 @@ mod tests {
         let _who = introduce(&pipe)?;
         assert_eq!(pipe.call_on(|_| call(&pipe)), Some(None));
         assert_eq!(call(&pipe), Some((7, 3)));
-        pipe.refuse(false, true);
+        pipe.refuse_transmits();
         assert_eq!(call(&pipe), None);
         pipe.end(Leaver::Nobody, &mut |_| {});
         Ok(())

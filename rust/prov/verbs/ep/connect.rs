@@ -364,6 +364,10 @@ impl Endpoint {
         }
         match rest {
             Shutdown::Transmits => self.wait_for_transmits(),
+            // Posted receives stay with the device, which flushes them in the Error state of the queue pair
+            // alone: that ends the transmits and the connection too. See rxe_receiver() of rxe, which has no
+            // other call of flush_recv_queue() but for Reset, and siw_qp_nextstate_from_rts() of siw, which
+            // drops the connection with each siw_rq_flush().
             Shutdown::Receives => Ok(()),
             Shutdown::Disconnected => {
                 self.wait_until_drained();
