@@ -128,7 +128,7 @@ static inline int fi_listen(struct fid_pep *pep)
 
 /**
  * fi_connect() - begin to connect, enabling the endpoint
- * @ep: the endpoint
+ * @ep: the endpoint; to post receives before this call, fi_enable() it
  * @addr: the peer's address, or %NULL for the dest_addr of its info
  * @param: data for the peer, or %NULL; copied
  * @paramlen: bytes in @param, up to FI_OPT_CM_DATA_SIZE
@@ -154,7 +154,8 @@ static inline int fi_connect(struct fid_ep *ep, const void *addr,
 
 /**
  * fi_accept() - accept a connection request, enabling the endpoint
- * @ep: an endpoint opened with the info of FI_CONNREQ
+ * @ep: an endpoint opened with the info of FI_CONNREQ; to post receives before
+ *	this call, which the peer's first message may need, fi_enable() it
  * @param: data for the peer, or %NULL; copied
  * @paramlen: bytes in @param, up to FI_OPT_CM_DATA_SIZE
  *

@@ -32,8 +32,9 @@
  *   read completions, then try again. Also FI_FENCE behind an atomic operation
  *   of several steps, and a driver that is out of memory for the moment
  * * -FI_ENOTCONN - a transmit before FI_CONNECTED; anything after the peer left
- * * -FI_EOPBADSTATE - the endpoint is not enabled, or was shut down here in this
- *   direction
+ * * -FI_EOPBADSTATE - the endpoint is not enabled: neither fi_enable(), nor
+ *   fi_connect() or fi_accept(), which do it too, has been called; or it was
+ *   shut down here in this direction
  * * -FI_EINVAL - more vector entries, or more pieces of memory, than the
  *   iov_limit; memory that no device may have; a range that is not in the
  *   region of its desc, or a region of another domain; a vector or struct that
@@ -379,7 +380,9 @@ static inline int fi_scalable_ep_bind(struct fid_ep *sep, struct fid *bfid,
  * fi_enable() - make an endpoint ready for transfers
  * @ep: the endpoint, with all that it needs bound
  *
- * fi_connect() and fi_accept() do it by themselves.
+ * fi_connect() and fi_accept() enable an endpoint that is not enabled. To post
+ * receives before them, call this first: fi_recv() of an endpoint that is not
+ * enabled answers -FI_EOPBADSTATE.
  *
  * Once it is enabled this does nothing.
  *

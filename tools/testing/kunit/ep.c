@@ -84,10 +84,20 @@ static void ep_02_connect_and_accept_enable(struct kunit *test)
 static void ep_03_nothing_is_posted_before_enabling(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, LEN);
-	struct fid_ep *ep = fx_bound_ep(test, fx_open(test));
+	struct kofi_fabric_fx *fx = fx_open(test);
+	struct fid_pep *pep = fx_listen(test, fx->fabric, fx->info, fx->eq);
+	struct fid_ep *ep = fx_bound_ep(test, fx), *peer;
 
 	KUNIT_EXPECT_EQ(test, -FI_EOPBADSTATE, tr_send(ep, buf, LEN));
 	KUNIT_EXPECT_EQ(test, -FI_EOPBADSTATE, tr_recv(ep, buf, LEN));
+	/* fi_connect() and fi_accept() enable what is not enabled. */
+	fx_start_connect(test, ep, pep);
+	KUNIT_EXPECT_EQ(test, 0, tr_recv(ep, buf, LEN));
+	peer = fx_ep(test, fx->domain, fx_wait_request(test, fx->eq));
+	fx_bind(test, peer, fx->eq, fx->cq, BOTH);
+	KUNIT_EXPECT_EQ(test, -FI_EOPBADSTATE, tr_recv(peer, buf, LEN));
+	KUNIT_EXPECT_EQ(test, 0, fi_accept(peer, NULL, 0));
+	KUNIT_EXPECT_EQ(test, 0, tr_recv(peer, buf, LEN));
 }
 
 static void ep_03_receives_before_the_connection(struct kunit *test)
