@@ -22,6 +22,7 @@ pub mod irq_work;
 mod layout;
 pub mod lock;
 pub mod names;
+pub mod namespace;
 pub mod nodes;
 pub mod once;
 pub mod pages;
@@ -104,49 +105,4 @@ pub const VERSION: u32 = version(FI_MAJOR_VERSION, FI_MINOR_VERSION);
 /// A version as FI_VERSION() forms it.
 pub const fn version(major: u32, minor: u32) -> u32 {
     major << 16 | minor
-}
-
-/// A network namespace as the C API names it; null is the first one.
-///
-/// It is borrowed from whoever passed it: see `net` of `struct fi_fabric_attr`.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct NetRef(*mut net);
-
-// SAFETY: It is an opaque value until a provider takes a reference of its own.
-unsafe impl Send for NetRef {}
-
-// SAFETY: As above.
-unsafe impl Sync for NetRef {}
-
-impl NetRef {
-    /// The first namespace.
-    pub const INIT: Self = Self(core::ptr::null_mut());
-
-    /// The namespace that a C caller passes; null is the first one.
-    ///
-    /// # Safety
-    ///
-    /// `net` is null or valid as long as the reference is used.
-    pub const unsafe fn from_raw(net: *mut net) -> Self {
-        Self(net)
-    }
-
-    /// The namespace; none stands for the first one.
-    pub fn get(&self) -> Option<&kernel::bindings::net> {
-        // SAFETY: Whoever made the reference keeps the namespace as long as it is used.
-        unsafe { self.as_ptr().as_ref() }
-    }
-
-    /// Where the namespace is, whichever way it is named.
-    pub fn address(self) -> usize {
-        match self.0.is_null() {
-            true => (&raw const kernel::bindings::init_net).addr(),
-            false => self.0.addr(),
-        }
-    }
-
-    /// The namespace, or null for the first one.
-    pub const fn as_ptr(self) -> *mut kernel::bindings::net {
-        self.0.cast()
-    }
 }

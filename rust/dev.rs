@@ -14,11 +14,9 @@ mod tree;
 
 use crate::abi::{
     self,
-    context::{
-        self,
-        OwnNet, //
-    },
+    context,
     kofi_version,
+    namespace::Namespace,
     Errno,
     VERSION, //
 };
@@ -34,7 +32,7 @@ use kernel::{
     new_mutex,
     prelude::*,
     sync::{
-        Arc,
+        aref::ARef,
         Mutex, //
     },
     uaccess::UserPtr, //
@@ -47,7 +45,7 @@ pub(crate) use tree::Tree;
 #[pin_data]
 pub(crate) struct Client {
     /// That of the task which opened it.
-    net: Arc<OwnNet>,
+    net: ARef<Namespace>,
     /// The last one that was started.
     #[pin]
     test: Mutex<Option<Test>>,
@@ -79,7 +77,7 @@ impl MiscDevice for Client {
         if !context::may_administer() {
             return Err(EPERM);
         }
-        let net = Arc::new(OwnNet::of_caller().ok_or(EINVAL)?, GFP_KERNEL)?;
+        let net = Namespace::of_caller().ok_or(EINVAL)?;
         let client = pin_init!(Self {
             net,
             test <- new_mutex!(None, "kofi::Client"),

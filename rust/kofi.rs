@@ -2,6 +2,7 @@
 
 //! kOFI: the OpenFabrics Interfaces inside the Linux kernel.
 
+use abi::namespace::Namespace;
 use kernel::{
     prelude::*,
     sync::Arc,
@@ -72,31 +73,51 @@ pub fn getinfo(
     fi::info::getinfo(&PROVIDERS, abi::VERSION, flags, query)
 }
 
-/// `fi_fabric()` for Rust consumers: the module `M` opens the fabric that `info` names.
+/// `fi_fabric()` for Rust consumers: the module `M` opens the fabric that `info` names, in the initial
+/// network namespace.
 ///
 /// # Errors
 ///
-/// -FI_ENODATA when no provider has it, -FI_ENOMEM.
+/// -FI_EINVAL for an info of another namespace, -FI_ENODATA when no provider has it, -FI_ENOMEM.
 pub fn fabric<M: ModuleMetadata>(
     here: abi::context::InProcess,
     info: &abi::info::Info,
 ) -> abi::Result<Arc<fi::fabric::Fabric>> {
-    fabric_by(here, info, &fi::card::Owner::module(M::NAME))
+    fabric_in::<M>(here, info, Namespace::init())
 }
 
-/// The same for any owner.
+/// Opens a fabric in a network namespace, which [`getinfo`] has found `info` in; else as [`fabric`].
+///
+/// The fabric holds a reference on the namespace until it is closed.
+///
+/// # Errors
+///
+/// Those of [`fabric`].
+pub fn fabric_in<M: ModuleMetadata>(
+    here: abi::context::InProcess,
+    info: &abi::info::Info,
+    net: &Namespace,
+) -> abi::Result<Arc<fi::fabric::Fabric>> {
+    fabric_by(here, info, net, &fi::card::Owner::module(M::NAME))
+}
+
+/// Opens a fabric for any owner.
 fn fabric_by(
     _here: abi::context::InProcess,
     info: &abi::info::Info,
+    net: &Namespace,
     owner: &fi::card::Owner,
 ) -> abi::Result<Arc<fi::fabric::Fabric>> {
+    if !info.is_in(net) {
+        return Err(abi::Errno::EINVAL);
+    }
     let provider = PROVIDERS
         .iter()
         .find(|provider| info.provider_name() == Some(provider.name()))
         .ok_or(abi::Errno::ENODATA)?;
     let attr = fi::provider::FabricAttr {
         name: info.fabric_name(),
-        net: info.net(),
+        net,
     };
     fi::fabric::Fabric::open(*provider, &attr, owner)
 }

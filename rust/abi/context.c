@@ -23,7 +23,8 @@ bool kofi_should_stop(void);
 bool kofi_may_administer(void);
 bool kofi_get_module(struct module *module);
 void kofi_put_module(struct module *module);
-struct net *kofi_get_net(void);
+struct net *kofi_caller_net(void);
+void kofi_get_net(struct net *net);
 pid_t kofi_caller(char *name, size_t len);
 void kofi_put_net(struct net *net);
 void kofi_warn_atomic(void);
@@ -64,10 +65,15 @@ void kofi_put_module(struct module *module)
 	module_put(module);
 }
 
-/* That of the running task, which has one: it is in a system call. */
-struct net *kofi_get_net(void)
+/* Takes a reference on the namespace of the running task, which is in a system call. */
+struct net *kofi_caller_net(void)
 {
 	return get_net(current->nsproxy->net_ns);
+}
+
+void kofi_get_net(struct net *net)
+{
+	get_net(net);
 }
 
 /* Of the running task: its name, and the number of its process. */

@@ -4,12 +4,9 @@
 
 use super::{
     module,
-    net,
     Errno,
-    NetRef,
     Result, //
 };
-use core::ptr::NonNull;
 use kernel::{
     bindings::workqueue_struct,
     error::to_result,
@@ -28,9 +25,7 @@ mod ffi {
         pub(super) fn kofi_may_administer() -> bool;
         pub(super) fn kofi_get_module(module: *mut module) -> bool;
         pub(super) fn kofi_put_module(module: *mut module);
-        pub(super) fn kofi_get_net() -> *mut net;
         pub(super) fn kofi_caller(name: *mut c_char, len: usize) -> c_int;
-        pub(super) fn kofi_put_net(net: *mut net);
         pub(super) fn kofi_warn_atomic();
         pub(super) fn kofi_handlers_start() -> c_int;
         pub(super) fn kofi_handlers_end();
@@ -105,41 +100,6 @@ pub fn caller() -> ([u8; 16], u32) {
     // SAFETY: There is room for as much as that.
     let number = unsafe { ffi::kofi_caller(name.as_mut_ptr(), name.len()) };
     (name, number.unsigned_abs())
-}
-
-/// A network namespace that stays as long as this lives.
-///
-/// # Invariants
-///
-/// It has a reference of its own.
-pub struct OwnNet(NonNull<net>);
-
-// SAFETY: References of namespaces can be dropped by anybody.
-unsafe impl Send for OwnNet {}
-
-// SAFETY: As above; it is only passed on.
-unsafe impl Sync for OwnNet {}
-
-impl OwnNet {
-    /// That of the running task, which is in a system call.
-    pub fn of_caller() -> Option<Self> {
-        // INVARIANT: It comes with a reference.
-        // SAFETY: A task in a system call has namespaces.
-        NonNull::new(unsafe { ffi::kofi_get_net() }).map(Self)
-    }
-
-    /// The namespace, to be passed on while `self` lives.
-    pub fn get(&self) -> NetRef {
-        // SAFETY: By the invariant; whoever gets it uses it while we hold it.
-        unsafe { NetRef::from_raw(self.0.as_ptr()) }
-    }
-}
-
-impl Drop for OwnNet {
-    fn drop(&mut self) {
-        // SAFETY: By the invariant.
-        unsafe { ffi::kofi_put_net(self.0.as_ptr()) };
-    }
 }
 
 /// A module that stays loaded.

@@ -14,8 +14,9 @@ use super::{
     fi_info,
     fi_rx_attr,
     fi_tx_attr,
+    namespace::Namespace,
+    net,
     Errno,
-    NetRef,
     Result, //
 };
 use core::{
@@ -34,7 +35,8 @@ use pin_init::zeroed;
 ///
 /// Every pointer but `next`, `handle`, the attributes' `fabric` and `domain`, and `net` is null or
 /// an allocation of its own that nobody else frees; names are NUL-terminated; addresses and keys
-/// have the length that stands beside them.
+/// have the length that stands beside them. Safe code compares `handle`, `fabric`, `domain` and `net`
+/// and follows none of them.
 #[repr(transparent)]
 pub struct Info(fi_info);
 
@@ -202,6 +204,7 @@ impl Info {
         match self.fabric() {
             Some(fabric) => {
                 new.set_fabric(fabric)?;
+                new.copy_net(self);
                 if let Some(name) = self.fabric_name() {
                     new.set_fabric_name(name)?;
                 }
@@ -327,14 +330,15 @@ impl Info {
         Ok(())
     }
 
-    /// Sets all fabric attributes but the names and an open fabric.
-    pub fn set_fabric(&mut self, fabric: &fi_fabric_attr) -> Result {
+    /// Sets all fabric attributes but the names, an open fabric and the namespace.
+    pub(crate) fn set_fabric(&mut self, fabric: &fi_fabric_attr) -> Result {
         // SAFETY: By the type invariant the pointer is null or valid while `self` is.
         let own = unsafe { self.0.fabric_attr.as_mut() }.ok_or(Errno::EINVAL)?;
         *own = fi_fabric_attr {
             fabric: own.fabric,
             name: own.name,
             prov_name: own.prov_name,
+            net: own.net,
             ..*fabric
         };
         Ok(())
@@ -348,17 +352,39 @@ impl Info {
         Ok(())
     }
 
-    /// The network namespace it is about.
-    pub fn net(&self) -> NetRef {
-        // SAFETY: Whoever filled in the attribute keeps the namespace as long as the info is used.
-        unsafe { NetRef::from_raw(self.fabric().map_or(ptr::null_mut(), |fabric| fabric.net)) }
+    /// Returns the network namespace that a C caller's info names.
+    ///
+    /// # Safety
+    ///
+    /// The `net` of the fabric attributes is NULL, or a namespace that the caller holds during `'a`.
+    pub unsafe fn net<'a>(&self) -> &'a Namespace {
+        // SAFETY: By this function's safety requirement.
+        unsafe { Namespace::from_ptr(self.raw_net()) }
     }
 
-    /// Sets the network namespace, which has to stay as long as the info is used.
-    pub fn set_net(&mut self, net: NetRef) {
+    /// Whether the info names this network namespace, by its address.
+    pub(crate) fn is_in(&self, net: &Namespace) -> bool {
+        Namespace::address_of(self.raw_net()) == net.address()
+    }
+
+    /// Names a network namespace, which a C reader of the info takes for one that stays.
+    pub(crate) fn set_net(&mut self, net: &Namespace) {
+        self.set_raw_net(net.to_ptr());
+    }
+
+    /// Names the namespace that another info names.
+    pub(crate) fn copy_net(&mut self, other: &Self) {
+        self.set_raw_net(other.raw_net());
+    }
+
+    fn raw_net(&self) -> *mut net {
+        self.fabric().map_or(ptr::null_mut(), |fabric| fabric.net)
+    }
+
+    fn set_raw_net(&mut self, net: *mut net) {
         // SAFETY: By the type invariant the pointer is null or valid while `self` is.
         if let Some(fabric) = unsafe { self.0.fabric_attr.as_mut() } {
-            fabric.net = net.as_ptr().cast();
+            fabric.net = net;
         }
     }
 
@@ -495,5 +521,62 @@ pub unsafe fn free_chain(mut info: *mut fi_info) {
         // SAFETY: By this function's safety requirement.
         let node = unsafe { Info::from_raw(info) };
         info = node.0.next;
+    }
+}
+
+#[kunit_tests(kofi_abi_info)]
+mod tests {
+    use super::*;
+
+    type Done = kernel::error::Result;
+
+    fn forged() -> fi_fabric_attr {
+        fi_fabric_attr {
+            net: ptr::without_provenance_mut(0x4141_4141_4140),
+            fabric: ptr::without_provenance_mut(0x4242_4242_4240),
+            api_version: 7,
+            ..zeroed()
+        }
+    }
+
+    #[test]
+    fn info_09_attributes_bring_no_pointers() -> Done {
+        let mut info = Info::new()?;
+        info.set_fabric(&forged())?;
+        info.set_domain(&fi_domain_attr {
+            domain: ptr::without_provenance_mut(0x4242_4242_4240),
+            name: ptr::without_provenance_mut(0x4242_4242_4240),
+            auth_key: ptr::without_provenance_mut(0x4242_4242_4240),
+            auth_key_size: 8,
+            ..zeroed()
+        })?;
+        info.set_ep(&fi_ep_attr {
+            auth_key: ptr::without_provenance_mut(0x4242_4242_4240),
+            auth_key_size: 8,
+            ..zeroed()
+        })?;
+        let fabric = info.fabric().ok_or(EINVAL)?;
+        assert_eq!(fabric.api_version, 7);
+        assert!(fabric.net.is_null() && fabric.fabric.is_null());
+        let domain = info.domain().ok_or(EINVAL)?;
+        assert!(domain.domain.is_null() && domain.name.is_null() && domain.auth_key.is_null());
+        assert_eq!(domain.auth_key_size, 0);
+        let ep = info.ep().ok_or(EINVAL)?;
+        assert!(ep.auth_key.is_null());
+        assert_eq!(ep.auth_key_size, 0);
+        // Nothing that is not its own is freed with it, or copied.
+        info.duplicate()?;
+        Ok(())
+    }
+
+    #[test]
+    fn info_09_a_copy_is_of_the_same_namespace() -> Done {
+        let mut info = Info::new()?;
+        assert!(info.is_in(Namespace::init()));
+        info.set_raw_net(forged().net);
+        assert!(!info.duplicate()?.is_in(Namespace::init()));
+        info.set_net(Namespace::init());
+        assert!(info.duplicate()?.is_in(Namespace::init()));
+        Ok(())
     }
 }

@@ -28,8 +28,8 @@ use crate::{
         fi_ops_fabric,
         fid,
         fid_fabric,
+        namespace::Namespace,
         Errno,
-        NetRef,
         Result, //
     },
     fi::{
@@ -130,7 +130,7 @@ pub(super) unsafe fn open(
             // SAFETY: As the C caller promises.
             name: unsafe { name(attr.name) },
             // SAFETY: As the C caller promises, the namespace outlives the call.
-            net: unsafe { NetRef::from_raw(attr.net) },
+            net: unsafe { Namespace::from_ptr(attr.net) },
         },
         // SAFETY: As the C caller promises.
         &Owner::module(unsafe { name(owner) }.unwrap_or(c"")),

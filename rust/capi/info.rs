@@ -78,18 +78,17 @@ unsafe fn try_getinfo(
     if out.is_null() {
         return Err(Errno::EINVAL);
     }
-    // SAFETY: `out` is not NULL, and valid as the C caller promises; so are the others.
+    // SAFETY: `out` is not NULL, and valid as the C caller promises; so are the others, and the namespace
+    // of the hints is there during the call.
     let query = unsafe {
         *out = ptr::null_mut();
+        let hints = (!hints.is_null()).then(|| Info::from_ptr(hints));
         Query {
             node: name(node),
             service: name(service),
             source: flags & FI_SOURCE != 0,
-            hints: if hints.is_null() {
-                None
-            } else {
-                Some(Info::from_ptr(hints))
-            },
+            hints,
+            net: hints.map(|hints| hints.net()),
         }
     };
     context::in_process()?;

@@ -42,7 +42,7 @@ const FIRST_OFFER: usize = 744;
 pub(super) fn list(client: &Client, query: &mut kofi_info) -> Result {
     let (room, size) = (query.count as usize, query.offer_size as usize);
     let mut writer = structs(query.offers, room, size, FIRST_OFFER)?;
-    let hints = hints(client, query)?;
+    let hints = hints(query)?;
     let found = crate::getinfo(
         in_process()?,
         &Query {
@@ -50,6 +50,7 @@ pub(super) fn list(client: &Client, query: &mut kofi_info) -> Result {
             service: string(&query.service)?,
             source: query.flags & abi::KOFI_INFO_SOURCE != 0,
             hints: Some(&hints),
+            net: Some(&client.net),
         },
     );
     let found = found.map_err(refusal)?;
@@ -61,7 +62,7 @@ pub(super) fn list(client: &Client, query: &mut kofi_info) -> Result {
 }
 
 /// What is asked for.
-fn hints(client: &Client, query: &kofi_info) -> Result<KBox<Info>> {
+fn hints(query: &kofi_info) -> Result<KBox<Info>> {
     let mut hints = Info::new()?;
     hints.set_caps(query.caps);
     hints.set_mode(query.mode);
@@ -82,7 +83,6 @@ fn hints(client: &Client, query: &kofi_info) -> Result<KBox<Info>> {
     if let Some(name) = string(&query.domain_name)? {
         hints.set_domain_name(name)?;
     }
-    hints.set_net(client.net.get());
     Ok(hints)
 }
 

@@ -32,7 +32,7 @@ pub(super) fn list(client: &Client, asked: &mut kofi_objects) -> Result {
     let (room, size) = (asked.count as usize, asked.object_size as usize);
     let mut writer = structs(asked.objects, room, size, FIRST_OBJECT)?;
     let mut count = 0;
-    each(asked.after, Some(client.net.get().address()), |object| {
+    each(asked.after, Some(client.net.address()), |object| {
         if count < room {
             put(&mut writer, object, size)?;
         }
@@ -58,7 +58,7 @@ const ADDRESSES: usize = 32;
 pub(super) fn addresses(client: &Client, asked: &mut kofi_addresses) -> Result {
     let (room, size) = (asked.count as usize, asked.address_size as usize);
     let mut writer = structs(asked.addresses, room, size, FIRST_ADDRESS)?;
-    let net = client.net.get().address();
+    let net = client.net.address();
     let mut batch = KVec::with_capacity(ADDRESSES, GFP_KERNEL)?;
     let mut count = 0;
     loop {

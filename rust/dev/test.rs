@@ -67,10 +67,9 @@ pub(super) fn start(client: &Client, test: &mut kofi_test) -> Result {
     };
     let (own, net) = (tally.clone(), client.net.clone());
     let thread = Thread::run(in_process()?, c"kofi_test", move |here| {
-        let net = net.get();
         own.end(match side {
-            Side::Client(work) => client::run(here, &place, net, &work, &own),
-            Side::Server { by_hand } => server::run(here, &place, net, by_hand, &own),
+            Side::Client(work) => client::run(here, &place, &net, &work, &own),
+            Side::Server { by_hand } => server::run(here, &place, &net, by_hand, &own),
         });
     })?;
     *running = Some(Test {

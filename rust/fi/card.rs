@@ -15,11 +15,11 @@ use crate::abi::{
     context,
     kofi_address,
     kofi_object,
+    namespace::Namespace,
     roster::{
         self,
         Seat, //
     },
-    NetRef,
     Result,
     FI_ADDR_STR, //
 };
@@ -272,7 +272,12 @@ impl Card {
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub(super) fn of_fabric(kind: u32, title: &CStr, owner: &Owner, net: NetRef) -> Result<Self> {
+    pub(super) fn of_fabric(
+        kind: u32,
+        title: &CStr,
+        owner: &Owner,
+        net: &Namespace,
+    ) -> Result<Self> {
         let root = Root {
             owner: *owner,
             net: net.address(),
@@ -464,7 +469,7 @@ mod tests {
         let fabric = fabric().map_err(of)?;
         let after = fabric.card().number() - 1;
         let mut batch = KVec::with_capacity(BATCH, GFP_KERNEL)?;
-        let _ = roster::read(after, Some(NetRef::INIT.address()), &mut batch);
+        let _ = roster::read(after, Some(Namespace::init().address()), &mut batch);
         assert_eq!(batch.len(), 1);
         let _ = roster::read(after, Some(1), &mut batch);
         assert_eq!(batch.len(), 0);

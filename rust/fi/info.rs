@@ -17,8 +17,8 @@ use crate::abi::{
         Info,
         InfoList, //
     },
+    namespace::Namespace,
     Errno,
-    NetRef,
     Result,
     VERSION, //
 };
@@ -34,12 +34,14 @@ pub struct Query<'a> {
     pub source: bool,
     /// What the answer must be able to do.
     pub hints: Option<&'a Info>,
+    /// The network namespace to look in; none is the initial one.
+    pub net: Option<&'a Namespace>,
 }
 
-impl Query<'_> {
-    /// The network namespace to look in.
-    pub fn net(&self) -> NetRef {
-        self.hints.map_or(NetRef::INIT, Info::net)
+impl<'a> Query<'a> {
+    /// Returns the network namespace to look in.
+    pub fn net(&self) -> &'a Namespace {
+        self.net.unwrap_or(Namespace::init())
     }
 }
 

@@ -40,8 +40,8 @@ use crate::abi::{
         Info,
         InfoList, //
     },
+    namespace::Namespace,
     serial::Threading,
-    NetRef,
     Result, //
     FI_KEY_NOTAVAIL,
 };
@@ -74,7 +74,7 @@ pub(super) fn witnessed(witness: &Arc<Witness>) -> Result<Arc<Fabric>> {
 fn fabric_of(nothing: &Nothing) -> Result<Arc<Fabric>> {
     let attr = FabricAttr {
         name: None,
-        net: NetRef::INIT,
+        net: Namespace::init(),
     };
     Fabric::open(nothing, &attr, &Owner::module(c"nothing"))
 }

@@ -51,6 +51,7 @@ use crate::abi::{
         Info,
         InfoList, //
     },
+    namespace::Namespace,
     serial::Threading,
     Errno,
     Result,
@@ -83,8 +84,8 @@ pub trait Provider: Send + Sync {
 pub struct FabricAttr<'a> {
     /// Its name, or none for the provider's only one.
     pub name: Option<&'a CStr>,
-    /// The network namespace, as the C API passes it; null is the first.
-    pub net: crate::abi::NetRef,
+    /// The network namespace.
+    pub net: &'a Namespace,
 }
 
 /// Devices that can reach each other.

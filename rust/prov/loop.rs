@@ -38,7 +38,7 @@ use crate::{
             Info,
             InfoList, //
         },
-        NetRef,
+        namespace::Namespace,
         Result,
         FI_SOCKADDR, //
     },
@@ -155,7 +155,7 @@ impl Provider for Beside {
 }
 
 /// Whether one that is beside another listens there. May sleep.
-pub(in crate::prov) fn is_heard(net: NetRef, addr: &SocketAddr) -> bool {
+pub(in crate::prov) fn is_heard(net: &Namespace, addr: &SocketAddr) -> bool {
     let realm = port::Realm {
         net: &net_of(net),
         space: port::Space::Beside,

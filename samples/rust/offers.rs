@@ -70,6 +70,7 @@ fn find_like(
         service: Some(&service),
         source,
         hints: Some(hints),
+        net: None,
     };
     kofi::getinfo(here, &query)
 }

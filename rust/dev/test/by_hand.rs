@@ -18,8 +18,8 @@ use crate::{
             InProcess, //
         },
         info::Info,
+        namespace::Namespace,
         Errno,
-        NetRef,
         Result, //
     },
     fi::{
@@ -64,8 +64,8 @@ fn device_of(info: &Info) -> Result<Arc<Device>> {
 }
 
 /// A reference of our own.
-fn net_of(net: NetRef) -> Net {
-    net.get().map_or_else(Net::init, Net::new)
+fn net_of(net: &Namespace) -> Net {
+    Net::new(net.as_raw())
 }
 
 /// The place as verbs name it, whose keys have 32 bits.
@@ -85,7 +85,12 @@ pub(super) struct Unconnected(by_hand::Unconnected);
 
 impl Unconnected {
     /// One on the device, and for the peer, of `info`.
-    pub(super) fn new(_here: InProcess, net: NetRef, info: &Info, depth: usize) -> Result<Self> {
+    pub(super) fn new(
+        _here: InProcess,
+        net: &Namespace,
+        info: &Info,
+        depth: usize,
+    ) -> Result<Self> {
         let (local, peer) = info.ends()?;
         let (local, peer) = (local.map(SockAddr::from), peer.ok_or(Errno::EINVAL)?.into());
         let net = net_of(net);
@@ -200,7 +205,7 @@ pub(super) struct Listener(by_hand::Listener);
 
 impl Listener {
     /// One at the address of `info`, whichever device is reached there.
-    pub(super) fn new(_here: InProcess, net: NetRef, info: &Info) -> Result<Self> {
+    pub(super) fn new(_here: InProcess, net: &Namespace, info: &Info) -> Result<Self> {
         let (local, _) = info.ends()?;
         let local = local.ok_or(Errno::EINVAL)?.into();
         Ok(Self(by_hand::Listener::new(&net_of(net), &local)?))

@@ -23,8 +23,8 @@ use super::{
 use crate::{
     abi::{
         context::InProcess,
+        namespace::Namespace,
         Errno,
-        NetRef,
         Result, //
     },
     fi::msg::Connection,
@@ -85,7 +85,7 @@ impl<'a> Clock<'a> {
 pub(super) fn run(
     here: InProcess,
     place: &Place,
-    net: NetRef,
+    net: &Namespace,
     work: &Work,
     tally: &Tally,
 ) -> Result {
@@ -101,7 +101,7 @@ pub(super) fn run(
         let answer = connection.data();
         return work_on(here, &mut connection, &answer, work, tally);
     }
-    let fabric = crate::fabric_by(here, info, &place.owner)?;
+    let fabric = crate::fabric_by(here, info, net, &place.owner)?;
     let opened = Connection::open(here, &fabric, info, depth)?;
     let (mut connection, accepted) = opened
         .connect(here, &traffic.to_bytes())

@@ -13,7 +13,7 @@ use crate::{
             InfoList, //
         },
         kofi_test,
-        NetRef, //
+        namespace::Namespace, //
     },
     fi::{
         atomic::{
@@ -131,7 +131,7 @@ impl Place {
     pub(super) fn find(
         &self,
         here: InProcess,
-        net: NetRef,
+        net: &Namespace,
         source: bool,
         caps: u64,
     ) -> abi::Result<InfoList> {
@@ -144,12 +144,12 @@ impl Place {
         if let Some(name) = &self.domain {
             hints.set_domain_name(name)?;
         }
-        hints.set_net(net);
         let query = Query {
             node: self.node.as_deref(),
             service: self.service.as_deref(),
             source,
             hints: Some(&hints),
+            net: Some(net),
         };
         crate::getinfo(here, &query)
     }

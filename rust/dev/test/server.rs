@@ -34,8 +34,8 @@ use crate::{
             Info,
             InfoList, //
         },
+        namespace::Namespace,
         Errno,
-        NetRef,
         Result,
         FI_ATOMIC,
         FI_CONNREQ,
@@ -68,7 +68,7 @@ use kernel::{
 pub(super) fn run(
     here: InProcess,
     place: &Place,
-    net: NetRef,
+    net: &Namespace,
     by_hand: bool,
     tally: &Tally,
 ) -> Result {
@@ -76,12 +76,18 @@ pub(super) fn run(
     let info = list.first().ok_or(Errno::ENODATA)?;
     match by_hand {
         true => run_by_hand(here, net, info, tally),
-        false => run_over_fabric(here, place, info, tally),
+        false => run_over_fabric(here, place, net, info, tally),
     }
 }
 
-fn run_over_fabric(here: InProcess, place: &Place, info: &Info, tally: &Tally) -> Result {
-    let fabric = crate::fabric_by(here, info, &place.owner)?;
+fn run_over_fabric(
+    here: InProcess,
+    place: &Place,
+    net: &Namespace,
+    info: &Info,
+    tally: &Tally,
+) -> Result {
+    let fabric = crate::fabric_by(here, info, net, &place.owner)?;
     let events = fabric.event_queue(here, eq::Attr::default())?;
     // The listener goes first: nobody comes any more while those who are there are sent home.
     let mut crowd = Crowd::new(tally)?;
@@ -94,7 +100,7 @@ fn run_over_fabric(here: InProcess, place: &Place, info: &Info, tally: &Tally) -
     }
 }
 
-fn run_by_hand(here: InProcess, net: NetRef, info: &Info, tally: &Tally) -> Result {
+fn run_by_hand(here: InProcess, net: &Namespace, info: &Info, tally: &Tally) -> Result {
     // As above.
     let mut crowd = Crowd::new(tally)?;
     let listener = by_hand::Listener::new(here, net, info)?;
@@ -114,7 +120,7 @@ fn run_by_hand(here: InProcess, net: NetRef, info: &Info, tally: &Tally) -> Resu
 }
 
 /// What a server offers: as much as there is a device for.
-fn find(here: InProcess, place: &Place, net: NetRef) -> Result<InfoList> {
+fn find(here: InProcess, place: &Place, net: &Namespace) -> Result<InfoList> {
     let all = FI_MSG | FI_RMA | FI_ATOMIC;
     for caps in [all, FI_MSG | FI_RMA] {
         match place.find(here, net, true, caps) {

@@ -8,8 +8,8 @@ use crate::{
         addr::from_names,
         flags::*,
         info::Info,
+        namespace::Namespace,
         Errno,
-        NetRef,
         Result, //
     },
     fi::info::Query,
@@ -20,9 +20,9 @@ use crate::{
 };
 use kernel::prelude::*;
 
-/// The network namespace that a consumer has named.
-pub(in crate::prov) fn net_of(net: NetRef) -> Net {
-    net.get().map_or_else(Net::init, Net::new)
+/// Takes a reference on the network namespace that a consumer has named.
+pub(in crate::prov) fn net_of(net: &Namespace) -> Net {
+    Net::new(net.as_raw())
 }
 
 /// The address that a numeric node and a numeric service name; none stands for any.

@@ -16,9 +16,9 @@ use super::{
 use crate::{
     abi::{
         info::Info,
+        namespace::Namespace,
         serial::Threading,
         Errno,
-        NetRef,
         Result, //
     },
     fi::{
@@ -32,15 +32,18 @@ use crate::{
 };
 use kernel::{
     prelude::*,
-    sync::Arc, //
+    sync::{
+        aref::ARef,
+        Arc, //
+    },
 };
 
 /// The fabric of a network namespace.
 #[pin_data]
 pub(super) struct Fabric {
     net: Net,
-    /// The same as the consumer named it.
-    net_ref: NetRef,
+    /// The same for infos.
+    namespace: ARef<Namespace>,
     /// Whose ports its endpoints have.
     space: Space,
     /// What peers reach, where that is what they reach by another provider.
@@ -66,7 +69,7 @@ impl Fabric {
         Ok(Arc::pin_init(
             pin_init!(Self {
                 net,
-                net_ref: attr.net,
+                namespace: attr.net.into(),
                 space: match beside {
                     None => Space::Own,
                     Some(_) => Space::Beside,
@@ -96,9 +99,9 @@ impl Fabric {
         self.regions.as_ref()
     }
 
-    /// Its namespace for an info, which its reader uses while the fabric is open.
-    pub(super) fn net_ref(&self) -> NetRef {
-        self.net_ref
+    /// Returns its namespace for an info, which its reader uses while the fabric is open.
+    pub(super) fn namespace(&self) -> &Namespace {
+        &self.namespace
     }
 
     /// What nobody has answered.

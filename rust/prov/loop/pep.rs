@@ -143,7 +143,7 @@ impl PassiveEndpoint {
         let mut info = offer::offer(&self.wishes)?;
         self.wishes.narrow(&mut info)?;
         self.sizes.apply(&mut info)?;
-        info.set_net(self.fabric.net_ref());
+        info.set_net(self.fabric.namespace());
         let ends = [to, peer].map(SocketAddr::from);
         let format = match self.addr_format {
             FI_ADDR_STR => FI_ADDR_STR,

@@ -22,9 +22,9 @@ use crate::{
             Info,
             InfoList, //
         },
+        namespace::Namespace,
         serial::Threading,
         Errno,
-        NetRef,
         Result, //
     },
     fi::{
@@ -83,13 +83,14 @@ impl Below {
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub(super) fn beside(net: NetRef, regions: &Arc<Regions>) -> Result<Self> {
+    pub(super) fn beside(net: &Namespace, regions: &Arc<Regions>) -> Result<Self> {
         let provider = Beside(regions.clone());
         let query = Query {
             node: None,
             service: None,
             source: false,
             hints: None,
+            net: Some(net),
         };
         let mut found = InfoList::new();
         provider.getinfo(&query, &mut found)?;

@@ -13,9 +13,9 @@ use crate::{
             Info,
             InfoList, //
         },
+        namespace::Namespace,
         serial::Threading,
         Errno,
-        NetRef,
         Result, //
     },
     fi::{
@@ -31,14 +31,17 @@ use crate::{
 };
 use kernel::{
     prelude::*,
-    sync::Arc, //
+    sync::{
+        aref::ARef,
+        Arc, //
+    },
 };
 
 /// A fabric.
 pub(super) struct Fabric {
     provider: Rdm,
     lower: Arc<fi::fabric::Fabric>,
-    net: NetRef,
+    net: ARef<Namespace>,
 }
 
 impl Fabric {
@@ -53,7 +56,7 @@ impl Fabric {
             Self {
                 provider,
                 lower,
-                net: attr.net,
+                net: attr.net.into(),
             },
             GFP_KERNEL,
         )?)
@@ -64,9 +67,9 @@ impl Fabric {
         &self.lower
     }
 
-    /// The namespace that it is of.
-    pub(super) fn net(&self) -> NetRef {
-        self.net
+    /// Returns the namespace that it is of.
+    pub(super) fn net(&self) -> &Namespace {
+        &self.net
     }
 
     /// Whether peers on the same host are reached by loop.
@@ -81,13 +84,13 @@ impl Fabric {
 
     /// What the provider below offers where `info` is; -FI_ENODATA if that is nothing any more.
     fn lower_info(&self, info: &Info) -> Result<KBox<Info>> {
-        let mut hints = self.provider.lower_hints(Some(info))?;
-        hints.set_net(self.net);
+        let hints = self.provider.lower_hints(Some(info))?;
         let query = Query {
             node: None,
             service: None,
             source: false,
             hints: Some(&hints),
+            net: Some(&self.net),
         };
         let mut found = InfoList::new();
         self.provider.lower.getinfo(&query, &mut found)?;

@@ -110,7 +110,6 @@ pub(super) fn lower_hints(info: Option<&Info>) -> Result<KBox<Info>> {
     if let Some(name) = info.fabric_name() {
         hints.set_fabric_name(name)?;
     }
-    hints.set_net(info.net());
     Ok(hints)
 }
 

@@ -11,9 +11,9 @@ use crate::{
     abi::{
         errno::strerror,
         info::Info,
+        namespace::Namespace,
         serial::Threading,
         Errno,
-        NetRef,
         Result, //
     },
     fi::{
@@ -32,15 +32,18 @@ use crate::{
 };
 use kernel::{
     prelude::*,
-    sync::Arc, //
+    sync::{
+        aref::ARef,
+        Arc, //
+    },
 };
 
 /// A fabric of verbs devices.
 #[pin_data]
 pub(super) struct Fabric {
     net: Net,
-    /// The same as the consumer named it.
-    net_ref: NetRef,
+    /// The same for infos.
+    namespace: ARef<Namespace>,
     /// The kind of its devices, or any.
     protocol: Option<Protocol>,
     #[pin]
@@ -58,7 +61,7 @@ impl Fabric {
         Ok(Arc::pin_init(
             pin_init!(Self {
                 net,
-                net_ref: attr.net,
+                namespace: attr.net.into(),
                 protocol,
                 requests <- Requests::new(),
             }),
@@ -71,9 +74,9 @@ impl Fabric {
         &self.net
     }
 
-    /// The same for an info, which its reader uses while the fabric is open.
-    pub(super) fn net_ref(&self) -> NetRef {
-        self.net_ref
+    /// Returns its namespace for an info, which its reader uses while the fabric is open.
+    pub(super) fn namespace(&self) -> &Namespace {
+        &self.namespace
     }
 
     /// What nobody has answered.

@@ -175,7 +175,7 @@ impl PassiveEndpoint {
         let mut info = offer::of_device(&device, &self.wishes)?;
         self.wishes.narrow(&mut info)?;
         self.sizes.apply(&mut info)?;
-        info.set_net(self.fabric.net_ref());
+        info.set_net(self.fabric.namespace());
         let local = id.local_addr()?.into();
         let peer = id.peer_addr()?.into();
         let format = match self.addr_format {

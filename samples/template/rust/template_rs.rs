@@ -58,6 +58,7 @@ fn find() -> Result<InfoList> {
         service: None,
         source: false,
         hints: Some(&hints),
+        net: None,
     };
     kofi::getinfo(in_process()?, &query)
 }

@@ -144,6 +144,7 @@ fn find_by(here: InProcess, (addr, port): (u32, u16), hints: &Info) -> Result<In
         service: Some(&service),
         source: true,
         hints: Some(hints),
+        net: None,
     };
     kofi::getinfo(here, &query)
 }

@@ -124,6 +124,7 @@ fn find(
         service: Some(&service),
         source,
         hints: Some(&hints),
+        net: None,
     };
     kofi::getinfo(here, &query)
 }

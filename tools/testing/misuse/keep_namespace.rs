@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! E0597: a query does not outlive the reference on the namespace that it searches.
+
+use kernel::sync::aref::ARef;
+use kofi::{
+    abi::namespace::Namespace,
+    fi::info::Query, //
+};
+
+/// The reference of the caller is there as long as the query.
+pub fn search(net: &ARef<Namespace>, look: fn(&Query<'_>)) {
+    let query;
+    {
+        #[cfg(misuse)]
+        let net = ARef::clone(net);
+        query = Query {
+            node: None,
+            service: None,
+            source: false,
+            hints: None,
+            net: Some(&net),
+        };
+    }
+    look(&query);
+}
