@@ -11,6 +11,7 @@
 
 pub mod addr;
 pub mod aside;
+pub(crate) mod callback;
 pub mod closing;
 pub mod context;
 pub mod count;
@@ -37,6 +38,7 @@ pub mod thread;
 pub mod tostr;
 pub mod trace;
 pub mod uapi;
+pub(crate) mod users;
 
 #[allow(
     clippy::all,

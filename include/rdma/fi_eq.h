@@ -107,7 +107,8 @@ struct fid_poll {
  * @wait_set: with FI_WAIT_SET, the set to wake
  * @eq_event_handler: called where it may sleep when events have arrived, not
  *	twice at a time; @context is that of the queue. It does not run once
- *	fi_close() of the queue has returned. The kernel's addition, or %NULL.
+ *	fi_close() of the queue has returned, nor once its module has been
+ *	unloaded. The kernel's addition, or %NULL.
  */
 struct fi_eq_attr {
 	size_t			size;
@@ -319,8 +320,8 @@ enum fi_cq_wait_cond {
  *	a read has found it empty, and not twice at a time; @context is that of
  *	the queue. With FI_CB_CTX_INTR it runs in hard interrupt context, else
  *	where it may sleep; it may read the queue and post in both. It does not
- *	run once fi_close() of the queue has returned. The kernel's addition, or
- *	%NULL.
+ *	run once fi_close() of the queue has returned, nor once its module has
+ *	been unloaded. The kernel's addition, or %NULL.
  */
 struct fi_cq_attr {
 	size_t			size;

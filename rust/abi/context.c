@@ -22,7 +22,12 @@ bool kofi_may_sleep(void);
 bool kofi_should_stop(void);
 bool kofi_may_administer(void);
 bool kofi_get_module(struct module *module);
+struct module *kofi_get_this_module(void);
 void kofi_put_module(struct module *module);
+bool kofi_is_within(const struct module *module, unsigned long address);
+const char *kofi_name_of_module(struct module *module);
+/* In callback.rs. */
+void kofi_module_goes(struct module *module);
 struct net *kofi_caller_net(void);
 void kofi_get_net(struct net *net);
 pid_t kofi_caller(char *name, size_t len);
@@ -60,9 +65,25 @@ bool kofi_get_module(struct module *module)
 	return try_module_get(module);
 }
 
+struct module *kofi_get_this_module(void)
+{
+	__module_get(THIS_MODULE);
+	return THIS_MODULE;
+}
+
 void kofi_put_module(struct module *module)
 {
 	module_put(module);
+}
+
+bool kofi_is_within(const struct module *module, unsigned long address)
+{
+	return within_module(address, module);
+}
+
+const char *kofi_name_of_module(struct module *module)
+{
+	return module_name(module);
 }
 
 /* Takes a reference on the namespace of the running task, which is in a system call. */
@@ -149,31 +170,50 @@ struct workqueue_struct *kofi_cq_wq;
  */
 struct workqueue_struct *kofi_close_wq;
 
-/* How many of the items there were to end calls of a consumer's code. */
+/* Number of calls of a consumer's code that have ended, or end, without a wait for the last. */
 static atomic_t kofi_ends;
+/* Number of those that kofi_await_ends() has waited for. */
+static int kofi_awaited;
+static DEFINE_MUTEX(kofi_await_lock);
 
-/* After the item has been queued. */
+/* After the work item that ends the calls has been queued, or within the last call. */
 void kofi_ends_later(void)
 {
 	atomic_inc(&kofi_ends);
 }
 
 /*
- * A module whose exit is over may still have a handler that is called, if what
- * ends the calls was dropped where it may not sleep: its text may not go before
- * that item is done. The last of these calls may have dropped the end of others.
+ * Waits for the last calls of handlers that dropped their own end, and for the
+ * work items that end calls because the end was dropped where it may not sleep.
+ * Such a call may have dropped the end of others.
+ */
+static void kofi_await_ends(void)
+{
+	int seen;
+
+	mutex_lock(&kofi_await_lock);
+	__flush_workqueue(kofi_close_wq);
+	while ((seen = atomic_read(&kofi_ends)) != kofi_awaited) {
+		kofi_awaited = seen;
+		__flush_workqueue(kofi_close_wq);
+		__flush_workqueue(kofi_cq_wq);
+		__flush_workqueue(system_long_wq);
+	}
+	mutex_unlock(&kofi_await_lock);
+}
+
+/*
+ * The exit function of the module is over, and its memory is freed behind this:
+ * no code of the module runs here any more when this returns.
  */
 static int kofi_module_changes(struct notifier_block *self, unsigned long state,
 			       void *module)
 {
-	int seen;
-
 	if (state != MODULE_STATE_GOING)
 		return NOTIFY_DONE;
-	do {
-		seen = atomic_read(&kofi_ends);
-		__flush_workqueue(kofi_close_wq);
-	} while (atomic_read(&kofi_ends) != seen);
+	kofi_await_ends();
+	kofi_module_goes(module);
+	kofi_await_ends();
 	return NOTIFY_DONE;
 }
 

@@ -24,6 +24,7 @@ mod ffi {
         pub(super) fn kofi_should_stop() -> bool;
         pub(super) fn kofi_may_administer() -> bool;
         pub(super) fn kofi_get_module(module: *mut module) -> bool;
+        pub(super) fn kofi_get_this_module() -> *mut module;
         pub(super) fn kofi_put_module(module: *mut module);
         pub(super) fn kofi_caller(name: *mut c_char, len: usize) -> c_int;
         pub(super) fn kofi_warn_atomic();
@@ -126,6 +127,13 @@ impl OwnModule {
         // SAFETY: By this function's safety requirement.
         unsafe { ffi::kofi_get_module(module) }.then_some(Self(module))
     }
+
+    /// Keeps kOFI itself loaded, for a caller who does so already. Any context.
+    pub(crate) fn of_kofi() -> Self {
+        // INVARIANT: It comes with a reference.
+        // SAFETY: The running code is the module's, which is loaded.
+        Self(unsafe { ffi::kofi_get_this_module() })
+    }
 }
 
 impl Drop for OwnModule {
@@ -147,10 +155,11 @@ impl InInterrupt {
     }
 }
 
-/// That an item has been queued to [`Handlers::closings`] which ends calls of a consumer's code. Any
+/// Has the unloading of a module wait: a work item that ends calls of a consumer's code has been queued to
+/// [`Handlers::closings`], or the last call of a handler is under way which has ended its own calls. Any
 /// context.
 #[inline(never)]
-pub(super) fn has_put_off_an_end() {
+pub(crate) fn has_put_off_an_end() {
     // SAFETY: Counts.
     unsafe { ffi::kofi_ends_later() };
 }

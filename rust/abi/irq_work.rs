@@ -2,7 +2,10 @@
 
 //! Calls from hard-interrupt context: the kernel crate has no `irq_work` yet.
 
-use crate::abi::context::InInterrupt;
+use crate::abi::{
+    callback::Function,
+    context::InInterrupt, //
+};
 use core::{
     cell::UnsafeCell,
     pin::Pin, //
@@ -19,15 +22,22 @@ use kernel::{
             Full,
             Release, //
         },
+        new_mutex,
         rcu,
+        Mutex, //
     },
     types::Opaque, //
 };
 
 /// What an interrupt calls.
-pub trait InterruptHandler: Send + Sync {
+pub(crate) trait InterruptHandler: Send + Sync {
     /// Must not sleep; `here` says where it is. No lock of kOFI or of a driver is held.
     fn ready(&self, here: &InInterrupt);
+
+    /// Returns a function of another module that this calls, if there is one.
+    fn function(&self) -> Option<Function> {
+        None
+    }
 }
 
 /// Calls a handler from a hard interrupt, one call at a time.
@@ -46,7 +56,9 @@ pub struct IrqWork {
     /// How many interrupts came since the call under way began, that one included.
     entered: Atomic<u32>,
     stopped: AtomicFlag,
-    ended: AtomicFlag,
+    /// Whether the calls have ended; held while that is waited for.
+    #[pin]
+    ended: Mutex<bool>,
     handler: UnsafeCell<Option<KBox<dyn InterruptHandler>>>,
 }
 
@@ -73,7 +85,7 @@ impl IrqWork {
                 raw: Opaque::new(raw),
                 entered: Atomic::new(0),
                 stopped: AtomicFlag::new(false),
-                ended: AtomicFlag::new(false),
+                ended <- new_mutex!(false, "kofi::IrqWork"),
                 handler: UnsafeCell::new(Some(handler)),
             }),
             GFP_KERNEL,
@@ -94,16 +106,20 @@ impl IrqWork {
         let _ = self.stopped.xchg(true, Full);
     }
 
-    /// Ends the calls: when this returns for the first time the handler is not running, will not run, and
-    /// has been dropped. May sleep.
+    /// Ends the calls: when this returns the handler is not running and will not run. The first call drops
+    /// the handler. May sleep.
     pub fn stop(&self) {
         self.forbid();
-        if self.ended.xchg(true, Full) {
+        let mut ended = self.ended.lock();
+        if *ended {
             return;
         }
         self.settle();
+        *ended = true;
         // SAFETY: By the invariant, for nothing runs any more.
-        drop(unsafe { (*self.handler.get()).take() });
+        let handler = unsafe { (*self.handler.get()).take() };
+        drop(ended);
+        drop(handler);
     }
 
     /// Waits until nothing is queued or runs, once `stopped` is set.

@@ -51,6 +51,8 @@ impl Registry {
         unsafe { ENTRIES.init() };
         // SAFETY: As above.
         unsafe { super::roster::start() };
+        // SAFETY: As above.
+        unsafe { super::callback::start() };
         STATE.store(READY, Release);
         Ok(Self(()))
     }

@@ -137,6 +137,33 @@ pub fn read(after: u64, net: Option<usize>, batch: &mut KVec<kofi_object>) -> Op
     cursor.map(|cursor| *cursor.current().0 - 1)
 }
 
+/// Objects that [`each`] reads at a time.
+const BATCH: usize = 8;
+
+/// Calls `visit` for each object with a greater number than `after` in the namespace `net`, or anywhere.
+/// May sleep.
+///
+/// # Errors
+///
+/// `ENOMEM`, what `visit` says.
+pub(crate) fn each(
+    mut after: u64,
+    net: Option<usize>,
+    mut visit: impl FnMut(&kofi_object) -> Result,
+) -> Result {
+    let mut batch = KVec::with_capacity(BATCH, GFP_KERNEL)?;
+    loop {
+        let next = read(after, net, &mut batch);
+        for object in &batch {
+            visit(object)?;
+        }
+        match next {
+            Some(last) => after = last,
+            None => return Ok(()),
+        }
+    }
+}
+
 /// [`Entry::list`] of the entry with a number, in the namespace `net`; what was in `batch` is
 /// forgotten. Process context.
 ///

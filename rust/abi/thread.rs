@@ -3,6 +3,11 @@
 //! Kernel threads for Rust consumers: the kernel crate has none yet.
 
 use super::{
+    callback::{
+        Caller,
+        Function,
+        Registered, //
+    },
     closing::{
         Closing,
         Reserved, //
@@ -17,7 +22,12 @@ use core::{
 };
 use kernel::{
     error::from_err_ptr,
-    prelude::*, //
+    prelude::*,
+    sync::{
+        new_mutex,
+        Arc,
+        Mutex, //
+    },
 };
 
 mod ffi {
@@ -45,27 +55,63 @@ mod ffi {
 /// Touched by the thread alone while it runs, and by its owner alone afterwards.
 struct Body<F>(UnsafeCell<Option<F>>);
 
-trait Held {}
+trait Held: Send {}
 
-impl<F> Held for Body<F> {}
+// SAFETY: What it holds is `Send`, and by the invariant it is touched by one at a time.
+unsafe impl<F: Send> Send for Body<F> {}
+
+impl<F: Send> Held for Body<F> {}
 
 /// A kernel thread. Dropping it tells the thread to stop and waits until it has ended; where that may not
 /// sleep, both happen soon after.
+///
+/// A thread that is still there when the module whose code it runs has been unloaded, because its handle
+/// was forgotten, is stopped in the same way before the module's memory is freed.
 pub struct Thread(#[allow(dead_code)] Closing<Running>);
+
+/// The handle's part of a thread.
+struct Running {
+    thread: Arc<Stoppable>,
+    registered: Registered,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.thread.end();
+        self.registered.withdraw();
+    }
+}
+
+/// A thread until it is stopped. The mutex is held while that is waited for.
+#[pin_data]
+struct Stoppable {
+    #[pin]
+    started: Mutex<Option<Started>>,
+}
 
 /// # Invariants
 ///
-/// `task` is a thread that has not been stopped, with a reference of ours; `_body` is what it runs.
-struct Running {
+/// `task` is a thread that has not been stopped, with a reference of ours; `body` is what it runs.
+struct Started {
     task: NonNull<ffi::task_struct>,
-    _body: KBox<dyn Held>,
+    body: KBox<dyn Held>,
 }
 
 // SAFETY: Any task may stop a thread, and what it runs is `Send`.
-unsafe impl Send for Running {}
+unsafe impl Send for Started {}
 
-// SAFETY: A shared reference allows nothing.
-unsafe impl Sync for Running {}
+impl Caller for Stoppable {
+    fn end(&self) {
+        let mut started = self.started.lock();
+        let Some(Started { task, body }) = started.take() else {
+            return;
+        };
+        // SAFETY: By the invariant the thread can be stopped, once, with our reference.
+        unsafe { ffi::kofi_thread_stop(task.as_ptr()) };
+        drop(started);
+        drop(body);
+    }
+}
 
 impl Thread {
     /// Runs `main` in a new thread. It may end by itself, and should when
@@ -96,19 +142,21 @@ impl Thread {
         body: KBox<dyn Held>,
     ) -> Result<Self> {
         let room = Reserved::for_calls()?;
+        let thread = Arc::pin_init(
+            pin_init!(Stoppable {
+                started <- new_mutex!(None, "kofi::Thread"),
+            }),
+            GFP_KERNEL,
+        )?;
+        let function = Function::at(run as *const ());
+        let registered = Registered::new(function, fmt!("thread {name}"), thread.clone())?;
         // SAFETY: By this function's contract: `body` is dropped after the thread has ended. The
         // name is copied.
         let task = unsafe { ffi::kofi_thread_run(run, raw, name.as_char_ptr()) };
         let task = NonNull::new(from_err_ptr(task)?).ok_or(Errno::ENOMEM)?;
         // INVARIANT: By construction.
-        Ok(Self(room.hold(Running { task, _body: body })))
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // SAFETY: By the invariant the thread can be stopped, once, with our reference.
-        unsafe { ffi::kofi_thread_stop(self.task.as_ptr()) };
+        *thread.started.lock() = Some(Started { task, body });
+        Ok(Self(room.hold(Running { thread, registered })))
     }
 }
 

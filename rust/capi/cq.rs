@@ -25,6 +25,7 @@ use crate::{
             self,
             MOST_BYTES, //
         },
+        callback::Function,
         context::{
             in_process,
             InInterrupt,
@@ -215,11 +216,19 @@ impl InterruptHandler for Callback {
     fn ready(&self, _here: &InInterrupt) {
         self.call();
     }
+
+    fn function(&self) -> Option<Function> {
+        Some(Function::at(self.function as *const ()))
+    }
 }
 
 impl TaskHandler for Callback {
     fn ready(&self, _here: InProcess) {
         self.call();
+    }
+
+    fn function(&self) -> Option<Function> {
+        Some(Function::at(self.function as *const ()))
     }
 }
 

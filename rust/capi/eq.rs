@@ -21,6 +21,7 @@ use super::{
 use crate::{
     abi::{
         self,
+        callback::Function,
         context::{
             in_process,
             InProcess, //
@@ -170,7 +171,8 @@ unsafe fn make(
             eq: place.address(),
             context: context.expose_provenance(),
         };
-        queue.set_handler(KBox::new(callback, GFP_KERNEL)?)?;
+        let function = Function::at(function as *const ());
+        queue.set_handler(KBox::new(callback, GFP_KERNEL)?, Some(function))?;
     }
     Ok(place.put(QueueObject {
         fid: fid_eq {

@@ -8,6 +8,11 @@ use super::fabric::name;
 use crate::{
     abi::{
         self,
+        callback::{
+            self,
+            Caller,
+            Function, //
+        },
         context::{
             in_process,
             OwnModule, //
@@ -28,6 +33,7 @@ use crate::{
             InfoList, //
         },
         module,
+        once::OnceBox,
         registry,
         Errno,
         Result, //
@@ -74,6 +80,8 @@ struct Registered {
     getinfo: GetInfo,
     fabric: OpenFabric,
     users: Users,
+    /// Until it is unregistered.
+    callback: OnceBox<callback::Registered>,
 }
 
 // SAFETY: Its calls may come from any thread; the module is only kept loaded.
@@ -85,6 +93,19 @@ unsafe impl Sync for Registered {}
 impl Parent for Registered {
     fn users(&self) -> &Users {
         &self.users
+    }
+}
+
+impl Caller for Registered {
+    fn end(&self) {
+        // Whoever has found it in the list holds a reference on its module, which has not gone then.
+        let taken = registry::with(|entries| {
+            let at = entries.iter().position(|entry| {
+                downcast::<Self>(entry.clone()).is_some_and(|it| ptr::eq(&*it, self))
+            });
+            at.and_then(|at| entries.remove(at).ok())
+        });
+        drop(taken);
     }
 }
 
@@ -308,9 +329,14 @@ unsafe fn register(provider: *mut fi_provider, module: *mut module) -> Result {
             getinfo: described.getinfo.ok_or(Errno::EINVAL)?,
             fabric: described.fabric.ok_or(Errno::EINVAL)?,
             users: Users::new(),
+            callback: OnceBox::new(),
         },
         GFP_KERNEL,
     )?;
+    let function = Function::at(registered.getinfo as *const ());
+    let title = fmt!("provider {}", registered.name());
+    let callback = callback::Registered::new(function, title, registered.clone())?;
+    let callback = KBox::new(callback, GFP_KERNEL)?;
     registry::with(|entries| {
         let is_ours = crate::FACES.iter().any(|face| face.provider.name() == name);
         let is_there = entries
@@ -320,9 +346,11 @@ unsafe fn register(provider: *mut fi_provider, module: *mut module) -> Result {
         if is_ours || is_there {
             return Err(Errno::EALREADY);
         }
-        entries.push(registered, GFP_KERNEL)?;
+        entries.push(registered.clone(), GFP_KERNEL)?;
         Ok(())
-    })
+    })?;
+    let _ = registered.callback.fill(callback);
+    Ok(())
 }
 
 /// `fi_unregister_provider()`.
@@ -350,6 +378,9 @@ unsafe fn unregister(provider: *mut fi_provider) -> Result {
         let (at, registered) = ours.next().ok_or(Errno::EINVAL)?;
         drop(ours);
         registered.users.retire()?;
+        if let Some(callback) = registered.callback.get() {
+            callback.withdraw();
+        }
         entries.remove(at).map_err(|_| Errno::EINVAL)
     })?;
     drop(taken);

@@ -11,7 +11,6 @@ use super::{
 };
 use crate::abi::{
     kofi_addresses,
-    kofi_object,
     kofi_objects,
     roster, //
 };
@@ -19,9 +18,6 @@ use kernel::prelude::*;
 
 /// Bytes of an object in the first version of the interface.
 const FIRST_OBJECT: usize = 736;
-
-/// Objects that are looked at together.
-const BATCH: usize = 8;
 
 /// KOFI_IOC_OBJECTS. May sleep.
 ///
@@ -32,7 +28,7 @@ pub(super) fn list(client: &Client, asked: &mut kofi_objects) -> Result {
     let (room, size) = (asked.count as usize, asked.object_size as usize);
     let mut writer = structs(asked.objects, room, size, FIRST_OBJECT)?;
     let mut count = 0;
-    each(asked.after, Some(client.net.address()), |object| {
+    roster::each(asked.after, Some(client.net.address()), |object| {
         if count < room {
             put(&mut writer, object, size)?;
         }
@@ -74,28 +70,4 @@ pub(super) fn addresses(client: &Client, asked: &mut kofi_addresses) -> Result {
     }
     asked.count = u32::try_from(count).map_err(|_| EOVERFLOW)?;
     Ok(())
-}
-
-/// Calls `visit` for each object with a greater number than `after` in the namespace `net`, or anywhere.
-/// May sleep.
-///
-/// # Errors
-///
-/// `ENOMEM`, what `visit` says.
-pub(super) fn each(
-    mut after: u64,
-    net: Option<usize>,
-    mut visit: impl FnMut(&kofi_object) -> Result,
-) -> Result {
-    let mut batch = KVec::with_capacity(BATCH, GFP_KERNEL)?;
-    loop {
-        let next = roster::read(after, net, &mut batch);
-        for object in &batch {
-            visit(object)?;
-        }
-        match next {
-            Some(last) => after = last,
-            None => return Ok(()),
-        }
-    }
 }

@@ -2,10 +2,10 @@
 
 //! What is open, in all network namespaces, as text in debugfs: `kofi/objects`.
 
-use super::objects::each;
 use crate::abi::{
     kofi_object,
     names, //
+    roster,
 };
 use kernel::{
     debugfs::{
@@ -40,7 +40,7 @@ impl Tree {
 
 fn show((): &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let mut objects = KVVec::new();
-    let read = each(0, None, |object| {
+    let read = roster::each(0, None, |object| {
         if objects.len() == MOST {
             return Err(ENOSPC);
         }

@@ -401,7 +401,8 @@ impl CompletionQueue {
     ///
     /// -FI_EBUSY if the queue has, or had, a handler; -FI_ENOMEM.
     pub(crate) fn set_handler(&self, handler: Handler) -> Result {
-        self.core.interrupts().set_handler(handler)
+        let interrupts = self.core.interrupts();
+        interrupts.set_handler(handler, self.number())
     }
 
     /// Has the handler called for the next arrival. Any context.

@@ -30,9 +30,15 @@ use super::{
     },
 };
 use crate::abi::{
+    callback::{
+        Caller,
+        Function,
+        Registered, //
+    },
     closing::Closing,
     context::InProcess,
     nodes::Queue,
+    once::OnceBox,
     sleepers::WaitQueue,
     Errno,
     Result,
@@ -192,6 +198,8 @@ pub struct EventQueue {
     arrival: Signal,
     #[pin]
     handler: Slot<dyn Handler>,
+    /// Of a handler that calls functions of another module.
+    registered: OnceBox<Registered>,
     #[pin]
     work: Work<EventQueue>,
     attr: Attr,
@@ -212,6 +220,12 @@ impl WorkItem for EventQueue {
     fn run(this: Arc<EventQueue>) {
         this.handler
             .call(|handler| handler.ready(InProcess::assume(), &this));
+    }
+}
+
+impl Caller for EventQueue {
+    fn end(&self) {
+        self.handler.stop();
     }
 }
 
@@ -265,6 +279,7 @@ impl EventQueue {
                 filled: AtomicFlag::new(false),
                 arrival <- Signal::new(c"kofi::EventQueue::arrival", static_lock_class!()),
                 handler <- Slot::new(),
+                registered: OnceBox::new(),
                 work <- new_work!("kofi::EventQueue"),
                 attr,
                 is_peer,
@@ -295,9 +310,30 @@ impl EventQueue {
     }
 
     /// Has `handler` called whenever events have arrived, until the queue is closed. Once, before
-    /// the queue is used. May sleep.
-    pub(crate) fn set_handler(&self, handler: KBox<dyn Handler>) -> Result {
-        self.handler.fill(handler)
+    /// the queue is used. `function` is one of another module that the handler calls. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EBUSY if there is a handler, -FI_ENOMEM.
+    pub(crate) fn set_handler(
+        self: &Arc<Self>,
+        handler: KBox<dyn Handler>,
+        function: Option<Function>,
+    ) -> Result {
+        self.handler.fill(handler)?;
+        if let Some(function) = function {
+            let registered = Registered::new(function, fmt!("eq {}", self.number), self.clone())?;
+            let _ = self.registered.fill(KBox::new(registered, GFP_KERNEL)?);
+        }
+        Ok(())
+    }
+
+    /// Ends the calls of the handler; see [`Slot::stop`]. May sleep.
+    fn end_calls(&self) {
+        self.handler.stop();
+        if let Some(registered) = self.registered.get() {
+            registered.withdraw();
+        }
     }
 
     /// Where events go: to the queue that owns this one, or its owner. None if it has been closed.
@@ -543,7 +579,7 @@ impl EventQueue {
         if let Some(bound) = &ties {
             bound.ties.card.withdraw();
         }
-        self.handler.stop();
+        self.end_calls();
         let mut inner = self.inner.lock();
         // Dropped behind the lock.
         let _left = (core::mem::take(&mut inner.events), inner.last_error.take());

@@ -28,7 +28,10 @@ use super::{
 };
 use crate::abi::{
     closing::Closing,
-    context::InProcess,
+    context::{
+        InProcess,
+        OwnModule, //
+    },
     info::Info,
     serial::Threading,
     Result,
@@ -48,6 +51,8 @@ pub struct Fabric {
 struct Parts {
     core: Arc<dyn provider::Fabric>,
     card: Card,
+    /// Dropped last. kOFI is not unloaded while a consumer has a fabric open, be the consumer there or not.
+    _kofi: Option<OwnModule>,
 }
 
 impl Parent for Fabric {
@@ -57,18 +62,36 @@ impl Parent for Fabric {
 }
 
 impl Fabric {
-    /// Opens a fabric of `provider` for `owner`. May sleep.
+    /// Opens a fabric of `provider` for `owner`, a consumer. May sleep.
     pub(crate) fn open(
         provider: &dyn Provider,
         attr: &FabricAttr<'_>,
         owner: &Owner,
+    ) -> Result<Arc<Self>> {
+        Self::open_for(provider, attr, owner, Some(OwnModule::of_kofi()))
+    }
+
+    /// Opens a fabric of `provider` for kOFI itself. May sleep.
+    pub(crate) fn open_own(provider: &dyn Provider, attr: &FabricAttr<'_>) -> Result<Arc<Self>> {
+        Self::open_for(provider, attr, &Owner::module(c"kofi"), None)
+    }
+
+    fn open_for(
+        provider: &dyn Provider,
+        attr: &FabricAttr<'_>,
+        owner: &Owner,
+        kofi: Option<OwnModule>,
     ) -> Result<Arc<Self>> {
         let core = provider.fabric(attr)?;
         let name = attr.name.unwrap_or(provider.name());
         let card = Card::of_fabric(KOFI_OBJECT_FABRIC, name, owner, attr.net)?;
         Ok(Arc::new(
             Self {
-                parts: Closing::new(Parts { core, card })?,
+                parts: Closing::new(Parts {
+                    core,
+                    card,
+                    _kofi: kofi,
+                })?,
                 users: Users::new(),
             },
             GFP_KERNEL,

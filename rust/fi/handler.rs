@@ -6,6 +6,7 @@
 //! time of a call. The spinlock is a leaf.
 
 use crate::abi::{
+    context::has_put_off_an_end,
     Errno,
     Result, //
 };
@@ -129,6 +130,7 @@ impl<H: ?Sized> Slot<H> {
         let mut state = self.state.lock();
         state.stopped = true;
         if self.is_here() {
+            has_put_off_an_end();
             return;
         }
         while self.inside.load(Relaxed) != 0 {

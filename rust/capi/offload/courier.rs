@@ -6,6 +6,7 @@ use super::super::peer::entry_of;
 use crate::{
     abi::{
         self,
+        callback::Function,
         context::InProcess,
         fi_addr_t,
         fi_cq_tagged_entry,
@@ -114,5 +115,10 @@ impl TaskHandler for Courier {
             }
         }
         self.handler.call_handler();
+    }
+
+    fn function(&self) -> Option<Function> {
+        let complete = self.peer.complete?;
+        Some(Function::at(complete as *const ()))
     }
 }

@@ -12,6 +12,7 @@ use super::{
 use crate::{
     abi::{
         self,
+        callback::Function,
         errno::{
             from_int,
             into_ssize, //
@@ -218,6 +219,10 @@ impl Owner for QueueOwner {
             }
         };
         from_int(c_int::try_from(answer).unwrap_or(c_int::MIN)).map(|_| ())
+    }
+
+    fn function(&self) -> Option<Function> {
+        Some(Function::at(self.write as *const ()))
     }
 }
 

@@ -28,6 +28,7 @@ use super::{
 };
 use crate::{
     abi::{
+        callback::Function,
         context::InProcess,
         fi_addr_t,
         fi_cq_tagged_entry,
@@ -64,6 +65,11 @@ pub(crate) trait Owner: Send + Sync {
     /// -FI_EAGAIN for what it has no room for now, and is to be asked again to take. What it refuses
     /// otherwise is lost.
     fn tell(&self, outcome: &Outcome) -> Result;
+
+    /// Returns a function of another module that [`Self::tell`] calls, if there is one.
+    fn function(&self) -> Option<Function> {
+        None
+    }
 }
 
 /// Why nothing more is passed on.
@@ -105,6 +111,7 @@ impl Forward {
     /// -FI_EBUSY if the queue has, or had, a handler; -FI_ENOMEM.
     pub(super) fn start(queue: &Arc<CompletionQueue>, owner: KBox<dyn Owner>) -> Result<Arc<Self>> {
         let alarm = Alarm::new(queue.clone())?;
+        let function = owner.function();
         let post = Post {
             owner: Some(owner),
             kept: None,
@@ -118,7 +125,11 @@ impl Forward {
             }),
             GFP_KERNEL,
         )?;
-        let handler = KBox::new(Postman(forward.clone()), GFP_KERNEL)?;
+        let postman = Postman {
+            forward: forward.clone(),
+            function,
+        };
+        let handler = KBox::new(postman, GFP_KERNEL)?;
         queue.set_handler(Handler::Task(handler))?;
         queue.arm_handler();
         Ok(forward)
@@ -219,10 +230,18 @@ pub(crate) fn next(queue: &dyn provider::CompletionQueue) -> Option<Outcome> {
 }
 
 /// The queue's handler.
-struct Postman(Arc<Forward>);
+struct Postman {
+    forward: Arc<Forward>,
+    /// A function of the owner's, if the owner is another module.
+    function: Option<Function>,
+}
 
 impl TaskHandler for Postman {
     fn ready(&self, _here: InProcess) {
-        self.0.handle();
+        self.forward.handle();
+    }
+
+    fn function(&self) -> Option<Function> {
+        self.function
     }
 }

@@ -13,6 +13,11 @@ use super::super::{
     wait::Signal, //
 };
 use crate::abi::{
+    callback::{
+        Caller,
+        Function,
+        Registered, //
+    },
     context::{
         Handlers,
         InProcess, //
@@ -52,6 +57,11 @@ use kernel::{
 pub(crate) trait TaskHandler: Send + Sync {
     /// Process context; not called again before it has returned.
     fn ready(&self, here: InProcess);
+
+    /// Returns a function of another module that this calls, if there is one.
+    fn function(&self) -> Option<Function> {
+        None
+    }
 }
 
 /// A handler, and where it is called.
@@ -60,6 +70,16 @@ pub(crate) enum Handler {
     Interrupt(KBox<dyn InterruptHandler>),
     /// Where it may sleep.
     Task(KBox<dyn TaskHandler>),
+}
+
+impl Handler {
+    /// Returns a function of another module that it calls, if there is one.
+    fn function(&self) -> Option<Function> {
+        match self {
+            Self::Interrupt(handler) => handler.function(),
+            Self::Task(handler) => handler.function(),
+        }
+    }
 }
 
 /// Calls a handler where it may sleep.
@@ -107,6 +127,14 @@ impl Place {
         })
     }
 
+    /// Ends the calls; see [`Interrupts::stop`].
+    fn stop(&self) {
+        match self {
+            Self::Interrupt(work) => work.stop(),
+            Self::Task(deferred) => deferred.handler.stop(),
+        }
+    }
+
     fn call(&self) {
         match self {
             Self::Interrupt(work) => work.raise(),
@@ -118,8 +146,16 @@ impl Place {
     }
 }
 
+impl Caller for Place {
+    fn end(&self) {
+        self.stop();
+    }
+}
+
 struct Callback {
-    place: Place,
+    place: Arc<Place>,
+    /// Of a handler that calls functions of another module.
+    registered: Option<Registered>,
     /// The next arrival is to be told.
     armed: AtomicFlag,
     /// How often the handler was asked to come; two at once may count as one.
@@ -195,14 +231,19 @@ impl Interrupts {
             .map_or(0, |callback| callback.calls.load(Relaxed))
     }
 
-    /// Has `handler` called from now on. May sleep.
+    /// Has `handler` called from now on, of the queue with this number. May sleep.
     ///
     /// # Errors
     ///
     /// -FI_EBUSY if the queue has, or had, a handler; -FI_ENOMEM.
-    pub(super) fn set_handler(&self, handler: Handler) -> Result {
+    pub(super) fn set_handler(&self, handler: Handler, number: u64) -> Result {
+        let function = handler.function();
+        let place = Arc::new(Place::new(handler)?, GFP_KERNEL)?;
+        let register = |function| Registered::new(function, fmt!("cq {number}"), place.clone());
+        let registered = function.map(register).transpose()?;
         let callback = Callback {
-            place: Place::new(handler)?,
+            place,
+            registered,
             armed: AtomicFlag::new(false),
             calls: Atomic::new(0),
         };
@@ -221,7 +262,7 @@ impl Interrupts {
 
     /// Whether the caller is in the handler.
     pub(super) fn is_here(&self) -> bool {
-        match self.callback.get().map(|callback| &callback.place) {
+        match self.callback.get().map(|callback| &*callback.place) {
             Some(Place::Task(deferred)) => deferred.handler.is_here(),
             Some(Place::Interrupt(_)) | None => false,
         }
@@ -229,7 +270,7 @@ impl Interrupts {
 
     /// Has no new call of a handler in an interrupt begin. Any context.
     pub(super) fn forbid(&self) {
-        if let Some(Place::Interrupt(work)) = self.callback.get().map(|callback| &callback.place) {
+        if let Some(Place::Interrupt(work)) = self.callback.get().map(|callback| &*callback.place) {
             work.forbid();
         }
     }
@@ -237,10 +278,12 @@ impl Interrupts {
     /// Ends the calls: when this returns the handler is not running, will not run, and has been
     /// dropped. A handler that calls this is not waited for, and is not called again. May sleep.
     pub(super) fn stop(&self) {
-        match self.callback.get().map(|callback| &callback.place) {
-            Some(Place::Interrupt(work)) => work.stop(),
-            Some(Place::Task(deferred)) => deferred.handler.stop(),
-            None => {}
+        let Some(callback) = self.callback.get() else {
+            return;
+        };
+        callback.place.stop();
+        if let Some(registered) = &callback.registered {
+            registered.withdraw();
         }
     }
 

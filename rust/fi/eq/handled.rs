@@ -9,6 +9,7 @@ use super::{
     Handler, //
 };
 use crate::abi::{
+    callback::Function,
     closing::{
         Closing,
         Reserved, //
@@ -25,7 +26,8 @@ use kernel::{
 /// An event queue with a handler, which is called until this is dropped.
 ///
 /// Dropping it waits for a call that is under way, unless it is that call which drops it, and drops
-/// the handler; where that may not sleep, this happens soon after.
+/// the handler; where that may not sleep, this happens soon after. The calls of one that was forgotten
+/// end when the module of the handler has been unloaded, before the module's memory is freed.
 pub struct Handled(Closing<Ending>);
 
 /// What ends the calls.
@@ -37,17 +39,36 @@ impl Handled {
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub fn open(
+    pub fn open<H: Handler + 'static>(
         here: InProcess,
         fabric: &Arc<Fabric>,
         attr: Attr,
-        handler: impl Handler + 'static,
+        handler: H,
     ) -> Result<Self> {
-        let handler: KBox<dyn Handler> = KBox::new(handler, GFP_KERNEL)?;
+        let ready: fn(&H, InProcess, &Arc<EventQueue>) = H::ready;
+        let function = Function::at(ready as *const ());
+        Self::open_for(
+            here,
+            fabric,
+            attr,
+            KBox::new(handler, GFP_KERNEL)?,
+            function,
+        )
+    }
+
+    /// Not generic, so that only the crate registers callbacks.
+    fn open_for(
+        here: InProcess,
+        fabric: &Arc<Fabric>,
+        attr: Attr,
+        handler: KBox<dyn Handler>,
+        function: Function,
+    ) -> Result<Self> {
         let room = Reserved::for_calls()?;
         let queue = fabric.event_queue(here, attr)?;
-        queue.set_handler(handler)?;
-        Ok(Self(room.hold(Ending(queue))))
+        let handled = Self(room.hold(Ending(queue)));
+        handled.set_handler(handler, Some(function))?;
+        Ok(handled)
     }
 }
 
@@ -61,6 +82,6 @@ impl Deref for Handled {
 
 impl Drop for Ending {
     fn drop(&mut self) {
-        self.0.handler.stop();
+        self.0.end_calls();
     }
 }

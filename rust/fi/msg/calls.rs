@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{
     abi::{
+        callback::Function,
         closing::{
             Closing,
             Reserved, //
@@ -82,6 +83,9 @@ impl Poster {
 /// run, and has been dropped with all that it held. Where that may not sleep, all this is so soon after.
 ///
 /// A handler that drops its own calls is not waited for, and is not called again.
+///
+/// If this is forgotten, the calls end all the same when the module of the handler has been unloaded,
+/// before the module's memory is freed.
 #[must_use = "the handler is called as long as this lives"]
 pub struct Calls(Closing<Ending>);
 
@@ -154,10 +158,20 @@ impl<F: Fn(&Arrived<'_>) + Send + Sync> InterruptHandler for Called<F> {
             _here: here,
         });
     }
+
+    fn function(&self) -> Option<Function> {
+        let ready: fn(&Self, &InInterrupt) = <Self as InterruptHandler>::ready;
+        Some(Function::at(ready as *const ()))
+    }
 }
 
 impl<F: Fn(InProcess, &Completions) + Send + Sync> TaskHandler for Called<F> {
     fn ready(&self, here: InProcess) {
         (self.handler)(here, &self.queue);
+    }
+
+    fn function(&self) -> Option<Function> {
+        let ready: fn(&Self, InProcess) = <Self as TaskHandler>::ready;
+        Some(Function::at(ready as *const ()))
     }
 }

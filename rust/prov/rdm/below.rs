@@ -29,7 +29,6 @@ use crate::{
     },
     fi::{
         self,
-        card::Owner,
         ep,
         info::Query,
         provider::{
@@ -96,8 +95,7 @@ impl Below {
         provider.getinfo(&query, &mut found)?;
         let info = found.pop().ok_or(Errno::ENODATA)?;
         let attr = FabricAttr { name: None, net };
-        let owner = Owner::module(c"kofi");
-        Self::new(fi::fabric::Fabric::open(&provider, &attr, &owner)?, info)
+        Self::new(fi::fabric::Fabric::open_own(&provider, &attr)?, info)
     }
 }
 

@@ -20,7 +20,6 @@ use crate::{
     },
     fi::{
         self,
-        card::Owner,
         eq::Source,
         info::Query,
         provider::{
@@ -51,7 +50,7 @@ impl Fabric {
     ///
     /// Those of the provider.
     pub(super) fn new(provider: Rdm, attr: &FabricAttr<'_>) -> Result<Arc<Self>> {
-        let lower = fi::fabric::Fabric::open(provider.lower, attr, &Owner::module(c"kofi"))?;
+        let lower = fi::fabric::Fabric::open_own(provider.lower, attr)?;
         Ok(Arc::new(
             Self {
                 provider,

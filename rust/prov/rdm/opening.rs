@@ -155,7 +155,7 @@ impl Station {
         listener.bind_events(events, 0)?;
         let looked_after = self.clone();
         let handler = move |here: InProcess, _: &Arc<EventQueue>| looked_after.look_after(here);
-        events.set_handler(KBox::new(handler, GFP_KERNEL)?)?;
+        events.set_handler(KBox::new(handler, GFP_KERNEL)?, None)?;
         listener.listen()?;
         Ok(listener)
     }

@@ -17,7 +17,14 @@ MAKEFILE = PurePath("/drivers/infiniband/ulp/Makefile")
 SOURCE = f'source "{str(HOME).lstrip("/")}/Kconfig"\n'
 NEIGHBOUR = 'source "drivers/infiniband/ulp/'
 OBJECT = "obj-$(CONFIG_KOFI)\t\t\t+= kofi/\n"
-PARTS = ("rust", "samples/c", "samples/rust", "tools/testing/bench", "tools/testing/kunit")
+PARTS = (
+    "rust",
+    "samples/c",
+    "samples/rust",
+    "tools/testing/bench",
+    "tools/testing/consumers",
+    "tools/testing/kunit",
+)
 FILES = (".kunitconfig", "Kbuild", "Kconfig")
 KINDS = {".c", ".h", ".rs", ".S", ".sed", ""}
 MADE = ("generated.rs", "generated.h", ".mod.c")

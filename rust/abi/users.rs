@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Reports of open objects by owner: those that a module has left open.
+//!
+//! Reads the [`roster`], and has no data of its own.
+
+use super::{
+    kofi_object,
+    names,
+    roster,
+    KOFI_OBJECT_EP,
+    KOFI_OBJECT_SEP, //
+};
+use kernel::{
+    fmt,
+    prelude::*, //
+};
+
+/// The open objects of one owner.
+struct Owned {
+    owner: [u8; 64],
+    /// 0 of a module.
+    pid: u32,
+    count: usize,
+    /// The object that the log names: the first endpoint, or the first object where there is none.
+    kind: u32,
+    id: u64,
+}
+
+fn is_endpoint(kind: u32) -> bool {
+    matches!(kind, KOFI_OBJECT_EP | KOFI_OBJECT_SEP)
+}
+
+/// Adds an object to those of its owner, unless it belongs to kOFI itself.
+fn add(owners: &mut KVec<Owned>, object: &kofi_object) -> Result {
+    if object.pid == 0 && text_of(&object.owner) == "kofi" {
+        return Ok(());
+    }
+    let is_same = |owned: &&mut Owned| owned.owner == object.owner && owned.pid == object.pid;
+    if let Some(owned) = owners.iter_mut().find(is_same) {
+        owned.count += 1;
+        if is_endpoint(object.kind) && !is_endpoint(owned.kind) {
+            (owned.kind, owned.id) = (object.kind, object.id);
+        }
+        return Ok(());
+    }
+    let owned = Owned {
+        owner: object.owner,
+        pid: object.pid,
+        count: 1,
+        kind: object.kind,
+        id: object.id,
+    };
+    Ok(owners.push(owned, GFP_KERNEL)?)
+}
+
+/// The text in a field.
+fn text_of(field: &[u8]) -> &str {
+    let text = CStr::from_bytes_until_nul(field).ok();
+    text.and_then(|text| text.to_str().ok()).unwrap_or("?")
+}
+
+impl fmt::Display for Owned {
+    /// `ep 38: 4 objects of module datagram_server`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = names::OBJECT.show(self.kind);
+        let plural = if self.count == 1 { "" } else { "s" };
+        let owner = text_of(&self.owner);
+        f.write_fmt(fmt!(
+            "{kind} {}: {} object{plural} of ",
+            self.id,
+            self.count
+        ))?;
+        match self.pid {
+            0 => f.write_fmt(fmt!("module {owner}")),
+            pid => f.write_fmt(fmt!("process {owner} ({pid})")),
+        }
+    }
+}
+
+/// Collects the open objects for which `is_wanted` holds, by owner. May sleep.
+fn collect(mut is_wanted: impl FnMut(&kofi_object) -> Result<bool>) -> Result<KVec<Owned>> {
+    let mut owners = KVec::new();
+    roster::each(0, None, |object| match is_wanted(object)? {
+        true => add(&mut owners, object),
+        false => Ok(()),
+    })?;
+    Ok(owners)
+}
+
+/// Writes to the log what a module has left open whose exit function has run. May sleep.
+pub(super) fn report_module(module: &CStr) {
+    let is_its = |object: &kofi_object| {
+        Ok(object.pid == 0 && text_of(&object.owner).as_bytes() == module.to_bytes())
+    };
+    for owned in &collect(is_its).unwrap_or_default() {
+        pr_warn!("{owned} left open, and the module is gone: close them in its exit function\n");
+    }
+}
+
+#[kunit_tests(kofi_abi_users)]
+mod tests {
+    use super::*;
+    use crate::abi::{
+        KOFI_OBJECT_CQ,
+        KOFI_OBJECT_DOMAIN,
+        KOFI_OBJECT_MR, //
+    };
+    use kernel::str::CString;
+
+    /// Adds an object with that kind and number of an owner.
+    fn open(owners: &mut KVec<Owned>, kind: u32, id: u64, owner: (&[u8], u32)) -> Result {
+        let mut object: KBox<kofi_object> = KBox::init(pin_init::init_zeroed(), GFP_KERNEL)?;
+        (object.kind, object.id, object.pid) = (kind, id, owner.1);
+        for (to, from) in object.owner.iter_mut().zip(owner.0) {
+            *to = *from;
+        }
+        add(owners, &object)
+    }
+
+    fn says(owned: Option<&Owned>, text: &[u8]) -> Result<bool> {
+        let owned = owned.ok_or(ENOENT)?;
+        Ok(CString::try_from_fmt(fmt!("{owned}"))?.to_bytes() == text)
+    }
+
+    #[test]
+    fn close_03_names_the_endpoint_and_the_owner_of_what_is_open() -> Result {
+        let (module, process) = ((&b"datagram_server"[..], 0), (&b"kofi"[..], 77));
+        let mut owners = KVec::new();
+        open(&mut owners, KOFI_OBJECT_DOMAIN, 35, module)?;
+        open(&mut owners, KOFI_OBJECT_DOMAIN, 36, (b"kofi", 0))?;
+        open(&mut owners, KOFI_OBJECT_CQ, 37, module)?;
+        open(&mut owners, KOFI_OBJECT_EP, 38, module)?;
+        open(&mut owners, KOFI_OBJECT_EP, 39, module)?;
+        open(&mut owners, KOFI_OBJECT_MR, 40, process)?;
+        assert_eq!(owners.len(), 2);
+        let expected = b"ep 38: 4 objects of module datagram_server";
+        assert!(says(owners.first(), expected)?);
+        assert!(says(
+            owners.last(),
+            b"mr 40: 1 object of process kofi (77)"
+        )?);
+        Ok(())
+    }
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A consumer without `unsafe` that drops none of its handles: it forgets that of a thread, and those of the
+//! handlers of two completion queues and of an event queue are in cycles with what the handlers hold.
+//!
+//! ```text
+//! insmod forget_rs.ko addr=0x0a000001 port=7471
+//! ```
+//!
+//! So thread and calls go on when the exit function has run, and are to end before the module's memory is freed.
+//! With the handlers go the cycles, and everything closes.
+
+#[path = "../../../samples/rust/offers.rs"]
+mod offers;
+
+use core::mem::forget;
+use kernel::{
+    prelude::*,
+    sync::{
+        new_mutex,
+        Arc,
+        Mutex, //
+    },
+    time::{
+        delay::fsleep,
+        Delta, //
+    },
+};
+use kofi::{
+    abi::{
+        context::{
+            in_process,
+            kthread_should_stop,
+            InProcess, //
+        },
+        thread::Thread,
+        Errno,
+        Result,
+        FI_MSG, //
+    },
+    fi::{
+        eq::{
+            Attr,
+            EventQueue,
+            Handled,
+            Source, //
+        },
+        msg::{
+            Calls,
+            Completions,
+            Listener, //
+        },
+    },
+};
+
+module! {
+    type: Forgets,
+    name: "forget_rs",
+    authors: ["kOFI contributors"],
+    description: "kOFI test: handles that are forgotten",
+    license: "GPL",
+    params: {
+        addr: u32 {
+            default: 0,
+            description: "Local IPv4 address as a number, 10.0.0.1 is 0x0a000001",
+        },
+        port: u16 {
+            default: 7471,
+            description: "Port to listen on",
+        },
+    },
+}
+
+struct Forgets {}
+
+impl kernel::Module for Forgets {
+    fn init(_module: &'static ThisModule) -> kernel::error::Result<Self> {
+        run(in_process()?)?;
+        pr_info!("ready\n");
+        Ok(Self {})
+    }
+}
+
+/// A handle that something of its own keeps alive: nobody drops either.
+type Cycle<T> = Arc<Mutex<Option<T>>>;
+
+fn cycle<T>() -> Result<Cycle<T>> {
+    Ok(Arc::pin_init(new_mutex!(None), GFP_KERNEL)?)
+}
+
+/// Opens everything, and ends nothing.
+fn run(here: InProcess) -> Result {
+    let place = (
+        module_parameters::addr.value(),
+        module_parameters::port.value(),
+    );
+    let list = offers::find(here, place, true, FI_MSG)?;
+    let info = list.first().ok_or(Errno::ENODATA)?;
+    let fabric = kofi::fabric::<Forgets>(here, info)?;
+
+    let own = cycle::<(Listener, Handled)>()?;
+    let kept = own.clone();
+    // Each connection request stays in the queue.
+    let ready = move |_: InProcess, _: &Arc<EventQueue>| {
+        let _ = &kept;
+        pr_info!("an event\n");
+    };
+    let events = Handled::open(here, &fabric, Attr::default(), ready)?;
+    let listener = Listener::new(here, &fabric, info, Source(0), &events)?;
+    *own.lock() = Some((listener, events));
+
+    let domain = fabric.domain(here, info)?;
+    let queue = Completions::new(here, &domain, 0)?;
+    let own = cycle::<Calls>()?;
+    let kept = own.clone();
+    let calls = queue.on_arrival(here, move |_, queue| {
+        let _ = &kept;
+        while queue.read().is_ok() {}
+    })?;
+    *own.lock() = Some(calls);
+
+    let queue = Completions::new(here, &domain, 0)?;
+    let own = cycle::<Calls>()?;
+    let kept = own.clone();
+    let calls = queue.on_interrupt(here, move |arrived| {
+        let _ = &kept;
+        while arrived.read().is_ok() {}
+    })?;
+    *own.lock() = Some(calls);
+
+    forget(Thread::run(here, c"forgotten", |_| {
+        while !kthread_should_stop() {
+            fsleep(Delta::from_millis(1));
+        }
+    })?);
+    Ok(())
+}

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: GPL-2.0
+# unload.sh DEVICE: modules that are unloaded with something of theirs still running or open. No code of theirs
+# runs behind that, and the log names what they have left.
+
+# ready MODULE PORT PARAMETERS...: loads a consumer, and waits until it listens.
+ready() {
+	_consumer=$1
+	_port=$2
+	shift 2
+	from_here
+	load "$_consumer" addr="$(address_for "$_consumer" "$ADDRESS")" port="$_port" "$@" &&
+		await 10 "$_consumer: ready"
+}
+# told COUNT PATTERN: kOFI says so, as often as that.
+told() { [ "$(kernel_log | grep -v 'lab: | ' | grep -c "kofi: $2")" = "$1" ]; }
+# call PORT: somebody wants to connect, of which the listener that was left there is still told.
+call() { load msg_client addr="$ADDRESS" port="$1" count=1 && sleep 1 && unload msg_client; }
+
+need_module leave_open leave_keep forget_rs msg_client
+device_up "$1" || fail "$1 does not come up"
+load kofi || fail "kofi.ko does not load"
+
+# A consumer in C that closes nothing.
+ready leave_open 7471 leave=1 || fail "leave_open.ko does not load"
+check unloads unload leave_open
+check names_its_event_queue told 1 "eq [0-9]*: left open by module leave_open"
+check names_its_completion_queues told 2 "cq [0-9]*: left open by module leave_open"
+check names_its_provider told 1 "provider leave_open: left open by module leave_open"
+check counts_its_objects told 1 "ep [0-9]*: 7 objects of module leave_open left open"
+# The event of the request calls no handler, and nobody asks the provider.
+check calls_nobody call 7471
+
+# Those who would close them have no reference on kOFI: that is the fabric's.
+check kofi_stays eval '! unload kofi && loaded kofi'
+check closes_late unload leave_keep
+
+# A consumer in safe Rust that drops none of its handles.
+ready forget_rs 7472 || fail "forget_rs.ko does not load"
+check forgets unload forget_rs
+check names_its_thread told 1 "thread forgotten: left open by module forget_rs"
+check names_its_handler_of_events told 1 "eq [0-9]*: left open by module forget_rs"
+check names_its_handlers_of_completions told 2 "cq [0-9]*: left open by module forget_rs"
+check closes_its_objects told 0 ".* objects* of module forget_rs left open"
+unload kofi || fail "kofi.ko does not unload"
