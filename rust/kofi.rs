@@ -128,6 +128,15 @@ impl capi::face::Family for prov::r#loop::Loop {
     type SharedReceive = prov::r#loop::data_path::SharedReceive;
 }
 
+/// Reports the owners of open objects.
+struct Users;
+
+impl rdma::device::Report for Users {
+    fn report(device: &CStr) -> bool {
+        abi::users::report_device(device)
+    }
+}
+
 #[pin_data]
 struct Kofi {
     #[pin]
@@ -135,7 +144,7 @@ struct Kofi {
     #[pin]
     _client: kernel::miscdevice::MiscDeviceRegistration<dev::Client>,
     #[pin]
-    _devices: rdma::device::Registration,
+    _devices: rdma::device::Registration<Users>,
     _lingerers: prov::verbs::Lingerers,
     /// Behind the devices: what is on its way ends with those.
     _handlers: abi::context::Handlers,

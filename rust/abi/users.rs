@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Reports of open objects by owner: those that a module has left open.
+//! Reports of open objects by owner: those that hold up the removal of a device, and those that a module
+//! has left open.
 //!
 //! Reads the [`roster`], and has no data of its own.
 
@@ -8,6 +9,7 @@ use super::{
     kofi_object,
     names,
     roster,
+    KOFI_OBJECT_DOMAIN,
     KOFI_OBJECT_EP,
     KOFI_OBJECT_SEP, //
 };
@@ -88,6 +90,35 @@ fn collect(mut is_wanted: impl FnMut(&kofi_object) -> Result<bool>) -> Result<KV
     Ok(owners)
 }
 
+/// Collects the open objects of the domains of a device, by owner. May sleep.
+fn of_device(device: &CStr) -> Result<KVec<Owned>> {
+    // Numbers grow: each object comes behind its parent.
+    let mut inside = KVec::new();
+    collect(|object| {
+        let is_domain = object.kind == KOFI_OBJECT_DOMAIN
+            && text_of(&object.name).as_bytes() == device.to_bytes();
+        let is_inside = is_domain || inside.binary_search(&object.parent).is_ok();
+        if is_inside {
+            inside.push(object.id, GFP_KERNEL)?;
+        }
+        Ok(is_inside)
+    })
+}
+
+/// Writes to the log who has objects open on a device that is being removed; false if nobody has. May
+/// sleep.
+pub(crate) fn report_device(device: &CStr) -> bool {
+    let owners = of_device(device).unwrap_or_default();
+    for owned in &owners {
+        let action = match owned.pid {
+            0 => "unload it",
+            _ => "end it",
+        };
+        pr_warn!("{device}: {owned} still open; {action} to finish removing the device\n");
+    }
+    !owners.is_empty()
+}
+
 /// Writes to the log what a module has left open whose exit function has run. May sleep.
 pub(super) fn report_module(module: &CStr) {
     let is_its = |object: &kofi_object| {
@@ -103,7 +134,6 @@ mod tests {
     use super::*;
     use crate::abi::{
         KOFI_OBJECT_CQ,
-        KOFI_OBJECT_DOMAIN,
         KOFI_OBJECT_MR, //
     };
     use kernel::str::CString;

@@ -305,6 +305,21 @@ impl Domain {
         self.parts.core.most_elements(form, op, datatype)
     }
 
+    /// Binds an event queue, once: it gets an error event with FI_ENODEV and that source when the device of
+    /// the domain is removed. The removal waits until everything up to the domain has been closed.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL for another fabric's queue, and if one is bound; -FI_ENOMEM.
+    pub fn bind_event_queue(
+        &self,
+        _here: InProcess,
+        queue: &Arc<EventQueue>,
+        source: Source,
+    ) -> Result {
+        self.bind_events(queue, source, 0)
+    }
+
     /// Binds the event queue of endpoints that have none of their own, which is told as `source` when the
     /// device goes away; with FI_REG_MR also of [`Self::registered`]. May sleep.
     ///

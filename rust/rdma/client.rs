@@ -4,8 +4,12 @@
 //!
 //! `DEVICES` guards the list; it is taken for the list alone, never while anything else is called.
 
-use super::device::Device;
+use super::device::{
+    Device,
+    Report, //
+};
 use crate::bindings;
+use core::marker::PhantomData;
 use kernel::{
     error::to_result,
     ffi::{
@@ -41,20 +45,22 @@ static STATE: Atomic<u32> = Atomic::new(NEVER);
 
 /// Keeps the list of devices up to date as long as it lives.
 ///
-/// A module has one. Dropping it waits until no [`Use`](super::device::Use) of any device is left.
+/// A module has one. Dropping it waits until no [`Use`](super::device::Use) of any device is left; `R`
+/// reports who is waited for.
 #[pin_data(PinnedDrop)]
-pub(crate) struct Registration {
+pub(crate) struct Registration<R: Report> {
     #[pin]
     client: Opaque<bindings::ib_client>,
+    _report: PhantomData<fn() -> R>,
 }
 
 // SAFETY: Registering and unregistering have their own locks, in whatever thread they are done.
-unsafe impl Send for Registration {}
+unsafe impl<R: Report> Send for Registration<R> {}
 
 // SAFETY: A shared reference gives access to nothing.
-unsafe impl Sync for Registration {}
+unsafe impl<R: Report> Sync for Registration<R> {}
 
-impl Registration {
+impl<R: Report> Registration<R> {
     /// Registers with the RDMA core, which reports the devices that are there before this returns.
     ///
     /// # Errors
@@ -67,7 +73,7 @@ impl Registration {
                 let client = bindings::ib_client {
                     name: super::OWNER.as_char_ptr(),
                     add: Some(add),
-                    remove: Some(remove),
+                    remove: Some(remove::<R>),
                     rename: Some(rename),
                     ..pin_init::zeroed()
                 };
@@ -78,12 +84,13 @@ impl Registration {
                 to_result(unsafe { bindings::ib_register_client(slot) })
                     .inspect_err(|_| drop(take_list()))
             }),
+            _report: PhantomData,
         })
     }
 }
 
 #[pinned_drop]
-impl PinnedDrop for Registration {
+impl<R: Report> PinnedDrop for Registration<R> {
     fn drop(self: Pin<&mut Self>) {
         // SAFETY: `new` registered this client. When this returns none of its callbacks runs.
         unsafe { bindings::ib_unregister_client(self.client.get()) };
@@ -155,13 +162,13 @@ unsafe extern "C" fn add(raw: *mut bindings::ib_device) -> c_int {
 /// # Safety
 ///
 /// Called by the RDMA core with a device for which [`add`] succeeded, once.
-unsafe extern "C" fn remove(raw: *mut bindings::ib_device, _data: *mut c_void) {
+unsafe extern "C" fn remove<R: Report>(raw: *mut bindings::ib_device, _data: *mut c_void) {
     let device = with_list(|devices| {
         let place = devices.iter().position(|device| device.is(raw))?;
         devices.remove(place).ok()
     });
     if let Some(device) = device {
-        device.retire();
+        device.retire::<R>();
     }
 }
 

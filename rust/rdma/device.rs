@@ -50,8 +50,17 @@ use kernel::{
 /// A device's name has at most this many bytes, the terminating NUL among them.
 pub(crate) const NAME_SIZE: usize = bindings::IB_DEVICE_NAME_MAX as usize;
 
-/// How often a device that waits for its users says so.
-const PATIENCE_MS: u32 = 60_000;
+/// After how long the removal of a device that is still used is reported for the first time.
+const FIRST_REPORT_MS: u32 = 20_000;
+
+/// How often it is reported again.
+const REPORT_MS: u32 = 60_000;
+
+/// Reports for the log who holds up the removal of a device.
+pub(crate) trait Report: 'static {
+    /// Names the owners of what is open on the device of that name; false if there is nothing. May sleep.
+    fn report(device: &CStr) -> bool;
+}
 
 /// A device that kernel code may use, or might have used before it went away.
 ///
@@ -252,8 +261,9 @@ impl Device {
         *self.name.lock() = name;
     }
 
-    /// Lets nobody in any more, tells the watchers, and waits until the last user has left.
-    pub(super) fn retire(&self) {
+    /// Lets nobody in any more, tells the watchers, and waits until the last user has left. Who is waited
+    /// for is reported from time to time.
+    pub(super) fn retire<R: Report>(&self) {
         let busy = {
             let mut users = self.users.lock();
             users.gone = true;
@@ -263,16 +273,20 @@ impl Device {
         if !busy {
             return;
         }
-        let patience = msecs_to_jiffies(PATIENCE_MS);
+        let mut wait = FIRST_REPORT_MS;
         // SAFETY: `idle` was initialised with the device. The last `Use` completes it.
-        while unsafe { kernel::bindings::wait_for_completion_timeout(self.idle.get(), patience) }
-            == 0
+        while unsafe {
+            kernel::bindings::wait_for_completion_timeout(self.idle.get(), msecs_to_jiffies(wait))
+        } == 0
         {
-            pr_warn!(
-                "{} cannot go away: {} objects still use it\n",
-                self.name(),
-                self.users.lock().count
-            );
+            wait = REPORT_MS;
+            let name = self.name();
+            if !R::report(name.as_c_str()) {
+                let count = self.users.lock().count;
+                pr_warn!(
+                    "{name}: {count} uses of the device are left, of objects that are closing\n"
+                );
+            }
         }
     }
 

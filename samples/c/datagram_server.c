@@ -43,6 +43,7 @@ MODULE_PARM_DESC(size, "longest message, and bytes that are lent");
 struct server {
 	struct fid_fabric	*fabric;
 	struct fid_domain	*domain;
+	struct fid_eq		*eq;		/* says when the device is removed */
 	struct fid_av		*av;
 	struct fid_cq		*tx_cq, *rx_cq;
 	struct fid_mr		*lent;
@@ -96,6 +97,10 @@ static int open_server(struct server *server)
 	if (!ret)
 		ret = fi_domain(server->fabric, info, &server->domain, NULL);
 	if (!ret)
+		ret = open_eq(server->fabric, &server->eq);
+	if (!ret)
+		ret = fi_domain_bind(server->domain, &server->eq->fid, 0);
+	if (!ret)
 		ret = fi_av_open(server->domain, &av_attr, &server->av, NULL);
 	if (!ret)
 		ret = fi_cq_open(server->domain, &cq_attr, &server->tx_cq, NULL);
@@ -137,6 +142,8 @@ static void close_server(struct server *server)
 		close_fid(&server->av->fid);
 	if (server->domain)
 		close_fid(&server->domain->fid);
+	if (server->eq)
+		close_fid(&server->eq->fid);
 	if (server->fabric)
 		close_fid(&server->fabric->fid);
 	kfree(server->found);
@@ -144,14 +151,31 @@ static void close_server(struct server *server)
 	kvfree(server->buf);
 }
 
-static int wait_for(struct fid_cq *cq, struct fi_cq_tagged_entry *done)
+/*
+ * Whether the server has to end: the module is unloaded, or the device is
+ * removed, which waits until everything up to the domain has been closed.
+ */
+static int check_end(struct server *server)
+{
+	struct fi_eq_err_entry err = {};
+
+	if (kthread_should_stop())
+		return -FI_EINTR;
+	if (fi_eq_readerr(server->eq, &err, 0) > 0 && err.err == FI_ENODEV)
+		return -FI_ENODEV;
+	return 0;
+}
+
+static int wait_for(struct server *server, struct fid_cq *cq,
+		    struct fi_cq_tagged_entry *done)
 {
 	struct fi_cq_err_entry err = {};
 	ssize_t ret;
 
 	do {
-		if (kthread_should_stop())
-			return -FI_EINTR;
+		ret = check_end(server);
+		if (ret)
+			return ret;
 		ret = fi_cq_sread(cq, done, 1, NULL, TICK);
 	} while (ret == -FI_EAGAIN);
 
@@ -167,7 +191,7 @@ static int settle(struct server *server, int ret)
 {
 	struct fi_cq_tagged_entry done;
 
-	return ret ?: wait_for(server->tx_cq, &done);
+	return ret ?: wait_for(server, server->tx_cq, &done);
 }
 
 static int await_hello(struct server *server)
@@ -246,6 +270,12 @@ static int count(struct server *server, fi_addr_t number, u64 tag)
 	return ret ?: fi_tinject(ep, NULL, 0, number, tag);
 }
 
+/* Other errors are of one client. */
+static bool is_end(int ret)
+{
+	return ret == -FI_EINTR || ret == -FI_ENODEV;
+}
+
 static int serve(struct server *server)
 {
 	struct fi_cq_tagged_entry done;
@@ -253,13 +283,15 @@ static int serve(struct server *server)
 	void *at;
 	int ret;
 
-	ret = wait_for(server->rx_cq, &done);
-	if (ret == -FI_EINTR)
+	ret = wait_for(server, server->rx_cq, &done);
+	if (is_end(ret))
 		return ret;
 	at = done.op_context;
 	if (at == server->hello) {
 		if (!ret)
 			ret = welcome(server);
+		if (is_end(ret))
+			return ret;
 		if (ret)
 			pr_err("hello: %s\n", fi_strerror(ret));
 		return await_hello(server);
@@ -275,7 +307,7 @@ static int serve(struct server *server)
 		else if (done.tag % DATAGRAM_TAGS == DATAGRAM_COUNT)
 			ret = count(server, number, done.tag);
 	}
-	if (ret == -FI_EINTR)
+	if (is_end(ret))
 		return ret;
 	if (ret)
 		pr_err("client %llu: %s\n", number, fi_strerror(ret));

@@ -43,6 +43,12 @@ use kofi::{
             AddressVector,
             Peer, //
         },
+        eq::{
+            self,
+            EventQueue,
+            Kind,
+            Source, //
+        },
         memory::Buffer,
         provider::Tag,
         rdm::{
@@ -149,6 +155,8 @@ struct Client {
 }
 
 struct Server {
+    /// Says when the device is removed.
+    events: Arc<EventQueue>,
     endpoint: Endpoint,
     addresses: Arc<AddressVector>,
     transmits: Arc<Completions>,
@@ -166,6 +174,8 @@ impl Server {
         let info = list.first().ok_or(Errno::ENODATA)?;
         let fabric = kofi::fabric::<DatagramServer>(here, info)?;
         let domain = fabric.domain(here, info)?;
+        let events = fabric.event_queue(here, eq::Attr::default())?;
+        domain.bind_event_queue(here, &events, Source(0))?;
         let addresses = domain.address_vector(here, &PLAIN)?;
         let transmits = Completions::of_datagrams(here, &domain, 0)?;
         let receives = Completions::of_datagrams(here, &domain, 0)?;
@@ -174,6 +184,7 @@ impl Server {
         let endpoint = Endpoint::new(here, &domain, info, &addresses, sides)?;
         let own = Peer::insert(here, &addresses, endpoint.address(here)?)?;
         Ok(Self {
+            events,
             endpoint,
             addresses,
             transmits,
@@ -191,12 +202,12 @@ impl Server {
 
     /// Waits for a message, and does what it asks for. A client's failures are no reason to stop.
     fn serve(&mut self, here: InProcess) -> Result {
-        let done = next(here, &self.receives)?;
+        let done = self.next(here, &self.receives)?;
         let Some(tag) = done.tag else {
             let said = done.result.map(|len| done.buffer.get(..len));
             let hello = said.map(|said| said.and_then(Hello::from_bytes));
             match hello.and_then(|hello| self.welcome(here, &hello.ok_or(Errno::EINVAL)?)) {
-                Err(Errno::EINTR) => return Err(Errno::EINTR),
+                Err(errno @ (Errno::EINTR | Errno::ENODEV)) => return Err(errno),
                 Err(errno) => pr_err!("hello: {}\n", errno),
                 Ok(()) => {}
             }
@@ -204,7 +215,7 @@ impl Server {
         };
         let buffer = match self.answer(here, tag, done) {
             Ok(buffer) => buffer,
-            Err(Errno::EINTR) => return Err(Errno::EINTR),
+            Err(errno @ (Errno::EINTR | Errno::ENODEV)) => return Err(errno),
             Err(errno) => {
                 pr_err!("client {}: {}\n", tag / hello::TAGS, errno);
                 Buffer::new(here, self.size, 0)?
@@ -299,8 +310,25 @@ impl Server {
 
     /// Waits for what has just been started: its buffer.
     fn settled(&self, here: InProcess) -> Result<KBox<Buffer>> {
-        let done = next(here, &self.transmits)?;
+        let done = self.next(here, &self.transmits)?;
         done.result.map(|_| done.buffer)
+    }
+
+    /// The next operation that is over, unless the thread is told to stop before, -FI_EINTR, or the device
+    /// is removed, -FI_ENODEV: the removal waits until the server has closed.
+    fn next(&self, here: InProcess, completions: &Completions) -> Result<Completed> {
+        while !kthread_should_stop() {
+            if let Ok(event) = self.events.next(here, &mut Budget::from_millis(0)) {
+                if let Kind::Error(errno, _) = event.kind() {
+                    return Err(errno);
+                }
+            }
+            match completions.wait(here, &mut Budget::from_millis(TICK)) {
+                Err(Errno::EAGAIN) => {}
+                answer => return answer,
+            }
+        }
+        Err(Errno::EINTR)
     }
 }
 
@@ -309,15 +337,4 @@ fn put<const N: usize>(buffer: &mut Buffer, bytes: [u8; N]) {
     if let Some(room) = buffer.first_chunk_mut() {
         *room = bytes;
     }
-}
-
-/// The next operation that is over, unless the thread is told to stop before: -FI_EINTR.
-fn next(here: InProcess, completions: &Completions) -> Result<Completed> {
-    while !kthread_should_stop() {
-        match completions.wait(here, &mut Budget::from_millis(TICK)) {
-            Err(Errno::EAGAIN) => {}
-            answer => return answer,
-        }
-    }
-    Err(Errno::EINTR)
 }

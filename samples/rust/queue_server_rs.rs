@@ -35,6 +35,7 @@ use kofi::{
     fi::{
         eq::{
             self,
+            Kind,
             Source, //
         },
         memory::Buffer,
@@ -114,7 +115,11 @@ fn run(here: InProcess, tasks: usize) -> Result {
     let mut is_done = false;
     while !kthread_should_stop() {
         match events.next(here, &mut Budget::from_millis(TICK)) {
-            Ok(event) => crowd.take(here, &listener, &events, event)?,
+            Ok(event) => match event.kind() {
+                // The device is removed, which waits until the memory is taken back.
+                Kind::Error(Errno::ENODEV, _) => return Err(Errno::ENODEV),
+                _ => crowd.take(here, &listener, &events, event)?,
+            },
             Err(Errno::EAGAIN) => {}
             Err(errno) => return Err(errno),
         }

@@ -53,5 +53,22 @@ if has_module msg_server && has_module msg_client; then
 	check under_samples timeout -s KILL $((60 * PATIENCE)) /usr/bin/rdma link del "$DEVICE"
 	check client_is_told await 30 "msg_client: done count=[1-9].* errors=1"
 	unload msg_client msg_server || fail "the samples do not unload"
+	again "$1" "$interface" || fail "$DEVICE does not come back"
 fi
+
+# idle SERVER: one that nobody uses closes when it is told, and the deletion ends.
+idle() {
+	from_here
+	load "$1" addr="$(address_for "$1" "$ADDRESS")" && await 30 "$1: ready" || return
+	timeout -s KILL $((60 * PATIENCE)) /usr/bin/rdma link del "$DEVICE" || return
+	unload "$1" && again "$type" "$interface"
+}
+type=$1
+servers="datagram_server datagram_server_rs mem_server mem_server_rs echo_handler echo_handler_rs"
+# Its atomic operations are the device's.
+[ "$type" = siw ] || servers="$servers queue_server_rs"
+for server in $servers; do
+	has_module $server || continue
+	check idle.$server idle $server
+done
 unload kofi || fail "kofi.ko does not unload"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # unload.sh DEVICE: modules that are unloaded with something of theirs still running or open. No code of theirs
-# runs behind that, and the log names what they have left.
+# runs behind that, and the log names what they have left, and what holds up the removal of a device.
 
 # ready MODULE PORT PARAMETERS...: loads a consumer, and waits until it listens.
 ready() {
@@ -16,9 +16,24 @@ told() { [ "$(kernel_log | grep -v 'lab: | ' | grep -c "kofi: $2")" = "$1" ]; }
 # call PORT: somebody wants to connect, of which the listener that was left there is still told.
 call() { load msg_client addr="$ADDRESS" port="$1" count=1 && sleep 1 && unload msg_client; }
 
+# removal: the device goes as soon as the consumer, which does not react, is unloaded.
+removal() {
+	ready leave_open 7473 leave=0 || return
+	timeout -s KILL $((120 * PATIENCE)) /usr/bin/rdma link del "$DEVICE" &
+	_removal=$!
+	await 60 "kofi: $DEVICE: ep [0-9]*: 4 objects of module leave_open still open; unload it to finish removing the device" ||
+		return
+	unload leave_open && wait $_removal
+}
+
 need_module leave_open leave_keep forget_rs msg_client
 device_up "$1" || fail "$1 does not come up"
+interface=$(/usr/bin/rdma link show "$DEVICE/1" 2>/dev/null | sed 's/.*netdev \([^ ]*\).*/\1/')
 load kofi || fail "kofi.ko does not load"
+if [ "$1" != loop ]; then
+	check removal_names_the_owner removal
+	rdma link add "$DEVICE" type "$1" netdev "$interface" && link_active "$DEVICE" || fail "$DEVICE does not come back"
+fi
 
 # A consumer in C that closes nothing.
 ready leave_open 7471 leave=1 || fail "leave_open.ko does not load"
