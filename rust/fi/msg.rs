@@ -56,6 +56,8 @@ mod lent;
 mod listener;
 mod reach;
 mod receives;
+#[cfg(CONFIG_KUNIT = "y")]
+mod tests;
 
 pub use calls::{
     Arrived,
@@ -92,7 +94,7 @@ pub use super::posting::{
 pub enum Direction {
     /// A message was sent.
     Sent,
-    /// A message was received.
+    /// A message was received, or a peer's write with data took the receive.
     Received,
     /// The peer's memory was written.
     Written,
@@ -109,7 +111,7 @@ pub struct Completed {
     pub buffer: KBox<Buffer>,
     /// Which way it went.
     pub direction: Direction,
-    /// How long a received message is, or why there is none.
+    /// How long a received message is, or why there is none; 0 for a peer's write with data, which took a receive.
     pub result: Result<usize>,
     /// Whom a datagram is from, if that is known and told: see [`Completions::of_datagrams`].
     pub from: Option<Name>,
@@ -189,6 +191,10 @@ impl Entry for fi_cq_tagged_entry {
 }
 
 /// A completion queue.
+///
+/// The queue gives back each buffer that was posted, and tells of nothing else. Remote CQ data is not told: that of a
+/// message is dropped, and the entry of a peer's write with data is skipped where it took no receive, as of
+/// [datagrams](super::rdm). Where it took one, as of connected endpoints, the receive is over with 0 bytes.
 pub struct Completions {
     queue: Closing<Arc<CompletionQueue>>,
     claim: Claim,
@@ -259,18 +265,12 @@ impl Completions {
     }
 
     fn read_as<E: Entry>(&self) -> Result<Completed> {
-        loop {
-            let mut slot = Slot::<E>::new();
-            match self.queue.read_by(|queue| E::read(queue, &mut slot)) {
-                Ok(0) => {}
-                Err(Errno::EAVAIL) => match self.failure() {
-                    // Another reader has taken it. Whether there is more is not known.
-                    Err(Errno::EAGAIN) => {}
-                    answer => return answer,
-                },
-                result => return self.success(result, &slot),
-            }
-        }
+        let mut done = None;
+        self.queue.read_by(|queue| {
+            done = Some(self.next::<E>(queue)?);
+            Ok(1)
+        })?;
+        done.ok_or(Errno::EAGAIN)
     }
 
     /// The next operation that is over, for which it waits at most `budget`.
@@ -286,25 +286,45 @@ impl Completions {
     }
 
     fn wait_as<E: Entry>(&self, here: InProcess, budget: &mut Budget) -> Result<Completed> {
-        let mut slot = Slot::<E>::new();
+        let mut done = None;
         let core = &**self.queue.core();
-        match sread(here, core, true, || E::read(core, &mut slot), budget) {
-            Err(Errno::EAVAIL) => self.failure(),
-            result => self.success(result, &slot),
+        let read = || {
+            done = Some(self.next::<E>(core)?);
+            Ok(1)
+        };
+        sread(here, core, true, read, budget)?;
+        done.ok_or(Errno::EAGAIN)
+    }
+
+    /// Reads `queue` up to the next entry that has a buffer.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EAGAIN when there is none.
+    fn next<E: Entry>(&self, queue: &dyn provider::CompletionQueue) -> Result<Completed> {
+        loop {
+            let mut slot = Slot::<E>::new();
+            let told = match E::read(queue, &mut slot) {
+                Ok(0) => return Err(Errno::EAGAIN),
+                Ok(_) => slot.told(),
+                Err(Errno::EAVAIL) => match Self::failure(queue) {
+                    // Another reader has taken it. Whether there is more is not known.
+                    Err(Errno::EAGAIN) => continue,
+                    failure => failure?,
+                },
+                Err(errno) => return Err(errno),
+            };
+            // An entry without a buffer is not of an operation that was posted here: a peer has written data.
+            if let Some(done) = self.completed(told) {
+                return Ok(done);
+            }
         }
     }
 
-    fn success<E: Entry>(&self, result: Result<usize>, slot: &Slot<E>) -> Result<Completed> {
-        match result? {
-            0 => Err(Errno::EAGAIN),
-            _ => self.completed(slot.told()),
-        }
-    }
-
-    fn failure(&self) -> Result<Completed> {
-        let failure = self.queue.core().read_error()?;
+    fn failure(queue: &dyn provider::CompletionQueue) -> Result<Told> {
+        let failure = queue.read_error()?;
         let done = failure.completion;
-        self.completed(Told {
+        Ok(Told {
             context: done.context,
             flags: done.flags,
             source: done.source,
@@ -313,12 +333,13 @@ impl Completions {
         })
     }
 
-    fn completed(&self, told: Told) -> Result<Completed> {
+    /// Turns what the queue tells into the operation that is over; none if nobody here has posted it.
+    fn completed(&self, told: Told) -> Option<Completed> {
         let has_title = self.tells_titles && told.flags & flags::FI_RECV != 0;
         let is_known = has_title && told.source != FI_ADDR_NOTAVAIL;
         let is_tagged = has_title && told.flags & flags::FI_TAGGED != 0;
-        Ok(Completed {
-            buffer: self.claim.reclaim(told.context).ok_or(Errno::EOTHER)?,
+        Some(Completed {
+            buffer: self.claim.reclaim(told.context)?,
             direction: match told.flags & (RECEIVES | flags::FI_WRITE | flags::FI_READ) {
                 bits if bits & RECEIVES != 0 => Direction::Received,
                 flags::FI_WRITE => Direction::Written,
@@ -338,7 +359,8 @@ impl Completions {
 
 impl Drop for Completions {
     fn drop(&mut self) {
-        // No endpoint is bound any more. What took a shared receive stays when its endpoint closes.
+        // No endpoint is bound any more. What took a shared receive stays when its endpoint closes. The only
+        // error of a read is that nothing is left.
         while self.read().is_ok() {}
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A provider of fabrics and domains on which there is nothing but regions, which no operation uses: for
-//! tests of what needs no device.
+//! A provider of fabrics and domains on which there is nothing but regions, which no operation uses, and
+//! completion queues, into which a test puts what is read: for tests of what needs no device.
 
 use super::{
     atomic::{
@@ -9,8 +9,19 @@ use super::{
         Form,
         Op, //
     },
-    card::Owner,
-    cq,
+    card::{
+        Owner,
+        Told, //
+    },
+    cq::{
+        self,
+        Completion,
+        Entries,
+        Failure,
+        Interrupts,
+        Outcome,
+        Outcomes, //
+    },
     domain::Domain,
     eq::{
         Notice,
@@ -42,11 +53,16 @@ use crate::abi::{
     },
     namespace::Namespace,
     serial::Threading,
+    Errno,
     Result, //
     FI_KEY_NOTAVAIL,
 };
-use core::any::Any;
+use core::{
+    any::Any,
+    mem::MaybeUninit, //
+};
 use kernel::{
+    new_spinlock,
     prelude::*,
     sync::{
         atomic::{
@@ -54,7 +70,8 @@ use kernel::{
             Atomic,
             Full, //
         },
-        Arc, //
+        Arc,
+        SpinLock, //
     }, //
 };
 
@@ -158,9 +175,16 @@ impl provider::Domain for Part {
 
     fn completion_queue(
         self: Arc<Self>,
-        _attr: &cq::Attr,
+        attr: &cq::Attr,
     ) -> Result<Arc<dyn provider::CompletionQueue>> {
-        not_implemented()
+        let outcomes = Outcomes::new(attr.size)?;
+        Ok(Arc::pin_init(
+            pin_init!(Queue {
+                outcomes <- new_spinlock!(outcomes, "kofi::nothing::Queue"),
+                interrupts <- Interrupts::new(),
+            }),
+            GFP_KERNEL,
+        )?)
     }
 
     fn endpoint(
@@ -196,4 +220,95 @@ impl provider::MemoryRegion for Part {
     fn key(&self) -> u64 {
         FI_KEY_NOTAVAIL
     }
+}
+
+/// A completion queue of as many entries as it was opened for.
+#[pin_data]
+pub(super) struct Queue {
+    #[pin]
+    outcomes: SpinLock<Outcomes>,
+    #[pin]
+    interrupts: Interrupts,
+}
+
+impl Queue {
+    /// Puts an outcome into the queue of this provider's that `core` is.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL for a queue of another provider's.
+    pub(super) fn put(core: &dyn provider::CompletionQueue, outcome: Outcome) -> Result {
+        let queue = core.as_any().downcast_ref::<Self>().ok_or(Errno::EINVAL)?;
+        queue.outcomes.lock().push(outcome);
+        queue.interrupts.arrived();
+        Ok(())
+    }
+
+    fn take<E: From<Completion>>(&self, room: &mut [MaybeUninit<E>]) -> Result<usize> {
+        let mut outcomes = self.outcomes.lock();
+        let mut count = 0;
+        for into in room {
+            let Some(Outcome::Done(done)) = outcomes.first() else {
+                break;
+            };
+            into.write(E::from(*done));
+            outcomes.pop();
+            count += 1;
+        }
+        match (count, outcomes.first()) {
+            (0, None) => Err(Errno::EAGAIN),
+            (0, Some(Outcome::Failed(_))) => Err(Errno::EAVAIL),
+            (count, _) => Ok(count),
+        }
+    }
+}
+
+impl provider::CompletionQueue for Queue {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
+        self
+    }
+
+    fn read(&self, entries: Entries<'_>) -> Result<usize> {
+        match entries {
+            Entries::Context(room) => self.take(room),
+            Entries::Msg(room) => self.take(room),
+            Entries::Data(room) => self.take(room),
+            Entries::Tagged(room) => self.take(room),
+            Entries::Sourced(room) => self.take(room),
+        }
+    }
+
+    fn read_error(&self) -> Result<Failure> {
+        let mut outcomes = self.outcomes.lock();
+        let failure = outcomes.first().and_then(Outcome::failed);
+        let failure = failure.ok_or(Errno::EAGAIN)?;
+        outcomes.pop();
+        Ok(failure)
+    }
+
+    fn progress(&self) {}
+
+    fn arm(&self) -> bool {
+        self.has_put_off()
+    }
+
+    fn has_put_off(&self) -> bool {
+        !self.outcomes.lock().is_empty()
+    }
+
+    fn interrupts(&self) -> &Interrupts {
+        &self.interrupts
+    }
+
+    fn tell(&self, _told: &mut Told<'_>) {}
+
+    fn describe(&self, _prov_errno: i32) -> &'static CStr {
+        c""
+    }
+
+    fn close(&self) {}
 }

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Tests of what a completion queue gives back, over a queue of no device.
+
+use super::super::{
+    cq::{
+        Completion,
+        Failure,
+        Outcome, //
+    },
+    nothing::{
+        domain,
+        Queue,
+        HERE, //
+    },
+};
+use super::*;
+
+/// Entries of a queue.
+const SIZE: usize = 8;
+
+/// The flags of the entry for a peer's write with data.
+const WRITTEN: u64 = flags::FI_RMA | flags::FI_REMOTE_WRITE | flags::FI_REMOTE_CQ_DATA;
+
+#[kunit_tests(kofi_fi_msg)]
+mod tests {
+    use super::*;
+
+    /// Opens a queue of each kind in `domain`.
+    fn queues(domain: &Arc<Domain>) -> Result<[Arc<Completions>; 2]> {
+        Ok([
+            Completions::new(HERE, domain, SIZE)?,
+            Completions::of_datagrams(HERE, domain, SIZE)?,
+        ])
+    }
+
+    fn put(queue: &Completions, context: Context, flags: u64, len: usize) -> Result {
+        let done = Completion {
+            len,
+            ..Completion::of(context, flags)
+        };
+        Queue::put(&**queue.queue.core(), Outcome::Done(done))
+    }
+
+    fn fail(queue: &Completions, context: Context, flags: u64, errno: Errno) -> Result {
+        let failure = Failure {
+            completion: Completion::of(context, flags),
+            dropped: 0,
+            errno,
+            prov_errno: 0,
+            stranger: None,
+        };
+        Queue::put(&**queue.queue.core(), Outcome::Failed(failure))
+    }
+
+    /// Posts a buffer that keeps `domain` open, and returns its context.
+    fn post(domain: &Arc<Domain>, tag: u64) -> Result<Context> {
+        let buffer = Buffer::registered(HERE, domain, 1, tag)?;
+        let given = Buffer::give(buffer, 1, domain, |_, _, context| Ok(context));
+        Ok(given?)
+    }
+
+    /// Puts the write of a peer that took no receive in front of a receive, and two behind it.
+    fn put_writes_and_a_receive(queue: &Completions, domain: &Arc<Domain>) -> Result {
+        put(queue, Context::NULL, WRITTEN, 0)?;
+        put(queue, post(domain, 7)?, flags::FI_RECV | flags::FI_MSG, 1)?;
+        put(queue, Context::NULL, WRITTEN, 0)?;
+        put(queue, Context::NULL, WRITTEN, 0)
+    }
+
+    fn is_the_receive(done: &Completed) -> bool {
+        done.buffer.tag == 7 && done.direction == Direction::Received && done.result == Ok(1)
+    }
+
+    #[test]
+    fn rma_01_a_read_skips_a_write_with_data_that_took_no_receive() -> Result {
+        let domain = domain()?;
+        for queue in queues(&domain)? {
+            put_writes_and_a_receive(&queue, &domain)?;
+            assert!(queue.read().is_ok_and(|done| is_the_receive(&done)));
+            assert_eq!(queue.read().err(), Some(Errno::EAGAIN));
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn rma_01_a_wait_skips_a_write_with_data_that_took_no_receive() -> Result {
+        let domain = domain()?;
+        for queue in queues(&domain)? {
+            put_writes_and_a_receive(&queue, &domain)?;
+            let mut budget = Budget::from_millis(10_000);
+            let done = queue.wait(HERE, &mut budget);
+            assert!(done.is_ok_and(|done| is_the_receive(&done)));
+            let mut budget = Budget::from_millis(1);
+            let done = queue.wait(HERE, &mut budget);
+            assert_eq!(done.err(), Some(Errno::EAGAIN));
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn rma_01_a_write_with_data_that_took_a_receive_has_no_bytes() -> Result {
+        let domain = domain()?;
+        for queue in queues(&domain)? {
+            put(&queue, post(&domain, 7)?, WRITTEN, 100)?;
+            let done = queue.read()?;
+            assert_eq!(done.result, Ok(0));
+            assert!(done.buffer.tag == 7 && done.direction == Direction::Received);
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn cq_07_a_failure_is_read_behind_a_write_with_data() -> Result {
+        let domain = domain()?;
+        for queue in queues(&domain)? {
+            put(&queue, Context::NULL, WRITTEN, 0)?;
+            fail(&queue, post(&domain, 9)?, flags::FI_RECV, Errno::ETRUNC)?;
+            put(&queue, post(&domain, 7)?, flags::FI_RECV, 1)?;
+            let done = queue.read()?;
+            assert!(done.buffer.tag == 9 && done.result == Err(Errno::ETRUNC));
+            assert!(queue.read().is_ok_and(|done| is_the_receive(&done)));
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn close_01_a_dropped_queue_frees_all_unread_buffers() -> Result {
+        for at in 0..2 {
+            let domain = domain()?;
+            let queue = queues(&domain)?.into_iter().nth(at).ok_or(Errno::EINVAL)?;
+            put_writes_and_a_receive(&queue, &domain)?;
+            fail(&queue, Context::NULL, WRITTEN, Errno::EIO)?;
+            fail(&queue, post(&domain, 9)?, flags::FI_RECV, Errno::ETRUNC)?;
+            put(&queue, post(&domain, 7)?, flags::FI_RECV, 1)?;
+            assert_eq!(domain.close(), Err(Errno::EBUSY));
+            drop(queue);
+            // Each buffer's region has kept it open.
+            assert_eq!(domain.close(), Ok(()));
+        }
+        Ok(())
+    }
+}
