@@ -12,6 +12,8 @@ mod range;
 mod shared;
 mod shown;
 mod table;
+#[cfg(CONFIG_KUNIT = "y")]
+mod tests;
 mod vacant;
 
 pub use later::Tell;
@@ -459,11 +461,14 @@ impl AddressVector {
     }
 
     /// What completions tell of a peer: its identifier if it has one, else its `fi_addr_t`. Any context.
+    ///
+    /// A handle of FI_AV_MAP that was removed stays what it is: it has no identifier of the address that took
+    /// its index.
     pub fn reported(&self, addr: fi_addr_t) -> fi_addr_t {
         let id = self
             .parts(addr)
             .ok()
-            .and_then(|(index, _)| self.table.id(index));
+            .and_then(|(index, generation)| self.table.id(index, generation));
         id.unwrap_or(addr)
     }
 

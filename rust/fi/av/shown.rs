@@ -61,7 +61,7 @@ impl Tell for Shown {
                 if batch.len() == most {
                     return Some(true);
                 }
-                let id = self.table.id(index);
+                let id = self.table.id(index, Some(spot.generation));
                 let mut told = kofi_address {
                     fi_addr: self.kind.to_addr(spot),
                     user_id: id.unwrap_or(0),

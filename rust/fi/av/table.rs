@@ -52,7 +52,8 @@ use kernel::{
     sync::{
         atomic::{
             Atomic,
-            Relaxed, //
+            Relaxed,
+            Release, //
         },
         new_mutex,
         Mutex,
@@ -121,7 +122,7 @@ impl Default for Wide {
     }
 }
 
-/// The identifier that the consumer has given to an entry.
+/// The identifier that the consumer has given to an entry. It is written before HAS_ID, and read behind it.
 struct Id(Atomic<u64>);
 
 impl Default for Id {
@@ -265,13 +266,26 @@ impl Table {
         self.find_key(&self.key(address))
     }
 
-    /// The identifier that was given to the entry at an index, if one was. Any context.
-    pub(super) fn id(&self, index: u32) -> Option<u64> {
+    /// Returns the consumer's identifier of the entry at an index, in that generation if one is given, if it
+    /// has one. Any context.
+    pub(super) fn id(&self, index: u32, generation: Option<u32>) -> Option<u64> {
         let entry = self.entries.get(index)?;
-        if read_once(&entry.users) & HAS_ID == 0 {
-            return None;
+        loop {
+            let stamp = load_acquire(&entry.stamp);
+            let spot = Spot::of(index, stamp);
+            if stamp % 2 == 0 || generation.is_some_and(|wanted| wanted != spot.generation) {
+                return None;
+            }
+            // Acquire: pairs with the release of `insert_again`, which gives an identifier under the same stamp.
+            let id = match load_acquire(&entry.users) & HAS_ID {
+                0 => None,
+                _ => Some(read_once(&self.ids.get(index)?.0)),
+            };
+            read_barrier();
+            if read_once(&entry.stamp) == stamp {
+                return id;
+            }
         }
-        Some(read_once(&self.ids.get(index)?.0))
     }
 
     /// How often the entry at an index has been inserted and not removed; none where nothing is or has
@@ -432,9 +446,10 @@ impl Writing<'_> {
             None => None,
             Some(words) => Some((table.wide.make(index)?, words)),
         };
-        if let Some(id) = id {
-            table.ids.make(index)?.0.store(id, Relaxed);
-        }
+        let id = match id {
+            None => None,
+            Some(id) => Some((&table.ids.make(index)?.0, id)),
+        };
         // Nothing fails from here on.
         if index == self.writer.top {
             self.writer.top += 1;
@@ -452,6 +467,11 @@ impl Writing<'_> {
                 .zip(words)
                 .for_each(|(wide, word)| wide.store(*word, Relaxed));
         }
+        if let Some((place, id)) = id {
+            place.store(id, Relaxed);
+        }
+        // Relaxed: the new stamp is the release, and whoever sees one of these stores sees that the old stamp
+        // has gone.
         entry.users.store(1 | id.map_or(0, |_| HAS_ID), Relaxed);
         store_release(&entry.stamp, stamp);
         table.count.add(1);
@@ -470,7 +490,8 @@ impl Writing<'_> {
             self.table.ids.make(spot.index)?.0.store(id, Relaxed);
             has_id = HAS_ID;
         }
-        entry.users.store((users + 1) | has_id, Relaxed);
+        // Release: the stamp stays, so whoever sees HAS_ID sees the identifier by this.
+        entry.users.store((users + 1) | has_id, Release);
         Ok(spot)
     }
 
@@ -499,12 +520,14 @@ impl Writing<'_> {
         let entry = self.table.entries.get(index).ok_or(Errno::EINVAL)?;
         let users = read_once(&entry.users);
         if users & !HAS_ID > 1 {
-            entry.users.store(users - 1, Relaxed);
+            // Release: as of `insert_again`, whose store this takes the place of.
+            entry.users.store(users - 1, Release);
             return Ok(());
         }
         self.unlink(entry, index);
-        entry.users.store(0, Relaxed);
         store_release(&entry.stamp, read_once(&entry.stamp).wrapping_add(1));
+        // Release: whoever finds that there is no identifier any more finds that the stamp has gone on.
+        entry.users.store(0, Release);
         self.table.count.add(-1);
         if generation + 1 < self.table.most_generations {
             self.writer.vacant.add(index);

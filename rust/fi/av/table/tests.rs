@@ -244,13 +244,13 @@ mod suite {
         let table = table(u32::MAX).map_err(|_| ENOMEM)?;
         assert!(table.write().insert(&v4(0), None).is_ok());
         assert!(table.write().insert(&v4(1), Some(77)).is_ok());
-        assert_eq!(table.id(0), None);
-        assert_eq!(table.id(1), Some(77));
+        assert_eq!(table.id(0, None), None);
+        assert_eq!(table.id(1, None), Some(77));
         // The last that was given counts.
         assert!(table.write().insert(&v4(1), Some(78)).is_ok());
-        assert_eq!(table.id(1), Some(78));
+        assert_eq!(table.id(1, None), Some(78));
         assert!(table.write().insert(&v4(1), None).is_ok());
-        assert_eq!(table.id(1), Some(78));
+        assert_eq!(table.id(1, None), Some(78));
         for _ in 0..3 {
             assert!(remove(&table, 1, None).is_ok());
         }
@@ -258,8 +258,29 @@ mod suite {
             .write()
             .insert(&v4(2), None)
             .is_ok_and(|spot| spot.index == 1));
-        assert_eq!(table.id(1), None);
-        assert_eq!(table.id(5000), None);
+        assert_eq!(table.id(1, None), None);
+        assert_eq!(table.id(5000, None), None);
+        Ok(())
+    }
+
+    #[test]
+    fn av_22_an_identifier_is_of_one_generation() -> kernel::error::Result {
+        let table = table(u32::MAX).map_err(|_| ENOMEM)?;
+        for (generation, id) in [(0, Some(77)), (1, Some(78)), (2, None), (3, Some(79))] {
+            let spot = table.write().insert(&v4(generation), id);
+            assert!(
+                spot == Ok(Spot {
+                    index: 0,
+                    generation
+                })
+            );
+            assert_eq!(table.id(0, Some(generation)), id);
+            assert_eq!(table.id(0, Some(generation + 1)), None);
+            assert!(generation == 0 || table.id(0, Some(generation - 1)).is_none());
+            assert!(remove(&table, 0, None).is_ok());
+            assert_eq!(table.id(0, Some(generation)), None);
+            assert_eq!(table.id(0, None), None);
+        }
         Ok(())
     }
 
@@ -294,6 +315,10 @@ mod suite {
                         if there.is_some_and(|(have, _)| !is_one(have)) {
                             let _ = wrong.fetch_add(1u32, Relaxed);
                         }
+                        let id = found.and_then(|spot| table.id(spot.index, Some(spot.generation)));
+                        if id.is_some_and(|id| id != u64::from(number)) {
+                            let _ = wrong.fetch_add(1u32, Relaxed);
+                        }
                     }
                     // Long enough to give the CPU away.
                     fsleep(Delta::from_micros(50));
@@ -307,7 +332,9 @@ mod suite {
             let number = STAY + random.below(5 * STAY);
             let mut writing = table.write();
             if random.below(2) == 0 {
-                failed += u32::from(writing.insert(&address(number), None).is_err());
+                // Every other address has its own number as its identifier.
+                let id = (number % 2 == 0).then_some(u64::from(number));
+                failed += u32::from(writing.insert(&address(number), id).is_err());
             } else {
                 let there = writing.spot(number, None);
                 let _ = there.and_then(|spot| writing.remove(spot));
