@@ -128,11 +128,12 @@ impl<T> OnceBox<T> {
             // INVARIANT: `self` has taken the box over.
             // SAFETY: By the invariant.
             Ok(_) => Ok(unsafe { &*made }),
-            Err(theirs) => {
+            Err(_) => {
                 // SAFETY: It came from `into_raw` just now, and was not taken over.
                 drop(unsafe { KBox::from_raw(made) });
-                // SAFETY: By the invariant.
-                Err(unsafe { &*theirs })
+                // A cmpxchg that fails orders nothing: what is in the box is read behind an acquire.
+                // SAFETY: By the invariant; it was not null.
+                Err(unsafe { &*load_acquire(&self.0) })
             }
         }
     }

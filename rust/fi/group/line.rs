@@ -23,6 +23,7 @@ use kernel::{
             Relaxed,
             Release, //
         },
+        barrier::smp_mb,
         static_lock_class,
         Arc, //
     }, //
@@ -150,10 +151,16 @@ impl Watch {
         self.number
     }
 
-    /// Goes to the end of the line, if it does not stand there. Any context.
+    /// Goes to the end of the line, if it does not stand there. Whoever looks at the member when it has been
+    /// called sees what the caller has stored before this. Any context.
     pub(super) fn stand(&self) {
-        if self.next.cmpxchg(AWAY, NOBODY, Full).is_err() {
-            return;
+        while self.next.cmpxchg(AWAY, NOBODY, Full).is_err() {
+            // A cmpxchg that fails orders nothing. This pairs with the Full of `leave`: it stands still behind
+            // the barrier, or it has left before what the caller has stored was seen, and comes again.
+            smp_mb(Full);
+            if self.next.load(Relaxed) != AWAY {
+                return;
+            }
         }
         let mut top = self.line.top.load(Relaxed);
         loop {
@@ -167,7 +174,7 @@ impl Watch {
 
     /// It has been called: what it is told from now on makes it stand again. Any context.
     pub(super) fn leave(&self) {
-        // Full: who told it before, and found it standing, is seen to have had something.
+        // Full: who told it before, and found it standing, is seen to have had something. Pairs with `stand`.
         let _ = self.next.xchg(AWAY, Full);
     }
 }

@@ -423,6 +423,8 @@ impl Entry {
         // SAFETY: By this function's safety requirement: it is there until this has brought it to `OUT`.
         let this = unsafe { &*entry };
         if this.state.cmpxchg(QUEUED, STARTING, Full).is_err() {
+            // A cmpxchg that fails orders nothing: what the peer has done to it is seen behind an acquire.
+            let _ = this.state.load(Acquire);
             // SAFETY: The peer has given it back.
             unsafe {
                 Self::give_back(entry);
