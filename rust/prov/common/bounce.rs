@@ -169,7 +169,7 @@ impl Runs {
     ///
     /// # Safety
     ///
-    /// It is posted with the operation that this memory is of.
+    /// What is posted with it is over before the operation that this memory is of.
     unsafe fn piece(&self, at: usize, len: usize) -> Result<Option<Segment>> {
         let mut first = None;
         self.each(at, len, |run, before| {
@@ -198,32 +198,45 @@ impl Outgoing {
     /// None.
     pub(in crate::prov) const NOTHING: Self = Self(Runs::NONE);
 
-    /// That of a send which is under way as long as this is there.
+    /// Takes the memory of an operation that sends.
     ///
     /// # Errors
     ///
     /// -FI_EINVAL for more than [`MOST_PARTS`], and for what is no memory of the kernel's; -FI_EMSGSIZE.
+    ///
+    /// # Safety
+    ///
+    /// What this returns is dropped before the operation is over.
     #[inline(always)]
-    pub(in crate::prov) fn new(memory: Memory<'_>) -> Result<Self> {
-        // INVARIANT: By this function's contract.
+    pub(in crate::prov) unsafe fn new(memory: Memory<'_>) -> Result<Self> {
+        // INVARIANT: By this function's safety requirement, and the invariant of segments.
         Ok(Self(Runs::new(memory, When::Later)?))
     }
 
-    /// That of a send that is over when its poster goes on, which may be on a stack.
+    /// Takes memory that is read while it is posted, which may be on a stack.
     ///
     /// # Errors
     ///
     /// As of [`Self::new`], but for the stack.
+    ///
+    /// # Safety
+    ///
+    /// What this returns is dropped before the call that posts has returned.
     #[inline(always)]
-    pub(in crate::prov) fn at_once(memory: Memory<'_>) -> Result<Self> {
-        // INVARIANT: By this function's contract.
+    pub(in crate::prov) unsafe fn at_once(memory: Memory<'_>) -> Result<Self> {
+        // INVARIANT: By this function's safety requirement, and the invariant of segments.
         Ok(Self(Runs::new(memory, When::AtOnce)?))
     }
 
-    /// That of a part of a region, for as long as it cannot be closed.
+    /// Takes a part of a region, which was looked at when it was registered.
+    ///
+    /// # Safety
+    ///
+    /// What this returns is dropped before the region is closed, or before the operation is over that `part`
+    /// was posted with.
     #[inline]
-    pub(in crate::prov) fn of_region(part: &Segment) -> Self {
-        // INVARIANT: It was looked at when it was registered.
+    pub(in crate::prov) unsafe fn of_region(part: &Segment) -> Self {
+        // INVARIANT: By this function's safety requirement.
         Self(Runs::of_region(part))
     }
 
@@ -256,19 +269,27 @@ impl Outgoing {
         self.0.len()
     }
 
-    /// The first part of what a device is to read of `len` bytes from `at` on, for this operation.
+    /// The first part of what a device is to read of `len` bytes from `at` on.
     ///
     /// # Errors
     ///
     /// -FI_EINVAL for what is not there any more.
-    pub(in crate::prov) fn piece(&self, at: usize, len: usize) -> Result<Option<Segment>> {
-        // SAFETY: By the invariant, and what the caller says.
+    ///
+    /// # Safety
+    ///
+    /// What is posted with it is over before the operation that this memory is of.
+    pub(in crate::prov) unsafe fn piece(&self, at: usize, len: usize) -> Result<Option<Segment>> {
+        // SAFETY: By this function's safety requirement.
         unsafe { self.0.piece(at, len) }
     }
 
-    /// All of it, to be registered for this operation; what is behind the last part is empty.
-    pub(in crate::prov) fn parts(&self) -> [Segment; MOST_PARTS] {
-        // SAFETY: By the invariant, and what the caller says.
+    /// All of it, to be registered; what is behind the last part is empty.
+    ///
+    /// # Safety
+    ///
+    /// The region is closed before the operation is over that this memory is of.
+    pub(in crate::prov) unsafe fn parts(&self) -> [Segment; MOST_PARTS] {
+        // SAFETY: By the invariant, and this function's safety requirement.
         let part = |run: Run| unsafe { Segment::new(run.addr as *mut _, run.len) };
         self.0.runs.map(part)
     }
@@ -296,12 +317,19 @@ pub(in crate::prov) struct Lent {
 }
 
 impl Lent {
-    /// That of an operation which is under way as long as this is there.
+    /// Takes the memory of an operation.
     ///
     /// # Errors
     ///
     /// As of [`Outgoing::new`].
-    pub(in crate::prov) fn new(memory: Memory<'_>, descriptors: &[Descriptor]) -> Result<Self> {
+    ///
+    /// # Safety
+    ///
+    /// What this returns is dropped before the operation is over.
+    pub(in crate::prov) unsafe fn new(
+        memory: Memory<'_>,
+        descriptors: &[Descriptor],
+    ) -> Result<Self> {
         let mut given = descriptors.iter().copied();
         let mut taken = [Descriptor::NONE; MOST_PARTS];
         let mut free = taken.iter_mut();
@@ -313,17 +341,24 @@ impl Lent {
             }
             Ok(())
         })?;
-        // INVARIANT: By this function's contract; empty parts have been left out of both.
+        // INVARIANT: By this function's safety requirement; empty parts have been left out of both.
         Ok(Self {
             runs,
             descriptors: taken,
         })
     }
 
-    /// Has `post` post it, with this operation.
-    pub(in crate::prov) fn lend<R>(&self, post: impl FnOnce(Memory<'_>, &[Descriptor]) -> R) -> R {
+    /// Has `post` post it.
+    ///
+    /// # Safety
+    ///
+    /// What `post` posts with it is over before the operation that this memory is of.
+    pub(in crate::prov) unsafe fn lend<R>(
+        &self,
+        post: impl FnOnce(Memory<'_>, &[Descriptor]) -> R,
+    ) -> R {
         let count = self.runs.runs.iter().filter(|run| run.len > 0).count();
-        // SAFETY: By the invariant, and what the caller says.
+        // SAFETY: By the invariant, and this function's safety requirement.
         let part = |run: Run| unsafe { Segment::new(run.addr as *mut _, run.len) };
         let parts = self.runs.runs.map(part);
         let parts = parts.get(..count).unwrap_or(&[]);
@@ -343,38 +378,57 @@ impl Incoming {
     /// None.
     pub(in crate::prov) const NOWHERE: Self = Self(Runs::NONE);
 
-    /// That of a receive which is under way as long as this is there.
+    /// Takes the memory of an operation that receives.
     ///
     /// # Errors
     ///
     /// As of [`Outgoing::new`].
+    ///
+    /// # Safety
+    ///
+    /// What this returns is dropped before the operation is over, and nothing else writes to the memory until
+    /// then.
     #[inline(always)]
-    pub(in crate::prov) fn new(memory: Memory<'_>) -> Result<Self> {
-        // INVARIANT: By this function's contract.
+    pub(in crate::prov) unsafe fn new(memory: Memory<'_>) -> Result<Self> {
+        // INVARIANT: By this function's safety requirement, and the invariant of segments.
         Ok(Self(Runs::new(memory, When::Later)?))
     }
 
-    /// That of a part of a region, for as long as it cannot be closed.
+    /// Takes a part of a region, which was looked at when it was registered. Whoever else writes to it meanwhile
+    /// gets one thing or the other.
+    ///
+    /// # Safety
+    ///
+    /// As of [`Outgoing::of_region`].
     #[inline]
-    pub(in crate::prov) fn of_region(part: &Segment) -> Self {
-        // INVARIANT: It was looked at when it was registered. Whoever else writes to it meanwhile gets one thing
-        // or the other.
+    pub(in crate::prov) unsafe fn of_region(part: &Segment) -> Self {
+        // INVARIANT: By this function's safety requirement.
         Self(Runs::of_region(part))
     }
 
     /// All of it, for whoever receives into it in this operation's place; what is behind the last part is empty.
-    pub(in crate::prov) fn parts(&self) -> [Segment; MOST_PARTS] {
-        // SAFETY: By the invariant, and what the caller says.
+    ///
+    /// # Safety
+    ///
+    /// That receive is over before the operation that this memory is of, and this is used no more.
+    pub(in crate::prov) unsafe fn parts(&self) -> [Segment; MOST_PARTS] {
+        // SAFETY: By the invariant, and this function's safety requirement.
         let part = |run: Run| unsafe { Segment::new(run.addr as *mut _, run.len) };
         self.0.runs.map(part)
     }
 
-    /// That of a test's.
+    /// Takes the memory of a test.
+    ///
+    /// # Safety
+    ///
+    /// What this returns is dropped before `bytes` is used again.
     #[cfg(CONFIG_KUNIT = "y")]
-    pub(in crate::prov) fn of_bytes(bytes: &mut [u8]) -> Result<Self> {
-        // SAFETY: It lives as long as the test, which uses nothing else of it.
-        let segment = unsafe { Segment::new(bytes.as_mut_ptr().cast(), bytes.len()) };
-        Self::new(Memory::Segments(core::slice::from_ref(&segment)))
+    pub(in crate::prov) unsafe fn of_bytes(bytes: &mut [u8]) -> Result<Self> {
+        // SAFETY: By this function's safety requirement.
+        unsafe {
+            let segment = Segment::new(bytes.as_mut_ptr().cast(), bytes.len());
+            Self::new(Memory::Segments(core::slice::from_ref(&segment)))
+        }
     }
 
     /// How many bytes it has.
@@ -402,13 +456,17 @@ impl Incoming {
         Self(cut)
     }
 
-    /// The first part of what a device is to write of `len` bytes from `at` on, for this operation.
+    /// The first part of what a device is to write of `len` bytes from `at` on.
     ///
     /// # Errors
     ///
     /// -FI_EINVAL for what is not there any more.
-    pub(in crate::prov) fn piece(&self, at: usize, len: usize) -> Result<Option<Segment>> {
-        // SAFETY: By the invariant, and what the caller says.
+    ///
+    /// # Safety
+    ///
+    /// What is posted with it is over before the operation that this memory is of, and before this is written to.
+    pub(in crate::prov) unsafe fn piece(&self, at: usize, len: usize) -> Result<Option<Segment>> {
+        // SAFETY: By this function's safety requirement.
         unsafe { self.0.piece(at, len) }
     }
 
@@ -491,11 +549,21 @@ mod tests {
         Ok(bytes)
     }
 
-    /// What lies at `at`.
+    /// What lies at `at`, for a test that keeps the bytes longer than what it makes of this.
     fn segment(bytes: &mut [u8], at: usize, len: usize) -> Segment {
         let start = bytes.as_mut_ptr().wrapping_add(at);
-        // SAFETY: The memory lives as long as the test, which uses nothing else of it.
+        // SAFETY: The bytes of a test live as long as what it makes of them.
         unsafe { Segment::new(start.cast(), len) }
+    }
+
+    fn outgoing(parts: &[Segment]) -> Result<Outgoing> {
+        // SAFETY: The bytes of a test live as long as what it makes of them.
+        unsafe { Outgoing::new(Memory::Segments(parts)) }
+    }
+
+    fn incoming(parts: &[Segment]) -> Result<Incoming> {
+        // SAFETY: As of `outgoing`; nothing else writes to them until it has been looked at.
+        unsafe { Incoming::new(Memory::Segments(parts)) }
     }
 
     #[test]
@@ -522,7 +590,7 @@ mod tests {
             }
             let parts: [Segment; MOST_PARTS] =
                 core::array::from_fn(|at| segment(&mut there, starts[at], lens[at]));
-            let outgoing = Outgoing::new(Memory::Segments(&parts))?;
+            let outgoing = outgoing(&parts)?;
             assert_eq!(outgoing.len(), expected.len());
             let from = random.below(expected.len() as u64 + 2) as usize;
             let len = random.below(LEN as u64) as usize;
@@ -534,7 +602,7 @@ mod tests {
             let parts = core::array::from_fn::<_, MOST_PARTS, _>(|at| {
                 segment(&mut back, starts[at], lens[at])
             });
-            let incoming = Incoming::new(Memory::Segments(&parts))?;
+            let incoming = incoming(&parts)?;
             assert_eq!(incoming.len(), expected.len());
             assert_eq!(incoming.write(from, &packet[..copied]), copied);
             let mut left = expected.len();
@@ -556,7 +624,7 @@ mod tests {
     fn what_does_not_fit_is_left_alone() -> Result {
         let mut there = VVec::from_elem(0, 16, GFP_KERNEL)?;
         let parts = [segment(&mut there, 2, 3), segment(&mut there, 9, 2)];
-        let incoming = Incoming::new(Memory::Segments(&parts))?;
+        let incoming = incoming(&parts)?;
         assert_eq!(incoming.write(0, &[1; 16]), 5);
         assert_eq!(*there, [0, 0, 1, 1, 1, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0]);
         assert_eq!(incoming.write(4, &[2; 16]), 1);
@@ -578,16 +646,15 @@ mod tests {
             unsafe { Segment::new(ptr::null_mut(), 8) },
         ];
         for segment in wrong {
-            let memory = Memory::Segments(core::slice::from_ref(&segment));
-            assert!(Incoming::new(memory).is_err());
-            assert!(Outgoing::new(memory).is_err());
+            assert!(incoming(core::slice::from_ref(&segment)).is_err());
+            assert!(outgoing(core::slice::from_ref(&segment)).is_err());
         }
         let many: [Segment; MOST_PARTS + 1] = core::array::from_fn(|at| segment(&mut there, at, 1));
-        assert!(Outgoing::new(Memory::Segments(&many)).is_err());
-        assert!(Outgoing::new(Memory::Segments(&many[1..])).is_ok());
+        assert!(outgoing(&many).is_err());
+        assert!(outgoing(&many[1..]).is_ok());
         // Nothing is at no address.
         let nothing = segment(&mut there, 1 << 62, 0);
-        let nothing = Incoming::new(Memory::Segments(&[nothing]))?;
+        let nothing = incoming(&[nothing])?;
         assert_eq!((nothing.len(), nothing.write(0, &[1])), (0, 0));
         Ok(())
     }

@@ -342,7 +342,8 @@ impl Order {
                     len,
                     Touch::Writes,
                     |part, before| {
-                        let into = Incoming::of_region(part);
+                        // SAFETY: It is dropped here, while the region is visited and cannot be closed.
+                        let into = unsafe { Incoming::of_region(part) };
                         from.copy(&self.kept.0, before, part.len(), &into);
                     },
                 )?;
@@ -355,7 +356,9 @@ impl Order {
                     len,
                     Touch::Reads,
                     |part, before| {
-                        Outgoing::of_region(part).copy(0, part.len(), into, before);
+                        // SAFETY: As above.
+                        let from = unsafe { Outgoing::of_region(part) };
+                        from.copy(0, part.len(), into, before);
                     },
                 )?;
                 Ok(arrival(None, false))

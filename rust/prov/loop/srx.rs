@@ -236,7 +236,8 @@ impl provider::SharedReceive for Srx {
     fn receive(&self, message: &Message<'_>) -> Result {
         self.check(message)?;
         let receive = Receive {
-            into: Incoming::new(message.memory)?,
+            // SAFETY: It goes with the receive, and is dropped before the poster is told of that.
+            into: unsafe { Incoming::new(message.memory) }?,
             report: Report {
                 context: message.context,
                 flags: FI_RECV | FI_MSG,

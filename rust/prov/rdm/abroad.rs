@@ -73,7 +73,9 @@ impl From<Taken> for Posted {
                 from: None,
             },
             // Of memory that is none, nothing fits: whoever posted it hears of that.
-            into: Incoming::new(Memory::Segments(&taken.parts)).unwrap_or(Incoming::NOWHERE),
+            // SAFETY: It goes with the receive, and is dropped before the owner is told of that.
+            into: unsafe { Incoming::new(Memory::Segments(&taken.parts)) }
+                .unwrap_or(Incoming::NOWHERE),
             context: taken.context,
             is_wanted: taken.is_wanted,
             ticket: taken.ticket,
@@ -85,7 +87,8 @@ impl From<Posted> for Taken {
     fn from(posted: Posted) -> Self {
         Self {
             ticket: posted.ticket,
-            parts: posted.into.parts(),
+            // SAFETY: `posted` ends here, and is told of where this is received into.
+            parts: unsafe { posted.into.parts() },
             context: posted.context,
             tag: posted.wish.tag,
             is_wanted: posted.is_wanted,

@@ -97,10 +97,7 @@ use crate::{
             EventQueue,
             Source, //
         },
-        memory::{
-            Context,
-            Segment, //
-        },
+        memory::Context,
         mr::Access,
         pep::PassiveEndpoint, //
     },
@@ -344,11 +341,8 @@ impl Station {
             return;
         };
         let region = packet.offer().ok_or(Errno::EINVAL).and_then(|offer| {
-            let parts = offer.from.parts();
-            let end = parts.iter().position(Segment::is_empty);
-            let parts = parts.get(..end.unwrap_or(parts.len())).unwrap_or(&[]);
             let below = self.domain.below(route.unwrap_or(Route::Wire))?;
-            below.domain.register(parts, Access::REMOTE_READ)
+            offer.register(|parts| below.domain.register(parts, Access::REMOTE_READ))
         });
         self.with(|traffic, outlets| traffic.open_up(outlets, packet, region));
     }

@@ -178,6 +178,21 @@ pub(super) enum Answer {
 }
 
 impl Offer {
+    /// Has `register` register the memory of the message.
+    ///
+    /// # Errors
+    ///
+    /// What `register` says.
+    pub(super) fn register(
+        &self,
+        register: impl FnOnce(&[memory::Segment]) -> Result<Arc<MemoryRegion>>,
+    ) -> Result<Arc<MemoryRegion>> {
+        // SAFETY: The region is kept in `region`, and dropped before the poster is told of the message.
+        let parts = unsafe { self.from.parts() };
+        let end = parts.iter().position(memory::Segment::is_empty);
+        register(parts.get(..end.unwrap_or(parts.len())).unwrap_or(&[]))
+    }
+
     /// Where the peer finds it, once it is open.
     pub(super) fn ranges(&self) -> Option<Ranges> {
         let region = self.region.as_ref()?;
@@ -212,7 +227,8 @@ impl Offer {
         };
         let to = ranges.rest(*done as u64).ok_or(Errno::EINVAL)?;
         let len = (self.from.len() - *done).min(to.len as usize);
-        let from = self.from.piece(*done, len)?.ok_or(Errno::EINVAL)?;
+        // SAFETY: The message is over when all writes of it are.
+        let from = unsafe { self.from.piece(*done, len) }?.ok_or(Errno::EINVAL)?;
         let len = from.len() as u64;
         post(&from, &remote(&Range { len, ..to }))?;
         *coming = from.len();

@@ -412,9 +412,12 @@ impl Packet {
                     lower.transmit(operation, &message)
                 }),
                 Work::Access(access) => match &access.local {
-                    Local::Lent(lent) => lent.lend(|memory, descriptors| {
-                        access.post(lower, memory, descriptors, context)
-                    }),
+                    // SAFETY: The operation is over when that of the lower endpoint is.
+                    Local::Lent(lent) => unsafe {
+                        lent.lend(|memory, descriptors| {
+                            access.post(lower, memory, descriptors, context)
+                        })
+                    },
                     Local::Packet(len) => {
                         // SAFETY: As in `give`.
                         let (segment, descriptor) = unsafe { memory.lend(*len) };

@@ -466,7 +466,8 @@ impl provider::SharedReceive for Srx {
                 tag: message.tag.map(|tag| (tag.tag, tag.ignore)),
                 from: None,
             },
-            into: Incoming::new(message.memory)?,
+            // SAFETY: It goes with the receive, and is dropped before the poster is told of that.
+            into: unsafe { Incoming::new(message.memory) }?,
             context: message.context,
             is_wanted: message.flags & FI_COMPLETION != 0,
             ticket: 0,

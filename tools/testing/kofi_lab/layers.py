@@ -22,8 +22,20 @@ MAY_USE = {
 MAY_USE_TOO = {"rust/dev/test/by_hand.rs": {"rdma"}}
 
 UNSAFE_ROOMS = {"abi", "bindings", "rdma", "capi"}
-# The type that stands for "this memory stays valid until the operation completes".
-UNSAFE_FILES = {"rust/fi/memory.rs"}
+# The type that stands for "this memory stays valid until the operation completes"; and the files of providers
+# that keep such memory until then, under a promise of theirs.
+UNSAFE_FILES = {
+    "rust/fi/memory.rs",
+    "rust/prov/loop/order.rs",
+    "rust/prov/loop/srx.rs",
+    "rust/prov/rdm/abroad.rs",
+    "rust/prov/rdm/buffers.rs",
+    "rust/prov/rdm/endpoint/access.rs",
+    "rust/prov/rdm/endpoint/atomic.rs",
+    "rust/prov/rdm/order.rs",
+    "rust/prov/rdm/receive.rs",
+    "rust/prov/rdm/srx.rs",
+}
 # A provider's data path: what builds work requests, posts them and takes their completions.
 UNSAFE_PROVIDER = re.compile(r"rust/prov/\w+/(.*/)?(post|posting|fetching|plain|drain|gather|queue|ring|bounce|mr)\.rs")
 

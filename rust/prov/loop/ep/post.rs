@@ -107,15 +107,17 @@ impl Endpoint {
         is_injected: bool,
     ) -> Result<Outgoing> {
         if is_injected {
-            // Whatever it lies on stays while it is posted.
-            return Outgoing::at_once(memory);
+            // SAFETY: It is copied, and dropped, before this call to post returns.
+            return unsafe { Outgoing::at_once(memory) };
         }
         let regions = self.domain.regions();
         if let Some(part) = mr::registered(memory, descriptors, regions) {
-            return Ok(Outgoing::of_region(part));
+            // SAFETY: The consumer keeps the region open until the operation is over.
+            return Ok(unsafe { Outgoing::of_region(part) });
         }
         mr::check(memory, descriptors, regions)?;
-        Outgoing::new(memory)
+        // SAFETY: It goes with the operation, and is dropped before the poster is told of that.
+        unsafe { Outgoing::new(memory) }
     }
 
     /// The memory of something that is received.
@@ -123,10 +125,12 @@ impl Endpoint {
     fn incoming(&self, memory: Memory<'_>, descriptors: &[Descriptor]) -> Result<Incoming> {
         let regions = self.domain.regions();
         if let Some(part) = mr::registered(memory, descriptors, regions) {
-            return Ok(Incoming::of_region(part));
+            // SAFETY: The consumer keeps the region open until the operation is over.
+            return Ok(unsafe { Incoming::of_region(part) });
         }
         mr::check(memory, descriptors, regions)?;
-        Incoming::new(memory)
+        // SAFETY: As of `outgoing`; only what is received is written to it.
+        unsafe { Incoming::new(memory) }
     }
 
     /// Every transfer to or from the peer that this side starts.
@@ -190,9 +194,11 @@ impl Endpoint {
         // Whoever reads has no operands, whatever is said of them.
         let operands = match op {
             Op::Read => Outgoing::NOTHING,
-            _ => Outgoing::at_once(message.memory)?,
+            // SAFETY: They are copied, and dropped, before this call returns.
+            _ => unsafe { Outgoing::at_once(message.memory) }?,
         };
-        let compare = Outgoing::at_once(Memory::Segments(atomic.compare))?;
+        // SAFETY: As above.
+        let compare = unsafe { Outgoing::at_once(Memory::Segments(atomic.compare)) }?;
         let result = Memory::Segments(atomic.result);
         if range.key > self.limits.last_key {
             return Err(Errno::ENOKEY);
@@ -274,8 +280,9 @@ impl Endpoint {
             let is_last = number == count - 1;
             // The last one has what is left over as well.
             let piece = segment.part(number * size, if is_last { len } else { size });
-            receive.into =
-                Incoming::new(Memory::Segments(from_ref(&piece))).unwrap_or(Incoming::NOWHERE);
+            // SAFETY: It goes with the piece, which is over before the buffer is; no two have the same bytes.
+            let into = unsafe { Incoming::new(Memory::Segments(from_ref(&piece))) };
+            receive.into = into.unwrap_or(Incoming::NOWHERE);
             receive.report = report;
             receive.piece = piece.addr();
             receive.is_last = is_last;

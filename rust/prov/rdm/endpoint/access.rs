@@ -98,8 +98,10 @@ impl Endpoint {
             is_wanted: flags & FI_COMPLETION != 0 || !exit.is_selective && !is_injected,
         };
         let source = match is_injected {
-            true => Source::Copied(Outgoing::at_once(message.memory)?),
-            false => Source::Lent(Lent::new(message.memory, message.descriptors)?),
+            // SAFETY: It is copied, and dropped, before this call returns.
+            true => Source::Copied(unsafe { Outgoing::at_once(message.memory) }?),
+            // SAFETY: It goes with the operation, and is dropped before the poster is told of that.
+            false => Source::Lent(unsafe { Lent::new(message.memory, message.descriptors) }?),
         };
         self.start((exit, bound), &to, len, report, |packet: &mut Packet| {
             let local = match source {

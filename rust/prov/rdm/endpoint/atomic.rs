@@ -99,10 +99,13 @@ impl Endpoint {
         // Whoever reads has no operands, whatever is said of them.
         let operands = match op {
             Op::Read => Outgoing::NOTHING,
-            _ => Outgoing::at_once(message.memory)?,
+            // SAFETY: They are copied, and dropped, before this call returns.
+            _ => unsafe { Outgoing::at_once(message.memory) }?,
         };
-        let compare = Outgoing::at_once(Memory::Segments(atomic.compare))?;
-        let result = Incoming::new(Memory::Segments(atomic.result))?;
+        // SAFETY: As above.
+        let compare = unsafe { Outgoing::at_once(Memory::Segments(atomic.compare)) }?;
+        // SAFETY: It goes with the operation, and is dropped before the poster is told of that.
+        let result = unsafe { Incoming::new(Memory::Segments(atomic.result)) }?;
         let to = bound.addresses.lookup(message.peer)?;
         let flags = match form {
             Form::Base => FI_ATOMIC | FI_WRITE,

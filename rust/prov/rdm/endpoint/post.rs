@@ -119,8 +119,10 @@ impl Endpoint {
         }
         // What goes in one packet is copied now.
         let memory = match is_injected || len <= EAGER {
-            true => Outgoing::at_once(message.memory)?,
-            false => Outgoing::new(message.memory)?,
+            // SAFETY: It is copied, and dropped, before this call returns.
+            true => unsafe { Outgoing::at_once(message.memory) }?,
+            // SAFETY: It goes with the message, and is dropped before the poster is told of that.
+            false => unsafe { Outgoing::new(message.memory) }?,
         };
         let to = bound.addresses.lookup(message.peer)?;
         let kind = message.tag.map_or(FI_MSG, |_| FI_TAGGED);
@@ -248,7 +250,8 @@ impl Endpoint {
         match message.flags & (LOOK_FLAGS | FI_MULTI_RECV) {
             FI_MULTI_RECV => self.post_several(bound, message, &told),
             0 => {
-                let into = Incoming::new(message.memory)?;
+                // SAFETY: It goes with the receive, and is dropped before the poster is told of that.
+                let into = unsafe { Incoming::new(message.memory) }?;
                 let wish = self.wish(bound, message)?;
                 self.with_room((exit, bound), |traffic, outlets| {
                     let receive = traffic.receive(at, into, &told).ok_or(Errno::EAGAIN)?;
@@ -258,7 +261,8 @@ impl Endpoint {
                 })
             }
             FI_CLAIM => {
-                let into = Incoming::new(message.memory)?;
+                // SAFETY: It goes with the receive, and is dropped before the poster is told of that.
+                let into = unsafe { Incoming::new(message.memory) }?;
                 self.with_room((exit, bound), |traffic, outlets| {
                     traffic.receive_claimed(outlets, at, into, &told)?;
                     outlets.taken.of(at).posted();
@@ -299,7 +303,8 @@ impl Endpoint {
             context: message.context,
             is_wanted: true,
         };
-        let into = Incoming::new(message.memory)?;
+        // SAFETY: It goes with the receive, and is dropped before the poster is told of that.
+        let into = unsafe { Incoming::new(message.memory) }?;
         let wish = self.wish(bound, message)?;
         self.with_room((exit, bound), |traffic, outlets| {
             let receive = traffic.receive(at, into, &told).ok_or(Errno::EAGAIN)?;
@@ -317,7 +322,8 @@ impl Endpoint {
         let Memory::Segments([segment]) = message.memory else {
             return Err(Errno::EINVAL);
         };
-        let into = Incoming::new(message.memory)?;
+        // SAFETY: It goes with the receive, and is dropped before the poster is told of that.
+        let into = unsafe { Incoming::new(message.memory) }?;
         let wish = self.wish(bound, message)?;
         let least = self.least.get();
         self.act(bound, |traffic, _| {
