@@ -9,35 +9,35 @@
 //!
 //! The rooms below give meaning to them: errors, sets of flags, text, owned infos.
 
-pub mod addr;
-pub mod aside;
+pub(crate) mod addr;
+pub(crate) mod aside;
 pub(crate) mod callback;
-pub mod closing;
+pub(crate) mod closing;
 pub mod context;
-pub mod count;
-pub mod downcast;
+pub(crate) mod count;
+pub(crate) mod downcast;
 pub mod errno;
 pub mod flags;
 pub mod info;
-pub mod irq_work;
+pub(crate) mod irq_work;
 mod layout;
-pub mod lock;
-pub mod names;
+pub(crate) mod lock;
+pub(crate) mod names;
 pub mod namespace;
-pub mod nodes;
-pub mod once;
-pub mod pages;
-pub mod random;
-pub mod registry;
-pub mod roster;
-pub mod say;
-pub mod serial;
-pub mod sleepers;
-pub mod sort;
+pub(crate) mod nodes;
+pub(crate) mod once;
+pub(crate) mod pages;
+pub(crate) mod random;
+pub(crate) mod registry;
+pub(crate) mod roster;
+pub(crate) mod say;
+pub(crate) mod serial;
+pub(crate) mod sleepers;
+pub(crate) mod sort;
 pub mod thread;
-pub mod tostr;
-pub mod trace;
-pub mod uapi;
+pub(crate) mod tostr;
+pub(crate) mod trace;
+pub(crate) mod uapi;
 pub(crate) mod users;
 
 #[allow(

@@ -37,7 +37,7 @@ use kernel::{
 ///
 /// The bytes are a caller's: too few of them, or a format that has no text, show as their number.
 #[derive(Clone, Copy)]
-pub struct Address<'a> {
+pub(crate) struct Address<'a> {
     /// FI_SOCKADDR_IN and its kind.
     pub format: u32,
     /// The address.
@@ -60,7 +60,7 @@ const IN6_LEN: usize = 28;
 const TEXT_LEN: usize = 96;
 
 /// Most bytes of an address, in any format.
-pub const MOST_BYTES: usize = TEXT_LEN;
+pub(crate) const MOST_BYTES: usize = TEXT_LEN;
 
 /// A string that may end before its memory does.
 fn till_end(bytes: &[u8]) -> &[u8] {
@@ -103,7 +103,7 @@ fn any(bytes: &[u8]) -> Option<SocketAddr> {
 
 /// How long a socket address of this format is that begins with `bytes`: for FI_SOCKADDR its family
 /// tells. None for what is no address of IP.
-pub fn length(format: u32, bytes: &[u8]) -> Option<usize> {
+pub(crate) fn length(format: u32, bytes: &[u8]) -> Option<usize> {
     match format {
         FI_SOCKADDR_IN => Some(IN_LEN),
         FI_SOCKADDR_IN6 => Some(IN6_LEN),
@@ -117,7 +117,7 @@ pub fn length(format: u32, bytes: &[u8]) -> Option<usize> {
 }
 
 /// Reads a socket address of this format; none if it is of another family, or too short.
-pub fn from_bytes(format: u32, bytes: &[u8]) -> Option<SocketAddr> {
+pub(crate) fn from_bytes(format: u32, bytes: &[u8]) -> Option<SocketAddr> {
     let addr = any(bytes.get(..length(format, bytes)?)?)?;
     match (format, addr) {
         (FI_SOCKADDR, _) | (FI_SOCKADDR_IN, SocketAddr::V4(_)) => Some(addr),
@@ -131,7 +131,7 @@ pub fn from_bytes(format: u32, bytes: &[u8]) -> Option<SocketAddr> {
 /// # Errors
 ///
 /// -FI_EINVAL for what is no address of IP, or too short.
-pub fn read(format: u32, bytes: &[u8]) -> Result<SocketAddr, Errno> {
+pub(crate) fn read(format: u32, bytes: &[u8]) -> Result<SocketAddr, Errno> {
     let found = match format {
         FI_ADDR_STR => from_addr_str(till_end(bytes)),
         // Formats are hints: the family tells.
@@ -141,7 +141,7 @@ pub fn read(format: u32, bytes: &[u8]) -> Result<SocketAddr, Errno> {
 }
 
 /// The format that is just this address's family.
-pub fn format_of(addr: &SocketAddr) -> u32 {
+pub(crate) fn format_of(addr: &SocketAddr) -> u32 {
     match addr {
         SocketAddr::V4(_) => FI_SOCKADDR_IN,
         SocketAddr::V6(_) => FI_SOCKADDR_IN6,
@@ -149,7 +149,7 @@ pub fn format_of(addr: &SocketAddr) -> u32 {
 }
 
 /// Hands an address to `f` as the bytes of that format; a string with its end.
-pub fn with_bytes<R>(format: u32, addr: &SocketAddr, f: impl FnOnce(&[u8]) -> R) -> R {
+pub(crate) fn with_bytes<R>(format: u32, addr: &SocketAddr, f: impl FnOnce(&[u8]) -> R) -> R {
     if format != FI_ADDR_STR {
         return f(Bytes::new(addr).as_bytes());
     }
@@ -161,7 +161,7 @@ pub fn with_bytes<R>(format: u32, addr: &SocketAddr, f: impl FnOnce(&[u8]) -> R)
 }
 
 /// The bytes of a `struct sockaddr_in` or a `struct sockaddr_in6`.
-pub struct Bytes {
+pub(crate) struct Bytes {
     bytes: [u8; IN6_LEN],
     len: usize,
 }
@@ -169,7 +169,7 @@ pub struct Bytes {
 impl Bytes {
     /// Of this address.
     #[inline]
-    pub fn new(addr: &SocketAddr) -> Self {
+    pub(crate) fn new(addr: &SocketAddr) -> Self {
         let mut bytes = [0; IN6_LEN];
         bytes[2..4].copy_from_slice(&addr.port().to_be_bytes());
         let (family, len) = match addr {
@@ -189,14 +189,14 @@ impl Bytes {
     }
 
     /// As long as the family has it.
-    pub fn as_bytes(&self) -> &[u8] {
+    pub(crate) fn as_bytes(&self) -> &[u8] {
         self.bytes.get(..self.len).unwrap_or(&self.bytes)
     }
 }
 
 /// A text that says something else than an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Unreadable {
+pub(crate) enum Unreadable {
     /// It could be a name, which would need a resolver.
     Name,
     /// It is neither a number nor a name.
@@ -239,13 +239,16 @@ fn socket(ip: IpAddr, port: u16, scope: u32) -> SocketAddr {
 }
 
 /// Whether a node is meant to be an address in the form of FI_ADDR_STR.
-pub fn is_addr_str(node: &CStr) -> bool {
+pub(crate) fn is_addr_str(node: &CStr) -> bool {
     node.to_bytes().windows(3).any(|part| part == b"://")
 }
 
 /// The address of a numeric node and a numeric service; where one is missing, any. A node in the form of
 /// FI_ADDR_STR stands alone.
-pub fn from_names(node: Option<&CStr>, service: Option<&CStr>) -> Result<SocketAddr, Unreadable> {
+pub(crate) fn from_names(
+    node: Option<&CStr>,
+    service: Option<&CStr>,
+) -> Result<SocketAddr, Unreadable> {
     if let Some(node) = node.filter(|node| is_addr_str(node)) {
         let addr = from_addr_str(node.to_bytes()).filter(|_| service.is_none());
         return addr.ok_or(Unreadable::Nonsense);
@@ -262,7 +265,7 @@ pub fn from_names(node: Option<&CStr>, service: Option<&CStr>) -> Result<SocketA
 }
 
 /// Reads the form of FI_ADDR_STR.
-pub fn from_addr_str(text: &[u8]) -> Option<SocketAddr> {
+pub(crate) fn from_addr_str(text: &[u8]) -> Option<SocketAddr> {
     let text = core::str::from_utf8(text).ok()?;
     let (scheme, rest) = text.split_once("://")?;
     let (node, service) = rest.rsplit_once(':')?;

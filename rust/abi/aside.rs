@@ -5,7 +5,7 @@
 /// Keeps the branch that calls this one, where a few computations would do as well.
 #[cold]
 #[inline(always)]
-pub fn apart() {}
+pub(crate) fn apart() {}
 
 /// Runs `f` out of line.
 ///
@@ -13,6 +13,6 @@ pub fn apart() {}
 /// rare way has a reference to would be in memory, not in registers, on the usual way too.
 #[cold]
 #[inline(never)]
-pub fn aside<R>(f: impl FnOnce() -> R) -> R {
+pub(crate) fn aside<R>(f: impl FnOnce() -> R) -> R {
     f()
 }

@@ -58,7 +58,7 @@ impl<T: Send + 'static> WorkItem for Room<T> {
 }
 
 /// The memory of a [`Closing`] that is to be.
-pub struct Reserved<T>(Pin<KBox<Room<T>>>);
+pub(crate) struct Reserved<T>(Pin<KBox<Room<T>>>);
 
 impl<T: Send + 'static> Reserved<T> {
     /// Allocates it, in kOFI's own functions: what runs later is where this is called. May sleep.
@@ -103,7 +103,7 @@ impl<T: Send + 'static> Reserved<T> {
 ///
 /// It is dropped at once where that may sleep, else soon after. Not seen, on a kernel without
 /// CONFIG_PREEMPT_COUNT, is a task that only holds a spinlock or has preemption off.
-pub struct Closing<T: Send + 'static> {
+pub(crate) struct Closing<T: Send + 'static> {
     what: ManuallyDrop<T>,
     /// None for what does not sleep.
     room: Option<Pin<KBox<Room<T>>>>,

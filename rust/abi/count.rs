@@ -10,7 +10,7 @@ use kernel::sync::atomic::Atomic;
 
 /// A number that one at a time changes and others look at. It orders nothing else.
 #[repr(transparent)]
-pub struct Count(Atomic<u64>);
+pub(crate) struct Count(Atomic<u64>);
 
 impl Default for Count {
     fn default() -> Self {
@@ -20,30 +20,30 @@ impl Default for Count {
 
 impl Count {
     /// Nothing.
-    pub const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self(Atomic::new(0))
     }
 
     /// Adds to it. No two callers at once: one thread, or who holds one lock.
     #[inline(always)]
-    pub fn add(&self, count: u64) {
+    pub(crate) fn add(&self, count: u64) {
         self.set(self.get().wrapping_add(count));
     }
 
     /// Takes from it what was added. As [`add`](Self::add).
-    pub fn take(&self, count: u64) {
+    pub(crate) fn take(&self, count: u64) {
         self.add(count.wrapping_neg());
     }
 
     /// Makes it another one. As [`add`](Self::add).
     #[inline(always)]
-    pub fn set(&self, count: u64) {
+    pub(crate) fn set(&self, count: u64) {
         write_once(&self.0, count);
     }
 
     /// As it is now. Any context.
     #[inline(always)]
-    pub fn get(&self) -> u64 {
+    pub(crate) fn get(&self) -> u64 {
         read_once(&self.0)
     }
 }

@@ -9,7 +9,7 @@ use kernel::{
 };
 
 /// The same reference, if what it refers to is a `T`.
-pub fn downcast<T: Any + Send + Sync>(any: Arc<dyn Any + Send + Sync>) -> Option<Arc<T>> {
+pub(crate) fn downcast<T: Any + Send + Sync>(any: Arc<dyn Any + Send + Sync>) -> Option<Arc<T>> {
     if !(*any).is::<T>() {
         return None;
     }

@@ -50,7 +50,7 @@ pub(crate) trait InterruptHandler: Send + Sync {
 /// - `raw` is initialised, and its function is [`run`].
 /// - `handler` is read by `run` alone, and written by [`Self::stop`] alone, once, after the last `run`.
 #[pin_data(PinnedDrop)]
-pub struct IrqWork {
+pub(crate) struct IrqWork {
     #[pin]
     raw: Opaque<bindings::irq_work>,
     /// How many interrupts came since the call under way began, that one included.
@@ -93,7 +93,7 @@ impl IrqWork {
     }
 
     /// Has the handler called soon, once for all requests that come before it is. Any context.
-    pub fn raise(&self) {
+    pub(crate) fn raise(&self) {
         let _reader = rcu::read_lock();
         if !self.stopped.load(Acquire) {
             // SAFETY: By the invariant `raw` is initialised, and `stop` waits before it goes.
@@ -102,13 +102,13 @@ impl IrqWork {
     }
 
     /// Has no new call begin. Any context.
-    pub fn forbid(&self) {
+    pub(crate) fn forbid(&self) {
         let _ = self.stopped.xchg(true, Full);
     }
 
     /// Ends the calls: when this returns the handler is not running and will not run. The first call drops
     /// the handler. May sleep.
-    pub fn stop(&self) {
+    pub(crate) fn stop(&self) {
         self.forbid();
         let mut ended = self.ended.lock();
         if *ended {

@@ -25,13 +25,13 @@ use kernel::{
 };
 
 /// A spinlock that is held with interrupts off.
-pub type FastLockIrq<T> = Lock<T, Fast>;
+pub(crate) type FastLockIrq<T> = Lock<T, Fast>;
 
 /// A [`FastLockIrq`] that is held.
-pub type FastLockIrqGuard<'a, T> = Guard<'a, T, Fast>;
+pub(crate) type FastLockIrqGuard<'a, T> = Guard<'a, T, Fast>;
 
 /// `spin_lock_irqsave()` and its relatives.
-pub struct Fast;
+pub(crate) struct Fast;
 
 mod ffi {
     use super::*;

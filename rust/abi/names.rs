@@ -5,23 +5,23 @@
 use kernel::fmt;
 
 /// The values of one enumeration.
-pub struct Names(&'static [(u32, &'static str)]);
+pub(crate) struct Names(&'static [(u32, &'static str)]);
 
 impl Names {
     /// The C name of `value`.
-    pub fn of(&self, value: u32) -> Option<&'static str> {
+    pub(crate) fn of(&self, value: u32) -> Option<&'static str> {
         let found = self.0.iter().find(|entry| entry.0 == value);
         found.map(|entry| entry.1)
     }
 
     /// `value` in words.
-    pub fn show(&'static self, value: u32) -> Shown {
+    pub(crate) fn show(&'static self, value: u32) -> Shown {
         Shown { names: self, value }
     }
 }
 
 /// A value in words: its name, or that it is unknown and its number.
-pub struct Shown {
+pub(crate) struct Shown {
     names: &'static Names,
     value: u32,
 }
@@ -39,7 +39,7 @@ macro_rules! words {
     ($($(#[$doc:meta])* $names:ident: $($name:ident $word:literal)*;)*) => {
         $(
             $(#[$doc])*
-            pub static $names: Names = Names(&[$((super::$name, $word)),*]);
+            pub(crate) static $names: Names = Names(&[$((super::$name, $word)),*]);
         )*
     };
 }
@@ -121,7 +121,7 @@ macro_rules! names {
     ($($(#[$doc:meta])* $names:ident: $($name:ident)*;)*) => {
         $(
             $(#[$doc])*
-            pub static $names: Names = Names(&[$((super::$name, stringify!($name))),*]);
+            pub(crate) static $names: Names = Names(&[$((super::$name, stringify!($name))),*]);
         )*
     };
 }

@@ -73,7 +73,7 @@ impl<T> DerefMut for Own<T> {
 }
 
 /// What somebody who looks for a thing in a queue says of one.
-pub enum Look<P> {
+pub(crate) enum Look<P> {
     /// It is not the one.
     On,
     /// It is, and is taken.
@@ -88,7 +88,7 @@ pub enum Look<P> {
 ///
 /// `first` is the first of `len` nodes, each of which came from a box that nobody else has, and has the
 /// next one's address, or null if it is the last; `last` is the last one, if there are any.
-pub struct Queue<T> {
+pub(crate) struct Queue<T> {
     first: *mut Node<T>,
     last: *mut Node<T>,
     len: usize,
@@ -118,7 +118,7 @@ impl<T> Drop for Queue<T> {
 
 impl<T> Queue<T> {
     /// None.
-    pub const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         // INVARIANT: There are none.
         Self {
             first: ptr::null_mut(),
@@ -130,25 +130,25 @@ impl<T> Queue<T> {
 
     /// How many there are.
     #[inline]
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.len
     }
 
     /// Whether there are none.
     #[inline(always)]
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.first.is_null()
     }
 
     /// The first.
     #[inline(always)]
-    pub fn first(&self) -> Option<&T> {
+    pub(crate) fn first(&self) -> Option<&T> {
         // SAFETY: By the invariant it is a node of ours, or null.
         Some(unsafe { &self.first.as_ref()?.what })
     }
 
     /// All, in order.
-    pub fn iter(&self) -> impl Iterator<Item = &T> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         let mut next = self.first;
         core::iter::from_fn(move || {
             // SAFETY: By the invariant it is a node of ours, or null; none leaves while `self` is borrowed.
@@ -160,7 +160,7 @@ impl<T> Queue<T> {
 
     /// Puts it behind all others.
     #[inline(always)]
-    pub fn push(&mut self, own: Own<T>) {
+    pub(crate) fn push(&mut self, own: Own<T>) {
         let mut node = own.0;
         node.next = ptr::null_mut();
         let node = KBox::into_raw(node);
@@ -176,7 +176,7 @@ impl<T> Queue<T> {
 
     /// Puts it before all others.
     #[inline(always)]
-    pub fn push_first(&mut self, own: Own<T>) {
+    pub(crate) fn push_first(&mut self, own: Own<T>) {
         let mut node = own.0;
         node.next = self.first;
         let node = KBox::into_raw(node);
@@ -189,7 +189,7 @@ impl<T> Queue<T> {
     }
 
     /// Takes all of `others`, behind its own.
-    pub fn append(&mut self, others: &mut Self) {
+    pub(crate) fn append(&mut self, others: &mut Self) {
         while let Some(own) = others.pop() {
             self.push(own);
         }
@@ -197,7 +197,7 @@ impl<T> Queue<T> {
 
     /// Takes the first.
     #[inline(always)]
-    pub fn pop(&mut self) -> Option<Own<T>> {
+    pub(crate) fn pop(&mut self) -> Option<Own<T>> {
         match self.first.is_null() {
             true => None,
             // SAFETY: The first one is there, and there is none before it.
@@ -229,7 +229,7 @@ impl<T> Queue<T> {
 
     /// Takes the first that `fits`.
     #[inline]
-    pub fn take(&mut self, mut fits: impl FnMut(&T) -> bool) -> Option<Own<T>> {
+    pub(crate) fn take(&mut self, mut fits: impl FnMut(&T) -> bool) -> Option<Own<T>> {
         let look = |what: &T| match fits(what) {
             true => Look::<()>::Take,
             false => Look::On,
@@ -239,7 +239,7 @@ impl<T> Queue<T> {
 
     /// Looks for one, in order: takes it, or has what is known of it.
     #[inline]
-    pub fn find<P>(
+    pub(crate) fn find<P>(
         &mut self,
         mut look: impl FnMut(&T) -> Look<P>,
     ) -> Option<core::result::Result<Own<T>, P>> {
@@ -257,12 +257,12 @@ impl<T> Queue<T> {
     }
 
     /// Takes all that `goes`, in order.
-    pub fn take_all(&mut self, mut goes: impl FnMut(&T) -> bool) -> Self {
+    pub(crate) fn take_all(&mut self, mut goes: impl FnMut(&T) -> bool) -> Self {
         self.take_changed(|what| goes(what))
     }
 
     /// The same, where `goes` may change what it looks at.
-    pub fn take_changed(&mut self, mut goes: impl FnMut(&mut T) -> bool) -> Self {
+    pub(crate) fn take_changed(&mut self, mut goes: impl FnMut(&mut T) -> bool) -> Self {
         let (mut taken, mut kept) = (Self::new(), Self::new());
         while let Some(mut own) = self.pop() {
             match goes(&mut own) {
@@ -275,7 +275,7 @@ impl<T> Queue<T> {
     }
 
     /// Changes all, in order.
-    pub fn change(&mut self, mut change: impl FnMut(&mut T)) {
+    pub(crate) fn change(&mut self, mut change: impl FnMut(&mut T)) {
         let mut all = core::mem::take(self);
         while let Some(mut own) = all.pop() {
             change(&mut own);

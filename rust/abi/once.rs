@@ -24,7 +24,7 @@ use kernel::{
 
 /// Reads an atomic that orders nothing else: `load(Relaxed)`.
 #[inline(always)]
-pub fn read_once<T: AtomicType + Copy>(atomic: &Atomic<T>) -> T {
+pub(crate) fn read_once<T: AtomicType + Copy>(atomic: &Atomic<T>) -> T {
     // SAFETY: The pointer is aligned and valid. A volatile access of an atomic type's size is what
     // READ_ONCE() is, which the kernel's memory model has for such reads.
     unsafe { atomic.as_ptr().read_volatile() }
@@ -32,14 +32,14 @@ pub fn read_once<T: AtomicType + Copy>(atomic: &Atomic<T>) -> T {
 
 /// Writes an atomic that orders nothing else: `store(Relaxed)`.
 #[inline(always)]
-pub fn write_once<T: AtomicType + Copy>(atomic: &Atomic<T>, value: T) {
+pub(crate) fn write_once<T: AtomicType + Copy>(atomic: &Atomic<T>, value: T) {
     // SAFETY: As in `read_once`, for WRITE_ONCE().
     unsafe { atomic.as_ptr().write_volatile(value) };
 }
 
 /// Reads an atomic before whatever this CPU does next: `load(Acquire)`.
 #[inline(always)]
-pub fn load_acquire<T: AtomicType + Copy>(atomic: &Atomic<T>) -> T {
+pub(crate) fn load_acquire<T: AtomicType + Copy>(atomic: &Atomic<T>) -> T {
     let value = read_once(atomic);
     // No instruction where loads stay in order.
     fence(Ordering::Acquire);
@@ -48,7 +48,7 @@ pub fn load_acquire<T: AtomicType + Copy>(atomic: &Atomic<T>) -> T {
 
 /// Writes an atomic behind everything that this CPU has done: `store(Release)`.
 #[inline(always)]
-pub fn store_release<T: AtomicType + Copy>(atomic: &Atomic<T>, value: T) {
+pub(crate) fn store_release<T: AtomicType + Copy>(atomic: &Atomic<T>, value: T) {
     // No instruction where stores stay in order.
     fence(Ordering::Release);
     write_once(atomic, value);
@@ -56,13 +56,13 @@ pub fn store_release<T: AtomicType + Copy>(atomic: &Atomic<T>, value: T) {
 
 /// What is read after this has not been read before: smp_rmb().
 #[inline(always)]
-pub fn read_barrier() {
+pub(crate) fn read_barrier() {
     fence(Ordering::Acquire);
 }
 
 /// What is written after this is not seen before what was written before it: smp_wmb().
 #[inline(always)]
-pub fn write_barrier() {
+pub(crate) fn write_barrier() {
     fence(Ordering::Release);
 }
 
@@ -72,7 +72,7 @@ pub fn write_barrier() {
 /// # Invariants
 ///
 /// The pointer is null, or a box's that nobody else owns; once it is not null it stays.
-pub struct OnceBox<T>(Atomic<*mut T>, PhantomData<KBox<T>>);
+pub(crate) struct OnceBox<T>(Atomic<*mut T>, PhantomData<KBox<T>>);
 
 // SAFETY: It owns what a `KBox<T>` owns.
 unsafe impl<T: Send> Send for OnceBox<T> {}
@@ -88,14 +88,14 @@ impl<T> Default for OnceBox<T> {
 
 impl<T> OnceBox<T> {
     /// Empty.
-    pub const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         // INVARIANT: Null.
         Self(Atomic::new(ptr::null_mut()), PhantomData)
     }
 
     /// What is in it. Any context.
     #[inline(always)]
-    pub fn get(&self) -> Option<&T> {
+    pub(crate) fn get(&self) -> Option<&T> {
         // SAFETY: By the invariant; it is freed with `self` alone.
         unsafe { load_acquire(&self.0).as_ref() }
     }
@@ -106,7 +106,7 @@ impl<T> OnceBox<T> {
     /// # Errors
     ///
     /// What `make` says.
-    pub fn get_or_make(&self, make: impl FnOnce() -> Result<KBox<T>>) -> Result<&T> {
+    pub(crate) fn get_or_make(&self, make: impl FnOnce() -> Result<KBox<T>>) -> Result<&T> {
         match self.get() {
             Some(value) => Ok(value),
             None => Ok(match self.place(make()?) {
@@ -117,7 +117,7 @@ impl<T> OnceBox<T> {
     }
 
     /// Puts that into it; false if there is something.
-    pub fn fill(&self, value: KBox<T>) -> bool {
+    pub(crate) fn fill(&self, value: KBox<T>) -> bool {
         self.place(value).is_ok()
     }
 

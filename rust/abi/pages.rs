@@ -31,7 +31,7 @@ mod ffi {
 /// # Invariants
 ///
 /// `start` is that of `len` initialised bytes, more than none, which came from `kofi_alloc_pages()`.
-pub struct Pages {
+pub(crate) struct Pages {
     start: NonNull<u8>,
     len: usize,
 }
@@ -48,7 +48,7 @@ impl Pages {
     /// # Errors
     ///
     /// -FI_ENOMEM, in silence; -FI_EINVAL for none.
-    pub fn new(len: usize) -> Result<Self> {
+    pub(crate) fn new(len: usize) -> Result<Self> {
         if len == 0 {
             return Err(Errno::EINVAL);
         }

@@ -3,7 +3,7 @@
 //! Numbers that nobody can guess, and for tests such as come again each time.
 
 /// A random number. Any context.
-pub fn random() -> u64 {
+pub(crate) fn random() -> u64 {
     // SAFETY: It may be called at any time.
     unsafe { kernel::bindings::get_random_u64() }
 }

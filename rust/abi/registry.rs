@@ -20,7 +20,7 @@ use kernel::{
 };
 
 /// What is in the list; whoever put it there knows it by its type.
-pub type Entry = Arc<dyn Any + Send + Sync>;
+pub(crate) type Entry = Arc<dyn Any + Send + Sync>;
 
 global_lock! {
     // SAFETY: Initialised by the first `Registry`, before `STATE` says that it may be taken.
@@ -35,7 +35,7 @@ const READY: u32 = 2;
 static STATE: Atomic<u32> = Atomic::new(NEVER);
 
 /// The list, as long as the module has it.
-pub struct Registry(());
+pub(crate) struct Registry(());
 
 impl Registry {
     /// Makes the list usable, once in the module's life.
@@ -66,7 +66,7 @@ impl Drop for Registry {
 }
 
 /// Runs `f` on the list; on one that is forgotten before there is any. Process context.
-pub fn with<R>(f: impl FnOnce(&mut KVec<Entry>) -> R) -> R {
+pub(crate) fn with<R>(f: impl FnOnce(&mut KVec<Entry>) -> R) -> R {
     if STATE.load(Acquire) != READY {
         return f(&mut KVec::new());
     }

@@ -23,7 +23,7 @@ use kernel::{
 };
 
 /// Something that is open.
-pub trait Entry: Send + Sync {
+pub(crate) trait Entry: Send + Sync {
     /// Whether `net`, the address of a network namespace, is that which it belongs to.
     fn is_in(&self, net: usize) -> bool;
 
@@ -63,7 +63,7 @@ pub(super) unsafe fn start() {
 }
 
 /// A place on the roster, as long as this lives.
-pub struct Seat(u64);
+pub(crate) struct Seat(u64);
 
 impl Seat {
     /// Enters something, behind everything that is there. May sleep.
@@ -71,7 +71,7 @@ impl Seat {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub fn take(entry: Arc<dyn Entry>) -> Result<Self> {
+    pub(crate) fn take(entry: Arc<dyn Entry>) -> Result<Self> {
         let node = RBTreeNodeReservation::new(GFP_KERNEL)?;
         let mut roster = ROSTER.lock();
         roster.last += 1;
@@ -83,12 +83,12 @@ impl Seat {
     }
 
     /// Its number, which nothing else ever has. None is 0.
-    pub fn number(&self) -> u64 {
+    pub(crate) fn number(&self) -> u64 {
         self.0
     }
 
     /// Gives it up, once. May sleep.
-    pub fn leave(&self) {
+    pub(crate) fn leave(&self) {
         let mut roster = ROSTER.lock();
         let node = roster
             .entries
@@ -111,7 +111,7 @@ impl Drop for Seat {
 /// that was the last. Process context.
 ///
 /// Those that are there from the first call to the last are told of; so is what an entry stands below.
-pub fn read(after: u64, net: Option<usize>, batch: &mut KVec<kofi_object>) -> Option<u64> {
+pub(crate) fn read(after: u64, net: Option<usize>, batch: &mut KVec<kofi_object>) -> Option<u64> {
     batch.clear();
     let looks = batch.capacity().saturating_mul(LOOKS);
     let first = after.checked_add(1)?;
@@ -170,7 +170,7 @@ pub(crate) fn each(
 /// # Errors
 ///
 /// `ENOENT` where there is none, `EINVAL` where it is no vector of addresses.
-pub fn list(
+pub(crate) fn list(
     number: u64,
     net: usize,
     at: &mut u64,

@@ -20,7 +20,7 @@ extern "C" {
 /// Says what is wrong with, or about, a device. Any context.
 #[cold]
 #[inline(never)]
-pub fn complain(device: &dyn Display, what: fmt::Arguments<'_>) {
+pub(crate) fn complain(device: &dyn Display, what: fmt::Arguments<'_>) {
     // SAFETY: Counts under a lock of its own, in any context.
     if unsafe { kofi_may_say() } {
         pr_warn!("{device}: {what}\n");

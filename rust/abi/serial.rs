@@ -136,7 +136,7 @@ impl Gate {
 
 /// Knows whether the consumer's data calls are alone with the objects of a domain.
 #[pin_data]
-pub struct Serial {
+pub(crate) struct Serial {
     #[pin]
     gates: Mutex<Gates>,
 }
@@ -164,7 +164,7 @@ impl Gates {
 
 impl Serial {
     /// For a domain; none if its objects are always locked. May sleep.
-    pub fn new(threading: Threading) -> Result<Option<Arc<Self>>> {
+    pub(crate) fn new(threading: Threading) -> Result<Option<Arc<Self>>> {
         if !threading.is_serialized {
             return Ok(None);
         }
@@ -182,11 +182,11 @@ impl Serial {
 }
 
 /// Stands for something else than a data call: everybody locks.
-pub struct Others(Option<Arc<Serial>>);
+pub(crate) struct Others(Option<Arc<Serial>>);
 
 impl Others {
     /// Announces one, and waits for the data calls under way. May sleep.
-    pub fn enter(serial: Option<&Arc<Serial>>) -> Self {
+    pub(crate) fn enter(serial: Option<&Arc<Serial>>) -> Self {
         if let Some(serial) = serial {
             let mut gates = serial.gates.lock();
             if gates.others == 0 {
@@ -222,7 +222,7 @@ impl Drop for Others {
 /// data call of a consumer that serializes those, and there are no others.
 #[pin_data(PinnedDrop)]
 #[repr(C)]
-pub struct SerialLock<T> {
+pub(crate) struct SerialLock<T> {
     gate: Gate,
     #[pin]
     lock: FastLockIrq<()>,
@@ -245,7 +245,7 @@ impl<T> SerialLock<T> {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub fn new(
+    pub(crate) fn new(
         serial: Option<Arc<Serial>>,
         data: T,
         name: &'static CStr,
@@ -278,7 +278,7 @@ impl<T> SerialLock<T> {
 
     /// For a data call, or on behalf of one; for others too, who have announced themselves.
     #[inline(always)]
-    pub fn enter(&self) -> SerialGuard<'_, T> {
+    pub(crate) fn enter(&self) -> SerialGuard<'_, T> {
         // INVARIANT: Two data calls do not meet by the safety requirement of
         // `Threading::serialized()`; others wait for those that found their gate open.
         let hold = match self.gate.enter() {
@@ -290,7 +290,7 @@ impl<T> SerialLock<T> {
 
     /// The same, if nobody needs to lock.
     #[inline(always)]
-    pub fn enter_alone(&self) -> Option<SerialGuard<'_, T>> {
+    pub(crate) fn enter_alone(&self) -> Option<SerialGuard<'_, T>> {
         // INVARIANT: As in `enter`.
         self.gate
             .enter()
@@ -299,7 +299,7 @@ impl<T> SerialLock<T> {
 
     /// The same where nobody serializes, if there is no other reason to lock: with the lock.
     #[inline(always)]
-    pub fn lock_unbarred(&self) -> Option<SerialGuard<'_, T>> {
+    pub(crate) fn lock_unbarred(&self) -> Option<SerialGuard<'_, T>> {
         let is_barred = || self.serial.is_some() || load_acquire(&self.gate.shut) != 1;
         if is_barred() {
             return None;
@@ -312,17 +312,17 @@ impl<T> SerialLock<T> {
 
     /// One more reason to lock, of the caller's own, until [`Self::unbar`]: for calls that begin after
     /// this. Any context.
-    pub fn bar(&self) {
+    pub(crate) fn bar(&self) {
         self.gate.bar();
     }
 
     /// One reason less: one of [`Self::bar`]'s. Any context.
-    pub fn unbar(&self) {
+    pub(crate) fn unbar(&self) {
         self.gate.unbar();
     }
 
     /// For everything else, which has announced itself.
-    pub fn lock(&self, _others: &Others) -> SerialGuard<'_, T> {
+    pub(crate) fn lock(&self, _others: &Others) -> SerialGuard<'_, T> {
         // INVARIANT: Everybody locks.
         self.guard(Hold::Locked(self.lock.lock()))
     }
@@ -361,7 +361,7 @@ impl Drop for Hold<'_> {
 }
 
 /// The use of a [`SerialLock`]'s data.
-pub struct SerialGuard<'a, T> {
+pub(crate) struct SerialGuard<'a, T> {
     lock: &'a SerialLock<T>,
     #[allow(dead_code)]
     hold: Hold<'a>,

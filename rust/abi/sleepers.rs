@@ -25,7 +25,7 @@ use kernel::{
 };
 
 /// `wait_queue_head_t`.
-pub type WaitQueue = wait_queue_head;
+pub(crate) type WaitQueue = wait_queue_head;
 
 mod ffi {
     use super::*;
@@ -43,7 +43,7 @@ mod ffi {
 
 /// The tick that it is. Any context.
 #[inline]
-pub fn now() -> Jiffies {
+pub(crate) fn now() -> Jiffies {
     // SAFETY: The kernel's own, which is there for ever and is read in one piece.
     unsafe { (&raw const bindings::jiffies).read_volatile() }
 }
@@ -54,7 +54,7 @@ pub fn now() -> Jiffies {
 ///
 /// `head` is initialised.
 #[pin_data]
-pub struct Sleepers {
+pub(crate) struct Sleepers {
     count: Atomic<i64>,
     #[pin]
     head: Opaque<wait_queue_head>,
@@ -68,7 +68,10 @@ unsafe impl Sync for Sleepers {}
 
 impl Sleepers {
     /// Nobody sleeps, with the lockdep class of the queue's lock.
-    pub fn new(name: &'static CStr, class: Pin<&'static LockClassKey>) -> impl PinInit<Self> {
+    pub(crate) fn new(
+        name: &'static CStr,
+        class: Pin<&'static LockClassKey>,
+    ) -> impl PinInit<Self> {
         pin_init!(Self {
             count: Atomic::new(0),
             // SAFETY: The slot is valid, name and class live for ever.
@@ -80,17 +83,17 @@ impl Sleepers {
 
     /// The count. Any context.
     #[inline]
-    pub fn count(&self) -> i64 {
+    pub(crate) fn count(&self) -> i64 {
         self.count.load(Acquire)
     }
 
     /// Where they sleep; it lives as long as this.
-    pub fn wait_queue(&self) -> *mut WaitQueue {
+    pub(crate) fn wait_queue(&self) -> *mut WaitQueue {
         self.head.get()
     }
 
     /// Counts one, and wakes everybody. Any context.
-    pub fn wake(&self) {
+    pub(crate) fn wake(&self) {
         // Full: who is about to sleep sees the count, or is seen.
         let _ = self.count.fetch_add(1, Full);
         // SAFETY: By the invariant.
@@ -104,7 +107,7 @@ impl Sleepers {
     ///
     /// `ERESTARTSYS` if a signal is pending. A kthread that is to stop returns early, without an error.
     #[inline]
-    pub fn sleep(&self, seen: i64, timeout: Jiffies) -> Result<Jiffies> {
+    pub(crate) fn sleep(&self, seen: i64, timeout: Jiffies) -> Result<Jiffies> {
         let timeout = c_long::try_from(timeout).unwrap_or(c_long::MAX);
         let count = self.count.as_ptr();
         // SAFETY: By the invariant; the count stays where it is meanwhile.

@@ -9,7 +9,7 @@ mod attr;
 mod queue;
 mod shared;
 
-pub use shared::shared;
+pub(crate) use shared::shared;
 
 use super::{
     addr::Address,
@@ -45,14 +45,14 @@ use kernel::{
 /// # Invariants
 ///
 /// `len` is less than the size of `room`, and that byte of `room` is 0; or both are 0.
-pub struct Text<'a> {
+pub(crate) struct Text<'a> {
     room: &'a mut [u8],
     len: usize,
 }
 
 impl<'a> Text<'a> {
     /// No text yet. A buffer without bytes takes none.
-    pub fn new(room: &'a mut [u8]) -> Self {
+    pub(crate) fn new(room: &'a mut [u8]) -> Self {
         if let Some(first) = room.first_mut() {
             *first = 0;
         }
@@ -61,7 +61,7 @@ impl<'a> Text<'a> {
     }
 
     /// What was written, without the NUL.
-    pub fn as_bytes(&self) -> &[u8] {
+    pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.room[..self.len]
     }
 }
@@ -83,7 +83,7 @@ impl Write for Text<'_> {
 
 /// A version as FI_VERSION() forms it.
 #[derive(Clone, Copy)]
-pub struct Version(pub u32);
+pub(crate) struct Version(pub u32);
 
 impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -93,7 +93,7 @@ impl fmt::Display for Version {
 
 /// A fabric errno of either sign.
 #[derive(Clone, Copy)]
-pub struct Error(pub c_int);
+pub(crate) struct Error(pub c_int);
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -108,7 +108,7 @@ impl fmt::Display for Error {
 /// `data` is valid for reads of the type that `datatype` names in `enum fi_type`, and so is
 /// everything that the value points to: names are NUL-terminated, addresses have the length that
 /// stands beside them.
-pub unsafe fn describe(data: *const c_void, datatype: fi_type, text: &mut Text<'_>) -> bool {
+pub(crate) unsafe fn describe(data: *const c_void, datatype: fi_type, text: &mut Text<'_>) -> bool {
     // SAFETY: By this function's safety requirements: only the types of its uses below have them.
     let int = || unsafe { data.cast::<u32>().read() };
     // SAFETY: As above.
@@ -155,7 +155,7 @@ fn is_number(datatype: fi_type) -> bool {
 
 /// Writes a number that is an enumeration's or a set of flags into `text`; false if `datatype` is
 /// neither.
-pub fn describe_number(datatype: fi_type, value: u64, text: &mut Text<'_>) -> bool {
+pub(crate) fn describe_number(datatype: fi_type, value: u64, text: &mut Text<'_>) -> bool {
     let written = if let Some(set) = flag_set(datatype) {
         text.write_fmt(fmt!("{}", set.show(value)))
     } else if datatype == super::FI_TYPE_MR_MODE {

@@ -18,7 +18,7 @@ use kernel::{
 };
 
 /// How many bytes an address has in an event: those of a `struct sockaddr_in6`.
-pub const ADDRESS: usize = 28;
+pub(crate) const ADDRESS: usize = 28;
 
 macro_rules! tracepoints {
     ($($name:ident($($arg:ident: $type:ty),*), is_on = $is_on:ident;)*) => {
@@ -42,7 +42,7 @@ macro_rules! tracepoints {
         $(
             #[doc = concat!("Whether somebody listens to `", stringify!($name), "`.")]
             #[inline(always)]
-            pub fn $is_on() -> bool {
+            pub(crate) fn $is_on() -> bool {
                 kernel::macros::paste! { is_on!([<__tracepoint_ $name>]) }
             }
 
@@ -150,7 +150,7 @@ tracepoints! {
 
 /// Which queue pair it is about. A device's name is told as it is at that moment.
 #[derive(Clone, Copy)]
-pub struct At<'a> {
+pub(crate) struct At<'a> {
     /// Its device.
     pub device: &'a CStr,
     /// Its number there; 0 before there is one.
@@ -159,7 +159,7 @@ pub struct At<'a> {
 
 /// Which operation it is about.
 #[derive(Clone, Copy)]
-pub struct Operation {
+pub(crate) struct Operation {
     /// Those of its completion: FI_SEND | FI_MSG, ...
     pub flags: u64,
     /// Bytes: of its memory when it is posted, that came when it completes.
@@ -169,7 +169,7 @@ pub struct Operation {
 }
 
 /// An operation was handed to the device, which tells of its success if it is `signaled`. Any context.
-pub fn post(at: At<'_>, operation: Operation, signaled: bool) {
+pub(crate) fn post(at: At<'_>, operation: Operation, signaled: bool) {
     let device = at.device.as_char_ptr();
     let Operation {
         flags,
@@ -181,7 +181,7 @@ pub fn post(at: At<'_>, operation: Operation, signaled: bool) {
 }
 
 /// The device has done an operation. Any context.
-pub fn complete(at: At<'_>, operation: Operation) {
+pub(crate) fn complete(at: At<'_>, operation: Operation) {
     let device = at.device.as_char_ptr();
     let Operation {
         flags,
@@ -193,7 +193,7 @@ pub fn complete(at: At<'_>, operation: Operation) {
 }
 
 /// The device has failed to do one, with that status and the driver's own number. Any context.
-pub fn error(at: At<'_>, operation: Operation, (status, vendor): (u32, u32), errno: Errno) {
+pub(crate) fn error(at: At<'_>, operation: Operation, (status, vendor): (u32, u32), errno: Errno) {
     let device = at.device.as_char_ptr();
     let Operation { flags, context, .. } = operation;
     let error = errno.code();
@@ -202,7 +202,7 @@ pub fn error(at: At<'_>, operation: Operation, (status, vendor): (u32, u32), err
 }
 
 /// A connection has changed its state, for that reason if there is one. Any context.
-pub fn connection(at: At<'_>, (from, to): (&CStr, &CStr), error: Option<(Errno, c_int)>) {
+pub(crate) fn connection(at: At<'_>, (from, to): (&CStr, &CStr), error: Option<(Errno, c_int)>) {
     let device = at.device.as_char_ptr();
     let (error, provider) = error.map_or((0, 0), |(errno, provider)| (errno.code(), provider));
     let (from, to) = (from.as_char_ptr(), to.as_char_ptr());
@@ -211,7 +211,7 @@ pub fn connection(at: At<'_>, (from, to): (&CStr, &CStr), error: Option<(Errno, 
 }
 
 /// A listener was asked for a connection, and has refused it if there is an error. Any context.
-pub fn request(device: &CStr, local: &[u8], peer: &[u8], refused: Option<Errno>) {
+pub(crate) fn request(device: &CStr, local: &[u8], peer: &[u8], refused: Option<Errno>) {
     let whole = |addr: &[u8]| {
         let mut bytes = [0u8; ADDRESS];
         for (to, from) in bytes.iter_mut().zip(addr) {

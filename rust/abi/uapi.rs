@@ -22,10 +22,10 @@ use kernel::transmute::{
 use pin_init::Zeroable;
 
 /// A struct that is nothing but numbers and arrays of them, without gaps.
-pub trait Plain: FromBytes + AsBytes + Zeroable {}
+pub(crate) trait Plain: FromBytes + AsBytes + Zeroable {}
 
 /// What a request takes: it begins with its size and flags.
-pub trait Argument: Plain {
+pub(crate) trait Argument: Plain {
     /// Its size in the first version of the interface.
     const FIRST_SIZE: usize;
 

@@ -56,7 +56,7 @@ static TURN: Atomic<u32> = Atomic::new(0);
 /// # Safety
 ///
 /// `data` is null or as [`describe`] wants it.
-pub unsafe fn shared(data: *const c_void, datatype: fi_type) -> *mut c_char {
+pub(crate) unsafe fn shared(data: *const c_void, datatype: fi_type) -> *mut c_char {
     if data.is_null() {
         return ptr::null_mut();
     }
