@@ -39,7 +39,7 @@ mod suite {
         assert_eq!(vector.reported(first), 77);
         vector.remove(HERE, first)?;
         let second = insert(&vector, 2, 78)?;
-        assert_eq!(second & (MOST_ADDRESSES as fi_addr_t - 1), first);
+        assert_eq!(second & (fi_addr_t::from(MOST_ADDRESSES) - 1), first);
         assert_eq!(vector.reported(second), 78);
         assert_eq!(vector.reported(first), first);
         Ok(())

@@ -23,7 +23,7 @@ const SIZE: usize = 8;
 const WRITTEN: u64 = flags::FI_RMA | flags::FI_REMOTE_WRITE | flags::FI_REMOTE_CQ_DATA;
 
 #[kunit_tests(kofi_fi_msg)]
-mod tests {
+mod suite {
     use super::*;
 
     /// Opens a queue of each kind in `domain`.
