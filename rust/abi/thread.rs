@@ -18,16 +18,22 @@ use super::{
 };
 use core::{
     cell::UnsafeCell,
+    mem::ManuallyDrop,
     ptr::NonNull, //
 };
 use kernel::{
     error::from_err_ptr,
     prelude::*,
     sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
         new_mutex,
         Arc,
         Mutex, //
     },
+    task::Task, //
 };
 
 mod ffi {
@@ -66,17 +72,23 @@ impl<F: Send> Held for Body<F> {}
 /// sleep, both happen soon after.
 ///
 /// A thread that is still there when the module whose code it runs has been unloaded, because its handle
-/// was forgotten, is stopped in the same way before the module's memory is freed.
+/// was forgotten or the thread dropped it itself, is stopped in the same way before the module's memory is
+/// freed.
 pub struct Thread(#[allow(dead_code)] Closing<Running>);
 
 /// The handle's part of a thread.
 struct Running {
     thread: Arc<Stoppable>,
-    registered: Registered,
+    /// Withdrawn once the thread has ended.
+    registered: ManuallyDrop<Registered>,
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
+        // It cannot wait for itself, and stays registered until its module goes.
+        if self.thread.is_current() {
+            return;
+        }
         self.thread.end();
         self.registered.withdraw();
     }
@@ -87,6 +99,16 @@ impl Drop for Running {
 struct Stoppable {
     #[pin]
     started: Mutex<Option<Started>>,
+    /// The address of the task, to be compared; 0 before there is one.
+    task: Atomic<usize>,
+}
+
+impl Stoppable {
+    /// Whether the caller is the thread.
+    fn is_current(&self) -> bool {
+        // Nobody drops a handle of the thread before it has been written.
+        self.task.load(Relaxed) == Task::current_raw() as usize
+    }
 }
 
 /// # Invariants
@@ -145,6 +167,7 @@ impl Thread {
         let thread = Arc::pin_init(
             pin_init!(Stoppable {
                 started <- new_mutex!(None, "kofi::Thread"),
+                task: Atomic::new(0),
             }),
             GFP_KERNEL,
         )?;
@@ -156,7 +179,11 @@ impl Thread {
         let task = NonNull::new(from_err_ptr(task)?).ok_or(Errno::ENOMEM)?;
         // INVARIANT: By construction.
         *thread.started.lock() = Some(Started { task, body });
-        Ok(Self(room.hold(Running { thread, registered })))
+        thread.task.store(task.as_ptr().addr(), Relaxed);
+        Ok(Self(room.hold(Running {
+            thread,
+            registered: ManuallyDrop::new(registered),
+        })))
     }
 }
 

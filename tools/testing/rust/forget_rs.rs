@@ -128,6 +128,17 @@ fn run(here: InProcess) -> Result {
     })?;
     *own.lock() = Some(calls);
 
+    let own = cycle::<Thread>()?;
+    let kept = own.clone();
+    let thread = Thread::run(here, c"cyclic", move |_| {
+        while !kthread_should_stop() {
+            fsleep(Delta::from_millis(1));
+        }
+        // The last reference on its own handle.
+        drop(kept);
+    })?;
+    *own.lock() = Some(thread);
+
     forget(Thread::run(here, c"forgotten", |_| {
         while !kthread_should_stop() {
             fsleep(Delta::from_millis(1));

@@ -52,7 +52,8 @@ check closes_late unload leave_keep
 # A consumer in safe Rust that drops none of its handles.
 ready forget_rs 7472 || fail "forget_rs.ko does not load"
 check forgets unload forget_rs
-check names_its_thread told 1 "thread forgotten: left open by module forget_rs"
+check names_its_forgotten_thread told 1 "thread forgotten: left open by module forget_rs"
+check names_its_cyclic_thread told 1 "thread cyclic: left open by module forget_rs"
 check names_its_handler_of_events told 1 "eq [0-9]*: left open by module forget_rs"
 check names_its_handlers_of_completions told 2 "cq [0-9]*: left open by module forget_rs"
 check closes_its_objects told 0 ".* objects* of module forget_rs left open"
