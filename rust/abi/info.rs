@@ -61,7 +61,8 @@ fn copy(bytes: &[u8]) -> Result<*mut u8> {
 }
 
 fn free<T>(pointer: *mut T) {
-    // SAFETY: Callers pass what the invariants of `Info` say is an allocation of its own, or null.
+    // SAFETY: Private, for the pointers of an `Info`, each of which is by its invariants an allocation of its own, or
+    // null.
     unsafe { bindings::kfree(pointer.cast::<c_void>()) };
 }
 

@@ -82,7 +82,7 @@ impl Deref for Pages {
 impl DerefMut for Pages {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: By the invariant; it is borrowed by this caller alone.
+        // SAFETY: By the invariant; it is borrowed, and by nobody else.
         unsafe { slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
     }
 }

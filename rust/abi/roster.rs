@@ -17,6 +17,11 @@ use kernel::{
         RBTreeNodeReservation, //
     },
     sync::{
+        atomic::{
+            Acquire,
+            AtomicFlag,
+            Release, //
+        },
         global_lock,
         Arc, //
     },
@@ -44,9 +49,12 @@ struct Roster {
 }
 
 global_lock! {
-    // SAFETY: Initialised by `start`, which `Registry` calls before anything is opened.
+    // SAFETY: Initialised by `start`, before `IS_READY` says that it may be taken.
     unsafe(uninit) static ROSTER: SpinLock<Roster> = Roster { entries: None, last: 0 };
 }
+
+/// Whether `ROSTER` may be locked; never goes back.
+static IS_READY: AtomicFlag = AtomicFlag::new(false);
 
 /// How many entries are looked at under the lock for each that there is room for.
 const LOOKS: usize = 8;
@@ -55,11 +63,24 @@ const LOOKS: usize = 8;
 ///
 /// # Safety
 ///
-/// Called once, before anything else here.
+/// Called once.
 pub(super) unsafe fn start() {
     // SAFETY: By this function's safety requirement.
     unsafe { ROSTER.init() };
     ROSTER.lock().entries = Some(RBTree::new());
+    // Release: pairs with the acquire of `with`.
+    IS_READY.store(true, Release);
+}
+
+/// Runs `f` on the roster, locked; on an empty one that is forgotten before there is any. Process context.
+fn with<R>(f: impl FnOnce(&mut Roster) -> R) -> R {
+    match IS_READY.load(Acquire) {
+        true => f(&mut ROSTER.lock()),
+        false => f(&mut Roster {
+            entries: None,
+            last: 0,
+        }),
+    }
 }
 
 /// A place on the roster, as long as this lives.
@@ -73,13 +94,14 @@ impl Seat {
     /// `ENOMEM`.
     pub(crate) fn take(entry: Arc<dyn Entry>) -> Result<Self> {
         let node = RBTreeNodeReservation::new(GFP_KERNEL)?;
-        let mut roster = ROSTER.lock();
-        roster.last += 1;
-        let number = roster.last;
-        if let Some(entries) = &mut roster.entries {
-            entries.insert(node.into_node(number, entry));
-        }
-        Ok(Self(number))
+        Ok(Self(with(|roster| {
+            roster.last += 1;
+            let number = roster.last;
+            if let Some(entries) = &mut roster.entries {
+                entries.insert(node.into_node(number, entry));
+            }
+            number
+        })))
     }
 
     /// Its number, which nothing else ever has. None is 0.
@@ -89,12 +111,7 @@ impl Seat {
 
     /// Gives it up, once. May sleep.
     pub(crate) fn leave(&self) {
-        let mut roster = ROSTER.lock();
-        let node = roster
-            .entries
-            .as_mut()
-            .and_then(|entries| entries.remove_node(&self.0));
-        drop(roster);
+        let node = with(|roster| roster.entries.as_mut()?.remove_node(&self.0));
         // What it was about may go with it, which may sleep.
         drop(node);
     }
@@ -115,26 +132,27 @@ pub(crate) fn read(after: u64, net: Option<usize>, batch: &mut KVec<kofi_object>
     batch.clear();
     let looks = batch.capacity().saturating_mul(LOOKS);
     let first = after.checked_add(1)?;
-    let mut roster = ROSTER.lock();
-    let mut cursor = roster.entries.as_mut()?.cursor_lower_bound_mut(&first);
-    for _ in 0..looks {
-        let (&number, entry) = cursor.as_ref()?.current();
-        if net.is_none_or(|net| entry.is_in(net)) {
-            let mut object = kofi_object {
-                id: number,
-                ..pin_init::zeroed()
-            };
-            entry.tell(&mut object);
-            if batch.push_within_capacity(object).is_err() {
-                return Some(number - 1);
+    with(|roster| {
+        let mut cursor = roster.entries.as_mut()?.cursor_lower_bound_mut(&first);
+        for _ in 0..looks {
+            let (&number, entry) = cursor.as_ref()?.current();
+            if net.is_none_or(|net| entry.is_in(net)) {
+                let mut object = kofi_object {
+                    id: number,
+                    ..pin_init::zeroed()
+                };
+                entry.tell(&mut object);
+                if batch.push_within_capacity(object).is_err() {
+                    return Some(number - 1);
+                }
+            }
+            cursor = cursor?.move_next();
+            if cursor.is_some() && batch.len() == batch.capacity() {
+                return Some(number);
             }
         }
-        cursor = cursor?.move_next();
-        if cursor.is_some() && batch.len() == batch.capacity() {
-            return Some(number);
-        }
-    }
-    cursor.map(|cursor| *cursor.current().0 - 1)
+        cursor.map(|cursor| *cursor.current().0 - 1)
+    })
 }
 
 /// Objects that [`each`] reads at a time.
@@ -178,11 +196,12 @@ pub(crate) fn list(
     batch: &mut KVec<kofi_address>,
 ) -> Result<bool> {
     batch.clear();
-    let roster = ROSTER.lock();
-    let entry = roster
-        .entries
-        .as_ref()
-        .and_then(|entries| entries.get(&number));
-    let entry = entry.filter(|entry| entry.is_in(net)).ok_or(ENOENT)?;
-    entry.list(at, most, batch).ok_or(EINVAL)
+    with(|roster| {
+        let entry = roster
+            .entries
+            .as_ref()
+            .and_then(|entries| entries.get(&number));
+        let entry = entry.filter(|entry| entry.is_in(net)).ok_or(ENOENT)?;
+        entry.list(at, most, batch).ok_or(EINVAL)
+    })
 }

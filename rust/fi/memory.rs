@@ -523,12 +523,14 @@ impl DerefMut for Buffer {
     }
 }
 
-/// The bytes of a buffer that others may read and change at any time.
+/// A registered buffer, whose bytes others may read and change at any time.
 ///
 /// # Invariants
 ///
 /// The vector is not reached but through `data`, which points to its bytes.
 pub(super) struct Shared {
+    /// Before the memory: dropped first. Nobody else gets it.
+    region: Arc<MemoryRegion>,
     buffer: KBox<Buffer>,
     data: *mut u8,
 }
@@ -540,22 +542,38 @@ unsafe impl Send for Shared {}
 unsafe impl Sync for Shared {}
 
 impl Shared {
-    /// Shares all of `buffer`.
-    pub(super) fn new(mut buffer: KBox<Buffer>) -> Self {
-        let data = buffer.body.data.as_mut_ptr();
-        // INVARIANT: By construction; moving the box does not move the bytes.
-        Self { buffer, data }
+    /// Registers all of `buffer` in `domain` for peers. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// With the buffer: those of [`Domain::register`].
+    pub(super) fn new(
+        mut buffer: KBox<Buffer>,
+        domain: &Arc<Domain>,
+        access: Access,
+    ) -> core::result::Result<Self, Refused> {
+        let (data, len) = (buffer.body.data.as_mut_ptr(), buffer.body.data.len());
+        // SAFETY: The region is dropped before the memory, which does not move. The CPU only copies it.
+        let segment = unsafe { Segment::new(data.cast(), len) };
+        match domain.register(core::slice::from_ref(&segment), access) {
+            // INVARIANT: By construction; moving the box does not move the bytes.
+            Ok(region) => Ok(Self {
+                region,
+                buffer,
+                data,
+            }),
+            Err(errno) => Err(Refused { errno, buffer }),
+        }
+    }
+
+    /// How peers name its first byte, and the key.
+    pub(super) fn name(&self) -> (u64, u64) {
+        (self.region.base(), self.region.key())
     }
 
     /// How many bytes it has.
     pub(super) fn len(&self) -> usize {
         self.buffer.body.data.len()
-    }
-
-    /// All of it, for its registration, which ends before this is dropped.
-    pub(super) fn segment(&self) -> Segment {
-        // SAFETY: As this function's caller promises by keeping it; nobody reads it but by copies.
-        unsafe { Segment::new(self.data.cast(), self.len()) }
     }
 
     /// Whether there are so many bytes from `at` on.
@@ -590,9 +608,11 @@ impl Shared {
         true
     }
 
-    /// Ends the sharing: nobody else reaches it any more.
+    /// Ends the registration: nobody else reaches the bytes any more. May sleep.
     pub(super) fn end(self) -> KBox<Buffer> {
-        self.buffer
+        let Self { region, buffer, .. } = self;
+        drop(region);
+        buffer
     }
 }
 

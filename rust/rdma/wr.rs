@@ -147,15 +147,20 @@ impl<'a> SendWr<'a> {
         .with_imm(imm)
     }
 
+    /// A request of the member `rdma`.
+    ///
+    /// # Safety
+    ///
+    /// `opcode` is one of that member.
     #[inline]
-    fn rdma(
+    unsafe fn rdma(
         wr_id: u64,
         pieces: &'a [Sge],
         remote: Remote,
         opcode: bindings::ib_wr_opcode,
         flags: SendFlags,
     ) -> Self {
-        // INVARIANT: The callers pass the opcodes of this member.
+        // INVARIANT: By this function's safety requirement.
         Self::wrap(RawSendWr {
             rdma: bindings::ib_rdma_wr {
                 wr: base(wr_id, pieces, opcode, flags),
@@ -169,7 +174,8 @@ impl<'a> SendWr<'a> {
     #[inline]
     pub(crate) fn write(wr_id: u64, pieces: &'a [Sge], remote: Remote, flags: SendFlags) -> Self {
         let opcode = bindings::ib_wr_opcode_IB_WR_RDMA_WRITE;
-        Self::rdma(wr_id, pieces, remote, opcode, flags)
+        // SAFETY: It is one of that member.
+        unsafe { Self::rdma(wr_id, pieces, remote, opcode, flags) }
     }
 
     /// The same, and completes a receive of the peer's with `imm`, in host byte order.
@@ -182,18 +188,25 @@ impl<'a> SendWr<'a> {
         flags: SendFlags,
     ) -> Self {
         let opcode = bindings::ib_wr_opcode_IB_WR_RDMA_WRITE_WITH_IMM;
-        Self::rdma(wr_id, pieces, remote, opcode, flags).with_imm(imm)
+        // SAFETY: It is one of that member.
+        unsafe { Self::rdma(wr_id, pieces, remote, opcode, flags) }.with_imm(imm)
     }
 
     /// Reads the peer's memory into the pieces.
     #[inline]
     pub(crate) fn read(wr_id: u64, pieces: &'a [Sge], remote: Remote, flags: SendFlags) -> Self {
         let opcode = bindings::ib_wr_opcode_IB_WR_RDMA_READ;
-        Self::rdma(wr_id, pieces, remote, opcode, flags)
+        // SAFETY: It is one of that member.
+        unsafe { Self::rdma(wr_id, pieces, remote, opcode, flags) }
     }
 
+    /// A request of the member `atomic`.
+    ///
+    /// # Safety
+    ///
+    /// `opcode` is one of that member.
     #[inline]
-    fn atomic(
+    unsafe fn atomic(
         wr_id: u64,
         pieces: &'a [Sge],
         remote: Remote,
@@ -201,7 +214,7 @@ impl<'a> SendWr<'a> {
         (compare_add, swap): (u64, u64),
         flags: SendFlags,
     ) -> Self {
-        // INVARIANT: The callers pass the opcodes of this member.
+        // INVARIANT: By this function's safety requirement.
         Self::wrap(RawSendWr {
             atomic: bindings::ib_atomic_wr {
                 wr: base(wr_id, pieces, opcode, flags),
@@ -225,7 +238,8 @@ impl<'a> SendWr<'a> {
         flags: SendFlags,
     ) -> Self {
         let opcode = bindings::ib_wr_opcode_IB_WR_ATOMIC_FETCH_AND_ADD;
-        Self::atomic(wr_id, piece, remote, opcode, (add, 0), flags)
+        // SAFETY: It is one of that member.
+        unsafe { Self::atomic(wr_id, piece, remote, opcode, (add, 0), flags) }
     }
 
     /// Replaces 8 bytes of the peer's that equal `compare` by `swap`; what was there before comes
@@ -240,7 +254,8 @@ impl<'a> SendWr<'a> {
         flags: SendFlags,
     ) -> Self {
         let opcode = bindings::ib_wr_opcode_IB_WR_ATOMIC_CMP_AND_SWP;
-        Self::atomic(wr_id, piece, remote, opcode, (compare, swap), flags)
+        // SAFETY: It is one of that member.
+        unsafe { Self::atomic(wr_id, piece, remote, opcode, (compare, swap), flags) }
     }
 
     /// Makes what `mr` maps reachable by its key with these rights.

@@ -10,10 +10,7 @@ use super::{
             Refused,
             Shared, //
         },
-        mr::{
-            Access,
-            MemoryRegion, //
-        },
+        mr::Access,
     },
     Remote, //
 };
@@ -27,7 +24,6 @@ use crate::abi::{
     Errno,
     Result, //
 };
-use core::slice;
 use kernel::{
     prelude::*,
     sync::Arc, //
@@ -60,13 +56,7 @@ impl Right {
 /// What they do there raises no completion here, and may happen at any time: the bytes are copied in
 /// and out, never borrowed. Dropping it takes the right back first; where that may not sleep, both happen
 /// soon after.
-pub struct Lent(Closing<Parts>);
-
-struct Parts {
-    /// Before the memory: dropped first.
-    region: Arc<MemoryRegion>,
-    shared: Shared,
-}
+pub struct Lent(Closing<Shared>);
 
 impl Lent {
     /// Lends all of `buffer` to the peers of `domain`.
@@ -86,29 +76,21 @@ impl Lent {
             Ok(room) => room,
             Err(errno) => return Err(Refused { errno, buffer }),
         };
-        let shared = Shared::new(buffer);
-        let segment = shared.segment();
-        let register = |access| domain.register(slice::from_ref(&segment), access);
-        match right.access().and_then(register) {
-            Ok(region) => Ok(Self(room.hold(Parts { region, shared }))),
-            Err(errno) => Err(Refused {
-                errno,
-                buffer: shared.end(),
-            }),
+        match right.access() {
+            Ok(access) => Ok(Self(room.hold(Shared::new(buffer, domain, access)?))),
+            Err(errno) => Err(Refused { errno, buffer }),
         }
     }
 
     /// How peers name its first byte. Any context.
     pub fn remote(&self) -> Remote {
-        Remote {
-            addr: self.0.region.base(),
-            key: self.0.region.key(),
-        }
+        let (addr, key) = self.0.name();
+        Remote { addr, key }
     }
 
     /// How many bytes it has. Any context.
     pub fn len(&self) -> usize {
-        self.0.shared.len()
+        self.0.len()
     }
 
     /// Whether it has none, which is never so. Any context.
@@ -122,7 +104,7 @@ impl Lent {
     ///
     /// -FI_EINVAL if that is not all in it, and nothing is copied.
     pub fn read(&self, at: usize, to: &mut [u8]) -> Result {
-        match self.0.shared.read(at, to) {
+        match self.0.read(at, to) {
             true => Ok(()),
             false => Err(Errno::EINVAL),
         }
@@ -134,7 +116,7 @@ impl Lent {
     ///
     /// Those of [`Self::read`].
     pub fn write(&self, at: usize, from: &[u8]) -> Result {
-        match self.0.shared.write(at, from) {
+        match self.0.write(at, from) {
             true => Ok(()),
             false => Err(Errno::EINVAL),
         }
@@ -142,8 +124,6 @@ impl Lent {
 
     /// Takes the buffer back: when this returns no peer reaches it any more.
     pub fn take_back(self, _here: InProcess) -> KBox<Buffer> {
-        let Parts { region, shared } = self.0.into_inner();
-        drop(region);
-        shared.end()
+        self.0.into_inner().end()
     }
 }

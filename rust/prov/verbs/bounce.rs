@@ -77,7 +77,7 @@ pub(super) struct BounceSlot<'a> {
 }
 
 impl BounceSlot<'_> {
-    /// Copies `memory`, which belongs to the caller again then.
+    /// Copies `memory`, which is not used any more then.
     ///
     /// # Errors
     ///
@@ -92,8 +92,8 @@ impl BounceSlot<'_> {
                 return Err(Errno::EMSGSIZE);
             }
             let from = gather::address(&part)? as *const u8;
-            // SAFETY: There is room, by the invariant and the check above; the caller's memory is
-            // readable by the invariants of what `Memory` is made of, and no memory of ours.
+            // SAFETY: There is room, by the invariant and the check above; the memory is readable by the
+            // invariants of what `Memory` is made of, and no memory of ours.
             unsafe { core::ptr::copy_nonoverlapping(from, self.start.add(len), part.len()) };
             len += part.len();
             Ok(())

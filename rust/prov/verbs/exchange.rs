@@ -118,7 +118,7 @@ impl Exchange {
     /// Makes an operation of the kind of `atomic` on `len` bytes at `target`, at most [`MOST`], where such
     /// elements may lie. It has no operands yet.
     fn new(atomic: &Atomic<'_>, (target, len): (Remote, usize), told: Told) -> Self {
-        // INVARIANT: The caller has checked it.
+        // INVARIANT: `target` is where such elements lie; `len` is bounded here.
         Self {
             op: atomic.op,
             datatype: atomic.datatype,

@@ -103,7 +103,8 @@ impl Region {
     pub(super) fn local(pd: Arc<Pd>, memory: &[Segment], most: usize) -> Result<Arc<Self>> {
         let mut region = Self::map(pd, memory)?;
         if region.needs_sync() {
-            region.unmap();
+            // SAFETY: Nobody has it yet.
+            unsafe { region.unmap() };
         }
         region.finish(most)
     }
@@ -203,10 +204,14 @@ impl Region {
         Ok(Arc::new(self, GFP_KERNEL)?)
     }
 
-    /// Undoes all mappings, which no operation uses.
-    fn unmap(&mut self) {
+    /// Undoes all mappings.
+    ///
+    /// # Safety
+    ///
+    /// No operation uses them.
+    unsafe fn unmap(&mut self) {
         for span in core::mem::take(&mut self.spans) {
-            // SAFETY: Made in `map`; whoever calls this says that no operation uses it.
+            // SAFETY: Made in `map`, and by this function's safety requirement.
             unsafe { self.pd.dma().unmap(span.mapping) };
         }
     }
@@ -297,7 +302,7 @@ impl Drop for Region {
             // moving a packet are waited for here.
             drop(mr);
         }
-        // The consumer has closed the region, so nothing uses it.
-        self.unmap();
+        // SAFETY: The consumer has closed the region, and by the invariant of descriptors no operation has it then.
+        unsafe { self.unmap() };
     }
 }

@@ -42,7 +42,8 @@ impl Lent {
     /// `EINVAL` for none, or for more pages than the device can list; `ENOMEM`, those of registering.
     pub(crate) fn new(pd: &Arc<Pd>, len: usize) -> Result<Self> {
         let memory: KVVec<u8> = KVVec::from_elem(0, len, GFP_KERNEL)?;
-        let (mapped, runs) = Mapped::new(pd, &memory)?;
+        // SAFETY: Both go into one object, in whose order they are dropped.
+        let (mapped, runs) = unsafe { Mapped::new(pd, &memory) }?;
         let base = runs.first().ok_or(EINVAL)?.addr;
         // SAFETY: The runs are the memory's, which is for peers alone; fields are dropped in order.
         let region = unsafe { FastMr::new(pd.clone(), &runs, base, reach(pd)) }?;
@@ -71,7 +72,16 @@ struct Mapped {
 }
 
 impl Mapped {
-    fn new(pd: &Arc<Pd>, memory: &[u8]) -> Result<(Self, KVec<Run>)> {
+    /// Maps some memory. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    ///
+    /// # Safety
+    ///
+    /// The memory is there until what this returns has been dropped.
+    unsafe fn new(pd: &Arc<Pd>, memory: &[u8]) -> Result<(Self, KVec<Run>)> {
         let pieces = || Pieces::new(memory.as_ptr() as usize, memory.len());
         let count = pieces()?.count();
         let mut runs: KVec<Run> = KVec::with_capacity(count, GFP_KERNEL)?;
@@ -80,7 +90,7 @@ impl Mapped {
             pd: pd.clone(),
         };
         for piece in pieces()? {
-            // SAFETY: The caller keeps the memory until this is dropped.
+            // SAFETY: By this function's safety requirement.
             let mapping = unsafe { pd.dma().map(piece?, Direction::Both) }?;
             let run = Run {
                 addr: mapping.addr(),
