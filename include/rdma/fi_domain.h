@@ -770,8 +770,8 @@ static inline int fi_av_open(struct fid_domain *domain,
  * Context: Process context, may sleep.
  * Return:
  * * 0 - the queue is bound, and busy until the vector is closed
- * * -FI_EINVAL - it is no event queue; the vector has one, or was opened
- *   without FI_EVENT
+ * * -FI_EINVAL - it is no event queue, or one of another fabric; the vector has
+ *   one, or was opened without FI_EVENT
  * * -FI_EBADFLAGS - any flag
  * * -FI_EOPBADSTATE - in atomic context
  */

@@ -323,7 +323,8 @@ static inline int fi_scalable_ep(struct fid_domain *domain,
  *   vector or a shared context, and bits that mean nothing
  * * -FI_EINVAL - what cannot be bound, as an address vector to a connected
  *   endpoint, or a shared context to one whose info does not say
- *   FI_SHARED_CONTEXT; and a place that is taken
+ *   FI_SHARED_CONTEXT; an event queue of another fabric; and a place that is
+ *   taken
  * * -FI_EOPNOTSUPP - a counter of what the device does not tell:
  *   FI_REMOTE_READ, FI_REMOTE_WRITE
  * * -FI_EDOMAIN - a completion queue, counter, address vector or shared context
@@ -344,7 +345,7 @@ static inline int fi_ep_bind(struct fid_ep *ep, struct fid *bfid, u64 flags)
  * Context: Process context, may sleep.
  * Return:
  * * 0 - it is bound, and busy until the endpoint is closed
- * * -FI_EINVAL - it is no event queue, or one is bound
+ * * -FI_EINVAL - it is no event queue, or one of another fabric; one is bound
  * * -FI_EBADFLAGS - any flag
  * * -FI_EOPBADSTATE - in atomic context
  * * -FI_ENOMEM - no memory

@@ -333,8 +333,11 @@ impl AddressVector {
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL if it has one, or does not need it.
+    /// -FI_EINVAL if it has one, or does not need it, and for another fabric's queue.
     pub fn bind(&self, _here: InProcess, queue: &Arc<EventQueue>) -> Result {
+        if !queue.is_of(self.ties.parent.fabric()) {
+            return Err(Errno::EINVAL);
+        }
         let mut bound = self.bound.lock();
         if !self.is_async || bound.events.is_some() {
             return Err(Errno::EINVAL);

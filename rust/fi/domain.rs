@@ -196,6 +196,11 @@ impl Domain {
         self.threading
     }
 
+    /// Returns the fabric that it was opened from.
+    pub(super) fn fabric(&self) -> &Arc<Fabric> {
+        self.parts.ties.parent.arc()
+    }
+
     /// The name of the domain, which others that open the same device have too.
     pub(super) fn name(&self) -> &CStr {
         &self.name
@@ -336,7 +341,7 @@ impl Domain {
         if flags & !abi::FI_REG_MR != 0 {
             return Err(Errno::EBADFLAGS);
         }
-        if !queue.is_of(self.parts.ties.parent.arc()) {
+        if !queue.is_of(self.fabric()) {
             return Err(Errno::EINVAL);
         }
         let farewell = Notice::new(queue, source, Kind::Error(Errno::ENODEV, 0))?;

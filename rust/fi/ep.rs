@@ -225,13 +225,13 @@ impl Endpoint {
     ///
     /// # Errors
     ///
-    /// -FI_EBADFLAGS for any flag; -FI_EINVAL if one is bound, and for a context, which has no events;
-    /// -FI_EOPBADSTATE once enabled.
+    /// -FI_EBADFLAGS for any flag; -FI_EINVAL if one is bound, for another fabric's queue, and for a context,
+    /// which has no events; -FI_EOPBADSTATE once enabled.
     pub fn bind_events(&self, queue: &Arc<EventQueue>, flags: u64) -> Result {
         if flags != 0 {
             return Err(Errno::EBADFLAGS);
         }
-        if self.seat.is_some() {
+        if self.seat.is_some() || !queue.is_of(self.domain.fabric()) {
             return Err(Errno::EINVAL);
         }
         let held = Held::new(queue)?;

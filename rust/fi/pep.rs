@@ -39,7 +39,7 @@ pub struct PassiveEndpoint {
     events: Mutex<Option<Arc<Held<EventQueue>>>>,
     source: Source,
     card: Card,
-    _fabric: Held<Fabric>,
+    fabric: Held<Fabric>,
 }
 
 /// What of it is told of.
@@ -64,16 +64,23 @@ impl PassiveEndpoint {
                 events <- new_mutex!(None),
                 source,
                 card,
-                _fabric: fabric,
+                fabric,
             }),
             GFP_KERNEL,
         )?)
     }
 
-    /// Binds the queue that requests go to; -FI_EINVAL if one is bound.
+    /// Binds the queue that requests go to.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EBADFLAGS for any flag; -FI_EINVAL if one is bound, and for another fabric's queue.
     pub fn bind_events(&self, queue: &Arc<EventQueue>, flags: u64) -> Result {
         if flags != 0 {
             return Err(Errno::EBADFLAGS);
+        }
+        if !queue.is_of(self.fabric.arc()) {
+            return Err(Errno::EINVAL);
         }
         let held = Arc::new(Held::new(queue)?, GFP_KERNEL)?;
         let mut events = self.events.lock();

@@ -98,6 +98,17 @@ static void av_08_events_need_a_queue(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_av_bind(other, &fx->eq->fid, 0));
 }
 
+static void av_08_the_queue_is_of_the_same_fabric(struct kunit *test)
+{
+	struct kofi_fabric_fx *fx = fx_open(test);
+	struct fid_av *av = open_vector(test, fx);
+	struct fid_eq *other = fx_eq(test, fx_fabric(test, fx->info));
+
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_domain_bind(fx->domain, &other->fid, 0));
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_av_bind(av, &other->fid, 0));
+	KUNIT_EXPECT_EQ(test, 0, fi_av_bind(av, &fx->eq->fid, 0));
+}
+
 static void av_09_errors_before_the_end(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
@@ -269,6 +280,7 @@ static void av_10_removed_before_it_is_found(struct kunit *test)
 
 static struct kunit_case cases[] = {
 	KUNIT_CASE(av_08_events_need_a_queue),
+	KUNIT_CASE(av_08_the_queue_is_of_the_same_fabric),
 	KUNIT_CASE(av_09_errors_before_the_end),
 	KUNIT_CASE(av_09_the_end_comes_if_all_fail),
 	KUNIT_CASE(av_09_more_errors_than_the_queue_is_large),

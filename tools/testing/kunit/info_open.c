@@ -319,11 +319,29 @@ static void info_14_order_or_atomics(struct kunit *test)
 		fi_freeinfo(info);
 }
 
+/* Its error numbers are another provider's, and it closes with another fabric. */
+static void info_12_an_event_queue_of_another_fabric_is_not_bound(struct kunit *test)
+{
+	struct kofi_fabric_fx *fx = fx_open(test);
+	struct fid_eq *other = fx_eq(test, fx_fabric(test, fx->info));
+	struct fid_ep *ep = fx_ep(test, fx->domain, fx->info);
+	struct fid_pep *pep = fx_pep(test, fx->fabric, fx->info);
+
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_domain_bind(fx->domain, &other->fid, 0));
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_ep_bind(ep, &other->fid, 0));
+	KUNIT_EXPECT_EQ(test, 0, fi_ep_bind(ep, &fx->eq->fid, 0));
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_pep_bind(pep, &other->fid, 0));
+	KUNIT_EXPECT_EQ(test, 0, fi_pep_bind(pep, &fx->eq->fid, 0));
+	fx_close(test, &pep->fid);
+	fx_close(test, &ep->fid);
+}
+
 static struct kunit_case info_open_cases[] = {
 	KUNIT_CASE(info_05_everything_listed_can_be_opened),
 	KUNIT_CASE(info_10_a_fabric_with_children_is_busy),
 	KUNIT_CASE(info_10_a_domain_with_children_is_busy),
 	KUNIT_CASE(info_12_a_fid_of_the_wrong_class_is_not_bound),
+	KUNIT_CASE(info_12_an_event_queue_of_another_fabric_is_not_bound),
 	KUNIT_CASE(info_13_layouts_are_those_of_libfabric),
 	KUNIT_CASE(info_14_offered_depths_can_be_had),
 	KUNIT_CASE(info_14_what_is_not_offered_is_refused),
