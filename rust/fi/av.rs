@@ -211,6 +211,7 @@ impl AddressVector {
             }
             Some(name) => {
                 let place = shared::Place {
+                    net: domain.fabric().net().address(),
                     domain: domain.name(),
                     format: domain.addr_format(),
                     name,

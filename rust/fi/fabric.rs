@@ -33,18 +33,23 @@ use crate::abi::{
         OwnModule, //
     },
     info::Info,
+    namespace::Namespace,
     serial::Threading,
     Result,
     KOFI_OBJECT_FABRIC, //
 };
 use kernel::{
     prelude::*,
-    sync::Arc, //
+    sync::{
+        aref::ARef,
+        Arc, //
+    },
 };
 
 /// A fabric that has been opened.
 pub struct Fabric {
     parts: Closing<Parts>,
+    net: ARef<Namespace>,
     users: Users,
 }
 
@@ -92,6 +97,7 @@ impl Fabric {
                     card,
                     _kofi: kofi,
                 })?,
+                net: attr.net.into(),
                 users: Users::new(),
             },
             GFP_KERNEL,
@@ -104,6 +110,11 @@ impl Fabric {
 
     pub(super) fn core(&self) -> &Arc<dyn provider::Fabric> {
         &self.parts.core
+    }
+
+    /// Returns the network namespace of its addresses.
+    pub(super) fn net(&self) -> &Namespace {
+        &self.net
     }
 
     /// Opens the domain that `info` names, for calls from any thread.

@@ -27,8 +27,10 @@ use kernel::{
 /// Most bytes of a name.
 const MAX_NAME: usize = 255;
 
-/// Where a name counts: in one domain, for addresses of one format.
+/// Where a name counts: in the domains of one name in one network namespace, for addresses of one format.
 pub(super) struct Place<'a> {
+    /// The address of the namespace, which the open domain keeps.
+    pub(super) net: usize,
     pub(super) domain: &'a CStr,
     pub(super) format: u32,
     pub(super) name: &'a CStr,
@@ -42,6 +44,7 @@ pub(super) struct Shape {
 }
 
 struct Shared {
+    net: usize,
     domain: KVec<u8>,
     format: u32,
     name: KVec<u8>,
@@ -52,7 +55,8 @@ struct Shared {
 
 impl Shared {
     fn is_at(&self, place: &Place<'_>) -> bool {
-        self.name[..] == *place.name.to_bytes()
+        self.net == place.net
+            && self.name[..] == *place.name.to_bytes()
             && self.domain[..] == *place.domain.to_bytes()
             && self.format == place.format
     }
@@ -99,6 +103,7 @@ impl Share {
             };
             let shared = Arc::new(
                 Shared {
+                    net: place.net,
                     domain: copy(place.domain)?,
                     format: place.format,
                     name: copy(place.name)?,

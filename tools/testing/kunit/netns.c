@@ -236,12 +236,50 @@ static void cm_09_addresses_are_those_of_the_namespace(struct kunit *test)
 	fi_freeinfo(info);
 }
 
+/* A vector of that name in the loop domain of a namespace: domains have one name in all of them. */
+static struct fid_av *open_named(struct kunit *test, struct net *net)
+{
+	struct fi_info *hints = fx_hints(test), *info;
+	struct fi_av_attr attr = { .name = "peers" };
+	struct fid_av *av;
+
+	hints->fabric_attr->net = net;
+	hints->fabric_attr->prov_name = kstrdup("loop", GFP_KERNEL);
+	info = fx_info_for(test, hints, NULL, NULL, 0);
+	KUNIT_ASSERT_EQ(test, 0, fi_av_open(fx_domain(test, fx_fabric(test, info), info), &attr,
+					    &av, NULL));
+	fx_defer_close(test, &av->fid);
+	return av;
+}
+
+static void av_18_names_are_those_of_one_namespace(struct kunit *test)
+{
+	struct fid_av *av[3];
+	fi_addr_t out;
+	size_t len = 0;
+
+	if (!ns_given())
+		kunit_skip(test, "no namespaces: see scenarios/netns.sh");
+	for (int side = 0; side < 2; side++) {
+		struct net *net = ns_get(test, side);
+
+		av[side] = open_named(test, net);
+		if (!side)
+			av[2] = open_named(test, net);
+		put_net(net);
+	}
+	KUNIT_ASSERT_EQ(test, 1, fi_av_insertsvc(av[0], "10.0.0.1", "7471", &out, 0, NULL));
+	KUNIT_EXPECT_EQ(test, 0, fi_av_lookup(av[2], out, NULL, &len));
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_av_lookup(av[1], out, NULL, &len));
+}
+
 static struct kunit_case cases[] = {
 	KUNIT_CASE(cm_09_a_neighbour_is_found_at_once),
 	KUNIT_CASE(cm_09_siw_is_the_first_namespaces),
 	KUNIT_CASE(cm_09_between_two_namespaces),
 	KUNIT_CASE(cm_09_between_two_namespaces_over_ipv6),
 	KUNIT_CASE(cm_09_addresses_are_those_of_the_namespace),
+	KUNIT_CASE(av_18_names_are_those_of_one_namespace),
 	{}
 };
 
