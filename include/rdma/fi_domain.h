@@ -34,9 +34,10 @@ struct scatterlist;
 /**
  * struct fi_av_attr - address vector attributes
  * @type: map or table; set to the type chosen where it was FI_AV_UNSPEC
- * @rx_ctx_bits: high bits of a fi_addr_t that name a receive context
- * @count: expected number of addresses, a hint
- * @ep_per_node: expected endpoints on one node, a hint
+ * @rx_ctx_bits: high bits of a fi_addr_t that name a receive context, no more
+ *	than &fi_domain_attr.max_ep_rx_ctx contexts need
+ * @count: expected number of addresses, a hint, up to 33554432
+ * @ep_per_node: expected endpoints on one node, a hint, up to 65535
  * @name: name to share the vector under, or %NULL
  * @map_addr: base of shared addresses of a map, or %NULL
  * @flags: FI_EVENT, FI_READ, FI_SYMMETRIC; FI_PEER by itself: the addresses are
@@ -745,10 +746,11 @@ static inline int fi_mr_enable(struct fid_mr *mr)
  * Return:
  * * 0 - the vector is open
  * * -FI_EINVAL - a type that there is not, or another than the domain's;
- *   rx_ctx_bits beyond 16; FI_READ without a name; a name that is empty, longer
- *   than 255 bytes, or there with another type or rx_ctx_bits; with FI_PEER a
- *   name, another flag, another type than the owner's, or a context that is
- *   %NULL, too small, or leads to no vector of kOFI's; @attr or @av is %NULL
+ *   rx_ctx_bits, count or ep_per_node beyond its limit; FI_READ without a name; a
+ *   name that is empty, longer than 255 bytes, or there with another type or
+ *   rx_ctx_bits; with FI_PEER a name, another flag, another type than the
+ *   owner's, or a context that is %NULL, too small, or leads to no vector of
+ *   kOFI's; @attr or @av is %NULL
  * * -FI_ENOENT - FI_READ, and the name is not there
  * * -FI_EBADFLAGS - another flag than FI_EVENT, FI_READ, FI_SYMMETRIC, FI_PEER
  * * -FI_EOPBADSTATE - in atomic context

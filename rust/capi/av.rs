@@ -67,6 +67,9 @@ use kernel::{
     sync::Arc, //
 };
 
+/// The most endpoints that one network address can have: each has a port of its own, and none has port 0.
+const MAX_EP_PER_NODE: usize = u16::MAX as usize;
+
 /// What `struct fid_av` stands at the beginning of.
 #[repr(C)]
 pub(super) struct VectorObject {
@@ -178,6 +181,9 @@ unsafe fn open_own(
         // SAFETY: As the C caller promises.
         false => Some(unsafe { CStr::from_char_ptr(attr.name) }),
     };
+    if attr.ep_per_node > MAX_EP_PER_NODE {
+        return Err(Errno::EINVAL);
+    }
     domain.domain().address_vector(
         here,
         &Attr {

@@ -74,8 +74,6 @@ use kernel::{
 
 /// Bits of an index.
 const INDEX_BITS: u32 = MOST_ADDRESSES.ilog2();
-/// Most bits for receive contexts.
-pub const MAX_RX_CTX_BITS: u32 = 16;
 /// How many addresses are inserted before another writer may come in between.
 const BATCH: usize = 64;
 /// How many addresses memory is taken for before they come, at most.
@@ -105,9 +103,10 @@ impl Type {
 pub struct Attr<'a> {
     /// What its addresses are; the domain chooses where nothing is said.
     pub kind: Option<Type>,
-    /// High bits of a `fi_addr_t` that name a receive context, up to [`MAX_RX_CTX_BITS`].
+    /// High bits of a `fi_addr_t` that name a receive context: no more than the contexts of the domain's
+    /// largest endpoint need.
     pub rx_ctx_bits: u32,
-    /// How many addresses are expected, a hint.
+    /// How many addresses are expected, up to 33,554,432: a hint.
     pub count: usize,
     /// Whether insertions go on by themselves, and tell an event queue of their end.
     pub is_async: bool,
@@ -197,7 +196,11 @@ fn insert_one(writing: &mut Writing<'_>, insertion: &Insertion) -> Result<Spot> 
 
 impl AddressVector {
     pub(super) fn new(domain: Held<Domain>, attr: &Attr<'_>) -> Result<Arc<Self>> {
-        if attr.rx_ctx_bits > MAX_RX_CTX_BITS || attr.is_read_only && attr.name.is_none() {
+        let contexts = domain.core().max_rx_contexts().max(1);
+        if attr.rx_ctx_bits > contexts.next_power_of_two().ilog2()
+            || attr.count > MOST_ADDRESSES as usize
+            || attr.is_read_only && attr.name.is_none()
+        {
             return Err(Errno::EINVAL);
         }
         let of_kind = |kind| Shape {
@@ -227,8 +230,8 @@ impl AddressVector {
             owner: None,
         };
         let vector = Self::around(domain, (kind, table), bound, attr)?;
-        let count = u32::try_from(attr.count).unwrap_or(MOST_ADDRESSES);
-        vector.table.write().expect(count.min(MOST_EXPECTED));
+        let count = attr.count.min(MOST_EXPECTED as usize);
+        vector.table.write().expect(count as u32);
         Ok(vector)
     }
 

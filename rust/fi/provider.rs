@@ -168,6 +168,11 @@ pub trait Domain: Any + Send + Sync {
         Err(Errno::EINVAL)
     }
 
+    /// Returns how many receive contexts an endpoint of the domain can have.
+    fn max_rx_contexts(&self) -> usize {
+        1
+    }
+
     /// Registers memory. May sleep.
     fn register(
         self: Arc<Self>,

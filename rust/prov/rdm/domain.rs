@@ -15,6 +15,7 @@ use super::{
     },
     fabric::Fabric,
     mr::Region,
+    offer,
     removal::{
         Watch,
         Watchers, //
@@ -148,6 +149,10 @@ impl Domain {
 impl provider::Domain for Domain {
     fn as_any(&self) -> &dyn Any {
         self
+    }
+
+    fn max_rx_contexts(&self) -> usize {
+        offer::CONTEXTS
     }
 
     fn completion_queue(

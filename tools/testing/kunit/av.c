@@ -7,9 +7,10 @@
 #include <linux/in.h>
 #include <linux/in6.h>
 #include <linux/inet.h>
+#include <linux/log2.h>
 #include <linux/preempt.h>
 
-#include "fixture.h"
+#include "rdm.h"
 
 /* The domain's addresses are of that format, and its vectors of that type. */
 static struct fid_domain *av_domain(struct kunit *test, u32 format,
@@ -422,6 +423,10 @@ static void av_19_what_is_refused(struct kunit *test)
 		{ { .type = FI_AV_TABLE + 1 }, -FI_EINVAL },
 		{ { .rx_ctx_bits = -1 }, -FI_EINVAL },
 		{ { .rx_ctx_bits = 17 }, -FI_EINVAL },
+		{ { .count = (32UL << 20) + 1 }, -FI_EINVAL },
+		{ { .count = SIZE_MAX }, -FI_EINVAL },
+		{ { .ep_per_node = U16_MAX + 1 }, -FI_EINVAL },
+		{ { .ep_per_node = SIZE_MAX }, -FI_EINVAL },
 		{ { .flags = FI_WRITE }, -FI_EBADFLAGS },
 		{ { .flags = FI_READ }, -FI_EINVAL },
 		{ { .flags = FI_PEER }, -FI_EINVAL },
@@ -435,6 +440,35 @@ static void av_19_what_is_refused(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_av_open(domain, NULL, &av, NULL));
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL,
 			fi_av_open(domain, &(struct fi_av_attr){}, NULL, NULL));
+}
+
+/* As many bits as the contexts of the largest endpoint need. */
+static void av_19_context_bits_are_those_of_the_domain(struct kunit *test)
+{
+	const struct {
+		struct fi_info *info;
+		struct fid_domain *domain;
+	} rows[] = {
+		{ fx_open(test)->info, fx_open(test)->domain },
+		{ rdm_make(test, NULL)->info, rdm_make(test, NULL)->domain },
+	};
+
+	for (int i = 0; i < ARRAY_SIZE(rows); i++) {
+		size_t contexts = rows[i].info->domain_attr->max_ep_rx_ctx;
+
+		KUNIT_ASSERT_GT(test, contexts, 0);
+		for (int bits = 0; bits < 20; bits++) {
+			struct fi_av_attr attr = { .rx_ctx_bits = bits };
+			bool fits = 1UL << bits <= roundup_pow_of_two(contexts);
+			struct fid_av *av;
+			int ret = fi_av_open(rows[i].domain, &attr, &av, NULL);
+
+			KUNIT_EXPECT_EQ_MSG(test, fits ? 0 : -FI_EINVAL, ret,
+					    "%d bits, %zu contexts", bits, contexts);
+			if (!ret)
+				KUNIT_EXPECT_EQ(test, 0, fi_close(&av->fid));
+		}
+	}
 }
 
 static void av_20_a_handle_does_not_come_back(struct kunit *test)
@@ -481,7 +515,11 @@ static void av_23_receive_contexts(struct kunit *test)
 	struct fi_av_attr attr = { .rx_ctx_bits = 4 };
 
 	for (attr.type = FI_AV_MAP; attr.type <= FI_AV_TABLE; attr.type++) {
-		struct fid_av *av = av_open(test, FI_SOCKADDR_IN, attr);
+		const struct rdm_opts opts = {
+			.addr_format = FI_SOCKADDR_IN,
+			.av_type = attr.type,
+		};
+		struct fid_av *av = av_open_in(test, rdm_make(test, &opts)->domain, attr);
 		fi_addr_t out;
 
 		KUNIT_ASSERT_EQ(test, 1, insert(av, in4(HOST, 1), &out));
@@ -499,13 +537,13 @@ static void av_23_receive_contexts(struct kunit *test)
 
 static void av_24_hints_change_nothing(struct kunit *test)
 {
-	static const size_t counts[] = { 1, 1000, SIZE_MAX };
+	static const size_t counts[] = { 1, 1000, 32UL << 20 };
 
 	for (int i = 0; i < ARRAY_SIZE(counts); i++) {
 		struct fid_av *av = av_open(test, FI_SOCKADDR_IN,
 			(struct fi_av_attr){
 				.count = counts[i],
-				.ep_per_node = counts[i],
+				.ep_per_node = min(counts[i], (size_t)U16_MAX),
 				.flags = FI_SYMMETRIC,
 			});
 
@@ -591,6 +629,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(av_17_addresses_as_text),
 	KUNIT_CASE(av_19_the_type_is_told),
 	KUNIT_CASE(av_19_what_is_refused),
+	KUNIT_CASE(av_19_context_bits_are_those_of_the_domain),
 	KUNIT_CASE(av_20_a_handle_does_not_come_back),
 	KUNIT_CASE(av_22_identifiers_leave_addresses_alone),
 	KUNIT_CASE(av_23_receive_contexts),

@@ -3,6 +3,7 @@
  * CONTRACT, AV 18: vectors that are shared under a name.
  */
 
+#include "rdm.h"
 #include "traffic.h"
 
 /* Vectors that are not closed with the test: the order is its own. */
@@ -105,8 +106,7 @@ static void av_18_who_reads_does_not_write(struct kunit *test)
 
 static void av_18_all_agree_on_the_shape(struct kunit *test)
 {
-	struct kofi_fabric_fx *fx = fx_open(test);
-	struct fid_domain *domain = fx->domain;
+	struct fid_domain *domain = rdm_make(test, NULL)->domain;
 	struct fi_av_attr attr = { .name = "peers" };
 	void *base;
 
