@@ -789,18 +789,22 @@ static inline int fi_av_bind(struct fid_av *av, struct fid *fid, u64 flags)
  * @count: how many
  * @fi_addr: where the handles go, FI_ADDR_NOTAVAIL for what failed; with
  *	FI_AV_USER_ID the identifiers to report come from here; may be %NULL for
- *	a table. Stays valid until an asynchronous insertion has ended.
+ *	a table, and for no address. Stays valid until an asynchronous insertion
+ *	has ended.
  * @flags: FI_MORE, FI_SYNC_ERR, FI_AV_USER_ID
  * @context: context of an asynchronous insertion; with FI_SYNC_ERR an array of
  *	@count ints for errnos
  *
- * The addresses are copied before the call returns.
+ * The addresses are copied before the call returns. A call that fails sets each
+ * entry of @fi_addr to FI_ADDR_NOTAVAIL, and with FI_SYNC_ERR each errno, unless
+ * @count is more than an int counts. With a @count of 0 no array is needed.
  *
  * Context: Process context, may sleep.
  * Return:
  * * a count - how many were inserted; 0 where an asynchronous insertion has
  *   begun
- * * -FI_ENOEQ - the vector was opened with FI_EVENT, and no queue is bound
+ * * -FI_ENOEQ - the vector was opened with FI_EVENT, and no queue is bound: this
+ *   comes before what follows
  * * -FI_EBADFLAGS - flags that there are not; FI_AV_USER_ID in a vector with a
  *   name
  * * -FI_EINVAL - @addr is %NULL; @fi_addr is, for a map or with FI_AV_USER_ID;
@@ -843,7 +847,8 @@ static inline int fi_av_insertsvc(struct fid_av *av, const char *node,
  * fi_av_insertsym() - insert a range of nodes and services
  * @av: the vector
  * @node: first network address
- * @nodecnt: nodes, in sequence
+ * @nodecnt: nodes, in sequence; where there are none, @node and @service may
+ *	be %NULL
  * @service: first port
  * @svccnt: ports of each node, in sequence
  * @fi_addr: as fi_av_insert(), @nodecnt times @svccnt entries, all services of

@@ -266,16 +266,43 @@ unsafe fn object<'a>(av: *mut fid_av) -> Result<&'a VectorObject> {
 }
 
 impl VectorObject {
-    /// Inserts `count` addresses, of which the caller is told as it asked to be.
-    fn insert(
+    /// Inserts the `count` addresses that `addresses` gives; too many to be counted are none. The caller's arrays
+    /// report each of them, and of a call that fails its errno for all.
+    ///
+    /// # Errors
+    ///
+    /// Before all others -FI_ENOEQ, where insertions go on by themselves and no queue is bound.
+    fn insert<A: Iterator<Item = Result<SocketAddr>>>(
         &self,
-        addresses: impl Iterator<Item = Result<SocketAddr>>,
-        count: usize,
+        count: Option<usize>,
         mut told: Told,
         context: *mut c_void,
+        addresses: impl FnOnce() -> Result<A>,
+    ) -> Result<c_int> {
+        let count = count.filter(|count| c_int::try_from(*count).is_ok());
+        let outcome = self.try_insert(count, told, context, addresses);
+        if let (Err(errno), Some(count)) = (outcome, count) {
+            told.refuse(count, errno);
+        }
+        outcome
+    }
+
+    fn try_insert<A: Iterator<Item = Result<SocketAddr>>>(
+        &self,
+        count: Option<usize>,
+        mut told: Told,
+        context: *mut c_void,
+        addresses: impl FnOnce() -> Result<A>,
     ) -> Result<c_int> {
         let here = in_process()?;
-        let insertions = told.insertions(addresses);
+        self.vector.check_bound(here)?;
+        told.check(&self.vector, count.unwrap_or(0))?;
+        let count = count.ok_or(Errno::EINVAL)?;
+        let addresses = match count {
+            0 => None,
+            _ => Some(addresses()?),
+        };
+        let insertions = told.insertions(addresses.into_iter().flatten());
         if self.vector.is_async() {
             let source = Source(ptr::from_ref(self).expose_provenance());
             let about = (source, context.expose_provenance());
@@ -337,14 +364,13 @@ unsafe fn try_insert(
     // SAFETY: By this function's safety requirement.
     let (object, told) = unsafe {
         let object = object(av)?;
-        (object, Told::new(&object.vector, addrs, flags, context)?)
+        (object, Told::new(&object.vector, addrs, flags, context))
     };
-    if first.is_null() && count > 0 || c_int::try_from(count).is_err() {
-        return Err(Errno::EINVAL);
-    }
-    // SAFETY: By this function's safety requirement.
-    let addresses = unsafe { Addresses::new(object.format, first, count) };
-    object.insert(addresses, count, told, context)
+    object.insert(Some(count), told, context, || match first.is_null() {
+        true => Err(Errno::EINVAL),
+        // SAFETY: By this function's safety requirement.
+        false => Ok(unsafe { Addresses::new(object.format, first, count) }),
+    })
 }
 
 unsafe extern "C" fn insert(
@@ -383,13 +409,15 @@ unsafe fn try_insertsym(
     context: *mut c_void,
 ) -> Result<c_int> {
     // SAFETY: By this function's safety requirement.
-    let (object, told, first) = unsafe {
+    let (object, told) = unsafe {
         let object = object(av)?;
-        let told = Told::new(&object.vector, addrs, flags, context)?;
-        (object, told, object.resolve(node, service)?)
+        (object, Told::new(&object.vector, addrs, flags, context))
     };
-    let range = Range::new(first, nodes, services)?;
-    object.insert(range.iter(), range.len(), told, context)
+    object.insert(nodes.checked_mul(services), told, context, || {
+        // SAFETY: By this function's safety requirement.
+        let first = unsafe { object.resolve(node, service)? };
+        Ok(Range::new(first, nodes, services)?.iter())
+    })
 }
 
 unsafe extern "C" fn insertsym(

@@ -87,23 +87,20 @@ impl Iterator for Addresses {
     }
 }
 
-/// Where a caller of an insertion wants to be told of each address.
+/// The caller's arrays that report what became of each address of an insertion, and the insertion's flags.
+#[derive(Clone, Copy)]
 pub(super) struct Told {
     addrs: *mut fi_addr_t,
     errnos: *mut c_int,
-    has_ids: bool,
+    flags: u64,
 }
 
 // SAFETY: The caller's arrays may be written by any thread, by the contract of `new`.
 unsafe impl Send for Told {}
 
 impl Told {
-    /// What the arguments of an insertion into `vector` ask for.
-    ///
-    /// # Errors
-    ///
-    /// -FI_EBADFLAGS, also for identifiers in a vector that others share; -FI_EINVAL for NULL where an array is needed, and for FI_SYNC_ERR where the
-    /// context is an event's.
+    /// Takes the arguments of an insertion into `vector`. The context is an array of errnos with FI_SYNC_ERR, unless
+    /// it is an event's.
     ///
     /// # Safety
     ///
@@ -113,28 +110,45 @@ impl Told {
         addrs: *mut fi_addr_t,
         flags: u64,
         context: *mut c_void,
-    ) -> Result<Self> {
-        let has_ids = flags & abi::FI_AV_USER_ID != 0;
-        if flags & !(abi::FI_MORE | abi::FI_SYNC_ERR | abi::FI_AV_USER_ID) != 0
-            || has_ids && vector.is_shared()
-        {
-            return Err(Errno::EBADFLAGS);
-        }
-        let wants_errnos = flags & abi::FI_SYNC_ERR != 0;
-        let needs_addrs = has_ids || vector.kind() == Type::Map;
-        if addrs.is_null() && needs_addrs
-            || wants_errnos && (context.is_null() || vector.is_async())
-        {
-            return Err(Errno::EINVAL);
-        }
-        Ok(Self {
+    ) -> Self {
+        Self {
             addrs,
-            errnos: match wants_errnos {
+            errnos: match flags & abi::FI_SYNC_ERR != 0 && !vector.is_async() {
                 true => context.cast(),
                 false => core::ptr::null_mut(),
             },
-            has_ids,
-        })
+            flags,
+        }
+    }
+
+    /// Checks the arguments of an insertion of `count` addresses into `vector`.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EBADFLAGS, also for identifiers in a vector that others share; -FI_EINVAL for NULL where an array is
+    /// needed, and for FI_SYNC_ERR where the context is an event's.
+    pub(super) fn check(&self, vector: &AddressVector, count: usize) -> Result {
+        let known = abi::FI_MORE | abi::FI_SYNC_ERR | abi::FI_AV_USER_ID;
+        if self.flags & !known != 0 || self.has_ids() && vector.is_shared() {
+            return Err(Errno::EBADFLAGS);
+        }
+        let needs_addrs = count > 0 && (self.has_ids() || vector.kind() == Type::Map);
+        let needs_errnos = self.flags & abi::FI_SYNC_ERR != 0;
+        if needs_addrs && self.addrs.is_null() || needs_errnos && self.errnos.is_null() {
+            return Err(Errno::EINVAL);
+        }
+        Ok(())
+    }
+
+    /// Reports that none of `count` addresses has been inserted.
+    pub(super) fn refuse(&mut self, count: usize, errno: Errno) {
+        for number in 0..count {
+            self.tell(number, Err(errno));
+        }
+    }
+
+    fn has_ids(&self) -> bool {
+        self.flags & abi::FI_AV_USER_ID != 0
     }
 
     /// These addresses, with the identifiers that the caller gives them.
@@ -142,7 +156,7 @@ impl Told {
         &self,
         addresses: impl Iterator<Item = Result<SocketAddr>>,
     ) -> impl Iterator<Item = Insertion> {
-        let ids = self.has_ids.then_some(self.addrs);
+        let ids = self.has_ids().then_some(self.addrs);
         addresses
             .enumerate()
             .map(move |(number, address)| Insertion {

@@ -115,6 +115,18 @@ impl WorkItem for Later {
 }
 
 impl AddressVector {
+    /// Checks that insertions have a queue to report to, if they go on by themselves.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOEQ if they have none.
+    pub(crate) fn check_bound(&self, _here: InProcess) -> Result {
+        match self.is_async && self.bound.lock().events.is_none() {
+            true => Err(Errno::ENOEQ),
+            false => Ok(()),
+        }
+    }
+
     /// Begins to insert `count` addresses. Each takes its place now; the bound queue is told of those
     /// whose peers cannot be reached, and of the end, with `source` and `context`.
     ///
@@ -125,12 +137,13 @@ impl AddressVector {
     /// can have.
     pub(crate) fn insert_later(
         self: &Arc<Self>,
-        _here: InProcess,
+        here: InProcess,
         (source, context): (Source, usize),
         count: usize,
         insertions: impl IntoIterator<Item = Insertion>,
         tell: KBox<dyn Tell>,
     ) -> Result {
+        self.check_bound(here)?;
         self.check_writable()?;
         if !self.is_async {
             return Err(Errno::EINVAL);

@@ -154,6 +154,54 @@ static void av_04_failed_ones_are_not_available(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, FI_ADDR_NOTAVAIL, out);
 }
 
+/* Also where the whole call fails: both arrays say so. */
+static void av_04_refused_insertions_set_every_slot(struct kunit *test)
+{
+	struct fid_av *av = av_table(test);
+	const struct {
+		const char *node, *service;
+		u64 flags;
+		int err;
+	} rows[] = {
+		{ "host10", "1", FI_SYNC_ERR, FI_ENOSYS },
+		{ "10.0.0.1", "ssh", FI_SYNC_ERR, FI_ENOSYS },
+		{ "10.0.0.256", "1", FI_SYNC_ERR, FI_EINVAL },
+		{ "::1", "1", FI_SYNC_ERR, FI_EINVAL },
+		{ NULL, "1", FI_SYNC_ERR, FI_EINVAL },
+		{ "10.0.0.1", NULL, FI_SYNC_ERR, FI_EINVAL },
+		{ "10.0.0.1", "1", FI_SYNC_ERR | FI_READ, FI_EBADFLAGS },
+	};
+
+	for (int i = 0; i < ARRAY_SIZE(rows); i++) {
+		fi_addr_t out[] = { 5, 5, 5, 5, 5, 5, 5 };
+		int err[] = { 77, 77, 77, 77, 77, 77, 77 };
+
+		KUNIT_EXPECT_EQ_MSG(test, -rows[i].err,
+				    fi_av_insertsvc(av, rows[i].node, rows[i].service, out,
+						    rows[i].flags, err), "row %d", i);
+		KUNIT_EXPECT_EQ_MSG(test, FI_ADDR_NOTAVAIL, out[0], "row %d", i);
+		KUNIT_EXPECT_EQ_MSG(test, rows[i].err, err[0], "row %d", i);
+		KUNIT_EXPECT_EQ_MSG(test, 5, out[1], "row %d", i);
+		KUNIT_EXPECT_EQ_MSG(test, 77, err[1], "row %d", i);
+
+		KUNIT_EXPECT_EQ_MSG(test, -rows[i].err,
+				    fi_av_insertsym(av, rows[i].node, 2, rows[i].service, 3, out,
+						    rows[i].flags, err), "row %d", i);
+		for (int n = 0; n < 6; n++) {
+			KUNIT_EXPECT_EQ_MSG(test, FI_ADDR_NOTAVAIL, out[n], "row %d", i);
+			KUNIT_EXPECT_EQ_MSG(test, rows[i].err, err[n], "row %d", i);
+		}
+		KUNIT_EXPECT_EQ_MSG(test, 5, out[6], "row %d", i);
+		KUNIT_EXPECT_EQ_MSG(test, 77, err[6], "row %d", i);
+
+		out[0] = 5;
+		err[0] = 77;
+		KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_av_insert(av, NULL, 1, out, FI_SYNC_ERR, err));
+		KUNIT_EXPECT_EQ(test, FI_ADDR_NOTAVAIL, out[0]);
+		KUNIT_EXPECT_EQ(test, FI_EINVAL, err[0]);
+	}
+}
+
 static void av_05_sync_err_needs_a_place(struct kunit *test)
 {
 	struct fid_av *av = av_table(test);
@@ -184,6 +232,34 @@ static void av_06_flags_and_nothing(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, fi_av_insert(av, NULL, 0, NULL, 0, NULL));
 	KUNIT_EXPECT_EQ(test, 0, fi_av_insertsym(av, "10.0.0.1", 0, "1", 1,
 						 NULL, 0, NULL));
+}
+
+/* An insertion of no address writes nothing, so it needs no array, node or service. */
+static void av_06_count_zero_is_0_for_every_type(struct kunit *test)
+{
+	static const u64 flags[] = { 0, FI_MORE, FI_AV_USER_ID };
+
+	for (int type = FI_AV_UNSPEC; type <= FI_AV_TABLE; type++) {
+		struct fid_av *av = av_open(test, FI_SOCKADDR_IN,
+					    (struct fi_av_attr){ .type = type });
+		int err = 77;
+
+		for (int i = 0; i < ARRAY_SIZE(flags); i++) {
+			KUNIT_EXPECT_EQ(test, 0, fi_av_insert(av, NULL, 0, NULL,
+							      flags[i], NULL));
+			KUNIT_EXPECT_EQ(test, 0, fi_av_insertsym(av, "10.0.0.1", 0, "1", 1,
+								 NULL, flags[i], NULL));
+			KUNIT_EXPECT_EQ(test, 0, fi_av_insertsym(av, "10.0.0.1", 1, "1", 0,
+								 NULL, flags[i], NULL));
+			KUNIT_EXPECT_EQ(test, 0, fi_av_insertsym(av, NULL, 0, NULL, 0,
+								 NULL, flags[i], NULL));
+		}
+		KUNIT_EXPECT_EQ(test, 0, fi_av_insert(av, NULL, 0, NULL, FI_SYNC_ERR, &err));
+		KUNIT_EXPECT_EQ(test, 77, err);
+		KUNIT_EXPECT_EQ(test, -FI_EBADFLAGS, fi_av_insert(av, NULL, 0, NULL, FI_READ,
+								  NULL));
+		fx_close(test, &av->fid);
+	}
 }
 
 static void av_07_a_table_needs_no_place(struct kunit *test)
@@ -616,8 +692,10 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(av_02_the_lowest_free_index),
 	KUNIT_CASE(av_03_some_fail),
 	KUNIT_CASE(av_04_failed_ones_are_not_available),
+	KUNIT_CASE(av_04_refused_insertions_set_every_slot),
 	KUNIT_CASE(av_05_sync_err_needs_a_place),
 	KUNIT_CASE(av_06_flags_and_nothing),
+	KUNIT_CASE(av_06_count_zero_is_0_for_every_type),
 	KUNIT_CASE(av_07_a_table_needs_no_place),
 	KUNIT_CASE(av_11_node_and_service),
 	KUNIT_CASE(av_11_names_need_a_resolver),

@@ -98,6 +98,48 @@ static void av_08_events_need_a_queue(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_av_bind(other, &fx->eq->fid, 0));
 }
 
+/* Whatever else is wrong with the call, and also for no address. */
+static void av_08_no_queue_comes_before_all_else(struct kunit *test)
+{
+	struct kofi_fabric_fx *fx = fx_open(test);
+	static const u64 flags[] = { 0, FI_SYNC_ERR, FI_AV_USER_ID, ~0ULL };
+
+	for (int type = FI_AV_MAP; type <= FI_AV_TABLE; type++) {
+		struct fi_av_attr attr = { .type = type, .flags = FI_EVENT };
+		struct fid_av *av;
+
+		KUNIT_ASSERT_EQ(test, 0, fi_av_open(fx->domain, &attr, &av, NULL));
+		fx_defer_close(test, &av->fid);
+		for (int i = 0; i < ARRAY_SIZE(flags); i++) {
+			fi_addr_t out[] = { 5, 5, 5 };
+
+			KUNIT_EXPECT_EQ(test, -FI_ENOEQ,
+					fi_av_insert(av, NULL, 0, NULL, flags[i], NULL));
+			KUNIT_EXPECT_EQ(test, -FI_ENOEQ,
+					fi_av_insert(av, NULL, 1, NULL, flags[i], NULL));
+			KUNIT_EXPECT_EQ(test, -FI_ENOEQ,
+					fi_av_insertsvc(av, "host", NULL, NULL, flags[i], NULL));
+			KUNIT_EXPECT_EQ(test, -FI_ENOEQ,
+					fi_av_insertsym(av, NULL, SIZE_MAX, "1", 3, NULL,
+							flags[i], NULL));
+			KUNIT_EXPECT_EQ(test, -FI_ENOEQ,
+					fi_av_insertsym(av, "10.0.0.1", 2, "1", 1, out,
+							flags[i], NULL));
+			KUNIT_EXPECT_EQ(test, FI_ADDR_NOTAVAIL, out[0]);
+			KUNIT_EXPECT_EQ(test, FI_ADDR_NOTAVAIL, out[1]);
+			KUNIT_EXPECT_EQ(test, 5, out[2]);
+		}
+		/* Bound, no address is an insertion that ends at once. */
+		KUNIT_ASSERT_EQ(test, 0, fi_av_bind(av, &fx->eq->fid, 0));
+		KUNIT_EXPECT_EQ(test, 0, fi_av_insert(av, NULL, 0, NULL, 0, av));
+		expect_end(test, fx->eq, av, 0, av);
+		KUNIT_EXPECT_EQ(test, 0, fi_av_insertsym(av, NULL, 0, NULL, 1, NULL, FI_AV_USER_ID,
+							 fx));
+		expect_end(test, fx->eq, av, 0, fx);
+		fx_close(test, &av->fid);
+	}
+}
+
 static void av_08_the_queue_is_of_the_same_fabric(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
@@ -280,6 +322,7 @@ static void av_10_removed_before_it_is_found(struct kunit *test)
 
 static struct kunit_case cases[] = {
 	KUNIT_CASE(av_08_events_need_a_queue),
+	KUNIT_CASE(av_08_no_queue_comes_before_all_else),
 	KUNIT_CASE(av_08_the_queue_is_of_the_same_fabric),
 	KUNIT_CASE(av_09_errors_before_the_end),
 	KUNIT_CASE(av_09_the_end_comes_if_all_fail),

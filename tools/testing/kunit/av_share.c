@@ -92,6 +92,7 @@ static void av_18_who_reads_does_not_write(struct kunit *test)
 	struct fi_av_attr attr = { .name = "peers", .flags = FI_READ };
 	struct fid_av *av, *reader;
 	fi_addr_t out, none = 77;
+	int err = 77;
 
 	KUNIT_EXPECT_EQ(test, -FI_ENOENT, open_one(domain, attr));
 	av = share(test, domain, (struct fi_av_attr){ .name = "peers" });
@@ -99,7 +100,12 @@ static void av_18_who_reads_does_not_write(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1, insert(av, "10.0.0.1", &out));
 	KUNIT_EXPECT_TRUE(test, is_there(reader, out));
 	KUNIT_EXPECT_EQ(test, -FI_EACCES, insert(reader, "10.0.0.2", &none));
-	KUNIT_EXPECT_EQ(test, 77, none);
+	KUNIT_EXPECT_EQ(test, FI_ADDR_NOTAVAIL, none);
+	none = 77;
+	KUNIT_EXPECT_EQ(test, -FI_EACCES, fi_av_insertsvc(reader, "10.0.0.2", "1", &none,
+							  FI_SYNC_ERR, &err));
+	KUNIT_EXPECT_EQ(test, FI_ADDR_NOTAVAIL, none);
+	KUNIT_EXPECT_EQ(test, FI_EACCES, err);
 	KUNIT_EXPECT_EQ(test, -FI_EACCES, fi_av_remove(reader, &out, 1, 0));
 	KUNIT_EXPECT_TRUE(test, is_there(av, out));
 }
@@ -200,7 +206,7 @@ static void av_18_no_identifiers_of_ones_own(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EBADFLAGS,
 			fi_av_insertsvc(av, "10.0.0.1", "1", &out,
 					FI_AV_USER_ID, NULL));
-	KUNIT_EXPECT_EQ(test, 5, out);
+	KUNIT_EXPECT_EQ(test, FI_ADDR_NOTAVAIL, out);
 }
 
 #define OPENINGS	500
