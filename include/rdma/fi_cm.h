@@ -72,7 +72,7 @@ static inline int fi_setname(fid_t fid, void *addr, size_t addrlen)
  * Context: Process context, may sleep.
  * Return:
  * * 0 - the address has been written
- * * -FI_ETOOSMALL - as much as fits has been written
+ * * -FI_ETOOSMALL - as much as fits has been written; a string is terminated
  * * -FI_EADDRNOTAVAIL - there is none yet
  * * -FI_EINVAL - @addrlen is %NULL, or @addr with room in it
  * * -FI_EOPBADSTATE - in atomic context

@@ -895,7 +895,8 @@ static inline int fi_av_remove(struct fid_av *av, fi_addr_t *fi_addr,
  * fi_av_lookup() - read an address back
  * @av: the vector
  * @fi_addr: its handle
- * @addr: where it goes, cut off where it does not fit
+ * @addr: where it goes, cut off where it does not fit; what is left of a string
+ *	is terminated
  * @addrlen: room in @addr, then the bytes needed
  *
  * Context: Any context.

@@ -10,6 +10,7 @@ use self::input::{
 };
 use super::{
     av_set,
+    cm,
     domain::DomainObject,
     eq::QueueObject,
     fabric::name,
@@ -489,11 +490,10 @@ unsafe fn try_lookup(av: *mut fid_av, addr: fi_addr_t, to: *mut c_void, len: *mu
     let object = unsafe { object(av)? };
     let address = object.vector.lookup(addr)?;
     // SAFETY: By this function's safety requirement.
-    let put = |bytes: &[u8]| match unsafe { object::copy_out(bytes, to, len) } {
+    match unsafe { cm::copy_address(object.format, address, to, len) } {
         Err(Errno::ETOOSMALL) => Ok(()),
         outcome => outcome,
-    };
-    addr::with_bytes(object.format, &address, put)
+    }
 }
 
 /// A lookup that copies a whole address of IPv4, as nearly all do: false if it is not one of those, and
@@ -555,7 +555,10 @@ unsafe fn try_straddr(
         return Err(Errno::EINVAL);
     }
     // SAFETY: By this function's safety requirement.
-    let put = |bytes: &[u8]| unsafe { text::copy_cut(bytes, buf, len) };
+    let put = |bytes: &[u8]| match unsafe { text::copy_cut(bytes, buf, len) } {
+        Err(Errno::ETOOSMALL) => Ok(()),
+        outcome => outcome,
+    };
     if object.format == abi::FI_ADDR_STR {
         // SAFETY: By this function's safety requirement.
         return put(unsafe { CStr::from_char_ptr(from.cast()) }.to_bytes_with_nul());

@@ -14,6 +14,7 @@ use super::{
     },
     offload,
     pep::ListenerObject,
+    text::copy_cut, //
 };
 use crate::abi::{
     self,
@@ -25,7 +26,8 @@ use crate::abi::{
     fid_ep,
     fid_pep,
     Errno,
-    Result, //
+    Result,
+    FI_ADDR_STR, //
 };
 use core::{
     net::SocketAddr,
@@ -76,20 +78,28 @@ unsafe extern "C" fn passive_setname(fid: *mut fid, addr: *mut c_void, len: usiz
     })
 }
 
-/// Copies an address to the caller, in this format.
+/// Copies an address of this format to the caller as far as it fits, a string terminated there, and writes its
+/// whole length to `*len`.
+///
+/// # Errors
+///
+/// -FI_ETOOSMALL if it was cut, -FI_EINVAL for NULL where there is said to be room.
 ///
 /// # Safety
 ///
 /// As of [`copy_out`].
-pub(super) unsafe fn tell(
+pub(super) unsafe fn copy_address(
     format: u32,
-    known: SocketAddr,
-    addr: *mut c_void,
+    address: SocketAddr,
+    to: *mut c_void,
     len: *mut usize,
 ) -> Result {
     // SAFETY: By this function's safety requirement.
-    with_bytes(format, &known, |bytes| unsafe {
-        copy_out(bytes, addr, len)
+    with_bytes(format, &address, |bytes| unsafe {
+        match format {
+            FI_ADDR_STR => copy_cut(bytes, to.cast(), len),
+            _ => copy_out(bytes, to, len),
+        }
     })
 }
 
@@ -99,7 +109,7 @@ unsafe extern "C" fn active_getname(fid: *mut fid, addr: *mut c_void, len: *mut 
         context::in_process().and_then(|_| {
             object::<EndpointObject>(fid).and_then(|object| {
                 let known = object.endpoint().core().name()?;
-                tell(object.addr_format(), known, addr, len)
+                copy_address(object.addr_format(), known, addr, len)
             })
         })
     })
@@ -111,7 +121,7 @@ unsafe extern "C" fn passive_getname(fid: *mut fid, addr: *mut c_void, len: *mut
         context::in_process().and_then(|_| {
             object::<ListenerObject>(fid).and_then(|object| {
                 let known = object.listener().core().name()?;
-                tell(object.addr_format(), known, addr, len)
+                copy_address(object.addr_format(), known, addr, len)
             })
         })
     })
@@ -123,7 +133,7 @@ unsafe extern "C" fn getpeer(ep: *mut fid_ep, addr: *mut c_void, len: *mut usize
         context::in_process().and_then(|_| {
             object::<EndpointObject>(ep.cast()).and_then(|object| {
                 let known = object.endpoint().core().peer()?;
-                tell(object.addr_format(), known, addr, len)
+                copy_address(object.addr_format(), known, addr, len)
             })
         })
     })

@@ -165,7 +165,7 @@ unsafe extern "C" fn getname(fid: *mut fid, addr: *mut c_void, len: *mut usize) 
         context::in_process().and_then(|_| {
             object::object::<ScalableObject>(fid).and_then(|object| {
                 let known = object.endpoint.core().name()?;
-                cm::tell(object.addr_format, known, addr, len)
+                cm::copy_address(object.addr_format, known, addr, len)
             })
         })
     })

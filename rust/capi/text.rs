@@ -29,12 +29,12 @@ pub(super) unsafe fn copy(text: &'static CStr, buf: *mut c_char, len: usize) -> 
     buf
 }
 
-/// Copies a text, with what ends it, into a C caller's buffer as far as it fits, ended there, and tells
-/// how long it is.
+/// Copies a text and its terminator into a C caller's buffer as far as it fits, terminated there, and writes
+/// its whole length to `*len`.
 ///
 /// # Errors
 ///
-/// -FI_EINVAL for NULL where there is said to be room.
+/// -FI_ETOOSMALL if it was cut, -FI_EINVAL for NULL where there is said to be room.
 ///
 /// # Safety
 ///
@@ -46,13 +46,10 @@ pub(super) unsafe fn copy_cut(text: &[u8], buf: *mut c_char, len: *mut usize) ->
         false => unsafe { len.read() },
     };
     // SAFETY: By this function's safety requirement.
-    match unsafe { copy_out(text, buf.cast(), len) } {
-        Err(Errno::ETOOSMALL) => {}
-        outcome => return outcome,
-    }
-    if let Some(last) = room.checked_sub(1) {
+    let copied = unsafe { copy_out(text, buf.cast(), len) };
+    if let (Err(Errno::ETOOSMALL), Some(last)) = (copied, room.checked_sub(1)) {
         // SAFETY: As above.
         unsafe { buf.add(last).write(0) };
     }
-    Ok(())
+    copied
 }

@@ -426,6 +426,31 @@ static void av_16_lookup_cuts_and_tells_the_length(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, sizeof(addr), len);
 }
 
+/* With FI_ADDR_STR what is cut is still a string. */
+static void av_16_a_cut_string_is_terminated(struct kunit *test)
+{
+	static const char want[] = "fi_sockaddr_in://10.0.0.1:7500";
+	struct fid_av *av = av_open(test, FI_ADDR_STR, (struct fi_av_attr){});
+	const char *addr = want;
+	char buf[64];
+	size_t len;
+
+	KUNIT_ASSERT_EQ(test, 1, fi_av_insert(av, &addr, 1, NULL, 0, NULL));
+	for (size_t room = 0; room <= sizeof(buf); room++) {
+		size_t fits = min(room, sizeof(want));
+
+		memset(buf, 'x', sizeof(buf));
+		len = room;
+		KUNIT_EXPECT_EQ(test, 0, fi_av_lookup(av, 0, buf, &len));
+		KUNIT_EXPECT_EQ(test, sizeof(want), len);
+		if (fits) {
+			KUNIT_EXPECT_EQ(test, fits - 1, strnlen(buf, room));
+			KUNIT_EXPECT_MEMEQ(test, buf, want, fits - 1);
+		}
+		KUNIT_EXPECT_TRUE(test, fits == sizeof(buf) || buf[fits] == 'x');
+	}
+}
+
 static void av_17_addresses_as_text(struct kunit *test)
 {
 	static const char want[] = "fi_sockaddr_in://10.0.0.1:7500";
@@ -704,6 +729,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(av_14_removed_and_inserted_again),
 	KUNIT_CASE(av_15_twice_is_one_with_two_ends),
 	KUNIT_CASE(av_16_lookup_cuts_and_tells_the_length),
+	KUNIT_CASE(av_16_a_cut_string_is_terminated),
 	KUNIT_CASE(av_17_addresses_as_text),
 	KUNIT_CASE(av_19_the_type_is_told),
 	KUNIT_CASE(av_19_what_is_refused),

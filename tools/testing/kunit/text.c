@@ -49,6 +49,29 @@ static void expect_text(struct kunit *test, const char *want, const void *addr,
 	KUNIT_EXPECT_STREQ(test, want, (const char *)addr);
 }
 
+/* What does not fit is still a string, and its whole length is told. */
+static void cm_08_a_cut_string_is_terminated(struct kunit *test)
+{
+	struct fi_info *info = text_info(test);
+	struct fid_fabric *fabric = fx_fabric(test, info);
+	struct fid_pep *pep = fx_listen(test, fabric, info, fx_eq(test, fabric));
+	struct text want, cut;
+	size_t whole = sizeof(want), len;
+
+	KUNIT_ASSERT_EQ(test, 0, fi_getname(&pep->fid, &want, &whole));
+	for (size_t room = 0; room < whole; room++) {
+		memset(&cut, 'x', sizeof(cut));
+		len = room;
+		KUNIT_EXPECT_EQ(test, -FI_ETOOSMALL, fi_getname(&pep->fid, &cut, &len));
+		KUNIT_EXPECT_EQ(test, whole, len);
+		if (room) {
+			KUNIT_EXPECT_EQ(test, room - 1, strnlen(cut.at, room));
+			KUNIT_EXPECT_MEMEQ(test, cut.at, want.at, room - 1);
+		}
+		KUNIT_EXPECT_EQ(test, 'x', cut.at[room]);
+	}
+}
+
 static void info_07_addresses_as_text(struct kunit *test)
 {
 	struct fi_info *info = text_info(test), *hints = text_hints(test);
@@ -225,6 +248,7 @@ static void av_17_vectors_of_text(struct kunit *test)
 static struct kunit_case cases[] = {
 	KUNIT_CASE(info_01_text_that_is_no_address),
 	KUNIT_CASE(info_07_addresses_as_text),
+	KUNIT_CASE(cm_08_a_cut_string_is_terminated),
 	KUNIT_CASE(info_07_a_peer_as_text),
 	KUNIT_CASE(info_07_a_node_as_text),
 	KUNIT_CASE_SLOW(cm_01_both_ends_as_text),
