@@ -53,29 +53,13 @@ const DEFAULT_DEPTH: usize = 256;
 const DEFAULT_INJECT: usize = 64;
 
 /// Capabilities that are given only when they are asked for.
-const PRIMARY: u64 = FI_MSG
-    | FI_RMA
-    | FI_TAGGED
-    | FI_ATOMIC
-    | FI_MULTICAST
-    | FI_NAMED_RX_CTX
-    | FI_DIRECTED_RECV
-    | FI_HMEM
-    | FI_VARIABLE_MSG
-    | FI_COLLECTIVE;
+const PRIMARY: u64 = PRIMARY_CAPS.mask();
 
 /// Capabilities that are given when they cost nothing.
-const SECONDARY: u64 = FI_MULTI_RECV
-    | FI_SOURCE
-    | FI_RMA_EVENT
-    | FI_SHARED_AV
-    | FI_TRIGGER
-    | FI_FENCE
-    | FI_LOCAL_COMM
-    | FI_REMOTE_COMM
-    | FI_SOURCE_ERR
-    | FI_AV_USER_ID
-    | FI_RMA_PMEM;
+const SECONDARY: u64 = SECONDARY_CAPS.mask();
+
+/// Capabilities of every domain, whatever its provider: the address vectors and the peer interface are the core's.
+pub const CORE_CAPS: u64 = FI_AV_USER_ID | FI_SHARED_AV | FI_PEER;
 
 /// Whom there is to be a way to: both, unless one of them is asked for alone.
 const REACH: u64 = FI_LOCAL_COMM | FI_REMOTE_COMM;
@@ -88,10 +72,7 @@ const ON_DEMAND: u64 = FI_SOURCE_ERR | FI_COLLECTIVE;
 const COSTLY: u64 = FI_SOURCE;
 
 /// Which direction, which side; without any, all.
-const MODIFIERS: u64 = FI_READ | FI_WRITE | FI_RECV | FI_SEND | FI_REMOTE_READ | FI_REMOTE_WRITE;
-
-/// Flags of `fi_getinfo()`.
-const QUERY_FLAGS: u64 = FI_NUMERICHOST | FI_SOURCE | FI_PROV_ATTR_ONLY;
+const DIRECTIONS: u64 = MODIFIERS.mask();
 
 /// `fi_getinfo()`. May sleep; needs no lock of the caller's.
 ///
@@ -108,16 +89,17 @@ pub fn getinfo(
     if version > VERSION {
         return Err(Errno::ENOSYS);
     }
-    if flags & !QUERY_FLAGS != 0 {
+    if !GETINFO.covers(flags) {
         return Err(Errno::EBADFLAGS);
     }
     if flags & FI_SOURCE != 0 && query.node.is_none() && query.service.is_none() {
         return Err(Errno::EINVAL);
     }
-    if let Some(hints) = query.hints {
-        if hints.caps() & !(PRIMARY | SECONDARY | MODIFIERS) != 0 {
-            return Err(Errno::EBADFLAGS);
-        }
+    if query
+        .hints
+        .is_some_and(|hints| !CAPS.covers(all_caps(hints)))
+    {
+        return Err(Errno::EBADFLAGS);
     }
     let mut found = InfoList::new();
     for provider in providers {
@@ -134,6 +116,14 @@ pub fn getinfo(
         return Err(Errno::ENODATA);
     }
     Ok(found)
+}
+
+/// Returns every bit that stands in a field of capabilities.
+fn all_caps(info: &Info) -> u64 {
+    info.caps()
+        | info.tx().map_or(0, |tx| tx.caps)
+        | info.rx().map_or(0, |rx| rx.caps)
+        | info.domain().map_or(0, |domain| domain.caps)
 }
 
 /// Narrows an offer down to what is asked for; false if it cannot serve.
@@ -174,9 +164,14 @@ fn tailor(offer: &mut Info, hints: Option<&Info>, version: u32) -> Result<bool> 
             abi::FI_THREAD_UNSPEC => domain.threading,
             asked => asked,
         };
+        let av_type = match hints.domain().map_or(0, |asked| asked.av_type) {
+            abi::FI_AV_UNSPEC => domain.av_type,
+            asked => asked,
+        };
         offer.set_domain(&fi_domain_attr {
             mr_mode,
             threading,
+            av_type,
             ..domain
         })?;
     }
@@ -254,8 +249,8 @@ fn choose_caps(offered: u64, asked: u64) -> Option<u64> {
     if asked & !offered != 0 {
         return None;
     }
-    let modifiers = match asked & MODIFIERS {
-        0 => offered & MODIFIERS,
+    let modifiers = match asked & DIRECTIONS {
+        0 => offered & DIRECTIONS,
         some => some,
     };
     let primary = match asked & PRIMARY {
@@ -358,8 +353,9 @@ fn domain_fits(offer: &Info, hints: &Info) -> bool {
     // Safe from several threads serves every threading model, automatic progress every progress
     // model.
     want.threading <= abi::FI_THREAD_ENDPOINT
+        && want.av_type <= abi::FI_AV_TABLE
         && same_name(offer.domain_name(), hints.domain_name())
-        && same(have.av_type, want.av_type)
+        && (have.av_type == abi::FI_AV_UNSPEC || same(have.av_type, want.av_type))
         && enough(have.mr_key_size, want.mr_key_size)
         && enough(have.cq_data_size, want.cq_data_size)
         && enough(have.cq_cnt, want.cq_cnt)

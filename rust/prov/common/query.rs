@@ -66,8 +66,10 @@ pub(in crate::prov) fn is_shared(info: &Info) -> bool {
 /// What of a consumer's hints, or of its listener's info, decides what it is offered.
 #[derive(Clone, Copy)]
 pub(in crate::prov) struct Wishes {
-    /// 0: whatever there is.
-    pub(in crate::prov) caps: u64,
+    /// Every capability that is asked for; 0: whatever there is.
+    caps: u64,
+    /// The primary ones among them; 0: all that there are.
+    pub(in crate::prov) primary: u64,
     /// What it has agreed to.
     mode: u64,
     /// Whether transmits are to complete in the order in which they were posted.
@@ -82,12 +84,14 @@ impl Wishes {
         match hints {
             None => Self {
                 caps: 0,
+                primary: 0,
                 mode: u64::MAX,
                 is_ordered: false,
                 is_shared: false,
             },
             Some(hints) => Self {
                 caps: hints.caps(),
+                primary: hints.caps() & PRIMARY_CAPS.mask(),
                 mode: hints.mode() | hints.rx().map_or(0, |rx| rx.mode),
                 is_ordered: hints.tx().is_some_and(|tx| tx.comp_order != 0),
                 is_shared: is_shared(hints),
@@ -102,7 +106,7 @@ impl Wishes {
     pub(in crate::prov) fn remote_data(&self, there: usize) -> (usize, u64) {
         if there == 0 {
             (0, 0)
-        } else if self.caps != 0 && self.caps & FI_RMA == 0 {
+        } else if self.primary != 0 && self.primary & FI_RMA == 0 {
             (there, 0)
         } else if self.mode & FI_RX_CQ_DATA == 0 {
             (0, 0)

@@ -13,18 +13,21 @@ use super::{
     order,
     port::Space, //
 };
-use crate::abi::{
-    self,
-    fi_domain_attr,
-    fi_ep_attr,
-    fi_fabric_attr,
-    fi_rx_attr,
-    fi_tx_attr,
-    flags::*,
-    info::Info,
-    Errno,
-    Result,
-    VERSION, //
+use crate::{
+    abi::{
+        self,
+        fi_domain_attr,
+        fi_ep_attr,
+        fi_fabric_attr,
+        fi_rx_attr,
+        fi_tx_attr,
+        flags::*,
+        info::Info,
+        Errno,
+        Result,
+        VERSION, //
+    },
+    fi::info::CORE_CAPS,
 };
 use kernel::prelude::*;
 
@@ -44,7 +47,10 @@ const RECEIVE_CAPS: u64 =
 /// What receives that endpoints share can be made for. A buffer for several messages is one endpoint's.
 pub(super) const SHARED_CAPS: u64 = RECEIVE_CAPS & !FI_MULTI_RECV;
 
-const CAPS: u64 = TRANSMIT_CAPS | RECEIVE_CAPS | FI_LOCAL_COMM;
+/// What the domain has, whatever its endpoints do.
+const DOMAIN_CAPS: u64 = FI_LOCAL_COMM | CORE_CAPS;
+
+const CAPS: u64 = TRANSMIT_CAPS | RECEIVE_CAPS | DOMAIN_CAPS;
 
 /// Everything is done in the order in which it was posted.
 const ORDER: u64 = abi::FI_ORDER_SAS
@@ -155,7 +161,7 @@ pub(super) fn offer(wishes: &Wishes) -> Result<KBox<Info>> {
         max_ep_srx_ctx: 1,
         mr_iov_limit: REGION_PARTS,
         mr_cnt: MANY,
-        caps: FI_LOCAL_COMM,
+        caps: DOMAIN_CAPS,
         max_err_data: MAX_PRIVATE_DATA,
         ..pin_init::zeroed()
     })?;

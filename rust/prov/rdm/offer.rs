@@ -7,18 +7,21 @@ use super::{
     traffic::SHARE,
     wire::EAGER, //
 };
-use crate::abi::{
-    self,
-    fi_domain_attr,
-    fi_ep_attr,
-    fi_fabric_attr,
-    fi_rx_attr,
-    fi_tx_attr,
-    flags::*,
-    info::Info,
-    Errno,
-    Result,
-    VERSION, //
+use crate::{
+    abi::{
+        self,
+        fi_domain_attr,
+        fi_ep_attr,
+        fi_fabric_attr,
+        fi_rx_attr,
+        fi_tx_attr,
+        flags::*,
+        info::Info,
+        Errno,
+        Result,
+        VERSION, //
+    },
+    fi::info::CORE_CAPS,
 };
 use kernel::prelude::*;
 
@@ -67,7 +70,7 @@ pub(super) const SHARED_CAPS: u64 = RECEIVE_CAPS & !OWN_CAPS;
 /// Whom they reach: those whom the endpoints below reach.
 const REACH: u64 = FI_LOCAL_COMM | FI_REMOTE_COMM;
 
-const CAPS: u64 = TRANSMIT_CAPS | RECEIVE_CAPS | REACH;
+const CAPS: u64 = TRANSMIT_CAPS | RECEIVE_CAPS | REACH | CORE_CAPS;
 
 /// Bytes of remote CQ data: they stand in the packet.
 const REMOTE_DATA_SIZE: usize = 8;
@@ -133,7 +136,8 @@ pub(super) fn of_lower(
     let is_shared = hints.is_some_and(is_shared);
     let shares_transmits = hints.is_some_and(shares_transmits);
     let missing = hints.map_or(0, missing);
-    info.set_caps((TRANSMIT_CAPS | RECEIVE_CAPS) & !missing | lower.caps() & REACH);
+    let of_domain = lower.caps() & (REACH | CORE_CAPS);
+    info.set_caps((TRANSMIT_CAPS | RECEIVE_CAPS) & !missing | of_domain);
     info.set_mode(0);
     *info.tx_mut()? = transmits();
     info.tx_mut()?.caps &= !(missing & FI_COLLECTIVE);

@@ -24,6 +24,7 @@ use crate::{
         Result,
         VERSION, //
     },
+    fi::info::CORE_CAPS,
     rdma::{
         attributes::{
             AtomicCap,
@@ -55,7 +56,10 @@ const TRANSMIT_CAPS: u64 = FI_MSG | FI_SEND | FI_RMA | FI_READ | FI_WRITE | FI_F
 const RECEIVE_CAPS: u64 =
     FI_MSG | FI_RECV | FI_MULTI_RECV | FI_RMA | FI_REMOTE_READ | FI_REMOTE_WRITE;
 
-const CAPS: u64 = TRANSMIT_CAPS | RECEIVE_CAPS | FI_LOCAL_COMM | FI_REMOTE_COMM;
+/// What the domain has, whatever its endpoints do.
+const DOMAIN_CAPS: u64 = FI_LOCAL_COMM | FI_REMOTE_COMM | CORE_CAPS;
+
+const CAPS: u64 = TRANSMIT_CAPS | RECEIVE_CAPS | DOMAIN_CAPS;
 
 /// Whether a device changes its peers' memory atomically, and its own for them.
 pub(super) fn has_atomics(attributes: &Attributes) -> bool {
@@ -143,10 +147,10 @@ pub(super) fn protocol_named(name: &CStr) -> Result<Protocol> {
 ///
 /// Who asks for that order, and not for them, gets it instead of them.
 fn choose_atomics(wishes: &Wishes, attributes: &Attributes) -> (u64, u64) {
-    let asked = match (wishes.caps, wishes.is_ordered) {
+    let asked = match (wishes.primary, wishes.is_ordered) {
         (0, true) => 0,
         (0, false) => FI_ATOMIC,
-        (caps, _) => caps,
+        (primary, _) => primary,
     };
     match atomics(attributes) & asked {
         0 => (0, abi::FI_ORDER_STRICT),
@@ -246,7 +250,7 @@ pub(super) fn of_device(device: &Arc<Device>, wishes: &Wishes) -> Result<KBox<In
         max_ep_srx_ctx: usize::from(has_shared),
         mr_iov_limit: attributes.max_fast_reg_page_list_len as usize,
         mr_cnt: attributes.max_mr as usize,
-        caps: FI_LOCAL_COMM | FI_REMOTE_COMM,
+        caps: DOMAIN_CAPS,
         max_err_data: MAX_PRIVATE_DATA,
         ..pin_init::zeroed()
     })?;

@@ -89,36 +89,179 @@ static void info_02_older_versions_are_served(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, list);
 }
 
-/* The capabilities of fi_getinfo(3); every other bit is not one. */
-static const u64 capabilities =
-	FI_MSG | FI_RMA | FI_TAGGED | FI_ATOMIC | FI_MULTICAST |
-	FI_NAMED_RX_CTX | FI_DIRECTED_RECV | FI_HMEM | FI_VARIABLE_MSG |
-	FI_COLLECTIVE | FI_AV_USER_ID | FI_MULTI_RECV | FI_SOURCE |
-	FI_RMA_EVENT | FI_SHARED_AV | FI_TRIGGER | FI_FENCE | FI_LOCAL_COMM |
-	FI_REMOTE_COMM | FI_SOURCE_ERR | FI_RMA_PMEM | FI_READ | FI_WRITE |
-	FI_RECV | FI_SEND | FI_REMOTE_READ | FI_REMOTE_WRITE;
+enum offer { NO, YES, DEVICE };
+
+/*
+ * Every capability of libfabric 1.17: whether connected endpoints and datagrams
+ * have it, DEVICE where that is the device's to say, and why not.
+ */
+static const struct {
+	u64		cap;
+	enum offer	msg, rdm;
+	bool		of_domain;
+	const char	*reason;
+} capabilities[] = {
+	{ FI_MSG, YES, YES },
+	{ FI_RMA, YES, YES },
+	{ FI_TAGGED, NO, YES, .reason = "RC queue pairs match no tags" },
+	{ FI_ATOMIC, DEVICE, YES },
+	{ FI_MULTICAST, NO, NO, .reason = "RC queue pairs have one peer each" },
+	{ FI_COLLECTIVE, NO, YES, .reason = "a connection has one peer" },
+	{ FI_XPU_TRIGGER, NO, NO, .reason = "the kernel drives no other processor's queues" },
+	{ FI_HMEM, NO, NO, .reason = "buffers are the kernel's own memory" },
+	{ FI_VARIABLE_MSG, NO, NO, .reason = "no provider's receives are without buffers" },
+	{ FI_NAMED_RX_CTX, NO, YES, .reason = "a connection leads to one receive context" },
+	{ FI_DIRECTED_RECV, NO, YES, .reason = "a connection has one source" },
+	{ FI_READ, YES, YES },
+	{ FI_WRITE, YES, YES },
+	{ FI_RECV, YES, YES },
+	{ FI_SEND, YES, YES },
+	{ FI_REMOTE_READ, YES, YES },
+	{ FI_REMOTE_WRITE, YES, YES },
+	{ FI_MULTI_RECV, YES, YES },
+	{ FI_TRIGGER, NO, NO, .reason = "no deferred work" },
+	{ FI_FENCE, YES, NO, .reason = "ofi_rxm's protocol has none" },
+	{ FI_AV_USER_ID, YES, YES, true },
+	{ FI_PEER, YES, YES, true },
+	{ FI_RMA_PMEM, NO, NO, .reason = "kernel posts cannot flush to persistence" },
+	{ FI_SOURCE_ERR, NO, YES, .reason = "a connection has one source" },
+	{ FI_LOCAL_COMM, YES, YES, true },
+	{ FI_REMOTE_COMM, DEVICE, DEVICE, true, "loop is of this machine" },
+	{ FI_SHARED_AV, YES, YES, true },
+	{ FI_RMA_EVENT, NO, NO, .reason = "no region counts what peers do" },
+	{ FI_SOURCE, NO, YES, .reason = "a connection has one source" },
+};
+
+/* What hints for that type of endpoint on the device get: caps of every info has the capability. */
+static void expect_capability(struct kunit *test, enum fi_ep_type type, enum offer offer, u64 cap,
+			      bool of_domain)
+{
+	struct fi_info *hints = fx_hints(test), *info = NULL;
+	int ret;
+
+	hints->ep_attr->type = type;
+	if (of_domain)
+		hints->domain_attr->caps = cap;
+	else
+		hints->caps = cap;
+	ret = fi_getinfo(VERSION, fx_addr, NULL, FI_SOURCE, hints, &info);
+	if (ret)
+		KUNIT_EXPECT_TRUE_MSG(test, ret == -FI_ENODATA && offer != YES,
+				      "type %d, capability %llx: %d", type, cap, ret);
+	else
+		KUNIT_EXPECT_NE_MSG(test, offer, NO, "type %d, capability %llx", type, cap);
+	for (struct fi_info *it = info; it; it = it->next) {
+		KUNIT_EXPECT_TRUE_MSG(test, (of_domain ? it->domain_attr->caps : it->caps) & cap,
+				      "type %d, capability %llx: %llx of %llx", type, cap,
+				      it->caps, it->domain_attr->caps);
+		/* Data beside writes takes receives, which these hints have not agreed to. */
+		if (type == FI_EP_MSG && it->caps & FI_RMA)
+			KUNIT_EXPECT_EQ_MSG(test, 0, it->domain_attr->cq_data_size,
+					    "capability %llx", cap);
+	}
+	fi_freeinfo(info);
+}
+
+static void info_15_every_capability_is_offered_or_refused(struct kunit *test)
+{
+	fx_info(test, fx_addr, NULL, FI_SOURCE);
+	for (int i = 0; i < ARRAY_SIZE(capabilities); i++) {
+		u64 cap = capabilities[i].cap;
+		bool refused = capabilities[i].msg == NO || capabilities[i].rdm == NO;
+
+		KUNIT_EXPECT_FALSE_MSG(test, refused && !capabilities[i].reason, "row %d", i);
+		expect_capability(test, FI_EP_MSG, capabilities[i].msg, cap, false);
+		expect_capability(test, FI_EP_RDM, capabilities[i].rdm, cap, false);
+		if (capabilities[i].of_domain) {
+			expect_capability(test, FI_EP_MSG, capabilities[i].msg, cap, true);
+			expect_capability(test, FI_EP_RDM, capabilities[i].rdm, cap, true);
+		}
+	}
+}
+
+static bool is_capability(u64 bit)
+{
+	for (int i = 0; i < ARRAY_SIZE(capabilities); i++)
+		if (capabilities[i].cap == bit)
+			return true;
+	return false;
+}
 
 static void info_03_unknown_caps_are_ebadflags(struct kunit *test)
 {
-	/* Capabilities that newer pages or the peer API use: not judged here. */
-	const u64 open = FI_XPU_TRIGGER | FI_PEER | FI_HMEM_HOST_ALLOC |
-			 FI_HMEM_DEVICE_ONLY;
-	struct fi_info *hints = fx_hints(test);
-
 	for (int bit = 0; bit < 64; bit++) {
 		u64 cap = BIT_ULL(bit);
-		bool list;
-		int ret;
+		struct fi_info *hints = fx_hints(test);
+		u64 *const caps[] = {
+			&hints->caps, &hints->domain_attr->caps, &hints->tx_attr->caps,
+			&hints->rx_attr->caps,
+		};
 
-		hints->caps = cap;
-		ret = ask(VERSION, NULL, NULL, 0, hints, &list);
-		KUNIT_EXPECT_EQ_MSG(test, !ret, list, "bit %d: %d", bit, ret);
-		if (capabilities & cap)
-			KUNIT_EXPECT_TRUE_MSG(test, !ret || ret == -FI_ENODATA,
-					      "bit %d: %d", bit, ret);
-		else if (!(open & cap))
-			KUNIT_EXPECT_EQ_MSG(test, ret, -FI_EBADFLAGS, "bit %d",
-					    bit);
+		for (int i = 0; i < ARRAY_SIZE(caps); i++) {
+			u64 before = *caps[i];
+			bool list;
+			int ret;
+
+			*caps[i] = cap;
+			ret = ask(VERSION, NULL, NULL, 0, hints, &list);
+			*caps[i] = before;
+			KUNIT_EXPECT_EQ_MSG(test, !ret, list, "bit %d of %d: %d", bit, i, ret);
+			if (is_capability(cap))
+				KUNIT_EXPECT_TRUE_MSG(test, !ret || ret == -FI_ENODATA,
+						      "bit %d of %d: %d", bit, i, ret);
+			else
+				KUNIT_EXPECT_EQ_MSG(test, ret, -FI_EBADFLAGS, "bit %d of %d", bit,
+						    i);
+		}
+	}
+}
+
+/* Every mode bit of libfabric 1.17: what it would ask of the consumer, and why that is never needed. */
+static const struct {
+	u64		mode;
+	bool		of_receives;	/* asked of those who want remote data and remote memory */
+	const char	*reason;
+} modes[] = {
+	{ FI_CONTEXT, .reason = "the state of an operation is the endpoint's" },
+	{ FI_CONTEXT2, .reason = "the same" },
+	{ FI_MSG_PREFIX, .reason = "headers are the endpoint's" },
+	{ FI_ASYNC_IOV, .reason = "vectors are copied while the call runs" },
+	{ FI_RX_CQ_DATA, .of_receives = true, .reason = "immediate data takes a receive" },
+	{ FI_LOCAL_MR, .reason = "local buffers need no registration" },
+	{ FI_NOTIFY_FLAGS_ONLY, .reason = "entries have all their fields" },
+	{ FI_RESTRICTED_COMP, .reason = "any endpoints can share a queue" },
+	{ FI_BUFFERED_RECV, .reason = "receives have buffers" },
+	{ FI_PEER_TRANSFER, .reason = "no provider of kOFI's is an offload" },
+};
+
+static void info_15_every_mode_is_agreed_to_and_none_is_needed(struct kunit *test)
+{
+	u64 all = 0;
+
+	for (int i = 0; i < ARRAY_SIZE(modes); i++) {
+		struct fi_info *hints = fx_hints(test), *info;
+
+		KUNIT_EXPECT_NOT_NULL(test, modes[i].reason);
+		all |= modes[i].mode;
+		hints->caps = FI_MSG | FI_RMA;
+		hints->ep_attr->type = FI_EP_UNSPEC;
+		hints->mode = modes[i].mode;
+		for (info = offers(test, hints); info; info = info->next) {
+			u64 of_receives = modes[i].of_receives ? modes[i].mode : 0;
+
+			KUNIT_EXPECT_EQ_MSG(test, 0, info->mode, "row %d", i);
+			KUNIT_EXPECT_EQ_MSG(test, 0, info->tx_attr->mode, "row %d", i);
+			KUNIT_EXPECT_EQ_MSG(test, 0, info->rx_attr->mode & ~of_receives, "row %d",
+					    i);
+			KUNIT_EXPECT_EQ_MSG(test, 0, info->domain_attr->mode, "row %d", i);
+		}
+	}
+	/* A consumer may set bits of newer versions: all that it can live with. */
+	for (int bit = 0; bit < 64; bit++) {
+		struct fi_info *hints = fx_hints(test);
+
+		hints->mode = BIT_ULL(bit);
+		KUNIT_EXPECT_EQ_MSG(test, 0, offers(test, hints)->mode, "bit %d of %llx", bit, all);
 	}
 }
 
@@ -270,6 +413,19 @@ static void info_07_threading_is_what_the_consumer_says(struct kunit *test)
 	     ++*threading)
 		KUNIT_EXPECT_EQ(test, *threading,
 				offers(test, hints)->domain_attr->threading);
+	EXPECT_REFUSED(test, -FI_ENODATA, VERSION, NULL, NULL, 0, hints);
+}
+
+/* What type vectors have is the consumer's to say, as of fi_av_open(). */
+static void info_07_the_av_type_is_what_the_consumer_says(struct kunit *test)
+{
+	struct fi_info *hints = fx_hints(test);
+	enum fi_av_type *type = &hints->domain_attr->av_type;
+
+	hints->ep_attr->type = FI_EP_UNSPEC;
+	for (*type = FI_AV_UNSPEC; *type <= FI_AV_TABLE; ++*type)
+		for (struct fi_info *info = offers(test, hints); info; info = info->next)
+			KUNIT_EXPECT_EQ(test, *type, info->domain_attr->av_type);
 	EXPECT_REFUSED(test, -FI_ENODATA, VERSION, NULL, NULL, 0, hints);
 }
 
@@ -427,12 +583,15 @@ static struct kunit_case info_cases[] = {
 	KUNIT_CASE(info_07_more_than_there_is_is_no_match),
 	KUNIT_CASE(info_07_unneeded_modes_are_cleared),
 	KUNIT_CASE(info_07_threading_is_what_the_consumer_says),
+	KUNIT_CASE(info_07_the_av_type_is_what_the_consumer_says),
 	KUNIT_CASE(info_08_primary_caps_only_when_asked),
 	KUNIT_CASE(info_08_absent_modifiers_mean_all),
 	KUNIT_CASE(info_09_allocinfo_is_zeroed),
 	KUNIT_CASE(info_09_dupinfo_copies_one_node),
 	KUNIT_CASE(info_11_many_may_ask_at_once),
 	KUNIT_CASE(info_14_only_devices_reach_other_hosts),
+	KUNIT_CASE(info_15_every_capability_is_offered_or_refused),
+	KUNIT_CASE(info_15_every_mode_is_agreed_to_and_none_is_needed),
 	{}
 };
 
