@@ -28,6 +28,7 @@ mod msg;
 mod nosys;
 mod object;
 mod offload;
+mod opened;
 mod peer;
 mod pep;
 mod poll;

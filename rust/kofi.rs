@@ -70,7 +70,21 @@ pub fn getinfo(
     query: &fi::info::Query<'_>,
 ) -> abi::Result<abi::info::InfoList> {
     let flags = if query.source { abi::FI_SOURCE } else { 0 };
-    fi::info::getinfo(&PROVIDERS, abi::VERSION, flags, query)
+    fi::info::getinfo(&PROVIDERS, abi::VERSION, flags, query, None)
+}
+
+/// `fi_getinfo()` for Rust consumers, restricted to what can be opened from an open fabric, or in an open domain.
+///
+/// # Errors
+///
+/// Those of [`fi::info::getinfo`].
+pub fn getinfo_within(
+    _here: abi::context::InProcess,
+    query: &fi::info::Query<'_>,
+    within: fi::info::Within<'_>,
+) -> abi::Result<abi::info::InfoList> {
+    let flags = if query.source { abi::FI_SOURCE } else { 0 };
+    fi::info::getinfo(&PROVIDERS, abi::VERSION, flags, query, Some(within))
 }
 
 /// `fi_fabric()` for Rust consumers: the module `M` opens the fabric that `info` names, in the initial

@@ -461,7 +461,8 @@ struct fi_ep_attr {
 
 /**
  * struct fi_domain_attr - domain attributes
- * @domain: an open domain to look in, or %NULL
+ * @domain: in hints an open domain to look in, or %NULL; of an info one that it
+ *	could be opened in, see fi_getinfo()
  * @name: name of the device
  * @threading: which calls the user serializes; see enum fi_threading
  * @control_progress: who drives connections and events
@@ -521,7 +522,8 @@ struct fi_domain_attr {
 
 /**
  * struct fi_fabric_attr - fabric attributes
- * @fabric: an open fabric to look in, or %NULL
+ * @fabric: in hints an open fabric to look in, or %NULL; of an info one that it
+ *	could be opened from, see fi_getinfo()
  * @name: name of the fabric
  * @prov_name: name of the provider
  * @prov_version: its version
@@ -736,6 +738,23 @@ struct fid {
 };
 
 /**
+ * fi_getinfo_by() - what fi_getinfo() calls
+ * @version: as fi_getinfo()
+ * @node: as fi_getinfo()
+ * @service: as fi_getinfo()
+ * @flags: as fi_getinfo()
+ * @hints: as fi_getinfo()
+ * @info: as fi_getinfo()
+ * @owner: the name of the module that asks, whose open objects the infos name
+ *
+ * Context: Process context, may sleep.
+ * Return: See fi_getinfo().
+ */
+int fi_getinfo_by(u32 version, const char *node, const char *service,
+		  u64 flags, const struct fi_info *hints,
+		  struct fi_info **info, const char *owner);
+
+/**
  * fi_getinfo() - list what can be opened
  * @version: API version that the caller was written for, as FI_VERSION()
  * @node: numeric network address, or one in the form of FI_ADDR_STR, or %NULL
@@ -747,6 +766,14 @@ struct fid {
  *
  * The network namespace searched is that of @hints->fabric_attr->net.
  *
+ * An open fabric or domain in the hints restricts the list to what can be
+ * opened from it: its provider, its fabric or device, its network namespace; of
+ * a domain also its address format, address vector type and mr_mode. Each info
+ * names both. Without one, an info names the first fabric that the calling
+ * module has open and could open it from, and the first domain of that fabric
+ * in which it could; %NULL where there is none. These are the caller's own
+ * objects, which an info does not keep open.
+ *
  * Of what is passed nothing is kept. With every error @info is set to %NULL,
  * unless that is what it is.
  *
@@ -755,17 +782,23 @@ struct fid {
  * Return:
  * * 0 - the list has at least one entry
  * * -FI_ENODATA - nothing fits, there is no way to the peer, or @node or
- *   @service is no number
+ *   @service is no number; the fabric or domain in the hints is not open, or
+ *   they are not open together
  * * -FI_ENOSYS - @version is newer than the module
- * * -FI_EBADFLAGS - a bit in @flags, or in the capabilities of the hints, that
+ * * -FI_EBADFLAGS - a bit in @flags, or in capabilities of the hints, that
  *   means nothing
  * * -FI_EINVAL - FI_SOURCE without @node and @service; an address in the hints
  *   that is not of IP; @info is %NULL
  * * -FI_EOPBADSTATE - in atomic context
  * * -FI_ENOMEM - no memory
  */
-int fi_getinfo(u32 version, const char *node, const char *service,
-	       u64 flags, const struct fi_info *hints, struct fi_info **info);
+static inline int fi_getinfo(u32 version, const char *node, const char *service,
+			     u64 flags, const struct fi_info *hints,
+			     struct fi_info **info)
+{
+	return fi_getinfo_by(version, node, service, flags, hints, info,
+			     KBUILD_MODNAME);
+}
 
 /**
  * fi_freeinfo() - free a list of infos with all that it owns

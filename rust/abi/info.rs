@@ -14,6 +14,8 @@ use super::{
     fi_info,
     fi_rx_attr,
     fi_tx_attr,
+    fid_domain,
+    fid_fabric,
     namespace::Namespace,
     net,
     Errno,
@@ -113,12 +115,27 @@ impl Info {
     pub fn new() -> Result<KBox<Self>> {
         // INVARIANT: No pointer is set yet.
         let mut info = KBox::new(Self(zeroed()), GFP_KERNEL)?;
-        info.0.tx_attr = attr::<fi_tx_attr>()?;
-        info.0.rx_attr = attr::<fi_rx_attr>()?;
-        info.0.ep_attr = attr::<fi_ep_attr>()?;
-        info.0.domain_attr = attr::<fi_domain_attr>()?;
-        info.0.fabric_attr = attr::<fi_fabric_attr>()?;
+        info.complete()?;
         Ok(info)
+    }
+
+    /// Adds the attributes that are not there, zeroed. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM.
+    pub fn complete(&mut self) -> Result {
+        fn add<T: Zeroable>(at: &mut *mut T) -> Result {
+            if at.is_null() {
+                *at = attr()?;
+            }
+            Ok(())
+        }
+        add::<fi_tx_attr>(&mut self.0.tx_attr)?;
+        add::<fi_rx_attr>(&mut self.0.rx_attr)?;
+        add::<fi_ep_attr>(&mut self.0.ep_attr)?;
+        add::<fi_domain_attr>(&mut self.0.domain_attr)?;
+        add::<fi_fabric_attr>(&mut self.0.fabric_attr)
     }
 
     /// The info that a C caller passes, for as long as the call lasts.
@@ -345,6 +362,26 @@ impl Info {
         Ok(())
     }
 
+    /// Returns the fabric and the domain of a C caller's that the info is restricted to, or null. They are only
+    /// compared.
+    pub fn objects(&self) -> (*mut fid_fabric, *mut fid_domain) {
+        let fabric = self.fabric().map_or(ptr::null_mut(), |attr| attr.fabric);
+        let domain = self.domain().map_or(ptr::null_mut(), |attr| attr.domain);
+        (fabric, domain)
+    }
+
+    /// Names the fabric and the domain of a C caller's that the info is restricted to.
+    pub fn set_objects(&mut self, fabric: *mut fid_fabric, domain: *mut fid_domain) {
+        // SAFETY: By the type invariant the pointer is null or valid while `self` is.
+        if let Some(attr) = unsafe { self.0.fabric_attr.as_mut() } {
+            attr.fabric = fabric;
+        }
+        // SAFETY: As above.
+        if let Some(attr) = unsafe { self.0.domain_attr.as_mut() } {
+            attr.domain = domain;
+        }
+    }
+
     /// Sets the version of its provider.
     pub fn set_provider_version(&mut self, version: u32) -> Result {
         // SAFETY: By the type invariant the pointer is null or valid while `self` is.
@@ -361,6 +398,11 @@ impl Info {
     pub unsafe fn net<'a>(&self) -> &'a Namespace {
         // SAFETY: By this function's safety requirement.
         unsafe { Namespace::from_ptr(self.raw_net()) }
+    }
+
+    /// Whether a C caller's info names a network namespace.
+    pub(crate) fn names_net(&self) -> bool {
+        !self.raw_net().is_null()
     }
 
     /// Whether the info names this network namespace, by its address.

@@ -12,6 +12,7 @@ use super::{
         header,
         Object, //
     },
+    opened::Listed,
     peer, poll, sep, srx, stx,
 };
 use crate::{
@@ -47,6 +48,7 @@ pub(super) struct DomainObject {
     fid: fid_domain,
     domain: Arc<Domain>,
     face: &'static Face,
+    _listed: Listed,
 }
 
 // SAFETY: `#[repr(C)]`, begins with a `fid_domain`, and is the only type with this table.
@@ -131,14 +133,18 @@ unsafe fn try_open(
             out,
             |_here, fabric: &FabricObject, info, place| {
                 let threading = threading(info)?;
+                let domain = fabric.fabric().domain_for(info, threading, owner)?;
+                let scope = Some(domain.scope());
+                let listed = Listed::new(place.address(), fabric.owner(), fabric.fabric(), scope)?;
                 Ok(place.put(DomainObject {
-                    domain: fabric.fabric().domain_for(info, threading, owner)?,
+                    domain,
                     fid: fid_domain {
                         fid: header::<DomainObject>(context),
                         ops: ptr::from_ref(&OPS).cast_mut(),
                         mr: ptr::from_ref(&mr::OPS).cast_mut(),
                     },
                     face: fabric.face(),
+                    _listed: listed,
                 }))
             },
         )

@@ -10,7 +10,7 @@
 EXPORT_SYMBOL_GPL(fi_dupinfo);
 EXPORT_SYMBOL_GPL(fi_fabric_by);
 EXPORT_SYMBOL_GPL(fi_freeinfo);
-EXPORT_SYMBOL_GPL(fi_getinfo);
+EXPORT_SYMBOL_GPL(fi_getinfo_by);
 EXPORT_SYMBOL_GPL(fi_register_provider_by);
 EXPORT_SYMBOL_GPL(fi_strerror);
 EXPORT_SYMBOL_GPL(fi_tostr);

@@ -14,6 +14,7 @@ use super::{
         Object,
         Place, //
     },
+    opened::Listed,
     pep,
     providers,
     wait_set, //
@@ -50,6 +51,7 @@ pub(super) struct FabricObject {
     fid: fid_fabric,
     fabric: Arc<Fabric>,
     face: &'static Face,
+    listed: Listed,
 }
 
 // SAFETY: `#[repr(C)]`, begins with a `fid_fabric`, and is the only type with this table.
@@ -66,6 +68,11 @@ impl FabricObject {
     /// The Rust object.
     pub(super) fn fabric(&self) -> &Arc<Fabric> {
         &self.fabric
+    }
+
+    /// Returns who opened it.
+    pub(super) fn owner(&self) -> &Owner {
+        self.listed.owner()
     }
 
     /// The tables for its children.
@@ -124,6 +131,8 @@ pub(super) unsafe fn open(
         // SAFETY: As the C caller promises; both are not NULL.
         return unsafe { providers::open(raw, out, context) };
     };
+    // SAFETY: As the C caller promises.
+    let owner = Owner::module(unsafe { name(owner) }.unwrap_or(c""));
     let fabric = Fabric::open(
         face.provider,
         &FabricAttr {
@@ -132,14 +141,15 @@ pub(super) unsafe fn open(
             // SAFETY: As the C caller promises, the namespace outlives the call.
             net: unsafe { Namespace::from_ptr(attr.net) },
         },
-        // SAFETY: As the C caller promises.
-        &Owner::module(unsafe { name(owner) }.unwrap_or(c"")),
+        &owner,
     )?;
     let api_version = match attr.api_version {
         0 => abi::VERSION,
         version => version,
     };
-    let made = Place::new()?.put(FabricObject {
+    let place = Place::new()?;
+    let listed = Listed::new(place.address(), &owner, &fabric, None)?;
+    let made = place.put(FabricObject {
         fid: fid_fabric {
             fid: header::<FabricObject>(context),
             ops: ptr::from_ref(&OPS).cast_mut(),
@@ -147,6 +157,7 @@ pub(super) unsafe fn open(
         },
         fabric,
         face,
+        listed,
     });
     // SAFETY: `out` is not NULL, and valid as the C caller promises.
     unsafe { hand_out(out, made) };

@@ -7,6 +7,11 @@ use super::{
         self,
         name, //
     },
+    opened::{
+        self,
+        Named,
+        Objects, //
+    },
     providers::{
         self,
         Asked, //
@@ -35,9 +40,12 @@ use crate::{
         FI_SOURCE,
         VERSION, //
     },
-    fi::info::{
-        getinfo,
-        Query, //
+    fi::{
+        card::Owner,
+        info::{
+            getinfo,
+            Query, //
+        },
     },
 };
 use core::ptr;
@@ -49,53 +57,21 @@ pub(crate) extern "C" fn fi_version() -> u32 {
     VERSION
 }
 
-/// `fi_getinfo()`.
+/// `fi_getinfo_by()`.
 ///
 /// # Safety
 ///
 /// As its documentation in `rdma/fabric.h` says.
 #[no_mangle]
-pub(crate) unsafe extern "C" fn fi_getinfo(
+pub(crate) unsafe extern "C" fn fi_getinfo_by(
     version: u32,
     node: *const c_char,
     service: *const c_char,
     flags: u64,
     hints: *const fi_info,
     info: *mut *mut fi_info,
+    owner: *const c_char,
 ) -> c_int {
-    // SAFETY: As the C caller promises.
-    into_int(unsafe { try_getinfo(version, node, service, flags, hints, info) })
-}
-
-unsafe fn try_getinfo(
-    version: u32,
-    node: *const c_char,
-    service: *const c_char,
-    flags: u64,
-    hints: *const fi_info,
-    out: *mut *mut fi_info,
-) -> Result {
-    if out.is_null() {
-        return Err(Errno::EINVAL);
-    }
-    // SAFETY: `out` is not NULL, and valid as the C caller promises; so are the others, and the namespace
-    // of the hints is there during the call.
-    let query = unsafe {
-        *out = ptr::null_mut();
-        let hints = (!hints.is_null()).then(|| Info::from_ptr(hints));
-        Query {
-            node: name(node),
-            service: name(service),
-            source: flags & FI_SOURCE != 0,
-            hints,
-            net: hints.map(|hints| hints.net()),
-        }
-    };
-    context::in_process()?;
-    let mut found = match getinfo(&crate::PROVIDERS, version, flags, &query) {
-        Err(Errno::ENODATA) => InfoList::new(),
-        found => found?,
-    };
     let asked = Asked {
         version,
         node,
@@ -104,11 +80,55 @@ unsafe fn try_getinfo(
         hints,
     };
     // SAFETY: As the C caller promises.
-    unsafe { providers::getinfo(&asked, &mut found)? };
+    into_int(unsafe { try_getinfo(&asked, info, owner) })
+}
+
+unsafe fn try_getinfo(asked: &Asked, out: *mut *mut fi_info, owner: *const c_char) -> Result {
+    if out.is_null() {
+        return Err(Errno::EINVAL);
+    }
+    // SAFETY: `out` is not NULL, and valid as the C caller promises; so are the others, and the namespace
+    // of the hints is there during the call.
+    let (query, owner) = unsafe {
+        *out = ptr::null_mut();
+        let hints = (!asked.hints.is_null()).then(|| Info::from_ptr(asked.hints));
+        let query = Query {
+            node: name(asked.node),
+            service: name(asked.service),
+            source: asked.flags & FI_SOURCE != 0,
+            hints,
+            net: hints
+                .filter(|hints| hints.names_net())
+                .map(|hints| hints.net()),
+        };
+        (query, Owner::module(name(owner).unwrap_or(c"")))
+    };
+    context::in_process()?;
+    let opened = opened::List::read()?;
+    let named = match query.hints {
+        Some(hints) => opened.named_by(hints)?,
+        None => Named::Nothing,
+    };
+    let (providers, within): (&[_], _) = match &named {
+        Named::Nothing => (&crate::PROVIDERS, None),
+        Named::Ours(objects) => (&crate::PROVIDERS, Some(objects)),
+        Named::Others => (&[], None),
+    };
+    let restricted = within.map(Objects::within);
+    let found = getinfo(providers, asked.version, asked.flags, &query, restricted);
+    let mut found = match found {
+        Err(Errno::ENODATA) => InfoList::new(),
+        found => found?,
+    };
+    opened.name(&mut found, within, &owner);
+    if within.is_none() {
+        // SAFETY: As the C caller promises.
+        unsafe { providers::getinfo(asked, &mut found)? };
+    }
     if found.is_empty() {
         return Err(Errno::ENODATA);
     }
-    // SAFETY: As above.
+    // SAFETY: `out` is not NULL, and valid as the C caller promises.
     unsafe { *out = into_chain(found) };
     Ok(())
 }

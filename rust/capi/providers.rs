@@ -148,12 +148,16 @@ impl Provider {
         })
     }
 
-    /// Appends what it offers.
+    /// Appends what it offers of the open objects that the hints name: what does not name them is not.
     ///
     /// # Safety
     ///
     /// As of `fi_getinfo()`.
     unsafe fn getinfo(&self, asked: &Asked, found: &mut InfoList) -> Result {
+        let null = (ptr::null_mut(), ptr::null_mut());
+        // SAFETY: By this function's safety requirement.
+        let hints = (!asked.hints.is_null()).then(|| unsafe { Info::from_ptr(asked.hints) });
+        let (fabric, domain) = hints.map_or(null, Info::objects);
         let mut offers = ptr::null_mut();
         // SAFETY: By this function's safety requirement and the invariant.
         let answer = unsafe {
@@ -176,6 +180,12 @@ impl Provider {
                 let rest = ptr::replace(&raw mut (*offers).next, ptr::null_mut());
                 Info::from_raw(ptr::replace(&mut offers, rest))
             };
+            let (its_fabric, its_domain) = offer.objects();
+            let is_of_fabric = fabric.is_null() || fabric == its_fabric;
+            let is_of_domain = domain.is_null() || domain == its_domain;
+            if !is_of_fabric || !is_of_domain {
+                continue;
+            }
             if offer.provider_name().is_none() {
                 offer.set_provider_name(self.registered.name())?;
             }

@@ -51,7 +51,7 @@ fn name(text: &[u8]) -> Name {
 }
 
 /// Who has opened a fabric, and with it everything that is opened from there.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Owner {
     name: Name,
     /// Of a process; 0 of a module.

@@ -83,11 +83,79 @@ struct Reports {
     registrations: bool,
 }
 
+/// The attributes that a domain was opened with, as far as the infos for its endpoints share them.
+pub(crate) struct Scope {
+    name: CString,
+    addr_format: u32,
+    av_type: u32,
+    mr_mode: c_int,
+    threading: u32,
+}
+
+impl Scope {
+    fn of(info: &Info) -> Result<Self> {
+        let attr = info.domain().copied().unwrap_or(pin_init::zeroed());
+        Ok(Self {
+            name: CString::try_from(info.domain_name().unwrap_or(c""))?,
+            addr_format: info.addr_format(),
+            av_type: attr.av_type,
+            mr_mode: attr.mr_mode,
+            threading: attr.threading,
+        })
+    }
+
+    /// Whether endpoints of an offer are of a domain of that name.
+    pub(crate) fn has(&self, offer: &Info) -> bool {
+        offer.domain_name() == Some(&*self.name)
+    }
+
+    /// Restricts hints, which have all attributes, to the domain; false if they ask for something else.
+    pub(super) fn restrict(&self, hints: &mut Info) -> Result<bool> {
+        let asked = hints.domain().copied().unwrap_or(pin_init::zeroed());
+        if hints.domain_name().is_some_and(|name| name != &*self.name) {
+            return Ok(false);
+        }
+        hints.set_domain_name(&self.name)?;
+        let av_type = match (asked.av_type, self.av_type) {
+            (asked, abi::FI_AV_UNSPEC) => asked,
+            (abi::FI_AV_UNSPEC, open) => open,
+            (asked, open) if asked == open => open,
+            _ => return Ok(false),
+        };
+        let format = match (hints.addr_format(), self.addr_format) {
+            (asked, abi::FI_FORMAT_UNSPEC | abi::FI_SOCKADDR) if asked != abi::FI_ADDR_STR => asked,
+            (abi::FI_FORMAT_UNSPEC | abi::FI_SOCKADDR, open) => open,
+            (asked, open) if asked == open => asked,
+            _ => return Ok(false),
+        };
+        let (src, dest) = hints.ends()?;
+        hints.set_ends(format, src.as_ref(), dest.as_ref())?;
+        // Mode bits of the domain that the hints do not accept leave none that name memory alike.
+        let mr_mode = match (asked.mr_mode, asked.mr_mode & self.mr_mode) {
+            (0, _) => self.mr_mode,
+            (asked, 0) => asked,
+            (_, both) => both,
+        };
+        hints.set_domain(&abi::fi_domain_attr {
+            av_type,
+            mr_mode,
+            threading: self.threading,
+            ..asked
+        })?;
+        Ok(true)
+    }
+
+    /// Whether an offer names the bytes of regions as the domain does.
+    pub(super) fn addresses_like(&self, offer: &Info) -> bool {
+        let mr_mode = offer.domain().map_or(0, |domain| domain.mr_mode);
+        Addressing::of_mode(mr_mode) == Addressing::of_mode(self.mr_mode)
+    }
+}
+
 /// A domain that has been opened.
 pub struct Domain {
     parts: Closing<Parts>,
-    name: CString,
-    addr_format: u32,
+    scope: Arc<Scope>,
     av_type: Option<av::Type>,
     addressing: Addressing,
     threading: Threading,
@@ -136,8 +204,7 @@ impl Domain {
         Ok(Arc::new(
             Self {
                 parts: Closing::new(parts)?,
-                name: CString::try_from(name)?,
-                addr_format: info.addr_format(),
+                scope: Arc::new(Scope::of(info)?, GFP_KERNEL)?,
                 av_type,
                 addressing: Addressing::of_mode(info.domain().map_or(0, |domain| domain.mr_mode)),
                 threading,
@@ -178,7 +245,7 @@ impl Domain {
 
     /// FI_SOCKADDR_IN and its kind: what addresses look like here.
     pub fn addr_format(&self) -> u32 {
-        self.addr_format
+        self.scope.addr_format
     }
 
     /// The type that address vectors have here, if one was asked for.
@@ -203,7 +270,12 @@ impl Domain {
 
     /// The name of the domain, which others that open the same device have too.
     pub(super) fn name(&self) -> &CStr {
-        &self.name
+        &self.scope.name
+    }
+
+    /// Returns what infos for its endpoints have in common.
+    pub(crate) fn scope(&self) -> &Arc<Scope> {
+        &self.scope
     }
 
     /// Opens an address vector, of the domain's type or a table where nothing is said.

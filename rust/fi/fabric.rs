@@ -40,6 +40,7 @@ use crate::abi::{
 };
 use kernel::{
     prelude::*,
+    str::CString,
     sync::{
         aref::ARef,
         Arc, //
@@ -49,6 +50,8 @@ use kernel::{
 /// A fabric that has been opened.
 pub struct Fabric {
     parts: Closing<Parts>,
+    provider: &'static CStr,
+    name: Option<CString>,
     net: ARef<Namespace>,
     users: Users,
 }
@@ -97,6 +100,8 @@ impl Fabric {
                     card,
                     _kofi: kofi,
                 })?,
+                provider: provider.name(),
+                name: attr.name.map(CString::try_from).transpose()?,
                 net: attr.net.into(),
                 users: Users::new(),
             },
@@ -110,6 +115,16 @@ impl Fabric {
 
     pub(super) fn core(&self) -> &Arc<dyn provider::Fabric> {
         &self.parts.core
+    }
+
+    /// Returns the name of its provider.
+    pub(super) fn provider_name(&self) -> &'static CStr {
+        self.provider
+    }
+
+    /// Returns the name that it was opened by; none for any fabric of the provider.
+    pub(super) fn name(&self) -> Option<&CStr> {
+        self.name.as_deref()
     }
 
     /// Returns the network namespace of its addresses.

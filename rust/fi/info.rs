@@ -6,6 +6,11 @@
 //! by which hints narrow that down are the same for all and stand in [`tailor`].
 
 use super::{
+    domain::{
+        Domain,
+        Scope, //
+    },
+    fabric::Fabric,
     mr,
     provider::Provider, //
 };
@@ -45,6 +50,73 @@ impl<'a> Query<'a> {
     }
 }
 
+/// The open fabric, and the open domain of it, that an offer is restricted to.
+#[derive(Clone, Copy)]
+pub struct Within<'a> {
+    fabric: &'a Fabric,
+    domain: Option<&'a Scope>,
+}
+
+impl<'a> Within<'a> {
+    /// Restricts an offer to what can be opened from `fabric`.
+    pub fn fabric(fabric: &'a Fabric) -> Self {
+        Self {
+            fabric,
+            domain: None,
+        }
+    }
+
+    /// Restricts an offer to the endpoints of `domain`.
+    pub fn domain(domain: &'a Domain) -> Self {
+        Self::scope(domain.fabric(), Some(domain.scope()))
+    }
+
+    /// Restricts an offer to what can be opened from `fabric`, in the domain with that scope.
+    pub(crate) fn scope(fabric: &'a Fabric, domain: Option<&'a Scope>) -> Self {
+        Self { fabric, domain }
+    }
+
+    /// Whether an offer could be opened from the fabric and in the domain.
+    pub(crate) fn has(&self, offer: &Info) -> bool {
+        let fabric = self.fabric;
+        offer.provider_name() == Some(fabric.provider_name())
+            && offer.is_in(fabric.net())
+            && (fabric.name().is_none() || offer.fabric_name() == fabric.name())
+            && self.domain.is_none_or(|domain| domain.has(offer))
+    }
+
+    /// Returns the hints of a query, restricted by the names of what is open; none if they ask for something
+    /// else, or the query for another namespace.
+    fn restrict(&self, query: &Query<'_>) -> Result<Option<KBox<Info>>> {
+        if query.net.is_some_and(|net| net != self.fabric.net()) {
+            return Ok(None);
+        }
+        let mut restricted = match query.hints {
+            Some(hints) => hints.duplicate()?,
+            None => Info::new()?,
+        };
+        restricted.complete()?;
+        let fabric = self.fabric;
+        let is_else = |asked: Option<&CStr>, open: &CStr| asked.is_some_and(|asked| asked != open);
+        if is_else(restricted.provider_name(), fabric.provider_name()) {
+            return Ok(None);
+        }
+        restricted.set_provider_name(fabric.provider_name())?;
+        if let Some(name) = fabric.name() {
+            if is_else(restricted.fabric_name(), name) {
+                return Ok(None);
+            }
+            restricted.set_fabric_name(name)?;
+        }
+        if let Some(domain) = self.domain {
+            if !domain.restrict(&mut restricted)? {
+                return Ok(None);
+            }
+        }
+        Ok(Some(restricted))
+    }
+}
+
 /// Queue depth of an endpoint whose hints name none.
 const DEFAULT_DEPTH: usize = 256;
 
@@ -74,7 +146,7 @@ const COSTLY: u64 = FI_SOURCE;
 /// Which direction, which side; without any, all.
 const DIRECTIONS: u64 = MODIFIERS.mask();
 
-/// `fi_getinfo()`. May sleep; needs no lock of the caller's.
+/// `fi_getinfo()`, restricted to what is `within` an open object. May sleep; needs no lock of the caller's.
 ///
 /// # Errors
 ///
@@ -85,6 +157,7 @@ pub fn getinfo(
     version: u32,
     flags: u64,
     query: &Query<'_>,
+    within: Option<Within<'_>>,
 ) -> Result<InfoList> {
     if version > VERSION {
         return Err(Errno::ENOSYS);
@@ -101,6 +174,33 @@ pub fn getinfo(
     {
         return Err(Errno::EBADFLAGS);
     }
+    let Some(within) = within else {
+        return search(providers, version, query);
+    };
+    let hints = within.restrict(query)?.ok_or(Errno::ENODATA)?;
+    let query = Query {
+        hints: Some(&hints),
+        net: Some(within.fabric.net()),
+        ..*query
+    };
+    let mut found = search(providers, version, &query)?;
+    found.retain(|offer| {
+        within
+            .domain
+            .is_none_or(|domain| domain.addresses_like(offer))
+    });
+    match found.is_empty() {
+        true => Err(Errno::ENODATA),
+        false => Ok(found),
+    }
+}
+
+/// Asks each provider, and narrows down what it offers.
+fn search(
+    providers: &[&'static dyn Provider],
+    version: u32,
+    query: &Query<'_>,
+) -> Result<InfoList> {
     let mut found = InfoList::new();
     for provider in providers {
         let mut offers = InfoList::new();
@@ -387,7 +487,79 @@ fn fabric_fits(offer: &Info, hints: &Info, version: u32) -> bool {
 
 #[kunit_tests(kofi_fi_info)]
 mod tests {
-    use super::*;
+    use super::{
+        super::{
+            nothing::{
+                self,
+                HERE, //
+            },
+            provider::{
+                self,
+                FabricAttr, //
+            },
+        },
+        *, //
+    };
+    use kernel::sync::Arc;
+
+    /// Offers two domains of the provider whose fabrics tests open.
+    struct Two;
+
+    impl Provider for Two {
+        fn name(&self) -> &'static CStr {
+            c"nothing"
+        }
+
+        fn getinfo(&self, _query: &Query<'_>, found: &mut InfoList) -> Result {
+            for name in [c"first", c"second"] {
+                let mut info = Info::new()?;
+                info.set_provider_name(self.name())?;
+                info.set_domain_name(name)?;
+                found.push(info, GFP_KERNEL)?;
+            }
+            Ok(())
+        }
+
+        fn fabric(&self, _attr: &FabricAttr<'_>) -> Result<Arc<dyn provider::Fabric>> {
+            Err(Errno::ENODATA)
+        }
+    }
+
+    /// Returns how many infos there are within an open object, the first of which is of that domain.
+    fn count(hints: Option<&Info>, within: Option<Within<'_>>, first: &CStr) -> Result<usize> {
+        let query = Query {
+            node: None,
+            service: None,
+            source: false,
+            hints,
+            net: None,
+        };
+        let found = getinfo(&[&Two], VERSION, 0, &query, within)?;
+        match found.first().and_then(|info| info.domain_name()) {
+            Some(name) if name == first => Ok(found.len()),
+            _ => Err(Errno::EOTHER),
+        }
+    }
+
+    #[test]
+    fn info_16_an_open_object_restricts_the_offer() -> kernel::error::Result {
+        let fabric = nothing::fabric()?;
+        let mut info = Info::new()?;
+        info.set_domain_name(c"second")?;
+        let domain = fabric.domain(HERE, &info)?;
+        assert_eq!(count(None, None, c"first"), Ok(2));
+        assert_eq!(count(None, Some(Within::fabric(&fabric)), c"first"), Ok(2));
+        let within = Some(Within::domain(&domain));
+        assert_eq!(count(None, within, c"second"), Ok(1));
+        assert_eq!(count(Some(&info), within, c"second"), Ok(1));
+        let mut hints = Info::new()?;
+        hints.set_domain_name(c"first")?;
+        assert_eq!(count(Some(&hints), within, c"first"), Err(Errno::ENODATA));
+        let mut hints = Info::new()?;
+        hints.set_provider_name(c"another")?;
+        assert_eq!(count(Some(&hints), within, c"second"), Err(Errno::ENODATA));
+        Ok(())
+    }
 
     const OFFERED: u64 = FI_MSG | FI_SEND | FI_RECV | FI_LOCAL_COMM;
 

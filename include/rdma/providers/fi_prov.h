@@ -20,7 +20,10 @@
  * @cleanup: called last, when no object of its is open, or %NULL
  *
  * @getinfo makes its infos with fi_dupinfo(), in a list; what it answers other
- * than 0 means that there are none. prov_name is filled in where it is not.
+ * than 0 means that there are none. prov_name is filled in where it is not. Where
+ * the hints name an open fabric or domain, it is none of kOFI's own; it may be
+ * closed, so its address is only compared. Only infos that name it too are
+ * passed on.
  * @fabric gives a fabric whose fid.ops has all calls, and a size that says so;
  * kOFI puts a copy in their place, and the original back before its close is
  * called.

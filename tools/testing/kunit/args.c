@@ -62,6 +62,7 @@ static void args_getinfo(struct kunit *test)
 	struct fi_info *info;
 
 	REFUSE(fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, NULL, NULL));
+	REFUSE(fi_getinfo_by(FI_VERSION(1, 17), NULL, NULL, 0, NULL, NULL, NULL));
 	REFUSE(fi_getinfo(U32_MAX, NULL, NULL, 0, hints, &info));
 	REFUSE(fi_getinfo(FI_VERSION(1, 17), NULL, NULL, ~0ULL, hints, &info));
 	for (int i = 0; i < ARRAY_SIZE(texts); i++) {

@@ -4,6 +4,7 @@
  * that it forms, and the layouts that both sides compile against.
  */
 
+#include "rdm.h"
 #include "traffic.h"
 
 /* Opens and closes all that this info offers; the errno of what fails. */
@@ -336,6 +337,188 @@ static void info_12_an_event_queue_of_another_fabric_is_not_bound(struct kunit *
 	fx_close(test, &ep->fid);
 }
 
+/* The infos for the hints: each is of these objects, and names them. How many there are. */
+static int expect_within(struct kunit *test, struct fi_info *hints, struct fid_fabric *fabric,
+			 struct fid_domain *domain, const struct fi_info *like)
+{
+	struct fi_info *info = NULL;
+	int count = 0, ret;
+
+	ret = fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &info);
+	KUNIT_EXPECT_EQ(test, ret ? -FI_ENODATA : 0, ret);
+	for (struct fi_info *it = info; it; it = it->next) {
+		KUNIT_EXPECT_PTR_EQ(test, fabric, it->fabric_attr->fabric);
+		if (domain)
+			KUNIT_EXPECT_PTR_EQ(test, domain, it->domain_attr->domain);
+		KUNIT_EXPECT_STREQ(test, like->fabric_attr->prov_name, it->fabric_attr->prov_name);
+		KUNIT_EXPECT_STREQ(test, like->fabric_attr->name, it->fabric_attr->name);
+		if (domain)
+			KUNIT_EXPECT_STREQ(test, like->domain_attr->name, it->domain_attr->name);
+		count++;
+	}
+	fi_freeinfo(info);
+	return count;
+}
+
+/* Hints for whatever there is. */
+static struct fi_info *any_hints(struct kunit *test)
+{
+	struct fi_info *hints = fx_hints(test);
+
+	hints->caps = 0;
+	hints->ep_attr->type = FI_EP_UNSPEC;
+	return hints;
+}
+
+/* A fabric and a domain of the provider of this machine, which is offered to those who name it. */
+static struct fid_domain *open_loop(struct kunit *test, struct fi_info **info,
+				    struct fid_fabric **fabric)
+{
+	struct fi_info *hints = fx_hints(test);
+
+	hints->fabric_attr->prov_name = kstrdup("loop", GFP_KERNEL);
+	*info = fx_info_for(test, hints, NULL, NULL, 0);
+	*fabric = fx_fabric(test, *info);
+	return fx_domain(test, *fabric, *info);
+}
+
+static void info_16_an_open_fabric_restricts_the_offer(struct kunit *test)
+{
+	struct kofi_fabric_fx *fx = fx_open(test);
+	struct fi_info *hints = any_hints(test), *loop_info;
+	struct kofi_rdm *rdm = rdm_make(test, NULL);
+	struct fid_fabric *loop;
+
+	open_loop(test, &loop_info, &loop);
+	hints->fabric_attr->fabric = fx->fabric;
+	KUNIT_EXPECT_GT(test, expect_within(test, hints, fx->fabric, NULL, fx->info), 0);
+	hints->fabric_attr->fabric = rdm->fabric;
+	KUNIT_EXPECT_GT(test, expect_within(test, hints, rdm->fabric, NULL, rdm->info), 0);
+	hints->fabric_attr->fabric = loop;
+	KUNIT_EXPECT_EQ(test, 1, expect_within(test, hints, loop, NULL, loop_info));
+	/* What else the hints ask for goes on to count. */
+	hints->ep_attr->type = FI_EP_RDM;
+	KUNIT_EXPECT_EQ(test, 0, expect_within(test, hints, loop, NULL, loop_info));
+	hints->ep_attr->type = FI_EP_UNSPEC;
+	hints->fabric_attr->prov_name = kstrdup("no such provider", GFP_KERNEL);
+	KUNIT_EXPECT_EQ(test, 0, expect_within(test, hints, loop, NULL, loop_info));
+}
+
+static void info_16_an_open_domain_restricts_the_offer(struct kunit *test)
+{
+	struct kofi_fabric_fx *fx = fx_open(test);
+	struct fi_info *hints = any_hints(test), *loop_info, *info;
+	struct kofi_rdm *rdm = rdm_make(test, NULL);
+	struct fid_fabric *loop;
+	struct fid_domain *loop_domain = open_loop(test, &loop_info, &loop);
+	struct {
+		struct fid_fabric *fabric;
+		struct fid_domain *domain;
+		struct fi_info *info;
+	} rows[] = {
+		{ fx->fabric, fx->domain, fx->info },
+		{ rdm->fabric, rdm->domain, rdm->info },
+		{ loop, loop_domain, loop_info },
+	};
+
+	for (int i = 0; i < ARRAY_SIZE(rows); i++) {
+		hints->domain_attr->domain = rows[i].domain;
+		hints->fabric_attr->fabric = NULL;
+		KUNIT_EXPECT_EQ(test, 1, expect_within(test, hints, rows[i].fabric, rows[i].domain,
+						       rows[i].info));
+		for (int n = 0; n < ARRAY_SIZE(rows); n++) {
+			hints->fabric_attr->fabric = rows[n].fabric;
+			KUNIT_EXPECT_EQ(test, n == i,
+					expect_within(test, hints, rows[i].fabric, rows[i].domain,
+						      rows[i].info));
+		}
+		/* It is for endpoints of that domain. */
+		hints->fabric_attr->fabric = NULL;
+		info = fx_info_for(test, hints, NULL, NULL, 0);
+		fx_close(test, &fx_ep(test, rows[i].domain, info)->fid);
+		/* Copies name it too, and are hints like these. */
+		info = fi_dupinfo(info);
+		KUNIT_ASSERT_NOT_NULL(test, info);
+		fx_defer_free(test, info);
+		KUNIT_EXPECT_PTR_EQ(test, rows[i].domain, info->domain_attr->domain);
+		KUNIT_EXPECT_EQ(test, 1, expect_within(test, info, rows[i].fabric, rows[i].domain,
+						       rows[i].info));
+	}
+}
+
+/* The domain is as it has been opened: hints that want it otherwise get nothing. */
+static void info_16_attributes_are_those_of_the_open_domain(struct kunit *test)
+{
+	struct fi_info *hints = fx_hints(test), *info;
+	struct fid_domain *domain;
+
+	hints->caps |= FI_RMA;
+	hints->addr_format = FI_ADDR_STR;
+	hints->domain_attr->mr_mode = FI_MR_PROV_KEY;
+	hints->domain_attr->av_type = FI_AV_MAP;
+	hints->domain_attr->threading = FI_THREAD_DOMAIN;
+	info = fx_info_for(test, hints, fx_addr, NULL, FI_SOURCE);
+	info->domain_attr->av_type = FI_AV_MAP;
+	domain = fx_domain(test, fx_fabric(test, info), info);
+
+	hints = fx_hints(test);
+	hints->caps |= FI_RMA;
+	hints->domain_attr->domain = domain;
+	info = fx_info_for(test, hints, NULL, NULL, 0);
+	KUNIT_EXPECT_EQ(test, FI_ADDR_STR, info->addr_format);
+	KUNIT_EXPECT_EQ(test, FI_MR_PROV_KEY, info->domain_attr->mr_mode);
+	KUNIT_EXPECT_EQ(test, FI_AV_MAP, info->domain_attr->av_type);
+	KUNIT_EXPECT_EQ(test, FI_THREAD_DOMAIN, info->domain_attr->threading);
+
+	hints->addr_format = FI_SOCKADDR_IN;
+	KUNIT_EXPECT_EQ(test, 0, expect_within(test, hints, NULL, domain, info));
+	hints->addr_format = 0;
+	hints->domain_attr->av_type = FI_AV_TABLE;
+	KUNIT_EXPECT_EQ(test, 0, expect_within(test, hints, NULL, domain, info));
+}
+
+static void info_16_a_closed_object_offers_nothing(struct kunit *test)
+{
+	struct kofi_fabric_fx *fx = fx_open(test);
+	struct fi_info *hints = any_hints(test);
+
+	fx_close(test, &fx->cq->fid);
+	fx_close(test, &fx->eq->fid);
+	hints->domain_attr->domain = fx->domain;
+	fx_close(test, &fx->domain->fid);
+	KUNIT_EXPECT_EQ(test, 0, expect_within(test, hints, NULL, NULL, fx->info));
+	hints->domain_attr->domain = NULL;
+	hints->fabric_attr->fabric = fx->fabric;
+	fx_close(test, &fx->fabric->fid);
+	KUNIT_EXPECT_EQ(test, 0, expect_within(test, hints, NULL, NULL, fx->info));
+}
+
+/* Without such hints an info names the first of its caller's objects that it could be opened as. */
+static void info_16_infos_name_what_is_open_already(struct kunit *test)
+{
+	struct fi_info *info = fx_info(test, fx_addr, NULL, FI_SOURCE);
+	struct fid_fabric *fabric[2];
+	struct fid_domain *domain[2];
+
+	KUNIT_EXPECT_NULL(test, info->fabric_attr->fabric);
+	KUNIT_EXPECT_NULL(test, info->domain_attr->domain);
+	for (int i = 0; i < 2; i++) {
+		fabric[i] = fx_fabric(test, info);
+		domain[i] = fx_domain(test, fabric[i], info);
+	}
+	info = fx_info(test, fx_addr, NULL, FI_SOURCE);
+	KUNIT_EXPECT_PTR_EQ(test, fabric[0], info->fabric_attr->fabric);
+	KUNIT_EXPECT_PTR_EQ(test, domain[0], info->domain_attr->domain);
+	fx_close(test, &domain[0]->fid);
+	info = fx_info(test, fx_addr, NULL, FI_SOURCE);
+	KUNIT_EXPECT_PTR_EQ(test, fabric[0], info->fabric_attr->fabric);
+	KUNIT_EXPECT_NULL(test, info->domain_attr->domain);
+	fx_close(test, &fabric[0]->fid);
+	info = fx_info(test, fx_addr, NULL, FI_SOURCE);
+	KUNIT_EXPECT_PTR_EQ(test, fabric[1], info->fabric_attr->fabric);
+	KUNIT_EXPECT_PTR_EQ(test, domain[1], info->domain_attr->domain);
+}
+
 static struct kunit_case info_open_cases[] = {
 	KUNIT_CASE(info_05_everything_listed_can_be_opened),
 	KUNIT_CASE(info_10_a_fabric_with_children_is_busy),
@@ -347,6 +530,11 @@ static struct kunit_case info_open_cases[] = {
 	KUNIT_CASE(info_14_what_is_not_offered_is_refused),
 	KUNIT_CASE(info_14_completions_mean_what_is_offered),
 	KUNIT_CASE(info_14_order_or_atomics),
+	KUNIT_CASE(info_16_an_open_fabric_restricts_the_offer),
+	KUNIT_CASE(info_16_an_open_domain_restricts_the_offer),
+	KUNIT_CASE(info_16_attributes_are_those_of_the_open_domain),
+	KUNIT_CASE(info_16_a_closed_object_offers_nothing),
+	KUNIT_CASE(info_16_infos_name_what_is_open_already),
 	{}
 };
 

@@ -434,6 +434,27 @@ static void kfi_remote_memory_from_pages_and_lists(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -KFI_EBADFLAGS, kfi_readmsg(ep, &msg, 0));
 }
 
+/* In both forms of the call, and by both names of the attributes. */
+static void info_16_an_open_domain_restricts_the_offer_to_kfi_too(struct kunit *test)
+{
+	struct kofi_fabric_fx *fx = fx_open(test);
+	struct kfi_info *hints = kfi_allocinfo(), *info;
+
+	KUNIT_ASSERT_NOT_NULL(test, hints);
+	fx_defer_free(test, hints);
+	hints->domain_attr->domain = fx->domain;
+	for (int round = 0; round < 2; round++) {
+		KUNIT_ASSERT_EQ(test, 0, round ? kfi_getinfo(FI_VERSION(1, 17), hints, &info) :
+				kfi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &info));
+		fx_defer_free(test, info);
+		KUNIT_EXPECT_PTR_EQ(test, fx->domain, info->domain_attr->domain);
+		KUNIT_EXPECT_PTR_EQ(test, fx->fabric, info->fabric_attr->fabric);
+		KUNIT_EXPECT_STREQ(test, fx->info->domain_attr->name, info->domain_attr->name);
+		hints->domain_attr->domain = NULL;
+		hints->fabric_attr->fabric = fx->fabric;
+	}
+}
+
 static struct kunit_case cases[] = {
 	KUNIT_CASE(kfi_an_echo_as_of_2016),
 	KUNIT_CASE(kfi_error_entries_are_no_input),
@@ -442,6 +463,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(kfi_messages_of_pages_and_lists),
 	KUNIT_CASE(kfi_pages_complete_as_the_endpoint_says),
 	KUNIT_CASE(kfi_remote_memory_from_pages_and_lists),
+	KUNIT_CASE(info_16_an_open_domain_restricts_the_offer_to_kfi_too),
 	{}
 };
 

@@ -236,6 +236,30 @@ static void cm_09_addresses_are_those_of_the_namespace(struct kunit *test)
 	fi_freeinfo(info);
 }
 
+/* A fabric looks where it is, whichever namespace the hints name. */
+static void info_16_a_fabric_is_of_its_namespace(struct kunit *test)
+{
+	struct fi_info *hints = fx_hints(test), *info;
+	struct net *net[2];
+
+	if (!ns_given())
+		kunit_skip(test, "no namespaces: see scenarios/netns.sh");
+	for (int side = 0; side < 2; side++)
+		net[side] = ns_get(test, side);
+	hints->fabric_attr->net = net[0];
+	hints->fabric_attr->prov_name = kstrdup("loop", GFP_KERNEL);
+	hints->fabric_attr->fabric = fx_fabric(test, fx_info_for(test, hints, NULL, NULL, 0));
+	hints->fabric_attr->net = NULL;
+	info = fx_info_for(test, hints, NULL, NULL, 0);
+	KUNIT_EXPECT_PTR_EQ(test, net[0], info->fabric_attr->net);
+	KUNIT_EXPECT_PTR_EQ(test, hints->fabric_attr->fabric, info->fabric_attr->fabric);
+	hints->fabric_attr->net = net[1];
+	KUNIT_EXPECT_EQ(test, -FI_ENODATA, fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints,
+						      &info));
+	for (int side = 0; side < 2; side++)
+		put_net(net[side]);
+}
+
 /* A vector of that name in the loop domain of a namespace: domains have one name in all of them. */
 static struct fid_av *open_named(struct kunit *test, struct net *net)
 {
@@ -279,6 +303,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(cm_09_between_two_namespaces),
 	KUNIT_CASE(cm_09_between_two_namespaces_over_ipv6),
 	KUNIT_CASE(cm_09_addresses_are_those_of_the_namespace),
+	KUNIT_CASE(info_16_a_fabric_is_of_its_namespace),
 	KUNIT_CASE(av_18_names_are_those_of_one_namespace),
 	{}
 };

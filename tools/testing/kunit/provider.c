@@ -8,11 +8,14 @@
 #include "fixture.h"
 
 static struct {
-	int			opens, cleanups;
+	int			opens, cleanups, asked;
 	int			answer;		/* of getinfo, fabric, and close of a fabric */
 	bool			no_fabric;
 	struct fi_ops		ops;
 	struct fid_fabric	fabric;
+	/* What the second info says that it is of. */
+	struct fid_fabric	*named;
+	struct fid_domain	*domain;
 } fake;
 
 static int fake_close(struct fid *fid)
@@ -29,6 +32,7 @@ static int fake_getinfo(u32 version, const char *node, const char *service, u64 
 {
 	struct fi_info *last;
 
+	fake.asked++;
 	if (fake.answer)
 		return fake.answer;
 	/* Two, of which one says whose it is. */
@@ -36,8 +40,11 @@ static int fake_getinfo(u32 version, const char *node, const char *service, u64 
 	if (!*info)
 		return -FI_ENOMEM;
 	last = fi_dupinfo(*info);
-	if (last)
+	if (last) {
 		last->fabric_attr->prov_name = kstrdup("fake", GFP_KERNEL);
+		last->fabric_attr->fabric = fake.named;
+		last->domain_attr->domain = fake.domain;
+	}
 	(*info)->next = last;
 	return 0;
 }
@@ -176,6 +183,59 @@ static void provider_stays_while_a_fabric_is_open(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_ENODATA, fi_fabric(&attr, &fabric, test));
 }
 
+/* How many infos of the provider there are within these objects. */
+static int count_within(struct kunit *test, struct fid_fabric *fabric, struct fid_domain *domain)
+{
+	struct fi_info *hints = fi_allocinfo(), *info = NULL;
+	int count = 0, ret;
+
+	KUNIT_ASSERT_NOT_NULL(test, hints);
+	hints->fabric_attr->fabric = fabric;
+	hints->domain_attr->domain = domain;
+	ret = fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &info);
+	KUNIT_EXPECT_EQ(test, info ? 0 : -FI_ENODATA, ret);
+	for (struct fi_info *it = info; it; it = it->next) {
+		if (strcmp(it->fabric_attr->prov_name, "fake"))
+			continue;
+		if (fabric)
+			KUNIT_EXPECT_PTR_EQ(test, fabric, it->fabric_attr->fabric);
+		if (domain)
+			KUNIT_EXPECT_PTR_EQ(test, domain, it->domain_attr->domain);
+		count++;
+	}
+	fi_freeinfo(info);
+	fi_freeinfo(hints);
+	return count;
+}
+
+/* An open object in the hints is one provider's: others are not asked, and offer nothing. */
+static void info_16_objects_of_other_modules_restrict_the_offer(struct kunit *test)
+{
+	struct fid_domain domain = { .fid.fclass = FI_CLASS_DOMAIN };
+	struct kofi_fabric_fx *fx = fx_open(test);
+	struct fid_fabric *fabric;
+	char name[] = "fake";
+	struct fi_fabric_attr attr = { .prov_name = name };
+
+	registered(test);
+	KUNIT_ASSERT_EQ(test, 0, fi_fabric(&attr, &fabric, test));
+	fx_defer_close(test, &fabric->fid);
+	KUNIT_EXPECT_EQ(test, 0, count_within(test, fx->fabric, NULL));
+	KUNIT_EXPECT_EQ(test, 0, count_within(test, NULL, fx->domain));
+	KUNIT_EXPECT_EQ_MSG(test, 0, fake.asked, "the hints name another provider's object");
+	/* What does not say that it is of the object is not. */
+	KUNIT_EXPECT_EQ(test, 0, count_within(test, fabric, NULL));
+	KUNIT_EXPECT_EQ(test, 0, count_within(test, NULL, &domain));
+	KUNIT_EXPECT_EQ(test, 2, fake.asked);
+	fake.named = fabric;
+	KUNIT_EXPECT_EQ(test, 1, count_within(test, fabric, NULL));
+	KUNIT_EXPECT_EQ(test, 0, count_within(test, NULL, &domain));
+	KUNIT_EXPECT_EQ(test, 0, count_within(test, fabric, &domain));
+	fake.domain = &domain;
+	KUNIT_EXPECT_EQ(test, 1, count_within(test, NULL, &domain));
+	KUNIT_EXPECT_EQ(test, 1, count_within(test, fabric, &domain));
+}
+
 static void provider_that_is_none(struct kunit *test)
 {
 	char name[66];
@@ -222,6 +282,7 @@ static void provider_that_is_none(struct kunit *test)
 static struct kunit_case cases[] = {
 	KUNIT_CASE(provider_is_found_by_its_name_and_behind_ours),
 	KUNIT_CASE(provider_stays_while_a_fabric_is_open),
+	KUNIT_CASE(info_16_objects_of_other_modules_restrict_the_offer),
 	KUNIT_CASE(provider_that_is_none),
 	{}
 };
