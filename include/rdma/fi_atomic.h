@@ -503,6 +503,87 @@ static inline int fi_compare_atomicvalid(struct fid_ep *ep,
 }
 
 /**
+ * fi_atomic_valid() - tell whether fi_atomic() takes so many elements
+ * @ep: the endpoint
+ * @datatype: type of an element
+ * @op: the operation
+ * @count: elements of the operation; 0 asks for the operation alone
+ *
+ * The name and the count of the kfabric slides. The kernel's addition.
+ *
+ * Context: Any context.
+ * Return:
+ * * 0 - there is the operation, on as many elements
+ * * -FI_EMSGSIZE - there is, on fewer elements
+ * * -FI_EOPNOTSUPP, -FI_ENOSYS - as fi_atomicvalid()
+ */
+static inline int fi_atomic_valid(struct fid_ep *ep,
+				  enum fi_datatype datatype,
+				  enum fi_op op, size_t count)
+{
+	size_t most;
+	int ret = fi_atomicvalid(ep, datatype, op, &most);
+
+	if (!ret && count > most)
+		return -FI_EMSGSIZE;
+	return ret;
+}
+
+/**
+ * fi_fetch_atomic_valid() - tell whether fi_fetch_atomic() takes so many elements
+ * @ep: the endpoint
+ * @datatype: type of an element
+ * @op: the operation
+ * @count: elements of the operation; 0 asks for the operation alone
+ *
+ * The name and the count of the kfabric slides. The kernel's addition.
+ *
+ * Context: Any context.
+ * Return:
+ * * 0 - there is the operation, on as many elements
+ * * -FI_EMSGSIZE - there is, on fewer elements
+ * * -FI_EOPNOTSUPP, -FI_ENOSYS - as fi_fetch_atomicvalid()
+ */
+static inline int fi_fetch_atomic_valid(struct fid_ep *ep,
+					enum fi_datatype datatype,
+					enum fi_op op, size_t count)
+{
+	size_t most;
+	int ret = fi_fetch_atomicvalid(ep, datatype, op, &most);
+
+	if (!ret && count > most)
+		return -FI_EMSGSIZE;
+	return ret;
+}
+
+/**
+ * fi_compare_atomic_valid() - tell whether fi_compare_atomic() takes so many elements
+ * @ep: the endpoint
+ * @datatype: type of an element
+ * @op: the operation
+ * @count: elements of the operation; 0 asks for the operation alone
+ *
+ * The name and the count of the kfabric slides. The kernel's addition.
+ *
+ * Context: Any context.
+ * Return:
+ * * 0 - there is the operation, on as many elements
+ * * -FI_EMSGSIZE - there is, on fewer elements
+ * * -FI_EOPNOTSUPP, -FI_ENOSYS - as fi_compare_atomicvalid()
+ */
+static inline int fi_compare_atomic_valid(struct fid_ep *ep,
+					  enum fi_datatype datatype,
+					  enum fi_op op, size_t count)
+{
+	size_t most;
+	int ret = fi_compare_atomicvalid(ep, datatype, op, &most);
+
+	if (!ret && count > most)
+		return -FI_EMSGSIZE;
+	return ret;
+}
+
+/**
  * fi_query_atomic() - learn what a domain can do before opening an endpoint
  * @domain: the domain
  * @datatype: type of an element

@@ -750,6 +750,41 @@ static inline ssize_t fi_cq_readerr(struct fid_cq *cq,
 }
 
 /**
+ * fi_readfrom() - fi_cq_readfrom() by the name that the kfabric slides have
+ * @cq: the queue
+ * @buf: as in fi_cq_read()
+ * @count: most entries to take
+ * @src: as @src_addr of fi_cq_readfrom()
+ *
+ * The kernel's addition.
+ *
+ * Context: Any context, the handler's included. Data call.
+ * Return: As fi_cq_readfrom().
+ */
+static inline ssize_t fi_readfrom(struct fid_cq *cq, void *buf, size_t count,
+				  fi_addr_t *src)
+{
+	return fi_cq_readfrom(cq, buf, count, src);
+}
+
+/**
+ * fi_cq_error() - fi_cq_readerr() by the name that the kfabric slides have
+ * @cq: the queue
+ * @buf: as in fi_cq_readerr()
+ * @flags: reserved, 0
+ *
+ * The kernel's addition.
+ *
+ * Context: Any context, the handler's included. Data call.
+ * Return: As fi_cq_readerr().
+ */
+static inline ssize_t fi_cq_error(struct fid_cq *cq,
+				  struct fi_cq_err_entry *buf, u64 flags)
+{
+	return fi_cq_readerr(cq, buf, flags);
+}
+
+/**
  * fi_cq_sread() - take completions, waiting for the first
  * @cq: the queue
  * @buf: array of @count entries in the format of the queue

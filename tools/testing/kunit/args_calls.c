@@ -219,11 +219,13 @@ static void args_completion_queue(struct kunit *test)
 		ANSWER(-FI_EAGAIN, fi_cq_read(cq, &entry, args_lengths[i]));
 	ANSWER(-FI_EINVAL, fi_cq_readfrom(cq, NULL, 1, &from));
 	ANSWER(-FI_EAGAIN, fi_cq_readfrom(cq, &entry, 1, NULL));
+	ANSWER(-FI_EINVAL, fi_readfrom(cq, NULL, 1, &from));
 	ANSWER(-FI_EINVAL, fi_cq_sread(cq, NULL, 1, NULL, 0));
 	ANSWER(-FI_EAGAIN, fi_cq_sread(cq, &entry, SIZE_MAX, &from, 0));
 	ANSWER(-FI_EINVAL, fi_cq_sreadfrom(cq, NULL, 1, &from, NULL, 0));
 	ANSWER(-FI_EAGAIN, fi_cq_sreadfrom(cq, &entry, 1, NULL, NULL, 0));
 	ANSWER(-FI_EINVAL, fi_cq_readerr(cq, NULL, 0));
+	ANSWER(-FI_EINVAL, fi_cq_error(cq, NULL, 0));
 	REFUSE(fi_cq_readerr(cq, &error, ~0ULL));
 	error.err_data_size = SIZE_MAX;
 	ANSWER(-FI_EAGAIN, fi_cq_readerr(cq, &error, 0));

@@ -183,6 +183,9 @@ static void args_atomics(struct kunit *test)
 	REFUSE(fi_atomicvalid(ep, type, op, NULL));
 	REFUSE(fi_fetch_atomicvalid(ep, type, op, NULL));
 	REFUSE(fi_compare_atomicvalid(ep, type, op, NULL));
+	REFUSE(fi_atomic_valid(ep, type, op, SIZE_MAX));
+	REFUSE(fi_fetch_atomic_valid(ep, type, op, SIZE_MAX));
+	REFUSE(fi_compare_atomic_valid(ep, type, op, SIZE_MAX));
 	REFUSE(fi_query_atomic(pair->domain, type, op, NULL, ~0ULL));
 }
 

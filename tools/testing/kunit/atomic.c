@@ -64,6 +64,39 @@ static void atom_01_calls_and_queries_agree(struct kunit *test)
 	}
 }
 
+static int slides_valid(struct fid_ep *ep, const struct at_op *op, size_t count)
+{
+	switch (op->form) {
+	case ATOM_BASE:
+		return fi_atomic_valid(ep, op->type, op->op, count);
+	case ATOM_FETCH:
+		return fi_fetch_atomic_valid(ep, op->type, op->op, count);
+	default:
+		return fi_compare_atomic_valid(ep, op->type, op->op, count);
+	}
+}
+
+/* fi_atomic_valid() and its relatives, which are told a count. */
+static void atom_01_the_slides_names_take_a_count(struct kunit *test)
+{
+	u8 *far = tr_buffer(test, FAR);
+	struct rma_fx *fx = at_open(test, far, FAR, RMA_BOTH, NULL);
+	struct fid_ep *ep = fx->pair->ep[0];
+	struct at_op op = {};
+
+	for (int nth = 0; nth < MOST_OPS; nth++) {
+		size_t most = 0;
+		int ret;
+
+		choose(&op, nth);
+		ret = at_valid(ep, &op, &most);
+		KUNIT_EXPECT_EQ(test, ret, slides_valid(ep, &op, 0));
+		KUNIT_EXPECT_EQ(test, ret, slides_valid(ep, &op, most));
+		KUNIT_EXPECT_EQ(test, ret ?: -FI_EMSGSIZE, slides_valid(ep, &op, most + 1));
+		KUNIT_EXPECT_EQ(test, ret ?: -FI_EMSGSIZE, slides_valid(ep, &op, SIZE_MAX));
+	}
+}
+
 static void atom_01_a_device_without(struct kunit *test)
 {
 	u8 *near = tr_buffer(test, 64);
@@ -86,6 +119,7 @@ static void atom_01_a_device_without(struct kunit *test)
 			continue;
 		KUNIT_EXPECT_EQ(test, none, at_valid(fx.pair->ep[0], &op,
 						     &count));
+		KUNIT_EXPECT_EQ(test, none, slides_valid(fx.pair->ep[0], &op, 1));
 		KUNIT_EXPECT_EQ(test, none, at_post(&fx, &op));
 		if (iwarp)
 			KUNIT_EXPECT_EQ(test, -FI_EOPNOTSUPP,
@@ -328,6 +362,7 @@ static void atomic_injected(struct kunit *test)
 
 static struct kunit_case cases[] = {
 	KUNIT_CASE(atom_01_calls_and_queries_agree),
+	KUNIT_CASE(atom_01_the_slides_names_take_a_count),
 	KUNIT_CASE(atom_01_a_device_without),
 	KUNIT_CASE(atom_01_flags_of_a_query),
 	KUNIT_CASE(atom_02_each_operation),

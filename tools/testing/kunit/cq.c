@@ -293,6 +293,27 @@ static void cq_12_who_sent_is_not_told(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, FI_ADDR_NOTAVAIL, error.src_addr);
 }
 
+/* fi_readfrom() and fi_cq_error() are fi_cq_readfrom() and fi_cq_readerr(). */
+static void cq_12_the_slides_names_read(struct kunit *test)
+{
+	u8 *buf = tr_buffer(test, 3 * LEN);
+	struct fid_cq *cq = one_good_one_flushed(test, buf)->cq[1];
+	struct fi_cq_err_entry error = { .src_addr = 5 };
+	struct fi_cq_tagged_entry entries[2] = {};
+	fi_addr_t from[2] = { 5, 5 };
+
+	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_error(cq, &error, 0));
+	KUNIT_EXPECT_EQ(test, 1, fi_readfrom(cq, entries, 2, from));
+	KUNIT_EXPECT_EQ(test, FI_ADDR_NOTAVAIL, from[0]);
+	KUNIT_EXPECT_EQ(test, 5, from[1]);
+	KUNIT_EXPECT_EQ(test, -FI_EAVAIL, fi_readfrom(cq, entries, 2, from));
+	KUNIT_EXPECT_EQ(test, -FI_EBADFLAGS, fi_cq_error(cq, &error, 1));
+	KUNIT_EXPECT_EQ(test, 1, fi_cq_error(cq, &error, 0));
+	KUNIT_EXPECT_EQ(test, FI_ECANCELED, error.err);
+	KUNIT_EXPECT_EQ(test, FI_ADDR_NOTAVAIL, error.src_addr);
+	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_readfrom(cq, entries, 2, from));
+}
+
 static void cq_12_reads_that_wait_do_not_tell_either(struct kunit *test)
 {
 	struct kofi_pair *pair = fx_pair(test, NULL);
@@ -411,6 +432,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(cq_06_err_data_of_size_zero_is_the_providers),
 	KUNIT_CASE(cq_07_unsignalled_failures_are_reported),
 	KUNIT_CASE(cq_12_who_sent_is_not_told),
+	KUNIT_CASE(cq_12_the_slides_names_read),
 	KUNIT_CASE(cq_12_reads_that_wait_do_not_tell_either),
 	KUNIT_CASE(cq_12_sources_are_not_offered),
 	KUNIT_CASE(cq_14_posting_reserves_room),
