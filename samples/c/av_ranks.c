@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The life of an address vector in its four phases, with peers of this machine:
- * each rank listens on a port of its own, as a process of a parallel program
- * does, and the master reaches all of them by their fi_addr_t.
+ * The life of an address vector in its four phases. The ranks of a parallel
+ * program are datagram endpoints of this machine, and rank 0 is the master. They
+ * share one named vector: the master fills it, the others read it, and all of
+ * them reach each other by fi_addr_t alone.
  *
  *	insmod av_ranks.ko addr=10.0.0.1 ranks=3
  *
@@ -11,7 +12,7 @@
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/module.h>
-#include "listener.h"
+#include "connection.h"
 
 static char *addr;
 module_param(addr, charp, 0444);
@@ -19,73 +20,137 @@ MODULE_PARM_DESC(addr, "address of this machine, IPv4 or IPv6");
 
 static uint ranks = 3;
 module_param(ranks, uint, 0444);
-MODULE_PARM_DESC(ranks, "how many peers there are");
+MODULE_PARM_DESC(ranks, "how many ranks there are beside the master");
 
 /* The longest address that a rank can have: a struct sockaddr_in6. */
 #define ADDR_LEN	28
 
 static struct task_struct *thread;
 
+/* A rank, as if it were a process of its own: its view of the vector, and its endpoint. */
+struct rank {
+	struct fid_av		*av;
+	struct fid_cq		*cq;
+	struct fid_ep		*ep;
+	u64			*in, *out;	/* the message that comes, and the one that goes */
+	fi_addr_t		from;		/* who sent the last message */
+	uint			sent, received;
+};
+
 struct world {
 	struct fi_info		*info;
 	struct fid_fabric	*fabric;
 	struct fid_domain	*domain;
-	struct fid_av		*av;
-	struct listener		*rank;
-	fi_addr_t		*peer;
+	struct rank		*rank;		/* the master, and then the others */
+	fi_addr_t		*fi_addrs;	/* of ranks 1, 2, ..., and then of the master */
 };
 
 /*
- * Phase 1 and 2: the vector is opened, with what is known of its use. What the
- * domain cannot do is refused here, and not when it is used.
+ * Phases 1 and 2: the master opens the vector with what is known of its use.
+ * What the domain cannot do is refused here, and not when it is used.
  */
 static int open_vector(struct world *world)
 {
-	struct fi_av_attr attr = { .type = FI_AV_TABLE, .rx_ctx_bits = 99 };
+	struct fi_av_attr bad[] = {
+		{ .type = FI_AV_TABLE, .rx_ctx_bits = 99 },
+		{ .type = FI_AV_TABLE, .count = SIZE_MAX },
+		{ .type = FI_AV_TABLE, .ep_per_node = SIZE_MAX },
+	};
+	struct fi_av_attr attr = {
+		.type = FI_AV_TABLE,
+		.count = ranks + 1,
+		.ep_per_node = ranks + 1,
+		.name = "av_ranks",
+	};
 	int ret;
 
-	ret = fi_av_open(world->domain, &attr, &world->av, NULL);
-	pr_info("phase 2: %d receive context bits: %s\n", attr.rx_ctx_bits,
-		fi_strerror(ret));
+	for (int i = 0; i < ARRAY_SIZE(bad); i++) {
+		ret = fi_av_open(world->domain, &bad[i], &world->rank[0].av, NULL);
+		pr_info("phase 2: %d receive context bits, %zu addresses, %zu endpoints a node: %s\n",
+			bad[i].rx_ctx_bits, bad[i].count, bad[i].ep_per_node,
+			fi_strerror(ret));
+		if (!ret)
+			return -FI_EOTHER;
+	}
+	return fi_av_open(world->domain, &attr, &world->rank[0].av, NULL);
+}
+
+/* A rank opens the same vector to read, and an endpoint on a port that is free. */
+static int open_rank(struct world *world, struct rank *rank)
+{
+	struct fi_av_attr av_attr = { .name = "av_ranks", .flags = FI_READ };
+	struct fi_cq_attr cq_attr = {
+		.size = 8,
+		.format = FI_CQ_FORMAT_MSG,
+		.wait_obj = FI_WAIT_UNSPEC,
+	};
+	int ret = 0;
+
+	rank->in = kzalloc_obj(*rank->in);
+	rank->out = kzalloc_obj(*rank->out);
+	if (!rank->in || !rank->out)
+		return -FI_ENOMEM;
+	if (!rank->av)
+		ret = fi_av_open(world->domain, &av_attr, &rank->av, NULL);
 	if (!ret)
-		return -FI_EOTHER;
-	attr.rx_ctx_bits = 0;
-	attr.count = ranks;
-	return fi_av_open(world->domain, &attr, &world->av, NULL);
+		ret = fi_cq_open(world->domain, &cq_attr, &rank->cq, NULL);
+	if (!ret)
+		ret = fi_endpoint(world->domain, world->info, &rank->ep, NULL);
+	if (!ret)
+		ret = fi_ep_bind(rank->ep, &rank->av->fid, 0);
+	if (!ret)
+		ret = fi_ep_bind(rank->ep, &rank->cq->fid, FI_TRANSMIT | FI_RECV);
+	if (!ret)
+		ret = fi_enable(rank->ep);
+	return ret;
+}
+
+static void close_rank(struct rank *rank)
+{
+	if (rank->ep)
+		close_fid(&rank->ep->fid);
+	if (rank->cq)
+		close_fid(&rank->cq->fid);
+	if (rank->av)
+		close_fid(&rank->av->fid);
+	kfree(rank->out);
+	kfree(rank->in);
 }
 
 /*
- * Phase 3: the master collects what each rank says of itself, and inserts it.
- * Here that is a call; between machines it takes a channel of another kind.
+ * Phase 3: the master collects the address of each rank, and inserts them. Here
+ * that is a call; between machines it takes a channel of another kind. Its own
+ * comes last, so that rank 1 is 0, as the walk-through has it.
  */
 static int populate(struct world *world)
 {
 	size_t len = ADDR_LEN;
-	u8 *addrs;
 	int ret = 0;
+	u8 *addrs;
 
-	addrs = kcalloc(ranks, ADDR_LEN, GFP_KERNEL);
+	addrs = kcalloc(ranks + 1, ADDR_LEN, GFP_KERNEL);
 	if (!addrs)
 		return -FI_ENOMEM;
-	for (uint i = 0; i < ranks && !ret; i++) {
+	for (uint i = 0; i <= ranks && !ret; i++) {
 		/* One behind the other: they are all as long. */
-		ret = fi_getname(&world->rank[i].pep->fid, addrs + i * len,
-				 &len);
+		ret = fi_getname(&world->rank[(i + 1) % (ranks + 1)].ep->fid,
+				 addrs + i * len, &len);
 	}
 	if (ret)
 		goto out;
-	ret = fi_av_insert(world->av, addrs, ranks, world->peer, 0, NULL);
-	if (ret != ranks) {
+	ret = fi_av_insert(world->rank[0].av, addrs, ranks + 1, world->fi_addrs, 0,
+			   NULL);
+	if (ret != ranks + 1) {
 		ret = ret < 0 ? ret : -FI_EADDRNOTAVAIL;
 		goto out;
 	}
-	for (uint i = 0; i < ranks; i++) {
+	for (uint i = 0; i <= ranks; i++) {
 		char text[64];
 		size_t room = sizeof(text);
 
-		fi_av_straddr(world->av, addrs + i * len, text, &room);
-		pr_info("phase 3: rank %u is %llu, %s\n", i + 1,
-			world->peer[i], text);
+		fi_av_straddr(world->rank[0].av, addrs + i * len, text, &room);
+		pr_info("phase 3: rank %u is %llu, %s\n", (i + 1) % (ranks + 1),
+			world->fi_addrs[i], text);
 	}
 	ret = 0;
 out:
@@ -93,64 +158,88 @@ out:
 	return ret;
 }
 
-/* The rank takes the connection that is on its way, and a message. */
-static int take(struct listener *rank, struct connection *far,
-		struct connection *near)
+static int post_recv(struct rank *rank)
 {
-	struct fi_info *request;
-	int ret;
-
-	ret = wait_event_of(rank->eq, FI_CONNREQ, &request);
-	if (ret)
-		return ret;
-	ret = open_connection(far, rank->fabric, request, 1, sizeof(fi_addr_t));
-	fi_freeinfo(request);
-	if (ret)
-		return ret;
-	ret = fi_recv(far->ep, far->buf, sizeof(fi_addr_t), fi_mr_desc(far->mr),
-		      FI_ADDR_UNSPEC, NULL);
-	if (ret)
-		return ret;
-	ret = fi_accept(far->ep, NULL, 0);
-	if (ret)
-		return ret;
-	ret = wait_event_of(near->eq, FI_CONNECTED, NULL);
-	if (ret)
-		return ret;
-	return wait_event_of(far->eq, FI_CONNECTED, NULL);
+	return fi_recv(rank->ep, rank->in, sizeof(*rank->in), NULL, FI_ADDR_UNSPEC,
+		       rank->in);
 }
 
-/* Phase 4: whoever has the fi_addr_t reaches the peer. */
-static int greet(struct world *world, uint i)
+static int post_send(struct rank *rank, fi_addr_t to, u64 word)
 {
-	struct connection near = {}, far = {};
-	struct fi_cq_msg_entry comp;
-	size_t len = ADDR_LEN;
-	u8 peer[ADDR_LEN];
+	*rank->out = word;
+	return fi_send(rank->ep, rank->out, sizeof(*rank->out), NULL, to, rank->out);
+}
+
+/* Waits until the rank has sent and received so many messages in all. */
+static int wait_until(struct rank *rank, uint sent, uint received)
+{
+	while (rank->sent < sent || rank->received < received) {
+		struct fi_cq_err_entry err = {};
+		struct fi_cq_msg_entry comp;
+		fi_addr_t from;
+		ssize_t ret;
+
+		if (kthread_should_stop())
+			return -FI_EINTR;
+		ret = fi_cq_sreadfrom(rank->cq, &comp, 1, &from, NULL, TICK);
+		if (ret == -FI_EAGAIN)
+			continue;
+		if (ret == -FI_EAVAIL && fi_cq_readerr(rank->cq, &err, 0) == 1)
+			return -err.err;
+		if (ret < 0)
+			return ret;
+		if (comp.op_context == rank->out) {
+			rank->sent++;
+		} else {
+			rank->received++;
+			rank->from = from;
+		}
+	}
+	return 0;
+}
+
+/*
+ * Phase 4: the master sends a word to a rank, which returns it with each bit the
+ * other way to whomever it came from.
+ */
+static int greet(struct world *world, uint number)
+{
+	struct rank *master = &world->rank[0], *rank = &world->rank[number];
+	fi_addr_t to = world->fi_addrs[number - 1];
+	u64 word = 0x6b4f4649ULL << 32 | number;
 	int ret;
 
-	ret = fi_av_lookup(world->av, world->peer[i], peer, &len);
-	if (ret)
-		return ret;
-	ret = open_connection(&near, world->fabric, world->info, 1,
-			      sizeof(fi_addr_t));
+	ret = post_recv(master) ?: post_recv(rank) ?: post_send(master, to, word);
 	if (!ret)
-		ret = fi_connect(near.ep, peer, NULL, 0);
-	if (!ret)
-		ret = take(&world->rank[i], &far, &near);
-	if (!ret) {
-		memcpy(near.buf, &world->peer[i], sizeof(fi_addr_t));
-		ret = fi_send(near.ep, near.buf, sizeof(fi_addr_t),
-			      fi_mr_desc(near.mr), FI_ADDR_UNSPEC, NULL);
-	}
-	if (!ret)
-		ret = wait_completion_of(far.rx_cq, &comp);
-	if (!ret && memcmp(far.buf, &world->peer[i], sizeof(fi_addr_t)))
+		ret = wait_until(rank, 0, 1);
+	if (!ret && (*rank->in != word || rank->from != world->fi_addrs[ranks]))
 		ret = -FI_EIO;
 	if (!ret)
-		pr_info("phase 4: rank %u has been greeted\n", i + 1);
-	close_connection(&near);
-	close_connection(&far);
+		ret = post_send(rank, rank->from, ~*rank->in);
+	if (!ret)
+		ret = wait_until(rank, 1, 1);
+	if (!ret)
+		ret = wait_until(master, number, number);
+	if (!ret && (*master->in != ~word || master->from != to))
+		ret = -FI_EIO;
+	if (!ret)
+		pr_info("phase 4: rank %u has answered %llx\n", number, *master->in);
+	return ret;
+}
+
+static int find_datagrams(struct fi_info **info)
+{
+	struct fi_info *hints = fi_allocinfo();
+	int ret;
+
+	if (!hints)
+		return -FI_ENOMEM;
+	hints->caps = FI_MSG | FI_SOURCE;
+	hints->ep_attr->type = FI_EP_RDM;
+	hints->domain_attr->av_type = FI_AV_TABLE;
+	/* FI_SOURCE: the address is ours. No port: each rank gets one that is free. */
+	ret = fi_getinfo(FI_VERSION(1, 17), addr, NULL, FI_SOURCE, hints, info);
+	fi_freeinfo(hints);
 	return ret;
 }
 
@@ -158,35 +247,27 @@ static int live(struct world *world)
 {
 	int ret;
 
-	world->rank = kcalloc(ranks, sizeof(*world->rank), GFP_KERNEL);
-	world->peer = kcalloc(ranks, sizeof(*world->peer), GFP_KERNEL);
-	if (!world->rank || !world->peer)
+	world->rank = kcalloc(ranks + 1, sizeof(*world->rank), GFP_KERNEL);
+	world->fi_addrs = kcalloc(ranks + 1, sizeof(*world->fi_addrs), GFP_KERNEL);
+	if (!world->rank || !world->fi_addrs)
 		return -FI_ENOMEM;
-	ret = find_info(addr, NULL, FI_SOURCE, FI_MSG, &world->info);
-	if (ret)
-		return ret;
-	ret = fi_fabric(world->info->fabric_attr, &world->fabric, NULL);
-	if (ret)
-		return ret;
-	ret = fi_domain(world->fabric, world->info, &world->domain, NULL);
-	if (ret)
-		return ret;
-	ret = open_vector(world);
-	if (ret)
-		return ret;
-	/* No port: each rank gets one that is free. */
-	for (uint i = 0; i < ranks; i++) {
-		ret = open_listener(&world->rank[i], addr, NULL, FI_MSG);
-		if (ret)
-			return ret;
-	}
-	ret = populate(world);
-	for (uint i = 0; i < ranks && !ret; i++)
+	ret = find_datagrams(&world->info);
+	if (!ret)
+		ret = fi_fabric(world->info->fabric_attr, &world->fabric, NULL);
+	if (!ret)
+		ret = fi_domain(world->fabric, world->info, &world->domain, NULL);
+	if (!ret)
+		ret = open_vector(world);
+	for (uint i = 0; i <= ranks && !ret; i++)
+		ret = open_rank(world, &world->rank[i]);
+	if (!ret)
+		ret = populate(world);
+	for (uint i = 1; i <= ranks && !ret; i++)
 		ret = greet(world, i);
 	if (ret)
 		return ret;
 	/* A rank that leaves takes its fi_addr_t along. */
-	return fi_av_remove(world->av, world->peer, ranks, 0);
+	return fi_av_remove(world->rank[0].av, world->fi_addrs, ranks + 1, 0);
 }
 
 static int av_ranks(void *unused)
@@ -196,16 +277,14 @@ static int av_ranks(void *unused)
 
 	if (ret)
 		pr_err("%s: %s\n", addr, fi_strerror(ret));
-	for (uint i = 0; world.rank && i < ranks; i++)
-		close_listener(&world.rank[i]);
-	if (world.av)
-		close_fid(&world.av->fid);
+	for (uint i = 0; world.rank && i <= ranks; i++)
+		close_rank(&world.rank[i]);
 	if (world.domain)
 		close_fid(&world.domain->fid);
 	if (world.fabric)
 		close_fid(&world.fabric->fid);
 	fi_freeinfo(world.info);
-	kfree(world.peer);
+	kfree(world.fi_addrs);
 	kfree(world.rank);
 	pr_info("done ranks=%u errors=%d\n", ranks, !!ret);
 	return ret;
@@ -213,7 +292,7 @@ static int av_ranks(void *unused)
 
 static int __init av_ranks_init(void)
 {
-	if (!addr || !ranks)
+	if (!addr || !ranks || ranks >= U16_MAX)
 		return -EINVAL;
 
 	thread = run_thread(av_ranks);

@@ -46,10 +46,11 @@ refuse() {
 # hello MODULE [ADDRESS]: all is done when it has been loaded.
 hello() { load "$1" addr="${2:-$ADDRESS}" && stop "$1"; }
 
-# rank ADDRESS: the four phases of an address vector.
+# rank ADDRESS: the four phases of an address vector, whose ranks answer what the master sends to their numbers.
 rank() {
 	start av_ranks done addr="$(address_for av_ranks "$1")" ranks=3 &&
-		said av_ranks "ranks=3 errors=0\$" && stop av_ranks
+		said av_ranks "ranks=3 errors=0\$" &&
+		kernel_said "av_ranks: phase 4: rank 3 has answered 94b0b9b6fffffffc\$" && stop av_ranks
 }
 
 # endless CLIENT: is under way when this returns.
