@@ -20,6 +20,7 @@ mod cq;
 mod domain;
 mod ep;
 mod eq;
+mod err_data;
 mod fabric;
 pub(crate) mod face;
 mod info;

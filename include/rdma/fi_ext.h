@@ -218,8 +218,10 @@ struct fid_peer_cq;
  * Of a queue of kOFI's that has been exported: both are legal in any context,
  * and put what they are given beside what its own endpoints complete, as many
  * entries as the queue was opened for. -FI_EAGAIN says that there is no room
- * before the queue is read, and nothing has been put: say it again later.
- * @src is told as it is. -FI_EINVAL for NULL, and for an error without number.
+ * before the queue is read, or no memory, and nothing has been put: call again
+ * later. @src is reported as it is. @writeerr copies the err_data_size bytes at
+ * err_data before it returns, and fi_cq_readerr() returns all of them, however
+ * many they are. -FI_EINVAL for NULL, and for an error without number.
  */
 struct fi_ops_cq_owner {
 	size_t	size;
@@ -251,9 +253,14 @@ struct fid_peer_cq {
  * kOFI's providers need no such call: a work item passes on what completes,
  * one after the other, and tries again every millisecond where the owner says
  * -FI_EAGAIN. They call the owner with a spinlock held; it does not call the
- * peer's queue from there. A queue that is opened so has no handler and no wait
- * object, and is of a domain that is safe from any thread (not FI_THREAD_DOMAIN
- * or FI_THREAD_COMPLETION): -FI_EINVAL otherwise.
+ * peer's queue from there. The err_data of an error entry, such as the address
+ * that FI_SOURCE_ERR reports, is valid during the call, and in the address
+ * format of the peer's domain.
+ *
+ * The attributes of the owner's queue can be passed with FI_PEER added to the
+ * flags: wait_obj, wait_set and cq_event_handler say how the owner's queue is
+ * read, and have no effect on the peer's. The peer's domain is safe from any
+ * thread: -FI_EINVAL for FI_THREAD_DOMAIN and FI_THREAD_COMPLETION.
  */
 struct fi_peer_cq_context {
 	size_t			size;

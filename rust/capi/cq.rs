@@ -4,7 +4,7 @@
 
 use super::{
     domain::DomainObject,
-    nosys,
+    err_data, nosys,
     object::{
         self,
         hand_out,
@@ -21,10 +21,6 @@ use super::{
 use crate::{
     abi::{
         self,
-        addr::{
-            self,
-            MOST_BYTES, //
-        },
         callback::Function,
         context::{
             in_process,
@@ -43,7 +39,6 @@ use crate::{
         fid_cq,
         fid_domain,
         irq_work::InterruptHandler,
-        lock::FastLockIrq,
         Errno,
         Result, //
     },
@@ -71,16 +66,12 @@ use core::{
     cell::UnsafeCell,
     marker::PhantomData,
     mem::MaybeUninit,
-    net::SocketAddr,
     ptr,
     slice, //
 };
 use kernel::{
     prelude::*,
-    sync::{
-        static_lock_class,
-        Arc, //
-    },
+    sync::Arc, //
 };
 
 /// What `struct fid_cq` stands at the beginning of.
@@ -97,58 +88,7 @@ pub(super) struct QueueObject {
     /// What passes on whatever completes, if somebody else owns the queue that it is read from.
     forward: Option<Arc<Forward>>,
     wait: Wait,
-    strangers: Strangers,
-}
-
-/// How the addresses of strangers are told.
-struct Strangers {
-    format: u32,
-    /// The last one, for a caller that brings no room for it: it is there until the next.
-    last: Pin<KBox<FastLockIrq<[u8; MOST_BYTES]>>>,
-}
-
-impl Strangers {
-    fn new(format: u32) -> Result<Self> {
-        let last = FastLockIrq::new([0; MOST_BYTES], c"kofi::Strangers", static_lock_class!());
-        Ok(Self {
-            format,
-            last: KBox::pin_init(last, GFP_KERNEL)?,
-        })
-    }
-
-    /// Writes one to the error data of `entry`, or nothing.
-    ///
-    /// # Safety
-    ///
-    /// `entry.err_data` is NULL or valid for `entry.err_data_size` bytes.
-    unsafe fn tell(&self, stranger: Option<&SocketAddr>, entry: &mut fi_cq_err_entry) {
-        let Some(stranger) = stranger else {
-            // A caller's own buffer stays the caller's.
-            if entry.err_data_size == 0 {
-                entry.err_data = ptr::null_mut();
-            }
-            entry.err_data_size = 0;
-            return;
-        };
-        addr::with_bytes(self.format, stranger, |bytes| {
-            let room = entry.err_data_size;
-            if room == 0 {
-                let mut last = self.last.lock();
-                if let Some(last) = last.get_mut(..bytes.len()) {
-                    last.copy_from_slice(bytes);
-                    entry.err_data = last.as_mut_ptr().cast();
-                    entry.err_data_size = bytes.len();
-                }
-            } else if !entry.err_data.is_null() {
-                let len = bytes.len().min(room);
-                // SAFETY: By this function's safety requirement.
-                unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), entry.err_data.cast(), len) };
-                entry.err_data_size = len;
-            } else {
-                entry.err_data_size = 0;
-            }
-        });
-    }
+    err_data: err_data::Readers,
 }
 
 // SAFETY: `#[repr(C)]`, begins with a `fid_cq`, and is the only type with this table.
@@ -274,7 +214,7 @@ unsafe fn try_open(
     let owner = match attr.flags & abi::FI_PEER {
         0 => None,
         // SAFETY: As the C caller promises.
-        _ => Some(unsafe { peer::owner_of_queue(context)? }),
+        _ => Some(unsafe { peer::owner_of_queue(context, domain.domain().addr_format())? }),
     };
     // Nobody reads it, or waits for it; and who passes on what completes there is not its consumer.
     let may_wait = matches!(attr.wait_obj, abi::FI_WAIT_NONE | abi::FI_WAIT_UNSPEC);
@@ -306,7 +246,7 @@ unsafe fn try_open(
     })?;
     let place = Place::<QueueObject>::new()?;
     let exact = domain.face().queue(queue.core())?;
-    let strangers = Strangers::new(domain.domain().addr_format())?;
+    let err_data = err_data::Readers::new(domain.domain().addr_format())?;
     if let Some(function) = attr.cq_event_handler {
         let callback = KBox::new(
             Callback {
@@ -349,7 +289,7 @@ unsafe fn try_open(
         arms,
         forward,
         wait,
-        strangers,
+        err_data,
     });
     // SAFETY: `out` is not NULL, and valid as the C caller promises.
     unsafe { hand_out(out, made) };
@@ -638,7 +578,7 @@ unsafe extern "C" fn readerr<W: Way>(
                 entry.err = failure.errno.code();
                 entry.prov_errno = failure.prov_errno;
                 entry.src_addr = done.source;
-                object.strangers.tell(failure.stranger.as_ref(), entry);
+                object.err_data.write(failure.err_data, entry);
                 1
             }),
         }

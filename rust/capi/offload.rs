@@ -141,7 +141,7 @@ impl Offload {
                 transfers,
                 groups: Atomic::new(0),
             };
-            let begun = offload.begin(endpoint, calls);
+            let begun = offload.begin(endpoint, calls, object.addr_format());
             begun.inspect_err(|_| offload.end())?;
             Ok(offload)
         }
@@ -152,10 +152,15 @@ impl Offload {
     /// # Safety
     ///
     /// Its objects are as they should be.
-    unsafe fn begin(&self, endpoint: &Endpoint, calls: fi_ops_transfer_peer) -> Result {
+    unsafe fn begin(
+        &self,
+        endpoint: &Endpoint,
+        calls: fi_ops_transfer_peer,
+        format: u32,
+    ) -> Result {
         let ep = self.ep();
         // SAFETY: By this function's safety requirement.
-        let courier = unsafe { Courier::new(&self.transfers, ep, calls) };
+        let courier = unsafe { Courier::new(&self.transfers, ep, calls, format) };
         let handler = Handler::Task(KBox::new(courier, GFP_KERNEL)?);
         self.transfers.set_handler(handler)?;
         self.transfers.arm_handler();

@@ -21,9 +21,9 @@ pub(super) use self::{
         owner_of_set, //
     },
     cq::{
-        entry_of,
         export_queue,
-        owner_of_queue, //
+        owner_of_queue,
+        with_entry, //
     },
     srx::{
         export_receives,

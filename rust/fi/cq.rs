@@ -102,8 +102,18 @@ impl Completion {
     }
 }
 
+/// The error data of a failed operation: `fi_cq_err_entry::err_data`.
+pub enum ErrData {
+    /// No bytes.
+    None,
+    /// The address of a sender that is not in the address vector (FI_SOURCE_ERR). A reader gets it in the address
+    /// format of its domain.
+    Source(SocketAddr),
+    /// What another module's provider has written.
+    Bytes(KVec<u8>),
+}
+
 /// A failed operation.
-#[derive(Clone, Copy)]
 pub struct Failure {
     /// What is known of the operation.
     pub completion: Completion,
@@ -113,9 +123,8 @@ pub struct Failure {
     pub errno: Errno,
     /// The provider's own number, for [`provider::CompletionQueue::describe`].
     pub prov_errno: i32,
-    /// Whom a message is from that has been received, where only that is wrong with it that nothing else is
-    /// known of its sender.
-    pub stranger: Option<SocketAddr>,
+    /// What else is known of it.
+    pub err_data: ErrData,
 }
 
 /// The shape of the entries that a consumer reads.

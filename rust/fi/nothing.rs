@@ -283,11 +283,8 @@ impl provider::CompletionQueue for Queue {
     }
 
     fn read_error(&self) -> Result<Failure> {
-        let mut outcomes = self.outcomes.lock();
-        let failure = outcomes.first().and_then(Outcome::failed);
-        let failure = failure.ok_or(Errno::EAGAIN)?;
-        outcomes.pop();
-        Ok(failure)
+        let failure = self.outcomes.lock().take_failure();
+        failure.ok_or(Errno::EAGAIN)
     }
 
     fn progress(&self) {}

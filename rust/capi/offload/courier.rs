@@ -2,7 +2,7 @@
 
 //! What has come of transfers, on its way to the offload that they were made for.
 
-use super::super::peer::entry_of;
+use super::super::peer::with_entry;
 use crate::{
     abi::{
         self,
@@ -37,6 +37,8 @@ pub(super) struct Courier {
     handler: Arc<CompletionQueue>,
     ep: usize,
     peer: fi_ops_transfer_peer,
+    /// The format of addresses in error data.
+    format: u32,
 }
 
 // SAFETY: The offload's calls may come from any thread, one at a time.
@@ -55,12 +57,14 @@ impl Courier {
         queue: &Arc<CompletionQueue>,
         ep: *mut fid_ep,
         peer: fi_ops_transfer_peer,
+        format: u32,
     ) -> Self {
         Self {
             queue: queue.core().clone(),
             handler: queue.clone(),
             ep: ep.expose_provenance(),
             peer,
+            format,
         }
     }
 
@@ -81,10 +85,11 @@ impl Courier {
                 let _ = unsafe { complete(ep, &mut entry, &mut source) };
             }
             (Outcome::Failed(failure), _, Some(comperr)) => {
-                let mut entry = entry_of(failure);
-                entry.flags |= abi::FI_PEER_TRANSFER;
-                // SAFETY: As above.
-                let _ = unsafe { comperr(ep, &mut entry) };
+                let _ = with_entry(failure, self.format, |entry| {
+                    entry.flags |= abi::FI_PEER_TRANSFER;
+                    // SAFETY: As above.
+                    unsafe { comperr(ep, entry) }
+                });
             }
             _ => {}
         }

@@ -3,9 +3,12 @@
 //! Completion queues that providers share.
 
 use super::{
-    super::object::{
-        self,
-        Object, //
+    super::{
+        err_data,
+        object::{
+            self,
+            Object, //
+        },
     },
     sized, //
 };
@@ -134,6 +137,9 @@ unsafe extern "C" fn write_error(cq: *mut fid_peer_cq, entry: *const fi_cq_err_e
 unsafe fn try_write_error(cq: *mut fid_peer_cq, entry: *const fi_cq_err_entry) -> Result<usize> {
     // SAFETY: As the C caller promises.
     let entry = unsafe { entry.as_ref() }.ok_or(Errno::EINVAL)?;
+    let errno = Errno::new(entry.err).ok_or(Errno::EINVAL)?;
+    // SAFETY: As the C caller promises.
+    let err_data = unsafe { err_data::copy_of(entry) }.map_err(|_| Errno::EAGAIN)?;
     let failure = Failure {
         completion: Completion {
             context: Context::new(entry.op_context),
@@ -145,9 +151,9 @@ unsafe fn try_write_error(cq: *mut fid_peer_cq, entry: *const fi_cq_err_entry) -
             source: entry.src_addr,
         },
         dropped: entry.olen,
-        errno: Errno::new(entry.err).ok_or(Errno::EINVAL)?,
+        errno,
         prov_errno: entry.prov_errno,
-        stranger: None,
+        err_data,
     };
     // SAFETY: As the C caller promises.
     unsafe { put(cq, Outcome::Failed(failure)) }
@@ -161,12 +167,16 @@ unsafe fn try_write_error(cq: *mut fid_peer_cq, entry: *const fi_cq_err_entry) -
 unsafe fn put(cq: *mut fid_peer_cq, outcome: Outcome) -> Result<usize> {
     // SAFETY: By this function's safety requirement.
     let object = unsafe { object::object::<SharedQueueObject>(cq.cast())? };
-    object.export.put(outcome).map(|()| 0)
+    match object.export.put(outcome) {
+        Ok(()) => Ok(0),
+        Err(_) => Err(Errno::EAGAIN),
+    }
 }
 
 impl Owner for Arc<Export> {
-    fn tell(&self, outcome: &Outcome) -> Result {
-        self.put(*outcome)
+    fn tell(&self, outcome: Outcome) -> core::result::Result<(), (Errno, Outcome)> {
+        self.put(outcome)
+            .map_err(|outcome| (Errno::EAGAIN, outcome))
     }
 }
 
@@ -177,6 +187,8 @@ impl Owner for Arc<Export> {
 /// The queue is valid, and so are its calls, which are there.
 struct QueueOwner {
     queue: *mut fid_peer_cq,
+    /// The format of addresses in error data.
+    format: u32,
     write: unsafe extern "C" fn(
         *mut fid_peer_cq,
         *mut c_void,
@@ -197,8 +209,8 @@ unsafe impl Send for QueueOwner {}
 unsafe impl Sync for QueueOwner {}
 
 impl Owner for QueueOwner {
-    fn tell(&self, outcome: &Outcome) -> Result {
-        let answer = match outcome {
+    fn tell(&self, outcome: Outcome) -> core::result::Result<(), (Errno, Outcome)> {
+        let answer = match &outcome {
             // SAFETY: By the invariant.
             Outcome::Done(done) => unsafe {
                 (self.write)(
@@ -212,13 +224,15 @@ impl Owner for QueueOwner {
                     done.source,
                 )
             },
-            Outcome::Failed(failure) => {
-                let entry = entry_of(failure);
-                // SAFETY: By the invariant; the entry is there for as long as the call.
-                unsafe { (self.write_error)(self.queue, &entry) }
-            }
+            Outcome::Failed(failure) => with_entry(failure, self.format, |entry| {
+                // SAFETY: By the invariant; the entry and its data are there for as long as the call.
+                unsafe { (self.write_error)(self.queue, entry) }
+            }),
         };
-        from_int(c_int::try_from(answer).unwrap_or(c_int::MIN)).map(|_| ())
+        match from_int(c_int::try_from(answer).unwrap_or(c_int::MIN)) {
+            Ok(_) => Ok(()),
+            Err(errno) => Err((errno, outcome)),
+        }
     }
 
     fn function(&self) -> Option<Function> {
@@ -226,10 +240,15 @@ impl Owner for QueueOwner {
     }
 }
 
-/// What others are told of a failure.
-pub(in super::super) fn entry_of(failure: &Failure) -> fi_cq_err_entry {
+/// Hands a failure to `f` as the entry that another module's provider reads, with addresses in that format. The entry
+/// and its error data are valid until `f` returns.
+pub(in super::super) fn with_entry<R>(
+    failure: &Failure,
+    format: u32,
+    f: impl FnOnce(&mut fi_cq_err_entry) -> R,
+) -> R {
     let done = &failure.completion;
-    fi_cq_err_entry {
+    let mut entry = fi_cq_err_entry {
         op_context: done.context.as_ptr(),
         flags: done.flags,
         len: done.len,
@@ -241,10 +260,17 @@ pub(in super::super) fn entry_of(failure: &Failure) -> fi_cq_err_entry {
         prov_errno: failure.prov_errno,
         src_addr: done.source,
         ..pin_init::zeroed()
-    }
+    };
+    err_data::with_bytes(format, &failure.err_data, |bytes| {
+        if !bytes.is_empty() {
+            entry.err_data = bytes.as_ptr().cast_mut().cast();
+            entry.err_data_size = bytes.len();
+        }
+        f(&mut entry)
+    })
 }
 
-/// The owner's queue in the context of `fi_cq_open()` with FI_PEER.
+/// The owner's queue in the context of `fi_cq_open()` with FI_PEER, of a domain with that address format.
 ///
 /// # Errors
 ///
@@ -254,7 +280,10 @@ pub(in super::super) fn entry_of(failure: &Failure) -> fi_cq_err_entry {
 ///
 /// `context` is NULL or a `struct fi_peer_cq_context` whose queue is valid until nobody tells it anything
 /// more.
-pub(in super::super) unsafe fn owner_of_queue(context: *mut c_void) -> Result<KBox<dyn Owner>> {
+pub(in super::super) unsafe fn owner_of_queue(
+    context: *mut c_void,
+    format: u32,
+) -> Result<KBox<dyn Owner>> {
     // SAFETY: By this function's safety requirement; nothing beyond a struct's size is looked at.
     let (queue, ops) = unsafe {
         let context = sized::<fi_peer_cq_context>(context)?;
@@ -274,6 +303,7 @@ pub(in super::super) unsafe fn owner_of_queue(context: *mut c_void) -> Result<KB
     // INVARIANT: By this function's safety requirement, and as has been looked at.
     let owner = QueueOwner {
         queue,
+        format,
         write: ops.write.ok_or(Errno::EINVAL)?,
         write_error: ops.writeerr.ok_or(Errno::EINVAL)?,
     };

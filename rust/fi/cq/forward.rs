@@ -62,9 +62,9 @@ pub(crate) trait Owner: Send + Sync {
     ///
     /// # Errors
     ///
-    /// -FI_EAGAIN for what it has no room for now, and is to be asked again to take. What it refuses
-    /// otherwise is lost.
-    fn tell(&self, outcome: &Outcome) -> Result;
+    /// -FI_EAGAIN, and the outcome, if it has no room for it now: it is to be told again. An outcome that it
+    /// refuses with another errno is lost.
+    fn tell(&self, outcome: Outcome) -> core::result::Result<(), (Errno, Outcome)>;
 
     /// Returns a function of another module that [`Self::tell`] calls, if there is one.
     fn function(&self) -> Option<Function> {
@@ -144,13 +144,13 @@ impl Forward {
             .take()
             .or_else(|| next(&*self.queue))
             .ok_or(Rest::Nothing)?;
-        match owner.tell(&outcome) {
+        match owner.tell(outcome) {
             Ok(()) => Ok(()),
-            Err(Errno::EAGAIN) => {
+            Err((Errno::EAGAIN, outcome)) => {
                 *kept = Some(outcome);
                 Err(Rest::Kept)
             }
-            Err(errno) => {
+            Err((errno, _)) => {
                 complain(
                     &c"peer",
                     fmt!("a completion is lost: its owner says {}", errno.to_int()),

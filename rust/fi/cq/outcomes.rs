@@ -10,7 +10,6 @@ use crate::abi::Result;
 use kernel::prelude::*;
 
 /// What there is to be told of an operation.
-#[derive(Clone, Copy)]
 pub enum Outcome {
     /// It has been done.
     Done(Completion),
@@ -24,14 +23,6 @@ impl Outcome {
         match self {
             Self::Done(completion) => completion,
             Self::Failed(failure) => &failure.completion,
-        }
-    }
-
-    /// How it failed, if it has.
-    pub(crate) fn failed(&self) -> Option<Failure> {
-        match self {
-            Self::Done(_) => None,
-            Self::Failed(failure) => Some(*failure),
         }
     }
 }
@@ -73,8 +64,7 @@ impl Outcomes {
 
     /// Takes all that another has, which there is room for.
     pub(crate) fn take_from(&mut self, other: &mut Self) {
-        while let Some(&outcome) = other.first() {
-            other.pop();
+        while let Some(outcome) = other.take() {
             self.push(outcome);
         }
     }
@@ -125,11 +115,32 @@ impl Outcomes {
         }
     }
 
-    /// Takes the first away, which there is.
+    /// Removes the first one, which is a success.
     #[inline]
     pub(crate) fn pop(&mut self) {
         self.first = self.place(1);
         self.len -= 1;
+    }
+
+    /// Takes the first one, if there is one.
+    pub(crate) fn take(&mut self) -> Option<Outcome> {
+        if self.is_empty() {
+            return None;
+        }
+        let first = self.places.get_mut(self.first)?.take();
+        self.pop();
+        first
+    }
+
+    /// Takes the first one if it is a failure.
+    pub(crate) fn take_failure(&mut self) -> Option<Failure> {
+        if !matches!(self.first(), Some(Outcome::Failed(_))) {
+            return None;
+        }
+        match self.take() {
+            Some(Outcome::Failed(failure)) => Some(failure),
+            _ => None,
+        }
     }
 }
 

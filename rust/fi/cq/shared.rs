@@ -93,15 +93,15 @@ impl Shared {
         )?)
     }
 
-    /// Puts something into it, and wakes its readers. Any context.
+    /// Puts an outcome into it, and wakes its readers. Any context.
     ///
     /// # Errors
     ///
-    /// -FI_EAGAIN if there is no room before somebody has read.
-    fn put(&self, outcome: Outcome) -> Result {
+    /// The outcome itself if there is no room before somebody has read.
+    fn put(&self, outcome: Outcome) -> core::result::Result<(), Outcome> {
         let mut guests = self.guests.lock();
         if guests.outcomes.is_full() {
-            return Err(Errno::EAGAIN);
+            return Err(outcome);
         }
         guests.outcomes.push(outcome);
         drop(guests);
@@ -266,8 +266,7 @@ impl provider::CompletionQueue for Shared {
 
     fn read_error(&self) -> Result<Failure> {
         let mut guests = self.guests.lock();
-        if let Some(failure) = guests.outcomes.first().and_then(Outcome::failed) {
-            guests.outcomes.pop();
+        if let Some(failure) = guests.outcomes.take_failure() {
             return Ok(failure);
         }
         drop(guests);
@@ -337,12 +336,12 @@ impl Export {
         }
     }
 
-    /// Puts something into it, and wakes its readers. Any context.
+    /// Puts an outcome into it, and wakes its readers. Any context.
     ///
     /// # Errors
     ///
-    /// -FI_EAGAIN if there is no room before somebody has read: nothing has been put.
-    pub(crate) fn put(&self, outcome: Outcome) -> Result {
+    /// The outcome itself if there is no room before somebody has read.
+    pub(crate) fn put(&self, outcome: Outcome) -> core::result::Result<(), Outcome> {
         self.shared.put(outcome)
     }
 }

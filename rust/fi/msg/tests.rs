@@ -5,6 +5,7 @@
 use super::super::{
     cq::{
         Completion,
+        ErrData,
         Failure,
         Outcome, //
     },
@@ -48,7 +49,7 @@ mod suite {
             dropped: 0,
             errno,
             prov_errno: 0,
-            stranger: None,
+            err_data: ErrData::None,
         };
         Queue::put(&**queue.queue.core(), Outcome::Failed(failure))
     }

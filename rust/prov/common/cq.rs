@@ -361,10 +361,9 @@ impl Cq {
         let mut ring = self.ring.lock();
         let mut gone = 0;
         for _ in 0..ring.outcomes.len() {
-            let Some(&outcome) = ring.outcomes.first() else {
+            let Some(outcome) = ring.outcomes.take() else {
                 break;
             };
-            ring.outcomes.pop();
             match goes(&outcome) {
                 true => gone += 1,
                 false => ring.outcomes.push(outcome),
@@ -521,12 +520,10 @@ impl provider::CompletionQueue for Cq {
 
     fn read_error(&self) -> Result<Failure> {
         let mut ring = self.ring.lock();
-        let failure = ring.outcomes.first().and_then(Outcome::failed);
-        let mut failure = failure.ok_or(Errno::EAGAIN)?;
+        let mut failure = ring.outcomes.take_failure().ok_or(Errno::EAGAIN)?;
         if !self.has_addresses {
             failure.completion.source = FI_ADDR_NOTAVAIL;
         }
-        ring.outcomes.pop();
         self.note(&ring);
         self.failures.add(1);
         drop(ring);

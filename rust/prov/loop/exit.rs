@@ -18,6 +18,7 @@ use crate::{
     fi::{
         cq::{
             Completion,
+            ErrData,
             Failure,
             Outcome, //
         },
@@ -141,7 +142,7 @@ impl Exit {
             dropped,
             errno,
             prov_errno: -errno.to_int(),
-            stranger: None,
+            err_data: ErrData::None,
         }));
     }
 

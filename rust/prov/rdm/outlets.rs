@@ -33,6 +33,7 @@ use crate::{
         cntr::Counters,
         cq::{
             Completion,
+            ErrData,
             Failure,
             Outcome, //
         },
@@ -342,7 +343,7 @@ impl Receives {
                     dropped: 0,
                     errno: Errno::EADDRNOTAVAIL,
                     prov_errno: -Errno::EADDRNOTAVAIL.to_int(),
-                    stranger: Some(title.from),
+                    err_data: ErrData::Source(title.from),
                 }));
             }
             _ => self.queue.put_done(completion),
@@ -405,6 +406,6 @@ fn failed(completion: Completion, errno: Errno, dropped: usize) -> Outcome {
         dropped,
         errno,
         prov_errno: -errno.to_int(),
-        stranger: None,
+        err_data: ErrData::None,
     })
 }

@@ -49,6 +49,7 @@ use crate::{
         cq::{
             Completion,
             Entries,
+            ErrData,
             Failure,
             Interrupts,
             Room, //
@@ -610,7 +611,7 @@ impl provider::CompletionQueue for Cq {
                 dropped: 0,
                 errno: status::errno(done.status, direction),
                 prov_errno: done.status.code() as i32,
-                stranger: None,
+                err_data: ErrData::None,
             })
         });
         self.failures.add(u64::from(failure.is_some()));

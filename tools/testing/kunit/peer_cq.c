@@ -21,6 +21,7 @@ struct owner {
 	int			count, errors;
 	struct fi_cq_tagged_entry told[MANY];
 	struct fi_cq_err_entry	failed[MANY];
+	u8			data[MANY][64];		/* err_data of these */
 };
 
 static bool has_room(struct owner *owner)
@@ -68,6 +69,9 @@ static ssize_t owner_writeerr(struct fid_peer_cq *cq, const struct fi_cq_err_ent
 	if (has_room(owner)) {
 		if (owner->errors < MANY)
 			owner->failed[owner->errors] = *entry;
+			memcpy(owner->data[owner->errors], entry->err_data,
+			       min(entry->err_data_size, sizeof(owner->data[0])));
+		}
 		/* The same. */
 		smp_store_release(&owner->errors, owner->errors + 1);
 		ret = 0;
@@ -298,3 +302,58 @@ static struct kunit_suite peer_cq_suite = {
 };
 
 kunit_test_suite(peer_cq_suite);
+/* A message to an endpoint whose queue is a peer of owner's, and that does not know its sender; its name. */
+static struct kofi_rdm *send_unknown(struct kunit *test, struct fid_peer_cq *owner, u32 format)
+{
+	const struct rdm_opts opts = { .caps = FI_SOURCE_ERR, .addr_format = format };
+	const struct rdm_opts sender_opts = { .addr_format = format };
+	struct kofi_rdm *to = rdm_make(test, &opts), *from = rdm_open(test, &sender_opts);
+	u8 *buf = tr_buffer(test, 2 * LEN);
+
+	/* The queue is to be closed after the endpoint. */
+	fx_close(test, &to->ep->fid);
+	to->cq = peer_of(test, to->domain, owner);
+	to->ep = fx_ep(test, to->domain, to->info);
+	rdm_start(test, to, 0);
+	KUNIT_ASSERT_EQ(test, 0, rdm_recv(to, FI_ADDR_UNSPEC, buf, LEN, buf));
+	KUNIT_ASSERT_EQ(test, 0, rdm_send(from, rdm_know(test, from, to), buf + LEN, LEN, from));
+	rdm_expect(test, from, from, NULL);
+	return from;
+}
+
+static const u32 formats[] = { FI_FORMAT_UNSPEC, FI_ADDR_STR };
+
+static void peer_06_error_data_reach_the_owner(struct kunit *test)
+{
+	for (int i = 0; i < ARRAY_SIZE(formats); i++) {
+		struct owner *owner = an_owner(test);
+		struct kofi_rdm *from = send_unknown(test, &owner->cq, formats[i]);
+		struct fi_cq_err_entry *told = &owner->failed[0];
+
+		await_told(test, &owner->errors, 1);
+		KUNIT_EXPECT_EQ(test, FI_EADDRNOTAVAIL, told->err);
+		KUNIT_EXPECT_EQ(test, LEN, told->len);
+		KUNIT_ASSERT_EQ(test, from->name_len, told->err_data_size);
+		KUNIT_ASSERT_LE(test, from->name_len, sizeof(owner->data[0]));
+		KUNIT_EXPECT_MEMEQ(test, &from->name, owner->data[0], from->name_len);
+	}
+}
+
+static void peer_06_error_data_reach_an_owner_of_kofis(struct kunit *test)
+{
+	for (int i = 0; i < ARRAY_SIZE(formats); i++) {
+		const struct rdm_opts opts = { .addr_format = formats[i] };
+		struct kofi_rdm *owner = rdm_open(test, &opts);
+		struct kofi_rdm *from = send_unknown(test, peer_export(test, owner->cq),
+						     formats[i]);
+		struct fi_cq_err_entry error = {};
+
+		KUNIT_ASSERT_EQ(test, 0, fx_wait_comp_error(test, owner->cq, &error));
+		KUNIT_EXPECT_EQ(test, FI_EADDRNOTAVAIL, error.err);
+		KUNIT_ASSERT_EQ(test, from->name_len, error.err_data_size);
+		KUNIT_EXPECT_MEMEQ(test, &from->name, error.err_data, from->name_len);
+	}
+}
+
+	KUNIT_CASE(peer_06_error_data_reach_the_owner),
+	KUNIT_CASE(peer_06_error_data_reach_an_owner_of_kofis),

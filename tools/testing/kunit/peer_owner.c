@@ -84,6 +84,63 @@ static void peer_02_what_others_put_is_read_like_its_own(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(fx->cq, entries, 4));
 }
 
+/* A failure whose error data are gone when writeerr() has returned. */
+static void put_data(struct kunit *test, struct fid_peer_cq *cq, const u8 *data, size_t size)
+{
+	struct fi_cq_err_entry entry = {
+		.op_context = test, .err = FI_EADDRNOTAVAIL, .err_data_size = size,
+	};
+
+	entry.err_data = kmemdup(data, size, GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, entry.err_data);
+	KUNIT_EXPECT_EQ(test, 0, cq->owner_ops->writeerr(cq, &entry));
+	memset(entry.err_data, 0xee, size);
+	kfree(entry.err_data);
+}
+
+static void peer_06_error_data_of_a_peer_are_read_whole(struct kunit *test)
+{
+	struct kofi_fabric_fx *fx = fx_open(test);
+	struct fid_peer_cq *peer = peer_export(test, fx->cq);
+	struct fi_cq_err_entry error = {}, none = { .err = FI_EIO, .err_data_size = 8 };
+	u8 *data = tr_buffer(test, 1000), *room = tr_buffer(test, 1100);
+	const size_t sizes[] = { 1100, 10 };
+
+	tr_fill(data, 1000, 1);
+	/* The queue's own memory, which is there until the next failure is read. */
+	put_data(test, peer, data, 1000);
+	put_data(test, peer, data, 3);
+	KUNIT_ASSERT_EQ(test, 1, fi_cq_readerr(fx->cq, &error, 0));
+	KUNIT_ASSERT_EQ(test, 1000, error.err_data_size);
+	KUNIT_EXPECT_MEMEQ(test, data, error.err_data, 1000);
+	error.err_data_size = 0;
+	KUNIT_ASSERT_EQ(test, 1, fi_cq_readerr(fx->cq, &error, 0));
+	KUNIT_ASSERT_EQ(test, 3, error.err_data_size);
+	KUNIT_EXPECT_MEMEQ(test, data, error.err_data, 3);
+	/* The reader's, with more room than is needed, and with less. */
+	put_data(test, peer, data, 1000);
+	put_data(test, peer, data, 1000);
+	for (int i = 0; i < ARRAY_SIZE(sizes); i++) {
+		size_t wanted = min(sizes[i], 1000UL);
+
+		memset(room, 0xdd, 1100);
+		error.err_data = room;
+		error.err_data_size = sizes[i];
+		KUNIT_ASSERT_EQ(test, 1, fi_cq_readerr(fx->cq, &error, 0));
+		KUNIT_EXPECT_PTR_EQ(test, (void *)room, error.err_data);
+		KUNIT_ASSERT_EQ(test, wanted, error.err_data_size);
+		KUNIT_EXPECT_MEMEQ(test, data, room, wanted);
+		KUNIT_EXPECT_NULL(test, memchr_inv(room + wanted, 0xdd, 1100 - wanted));
+	}
+	/* No memory is no data. */
+	KUNIT_EXPECT_EQ(test, 0, peer->owner_ops->writeerr(peer, &none));
+	error.err_data_size = 0;
+	KUNIT_ASSERT_EQ(test, 1, fi_cq_readerr(fx->cq, &error, 0));
+	KUNIT_EXPECT_EQ(test, 0, error.err_data_size);
+	/* Unread data are freed with the queue. */
+	put_data(test, peer, data, 1000);
+}
+
 static void peer_02_a_full_queue_refuses_and_loses_nothing(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
@@ -396,6 +453,7 @@ static void peer_02_many_writers_and_its_own_endpoints(struct kunit *test)
 static struct kunit_case peer_owner_cases[] = {
 	KUNIT_CASE(peer_05_wrong_exports_are_refused),
 	KUNIT_CASE(peer_02_what_others_put_is_read_like_its_own),
+	KUNIT_CASE(peer_06_error_data_of_a_peer_are_read_whole),
 	KUNIT_CASE(peer_02_a_full_queue_refuses_and_loses_nothing),
 	KUNIT_CASE(peer_02_who_sleeps_is_woken),
 	KUNIT_CASE(peer_02_a_handler_is_called),

@@ -17,6 +17,7 @@ use crate::{
     },
     fi::{
         cq::{
+            ErrData,
             Format,
             Shape, //
         },
@@ -62,7 +63,7 @@ fn failed(number: usize) -> Outcome {
         dropped: 0,
         errno: Errno::ECANCELED,
         prov_errno: 0,
-        stranger: None,
+        err_data: ErrData::None,
     })
 }
 

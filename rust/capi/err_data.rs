@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `fi_cq_err_entry::err_data`: the error data of a failed operation, as C callers read and write it.
+//!
+//! [`Readers`] owns the memory that a reader without a buffer of its own is pointed to. Its lock is a leaf, held
+//! with interrupts off.
+
+use crate::{
+    abi::{
+        addr::{
+            self,
+            MOST_BYTES, //
+        },
+        fi_cq_err_entry,
+        lock::FastLockIrq,
+        Result, //
+    },
+    fi::cq::ErrData,
+};
+use core::{
+    ptr,
+    slice, //
+};
+use kernel::{
+    prelude::*,
+    sync::static_lock_class, //
+};
+
+/// Hands error data to `f` as bytes; addresses are in that format.
+pub(super) fn with_bytes<R>(format: u32, data: &ErrData, f: impl FnOnce(&[u8]) -> R) -> R {
+    match data {
+        ErrData::None => f(&[]),
+        ErrData::Source(source) => addr::with_bytes(format, source, f),
+        ErrData::Bytes(bytes) => f(bytes),
+    }
+}
+
+/// Copies the error data of an entry that a peer has written. Any context.
+///
+/// # Errors
+///
+/// -FI_ENOMEM.
+///
+/// # Safety
+///
+/// `entry.err_data` is NULL, or valid for reading `entry.err_data_size` bytes.
+pub(super) unsafe fn copy_of(entry: &fi_cq_err_entry) -> Result<ErrData> {
+    if entry.err_data.is_null() || entry.err_data_size == 0 {
+        return Ok(ErrData::None);
+    }
+    // SAFETY: By this function's safety requirement.
+    let there = unsafe { slice::from_raw_parts(entry.err_data.cast::<u8>(), entry.err_data_size) };
+    let mut bytes = KVec::with_capacity(there.len(), GFP_NOWAIT)?;
+    bytes.extend_from_slice(there, GFP_NOWAIT)?;
+    Ok(ErrData::Bytes(bytes))
+}
+
+/// The error data that was read last by a reader without a buffer, which stays valid until the next read.
+struct Last {
+    address: [u8; MOST_BYTES],
+    bytes: KVec<u8>,
+}
+
+/// Writes the error data of a queue's failures for its readers.
+pub(super) struct Readers {
+    /// The address format that readers get.
+    format: u32,
+    last: Pin<KBox<FastLockIrq<Last>>>,
+}
+
+impl Readers {
+    /// Makes it for readers who get addresses in that format. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM.
+    pub(super) fn new(format: u32) -> Result<Self> {
+        let last = Last {
+            address: [0; MOST_BYTES],
+            bytes: KVec::new(),
+        };
+        let last = FastLockIrq::new(last, c"kofi::capi::ErrData", static_lock_class!());
+        Ok(Self {
+            format,
+            last: KBox::pin_init(last, GFP_KERNEL)?,
+        })
+    }
+
+    /// Writes `data` into the buffer of `entry`, as far as it fits. An entry whose size is 0 is pointed to memory
+    /// of the queue. Any context.
+    ///
+    /// # Safety
+    ///
+    /// `entry.err_data` is NULL, or valid for writing `entry.err_data_size` bytes.
+    pub(super) unsafe fn write(&self, data: ErrData, entry: &mut fi_cq_err_entry) {
+        if entry.err_data_size == 0 {
+            (entry.err_data, entry.err_data_size) = self.keep(data);
+            return;
+        }
+        let room = match entry.err_data.is_null() {
+            true => 0,
+            false => entry.err_data_size,
+        };
+        entry.err_data_size = with_bytes(self.format, &data, |bytes| {
+            let len = bytes.len().min(room);
+            // SAFETY: By this function's safety requirement.
+            unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), entry.err_data.cast(), len) };
+            len
+        });
+    }
+
+    /// Keeps `data` until the next call, and returns where it is and how many bytes it has.
+    fn keep(&self, data: ErrData) -> (*mut c_void, usize) {
+        let mut last = self.last.lock();
+        let kept: &mut [u8] = match data {
+            ErrData::None => return (ptr::null_mut(), 0),
+            ErrData::Source(source) => addr::with_bytes(self.format, &source, |bytes| {
+                let kept = last.address.get_mut(..bytes.len())?;
+                kept.copy_from_slice(bytes);
+                Some(kept)
+            })
+            .unwrap_or(&mut []),
+            ErrData::Bytes(bytes) => {
+                last.bytes = bytes;
+                &mut last.bytes
+            }
+        };
+        (kept.as_mut_ptr().cast(), kept.len())
+    }
+}
