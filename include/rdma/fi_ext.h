@@ -352,11 +352,12 @@ struct fi_peer_rx_entry {
  * then, or what start answers is an error.
  *
  * Of a context of kOFI's that has been exported: all are legal in any context.
- * The entry's iov, count, context and size are those of the receive, and its
- * flags FI_RECV with FI_MSG or FI_TAGGED, and FI_COMPLETION where a success is
- * to be told on a queue that does not tell each. Whoever completes the message
- * does so on its own queue, which is a peer of the owner's, and then frees the
- * entry: as many more can be posted. A receive that was posted between get and
+ * The entry's iov, desc, count, context and size are those of the receive, and
+ * its flags FI_RECV with FI_MSG or FI_TAGGED, and FI_COMPLETION where a success
+ * is to be told on a queue that does not tell each. Pieces without bytes are left
+ * out; desc is %NULL where the receive was posted without descriptors. Whoever
+ * completes the message does so on its own queue, which is a peer of the owner's,
+ * and then frees the entry: as many more can be posted. A receive that was posted between get and
  * queue is started from a hard interrupt, so that a lock may be held across both.
  * Get answers -FI_ENOMEM, and -FI_EINVAL for %NULL; queue -FI_EINVAL for an entry
  * that has a receive, was got by the other call, or whose peer has not both
@@ -402,7 +403,13 @@ struct fi_ops_srx_peer {
  * struct fid_peer_srx - a receive context as its owner shows it to a peer
  * @ep_fid: common part, FI_CLASS_PEER_SRX
  * @owner_ops: the owner's
- * @peer_ops: the peer's, set before its fi_srx_context() returns
+ * @peer_ops: the peer's calls, set before its fi_srx_context() returns
+ *
+ * An exported form has a struct for the peer's calls, whose size is set and
+ * whose calls are %NULL. The peer writes its calls into it, or has @peer_ops
+ * point to a struct of its own. As a peer, kOFI writes its calls into the struct
+ * that the owner has, and has @peer_ops point to one of its own where that is
+ * %NULL; either is undone when the peer's context is closed.
  */
 struct fid_peer_srx {
 	struct fid_ep		ep_fid;

@@ -57,7 +57,6 @@ struct queue {
 struct receives {
 	struct fid_ep		fid;
 	struct fid_peer_srx	*owner;
-	struct fi_ops_srx_peer	ops;
 	struct domain		*domain;
 	atomic_t		users;
 };
@@ -439,13 +438,38 @@ static int open_queue(struct fid_domain *fid, struct fi_cq_attr *attr, struct fi
 	return 0;
 }
 
+static struct fi_ops_srx_peer peer_ops = {
+	.size = sizeof(peer_ops),
+	.start_msg = start_msg,
+	.start_tag = absent_tag,
+	.discard_msg = discard_msg,
+	.discard_tag = absent_tag,
+};
+
+static const struct fi_ops_srx_peer no_peer_ops;
+
+/* Writes the calls into the owner's struct; an owner without one is given ours. */
+static void set_peer_ops(struct fid_peer_srx *owner, bool are_there)
+{
+	const struct fi_ops_srx_peer *ops = are_there ? &peer_ops : &no_peer_ops;
+
+	if (!owner->peer_ops || owner->peer_ops == &peer_ops) {
+		owner->peer_ops = are_there ? &peer_ops : NULL;
+		return;
+	}
+	owner->peer_ops->start_msg = ops->start_msg;
+	owner->peer_ops->start_tag = ops->start_tag;
+	owner->peer_ops->discard_msg = ops->discard_msg;
+	owner->peer_ops->discard_tag = ops->discard_tag;
+}
+
 static int close_receives(struct fid *fid)
 {
 	struct receives *receives = container_of(fid, struct receives, fid.fid);
 
 	if (atomic_read(&receives->users))
 		return -FI_EBUSY;
-	receives->owner->peer_ops = NULL;
+	set_peer_ops(receives->owner, false);
 	atomic_dec(&receives->domain->users);
 	kfree(receives);
 	return 0;
@@ -461,7 +485,8 @@ static int open_receives(struct fid_domain *fid, struct fi_rx_attr *attr, struct
 	struct receives *receives;
 
 	if (!attr || !srx || !(attr->op_flags & FI_PEER) || !peer || peer->size < sizeof(*peer) ||
-	    !peer->srx || peer->srx->owner_ops->size < sizeof(*peer->srx->owner_ops))
+	    !peer->srx || peer->srx->owner_ops->size < sizeof(*peer->srx->owner_ops) ||
+	    (peer->srx->peer_ops && peer->srx->peer_ops->size < sizeof(*peer->srx->peer_ops)))
 		return -FI_EINVAL;
 	receives = kzalloc_obj(*receives);
 	if (!receives)
@@ -469,15 +494,8 @@ static int open_receives(struct fid_domain *fid, struct fi_rx_attr *attr, struct
 	receives->fid.fid.fclass = FI_CLASS_SRX_CTX;
 	receives->fid.fid.context = context;
 	receives->fid.fid.ops = &receives_fid_ops;
-	receives->ops = (struct fi_ops_srx_peer){
-		.size = sizeof(receives->ops),
-		.start_msg = start_msg,
-		.start_tag = absent_tag,
-		.discard_msg = discard_msg,
-		.discard_tag = absent_tag,
-	};
 	receives->owner = peer->srx;
-	receives->owner->peer_ops = &receives->ops;
+	set_peer_ops(receives->owner, true);
 	receives->domain = domain;
 	atomic_inc(&domain->users);
 	*srx = &receives->fid;

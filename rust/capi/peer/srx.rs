@@ -29,6 +29,7 @@ use crate::{
         fi_addr_t,
         fi_ops,
         fi_ops_srx_owner,
+        fi_ops_srx_peer,
         fi_peer_rx_entry,
         fi_peer_srx_context,
         fid,
@@ -44,13 +45,17 @@ use crate::{
 use core::ptr;
 use kernel::{
     prelude::*,
-    sync::Arc, //
+    sync::Arc,
+    types::Opaque, //
 };
 
-/// What a context's `struct fid_peer_srx` stands at the beginning of. Its peer writes `fid.peer_ops`.
+/// What a context's `struct fid_peer_srx` stands at the beginning of.
+///
+/// `fid.peer_ops` points to `peer_ops`, into which the peer writes its calls, or to a struct of the peer's.
 #[repr(C)]
 struct SharedReceiveObject {
     fid: fid_peer_srx,
+    _peer_ops: KBox<Opaque<fi_ops_srx_peer>>,
     lobby: Arc<Lobby>,
     shared: Held<SharedReceive>,
 }
@@ -97,12 +102,21 @@ pub(in super::super) unsafe fn export_receives(
     unsafe {
         super::export(arg, |fid| {
             let shared = Held::new(shared)?;
+            let peer_ops = fi_ops_srx_peer {
+                size: size_of::<fi_ops_srx_peer>(),
+                start_msg: None,
+                start_tag: None,
+                discard_msg: None,
+                discard_tag: None,
+            };
+            let peer_ops = KBox::new(Opaque::new(peer_ops), GFP_KERNEL)?;
             Ok(SharedReceiveObject {
                 fid: fid_peer_srx {
                     ep_fid: nosys::endpoint(fid),
                     owner_ops: ptr::from_ref(&OWNER).cast_mut(),
-                    peer_ops: ptr::null_mut(),
+                    peer_ops: peer_ops.get(),
                 },
+                _peer_ops: peer_ops,
                 lobby: Lobby::open(shared.core())?,
                 shared,
             })

@@ -7,6 +7,7 @@
 
 use super::super::memory::{
     Context,
+    Descriptor,
     Segment, //
 };
 use crate::abi::Result;
@@ -20,6 +21,8 @@ pub struct Taken {
     pub ticket: usize,
     /// Where the message goes; those that are empty are none.
     pub parts: [Segment; PARTS],
+    /// The descriptor of each part that is not empty, in their order; those behind the last are none.
+    pub descriptors: [Descriptor; PARTS],
     /// What whoever posted it gets back.
     pub context: Context,
     /// The tag that it takes, and the bits of it that do not matter.

@@ -306,6 +306,30 @@ impl Outgoing {
     }
 }
 
+/// Returns the descriptor of each part of `memory` that is not empty.
+///
+/// # Errors
+///
+/// -FI_EINVAL for more than [`MOST_PARTS`].
+pub(in crate::prov) fn descriptors_of(
+    memory: Memory<'_>,
+    descriptors: &[Descriptor],
+) -> Result<[Descriptor; MOST_PARTS]> {
+    let mut found = [Descriptor::NONE; MOST_PARTS];
+    if descriptors.is_empty() {
+        return Ok(found);
+    }
+    let (mut given, mut free) = (descriptors.iter().copied(), found.iter_mut());
+    memory.each(|part| {
+        let descriptor = given.next().unwrap_or(Descriptor::NONE);
+        if !part.is_empty() {
+            *free.next().ok_or(Errno::EINVAL)? = descriptor;
+        }
+        Ok(())
+    })?;
+    Ok(found)
+}
+
 /// The memory of an operation, as it is lent to a device.
 ///
 /// # Invariants
@@ -330,21 +354,10 @@ impl Lent {
         memory: Memory<'_>,
         descriptors: &[Descriptor],
     ) -> Result<Self> {
-        let mut given = descriptors.iter().copied();
-        let mut taken = [Descriptor::NONE; MOST_PARTS];
-        let mut free = taken.iter_mut();
-        let runs = Runs::new(memory, When::Later)?;
-        memory.each(|part| {
-            let descriptor = given.next().unwrap_or(Descriptor::NONE);
-            if !part.is_empty() {
-                *free.next().ok_or(Errno::EINVAL)? = descriptor;
-            }
-            Ok(())
-        })?;
         // INVARIANT: By this function's safety requirement; empty parts have been left out of both.
         Ok(Self {
-            runs,
-            descriptors: taken,
+            runs: Runs::new(memory, When::Later)?,
+            descriptors: descriptors_of(memory, descriptors)?,
         })
     }
 

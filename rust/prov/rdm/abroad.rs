@@ -76,6 +76,7 @@ impl From<Taken> for Posted {
             // SAFETY: It goes with the receive, and is dropped before the owner is told of that.
             into: unsafe { Incoming::new(Memory::Segments(&taken.parts)) }
                 .unwrap_or(Incoming::NOWHERE),
+            descriptors: taken.descriptors,
             context: taken.context,
             is_wanted: taken.is_wanted,
             ticket: taken.ticket,
@@ -89,6 +90,7 @@ impl From<Posted> for Taken {
             ticket: posted.ticket,
             // SAFETY: `posted` ends here, and is told of where this is received into.
             parts: unsafe { posted.into.parts() },
+            descriptors: posted.descriptors,
             context: posted.context,
             tag: posted.wish.tag,
             is_wanted: posted.is_wanted,

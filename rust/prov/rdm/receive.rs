@@ -5,7 +5,8 @@
 use super::{
     bounce::{
         Incoming,
-        Payload, //
+        Payload,
+        MOST_PARTS, //
     },
     buffers::Place,
     flights::Numbered,
@@ -34,6 +35,7 @@ use crate::{
     },
     fi::memory::{
         Context,
+        Descriptor,
         Segment, //
     },
 };
@@ -67,6 +69,8 @@ pub(super) struct Posted {
     pub(super) wish: Wish,
     /// Where that goes.
     pub(super) into: Incoming,
+    /// The descriptors that were posted with it, for another provider.
+    pub(super) descriptors: [Descriptor; MOST_PARTS],
     /// What the consumer gets back.
     pub(super) context: Context,
     /// Whether a success is told where not each is.
@@ -83,6 +87,7 @@ impl Posted {
             from: None,
         },
         into: Incoming::NOWHERE,
+        descriptors: [Descriptor::NONE; MOST_PARTS],
         context: Context::NULL,
         is_wanted: false,
         ticket: 0,
@@ -136,6 +141,8 @@ pub(super) struct Receive {
     pub(super) is_told: bool,
     /// The ticket of what was posted for several endpoints.
     pub(super) ticket: usize,
+    /// The descriptors of that.
+    descriptors: [Descriptor; MOST_PARTS],
     /// The message that it has taken, if that is still with its sender.
     pub(super) fetch: Option<Fetch>,
 }
@@ -187,6 +194,7 @@ impl Receive {
             is_wanted: false,
             is_told: false,
             ticket: 0,
+            descriptors: [Descriptor::NONE; MOST_PARTS],
             fetch: None,
         }
     }
@@ -227,6 +235,7 @@ impl Receive {
                 self.context = posted.context;
                 self.is_wanted = posted.is_wanted;
                 self.ticket = posted.ticket;
+                self.descriptors = posted.descriptors;
             }
             Goal::Nowhere => self.is_told = true,
         }
@@ -240,6 +249,7 @@ impl Receive {
         Some(Posted {
             wish: self.wish,
             into: mem::replace(&mut self.into, Incoming::NOWHERE),
+            descriptors: self.descriptors,
             context: self.context,
             is_wanted: self.is_wanted,
             ticket: self.ticket,

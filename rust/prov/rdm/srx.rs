@@ -16,6 +16,7 @@
 use super::{
     abroad::Abroad,
     bounce::{
+        descriptors_of,
         Incoming,
         MOST_PARTS, //
     },
@@ -468,6 +469,7 @@ impl provider::SharedReceive for Srx {
             },
             // SAFETY: It goes with the receive, and is dropped before the poster is told of that.
             into: unsafe { Incoming::new(message.memory) }?,
+            descriptors: descriptors_of(message.memory, message.descriptors)?,
             context: message.context,
             is_wanted: message.flags & FI_COMPLETION != 0,
             ticket: 0,

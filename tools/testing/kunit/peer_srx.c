@@ -191,6 +191,95 @@ static void peer_03_what_has_been_posted_is_got(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, guest->started + guest->discarded);
 }
 
+static struct fid_mr *region(struct kunit *test, struct fid_domain *domain, void *buf, size_t len)
+{
+	struct fid_mr *mr;
+
+	KUNIT_ASSERT_EQ(test, 0, fi_mr_reg(domain, buf, len, FI_RECV, 0, 0, 0, &mr, NULL));
+	fx_defer_close(test, &mr->fid);
+	return mr;
+}
+
+static void peer_06_an_entry_has_the_descriptors_of_its_receive(struct kunit *test)
+{
+	u8 *in = tr_buffer(test, 4 * LEN);
+	struct rs_world *world = rs_open(test, NULL);
+	void *first = fi_mr_desc(region(test, world->domain, in, LEN));
+	void *second = fi_mr_desc(region(test, world->domain, in + LEN, LEN));
+	struct guest *guest = a_guest(test, world->srx);
+	struct fi_ops_srx_owner *ops = guest->srx->owner_ops;
+	/* A piece without bytes is none. */
+	struct kvec iov[] = { { in, 10 }, { NULL, 0 }, { in + LEN, 20 } };
+	void *desc[] = { first, NULL, second };
+	struct fi_msg msg = { .msg_iov = iov, .desc = desc, .iov_count = 3, .context = &msg };
+	struct fi_peer_rx_entry *entry, *late;
+
+	KUNIT_ASSERT_NOT_NULL(test, first);
+	KUNIT_ASSERT_PTR_NE(test, first, second);
+	KUNIT_ASSERT_EQ(test, 0, fi_recv(world->srx, in, LEN, first, FI_ADDR_UNSPEC, in));
+	KUNIT_ASSERT_EQ(test, 0, fi_recvmsg(world->srx, &msg, 0));
+	rs_post(test, world, in, LEN, 1);
+	KUNIT_ASSERT_EQ(test, 0, ops->get_msg(guest->srx, 0, 9, &entry));
+	KUNIT_ASSERT_NOT_NULL(test, entry->desc);
+	KUNIT_EXPECT_PTR_EQ(test, first, entry->desc[0]);
+	ops->free_entry(entry);
+	KUNIT_ASSERT_EQ(test, 0, ops->get_msg(guest->srx, 0, 9, &entry));
+	KUNIT_ASSERT_EQ(test, 2, entry->count);
+	KUNIT_ASSERT_NOT_NULL(test, entry->desc);
+	KUNIT_EXPECT_PTR_EQ(test, first, entry->desc[0]);
+	KUNIT_EXPECT_PTR_EQ(test, second, entry->desc[1]);
+	ops->free_entry(entry);
+	/* A receive without any. */
+	KUNIT_ASSERT_EQ(test, 0, ops->get_msg(guest->srx, 0, 9, &entry));
+	KUNIT_EXPECT_NULL(test, entry->desc);
+	ops->free_entry(entry);
+	/* And where the message came first, which gives back what it got; the next one has that. */
+	late = waiting(test, guest, false);
+	guest->answer = -FI_ENOENT;
+	KUNIT_ASSERT_EQ(test, 0, fi_recv(world->srx, in, LEN, second, FI_ADDR_UNSPEC, in));
+	KUNIT_ASSERT_EQ(test, 1, guest->started);
+	KUNIT_ASSERT_NOT_NULL(test, late->desc);
+	KUNIT_EXPECT_PTR_EQ(test, second, late->desc[0]);
+	ops->free_entry(late);
+	KUNIT_ASSERT_EQ(test, 0, ops->get_msg(guest->srx, 0, 9, &entry));
+	KUNIT_ASSERT_NOT_NULL(test, entry->desc);
+	KUNIT_EXPECT_PTR_EQ(test, second, entry->desc[0]);
+	ops->free_entry(entry);
+}
+
+/* The owner's struct is there, and the peer writes its calls into that, or has one of its own. */
+static void peer_06_an_exported_form_has_a_struct_for_the_peers_calls(struct kunit *test)
+{
+	u8 *in = tr_buffer(test, LEN);
+	struct rs_world *world = rs_open(test, NULL);
+	struct guest *guest = a_guest(test, world->srx);
+	struct fid_peer_srx *other = export(test, world->srx);
+	struct fi_ops_srx_peer *ops;
+
+	fx_close(test, &guest->srx->ep_fid.fid);
+	guest->srx = export(test, world->srx);
+	ops = guest->srx->peer_ops;
+	KUNIT_ASSERT_NOT_NULL(test, ops);
+	KUNIT_ASSERT_GE(test, ops->size, sizeof(*ops));
+	KUNIT_EXPECT_NULL(test, ops->start_msg);
+	KUNIT_EXPECT_NULL(test, ops->start_tag);
+	KUNIT_EXPECT_NULL(test, ops->discard_msg);
+	KUNIT_EXPECT_NULL(test, ops->discard_tag);
+	/* Each form has its own. */
+	KUNIT_EXPECT_PTR_NE(test, ops, other->peer_ops);
+	ops->start_msg = guest_start;
+	ops->start_tag = guest_start;
+	ops->discard_msg = guest_discard;
+	ops->discard_tag = guest_discard;
+	guest->frees = true;
+	waiting(test, guest, false);
+	rs_post(test, world, in, LEN, 1);
+	KUNIT_EXPECT_EQ(test, 1, guest->started);
+	waiting(test, guest, true);
+	fx_close(test, &guest->srx->ep_fid.fid);
+	KUNIT_EXPECT_EQ(test, 1, guest->discarded);
+}
+
 static void peer_03_those_of_all_wait_together(struct kunit *test)
 {
 	u8 *out = tr_buffer(test, LEN), *in = tr_buffer(test, 3 * LEN);
@@ -417,6 +506,8 @@ static void race_posted_and_got_on_two_cpus(struct kunit *test)
 static struct kunit_case cases[] = {
 	KUNIT_CASE(peer_03_endpoints_of_two_domains_take_from_one),
 	KUNIT_CASE(peer_03_what_has_been_posted_is_got),
+	KUNIT_CASE(peer_06_an_entry_has_the_descriptors_of_its_receive),
+	KUNIT_CASE(peer_06_an_exported_form_has_a_struct_for_the_peers_calls),
 	KUNIT_CASE(peer_03_those_of_all_wait_together),
 	KUNIT_CASE(peer_03_what_does_not_come_any_more),
 	KUNIT_CASE(peer_03_what_comes_between_get_and_queue),

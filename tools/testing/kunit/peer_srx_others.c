@@ -437,6 +437,34 @@ static void close_03_endpoints_with_messages_that_wait_elsewhere(struct kunit *t
 	KUNIT_EXPECT_NULL(test, owner->srx.peer_ops);
 }
 
+/* The struct that the owner has for the peer's calls is filled; where there is none the peer has one. */
+static void peer_06_calls_are_written_into_the_owners_struct(struct kunit *test)
+{
+	u8 *out = tr_buffer(test, LEN), *in = tr_buffer(test, LEN);
+	struct owner *owner = an_owner(test);
+	struct fi_ops_srx_peer ops = { .size = sizeof(ops) + 8 };
+	struct rs_world *world;
+
+	owner->srx.peer_ops = &ops;
+	world = world_of(test, owner, 0);
+	KUNIT_ASSERT_PTR_EQ(test, &ops, owner->srx.peer_ops);
+	KUNIT_EXPECT_EQ(test, sizeof(ops) + 8, ops.size);
+	KUNIT_EXPECT_TRUE(test, ops.start_msg && ops.start_tag && ops.discard_msg && ops.discard_tag);
+	rs_send(test, world, 0, 0, out, LEN);
+	rdm_expect(test, world->sender[0], out, NULL);
+	await_waiting(test, owner, 1);
+	post(test, owner, false, 0, in, LEN, 1);
+	rdm_expect(test, &world->member[0], in, NULL);
+	await_entries(test, owner, 0);
+	for (int i = 0; i < 2; i++)
+		fx_close(test, &world->member[i].ep->fid);
+	fx_close(test, &world->srx->fid);
+	KUNIT_EXPECT_PTR_EQ(test, &ops, owner->srx.peer_ops);
+	KUNIT_EXPECT_FALSE(test, ops.start_msg || ops.start_tag || ops.discard_msg || ops.discard_tag);
+	/* The struct is the test's. */
+	owner->srx.peer_ops = NULL;
+}
+
 #define RACED	((int)tr_rounds * 10)
 
 /* Messages, which have a number each, and the memory that they go to. */
@@ -583,6 +611,7 @@ static void peer_05_receives_without_an_owner(struct kunit *test)
 	struct kofi_fabric_fx *fx = fx_open(test);
 	const struct fi_peer_srx_context good = { .size = sizeof(good), .srx = &owner->srx };
 	const struct fi_ops_srx_owner ops = owner->ops;
+	struct fi_ops_srx_peer peer_ops = {};
 	struct fi_peer_srx_context context;
 	struct fi_rx_attr attr = { .op_flags = FI_PEER };
 	struct fid_ep *srx = NULL;
@@ -627,6 +656,11 @@ static void peer_05_receives_without_an_owner(struct kunit *test)
 	attr.op_flags = FI_PEER | FI_COMPLETION;
 	REFUSED();
 	attr.op_flags = FI_PEER;
+	for (peer_ops.size = 0; peer_ops.size < sizeof(peer_ops); peer_ops.size++) {
+		owner->srx.peer_ops = &peer_ops;
+		REFUSED();
+	}
+	owner->srx.peer_ops = NULL;
 	/* Where receives are the device's. */
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_srx_context(fx->domain, &attr, &srx, &context));
 	KUNIT_EXPECT_NULL(test, owner->srx.peer_ops);
@@ -647,6 +681,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(peer_03_long_messages_and_those_that_do_not_fit),
 	KUNIT_CASE(peer_03_an_owner_without_memory_is_asked_again),
 	KUNIT_CASE(peer_03_messages_are_discarded),
+	KUNIT_CASE(peer_06_calls_are_written_into_the_owners_struct),
 	KUNIT_CASE(close_03_endpoints_with_messages_that_wait_elsewhere),
 	KUNIT_CASE_SLOW(race_receives_of_another_make_on_two_cpus),
 	KUNIT_CASE_SLOW(race_an_endpoint_goes_while_another_make_posts),

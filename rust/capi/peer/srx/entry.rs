@@ -80,6 +80,7 @@ struct Calls {
 pub(super) struct Entry {
     raw: UnsafeCell<fi_peer_rx_entry>,
     iov: UnsafeCell<[kvec; PARTS]>,
+    desc: UnsafeCell<[*mut c_void; PARTS]>,
     tag: Option<u64>,
     state: Atomic<u32>,
     taken: UnsafeCell<Option<Taken>>,
@@ -228,6 +229,7 @@ impl Lobby {
             Entry {
                 raw: UnsafeCell::new(raw),
                 iov: UnsafeCell::new(pin_init::zeroed()),
+                desc: UnsafeCell::new([ptr::null_mut(); PARTS]),
                 tag,
                 state: Atomic::new(OUT),
                 taken: UnsafeCell::new(None),
@@ -282,12 +284,23 @@ impl Entry {
     /// The caller has the cells alone.
     unsafe fn fill(entry: *mut Self, taken: Taken) {
         // SAFETY: By this function's safety requirement.
-        let (raw, iov) = unsafe { (&mut *(*entry).raw.get(), &mut *(*entry).iov.get()) };
+        let (raw, iov, desc) = unsafe {
+            (
+                &mut *(*entry).raw.get(),
+                &mut *(*entry).iov.get(),
+                &mut *(*entry).desc.get(),
+            )
+        };
         for (place, part) in iov.iter_mut().zip(&taken.parts) {
             place.iov_base = ptr::with_exposed_provenance_mut(part.addr());
             place.iov_len = part.len();
         }
         raw.iov = iov.as_mut_ptr();
+        *desc = taken.descriptors.map(|descriptor| descriptor.as_ptr());
+        raw.desc = match desc.iter().all(|descriptor| descriptor.is_null()) {
+            true => ptr::null_mut(),
+            false => desc.as_mut_ptr(),
+        };
         raw.count = taken.parts.iter().filter(|part| !part.is_empty()).count();
         raw.size = taken.parts.iter().map(|part| part.len()).sum();
         raw.context = taken.context.as_ptr();

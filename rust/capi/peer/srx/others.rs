@@ -24,6 +24,7 @@ use crate::{
     fi::{
         memory::{
             Context,
+            Descriptor,
             Segment, //
         },
         srx::{
@@ -55,10 +56,12 @@ type Raw = *mut fi_peer_rx_entry;
 ///
 /// # Invariants
 ///
-/// The form is valid, and so are its calls, which are there.
+/// The form is valid, and so are its calls, which are there, and the struct for the peer's.
 #[pin_data]
 struct Others {
     srx: *mut fid_peer_srx,
+    /// The owner's struct for the peer's calls, or NULL if it has none.
+    peer_ops: *mut fi_ops_srx_peer,
     get_msg: unsafe extern "C" fn(*mut fid_peer_srx, fi_addr_t, usize, *mut Raw) -> c_int,
     get_tag: unsafe extern "C" fn(*mut fid_peer_srx, fi_addr_t, u64, *mut Raw) -> c_int,
     queue_msg: unsafe extern "C" fn(Raw) -> c_int,
@@ -75,7 +78,7 @@ unsafe impl Send for Others {}
 // SAFETY: As above.
 unsafe impl Sync for Others {}
 
-/// What the owner tells of entries with.
+/// The calls of a peer of kOFI's.
 static PEER: fi_ops_srx_peer = fi_ops_srx_peer {
     size: size_of::<fi_ops_srx_peer>(),
     start_msg: Some(start_msg),
@@ -88,7 +91,8 @@ static PEER: fi_ops_srx_peer = fi_ops_srx_peer {
 ///
 /// # Errors
 ///
-/// -FI_EINVAL for NULL, for what is no such form, for calls that are too few or not there; -FI_ENOMEM.
+/// -FI_EINVAL for NULL, for what is no such form, for structs that are too small and calls that are not there;
+/// -FI_ENOMEM.
 ///
 /// # Safety
 ///
@@ -97,12 +101,18 @@ pub(in super::super::super) unsafe fn owner_of_receives(
     srx: *mut fid_peer_srx,
 ) -> Result<KBox<dyn Owner>> {
     // SAFETY: By this function's safety requirement; nothing beyond a struct's size is looked at.
-    let ops = unsafe {
+    let (ops, peer_ops) = unsafe {
         let form = srx.as_ref().ok_or(Errno::EINVAL)?;
         if form.ep_fid.fid.fclass != abi::FI_CLASS_PEER_SRX as usize {
             return Err(Errno::EINVAL);
         }
-        sized::<fi_ops_srx_owner>(form.owner_ops.cast())?
+        if !form.peer_ops.is_null() {
+            sized::<fi_ops_srx_peer>(form.peer_ops.cast())?;
+        }
+        (
+            sized::<fi_ops_srx_owner>(form.owner_ops.cast())?,
+            form.peer_ops,
+        )
     };
     let (get_msg, get_tag) = ops.get_msg.zip(ops.get_tag).ok_or(Errno::EINVAL)?;
     let (queue_msg, queue_tag) = ops.queue_msg.zip(ops.queue_tag).ok_or(Errno::EINVAL)?;
@@ -111,6 +121,7 @@ pub(in super::super::super) unsafe fn owner_of_receives(
     let others = KBox::pin_init(
         pin_init!(Others {
             srx,
+            peer_ops,
             get_msg,
             get_tag,
             queue_msg,
@@ -126,12 +137,20 @@ pub(in super::super::super) unsafe fn owner_of_receives(
 
 impl Owner for Pin<KBox<Others>> {
     fn attach(&self, starter: Option<Arc<dyn Starter>>) {
-        let peer_ops = match starter {
-            Some(_) => ptr::from_ref(&PEER).cast_mut(),
-            None => ptr::null_mut(),
-        };
-        // SAFETY: By the invariant; that is the peer's to say.
-        unsafe { (*self.srx).peer_ops = peer_ops };
+        let is_attached = starter.is_some();
+        // SAFETY: By the invariant; the calls are the peer's to write.
+        unsafe {
+            match self.peer_ops.as_mut() {
+                Some(ops) => {
+                    ops.start_msg = PEER.start_msg.filter(|_| is_attached);
+                    ops.start_tag = PEER.start_tag.filter(|_| is_attached);
+                    ops.discard_msg = PEER.discard_msg.filter(|_| is_attached);
+                    ops.discard_tag = PEER.discard_tag.filter(|_| is_attached);
+                }
+                None if is_attached => (*self.srx).peer_ops = ptr::from_ref(&PEER).cast_mut(),
+                None => (*self.srx).peer_ops = ptr::null_mut(),
+            }
+        }
         let before = core::mem::replace(&mut *self.starter.lock(), starter);
         drop(before);
     }
@@ -211,6 +230,8 @@ unsafe fn taken(entry: Raw, tag: Option<u64>) -> Taken {
 ///
 /// -FI_EINVAL for NULL, and after the peer's context has been closed.
 ///
+        // They are of regions of the owner's domain, which are of no use to another device.
+        descriptors: [Descriptor::NONE; PARTS],
 /// # Safety
 ///
 /// `entry` is NULL, or has been queued by [`Others`].
