@@ -35,7 +35,8 @@ struct scatterlist;
  * struct fi_av_attr - address vector attributes
  * @type: map or table; set to the type chosen where it was FI_AV_UNSPEC
  * @rx_ctx_bits: high bits of a fi_addr_t that name a receive context, no more
- *	than &fi_domain_attr.max_ep_rx_ctx contexts need
+ *	than &fi_domain_attr.max_ep_rx_ctx contexts need; with FI_PEER set to the
+ *	owner's where it was 0
  * @count: expected number of addresses, a hint, up to 33554432
  * @ep_per_node: expected endpoints on one node, a hint, up to 65535
  * @name: name to share the vector under, or %NULL

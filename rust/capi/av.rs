@@ -151,6 +151,7 @@ unsafe fn make(
             _ => open_peer(here, domain, attr, context)?,
         }
     };
+    attr.rx_ctx_bits = vector.rx_ctx_bits() as c_int;
     attr.type_ = match vector.kind() {
         Type::Map => abi::FI_AV_MAP,
         Type::Table => abi::FI_AV_TABLE,
@@ -198,7 +199,8 @@ unsafe fn open_own(
     )
 }
 
-/// The same of a vector whose addresses are its owner's. What is said of their kind and number has to be so.
+/// Opens a vector whose addresses are its owner's. Their type and rx_ctx_bits have to be the owner's where they are
+/// given; the other attributes are hints, which the owner has followed or not.
 ///
 /// # Safety
 ///
@@ -214,6 +216,10 @@ unsafe fn open_peer(
     }
     // SAFETY: By this function's safety requirement.
     let owner = unsafe { peer::owner_of_vector(context)? };
+    let bits = u32::try_from(attr.rx_ctx_bits).map_err(|_| Errno::EINVAL)?;
+    if bits != 0 && bits != owner.rx_ctx_bits() {
+        return Err(Errno::EINVAL);
+    }
     domain
         .domain()
         .peer_address_vector(here, owner, kind(attr)?)

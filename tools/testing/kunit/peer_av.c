@@ -94,6 +94,38 @@ static void peer_04_an_owner_is_asked(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, ops->query(NULL, &attr));
 }
 
+static void peer_04_other_receive_context_bits_are_refused(struct kunit *test)
+{
+	struct kofi_rdm *rdm = rdm_open(test, NULL);
+	struct fi_av_attr attr = { .type = FI_AV_TABLE, .rx_ctx_bits = 4 };
+	struct fi_peer_av_context context = { .size = sizeof(context) };
+	struct fid_av *owner, *av = NULL;
+
+	KUNIT_ASSERT_EQ(test, 0, fi_av_open(rdm->domain, &attr, &owner, NULL));
+	fx_defer_close(test, &owner->fid);
+	context.av = export(test, owner);
+	attr.flags = FI_PEER;
+	for (int bits = -1; bits <= 17; bits++) {
+		bool is_right = bits == 0 || bits == 4;
+
+		attr.rx_ctx_bits = bits;
+		KUNIT_EXPECT_EQ_MSG(test, is_right ? 0 : -FI_EINVAL,
+				    fi_av_open(rdm->domain, &attr, &av, &context), "%d", bits);
+		if (!is_right) {
+			KUNIT_EXPECT_NULL(test, av);
+			continue;
+		}
+		/* Without a number of its own it has the owner's. */
+		KUNIT_EXPECT_EQ(test, 4, attr.rx_ctx_bits);
+		KUNIT_EXPECT_EQ(test, 0, fi_close(&av->fid));
+		av = NULL;
+	}
+	/* The owner has none. */
+	context.av = export(test, rdm->av);
+	attr.rx_ctx_bits = 4;
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_av_open(rdm->domain, &attr, &av, &context));
+}
+
 static void peer_05_vectors_without_an_owner_of_ours(struct kunit *test)
 {
 	struct kofi_rdm *rdm = rdm_open(test, NULL);
@@ -145,6 +177,7 @@ static void peer_05_vectors_without_an_owner_of_ours(struct kunit *test)
 static struct kunit_case cases[] = {
 	KUNIT_CASE(peer_04_the_owners_addresses_are_the_peers),
 	KUNIT_CASE(peer_04_an_owner_is_asked),
+	KUNIT_CASE(peer_04_other_receive_context_bits_are_refused),
 	KUNIT_CASE(peer_05_vectors_without_an_owner_of_ours),
 	{}
 };
