@@ -41,8 +41,9 @@ struct scatterlist;
  * @ep_per_node: expected endpoints on one node, a hint, up to 65535
  * @name: name to share the vector under, or %NULL
  * @map_addr: base of shared addresses of a map, or %NULL
- * @flags: FI_EVENT, FI_READ, FI_SYMMETRIC; FI_PEER by itself: the addresses are
- *	those of the vector that the context leads to (struct fi_peer_av_context)
+ * @flags: FI_EVENT, FI_READ, FI_SYMMETRIC; FI_PEER by itself or with
+ *	FI_SYMMETRIC: the addresses are those of the vector that the context leads
+ *	to (struct fi_peer_av_context)
  */
 struct fi_av_attr {
 	enum fi_av_type		type;
@@ -749,7 +750,8 @@ static inline int fi_mr_enable(struct fid_mr *mr)
  * * -FI_EINVAL - a type that there is not, or another than the domain's;
  *   rx_ctx_bits, count or ep_per_node beyond its limit; FI_READ without a name; a
  *   name that is empty, longer than 255 bytes, or there with another type or
- *   rx_ctx_bits; with FI_PEER a name, another flag, another type than the
+ *   rx_ctx_bits; with FI_PEER a name, another flag than FI_SYMMETRIC, another
+ *   type or rx_ctx_bits than the
  *   owner's, or a context that is %NULL, too small, or leads to no vector of
  *   kOFI's; @attr or @av is %NULL
  * * -FI_ENOENT - FI_READ, and the name is not there

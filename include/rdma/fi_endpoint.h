@@ -615,8 +615,9 @@ static inline int fi_stx_context(struct fid_domain *domain,
  * fi_srx_context() - open a receive context for endpoints to share
  * @domain: its parent
  * @attr: size and iov_limit, 0 for defaults; FI_COMPLETION in op_flags; caps of
- *	those receives. FI_PEER by itself in op_flags: receives are those of the
- *	context that @context leads to (struct fi_peer_srx_context)
+ *	those receives. FI_PEER in op_flags, by itself or with FI_COMPLETION:
+ *	receives are those of the context that @context leads to (struct
+ *	fi_peer_srx_context), and the other attributes have no effect
  * @rx_ep: the open context, to be bound to endpoints with fi_ep_bind()
  * @context: the caller's, kept in its fid
  *
@@ -630,9 +631,9 @@ static inline int fi_stx_context(struct fid_domain *domain,
  * Return:
  * * 0 - the context is open
  * * -FI_EINVAL - more than the device has; other flags or capabilities, as
- *   FI_MULTI_RECV; FI_PEER where receives are the device's, with another flag,
- *   or with a context that is %NULL, too small, or has not all calls; @attr or
- *   @rx_ep is %NULL
+ *   FI_MULTI_RECV; FI_PEER where receives are the device's, with another flag
+ *   than FI_COMPLETION, or with a context that is %NULL, too small, or has not
+ *   all calls; @attr or @rx_ep is %NULL
  * * -FI_ENOSYS - the device has none
  * * -FI_EOPBADSTATE - in atomic context
  * * -FI_ENOMEM - no memory, or the device has no more of them

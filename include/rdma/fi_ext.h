@@ -159,6 +159,10 @@ struct fid_peer_av {
  * owner's addresses; fi_av_insert() and fi_av_remove() of the peer's are
  * -FI_EACCES.
  */
+ *
+ * The attributes of the owner's vector can be passed with FI_PEER added to the
+ * flags, and FI_SYMMETRIC among them. Another type or another rx_ctx_bits than
+ * the owner's is -FI_EINVAL; FI_AV_UNSPEC and 0 take the owner's.
 struct fi_peer_av_context {
 	size_t			size;
 	struct fid_peer_av	*av;
@@ -285,11 +289,16 @@ struct fi_peer_domain_context {
  * @size: size of this struct
  * @eq: the owner's queue, valid until the peer's is closed
  *
- * kOFI's providers take a queue of kOFI's: fi_eq_write(), which is all that
- * there is for another, cannot tell of a failure. Whatever they have to report,
- * and fi_eq_write() of the peer's queue, is read from the owner's, whose texts
- * are those of its own provider; the peer's answers -FI_ENOSYS to every read. It
- * has no handler and no wait object: -FI_EINVAL otherwise.
+ * kOFI's providers take a queue of kOFI's. fi_eq_write() is the only call that
+ * puts an event into a queue of another make, and it has no form for a struct
+ * fi_eq_err_entry: a connection, insertion or registration that failed could
+ * not be reported. Whatever kOFI's providers report, and fi_eq_write() of the
+ * peer's queue, is read from the owner's, whose texts are those of its own
+ * provider; the peer's answers -FI_ENOSYS to every read.
+ *
+ * The attributes of the owner's queue can be passed with FI_PEER added to the
+ * flags: wait_obj, wait_set and eq_event_handler say how the owner's queue is
+ * read, and have no effect on the peer's.
  */
 struct fi_peer_eq_context {
 	size_t			size;
@@ -424,7 +433,9 @@ struct fid_peer_srx {
  *
  * kOFI's datagram endpoints take receives of any owner; where receives are the
  * device's it is -FI_EINVAL. Nothing is posted with the peer's context:
- * -FI_ENOSYS. Of an owner of another make:
+ * -FI_ENOSYS. The attributes of the owner's context can be passed with FI_PEER
+ * added to op_flags: they have no effect, and FI_COMPLETION is the owner's to
+ * set in each entry. Of an owner of another make:
  *
  * - the source of a message is told with FI_SOURCE alone;
  * - where it says -FI_ENOMEM it is asked again every 10 ms, and what comes

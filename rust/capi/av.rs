@@ -211,7 +211,7 @@ unsafe fn open_peer(
     attr: &fi_av_attr,
     context: *mut c_void,
 ) -> Result<Arc<AddressVector>> {
-    if attr.flags != abi::FI_PEER || !attr.name.is_null() {
+    if attr.flags & !abi::FI_SYMMETRIC != abi::FI_PEER || !attr.name.is_null() {
         return Err(Errno::EINVAL);
     }
     // SAFETY: By this function's safety requirement.

@@ -216,10 +216,8 @@ unsafe fn try_open(
         // SAFETY: As the C caller promises.
         _ => Some(unsafe { peer::owner_of_queue(context, domain.domain().addr_format())? }),
     };
-    // Nobody reads it, or waits for it; and who passes on what completes there is not its consumer.
-    let may_wait = matches!(attr.wait_obj, abi::FI_WAIT_NONE | abi::FI_WAIT_UNSPEC);
-    let is_alone = domain.domain().threading().is_serialized();
-    if owner.is_some() && (!may_wait || is_alone || attr.cq_event_handler.is_some()) {
+    // A work item reads a peer's queue, whenever its consumer calls.
+    if owner.is_some() && domain.domain().threading().is_serialized() {
         return Err(Errno::EINVAL);
     }
     // The context of a handler that is not there.
@@ -228,7 +226,9 @@ unsafe fn try_open(
     }
     // SAFETY: As the C caller promises.
     let asked = unsafe { Asked::new(attr.wait_obj, attr.wait_set)? };
+    // The wait object and the handler of a peer's queue say how the owner's is read.
     let waitable = asked.is_waitable() && owner.is_none();
+    let handler = attr.cq_event_handler.filter(|_| owner.is_none());
     match attr.wait_cond {
         abi::FI_CQ_COND_NONE => {}
         abi::FI_CQ_COND_THRESHOLD => return Err(Errno::ENOSYS),
@@ -247,7 +247,7 @@ unsafe fn try_open(
     let place = Place::<QueueObject>::new()?;
     let exact = domain.face().queue(queue.core())?;
     let err_data = err_data::Readers::new(domain.domain().addr_format())?;
-    if let Some(function) = attr.cq_event_handler {
+    if let Some(function) = handler {
         let callback = KBox::new(
             Callback {
                 function,
@@ -266,9 +266,12 @@ unsafe fn try_open(
         Format::Context => abi::FI_CQ_FORMAT_CONTEXT,
         _ => attr.format,
     };
-    let armed = attr.cq_event_handler.is_some().then(|| queue.clone());
+    let armed = handler.map(|_| queue.clone());
     let arms = armed.is_some() || asked.is_native();
-    let wait = asked.grant(|set| set.add_completions(here, &queue, place.address()))?;
+    let wait = match owner {
+        Some(_) => Wait::NONE,
+        None => asked.grant(|set| set.add_completions(here, &queue, place.address()))?,
+    };
     // The last that can fail: what passes on keeps the queue until it is closed.
     let forward = match owner {
         Some(owner) => Some(queue.forward(owner)?),

@@ -150,12 +150,12 @@ unsafe fn make(
     if attr.flags & !(abi::FI_WRITE | abi::FI_AFFINITY | abi::FI_PEER) != 0 {
         return Err(Errno::EINVAL);
     }
-    if attr.flags & abi::FI_PEER != 0 {
-        // SAFETY: By this function's safety requirement.
-        return unsafe { make_peer(here, fabric, attr, place, context) };
-    }
     // SAFETY: By this function's safety requirement.
     let asked = unsafe { Asked::new(attr.wait_obj, attr.wait_set)? };
+    if attr.flags & abi::FI_PEER != 0 {
+        // SAFETY: By this function's safety requirement.
+        return unsafe { make_peer(here, fabric, place, context) };
+    }
     let queue = fabric.fabric().event_queue(
         here,
         Attr {
@@ -184,7 +184,7 @@ unsafe fn make(
     }))
 }
 
-/// The same of a queue whose events go to its owner: nobody waits for it, or is called.
+/// Opens a queue whose events go to its owner. The attributes say how the owner's is read, and have no effect here.
 ///
 /// # Safety
 ///
@@ -192,14 +192,9 @@ unsafe fn make(
 unsafe fn make_peer(
     here: InProcess,
     fabric: &FabricObject,
-    attr: &fi_eq_attr,
     place: Place<QueueObject>,
     context: *mut c_void,
 ) -> Result<*mut QueueObject> {
-    let may_wait = matches!(attr.wait_obj, abi::FI_WAIT_NONE | abi::FI_WAIT_UNSPEC);
-    if !may_wait || attr.eq_event_handler.is_some() {
-        return Err(Errno::EINVAL);
-    }
     // SAFETY: By this function's safety requirement.
     let owner = unsafe { peer::owner_of_events(context)? };
     let queue = fabric.fabric().peer_event_queue(here, owner)?;

@@ -149,7 +149,8 @@ unsafe fn make(
     }))
 }
 
-/// The same of a context whose receives are its owner's.
+/// Opens a context whose receives are its owner's. The other attributes are those of the owner's context, and have no
+/// effect here.
 ///
 /// # Safety
 ///
@@ -161,7 +162,7 @@ unsafe fn make_peer(
     place: Place<SharedObject>,
     context: *mut c_void,
 ) -> Result<*mut SharedObject> {
-    if attr.op_flags != FI_PEER {
+    if attr.op_flags & !FI_COMPLETION != FI_PEER {
         return Err(Errno::EINVAL);
     }
     // SAFETY: By this function's safety requirement.

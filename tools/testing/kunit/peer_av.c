@@ -126,6 +126,20 @@ static void peer_04_other_receive_context_bits_are_refused(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_av_open(rdm->domain, &attr, &av, &context));
 }
 
+/* As fi_peer(3) opens it: the attributes are those of the owner's vector, with FI_PEER among the flags. */
+static void peer_04_attributes_of_the_owners_vector_are_taken(struct kunit *test)
+{
+	struct kofi_rdm *rdm = rdm_open(test, NULL);
+	struct fi_peer_av_context context = { .size = sizeof(context), .av = export(test, rdm->av) };
+	struct fi_av_attr attr = {
+		.type = FI_AV_TABLE, .count = 100, .ep_per_node = 4, .flags = FI_SYMMETRIC | FI_PEER,
+	};
+	struct fid_av *av;
+
+	KUNIT_ASSERT_EQ(test, 0, fi_av_open(rdm->domain, &attr, &av, &context));
+	KUNIT_EXPECT_EQ(test, 0, fi_close(&av->fid));
+}
+
 static void peer_05_vectors_without_an_owner_of_ours(struct kunit *test)
 {
 	struct kofi_rdm *rdm = rdm_open(test, NULL);
@@ -178,6 +192,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(peer_04_the_owners_addresses_are_the_peers),
 	KUNIT_CASE(peer_04_an_owner_is_asked),
 	KUNIT_CASE(peer_04_other_receive_context_bits_are_refused),
+	KUNIT_CASE(peer_04_attributes_of_the_owners_vector_are_taken),
 	KUNIT_CASE(peer_05_vectors_without_an_owner_of_ours),
 	{}
 };

@@ -67,7 +67,7 @@ static ssize_t owner_writeerr(struct fid_peer_cq *cq, const struct fi_cq_err_ent
 
 	spin_lock_irqsave(&owner->lock, irqs);
 	if (has_room(owner)) {
-		if (owner->errors < MANY)
+		if (owner->errors < MANY) {
 			owner->failed[owner->errors] = *entry;
 			memcpy(owner->data[owner->errors], entry->err_data,
 			       min(entry->err_data_size, sizeof(owner->data[0])));
@@ -151,10 +151,6 @@ static void peer_01_who_has_no_owner(struct kunit *test)
 	owner->cq.fid.fclass = FI_CLASS_CQ;
 	REFUSED();
 	owner->cq.fid.fclass = FI_CLASS_PEER_CQ;
-	/* Nobody waits for it. */
-	attr.wait_obj = FI_WAIT_QUEUE;
-	REFUSED();
-	attr.wait_obj = FI_WAIT_NONE;
 	/* What is newer is larger. */
 	context.size = sizeof(context) + 64;
 	owner->ops.size = sizeof(owner->ops) + 64;
@@ -163,22 +159,59 @@ static void peer_01_who_has_no_owner(struct kunit *test)
 #undef REFUSED
 }
 
-static void handle(struct fid_cq *cq, void *context)
+static void peer_01_a_consumer_who_serializes_its_calls(struct kunit *test)
 {
-}
-
-static void peer_01_a_consumer_who_locks_or_has_a_handler(struct kunit *test)
-{
-	struct kofi_fabric_fx *safe = peer_fabric(test);
 	struct kofi_fabric_fx *alone = fx_open_for(test, FI_THREAD_DOMAIN);
 	struct owner *owner = an_owner(test);
-	struct fi_peer_cq_context context = { .size = sizeof(context), .cq = &owner->cq };
-	struct fi_cq_attr attr = { .flags = FI_PEER, .cq_event_handler = handle };
 	struct fid_cq *cq = NULL;
 
-	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_cq_open(safe->domain, &attr, &cq, &context));
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, peer_open(alone->domain, &owner->cq, &cq));
 	KUNIT_EXPECT_NULL(test, cq);
+}
+
+static void never_called(struct fid_cq *cq, void *context)
+{
+	pr_err("kofi: the handler of a queue that nobody reads has been called\n");
+}
+
+/* As fi_peer(3) opens it: the attributes are those of the owner's queue, with FI_PEER among the flags. */
+static void peer_02_attributes_of_the_owners_queue_are_taken(struct kunit *test)
+{
+	struct kofi_fabric_fx *fx = peer_fabric(test);
+	struct owner *owner = an_owner(test);
+	struct fi_peer_cq_context context = { .size = sizeof(context), .cq = &owner->cq };
+	static const struct fi_cq_attr attrs[] = {
+		{ .wait_obj = FI_WAIT_QUEUE },
+		{ .wait_obj = FI_WAIT_UNSPEC },
+		{ .wait_obj = FI_WAIT_SET },
+		{ .cq_event_handler = never_called },
+		{ .cq_event_handler = never_called, .flags = FI_CB_CTX_INTR | FI_AFFINITY },
+	};
+
+	for (int i = 0; i < ARRAY_SIZE(attrs); i++) {
+		struct fi_cq_attr attr = attrs[i];
+		struct fi_wait_attr wait_attr = { .wait_obj = FI_WAIT_QUEUE };
+		wait_queue_head_t *head = NULL;
+		struct fi_cq_tagged_entry entry;
+		struct peer_ends *ends;
+		struct fid_cq *cq;
+
+		if (attr.wait_obj == FI_WAIT_SET) {
+			KUNIT_ASSERT_EQ(test, 0, fi_wait_open(fx->fabric, &wait_attr, &attr.wait_set));
+			fx_defer_close(test, &attr.wait_set->fid);
+		}
+		attr.format = FI_CQ_FORMAT_TAGGED;
+		attr.flags |= FI_PEER;
+		KUNIT_ASSERT_EQ_MSG(test, 0, fi_cq_open(fx->domain, &attr, &cq, &context), "%d", i);
+		fx_defer_close(test, &cq->fid);
+		/* They say how the owner's is read. */
+		KUNIT_EXPECT_EQ(test, -FI_ENOSYS, fi_cq_sread(cq, &entry, 1, NULL, 0));
+		KUNIT_EXPECT_NE(test, 0, fi_control(&cq->fid, FI_GETWAIT, &head));
+		ends = peer_connect(test, fx, cq);
+		peer_receive(test, ends, 0);
+		peer_send(test, ends, 0);
+		await_told(test, &owner->count, 2 * (i + 1));
+	}
 }
 
 static void peer_02_what_completes_goes_to_the_owner(struct kunit *test)
@@ -286,22 +319,6 @@ static void peer_02_failures_go_there_too(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, owner->count);
 }
 
-static struct kunit_case peer_cq_cases[] = {
-	KUNIT_CASE(peer_01_who_has_no_owner),
-	KUNIT_CASE(peer_01_a_consumer_who_locks_or_has_a_handler),
-	KUNIT_CASE(peer_02_what_completes_goes_to_the_owner),
-	KUNIT_CASE(peer_02_nothing_is_read_there),
-	KUNIT_CASE(peer_02_an_owner_without_room_loses_nothing),
-	KUNIT_CASE(peer_02_failures_go_there_too),
-	{}
-};
-
-static struct kunit_suite peer_cq_suite = {
-	.name = "kofi_peer_cq",
-	.test_cases = peer_cq_cases,
-};
-
-kunit_test_suite(peer_cq_suite);
 /* A message to an endpoint whose queue is a peer of owner's, and that does not know its sender; its name. */
 static struct kofi_rdm *send_unknown(struct kunit *test, struct fid_peer_cq *owner, u32 format)
 {
@@ -355,5 +372,22 @@ static void peer_06_error_data_reach_an_owner_of_kofis(struct kunit *test)
 	}
 }
 
+static struct kunit_case peer_cq_cases[] = {
+	KUNIT_CASE(peer_01_who_has_no_owner),
+	KUNIT_CASE(peer_01_a_consumer_who_serializes_its_calls),
+	KUNIT_CASE(peer_02_attributes_of_the_owners_queue_are_taken),
+	KUNIT_CASE(peer_02_what_completes_goes_to_the_owner),
+	KUNIT_CASE(peer_02_nothing_is_read_there),
+	KUNIT_CASE(peer_02_an_owner_without_room_loses_nothing),
+	KUNIT_CASE(peer_02_failures_go_there_too),
 	KUNIT_CASE(peer_06_error_data_reach_the_owner),
 	KUNIT_CASE(peer_06_error_data_reach_an_owner_of_kofis),
+	{}
+};
+
+static struct kunit_suite peer_cq_suite = {
+	.name = "kofi_peer_cq",
+	.test_cases = peer_cq_cases,
+};
+
+kunit_test_suite(peer_cq_suite);

@@ -100,8 +100,39 @@ static void peer_04_nothing_is_read_there(struct kunit *test)
 	tr_expect_silence(test, owner->eq);
 }
 
-static void handle(struct fid_eq *eq, void *context)
+static void never_called(struct fid_eq *eq, void *context)
 {
+	pr_err("kofi: the handler of a queue that nobody reads has been called\n");
+}
+
+/* As fi_peer(3) opens it: the attributes are those of the owner's queue, with FI_PEER among the flags. */
+static void peer_04_attributes_of_the_owners_event_queue_are_taken(struct kunit *test)
+{
+	struct kofi_fabric_fx *owner = fx_open(test), *fx = fx_open(test);
+	struct fi_peer_eq_context context = { .size = sizeof(context), .eq = owner->eq };
+	static const struct fi_eq_attr attrs[] = {
+		{ .wait_obj = FI_WAIT_QUEUE, .flags = FI_WRITE },
+		{ .wait_obj = FI_WAIT_UNSPEC, .flags = FI_AFFINITY },
+		{ .eq_event_handler = never_called },
+	};
+
+	for (int i = 0; i < ARRAY_SIZE(attrs); i++) {
+		struct fi_eq_attr attr = attrs[i];
+		wait_queue_head_t *head = NULL;
+		struct fx_cm_event event;
+		struct fid_eq *eq;
+		u32 number;
+
+		attr.flags |= FI_PEER;
+		KUNIT_ASSERT_EQ_MSG(test, 0, fi_eq_open(fx->fabric, &attr, &eq, &context), "%d", i);
+		KUNIT_EXPECT_EQ(test, -FI_ENOSYS, fi_eq_sread(eq, &number, &event, sizeof(event), 0, 0));
+		KUNIT_EXPECT_NE(test, 0, fi_control(&eq->fid, FI_GETWAIT, &head));
+		KUNIT_EXPECT_EQ(test, sizeof(number), fi_eq_write(eq, 1234, &number, sizeof(number), 0));
+		KUNIT_EXPECT_EQ(test, sizeof(number), fi_eq_read(owner->eq, &number, &event,
+								 sizeof(event), 0));
+		KUNIT_EXPECT_EQ(test, 1234, number);
+		KUNIT_EXPECT_EQ(test, 0, fi_close(&eq->fid));
+	}
 }
 
 static void peer_05_event_queues_without_an_owner_of_ours(struct kunit *test)
@@ -132,12 +163,6 @@ static void peer_05_event_queues_without_an_owner_of_ours(struct kunit *test)
 	context.eq = &another;
 	REFUSED();
 	context = good;
-	attr.wait_obj = FI_WAIT_QUEUE;
-	REFUSED();
-	attr.wait_obj = FI_WAIT_NONE;
-	attr.eq_event_handler = handle;
-	REFUSED();
-	attr.eq_event_handler = NULL;
 	context.size = sizeof(context) + 64;
 	KUNIT_ASSERT_EQ(test, 0, fi_eq_open(fx->fabric, &attr, &eq, &context));
 	KUNIT_EXPECT_EQ(test, 0, fi_close(&eq->fid));
@@ -183,6 +208,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(peer_04_what_happens_goes_to_the_owner),
 	KUNIT_CASE(peer_04_failures_and_those_who_are_closed),
 	KUNIT_CASE(peer_04_nothing_is_read_there),
+	KUNIT_CASE(peer_04_attributes_of_the_owners_event_queue_are_taken),
 	KUNIT_CASE(peer_05_event_queues_without_an_owner_of_ours),
 	KUNIT_CASE(peer_04_domains),
 	{}

@@ -653,7 +653,7 @@ static void peer_05_receives_without_an_owner(struct kunit *test)
 	owner->srx.ep_fid.fid.fclass = FI_CLASS_SRX_CTX;
 	REFUSED();
 	owner->srx.ep_fid.fid.fclass = FI_CLASS_PEER_SRX;
-	attr.op_flags = FI_PEER | FI_COMPLETION;
+	attr.op_flags = FI_PEER | FI_MULTI_RECV;
 	REFUSED();
 	attr.op_flags = FI_PEER;
 	for (peer_ops.size = 0; peer_ops.size < sizeof(peer_ops); peer_ops.size++) {
@@ -666,6 +666,10 @@ static void peer_05_receives_without_an_owner(struct kunit *test)
 	KUNIT_EXPECT_NULL(test, owner->srx.peer_ops);
 	context.size += 64;
 	owner->ops.size += 64;
+	/* As fi_peer(3) opens it: the other attributes are those of the owner's context. */
+	attr.op_flags = FI_PEER | FI_COMPLETION;
+	attr.size = 64;
+	attr.caps = FI_MSG | FI_TAGGED | FI_RECV;
 	KUNIT_ASSERT_EQ(test, 0, fi_srx_context(world->domain, &attr, &srx, &context));
 	KUNIT_EXPECT_NOT_NULL(test, owner->srx.peer_ops);
 	/* They are another's. */
