@@ -46,6 +46,8 @@ use kernel::{
 #[repr(C)]
 pub(super) struct SetObject {
     fid: fid_av_set,
+    /// The collectives that it was opened for: FI_BARRIER_SET, ...
+    collectives: u64,
     set: Arc<AddressSet>,
 }
 
@@ -64,6 +66,11 @@ impl SetObject {
     pub(super) fn set(&self) -> &AddressSet {
         &self.set
     }
+
+    /// The collectives that it was opened for: FI_BARRIER_SET, ...
+    pub(super) fn collectives(&self) -> u64 {
+        self.collectives
+    }
 }
 
 static OPS: fi_ops_av_set = fi_ops_av_set {
@@ -75,7 +82,7 @@ static OPS: fi_ops_av_set = fi_ops_av_set {
     ..nosys::AV_SET
 };
 
-/// The collectives that a set can be asked to support; none are there yet.
+/// The collectives that a set can be asked to support.
 const COLLECTIVES: u64 = abi::FI_BARRIER_SET
     | abi::FI_BROADCAST_SET
     | abi::FI_ALLTOALL_SET
@@ -112,6 +119,11 @@ unsafe fn make(
     context: *mut c_void,
 ) -> Result<*mut SetObject> {
     let initial = initial(attr)?;
+    let collectives = attr.flags & COLLECTIVES;
+    // They are those of an offload provider.
+    if collectives != 0 && !av.vector().has_offload() {
+        return Err(Errno::EOPNOTSUPP);
+    }
     let set = match attr.flags & abi::FI_PEER_AV {
         0 => AddressSet::new(here, av.vector(), attr.count, initial)?,
         _ => {
@@ -125,6 +137,7 @@ unsafe fn make(
             fid: header::<SetObject>(context),
             ops: ptr::from_ref(&OPS).cast_mut(),
         },
+        collectives,
         set,
     }))
 }
@@ -133,7 +146,7 @@ fn initial(attr: &fi_av_set_attr) -> Result<Initial> {
     if attr.flags & !(abi::FI_UNIVERSE | abi::FI_PEER_AV | COLLECTIVES) != 0 {
         return Err(Errno::EBADFLAGS);
     }
-    if attr.flags & COLLECTIVES != 0 || attr.comm_key_size > 0 {
+    if attr.comm_key_size > 0 {
         return Err(Errno::EOPNOTSUPP);
     }
     let is_universe = attr.flags & abi::FI_UNIVERSE != 0;

@@ -49,6 +49,7 @@ use crate::{
         Result, //
     },
     fi::{
+        av::Offloaded,
         cq::{
             self,
             CompletionQueue,
@@ -78,6 +79,8 @@ pub(super) struct Offload {
     vector: Open,
     queue: Open,
     _forms: [Open; 2],
+    /// Lets sets of the endpoint's addresses be opened for collectives.
+    _offloaded: Offloaded,
     /// Where transfers complete.
     transfers: Arc<CompletionQueue>,
     /// How many groups have been joined.
@@ -138,6 +141,7 @@ impl Offload {
                 vector,
                 queue,
                 _forms: forms,
+                _offloaded: Offloaded::new(addresses),
                 transfers,
                 groups: Atomic::new(0),
             };
@@ -186,6 +190,20 @@ impl Offload {
     /// Its address vector.
     fn vector(&self) -> *mut fid_av {
         self.vector.get()
+    }
+
+    /// Whether it has calls for those collectives: FI_BARRIER_SET, ...
+    ///
+    /// # Errors
+    ///
+    /// -FI_EOPNOTSUPP.
+    fn check(&self, collectives: u64) -> Result {
+        // SAFETY: Its endpoint is open as long as this is there, and so is its table.
+        let there = unsafe { calls::supported((*self.ep()).collective) };
+        match collectives & !there {
+            0 => Ok(()),
+            _ => Err(Errno::EOPNOTSUPP),
+        }
     }
 
     /// A group has been joined.

@@ -66,6 +66,10 @@ use core::net::{
 use kernel::{
     prelude::*,
     sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
         new_mutex,
         Arc,
         Mutex, //
@@ -139,7 +143,26 @@ pub struct AddressVector {
     /// What insertions that go on are inside of.
     later: Arc<Gate>,
     users: Users,
+    /// How many of the endpoints that are bound to it have an offload provider.
+    offloads: Atomic<u32>,
     ties: Closing<Ties<Domain>>,
+}
+
+/// Counts an endpoint with an offload provider among those of its address vector, until it is dropped.
+pub(crate) struct Offloaded(Arc<AddressVector>);
+
+impl Offloaded {
+    /// Counts one of `vector`. Any context.
+    pub(crate) fn new(vector: Arc<AddressVector>) -> Self {
+        let _ = vector.offloads.fetch_add(1u32, Relaxed);
+        Self(vector)
+    }
+}
+
+impl Drop for Offloaded {
+    fn drop(&mut self) {
+        let _ = self.0.offloads.fetch_sub(1u32, Relaxed);
+    }
 }
 
 /// What a vector has until it is closed.
@@ -288,6 +311,7 @@ impl AddressVector {
                 is_async: attr.is_async,
                 later,
                 users: Users::new(),
+                offloads: Atomic::new(0),
                 ties,
             }),
             GFP_KERNEL,
@@ -311,6 +335,11 @@ impl AddressVector {
     /// How many high bits name a receive context.
     pub(crate) fn rx_ctx_bits(&self) -> u32 {
         self.rx_ctx_bits
+    }
+
+    /// Whether an endpoint that is bound to it has an offload provider. Any context.
+    pub(crate) fn has_offload(&self) -> bool {
+        self.offloads.load(Relaxed) > 0
     }
 
     /// How many addresses there are. Any context.

@@ -10,6 +10,7 @@ use super::{
     open::table, //
 };
 use crate::abi::{
+    self,
     fi_addr_t,
     fi_datatype,
     fi_ioc,
@@ -74,4 +75,30 @@ collectives! {
     msg(msg: *const fi_msg_collective, resultv: *mut fi_ioc, result_desc: *mut Room, result_count: usize,
         flags: u64);
     barrier2(coll_addr: fi_addr_t, flags: u64, context: Room);
+}
+
+/// Returns the collectives that a table has calls for, as the flags of a set.
+///
+/// # Safety
+///
+/// As of [`table`].
+pub(super) unsafe fn supported(ops: *const fi_ops_collective) -> u64 {
+    // SAFETY: By this function's safety requirement.
+    let Ok(ops) = (unsafe { table(ops) }) else {
+        return 0;
+    };
+    [
+        (abi::FI_BARRIER_SET, ops.barrier.is_some()),
+        (abi::FI_BROADCAST_SET, ops.broadcast.is_some()),
+        (abi::FI_ALLTOALL_SET, ops.alltoall.is_some()),
+        (abi::FI_ALLREDUCE_SET, ops.allreduce.is_some()),
+        (abi::FI_ALLGATHER_SET, ops.allgather.is_some()),
+        (abi::FI_REDUCE_SCATTER_SET, ops.reduce_scatter.is_some()),
+        (abi::FI_REDUCE_SET, ops.reduce.is_some()),
+        (abi::FI_SCATTER_SET, ops.scatter.is_some()),
+        (abi::FI_GATHER_SET, ops.gather.is_some()),
+    ]
+    .iter()
+    .filter(|(_, is_there)| *is_there)
+    .fold(0, |all, (flag, _)| all | flag)
 }

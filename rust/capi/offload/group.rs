@@ -131,6 +131,7 @@ unsafe fn try_join(
     if !set.set().is_in(&addresses) {
         return Err(Errno::EINVAL);
     }
+    offload.check(set.collectives())?;
     let place = Place::<GroupObject>::new()?;
     let source = Source(place.address());
     let notice = object.endpoint().notice(source, abi::FI_JOIN_COMPLETE)?;
@@ -140,7 +141,7 @@ unsafe fn try_join(
         let attr = fi_av_set_attr {
             start_addr: FI_ADDR_NOTAVAIL,
             end_addr: FI_ADDR_NOTAVAIL,
-            flags: abi::FI_PEER_AV,
+            flags: abi::FI_PEER_AV | set.collectives(),
             ..pin_init::zeroed()
         };
         let peer = fi_peer_av_set_context {

@@ -57,6 +57,7 @@ static struct crowd *crowd_with(struct kunit *test, size_t cq_size)
 	struct crowd *crowd = kunit_kzalloc(test, sizeof(*crowd), GFP_KERNEL);
 	struct fi_av_set_attr attr = {
 		.start_addr = FI_ADDR_NOTAVAIL, .end_addr = FI_ADDR_NOTAVAIL,
+		.flags = FI_BARRIER_SET | FI_BROADCAST_SET | FI_ALLREDUCE_SET,
 	};
 
 	KUNIT_ASSERT_NOT_NULL(test, crowd);

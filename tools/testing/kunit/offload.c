@@ -21,6 +21,12 @@ static struct {
 	struct fid_cq			cq;
 	struct fid_av			av;
 	struct fid_ep			ep;
+	struct fi_ops_av		av_ops;
+	struct fid_av_set		set;
+	u64				set_flags;	/* that the last one was opened with */
+	struct fi_ops_cm		cm;
+	struct fid_mc			mc;
+	struct fi_ops_collective	collective;
 	struct fi_ops_transfer_peer	peer, *peer_ops;
 	atomic_t			done, failed;
 	struct fi_cq_tagged_entry	last;
@@ -66,6 +72,28 @@ static int fake_av(struct fid_domain *domain, struct fi_av_attr *attr, struct fi
 		return -FI_EINVAL;
 	fake.opens++;
 	*av = &fake.av;
+	return 0;
+}
+
+static int fake_set(struct fid_av *av, struct fi_av_set_attr *attr, struct fid_av_set **set,
+		    void *context)
+{
+	fake.set_flags = attr->flags;
+	fake.opens++;
+	*set = &fake.set;
+	return 0;
+}
+
+static int fake_join(struct fid_ep *ep, const void *addr, u64 flags, struct fid_mc **mc,
+		     void *context)
+{
+	fake.opens++;
+	*mc = &fake.mc;
+	return 0;
+}
+
+static ssize_t fake_barrier(struct fid_ep *ep, fi_addr_t coll_addr, void *context)
+{
 	return 0;
 }
 
@@ -116,6 +144,17 @@ static void reset(void)
 	fake.cq.fid.ops = &fake.fid_ops;
 	fake.av.fid.ops = &fake.fid_ops;
 	fake.ep.fid.ops = &fake.fid_ops;
+	fake.av_ops = (struct fi_ops_av){ .size = sizeof(fake.av_ops), .av_set = fake_set };
+	fake.av.ops = &fake.av_ops;
+	fake.set.fid.ops = &fake.fid_ops;
+	fake.cm = (struct fi_ops_cm){ .size = sizeof(fake.cm), .join = fake_join };
+	fake.ep.cm = &fake.cm;
+	fake.mc.fid.ops = &fake.fid_ops;
+	fake.collective = (struct fi_ops_collective){
+		.size = sizeof(fake.collective),
+		.barrier = fake_barrier,
+	};
+	fake.ep.collective = &fake.collective;
 	fake.peer = (struct fi_ops_transfer_peer){
 		.size = sizeof(fake.peer),
 		.complete = fake_complete,
@@ -167,7 +206,8 @@ static void peer_05_offloads_that_break_their_promises(struct kunit *test)
 #undef REFUSED
 	KUNIT_EXPECT_EQ(test, 0, import(rdm));
 	KUNIT_EXPECT_EQ(test, 3, fake.opens);
-	/* It has neither groups nor collectives. */
+	/* It has no collectives. */
+	fake.ep.collective = NULL;
 	KUNIT_EXPECT_EQ(test, -FI_ENOSYS, fi_barrier(rdm->ep, 0, NULL));
 	fx_close(test, &rdm->ep->fid);
 	KUNIT_EXPECT_EQ(test, 0, fake.opens);
@@ -223,9 +263,62 @@ static void peer_04_transfers_by_hand(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, fake.opens);
 }
 
+static int open_set(struct fid_av *av, u64 flags, struct fid_av_set **set)
+{
+	struct fi_av_set_attr attr = {
+		.start_addr = FI_ADDR_NOTAVAIL, .end_addr = FI_ADDR_NOTAVAIL, .flags = flags,
+	};
+
+	return fi_av_set(av, &attr, set, NULL);
+}
+
+/* A set can be asked for a collective where an endpoint of its vector has an offload, and joined if that has it. */
+static void peer_04_sets_are_opened_for_the_collectives_of_an_offload(struct kunit *test)
+{
+	static const u64 flags[] = {
+		FI_BARRIER_SET, FI_BROADCAST_SET, FI_ALLTOALL_SET, FI_ALLREDUCE_SET, FI_ALLGATHER_SET,
+		FI_REDUCE_SCATTER_SET, FI_REDUCE_SET, FI_SCATTER_SET, FI_GATHER_SET,
+		FI_BARRIER_SET | FI_GATHER_SET,
+	};
+	struct kofi_rdm *rdm = an_endpoint(test);
+	fi_addr_t self = rdm_know(test, rdm, rdm);
+	struct fid_av_set *set = NULL;
+	struct fid_mc *mc = NULL;
+
+	for (int i = 0; i < ARRAY_SIZE(flags); i++)
+		KUNIT_EXPECT_EQ_MSG(test, -FI_EOPNOTSUPP, open_set(rdm->av, flags[i], &set), "%d", i);
+	KUNIT_EXPECT_NULL(test, set);
+	KUNIT_ASSERT_EQ(test, 0, import(rdm));
+	for (int i = 0; i < ARRAY_SIZE(flags); i++) {
+		bool has_it = flags[i] == FI_BARRIER_SET;
+
+		KUNIT_ASSERT_EQ_MSG(test, 0, open_set(rdm->av, flags[i], &set), "%d", i);
+		fx_defer_close(test, &set->fid);
+		KUNIT_ASSERT_EQ(test, 0, fi_av_set_insert(set, self));
+		KUNIT_ASSERT_EQ_MSG(test, has_it ? 0 : -FI_EOPNOTSUPP,
+				    fi_join_collective(rdm->ep, FI_ADDR_NOTAVAIL, set, 0, &mc, NULL),
+				    "%d", i);
+		if (has_it) {
+			/* It is told what the set is for. */
+			KUNIT_EXPECT_EQ(test, FI_PEER_AV | FI_BARRIER_SET, fake.set_flags);
+			KUNIT_EXPECT_EQ(test, 0, fi_close(&mc->fid));
+			mc = NULL;
+		}
+		KUNIT_EXPECT_NULL(test, mc);
+		KUNIT_EXPECT_EQ(test, 3, fake.opens);
+		fx_close(test, &set->fid);
+	}
+	/* Without the offload there are none again. */
+	fx_close(test, &rdm->ep->fid);
+	set = NULL;
+	KUNIT_EXPECT_EQ(test, -FI_EOPNOTSUPP, open_set(rdm->av, FI_BARRIER_SET, &set));
+	KUNIT_EXPECT_NULL(test, set);
+}
+
 static struct kunit_case cases[] = {
 	KUNIT_CASE(peer_05_offloads_that_break_their_promises),
 	KUNIT_CASE(peer_04_transfers_by_hand),
+	KUNIT_CASE(peer_04_sets_are_opened_for_the_collectives_of_an_offload),
 	{}
 };
 
