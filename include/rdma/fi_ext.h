@@ -154,15 +154,16 @@ struct fid_peer_av {
  * @size: size of this struct
  * @av: the owner's vector, valid until the peer's is closed
  *
- * kOFI's providers take a vector of kOFI's: what the addresses of another stand
- * for they could not ask. Endpoints that are bound to the peer's send to the
- * owner's addresses; fi_av_insert() and fi_av_remove() of the peer's are
+ * kOFI's providers take a vector of kOFI's. struct fi_ops_av_owner has no call
+ * that translates a fi_addr_t of another make to a network address, so an
+ * endpoint could send to none. Endpoints that are bound to the peer's send to
+ * the owner's addresses; fi_av_insert() and fi_av_remove() of the peer's are
  * -FI_EACCES.
- */
  *
  * The attributes of the owner's vector can be passed with FI_PEER added to the
  * flags, and FI_SYMMETRIC among them. Another type or another rx_ctx_bits than
  * the owner's is -FI_EINVAL; FI_AV_UNSPEC and 0 take the owner's.
+ */
 struct fi_peer_av_context {
 	size_t			size;
 	struct fid_peer_av	*av;
@@ -437,6 +438,10 @@ struct fid_peer_srx {
  * added to op_flags: they have no effect, and FI_COMPLETION is the owner's to
  * set in each entry. Of an owner of another make:
  *
+ * - an entry is freed behind its completion: when that has been put into the
+ *   endpoint's queue, or, where the queue is a peer's, when its owner has taken it.
+ *   An endpoint that closes frees the entries whose completions wait still;
+ * - the descriptors of an entry are not used;
  * - the source of a message is told with FI_SOURCE alone;
  * - where it says -FI_ENOMEM it is asked again every 10 ms, and what comes
  *   meanwhile waits behind;

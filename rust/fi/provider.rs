@@ -244,6 +244,9 @@ pub trait CompletionQueue: Any + Send + Sync {
     /// Takes the failure that is next, if one is. Any context.
     fn read_error(&self) -> Result<Failure>;
 
+    /// Tells it that its reader is a peer queue's, which passes on each outcome before it reads the next one.
+    fn begin_forwarding(&self) {}
+
     /// Takes what has completed from the device, so that it is counted. Any context.
     fn progress(&self);
 

@@ -16,7 +16,8 @@ pub use self::{
         Arrived,
         Got,
         Owner,
-        Starter, //
+        Starter,
+        Tickets, //
     },
 };
 

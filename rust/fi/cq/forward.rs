@@ -58,7 +58,7 @@ const PACE: Delta = Delta::from_millis(1);
 
 /// Whose queue completions go to.
 pub(crate) trait Owner: Send + Sync {
-    /// Takes what has come of an operation. Any context.
+    /// Takes the outcome of an operation. Any context.
     ///
     /// # Errors
     ///
@@ -125,6 +125,7 @@ impl Forward {
             }),
             GFP_KERNEL,
         )?;
+        queue.core().begin_forwarding();
         let postman = Postman {
             forward: forward.clone(),
             function,

@@ -50,6 +50,43 @@ pub trait Owner: Send + Sync {
 
     /// Gives a ticket back, of a receive that is over, or of a message that does not come any more.
     fn free(&self, ticket: usize);
+
+    /// Stores `next` with a ticket of a receive.
+    fn set_next(&self, ticket: usize, next: usize);
+
+    /// Returns what was stored with a ticket last.
+    fn next(&self, ticket: usize) -> usize;
+}
+
+/// Tickets of one owner that are to be given back, linked through the owner's entries: pushing allocates nothing.
+///
+/// No ticket is 0, which stands for none.
+#[derive(Default)]
+pub struct Tickets {
+    first: usize,
+    last: usize,
+}
+
+impl Tickets {
+    /// Appends a ticket.
+    pub fn push(&mut self, owner: &dyn Owner, ticket: usize) {
+        owner.set_next(ticket, 0);
+        match self.first {
+            0 => self.first = ticket,
+            _ => owner.set_next(self.last, ticket),
+        }
+        self.last = ticket;
+    }
+
+    /// Gives all back, in the order in which they came.
+    pub fn free(&mut self, owner: &dyn Owner) {
+        let mut ticket = core::mem::take(&mut self.first);
+        while ticket != 0 {
+            let next = owner.next(ticket);
+            owner.free(ticket);
+            ticket = next;
+        }
+    }
 }
 
 /// Who has queued messages with an owner.

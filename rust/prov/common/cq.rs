@@ -72,6 +72,10 @@ pub(in crate::prov) trait Feeder: Send + Sync {
 
     /// A reader of one of them waits until it is told. Any context.
     fn expect(&self);
+
+    /// The first `count` outcomes of one of them, whose reader passes them on, are with the owner of that reader's
+    /// queue. Any context.
+    fn passed_on(&self, _count: u64) {}
 }
 
 /// Who fills queues, as its owner has it.
@@ -186,6 +190,8 @@ pub(crate) struct Cq {
     has_addresses: bool,
     /// Who takes what is put, in place of the ring.
     sink: Option<Arc<dyn Sink>>,
+    /// Whether its reader passes on what it reads.
+    is_forwarded: Atomic<u32>,
     room: Room,
     #[pin]
     interrupts: Interrupts,
@@ -244,6 +250,7 @@ impl Cq {
                 size,
                 has_addresses,
                 sink,
+                is_forwarded: Atomic::new(0),
                 room: Room::new(*size),
                 interrupts <- Interrupts::new(),
                 told: Count::new(),
@@ -356,6 +363,20 @@ impl Cq {
         self.interrupts.arrived();
     }
 
+    /// Returns how many outcomes have been put, if its reader [passes them on](Feeder::passed_on). Any context.
+    pub(in crate::prov) fn position(&self) -> Option<u64> {
+        if load_acquire(&self.is_forwarded) == 0 {
+            return None;
+        }
+        let ring = self.ring.lock();
+        Some(self.taken() + ring.outcomes.len() as u64)
+    }
+
+    /// How many outcomes have been read. The ring is locked.
+    fn taken(&self) -> u64 {
+        self.told.get() + self.failures.get()
+    }
+
     /// Drops the outcomes that `goes` with. Any context.
     pub(in crate::prov) fn forget(&self, mut goes: impl FnMut(&Outcome) -> bool) {
         let mut ring = self.ring.lock();
@@ -407,6 +428,15 @@ impl Cq {
         has_come
     }
 
+    /// Tells feeders what has been passed on: all that has been read, as the reader is back.
+    #[cold]
+    fn tell_feeders(&self) {
+        let ring = self.ring.lock();
+        let (count, first) = (self.taken(), ring.feeder(0));
+        drop(ring);
+        self.for_each_feeder(first, |feeder| feeder.passed_on(count));
+    }
+
     /// Takes what there is into entries of one shape, and has each told to `see`.
     #[inline(always)]
     fn take<E: From<Completion>>(
@@ -422,6 +452,9 @@ impl Cq {
         }
         let mut found = self.take_there(room, &mut see);
         if let Found::Nothing(first) = &mut found {
+            if load_acquire(&self.is_forwarded) != 0 {
+                self.tell_feeders();
+            }
             if self.ask_feeders(first.take()) {
                 found = self.take_there(room, &mut see);
             }
@@ -529,6 +562,10 @@ impl provider::CompletionQueue for Cq {
         drop(ring);
         self.room.give(1);
         Ok(failure)
+    }
+
+    fn begin_forwarding(&self) {
+        store_release(&self.is_forwarded, 1);
     }
 
     fn progress(&self) {

@@ -202,7 +202,7 @@ impl Outlets {
         if let Some(outlet) = outlet {
             outlet.received(receive, completion, title, dropped);
         }
-        self.give_back(office, released);
+        self.completed(office, receive, released);
     }
 
     /// Counts what has come of a receive. A buffer for several messages is as many receives as it gets.
@@ -281,6 +281,16 @@ impl Outlets {
         if let Some(outlet) = self.receives.of(receive.office) {
             count(&outlet.counters, FI_RECV, Err(errno));
             outlet.queue.put(failed(completion, errno, 0));
+        }
+        self.completed(office, receive, released);
+    }
+
+    /// A receive has been completed, with which a buffer may have been released.
+    fn completed(&self, office: &mut Office, receive: &Receive, released: Option<Own<Receive>>) {
+        if receive.kind == Kind::Shared {
+            let outlet = self.receives.of(receive.office).as_ref();
+            let position = outlet.and_then(|outlet| outlet.queue.position());
+            office.free_shared(receive.ticket, position);
         }
         self.give_back(office, released);
     }
@@ -366,8 +376,7 @@ impl Receives {
 }
 
 /// Notes where the message of a receive is that is over, if it has a place in a buffer, and whether that is
-/// its owner's again with this. The buffer's receive comes back with the last message. What was shared can be
-/// posted again, as whoever is told of it may do at once.
+/// its owner's again with this. The buffer's receive comes back with the last message.
 fn place(
     office: &mut Office,
     receive: &Receive,
@@ -376,7 +385,7 @@ fn place(
     let (is_last, released) = match receive.kind {
         Kind::Single => (false, None),
         Kind::Shared => {
-            office.over(receive.ticket);
+            office.complete_shared();
             (false, None)
         }
         Kind::Several { .. } => (true, None),

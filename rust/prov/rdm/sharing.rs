@@ -32,7 +32,10 @@ use crate::{
         },
         Result, //
     },
-    fi::srx::Arrived,
+    fi::srx::{
+        Arrived,
+        Tickets, //
+    },
 };
 use core::mem;
 use kernel::sync::Arc;
@@ -42,6 +45,19 @@ pub(super) struct Share {
     srx: Arc<Srx>,
     /// Its seat there, until it closes.
     seat: Option<usize>,
+    /// The entries of another module's receives that have been completed, until their completions have been passed
+    /// on.
+    spent: Tickets,
+    /// How many outcomes have been put into the endpoint's queue with the last of these.
+    position: u64,
+}
+
+impl Share {
+    fn free_spent(&mut self) {
+        if let Some(abroad) = self.srx.abroad() {
+            self.spent.free(abroad.owner());
+        }
+    }
 }
 
 impl Office {
@@ -111,10 +127,38 @@ impl Office {
             .is_some_and(|share| share.seat.is_none())
     }
 
-    /// A message is over that has got something that is shared, with that ticket.
-    pub(super) fn over(&self, ticket: usize) {
-        if let Some(share) = &self.share {
-            share.srx.over(ticket);
+    /// The receive of a message is about to be completed. If it is one of kOFI's another can be posted from here on:
+    /// whoever reads the completion may do that at once.
+    pub(super) fn complete_shared(&self) {
+        let share = self.share.as_ref();
+        if let Some(share) = share.filter(|share| share.srx.abroad().is_none()) {
+            share.srx.over(0);
+        }
+    }
+
+    /// The receive with that ticket has been completed, at that [position](super::cq::Cq::position). Frees the entry
+    /// of another module's, now or when the completion has been passed on.
+    pub(super) fn free_shared(&mut self, ticket: usize, position: Option<u64>) {
+        let Some(share) = &mut self.share else {
+            return;
+        };
+        let Some(abroad) = share.srx.abroad() else {
+            return;
+        };
+        match position.filter(|_| share.seat.is_some()) {
+            None => abroad.owner().free(ticket),
+            Some(position) => {
+                share.spent.push(abroad.owner(), ticket);
+                share.position = position;
+            }
+        }
+    }
+
+    /// The first `count` outcomes of the endpoint's queue have been passed on: frees the entries of these.
+    fn passed_on(&mut self, count: u64) {
+        let share = self.share.as_mut();
+        if let Some(share) = share.filter(|share| share.position <= count) {
+            share.free_spent();
         }
     }
 
@@ -153,6 +197,8 @@ impl Station {
         let share = Share {
             srx: srx.clone(),
             seat: Some(srx.admit(self.clone())?),
+            spent: Tickets::default(),
+            position: 0,
         };
         let old = self.with(|traffic, _| traffic.offices.of_mut(0).share.replace(share));
         drop(old);
@@ -163,6 +209,8 @@ impl Station {
     pub(super) fn leave(&self) {
         let share = self.with(|traffic, _| {
             let share = traffic.offices.of_mut(0).share.as_mut()?;
+            // Completions that have not been passed on are dropped with the endpoint's queue.
+            share.free_spent();
             Some((share.srx.clone(), share.seat.take()?))
         });
         let Some((srx, seat)) = share else {
@@ -187,6 +235,11 @@ impl Station {
         if let Some(srx) = srx {
             srx.post_again(posted);
         }
+    }
+
+    /// The first `count` outcomes of its queue have been passed on. Any context.
+    pub(super) fn passed_on(&self, count: u64) {
+        self.with(|traffic, _| traffic.offices.of_mut(0).passed_on(count));
     }
 
     /// Tries again what another module's provider had no room for, or nothing. Any context.

@@ -394,6 +394,10 @@ impl Feeder for Mover {
     fn expect(&self) {
         self.station.expect();
     }
+
+    fn passed_on(&self, count: u64) {
+        self.station.passed_on(count);
+    }
 }
 
 /// Calls it for the queue's handler.

@@ -17,6 +17,7 @@ struct item {
 	struct fi_peer_rx_entry	entry;
 	struct kvec		iov[PARTS];
 	bool			tagged, queued;
+	bool			has_receive;
 	bool			starting, freed;	/* the former keeps it */
 };
 
@@ -31,6 +32,13 @@ struct owner {
 	int			refusals;	/* how often it has no memory yet */
 	fi_addr_t		from;		/* of the last message */
 	size_t			size;
+	/* The queue that its consumer reads, where the peer's is another's. */
+	struct fid_peer_cq	cq;
+	struct fi_ops_cq_owner	cq_ops;
+	int			told;		/* completions */
+	int			freed;		/* entries that had a receive */
+	int			early;		/* of these, before their completion */
+	bool			is_full;	/* it has no room */
 };
 
 static struct item *make_item(bool tagged)
@@ -69,6 +77,7 @@ static void fill(struct fi_peer_rx_entry *entry, struct item *receive)
 	entry->count = receive->entry.count;
 	entry->context = receive->entry.context;
 	entry->flags = receive->entry.flags;
+	item->has_receive = true;
 	kfree(receive);
 }
 
@@ -146,9 +155,38 @@ static void free_entry(struct fi_peer_rx_entry *entry)
 	}
 	message->freed = true;
 	is_last = !message->starting;
+	if (message->has_receive) {
+		owner->freed++;
+		owner->early += owner->freed > owner->told;
+	}
 	spin_unlock_irqrestore(&owner->lock, irqs);
 	if (is_last)
 		kfree(message);
+}
+
+static ssize_t tell(struct owner *owner)
+{
+	ssize_t ret = -FI_EAGAIN;
+	unsigned long irqs;
+
+	spin_lock_irqsave(&owner->lock, irqs);
+	if (!owner->is_full) {
+		owner->told++;
+		ret = 0;
+	}
+	spin_unlock_irqrestore(&owner->lock, irqs);
+	return ret;
+}
+
+static ssize_t write(struct fid_peer_cq *cq, void *context, u64 flags, size_t len, void *buf,
+		     u64 data, u64 tag, fi_addr_t src)
+{
+	return tell(container_of(cq, struct owner, cq));
+}
+
+static ssize_t writeerr(struct fid_peer_cq *cq, const struct fi_cq_err_entry *entry)
+{
+	return tell(container_of(cq, struct owner, cq));
 }
 
 static void free_receives(void *arg)
@@ -174,6 +212,13 @@ static struct owner *an_owner(struct kunit *test)
 		.queue_msg = queue,
 		.queue_tag = queue,
 		.free_entry = free_entry,
+	};
+	owner->cq.fid.fclass = FI_CLASS_PEER_CQ;
+	owner->cq.owner_ops = &owner->cq_ops;
+	owner->cq_ops = (struct fi_ops_cq_owner){
+		.size = sizeof(owner->cq_ops),
+		.write = write,
+		.writeerr = writeerr,
 	};
 	spin_lock_init(&owner->lock);
 	INIT_LIST_HEAD(&owner->receives);
@@ -437,6 +482,82 @@ static void close_03_endpoints_with_messages_that_wait_elsewhere(struct kunit *t
 	KUNIT_EXPECT_NULL(test, owner->srx.peer_ops);
 }
 
+/* An endpoint whose completions and whose receives are the owner's. */
+static struct rs_world *world_of_both(struct kunit *test, struct owner *owner)
+{
+	struct rs_opts opts = { .owner = &owner->srx, .members = 1 };
+	struct rs_world *world = rs_open(test, &opts);
+	struct kofi_rdm *member = &world->member[0];
+
+	/* The queue is to be closed after the endpoint. */
+	fx_close(test, &member->ep->fid);
+	member->cq = peer_of(test, world->domain, &owner->cq);
+	rs_join(test, world, 0);
+	return world;
+}
+
+static void await_told(struct kunit *test, struct owner *owner, int wanted)
+{
+	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
+
+	while (READ_ONCE(owner->told) < wanted && time_before(jiffies, end))
+		usleep_range(100, 500);
+	KUNIT_ASSERT_EQ_MSG(test, wanted, owner->told, "completions that the owner was told of");
+}
+
+static void peer_06_an_entry_is_freed_behind_its_completion(struct kunit *test)
+{
+	u8 *out = tr_buffer(test, LARGE), *in = tr_buffer(test, LARGE);
+	struct owner *owner = an_owner(test);
+	struct rs_world *world = world_of_both(test, owner);
+	const size_t lens[] = { LEN, LARGE, 2 * LEN };
+	int count = 0;
+
+	/* Posted before the message comes and after it; the last one does not fit. */
+	for (int late = 0; late < 2; late++) {
+		for (int i = 0; i < ARRAY_SIZE(lens); i++) {
+			size_t room = i == 2 ? LEN : lens[i];
+
+			if (!late)
+				post(test, owner, false, 0, in, room, 1);
+			rs_send(test, world, 0, 0, out, lens[i]);
+			if (late) {
+				await_waiting(test, owner, 1);
+				post(test, owner, false, 0, in, room, 1);
+			}
+			rdm_expect(test, world->sender[0], out, NULL);
+			await_told(test, owner, ++count);
+			await_entries(test, owner, 0);
+		}
+	}
+	/* Where the owner's queue has no room, the entry waits with the completion. */
+	owner->is_full = true;
+	post(test, owner, false, 0, in, LEN, 2);
+	post(test, owner, false, 0, in, LEN, 1);
+	for (int i = 0; i < 2; i++) {
+		rs_send(test, world, 0, 0, out, LEN);
+		rdm_expect(test, world->sender[0], out, NULL);
+	}
+	await_entries(test, owner, 2);
+	msleep(20);
+	KUNIT_EXPECT_EQ(test, 2, READ_ONCE(owner->entries));
+	WRITE_ONCE(owner->is_full, false);
+	await_told(test, owner, count + 2);
+	await_entries(test, owner, 0);
+	KUNIT_EXPECT_EQ(test, 0, owner->early);
+	/* What an owner has not been told of goes with the endpoint, and its entry too. */
+	owner->is_full = true;
+	post(test, owner, false, 0, in, LEN, 1);
+	rs_send(test, world, 0, 0, out, LEN);
+	rdm_expect(test, world->sender[0], out, NULL);
+	await_entries(test, owner, 1);
+	fx_close(test, &world->member[0].ep->fid);
+	KUNIT_EXPECT_EQ(test, 0, owner->entries);
+	fx_close(test, &world->srx->fid);
+	fx_close(test, &world->member[0].cq->fid);
+	KUNIT_EXPECT_EQ(test, count + 2, owner->told);
+}
+
 /* The struct that the owner has for the peer's calls is filled; where there is none the peer has one. */
 static void peer_06_calls_are_written_into_the_owners_struct(struct kunit *test)
 {
@@ -685,6 +806,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(peer_03_long_messages_and_those_that_do_not_fit),
 	KUNIT_CASE(peer_03_an_owner_without_memory_is_asked_again),
 	KUNIT_CASE(peer_03_messages_are_discarded),
+	KUNIT_CASE(peer_06_an_entry_is_freed_behind_its_completion),
 	KUNIT_CASE(peer_06_calls_are_written_into_the_owners_struct),
 	KUNIT_CASE(close_03_endpoints_with_messages_that_wait_elsewhere),
 	KUNIT_CASE_SLOW(race_receives_of_another_make_on_two_cpus),

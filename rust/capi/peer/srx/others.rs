@@ -191,6 +191,18 @@ impl Owner for Pin<KBox<Others>> {
         // SAFETY: By the invariant; a ticket is an entry's.
         unsafe { (self.free_entry)(ptr::with_exposed_provenance_mut(ticket)) };
     }
+
+    fn set_next(&self, ticket: usize, next: usize) {
+        let entry: Raw = ptr::with_exposed_provenance_mut(ticket);
+        // SAFETY: A ticket is an entry's, which is the peer's, and so is that field.
+        unsafe { (*entry).next = ptr::with_exposed_provenance_mut(next) };
+    }
+
+    fn next(&self, ticket: usize) -> usize {
+        let entry: Raw = ptr::with_exposed_provenance_mut(ticket);
+        // SAFETY: As above.
+        unsafe { (*entry).next }.expose_provenance()
+    }
 }
 
 /// What an entry has got, for a message with that tag. More pieces than there can be are none: the message does
@@ -218,6 +230,8 @@ unsafe fn taken(entry: Raw, tag: Option<u64>) -> Taken {
     Taken {
         ticket: ptr::from_ref(entry).expose_provenance(),
         parts,
+        // They are of regions of the owner's domain, which are of no use to another device.
+        descriptors: [Descriptor::NONE; PARTS],
         context: Context::new(entry.context),
         tag: tag.map(|tag| (tag, 0)),
         is_wanted: entry.flags & FI_COMPLETION != 0,
@@ -230,8 +244,6 @@ unsafe fn taken(entry: Raw, tag: Option<u64>) -> Taken {
 ///
 /// -FI_EINVAL for NULL, and after the peer's context has been closed.
 ///
-        // They are of regions of the owner's domain, which are of no use to another device.
-        descriptors: [Descriptor::NONE; PARTS],
 /// # Safety
 ///
 /// `entry` is NULL, or has been queued by [`Others`].
