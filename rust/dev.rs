@@ -82,7 +82,7 @@ impl MiscDevice for Client {
             net,
             test <- new_mutex!(None, "kofi::Client"),
         });
-        KBox::pin_init(client, GFP_KERNEL)
+        KBox::pin_init(client, GFP_KERNEL_ACCOUNT)
     }
 
     fn ioctl(client: Pin<&Self>, _file: &File, request: u32, argument: usize) -> Result<isize> {

@@ -39,7 +39,7 @@ pub(super) fn exchange<T: Argument>(
     }
     let known = size.min(size_of::<T>());
     let (mut reader, mut writer) = UserSlice::new(at, size).reader_writer();
-    let mut value: KBox<T> = KBox::init(pin_init::init_zeroed(), GFP_KERNEL)?;
+    let mut value: KBox<T> = KBox::init(pin_init::init_zeroed(), GFP_KERNEL_ACCOUNT)?;
     reader.read_slice(&mut value.as_bytes_mut()[..known])?;
     let mut rest = [0; 64];
     while !reader.is_empty() {

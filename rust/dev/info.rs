@@ -88,7 +88,7 @@ fn hints(query: &kofi_info) -> Result<KBox<Info>> {
 
 /// An info as one struct. What has no attributes has zeroes.
 fn flat(info: &Info) -> Result<KBox<kofi_offer>> {
-    let mut offer: KBox<kofi_offer> = KBox::init(pin_init::init_zeroed(), GFP_KERNEL)?;
+    let mut offer: KBox<kofi_offer> = KBox::init(pin_init::init_zeroed(), GFP_KERNEL_ACCOUNT)?;
     offer.caps = info.caps();
     offer.mode = info.mode();
     offer.addr_format = info.addr_format();

@@ -55,7 +55,7 @@ pub(super) fn addresses(client: &Client, asked: &mut kofi_addresses) -> Result {
     let (room, size) = (asked.count as usize, asked.address_size as usize);
     let mut writer = structs(asked.addresses, room, size, FIRST_ADDRESS)?;
     let net = client.net.address();
-    let mut batch = KVec::with_capacity(ADDRESSES, GFP_KERNEL)?;
+    let mut batch = KVec::with_capacity(ADDRESSES, GFP_KERNEL_ACCOUNT)?;
     let mut count = 0;
     loop {
         let left = room - count;

@@ -44,7 +44,7 @@ fn show((): &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if objects.len() == MOST {
             return Err(ENOSPC);
         }
-        Ok(objects.push(*object, GFP_KERNEL)?)
+        Ok(objects.push(*object, GFP_KERNEL_ACCOUNT)?)
     });
     let links = Links::new(&objects).map_err(|_| fmt::Error)?;
     links.walk(&objects, |object, depth| line(object, depth, f))?;
@@ -98,7 +98,7 @@ struct Links {
 
 impl Links {
     fn new(objects: &[kofi_object]) -> Result<Self> {
-        let mut links = KVVec::from_elem([None; 2], objects.len(), GFP_KERNEL)?;
+        let mut links = KVVec::from_elem([None; 2], objects.len(), GFP_KERNEL_ACCOUNT)?;
         let mut first = None;
         for (at, object) in objects.iter().enumerate().rev() {
             let parent = objects.binary_search_by_key(&object.parent, |object| object.id);
@@ -162,7 +162,7 @@ mod tests {
                 parent,
                 ..pin_init::zeroed()
             };
-            objects.push(object, GFP_KERNEL)?;
+            objects.push(object, GFP_KERNEL_ACCOUNT)?;
         }
         Ok(objects)
     }
@@ -173,7 +173,7 @@ mod tests {
         let mut seen = KVec::new();
         let links = Links::new(&objects)?;
         let walked = links.walk(&objects, |object, depth| {
-            seen.push((object.id, depth), GFP_KERNEL)
+            seen.push((object.id, depth), GFP_KERNEL_ACCOUNT)
                 .map_err(|_| fmt::Error)
         });
         assert!(walked.is_ok());

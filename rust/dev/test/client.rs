@@ -156,10 +156,10 @@ pub(super) struct Session<'a, L: Link> {
 impl<L: Link> Session<'_, L> {
     /// One for each that may be under way.
     pub(super) fn buffers(&self) -> Result<KVec<KBox<L::Buffer>>> {
-        let mut buffers = KVec::with_capacity(self.traffic.window, GFP_KERNEL)?;
+        let mut buffers = KVec::with_capacity(self.traffic.window, GFP_KERNEL_ACCOUNT)?;
         for _ in 0..self.traffic.window {
             let buffer = self.link.buffer(self.here, self.traffic.length)?;
-            buffers.push(buffer, GFP_KERNEL)?;
+            buffers.push(buffer, GFP_KERNEL_ACCOUNT)?;
         }
         Ok(buffers)
     }

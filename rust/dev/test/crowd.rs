@@ -52,9 +52,9 @@ impl<'a> Crowd<'a> {
     /// Nobody yet, but for each score of `tally` a place.
     pub(super) fn new(tally: &'a Tally) -> Result<Self> {
         let count = tally.guests().len();
-        let mut guests = KVec::with_capacity(count, GFP_KERNEL)?;
+        let mut guests = KVec::with_capacity(count, GFP_KERNEL_ACCOUNT)?;
         for _ in 0..count {
-            guests.push(None, GFP_KERNEL)?;
+            guests.push(None, GFP_KERNEL_ACCOUNT)?;
         }
         Ok(Self { tally, guests })
     }
@@ -106,7 +106,7 @@ impl Room<'_> {
     where
         F: FnOnce(InProcess, &Score) -> Result + Send + 'static,
     {
-        let has_left = Arc::new(AtomicFlag::new(false), GFP_KERNEL)?;
+        let has_left = Arc::new(AtomicFlag::new(false), GFP_KERNEL_ACCOUNT)?;
         // What the last one has left there.
         self.score.took(Delta::ZERO);
         let (score, leaves) = (self.score.clone(), has_left.clone());
@@ -141,7 +141,7 @@ mod tests {
 
     /// Messages so far, of which so many were damaged.
     fn counted(tally: &Tally) -> kernel::error::Result<(u64, u64)> {
-        let mut watch: KBox<kofi_watch> = KBox::init(pin_init::init_zeroed(), GFP_KERNEL)?;
+        let mut watch: KBox<kofi_watch> = KBox::init(pin_init::init_zeroed(), GFP_KERNEL_ACCOUNT)?;
         tally.tell(&mut watch)?;
         Ok((watch.messages, watch.damaged))
     }

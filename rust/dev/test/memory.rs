@@ -146,7 +146,7 @@ impl<L: Link> Session<'_, L> {
             datatype,
         };
         // What is there: the server begins with nothing.
-        let mut known = KVVec::from_elem(0u64, count, GFP_KERNEL)?;
+        let mut known = KVVec::from_elem(0u64, count, GFP_KERNEL_ACCOUNT)?;
         let mut buffer = self.link.buffer(self.here, 2 * length)?;
         self.clock.start();
         let mut seq = 0;

@@ -121,13 +121,16 @@ impl Tally {
     }
 
     fn new(guest_count: usize) -> Result<Arc<Self>> {
-        let mut guests = KVec::with_capacity(guest_count, GFP_KERNEL)?;
+        let mut guests = KVec::with_capacity(guest_count, GFP_KERNEL_ACCOUNT)?;
         for _ in 0..guest_count {
-            guests.push(Arc::new(Score::new(), GFP_KERNEL)?, GFP_KERNEL)?;
+            guests.push(
+                Arc::new(Score::new(), GFP_KERNEL_ACCOUNT)?,
+                GFP_KERNEL_ACCOUNT,
+            )?;
         }
-        let mut buckets = KVec::with_capacity(BUCKETS, GFP_KERNEL)?;
+        let mut buckets = KVec::with_capacity(BUCKETS, GFP_KERNEL_ACCOUNT)?;
         for _ in 0..BUCKETS {
-            buckets.push(Count::new(), GFP_KERNEL)?;
+            buckets.push(Count::new(), GFP_KERNEL_ACCOUNT)?;
         }
         Arc::pin_init(
             pin_init!(Self {
@@ -144,7 +147,7 @@ impl Tally {
                 buckets,
                 over <- Signal::new(c"kofi::Tally::over", static_lock_class!()),
             }),
-            GFP_KERNEL,
+            GFP_KERNEL_ACCOUNT,
         )
     }
 
@@ -254,7 +257,7 @@ mod tests {
     #[test]
     fn what_is_told_is_the_sum_of_all_threads() -> Result {
         let tally = Tally::of_server()?;
-        let mut watch: KBox<kofi_watch> = KBox::init(pin_init::init_zeroed(), GFP_KERNEL)?;
+        let mut watch: KBox<kofi_watch> = KBox::init(pin_init::init_zeroed(), GFP_KERNEL_ACCOUNT)?;
         for (at, score) in tally.guests().iter().enumerate() {
             tally.client(at);
             score.message(10, at > 0);

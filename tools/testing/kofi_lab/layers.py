@@ -113,6 +113,19 @@ def unsafety(name: str, text: str) -> list[str]:
     ]
 
 
+def uncharging(name: str, text: str) -> list[str]:
+    """Allocations of `rust/dev` that the memory cgroup of the process behind them is not charged for."""
+    if not re.match(r"rust/dev(/|\.rs)", name) or name.endswith("/tests.rs"):
+        return []
+    # Tests of a file stand at its end.
+    code = code_of(text).split("#[kunit_tests(")[0]
+    return [
+        f"{name}:{number}: GFP_KERNEL_ACCOUNT is wanted: {line.strip()}"
+        for number, line in enumerate(code.split("\n"), 1)
+        if re.search(r"\bGFP_(KERNEL|NOWAIT|ATOMIC)\b", line)
+    ]
+
+
 def sources() -> dict[str, str]:
     """The crate and the Rust samples."""
     found = [*(TREE / "rust").rglob("*.rs"), *(TREE / "samples").rglob("*.rs")]
@@ -125,12 +138,17 @@ def broken_layers() -> list[str]:
     return [word for name, text in crate.items() for word in layering(name, text)]
 
 
+def uncharged() -> list[str]:
+    """Every allocation for a process that it is not charged for."""
+    return [word for name, text in sources().items() for word in uncharging(name, text)]
+
+
 def stray_unsafe() -> list[str]:
     """Every `unsafe` out of place."""
     return [word for name, text in sources().items() for word in unsafety(name, text)]
 
 
 if __name__ == "__main__":
-    words = broken_layers() + stray_unsafe()
+    words = broken_layers() + stray_unsafe() + uncharged()
     print("\n".join(words) or "clean")
     sys.exit(bool(words))

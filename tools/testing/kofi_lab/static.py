@@ -85,6 +85,11 @@ def unsafety(_: Kernel) -> str:
     return "\n".join(layers.stray_unsafe())
 
 
+def charges(_: Kernel) -> str:
+    """Allocations for a process are charged to it."""
+    return "\n".join(layers.uncharged())
+
+
 def licences(_: Kernel) -> str:
     """Every source says its licence within its first lines."""
     names = named(".rs", ".c", ".h", ".py", ".sh", ".toml", "Kbuild", "Kconfig", "Makefile")
@@ -231,6 +236,7 @@ CHECKS: dict[str, Callable[[Kernel], str]] = {
     "static.conformance": contract,
     "static.layers": layering,
     "static.unsafe": unsafety,
+    "static.charges": charges,
     "static.docs.comments": comments,
     "static.docs.html": pages,
     "static.docs.calls": entries,

@@ -3,7 +3,7 @@
 
 import unittest
 
-from kofi_lab.layers import layering, unsafety
+from kofi_lab.layers import layering, uncharging, unsafety
 
 
 class LayersTest(unittest.TestCase):
@@ -36,6 +36,14 @@ class LayersTest(unittest.TestCase):
         self.assertFalse(unsafety("rust/fi/memory.rs", "unsafe { x() }"))
         self.assertFalse(unsafety("rust/rdma/qp.rs", "unsafe { x() }"))
         self.assertTrue(unsafety("rust/prov/verbs/state.rs", "unsafe { x() }"))
+
+    def test_uncharged(self) -> None:
+        for flags in ("GFP_KERNEL", "GFP_NOWAIT", "GFP_KERNEL | __GFP_NOWARN"):
+            self.assertTrue(uncharging("rust/dev/info.rs", f"KBox::new(0, {flags})?"), flags)
+        self.assertFalse(uncharging("rust/dev.rs", "KBox::new(0, GFP_KERNEL_ACCOUNT)?"))
+        self.assertFalse(uncharging("rust/fi/cq.rs", "KBox::new(0, GFP_KERNEL)?"))
+        tests = "#[kunit_tests(x)]\nmod tests { KBox::new(0, GFP_KERNEL)?; }"
+        self.assertFalse(uncharging("rust/dev/info.rs", tests))
 
 
 if __name__ == "__main__":
