@@ -11,6 +11,12 @@
 
 use crate::{
     abi::{
+        flags::{
+            FI_ATOMIC,
+            FI_REMOTE_READ,
+            FI_REMOTE_WRITE,
+            FI_RMA, //
+        },
         lock::FastLockIrq,
         random::random,
         Errno,
@@ -63,6 +69,56 @@ impl Touch {
             Self::Reads => reads,
             Self::Writes => writes,
             Self::Changes => reads && writes,
+        }
+    }
+}
+
+/// The rights that the capabilities of an endpoint give its peers, beside those of each region.
+#[derive(Clone, Copy)]
+pub(in crate::prov) struct Rights {
+    caps: u64,
+}
+
+impl Rights {
+    /// Returns the rights that go with the capabilities `caps`.
+    pub(in crate::prov) fn of(caps: u64) -> Self {
+        Self { caps }
+    }
+
+    /// Returns whether peers may read by remote memory access.
+    pub(in crate::prov) fn has_rma_read(self) -> bool {
+        self.check(FI_RMA, Touch::Reads).is_ok()
+    }
+
+    /// Returns whether peers may write by remote memory access.
+    pub(in crate::prov) fn has_rma_write(self) -> bool {
+        self.check(FI_RMA, Touch::Writes).is_ok()
+    }
+
+    /// Checks a read or a write of a peer's.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EACCES where the endpoint does not offer it.
+    pub(in crate::prov) fn check_rma(self, touch: Touch) -> Result {
+        self.check(FI_RMA, touch)
+    }
+
+    /// Checks an atomic operation of a peer's. Errors as for [`Self::check_rma`].
+    pub(in crate::prov) fn check_atomic(self, touch: Touch) -> Result {
+        self.check(FI_ATOMIC, touch)
+    }
+
+    fn check(self, kind: u64, touch: Touch) -> Result {
+        let needed = kind
+            | match touch {
+                Touch::Reads => FI_REMOTE_READ,
+                Touch::Writes => FI_REMOTE_WRITE,
+                Touch::Changes => FI_REMOTE_READ | FI_REMOTE_WRITE,
+            };
+        match self.caps & needed == needed {
+            true => Ok(()),
+            false => Err(Errno::EACCES),
         }
     }
 }
@@ -528,6 +584,27 @@ mod tests {
             }
         }
         Ok(())
+    }
+
+    #[test]
+    fn rdm_10_capabilities_give_rights() {
+        let both = FI_REMOTE_READ | FI_REMOTE_WRITE;
+        for bits in 0..32u64 {
+            let kinds = [FI_MSG, FI_RMA, FI_ATOMIC, FI_REMOTE_READ, FI_REMOTE_WRITE];
+            let chosen = kinds.iter().enumerate();
+            let caps = chosen.fold(0, |caps, (at, kind)| caps | kind * (bits >> at & 1));
+            let rights = Rights::of(caps);
+            for (touch, needed) in [
+                (Touch::Reads, FI_REMOTE_READ),
+                (Touch::Writes, FI_REMOTE_WRITE),
+                (Touch::Changes, both),
+            ] {
+                let is_there = caps & needed == needed;
+                let (rma, atomic) = (caps & FI_RMA != 0, caps & FI_ATOMIC != 0);
+                assert_eq!(rights.check_rma(touch).is_ok(), rma && is_there);
+                assert_eq!(rights.check_atomic(touch).is_ok(), atomic && is_there);
+            }
+        }
     }
 
     #[test]

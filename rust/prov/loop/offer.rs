@@ -5,6 +5,7 @@
 use super::{
     super::common::{
         bounce::MOST_PARTS,
+        mr::Rights,
         query::{
             is_shared,
             Wishes, //
@@ -193,8 +194,8 @@ pub(super) struct Limits {
     pub(super) missing_flags: u64,
     /// Why there are no atomic operations, if there are none.
     pub(super) no_atomics: Option<Errno>,
-    /// What peers may do with registered memory.
-    pub(super) rights: order::Rights,
+    /// What peers may do with registered memory, as its capabilities say.
+    pub(super) rights: Rights,
 }
 
 impl Limits {
@@ -234,7 +235,7 @@ impl Limits {
             last_key,
             missing_flags: if has_data { 0 } else { FI_REMOTE_CQ_DATA },
             no_atomics: (info.caps() & FI_ATOMIC == 0).then_some(Errno::ENOSYS),
-            rights: order::Rights::of(info.caps()),
+            rights: Rights::of(info.caps()),
         })
     }
 }

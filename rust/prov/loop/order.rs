@@ -10,6 +10,7 @@ use super::{
         },
         mr::{
             Regions,
+            Rights,
             Target,
             Touch, //
         },
@@ -39,35 +40,6 @@ const MOST_ATOMIC: usize = 64;
 /// Most elements of one.
 pub(super) fn most_elements(datatype: Datatype) -> usize {
     datatype.count_in(MOST_ATOMIC)
-}
-
-/// What the capabilities of an endpoint let its peer do.
-#[derive(Clone, Copy)]
-pub(super) struct Rights {
-    may_read: bool,
-    may_write: bool,
-}
-
-impl Rights {
-    /// Those that go with capabilities.
-    pub(super) fn of(caps: u64) -> Self {
-        Self {
-            may_read: caps & FI_REMOTE_READ != 0,
-            may_write: caps & FI_REMOTE_WRITE != 0,
-        }
-    }
-
-    fn check(self, touch: Touch) -> Result {
-        let (reads, writes) = match touch {
-            Touch::Reads => (true, false),
-            Touch::Writes => (false, true),
-            Touch::Changes => (true, true),
-        };
-        match reads <= self.may_read && writes <= self.may_write {
-            true => Ok(()),
-            false => Err(Errno::EACCES),
-        }
-    }
 }
 
 /// Where the bytes of an operation are.
@@ -388,7 +360,7 @@ impl Order {
             Op::Read => Touch::Reads,
             _ => Touch::Changes,
         };
-        rights.check(touch)?;
+        rights.check_atomic(touch)?;
         let size = datatype.size();
         regions.each([*target], *datatype, touch, |number, element| {
             let at = number * size;
@@ -409,7 +381,8 @@ impl Order {
     }
 }
 
-/// Has `act` act upon each part of a peer's memory, if it may be touched. Nobody asks where nothing is.
+/// Has `act` act upon each part of a peer's memory, if the peer's endpoint and the region allow it. An access of no
+/// bytes needs the endpoint's right and no key, as on a device.
 fn visit(
     (regions, rights): (&Regions, Rights),
     at: Remote,
@@ -417,12 +390,11 @@ fn visit(
     touch: Touch,
     act: impl FnMut(&crate::fi::memory::Segment, usize),
 ) -> core::result::Result<(), Fault> {
+    rights.check_rma(touch).map_err(Fault::Refused)?;
     if len == 0 {
         return Ok(());
     }
-    let visit = rights
-        .check(touch)
-        .and_then(|()| regions.visit(at.key, (at.addr, len), touch));
+    let visit = regions.visit(at.key, (at.addr, len), touch);
     visit.map_err(Fault::Refused)?.each(act);
     Ok(())
 }

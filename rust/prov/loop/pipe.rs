@@ -24,7 +24,10 @@ use super::{
             Feeder,
             Filling, //
         },
-        mr::Regions,
+        mr::{
+            Regions,
+            Rights, //
+        },
         tally::{
             Sent,
             Taken, //
@@ -40,7 +43,6 @@ use super::{
         Loan,
         Order,
         Receive,
-        Rights,
         Work, //
     },
     receives::{

@@ -9,12 +9,15 @@
 //! sends or receives can tell by which of them a message has come. What a device has to know of memory means
 //! nothing to loop, which is given none of it.
 
-use super::super::{
-    common::mr::Regions,
-    r#loop::{
-        self,
-        Beside, //
-    }, //
+use super::{
+    super::{
+        common::mr::Regions,
+        r#loop::{
+            self,
+            Beside, //
+        }, //
+    },
+    fabric::Fabric, //
 };
 use crate::{
     abi::{
@@ -99,20 +102,86 @@ impl Below {
     }
 }
 
+/// A protection domain for connections: a domain of the provider below, one of loop beside it, and the regions that
+/// peers reach by either.
+pub(super) struct ProtectionDomain {
+    // Dropped in this order.
+    wire: Below,
+    host: Option<Below>,
+    regions: Arc<Regions>,
+}
+
+impl ProtectionDomain {
+    /// Opens one without regions: what `info` is an offer of, and loop beside it if it `is_local`. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// Those of the provider below, -FI_ENOMEM.
+    pub(super) fn new(fabric: &Fabric, info: KBox<Info>, is_local: bool) -> Result<Self> {
+        let regions = Regions::new()?;
+        let wire = Below::new(fabric.lower().clone(), info)?;
+        let host = match is_local {
+            true => Some(Below::beside(fabric.net(), &regions)?),
+            false => None,
+        };
+        Ok(Self {
+            wire,
+            host,
+            regions,
+        })
+    }
+
+    /// Returns what connections on that route are made in.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EHOSTUNREACH where there is none.
+    pub(super) fn below(&self, route: Route) -> Result<&Below> {
+        match route {
+            Route::Wire => Ok(&self.wire),
+            Route::Host => self.host.as_ref().ok_or(Errno::EHOSTUNREACH),
+        }
+    }
+
+    /// Returns the domain of the provider below.
+    pub(super) fn lower(&self) -> &Arc<fi::domain::Domain> {
+        &self.wire.domain
+    }
+
+    /// Returns what endpoints of [`Self::lower`] are made of.
+    pub(super) fn lower_info(&self) -> &Info {
+        &self.wire.info
+    }
+
+    /// Returns whether peers on the same host are reached by loop.
+    pub(super) fn has_host(&self) -> bool {
+        self.host.is_some()
+    }
+
+    /// Returns the regions that peers reach by loop, and that atomic operations change.
+    pub(super) fn regions(&self) -> &Arc<Regions> {
+        &self.regions
+    }
+}
+
 /// An end of a connection.
 pub(super) struct Lower {
     pub(super) ep: Arc<ep::Endpoint>,
     pub(super) route: Route,
     /// Whether it is loop's, and so the other end on this host.
     pub(super) is_near: bool,
+    /// Whether the memory of transmits is registered in its domain.
+    is_registered: bool,
 }
 
 impl Lower {
-    /// That endpoint, on that route.
-    pub(super) fn new(ep: Arc<ep::Endpoint>, route: Route) -> Self {
+    /// Wraps `ep`, which is on that route. The memory of transmits has been registered for the provider below in
+    /// the domain of `ep` if it `is_registered`, otherwise in another one.
+    pub(super) fn new(ep: Arc<ep::Endpoint>, route: Route, is_registered: bool) -> Self {
         Self {
             is_near: r#loop::Endpoint::of(&ep).is_some(),
             ep,
+            is_registered: is_registered && route == Route::Wire,
             route,
         }
     }
@@ -120,9 +189,9 @@ impl Lower {
     /// Posts a transmit, as its provider does.
     #[inline(always)]
     pub(super) fn transmit(&self, operation: Operation<'_>, message: &Message<'_>) -> Result {
-        match self.route {
-            Route::Wire => self.ep.core().transmit(operation, message),
-            Route::Host => self.ep.core().transmit(operation, &plain(message)),
+        match self.is_registered {
+            true => self.ep.core().transmit(operation, message),
+            false => self.ep.core().transmit(operation, &plain(message)),
         }
     }
 

@@ -1,13 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Domains: that of the provider below, whose memory is that of its datagrams.
+//! Domains: that of the provider below, whose memory is that of its datagrams, and another one for endpoints
+//! whose peers reach no memory.
+//!
+//! A device knows the rights of a queue pair, and which keys are of its protection domain. A long message is read
+//! from where its sender has it: for that the queue pair of an endpoint gives the right to read even where the
+//! endpoint does not offer it. Such an endpoint has its connections in a protection domain of their own, in which
+//! nothing is registered but the messages on their way: no key of the consumer's opens anything there, whatever
+//! the driver checks.
 
 use super::{
-    super::common::mr::Regions,
-    below::{
-        Below,
-        Route, //
+    super::common::mr::{
+        Regions,
+        Rights, //
     },
+    below::ProtectionDomain,
     cq::Cq,
     endpoint::{
         self,
@@ -29,6 +36,7 @@ use crate::{
         context,
         downcast::downcast,
         info::Info,
+        once::OnceBox,
         Errno,
         Result, //
     },
@@ -64,10 +72,11 @@ use kernel::{
 pub(super) struct Domain {
     // Dropped in this order.
     watch: Option<Watch>,
-    lower: Below,
-    local: Option<Below>,
+    /// Has the consumer's regions.
+    open: Arc<ProtectionDomain>,
+    /// Has none of them. Made for the first endpoint whose connections it is for.
+    closed: OnceBox<Arc<ProtectionDomain>>,
     fabric: Arc<Fabric>,
-    regions: Arc<Regions>,
 }
 
 impl Domain {
@@ -82,40 +91,56 @@ impl Domain {
         lower_info: KBox<Info>,
         is_local: bool,
     ) -> Result<Arc<Self>> {
-        let regions = Regions::new()?;
-        let lower = Below::new(fabric.lower().clone(), lower_info)?;
-        let local = match is_local && fabric.is_beside_loop() {
-            true => Some(Below::beside(fabric.net(), &regions)?),
-            false => None,
-        };
-        let watch = match local {
-            Some(_) => Some(Watch::new(
+        let is_local = is_local && fabric.is_beside_loop();
+        let open = ProtectionDomain::new(&fabric, lower_info, is_local)?;
+        let watch = match is_local {
+            true => Some(Watch::new(
                 context::in_process()?,
-                &lower.fabric,
-                &lower.domain,
+                fabric.lower(),
+                open.lower(),
             )?),
-            None => None,
+            false => None,
         };
         Ok(Arc::new(
             Self {
                 watch,
-                lower,
-                local,
+                open: Arc::new(open, GFP_KERNEL)?,
+                closed: OnceBox::new(),
                 fabric,
-                regions,
             },
             GFP_KERNEL,
         )?)
     }
 
-    /// The one below.
+    /// Returns what the connections of an endpoint are made in that gives its peers those rights. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// Those of the provider below, -FI_ENOMEM.
+    pub(super) fn protection_domain(&self, rights: Rights) -> Result<&Arc<ProtectionDomain>> {
+        if rights.has_rma_read() || rights.has_rma_write() {
+            return Ok(&self.open);
+        }
+        self.closed.get_or_make(|| {
+            let info = self.open.lower_info().duplicate()?;
+            let closed = ProtectionDomain::new(&self.fabric, info, self.open.has_host())?;
+            Ok(KBox::new(Arc::new(closed, GFP_KERNEL)?, GFP_KERNEL)?)
+        })
+    }
+
+    /// Returns whether that is the one with the consumer's regions.
+    pub(super) fn is_open(&self, domain: &Arc<ProtectionDomain>) -> bool {
+        Arc::ptr_eq(&self.open, domain)
+    }
+
+    /// The one below, with the consumer's regions.
     pub(super) fn lower(&self) -> &Arc<fi::domain::Domain> {
-        &self.lower.domain
+        self.open.lower()
     }
 
     /// What endpoints below are made of.
     pub(super) fn lower_info(&self) -> &Info {
-        &self.lower.info
+        self.open.lower_info()
     }
 
     /// Who is told when the device goes away, beside what is below.
@@ -123,21 +148,9 @@ impl Domain {
         self.watch.as_ref().map(|watch| &*watch.watchers)
     }
 
-    /// What connections go by on that route.
-    ///
-    /// # Errors
-    ///
-    /// -FI_EHOSTUNREACH where there is none.
-    pub(super) fn below(&self, route: Route) -> Result<&Below> {
-        match route {
-            Route::Wire => Ok(&self.lower),
-            Route::Host => self.local.as_ref().ok_or(Errno::EHOSTUNREACH),
-        }
-    }
-
     /// What peers may have operations done to.
     pub(super) fn regions(&self) -> &Arc<Regions> {
-        &self.regions
+        self.open.regions()
     }
 
     /// The fabric that it is of.
@@ -221,7 +234,7 @@ impl provider::Domain for Domain {
             .map_or(0, |domain| domain.mr_mode);
         let addressing = Addressing::of_mode(mr_mode);
         let region: Arc<dyn provider::MemoryRegion> =
-            Region::new(&self.regions, lower, memory, access, addressing)?;
+            Region::new(self.regions(), lower, memory, access, addressing)?;
         Ok(region)
     }
 

@@ -70,10 +70,7 @@ use crate::{
         addr::format_of,
         context::InProcess,
         fi_ep_attr,
-        flags::{
-            FI_RECV,
-            FI_TRANSMIT, //
-        },
+        flags::*,
         info::Info,
         nodes::{
             Own,
@@ -331,6 +328,30 @@ impl Station {
         }
     }
 
+    /// Returns whether peers may read the messages that are offered to them: where they may reach regions of the
+    /// consumer's, only if they may read those.
+    fn may_be_read(&self) -> bool {
+        self.rights.has_rma_read() || !self.domain.is_open(&self.protection)
+    }
+
+    /// Returns the capabilities of the endpoints below, which give peers the rights that this one gives them.
+    fn lower_caps(&self) -> u64 {
+        let mut caps = FI_MSG | FI_SEND | FI_RECV | FI_RMA | FI_READ | FI_WRITE;
+        if self.may_be_read() {
+            caps |= FI_REMOTE_READ;
+        }
+        if self.rights.has_rma_write() {
+            caps |= FI_REMOTE_WRITE;
+        }
+        caps
+    }
+
+    /// Returns whether what is sent is registered in the protection domain that the connections are in. Packets
+    /// that endpoints share are registered where the consumer's regions are.
+    fn registers_transmits(&self) -> bool {
+        self.domain.is_open(&self.protection) || !self.traffic.lock().sends.are_shared()
+    }
+
     /// Opens the memory of the next message to the peer that it is offered to.
     fn open_up(&self, slot: u32) {
         let mut traffic = self.traffic.lock();
@@ -341,7 +362,10 @@ impl Station {
             return;
         };
         let region = packet.offer().ok_or(Errno::EINVAL).and_then(|offer| {
-            let below = self.domain.below(route.unwrap_or(Route::Wire))?;
+            if !self.may_be_read() {
+                return Err(Errno::EACCES);
+            }
+            let below = self.protection.below(route.unwrap_or(Route::Wire))?;
             offer.register(|parts| below.domain.register(parts, Access::REMOTE_READ))
         });
         self.with(|traffic, outlets| traffic.open_up(outlets, packet, region));
@@ -370,7 +394,7 @@ impl Station {
             true => Route::Host,
             false => Route::Wire,
         };
-        let mut info = self.domain.below(route)?.info.duplicate()?;
+        let mut info = self.protection.below(route)?.info.duplicate()?;
         let local = links.local.map(|mut local| {
             local.set_port(0);
             local
@@ -404,6 +428,7 @@ impl Station {
             true => None,
             false => self.traffic.lock().supply.shared().cloned(),
         };
+        info.set_caps(self.lower_caps());
         info.tx_mut()?.size = SHARE + SEGMENTS + WORDS + FETCHES + RECEIVES;
         info.rx_mut()?.size = RECEIVES;
         if let (Some(_), Some(ep)) = (&shared, info.ep().copied()) {
@@ -412,7 +437,7 @@ impl Station {
                 ..ep
             })?;
         }
-        let domain = &self.domain.below(route)?.domain;
+        let domain = &self.protection.below(route)?.domain;
         let lower = domain.endpoint(info, Source(attempt))?;
         let (events, queue) = self.queues(bound, route)?;
         lower.bind_events(events, 0)?;
@@ -443,7 +468,7 @@ impl Station {
         let credits = Credits::new(flow, said.is_some());
         let turns = Turns::new(links.is_iwarp && route == Route::Wire);
         let mut lane = Lane::new(
-            Lower::new(lower.clone(), route),
+            Lower::new(lower.clone(), route, self.registers_transmits()),
             attempt,
             shared,
             credits,
@@ -480,7 +505,7 @@ impl Station {
                 ..*bound.queue.attr()
             };
             let queue = self
-                .domain
+                .protection
                 .below(route)?
                 .domain
                 .peer_queue(&attr, shared.clone())?;
@@ -517,7 +542,7 @@ impl Station {
         }
         let first = SENDS as u32 + links.packets;
         let missing = first..first + (count - packets.len()) as u32;
-        let made = Packet::make(here, self.domain.lower(), missing, size, |packet| {
+        let made = Packet::make(here, self.protection.lower(), missing, size, |packet| {
             links.packets += 1;
             packets.push(packet);
         });

@@ -80,8 +80,8 @@ impl Station {
         addresses: &Arc<AddressVector>,
         format: u32,
     ) -> Result {
-        let domain = &self.domain;
-        let ways = domain.lower().address_vector(
+        let lower = self.protection.lower();
+        let ways = lower.address_vector(
             here,
             &av::Attr {
                 kind: Some(av::Type::Table),
@@ -92,7 +92,7 @@ impl Station {
                 is_read_only: false,
             },
         )?;
-        let queue = domain.lower().completion_queue(&cq::Attr {
+        let queue = lower.completion_queue(&cq::Attr {
             size: FLIGHTS,
             // Nobody reads in that: see `Sourced`.
             format: Format::Data,
@@ -101,7 +101,8 @@ impl Station {
         })?;
         let watcher = KBox::new(Watcher(self.clone()), GFP_KERNEL)?;
         queue.set_handler(Handler::Task(watcher))?;
-        let events = domain
+        let events = self
+            .domain
             .fabric()
             .lower()
             .event_queue(here, eq::Attr::default())?;
@@ -132,7 +133,7 @@ impl Station {
 
     /// What there is where peers on the same host are reached.
     fn local(&self, here: InProcess) -> Result<Local> {
-        let below = self.domain.below(Route::Host)?;
+        let below = self.protection.below(Route::Host)?;
         Ok(Local {
             queue: OnceBox::new(),
             events: below.fabric.event_queue(here, eq::Attr::default())?,
@@ -147,7 +148,7 @@ impl Station {
         format: u32,
         events: &Arc<EventQueue>,
     ) -> Result<Arc<PassiveEndpoint>> {
-        let below = self.domain.below(route)?;
+        let below = self.protection.below(route)?;
         let listener = below.fabric.passive_endpoint(&below.info, LISTENER)?;
         listener
             .core()
@@ -172,7 +173,7 @@ impl Station {
         let listener = self.listener(Route::Wire, local, format, events)?;
         // Those that a try before this one has made are there.
         let missing = self.traffic.lock().sends.missing();
-        Packet::make(here, self.domain.lower(), missing, MOST, |packet| {
+        Packet::make(here, self.protection.lower(), missing, MOST, |packet| {
             self.traffic.lock().sends.put(packet);
         })?;
         self.share()?;
@@ -223,7 +224,7 @@ impl Station {
             segments: 1,
             caps: FI_MSG,
         };
-        match self.domain.lower().shared_receive(&attr) {
+        match self.protection.lower().shared_receive(&attr) {
             Ok(shared) => {
                 self.traffic.lock().supply.share(shared);
                 Ok(())

@@ -9,6 +9,7 @@
 use super::{
     super::common::mr::{
         Regions,
+        Rights,
         Target,
         Touch, //
     },
@@ -69,15 +70,15 @@ impl Request {
         }
     }
 
-    /// Does it to what is in `regions`: the operands are in `packet`, in which the old values, so many
-    /// bytes of them, are written to where an answer has them.
+    /// Does it to what is in `regions`, for a peer with those rights: the operands are in `packet`, in which the
+    /// old values, so many bytes of them, are written to where an answer has them.
     ///
     /// # Errors
     ///
     /// -FI_EOPNOTSUPP for what is no operation on integers, -FI_EINVAL for operands that are not as many
-    /// as there are elements, -FI_EMSGSIZE for more elements than an answer has room for, and those of
-    /// [`Regions::each`]. Then nothing has been done.
-    fn execute(&self, regions: &Regions, packet: &mut [u8]) -> Result<usize> {
+    /// as there are elements, -FI_EMSGSIZE for more elements than an answer has room for, -FI_EACCES for a right
+    /// that is missing, and those of [`Regions::each`]. Then nothing has been done.
+    fn execute(&self, (regions, rights): (&Regions, Rights), packet: &mut [u8]) -> Result<usize> {
         let form = self.call.form;
         let op = Op::from_raw(self.call.op.into(), form)?;
         let datatype = Datatype::from_raw(self.call.datatype.into())?;
@@ -102,6 +103,7 @@ impl Request {
             (_, Form::Base) => Touch::Writes,
             _ => Touch::Changes,
         };
+        rights.check_atomic(touch)?;
         let targets = self.targets.as_slice().iter().map(Target::from);
         regions.each(targets, datatype, touch, |number, element| {
             let at = number * size;
@@ -162,7 +164,8 @@ fn put(packet: &mut [u8], at: usize, size: usize, number: u64) {
 impl Traffic {
     /// Does what a packet asks for, and answers.
     pub(super) fn operate(&mut self, mut packet: Own<Packet>, request: &Request) {
-        let done = request.execute(&self.regions, packet.bytes());
+        let (regions, rights) = &self.regions;
+        let done = request.execute((regions, *rights), packet.bytes());
         let (status, len) = match done {
             Ok(len) => (0, len),
             Err(errno) => (errno.to_int(), 0),

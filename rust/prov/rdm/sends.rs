@@ -59,6 +59,11 @@ impl Sends {
         }
     }
 
+    /// Returns whether other endpoints have them, too.
+    pub(super) fn are_shared(&self) -> bool {
+        matches!(self, Self::Shared(_))
+    }
+
     /// How many there are that nothing is done with.
     pub(super) fn left(&self) -> usize {
         match self {

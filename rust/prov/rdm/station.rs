@@ -11,7 +11,11 @@
 //! more than all the rest of a short message: it looks in every [`PACE`], until nobody has come meanwhile.
 
 use super::{
-    below::Route,
+    super::common::mr::Rights,
+    below::{
+        ProtectionDomain,
+        Route, //
+    },
     cq::{
         Farewell,
         Feeder,
@@ -34,7 +38,6 @@ use super::{
 use crate::{
     abi::{
         context::InProcess,
-        flags::FI_RMA,
         info::Info,
         lock::FastLockIrq,
         once::{
@@ -119,6 +122,10 @@ pub(super) struct Local {
 #[pin_data]
 pub(super) struct Station {
     pub(super) domain: Arc<Domain>,
+    /// Has its connections, and what is registered for them.
+    pub(super) protection: Arc<ProtectionDomain>,
+    /// What its peers may do with registered memory.
+    pub(super) rights: Rights,
     #[pin]
     pub(super) traffic: FastLockIrq<Floor>,
     pub(super) bound: OnceBox<Bound>,
@@ -178,17 +185,22 @@ impl Station {
         let (local, _) = info.ends()?;
         let links = KBox::new(Links::new(local, domain.lower_info(), receives), GFP_KERNEL)?;
         let name = domain.fabric().provider_name();
-        let traffic = Traffic::new(receives, size, domain.regions().clone(), name)?;
-        let is_local = offer::is_local(info) && domain.below(Route::Host).is_ok();
-        let hears_writes = info.caps() & FI_RMA != 0;
+        let rights = Rights::of(info.caps());
+        let protection = domain.protection_domain(rights)?.clone();
+        let regions = (domain.regions().clone(), rights);
+        let traffic = Traffic::new(receives, size, regions, name)?;
+        let is_local = offer::is_local(info) && protection.has_host();
+        let hears_writes = rights.has_rma_write();
         let outlets = Outlets::new(transmits, receives, hears_writes)?;
-        Self::assemble(domain, Floor::new(traffic, outlets), links, is_local)
+        let floor = Floor::new(traffic, outlets);
+        Self::assemble((domain, protection), rights, floor, links, is_local)
     }
 
     /// Makes the object of its parts.
     #[inline(never)]
     fn assemble(
-        domain: Arc<Domain>,
+        (domain, protection): (Arc<Domain>, Arc<ProtectionDomain>),
+        rights: Rights,
         floor: impl Init<Floor>,
         links: KBox<Links>,
         is_local: bool,
@@ -196,6 +208,8 @@ impl Station {
         Ok(Arc::pin_init(
             pin_init!(Self {
                 domain,
+                protection,
+                rights,
                 traffic <- FastLockIrq::new(
                     floor,
                     c"kofi::rdm::Traffic",

@@ -9,7 +9,10 @@
 //! first.
 
 use super::{
-    super::common::mr::Regions,
+    super::common::mr::{
+        Regions,
+        Rights, //
+    },
     below::Route,
     flights::Flights,
     office::{
@@ -154,7 +157,8 @@ pub(super) struct Traffic {
     pub(super) endings: Queue<Packet>,
     pub(super) flights: Flights<Packet>,
     pub(super) fetches: Flights<Receive>,
-    pub(super) regions: Arc<Regions>,
+    /// What peers may have atomic operations done to, and what they may do there.
+    pub(super) regions: (Arc<Regions>, Rights),
     /// How much memory all messages have that wait for receives, in bytes.
     pub(super) parked: usize,
     /// How many messages have come in segments.
@@ -221,7 +225,7 @@ impl Traffic {
     pub(super) fn new(
         contexts: usize,
         size: Size,
-        regions: Arc<Regions>,
+        regions: (Arc<Regions>, Rights),
         name: &'static CStr,
     ) -> Result<KBox<Self>> {
         // Initialised where it stays: it is too large for the stack.

@@ -96,7 +96,7 @@ void fx_forget(struct kunit *test, struct fid *fid);
 /* Frees an info when the test ends. */
 void fx_defer_free(struct kunit *test, struct fi_info *info);
 
-/* Hints for messages over connected endpoints; freed with the test. */
+/* Hints for messages and remote memory over connected endpoints; freed with the test. */
 struct fi_info *fx_hints(struct kunit *test);
 /* How calls are serialized. Nearly every test has one thread, which may as well say so (fx_serial). */
 void fx_set_threading(struct fi_info *hints, enum fi_threading threading);

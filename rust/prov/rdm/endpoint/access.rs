@@ -28,9 +28,12 @@ use crate::{
         Errno,
         Result, //
     },
-    fi::provider::{
-        Message,
-        Rma, //
+    fi::{
+        memory::Descriptor,
+        provider::{
+            Message,
+            Rma, //
+        }, //
     },
 };
 
@@ -53,6 +56,14 @@ enum Source {
 }
 
 impl Endpoint {
+    /// Returns the descriptors that the endpoint below takes: those of regions in its own protection domain.
+    fn descriptors<'a>(&self, message: &Message<'a>) -> &'a [Descriptor] {
+        match self.station.domain.is_open(&self.station.protection) {
+            true => message.descriptors,
+            false => &[],
+        }
+    }
+
     /// Accesses memory of a peer's.
     pub(super) fn access(&self, way: Rma, remote: &[fi_rma_iov], message: &Message<'_>) -> Result {
         let (exit, bound) = self.outward()?;
@@ -101,7 +112,7 @@ impl Endpoint {
             // SAFETY: It is copied, and dropped, before this call returns.
             true => Source::Copied(unsafe { Outgoing::at_once(message.memory) }?),
             // SAFETY: It goes with the operation, and is dropped before the poster is told of that.
-            false => Source::Lent(unsafe { Lent::new(message.memory, message.descriptors) }?),
+            false => Source::Lent(unsafe { Lent::new(message.memory, self.descriptors(message)) }?),
         };
         self.start((exit, bound), &to, len, report, |packet: &mut Packet| {
             let local = match source {

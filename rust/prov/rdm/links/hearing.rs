@@ -144,7 +144,7 @@ impl Station {
         let (Ok(hello), Ok(asker)) = (Hello::from_bytes(data), Asker::of(info)) else {
             return refuse(Refusal::Refused);
         };
-        let below = self.domain.below(route);
+        let below = self.protection.below(route);
         if !below.is_ok_and(|below| below.info.domain_name() == info.domain_name()) {
             return refuse(Refusal::Refused);
         }

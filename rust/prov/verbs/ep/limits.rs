@@ -115,9 +115,13 @@ impl Limits {
     }
 }
 
-/// What the capabilities of an endpoint let its peer do.
+/// Returns what the capabilities of an endpoint let its peer do. Atomic operations are made of reads and writes
+/// where the device has no request for them.
 fn access(caps: u64) -> Access {
     let mut access = Access::default();
+    if caps & (FI_RMA | FI_ATOMIC) == 0 {
+        return access;
+    }
     if caps & FI_REMOTE_READ != 0 {
         access |= Right::RemoteRead;
     }

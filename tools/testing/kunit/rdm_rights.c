@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * CONTRACT, RDM 10 and MR 4: a peer can do to an endpoint what the endpoint's
+ * capabilities and a registration allow, and nothing else.
+ */
+
+#include <linux/delay.h>
+#include <rdma/fi_atomic.h>
+#include <rdma/fi_rma.h>
+
+#include "rdm.h"
+#include "rma.h"
+
+#define REGION		4096
+#define FAR		0x5a
+#define NEAR		0xa5
+#define LONG		SZ_256K
+#define SIDES		(FI_SEND | FI_RECV)
+
+/* What a peer tries, in this order: a refused write need not be told of on iWARP. */
+enum what { FETCH_READ, FETCH_ADD, PUT_ATOMIC, GET, PUT, WHATS };
+
+static const char *const whats[] = { "atomic read", "fetch and add", "atomic write", "read", "write" };
+static_assert(ARRAY_SIZE(whats) == WHATS);
+
+/* How the target is made. */
+enum make { WHOLE, SCALABLE, SHARED_RX, SHARED_TX };
+
+static const struct offer {
+	const char	*name;
+	u64		caps;
+	u32		allowed;	/* of enum what */
+	enum make	make;
+} offers[] = {
+	{ "messages in both directions", SIDES },
+	{ "messages", 0 },
+	{ "messages, scalable", SIDES, .make = SCALABLE },
+	{ "messages, shared receives", SIDES, .make = SHARED_RX },
+	{ "messages, shared transmits", SIDES, .make = SHARED_TX },
+	{ "messages, initiator of all", SIDES | FI_RMA | FI_ATOMIC | FI_READ | FI_WRITE },
+	{ "reads", SIDES | FI_RMA | FI_REMOTE_READ, BIT(GET) },
+	{ "writes", SIDES | FI_RMA | FI_REMOTE_WRITE, BIT(PUT) },
+	{ "writes, shared transmits", SIDES | FI_RMA | FI_REMOTE_WRITE, BIT(PUT), SHARED_TX },
+	{ "atomic operations", SIDES | FI_ATOMIC | RMA_BOTH,
+	  BIT(FETCH_READ) | BIT(FETCH_ADD) | BIT(PUT_ATOMIC) },
+	{ "atomic reads", SIDES | FI_ATOMIC | FI_REMOTE_READ, BIT(FETCH_READ) },
+	{ "atomic writes", SIDES | FI_ATOMIC | FI_REMOTE_WRITE, BIT(PUT_ATOMIC) },
+	{ "everything", FI_RMA | FI_ATOMIC, BIT(WHATS) - 1 },
+	{ "everything, scalable", FI_RMA | FI_ATOMIC, BIT(WHATS) - 1, SCALABLE },
+	{ "everything, shared transmits", FI_RMA | FI_ATOMIC, BIT(WHATS) - 1, SHARED_TX },
+};
+
+KUNIT_ARRAY_PARAM_DESC(offers, offers, name);
+
+struct far {
+	u8		*memory;
+	struct fid_mr	*mr;
+	u64		addr, key;
+};
+
+static void lend(struct kunit *test, struct fid_domain *domain, struct far *far)
+{
+	far->memory = tr_buffer(test, REGION);
+	memset(far->memory, FAR, REGION);
+	KUNIT_ASSERT_EQ(test, 0, fi_mr_reg(domain, far->memory, REGION, RMA_BOTH, 0, 0, 0,
+					   &far->mr, NULL));
+	fx_defer_close(test, &far->mr->fid);
+	far->addr = (uintptr_t)far->memory;
+	far->key = fi_mr_key(far->mr);
+}
+
+static void open_scalable(struct kunit *test, struct kofi_rdm *rdm)
+{
+	KUNIT_ASSERT_EQ(test, 0, fi_scalable_ep(rdm->domain, rdm->info, &rdm->ep, NULL));
+	fx_defer_close(test, &rdm->ep->fid);
+	KUNIT_ASSERT_EQ(test, 0, fi_scalable_ep_bind(rdm->ep, &rdm->av->fid, 0));
+	KUNIT_ASSERT_EQ(test, 0, fi_enable(rdm->ep));
+	KUNIT_ASSERT_EQ(test, 0, fi_getname(&rdm->ep->fid, &rdm->name, &rdm->name_len));
+}
+
+/* An endpoint that offers its peers this. */
+static struct kofi_rdm *open_target(struct kunit *test, const struct offer *offer)
+{
+	struct kofi_rdm *rdm = kunit_kzalloc(test, sizeof(*rdm), GFP_KERNEL);
+	struct fi_av_attr av_attr = { .type = FI_AV_TABLE };
+	struct fi_cq_attr cq_attr = {
+		.format = FI_CQ_FORMAT_TAGGED, .wait_obj = FI_WAIT_UNSPEC,
+	};
+	struct fi_info *hints = rdm_hints(test);
+	struct fi_rx_attr rx_attr = { .size = 64 };
+	struct fi_tx_attr tx_attr = {};
+	struct fid_stx *stx;
+	struct fid_ep *srx;
+
+	KUNIT_ASSERT_NOT_NULL(test, rdm);
+	hints->caps |= offer->caps;
+	if (offer->make == SHARED_TX)
+		hints->ep_attr->tx_ctx_cnt = FI_SHARED_CONTEXT;
+	if (offer->make == SHARED_RX)
+		hints->ep_attr->rx_ctx_cnt = FI_SHARED_CONTEXT;
+	rdm->info = fx_info_for(test, hints, fx_addr, NULL, FI_SOURCE);
+	rdm->fabric = fx_fabric(test, rdm->info);
+	rdm->domain = fx_domain(test, rdm->fabric, rdm->info);
+	rdm->name_len = sizeof(rdm->name);
+	KUNIT_ASSERT_EQ(test, 0, fi_av_open(rdm->domain, &av_attr, &rdm->av, NULL));
+	fx_defer_close(test, &rdm->av->fid);
+	if (offer->make == SCALABLE) {
+		open_scalable(test, rdm);
+		return rdm;
+	}
+	rdm->cq = fx_cq(test, rdm->domain, &cq_attr);
+	if (offer->make == SHARED_TX) {
+		KUNIT_ASSERT_EQ(test, 0, fi_stx_context(rdm->domain, &tx_attr, &stx, NULL));
+		fx_defer_close(test, &stx->fid);
+	}
+	if (offer->make == SHARED_RX) {
+		KUNIT_ASSERT_EQ(test, 0, fi_srx_context(rdm->domain, &rx_attr, &srx, NULL));
+		fx_defer_close(test, &srx->fid);
+	}
+	rdm->ep = fx_ep(test, rdm->domain, rdm->info);
+	if (offer->make == SHARED_TX)
+		KUNIT_ASSERT_EQ(test, 0, fi_ep_bind(rdm->ep, &stx->fid, 0));
+	if (offer->make == SHARED_RX)
+		KUNIT_ASSERT_EQ(test, 0, fi_ep_bind(rdm->ep, &srx->fid, 0));
+	rdm_start(test, rdm, 0);
+	return rdm;
+}
+
+static int post(struct kofi_rdm *rdm, fi_addr_t to, const struct far *far, enum what what,
+		u64 *near)
+{
+	u64 addr = far->addr + 64;
+
+	switch (what) {
+	case FETCH_READ:
+		return fi_fetch_atomic(rdm->ep, near + 8, 1, NULL, near, NULL, to, addr, far->key,
+				       FI_UINT64, FI_ATOMIC_READ, near);
+	case FETCH_ADD:
+		return fi_fetch_atomic(rdm->ep, near + 8, 1, NULL, near, NULL, to, addr, far->key,
+				       FI_UINT64, FI_SUM, near);
+	case PUT_ATOMIC:
+		return fi_atomic(rdm->ep, near + 8, 1, NULL, to, addr, far->key, FI_UINT64,
+				 FI_ATOMIC_WRITE, near);
+	case GET:
+		return fi_read(rdm->ep, near, 8, NULL, to, addr, far->key, near);
+	default:
+		return fi_write(rdm->ep, near + 8, 8, NULL, to, addr, far->key, near);
+	}
+}
+
+/* 0, or the errno of what came of it. */
+static int outcome(struct kunit *test, struct fid_cq *cq, void *context)
+{
+	struct fi_cq_err_entry error = {};
+	struct fi_cq_tagged_entry entry;
+	ssize_t ret = fi_cq_sread(cq, &entry, 1, NULL, FX_WAIT_MS);
+
+	if (ret == 1) {
+		KUNIT_ASSERT_PTR_EQ(test, context, entry.op_context);
+		return 0;
+	}
+	KUNIT_ASSERT_EQ(test, -FI_EAVAIL, ret);
+	KUNIT_ASSERT_EQ(test, 1, fi_cq_readerr(cq, &error, 0));
+	KUNIT_ASSERT_PTR_EQ(test, context, error.op_context);
+	KUNIT_ASSERT_NE(test, 0, error.err);
+	return error.err;
+}
+
+static bool is_untouched(const void *memory, u8 byte, size_t len)
+{
+	return !memchr_inv(memory, byte, len);
+}
+
+/* Until a write has changed the memory: on iWARP it is told of before. */
+static void await_write(struct kunit *test, const struct far *far)
+{
+	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
+
+	while (is_untouched(far->memory, FAR, REGION) && time_before(jiffies, end))
+		usleep_range(50, 100);
+	KUNIT_EXPECT_FALSE(test, is_untouched(far->memory, FAR, REGION));
+	memset(far->memory, FAR, REGION);
+}
+
+static void try_one(struct kunit *test, struct kofi_rdm *rdm, fi_addr_t to, struct far *far,
+		    enum what what, bool is_allowed)
+{
+	u64 *near = (u64 *)tr_buffer(test, 128);
+	int err;
+
+	memset(near, NEAR, 64);
+	near[8] = 1;
+	KUNIT_ASSERT_EQ(test, 0, when_there_is_room(post(rdm, to, far, what, near)));
+	err = outcome(test, rdm->cq, near);
+	if (!is_allowed) {
+		/* An iWARP device tells of a write as soon as TCP has it. */
+		if (what != PUT || !tr_is_iwarp(rdm->info))
+			KUNIT_EXPECT_NE_MSG(test, 0, err, "%s", whats[what]);
+		if (what < GET)
+			KUNIT_EXPECT_EQ_MSG(test, FI_EACCES, err, "%s", whats[what]);
+		KUNIT_EXPECT_TRUE_MSG(test, is_untouched(near, NEAR, 64), "%s", whats[what]);
+		KUNIT_EXPECT_TRUE_MSG(test, is_untouched(far->memory, FAR, REGION), "%s",
+				      whats[what]);
+		return;
+	}
+	KUNIT_ASSERT_EQ_MSG(test, 0, err, "%s", whats[what]);
+	if (what == FETCH_READ || what == FETCH_ADD || what == GET)
+		KUNIT_EXPECT_TRUE_MSG(test, is_untouched(near, FAR, 8), "%s", whats[what]);
+	if (what == FETCH_ADD || what == PUT_ATOMIC || what == PUT)
+		await_write(test, far);
+}
+
+/* A message that is read from where its sender has it. */
+static void exchange_long(struct kunit *test, struct kofi_rdm *from, struct kofi_rdm *to)
+{
+	u8 *out = tr_vbuffer(test, LONG), *in = tr_vbuffer(test, LONG);
+	fi_addr_t addr = rdm_know(test, from, to);
+
+	tr_fill(out, LONG, 3);
+	KUNIT_ASSERT_EQ(test, 0, rdm_recv(to, FI_ADDR_UNSPEC, in, LONG, in));
+	KUNIT_ASSERT_EQ(test, 0, rdm_send(from, addr, out, LONG, out));
+	rdm_expect(test, to, in, NULL);
+	rdm_expect(test, from, out, NULL);
+	KUNIT_EXPECT_TRUE(test, tr_intact(in, LONG, 3));
+}
+
+static void rdm_10_peers_do_what_is_offered(struct kunit *test)
+{
+	const struct offer *offer = test->param_value;
+	struct rdm_opts opts = { .caps = FI_RMA | FI_ATOMIC };
+	struct kofi_rdm *a = rdm_open(test, &opts), *b = open_target(test, offer);
+	fi_addr_t to_b = rdm_know(test, a, b);
+	struct far far;
+
+	lend(test, b->domain, &far);
+	/* By its source, siw does not look at the rights of a queue pair. */
+	bool is_lax = tr_is_iwarp(b->info) && offer->caps & FI_RMA &&
+		      (!(offer->caps & SIDES) || offer->caps & RMA_BOTH);
+
+	for (enum what what = 0; what < WHATS; what++) {
+		bool is_allowed = offer->allowed & BIT(what);
+
+		if (is_allowed || what < GET || !is_lax)
+			try_one(test, a, to_b, &far, what, is_allowed);
+	}
+	if (offer->make == WHOLE || offer->make == SHARED_TX) {
+		exchange_long(test, b, a);
+		exchange_long(test, a, b);
+	}
+	fx_close(test, &b->ep->fid);
+	KUNIT_EXPECT_TRUE(test, is_untouched(far.memory, FAR, REGION));
+}
+
+/* What is on its way is the only thing that a peer can read then. */
+static void rdm_10_an_offered_message_opens_nothing_else(struct kunit *test)
+{
+	static const struct offer offer = { .caps = SIDES };
+	struct rdm_opts opts = { .caps = FI_RMA | FI_ATOMIC };
+	struct kofi_rdm *a = rdm_open(test, &opts), *b = open_target(test, &offer);
+	fi_addr_t to_a = rdm_know(test, b, a), to_b = rdm_know(test, a, b);
+	u8 *out = tr_vbuffer(test, LONG);
+	struct far far;
+
+	lend(test, b->domain, &far);
+	KUNIT_ASSERT_EQ(test, 0, fi_tsend(b->ep, out, LONG, NULL, to_a, 7, out));
+	rdm_await(test, a, 7);
+	try_one(test, a, to_b, &far, GET, false);
+	KUNIT_EXPECT_NE(test, 0, outcome(test, b->cq, out));
+}
+
+static struct kunit_case rdm_rights_cases[] = {
+	KUNIT_CASE_PARAM(rdm_10_peers_do_what_is_offered, offers_gen_params),
+	KUNIT_CASE(rdm_10_an_offered_message_opens_nothing_else),
+	{}
+};
+
+static struct kunit_suite rdm_rights_suite = {
+	.name = "kofi_rdm_rights",
+	.test_cases = rdm_rights_cases,
+};
+
+/* A connected endpoint that was opened for messages alone, whose domain lends memory. */
+static void mr_04_an_endpoint_opens_what_it_offers(struct kunit *test)
+{
+	static const struct offer kinds[] = {
+		{ "messages", 0 },
+		{ "reads", FI_RMA | SIDES | FI_REMOTE_READ, BIT(GET) },
+		{ "writes", FI_RMA | SIDES | FI_REMOTE_WRITE, BIT(PUT) },
+		{ "memory", FI_RMA, BIT(GET) | BIT(PUT) },
+	};
+
+	for (int i = 0; i < 2 * ARRAY_SIZE(kinds); i++) {
+		const struct offer *offer = &kinds[i / 2];
+		enum what what = i % 2 ? PUT : GET;
+		struct fi_info *hints = fx_hints(test);
+		struct kofi_fabric_fx *fx = fx_open(test);
+		struct fid_ep *ep = fx_bound_ep(test, fx);
+		struct kofi_rdm near = { .ep = ep, .info = fx->info, .cq = fx->cq };
+		struct fid_pep *pep;
+		struct far far;
+
+		/* By its source, siw does not look at the rights of a queue pair. */
+		if (tr_is_iwarp(fx->info))
+			kunit_skip(test, "this device does not ask");
+		hints->caps = FI_MSG | offer->caps;
+		pep = fx_listen(test, fx->fabric, fx_info_for(test, hints, fx_addr, NULL, FI_SOURCE),
+				fx->eq);
+		lend(test, fx->domain, &far);
+		fx_connect(test, fx->domain, ep, pep, fx->eq, fx->cq);
+		try_one(test, &near, 0, &far, what, offer->allowed & BIT(what));
+	}
+}
+
+static struct kunit_case rights_cases[] = {
+	KUNIT_CASE(mr_04_an_endpoint_opens_what_it_offers),
+	{}
+};
+
+static struct kunit_suite rights_suite = {
+	.name = "kofi_rights",
+	.test_cases = rights_cases,
+};
+
+kunit_test_suites(&rdm_rights_suite, &rights_suite);
