@@ -114,7 +114,8 @@ words! {
         KOFI_VALUE_RX_CTXS "rx_ctxs"
         KOFI_VALUE_INDEX "index"
         KOFI_VALUE_CONNECTIONS "connections"
-        KOFI_VALUE_STX "stx";
+        KOFI_VALUE_STX "stx"
+        KOFI_VALUE_VIOLATIONS "violations";
 }
 
 macro_rules! names {

@@ -6,6 +6,11 @@ use crate::{
     abi::{
         count::Count,
         flags::*,
+        once::OnceBox,
+        say::{
+            complain,
+            complain_of, //
+        },
         Result,
         KOFI_VALUE_ATOMICS,
         KOFI_VALUE_READS,
@@ -21,10 +26,63 @@ use crate::{
         KOFI_VALUE_TX_DEPTH,
         KOFI_VALUE_TX_DONE,
         KOFI_VALUE_TX_ERRORS,
+        KOFI_VALUE_VIOLATIONS,
         KOFI_VALUE_WRITES, //
     },
     fi::card::Told,
 };
+use core::net::SocketAddr;
+use kernel::{
+    fmt::{
+        self,
+        Display, //
+    },
+    prelude::*,
+    sync::atomic::{
+        Atomic,
+        Relaxed, //
+    }, //
+};
+
+/// Violations by the peer of a connected endpoint: accesses that are not open to it, each of which ends the
+/// connection. No lock is taken.
+pub(in crate::prov) struct Violations {
+    count: Atomic<u64>,
+    /// The peer, once there is a connection.
+    peer: OnceBox<SocketAddr>,
+}
+
+impl Violations {
+    /// Makes one for an endpoint without a peer.
+    pub(in crate::prov) const fn new() -> Self {
+        Self {
+            count: Atomic::new(0),
+            peer: OnceBox::new(),
+        }
+    }
+
+    /// Sets the peer, if there is memory to keep it. May sleep.
+    pub(in crate::prov) fn set_peer(&self, peer: SocketAddr) {
+        if let Ok(peer) = KBox::new(peer, GFP_KERNEL) {
+            let _ = self.peer.fill(peer);
+        }
+    }
+
+    /// Counts one, and logs it. Any context.
+    #[cold]
+    pub(in crate::prov) fn note(&self, device: &dyn Display, what: fmt::Arguments<'_>) {
+        let _ = self.count.fetch_add(1, Relaxed);
+        match self.peer.get() {
+            Some(peer) => complain_of(device, peer, what),
+            None => complain(device, what),
+        }
+    }
+
+    /// Tells how many there were.
+    pub(in crate::prov) fn tell(&self, told: &mut Told<'_>) {
+        told.value(KOFI_VALUE_VIOLATIONS, self.count.load(Relaxed));
+    }
+}
 
 /// What a context has sent, or done to the memory of peers.
 pub(in crate::prov) struct Sent {

@@ -249,6 +249,7 @@ impl Endpoint {
             exit: Exit::new(&transmit, self.source)?,
             orders: Ring::new(self.limits.transmits, Order::idle)?,
             counters: bindings.counters.again()?,
+            addr: None,
         };
         let receiver = Receiver {
             exit: Exit::new(&receive, self.source)?,

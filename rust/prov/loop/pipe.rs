@@ -30,13 +30,15 @@ use super::{
         },
         tally::{
             Sent,
-            Taken, //
+            Taken,
+            Violations, //
         },
     },
     exit::{
         Exit,
         Report, //
     },
+    offer::NAME,
     order::{
         Arrival,
         Fault,
@@ -73,7 +75,10 @@ use crate::{
         memory::Context, //
     },
 };
-use core::mem;
+use core::{
+    mem,
+    net::SocketAddr, //
+};
 use kernel::{
     prelude::*,
     sync::{
@@ -119,6 +124,8 @@ pub(super) struct Outfit {
     pub(super) exit: Exit,
     pub(super) orders: Ring<Order>,
     pub(super) counters: Counters,
+    /// Its address, once that is known.
+    pub(super) addr: Option<SocketAddr>,
 }
 
 /// Whose operations are given back, and to whom they are told otherwise.
@@ -175,6 +182,8 @@ pub(super) struct Pipe {
     /// Counted under the lock.
     sent: Sent,
     taken: Taken,
+    /// Counts and logs violations by the side that sends.
+    violations: Violations,
 }
 
 impl_has_work! {
@@ -281,6 +290,7 @@ impl Pipe {
                 awaits_room: Atomic::new(0),
                 sent: Sent::new(),
                 taken: Taken::new(),
+                violations: Violations::new(),
             }),
             GFP_KERNEL,
         )?)
@@ -302,7 +312,11 @@ impl Pipe {
             exit,
             orders,
             counters,
+            addr,
         } = sender;
+        if let Some(addr) = addr {
+            self.violations.set_peer(addr);
+        }
         let _ = self.tie.populate(tie);
         let mut inner = self.inner.lock();
         inner.orders = orders;
@@ -579,7 +593,11 @@ impl Pipe {
                 // What it would have taken is none of a refusal's.
                 let (errno, of_receive, dropped) = match *fault {
                     Fault::TooLong(dropped) => (Errno::ECONNRESET, Errno::ETRUNC, dropped),
-                    Fault::Refused(errno) => (errno, Errno::ECANCELED, 0),
+                    Fault::Refused(errno) => {
+                        let what = fmt!("its connection is closed: memory that is not open to it");
+                        self.violations.note(&NAME, what);
+                        (errno, Errno::ECANCELED, 0)
+                    }
                 };
                 if let Some((report, piece)) = receive {
                     receiver.exit.failed(report, *piece, of_receive, dropped);
@@ -702,6 +720,7 @@ impl Pipe {
     pub(super) fn tell_taken(&self, told: &mut Told<'_>) {
         let inner = self.inner.lock();
         self.taken.tell(inner.receives.waiting(), told);
+        self.violations.tell(told);
     }
 }
 

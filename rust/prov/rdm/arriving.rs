@@ -37,7 +37,7 @@ use super::{
 use crate::{
     abi::{
         nodes::Own,
-        say::complain,
+        say::complain_of,
         Errno,
         Result, //
     },
@@ -128,10 +128,20 @@ impl Traffic {
     /// Has a connection closed by which something has come that nobody may send.
     #[cold]
     fn condemn(&mut self, packet: Own<Packet>, Malformed(why): Malformed) {
-        complain(&self.name, fmt!("a connection is closed: {}", why));
         let (slot, attempt) = (packet.slot, packet.attempt);
+        self.note_violation(slot, why);
         self.keep(packet);
         self.break_off(slot, attempt);
+    }
+
+    /// Counts and logs what a peer may not do, for which its connection is closed.
+    #[cold]
+    pub(super) fn note_violation(&mut self, slot: u32, why: &str) {
+        self.violations.add(1);
+        let name = self.name;
+        if let Some(peer) = self.peer(slot) {
+            complain_of(&name, &peer.addr, fmt!("a connection is closed: {}", why));
+        }
     }
 
     /// Looks again at the packets that are held; those of one peer, whose connection ends, have room.
@@ -157,6 +167,9 @@ impl Traffic {
         };
         let is_held = peer.held > 0;
         let from = peer.addr;
+        if peer.has(packet.attempt) && peer.is_refused() {
+            return Ok(Taken::Done);
+        }
         if let Arrival::Written(data) = packet.arrival {
             if !outlets.hears_writes {
                 return Err(Malformed(

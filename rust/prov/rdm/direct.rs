@@ -26,7 +26,10 @@ use super::{
         Work, //
     },
     outlets::Outlets,
-    peer::slot_of_attempt,
+    peer::{
+        slot_of_attempt,
+        Lane, //
+    },
     posting::{
         Packet,
         Use, //
@@ -181,7 +184,8 @@ impl Traffic {
             return false;
         };
         let lane = peer.lane.as_ref();
-        let is_open = lane.is_some_and(|lane| lane.attempt == attempt && lane.is_open());
+        let is_heard = |lane: &Lane| lane.attempt == attempt && lane.is_open() && lane.is_heard();
+        let is_open = lane.is_some_and(is_heard);
         if !is_open || !has_office || peer.held > 0 {
             return false;
         }

@@ -26,7 +26,8 @@ use crate::{
         once::OnceBox,
         Errno,
         Result,
-        KOFI_VALUE_CONNECTIONS, //
+        KOFI_VALUE_CONNECTIONS,
+        KOFI_VALUE_VIOLATIONS, //
     },
     fi::{
         alarm::Alarm,
@@ -306,6 +307,7 @@ impl Station {
     /// Tells of itself what there is beside its contexts. Any context.
     pub(super) fn tell(&self, told: &mut Told<'_>) {
         told.value(KOFI_VALUE_CONNECTIONS, self.limits.open() as u64);
+        told.value(KOFI_VALUE_VIOLATIONS, self.traffic.lock().violations.get());
         self.ends.tell(told);
     }
 

@@ -13,6 +13,7 @@ use super::{
         Target,
         Touch, //
     },
+    flights::Numbered,
     outlets::Outlets,
     posting::{
         Packet,
@@ -162,7 +163,8 @@ fn put(packet: &mut [u8], at: usize, size: usize, number: u64) {
 }
 
 impl Traffic {
-    /// Does what a packet asks for, and answers.
+    /// Does what a packet asks for, and answers. Whoever asks for memory that it may not touch is told so, and
+    /// has had its last answer: a connection is good for one wrong key.
     pub(super) fn operate(&mut self, mut packet: Own<Packet>, request: &Request) {
         let (regions, rights) = &self.regions;
         let done = request.execute((regions, *rights), packet.bytes());
@@ -170,13 +172,41 @@ impl Traffic {
             Ok(len) => (0, len),
             Err(errno) => (errno.to_int(), 0),
         };
+        let is_last = matches!(done, Err(Errno::EACCES));
         packet.write_any(0, &request.answer(status), len);
         packet.usage = Use::Answer;
         let (slot, attempt) = (packet.slot, packet.attempt);
-        let lane = self.lane(slot);
-        match lane.filter(|lane| lane.attempt == attempt) {
-            Some(lane) => lane.answers.push(packet),
-            None => self.keep(packet),
+        let Self { peers, flights, .. } = self;
+        let peer = peers.get_mut(slot as usize).and_then(Option::as_mut);
+        let lane = peer.and_then(|peer| peer.lane.as_mut());
+        let Some(lane) = lane.filter(|lane| lane.attempt == attempt) else {
+            self.keep(packet);
+            return;
+        };
+        let number = packet.number();
+        lane.answers.push(packet);
+        if !is_last {
+            return;
+        }
+        lane.last_answer = Some(number);
+        lane.send_answers(flights);
+        let has_gone = lane.answers.is_empty();
+        self.note_violation(slot, "an atomic operation on memory that is not open to it");
+        if !has_gone {
+            // Nobody waits for a peer that does not listen.
+            self.break_off(slot, attempt);
+        }
+    }
+
+    /// An answer has gone, or cannot go: its packet receives again, unless it was the last.
+    pub(super) fn answer_sent(&mut self, packet: Own<Packet>) {
+        let (slot, attempt) = (packet.slot, packet.attempt);
+        let lane = self.lane(slot).filter(|lane| lane.attempt == attempt);
+        let is_last = lane.is_some_and(|lane| lane.last_answer == Some(packet.number()));
+        // Of a connection whose peer has had its last answer it is kept.
+        let _ = self.repost(packet);
+        if is_last {
+            self.break_off(slot, attempt);
         }
     }
 
@@ -200,8 +230,9 @@ impl Traffic {
             if asked.answer.is_some() {
                 return Err(UNKNOWN);
             }
-            asked.answer = Some(asked.take(status, old)?);
-            self.may_ask_again(slot);
+            let result = asked.take(status, old)?;
+            asked.answer = Some(result);
+            self.may_ask_again(slot, result);
             return Ok(());
         }
         let peer = self.peer(slot).ok_or(UNKNOWN)?;
@@ -210,7 +241,7 @@ impl Traffic {
         let taken = packet.asked().map(|asked| asked.take(status, old));
         match taken {
             Some(Ok(result)) => {
-                self.may_ask_again(slot);
+                self.may_ask_again(slot, result);
                 self.finish(outlets, packet, result);
                 Ok(())
             }
@@ -224,9 +255,16 @@ impl Traffic {
         }
     }
 
-    fn may_ask_again(&mut self, slot: u32) {
-        if let Some(lane) = self.lane(slot) {
-            lane.atomics += 1;
+    /// Takes note of an answer: the peer may be asked for one more operation. One that has refused to let its
+    /// memory be touched ends the connection, so that what is next goes by another one.
+    fn may_ask_again(&mut self, slot: u32, result: Result) {
+        let Some(lane) = self.lane(slot) else {
+            return;
+        };
+        lane.atomics += 1;
+        let attempt = lane.attempt;
+        if result == Err(Errno::EACCES) {
+            self.break_off(slot, attempt);
         }
     }
 }

@@ -111,6 +111,9 @@ pub(super) struct Lane {
     pub(super) answers: Queue<Packet>,
     /// Part of a message is on its way whose rest has no other packet, or one is being handed over.
     pub(super) is_carrying: bool,
+    /// The packet with the last answer that the peer gets: it asked for what it may not, and the connection ends
+    /// when that has gone. Nothing that the peer sends is looked at any more.
+    pub(super) last_answer: Option<u32>,
     /// Whether it is to end, as it is not needed.
     pub(super) parting: Parting,
     /// When something was last done by it, on the endpoint's own clock.
@@ -153,6 +156,7 @@ impl Lane {
             atomics: ATOMICS,
             answers: Queue::new(),
             is_carrying: false,
+            last_answer: None,
             parting,
             used: 0,
             idle: Rest::new(),
@@ -200,6 +204,12 @@ impl Lane {
         })?;
         self.posted += 1;
         Ok(())
+    }
+
+    /// Returns whether what its peer sends is looked at.
+    #[inline(always)]
+    pub(super) fn is_heard(&self) -> bool {
+        !self.is_broken && self.last_answer.is_none()
     }
 
     /// Whether its peer is to be told of more receives than before: it has soon used up what it was told of.
@@ -383,6 +393,12 @@ impl Peer {
                 calls.push(call);
             }
         }
+    }
+
+    /// Returns whether nothing is looked at any more that comes by its connection.
+    pub(super) fn is_refused(&self) -> bool {
+        let lane = self.lane.as_ref();
+        lane.is_some_and(|lane| lane.last_answer.is_some())
     }
 
     /// Whether that attempt has become its connection, or is to.

@@ -421,8 +421,7 @@ impl Traffic {
         let (slot, attempt) = (packet.slot, packet.attempt);
         let is_segment = matches!(packet.usage, Use::Segment);
         if matches!(packet.usage, Use::Answer) {
-            // It receives again.
-            let _ = self.repost(packet);
+            self.answer_sent(packet);
             return;
         }
         let lane = self.lane(slot);

@@ -51,6 +51,7 @@ use super::{
 };
 use crate::{
     abi::{
+        count::Count,
         fi_addr_t,
         flags::FI_REMOTE_WRITE,
         nodes::{
@@ -159,6 +160,8 @@ pub(super) struct Traffic {
     pub(super) fetches: Flights<Receive>,
     /// What peers may have atomic operations done to, and what they may do there.
     pub(super) regions: (Arc<Regions>, Rights),
+    /// How many connections have been closed for what their peers may not do.
+    pub(super) violations: Count,
     /// How much memory all messages have that wait for receives, in bytes.
     pub(super) parked: usize,
     /// How many messages have come in segments.
@@ -244,6 +247,7 @@ impl Traffic {
             flights: Flights::new(0, PACKETS)?,
             fetches: Flights::new(PACKETS, contexts * size.most())?,
             regions,
+            violations: Count::new(),
             parked: 0,
             collected: 0,
             clock: 0,
@@ -494,7 +498,7 @@ impl Traffic {
         let Self { peers, flights, .. } = self;
         let peer = peers.get_mut(slot as usize).and_then(Option::as_mut);
         let lane = peer.and_then(|peer| peer.lane.as_mut());
-        let Some(lane) = lane.filter(|lane| lane.attempt == attempt && !lane.is_broken) else {
+        let Some(lane) = lane.filter(|lane| lane.attempt == attempt && lane.is_heard()) else {
             self.keep(packet);
             return Ok(());
         };

@@ -18,6 +18,7 @@ mod settle;
 mod step;
 
 use super::{
+    super::common::tally::Violations,
     backlog::Place,
     bounce::Bounce,
     cq::Cq,
@@ -46,7 +47,6 @@ use crate::{
         downcast::downcast,
         flags::*,
         info::Info,
-        say::complain,
         serial::Others,
         Errno,
         Result,
@@ -187,6 +187,8 @@ pub(crate) struct Endpoint {
     ends: Ends,
     /// The device goes away, and the endpoint has been or is being told.
     told: AtomicFlag,
+    /// Counts and logs violations by the peer.
+    violations: Arc<Violations>,
     /// Lets a close wait for that, and for what `settling` does.
     #[pin]
     gate: Gate,
@@ -239,6 +241,7 @@ impl Endpoint {
         let farewell = Event::reserve(source)?;
         let greeting = connect::Greeting::none();
         let unwanted = KBox::new(Unwanted(Atomic::new(0)), GFP_KERNEL)?;
+        let violations = Arc::new(Violations::new(), GFP_KERNEL)?;
         let endpoint = Arc::pin_init(
             pin_init!(Self {
                 state: StateCell::new(),
@@ -252,6 +255,7 @@ impl Endpoint {
                 reads: AtomicFlag::new(false),
                 unwanted,
                 told: AtomicFlag::new(false),
+                violations,
                 gate <- Gate::new(),
                 settling <- new_work!("kofi::Endpoint"),
                 ends <- Ends::new(local, peer),
@@ -309,6 +313,7 @@ impl Endpoint {
             let heard = Heard {
                 device: pd.device().device().clone(),
                 receive: self.receive.clone(),
+                violations: self.violations.clone(),
             };
             Qp::sharing(pd.clone(), cqs.0, cqs.1, srq.clone(), caps, heard)
         };
@@ -453,12 +458,13 @@ impl Endpoint {
 struct Heard {
     device: Arc<Device>,
     receive: Arc<Queue>,
+    violations: Arc<Violations>,
 }
 
 impl QpEvents for Heard {
     fn event(&self, number: u32, event: QpEvent) {
         match event {
-            QpEvent::Violated(text) => complain(
+            QpEvent::Violated(text) => self.violations.note(
                 &self.device.name(),
                 fmt!("endpoint {}: its peer is cut off: {}", number, text),
             ),
@@ -618,6 +624,7 @@ impl provider::Endpoint for Endpoint {
         told.value(KOFI_VALUE_RX_SIZE, self.limits.receives.into());
         self.transmit.tell(told);
         self.receive.tell(told);
+        self.violations.tell(told);
         self.ends.tell(told);
     }
 

@@ -5,11 +5,17 @@
  */
 
 #include <linux/delay.h>
+#include <linux/moduleparam.h>
 #include <rdma/fi_atomic.h>
 #include <rdma/fi_rma.h>
 
 #include "rdm.h"
+#include "rdm_raw.h"
 #include "rma.h"
+
+static bool rights_hold;
+module_param(rights_hold, bool, 0644);
+MODULE_PARM_DESC(rights_hold, "an endpoint whose peer has tried wrong keys stays until this is N");
 
 #define REGION		4096
 #define FAR		0x5a
@@ -268,9 +274,103 @@ static void rdm_10_an_offered_message_opens_nothing_else(struct kunit *test)
 	KUNIT_EXPECT_NE(test, 0, outcome(test, b->cq, out));
 }
 
+/* The request for an atomic operation of one word, and its operand. */
+static size_t ask(struct raw *raw, u8 *packet, const struct far *far, u64 key, u64 id)
+{
+	struct raw_header *header = raw_begin(raw, packet, RAW_ATOMIC);
+	struct raw_ranges *ranges = (void *)(packet + RAW_HEADER);
+	u64 *operand = (u64 *)(packet + RAW_HEADER + sizeof(ranges->range));
+	size_t len = sizeof(ranges->range) + sizeof(*operand);
+
+	memset(ranges, 0, sizeof(*ranges));
+	header->op = RAW_FETCH;
+	header->id = id;
+	header->datatype = FI_UINT64;
+	header->atomic_op = FI_SUM;
+	header->targets = 1;
+	header->len = len;
+	ranges->range[0].addr = far->addr;
+	ranges->range[0].len = 1;
+	ranges->range[0].key = key;
+	*operand = 1;
+	return RAW_HEADER + len;
+}
+
+static void meet(struct kunit *test, struct raw *raw, struct kofi_rdm *rdm, u16 port)
+{
+	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
+	static u32 instance = 1;
+	struct raw_hello hello = raw_hello(raw, port, instance++);
+
+	while (raw_connect(test, raw, &rdm->name, &hello, sizeof(hello))) {
+		KUNIT_ASSERT_TRUE(test, time_before(jiffies, end));
+		usleep_range(1000, 2000);
+	}
+}
+
+/* One guess at a key is all that a connection has: what is behind it is not looked at. */
+static void rdm_10_a_wrong_key_of_an_atomic_ends_the_connection(struct kunit *test)
+{
+	struct raw *raw = raw_open(test, SZ_4K);
+	struct kofi_rdm *rdm = rdm_open(test, &(struct rdm_opts){ .caps = FI_RMA | FI_ATOMIC });
+	struct far far;
+
+	lend(test, rdm->domain, &far);
+	for (int round = 0; round < 3; round++) {
+		unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
+		const u64 keys[] = { far.key ^ 0x100, far.key, far.key };
+
+		meet(test, raw, rdm, 1);
+		for (int i = 0; i < ARRAY_SIZE(keys); i++) {
+			u8 *packet;
+
+			while (!(packet = raw_packet(raw)) && !raw->is_gone)
+				KUNIT_ASSERT_TRUE(test, time_before(jiffies, end));
+			if (!packet)
+				break;
+			if (raw_send(raw, packet, ask(raw, packet, &far, keys[i], i)))
+				break;
+		}
+		for (raw_look(raw); !raw->is_gone; raw_look(raw)) {
+			KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end),
+					      "the connection stays");
+			usleep_range(50, 100);
+		}
+		raw_leave(test, raw);
+		rdm_await_connected(test, rdm, 0);
+		KUNIT_EXPECT_TRUE(test, is_untouched(far.memory, FAR, REGION));
+	}
+	for (unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
+	     READ_ONCE(rights_hold) && time_before(jiffies, end);)
+		msleep(20);
+}
+
+/* Whoever asks is told why, and has another connection for what is next. */
+static void rdm_10_a_refused_atomic_is_told_of(struct kunit *test)
+{
+	struct rdm_opts opts = { .caps = FI_RMA | FI_ATOMIC };
+	struct kofi_rdm *a = rdm_open(test, &opts), *b = rdm_open(test, &opts);
+	fi_addr_t to_b = rdm_know(test, a, b);
+	struct far far;
+
+	lend(test, b->domain, &far);
+	for (int round = 0; round < 3; round++) {
+		struct far wrong = far;
+
+		if (round)
+			wrong.addr += REGION;
+		else
+			wrong.key ^= 0x100;
+		try_one(test, a, to_b, &wrong, FETCH_ADD, false);
+		try_one(test, a, to_b, &far, FETCH_ADD, true);
+	}
+}
+
 static struct kunit_case rdm_rights_cases[] = {
 	KUNIT_CASE_PARAM(rdm_10_peers_do_what_is_offered, offers_gen_params),
 	KUNIT_CASE(rdm_10_an_offered_message_opens_nothing_else),
+	KUNIT_CASE(rdm_10_a_wrong_key_of_an_atomic_ends_the_connection),
+	KUNIT_CASE(rdm_10_a_refused_atomic_is_told_of),
 	{}
 };
 

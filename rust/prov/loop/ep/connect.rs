@@ -185,7 +185,12 @@ impl Endpoint {
     }
 
     fn outfit(&self) -> Result<Outfit> {
-        self.link.lock().outfit.take().ok_or(Errno::ECONNABORTED)
+        let mut link = self.link.lock();
+        let outfit = link.outfit.take().ok_or(Errno::ECONNABORTED)?;
+        Ok(Outfit {
+            addr: link.local,
+            ..outfit
+        })
     }
 
     /// Pushes an event that was made beforehand, unless the endpoint has been closed.

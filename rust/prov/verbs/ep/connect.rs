@@ -223,6 +223,7 @@ impl Endpoint {
         initiator_depth: u8,
     ) -> Result {
         let qp = self.qp()?;
+        self.note_peer();
         id.set_min_rnr_timer(MIN_RNR_TIMER)?;
         let param = self.param(frame, responder_resources, initiator_depth, &qp);
         let locked = id.lock();
@@ -254,6 +255,14 @@ impl Endpoint {
         }
     }
 
+    /// Notes whom the log is to name, should the peer do what it may not.
+    fn note_peer(&self) {
+        let peer = self.link.lock().peer;
+        if let Some(peer) = peer {
+            self.violations.set_peer(peer.into());
+        }
+    }
+
     /// The path is known: asks the peer.
     fn ask(&self, id: &Locked) -> Result {
         let qp = self.qp()?;
@@ -264,6 +273,7 @@ impl Endpoint {
     /// The peer has answered: from now on messages flow.
     fn complete(&self, id: &Locked, conn: &ConnParam<'_>) -> Result {
         let qp = self.qp()?;
+        self.note_peer();
         id.make_ready(&qp, conn, self.limits.access)?;
         Ok(id.complete_response()?)
     }

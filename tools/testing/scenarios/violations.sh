@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: GPL-2.0
+# violations.sh DEVICE: connections that end because the peer did what it may not are counted, and the log
+# names the peer.
+need_module kofi_kunit
+needs_suites kofi_rdm_rights
+device_up "$1" || fail "$1 does not come up"
+local=none
+[ "$1" = loop ] && local=all
+load kofi_kunit addr="$ADDRESS" local=$local rights_hold=Y || fail "kofi_kunit.ko does not load"
+
+# counted COUNT: an object has had so many.
+counted() { grep -q "violations=$1\>" /sys/kernel/debug/kofi/objects; }
+
+# The suite waits with an endpoint whose peer has had three connections, and a wrong key in each.
+run_suites kofi_rdm_rights &
+suites=$!
+check rdm_10_violations_are_counted eventually 60 counted 3
+check rdm_10_violations_are_logged_with_the_peer \
+	kernel_said "peer $ADDRESS:1: a connection is closed: an atomic operation on memory that is not open to it"
+echo N >/sys/module/kofi_kunit/parameters/rights_hold
+wait $suites
+unload kofi_kunit kofi || fail "the modules do not unload"
+rdma resource show | grep "kofi" && fail "something is left"
+true
