@@ -41,7 +41,7 @@ pub(super) enum State {
 pub(super) enum Verdict {
     /// Accept it.
     Accept,
-    /// Accept it, in place of what there is: that is to be dropped.
+    /// Accept it, in place of our own request: that is to be dropped.
     Replace,
     /// Refuse it: there is a connection, or there will be.
     Refuse,
@@ -127,19 +127,15 @@ impl Link {
         is_missed
     }
 
-    /// The peer asks; `order` is that of its address to our own.
+    /// The peer asks; `order` is that of its address to our own. A connection that there is stays, whoever asks:
+    /// the port in a request is the word of the one who asks, and anybody on the peer's host could say so. One
+    /// that has been started again asks until the old connection has ended.
     pub(super) fn asked(&mut self, who: Identity, order: Ordering) -> Verdict {
         let verdict = match self.state {
             State::Idle | State::Expecting => Verdict::Accept,
             State::Asking if order == Ordering::Less => Verdict::Refuse,
             State::Asking => Verdict::Replace,
-            State::Answering(known) | State::Open(known)
-                if known.instance == who.instance && known.instance != 0 =>
-            {
-                Verdict::Refuse
-            }
-            // It has been started again, and knows nothing of what there is.
-            State::Answering(_) | State::Open(_) => Verdict::Replace,
+            State::Answering(_) | State::Open(_) => Verdict::Refuse,
         };
         if verdict != Verdict::Refuse {
             self.begin(State::Answering(who));

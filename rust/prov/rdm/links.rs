@@ -217,6 +217,11 @@ impl Links {
         }
     }
 
+    /// Returns whether a request that says so of its sender is one of this endpoint's own.
+    fn is_own(&self, who: Identity) -> bool {
+        who.instance == self.instance
+    }
+
     fn port(&self) -> u16 {
         self.local.map_or(0, |local| local.port())
     }

@@ -46,7 +46,8 @@ use super::{
     },
     wire::{
         Extensions,
-        Flow, //
+        Flow,
+        Head, //
     },
 };
 use crate::{
@@ -485,6 +486,17 @@ impl Traffic {
     pub(super) fn closed(&mut self, outlets: &Outlets, slot: u32, attempt: usize) {
         self.fail_begun(outlets, slot, Errno::ECONNABORTED);
         self.forget_arrivals(outlets, slot, attempt);
+    }
+
+    /// Sends the peer a word that tells of no receives, unless others are on their way, which do as well: the
+    /// device ends the connection if there is nobody any more to take it.
+    pub(super) fn probe(&mut self, slot: u32) {
+        let Self { peers, flights, .. } = self;
+        let peer = peers.get_mut(slot as usize).and_then(Option::as_mut);
+        let lane = peer.and_then(|peer| peer.lane.as_mut());
+        if let Some(lane) = lane.filter(|lane| lane.is_open() && lane.words.len() == WORDS) {
+            let _ = lane.say(flights, &Head::Credit(0));
+        }
     }
 
     /// Whether something waits for a connection with that peer.

@@ -149,9 +149,11 @@ static void complete_one(struct raw *raw, const struct fi_cq_tagged_entry *entry
 		raw->done++;
 		return;
 	}
-	if (header->kind == RAW_CREDIT)
+	if (header->kind == RAW_CREDIT) {
 		raw->credits += header->extra;
-	else if (raw->heard)
+		raw->probes += !header->extra;
+	}
+	if (header->kind != RAW_CREDIT && raw->heard)
 		raw->heard(raw, header);
 	if (receive(raw, packet))
 		raw->is_gone = true;

@@ -366,11 +366,82 @@ static void rdm_10_a_refused_atomic_is_told_of(struct kunit *test)
 	}
 }
 
+/* The port that an endpoint listens at. */
+static u16 port_of(const struct kofi_rdm *rdm)
+{
+	return ntohs(((const struct sockaddr_in *)&rdm->name)->sin_port);
+}
+
+/* A request that says that it is of another one, which has a connection. */
+static void claim(struct kunit *test, struct raw *raw, struct kofi_rdm *rdm, u16 port)
+{
+	static u32 instance = 1000;
+	struct raw_hello hello = raw_hello(raw, port, instance++);
+
+	KUNIT_EXPECT_EQ(test, FI_ECONNREFUSED,
+			raw_connect(test, raw, &rdm->name, &hello, sizeof(hello)));
+	raw_leave(test, raw);
+}
+
+static void rdm_10_a_claimed_port_replaces_no_connection(struct kunit *test)
+{
+	struct kofi_rdm *rdm = rdm_open(test, NULL), *honest = rdm_open(test, NULL);
+	fi_addr_t to_rdm = rdm_know(test, honest, rdm), to_honest = rdm_know(test, rdm, honest);
+	struct raw *raw = raw_open(test, SZ_4K);
+	u16 port = port_of(honest);
+
+	for (int round = 0; round < 3; round++) {
+		rdm_exchange(test, honest, to_rdm, rdm);
+		claim(test, raw, rdm, port);
+		rdm_exchange(test, rdm, to_honest, honest);
+		KUNIT_EXPECT_EQ(test, 1, rdm_connected(rdm));
+		KUNIT_EXPECT_EQ(test, 1, rdm_connected(honest));
+	}
+	/* Whoever comes when it has gone is the one. */
+	fx_close(test, &honest->ep->fid);
+	meet(test, raw, rdm, port);
+	raw_leave(test, raw);
+}
+
+static void rdm_10_nobody_else_is_oneself(struct kunit *test)
+{
+	struct kofi_rdm *rdm = rdm_open(test, NULL);
+	fi_addr_t to_itself = rdm_know(test, rdm, rdm);
+	struct raw *raw = raw_open(test, SZ_4K);
+
+	for (int round = 0; round < 3; round++) {
+		claim(test, raw, rdm, port_of(rdm));
+		rdm_exchange(test, rdm, to_itself, rdm);
+	}
+}
+
+/* Who may have gone without a word is spoken to, so that the device finds out. */
+static void rdm_10_a_claim_has_the_connection_tried(struct kunit *test)
+{
+	struct kofi_rdm *rdm = rdm_open(test, NULL);
+	struct raw *first = raw_open(test, SZ_4K), *second = raw_open(test, SZ_4K);
+	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
+
+	meet(test, first, rdm, 1);
+	for (raw_look(first); !first->probes; raw_look(first)) {
+		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end), "nobody asks");
+		KUNIT_ASSERT_FALSE(test, first->is_gone);
+		claim(test, second, rdm, 1);
+	}
+	KUNIT_EXPECT_EQ(test, 1, rdm_connected(rdm));
+	raw_leave(test, first);
+	meet(test, second, rdm, 1);
+	raw_leave(test, second);
+}
+
 static struct kunit_case rdm_rights_cases[] = {
 	KUNIT_CASE_PARAM(rdm_10_peers_do_what_is_offered, offers_gen_params),
 	KUNIT_CASE(rdm_10_an_offered_message_opens_nothing_else),
 	KUNIT_CASE(rdm_10_a_wrong_key_of_an_atomic_ends_the_connection),
 	KUNIT_CASE(rdm_10_a_refused_atomic_is_told_of),
+	KUNIT_CASE(rdm_10_a_claimed_port_replaces_no_connection),
+	KUNIT_CASE(rdm_10_nobody_else_is_oneself),
+	KUNIT_CASE(rdm_10_a_claim_has_the_connection_tried),
 	{}
 };
 

@@ -251,23 +251,29 @@ mod cases {
     }
 
     #[test]
-    fn a_peer_that_was_started_again_is_another_one() {
-        let restarted = Identity { instance: 2, ..ONE };
-        for open in [false, true] {
-            let mut link = Link::new();
-            let _ = link.asked(ONE, Ordering::Less);
-            if open {
-                let _ = link.established();
-            }
-            assert_eq!(link.asked(ONE, Ordering::Less), Verdict::Refuse);
-            assert_eq!(link.asked(restarted, Ordering::Less), Verdict::Replace);
-            assert_eq!(link.state(), State::Answering(restarted));
-        }
-        // Who has no number may be anybody.
+    fn rdm_10_no_request_replaces_a_connection() {
         let nobody = Identity { instance: 0, ..ONE };
-        let mut link = Link::new();
-        let _ = link.asked(nobody, Ordering::Less);
-        assert_eq!(link.asked(nobody, Ordering::Less), Verdict::Replace);
+        let other = Identity { instance: 2, ..ONE };
+        for first in [ONE, nobody] {
+            for open in [false, true] {
+                let mut link = Link::new();
+                assert_eq!(link.asked(first, Ordering::Less), Verdict::Accept);
+                if open {
+                    let _ = link.established();
+                }
+                let state = link.state();
+                for order in [Ordering::Less, Ordering::Equal, Ordering::Greater] {
+                    for who in [ONE, other, nobody] {
+                        assert_eq!(link.asked(who, order), Verdict::Refuse);
+                        assert_eq!(link.state(), state);
+                    }
+                }
+                // Once that has ended, whoever asks has it.
+                link.lost();
+                assert_eq!(link.asked(other, Ordering::Less), Verdict::Accept);
+                assert_eq!(link.state(), State::Answering(other));
+            }
+        }
     }
 
     #[test]

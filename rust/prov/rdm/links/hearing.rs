@@ -152,6 +152,10 @@ impl Station {
         peer.set_port(hello.port);
         local.set_port(links.port());
         let order = order(&peer, &local);
+        if order.is_eq() && !links.is_own(hello.identity) {
+            // Another one on this host says that it is us.
+            return refuse(Refusal::Refused);
+        }
         if links.is_crowded() && bound.ways.find(&peer).is_none() {
             return refuse(Refusal::Already);
         }
@@ -171,7 +175,11 @@ impl Station {
             return refuse(Refusal::Refused);
         };
         match known.link.asked(hello.identity, order) {
-            Verdict::Refuse => return refuse(Refusal::Already),
+            Verdict::Refuse => {
+                // If the peer has been started again without a word, this finds out.
+                self.traffic.lock().probe(slot);
+                return refuse(Refusal::Already);
+            }
             Verdict::Accept => {}
             Verdict::Replace => self.close_lane(slot),
         }
