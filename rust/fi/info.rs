@@ -154,7 +154,6 @@ const DIRECTIONS: u64 = MODIFIERS.mask();
 /// unknown flags or capabilities, -FI_EINVAL, -FI_ENOMEM.
 pub fn getinfo(
     providers: &[&'static dyn Provider],
-    version: u32,
     flags: u64,
     query: &Query<'_>,
     within: Option<Within<'_>>,
@@ -244,10 +243,8 @@ fn tailor(offer: &mut Info, hints: Option<&Info>, version: u32) -> Result<bool> 
         return Ok(false);
     };
     let mr_mode = |info: &Info| info.domain().map_or(0, |domain| domain.mr_mode);
-    let Some(mr_mode) = mr::choose_mode(mr_mode(offer), mr_mode(hints), caps) else {
-        return Ok(false);
-    };
-    let fits = tx_fits(offer, hints)
+    let fits = mr::choose_mode(mr_mode(offer), mr_mode(hints), caps).is_some()
+        && tx_fits(offer, hints)
         && rx_fits(offer, hints)
         && ep_fits(offer, hints)
         && domain_fits(offer, hints)
@@ -255,38 +252,77 @@ fn tailor(offer: &mut Info, hints: Option<&Info>, version: u32) -> Result<bool> 
     if !fits {
         return Ok(false);
     }
-    limit_caps(offer, caps)?;
     let (src, dest) = offer.ends()?;
     offer.set_ends(format, src.as_ref(), dest.as_ref())?;
-    if let Some(domain) = offer.domain().copied() {
-        // What the consumer promises is its own to say.
-        let threading = match hints.domain().map_or(0, |asked| asked.threading) {
-            abi::FI_THREAD_UNSPEC => domain.threading,
-            asked => asked,
-        };
-        let av_type = match hints.domain().map_or(0, |asked| asked.av_type) {
-            abi::FI_AV_UNSPEC => domain.av_type,
-            asked => asked,
-        };
-        offer.set_domain(&fi_domain_attr {
-            mr_mode,
-            threading,
-            av_type,
-            ..domain
-        })?;
-    }
-    Sizes::of(hints).apply(offer)?;
-    let tx = offer.tx_mut()?;
-    tx.op_flags = hints.tx().map_or(0, |asked| asked.op_flags);
-    let rx = offer.rx_mut()?;
-    rx.op_flags = hints.rx().map_or(0, |asked| asked.op_flags);
+    let choices = Choices::of(hints);
+    Choices { caps, ..choices }.apply(offer)?;
     Ok(true)
+}
+
+/// The choices that a consumer makes of what is offered: by its hints in `fi_getinfo()`, and by the info of a
+/// listener for those of its connection requests.
+#[derive(Clone, Copy)]
+pub struct Choices {
+    caps: u64,
+    mr_mode: c_int,
+    threading: c_uint,
+    av_type: c_uint,
+    transmit_flags: u64,
+    receive_flags: u64,
+    sizes: Sizes,
+}
+
+impl Choices {
+    /// Reads the choices that an info makes. No capabilities, and no modes, are all that there are.
+    pub fn of(info: &Info) -> Self {
+        let domain = info.domain();
+        Self {
+            caps: match info.caps() {
+                0 => u64::MAX,
+                caps => caps,
+            },
+            mr_mode: domain.map_or(0, |domain| domain.mr_mode),
+            threading: domain.map_or(abi::FI_THREAD_UNSPEC, |domain| domain.threading),
+            av_type: domain.map_or(abi::FI_AV_UNSPEC, |domain| domain.av_type),
+            transmit_flags: info.tx().map_or(0, |tx| tx.op_flags),
+            receive_flags: info.rx().map_or(0, |rx| rx.op_flags),
+            sizes: Sizes::of(info),
+        }
+    }
+
+    /// Narrows an offer, which has all that there is, down to the choices. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL for an offer without attributes.
+    pub fn apply(&self, offer: &mut Info) -> Result {
+        limit_caps(offer, self.caps)?;
+        if let Some(domain) = offer.domain().copied() {
+            offer.set_domain(&fi_domain_attr {
+                mr_mode: mr::narrow_mode(domain.mr_mode, self.mr_mode),
+                threading: match self.threading {
+                    abi::FI_THREAD_UNSPEC => domain.threading,
+                    chosen => chosen,
+                },
+                av_type: match self.av_type {
+                    abi::FI_AV_UNSPEC => domain.av_type,
+                    chosen => chosen,
+                },
+                ..domain
+            })?;
+        }
+        self.sizes.apply(offer)?;
+        offer.tx_mut()?.op_flags &= self.transmit_flags;
+        let rx = offer.rx_mut()?;
+        rx.op_flags = (rx.op_flags | rx.caps & FI_MULTI_RECV) & self.receive_flags;
+        Ok(())
+    }
 }
 
 /// What an endpoint's queues hold. A consumer that asks for less than there is gets no more: what
 /// nobody uses costs memory and time all the same.
 #[derive(Clone, Copy)]
-pub struct Sizes {
+struct Sizes {
     transmit: usize,
     receive: usize,
     transmit_vector: usize,
@@ -305,7 +341,7 @@ impl Sizes {
     };
 
     /// Those that an info asks for, the default ones where it asks for none.
-    pub fn of(info: &Info) -> Self {
+    fn of(info: &Info) -> Self {
         let or = |size: usize, default: usize| if size == 0 { default } else { size };
         let mut sizes = Self::DEFAULT;
         if let Some(tx) = info.tx() {
@@ -321,7 +357,7 @@ impl Sizes {
     }
 
     /// Puts them into an offer, which has the device's largest.
-    pub fn apply(self, offer: &mut Info) -> Result {
+    fn apply(self, offer: &mut Info) -> Result {
         let tx = offer.tx_mut()?;
         tx.size = tx.size.min(self.transmit);
         tx.iov_limit = tx.iov_limit.min(self.transmit_vector);

@@ -103,17 +103,22 @@ impl Addressing {
     }
 }
 
+/// Returns what of `offered` a consumer has to put up with that accepts that: all of it where it says nothing.
+pub(super) fn narrow_mode(offered: c_int, accepted: c_int) -> c_int {
+    match accepted {
+        0 => offered,
+        BASIC if offered != 0 => BASIC,
+        accepted => accepted & offered,
+    }
+}
+
 /// The `mr_mode` of an answer: what the consumer has to put up with, of what it said it accepts, to
 /// have its memory reached by peers. None if it cannot.
 ///
 /// A provider that chooses keys itself cannot take the consumer's; addresses may be offsets instead.
 /// None of it matters to a consumer that wants no remote access.
 pub(super) fn choose_mode(offered: c_int, accepted: c_int, caps: u64) -> Option<c_int> {
-    let mode = match accepted {
-        0 => offered,
-        BASIC if offered != 0 => BASIC,
-        accepted => accepted & offered,
-    };
+    let mode = narrow_mode(offered, accepted);
     let wants_keys =
         offered & FI_MR_PROV_KEY != 0 && caps & (flags::FI_RMA | flags::FI_ATOMIC) != 0;
     let takes_keys = mode & (BASIC | FI_MR_PROV_KEY) != 0;

@@ -114,15 +114,4 @@ impl Wishes {
             (there, FI_RX_CQ_DATA)
         }
     }
-
-    /// Takes the capabilities that are not asked for from an offer.
-    pub(in crate::prov) fn narrow(&self, offer: &mut Info) -> Result {
-        if self.caps != 0 {
-            let caps = offer.caps() & self.caps;
-            offer.set_caps(caps);
-            offer.tx_mut()?.caps &= caps;
-            offer.rx_mut()?.caps &= caps;
-        }
-        Ok(())
-    }
 }

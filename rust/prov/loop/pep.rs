@@ -36,7 +36,7 @@ use crate::{
             Kind,
             Source, //
         },
-        info::Sizes,
+        info::Choices,
         object::Held,
         provider, //
     },
@@ -74,7 +74,7 @@ pub(super) struct PassiveEndpoint {
     number: usize,
     /// What the listener's info has, its requests' infos have.
     wishes: Wishes,
-    sizes: Sizes,
+    choices: Choices,
     addr_format: u32,
     #[pin]
     link: Mutex<Link>,
@@ -98,7 +98,7 @@ impl PassiveEndpoint {
                 fabric,
                 source,
                 wishes: Wishes::of(Some(info)),
-                sizes: Sizes::of(info),
+                choices: Choices::of(info),
                 addr_format: info.addr_format(),
                 ends <- Ends::new(None, None),
                 listens: AtomicFlag::new(false),
@@ -141,8 +141,7 @@ impl PassiveEndpoint {
         tie: &Arc<Tie>,
     ) -> Result {
         let mut info = offer::offer(&self.wishes)?;
-        self.wishes.narrow(&mut info)?;
-        self.sizes.apply(&mut info)?;
+        self.choices.apply(&mut info)?;
         info.set_net(self.fabric.namespace());
         let ends = [to, peer].map(SocketAddr::from);
         let format = match self.addr_format {

@@ -41,7 +41,7 @@ use crate::{
             Owned,
             Source, //
         },
-        info::Sizes,
+        info::Choices,
         object::Held,
         provider, //
     },
@@ -91,7 +91,7 @@ pub(super) struct PassiveEndpoint {
     number: usize,
     /// What the listener's info has, its requests' infos have.
     wishes: Wishes,
-    sizes: Sizes,
+    choices: Choices,
     addr_format: u32,
     #[pin]
     link: Mutex<Link>,
@@ -112,7 +112,7 @@ impl PassiveEndpoint {
                 fabric,
                 source,
                 wishes: Wishes::of(Some(info)),
-                sizes: Sizes::of(info),
+                choices: Choices::of(info),
                 addr_format: info.addr_format(),
                 ends <- Ends::new(None, None),
                 listens: AtomicFlag::new(false),
@@ -173,8 +173,7 @@ impl PassiveEndpoint {
             return Err(Errno::ENODEV);
         }
         let mut info = offer::of_device(&device, &self.wishes)?;
-        self.wishes.narrow(&mut info)?;
-        self.sizes.apply(&mut info)?;
+        self.choices.apply(&mut info)?;
         info.set_net(self.fabric.namespace());
         let local = id.local_addr()?.into();
         let peer = id.peer_addr()?.into();

@@ -1,0 +1,404 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * CONTRACT, as two programs use it: a client and a server have a fabric, an
+ * event queue, a domain and completion queues each, take every size and
+ * attribute from their infos, and expect the events and completions that
+ * libfabric's providers give them, in buffers of just that size.
+ */
+
+#include <rdma/fi_rma.h>
+
+#include "traffic.h"
+
+/* The modes of registration that a program from user space agrees to. */
+#define MR_MODE (FI_MR_LOCAL | FI_MR_ENDPOINT | FI_MR_VIRT_ADDR | \
+		 FI_MR_ALLOCATED | FI_MR_PROV_KEY)
+
+#define LEN 1024
+
+/* One program's objects; the server's domain comes with the first request. */
+struct program {
+	struct fi_info		*info;
+	struct fid_fabric	*fabric;
+	struct fid_eq		*eq;
+	struct fid_domain	*domain;
+	struct fid_cq		*tx;
+	struct fid_cq		*rx;
+};
+
+static struct fi_info *hints_for(struct kunit *test, u64 caps)
+{
+	struct fi_info *hints = fx_hints(test);
+
+	hints->caps = caps;
+	hints->mode = FI_CONTEXT;
+	hints->domain_attr->mr_mode = MR_MODE;
+	return hints;
+}
+
+static void open_fabric(struct kunit *test, struct program *program,
+			struct fi_info *info)
+{
+	struct fi_eq_attr attr = { .wait_obj = FI_WAIT_UNSPEC };
+
+	program->info = info;
+	program->fabric = fx_fabric(test, info);
+	KUNIT_ASSERT_EQ(test, 0, fi_eq_open(program->fabric, &attr,
+					    &program->eq, NULL));
+	fx_defer_close(test, &program->eq->fid);
+}
+
+/* Opens queues as large as the info says. */
+static void open_queues(struct kunit *test, struct program *program,
+			const struct fi_info *info, enum fi_cq_format format)
+{
+	struct fi_cq_attr attr = { .format = format, .wait_obj = FI_WAIT_NONE };
+
+	attr.size = info->tx_attr->size;
+	program->tx = fx_cq(test, program->domain, &attr);
+	attr.size = info->rx_attr->size;
+	program->rx = fx_cq(test, program->domain, &attr);
+}
+
+static struct fid_ep *open_endpoint(struct kunit *test, struct program *program,
+				    struct fi_info *info, struct fid_ep *srx)
+{
+	struct fid_ep *ep = fx_ep(test, program->domain, info);
+
+	KUNIT_ASSERT_EQ(test, 0, fi_ep_bind(ep, &program->eq->fid, 0));
+	if (srx)
+		KUNIT_ASSERT_EQ(test, 0, fi_ep_bind(ep, &srx->fid, 0));
+	KUNIT_ASSERT_EQ(test, 0, fi_ep_bind(ep, &program->tx->fid, FI_TRANSMIT));
+	KUNIT_ASSERT_EQ(test, 0, fi_ep_bind(ep, &program->rx->fid, FI_RECV));
+	KUNIT_ASSERT_EQ(test, 0, fi_enable(ep));
+	return ep;
+}
+
+static struct fid_pep *start_server(struct kunit *test, struct program *server,
+				    const struct fi_info *hints)
+{
+	open_fabric(test, server, fx_info_for(test, hints, fx_addr, NULL,
+					      FI_SOURCE));
+	return fx_listen(test, server->fabric, server->info, server->eq);
+}
+
+/* A client that knows the server by its node and its service. */
+static void start_client(struct kunit *test, struct program *client,
+			 const struct fi_info *hints, struct fid_pep *pep,
+			 enum fi_cq_format format)
+{
+	struct sockaddr_in6 name;
+	size_t len = sizeof(name);
+	char service[8];
+
+	KUNIT_ASSERT_EQ(test, 0, fi_getname(&pep->fid, &name, &len));
+	snprintf(service, sizeof(service), "%u", ntohs(name.sin6_port));
+	open_fabric(test, client, fx_info_for(test, hints, fx_addr, service, 0));
+	client->domain = fx_domain(test, client->fabric, client->info);
+	open_queues(test, client, client->info, format);
+}
+
+/* Reads the next event, which has to have that many bytes of private data. */
+static struct fx_cm_event *expect_event(struct kunit *test,
+					struct program *program, u32 want,
+					const struct fid *fid, size_t data_len)
+{
+	size_t len = sizeof(struct fi_eq_cm_entry) + data_len;
+	struct fx_cm_event *event = (void *)tr_buffer(test, sizeof(*event));
+	u32 what = ~0;
+
+	KUNIT_ASSERT_EQ(test, (ssize_t)len,
+			fi_eq_sread(program->eq, &what, event, len, FX_WAIT_MS,
+				    0));
+	KUNIT_ASSERT_EQ(test, want, what);
+	KUNIT_ASSERT_PTR_EQ(test, fid, event->entry.fid);
+	return event;
+}
+
+static struct fi_info *expect_request(struct kunit *test,
+				      struct program *server,
+				      struct fid_pep *pep)
+{
+	struct fx_cm_event *event = expect_event(test, server, FI_CONNREQ,
+						 &pep->fid, 0);
+
+	fx_defer_free(test, event->entry.info);
+	return event->entry.info;
+}
+
+/* Opens what the server needs for the first request that it has got. */
+static void open_server(struct kunit *test, struct program *server,
+			struct fi_info *request, enum fi_cq_format format)
+{
+	server->domain = fx_domain(test, server->fabric, request);
+	open_queues(test, server, request, format);
+}
+
+/* A connection: the client's end in [0], the server's in [1]. */
+static void connect_programs(struct kunit *test, struct program *client,
+			     struct program *server, struct fid_pep *pep,
+			     enum fi_cq_format format, struct fid_ep *ep[2])
+{
+	struct fi_info *request;
+
+	ep[0] = open_endpoint(test, client, client->info, NULL);
+	KUNIT_ASSERT_EQ(test, 0, fi_connect(ep[0], client->info->dest_addr,
+					    NULL, 0));
+	request = expect_request(test, server, pep);
+	if (!server->domain)
+		open_server(test, server, request, format);
+	ep[1] = open_endpoint(test, server, request, NULL);
+	KUNIT_ASSERT_EQ(test, 0, fi_accept(ep[1], NULL, 0));
+	expect_event(test, server, FI_CONNECTED, &ep[1]->fid, 0);
+	expect_event(test, client, FI_CONNECTED, &ep[0]->fid, 0);
+}
+
+static void cm_01_a_requests_info_has_what_the_listeners_has(struct kunit *test)
+{
+	struct fi_info *hints = hints_for(test, FI_MSG | FI_MULTI_RECV);
+	struct program client = {}, server = {};
+	struct fi_info *request;
+	struct fid_pep *pep;
+	struct fid_ep *ep;
+
+	hints->rx_attr->op_flags = FI_MULTI_RECV;
+	hints->tx_attr->op_flags = FI_INJECT_COMPLETE;
+	hints->tx_attr->size = 17;
+	hints->rx_attr->size = 18;
+	hints->domain_attr->threading = FI_THREAD_DOMAIN;
+	pep = start_server(test, &server, hints);
+	KUNIT_ASSERT_EQ(test, FI_MULTI_RECV, server.info->rx_attr->op_flags);
+	KUNIT_ASSERT_EQ(test, FI_INJECT_COMPLETE,
+			server.info->tx_attr->op_flags);
+	start_client(test, &client, hints, pep, FI_CQ_FORMAT_CONTEXT);
+	ep = open_endpoint(test, &client, client.info, NULL);
+	KUNIT_ASSERT_EQ(test, 0, fi_connect(ep, client.info->dest_addr, NULL, 0));
+	request = expect_request(test, &server, pep);
+	KUNIT_EXPECT_EQ(test, server.info->caps, request->caps);
+	KUNIT_EXPECT_EQ(test, server.info->mode, request->mode);
+	KUNIT_EXPECT_MEMEQ(test, server.info->tx_attr, request->tx_attr,
+			   sizeof(*request->tx_attr));
+	KUNIT_EXPECT_MEMEQ(test, server.info->rx_attr, request->rx_attr,
+			   sizeof(*request->rx_attr));
+	KUNIT_EXPECT_MEMEQ(test, server.info->ep_attr, request->ep_attr,
+			   sizeof(*request->ep_attr));
+	KUNIT_EXPECT_EQ(test, FI_THREAD_DOMAIN,
+			request->domain_attr->threading);
+	KUNIT_EXPECT_EQ(test, server.info->domain_attr->mr_mode,
+			request->domain_attr->mr_mode);
+	KUNIT_EXPECT_EQ(test, server.info->domain_attr->cq_data_size,
+			request->domain_attr->cq_data_size);
+}
+
+#define BUFFERS		2
+#define PER_BUFFER	64
+#define MESSAGES	(3 * BUFFERS * PER_BUFFER)
+
+static int post_buffer(struct fid_ep *ep, u8 *buf, void *desc, bool by_msg)
+{
+	struct kvec iov = { buf, PER_BUFFER * LEN };
+	struct fi_msg msg = {
+		.msg_iov = &iov, .desc = &desc, .iov_count = 1, .context = buf,
+	};
+
+	if (by_msg)
+		return fi_recvmsg(ep, &msg, FI_MULTI_RECV);
+	return fi_recv(ep, buf, PER_BUFFER * LEN, desc, 0, buf);
+}
+
+static const bool by_msg[] = { false, true };
+
+static void name_call(const bool *is, char *name)
+{
+	strscpy(name, *is ? "fi_recvmsg" : "fi_recv", KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(by_msg, by_msg, name_call);
+
+/* A stream of messages into buffers of the accepted end, each posted again when it comes back. */
+static void ep_11_an_accepted_end_has_the_listeners_flag(struct kunit *test)
+{
+	struct fi_info *hints = hints_for(test, FI_MSG | FI_MULTI_RECV);
+	u8 *in = tr_buffer(test, BUFFERS * PER_BUFFER * LEN);
+	u8 *out = tr_buffer(test, LEN), *next = in;
+	const bool *msg = test->param_value;
+	struct program client = {}, server = {};
+	size_t longest = LEN;
+	struct fid_ep *ep[2];
+	struct fid_pep *pep;
+	struct fid_mr *mr;
+
+	hints->rx_attr->op_flags = FI_MULTI_RECV;
+	pep = start_server(test, &server, hints);
+	start_client(test, &client, hints, pep, FI_CQ_FORMAT_DATA);
+	connect_programs(test, &client, &server, pep, FI_CQ_FORMAT_DATA, ep);
+	KUNIT_ASSERT_EQ(test, 0, fi_mr_reg(server.domain, in,
+					   BUFFERS * PER_BUFFER * LEN, FI_RECV,
+					   0, 0xc0df, 0, &mr, NULL));
+	fx_defer_close(test, &mr->fid);
+	KUNIT_ASSERT_EQ(test, 0, fi_setopt(&ep[1]->fid, FI_OPT_ENDPOINT,
+					   FI_OPT_MIN_MULTI_RECV, &longest,
+					   sizeof(longest)));
+	for (int i = 0; i < BUFFERS; i++)
+		KUNIT_ASSERT_EQ(test, 0, post_buffer(ep[1],
+						     in + i * PER_BUFFER * LEN,
+						     fi_mr_desc(mr), *msg));
+	for (int i = 0; i < MESSAGES; i++) {
+		bool last = i % PER_BUFFER == PER_BUFFER - 1;
+		struct fi_cq_data_entry entry = {};
+		u8 *buf = next - (next - in) % (PER_BUFFER * LEN);
+
+		tr_fill(out, LEN, i);
+		KUNIT_ASSERT_EQ(test, 0, tr_send(ep[0], out, LEN));
+		KUNIT_ASSERT_EQ(test, 1, fx_wait_comp(test, client.tx, &entry, 1));
+		KUNIT_ASSERT_EQ(test, 1, fx_wait_comp(test, server.rx, &entry, 1));
+		KUNIT_ASSERT_PTR_EQ(test, (void *)buf, entry.op_context);
+		KUNIT_ASSERT_PTR_EQ(test, (void *)next, entry.buf);
+		KUNIT_ASSERT_EQ(test, LEN, entry.len);
+		KUNIT_ASSERT_EQ(test, FI_RECV | FI_MSG |
+				(last ? FI_MULTI_RECV : 0), entry.flags);
+		KUNIT_ASSERT_TRUE(test, tr_intact(next, LEN, i));
+		if (last)
+			KUNIT_ASSERT_EQ(test, 0, post_buffer(ep[1], buf,
+							     fi_mr_desc(mr),
+							     *msg));
+		next = (next - in) / LEN == BUFFERS * PER_BUFFER - 1 ? in :
+								       next + LEN;
+	}
+}
+
+#define ENDS 4
+
+static struct fid_ep *open_shared(struct kunit *test, struct program *program,
+				  struct fi_info *info)
+{
+	struct fid_ep *srx;
+
+	/* Its attributes are those of the info. */
+	KUNIT_ASSERT_EQ(test, 0, fi_srx_context(program->domain, info->rx_attr,
+						&srx, NULL));
+	fx_defer_close(test, &srx->fid);
+	return srx;
+}
+
+static void read_context(struct kunit *test, struct fid_cq *cq)
+{
+	struct fi_cq_entry entry;
+
+	KUNIT_ASSERT_EQ(test, 1, fx_wait_comp(test, cq, &entry, 1));
+}
+
+/* Receives are shared on both sides, and all ends complete in one queue for each direction. */
+static void srx_shared_by_ends_with_one_queue(struct kunit *test)
+{
+	struct fi_info *hints = hints_for(test, FI_MSG);
+	struct fid_ep *ep[ENDS][2], *srx[2] = {};
+	struct program client = {}, server = {};
+	u8 *buf = tr_buffer(test, 3 * ENDS * LEN);
+	struct fi_info *request;
+	struct fid_pep *pep;
+
+	hints->ep_attr->rx_ctx_cnt = FI_SHARED_CONTEXT;
+	pep = start_server(test, &server, hints);
+	start_client(test, &client, hints, pep, FI_CQ_FORMAT_CONTEXT);
+	srx[0] = open_shared(test, &client, client.info);
+	for (int i = 0; i < ENDS; i++)
+		ep[i][0] = open_endpoint(test, &client, client.info, srx[0]);
+	for (int i = 0; i < ENDS; i++) {
+		KUNIT_ASSERT_EQ(test, 0, fi_connect(ep[i][0],
+						    client.info->dest_addr,
+						    NULL, 0));
+		request = expect_request(test, &server, pep);
+		if (!i) {
+			open_server(test, &server, request,
+				    FI_CQ_FORMAT_CONTEXT);
+			srx[1] = open_shared(test, &server, request);
+		}
+		ep[i][1] = open_endpoint(test, &server, request, srx[1]);
+		KUNIT_ASSERT_EQ(test, 0, fi_accept(ep[i][1], NULL, 0));
+		expect_event(test, &server, FI_CONNECTED, &ep[i][1]->fid, 0);
+		expect_event(test, &client, FI_CONNECTED, &ep[i][0]->fid, 0);
+	}
+	for (int side = 0; side < 2; side++) {
+		for (int i = 0; i < ENDS; i++)
+			KUNIT_ASSERT_EQ(test, 0, tr_recv(srx[side], buf + i * LEN,
+							 LEN));
+		for (int i = 0; i < ENDS; i++) {
+			struct program *from = side ? &client : &server;
+
+			KUNIT_ASSERT_EQ(test, 0, tr_send(ep[i][!side], buf +
+							 2 * ENDS * LEN, LEN));
+			read_context(test, from->tx);
+		}
+		for (int i = 0; i < ENDS; i++)
+			read_context(test, side ? server.rx : client.rx);
+	}
+	/* No memory is not a place for 256 bytes, however short the message is. */
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_recv(srx[0], NULL, 256, NULL,
+						  FI_ADDR_UNSPEC, NULL));
+}
+
+#define WINDOW 64
+
+/* Writes with data, of a connected pair whose consumers have agreed to receives for them. */
+static void rma_01_a_window_of_writes_with_data(struct kunit *test)
+{
+	struct fi_info *hints = hints_for(test, FI_MSG | FI_RMA | FI_WRITE |
+						FI_REMOTE_WRITE);
+	u8 *in = tr_buffer(test, LEN), *out = tr_buffer(test, LEN);
+	struct program client = {}, server = {};
+	struct fid_ep *ep[2];
+	struct fid_pep *pep;
+	struct fid_mr *mr;
+	u64 data;
+
+	hints->mode |= FI_RX_CQ_DATA;
+	hints->domain_attr->cq_data_size = 4;
+	hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
+	fx_set_threading(hints, FI_THREAD_DOMAIN);
+	hints->tx_attr->tclass = FI_TC_BULK_DATA;
+	if (tr_is_iwarp(fx_info(test, fx_addr, NULL, FI_SOURCE)))
+		kunit_skip(test, "iWARP has no data beside a write");
+	pep = start_server(test, &server, hints);
+	start_client(test, &client, hints, pep, FI_CQ_FORMAT_DATA);
+	connect_programs(test, &client, &server, pep, FI_CQ_FORMAT_DATA, ep);
+	KUNIT_ASSERT_EQ(test, 0, fi_mr_reg(server.domain, in, LEN,
+					   FI_REMOTE_WRITE, 0, 0xc0de, 0, &mr,
+					   NULL));
+	fx_defer_close(test, &mr->fid);
+	KUNIT_ASSERT_EQ(test, FI_RX_CQ_DATA, server.info->rx_attr->mode);
+	KUNIT_ASSERT_EQ(test, 4, client.info->domain_attr->cq_data_size);
+	data = 0x0123456789abcdef & U32_MAX;
+	for (int i = 0; i < WINDOW; i++)
+		KUNIT_ASSERT_EQ(test, 0, tr_recv(ep[1], NULL, 0));
+	tr_fill(out, LEN, 9);
+	for (int i = 0; i < WINDOW; i++)
+		KUNIT_ASSERT_EQ(test, 0, fi_writedata(ep[0], out, LEN, NULL,
+						      data, FI_ADDR_UNSPEC,
+						      (uintptr_t)in,
+						      fi_mr_key(mr), out));
+	for (int i = 0; i < WINDOW; i++) {
+		struct fi_cq_data_entry entry = {};
+
+		KUNIT_ASSERT_EQ(test, 1, fx_wait_comp(test, server.rx, &entry, 1));
+		KUNIT_EXPECT_EQ(test, data, entry.data);
+		KUNIT_ASSERT_EQ(test, 1, fx_wait_comp(test, client.tx, &entry, 1));
+	}
+	KUNIT_EXPECT_TRUE(test, tr_intact(in, LEN, 9));
+}
+
+static struct kunit_case cases[] = {
+	KUNIT_CASE(cm_01_a_requests_info_has_what_the_listeners_has),
+	KUNIT_CASE_PARAM(ep_11_an_accepted_end_has_the_listeners_flag,
+			 by_msg_gen_params),
+	KUNIT_CASE(srx_shared_by_ends_with_one_queue),
+	KUNIT_CASE(rma_01_a_window_of_writes_with_data),
+	{}
+};
+
+static struct kunit_suite suite = {
+	.name = "kofi_client_server",
+	.test_cases = cases,
+};
+
+kunit_test_suite(suite);
