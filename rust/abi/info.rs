@@ -390,6 +390,14 @@ impl Info {
         Ok(())
     }
 
+    /// Sets the version of the interface that its consumer asked for.
+    pub fn set_api_version(&mut self, version: u32) -> Result {
+        // SAFETY: By the type invariant the pointer is null or valid while `self` is.
+        let own = unsafe { self.0.fabric_attr.as_mut() }.ok_or(Errno::EINVAL)?;
+        own.api_version = version;
+        Ok(())
+    }
+
     /// Returns the network namespace that a C caller's info names.
     ///
     /// # Safety

@@ -154,6 +154,7 @@ const DIRECTIONS: u64 = MODIFIERS.mask();
 /// unknown flags or capabilities, -FI_EINVAL, -FI_ENOMEM.
 pub fn getinfo(
     providers: &[&'static dyn Provider],
+    version: u32,
     flags: u64,
     query: &Query<'_>,
     within: Option<Within<'_>>,
@@ -228,6 +229,7 @@ fn all_caps(info: &Info) -> u64 {
 /// Narrows an offer down to what is asked for; false if it cannot serve.
 fn tailor(offer: &mut Info, hints: Option<&Info>, version: u32) -> Result<bool> {
     let Some(hints) = hints else {
+        offer.set_api_version(version)?;
         limit_caps(offer, !ON_DEMAND)?;
         Sizes::DEFAULT.apply(offer)?;
         return Ok(true);
@@ -255,18 +257,28 @@ fn tailor(offer: &mut Info, hints: Option<&Info>, version: u32) -> Result<bool> 
     let (src, dest) = offer.ends()?;
     offer.set_ends(format, src.as_ref(), dest.as_ref())?;
     let choices = Choices::of(hints);
-    Choices { caps, ..choices }.apply(offer)?;
+    Choices {
+        caps,
+        version,
+        ..choices
+    }
+    .apply(offer)?;
     Ok(true)
 }
+
+const ANY_PROGRESS: c_uint = abi::FI_PROGRESS_UNSPEC;
 
 /// The choices that a consumer makes of what is offered: by its hints in `fi_getinfo()`, and by the info of a
 /// listener for those of its connection requests.
 #[derive(Clone, Copy)]
 pub struct Choices {
     caps: u64,
+    version: u32,
     mr_mode: c_int,
     threading: c_uint,
     av_type: c_uint,
+    control_progress: c_uint,
+    data_progress: c_uint,
     transmit_flags: u64,
     receive_flags: u64,
     sizes: Sizes,
@@ -281,9 +293,12 @@ impl Choices {
                 0 => u64::MAX,
                 caps => caps,
             },
+            version: info.fabric().map_or(VERSION, |fabric| fabric.api_version),
             mr_mode: domain.map_or(0, |domain| domain.mr_mode),
             threading: domain.map_or(abi::FI_THREAD_UNSPEC, |domain| domain.threading),
             av_type: domain.map_or(abi::FI_AV_UNSPEC, |domain| domain.av_type),
+            control_progress: domain.map_or(ANY_PROGRESS, |domain| domain.control_progress),
+            data_progress: domain.map_or(ANY_PROGRESS, |domain| domain.data_progress),
             transmit_flags: info.tx().map_or(0, |tx| tx.op_flags),
             receive_flags: info.rx().map_or(0, |rx| rx.op_flags),
             sizes: Sizes::of(info),
@@ -296,18 +311,24 @@ impl Choices {
     ///
     /// -FI_EINVAL for an offer without attributes.
     pub fn apply(&self, offer: &mut Info) -> Result {
+        // Automatic progress and safety from several threads serve whoever asks for less.
+        let or = |chosen: c_uint, unspecified: c_uint, offered: c_uint| {
+            if chosen == unspecified {
+                offered
+            } else {
+                chosen
+            }
+        };
+        let progress = |chosen, offered| or(chosen, ANY_PROGRESS, offered);
         limit_caps(offer, self.caps)?;
+        offer.set_api_version(self.version)?;
         if let Some(domain) = offer.domain().copied() {
             offer.set_domain(&fi_domain_attr {
                 mr_mode: mr::narrow_mode(domain.mr_mode, self.mr_mode),
-                threading: match self.threading {
-                    abi::FI_THREAD_UNSPEC => domain.threading,
-                    chosen => chosen,
-                },
-                av_type: match self.av_type {
-                    abi::FI_AV_UNSPEC => domain.av_type,
-                    chosen => chosen,
-                },
+                threading: or(self.threading, abi::FI_THREAD_UNSPEC, domain.threading),
+                av_type: or(self.av_type, abi::FI_AV_UNSPEC, domain.av_type),
+                control_progress: progress(self.control_progress, domain.control_progress),
+                data_progress: progress(self.data_progress, domain.data_progress),
                 ..domain
             })?;
         }

@@ -166,6 +166,7 @@ static void cm_01_a_requests_info_has_what_the_listeners_has(struct kunit *test)
 	hints->tx_attr->size = 17;
 	hints->rx_attr->size = 18;
 	hints->domain_attr->threading = FI_THREAD_DOMAIN;
+	hints->domain_attr->data_progress = FI_PROGRESS_MANUAL;
 	pep = start_server(test, &server, hints);
 	KUNIT_ASSERT_EQ(test, FI_MULTI_RECV, server.info->rx_attr->op_flags);
 	KUNIT_ASSERT_EQ(test, FI_INJECT_COMPLETE,
@@ -184,6 +185,10 @@ static void cm_01_a_requests_info_has_what_the_listeners_has(struct kunit *test)
 			   sizeof(*request->ep_attr));
 	KUNIT_EXPECT_EQ(test, FI_THREAD_DOMAIN,
 			request->domain_attr->threading);
+	KUNIT_EXPECT_EQ(test, FI_PROGRESS_MANUAL,
+			request->domain_attr->data_progress);
+	KUNIT_EXPECT_EQ(test, server.info->fabric_attr->api_version,
+			request->fabric_attr->api_version);
 	KUNIT_EXPECT_EQ(test, server.info->domain_attr->mr_mode,
 			request->domain_attr->mr_mode);
 	KUNIT_EXPECT_EQ(test, server.info->domain_attr->cq_data_size,
