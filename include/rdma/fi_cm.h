@@ -198,14 +198,17 @@ static inline int fi_reject(struct fid_pep *pep, fid_t handle,
 /**
  * fi_shutdown() - disconnect
  * @ep: a connected endpoint
- * @flags: 0 or both for both directions, the peer sees FI_SHUTDOWN; FI_WRITE or
- *	FI_READ to close transmits or receives on this side only
+ * @flags: 0 or both for both directions; FI_WRITE or FI_READ to close transmits
+ *	or receives on this side only
  *
  * When it returns, what was posted in a closed direction has completed, or has
  * been flushed with FI_ECANCELED. One exception: receives of an endpoint of a
  * device stay posted with FI_READ. They complete with the messages that come,
  * or are flushed when the connection ends: no device flushes the receives of a
  * connection that goes on.
+ *
+ * When both directions are over, FI_SHUTDOWN is reported once on each side,
+ * behind what was flushed there; here, before the call returns.
  *
  * A direction that is closed already stays closed, and the other one goes on.
  *

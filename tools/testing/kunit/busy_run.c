@@ -87,7 +87,7 @@ static void cm_05_shutdown_of_the_busy(struct kunit *test)
 			join(test, threads[side]);
 		for (int side = 0; side < BUSY_SIDES; side++)
 			expect_all_told(test, busy[side]);
-		tr_expect_shutdown(test, fx->fx->eq, busy[!ends]->ep);
+		tr_expect_shutdowns(test, fx->fx->eq, busy[0]->ep, busy[1]->ep);
 		for (int side = 0; side < BUSY_SIDES; side++)
 			fx_close(test, &busy[side]->ep->fid);
 		posted += busy[0]->posted + busy[1]->posted;

@@ -195,6 +195,89 @@ static void cm_01_a_requests_info_has_what_the_listeners_has(struct kunit *test)
 			request->domain_attr->cq_data_size);
 }
 
+/* The client offers data of some length: the server refuses it, with as much data. */
+static void refuse(struct kunit *test, struct program *client,
+		   struct program *server, struct fid_pep *pep, u8 *data,
+		   size_t len)
+{
+	struct fid_ep *ep = open_endpoint(test, client, client->info, NULL);
+	struct fi_eq_err_entry error = {};
+	struct fx_cm_event *event;
+	u32 what;
+
+	KUNIT_ASSERT_EQ(test, 0, fi_connect(ep, client->info->dest_addr, data,
+					    len));
+	event = expect_event(test, server, FI_CONNREQ, &pep->fid, len);
+	KUNIT_EXPECT_MEMEQ(test, data, event->data, len);
+	KUNIT_EXPECT_EQ(test, 0, fi_reject(pep, event->entry.info->handle, data,
+					   len));
+	fi_freeinfo(event->entry.info);
+	KUNIT_ASSERT_EQ(test, -FI_EAVAIL,
+			fi_eq_sread(client->eq, &what, event,
+				    sizeof(event->entry), FX_WAIT_MS, 0));
+	KUNIT_ASSERT_EQ(test, (ssize_t)sizeof(error),
+			fi_eq_readerr(client->eq, &error, 0));
+	KUNIT_EXPECT_EQ(test, FI_ECONNREFUSED, error.err);
+	/* siw drops what comes with a rejection. */
+	if (!tr_is_iwarp(client->info)) {
+		KUNIT_ASSERT_EQ(test, len, error.err_data_size);
+		KUNIT_EXPECT_MEMEQ(test, data, error.err_data, len);
+	}
+	fx_close(test, &ep->fid);
+}
+
+/* The server accepts it, and then both disconnect, and both wait for the event that says so. */
+static void accept_and_part(struct kunit *test, struct program *client,
+			    struct program *server, struct fid_pep *pep,
+			    u8 *data, size_t len)
+{
+	struct fx_cm_event *event;
+	struct fid_ep *ep[2];
+
+	ep[0] = open_endpoint(test, client, client->info, NULL);
+	KUNIT_ASSERT_EQ(test, 0, fi_connect(ep[0], client->info->dest_addr,
+					    data, len));
+	event = expect_event(test, server, FI_CONNREQ, &pep->fid, len);
+	open_server(test, server, event->entry.info, FI_CQ_FORMAT_CONTEXT);
+	ep[1] = open_endpoint(test, server, event->entry.info, NULL);
+	fi_freeinfo(event->entry.info);
+	KUNIT_ASSERT_EQ(test, 0, fi_accept(ep[1], data, len));
+	expect_event(test, server, FI_CONNECTED, &ep[1]->fid, 0);
+	event = expect_event(test, client, FI_CONNECTED, &ep[0]->fid, len);
+	KUNIT_EXPECT_MEMEQ(test, data, event->data, len);
+
+	KUNIT_EXPECT_EQ(test, 0, fi_shutdown(ep[1], 0));
+	expect_event(test, server, FI_SHUTDOWN, &ep[1]->fid, 0);
+	KUNIT_EXPECT_EQ(test, 0, fi_shutdown(ep[0], 0));
+	expect_event(test, client, FI_SHUTDOWN, &ep[0]->fid, 0);
+	tr_expect_silence(test, server->eq);
+	tr_expect_silence(test, client->eq);
+	fx_close(test, &ep[1]->fid);
+	fx_close(test, &server->rx->fid);
+	fx_close(test, &server->tx->fid);
+	fx_close(test, &server->domain->fid);
+	fx_close(test, &ep[0]->fid);
+}
+
+static void cm_06_both_disconnect_and_wait_for_the_event(struct kunit *test)
+{
+	struct fi_info *hints = hints_for(test, FI_MSG);
+	struct program client = {}, server = {};
+	size_t limit = 0, size = sizeof(limit);
+	u8 *data = tr_buffer(test, 256);
+	struct fid_pep *pep;
+
+	tr_fill(data, 256, 5);
+	pep = start_server(test, &server, hints);
+	KUNIT_ASSERT_EQ(test, 0, fi_getopt(&pep->fid, FI_OPT_ENDPOINT,
+					   FI_OPT_CM_DATA_SIZE, &limit, &size));
+	start_client(test, &client, hints, pep, FI_CQ_FORMAT_CONTEXT);
+	for (size_t len = 1; len <= limit; len *= 2) {
+		refuse(test, &client, &server, pep, data, len);
+		accept_and_part(test, &client, &server, pep, data, len);
+	}
+}
+
 #define BUFFERS		2
 #define PER_BUFFER	64
 #define MESSAGES	(3 * BUFFERS * PER_BUFFER)
@@ -394,6 +477,7 @@ static void rma_01_a_window_of_writes_with_data(struct kunit *test)
 
 static struct kunit_case cases[] = {
 	KUNIT_CASE(cm_01_a_requests_info_has_what_the_listeners_has),
+	KUNIT_CASE(cm_06_both_disconnect_and_wait_for_the_event),
 	KUNIT_CASE_PARAM(ep_11_an_accepted_end_has_the_listeners_flag,
 			 by_msg_gen_params),
 	KUNIT_CASE(srx_shared_by_ends_with_one_queue),

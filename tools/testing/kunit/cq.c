@@ -109,7 +109,7 @@ static struct kofi_pair *one_good_one_flushed(struct kunit *test, u8 *buf)
 					 FI_ADDR_UNSPEC, NULL));
 	tr_expect(test, pair->cq[0], NULL, FI_SEND, 0);
 	KUNIT_ASSERT_EQ(test, 0, fi_shutdown(pair->ep[0], 0));
-	tr_expect_shutdown(test, pair->eq, pair->ep[1]);
+	tr_expect_shutdowns(test, pair->eq, pair->ep[0], pair->ep[1]);
 	return pair;
 }
 

@@ -260,7 +260,7 @@ static void ep_11_a_buffer_that_is_flushed(struct kunit *test)
 	tr_expect(test, pair->cq[0], out, FI_SEND, 0);
 	expect_piece(test, pair->cq[1], in, 0, false, PIECE);
 	KUNIT_ASSERT_EQ(test, 0, fi_shutdown(pair->ep[0], 0));
-	tr_expect_shutdown(test, pair->eq, pair->ep[1]);
+	tr_expect_shutdowns(test, pair->eq, pair->ep[0], pair->ep[1]);
 	for (int i = 1; i < PIECES; i++) {
 		struct fi_cq_err_entry error = {};
 		bool last = i == PIECES - 1;

@@ -135,24 +135,6 @@ static void expect_no_device(struct kunit *test, struct fid_eq *eq,
 	KUNIT_EXPECT_EQ(test, FI_ENODEV, error.err);
 }
 
-/* Each end is told that the other is gone. */
-static void expect_farewells(struct kunit *test, struct kofi_pair *pair)
-{
-	unsigned int seen = 0;
-
-	for (int i = 0; i < 2; i++) {
-		struct fx_cm_event event = {};
-		int ret = fx_wait_event(test, pair->eq, FI_SHUTDOWN, &event,
-					sizeof(event));
-
-		KUNIT_ASSERT_GT(test, ret, 0);
-		for (int side = 0; side < 2; side++)
-			if (event.entry.fid == &pair->ep[side]->fid)
-				seen |= 1 << side;
-	}
-	KUNIT_EXPECT_EQ(test, 3, seen);
-}
-
 static void removal_of_the_device_under_traffic(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, 2 * LEN);
@@ -168,7 +150,7 @@ static void removal_of_the_device_under_traffic(struct kunit *test)
 	ret = until_it_breaks(test, pair, buf);
 	KUNIT_EXPECT_TRUE_MSG(test, ret == -FI_EAVAIL || ret == -FI_ENOTCONN,
 			      "%lld", ret);
-	expect_farewells(test, pair);
+	tr_expect_shutdowns(test, pair->eq, pair->ep[0], pair->ep[1]);
 	KUNIT_EXPECT_GE(test, tr_read_flushed(test, pair->cq[0]), POSTED);
 	KUNIT_EXPECT_EQ(test, -FI_ENOTCONN, fi_send(pair->ep[0], NULL, 0, NULL,
 						    0, NULL));

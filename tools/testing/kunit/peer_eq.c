@@ -34,7 +34,7 @@ static void peer_04_what_happens_goes_to_the_owner(struct kunit *test)
 	ep[1] = fx_connect(test, fx->domain, ep[0], pep, owner->eq, fx->cq);
 	KUNIT_EXPECT_EQ(test, -FI_EBUSY, fi_close(&eq->fid));
 	KUNIT_EXPECT_EQ(test, 0, fi_shutdown(ep[1], 0));
-	tr_expect_shutdown(test, owner->eq, ep[0]);
+	tr_expect_shutdowns(test, owner->eq, ep[0], ep[1]);
 	fx_close(test, &ep[0]->fid);
 	fx_close(test, &ep[1]->fid);
 	tr_expect_silence(test, owner->eq);

@@ -249,7 +249,7 @@ static void cm_05_nothing_after_the_end(struct kunit *test)
 	struct fid_ep **ep = plain->pair->ep;
 
 	KUNIT_ASSERT_EQ(test, 0, fi_shutdown(ep[1], 0));
-	tr_expect_shutdown(test, plain->pair->eq, ep[0]);
+	tr_expect_shutdowns(test, plain->pair->eq, ep[0], ep[1]);
 	KUNIT_EXPECT_EQ(test, -FI_ENOTCONN, send(plain, LEN));
 	KUNIT_EXPECT_EQ(test, -FI_ENOTCONN, write(plain, LEN));
 	KUNIT_EXPECT_EQ(test, -FI_ENOTCONN,

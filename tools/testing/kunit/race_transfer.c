@@ -80,7 +80,8 @@ static void race_sending_while_it_is_shut_down(struct kunit *test)
 		race_run(test, race, send_until_refused, shut_the_sender_down);
 		KUNIT_EXPECT_EQ(test, -FI_EOPBADSTATE, race->ret[0]);
 		KUNIT_EXPECT_EQ(test, 0, race->ret[1]);
-		tr_expect_shutdown(test, race->fx->eq, race->ep[1]);
+		tr_expect_shutdowns(test, race->fx->eq, race->ep[0],
+				    race->ep[1]);
 		expect_all_done(test, race);
 		for (int side = 0; side < 2; side++)
 			fx_close(test, &race->ep[side]->fid);
@@ -104,7 +105,8 @@ static void race_sending_while_the_peer_leaves(struct kunit *test)
 		race_run(test, race, send_until_refused, shut_the_receiver_down);
 		KUNIT_EXPECT_EQ(test, -FI_ENOTCONN, race->ret[0]);
 		KUNIT_EXPECT_EQ(test, 0, race->ret[1]);
-		tr_expect_shutdown(test, race->fx->eq, race->ep[0]);
+		tr_expect_shutdowns(test, race->fx->eq, race->ep[0],
+				    race->ep[1]);
 		expect_all_done(test, race);
 		for (int side = 0; side < 2; side++)
 			fx_close(test, &race->ep[side]->fid);

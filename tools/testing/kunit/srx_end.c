@@ -28,7 +28,7 @@ static void cm_06_shared_receives_outlive_a_connection(struct kunit *test)
 	sx_send(test, world, 1, sent, LEN);
 	tr_expect(test, world->cq[1], buf + LEN, FI_RECV, LEN);
 	KUNIT_EXPECT_EQ(test, 0, fi_shutdown(world->ep[1], 0));
-	tr_expect_shutdown(test, world->eq, world->peer[1]);
+	tr_expect_shutdowns(test, world->eq, world->ep[1], world->peer[1]);
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(world->cq[1], NULL, 0));
 	sx_connect(test, world, 2);
 	for (int i = 2; i < 4; i++) {
@@ -68,7 +68,7 @@ static void cm_05_shared_receives_stay_when_an_endpoint_shuts_its_own_down(struc
 	}
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(world->cq[0], NULL, 0));
 	KUNIT_EXPECT_EQ(test, 0, fi_shutdown(world->ep[0], FI_WRITE));
-	tr_expect_shutdown(test, world->eq, world->peer[0]);
+	tr_expect_shutdowns(test, world->eq, world->ep[0], world->peer[0]);
 	KUNIT_EXPECT_EQ(test, tr_is_loop(world->info) ? 2 : 0,
 			tr_read_flushed(test, world->peer_cq[0]));
 }

@@ -138,6 +138,23 @@ void tr_expect_shutdown(struct kunit *test, struct fid_eq *eq,
 	KUNIT_EXPECT_PTR_EQ(test, &ep->fid, event.entry.fid);
 }
 
+void tr_expect_shutdowns(struct kunit *test, struct fid_eq *eq,
+			 const struct fid_ep *one, const struct fid_ep *other)
+{
+	unsigned int seen = 0;
+
+	for (int i = 0; i < 2; i++) {
+		struct fx_cm_event event = {};
+
+		KUNIT_ASSERT_LE(test, (int)sizeof(event.entry),
+				fx_wait_event(test, eq, FI_SHUTDOWN, &event,
+					      sizeof(event)));
+		seen |= event.entry.fid == &one->fid ? 1 : 0;
+		seen |= event.entry.fid == &other->fid ? 2 : 0;
+	}
+	KUNIT_EXPECT_EQ_MSG(test, 3, seen, "each end is told once");
+}
+
 void tr_expect_silence(struct kunit *test, struct fid_eq *eq)
 {
 	struct fx_cm_event event = {};

@@ -53,6 +53,9 @@ unsigned int tr_read_flushed(struct kunit *test, struct fid_cq *cq);
 /* The next event is FI_SHUTDOWN, of this endpoint. */
 void tr_expect_shutdown(struct kunit *test, struct fid_eq *eq,
 			struct fid_ep *ep);
+/* The next two events are FI_SHUTDOWN, one of each endpoint, in whatever order. */
+void tr_expect_shutdowns(struct kunit *test, struct fid_eq *eq,
+			 const struct fid_ep *one, const struct fid_ep *other);
 /* Nothing comes for a while: neither event nor error. */
 void tr_expect_silence(struct kunit *test, struct fid_eq *eq);
 

@@ -232,6 +232,11 @@ impl Endpoint {
         if lost.is_err() {
             return;
         }
+        self.flush_and_report_end();
+    }
+
+    /// Ends all transfers, then reports FI_SHUTDOWN, once in the endpoint's life.
+    fn flush_and_report_end(&self) {
         self.flush();
         let kind = Kind::Connection(FI_SHUTDOWN);
         self.report(|link| link.farewell.take(), kind, &[]);
@@ -261,7 +266,7 @@ impl Endpoint {
                 Ok(())
             }
             Shutdown::Disconnect => {
-                self.part(&mut |endpoint| endpoint.flush());
+                self.part(&mut |endpoint| endpoint.flush_and_report_end());
                 Ok(())
             }
         }

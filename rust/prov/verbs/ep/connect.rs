@@ -341,6 +341,11 @@ impl Endpoint {
             let _ = id.disconnect();
         }
         self.drain();
+        self.report_end();
+    }
+
+    /// Reports FI_SHUTDOWN, once in the endpoint's life. What was posted has completed.
+    fn report_end(&self) {
         let kind = Kind::Connection(FI_SHUTDOWN);
         self.report(|link| link.farewell.take(), kind, &[]);
     }
@@ -389,6 +394,7 @@ impl Endpoint {
                     let _ = id.disconnect();
                 }
                 self.drain();
+                self.report_end();
                 Ok(())
             }
         }
