@@ -278,6 +278,58 @@ static void cm_06_both_disconnect_and_wait_for_the_event(struct kunit *test)
 	}
 }
 
+/* Several connections, one after the other, with one event queue on each side. */
+static void cm_01_accepted_is_told_before_the_next_request(struct kunit *test)
+{
+	struct fi_info *hints = hints_for(test, FI_MSG);
+	struct program client = {}, server = {};
+	struct fi_info *request;
+	struct fid_ep *ep[4][2];
+	struct fid_pep *pep;
+
+	pep = start_server(test, &server, hints);
+	if (tr_is_iwarp(server.info))
+		kunit_skip(test, "iWARP tells who accepts when the peer has been heard of");
+	start_client(test, &client, hints, pep, FI_CQ_FORMAT_CONTEXT);
+	for (int i = 0; i < ARRAY_SIZE(ep); i++) {
+		ep[i][0] = open_endpoint(test, &client, client.info, NULL);
+		KUNIT_ASSERT_EQ(test, 0, fi_connect(ep[i][0],
+						    client.info->dest_addr,
+						    NULL, 0));
+		/* The client knows of the last one already. */
+		if (i)
+			expect_event(test, &server, FI_CONNECTED,
+				     &ep[i - 1][1]->fid, 0);
+		request = expect_request(test, &server, pep);
+		if (!server.domain)
+			open_server(test, &server, request,
+				    FI_CQ_FORMAT_CONTEXT);
+		ep[i][1] = open_endpoint(test, &server, request, NULL);
+		KUNIT_ASSERT_EQ(test, 0, fi_accept(ep[i][1], NULL, 0));
+		expect_event(test, &client, FI_CONNECTED, &ep[i][0]->fid, 0);
+	}
+	expect_event(test, &server, FI_CONNECTED,
+		     &ep[ARRAY_SIZE(ep) - 1][1]->fid, 0);
+}
+
+/* With one queue for both sides: by the time the client knows, the server has been told. */
+static void cm_01_the_accepting_end_is_told_first(struct kunit *test)
+{
+	struct kofi_fabric_fx *fx = fx_open(test);
+	struct fid_pep *pep = fx_listen(test, fx->fabric, fx->info, fx->eq);
+	struct fid_ep *ep = fx_bound_ep(test, fx), *accepted;
+	struct program both = { .eq = fx->eq };
+
+	if (!tr_is_loop(fx->info))
+		kunit_skip(test, "over a device its answer has to get there");
+	fx_start_connect(test, ep, pep);
+	accepted = fx_ep(test, fx->domain, fx_wait_request(test, fx->eq));
+	fx_bind(test, accepted, fx->eq, fx->cq, FI_TRANSMIT | FI_RECV);
+	KUNIT_ASSERT_EQ(test, 0, fi_accept(accepted, NULL, 0));
+	expect_event(test, &both, FI_CONNECTED, &accepted->fid, 0);
+	expect_event(test, &both, FI_CONNECTED, &ep->fid, 0);
+}
+
 #define BUFFERS		2
 #define PER_BUFFER	64
 #define MESSAGES	(3 * BUFFERS * PER_BUFFER)
@@ -477,6 +529,8 @@ static void rma_01_a_window_of_writes_with_data(struct kunit *test)
 
 static struct kunit_case cases[] = {
 	KUNIT_CASE(cm_01_a_requests_info_has_what_the_listeners_has),
+	KUNIT_CASE(cm_01_accepted_is_told_before_the_next_request),
+	KUNIT_CASE(cm_01_the_accepting_end_is_told_first),
 	KUNIT_CASE(cm_06_both_disconnect_and_wait_for_the_event),
 	KUNIT_CASE_PARAM(ep_11_an_accepted_end_has_the_listeners_flag,
 			 by_msg_gen_params),

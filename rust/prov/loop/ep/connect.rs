@@ -179,8 +179,9 @@ impl Endpoint {
         let _ = asker.outbound.populate(self.inbound.clone());
         self.link.lock().tie = Some(tie.clone());
         ends.accepter = Some(self.clone());
-        asker.established(private_data);
+        // The peer may connect again as soon as it knows: that request comes behind this event.
         self.established(&[]);
+        asker.established(private_data);
         Ok(())
     }
 
