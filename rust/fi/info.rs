@@ -426,6 +426,14 @@ fn choose_caps(offered: u64, asked: u64) -> Option<u64> {
     Some(primary | modifiers | secondary)
 }
 
+/// Returns whether hints lead to primary capabilities of `caps`: all are given where none is named.
+pub fn grants(hints: Option<&Info>, caps: u64) -> bool {
+    match hints.map_or(0, |hints| hints.caps() & PRIMARY) {
+        0 => true,
+        named => named & caps != 0,
+    }
+}
+
 /// The address format to return, or none if the offer's addresses do not have the asked one.
 fn choose_format(offered: u32, asked: u32) -> Option<u32> {
     const ANY: u32 = abi::FI_FORMAT_UNSPEC;

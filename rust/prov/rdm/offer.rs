@@ -26,6 +26,7 @@ use crate::{
 use kernel::prelude::*;
 
 pub(super) use super::super::common::query::is_shared;
+use crate::fi::info::grants;
 
 /// Version of this provider.
 const PROVIDER_VERSION: u32 = 1;
@@ -72,8 +73,18 @@ const REACH: u64 = FI_LOCAL_COMM | FI_REMOTE_COMM;
 
 const CAPS: u64 = TRANSMIT_CAPS | RECEIVE_CAPS | REACH | CORE_CAPS;
 
-/// Bytes of remote CQ data: they stand in the packet.
+/// Bytes of remote CQ data beside a message: they stand in the packet.
 const REMOTE_DATA_SIZE: usize = 8;
+
+/// Returns the bytes of remote CQ data that any operation of those asked for carries.
+///
+/// A write is one of the connected endpoint below, and carries what that carries.
+fn remote_data_size(hints: Option<&Info>, lower: usize) -> usize {
+    match grants(hints, FI_RMA) {
+        true => lower.min(REMOTE_DATA_SIZE),
+        false => REMOTE_DATA_SIZE,
+    }
+}
 
 /// What the provider below is asked for, in place of what `info` asks for here: whatever connected
 /// endpoint there is in the same place. May sleep.
@@ -173,7 +184,7 @@ pub(super) fn of_lower(
     })?;
     if let Some(domain) = lower.domain().copied() {
         info.set_domain(&fi_domain_attr {
-            cq_data_size: REMOTE_DATA_SIZE,
+            cq_data_size: remote_data_size(hints, domain.cq_data_size),
             max_ep_tx_ctx: CONTEXTS,
             max_ep_rx_ctx: CONTEXTS,
             max_ep_stx_ctx: 1,

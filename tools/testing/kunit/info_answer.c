@@ -63,9 +63,42 @@ static void info_07_the_version_is_the_one_that_was_asked_for(struct kunit *test
 	}
 }
 
+/* Datagrams: a write carries what the connection's does, a message 64 bits. */
+static void info_14_data_beside_every_operation_that_is_offered(struct kunit *test)
+{
+	static const struct {
+		u64	caps;
+		size_t	most;
+	} asked[] = {
+		{ FI_MSG, 8 }, { FI_MSG | FI_TAGGED, 8 }, { FI_MSG | FI_RMA, 4 },
+		{ FI_TAGGED | FI_RMA | FI_WRITE, 4 }, { 0, 4 }, { FI_SEND, 4 },
+	};
+
+	for (int i = 0; i < ARRAY_SIZE(asked); i++) {
+		struct fi_info *hints = fx_hints(test);
+		struct fi_info *info;
+		bool is_iwarp;
+		size_t want;
+
+		hints->ep_attr->type = FI_EP_RDM;
+		hints->caps = asked[i].caps;
+		info = answers(test, FI_VERSION(1, 17), hints);
+		KUNIT_ASSERT_NOT_NULL(test, info);
+		is_iwarp = !strcmp(info->fabric_attr->name, "iWARP");
+		want = is_iwarp && asked[i].most == 4 ? 0 : asked[i].most;
+		KUNIT_EXPECT_EQ(test, want, info->domain_attr->cq_data_size);
+		hints->domain_attr->cq_data_size = want;
+		KUNIT_EXPECT_NOT_NULL(test, answers(test, FI_VERSION(1, 17),
+						    hints));
+		hints->domain_attr->cq_data_size = want + 1;
+		KUNIT_EXPECT_NULL(test, answers(test, FI_VERSION(1, 17), hints));
+	}
+}
+
 static struct kunit_case cases[] = {
 	KUNIT_CASE(info_07_progress_is_what_was_asked_for),
 	KUNIT_CASE(info_07_the_version_is_the_one_that_was_asked_for),
+	KUNIT_CASE(info_14_data_beside_every_operation_that_is_offered),
 	{}
 };
 
