@@ -54,7 +54,6 @@ const RECEIVE_CAPS: u64 = FI_MSG
     | FI_SOURCE
     | FI_SOURCE_ERR
     | FI_DIRECTED_RECV
-    | FI_NAMED_RX_CTX
     | FI_COLLECTIVE
     | FI_RMA
     | FI_ATOMIC

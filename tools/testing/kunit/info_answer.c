@@ -6,6 +6,21 @@
 
 #include "fixture.h"
 
+/* The capabilities that fi_endpoint(3) of libfabric 1.17 lists for each direction. */
+#define TX_CAPS	(FI_MSG | FI_RMA | FI_TAGGED | FI_ATOMIC | FI_READ | FI_WRITE | \
+		 FI_SEND | FI_HMEM | FI_TRIGGER | FI_FENCE | FI_MULTICAST |	\
+		 FI_RMA_PMEM | FI_NAMED_RX_CTX | FI_COLLECTIVE)
+#define RX_CAPS	(FI_MSG | FI_RMA | FI_TAGGED | FI_ATOMIC | FI_REMOTE_READ |	\
+		 FI_REMOTE_WRITE | FI_RECV | FI_HMEM | FI_TRIGGER |		\
+		 FI_RMA_PMEM | FI_DIRECTED_RECV | FI_VARIABLE_MSG |		\
+		 FI_MULTI_RECV | FI_SOURCE | FI_RMA_EVENT | FI_SOURCE_ERR |	\
+		 FI_COLLECTIVE)
+
+static const u64 primary[] = {
+	FI_MSG, FI_RMA, FI_TAGGED, FI_ATOMIC, FI_NAMED_RX_CTX,
+	FI_DIRECTED_RECV, FI_COLLECTIVE,
+};
+
 static struct fi_info *answers(struct kunit *test, u32 version,
 			       const struct fi_info *hints)
 {
@@ -17,6 +32,34 @@ static struct fi_info *answers(struct kunit *test, u32 version,
 	KUNIT_ASSERT_EQ(test, 0, ret);
 	fx_defer_free(test, info);
 	return info;
+}
+
+/* Every combination of primary capabilities, of every kind of endpoint. */
+static void info_08_each_direction_has_its_own_capabilities(struct kunit *test)
+{
+	unsigned int seen = 0;
+
+	for (int set = 0; set < 1 << ARRAY_SIZE(primary); set++) {
+		struct fi_info *hints = fx_hints(test);
+
+		hints->ep_attr->type = FI_EP_UNSPEC;
+		hints->mode = ~0ULL;
+		hints->caps = 0;
+		for (int i = 0; i < ARRAY_SIZE(primary); i++)
+			hints->caps |= set & BIT(i) ? primary[i] : 0;
+		for (struct fi_info *info = answers(test, FI_VERSION(1, 17), hints);
+		     info; info = info->next) {
+			u64 tx = info->tx_attr->caps, rx = info->rx_attr->caps;
+
+			KUNIT_EXPECT_EQ(test, 0, tx & ~(TX_CAPS & info->caps));
+			KUNIT_EXPECT_EQ(test, 0, rx & ~(RX_CAPS & info->caps));
+			KUNIT_EXPECT_EQ(test, hints->caps,
+					info->caps & hints->caps);
+			KUNIT_EXPECT_EQ(test, 0, hints->caps & ~(tx | rx));
+			seen++;
+		}
+	}
+	KUNIT_EXPECT_GT(test, seen, 0);
 }
 
 /* Progress is automatic, which serves who asks for less: the answer is what was asked for. */
@@ -98,6 +141,7 @@ static void info_14_data_beside_every_operation_that_is_offered(struct kunit *te
 static struct kunit_case cases[] = {
 	KUNIT_CASE(info_07_progress_is_what_was_asked_for),
 	KUNIT_CASE(info_07_the_version_is_the_one_that_was_asked_for),
+	KUNIT_CASE(info_08_each_direction_has_its_own_capabilities),
 	KUNIT_CASE(info_14_data_beside_every_operation_that_is_offered),
 	{}
 };
