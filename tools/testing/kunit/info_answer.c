@@ -62,6 +62,57 @@ static void info_08_each_direction_has_its_own_capabilities(struct kunit *test)
 	KUNIT_EXPECT_GT(test, seen, 0);
 }
 
+/* Whether an info, as hints, gives one like it. */
+static bool leads_to_itself(struct kunit *test, const struct fi_info *hints)
+{
+	struct fi_info *info = NULL, *at;
+	bool found = false;
+
+	if (fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &info))
+		return false;
+	for (at = info; at && !found; at = at->next)
+		found = !strcmp(at->fabric_attr->prov_name,
+				hints->fabric_attr->prov_name) &&
+			!strcmp(at->domain_attr->name,
+				hints->domain_attr->name) &&
+			at->caps == hints->caps &&
+			!memcmp(at->tx_attr, hints->tx_attr,
+				sizeof(*at->tx_attr)) &&
+			!memcmp(at->rx_attr, hints->rx_attr,
+				sizeof(*at->rx_attr)) &&
+			!memcmp(at->ep_attr, hints->ep_attr,
+				sizeof(*at->ep_attr)) &&
+			at->domain_attr->mr_mode == hints->domain_attr->mr_mode &&
+			at->domain_attr->cq_data_size ==
+				hints->domain_attr->cq_data_size;
+	fi_freeinfo(info);
+	return found;
+}
+
+/* A program asks with an info that it has got for another one of the kind. */
+static void info_07_an_info_is_a_hint_for_one_like_it(struct kunit *test)
+{
+	static const u64 caps[] = {
+		0, FI_MSG, FI_MSG | FI_RMA, FI_MSG | FI_RMA | FI_ATOMIC,
+		FI_TAGGED, FI_MSG | FI_TAGGED | FI_RMA | FI_SOURCE,
+		FI_MSG | FI_SEND, FI_RMA | FI_WRITE | FI_REMOTE_WRITE,
+	};
+
+	for (int i = 0; i < 2 * ARRAY_SIZE(caps); i++) {
+		struct fi_info *hints = fx_hints(test);
+
+		hints->ep_attr->type = FI_EP_UNSPEC;
+		hints->caps = caps[i / 2];
+		hints->mode = i % 2 ? FI_RX_CQ_DATA : 0;
+		for (struct fi_info *info = answers(test, FI_VERSION(1, 17), hints);
+		     info; info = info->next)
+			KUNIT_EXPECT_TRUE_MSG(test, leads_to_itself(test, info),
+					      "%s, caps %llx, mode %llx",
+					      info->fabric_attr->prov_name,
+					      hints->caps, hints->mode);
+	}
+}
+
 /* Progress is automatic, which serves who asks for less: the answer is what was asked for. */
 static void info_07_progress_is_what_was_asked_for(struct kunit *test)
 {
@@ -139,6 +190,7 @@ static void info_14_data_beside_every_operation_that_is_offered(struct kunit *te
 }
 
 static struct kunit_case cases[] = {
+	KUNIT_CASE(info_07_an_info_is_a_hint_for_one_like_it),
 	KUNIT_CASE(info_07_progress_is_what_was_asked_for),
 	KUNIT_CASE(info_07_the_version_is_the_one_that_was_asked_for),
 	KUNIT_CASE(info_08_each_direction_has_its_own_capabilities),
