@@ -385,24 +385,36 @@ impl IdRef {
         !device.is_null() && unsafe { bindings::rdma_cap_ib_cm(device, self.port()) }
     }
 
-    /// The local address; after binding or resolving.
+    /// The local address; after binding or resolving. A link-local one has its scope: `cma_save_ip6_info()` fills
+    /// in none for a request.
     ///
     /// # Errors
     ///
     /// `EAFNOSUPPORT` before.
     pub(crate) fn local_addr(&self) -> Result<SockAddr> {
         // SAFETY: `self` is a valid id, whose addresses have all the room of a `sockaddr_storage`.
-        unsafe { SockAddr::from_storage(&raw const (*self.raw()).route.addr.src_addr) }
+        let addr = unsafe { SockAddr::from_storage(&raw const (*self.raw()).route.addr.src_addr) };
+        addr.map(|addr| addr.with_scope(self.interface()))
     }
 
-    /// The peer's address; after resolving or with a request.
+    /// The index of the network interface that the id is bound to; 0 for none.
+    fn interface(&self) -> u32 {
+        // SAFETY: `self` is a valid id.
+        let index = unsafe {
+            ptr::read_volatile(&raw const (*self.raw()).route.addr.dev_addr.bound_dev_if)
+        };
+        u32::try_from(index).unwrap_or(0)
+    }
+
+    /// The peer's address; after resolving or with a request. As [`Self::local_addr`].
     ///
     /// # Errors
     ///
     /// `EAFNOSUPPORT` before.
     pub(crate) fn peer_addr(&self) -> Result<SockAddr> {
         // SAFETY: As in `local_addr`.
-        unsafe { SockAddr::from_storage(&raw const (*self.raw()).route.addr.dst_addr) }
+        let addr = unsafe { SockAddr::from_storage(&raw const (*self.raw()).route.addr.dst_addr) };
+        addr.map(|addr| addr.with_scope(self.interface()))
     }
 }
 

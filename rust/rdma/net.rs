@@ -211,6 +211,16 @@ impl SockAddr {
         self
     }
 
+    /// Gives a link-local address without a scope `scope`; returns any other as it is.
+    pub(crate) fn with_scope(mut self, scope: u32) -> Self {
+        if let SocketAddr::V6(v6) = &mut self.0 {
+            if v6.ip().is_unicast_link_local() && v6.scope_id() == 0 {
+                v6.set_scope_id(scope);
+            }
+        }
+        self
+    }
+
     /// The interface that an IPv6 link-local address belongs to; 0 for none.
     pub(crate) fn scope(&self) -> u32 {
         match self.0 {
@@ -323,6 +333,23 @@ mod tests {
         assert_eq!(back.scope(), 2);
         assert_eq!(text(&back)?.to_bytes(), b"[fe80::1%2]:1");
         Ok(())
+    }
+
+    #[test]
+    fn sockaddr_only_link_local_addresses_are_given_a_scope() {
+        let link_local =
+            |scope| SockAddr::new(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1).into(), 1, scope);
+        assert_eq!(link_local(0).with_scope(3), link_local(3));
+        assert_eq!(link_local(2).with_scope(3), link_local(2));
+        assert_eq!(link_local(0).with_scope(0), link_local(0));
+        for ip in [
+            Ipv4Addr::LOCALHOST.into(),
+            Ipv6Addr::LOCALHOST.into(),
+            Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1).into(),
+        ] {
+            let addr = SockAddr::new(ip, 1, 0);
+            assert_eq!(addr.with_scope(3), addr);
+        }
     }
 
     #[test]

@@ -515,6 +515,32 @@ static void cm_09_over_ipv6(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, AF_INET6, name.sin6_family);
 }
 
+/* An address of one link has its interface as scope, on both sides. */
+static void cm_09_link_local_addresses_have_their_scope(struct kunit *test)
+{
+	struct fx_pair_opts opts = {};
+	struct sockaddr_in6 name, peer;
+	struct kofi_pair *pair;
+	char node[TR_NODE_LEN];
+
+	if (!tr_link_local(node))
+		kunit_skip(test, "the interface has no link-local address");
+	opts.node = node;
+	pair = fx_pair(test, &opts);
+	for (int side = 0; side < 2; side++) {
+		size_t len = sizeof(name);
+
+		memset(&name, 0, sizeof(name));
+		memset(&peer, 0, sizeof(peer));
+		KUNIT_ASSERT_EQ(test, 0, fi_getname(&pair->ep[!side]->fid, &name, &len));
+		KUNIT_ASSERT_EQ(test, 0, fi_getpeer(pair->ep[side], &peer, &len));
+		KUNIT_EXPECT_EQ(test, AF_INET6, peer.sin6_family);
+		KUNIT_EXPECT_NE(test, 0, peer.sin6_scope_id);
+		KUNIT_EXPECT_EQ(test, name.sin6_scope_id, peer.sin6_scope_id);
+		KUNIT_EXPECT_MEMEQ(test, &name.sin6_addr, &peer.sin6_addr, sizeof(name.sin6_addr));
+	}
+}
+
 static struct kunit_case cases[] = {
 	KUNIT_CASE(cm_05_shutdown_flushes_before_it_returns),
 	KUNIT_CASE(cm_05_what_completed_stays_readable),
@@ -538,6 +564,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(cm_08_too_short_for_a_name),
 	KUNIT_CASE(cm_08_the_name_is_set_before_enabling),
 	KUNIT_CASE(cm_09_over_ipv6),
+	KUNIT_CASE(cm_09_link_local_addresses_have_their_scope),
 	{}
 };
 

@@ -6,6 +6,7 @@
 #include <linux/dma-mapping.h>
 
 #include "rdm.h"
+#include "traffic.h"
 
 #define LEN	100
 #define LONG	(3 * 16384)
@@ -268,6 +269,49 @@ static void cq_12_a_strangers_message_is_no_failure(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(s->b->cq, &entry, 1));
 }
 
+/* An address of one link says nothing without its scope, which a request does not carry. */
+static void cq_12_link_local_peers_are_recognised(struct kunit *test)
+{
+	struct rdm_opts opts = { .caps = FI_SOURCE | FI_SOURCE_ERR | FI_DIRECTED_RECV };
+	struct fi_cq_err_entry error;
+	struct fi_cq_tagged_entry entry;
+	struct kofi_rdm *a, *b;
+	char node[TR_NODE_LEN];
+	fi_addr_t to_a, to_b;
+	u8 *in, *out;
+
+	if (!tr_link_local(node))
+		kunit_skip(test, "the interface has no link-local address");
+	opts.node = node;
+	in = tr_buffer(test, LEN);
+	out = tr_buffer(test, LEN);
+	a = rdm_open(test, &opts);
+	b = rdm_open(test, &opts);
+	to_b = rdm_know(test, a, b);
+	/* Whoever is not known is reported by an address that it can be sent to. */
+	KUNIT_ASSERT_EQ(test, 0, rdm_recv(b, FI_ADDR_UNSPEC, in, LEN, in));
+	KUNIT_ASSERT_EQ(test, 0, rdm_send(a, to_b, out, LEN, out));
+	rdm_expect(test, a, out, NULL);
+	KUNIT_ASSERT_EQ(test, 0, fx_wait_comp_error(test, b->cq, &error));
+	KUNIT_ASSERT_EQ(test, FI_EADDRNOTAVAIL, error.err);
+	KUNIT_ASSERT_EQ(test, a->name_len, error.err_data_size);
+	KUNIT_EXPECT_MEMEQ(test, &a->name, error.err_data, a->name_len);
+	KUNIT_ASSERT_EQ(test, 1, rdm_insert(b, error.err_data, &to_a, 0));
+	rdm_exchange(test, b, to_a, a);
+	/* Directed receives take from it, and completions name it. */
+	for (int i = 0; i < 2; i++) {
+		fi_addr_t from = FI_ADDR_NOTAVAIL;
+
+		KUNIT_ASSERT_EQ(test, 0, rdm_recv(b, to_a, in, LEN, in));
+		KUNIT_ASSERT_EQ(test, 0, rdm_send(a, to_b, out, LEN, out));
+		rdm_expect(test, a, out, NULL);
+		KUNIT_ASSERT_EQ(test, 0, tr_await(b->cq));
+		KUNIT_ASSERT_EQ(test, 1, fi_cq_readfrom(b->cq, &entry, 1, &from));
+		KUNIT_EXPECT_PTR_EQ(test, (void *)in, entry.op_context);
+		KUNIT_EXPECT_EQ(test, to_a, from);
+	}
+}
+
 static void info_08_strangers_are_told_of_on_demand(struct kunit *test)
 {
 	static const struct {
@@ -312,6 +356,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE_PARAM(cq_12_a_stranger_is_told_by_its_address, format_gen_params),
 	KUNIT_CASE(cq_12_a_strangers_message_in_a_buffer_for_several),
 	KUNIT_CASE(cq_12_a_strangers_message_is_no_failure),
+	KUNIT_CASE(cq_12_link_local_peers_are_recognised),
 	KUNIT_CASE(info_08_strangers_are_told_of_on_demand),
 	{}
 };

@@ -4,8 +4,12 @@
  */
 
 #include <linux/delay.h>
+#include <linux/inet.h>
+#include <linux/inetdevice.h>
 #include <linux/sched/task.h>
 #include <linux/vmalloc.h>
+#include <net/addrconf.h>
+#include <net/if_inet6.h>
 
 #include "traffic.h"
 
@@ -248,4 +252,42 @@ bool tr_join_within(struct kunit *test, struct tr_thread *thread,
 bool tr_join(struct kunit *test, struct tr_thread *thread)
 {
 	return tr_join_within(test, thread, FX_WAIT_MS + 1000 * tr_rounds);
+}
+
+/* Writes an address that can be used, if there is one. */
+static bool find_link_local(struct net_device *dev, char node[TR_NODE_LEN])
+{
+	struct inet6_dev *idev = in6_dev_get(dev);
+	struct inet6_ifaddr *ifa;
+	bool found = false;
+
+	if (!idev)
+		return false;
+	read_lock_bh(&idev->lock);
+	list_for_each_entry(ifa, &idev->addr_list, if_list) {
+		if (ifa->scope != IFA_LINK || ifa->flags & IFA_F_TENTATIVE)
+			continue;
+		snprintf(node, TR_NODE_LEN, "%pI6c%%%d", &ifa->addr, dev->ifindex);
+		found = true;
+		break;
+	}
+	read_unlock_bh(&idev->lock);
+	in6_dev_put(idev);
+	return found;
+}
+
+bool tr_link_local(char node[TR_NODE_LEN])
+{
+	/* As long as it is looked whether another host has the address. */
+	unsigned long end = jiffies + msecs_to_jiffies(5000);
+	struct net_device *dev = ip_dev_find(&init_net, in_aton(fx_addr));
+	bool found = false;
+
+	if (!dev)
+		return false;
+	while (!(dev->flags & IFF_LOOPBACK) && !(found = find_link_local(dev, node)) &&
+	       time_before(jiffies, end))
+		msleep(20);
+	dev_put(dev);
+	return found;
 }

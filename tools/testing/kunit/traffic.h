@@ -66,6 +66,11 @@ bool tr_is_loop(const struct fi_info *info);
 /* Ends a test that needs one. */
 void tr_needs_device(struct kunit *test, const struct fi_info *info);
 
+/* Room for the text of an IPv6 address with its scope. */
+#define TR_NODE_LEN	64
+/* The link-local address of the device's interface as a node, with its scope; false where it has none. */
+bool tr_link_local(char node[TR_NODE_LEN]);
+
 /* A thread that runs fn once; stopped and joined with the test at the latest. */
 struct tr_thread {
 	int			(*fn)(struct tr_thread *thread);
