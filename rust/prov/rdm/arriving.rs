@@ -170,13 +170,13 @@ impl Traffic {
         if peer.has(packet.attempt) && peer.is_refused() {
             return Ok(Taken::Done);
         }
-        if let Arrival::Written(data) = packet.arrival {
+        if let Arrival::Written(len, data) = packet.arrival {
             if !outlets.hears_writes {
                 return Err(Malformed(
                     "data of a write where there is nothing to write to",
                 ));
             }
-            return Ok(match !is_held && outlets.written(data) {
+            return Ok(match !is_held && outlets.written(len, data) {
                 true => Taken::Done,
                 false => Taken::Later,
             });

@@ -295,15 +295,16 @@ impl Outlets {
         self.give_back(office, released);
     }
 
-    /// That a peer has written to memory and sent `data` with it; false if there is no room. The first
+    /// Reports that a peer has written `len` bytes to memory and sent `data` with it; false if there is no room. The first
     /// receive context is told: the device has no number of another.
-    pub(super) fn written(&self, data: u64) -> bool {
+    pub(super) fn written(&self, len: usize, data: u64) -> bool {
         let outlet = self.receives.of(0).as_ref();
         let Some(outlet) = outlet.filter(|outlet| outlet.queue.reserve()) else {
             return false;
         };
         let flags = FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA;
         outlet.queue.put(Outcome::Done(Completion {
+            len,
             data,
             ..Completion::of(Context::NULL, flags)
         }));

@@ -87,8 +87,8 @@ pub(super) enum Use {
 pub(super) enum Arrival {
     /// So many bytes.
     Bytes(usize),
-    /// Nothing, but a peer has written to memory with these data.
-    Written(u64),
+    /// Nothing, but a peer has written so many bytes to memory, with these data.
+    Written(usize, u64),
 }
 
 /// A packet.
@@ -264,7 +264,7 @@ impl Packet {
     pub(super) fn arrived(&self) -> &[u8] {
         match self.arrival {
             Arrival::Bytes(len) => self.memory.get(..len).unwrap_or(&[]),
-            Arrival::Written(_) => &[],
+            Arrival::Written(..) => &[],
         }
     }
 

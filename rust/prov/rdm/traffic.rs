@@ -586,7 +586,7 @@ impl Traffic {
         let (context, source) = (entry.context, source_of(entry.source));
         let arrival = match entry.flags & FI_REMOTE_WRITE {
             0 => Arrival::Bytes(entry.len),
-            _ => Arrival::Written(entry.data),
+            _ => Arrival::Written(entry.len, entry.data),
         };
         self.land(outlets, context, source, Ok(arrival));
     }

@@ -151,6 +151,7 @@ static void rma_01_data_of_a_write(struct kunit *test)
 	rdm_expect(test, r->b, NULL, &entry);
 	KUNIT_EXPECT_EQ(test, FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA, entry.flags);
 	KUNIT_EXPECT_EQ(test, 0x12345678, entry.data);
+	KUNIT_EXPECT_EQ(test, 100, entry.len);
 	KUNIT_EXPECT_MEMEQ(test, r->local, r->remote, 100);
 	/* It takes 32 bits. */
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL,
@@ -163,6 +164,7 @@ static void rma_01_data_of_a_write(struct kunit *test)
 	for (u32 i = 0; i < 60; i++) {
 		rdm_expect(test, r->b, NULL, &entry);
 		KUNIT_EXPECT_EQ(test, i, entry.data);
+		KUNIT_EXPECT_EQ(test, 8, entry.len);
 	}
 }
 
