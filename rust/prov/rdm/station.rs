@@ -31,7 +31,6 @@ use super::{
         Batch,
         Floor,
         Traffic,
-        BATCH,
         FLIGHTS, //
     },
 };
@@ -313,7 +312,8 @@ impl Station {
     /// Handles all completions that there are now: others may come as fast as these go. Any context.
     pub(super) fn settle(&self) {
         if let Some(bound) = self.bound.get() {
-            let _ = (0..=FLIGHTS / BATCH).all(|_| !self.take(bound, false).is_all);
+            // Each look takes one at least: a failure is one by itself.
+            let _ = (0..=FLIGHTS).all(|_| !self.take(bound, false).is_all);
         }
     }
 

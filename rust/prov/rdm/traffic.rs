@@ -75,10 +75,14 @@ use crate::{
             Context,
             EntrySlots, //
         },
+        provider, //
     },
 };
 use core::{
-    mem,
+    mem::{
+        self,
+        MaybeUninit, //
+    },
     net::SocketAddr,
     ops::{
         Deref,
@@ -202,6 +206,17 @@ pub(super) struct Batch {
     pub(super) is_all: bool,
     /// Something has come of it.
     pub(super) has_come: bool,
+}
+
+/// Reads a batch of what has completed below, and returns how many entries it has and whether nothing is left.
+///
+/// A read ends in front of a failure: less than a batch is not all as long as something waits behind it.
+fn read_batch(
+    queue: &dyn provider::CompletionQueue,
+    room: &mut [MaybeUninit<Sourced>],
+) -> Result<(usize, bool)> {
+    let count = queue.read(Shape::entries(room))?;
+    Ok((count, count < BATCH && !queue.has_put_off()))
 }
 
 /// Whose completion it is that a lower queue tells of, where it says so.
@@ -533,16 +548,16 @@ impl Traffic {
     pub(super) fn take(&mut self, outlets: &Outlets, queue: &CompletionQueue, arms: bool) -> Batch {
         let room = self.found.room();
         let found = match arms {
-            true => queue.read(room),
-            false => queue.whole().read(Shape::entries(room)),
+            // Only who finds nothing arms.
+            true => queue.read(room).map(|count| (count, false)),
+            false => read_batch(queue.whole(), room),
         };
         let (has_come, is_all) = match found {
-            Ok(count) => {
+            Ok((count, is_all)) => {
                 for at in 0..count {
                     self.land_found(outlets, at);
                 }
-                // Only who finds nothing arms.
-                (true, !arms && count < BATCH)
+                (true, is_all)
             }
             Err(Errno::EAVAIL) => {
                 if let Ok(failure) = queue.whole().read_error() {
@@ -680,5 +695,55 @@ impl DerefMut for Floor {
     #[inline]
     fn deref_mut(&mut self) -> &mut Traffic {
         &mut self.traffic
+    }
+}
+
+#[kunit_tests(kofi_rdm_traffic)]
+mod tests {
+    use super::{
+        super::cq::Cq,
+        *, //
+    };
+    use crate::fi::cq::{
+        Attr,
+        Completion,
+        ErrData,
+        Failure,
+        Format,
+        Outcome, //
+    };
+
+    #[test]
+    fn rdm_03_a_read_that_ends_at_a_failure_is_not_all() -> kernel::error::Result {
+        let attr = Attr {
+            size: 4,
+            format: Format::Data,
+            waitable: false,
+            vector: 0,
+        };
+        let queue = Cq::of_endpoints(&attr).map_err(|_| ENOMEM)?;
+        let completion = Completion::of(Context::NULL, 0);
+        let failure = Failure {
+            completion,
+            dropped: 0,
+            errno: Errno::ECANCELED,
+            prov_errno: 0,
+            err_data: ErrData::None,
+        };
+        for outcome in [
+            Outcome::Done(completion),
+            Outcome::Failed(failure),
+            Outcome::Done(completion),
+        ] {
+            assert!(queue.reserve());
+            queue.put(outcome);
+        }
+        let mut slots = EntrySlots::<Sourced, BATCH>::new();
+        assert!(read_batch(&*queue, slots.room()) == Ok((1, false)));
+        assert!(read_batch(&*queue, slots.room()) == Err(Errno::EAVAIL));
+        assert!(provider::CompletionQueue::read_error(&*queue).is_ok());
+        assert!(read_batch(&*queue, slots.room()) == Ok((1, true)));
+        assert!(read_batch(&*queue, slots.room()) == Err(Errno::EAGAIN));
+        Ok(())
     }
 }

@@ -243,6 +243,53 @@ static void rdm_04_everybody_has_less_room_than_peers(struct kunit *test)
 	all_to_all(test, crowd, CROWD);
 }
 
+#define SENDERS	4
+#define WINDOW	16
+
+struct note {
+	u32	from, number;
+};
+
+/* More senders than the hub has room for: each connection ends for another, and the messages keep their order. */
+static void rdm_03_order_is_kept_while_connections_are_evicted(struct kunit *test)
+{
+	struct note *in = (void *)tr_buffer(test, WINDOW * sizeof(*in));
+	u32 sent[SENDERS] = {}, come[SENDERS] = {}, left = SENDERS * 20 * tr_rounds;
+	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
+	struct kofi_rdm *hub = open_with(test, 2, 0), *from[SENDERS];
+	struct fi_cq_tagged_entry entry;
+	fi_addr_t to_hub[SENDERS];
+
+	for (int i = 0; i < SENDERS; i++) {
+		from[i] = open_with(test, 0, 1);
+		to_hub[i] = rdm_know(test, from[i], hub);
+	}
+	for (int i = 0; i < WINDOW; i++)
+		KUNIT_ASSERT_EQ(test, 0, rdm_recv(hub, FI_ADDR_UNSPEC, &in[i], sizeof(*in), &in[i]));
+	while (left) {
+		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end), "%u are missing", left);
+		for (u32 i = 0; i < SENDERS; i++) {
+			struct note note = { i, sent[i] };
+
+			if (sent[i] < 20 * tr_rounds && sent[i] < come[i] + WINDOW &&
+			    !fi_inject(from[i]->ep, &note, sizeof(note), to_hub[i]))
+				sent[i]++;
+			KUNIT_ASSERT_EQ(test, -FI_EAGAIN, fi_cq_read(from[i]->cq, &entry, 1));
+		}
+		while (fi_cq_read(hub->cq, &entry, 1) == 1) {
+			struct note *note = entry.op_context;
+
+			KUNIT_ASSERT_LT(test, note->from, SENDERS);
+			KUNIT_ASSERT_EQ_MSG(test, come[note->from], note->number, "from %u", note->from);
+			come[note->from]++;
+			left--;
+			end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
+			KUNIT_ASSERT_EQ(test, 0, rdm_recv(hub, FI_ADDR_UNSPEC, note, sizeof(*note), note));
+		}
+		cond_resched();
+	}
+}
+
 /* Both find it idle again and again, in the midst of what they say. */
 static void rdm_04_nothing_is_lost_when_idle_connections_end(struct kunit *test)
 {
@@ -437,6 +484,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(rdm_04_the_least_recently_used_makes_room),
 	KUNIT_CASE(rdm_04_who_waits_for_room_gets_it),
 	KUNIT_CASE_SLOW(rdm_04_everybody_has_less_room_than_peers),
+	KUNIT_CASE_SLOW(rdm_03_order_is_kept_while_connections_are_evicted),
 	KUNIT_CASE_SLOW(rdm_04_nothing_is_lost_when_idle_connections_end),
 	KUNIT_CASE(rdm_04_who_has_left_is_forgotten),
 	KUNIT_CASE(rdm_04_who_is_asked_agrees),
