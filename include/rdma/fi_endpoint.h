@@ -24,7 +24,10 @@
  * injected may lie on a stack too.
  *
  * The context comes back as op_context of the completion. A connected endpoint
- * ignores the address argument.
+ * ignores the address argument. For a datagram endpoint it is what the address
+ * vector gave, or FI_ADDR_UNSPEC: a send to that is -FI_EINVAL, a receive from
+ * that takes from any peer. 0, which a %NULL becomes, is no special value: it is
+ * the first address of an FI_AV_TABLE.
  *
  * What is posted answers 0, else nothing of it has been kept:
  *

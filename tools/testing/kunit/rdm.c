@@ -391,9 +391,36 @@ static void close_01_with_much_that_waits(struct kunit *test)
 	fx_close(test, &a->fabric->fid);
 }
 
+/* NULL as an address is 0, which is neither nobody nor any peer. */
+static void rdm_01_address_0_is_the_first_of_a_table(struct kunit *test)
+{
+	const struct rdm_opts opts = { .caps = FI_DIRECTED_RECV };
+	struct kofi_rdm *a = rdm_open(test, &opts), *b = rdm_open(test, &opts);
+	struct kofi_rdm *c = rdm_open(test, &opts);
+	u8 *out = bytes(test, LEN), *first = bytes(test, LEN), *any = bytes(test, LEN);
+	fi_addr_t null = (uintptr_t)NULL;
+
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_send(b->ep, out, LEN, NULL, null, NULL));
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_recv(b->ep, first, LEN, NULL, null, NULL));
+	KUNIT_ASSERT_EQ(test, null, rdm_know(test, b, a));
+	KUNIT_ASSERT_EQ(test, null + 1, rdm_know(test, b, c));
+	rdm_exchange(test, b, null, a);
+	/* The message of the other one is not for the receive that names the first. */
+	KUNIT_ASSERT_EQ(test, 0, rdm_recv(b, null, first, LEN, first));
+	KUNIT_ASSERT_EQ(test, 0, rdm_recv(b, FI_ADDR_UNSPEC, any, LEN, any));
+	KUNIT_ASSERT_EQ(test, 0, rdm_send(c, rdm_know(test, c, b), out, LEN, out));
+	rdm_expect(test, b, any, NULL);
+	KUNIT_ASSERT_EQ(test, 0, rdm_send(a, rdm_know(test, a, b), out, LEN, out));
+	rdm_expect(test, b, first, NULL);
+	/* Their entries are theirs. */
+	rdm_expect(test, c, out, NULL);
+	rdm_expect(test, a, out, NULL);
+}
+
 static struct kunit_case rdm_cases[] = {
 	KUNIT_CASE(rdm_01_an_address_vector_is_needed),
 	KUNIT_CASE(rdm_01_who_is_not_known_is_not_sent_to),
+	KUNIT_CASE(rdm_01_address_0_is_the_first_of_a_table),
 	KUNIT_CASE(av_21_a_bound_vector_is_busy),
 	KUNIT_CASE(rdm_04_the_first_send_connects),
 	KUNIT_CASE(rdm_04_who_is_not_there_is_an_error),
