@@ -2,10 +2,14 @@
 
 //! Completions that were taken from a device before a consumer asked for them.
 //!
-//! A failure waits here for its reader, with what came behind it; a drain puts here what it finds.
+//! A failure waits here for its reader, with what came behind it; a drain and a poster that looks for room put
+//! here what they find. All of them are reported: what no reader is told of is retired where it is found.
 //! The ring is as large as the completion queue and allocated with it, so that it cannot overflow.
 
-use super::srx;
+use super::{
+    ring::Slot,
+    srx, //
+};
 use crate::{
     abi::{
         Errno,
@@ -171,13 +175,36 @@ impl Done {
     }
 }
 
+/// A completion that waits for its reader.
+#[derive(Clone, Copy)]
+pub(super) struct Waiting {
+    pub(super) done: Done,
+    /// A copy of the slot of the operation, which may have been filled again since.
+    pub(super) slot: Slot,
+    /// Set if the operation is retired only when this is read.
+    pub(super) is_late: bool,
+}
+
+impl Waiting {
+    /// Returns whether this is the completion of operation `seq` of the queue at `place`.
+    fn is_of(&self, place: Place, seq: u32) -> bool {
+        self.done.part() == Part::Slot && self.done.place() == place && self.done.seq() == seq
+    }
+
+    /// Returns whether its reader is told of a failure.
+    #[inline]
+    pub(super) fn is_failure(&self) -> bool {
+        self.done.status != WcStatus::SUCCESS
+    }
+}
+
 /// A first-in, first-out ring of fixed size.
 #[repr(C)]
 pub(super) struct Backlog {
     // Nearly always 0, and all that its reader looks at then.
     len: usize,
     first: usize,
-    ring: KVVec<Option<Done>>,
+    ring: KVVec<Option<Waiting>>,
 }
 
 impl Backlog {
@@ -204,18 +231,18 @@ impl Backlog {
     }
 
     /// Appends; -FI_EOVERRUN when full, which the reservation of room excludes.
-    pub(super) fn push(&mut self, done: Done) -> Result {
+    pub(super) fn push(&mut self, waiting: Waiting) -> Result {
         if self.len == self.ring.len() {
             return Err(Errno::EOVERRUN);
         }
         let at = self.at(self.len);
-        self.ring[at] = Some(done);
+        self.ring[at] = Some(waiting);
         self.len += 1;
         Ok(())
     }
 
     /// The oldest.
-    pub(super) fn front(&self) -> Option<&Done> {
+    pub(super) fn front(&self) -> Option<&Waiting> {
         match self.len {
             0 => None,
             _ => self.ring[self.first].as_ref(),
@@ -223,28 +250,57 @@ impl Backlog {
     }
 
     /// Takes the oldest.
-    pub(super) fn pop(&mut self) -> Option<Done> {
+    pub(super) fn pop(&mut self) -> Option<Waiting> {
         if self.len == 0 {
             return None;
         }
-        let done = self.ring[self.first].take();
+        let waiting = self.ring[self.first].take();
         self.first = self.at(1);
         self.len -= 1;
-        done
+        waiting
     }
 
-    /// Drops what belongs to the queue at `place`, having shown it to `visit`.
-    pub(super) fn forget(&mut self, place: Place, mut visit: impl FnMut(Done)) {
+    /// Hands the slot that is kept of operation `seq` of the queue at `place` to `change`; false if its completion
+    /// does not wait here.
+    #[cold]
+    pub(super) fn change(
+        &mut self,
+        place: Place,
+        seq: u32,
+        change: impl FnOnce(&mut Slot),
+    ) -> bool {
+        let mut all = self.ring.iter_mut().flatten();
+        match all.find(|waiting| waiting.is_of(place, seq)) {
+            Some(waiting) => {
+                change(&mut waiting.slot);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Takes out the oldest that belong to the queue at `place`, as many as `room` has entries, and returns how
+    /// many there were.
+    pub(super) fn take_of(&mut self, place: Place, room: &mut [Option<Waiting>]) -> usize {
+        let mut places = room.iter_mut();
+        let most = places.len();
         for _ in 0..self.len {
-            if let Some(done) = self.pop() {
-                if done.place() == place {
-                    visit(done);
-                } else {
+            let Some(waiting) = self.pop() else {
+                break;
+            };
+            match places.len() > 0 && waiting.done.place() == place {
+                true => {
+                    if let Some(place) = places.next() {
+                        *place = Some(waiting);
+                    }
+                }
+                false => {
                     // There is room: one has just been taken.
-                    let _ = self.push(done);
+                    let _ = self.push(waiting);
                 }
             }
         }
+        most - places.len()
     }
 }
 
@@ -252,12 +308,16 @@ impl Backlog {
 mod tests {
     use super::*;
 
-    fn done(index: u32, seq: u32) -> Done {
-        Done {
-            wr_id: Place::new(index).wr_id(seq),
-            status: WcStatus::SUCCESS,
-            len: 0,
-            brought: Brought::Nothing,
+    fn waiting(index: u32, seq: u32) -> Waiting {
+        Waiting {
+            done: Done {
+                wr_id: Place::new(index).wr_id(seq),
+                status: WcStatus::SUCCESS,
+                len: 0,
+                brought: Brought::Nothing,
+            },
+            slot: Slot::NONE,
+            is_late: false,
         }
     }
 
@@ -284,28 +344,46 @@ mod tests {
     fn keeps_order_across_the_wrap() -> kernel::error::Result {
         let mut backlog = Backlog::new(3).map_err(|_| ENOMEM)?;
         for round in 0..10u32 {
-            assert!(backlog.push(done(1, round)).is_ok());
-            assert!(backlog.push(done(2, round)).is_ok());
-            assert_eq!(backlog.pop().map(|d| d.place().index()), Some(1));
-            assert_eq!(backlog.pop().map(|d| d.seq()), Some(round));
+            assert!(backlog.push(waiting(1, round)).is_ok());
+            assert!(backlog.push(waiting(2, round)).is_ok());
+            assert_eq!(backlog.pop().map(|w| w.done.place().index()), Some(1));
+            assert_eq!(backlog.pop().map(|w| w.done.seq()), Some(round));
         }
         assert!(backlog.is_empty());
         Ok(())
     }
 
     #[test]
-    fn forgets_one_queue_and_keeps_the_others_in_order() -> kernel::error::Result {
+    fn takes_out_one_queue_and_keeps_the_others_in_order() -> kernel::error::Result {
         let mut backlog = Backlog::new(5).map_err(|_| ENOMEM)?;
         for seq in 0..5u32 {
-            assert!(backlog.push(done(seq % 2, seq)).is_ok());
+            assert!(backlog.push(waiting(seq % 2, seq)).is_ok());
         }
-        assert!(backlog.push(done(0, 9)).is_err());
-        let mut seen = 0;
-        backlog.forget(Place::new(0), |done| seen += done.seq());
-        assert_eq!(seen, 2 + 4);
-        assert_eq!(backlog.pop().map(|d| d.seq()), Some(1));
-        assert_eq!(backlog.pop().map(|d| d.seq()), Some(3));
+        assert!(backlog.push(waiting(0, 9)).is_err());
+        let mut room = [None; 2];
+        let seq = |waiting: Option<Waiting>| waiting.map(|waiting| waiting.done.seq());
+        assert_eq!(backlog.take_of(Place::new(0), &mut room), 2);
+        assert_eq!(room.map(seq), [Some(0), Some(2)]);
+        assert_eq!(backlog.take_of(Place::new(0), &mut room), 1);
+        assert_eq!(seq(room[0]), Some(4));
+        assert_eq!(backlog.take_of(Place::new(0), &mut room), 0);
+        assert_eq!(seq(backlog.pop()), Some(1));
+        assert_eq!(seq(backlog.pop()), Some(3));
         assert!(backlog.pop().is_none());
+        Ok(())
+    }
+
+    #[test]
+    fn changes_what_is_kept_of_one_operation() -> kernel::error::Result {
+        let mut backlog = Backlog::new(3).map_err(|_| ENOMEM)?;
+        for seq in 0..3u32 {
+            assert!(backlog.push(waiting(1, seq)).is_ok());
+        }
+        assert!(backlog.change(Place::new(1), 1, |slot| slot.flags = 7));
+        assert!(!backlog.change(Place::new(1), 3, |_| {}));
+        assert!(!backlog.change(Place::new(2), 1, |_| {}));
+        let flags = [(); 3].map(|()| backlog.pop().map_or(9, |waiting| waiting.slot.flags));
+        assert_eq!(flags, [0, 7, 0]);
         Ok(())
     }
 }

@@ -14,8 +14,8 @@ use super::{
     backlog::{
         Backlog,
         Done,
-        Part,
-        Place, //
+        Place,
+        Waiting, //
     },
     offer,
     queue::Queue,
@@ -74,10 +74,10 @@ use core::{
     mem::MaybeUninit, //
 };
 use inner::{
-    leave_shared,
     Entry,
     Inner,
-    BATCH, //
+    BATCH,
+    FORGOTTEN, //
 };
 use kernel::{
     prelude::*,
@@ -273,8 +273,9 @@ impl Cq {
                 inner.queues[index] = Some(Entry {
                     queue: queue.clone(),
                     tail: 0,
-                    deferred: 0,
+                    unread: 0,
                     ahead: 0,
+                    has_failed: false,
                     is_waiting: false,
                     tally: tally.take(),
                 });
@@ -302,13 +303,14 @@ impl Cq {
     /// -FI_ENOMEM.
     pub(super) fn know(&self, place: Place, qp: usize, others: &Others) -> Result {
         let node = RBTreeNode::new(qp, place.index() as u32, GFP_KERNEL)?;
+        let mut freed = 0;
         let mut inner = self.inner.lock(others);
         if inner.sharers.get(&qp).is_some() {
             // Of one that is gone, whose endpoint still closes: all that there is of it is its own.
-            while inner.stash(&self.ib) == BATCH {}
+            inner.stash_all(&self.ib, &mut freed);
         }
         let old = inner.sharers.insert(node);
-        self.leave(inner, 0);
+        self.leave(inner, freed);
         drop(old);
         Ok(())
     }
@@ -348,7 +350,8 @@ impl Cq {
             return;
         }
         for entry in inner.queues.iter().flatten() {
-            self.room.take_anyway(entry.queue.count(others));
+            let under_way = (entry.tail, entry.unread);
+            self.room.take_anyway(entry.queue.count(under_way, others));
         }
     }
 
@@ -372,15 +375,20 @@ impl Cq {
     ) {
         self.stash(others);
         let mut unread = Unread::new();
+        loop {
+            let (mut contexts, mut freed) = ([None; FORGOTTEN], 0);
+            let mut inner = self.inner.lock(others);
+            let count = inner.forget(place, &mut contexts, &mut unread, &mut freed);
+            self.leave(inner, freed);
+            contexts.into_iter().flatten().for_each(&mut *reclaim);
+            if count < FORGOTTEN {
+                break;
+            }
+        }
         let mut inner = self.inner.lock(others);
         let counted = inner.counted;
         let entry = inner.queues.get_mut(place.index()).and_then(Option::take);
         let share = entry.as_ref().and_then(|entry| entry.queue.share());
-        inner.backlog.forget(place, |done| {
-            if let (Part::Shared(slot), Some(entry)) = (done.part(), &entry) {
-                leave_shared(&entry.queue, &done, slot, &mut unread);
-            }
-        });
         let known = share.and_then(|share| inner.forget_sharer(share.qp, place));
         if let Some(Entry {
             queue, is_waiting, ..
@@ -394,8 +402,8 @@ impl Cq {
         if let Some(share) = share {
             share.srx.repost_all(unread);
         }
-        if let Some(Entry { queue, .. }) = entry {
-            let abandoned = queue.abandon(reclaim, others);
+        if let Some(Entry { queue, tail, .. }) = entry {
+            let abandoned = queue.abandon(tail, reclaim, others);
             // With the room that `register` reserved.
             self.release(queue.besides() + if counted { abandoned } else { 0 });
         }
@@ -404,22 +412,30 @@ impl Cq {
     /// Moves everything that the device has into the backlog, so that the markers among it are seen.
     /// Any context.
     pub(super) fn stash(&self, others: &Others) {
+        let mut freed = 0;
         let mut inner = self.inner.lock(others);
-        while inner.stash(&self.ib) == BATCH {}
-        self.leave(inner, 0);
+        inner.stash_all(&self.ib, &mut freed);
+        self.leave(inner, freed);
     }
 
     /// Ends what a holder of the lock has done: room for so many more operations has been freed, and
     /// the steps are posted that wait for that.
     #[inline(always)]
     fn leave(&self, inner: SerialGuard<'_, Inner>, freed: u32) {
-        let (counted, waiting) = (inner.counted, inner.waiting);
+        let waiting = inner.waiting;
+        self.release_if_counted(inner, freed);
+        if waiting > 0 {
+            self.post_steps();
+        }
+    }
+
+    /// Unlocks, and gives back the room for so many operations if that is counted.
+    #[inline(always)]
+    fn release_if_counted(&self, inner: SerialGuard<'_, Inner>, freed: u32) {
+        let counted = inner.counted;
         drop(inner);
         if counted {
             self.release(freed);
-        }
-        if waiting > 0 {
-            self.post_steps();
         }
     }
 
@@ -440,11 +456,12 @@ impl Cq {
 
     /// Ends an operation in its middle: the device does not take its next request.
     fn refuse(&self, step: u64) {
+        let mut freed = 0;
         let mut inner = self.inner.enter();
         if let Some(done) = inner.meet(Done::refused(step), 0) {
-            inner.defer(done);
+            inner.defer(done, &mut freed);
         }
-        drop(inner);
+        self.release_if_counted(inner, freed);
         self.interrupts.arrived();
     }
 
@@ -459,8 +476,7 @@ impl Cq {
     /// if its completion has not been read. Any context.
     #[cold]
     pub(super) fn end_buffer(&self, queue: &Queue, seq: u32, start: usize) -> bool {
-        let _inner = self.inner.enter();
-        queue.end_buffer(seq, start)
+        self.inner.enter().end_buffer(queue, seq, start)
     }
 
     /// Takes completions into entries of one shape. Any context.
@@ -531,33 +547,13 @@ impl Cq {
         found.map(|()| count)
     }
 
-    /// Retires the operations that are over and that no reader is told of, as far as no other one
-    /// of their queue waits for its reader. Posts nothing: it may be called for a post. Any context.
+    /// Takes what the device has in place of a reader: retires the operations of which no reader is told, also behind
+    /// those that wait for theirs. Posts nothing: it may be called for a post. Any context.
     pub(super) fn retire_silent(&self) {
         let mut freed = 0;
         let mut inner = self.inner.enter();
-        inner.trim(&mut freed);
-        loop {
-            let polled = inner.batch.poll(&self.ib, BATCH);
-            for at in 0..polled {
-                let Some(done) = inner.met(at) else {
-                    continue;
-                };
-                if inner.is_silent(&done) && inner.is_first(&done) {
-                    let _ = inner.finish(&done, &mut freed);
-                } else {
-                    inner.defer(done);
-                }
-            }
-            if polled < BATCH {
-                break;
-            }
-        }
-        let counted = inner.counted;
-        drop(inner);
-        if counted {
-            self.release(freed);
-        }
+        inner.stash_all(&self.ib, &mut freed);
+        self.release_if_counted(inner, freed);
     }
 }
 
@@ -593,26 +589,23 @@ impl provider::CompletionQueue for Cq {
         let mut freed = 0;
         let mut inner = self.inner.enter();
         if inner.backlog.is_empty() {
-            inner.stash(&self.ib);
+            inner.stash(&self.ib, &mut freed);
         }
-        inner.trim(&mut freed);
-        let failed = inner
-            .backlog
-            .front()
-            .is_some_and(|done| inner.is_failure(done));
-        let done = if failed { inner.take() } else { None };
-        let failure = done.and_then(|done| {
-            let (completion, direction) = inner.finish(&done, &mut freed)?;
-            Some(Failure {
-                completion: Completion {
-                    len: 0,
-                    ..completion
-                },
-                dropped: 0,
-                errno: status::errno(done.status, direction),
-                prov_errno: done.status.code() as i32,
-                err_data: ErrData::None,
-            })
+        let is_next = inner.backlog.front().is_some_and(Waiting::is_failure);
+        let taken = if is_next {
+            inner.take(&mut freed)
+        } else {
+            None
+        };
+        let failure = taken.map(|(completion, direction, done)| Failure {
+            completion: Completion {
+                len: 0,
+                ..completion
+            },
+            dropped: 0,
+            errno: status::errno(done.status, direction),
+            prov_errno: done.status.code() as i32,
+            err_data: ErrData::None,
         });
         self.failures.add(u64::from(failure.is_some()));
         self.leave(inner, freed);

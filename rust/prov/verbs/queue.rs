@@ -168,7 +168,8 @@ pub(super) enum Direction {
 #[repr(C, align(64))]
 pub(super) struct Queue {
     ring: Ring,
-    /// How many operations have been retired, modulo 2^32.
+    /// Number of operations that have been retired, modulo 2^32, less those that wait for their reader: as many slots
+    /// stay free, so that the queue has no more completions to be read than it is deep.
     tail: Atomic<u32>,
     depth: u32,
     /// How many bytes the device takes inline, where that is as much as may be injected.
@@ -370,16 +371,17 @@ impl Queue {
         head.target.take()
     }
 
-    /// From now on each post takes room in the completion queue. Returns how many operations are
-    /// under way that have not taken theirs. The caller holds the completion queue's lock.
-    pub(super) fn count(&self, others: &Others) -> u32 {
+    /// From now on each post takes room in the completion queue. Returns how many operations have not taken
+    /// theirs: those that are under way, from `tail` on, and `unread` that wait for their reader. The caller holds
+    /// the completion queue's lock.
+    pub(super) fn count(&self, (tail, unread): (u32, u32), others: &Others) -> u32 {
         let mut head = self.head.lock(others);
         if replace(&mut head.counted, true) {
             return 0;
         }
         self.head.bar();
-        let mut seq = self.tail.load(Acquire);
-        let mut count = 0;
+        let mut seq = tail;
+        let mut count = unread;
         while seq != head.seq {
             // SAFETY: With both locks held nobody fills or retires a slot.
             count += u32::from(unsafe { self.ring.get(seq) }.usage != Use::Marker);
@@ -426,34 +428,29 @@ impl Queue {
     /// caller holds the completion queue's lock.
     pub(super) fn saw(&self, seq: u32) {
         self.seen.store(seq.wrapping_add(1), Release);
-        if self.usage(seq) == Use::Marker {
-            self.marker_came(seq);
-        } else if self.is_loose {
-            self.drain_loosely();
-        }
     }
 
     /// The marker has come back, and with it everything before it, unless the queue is loose. The caller
     /// holds the completion queue's lock.
     #[cold]
     pub(super) fn marker_came(&self, seq: u32) {
-        if self.is_loose {
-            self.marker.store(CAME_BACK | u64::from(seq), Relaxed);
-            self.drain_loosely();
-        } else {
-            self.set_drained();
+        match self.is_loose {
+            true => self.marker.store(CAME_BACK | u64::from(seq), Relaxed),
+            false => self.set_drained(),
         }
     }
 
-    /// Looks whether everything before a marker that has come back has come as well.
-    fn drain_loosely(&self) {
+    /// Marks a loose queue as drained if everything before a marker that has come back has a completion; what is
+    /// before `tail` has been retired. The caller holds the completion queue's lock.
+    pub(super) fn drain_loosely(&self, tail: u32) {
         let marker = self.marker.load(Relaxed);
         if marker & CAME_BACK == 0 {
             return;
         }
         let is_before = |seq: u32| (seq.wrapping_sub(marker as u32) as i32) < 0;
-        let mut seq = self.tail.load(Acquire);
-        while is_before(seq) && self.slot(seq).is_met {
+        let mut seq = tail;
+        let is_over = |slot: Slot| slot.is_met || slot.is_told;
+        while is_before(seq) && is_over(self.slot(seq)) {
             seq = seq.wrapping_add(1);
         }
         if !is_before(seq) {
@@ -478,7 +475,7 @@ impl Queue {
 
     /// Retires the failed operation `seq`, as soon as those before it have been told of: until then their
     /// slots are theirs. `ahead` counts those that wait so: there is nothing to be looked for behind the
-    /// last of them, where the slots are the poster's. As [`Self::retire`] otherwise.
+    /// last of them, where the slots are the poster's. As [`Self::advance_tail`] otherwise.
     pub(super) fn retire_loose(&self, tail: &mut u32, ahead: &mut u32, seq: u32) -> u32 {
         // SAFETY: As in `meet`; and what has been told of and not retired is ours as well.
         unsafe { self.ring.change(seq, |slot| slot.is_told = true) };
@@ -490,7 +487,7 @@ impl Queue {
         }
         match end == *tail {
             true => 0,
-            false => self.retire(tail, end.wrapping_sub(1)),
+            false => self.advance_tail(tail, end.wrapping_sub(1)),
         }
     }
 
@@ -536,14 +533,28 @@ impl Queue {
     /// The caller holds the lock of the queue's completion queue, and keeps `tail` beside the queue.
     #[inline(always)]
     pub(super) fn retire(&self, tail: &mut u32, seq: u32) -> u32 {
+        let count = self.advance_tail(tail, seq);
+        self.publish_tail(*tail);
+        count
+    }
+
+    /// [`Self::retire`], without the slots becoming free.
+    #[inline(always)]
+    pub(super) fn advance_tail(&self, tail: &mut u32, seq: u32) -> u32 {
         let end = seq.wrapping_add(1);
         let count = end.wrapping_sub(*tail);
-        // SAFETY: A completion ends the operations before it too; `tail` moves past them only below.
+        // SAFETY: A completion ends the operations before it too; nobody fills their slots before `publish_tail`.
         unsafe { self.ring.unmap(*tail, end) };
         *tail = end;
-        // Pairs with the acquire of a poster, who may fill the slots again.
-        store_release(&self.tail, end);
         count
+    }
+
+    /// Lets posters fill the slots again of operations before `tail`. The caller holds the lock of the queue's
+    /// completion queue; those operations are retired, and it is no less than before.
+    #[inline(always)]
+    pub(super) fn publish_tail(&self, tail: u32) {
+        // Pairs with the acquire of a poster.
+        store_release(&self.tail, tail);
     }
 
     /// Undoes the mappings of the operations from `from` through `last`, which have completed, and
@@ -565,20 +576,11 @@ impl Queue {
         }
     }
 
-    /// Makes the operation `seq`, into a piece from `start` on, the last one of its buffer, if it has
-    /// not been retired. The caller holds the completion queue's lock.
-    pub(super) fn end_buffer(&self, seq: u32, start: usize) -> bool {
-        let is_there = self.tail.load(Acquire).wrapping_sub(seq) as i32 <= 0;
-        if is_there {
-            let slot = Slot {
-                flags: start as u64,
-                usage: Use::LastPiece,
-                ..self.slot(seq)
-            };
-            // SAFETY: It is retired under the lock that is held, and filled again only after that.
-            unsafe { self.ring.fill(seq, slot) };
-        }
-        is_there
+    /// Hands the slot of the operation `seq`, which has not been retired, to `change`. The caller holds the
+    /// completion queue's lock.
+    pub(super) fn change_slot(&self, seq: u32, change: impl FnOnce(&mut Slot)) {
+        // SAFETY: It is retired under the lock that is held, and filled again only after that.
+        unsafe { self.ring.change(seq, change) };
     }
 
     /// What the operation `seq` is used for. The caller holds the completion queue's lock.
@@ -597,11 +599,16 @@ impl Queue {
         self.drained.load(Acquire)
     }
 
-    /// Retires everything, after the queue pair has been destroyed: each context that has not been
+    /// Retires everything from `tail` on, after the queue pair has been destroyed: each context that has not been
     /// handed out goes to `reclaim`. Returns how many there were, markers aside.
-    pub(super) fn abandon(&self, reclaim: &mut dyn FnMut(Context), others: &Others) -> u32 {
+    pub(super) fn abandon(
+        &self,
+        tail: u32,
+        reclaim: &mut dyn FnMut(Context),
+        others: &Others,
+    ) -> u32 {
         let end = self.head.lock(others).seq;
-        let mut seq = self.tail.load(Acquire);
+        let mut seq = tail;
         // SAFETY: Nothing is under way any more, and nobody else can retire: the queue has left the
         // completion queue's table, or never was in one.
         unsafe { self.ring.unmap(seq, end) };

@@ -36,6 +36,15 @@ pub(super) struct Slot {
 }
 
 impl Slot {
+    /// The slot of no operation.
+    pub(super) const NONE: Self = Self {
+        context: Context::NULL,
+        flags: 0,
+        usage: Use::Silent,
+        is_met: false,
+        is_told: false,
+    };
+
     /// Its context and the flags of its completion, for who traces; none of a marker.
     pub(super) fn traced(&self) -> Option<(Context, u64)> {
         (self.usage != Use::Marker).then(|| (self.context, self.told().0))
@@ -126,14 +135,7 @@ impl Ring {
             .ok_or(Errno::EINVAL)?;
         let mut slots = KVVec::with_capacity(len, GFP_KERNEL)?;
         for _ in 0..len {
-            let slot = Slot {
-                context: Context::NULL,
-                flags: 0,
-                usage: Use::Silent,
-                is_met: false,
-                is_told: false,
-            };
-            slots.push(UnsafeCell::new(slot), GFP_KERNEL)?;
+            slots.push(UnsafeCell::new(Slot::NONE), GFP_KERNEL)?;
         }
         let rows = match pd.device().uses_virt_dma() {
             true => None,

@@ -291,7 +291,6 @@ static void ep_12_before_and_after_a_connection(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_ENOTCONN, by_inject(pair->ep[0], buf, 8));
 }
 
-/* An entry that nobody reads keeps what was posted behind it in the queue. */
 /* The memory is the caller's again, however long the message waits. */
 static void ep_12_a_receive_that_comes_later(struct kunit *test)
 {
@@ -306,28 +305,6 @@ static void ep_12_a_receive_that_comes_later(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, 0, tr_recv(pair->ep[1], in, 16));
 	tr_expect(test, pair->cq[1], in, FI_RECV, 16);
 	KUNIT_EXPECT_TRUE(test, tr_intact(in, 16, 1));
-}
-
-static void ep_12_a_full_queue(struct kunit *test)
-{
-	const struct fx_pair_opts opts = { .tx_size = DEPTH };
-	u8 *buf = tr_buffer(test, 16);
-	struct kofi_pair *pair = fx_pair(test, &opts);
-	struct fid_ep *ep = pair->ep[0];
-
-	tr_needs_device(test, pair->info);
-	for (int i = 0; i < 2 * DEPTH; i++)
-		KUNIT_ASSERT_EQ(test, 0, recv(pair->ep[1], NULL, 0));
-	KUNIT_ASSERT_EQ(test, 0, fi_send(ep, NULL, 0, NULL, 0, buf));
-	for (int i = 1; i < DEPTH; i++)
-		KUNIT_ASSERT_EQ(test, 0, by_inject(ep, buf, 0));
-	for (int i = 0; i < DEPTH; i++)
-		tr_expect(test, pair->cq[1], NULL, FI_RECV, 0);
-	for (int i = 0; i < 3; i++)
-		KUNIT_EXPECT_EQ(test, -FI_EAGAIN, by_inject(ep, buf, 0));
-	tr_expect(test, pair->cq[0], buf, FI_SEND, 0);
-	KUNIT_EXPECT_EQ(test, 0, by_inject(ep, buf, 0));
-	tr_expect(test, pair->cq[1], NULL, FI_RECV, 0);
 }
 
 struct depths {
@@ -429,7 +406,6 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE_PARAM(ep_12_a_failure_has_an_error_entry, ways_gen_params),
 	KUNIT_CASE(ep_12_before_and_after_a_connection),
 	KUNIT_CASE(ep_12_a_receive_that_comes_later),
-	KUNIT_CASE(ep_12_a_full_queue),
 	KUNIT_CASE_PARAM(ep_12_thousands_without_a_reader, depths_gen_params),
 	KUNIT_CASE(ep_12_behind_entries_of_others),
 	{}

@@ -8,7 +8,8 @@ use super::super::{
         Brought,
         Done,
         Part,
-        Place, //
+        Place,
+        Waiting, //
     },
     exchange::Progress,
     queue::{
@@ -28,7 +29,10 @@ use crate::{
         Errno,
         Result, //
     },
-    fi::cq::Completion,
+    fi::{
+        cq::Completion,
+        memory::Context, //
+    },
     rdma::{
         self,
         cq::{
@@ -57,17 +61,22 @@ use kernel::{
 /// Completions polled at a time.
 pub(super) const BATCH: usize = 16;
 
+/// Completions given back at a time that nobody has read.
+pub(super) const FORGOTTEN: usize = 8;
+
 /// A queue that posts here; the alignment keeps it in one cache line.
 #[repr(C, align(32))]
 pub(super) struct Entry {
     pub(super) queue: Arc<Queue>,
     /// How many of its operations have been retired, modulo 2^32.
     pub(super) tail: u32,
-    /// How many of its completions are in the backlog.
-    pub(super) deferred: u32,
+    /// Number of those that wait in the backlog for their reader.
+    pub(super) unread: u32,
     /// How many failures have been told of before one that was posted earlier; see
     /// [`Queue::retire_loose`].
     pub(super) ahead: u32,
+    /// Set once an operation of a loose queue has failed: from then on they complete in any order.
+    pub(super) has_failed: bool,
     /// Whether the next steps of some operations wait to be posted.
     pub(super) is_waiting: bool,
     /// Counts its operations, where counters are bound.
@@ -99,6 +108,103 @@ impl Entry {
     fn is_retired(&self, seq: u32) -> bool {
         self.queue.is_loose() && (seq.wrapping_sub(self.tail) as i32) < 0
     }
+
+    /// Lets posters have the slots of what has been retired, but as many as wait for their reader.
+    fn publish(&self) {
+        self.queue.publish_tail(self.tail.wrapping_sub(self.unread));
+        self.queue.drain_loosely(self.tail);
+    }
+
+    /// Retires the operation of a completion that has a slot, and returns how many that makes: posters have
+    /// none of the slots yet.
+    fn retire(&mut self, done: &Done) -> u32 {
+        if self.queue.is_loose() {
+            self.has_failed |= done.status != WcStatus::SUCCESS;
+        }
+        match self.has_failed {
+            true => self
+                .queue
+                .retire_loose(&mut self.tail, &mut self.ahead, done.seq()),
+            false => self.queue.advance_tail(&mut self.tail, done.seq()),
+        }
+    }
+
+    /// Ends an operation that has a slot and of which no reader is told, and returns how many are retired with it.
+    fn end_silently(&mut self, done: &Done, usage: Use) -> u32 {
+        let count = self.retire(done);
+        if usage == Use::Marker {
+            self.queue.marker_came(done.seq());
+        }
+        self.publish();
+        // The room of a marker belongs to the table's entry.
+        count.wrapping_sub(u32::from(usage == Use::Marker))
+    }
+
+    /// Keeps what a reader is to be told of an operation that has a slot, and retires it: it gives its own room
+    /// back when it is read, and that of the silent ones before it is added to `freed`.
+    fn keep(&mut self, done: Done, slot: Slot, freed: &mut u32) -> Waiting {
+        let is_failure = done.status != WcStatus::SUCCESS;
+        // Those of a loose queue that has failed stay, or one that is told a second time would be taken for another.
+        let is_late = self.queue.is_loose() && (self.has_failed || is_failure);
+        if is_late {
+            self.has_failed = true;
+        } else {
+            let count = self.retire(&done);
+            *freed = freed.wrapping_add(count).wrapping_sub(1);
+            self.unread += 1;
+        }
+        self.publish();
+        Waiting {
+            done,
+            slot,
+            is_late,
+        }
+    }
+
+    /// Ends an operation that was kept: its reader has come. Returns how much room that frees.
+    fn release(&mut self, waiting: &Waiting) -> u32 {
+        let freed = match waiting.is_late {
+            true => self.retire(&waiting.done),
+            false => {
+                self.unread -= 1;
+                1
+            }
+        };
+        self.publish();
+        freed
+    }
+
+    /// Returns what a reader is told of an operation that has a slot.
+    fn describe(&self, done: &Done, slot: &Slot) -> (Completion, Direction) {
+        let queue = &*self.queue;
+        let direction = queue.direction();
+        match done.status {
+            WcStatus::SUCCESS if direction == Direction::Receive => queue.received(done.len.into()),
+            WcStatus::SUCCESS => {}
+            _ => queue.failed(),
+        }
+        let (flags, buf) = slot.told();
+        let mut completion = Completion {
+            len: match direction {
+                Direction::Transmit => 0,
+                Direction::Receive => done.len as usize,
+            },
+            buf,
+            ..Completion::of(slot.context, flags)
+        };
+        bring(&mut completion, done.brought);
+        (completion, direction)
+    }
+}
+
+/// Returns whether no reader is told of an operation that is used so.
+#[inline]
+fn is_silent(usage: Use, done: &Done) -> bool {
+    match usage {
+        Use::Marker => true,
+        Use::Reported | Use::Piece | Use::LastPiece => false,
+        Use::Silent => done.is_unheard(),
+    }
 }
 
 impl Inner {
@@ -108,15 +214,21 @@ impl Inner {
         self.backlog.is_empty() && !self.counted && self.waiting == 0
     }
 
-    /// Polls one batch into the backlog; says how many there were.
-    pub(super) fn stash(&mut self, ib: &rdma::cq::Poller) -> usize {
+    /// Polls one batch in place of a reader, and returns how many there were: operations that no reader is told of
+    /// are retired, which adds the room they give back to `freed`, and the others go into the backlog.
+    pub(super) fn stash(&mut self, ib: &rdma::cq::Poller, freed: &mut u32) -> usize {
         let count = self.batch.poll(ib, BATCH);
         for at in 0..count {
             if let Some(done) = self.met(at) {
-                self.defer(done);
+                self.defer(done, freed);
             }
         }
         count
+    }
+
+    /// [`Self::stash`], until the device has nothing more.
+    pub(super) fn stash_all(&mut self, ib: &rdma::cq::Poller, freed: &mut u32) {
+        while self.stash(ib, freed) == BATCH {}
     }
 
     /// Takes the completion at index `at` of the batch: returns the end of its operation, reported or not, or
@@ -237,29 +349,55 @@ impl Inner {
         self.queues.get_mut(done.place().index())?.as_mut()
     }
 
+    /// Takes a completion in place of its reader, as [`Self::stash`] does.
     #[cold]
-    pub(super) fn defer(&mut self, done: Done) {
+    pub(super) fn defer(&mut self, done: Done, freed: &mut u32) {
         let Some(entry) = self.entry(&done) else {
             // Of no queue, or of one that has gone: nobody's.
             return;
         };
-        let has_slot = done.part() == Part::Slot;
-        // siw tells twice of a read that it has begun and not sent: `siw_sq_flush()` finds it in two of
-        // its queues.
-        if has_slot && (entry.is_retired(done.seq()) || !entry.queue.meet(done.seq())) {
-            return;
-        }
-        entry.deferred += 1;
-        if has_slot {
-            entry
-                .queue
-                .trace_over(&done, || entry.queue.slot(done.seq()).traced());
-            if let Some(tally) = &mut entry.tally {
-                tally.count(&entry.queue, done);
+        let waiting = match done.part() {
+            Part::Slot => {
+                // siw tells twice of a read that it has begun and not sent: `siw_sq_flush()` finds it in two of
+                // its queues.
+                if entry.is_retired(done.seq()) || !entry.queue.meet(done.seq()) {
+                    return;
+                }
+                let slot = entry.queue.slot(done.seq());
+                entry.queue.trace_over(&done, || slot.traced());
+                if let Some(tally) = &mut entry.tally {
+                    tally.count(&entry.queue, done);
+                }
+                entry.queue.saw(done.seq());
+                if is_silent(slot.usage, &done) {
+                    *freed = freed.wrapping_add(entry.end_silently(&done, slot.usage));
+                    return;
+                }
+                entry.keep(done, slot, freed)
             }
-            entry.queue.saw(done.seq());
-        }
-        if self.backlog.push(done).is_err() {
+            Part::Shared(slot) => {
+                let usage = entry
+                    .queue
+                    .share()
+                    .map_or(Use::Silent, |share| share.usage(slot));
+                if is_silent(usage, &done) {
+                    let _ = finish_shared(&entry.queue, &done, slot);
+                    return;
+                }
+                Waiting {
+                    done,
+                    slot: Slot::NONE,
+                    is_late: false,
+                }
+            }
+            // What nobody is told of does not come so far.
+            Part::Cell(_) => Waiting {
+                done,
+                slot: Slot::NONE,
+                is_late: false,
+            },
+        };
+        if self.backlog.push(waiting).is_err() {
             // Excluded by the reservation of room; said aloud, for it would lose a completion.
             let _ = self.overruns.fetch_add(1, Relaxed);
             if let Some(queue) = self.queue(&done) {
@@ -268,19 +406,85 @@ impl Inner {
         }
     }
 
-    /// Takes the oldest of what was put off.
-    pub(super) fn take(&mut self) -> Option<Done> {
-        let done = self.backlog.pop()?;
-        if let Some(entry) = self.entry(&done) {
-            entry.deferred -= 1;
-        }
-        Some(done)
+    /// Takes the oldest of what was put off, and returns what its reader is told: adds the room that it gives back
+    /// to `freed`.
+    pub(super) fn take(&mut self, freed: &mut u32) -> Option<(Completion, Direction, Done)> {
+        let waiting = self.backlog.pop()?;
+        let done = waiting.done;
+        let entry = self.entry(&done)?;
+        let (completion, direction) = match done.part() {
+            Part::Slot => {
+                *freed = freed.wrapping_add(entry.release(&waiting));
+                entry.describe(&done, &waiting.slot)
+            }
+            Part::Cell(cell) => finish_exchange(&entry.queue, cell)?,
+            Part::Shared(slot) => finish_shared(&entry.queue, &done, slot)?,
+        };
+        Some((completion, direction, done))
     }
 
-    /// Whether nothing of its queue has been put off.
-    pub(super) fn is_first(&self, done: &Done) -> bool {
-        let entry = self.queues.get(done.place().index());
-        entry.is_some_and(|entry| entry.as_ref().is_none_or(|entry| entry.deferred == 0))
+    /// Takes some of what was put off for the queue at `place` out of the backlog, and returns how many it were: each
+    /// context that is to be given back goes into `contexts`, receives that are shared into `unread`, and the room
+    /// that is given back is added to `freed`.
+    pub(super) fn forget(
+        &mut self,
+        place: Place,
+        contexts: &mut [Option<Context>; FORGOTTEN],
+        unread: &mut Unread,
+        freed: &mut u32,
+    ) -> usize {
+        let mut taken = [None; FORGOTTEN];
+        let count = self.backlog.take_of(place, &mut taken);
+        let entry = self.queues.get_mut(place.index()).and_then(Option::as_mut);
+        let Some(entry) = entry else {
+            return count;
+        };
+        for (waiting, context) in taken.iter().flatten().zip(contexts) {
+            match waiting.done.part() {
+                Part::Shared(slot) => {
+                    if let Some(share) = entry.queue.share() {
+                        share.srx.keep(unread, slot);
+                    }
+                }
+                // Those that have not been retired are given back with what is under way.
+                Part::Slot if !waiting.is_late => {
+                    *freed = freed.wrapping_add(entry.release(waiting));
+                    // The last piece stands for the buffer.
+                    if waiting.slot.usage != Use::Piece {
+                        *context = Some(waiting.slot.context);
+                    }
+                }
+                Part::Slot | Part::Cell(_) => {}
+            }
+        }
+        count
+    }
+
+    /// Makes the operation `seq` of a queue, into a piece from `start` on, the last one of its buffer; false if its
+    /// completion has been read.
+    #[cold]
+    pub(super) fn end_buffer(&mut self, queue: &Queue, seq: u32, start: usize) -> bool {
+        let mut entries = self.queues.iter().enumerate();
+        let is_its = |entry: &Entry| core::ptr::eq(&*entry.queue, queue);
+        let found = entries.find_map(|(index, entry)| {
+            let entry = entry.as_ref().filter(|entry| is_its(entry))?;
+            Some((Place::new(index as u32), entry.tail))
+        });
+        let Some((place, tail)) = found else {
+            return false;
+        };
+        let end = |slot: &mut Slot| {
+            slot.flags = start as u64;
+            slot.usage = Use::LastPiece;
+        };
+        if self.backlog.change(place, seq, end) {
+            return true;
+        }
+        let is_there = tail.wrapping_sub(seq) as i32 <= 0;
+        if is_there {
+            queue.change_slot(seq, end);
+        }
+        is_there
     }
 
     fn queue(&self, done: &Done) -> Option<&Arc<Queue>> {
@@ -303,101 +507,44 @@ impl Inner {
 
     /// Whether a reader has to be told of it as a failure.
     #[inline]
-    pub(super) fn is_failure(&self, done: &Done) -> bool {
+    fn is_failure(&self, done: &Done) -> bool {
         done.status != WcStatus::SUCCESS && self.usage(done) != Use::Marker
     }
 
-    /// Whether no reader is told of it.
-    #[inline]
-    pub(super) fn is_silent(&self, done: &Done) -> bool {
-        match self.usage(done) {
-            Use::Marker => true,
-            Use::Reported | Use::Piece | Use::LastPiece => false,
-            Use::Silent => done.is_unheard() || self.queue(done).is_none(),
-        }
-    }
-
-    /// Retires an operation: adds the room it gives back to `freed`, and says what to report.
+    /// Ends an operation whose completion has just been taken from the device, and returns what to report if a reader
+    /// is told of it: adds the room it gives back to `freed`. Nothing has been put off.
     #[inline(never)]
-    pub(super) fn finish(
-        &mut self,
-        done: &Done,
-        freed: &mut u32,
-    ) -> Option<(Completion, Direction)> {
+    fn finish(&mut self, done: &Done, freed: &mut u32) -> Option<Completion> {
         let entry = self.queues.get_mut(done.place().index())?.as_mut()?;
-        let queue = &*entry.queue;
         match done.part() {
             Part::Slot => {}
-            Part::Cell(cell) => return finish_exchange(queue, cell),
-            Part::Shared(slot) => return finish_shared(queue, done, slot),
+            Part::Cell(cell) => return finish_exchange(&entry.queue, cell).map(|(told, _)| told),
+            Part::Shared(slot) => {
+                return finish_shared(&entry.queue, done, slot).map(|(told, _)| told);
+            }
         }
-        let slot = queue.slot(done.seq());
-        // What was put off has been told of.
-        queue.trace_over(done, || slot.traced().filter(|_| !slot.is_met));
+        let slot = entry.queue.slot(done.seq());
+        entry.queue.trace_over(done, || slot.traced());
         if let Some(tally) = &mut entry.tally {
-            // What was put off has been counted.
-            if !slot.is_met {
-                tally.count(queue, *done);
-            }
+            tally.count(&entry.queue, *done);
         }
-        if done.status != WcStatus::SUCCESS && slot.usage != Use::Marker {
-            queue.failed();
+        if is_silent(slot.usage, done) {
+            *freed = freed.wrapping_add(entry.end_silently(done, slot.usage));
+            return None;
         }
-        let is_loose = queue.is_loose() && done.status != WcStatus::SUCCESS;
-        let count = match is_loose {
-            true => queue.retire_loose(&mut entry.tail, &mut entry.ahead, done.seq()),
-            false => queue.retire(&mut entry.tail, done.seq()),
-        };
-        *freed = freed.wrapping_add(count);
-        match slot.usage {
-            Use::Marker => {
-                // Its room belongs to the table's entry.
-                *freed = freed.wrapping_sub(1);
-                queue.marker_came(done.seq());
-                return None;
-            }
-            Use::Silent if done.is_unheard() => return None,
-            Use::Silent | Use::Reported | Use::Piece | Use::LastPiece => {}
-        }
-        let direction = queue.direction();
-        if direction == Direction::Receive && done.status == WcStatus::SUCCESS {
-            queue.received(done.len.into());
-        }
-        let (flags, buf) = slot.told();
-        let mut completion = Completion {
-            len: match direction {
-                Direction::Transmit => 0,
-                Direction::Receive => done.len as usize,
-            },
-            buf,
-            ..Completion::of(slot.context, flags)
-        };
-        bring(&mut completion, done.brought);
-        Some((completion, direction))
-    }
-
-    /// Drops what nobody asked for from the front of the backlog.
-    pub(super) fn trim(&mut self, freed: &mut u32) {
-        while let Some(front) = self.backlog.front() {
-            if !self.is_silent(front) {
-                return;
-            }
-            if let Some(done) = self.take() {
-                let _ = self.finish(&done, freed);
-            }
-        }
+        *freed = freed.wrapping_add(entry.retire(done));
+        entry.publish();
+        let (completion, _) = entry.describe(done, &slot);
+        Some(completion)
     }
 
     /// What a reader finds who has read nothing: a failure, something, or nothing.
     #[cold]
     pub(super) fn look(&mut self, ib: &rdma::cq::Poller, freed: &mut u32) -> Result {
-        if self.backlog.is_empty() {
-            self.stash(ib);
-        }
-        self.trim(freed);
+        self.stash(ib, freed);
         match self.backlog.front() {
             None => Err(Errno::EAGAIN),
-            Some(front) if self.is_failure(front) => Err(Errno::EAVAIL),
+            Some(front) if front.is_failure() => Err(Errno::EAVAIL),
             Some(_) => Ok(()),
         }
     }
@@ -413,14 +560,12 @@ impl Inner {
         while let Some(into) = room.get_mut(count) {
             match self.backlog.front() {
                 None => return self.read_batches(ib, count, room, freed),
-                Some(front) if self.is_failure(front) => break,
+                Some(front) if front.is_failure() => break,
                 Some(_) => {}
             }
-            if let Some(done) = self.take() {
-                if let Some((completion, _)) = self.finish(&done, freed) {
-                    into.write(completion.into());
-                    count += 1;
-                }
+            if let Some((completion, _, _)) = self.take(freed) {
+                into.write(completion.into());
+                count += 1;
             }
         }
         count
@@ -536,15 +681,15 @@ impl Inner {
     }
 
     /// Returns the entry for the completion at index `at` of the batch, if it has one now: a failure goes to the
-    /// backlog with everything behind it, and an operation that is not reported is only retired.
+    /// backlog with everything behind it that is reported, and an operation that is not reported is only retired.
     #[inline(never)]
     fn tell_one(&mut self, at: usize, freed: &mut u32) -> Option<Completion> {
         let done = self.met(at)?;
         if !self.backlog.is_empty() || self.is_failure(&done) {
-            self.defer(done);
+            self.defer(done, freed);
             return None;
         }
-        self.finish(&done, freed).map(|(completion, _)| completion)
+        self.finish(&done, freed)
     }
 }
 
@@ -566,7 +711,7 @@ fn bring(completion: &mut Completion, brought: Brought) {
     }
 }
 
-/// [`Inner::finish`] of a receive that is shared.
+/// Ends a receive that is shared, and returns what to report if a reader is told of it.
 #[inline(never)]
 fn finish_shared(queue: &Queue, done: &Done, slot: u32) -> Option<(Completion, Direction)> {
     let share = queue.share()?;
@@ -586,20 +731,7 @@ fn finish_shared(queue: &Queue, done: &Done, slot: u32) -> Option<(Completion, D
     is_told.then_some((completion, queue.direction()))
 }
 
-/// The same where no reader comes any more: what none would have been told of is over, and all else is
-/// `unread`, to be posted again.
-pub(super) fn leave_shared(queue: &Queue, done: &Done, slot: u32, unread: &mut Unread) {
-    let Some(share) = queue.share() else {
-        return;
-    };
-    if share.usage(slot) == Use::Silent && done.is_unheard() {
-        let _ = finish_shared(queue, done, slot);
-    } else {
-        share.srx.keep(unread, slot);
-    }
-}
-
-/// [`Inner::finish`] of an operation that has a cell and no slot.
+/// Ends an operation that has a cell and no slot, and returns what to report.
 #[cold]
 fn finish_exchange(queue: &Queue, cell: u32) -> Option<(Completion, Direction)> {
     let told = queue.end_exchange(cell)?;
