@@ -50,7 +50,10 @@ use kernel::{
     prelude::*,
     sync::{
         self,
-        atomic::Atomic,
+        atomic::{
+            Atomic,
+            Full, //
+        },
         static_lock_class,
         Arc, //
     },
@@ -193,6 +196,8 @@ pub(crate) struct Cq {
     /// Whether its reader passes on what it reads.
     is_forwarded: Atomic<u32>,
     room: Room,
+    /// Set while a poster waits for room: readers are woken when an operation ends of which none is told.
+    wants_room: Atomic<u32>,
     #[pin]
     interrupts: Interrupts,
     /// What readers have been told of, under the ring's lock.
@@ -252,6 +257,7 @@ impl Cq {
                 sink,
                 is_forwarded: Atomic::new(0),
                 room: Room::new(*size),
+                wants_room: Atomic::new(0),
                 interrupts <- Interrupts::new(),
                 told: Count::new(),
                 failures: Count::new(),
@@ -319,17 +325,41 @@ impl Cq {
         store_release(&self.is_quiet.0, ring.is_quiet().into());
     }
 
-    /// Takes room for one outcome, which is given back when it is read, or by [`Self::release`]. Any
-    /// context.
+    /// Takes room for one outcome, which is given back when it is read, by [`Self::end_silently`] or by
+    /// [`Self::release`]. Any context.
     #[inline]
     pub(in crate::prov) fn reserve(&self) -> bool {
+        self.room.take(1) || self.reserve_or_await()
+    }
+
+    #[cold]
+    fn reserve_or_await(&self) -> bool {
+        self.await_room();
+        // It may have been given back before that was seen.
         self.room.take(1)
     }
 
-    /// Gives back the room of an operation of which nobody is told. Any context.
+    /// Has readers woken, and the handler called, when the next operation ends of which none is told: a poster
+    /// finds no room. Called under the lock that the room is given back under. Any context.
+    #[cold]
+    pub(in crate::prov) fn await_room(&self) {
+        let _ = self.wants_room.xchg(1, Full);
+    }
+
+    /// Gives back the room of an operation that has not been started. Any context.
     #[inline]
     pub(in crate::prov) fn release(&self) {
         self.room.give(1);
+    }
+
+    /// Gives back the room of an operation that has ended and of which no reader is told. Any context.
+    #[inline]
+    pub(in crate::prov) fn end_silently(&self) {
+        // Full: a poster that has found no room is seen, or sees this.
+        self.room.give(1);
+        if load_acquire(&self.wants_room) != 0 && self.wants_room.xchg(0, Full) != 0 {
+            self.interrupts.arrived();
+        }
     }
 
     /// The same of so many operations. Any context.

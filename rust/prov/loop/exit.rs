@@ -90,6 +90,11 @@ impl Exit {
         self.queue.release();
     }
 
+    /// Has readers woken when there is room again; see [`Cq::await_room`].
+    pub(super) fn await_room(&self) {
+        self.queue.await_room();
+    }
+
     /// What is told of an operation of which nothing else is known.
     pub(super) fn describe(&self, report: &Report) -> Completion {
         Completion {
@@ -103,7 +108,7 @@ impl Exit {
     pub(super) fn done(&self, report: &Report, completion: Completion) {
         match report.is_wanted {
             true => self.queue.put_done(completion),
-            false => self.queue.release(),
+            false => self.queue.end_silently(),
         }
     }
 

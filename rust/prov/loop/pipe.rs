@@ -365,6 +365,9 @@ impl Pipe {
         let own = inner.receives.own().ok_or(Errno::ENOSYS)?;
         if own.left() < count {
             self.taken.refused();
+            if let Ok(receiver) = self.receiver() {
+                receiver.exit.await_room();
+            }
             return Err(Errno::EAGAIN);
         }
         for number in 0..count {
@@ -417,6 +420,9 @@ impl Pipe {
         let goes = inner.is_idle() && (!takes || inner.find_receive(self));
         let Some(order) = inner.orders.take() else {
             self.sent.refused();
+            if let Ok(sender) = self.sender() {
+                sender.await_room();
+            }
             return Err(Errno::EAGAIN);
         };
         order.fill(work, report, loan, goes);

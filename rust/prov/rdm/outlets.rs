@@ -166,7 +166,7 @@ impl Outlets {
         count(&outlet.counters, report.flags, result);
         let completion = Completion::of(report.context, report.flags);
         match result {
-            Ok(()) if !report.is_wanted => outlet.queue.release(),
+            Ok(()) if !report.is_wanted => outlet.queue.end_silently(),
             Ok(()) => outlet.queue.put_done(completion),
             Err(errno) => outlet.queue.put(failed(completion, errno, 0)),
         }
@@ -249,7 +249,7 @@ impl Outlets {
             return;
         };
         match told.is_wanted || outlet.tells_all {
-            false => outlet.queue.release(),
+            false => outlet.queue.end_silently(),
             true => {
                 let completion = outlet.describe(told.context, title, message, len);
                 outlet.tell_received(completion, title);
@@ -369,7 +369,7 @@ impl Receives {
         };
         count(&self.counters, FI_RECV, result);
         match result {
-            Ok(()) if !receive.is_wanted && !self.tells_all => self.queue.release(),
+            Ok(()) if !receive.is_wanted && !self.tells_all => self.queue.end_silently(),
             Ok(()) => self.tell_received(completion, title),
             Err(errno) => self.queue.put(failed(completion, errno, dropped)),
         }

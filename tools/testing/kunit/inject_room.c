@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, EP 4, EP 7 and EP 12: operations that write no entry give their room
- * back behind entries that nobody has read.
+ * CONTRACT, EP 4, EP 7, EP 12 and CQ 16: operations that write no entry give
+ * their room back behind entries that nobody has read, and a handler is called
+ * when there is room again.
  */
 
-#include "traffic.h"
+#include <linux/completion.h>
+
+#include "handler.h"
+#include "rdm.h"
 
 #define DEPTH	8
 #define MANY	(8 * DEPTH)
@@ -169,11 +173,139 @@ static void cm_05_unread_entries_outlive_silent_sends_behind_them(struct kunit *
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(pair->cq[0], NULL, 0));
 }
 
+/* A handler that is the only reader: it finds nothing, and says that it has been called. */
+static void read_and_tell(struct hd_queue *queue)
+{
+	struct fi_cq_tagged_entry entry;
+
+	while (fi_cq_read(queue->cq, &entry, 1) == 1)
+		;
+	complete(queue->data);
+}
+
+#define ROUNDS	4
+
+/* What an injector and its peer have done. */
+struct done {
+	int			sent, received;
+	struct kofi_rdm		*to;		/* of datagrams */
+};
+
+/* Injects as many as there is room for, and then each time that the handler was called. */
+static void inject_by_calls(struct kunit *test, struct fid_ep *ep, fi_addr_t to,
+			    struct completion *called, void (*receive)(struct kunit *, void *),
+			    void *arg, int *sent)
+{
+	char byte = 0;
+
+	for (int round = 0; round < ROUNDS; round++) {
+		unsigned long left = msecs_to_jiffies(FX_WAIT_MS);
+		ssize_t ret;
+
+		while (!(ret = fi_inject(ep, &byte, 1, to)))
+			++*sent;
+		KUNIT_ASSERT_EQ(test, -FI_EAGAIN, ret);
+		receive(test, arg);
+		do {
+			left = wait_for_completion_timeout(called, left);
+			KUNIT_ASSERT_NE_MSG(test, 0, left, "round %d: no call", round);
+			ret = fi_inject(ep, &byte, 1, to);
+		} while (ret == -FI_EAGAIN);
+		KUNIT_ASSERT_EQ(test, 0, ret);
+		++*sent;
+	}
+}
+
+KUNIT_ARRAY_PARAM(places, hd_hard, hd_name_place);
+
+struct peer {
+	struct fid_ep	*ep;
+	struct fid_cq	*cq;
+	u8		*byte;
+};
+
+/* More receives than the peer can have under way, each posted when there is room. */
+static void receive_all(struct kunit *test, void *arg)
+{
+	struct peer *peer = arg;
+
+	for (int i = 0; i < 2 * DEPTH; i++) {
+		struct fi_cq_tagged_entry entry;
+
+		KUNIT_ASSERT_EQ(test, 0, when_there_is_room(({
+			while (fi_cq_read(peer->cq, &entry, 1) == 1)
+				;
+			tr_recv(peer->ep, peer->byte, 1);
+		})));
+	}
+}
+
+static void cq_16_the_handler_is_called_when_injects_have_room_again(struct kunit *test)
+{
+	struct kofi_fabric_fx *fx = fx_open_for(test, FI_THREAD_SAFE);
+	struct completion called;
+	struct fid_ep *ep[2];
+	struct hd_queue *queue;
+	struct peer peer;
+	int sent = 0;
+
+	if (tr_is_iwarp(fx->info))
+		kunit_skip(test, "a message without a receive ends the connection");
+	init_completion(&called);
+	peer.byte = tr_buffer(test, 1);
+	fx->info->tx_attr->size = DEPTH;
+	queue = hd_open(test, fx, *(const bool *)test->param_value, read_and_tell, &called);
+	hd_connect(test, fx, queue, NULL, ep);
+	peer.ep = ep[1];
+	peer.cq = fx->cq;
+	inject_by_calls(test, ep[0], FI_ADDR_UNSPEC, &called, receive_all, &peer, &sent);
+	fx_close(test, &ep[0]->fid);
+	hd_close(test, queue);
+	hd_check(test, queue);
+}
+
+static void receive_datagrams(struct kunit *test, void *arg)
+{
+	struct done *done = arg;
+	struct fi_cq_tagged_entry entry;
+	static char byte;
+
+	for (; done->received < done->sent; done->received++) {
+		KUNIT_ASSERT_EQ(test, 0, rdm_recv(done->to, FI_ADDR_UNSPEC, &byte, 1, NULL));
+		KUNIT_ASSERT_EQ(test, 1, fx_wait_comp(test, done->to->cq, &entry, 1));
+	}
+}
+
+static void cq_16_the_handler_is_called_when_datagrams_have_room_again(struct kunit *test)
+{
+	struct kofi_rdm *from = rdm_make(test, NULL), *to = rdm_open(test, NULL);
+	struct kofi_fabric_fx fx = { .domain = from->domain };
+	struct done done = { .to = to };
+	struct completion called;
+	struct hd_queue *queue;
+	fi_addr_t addr;
+
+	init_completion(&called);
+	queue = hd_open(test, &fx, *(const bool *)test->param_value, read_and_tell, &called);
+	/* Closed before its queue. */
+	fx_close(test, &from->ep->fid);
+	from->ep = fx_ep(test, from->domain, from->info);
+	from->cq = queue->cq;
+	rdm_start(test, from, 0);
+	addr = rdm_know(test, from, to);
+	inject_by_calls(test, from->ep, addr, &called, receive_datagrams, &done, &done.sent);
+	fx_close(test, &from->ep->fid);
+	hd_close(test, queue);
+	hd_check(test, queue);
+}
+
 static struct kunit_case cases[] = {
 	KUNIT_CASE_PARAM(ep_07_silent_sends_go_on_behind_unread_entries, ways_gen_params),
 	KUNIT_CASE_PARAM(ep_04_unread_entries_fill_the_queue, ways_gen_params),
 	KUNIT_CASE(ep_07_silent_receives_go_on_behind_an_unread_entry),
 	KUNIT_CASE_PARAM(cm_05_unread_entries_outlive_silent_sends_behind_them, ways_gen_params),
+	KUNIT_CASE_PARAM(cq_16_the_handler_is_called_when_injects_have_room_again,
+			 places_gen_params),
 	{}
 };
 
@@ -182,4 +314,15 @@ static struct kunit_suite suite = {
 	.test_cases = cases,
 };
 
-kunit_test_suite(suite);
+static struct kunit_case datagram_cases[] = {
+	KUNIT_CASE_PARAM(cq_16_the_handler_is_called_when_datagrams_have_room_again,
+			 places_gen_params),
+	{}
+};
+
+static struct kunit_suite datagram_suite = {
+	.name = "kofi_rdm_inject_room",
+	.test_cases = datagram_cases,
+};
+
+kunit_test_suites(&suite, &datagram_suite);

@@ -188,6 +188,7 @@ impl Endpoint {
         let Some(mut packet) = traffic.packet(to, slot) else {
             sent.refused();
             drop(floor);
+            exit.queue.await_room();
             exit.queue.release();
             return Err(Errno::EAGAIN);
         };
@@ -248,7 +249,7 @@ impl Endpoint {
             is_wanted: message.flags & FI_COMPLETION != 0,
         };
         match message.flags & (LOOK_FLAGS | FI_MULTI_RECV) {
-            FI_MULTI_RECV => self.post_several(bound, message, &told),
+            FI_MULTI_RECV => self.post_several((exit, bound), message, &told),
             0 => {
                 // SAFETY: It goes with the receive, and is dropped before the poster is told of that.
                 let into = unsafe { Incoming::new(message.memory) }?;
@@ -315,7 +316,12 @@ impl Endpoint {
     }
 
     /// Posts a receive for several messages. Room to tell of them is taken when they are there.
-    fn post_several(&self, bound: &Bound, message: &Message<'_>, told: &Looking) -> Result {
+    fn post_several(
+        &self,
+        (exit, bound): (&Exit, &Bound),
+        message: &Message<'_>,
+        told: &Looking,
+    ) -> Result {
         if !self.takes_several {
             return Err(Errno::EOPNOTSUPP);
         }
@@ -326,7 +332,7 @@ impl Endpoint {
         let into = unsafe { Incoming::new(message.memory) }?;
         let wish = self.wish(bound, message)?;
         let least = self.least.get();
-        self.act(bound, |traffic, _| {
+        self.act((exit, bound), |traffic, _| {
             let receive = traffic.receive(self.context, into, told);
             let receive = receive.ok_or(Errno::EAGAIN)?;
             let office = traffic.offices.of_mut(self.context);
@@ -367,18 +373,24 @@ impl Endpoint {
                 .refused();
             return Err(Errno::EAGAIN);
         }
-        self.act(bound, act).inspect_err(|_| exit.queue.release())
+        self.act((exit, bound), act)
+            .inspect_err(|_| exit.queue.release())
     }
 
     /// Does something, and has somebody look after what comes of it.
     #[inline(always)]
-    fn act(&self, bound: &Bound, act: impl FnOnce(&mut Traffic, &Outlets) -> Result) -> Result {
+    fn act(
+        &self,
+        (exit, bound): (&Exit, &Bound),
+        act: impl FnOnce(&mut Traffic, &Outlets) -> Result,
+    ) -> Result {
         let mut floor = self.station.traffic.lock();
         let (traffic, outlets) = floor.parts();
         let done = act(traffic, outlets);
         if done == Err(Errno::EAGAIN) {
             outlets.taken.of(self.context).refused();
         }
+            exit.queue.await_room();
         let is_calling = traffic.is_calling();
         drop(floor);
         if is_calling {
