@@ -383,10 +383,13 @@ static inline u8 fi_tc_dscp_get(u32 tclass)
  * struct fi_tx_attr - transmit side of an endpoint
  * @caps: capabilities
  * @mode: mode bits
- * @op_flags: flags that apply to every transmit that passes none of its own
+ * @op_flags: flags that apply to every transmit that passes none of its own.
+ *	FI_INJECT: what is sent or written is the caller's again when the call
+ *	returns, and has inject_size bytes at most; completions are as without
+ *	it, and reads are not concerned
  * @msg_order: FI_ORDER_* bits that hold between messages
  * @comp_order: FI_ORDER_* bits that hold between completions
- * @inject_size: most bytes that fi_inject() takes
+ * @inject_size: most bytes that fi_inject() takes, and an operation with FI_INJECT
  * @size: operations that can be posted at once
  * @iov_limit: most vector entries of an operation
  * @rma_iov_limit: most remote ranges of an RMA operation

@@ -28,7 +28,6 @@
  *   length than the target
  * * -FI_EMSGSIZE - more elements than fi_atomicvalid() says
  * * -FI_ENOKEY - a key of more than 32 bits, which no device has
- * * -FI_EBADFLAGS - FI_INJECT where old values come back
  * * -FI_EAGAIN - also: as many operations of several steps are under way as the
  *   endpoint can have
  */
@@ -326,8 +325,7 @@ static inline ssize_t fi_fetch_atomicv(struct fid_ep *ep,
  * @flags: in place of the endpoint's
  *
  * Context: Any context. Data call.
- * Return: 0, or an errno of "Transfers" or "Atomics"; -FI_EBADFLAGS for
- * FI_INJECT.
+ * Return: 0, or an errno of "Transfers" or "Atomics".
  */
 static inline ssize_t fi_fetch_atomicmsg(struct fid_ep *ep,
 					 const struct fi_msg_atomic *msg,
@@ -423,8 +421,7 @@ fi_compare_atomicv(struct fid_ep *ep, const struct fi_ioc *iov, void **desc,
  * @flags: in place of the endpoint's
  *
  * Context: Any context. Data call.
- * Return: 0, or an errno of "Transfers" or "Atomics"; -FI_EBADFLAGS for
- * FI_INJECT.
+ * Return: 0, or an errno of "Transfers" or "Atomics".
  */
 static inline ssize_t
 fi_compare_atomicmsg(struct fid_ep *ep, const struct fi_msg_atomic *msg,

@@ -746,6 +746,10 @@ static inline ssize_t fi_sendv(struct fid_ep *ep, const struct kvec *iov,
  *	FI_REMOTE_CQ_DATA, FI_FENCE, FI_INJECT_COMPLETE, FI_TRANSMIT_COMPLETE,
  *	FI_DELIVERY_COMPLETE, FI_REMOTE_SIGNAL, FI_BVEC, FI_SGL
  *
+ * FI_INJECT gives the buffer back at once and does not suppress the completion
+ * entry: a success writes one as without the flag. Only the inject calls write
+ * none.
+ *
  * Context: Any context. Data call.
  * Return: 0, or an errno of "Transfers".
  */
@@ -762,7 +766,8 @@ static inline ssize_t fi_sendmsg(struct fid_ep *ep, const struct fi_msg *msg,
  * @len: bytes in @buf, up to &fi_tx_attr.inject_size
  * @dest_addr: whom to
  *
- * A success leaves no completion entry, a failure leaves an error entry.
+ * A success writes no completion entry, whatever the endpoint's own flags and
+ * its binding say; a failure writes an error entry.
  *
  * Context: Any context. Data call.
  * Return: 0, or an errno of "Transfers"; -FI_EMSGSIZE for more than

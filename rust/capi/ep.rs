@@ -221,7 +221,7 @@ impl EndpointObject {
         let own = self.flags_of(flags)?;
         let new = flags & !DIRECTIONS;
         let more = match flags & abi::FI_RECV {
-            0 => 0,
+            0 => abi::FI_INJECT,
             _ => abi::FI_MULTI_RECV,
         };
         check_flags(new, more)?;

@@ -117,7 +117,7 @@ impl<E: Endpoint> Table<E> {
         // SAFETY: By this function's safety requirement.
         unsafe {
             let (object, endpoint) = parts::<E>(ep);
-            let terms = Terms::plain(context, object.transmit_flags()).with(src_addr);
+            let terms = Terms::read(context, object.transmit_flags()).with(src_addr);
             single(buf, len, desc, terms, |message| {
                 one(endpoint, message, (addr, key), Rma::Read)
             })
@@ -137,7 +137,7 @@ impl<E: Endpoint> Table<E> {
         // SAFETY: As a C caller of `fi_readv()` promises.
         unsafe {
             let (object, endpoint) = parts::<E>(ep);
-            let terms = Terms::plain(context, object.transmit_flags()).with(src_addr);
+            let terms = Terms::read(context, object.transmit_flags()).with(src_addr);
             vector(iov, desc, count, terms, |message| {
                 one(endpoint, message, (addr, key), Rma::Read)
             })

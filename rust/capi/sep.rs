@@ -242,7 +242,8 @@ unsafe extern "C" fn tx_ctx(
     into_int(unsafe {
         open_context::<ep::TransmitObject>(sep, index, out, context, |endpoint, index, source| {
             let attr = attr.as_mut();
-            ep::check_flags(attr.as_ref().map_or(0, |attr| attr.op_flags), 0)?;
+            let flags = attr.as_ref().map_or(0, |attr| attr.op_flags);
+            ep::check_flags(flags, abi::FI_INJECT)?;
             endpoint.transmit_context(index, attr, source)
         })
     })

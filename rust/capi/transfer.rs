@@ -53,6 +53,8 @@ pub(super) unsafe fn parts<'a, E: Endpoint>(ep: *mut fid_ep) -> (&'a EndpointObj
 pub(super) struct Terms {
     pub(super) context: *mut c_void,
     pub(super) flags: u64,
+    /// Suppresses the report of a success.
+    pub(super) errors_only: bool,
     pub(super) data: u64,
     /// Whom it goes to, or may come from.
     pub(super) peer: fi_addr_t,
@@ -66,10 +68,18 @@ impl Terms {
         Self {
             context,
             flags,
+            errors_only: false,
             data: 0,
             peer: FI_ADDR_UNSPEC,
             tag: None,
         }
+    }
+
+    /// A read with the endpoint's own flags, less those that concern outbound data only: [`FI_INJECT`] and the
+    /// completion levels.
+    #[inline]
+    pub(super) fn read(context: *mut c_void, flags: u64) -> Self {
+        Self::plain(context, flags & !(FI_INJECT | COMPLETION_LEVELS))
     }
 
     /// A transfer with remote CQ data.
@@ -102,6 +112,7 @@ impl Terms {
     pub(super) fn inject(self) -> Self {
         Self {
             flags: self.flags & !(FI_COMPLETION | COMPLETION_LEVELS) | FI_INJECT,
+            errors_only: true,
             ..self
         }
     }
@@ -130,6 +141,7 @@ pub(super) unsafe fn single(
         descriptors: slice::from_ref(&descriptor),
         context: Context::new(terms.context),
         flags: terms.flags,
+        errors_only: terms.errors_only,
         data: terms.data,
         peer: terms.peer,
         tag: terms.tag,
@@ -377,6 +389,7 @@ unsafe fn described(
         descriptors: unsafe { Descriptor::from_vector(desc, memory.count()) },
         context: Context::new(terms.context),
         flags: terms.flags,
+        errors_only: terms.errors_only,
         data: terms.data,
         peer: terms.peer,
         tag: terms.tag,

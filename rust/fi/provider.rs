@@ -376,6 +376,9 @@ pub struct Message<'a> {
     pub context: Context,
     /// Operation flags: FI_COMPLETION, FI_MORE, FI_FENCE, ...
     pub flags: u64,
+    /// Suppresses the report of a success, as fi_inject() does, unless the flags have FI_COMPLETION. FI_INJECT alone
+    /// does not.
+    pub errors_only: bool,
     /// What the peer's completion brings, with FI_REMOTE_CQ_DATA in the flags.
     pub data: u64,
     /// Whom it goes to, or whom a receive takes from: nothing to an endpoint with [`Peers::One`].
@@ -463,7 +466,8 @@ pub trait Endpoint: Any + Send + Sync {
     /// How many transmits can be posted now; -FI_EOPBADSTATE before it is enabled.
     fn transmits_left(&self) -> Result<usize>;
 
-    /// Starts a transmit. With FI_INJECT the memory is the caller's again when this returns.
+    /// Starts a transmit. With FI_INJECT the memory is the caller's again when this returns; its success is reported
+    /// as without the flag.
     fn transmit(&self, operation: Operation<'_>, message: &Message<'_>) -> Result;
 
     /// Starts a transmit if there is a short way to do that now; else does nothing.

@@ -119,6 +119,7 @@ impl Receives {
                     descriptors: &[descriptor],
                     context,
                     flags: flags::FI_COMPLETION,
+                    errors_only: false,
                     data: 0,
                     peer: FI_ADDR_UNSPEC,
                     tag,

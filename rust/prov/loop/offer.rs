@@ -110,7 +110,7 @@ pub(super) fn offer(wishes: &Wishes) -> Result<KBox<Info>> {
     info.set_addr_format(abi::FI_SOCKADDR);
     *info.tx_mut()? = fi_tx_attr {
         caps: TRANSMIT_CAPS,
-        op_flags: FI_COMPLETION | LEVELS,
+        op_flags: FI_COMPLETION | FI_INJECT | LEVELS,
         msg_order: ORDER,
         comp_order: abi::FI_ORDER_STRICT,
         inject_size: INJECT_SIZE,

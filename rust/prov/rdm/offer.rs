@@ -210,7 +210,7 @@ pub(super) fn of_lower(
 pub(super) fn transmits() -> fi_tx_attr {
     fi_tx_attr {
         caps: TRANSMIT_CAPS,
-        op_flags: FI_COMPLETION | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE,
+        op_flags: FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE,
         msg_order: abi::FI_ORDER_SAS,
         inject_size: EAGER,
         size: SHARE,

@@ -636,6 +636,7 @@ mod tests {
             descriptors: &[],
             context: Context::NULL,
             flags: 0,
+            errors_only: false,
             data: 0,
             peer: 0,
             tag: tag.map(|tag| Tag { tag, ignore: 0 }),

@@ -202,7 +202,7 @@ pub(super) fn of_device(device: &Arc<Device>, wishes: &Wishes) -> Result<KBox<In
     info.set_addr_format(abi::FI_SOCKADDR);
     *info.tx_mut()? = fi_tx_attr {
         caps: TRANSMIT_CAPS | atomics,
-        op_flags: FI_COMPLETION | completion_levels(device.protocol()),
+        op_flags: FI_COMPLETION | FI_INJECT | completion_levels(device.protocol()),
         msg_order: ORDER,
         comp_order: order,
         inject_size: INJECT_SIZE,

@@ -225,9 +225,6 @@ static void atomic_vectors_and_messages(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_atomicmsg(ep, &msg, 0));
 	msg.rma_iov_count = 1;
 	KUNIT_EXPECT_EQ(test, -FI_EBADFLAGS, fi_atomicmsg(ep, &msg, ~0ULL));
-	KUNIT_EXPECT_EQ(test, -FI_EBADFLAGS,
-			fi_fetch_atomicmsg(ep, &msg, result, NULL, 2,
-					   FI_INJECT));
 	KUNIT_EXPECT_EQ(test, -FI_EOPNOTSUPP,
 			fi_atomicmsg(ep, &msg, FI_REMOTE_CQ_DATA));
 	buf[1].addr = NULL;

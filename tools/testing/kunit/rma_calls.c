@@ -160,11 +160,11 @@ const struct rma_call rma_calls[RMA_CALLS] = {
 	{ "fi_writev", writev, FI_WRITE },
 	{ "fi_writemsg", writemsg, FI_WRITE },
 	{ "fi_writemsg with FI_INJECT", writemsg_inject, FI_WRITE, true },
-	{ "fi_inject_write", inject_write, FI_WRITE, true },
-	{ "fi_writedata", writedata, FI_WRITE, false, true },
-	{ "fi_writemsg with data", writemsg_data, FI_WRITE, false, true },
-	{ "fi_inject_writedata", inject_writedata, FI_WRITE, true, true },
-	{ "fi_writemsg, injecting data", writemsg_all, FI_WRITE, true, true },
+	{ "fi_inject_write", inject_write, FI_WRITE, true, true },
+	{ "fi_writedata", writedata, FI_WRITE, .brings_data = true },
+	{ "fi_writemsg with data", writemsg_data, FI_WRITE, .brings_data = true },
+	{ "fi_inject_writedata", inject_writedata, FI_WRITE, true, true, true },
+	{ "fi_writemsg, injecting data", writemsg_all, FI_WRITE, true, false, true },
 };
 
 static void name_call(const struct rma_call *call, char *name)

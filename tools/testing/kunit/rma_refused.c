@@ -229,7 +229,7 @@ static void rma_03_memory_that_no_device_gets(struct kunit *test)
 		const struct rma_op op = { .near = nears[i], .len = 8 };
 
 		for (int k = 0; k < RMA_CALLS; k++) {
-			bool copies = rma_calls[k].silent;
+			bool copies = rma_calls[k].injects;
 
 			if (!rma_has(fx, &rma_calls[k]) ||
 			    (copies && nears[i] == stack))

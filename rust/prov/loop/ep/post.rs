@@ -183,12 +183,8 @@ impl Endpoint {
             });
         }
         let is_injected = message.flags & FI_INJECT != 0;
-        // Nobody could tell when the old values are there.
-        if is_injected && form != Form::Base {
-            return Err(Errno::EBADFLAGS);
-        }
         let (range, len) = atomic.target(message, order::most_elements(datatype))?;
-        if is_injected && len > self.limits.inject {
+        if is_injected && op != Op::Read && len > self.limits.inject {
             return Err(Errno::EMSGSIZE);
         }
         // Whoever reads has no operands, whatever is said of them.
@@ -338,11 +334,10 @@ fn post(
 /// What is told of an operation whose completion has those flags.
 #[inline]
 fn report(exit: &Exit, flags: u64, message: &Message<'_>) -> Report {
-    let is_injected = message.flags & FI_INJECT != 0;
     Report {
         context: message.context,
         flags,
-        is_wanted: message.flags & FI_COMPLETION != 0 || exit.tells_all() && !is_injected,
+        is_wanted: message.flags & FI_COMPLETION != 0 || exit.tells_all() && !message.errors_only,
     }
 }
 

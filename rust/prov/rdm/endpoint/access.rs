@@ -106,7 +106,7 @@ impl Endpoint {
             by: self.context,
             context: message.context,
             flags: FI_RMA | kind,
-            is_wanted: flags & FI_COMPLETION != 0 || !exit.is_selective && !is_injected,
+            is_wanted: flags & FI_COMPLETION != 0 || !exit.is_selective && !message.errors_only,
         };
         let source = match is_injected {
             // SAFETY: It is copied, and dropped, before this call returns.

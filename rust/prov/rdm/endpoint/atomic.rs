@@ -82,12 +82,8 @@ impl Endpoint {
             );
         }
         let is_injected = message.flags & FI_INJECT != 0;
-        // Nobody could tell when the old values are there.
-        if is_injected && form != Form::Base {
-            return Err(Errno::EBADFLAGS);
-        }
         let (range, len) = atomic.target(message, most_elements(form, datatype))?;
-        if is_injected && len > self.inject {
+        if is_injected && op != Op::Read && len > self.inject {
             return Err(Errno::EMSGSIZE);
         }
         let targets = Ranges::new(&[Range {
@@ -115,7 +111,8 @@ impl Endpoint {
             by: self.context,
             context: message.context,
             flags,
-            is_wanted: message.flags & FI_COMPLETION != 0 || !exit.is_selective && !is_injected,
+            is_wanted: message.flags & FI_COMPLETION != 0
+                || !exit.is_selective && !message.errors_only,
         };
         let call = Call {
             form,

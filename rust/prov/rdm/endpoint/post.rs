@@ -130,7 +130,8 @@ impl Endpoint {
             by,
             context: message.context,
             flags: FI_SEND | kind,
-            is_wanted: message.flags & FI_COMPLETION != 0 || !exit.is_selective && !is_injected,
+            is_wanted: message.flags & FI_COMPLETION != 0
+                || !exit.is_selective && !message.errors_only,
         };
         let has_data = message.flags & FI_REMOTE_CQ_DATA != 0;
         // No endpoint has as many as a packet cannot name.
@@ -187,8 +188,8 @@ impl Endpoint {
         let sent = outlets.sent.of(report.by);
         let Some(mut packet) = traffic.packet(to, slot) else {
             sent.refused();
-            drop(floor);
             exit.queue.await_room();
+            drop(floor);
             exit.queue.release();
             return Err(Errno::EAGAIN);
         };
@@ -389,8 +390,8 @@ impl Endpoint {
         let done = act(traffic, outlets);
         if done == Err(Errno::EAGAIN) {
             outlets.taken.of(self.context).refused();
-        }
             exit.queue.await_room();
+        }
         let is_calling = traffic.is_calling();
         drop(floor);
         if is_calling {

@@ -110,7 +110,7 @@ impl Endpoint {
         } = *atomic;
         let most = self.count_elements(datatype)?;
         self.state.check_transmit()?;
-        self.check_flags(form, message.flags)?;
+        self.check_flags(message.flags)?;
         self.check_fence(message.flags)?;
         let (range, len) = atomic.target(message, most)?;
         let remote = Remote {
@@ -125,7 +125,7 @@ impl Endpoint {
         if counts.iter().any(|count| *count > self.limits.segments) {
             return Err(Errno::EINVAL);
         }
-        if message.flags & FI_INJECT != 0 && len > self.limits.inject {
+        if message.flags & FI_INJECT != 0 && op != Op::Read && len > self.limits.inject {
             return Err(Errno::EMSGSIZE);
         }
         match Native::of(form, op, datatype, datatype.count_in(len)) {
@@ -134,17 +134,13 @@ impl Endpoint {
         }
     }
 
-    fn check_flags(&self, form: Form, flags: u64) -> Result {
+    fn check_flags(&self, flags: u64) -> Result {
         let known = super::post::TRANSMIT_FLAGS;
         if flags & (!FLAGS | self.limits.refused_flags) != 0 {
             return Err(match flags & !known {
                 0 => Errno::EOPNOTSUPP,
                 _ => Errno::EBADFLAGS,
             });
-        }
-        // Nobody could tell when the old values are there.
-        if flags & FI_INJECT != 0 && form != Form::Base {
-            return Err(Errno::EBADFLAGS);
         }
         Ok(())
     }

@@ -80,12 +80,12 @@ pub(super) const USUAL_RECEIVE: u64 = FI_COMPLETION | FI_MORE;
 /// Flags of a receive.
 const RECEIVE_FLAGS: u64 = USUAL_RECEIVE | FI_MULTI_RECV;
 
-/// What is told of an operation's success.
+/// Returns whether the success of an operation is reported.
 #[inline(always)]
-pub(super) fn report(flags: u64) -> Report {
-    if flags & FI_COMPLETION != 0 {
+pub(super) fn report(message: &Message<'_>) -> Report {
+    if message.flags & FI_COMPLETION != 0 {
         Report::Always
-    } else if flags & FI_INJECT != 0 {
+    } else if message.errors_only {
         Report::Never
     } else {
         Report::AsBound
@@ -286,7 +286,7 @@ impl Endpoint {
             context: message.context,
             flags: FI_RECV | FI_MSG,
             len,
-            report: report(message.flags),
+            report: report(message),
         };
         let Some(whole) = self.whole(message) else {
             let message = *message;
@@ -424,7 +424,7 @@ impl Transmit {
             context: message.context,
             flags,
             len: total,
-            report: report(message.flags),
+            report: report(message),
         };
         let data = match message.flags & FI_REMOTE_CQ_DATA {
             0 => None,

@@ -60,7 +60,7 @@ impl Endpoint {
             context: message.context,
             flags: way(atomic.form) | FI_ATOMIC,
             len,
-            report: report(message.flags),
+            report: report(message),
         };
         // Devices tell the old value, wanted or not.
         let unwanted;
@@ -111,7 +111,7 @@ impl Endpoint {
         let told = Told {
             context: message.context,
             flags: way(atomic.form) | FI_ATOMIC,
-            is_reported: self.transmit.is_reported(report(message.flags))?,
+            is_reported: self.transmit.is_reported(report(message))?,
         };
         let start = || {
             self.transmit
