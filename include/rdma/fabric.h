@@ -159,7 +159,9 @@ typedef struct fid *fid_t;
  *
  * FI_CB_CTX_INTR	fi_cq_attr.flags: call cq_event_handler in hard interrupt
  *			context rather than where it may sleep
- * FI_REMOTE_SIGNAL	an operation: let the target wake a blocked reader
+ * FI_REMOTE_SIGNAL	an operation: wake the target's reader. A capability: only
+ *			such operations and failures wake readers of what the
+ *			endpoint receives
  * FI_BVEC		fi_sendmsg(), fi_recvmsg(), fi_writemsg(), fi_readmsg():
  *			the vector is an array of struct bio_vec
  * FI_SGL		same calls: the vector is a struct scatterlist

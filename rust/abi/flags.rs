@@ -90,7 +90,7 @@ sets! {
     /// What a provider may offer without being asked.
     SECONDARY_CAPS:
         FI_MULTI_RECV FI_TRIGGER FI_FENCE FI_AV_USER_ID FI_PEER FI_RMA_PMEM FI_SOURCE_ERR
-        FI_LOCAL_COMM FI_REMOTE_COMM FI_SHARED_AV FI_RMA_EVENT FI_SOURCE
+        FI_LOCAL_COMM FI_REMOTE_COMM FI_SHARED_AV FI_RMA_EVENT FI_SOURCE FI_REMOTE_SIGNAL
         |;
 
     /// `caps` of infos and attributes: the three above.
@@ -100,7 +100,7 @@ sets! {
         FI_READ FI_WRITE FI_RECV FI_SEND FI_REMOTE_READ FI_REMOTE_WRITE
         FI_MULTI_RECV FI_TRIGGER FI_FENCE FI_AV_USER_ID FI_PEER FI_XPU_TRIGGER FI_HMEM
         FI_VARIABLE_MSG FI_RMA_PMEM FI_SOURCE_ERR FI_LOCAL_COMM FI_REMOTE_COMM FI_SHARED_AV
-        FI_RMA_EVENT FI_SOURCE FI_NAMED_RX_CTX FI_DIRECTED_RECV;
+        FI_RMA_EVENT FI_SOURCE FI_REMOTE_SIGNAL FI_NAMED_RX_CTX FI_DIRECTED_RECV;
 
     /// `flags` of `fi_getinfo()`.
     GETINFO:
@@ -115,10 +115,10 @@ sets! {
 
     /// Flags of one operation, and `op_flags` of attributes.
     OP_FLAGS:
-        FI_REMOTE_SIGNAL FI_BVEC FI_SGL FI_REMOTE_CQ_DATA FI_MORE FI_PEEK FI_PRIORITY FI_COMPLETION
+        FI_BVEC FI_SGL FI_REMOTE_CQ_DATA FI_MORE FI_PEEK FI_PRIORITY FI_COMPLETION
         FI_INJECT FI_INJECT_COMPLETE FI_TRANSMIT_COMPLETE FI_DELIVERY_COMPLETE FI_AFFINITY
         FI_COMMIT_COMPLETE FI_MATCH_COMPLETE FI_CLAIM FI_DISCARD
-        | FI_MULTI_RECV FI_TRIGGER FI_FENCE FI_PEER_TRANSFER FI_PEER FI_XPU_TRIGGER;
+        | FI_REMOTE_SIGNAL FI_MULTI_RECV FI_TRIGGER FI_FENCE FI_PEER_TRANSFER FI_PEER FI_XPU_TRIGGER;
 
     /// `msg_order` and `comp_order`.
     ORDER:
@@ -197,8 +197,9 @@ const _: () = {
 
 // A flag of the kernel's own must not be mistaken for one of libfabric's anywhere.
 const _: () = {
-    let ours = super::FI_CB_CTX_INTR | super::FI_REMOTE_SIGNAL | super::FI_BVEC | super::FI_SGL;
-    assert!(ours & (CAPS.mask() | MODE.mask() | COMPLETION_FLAGS.mask() | ACCESS.mask()) == 0);
+    let ours = super::FI_CB_CTX_INTR | super::FI_BVEC | super::FI_SGL;
+    let others = MODE.mask() | COMPLETION_FLAGS.mask() | ACCESS.mask();
+    assert!(ours & (CAPS.mask() | others) == 0 && super::FI_REMOTE_SIGNAL & others == 0);
 };
 
 #[kunit_tests(kofi_abi_flags)]

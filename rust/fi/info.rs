@@ -137,8 +137,8 @@ pub const CORE_CAPS: u64 = FI_AV_USER_ID | FI_SHARED_AV | FI_PEER;
 const REACH: u64 = FI_LOCAL_COMM | FI_REMOTE_COMM;
 
 /// What is given only when it is asked for, and to nobody who asks for nothing: what turns successes into
-/// failures, and what makes an endpoint as large as two.
-const ON_DEMAND: u64 = FI_SOURCE_ERR | FI_COLLECTIVE;
+/// failures, what makes an endpoint as large as two, and what leaves readers asleep.
+const ON_DEMAND: u64 = FI_SOURCE_ERR | FI_COLLECTIVE | FI_REMOTE_SIGNAL;
 
 /// Those that cost something with each message: who says what it needs, and not these, goes without.
 const COSTLY: u64 = FI_SOURCE;

@@ -149,16 +149,29 @@ impl Cq {
         }
     }
 
-    /// Has [`Notify::completion`] called at the next completion, once. Any context but [`Notify`]'s.
+    /// Has [`Notify::completion`] called at the next completion that is wanted, once. Any context but
+    /// [`Notify`]'s.
     ///
     /// Returns whether one may have come already: poll again, or it is never told.
     #[inline]
-    pub(crate) fn arm(&self) -> bool {
-        const FLAGS: bindings::ib_cq_notify_flags = bindings::ib_cq_notify_flags_IB_CQ_NEXT_COMP
-            | bindings::ib_cq_notify_flags_IB_CQ_REPORT_MISSED_EVENTS;
+    pub(crate) fn arm(&self, wanted: Wanted) -> bool {
+        let kind = match wanted {
+            Wanted::Any => bindings::ib_cq_notify_flags_IB_CQ_NEXT_COMP,
+            Wanted::Solicited => bindings::ib_cq_notify_flags_IB_CQ_SOLICITED,
+        };
+        let flags = kind | bindings::ib_cq_notify_flags_IB_CQ_REPORT_MISSED_EVENTS;
         // SAFETY: By the invariant `raw` is valid and `arm` its device's.
-        unsafe { (self.arm)(self.raw(), FLAGS) != 0 }
+        unsafe { (self.arm)(self.raw(), flags) != 0 }
     }
+}
+
+/// The completions that a completion queue is armed for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// The next.
+    Any,
+    /// The next failure, and the next message that its sender has marked.
+    Solicited,
 }
 
 /// A completion queue with what a poll needs beside it.

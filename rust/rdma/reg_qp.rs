@@ -11,6 +11,7 @@ use super::{
     cq::{
         Cq,
         Poller,
+        Wanted,
         Wc, //
     },
     done::Done,
@@ -132,7 +133,7 @@ impl RegQp {
                 return if wc.is_success() { Ok(self) } else { Err(EIO) };
             }
             // What came before this is found by polling once more.
-            if self.cq.cq().arm() {
+            if self.cq.cq().arm(Wanted::Any) {
                 continue;
             }
             left = self.done.take(left);

@@ -407,6 +407,16 @@ impl Cq {
         self.told.get() + self.failures.get()
     }
 
+    /// Puts a success as [`Self::put_done`] does and wakes no reader: they find it with what wakes them next. Any context.
+    pub(in crate::prov) fn put_quietly(&self, done: Completion) {
+        if self.sink.is_some() {
+            return self.put(Outcome::Done(done));
+        }
+        let mut ring = self.ring.lock();
+        ring.outcomes.push(Outcome::Done(done));
+        self.note(&ring);
+    }
+
     /// Drops the outcomes that `goes` with. Any context.
     pub(in crate::prov) fn forget(&self, mut goes: impl FnMut(&Outcome) -> bool) {
         let mut ring = self.ring.lock();

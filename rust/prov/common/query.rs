@@ -67,7 +67,7 @@ pub(in crate::prov) fn is_shared(info: &Info) -> bool {
 #[derive(Clone, Copy)]
 pub(in crate::prov) struct Wishes {
     /// Every capability that is asked for; 0: whatever there is.
-    caps: u64,
+    pub(in crate::prov) caps: u64,
     /// The primary ones among them; 0: all that there are.
     pub(in crate::prov) primary: u64,
     /// What it has agreed to.

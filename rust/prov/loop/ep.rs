@@ -246,13 +246,13 @@ impl Endpoint {
         let transmit = bindings.transmit.ok_or(Errno::ENOCQ)?;
         let receive = bindings.receive.ok_or(Errno::ENOCQ)?;
         let outfit = Outfit {
-            exit: Exit::new(&transmit, self.source)?,
+            exit: Exit::new(&transmit, self.source, false)?,
             orders: Ring::new(self.limits.transmits, Order::idle)?,
             counters: bindings.counters.again()?,
             addr: None,
         };
         let receiver = Receiver {
-            exit: Exit::new(&receive, self.source)?,
+            exit: Exit::new(&receive, self.source, self.limits.waits_for_signals)?,
             regions: self.domain.regions().clone(),
             rights: self.limits.rights,
         };

@@ -41,6 +41,8 @@ pub(super) struct Report {
     pub(super) flags: u64,
     /// Whether a success is told too.
     pub(super) is_wanted: bool,
+    /// Wakes the peer's readers where they sleep until they are asked to wake; of a transmit.
+    pub(super) is_signal: bool,
 }
 
 /// Where the operations of one direction of an endpoint complete.
@@ -48,6 +50,8 @@ pub(super) struct Exit {
     queue: Arc<Cq>,
     /// Successes complete only with FI_COMPLETION.
     is_selective: bool,
+    /// Lets readers sleep until a message comes whose sender asks for them to be woken.
+    waits_for_signals: bool,
     /// The endpoint.
     source: Source,
 }
@@ -58,11 +62,12 @@ impl Exit {
     /// # Errors
     ///
     /// -FI_EINVAL for a queue of another provider.
-    pub(super) fn new(side: &Side, source: Source) -> Result<Self> {
+    pub(super) fn new(side: &Side, source: Source, waits_for_signals: bool) -> Result<Self> {
         let queue = side.queue.core().clone().into_any().downcast::<Cq>();
         Ok(Self {
             queue: queue.map_err(|_| Errno::EINVAL)?,
             is_selective: side.selective,
+            waits_for_signals,
             source,
         })
     }
@@ -133,7 +138,10 @@ impl Exit {
             is_wanted: report.is_wanted || arrival.is_write || report.flags & FI_MULTI_RECV != 0,
             ..*report
         };
-        self.done(&report, completion);
+        match report.is_wanted && self.waits_for_signals && !arrival.is_signal {
+            true => self.queue.put_quietly(completion),
+            false => self.done(&report, completion),
+        }
     }
 
     /// It has not, whose piece of a buffer is there; `dropped` bytes were too many. Any context.

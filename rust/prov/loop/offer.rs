@@ -106,7 +106,9 @@ pub(super) fn offer(wishes: &Wishes) -> Result<KBox<Info>> {
         false => 0,
     };
     let mut info = Info::new()?;
-    info.set_caps(CAPS & !missing);
+    // Only for who asks: datagrams over this endpoint do not.
+    let signals = FI_REMOTE_SIGNAL & wishes.caps;
+    info.set_caps((CAPS | signals) & !missing);
     info.set_addr_format(abi::FI_SOCKADDR);
     *info.tx_mut()? = fi_tx_attr {
         caps: TRANSMIT_CAPS,
@@ -120,7 +122,7 @@ pub(super) fn offer(wishes: &Wishes) -> Result<KBox<Info>> {
         ..pin_init::zeroed()
     };
     *info.rx_mut()? = fi_rx_attr {
-        caps: RECEIVE_CAPS & !missing,
+        caps: (RECEIVE_CAPS | signals) & !missing,
         mode: rx_mode,
         op_flags: FI_COMPLETION,
         msg_order: ORDER,
@@ -186,6 +188,8 @@ pub(super) struct Limits {
     pub(super) inject: usize,
     /// Its messages take receives that it shares with others: it has none of its own.
     pub(super) shares_receives: bool,
+    /// Lets readers sleep until a message comes whose sender asks for them to be woken.
+    pub(super) waits_for_signals: bool,
     /// Most bytes of a message.
     pub(super) most: usize,
     /// The last key of a region that there may be.
@@ -210,7 +214,10 @@ impl Limits {
         let shares_receives = is_shared(info);
         let fits = matches!(kind, Some((abi::FI_EP_MSG, tx, rx))
             if is_one(tx) && (is_one(rx) || shares_receives));
-        if !fits || info.caps() & !CAPS != 0 || info.domain_name() != Some(NAME) {
+        if !fits
+            || info.caps() & !(CAPS | FI_REMOTE_SIGNAL) != 0
+            || info.domain_name() != Some(NAME)
+        {
             return Err(Errno::EINVAL);
         }
         let within = |asked: usize, most: usize, default: usize| match asked {
@@ -231,6 +238,7 @@ impl Limits {
             receive_segments: within(rx.map_or(0, |rx| rx.iov_limit), MOST_PARTS, MOST_PARTS)?,
             inject: within(tx.map_or(0, |tx| tx.inject_size), INJECT_SIZE, 0)?,
             shares_receives,
+            waits_for_signals: info.caps() & FI_REMOTE_SIGNAL != 0,
             most,
             last_key,
             missing_flags: if has_data { 0 } else { FI_REMOTE_CQ_DATA },

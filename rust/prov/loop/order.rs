@@ -126,6 +126,8 @@ pub(super) struct Arrival {
     pub(super) data: Option<u32>,
     /// Whether it was a write, and no message.
     pub(super) is_write: bool,
+    /// Set if its sender asks for a reader to be woken.
+    pub(super) is_signal: bool,
 }
 
 impl Report {
@@ -133,6 +135,7 @@ impl Report {
         context: Context::NULL,
         flags: 0,
         is_wanted: false,
+        is_signal: false,
     };
 }
 
@@ -293,6 +296,7 @@ impl Order {
             len,
             data,
             is_write,
+            is_signal: self.report.is_signal,
         };
         match &self.work {
             Work::Nothing => Ok(arrival(None, false)),

@@ -474,6 +474,7 @@ impl Pipe {
             len,
             data,
             is_write: false,
+            is_signal: report.is_signal,
         };
         // Under the lock: who posts next is told next.
         receiver.exit.arrived(&taken, piece, &arrival);

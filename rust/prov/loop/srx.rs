@@ -242,6 +242,7 @@ impl provider::SharedReceive for Srx {
                 context: message.context,
                 flags: FI_RECV | FI_MSG,
                 is_wanted: message.flags & FI_COMPLETION != 0,
+                is_signal: false,
             },
             ..Receive::idle()
         };

@@ -61,6 +61,7 @@ use crate::{
         self,
         cq::{
             Batch,
+            Wanted,
             WcStatus, //
         },
         device::{
@@ -88,6 +89,7 @@ use kernel::{
     sync::{
         atomic::{
             Atomic,
+            Full,
             Relaxed, //
         },
         static_lock_class,
@@ -104,6 +106,15 @@ const MARKERS: usize = 64;
 /// And for the nudges of as many endpoints, or their operations of several requests.
 const OTHERS: usize = MARKERS / 2;
 
+/// The completions of a queue that wake readers of its completion queue and have its handler called.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wakes {
+    /// Each.
+    Always,
+    /// Failures, and what a peer has sent with FI_REMOTE_SIGNAL, unless another queue's completions always do.
+    IfSignalled,
+}
+
 /// A completion queue of a verbs device. What an empty poll needs comes first, in one cache line.
 #[pin_data]
 #[repr(C, align(64))]
@@ -115,6 +126,9 @@ pub(crate) struct Cq {
     /// How many more operations may be posted, where that is counted.
     room: Room,
     low: i32,
+    /// Numbers of the queues that post here with [`Wakes::Always`] and with [`Wakes::IfSignalled`].
+    wakers: Atomic<i32>,
+    signalled: Atomic<i32>,
     interrupts: Arc<Interrupts>,
     /// What readers have been told of, under `inner`.
     told: Count,
@@ -174,6 +188,8 @@ impl Cq {
                 ib: ib.poller(),
                 room: Room::new(size),
                 low: size as i32 / 4,
+                wakers: Atomic::new(0),
+                signalled: Atomic::new(0),
                 size,
                 told: Count::new(),
                 failures: Count::new(),
@@ -248,7 +264,7 @@ impl Cq {
     pub(super) fn register(
         &self,
         queue: &Arc<Queue>,
-        mut tally: Option<KBox<Tally>>,
+        (mut tally, wakes): (Option<KBox<Tally>>, Wakes),
         others: &Others,
     ) -> Result<Place> {
         if !self.room.take(queue.besides()) {
@@ -277,11 +293,13 @@ impl Cq {
                     ahead: 0,
                     has_failed: false,
                     is_waiting: false,
+                    wakes,
                     tally: tally.take(),
                 });
                 inner.most += queue.most() as usize;
                 self.count_if_needed(inner, others);
                 drop(guard);
+                self.add_waker(wakes);
                 return Ok(Place::new(index as u32));
             }
             drop(guard);
@@ -292,6 +310,23 @@ impl Cq {
                     return Err(error.into());
                 }
             }
+        }
+    }
+
+    /// Returns the number of queues that post here and wake readers like that.
+    fn wakers_of(&self, wakes: Wakes) -> &Atomic<i32> {
+        match wakes {
+            Wakes::Always => &self.wakers,
+            Wakes::IfSignalled => &self.signalled,
+        }
+    }
+
+    /// Counts a new queue whose completions wake readers like that.
+    fn add_waker(&self, wakes: Wakes) {
+        let _ = self.wakers_of(wakes).fetch_add(1, Full);
+        if wakes == Wakes::Always {
+            // Whoever waits may have armed the queue for less. Nothing of the new one has completed.
+            let _ = self.ib.cq().arm(Wanted::Any);
         }
     }
 
@@ -402,7 +437,11 @@ impl Cq {
         if let Some(share) = share {
             share.srx.repost_all(unread);
         }
-        if let Some(Entry { queue, tail, .. }) = entry {
+        if let Some(Entry {
+            queue, tail, wakes, ..
+        }) = entry
+        {
+            let _ = self.wakers_of(wakes).fetch_sub(1, Relaxed);
             let abandoned = queue.abandon(tail, reclaim, others);
             // With the room that `register` reserved.
             self.release(queue.besides() + if counted { abandoned } else { 0 });
@@ -415,7 +454,17 @@ impl Cq {
         let mut freed = 0;
         let mut inner = self.inner.lock(others);
         inner.stash_all(&self.ib, &mut freed);
+        let is_put_off = !inner.backlog.is_empty();
         self.leave(inner, freed);
+        if is_put_off && self.waits_for_signals() {
+            // rxe flushes receives without notifying of them as solicited (`flush_recv_wqe()`).
+            self.interrupts.arrived();
+        }
+    }
+
+    /// Returns whether readers are woken by failures and signalled messages only.
+    fn waits_for_signals(&self) -> bool {
+        self.signalled.load(Relaxed) != 0 && self.wakers.load(Relaxed) == 0
     }
 
     /// Ends what a holder of the lock has done: room for so many more operations has been freed, and
@@ -617,7 +666,10 @@ impl provider::CompletionQueue for Cq {
     }
 
     fn arm(&self) -> bool {
-        self.ib.cq().arm()
+        self.ib.cq().arm(match self.waits_for_signals() {
+            true => Wanted::Solicited,
+            false => Wanted::Any,
+        })
     }
 
     fn has_put_off(&self) -> bool {

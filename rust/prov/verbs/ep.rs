@@ -21,7 +21,10 @@ use super::{
     super::common::tally::Violations,
     backlog::Place,
     bounce::Bounce,
-    cq::Cq,
+    cq::{
+        Cq,
+        Wakes, //
+    },
     domain::Domain,
     exchange::Exchanges,
     offer,
@@ -358,8 +361,14 @@ impl Endpoint {
         let is_counting = counters.has_transmits() || counters.has_receives();
         let transmit_tally = tally(counters.has_transmits())?;
         let receive_tally = tally(counters.has_receives())?;
-        let transmit_place = transmit.register(&self.transmit, transmit_tally, &others)?;
-        let registered = receive.register(&self.receive, receive_tally, &others);
+        // Who waits for a counter is to see all that is counted.
+        let wakes = match self.limits.waits_for_signals && receive_tally.is_none() {
+            true => Wakes::IfSignalled,
+            false => Wakes::Always,
+        };
+        let registering = (transmit_tally, Wakes::Always);
+        let transmit_place = transmit.register(&self.transmit, registering, &others)?;
+        let registered = receive.register(&self.receive, (receive_tally, wakes), &others);
         let registered = registered.and_then(|place| {
             let joined = match &shared {
                 Some(srx) => self.join(srx, (&receive, place), qp.address(), &others),

@@ -142,6 +142,15 @@ pub(super) fn protocol_named(name: &CStr) -> Result<Protocol> {
         .ok_or(Errno::ENODATA)
 }
 
+/// FI_REMOTE_SIGNAL where a completion queue can be armed for solicited messages alone: `siw_rqe_complete()` notifies
+/// of none as such.
+fn signals(device: &Device) -> u64 {
+    match device.is_siw() {
+        true => 0,
+        false => FI_REMOTE_SIGNAL,
+    }
+}
+
 /// What there is of atomic operations, and the order in which transmits complete: one that takes several
 /// requests is overtaken by what was posted after it.
 ///
@@ -198,7 +207,9 @@ pub(super) fn of_device(device: &Arc<Device>, wishes: &Wishes) -> Result<KBox<In
         ),
         false => (depth, sges),
     };
-    info.set_caps((CAPS | atomics) & !missing);
+    // Only for who asks: datagrams over this endpoint do not.
+    let signals = signals(device) & wishes.caps;
+    info.set_caps((CAPS | atomics | signals) & !missing);
     info.set_addr_format(abi::FI_SOCKADDR);
     *info.tx_mut()? = fi_tx_attr {
         caps: TRANSMIT_CAPS | atomics,
@@ -212,7 +223,7 @@ pub(super) fn of_device(device: &Arc<Device>, wishes: &Wishes) -> Result<KBox<In
         ..pin_init::zeroed()
     };
     *info.rx_mut()? = fi_rx_attr {
-        caps: (RECEIVE_CAPS | atomics) & !missing,
+        caps: (RECEIVE_CAPS | atomics | signals) & !missing,
         mode: rx_mode,
         op_flags: FI_COMPLETION,
         msg_order: ORDER,
@@ -272,7 +283,7 @@ pub(super) fn of_device(device: &Arc<Device>, wishes: &Wishes) -> Result<KBox<In
 /// -FI_EINVAL for another kind of endpoint, or capabilities, completions or contexts that were not offered.
 pub(super) fn check(info: &Info, device: &Use) -> Result {
     let kind = info.ep().map(|ep| ep.type_);
-    let caps = CAPS | atomics(device.attributes());
+    let caps = CAPS | atomics(device.attributes()) | signals(device.device());
     let missing = LEVELS & !completion_levels(device.protocol());
     let asked = info.tx().map_or(0, |tx| tx.op_flags);
     if kind != Some(abi::FI_EP_MSG) || info.caps() & !caps != 0 || asked & missing != 0 {

@@ -7,6 +7,7 @@ use super::{
         cq::{
             Cq,
             Poller,
+            Wanted,
             Wc,
             WcStatus, //
         },
@@ -176,7 +177,7 @@ impl Side {
             if let Some(over) = self.batch.next() {
                 return Ok(over);
             }
-            if self.poll()? || self.poller.cq().arm() {
+            if self.poll()? || self.poller.cq().arm(Wanted::Any) {
                 continue;
             }
             patience.wait(&self.came);

@@ -130,6 +130,7 @@ static const struct {
 	{ FI_SHARED_AV, YES, YES, true },
 	{ FI_RMA_EVENT, NO, NO, .reason = "no region counts what peers do" },
 	{ FI_SOURCE, NO, YES, .reason = "a connection has one source" },
+	{ FI_REMOTE_SIGNAL, DEVICE, NO, .reason = "ofi_rxm's protocol does not carry the flag" },
 };
 
 /* What hints for that type of endpoint on the device get: caps of every info has the capability. */

@@ -235,6 +235,7 @@ impl Endpoint {
             context: message.context,
             flags: FI_RECV | FI_MSG,
             is_wanted: message.flags & FI_COMPLETION != 0 || exit.tells_all(),
+            is_signal: false,
         };
         if is_several {
             return self.post_pieces(message, len, report);
@@ -338,6 +339,7 @@ fn report(exit: &Exit, flags: u64, message: &Message<'_>) -> Report {
         context: message.context,
         flags,
         is_wanted: message.flags & FI_COMPLETION != 0 || exit.tells_all() && !message.errors_only,
+        is_signal: message.flags & FI_REMOTE_SIGNAL != 0,
     }
 }
 

@@ -2,25 +2,28 @@
 
 //! What the readers of a completion queue share, and take turns at.
 
-use super::super::{
-    backlog::{
-        Backlog,
-        Brought,
-        Done,
-        Part,
-        Place,
-        Waiting, //
+use super::{
+    super::{
+        backlog::{
+            Backlog,
+            Brought,
+            Done,
+            Part,
+            Place,
+            Waiting, //
+        },
+        exchange::Progress,
+        queue::{
+            Direction,
+            Queue,
+            Use, //
+        },
+        ring::Slot,
+        srx::Unread,
+        status,
+        tally::Tally,
     },
-    exchange::Progress,
-    queue::{
-        Direction,
-        Queue,
-        Use, //
-    },
-    ring::Slot,
-    srx::Unread,
-    status,
-    tally::Tally,
+    Wakes, //
 };
 use crate::{
     abi::{
@@ -79,6 +82,8 @@ pub(super) struct Entry {
     pub(super) has_failed: bool,
     /// Whether the next steps of some operations wait to be posted.
     pub(super) is_waiting: bool,
+    /// Selects the completions that wake readers.
+    pub(super) wakes: Wakes,
     /// Counts its operations, where counters are bound.
     pub(super) tally: Option<KBox<Tally>>,
 }

@@ -49,6 +49,8 @@ pub(super) struct Limits {
     /// None where it shares them with others.
     pub(super) receives: u32,
     pub(super) shares_receives: bool,
+    /// Lets readers sleep until a message comes whose sender asks for them to be woken.
+    pub(super) waits_for_signals: bool,
     /// Why there are no atomic operations, if there are none.
     pub(super) no_atomics: Option<Errno>,
     /// What the peer may do with registered memory.
@@ -98,6 +100,7 @@ impl Limits {
                 false => depth(info.rx().map_or(0, |rx| rx.size))?,
             },
             shares_receives,
+            waits_for_signals: info.caps() & FI_REMOTE_SIGNAL != 0,
             segments,
             receive_segments: match shares_receives {
                 true => 0,
