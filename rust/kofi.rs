@@ -77,7 +77,7 @@ pub fn getinfo(
 ///
 /// # Errors
 ///
-/// Those of [`fi::info::getinfo`].
+/// Errors of [`fi::info::getinfo`].
 pub fn getinfo_within(
     _here: abi::context::InProcess,
     query: &fi::info::Query<'_>,
@@ -100,13 +100,13 @@ pub fn fabric<M: ModuleMetadata>(
     fabric_in::<M>(here, info, Namespace::init())
 }
 
-/// Opens a fabric in a network namespace, which [`getinfo`] has found `info` in; else as [`fabric`].
+/// Opens the fabric of an `info` that [`getinfo`] found in a network namespace; otherwise as [`fabric`].
 ///
 /// The fabric holds a reference on the namespace until it is closed.
 ///
 /// # Errors
 ///
-/// Those of [`fabric`].
+/// Errors of [`fabric`].
 pub fn fabric_in<M: ModuleMetadata>(
     here: abi::context::InProcess,
     info: &abi::info::Info,

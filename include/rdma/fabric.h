@@ -159,9 +159,9 @@ typedef struct fid *fid_t;
  *
  * FI_CB_CTX_INTR	fi_cq_attr.flags: call cq_event_handler in hard interrupt
  *			context rather than where it may sleep
- * FI_REMOTE_SIGNAL	an operation: wake the target's reader. A capability: only
- *			such operations and failures wake readers of what the
- *			endpoint receives
+ * FI_REMOTE_SIGNAL	of an operation: wakes the target's reader. As a capability:
+ *			only such operations and failures wake the readers of
+ *			the endpoint's receives
  * FI_BVEC		fi_sendmsg(), fi_recvmsg(), fi_writemsg(), fi_readmsg():
  *			the vector is an array of struct bio_vec
  * FI_SGL		same calls: the vector is a struct scatterlist
@@ -386,12 +386,12 @@ static inline u8 fi_tc_dscp_get(u32 tclass)
  * @caps: capabilities
  * @mode: mode bits
  * @op_flags: flags that apply to every transmit that passes none of its own.
- *	FI_INJECT: what is sent or written is the caller's again when the call
- *	returns, and has inject_size bytes at most; completions are as without
- *	it, and reads are not concerned
+ *	FI_INJECT: the caller may reuse the buffer of a send or write of at most
+ *	inject_size bytes when the call returns; completion entries do not
+ *	change, and reads ignore the flag
  * @msg_order: FI_ORDER_* bits that hold between messages
  * @comp_order: FI_ORDER_* bits that hold between completions
- * @inject_size: most bytes that fi_inject() takes, and an operation with FI_INJECT
+ * @inject_size: most bytes of fi_inject(), and of an operation with FI_INJECT
  * @size: operations that can be posted at once
  * @iov_limit: most vector entries of an operation
  * @rma_iov_limit: most remote ranges of an RMA operation
@@ -466,8 +466,8 @@ struct fi_ep_attr {
 
 /**
  * struct fi_domain_attr - domain attributes
- * @domain: in hints an open domain to look in, or %NULL; of an info one that it
- *	could be opened in, see fi_getinfo()
+ * @domain: in hints, an open domain to restrict the list to, or %NULL; in an
+ *	info, an open domain for its endpoints, see fi_getinfo()
  * @name: name of the device
  * @threading: which calls the user serializes; see enum fi_threading
  * @control_progress: who drives connections and events
@@ -527,8 +527,8 @@ struct fi_domain_attr {
 
 /**
  * struct fi_fabric_attr - fabric attributes
- * @fabric: in hints an open fabric to look in, or %NULL; of an info one that it
- *	could be opened from, see fi_getinfo()
+ * @fabric: in hints, an open fabric to restrict the list to, or %NULL; in an
+ *	info, an open fabric for its domain, see fi_getinfo()
  * @name: name of the fabric
  * @prov_name: name of the provider
  * @prov_version: its version
@@ -743,14 +743,14 @@ struct fid {
 };
 
 /**
- * fi_getinfo_by() - what fi_getinfo() calls
+ * fi_getinfo_by() - list what a named module can open
  * @version: as fi_getinfo()
  * @node: as fi_getinfo()
  * @service: as fi_getinfo()
  * @flags: as fi_getinfo()
  * @hints: as fi_getinfo()
  * @info: as fi_getinfo()
- * @owner: the name of the module that asks, whose open objects the infos name
+ * @owner: name of the calling module; infos name the objects it has open
  *
  * Context: Process context, may sleep.
  * Return: See fi_getinfo().
@@ -771,13 +771,13 @@ int fi_getinfo_by(u32 version, const char *node, const char *service,
  *
  * The network namespace searched is that of @hints->fabric_attr->net.
  *
- * An open fabric or domain in the hints restricts the list to what can be
- * opened from it: its provider, its fabric or device, its network namespace; of
- * a domain also its address format, address vector type and mr_mode. Each info
- * names both. Without one, an info names the first fabric that the calling
- * module has open and could open it from, and the first domain of that fabric
- * in which it could; %NULL where there is none. These are the caller's own
- * objects, which an info does not keep open.
+ * An open fabric or domain in the hints restricts the list to infos that can be
+ * opened from it: those of its provider, its fabric or device, and its network
+ * namespace, and for a domain also of its address format, address vector type
+ * and mr_mode. Each info names both objects. Without such hints, an info names
+ * the first fabric of the calling module that it can be opened from, and the
+ * first such domain of that fabric, or %NULL. The caller owns these objects: an
+ * info holds no reference on them.
  *
  * Of what is passed nothing is kept. With every error @info is set to %NULL,
  * unless that is what it is.

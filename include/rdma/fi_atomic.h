@@ -500,18 +500,18 @@ static inline int fi_compare_atomicvalid(struct fid_ep *ep,
 }
 
 /**
- * fi_atomic_valid() - tell whether fi_atomic() takes so many elements
+ * fi_atomic_valid() - check that fi_atomic() supports a number of elements
  * @ep: the endpoint
  * @datatype: type of an element
  * @op: the operation
- * @count: elements of the operation; 0 asks for the operation alone
+ * @count: number of elements; 0 checks the operation only
  *
- * The name and the count of the kfabric slides. The kernel's addition.
+ * Named as in the kfabric slides. The kernel's addition.
  *
  * Context: Any context.
  * Return:
- * * 0 - there is the operation, on as many elements
- * * -FI_EMSGSIZE - there is, on fewer elements
+ * * 0 - the operation is supported for @count elements
+ * * -FI_EMSGSIZE - the operation is supported for fewer elements only
  * * -FI_EOPNOTSUPP, -FI_ENOSYS - as fi_atomicvalid()
  */
 static inline int fi_atomic_valid(struct fid_ep *ep,
@@ -527,18 +527,18 @@ static inline int fi_atomic_valid(struct fid_ep *ep,
 }
 
 /**
- * fi_fetch_atomic_valid() - tell whether fi_fetch_atomic() takes so many elements
+ * fi_fetch_atomic_valid() - check that fi_fetch_atomic() supports a number of elements
  * @ep: the endpoint
  * @datatype: type of an element
  * @op: the operation
- * @count: elements of the operation; 0 asks for the operation alone
+ * @count: number of elements; 0 checks the operation only
  *
- * The name and the count of the kfabric slides. The kernel's addition.
+ * Named as in the kfabric slides. The kernel's addition.
  *
  * Context: Any context.
  * Return:
- * * 0 - there is the operation, on as many elements
- * * -FI_EMSGSIZE - there is, on fewer elements
+ * * 0 - the operation is supported for @count elements
+ * * -FI_EMSGSIZE - the operation is supported for fewer elements only
  * * -FI_EOPNOTSUPP, -FI_ENOSYS - as fi_fetch_atomicvalid()
  */
 static inline int fi_fetch_atomic_valid(struct fid_ep *ep,
@@ -554,18 +554,18 @@ static inline int fi_fetch_atomic_valid(struct fid_ep *ep,
 }
 
 /**
- * fi_compare_atomic_valid() - tell whether fi_compare_atomic() takes so many elements
+ * fi_compare_atomic_valid() - check that fi_compare_atomic() supports a number of elements
  * @ep: the endpoint
  * @datatype: type of an element
  * @op: the operation
- * @count: elements of the operation; 0 asks for the operation alone
+ * @count: number of elements; 0 checks the operation only
  *
- * The name and the count of the kfabric slides. The kernel's addition.
+ * Named as in the kfabric slides. The kernel's addition.
  *
  * Context: Any context.
  * Return:
- * * 0 - there is the operation, on as many elements
- * * -FI_EMSGSIZE - there is, on fewer elements
+ * * 0 - the operation is supported for @count elements
+ * * -FI_EMSGSIZE - the operation is supported for fewer elements only
  * * -FI_EOPNOTSUPP, -FI_ENOSYS - as fi_compare_atomicvalid()
  */
 static inline int fi_compare_atomic_valid(struct fid_ep *ep,

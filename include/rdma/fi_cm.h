@@ -72,7 +72,7 @@ static inline int fi_setname(fid_t fid, void *addr, size_t addrlen)
  * Context: Process context, may sleep.
  * Return:
  * * 0 - the address has been written
- * * -FI_ETOOSMALL - as much as fits has been written; a string is terminated
+ * * -FI_ETOOSMALL - the address has been truncated; a string is terminated
  * * -FI_EADDRNOTAVAIL - there is none yet
  * * -FI_EINVAL - @addrlen is %NULL, or @addr with room in it
  * * -FI_EOPBADSTATE - in atomic context
@@ -128,7 +128,7 @@ static inline int fi_listen(struct fid_pep *pep)
 
 /**
  * fi_connect() - begin to connect, enabling the endpoint
- * @ep: the endpoint; to post receives before this call, fi_enable() it
+ * @ep: the endpoint; call fi_enable() first to post receives before this call
  * @addr: the peer's address, or %NULL for the dest_addr of its info
  * @param: data for the peer, or %NULL; copied
  * @paramlen: bytes in @param, up to FI_OPT_CM_DATA_SIZE
@@ -154,8 +154,8 @@ static inline int fi_connect(struct fid_ep *ep, const void *addr,
 
 /**
  * fi_accept() - accept a connection request, enabling the endpoint
- * @ep: an endpoint opened with the info of FI_CONNREQ; to post receives before
- *	this call, which the peer's first message may need, fi_enable() it
+ * @ep: an endpoint opened with the info of FI_CONNREQ; call fi_enable() first
+ *	to post receives before this call: the peer may send at once
  * @param: data for the peer, or %NULL; copied
  * @paramlen: bytes in @param, up to FI_OPT_CM_DATA_SIZE
  *
@@ -198,24 +198,24 @@ static inline int fi_reject(struct fid_pep *pep, fid_t handle,
 /**
  * fi_shutdown() - disconnect
  * @ep: a connected endpoint
- * @flags: 0 or both for both directions; FI_WRITE or FI_READ to close transmits
- *	or receives on this side only
+ * @flags: 0 or FI_READ | FI_WRITE to disconnect; FI_WRITE or FI_READ alone to
+ *	close transmits or receives on this side only
  *
- * When it returns, what was posted in a closed direction has completed, or has
- * been flushed with FI_ECANCELED. One exception: receives of an endpoint of a
- * device stay posted with FI_READ. They complete with the messages that come,
- * or are flushed when the connection ends: no device flushes the receives of a
- * connection that goes on.
+ * When the call returns, operations posted in a closed direction have completed
+ * or have been flushed with FI_ECANCELED. Exception: with FI_READ, the receives
+ * of an endpoint on a device stay posted. They complete with later messages, or
+ * are flushed when the connection ends: no device can flush the receives of an
+ * open connection.
  *
- * When both directions are over, FI_SHUTDOWN is reported once on each side,
- * behind what was flushed there; here, before the call returns.
+ * When both directions are closed, each side reports FI_SHUTDOWN once, after its
+ * flushed entries; the calling side reports it before the call returns.
  *
- * A direction that is closed already stays closed, and the other one goes on.
+ * Closing a closed direction again succeeds, and does not affect the other one.
  *
  * Context: Process context, may sleep; ten seconds at most where a device does
  * not give operations back.
  * Return:
- * * 0 - it is closed, or has been
+ * * 0 - the direction is closed
  * * -FI_ENOTCONN - it was never connected
  * * -FI_EBADFLAGS - other flags than FI_READ and FI_WRITE
  * * -FI_ETIMEDOUT - FI_WRITE: not all transmits have completed in ten seconds

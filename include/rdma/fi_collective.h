@@ -143,10 +143,10 @@ static_assert(sizeof(struct fi_ops_collective) == 96);
  * @set: the open set
  * @context: the caller's, kept in its fid
  *
- * Nothing of @attr is kept but the flags that name collectives (FI_BARRIER_SET
- * and its like). They are taken where an endpoint that is bound to @av has been
- * paired with an offload provider (fi_import_fid()): fi_join_collective() passes
- * them to the endpoint's offload.
+ * The call copies only the flags in @attr that name collectives (FI_BARRIER_SET
+ * and the others). These need an endpoint bound to @av that has been paired with
+ * an offload provider (fi_import_fid()); fi_join_collective() passes them to the
+ * endpoint's offload.
  *
  * Context: Process context, may sleep.
  * Return:
@@ -157,8 +157,8 @@ static_assert(sizeof(struct fi_ops_collective) == 96);
  *   owner without calls, and one of kOFI's whose addresses @av does not have;
  *   @attr or @set is %NULL
  * * -FI_EBADFLAGS - flags that there are not
- * * -FI_EOPNOTSUPP - collectives where no endpoint of @av has an offload
- *   provider; a communication key
+ * * -FI_EOPNOTSUPP - flags that name collectives, and no endpoint of @av has an
+ *   offload provider; a communication key
  * * -FI_EOPBADSTATE - in atomic context
  * * -FI_ENOMEM - no memory
  */
@@ -293,8 +293,8 @@ static inline int fi_av_set_addr(struct fid_av_set *set, fi_addr_t *coll_addr)
  * Return:
  * * 0 - the group is there
  * * -FI_ENOSYS - nobody does the endpoint's collectives
- * * -FI_EOPNOTSUPP - @set was opened for a collective that the endpoint's offload
- *   has no call for
+ * * -FI_EOPNOTSUPP - @set was opened for a collective that the endpoint's
+ *   offload does not implement
  * * -FI_EINVAL - @set or @mc is %NULL; it is no set of kOFI's, or one of another
  *   vector
  * * -FI_EOPBADSTATE - in atomic context

@@ -34,16 +34,16 @@ struct scatterlist;
 /**
  * struct fi_av_attr - address vector attributes
  * @type: map or table; set to the type chosen where it was FI_AV_UNSPEC
- * @rx_ctx_bits: high bits of a fi_addr_t that name a receive context, no more
- *	than &fi_domain_attr.max_ep_rx_ctx contexts need; with FI_PEER set to the
- *	owner's where it was 0
+ * @rx_ctx_bits: high bits of a fi_addr_t that select a receive context, at most
+ *	as many as &fi_domain_attr.max_ep_rx_ctx contexts need; with FI_PEER a 0
+ *	is replaced by the owner's value
  * @count: expected number of addresses, a hint, up to 33554432
  * @ep_per_node: expected endpoints on one node, a hint, up to 65535
  * @name: name to share the vector under, or %NULL
  * @map_addr: base of shared addresses of a map, or %NULL
- * @flags: FI_EVENT, FI_READ, FI_SYMMETRIC; FI_PEER by itself or with
- *	FI_SYMMETRIC: the addresses are those of the vector that the context leads
- *	to (struct fi_peer_av_context)
+ * @flags: FI_EVENT, FI_READ, FI_SYMMETRIC; FI_PEER, alone or with
+ *	FI_SYMMETRIC, to use the addresses of the vector in the context (struct
+ *	fi_peer_av_context)
  */
 struct fi_av_attr {
 	enum fi_av_type		type;
@@ -775,8 +775,8 @@ static inline int fi_av_open(struct fid_domain *domain,
  * Context: Process context, may sleep.
  * Return:
  * * 0 - the queue is bound, and busy until the vector is closed
- * * -FI_EINVAL - it is no event queue, or one of another fabric; the vector has
- *   one, or was opened without FI_EVENT
+ * * -FI_EINVAL - @fid is no event queue, or a queue of another fabric; the vector
+ *   already has a queue, or was opened without FI_EVENT
  * * -FI_EBADFLAGS - any flag
  * * -FI_EOPBADSTATE - in atomic context
  */
@@ -798,16 +798,16 @@ static inline int fi_av_bind(struct fid_av *av, struct fid *fid, u64 flags)
  * @context: context of an asynchronous insertion; with FI_SYNC_ERR an array of
  *	@count ints for errnos
  *
- * The addresses are copied before the call returns. A call that fails sets each
- * entry of @fi_addr to FI_ADDR_NOTAVAIL, and with FI_SYNC_ERR each errno, unless
- * @count is more than an int counts. With a @count of 0 no array is needed.
+ * The addresses are copied before the call returns. If the call fails, each
+ * entry of @fi_addr is set to FI_ADDR_NOTAVAIL, and with FI_SYNC_ERR each int to
+ * the errno, unless @count exceeds INT_MAX. A @count of 0 needs no arrays.
  *
  * Context: Process context, may sleep.
  * Return:
  * * a count - how many were inserted; 0 where an asynchronous insertion has
  *   begun
- * * -FI_ENOEQ - the vector was opened with FI_EVENT, and no queue is bound: this
- *   comes before what follows
+ * * -FI_ENOEQ - the vector was opened with FI_EVENT, and no queue is bound;
+ *   checked before all other errors
  * * -FI_EBADFLAGS - flags that there are not; FI_AV_USER_ID in a vector with a
  *   name
  * * -FI_EINVAL - @addr is %NULL; @fi_addr is, for a map or with FI_AV_USER_ID;
@@ -850,8 +850,8 @@ static inline int fi_av_insertsvc(struct fid_av *av, const char *node,
  * fi_av_insertsym() - insert a range of nodes and services
  * @av: the vector
  * @node: first network address
- * @nodecnt: nodes, in sequence; where there are none, @node and @service may
- *	be %NULL
+ * @nodecnt: number of nodes, in sequence; if 0, @node and @service may be
+ *	%NULL
  * @service: first port
  * @svccnt: ports of each node, in sequence
  * @fi_addr: as fi_av_insert(), @nodecnt times @svccnt entries, all services of
@@ -898,8 +898,8 @@ static inline int fi_av_remove(struct fid_av *av, fi_addr_t *fi_addr,
  * fi_av_lookup() - read an address back
  * @av: the vector
  * @fi_addr: its handle
- * @addr: where it goes, cut off where it does not fit; what is left of a string
- *	is terminated
+ * @addr: buffer for the address, truncated if it does not fit; a truncated
+ *	string is terminated
  * @addrlen: room in @addr, then the bytes needed
  *
  * Context: Any context.

@@ -24,10 +24,10 @@
  * injected may lie on a stack too.
  *
  * The context comes back as op_context of the completion. A connected endpoint
- * ignores the address argument. For a datagram endpoint it is what the address
- * vector gave, or FI_ADDR_UNSPEC: a send to that is -FI_EINVAL, a receive from
- * that takes from any peer. 0, which a %NULL becomes, is no special value: it is
- * the first address of an FI_AV_TABLE.
+ * ignores the address argument. For a datagram endpoint it is a handle of the
+ * address vector, or FI_ADDR_UNSPEC: a send to FI_ADDR_UNSPEC is -FI_EINVAL, and
+ * a receive from it matches any peer. %NULL converts to 0, which has no special
+ * meaning: it is the first address of an FI_AV_TABLE.
  *
  * What is posted answers 0, else nothing of it has been kept:
  *
@@ -35,9 +35,9 @@
  *   read completions, then try again. Also FI_FENCE behind an atomic operation
  *   of several steps, and a driver that is out of memory for the moment
  * * -FI_ENOTCONN - a transmit before FI_CONNECTED; anything after the peer left
- * * -FI_EOPBADSTATE - the endpoint is not enabled: neither fi_enable(), nor
- *   fi_connect() or fi_accept(), which do it too, has been called; or it was
- *   shut down here in this direction
+ * * -FI_EOPBADSTATE - the endpoint is not enabled (fi_enable(), fi_connect() and
+ *   fi_accept() enable it), or fi_shutdown() has closed this direction on this
+ *   side
  * * -FI_EINVAL - more vector entries, or more pieces of memory, than the
  *   iov_limit; memory that no device may have; a range that is not in the
  *   region of its desc, or a region of another domain; a vector or struct that
@@ -348,7 +348,8 @@ static inline int fi_ep_bind(struct fid_ep *ep, struct fid *bfid, u64 flags)
  * Context: Process context, may sleep.
  * Return:
  * * 0 - it is bound, and busy until the endpoint is closed
- * * -FI_EINVAL - it is no event queue, or one of another fabric; one is bound
+ * * -FI_EINVAL - @bfid is no event queue, or a queue of another fabric; a queue
+ *   is bound already
  * * -FI_EBADFLAGS - any flag
  * * -FI_EOPBADSTATE - in atomic context
  * * -FI_ENOMEM - no memory
@@ -385,8 +386,8 @@ static inline int fi_scalable_ep_bind(struct fid_ep *sep, struct fid *bfid,
  * @ep: the endpoint, with all that it needs bound
  *
  * fi_connect() and fi_accept() enable an endpoint that is not enabled. To post
- * receives before them, call this first: fi_recv() of an endpoint that is not
- * enabled answers -FI_EOPBADSTATE.
+ * receives earlier, call this function first: on an endpoint that is not
+ * enabled, fi_recv() returns -FI_EOPBADSTATE.
  *
  * Once it is enabled this does nothing.
  *
@@ -618,9 +619,9 @@ static inline int fi_stx_context(struct fid_domain *domain,
  * fi_srx_context() - open a receive context for endpoints to share
  * @domain: its parent
  * @attr: size and iov_limit, 0 for defaults; FI_COMPLETION in op_flags; caps of
- *	those receives. FI_PEER in op_flags, by itself or with FI_COMPLETION:
- *	receives are those of the context that @context leads to (struct
- *	fi_peer_srx_context), and the other attributes have no effect
+ *	those receives. FI_PEER in op_flags, alone or with FI_COMPLETION: the
+ *	receives are those of the context in @context (struct
+ *	fi_peer_srx_context), and the other attributes are ignored
  * @rx_ep: the open context, to be bound to endpoints with fi_ep_bind()
  * @context: the caller's, kept in its fid
  *
@@ -634,9 +635,9 @@ static inline int fi_stx_context(struct fid_domain *domain,
  * Return:
  * * 0 - the context is open
  * * -FI_EINVAL - more than the device has; other flags or capabilities, as
- *   FI_MULTI_RECV; FI_PEER where receives are the device's, with another flag
- *   than FI_COMPLETION, or with a context that is %NULL, too small, or has not
- *   all calls; @attr or @rx_ep is %NULL
+ *   FI_MULTI_RECV; FI_PEER if receives are posted to the device, with another
+ *   flag than FI_COMPLETION, or with a context that is %NULL, too small, or lacks
+ *   calls; @attr or @rx_ep is %NULL
  * * -FI_ENOSYS - the device has none
  * * -FI_EOPBADSTATE - in atomic context
  * * -FI_ENOMEM - no memory, or the device has no more of them
@@ -746,9 +747,8 @@ static inline ssize_t fi_sendv(struct fid_ep *ep, const struct kvec *iov,
  *	FI_REMOTE_CQ_DATA, FI_FENCE, FI_INJECT_COMPLETE, FI_TRANSMIT_COMPLETE,
  *	FI_DELIVERY_COMPLETE, FI_REMOTE_SIGNAL, FI_BVEC, FI_SGL
  *
- * FI_INJECT gives the buffer back at once and does not suppress the completion
- * entry: a success writes one as without the flag. Only the inject calls write
- * none.
+ * With FI_INJECT the caller may reuse the buffer when the call returns. The flag
+ * does not suppress the completion entry of a success; only the inject calls do.
  *
  * Context: Any context. Data call.
  * Return: 0, or an errno of "Transfers".
@@ -766,8 +766,8 @@ static inline ssize_t fi_sendmsg(struct fid_ep *ep, const struct fi_msg *msg,
  * @len: bytes in @buf, up to &fi_tx_attr.inject_size
  * @dest_addr: whom to
  *
- * A success writes no completion entry, whatever the endpoint's own flags and
- * its binding say; a failure writes an error entry.
+ * A success never writes a completion entry, regardless of the endpoint's flags
+ * and its binding. A failure writes an error entry.
  *
  * Context: Any context. Data call.
  * Return: 0, or an errno of "Transfers"; -FI_EMSGSIZE for more than

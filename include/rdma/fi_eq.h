@@ -152,8 +152,8 @@ struct fi_eq_entry {
  * @prov_errno: the provider's own number, for fi_eq_strerror()
  * @err_data: more about it: the caller's buffer of @err_data_size bytes, or
  *	with a size of 0 the provider's, valid until the next read, or %NULL
- *	where there is nothing more
- * @err_data_size: bytes in @err_data; set to what is there, which is 0 where
+ *	if there is no error data
+ * @err_data_size: bytes in @err_data; set to the size of the error data, 0 if
  *	@err_data is %NULL
  */
 struct fi_eq_err_entry {
@@ -279,8 +279,8 @@ struct fi_cq_tagged_entry {
  * @prov_errno: the provider's own number, for fi_cq_strerror()
  * @err_data: more about it: the caller's buffer of @err_data_size bytes, or
  *	with a size of 0 the provider's, valid until the next read, or %NULL
- *	where there is nothing more
- * @err_data_size: bytes in @err_data; set to what is there, which is 0 where
+ *	if there is no error data
+ * @err_data_size: bytes in @err_data; set to the size of the error data, 0 if
  *	@err_data is %NULL
  * @src_addr: with FI_SOURCE who sent it, else FI_ADDR_NOTAVAIL. From a later
  *	libfabric (1.20), where it stands in the same place.
@@ -430,16 +430,16 @@ static_assert(sizeof(struct fi_ops_cntr) == 64);
  * @fids: queues, counters or wait sets, all of one kind of wait object
  * @count: entries in @fids
  *
- * A queue has something as long as it is not empty. A counter has something
- * once for each change of its values, by whatever counted or set them; the
- * call that answers so takes note of the change. Where several threads sleep
- * for one counter, let their conditions read it instead.
+ * A queue is ready while it is not empty. A counter is ready once for each change
+ * of its values, no matter what changed them; the call that reports the change
+ * clears it. If several threads wait for one counter, their conditions should
+ * read its value instead.
  *
  * Context: Any context in which the objects may be read. A data call of each
  * completion queue.
  * Return:
  * * 0 - there is nothing, and what comes wakes the wait queue
- * * -FI_EAGAIN - there may be something to read, or a counter has changed
+ * * -FI_EAGAIN - a queue may have entries, or a counter has changed
  * * -FI_EINVAL - an object that cannot be waited for, or of another wait object
  *   than the first; a negative @count; @fids is %NULL
  */
@@ -750,7 +750,7 @@ static inline ssize_t fi_cq_readerr(struct fid_cq *cq,
 }
 
 /**
- * fi_readfrom() - fi_cq_readfrom() by the name that the kfabric slides have
+ * fi_readfrom() - fi_cq_readfrom() under its name in the kfabric slides
  * @cq: the queue
  * @buf: as in fi_cq_read()
  * @count: most entries to take
@@ -768,7 +768,7 @@ static inline ssize_t fi_readfrom(struct fid_cq *cq, void *buf, size_t count,
 }
 
 /**
- * fi_cq_error() - fi_cq_readerr() by the name that the kfabric slides have
+ * fi_cq_error() - fi_cq_readerr() under its name in the kfabric slides
  * @cq: the queue
  * @buf: as in fi_cq_readerr()
  * @flags: reserved, 0

@@ -154,15 +154,15 @@ struct fid_peer_av {
  * @size: size of this struct
  * @av: the owner's vector, valid until the peer's is closed
  *
- * kOFI's providers take a vector of kOFI's. struct fi_ops_av_owner has no call
- * that translates a fi_addr_t of another make to a network address, so an
- * endpoint could send to none. Endpoints that are bound to the peer's send to
+ * kOFI's providers accept only a vector of kOFI. struct fi_ops_av_owner has no
+ * call that translates a fi_addr_t of another provider to a network address, so
+ * an endpoint could not send to it. Endpoints bound to the peer's vector send to
  * the owner's addresses; fi_av_insert() and fi_av_remove() of the peer's are
  * -FI_EACCES.
  *
- * The attributes of the owner's vector can be passed with FI_PEER added to the
- * flags, and FI_SYMMETRIC among them. Another type or another rx_ctx_bits than
- * the owner's is -FI_EINVAL; FI_AV_UNSPEC and 0 take the owner's.
+ * The peer's vector may be opened with the attributes of the owner's, with
+ * FI_PEER added to the flags, and with FI_SYMMETRIC. A type or rx_ctx_bits other
+ * than the owner's is -FI_EINVAL; FI_AV_UNSPEC and 0 select the owner's.
  */
 struct fi_peer_av_context {
 	size_t			size;
@@ -224,9 +224,9 @@ struct fid_peer_cq;
  * and put what they are given beside what its own endpoints complete, as many
  * entries as the queue was opened for. -FI_EAGAIN says that there is no room
  * before the queue is read, or no memory, and nothing has been put: call again
- * later. @src is reported as it is. @writeerr copies the err_data_size bytes at
- * err_data before it returns, and fi_cq_readerr() returns all of them, however
- * many they are. -FI_EINVAL for NULL, and for an error without number.
+ * later. @src is reported unchanged. @writeerr copies the err_data_size bytes at
+ * err_data before it returns, and fi_cq_readerr() returns all of them. -FI_EINVAL
+ * for NULL, and for an error entry without an errno.
  */
 struct fi_ops_cq_owner {
 	size_t	size;
@@ -258,13 +258,13 @@ struct fid_peer_cq {
  * kOFI's providers need no such call: a work item passes on what completes,
  * one after the other, and tries again every millisecond where the owner says
  * -FI_EAGAIN. They call the owner with a spinlock held; it does not call the
- * peer's queue from there. The err_data of an error entry, such as the address
- * that FI_SOURCE_ERR reports, is valid during the call, and in the address
+ * peer's queue from there. The err_data of an error entry, such as the source
+ * address of FI_SOURCE_ERR, is valid during the call, and is in the address
  * format of the peer's domain.
  *
- * The attributes of the owner's queue can be passed with FI_PEER added to the
- * flags: wait_obj, wait_set and cq_event_handler say how the owner's queue is
- * read, and have no effect on the peer's. The peer's domain is safe from any
+ * The peer's queue may be opened with the attributes of the owner's, with FI_PEER
+ * added to the flags: wait_obj, wait_set and cq_event_handler apply to the
+ * owner's queue, and are ignored. The peer's domain has to be safe for any
  * thread: -FI_EINVAL for FI_THREAD_DOMAIN and FI_THREAD_COMPLETION.
  */
 struct fi_peer_cq_context {
@@ -290,16 +290,16 @@ struct fi_peer_domain_context {
  * @size: size of this struct
  * @eq: the owner's queue, valid until the peer's is closed
  *
- * kOFI's providers take a queue of kOFI's. fi_eq_write() is the only call that
- * puts an event into a queue of another make, and it has no form for a struct
- * fi_eq_err_entry: a connection, insertion or registration that failed could
- * not be reported. Whatever kOFI's providers report, and fi_eq_write() of the
- * peer's queue, is read from the owner's, whose texts are those of its own
- * provider; the peer's answers -FI_ENOSYS to every read.
+ * kOFI's providers accept only a queue of kOFI. fi_eq_write() is the only call
+ * that puts an event into another provider's queue, and it cannot pass a struct
+ * fi_eq_err_entry, so a connection, insertion or registration that fails could
+ * not be reported. All events of kOFI's providers, and of fi_eq_write() on the
+ * peer's queue, are read from the owner's queue, which has the error strings of
+ * its own provider; the peer's queue returns -FI_ENOSYS for every read.
  *
- * The attributes of the owner's queue can be passed with FI_PEER added to the
- * flags: wait_obj, wait_set and eq_event_handler say how the owner's queue is
- * read, and have no effect on the peer's.
+ * The peer's queue may be opened with the attributes of the owner's, with FI_PEER
+ * added to the flags: wait_obj, wait_set and eq_event_handler apply to the
+ * owner's queue, and are ignored.
  */
 struct fi_peer_eq_context {
 	size_t			size;
@@ -363,11 +363,12 @@ struct fi_peer_rx_entry {
  *
  * Of a context of kOFI's that has been exported: all are legal in any context.
  * The entry's iov, desc, count, context and size are those of the receive, and
- * its flags FI_RECV with FI_MSG or FI_TAGGED, and FI_COMPLETION where a success
- * is to be told on a queue that does not tell each. Pieces without bytes are left
- * out; desc is %NULL where the receive was posted without descriptors. Whoever
- * completes the message does so on its own queue, which is a peer of the owner's,
- * and then frees the entry: as many more can be posted. A receive that was posted between get and
+ * its flags FI_RECV with FI_MSG or FI_TAGGED, plus FI_COMPLETION if a success is
+ * to be reported on a queue bound with FI_SELECTIVE_COMPLETION. Pieces without
+ * bytes are left out; desc is %NULL if the receive was posted without descriptors.
+ * The peer that completes the message writes the completion to its own queue,
+ * which is a peer of the owner's, and then frees the entry, which makes room for
+ * another receive. A receive that was posted between get and
  * queue is started from a hard interrupt, so that a lock may be held across both.
  * Get answers -FI_ENOMEM, and -FI_EINVAL for %NULL; queue -FI_EINVAL for an entry
  * that has a receive, was got by the other call, or whose peer has not both
@@ -415,11 +416,11 @@ struct fi_ops_srx_peer {
  * @owner_ops: the owner's
  * @peer_ops: the peer's calls, set before its fi_srx_context() returns
  *
- * An exported form has a struct for the peer's calls, whose size is set and
- * whose calls are %NULL. The peer writes its calls into it, or has @peer_ops
- * point to a struct of its own. As a peer, kOFI writes its calls into the struct
- * that the owner has, and has @peer_ops point to one of its own where that is
- * %NULL; either is undone when the peer's context is closed.
+ * An exported form has a struct for the peer's calls, with its size set and its
+ * calls %NULL. The peer either writes its calls into this struct, or points
+ * @peer_ops to a struct of its own. As a peer, kOFI writes its calls into the
+ * owner's struct, or if @peer_ops is %NULL points it to a struct of its own; it
+ * undoes this when the peer's context is closed.
  */
 struct fid_peer_srx {
 	struct fid_ep		ep_fid;
@@ -438,9 +439,9 @@ struct fid_peer_srx {
  * added to op_flags: they have no effect, and FI_COMPLETION is the owner's to
  * set in each entry. Of an owner of another make:
  *
- * - an entry is freed behind its completion: when that has been put into the
- *   endpoint's queue, or, where the queue is a peer's, when its owner has taken it.
- *   An endpoint that closes frees the entries whose completions wait still;
+ * - an entry is freed after its completion has been added to the endpoint's
+ *   queue or, if that queue is a peer's, after its owner has taken the completion.
+ *   An endpoint that closes frees the entries whose completions still wait;
  * - the descriptors of an entry are not used;
  * - the source of a message is told with FI_SOURCE alone;
  * - where it says -FI_ENOMEM it is asked again every 10 ms, and what comes

@@ -107,10 +107,10 @@ static inline int kfi_eq_open_5(struct fid_fabric *fabric,
 }
 
 /**
- * kfi_eq_readerr() - take one error entry, of which nothing is input
+ * kfi_eq_readerr() - read an error entry into an uninitialised struct
  * @eq: the queue
- * @buf: where it goes, initialised or not; err_data is the queue's and valid
- *	until the next read
+ * @buf: the entry; no field is input, and err_data points to memory of the
+ *	queue, valid until the next read
  * @flags: 0, or FI_PEEK
  *
  * Context: Process context; does not wait.
@@ -125,10 +125,10 @@ static inline ssize_t kfi_eq_readerr(struct fid_eq *eq,
 }
 
 /**
- * kfi_cq_readerr() - take one error entry, of which nothing is input
+ * kfi_cq_readerr() - read an error entry into an uninitialised struct
  * @cq: the queue
- * @buf: where it goes, initialised or not; err_data is the queue's and valid
- *	until the next read
+ * @buf: the entry; no field is input, and err_data points to memory of the
+ *	queue, valid until the next read
  * @flags: reserved, 0
  *
  * Context: Any context, the handler's included. Data call.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Callbacks: functions of other modules that kOFI calls, and the end of the calls when the module goes.
+//! Callbacks into other modules: kOFI ends their calls when the module is unloaded.
 //!
-//! A module cannot hold a reference on itself for what its own exit function ends: `delete_module()`
-//! refuses a module that has references before it calls that function. So each callback is registered by
-//! the address of a function that it calls. When a module has run its exit function, and before its memory
-//! is freed, [`kofi_module_goes`] ends the callbacks whose functions lie in that memory.
+//! A module cannot hold a reference on itself while its exit function ends the calls: `delete_module()`
+//! refuses to unload a module with a reference count above 0. So each callback is registered under the
+//! address of a function that it calls. After a module's exit function has returned, and before the
+//! module's memory is freed, [`kofi_module_goes`] ends the callbacks whose functions lie in that memory.
 //!
 //! A spinlock guards the list. It is taken in process context only, and is a leaf.
 
@@ -33,9 +33,9 @@ mod ffi {
     }
 }
 
-/// Something that calls functions of another module.
+/// Calls functions of another module.
 pub(crate) trait Caller: Send + Sync {
-    /// Ends the calls: when this returns, no such function runs, and none is called any more. May sleep.
+    /// Ends the calls: when this returns, no such function is running, and none will be called. May sleep.
     fn end(&self);
 }
 
@@ -49,7 +49,7 @@ impl Function {
         Self(pointer.addr())
     }
 
-    /// Whether the function lies in the memory of a module.
+    /// Returns whether the function lies in the module's memory.
     fn is_within(self, module: &Going) -> bool {
         // SAFETY: By the type invariant of `Going`; only its layout is read.
         unsafe { ffi::kofi_is_within(module.0, self.0) }
@@ -59,12 +59,12 @@ impl Function {
 /// A callback in the list.
 struct Callback {
     function: Function,
-    /// The name that the log gives it.
+    /// Name of the callback in log messages.
     title: CString,
     caller: Arc<dyn Caller>,
 }
 
-/// The callbacks by their numbers, and the last number that was given.
+/// The registered callbacks by number, and the last number assigned.
 struct Callbacks {
     entries: Option<RBTree<u64, Callback>>,
     last: u64,
@@ -75,22 +75,23 @@ global_lock! {
     unsafe(uninit) static CALLBACKS: SpinLock<Callbacks> = Callbacks { entries: None, last: 0 };
 }
 
-/// Makes the list usable.
+/// Initialises the list of callbacks.
 ///
 /// # Safety
 ///
-/// Called once, before anything else here.
+/// Called once, before any other function of this file.
 pub(super) unsafe fn start() {
     // SAFETY: By this function's safety requirement.
     unsafe { CALLBACKS.init() };
     CALLBACKS.lock().entries = Some(RBTree::new());
 }
 
-/// Keeps a callback in the list. Dropping it takes the callback out, in process context.
+/// Registration of a callback. Dropping it, in process context, removes the callback from the list.
 pub(crate) struct Registered(u64);
 
 impl Registered {
-    /// Registers calls of `function`, which `caller` ends, under a name for the log. May sleep.
+    /// Registers a callback that calls `function`, and that `caller` ends, under a name for the log. May
+    /// sleep.
     ///
     /// # Errors
     ///
@@ -115,9 +116,9 @@ impl Registered {
         Ok(Self(number))
     }
 
-    /// Takes the callback out of the list, once its calls have ended. Process context.
+    /// Removes the callback from the list after its calls have ended. Context: process.
     pub(crate) fn withdraw(&self) {
-        // Dropped behind the lock: it may be the last reference on the caller.
+        // Dropped after the lock is released: this may be the last reference on the caller.
         drop(take(self.0));
     }
 }
@@ -135,11 +136,11 @@ fn take(number: u64) -> Option<Callback> {
     Some(node.to_key_value().1)
 }
 
-/// A module that has run its exit function.
+/// A module whose exit function has returned.
 ///
 /// # Invariants
 ///
-/// The pointer is valid, and the module's memory is there.
+/// The pointer is valid, and the module's memory has not been freed.
 struct Going(*mut module);
 
 impl Going {
@@ -148,7 +149,7 @@ impl Going {
         unsafe { CStr::from_char_ptr(ffi::kofi_name_of_module(self.0)) }
     }
 
-    /// Takes a callback whose function lies in the module out of the list.
+    /// Removes a callback whose function lies in the module from the list, and returns it.
     fn take_callback(&self) -> Option<Callback> {
         let callbacks = CALLBACKS.lock();
         let mut entries = callbacks.entries.as_ref()?.iter();
@@ -158,8 +159,8 @@ impl Going {
     }
 }
 
-/// Ends all calls of functions of a module that has run its exit function, and tells the log of each. May
-/// sleep: it waits for calls that run.
+/// Ends the calls into a module whose exit function has returned, and logs each callback. Waits for calls
+/// that are running, so it may sleep.
 ///
 /// # Safety
 ///

@@ -86,7 +86,7 @@ const char *kofi_name_of_module(struct module *module)
 	return module_name(module);
 }
 
-/* Takes a reference on the namespace of the running task, which is in a system call. */
+/* Takes a reference on the network namespace of the current task, which is in a system call. */
 struct net *kofi_caller_net(void)
 {
 	return get_net(current->nsproxy->net_ns);
@@ -170,22 +170,22 @@ struct workqueue_struct *kofi_cq_wq;
  */
 struct workqueue_struct *kofi_close_wq;
 
-/* Number of calls of a consumer's code that have ended, or end, without a wait for the last. */
+/* Number of calls into consumers that have ended, or will, without a wait for the last one. */
 static atomic_t kofi_ends;
-/* Number of those that kofi_await_ends() has waited for. */
+/* Number of these ends that kofi_await_ends() has waited for. */
 static int kofi_awaited;
 static DEFINE_MUTEX(kofi_await_lock);
 
-/* After the work item that ends the calls has been queued, or within the last call. */
+/* Called after the work item that ends the calls has been queued, or from within the last call. */
 void kofi_ends_later(void)
 {
 	atomic_inc(&kofi_ends);
 }
 
 /*
- * Waits for the last calls of handlers that dropped their own end, and for the
- * work items that end calls because the end was dropped where it may not sleep.
- * Such a call may have dropped the end of others.
+ * Waits for last calls of handlers that dropped their own handle, and for work
+ * items that end calls whose handle was dropped in atomic context. Such a call
+ * may in turn have dropped the handle of another one.
  */
 static void kofi_await_ends(void)
 {
@@ -203,8 +203,8 @@ static void kofi_await_ends(void)
 }
 
 /*
- * The exit function of the module is over, and its memory is freed behind this:
- * no code of the module runs here any more when this returns.
+ * The exit function of the module has returned, and its memory is freed next:
+ * when this function returns, no code of the module is running here.
  */
 static int kofi_module_changes(struct notifier_block *self, unsigned long state,
 			       void *module)

@@ -128,7 +128,7 @@ impl OwnModule {
         unsafe { ffi::kofi_get_module(module) }.then_some(Self(module))
     }
 
-    /// Keeps kOFI itself loaded, for a caller who does so already. Any context.
+    /// Takes a reference on kOFI itself, for a caller that already keeps it loaded. Any context.
     pub(crate) fn of_kofi() -> Self {
         // INVARIANT: It comes with a reference.
         // SAFETY: The running code is the module's, which is loaded.
@@ -155,8 +155,9 @@ impl InInterrupt {
     }
 }
 
-/// Has the unloading of a module wait: a work item that ends calls of a consumer's code has been queued to
-/// [`Handlers::closings`], or the last call of a handler is under way which has ended its own calls. Any
+/// Makes the unloading of a module wait: either a work item that ends calls into a consumer has been
+/// queued to [`Handlers::closings`], or a handler has ended its own calls and its last call is still
+/// running. Any
 /// context.
 #[inline(never)]
 pub(crate) fn has_put_off_an_end() {

@@ -119,7 +119,7 @@ impl Info {
         Ok(info)
     }
 
-    /// Adds the attributes that are not there, zeroed. May sleep.
+    /// Allocates the attributes that are missing, zeroed. May sleep.
     ///
     /// # Errors
     ///
@@ -362,7 +362,7 @@ impl Info {
         Ok(())
     }
 
-    /// Returns the fabric and the domain of a C caller's that the info is restricted to, or null. They are only
+    /// Returns the fabric and the domain in a C caller's info that restrict it, or null. These addresses are only
     /// compared.
     pub fn objects(&self) -> (*mut fid_fabric, *mut fid_domain) {
         let fabric = self.fabric().map_or(ptr::null_mut(), |attr| attr.fabric);
@@ -370,7 +370,7 @@ impl Info {
         (fabric, domain)
     }
 
-    /// Names the fabric and the domain of a C caller's that the info is restricted to.
+    /// Writes the addresses of the fabric and the domain that restrict the info into it, for a C caller.
     pub fn set_objects(&mut self, fabric: *mut fid_fabric, domain: *mut fid_domain) {
         // SAFETY: By the type invariant the pointer is null or valid while `self` is.
         if let Some(attr) = unsafe { self.0.fabric_attr.as_mut() } {
@@ -390,7 +390,7 @@ impl Info {
         Ok(())
     }
 
-    /// Sets the version of the interface that its consumer asked for.
+    /// Sets the API version that the consumer asked for.
     pub fn set_api_version(&mut self, version: u32) -> Result {
         // SAFETY: By the type invariant the pointer is null or valid while `self` is.
         let own = unsafe { self.0.fabric_attr.as_mut() }.ok_or(Errno::EINVAL)?;
@@ -408,22 +408,22 @@ impl Info {
         unsafe { Namespace::from_ptr(self.raw_net()) }
     }
 
-    /// Whether a C caller's info names a network namespace.
+    /// Returns whether a C caller's info names a network namespace.
     pub(crate) fn names_net(&self) -> bool {
         !self.raw_net().is_null()
     }
 
-    /// Whether the info names this network namespace, by its address.
+    /// Returns whether the info names this network namespace. Compares addresses.
     pub(crate) fn is_in(&self, net: &Namespace) -> bool {
         Namespace::address_of(self.raw_net()) == net.address()
     }
 
-    /// Names a network namespace, which a C reader of the info takes for one that stays.
+    /// Sets the network namespace. A C caller that reads the info assumes that the namespace stays alive.
     pub(crate) fn set_net(&mut self, net: &Namespace) {
         self.set_raw_net(net.to_ptr());
     }
 
-    /// Names the namespace that another info names.
+    /// Sets the network namespace to that of another info.
     pub(crate) fn copy_net(&mut self, other: &Self) {
         self.set_raw_net(other.raw_net());
     }
@@ -615,7 +615,7 @@ mod tests {
         let ep = info.ep().ok_or(EINVAL)?;
         assert!(ep.auth_key.is_null());
         assert_eq!(ep.auth_key_size, 0);
-        // Nothing that is not its own is freed with it, or copied.
+        // Pointers that the info does not own are neither freed with it nor copied.
         info.duplicate()?;
         Ok(())
     }

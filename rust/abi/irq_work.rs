@@ -56,7 +56,7 @@ pub(crate) struct IrqWork {
     /// How many interrupts came since the call under way began, that one included.
     entered: Atomic<u32>,
     stopped: AtomicFlag,
-    /// Whether the calls have ended; held while that is waited for.
+    /// True once the calls have ended. Held while waiting for their end.
     #[pin]
     ended: Mutex<bool>,
     handler: UnsafeCell<Option<KBox<dyn InterruptHandler>>>,

@@ -42,7 +42,7 @@ unsafe impl Sync for Namespace {}
 // SAFETY: The count is that of the namespace, which lives at least until it is 0.
 unsafe impl AlwaysRefCounted for Namespace {
     fn inc_ref(&self) {
-        // SAFETY: `self` is there because somebody holds a reference.
+        // SAFETY: `self` is valid because its owner holds a reference.
         unsafe { ffi::kofi_get_net(self.as_ptr().cast()) };
     }
 
@@ -67,11 +67,11 @@ impl Namespace {
         Some(unsafe { ARef::from_raw(net.cast()) })
     }
 
-    /// Returns the namespace that a C caller names; NULL is the initial one.
+    /// Returns the namespace at a C caller's pointer; NULL is the initial one.
     ///
     /// # Safety
     ///
-    /// `net` is NULL, or points to a namespace that somebody holds a reference on during `'a`.
+    /// `net` is NULL, or points to a namespace on which a reference is held during `'a`.
     pub unsafe fn from_ptr<'a>(net: *mut net) -> &'a Self {
         // SAFETY: By this function's safety requirement; the type is transparent.
         unsafe { net.cast::<Self>().as_ref() }.unwrap_or(Self::init())
@@ -82,13 +82,13 @@ impl Namespace {
         self.0.get()
     }
 
-    /// Returns the C struct as wrappers of C functions take it.
+    /// Returns the C struct in the form that wrappers of C functions take.
     pub(crate) fn as_raw(&self) -> &kernel::bindings::net {
         // SAFETY: By the type invariant, and `self` keeps it; nothing in it is read through this.
         unsafe { &*self.as_ptr() }
     }
 
-    /// Returns the pointer by which a C struct names it; NULL for the initial one.
+    /// Returns the pointer that a C struct holds for the namespace; NULL for the initial one.
     pub(super) fn to_ptr(&self) -> *mut net {
         match self == Self::init() {
             true => ptr::null_mut(),
@@ -96,12 +96,12 @@ impl Namespace {
         }
     }
 
-    /// Returns the address of the C struct, to be compared.
+    /// Returns the address of the C struct, for comparison.
     pub(crate) fn address(&self) -> usize {
         self.as_ptr().addr()
     }
 
-    /// Returns the address of the namespace that a C struct names, to be compared; NULL is the initial one.
+    /// Returns the address of the namespace in a C struct, for comparison; NULL is the initial one.
     pub(super) fn address_of(net: *const net) -> usize {
         match net.is_null() {
             true => Self::init().address(),

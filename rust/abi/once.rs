@@ -131,7 +131,7 @@ impl<T> OnceBox<T> {
             Err(_) => {
                 // SAFETY: It came from `into_raw` just now, and was not taken over.
                 drop(unsafe { KBox::from_raw(made) });
-                // A cmpxchg that fails orders nothing: what is in the box is read behind an acquire.
+                // A failed cmpxchg orders nothing: read the box after an acquire.
                 // SAFETY: By the invariant; it was not null.
                 Err(unsafe { &*load_acquire(&self.0) })
             }

@@ -82,7 +82,7 @@ impl Deref for Pages {
 impl DerefMut for Pages {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: By the invariant; it is borrowed, and by nobody else.
+        // SAFETY: By the invariant; this is the only borrow.
         unsafe { slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
     }
 }

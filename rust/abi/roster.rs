@@ -53,7 +53,7 @@ global_lock! {
     unsafe(uninit) static ROSTER: SpinLock<Roster> = Roster { entries: None, last: 0 };
 }
 
-/// Whether `ROSTER` may be locked; never goes back.
+/// True once `ROSTER` is initialised and may be locked; never reset.
 static IS_READY: AtomicFlag = AtomicFlag::new(false);
 
 /// How many entries are looked at under the lock for each that there is room for.
@@ -72,7 +72,7 @@ pub(super) unsafe fn start() {
     IS_READY.store(true, Release);
 }
 
-/// Runs `f` on the roster, locked; on an empty one that is forgotten before there is any. Process context.
+/// Runs `f` on the locked roster, or on an empty one before initialisation. Process context.
 fn with<R>(f: impl FnOnce(&mut Roster) -> R) -> R {
     match IS_READY.load(Acquire) {
         true => f(&mut ROSTER.lock()),
@@ -158,12 +158,12 @@ pub(crate) fn read(after: u64, net: Option<usize>, batch: &mut KVec<kofi_object>
 /// Objects that [`each`] reads at a time.
 const BATCH: usize = 8;
 
-/// Calls `visit` for each object with a greater number than `after` in the namespace `net`, or anywhere.
-/// May sleep.
+/// Calls `visit` for each object whose number is greater than `after`, in the namespace `net` or in all of
+/// them. May sleep.
 ///
 /// # Errors
 ///
-/// `ENOMEM`, what `visit` says.
+/// `ENOMEM`; errors of `visit`.
 pub(crate) fn each(
     mut after: u64,
     net: Option<usize>,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * How much is logged: ten messages in five seconds, and how many were not. What a
- * peer is the reason of counts for its address: no peer hides what another one does.
- * Addresses that share a place among the limits share a limit; which they are nobody
- * can foresee.
+ * Rate limit of log messages: ten in five seconds, and a count of those left out.
+ * Messages that a peer causes have a limit for its address, so one peer cannot
+ * suppress messages about another. Addresses that hash to one slot share a limit;
+ * the hash is keyed, so a peer cannot choose its slot.
  */
 #include <linux/jhash.h>
 #include <linux/once.h>

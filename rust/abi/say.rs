@@ -3,8 +3,8 @@
 //! Messages in the kernel's log: of what is wrong and no return value or event tells.
 //!
 //! Each begins with the device that it is about, and goes on with the endpoint, which has the number of
-//! its queue pair. A peer, or a broken device, may be the reason of any number of them: the log has few, and few of
-//! each peer.
+//! its queue pair. A peer or a broken device can cause any number of them, so the log takes a limited number, and a
+//! limited number for each peer.
 
 use core::{
     net::{
@@ -35,8 +35,8 @@ pub(crate) fn complain(device: &dyn Display, what: fmt::Arguments<'_>) {
     }
 }
 
-/// Logs what a peer has done that it may not; `device` is what it was done to. Messages about one host are
-/// limited apart from those about others. Any context.
+/// Logs a violation by a peer; `device` is the object that was attacked. The rate limit is separate for each
+/// host. Any context.
 #[cold]
 #[inline(never)]
 pub(crate) fn complain_of(device: &dyn Display, peer: &SocketAddr, what: fmt::Arguments<'_>) {
@@ -51,7 +51,7 @@ fn may_say_of(host: IpAddr) -> bool {
         IpAddr::V4(ip) => ip.to_ipv6_mapped().octets(),
         IpAddr::V6(ip) => ip.octets(),
     };
-    // SAFETY: The bytes are there for the call, which counts under a lock of its own, in any context.
+    // SAFETY: The bytes are valid during the call, which takes its own lock and works in any context.
     unsafe { kofi_may_say_of(octets.as_ptr(), octets.len()) }
 }
 
@@ -64,7 +64,7 @@ mod tests {
         let host = |last| IpAddr::from([192, 0, 2, last]);
         let count = (0..1000).filter(|_| may_say_of(host(1))).count();
         assert!(count >= 10);
-        // Some share its limit.
+        // Some hosts share a slot of the rate limit.
         let others = (2..=200).filter(|&last| may_say_of(host(last))).count();
         assert!(others > 100);
     }

@@ -71,21 +71,20 @@ impl<F: Send> Held for Body<F> {}
 /// A kernel thread. Dropping it tells the thread to stop and waits until it has ended; where that may not
 /// sleep, both happen soon after.
 ///
-/// A thread that is still there when the module whose code it runs has been unloaded, because its handle
-/// was forgotten or the thread dropped it itself, is stopped in the same way before the module's memory is
-/// freed.
+/// If the module is unloaded while the thread is running, because its handle was forgotten or dropped by
+/// the thread itself, the thread is stopped in the same way before the module's memory is freed.
 pub struct Thread(#[allow(dead_code)] Closing<Running>);
 
-/// The handle's part of a thread.
+/// State shared by the handle and the callback that stops the thread.
 struct Running {
     thread: Arc<Stoppable>,
-    /// Withdrawn once the thread has ended.
+    /// Unregistered once the thread has ended.
     registered: ManuallyDrop<Registered>,
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It cannot wait for itself, and stays registered until its module goes.
+        // The thread cannot wait for itself. It stays registered until its module is unloaded.
         if self.thread.is_current() {
             return;
         }
@@ -94,19 +93,19 @@ impl Drop for Running {
     }
 }
 
-/// A thread until it is stopped. The mutex is held while that is waited for.
+/// The running thread, or none once it has been stopped. The mutex is held while waiting for its end.
 #[pin_data]
 struct Stoppable {
     #[pin]
     started: Mutex<Option<Started>>,
-    /// The address of the task, to be compared; 0 before there is one.
+    /// Address of the task, for comparison; 0 before the task exists.
     task: Atomic<usize>,
 }
 
 impl Stoppable {
-    /// Whether the caller is the thread.
+    /// Returns whether the caller is this thread.
     fn is_current(&self) -> bool {
-        // Nobody drops a handle of the thread before it has been written.
+        // No handle of the thread can be dropped before the address has been written.
         self.task.load(Relaxed) == Task::current_raw() as usize
     }
 }

@@ -21,10 +21,10 @@ use kernel::{
 /// The open objects of one owner.
 struct Owned {
     owner: [u8; 64],
-    /// 0 of a module.
+    /// Process that owns the objects; 0 for a module.
     pid: u32,
     count: usize,
-    /// The object that the log names: the first endpoint, or the first object where there is none.
+    /// The object named in the log: the first endpoint, or else the first object.
     kind: u32,
     id: u64,
 }
@@ -56,7 +56,7 @@ fn add(owners: &mut KVec<Owned>, object: &kofi_object) -> Result {
     Ok(owners.push(owned, GFP_KERNEL)?)
 }
 
-/// The text in a field.
+/// Text of a NUL-terminated field.
 fn text_of(field: &[u8]) -> &str {
     let text = CStr::from_bytes_until_nul(field).ok();
     text.and_then(|text| text.to_str().ok()).unwrap_or("?")
@@ -92,7 +92,7 @@ fn collect(mut is_wanted: impl FnMut(&kofi_object) -> Result<bool>) -> Result<KV
 
 /// Collects the open objects of the domains of a device, by owner. May sleep.
 fn of_device(device: &CStr) -> Result<KVec<Owned>> {
-    // Numbers grow: each object comes behind its parent.
+    // Numbers grow with time: each object comes after its parent.
     let mut inside = KVec::new();
     collect(|object| {
         let is_domain = object.kind == KOFI_OBJECT_DOMAIN
@@ -105,8 +105,8 @@ fn of_device(device: &CStr) -> Result<KVec<Owned>> {
     })
 }
 
-/// Writes to the log who has objects open on a device that is being removed; false if nobody has. May
-/// sleep.
+/// Logs the owners of objects that are open on a device that is being removed; false if there are none.
+/// May sleep.
 pub(crate) fn report_device(device: &CStr) -> bool {
     let owners = of_device(device).unwrap_or_default();
     for owned in &owners {
@@ -119,7 +119,7 @@ pub(crate) fn report_device(device: &CStr) -> bool {
     !owners.is_empty()
 }
 
-/// Writes to the log what a module has left open whose exit function has run. May sleep.
+/// Logs the objects that a module has left open after its exit function has returned. May sleep.
 pub(super) fn report_module(module: &CStr) {
     let is_its = |object: &kofi_object| {
         Ok(object.pid == 0 && text_of(&object.owner).as_bytes() == module.to_bytes())

@@ -68,7 +68,7 @@ use kernel::{
     sync::Arc, //
 };
 
-/// The most endpoints that one network address can have: each has a port of its own, and none has port 0.
+/// Maximum number of endpoints at one network address: one for each port except 0.
 const MAX_EP_PER_NODE: usize = u16::MAX as usize;
 
 /// What `struct fid_av` stands at the beginning of.
@@ -199,8 +199,8 @@ unsafe fn open_own(
     )
 }
 
-/// Opens a vector whose addresses are its owner's. Their type and rx_ctx_bits have to be the owner's where they are
-/// given; the other attributes are hints, which the owner has followed or not.
+/// Opens a vector whose addresses are those of its owner. A type or rx_ctx_bits other than the default must equal
+/// the owner's; the other attributes are hints, and have no effect here.
 ///
 /// # Safety
 ///
@@ -273,12 +273,12 @@ unsafe fn object<'a>(av: *mut fid_av) -> Result<&'a VectorObject> {
 }
 
 impl VectorObject {
-    /// Inserts the `count` addresses that `addresses` gives; too many to be counted are none. The caller's arrays
-    /// report each of them, and of a call that fails its errno for all.
+    /// Inserts the `count` addresses that `addresses` returns; a count beyond an int inserts none. The caller's
+    /// arrays get the result of each address, or of a failed call its errno for all addresses.
     ///
     /// # Errors
     ///
-    /// Before all others -FI_ENOEQ, where insertions go on by themselves and no queue is bound.
+    /// -FI_ENOEQ, checked first, if the vector was opened with FI_EVENT and has no event queue.
     fn insert<A: Iterator<Item = Result<SocketAddr>>>(
         &self,
         count: Option<usize>,

@@ -46,7 +46,7 @@ use kernel::{
 #[repr(C)]
 pub(super) struct SetObject {
     fid: fid_av_set,
-    /// The collectives that it was opened for: FI_BARRIER_SET, ...
+    /// Collectives that the set was opened for: FI_BARRIER_SET, ...
     collectives: u64,
     set: Arc<AddressSet>,
 }
@@ -67,7 +67,7 @@ impl SetObject {
         &self.set
     }
 
-    /// The collectives that it was opened for: FI_BARRIER_SET, ...
+    /// Collectives that the set was opened for: FI_BARRIER_SET, ...
     pub(super) fn collectives(&self) -> u64 {
         self.collectives
     }
@@ -82,7 +82,7 @@ static OPS: fi_ops_av_set = fi_ops_av_set {
     ..nosys::AV_SET
 };
 
-/// The collectives that a set can be asked to support.
+/// Flags for the collectives that a set can be asked to support.
 const COLLECTIVES: u64 = abi::FI_BARRIER_SET
     | abi::FI_BROADCAST_SET
     | abi::FI_ALLTOALL_SET
@@ -120,7 +120,7 @@ unsafe fn make(
 ) -> Result<*mut SetObject> {
     let initial = initial(attr)?;
     let collectives = attr.flags & COLLECTIVES;
-    // They are those of an offload provider.
+    // These flags need an offload provider.
     if collectives != 0 && !av.vector().has_offload() {
         return Err(Errno::EOPNOTSUPP);
     }

@@ -78,12 +78,12 @@ unsafe extern "C" fn passive_setname(fid: *mut fid, addr: *mut c_void, len: usiz
     })
 }
 
-/// Copies an address of this format to the caller as far as it fits, a string terminated there, and writes its
-/// whole length to `*len`.
+/// Copies an address of this format to the caller's buffer, truncated if it does not fit (a string stays
+/// terminated), and writes its full length to `*len`.
 ///
 /// # Errors
 ///
-/// -FI_ETOOSMALL if it was cut, -FI_EINVAL for NULL where there is said to be room.
+/// -FI_ETOOSMALL if it was truncated, -FI_EINVAL for a NULL buffer with a length above 0.
 ///
 /// # Safety
 ///

@@ -216,7 +216,7 @@ unsafe fn try_open(
         // SAFETY: As the C caller promises.
         _ => Some(unsafe { peer::owner_of_queue(context, domain.domain().addr_format())? }),
     };
-    // A work item reads a peer's queue, whenever its consumer calls.
+    // A peer's queue is read by a work item, not when its consumer calls.
     if owner.is_some() && domain.domain().threading().is_serialized() {
         return Err(Errno::EINVAL);
     }
@@ -226,7 +226,7 @@ unsafe fn try_open(
     }
     // SAFETY: As the C caller promises.
     let asked = unsafe { Asked::new(attr.wait_obj, attr.wait_set)? };
-    // The wait object and the handler of a peer's queue say how the owner's is read.
+    // The wait object and the handler apply to the owner's queue, not to the peer's.
     let waitable = asked.is_waitable() && owner.is_none();
     let handler = attr.cq_event_handler.filter(|_| owner.is_none());
     match attr.wait_cond {

@@ -184,7 +184,7 @@ unsafe fn make(
     }))
 }
 
-/// Opens a queue whose events go to its owner. The attributes say how the owner's is read, and have no effect here.
+/// Opens a queue whose events go to the owner's queue. The attributes apply to the owner's queue and are ignored.
 ///
 /// # Safety
 ///

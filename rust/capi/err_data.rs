@@ -2,8 +2,8 @@
 
 //! `fi_cq_err_entry::err_data`: the error data of a failed operation, as C callers read and write it.
 //!
-//! [`Readers`] owns the memory that a reader without a buffer of its own is pointed to. Its lock is a leaf, held
-//! with interrupts off.
+//! [`Readers`] owns the memory that is returned to readers without a buffer of their own. Its lock is a leaf,
+//! held with interrupts off.
 
 use crate::{
     abi::{
@@ -26,7 +26,7 @@ use kernel::{
     sync::static_lock_class, //
 };
 
-/// Hands error data to `f` as bytes; addresses are in that format.
+/// Calls `f` with the error data as bytes. Addresses are converted to the given format.
 pub(super) fn with_bytes<R>(format: u32, data: &ErrData, f: impl FnOnce(&[u8]) -> R) -> R {
     match data {
         ErrData::None => f(&[]),
@@ -55,21 +55,21 @@ pub(super) unsafe fn copy_of(entry: &fi_cq_err_entry) -> Result<ErrData> {
     Ok(ErrData::Bytes(bytes))
 }
 
-/// The error data that was read last by a reader without a buffer, which stays valid until the next read.
+/// Error data returned by the last read without a buffer, valid until the next read.
 struct Last {
     address: [u8; MOST_BYTES],
     bytes: KVec<u8>,
 }
 
-/// Writes the error data of a queue's failures for its readers.
+/// Copies the error data of a queue's failures to its readers.
 pub(super) struct Readers {
-    /// The address format that readers get.
+    /// Address format that readers get.
     format: u32,
     last: Pin<KBox<FastLockIrq<Last>>>,
 }
 
 impl Readers {
-    /// Makes it for readers who get addresses in that format. May sleep.
+    /// Makes an object whose readers get addresses in `format`. May sleep.
     ///
     /// # Errors
     ///
@@ -86,8 +86,8 @@ impl Readers {
         })
     }
 
-    /// Writes `data` into the buffer of `entry`, as far as it fits. An entry whose size is 0 is pointed to memory
-    /// of the queue. Any context.
+    /// Writes `data` into the buffer of `entry`, truncated if it does not fit. If the entry's size is 0, points
+    /// it to memory of the queue. Any context.
     ///
     /// # Safety
     ///
@@ -109,7 +109,7 @@ impl Readers {
         });
     }
 
-    /// Keeps `data` until the next call, and returns where it is and how many bytes it has.
+    /// Stores `data` until the next call, and returns its address and length.
     fn keep(&self, data: ErrData) -> (*mut c_void, usize) {
         let mut last = self.last.lock();
         let kept: &mut [u8] = match data {

@@ -70,7 +70,7 @@ impl FabricObject {
         &self.fabric
     }
 
-    /// Returns who opened it.
+    /// Returns the owner that opened the fabric.
     pub(super) fn owner(&self) -> &Owner {
         self.listed.owner()
     }

@@ -79,7 +79,7 @@ pub(super) struct Offload {
     vector: Open,
     queue: Open,
     _forms: [Open; 2],
-    /// Lets sets of the endpoint's addresses be opened for collectives.
+    /// Counts this endpoint in its address vector, which allows sets with collectives.
     _offloaded: Offloaded,
     /// Where transfers complete.
     transfers: Arc<CompletionQueue>,
@@ -192,13 +192,13 @@ impl Offload {
         self.vector.get()
     }
 
-    /// Whether it has calls for those collectives: FI_BARRIER_SET, ...
+    /// Checks that the offload has calls for those collectives: FI_BARRIER_SET, ...
     ///
     /// # Errors
     ///
-    /// -FI_EOPNOTSUPP.
+    /// -FI_EOPNOTSUPP if one is missing.
     fn check(&self, collectives: u64) -> Result {
-        // SAFETY: Its endpoint is open as long as this is there, and so is its table.
+        // SAFETY: The offload's endpoint stays open as long as this object, and so does its table of calls.
         let there = unsafe { calls::supported((*self.ep()).collective) };
         match collectives & !there {
             0 => Ok(()),

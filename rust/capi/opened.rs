@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The fabrics and domains that C callers have open, which infos name by address, in the order of opening.
-//! The registry's lock guards the list.
+//! List of the fabrics and domains that C callers have open, in the order of opening. Infos refer to them by
+//! address. The registry's lock guards the list.
 //!
 //! An address in hints is looked up here and never dereferenced: the object may have been closed since.
 
@@ -33,11 +33,11 @@ use kernel::{
 
 /// An open object.
 struct Opened {
-    /// The address of its `struct fid`.
+    /// Address of the object's `struct fid`.
     address: usize,
     owner: Owner,
     fabric: Arc<Fabric>,
-    /// The attributes of a domain; none of a fabric.
+    /// Attributes of a domain; none for a fabric.
     domain: Option<Arc<Scope>>,
 }
 
@@ -47,11 +47,11 @@ impl Opened {
     }
 }
 
-/// An entry of the list, which is taken out when this is dropped.
+/// An entry of the list, which is removed when this is dropped.
 pub(super) struct Listed(Arc<Opened>);
 
 impl Listed {
-    /// Lists the fabric, or the domain with that scope of the fabric, whose `struct fid` is at `address`. May sleep.
+    /// Adds the fabric, or the domain of the fabric with that scope, whose `struct fid` is at `address`. May sleep.
     ///
     /// # Errors
     ///
@@ -88,13 +88,13 @@ impl Drop for Listed {
     }
 }
 
-/// The objects that hints name.
+/// Open objects in the hints of a query.
 pub(super) enum Named {
-    /// None: everything is offered.
+    /// No object: the offer is not restricted.
     Nothing,
     /// Objects of kOFI's providers.
     Ours(Objects),
-    /// Objects of other modules' providers, or such as are not open any more.
+    /// Objects of another module's provider, or objects that have been closed.
     Others,
 }
 
@@ -105,13 +105,13 @@ pub(super) struct Objects {
 }
 
 impl Objects {
-    /// Returns what an offer is restricted to.
+    /// Returns the objects that restrict the offer.
     pub(super) fn within(&self) -> Within<'_> {
         self.domain.as_ref().unwrap_or(&self.fabric).within()
     }
 }
 
-/// The list as it is at one time.
+/// A snapshot of the list.
 pub(super) struct List(KVec<Arc<Opened>>);
 
 impl List {
@@ -140,11 +140,11 @@ impl List {
         self.find(|it| it.address == address && it.domain.is_some() == is_domain)
     }
 
-    /// Returns the objects that hints name.
+    /// Returns the open objects in the hints.
     ///
     /// # Errors
     ///
-    /// -FI_ENODATA for a fabric and a domain that are not open together.
+    /// -FI_ENODATA if the domain is not one of the fabric.
     pub(super) fn named_by(&self, hints: &Info) -> Result<Named> {
         let (fabric, domain) = hints.objects();
         let named = (self.at(fabric.addr(), false), self.at(domain.addr(), true));
@@ -171,8 +171,8 @@ impl List {
         }
     }
 
-    /// Has each of the infos name the objects that it is restricted to; where it is not, the first fabric that
-    /// `owner` has open and could open it from, and the first domain of that in which it could.
+    /// Writes into each info the objects that restrict it. Without a restriction these are the first fabric of
+    /// `owner` that the info could be opened from, and the first such domain of that fabric.
     pub(super) fn name(&self, infos: &mut InfoList, named: Option<&Objects>, owner: &Owner) {
         for info in infos {
             let could = |it: &Opened| it.owner == *owner && it.within().has(info);

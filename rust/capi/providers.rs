@@ -80,7 +80,7 @@ struct Registered {
     getinfo: GetInfo,
     fabric: OpenFabric,
     users: Users,
-    /// Until it is unregistered.
+    /// Registration of the provider's calls, until the provider is unregistered.
     callback: OnceBox<callback::Registered>,
 }
 
@@ -98,7 +98,8 @@ impl Parent for Registered {
 
 impl Caller for Registered {
     fn end(&self) {
-        // Whoever has found it in the list holds a reference on its module, which has not gone then.
+        // A caller that found the provider in the list holds a reference on its module, so the module is still
+        // loaded.
         let taken = registry::with(|entries| {
             let at = entries.iter().position(|entry| {
                 downcast::<Self>(entry.clone()).is_some_and(|it| ptr::eq(&*it, self))
@@ -148,7 +149,8 @@ impl Provider {
         })
     }
 
-    /// Appends what it offers of the open objects that the hints name: what does not name them is not.
+    /// Appends the provider's offer for the open objects in the hints. Drops infos that do not name these
+    /// objects.
     ///
     /// # Safety
     ///

@@ -149,8 +149,8 @@ unsafe fn make(
     }))
 }
 
-/// Opens a context whose receives are its owner's. The other attributes are those of the owner's context, and have no
-/// effect here.
+/// Opens a context whose receives are those of its owner. The other attributes apply to the owner's context, and are
+/// ignored here.
 ///
 /// # Safety
 ///

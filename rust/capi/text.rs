@@ -29,12 +29,12 @@ pub(super) unsafe fn copy(text: &'static CStr, buf: *mut c_char, len: usize) -> 
     buf
 }
 
-/// Copies a text and its terminator into a C caller's buffer as far as it fits, terminated there, and writes
-/// its whole length to `*len`.
+/// Copies a text and its terminator into a C caller's buffer, truncated and terminated if it does not fit,
+/// and writes its full length to `*len`.
 ///
 /// # Errors
 ///
-/// -FI_ETOOSMALL if it was cut, -FI_EINVAL for NULL where there is said to be room.
+/// -FI_ETOOSMALL if it was truncated, -FI_EINVAL for a NULL buffer with a length above 0.
 ///
 /// # Safety
 ///

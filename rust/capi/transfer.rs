@@ -53,7 +53,7 @@ pub(super) unsafe fn parts<'a, E: Endpoint>(ep: *mut fid_ep) -> (&'a EndpointObj
 pub(super) struct Terms {
     pub(super) context: *mut c_void,
     pub(super) flags: u64,
-    /// Suppresses the report of a success.
+    /// Writes no completion entry for a success.
     pub(super) errors_only: bool,
     pub(super) data: u64,
     /// Whom it goes to, or may come from.
@@ -75,8 +75,8 @@ impl Terms {
         }
     }
 
-    /// A read with the endpoint's own flags, less those that concern outbound data only: [`FI_INJECT`] and the
-    /// completion levels.
+    /// Flags of a read: the endpoint's op_flags without those that concern outbound data only, [`FI_INJECT`]
+    /// and the completion levels.
     #[inline]
     pub(super) fn read(context: *mut c_void, flags: u64) -> Self {
         Self::plain(context, flags & !(FI_INJECT | COMPLETION_LEVELS))

@@ -107,10 +107,10 @@ impl Type {
 pub struct Attr<'a> {
     /// What its addresses are; the domain chooses where nothing is said.
     pub kind: Option<Type>,
-    /// High bits of a `fi_addr_t` that name a receive context: no more than the contexts of the domain's
-    /// largest endpoint need.
+    /// High bits of a `fi_addr_t` that select a receive context, at most as many as the largest endpoint of
+    /// the domain needs.
     pub rx_ctx_bits: u32,
-    /// How many addresses are expected, up to 33,554,432: a hint.
+    /// Expected number of addresses, up to 33,554,432: a hint.
     pub count: usize,
     /// Whether insertions go on by themselves, and tell an event queue of their end.
     pub is_async: bool,
@@ -143,16 +143,16 @@ pub struct AddressVector {
     /// What insertions that go on are inside of.
     later: Arc<Gate>,
     users: Users,
-    /// How many of the endpoints that are bound to it have an offload provider.
+    /// Number of bound endpoints that have an offload provider.
     offloads: Atomic<u32>,
     ties: Closing<Ties<Domain>>,
 }
 
-/// Counts an endpoint with an offload provider among those of its address vector, until it is dropped.
+/// Counts an endpoint with an offload provider in its address vector, until it is dropped.
 pub(crate) struct Offloaded(Arc<AddressVector>);
 
 impl Offloaded {
-    /// Counts one of `vector`. Any context.
+    /// Counts an endpoint of `vector`. Any context.
     pub(crate) fn new(vector: Arc<AddressVector>) -> Self {
         let _ = vector.offloads.fetch_add(1u32, Relaxed);
         Self(vector)
@@ -337,7 +337,7 @@ impl AddressVector {
         self.rx_ctx_bits
     }
 
-    /// Whether an endpoint that is bound to it has an offload provider. Any context.
+    /// Returns whether an endpoint that is bound to the vector has an offload provider. Any context.
     pub(crate) fn has_offload(&self) -> bool {
         self.offloads.load(Relaxed) > 0
     }
@@ -366,7 +366,7 @@ impl AddressVector {
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL if it has one, or does not need it, and for another fabric's queue.
+    /// -FI_EINVAL if the vector has a queue, needs none, or the queue belongs to another fabric.
     pub fn bind(&self, _here: InProcess, queue: &Arc<EventQueue>) -> Result {
         if !queue.is_of(self.ties.parent.fabric()) {
             return Err(Errno::EINVAL);
@@ -498,8 +498,8 @@ impl AddressVector {
 
     /// What completions tell of a peer: its identifier if it has one, else its `fi_addr_t`. Any context.
     ///
-    /// A handle of FI_AV_MAP that was removed stays what it is: it has no identifier of the address that took
-    /// its index.
+    /// After its address is removed, a handle of FI_AV_MAP never resolves to the identifier of the address
+    /// that reuses its index.
     pub fn reported(&self, addr: fi_addr_t) -> fi_addr_t {
         let id = self
             .parts(addr)

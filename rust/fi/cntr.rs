@@ -89,7 +89,7 @@ pub struct Counter {
     attr: Attr,
     /// How often it has changed, from 1 on, as far as sets that it is in have to know.
     changes: Atomic<u64>,
-    /// Whether it has changed since [`Counter::is_ready`] was called last.
+    /// True if a value has changed since the last call of [`Counter::is_ready`].
     has_changed: AtomicFlag,
     /// Given when a waiter has to look again.
     signal: Arc<Signal>,
@@ -251,8 +251,8 @@ impl Counter {
 
     /// Tells of a change, which may be what a waiter is waiting for. Any context.
     fn changed(&self, due: bool) {
-        // Behind a full barrier, which the change of the value was: who clears the flag after this look at it
-        // sees the value. Written once only, not with each operation.
+        // The change of the value was a full barrier: a caller that clears the flag after this load sees the
+        // new value. Written only if it is clear, not with each operation.
         if !self.has_changed.load(Relaxed) {
             self.has_changed.store(true, Relaxed);
         }
@@ -286,9 +286,9 @@ impl Counter {
         }
     }
 
-    /// Returns whether a value has changed since the last call, or may have, whoever counted: true once
-    /// for each change, however many call. After false the next change wakes the wait queue of a
-    /// [native](Attr::native) counter.
+    /// Returns whether a value has changed since the last call, or may have. Returns true once for each
+    /// change, no matter how many threads call or who changed it. After false the next change wakes the wait
+    /// queue of a [native](Attr::native) counter.
     ///
     /// Context: any.
     pub fn is_ready(&self) -> bool {
@@ -296,8 +296,8 @@ impl Counter {
         self.has_changed.xchg(false, Full) || missed
     }
 
-    /// Counts what has completed, and arms the completion queues, so that what completes next is counted
-    /// or raises an interrupt. Returns whether something completed in between, which raised none.
+    /// Counts completed operations, and arms the completion queues, so that the next completion is counted or
+    /// raises an interrupt. Returns whether an operation completed in between, which raised no interrupt.
     ///
     /// Context: any.
     fn progress_and_arm(&self) -> bool {

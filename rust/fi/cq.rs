@@ -109,7 +109,7 @@ pub enum ErrData {
     /// The address of a sender that is not in the address vector (FI_SOURCE_ERR). A reader gets it in the address
     /// format of its domain.
     Source(SocketAddr),
-    /// What another module's provider has written.
+    /// Error data from another module's provider.
     Bytes(KVec<u8>),
 }
 
@@ -123,7 +123,7 @@ pub struct Failure {
     pub errno: Errno,
     /// The provider's own number, for [`provider::CompletionQueue::describe`].
     pub prov_errno: i32,
-    /// What else is known of it.
+    /// Error data of the failure.
     pub err_data: ErrData,
 }
 

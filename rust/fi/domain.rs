@@ -83,7 +83,7 @@ struct Reports {
     registrations: bool,
 }
 
-/// The attributes that a domain was opened with, as far as the infos for its endpoints share them.
+/// Attributes that a domain was opened with, as far as infos of its endpoints have them too.
 pub(crate) struct Scope {
     name: CString,
     addr_format: u32,
@@ -104,12 +104,12 @@ impl Scope {
         })
     }
 
-    /// Whether endpoints of an offer are of a domain of that name.
+    /// Returns whether the endpoints of an offer belong to a domain of that name.
     pub(crate) fn has(&self, offer: &Info) -> bool {
         offer.domain_name() == Some(&*self.name)
     }
 
-    /// Restricts hints, which have all attributes, to the domain; false if they ask for something else.
+    /// Restricts hints, which have all attributes, to the domain; false if they conflict with it.
     pub(super) fn restrict(&self, hints: &mut Info) -> Result<bool> {
         let asked = hints.domain().copied().unwrap_or(pin_init::zeroed());
         if hints.domain_name().is_some_and(|name| name != &*self.name) {
@@ -145,7 +145,7 @@ impl Scope {
         Ok(true)
     }
 
-    /// Whether an offer names the bytes of regions as the domain does.
+    /// Returns whether an offer addresses the bytes of regions as the domain does.
     pub(super) fn addresses_like(&self, offer: &Info) -> bool {
         let mr_mode = offer.domain().map_or(0, |domain| domain.mr_mode);
         Addressing::of_mode(mr_mode) == Addressing::of_mode(self.mr_mode)
@@ -273,7 +273,7 @@ impl Domain {
         &self.scope.name
     }
 
-    /// Returns what infos for its endpoints have in common.
+    /// Returns the attributes that infos of its endpoints share.
     pub(crate) fn scope(&self) -> &Arc<Scope> {
         &self.scope
     }
@@ -382,12 +382,12 @@ impl Domain {
         self.parts.core.most_elements(form, op, datatype)
     }
 
-    /// Binds an event queue, once: it gets an error event with FI_ENODEV and that source when the device of
-    /// the domain is removed. The removal waits until everything up to the domain has been closed.
+    /// Binds an event queue, once. The queue gets an error event with FI_ENODEV and that source when the
+    /// domain's device is removed. The removal waits until the consumer has closed everything up to the domain.
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL for another fabric's queue, and if one is bound; -FI_ENOMEM.
+    /// -FI_EINVAL if the queue belongs to another fabric, or a queue is bound already; -FI_ENOMEM.
     pub fn bind_event_queue(
         &self,
         _here: InProcess,

@@ -225,8 +225,8 @@ impl Endpoint {
     ///
     /// # Errors
     ///
-    /// -FI_EBADFLAGS for any flag; -FI_EINVAL if one is bound, for another fabric's queue, and for a context,
-    /// which has no events; -FI_EOPBADSTATE once enabled.
+    /// -FI_EBADFLAGS for any flag; -FI_EINVAL if a queue is bound already, the queue belongs to another fabric, or the
+    /// endpoint is a context, which has no events; -FI_EOPBADSTATE once enabled.
     pub fn bind_events(&self, queue: &Arc<EventQueue>, flags: u64) -> Result {
         if flags != 0 {
             return Err(Errno::EBADFLAGS);

@@ -198,7 +198,7 @@ pub struct EventQueue {
     arrival: Signal,
     #[pin]
     handler: Slot<dyn Handler>,
-    /// Of a handler that calls functions of another module.
+    /// Registration of a handler that calls functions of another module.
     registered: OnceBox<Registered>,
     #[pin]
     work: Work<EventQueue>,

@@ -59,7 +59,7 @@ pub struct Fabric {
 struct Parts {
     core: Arc<dyn provider::Fabric>,
     card: Card,
-    /// Dropped last. kOFI is not unloaded while a consumer has a fabric open, be the consumer there or not.
+    /// Dropped last: kOFI is not unloaded while a fabric is open, even if the consumer's module is gone.
     _kofi: Option<OwnModule>,
 }
 
@@ -70,7 +70,7 @@ impl Parent for Fabric {
 }
 
 impl Fabric {
-    /// Opens a fabric of `provider` for `owner`, a consumer. May sleep.
+    /// Opens a fabric of `provider` for the consumer `owner`. May sleep.
     pub(crate) fn open(
         provider: &dyn Provider,
         attr: &FabricAttr<'_>,
@@ -122,7 +122,7 @@ impl Fabric {
         self.provider
     }
 
-    /// Returns the name that it was opened by; none for any fabric of the provider.
+    /// Returns the name that it was opened with, or none if any fabric of the provider was accepted.
     pub(super) fn name(&self) -> Option<&CStr> {
         self.name.as_deref()
     }

@@ -39,18 +39,18 @@ pub struct Query<'a> {
     pub source: bool,
     /// What the answer must be able to do.
     pub hints: Option<&'a Info>,
-    /// The network namespace to look in; none is the initial one.
+    /// Network namespace to search; none is the initial one.
     pub net: Option<&'a Namespace>,
 }
 
 impl<'a> Query<'a> {
-    /// Returns the network namespace to look in.
+    /// Returns the network namespace to search.
     pub fn net(&self) -> &'a Namespace {
         self.net.unwrap_or(Namespace::init())
     }
 }
 
-/// The open fabric, and the open domain of it, that an offer is restricted to.
+/// Open fabric, and optionally an open domain of it, that restrict an offer.
 #[derive(Clone, Copy)]
 pub struct Within<'a> {
     fabric: &'a Fabric,
@@ -76,7 +76,7 @@ impl<'a> Within<'a> {
         Self { fabric, domain }
     }
 
-    /// Whether an offer could be opened from the fabric and in the domain.
+    /// Returns whether an offer can be opened from the fabric and in the domain.
     pub(crate) fn has(&self, offer: &Info) -> bool {
         let fabric = self.fabric;
         offer.provider_name() == Some(fabric.provider_name())
@@ -85,8 +85,8 @@ impl<'a> Within<'a> {
             && self.domain.is_none_or(|domain| domain.has(offer))
     }
 
-    /// Returns the hints of a query, restricted by the names of what is open; none if they ask for something
-    /// else, or the query for another namespace.
+    /// Returns the hints of a query, restricted to the names of the open objects; none if the hints or the
+    /// namespace of the query conflict with them.
     fn restrict(&self, query: &Query<'_>) -> Result<Option<KBox<Info>>> {
         if query.net.is_some_and(|net| net != self.fabric.net()) {
             return Ok(None);
@@ -130,7 +130,7 @@ const PRIMARY: u64 = PRIMARY_CAPS.mask();
 /// Capabilities that are given when they cost nothing.
 const SECONDARY: u64 = SECONDARY_CAPS.mask();
 
-/// Capabilities of every domain, whatever its provider: the address vectors and the peer interface are the core's.
+/// Capabilities of every domain: the core, not the provider, implements address vectors and the peer interface.
 pub const CORE_CAPS: u64 = FI_AV_USER_ID | FI_SHARED_AV | FI_PEER;
 
 /// Whom there is to be a way to: both, unless one of them is asked for alone.
@@ -146,7 +146,7 @@ const COSTLY: u64 = FI_SOURCE;
 /// Which direction, which side; without any, all.
 const DIRECTIONS: u64 = MODIFIERS.mask();
 
-/// `fi_getinfo()`, restricted to what is `within` an open object. May sleep; needs no lock of the caller's.
+/// `fi_getinfo()`, restricted to an open object by `within`. May sleep; needs no lock held.
 ///
 /// # Errors
 ///
@@ -195,7 +195,7 @@ pub fn getinfo(
     }
 }
 
-/// Asks each provider, and narrows down what it offers.
+/// Collects the offer of each provider, and narrows it down to the query.
 fn search(
     providers: &[&'static dyn Provider],
     version: u32,
@@ -218,7 +218,7 @@ fn search(
     Ok(found)
 }
 
-/// Returns every bit that stands in a field of capabilities.
+/// Returns the union of all fields of capabilities.
 fn all_caps(info: &Info) -> u64 {
     info.caps()
         | info.tx().map_or(0, |tx| tx.caps)
@@ -285,7 +285,7 @@ pub struct Choices {
 }
 
 impl Choices {
-    /// Reads the choices that an info makes. No capabilities, and no modes, are all that there are.
+    /// Reads the choices from an info. No capabilities or modes in it mean all of them.
     pub fn of(info: &Info) -> Self {
         let domain = info.domain();
         Self {
@@ -305,13 +305,13 @@ impl Choices {
         }
     }
 
-    /// Narrows an offer, which has all that there is, down to the choices. May sleep.
+    /// Narrows a complete offer down to the choices. May sleep.
     ///
     /// # Errors
     ///
     /// -FI_EINVAL for an offer without attributes.
     pub fn apply(&self, offer: &mut Info) -> Result {
-        // Automatic progress and safety from several threads serve whoever asks for less.
+        // Automatic progress also serves a consumer that asks for manual progress; likewise thread safety.
         let or = |chosen: c_uint, unspecified: c_uint, offered: c_uint| {
             if chosen == unspecified {
                 offered
@@ -426,7 +426,7 @@ fn choose_caps(offered: u64, asked: u64) -> Option<u64> {
     Some(primary | modifiers | secondary)
 }
 
-/// Returns whether hints lead to primary capabilities of `caps`: all are given where none is named.
+/// Returns whether the hints select primary capabilities of `caps`. Hints that name none select all.
 pub fn grants(hints: Option<&Info>, caps: u64) -> bool {
     match hints.map_or(0, |hints| hints.caps() & PRIMARY) {
         0 => true,
@@ -567,7 +567,7 @@ mod tests {
     };
     use kernel::sync::Arc;
 
-    /// Offers two domains of the provider whose fabrics tests open.
+    /// Offers two domains of the provider whose fabrics the tests open.
     struct Two;
 
     impl Provider for Two {
@@ -590,7 +590,7 @@ mod tests {
         }
     }
 
-    /// Returns how many infos there are within an open object, the first of which is of that domain.
+    /// Returns the number of infos within an open object, the first of which is of that domain.
     fn count(hints: Option<&Info>, within: Option<Within<'_>>, first: &CStr) -> Result<usize> {
         let query = Query {
             node: None,

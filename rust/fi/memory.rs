@@ -523,13 +523,13 @@ impl DerefMut for Buffer {
     }
 }
 
-/// A registered buffer, whose bytes others may read and change at any time.
+/// A registered buffer, which peers may read and change at any time.
 ///
 /// # Invariants
 ///
 /// The vector is not reached but through `data`, which points to its bytes.
 pub(super) struct Shared {
-    /// Before the memory: dropped first. Nobody else gets it.
+    /// Declared before the memory, so that it is dropped first. No other reference exists.
     region: Arc<MemoryRegion>,
     buffer: KBox<Buffer>,
     data: *mut u8,
@@ -542,11 +542,11 @@ unsafe impl Send for Shared {}
 unsafe impl Sync for Shared {}
 
 impl Shared {
-    /// Registers all of `buffer` in `domain` for peers. May sleep.
+    /// Registers all of `buffer` in `domain` for access by peers. May sleep.
     ///
     /// # Errors
     ///
-    /// With the buffer: those of [`Domain::register`].
+    /// Returns the buffer with an error of [`Domain::register`].
     pub(super) fn new(
         mut buffer: KBox<Buffer>,
         domain: &Arc<Domain>,
@@ -566,7 +566,7 @@ impl Shared {
         }
     }
 
-    /// How peers name its first byte, and the key.
+    /// Returns the address that peers use for the first byte, and the key.
     pub(super) fn name(&self) -> (u64, u64) {
         (self.region.base(), self.region.key())
     }
@@ -608,7 +608,7 @@ impl Shared {
         true
     }
 
-    /// Ends the registration: nobody else reaches the bytes any more. May sleep.
+    /// Closes the region, and returns the buffer, which no peer can access any more. May sleep.
     pub(super) fn end(self) -> KBox<Buffer> {
         let Self { region, buffer, .. } = self;
         drop(region);
@@ -655,7 +655,7 @@ impl<E: Zeroable, const N: usize> EntrySlots<E, N> {
         Self(core::array::from_fn(|_| MaybeUninit::zeroed()))
     }
 
-    /// Allocates zeroed entries that never lie on the stack. May sleep.
+    /// Allocates zeroed entries on the heap, without a copy on the stack. May sleep.
     ///
     /// # Errors
     ///

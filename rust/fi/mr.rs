@@ -103,7 +103,8 @@ impl Addressing {
     }
 }
 
-/// Returns what of `offered` a consumer has to put up with that accepts that: all of it where it says nothing.
+/// Returns the modes of `offered` that a consumer has to support, given those it accepts; all if it names
+/// none.
 pub(super) fn narrow_mode(offered: c_int, accepted: c_int) -> c_int {
     match accepted {
         0 => offered,

@@ -94,7 +94,7 @@ pub use super::posting::{
 pub enum Direction {
     /// A message was sent.
     Sent,
-    /// A message was received, or a peer's write with data took the receive.
+    /// A message was received, or a peer's write with remote CQ data consumed the receive.
     Received,
     /// The peer's memory was written.
     Written,
@@ -111,7 +111,8 @@ pub struct Completed {
     pub buffer: KBox<Buffer>,
     /// Which way it went.
     pub direction: Direction,
-    /// How long a received message is, or why there is none; 0 for a peer's write with data, which took a receive.
+    /// Length of a received message, or its error; 0 for a peer's write with remote CQ data, which consumed a
+    /// receive.
     pub result: Result<usize>,
     /// Whom a datagram is from, if that is known and told: see [`Completions::of_datagrams`].
     pub from: Option<Name>,
@@ -192,9 +193,9 @@ impl Entry for fi_cq_tagged_entry {
 
 /// A completion queue.
 ///
-/// The queue gives back each buffer that was posted, and tells of nothing else. Remote CQ data is not told: that of a
-/// message is dropped, and the entry of a peer's write with data is skipped where it took no receive, as of
-/// [datagrams](super::rdm). Where it took one, as of connected endpoints, the receive is over with 0 bytes.
+/// The queue returns each posted buffer, and reports nothing else. Remote CQ data is not reported: the data of a
+/// message is dropped, and the entry of a peer's write with data is skipped if the write consumed no receive, as for
+/// [datagrams](super::rdm). If it consumed one, as on connected endpoints, the receive completes with 0 bytes.
 pub struct Completions {
     queue: Closing<Arc<CompletionQueue>>,
     claim: Claim,
@@ -308,13 +309,13 @@ impl Completions {
                 Ok(0) => return Err(Errno::EAGAIN),
                 Ok(_) => slot.told(),
                 Err(Errno::EAVAIL) => match Self::failure(queue) {
-                    // Another reader has taken it. Whether there is more is not known.
+                    // Another reader has taken it. More entries may follow.
                     Err(Errno::EAGAIN) => continue,
                     failure => failure?,
                 },
                 Err(errno) => return Err(errno),
             };
-            // An entry without a buffer is not of an operation that was posted here: a peer has written data.
+            // An entry without a buffer is of a peer's write with data, not of an operation that was posted here.
             if let Some(done) = self.completed(told) {
                 return Ok(done);
             }
@@ -333,7 +334,7 @@ impl Completions {
         })
     }
 
-    /// Turns what the queue tells into the operation that is over; none if nobody here has posted it.
+    /// Converts an entry of the queue into the completed operation; none if it was not posted here.
     fn completed(&self, told: Told) -> Option<Completed> {
         let has_title = self.tells_titles && told.flags & flags::FI_RECV != 0;
         let is_known = has_title && told.source != FI_ADDR_NOTAVAIL;
@@ -359,8 +360,8 @@ impl Completions {
 
 impl Drop for Completions {
     fn drop(&mut self) {
-        // No endpoint is bound any more. What took a shared receive stays when its endpoint closes. The only
-        // error of a read is that nothing is left.
+        // No endpoint is bound any more. A shared receive in use stays posted when its endpoint closes. The only
+        // error of a read is that the queue is empty.
         while self.read().is_ok() {}
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A provider of fabrics and domains on which there is nothing but regions, which no operation uses, and
-//! completion queues, into which a test puts what is read: for tests of what needs no device.
+//! A test provider that needs no device. Its fabrics and domains have only regions, which no operation
+//! uses, and completion queues, into which a test puts outcomes.
 
 use super::{
     atomic::{
@@ -222,7 +222,7 @@ impl provider::MemoryRegion for Part {
     }
 }
 
-/// A completion queue of as many entries as it was opened for.
+/// A completion queue with the number of entries that it was opened for.
 #[pin_data]
 pub(super) struct Queue {
     #[pin]
@@ -232,11 +232,11 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// Puts an outcome into the queue of this provider's that `core` is.
+    /// Adds an outcome to the queue of this provider that belongs to `core`.
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL for a queue of another provider's.
+    /// -FI_EINVAL for a queue of another provider.
     pub(super) fn put(core: &dyn provider::CompletionQueue, outcome: Outcome) -> Result {
         let queue = core.as_any().downcast_ref::<Self>().ok_or(Errno::EINVAL)?;
         queue.outcomes.lock().push(outcome);

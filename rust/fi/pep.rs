@@ -70,11 +70,11 @@ impl PassiveEndpoint {
         )?)
     }
 
-    /// Binds the queue that requests go to.
+    /// Binds the event queue for connection requests.
     ///
     /// # Errors
     ///
-    /// -FI_EBADFLAGS for any flag; -FI_EINVAL if one is bound, and for another fabric's queue.
+    /// -FI_EBADFLAGS for any flag; -FI_EINVAL if a queue is bound already, or the queue belongs to another fabric.
     pub fn bind_events(&self, queue: &Arc<EventQueue>, flags: u64) -> Result {
         if flags != 0 {
             return Err(Errno::EBADFLAGS);

@@ -244,7 +244,7 @@ pub trait CompletionQueue: Any + Send + Sync {
     /// Takes the failure that is next, if one is. Any context.
     fn read_error(&self) -> Result<Failure>;
 
-    /// Tells it that its reader is a peer queue's, which passes on each outcome before it reads the next one.
+    /// Declares that a peer queue reads this queue, and forwards each outcome before it reads the next one.
     fn begin_forwarding(&self) {}
 
     /// Takes what has completed from the device, so that it is counted. Any context.
@@ -376,8 +376,8 @@ pub struct Message<'a> {
     pub context: Context,
     /// Operation flags: FI_COMPLETION, FI_MORE, FI_FENCE, ...
     pub flags: u64,
-    /// Suppresses the report of a success, as fi_inject() does, unless the flags have FI_COMPLETION. FI_INJECT alone
-    /// does not.
+    /// Writes no completion entry for a success, as with fi_inject(), unless the flags have FI_COMPLETION. FI_INJECT
+    /// alone does not suppress the entry.
     pub errors_only: bool,
     /// What the peer's completion brings, with FI_REMOTE_CQ_DATA in the flags.
     pub data: u64,
@@ -466,8 +466,8 @@ pub trait Endpoint: Any + Send + Sync {
     /// How many transmits can be posted now; -FI_EOPBADSTATE before it is enabled.
     fn transmits_left(&self) -> Result<usize>;
 
-    /// Starts a transmit. With FI_INJECT the memory is the caller's again when this returns; its success is reported
-    /// as without the flag.
+    /// Starts a transmit. With FI_INJECT the caller may reuse the memory when this returns; a success is reported as
+    /// without the flag.
     fn transmit(&self, operation: Operation<'_>, message: &Message<'_>) -> Result;
 
     /// Starts a transmit if there is a short way to do that now; else does nothing.

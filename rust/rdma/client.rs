@@ -45,8 +45,8 @@ static STATE: Atomic<u32> = Atomic::new(NEVER);
 
 /// Keeps the list of devices up to date as long as it lives.
 ///
-/// A module has one. Dropping it waits until no [`Use`](super::device::Use) of any device is left; `R`
-/// reports who is waited for.
+/// Each module has one. Dropping it waits until no [`Use`](super::device::Use) of any device is left;
+/// `R` logs which owners are waited for.
 #[pin_data(PinnedDrop)]
 pub(crate) struct Registration<R: Report> {
     #[pin]

@@ -385,8 +385,8 @@ impl IdRef {
         !device.is_null() && unsafe { bindings::rdma_cap_ib_cm(device, self.port()) }
     }
 
-    /// The local address; after binding or resolving. A link-local one has its scope: `cma_save_ip6_info()` fills
-    /// in none for a request.
+    /// Returns the local address; after binding or resolving. A link-local address gets its scope, which
+    /// `cma_save_ip6_info()` does not set for a request.
     ///
     /// # Errors
     ///
@@ -397,7 +397,7 @@ impl IdRef {
         addr.map(|addr| addr.with_scope(self.interface()))
     }
 
-    /// The index of the network interface that the id is bound to; 0 for none.
+    /// Returns the index of the network interface that the id is bound to; 0 for none.
     fn interface(&self) -> u32 {
         // SAFETY: `self` is a valid id.
         let index = unsafe {
@@ -406,7 +406,7 @@ impl IdRef {
         u32::try_from(index).unwrap_or(0)
     }
 
-    /// The peer's address; after resolving or with a request. As [`Self::local_addr`].
+    /// Returns the peer's address; after resolving or with a request. As [`Self::local_addr`].
     ///
     /// # Errors
     ///

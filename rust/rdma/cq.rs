@@ -149,8 +149,8 @@ impl Cq {
         }
     }
 
-    /// Has [`Notify::completion`] called at the next completion that is wanted, once. Any context but
-    /// [`Notify`]'s.
+    /// Arms the queue: [`Notify::completion`] is called once, at the next wanted completion. Any context
+    /// but [`Notify`]'s.
     ///
     /// Returns whether one may have come already: poll again, or it is never told.
     #[inline]
@@ -165,12 +165,12 @@ impl Cq {
     }
 }
 
-/// The completions that a completion queue is armed for.
+/// Selects the completions for which a completion queue is armed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wanted {
-    /// The next.
+    /// The next completion.
     Any,
-    /// The next failure, and the next message that its sender has marked.
+    /// The next failure or solicited message.
     Solicited,
 }
 
@@ -245,7 +245,7 @@ unsafe extern "C" fn failed<N: Notify>(_event: *mut bindings::ib_event, context:
     unsafe { &*context.cast::<N>() }.failed();
 }
 
-/// A batch of at most `N` work completions, and the memory that a poll fills with them.
+/// A batch of at most `N` work completions, filled by polls.
 ///
 /// # Invariants
 ///
@@ -275,18 +275,18 @@ impl<const N: usize> Batch<N> {
         )
     }
 
-    /// Replaces the batch by what one poll of `queue` finds, at most `most` completions; returns how many
-    /// there are. Any context but [`Notify`]'s.
+    /// Polls `queue` for at most `most` completions, which replace the batch, and returns their number.
+    /// Any context but [`Notify`]'s.
     #[inline]
     pub(crate) fn poll(&mut self, queue: &Poller, most: usize) -> usize {
         let most = most.min(N);
-        // An error finds nothing: no driver in the kernel returns one.
+        // An error counts as none: no driver in the kernel returns one.
         // INVARIANT: The poll has initialised what it found.
         self.len = queue.poll(&mut self.room[..most]).map_or(0, <[Wc]>::len);
         self.len
     }
 
-    /// The completions that the last poll found.
+    /// Returns the completions of the last poll.
     #[inline]
     pub(crate) fn found(&self) -> &[Wc] {
         // SAFETY: By the invariant the first `len` are initialised, and there are no more than `N`.

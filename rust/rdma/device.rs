@@ -50,15 +50,15 @@ use kernel::{
 /// A device's name has at most this many bytes, the terminating NUL among them.
 pub(crate) const NAME_SIZE: usize = bindings::IB_DEVICE_NAME_MAX as usize;
 
-/// After how long the removal of a device that is still used is reported for the first time.
+/// Delay before the first report about the removal of a device that is still in use.
 const FIRST_REPORT_MS: u32 = 20_000;
 
-/// How often it is reported again.
+/// Interval of further reports.
 const REPORT_MS: u32 = 60_000;
 
-/// Reports for the log who holds up the removal of a device.
+/// Logs the owners that delay the removal of a device.
 pub(crate) trait Report: 'static {
-    /// Names the owners of what is open on the device of that name; false if there is nothing. May sleep.
+    /// Logs the owners of objects on the device of that name; false if there are none. May sleep.
     fn report(device: &CStr) -> bool;
 }
 
@@ -261,8 +261,8 @@ impl Device {
         *self.name.lock() = name;
     }
 
-    /// Lets nobody in any more, tells the watchers, and waits until the last user has left. Who is waited
-    /// for is reported from time to time.
+    /// Refuses new users, notifies the watchers, and waits until the last user has left. Reports from
+    /// time to time which owners are waited for.
     pub(super) fn retire<R: Report>(&self) {
         let busy = {
             let mut users = self.users.lock();

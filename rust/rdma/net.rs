@@ -211,7 +211,7 @@ impl SockAddr {
         self
     }
 
-    /// Gives a link-local address without a scope `scope`; returns any other as it is.
+    /// Returns the address with `scope` if it is link-local and has no scope, otherwise unchanged.
     pub(crate) fn with_scope(mut self, scope: u32) -> Self {
         if let SocketAddr::V6(v6) = &mut self.0 {
             if v6.ip().is_unicast_link_local() && v6.scope_id() == 0 {

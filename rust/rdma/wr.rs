@@ -147,11 +147,11 @@ impl<'a> SendWr<'a> {
         .with_imm(imm)
     }
 
-    /// A request of the member `rdma`.
+    /// Makes a work request with the union member `rdma`.
     ///
     /// # Safety
     ///
-    /// `opcode` is one of that member.
+    /// `opcode` is one that uses that member.
     #[inline]
     unsafe fn rdma(
         wr_id: u64,
@@ -174,7 +174,7 @@ impl<'a> SendWr<'a> {
     #[inline]
     pub(crate) fn write(wr_id: u64, pieces: &'a [Sge], remote: Remote, flags: SendFlags) -> Self {
         let opcode = bindings::ib_wr_opcode_IB_WR_RDMA_WRITE;
-        // SAFETY: It is one of that member.
+        // SAFETY: The opcode uses that member.
         unsafe { Self::rdma(wr_id, pieces, remote, opcode, flags) }
     }
 
@@ -188,7 +188,7 @@ impl<'a> SendWr<'a> {
         flags: SendFlags,
     ) -> Self {
         let opcode = bindings::ib_wr_opcode_IB_WR_RDMA_WRITE_WITH_IMM;
-        // SAFETY: It is one of that member.
+        // SAFETY: The opcode uses that member.
         unsafe { Self::rdma(wr_id, pieces, remote, opcode, flags) }.with_imm(imm)
     }
 
@@ -196,15 +196,15 @@ impl<'a> SendWr<'a> {
     #[inline]
     pub(crate) fn read(wr_id: u64, pieces: &'a [Sge], remote: Remote, flags: SendFlags) -> Self {
         let opcode = bindings::ib_wr_opcode_IB_WR_RDMA_READ;
-        // SAFETY: It is one of that member.
+        // SAFETY: The opcode uses that member.
         unsafe { Self::rdma(wr_id, pieces, remote, opcode, flags) }
     }
 
-    /// A request of the member `atomic`.
+    /// Makes a work request with the union member `atomic`.
     ///
     /// # Safety
     ///
-    /// `opcode` is one of that member.
+    /// `opcode` is one that uses that member.
     #[inline]
     unsafe fn atomic(
         wr_id: u64,
@@ -238,7 +238,7 @@ impl<'a> SendWr<'a> {
         flags: SendFlags,
     ) -> Self {
         let opcode = bindings::ib_wr_opcode_IB_WR_ATOMIC_FETCH_AND_ADD;
-        // SAFETY: It is one of that member.
+        // SAFETY: The opcode uses that member.
         unsafe { Self::atomic(wr_id, piece, remote, opcode, (add, 0), flags) }
     }
 
@@ -254,7 +254,7 @@ impl<'a> SendWr<'a> {
         flags: SendFlags,
     ) -> Self {
         let opcode = bindings::ib_wr_opcode_IB_WR_ATOMIC_CMP_AND_SWP;
-        // SAFETY: It is one of that member.
+        // SAFETY: The opcode uses that member.
         unsafe { Self::atomic(wr_id, piece, remote, opcode, (compare, swap), flags) }
     }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The life of an address vector in its four phases. The ranks of a parallel
- * program are datagram endpoints of this machine, and rank 0 is the master. They
- * share one named vector: the master fills it, the others read it, and all of
- * them reach each other by fi_addr_t alone.
+ * The four phases in the life of an address vector. The ranks of a parallel
+ * program are datagram endpoints on this machine; rank 0 is the master. All ranks
+ * share one named vector: the master inserts the addresses, the others open it
+ * for reading, and they send to each other by fi_addr_t only.
  *
  *	insmod av_ranks.ko addr=10.0.0.1 ranks=3
  *
@@ -27,13 +27,13 @@ MODULE_PARM_DESC(ranks, "how many ranks there are beside the master");
 
 static struct task_struct *thread;
 
-/* A rank, as if it were a process of its own: its view of the vector, and its endpoint. */
+/* A rank, in place of a process: its own handle of the vector, and its endpoint. */
 struct rank {
 	struct fid_av		*av;
 	struct fid_cq		*cq;
 	struct fid_ep		*ep;
-	u64			*in, *out;	/* the message that comes, and the one that goes */
-	fi_addr_t		from;		/* who sent the last message */
+	u64			*in, *out;	/* receive and send buffer */
+	fi_addr_t		from;		/* sender of the last message */
 	uint			sent, received;
 };
 
@@ -41,13 +41,13 @@ struct world {
 	struct fi_info		*info;
 	struct fid_fabric	*fabric;
 	struct fid_domain	*domain;
-	struct rank		*rank;		/* the master, and then the others */
-	fi_addr_t		*fi_addrs;	/* of ranks 1, 2, ..., and then of the master */
+	struct rank		*rank;		/* the master first */
+	fi_addr_t		*fi_addrs;	/* ranks 1, 2, ..., then the master */
 };
 
 /*
- * Phases 1 and 2: the master opens the vector with what is known of its use.
- * What the domain cannot do is refused here, and not when it is used.
+ * Phases 1 and 2: the master opens the vector with the expected size. A size
+ * beyond the domain's limits fails here, not at the first insertion.
  */
 static int open_vector(struct world *world)
 {
@@ -75,7 +75,7 @@ static int open_vector(struct world *world)
 	return fi_av_open(world->domain, &attr, &world->rank[0].av, NULL);
 }
 
-/* A rank opens the same vector to read, and an endpoint on a port that is free. */
+/* Opens the same vector for reading, and an endpoint on a free port. */
 static int open_rank(struct world *world, struct rank *rank)
 {
 	struct fi_av_attr av_attr = { .name = "av_ranks", .flags = FI_READ };
@@ -118,9 +118,9 @@ static void close_rank(struct rank *rank)
 }
 
 /*
- * Phase 3: the master collects the address of each rank, and inserts them. Here
- * that is a call; between machines it takes a channel of another kind. Its own
- * comes last, so that rank 1 is 0, as the walk-through has it.
+ * Phase 3: the master collects the address of each rank, and inserts it. Here a
+ * function call returns it; between machines this takes another channel. The
+ * master's own address comes last, so that rank 1 has index 0.
  */
 static int populate(struct world *world)
 {
@@ -170,7 +170,7 @@ static int post_send(struct rank *rank, fi_addr_t to, u64 word)
 	return fi_send(rank->ep, rank->out, sizeof(*rank->out), NULL, to, rank->out);
 }
 
-/* Waits until the rank has sent and received so many messages in all. */
+/* Waits until the rank has sent and received @count messages in total. */
 static int wait_until(struct rank *rank, uint sent, uint received)
 {
 	while (rank->sent < sent || rank->received < received) {
@@ -199,8 +199,8 @@ static int wait_until(struct rank *rank, uint sent, uint received)
 }
 
 /*
- * Phase 4: the master sends a word to a rank, which returns it with each bit the
- * other way to whomever it came from.
+ * Phase 4: the master sends a number to a rank, which inverts each bit and
+ * returns it to the sender.
  */
 static int greet(struct world *world, uint number)
 {
@@ -237,7 +237,7 @@ static int find_datagrams(struct fi_info **info)
 	hints->caps = FI_MSG | FI_SOURCE;
 	hints->ep_attr->type = FI_EP_RDM;
 	hints->domain_attr->av_type = FI_AV_TABLE;
-	/* FI_SOURCE: the address is ours. No port: each rank gets one that is free. */
+	/* FI_SOURCE: the address is local. Without a port each rank gets a free one. */
 	ret = fi_getinfo(FI_VERSION(1, 17), addr, NULL, FI_SOURCE, hints, info);
 	fi_freeinfo(hints);
 	return ret;

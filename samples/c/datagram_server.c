@@ -43,7 +43,7 @@ MODULE_PARM_DESC(size, "longest message, and bytes that are lent");
 struct server {
 	struct fid_fabric	*fabric;
 	struct fid_domain	*domain;
-	struct fid_eq		*eq;		/* says when the device is removed */
+	struct fid_eq		*eq;		/* reports the removal of the device */
 	struct fid_av		*av;
 	struct fid_cq		*tx_cq, *rx_cq;
 	struct fid_mr		*lent;
@@ -152,8 +152,8 @@ static void close_server(struct server *server)
 }
 
 /*
- * Whether the server has to end: the module is unloaded, or the device is
- * removed, which waits until everything up to the domain has been closed.
+ * Returns whether the server has to stop: the module is being unloaded, or the device
+ * is being removed, which waits until everything up to the domain has been closed.
  */
 static int check_end(struct server *server)
 {
@@ -270,7 +270,7 @@ static int count(struct server *server, fi_addr_t number, u64 tag)
 	return ret ?: fi_tinject(ep, NULL, 0, number, tag);
 }
 
-/* Other errors are of one client. */
+/* Any other error concerns one client only. */
 static bool is_end(int ret)
 {
 	return ret == -FI_EINTR || ret == -FI_ENODEV;

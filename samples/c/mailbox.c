@@ -448,7 +448,7 @@ static struct fi_ops_srx_peer peer_ops = {
 
 static const struct fi_ops_srx_peer no_peer_ops;
 
-/* Writes the calls into the owner's struct; an owner without one is given ours. */
+/* Writes the calls into the owner's struct, or points the owner to our own struct. */
 static void set_peer_ops(struct fid_peer_srx *owner, bool are_there)
 {
 	const struct fi_ops_srx_peer *ops = are_there ? &peer_ops : &no_peer_ops;

@@ -155,7 +155,7 @@ struct Client {
 }
 
 struct Server {
-    /// Says when the device is removed.
+    /// Event queue that reports the removal of the device.
     events: Arc<EventQueue>,
     endpoint: Endpoint,
     addresses: Arc<AddressVector>,
@@ -314,8 +314,8 @@ impl Server {
         done.result.map(|_| done.buffer)
     }
 
-    /// The next operation that is over, unless the thread is told to stop before, -FI_EINTR, or the device
-    /// is removed, -FI_ENODEV: the removal waits until the server has closed.
+    /// Returns the next completed operation; -FI_EINTR if the thread is asked to stop, -FI_ENODEV if the device
+    /// is removed. The removal waits until the server has closed its objects.
     fn next(&self, here: InProcess, completions: &Completions) -> Result<Completed> {
         while !kthread_should_stop() {
             if let Ok(event) = self.events.next(here, &mut Budget::from_millis(0)) {

@@ -116,7 +116,7 @@ fn run(here: InProcess, tasks: usize) -> Result {
     while !kthread_should_stop() {
         match events.next(here, &mut Budget::from_millis(TICK)) {
             Ok(event) => match event.kind() {
-                // The device is removed, which waits until the memory is taken back.
+                // The device is being removed, which waits until the memory is taken back.
                 Kind::Error(Errno::ENODEV, _) => return Err(Errno::ENODEV),
                 _ => crowd.take(here, &listener, &events, event)?,
             },

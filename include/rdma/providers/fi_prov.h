@@ -20,10 +20,10 @@
  * @cleanup: called last, when no object of its is open, or %NULL
  *
  * @getinfo makes its infos with fi_dupinfo(), in a list; what it answers other
- * than 0 means that there are none. prov_name is filled in where it is not. Where
- * the hints name an open fabric or domain, it is none of kOFI's own; it may be
- * closed, so its address is only compared. Only infos that name it too are
- * passed on.
+ * than 0 means that there are none. prov_name is filled in where it is not. An
+ * open fabric or domain in the hints is never one of kOFI's own, and may have been
+ * closed: compare its address, and do not dereference it. Infos that do not name
+ * the same object are dropped.
  * @fabric gives a fabric whose fid.ops has all calls, and a size that says so;
  * kOFI puts a copy in their place, and the original back before its close is
  * called.

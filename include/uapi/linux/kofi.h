@@ -507,8 +507,8 @@ enum kofi_object_state {
  * @KOFI_VALUE_INDEX: the index of a context
  * @KOFI_VALUE_CONNECTIONS: how many connections an endpoint of datagrams has
  * @KOFI_VALUE_STX: id of the transmit context that an endpoint shares with others
- * @KOFI_VALUE_VIOLATIONS: how many connections of an endpoint were closed because the
- *	peer did what it may not; begins with the object, and never gets smaller
+ * @KOFI_VALUE_VIOLATIONS: number of connections of an endpoint that were closed because
+ *	the peer violated its access rights; counted over the object's lifetime
  *
  * Numbers of what has been done, from KOFI_VALUE_SENDS to KOFI_VALUE_OVERRUNS, begin
  * with the object, and never get smaller.

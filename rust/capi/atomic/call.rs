@@ -124,7 +124,7 @@ struct Local<'a> {
 }
 
 impl<'a> Local<'a> {
-    /// No elements.
+    /// Makes an object without elements.
     #[inline(always)]
     fn new() -> Self {
         // INVARIANT: None is.
@@ -136,7 +136,7 @@ impl<'a> Local<'a> {
         }
     }
 
-    /// Fills the object, where it is, with a caller's elements of `size` bytes each.
+    /// Initialises the object in place with a caller's elements of `size` bytes each.
     ///
     /// # Errors
     ///
@@ -266,7 +266,7 @@ unsafe fn try_post<E: Endpoint>(endpoint: &E, terms: Terms, call: &Call) -> Resu
     let (mut operands, mut result) = (Local::new(), Local::new());
     // SAFETY: As the caller promises.
     unsafe {
-        // A read has no operands, whatever is said of them (fi_atomic(3)).
+        // A read ignores its operands (fi_atomic(3)).
         if op != Op::Read {
             operands.take(&call.operands, size)?;
         }
@@ -304,11 +304,12 @@ unsafe fn try_post<E: Endpoint>(endpoint: &E, terms: Terms, call: &Call) -> Resu
     unsafe { start(endpoint, terms, &operands, &call.compare, atomic) }
 }
 
-/// Starts an operation with what it compares with: the vectors of all operands would be too much for one frame.
+/// Starts an operation with a compare operand. A separate function, because all vectors together exceed one
+/// frame.
 ///
 /// # Safety
 ///
-/// As a C caller of the calls in the table promises of `compare`.
+/// `compare` is valid as the C callers of the functions in the table guarantee.
 #[inline(never)]
 unsafe fn start<E: Endpoint>(
     endpoint: &E,

@@ -87,7 +87,7 @@ impl Iterator for Addresses {
     }
 }
 
-/// The caller's arrays that report what became of each address of an insertion, and the insertion's flags.
+/// The caller's arrays for the result of each insertion, and the flags of the call.
 #[derive(Clone, Copy)]
 pub(super) struct Told {
     addrs: *mut fi_addr_t,
@@ -99,8 +99,8 @@ pub(super) struct Told {
 unsafe impl Send for Told {}
 
 impl Told {
-    /// Takes the arguments of an insertion into `vector`. The context is an array of errnos with FI_SYNC_ERR, unless
-    /// it is an event's.
+    /// Takes the arguments of an insertion into `vector`. With FI_SYNC_ERR the context is an array of errnos, unless
+    /// the vector reports insertions as events.
     ///
     /// # Safety
     ///
@@ -125,8 +125,8 @@ impl Told {
     ///
     /// # Errors
     ///
-    /// -FI_EBADFLAGS, also for identifiers in a vector that others share; -FI_EINVAL for NULL where an array is
-    /// needed, and for FI_SYNC_ERR where the context is an event's.
+    /// -FI_EBADFLAGS, also for identifiers in a shared vector; -FI_EINVAL for NULL where an array is needed, and for
+    /// FI_SYNC_ERR on a vector that reports insertions as events.
     pub(super) fn check(&self, vector: &AddressVector, count: usize) -> Result {
         let known = abi::FI_MORE | abi::FI_SYNC_ERR | abi::FI_AV_USER_ID;
         if self.flags & !known != 0 || self.has_ids() && vector.is_shared() {

@@ -81,7 +81,7 @@ collectives! {
 ///
 /// # Safety
 ///
-/// As of [`table`].
+/// The requirements of [`table`].
 pub(super) unsafe fn supported(ops: *const fi_ops_collective) -> u64 {
     // SAFETY: By this function's safety requirement.
     let Ok(ops) = (unsafe { table(ops) }) else {

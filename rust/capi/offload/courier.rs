@@ -37,7 +37,7 @@ pub(super) struct Courier {
     handler: Arc<CompletionQueue>,
     ep: usize,
     peer: fi_ops_transfer_peer,
-    /// The format of addresses in error data.
+    /// Address format in error data.
     format: u32,
 }
 

@@ -187,7 +187,7 @@ impl Owner for Arc<Export> {
 /// The queue is valid, and so are its calls, which are there.
 struct QueueOwner {
     queue: *mut fid_peer_cq,
-    /// The format of addresses in error data.
+    /// Address format in error data.
     format: u32,
     write: unsafe extern "C" fn(
         *mut fid_peer_cq,
@@ -225,7 +225,7 @@ impl Owner for QueueOwner {
                 )
             },
             Outcome::Failed(failure) => with_entry(failure, self.format, |entry| {
-                // SAFETY: By the invariant; the entry and its data are there for as long as the call.
+                // SAFETY: By the invariant; the entry and its data stay valid until the call returns.
                 unsafe { (self.write_error)(self.queue, entry) }
             }),
         };
@@ -240,8 +240,8 @@ impl Owner for QueueOwner {
     }
 }
 
-/// Hands a failure to `f` as the entry that another module's provider reads, with addresses in that format. The entry
-/// and its error data are valid until `f` returns.
+/// Calls `f` with a failure as an entry for another module's provider, with addresses in that format. The entry and
+/// its error data are valid until `f` returns.
 pub(in super::super) fn with_entry<R>(
     failure: &Failure,
     format: u32,
@@ -270,7 +270,7 @@ pub(in super::super) fn with_entry<R>(
     })
 }
 
-/// The owner's queue in the context of `fi_cq_open()` with FI_PEER, of a domain with that address format.
+/// The owner's queue in the context of `fi_cq_open()` with FI_PEER, for a domain with the given address format.
 ///
 /// # Errors
 ///

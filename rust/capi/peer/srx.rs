@@ -49,9 +49,9 @@ use kernel::{
     types::Opaque, //
 };
 
-/// What a context's `struct fid_peer_srx` stands at the beginning of.
+/// Object behind a context's `struct fid_peer_srx`, which is its first field.
 ///
-/// `fid.peer_ops` points to `peer_ops`, into which the peer writes its calls, or to a struct of the peer's.
+/// `fid.peer_ops` points to `peer_ops`, where the peer writes its calls, or to a struct of the peer.
 #[repr(C)]
 struct SharedReceiveObject {
     fid: fid_peer_srx,

@@ -115,11 +115,11 @@ impl WorkItem for Later {
 }
 
 impl AddressVector {
-    /// Checks that insertions have a queue to report to, if they go on by themselves.
+    /// Checks that a vector whose insertions are asynchronous has an event queue.
     ///
     /// # Errors
     ///
-    /// -FI_ENOEQ if they have none.
+    /// -FI_ENOEQ if it has none.
     pub(crate) fn check_bound(&self, _here: InProcess) -> Result {
         match self.is_async && self.bound.lock().events.is_none() {
             true => Err(Errno::ENOEQ),

@@ -27,9 +27,10 @@ use kernel::{
 /// Most bytes of a name.
 const MAX_NAME: usize = 255;
 
-/// Where a name counts: in the domains of one name in one network namespace, for addresses of one format.
+/// Scope of a vector's name: the domains of one name in one network namespace, for addresses of one
+/// format.
 pub(super) struct Place<'a> {
-    /// The address of the namespace, which the open domain keeps.
+    /// Address of the namespace, which the open domain keeps alive.
     pub(super) net: usize,
     pub(super) domain: &'a CStr,
     pub(super) format: u32,

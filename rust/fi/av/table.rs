@@ -122,7 +122,7 @@ impl Default for Wide {
     }
 }
 
-/// The identifier that the consumer has given to an entry. It is written before HAS_ID, and read behind it.
+/// Identifier that the consumer gave to an entry. Written before HAS_ID is set, and read after it.
 struct Id(Atomic<u64>);
 
 impl Default for Id {
@@ -266,8 +266,8 @@ impl Table {
         self.find_key(&self.key(address))
     }
 
-    /// Returns the consumer's identifier of the entry at an index, in that generation if one is given, if it
-    /// has one. Any context.
+    /// Returns the consumer's identifier of the entry at `index`, if it has one and, where a generation is
+    /// given, is of that generation. Any context.
     pub(super) fn id(&self, index: u32, generation: Option<u32>) -> Option<u64> {
         let entry = self.entries.get(index)?;
         loop {
@@ -470,8 +470,8 @@ impl Writing<'_> {
         if let Some((place, id)) = id {
             place.store(id, Relaxed);
         }
-        // Relaxed: the new stamp is the release, and whoever sees one of these stores sees that the old stamp
-        // has gone.
+        // Relaxed: the store of the new stamp is the release. A reader that sees one of these stores also sees
+        // that the old stamp is no longer valid.
         entry.users.store(1 | id.map_or(0, |_| HAS_ID), Relaxed);
         store_release(&entry.stamp, stamp);
         table.count.add(1);
@@ -490,7 +490,7 @@ impl Writing<'_> {
             self.table.ids.make(spot.index)?.0.store(id, Relaxed);
             has_id = HAS_ID;
         }
-        // Release: the stamp stays, so whoever sees HAS_ID sees the identifier by this.
+        // Release: the stamp does not change, so this store publishes the identifier to readers that see HAS_ID.
         entry.users.store((users + 1) | has_id, Release);
         Ok(spot)
     }
@@ -520,13 +520,13 @@ impl Writing<'_> {
         let entry = self.table.entries.get(index).ok_or(Errno::EINVAL)?;
         let users = read_once(&entry.users);
         if users & !HAS_ID > 1 {
-            // Release: as of `insert_again`, whose store this takes the place of.
+            // Release: for the reason given in `insert_again`, whose store this one replaces.
             entry.users.store(users - 1, Release);
             return Ok(());
         }
         self.unlink(entry, index);
         store_release(&entry.stamp, read_once(&entry.stamp).wrapping_add(1));
-        // Release: whoever finds that there is no identifier any more finds that the stamp has gone on.
+        // Release: a reader that no longer finds the identifier also sees that the stamp has changed.
         entry.users.store(0, Release);
         self.table.count.add(-1);
         if generation + 1 < self.table.most_generations {

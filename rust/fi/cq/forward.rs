@@ -58,12 +58,12 @@ const PACE: Delta = Delta::from_millis(1);
 
 /// Whose queue completions go to.
 pub(crate) trait Owner: Send + Sync {
-    /// Takes the outcome of an operation. Any context.
+    /// Passes the outcome of an operation to the owner. Any context.
     ///
     /// # Errors
     ///
-    /// -FI_EAGAIN, and the outcome, if it has no room for it now: it is to be told again. An outcome that it
-    /// refuses with another errno is lost.
+    /// -FI_EAGAIN with the outcome if the owner has no room: call again later. An outcome that the owner refuses with
+    /// another errno is lost.
     fn tell(&self, outcome: Outcome) -> core::result::Result<(), (Errno, Outcome)>;
 
     /// Returns a function of another module that [`Self::tell`] calls, if there is one.

@@ -154,7 +154,7 @@ impl Caller for Place {
 
 struct Callback {
     place: Arc<Place>,
-    /// Of a handler that calls functions of another module.
+    /// Registration of a handler that calls functions of another module.
     registered: Option<Registered>,
     /// The next arrival is to be told.
     armed: AtomicFlag,
@@ -231,7 +231,7 @@ impl Interrupts {
             .map_or(0, |callback| callback.calls.load(Relaxed))
     }
 
-    /// Has `handler` called from now on, of the queue with this number. May sleep.
+    /// Sets the handler of the queue with this number. May sleep.
     ///
     /// # Errors
     ///

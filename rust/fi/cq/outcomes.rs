@@ -115,14 +115,14 @@ impl Outcomes {
         }
     }
 
-    /// Removes the first one, which is a success.
+    /// Removes the first outcome, which is a success.
     #[inline]
     pub(crate) fn pop(&mut self) {
         self.first = self.place(1);
         self.len -= 1;
     }
 
-    /// Takes the first one, if there is one.
+    /// Removes and returns the first outcome.
     pub(crate) fn take(&mut self) -> Option<Outcome> {
         if self.is_empty() {
             return None;
@@ -132,7 +132,7 @@ impl Outcomes {
         first
     }
 
-    /// Takes the first one if it is a failure.
+    /// Removes and returns the first outcome if it is a failure.
     pub(crate) fn take_failure(&mut self) -> Option<Failure> {
         if !matches!(self.first(), Some(Outcome::Failed(_))) {
             return None;

@@ -93,11 +93,11 @@ impl Shared {
         )?)
     }
 
-    /// Puts an outcome into it, and wakes its readers. Any context.
+    /// Adds an outcome to the queue, and wakes its readers. Any context.
     ///
     /// # Errors
     ///
-    /// The outcome itself if there is no room before somebody has read.
+    /// The outcome itself if the queue has no room until a reader has taken an entry.
     fn put(&self, outcome: Outcome) -> core::result::Result<(), Outcome> {
         let mut guests = self.guests.lock();
         if guests.outcomes.is_full() {
@@ -336,11 +336,11 @@ impl Export {
         }
     }
 
-    /// Puts an outcome into it, and wakes its readers. Any context.
+    /// Adds an outcome to the queue, and wakes its readers. Any context.
     ///
     /// # Errors
     ///
-    /// The outcome itself if there is no room before somebody has read.
+    /// The outcome itself if the queue has no room until a reader has taken an entry.
     pub(crate) fn put(&self, outcome: Outcome) -> core::result::Result<(), Outcome> {
         self.shared.put(outcome)
     }

@@ -56,7 +56,7 @@ impl Handled {
         )
     }
 
-    /// Not generic, so that only the crate registers callbacks.
+    /// Not generic, so that only this crate can register callbacks.
     fn open_for(
         here: InProcess,
         fabric: &Arc<Fabric>,

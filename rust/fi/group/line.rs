@@ -151,12 +151,13 @@ impl Watch {
         self.number
     }
 
-    /// Goes to the end of the line, if it does not stand there. Whoever looks at the member when it has been
-    /// called sees what the caller has stored before this. Any context.
+    /// Moves the member to the end of the line, unless it is queued already. A caller that looks at the
+    /// member after it has been called sees everything stored before this call. Any context.
     pub(super) fn stand(&self) {
         while self.next.cmpxchg(AWAY, NOBODY, Full).is_err() {
-            // A cmpxchg that fails orders nothing. This pairs with the Full of `leave`: it stands still behind
-            // the barrier, or it has left before what the caller has stored was seen, and comes again.
+            // A failed cmpxchg orders nothing. This barrier pairs with the Full of `leave`: either the member
+            // is still queued after it, or it left before the caller's stores were visible, and is queued
+            // again.
             smp_mb(Full);
             if self.next.load(Relaxed) != AWAY {
                 return;
@@ -174,7 +175,8 @@ impl Watch {
 
     /// It has been called: what it is told from now on makes it stand again. Any context.
     pub(super) fn leave(&self) {
-        // Full: who told it before, and found it standing, is seen to have had something. Pairs with `stand`.
+        // Full: the stores of a caller that found the member still queued are visible here. Pairs with
+        // `stand`.
         let _ = self.next.xchg(AWAY, Full);
     }
 }

@@ -84,8 +84,8 @@ impl Poster {
 ///
 /// A handler that drops its own calls is not waited for, and is not called again.
 ///
-/// If this is forgotten, the calls end all the same when the module of the handler has been unloaded,
-/// before the module's memory is freed.
+/// If the handle is forgotten, the calls end when the module of the handler is unloaded, before the
+/// module's memory is freed.
 #[must_use = "the handler is called as long as this lives"]
 pub struct Calls(Closing<Ending>);
 

@@ -103,8 +103,8 @@ impl From<NotYet> for Errno {
 }
 
 impl Endpoint<Idle> {
-    /// Makes an endpoint and enables it, for the connection request in `info` if there is one. Receives can
-    /// be posted from now on, before it is connected.
+    /// Opens an endpoint, for the connection request in `info` if there is one, and enables it. Receives
+    /// can be posted from now on, before it is connected.
     ///
     /// Its events go to `events` and carry `source`; sent buffers come back from `transmit`,
     /// received ones from `receive`, which may be the same queue.

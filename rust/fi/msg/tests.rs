@@ -17,10 +17,10 @@ use super::super::{
 };
 use super::*;
 
-/// Entries of a queue.
+/// Number of entries of a queue.
 const SIZE: usize = 8;
 
-/// The flags of the entry for a peer's write with data.
+/// Flags of the completion entry of a peer's write with remote CQ data.
 const WRITTEN: u64 = flags::FI_RMA | flags::FI_REMOTE_WRITE | flags::FI_REMOTE_CQ_DATA;
 
 #[kunit_tests(kofi_fi_msg)]
@@ -61,7 +61,8 @@ mod suite {
         Ok(given?)
     }
 
-    /// Puts the write of a peer that took no receive in front of a receive, and two behind it.
+    /// Adds a receive to the queue, with one peer's write that consumed no receive before it and two
+    /// after it.
     fn put_writes_and_a_receive(queue: &Completions, domain: &Arc<Domain>) -> Result {
         put(queue, Context::NULL, WRITTEN, 0)?;
         put(queue, post(domain, 7)?, flags::FI_RECV | flags::FI_MSG, 1)?;
@@ -136,7 +137,7 @@ mod suite {
             put(&queue, post(&domain, 7)?, flags::FI_RECV, 1)?;
             assert_eq!(domain.close(), Err(Errno::EBUSY));
             drop(queue);
-            // Each buffer's region has kept it open.
+            // The region of each buffer has kept the domain open.
             assert_eq!(domain.close(), Ok(()));
         }
         Ok(())

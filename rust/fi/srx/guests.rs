@@ -21,7 +21,7 @@ pub struct Taken {
     pub ticket: usize,
     /// Where the message goes; those that are empty are none.
     pub parts: [Segment; PARTS],
-    /// The descriptor of each part that is not empty, in their order; those behind the last are none.
+    /// Descriptors of the non-empty parts, in order; the rest of the array is none.
     pub descriptors: [Descriptor; PARTS],
     /// What whoever posted it gets back.
     pub context: Context,

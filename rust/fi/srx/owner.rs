@@ -51,16 +51,16 @@ pub trait Owner: Send + Sync {
     /// Gives a ticket back, of a receive that is over, or of a message that does not come any more.
     fn free(&self, ticket: usize);
 
-    /// Stores `next` with a ticket of a receive.
+    /// Stores `next` in the entry of a ticket.
     fn set_next(&self, ticket: usize, next: usize);
 
-    /// Returns what was stored with a ticket last.
+    /// Returns the value stored in the entry of a ticket.
     fn next(&self, ticket: usize) -> usize;
 }
 
-/// Tickets of one owner that are to be given back, linked through the owner's entries: pushing allocates nothing.
+/// List of tickets to return to one owner, linked through the owner's entries, so that a push allocates nothing.
 ///
-/// No ticket is 0, which stands for none.
+/// No ticket is 0, which marks the end.
 #[derive(Default)]
 pub struct Tickets {
     first: usize,
@@ -78,7 +78,7 @@ impl Tickets {
         self.last = ticket;
     }
 
-    /// Gives all back, in the order in which they came.
+    /// Returns all tickets to the owner, in the order in which they were pushed.
     pub fn free(&mut self, owner: &dyn Owner) {
         let mut ticket = core::mem::take(&mut self.first);
         while ticket != 0 {

@@ -169,7 +169,7 @@ impl Runs {
     ///
     /// # Safety
     ///
-    /// What is posted with it is over before the operation that this memory is of.
+    /// Operations posted with the result complete before the operation that owns this memory.
     unsafe fn piece(&self, at: usize, len: usize) -> Result<Option<Segment>> {
         let mut first = None;
         self.each(at, len, |run, before| {
@@ -198,7 +198,7 @@ impl Outgoing {
     /// None.
     pub(in crate::prov) const NOTHING: Self = Self(Runs::NONE);
 
-    /// Takes the memory of an operation that sends.
+    /// Wraps the memory of an operation that sends.
     ///
     /// # Errors
     ///
@@ -206,14 +206,14 @@ impl Outgoing {
     ///
     /// # Safety
     ///
-    /// What this returns is dropped before the operation is over.
+    /// The result is dropped before the operation completes.
     #[inline(always)]
     pub(in crate::prov) unsafe fn new(memory: Memory<'_>) -> Result<Self> {
         // INVARIANT: By this function's safety requirement, and the invariant of segments.
         Ok(Self(Runs::new(memory, When::Later)?))
     }
 
-    /// Takes memory that is read while it is posted, which may be on a stack.
+    /// Wraps memory that is read only while the operation is posted, and that may be on a stack.
     ///
     /// # Errors
     ///
@@ -221,19 +221,19 @@ impl Outgoing {
     ///
     /// # Safety
     ///
-    /// What this returns is dropped before the call that posts has returned.
+    /// The result is dropped before the call that posts the operation returns.
     #[inline(always)]
     pub(in crate::prov) unsafe fn at_once(memory: Memory<'_>) -> Result<Self> {
         // INVARIANT: By this function's safety requirement, and the invariant of segments.
         Ok(Self(Runs::new(memory, When::AtOnce)?))
     }
 
-    /// Takes a part of a region, which was looked at when it was registered.
+    /// Wraps a part of a region. The part was validated when the region was registered.
     ///
     /// # Safety
     ///
-    /// What this returns is dropped before the region is closed, or before the operation is over that `part`
-    /// was posted with.
+    /// The result is dropped before the region is closed, or before the operation that was posted with `part`
+    /// completes.
     #[inline]
     pub(in crate::prov) unsafe fn of_region(part: &Segment) -> Self {
         // INVARIANT: By this function's safety requirement.
@@ -269,7 +269,7 @@ impl Outgoing {
         self.0.len()
     }
 
-    /// The first part of what a device is to read of `len` bytes from `at` on.
+    /// Returns the first piece of `len` bytes from `at` on, for a device to read.
     ///
     /// # Errors
     ///
@@ -277,17 +277,17 @@ impl Outgoing {
     ///
     /// # Safety
     ///
-    /// What is posted with it is over before the operation that this memory is of.
+    /// Operations posted with the result complete before the operation that owns this memory.
     pub(in crate::prov) unsafe fn piece(&self, at: usize, len: usize) -> Result<Option<Segment>> {
         // SAFETY: By this function's safety requirement.
         unsafe { self.0.piece(at, len) }
     }
 
-    /// All of it, to be registered; what is behind the last part is empty.
+    /// Returns all parts, to be registered; array entries after the last part are empty.
     ///
     /// # Safety
     ///
-    /// The region is closed before the operation is over that this memory is of.
+    /// The region is closed before the operation that owns this memory completes.
     pub(in crate::prov) unsafe fn parts(&self) -> [Segment; MOST_PARTS] {
         // SAFETY: By the invariant, and this function's safety requirement.
         let part = |run: Run| unsafe { Segment::new(run.addr as *mut _, run.len) };
@@ -341,7 +341,7 @@ pub(in crate::prov) struct Lent {
 }
 
 impl Lent {
-    /// Takes the memory of an operation.
+    /// Wraps the memory of an operation.
     ///
     /// # Errors
     ///
@@ -349,7 +349,7 @@ impl Lent {
     ///
     /// # Safety
     ///
-    /// What this returns is dropped before the operation is over.
+    /// The result is dropped before the operation completes.
     pub(in crate::prov) unsafe fn new(
         memory: Memory<'_>,
         descriptors: &[Descriptor],
@@ -361,11 +361,11 @@ impl Lent {
         })
     }
 
-    /// Has `post` post it.
+    /// Calls `post` to post the operation.
     ///
     /// # Safety
     ///
-    /// What `post` posts with it is over before the operation that this memory is of.
+    /// Operations that `post` posts with it complete before the operation that owns this memory.
     pub(in crate::prov) unsafe fn lend<R>(
         &self,
         post: impl FnOnce(Memory<'_>, &[Descriptor]) -> R,
@@ -391,7 +391,7 @@ impl Incoming {
     /// None.
     pub(in crate::prov) const NOWHERE: Self = Self(Runs::NONE);
 
-    /// Takes the memory of an operation that receives.
+    /// Wraps the memory of an operation that receives.
     ///
     /// # Errors
     ///
@@ -399,20 +399,19 @@ impl Incoming {
     ///
     /// # Safety
     ///
-    /// What this returns is dropped before the operation is over, and nothing else writes to the memory until
-    /// then.
+    /// The result is dropped before the operation completes, and nothing else writes to the memory until then.
     #[inline(always)]
     pub(in crate::prov) unsafe fn new(memory: Memory<'_>) -> Result<Self> {
         // INVARIANT: By this function's safety requirement, and the invariant of segments.
         Ok(Self(Runs::new(memory, When::Later)?))
     }
 
-    /// Takes a part of a region, which was looked at when it was registered. Whoever else writes to it meanwhile
-    /// gets one thing or the other.
+    /// Wraps a part of a region. The part was validated when the region was registered. If another writer
+    /// changes it at the same time, the content is that of either write.
     ///
     /// # Safety
     ///
-    /// As of [`Outgoing::of_region`].
+    /// The requirements of [`Outgoing::of_region`].
     #[inline]
     pub(in crate::prov) unsafe fn of_region(part: &Segment) -> Self {
         // INVARIANT: By this function's safety requirement.
@@ -423,18 +422,18 @@ impl Incoming {
     ///
     /// # Safety
     ///
-    /// That receive is over before the operation that this memory is of, and this is used no more.
+    /// That receive completes before the operation that owns this memory, and this object is not used any more.
     pub(in crate::prov) unsafe fn parts(&self) -> [Segment; MOST_PARTS] {
         // SAFETY: By the invariant, and this function's safety requirement.
         let part = |run: Run| unsafe { Segment::new(run.addr as *mut _, run.len) };
         self.0.runs.map(part)
     }
 
-    /// Takes the memory of a test.
+    /// Wraps the memory of a test.
     ///
     /// # Safety
     ///
-    /// What this returns is dropped before `bytes` is used again.
+    /// The result is dropped before `bytes` is used again.
     #[cfg(CONFIG_KUNIT = "y")]
     pub(in crate::prov) unsafe fn of_bytes(bytes: &mut [u8]) -> Result<Self> {
         // SAFETY: By this function's safety requirement.
@@ -469,7 +468,7 @@ impl Incoming {
         Self(cut)
     }
 
-    /// The first part of what a device is to write of `len` bytes from `at` on.
+    /// Returns the first piece of `len` bytes from `at` on, for a device to write.
     ///
     /// # Errors
     ///
@@ -477,7 +476,8 @@ impl Incoming {
     ///
     /// # Safety
     ///
-    /// What is posted with it is over before the operation that this memory is of, and before this is written to.
+    /// Operations posted with the result complete before the operation that owns this memory, and before this is
+    /// written.
     pub(in crate::prov) unsafe fn piece(&self, at: usize, len: usize) -> Result<Option<Segment>> {
         // SAFETY: By this function's safety requirement.
         unsafe { self.0.piece(at, len) }
@@ -562,20 +562,20 @@ mod tests {
         Ok(bytes)
     }
 
-    /// What lies at `at`, for a test that keeps the bytes longer than what it makes of this.
+    /// Returns the segment at `at`, for a test that keeps the bytes longer than the objects made from it.
     fn segment(bytes: &mut [u8], at: usize, len: usize) -> Segment {
         let start = bytes.as_mut_ptr().wrapping_add(at);
-        // SAFETY: The bytes of a test live as long as what it makes of them.
+        // SAFETY: The bytes of a test outlive the objects made from them.
         unsafe { Segment::new(start.cast(), len) }
     }
 
     fn outgoing(parts: &[Segment]) -> Result<Outgoing> {
-        // SAFETY: The bytes of a test live as long as what it makes of them.
+        // SAFETY: The bytes of a test outlive the objects made from them.
         unsafe { Outgoing::new(Memory::Segments(parts)) }
     }
 
     fn incoming(parts: &[Segment]) -> Result<Incoming> {
-        // SAFETY: As of `outgoing`; nothing else writes to them until it has been looked at.
+        // SAFETY: As in `outgoing`; nothing else writes to the bytes until the test has checked them.
         unsafe { Incoming::new(Memory::Segments(parts)) }
     }
 

@@ -76,8 +76,8 @@ pub(in crate::prov) trait Feeder: Send + Sync {
     /// A reader of one of them waits until it is told. Any context.
     fn expect(&self);
 
-    /// The first `count` outcomes of one of them, whose reader passes them on, are with the owner of that reader's
-    /// queue. Any context.
+    /// The first `count` outcomes of one of its queues have been forwarded to the queue of that reader's owner. Any
+    /// context.
     fn passed_on(&self, _count: u64) {}
 }
 
@@ -193,10 +193,10 @@ pub(crate) struct Cq {
     has_addresses: bool,
     /// Who takes what is put, in place of the ring.
     sink: Option<Arc<dyn Sink>>,
-    /// Whether its reader passes on what it reads.
+    /// Set if its reader forwards outcomes to another queue.
     is_forwarded: Atomic<u32>,
     room: Room,
-    /// Set while a poster waits for room: readers are woken when an operation ends of which none is told.
+    /// Set while a poster waits for room: the end of a silent operation then wakes the readers.
     wants_room: Atomic<u32>,
     #[pin]
     interrupts: Interrupts,
@@ -325,7 +325,7 @@ impl Cq {
         store_release(&self.is_quiet.0, ring.is_quiet().into());
     }
 
-    /// Takes room for one outcome, which is given back when it is read, by [`Self::end_silently`] or by
+    /// Reserves room for one outcome. It is released when the outcome is read, by [`Self::end_silently`], or by
     /// [`Self::release`]. Any context.
     #[inline]
     pub(in crate::prov) fn reserve(&self) -> bool {
@@ -335,27 +335,27 @@ impl Cq {
     #[cold]
     fn reserve_or_await(&self) -> bool {
         self.await_room();
-        // It may have been given back before that was seen.
+        // Room may have been released before the flag was seen.
         self.room.take(1)
     }
 
-    /// Has readers woken, and the handler called, when the next operation ends of which none is told: a poster
-    /// finds no room. Called under the lock that the room is given back under. Any context.
+    /// Requests that the end of the next silent operation wakes the readers and calls the handler, because a poster
+    /// found no room. Called with the lock held under which room is released. Any context.
     #[cold]
     pub(in crate::prov) fn await_room(&self) {
         let _ = self.wants_room.xchg(1, Full);
     }
 
-    /// Gives back the room of an operation that has not been started. Any context.
+    /// Releases the room of an operation that has not been started. Any context.
     #[inline]
     pub(in crate::prov) fn release(&self) {
         self.room.give(1);
     }
 
-    /// Gives back the room of an operation that has ended and of which no reader is told. Any context.
+    /// Releases the room of an operation that has ended without a completion entry. Any context.
     #[inline]
     pub(in crate::prov) fn end_silently(&self) {
-        // Full: a poster that has found no room is seen, or sees this.
+        // Full: either this sees the flag of a poster that found no room, or the poster sees the room.
         self.room.give(1);
         if load_acquire(&self.wants_room) != 0 && self.wants_room.xchg(0, Full) != 0 {
             self.interrupts.arrived();
@@ -393,7 +393,7 @@ impl Cq {
         self.interrupts.arrived();
     }
 
-    /// Returns how many outcomes have been put, if its reader [passes them on](Feeder::passed_on). Any context.
+    /// Returns the number of outcomes added, if its reader [forwards them](Feeder::passed_on). Any context.
     pub(in crate::prov) fn position(&self) -> Option<u64> {
         if load_acquire(&self.is_forwarded) == 0 {
             return None;
@@ -402,12 +402,12 @@ impl Cq {
         Some(self.taken() + ring.outcomes.len() as u64)
     }
 
-    /// How many outcomes have been read. The ring is locked.
+    /// Returns the number of outcomes read. The ring is locked.
     fn taken(&self) -> u64 {
         self.told.get() + self.failures.get()
     }
 
-    /// Puts a success as [`Self::put_done`] does and wakes no reader: they find it with what wakes them next. Any context.
+    /// Adds a success as [`Self::put_done`] does, but wakes no reader: the next wakeup reports it too. Any context.
     pub(in crate::prov) fn put_quietly(&self, done: Completion) {
         if self.sink.is_some() {
             return self.put(Outcome::Done(done));
@@ -468,7 +468,7 @@ impl Cq {
         has_come
     }
 
-    /// Tells feeders what has been passed on: all that has been read, as the reader is back.
+    /// Reports to the feeders that the outcomes read so far have been forwarded: their reader has come back.
     #[cold]
     fn tell_feeders(&self) {
         let ring = self.ring.lock();

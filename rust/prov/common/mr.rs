@@ -73,7 +73,7 @@ impl Touch {
     }
 }
 
-/// The rights that the capabilities of an endpoint give its peers, beside those of each region.
+/// Access rights that an endpoint's capabilities grant its peers. The rights of each region apply as well.
 #[derive(Clone, Copy)]
 pub(in crate::prov) struct Rights {
     caps: u64,
@@ -95,16 +95,16 @@ impl Rights {
         self.check(FI_RMA, Touch::Writes).is_ok()
     }
 
-    /// Checks a read or a write of a peer's.
+    /// Checks whether a peer may read or write.
     ///
     /// # Errors
     ///
-    /// -FI_EACCES where the endpoint does not offer it.
+    /// -FI_EACCES if the endpoint does not offer it.
     pub(in crate::prov) fn check_rma(self, touch: Touch) -> Result {
         self.check(FI_RMA, touch)
     }
 
-    /// Checks an atomic operation of a peer's. Errors as for [`Self::check_rma`].
+    /// Checks whether a peer may run an atomic operation. Errors as for [`Self::check_rma`].
     pub(in crate::prov) fn check_atomic(self, touch: Touch) -> Result {
         self.check(FI_ATOMIC, touch)
     }

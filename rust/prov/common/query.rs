@@ -20,7 +20,7 @@ use crate::{
 };
 use kernel::prelude::*;
 
-/// Takes a reference on the network namespace that a consumer has named.
+/// Takes a reference on the network namespace that the consumer specified.
 pub(in crate::prov) fn net_of(net: &Namespace) -> Net {
     Net::new(net.as_raw())
 }
@@ -66,9 +66,9 @@ pub(in crate::prov) fn is_shared(info: &Info) -> bool {
 /// What of a consumer's hints, or of its listener's info, decides what it is offered.
 #[derive(Clone, Copy)]
 pub(in crate::prov) struct Wishes {
-    /// Every capability that is asked for; 0: whatever there is.
+    /// Requested capabilities; 0 requests all.
     pub(in crate::prov) caps: u64,
-    /// The primary ones among them; 0: all that there are.
+    /// Requested primary capabilities; 0 requests all.
     pub(in crate::prov) primary: u64,
     /// What it has agreed to.
     mode: u64,

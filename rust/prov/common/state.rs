@@ -130,12 +130,12 @@ pub(in crate::prov) struct Step {
     pub(in crate::prov) to: State,
 }
 
-/// What `fi_shutdown()` has to do, once the state has changed.
+/// Work left for `fi_shutdown()` after the state has changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::prov) enum Shutdown {
     /// End the connection.
     Disconnect,
-    /// Wait for what the call that ended the connection, or the peer's end of it, still flushes.
+    /// Wait for the flush that another call, or the peer's disconnect, has started.
     Disconnected,
     /// Wait for the transmits that are posted; the receives go on.
     Transmits,
@@ -195,10 +195,10 @@ impl StateCell {
         self.check_receive().err().unwrap_or(errno)
     }
 
-    /// Closes what `flags` of `fi_shutdown()` name, and returns the step if there was one, and what is left
-    /// to do.
+    /// Closes the directions in `flags` of `fi_shutdown()`. Returns the state change, if there was one, and
+    /// the work left for the caller.
     ///
-    /// A half that is closed already, or is being closed, stays closed and leaves the other one alone.
+    /// A direction that is closed or being closed stays so, and the other direction is not affected.
     ///
     /// # Errors
     ///
@@ -213,7 +213,7 @@ impl StateCell {
         let moved = self.advance(|state| match state {
             State::Connected => Some(half),
             state if state == half => None,
-            // The other half has been closed.
+            // The other direction has been closed.
             state => state.is_connected().then_some(State::Shut),
         });
         match moved {
@@ -230,8 +230,8 @@ impl StateCell {
         self.0.cmpxchg(from as u32, to as u32, Full).is_ok()
     }
 
-    /// Moves to the state that `next` wants after the present one, and returns the two; or stays in the
-    /// present one and returns it, if `next` wants none.
+    /// Moves to the state that `next` returns for the present one, and returns both; if `next` returns
+    /// none, the state stays, and is returned.
     pub(in crate::prov) fn advance(
         &self,
         next: impl Fn(State) -> Option<State>,

@@ -44,16 +44,16 @@ use kernel::{
     }, //
 };
 
-/// Violations by the peer of a connected endpoint: accesses that are not open to it, each of which ends the
-/// connection. No lock is taken.
+/// Counts violations by the peer of a connected endpoint: accesses without permission, each of which ends
+/// the connection. Takes no lock.
 pub(in crate::prov) struct Violations {
     count: Atomic<u64>,
-    /// The peer, once there is a connection.
+    /// Address of the peer, once connected.
     peer: OnceBox<SocketAddr>,
 }
 
 impl Violations {
-    /// Makes one for an endpoint without a peer.
+    /// Makes a counter for an endpoint without a peer.
     pub(in crate::prov) const fn new() -> Self {
         Self {
             count: Atomic::new(0),
@@ -61,14 +61,14 @@ impl Violations {
         }
     }
 
-    /// Sets the peer, if there is memory to keep it. May sleep.
+    /// Sets the peer's address, unless there is no memory for it. May sleep.
     pub(in crate::prov) fn set_peer(&self, peer: SocketAddr) {
         if let Ok(peer) = KBox::new(peer, GFP_KERNEL) {
             let _ = self.peer.fill(peer);
         }
     }
 
-    /// Counts one, and logs it. Any context.
+    /// Counts a violation, and logs it. Any context.
     #[cold]
     pub(in crate::prov) fn note(&self, device: &dyn Display, what: fmt::Arguments<'_>) {
         let _ = self.count.fetch_add(1, Relaxed);
@@ -78,7 +78,7 @@ impl Violations {
         }
     }
 
-    /// Tells how many there were.
+    /// Returns the number of violations.
     pub(in crate::prov) fn tell(&self, told: &mut Told<'_>) {
         told.value(KOFI_VALUE_VIOLATIONS, self.count.load(Relaxed));
     }

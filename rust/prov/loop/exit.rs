@@ -41,7 +41,7 @@ pub(super) struct Report {
     pub(super) flags: u64,
     /// Whether a success is told too.
     pub(super) is_wanted: bool,
-    /// Wakes the peer's readers where they sleep until they are asked to wake; of a transmit.
+    /// FI_REMOTE_SIGNAL of a transmit: wakes a peer's reader that sleeps until signalled.
     pub(super) is_signal: bool,
 }
 
@@ -50,7 +50,7 @@ pub(super) struct Exit {
     queue: Arc<Cq>,
     /// Successes complete only with FI_COMPLETION.
     is_selective: bool,
-    /// Lets readers sleep until a message comes whose sender asks for them to be woken.
+    /// Readers sleep until a message with FI_REMOTE_SIGNAL arrives, or a failure.
     waits_for_signals: bool,
     /// The endpoint.
     source: Source,
@@ -95,7 +95,7 @@ impl Exit {
         self.queue.release();
     }
 
-    /// Has readers woken when there is room again; see [`Cq::await_room`].
+    /// Requests that readers are woken when room is available; see [`Cq::await_room`].
     pub(super) fn await_room(&self) {
         self.queue.await_room();
     }

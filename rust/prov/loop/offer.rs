@@ -48,7 +48,7 @@ const RECEIVE_CAPS: u64 =
 /// What receives that endpoints share can be made for. A buffer for several messages is one endpoint's.
 pub(super) const SHARED_CAPS: u64 = RECEIVE_CAPS & !FI_MULTI_RECV;
 
-/// What the domain has, whatever its endpoints do.
+/// Capabilities of the domain, independent of its endpoints.
 const DOMAIN_CAPS: u64 = FI_LOCAL_COMM | CORE_CAPS;
 
 const CAPS: u64 = TRANSMIT_CAPS | RECEIVE_CAPS | DOMAIN_CAPS;
@@ -106,7 +106,7 @@ pub(super) fn offer(wishes: &Wishes) -> Result<KBox<Info>> {
         false => 0,
     };
     let mut info = Info::new()?;
-    // Only for who asks: datagrams over this endpoint do not.
+    // Offered only on request: datagram endpoints on top of this endpoint do not support it.
     let signals = FI_REMOTE_SIGNAL & wishes.caps;
     info.set_caps((CAPS | signals) & !missing);
     info.set_addr_format(abi::FI_SOCKADDR);
@@ -188,7 +188,7 @@ pub(super) struct Limits {
     pub(super) inject: usize,
     /// Its messages take receives that it shares with others: it has none of its own.
     pub(super) shares_receives: bool,
-    /// Lets readers sleep until a message comes whose sender asks for them to be woken.
+    /// Readers sleep until a message with FI_REMOTE_SIGNAL arrives, or a failure.
     pub(super) waits_for_signals: bool,
     /// Most bytes of a message.
     pub(super) most: usize,
@@ -198,7 +198,7 @@ pub(super) struct Limits {
     pub(super) missing_flags: u64,
     /// Why there are no atomic operations, if there are none.
     pub(super) no_atomics: Option<Errno>,
-    /// What peers may do with registered memory, as its capabilities say.
+    /// Access to registered memory that the endpoint's capabilities grant its peers.
     pub(super) rights: Rights,
 }
 

@@ -126,7 +126,7 @@ pub(super) struct Arrival {
     pub(super) data: Option<u32>,
     /// Whether it was a write, and no message.
     pub(super) is_write: bool,
-    /// Set if its sender asks for a reader to be woken.
+    /// Set if the sender passed FI_REMOTE_SIGNAL.
     pub(super) is_signal: bool,
 }
 
@@ -385,8 +385,8 @@ impl Order {
     }
 }
 
-/// Has `act` act upon each part of a peer's memory, if the peer's endpoint and the region allow it. An access of no
-/// bytes needs the endpoint's right and no key, as on a device.
+/// Calls `act` for each part of a peer's memory, if the peer's endpoint and the region permit the access. An access
+/// of 0 bytes needs the endpoint's permission but no key, as on a device.
 fn visit(
     (regions, rights): (&Regions, Rights),
     at: Remote,

@@ -124,7 +124,7 @@ pub(super) struct Outfit {
     pub(super) exit: Exit,
     pub(super) orders: Ring<Order>,
     pub(super) counters: Counters,
-    /// Its address, once that is known.
+    /// Address of the endpoint, once known.
     pub(super) addr: Option<SocketAddr>,
 }
 
@@ -149,11 +149,11 @@ struct Inner {
     is_over: bool,
     /// Nothing is posted any more.
     is_ended: bool,
-    /// No receive is posted or taken any more.
+    /// Set once no receive is posted or matched any more.
     no_receives: bool,
-    /// No transmit is posted any more.
+    /// Set once no transmit is posted any more.
     no_transmits: bool,
-    /// Receives have been taken out whose completions are not in the queue yet.
+    /// Set while completions of removed receives are not in the queue yet.
     reports_receives: bool,
     /// What the operations of each side are counted by, until it leaves.
     of_sender: Option<Counters>,
@@ -167,7 +167,8 @@ struct Inner {
 pub(super) struct Pipe {
     #[pin]
     inner: FastLockIrq<Inner>,
-    /// Told when nobody is at work any more, when nothing waits, and when the last receives have been reported.
+    /// Signalled when no thread processes transfers any more, when no transfer waits, and when the last receives
+    /// have been reported.
     #[pin]
     rest: CondVar,
     #[pin]
@@ -182,7 +183,7 @@ pub(super) struct Pipe {
     /// Counted under the lock.
     sent: Sent,
     taken: Taken,
-    /// Counts and logs violations by the side that sends.
+    /// Counts and logs violations by the sender.
     violations: Violations,
 }
 
@@ -527,7 +528,7 @@ impl Pipe {
                 let _ = Handlers::queue().enqueue(self.clone());
                 return;
             }
-            // Looked at where it is: a copy would be too much for an interrupt's stack.
+            // Examined in place: a copy is too large for the stack of an interrupt.
             let next = inner.next();
             let Some(found) = &next else {
                 break;
@@ -618,14 +619,13 @@ impl Pipe {
         }
     }
 
-    /// Lets no transmit be posted any more.
+    /// Refuses transmits from now on.
     pub(super) fn refuse_transmits(&self) {
         self.inner.lock().no_transmits = true;
     }
 
-    /// Ends the receives, and no others: what was posted has been told as cancelled when this returns, but for
-    /// receives that are shared. Transmits that take a receive wait from then on until the connection ends. May
-    /// sleep.
+    /// Ends the receives only. When this returns, posted receives have been reported as cancelled, except shared
+    /// ones. Transmits that need a receive wait from then on until the connection ends. May sleep.
     pub(super) fn end_receives(self: &Arc<Self>) {
         let mut inner = self.inner.lock();
         inner.no_receives = true;
@@ -633,7 +633,7 @@ impl Pipe {
             self.rest.wait(&mut inner);
         }
         let gone = self.take_receives(&mut inner);
-        // Whoever ends the receives too, or the connection, waits for this.
+        // Concurrent callers that end the receives or the connection wait for this one.
         inner.reports_receives = true;
         drop(inner);
         self.give_up_receives(gone, false, &mut |_| {});
@@ -641,7 +641,7 @@ impl Pipe {
         self.rest.notify_all();
     }
 
-    /// Takes out the receives, and counts each of the endpoint's own as cancelled.
+    /// Removes the receives, and counts each of the endpoint's own as cancelled.
     fn take_receives(&self, inner: &mut Inner) -> Receives {
         let mut receives = mem::replace(&mut inner.receives, Receives::NONE);
         for receive in receives.own().iter().flat_map(|own| own.iter()) {
@@ -651,8 +651,8 @@ impl Pipe {
         receives
     }
 
-    /// Tells of receives that were taken out as cancelled, or gives them to `reclaim`; shared ones are posted
-    /// again. The lock is not held. May sleep.
+    /// Reports removed receives as cancelled, or passes them to `reclaim`; shared ones are posted again. Called
+    /// without the lock. May sleep.
     fn give_up_receives(
         self: &Arc<Self>,
         receives: Receives,
@@ -667,7 +667,7 @@ impl Pipe {
             return;
         };
         for receive in own.iter() {
-            // A buffer for several messages is given back with its last piece.
+            // A multi-receive buffer is returned with its last piece.
             let mut nobody = |_: Context| {};
             let reclaim: &mut dyn FnMut(Context) = match receive.piece == 0 || receive.is_last {
                 true => reclaim,

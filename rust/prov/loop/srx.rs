@@ -236,7 +236,7 @@ impl provider::SharedReceive for Srx {
     fn receive(&self, message: &Message<'_>) -> Result {
         self.check(message)?;
         let receive = Receive {
-            // SAFETY: It goes with the receive, and is dropped before the poster is told of that.
+            // SAFETY: It is dropped with the receive, before the poster's completion is written.
             into: unsafe { Incoming::new(message.memory) }?,
             report: Report {
                 context: message.context,

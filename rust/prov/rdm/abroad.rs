@@ -73,7 +73,7 @@ impl From<Taken> for Posted {
                 from: None,
             },
             // Of memory that is none, nothing fits: whoever posted it hears of that.
-            // SAFETY: It goes with the receive, and is dropped before the owner is told of that.
+            // SAFETY: It is dropped with the receive, before the owner's completion is written.
             into: unsafe { Incoming::new(Memory::Segments(&taken.parts)) }
                 .unwrap_or(Incoming::NOWHERE),
             descriptors: taken.descriptors,
@@ -88,7 +88,7 @@ impl From<Posted> for Taken {
     fn from(posted: Posted) -> Self {
         Self {
             ticket: posted.ticket,
-            // SAFETY: `posted` ends here, and is told of where this is received into.
+            // SAFETY: `posted` ends here, and is reported with the memory that it received into.
             parts: unsafe { posted.into.parts() },
             descriptors: posted.descriptors,
             context: posted.context,

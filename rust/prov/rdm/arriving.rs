@@ -134,7 +134,7 @@ impl Traffic {
         self.break_off(slot, attempt);
     }
 
-    /// Counts and logs what a peer may not do, for which its connection is closed.
+    /// Counts and logs a violation by a peer, for which its connection is closed.
     #[cold]
     pub(super) fn note_violation(&mut self, slot: u32, why: &str) {
         self.violations.add(1);

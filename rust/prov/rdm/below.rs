@@ -102,8 +102,8 @@ impl Below {
     }
 }
 
-/// A protection domain for connections: a domain of the provider below, one of loop beside it, and the regions that
-/// peers reach by either.
+/// Protection domain of connections: a domain of the lower provider, a loop domain beside it, and the regions that
+/// peers access through either.
 pub(super) struct ProtectionDomain {
     // Dropped in this order.
     wire: Below,
@@ -112,11 +112,12 @@ pub(super) struct ProtectionDomain {
 }
 
 impl ProtectionDomain {
-    /// Opens one without regions: what `info` is an offer of, and loop beside it if it `is_local`. May sleep.
+    /// Opens a protection domain without regions, from `info` of the lower provider, with a loop domain if
+    /// `is_local`. May sleep.
     ///
     /// # Errors
     ///
-    /// Those of the provider below, -FI_ENOMEM.
+    /// Errors of the lower provider, -FI_ENOMEM.
     pub(super) fn new(fabric: &Fabric, info: KBox<Info>, is_local: bool) -> Result<Self> {
         let regions = Regions::new()?;
         let wire = Below::new(fabric.lower().clone(), info)?;
@@ -131,11 +132,11 @@ impl ProtectionDomain {
         })
     }
 
-    /// Returns what connections on that route are made in.
+    /// Returns the domain for connections on that route.
     ///
     /// # Errors
     ///
-    /// -FI_EHOSTUNREACH where there is none.
+    /// -FI_EHOSTUNREACH if there is none.
     pub(super) fn below(&self, route: Route) -> Result<&Below> {
         match route {
             Route::Wire => Ok(&self.wire),
@@ -143,22 +144,22 @@ impl ProtectionDomain {
         }
     }
 
-    /// Returns the domain of the provider below.
+    /// Returns the domain of the lower provider.
     pub(super) fn lower(&self) -> &Arc<fi::domain::Domain> {
         &self.wire.domain
     }
 
-    /// Returns what endpoints of [`Self::lower`] are made of.
+    /// Returns the info that endpoints of [`Self::lower`] are opened with.
     pub(super) fn lower_info(&self) -> &Info {
         &self.wire.info
     }
 
-    /// Returns whether peers on the same host are reached by loop.
+    /// Returns whether peers on the same host are reached through the loop provider.
     pub(super) fn has_host(&self) -> bool {
         self.host.is_some()
     }
 
-    /// Returns the regions that peers reach by loop, and that atomic operations change.
+    /// Returns the regions that peers access through loop, and that atomic operations modify.
     pub(super) fn regions(&self) -> &Arc<Regions> {
         &self.regions
     }
@@ -170,13 +171,13 @@ pub(super) struct Lower {
     pub(super) route: Route,
     /// Whether it is loop's, and so the other end on this host.
     pub(super) is_near: bool,
-    /// Whether the memory of transmits is registered in its domain.
+    /// True if the memory of transmits is registered in the endpoint's domain.
     is_registered: bool,
 }
 
 impl Lower {
-    /// Wraps `ep`, which is on that route. The memory of transmits has been registered for the provider below in
-    /// the domain of `ep` if it `is_registered`, otherwise in another one.
+    /// Wraps `ep`, which is on that route. If `is_registered`, transmit memory is registered for the lower provider
+    /// in the domain of `ep`, otherwise in another domain.
     pub(super) fn new(ep: Arc<ep::Endpoint>, route: Route, is_registered: bool) -> Self {
         Self {
             is_near: r#loop::Endpoint::of(&ep).is_some(),

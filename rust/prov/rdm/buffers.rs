@@ -267,7 +267,7 @@ mod tests {
         let mut receive = Own::new(Receive::idle(number, 0, false))?;
         receive.context = Context::new(memory.as_mut_ptr().cast());
         let at = memory.as_ptr() as usize;
-        // SAFETY: Nothing is written to it.
+        // SAFETY: The memory is never written to.
         let into = unsafe { Incoming::of_bytes(memory) }?;
         buffers.open(&receive, (at, into), least);
         Ok(at)

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Domains: that of the provider below, whose memory is that of its datagrams, and another one for endpoints
-//! whose peers reach no memory.
+//! Datagram domains: the domain of the lower provider, where consumers register memory, and a second protection
+//! domain for endpoints whose peers may access no registered memory.
 //!
-//! A device knows the rights of a queue pair, and which keys are of its protection domain. A long message is read
-//! from where its sender has it: for that the queue pair of an endpoint gives the right to read even where the
-//! endpoint does not offer it. Such an endpoint has its connections in a protection domain of their own, in which
-//! nothing is registered but the messages on their way: no key of the consumer's opens anything there, whatever
-//! the driver checks.
+//! A device checks the rights of a queue pair, and that a key belongs to its protection domain. The receiver
+//! reads a long message from the sender's memory, so the sender's queue pair has to permit remote reads even if
+//! the endpoint does not offer them. Connections of such an endpoint use the second protection domain, where only
+//! messages in transit are registered: the consumer's keys are not valid there, even if the driver checks no
+//! rights.
 
 use super::{
     super::common::mr::{
@@ -72,9 +72,9 @@ use kernel::{
 pub(super) struct Domain {
     // Dropped in this order.
     watch: Option<Watch>,
-    /// Has the consumer's regions.
+    /// Protection domain with the consumer's regions.
     open: Arc<ProtectionDomain>,
-    /// Has none of them. Made for the first endpoint whose connections it is for.
+    /// Protection domain without them, allocated when the first endpoint needs it.
     closed: OnceBox<Arc<ProtectionDomain>>,
     fabric: Arc<Fabric>,
 }
@@ -112,11 +112,12 @@ impl Domain {
         )?)
     }
 
-    /// Returns what the connections of an endpoint are made in that gives its peers those rights. May sleep.
+    /// Returns the protection domain for connections of an endpoint that grants its peers these rights. May
+    /// sleep.
     ///
     /// # Errors
     ///
-    /// Those of the provider below, -FI_ENOMEM.
+    /// Errors of the lower provider, -FI_ENOMEM.
     pub(super) fn protection_domain(&self, rights: Rights) -> Result<&Arc<ProtectionDomain>> {
         if rights.has_rma_read() || rights.has_rma_write() {
             return Ok(&self.open);
@@ -128,12 +129,12 @@ impl Domain {
         })
     }
 
-    /// Returns whether that is the one with the consumer's regions.
+    /// Returns whether it is the protection domain with the consumer's regions.
     pub(super) fn is_open(&self, domain: &Arc<ProtectionDomain>) -> bool {
         Arc::ptr_eq(&self.open, domain)
     }
 
-    /// The one below, with the consumer's regions.
+    /// Domain of the lower provider, with the consumer's regions.
     pub(super) fn lower(&self) -> &Arc<fi::domain::Domain> {
         self.open.lower()
     }

@@ -66,7 +66,7 @@ impl Fabric {
         &self.lower
     }
 
-    /// Returns the namespace that it is of.
+    /// Returns the network namespace of the fabric.
     pub(super) fn net(&self) -> &Namespace {
         &self.net
     }

@@ -41,7 +41,7 @@ pub(super) enum State {
 pub(super) enum Verdict {
     /// Accept it.
     Accept,
-    /// Accept it, in place of our own request: that is to be dropped.
+    /// Accept the peer's request, and drop our own.
     Replace,
     /// Refuse it: there is a connection, or there will be.
     Refuse,
@@ -127,9 +127,9 @@ impl Link {
         is_missed
     }
 
-    /// The peer asks; `order` is that of its address to our own. A connection that there is stays, whoever asks:
-    /// the port in a request is the word of the one who asks, and anybody on the peer's host could say so. One
-    /// that has been started again asks until the old connection has ended.
+    /// Handles a connection request; `order` compares the peer's address to our own. An existing connection is
+    /// never replaced: the port in a request is not authenticated, and any process on the peer's host can claim
+    /// it. A peer that has been restarted retries until the old connection has ended.
     pub(super) fn asked(&mut self, who: Identity, order: Ordering) -> Verdict {
         let verdict = match self.state {
             State::Idle | State::Expecting => Verdict::Accept,

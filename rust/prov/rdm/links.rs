@@ -217,7 +217,7 @@ impl Links {
         }
     }
 
-    /// Returns whether a request that says so of its sender is one of this endpoint's own.
+    /// Returns whether a request with that sender was sent by this endpoint itself.
     fn is_own(&self, who: Identity) -> bool {
         who.instance == self.instance
     }
@@ -333,13 +333,13 @@ impl Station {
         }
     }
 
-    /// Returns whether peers may read the messages that are offered to them: where they may reach regions of the
-    /// consumer's, only if they may read those.
+    /// Returns whether peers may read long messages from this endpoint's memory: if its connections can access
+    /// the consumer's regions, only if peers may read those too.
     fn may_be_read(&self) -> bool {
         self.rights.has_rma_read() || !self.domain.is_open(&self.protection)
     }
 
-    /// Returns the capabilities of the endpoints below, which give peers the rights that this one gives them.
+    /// Returns the capabilities for lower endpoints, which grant peers the same rights as this endpoint.
     fn lower_caps(&self) -> u64 {
         let mut caps = FI_MSG | FI_SEND | FI_RECV | FI_RMA | FI_READ | FI_WRITE;
         if self.may_be_read() {
@@ -351,8 +351,8 @@ impl Station {
         caps
     }
 
-    /// Returns whether what is sent is registered in the protection domain that the connections are in. Packets
-    /// that endpoints share are registered where the consumer's regions are.
+    /// Returns whether transmits are registered in the protection domain of the connections. Packets that
+    /// endpoints share are registered in the domain with the consumer's regions.
     fn registers_transmits(&self) -> bool {
         self.domain.is_open(&self.protection) || !self.traffic.lock().sends.are_shared()
     }

@@ -72,12 +72,12 @@ const REACH: u64 = FI_LOCAL_COMM | FI_REMOTE_COMM;
 
 const CAPS: u64 = TRANSMIT_CAPS | RECEIVE_CAPS | REACH | CORE_CAPS;
 
-/// Bytes of remote CQ data beside a message: they stand in the packet.
+/// Size in bytes of remote CQ data of a message, which the packet carries.
 const REMOTE_DATA_SIZE: usize = 8;
 
-/// Returns the bytes of remote CQ data that any operation of those asked for carries.
+/// Returns the size in bytes of remote CQ data that all requested operations support.
 ///
-/// A write is one of the connected endpoint below, and carries what that carries.
+/// A write goes to the connected endpoint below, and has the size that this endpoint supports.
 fn remote_data_size(hints: Option<&Info>, lower: usize) -> usize {
     match grants(hints, FI_RMA) {
         true => lower.min(REMOTE_DATA_SIZE),

@@ -71,8 +71,8 @@ impl Request {
         }
     }
 
-    /// Does it to what is in `regions`, for a peer with those rights: the operands are in `packet`, in which the
-    /// old values, so many bytes of them, are written to where an answer has them.
+    /// Runs the operation on memory in `regions` for a peer with the given rights. The operands are in `packet`;
+    /// the old values are written into it at the offset of an answer's values. Returns their length in bytes.
     ///
     /// # Errors
     ///
@@ -163,8 +163,8 @@ fn put(packet: &mut [u8], at: usize, size: usize, number: u64) {
 }
 
 impl Traffic {
-    /// Does what a packet asks for, and answers. Whoever asks for memory that it may not touch is told so, and
-    /// has had its last answer: a connection is good for one wrong key.
+    /// Runs the operation that a packet requests, and sends the answer. A request for memory without permission
+    /// is refused, and that refusal is the last answer on the connection: a peer has one guess at a key.
     pub(super) fn operate(&mut self, mut packet: Own<Packet>, request: &Request) {
         let (regions, rights) = &self.regions;
         let done = request.execute((regions, *rights), packet.bytes());
@@ -193,17 +193,18 @@ impl Traffic {
         let has_gone = lane.answers.is_empty();
         self.note_violation(slot, "an atomic operation on memory that is not open to it");
         if !has_gone {
-            // Nobody waits for a peer that does not listen.
+            // The peer has no receive for the answer: do not wait for it.
             self.break_off(slot, attempt);
         }
     }
 
-    /// An answer has gone, or cannot go: its packet receives again, unless it was the last.
+    /// Handles an answer that was sent, or failed: posts its packet as a receive again, unless it was the last
+    /// answer.
     pub(super) fn answer_sent(&mut self, packet: Own<Packet>) {
         let (slot, attempt) = (packet.slot, packet.attempt);
         let lane = self.lane(slot).filter(|lane| lane.attempt == attempt);
         let is_last = lane.is_some_and(|lane| lane.last_answer == Some(packet.number()));
-        // Of a connection whose peer has had its last answer it is kept.
+        // `repost()` keeps a packet whose connection has sent its last answer.
         let _ = self.repost(packet);
         if is_last {
             self.break_off(slot, attempt);
@@ -255,8 +256,8 @@ impl Traffic {
         }
     }
 
-    /// Takes note of an answer: the peer may be asked for one more operation. One that has refused to let its
-    /// memory be touched ends the connection, so that what is next goes by another one.
+    /// Handles an answer: one more request may be sent to the peer. If the peer refused access to its memory,
+    /// ends the connection, so that the next operation uses another one.
     fn may_ask_again(&mut self, slot: u32, result: Result) {
         let Some(lane) = self.lane(slot) else {
             return;

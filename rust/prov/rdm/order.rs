@@ -178,16 +178,17 @@ pub(super) enum Answer {
 }
 
 impl Offer {
-    /// Has `register` register the memory of the message.
+    /// Registers the memory of the message with `register`.
     ///
     /// # Errors
     ///
-    /// What `register` says.
+    /// Errors of `register`.
     pub(super) fn register(
         &self,
         register: impl FnOnce(&[memory::Segment]) -> Result<Arc<MemoryRegion>>,
     ) -> Result<Arc<MemoryRegion>> {
-        // SAFETY: The region is kept in `region`, and dropped before the poster is told of the message.
+        // SAFETY: The region is kept in `region`, and dropped before the completion of the message is
+        // written.
         let parts = unsafe { self.from.parts() };
         let end = parts.iter().position(memory::Segment::is_empty);
         register(parts.get(..end.unwrap_or(parts.len())).unwrap_or(&[]))
@@ -227,7 +228,7 @@ impl Offer {
         };
         let to = ranges.rest(*done as u64).ok_or(Errno::EINVAL)?;
         let len = (self.from.len() - *done).min(to.len as usize);
-        // SAFETY: The message is over when all writes of it are.
+        // SAFETY: The message completes after all of its writes.
         let from = unsafe { self.from.piece(*done, len) }?.ok_or(Errno::EINVAL)?;
         let len = from.len() as u64;
         post(&from, &remote(&Range { len, ..to }))?;

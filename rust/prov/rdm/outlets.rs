@@ -285,7 +285,7 @@ impl Outlets {
         self.completed(office, receive, released);
     }
 
-    /// A receive has been completed, with which a buffer may have been released.
+    /// Handles the completion of a receive, which may have released a multi-receive buffer.
     fn completed(&self, office: &mut Office, receive: &Receive, released: Option<Own<Receive>>) {
         if receive.kind == Kind::Shared {
             let outlet = self.receives.of(receive.office).as_ref();

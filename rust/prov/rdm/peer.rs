@@ -111,8 +111,8 @@ pub(super) struct Lane {
     pub(super) answers: Queue<Packet>,
     /// Part of a message is on its way whose rest has no other packet, or one is being handed over.
     pub(super) is_carrying: bool,
-    /// The packet with the last answer that the peer gets: it asked for what it may not, and the connection ends
-    /// when that has gone. Nothing that the peer sends is looked at any more.
+    /// Number of the packet with the last answer to a peer that violated its access rights. The connection ends
+    /// when the answer has been sent, and packets that arrive on it are dropped.
     pub(super) last_answer: Option<u32>,
     /// Whether it is to end, as it is not needed.
     pub(super) parting: Parting,
@@ -206,7 +206,7 @@ impl Lane {
         Ok(())
     }
 
-    /// Returns whether what its peer sends is looked at.
+    /// Returns whether packets from the peer are processed.
     #[inline(always)]
     pub(super) fn is_heard(&self) -> bool {
         !self.is_broken && self.last_answer.is_none()
@@ -395,7 +395,7 @@ impl Peer {
         }
     }
 
-    /// Returns whether nothing is looked at any more that comes by its connection.
+    /// Returns whether packets that arrive on the peer's connection are dropped.
     pub(super) fn is_refused(&self) -> bool {
         let lane = self.lane.as_ref();
         lane.is_some_and(|lane| lane.last_answer.is_some())

@@ -87,7 +87,7 @@ pub(super) enum Use {
 pub(super) enum Arrival {
     /// So many bytes.
     Bytes(usize),
-    /// Nothing, but a peer has written so many bytes to memory, with these data.
+    /// No message: a peer wrote that many bytes to memory, with remote CQ data.
     Written(usize, u64),
 }
 
@@ -412,7 +412,7 @@ impl Packet {
                     lower.transmit(operation, &message)
                 }),
                 Work::Access(access) => match &access.local {
-                    // SAFETY: The operation is over when that of the lower endpoint is.
+                    // SAFETY: The operation completes after that of the lower endpoint.
                     Local::Lent(lent) => unsafe {
                         lent.lend(|memory, descriptors| {
                             access.post(lower, memory, descriptors, context)

@@ -69,7 +69,7 @@ pub(super) struct Posted {
     pub(super) wish: Wish,
     /// Where that goes.
     pub(super) into: Incoming,
-    /// The descriptors that were posted with it, for another provider.
+    /// Descriptors posted with the receive, for another provider.
     pub(super) descriptors: [Descriptor; MOST_PARTS],
     /// What the consumer gets back.
     pub(super) context: Context,
@@ -141,7 +141,7 @@ pub(super) struct Receive {
     pub(super) is_told: bool,
     /// The ticket of what was posted for several endpoints.
     pub(super) ticket: usize,
-    /// The descriptors of that.
+    /// Descriptors of the memory.
     descriptors: [Descriptor; MOST_PARTS],
     /// The message that it has taken, if that is still with its sender.
     pub(super) fetch: Option<Fetch>,
@@ -283,7 +283,7 @@ impl Receive {
             return Ok(None);
         };
         let len = most.min(from.len as usize);
-        // SAFETY: The receive is over when the read into it is; it is written to by one at a time.
+        // SAFETY: The receive completes after the read into it; only one operation at a time writes to it.
         let into = unsafe { self.into.piece(at, len) }?;
         Ok(into.map(|into| Next {
             from: Range {
@@ -507,7 +507,7 @@ mod tests {
             range
         });
         let mut receive = Receive::idle(0, 0, false);
-        // SAFETY: Nothing is written to it.
+        // SAFETY: The memory is never written to.
         receive.into = unsafe { Incoming::of_bytes(bytes) }?;
         receive.fetch = Some(Fetch {
             slot: 0,

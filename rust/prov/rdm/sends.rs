@@ -59,7 +59,7 @@ impl Sends {
         }
     }
 
-    /// Returns whether other endpoints have them, too.
+    /// Returns whether other endpoints share them.
     pub(super) fn are_shared(&self) -> bool {
         matches!(self, Self::Shared(_))
     }

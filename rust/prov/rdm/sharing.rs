@@ -45,10 +45,9 @@ pub(super) struct Share {
     srx: Arc<Srx>,
     /// Its seat there, until it closes.
     seat: Option<usize>,
-    /// The entries of another module's receives that have been completed, until their completions have been passed
-    /// on.
+    /// Entries of another module's receives that have completed, until their completions have been forwarded.
     spent: Tickets,
-    /// How many outcomes have been put into the endpoint's queue with the last of these.
+    /// Number of outcomes in the endpoint's queue when the last of these entries completed.
     position: u64,
 }
 
@@ -127,8 +126,8 @@ impl Office {
             .is_some_and(|share| share.seat.is_none())
     }
 
-    /// The receive of a message is about to be completed. If it is one of kOFI's another can be posted from here on:
-    /// whoever reads the completion may do that at once.
+    /// Releases the room of a shared receive of kOFI that is about to complete, before its completion is visible:
+    /// the reader may post the next receive at once.
     pub(super) fn complete_shared(&self) {
         let share = self.share.as_ref();
         if let Some(share) = share.filter(|share| share.srx.abroad().is_none()) {
@@ -136,8 +135,8 @@ impl Office {
         }
     }
 
-    /// The receive with that ticket has been completed, at that [position](super::cq::Cq::position). Frees the entry
-    /// of another module's, now or when the completion has been passed on.
+    /// Handles the completion of the receive with that ticket, at that [position](super::cq::Cq::position). An entry
+    /// of another module's receive is freed now, or when the completion has been forwarded.
     pub(super) fn free_shared(&mut self, ticket: usize, position: Option<u64>) {
         let Some(share) = &mut self.share else {
             return;
@@ -154,7 +153,8 @@ impl Office {
         }
     }
 
-    /// The first `count` outcomes of the endpoint's queue have been passed on: frees the entries of these.
+    /// Frees the entries whose completions are among the first `count` outcomes of the endpoint's queue, all
+    /// forwarded.
     fn passed_on(&mut self, count: u64) {
         let share = self.share.as_mut();
         if let Some(share) = share.filter(|share| share.position <= count) {
@@ -209,7 +209,7 @@ impl Station {
     pub(super) fn leave(&self) {
         let share = self.with(|traffic, _| {
             let share = traffic.offices.of_mut(0).share.as_mut()?;
-            // Completions that have not been passed on are dropped with the endpoint's queue.
+            // Completions that have not been forwarded are dropped with the endpoint's queue.
             share.free_spent();
             Some((share.srx.clone(), share.seat.take()?))
         });
@@ -237,7 +237,7 @@ impl Station {
         }
     }
 
-    /// The first `count` outcomes of its queue have been passed on. Any context.
+    /// Frees the entries whose completions are among the first `count` outcomes of its queue. Any context.
     pub(super) fn passed_on(&self, count: u64) {
         self.with(|traffic, _| traffic.offices.of_mut(0).passed_on(count));
     }

@@ -467,7 +467,7 @@ impl provider::SharedReceive for Srx {
                 tag: message.tag.map(|tag| (tag.tag, tag.ignore)),
                 from: None,
             },
-            // SAFETY: It goes with the receive, and is dropped before the poster is told of that.
+            // SAFETY: It is dropped with the receive, before the poster's completion is written.
             into: unsafe { Incoming::new(message.memory) }?,
             descriptors: descriptors_of(message.memory, message.descriptors)?,
             context: message.context,

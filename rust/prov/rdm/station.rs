@@ -121,9 +121,9 @@ pub(super) struct Local {
 #[pin_data]
 pub(super) struct Station {
     pub(super) domain: Arc<Domain>,
-    /// Has its connections, and what is registered for them.
+    /// Protection domain of the connections and of the memory registered for them.
     pub(super) protection: Arc<ProtectionDomain>,
-    /// What its peers may do with registered memory.
+    /// Access to registered memory that peers have.
     pub(super) rights: Rights,
     #[pin]
     pub(super) traffic: FastLockIrq<Floor>,
@@ -195,7 +195,7 @@ impl Station {
         Self::assemble((domain, protection), rights, floor, links, is_local)
     }
 
-    /// Makes the object of its parts.
+    /// Assembles the object from its parts.
     #[inline(never)]
     fn assemble(
         (domain, protection): (Arc<Domain>, Arc<ProtectionDomain>),
@@ -312,7 +312,7 @@ impl Station {
     /// Handles all completions that there are now: others may come as fast as these go. Any context.
     pub(super) fn settle(&self) {
         if let Some(bound) = self.bound.get() {
-            // Each look takes one at least: a failure is one by itself.
+            // Each call takes at least one completion: a failure is read alone.
             let _ = (0..=FLIGHTS).all(|_| !self.take(bound, false).is_all);
         }
     }

@@ -163,9 +163,9 @@ pub(super) struct Traffic {
     pub(super) endings: Queue<Packet>,
     pub(super) flights: Flights<Packet>,
     pub(super) fetches: Flights<Receive>,
-    /// What peers may have atomic operations done to, and what they may do there.
+    /// Regions that peers' atomic operations can modify, and the rights of these peers.
     pub(super) regions: (Arc<Regions>, Rights),
-    /// How many connections have been closed for what their peers may not do.
+    /// Number of connections closed because of a violation by the peer.
     pub(super) violations: Count,
     /// How much memory all messages have that wait for receives, in bytes.
     pub(super) parked: usize,
@@ -208,9 +208,10 @@ pub(super) struct Batch {
     pub(super) has_come: bool,
 }
 
-/// Reads a batch of what has completed below, and returns how many entries it has and whether nothing is left.
+/// Reads a batch of completions of the lower provider. Returns the number of entries, and whether the queue is
+/// empty.
 ///
-/// A read ends in front of a failure: less than a batch is not all as long as something waits behind it.
+/// A read stops before a failure: a short batch does not mean that the queue is empty.
 fn read_batch(
     queue: &dyn provider::CompletionQueue,
     room: &mut [MaybeUninit<Sourced>],
@@ -247,7 +248,7 @@ impl Traffic {
         regions: (Arc<Regions>, Rights),
         name: &'static CStr,
     ) -> Result<KBox<Self>> {
-        // Initialised where it stays: it is too large for the stack.
+        // Initialised in place: it is too large for the stack.
         let new = try_init!(Self {
             name,
             offices: Row::new(contexts, |_| Office::new())?,
@@ -503,8 +504,8 @@ impl Traffic {
         self.forget_arrivals(outlets, slot, attempt);
     }
 
-    /// Sends the peer a word that tells of no receives, unless others are on their way, which do as well: the
-    /// device ends the connection if there is nobody any more to take it.
+    /// Sends the peer a credit packet that returns no credits, unless another packet is in flight, which serves
+    /// as well: if the peer is gone, the device reports the failure and ends the connection.
     pub(super) fn probe(&mut self, slot: u32) {
         let Self { peers, flights, .. } = self;
         let peer = peers.get_mut(slot as usize).and_then(Option::as_mut);
@@ -548,7 +549,7 @@ impl Traffic {
     pub(super) fn take(&mut self, outlets: &Outlets, queue: &CompletionQueue, arms: bool) -> Batch {
         let room = self.found.room();
         let found = match arms {
-            // Only who finds nothing arms.
+            // The queue is armed only after a read that finds it empty.
             true => queue.read(room).map(|count| (count, false)),
             false => read_batch(queue.whole(), room),
         };
@@ -670,7 +671,7 @@ pub(super) struct Floor {
 }
 
 impl Floor {
-    /// Initialises the object with its two parts.
+    /// Initialises the object from its two parts.
     pub(super) fn new(traffic: KBox<Traffic>, outlets: Outlets) -> impl Init<Self> {
         init!(Self { traffic, outlets })
     }

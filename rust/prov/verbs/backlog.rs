@@ -2,8 +2,8 @@
 
 //! Completions that were taken from a device before a consumer asked for them.
 //!
-//! A failure waits here for its reader, with what came behind it; a drain and a poster that looks for room put
-//! here what they find. All of them are reported: what no reader is told of is retired where it is found.
+//! A failure waits here for its reader, with all completions after it. A drain, or a poster that needs room, adds
+//! the completions that it polls. Each of these is reported; silent operations are retired when they are polled.
 //! The ring is as large as the completion queue and allocated with it, so that it cannot overflow.
 
 use super::{
@@ -175,13 +175,13 @@ impl Done {
     }
 }
 
-/// A completion that waits for its reader.
+/// A completion that waits for a reader.
 #[derive(Clone, Copy)]
 pub(super) struct Waiting {
     pub(super) done: Done,
-    /// A copy of the slot of the operation, which may have been filled again since.
+    /// Copy of the operation's slot, which may have been reused since.
     pub(super) slot: Slot,
-    /// Set if the operation is retired only when this is read.
+    /// True if the operation is retired only when this completion is read.
     pub(super) is_late: bool,
 }
 
@@ -191,7 +191,7 @@ impl Waiting {
         self.done.part() == Part::Slot && self.done.place() == place && self.done.seq() == seq
     }
 
-    /// Returns whether its reader is told of a failure.
+    /// Returns whether it is reported as a failure.
     #[inline]
     pub(super) fn is_failure(&self) -> bool {
         self.done.status != WcStatus::SUCCESS
@@ -260,8 +260,8 @@ impl Backlog {
         waiting
     }
 
-    /// Hands the slot that is kept of operation `seq` of the queue at `place` to `change`; false if its completion
-    /// does not wait here.
+    /// Calls `change` with the slot kept for operation `seq` of the queue at `place`; false if its completion does
+    /// not wait here.
     #[cold]
     pub(super) fn change(
         &mut self,
@@ -279,8 +279,8 @@ impl Backlog {
         }
     }
 
-    /// Takes out the oldest that belong to the queue at `place`, as many as `room` has entries, and returns how
-    /// many there were.
+    /// Removes the oldest completions of the queue at `place`, up to the length of `room`, and returns their
+    /// number.
     pub(super) fn take_of(&mut self, place: Place, room: &mut [Option<Waiting>]) -> usize {
         let mut places = room.iter_mut();
         let most = places.len();

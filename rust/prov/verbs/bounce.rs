@@ -77,7 +77,7 @@ pub(super) struct BounceSlot<'a> {
 }
 
 impl BounceSlot<'_> {
-    /// Copies `memory`, which is not used any more then.
+    /// Copies `memory`, which is not used after this call.
     ///
     /// # Errors
     ///

@@ -106,12 +106,12 @@ const MARKERS: usize = 64;
 /// And for the nudges of as many endpoints, or their operations of several requests.
 const OTHERS: usize = MARKERS / 2;
 
-/// The completions of a queue that wake readers of its completion queue and have its handler called.
+/// Selects the completions of a work queue that wake readers of its completion queue and call its handler.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wakes {
-    /// Each.
+    /// Each completion.
     Always,
-    /// Failures, and what a peer has sent with FI_REMOTE_SIGNAL, unless another queue's completions always do.
+    /// Failures, and messages sent with FI_REMOTE_SIGNAL; each completion if another queue of the CQ needs that.
     IfSignalled,
 }
 
@@ -126,7 +126,7 @@ pub(crate) struct Cq {
     /// How many more operations may be posted, where that is counted.
     room: Room,
     low: i32,
-    /// Numbers of the queues that post here with [`Wakes::Always`] and with [`Wakes::IfSignalled`].
+    /// Number of work queues that complete here with [`Wakes::Always`] and with [`Wakes::IfSignalled`].
     wakers: Atomic<i32>,
     signalled: Atomic<i32>,
     interrupts: Arc<Interrupts>,
@@ -313,7 +313,7 @@ impl Cq {
         }
     }
 
-    /// Returns the number of queues that post here and wake readers like that.
+    /// Returns the number of work queues that complete here with that setting.
     fn wakers_of(&self, wakes: Wakes) -> &Atomic<i32> {
         match wakes {
             Wakes::Always => &self.wakers,
@@ -321,11 +321,11 @@ impl Cq {
         }
     }
 
-    /// Counts a new queue whose completions wake readers like that.
+    /// Counts a new work queue with that setting.
     fn add_waker(&self, wakes: Wakes) {
         let _ = self.wakers_of(wakes).fetch_add(1, Full);
         if wakes == Wakes::Always {
-            // Whoever waits may have armed the queue for less. Nothing of the new one has completed.
+            // A waiter may have armed the queue for fewer completions. The new work queue has none yet.
             let _ = self.ib.cq().arm(Wanted::Any);
         }
     }
@@ -457,12 +457,12 @@ impl Cq {
         let is_put_off = !inner.backlog.is_empty();
         self.leave(inner, freed);
         if is_put_off && self.waits_for_signals() {
-            // rxe flushes receives without notifying of them as solicited (`flush_recv_wqe()`).
+            // rxe flushes receives without a solicited event (`flush_recv_wqe()`).
             self.interrupts.arrived();
         }
     }
 
-    /// Returns whether readers are woken by failures and signalled messages only.
+    /// Returns whether only failures and signalled messages wake readers.
     fn waits_for_signals(&self) -> bool {
         self.signalled.load(Relaxed) != 0 && self.wakers.load(Relaxed) == 0
     }
@@ -478,7 +478,7 @@ impl Cq {
         }
     }
 
-    /// Unlocks, and gives back the room for so many operations if that is counted.
+    /// Unlocks, and releases the room of that many operations if room is counted.
     #[inline(always)]
     fn release_if_counted(&self, inner: SerialGuard<'_, Inner>, freed: u32) {
         let counted = inner.counted;
@@ -562,7 +562,7 @@ impl Cq {
         if polled == 0 {
             return Err(Errno::EAGAIN);
         }
-        // Room in the queue is not counted.
+        // Room in the completion queue is not counted.
         let run = inner.tell_run(0, room, &mut 0);
         if run == polled && (run < batch || run == room.len()) {
             self.told.add(run as u64);
@@ -571,7 +571,7 @@ impl Cq {
         self.take_rest(inner, room, Some(run))
     }
 
-    /// [`Self::take`], after the first `told` of the batch, if one has been polled.
+    /// Continues [`Self::take`] after the first `told` completions of the batch, if a batch has been polled.
     #[inline(never)]
     fn take_rest<E: From<Completion>>(
         &self,
@@ -596,8 +596,8 @@ impl Cq {
         found.map(|()| count)
     }
 
-    /// Takes what the device has in place of a reader: retires the operations of which no reader is told, also behind
-    /// those that wait for theirs. Posts nothing: it may be called for a post. Any context.
+    /// Polls the device in place of a reader: retires silent operations, also those behind completions that wait for
+    /// their reader. Posts nothing, so that posting calls may call it. Any context.
     pub(super) fn retire_silent(&self) {
         let mut freed = 0;
         let mut inner = self.inner.enter();

@@ -361,7 +361,7 @@ impl Endpoint {
         let is_counting = counters.has_transmits() || counters.has_receives();
         let transmit_tally = tally(counters.has_transmits())?;
         let receive_tally = tally(counters.has_receives())?;
-        // Who waits for a counter is to see all that is counted.
+        // A waiter on a counter has to be woken by each counted completion.
         let wakes = match self.limits.waits_for_signals && receive_tally.is_none() {
             true => Wakes::IfSignalled,
             false => Wakes::Always,

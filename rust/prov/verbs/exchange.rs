@@ -115,10 +115,10 @@ struct Exchange {
 }
 
 impl Exchange {
-    /// Makes an operation of the kind of `atomic` on `len` bytes at `target`, at most [`MOST`], where such
-    /// elements may lie. It has no operands yet.
+    /// Makes an operation of the kind of `atomic` on `len` bytes, at most [`MOST`], at `target`, an address
+    /// aligned for such elements. Operands are added later.
     fn new(atomic: &Atomic<'_>, (target, len): (Remote, usize), told: Told) -> Self {
-        // INVARIANT: `target` is where such elements lie; `len` is bounded here.
+        // INVARIANT: `target` is aligned for such elements; `len` is bounded here.
         Self {
             op: atomic.op,
             datatype: atomic.datatype,
@@ -136,11 +136,11 @@ impl Exchange {
         }
     }
 
-    /// Takes the operands, and where the old values go.
+    /// Sets the operands, and the memory for the old values.
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL for memory that does not exist, and for too many pieces of memory.
+    /// -FI_EINVAL for an invalid address, or for too many segments.
     #[inline(never)]
     fn load(&mut self, atomic: &Atomic<'_>, operands: &[Segment]) -> Result {
         gather::operands(operands, &mut self.operands)?;

@@ -42,7 +42,7 @@ use kernel::{
 #[pin_data]
 pub(super) struct Fabric {
     net: Net,
-    /// The same for infos.
+    /// Network namespace, for infos.
     namespace: ARef<Namespace>,
     /// The kind of its devices, or any.
     protocol: Option<Protocol>,
@@ -74,7 +74,7 @@ impl Fabric {
         &self.net
     }
 
-    /// Returns its namespace for an info, which its reader uses while the fabric is open.
+    /// Returns the network namespace for an info, whose readers use it while the fabric is open.
     pub(super) fn namespace(&self) -> &Namespace {
         &self.namespace
     }

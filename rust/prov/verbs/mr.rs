@@ -103,7 +103,7 @@ impl Region {
     pub(super) fn local(pd: Arc<Pd>, memory: &[Segment], most: usize) -> Result<Arc<Self>> {
         let mut region = Self::map(pd, memory)?;
         if region.needs_sync() {
-            // SAFETY: Nobody has it yet.
+            // SAFETY: No other reference exists yet.
             unsafe { region.unmap() };
         }
         region.finish(most)
@@ -204,7 +204,7 @@ impl Region {
         Ok(Arc::new(self, GFP_KERNEL)?)
     }
 
-    /// Undoes all mappings.
+    /// Unmaps all memory.
     ///
     /// # Safety
     ///
@@ -302,7 +302,8 @@ impl Drop for Region {
             // moving a packet are waited for here.
             drop(mr);
         }
-        // SAFETY: The consumer has closed the region, and by the invariant of descriptors no operation has it then.
+        // SAFETY: The consumer has closed the region, and by the invariant of descriptors no operation uses it
+        // then.
         unsafe { self.unmap() };
     }
 }

@@ -56,7 +56,7 @@ const TRANSMIT_CAPS: u64 = FI_MSG | FI_SEND | FI_RMA | FI_READ | FI_WRITE | FI_F
 const RECEIVE_CAPS: u64 =
     FI_MSG | FI_RECV | FI_MULTI_RECV | FI_RMA | FI_REMOTE_READ | FI_REMOTE_WRITE;
 
-/// What the domain has, whatever its endpoints do.
+/// Capabilities of the domain, independent of its endpoints.
 const DOMAIN_CAPS: u64 = FI_LOCAL_COMM | FI_REMOTE_COMM | CORE_CAPS;
 
 const CAPS: u64 = TRANSMIT_CAPS | RECEIVE_CAPS | DOMAIN_CAPS;
@@ -142,8 +142,8 @@ pub(super) fn protocol_named(name: &CStr) -> Result<Protocol> {
         .ok_or(Errno::ENODATA)
 }
 
-/// FI_REMOTE_SIGNAL where a completion queue can be armed for solicited messages alone: `siw_rqe_complete()` notifies
-/// of none as such.
+/// FI_REMOTE_SIGNAL if a completion queue can be armed for solicited messages only. siw cannot:
+/// `siw_rqe_complete()` raises no solicited event.
 fn signals(device: &Device) -> u64 {
     match device.is_siw() {
         true => 0,
@@ -207,7 +207,7 @@ pub(super) fn of_device(device: &Arc<Device>, wishes: &Wishes) -> Result<KBox<In
         ),
         false => (depth, sges),
     };
-    // Only for who asks: datagrams over this endpoint do not.
+    // Offered only on request: datagram endpoints on top of this endpoint do not support it.
     let signals = signals(device) & wishes.caps;
     info.set_caps((CAPS | atomics | signals) & !missing);
     info.set_addr_format(abi::FI_SOCKADDR);

@@ -168,8 +168,8 @@ pub(super) enum Direction {
 #[repr(C, align(64))]
 pub(super) struct Queue {
     ring: Ring,
-    /// Number of operations that have been retired, modulo 2^32, less those that wait for their reader: as many slots
-    /// stay free, so that the queue has no more completions to be read than it is deep.
+    /// Number of retired operations, modulo 2^32, minus those whose completions wait for a reader. These keep their
+    /// slots, so that the queue never has more unread completions than its depth.
     tail: Atomic<u32>,
     depth: u32,
     /// How many bytes the device takes inline, where that is as much as may be injected.
@@ -371,9 +371,9 @@ impl Queue {
         head.target.take()
     }
 
-    /// From now on each post takes room in the completion queue. Returns how many operations have not taken
-    /// theirs: those that are under way, from `tail` on, and `unread` that wait for their reader. The caller holds
-    /// the completion queue's lock.
+    /// Makes each post reserve room in the completion queue from now on. Returns the number of operations without
+    /// reserved room: those in flight, from `tail` on, and `unread` that wait for a reader. The caller holds the
+    /// completion queue's lock.
     pub(super) fn count(&self, (tail, unread): (u32, u32), others: &Others) -> u32 {
         let mut head = self.head.lock(others);
         if replace(&mut head.counted, true) {
@@ -440,8 +440,8 @@ impl Queue {
         }
     }
 
-    /// Marks a loose queue as drained if everything before a marker that has come back has a completion; what is
-    /// before `tail` has been retired. The caller holds the completion queue's lock.
+    /// Marks a loose queue as drained if every operation before a completed marker has a completion; operations
+    /// before `tail` have been retired. The caller holds the completion queue's lock.
     pub(super) fn drain_loosely(&self, tail: u32) {
         let marker = self.marker.load(Relaxed);
         if marker & CAME_BACK == 0 {
@@ -475,7 +475,7 @@ impl Queue {
 
     /// Retires the failed operation `seq`, as soon as those before it have been told of: until then their
     /// slots are theirs. `ahead` counts those that wait so: there is nothing to be looked for behind the
-    /// last of them, where the slots are the poster's. As [`Self::advance_tail`] otherwise.
+    /// last of them, if the slots are the poster's. Otherwise like [`Self::advance_tail`].
     pub(super) fn retire_loose(&self, tail: &mut u32, ahead: &mut u32, seq: u32) -> u32 {
         // SAFETY: As in `meet`; and what has been told of and not retired is ours as well.
         unsafe { self.ring.change(seq, |slot| slot.is_told = true) };
@@ -538,22 +538,22 @@ impl Queue {
         count
     }
 
-    /// [`Self::retire`], without the slots becoming free.
+    /// Retires operations as [`Self::retire`] does, without releasing their slots.
     #[inline(always)]
     pub(super) fn advance_tail(&self, tail: &mut u32, seq: u32) -> u32 {
         let end = seq.wrapping_add(1);
         let count = end.wrapping_sub(*tail);
-        // SAFETY: A completion ends the operations before it too; nobody fills their slots before `publish_tail`.
+        // SAFETY: A completion ends the operations before it too; their slots are not reused before `publish_tail`.
         unsafe { self.ring.unmap(*tail, end) };
         *tail = end;
         count
     }
 
-    /// Lets posters fill the slots again of operations before `tail`. The caller holds the lock of the queue's
-    /// completion queue; those operations are retired, and it is no less than before.
+    /// Releases the slots of operations before `tail` to posters. The caller holds the lock of the queue's completion
+    /// queue; those operations are retired, and `tail` never moves back.
     #[inline(always)]
     pub(super) fn publish_tail(&self, tail: u32) {
-        // Pairs with the acquire of a poster.
+        // Pairs with the acquire in the posting path.
         store_release(&self.tail, tail);
     }
 
@@ -576,10 +576,10 @@ impl Queue {
         }
     }
 
-    /// Hands the slot of the operation `seq`, which has not been retired, to `change`. The caller holds the
-    /// completion queue's lock.
+    /// Calls `change` with the slot of operation `seq`, which has not been retired. The caller holds the completion
+    /// queue's lock.
     pub(super) fn change_slot(&self, seq: u32, change: impl FnOnce(&mut Slot)) {
-        // SAFETY: It is retired under the lock that is held, and filled again only after that.
+        // SAFETY: The slot is retired under the lock, which is held, and reused only after that.
         unsafe { self.ring.change(seq, change) };
     }
 

@@ -70,14 +70,14 @@ impl Registrar {
         if let Some(old) = line.take() {
             *line = self.register_again(old, mr);
         }
-        // The old one may have been broken before: a new one tells.
+        // The old queue pair may have failed before: a new one decides.
         if line.is_none() {
             *line = Some(self.register_anew(mr)?);
         }
         Ok(())
     }
 
-    /// Registers `mr` with a queue pair that has been used before, and returns that unless it is broken.
+    /// Registers `mr` with an existing queue pair, and returns the queue pair unless it is in error.
     #[inline(never)]
     fn register_again(&self, old: RegQp, mr: &FastMr) -> Option<RegQp> {
         let same = old.register(mr);
@@ -85,7 +85,7 @@ impl Registrar {
             .ok()
     }
 
-    /// Registers `mr` with a new queue pair, and returns that.
+    /// Registers `mr` with a new queue pair, and returns the queue pair.
     #[inline(never)]
     fn register_anew(&self, mr: &FastMr) -> Result<RegQp> {
         Ok(RegQp::new(&self.pd)?.register(mr)?)

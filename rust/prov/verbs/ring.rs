@@ -36,7 +36,7 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    /// The slot of no operation.
+    /// A slot without an operation.
     pub(super) const NONE: Self = Self {
         context: Context::NULL,
         flags: 0,

@@ -42,7 +42,7 @@ impl Lent {
     /// `EINVAL` for none, or for more pages than the device can list; `ENOMEM`, those of registering.
     pub(crate) fn new(pd: &Arc<Pd>, len: usize) -> Result<Self> {
         let memory: KVVec<u8> = KVVec::from_elem(0, len, GFP_KERNEL)?;
-        // SAFETY: Both go into one object, in whose order they are dropped.
+        // SAFETY: Both are fields of one object, and are dropped in their order.
         let (mapped, runs) = unsafe { Mapped::new(pd, &memory) }?;
         let base = runs.first().ok_or(EINVAL)?.addr;
         // SAFETY: The runs are the memory's, which is for peers alone; fields are dropped in order.
@@ -72,7 +72,7 @@ struct Mapped {
 }
 
 impl Mapped {
-    /// Maps some memory. May sleep.
+    /// Maps memory for a device. May sleep.
     ///
     /// # Errors
     ///
@@ -80,7 +80,7 @@ impl Mapped {
     ///
     /// # Safety
     ///
-    /// The memory is there until what this returns has been dropped.
+    /// The memory stays valid until the result has been dropped.
     unsafe fn new(pd: &Arc<Pd>, memory: &[u8]) -> Result<(Self, KVec<Run>)> {
         let pieces = || Pieces::new(memory.as_ptr() as usize, memory.len());
         let count = pieces()?.count();

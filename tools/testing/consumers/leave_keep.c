@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Closes, when it is unloaded, what leave_open.ko has left open. It calls no
- * function of kofi.ko by its name, and so holds no reference on it.
+ * Closes, when it is unloaded, the objects that leave_open.ko has left open. It
+ * calls no function of kofi.ko by name, and so holds no reference on it.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A consumer that opens a server of each kind with handlers, and does not react
- * to anything.
+ * A consumer that opens a server of each kind with handlers, and reacts to no
+ * event.
  *
  *	insmod leave_open.ko addr=10.0.0.1 port=7471 leave=1
  *
- * With leave=1 its exit function closes nothing: each object, each handler and a
- * provider are left behind, and leave_keep.ko closes the objects when it is
- * unloaded in turn. With leave=0 it closes them all.
+ * With leave=1 its exit function closes nothing: all objects, handlers and a
+ * provider stay behind, and leave_keep.ko closes the objects when it is unloaded
+ * later. With leave=0 the exit function closes all of them.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Bounds the kernel stack that the module takes: by one function, and by a chain of calls from an entry point.
+"""Checks the kernel stack that the module uses: in one function, and in a call chain from an entry point.
 
 The figures come from the code of the built module. A chain follows direct calls; calls through a table, and what a
 kernel function, a driver or a consumer's handler takes, are not counted.
@@ -35,7 +35,7 @@ class Function:
 
 
 def parse(lines: Iterable[str]) -> dict[str, Function]:
-    """The functions of a disassembly that objdump wrote with relocations; namesakes count as one, the largest."""
+    """Parses objdump's disassembly with relocations into functions; of functions with one name, keeps the largest."""
     functions: dict[str, Function] = {}
     current, before, is_branch = Function(), 0, False
     for line in lines:
@@ -57,7 +57,7 @@ def parse(lines: Iterable[str]) -> dict[str, Function]:
 
 
 def deepest(functions: dict[str, Function]) -> dict[str, tuple[int, list[str]]]:
-    """The bytes of the deepest chain from each function, and its functions; a recursive call is followed once."""
+    """Returns the deepest chain from each function, in bytes and as a list; follows a recursive call once."""
     found: dict[str, tuple[int, list[str]]] = {}
 
     def visit(name: str, active: set[str]) -> tuple[int, list[str]]:
@@ -77,13 +77,13 @@ def deepest(functions: dict[str, Function]) -> dict[str, tuple[int, list[str]]]:
 
 
 def disassemble(path: str) -> str:
-    """The module's code with its relocations, Rust names readable."""
+    """Returns the module's disassembly with relocations and demangled Rust names."""
     command = [f"{toolchain.llvm()}/bin/llvm-objdump", "-d", "-r", "-C", "--no-show-raw-insn", path]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
 def complaints(functions: dict[str, Function]) -> list[str]:
-    """The frames and chains that are over their limit, largest first."""
+    """Returns the frames and chains above their limits, largest first."""
     own = {name: function for name, function in functions.items() if not TESTS.search(name)}
     words = [
         (function.stack, f"{name}: a frame of {function.stack} bytes, the limit is {FRAME_LIMIT}")

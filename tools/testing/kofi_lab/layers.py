@@ -114,10 +114,10 @@ def unsafety(name: str, text: str) -> list[str]:
 
 
 def uncharging(name: str, text: str) -> list[str]:
-    """Allocations of `rust/dev` that the memory cgroup of the process behind them is not charged for."""
+    """Allocations of `rust/dev` that are not charged to the memory cgroup of the calling process."""
     if not re.match(r"rust/dev(/|\.rs)", name) or name.endswith("/tests.rs"):
         return []
-    # Tests of a file stand at its end.
+    # Unit tests are at the end of a file.
     code = code_of(text).split("#[kunit_tests(")[0]
     return [
         f"{name}:{number}: GFP_KERNEL_ACCOUNT is wanted: {line.strip()}"
@@ -139,7 +139,7 @@ def broken_layers() -> list[str]:
 
 
 def uncharged() -> list[str]:
-    """Every allocation for a process that it is not charged for."""
+    """Lists every allocation for a process that is not charged to it."""
     return [word for name, text in sources().items() for word in uncharging(name, text)]
 
 

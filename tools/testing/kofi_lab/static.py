@@ -86,7 +86,7 @@ def unsafety(_: Kernel) -> str:
 
 
 def charges(_: Kernel) -> str:
-    """Allocations for a process are charged to it."""
+    """Checks that allocations for a process are charged to it."""
     return "\n".join(layers.uncharged())
 
 

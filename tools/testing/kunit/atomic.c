@@ -76,7 +76,7 @@ static int slides_valid(struct fid_ep *ep, const struct at_op *op, size_t count)
 	}
 }
 
-/* fi_atomic_valid() and its relatives, which are told a count. */
+/* fi_atomic_valid() and its relatives, which take a number of elements. */
 static void atom_01_the_slides_names_take_a_count(struct kunit *test)
 {
 	u8 *far = tr_buffer(test, FAR);
@@ -276,7 +276,7 @@ static void atom_04_fetched_into_any_memory(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, old, *(u64 *)(near + 16));
 }
 
-/* Nothing that is said of the operands of a read is looked at. */
+/* A read ignores its operands. */
 static void atom_04_a_read_ignores_its_operands(struct kunit *test)
 {
 	u8 *far = tr_buffer(test, FAR), *near = tr_buffer(test, 64);
@@ -315,14 +315,14 @@ static void atom_04_a_read_ignores_its_operands(struct kunit *test)
 			KUNIT_EXPECT_EQ(test, target[1], got[1]);
 		}
 	}
-	/* The results say how many elements there are. */
+	/* The result vector determines the number of elements. */
 	result.count = 3;
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL,
 			fi_fetch_atomicmsg(ep, &(struct fi_msg_atomic){
 				.rma_iov = &remote, .rma_iov_count = 1,
 				.datatype = FI_UINT64, .op = FI_ATOMIC_READ,
 			}, &result, NULL, 1, 0));
-	/* Another operation needs its operands. */
+	/* All other operations need operands. */
 	result.count = 2;
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL,
 			fi_fetch_atomicv(ep, NULL, NULL, 1, &result, NULL, 1, 0,

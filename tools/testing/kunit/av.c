@@ -154,7 +154,7 @@ static void av_04_failed_ones_are_not_available(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, FI_ADDR_NOTAVAIL, out);
 }
 
-/* Also where the whole call fails: both arrays say so. */
+/* If the whole call fails, both arrays report the errno for each address. */
 static void av_04_refused_insertions_set_every_slot(struct kunit *test)
 {
 	struct fid_av *av = av_table(test);
@@ -234,7 +234,7 @@ static void av_06_flags_and_nothing(struct kunit *test)
 						 NULL, 0, NULL));
 }
 
-/* An insertion of no address writes nothing, so it needs no array, node or service. */
+/* An insertion of 0 addresses writes nothing, so it needs no array, node or service. */
 static void av_06_count_zero_is_0_for_every_type(struct kunit *test)
 {
 	static const u64 flags[] = { 0, FI_MORE, FI_AV_USER_ID };
@@ -426,7 +426,7 @@ static void av_16_lookup_cuts_and_tells_the_length(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, sizeof(addr), len);
 }
 
-/* With FI_ADDR_STR what is cut is still a string. */
+/* A truncated FI_ADDR_STR string is terminated. */
 static void av_16_a_cut_string_is_terminated(struct kunit *test)
 {
 	static const char want[] = "fi_sockaddr_in://10.0.0.1:7500";
@@ -543,7 +543,7 @@ static void av_19_what_is_refused(struct kunit *test)
 			fi_av_open(domain, &(struct fi_av_attr){}, NULL, NULL));
 }
 
-/* As many bits as the contexts of the largest endpoint need. */
+/* At most as many bits as the contexts of the largest endpoint need. */
 static void av_19_context_bits_are_those_of_the_domain(struct kunit *test)
 {
 	const struct {

@@ -98,7 +98,7 @@ static void av_08_events_need_a_queue(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_av_bind(other, &fx->eq->fid, 0));
 }
 
-/* Whatever else is wrong with the call, and also for no address. */
+/* Checked before all other errors, and also for 0 addresses. */
 static void av_08_no_queue_comes_before_all_else(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
@@ -129,7 +129,7 @@ static void av_08_no_queue_comes_before_all_else(struct kunit *test)
 			KUNIT_EXPECT_EQ(test, FI_ADDR_NOTAVAIL, out[1]);
 			KUNIT_EXPECT_EQ(test, 5, out[2]);
 		}
-		/* Bound, no address is an insertion that ends at once. */
+		/* With a queue bound, an insertion of 0 addresses completes at once. */
 		KUNIT_ASSERT_EQ(test, 0, fi_av_bind(av, &fx->eq->fid, 0));
 		KUNIT_EXPECT_EQ(test, 0, fi_av_insert(av, NULL, 0, NULL, 0, av));
 		expect_end(test, fx->eq, av, 0, av);

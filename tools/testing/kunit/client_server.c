@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, as two programs use it: a client and a server have a fabric, an
- * event queue, a domain and completion queues each, take every size and
- * attribute from their infos, and expect the events and completions that
- * libfabric's providers give them, in buffers of just that size.
+ * CONTRACT, as two programs use it: a client and a server each open a fabric, an
+ * event queue, a domain and completion queues, use the sizes and attributes of
+ * their infos, and expect the same events and completions as from libfabric's
+ * providers, in buffers of exactly the size needed.
  */
 
 #include <rdma/fi_rma.h>
 
 #include "traffic.h"
 
-/* The modes of registration that a program from user space agrees to. */
+/* mr_mode bits that a program in user space accepts. */
 #define MR_MODE (FI_MR_LOCAL | FI_MR_ENDPOINT | FI_MR_VIRT_ADDR | \
 		 FI_MR_ALLOCATED | FI_MR_PROV_KEY)
 
 #define LEN 1024
 
-/* One program's objects; the server's domain comes with the first request. */
+/* Objects of one program; the server opens its domain for the first request. */
 struct program {
 	struct fi_info		*info;
 	struct fid_fabric	*fabric;
@@ -48,7 +48,7 @@ static void open_fabric(struct kunit *test, struct program *program,
 	fx_defer_close(test, &program->eq->fid);
 }
 
-/* Opens queues as large as the info says. */
+/* Opens queues of the size in the info. */
 static void open_queues(struct kunit *test, struct program *program,
 			const struct fi_info *info, enum fi_cq_format format)
 {
@@ -82,7 +82,7 @@ static struct fid_pep *start_server(struct kunit *test, struct program *server,
 	return fx_listen(test, server->fabric, server->info, server->eq);
 }
 
-/* A client that knows the server by its node and its service. */
+/* A client that is given the server's node and service. */
 static void start_client(struct kunit *test, struct program *client,
 			 const struct fi_info *hints, struct fid_pep *pep,
 			 enum fi_cq_format format)
@@ -98,7 +98,7 @@ static void start_client(struct kunit *test, struct program *client,
 	open_queues(test, client, client->info, format);
 }
 
-/* Reads the next event, which has to have that many bytes of private data. */
+/* Reads the next event, which has to have @len bytes of private data. */
 static struct fx_cm_event *expect_event(struct kunit *test,
 					struct program *program, u32 want,
 					const struct fid *fid, size_t data_len)
@@ -126,7 +126,7 @@ static struct fi_info *expect_request(struct kunit *test,
 	return event->entry.info;
 }
 
-/* Opens what the server needs for the first request that it has got. */
+/* Opens the server's objects for the first request received. */
 static void open_server(struct kunit *test, struct program *server,
 			struct fi_info *request, enum fi_cq_format format)
 {
@@ -134,7 +134,7 @@ static void open_server(struct kunit *test, struct program *server,
 	open_queues(test, server, request, format);
 }
 
-/* A connection: the client's end in [0], the server's in [1]. */
+/* A connection: [0] is the client's endpoint, [1] the server's. */
 static void connect_programs(struct kunit *test, struct program *client,
 			     struct program *server, struct fid_pep *pep,
 			     enum fi_cq_format format, struct fid_ep *ep[2])
@@ -195,7 +195,7 @@ static void cm_01_a_requests_info_has_what_the_listeners_has(struct kunit *test)
 			request->domain_attr->cq_data_size);
 }
 
-/* The client offers data of some length: the server refuses it, with as much data. */
+/* The client sends private data of some length; the server rejects with data of the same length. */
 static void refuse(struct kunit *test, struct program *client,
 		   struct program *server, struct fid_pep *pep, u8 *data,
 		   size_t len)
@@ -218,7 +218,7 @@ static void refuse(struct kunit *test, struct program *client,
 	KUNIT_ASSERT_EQ(test, (ssize_t)sizeof(error),
 			fi_eq_readerr(client->eq, &error, 0));
 	KUNIT_EXPECT_EQ(test, FI_ECONNREFUSED, error.err);
-	/* siw drops what comes with a rejection. */
+	/* siw drops the private data of a rejection. */
 	if (!tr_is_iwarp(client->info)) {
 		KUNIT_ASSERT_EQ(test, len, error.err_data_size);
 		KUNIT_EXPECT_MEMEQ(test, data, error.err_data, len);
@@ -226,7 +226,7 @@ static void refuse(struct kunit *test, struct program *client,
 	fx_close(test, &ep->fid);
 }
 
-/* The server accepts it, and then both disconnect, and both wait for the event that says so. */
+/* The server accepts; then both sides disconnect, and both wait for FI_SHUTDOWN. */
 static void accept_and_part(struct kunit *test, struct program *client,
 			    struct program *server, struct fid_pep *pep,
 			    u8 *data, size_t len)
@@ -296,7 +296,7 @@ static void cm_01_accepted_is_told_before_the_next_request(struct kunit *test)
 		KUNIT_ASSERT_EQ(test, 0, fi_connect(ep[i][0],
 						    client.info->dest_addr,
 						    NULL, 0));
-		/* The client knows of the last one already. */
+		/* The client has read FI_SHUTDOWN of the previous connection. */
 		if (i)
 			expect_event(test, &server, FI_CONNECTED,
 				     &ep[i - 1][1]->fid, 0);
@@ -312,7 +312,7 @@ static void cm_01_accepted_is_told_before_the_next_request(struct kunit *test)
 		     &ep[ARRAY_SIZE(ep) - 1][1]->fid, 0);
 }
 
-/* With one queue for both sides: by the time the client knows, the server has been told. */
+/* One queue for both sides: the server's FI_CONNECTED comes before the client's. */
 static void cm_01_the_accepting_end_is_told_first(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
@@ -355,7 +355,7 @@ static void name_call(const bool *is, char *name)
 
 KUNIT_ARRAY_PARAM(by_msg, by_msg, name_call);
 
-/* A stream of messages into buffers of the accepted end, each posted again when it comes back. */
+/* A stream of messages into buffers of the accepted endpoint, each posted again after use. */
 static void ep_11_an_accepted_end_has_the_listeners_flag(struct kunit *test)
 {
 	struct fi_info *hints = hints_for(test, FI_MSG | FI_MULTI_RECV);
@@ -414,7 +414,7 @@ static struct fid_ep *open_shared(struct kunit *test, struct program *program,
 {
 	struct fid_ep *srx;
 
-	/* Its attributes are those of the info. */
+	/* The accepted endpoint has the attributes of the info. */
 	KUNIT_ASSERT_EQ(test, 0, fi_srx_context(program->domain, info->rx_attr,
 						&srx, NULL));
 	fx_defer_close(test, &srx->fid);
@@ -428,7 +428,7 @@ static void read_context(struct kunit *test, struct fid_cq *cq)
 	KUNIT_ASSERT_EQ(test, 1, fx_wait_comp(test, cq, &entry, 1));
 }
 
-/* Receives are shared on both sides, and all ends complete in one queue for each direction. */
+/* Both sides share receives, and all endpoints complete in one queue per direction. */
 static void srx_shared_by_ends_with_one_queue(struct kunit *test)
 {
 	struct fi_info *hints = hints_for(test, FI_MSG);
@@ -473,14 +473,14 @@ static void srx_shared_by_ends_with_one_queue(struct kunit *test)
 		for (int i = 0; i < ENDS; i++)
 			read_context(test, side ? server.rx : client.rx);
 	}
-	/* No memory is not a place for 256 bytes, however short the message is. */
+	/* NULL is no buffer for 256 bytes, however short the message is. */
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_recv(srx[0], NULL, 256, NULL,
 						  FI_ADDR_UNSPEC, NULL));
 }
 
 #define WINDOW 64
 
-/* Writes with data, of a connected pair whose consumers have agreed to receives for them. */
+/* Writes with remote CQ data, on a connection with FI_RX_CQ_DATA. */
 static void rma_01_a_window_of_writes_with_data(struct kunit *test)
 {
 	struct fi_info *hints = hints_for(test, FI_MSG | FI_RMA | FI_WRITE |

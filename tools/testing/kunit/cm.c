@@ -166,7 +166,7 @@ static void cm_02_reject(struct kunit *test)
 	tr_expect_silence(test, call->fx->eq);
 }
 
-/* The same error is peeked at with every kind of room for its data. */
+/* FI_PEEK reads the same error with error data buffers of several sizes. */
 static void eq_01_room_for_the_data_of_an_error(struct kunit *test)
 {
 	struct call *call = prepare(test);
@@ -183,7 +183,7 @@ static void eq_01_room_for_the_data_of_an_error(struct kunit *test)
 				    FI_PEEK));
 	KUNIT_ASSERT_GT(test, fi_eq_readerr(eq, &error, FI_PEEK), 0);
 	has = error.err_data_size;
-	/* siw may drop what comes with a rejection. */
+	/* siw may drop the private data of a rejection. */
 	if (has || !tr_is_iwarp(info))
 		KUNIT_EXPECT_EQ(test, DATA / 2, has);
 	KUNIT_EXPECT_EQ(test, !has, !error.err_data);

@@ -76,7 +76,7 @@ static void cm_05_shutting_receives_down(struct kunit *test)
 	tr_expect_shutdowns(test, pair->eq, pair->ep[0], pair->ep[1]);
 }
 
-/* A closed half does not end the other one, however often it is closed. */
+/* Closing one direction, once or repeatedly, does not affect the other one. */
 static void cm_05_closing_a_half_again(struct kunit *test)
 {
 	static const u64 halves[] = { FI_WRITE, FI_READ };
@@ -90,7 +90,7 @@ static void cm_05_closing_a_half_again(struct kunit *test)
 			unsigned long start = jiffies;
 
 			KUNIT_EXPECT_EQ(test, 0, fi_shutdown(pair->ep[0], halves[i]));
-			/* It waits for nothing, where ten seconds are the bound of such a wait. */
+			/* The repeated call does not wait; a wait would take up to ten seconds. */
 			KUNIT_EXPECT_LT(test, jiffies - start, msecs_to_jiffies(9000));
 			KUNIT_EXPECT_EQ(test, -FI_EOPBADSTATE,
 					from ? tr_send(pair->ep[0], buf, LEN) :
@@ -134,7 +134,7 @@ static void cm_05_two_threads_close_one_half(struct kunit *test)
 					     from ? shut_transmits : shut_receives,
 					     pair->ep[0]);
 		if (waits) {
-			/* Both are in the call by then, as a rule: it ends with what has been posted. */
+			/* Both threads are usually in the call by now. */
 			fsleep(20000);
 			KUNIT_ASSERT_EQ(test, 0, tr_recv(pair->ep[1], buf + LEN, LEN));
 			tr_expect(test, pair->cq[1], buf + LEN, FI_RECV, LEN);
@@ -150,7 +150,7 @@ static void cm_05_two_threads_close_one_half(struct kunit *test)
 	}
 }
 
-/* One closes transmits and waits for them, the other receives: that is the end, once. */
+/* One thread closes transmits and waits for them, the other closes receives: one FI_SHUTDOWN. */
 static void cm_05_two_threads_close_both_halves(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, 2 * LEN);
@@ -162,7 +162,7 @@ static void cm_05_two_threads_close_both_halves(struct kunit *test)
 	if (waits)
 		KUNIT_ASSERT_EQ(test, 0, tr_send(pair->ep[0], buf + LEN, LEN));
 	thread = tr_start(test, num_online_cpus() - 1, shut_transmits, pair->ep[0]);
-	/* It is in the call by then, as a rule. */
+	/* The other thread is usually in the call by now. */
 	fsleep(20000);
 	KUNIT_EXPECT_EQ(test, 0, fi_shutdown(pair->ep[0], FI_READ));
 	KUNIT_ASSERT_TRUE(test, tr_join(test, thread));
@@ -173,9 +173,9 @@ static void cm_05_two_threads_close_both_halves(struct kunit *test)
 }
 
 /*
- * What is posted comes back as cancelled before the call returns. A device has
- * no way to flush one queue of a queue pair: there it stays for the next
- * message, or the end of the connection.
+ * Posted receives complete as cancelled before the call returns. A device cannot
+ * flush one queue of a queue pair: there they stay posted until the next message
+ * or the end of the connection.
  */
 static void cm_05_shutting_receives_down_flushes_them(struct kunit *test)
 {
@@ -195,12 +195,12 @@ static void cm_05_shutting_receives_down_flushes_them(struct kunit *test)
 		tr_expect(test, pair->cq[0], buf, FI_RECV, LEN);
 		tr_expect(test, pair->cq[1], buf + LEN, FI_SEND, LEN);
 	}
-	/* The other direction goes on. */
+	/* The other direction is still open. */
 	tr_exchange(test, pair, 0, buf + 2 * LEN, buf + 2 * LEN, 0);
 	KUNIT_EXPECT_EQ(test, !flushes, tr_intact(buf, LEN, 7));
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_readerr(pair->cq[0], &error, 0));
 	tr_expect_silence(test, pair->eq);
-	/* A message that finds no receive waits, like any other, and goes with the connection. */
+	/* A message that finds no receive waits, and is flushed with the connection. */
 	KUNIT_EXPECT_EQ(test, 0, fi_shutdown(pair->ep[0], 0));
 	tr_expect_shutdowns(test, pair->eq, pair->ep[0], pair->ep[1]);
 	KUNIT_EXPECT_EQ(test, flushes ? 0 : POSTED - 1,
@@ -225,7 +225,7 @@ static int send_some(struct tr_thread *thread)
 	return 0;
 }
 
-/* In the middle of messages each receive has been used or comes back, and is not touched any more. */
+/* While messages arrive: each receive is used or cancelled, and not written to afterwards. */
 static void cm_05_no_message_comes_after_receives_are_shut(struct kunit *test)
 {
 	enum { LONG = SZ_1M, MANY = 2 * POSTED };
@@ -242,7 +242,7 @@ static void cm_05_no_message_comes_after_receives_are_shut(struct kunit *test)
 	*flood = (struct flood){ pair->ep[1], out, LONG };
 	for (int i = 0; i < MANY; i++)
 		KUNIT_ASSERT_EQ(test, 0, tr_recv(pair->ep[0], in + i * LONG, LONG));
-	/* It sends fewer than that: some come back in any case. */
+	/* The peer sends fewer messages than receives: some receives are cancelled in any case. */
 	thread = tr_start(test, num_online_cpus() - 1, send_some, flood);
 	KUNIT_ASSERT_EQ(test, 0, tr_await(pair->cq[0]));
 	KUNIT_EXPECT_EQ(test, 0, fi_shutdown(pair->ep[0], FI_READ));
@@ -321,7 +321,7 @@ static void cm_06_both_shut_down(struct kunit *test)
 
 	KUNIT_EXPECT_EQ(test, 0, fi_shutdown(pair->ep[0], 0));
 	KUNIT_EXPECT_EQ(test, 0, fi_shutdown(pair->ep[1], 0));
-	/* Whoever of them has ended it: each is told once. */
+	/* No matter which thread ended the connection, each side gets the event once. */
 	tr_expect_shutdowns(test, pair->eq, pair->ep[0], pair->ep[1]);
 	tr_expect_silence(test, pair->eq);
 }
@@ -515,7 +515,7 @@ static void cm_09_over_ipv6(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, AF_INET6, name.sin6_family);
 }
 
-/* An address of one link has its interface as scope, on both sides. */
+/* A link-local address has its interface as scope, on both sides. */
 static void cm_09_link_local_addresses_have_their_scope(struct kunit *test)
 {
 	struct fx_pair_opts opts = {};

@@ -293,7 +293,7 @@ static void cq_12_who_sent_is_not_told(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, FI_ADDR_NOTAVAIL, error.src_addr);
 }
 
-/* fi_readfrom() and fi_cq_error() are fi_cq_readfrom() and fi_cq_readerr(). */
+/* fi_readfrom() and fi_cq_error() behave as fi_cq_readfrom() and fi_cq_readerr(). */
 static void cq_12_the_slides_names_read(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, 3 * LEN);

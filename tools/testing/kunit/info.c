@@ -92,8 +92,8 @@ static void info_02_older_versions_are_served(struct kunit *test)
 enum offer { NO, YES, DEVICE };
 
 /*
- * Every capability of libfabric 1.17: whether connected endpoints and datagrams
- * have it, DEVICE where that is the device's to say, and why not.
+ * Every capability of libfabric 1.17: whether connected endpoints and datagram
+ * endpoints have it (DEVICE: depends on the device), and the reason if not.
  */
 static const struct {
 	u64		cap;
@@ -133,7 +133,7 @@ static const struct {
 	{ FI_REMOTE_SIGNAL, DEVICE, NO, .reason = "ofi_rxm's protocol does not carry the flag" },
 };
 
-/* What hints for that type of endpoint on the device get: caps of every info has the capability. */
+/* Expected result for hints of that endpoint type: each info has the capability. */
 static void expect_capability(struct kunit *test, enum fi_ep_type type, enum offer offer, u64 cap,
 			      bool of_domain)
 {
@@ -155,7 +155,7 @@ static void expect_capability(struct kunit *test, enum fi_ep_type type, enum off
 		KUNIT_EXPECT_TRUE_MSG(test, (of_domain ? it->domain_attr->caps : it->caps) & cap,
 				      "type %d, capability %llx: %llx of %llx", type, cap,
 				      it->caps, it->domain_attr->caps);
-		/* Data beside writes takes receives, which these hints have not agreed to. */
+		/* Writes with data consume receives: not offered without FI_RX_CQ_DATA. */
 		if (type == FI_EP_MSG && it->caps & FI_RMA)
 			KUNIT_EXPECT_EQ_MSG(test, 0, it->domain_attr->cq_data_size,
 					    "capability %llx", cap);
@@ -217,10 +217,10 @@ static void info_03_unknown_caps_are_ebadflags(struct kunit *test)
 	}
 }
 
-/* Every mode bit of libfabric 1.17: what it would ask of the consumer, and why that is never needed. */
+/* Every mode bit of libfabric 1.17: its requirement, and why kOFI never needs it. */
 static const struct {
 	u64		mode;
-	bool		of_receives;	/* asked of those who want remote data and remote memory */
+	bool		of_receives;	/* needed for remote CQ data with FI_RMA */
 	const char	*reason;
 } modes[] = {
 	{ FI_CONTEXT, .reason = "the state of an operation is the endpoint's" },
@@ -257,7 +257,7 @@ static void info_15_every_mode_is_agreed_to_and_none_is_needed(struct kunit *tes
 			KUNIT_EXPECT_EQ_MSG(test, 0, info->domain_attr->mode, "row %d", i);
 		}
 	}
-	/* A consumer may set bits of newer versions: all that it can live with. */
+	/* A consumer may also set bits of newer versions. */
 	for (int bit = 0; bit < 64; bit++) {
 		struct fi_info *hints = fx_hints(test);
 
@@ -417,7 +417,7 @@ static void info_07_threading_is_what_the_consumer_says(struct kunit *test)
 	EXPECT_REFUSED(test, -FI_ENODATA, VERSION, NULL, NULL, 0, hints);
 }
 
-/* What type vectors have is the consumer's to say, as of fi_av_open(). */
+/* The consumer chooses the type of its vectors, as in fi_av_open(). */
 static void info_07_the_av_type_is_what_the_consumer_says(struct kunit *test)
 {
 	struct fi_info *hints = fx_hints(test);

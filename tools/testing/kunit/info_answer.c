@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, INFO 7 and 8: what an info says of what was asked for, as programs
- * that are written for libfabric check it.
+ * CONTRACT, INFO 7 and 8: the attributes of an info in relation to the hints, as
+ * programs written for libfabric check them.
  */
 
 #include "fixture.h"
@@ -34,7 +34,7 @@ static struct fi_info *answers(struct kunit *test, u32 version,
 	return info;
 }
 
-/* Every combination of primary capabilities, of every kind of endpoint. */
+/* Every combination of primary capabilities, for every endpoint type. */
 static void info_08_each_direction_has_its_own_capabilities(struct kunit *test)
 {
 	unsigned int seen = 0;
@@ -62,7 +62,7 @@ static void info_08_each_direction_has_its_own_capabilities(struct kunit *test)
 	KUNIT_EXPECT_GT(test, seen, 0);
 }
 
-/* Whether an info, as hints, gives one like it. */
+/* Returns whether an info, passed as hints, yields the same info. */
 static bool leads_to_itself(struct kunit *test, const struct fi_info *hints)
 {
 	struct fi_info *info = NULL, *at;
@@ -89,7 +89,7 @@ static bool leads_to_itself(struct kunit *test, const struct fi_info *hints)
 	return found;
 }
 
-/* A program asks with an info that it has got for another one of the kind. */
+/* A program passes an info from fi_getinfo() as hints, to get another of its kind. */
 static void info_07_an_info_is_a_hint_for_one_like_it(struct kunit *test)
 {
 	static const u64 caps[] = {
@@ -113,7 +113,7 @@ static void info_07_an_info_is_a_hint_for_one_like_it(struct kunit *test)
 	}
 }
 
-/* Progress is automatic, which serves who asks for less: the answer is what was asked for. */
+/* Progress is automatic, which includes manual progress: the info has the requested one. */
 static void info_07_progress_is_what_was_asked_for(struct kunit *test)
 {
 	static const enum fi_progress asked[] = {
@@ -157,7 +157,7 @@ static void info_07_the_version_is_the_one_that_was_asked_for(struct kunit *test
 	}
 }
 
-/* Datagrams: a write carries what the connection's does, a message 64 bits. */
+/* Datagrams: a write carries as much data as the connection's, a message 64 bits. */
 static void info_14_data_beside_every_operation_that_is_offered(struct kunit *test)
 {
 	static const struct {

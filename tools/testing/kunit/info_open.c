@@ -320,7 +320,7 @@ static void info_14_order_or_atomics(struct kunit *test)
 		fi_freeinfo(info);
 }
 
-/* Its error numbers are another provider's, and it closes with another fabric. */
+/* The prov_errno is of another provider, and the object closes with another fabric. */
 static void info_12_an_event_queue_of_another_fabric_is_not_bound(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
@@ -337,7 +337,7 @@ static void info_12_an_event_queue_of_another_fabric_is_not_bound(struct kunit *
 	fx_close(test, &ep->fid);
 }
 
-/* The infos for the hints: each is of these objects, and names them. How many there are. */
+/* Returns the number of infos for the hints; each has to name these objects. */
 static int expect_within(struct kunit *test, struct fi_info *hints, struct fid_fabric *fabric,
 			 struct fid_domain *domain, const struct fi_info *like)
 {
@@ -360,7 +360,7 @@ static int expect_within(struct kunit *test, struct fi_info *hints, struct fid_f
 	return count;
 }
 
-/* Hints for whatever there is. */
+/* Hints without restrictions. */
 static struct fi_info *any_hints(struct kunit *test)
 {
 	struct fi_info *hints = fx_hints(test);
@@ -370,7 +370,7 @@ static struct fi_info *any_hints(struct kunit *test)
 	return hints;
 }
 
-/* A fabric and a domain of the provider of this machine, which is offered to those who name it. */
+/* A fabric and a domain of the loop provider, which is offered only by name. */
 static struct fid_domain *open_loop(struct kunit *test, struct fi_info **info,
 				    struct fid_fabric **fabric)
 {
@@ -396,7 +396,7 @@ static void info_16_an_open_fabric_restricts_the_offer(struct kunit *test)
 	KUNIT_EXPECT_GT(test, expect_within(test, hints, rdm->fabric, NULL, rdm->info), 0);
 	hints->fabric_attr->fabric = loop;
 	KUNIT_EXPECT_EQ(test, 1, expect_within(test, hints, loop, NULL, loop_info));
-	/* What else the hints ask for goes on to count. */
+	/* The other hints still apply. */
 	hints->ep_attr->type = FI_EP_RDM;
 	KUNIT_EXPECT_EQ(test, 0, expect_within(test, hints, loop, NULL, loop_info));
 	hints->ep_attr->type = FI_EP_UNSPEC;
@@ -432,11 +432,11 @@ static void info_16_an_open_domain_restricts_the_offer(struct kunit *test)
 					expect_within(test, hints, rows[i].fabric, rows[i].domain,
 						      rows[i].info));
 		}
-		/* It is for endpoints of that domain. */
+		/* The info is for endpoints of that domain. */
 		hints->fabric_attr->fabric = NULL;
 		info = fx_info_for(test, hints, NULL, NULL, 0);
 		fx_close(test, &fx_ep(test, rows[i].domain, info)->fid);
-		/* Copies name it too, and are hints like these. */
+		/* A copy names the domain too, and works as hints. */
 		info = fi_dupinfo(info);
 		KUNIT_ASSERT_NOT_NULL(test, info);
 		fx_defer_free(test, info);
@@ -446,7 +446,7 @@ static void info_16_an_open_domain_restricts_the_offer(struct kunit *test)
 	}
 }
 
-/* The domain is as it has been opened: hints that want it otherwise get nothing. */
+/* The domain's attributes are fixed: hints that ask for others get no info. */
 static void info_16_attributes_are_those_of_the_open_domain(struct kunit *test)
 {
 	struct fi_info *hints = fx_hints(test), *info;
@@ -493,7 +493,7 @@ static void info_16_a_closed_object_offers_nothing(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, expect_within(test, hints, NULL, NULL, fx->info));
 }
 
-/* Without such hints an info names the first of its caller's objects that it could be opened as. */
+/* Without such hints an info names the first object of its caller that matches. */
 static void info_16_infos_name_what_is_open_already(struct kunit *test)
 {
 	struct fi_info *info = fx_info(test, fx_addr, NULL, FI_SOURCE);

@@ -48,7 +48,7 @@ static ssize_t by_three_pieces(struct fid_ep *ep, void *buf, size_t len)
 static const struct way {
 	const char *name;
 	ssize_t (*post)(struct fid_ep *ep, void *buf, size_t len);
-	bool has_entry;		/* of a success */
+	bool has_entry;		/* a success writes an entry */
 } ways[] = {
 	{ "fi_inject", by_inject },
 	{ "fi_sendmsg", by_sendmsg, true },
@@ -120,7 +120,7 @@ static void ep_12_one_buffer_for_many(struct kunit *test)
 			struct fi_cq_tagged_entry entry;
 
 			ret = inject_and_spoil(way, pair->ep[0], out, len, i);
-			/* An entry keeps its place in the queue until it is read. */
+			/* An unread entry keeps its room in the queue. */
 			if (way->has_entry)
 				fi_cq_read(pair->cq[0], &entry, 1);
 			cond_resched();

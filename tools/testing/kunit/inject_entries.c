@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * CONTRACT, EP 7 and 12: which successes of injected operations write an entry.
- * Over connected endpoints, whose first peer address is ignored, and over
- * datagram endpoints, where the peer is address 0.
+ * Over connected endpoints, which ignore the peer address, and over datagram
+ * endpoints, where the peer is address 0.
  */
 
 #include <rdma/fi_tagged.h>
@@ -21,7 +21,7 @@ enum {
 
 static const struct {
 	const char	*name;
-	u64		flags;		/* of its entry; 0: none is written */
+	u64		flags;		/* of the completion entry; 0: no entry */
 } calls[CALLS] = {
 	[INJECT]		= { "fi_inject" },
 	[SENDMSG]		= { "fi_sendmsg", FI_SEND | FI_MSG },
@@ -45,7 +45,7 @@ static bool has(const struct rma_fx *fx, int call)
 	return call < TINJECT || caps & FI_TAGGED;
 }
 
-/* Posts one with these flags, if it takes any; buf is the context, too, and has room for a result. */
+/* Posts an operation with these flags, if supported; buf is also its context and result buffer. */
 static ssize_t post(struct rma_fx *fx, int call, u8 *buf, u64 flags)
 {
 	struct kvec iov = { buf, LEN };
@@ -73,7 +73,7 @@ static ssize_t post(struct rma_fx *fx, int call, u8 *buf, u64 flags)
 		ret = fi_trecv(peer, NULL, 0, NULL, FI_ADDR_UNSPEC, TAG, 0, NULL);
 	if (ret)
 		return ret;
-	/* Messages are empty, so that the receives need no memory. */
+	/* Empty messages, so that receives need no memory. */
 	iov.iov_len = call <= TSENDMSG ? 0 : LEN;
 	switch (call) {
 	case INJECT:
@@ -106,7 +106,7 @@ static struct rma_fx *open(struct kunit *test, const struct fx_pair_opts *opts)
 	return rma_open(test, far, LEN, RMA_BOTH, opts);
 }
 
-/* Reads the entry of a new operation, and none of those before it. */
+/* Reads the entry of a new operation; older operations must have none left. */
 static void expect_no_more(struct kunit *test, struct rma_fx *fx, u8 *buf)
 {
 	struct kvec iov = { buf, LEN };
@@ -191,7 +191,7 @@ static void cntr_03_injected_operations_count_once(struct kunit *test)
 	CN_EXPECT(test, fx->pair->cntr[0][FX_READS], reads, 0);
 }
 
-/* An endpoint whose operations are injected unless they say otherwise. */
+/* An endpoint whose op_flags have FI_INJECT. */
 static void inject_by_default(struct kunit *test, struct fid_ep *ep)
 {
 	u64 flags = FI_TRANSMIT | FI_INJECT;
@@ -214,7 +214,7 @@ static void ep_12_inject_as_the_endpoints_own_flag(struct kunit *test)
 	u64 one = 1;
 
 	inject_by_default(test, ep);
-	/* fi_send() returns the buffer at once, and writes an entry all the same. */
+	/* fi_send() copies the buffer, and still writes an entry. */
 	KUNIT_ASSERT_EQ(test, 0, tr_recv(fx->pair->ep[1], in, LEN));
 	tr_fill(buf, LEN, 1);
 	KUNIT_ASSERT_EQ(test, 0, fi_send(ep, buf, LEN, NULL, 0, buf));
@@ -227,7 +227,7 @@ static void ep_12_inject_as_the_endpoints_own_flag(struct kunit *test)
 						     buf));
 	KUNIT_ASSERT_EQ(test, 0, fi_write(ep, buf, LEN, NULL, 0, fx->addr, fx->key, buf));
 	expect_entry(test, fx, WRITEMSG, buf);
-	/* Nothing is outbound with a read. */
+	/* A read sends no data. */
 	KUNIT_ASSERT_EQ(test, 0, fi_read(ep, buf, LEN, NULL, 0, fx->addr, fx->key, buf));
 	KUNIT_ASSERT_EQ(test, 1, fx_wait_comp(test, fx->pair->cq[0], &entry, 1));
 	KUNIT_EXPECT_EQ(test, FI_READ | FI_RMA, entry.flags);
@@ -236,7 +236,7 @@ static void ep_12_inject_as_the_endpoints_own_flag(struct kunit *test)
 							 fx->key, FI_UINT64, FI_SUM, buf));
 		expect_entry(test, fx, FETCH_ATOMICMSG, buf);
 	}
-	/* Flags of a call stand in place of it; fi_inject() stays silent. */
+	/* Flags of a call replace op_flags; fi_inject() still writes no entry. */
 	KUNIT_ASSERT_EQ(test, 0, fi_recv(fx->pair->ep[1], NULL, 0, NULL, FI_ADDR_UNSPEC, NULL));
 	KUNIT_ASSERT_EQ(test, 0, fi_inject(ep, NULL, 0, 0));
 	expect_no_more(test, fx, buf);
@@ -253,7 +253,7 @@ static void info_07_inject_can_be_asked_for_in_op_flags(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, FI_INJECT, info->tx_attr->op_flags);
 }
 
-/* Every flag that can be an endpoint's own is one with which a read is posted. */
+/* A read can be posted with every flag that op_flags may have. */
 static void ep_08_own_flags_for_outbound_data_leave_reads_alone(struct kunit *test)
 {
 	static const u64 own[] = {

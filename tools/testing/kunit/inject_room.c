@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, EP 4, EP 7, EP 12 and CQ 16: operations that write no entry give
- * their room back behind entries that nobody has read, and a handler is called
- * when there is room again.
+ * CONTRACT, EP 4, EP 7, EP 12 and CQ 16: operations without an entry release
+ * their room behind unread entries, and a handler is called when there is room
+ * again.
  */
 
 #include <linux/completion.h>
@@ -36,7 +36,7 @@ static const struct way {
 
 KUNIT_ARRAY_PARAM_DESC(ways, ways, name);
 
-/* Has what has completed retired, and reads nothing. */
+/* Makes the provider retire completed operations; reads no entry. */
 #define with_progress(pair, call) ({					\
 	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);	\
 	ssize_t ret;							\
@@ -53,7 +53,7 @@ static int post_with_progress(struct kofi_pair *pair, ssize_t (*post)(struct fid
 	return with_progress(pair, post(pair->ep[0]));
 }
 
-/* Sends with an entry, whose context is a number. */
+/* Sends with an entry; the context is a number. */
 static int send_reported(struct kofi_pair *pair, unsigned long number)
 {
 	const struct fi_msg msg = { .context = (void *)number };
@@ -61,7 +61,7 @@ static int send_reported(struct kofi_pair *pair, unsigned long number)
 	return with_progress(pair, fi_sendmsg(pair->ep[0], &msg, FI_COMPLETION));
 }
 
-/* Enough receives that nothing waits for the peer. */
+/* Posts enough receives that no send waits for the peer. */
 static void take_what_comes(struct kunit *test, struct kofi_pair *pair)
 {
 	struct fi_cq_tagged_entry entry;
@@ -80,13 +80,13 @@ static void ep_07_silent_sends_go_on_behind_unread_entries(struct kunit *test)
 	for (int i = 0; i < 2 * DEPTH; i++)
 		KUNIT_ASSERT_EQ(test, 0, tr_recv(pair->ep[1], NULL, 0));
 	for (int i = 0; i < MANY; i++) {
-		/* Half of the queue is left to the silent ones. */
+		/* Half of the queue is left for silent operations. */
 		if (i % (MANY / (DEPTH / 2)) == 0)
 			KUNIT_ASSERT_EQ(test, 0, send_reported(pair, ++unread));
 		KUNIT_ASSERT_EQ_MSG(test, 0, post_with_progress(pair, way->post), "send %d", i);
 		take_what_comes(test, pair);
 	}
-	/* The entries are all there, in order. */
+	/* All entries are in the queue, in order. */
 	for (unsigned long i = 1; i <= unread; i++)
 		tr_expect(test, pair->cq[0], (void *)i, FI_SEND, 0);
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(pair->cq[0], NULL, 0));
@@ -106,7 +106,7 @@ static void ep_04_unread_entries_fill_the_queue(struct kunit *test)
 		KUNIT_ASSERT_EQ(test, 0, send_reported(pair, i));
 	for (int i = 0; i < DEPTH; i++)
 		KUNIT_ASSERT_EQ(test, 1, fx_wait_comp(test, pair->cq[1], &entry, 1));
-	/* Looking at them changes nothing. */
+	/* FI_PEEK changes nothing. */
 	for (int i = 0; i < 3; i++) {
 		KUNIT_EXPECT_EQ(test, -FI_EAGAIN, way->post(pair->ep[0]));
 		KUNIT_EXPECT_EQ(test, 0, tr_await(pair->cq[0]));
@@ -120,7 +120,7 @@ static void ep_04_unread_entries_fill_the_queue(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(pair->cq[0], NULL, 0));
 }
 
-/* Receives go on, too: one of them has an entry, which nobody reads. */
+/* Silent receives continue behind one unread entry. */
 static void ep_07_silent_receives_go_on_behind_an_unread_entry(struct kunit *test)
 {
 	const struct fx_pair_opts opts = {
@@ -151,7 +151,7 @@ static void ep_07_silent_receives_go_on_behind_an_unread_entry(struct kunit *tes
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(pair->cq[1], NULL, 0));
 }
 
-/* An unread entry is reported when the connection ends, and goes with its endpoint. */
+/* An unread entry is reported when the connection ends, and is dropped with its endpoint. */
 static void cm_05_unread_entries_outlive_silent_sends_behind_them(struct kunit *test)
 {
 	const struct way *way = test->param_value;
@@ -173,7 +173,7 @@ static void cm_05_unread_entries_outlive_silent_sends_behind_them(struct kunit *
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(pair->cq[0], NULL, 0));
 }
 
-/* A handler that is the only reader: it finds nothing, and says that it has been called. */
+/* A handler that is the only reader: it finds no entry, and counts its calls. */
 static void read_and_tell(struct hd_queue *queue)
 {
 	struct fi_cq_tagged_entry entry;
@@ -185,13 +185,13 @@ static void read_and_tell(struct hd_queue *queue)
 
 #define ROUNDS	4
 
-/* What an injector and its peer have done. */
+/* Counters of an injector and its peer. */
 struct done {
 	int			sent, received;
-	struct kofi_rdm		*to;		/* of datagrams */
+	struct kofi_rdm		*to;		/* datagram peer */
 };
 
-/* Injects as many as there is room for, and then each time that the handler was called. */
+/* Injects until there is no room, and again after each call of the handler. */
 static void inject_by_calls(struct kunit *test, struct fid_ep *ep, fi_addr_t to,
 			    struct completion *called, void (*receive)(struct kunit *, void *),
 			    void *arg, int *sent)
@@ -224,7 +224,7 @@ struct peer {
 	u8		*byte;
 };
 
-/* More receives than the peer can have under way, each posted when there is room. */
+/* More receives than fit at once, each posted when there is room. */
 static void receive_all(struct kunit *test, void *arg)
 {
 	struct peer *peer = arg;
@@ -287,7 +287,7 @@ static void cq_16_the_handler_is_called_when_datagrams_have_room_again(struct ku
 
 	init_completion(&called);
 	queue = hd_open(test, &fx, *(const bool *)test->param_value, read_and_tell, &called);
-	/* Closed before its queue. */
+	/* The endpoint is closed before its queue. */
 	fx_close(test, &from->ep->fid);
 	from->ep = fx_ep(test, from->domain, from->info);
 	from->cq = queue->cq;

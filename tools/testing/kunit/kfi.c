@@ -162,7 +162,7 @@ static void kfi_an_echo_as_of_2016(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, kfi_shutdown(echo.client.ep, 0));
 }
 
-/* kfabric's users give it an entry that they have not initialised. */
+/* kfabric's users pass an uninitialised entry. */
 static void kfi_error_entries_are_no_input(struct kunit *test)
 {
 	struct kfi_info *here = fx_info(test, fx_addr, NULL, FI_SOURCE);
@@ -193,7 +193,7 @@ static void kfi_error_entries_are_no_input(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, sizeof(refusal),
 			kfi_eq_readerr(echo.eq, &refusal, 0));
 	KUNIT_EXPECT_EQ(test, KFI_ECONNREFUSED, refusal.err);
-	/* siw may drop what comes with a rejection. */
+	/* siw may drop the private data of a rejection. */
 	if (refusal.err_data_size || !tr_is_iwarp(here)) {
 		KUNIT_ASSERT_EQ(test, 16, refusal.err_data_size);
 		KUNIT_EXPECT_MEMEQ(test, "sixteen bytes no", refusal.err_data, 16);
@@ -434,7 +434,7 @@ static void kfi_remote_memory_from_pages_and_lists(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -KFI_EBADFLAGS, kfi_readmsg(ep, &msg, 0));
 }
 
-/* In both forms of the call, and by both names of the attributes. */
+/* With both forms of the call, and both names of the attributes. */
 static void info_16_an_open_domain_restricts_the_offer_to_kfi_too(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);

@@ -236,7 +236,7 @@ static void cm_09_addresses_are_those_of_the_namespace(struct kunit *test)
 	fi_freeinfo(info);
 }
 
-/* A fabric looks where it is, whichever namespace the hints name. */
+/* A fabric searches its own namespace, whichever namespace the hints name. */
 static void info_16_a_fabric_is_of_its_namespace(struct kunit *test)
 {
 	struct fi_info *hints = fx_hints(test), *info;
@@ -260,7 +260,7 @@ static void info_16_a_fabric_is_of_its_namespace(struct kunit *test)
 		put_net(net[side]);
 }
 
-/* A vector of that name in the loop domain of a namespace: domains have one name in all of them. */
+/* Opens a named vector in the loop domain of a namespace; the domain's name is fixed. */
 static struct fid_av *open_named(struct kunit *test, struct net *net)
 {
 	struct fi_info *hints = fx_hints(test), *info;

@@ -23,7 +23,7 @@ static struct {
 	struct fid_ep			ep;
 	struct fi_ops_av		av_ops;
 	struct fid_av_set		set;
-	u64				set_flags;	/* that the last one was opened with */
+	u64				set_flags;	/* of the last set that was opened */
 	struct fi_ops_cm		cm;
 	struct fid_mc			mc;
 	struct fi_ops_collective	collective;
@@ -206,7 +206,7 @@ static void peer_05_offloads_that_break_their_promises(struct kunit *test)
 #undef REFUSED
 	KUNIT_EXPECT_EQ(test, 0, import(rdm));
 	KUNIT_EXPECT_EQ(test, 3, fake.opens);
-	/* It has no collectives. */
+	/* The offload implements no collectives. */
 	fake.ep.collective = NULL;
 	KUNIT_EXPECT_EQ(test, -FI_ENOSYS, fi_barrier(rdm->ep, 0, NULL));
 	fx_close(test, &rdm->ep->fid);
@@ -272,7 +272,7 @@ static int open_set(struct fid_av *av, u64 flags, struct fid_av_set **set)
 	return fi_av_set(av, &attr, set, NULL);
 }
 
-/* A set can be asked for a collective where an endpoint of its vector has an offload, and joined if that has it. */
+/* A set may name collectives if its vector has an offload, which has to have them for a join. */
 static void peer_04_sets_are_opened_for_the_collectives_of_an_offload(struct kunit *test)
 {
 	static const u64 flags[] = {
@@ -299,7 +299,7 @@ static void peer_04_sets_are_opened_for_the_collectives_of_an_offload(struct kun
 				    fi_join_collective(rdm->ep, FI_ADDR_NOTAVAIL, set, 0, &mc, NULL),
 				    "%d", i);
 		if (has_it) {
-			/* It is told what the set is for. */
+			/* The offload gets the flags of the set. */
 			KUNIT_EXPECT_EQ(test, FI_PEER_AV | FI_BARRIER_SET, fake.set_flags);
 			KUNIT_EXPECT_EQ(test, 0, fi_close(&mc->fid));
 			mc = NULL;
@@ -308,7 +308,7 @@ static void peer_04_sets_are_opened_for_the_collectives_of_an_offload(struct kun
 		KUNIT_EXPECT_EQ(test, 3, fake.opens);
 		fx_close(test, &set->fid);
 	}
-	/* Without the offload there are none again. */
+	/* After the offload is removed, the flags are refused again. */
 	fx_close(test, &rdm->ep->fid);
 	set = NULL;
 	KUNIT_EXPECT_EQ(test, -FI_EOPNOTSUPP, open_set(rdm->av, FI_BARRIER_SET, &set));

@@ -115,18 +115,18 @@ static void peer_04_other_receive_context_bits_are_refused(struct kunit *test)
 			KUNIT_EXPECT_NULL(test, av);
 			continue;
 		}
-		/* Without a number of its own it has the owner's. */
+		/* An rx_ctx_bits of 0 becomes the owner's. */
 		KUNIT_EXPECT_EQ(test, 4, attr.rx_ctx_bits);
 		KUNIT_EXPECT_EQ(test, 0, fi_close(&av->fid));
 		av = NULL;
 	}
-	/* The owner has none. */
+	/* The owner has no rx_ctx_bits. */
 	context.av = export(test, rdm->av);
 	attr.rx_ctx_bits = 4;
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_av_open(rdm->domain, &attr, &av, &context));
 }
 
-/* As fi_peer(3) opens it: the attributes are those of the owner's vector, with FI_PEER among the flags. */
+/* As fi_peer(3) opens it: with the attributes of the owner's vector and FI_PEER. */
 static void peer_04_attributes_of_the_owners_vector_are_taken(struct kunit *test)
 {
 	struct kofi_rdm *rdm = rdm_open(test, NULL);

@@ -174,7 +174,7 @@ static void never_called(struct fid_cq *cq, void *context)
 	pr_err("kofi: the handler of a queue that nobody reads has been called\n");
 }
 
-/* As fi_peer(3) opens it: the attributes are those of the owner's queue, with FI_PEER among the flags. */
+/* As fi_peer(3) opens it: with the attributes of the owner's queue and FI_PEER. */
 static void peer_02_attributes_of_the_owners_queue_are_taken(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = peer_fabric(test);
@@ -204,7 +204,7 @@ static void peer_02_attributes_of_the_owners_queue_are_taken(struct kunit *test)
 		attr.flags |= FI_PEER;
 		KUNIT_ASSERT_EQ_MSG(test, 0, fi_cq_open(fx->domain, &attr, &cq, &context), "%d", i);
 		fx_defer_close(test, &cq->fid);
-		/* They say how the owner's is read. */
+		/* These attributes apply to the owner's queue. */
 		KUNIT_EXPECT_EQ(test, -FI_ENOSYS, fi_cq_sread(cq, &entry, 1, NULL, 0));
 		KUNIT_EXPECT_NE(test, 0, fi_control(&cq->fid, FI_GETWAIT, &head));
 		ends = peer_connect(test, fx, cq);
@@ -319,7 +319,7 @@ static void peer_02_failures_go_there_too(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, owner->count);
 }
 
-/* A message to an endpoint whose queue is a peer of owner's, and that does not know its sender; its name. */
+/* Sends a message from an unknown source to an endpoint with a peer queue; returns the source. */
 static struct kofi_rdm *send_unknown(struct kunit *test, struct fid_peer_cq *owner, u32 format)
 {
 	const struct rdm_opts opts = { .caps = FI_SOURCE_ERR, .addr_format = format };
@@ -327,7 +327,7 @@ static struct kofi_rdm *send_unknown(struct kunit *test, struct fid_peer_cq *own
 	struct kofi_rdm *to = rdm_make(test, &opts), *from = rdm_open(test, &sender_opts);
 	u8 *buf = tr_buffer(test, 2 * LEN);
 
-	/* The queue is to be closed after the endpoint. */
+	/* The queue has to be closed after the endpoint. */
 	fx_close(test, &to->ep->fid);
 	to->cq = peer_of(test, to->domain, owner);
 	to->ep = fx_ep(test, to->domain, to->info);

@@ -105,7 +105,7 @@ static void never_called(struct fid_eq *eq, void *context)
 	pr_err("kofi: the handler of a queue that nobody reads has been called\n");
 }
 
-/* As fi_peer(3) opens it: the attributes are those of the owner's queue, with FI_PEER among the flags. */
+/* As fi_peer(3) opens it: with the attributes of the owner's queue and FI_PEER. */
 static void peer_04_attributes_of_the_owners_event_queue_are_taken(struct kunit *test)
 {
 	struct kofi_fabric_fx *owner = fx_open(test), *fx = fx_open(test);

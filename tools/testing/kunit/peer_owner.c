@@ -84,7 +84,7 @@ static void peer_02_what_others_put_is_read_like_its_own(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(fx->cq, entries, 4));
 }
 
-/* A failure whose error data are gone when writeerr() has returned. */
+/* A failure whose error data is invalid after writeerr() has returned. */
 static void put_data(struct kunit *test, struct fid_peer_cq *cq, const u8 *data, size_t size)
 {
 	struct fi_cq_err_entry entry = {
@@ -107,7 +107,7 @@ static void peer_06_error_data_of_a_peer_are_read_whole(struct kunit *test)
 	const size_t sizes[] = { 1100, 10 };
 
 	tr_fill(data, 1000, 1);
-	/* The queue's own memory, which is there until the next failure is read. */
+	/* Memory of the queue, valid until the next failure is read. */
 	put_data(test, peer, data, 1000);
 	put_data(test, peer, data, 3);
 	KUNIT_ASSERT_EQ(test, 1, fi_cq_readerr(fx->cq, &error, 0));
@@ -117,7 +117,7 @@ static void peer_06_error_data_of_a_peer_are_read_whole(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, 1, fi_cq_readerr(fx->cq, &error, 0));
 	KUNIT_ASSERT_EQ(test, 3, error.err_data_size);
 	KUNIT_EXPECT_MEMEQ(test, data, error.err_data, 3);
-	/* The reader's, with more room than is needed, and with less. */
+	/* The reader's own buffer, larger and smaller than needed. */
 	put_data(test, peer, data, 1000);
 	put_data(test, peer, data, 1000);
 	for (int i = 0; i < ARRAY_SIZE(sizes); i++) {
@@ -132,12 +132,12 @@ static void peer_06_error_data_of_a_peer_are_read_whole(struct kunit *test)
 		KUNIT_EXPECT_MEMEQ(test, data, room, wanted);
 		KUNIT_EXPECT_NULL(test, memchr_inv(room + wanted, 0xdd, 1100 - wanted));
 	}
-	/* No memory is no data. */
+	/* NULL is no error data. */
 	KUNIT_EXPECT_EQ(test, 0, peer->owner_ops->writeerr(peer, &none));
 	error.err_data_size = 0;
 	KUNIT_ASSERT_EQ(test, 1, fi_cq_readerr(fx->cq, &error, 0));
 	KUNIT_EXPECT_EQ(test, 0, error.err_data_size);
-	/* Unread data are freed with the queue. */
+	/* Unread error data is freed with the queue. */
 	put_data(test, peer, data, 1000);
 }
 

@@ -208,7 +208,7 @@ static void peer_06_an_entry_has_the_descriptors_of_its_receive(struct kunit *te
 	void *second = fi_mr_desc(region(test, world->domain, in + LEN, LEN));
 	struct guest *guest = a_guest(test, world->srx);
 	struct fi_ops_srx_owner *ops = guest->srx->owner_ops;
-	/* A piece without bytes is none. */
+	/* A piece of 0 bytes is left out. */
 	struct kvec iov[] = { { in, 10 }, { NULL, 0 }, { in + LEN, 20 } };
 	void *desc[] = { first, NULL, second };
 	struct fi_msg msg = { .msg_iov = iov, .desc = desc, .iov_count = 3, .context = &msg };
@@ -229,11 +229,11 @@ static void peer_06_an_entry_has_the_descriptors_of_its_receive(struct kunit *te
 	KUNIT_EXPECT_PTR_EQ(test, first, entry->desc[0]);
 	KUNIT_EXPECT_PTR_EQ(test, second, entry->desc[1]);
 	ops->free_entry(entry);
-	/* A receive without any. */
+	/* A receive without descriptors. */
 	KUNIT_ASSERT_EQ(test, 0, ops->get_msg(guest->srx, 0, 9, &entry));
 	KUNIT_EXPECT_NULL(test, entry->desc);
 	ops->free_entry(entry);
-	/* And where the message came first, which gives back what it got; the next one has that. */
+	/* If the message came first, its entry is freed; the next message gets the receive. */
 	late = waiting(test, guest, false);
 	guest->answer = -FI_ENOENT;
 	KUNIT_ASSERT_EQ(test, 0, fi_recv(world->srx, in, LEN, second, FI_ADDR_UNSPEC, in));
@@ -247,7 +247,7 @@ static void peer_06_an_entry_has_the_descriptors_of_its_receive(struct kunit *te
 	ops->free_entry(entry);
 }
 
-/* The owner's struct is there, and the peer writes its calls into that, or has one of its own. */
+/* The owner's struct is allocated; the peer writes its calls into it, or sets its own struct. */
 static void peer_06_an_exported_form_has_a_struct_for_the_peers_calls(struct kunit *test)
 {
 	u8 *in = tr_buffer(test, LEN);
@@ -265,7 +265,7 @@ static void peer_06_an_exported_form_has_a_struct_for_the_peers_calls(struct kun
 	KUNIT_EXPECT_NULL(test, ops->start_tag);
 	KUNIT_EXPECT_NULL(test, ops->discard_msg);
 	KUNIT_EXPECT_NULL(test, ops->discard_tag);
-	/* Each form has its own. */
+	/* Each form has its own struct. */
 	KUNIT_EXPECT_PTR_NE(test, ops, other->peer_ops);
 	ops->start_msg = guest_start;
 	ops->start_tag = guest_start;

@@ -32,13 +32,13 @@ struct owner {
 	int			refusals;	/* how often it has no memory yet */
 	fi_addr_t		from;		/* of the last message */
 	size_t			size;
-	/* The queue that its consumer reads, where the peer's is another's. */
+	/* The queue that the consumer reads, if the endpoint's queue is a peer of another one. */
 	struct fid_peer_cq	cq;
 	struct fi_ops_cq_owner	cq_ops;
-	int			told;		/* completions */
-	int			freed;		/* entries that had a receive */
-	int			early;		/* of these, before their completion */
-	bool			is_full;	/* it has no room */
+	int			told;		/* number of completions reported */
+	int			freed;		/* number of entries freed that had a receive */
+	int			early;		/* of these, freed before their completion */
+	bool			is_full;	/* the queue has no room */
 };
 
 static struct item *make_item(bool tagged)
@@ -482,14 +482,14 @@ static void close_03_endpoints_with_messages_that_wait_elsewhere(struct kunit *t
 	KUNIT_EXPECT_NULL(test, owner->srx.peer_ops);
 }
 
-/* An endpoint whose completions and whose receives are the owner's. */
+/* An endpoint whose completions and receives belong to the owner. */
 static struct rs_world *world_of_both(struct kunit *test, struct owner *owner)
 {
 	struct rs_opts opts = { .owner = &owner->srx, .members = 1 };
 	struct rs_world *world = rs_open(test, &opts);
 	struct kofi_rdm *member = &world->member[0];
 
-	/* The queue is to be closed after the endpoint. */
+	/* The queue has to be closed after the endpoint. */
 	fx_close(test, &member->ep->fid);
 	member->cq = peer_of(test, world->domain, &owner->cq);
 	rs_join(test, world, 0);
@@ -513,7 +513,7 @@ static void peer_06_an_entry_is_freed_behind_its_completion(struct kunit *test)
 	const size_t lens[] = { LEN, LARGE, 2 * LEN };
 	int count = 0;
 
-	/* Posted before the message comes and after it; the last one does not fit. */
+	/* Receives posted before and after the message arrives; the last message is too long. */
 	for (int late = 0; late < 2; late++) {
 		for (int i = 0; i < ARRAY_SIZE(lens); i++) {
 			size_t room = i == 2 ? LEN : lens[i];
@@ -530,7 +530,7 @@ static void peer_06_an_entry_is_freed_behind_its_completion(struct kunit *test)
 			await_entries(test, owner, 0);
 		}
 	}
-	/* Where the owner's queue has no room, the entry waits with the completion. */
+	/* If the owner's queue has no room, the entry waits with its completion. */
 	owner->is_full = true;
 	post(test, owner, false, 0, in, LEN, 2);
 	post(test, owner, false, 0, in, LEN, 1);
@@ -545,7 +545,7 @@ static void peer_06_an_entry_is_freed_behind_its_completion(struct kunit *test)
 	await_told(test, owner, count + 2);
 	await_entries(test, owner, 0);
 	KUNIT_EXPECT_EQ(test, 0, owner->early);
-	/* What an owner has not been told of goes with the endpoint, and its entry too. */
+	/* Closing the endpoint drops completions that wait, and frees their entries. */
 	owner->is_full = true;
 	post(test, owner, false, 0, in, LEN, 1);
 	rs_send(test, world, 0, 0, out, LEN);
@@ -558,7 +558,7 @@ static void peer_06_an_entry_is_freed_behind_its_completion(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, count + 2, owner->told);
 }
 
-/* The struct that the owner has for the peer's calls is filled; where there is none the peer has one. */
+/* The peer fills the owner's struct for its calls; without one it sets its own struct. */
 static void peer_06_calls_are_written_into_the_owners_struct(struct kunit *test)
 {
 	u8 *out = tr_buffer(test, LEN), *in = tr_buffer(test, LEN);
@@ -582,7 +582,7 @@ static void peer_06_calls_are_written_into_the_owners_struct(struct kunit *test)
 	fx_close(test, &world->srx->fid);
 	KUNIT_EXPECT_PTR_EQ(test, &ops, owner->srx.peer_ops);
 	KUNIT_EXPECT_FALSE(test, ops.start_msg || ops.start_tag || ops.discard_msg || ops.discard_tag);
-	/* The struct is the test's. */
+	/* The test owns the struct. */
 	owner->srx.peer_ops = NULL;
 }
 
@@ -787,7 +787,7 @@ static void peer_05_receives_without_an_owner(struct kunit *test)
 	KUNIT_EXPECT_NULL(test, owner->srx.peer_ops);
 	context.size += 64;
 	owner->ops.size += 64;
-	/* As fi_peer(3) opens it: the other attributes are those of the owner's context. */
+	/* As fi_peer(3) opens it: with the attributes of the owner's context. */
 	attr.op_flags = FI_PEER | FI_COMPLETION;
 	attr.size = 64;
 	attr.caps = FI_MSG | FI_TAGGED | FI_RECV;

@@ -13,7 +13,7 @@ static struct {
 	bool			no_fabric;
 	struct fi_ops		ops;
 	struct fid_fabric	fabric;
-	/* What the second info says that it is of. */
+	/* The open objects that the second info names. */
 	struct fid_fabric	*named;
 	struct fid_domain	*domain;
 } fake;
@@ -183,7 +183,7 @@ static void provider_stays_while_a_fabric_is_open(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_ENODATA, fi_fabric(&attr, &fabric, test));
 }
 
-/* How many infos of the provider there are within these objects. */
+/* Returns the number of infos of the provider within these objects. */
 static int count_within(struct kunit *test, struct fid_fabric *fabric, struct fid_domain *domain)
 {
 	struct fi_info *hints = fi_allocinfo(), *info = NULL;
@@ -208,7 +208,7 @@ static int count_within(struct kunit *test, struct fid_fabric *fabric, struct fi
 	return count;
 }
 
-/* An open object in the hints is one provider's: others are not asked, and offer nothing. */
+/* An open object in the hints belongs to one provider: other providers are not asked. */
 static void info_16_objects_of_other_modules_restrict_the_offer(struct kunit *test)
 {
 	struct fid_domain domain = { .fid.fclass = FI_CLASS_DOMAIN };
@@ -223,7 +223,7 @@ static void info_16_objects_of_other_modules_restrict_the_offer(struct kunit *te
 	KUNIT_EXPECT_EQ(test, 0, count_within(test, fx->fabric, NULL));
 	KUNIT_EXPECT_EQ(test, 0, count_within(test, NULL, fx->domain));
 	KUNIT_EXPECT_EQ_MSG(test, 0, fake.asked, "the hints name another provider's object");
-	/* What does not say that it is of the object is not. */
+	/* An info that does not name the object is dropped. */
 	KUNIT_EXPECT_EQ(test, 0, count_within(test, fabric, NULL));
 	KUNIT_EXPECT_EQ(test, 0, count_within(test, NULL, &domain));
 	KUNIT_EXPECT_EQ(test, 2, fake.asked);

@@ -391,7 +391,7 @@ static void close_01_with_much_that_waits(struct kunit *test)
 	fx_close(test, &a->fabric->fid);
 }
 
-/* NULL as an address is 0, which is neither nobody nor any peer. */
+/* A NULL address is 0, which means neither an invalid address nor any peer. */
 static void rdm_01_address_0_is_the_first_of_a_table(struct kunit *test)
 {
 	const struct rdm_opts opts = { .caps = FI_DIRECTED_RECV };
@@ -405,14 +405,14 @@ static void rdm_01_address_0_is_the_first_of_a_table(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, null, rdm_know(test, b, a));
 	KUNIT_ASSERT_EQ(test, null + 1, rdm_know(test, b, c));
 	rdm_exchange(test, b, null, a);
-	/* The message of the other one is not for the receive that names the first. */
+	/* A message of the other peer does not match a receive directed at the first. */
 	KUNIT_ASSERT_EQ(test, 0, rdm_recv(b, null, first, LEN, first));
 	KUNIT_ASSERT_EQ(test, 0, rdm_recv(b, FI_ADDR_UNSPEC, any, LEN, any));
 	KUNIT_ASSERT_EQ(test, 0, rdm_send(c, rdm_know(test, c, b), out, LEN, out));
 	rdm_expect(test, b, any, NULL);
 	KUNIT_ASSERT_EQ(test, 0, rdm_send(a, rdm_know(test, a, b), out, LEN, out));
 	rdm_expect(test, b, first, NULL);
-	/* Their entries are theirs. */
+	/* Each endpoint has its own entries. */
 	rdm_expect(test, c, out, NULL);
 	rdm_expect(test, a, out, NULL);
 }

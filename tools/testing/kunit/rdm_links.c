@@ -250,7 +250,7 @@ struct note {
 	u32	from, number;
 };
 
-/* More senders than the hub has room for: each connection ends for another, and the messages keep their order. */
+/* More senders than the hub can have connections: they evict each other; messages stay ordered. */
 static void rdm_03_order_is_kept_while_connections_are_evicted(struct kunit *test)
 {
 	struct note *in = (void *)tr_buffer(test, WINDOW * sizeof(*in));

@@ -95,7 +95,7 @@ struct raw {
 	u32			busy;	/* which of out are under way */
 	u32			speaking;	/* of words */
 	u32			done;	/* packets that have arrived */
-	u32			probes;	/* words that told of no receives */
+	u32			probes;	/* credit packets without credits */
 	u8			said[64];	/* with the answer, or the refusal */
 	size_t			said_len;
 	/* Of whatever arrives; may be NULL. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, RDM 10 and MR 4: a peer can do to an endpoint what the endpoint's
- * capabilities and a registration allow, and nothing else.
+ * CONTRACT, RDM 10 and MR 4: a peer's access to an endpoint is limited to what
+ * the endpoint's capabilities and a registration permit.
  */
 
 #include <linux/delay.h>
@@ -23,19 +23,19 @@ MODULE_PARM_DESC(rights_hold, "an endpoint whose peer has tried wrong keys stays
 #define LONG		SZ_256K
 #define SIDES		(FI_SEND | FI_RECV)
 
-/* What a peer tries, in this order: a refused write need not be told of on iWARP. */
+/* Accesses that a peer tries, in this order: iWARP need not report a refused write. */
 enum what { FETCH_READ, FETCH_ADD, PUT_ATOMIC, GET, PUT, WHATS };
 
 static const char *const whats[] = { "atomic read", "fetch and add", "atomic write", "read", "write" };
 static_assert(ARRAY_SIZE(whats) == WHATS);
 
-/* How the target is made. */
+/* Configuration of the target. */
 enum make { WHOLE, SCALABLE, SHARED_RX, SHARED_TX };
 
 static const struct offer {
 	const char	*name;
 	u64		caps;
-	u32		allowed;	/* of enum what */
+	u32		allowed;	/* bits of enum what */
 	enum make	make;
 } offers[] = {
 	{ "messages in both directions", SIDES },
@@ -84,7 +84,7 @@ static void open_scalable(struct kunit *test, struct kofi_rdm *rdm)
 	KUNIT_ASSERT_EQ(test, 0, fi_getname(&rdm->ep->fid, &rdm->name, &rdm->name_len));
 }
 
-/* An endpoint that offers its peers this. */
+/* Opens an endpoint with these capabilities. */
 static struct kofi_rdm *open_target(struct kunit *test, const struct offer *offer)
 {
 	struct kofi_rdm *rdm = kunit_kzalloc(test, sizeof(*rdm), GFP_KERNEL);
@@ -154,7 +154,7 @@ static int post(struct kofi_rdm *rdm, fi_addr_t to, const struct far *far, enum 
 	}
 }
 
-/* 0, or the errno of what came of it. */
+/* Returns 0, or the errno that the operation completed with. */
 static int outcome(struct kunit *test, struct fid_cq *cq, void *context)
 {
 	struct fi_cq_err_entry error = {};
@@ -177,7 +177,7 @@ static bool is_untouched(const void *memory, u8 byte, size_t len)
 	return !memchr_inv(memory, byte, len);
 }
 
-/* Until a write has changed the memory: on iWARP it is told of before. */
+/* Waits until a write has changed the memory: on iWARP it completes earlier. */
 static void await_write(struct kunit *test, const struct far *far)
 {
 	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
@@ -199,7 +199,7 @@ static void try_one(struct kunit *test, struct kofi_rdm *rdm, fi_addr_t to, stru
 	KUNIT_ASSERT_EQ(test, 0, when_there_is_room(post(rdm, to, far, what, near)));
 	err = outcome(test, rdm->cq, near);
 	if (!is_allowed) {
-		/* An iWARP device tells of a write as soon as TCP has it. */
+		/* An iWARP device completes a write once TCP has accepted it. */
 		if (what != PUT || !tr_is_iwarp(rdm->info))
 			KUNIT_EXPECT_NE_MSG(test, 0, err, "%s", whats[what]);
 		if (what < GET)
@@ -216,7 +216,7 @@ static void try_one(struct kunit *test, struct kofi_rdm *rdm, fi_addr_t to, stru
 		await_write(test, far);
 }
 
-/* A message that is read from where its sender has it. */
+/* Sends a message that the receiver reads from the sender's memory. */
 static void exchange_long(struct kunit *test, struct kofi_rdm *from, struct kofi_rdm *to)
 {
 	u8 *out = tr_vbuffer(test, LONG), *in = tr_vbuffer(test, LONG);
@@ -239,7 +239,7 @@ static void rdm_10_peers_do_what_is_offered(struct kunit *test)
 	struct far far;
 
 	lend(test, b->domain, &far);
-	/* By its source, siw does not look at the rights of a queue pair. */
+	/* According to its source, siw does not check the access flags of a queue pair. */
 	bool is_lax = tr_is_iwarp(b->info) && offer->caps & FI_RMA &&
 		      (!(offer->caps & SIDES) || offer->caps & RMA_BOTH);
 
@@ -257,7 +257,7 @@ static void rdm_10_peers_do_what_is_offered(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, is_untouched(far.memory, FAR, REGION));
 }
 
-/* What is on its way is the only thing that a peer can read then. */
+/* Only messages in transit can be read by a peer then. */
 static void rdm_10_an_offered_message_opens_nothing_else(struct kunit *test)
 {
 	static const struct offer offer = { .caps = SIDES };
@@ -274,7 +274,7 @@ static void rdm_10_an_offered_message_opens_nothing_else(struct kunit *test)
 	KUNIT_EXPECT_NE(test, 0, outcome(test, b->cq, out));
 }
 
-/* The request for an atomic operation of one word, and its operand. */
+/* A request for an atomic operation on one word, with its operand. */
 static size_t ask(struct raw *raw, u8 *packet, const struct far *far, u64 key, u64 id)
 {
 	struct raw_header *header = raw_begin(raw, packet, RAW_ATOMIC);
@@ -308,7 +308,7 @@ static void meet(struct kunit *test, struct raw *raw, struct kofi_rdm *rdm, u16 
 	}
 }
 
-/* One guess at a key is all that a connection has: what is behind it is not looked at. */
+/* A connection permits one guess at a key: later requests on it are dropped. */
 static void rdm_10_a_wrong_key_of_an_atomic_ends_the_connection(struct kunit *test)
 {
 	struct raw *raw = raw_open(test, SZ_4K);
@@ -345,7 +345,7 @@ static void rdm_10_a_wrong_key_of_an_atomic_ends_the_connection(struct kunit *te
 		msleep(20);
 }
 
-/* Whoever asks is told why, and has another connection for what is next. */
+/* The requester gets the errno, and a new connection for its next operation. */
 static void rdm_10_a_refused_atomic_is_told_of(struct kunit *test)
 {
 	struct rdm_opts opts = { .caps = FI_RMA | FI_ATOMIC };
@@ -366,13 +366,13 @@ static void rdm_10_a_refused_atomic_is_told_of(struct kunit *test)
 	}
 }
 
-/* The port that an endpoint listens at. */
+/* Returns the port that an endpoint listens on. */
 static u16 port_of(const struct kofi_rdm *rdm)
 {
 	return ntohs(((const struct sockaddr_in *)&rdm->name)->sin_port);
 }
 
-/* A request that says that it is of another one, which has a connection. */
+/* Sends a request that claims the address of another endpoint, which is connected. */
 static void claim(struct kunit *test, struct raw *raw, struct kofi_rdm *rdm, u16 port)
 {
 	static u32 instance = 1000;
@@ -397,7 +397,7 @@ static void rdm_10_a_claimed_port_replaces_no_connection(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, 1, rdm_connected(rdm));
 		KUNIT_EXPECT_EQ(test, 1, rdm_connected(honest));
 	}
-	/* Whoever comes when it has gone is the one. */
+	/* After the connection has ended, the next request is accepted. */
 	fx_close(test, &honest->ep->fid);
 	meet(test, raw, rdm, port);
 	raw_leave(test, raw);
@@ -415,7 +415,7 @@ static void rdm_10_nobody_else_is_oneself(struct kunit *test)
 	}
 }
 
-/* Who may have gone without a word is spoken to, so that the device finds out. */
+/* A peer that may be gone gets a packet, so that the device detects a failure. */
 static void rdm_10_a_claim_has_the_connection_tried(struct kunit *test)
 {
 	struct kofi_rdm *rdm = rdm_open(test, NULL);
@@ -450,7 +450,7 @@ static struct kunit_suite rdm_rights_suite = {
 	.test_cases = rdm_rights_cases,
 };
 
-/* A connected endpoint that was opened for messages alone, whose domain lends memory. */
+/* A connected endpoint opened for messages only, in a domain with a registered region. */
 static void mr_04_an_endpoint_opens_what_it_offers(struct kunit *test)
 {
 	static const struct offer kinds[] = {
@@ -470,7 +470,7 @@ static void mr_04_an_endpoint_opens_what_it_offers(struct kunit *test)
 		struct fid_pep *pep;
 		struct far far;
 
-		/* By its source, siw does not look at the rights of a queue pair. */
+		/* According to its source, siw does not check the access flags of a queue pair. */
 		if (tr_is_iwarp(fx->info))
 			kunit_skip(test, "this device does not ask");
 		hints->caps = FI_MSG | offer->caps;

@@ -269,7 +269,7 @@ static void cq_12_a_strangers_message_is_no_failure(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(s->b->cq, &entry, 1));
 }
 
-/* An address of one link says nothing without its scope, which a request does not carry. */
+/* A link-local address is ambiguous without its scope, which a request does not carry. */
 static void cq_12_link_local_peers_are_recognised(struct kunit *test)
 {
 	struct rdm_opts opts = { .caps = FI_SOURCE | FI_SOURCE_ERR | FI_DIRECTED_RECV };
@@ -288,7 +288,7 @@ static void cq_12_link_local_peers_are_recognised(struct kunit *test)
 	a = rdm_open(test, &opts);
 	b = rdm_open(test, &opts);
 	to_b = rdm_know(test, a, b);
-	/* Whoever is not known is reported by an address that it can be sent to. */
+	/* An unknown source is reported by an address that can be sent to. */
 	KUNIT_ASSERT_EQ(test, 0, rdm_recv(b, FI_ADDR_UNSPEC, in, LEN, in));
 	KUNIT_ASSERT_EQ(test, 0, rdm_send(a, to_b, out, LEN, out));
 	rdm_expect(test, a, out, NULL);
@@ -298,7 +298,7 @@ static void cq_12_link_local_peers_are_recognised(struct kunit *test)
 	KUNIT_EXPECT_MEMEQ(test, &a->name, error.err_data, a->name_len);
 	KUNIT_ASSERT_EQ(test, 1, rdm_insert(b, error.err_data, &to_a, 0));
 	rdm_exchange(test, b, to_a, a);
-	/* Directed receives take from it, and completions name it. */
+	/* Directed receives match the peer, and completions report it. */
 	for (int i = 0; i < 2; i++) {
 		fi_addr_t from = FI_ADDR_NOTAVAIL;
 

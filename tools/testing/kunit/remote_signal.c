@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, EP 8, INFO 14 and CQ 9: FI_REMOTE_SIGNAL. A target that was opened
- * with it sleeps until a message comes that carries it, or something fails.
+ * CONTRACT, EP 8, INFO 14 and CQ 9: FI_REMOTE_SIGNAL. A target opened with it
+ * sleeps until a message with the flag arrives, or an operation fails.
  */
 
 #include "handler.h"
@@ -32,7 +32,7 @@ static void info_14_remote_signal_is_offered_where_it_wakes(struct kunit *test)
 	}
 	KUNIT_EXPECT_EQ(test, -FI_ENODATA, fi_getinfo(FI_VERSION(1, 17), fx_addr, NULL, FI_SOURCE,
 						      hints_for(test, FI_EP_RDM), &info));
-	/* Nobody sleeps through messages without having asked for that. */
+	/* The capability is offered only on request. */
 	for (; plain; plain = plain->next)
 		KUNIT_EXPECT_EQ(test, 0, plain->caps & FI_REMOTE_SIGNAL);
 	KUNIT_ASSERT_EQ(test, 0, fi_getinfo(FI_VERSION(1, 17), fx_addr, NULL, FI_SOURCE, NULL,
@@ -42,7 +42,7 @@ static void info_14_remote_signal_is_offered_where_it_wakes(struct kunit *test)
 	fi_freeinfo(info);
 }
 
-/* A target, whose receives complete in a queue of their own, and who sends to it. */
+/* A target, whose receives complete in a separate queue, and its sender. */
 struct world {
 	struct kofi_fabric_fx	*fx;
 	struct fid_ep		*ep, *target;
@@ -85,7 +85,7 @@ static struct world *open(struct kunit *test)
 	return world;
 }
 
-/* One that has been received when this returns. */
+/* Sends a message, and returns when it has been received. */
 static void send(struct kunit *test, struct world *world, u64 flags)
 {
 	struct kvec iov = { world->buf, LEN };
@@ -104,7 +104,7 @@ static int read_some(struct tr_thread *thread)
 	return 0;
 }
 
-/* A reader that is woken by the first message would return with one entry. */
+/* A reader woken by the first message would return with one entry. */
 static void cq_09_only_a_signalled_message_wakes_the_target(struct kunit *test)
 {
 	struct fi_cq_attr attr = { .format = FI_CQ_FORMAT_TAGGED, .wait_obj = FI_WAIT_UNSPEC };
@@ -135,7 +135,7 @@ static void cq_09_a_failure_wakes_the_target_too(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EAVAIL, thread->result);
 }
 
-/* Without the flag in their capabilities, all wake. */
+/* Without the capability, every message wakes the reader. */
 static void cq_09_an_ordinary_queue_is_woken_by_each_message(struct kunit *test)
 {
 	struct kofi_pair *pair = fx_pair(test, NULL);
@@ -151,7 +151,7 @@ static void cq_09_an_ordinary_queue_is_woken_by_each_message(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1, thread->result);
 }
 
-/* A queue that others complete in, too, tells of everything. */
+/* A queue that other endpoints use too wakes its reader for every completion. */
 static void cq_09_a_queue_of_others_too_is_woken_by_each_message(struct kunit *test)
 {
 	struct world *world = open(test);
@@ -189,7 +189,7 @@ static void cq_16_only_a_signalled_message_calls_the_handler(struct kunit *test)
 
 	queue = hd_open(test, world->fx, *(const bool *)test->param_value, read_all, count);
 	connect(test, queue->cq, world);
-	/* It may have been armed for anything at first; from now on it is for signals. */
+	/* The first arming may be for any completion; from now on only for solicited ones. */
 	send(test, world, FI_REMOTE_SIGNAL);
 	KUNIT_ASSERT_TRUE(test, hd_called(test, queue, 1));
 	KUNIT_ASSERT_TRUE(test, hd_quiet(test, queue));

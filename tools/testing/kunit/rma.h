@@ -40,7 +40,7 @@ struct rma_call {
 	const char	*name;
 	ssize_t		(*post)(struct rma_fx *fx, const struct rma_op *op);
 	u64		flag;		/* FI_READ or FI_WRITE */
-	bool		injects;	/* its buffer is free again at once */
+	bool		injects;	/* the buffer may be reused when the call returns */
 	bool		silent;		/* its success has no entry */
 	bool		brings_data;	/* RMA_DATA */
 };

@@ -38,8 +38,8 @@ static void cm_06_shared_receives_outlive_a_connection(struct kunit *test)
 }
 
 /*
- * An endpoint that receives no more takes none of the receives that it shares;
- * over a device it takes them as long as it is connected.
+ * An endpoint whose receives are shut down takes none from its shared context;
+ * over a device it takes them until the connection ends.
  */
 static void cm_05_shared_receives_stay_when_an_endpoint_shuts_its_own_down(struct kunit *test)
 {
@@ -47,7 +47,7 @@ static void cm_05_shared_receives_stay_when_an_endpoint_shuts_its_own_down(struc
 	u8 *buf = tr_buffer(test, 2 * LEN), *sent = tr_buffer(test, LEN);
 	struct sx_world *world = sx_open(test, &opts);
 
-	/* One waits for a receive already. */
+	/* One message waits for a receive already. */
 	if (tr_is_loop(world->info))
 		KUNIT_ASSERT_EQ(test, 0, tr_send(world->peer[0], sent, LEN));
 	KUNIT_EXPECT_EQ(test, 0, fi_shutdown(world->ep[0], FI_READ));

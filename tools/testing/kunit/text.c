@@ -49,7 +49,7 @@ static void expect_text(struct kunit *test, const char *want, const void *addr,
 	KUNIT_EXPECT_STREQ(test, want, (const char *)addr);
 }
 
-/* What does not fit is still a string, and its whole length is told. */
+/* A truncated text is terminated, and its full length is returned. */
 static void cm_08_a_cut_string_is_terminated(struct kunit *test)
 {
 	struct fi_info *info = text_info(test);

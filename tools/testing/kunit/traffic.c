@@ -254,7 +254,7 @@ bool tr_join(struct kunit *test, struct tr_thread *thread)
 	return tr_join_within(test, thread, FX_WAIT_MS + 1000 * tr_rounds);
 }
 
-/* Writes an address that can be used, if there is one. */
+/* Writes a usable link-local address, if there is one. */
 static bool find_link_local(struct net_device *dev, char node[TR_NODE_LEN])
 {
 	struct inet6_dev *idev = in6_dev_get(dev);
@@ -278,7 +278,7 @@ static bool find_link_local(struct net_device *dev, char node[TR_NODE_LEN])
 
 bool tr_link_local(char node[TR_NODE_LEN])
 {
-	/* As long as it is looked whether another host has the address. */
+	/* Waits while duplicate address detection is running. */
 	unsigned long end = jiffies + msecs_to_jiffies(5000);
 	struct net_device *dev = ip_dev_find(&init_net, in_aton(fx_addr));
 	bool found = false;

@@ -53,7 +53,7 @@ unsigned int tr_read_flushed(struct kunit *test, struct fid_cq *cq);
 /* The next event is FI_SHUTDOWN, of this endpoint. */
 void tr_expect_shutdown(struct kunit *test, struct fid_eq *eq,
 			struct fid_ep *ep);
-/* The next two events are FI_SHUTDOWN, one of each endpoint, in whatever order. */
+/* Expects FI_SHUTDOWN of both endpoints as the next two events, in any order. */
 void tr_expect_shutdowns(struct kunit *test, struct fid_eq *eq,
 			 const struct fid_ep *one, const struct fid_ep *other);
 /* Nothing comes for a while: neither event nor error. */
@@ -68,7 +68,7 @@ void tr_needs_device(struct kunit *test, const struct fi_info *info);
 
 /* Room for the text of an IPv6 address with its scope. */
 #define TR_NODE_LEN	64
-/* The link-local address of the device's interface as a node, with its scope; false where it has none. */
+/* Writes the interface's link-local address with scope as a node; false if there is none. */
 bool tr_link_local(char node[TR_NODE_LEN]);
 
 /* A thread that runs fn once; stopped and joined with the test at the latest. */

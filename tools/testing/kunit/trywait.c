@@ -130,7 +130,7 @@ static void poll_07_each_change_of_a_counter_is_told_once(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, 0, try(fx, &cntr->fid, NULL));
 		for (int j = 0; j < ARRAY_SIZE(changes); j++) {
 			changes[j](cntr);
-			/* A read of the values is no answer of fi_trywait(). */
+			/* Reading the values does not clear the change for fi_trywait(). */
 			fi_cntr_read(cntr);
 			KUNIT_EXPECT_EQ_MSG(test, -FI_EAGAIN,
 					    try(fx, &cntr->fid, NULL),
@@ -141,7 +141,7 @@ static void poll_07_each_change_of_a_counter_is_told_once(struct kunit *test)
 	}
 }
 
-/* Asks until the answer is -FI_EAGAIN, or the last answer that came in time. */
+/* Calls fi_trywait() until it returns -FI_EAGAIN, or a timeout ends; returns the last result. */
 static int until_told(struct kofi_fabric_fx *fx, struct fid *fid)
 {
 	unsigned long deadline = jiffies + msecs_to_jiffies(FX_WAIT_MS);
@@ -152,7 +152,7 @@ static int until_told(struct kofi_fabric_fx *fx, struct fid *fid)
 	return ret;
 }
 
-/* An operation is counted by a read of its completion queue, by fi_cntr_wait(), or by fi_trywait() itself. */
+/* Reading the completion queue, fi_cntr_wait() and fi_trywait() count an operation. */
 static void poll_07_a_counted_operation_is_told(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, 2);
@@ -167,7 +167,7 @@ static void poll_07_a_counted_operation_is_told(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, 0, fi_ep_bind(ep, &cntr->fid, FI_SEND));
 	peer = fx_connect(test, fx->domain, ep, pep, fx->eq, fx->cq);
 	for (int i = 0; i < 3; i++) {
-		/* Asking ends when nothing has been counted since. */
+		/* fi_trywait() returns 0 again if nothing has been counted since. */
 		for (int left = 100; left && try(fx, &cntr->fid, NULL); left--)
 			cond_resched();
 		KUNIT_ASSERT_EQ(test, 0, tr_recv(peer, buf, 1));

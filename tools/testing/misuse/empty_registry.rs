@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! E0603: the crate's list of named objects is not a consumer's to change.
+//! E0603: a consumer cannot change the crate's list of named objects.
 
-/// Forgets what all consumers have named.
+/// Empties the list of objects that all consumers have named.
 pub fn forget_all() {
     #[cfg(misuse)]
     kofi::abi::registry::with(|entries| entries.clear());

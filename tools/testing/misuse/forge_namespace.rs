@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! E0624: a consumer does not put a `struct net *` of its own making into an info.
+//! E0624: a consumer cannot put a `struct net *` of its own making into an info.
 
 use kernel::prelude::*;
 use kofi::abi::{
@@ -9,7 +9,7 @@ use kofi::abi::{
     Result, //
 };
 
-/// Names reach the fabric attributes; pointers do not.
+/// A consumer can set the names in the fabric attributes, but no pointers.
 pub fn hints(name: &CStr) -> Result<KBox<Info>> {
     let mut hints = Info::new()?;
     let attr = fi_fabric_attr {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! E0597: a query does not outlive the reference on the namespace that it searches.
+//! E0597: a query cannot outlive the reference on the network namespace that it searches.
 
 use kernel::sync::aref::ARef;
 use kofi::{
@@ -8,7 +8,7 @@ use kofi::{
     fi::info::Query, //
 };
 
-/// The reference of the caller is there as long as the query.
+/// The caller's reference has to live as long as the query.
 pub fn search(net: &ARef<Namespace>, look: fn(&Query<'_>)) {
     let query;
     {

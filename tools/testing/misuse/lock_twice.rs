@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! E0603: the lock that data calls of a serialized domain do without is the crate's own.
+//! E0603: the lock that data calls of a serialized domain skip is private to the crate.
 
 #[cfg(misuse)]
 use kofi::abi::serial::SerialLock;
 
-/// What two guards at a time would be of.
+/// Data that two guards could lock at the same time.
 #[cfg(misuse)]
 pub type Data = SerialLock<u32>;

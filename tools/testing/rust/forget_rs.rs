@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A consumer without `unsafe` that drops none of its handles: it forgets that of a thread, and those of the
-//! handlers of two completion queues and of an event queue are in cycles with what the handlers hold.
+//! A consumer without `unsafe` that drops none of its handles: it forgets the handle of a thread, and the
+//! handles of the handlers of two completion queues and an event queue are in reference cycles.
 //!
 //! ```text
 //! insmod forget_rs.ko addr=0x0a000001 port=7471
 //! ```
 //!
-//! So thread and calls go on when the exit function has run, and are to end before the module's memory is freed.
-//! With the handlers go the cycles, and everything closes.
+//! The thread and the calls are still running when the exit function has returned, and have to end before the
+//! module's memory is freed. Dropping the handlers breaks the cycles, and all objects are closed.
 
 #[path = "../../../samples/rust/offers.rs"]
 mod offers;
@@ -81,14 +81,14 @@ impl kernel::Module for Forgets {
     }
 }
 
-/// A handle that something of its own keeps alive: nobody drops either.
+/// A handle in a reference cycle, which is never dropped.
 type Cycle<T> = Arc<Mutex<Option<T>>>;
 
 fn cycle<T>() -> Result<Cycle<T>> {
     Ok(Arc::pin_init(new_mutex!(None), GFP_KERNEL)?)
 }
 
-/// Opens everything, and ends nothing.
+/// Opens all objects, and ends none.
 fn run(here: InProcess) -> Result {
     let place = (
         module_parameters::addr.value(),
@@ -134,7 +134,7 @@ fn run(here: InProcess) -> Result {
         while !kthread_should_stop() {
             fsleep(Delta::from_millis(1));
         }
-        // The last reference on its own handle.
+        // Drops the last reference on its own handle.
         drop(kept);
     })?;
     *own.lock() = Some(thread);

@@ -56,7 +56,7 @@ if has_module msg_server && has_module msg_client; then
 	again "$1" "$interface" || fail "$DEVICE does not come back"
 fi
 
-# idle SERVER: one that nobody uses closes when it is told, and the deletion ends.
+# idle SERVER: a server without clients closes when it gets the event, and the deletion ends.
 idle() {
 	from_here
 	load "$1" addr="$(address_for "$1" "$ADDRESS")" && await 30 "$1: ready" || return
@@ -65,7 +65,7 @@ idle() {
 }
 type=$1
 servers="datagram_server datagram_server_rs mem_server mem_server_rs echo_handler echo_handler_rs"
-# Its atomic operations are the device's.
+# The device executes its atomic operations.
 [ "$type" = siw ] || servers="$servers queue_server_rs"
 for server in $servers; do
 	has_module $server || continue

@@ -83,7 +83,7 @@ wait $client
 kill -INT $server
 check server_ends wait $server
 check nothing_of_a_process_is_left eval '[ "$(listed -o kofi)" = "nothing is open" ]'
-# The addresses of a vector that the ranks and their master share, while there is one: many ranks take their time.
+# The addresses of the shared vector, while it is open: many ranks take some time.
 vector() { listed -o av_ranks -k av | sed -n "s/.*av \([0-9]*\) .*addresses 101\$/\1/p" | head -n 1; }
 in_vector() { id=$(vector) && [ -n "$id" ] && "$CLIENT" av "$id" >/run/addresses && [ "$(wc -l </run/addresses)" = 103 ]; }
 load av_ranks addr="$ADDRESS" ranks=100 || fail "av_ranks.ko does not load"

@@ -46,7 +46,7 @@ refuse() {
 # hello MODULE [ADDRESS]: all is done when it has been loaded.
 hello() { load "$1" addr="${2:-$ADDRESS}" && stop "$1"; }
 
-# rank ADDRESS: the four phases of an address vector, whose ranks answer what the master sends to their numbers.
+# rank ADDRESS: the four phases of an address vector; the ranks answer the numbers that the master sends.
 rank() {
 	start av_ranks done addr="$(address_for av_ranks "$1")" ranks=3 &&
 		said av_ranks "ranks=3 errors=0\$" &&

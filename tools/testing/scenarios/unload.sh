@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-# unload.sh DEVICE: modules that are unloaded with something of theirs still running or open. No code of theirs
-# runs behind that, and the log names what they have left, and what holds up the removal of a device.
+# unload.sh DEVICE: modules that are unloaded with callbacks running or objects open. Their code does not run
+# afterwards; the log names objects left open, and owners that delay the removal of a device.
 
 # ready MODULE PORT PARAMETERS...: loads a consumer, and waits until it listens.
 ready() {
@@ -11,12 +11,12 @@ ready() {
 	load "$_consumer" addr="$(address_for "$_consumer" "$ADDRESS")" port="$_port" "$@" &&
 		await 10 "$_consumer: ready"
 }
-# told COUNT PATTERN: kOFI says so, as often as that.
+# told COUNT PATTERN: checks that the log of kOFI matches PATTERN COUNT times.
 told() { [ "$(kernel_log | grep -v 'lab: | ' | grep -c "kofi: $2")" = "$1" ]; }
-# call PORT: somebody wants to connect, of which the listener that was left there is still told.
+# call PORT: sends a connection request, which the listener left open still reports.
 call() { load msg_client addr="$ADDRESS" port="$1" count=1 && sleep 1 && unload msg_client; }
 
-# removal: the device goes as soon as the consumer, which does not react, is unloaded.
+# removal: the removal of the device ends as soon as the consumer, which ignores the event, is unloaded.
 removal() {
 	ready leave_open 7473 leave=0 || return
 	timeout -s KILL $((120 * PATIENCE)) /usr/bin/rdma link del "$DEVICE" &
@@ -42,10 +42,10 @@ check names_its_event_queue told 1 "eq [0-9]*: left open by module leave_open"
 check names_its_completion_queues told 2 "cq [0-9]*: left open by module leave_open"
 check names_its_provider told 1 "provider leave_open: left open by module leave_open"
 check counts_its_objects told 1 "ep [0-9]*: 7 objects of module leave_open left open"
-# The event of the request calls no handler, and nobody asks the provider.
+# The event of the request calls no handler, and the provider is not asked.
 check calls_nobody call 7471
 
-# Those who would close them have no reference on kOFI: that is the fabric's.
+# The modules that close the objects hold no reference on kOFI: the open fabric holds it.
 check kofi_stays eval '! unload kofi && loaded kofi'
 check closes_late unload leave_keep
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# violations.sh DEVICE: connections that end because the peer did what it may not are counted, and the log
+# violations.sh DEVICE: connections that end because of a violation by the peer are counted, and the log
 # names the peer.
 need_module kofi_kunit
 needs_suites kofi_rdm_rights
@@ -8,10 +8,10 @@ local=none
 [ "$1" = loop ] && local=all
 load kofi_kunit addr="$ADDRESS" local=$local rights_hold=Y || fail "kofi_kunit.ko does not load"
 
-# counted COUNT: an object has had so many.
+# counted COUNT: checks that an object has had COUNT violations.
 counted() { grep -q "violations=$1\>" /sys/kernel/debug/kofi/objects; }
 
-# The suite waits with an endpoint whose peer has had three connections, and a wrong key in each.
+# The suite waits with an endpoint whose peer has opened three connections, and used a wrong key on each.
 run_suites kofi_rdm_rights &
 suites=$!
 check rdm_10_violations_are_counted eventually 60 counted 3

@@ -436,7 +436,7 @@ impl Entry {
         // SAFETY: By this function's safety requirement: it is there until this has brought it to `OUT`.
         let this = unsafe { &*entry };
         if this.state.cmpxchg(QUEUED, STARTING, Full).is_err() {
-            // A cmpxchg that fails orders nothing: what the peer has done to it is seen behind an acquire.
+            // A failed cmpxchg orders nothing: an acquire makes the peer's writes to the entry visible.
             let _ = this.state.load(Acquire);
             // SAFETY: The peer has given it back.
             unsafe {

@@ -56,11 +56,11 @@ type Raw = *mut fi_peer_rx_entry;
 ///
 /// # Invariants
 ///
-/// The form is valid, and so are its calls, which are there, and the struct for the peer's.
+/// The form is valid, has all of its calls, and has a struct for the peer's calls.
 #[pin_data]
 struct Others {
     srx: *mut fid_peer_srx,
-    /// The owner's struct for the peer's calls, or NULL if it has none.
+    /// The owner's struct for the peer's calls, or NULL.
     peer_ops: *mut fi_ops_srx_peer,
     get_msg: unsafe extern "C" fn(*mut fid_peer_srx, fi_addr_t, usize, *mut Raw) -> c_int,
     get_tag: unsafe extern "C" fn(*mut fid_peer_srx, fi_addr_t, u64, *mut Raw) -> c_int,
@@ -78,7 +78,7 @@ unsafe impl Send for Others {}
 // SAFETY: As above.
 unsafe impl Sync for Others {}
 
-/// The calls of a peer of kOFI's.
+/// The calls of kOFI as a peer.
 static PEER: fi_ops_srx_peer = fi_ops_srx_peer {
     size: size_of::<fi_ops_srx_peer>(),
     start_msg: Some(start_msg),
@@ -91,7 +91,7 @@ static PEER: fi_ops_srx_peer = fi_ops_srx_peer {
 ///
 /// # Errors
 ///
-/// -FI_EINVAL for NULL, for what is no such form, for structs that are too small and calls that are not there;
+/// -FI_EINVAL for NULL, an object that is not such a form, a struct that is too small, or a missing call;
 /// -FI_ENOMEM.
 ///
 /// # Safety
@@ -138,7 +138,7 @@ pub(in super::super::super) unsafe fn owner_of_receives(
 impl Owner for Pin<KBox<Others>> {
     fn attach(&self, starter: Option<Arc<dyn Starter>>) {
         let is_attached = starter.is_some();
-        // SAFETY: By the invariant; the calls are the peer's to write.
+        // SAFETY: By the invariant; the peer may write its calls.
         unsafe {
             match self.peer_ops.as_mut() {
                 Some(ops) => {
@@ -194,7 +194,7 @@ impl Owner for Pin<KBox<Others>> {
 
     fn set_next(&self, ticket: usize, next: usize) {
         let entry: Raw = ptr::with_exposed_provenance_mut(ticket);
-        // SAFETY: A ticket is an entry's, which is the peer's, and so is that field.
+        // SAFETY: A ticket points to an entry that the peer owns, and the peer may write that field.
         unsafe { (*entry).next = ptr::with_exposed_provenance_mut(next) };
     }
 
@@ -230,7 +230,7 @@ unsafe fn taken(entry: Raw, tag: Option<u64>) -> Taken {
     Taken {
         ticket: ptr::from_ref(entry).expose_provenance(),
         parts,
-        // They are of regions of the owner's domain, which are of no use to another device.
+        // Descriptors are of regions of the owner's domain, and are not valid for another device.
         descriptors: [Descriptor::NONE; PARTS],
         context: Context::new(entry.context),
         tag: tag.map(|tag| (tag, 0)),

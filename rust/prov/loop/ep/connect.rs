@@ -179,7 +179,7 @@ impl Endpoint {
         let _ = asker.outbound.populate(self.inbound.clone());
         self.link.lock().tie = Some(tie.clone());
         ends.accepter = Some(self.clone());
-        // The peer may connect again as soon as it knows: that request comes behind this event.
+        // Once notified, the peer may connect again: its request has to come after this event.
         self.established(&[]);
         asker.established(private_data);
         Ok(())
@@ -236,7 +236,7 @@ impl Endpoint {
         self.flush_and_report_end();
     }
 
-    /// Ends all transfers, then reports FI_SHUTDOWN, once in the endpoint's life.
+    /// Ends all transfers, then reports FI_SHUTDOWN once in the endpoint's lifetime.
     fn flush_and_report_end(&self) {
         self.flush();
         let kind = Kind::Connection(FI_SHUTDOWN);
@@ -261,7 +261,7 @@ impl Endpoint {
                 self.inbound.end_receives();
                 Ok(())
             }
-            // It waits for whoever is at work for the peer.
+            // Waits for threads that are processing the peer's transfers.
             Shutdown::Disconnected => {
                 self.flush();
                 Ok(())

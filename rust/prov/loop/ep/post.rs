@@ -107,7 +107,7 @@ impl Endpoint {
         is_injected: bool,
     ) -> Result<Outgoing> {
         if is_injected {
-            // SAFETY: It is copied, and dropped, before this call to post returns.
+            // SAFETY: It is copied and dropped before this call returns.
             return unsafe { Outgoing::at_once(memory) };
         }
         let regions = self.domain.regions();
@@ -116,7 +116,7 @@ impl Endpoint {
             return Ok(unsafe { Outgoing::of_region(part) });
         }
         mr::check(memory, descriptors, regions)?;
-        // SAFETY: It goes with the operation, and is dropped before the poster is told of that.
+        // SAFETY: It is dropped with the operation, before the poster's completion is written.
         unsafe { Outgoing::new(memory) }
     }
 
@@ -129,7 +129,7 @@ impl Endpoint {
             return Ok(unsafe { Incoming::of_region(part) });
         }
         mr::check(memory, descriptors, regions)?;
-        // SAFETY: As of `outgoing`; only what is received is written to it.
+        // SAFETY: As for `outgoing`; only received bytes are written to it.
         unsafe { Incoming::new(memory) }
     }
 
@@ -190,7 +190,7 @@ impl Endpoint {
         // Whoever reads has no operands, whatever is said of them.
         let operands = match op {
             Op::Read => Outgoing::NOTHING,
-            // SAFETY: They are copied, and dropped, before this call returns.
+            // SAFETY: They are copied and dropped before this call returns.
             _ => unsafe { Outgoing::at_once(message.memory) }?,
         };
         // SAFETY: As above.
@@ -277,7 +277,7 @@ impl Endpoint {
             let is_last = number == count - 1;
             // The last one has what is left over as well.
             let piece = segment.part(number * size, if is_last { len } else { size });
-            // SAFETY: It goes with the piece, which is over before the buffer is; no two have the same bytes.
+            // SAFETY: It is dropped with the piece, which ends before the buffer does. Pieces do not overlap.
             let into = unsafe { Incoming::new(Memory::Segments(from_ref(&piece))) };
             receive.into = into.unwrap_or(Incoming::NOWHERE);
             receive.report = report;

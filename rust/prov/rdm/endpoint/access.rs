@@ -56,7 +56,7 @@ enum Source {
 }
 
 impl Endpoint {
-    /// Returns the descriptors that the endpoint below takes: those of regions in its own protection domain.
+    /// Returns the descriptors for the lower endpoint: those of regions in its own protection domain.
     fn descriptors<'a>(&self, message: &Message<'a>) -> &'a [Descriptor] {
         match self.station.domain.is_open(&self.station.protection) {
             true => message.descriptors,
@@ -109,9 +109,9 @@ impl Endpoint {
             is_wanted: flags & FI_COMPLETION != 0 || !exit.is_selective && !message.errors_only,
         };
         let source = match is_injected {
-            // SAFETY: It is copied, and dropped, before this call returns.
+            // SAFETY: It is copied and dropped before this call returns.
             true => Source::Copied(unsafe { Outgoing::at_once(message.memory) }?),
-            // SAFETY: It goes with the operation, and is dropped before the poster is told of that.
+            // SAFETY: It is dropped with the operation, before the poster's completion is written.
             false => Source::Lent(unsafe { Lent::new(message.memory, self.descriptors(message)) }?),
         };
         self.start((exit, bound), &to, len, report, |packet: &mut Packet| {

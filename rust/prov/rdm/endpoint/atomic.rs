@@ -95,12 +95,12 @@ impl Endpoint {
         // Whoever reads has no operands, whatever is said of them.
         let operands = match op {
             Op::Read => Outgoing::NOTHING,
-            // SAFETY: They are copied, and dropped, before this call returns.
+            // SAFETY: They are copied and dropped before this call returns.
             _ => unsafe { Outgoing::at_once(message.memory) }?,
         };
         // SAFETY: As above.
         let compare = unsafe { Outgoing::at_once(Memory::Segments(atomic.compare)) }?;
-        // SAFETY: It goes with the operation, and is dropped before the poster is told of that.
+        // SAFETY: It is dropped with the operation, before the poster's completion is written.
         let result = unsafe { Incoming::new(Memory::Segments(atomic.result)) }?;
         let to = bound.addresses.lookup(message.peer)?;
         let flags = match form {

@@ -119,9 +119,9 @@ impl Endpoint {
         }
         // What goes in one packet is copied now.
         let memory = match is_injected || len <= EAGER {
-            // SAFETY: It is copied, and dropped, before this call returns.
+            // SAFETY: It is copied and dropped before this call returns.
             true => unsafe { Outgoing::at_once(message.memory) }?,
-            // SAFETY: It goes with the message, and is dropped before the poster is told of that.
+            // SAFETY: It is dropped with the message, before the poster's completion is written.
             false => unsafe { Outgoing::new(message.memory) }?,
         };
         let to = bound.addresses.lookup(message.peer)?;
@@ -252,7 +252,7 @@ impl Endpoint {
         match message.flags & (LOOK_FLAGS | FI_MULTI_RECV) {
             FI_MULTI_RECV => self.post_several((exit, bound), message, &told),
             0 => {
-                // SAFETY: It goes with the receive, and is dropped before the poster is told of that.
+                // SAFETY: It is dropped with the receive, before the poster's completion is written.
                 let into = unsafe { Incoming::new(message.memory) }?;
                 let wish = self.wish(bound, message)?;
                 self.with_room((exit, bound), |traffic, outlets| {
@@ -263,7 +263,7 @@ impl Endpoint {
                 })
             }
             FI_CLAIM => {
-                // SAFETY: It goes with the receive, and is dropped before the poster is told of that.
+                // SAFETY: It is dropped with the receive, before the poster's completion is written.
                 let into = unsafe { Incoming::new(message.memory) }?;
                 self.with_room((exit, bound), |traffic, outlets| {
                     traffic.receive_claimed(outlets, at, into, &told)?;
@@ -305,7 +305,7 @@ impl Endpoint {
             context: message.context,
             is_wanted: true,
         };
-        // SAFETY: It goes with the receive, and is dropped before the poster is told of that.
+        // SAFETY: It is dropped with the receive, before the poster's completion is written.
         let into = unsafe { Incoming::new(message.memory) }?;
         let wish = self.wish(bound, message)?;
         self.with_room((exit, bound), |traffic, outlets| {
@@ -329,7 +329,7 @@ impl Endpoint {
         let Memory::Segments([segment]) = message.memory else {
             return Err(Errno::EINVAL);
         };
-        // SAFETY: It goes with the receive, and is dropped before the poster is told of that.
+        // SAFETY: It is dropped with the receive, before the poster's completion is written.
         let into = unsafe { Incoming::new(message.memory) }?;
         let wish = self.wish(bound, message)?;
         let least = self.least.get();

@@ -268,7 +268,7 @@ mod cases {
                         assert_eq!(link.state(), state);
                     }
                 }
-                // Once that has ended, whoever asks has it.
+                // After the old connection has ended, the next request is accepted.
                 link.lost();
                 assert_eq!(link.asked(other, Ordering::Less), Verdict::Accept);
                 assert_eq!(link.state(), State::Answering(other));

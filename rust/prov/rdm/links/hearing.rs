@@ -153,7 +153,7 @@ impl Station {
         local.set_port(links.port());
         let order = order(&peer, &local);
         if order.is_eq() && !links.is_own(hello.identity) {
-            // Another one on this host says that it is us.
+            // Another endpoint on this host claims our address.
             return refuse(Refusal::Refused);
         }
         if links.is_crowded() && bound.ways.find(&peer).is_none() {
@@ -176,7 +176,7 @@ impl Station {
         };
         match known.link.asked(hello.identity, order) {
             Verdict::Refuse => {
-                // If the peer has been started again without a word, this finds out.
+                // The probe finds out whether the peer was restarted without a disconnect.
                 self.traffic.lock().probe(slot);
                 return refuse(Refusal::Already);
             }

@@ -64,7 +64,7 @@ use kernel::{
 /// Completions polled at a time.
 pub(super) const BATCH: usize = 16;
 
-/// Completions given back at a time that nobody has read.
+/// Number of unread completions that are given back at a time.
 pub(super) const FORGOTTEN: usize = 8;
 
 /// A queue that posts here; the alignment keeps it in one cache line.
@@ -73,12 +73,12 @@ pub(super) struct Entry {
     pub(super) queue: Arc<Queue>,
     /// How many of its operations have been retired, modulo 2^32.
     pub(super) tail: u32,
-    /// Number of those that wait in the backlog for their reader.
+    /// Number of completions in the backlog that wait for their reader.
     pub(super) unread: u32,
     /// How many failures have been told of before one that was posted earlier; see
     /// [`Queue::retire_loose`].
     pub(super) ahead: u32,
-    /// Set once an operation of a loose queue has failed: from then on they complete in any order.
+    /// Set once an operation of a loose queue has failed: its operations then complete in any order.
     pub(super) has_failed: bool,
     /// Whether the next steps of some operations wait to be posted.
     pub(super) is_waiting: bool,
@@ -104,7 +104,7 @@ pub(super) struct Inner {
     pub(super) sharers: RBTree<usize, u32>,
     /// How many completions have been lost for want of room, the driver's complaints among them.
     pub(super) overruns: Arc<Atomic<u64>>,
-    /// The completions of the last poll: too many for the stack of a reader in an interrupt.
+    /// Completions of the last poll, which are too large for the stack of a reader in an interrupt.
     pub(super) batch: KBox<Batch<BATCH>>,
 }
 
@@ -114,14 +114,15 @@ impl Entry {
         self.queue.is_loose() && (seq.wrapping_sub(self.tail) as i32) < 0
     }
 
-    /// Lets posters have the slots of what has been retired, but as many as wait for their reader.
+    /// Releases the slots of retired operations to posters, except as many as have completions that wait for a
+    /// reader.
     fn publish(&self) {
         self.queue.publish_tail(self.tail.wrapping_sub(self.unread));
         self.queue.drain_loosely(self.tail);
     }
 
-    /// Retires the operation of a completion that has a slot, and returns how many that makes: posters have
-    /// none of the slots yet.
+    /// Retires the operation of a completion that has a slot, and returns the number of operations retired. Their
+    /// slots are not released to posters yet.
     fn retire(&mut self, done: &Done) -> u32 {
         if self.queue.is_loose() {
             self.has_failed |= done.status != WcStatus::SUCCESS;
@@ -134,22 +135,23 @@ impl Entry {
         }
     }
 
-    /// Ends an operation that has a slot and of which no reader is told, and returns how many are retired with it.
+    /// Ends a silent operation that has a slot, and returns the number of operations retired with it.
     fn end_silently(&mut self, done: &Done, usage: Use) -> u32 {
         let count = self.retire(done);
         if usage == Use::Marker {
             self.queue.marker_came(done.seq());
         }
         self.publish();
-        // The room of a marker belongs to the table's entry.
+        // The room of a marker belongs to the entry in the table.
         count.wrapping_sub(u32::from(usage == Use::Marker))
     }
 
-    /// Keeps what a reader is to be told of an operation that has a slot, and retires it: it gives its own room
-    /// back when it is read, and that of the silent ones before it is added to `freed`.
+    /// Keeps the completion of an operation that has a slot for its reader, and retires the operation. Its own room
+    /// is released when the completion is read; the room of silent operations retired with it is added to `freed`.
     fn keep(&mut self, done: Done, slot: Slot, freed: &mut u32) -> Waiting {
         let is_failure = done.status != WcStatus::SUCCESS;
-        // Those of a loose queue that has failed stay, or one that is told a second time would be taken for another.
+        // Operations of a loose queue that has failed stay: a second report of one would be taken for another
+        // operation.
         let is_late = self.queue.is_loose() && (self.has_failed || is_failure);
         if is_late {
             self.has_failed = true;
@@ -166,7 +168,7 @@ impl Entry {
         }
     }
 
-    /// Ends an operation that was kept: its reader has come. Returns how much room that frees.
+    /// Ends an operation whose kept completion is being read. Returns the amount of room released.
     fn release(&mut self, waiting: &Waiting) -> u32 {
         let freed = match waiting.is_late {
             true => self.retire(&waiting.done),
@@ -179,7 +181,7 @@ impl Entry {
         freed
     }
 
-    /// Returns what a reader is told of an operation that has a slot.
+    /// Returns the completion to report for an operation that has a slot.
     fn describe(&self, done: &Done, slot: &Slot) -> (Completion, Direction) {
         let queue = &*self.queue;
         let direction = queue.direction();
@@ -202,7 +204,7 @@ impl Entry {
     }
 }
 
-/// Returns whether no reader is told of an operation that is used so.
+/// Returns whether an operation with that usage writes no completion entry.
 #[inline]
 fn is_silent(usage: Use, done: &Done) -> bool {
     match usage {
@@ -219,8 +221,8 @@ impl Inner {
         self.backlog.is_empty() && !self.counted && self.waiting == 0
     }
 
-    /// Polls one batch in place of a reader, and returns how many there were: operations that no reader is told of
-    /// are retired, which adds the room they give back to `freed`, and the others go into the backlog.
+    /// Polls one batch in place of a reader, and returns the number of completions. Silent operations are retired,
+    /// which adds the room that they release to `freed`; other completions go into the backlog.
     pub(super) fn stash(&mut self, ib: &rdma::cq::Poller, freed: &mut u32) -> usize {
         let count = self.batch.poll(ib, BATCH);
         for at in 0..count {
@@ -231,13 +233,13 @@ impl Inner {
         count
     }
 
-    /// [`Self::stash`], until the device has nothing more.
+    /// Calls [`Self::stash`] until the device has no more completions.
     pub(super) fn stash_all(&mut self, ib: &rdma::cq::Poller, freed: &mut u32) {
         while self.stash(ib, freed) == BATCH {}
     }
 
-    /// Takes the completion at index `at` of the batch: returns the end of its operation, reported or not, or
-    /// nothing for a request that is not its operation's last.
+    /// Takes the completion at index `at` of the batch. Returns the end of its operation, reported or not; none if
+    /// it is not the last work request of its operation.
     #[inline]
     pub(super) fn met(&mut self, at: usize) -> Option<Done> {
         let wc = self.batch.found().get(at)?;
@@ -354,7 +356,7 @@ impl Inner {
         self.queues.get_mut(done.place().index())?.as_mut()
     }
 
-    /// Takes a completion in place of its reader, as [`Self::stash`] does.
+    /// Takes a completion in place of its reader, for [`Self::stash`].
     #[cold]
     pub(super) fn defer(&mut self, done: Done, freed: &mut u32) {
         let Some(entry) = self.entry(&done) else {
@@ -363,8 +365,8 @@ impl Inner {
         };
         let waiting = match done.part() {
             Part::Slot => {
-                // siw tells twice of a read that it has begun and not sent: `siw_sq_flush()` finds it in two of
-                // its queues.
+                // siw reports a read twice if it was started but not sent: `siw_sq_flush()` finds it in two of its
+                // queues.
                 if entry.is_retired(done.seq()) || !entry.queue.meet(done.seq()) {
                     return;
                 }
@@ -395,7 +397,7 @@ impl Inner {
                     is_late: false,
                 }
             }
-            // What nobody is told of does not come so far.
+            // Silent completions have been handled above.
             Part::Cell(_) => Waiting {
                 done,
                 slot: Slot::NONE,
@@ -411,8 +413,8 @@ impl Inner {
         }
     }
 
-    /// Takes the oldest of what was put off, and returns what its reader is told: adds the room that it gives back
-    /// to `freed`.
+    /// Takes the oldest completion of the backlog, and returns what to report to its reader. Adds the room that it
+    /// releases to `freed`.
     pub(super) fn take(&mut self, freed: &mut u32) -> Option<(Completion, Direction, Done)> {
         let waiting = self.backlog.pop()?;
         let done = waiting.done;
@@ -428,9 +430,8 @@ impl Inner {
         Some((completion, direction, done))
     }
 
-    /// Takes some of what was put off for the queue at `place` out of the backlog, and returns how many it were: each
-    /// context that is to be given back goes into `contexts`, receives that are shared into `unread`, and the room
-    /// that is given back is added to `freed`.
+    /// Removes some completions of the queue at `place` from the backlog, and returns their number. Contexts to give
+    /// back go into `contexts`, shared receives into `unread`, and the room that is released is added to `freed`.
     pub(super) fn forget(
         &mut self,
         place: Place,
@@ -451,10 +452,10 @@ impl Inner {
                         share.srx.keep(unread, slot);
                     }
                 }
-                // Those that have not been retired are given back with what is under way.
+                // Operations that have not been retired are given back with those in flight.
                 Part::Slot if !waiting.is_late => {
                     *freed = freed.wrapping_add(entry.release(waiting));
-                    // The last piece stands for the buffer.
+                    // The last piece stands for the multi-receive buffer.
                     if waiting.slot.usage != Use::Piece {
                         *context = Some(waiting.slot.context);
                     }
@@ -465,7 +466,7 @@ impl Inner {
         count
     }
 
-    /// Makes the operation `seq` of a queue, into a piece from `start` on, the last one of its buffer; false if its
+    /// Marks operation `seq` of a queue as the last piece of its multi-receive buffer, from `start` on; false if its
     /// completion has been read.
     #[cold]
     pub(super) fn end_buffer(&mut self, queue: &Queue, seq: u32, start: usize) -> bool {
@@ -516,8 +517,8 @@ impl Inner {
         done.status != WcStatus::SUCCESS && self.usage(done) != Use::Marker
     }
 
-    /// Ends an operation whose completion has just been taken from the device, and returns what to report if a reader
-    /// is told of it: adds the room it gives back to `freed`. Nothing has been put off.
+    /// Ends an operation whose completion was just polled, and returns the completion to report, if any. Adds the
+    /// room that it releases to `freed`. The backlog is empty.
     #[inline(never)]
     fn finish(&mut self, done: &Done, freed: &mut u32) -> Option<Completion> {
         let entry = self.queues.get_mut(done.place().index())?.as_mut()?;
@@ -576,7 +577,7 @@ impl Inner {
         count
     }
 
-    /// [`Self::read`], after the first `told` of the batch.
+    /// Continues [`Self::read`] after the first `told` completions of the batch.
     pub(super) fn read_on<E: From<Completion>>(
         &mut self,
         ib: &rdma::cq::Poller,
@@ -612,8 +613,8 @@ impl Inner {
         count
     }
 
-    /// Writes the batch to `room`, which is not shorter, as far as it is reported now; its first `count` have
-    /// been written. Returns the number of entries in `room`.
+    /// Writes the reportable completions of the batch to `room`, which is at least as long; its first `count` entries
+    /// have been written. Returns the number of entries in `room`.
     fn tell_rest<E: From<Completion>>(
         &mut self,
         mut count: usize,
@@ -641,9 +642,9 @@ impl Inner {
         count
     }
 
-    /// Writes the successes that the batch has from index `from` on, as long as they are of one queue and need
-    /// nothing but an entry; returns how many there are. Nearly always that is all: what is the same
-    /// for all of them is looked up and stored once. The backlog is empty.
+    /// Writes successes of the batch from index `from` on, as long as they are of one queue and need no more than an
+    /// entry; returns their number. This is the common case: values that all of them share are looked up and stored
+    /// once. The backlog is empty.
     #[inline(always)]
     pub(super) fn tell_run<E: From<Completion>>(
         &mut self,
@@ -685,8 +686,8 @@ impl Inner {
         count
     }
 
-    /// Returns the entry for the completion at index `at` of the batch, if it has one now: a failure goes to the
-    /// backlog with everything behind it that is reported, and an operation that is not reported is only retired.
+    /// Returns the entry for the completion at index `at` of the batch, if it is reported now. A failure goes to the
+    /// backlog with all reported completions after it, and a silent operation is only retired.
     #[inline(never)]
     fn tell_one(&mut self, at: usize, freed: &mut u32) -> Option<Completion> {
         let done = self.met(at)?;
@@ -716,7 +717,7 @@ fn bring(completion: &mut Completion, brought: Brought) {
     }
 }
 
-/// Ends a receive that is shared, and returns what to report if a reader is told of it.
+/// Ends a shared receive, and returns the completion to report, if any.
 #[inline(never)]
 fn finish_shared(queue: &Queue, done: &Done, slot: u32) -> Option<(Completion, Direction)> {
     let share = queue.share()?;
@@ -736,7 +737,7 @@ fn finish_shared(queue: &Queue, done: &Done, slot: u32) -> Option<(Completion, D
     is_told.then_some((completion, queue.direction()))
 }
 
-/// Ends an operation that has a cell and no slot, and returns what to report.
+/// Ends an operation that has a cell and no slot, and returns the completion to report.
 #[cold]
 fn finish_exchange(queue: &Queue, cell: u32) -> Option<(Completion, Direction)> {
     let told = queue.end_exchange(cell)?;

@@ -255,7 +255,7 @@ impl Endpoint {
         }
     }
 
-    /// Notes whom the log is to name, should the peer do what it may not.
+    /// Stores the peer's address for log messages about violations.
     fn note_peer(&self) {
         let peer = self.link.lock().peer;
         if let Some(peer) = peer {
@@ -344,7 +344,7 @@ impl Endpoint {
         self.report_end();
     }
 
-    /// Reports FI_SHUTDOWN, once in the endpoint's life. What was posted has completed.
+    /// Reports FI_SHUTDOWN, once in the endpoint's lifetime. All posted operations have completed.
     fn report_end(&self) {
         let kind = Kind::Connection(FI_SHUTDOWN);
         self.report(|link| link.farewell.take(), kind, &[]);
@@ -379,10 +379,10 @@ impl Endpoint {
         }
         match rest {
             Shutdown::Transmits => self.wait_for_transmits(),
-            // Posted receives stay with the device, which flushes them in the Error state of the queue pair
-            // alone: that ends the transmits and the connection too. See rxe_receiver() of rxe, which has no
-            // other call of flush_recv_queue() but for Reset, and siw_qp_nextstate_from_rts() of siw, which
-            // drops the connection with each siw_rq_flush().
+            // Posted receives stay with the device: it flushes them only in the Error state of the queue pair,
+            // which also ends the transmits and the connection. See rxe_receiver() of rxe, which otherwise calls
+            // flush_recv_queue() only for Reset, and siw_qp_nextstate_from_rts() of siw, which drops the
+            // connection with each siw_rq_flush().
             Shutdown::Receives => Ok(()),
             Shutdown::Disconnected => {
                 self.wait_until_drained();

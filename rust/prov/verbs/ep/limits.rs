@@ -49,7 +49,7 @@ pub(super) struct Limits {
     /// None where it shares them with others.
     pub(super) receives: u32,
     pub(super) shares_receives: bool,
-    /// Lets readers sleep until a message comes whose sender asks for them to be woken.
+    /// Readers sleep until a message with FI_REMOTE_SIGNAL arrives, or a failure.
     pub(super) waits_for_signals: bool,
     /// Why there are no atomic operations, if there are none.
     pub(super) no_atomics: Option<Errno>,
@@ -118,8 +118,8 @@ impl Limits {
     }
 }
 
-/// Returns what the capabilities of an endpoint let its peer do. Atomic operations are made of reads and writes
-/// where the device has no request for them.
+/// Returns the access rights that an endpoint's capabilities grant its peer. Atomic operations are built from
+/// reads and writes if the device has no work request for them.
 fn access(caps: u64) -> Access {
     let mut access = Access::default();
     if caps & (FI_RMA | FI_ATOMIC) == 0 {

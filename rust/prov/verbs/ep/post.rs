@@ -80,7 +80,7 @@ pub(super) const USUAL_RECEIVE: u64 = FI_COMPLETION | FI_MORE;
 /// Flags of a receive.
 const RECEIVE_FLAGS: u64 = USUAL_RECEIVE | FI_MULTI_RECV;
 
-/// Returns whether the success of an operation is reported.
+/// Returns whether the success of an operation writes a completion entry.
 #[inline(always)]
 pub(super) fn report(message: &Message<'_>) -> Report {
     if message.flags & FI_COMPLETION != 0 {

@@ -46,7 +46,7 @@ impl Endpoint {
         Some(step.from)
     }
 
-    /// Ends the short way of posting, which is for connections that are open both ways, and traces the step.
+    /// Ends the fast path of posting, which needs both directions open, and traces the state change.
     pub(super) fn has_left(&self, step: Step) {
         if step.from == State::Connected {
             self.transmit.set_plain(false);

@@ -82,7 +82,7 @@ impl Queue {
     ///
     /// # Errors
     ///
-    /// -FI_EAGAIN when there is no room for it, now; -FI_EMSGSIZE for more than [`MOST`] bytes; those of
+    /// -FI_EAGAIN if there is no room at the moment; -FI_EMSGSIZE for more than [`MOST`] bytes; errors of
     /// [`Exchange::load`] and [`Queue::begin`].
     pub(in crate::prov::verbs) fn start_exchange(
         &self,
