@@ -170,7 +170,7 @@ impl Cq {
 pub(crate) enum Wanted {
     /// The next completion.
     Any,
-    /// The next failure or solicited message.
+    /// The next solicited message, and the next failure where the driver raises an event for it; rxe does not.
     Solicited,
 }
 
