@@ -151,11 +151,14 @@ impl Going {
 
     /// Removes a callback whose function lies in the module from the list, and returns it.
     fn take_callback(&self) -> Option<Callback> {
-        let callbacks = CALLBACKS.lock();
-        let mut entries = callbacks.entries.as_ref()?.iter();
-        let (&number, _) = entries.find(|(_, callback)| callback.function.is_within(self))?;
+        let mut callbacks = CALLBACKS.lock();
+        let entries = callbacks.entries.as_mut()?;
+        let is_of = |(_, callback): &(&u64, &Callback)| callback.function.is_within(self);
+        let (&number, _) = entries.iter().find(is_of)?;
+        // Under the same lock: one that is withdrawn meanwhile would look like the last.
+        let node = entries.remove_node(&number)?;
         drop(callbacks);
-        take(number)
+        Some(node.to_key_value().1)
     }
 }
 
