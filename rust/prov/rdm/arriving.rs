@@ -167,9 +167,6 @@ impl Traffic {
         };
         let is_held = peer.held > 0;
         let from = peer.addr;
-        if peer.has(packet.attempt) && peer.is_refused() {
-            return Ok(Taken::Done);
-        }
         if let Arrival::Written(len, data) = packet.arrival {
             if !outlets.hears_writes {
                 return Err(Malformed(
@@ -197,6 +194,8 @@ impl Traffic {
             Head::Segment(segment) => segment.message,
             // Of what there was before, nothing is left that it could be about.
             _ if !peer.has(packet.attempt) => return Ok(Taken::Done),
+            // No other key is tried; messages, whose senders have their success, are delivered.
+            Head::Atomic { .. } if peer.is_refused() => return Ok(Taken::Done),
             &Head::Atomic { id, call, targets } => {
                 return Ok(Taken::Asked(Request {
                     id,
