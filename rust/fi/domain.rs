@@ -136,10 +136,16 @@ impl Scope {
             (asked, 0) => asked,
             (_, both) => both,
         };
+        // A domain whose callers keep out of each other's way serves none who do not.
+        let threading = match (asked.threading, self.threading) {
+            (abi::FI_THREAD_UNSPEC, open) | (_, open @ abi::FI_THREAD_SAFE) => open,
+            (asked, open) if asked == open => open,
+            _ => return Ok(false),
+        };
         hints.set_domain(&abi::fi_domain_attr {
             av_type,
             mr_mode,
-            threading: self.threading,
+            threading,
             ..asked
         })?;
         Ok(true)
