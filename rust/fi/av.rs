@@ -219,8 +219,9 @@ fn insert_one(writing: &mut Writing<'_>, insertion: &Insertion) -> Result<Spot> 
 
 impl AddressVector {
     pub(super) fn new(domain: Held<Domain>, attr: &Attr<'_>) -> Result<Arc<Self>> {
-        let contexts = domain.core().max_rx_contexts().max(1);
-        if attr.rx_ctx_bits > contexts.next_power_of_two().ilog2()
+        // The bits of the highest index of a context.
+        let highest = domain.core().max_rx_contexts().saturating_sub(1);
+        if attr.rx_ctx_bits > usize::BITS - highest.leading_zeros()
             || attr.count > MOST_ADDRESSES as usize
             || attr.is_read_only && attr.name.is_none()
         {

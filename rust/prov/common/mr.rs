@@ -592,7 +592,7 @@ mod tests {
         for bits in 0..32u64 {
             let kinds = [FI_MSG, FI_RMA, FI_ATOMIC, FI_REMOTE_READ, FI_REMOTE_WRITE];
             let chosen = kinds.iter().enumerate();
-            let caps = chosen.fold(0, |caps, (at, kind)| caps | kind * (bits >> at & 1));
+            let caps = chosen.fold(0, |caps, (at, kind)| caps | (kind * (bits >> at & 1)));
             let rights = Rights::of(caps);
             for (touch, needed) in [
                 (Touch::Reads, FI_REMOTE_READ),
