@@ -31,7 +31,10 @@ static void peer_04_what_happens_goes_to_the_owner(struct kunit *test)
 	fx_bind(test, ep[0], eq, fx->cq, FI_TRANSMIT | FI_RECV);
 	KUNIT_ASSERT_EQ(test, 0, fi_enable(ep[0]));
 	/* The request, and that both are connected. */
-	ep[1] = fx_connect(test, fx->domain, ep[0], pep, owner->eq, fx->cq);
+	fx_start_connect(test, ep[0], pep);
+	ep[1] = fx_ep(test, fx->domain, fx_wait_request(test, owner->eq));
+	fx_bind(test, ep[1], eq, fx->cq, FI_TRANSMIT | FI_RECV);
+	fx_finish_accept(test, ep[1], owner->eq);
 	KUNIT_EXPECT_EQ(test, -FI_EBUSY, fi_close(&eq->fid));
 	KUNIT_EXPECT_EQ(test, 0, fi_shutdown(ep[1], 0));
 	tr_expect_shutdowns(test, owner->eq, ep[0], ep[1]);

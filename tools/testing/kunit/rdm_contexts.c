@@ -278,19 +278,6 @@ static void rdm_08_a_context_that_the_peer_has_not(struct kunit *test)
 	}
 }
 
-static void rdm_08_a_context_that_nobody_can_have(struct kunit *test)
-{
-	struct kofi_rdm *rdm = ordinary(test, 16);
-	fi_addr_t self = rdm_know(test, rdm, rdm);
-	static const int others[] = { 256, 4096, 65535 };
-
-	for (int i = 0; i < ARRAY_SIZE(others); i++)
-		KUNIT_EXPECT_EQ(test, -FI_EINVAL,
-				fi_send(rdm->ep, NULL, 0, NULL, fi_rx_addr(self, others[i], 16),
-					NULL));
-	rdm_exchange(test, rdm, self, rdm);
-}
-
 static void ep_11_a_context_has_buffers_for_several(struct kunit *test)
 {
 	struct sep_opts opts = { .txs = 2, .rxs = 3, .caps = FI_MULTI_RECV };
@@ -496,7 +483,6 @@ static struct kunit_case rdm_contexts_cases[] = {
 	KUNIT_CASE(rdm_08_a_message_waits_for_its_context),
 	KUNIT_CASE(rdm_08_an_ordinary_endpoint_reaches_contexts),
 	KUNIT_CASE(rdm_08_a_context_that_the_peer_has_not),
-	KUNIT_CASE(rdm_08_a_context_that_nobody_can_have),
 	KUNIT_CASE(ep_11_a_context_has_buffers_for_several),
 	KUNIT_CASE(rdm_05_a_context_looks_at_its_own_messages),
 	KUNIT_CASE(rdm_05_a_context_cancels_its_own_receives),
