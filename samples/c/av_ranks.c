@@ -7,7 +7,8 @@
  *
  *	insmod av_ranks.ko addr=10.0.0.1 ranks=3
  *
- * Its thread ends with a line of results.
+ * Its thread says with a line of results what came of it; the ranks stay until
+ * the module goes.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -264,10 +265,20 @@ static int live(struct world *world)
 		ret = populate(world);
 	for (uint i = 1; i <= ranks && !ret; i++)
 		ret = greet(world, i);
-	if (ret)
-		return ret;
+	return ret;
+}
+
+/* The ranks have said all, and are there until the module goes. */
+static void stay(struct world *world)
+{
+	int ret;
+
+	while (!kthread_should_stop())
+		schedule_timeout_interruptible(HZ);
 	/* A rank that leaves takes its fi_addr_t along. */
-	return fi_av_remove(world->rank[0].av, world->fi_addrs, ranks + 1, 0);
+	ret = fi_av_remove(world->rank[0].av, world->fi_addrs, ranks + 1, 0);
+	if (ret)
+		pr_err("fi_av_remove: %s\n", fi_strerror(ret));
 }
 
 static int av_ranks(void *unused)
@@ -277,6 +288,9 @@ static int av_ranks(void *unused)
 
 	if (ret)
 		pr_err("%s: %s\n", addr, fi_strerror(ret));
+	pr_info("done ranks=%u errors=%d\n", ranks, !!ret);
+	if (!ret)
+		stay(&world);
 	for (uint i = 0; world.rank && i <= ranks; i++)
 		close_rank(&world.rank[i]);
 	if (world.domain)
@@ -286,7 +300,6 @@ static int av_ranks(void *unused)
 	fi_freeinfo(world.info);
 	kfree(world.fi_addrs);
 	kfree(world.rank);
-	pr_info("done ranks=%u errors=%d\n", ranks, !!ret);
 	return ret;
 }
 
