@@ -115,6 +115,7 @@ struct attacker *at_connect(struct kunit *test, struct kofi_fabric_fx *fx,
 	struct sockaddr_in6 to;
 	size_t len = sizeof(to);
 	struct fx_cm_event event;
+	struct fi_info *request;
 	struct attacker *at;
 
 	tr_needs_device(test, fx->info);
@@ -131,7 +132,10 @@ struct attacker *at_connect(struct kunit *test, struct kofi_fabric_fx *fx,
 	KUNIT_ASSERT_EQ(test, 0, equip(at));
 	KUNIT_ASSERT_EQ(test, 0, rdma_connect(at->id, &param));
 
-	at->victim = fx_ep(test, fx->domain, fx_wait_request(test, fx->eq));
+	request = fx_wait_request(test, fx->eq);
+	/* The victim lends memory. */
+	request->caps |= FI_RMA;
+	at->victim = fx_ep(test, fx->domain, request);
 	fx_bind(test, at->victim, fx->eq, fx->cq, FI_TRANSMIT | FI_RECV);
 	KUNIT_ASSERT_EQ(test, 0, fi_accept(at->victim, NULL, 0));
 	KUNIT_ASSERT_EQ(test, 0, await(at));

@@ -12,11 +12,12 @@ load kofi_kunit addr="$ADDRESS" local=$local rights_hold=Y || fail "kofi_kunit.k
 counted() { grep -q "violations=$1\>" /sys/kernel/debug/kofi/objects; }
 
 # The suite waits with an endpoint whose peer has opened three connections, and used a wrong key on each.
+# The log has at most ten lines about one address in five seconds, which other suites may have used up.
 run_suites kofi_rdm_rights &
 suites=$!
 check rdm_10_violations_are_counted eventually 60 counted 3
 check rdm_10_violations_are_logged_with_the_peer \
-	kernel_said "peer $ADDRESS:1: a connection is closed: an atomic operation on memory that is not open to it"
+	kernel_said "peer $ADDRESS:[0-9]*: a connection is closed: an atomic operation on memory that is not open to it"
 echo N >/sys/module/kofi_kunit/parameters/rights_hold
 wait $suites
 unload kofi_kunit kofi || fail "the modules do not unload"
