@@ -294,6 +294,7 @@ impl VectorObject {
         outcome
     }
 
+    #[inline(never)]
     fn try_insert<A: Iterator<Item = Result<SocketAddr>>>(
         &self,
         count: Option<usize>,

@@ -400,10 +400,10 @@ impl AddressVector {
         if self.is_async {
             return Err(Errno::EINVAL);
         }
-        let each = |number, outcome: Result<Spot>| {
+        let mut each = |number, outcome: Result<Spot>| {
             each(number, outcome.map(|spot| self.to_addr(spot)));
         };
-        Ok(self.insert_spots(insertions, each))
+        Ok(self.insert_spots(&mut insertions.into_iter(), &mut each))
     }
 
     /// Whether it may be changed, here and by this consumer.
@@ -417,10 +417,10 @@ impl AddressVector {
     /// [`Self::insert`], of one that takes them now.
     fn insert_spots(
         &self,
-        insertions: impl IntoIterator<Item = Insertion>,
-        mut each: impl FnMut(usize, Result<Spot>),
+        insertions: &mut dyn Iterator<Item = Insertion>,
+        each: &mut dyn FnMut(usize, Result<Spot>),
     ) -> usize {
-        let mut insertions = insertions.into_iter().enumerate().peekable();
+        let mut insertions = insertions.enumerate().peekable();
         let (mut count, mut is_full) = (0, false);
         while insertions.peek().is_some() {
             let mut writing = self.table.write();

@@ -173,7 +173,8 @@ impl AddressVector {
             }),
             GFP_KERNEL,
         )?;
-        self.insert_spots(insertions, |number, outcome| task.place(number, outcome));
+        let mut place = |number, outcome| task.place(number, outcome);
+        self.insert_spots(&mut insertions.into_iter(), &mut place);
         *work.task.lock() = Some(task);
         // It was not queued before.
         let _ = workqueue::system_long().enqueue(work);

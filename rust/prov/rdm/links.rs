@@ -670,6 +670,7 @@ impl Station {
 
     /// Closes all connections; what they had in hand is given to `reclaim`. Nobody looks after them any
     /// more.
+    #[inline(never)]
     pub(super) fn hang_up(&self, reclaim: &mut dyn FnMut(Context)) {
         let mut links = self.links.lock();
         drop((links.alarm.take(), links.this.take()));
@@ -694,6 +695,12 @@ impl Station {
             // Nobody is bound to it any more.
             let _ = shared.close(&mut |context| self.traffic.lock().abandon(context));
         }
+        self.end_traffic(reclaim);
+    }
+
+    /// Ends all operations, once no connection is left: their contexts are passed to `reclaim`.
+    #[inline(never)]
+    fn end_traffic(&self, reclaim: &mut dyn FnMut(Context)) {
         let mut remains = self.traffic.lock().end();
         while let Some(mut packet) = remains.packets.pop() {
             // Nobody reaches the memory any more that is given back.

@@ -67,6 +67,7 @@ impl Office {
     }
 
     /// A receive with what has been posted for a message that has come, and room to tell of it.
+    #[inline(never)]
     pub(super) fn get_shared(
         &mut self,
         outlets: &Outlets,

@@ -52,7 +52,7 @@ struct fi_info *fx_hints(struct kunit *test)
 
 	KUNIT_ASSERT_NOT_NULL(test, hints);
 	fx_defer_free(test, hints);
-	hints->caps = FI_MSG | FI_RMA;
+	hints->caps = FI_MSG;
 	hints->ep_attr->type = FI_EP_MSG;
 	return hints;
 }
