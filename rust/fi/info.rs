@@ -232,6 +232,9 @@ fn tailor(offer: &mut Info, hints: Option<&Info>, version: u32) -> Result<bool> 
         offer.set_api_version(version)?;
         limit_caps(offer, !ON_DEMAND)?;
         Sizes::DEFAULT.apply(offer)?;
+        // Flags of an offer may be asked for; they are not the endpoint's own before that.
+        offer.tx_mut()?.op_flags = 0;
+        offer.rx_mut()?.op_flags = 0;
         return Ok(true);
     };
     let Some(caps) = choose_caps(offer.caps(), hints.caps()) else {

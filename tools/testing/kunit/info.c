@@ -266,6 +266,16 @@ static void info_15_every_mode_is_agreed_to_and_none_is_needed(struct kunit *tes
 	}
 }
 
+static void info_05_without_hints_no_op_flags_are_set(struct kunit *test)
+{
+	for (struct fi_info *info = offers(test, NULL); info; info = info->next) {
+		KUNIT_EXPECT_EQ_MSG(test, 0, info->tx_attr->op_flags, "%s",
+				    info->fabric_attr->prov_name);
+		KUNIT_EXPECT_EQ_MSG(test, 0, info->rx_attr->op_flags, "%s",
+				    info->fabric_attr->prov_name);
+	}
+}
+
 static void info_14_only_devices_reach_other_hosts(struct kunit *test)
 {
 	static const enum fi_ep_type types[] = { FI_EP_MSG, FI_EP_RDM };
@@ -590,6 +600,7 @@ static struct kunit_case info_cases[] = {
 	KUNIT_CASE(info_09_allocinfo_is_zeroed),
 	KUNIT_CASE(info_09_dupinfo_copies_one_node),
 	KUNIT_CASE(info_11_many_may_ask_at_once),
+	KUNIT_CASE(info_05_without_hints_no_op_flags_are_set),
 	KUNIT_CASE(info_14_only_devices_reach_other_hosts),
 	KUNIT_CASE(info_15_every_capability_is_offered_or_refused),
 	KUNIT_CASE(info_15_every_mode_is_agreed_to_and_none_is_needed),
