@@ -108,15 +108,16 @@ fn run(here: InProcess, tasks: usize) -> Result {
         len: queue.len(),
         has_atomics: true,
     };
-    let mut crowd = Crowd::new(here, domain, grant)?;
     let events = fabric.event_queue(here, eq::Attr::default())?;
+    domain.bind_event_queue(here, &events, Source(0))?;
+    let mut crowd = Crowd::new(here, domain, grant)?;
     let listener = Listener::new(here, &fabric, info, Source(0), &events)?;
     pr_info!("ready port={}\n", port);
     let mut is_done = false;
     while !kthread_should_stop() {
         match events.next(here, &mut Budget::from_millis(TICK)) {
             Ok(event) => match event.kind() {
-                // The device is being removed, which waits until the memory is taken back.
+                // The device is being removed, which waits until the region and the domain are closed.
                 Kind::Error(Errno::ENODEV, _) => return Err(Errno::ENODEV),
                 _ => crowd.take(here, &listener, &events, event)?,
             },
