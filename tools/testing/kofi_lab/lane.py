@@ -59,13 +59,13 @@ LANES = {
             fragments=("common", "qemu", "proof"),
             image="arch/x86/boot/bzImage",
             target="bzImage",
-            memory="3G",
+            memory="4G",
             patience=10,
             # A slab cache without debugging keeps stale pointers to what it gave out in its per-CPU
             # sheaves, and kmemleak takes those for references. All suites have more kinds of stacks
             # than KASAN keeps by itself, which it warns of. What is known of the kernel's own does not
             # keep it from telling of the next.
-            words="slab_debug=Z stack_depot_max_pools=16384 kasan_multi_shot",
+            words="slab_debug=Z stack_depot_max_pools=65536 kasan_multi_shot",
         ),
     )
 }
