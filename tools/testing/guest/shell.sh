@@ -4,11 +4,18 @@ rxe_up
 siw_up
 has_module kofi && load kofi
 dmesg -n 4
+export PATH="$PATH:$KOFI/bin"
 cat <<TEXT
 
-kOFI guest ($LANE): rxe0 at $RXE_IP, siw0 at $SIW_IP; modules in $KOFI/modules.
-  . $KOFI/guest/lib.sh      load NAME [PARAMETERS], run_suites PATTERN, pair_up rxe, ...
+kOFI guest ($LANE): rxe0 at $RXE_IP, siw0 at $SIW_IP; kofi.ko is loaded.
+  kofi info                 devices and what they offer; kofi --help lists the other commands
+  load NAME [PARAMETERS]    loads a module of $KOFI/modules, and those it needs; unload NAME
+  run_suites PATTERN        runs KUnit suites, after: load kofi_kunit addr=$RXE_IP
+  pair_up rxe               two network namespaces, left and right, with a device each
+  dmesg                     the kernel's log; /sys/kernel/debug/kofi has the open objects
   exit                      powers off
+
+Programs are in $KOFI/bin; $KOFI/guest/lib.sh has the words above and more.
 
 TEXT
 cd "$KOFI" || exit

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path, PurePath
 
 from . import bench, conformance, demo, docs, guest, install, installed, intree, kdir, kernel
-from . import plan, setup, suite, tree
+from . import module, plan, setup, suite, tree
 from .lane import LANES, lane
 from .paths import CACHE
 from .results import Results
@@ -30,6 +30,9 @@ def main(arguments: list[str]) -> int:
         guest.end_all()
         print("\nlab: interrupted", file=sys.stderr)
         return 130
+
+
+MODULE_HELP = "a folder of modules to build and have there"
 
 
 def parser() -> argparse.ArgumentParser:
@@ -54,10 +57,14 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("--arguments", default="", help="for the scripts")
     command.add_argument("--seconds", type=int, default=60, help="limit of a script, plain lane")
     command.add_argument("--ko", type=Path, action="append", default=[], help="one more module")
+    command.add_argument("--module", type=Path, action="append", default=[], help=MODULE_HELP)
     command.add_argument("--no-build", action="store_true", help="take only the --ko modules")
     command.add_argument("--cpus", type=int, default=2)
     command.add_argument("--append", default="", help="kernel command line")
     command.add_argument("--quiet", action="store_true", help="keep the console to the log")
+    command = verb("module", do_module, "build a folder of out-of-tree modules against kOFI")
+    command.add_argument("folder", type=Path)
+    command.add_argument("--lane", action="append", choices=LANES, help="plain when none is named")
     command = verb("bench", do_bench, "compare kOFI with raw verbs and write bench.json")
     command.add_argument("lanes", nargs="*", help="uml and plain when none is named")
     command.add_argument("--rounds", type=int, default=9)
@@ -88,6 +95,7 @@ def parser() -> argparse.ArgumentParser:
     how.add_argument("--remove", action="store_true", help="have it lead nowhere any more")
     command = verb("shell", do_shell, "an interactive guest with both soft devices")
     command.add_argument("lane", nargs="?", default="plain", choices=LANES)
+    command.add_argument("--module", type=Path, action="append", default=[], help=MODULE_HELP)
     command = verb("conformance", do_conformance, "write the table of tests and contract lines")
     command.add_argument("--check", action="store_true", help="only say whether it is up to date")
     verb("docs", do_docs, "build Documentation/ as HTML and as manual pages")
@@ -130,12 +138,24 @@ def do_run(options: argparse.Namespace) -> int:
         chosen.append(plan.Scenario(script.stem, script, options.seconds, arguments=words))
     if any(scenario.templates for scenario in chosen):
         modules += installed.build_templates(target)
+    theirs = [built for folder in options.module for built in module.build(target, folder)]
+    if theirs and not chosen:
+        chosen.append(module.scenario(theirs, options.seconds))
+    modules += theirs
     session = Session(target, [*modules, *options.ko], results, cpus=options.cpus)
     session.extra, session.echo = options.append, not options.quiet
     session.run(chosen)
     results.report()
     say(f"console: {session.logs[-1]}" if session.logs else "nothing to run")
     return 0 if results.good else 1
+
+
+def do_module(options: argparse.Namespace) -> None:
+    """Verb module."""
+    setup.ensure()
+    for name in options.lane or ["plain"]:
+        for built in module.build(kernel.ensure(lane(name)), options.folder):
+            say(f"{name}: {built}")
 
 
 def do_test(options: argparse.Namespace) -> int:
@@ -228,7 +248,8 @@ def do_shell(options: argparse.Namespace) -> int:
     """Verb shell."""
     setup.ensure()
     target = kernel.ensure(lane(options.lane))
-    return Session(target, tree.build(target), Results()).shell()
+    theirs = [built for folder in options.module for built in module.build(target, folder)]
+    return Session(target, [*tree.build(target), *theirs], Results()).shell()
 
 
 def do_conformance(options: argparse.Namespace) -> int:

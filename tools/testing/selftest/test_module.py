@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A folder that cannot be built as a module is refused in one sentence, before anything is built."""
+
+import tempfile
+import unittest
+from pathlib import Path
+
+from kofi_lab import module
+from kofi_lab.say import LabError
+
+
+class ModuleTest(unittest.TestCase):
+    """Folders that lack something."""
+
+    def refusal(self, **files: str) -> str:
+        """The sentence that refuses a folder of these files."""
+        with tempfile.TemporaryDirectory() as place:
+            for name, text in files.items():
+                (Path(place) / name).write_text(text)
+            with self.assertRaises(LabError) as caught:
+                module.build(None, Path(place))
+        return str(caught.exception)
+
+    def test_without_kbuild(self) -> None:
+        self.assertIn("has no Kbuild", self.refusal(mine="int x;"))
+
+    def test_without_kofi(self) -> None:
+        self.assertIn("kofi.mk", self.refusal(Kbuild="obj-m += mine.o\n"))
+
+
+if __name__ == "__main__":
+    unittest.main()
