@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path, PurePath
 
 from . import bench, conformance, demo, docs, guest, install, installed, intree, kdir, kernel
-from . import module, plan, setup, suite, tree
+from . import module, plan, prose, setup, suite, tree
 from .lane import LANES, lane
 from .paths import CACHE
 from .results import Results
@@ -98,6 +98,7 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("--module", type=Path, action="append", default=[], help=MODULE_HELP)
     command = verb("conformance", do_conformance, "write the table of tests and contract lines")
     command.add_argument("--check", action="store_true", help="only say whether it is up to date")
+    verb("prose", do_prose, "print how comments and pages read, and lower the bars")
     verb("docs", do_docs, "build Documentation/ as HTML and as manual pages")
     verb("clean", do_clean, "remove kernels, builds and logs from the cache")
     return top
@@ -255,6 +256,11 @@ def do_shell(options: argparse.Namespace) -> int:
 def do_conformance(options: argparse.Namespace) -> int:
     """Verb conformance."""
     return conformance.run(options.check)
+
+
+def do_prose(_: argparse.Namespace) -> None:
+    """Verb prose."""
+    prose.lower()
 
 
 def do_docs(_: argparse.Namespace) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from . import client, conformance, dkms, docs, examples, frames, installed, kfi, kunit_tree, layers
 from . import kernel as kernels
-from . import libfabric, misuse, toolchain, tree
+from . import libfabric, misuse, prose, toolchain, tree
 from .kernel import Kernel
 from .lane import lane
 from .paths import TESTING, TREE
@@ -88,6 +88,11 @@ def unsafety(_: Kernel) -> str:
 def charges(_: Kernel) -> str:
     """Checks that allocations for a process are charged to it."""
     return "\n".join(layers.uncharged())
+
+
+def sentences(_: Kernel) -> str:
+    """Holds comments and pages to the bars of prose.toml."""
+    return "\n".join(prose.risen())
 
 
 def licences(_: Kernel) -> str:
@@ -237,6 +242,7 @@ CHECKS: dict[str, Callable[[Kernel], str]] = {
     "static.layers": layering,
     "static.unsafe": unsafety,
     "static.charges": charges,
+    "static.prose": sentences,
     "static.docs.comments": comments,
     "static.docs.html": pages,
     "static.docs.calls": entries,
