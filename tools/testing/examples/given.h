@@ -12,6 +12,7 @@
 #include <linux/wait.h>
 #include <rdma/fi_atomic.h>
 #include <rdma/fi_collective.h>
+#include <rdma/fi_ext.h>
 #include <rdma/fi_rma.h>
 
 #include "connection.h"
@@ -20,9 +21,10 @@
 /* Objects */
 extern struct fi_info *hints, *info;
 extern struct fid_fabric *fabric;
-extern struct fid_domain *domain;
+extern struct fid_domain *domain, *domain_b, *offload_domain;
 extern struct fid_eq *eq;
-extern struct fid_cq *cq;
+extern struct fid_cq *cq, *cq_a, *cq_b;
+extern struct fid_ep *srx_a, *srx_b;
 extern struct fid_cntr *cntr;
 extern struct fid_av *av;
 extern struct fid_av_set *set;

@@ -3,7 +3,7 @@
 
 import unittest
 
-from kofi_lab.examples import blocks, source
+from kofi_lab.examples import blocks, rust_source, source, unnamed
 
 PAGE = """\
 Title
@@ -37,6 +37,23 @@ Text::
 Text.
 """
 
+RUST = """\
+Title
+=====
+
+.. code-block:: rust
+
+    let one = open(here)?;
+    ...
+    one.close()?;
+
+.. code-block:: c
+    :class: user-space
+
+    ret = four();
+
+"""
+
 FENCED = "Text.\n\n```c\nret = three();\n```\n"
 
 
@@ -59,3 +76,19 @@ class ExamplesTest(unittest.TestCase):
         self.assertIn('#line 6 "page.rst"\nstatic void ready', text)
         self.assertIn("\nret = one(ready);\n;", text)
         self.assertNotIn("...", text)
+
+    def test_rust_stands_on_its_own_lines(self) -> None:
+        lines = rust_source(RUST, "here").splitlines()
+        self.assertEqual(lines[5], "let one = open(here)?;")
+        self.assertTrue(lines[4].endswith("let Given { here } = given;"))
+        self.assertEqual(lines[8], "Ok(()) }")
+        self.assertNotIn("...", lines[6])
+
+    def test_programs_are_no_kernel_code(self) -> None:
+        self.assertEqual([], blocks(RUST))
+        self.assertEqual([(13, "ret = four();\n")], blocks(RUST, "user"))
+
+    def test_code_without_a_language_is_found(self) -> None:
+        self.assertEqual([], unnamed(PAGE))
+        self.assertEqual([3], unnamed("Text::\n\n    ret = five();\n\n"))
+        self.assertEqual([], unnamed("Text::\n\n    # echo 1; echo 2\n    modprobe kofi\n\n"))
