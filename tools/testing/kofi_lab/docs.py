@@ -19,6 +19,8 @@ SPHINX = "/usr/bin/sphinx-build"
 ENTRY = re.compile(r"^(\w+) c:function \S+ (\w+)\.html", re.MULTILINE)
 # What kfi.h has besides other names for calls.
 ADAPTED = re.compile(r"^ \* (kfi_\w+)\(\) - ", re.MULTILINE)
+# An index, and tables that are wider than a terminal.
+HTML_ONLY = {"index", "conformance", "internals"}
 # The comment of one call, to its end.
 COMMENT = r"/\*\*\n \* {}\(\) - (.*?)\n \*/\n"
 
@@ -85,7 +87,14 @@ def html() -> str:
 def man() -> str:
     """Builds the manual pages; what is wrong with them."""
     with tree.locked(place()):
-        return sphinx("man") or "".join(groff(page) for page in manuals())
+        words = sphinx("man") or "".join(groff(page) for page in manuals())
+        return words + "".join(f"{page} has no manual page\n" for page in pages_lacking_manuals())
+
+
+def pages_lacking_manuals() -> list[str]:
+    """The pages that conf.py gives no manual page, and that are not for browsers alone."""
+    names = {path.stem for path in PAGES.glob("*.rst")} - HTML_ONLY
+    return sorted(name for name in names if not manual_of(name))
 
 
 def manuals() -> list[Path]:
