@@ -4,8 +4,7 @@
 
 use kernel::sync::atomic::{
     Atomic,
-    Full,
-    Relaxed, //
+    Full, //
 };
 
 /// Room that whoever posts takes, and that is given back with the completion. Any context; there is no
@@ -37,11 +36,5 @@ impl Room {
     #[inline]
     pub(crate) fn give(&self, count: u32) {
         let _ = self.0.fetch_add(count as i32, Full);
-    }
-
-    /// How much is left: less than nothing for a moment, while somebody finds that there is none.
-    #[inline]
-    pub(crate) fn left(&self) -> i32 {
-        self.0.load(Relaxed)
     }
 }

@@ -125,7 +125,6 @@ pub(crate) struct Cq {
     size: usize,
     /// How many more operations may be posted, where that is counted.
     room: Room,
-    low: i32,
     /// Number of work queues that complete here with [`Wakes::Always`] and with [`Wakes::IfSignalled`].
     wakers: Atomic<i32>,
     signalled: Atomic<i32>,
@@ -187,7 +186,6 @@ impl Cq {
             try_pin_init!(Self {
                 ib: ib.poller(),
                 room: Room::new(size),
-                low: size as i32 / 4,
                 wakers: Atomic::new(0),
                 signalled: Atomic::new(0),
                 size,
@@ -238,13 +236,6 @@ impl Cq {
     #[inline]
     pub(super) fn reserve(&self) -> bool {
         self.room.take(1)
-    }
-
-    /// Whether so little room is left that operations which give theirs back only with a later one
-    /// should not wait for that.
-    #[inline]
-    pub(super) fn is_short(&self) -> bool {
-        self.room.left() < self.low
     }
 
     /// Gives room back.

@@ -12,6 +12,8 @@
 
 #define DEPTH	8
 #define MANY	(8 * DEPTH)
+/* At this depth several silent operations in a row are posted without a completion of the device. */
+#define DEEP	16
 
 static ssize_t inject(struct fid_ep *ep)
 {
@@ -118,6 +120,86 @@ static void ep_04_unread_entries_fill_the_queue(struct kunit *test)
 		KUNIT_ASSERT_EQ(test, 1, fx_wait_comp(test, pair->cq[1], &entry, 1));
 	}
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(pair->cq[0], NULL, 0));
+}
+
+/* Posts until there is room; reads no entry. */
+static int post_until_there_is_room(struct kofi_pair *pair, ssize_t (*post)(struct fid_ep *ep))
+{
+	return when_there_is_room(post(pair->ep[0]));
+}
+
+static void ep_07_silent_sends_go_on_in_the_last_places(struct kunit *test)
+{
+	const struct way *way = test->param_value;
+	const struct fx_pair_opts opts = { .tx_size = DEEP, .tx_flags = way->flags };
+	struct kofi_pair *pair = fx_pair(test, &opts);
+	unsigned long unread = 0;
+
+	for (int i = 0; i < 2 * DEEP; i++)
+		KUNIT_ASSERT_EQ(test, 0, tr_recv(pair->ep[1], NULL, 0));
+	for (int left = DEEP / 2; left; left--) {
+		while (unread < DEEP - left) {
+			KUNIT_ASSERT_EQ(test, 0, send_reported(pair, ++unread));
+			take_what_comes(test, pair);
+		}
+		for (int i = 0; i < 3 * DEEP; i++) {
+			KUNIT_ASSERT_EQ_MSG(test, 0, post_until_there_is_room(pair, way->post),
+					    "%lu entries unread, send %d", unread, i);
+			take_what_comes(test, pair);
+		}
+	}
+	for (unsigned long i = 1; i <= unread; i++)
+		tr_expect(test, pair->cq[0], (void *)i, FI_SEND, 0);
+	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(pair->cq[0], NULL, 0));
+}
+
+/* Posts an empty receive, and reads the entries of those before it. */
+static void post_receive(struct kunit *test, struct fid_ep *ep, struct fid_cq *cq)
+{
+	struct fi_cq_tagged_entry entry;
+
+	KUNIT_ASSERT_EQ(test, 0, when_there_is_room(({
+		while (fi_cq_read(cq, &entry, 1) == 1)
+			;
+		tr_recv(ep, NULL, 0);
+	})));
+}
+
+/* More than a small completion queue has room for. */
+#define PLENTY	1000
+
+static void cq_14_silent_sends_return_their_room_to_other_endpoints(struct kunit *test)
+{
+	const struct fx_pair_opts opts = { .cq_size = 8, .tx_size = PLENTY };
+	struct kofi_pair *pair = fx_pair(test, &opts);
+	struct fi_cq_tagged_entry entry;
+	struct fid_ep *ep, *peer;
+	int room = 0, count = 0;
+	ssize_t ret;
+
+	ep = fx_ep(test, pair->domain, pair->info);
+	fx_bind(test, ep, pair->eq, pair->cq[0], FI_TRANSMIT | FI_RECV);
+	peer = fx_connect(test, pair->domain, ep, pair->pep, pair->eq, pair->cq[1]);
+	/* As many entries as there is room for. */
+	do {
+		post_receive(test, peer, pair->cq[1]);
+		ret = tr_send(ep, NULL, 0);
+		room += !ret;
+	} while (!ret);
+	KUNIT_ASSERT_EQ(test, -FI_EAGAIN, ret);
+	KUNIT_ASSERT_LT_MSG(test, room, PLENTY, "the send queue was the limit");
+	for (int i = 0; i < room; i++)
+		KUNIT_ASSERT_EQ(test, 1, fx_wait_comp(test, pair->cq[0], &entry, 1));
+	/* And again, behind injects of the other endpoint. */
+	for (int i = 0; i < DEPTH - 1; i++) {
+		post_receive(test, pair->ep[1], pair->cq[1]);
+		KUNIT_ASSERT_EQ(test, 0, inject(pair->ep[0]));
+	}
+	for (; count < room; count++) {
+		post_receive(test, peer, pair->cq[1]);
+		KUNIT_ASSERT_EQ_MSG(test, 0, when_there_is_room(tr_send(ep, NULL, 0)),
+				    "send %d of %d", count, room);
+	}
 }
 
 /* Silent receives continue behind one unread entry. */
@@ -301,7 +383,9 @@ static void cq_16_the_handler_is_called_when_datagrams_have_room_again(struct ku
 
 static struct kunit_case cases[] = {
 	KUNIT_CASE_PARAM(ep_07_silent_sends_go_on_behind_unread_entries, ways_gen_params),
+	KUNIT_CASE_PARAM(ep_07_silent_sends_go_on_in_the_last_places, ways_gen_params),
 	KUNIT_CASE_PARAM(ep_04_unread_entries_fill_the_queue, ways_gen_params),
+	KUNIT_CASE(cq_14_silent_sends_return_their_room_to_other_endpoints),
 	KUNIT_CASE(ep_07_silent_receives_go_on_behind_an_unread_entry),
 	KUNIT_CASE_PARAM(cm_05_unread_entries_outlive_silent_sends_behind_them, ways_gen_params),
 	KUNIT_CASE_PARAM(cq_16_the_handler_is_called_when_injects_have_room_again,

@@ -69,7 +69,7 @@ impl Plain<'_, Sender> {
     /// Whether its success is to be signalled, although nobody is told of it.
     #[inline(always)]
     pub(in crate::prov::verbs) fn signal(&self) -> bool {
-        self.unsignalled() >= self.head.most_unsignalled
+        self.head.is_signal_due(self.head.seq.wrapping_sub(1))
     }
 
     /// How many have been posted unsignalled before it, since the last signalled one.

@@ -221,6 +221,13 @@ impl Head {
         }
     }
 
+    /// Returns whether the silent operation `seq` needs a completion of the device: enough before it have none, or
+    /// no slot is known behind it, and these slots are released only with a completion.
+    #[inline(always)]
+    pub(super) fn is_signal_due(&self, seq: u32) -> bool {
+        self.unsignalled_before(seq) >= self.most_unsignalled || seq.wrapping_add(1) == self.end
+    }
+
     /// How many before `seq` have been posted unsignalled since the last signalled one.
     #[inline(always)]
     pub(super) fn unsignalled_before(&self, seq: u32) -> u32 {
@@ -299,8 +306,9 @@ impl Queue {
         let target = unsafe { at.as_ref() };
         let usage = target.usage(what.report);
         let signal = usage != Use::Silent
-            || head.unsignalled_before(head.seq) >= head.most_unsignalled
-            || (head.counted && target.cq.is_short());
+            || head.is_signal_due(head.seq)
+            // Other queues need the room that it takes.
+            || head.counted;
         let slot = Slot {
             context: what.context,
             flags: match (usage, what.report) {
