@@ -40,6 +40,7 @@ mod placing;
 mod posting;
 mod receive;
 mod receiving;
+mod refused;
 mod removal;
 mod retiring;
 mod room;

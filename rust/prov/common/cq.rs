@@ -346,6 +346,11 @@ impl Cq {
         let _ = self.wants_room.xchg(1, Full);
     }
 
+    /// Wakes the readers and calls the handler: a poster that was refused can try again. Any context.
+    pub(in crate::prov) fn wake(&self) {
+        self.interrupts.arrived();
+    }
+
     /// Releases the room of an operation that has not been started. Any context.
     #[inline]
     pub(in crate::prov) fn release(&self) {

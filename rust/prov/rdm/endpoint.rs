@@ -342,10 +342,7 @@ impl Endpoint {
     /// Has what comes of its operations told there.
     fn attach(&self, exits: &Exits, addresses: &Arc<AddressVector>, counters: Counters) -> Result {
         let transmits = match &exits.transmit {
-            Some(exit) => Some(Transmits {
-                queue: exit.queue.clone(),
-                counters: counters.again()?,
-            }),
+            Some(exit) => Some(Transmits::new(&exit.queue, counters.again()?)?),
             None => None,
         };
         let receives = exits.receive.as_ref().map(|exit| Receives {
@@ -379,6 +376,7 @@ impl Endpoint {
             queue.dismiss(&self.mover);
         }
         let mut floor = self.station.traffic.lock();
+        floor.sends.wake_refused();
         let outlets = floor.outlets.take(self.role, self.context);
         drop(floor);
         drop(outlets);
@@ -555,20 +553,15 @@ impl provider::Endpoint for Endpoint {
             selective: false,
         };
         let exit = Exit::of(&side)?;
+        let transmits = Transmits::new(&exit.queue, Counters::default())?;
+        let receives = Receives {
+            queue: exit.queue.clone(),
+            counters: Counters::default(),
+            tells_all: true,
+            sources: Some(bound.addresses.clone()),
+            tells_strangers: false,
+        };
         exit.queue.admit(&self.mover)?;
-        let (transmits, receives) = (
-            Transmits {
-                queue: exit.queue.clone(),
-                counters: Counters::default(),
-            },
-            Receives {
-                queue: exit.queue.clone(),
-                counters: Counters::default(),
-                tells_all: true,
-                sources: Some(bound.addresses.clone()),
-                tells_strangers: false,
-            },
-        );
         self.station.with_outlets(|outlets| {
             *outlets.transmits.of_mut(TRANSFERS) = Some(transmits);
             *outlets.receives.of_mut(TRANSFERS) = Some(receives);

@@ -712,6 +712,7 @@ impl Station {
             }
             remains.sends.take_back(packet);
         }
+        remains.sends.wake_refused();
         while let Some(mut receive) = remains.receives.pop() {
             if receive.is_told {
                 continue;

@@ -12,6 +12,7 @@ use super::{
         Kind,
         Receive, //
     },
+    refused::Poster,
     row::Row,
     tally::{
         Sent,
@@ -57,6 +58,23 @@ pub(super) struct Transmits {
     pub(super) queue: Arc<Cq>,
     /// Counted, whether or not somebody is told.
     pub(super) counters: Counters,
+    /// Waits for packets.
+    pub(super) poster: Arc<Poster>,
+}
+
+impl Transmits {
+    /// Makes the outlet of a context whose operations complete in `queue`. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM.
+    pub(super) fn new(queue: &Arc<Cq>, counters: Counters) -> Result<Self> {
+        Ok(Self {
+            queue: queue.clone(),
+            counters,
+            poster: Poster::new(queue)?,
+        })
+    }
 }
 
 /// The same of a receive context.

@@ -102,6 +102,7 @@ impl Station {
         // Nobody has an operation in hand meanwhile.
         let links = self.links.lock();
         let mut floor = self.traffic.lock();
+        floor.sends.wake_refused();
         let outlet = floor.outlets.take(role, context);
         let (traffic, outlets) = floor.parts();
         match role {

@@ -20,6 +20,7 @@ use super::{
         Packet,
         Use, //
     },
+    refused::Poster,
     traffic::{
         Need,
         Traffic, //
@@ -45,9 +46,15 @@ use core::{
 use kernel::sync::Arc;
 
 impl Traffic {
-    /// A packet for an operation with a peer, if it may have one more.
+    /// Takes a packet for an operation with a peer, if the peer may have one more. Otherwise `poster` is woken when
+    /// one is put back.
     #[inline(always)]
-    pub(super) fn packet(&mut self, to: &SocketAddr, slot: Option<u32>) -> Option<Own<Packet>> {
+    pub(super) fn packet(
+        &mut self,
+        to: &SocketAddr,
+        slot: Option<u32>,
+        poster: &Arc<Poster>,
+    ) -> Option<Own<Packet>> {
         let load = match slot.and_then(|slot| self.peer(slot)) {
             Some(peer) => peer.load,
             None => {
@@ -56,8 +63,11 @@ impl Traffic {
             }
         };
         match load < self.sends.share() {
-            true => self.sends.get(),
-            false => None,
+            true => self.sends.get_or_await(poster),
+            false => {
+                self.sends.await_return(poster);
+                None
+            }
         }
     }
 

@@ -8,6 +8,10 @@ use super::{
         Packet,
         Use, //
     },
+    refused::{
+        Poster,
+        RefusedPosters, //
+    },
     stx::Stx,
     traffic::{
         SENDS,
@@ -24,30 +28,72 @@ use kernel::sync::Arc;
 /// Those that nothing is done with.
 pub(super) enum Sends {
     /// Nobody else has them.
-    Own(Queue<Packet>),
+    Own {
+        idle: Queue<Packet>,
+        refused: RefusedPosters,
+    },
     /// Others have them, too.
     Shared(Arc<Stx>),
 }
 
 impl Sends {
     /// None.
-    pub(super) const NONE: Self = Self::Own(Queue::new());
+    pub(super) const NONE: Self = Self::Own {
+        idle: Queue::new(),
+        refused: RefusedPosters::new(),
+    };
 
     /// Takes one.
     #[inline(always)]
     pub(super) fn get(&mut self) -> Option<Own<Packet>> {
         match self {
-            Self::Own(idle) => idle.pop(),
+            Self::Own { idle, .. } => idle.pop(),
             Self::Shared(stx) => stx.get(),
         }
     }
 
-    /// Puts one back. The next operation takes it: what is known of it is still in the CPU's cache.
+    /// Takes one for `poster`, which is woken when one is put back if there is none.
+    #[inline(always)]
+    pub(super) fn get_or_await(&mut self, poster: &Arc<Poster>) -> Option<Own<Packet>> {
+        match self {
+            Self::Own { idle, refused } => {
+                let packet = idle.pop();
+                if packet.is_none() {
+                    refused.add(poster);
+                }
+                packet
+            }
+            Self::Shared(stx) => stx.get_or_await(poster),
+        }
+    }
+
+    /// Has `poster` woken when one is put back.
+    #[cold]
+    pub(super) fn await_return(&mut self, poster: &Arc<Poster>) {
+        match self {
+            Self::Own { refused, .. } => refused.add(poster),
+            Self::Shared(stx) => stx.await_return(poster),
+        }
+    }
+
+    /// Wakes all who wait: one of them is closed.
+    pub(super) fn wake_refused(&mut self) {
+        match self {
+            Self::Own { refused, .. } => refused.wake(),
+            Self::Shared(stx) => stx.wake_refused(),
+        }
+    }
+
+    /// Puts one back, and wakes those who wait for one. The next operation takes it: what is known of it is still in
+    /// the CPU's cache.
     #[inline(always)]
     pub(super) fn put(&mut self, mut packet: Own<Packet>) {
         packet.usage = Use::Idle;
         match self {
-            Self::Own(idle) => idle.push_first(packet),
+            Self::Own { idle, refused } => {
+                idle.push_first(packet);
+                refused.wake();
+            }
             Self::Shared(stx) => stx.put(packet),
         }
     }
@@ -67,7 +113,7 @@ impl Sends {
     /// How many there are that nothing is done with.
     pub(super) fn left(&self) -> usize {
         match self {
-            Self::Own(idle) => idle.len(),
+            Self::Own { idle, .. } => idle.len(),
             Self::Shared(stx) => stx.left(),
         }
     }
@@ -76,7 +122,7 @@ impl Sends {
     #[inline(always)]
     pub(super) fn share(&self) -> usize {
         match self {
-            Self::Own(_) => SHARE,
+            Self::Own { .. } => SHARE,
             Self::Shared(stx) => stx.size().div_ceil(2),
         }
     }
@@ -84,7 +130,7 @@ impl Sends {
     /// The numbers of its own that it has not got yet.
     pub(super) fn missing(&self) -> Range<u32> {
         match self {
-            Self::Own(idle) => idle.len() as u32..SENDS as u32,
+            Self::Own { idle, .. } => idle.len() as u32..SENDS as u32,
             Self::Shared(_) => 0..0,
         }
     }

@@ -10,6 +10,10 @@ use super::{
     domain::Domain,
     offer,
     posting::Packet,
+    refused::{
+        Poster,
+        RefusedPosters, //
+    },
     traffic::SENDS,
     wire::MOST, //
 };
@@ -44,12 +48,17 @@ use kernel::{
     },
 };
 
+/// Packets that nobody has, and the contexts that wait for one, of any endpoint.
+struct Idle {
+    packets: Queue<Packet>,
+    refused: RefusedPosters,
+}
+
 /// See the module.
 #[pin_data]
 pub(super) struct Stx {
-    /// Those that nobody has.
     #[pin]
-    idle: FastLockIrq<Queue<Packet>>,
+    idle: FastLockIrq<Idle>,
     size: usize,
 }
 
@@ -77,10 +86,13 @@ impl Stx {
         if !is_offered {
             return Err(Errno::EINVAL);
         }
-        let mut idle = Queue::new();
+        let mut idle = Idle {
+            packets: Queue::new(),
+            refused: RefusedPosters::new(),
+        };
         let numbers = 0..size as u32;
         Packet::make(here, domain.lower(), numbers, MOST, |packet| {
-            idle.push(packet)
+            idle.packets.push(packet)
         })?;
         Ok(Arc::pin_init(
             pin_init!(Self {
@@ -98,17 +110,40 @@ impl Stx {
 
     /// How many nobody has.
     pub(super) fn left(&self) -> usize {
-        self.idle.lock().len()
+        self.idle.lock().packets.len()
     }
 
     /// Takes one.
     pub(super) fn get(&self) -> Option<Own<Packet>> {
-        self.idle.lock().pop()
+        self.idle.lock().packets.pop()
     }
 
-    /// Puts one back.
+    /// Takes one for `poster`, which is woken when one is put back if there is none.
+    pub(super) fn get_or_await(&self, poster: &Arc<Poster>) -> Option<Own<Packet>> {
+        let mut idle = self.idle.lock();
+        let packet = idle.packets.pop();
+        if packet.is_none() {
+            // Under the lock that packets are put back under.
+            idle.refused.add(poster);
+        }
+        packet
+    }
+
+    /// Has `poster` woken when one is put back.
+    pub(super) fn await_return(&self, poster: &Arc<Poster>) {
+        self.idle.lock().refused.add(poster);
+    }
+
+    /// Wakes all who wait: one of them is closed.
+    pub(super) fn wake_refused(&self) {
+        self.idle.lock().refused.wake();
+    }
+
+    /// Puts one back, and wakes those who wait for one.
     pub(super) fn put(&self, packet: Own<Packet>) {
-        self.idle.lock().push_first(packet);
+        let mut idle = self.idle.lock();
+        idle.packets.push_first(packet);
+        idle.refused.wake();
     }
 }
 
@@ -124,7 +159,7 @@ impl provider::SharedTransmit for Stx {
 
     fn close(&self) {
         // Their memory may be given back where one may sleep.
-        let idle = mem::take(&mut *self.idle.lock());
+        let idle = mem::take(&mut self.idle.lock().packets);
         drop(idle);
     }
 }

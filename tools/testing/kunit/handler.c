@@ -127,6 +127,30 @@ bool hd_quiet(struct kunit *test, struct hd_queue *queue)
 	return true;
 }
 
+void hd_read_and_complete(struct hd_queue *queue)
+{
+	struct fi_cq_tagged_entry entry;
+
+	while (fi_cq_read(queue->cq, &entry, 1) == 1)
+		;
+	complete(queue->data);
+}
+
+void hd_inject_when_called(struct kunit *test, struct hd_queue *queue, struct fid_ep *ep,
+			   fi_addr_t to)
+{
+	unsigned long left = msecs_to_jiffies(FX_WAIT_MS);
+	char byte = 0;
+	ssize_t ret;
+
+	do {
+		left = wait_for_completion_timeout(queue->data, left);
+		KUNIT_ASSERT_NE_MSG(test, 0, left, "the handler is not called");
+		ret = fi_inject(ep, &byte, 1, to);
+	} while (ret == -FI_EAGAIN);
+	KUNIT_ASSERT_EQ(test, 0, ret);
+}
+
 void hd_receives(struct kunit *test, struct fid_ep *ep, int count)
 {
 	while (count--)

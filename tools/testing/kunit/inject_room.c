@@ -255,16 +255,6 @@ static void cm_05_unread_entries_outlive_silent_sends_behind_them(struct kunit *
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(pair->cq[0], NULL, 0));
 }
 
-/* A handler that is the only reader: it finds no entry, and counts its calls. */
-static void read_and_tell(struct hd_queue *queue)
-{
-	struct fi_cq_tagged_entry entry;
-
-	while (fi_cq_read(queue->cq, &entry, 1) == 1)
-		;
-	complete(queue->data);
-}
-
 #define ROUNDS	4
 
 /* Counters of an injector and its peer. */
@@ -273,27 +263,21 @@ struct done {
 	struct kofi_rdm		*to;		/* datagram peer */
 };
 
-/* Injects until there is no room, and again after each call of the handler. */
-static void inject_by_calls(struct kunit *test, struct fid_ep *ep, fi_addr_t to,
-			    struct completion *called, void (*receive)(struct kunit *, void *),
-			    void *arg, int *sent)
+/* Injects until there is no room, and again after each call of the handler, which finds no entry. */
+static void inject_by_calls(struct kunit *test, struct hd_queue *queue, struct fid_ep *ep,
+			    fi_addr_t to, void (*receive)(struct kunit *, void *), void *arg,
+			    int *sent)
 {
 	char byte = 0;
 
 	for (int round = 0; round < ROUNDS; round++) {
-		unsigned long left = msecs_to_jiffies(FX_WAIT_MS);
 		ssize_t ret;
 
 		while (!(ret = fi_inject(ep, &byte, 1, to)))
 			++*sent;
 		KUNIT_ASSERT_EQ(test, -FI_EAGAIN, ret);
 		receive(test, arg);
-		do {
-			left = wait_for_completion_timeout(called, left);
-			KUNIT_ASSERT_NE_MSG(test, 0, left, "round %d: no call", round);
-			ret = fi_inject(ep, &byte, 1, to);
-		} while (ret == -FI_EAGAIN);
-		KUNIT_ASSERT_EQ(test, 0, ret);
+		hd_inject_when_called(test, queue, ep, to);
 		++*sent;
 	}
 }
@@ -336,11 +320,11 @@ static void cq_16_the_handler_is_called_when_injects_have_room_again(struct kuni
 	init_completion(&called);
 	peer.byte = tr_buffer(test, 1);
 	fx->info->tx_attr->size = DEPTH;
-	queue = hd_open(test, fx, *(const bool *)test->param_value, read_and_tell, &called);
+	queue = hd_open(test, fx, *(const bool *)test->param_value, hd_read_and_complete, &called);
 	hd_connect(test, fx, queue, NULL, ep);
 	peer.ep = ep[1];
 	peer.cq = fx->cq;
-	inject_by_calls(test, ep[0], FI_ADDR_UNSPEC, &called, receive_all, &peer, &sent);
+	inject_by_calls(test, queue, ep[0], FI_ADDR_UNSPEC, receive_all, &peer, &sent);
 	fx_close(test, &ep[0]->fid);
 	hd_close(test, queue);
 	hd_check(test, queue);
@@ -368,14 +352,14 @@ static void cq_16_the_handler_is_called_when_datagrams_have_room_again(struct ku
 	fi_addr_t addr;
 
 	init_completion(&called);
-	queue = hd_open(test, &fx, *(const bool *)test->param_value, read_and_tell, &called);
+	queue = hd_open(test, &fx, *(const bool *)test->param_value, hd_read_and_complete, &called);
 	/* The endpoint is closed before its queue. */
 	fx_close(test, &from->ep->fid);
 	from->ep = fx_ep(test, from->domain, from->info);
 	from->cq = queue->cq;
 	rdm_start(test, from, 0);
 	addr = rdm_know(test, from, to);
-	inject_by_calls(test, from->ep, addr, &called, receive_datagrams, &done, &done.sent);
+	inject_by_calls(test, queue, from->ep, addr, receive_datagrams, &done, &done.sent);
 	fx_close(test, &from->ep->fid);
 	hd_close(test, queue);
 	hd_check(test, queue);

@@ -10,10 +10,13 @@
 #include <rdma/fi_atomic.h>
 #include <rdma/fi_rma.h>
 
+#include "handler.h"
 #include "sep.h"
 #include "traffic.h"
 
 #define LEN	SZ_64K
+/* The peer reads a message of that length when it receives it. */
+#define OFFERED	SZ_256K
 
 struct memory {
 	struct sep	*a, *b;
@@ -275,11 +278,70 @@ static void rdm_08_threads_with_a_context_each(struct kunit *test)
 	}
 }
 
+/* Messages that are offered to two peers until there is no packet; how many to each. */
+static void offer_all(struct kunit *test, struct sep *from, const fi_addr_t to[2], u8 *out,
+		      int count[2])
+{
+	for (int i = 0; i < 2; i++) {
+		ssize_t ret;
+
+		count[i] = 0;
+		while (!(ret = fi_send(from->tx[0], out, OFFERED, NULL, to[i], out)))
+			count[i]++;
+		KUNIT_ASSERT_EQ(test, -FI_EAGAIN, ret);
+	}
+}
+
+/* One context sends all there is; the other is refused, and only its handler reads. */
+static void cq_16_the_handler_is_called_when_another_context_returns_its_packets(struct kunit *test)
+{
+	static const struct sep_opts opts = { .txs = 2, .rxs = 1, .rx_size = 256 };
+	u8 *out = tr_vbuffer(test, OFFERED), *in = tr_vbuffer(test, OFFERED);
+	struct sep *from = sep_make(test, &opts), *peer[2];
+	struct kofi_fabric_fx fx = { .domain = from->domain };
+	struct fi_cq_tagged_entry entry;
+	struct completion called;
+	struct hd_queue *queue;
+	fi_addr_t to[2];
+	int count[2];
+	char byte = 0;
+
+	init_completion(&called);
+	queue = hd_open(test, &fx, *(const bool *)test->param_value, hd_read_and_complete, &called);
+	from->tx_cq[1] = queue->cq;
+	KUNIT_ASSERT_EQ(test, 0, fi_scalable_ep_bind(from->ep, &from->av->fid, 0));
+	KUNIT_ASSERT_EQ(test, 0, fi_enable(from->ep));
+	for (int tx = 0; tx < 2; tx++)
+		sep_open_tx(test, from, tx, 0);
+	for (int i = 0; i < 2; i++) {
+		peer[i] = sep_open(test, &opts);
+		to[i] = sep_know(test, from, &peer[i]->name);
+	}
+	offer_all(test, from, to, out, count);
+	KUNIT_ASSERT_EQ(test, -FI_EAGAIN, fi_inject(from->tx[1], &byte, 1, to[0]));
+	for (int i = 0; i < 2; i++)
+		for (int n = 0; n < count[i]; n++)
+			KUNIT_ASSERT_EQ(test, 0, fi_recv(peer[i]->rx[0], in, OFFERED, NULL,
+							 FI_ADDR_UNSPEC, in));
+	hd_inject_when_called(test, queue, from->tx[1], to[0]);
+	for (int i = 0; i < 2; i++) {
+		for (int n = 0; n < count[i]; n++) {
+			sep_expect(test, peer[i]->rx_cq[0], in, &entry);
+			sep_expect(test, from->tx_cq[0], out, &entry);
+		}
+	}
+	fx_close(test, &from->tx[1]->fid);
+	hd_close(test, queue);
+	hd_check(test, queue);
+}
+
 static struct kunit_case rdm_contexts_run_cases[] = {
 	KUNIT_CASE(rma_03_each_context_accesses_memory),
 	KUNIT_CASE(rma_01_data_of_a_write_are_told_by_the_first_context),
 	KUNIT_CASE(atom_05_contexts_add_to_one_word),
 	KUNIT_CASE_PARAM(cq_17_handlers_of_contexts_do_everything, places_gen_params),
+	KUNIT_CASE_PARAM(cq_16_the_handler_is_called_when_another_context_returns_its_packets,
+			 places_gen_params),
 	KUNIT_CASE_SLOW(rdm_08_threads_with_a_context_each),
 	{}
 };

@@ -10,6 +10,7 @@
 #include <rdma/fi_ext.h>
 #include <rdma/fi_rma.h>
 
+#include "handler.h"
 #include "rdm.h"
 #include "rma.h"
 #include "traffic.h"
@@ -55,7 +56,7 @@ static struct world *make(struct kunit *test, size_t size)
 	return w;
 }
 
-/* A member that is bound to everything but what it sends with. */
+/* A member that is bound to everything but what it sends with; its queue may be there. */
 static void make_member(struct kunit *test, struct world *w, int i)
 {
 	struct fi_av_attr av_attr = { .type = FI_AV_TABLE };
@@ -67,20 +68,18 @@ static void make_member(struct kunit *test, struct world *w, int i)
 
 	*member = (struct kofi_rdm){
 		.info = w->info, .fabric = w->fabric, .domain = w->domain,
-		.name_len = sizeof(member->name),
+		.cq = member->cq, .name_len = sizeof(member->name),
 	};
 	KUNIT_ASSERT_EQ(test, 0, fi_av_open(w->domain, &av_attr, &member->av, NULL));
 	fx_defer_close(test, &member->av->fid);
-	member->cq = fx_cq(test, w->domain, &cq_attr);
+	member->cq = member->cq ?: fx_cq(test, w->domain, &cq_attr);
 	member->ep = fx_ep(test, w->domain, w->info);
 	KUNIT_ASSERT_EQ(test, 0, fi_ep_bind(member->ep, &member->av->fid, 0));
 	KUNIT_ASSERT_EQ(test, 0, fi_ep_bind(member->ep, &member->cq->fid, FI_TRANSMIT | FI_RECV));
 }
 
-static struct world *open_world(struct kunit *test, size_t size)
+static void open_members(struct kunit *test, struct world *w)
 {
-	struct world *w = make(test, size);
-
 	for (int i = 0; i < MEMBERS; i++) {
 		struct kofi_rdm *member = &w->member[i];
 
@@ -93,6 +92,13 @@ static struct world *open_world(struct kunit *test, size_t size)
 	for (int i = 0; i < MEMBERS; i++)
 		for (int j = 0; j < MEMBERS; j++)
 			w->to[i][j] = rdm_know(test, &w->member[i], &w->member[j]);
+}
+
+static struct world *open_world(struct kunit *test, size_t size)
+{
+	struct world *w = make(test, size);
+
+	open_members(test, w);
 	return w;
 }
 
@@ -247,6 +253,47 @@ static void ep_04_who_comes_too_late_is_told_so(struct kunit *test)
 	}
 	for (int i = 0; i < MEMBERS; i++)
 		await_left(test, w, i, 4);
+}
+
+KUNIT_ARRAY_PARAM(places, hd_hard, hd_name_place);
+
+/* One member sends all there is; the other is refused, and only its handler reads. */
+static void cq_16_the_handler_is_called_when_another_member_returns_its_packets(struct kunit *test)
+{
+	u8 *out = tr_vbuffer(test, LONGEST), *in = tr_vbuffer(test, LONGEST);
+	struct world *w = make(test, 4);
+	struct kofi_fabric_fx fx = { .domain = w->domain };
+	struct kofi_rdm *busy = &w->member[0], *refused = &w->member[1], *peer = &w->member[2];
+	struct fi_cq_tagged_entry entry;
+	struct completion called;
+	struct hd_queue *queue;
+	char byte = 0;
+
+	init_completion(&called);
+	queue = hd_open(test, &fx, *(const bool *)test->param_value, hd_read_and_complete, &called);
+	refused->cq = queue->cq;
+	open_members(test, w);
+	for (int round = 0; round < 3; round++) {
+		for (int n = 0; n < 4; n++)
+			KUNIT_ASSERT_EQ(test, 0, when_there_is_room(
+				fi_send(busy->ep, out, LONGEST, NULL, w->to[0][n < 2 ? 2 : 0], out)));
+		KUNIT_ASSERT_EQ(test, -FI_EAGAIN, fi_inject(refused->ep, &byte, 1, w->to[1][2]));
+		for (int n = 0; n < 4; n++) {
+			struct kofi_rdm *to = n < 2 ? peer : busy;
+
+			KUNIT_ASSERT_EQ(test, 0, rdm_recv(to, FI_ADDR_UNSPEC, in, LONGEST, in));
+		}
+		hd_inject_when_called(test, queue, refused->ep, w->to[1][2]);
+		KUNIT_ASSERT_EQ(test, 0, rdm_recv(peer, FI_ADDR_UNSPEC, in, LONGEST, in));
+		for (int n = 0; n < 3; n++)
+			KUNIT_ASSERT_EQ(test, 1, fx_wait_comp(test, peer->cq, &entry, 1));
+		for (int n = 0; n < 6; n++)
+			KUNIT_ASSERT_EQ(test, 1, fx_wait_comp(test, busy->cq, &entry, 1));
+		await_left(test, w, 0, 4);
+	}
+	fx_close(test, &refused->ep->fid);
+	hd_close(test, queue);
+	hd_check(test, queue);
 }
 
 static void close_01_who_goes_leaves_what_it_had_to_others(struct kunit *test)
@@ -410,6 +457,8 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(stx_wrong_bindings),
 	KUNIT_CASE(stx_other_calls_are_not_there),
 	KUNIT_CASE(ep_04_who_comes_too_late_is_told_so),
+	KUNIT_CASE_PARAM(cq_16_the_handler_is_called_when_another_member_returns_its_packets,
+			 places_gen_params),
 	KUNIT_CASE(close_01_who_goes_leaves_what_it_had_to_others),
 	KUNIT_CASE(ep_04_what_fails_is_put_back),
 	KUNIT_CASE_SLOW(ep_04_two_with_room_for_three),

@@ -186,9 +186,10 @@ impl Endpoint {
         }
         let (traffic, outlets) = floor.parts();
         let sent = outlets.sent.of(report.by);
-        let Some(mut packet) = traffic.packet(to, slot) else {
+        let outlet = outlets.transmits.of(report.by).as_ref();
+        let packet = outlet.and_then(|outlet| traffic.packet(to, slot, &outlet.poster));
+        let Some(mut packet) = packet else {
             sent.refused();
-            exit.queue.await_room();
             drop(floor);
             exit.queue.release();
             return Err(Errno::EAGAIN);
