@@ -196,8 +196,10 @@ pub(crate) struct Cq {
     /// Set if its reader forwards outcomes to another queue.
     is_forwarded: Atomic<u32>,
     room: Room,
-    /// Set while a poster waits for room: the end of a silent operation then wakes the readers.
+    /// Set while a poster waits for room here: room that comes back without a reader then wakes the readers.
     wants_room: Atomic<u32>,
+    /// Set while a poster waits for a free operation of its endpoint: the next one to end then wakes the readers.
+    wants_slot: Atomic<u32>,
     #[pin]
     interrupts: Interrupts,
     /// What readers have been told of, under the ring's lock.
@@ -258,6 +260,7 @@ impl Cq {
                 is_forwarded: Atomic::new(0),
                 room: Room::new(*size),
                 wants_room: Atomic::new(0),
+                wants_slot: Atomic::new(0),
                 interrupts <- Interrupts::new(),
                 told: Count::new(),
                 failures: Count::new(),
@@ -334,16 +337,33 @@ impl Cq {
 
     #[cold]
     fn reserve_or_await(&self) -> bool {
-        self.await_room();
+        let _ = self.wants_room.xchg(1, Full);
         // Room may have been released before the flag was seen.
         self.room.take(1)
     }
 
-    /// Requests that the end of the next silent operation wakes the readers and calls the handler, because a poster
-    /// found no room. Called with the lock held under which room is released. Any context.
+    /// Requests that the end of the next operation wakes the readers and calls the handler, reported or not: all
+    /// operations of an endpoint are under way, and a post was refused. Called with the lock held under which they
+    /// end. Any context.
     #[cold]
-    pub(in crate::prov) fn await_room(&self) {
-        let _ = self.wants_room.xchg(1, Full);
+    pub(in crate::prov) fn await_slot(&self) {
+        let _ = self.wants_slot.xchg(1, Full);
+    }
+
+    /// Returns whether a poster waits, which it does no longer.
+    #[inline]
+    fn takes_wish(wish: &Atomic<u32>) -> bool {
+        load_acquire(wish) != 0 && wish.xchg(0, Full) != 0
+    }
+
+    /// Releases the room of `count` entries, and wakes the readers if a poster waits for that.
+    #[inline]
+    fn give_back(&self, count: u32) {
+        // Full: either this sees the flag of a poster that found no room, or the poster sees the room.
+        self.room.give(count);
+        if count != 0 && Self::takes_wish(&self.wants_room) {
+            self.wake();
+        }
     }
 
     /// Wakes the readers and calls the handler: a poster that was refused can try again. Any context.
@@ -354,28 +374,27 @@ impl Cq {
     /// Releases the room of an operation that has not been started. Any context.
     #[inline]
     pub(in crate::prov) fn release(&self) {
-        self.room.give(1);
+        self.give_back(1);
     }
 
     /// Releases the room of an operation that has ended without a completion entry. Any context.
     #[inline]
     pub(in crate::prov) fn end_silently(&self) {
-        // Full: either this sees the flag of a poster that found no room, or the poster sees the room.
-        self.room.give(1);
-        if load_acquire(&self.wants_room) != 0 && self.wants_room.xchg(0, Full) != 0 {
-            self.interrupts.arrived();
+        self.give_back(1);
+        if Self::takes_wish(&self.wants_slot) {
+            self.wake();
         }
     }
 
     /// The same of so many operations. Any context.
     pub(in crate::prov) fn release_all(&self, count: u32) {
-        self.room.give(count);
+        self.give_back(count);
     }
 
     /// Tells the outcome of an operation that has taken room. Any context.
     pub(in crate::prov) fn put(&self, outcome: Outcome) {
         if let Some(sink) = &self.sink {
-            self.room.give(1);
+            self.give_back(1);
             return sink.take(outcome);
         }
         let mut ring = self.ring.lock();
@@ -437,7 +456,7 @@ impl Cq {
         }
         self.note(&ring);
         drop(ring);
-        self.room.give(gone);
+        self.give_back(gone);
     }
 
     /// Whether nobody has anything to read. Any context.

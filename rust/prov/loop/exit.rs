@@ -95,9 +95,9 @@ impl Exit {
         self.queue.release();
     }
 
-    /// Requests that readers are woken when room is available; see [`Cq::await_room`].
-    pub(super) fn await_room(&self) {
-        self.queue.await_room();
+    /// Requests that readers are woken when an operation ends; see [`Cq::await_slot`].
+    pub(super) fn await_slot(&self) {
+        self.queue.await_slot();
     }
 
     /// What is told of an operation of which nothing else is known.

@@ -367,7 +367,7 @@ impl Pipe {
         if own.left() < count {
             self.taken.refused();
             if let Ok(receiver) = self.receiver() {
-                receiver.exit.await_room();
+                receiver.exit.await_slot();
             }
             return Err(Errno::EAGAIN);
         }
@@ -422,7 +422,7 @@ impl Pipe {
         let Some(order) = inner.orders.take() else {
             self.sent.refused();
             if let Ok(sender) = self.sender() {
-                sender.await_room();
+                sender.await_slot();
             }
             return Err(Errno::EAGAIN);
         };

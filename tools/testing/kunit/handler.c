@@ -130,9 +130,12 @@ bool hd_quiet(struct kunit *test, struct hd_queue *queue)
 void hd_read_and_complete(struct hd_queue *queue)
 {
 	struct fi_cq_tagged_entry entry;
+	struct fi_cq_err_entry error;
 
-	while (fi_cq_read(queue->cq, &entry, 1) == 1)
-		;
+	do {
+		error = (struct fi_cq_err_entry){};
+	} while (fi_cq_read(queue->cq, &entry, 1) == 1 ||
+		 fi_cq_readerr(queue->cq, &error, 0) == 1);
 	complete(queue->data);
 }
 

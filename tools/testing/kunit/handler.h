@@ -44,7 +44,7 @@ bool hd_called(struct kunit *test, struct hd_queue *queue, int calls);
 /* Waits until nobody is in the handler. */
 bool hd_quiet(struct kunit *test, struct hd_queue *queue);
 
-/* A body: reads all entries, and completes data, a struct completion. */
+/* A body: reads all entries and failures, and completes data, a struct completion. */
 void hd_read_and_complete(struct hd_queue *queue);
 /* Injects a byte after a call of such a handler; after the next one where it is refused. */
 void hd_inject_when_called(struct kunit *test, struct hd_queue *queue, struct fid_ep *ep,

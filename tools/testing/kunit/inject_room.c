@@ -330,6 +330,36 @@ static void cq_16_the_handler_is_called_when_injects_have_room_again(struct kuni
 	hd_check(test, queue);
 }
 
+/* One endpoint has all the room of a queue that another one shares. */
+static void cq_16_the_handler_is_called_when_a_closed_endpoint_returns_its_room(struct kunit *test)
+{
+	struct kofi_fabric_fx *fx = fx_open_for(test, FI_THREAD_SAFE);
+	struct fid_ep *closed[2], *ep[2];
+	struct completion called;
+	struct hd_queue *queue;
+	char byte = 0;
+	ssize_t ret;
+
+	if (tr_is_iwarp(fx->info))
+		kunit_skip(test, "a message without a receive ends the connection");
+	init_completion(&called);
+	fx->info->tx_attr->size = 2 * PLENTY;
+	queue = hd_open(test, fx, *(const bool *)test->param_value, hd_read_and_complete, &called);
+	hd_connect(test, fx, queue, NULL, closed);
+	hd_connect(test, fx, queue, NULL, ep);
+	do {
+		ret = tr_send(closed[0], NULL, 0);
+	} while (!ret);
+	KUNIT_ASSERT_EQ(test, -FI_EAGAIN, ret);
+	KUNIT_ASSERT_GT_MSG(test, fi_tx_size_left(closed[0]), 0, "the send queue was the limit");
+	KUNIT_ASSERT_EQ(test, -FI_EAGAIN, fi_inject(ep[0], &byte, 1, 0));
+	fx_close(test, &closed[0]->fid);
+	hd_inject_when_called(test, queue, ep[0], FI_ADDR_UNSPEC);
+	fx_close(test, &ep[0]->fid);
+	hd_close(test, queue);
+	hd_check(test, queue);
+}
+
 static void receive_datagrams(struct kunit *test, void *arg)
 {
 	struct done *done = arg;
@@ -373,6 +403,8 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(ep_07_silent_receives_go_on_behind_an_unread_entry),
 	KUNIT_CASE_PARAM(cm_05_unread_entries_outlive_silent_sends_behind_them, ways_gen_params),
 	KUNIT_CASE_PARAM(cq_16_the_handler_is_called_when_injects_have_room_again,
+			 places_gen_params),
+	KUNIT_CASE_PARAM(cq_16_the_handler_is_called_when_a_closed_endpoint_returns_its_room,
 			 places_gen_params),
 	{}
 };

@@ -391,7 +391,7 @@ impl Endpoint {
         let done = act(traffic, outlets);
         if done == Err(Errno::EAGAIN) {
             outlets.taken.of(self.context).refused();
-            exit.queue.await_room();
+            exit.queue.await_slot();
         }
         let is_calling = traffic.is_calling();
         drop(floor);
