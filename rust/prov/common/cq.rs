@@ -431,7 +431,8 @@ impl Cq {
         self.told.get() + self.failures.get()
     }
 
-    /// Adds a success as [`Self::put_done`] does, but wakes no reader: the next wakeup reports it too. Any context.
+    /// Adds a success as [`Self::put_done`] does, but wakes readers only if a poster waits: otherwise the next wakeup
+    /// reports it too. Any context.
     pub(in crate::prov) fn put_quietly(&self, done: Completion) {
         if self.sink.is_some() {
             return self.put(Outcome::Done(done));
@@ -439,6 +440,11 @@ impl Cq {
         let mut ring = self.ring.lock();
         ring.outcomes.push(Outcome::Done(done));
         self.note(&ring);
+        drop(ring);
+        // Room comes back when the entry is read.
+        if Self::takes_wish(&self.wants_slot) || Self::takes_wish(&self.wants_room) {
+            self.wake();
+        }
     }
 
     /// Drops the outcomes that `goes` with. Any context.

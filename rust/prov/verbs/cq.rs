@@ -458,6 +458,19 @@ impl Cq {
         self.signalled.load(Relaxed) != 0 && self.wakers.load(Relaxed) == 0
     }
 
+    /// Has the next completion wake the readers, signalled or not, because a poster found no room. Completions that
+    /// are there already wake them at once. Any context.
+    #[cold]
+    pub(super) fn await_any(&self) {
+        if !self.waits_for_signals() {
+            return;
+        }
+        let is_missed = self.ib.cq().arm(Wanted::Any);
+        if is_missed || !self.inner.enter().backlog.is_empty() {
+            self.interrupts.arrived();
+        }
+    }
+
     /// Ends what a holder of the lock has done: room for so many more operations has been freed, and
     /// the steps are posted that wait for that.
     #[inline(always)]

@@ -208,6 +208,42 @@ static void cq_16_only_a_signalled_message_calls_the_handler(struct kunit *test)
 	hd_check(test, queue);
 }
 
+/* The receive queue is full; a message without the flag makes room. */
+static void cq_16_a_refused_receive_is_told_of_any_message(struct kunit *test)
+{
+	struct world *world = open(test);
+	struct completion called;
+	struct hd_queue *queue;
+	unsigned long left;
+	ssize_t ret;
+
+	init_completion(&called);
+	queue = hd_open(test, world->fx, *(const bool *)test->param_value, hd_read_and_complete,
+			&called);
+	connect(test, queue->cq, world);
+	/* From now on the queue is armed for solicited completions. */
+	send(test, world, FI_REMOTE_SIGNAL);
+	KUNIT_ASSERT_NE(test, 0, wait_for_completion_timeout(&called, msecs_to_jiffies(FX_WAIT_MS)));
+	KUNIT_ASSERT_TRUE(test, hd_quiet(test, queue));
+	for (int round = 0; round < COUNT; round++) {
+		do {
+			ret = tr_recv(world->target, world->buf, LEN);
+		} while (!ret);
+		KUNIT_ASSERT_EQ(test, -FI_EAGAIN, ret);
+		send(test, world, 0);
+		left = msecs_to_jiffies(FX_WAIT_MS);
+		do {
+			left = wait_for_completion_timeout(&called, left);
+			KUNIT_ASSERT_NE_MSG(test, 0, left, "round %d: no call", round);
+			ret = tr_recv(world->target, world->buf, LEN);
+		} while (ret == -FI_EAGAIN);
+		KUNIT_ASSERT_EQ(test, 0, ret);
+	}
+	fx_close(test, &world->target->fid);
+	hd_close(test, queue);
+	hd_check(test, queue);
+}
+
 static struct kunit_case cases[] = {
 	KUNIT_CASE(info_14_remote_signal_is_offered_where_it_wakes),
 	KUNIT_CASE(cq_09_only_a_signalled_message_wakes_the_target),
@@ -215,6 +251,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(cq_09_an_ordinary_queue_is_woken_by_each_message),
 	KUNIT_CASE(cq_09_a_queue_of_others_too_is_woken_by_each_message),
 	KUNIT_CASE_PARAM(cq_16_only_a_signalled_message_calls_the_handler, places_gen_params),
+	KUNIT_CASE_PARAM(cq_16_a_refused_receive_is_told_of_any_message, places_gen_params),
 	{}
 };
 

@@ -19,6 +19,7 @@ use crate::{
     fi::memory::Context,
     prov::verbs::{
         bounce::BounceSlot,
+        cq::Cq,
         ring::Slot, //
     },
     rdma::{
@@ -265,9 +266,12 @@ impl Queue {
     ) -> core::result::Result<(), (Errno, Option<(u32, u32)>)> {
         let mut guard = self.head.enter();
         let used = guard.seq.wrapping_sub(self.tail.load(Acquire));
-        if guard.target.is_some() && count > self.depth.saturating_sub(used) {
-            self.counts.full();
-            return Err((Errno::EAGAIN, None));
+        if let Some(target) = &guard.target {
+            if count > self.depth.saturating_sub(used) {
+                let cq = target.cq.clone();
+                drop(guard);
+                return Err((self.refuse(&cq), None));
+            }
         }
         let mut last = None;
         for number in 0..count {
@@ -360,12 +364,12 @@ impl Queue {
         is_marker: bool,
     ) -> Result<(SerialGuard<'a, Head>, bool)> {
         let silent = head.silent.wrapping_sub(self.tail.load(Acquire)) as i32;
-        if silent <= 0 && !head.counted {
-            self.counts.full();
-            return Err(Errno::EAGAIN);
-        }
         let target = head.target.as_ref().ok_or(Errno::EOPBADSTATE)?;
         let cq = target.cq.clone();
+        if silent <= 0 && !head.counted {
+            drop(head);
+            return Err(self.refuse(&cq));
+        }
         // Whoever retires holds the completion queue's lock, which comes before this one.
         drop(head);
         cq.retire_silent();
@@ -375,9 +379,17 @@ impl Queue {
         match takes_room {
             Some(takes_room) => Ok((head, takes_room)),
             None => {
-                self.counts.full();
-                Err(Errno::EAGAIN)
+                drop(head);
+                Err(self.refuse(&cq))
             }
         }
+    }
+
+    /// Counts a post that finds no room. The next completion wakes the readers, who may sleep until a signalled one.
+    #[cold]
+    fn refuse(&self, cq: &Cq) -> Errno {
+        self.counts.full();
+        cq.await_any();
+        Errno::EAGAIN
     }
 }
