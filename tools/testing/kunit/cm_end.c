@@ -150,6 +150,61 @@ static void cm_05_two_threads_close_one_half(struct kunit *test)
 	}
 }
 
+/* Threads that close one half at once, and post to it as soon as it is closed. */
+struct closers {
+	struct fid_ep	*ep;
+	u64		half;
+	u8		*buf;		/* registered: what needs a mapping takes another path */
+	void		*desc;
+	atomic_t	ready;
+};
+
+static int close_and_post(struct tr_thread *thread)
+{
+	struct closers *closers = thread->arg;
+
+	atomic_inc(&closers->ready);
+	while (atomic_read(&closers->ready) < 2 && !kthread_should_stop())
+		cond_resched();
+	thread->result = fi_shutdown(closers->ep, closers->half);
+	if (!thread->result)
+		thread->result = closers->half == FI_WRITE ?
+			fi_send(closers->ep, closers->buf, LEN, closers->desc, 0, NULL) :
+			fi_recv(closers->ep, closers->buf, LEN, closers->desc, 0, NULL);
+	return 0;
+}
+
+static void cm_05_a_half_is_closed_for_each_thread_that_closes_it(struct kunit *test)
+{
+	struct closers *closers = (void *)tr_buffer(test, sizeof(*closers));
+
+	closers->buf = tr_buffer(test, LEN);
+	for (int round = 0; round < 2 * tr_rounds; round++) {
+		struct kofi_pair *pair = fx_pair(test, NULL);
+		struct tr_thread *thread[2];
+		struct fid_mr *mr;
+
+		KUNIT_ASSERT_EQ(test, 0, fi_mr_reg(pair->domain, closers->buf, LEN,
+						   FI_SEND | FI_RECV, 0, 0, 0, &mr, NULL));
+		fx_defer_close(test, &mr->fid);
+		closers->desc = fi_mr_desc(mr);
+		/* A send that gets through finds a receive. */
+		KUNIT_ASSERT_EQ(test, 0, tr_recv(pair->ep[1], closers->buf, LEN));
+		closers->ep = pair->ep[0];
+		closers->half = round % 2 ? FI_WRITE : FI_READ;
+		atomic_set(&closers->ready, 0);
+		for (int i = 0; i < 2; i++)
+			thread[i] = tr_start(test, i % num_online_cpus(), close_and_post, closers);
+		for (int i = 0; i < 2; i++) {
+			KUNIT_ASSERT_TRUE(test, tr_join(test, thread[i]));
+			KUNIT_EXPECT_EQ_MSG(test, -FI_EOPBADSTATE, thread[i]->result, "round %d",
+					    round);
+		}
+		for (int i = 0; i < 2; i++)
+			fx_close(test, &pair->ep[i]->fid);
+	}
+}
+
 /* One thread closes transmits and waits for them, the other closes receives: one FI_SHUTDOWN. */
 static void cm_05_two_threads_close_both_halves(struct kunit *test)
 {
@@ -548,6 +603,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(cm_05_shutting_receives_down),
 	KUNIT_CASE(cm_05_closing_a_half_again),
 	KUNIT_CASE(cm_05_two_threads_close_one_half),
+	KUNIT_CASE(cm_05_a_half_is_closed_for_each_thread_that_closes_it),
 	KUNIT_CASE(cm_05_two_threads_close_both_halves),
 	KUNIT_CASE(cm_05_shutting_receives_down_flushes_them),
 	KUNIT_CASE(cm_05_no_message_comes_after_receives_are_shut),

@@ -373,10 +373,7 @@ impl Endpoint {
     /// `fi_shutdown()`.
     pub(super) fn end(&self, flags: u64) -> Result {
         context::in_process()?;
-        let (step, rest) = self.state.shutdown(flags)?;
-        if let Some(step) = step {
-            self.has_left(step);
-        }
+        let (_, rest) = self.change_state(|state| state.shutdown(flags))?;
         match rest {
             Shutdown::Transmits => self.wait_for_transmits(),
             // Posted receives stay with the device: it flushes them only in the Error state of the queue pair,

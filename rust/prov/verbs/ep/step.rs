@@ -5,13 +5,15 @@
 use super::{
     super::state::{
         State,
+        StateCell,
         Step, //
     },
     Endpoint, //
 };
 use crate::abi::{
     trace,
-    Errno, //
+    Errno,
+    Result, //
 };
 use kernel::prelude::*;
 
@@ -41,18 +43,36 @@ impl Endpoint {
     /// Moves to the state that `next` wants, as [`StateCell::advance`](super::StateCell::advance) does,
     /// which is not the one before it. Returns the state before, or none if it stays.
     pub(super) fn leave(&self, next: impl Fn(State) -> Option<State>) -> Option<State> {
-        let step = self.state.advance(next).ok()?;
-        self.has_left(step);
-        Some(step.from)
+        let (step, ()) = self
+            .change_state(|state| {
+                let step = state.advance(next).map_err(|_| Errno::EOPBADSTATE)?;
+                Ok((Some(step), ()))
+            })
+            .ok()?;
+        Some(step?.from)
     }
 
-    /// Ends the fast path of posting, which needs both directions open, and traces the state change.
-    pub(super) fn has_left(&self, step: Step) {
-        if step.from == State::Connected {
+    /// Changes the state with `change`, and ends the fast path of posting, which needs both directions open. A caller
+    /// that finds the state changed already finds the fast path ended, too. Takes the lock of the link.
+    pub(super) fn change_state<R>(
+        &self,
+        change: impl FnOnce(&StateCell) -> Result<(Option<Step>, R)>,
+    ) -> Result<(Option<Step>, R)> {
+        let link = self.link.lock();
+        let (step, outcome) = change(&self.state)?;
+        if let Some(Step {
+            from: State::Connected,
+            ..
+        }) = step
+        {
             self.transmit.set_plain(false);
             self.receive.set_plain(false);
         }
-        self.trace(step.from, step.to, None);
+        drop(link);
+        if let Some(step) = &step {
+            self.trace(step.from, step.to, None);
+        }
+        Ok((step, outcome))
     }
 
     fn trace(&self, from: State, to: State, why: Option<Reason>) {
