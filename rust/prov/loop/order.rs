@@ -119,6 +119,13 @@ pub(super) enum Fault {
     Refused(Errno),
 }
 
+impl Fault {
+    /// Returns whether the peer named memory that is not open to it.
+    pub(super) fn is_violation(&self) -> bool {
+        matches!(self, Self::Refused(Errno::EACCES))
+    }
+}
+
 /// What has come with an operation for the receive that it took.
 #[derive(Clone, Copy)]
 pub(super) struct Arrival {
@@ -401,4 +408,18 @@ fn visit(
     let visit = regions.visit(at.key, (at.addr, len), touch);
     visit.map_err(Fault::Refused)?.each(act);
     Ok(())
+}
+
+#[kernel::prelude::kunit_tests(kofi_loop_order)]
+mod tests {
+    use super::*;
+
+    /// Tests that a misaligned atomic operation, for example, is an error of the sender and no violation.
+    #[test]
+    fn mr_04_only_a_wrong_key_range_or_right_is_a_violation() {
+        assert!(Fault::Refused(Errno::EACCES).is_violation());
+        assert!(!Fault::Refused(Errno::EINVAL).is_violation());
+        assert!(!Fault::Refused(Errno::EOPBADSTATE).is_violation());
+        assert!(!Fault::TooLong(1).is_violation());
+    }
 }

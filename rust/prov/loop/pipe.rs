@@ -598,14 +598,14 @@ impl Pipe {
                 sender.done(order, sender.describe(order));
             }
             Err(fault) => {
+                if fault.is_violation() {
+                    let what = fmt!("its connection is closed: memory that is not open to it");
+                    self.violations.note(&NAME, what);
+                }
                 // What it would have taken is none of a refusal's.
                 let (errno, of_receive, dropped) = match *fault {
                     Fault::TooLong(dropped) => (Errno::ECONNRESET, Errno::ETRUNC, dropped),
-                    Fault::Refused(errno) => {
-                        let what = fmt!("its connection is closed: memory that is not open to it");
-                        self.violations.note(&NAME, what);
-                        (errno, Errno::ECANCELED, 0)
-                    }
+                    Fault::Refused(errno) => (errno, Errno::ECANCELED, 0),
                 };
                 if let Some((report, piece)) = receive {
                     receiver.exit.failed(report, *piece, of_receive, dropped);
