@@ -31,11 +31,17 @@ use super::{
         EntrySlots, //
     },
     provider,
-    wait::Budget,
+    wait::{
+        Budget,
+        Deadline, //
+    },
 };
 use crate::abi::{
     closing::Closing,
-    context::InProcess,
+    context::{
+        kthread_should_stop,
+        InProcess, //
+    },
     fi_addr_t,
     fi_cq_msg_entry,
     fi_cq_tagged_entry,
@@ -45,6 +51,7 @@ use crate::abi::{
     FI_ADDR_NOTAVAIL, //
 };
 use kernel::{
+    current,
     prelude::*,
     sync::Arc, //
 };
@@ -191,6 +198,9 @@ impl Entry for fi_cq_tagged_entry {
     }
 }
 
+/// Number of entries that one read skips at most, so that a peer cannot keep the reader.
+const SKIPPED: usize = 64;
+
 /// A completion queue.
 ///
 /// The queue returns each posted buffer, and reports nothing else. Remote CQ data is not reported: the data of a
@@ -255,9 +265,11 @@ impl Completions {
 
     /// The next operation that is over, if there is one. Any context.
     ///
+    /// Reads past 64 writes of peers with data at most. If more entries follow, the handler is called again.
+    ///
     /// # Errors
     ///
-    /// -FI_EAGAIN when there is none.
+    /// -FI_EAGAIN when there is none, or the limit is reached.
     pub fn read(&self) -> Result<Completed> {
         match self.tells_titles {
             true => self.read_as::<fi_cq_tagged_entry>(),
@@ -268,9 +280,13 @@ impl Completions {
     fn read_as<E: Entry>(&self) -> Result<Completed> {
         let mut done = None;
         self.queue.read_by(|queue| {
-            done = Some(self.next::<E>(queue)?);
+            done = self.next::<E>(queue)?;
             Ok(1)
         })?;
+        if done.is_none() {
+            // Entries may be left, so the queue is not armed.
+            self.queue.call_handler();
+        }
         done.ok_or(Errno::EAGAIN)
     }
 
@@ -287,23 +303,33 @@ impl Completions {
     }
 
     fn wait_as<E: Entry>(&self, here: InProcess, budget: &mut Budget) -> Result<Completed> {
-        let mut done = None;
         let core = &**self.queue.core();
-        let read = || {
-            done = Some(self.next::<E>(core)?);
-            Ok(1)
-        };
-        sread(here, core, true, read, budget)?;
-        done.ok_or(Errno::EAGAIN)
+        let deadline = Deadline::of(budget);
+        loop {
+            let mut done = None;
+            let read = || {
+                done = self.next::<E>(core)?;
+                Ok(1)
+            };
+            sread(here, core, true, read, budget)?;
+            if let Some(done) = done {
+                return Ok(done);
+            }
+            // Skipping entries takes time, too.
+            *budget = deadline.left();
+            if budget.is_spent() || current!().signal_pending() || kthread_should_stop() {
+                return Err(Errno::EAGAIN);
+            }
+        }
     }
 
-    /// Reads `queue` up to the next entry that has a buffer.
+    /// Reads `queue` up to the next entry that has a buffer; none if the limit of skipped entries is reached.
     ///
     /// # Errors
     ///
-    /// -FI_EAGAIN when there is none.
-    fn next<E: Entry>(&self, queue: &dyn provider::CompletionQueue) -> Result<Completed> {
-        loop {
+    /// -FI_EAGAIN when the queue is empty.
+    fn next<E: Entry>(&self, queue: &dyn provider::CompletionQueue) -> Result<Option<Completed>> {
+        for _ in 0..SKIPPED {
             let mut slot = Slot::<E>::new();
             let told = match E::read(queue, &mut slot) {
                 Ok(0) => return Err(Errno::EAGAIN),
@@ -317,9 +343,10 @@ impl Completions {
             };
             // An entry without a buffer is of a peer's write with data, not of an operation that was posted here.
             if let Some(done) = self.completed(told) {
-                return Ok(done);
+                return Ok(Some(done));
             }
         }
+        Ok(None)
     }
 
     fn failure(queue: &dyn provider::CompletionQueue) -> Result<Told> {
@@ -361,8 +388,12 @@ impl Completions {
 impl Drop for Completions {
     fn drop(&mut self) {
         // No endpoint is bound any more. A shared receive in use stays posted when its endpoint closes. The only
-        // error of a read is that the queue is empty.
-        while self.read().is_ok() {}
+        // error is that the queue is empty.
+        let core = &**self.queue.core();
+        match self.tells_titles {
+            true => while self.next::<fi_cq_tagged_entry>(core).is_ok() {},
+            false => while self.next::<fi_cq_msg_entry>(core).is_ok() {},
+        }
     }
 }
 

@@ -82,7 +82,11 @@ pub struct Deadline(Option<Jiffies>);
 impl Deadline {
     /// From a timeout in milliseconds that begins now; a negative one never ends.
     pub fn from_millis(timeout: c_int) -> Self {
-        let Budget(ticks) = Budget::from_millis(timeout);
+        Self::of(&Budget::from_millis(timeout))
+    }
+
+    /// Returns the deadline of a call that begins now and may take that long.
+    pub(super) fn of(&Budget(ticks): &Budget) -> Self {
         Self(ticks.map(|ticks| now().wrapping_add(ticks)))
     }
 

@@ -126,6 +126,63 @@ mod suite {
         Ok(())
     }
 
+    /// Adds more writes than one read skips, three times over, and a receive.
+    fn put_a_flood(queue: &Completions, domain: &Arc<Domain>) -> Result {
+        for _ in 0..3 * SKIPPED {
+            put(queue, Context::NULL, WRITTEN, 0)?;
+        }
+        put(queue, post(domain, 7)?, flags::FI_RECV, 1)
+    }
+
+    fn large_queues(domain: &Arc<Domain>) -> Result<[Arc<Completions>; 2]> {
+        let size = 4 * SKIPPED;
+        Ok([
+            Completions::new(HERE, domain, size)?,
+            Completions::of_datagrams(HERE, domain, size)?,
+        ])
+    }
+
+    #[test]
+    fn rma_01_a_read_skips_a_bounded_number_of_writes() -> Result {
+        let domain = domain()?;
+        for queue in large_queues(&domain)? {
+            put_a_flood(&queue, &domain)?;
+            for _ in 0..3 {
+                assert_eq!(queue.read().err(), Some(Errno::EAGAIN));
+            }
+            assert!(queue.read().is_ok_and(|done| is_the_receive(&done)));
+            assert_eq!(queue.read().err(), Some(Errno::EAGAIN));
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn rma_01_a_wait_ends_in_time_while_it_skips_writes() -> Result {
+        let domain = domain()?;
+        for queue in large_queues(&domain)? {
+            put_a_flood(&queue, &domain)?;
+            let done = queue.wait(HERE, &mut Budget::from_millis(0));
+            assert_eq!(done.err(), Some(Errno::EAGAIN));
+            let done = queue.wait(HERE, &mut Budget::from_millis(10_000));
+            assert!(done.is_ok_and(|done| is_the_receive(&done)));
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn close_01_a_dropped_queue_frees_buffers_behind_many_writes() -> Result {
+        for at in 0..2 {
+            let domain = domain()?;
+            let queues = large_queues(&domain)?;
+            let queue = queues.into_iter().nth(at).ok_or(Errno::EINVAL)?;
+            put_a_flood(&queue, &domain)?;
+            assert_eq!(domain.close(), Err(Errno::EBUSY));
+            drop(queue);
+            assert_eq!(domain.close(), Ok(()));
+        }
+        Ok(())
+    }
+
     #[test]
     fn close_01_a_dropped_queue_frees_all_unread_buffers() -> Result {
         for at in 0..2 {
