@@ -12,7 +12,7 @@
 
 #define DEPTH	8
 #define MANY	(8 * DEPTH)
-/* At this depth several silent operations in a row are posted without a completion of the device. */
+/* At this depth several silent operations in a row have no completion of the device. */
 #define DEEP	16
 
 static ssize_t inject(struct fid_ep *ep)
@@ -263,7 +263,7 @@ struct done {
 	struct kofi_rdm		*to;		/* datagram peer */
 };
 
-/* Injects until there is no room, and again after each call of the handler, which finds no entry. */
+/* Injects until there is no room, and again after a call of the handler, which finds no entry. */
 static void inject_by_calls(struct kunit *test, struct hd_queue *queue, struct fid_ep *ep,
 			    fi_addr_t to, void (*receive)(struct kunit *, void *), void *arg,
 			    int *sent)
