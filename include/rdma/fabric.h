@@ -250,9 +250,9 @@ enum fi_progress {
  *	same endpoint or completion queue, or endpoints with the same queue
  * @FI_THREAD_ENDPOINT: served as FI_THREAD_SAFE
  *
- * Data calls are those that post, read completions, ask for room, or ask a set
- * whether a completion queue of it has something. One that interrupts another
- * overlaps it. Where the user sees to it, they take no locks.
+ * Data calls are those that post, read completions, ask for room, or ask
+ * fi_trywait() or a set whether a completion queue has something. One that
+ * interrupts another overlaps it. Where the user sees to it, they take no locks.
  */
 enum fi_threading {
 	FI_THREAD_UNSPEC,

@@ -76,9 +76,9 @@ impl Threading {
     ///
     /// # Safety
     ///
-    /// Of the calls that post, read completions or ask for room, no two that concern the same
-    /// endpoint, completion queue, or endpoints bound to one completion queue ever overlap: not on
-    /// two CPUs, and not because one interrupts the other.
+    /// No two calls overlap that concern the same endpoint, completion queue, or endpoints bound to one completion
+    /// queue, and that post, read completions, ask for room, or ask whether a completion queue has something
+    /// (`fi_trywait()`, a poll set, a wait set): not on two CPUs, and not because one interrupts the other.
     pub const unsafe fn serialized() -> Self {
         Self {
             is_serialized: true,
@@ -276,11 +276,16 @@ impl<T> SerialLock<T> {
         })
     }
 
-    /// For a data call, or on behalf of one; for others too, who have announced themselves.
+    /// Locks for a data call.
+    ///
+    /// # Safety
+    ///
+    /// The call is made for a data call of the consumer, or the caller has an [`Others`] of the domain. The caller has
+    /// no guard of this lock.
     #[inline(always)]
-    pub(crate) fn enter(&self) -> SerialGuard<'_, T> {
-        // INVARIANT: Two data calls do not meet by the safety requirement of
-        // `Threading::serialized()`; others wait for those that found their gate open.
+    pub(crate) unsafe fn enter(&self) -> SerialGuard<'_, T> {
+        // INVARIANT: Two data calls do not meet by the safety requirement of `Threading::serialized()`, and one does
+        // not lock twice by this function's; others wait for those that found their gate open.
         let hold = match self.gate.enter() {
             true => Hold::Alone(&self.gate),
             false => Hold::Locked(self.lock.lock()),
@@ -288,16 +293,20 @@ impl<T> SerialLock<T> {
         self.guard(hold)
     }
 
-    /// The same, if nobody needs to lock.
+    /// Takes the data for a data call if there is no reason to lock.
+    ///
+    /// # Safety
+    ///
+    /// The requirements of [`Self::enter`] hold.
     #[inline(always)]
-    pub(crate) fn enter_alone(&self) -> Option<SerialGuard<'_, T>> {
+    pub(crate) unsafe fn enter_alone(&self) -> Option<SerialGuard<'_, T>> {
         // INVARIANT: As in `enter`.
         self.gate
             .enter()
             .then(|| self.guard(Hold::Alone(&self.gate)))
     }
 
-    /// The same where nobody serializes, if there is no other reason to lock: with the lock.
+    /// Locks where nobody serializes, if there is no other reason to lock.
     #[inline(always)]
     pub(crate) fn lock_unbarred(&self) -> Option<SerialGuard<'_, T>> {
         let is_barred = || self.serial.is_some() || load_acquire(&self.gate.shut) != 1;
@@ -316,15 +325,32 @@ impl<T> SerialLock<T> {
         self.gate.bar();
     }
 
-    /// One reason less: one of [`Self::bar`]'s. Any context.
-    pub(crate) fn unbar(&self) {
+    /// Removes one reason to lock. Any context.
+    ///
+    /// # Safety
+    ///
+    /// A call of [`Self::bar`] has added the reason, and nothing else removes it.
+    pub(crate) unsafe fn unbar(&self) {
         self.gate.unbar();
     }
 
-    /// For everything else, which has announced itself.
-    pub(crate) fn lock(&self, _others: &Others) -> SerialGuard<'_, T> {
+    /// Locks for everything else, which has announced itself by an [`Others`] of the same domain.
+    pub(crate) fn lock(&self, others: &Others) -> SerialGuard<'_, T> {
+        let address = |serial: &Option<Arc<Serial>>| serial.as_ref().map(Arc::as_ptr);
+        if kernel::warn_on!(address(&others.0) != address(&self.serial)) {
+            self.bar_for_good();
+        }
         // INVARIANT: Everybody locks.
         self.guard(Hold::Locked(self.lock.lock()))
+    }
+
+    /// Makes every data call lock from now on, and waits for those that do not. May sleep.
+    #[cold]
+    fn bar_for_good(&self) {
+        self.gate.bar();
+        // As in `Others::enter`.
+        rcu::synchronize_rcu();
+        self.gate.wait();
     }
 
     #[inline(always)]
@@ -406,7 +432,8 @@ mod tests {
     }
 
     fn is_alone(lock: &SerialLock<u32>) -> bool {
-        let mut guard = lock.enter();
+        // SAFETY: There is one thread, and no other guard.
+        let mut guard = unsafe { lock.enter() };
         *guard += 1;
         matches!(guard.hold, Hold::Alone(_))
     }
@@ -445,15 +472,19 @@ mod tests {
         // SAFETY: There is one thread.
         let serial = Serial::new(unsafe { Threading::serialized() })?;
         let lock = lock(serial.clone())?;
+        // SAFETY: There is one thread, and no other guard.
+        let is_open = || unsafe { lock.enter_alone() }.is_some();
         lock.bar();
         let others = Others::enter(serial.as_ref());
-        lock.unbar();
+        // SAFETY: Barred above.
+        unsafe { lock.unbar() };
         assert!(!is_alone(&lock));
         lock.bar();
         drop(others);
-        assert!(lock.enter_alone().is_none());
-        lock.unbar();
-        assert!(lock.enter_alone().is_some());
+        assert!(!is_open());
+        // SAFETY: Barred above.
+        unsafe { lock.unbar() };
+        assert!(is_open());
         Ok(())
     }
 
@@ -472,15 +503,18 @@ mod tests {
     fn who_locks_finds_it_barred_by_others_alone() -> Result {
         let lock = lock(None)?;
         let is_unbarred = || lock.lock_unbarred().is_some();
-        assert!(is_unbarred() && lock.enter_alone().is_none());
+        // SAFETY: There is one thread, and no other guard.
+        assert!(is_unbarred() && unsafe { lock.enter_alone() }.is_none());
         lock.bar();
         assert!(!is_unbarred());
-        lock.unbar();
+        // SAFETY: Barred above.
+        unsafe { lock.unbar() };
         assert!(is_unbarred());
         // SAFETY: There is one thread.
         let serial = Serial::new(unsafe { Threading::serialized() })?;
         let lock = super::tests::lock(serial)?;
-        assert!(lock.enter_alone().is_some() && lock.lock_unbarred().is_none());
+        // SAFETY: There is one thread, and no other guard.
+        assert!(unsafe { lock.enter_alone() }.is_some() && lock.lock_unbarred().is_none());
         Ok(())
     }
 }

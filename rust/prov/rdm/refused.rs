@@ -25,7 +25,7 @@ use kernel::{
 pub(super) struct Poster {
     /// The queue in which its operations complete.
     queue: Arc<Cq>,
-    /// Whether it is in the list.
+    /// Records whether the poster is in the list.
     #[pin]
     tracker: AtomicTracker,
     #[pin]

@@ -13,7 +13,6 @@ mod inner;
 use super::{
     backlog::{
         Backlog,
-        Done,
         Place,
         Waiting, //
     },
@@ -227,6 +226,15 @@ impl Cq {
         downcast(queue.clone().into_any()).ok_or(Errno::EINVAL)
     }
 
+    /// Locks the table for a data call.
+    #[inline(always)]
+    fn enter(&self) -> SerialGuard<'_, Inner> {
+        // SAFETY: Only functions of this file have a guard, and none of them calls another one of the queue before it
+        // drops it, except `leave`, which does so first. They are reached from the consumer's data calls, and otherwise
+        // with an `Others`.
+        unsafe { self.inner.enter() }
+    }
+
     /// The device's queue.
     pub(super) fn ib(&self) -> &Arc<rdma::cq::Cq> {
         self.ib.cq()
@@ -252,7 +260,12 @@ impl Cq {
     /// # Errors
     ///
     /// -FI_ENOSPC when the completion queue is full, -FI_ENOMEM.
-    pub(super) fn register(
+    ///
+    /// # Safety
+    ///
+    /// The queue completes here. It is in no table and nothing has been posted to it, and until
+    /// [`Self::unregister`] it is in no other.
+    pub(super) unsafe fn register(
         &self,
         queue: &Arc<Queue>,
         (mut tally, wakes): (Option<KBox<Tally>>, Wakes),
@@ -277,6 +290,7 @@ impl Cq {
                     core::mem::swap(&mut inner.queues, &mut spare);
                 }
                 let index = free.unwrap_or(len);
+                // INVARIANT: By this function's safety requirement; nothing has been posted yet.
                 inner.queues[index] = Some(Entry {
                     queue: queue.clone(),
                     tail: 0,
@@ -377,7 +391,9 @@ impl Cq {
         }
         for entry in inner.queues.iter().flatten() {
             let under_way = (entry.tail, entry.unread);
-            self.room.take_anyway(entry.queue.count(under_way, others));
+            // SAFETY: The lock of this table is held; see the invariant of `Entry`.
+            let count = unsafe { entry.queue.count(under_way, others) };
+            self.room.take_anyway(count);
         }
     }
 
@@ -393,7 +409,11 @@ impl Cq {
 
     /// Takes a queue, whose queue pair is gone, out of the table with all of its completions. Each
     /// context that no reader has seen goes to `reclaim`. May sleep.
-    pub(super) fn unregister(
+    ///
+    /// # Safety
+    ///
+    /// The queue pair that posts there has been destroyed, or nothing has been posted to it.
+    pub(super) unsafe fn unregister(
         &self,
         place: Place,
         reclaim: &mut dyn FnMut(Context),
@@ -426,14 +446,16 @@ impl Cq {
         drop(inner);
         drop(known);
         if let Some(share) = share {
-            share.srx.repost_all(unread);
+            // SAFETY: `forget` has kept them, all from the queue's share.
+            unsafe { share.srx.repost_all(unread) };
         }
         if let Some(Entry {
             queue, tail, wakes, ..
         }) = entry
         {
             let _ = self.wakers_of(wakes).fetch_sub(1, Relaxed);
-            let abandoned = queue.abandon(tail, reclaim, others);
+            // SAFETY: By this function's safety requirement; the queue has left the table above.
+            let abandoned = unsafe { queue.abandon(tail, reclaim, others) };
             // With the room that `register` reserved.
             self.release(queue.besides() + if counted { abandoned } else { 0 });
         }
@@ -466,7 +488,7 @@ impl Cq {
             return;
         }
         let is_missed = self.ib.cq().arm(Wanted::Any);
-        if is_missed || !self.inner.enter().backlog.is_empty() {
+        if is_missed || !self.enter().backlog.is_empty() {
             self.interrupts.arrived();
         }
     }
@@ -498,11 +520,11 @@ impl Cq {
     fn post_steps(&self) {
         let mut at = 0;
         loop {
-            let Some(queue) = self.inner.enter().next_waiting(&mut at) else {
+            let Some(queue) = self.enter().next_waiting(&mut at) else {
                 return;
             };
             if !queue.move_on(|step| self.refuse(step)) {
-                self.inner.enter().wait_on(&queue, at);
+                self.enter().wait_on(&queue, at);
             }
         }
     }
@@ -510,10 +532,8 @@ impl Cq {
     /// Ends an operation in its middle: the device does not take its next request.
     fn refuse(&self, step: u64) {
         let mut freed = 0;
-        let mut inner = self.inner.enter();
-        if let Some(done) = inner.meet(Done::refused(step), 0) {
-            inner.defer(done, &mut freed);
-        }
+        let mut inner = self.enter();
+        inner.refuse(step, &mut freed);
         self.release_if_counted(inner, freed);
         self.interrupts.arrived();
     }
@@ -527,9 +547,14 @@ impl Cq {
 
     /// Makes the operation `seq` of `queue`, into a piece from `start` on, the last one of its buffer,
     /// if its completion has not been read. Any context.
+    ///
+    /// # Safety
+    ///
+    /// `seq` has been posted, by the same data call.
     #[cold]
-    pub(super) fn end_buffer(&self, queue: &Queue, seq: u32, start: usize) -> bool {
-        self.inner.enter().end_buffer(queue, seq, start)
+    pub(super) unsafe fn end_buffer(&self, queue: &Queue, seq: u32, start: usize) -> bool {
+        // SAFETY: By this function's safety requirement.
+        unsafe { self.enter().end_buffer(queue, seq, start) }
     }
 
     /// Takes completions into entries of one shape. Any context.
@@ -539,7 +564,8 @@ impl Cq {
     /// -FI_EAGAIN when there is nothing, -FI_EAVAIL when a failure is next.
     #[inline(always)]
     fn take<E: From<Completion>>(&self, room: &mut [MaybeUninit<E>]) -> Result<usize> {
-        match self.inner.enter_alone() {
+        // SAFETY: As in `enter`.
+        match unsafe { self.inner.enter_alone() } {
             Some(inner) => self.take_run(inner, room),
             None => self.take_locked(room),
         }
@@ -548,7 +574,7 @@ impl Cq {
     /// [`Self::take`], where others are about, or may be.
     #[inline(never)]
     fn take_locked<E: From<Completion>>(&self, room: &mut [MaybeUninit<E>]) -> Result<usize> {
-        self.take_run(self.inner.enter(), room)
+        self.take_run(self.enter(), room)
     }
 
     /// [`Self::take`], where nearly always one poll brings all there is, which one run tells.
@@ -559,7 +585,8 @@ impl Cq {
         room: &mut [MaybeUninit<E>],
     ) -> Result<usize> {
         if room.is_empty() || !inner.is_plain() || trace::completions() {
-            return self.take_rest(inner, room, None);
+            // SAFETY: No batch has been polled.
+            return unsafe { self.take_rest(inner, room, None) };
         }
         let batch = room.len().min(BATCH);
         let polled = inner.batch.poll(&self.ib, batch);
@@ -567,17 +594,23 @@ impl Cq {
             return Err(Errno::EAGAIN);
         }
         // Room in the completion queue is not counted.
-        let run = inner.tell_run(0, room, &mut 0);
+        // SAFETY: The batch has just been polled, and the backlog is empty, as `is_plain` says.
+        let run = unsafe { inner.tell_run(0, room, &mut 0) };
         if run == polled && (run < batch || run == room.len()) {
             self.told.add(run as u64);
             return Ok(run);
         }
-        self.take_rest(inner, room, Some(run))
+        // SAFETY: So many have been taken above.
+        unsafe { self.take_rest(inner, room, Some(run)) }
     }
 
     /// Continues [`Self::take`] after the first `told` completions of the batch, if a batch has been polled.
+    ///
+    /// # Safety
+    ///
+    /// The first `told` completions of the batch have been taken, and no others.
     #[inline(never)]
-    fn take_rest<E: From<Completion>>(
+    unsafe fn take_rest<E: From<Completion>>(
         &self,
         mut inner: SerialGuard<'_, Inner>,
         room: &mut [MaybeUninit<E>],
@@ -586,7 +619,8 @@ impl Cq {
         let mut freed = 0;
         let count = match told {
             None => inner.read(&self.ib, room, &mut freed),
-            Some(told) => inner.read_on(&self.ib, told, room, &mut freed),
+            // SAFETY: By this function's safety requirement.
+            Some(told) => unsafe { inner.read_on(&self.ib, told, room, &mut freed) },
         };
         let found = if count > 0 {
             Ok(())
@@ -604,7 +638,7 @@ impl Cq {
     /// their reader. Posts nothing, so that posting calls may call it. Any context.
     pub(super) fn retire_silent(&self) {
         let mut freed = 0;
-        let mut inner = self.inner.enter();
+        let mut inner = self.enter();
         inner.stash_all(&self.ib, &mut freed);
         self.release_if_counted(inner, freed);
     }
@@ -640,7 +674,7 @@ impl provider::CompletionQueue for Cq {
 
     fn read_error(&self) -> Result<Failure> {
         let mut freed = 0;
-        let mut inner = self.inner.enter();
+        let mut inner = self.enter();
         if inner.backlog.is_empty() {
             inner.stash(&self.ib, &mut freed);
         }
@@ -678,7 +712,7 @@ impl provider::CompletionQueue for Cq {
 
     fn has_put_off(&self) -> bool {
         // Who has polled something and not put it off yet holds the lock.
-        !self.inner.enter().backlog.is_empty()
+        !self.enter().backlog.is_empty()
     }
 
     fn interrupts(&self) -> &Interrupts {

@@ -367,18 +367,24 @@ impl Endpoint {
             false => Wakes::Always,
         };
         let registering = (transmit_tally, Wakes::Always);
-        let transmit_place = transmit.register(&self.transmit, registering, &others)?;
-        let registered = receive.register(&self.receive, (receive_tally, wakes), &others);
+        // SAFETY: The queue pair is new and completes there. An endpoint is opened once, or again after `unregister`.
+        let transmit_place = unsafe { transmit.register(&self.transmit, registering, &others) }?;
+        // SAFETY: As above.
+        let registered =
+            unsafe { receive.register(&self.receive, (receive_tally, wakes), &others) };
         let registered = registered.and_then(|place| {
             let joined = match &shared {
                 Some(srx) => self.join(srx, (&receive, place), qp.address(), &others),
                 None => Ok(()),
             };
-            joined.inspect_err(|_| receive.unregister(place, &mut |_| {}, &others))?;
+            // SAFETY: Nothing has been posted to the queue pair.
+            joined.inspect_err(|_| unsafe { receive.unregister(place, &mut |_| {}, &others) })?;
             Ok(place)
         });
-        let receive_place = registered
-            .inspect_err(|_| transmit.unregister(transmit_place, &mut |_| {}, &others))?;
+        // SAFETY: As above.
+        let receive_place = registered.inspect_err(|_| unsafe {
+            transmit.unregister(transmit_place, &mut |_| {}, &others)
+        })?;
         let mut link = self.link.lock();
         link.qp = Some(qp.clone());
         link.bound = Some(Bound {
@@ -662,7 +668,8 @@ impl provider::Endpoint for Endpoint {
         drop(targets);
         drop(qp);
         for (cq, place) in places.into_iter().flatten() {
-            cq.unregister(place, reclaim, &others);
+            // SAFETY: The queue pair has been destroyed above.
+            unsafe { cq.unregister(place, reclaim, &others) };
         }
         if let Some(share) = self.receive.share() {
             if share.end() {

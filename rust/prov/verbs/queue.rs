@@ -44,6 +44,7 @@ use crate::{
         serial::{
             Others,
             Serial,
+            SerialGuard,
             SerialLock, //
         },
         Errno,
@@ -73,6 +74,7 @@ use kernel::{
             Acquire,
             Atomic,
             AtomicFlag,
+            Full,
             Relaxed,
             Release, //
         },
@@ -196,6 +198,8 @@ pub(super) struct Queue {
     number: Atomic<u32>,
     /// Whose receives come here, if they are not its own.
     share: SetOnce<Share>,
+    /// Set by the first `set_plain(true)`, which removes the second bar of [`Self::new`].
+    has_been_plain: AtomicFlag,
 }
 
 impl Queue {
@@ -251,6 +255,7 @@ impl Queue {
                 pd: pd.clone(),
                 number: Atomic::new(0),
                 share: SetOnce::new(),
+                has_been_plain: AtomicFlag::new(false),
                 inline: Atomic::new(0),
                 ring,
                 direction,
@@ -260,18 +265,30 @@ impl Queue {
             }? Error),
             GFP_KERNEL,
         )?;
-        // Until it posts somewhere, and until it is connected.
+        // One bar until it has a target, and one until its endpoint is connected.
         queue.head.bar();
-        queue.set_plain(false);
+        queue.head.bar();
         Ok(queue)
     }
 
-    /// Whether its endpoint is connected both ways, which is one of the things that the short way takes.
+    /// Allows or forbids the fast path of posting, which needs an endpoint that is connected both ways. The first call
+    /// with true allows it, later ones have no effect; each call with false forbids it for good.
     pub(super) fn set_plain(&self, is_plain: bool) {
         match is_plain {
-            true => self.head.unbar(),
+            true if self.has_been_plain.xchg(true, Full) => {}
+            // SAFETY: This removes the second bar of `new`; `has_been_plain` lets only one call do so.
+            true => unsafe { self.head.unbar() },
             false => self.head.bar(),
         }
+    }
+
+    /// Locks the queue for a data call.
+    #[inline(always)]
+    fn enter(&self) -> SerialGuard<'_, Head> {
+        // SAFETY: By their safety requirements nobody locks the queue while the functions that return a guard, or call
+        // back with one, have it locked; all others here unlock it before they return. They are reached from the
+        // consumer's data calls, and otherwise with an `Others`.
+        unsafe { self.head.enter() }
     }
 
     /// Those of its operations that take several requests.
@@ -337,12 +354,18 @@ impl Queue {
             // Nobody else may come to tell that an operation is over.
             head.most_unsignalled = 0;
         }
-        let is_ours = target.poster.direction() == self.direction;
-        head.target = Some(target);
-        head.bounce = bounce;
-        if is_ours {
-            self.head.unbar();
+        if target.poster.direction() != self.direction {
+            // The fast path takes the poster for one of the queue's own direction.
+            self.head.bar();
         }
+        let before = head.target.replace(target);
+        head.bounce = bounce;
+        if before.is_none() {
+            // SAFETY: This removes the bar that is there without a target, which is that of `new` or `shut`.
+            unsafe { self.head.unbar() };
+        }
+        drop(head);
+        drop(before);
     }
 
     /// From now on messages go where `share` says, to the queue pair with that number. Once in its life.
@@ -372,9 +395,12 @@ impl Queue {
     }
 
     /// Makes each post reserve room in the completion queue from now on. Returns the number of operations without
-    /// reserved room: those in flight, from `tail` on, and `unread` that wait for a reader. The caller holds the
-    /// completion queue's lock.
-    pub(super) fn count(&self, (tail, unread): (u32, u32), others: &Others) -> u32 {
+    /// reserved room: those in flight, from `tail` on, and `unread` that wait for a reader.
+    ///
+    /// # Safety
+    ///
+    /// The caller holds the completion queue's lock, and `tail` operations have been retired.
+    pub(super) unsafe fn count(&self, (tail, unread): (u32, u32), others: &Others) -> u32 {
         let mut head = self.head.lock(others);
         if replace(&mut head.counted, true) {
             return 0;
@@ -383,7 +409,8 @@ impl Queue {
         let mut seq = tail;
         let mut count = unread;
         while seq != head.seq {
-            // SAFETY: With both locks held nobody fills or retires a slot.
+            // SAFETY: `head` is locked, and by this function's safety requirement so is the completion queue: nobody
+            // fills or retires a slot.
             count += u32::from(unsafe { self.ring.get(seq) }.usage != Use::Marker);
             seq = seq.wrapping_add(1);
         }
@@ -392,7 +419,7 @@ impl Queue {
 
     /// How many operations can be posted now; -FI_EOPBADSTATE when it posts nowhere.
     pub(super) fn room(&self) -> Result<usize> {
-        let head = self.head.enter();
+        let head = self.enter();
         if head.target.is_none() {
             return Err(Errno::EOPBADSTATE);
         }
@@ -402,7 +429,8 @@ impl Queue {
 
     /// Whether the success of an operation is reported that is posted like this.
     pub(super) fn is_reported(&self, report: Report) -> Result<bool> {
-        self.with_target(|target| Ok(target.usage(report) == Use::Reported))
+        // SAFETY: It locks nothing.
+        unsafe { self.with_target(|target| Ok(target.usage(report) == Use::Reported)) }
     }
 
     /// Does something with where the queue posts to, with the queue locked.
@@ -410,8 +438,12 @@ impl Queue {
     /// # Errors
     ///
     /// -FI_EOPBADSTATE when it posts nowhere, and what `f` says.
-    pub(super) fn with_target<R>(&self, f: impl FnOnce(&Target) -> Result<R>) -> Result<R> {
-        let head = self.head.enter();
+    ///
+    /// # Safety
+    ///
+    /// `f` does not lock this queue.
+    pub(super) unsafe fn with_target<R>(&self, f: impl FnOnce(&Target) -> Result<R>) -> Result<R> {
+        let head = self.enter();
         f(head.target.as_ref().ok_or(Errno::EOPBADSTATE)?)
     }
 
@@ -424,14 +456,12 @@ impl Queue {
         is_behind(self.tail.load(Acquire)) && is_behind(self.seen.load(Acquire))
     }
 
-    /// The completion of `seq` has been taken from the device, and its reader will come later. The
-    /// caller holds the completion queue's lock.
+    /// The completion of `seq` has been taken from the device, and its reader will come later.
     pub(super) fn saw(&self, seq: u32) {
         self.seen.store(seq.wrapping_add(1), Release);
     }
 
-    /// The marker has come back, and with it everything before it, unless the queue is loose. The caller
-    /// holds the completion queue's lock.
+    /// The marker has come back, and with it everything before it, unless the queue is loose.
     #[cold]
     pub(super) fn marker_came(&self, seq: u32) {
         match self.is_loose {
@@ -441,8 +471,12 @@ impl Queue {
     }
 
     /// Marks a loose queue as drained if every operation before a completed marker has a completion; operations
-    /// before `tail` have been retired. The caller holds the completion queue's lock.
-    pub(super) fn drain_loosely(&self, tail: u32) {
+    /// before `tail` have been retired.
+    ///
+    /// # Safety
+    ///
+    /// The caller holds the completion queue's lock, and `tail` operations have been retired.
+    pub(super) unsafe fn drain_loosely(&self, tail: u32) {
         let marker = self.marker.load(Relaxed);
         if marker & CAME_BACK == 0 {
             return;
@@ -450,7 +484,9 @@ impl Queue {
         let is_before = |seq: u32| (seq.wrapping_sub(marker as u32) as i32) < 0;
         let mut seq = tail;
         let is_over = |slot: Slot| slot.is_met || slot.is_told;
-        while is_before(seq) && is_over(self.slot(seq)) {
+        // SAFETY: The operation was posted before the marker, and has not been retired; the lock is held by this
+        // function's safety requirement.
+        while is_before(seq) && is_over(unsafe { self.slot(seq) }) {
             seq = seq.wrapping_add(1);
         }
         if !is_before(seq) {
@@ -463,10 +499,13 @@ impl Queue {
         self.is_loose
     }
 
-    /// The completion of `seq` is put off; false if it has been met before. The caller holds the
-    /// completion queue's lock.
-    pub(super) fn meet(&self, seq: u32) -> bool {
-        // SAFETY: What was not told of before is not retired: the slot is ours.
+    /// The completion of `seq` is put off; false if it has been met before.
+    ///
+    /// # Safety
+    ///
+    /// The caller holds the completion queue's lock; operation `seq` has completed, and has not been retired.
+    pub(super) unsafe fn meet(&self, seq: u32) -> bool {
+        // SAFETY: By this function's safety requirement the caller is the slot's user.
         unsafe {
             self.ring
                 .change(seq, |slot| !replace(&mut slot.is_met, true))
@@ -476,24 +515,31 @@ impl Queue {
     /// Retires the failed operation `seq`, as soon as those before it have been told of: until then their
     /// slots are theirs. `ahead` counts those that wait so: there is nothing to be looked for behind the
     /// last of them, if the slots are the poster's. Otherwise like [`Self::advance_tail`].
-    pub(super) fn retire_loose(&self, tail: &mut u32, ahead: &mut u32, seq: u32) -> u32 {
-        // SAFETY: As in `meet`; and what has been told of and not retired is ours as well.
+    ///
+    /// # Safety
+    ///
+    /// The requirements of [`Self::advance_tail`] hold, except that operations before `seq` may be under way. `ahead`
+    /// is used for this queue alone, and is 0 at first.
+    pub(super) unsafe fn retire_loose(&self, tail: &mut u32, ahead: &mut u32, seq: u32) -> u32 {
+        // SAFETY: By this function's safety requirement the caller is the slot's user.
         unsafe { self.ring.change(seq, |slot| slot.is_told = true) };
         *ahead += 1;
         let mut end = *tail;
-        while *ahead > 0 && self.slot(end).is_told {
+        // SAFETY: As above: as `ahead` operations from `end` on have completed, `end` has been posted.
+        while *ahead > 0 && unsafe { self.slot(end) }.is_told {
             *ahead -= 1;
             end = end.wrapping_add(1);
         }
         match end == *tail {
             true => 0,
-            false => self.advance_tail(tail, end.wrapping_sub(1)),
+            // SAFETY: Each operation before `end` has completed.
+            false => unsafe { self.advance_tail(tail, end.wrapping_sub(1)) },
         }
     }
 
     /// Where they go for a data call.
     pub(super) fn cq(&self) -> Option<Arc<Cq>> {
-        let head = self.head.enter();
+        let head = self.enter();
         head.target.as_ref().map(|target| target.cq.clone())
     }
 
@@ -512,35 +558,55 @@ impl Queue {
         Some((target.cq.clone(), target.place))
     }
 
-    /// Tells what is kept of operations which have completed and have not been retired. The caller
-    /// holds the lock of the queue's completion queue.
+    /// Returns a function that returns the slot of an operation.
+    ///
+    /// # Safety
+    ///
+    /// The caller holds the completion queue's lock as long as it has the function. It passes operations that have
+    /// been posted, and whose slots have not been released by [`Self::publish_tail`].
     #[inline(always)]
-    pub(super) fn slots(&self) -> impl Fn(u32) -> Slot + '_ {
+    pub(super) unsafe fn slots(&self) -> impl Fn(u32) -> Slot + '_ {
         let slots = self.ring.slots();
-        // SAFETY: They are retired under the lock that is held: until then the slots are its holder's.
+        // SAFETY: By the safety requirement of `slots` the caller is the slot's user.
         move |seq| unsafe { slots.get(seq) }
     }
 
-    /// What is kept of one such operation.
+    /// Returns the slot of operation `seq`.
+    ///
+    /// # Safety
+    ///
+    /// The caller holds the completion queue's lock; `seq` has been posted, and its slot has not been released by
+    /// [`Self::publish_tail`].
     #[inline(always)]
-    pub(super) fn slot(&self, seq: u32) -> Slot {
-        self.slots()(seq)
+    pub(super) unsafe fn slot(&self, seq: u32) -> Slot {
+        // SAFETY: By this function's safety requirement.
+        unsafe { self.slots()(seq) }
     }
 
     /// Retires the operation `seq` and those before it, from `tail` on, which moves; says how many
     /// there are.
     ///
-    /// The caller holds the lock of the queue's completion queue, and keeps `tail` beside the queue.
+    /// # Safety
+    ///
+    /// The requirements of [`Self::advance_tail`] hold, and no completion of the queue waits for a reader.
     #[inline(always)]
-    pub(super) fn retire(&self, tail: &mut u32, seq: u32) -> u32 {
-        let count = self.advance_tail(tail, seq);
-        self.publish_tail(*tail);
-        count
+    pub(super) unsafe fn retire(&self, tail: &mut u32, seq: u32) -> u32 {
+        // SAFETY: By this function's safety requirement.
+        unsafe {
+            let count = self.advance_tail(tail, seq);
+            self.publish_tail(*tail);
+            count
+        }
     }
 
     /// Retires operations as [`Self::retire`] does, without releasing their slots.
+    ///
+    /// # Safety
+    ///
+    /// The caller holds the completion queue's lock; `seq` has completed, and has not been retired. `tail` is the
+    /// number of operations of this queue that have been retired, and nothing else changes it.
     #[inline(always)]
-    pub(super) fn advance_tail(&self, tail: &mut u32, seq: u32) -> u32 {
+    pub(super) unsafe fn advance_tail(&self, tail: &mut u32, seq: u32) -> u32 {
         let end = seq.wrapping_add(1);
         let count = end.wrapping_sub(*tail);
         // SAFETY: A completion ends the operations before it too; their slots are not reused before `publish_tail`.
@@ -549,21 +615,29 @@ impl Queue {
         count
     }
 
-    /// Releases the slots of operations before `tail` to posters. The caller holds the lock of the queue's completion
-    /// queue; those operations are retired, and `tail` never moves back.
+    /// Releases the slots of operations before `tail` to posters.
+    ///
+    /// # Safety
+    ///
+    /// The caller holds the completion queue's lock; the operations before `tail` have been retired, and nobody uses
+    /// their slots any more. `tail` is not before that of an earlier call.
     #[inline(always)]
-    pub(super) fn publish_tail(&self, tail: u32) {
+    pub(super) unsafe fn publish_tail(&self, tail: u32) {
         // Pairs with the acquire in the posting path.
         store_release(&self.tail, tail);
     }
 
     /// Undoes the mappings of the operations from `from` through `last`, which have completed, and
-    /// hands `visit` each with its flags, but for the marker. The caller holds the lock of the queue's
-    /// completion queue; none of them has been retired.
-    pub(super) fn each_over(&self, from: u32, last: u32, mut visit: impl FnMut(u32, u64)) {
+    /// hands `visit` each with its flags, but for the marker.
+    ///
+    /// # Safety
+    ///
+    /// The caller holds the completion queue's lock; `last` has completed, or each of them where the queue is loose,
+    /// and none of them has been retired.
+    pub(super) unsafe fn each_over(&self, from: u32, last: u32, mut visit: impl FnMut(u32, u64)) {
         let end = last.wrapping_add(1);
-        // SAFETY: A completion ends the operations before it too, and none has been retired. What is
-        // undone here is not there any more when they are.
+        // SAFETY: A completion ends the operations before it too, and by this function's safety requirement none has
+        // been retired. What is undone here is not there any more when they are.
         unsafe { self.ring.unmap(from, end) };
         let mut seq = from;
         while seq != end {
@@ -576,16 +650,14 @@ impl Queue {
         }
     }
 
-    /// Calls `change` with the slot of operation `seq`, which has not been retired. The caller holds the completion
-    /// queue's lock.
-    pub(super) fn change_slot(&self, seq: u32, change: impl FnOnce(&mut Slot)) {
-        // SAFETY: The slot is retired under the lock, which is held, and reused only after that.
+    /// Calls `change` with the slot of operation `seq`.
+    ///
+    /// # Safety
+    ///
+    /// The caller holds the completion queue's lock; `seq` has been posted by the caller, and has not been retired.
+    pub(super) unsafe fn change_slot(&self, seq: u32, change: impl FnOnce(&mut Slot)) {
+        // SAFETY: The poster does not use the slot any more, and others use it under the lock, which is held.
         unsafe { self.ring.change(seq, change) };
-    }
-
-    /// What the operation `seq` is used for. The caller holds the completion queue's lock.
-    pub(super) fn usage(&self, seq: u32) -> Use {
-        self.slot(seq).usage
     }
 
     /// The marker has come back: everything before it has a completion.
@@ -601,7 +673,12 @@ impl Queue {
 
     /// Retires everything from `tail` on, after the queue pair has been destroyed: each context that has not been
     /// handed out goes to `reclaim`. Returns how many there were, markers aside.
-    pub(super) fn abandon(
+    ///
+    /// # Safety
+    ///
+    /// The queue pair has been destroyed, or nothing has been posted to it. The queue is no longer in the table of its
+    /// completion queue, where `tail` of its operations had been retired.
+    pub(super) unsafe fn abandon(
         &self,
         tail: u32,
         reclaim: &mut dyn FnMut(Context),
@@ -609,8 +686,7 @@ impl Queue {
     ) -> u32 {
         let end = self.head.lock(others).seq;
         let mut seq = tail;
-        // SAFETY: Nothing is under way any more, and nobody else can retire: the queue has left the
-        // completion queue's table, or never was in one.
+        // SAFETY: By this function's safety requirement nothing is under way any more, and nobody else retires.
         unsafe { self.ring.unmap(seq, end) };
         let mut count = 0;
         while seq != end {

@@ -248,10 +248,14 @@ impl Srx {
         self.marks.get(slot as usize)
     }
 
-    /// The completion of a slot has been taken from the device: its number. None if it has not been posted.
-    pub(super) fn meet(&self, slot: u32) -> Option<u64> {
+    /// Takes a slot from the device, and returns the number of its post; none if it has not been posted.
+    ///
+    /// # Safety
+    ///
+    /// The completion of the slot has been polled, and has not been taken before.
+    pub(super) unsafe fn meet(&self, slot: u32) -> Option<u64> {
         let mark = self.mark(slot)?;
-        // INVARIANT: The caller has it now.
+        // INVARIANT: By this function's safety requirement the device is done with the slot; it has one user now.
         mark.state.cmpxchg(POSTED, MET, Full).ok()?;
         let number = mark.number.load(Relaxed);
         let mut high = self.high.load(Relaxed);
@@ -313,10 +317,11 @@ impl provider::SharedReceive for Srx {
         drop(srq);
         for (slot, mark) in self.marks.iter().enumerate() {
             if mark.state.load(Acquire) != FREE {
-                // INVARIANT: It stays in no list: nobody posts any more. No queue pair and no device has it,
-                // and nobody reads: it is ours.
+                // INVARIANT: It stays in no list: nobody posts any more.
                 mark.state.store(FREE, Relaxed);
-                reclaim(self.end(slot as u32).context);
+                // SAFETY: No queue pair and no device has the slot, and nobody reads: this is its user.
+                let kept = unsafe { self.end(slot as u32) };
+                reclaim(kept.context);
             }
         }
     }

@@ -33,8 +33,13 @@ impl Tally {
 
     /// Counts an operation and the unsignalled ones before it, unless that has been done. By value, so
     /// that the loop that polls needs no memory for what it has in registers.
+    ///
+    /// # Safety
+    ///
+    /// The caller holds the lock of the completion queue in whose table `queue` is, with this tally. The operation has
+    /// completed, and has not been retired.
     #[cold]
-    pub(super) fn count(&mut self, queue: &Queue, done: Done) {
+    pub(super) unsafe fn count(&mut self, queue: &Queue, done: Done) {
         let last = done.seq();
         let first = match queue.is_loose() {
             // Each has a completion of its own.
@@ -42,7 +47,7 @@ impl Tally {
             false if (self.next.wrapping_sub(last) as i32) > 0 => return,
             false => self.next,
         };
-        queue.each_over(first, last, |seq, flags| {
+        let visit = |seq, flags| {
             let Some(counter) = self.counters.of(flags) else {
                 return;
             };
@@ -53,7 +58,9 @@ impl Tally {
             } else {
                 counter.add(1);
             }
-        });
+        };
+        // SAFETY: By this function's safety requirement; operations before it from `next` on are retired with it.
+        unsafe { queue.each_over(first, last, visit) };
         self.next = last.wrapping_add(1);
     }
 

@@ -23,7 +23,7 @@ MAY_USE_TOO = {"rust/dev/test/by_hand.rs": {"rdma"}}
 
 UNSAFE_ROOMS = {"abi", "bindings", "rdma", "capi"}
 # The type that stands for "this memory stays valid until the operation completes"; and the files of providers
-# that keep such memory until then, under a promise of theirs.
+# that keep such memory until then, or retire what has completed, under a promise of theirs.
 UNSAFE_FILES = {
     "rust/fi/memory.rs",
     "rust/prov/loop/order.rs",
@@ -35,6 +35,13 @@ UNSAFE_FILES = {
     "rust/prov/rdm/order.rs",
     "rust/prov/rdm/receive.rs",
     "rust/prov/rdm/srx.rs",
+    "rust/prov/verbs/cq.rs",
+    "rust/prov/verbs/cq/inner.rs",
+    "rust/prov/verbs/ep.rs",
+    "rust/prov/verbs/srx.rs",
+    "rust/prov/verbs/srx/members.rs",
+    "rust/prov/verbs/srx/share.rs",
+    "rust/prov/verbs/tally.rs",
 }
 # A provider's data path: what builds work requests, posts them and takes their completions.
 UNSAFE_PROVIDER = re.compile(r"rust/prov/\w+/(.*/)?(post|posting|fetching|plain|drain|gather|queue|ring|bounce|mr)\.rs")

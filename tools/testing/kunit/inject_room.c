@@ -190,7 +190,7 @@ static void cq_14_silent_sends_return_their_room_to_other_endpoints(struct kunit
 	KUNIT_ASSERT_LT_MSG(test, room, PLENTY, "the send queue was the limit");
 	for (int i = 0; i < room; i++)
 		KUNIT_ASSERT_EQ(test, 1, fx_wait_comp(test, pair->cq[0], &entry, 1));
-	/* And again, behind injects of the other endpoint. */
+	/* Repeat this behind injects of the other endpoint. */
 	for (int i = 0; i < DEPTH - 1; i++) {
 		post_receive(test, pair->ep[1], pair->cq[1]);
 		KUNIT_ASSERT_EQ(test, 0, inject(pair->ep[0]));
@@ -330,7 +330,7 @@ static void cq_16_the_handler_is_called_when_injects_have_room_again(struct kuni
 	hd_check(test, queue);
 }
 
-/* One endpoint has all the room of a queue that another one shares. */
+/* An endpoint has all the room of a queue that another one shares. */
 static void cq_16_the_handler_is_called_when_a_closed_endpoint_returns_its_room(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open_for(test, FI_THREAD_SAFE);

@@ -292,7 +292,7 @@ static void offer_all(struct kunit *test, struct sep *from, const fi_addr_t to[2
 	}
 }
 
-/* One context sends all there is; the other is refused, and only its handler reads. */
+/* A context sends all there is; the other one is refused, and only its handler reads. */
 static void cq_16_the_handler_is_called_when_another_context_returns_its_packets(struct kunit *test)
 {
 	static const struct sep_opts opts = { .txs = 2, .rxs = 1, .rx_size = 256 };

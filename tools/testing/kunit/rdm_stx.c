@@ -257,7 +257,7 @@ static void ep_04_who_comes_too_late_is_told_so(struct kunit *test)
 
 KUNIT_ARRAY_PARAM(places, hd_hard, hd_name_place);
 
-/* One member sends all there is; the other is refused, and only its handler reads. */
+/* A member sends all there is; the other one is refused, and only its handler reads. */
 static void cq_16_the_handler_is_called_when_another_member_returns_its_packets(struct kunit *test)
 {
 	u8 *out = tr_vbuffer(test, LONGEST), *in = tr_vbuffer(test, LONGEST);

@@ -68,6 +68,12 @@ pub(super) const BATCH: usize = 16;
 pub(super) const FORGOTTEN: usize = 8;
 
 /// A queue that posts here; the alignment keeps it in one cache line.
+///
+/// # Invariants
+///
+/// An entry is in the table of the completion queue that `queue` completes in, and in no other; it is used with that
+/// one's lock held. `tail` and `ahead` are what [`Queue::advance_tail`] and [`Queue::retire_loose`] ask for. `unread`
+/// operations before `tail` have completions in the backlog that are not late.
 #[repr(C, align(32))]
 pub(super) struct Entry {
     pub(super) queue: Arc<Queue>,
@@ -89,6 +95,11 @@ pub(super) struct Entry {
 }
 
 /// What an empty read needs comes first, in one cache line with the lock.
+///
+/// # Invariants
+///
+/// A completion in the backlog was put there by [`Inner::defer`], and its operation has not been ended since. The
+/// operation of a late one has not been retired; one in a slot of shared receives has been met and not given back.
 #[repr(C)]
 pub(super) struct Inner {
     /// Whether what is posted takes its room first, because not everything fits.
@@ -117,27 +128,43 @@ impl Entry {
     /// Releases the slots of retired operations to posters, except as many as have completions that wait for a
     /// reader.
     fn publish(&self) {
-        self.queue.publish_tail(self.tail.wrapping_sub(self.unread));
-        self.queue.drain_loosely(self.tail);
+        // SAFETY: By the type invariant. The slots of operations before `tail` are used no more: what has a completion
+        // in the backlog has a copy there. As only so many of them are unread, the difference never decreases.
+        unsafe {
+            self.queue.publish_tail(self.tail.wrapping_sub(self.unread));
+            self.queue.drain_loosely(self.tail);
+        }
     }
 
     /// Retires the operation of a completion that has a slot, and returns the number of operations retired. Their
     /// slots are not released to posters yet.
-    fn retire(&mut self, done: &Done) -> u32 {
+    ///
+    /// # Safety
+    ///
+    /// The operation has completed, and has not been retired.
+    unsafe fn retire(&mut self, done: &Done) -> u32 {
         if self.queue.is_loose() {
             self.has_failed |= done.status != WcStatus::SUCCESS;
         }
-        match self.has_failed {
-            true => self
-                .queue
-                .retire_loose(&mut self.tail, &mut self.ahead, done.seq()),
-            false => self.queue.advance_tail(&mut self.tail, done.seq()),
+        // SAFETY: By this function's safety requirement and the type invariant.
+        unsafe {
+            match self.has_failed {
+                true => self
+                    .queue
+                    .retire_loose(&mut self.tail, &mut self.ahead, done.seq()),
+                false => self.queue.advance_tail(&mut self.tail, done.seq()),
+            }
         }
     }
 
     /// Ends a silent operation that has a slot, and returns the number of operations retired with it.
-    fn end_silently(&mut self, done: &Done, usage: Use) -> u32 {
-        let count = self.retire(done);
+    ///
+    /// # Safety
+    ///
+    /// The operation has completed, and has not been retired.
+    unsafe fn end_silently(&mut self, done: &Done, usage: Use) -> u32 {
+        // SAFETY: By this function's safety requirement.
+        let count = unsafe { self.retire(done) };
         if usage == Use::Marker {
             self.queue.marker_came(done.seq());
         }
@@ -148,7 +175,11 @@ impl Entry {
 
     /// Keeps the completion of an operation that has a slot for its reader, and retires the operation. Its own room
     /// is released when the completion is read; the room of silent operations retired with it is added to `freed`.
-    fn keep(&mut self, done: Done, slot: Slot, freed: &mut u32) -> Waiting {
+    ///
+    /// # Safety
+    ///
+    /// The operation has completed, and has not been retired. What is returned goes into the backlog.
+    unsafe fn keep(&mut self, done: Done, slot: Slot, freed: &mut u32) -> Waiting {
         let is_failure = done.status != WcStatus::SUCCESS;
         // Operations of a loose queue that has failed stay: a second report of one would be taken for another
         // operation.
@@ -156,8 +187,10 @@ impl Entry {
         if is_late {
             self.has_failed = true;
         } else {
-            let count = self.retire(&done);
+            // SAFETY: By this function's safety requirement.
+            let count = unsafe { self.retire(&done) };
             *freed = freed.wrapping_add(count).wrapping_sub(1);
+            // INVARIANT: It goes into the backlog, by this function's safety requirement.
             self.unread += 1;
         }
         self.publish();
@@ -169,10 +202,16 @@ impl Entry {
     }
 
     /// Ends an operation whose kept completion is being read. Returns the amount of room released.
-    fn release(&mut self, waiting: &Waiting) -> u32 {
+    ///
+    /// # Safety
+    ///
+    /// The completion has just been taken out of the backlog, where [`Self::keep`] of this entry had put it.
+    unsafe fn release(&mut self, waiting: &Waiting) -> u32 {
         let freed = match waiting.is_late {
-            true => self.retire(&waiting.done),
+            // SAFETY: By this function's safety requirement it was kept without being retired.
+            true => unsafe { self.retire(&waiting.done) },
             false => {
+                // INVARIANT: It has left the backlog, by this function's safety requirement.
                 self.unread -= 1;
                 1
             }
@@ -226,8 +265,11 @@ impl Inner {
     pub(super) fn stash(&mut self, ib: &rdma::cq::Poller, freed: &mut u32) -> usize {
         let count = self.batch.poll(ib, BATCH);
         for at in 0..count {
-            if let Some(done) = self.met(at) {
-                self.defer(done, freed);
+            // SAFETY: The batch has just been polled, and each of its completions is taken once.
+            unsafe {
+                if let Some(done) = self.met(at) {
+                    self.defer(done, freed);
+                }
             }
         }
         count
@@ -240,38 +282,56 @@ impl Inner {
 
     /// Takes the completion at index `at` of the batch. Returns the end of its operation, reported or not; none if
     /// it is not the last work request of its operation.
+    ///
+    /// # Safety
+    ///
+    /// The completion has not been taken since the batch was polled.
     #[inline]
-    pub(super) fn met(&mut self, at: usize) -> Option<Done> {
+    unsafe fn met(&mut self, at: usize) -> Option<Done> {
         let wc = self.batch.found().get(at)?;
         let (done, qp) = (Done::new(wc), wc.qp());
-        self.meet(done, qp)
-    }
-
-    /// The same; `qp` is what it names its queue pair by.
-    #[inline]
-    pub(super) fn meet(&mut self, done: Done, qp: usize) -> Option<Done> {
         match done.part() {
             Part::Slot => Some(done),
             Part::Cell(cell) => self.met_step(done, cell),
-            Part::Shared(slot) => self.met_shared(done, slot, qp),
+            // SAFETY: By this function's safety requirement.
+            Part::Shared(slot) => unsafe { self.met_shared(done, slot, qp) },
+        }
+    }
+
+    /// Ends the operation of a work request `step` that the device did not take, and which has a cell. Adds the room
+    /// that it releases to `freed`.
+    pub(super) fn refuse(&mut self, step: u64, freed: &mut u32) {
+        let done = Done::refused(step);
+        if let Part::Cell(cell) = done.part() {
+            if let Some(done) = self.met_step(done, cell) {
+                // SAFETY: The operation has a cell, and `met_step` has just ended it.
+                unsafe { self.defer(done, freed) };
+            }
         }
     }
 
     /// A receive that is shared has been taken by a message of that queue pair, or came back with it.
+    ///
+    /// # Safety
+    ///
+    /// The completion of `slot` has been polled, and has not been taken before.
     #[inline(never)]
-    fn met_shared(&mut self, mut done: Done, slot: u32, qp: usize) -> Option<Done> {
+    unsafe fn met_shared(&mut self, mut done: Done, slot: u32, qp: usize) -> Option<Done> {
         let index = *self.sharers.get(&qp)?;
         let entry = self.queues.get_mut(index as usize)?.as_mut()?;
         let queue = &*entry.queue;
         let share = queue.share()?;
-        if !share.meet(slot) {
+        // SAFETY: By this function's safety requirement.
+        if !unsafe { share.meet(slot) } {
             return None;
         }
         queue.heard();
         done.wr_id = Place::new(index).shared_id(slot);
-        queue.trace_over(&done, || share.srx.slot(slot).traced());
+        // SAFETY: It has been met above, and the lock is held.
+        queue.trace_over(&done, || unsafe { share.srx.slot(slot) }.traced());
         if let Some(tally) = &mut entry.tally {
-            share.srx.show(slot);
+            // SAFETY: As above.
+            unsafe { share.srx.show(slot) };
             // The data beside a peer's write has taken it, which brought no message.
             if !matches!(done.brought, Brought::Write(_)) {
                 tally.count_one(FI_RECV | FI_MSG, done.status == WcStatus::SUCCESS);
@@ -357,8 +417,13 @@ impl Inner {
     }
 
     /// Takes a completion in place of its reader, for [`Self::stash`].
+    ///
+    /// # Safety
+    ///
+    /// [`Self::met`] or [`Self::met_step`] has returned `done`, and it has not been passed to this function or
+    /// [`Self::finish`].
     #[cold]
-    pub(super) fn defer(&mut self, done: Done, freed: &mut u32) {
+    unsafe fn defer(&mut self, done: Done, freed: &mut u32) {
         let Some(entry) = self.entry(&done) else {
             // Of no queue, or of one that has gone: nobody's.
             return;
@@ -367,28 +432,34 @@ impl Inner {
             Part::Slot => {
                 // siw reports a read twice if it was started but not sent: `siw_sq_flush()` finds it in two of its
                 // queues.
-                if entry.is_retired(done.seq()) || !entry.queue.meet(done.seq()) {
+                // SAFETY: By this function's safety requirement, and as it has not been retired.
+                if entry.is_retired(done.seq()) || !unsafe { entry.queue.meet(done.seq()) } {
                     return;
                 }
-                let slot = entry.queue.slot(done.seq());
+                // SAFETY: As above.
+                let slot = unsafe { entry.queue.slot(done.seq()) };
                 entry.queue.trace_over(&done, || slot.traced());
                 if let Some(tally) = &mut entry.tally {
-                    tally.count(&entry.queue, done);
+                    // SAFETY: As above; the tally is the queue's.
+                    unsafe { tally.count(&entry.queue, done) };
                 }
                 entry.queue.saw(done.seq());
                 if is_silent(slot.usage, &done) {
-                    *freed = freed.wrapping_add(entry.end_silently(&done, slot.usage));
+                    // SAFETY: As above.
+                    let count = unsafe { entry.end_silently(&done, slot.usage) };
+                    *freed = freed.wrapping_add(count);
                     return;
                 }
-                entry.keep(done, slot, freed)
+                // SAFETY: As above; it is put into the backlog below.
+                unsafe { entry.keep(done, slot, freed) }
             }
             Part::Shared(slot) => {
-                let usage = entry
-                    .queue
-                    .share()
-                    .map_or(Use::Silent, |share| share.usage(slot));
+                let share = entry.queue.share();
+                // SAFETY: `met` has taken the slot, and it has not been given back; the lock is held.
+                let usage = share.map_or(Use::Silent, |share| unsafe { share.usage(slot) });
                 if is_silent(usage, &done) {
-                    let _ = finish_shared(&entry.queue, &done, slot);
+                    // SAFETY: As above.
+                    let _ = unsafe { finish_shared(&entry.queue, &done, slot) };
                     return;
                 }
                 Waiting {
@@ -421,11 +492,13 @@ impl Inner {
         let entry = self.entry(&done)?;
         let (completion, direction) = match done.part() {
             Part::Slot => {
-                *freed = freed.wrapping_add(entry.release(&waiting));
+                // SAFETY: It was in the backlog; see the type invariant.
+                *freed = freed.wrapping_add(unsafe { entry.release(&waiting) });
                 entry.describe(&done, &waiting.slot)
             }
             Part::Cell(cell) => finish_exchange(&entry.queue, cell)?,
-            Part::Shared(slot) => finish_shared(&entry.queue, &done, slot)?,
+            // SAFETY: As above.
+            Part::Shared(slot) => unsafe { finish_shared(&entry.queue, &done, slot) }?,
         };
         Some((completion, direction, done))
     }
@@ -449,12 +522,15 @@ impl Inner {
             match waiting.done.part() {
                 Part::Shared(slot) => {
                     if let Some(share) = entry.queue.share() {
-                        share.srx.keep(unread, slot);
+                        // SAFETY: It was in the backlog; see the type invariant. One queue shares receives of one
+                        // context, and its `unread` is that of `Cq::unregister`.
+                        unsafe { share.srx.keep(unread, slot) };
                     }
                 }
                 // Operations that have not been retired are given back with those in flight.
                 Part::Slot if !waiting.is_late => {
-                    *freed = freed.wrapping_add(entry.release(waiting));
+                    // SAFETY: As above.
+                    *freed = freed.wrapping_add(unsafe { entry.release(waiting) });
                     // The last piece stands for the multi-receive buffer.
                     if waiting.slot.usage != Use::Piece {
                         *context = Some(waiting.slot.context);
@@ -468,8 +544,12 @@ impl Inner {
 
     /// Marks operation `seq` of a queue as the last piece of its multi-receive buffer, from `start` on; false if its
     /// completion has been read.
+    ///
+    /// # Safety
+    ///
+    /// `seq` has been posted, by the same data call.
     #[cold]
-    pub(super) fn end_buffer(&mut self, queue: &Queue, seq: u32, start: usize) -> bool {
+    pub(super) unsafe fn end_buffer(&mut self, queue: &Queue, seq: u32, start: usize) -> bool {
         let mut entries = self.queues.iter().enumerate();
         let is_its = |entry: &Entry| core::ptr::eq(&*entry.queue, queue);
         let found = entries.find_map(|(index, entry)| {
@@ -488,7 +568,8 @@ impl Inner {
         }
         let is_there = tail.wrapping_sub(seq) as i32 <= 0;
         if is_there {
-            queue.change_slot(seq, end);
+            // SAFETY: By this function's safety requirement, and as it has not been retired; the lock is held.
+            unsafe { queue.change_slot(seq, end) };
         }
         is_there
     }
@@ -498,47 +579,40 @@ impl Inner {
         Some(&entry.queue)
     }
 
-    fn usage(&self, done: &Done) -> Use {
-        // What belongs to no queue any more is nobody's.
-        match (self.queue(done), done.part()) {
-            (None, _) => Use::Silent,
-            (Some(queue), Part::Slot) => queue.usage(done.seq()),
-            // What nobody is told of does not come so far.
-            (Some(_), Part::Cell(_)) => Use::Reported,
-            (Some(queue), Part::Shared(slot)) => {
-                queue.share().map_or(Use::Silent, |share| share.usage(slot))
-            }
-        }
-    }
-
-    /// Whether a reader has to be told of it as a failure.
-    #[inline]
-    fn is_failure(&self, done: &Done) -> bool {
-        done.status != WcStatus::SUCCESS && self.usage(done) != Use::Marker
-    }
-
     /// Ends an operation whose completion was just polled, and returns the completion to report, if any. Adds the
     /// room that it releases to `freed`. The backlog is empty.
+    ///
+    /// # Safety
+    ///
+    /// `done` is a success that [`Self::met`] has returned, and has not been passed to this function or
+    /// [`Self::defer`].
     #[inline(never)]
-    fn finish(&mut self, done: &Done, freed: &mut u32) -> Option<Completion> {
+    unsafe fn finish(&mut self, done: &Done, freed: &mut u32) -> Option<Completion> {
         let entry = self.queues.get_mut(done.place().index())?.as_mut()?;
         match done.part() {
             Part::Slot => {}
             Part::Cell(cell) => return finish_exchange(&entry.queue, cell).map(|(told, _)| told),
             Part::Shared(slot) => {
-                return finish_shared(&entry.queue, done, slot).map(|(told, _)| told);
+                // SAFETY: `met` has taken the slot, and it has not been given back; the lock is held.
+                let told = unsafe { finish_shared(&entry.queue, done, slot) };
+                return told.map(|(told, _)| told);
             }
         }
-        let slot = entry.queue.slot(done.seq());
+        // SAFETY: By this function's safety requirement the operation has not been retired: no device reports a
+        // success twice.
+        let slot = unsafe { entry.queue.slot(done.seq()) };
         entry.queue.trace_over(done, || slot.traced());
         if let Some(tally) = &mut entry.tally {
-            tally.count(&entry.queue, *done);
+            // SAFETY: As above; the tally is the queue's.
+            unsafe { tally.count(&entry.queue, *done) };
         }
         if is_silent(slot.usage, done) {
-            *freed = freed.wrapping_add(entry.end_silently(done, slot.usage));
+            // SAFETY: As above.
+            *freed = freed.wrapping_add(unsafe { entry.end_silently(done, slot.usage) });
             return None;
         }
-        *freed = freed.wrapping_add(entry.retire(done));
+        // SAFETY: As above.
+        *freed = freed.wrapping_add(unsafe { entry.retire(done) });
         entry.publish();
         let (completion, _) = entry.describe(done, &slot);
         Some(completion)
@@ -578,7 +652,11 @@ impl Inner {
     }
 
     /// Continues [`Self::read`] after the first `told` completions of the batch.
-    pub(super) fn read_on<E: From<Completion>>(
+    ///
+    /// # Safety
+    ///
+    /// The first `told` completions of the batch have been taken, and no others.
+    pub(super) unsafe fn read_on<E: From<Completion>>(
         &mut self,
         ib: &rdma::cq::Poller,
         told: usize,
@@ -586,7 +664,8 @@ impl Inner {
         freed: &mut u32,
     ) -> usize {
         let polled = self.batch.found().len();
-        let count = self.tell_rest(told, room, freed);
+        // SAFETY: By this function's safety requirement.
+        let count = unsafe { self.tell_rest(told, room, freed) };
         // A batch that was not full was the last one.
         if polled < room.len().min(BATCH) {
             return count;
@@ -605,7 +684,8 @@ impl Inner {
         while let (Some(room @ [_, ..]), true) = (room.get_mut(count..), self.backlog.is_empty()) {
             let batch = room.len().min(BATCH);
             let polled = self.batch.poll(ib, batch);
-            count += self.tell_rest(0, room, freed);
+            // SAFETY: The batch has just been polled.
+            count += unsafe { self.tell_rest(0, room, freed) };
             if polled < batch {
                 break;
             }
@@ -615,7 +695,11 @@ impl Inner {
 
     /// Writes the reportable completions of the batch to `room`, which is at least as long; its first `count` entries
     /// have been written. Returns the number of entries in `room`.
-    fn tell_rest<E: From<Completion>>(
+    ///
+    /// # Safety
+    ///
+    /// The first `count` completions of the batch have been taken, and no others.
+    unsafe fn tell_rest<E: From<Completion>>(
         &mut self,
         mut count: usize,
         room: &mut [MaybeUninit<E>],
@@ -624,7 +708,8 @@ impl Inner {
         let (mut next, end) = (count, self.batch.found().len());
         while let (true, Some(room)) = (next < end, room.get_mut(count..)) {
             let run = match self.backlog.is_empty() && !trace::completions() {
-                true => self.tell_run(next, room, freed),
+                // SAFETY: By this function's safety requirement; what is taken here is before `next`.
+                true => unsafe { self.tell_run(next, room, freed) },
                 false => 0,
             };
             if run > 0 {
@@ -632,7 +717,8 @@ impl Inner {
                 next += run;
                 continue;
             }
-            let completion = self.tell_one(next, freed);
+            // SAFETY: As above.
+            let completion = unsafe { self.tell_one(next, freed) };
             next += 1;
             if let (Some(completion), Some(into)) = (completion, room.first_mut()) {
                 into.write(completion.into());
@@ -644,9 +730,13 @@ impl Inner {
 
     /// Writes successes of the batch from index `from` on, as long as they are of one queue and need no more than an
     /// entry; returns their number. This is the common case: values that all of them share are looked up and stored
-    /// once. The backlog is empty.
+    /// once.
+    ///
+    /// # Safety
+    ///
+    /// The completions of the batch from index `from` on have not been taken, and the backlog is empty.
     #[inline(always)]
-    pub(super) fn tell_run<E: From<Completion>>(
+    pub(super) unsafe fn tell_run<E: From<Completion>>(
         &mut self,
         from: usize,
         room: &mut [MaybeUninit<E>],
@@ -664,7 +754,9 @@ impl Inner {
             return 0;
         }
         let queue = &*entry.queue;
-        let slots = queue.slots();
+        // SAFETY: `tell_each` passes operations that have succeeded. They have not been retired, by this function's
+        // safety requirement, and the lock is held.
+        let slots = unsafe { queue.slots() };
         // What comes beside a message is told by the long way.
         let count = match queue.direction() {
             Direction::Transmit => tell_each(polled, room, (place, slots), |_| Some(0)),
@@ -681,21 +773,29 @@ impl Inner {
         };
         if let Some(last) = count.checked_sub(1).and_then(|last| polled.get(last)) {
             let (_, seq) = last.wr_id_halves();
-            *freed = freed.wrapping_add(queue.retire(&mut entry.tail, seq));
+            // SAFETY: As above; by the type invariant of the entry. Without a backlog nothing waits for a reader.
+            *freed = freed.wrapping_add(unsafe { queue.retire(&mut entry.tail, seq) });
         }
         count
     }
 
     /// Returns the entry for the completion at index `at` of the batch, if it is reported now. A failure goes to the
     /// backlog with all reported completions after it, and a silent operation is only retired.
+    ///
+    /// # Safety
+    ///
+    /// The completion has not been taken since the batch was polled.
     #[inline(never)]
-    fn tell_one(&mut self, at: usize, freed: &mut u32) -> Option<Completion> {
-        let done = self.met(at)?;
-        if !self.backlog.is_empty() || self.is_failure(&done) {
-            self.defer(done, freed);
+    unsafe fn tell_one(&mut self, at: usize, freed: &mut u32) -> Option<Completion> {
+        // SAFETY: By this function's safety requirement.
+        let done = unsafe { self.met(at) }?;
+        if !self.backlog.is_empty() || done.status != WcStatus::SUCCESS {
+            // SAFETY: `met` has just returned it.
+            unsafe { self.defer(done, freed) };
             return None;
         }
-        self.finish(&done, freed)
+        // SAFETY: As above; it is a success.
+        unsafe { self.finish(&done, freed) }
     }
 }
 
@@ -718,16 +818,23 @@ fn bring(completion: &mut Completion, brought: Brought) {
 }
 
 /// Ends a shared receive, and returns the completion to report, if any.
+///
+/// # Safety
+///
+/// The slot has been met for `queue`, whose completion queue's lock is held, and has not been given back.
 #[inline(never)]
-fn finish_shared(queue: &Queue, done: &Done, slot: u32) -> Option<(Completion, Direction)> {
+unsafe fn finish_shared(queue: &Queue, done: &Done, slot: u32) -> Option<(Completion, Direction)> {
     let share = queue.share()?;
-    let is_told = share.usage(slot) == Use::Reported || !done.is_unheard();
-    let kept = share.srx.slot(slot);
+    // SAFETY: By this function's safety requirement.
+    let is_told = unsafe { share.usage(slot) } == Use::Reported || !done.is_unheard();
+    // SAFETY: As above.
+    let kept = unsafe { share.srx.slot(slot) };
     match done.status {
         WcStatus::SUCCESS => queue.received(done.len.into()),
         _ => queue.failed(),
     }
-    share.srx.give_back(slot, done.status, done.len);
+    // SAFETY: By this function's safety requirement; the slot is not used after this.
+    unsafe { share.srx.give_back(slot, done.status, done.len) };
     let mut completion = Completion {
         len: done.len as usize,
         source: share.source.0 as u64,

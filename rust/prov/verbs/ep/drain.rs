@@ -48,10 +48,10 @@ impl Endpoint {
     /// The last of it is known by a marker that is posted behind it, in each direction. Completions
     /// are left for their readers. May sleep.
     pub(super) fn drain(&self) {
-        let _others = self.domain.others();
+        let others = self.domain.others();
         for (queue, marked) in [
-            (&self.transmit, self.mark_transmits()),
-            (&self.receive, self.mark_receives()),
+            (&self.transmit, self.mark_transmits(&others)),
+            (&self.receive, self.mark_receives(&others)),
         ] {
             if !marked {
                 // Nothing will come back; what was flushed before the refusal has completed.
@@ -110,9 +110,10 @@ impl Endpoint {
     }
 
     /// Posts the marker behind the transmits; false if the device does not take it.
-    fn mark_transmits(&self) -> bool {
+    fn mark_transmits(&self, _others: &Others) -> bool {
         mark(|| {
-            let posting = self.transmit.begin(&Post::MARKER)?;
+            // SAFETY: There is an `Others`; the queue is not locked again before `posting` is gone.
+            let posting = unsafe { self.transmit.begin(&Post::MARKER) }?;
             let flags = SendFlags::from(SendFlag::Signaled);
             let wr = SendWr::send(posting.wr_id(), &[], flags);
             // SAFETY: The request has no memory.
@@ -125,12 +126,13 @@ impl Endpoint {
     ///
     /// There is none where they are shared: the queue pair says when it has given back what it had taken,
     /// but for siw, which has done that when its state is changed.
-    fn mark_receives(&self) -> bool {
+    fn mark_receives(&self, _others: &Others) -> bool {
         if self.receive.share().is_some() {
             return !self.domain.pd().device().is_siw();
         }
         mark(|| {
-            let posting = self.receive.begin(&Post::MARKER)?;
+            // SAFETY: There is an `Others`; the queue is not locked again before `posting` is gone.
+            let posting = unsafe { self.receive.begin(&Post::MARKER) }?;
             let wr = RecvWr::new(posting.wr_id(), &[]);
             // SAFETY: The request has no memory.
             let posted = unsafe { posting.qp().post_recv(&wr) };

@@ -82,7 +82,7 @@ impl Endpoint {
         let len = single.segment.len();
         let (flags, ask) = self.request(operation, len)?;
         let is_read = matches!(ask, Ask::Read(_));
-        // SAFETY: It is the send queue.
+        // SAFETY: It is the send queue. This is a data call, which does not lock it again before `plain` is gone.
         let mut plain = unsafe {
             self.transmit
                 .begin_send::<LOCKS>(single.context, (flags, len), Use::Reported)
@@ -129,7 +129,7 @@ impl Endpoint {
             (_, Ask::Read(_)) => return None,
             written => written,
         };
-        // SAFETY: It is the send queue.
+        // SAFETY: It is the send queue. This is a data call, which does not lock it again before `plain` is gone.
         let begun = unsafe {
             self.transmit
                 .begin_send::<false>(Context::NULL, (flags, len), Use::Silent)
@@ -155,7 +155,7 @@ impl Endpoint {
     ) -> Option<Result> {
         let whole = self.whole_of(single, !USUAL_RECEIVE)?;
         let flags = FI_RECV | FI_MSG;
-        // SAFETY: It is the receive queue.
+        // SAFETY: It is the receive queue. This is a data call, which does not lock it again before `plain` is gone.
         let mut plain = unsafe { self.receive.begin_receive::<LOCKS>(single.context, flags) }?;
         let wr_id = plain.wr_id;
         // SAFETY: As in `post_plain`.

@@ -213,7 +213,8 @@ impl Endpoint {
     fn post_whole(&self, transmit: &Transmit, whole: &Whole) -> Result {
         let is_inline = !transmit.is_read && whole.len() <= self.transmit.inline();
         let sges = [self.sge(whole, is_inline)];
-        let posting = self.transmit.begin(&transmit.what)?;
+        // SAFETY: This is a data call, which does not lock the queue again before `posting` is gone.
+        let posting = unsafe { self.transmit.begin(&transmit.what) }?;
         let mut flags = self.send_flags(transmit, &posting);
         if is_inline {
             flags |= SendFlag::Inline;
@@ -236,7 +237,8 @@ impl Endpoint {
             false => (Direction::ToDevice, self.limits.segments),
             true => (Direction::FromDevice, self.limits.read_segments),
         };
-        let mut posting = self.transmit.begin(&transmit.what)?;
+        // SAFETY: As in `post_whole`.
+        let mut posting = unsafe { self.transmit.begin(&transmit.what) }?;
         let mut flags = self.send_flags(&transmit, &posting);
         let wr_id = posting.wr_id();
         let Resources {
@@ -295,7 +297,8 @@ impl Endpoint {
             });
         };
         let sges = [self.sge(&whole, false)];
-        let posting = self.receive.begin(&what)?;
+        // SAFETY: As in `post_whole`.
+        let posting = unsafe { self.receive.begin(&what) }?;
         let wr = RecvWr::new(posting.wr_id(), &sges);
         // SAFETY: As in `post_whole`.
         let posted = unsafe { posting.qp().post_recv(&wr) }.map_err(status::refused);
@@ -341,7 +344,7 @@ impl Endpoint {
                 always: message.flags & FI_COMPLETION != 0,
             },
         };
-        let posted = self.receive.post_all(count, what, |posting, number| {
+        let post = |posting: &mut Posting<'_>, number| {
             let piece = piece(number);
             let wr_id = posting.wr_id();
             let Resources { qp, mappings, .. } = posting.resources();
@@ -354,11 +357,14 @@ impl Endpoint {
                 gather.undo();
                 status::refused(error)
             })
-        });
+        };
+        // SAFETY: This is a data call; the closures look at the memory and post, and lock no queue.
+        let posted = unsafe { self.receive.post_all(count, what, post) };
         posted.or_else(|(errno, last)| match (last, self.receive.cq()) {
             // The buffer ends where it could not be posted any more.
             (Some((number, seq)), Some(cq))
-                if cq.end_buffer(&self.receive, seq, piece(number).addr()) =>
+                // SAFETY: It has been posted above.
+                if unsafe { cq.end_buffer(&self.receive, seq, piece(number).addr()) } =>
             {
                 Ok(())
             }
@@ -374,7 +380,8 @@ impl Endpoint {
         memory: Memory<'_>,
         descriptors: &[Descriptor],
     ) -> Result {
-        let mut posting = self.receive.begin(&what)?;
+        // SAFETY: As in `post_whole`.
+        let mut posting = unsafe { self.receive.begin(&what) }?;
         let wr_id = posting.wr_id();
         let limit = self.limits.receive_segments;
         let Resources { qp, mappings, .. } = posting.resources();

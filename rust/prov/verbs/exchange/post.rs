@@ -28,7 +28,8 @@ use crate::{
         queue::{
             Post,
             Queue,
-            Report, //
+            Report,
+            Target, //
         },
         status, //
     },
@@ -132,7 +133,9 @@ impl Queue {
                 }
                 // Where there is no queue pair any more it ends with its queue.
                 Err(_) => {
-                    let step = self.with_target(|target| Ok(target.place.step_id(index)));
+                    // SAFETY: It locks nothing.
+                    let step =
+                        unsafe { self.with_target(|target| Ok(target.place.step_id(index))) };
                     step.into_iter().for_each(&mut refused);
                 }
             }
@@ -145,7 +148,7 @@ impl Queue {
         let exchanges = self.exchanges().ok_or(Errno::EOPNOTSUPP)?;
         let (ask, landing) = exchanges.ask(index).ok_or(Errno::EOPBADSTATE)?;
         let piece = Pieces::new(landing, WORD)?.next().ok_or(Errno::EINVAL)??;
-        self.with_target(|target| {
+        let post = |target: &Target| {
             // SAFETY: The cell lives as long as the queue, which is closed after its queue pair is gone;
             // until the device has answered nobody else uses it.
             let mapping = unsafe { exchanges.pd.dma().map(piece, Direction::FromDevice) }?;
@@ -161,7 +164,9 @@ impl Queue {
                 self.unmap(exchanges.let_go(index));
                 status::refused(error)
             })
-        })
+        };
+        // SAFETY: It locks the table of cells, and not the queue.
+        unsafe { self.with_target(post) }
     }
 
     fn unmap(&self, mapping: Option<Mapping>) {

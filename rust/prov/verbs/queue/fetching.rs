@@ -36,14 +36,19 @@ impl Queue {
     /// # Errors
     ///
     /// Those of [`Queue::begin`] and [`Gather::add`], and what the device says.
-    pub(in crate::prov::verbs) fn post_fetching(
+    ///
+    /// # Safety
+    ///
+    /// The call is made for a data call; `request` does not lock the queue.
+    pub(in crate::prov::verbs) unsafe fn post_fetching(
         &self,
         what: &Post,
         (memory, descriptors): (Memory<'_>, &[Descriptor]),
         (limit, mut flags): (usize, SendFlags),
         request: impl for<'a> FnOnce(u64, &'a [Sge], SendFlags) -> Result<SendWr<'a>>,
     ) -> Result {
-        let mut posting = self.begin(what)?;
+        // SAFETY: By this function's safety requirement; nothing here locks the queue.
+        let mut posting = unsafe { self.begin(what) }?;
         if posting.signal {
             flags |= SendFlag::Signaled;
         }

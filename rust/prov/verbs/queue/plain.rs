@@ -125,7 +125,7 @@ impl Queue {
     ///
     /// # Safety
     ///
-    /// It is a send queue.
+    /// The queue is a send queue, and the requirements of [`Queue::begin`] hold.
     #[inline(always)]
     pub(in crate::prov::verbs) unsafe fn begin_send<const LOCKS: bool>(
         &self,
@@ -133,33 +133,43 @@ impl Queue {
         (flags, len): (u64, usize),
         usage: Use,
     ) -> Option<Plain<'_, Sender>> {
-        self.begin_plain::<_, LOCKS>((context, flags, usage), len, |poster| match poster {
-            Poster::Send(sender) => sender,
-            // SAFETY: By this function's safety requirement; see `Queue::open`.
-            Poster::Receive(_) => unsafe { unreachable_unchecked() },
-        })
+        // SAFETY: By this function's safety requirement; the queue is unbarred only with a poster of its direction.
+        unsafe {
+            self.begin_plain::<_, LOCKS>((context, flags, usage), len, |poster| match poster {
+                Poster::Send(sender) => sender,
+                Poster::Receive(_) => unreachable_unchecked(),
+            })
+        }
     }
 
     /// The same for a receive.
     ///
     /// # Safety
     ///
-    /// It is a receive queue.
+    /// The queue is a receive queue, and the requirements of [`Queue::begin`] hold.
     #[inline(always)]
     pub(in crate::prov::verbs) unsafe fn begin_receive<const LOCKS: bool>(
         &self,
         context: Context,
         flags: u64,
     ) -> Option<Plain<'_, Receiver>> {
-        self.begin_plain::<_, LOCKS>((context, flags, Use::Reported), 0, |poster| match poster {
-            Poster::Receive(receiver) => receiver,
-            // SAFETY: As above.
-            Poster::Send(_) => unsafe { unreachable_unchecked() },
-        })
+        // SAFETY: As in `begin_send`.
+        unsafe {
+            let what = (context, flags, Use::Reported);
+            self.begin_plain::<_, LOCKS>(what, 0, |poster| match poster {
+                Poster::Receive(receiver) => receiver,
+                Poster::Send(_) => unreachable_unchecked(),
+            })
+        }
     }
 
+    /// Fills a slot and takes its number, as [`Self::begin_send`] and [`Self::begin_receive`] do.
+    ///
+    /// # Safety
+    ///
+    /// The requirements of [`Queue::begin`] hold.
     #[inline(always)]
-    fn begin_plain<P, const LOCKS: bool>(
+    unsafe fn begin_plain<P, const LOCKS: bool>(
         &self,
         (context, flags, usage): (Context, u64, Use),
         len: usize,
@@ -169,7 +179,8 @@ impl Queue {
             return None;
         }
         let mut head = match LOCKS {
-            false => self.head.enter_alone(),
+            // SAFETY: By this function's safety requirement.
+            false => unsafe { self.head.enter_alone() },
             true => self.head.lock_unbarred(),
         }?;
         let seq = head.seq;

@@ -246,9 +246,14 @@ impl Queue {
     ///
     /// -FI_EAGAIN when the queue or its completion queue is full, -FI_EOPBADSTATE when it posts
     /// nowhere.
+    ///
+    /// # Safety
+    ///
+    /// The call is made for a data call, or the caller has an [`Others`](crate::abi::serial::Others) of the domain. The
+    /// caller does not lock the queue before what this returns is dropped.
     #[inline(always)]
-    pub(in crate::prov::verbs) fn begin(&self, what: &Post) -> Result<Posting<'_>> {
-        self.begin_one(self.head.enter(), what)
+    pub(in crate::prov::verbs) unsafe fn begin(&self, what: &Post) -> Result<Posting<'_>> {
+        self.begin_one(self.enter(), what)
     }
 
     /// Posts `count` operations, for which there is room or none is posted: `post` posts the one with
@@ -258,13 +263,17 @@ impl Queue {
     ///
     /// -FI_EAGAIN, those of [`Self::begin`], and what `post` says; with the number of the last one that
     /// has been posted all the same, and the one that it has in the queue.
-    pub(in crate::prov::verbs) fn post_all(
+    ///
+    /// # Safety
+    ///
+    /// The call is made for a data call; `what` and `post` do not lock the queue.
+    pub(in crate::prov::verbs) unsafe fn post_all(
         &self,
         count: u32,
         what: impl Fn(u32) -> Post,
         mut post: impl FnMut(&mut Posting<'_>, u32) -> Result,
     ) -> core::result::Result<(), (Errno, Option<(u32, u32)>)> {
-        let mut guard = self.head.enter();
+        let mut guard = self.enter();
         let used = guard.seq.wrapping_sub(self.tail.load(Acquire));
         if let Some(target) = &guard.target {
             if count > self.depth.saturating_sub(used) {
@@ -373,7 +382,7 @@ impl Queue {
         // Whoever retires holds the completion queue's lock, which comes before this one.
         drop(head);
         cq.retire_silent();
-        let mut head = self.head.enter();
+        let mut head = self.enter();
         head.target()?;
         let takes_room = self.take_room(&mut head, is_marker);
         match takes_room {

@@ -59,22 +59,30 @@ impl Unread {
 }
 
 impl Srx {
-    /// Adds a slot that has been met, whose reader will not come. The caller holds the lock of the
-    /// completion queue that it was met in.
-    pub(in crate::prov::verbs) fn keep(&self, unread: &mut Unread, slot: u32) {
+    /// Adds a slot that has been met, whose reader will not come.
+    ///
+    /// # Safety
+    ///
+    /// The requirements of [`Srx::slot`] hold. `unread` has slots of these receives only; nobody else uses the slot
+    /// until [`Self::repost_all`].
+    pub(in crate::prov::verbs) unsafe fn keep(&self, unread: &mut Unread, slot: u32) {
         if let Some(mark) = self.mark(slot) {
             mark.next.store(unread.0, Relaxed);
             unread.0 = slot;
         }
     }
 
-    /// Posts them again. May sleep.
-    pub(in crate::prov::verbs) fn repost_all(&self, unread: Unread) {
+    /// Posts the slots of `unread` again. May sleep.
+    ///
+    /// # Safety
+    ///
+    /// [`Self::keep`] of these receives has added them.
+    pub(in crate::prov::verbs) unsafe fn repost_all(&self, unread: Unread) {
         let mut slot = unread.0;
         while let Some(mark) = self.mark(slot) {
             let next = mark.next.load(Relaxed);
-            // It is MET, and has been ours since `keep`.
-            self.repost(slot);
+            // SAFETY: It is MET, and by the safety requirement of `keep` nobody else has used it since.
+            unsafe { self.repost(slot) };
             slot = next;
         }
     }
@@ -162,8 +170,8 @@ impl Srx {
             let is_posted = mark.state.load(Acquire) == POSTED;
             let number = mark.number.load(Relaxed);
             if is_posted && (number == 0 || (is_forgetful && number <= lowest)) {
-                // The device has it no more, and neither has who posts or reads: it is left alone.
-                self.repost(slot as u32);
+                // SAFETY: Neither the device nor a poster nor a reader has the slot: it went with a queue pair.
+                unsafe { self.repost(slot as u32) };
             }
         }
         let suspect = self.suspect.load(Relaxed);

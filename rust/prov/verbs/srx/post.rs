@@ -80,7 +80,8 @@ impl Srx {
             return Err(Errno::EAGAIN);
         };
         self.trace_post(message, len);
-        let posted = self.fill(srq, slot, message, head.number + 1);
+        // SAFETY: `take` has returned it.
+        let posted = unsafe { self.fill(srq, slot, message, head.number + 1) };
         match posted {
             Ok(()) => {
                 head.number += 1;
@@ -110,8 +111,12 @@ impl Srx {
         Some(slot)
     }
 
-    /// Posts a receive with a slot that has been taken.
-    fn fill(&self, srq: &Srq, slot: u32, message: &Message<'_>, number: u64) -> Result {
+    /// Posts a receive with a slot.
+    ///
+    /// # Safety
+    ///
+    /// The slot is FREE and in no list, and the caller is its user.
+    unsafe fn fill(&self, srq: &Srq, slot: u32, message: &Message<'_>, number: u64) -> Result {
         let mark = self.mark(slot).ok_or(Errno::EINVAL)?;
         let kept = Slot {
             context: message.context,
@@ -123,7 +128,7 @@ impl Srx {
             is_met: false,
             is_told: false,
         };
-        // SAFETY: It has been taken: the slot is ours, and with it its mappings.
+        // SAFETY: By this function's safety requirement the slot is ours, and with it its mappings.
         let mappings = unsafe {
             self.ring.fill(slot, kept);
             self.ring.row(self.ring.index(slot))
@@ -131,42 +136,59 @@ impl Srx {
         mark.number.store(number, Relaxed);
         if let Some(whole) = Whole::of(message.memory, message.descriptors, &self.pd) {
             let sge = Sge::new(whole.addr(false), whole.len(), srq.local_dma_lkey());
-            self.keep_pieces(slot, mark, &[sge]);
-            return self.hand_over(srq, slot, mark, &[sge]);
+            // SAFETY: The slot is ours, and has no mappings.
+            return unsafe {
+                self.keep_pieces(slot, mark, &[sge]);
+                self.hand_over(srq, slot, mark, &[sge])
+            };
         }
         let mut gather = Gather::new(srq, Direction::FromDevice, self.pieces.width(), mappings);
         gather.add(message.memory, message.descriptors)?;
-        self.keep_pieces(slot, mark, gather.sges());
-        let posted = self.hand_over(srq, slot, mark, gather.sges());
+        // SAFETY: The slot is ours, and has the mappings.
+        let posted = unsafe {
+            self.keep_pieces(slot, mark, gather.sges());
+            self.hand_over(srq, slot, mark, gather.sges())
+        };
         posted.inspect_err(|_| gather.undo())
     }
 
     /// Keeps what a slot is posted with, for [`Self::repost`].
-    fn keep_pieces(&self, slot: u32, mark: &Mark, sges: &[Sge]) {
-        // SAFETY: The slot is the caller's.
+    ///
+    /// # Safety
+    ///
+    /// The caller is the slot's user.
+    unsafe fn keep_pieces(&self, slot: u32, mark: &Mark, sges: &[Sge]) {
+        // SAFETY: By this function's safety requirement.
         unsafe { self.pieces.keep(slot, sges) };
         mark.pieces.store(sges.len() as u32, Relaxed);
     }
 
     /// Gives a slot with that memory to the device.
-    fn hand_over(&self, srq: &Srq, slot: u32, mark: &Mark, sges: &[Sge]) -> Result {
+    ///
+    /// # Safety
+    ///
+    /// The caller is the slot's user, and the slot has the mappings of `sges`, or they are of a region.
+    unsafe fn hand_over(&self, srq: &Srq, slot: u32, mark: &Mark, sges: &[Sge]) -> Result {
         // INVARIANT: It may complete before the call has returned.
         mark.state.store(POSTED, Release);
         let wr = RecvWr::new(WR_ID | u64::from(slot), sges);
-        // SAFETY: The segments' types promise that the memory is the operation's until it completes; the
-        // slot keeps the mappings as long.
+        // SAFETY: The segments' types promise that the memory is the operation's until it completes; by this
+        // function's safety requirement the mappings are there as long.
         unsafe { srq.post(&wr) }.map_err(status::refused)
     }
 
-    /// Posts a receive again that no reader has been told of, and whose endpoint is gone: the slot is the
-    /// caller's, and it is not FREE. May sleep.
-    pub(super) fn repost(&self, slot: u32) {
+    /// Posts a receive again that no reader has been told of, and whose endpoint is gone. May sleep.
+    ///
+    /// # Safety
+    ///
+    /// The caller is the slot's user, which is not FREE.
+    pub(super) unsafe fn repost(&self, slot: u32) {
         let mut head = self.head.lock();
         let head = &mut *head;
         let (Some(mark), Some(srq)) = (self.mark(slot), &head.srq) else {
             return;
         };
-        // SAFETY: By the type invariant it is the caller's.
+        // SAFETY: By this function's safety requirement.
         let mappings = unsafe { self.ring.row(self.ring.index(slot)) };
         for mapping in mappings.iter().flatten() {
             self.pd.dma().sync_for_device(mapping);
@@ -174,42 +196,59 @@ impl Srx {
         // SAFETY: As above.
         let sges = unsafe { self.pieces.of(slot, mark.pieces.load(Relaxed) as usize) };
         mark.number.store(head.number + 1, Relaxed);
-        match self.hand_over(srq, slot, mark, sges) {
+        // SAFETY: As above; it has been posted with them before.
+        match unsafe { self.hand_over(srq, slot, mark, sges) } {
             Ok(()) => head.number += 1,
             // Found again by who looks next: everybody is behind it.
             Err(_) => mark.number.store(0, Relaxed),
         }
     }
 
-    /// What is kept of a slot that has been met. The caller holds the lock of the completion queue that it
-    /// was met in.
-    pub(in crate::prov::verbs) fn slot(&self, slot: u32) -> Slot {
-        // SAFETY: By the type invariant it is the caller's.
+    /// Returns what is kept of a slot.
+    ///
+    /// # Safety
+    ///
+    /// The slot has been met, and has not been given back; the caller holds the lock of the completion queue that its
+    /// completion came from.
+    pub(in crate::prov::verbs) unsafe fn slot(&self, slot: u32) -> Slot {
+        // SAFETY: By this function's safety requirement, and the type invariant.
         unsafe { self.ring.get(slot) }
     }
 
-    /// Lets the consumer look at the memory of a slot that has been met. As of [`Self::slot`].
-    pub(in crate::prov::verbs) fn show(&self, slot: u32) {
-        // SAFETY: As there.
+    /// Lets the consumer look at the memory of a slot.
+    ///
+    /// # Safety
+    ///
+    /// The requirements of [`Self::slot`] hold.
+    pub(in crate::prov::verbs) unsafe fn show(&self, slot: u32) {
+        // SAFETY: By this function's safety requirement, and the type invariant.
         let mappings = unsafe { self.ring.row(self.ring.index(slot)) };
         for mapping in mappings.iter().flatten() {
             self.pd.dma().sync_for_cpu(mapping);
         }
     }
 
-    /// Undoes the mappings of a slot whose operation is over, and says what is kept of it. The slot is the
-    /// caller's.
-    pub(super) fn end(&self, slot: u32) -> Slot {
-        // SAFETY: As the caller says, and by the type invariant.
+    /// Undoes the mappings of a slot, and says what is kept of it.
+    ///
+    /// # Safety
+    ///
+    /// The slot's operation is over, and the caller is its user.
+    pub(super) unsafe fn end(&self, slot: u32) -> Slot {
+        // SAFETY: By this function's safety requirement, and the type invariant.
         unsafe {
             self.ring.unmap(slot, slot.wrapping_add(1));
             self.ring.get(slot)
         }
     }
 
-    /// Gives a slot back that has been met, and that a reader is told of. As of [`Self::slot`].
-    pub(in crate::prov::verbs) fn give_back(&self, slot: u32, status: WcStatus, len: u32) {
-        let _ = self.end(slot);
+    /// Gives a slot back that a reader is told of.
+    ///
+    /// # Safety
+    ///
+    /// The requirements of [`Self::slot`] hold; nobody uses the slot after this.
+    pub(in crate::prov::verbs) unsafe fn give_back(&self, slot: u32, status: WcStatus, len: u32) {
+        // SAFETY: By this function's safety requirement.
+        let _ = unsafe { self.end(slot) };
         // Pairs with the acquire of who asks how many are left.
         let _ = self.done.fetch_add(1u64, Release);
         match status {

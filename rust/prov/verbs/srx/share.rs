@@ -82,10 +82,15 @@ impl Share {
         !self.is_over.xchg(true, Full)
     }
 
-    /// A slot has been met: its completion is to be told of. False for one that has been met before. The
-    /// caller holds the lock of the completion queue.
-    pub(in crate::prov::verbs) fn meet(&self, slot: u32) -> bool {
-        match self.srx.meet(slot) {
+    /// Takes a slot whose receive was completed for this endpoint from the device. Returns false if it has been taken
+    /// before.
+    ///
+    /// # Safety
+    ///
+    /// The requirements of [`Srx::meet`] hold.
+    pub(in crate::prov::verbs) unsafe fn meet(&self, slot: u32) -> bool {
+        // SAFETY: By this function's safety requirement.
+        match unsafe { self.srx.meet(slot) } {
             None => false,
             Some(number) => {
                 self.last.store(number, Release);
@@ -109,10 +114,15 @@ impl Share {
         self.done.get()
     }
 
-    /// Whether a reader is told of a slot that has been met if it is a success. As of [`Srx::slot`].
-    pub(in crate::prov::verbs) fn usage(&self, slot: u32) -> Use {
+    /// Returns how the success of the receive in a slot is reported.
+    ///
+    /// # Safety
+    ///
+    /// The requirements of [`Srx::slot`] hold.
+    pub(in crate::prov::verbs) unsafe fn usage(&self, slot: u32) -> Use {
         match self.is_selective {
-            true => self.srx.slot(slot).usage,
+            // SAFETY: By this function's safety requirement.
+            true => unsafe { self.srx.slot(slot) }.usage,
             false => Use::Reported,
         }
     }

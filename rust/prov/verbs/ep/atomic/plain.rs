@@ -79,7 +79,7 @@ impl Endpoint {
             Native::Swap => Ask::CompareSwap(remote, word(atomic.compare)?, word(operands)?),
         };
         let flags = FI_READ | FI_ATOMIC;
-        // SAFETY: It is the send queue.
+        // SAFETY: It is the send queue. This is a data call, which does not lock it again before `plain` is gone.
         let begun = unsafe {
             self.transmit
                 .begin_send::<false>(message.context, (flags, WORD), Use::Reported)

@@ -77,21 +77,24 @@ impl Endpoint {
             Native::Read => self.limits.read_segments,
             Native::Add | Native::Swap => 1,
         };
-        self.transmit.post_fetching(
-            &what,
-            memory,
-            (limit, fence(message.flags)),
-            |wr_id, sges, flags| {
-                let one = || sges.try_into().map_err(|_| Errno::EINVAL);
-                Ok(match native {
-                    Native::Add => SendWr::fetch_add(wr_id, one()?, remote, operand, flags),
-                    Native::Swap => {
-                        SendWr::cmp_swap(wr_id, one()?, remote, compare, operand, flags)
-                    }
-                    Native::Read => SendWr::read(wr_id, sges, remote, flags),
-                })
-            },
-        )
+        // SAFETY: This is a data call; the closure makes a work request, and locks nothing.
+        unsafe {
+            self.transmit.post_fetching(
+                &what,
+                memory,
+                (limit, fence(message.flags)),
+                |wr_id, sges, flags| {
+                    let one = || sges.try_into().map_err(|_| Errno::EINVAL);
+                    Ok(match native {
+                        Native::Add => SendWr::fetch_add(wr_id, one()?, remote, operand, flags),
+                        Native::Swap => {
+                            SendWr::cmp_swap(wr_id, one()?, remote, compare, operand, flags)
+                        }
+                        Native::Read => SendWr::read(wr_id, sges, remote, flags),
+                    })
+                },
+            )
+        }
     }
 
     /// Begins the operation as one that takes several requests.
