@@ -46,6 +46,15 @@ UNSAFE_FILES = {
 # A provider's data path: what builds work requests, posts them and takes their completions.
 UNSAFE_PROVIDER = re.compile(r"rust/prov/\w+/(.*/)?(post|posting|fetching|plain|drain|gather|queue|ring|bounce|mr)\.rs")
 
+# The head of a function, a comment that justifies an unsafe block or an invariant, and words that name a promise of the
+# caller. What C callers promise is said in the headers.
+FUNCTION = re.compile(r"^\s*(?:pub(?:\([^)]*\))? )?(?:const )?((?:unsafe )?(?:extern \"C\" )?)fn (\w+)")
+JUSTIFIED = re.compile(r"^\s*// (?:SAFETY|INVARIANT): ")
+PROMISED = re.compile(r"\bcallers?\b|\bwhoever calls\b|\bthis function's (?:contract|safety requirement)", re.I)
+UNSAFE_BLOCK = re.compile(r"\bunsafe \{")
+DOCUMENTED = re.compile(r"\bthe caller (?:holds|keeps|has|owns|promises|sees to|does not)\b", re.I)
+C_CALLER = re.compile(r"\bC callers?\b")
+
 COMMENT_OR_STRING = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\])*"', re.DOTALL)
 CRATE_PATH = re.compile(r"\bcrate::(\{|\w+)")
 SUPER_PATH = re.compile(r"\b((?:super::)+)(\w+)")
@@ -133,6 +142,39 @@ def uncharging(name: str, text: str) -> list[str]:
     ]
 
 
+def relying_on_callers(name: str, text: str) -> list[str]:
+    """Safe functions whose unsafe blocks or invariants are justified by a promise of the caller."""
+    found = []
+    # Unit tests are at the end of a file, and keep their own promises.
+    lines = text.split("#[kunit_tests(")[0].split("\n")
+    function, is_safe, doc, pending = "", False, "", ""
+    for number, line in enumerate(lines, 1):
+        if line == "}":
+            is_safe = False
+        if line.lstrip().startswith("///"):
+            pending += line
+        elif start := FUNCTION.match(line):
+            is_safe, function, doc, pending = "unsafe" not in start[1], start[2], pending, ""
+        elif not line.lstrip().startswith("#["):
+            pending = ""
+        if not is_safe:
+            continue
+        if JUSTIFIED.match(line):
+            words, promise = line, PROMISED
+            for more in lines[number:]:
+                if not more.lstrip().startswith("//"):
+                    break
+                words += more
+        elif UNSAFE_BLOCK.search(line):
+            # The doc comment of a function with an unsafe block may say it instead.
+            words, promise = doc, DOCUMENTED
+        else:
+            continue
+        if promise.search(C_CALLER.sub("", words)):
+            found.append(f"{name}:{number}: {function} is safe, but relies on its caller: {line.strip()}")
+    return found
+
+
 def sources() -> dict[str, str]:
     """The crate and the Rust samples."""
     found = [*(TREE / "rust").rglob("*.rs"), *(TREE / "samples").rglob("*.rs")]
@@ -151,8 +193,9 @@ def uncharged() -> list[str]:
 
 
 def stray_unsafe() -> list[str]:
-    """Every `unsafe` out of place."""
-    return [word for name, text in sources().items() for word in unsafety(name, text)]
+    """Lists every `unsafe` out of place, and every function that has to be `unsafe` and is not."""
+    rules = (unsafety, relying_on_callers)
+    return [word for name, text in sources().items() for rule in rules for word in rule(name, text)]
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 
 import unittest
 
-from kofi_lab.layers import layering, uncharging, unsafety
+from kofi_lab.layers import layering, relying_on_callers, uncharging, unsafety
 
 
 class LayersTest(unittest.TestCase):
@@ -28,6 +28,22 @@ class LayersTest(unittest.TestCase):
         ):
             self.assertFalse(layering("rust/fi/cq.rs", text), text)
         self.assertFalse(layering("rust/kofi.rs", "use crate::prov;"))
+
+    def test_safe_functions_that_rely_on_their_callers(self) -> None:
+        def is_found(text: str) -> bool:
+            return bool(relying_on_callers("rust/abi/a.rs", text))
+
+        body = " f(p: *const u8) {\n    // SAFETY: The caller keeps it,\n    // as it is.\n    unsafe { g(p) };\n}\n"
+        self.assertTrue(is_found("pub fn" + body))
+        self.assertFalse(is_found("pub unsafe fn" + body))
+        self.assertFalse(is_found("pub fn" + body.replace("The caller keeps", "The type keeps")))
+        self.assertFalse(is_found("pub fn" + body.replace("The caller", "The C caller")))
+        self.assertTrue(is_found("fn f() {\n    // INVARIANT: By this function's contract.\n    A(1)\n}\n"))
+        documented = "/// Does it. The caller holds it.\n#[inline]\nfn f(p: *const u8) {\n    unsafe { g(p) };\n}\n"
+        self.assertTrue(is_found(documented))
+        self.assertFalse(is_found(documented.replace("The caller holds", "Takes")))
+        self.assertFalse(is_found(documented.replace("fn f", "unsafe fn f")))
+        self.assertFalse(is_found(documented.replace("unsafe { g(p) }", "g(p)")))
 
     def test_unsafe(self) -> None:
         self.assertTrue(unsafety("rust/fi/cq.rs", "unsafe { x() }"))
