@@ -4,8 +4,8 @@
 //!
 //! A module cannot hold a reference on itself while its exit function ends the calls: `delete_module()`
 //! refuses to unload a module with a reference count above 0. So each callback is registered under the
-//! address of a function that it calls. After a module's exit function has returned, and before the
-//! module's memory is freed, [`kofi_module_goes`] ends the callbacks whose functions lie in that memory.
+//! addresses of the functions that it calls. After a module's exit function has returned, and before the
+//! module's memory is freed, [`kofi_module_goes`] ends the callbacks that have a function in that memory.
 //!
 //! A spinlock guards the list. It is taken in process context only, and is a leaf.
 
@@ -37,28 +37,55 @@ mod ffi {
 pub(crate) trait Caller: Send + Sync {
     /// Ends the calls: when this returns, no such function is running, and none will be called. May sleep.
     fn end(&self);
+
+    /// Returns functions that this has begun to call after it was registered. Called with a spinlock held.
+    fn later_functions(&self) -> Functions {
+        Functions::NONE
+    }
 }
 
-/// The address of a function.
-#[derive(Clone, Copy)]
-pub(crate) struct Function(usize);
+/// Most functions that one callback calls.
+const MOST: usize = 5;
 
-impl Function {
-    /// Returns the address of the function at `pointer`.
-    pub(crate) fn at(pointer: *const ()) -> Self {
-        Self(pointer.addr())
+/// Addresses of functions, 0 for none.
+#[derive(Clone, Copy)]
+pub(crate) struct Functions([usize; MOST]);
+
+impl Functions {
+    /// No functions.
+    pub(crate) const NONE: Self = Self([0; MOST]);
+
+    /// Returns the address of one function.
+    pub(crate) fn one(function: *const ()) -> Self {
+        Self::of([function])
     }
 
-    /// Returns whether the function lies in the module's memory.
-    fn is_within(self, module: &Going) -> bool {
+    /// Returns the addresses of some functions, NULL for none.
+    pub(crate) fn of<const N: usize>(functions: [*const (); N]) -> Self {
+        const { assert!(N <= MOST) };
+        let mut all = Self::NONE;
+        for (to, function) in all.0.iter_mut().zip(functions) {
+            *to = function.addr();
+        }
+        all
+    }
+
+    /// Returns whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.iter().all(|&function| function == 0)
+    }
+
+    /// Returns whether one of them lies in the module's memory.
+    fn are_within(&self, module: &Going) -> bool {
         // SAFETY: By the type invariant of `Going`; only its layout is read.
-        unsafe { ffi::kofi_is_within(module.0, self.0) }
+        let is_within = |&function| unsafe { ffi::kofi_is_within(module.0, function) };
+        self.0.iter().any(is_within)
     }
 }
 
 /// A callback in the list.
 struct Callback {
-    function: Function,
+    functions: Functions,
     /// Name of the callback in log messages.
     title: CString,
     caller: Arc<dyn Caller>,
@@ -90,19 +117,19 @@ pub(super) unsafe fn start() {
 pub(crate) struct Registered(u64);
 
 impl Registered {
-    /// Registers a callback that calls `function`, and that `caller` ends, under a name for the log. May
+    /// Registers a callback that calls `functions`, and that `caller` ends, under a name for the log. May
     /// sleep.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
     pub(crate) fn new(
-        function: Function,
+        functions: Functions,
         title: fmt::Arguments<'_>,
         caller: Arc<dyn Caller>,
     ) -> Result<Self> {
         let callback = Callback {
-            function,
+            functions,
             title: CString::try_from_fmt(title)?,
             caller,
         };
@@ -149,12 +176,17 @@ impl Going {
         unsafe { CStr::from_char_ptr(ffi::kofi_name_of_module(self.0)) }
     }
 
-    /// Removes a callback whose function lies in the module from the list, and returns it.
+    /// Returns whether a callback calls the module.
+    fn is_called_by(&self, callback: &Callback) -> bool {
+        let later = callback.caller.later_functions();
+        callback.functions.are_within(self) || later.are_within(self)
+    }
+
+    /// Removes a callback that calls the module from the list, and returns it.
     fn take_callback(&self) -> Option<Callback> {
         let mut callbacks = CALLBACKS.lock();
         let entries = callbacks.entries.as_mut()?;
-        let is_of = |(_, callback): &(&u64, &Callback)| callback.function.is_within(self);
-        let (&number, _) = entries.iter().find(is_of)?;
+        let (&number, _) = entries.iter().find(|(_, it)| self.is_called_by(it))?;
         // Under the same lock: one that is withdrawn meanwhile would look like the last.
         let node = entries.remove_node(&number)?;
         drop(callbacks);

@@ -3,7 +3,7 @@
 //! Calls from hard-interrupt context: the kernel crate has no `irq_work` yet.
 
 use crate::abi::{
-    callback::Function,
+    callback::Functions,
     context::InInterrupt, //
 };
 use core::{
@@ -34,9 +34,9 @@ pub(crate) trait InterruptHandler: Send + Sync {
     /// Must not sleep; `here` says where it is. No lock of kOFI or of a driver is held.
     fn ready(&self, here: &InInterrupt);
 
-    /// Returns a function of another module that this calls, if there is one.
-    fn function(&self) -> Option<Function> {
-        None
+    /// Returns the functions of other modules that this calls.
+    fn functions(&self) -> Functions {
+        Functions::NONE
     }
 }
 

@@ -5,7 +5,7 @@
 use super::{
     callback::{
         Caller,
-        Function,
+        Functions,
         Registered, //
     },
     closing::{
@@ -170,8 +170,8 @@ impl Thread {
             }),
             GFP_KERNEL,
         )?;
-        let function = Function::at(run as *const ());
-        let registered = Registered::new(function, fmt!("thread {name}"), thread.clone())?;
+        let functions = Functions::one(run as *const ());
+        let registered = Registered::new(functions, fmt!("thread {name}"), thread.clone())?;
         // SAFETY: By this function's contract: `body` is dropped after the thread has ended. The
         // name is copied.
         let task = unsafe { ffi::kofi_thread_run(run, raw, name.as_char_ptr()) };

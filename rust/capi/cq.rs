@@ -21,7 +21,7 @@ use super::{
 use crate::{
     abi::{
         self,
-        callback::Function,
+        callback::Functions,
         context::{
             in_process,
             InInterrupt,
@@ -157,8 +157,8 @@ impl InterruptHandler for Callback {
         self.call();
     }
 
-    fn function(&self) -> Option<Function> {
-        Some(Function::at(self.function as *const ()))
+    fn functions(&self) -> Functions {
+        Functions::one(self.function as *const ())
     }
 }
 
@@ -167,8 +167,8 @@ impl TaskHandler for Callback {
         self.call();
     }
 
-    fn function(&self) -> Option<Function> {
-        Some(Function::at(self.function as *const ()))
+    fn functions(&self) -> Functions {
+        Functions::one(self.function as *const ())
     }
 }
 

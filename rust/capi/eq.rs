@@ -21,7 +21,7 @@ use super::{
 use crate::{
     abi::{
         self,
-        callback::Function,
+        callback::Functions,
         context::{
             in_process,
             InProcess, //
@@ -171,8 +171,8 @@ unsafe fn make(
             eq: place.address(),
             context: context.expose_provenance(),
         };
-        let function = Function::at(function as *const ());
-        queue.set_handler(KBox::new(callback, GFP_KERNEL)?, Some(function))?;
+        let functions = Functions::one(function as *const ());
+        queue.set_handler(KBox::new(callback, GFP_KERNEL)?, functions)?;
     }
     Ok(place.put(QueueObject {
         fid: fid_eq {

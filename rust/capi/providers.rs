@@ -11,7 +11,7 @@ use crate::{
         callback::{
             self,
             Caller,
-            Function, //
+            Functions, //
         },
         context::{
             in_process,
@@ -345,9 +345,12 @@ unsafe fn register(provider: *mut fi_provider, module: *mut module) -> Result {
         },
         GFP_KERNEL,
     )?;
-    let function = Function::at(registered.getinfo as *const ());
+    let functions = Functions::of([
+        registered.getinfo as *const (),
+        registered.fabric as *const (),
+    ]);
     let title = fmt!("provider {}", registered.name());
-    let callback = callback::Registered::new(function, title, registered.clone())?;
+    let callback = callback::Registered::new(functions, title, registered.clone())?;
     let callback = KBox::new(callback, GFP_KERNEL)?;
     registry::with(|entries| {
         let is_ours = crate::FACES.iter().any(|face| face.provider.name() == name);

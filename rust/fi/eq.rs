@@ -32,7 +32,7 @@ use super::{
 use crate::abi::{
     callback::{
         Caller,
-        Function,
+        Functions,
         Registered, //
     },
     closing::Closing,
@@ -310,7 +310,7 @@ impl EventQueue {
     }
 
     /// Has `handler` called whenever events have arrived, until the queue is closed. Once, before
-    /// the queue is used. `function` is one of another module that the handler calls. May sleep.
+    /// the queue is used. `functions` are those of other modules that the handler calls. May sleep.
     ///
     /// # Errors
     ///
@@ -318,11 +318,11 @@ impl EventQueue {
     pub(crate) fn set_handler(
         self: &Arc<Self>,
         handler: KBox<dyn Handler>,
-        function: Option<Function>,
+        functions: Functions,
     ) -> Result {
         self.handler.fill(handler)?;
-        if let Some(function) = function {
-            let registered = Registered::new(function, fmt!("eq {}", self.number), self.clone())?;
+        if !functions.is_empty() {
+            let registered = Registered::new(functions, fmt!("eq {}", self.number), self.clone())?;
             let _ = self.registered.fill(KBox::new(registered, GFP_KERNEL)?);
         }
         Ok(())

@@ -178,7 +178,7 @@ impl SharedReceive {
     }
 
     /// Its number on the roster.
-    pub(super) fn number(&self) -> u64 {
+    pub(crate) fn number(&self) -> u64 {
         self.card.number()
     }
 

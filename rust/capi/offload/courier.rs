@@ -6,7 +6,7 @@ use super::super::peer::with_entry;
 use crate::{
     abi::{
         self,
-        callback::Function,
+        callback::Functions,
         context::InProcess,
         fi_addr_t,
         fi_cq_tagged_entry,
@@ -122,8 +122,8 @@ impl TaskHandler for Courier {
         self.handler.call_handler();
     }
 
-    fn function(&self) -> Option<Function> {
-        let complete = self.peer.complete?;
-        Some(Function::at(complete as *const ()))
+    fn functions(&self) -> Functions {
+        let complete = self.peer.complete.map(|call| call as *const ());
+        Functions::one(complete.unwrap_or(ptr::null()))
     }
 }

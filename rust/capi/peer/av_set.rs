@@ -12,6 +12,11 @@ use super::{
 use crate::{
     abi::{
         self,
+        callback::{
+            Caller,
+            Functions,
+            Registered, //
+        },
         context::in_process,
         errno::{
             from_int,
@@ -32,6 +37,7 @@ use crate::{
             AddressSet,
             Owner, //
         },
+        gate::Gate,
         object::Held, //
     },
 };
@@ -145,12 +151,16 @@ unsafe fn try_members(
     })?
 }
 
-/// A set that somebody of another make owns.
+/// A set that another module's provider owns.
 ///
 /// # Invariants
 ///
-/// The set is valid, and so is its call.
+/// As long as the gate is open, the set is valid, and so is its call. The gate is shut when the owner's module has
+/// been unloaded.
+#[pin_data]
 struct Another {
+    #[pin]
+    gate: Gate,
     set: *mut fid_peer_av_set,
     members: unsafe extern "C" fn(*mut fid_peer_av_set, *mut fi_addr_t, *mut usize) -> c_int,
 }
@@ -161,14 +171,29 @@ unsafe impl Send for Another {}
 // SAFETY: As above.
 unsafe impl Sync for Another {}
 
-impl Owner for Another {
+impl Caller for Another {
+    fn end(&self) {
+        self.gate.shut();
+    }
+}
+
+/// A set of another module's provider, and the registration of its call.
+struct Calls {
+    another: Arc<Another>,
+    _registered: Registered,
+}
+
+impl Owner for Calls {
     fn members(&self) -> Result<KVVec<fi_addr_t>> {
+        let another = &*self.another;
+        let _pass = another.gate.enter().ok_or(Errno::EOPBADSTATE)?;
         let mut room = FIRST;
         for _ in 0..ROUNDS {
             let mut members = KVVec::from_elem(FI_ADDR_NOTAVAIL, room, GFP_KERNEL | __GFP_NOWARN)?;
             let mut count = room;
             // SAFETY: By the invariant; there is as much room as is said.
-            let answer = unsafe { (self.members)(self.set, members.as_mut_ptr(), &mut count) };
+            let answer =
+                unsafe { (another.members)(another.set, members.as_mut_ptr(), &mut count) };
             match from_int(answer) {
                 Ok(_) if count <= room => {
                     members.truncate(count);
@@ -211,10 +236,21 @@ pub(in super::super) unsafe fn owner_of_set(context: *mut c_void) -> Result<KBox
         )
     };
     // INVARIANT: By this function's safety requirement, and as has been looked at.
-    let owner = Another {
-        set,
-        members: ops.members.ok_or(Errno::EINVAL)?,
+    let members = ops.members.ok_or(Errno::EINVAL)?;
+    let another = Arc::pin_init(
+        pin_init!(Another {
+            gate <- Gate::new(),
+            set,
+            members,
+        }),
+        GFP_KERNEL,
+    )?;
+    let functions = Functions::one(members as *const ());
+    let registered = Registered::new(functions, fmt!("peer av_set"), another.clone())?;
+    let calls = Calls {
+        another,
+        _registered: registered,
     };
-    let owner: KBox<dyn Owner> = KBox::new(owner, GFP_KERNEL)?;
+    let owner: KBox<dyn Owner> = KBox::new(calls, GFP_KERNEL)?;
     Ok(owner)
 }

@@ -15,7 +15,7 @@ use super::{
 use crate::{
     abi::{
         self,
-        callback::Function,
+        callback::Functions,
         errno::{
             from_int,
             into_ssize, //
@@ -235,8 +235,8 @@ impl Owner for QueueOwner {
         }
     }
 
-    fn function(&self) -> Option<Function> {
-        Some(Function::at(self.write as *const ()))
+    fn functions(&self) -> Functions {
+        Functions::of([self.write as *const (), self.write_error as *const ()])
     }
 }
 

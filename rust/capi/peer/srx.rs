@@ -25,6 +25,11 @@ use super::{
 use crate::{
     abi::{
         self,
+        callback::{
+            Caller,
+            Functions,
+            Registered, //
+        },
         errno::into_int,
         fi_addr_t,
         fi_ops,
@@ -56,6 +61,8 @@ use kernel::{
 struct SharedReceiveObject {
     fid: fid_peer_srx,
     _peer_ops: KBox<Opaque<fi_ops_srx_peer>>,
+    /// Registration of the peer's calls.
+    _registered: Registered,
     lobby: Arc<Lobby>,
     shared: Held<SharedReceive>,
 }
@@ -110,6 +117,11 @@ pub(in super::super) unsafe fn export_receives(
                 discard_tag: None,
             };
             let peer_ops = KBox::new(Opaque::new(peer_ops), GFP_KERNEL)?;
+            let lobby = Lobby::open(shared.core())?;
+            // The peer's calls are known when it queues its first message.
+            let title = fmt!("peer of srx {}", shared.arc().number());
+            let registered = Registered::new(Functions::NONE, title, lobby.clone());
+            let registered = registered.inspect_err(|_| lobby.end())?;
             Ok(SharedReceiveObject {
                 fid: fid_peer_srx {
                     ep_fid: nosys::endpoint(fid),
@@ -117,7 +129,8 @@ pub(in super::super) unsafe fn export_receives(
                     peer_ops: peer_ops.get(),
                 },
                 _peer_ops: peer_ops,
-                lobby: Lobby::open(shared.core())?,
+                _registered: registered,
+                lobby,
                 shared,
             })
         })

@@ -28,11 +28,16 @@ use super::{
 };
 use crate::{
     abi::{
-        callback::Function,
+        callback::{
+            Caller,
+            Functions,
+            Registered, //
+        },
         context::InProcess,
         fi_addr_t,
         fi_cq_tagged_entry,
         lock::FastLockIrq,
+        once::OnceBox,
         say::complain,
         Errno,
         Result, //
@@ -66,9 +71,9 @@ pub(crate) trait Owner: Send + Sync {
     /// another errno is lost.
     fn tell(&self, outcome: Outcome) -> core::result::Result<(), (Errno, Outcome)>;
 
-    /// Returns a function of another module that [`Self::tell`] calls, if there is one.
-    fn function(&self) -> Option<Function> {
-        None
+    /// Returns the functions of other modules that [`Self::tell`] calls.
+    fn functions(&self) -> Functions {
+        Functions::NONE
     }
 }
 
@@ -81,11 +86,13 @@ enum Rest {
     Kept,
     /// Others have their turn.
     More,
+    /// There is no owner any more.
+    Ended,
 }
 
 /// What the spinlock guards.
 struct Post {
-    /// Until the queue has been closed.
+    /// Until the queue has been closed, or the owner's module unloaded.
     owner: Option<KBox<dyn Owner>>,
     /// What the owner had no room for.
     kept: Option<Outcome>,
@@ -101,6 +108,14 @@ pub(crate) struct Forward {
     alarm: Arc<Alarm<CompletionQueue>>,
     #[pin]
     watch: Mutex<Option<Set<CompletionQueue>>>,
+    /// Registration of an owner that is another module.
+    registered: OnceBox<Registered>,
+}
+
+impl Caller for Forward {
+    fn end(&self) {
+        self.forget_owner();
+    }
 }
 
 impl Forward {
@@ -111,7 +126,7 @@ impl Forward {
     /// -FI_EBUSY if the queue has, or had, a handler; -FI_ENOMEM.
     pub(super) fn start(queue: &Arc<CompletionQueue>, owner: KBox<dyn Owner>) -> Result<Arc<Self>> {
         let alarm = Alarm::new(queue.clone())?;
-        let function = owner.function();
+        let functions = owner.functions();
         let post = Post {
             owner: Some(owner),
             kept: None,
@@ -122,16 +137,24 @@ impl Forward {
                 post <- FastLockIrq::new(post, c"kofi::Forward", static_lock_class!()),
                 alarm,
                 watch <- new_mutex!(None, "kofi::Forward::watch"),
+                registered: OnceBox::new(),
             }),
             GFP_KERNEL,
         )?;
         queue.core().begin_forwarding();
-        let postman = Postman {
-            forward: forward.clone(),
-            function,
+        let handler = KBox::new(Postman(forward.clone()), GFP_KERNEL)?;
+        let registered = match functions.is_empty() {
+            true => None,
+            false => {
+                let title = fmt!("peer cq {}", queue.number());
+                let registered = Registered::new(functions, title, forward.clone())?;
+                Some(KBox::new(registered, GFP_KERNEL)?)
+            }
         };
-        let handler = KBox::new(postman, GFP_KERNEL)?;
         queue.set_handler(Handler::Task(handler))?;
+        if let Some(registered) = registered {
+            let _ = forward.registered.fill(registered);
+        }
         queue.arm_handler();
         Ok(forward)
     }
@@ -140,7 +163,7 @@ impl Forward {
     fn pass(&self) -> core::result::Result<(), Rest> {
         let mut post = self.post.lock();
         let Post { owner, kept } = &mut *post;
-        let owner = owner.as_ref().ok_or(Rest::Nothing)?;
+        let owner = owner.as_ref().ok_or(Rest::Ended)?;
         let outcome = kept
             .take()
             .or_else(|| next(&*self.queue))
@@ -184,6 +207,8 @@ impl Forward {
             match self.go() {
                 Rest::Nothing => {}
                 Rest::Kept => return self.alarm.set(&mut self.watch.lock(), PACE),
+                // What is in the queue stays there: arming would find it for ever.
+                Rest::Ended => return,
                 Rest::More => return self.alarm.who().call_handler(),
             }
             // It is called for the next one, unless that has come meanwhile.
@@ -197,8 +222,16 @@ impl Forward {
         }
     }
 
-    /// The queue has been closed: nothing is passed on any more. May sleep.
+    /// Ends the forwarding when the queue has been closed. May sleep.
     pub(crate) fn end(&self) {
+        self.forget_owner();
+        if let Some(registered) = self.registered.get() {
+            registered.withdraw();
+        }
+    }
+
+    /// Forwards nothing any more: when this returns the owner is not being told anything. May sleep.
+    fn forget_owner(&self) {
         drop(self.watch.lock().take());
         let mut post = self.post.lock();
         // What the owner had no room for is dropped with the endpoints that it is of.
@@ -231,18 +264,10 @@ pub(crate) fn next(queue: &dyn provider::CompletionQueue) -> Option<Outcome> {
 }
 
 /// The queue's handler.
-struct Postman {
-    forward: Arc<Forward>,
-    /// A function of the owner's, if the owner is another module.
-    function: Option<Function>,
-}
+struct Postman(Arc<Forward>);
 
 impl TaskHandler for Postman {
     fn ready(&self, _here: InProcess) {
-        self.forward.handle();
-    }
-
-    fn function(&self) -> Option<Function> {
-        self.function
+        self.0.handle();
     }
 }

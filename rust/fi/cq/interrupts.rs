@@ -15,7 +15,7 @@ use super::super::{
 use crate::abi::{
     callback::{
         Caller,
-        Function,
+        Functions,
         Registered, //
     },
     context::{
@@ -58,9 +58,9 @@ pub(crate) trait TaskHandler: Send + Sync {
     /// Process context; not called again before it has returned.
     fn ready(&self, here: InProcess);
 
-    /// Returns a function of another module that this calls, if there is one.
-    fn function(&self) -> Option<Function> {
-        None
+    /// Returns the functions of other modules that this calls.
+    fn functions(&self) -> Functions {
+        Functions::NONE
     }
 }
 
@@ -73,11 +73,11 @@ pub(crate) enum Handler {
 }
 
 impl Handler {
-    /// Returns a function of another module that it calls, if there is one.
-    fn function(&self) -> Option<Function> {
+    /// Returns the functions of other modules that it calls.
+    fn functions(&self) -> Functions {
         match self {
-            Self::Interrupt(handler) => handler.function(),
-            Self::Task(handler) => handler.function(),
+            Self::Interrupt(handler) => handler.functions(),
+            Self::Task(handler) => handler.functions(),
         }
     }
 }
@@ -237,10 +237,16 @@ impl Interrupts {
     ///
     /// -FI_EBUSY if the queue has, or had, a handler; -FI_ENOMEM.
     pub(super) fn set_handler(&self, handler: Handler, number: u64) -> Result {
-        let function = handler.function();
+        let functions = handler.functions();
         let place = Arc::new(Place::new(handler)?, GFP_KERNEL)?;
-        let register = |function| Registered::new(function, fmt!("cq {number}"), place.clone());
-        let registered = function.map(register).transpose()?;
+        let registered = match functions.is_empty() {
+            true => None,
+            false => Some(Registered::new(
+                functions,
+                fmt!("cq {number}"),
+                place.clone(),
+            )?),
+        };
         let callback = Callback {
             place,
             registered,

@@ -9,7 +9,7 @@ use super::{
     Handler, //
 };
 use crate::abi::{
-    callback::Function,
+    callback::Functions,
     closing::{
         Closing,
         Reserved, //
@@ -46,13 +46,13 @@ impl Handled {
         handler: H,
     ) -> Result<Self> {
         let ready: fn(&H, InProcess, &Arc<EventQueue>) = H::ready;
-        let function = Function::at(ready as *const ());
+        let functions = Functions::one(ready as *const ());
         Self::open_for(
             here,
             fabric,
             attr,
             KBox::new(handler, GFP_KERNEL)?,
-            function,
+            functions,
         )
     }
 
@@ -62,12 +62,12 @@ impl Handled {
         fabric: &Arc<Fabric>,
         attr: Attr,
         handler: KBox<dyn Handler>,
-        function: Function,
+        functions: Functions,
     ) -> Result<Self> {
         let room = Reserved::for_calls()?;
         let queue = fabric.event_queue(here, attr)?;
         let handled = Self(room.hold(Ending(queue)));
-        handled.set_handler(handler, Some(function))?;
+        handled.set_handler(handler, functions)?;
         Ok(handled)
     }
 }

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     abi::{
-        callback::Function,
+        callback::Functions,
         closing::{
             Closing,
             Reserved, //
@@ -159,9 +159,9 @@ impl<F: Fn(&Arrived<'_>) + Send + Sync> InterruptHandler for Called<F> {
         });
     }
 
-    fn function(&self) -> Option<Function> {
+    fn functions(&self) -> Functions {
         let ready: fn(&Self, &InInterrupt) = <Self as InterruptHandler>::ready;
-        Some(Function::at(ready as *const ()))
+        Functions::one(ready as *const ())
     }
 }
 
@@ -170,8 +170,8 @@ impl<F: Fn(InProcess, &Completions) + Send + Sync> TaskHandler for Called<F> {
         (self.handler)(here, &self.queue);
     }
 
-    fn function(&self) -> Option<Function> {
+    fn functions(&self) -> Functions {
         let ready: fn(&Self, InProcess) = <Self as TaskHandler>::ready;
-        Some(Function::at(ready as *const ()))
+        Functions::one(ready as *const ())
     }
 }

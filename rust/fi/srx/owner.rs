@@ -54,7 +54,7 @@ pub trait Owner: Send + Sync {
     /// Stores `next` in the entry of a ticket.
     fn set_next(&self, ticket: usize, next: usize);
 
-    /// Returns the value stored in the entry of a ticket.
+    /// Returns the value stored in the entry of a ticket, 0 if the owner has gone.
     fn next(&self, ticket: usize) -> usize;
 }
 

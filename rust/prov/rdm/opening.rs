@@ -21,6 +21,7 @@ use super::{
 use crate::{
     abi::{
         self,
+        callback::Functions,
         context::InProcess,
         flags::FI_MSG,
         once::OnceBox,
@@ -157,7 +158,7 @@ impl Station {
         listener.bind_events(events, 0)?;
         let looked_after = self.clone();
         let handler = move |here: InProcess, _: &Arc<EventQueue>| looked_after.look_after(here);
-        events.set_handler(KBox::new(handler, GFP_KERNEL)?, None)?;
+        events.set_handler(KBox::new(handler, GFP_KERNEL)?, Functions::NONE)?;
         listener.listen()?;
         Ok(listener)
     }

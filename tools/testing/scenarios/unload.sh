@@ -26,7 +26,7 @@ removal() {
 	unload leave_open && wait $_removal
 }
 
-need_module leave_open leave_keep forget_rs msg_client
+need_module leave_open leave_peer leave_keep forget_rs msg_client
 device_up "$1" || fail "$1 does not come up"
 interface=$(/usr/bin/rdma link show "$DEVICE/1" 2>/dev/null | sed 's/.*netdev \([^ ]*\).*/\1/')
 load kofi || fail "kofi.ko does not load"
@@ -48,6 +48,20 @@ check calls_nobody call 7471
 # The modules that close the objects hold no reference on kOFI: the open fabric holds it.
 check kofi_stays eval '! unload kofi && loaded kofi'
 check closes_late unload leave_keep
+
+# An owner of a queue, receives and a set that peers use, and a peer of receives. It closes nothing.
+from_here
+load leave_peer addr="$(address_for leave_peer "$ADDRESS")" && await 10 "leave_peer: ready" ||
+	fail "leave_peer.ko does not load"
+check owner_unloads unload leave_peer
+check names_the_owner_of_a_queue told 1 "peer cq [0-9]*: left open by module leave_peer"
+check names_the_owner_of_receives told 1 "peer srx: left open by module leave_peer"
+check names_the_owner_of_a_set told 1 "peer av_set: left open by module leave_peer"
+check names_the_peer_of_receives told 1 "peer of srx [0-9]*: left open by module leave_peer"
+# A message arrives, a send completes, a set is read, and all objects are closed: no owner is called.
+check uses_and_closes_late unload leave_keep
+check used await 1 "leave_keep: used"
+check uses_as_expected eval '! kernel_log | grep -q "leave_keep: fi_"'
 
 # A consumer in safe Rust that drops none of its handles.
 ready forget_rs 7472 || fail "forget_rs.ko does not load"

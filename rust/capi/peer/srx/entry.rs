@@ -9,6 +9,10 @@
 use super::sized;
 use crate::{
     abi::{
+        callback::{
+            Caller,
+            Functions, //
+        },
         context::InInterrupt,
         errno::from_int,
         fi_addr_t,
@@ -26,6 +30,7 @@ use crate::{
         Result, //
     },
     fi::{
+        gate::Gate,
         provider,
         srx::{
             Guest,
@@ -45,6 +50,7 @@ use kernel::{
         atomic::{
             Acquire,
             Atomic,
+            AtomicFlag,
             Full,
             Relaxed, //
         },
@@ -158,12 +164,21 @@ impl InterruptHandler for Arc<Tray> {
 }
 
 /// Where the messages of one peer are with their owner.
+///
+/// The peer is called within the gate only, which is shut when its module has been unloaded.
+#[pin_data]
 pub(super) struct Lobby {
+    #[pin]
+    gate: Gate,
+    /// Addresses of the peer's calls: start and discard of messages, and of tagged ones. 0 before it queued any.
+    calls: [Atomic<usize>; 4],
     host: SetOnce<Arc<dyn Host>>,
     tray: Arc<Tray>,
     work: Pin<KBox<IrqWork>>,
     /// How many entries peers have.
     out: Atomic<usize>,
+    /// True once it has left its host.
+    has_left: AtomicFlag,
 }
 
 impl Guest for Lobby {
@@ -186,13 +201,17 @@ impl Lobby {
             }),
             GFP_KERNEL,
         )?;
-        let lobby = Arc::new(
-            Self {
+        let work = IrqWork::new(KBox::new(tray.clone(), GFP_KERNEL)?)?;
+        let lobby = Arc::pin_init(
+            pin_init!(Self {
+                gate <- Gate::new(),
+                calls: [const { Atomic::new(0) }; 4],
                 host: SetOnce::new(),
-                work: IrqWork::new(KBox::new(tray.clone(), GFP_KERNEL)?)?,
+                work,
                 tray,
                 out: Atomic::new(0),
-            },
+                has_left: AtomicFlag::new(false),
+            }),
             GFP_KERNEL,
         )?;
         let host = shared.clone().host(lobby.clone())?;
@@ -253,10 +272,19 @@ impl Lobby {
     ///
     /// # Errors
     ///
-    /// -FI_EBUSY while the peer has entries: nothing has been done.
+    /// -FI_EBUSY while the peer has entries, unless its module has been unloaded: nothing has been done.
     pub(super) fn close(&self) -> Result {
-        if self.out.load(Acquire) > 0 {
+        if self.out.load(Acquire) > 0 && !self.gate.is_shut() {
             return Err(Errno::EBUSY);
+        }
+        self.leave();
+        Ok(())
+    }
+
+    /// Drops what waits, once, as [`Self::close`] does.
+    fn leave(&self) {
+        if self.has_left.xchg(true, Full) {
+            return;
         }
         if let Some(host) = self.host() {
             host.leave(&mut |number| {
@@ -272,7 +300,29 @@ impl Lobby {
                 Entry::discard(entry);
             }
         }
-        Ok(())
+    }
+
+    /// Stores the calls that the peer has now.
+    fn learn(&self, calls: Calls, is_tagged: bool) {
+        let [start, discard, start_tagged, discard_tagged] = &self.calls;
+        let (start_at, discard_at) = match is_tagged {
+            false => (start, discard),
+            true => (start_tagged, discard_tagged),
+        };
+        start_at.store((calls.start as *const ()).addr(), Relaxed);
+        discard_at.store((calls.discard as *const ()).addr(), Relaxed);
+    }
+}
+
+impl Caller for Lobby {
+    fn end(&self) {
+        self.gate.shut();
+        self.leave();
+    }
+
+    fn later_functions(&self) -> Functions {
+        let call = |at: &Atomic<usize>| ptr::without_provenance::<()>(at.load(Relaxed));
+        Functions::of(self.calls.each_ref().map(call))
     }
 }
 
@@ -364,10 +414,12 @@ impl Entry {
                 false => (ops.start_msg, ops.discard_msg),
                 true => (ops.start_tag, ops.discard_tag),
             };
-            *this.calls.get() = Some(Calls {
+            let calls = Calls {
                 start: start.ok_or(Errno::EINVAL)?,
                 discard: discard.ok_or(Errno::EINVAL)?,
-            });
+            };
+            this.lobby.learn(calls, is_tagged);
+            *this.calls.get() = Some(calls);
         }
         let lobby = this.lobby.clone();
         let host = lobby.host().ok_or(Errno::EINVAL)?;
@@ -427,7 +479,8 @@ impl Entry {
         }
     }
 
-    /// Makes it the peer's by a call of its; frees it if the peer has given it back, before or meanwhile.
+    /// Makes it the peer's by a call of its. Frees it if the peer has given it back, before or meanwhile, or if the
+    /// peer's module has been unloaded.
     ///
     /// # Safety
     ///
@@ -435,17 +488,18 @@ impl Entry {
     unsafe fn hand_over(entry: *mut Self, call: impl FnOnce(*mut fi_peer_rx_entry, Calls)) {
         // SAFETY: By this function's safety requirement: it is there until this has brought it to `OUT`.
         let this = unsafe { &*entry };
-        if this.state.cmpxchg(QUEUED, STARTING, Full).is_err() {
+        let lobby = this.lobby.clone();
+        let pass = lobby.gate.enter();
+        if pass.is_none() || this.state.cmpxchg(QUEUED, STARTING, Full).is_err() {
             // A failed cmpxchg orders nothing: an acquire makes the peer's writes to the entry visible.
             let _ = this.state.load(Acquire);
-            // SAFETY: The peer has given it back.
+            // SAFETY: The peer has given it back, or has gone.
             unsafe {
                 Self::give_back(entry);
                 Self::drop(entry);
             }
             return;
         }
-        let lobby = this.lobby.clone();
         let _ = lobby.out.fetch_add(1usize, Relaxed);
         // SAFETY: It is this caller's, who hands it over.
         if let Some(calls) = unsafe { *this.calls.get() } {

@@ -6,6 +6,11 @@ use super::sized;
 use crate::{
     abi::{
         self,
+        callback::{
+            Caller,
+            Functions,
+            Registered, //
+        },
         errno::{
             from_int,
             into_int, //
@@ -22,6 +27,7 @@ use crate::{
         Result, //
     },
     fi::{
+        gate::Gate,
         memory::{
             Context,
             Descriptor,
@@ -54,11 +60,16 @@ type Raw = *mut fi_peer_rx_entry;
 
 /// Receives that another module's provider owns.
 ///
+/// The gate is shut when the owner's module has been unloaded: the form, its calls and its entries are used within
+/// the gate only.
+///
 /// # Invariants
 ///
-/// The form is valid, has all of its calls, and has a struct for the peer's calls.
+/// As long as the gate is open, the form is valid, has all of its calls, and has a struct for the peer's calls.
 #[pin_data]
 struct Others {
+    #[pin]
+    gate: Gate,
     srx: *mut fid_peer_srx,
     /// The owner's struct for the peer's calls, or NULL.
     peer_ops: *mut fi_ops_srx_peer,
@@ -77,6 +88,18 @@ unsafe impl Send for Others {}
 
 // SAFETY: As above.
 unsafe impl Sync for Others {}
+
+impl Caller for Others {
+    fn end(&self) {
+        self.gate.shut();
+    }
+}
+
+/// Receives of another module's provider, and the registration of its calls.
+struct Calls {
+    others: Arc<Others>,
+    _registered: Registered,
+}
 
 /// The calls of kOFI as a peer.
 static PEER: fi_ops_srx_peer = fi_ops_srx_peer {
@@ -118,8 +141,9 @@ pub(in super::super::super) unsafe fn owner_of_receives(
     let (queue_msg, queue_tag) = ops.queue_msg.zip(ops.queue_tag).ok_or(Errno::EINVAL)?;
     let free_entry = ops.free_entry.ok_or(Errno::EINVAL)?;
     // INVARIANT: By this function's safety requirement, and as has been looked at.
-    let others = KBox::pin_init(
+    let others = Arc::pin_init(
         pin_init!(Others {
+            gate <- Gate::new(),
             srx,
             peer_ops,
             get_msg,
@@ -131,13 +155,28 @@ pub(in super::super::super) unsafe fn owner_of_receives(
         }),
         GFP_KERNEL,
     )?;
-    let owner: KBox<dyn Owner> = KBox::new(others, GFP_KERNEL)?;
+    let functions = Functions::of([
+        get_msg as *const (),
+        get_tag as *const (),
+        queue_msg as *const (),
+        queue_tag as *const (),
+        free_entry as *const (),
+    ]);
+    let registered = Registered::new(functions, fmt!("peer srx"), others.clone())?;
+    let calls = Calls {
+        others,
+        _registered: registered,
+    };
+    let owner: KBox<dyn Owner> = KBox::new(calls, GFP_KERNEL)?;
     Ok(owner)
 }
 
-impl Owner for Pin<KBox<Others>> {
-    fn attach(&self, starter: Option<Arc<dyn Starter>>) {
-        let is_attached = starter.is_some();
+impl Others {
+    /// Writes the calls of kOFI into the form, or takes them out.
+    fn write_calls(&self, is_attached: bool) {
+        let Some(_pass) = self.gate.enter() else {
+            return;
+        };
         // SAFETY: By the invariant; the peer may write its calls.
         unsafe {
             match self.peer_ops.as_mut() {
@@ -151,17 +190,26 @@ impl Owner for Pin<KBox<Others>> {
                 None => (*self.srx).peer_ops = ptr::null_mut(),
             }
         }
-        let before = core::mem::replace(&mut *self.starter.lock(), starter);
+    }
+}
+
+/// Errors of a call after the owner's module has been unloaded: -FI_EOPBADSTATE.
+impl Owner for Calls {
+    fn attach(&self, starter: Option<Arc<dyn Starter>>) {
+        self.others.write_calls(starter.is_some());
+        let before = core::mem::replace(&mut *self.others.starter.lock(), starter);
         drop(before);
     }
 
     fn get(&self, arrived: &Arrived) -> Result<Got> {
+        let others = &*self.others;
+        let _pass = others.gate.enter().ok_or(Errno::EOPBADSTATE)?;
         let mut entry = ptr::null_mut();
         // SAFETY: By the invariant.
         let answer = from_int(unsafe {
             match arrived.tag {
-                None => (self.get_msg)(self.srx, arrived.source, arrived.len, &mut entry),
-                Some(tag) => (self.get_tag)(self.srx, arrived.source, tag, &mut entry),
+                None => (others.get_msg)(others.srx, arrived.source, arrived.len, &mut entry),
+                Some(tag) => (others.get_tag)(others.srx, arrived.source, tag, &mut entry),
             }
         });
         match answer {
@@ -174,34 +222,42 @@ impl Owner for Pin<KBox<Others>> {
     }
 
     fn queue(&self, arrived: &Arrived, ticket: usize) -> Result {
+        let others = &*self.others;
+        let _pass = others.gate.enter().ok_or(Errno::EOPBADSTATE)?;
         let entry: Raw = ptr::with_exposed_provenance_mut(ticket);
-        let others: *const Others = &raw const **self;
         // SAFETY: By the invariant; the entry is the peer's, and so is that field.
         let answer = unsafe {
-            (*entry).peer_context = others.cast_mut().cast();
+            (*entry).peer_context = ptr::from_ref(others).cast_mut().cast();
             match arrived.tag {
-                None => (self.queue_msg)(entry),
-                Some(_) => (self.queue_tag)(entry),
+                None => (others.queue_msg)(entry),
+                Some(_) => (others.queue_tag)(entry),
             }
         };
         from_int(answer).map(|_| ())
     }
 
     fn free(&self, ticket: usize) {
-        // SAFETY: By the invariant; a ticket is an entry's.
-        unsafe { (self.free_entry)(ptr::with_exposed_provenance_mut(ticket)) };
+        if let Some(_pass) = self.others.gate.enter() {
+            // SAFETY: By the invariant; a ticket is an entry's.
+            unsafe { (self.others.free_entry)(ptr::with_exposed_provenance_mut(ticket)) };
+        }
     }
 
     fn set_next(&self, ticket: usize, next: usize) {
         let entry: Raw = ptr::with_exposed_provenance_mut(ticket);
-        // SAFETY: A ticket points to an entry that the peer owns, and the peer may write that field.
-        unsafe { (*entry).next = ptr::with_exposed_provenance_mut(next) };
+        if let Some(_pass) = self.others.gate.enter() {
+            // SAFETY: A ticket points to an entry that the peer owns, and the peer may write that field.
+            unsafe { (*entry).next = ptr::with_exposed_provenance_mut(next) };
+        }
     }
 
     fn next(&self, ticket: usize) -> usize {
         let entry: Raw = ptr::with_exposed_provenance_mut(ticket);
-        // SAFETY: As above.
-        unsafe { (*entry).next }.expose_provenance()
+        match self.others.gate.enter() {
+            // SAFETY: As above.
+            Some(_pass) => unsafe { (*entry).next }.expose_provenance(),
+            None => 0,
+        }
     }
 }
 
