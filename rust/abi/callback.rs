@@ -7,7 +7,8 @@
 //! addresses of the functions that it calls. After a module's exit function has returned, and before the
 //! module's memory is freed, [`kofi_module_goes`] ends the callbacks that have a function in that memory.
 //!
-//! A spinlock guards the list. It is taken in process context only, and is a leaf.
+//! A spinlock guards the list. It is taken with interrupts off, because the last reference on an object with
+//! a callback can be dropped in any context. It is a leaf.
 
 use super::module;
 use kernel::{
@@ -99,7 +100,7 @@ struct Callbacks {
 
 global_lock! {
     // SAFETY: Initialised by `start`, which `Registry` calls before anything is opened.
-    unsafe(uninit) static CALLBACKS: SpinLock<Callbacks> = Callbacks { entries: None, last: 0 };
+    unsafe(uninit) static CALLBACKS: SpinLockIrq<Callbacks> = Callbacks { entries: None, last: 0 };
 }
 
 /// Initialises the list of callbacks.
@@ -113,7 +114,7 @@ pub(super) unsafe fn start() {
     CALLBACKS.lock().entries = Some(RBTree::new());
 }
 
-/// Registration of a callback. Dropping it, in process context, removes the callback from the list.
+/// Registration of a callback. Dropping it removes the callback from the list. Any context.
 pub(crate) struct Registered(u64);
 
 impl Registered {
@@ -143,7 +144,8 @@ impl Registered {
         Ok(Self(number))
     }
 
-    /// Removes the callback from the list after its calls have ended. Context: process.
+    /// Removes the callback from the list after its calls have ended. Any context, unless this may be the last
+    /// reference on a caller whose drop may sleep.
     pub(crate) fn withdraw(&self) {
         // Dropped after the lock is released: this may be the last reference on the caller.
         drop(take(self.0));
