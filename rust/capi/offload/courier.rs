@@ -124,6 +124,7 @@ impl TaskHandler for Courier {
 
     fn functions(&self) -> Functions {
         let complete = self.peer.complete.map(|call| call as *const ());
-        Functions::one(complete.unwrap_or(ptr::null()))
+        let comperr = self.peer.comperr.map(|call| call as *const ());
+        Functions::of([complete, comperr].map(|call| call.unwrap_or(ptr::null())))
     }
 }
