@@ -534,9 +534,10 @@ struct fi_domain_attr {
  * @prov_version: its version
  * @api_version: version that the user asked for
  * @net: network namespace whose devices, addresses and ports are meant, or
- *	%NULL for init_net. The kernel's addition: user space has that of the
- *	process. Borrowed: whoever fills it in keeps the namespace alive until
- *	fi_fabric() has returned; the fabric holds a reference of its own.
+ *	%NULL for init_net; infos name init_net by %NULL too. The kernel's
+ *	addition: user space has that of the process. Borrowed: whoever fills it
+ *	in keeps the namespace alive until fi_fabric() has returned; the fabric
+ *	holds a reference of its own.
  */
 struct fi_fabric_attr {
 	struct fid_fabric	*fabric;
