@@ -800,7 +800,8 @@ static inline int fi_av_bind(struct fid_av *av, struct fid *fid, u64 flags)
  *
  * The addresses are copied before the call returns. If the call fails, each
  * entry of @fi_addr is set to FI_ADDR_NOTAVAIL, and with FI_SYNC_ERR each int to
- * the errno, unless @count exceeds INT_MAX. A @count of 0 needs no arrays.
+ * the errno, unless @count exceeds INT_MAX. With FI_AV_USER_ID a call that fails
+ * leaves @fi_addr as it is. A @count of 0 needs no arrays.
  *
  * Context: Process context, may sleep.
  * Return:

@@ -140,8 +140,11 @@ impl Told {
         Ok(())
     }
 
-    /// Reports that none of `count` addresses has been inserted.
+    /// Reports that none of `count` addresses has been inserted. The caller's identifiers stay as they are.
     pub(super) fn refuse(&mut self, count: usize, errno: Errno) {
+        if self.has_ids() {
+            self.addrs = core::ptr::null_mut();
+        }
         for number in 0..count {
             self.tell(number, Err(errno));
         }

@@ -611,6 +611,25 @@ static void av_22_identifiers_leave_addresses_alone(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, holds(av, 1000, addr[0]));
 }
 
+static void av_22_a_failed_call_leaves_the_identifiers(struct kunit *test)
+{
+	struct fid_av *av = av_table(test);
+	struct sockaddr_in addr[] = { in4(HOST, 1), in4(HOST + 1, 1) };
+	fi_addr_t ids[] = { 1000, 2000 };
+	int errnos[] = { 0, 0 };
+
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_av_insert(av, NULL, 2, ids, FI_AV_USER_ID | FI_SYNC_ERR,
+						       errnos));
+	KUNIT_EXPECT_EQ(test, -FI_ENOSYS, fi_av_insertsvc(av, "a.name", "1", ids, FI_AV_USER_ID,
+							  NULL));
+	KUNIT_EXPECT_EQ(test, -FI_EBADFLAGS, fi_av_insert(av, addr, 2, ids, FI_AV_USER_ID | FI_PEEK,
+							  NULL));
+	KUNIT_EXPECT_EQ(test, 1000, ids[0]);
+	KUNIT_EXPECT_EQ(test, 2000, ids[1]);
+	KUNIT_EXPECT_EQ(test, FI_EINVAL, errnos[0]);
+	KUNIT_EXPECT_EQ(test, FI_EINVAL, errnos[1]);
+}
+
 static void av_23_receive_contexts(struct kunit *test)
 {
 	struct fi_av_attr attr = { .rx_ctx_bits = 4 };
@@ -736,6 +755,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(av_19_context_bits_are_those_of_the_domain),
 	KUNIT_CASE(av_20_a_handle_does_not_come_back),
 	KUNIT_CASE(av_22_identifiers_leave_addresses_alone),
+	KUNIT_CASE(av_22_a_failed_call_leaves_the_identifiers),
 	KUNIT_CASE(av_23_receive_contexts),
 	KUNIT_CASE(av_24_hints_change_nothing),
 	KUNIT_CASE(av_25_addresses_of_both_families),
