@@ -57,7 +57,7 @@ const FIRST: usize = 64;
 /// How often it is asked again for more than it said there were.
 const ROUNDS: usize = 16;
 
-/// What a set's `struct fid_peer_av_set` stands at the beginning of.
+/// An exported address set, which begins with its `struct fid_peer_av_set`.
 #[repr(C)]
 struct SharedSetObject {
     fid: fid_peer_av_set,

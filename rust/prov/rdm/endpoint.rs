@@ -154,7 +154,7 @@ pub(super) enum Role {
 }
 
 impl Role {
-    /// Whether it sends.
+    /// Returns whether contexts of this role send.
     pub(super) fn sends(self) -> bool {
         self != Self::Receives
     }

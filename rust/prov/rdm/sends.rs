@@ -25,25 +25,25 @@ use crate::abi::nodes::{
 use core::ops::Range;
 use kernel::sync::Arc;
 
-/// Those that nothing is done with.
+/// Idle packets for sending.
 pub(super) enum Sends {
-    /// Nobody else has them.
+    /// Packets of one endpoint, and its contexts that were refused one.
     Own {
         idle: Queue<Packet>,
         refused: RefusedPosters,
     },
-    /// Others have them, too.
+    /// Packets of a shared transmit context.
     Shared(Arc<Stx>),
 }
 
 impl Sends {
-    /// None.
+    /// No packets.
     pub(super) const NONE: Self = Self::Own {
         idle: Queue::new(),
         refused: RefusedPosters::new(),
     };
 
-    /// Takes one.
+    /// Takes a packet.
     #[inline(always)]
     pub(super) fn get(&mut self) -> Option<Own<Packet>> {
         match self {
@@ -52,7 +52,7 @@ impl Sends {
         }
     }
 
-    /// Takes one for `poster`, which is woken when one is put back if there is none.
+    /// Takes a packet for `poster`. If there is none, the poster is woken when one is put back.
     #[inline(always)]
     pub(super) fn get_or_await(&mut self, poster: &Arc<Poster>) -> Option<Own<Packet>> {
         match self {
@@ -67,7 +67,7 @@ impl Sends {
         }
     }
 
-    /// Has `poster` woken when one is put back.
+    /// Adds `poster` to the contexts that are woken when a packet is put back.
     #[cold]
     pub(super) fn await_return(&mut self, poster: &Arc<Poster>) {
         match self {
@@ -76,7 +76,7 @@ impl Sends {
         }
     }
 
-    /// Wakes all who wait: one of them is closed.
+    /// Wakes all contexts that were refused a packet, because one of them is closed.
     pub(super) fn wake_refused(&mut self) {
         match self {
             Self::Own { refused, .. } => refused.wake(),
@@ -84,8 +84,8 @@ impl Sends {
         }
     }
 
-    /// Puts one back, and wakes those who wait for one. The next operation takes it: what is known of it is still in
-    /// the CPU's cache.
+    /// Puts a packet back, and wakes the contexts that were refused one. The next operation takes it, because its
+    /// state is still in the CPU's cache.
     #[inline(always)]
     pub(super) fn put(&mut self, mut packet: Own<Packet>) {
         packet.usage = Use::Idle;

@@ -87,7 +87,7 @@ use kernel::{
 /// See [`Queue::marker`].
 const CAME_BACK: u64 = 1 << 32;
 
-/// What a slot is used for.
+/// Kind of operation that has a slot.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u16)] // with the rest of the slot one store
 pub(super) enum Use {
