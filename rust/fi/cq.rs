@@ -59,7 +59,10 @@ pub(crate) use interrupts::{
 };
 pub use outcomes::Outcome;
 pub(crate) use outcomes::Outcomes;
-pub(crate) use room::Room;
+pub(crate) use room::{
+    Room,
+    WaitFlag, //
+};
 pub use shared::Sink;
 pub(crate) use shared::{
     Export,

@@ -2,13 +2,34 @@
 
 //! How many more completions a queue can take, so that it cannot overrun.
 
+use crate::abi::once::load_acquire;
 use kernel::sync::atomic::{
     Atomic,
     Full, //
 };
 
-/// Room that whoever posts takes, and that is given back with the completion. Any context; there is no
-/// lock.
+/// Set while a refused poster waits. A release of room or of operations takes the flag and wakes the readers.
+pub(crate) struct WaitFlag(Atomic<u32>);
+
+impl WaitFlag {
+    /// Returns a flag that is not set.
+    pub(crate) fn new() -> Self {
+        Self(Atomic::new(0))
+    }
+
+    /// Sets the flag. Ordered before the poster's last attempt. Any context.
+    pub(crate) fn set(&self) {
+        let _ = self.0.xchg(1, Full);
+    }
+
+    /// Clears the flag, and returns whether it was set. Any context.
+    #[inline]
+    pub(crate) fn take(&self) -> bool {
+        load_acquire(&self.0) != 0 && self.0.xchg(0, Full) != 0
+    }
+}
+
+/// Room that a poster takes, and that comes back with the completion. Any context; there is no lock.
 pub(crate) struct Room(Atomic<i32>);
 
 impl Room {

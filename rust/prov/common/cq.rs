@@ -37,7 +37,8 @@ use crate::{
             Outcome,
             Outcomes,
             Room,
-            Sink, //
+            Sink,
+            WaitFlag, //
         },
         provider, //
     },
@@ -50,10 +51,7 @@ use kernel::{
     prelude::*,
     sync::{
         self,
-        atomic::{
-            Atomic,
-            Full, //
-        },
+        atomic::Atomic,
         static_lock_class,
         Arc, //
     },
@@ -197,9 +195,9 @@ pub(crate) struct Cq {
     is_forwarded: Atomic<u32>,
     room: Room,
     /// Set while a poster waits for room here: room that comes back without a reader then wakes the readers.
-    wants_room: Atomic<u32>,
+    wants_room: WaitFlag,
     /// Set while a poster waits for a free operation of its endpoint: the next one to end then wakes the readers.
-    wants_slot: Atomic<u32>,
+    wants_slot: WaitFlag,
     #[pin]
     interrupts: Interrupts,
     /// What readers have been told of, under the ring's lock.
@@ -259,8 +257,8 @@ impl Cq {
                 sink,
                 is_forwarded: Atomic::new(0),
                 room: Room::new(*size),
-                wants_room: Atomic::new(0),
-                wants_slot: Atomic::new(0),
+                wants_room: WaitFlag::new(),
+                wants_slot: WaitFlag::new(),
                 interrupts <- Interrupts::new(),
                 told: Count::new(),
                 failures: Count::new(),
@@ -337,7 +335,7 @@ impl Cq {
 
     #[cold]
     fn reserve_or_await(&self) -> bool {
-        let _ = self.wants_room.xchg(1, Full);
+        self.wants_room.set();
         // Room may have been released before the flag was seen.
         self.room.take(1)
     }
@@ -347,13 +345,7 @@ impl Cq {
     /// end. Any context.
     #[cold]
     pub(in crate::prov) fn await_slot(&self) {
-        let _ = self.wants_slot.xchg(1, Full);
-    }
-
-    /// Returns whether a poster waits, which it does no longer.
-    #[inline]
-    fn takes_wish(wish: &Atomic<u32>) -> bool {
-        load_acquire(wish) != 0 && wish.xchg(0, Full) != 0
+        self.wants_slot.set();
     }
 
     /// Releases the room of `count` entries, and wakes the readers if a poster waits for that.
@@ -361,7 +353,7 @@ impl Cq {
     fn give_back(&self, count: u32) {
         // Full: either this sees the flag of a poster that found no room, or the poster sees the room.
         self.room.give(count);
-        if count != 0 && Self::takes_wish(&self.wants_room) {
+        if count != 0 && self.wants_room.take() {
             self.wake();
         }
     }
@@ -381,7 +373,7 @@ impl Cq {
     #[inline]
     pub(in crate::prov) fn end_silently(&self) {
         self.give_back(1);
-        if Self::takes_wish(&self.wants_slot) {
+        if self.wants_slot.take() {
             self.wake();
         }
     }
@@ -442,7 +434,7 @@ impl Cq {
         self.note(&ring);
         drop(ring);
         // Room comes back when the entry is read.
-        if Self::takes_wish(&self.wants_slot) || Self::takes_wish(&self.wants_room) {
+        if self.wants_slot.take() || self.wants_room.take() {
             self.wake();
         }
     }

@@ -51,7 +51,8 @@ use crate::{
             ErrData,
             Failure,
             Interrupts,
-            Room, //
+            Room,
+            WaitFlag, //
         },
         memory::Context,
         provider, //
@@ -124,6 +125,8 @@ pub(crate) struct Cq {
     size: usize,
     /// How many more operations may be posted, where that is counted.
     room: Room,
+    /// Set while a poster waits for room: room that no completion announces then wakes the readers.
+    wants_room: WaitFlag,
     /// Number of work queues that complete here with [`Wakes::Always`] and with [`Wakes::IfSignalled`].
     wakers: Atomic<i32>,
     signalled: Atomic<i32>,
@@ -185,6 +188,7 @@ impl Cq {
             try_pin_init!(Self {
                 ib: ib.poller(),
                 room: Room::new(size),
+                wants_room: WaitFlag::new(),
                 wakers: Atomic::new(0),
                 signalled: Atomic::new(0),
                 size,
@@ -246,10 +250,21 @@ impl Cq {
         self.room.take(1)
     }
 
-    /// Gives room back.
-    #[inline]
+    /// Requests that room which comes back without a completion wakes the readers and calls the handler, because a
+    /// poster found none. The poster then looks once more. Any context.
+    #[cold]
+    pub(super) fn await_room(&self) {
+        self.wants_room.set();
+    }
+
+    /// Releases the room of operations that have no completion, and wakes the readers if a poster waits for that. Any
+    /// context.
     pub(super) fn release(&self, count: u32) {
+        // Full: either this sees the flag of a poster that found no room, or the poster sees the room.
         self.room.give(count);
+        if count != 0 && self.wants_room.take() {
+            self.interrupts.arrived();
+        }
     }
 
     /// Enters a queue into the table, with room for what it posts besides operations. May sleep.
@@ -510,7 +525,8 @@ impl Cq {
         let counted = inner.counted;
         drop(inner);
         if counted {
-            self.release(freed);
+            // The device has announced their completions: a handler that is the only reader is called.
+            self.room.give(freed);
         }
     }
 

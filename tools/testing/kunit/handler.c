@@ -127,6 +127,15 @@ bool hd_quiet(struct kunit *test, struct hd_queue *queue)
 	return true;
 }
 
+struct completion *hd_completion(struct kunit *test)
+{
+	struct completion *completion = kunit_kzalloc(test, sizeof(*completion), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, completion);
+	init_completion(completion);
+	return completion;
+}
+
 void hd_read_and_complete(struct hd_queue *queue)
 {
 	struct fi_cq_tagged_entry entry;

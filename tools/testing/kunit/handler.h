@@ -44,6 +44,8 @@ bool hd_called(struct kunit *test, struct hd_queue *queue, int calls);
 /* Waits until nobody is in the handler. */
 bool hd_quiet(struct kunit *test, struct hd_queue *queue);
 
+/* A completion for a handler's data: it outlives the queue, also where an assertion ends the test. */
+struct completion *hd_completion(struct kunit *test);
 /* A body: reads all entries and failures, and completes data, a struct completion. */
 void hd_read_and_complete(struct hd_queue *queue);
 /* Injects a byte after a call of such a handler; after the next one where it is refused. */

@@ -309,7 +309,7 @@ static void receive_all(struct kunit *test, void *arg)
 static void cq_16_the_handler_is_called_when_injects_have_room_again(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open_for(test, FI_THREAD_SAFE);
-	struct completion called;
+	struct completion *called;
 	struct fid_ep *ep[2];
 	struct hd_queue *queue;
 	struct peer peer;
@@ -317,10 +317,10 @@ static void cq_16_the_handler_is_called_when_injects_have_room_again(struct kuni
 
 	if (tr_is_iwarp(fx->info))
 		kunit_skip(test, "a message without a receive ends the connection");
-	init_completion(&called);
+	called = hd_completion(test);
 	peer.byte = tr_buffer(test, 1);
 	fx->info->tx_attr->size = DEPTH;
-	queue = hd_open(test, fx, *(const bool *)test->param_value, hd_read_and_complete, &called);
+	queue = hd_open(test, fx, *(const bool *)test->param_value, hd_read_and_complete, called);
 	hd_connect(test, fx, queue, NULL, ep);
 	peer.ep = ep[1];
 	peer.cq = fx->cq;
@@ -335,16 +335,16 @@ static void cq_16_the_handler_is_called_when_a_closed_endpoint_returns_its_room(
 {
 	struct kofi_fabric_fx *fx = fx_open_for(test, FI_THREAD_SAFE);
 	struct fid_ep *closed[2], *ep[2];
-	struct completion called;
+	struct completion *called;
 	struct hd_queue *queue;
 	char byte = 0;
 	ssize_t ret;
 
 	if (tr_is_iwarp(fx->info))
 		kunit_skip(test, "a message without a receive ends the connection");
-	init_completion(&called);
+	called = hd_completion(test);
 	fx->info->tx_attr->size = 2 * PLENTY;
-	queue = hd_open(test, fx, *(const bool *)test->param_value, hd_read_and_complete, &called);
+	queue = hd_open(test, fx, *(const bool *)test->param_value, hd_read_and_complete, called);
 	hd_connect(test, fx, queue, NULL, closed);
 	hd_connect(test, fx, queue, NULL, ep);
 	do {
@@ -377,12 +377,12 @@ static void cq_16_the_handler_is_called_when_datagrams_have_room_again(struct ku
 	struct kofi_rdm *from = rdm_make(test, NULL), *to = rdm_open(test, NULL);
 	struct kofi_fabric_fx fx = { .domain = from->domain };
 	struct done done = { .to = to };
-	struct completion called;
+	struct completion *called;
 	struct hd_queue *queue;
 	fi_addr_t addr;
 
-	init_completion(&called);
-	queue = hd_open(test, &fx, *(const bool *)test->param_value, hd_read_and_complete, &called);
+	called = hd_completion(test);
+	queue = hd_open(test, &fx, *(const bool *)test->param_value, hd_read_and_complete, called);
 	/* The endpoint is closed before its queue. */
 	fx_close(test, &from->ep->fid);
 	from->ep = fx_ep(test, from->domain, from->info);

@@ -300,14 +300,14 @@ static void cq_16_the_handler_is_called_when_another_context_returns_its_packets
 	struct sep *from = sep_make(test, &opts), *peer[2];
 	struct kofi_fabric_fx fx = { .domain = from->domain };
 	struct fi_cq_tagged_entry entry;
-	struct completion called;
+	struct completion *called;
 	struct hd_queue *queue;
 	fi_addr_t to[2];
 	int count[2];
 	char byte = 0;
 
-	init_completion(&called);
-	queue = hd_open(test, &fx, *(const bool *)test->param_value, hd_read_and_complete, &called);
+	called = hd_completion(test);
+	queue = hd_open(test, &fx, *(const bool *)test->param_value, hd_read_and_complete, called);
 	from->tx_cq[1] = queue->cq;
 	KUNIT_ASSERT_EQ(test, 0, fi_scalable_ep_bind(from->ep, &from->av->fid, 0));
 	KUNIT_ASSERT_EQ(test, 0, fi_enable(from->ep));

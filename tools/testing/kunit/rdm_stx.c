@@ -265,13 +265,13 @@ static void cq_16_the_handler_is_called_when_another_member_returns_its_packets(
 	struct kofi_fabric_fx fx = { .domain = w->domain };
 	struct kofi_rdm *busy = &w->member[0], *refused = &w->member[1], *peer = &w->member[2];
 	struct fi_cq_tagged_entry entry;
-	struct completion called;
+	struct completion *called;
 	struct hd_queue *queue;
 	char byte = 0;
 	ssize_t ret;
 
-	init_completion(&called);
-	queue = hd_open(test, &fx, *(const bool *)test->param_value, hd_read_and_complete, &called);
+	called = hd_completion(test);
+	queue = hd_open(test, &fx, *(const bool *)test->param_value, hd_read_and_complete, called);
 	refused->cq = queue->cq;
 	open_members(test, w);
 	for (int round = 0; round < 3; round++) {

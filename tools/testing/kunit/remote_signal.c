@@ -212,18 +212,18 @@ static void cq_16_only_a_signalled_message_calls_the_handler(struct kunit *test)
 static void cq_16_a_refused_receive_is_told_of_any_message(struct kunit *test)
 {
 	struct world *world = open(test);
-	struct completion called;
+	struct completion *called;
 	struct hd_queue *queue;
 	unsigned long left;
 	ssize_t ret;
 
-	init_completion(&called);
+	called = hd_completion(test);
 	queue = hd_open(test, world->fx, *(const bool *)test->param_value, hd_read_and_complete,
-			&called);
+			called);
 	connect(test, queue->cq, world);
 	/* From now on the queue is armed for solicited completions. */
 	send(test, world, FI_REMOTE_SIGNAL);
-	KUNIT_ASSERT_NE(test, 0, wait_for_completion_timeout(&called, msecs_to_jiffies(FX_WAIT_MS)));
+	KUNIT_ASSERT_NE(test, 0, wait_for_completion_timeout(called, msecs_to_jiffies(FX_WAIT_MS)));
 	KUNIT_ASSERT_TRUE(test, hd_quiet(test, queue));
 	for (int round = 0; round < COUNT; round++) {
 		do {
@@ -233,7 +233,7 @@ static void cq_16_a_refused_receive_is_told_of_any_message(struct kunit *test)
 		send(test, world, 0);
 		left = msecs_to_jiffies(FX_WAIT_MS);
 		do {
-			left = wait_for_completion_timeout(&called, left);
+			left = wait_for_completion_timeout(called, left);
 			KUNIT_ASSERT_NE_MSG(test, 0, left, "round %d: no call", round);
 			ret = tr_recv(world->target, world->buf, LEN);
 		} while (ret == -FI_EAGAIN);

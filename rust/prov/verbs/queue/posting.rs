@@ -384,7 +384,11 @@ impl Queue {
         cq.retire_silent();
         let mut head = self.enter();
         head.target()?;
-        let takes_room = self.take_room(&mut head, is_marker);
+        let mut takes_room = self.take_room(&mut head, is_marker);
+        if takes_room.is_none() && head.counted {
+            cq.await_room();
+            takes_room = self.take_room(&mut head, is_marker);
+        }
         match takes_room {
             Some(takes_room) => Ok((head, takes_room)),
             None => {
