@@ -11,7 +11,7 @@ $(error python3 is missing, which everything here is run by: apt-get install pyt
 endif
 
 .PHONY: modules modules_install clean install uninstall intree intree-undo
-.PHONY: setup kernels demo test soak bench shell docs distclean help
+.PHONY: setup kernels demo test soak bench shell docs timings distclean help
 
 # Variables of the command line are passed on: the kernel's make has many, too.
 modules modules_install clean:
@@ -36,8 +36,8 @@ bench:
 shell:
 	@$(LAB) shell $(LANE)
 
-docs:
-	@$(LAB) docs
+docs timings:
+	@$(LAB) $@
 
 distclean:
 	@$(LAB) clean
@@ -50,10 +50,11 @@ help:
 	@echo 'make intree           place kOFI in the source tree KERNEL=<tree>; make intree-undo removes it'
 	@echo ''
 	@echo 'make demo             two kernel modules talk, in a virtual machine'
-	@echo 'make test             every test; T=<part of a name> for some, LANE=uml|plain|proof for one lane'
+	@echo 'make test             every test; T=<part of a name> for some, LANE=uml|plain|proof|native for one lane'
+	@echo 'make timings          which of them took longest'
 	@echo 'make soak             the long tests; T= as above'
-	@echo 'make bench            kOFI against raw verbs; LANE=uml|plain'
-	@echo 'make shell            a virtual machine with both soft RDMA devices; LANE=plain|proof|uml'
+	@echo 'make bench            kOFI against raw verbs; LANE=native|plain'
+	@echo 'make shell            a virtual machine with both soft RDMA devices; LANE=plain|uml|proof|native'
 	@echo 'make docs             the documentation as HTML and as manual pages'
 	@echo ''
 	@echo 'make setup, kernels   only install packages, only build the test kernels'

@@ -29,7 +29,7 @@ PAIRS = (
     ("loop", "user", "shm"),
 )
 ALONE = "rdm"
-LANES = ("uml", "plain")
+LANES = ("native", "plain")
 MOST_TIME = 1.02  # in raw verbs' own
 LEAST_RATE = 0.98
 # Of libfabric's own time for the same vector, and of a bare wait queue's.
@@ -47,7 +47,7 @@ HEADER = 64
 MOST_BYTES = 40  # of an entry of a vector
 MOST_KNOWN_BYTES = 64  # of one that an endpoint knows
 MOST_GROWTH = 1.05  # of the cost of an operation, from one connection to the most
-BARRED = "uml"  # the lane whose ratios have bars; an emulator's say less
+BARRED = "native"  # the lane whose ratios have bars; an emulator's say less
 COUNTED = "plain"  # the lane whose guest can count instructions
 COUNT_ROUNDS = 3
 INSTRUCTIONS = "instr"

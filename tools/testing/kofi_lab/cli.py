@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path, PurePath
 
 from . import bench, conformance, demo, docs, guest, install, installed, intree, kdir, kernel
-from . import module, plan, prose, setup, suite, tree
+from . import module, plan, prose, setup, suite, timings, tree
 from .lane import LANES, lane
 from .paths import CACHE
 from .results import Results
@@ -66,7 +66,7 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("folder", type=Path)
     command.add_argument("--lane", action="append", choices=LANES, help="plain when none is named")
     command = verb("bench", do_bench, "compare kOFI with raw verbs and write bench.json")
-    command.add_argument("lanes", nargs="*", help="uml and plain when none is named")
+    command.add_argument("lanes", nargs="*", help="native and plain when none is named")
     command.add_argument("--rounds", type=int, default=9)
     command = verb("test", do_test, "every test: static checks, then the lanes")
     command.add_argument("pattern", nargs="?", default="", help="part of a name; * for anything")
@@ -74,6 +74,7 @@ def parser() -> argparse.ArgumentParser:
     command = verb("soak", do_soak, "the long tests, on the lanes that can bear them")
     command.add_argument("pattern", nargs="?", default="")
     command.add_argument("--lane", action="append", choices=LANES, help="only this lane")
+    verb("timings", do_timings, "print the scenarios that took longest when they last passed")
     verb("demo", do_demo, "messages between all pairings of the samples, in a virtual machine")
     command = verb("modules", do_modules, "make a target against a kernel's build folder")
     command.add_argument("kdir", type=Path)
@@ -131,7 +132,9 @@ def do_run(options: argparse.Namespace) -> int:
     target = kernel.ensure(lane(options.lane))
     modules = [] if options.no_build else tree.build(target)
     results = Results()
-    chosen = list({item.name: item for item in plan.scenarios() if item.name in options.names}.values())
+    # One that the plan has for this lane counts more than the same name in another.
+    rows = sorted(plan.scenarios(), key=lambda item: item.lane == options.lane)
+    chosen = list({item.name: item for item in rows if item.name in options.names}.values())
     if missing := set(options.names) - {item.name for item in chosen}:
         raise LabError(f"not in the plan: {', '.join(sorted(missing))}")
     for script in options.script:
@@ -168,6 +171,11 @@ def do_soak(options: argparse.Namespace) -> int:
     """Verb soak."""
     setup.ensure()
     return suite.soak(options.pattern, options.lane or list(LANES))
+
+
+def do_timings(_: argparse.Namespace) -> None:
+    """Verb timings."""
+    timings.report()
 
 
 def do_demo(_: argparse.Namespace) -> int:

@@ -4,6 +4,7 @@
 import fcntl
 import os
 import re
+import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from pathlib import Path
 
 from . import config, source, stream, toolchain
 from .lane import Lane
-from .paths import BUILDS, LOGS
+from .paths import BUILDS, CONFIGS, LOGS
 from .say import LabError, say
 
 
@@ -51,9 +52,15 @@ def make_command(kernel: Kernel, *arguments: str) -> list[str]:
 def find(lane: Lane) -> Kernel:
     """The kernel that this lane's fragments, the newest source and the compilers call for."""
     tree = source.ensure()
-    key = config.digest(config.asked(lane.fragments), toolchain.versions())
+    more = [*lane.kernel_flags, *([header(lane).read_text()] if lane.kernel_header else [])]
+    key = config.digest(config.asked(lane.fragments), toolchain.versions(), *more)
     version = tree.name.removeprefix("linux-")
     return Kernel(lane, tree, BUILDS / f"{version}-{lane.name}-{key}")
+
+
+def header(lane: Lane) -> Path:
+    """Returns the header that a lane's kernel is built with."""
+    return CONFIGS / lane.kernel_header
 
 
 def ensure(lane: Lane) -> Kernel:
@@ -85,6 +92,8 @@ def configure(kernel: Kernel) -> None:
     """Writes .config and refuses to go on when a symbol that was asked for is not in it."""
     kernel.build.mkdir(parents=True, exist_ok=True)
     symbols = config.asked(kernel.lane.fragments)
+    if kernel.lane.kernel_header:
+        shutil.copy(header(kernel.lane), kernel.build)
     wanted = kernel.build / "asked.config"
     wanted.write_text(config.render(symbols))
     result = subprocess.run(
@@ -113,7 +122,7 @@ def compile_kernel(kernel: Kernel) -> None:
 
     jobs = os.cpu_count() or 2
     stream.run(
-        make_command(kernel, f"-j{jobs}", kernel.lane.target, "modules"),
+        make_command(kernel, f"-j{jobs}", *kernel.lane.kernel_flags, kernel.lane.target, "modules"),
         f"building the {kernel.lane.name} kernel",
         LOGS / f"kernel-{kernel.build.name}.log",
         toolchain.environment(),

@@ -18,7 +18,10 @@ class Lane:
     memory: str
     patience: int  # how many times slower than the plain lane a scenario may be
     module_flags: tuple[str, ...] = ()
+    kernel_flags: tuple[str, ...] = ()  # for the kernel's own make
+    kernel_header: str = ""  # beside the fragments; copied into the kernel's build folder
     words: str = ""  # on the kernel's command line
+    guests: int = 1  # how many run at once, each with a share of the scenarios
 
     @property
     def is_uml(self) -> bool:
@@ -26,23 +29,40 @@ class Lane:
         return self.arch == "um"
 
 
+UML_FLAGS = (
+    # UML's module loader knows neither PC-relative nor GOT relocations.
+    "KRUSTFLAGS=-Crelocation-model=static -Ccode-model=large",
+    # UML has no PCI_IOBASE: asm-generic/io.h warns in every file that includes it.
+    "KCFLAGS=-Wno-null-pointer-arithmetic",
+)
+
+# A slab cache without debugging keeps stale pointers to allocated objects in its per-CPU sheaves, and
+# kmemleak takes those for references. All suites have more distinct stack traces than KASAN keeps by
+# default, which it warns about. Known reports about the kernel itself do not hide later ones.
+PROOF_WORDS = "slab_debug=Z stack_depot_max_pools=65536 kasan_multi_shot"
+
 LANES = {
     lane.name: lane
     for lane in (
         Lane(
             name="uml",
             arch="um",
-            fragments=("common", "uml"),
+            fragments=("common", "uml", "proof", "uml-proof"),
             image="linux",
             target="linux",
-            memory="1G",
-            patience=1,
-            module_flags=(
-                # UML's module loader knows neither PC-relative nor GOT relocations.
-                "KRUSTFLAGS=-Crelocation-model=static -Ccode-model=large",
-                # UML has no PCI_IOBASE: asm-generic/io.h warns in every file that includes it.
-                "KCFLAGS=-Wno-null-pointer-arithmetic",
+            memory="2G",
+            patience=4,
+            guests=3,
+            module_flags=UML_FLAGS,
+            # UML's code model puts variables into .lbss, which its linker script does not know: kmemleak would
+            # not look there for references.
+            kernel_flags=(
+                "KCFLAGS=-mlarge-data-threshold=4294967295 -Wno-unused-command-line-argument"
+                " -Wno-null-pointer-arithmetic",
+                "CFLAGS_stacktrace.o=-include uml-stacktrace.h",
             ),
+            kernel_header="uml-stacktrace.h",
+            words=PROOF_WORDS,
         ),
         Lane(
             name="plain",
@@ -61,18 +81,25 @@ LANES = {
             target="bzImage",
             memory="4G",
             patience=10,
-            # A slab cache without debugging keeps stale pointers to what it gave out in its per-CPU
-            # sheaves, and kmemleak takes those for references. All suites have more kinds of stacks
-            # than KASAN keeps by itself, which it warns of. What is known of the kernel's own does not
-            # keep it from telling of the next.
-            words="slab_debug=Z stack_depot_max_pools=65536 kasan_multi_shot",
+            words=PROOF_WORDS,
+        ),
+        Lane(
+            name="native",
+            arch="um",
+            fragments=("common", "uml"),
+            image="linux",
+            target="linux",
+            memory="1G",
+            patience=1,
+            guests=2,
+            module_flags=UML_FLAGS,
         ),
     )
 }
 
 
 def lane(name: str) -> Lane:
-    """The lane of that name."""
+    """Returns the lane of that name."""
     if name not in LANES:
         raise LabError(f"no lane {name!r}; there are: {', '.join(LANES)}")
     return LANES[name]

@@ -18,17 +18,22 @@ KINDS = ("test", "soak", "demo", "bench", "count")
 
 @dataclass(frozen=True)
 class Scenario:
-    """A script and how it is run."""
+    """A script, and how it is run in one lane."""
 
     name: str
     script: Path
     seconds: int
-    lanes: tuple[str, ...] = tuple(LANES)
+    lane: str = ""
     kind: str = "test"
     arguments: str = ""
     suites: bool = False  # whether it runs KUnit suites, which T=pattern may name
     virtual: bool = False  # whether it wants a clock that runs ahead when the guest sleeps
     templates: bool = False  # whether it loads the modules of samples/template
+
+    @property
+    def is_siw(self) -> bool:
+        """Whether it brings up siw."""
+        return bool({"siw", "both"} & set(self.arguments.split()))
 
     def limit(self, lane: Lane) -> int:
         """Its time limit in that lane, seconds."""
@@ -36,20 +41,25 @@ class Scenario:
 
 
 def scenarios() -> list[Scenario]:
-    """Every scenario of the plan, one for each variant."""
+    """Returns every scenario of the plan, one for each kind of run, lane and arguments."""
     found = []
     for row in tomllib.loads(FILE.read_text())["scenario"]:
         row = dict(row)
         name = row.pop("name")
         script = SCENARIOS / row.pop("script", f"{name}.sh")
-        lanes = tuple(row.pop("lanes"))
-        kind = row.pop("kind", "test")
-        if set(lanes) - set(LANES) or kind not in KINDS or not script.exists():
-            raise LabError(f"{FILE.name}: {name}: unknown lane, kind or script")
-        variants = row.pop("variants", [""])
-        for variant in variants:
-            full = f"{name}.{variant.replace(' ', '.')}" if variant else name
-            found.append(Scenario(full, script, lanes=lanes, kind=kind, arguments=variant, **row))
+        runs = {kind: row.pop(kind) for kind in KINDS if kind in row}
+        soak_seconds = row.pop("soak_seconds", row["seconds"])
+        if not runs or not script.exists():
+            raise LabError(f"{FILE.name}: {name}: nothing to run, or no such script")
+        for kind, lanes in runs.items():
+            seconds = soak_seconds if kind == "soak" else row["seconds"]
+            for lane, variants in lanes.items():
+                if lane not in LANES:
+                    raise LabError(f"{FILE.name}: {name}: no lane {lane}")
+                for words in variants:
+                    full = f"{name}.{words.replace(' ', '.')}" if words else name
+                    place = {"lane": lane, "kind": kind, "arguments": words}
+                    found.append(Scenario(full, script, **(row | place | {"seconds": seconds})))
     return found
 
 
@@ -68,6 +78,6 @@ def select(kind: str, lane: Lane, pattern: str = "") -> list[Scenario]:
         scenario
         for scenario in scenarios()
         if scenario.kind == kind
-        and lane.name in scenario.lanes
+        and scenario.lane == lane.name
         and (not pattern or matches(pattern, scenario.name))
     ]

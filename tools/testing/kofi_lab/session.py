@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import guest, plan, programs, tree
+from . import guest, plan, programs, timings, tree
 from .console import Console
 from .kernel import Kernel
 from .paths import GUEST, LOGS, RUNS
@@ -139,6 +139,8 @@ class Session:
         assert scenario
         self.words[scenario.name] = scenario.text
         test = self.results.tests[-1]
+        if test.outcome == PASSED and not self.counting:
+            timings.note(test.lane, test.name, seconds)
         inner = f"  {len(scenario.counted)} tests" if scenario.counted else ""
         word = {PASSED: "ok", FAILED: "FAILED"}.get(test.outcome, test.outcome)
         line = f"  {test.lane:6} {test.name:32} {word:8} {seconds:6.1f} s{inner}  {test.reason}"

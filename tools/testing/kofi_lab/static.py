@@ -168,8 +168,7 @@ def installation(kernel: Kernel) -> str:
 def through_dkms(_: Kernel) -> str:
     """dkms builds and installs the module, and consumers build against that."""
     try:
-        # The kernel that is built for most quickly.
-        return dkms.complaints(kernels.ensure(lane("uml")))
+        return dkms.complaints(kernels.ensure(lane("plain")))
     except tree.ModuleError as error:
         return str(error)
 

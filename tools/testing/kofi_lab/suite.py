@@ -5,8 +5,9 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable
+from dataclasses import replace
 
-from . import guest, installed, kernel, kunit_tree, plan, setup, static, tree
+from . import guest, installed, kernel, kunit_tree, plan, setup, static, timings, tree
 from .lane import LANES, lane
 from .results import FAILED, PASSED, Results, matches
 from .say import LabError, say
@@ -55,7 +56,8 @@ def run_lanes(
 ) -> None:
     """The lanes side by side, and something meanwhile."""
     # The kernels first: what follows then takes its time without interruption.
-    kernels = [kernel.ensure(lane(name)) for name in LANES if name in lanes]
+    wanted = [name for name in LANES if name in lanes and plan.select(kind, lane(name))]
+    kernels = [kernel.ensure(lane(name)) for name in wanted]
     running = []
     try:
         # The slowest guest begins first.
@@ -102,13 +104,7 @@ class LaneRun:
             return
         self.results.add(name, "build", PASSED)
         session = Session(target, modules, self.results, environment)
-        ahead = Session(target, modules, self.results, environment, cpus=1, counting=True)
-
-        def run() -> None:
-            session.run([scenario for scenario in chosen if not scenario.virtual])
-            ahead.run([scenario for scenario in chosen if scenario.virtual])
-
-        work = (self.results, run)
+        work = (self.results, lambda: run_guests(session, chosen))
         self.thread = threading.Thread(target=guarded, args=work, daemon=True)
         self.thread.start()
 
@@ -117,6 +113,24 @@ class LaneRun:
         if self.thread:
             self.thread.join()
         return self.results
+
+
+def run_guests(session: Session, chosen: list[plan.Scenario]) -> None:
+    """Divides scenarios among as many guests at once as the lane has; those in virtual time come after."""
+    lane = session.kernel.lane
+    ordinary = [scenario for scenario in chosen if not scenario.virtual]
+    threads = []
+    for part in timings.divide(lane.name, ordinary, lane.guests):
+        each = replace(session, results=Results(), logs=[], words={})
+        work = (each.results, lambda each=each, part=part: each.run(part))
+        threads.append((each.results, threading.Thread(target=guarded, args=work, daemon=True)))
+    for _, thread in threads:
+        thread.start()
+    for results, thread in threads:
+        thread.join()
+        session.results.tests += results.tests
+    ahead = replace(session, cpus=1, counting=True)
+    ahead.run([scenario for scenario in chosen if scenario.virtual])
 
 
 def soak(pattern: str, lanes: list[str]) -> int:

@@ -17,14 +17,14 @@ bring() {
 
 # An emulated CPU is a tenth as fast. What takes little time is repeated until the CPU has settled:
 # the first thousands are slower, the more so the more code there is.
-[ "$LANE" = uml ] && scale=8 || scale=1
-[ "$LANE" = uml ] && often=160 || often=1
+[ "$LANE" = native ] && scale=8 || scale=1
+[ "$LANE" = native ] && often=160 || often=1
 
 # UML has no interrupt for the purpose: its timer's tick would be measured.
 tests() {
 	while read -r test; do
 		case $LANE.$test in
-		uml.call*) continue ;;
+		native.call*) continue ;;
 		esac
 		for implementation in $TURNS; do
 			measure $implementation "$test"
@@ -36,7 +36,7 @@ tests() {
 # of many both find the best one. What drifts meets both alike.
 TURNS="bench raw raw bench raw bench bench raw"
 # What an emulator says of time is worth less.
-[ "$LANE" = uml ] && TURNS="$TURNS $TURNS $TURNS"
+[ "$LANE" = native ] && TURNS="$TURNS $TURNS $TURNS"
 round=0
 while [ $round -lt "${1:-9}" ]; do
 	bring

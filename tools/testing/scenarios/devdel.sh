@@ -22,7 +22,7 @@ device_up "$1" || fail "$1 does not come up"
 interface=$(/usr/bin/rdma link show "$DEVICE/1" | sed 's/.*netdev \([^ ]*\).*/\1/')
 # 64 busy endpoints, as far as the kernel is fast enough for so many.
 links=32
-[ "$LANE" = proof ] && links=4
+[ "$PATIENCE" -gt 1 ] && links=4
 load kofi_kunit addr="$ADDRESS" addr6="$ADDRESS6" outage=1 removal_links=$links || fail "kofi_kunit.ko does not load"
 
 check under_traffic remove_under kofi_removal

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 # KUnit suites: "crate" runs those of kofi.ko, which need no device, "rxe" and "siw" run those that
-# drive the C API on that device; "rxe serial" without locks where a test needs none. "rxe local" runs those
-# of datagrams between endpoints that reach each other without the device, "rxe mixed" has some of them do.
+# drive the C API on that device; "rxe serial" without locks where a test needs none, and "rxe serial msg" those of
+# connections alone. "rxe local" runs those
+# of datagrams between endpoints that reach each other without the device, "rxe mixed" has some of them do,
+# "rxe races" those whose threads meet: calls against calls, handlers and the end of what they work on.
 suites() { ls /sys/kernel/debug/kunit; }
 
 need_module kofi
@@ -17,18 +19,19 @@ load kofi || fail "kofi.ko does not load"
 before=$(suites)
 # What may go wrong one time in many is repeated less often where everything is slow.
 rounds=20
-[ "$LANE" = proof ] && rounds=4
+[ "$PATIENCE" -gt 1 ] && rounds=4
 serial=N local=none only=.
 case $2 in
-serial) serial=Y ;;
+serial) serial=Y && [ "$3" = msg ] && only='^kofi_([^r]|r[^d])' ;;
 local) local=all only=rdm ;;
 mixed) local=some only=rdm ;;
+races) only='race|busy|handler|waiters|trywait|close|_end$|peer_srx$|peer_cq$|stress' ;;
 esac
 # There is no device.
 [ "$1" = loop ] && local=all
 load kofi_kunit addr="$ADDRESS" addr6="$ADDRESS6" rounds=$rounds serial=$serial local=$local || fail "kofi_kunit.ko does not load"
 # shellcheck disable=SC2046 # a word for each suite that came with the module
-run_suites $(suites | grep -vxF "$before" | grep "$only")
+run_suites $(suites | grep -vxF "$before" | grep -E "$only")
 kernel_said "ignore-gfp-wait is not N" && fail "allocations do not fail"
 unload kofi_kunit kofi || fail "the modules do not unload"
 rdma resource show | grep kofi && fail "something is left"

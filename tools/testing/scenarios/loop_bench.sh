@@ -14,8 +14,8 @@ measure() {
 	esac
 }
 
-[ "$LANE" = uml ] && scale=8 || scale=1
-[ "$LANE" = uml ] && often=160 || often=1
+[ "$LANE" = native ] && scale=8 || scale=1
+[ "$LANE" = native ] && often=160 || often=1
 round=0
 while [ $round -lt "${1:-5}" ]; do
 	if [ $((round % 2)) = 0 ]; then

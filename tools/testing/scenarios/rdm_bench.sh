@@ -15,9 +15,9 @@ measure() {
 	esac
 }
 
-[ "$LANE" = uml ] && scale=8 || scale=1
-[ "$LANE" = uml ] && often=80 || often=1
-[ "$LANE" = uml ] && known=100000 || known=10000
+[ "$LANE" = native ] && scale=8 || scale=1
+[ "$LANE" = native ] && often=80 || often=1
+[ "$LANE" = native ] && known=100000 || known=10000
 round=0
 while [ $round -lt "${1:-5}" ]; do
 	if [ $((round % 2)) = 0 ]; then

@@ -7,7 +7,7 @@ ip link set lo up
 
 measure() { echo "$1" >/sys/kernel/debug/kofi_sets/run || fail "$1"; }
 
-[ "$LANE" = uml ] && count=1000000 || count=100000
+[ "$LANE" = native ] && count=1000000 || count=100000
 round=0
 while [ $round -lt "${1:-5}" ]; do
 	load kofi_sets addr=$ADDRESS || fail "the module does not load"

@@ -20,33 +20,33 @@ class BenchTest(unittest.TestCase):
         # The machine slows down threefold in the middle: medians of each would say 1.5.
         lines = [turn("kofi", 110), turn("raw", 100), turn("raw", 200), turn("kofi", 220)]
         lines += [turn("kofi", 660), turn("raw", 600)]
-        (row,) = rows("uml", lines, 3)
+        (row,) = rows("native", lines, 3)
         self.assertEqual((row.ours, row.raw, row.ratio), (220, 200, 1.1))
 
     def test_the_best_turn_of_a_round_counts(self) -> None:
         turns = [("kofi", 11), ("raw", 10), ("raw", 30), ("kofi", 20)]
         for unit, ratio in (("ns", 1.1), ("B/s", 0.6667)):
             lines = [turn(impl, value, unit=unit) for impl, value in turns] * 2
-            (row,) = rows("uml", lines, 2)
+            (row,) = rows("native", lines, 2)
             self.assertEqual(row.ratio, ratio)
 
     def test_other_lines_and_sizes_are_apart(self) -> None:
         lines = [turn("kofi", 1), "noise", turn("raw", 1), turn("raw", 2, 64), turn("kofi", 6, 64)]
-        table = rows("uml", lines, 1)
+        table = rows("native", lines, 1)
         self.assertEqual([(row.size, row.ratio) for row in table], [(8, 1.0), (64, 3.0)])
 
     def test_datagrams_are_beside_three_or_alone(self) -> None:
         lines = [turn("rdm", 12), turn("kofi", 10), turn("user", 24), turn("hand", 8)]
         lines += [turn("rdm", 700, 64, "B")]
-        table = rows("uml", lines, 1)
+        table = rows("native", lines, 1)
         found = [(row.beside, row.ours, row.raw, row.ratio) for row in table]
         self.assertEqual(found, [("msg", 12, 10, 1.2), ("hand", 12, 8, 1.5), ("user", 12, 24, 0.5), ("", 700, 0, 0)])
         with self.assertRaises(LabError):
-            rows("uml", [turn("user", 1)], 1)
+            rows("native", [turn("user", 1)], 1)
 
     def test_bars_of_datagrams(self) -> None:
         def verdict(name: str, size: int, ratio: float, beside: str = "msg", unit: str = "ns") -> str:
-            return Row("uml", f"rdm_{name}", size, unit, 100 * ratio, 100, ratio, beside).verdict
+            return Row("native", f"rdm_{name}", size, unit, 100 * ratio, 100, ratio, beside).verdict
 
         self.assertTrue(verdict("lat", 64, 1.15).startswith("met"))
         self.assertTrue(verdict("lat", 64, 1.16).startswith("missed"))
@@ -56,14 +56,14 @@ class BenchTest(unittest.TestCase):
         self.assertTrue(verdict("bw", 1 << 20, 0.96, unit="B/s").startswith("missed"))
         self.assertTrue(verdict("known", 1000, 0.64, "msg", "B").startswith("met"))
         self.assertTrue(verdict("known", 1000, 0.65, "msg", "B").startswith("missed"))
-        peers = [Row("uml", "rdm_peers", size, "ns", ours, 0, 0) for size, ours in ((1, 100), (64, 106))]
+        peers = [Row("native", "rdm_peers", size, "ns", ours, 0, 0) for size, ours in ((1, 100), (64, 106))]
         (row,) = growth(peers)
         self.assertEqual((row.name, row.ours), ("rdm_growth", 1.06))
         self.assertTrue(row.verdict.startswith("missed"))
 
     def test_bars_within_a_host(self) -> None:
         def verdict(name: str, size: int, ratio: float, beside: str, unit: str = "ns") -> str:
-            return Row("uml", f"loop_{name}", size, unit, 100 * ratio, 100, ratio, beside).verdict
+            return Row("native", f"loop_{name}", size, unit, 100 * ratio, 100, ratio, beside).verdict
 
         self.assertTrue(verdict("lat", 8, 1.3, "ring").startswith("met"))
         self.assertTrue(verdict("lat", 8, 1.31, "ring").startswith("missed"))
@@ -72,7 +72,7 @@ class BenchTest(unittest.TestCase):
         self.assertTrue(verdict("rate", 64, 2.9, "device", "msg/s").startswith("missed"))
         self.assertEqual(verdict("rate", 64, 0.1, "ring", "msg/s"), "")
         lines = [turn("loop", 6), turn("ring", 5), turn("kofi", 60), turn("user", 12)]
-        found = [(row.beside, row.ratio) for row in rows("uml", lines, 1)]
+        found = [(row.beside, row.ratio) for row in rows("native", lines, 1)]
         self.assertEqual(found, [("ring", 1.2), ("device", 0.1), ("shm", 0.5)])
 
     def test_rounds_that_are_not_alike_are_refused(self) -> None:
@@ -85,25 +85,25 @@ class BenchTest(unittest.TestCase):
             [*pair, *pair, turn("raw", 1)],
         ):
             with self.assertRaises(LabError):
-                rows("uml", lines, 2)
+                rows("native", lines, 2)
 
     def test_a_packet_is_beside_a_message_of_as_many_bytes(self) -> None:
         sizes = ((8, 90, 80), (64, 150, 100), (128, 160, 120))
-        table = [Row("uml", "rdm_lat", size, "ns", ours, raw, ours / raw, "msg") for size, ours, raw in sizes]
+        table = [Row("native", "rdm_lat", size, "ns", ours, raw, ours / raw, "msg") for size, ours, raw in sizes]
         (row,) = packets([*table, replace(table[2], beside="user", raw=1)])
         self.assertEqual((row.size, row.ours, row.raw, row.ratio), (64, 150, 120, 1.25))
         self.assertEqual((row.beside, row.verdict), ("packet", ""))
 
     def test_growth_is_that_from_one_link_to_the_most(self) -> None:
         sizes = {8: (3, 2), 1: (2, 1), 64: (2, 4)}
-        table = [Row("uml", "links", size, "ns", *cost, 1.0) for size, cost in sizes.items()]
+        table = [Row("native", "links", size, "ns", *cost, 1.0) for size, cost in sizes.items()]
         (row,) = growth(table)
         self.assertEqual((row.size, row.ours, row.raw, row.ratio), (64, 1.0, 4.0, 0.25))
         self.assertTrue(row.verdict.startswith("met"))
         self.assertEqual(growth([]), [])
 
     def test_bars(self) -> None:
-        def verdict(name: str, ratio: float, lane: str = "uml", unit: str = "ns") -> str:
+        def verdict(name: str, ratio: float, lane: str = "native", unit: str = "ns") -> str:
             return Row(lane, name, 8, unit, 100 * ratio, 100, ratio).verdict
 
         self.assertTrue(verdict("lat", 1.02).startswith("met"))
