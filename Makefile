@@ -28,7 +28,7 @@ setup kernels demo:
 	@$(LAB) $@
 
 test soak:
-	@$(LAB) $@ $(if $(T),'$(T)') $(addprefix --lane ,$(LANE))
+	@$(LAB) $@ $(if $(T),'$(T)') $(addprefix --lane ,$(LANE)) $(if $(CHANGED),--changed)
 
 bench:
 	@$(LAB) bench $(LANE)
@@ -51,6 +51,7 @@ help:
 	@echo ''
 	@echo 'make demo             two kernel modules talk, in a virtual machine'
 	@echo 'make test             every test; T=<part of a name> for some, LANE=uml|plain|proof|native for one lane'
+	@echo 'make test CHANGED=1   what the changes since the last commit can reach; of a clean tree, those of the last commit'
 	@echo 'make timings          which of them took longest'
 	@echo 'make soak             the long tests; T= as above'
 	@echo 'make bench            kOFI against raw verbs; LANE=native|plain'

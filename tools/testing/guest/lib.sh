@@ -93,12 +93,18 @@ pairing() {
 	kernel_log | sed -n "s/.*$2: done //p"
 }
 
-# is_wanted SUITE: whether `make test T=...` means it too.
+# is_wanted SUITE: whether `make test T=...` means it too. SUITES are patterns, none for all.
 is_wanted() {
-	case $1 in
-	${SUITES:-*}) ;;
-	*) return 1 ;;
-	esac
+	[ -n "$SUITES" ] || return 0
+	set -f
+	for _wanted in $SUITES; do
+		# shellcheck disable=SC2254 # a pattern
+		case $1 in
+		$_wanted) set +f && return 0 ;;
+		esac
+	done
+	set +f
+	return 1
 }
 
 # run_suites PATTERN...: runs the loaded KUnit suites whose names match, one after another. Suites

@@ -71,6 +71,7 @@ def parser() -> argparse.ArgumentParser:
     command = verb("test", do_test, "every test: static checks, then the lanes")
     command.add_argument("pattern", nargs="?", default="", help="part of a name; * for anything")
     command.add_argument("--lane", action="append", choices=LANES, help="only this lane")
+    command.add_argument("--changed", action="store_true", help="what the last changes can reach")
     command = verb("soak", do_soak, "the long tests, on the lanes that can bear them")
     command.add_argument("pattern", nargs="?", default="")
     command.add_argument("--lane", action="append", choices=LANES, help="only this lane")
@@ -164,6 +165,8 @@ def do_module(options: argparse.Namespace) -> None:
 
 def do_test(options: argparse.Namespace) -> int:
     """Verb test."""
+    if options.changed:
+        return suite.test_changes()
     return suite.test(options.pattern, options.lane or list(LANES))
 
 
@@ -196,7 +199,7 @@ def do_modules(options: argparse.Namespace) -> int:
 
 
 # Variables of our own Makefile: all others of a command line are meant for the kernel's.
-OURS = set("CLIENT DESTDIR KDIR KERNEL KERNELRELEASE LANE PREFIX RELEASE T".split())
+OURS = set("CHANGED CLIENT DESTDIR KDIR KERNEL KERNELRELEASE LANE PREFIX RELEASE T".split())
 
 
 def ours(words: list[str]) -> dict[str, str]:

@@ -68,7 +68,7 @@ def verdict(place: Path, program: Path) -> str:
     return ""
 
 
-def verdicts(kernel: Kernel, prefix: str, pattern: str) -> dict[str, str]:
+def verdicts(kernel: Kernel, prefix: str, pattern: str | tuple[str, ...]) -> dict[str, str]:
     """What is wrong with each program whose test's name matches."""
     names = {f"{prefix}.{path.stem}": path for path in sorted(PROGRAMS.glob("*.rs"))}
     wanted = {name: path for name, path in names.items() if matches(pattern, name)}

@@ -64,6 +64,7 @@ class Results:
         say(f"{self.count(PASSED)} passed, {self.count(FAILED)} failed")
 
 
-def matches(pattern: str, name: str) -> bool:
-    """Whether a name is meant by T=pattern: a part of it, `*` standing for anything."""
-    return re.search(re.escape(pattern).replace(r"\*", ".*"), name) is not None
+def matches(pattern: str | tuple[str, ...], name: str) -> bool:
+    """Returns whether T=pattern, or one of several, means a name: a part of it, `*` standing for anything."""
+    words = (pattern,) if isinstance(pattern, str) else pattern
+    return any(re.search(re.escape(word).replace(r"\*", ".*"), name) for word in words)

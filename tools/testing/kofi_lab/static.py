@@ -5,12 +5,13 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 from . import client, conformance, dkms, docs, examples, frames, installed, kfi, kunit_tree, layers
 from . import kernel as kernels
-from . import libfabric, misuse, prose, toolchain, tree
+from . import libfabric, misuse, prose, timings, toolchain, tree
 from .kernel import Kernel
 from .lane import lane
 from .paths import TESTING, TREE
@@ -186,7 +187,7 @@ def placing(kernel: Kernel) -> str:
     return kunit_tree.complaints_of_placing(kernel)
 
 
-def headers(kernel: Kernel, results: Results, pattern: str) -> None:
+def headers(kernel: Kernel, results: Results, pattern: str | tuple[str, ...]) -> None:
     """Every public header compiles on its own, and twice; one test each."""
     place = tree.folder(kernel, "headers")
     names = [name for name in named(".h") if name.startswith("include/")]
@@ -221,7 +222,7 @@ def complaint(kernel: Kernel, place: Path, target: str) -> str:
     return ""
 
 
-def examples_of_pages(kernel: Kernel, results: Results, pattern: str) -> None:
+def examples_of_pages(kernel: Kernel, results: Results, pattern: str | tuple[str, ...]) -> None:
     """The examples in C of the documentation compile; one test for each page that has some."""
     names = {page: f"static.example.{page.stem}" for page in examples.pages()}
     chosen = [page for page, name in names.items() if matches(pattern, name)]
@@ -259,11 +260,12 @@ CHECKS: dict[str, Callable[[Kernel], str]] = {
 }
 
 
-def run(kernel: Kernel, results: Results, pattern: str) -> None:
+def run(kernel: Kernel, results: Results, pattern: str | tuple[str, ...]) -> None:
     """Runs the checks whose names match."""
     for name, check in CHECKS.items():
         if matches(pattern, name):
-            record(results, name, check(kernel))
+            start = time.monotonic()
+            record(results, name, check(kernel), time.monotonic() - start)
     headers(kernel, results, pattern)
     for name, words in misuse.verdicts(kernel, "static.misuse", pattern).items():
         record(results, name, words)
@@ -271,7 +273,7 @@ def run(kernel: Kernel, results: Results, pattern: str) -> None:
     tests_of_client(results, pattern)
 
 
-def tests_of_client(results: Results, pattern: str) -> None:
+def tests_of_client(results: Results, pattern: str | tuple[str, ...]) -> None:
     """The unit tests of the user-space client, one test each."""
     prefix = "static.client.test"
     if not matches(pattern, prefix):
@@ -280,12 +282,15 @@ def tests_of_client(results: Results, pattern: str) -> None:
         record(results, f"{prefix}.{name}", words)
 
 
-def record(results: Results, name: str, words: str) -> None:
+def record(results: Results, name: str, words: str, seconds: float | None = None) -> None:
     """Counts one check; what it complains about is shown at once."""
     lines = [line for line in words.splitlines() if line.strip() and "file included" not in line]
     outcome = FAILED if lines else PASSED
     telling = [line for line in lines if re.search(r"warning|error", line, re.IGNORECASE)]
     results.add(LANE, name, outcome, next(iter([*telling, *lines]), ""))
-    say(f"  {LANE:6} {name:32} {'FAILED' if lines else 'ok'}")
+    took = "" if seconds is None else f"{seconds:6.1f} s"
+    say(f"  {LANE:6} {name:32} {'FAILED' if lines else 'ok':8} {took}".rstrip())
+    if seconds is not None and not lines:
+        timings.note(LANE, name, seconds)
     for line in lines[:SHOWN]:
         say(f"         | {line}")

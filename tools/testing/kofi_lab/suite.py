@@ -5,19 +5,68 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from . import guest, installed, kernel, kunit_tree, plan, setup, static, timings, tree
-from .lane import LANES, lane
+from . import changed, guest, installed, kernel, kunit_tree, plan, setup, static, timings, tree
+from .lane import LANES, Lane, lane
 from .results import FAILED, PASSED, Results, matches
 from .say import LabError, say
 from .session import Session
 
 
+@dataclass(frozen=True)
+class Choice:
+    """What a run takes."""
+
+    kind: str
+    scenarios: Callable[[Lane], list[plan.Scenario]]
+    suites: str = ""  # shell patterns of KUnit suites; all of them when empty
+    checks: tuple[str, ...] = ()  # patterns of static checks
+
+
 def test(pattern: str, lanes: list[str]) -> int:
     """Runs what the pattern names, or everything; a pattern may also name KUnit suites."""
+    suites = not named(pattern, lanes)
+
+    def scenarios(lane: Lane) -> list[plan.Scenario]:
+        chosen = plan.select("test", lane, "" if suites else pattern)
+        return [scenario for scenario in chosen if scenario.suites or not suites]
+
+    checks = (pattern,) if "proof" in lanes and not suites else ()
+    return run(Choice("test", scenarios, f"*{pattern}*" if suites else "", checks), lanes)
+
+
+def test_changes() -> int:
+    """Runs what the changes of the working tree, or of the last commit, can reach."""
+    names = changed.files()
+    reach = changed.reach(names)
+    say(f"{len(names)} changed files reach: {' '.join([*reach.checks, *reach.scenarios])}")
+
+    def scenarios(lane: Lane) -> list[plan.Scenario]:
+        return [item for item in plan.select("test", lane) if is_reached(item.name, reach.scenarios)]
+
+    suites = " ".join(f"*{word}*" for word in reach.suites)
+    return run(Choice("test", scenarios, suites, tuple(reach.checks)), ["uml"])
+
+
+def is_reached(name: str, words: list[str]) -> bool:
+    """Returns whether one of the words is a scenario's name; one without arguments stands for all of them."""
+    return any(name == word or name.split(".")[0] == word for word in words)
+
+
+def run(choice: Choice, lanes: list[str]) -> int:
+    """Runs the lanes, and while they run, the static checks. Returns the exit status."""
     results = Results()
-    guarded(results, lambda: run_all(results, pattern, lanes))
+
+    def meanwhile() -> None:
+        if choice.checks:
+            static.run(kernel.ensure(lane("proof")), results, choice.checks)
+
+    def work() -> None:
+        setup.ensure(*setup.TESTS)
+        run_lanes(results, choice, lanes, meanwhile)
+
+    guarded(results, work)
     results.report()
     return 0 if results.good else 1
 
@@ -34,42 +83,25 @@ def guarded(results: Results, work: Callable[[], None]) -> None:
         results.add("lab", "ground", FAILED, repr(error))
 
 
-def run_all(results: Results, pattern: str, lanes: list[str]) -> None:
-    """The lanes, and while they run, the static checks."""
-    setup.ensure(*setup.TESTS)
-    suites = not named(pattern, lanes)
-
-    def meanwhile() -> None:
-        if "proof" in lanes and not suites:
-            static.run(kernel.ensure(lane("proof")), results, pattern)
-
-    run_lanes("test", results, lanes, pattern, suites, meanwhile)
-
-
 def run_lanes(
-    kind: str,
-    results: Results,
-    lanes: list[str],
-    pattern: str,
-    suites: bool = False,
-    meanwhile: Callable[[], None] = lambda: None,
+    results: Results, choice: Choice, lanes: list[str], meanwhile: Callable[[], None]
 ) -> None:
-    """The lanes side by side, and something meanwhile."""
+    """Runs the lanes side by side, and something meanwhile."""
+    wanted = [name for name in LANES if name in lanes and choice.scenarios(lane(name))]
     # The kernels first: what follows then takes its time without interruption.
-    wanted = [name for name in LANES if name in lanes and plan.select(kind, lane(name))]
     kernels = [kernel.ensure(lane(name)) for name in wanted]
     running = []
     try:
         # The slowest guest begins first.
         for target in reversed(kernels):
-            running.append(LaneRun(kind, target, pattern, suites))
+            running.append(LaneRun(choice, target))
         meanwhile()
     except KeyboardInterrupt:
         guest.end_all()
         raise
     finally:
-        for run in running:
-            results.tests += run.end().tests
+        for each in running:
+            results.tests += each.end().tests
 
 
 def named(pattern: str, lanes: list[str]) -> bool:
@@ -82,17 +114,12 @@ def named(pattern: str, lanes: list[str]) -> bool:
 class LaneRun:
     """A lane's scenarios of a kind: the modules are built, and while their guest runs, others may."""
 
-    def __init__(self, kind: str, target: kernel.Kernel, pattern: str, suites: bool) -> None:
+    def __init__(self, choice: Choice, target: kernel.Kernel) -> None:
         self.results = Results()
         self.thread: threading.Thread | None = None
         name = target.lane.name
-        chosen = plan.select(kind, target.lane, "" if suites else pattern)
-        environment = {}
-        if suites:
-            chosen = [scenario for scenario in chosen if scenario.suites]
-            environment["SUITES"] = f"*{pattern}*"
-        if not chosen:
-            return
+        chosen = choice.scenarios(target.lane)
+        environment = {"SUITES": choice.suites} if choice.suites else {}
         say(f"{name}: building the modules")
         try:
             modules = tree.build(target)
@@ -134,15 +161,15 @@ def run_guests(session: Session, chosen: list[plan.Scenario]) -> None:
 
 
 def soak(pattern: str, lanes: list[str]) -> int:
-    """The long scenarios, and a kernel that has kOFI in its own tree."""
+    """Runs the long scenarios, and the tests of a kernel that has kOFI in its own tree."""
     results = Results()
-    chosen = [name for name in LANES if name in lanes and plan.select("soak", lane(name), pattern)]
 
     def meanwhile() -> None:
         if "uml" in lanes and (not pattern or matches(pattern, kunit_tree.NAME)):
             for name, words in kunit_tree.run().items():
                 static.record(results, name, words)
 
-    guarded(results, lambda: run_lanes("soak", results, chosen, pattern, meanwhile=meanwhile))
+    choice = Choice("soak", lambda lane: plan.select("soak", lane, pattern))
+    guarded(results, lambda: run_lanes(results, choice, lanes, meanwhile))
     results.report()
     return 0 if results.good else 1
