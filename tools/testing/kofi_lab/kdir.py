@@ -8,7 +8,6 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from . import config
 from .lane import LANES
 from .paths import TREE
 from .say import LabError
@@ -87,7 +86,8 @@ def inspect(kdir: Path) -> dict[str, str]:
         )
     if not (kdir / ".config").exists():
         raise LabError(f"{kdir} is not configured: it has no .config")
-    symbols = config.parse((kdir / ".config").read_text())
+    lines = (kdir / ".config").read_text().splitlines()
+    symbols = dict(line.split("=", 1) for line in lines if line.startswith("CONFIG_"))
     for name in SYMBOLS:
         if symbols.get(name, "n") == "n":
             raise LabError(f"the kernel of {kdir} is built without {name}, which kOFI needs")
