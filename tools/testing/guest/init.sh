@@ -19,22 +19,29 @@ dmesg -n 8
 
 mark() { echo "<6>lab: $*" >&9; }
 
-# A scenario's words: results as they are, everything else marked as mere text.
+# A scenario's words, as a subtest of the guest's KTAP: what is no KTAP becomes a diagnostic line. The
+# last one is kept. The kernel takes lines of less than 1,024 bytes.
 tell() {
+	_last=
 	while IFS= read -r line; do
-		case $line in
-		"ok "* | "not ok "*) mark "$line" ;;
-		*) mark "| ${line:0:800}" ;;
+		case ${line#"${line%%[! ]*}"} in
+		"KTAP version "* | 1..[0-9]* | "ok "[0-9]* | "not ok "[0-9]* | "#"*) ;;
+		*)
+			_last=${line:0:800}
+			line="# $line"
+			;;
 		esac
+		mark "  ${line:0:800}"
 	done
+	echo "$_last" >/run/last
 }
 
 # What a scenario left behind goes, newest first, and what does not go is its failure.
 tidy() {
 	for module in $(sed 's/ .*//' /proc/modules); do
-		timeout -s KILL 60 rmmod "$module" || mark "not ok $1.unload $module stays"
+		timeout -s KILL 60 rmmod "$module" || not_ok unload "$module stays"
 	done
-	rdma resource show qp | grep -q kofi && mark "not ok $1.resources $(rdma resource show qp | grep kofi)"
+	rdma resource show qp | grep -q kofi && not_ok resources "$(rdma resource show qp | grep kofi)"
 	for namespace in $(ip netns list | sed 's/ .*//'); do
 		for device in $(ip netns exec "$namespace" /bin/ls /sys/class/infiniband); do
 			drop_device "$device"
@@ -48,10 +55,31 @@ tidy() {
 		[ -e /sys/class/net/$interface ] && ip link del $interface
 	done
 }
-drop_device() { rdma link del "$1" || mark "| $1 is gone already"; }
+drop_device() { rdma link del "$1" || echo "$1 is gone already"; }
+
+scenarios=0
+begin() {
+	mark "  KTAP version 1"
+	mark "  # Subtest: $1"
+	echo 0 >/run/number
+}
+# end NAME STATUS WORDS: the result of a scenario, by how its script ended and what it said at last.
+end() {
+	scenarios=$((scenarios + 1))
+	case $2 in
+	0) ;;
+	77)
+		mark "ok $scenarios $1 # SKIP ${3#skip: }"
+		return
+		;;
+	137 | 143) mark "# $1: ran out of time; last words: $3" ;;
+	*) mark "# $1: ended with $2: $3" ;;
+	esac
+	[ "$2" = 0 ] && mark "ok $scenarios $1" || mark "not ok $scenarios $1"
+}
 
 run_one() {
-	mark "begin $1"
+	begin "$1"
 	rm -f /run/said
 	mkfifo /run/said
 	tell </run/said &
@@ -63,29 +91,34 @@ run_one() {
 	status=$?
 	kill -KILL -$session 2>/dev/null
 	wait $teller
-	tidy "$1" 2>&1 | tell
-	mark "end $1 $status"
+	words=$(cat /run/last)
+	tidy 2>&1 | tell
+	end "$1" $status "$words"
 }
 
 # Twice: an object counts as leaked once a scan has missed it and it is some seconds old.
 look_for_leaks() {
-	[ -e /sys/kernel/debug/kmemleak ] || return
-	mark "begin kmemleak"
+	begin kmemleak
 	sleep 6
-	echo scan >/sys/kernel/debug/kmemleak
-	echo scan >/sys/kernel/debug/kmemleak
-	tell </sys/kernel/debug/kmemleak
-	mark "end kmemleak 0"
+	echo scan >$leaks
+	echo scan >$leaks
+	tell <$leaks
+	end kmemleak 0
 }
 
-mark "boot"
+echo 0 >/run/number
 if [ "$MODE" = shell ]; then
 	. "$KOFI/guest/shell.sh"
 else
+	mark "KTAP version 1"
+	leaks=/sys/kernel/debug/kmemleak
+	total=$(grep -c . "$KOFI/list")
+	[ -e $leaks ] && total=$((total + 1))
+	mark "1..$total"
 	while IFS='|' read -r name limit script arguments; do
 		run_one "$name" "$limit" "$script" "$arguments" </dev/null
 	done <"$KOFI/list"
-	look_for_leaks
+	[ -e $leaks ] && look_for_leaks
 fi
-mark "over"
+mark "# over"
 poweroff -f

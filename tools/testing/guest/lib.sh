@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-# Words for scenarios. A scenario ends with 0 when it passed, 77 when it does not apply here;
-# besides, each "ok NAME" and "not ok NAME REASON" line it prints counts as a test of its own.
+# Words for scenarios. A scenario ends with 0 when it passed, 77 when it does not apply here; besides,
+# each check, ok and not_ok counts as a test of its own. What a scenario prints is KTAP, of which
+# init.sh makes one document for the guest: other lines become diagnostic ones.
 #
 # $LANE is uml, plain or proof; $PATIENCE says how many times slower than plain a lane may be.
 
@@ -12,15 +13,45 @@ rdma() { /usr/bin/rdma "$@"; }
 skip() { echo "skip: $*"; exit 77; }
 fail() { echo "failed: $*"; exit 1; }
 
+# ok NAME, not_ok NAME REASON: one counted test each.
+ok() { result ok "$1"; }
+not_ok() {
+	_name=$1
+	shift
+	echo "# $_name: $*"
+	result "not ok" "$_name"
+}
+# result WORD TEST: a result line of KTAP. The number is in a file, for subshells count, too.
+result() {
+	read -r _number </run/number
+	_number=$((_number + 1))
+	echo $_number >/run/number
+	echo "$1 $_number $2"
+}
+
 # check NAME COMMAND...: one counted test, passed when the command succeeds.
 check() {
 	_name=$1
 	shift
 	if "$@"; then
-		echo "ok $_name"
+		ok "$_name"
 	else
-		echo "not ok $_name '$*' answered $?"
+		not_ok "$_name" "'$*' answered $?"
 	fi
+}
+
+# check_program NAME ARGUMENT...: each test that a program of $KOFI/bin reports in KTAP, and the program.
+check_program() { check "$1" run_program "$@"; }
+run_program() (
+	program=$KOFI/bin/$1
+	shift
+	set -o pipefail
+	"$program" "$@" 2>&1 | indent
+)
+indent() {
+	while IFS= read -r line; do
+		echo "  $line"
+	done
 }
 
 # eventually SECONDS COMMAND...: tries until the command succeeds; bounded, scaled by the lane.
@@ -35,11 +66,11 @@ eventually() {
 }
 
 # kernel_log: what the kernel said since this scenario began, or since the last from_here.
-_from="begin $SCENARIO"
-kernel_log() { dmesg | sed -n "/lab: $_from\$/,\$p"; }
-kernel_said() { kernel_log | grep -v 'lab: | ' | grep -q -- "$1"; }
+_from="# Subtest: $SCENARIO"
+kernel_log() { dmesg | sed -n "/lab: *$_from\$/,\$p"; }
+kernel_said() { kernel_log | grep -v 'lab: ' | grep -q -- "$1"; }
 from_here() {
-	_from="from $SCENARIO.$(mktemp -u XXXXXXXX)"
+	_from="# from $SCENARIO.$(mktemp -u XXXXXXXX)"
 	echo "<6>lab: $_from" >/dev/kmsg
 }
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Reads a guest's console: where it is, what scenarios and KUnit suites say, what is wrong."""
+"""Reads a guest's console: which scenario runs, what it and KUnit report, what the kernel complains of."""
 
 import re
 from dataclasses import dataclass, field
@@ -9,29 +9,31 @@ from .results import FAILED, PASSED, SKIPPED, Results
 
 STAMP = re.compile(r"^\[\s*\d+\.\d+\](\[\s*[TC]\d+\])? ")
 ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1bc|\r")
-SKIP_STATUS = 77
-KILLED = (137, 143)
+RESULT = re.compile(r"(not )?ok \d+ (\S+)( # SKIP ?(.*))?")
+SUBTEST = re.compile(r"  # Subtest: (\S+)")
+TEXT = re.compile(r" {2,}# (.*)")
 
 
 @dataclass
 class Scenario:
-    """A scenario on its way."""
+    """A scenario under way."""
 
     name: str
+    ktap: list[str] = field(default_factory=list)  # of the scenario itself
+    log: list[str] = field(default_factory=list)  # of the kernel, with the KTAP of KUnit
     text: list[str] = field(default_factory=list)
     splats: list[str] = field(default_factory=list)
-    failed: int = 0
+    failed: list[str] = field(default_factory=list)
     counted: set[str] = field(default_factory=set)
 
 
 class Console:
-    """Takes the console line by line; keeps the counts."""
+    """Takes the console line by line, and counts the tests of each scenario at its end."""
 
     def __init__(self, lane: str, results: Results, allowed: list[splat.Allowance]) -> None:
         self.lane = lane
         self.results = results
         self.allowed = allowed
-        self.suites = ktap.Reader()
         self.scenario: Scenario | None = None
         self.booted = False
         self.over = False
@@ -39,13 +41,13 @@ class Console:
         self.finished: Scenario | None = None
 
     def feed(self, raw: str) -> None:
-        """One line of the console."""
+        """Takes one line of the console."""
         line = STAMP.sub("", ESCAPE.sub("", raw).rstrip("\n"))
         if line.startswith("lab: "):
-            self._protocol(line.removeprefix("lab: "))
+            self._ktap(line.removeprefix("lab: "))
             return
-        for result in self.suites.feed(line):
-            self._count(*result)
+        if self.scenario:
+            self.scenario.log.append(line)
         self._inspect(line)
 
     def _inspect(self, line: str) -> None:
@@ -53,60 +55,62 @@ class Console:
         if splat.find(line, name, self.allowed):
             (self.scenario.splats if self.scenario else self.outside).append(line.strip())
 
-    def _count(self, name: str, outcome: str, reason: str) -> None:
+    def _ktap(self, line: str) -> None:
         scenario = self.scenario
-        # A suite may run more than once: it counts once, and whenever it fails.
-        if scenario is None or (name in scenario.counted and outcome != FAILED):
-            return
-        scenario.counted.add(name)
-        scenario.failed += outcome == FAILED
-        self.results.add(self.lane, name, outcome, reason, scenario.name)
-
-    def _protocol(self, word: str) -> None:
-        if word == "boot":
+        if line == "KTAP version 1":
             self.booted = True
-        elif word == "over":
+        elif line == "# over":
             self.over = True
-        elif match := re.fullmatch(r"begin (\S+)", word):
-            self.scenario = Scenario(match[1])
-        elif self.scenario is None:
+        elif match := SUBTEST.fullmatch(line):
+            self.scenario = Scenario(match[1], [line])
+        elif scenario is None:
             return
-        elif match := re.fullmatch(r"end (\S+) (\d+)", word):
-            self._end(int(match[2]))
-        elif match := re.fullmatch(r"ok (\S+).*", word):
-            self._count(f"{self.scenario.name}.{match[1]}", PASSED, "")
-        elif match := re.fullmatch(r"not ok (\S+)(.*)", word):
-            self._count(f"{self.scenario.name}.{match[1]}", FAILED, match[2].strip())
-        elif word.startswith("| "):
-            text = word.removeprefix("| ")
-            self.scenario.text.append(text)
-            if self.scenario.name == "kmemleak":
-                self._inspect(text)
+        else:
+            scenario.ktap.append(line)
+            if match := TEXT.fullmatch(line):
+                scenario.text.append(match[1])
+                if scenario.name == "kmemleak":
+                    self._inspect(match[1])
+            elif (match := RESULT.fullmatch(line)) and match[2] == scenario.name:
+                self._end(match)
 
-    def _end(self, status: int) -> None:
+    def _count(self) -> str:
+        """Counts the tests of the scenario; returns what is said of itself."""
         scenario = self.scenario
         assert scenario
-        last = scenario.text[-1] if scenario.text else ""
-        for result in self.suites.interrupted():
-            self._count(*result)
+        mine = ktap.read(scenario.ktap)[0]
+        found = [result for suite in ktap.read(scenario.log) for result in ktap.results(suite)]
+        for check in mine.subtests:
+            found += [(f"{mine.name}.{name}", *more) for name, *more in ktap.results(check)]
+        for name, outcome, reason in found:
+            # A suite may run more than once: it counts once, and whenever it fails.
+            if name in scenario.counted and outcome != FAILED:
+                continue
+            scenario.counted.add(name)
+            if outcome == FAILED:
+                scenario.failed.append(name)
+            self.results.add(self.lane, name, outcome, reason, scenario.name)
+        return ktap.complaint(mine, mine.name)
+
+    def _end(self, result: re.Match[str]) -> None:
+        scenario = self.scenario
+        assert scenario
+        reason = self._count()
         if scenario.splats:
             self._close(FAILED, "the kernel says: " + scenario.splats[0])
-        elif status == SKIP_STATUS:
-            self._close(SKIPPED, last.removeprefix("skip: "))
-        elif status in KILLED:
-            self._close(FAILED, "ran out of time; last words: " + last)
-        elif status:
-            self._close(FAILED, f"ended with {status}: {last}")
+        elif result[1]:
+            self._close(FAILED, reason)
         elif scenario.failed:
-            self._close(FAILED, f"{scenario.failed} of its tests failed")
+            self._close(FAILED, f"{len(scenario.failed)} of its tests failed: {scenario.failed[0]}")
+        elif result[3]:
+            self._close(SKIPPED, result[4])
         else:
             self._close(PASSED, "")
 
     def give_up(self, reason: str) -> None:
-        """The guest is gone: what was running failed, for that reason."""
+        """Ends the scenario of a guest that is gone: it failed, for that reason."""
         if self.scenario:
-            for result in self.suites.interrupted():
-                self._count(*result)
+            self._count()
             splats = "".join(f"; the kernel says: {line}" for line in self.scenario.splats[:1])
             self._close(FAILED, reason + splats)
 

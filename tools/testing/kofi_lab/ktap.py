@@ -1,83 +1,80 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Reads KUnit's results, which come as KTAP lines in the kernel's log."""
+"""Results in KTAP, of KUnit and of scenarios, as the kernel's own parser reads them."""
 
+import importlib
 import re
-from dataclasses import dataclass, field
+import sys
+from functools import cache
+from types import ModuleType
+from typing import Any
 
+from . import source
 from .results import FAILED, PASSED, SKIPPED
 
-SUITE = re.compile(r" {4}# Subtest: (\S+)")
-PLAN = re.compile(r" {4}1\.\.(\d+)")
-CASE = re.compile(r" {4}(not )?ok \d+ (\S+)(.*)")
-END = re.compile(r"(not )?ok \d+ (\S+)(.*)")
-NOTE = re.compile(r" {4,}# (?!.*speed: )(.*)")
-DETAIL = re.compile(r" {4,}(Expected|Lengths|Could not) .*")
+FAILURE = re.compile(r"\bFAILED at \S+$")  # of an expectation, which the next line names
 
 
-@dataclass
-class Suite:
-    """A suite on its way: how many cases it announced and how they ended."""
-
-    name: str
-    planned: int = 0
-    cases: dict[str, tuple[str, str]] = field(default_factory=dict)
-    note: str = ""
-
-
-class Reader:
-    """Takes lines, gives (name, outcome, reason) for every case of every suite that ended."""
-
-    def __init__(self) -> None:
-        self.suite: Suite | None = None
-
-    def feed(self, line: str) -> list[tuple[str, str, str]]:
-        """The results that this line completes."""
-        if match := SUITE.fullmatch(line):
-            left = self.interrupted()
-            self.suite = Suite(match[1])
-            return left
-        if self.suite is None:
-            return []
-        if match := PLAN.fullmatch(line):
-            self.suite.planned = int(match[1])
-        elif match := CASE.fullmatch(line):
-            self.suite.cases[match[2]] = verdict(match[1], match[3], self.suite.note)
-            self.suite.note = ""
-        elif match := END.fullmatch(line):
-            return self._end(bool(match[1]), match[3])
-        elif match := NOTE.fullmatch(line):
-            # The first complaint of a case says most; what follows is about its context.
-            self.suite.note = self.suite.note or match[1].strip()
-        elif DETAIL.fullmatch(line) and self.suite.note.endswith(tuple("0123456789")):
-            self.suite.note += ": " + line.strip()
-        return []
-
-    def interrupted(self) -> list[tuple[str, str, str]]:
-        """What to count for a suite that never said how it ended."""
-        if self.suite is None:
-            return []
-        last = list(self.suite.cases)[-1] if self.suite.cases else "its start"
-        return self._end(True, "", f"the suite did not end; it stopped after {last}")
-
-    def _end(self, failed: bool, directive: str, reason: str = "") -> list[tuple[str, str, str]]:
-        suite, self.suite = self.suite, None
-        assert suite
-        results = [(f"{suite.name}.{case}", *how) for case, how in suite.cases.items()]
-        if not results and "# SKIP" in directive:
-            return [(suite.name, SKIPPED, directive.split("# SKIP", 1)[1].strip())]
-        if len(suite.cases) < suite.planned and not reason:
-            reason = f"{len(suite.cases)} of {suite.planned} cases reported"
-        if failed and not reason and not any(how == FAILED for _, how, _ in results):
-            reason = suite.note or "the suite failed"
-        if reason:
-            results.append((suite.name, FAILED, reason))
-        return results
+@cache
+def kunit(module: str) -> ModuleType:
+    """Imports a module of tools/testing/kunit in the kernel's source."""
+    folder = str(source.ensure() / "tools/testing/kunit")
+    if folder not in sys.path:
+        sys.path.append(folder)
+    return importlib.import_module(module)
 
 
-def verdict(failed: str | None, directive: str, note: str) -> tuple[str, str]:
-    """Outcome and reason of one result line."""
-    if "# SKIP" in directive:
-        return SKIPPED, directive.split("# SKIP", 1)[1].strip()
-    if failed:
-        return FAILED, note
-    return PASSED, ""
+def read(lines: list[str]) -> list[Any]:
+    """Returns the parser's test for each one at the top of a document, whose version line is left out."""
+    printer = kunit("kunit_printer").null_printer
+    document = kunit("kunit_parser").parse_run_tests(["KTAP version 1", *lines], printer)
+    share_log(document)
+    return document.subtests
+
+
+def share_log(test: Any) -> None:
+    """Gives the first case what came ahead of it: without a plan between, the parser leaves it to the parent."""
+    if test.subtests:
+        first = test.subtests[0]
+        first.log = [*test.log, *first.log]
+    for case in test.subtests:
+        share_log(case)
+
+
+def results(test: Any) -> list[tuple[str, str, str]]:
+    """Returns name, outcome and reason of each case of a test, or of itself when it has none.
+
+    A test with cases counts besides when it broke off, or failed while none of them did.
+    """
+    cases = [case for case in test.subtests if case.name]
+    found = [(f"{test.name}.{case.name}", *verdict(case)) for case in cases]
+    if crashed(test):
+        last = cases[-1].name if cases else "its start"
+        reason = f"{len(cases)} of {test.expected_count or 'its'} cases reported; it stopped after {last}"
+        found.append((test.name, FAILED, reason))
+    elif not cases or (not test.ok_status() and FAILED not in (outcome for _, outcome, _ in found)):
+        found.append((test.name, *verdict(test)))
+    return found
+
+
+def crashed(test: Any) -> bool:
+    """Returns whether a test has no result line, or lacks some of the cases that it announced."""
+    return test.status == kunit("kunit_parser").TestStatus.TEST_CRASHED
+
+
+def verdict(test: Any) -> tuple[str, str]:
+    """Returns outcome and reason of one result line."""
+    if test.status == kunit("kunit_parser").TestStatus.SKIPPED:
+        return SKIPPED, test.skip_reason
+    return (PASSED, "") if test.ok_status() else (FAILED, complaint(test, test.name))
+
+
+def complaint(test: Any, name: str) -> str:
+    """Returns the first diagnostic line about a test of that name, and what it expected."""
+    lines = [line.strip() for line in test.log]
+    for line, following in zip(lines, [*lines[1:], ""]):
+        if line.startswith(f"# {name}: ") and " pass:" not in line:
+            reason = line.removeprefix(f"# {name}: ").strip("# ")
+            return f"{reason}: {following}" if FAILURE.search(reason) else reason
+    # The values of a parameter have lines of their own.
+    inner = (complaint(case, name) for case in test.subtests if not case.ok_status())
+    return next(filter(None, inner), test.status.name.lower())

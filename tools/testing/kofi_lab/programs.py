@@ -9,7 +9,7 @@ from .kernel import Kernel
 from .paths import TESTING, TREE
 from .say import LabError
 
-FLAGS = ("-O2", "-Wall", "-Wextra", "-Werror", "-I", str(TREE / "include" / "uapi"))
+FLAGS = ("-O2", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-I", str(TREE / "include" / "uapi"))
 LIBRARIES = ("-lfabric",)
 
 

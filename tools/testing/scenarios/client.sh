@@ -4,9 +4,9 @@ requests=${2:-2000}
 
 device_up "$1" || fail "$1 does not come up"
 load kofi || fail "kofi.ko does not load"
-"$KOFI/bin/dev_calls" "$ADDRESS" || fail "no answers"
+check_program dev_calls "$ADDRESS"
 for program in dev_tests dev_clients dev_by_hand; do
-	"$KOFI/bin/$program" "$ADDRESS" "$1" || fail "no tests"
+	check_program $program "$ADDRESS" "$1"
 done
 # What is printed is what the device is.
 CLIENT=$KOFI/bin/kofi

@@ -7,8 +7,8 @@ for server in msg_server msg_server_rs; do
 		result=$(pairing $server $client "$ADDRESS" "$2" "$3")
 		echo "pairing $server $client $result"
 		case $result in
-		"count=$3 size=$2 "*" errors=0") echo "ok $server.$client" ;;
-		*) echo "not ok $server.$client '$result'" ;;
+		"count=$3 size=$2 "*" errors=0") ok $server.$client ;;
+		*) not_ok $server.$client "'$result'" ;;
 		esac
 	done
 done

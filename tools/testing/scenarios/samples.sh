@@ -34,7 +34,7 @@ share_work() {
 	load queue_client addr="$ADDRESS" && load queue_client_rs addr="$(number_of "$ADDRESS")" || return
 	await 60 "queue_server_rs: done" && kernel_log | grep "queue_server_rs: done tasks=$1 .*errors=0\$" || return
 	said queue_client "errors=0\$" && said queue_client_rs "errors=0\$" || return
-	_tasks=$(kernel_log | grep -v 'lab: | ' | sed -n 's/.*queue_client.*: done tasks=\([0-9]*\) .*/\1 +/p')
+	_tasks=$(kernel_log | grep -v 'lab: ' | sed -n 's/.*queue_client.*: done tasks=\([0-9]*\) .*/\1 +/p')
 	[ $(($_tasks 0)) = "$1" ] && stop queue_client queue_client_rs queue_server_rs
 }
 

@@ -85,7 +85,7 @@ cat $T/trace
 check refused eval '[ "$(told kofi_connection "connecting -> lost error=FI_ECONNREFUSED")" = 1 ]'
 check no_operation eval '[ "$(told kofi_post)" = 0 ]'
 # Nothing was wrong: the log has what the samples say, and no more.
-_from="begin $SCENARIO"
+_from="# Subtest: $SCENARIO"
 check no_message eval '! kernel_said " kofi: $DEVICE"'
 unload kofi || fail "kofi.ko does not unload"
 check gone_with_the_module [ ! -e $T/events/kofi ]

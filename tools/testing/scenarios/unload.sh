@@ -12,7 +12,7 @@ ready() {
 		await 10 "$_consumer: ready"
 }
 # told COUNT PATTERN: checks that the log of kOFI matches PATTERN COUNT times.
-told() { [ "$(kernel_log | grep -v 'lab: | ' | grep -c "kofi: $2")" = "$1" ]; }
+told() { [ "$(kernel_log | grep -v 'lab: ' | grep -c "kofi: $2")" = "$1" ]; }
 # call PORT: sends a connection request, which the listener left open still reports.
 call() { load msg_client addr="$ADDRESS" port="$1" count=1 && sleep 1 && unload msg_client; }
 

@@ -22,11 +22,21 @@ not ok 1 av
 """
 
 
+BEGIN = "lab:   KTAP version 1\nlab:   # Subtest: {0}\n"
+END = "lab: ok 1 {0}"
+PROGRAM = """\
+lab:     KTAP version 1
+lab:     # Subtest: p
+lab:     1..2
+lab:     ok 1 one
+"""
+
+
 class ConsoleTest(unittest.TestCase):
     """Feeds a console by hand."""
 
     def read(self, text: str, allowed: list[Allowance] | None = None) -> tuple[Console, Results]:
-        """The counts that this console gives."""
+        """Returns the counts that this console gives."""
         results = Results()
         console = Console("plain", results, allowed or [])
         for number, line in enumerate(text.splitlines()):
@@ -34,40 +44,105 @@ class ConsoleTest(unittest.TestCase):
         return console, results
 
     def outcomes(self, text: str, allowed: list[Allowance] | None = None) -> dict[str, str]:
-        """Names and outcomes."""
+        """Returns names and outcomes."""
         _, results = self.read(text, allowed)
         return {test.name: test.outcome for test in results.tests}
 
-    def test_scenario_and_its_lines_count(self) -> None:
-        text = "lab: begin a\nlab: ok x\nlab: not ok y bad luck\nlab: end a 0"
-        self.assertEqual(self.outcomes(text), {"a.x": PASSED, "a.y": FAILED, "a": FAILED})
+    def scenario(self, name: str, text: str, end: str = END) -> str:
+        """Returns the console of a scenario in which these lines come."""
+        return BEGIN.format(name) + text + end.format(name)
 
-    def test_exit_status_decides(self) -> None:
-        for status, outcome in ((0, PASSED), (1, FAILED), (77, SKIPPED), (137, FAILED)):
-            text = f"lab: begin a\nlab: end a {status}"
-            self.assertEqual(self.outcomes(text), {"a": outcome})
+    def test_scenario_and_its_checks_count(self) -> None:
+        text = "lab:   ok 1 x\nlab:   # y: bad luck\nlab:   not ok 2 y\nlab:   ok 3 z # SKIP none\n"
+        _, results = self.read(self.scenario("a", text))
+        want = [("a.x", PASSED, ""), ("a.y", FAILED, "bad luck"), ("a.z", SKIPPED, "none")]
+        want += [("a", FAILED, "1 of its tests failed: a.y")]
+        self.assertEqual([(test.name, test.outcome, test.reason) for test in results.tests], want)
+
+    def test_reason_of_the_first_check_is_its_own(self) -> None:
+        _, results = self.read(self.scenario("a", "lab:   # y: bad luck\nlab:   not ok 1 y\n"))
+        self.assertEqual(results.tests[0].reason, "bad luck")
+
+    def test_own_result_decides(self) -> None:
+        late = "lab: # a: ran out of time; last words: x\nlab: not ok 1 {0}"
+        ends = ((END, PASSED, ""), ("lab: ok 1 {0} # SKIP no device", SKIPPED, "no device"))
+        for end, outcome, reason in (*ends, (late, FAILED, "ran out of time; last words: x")):
+            _, results = self.read(self.scenario("a", "lab:   # words\n", end))
+            self.assertEqual([(test.outcome, test.reason) for test in results.tests], [(outcome, reason)])
+
+    def test_tests_of_a_program_count(self) -> None:
+        text = PROGRAM + "lab:     ok 2 two\nlab:   ok 1 p\n"
+        want = {"a.p.one": PASSED, "a.p.two": PASSED, "a": PASSED}
+        self.assertEqual(self.outcomes(self.scenario("a", text)), want)
+
+    def test_program_that_broke_off_fails(self) -> None:
+        for end in ("lab:   not ok 1 p\n", "lab:   ok 1 p\n"):
+            want = {"a.p.one": PASSED, "a.p": FAILED, "a.more": PASSED, "a": FAILED}
+            self.assertEqual(self.outcomes(self.scenario("a", PROGRAM + end + "lab:   ok 2 more\n")), want)
 
     def test_kunit_cases_count(self) -> None:
-        text = "lab: begin k\n" + KTAP.format(planned=3) + "lab: end k 0"
+        text = self.scenario("k", KTAP.format(planned=3))
         want = {"av.av_01_first_index": PASSED, "av.av_02_lowest": FAILED}
         want |= {"av.av_03_count": SKIPPED, "k": FAILED}
         self.assertEqual(self.outcomes(text), want)
+        _, results = self.read(text)
+        self.assertEqual(results.tests[1].reason, "EXPECTATION FAILED at av.c:7: Expected a == b, but")
+
+    def test_lines_of_a_check_within_a_suite_are_apart(self) -> None:
+        head, tail = KTAP.format(planned=3).split("    ok 1", 1)
+        text = self.scenario("k", head + "lab:   ok 1 x\nlab:   # ok 2 words\n    ok 1" + tail)
+        want = {"av.av_01_first_index": PASSED, "av.av_02_lowest": FAILED}
+        want |= {"av.av_03_count": SKIPPED, "k.x": PASSED, "k": FAILED}
+        self.assertEqual(self.outcomes(text), want)
+
+    def test_case_with_parameters_is_one_test(self) -> None:
+        value = "        # c: EXPECTATION FAILED at av.c:9\n        Expected x\n        not ok 2 large\n"
+        inner = "        KTAP version 1\n        # Subtest: c\n        ok 1 small\n" + value
+        suite = "    KTAP version 1\n    # Subtest: s\n    1..1\n" + inner + "    not ok 1 c\nnot ok 7 s\n"
+        _, results = self.read(self.scenario("k", suite))
+        want = [("s.c", "EXPECTATION FAILED at av.c:9: Expected x"), ("k", "1 of its tests failed: s.c")]
+        self.assertEqual([(test.name, test.reason) for test in results.tests], want)
 
     def test_missing_kunit_cases_fail(self) -> None:
-        text = "lab: begin k\n" + KTAP.format(planned=4) + "lab: end k 0"
+        text = self.scenario("k", KTAP.format(planned=4))
         self.assertEqual(self.outcomes(text)["av"], FAILED)
+
+    def test_suite_that_does_not_initialise_fails(self) -> None:
+        suite = "    # s:     # failed to initialize (-19)\nnot ok 1 s\n"
+        _, results = self.read(self.scenario("k", suite))
+        found = [(test.name, test.outcome, test.reason) for test in results.tests]
+        self.assertEqual(found[0], ("s", FAILED, "failed to initialize (-19)"))
+
+    def test_suite_that_is_skipped_counts(self) -> None:
+        want = {"s": SKIPPED, "k": PASSED}
+        self.assertEqual(self.outcomes(self.scenario("k", "ok 1 s # SKIP no device\n")), want)
+
+    def test_suite_that_fails_without_a_case_fails(self) -> None:
+        once = "    # Subtest: s\n    1..1\n    ok 1 c\nnot ok 1 s\n"
+        self.assertEqual(self.outcomes(self.scenario("k", once))["s"], FAILED)
 
     def test_second_run_of_a_suite_may_fail_too(self) -> None:
         once = "    # Subtest: s\n    1..1\n    {0}ok 1 c\n{0}ok 1 s\n"
-        text = "lab: begin k\n" + once.format("") + once.format("not ") + "lab: end k 0"
+        text = self.scenario("k", once.format("") + once.format("not "))
         self.assertEqual(self.outcomes(text)["k"], FAILED)
+        text = self.scenario("k", once.format("") * 2)
+        self.assertEqual(self.read(text)[1].count(PASSED), 2)
 
     def test_interrupted_suite_fails(self) -> None:
-        text = "lab: begin k\n" + KTAP.format(planned=3).rsplit("not ok 1", 1)[0]
-        console, results = self.read(text)
-        console.give_up("the guest is gone")
-        self.assertEqual(results.tests[-1].outcome, FAILED)
-        self.assertIn("av", [test.name for test in results.tests if test.outcome == FAILED])
+        for planned, lines in ((3, 1), (3, 3), (1, 1)):
+            head, *cases = KTAP.format(planned=planned).rsplit("not ok 1", 1)[0].split("    ok ")
+            text = head + "".join(f"    ok {case}" for case in cases[:lines])
+            console, results = self.read(BEGIN.format("k") + text)
+            console.give_up("the guest is gone")
+            self.assertEqual(results.tests[-1].outcome, FAILED)
+            self.assertIn("av", [test.name for test in results.tests if test.outcome == FAILED])
+            # So does one of a scenario that ended.
+            self.assertEqual(self.outcomes(self.scenario("k", text))["av"], FAILED)
+
+    def test_suite_within_another_interrupts_it(self) -> None:
+        text = KTAP.format(planned=3).split("    # av_02", 1)[0] + KTAP.format(planned=3).replace("av\n", "b\n")
+        outcomes = self.outcomes(self.scenario("k", text))
+        self.assertEqual((outcomes["av"], outcomes["k"]), (FAILED, FAILED))
 
     def test_every_splat_fails(self) -> None:
         splats = (
@@ -84,25 +159,24 @@ class ConsoleTest(unittest.TestCase):
             "rcu: INFO: rcu_preempt detected stalls on CPUs/tasks:",
         )
         for line in splats:
-            text = f"lab: begin a\n{line}\nlab: end a 0"
+            text = self.scenario("a", f"{line}\n")
             self.assertEqual(self.outcomes(text), {"a": FAILED}, line)
             console, _ = self.read(line)
             self.assertEqual(console.outside, [line])
 
     def test_words_of_a_scenario_are_no_splat(self) -> None:
-        text = "lab: begin a\nlab: | WARNING: only quoted\nlab: end a 0"
+        text = self.scenario("a", "lab:   # WARNING: only quoted\n")
         self.assertEqual(self.outcomes(text), {"a": PASSED})
 
     def test_leaks_are_read_from_kmemleak(self) -> None:
-        leak = "lab: | unreferenced object 0xff (size 64):"
-        text = f"lab: begin kmemleak\n{leak}\nlab: end kmemleak 0"
+        text = self.scenario("kmemleak", "lab:   # unreferenced object 0xff (size 64):\n")
         self.assertEqual(self.outcomes(text), {"kmemleak": FAILED})
 
     def test_allowance_holds_for_its_scenario_only(self) -> None:
         rule = [Allowance(re.compile("a"), re.compile("WARNING: x"), "on purpose")]
-        text = "lab: begin {0}\nWARNING: x\nlab: end {0} 0"
-        self.assertEqual(self.outcomes(text.format("a"), rule), {"a": PASSED})
-        self.assertEqual(self.outcomes(text.format("b"), rule), {"b": FAILED})
+        for name, outcome in (("a", PASSED), ("b", FAILED)):
+            text = self.scenario(name, "WARNING: x\n")
+            self.assertEqual(self.outcomes(text, rule), {name: outcome})
 
 
 if __name__ == "__main__":

@@ -225,7 +225,7 @@ int main(int argc, char **argv)
 	}
 	for (int i = 0; i < 134; i++)
 		if (answers[i])
-			printf("| %lu x %s\n", answers[i],
+			printf("%lu x %s\n", answers[i],
 			       i < 133 ? strerror(i) : "an errno that is none");
 	printf("%lu requests\n", count);
 	return !answers[0] || answers[133];

@@ -1,26 +1,28 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Expectations of programs that test: one that is wrong is said, and the test
- * goes on; each test ends with a line of its own.
+ * Expectations of programs that test, and their results as KTAP: an expectation
+ * that is wrong is printed as a diagnostic line, and the test goes on.
  */
 
 #ifndef EXPECT_H
 #define EXPECT_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 #define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
 
-/* How many expectations of the running test were wrong. */
+/* The test that runs, and how many of its expectations were wrong. */
+static const char *running;
 static int failures;
 
 static void expect(bool is_so, const char *what, const char *why, int line)
 {
 	if (is_so)
 		return;
-	printf("| line %d: %s: %s\n", line, what, why);
+	printf("# %s: line %d: %s: %s\n", running, line, what, why);
 	failures++;
 }
 
@@ -42,13 +44,14 @@ struct test {
 
 static void run_tests(const struct test *tests, int count)
 {
+	printf("KTAP version 1\n# Subtest: %s\n1..%d\n",
+	       program_invocation_short_name, count);
+	fflush(stdout);
 	for (int i = 0; i < count; i++) {
 		failures = 0;
+		running = tests[i].name;
 		tests[i].run();
-		if (failures)
-			printf("not ok %s see above\n", tests[i].name);
-		else
-			printf("ok %s\n", tests[i].name);
+		printf("%s %d %s\n", failures ? "not ok" : "ok", i + 1, running);
 		fflush(stdout);
 	}
 }
