@@ -88,7 +88,7 @@ class Console:
                 continue
             scenario.counted.add(name)
             if outcome == FAILED:
-                scenario.failed.append(name)
+                scenario.failed.append(f"{name}: {reason}")
             self.results.add(self.lane, name, outcome, reason, scenario.name)
         return ktap.complaint(mine, mine.name)
 
@@ -101,7 +101,7 @@ class Console:
         elif result[1]:
             self._close(FAILED, reason)
         elif scenario.failed:
-            self._close(FAILED, f"{len(scenario.failed)} of its tests failed: {scenario.failed[0]}")
+            self._close(FAILED, f"{len(scenario.failed)} of its tests failed")
         elif result[3]:
             self._close(SKIPPED, result[4])
         else:

@@ -146,7 +146,7 @@ class Session:
         line = f"  {test.lane:6} {test.name:32} {word:8} {seconds:6.1f} s{inner}  {test.reason}"
         say(line.rstrip())
         if test.outcome == FAILED and not self.echo:
-            for text in [*scenario.text[-12:], *scenario.splats[:3]]:
+            for text in [*scenario.failed[:12], *scenario.text[-12:], *scenario.splats[:3]]:
                 say(f"         | {text}")
         return int(scenario.name in limits)
 
