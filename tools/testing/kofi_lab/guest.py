@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from . import initramfs
-from .cpio import Archive
 from .kernel import Kernel
 from .paths import TREE
 from .say import LabError
@@ -60,7 +59,7 @@ def qemu(
 ) -> list[str]:
     """A virtual machine; TCG unless told otherwise: a nested /dev/kvm may hang every guest."""
     initrd = payload.with_suffix(".cpio")
-    initrd.write_bytes(initramfs.ensure().read_bytes() + pack(payload))
+    initramfs.pack(kernel, payload, initrd)
     accelerator = ["-accel", os.environ.get("KOFI_ACCEL", "tcg,thread=multi")]
     if counting:
         accelerator = COUNTING
@@ -80,15 +79,6 @@ def qemu(
         *("-display", "none"),
         *("-serial", serial),
     ]
-
-
-def pack(payload: Path) -> bytes:
-    """The payload as an archive of its own, so that a changed module repacks nothing else."""
-    archive = Archive()
-    for path in sorted(payload.rglob("*")):
-        if path.is_file():
-            archive.file(f"kofi/{path.relative_to(payload)}", path)
-    return archive.finish()
 
 
 RUNNING: set["Guest"] = set()

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The programs of a QEMU guest: busybox, iproute2 and the RDMA tools with their libraries."""
+"""The root of a QEMU guest: busybox, iproute2 and the RDMA tools with their libraries, and the payload."""
 
-import hashlib
 import re
 import shutil
 import subprocess
+from functools import cache
 from pathlib import Path
 
-from .cpio import Archive
-from .paths import BUILDS
+from .kernel import Kernel
 from .say import LabError
 
 PROGRAMS = (
@@ -17,27 +16,26 @@ PROGRAMS = (
 ).split()
 BUSYBOX = Path("/bin/busybox")
 LIBRARY = re.compile(r"(?:=>\s*)?(/\S+)\s+\(0x")
-HOSTS = "127.0.0.1 localhost\n::1 localhost\n"
-INIT = """#!/bin/busybox sh
-mount -t proc proc /proc
-exec /bin/busybox sh /kofi/guest/init.sh
-"""
+# A merged /usr, as the programs' own paths expect.
+MERGED = ("bin", "sbin", "lib", "lib64")
+FOLDERS = ("dev", "proc", "sys", "tmp", "run", "var", "mnt", *(f"usr/{name}" for name in MERGED))
+LINKS = {"var/run": "/run", **{name: f"usr/{name}" for name in MERGED}}
 
 
 def providers() -> list[Path]:
-    """The user-space drivers of the soft devices, which are loaded by name."""
+    """Returns the user-space drivers of the soft devices, which are loaded by name."""
     found = list(Path("/usr/lib").glob("*/libibverbs/lib*-rdmav*.so"))
     return [path for path in found if path.name.startswith(("librxe", "libsiw"))]
 
 
 def libraries(program: Path) -> set[Path]:
-    """What the dynamic linker would load for it."""
+    """Returns what the dynamic linker would load for a program."""
     result = subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=False)
     return {Path(match) for match in LIBRARY.findall(result.stdout)}
 
 
 def programs() -> list[Path]:
-    """Where the guest's programs are on this machine."""
+    """Returns where the guest's programs are on this machine."""
     found = []
     for name in PROGRAMS:
         path = shutil.which(name, path="/usr/sbin:/usr/bin:/sbin:/bin")
@@ -47,8 +45,9 @@ def programs() -> list[Path]:
     return found
 
 
+@cache
 def contents() -> list[Path]:
-    """Every file that goes in under its own path."""
+    """Returns every file that goes in under its own path."""
     binaries = [*programs(), *providers()]
     needed = set().union(*(libraries(path) for path in binaries))
     # glibc loads this one by name when a thread is cancelled.
@@ -58,44 +57,35 @@ def contents() -> list[Path]:
     return [BUSYBOX, *binaries, *sorted(needed), *drivers]
 
 
-def digest(paths: list[Path]) -> str:
-    """Changes when a file is replaced, or this code is."""
-    stamp = [f"{path} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in paths]
-    stamp.append(Path(__file__).read_text())
-    return hashlib.sha256("\n".join(stamp).encode()).hexdigest()[:12]
-
-
-def ensure() -> Path:
-    """The archive, from the cache while nothing in it changed."""
-    paths = contents()
-    final = BUILDS / f"initramfs-{digest(paths)}.cpio"
-    if final.exists():
-        return final
-    archive = Archive()
-    for name in ("proc", "sys", "dev", "tmp", "run", "var", "mnt"):
-        archive.folder(name)
-    # A merged /usr, as the programs' own paths expect.
-    for name in ("bin", "sbin", "lib", "lib64"):
-        archive.folder(f"usr/{name}")
-        archive.link(name, f"usr/{name}")
-    archive.link("var/run", "/run")
-    archive.node("dev/console", 5, 1)
-    archive.text("etc/hosts", HOSTS)
-    archive.text("init", INIT, 0o755)
-    for path in paths:
-        archive.file(merged(path), path)
-    applets = subprocess.run([str(BUSYBOX), "--list"], capture_output=True, text=True, check=True)
-    for applet in applets.stdout.split():
-        if f"usr/sbin/{applet}" not in archive.names:
-            archive.link(f"usr/bin/{applet}", "busybox")
-    BUILDS.mkdir(parents=True, exist_ok=True)
-    part = final.with_suffix(".part")
-    part.write_bytes(archive.finish())
-    part.rename(final)
-    return final
-
-
 def merged(path: Path) -> str:
-    """The path below /usr for what still names /bin, /sbin or /lib."""
+    """Returns the path below /usr for what still names /bin, /sbin or /lib."""
     name = str(path).strip("/")
-    return f"usr/{name}" if name.split("/")[0] in ("bin", "sbin", "lib", "lib64") else name
+    return f"usr/{name}" if name.split("/")[0] in MERGED else name
+
+
+def listed(payload: Path) -> str:
+    """Returns the archive's list, as gen_init_cpio(1) of the kernel takes it, with paths in the payload."""
+    files = {merged(path): path for path in contents()}
+    for path in sorted(payload.rglob("*")):
+        if path.is_file():
+            files[f"kofi/{path.relative_to(payload)}"] = path.relative_to(payload)
+    files |= {"init": Path("guest/boot.sh"), "etc/hosts": Path("guest/hosts")}
+    folders = {str(parent) for name in files for parent in Path(name).parents} - {"."}
+    lines = [f"dir /{name} 0755 0 0" for name in sorted(folders.union(FOLDERS))]
+    lines += [f"slink /{name} {target} 0777 0 0" for name, target in LINKS.items()]
+    lines += ["nod /dev/console 0600 0 0 c 5 1"]
+    for name, path in files.items():
+        mode = (payload / path).stat().st_mode & 0o777
+        lines.append(f"file /{name} {path} {mode:o} 0 0")
+    return "\n".join(lines) + "\n"
+
+
+def pack(kernel: Kernel, payload: Path, archive: Path) -> None:
+    """Writes an initramfs with a program of the kernel's own, which needs no root for device nodes."""
+    subprocess.run(
+        [kernel.build / "usr/gen_init_cpio", "-o", archive, "-"],
+        cwd=payload,
+        input=listed(payload),
+        text=True,
+        check=True,
+    )
