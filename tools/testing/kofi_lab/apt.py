@@ -2,10 +2,10 @@
 """Debian's packages: which are there, and how to get those that are not."""
 
 import os
+import platform
 import shutil
 import subprocess
 from functools import cache
-from pathlib import Path
 
 from . import stream
 from .paths import LOGS
@@ -17,14 +17,12 @@ QUERY = ["dpkg-query", "-W", "-f=${Package}\t${Version}\t${db:Status-Abbrev}\n"]
 @cache
 def require_debian() -> None:
     """Set-up is written for apt; elsewhere say what a person has to do."""
-    release = Path("/etc/os-release")
-    fields = dict(
-        line.replace('"', "").split("=", 1)
-        for line in (release.read_text().splitlines() if release.exists() else [])
-        if "=" in line
-    )
-    if fields.get("ID") != "debian" or not shutil.which("apt-get"):
-        name = fields.get("PRETTY_NAME", "this system")
+    try:
+        release = platform.freedesktop_os_release()
+    except OSError:
+        release = {}
+    if release.get("ID") != "debian" or not shutil.which("apt-get"):
+        name = release.get("PRETTY_NAME", "this system")
         raise LabError(
             f"set-up knows Debian 12 and newer, not {name}; there, `make KDIR=...` builds the"
             " modules against a kernel of yours, and a Debian container runs the rest"
