@@ -104,32 +104,26 @@ impl Scope {
         })
     }
 
-    /// Returns whether the endpoints of an offer belong to a domain of that name.
+    /// Returns whether the endpoints of an offer can be opened in the domain.
     pub(crate) fn has(&self, offer: &Info) -> bool {
-        offer.domain_name() == Some(&*self.name)
+        offer.domain_name() == Some(&*self.name) && self.agree(offer).is_some()
     }
 
-    /// Restricts hints, which have all attributes, to the domain; false if they conflict with it.
-    pub(super) fn restrict(&self, hints: &mut Info) -> Result<bool> {
-        let asked = hints.domain().copied().unwrap_or(pin_init::zeroed());
-        if hints.domain_name().is_some_and(|name| name != &*self.name) {
-            return Ok(false);
-        }
-        hints.set_domain_name(&self.name)?;
+    /// Returns the domain attributes and the address format that infos and the domain agree on.
+    fn agree(&self, info: &Info) -> Option<(abi::fi_domain_attr, u32)> {
+        let asked = info.domain().copied().unwrap_or(pin_init::zeroed());
         let av_type = match (asked.av_type, self.av_type) {
             (asked, abi::FI_AV_UNSPEC) => asked,
             (abi::FI_AV_UNSPEC, open) => open,
             (asked, open) if asked == open => open,
-            _ => return Ok(false),
+            _ => return None,
         };
-        let format = match (hints.addr_format(), self.addr_format) {
+        let format = match (info.addr_format(), self.addr_format) {
             (asked, abi::FI_FORMAT_UNSPEC | abi::FI_SOCKADDR) if asked != abi::FI_ADDR_STR => asked,
             (abi::FI_FORMAT_UNSPEC | abi::FI_SOCKADDR, open) => open,
             (asked, open) if asked == open => asked,
-            _ => return Ok(false),
+            _ => return None,
         };
-        let (src, dest) = hints.ends()?;
-        hints.set_ends(format, src.as_ref(), dest.as_ref())?;
         // Mode bits of the domain that the hints do not accept leave none that name memory alike.
         let mr_mode = match (asked.mr_mode, asked.mr_mode & self.mr_mode) {
             (0, _) => self.mr_mode,
@@ -140,14 +134,29 @@ impl Scope {
         let threading = match (asked.threading, self.threading) {
             (abi::FI_THREAD_UNSPEC, open) | (_, open @ abi::FI_THREAD_SAFE) => open,
             (asked, open) if asked == open => open,
-            _ => return Ok(false),
+            _ => return None,
         };
-        hints.set_domain(&abi::fi_domain_attr {
+        let attr = abi::fi_domain_attr {
             av_type,
             mr_mode,
             threading,
             ..asked
-        })?;
+        };
+        Some((attr, format))
+    }
+
+    /// Restricts hints, which have all attributes, to the domain; false if they conflict with it.
+    pub(super) fn restrict(&self, hints: &mut Info) -> Result<bool> {
+        if hints.domain_name().is_some_and(|name| name != &*self.name) {
+            return Ok(false);
+        }
+        let Some((attr, format)) = self.agree(hints) else {
+            return Ok(false);
+        };
+        hints.set_domain_name(&self.name)?;
+        let (src, dest) = hints.ends()?;
+        hints.set_ends(format, src.as_ref(), dest.as_ref())?;
+        hints.set_domain(&attr)?;
         Ok(true)
     }
 

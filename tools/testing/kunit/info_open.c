@@ -520,6 +520,24 @@ static void info_16_infos_name_what_is_open_already(struct kunit *test)
 	KUNIT_EXPECT_PTR_EQ(test, domain[1], info->domain_attr->domain);
 }
 
+/* A domain whose callers keep out of each other's way would refuse an info of callers who do not. */
+static void info_16_infos_name_no_domain_that_refuses_them(struct kunit *test)
+{
+	struct fi_info *hints = fx_hints(test), *info;
+	struct fid_fabric *fabric;
+
+	hints->domain_attr->threading = FI_THREAD_COMPLETION;
+	info = fx_info_for(test, hints, fx_addr, NULL, FI_SOURCE);
+	fabric = fx_fabric(test, info);
+	fx_domain(test, fabric, info);
+
+	info = fx_info(test, fx_addr, NULL, FI_SOURCE);
+	KUNIT_EXPECT_EQ(test, FI_THREAD_SAFE, info->domain_attr->threading);
+	KUNIT_EXPECT_PTR_EQ(test, fabric, info->fabric_attr->fabric);
+	KUNIT_EXPECT_NULL(test, info->domain_attr->domain);
+	fx_info_for(test, info, fx_addr, NULL, FI_SOURCE);
+}
+
 static struct kunit_case info_open_cases[] = {
 	KUNIT_CASE(info_05_everything_listed_can_be_opened),
 	KUNIT_CASE(info_10_a_fabric_with_children_is_busy),
@@ -536,6 +554,7 @@ static struct kunit_case info_open_cases[] = {
 	KUNIT_CASE(info_16_attributes_are_those_of_the_open_domain),
 	KUNIT_CASE(info_16_a_closed_object_offers_nothing),
 	KUNIT_CASE(info_16_infos_name_what_is_open_already),
+	KUNIT_CASE(info_16_infos_name_no_domain_that_refuses_them),
 	{}
 };
 

@@ -437,7 +437,7 @@ static void kfi_remote_memory_from_pages_and_lists(struct kunit *test)
 /* With both forms of the call, and both names of the attributes. */
 static void info_16_an_open_domain_restricts_the_offer_to_kfi_too(struct kunit *test)
 {
-	struct kofi_fabric_fx *fx = fx_open(test);
+	struct kofi_fabric_fx *fx = fx_open_for(test, FI_THREAD_SAFE);
 	struct kfi_info *hints = kfi_allocinfo(), *info;
 
 	KUNIT_ASSERT_NOT_NULL(test, hints);
