@@ -12,13 +12,16 @@ mod test;
 mod text;
 mod tree;
 
-use crate::abi::{
-    self,
-    context,
-    kofi_version,
-    namespace::Namespace,
-    Errno,
-    VERSION, //
+use crate::{
+    abi::{
+        self,
+        context,
+        kofi_version,
+        namespace::Namespace,
+        Errno,
+        VERSION, //
+    },
+    compat::register_misc_device, //
 };
 use argument::exchange;
 use kernel::{
@@ -53,7 +56,7 @@ pub(crate) struct Client {
 
 /// The device, as long as this lives.
 pub(crate) fn register() -> impl PinInit<MiscDeviceRegistration<Client>, Error> {
-    MiscDeviceRegistration::register(MiscDeviceOptions { name: c"kofi" })
+    register_misc_device(MiscDeviceOptions { name: c"kofi" })
 }
 
 const fn number(request: abi::kofi_request) -> u32 {

@@ -12,6 +12,7 @@ use kernel::{
 pub mod abi;
 mod bindings;
 mod capi;
+pub mod compat;
 mod dev;
 pub mod fi;
 mod prov;

@@ -11,6 +11,7 @@
 //! a callback can be dropped in any context. It is a leaf.
 
 use super::module;
+use crate::compat::global_lock;
 use kernel::{
     fmt,
     prelude::*,
@@ -19,10 +20,7 @@ use kernel::{
         RBTreeNodeReservation, //
     },
     str::CString,
-    sync::{
-        global_lock,
-        Arc, //
-    },
+    sync::Arc, //
 };
 
 mod ffi {

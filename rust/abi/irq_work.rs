@@ -2,9 +2,12 @@
 
 //! Calls from hard-interrupt context: the kernel crate has no `irq_work` yet.
 
-use crate::abi::{
-    callback::Functions,
-    context::InInterrupt, //
+use crate::{
+    abi::{
+        callback::Functions,
+        context::InInterrupt, //
+    },
+    compat::synchronize_rcu, //
 };
 use core::{
     cell::UnsafeCell,
@@ -125,12 +128,12 @@ impl IrqWork {
     /// Waits until nothing is queued or runs, once `stopped` is set.
     fn settle(&self) {
         // Who has not seen that, and queues, reads under RCU.
-        rcu::synchronize_rcu();
+        synchronize_rcu();
         // SAFETY: By the invariant `raw` is initialised.
         unsafe { bindings::irq_work_sync(self.raw.get()) };
         // A second interrupt hides the first from `irq_work_sync`; but both come with interrupts
         // off, or under RCU in a thread of PREEMPT_RT.
-        rcu::synchronize_rcu();
+        synchronize_rcu();
     }
 }
 

@@ -17,7 +17,7 @@ use kernel::{
         c_ulong, //
     },
     sync::lock::{
-        spinlock::SpinLockIrqBackend,
+        spinlock::SpinLockBackend,
         Backend,
         Guard,
         Lock, //
@@ -52,7 +52,7 @@ unsafe impl Backend for Fast {
     #[inline(always)]
     unsafe fn init(ptr: *mut Self::State, name: *const c_char, key: *mut lock_class_key) {
         // SAFETY: As the caller promises.
-        unsafe { SpinLockIrqBackend::init(ptr, name, key) }
+        unsafe { SpinLockBackend::init(ptr, name, key) }
     }
 
     #[inline(always)]

@@ -23,6 +23,7 @@ use super::{
     },
     Result,
 };
+use crate::compat::synchronize_rcu;
 use core::{
     cell::UnsafeCell,
     ops::{
@@ -44,7 +45,6 @@ use kernel::{
             Release, //
         },
         new_mutex,
-        rcu,
         Arc,
         LockClassKey,
         Mutex, //
@@ -193,7 +193,7 @@ impl Others {
                 gates.iter().for_each(Gate::bar);
                 // Every CPU passes a full barrier: a data call that has not seen its gate barred is
                 // seen inside from here on.
-                rcu::synchronize_rcu();
+                synchronize_rcu();
                 gates.iter().for_each(Gate::wait);
             }
             gates.others += 1;
@@ -349,7 +349,7 @@ impl<T> SerialLock<T> {
     fn bar_for_good(&self) {
         self.gate.bar();
         // As in `Others::enter`.
-        rcu::synchronize_rcu();
+        synchronize_rcu();
         self.gate.wait();
     }
 

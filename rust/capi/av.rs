@@ -43,6 +43,10 @@ use crate::{
         Errno,
         Result, //
     },
+    compat::{
+        in_addr,
+        sockaddr_in, //
+    },
     fi::{
         av::{
             AddressVector,
@@ -59,11 +63,7 @@ use core::{
     ptr, //
 };
 use kernel::{
-    bindings::{
-        in_addr,
-        sockaddr_in,
-        AF_INET, //
-    },
+    bindings::AF_INET,
     prelude::*,
     sync::Arc, //
 };

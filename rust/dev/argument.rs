@@ -2,9 +2,12 @@
 
 //! Structs of a process, which may be older or newer than ours, and strings in them.
 
-use crate::abi::uapi::{
-    Argument,
-    Plain, //
+use crate::{
+    abi::uapi::{
+        Argument,
+        Plain, //
+    },
+    compat::EOPNOTSUPP, //
 };
 use kernel::{
     prelude::*,

@@ -23,6 +23,7 @@ use crate::{
         kofi_watch,
         thread::Thread, //
     },
+    compat::EOPNOTSUPP,
     fi::wait::{
         Budget,
         Woken, //

@@ -3,18 +3,21 @@
 //! Numbers in words: `fi_tostr()` and `fi_strerror()` for processes.
 
 use super::argument::set_string;
-use crate::abi::{
-    self,
-    errno::strerror,
-    kofi_text,
-    names::{
+use crate::{
+    abi::{
         self,
-        Names, //
+        errno::strerror,
+        kofi_text,
+        names::{
+            self,
+            Names, //
+        },
+        tostr::{
+            self,
+            Text, //
+        },
     },
-    tostr::{
-        self,
-        Text, //
-    },
+    compat::EOPNOTSUPP, //
 };
 use kernel::{
     fmt::Write,

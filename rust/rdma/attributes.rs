@@ -2,7 +2,10 @@
 
 //! What a device and its ports can do, copied once from the kernel's structures.
 
-use crate::bindings;
+use crate::{
+    bindings,
+    compat::limit, //
+};
 use core::{
     ffi::CStr,
     ptr, //
@@ -70,23 +73,23 @@ impl Attributes {
         let (attr, vectors, ports) =
             unsafe { (&(*raw).attrs, (*raw).num_comp_vectors, (*raw).phys_port_cnt) };
         Self {
-            max_qp: attr.max_qp,
-            max_qp_wr: attr.max_qp_wr,
-            max_cq: attr.max_cq,
-            max_cqe: attr.max_cqe,
-            max_pd: attr.max_pd,
-            max_mr: attr.max_mr,
+            max_qp: limit(attr.max_qp),
+            max_qp_wr: limit(attr.max_qp_wr),
+            max_cq: limit(attr.max_cq),
+            max_cqe: limit(attr.max_cqe),
+            max_pd: limit(attr.max_pd),
+            max_mr: limit(attr.max_mr),
             max_mr_size: attr.max_mr_size,
-            max_send_sge: attr.max_send_sge,
-            max_recv_sge: attr.max_recv_sge,
-            max_sge_rd: attr.max_sge_rd,
-            max_srq: attr.max_srq,
-            max_srq_wr: attr.max_srq_wr,
-            max_srq_sge: attr.max_srq_sge,
+            max_send_sge: limit(attr.max_send_sge),
+            max_recv_sge: limit(attr.max_recv_sge),
+            max_sge_rd: limit(attr.max_sge_rd),
+            max_srq: limit(attr.max_srq),
+            max_srq_wr: limit(attr.max_srq_wr),
+            max_srq_sge: limit(attr.max_srq_sge),
             max_fast_reg_page_list_len: attr.max_fast_reg_page_list_len,
             page_size_cap: attr.page_size_cap,
-            max_qp_rd_atom: attr.max_qp_rd_atom,
-            max_qp_init_rd_atom: attr.max_qp_init_rd_atom,
+            max_qp_rd_atom: limit(attr.max_qp_rd_atom),
+            max_qp_init_rd_atom: limit(attr.max_qp_init_rd_atom),
             atomic_cap: match attr.atomic_cap {
                 bindings::ib_atomic_cap_IB_ATOMIC_HCA => AtomicCap::Device,
                 bindings::ib_atomic_cap_IB_ATOMIC_GLOB => AtomicCap::System,

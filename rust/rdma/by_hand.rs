@@ -67,6 +67,7 @@ use super::{
         SendWr, //
     },
 };
+use crate::compat::ENOTCONN;
 use kernel::{
     prelude::*,
     sync::Arc, //

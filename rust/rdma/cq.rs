@@ -3,7 +3,10 @@
 //! Completion queues and what is found in them.
 
 use super::device::Use;
-use crate::bindings;
+use crate::{
+    bindings,
+    compat::EOPNOTSUPP, //
+};
 use core::{
     ffi::CStr,
     mem::MaybeUninit,

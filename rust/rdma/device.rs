@@ -23,7 +23,13 @@ use super::{
     },
     net::Net,
 };
-use crate::bindings;
+use crate::{
+    bindings,
+    compat::{
+        new_spinlock_irq,
+        SpinLockIrq, //
+    }, //
+};
 use core::{
     ops::Deref,
     ptr::NonNull, //
@@ -35,12 +41,10 @@ use kernel::{
         new_condvar,
         new_mutex,
         new_spinlock,
-        new_spinlock_irq,
         Arc,
         CondVar,
         Mutex,
-        SpinLock,
-        SpinLockIrq, //
+        SpinLock, //
     },
     task::Task,
     time::msecs_to_jiffies,

@@ -4,7 +4,10 @@
 //! DMA mappings.
 
 use super::device::Use;
-use crate::bindings;
+use crate::{
+    bindings,
+    compat::dma_data_direction, //
+};
 use core::{
     iter::FusedIterator,
     num::NonZeroUsize,
@@ -34,9 +37,9 @@ pub(crate) enum Direction {
 impl Direction {
     fn as_raw(self) -> kernel::bindings::dma_data_direction {
         match self {
-            Self::ToDevice => kernel::bindings::dma_data_direction::DMA_TO_DEVICE,
-            Self::FromDevice => kernel::bindings::dma_data_direction::DMA_FROM_DEVICE,
-            Self::Both => kernel::bindings::dma_data_direction::DMA_BIDIRECTIONAL,
+            Self::ToDevice => dma_data_direction::DMA_TO_DEVICE,
+            Self::FromDevice => dma_data_direction::DMA_FROM_DEVICE,
+            Self::Both => dma_data_direction::DMA_BIDIRECTIONAL,
         }
     }
 }

@@ -11,7 +11,14 @@ use super::{
     net::SockAddr,
     qp::Qp, //
 };
-use crate::bindings;
+use crate::{
+    bindings,
+    compat::{
+        EADDRINUSE,
+        EADDRNOTAVAIL,
+        ECONNREFUSED, //
+    }, //
+};
 use core::{
     net::Ipv4Addr,
     ptr::{

@@ -2,6 +2,7 @@
 
 //! Network namespaces and socket addresses: what says where a connection comes from and goes to.
 
+use crate::compat::EAFNOSUPPORT;
 use core::{
     net::{
         IpAddr,

@@ -18,7 +18,13 @@ use super::{
         SendWr, //
     }, //
 };
-use crate::bindings;
+use crate::{
+    bindings,
+    compat::{
+        synchronize_rcu,
+        EOPNOTSUPP, //
+    }, //
+};
 use core::ptr::{
     self,
     NonNull, //
@@ -29,10 +35,7 @@ use kernel::{
         to_result, //
     },
     prelude::*,
-    sync::{
-        rcu::synchronize_rcu,
-        Arc, //
-    }, //
+    sync::Arc, //
 };
 
 /// What a queue pair is asked to hold, and what it was given.

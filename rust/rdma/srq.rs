@@ -14,7 +14,10 @@ use super::{
     qp::outcome,
     wr::RecvWr, //
 };
-use crate::bindings;
+use crate::{
+    bindings,
+    compat::EOPNOTSUPP, //
+};
 use core::ptr::{
     self,
     NonNull, //

@@ -33,6 +33,7 @@ use kofi::{
         Result,
         FI_UINT64, //
     },
+    compat::param_value,
     fi::{
         atomic::{
             Datatype,
@@ -116,10 +117,10 @@ struct DatagramServer {
 impl kernel::Module for DatagramServer {
     fn init(_module: &'static ThisModule) -> kernel::error::Result<Self> {
         let place = (
-            module_parameters::addr.value(),
-            module_parameters::port.value(),
+            param_value(&module_parameters::addr),
+            param_value(&module_parameters::port),
         );
-        let size = module_parameters::size.value();
+        let size = param_value(&module_parameters::size);
         if size < WORD {
             return Err(EINVAL);
         }

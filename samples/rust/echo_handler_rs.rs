@@ -26,6 +26,7 @@ use kofi::{
         Result,
         FI_MSG, //
     },
+    compat::param_value,
     fi::{
         memory::Buffer,
         msg::{
@@ -69,8 +70,8 @@ struct EchoHandler {
 impl kernel::Module for EchoHandler {
     fn init(_module: &'static ThisModule) -> kernel::error::Result<Self> {
         let options = Options {
-            size: module_parameters::size.value(),
-            slots: 2 * usize::from(module_parameters::window.value()),
+            size: param_value(&module_parameters::size),
+            slots: 2 * usize::from(param_value(&module_parameters::window)),
         };
         if options.size == 0 || options.slots == 0 {
             return Err(EINVAL);
@@ -93,8 +94,8 @@ struct Options {
 /// Serves one client after another until it is told to stop, which is an error as any other.
 fn run(here: InProcess, options: &Options) -> Result {
     let place = (
-        module_parameters::addr.value(),
-        module_parameters::port.value(),
+        param_value(&module_parameters::addr),
+        param_value(&module_parameters::port),
     );
     let list = offers::find(here, place, true, FI_MSG)?;
     service::run(here, &list, options.slots, |opened| {

@@ -27,6 +27,7 @@ use kofi::{
         Errno,
         Result, //
     },
+    compat::param_value,
     fi::{
         atomic::{
             Datatype,
@@ -72,7 +73,7 @@ struct MemClient {
 
 impl kernel::Module for MemClient {
     fn init(_module: &'static ThisModule) -> kernel::error::Result<Self> {
-        if module_parameters::addr.value() == 0 {
+        if param_value(&module_parameters::addr) == 0 {
             return Err(EINVAL);
         }
         let thread = Thread::run(in_process()?, c"mem_client_rs", report)?;
@@ -97,8 +98,8 @@ fn report(here: InProcess) {
 
 fn run(here: InProcess, outcome: &mut Outcome) -> Result {
     let place = (
-        module_parameters::addr.value(),
-        module_parameters::port.value(),
+        param_value(&module_parameters::addr),
+        param_value(&module_parameters::port),
     );
     let mut list = offers::find_memory(here, place, false)?;
     let info = list.first_mut().ok_or(Errno::ENODATA)?;
@@ -109,7 +110,7 @@ fn run(here: InProcess, outcome: &mut Outcome) -> Result {
     let grant = Grant::from_bytes(connected.data()).ok_or(Errno::ETOOSMALL)?;
 
     let mut buffer = Buffer::new(here, grant.len, 0)?;
-    while outcome.rounds < module_parameters::count.value() {
+    while outcome.rounds < param_value(&module_parameters::count) {
         buffer = go_round(here, &connection, &grant, buffer, outcome)?;
         if has_atomics && grant.has_atomics {
             change(here, &connection, &grant, outcome)?;

@@ -30,6 +30,7 @@ use kofi::{
         Result,
         FI_ATOMIC, //
     },
+    compat::param_value,
     fi::{
         memory::Buffer,
         msg::{
@@ -75,7 +76,7 @@ struct MemServer {
 
 impl kernel::Module for MemServer {
     fn init(_module: &'static ThisModule) -> kernel::error::Result<Self> {
-        let size = module_parameters::size.value();
+        let size = param_value(&module_parameters::size);
         if size == 0 {
             return Err(EINVAL);
         }
@@ -92,8 +93,8 @@ impl kernel::Module for MemServer {
 /// Serves one client after another until it is told to stop, which is an error as any other.
 fn run(here: InProcess, size: usize) -> Result {
     let place = (
-        module_parameters::addr.value(),
-        module_parameters::port.value(),
+        param_value(&module_parameters::addr),
+        param_value(&module_parameters::port),
     );
     let list = offers::find_memory(here, place, true)?;
     service::run(here, &list, WINDOW, |opened| serve(here, size, opened))

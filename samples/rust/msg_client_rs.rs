@@ -28,6 +28,7 @@ use kofi::{
         Result,
         FI_MSG, //
     },
+    compat::param_value,
     fi::{
         memory::Buffer,
         msg::Connection, //
@@ -67,8 +68,8 @@ struct MsgClient {
 
 impl kernel::Module for MsgClient {
     fn init(_module: &'static ThisModule) -> kernel::error::Result<Self> {
-        let size = module_parameters::size.value();
-        if module_parameters::addr.value() == 0 || size == 0 {
+        let size = param_value(&module_parameters::size);
+        if param_value(&module_parameters::addr) == 0 || size == 0 {
             return Err(EINVAL);
         }
         let thread = Thread::run(in_process()?, c"msg_client_rs", move |here| {
@@ -118,8 +119,8 @@ fn is_intact(message: &[u8], seq: u32) -> bool {
 
 fn run(here: InProcess, size: usize, outcome: &mut Outcome) -> Result {
     let place = (
-        module_parameters::addr.value(),
-        module_parameters::port.value(),
+        param_value(&module_parameters::addr),
+        param_value(&module_parameters::port),
     );
     // The info names the device that leads to the server.
     let mut list = offers::find(here, place, false, FI_MSG)?;
@@ -145,7 +146,7 @@ fn transfer(
     // Registered, it is not mapped for each.
     let mut out = Buffer::registered(here, endpoint.domain(), size, 0)?;
     let mut back = Buffer::registered(here, endpoint.domain(), size, 0)?;
-    while outcome.echoed < module_parameters::count.value() {
+    while outcome.echoed < param_value(&module_parameters::count) {
         let seq = outcome.echoed;
         fill(&mut out, seq);
         // The receive first: the echo may be back before `send()` is.

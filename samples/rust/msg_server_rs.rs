@@ -25,6 +25,7 @@ use kofi::{
         Result,
         FI_MSG, //
     },
+    compat::param_value,
     fi::{
         memory::Buffer,
         msg::{
@@ -68,8 +69,8 @@ struct MsgServer {
 impl kernel::Module for MsgServer {
     fn init(_module: &'static ThisModule) -> kernel::error::Result<Self> {
         let options = Options {
-            size: module_parameters::size.value(),
-            window: module_parameters::window.value().into(),
+            size: param_value(&module_parameters::size),
+            window: param_value(&module_parameters::window).into(),
         };
         if options.size == 0 || options.window == 0 {
             return Err(EINVAL);
@@ -92,8 +93,8 @@ struct Options {
 /// Serves one client after another until it is told to stop, which is an error as any other.
 fn run(here: InProcess, options: &Options) -> Result {
     let place = (
-        module_parameters::addr.value(),
-        module_parameters::port.value(),
+        param_value(&module_parameters::addr),
+        param_value(&module_parameters::port),
     );
     let list = offers::find(here, place, true, FI_MSG)?;
     service::run(here, &list, 2 * options.window, |opened| {

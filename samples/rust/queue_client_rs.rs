@@ -29,6 +29,7 @@ use kofi::{
         FI_RMA,
         FI_UINT64, //
     },
+    compat::param_value,
     fi::{
         atomic::{
             Datatype,
@@ -67,7 +68,7 @@ struct QueueClient {
 
 impl kernel::Module for QueueClient {
     fn init(_module: &'static ThisModule) -> kernel::error::Result<Self> {
-        if module_parameters::addr.value() == 0 {
+        if param_value(&module_parameters::addr) == 0 {
             return Err(EINVAL);
         }
         let thread = Thread::run(in_process()?, c"queue_client_rs", report)?;
@@ -86,8 +87,8 @@ fn report(here: InProcess) {
 
 fn run(here: InProcess, tasks: &mut u32) -> Result {
     let place = (
-        module_parameters::addr.value(),
-        module_parameters::port.value(),
+        param_value(&module_parameters::addr),
+        param_value(&module_parameters::port),
     );
     let mut list = offers::find(here, place, false, FI_MSG | FI_RMA | FI_ATOMIC)?;
     let info = list.first_mut().ok_or(Errno::ENODATA)?;

@@ -32,6 +32,7 @@ use kofi::{
         FI_MSG,
         FI_RMA, //
     },
+    compat::param_value,
     fi::{
         eq::{
             self,
@@ -80,8 +81,8 @@ struct QueueServer {
 
 impl kernel::Module for QueueServer {
     fn init(_module: &'static ThisModule) -> kernel::error::Result<Self> {
-        let tasks = module_parameters::tasks.value() as usize;
-        if module_parameters::addr.value() == 0 || tasks == 0 {
+        let tasks = param_value(&module_parameters::tasks) as usize;
+        if param_value(&module_parameters::addr) == 0 || tasks == 0 {
             return Err(EINVAL);
         }
         let main = move |here| match run(here, tasks) {
@@ -95,8 +96,8 @@ impl kernel::Module for QueueServer {
 
 /// Lends the queue to whoever comes, until it is told to stop, which is an error as any other.
 fn run(here: InProcess, tasks: usize) -> Result {
-    let port = module_parameters::port.value();
-    let place = (module_parameters::addr.value(), port);
+    let port = param_value(&module_parameters::port);
+    let place = (param_value(&module_parameters::addr), port);
     let list = offers::find(here, place, true, FI_MSG | FI_RMA | FI_ATOMIC)?;
     let info = list.first().ok_or(Errno::ENODATA)?;
     let fabric = kofi::fabric::<QueueServer>(here, info)?;

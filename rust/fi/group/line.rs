@@ -11,7 +11,10 @@ use super::super::wait::{
     Listener,
     Signal, //
 };
-use crate::abi::Result;
+use crate::{
+    abi::Result,
+    compat::smp_mb, //
+};
 use core::borrow::Borrow;
 use kernel::{
     prelude::*,
@@ -23,7 +26,6 @@ use kernel::{
             Relaxed,
             Release, //
         },
-        barrier::smp_mb,
         static_lock_class,
         Arc, //
     }, //

@@ -10,6 +10,7 @@ use super::super::{
     },
     pd::Pd,
 };
+use crate::compat::EOPNOTSUPP;
 use core::ops::{
     Deref,
     DerefMut, //

@@ -22,6 +22,12 @@ use super::{
     },
     GoOn, RESOLVE_MS, TICK_MS,
 };
+use crate::compat::{
+    ECONNABORTED,
+    ECONNREFUSED,
+    EHOSTUNREACH,
+    ENOTCONN, //
+};
 use kernel::{
     new_spinlock,
     prelude::*,

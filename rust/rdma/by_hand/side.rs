@@ -20,6 +20,7 @@ use super::{
     },
     Buffer, GoOn, TICK_MS,
 };
+use crate::compat::ECANCELED;
 use kernel::{
     prelude::*,
     sync::Arc,

@@ -10,7 +10,13 @@ use super::{
     Id,
     Locked, //
 };
-use crate::bindings;
+use crate::{
+    bindings,
+    compat::{
+        ECONNABORTED,
+        ECONNREFUSED, //
+    }, //
+};
 use core::ptr::{
     self,
     NonNull, //

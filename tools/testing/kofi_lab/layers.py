@@ -9,19 +9,24 @@ from .paths import TREE
 
 # What each room may stand on. The root alone knows every provider.
 MAY_USE = {
-    "abi": set(),
+    "compat": {"abi", "bindings"},
+    "abi": {"compat"},
     "bindings": set(),
-    "rdma": {"bindings"},
-    "fi": {"abi"},
-    "prov": {"fi", "rdma", "abi"},
-    "capi": {"fi", "abi"},
-    "dev": {"fi", "abi"},
+    "rdma": {"bindings", "compat"},
+    "fi": {"abi", "compat"},
+    "prov": {"fi", "rdma", "abi", "compat"},
+    "capi": {"fi", "abi", "compat"},
+    "dev": {"fi", "abi", "compat"},
 }
 
 # What the fabric interfaces are compared with goes past them.
 MAY_USE_TOO = {"rust/dev/test/by_hand.rs": {"rdma"}}
 
-UNSAFE_ROOMS = {"abi", "bindings", "rdma", "capi"}
+# Conditions on the series of Linux, and the files that may have them.
+SERIES_CONDITION = re.compile(r"\bkofi_before_|\bLINUX_VERSION_CODE\b|\bKERNEL_VERSION\b")
+COMPAT_FILES = {"rust/compat.rs"}
+
+UNSAFE_ROOMS = {"abi", "bindings", "compat", "rdma", "capi"}
 # The type that stands for "this memory stays valid until the operation completes"; and the files of providers
 # that keep such memory until then, or retire what has completed, under a promise of theirs.
 UNSAFE_FILES = {
@@ -181,10 +186,30 @@ def sources() -> dict[str, str]:
     return {str(path.relative_to(TREE)): path.read_text() for path in sorted(found)}
 
 
+def conditions(name: str, text: str) -> list[str]:
+    """Returns the conditions on the series of Linux in a file that has to do without."""
+    if name in COMPAT_FILES:
+        return []
+    return [
+        f"{name}:{number}: only rust/compat.rs asks for the series of Linux: {line.strip()}"
+        for number, line in enumerate(code_of(text).split("\n"), 1)
+        if SERIES_CONDITION.search(line)
+    ]
+
+
+def c_sources() -> dict[str, str]:
+    """Returns all C sources and headers that are built into modules."""
+    folders = ("include", "rust", "samples", "tools/testing/kunit", "tools/testing/bench", "tools/testing/consumers")
+    found = [path for folder in folders for path in (TREE / folder).rglob("*.[ch]")]
+    return {str(path.relative_to(TREE)): path.read_text() for path in sorted(found)}
+
+
 def broken_layers() -> list[str]:
-    """Every breach of the layering."""
+    """Every breach of the layering, and every condition on the series of Linux out of place."""
     crate = {name: text for name, text in sources().items() if name.startswith("rust/")}
-    return [word for name, text in crate.items() for word in layering(name, text)]
+    found = [word for name, text in crate.items() for word in layering(name, text)]
+    everywhere = sources() | c_sources()
+    return found + [word for name, text in everywhere.items() for word in conditions(name, text)]
 
 
 def uncharged() -> list[str]:

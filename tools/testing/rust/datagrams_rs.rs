@@ -32,6 +32,7 @@ use kofi::{
         Errno,
         Result, //
     },
+    compat::param_value,
     fi::{
         atomic::{
             Datatype,
@@ -114,8 +115,8 @@ struct Datagrams {}
 impl kernel::Module for Datagrams {
     fn init(_module: &'static ThisModule) -> kernel::error::Result<Self> {
         let place = (
-            module_parameters::addr.value(),
-            module_parameters::port.value(),
+            param_value(&module_parameters::addr),
+            param_value(&module_parameters::port),
         );
         run(in_process()?, place)?;
         pr_info!("all has arrived\n");

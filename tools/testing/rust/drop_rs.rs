@@ -22,9 +22,7 @@ use kernel::{
             AtomicFlag,
             Release, //
         },
-        new_spinlock_irq,
-        Arc,
-        SpinLockIrq, //
+        Arc, //
     },
     time::{
         delay::fsleep,
@@ -42,6 +40,11 @@ use kofi::{
         Result,
         FI_MSG,
         FI_RMA, //
+    },
+    compat::{
+        new_spinlock_irq,
+        param_value,
+        SpinLockIrq, //
     },
     fi::{
         cntr::{
@@ -97,10 +100,10 @@ impl kernel::Module for Drops {
     fn init(_module: &'static ThisModule) -> kernel::error::Result<Self> {
         let here = in_process()?;
         let (addr, first) = (
-            module_parameters::addr.value(),
-            module_parameters::port.value(),
+            param_value(&module_parameters::addr),
+            param_value(&module_parameters::port),
         );
-        for round in 0..module_parameters::rounds.value() {
+        for round in 0..param_value(&module_parameters::rounds) {
             // The listener of the last one may still be closing.
             run(here, (addr, first.wrapping_add(round)))?;
         }

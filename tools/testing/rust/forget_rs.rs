@@ -38,6 +38,7 @@ use kofi::{
         Result,
         FI_MSG, //
     },
+    compat::param_value,
     fi::{
         eq::{
             Attr,
@@ -91,8 +92,8 @@ fn cycle<T>() -> Result<Cycle<T>> {
 /// Opens all objects, and ends none.
 fn run(here: InProcess) -> Result {
     let place = (
-        module_parameters::addr.value(),
-        module_parameters::port.value(),
+        param_value(&module_parameters::addr),
+        param_value(&module_parameters::port),
     );
     let list = offers::find(here, place, true, FI_MSG)?;
     let info = list.first().ok_or(Errno::ENODATA)?;

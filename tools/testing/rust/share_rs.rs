@@ -35,6 +35,7 @@ use kofi::{
         Errno,
         Result, //
     },
+    compat::param_value,
     fi::{
         domain::Domain,
         eq::{
@@ -93,8 +94,8 @@ struct Share {}
 impl kernel::Module for Share {
     fn init(_module: &'static ThisModule) -> kernel::error::Result<Self> {
         let place = (
-            module_parameters::addr.value(),
-            module_parameters::port.value(),
+            param_value(&module_parameters::addr),
+            param_value(&module_parameters::port),
         );
         run(in_process()?, place)?;
         pr_info!("all is shared\n");

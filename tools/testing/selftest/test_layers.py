@@ -3,7 +3,7 @@
 
 import unittest
 
-from kofi_lab.layers import layering, relying_on_callers, uncharging, unsafety
+from kofi_lab.layers import conditions, layering, relying_on_callers, uncharging, unsafety
 
 
 class LayersTest(unittest.TestCase):
@@ -28,6 +28,16 @@ class LayersTest(unittest.TestCase):
         ):
             self.assertFalse(layering("rust/fi/cq.rs", text), text)
         self.assertFalse(layering("rust/kofi.rs", "use crate::prov;"))
+
+    def test_conditions_on_the_series_of_linux_are_in_one_file(self) -> None:
+        for name, text in (
+            ("rust/fi/cq.rs", "#[cfg(kofi_before_7_3)]\nuse x;"),
+            ("samples/rust/hello.rs", "if cfg!(kofi_before_7_3) {}"),
+            ("rust/abi/lock.c", "#if LINUX_VERSION_CODE < KERNEL_VERSION(7, 3, 0)"),
+        ):
+            self.assertTrue(conditions(name, text), text)
+            self.assertFalse(conditions("rust/compat.rs", text), text)
+        self.assertFalse(conditions("rust/fi/cq.rs", "// Linux 7.3, kofi_before_7_3\nuse crate::compat;"))
 
     def test_safe_functions_that_rely_on_their_callers(self) -> None:
         def is_found(text: str) -> bool:

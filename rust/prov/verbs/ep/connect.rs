@@ -34,6 +34,10 @@ use crate::{
         FI_CONNECTED,
         FI_SHUTDOWN, //
     },
+    compat::{
+        EHOSTUNREACH,
+        ENETUNREACH, //
+    },
     fi::eq::{
         Kind,
         Owned, //
