@@ -53,6 +53,7 @@ help:
 	@echo 'make test             every test; T=<part of a name> for some, LANE=uml|plain|proof|native for one lane'
 	@echo 'make test CHANGED=1   what the changes since the last commit can reach; of a clean tree, those of the last commit'
 	@echo 'make timings          which of them took longest'
+	@echo '                      KERNEL=7.2|7.3 chooses the series of Linux, here and below'
 	@echo 'make soak             the long tests; T= as above'
 	@echo 'make bench            kOFI against raw verbs; LANE=native|plain'
 	@echo 'make shell            a virtual machine with both soft RDMA devices; LANE=plain|uml|proof|native'

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import source, stream, toolchain
+from . import series, source, stream, toolchain
 from .lane import Lane
 from .paths import BUILDS, CONFIGS, LOGS
 from .say import LabError, say
@@ -53,12 +53,25 @@ def make_command(kernel: Kernel, *arguments: str) -> list[str]:
 
 
 def find(lane: Lane) -> Kernel:
-    """The kernel that this lane's fragments, the newest source and the compilers call for."""
-    tree = source.ensure()
+    """Returns the kernel that this lane's fragments, the chosen source and the compilers call for."""
+    return of(lane, source.ensure())
+
+
+def of(lane: Lane, tree: Path) -> Kernel:
+    """Returns the kernel of a lane for one source."""
     more = [*lane.kernel_flags, *([header(lane).read_text()] if lane.kernel_header else [])]
-    key = digest(lane.fragments, toolchain.versions(), *more)
-    version = tree.name.removeprefix("linux-")
-    return Kernel(lane, tree, BUILDS / f"{version}-{lane.name}-{key}")
+    key = digest(fragments(lane, tree), toolchain.versions(), *more)
+    return Kernel(lane, tree, BUILDS / f"{release(tree)}-{lane.name}-{key}")
+
+
+def release(tree: Path) -> str:
+    """Returns the release of a source in the cache, which its name ends with."""
+    return tree.name.removeprefix("linux-")
+
+
+def fragments(lane: Lane, tree: Path) -> tuple[str, ...]:
+    """Returns the names of the fragments of a lane and of the source's series."""
+    return (*lane.fragments, *series.fragments(release(tree)))
 
 
 def header(lane: Lane) -> Path:
@@ -87,7 +100,9 @@ def ensure(lane: Lane) -> Kernel:
         return kernel
     with alone():
         if not kernel.ready:
-            configure(kernel)
+            if lost := configure(kernel):
+                words = f"the {lane.name} kernel's configuration does not hold:"
+                raise LabError("\n  ".join([words, *lost]))
             compile_kernel(kernel)
     return kernel
 
@@ -105,12 +120,12 @@ def alone() -> Iterator[None]:
         yield
 
 
-def configure(kernel: Kernel) -> None:
-    """Has the kernel's merge_config.sh write .config, and refuses a symbol that did not take."""
+def configure(kernel: Kernel) -> list[str]:
+    """Has the kernel's merge_config.sh write .config, and returns what it says of symbols that did not take."""
     kernel.build.mkdir(parents=True, exist_ok=True)
     if kernel.lane.kernel_header:
         shutil.copy(header(kernel.lane), kernel.build)
-    paths = [str(fragment(name)) for name in kernel.lane.fragments]
+    paths = [str(fragment(name)) for name in fragments(kernel.lane, kernel.source)]
     options = ["-n", "-Q", "-O", str(kernel.build)]
     # The script calls make itself, which takes its variables from here.
     variables = " ".join(["-s", f"ARCH={kernel.lane.arch}", *toolchain.make_variables()])
@@ -125,9 +140,13 @@ def configure(kernel: Kernel) -> None:
     if result.returncode:
         raise LabError(f"configuring the {kernel.lane.name} kernel failed:\n{result.stderr}")
     # It warns when a dependency lacks. Its strict mode would also refuse a symbol that is rightly absent.
-    if "WARNING: " in result.stdout:
-        lost = result.stdout[result.stdout.index("WARNING: ") :]
-        raise LabError(f"the {kernel.lane.name} kernel's configuration does not hold:\n{lost}")
+    lost = result.stdout[result.stdout.index("WARNING: ") :] if "WARNING: " in result.stdout else ""
+    return [line.strip() for line in lost.splitlines() if line.strip()]
+
+
+def log(kernel: Kernel) -> Path:
+    """Returns the log of a kernel's build."""
+    return LOGS / f"kernel-{kernel.build.name}.log"
 
 
 def compile_kernel(kernel: Kernel) -> None:
@@ -143,7 +162,7 @@ def compile_kernel(kernel: Kernel) -> None:
     stream.run(
         make_command(kernel, f"-j{jobs}", *kernel.lane.kernel_flags, kernel.lane.target, "modules"),
         f"building the {kernel.lane.name} kernel",
-        LOGS / f"kernel-{kernel.build.name}.log",
+        log(kernel),
         toolchain.environment(),
         detail,
     )

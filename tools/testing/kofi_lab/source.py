@@ -1,37 +1,47 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The kernel's source, from a Debian package that the machine's own apt sources need not list."""
+"""Kernel sources, from Debian packages that the machine's own apt sources need not list."""
 
 import os
 import re
 import shutil
 import subprocess
+from functools import cache
 from pathlib import Path
 
-from . import apt, stream
+from . import apt, series, stream
 from .paths import APT, LOGS, SOURCES
-from .say import LabError
+from .say import LabError, say
 
-PREFERRED = "linux-source-7.3"
-PATTERN = re.compile(r"linux-source-7\.\d+")
+PACKAGE = "linux-source-"
 SUITE = "trixie-backports"
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 MIRROR = "http://deb.debian.org/debian"
 
 
+@cache
 def ensure() -> Path:
-    """The unpacked source; fetched when there is none."""
-    return unpacked() or fetch()
+    """Returns the unpacked source of the chosen series, or of the newest known one that the cache or the archive has."""
+    wanted = series.wanted()
+    have = unpacked(wanted)
+    if have and series.of(have.name) == wanted[0]:
+        return have
+    try:
+        return fetch(wanted, have)
+    except LabError as error:
+        if not have:
+            raise
+        say(f"{have.name} is taken from the cache: {str(error).splitlines()[0]}")
+        return have
 
 
-def unpacked() -> Path | None:
-    """The newest source in the cache; a folder of that name is always whole."""
+def unpacked(wanted: list[str]) -> Path | None:
+    """Returns the newest source in the cache of the first of these series that has one."""
+    # A folder of such a name is always whole.
     trees = [tree for tree in SOURCES.glob("linux-[0-9]*") if tree.is_dir()]
-    return max(trees, key=lambda tree: numbers(tree.name), default=None)
-
-
-def numbers(text: str) -> list[int]:
-    """Digits of a version, for comparing."""
-    return [int(part) for part in re.findall(r"\d+", text)]
+    for name in wanted:
+        if fit := [tree for tree in trees if series.of(tree.name) == name]:
+            return max(fit, key=lambda tree: series.numbers(tree.name))
+    return None
 
 
 def mirror() -> str:
@@ -64,48 +74,61 @@ def private_apt() -> list[str]:
     return [word for name, value in settings.items() for word in ("-o", f"{name}={value}")]
 
 
-def choose(options: list[str]) -> tuple[str, str]:
-    """Package and version: the preferred series, or the newest 7.x there is."""
-    result = subprocess.run(
-        ["apt-cache", *options, "pkgnames", "linux-source-7"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    names = [name for name in result.stdout.split() if PATTERN.fullmatch(name)]
-    if not names:
-        raise LabError(f"{mirror()} {SUITE} has no linux-source-7.*")
-    name = PREFERRED if PREFERRED in names else max(names, key=numbers)
-    shown = subprocess.run(
-        ["apt-cache", *options, "madison", name], capture_output=True, text=True, check=True
-    )
+def archive() -> list[str]:
+    """Returns the series whose source the archive has, after a look at its newest list."""
+    apt.require_debian()
+    options = private_apt()
+    log = LOGS / "source.log"
+    stream.run(["apt-get", *options, "update"], f"fetching the list of {SUITE}", log, dict(os.environ))
+    command = ["apt-cache", *options, "pkgnames", PACKAGE]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    names = [name.removeprefix(PACKAGE) for name in result.stdout.split()]
+    return [name for name in names if re.fullmatch(r"\d+\.\d+", name)]
+
+
+def newest_version(options: list[str], name: str) -> str:
+    """Returns the newest version of a package in the archive."""
+    command = ["apt-cache", *options, "madison", name]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True)
     versions = [row.split("|")[1].strip() for row in shown.stdout.splitlines() if SUITE in row]
     if not versions:
         raise LabError(f"{SUITE} lists {name} without a version")
-    return name, versions[0]
+    return versions[0]
 
 
-def fetch() -> Path:
-    """Downloads the package and unpacks it; the last rename makes it count."""
-    apt.require_debian()
+def fetch(wanted: list[str], have: Path | None = None) -> Path:
+    """Returns the source of the first of these series that the archive has, or `have` if it is of that series."""
+    there = archive()
+    name = next((name for name in wanted if name in there), None)
+    if have and (not name or name == series.of(have.name)):
+        return have
+    if not name:
+        raise LabError(f"{mirror()} {SUITE} has no source of Linux {' or '.join(wanted)}")
+    return download(name)
+
+
+def download(name: str) -> Path:
+    """Downloads the source of a series and unpacks it; the last rename makes it count."""
     env = dict(os.environ)
     log = LOGS / "source.log"
     options = private_apt()
-    stream.run(["apt-get", *options, "update"], f"fetching the list of {SUITE}", log, env)
-    name, version = choose(options)
+    name = PACKAGE + name
+    version = newest_version(options, name)
+    final = SOURCES / ("linux-" + version.split("-")[0])
+    if final.exists():
+        return final
     work = SOURCES / f"unpacking.{os.getpid()}"
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
-    download = f'cd "$0" && exec apt-get "$@" download {name}={version}'
-    command = ["sh", "-c", download, str(work), *options]
+    words = f'cd "$0" && exec apt-get "$@" download {name}={version}'
+    command = ["sh", "-c", words, str(work), *options]
     stream.run(command, f"downloading {name} {version}", log, env)
     package = next(work.glob("*.deb"))
     stream.run(["dpkg-deb", "-x", str(package), str(work)], "unpacking the package", log, env)
-    archive = next((work / "usr/src").glob("linux-source-*.tar.xz"))
-    unpack = ["tar", "-C", str(work), "-xf", str(archive)]
+    archived = next((work / "usr/src").glob("linux-source-*.tar.xz"))
+    unpack = ["tar", "-C", str(work), "-xf", str(archived)]
     stream.run(unpack, "unpacking the kernel's source", log, env)
     tree = next(folder for folder in work.glob("linux-source-*") if folder.is_dir())
-    final = SOURCES / ("linux-" + version.split("-")[0])
     if not final.exists():
         tree.rename(final)
     shutil.rmtree(work, ignore_errors=True)

@@ -13,7 +13,7 @@ from .say import LabError
 
 RUSTC = "/usr/bin/rustc"
 RUSTDOC = "/usr/bin/rustdoc"
-OF_MAKE = {"MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "KDIR", "M", "O", "ARCH"}
+OF_MAKE = {"MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "KDIR", "KERNEL", "M", "O", "ARCH"}
 
 
 @cache

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Series of Linux: those that kOFI is tested on, which Kbuild lists, and the one that KERNEL= chooses."""
+
+import os
+import re
+
+from .paths import CONFIGS, TREE
+from .say import LabError
+
+
+def listed(kbuild: str) -> tuple[str, ...]:
+    """Returns the known series in the text of Kbuild, oldest first."""
+    match = re.search(r"^kofi-series := (.+)$", kbuild, re.MULTILINE)
+    if not match:
+        raise LabError("Kbuild does not list the series of Linux in kofi-series")
+    return tuple(match[1].split())
+
+
+KNOWN = listed((TREE / "Kbuild").read_text())
+
+
+def numbers(text: str) -> list[int]:
+    """Returns the numbers of a version, for comparison."""
+    return [int(part) for part in re.findall(r"\d+", text)]
+
+
+def of(release: str) -> str:
+    """Returns the series of a release: 7.3 of 7.3.4-1-amd64."""
+    return ".".join(map(str, numbers(release)[:2]))
+
+
+def words() -> str:
+    """Returns the known series as a sentence names them."""
+    return " and ".join(KNOWN)
+
+
+def wanted() -> list[str]:
+    """Returns the series to take, best first: the one that KERNEL= names, or the known ones from the newest on."""
+    name = os.environ.get("KERNEL", "")
+    if name and name not in KNOWN:
+        raise LabError(f"KERNEL={name} names no series of Linux that kOFI is tested on, which are {words()}")
+    return [name] if name else [*reversed(KNOWN)]
+
+
+def fragments(release: str) -> tuple[str, ...]:
+    """Returns the configuration fragments that a release needs beyond those of its lane."""
+    name = of(release)
+    return (name,) if (CONFIGS / f"{name}.config").exists() else ()

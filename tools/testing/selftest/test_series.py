@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: GPL-2.0
+"""KERNEL= chooses a known series of Linux; others are refused in a sentence that says so."""
+
+import contextlib
+import io
+import os
+import re
+import tempfile
+import unittest
+from pathlib import Path
+from unittest import mock
+
+from kofi_lab import kernel, series, source
+from kofi_lab.lane import lane
+from kofi_lab.paths import CONFIGS, TREE
+from kofi_lab.say import LabError
+
+KNOWN = ("7.2", "7.3")
+# Those that Kbuild has.
+LISTED = series.words()
+
+
+class WithSeries(unittest.TestCase):
+    """Linux 7.2 and 7.3 are known, and KERNEL is not set."""
+
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.place = Path(folder.name)
+        for patch in (
+            mock.patch.object(series, "KNOWN", KNOWN),
+            mock.patch.object(source, "SOURCES", self.place),
+            mock.patch.dict(os.environ),
+        ):
+            patch.start()
+            self.addCleanup(patch.stop)
+        os.environ.pop("KERNEL", None)
+
+    def cached(self, *releases: str) -> None:
+        """Puts sources of these releases into the cache."""
+        for release in releases:
+            (self.place / f"linux-{release}").mkdir()
+
+
+class ChoiceTest(WithSeries):
+    """Which series is taken."""
+
+    def test_the_newest_known_series_comes_first(self) -> None:
+        self.assertEqual(["7.3", "7.2"], series.wanted())
+
+    def test_kernel_names_one(self) -> None:
+        os.environ["KERNEL"] = "7.2"
+        self.assertEqual(["7.2"], series.wanted())
+
+    def test_another_one_is_refused_with_the_known_ones(self) -> None:
+        for name in ("7.4", "6.12", "7", "7.2.12", "~/src/linux"):
+            os.environ["KERNEL"] = name
+            with self.assertRaisesRegex(LabError, f"^KERNEL={name} names no series.*7.2 and 7.3$"):
+                series.wanted()
+
+    def test_kbuild_lists_the_known_series(self) -> None:
+        listed = series.listed((TREE / "Kbuild").read_text())
+        self.assertEqual(sorted(listed, key=series.numbers), list(listed))
+        with self.assertRaises(LabError):
+            series.listed("obj-m := kofi.o\n")
+
+    def test_the_pages_name_the_known_series(self) -> None:
+        named = r"Linux (\d+\.\d+(?: (?:and|or) \d+\.\d+)+)"
+        for page in ("README.md", "Documentation/testing.rst"):
+            found = re.findall(named, (TREE / page).read_text())
+            self.assertTrue(found, page)
+            self.assertEqual({LISTED}, {words.replace(" or ", " and ") for words in found}, page)
+
+    def test_a_fragment_of_a_series_is_added_to_those_of_its_lane(self) -> None:
+        uml = lane("uml")
+        older, newer = (kernel.of(uml, Path(f"linux-{release}")) for release in ("7.2.12", "7.3.4"))
+        self.assertEqual(uml.fragments, kernel.fragments(uml, newer.source))
+        self.assertEqual((*uml.fragments, "7.2"), kernel.fragments(uml, older.source))
+        self.assertNotEqual(older.build.name.split("-")[-1], newer.build.name.split("-")[-1])
+        known = series.listed((TREE / "Kbuild").read_text())
+        named = [path.stem for path in CONFIGS.glob("[0-9]*.config")]
+        self.assertLessEqual(set(named), set(known))
+
+
+class SourceTest(WithSeries):
+    """Where its source comes from."""
+
+    def ensure(self, archive: list[str] | LabError) -> str:
+        """Returns the source that is taken, with this in the archive; `-` in front if it was downloaded."""
+        source.ensure.cache_clear()
+        self.addCleanup(source.ensure.cache_clear)
+        with (
+            mock.patch.object(source, "archive", side_effect=[archive]) as asked,
+            mock.patch.object(source, "download", side_effect=lambda name: Path(f"-{name}")),
+            mock.patch.object(source, "mirror", return_value="http://a.mirror"),
+            contextlib.redirect_stdout(io.StringIO()) as output,
+        ):
+            try:
+                return source.ensure().name
+            finally:
+                self.asked, self.output = asked.called, output.getvalue()
+
+    def test_the_newest_release_of_the_series_in_the_cache(self) -> None:
+        self.cached("7.2.12", "7.3.4", "7.3.10", "7.30.1", "7.4.1")
+        self.assertEqual("linux-7.3.10", self.ensure([]))
+        self.assertFalse(self.asked)
+        os.environ["KERNEL"] = "7.2"
+        self.assertEqual("linux-7.2.12", self.ensure([]))
+        self.assertFalse(self.asked)
+
+    def test_a_newer_series_in_the_archive_is_taken_before_an_older_one_in_the_cache(self) -> None:
+        self.cached("7.2.12")
+        self.assertEqual("-7.3", self.ensure(["7.2", "7.3", "7.4"]))
+        self.assertEqual("linux-7.2.12", self.ensure(["7.2", "7.4"]))
+        self.assertEqual("linux-7.2.12", self.ensure([]))
+
+    def test_the_cache_does_where_the_archive_is_out_of_reach(self) -> None:
+        self.cached("7.2.12")
+        self.assertEqual("linux-7.2.12", self.ensure(LabError("no network\nat all")))
+        self.assertEqual("linux-7.2.12 is taken from the cache: no network\n", self.output)
+
+    def test_nothing_is_anywhere(self) -> None:
+        with self.assertRaisesRegex(LabError, "has no source of Linux 7.3 or 7.2$"):
+            self.ensure(["7.1", "7.4"])
+        os.environ["KERNEL"] = "7.2"
+        with self.assertRaisesRegex(LabError, "has no source of Linux 7.2$"):
+            self.ensure(["7.3"])
+        with self.assertRaisesRegex(LabError, "^no network"):
+            self.ensure(LabError("no network"))
+
+
+if __name__ == "__main__":
+    unittest.main()
