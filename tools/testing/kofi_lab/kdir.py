@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from . import series
 from .lane import LANES
 from .paths import TREE
 from .say import LabError
@@ -66,9 +67,12 @@ def environment() -> dict[str, str]:
         return dict(os.environ)
 
 
+RELEASE = "include/config/kernel.release"
+
+
 def release(kdir: Path) -> str:
     """The name by which the kernel's modules are kept."""
-    place = kdir / "include/config/kernel.release"
+    place = kdir / RELEASE
     if not place.exists():
         raise LabError(
             f"{kdir} is no kernel build folder, or its kernel was never built: it does not say"
@@ -91,6 +95,12 @@ def inspect(kdir: Path) -> dict[str, str]:
     for name in SYMBOLS:
         if symbols.get(name, "n") == "n":
             raise LabError(f"the kernel of {kdir} is built without {name}, which kOFI needs")
+    # A kernel that is newer than all known series may do: Kbuild says that it is, and builds.
+    if (kdir / RELEASE).exists() and series.is_too_old(release(kdir)):
+        raise LabError(
+            f"the kernel of {kdir} is Linux {release(kdir)}, which kOFI does not build on:"
+            f" it is tested on {series.words()}"
+        )
     return symbols
 
 

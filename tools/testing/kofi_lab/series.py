@@ -29,6 +29,11 @@ def of(release: str) -> str:
     return ".".join(map(str, numbers(release)[:2]))
 
 
+def is_too_old(release: str) -> bool:
+    """Returns whether a release is of a series before the oldest known one."""
+    return numbers(of(release)) < numbers(KNOWN[0])
+
+
 def words() -> str:
     """Returns the known series as a sentence names them."""
     return " and ".join(KNOWN)

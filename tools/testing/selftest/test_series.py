@@ -5,12 +5,13 @@ import contextlib
 import io
 import os
 import re
+import subprocess
 import tempfile
 import unittest
 from pathlib import Path
 from unittest import mock
 
-from kofi_lab import kernel, series, source
+from kofi_lab import kdir, kernel, series, source
 from kofi_lab.lane import lane
 from kofi_lab.paths import CONFIGS, TREE
 from kofi_lab.say import LabError
@@ -18,6 +19,7 @@ from kofi_lab.say import LabError
 KNOWN = ("7.2", "7.3")
 # Those that Kbuild has.
 LISTED = series.words()
+CONFIG = "CONFIG_MODULES=y\nCONFIG_RUST=y\nCONFIG_INFINIBAND=m\nCONFIG_INFINIBAND_ADDR_TRANS=y\n"
 
 
 class WithSeries(unittest.TestCase):
@@ -66,7 +68,7 @@ class ChoiceTest(WithSeries):
 
     def test_the_pages_name_the_known_series(self) -> None:
         named = r"Linux (\d+\.\d+(?: (?:and|or) \d+\.\d+)+)"
-        for page in ("README.md", "Documentation/testing.rst"):
+        for page in ("README.md", "Documentation/install.rst", "Documentation/testing.rst"):
             found = re.findall(named, (TREE / page).read_text())
             self.assertTrue(found, page)
             self.assertEqual({LISTED}, {words.replace(" or ", " and ") for words in found}, page)
@@ -127,6 +129,63 @@ class SourceTest(WithSeries):
             self.ensure(["7.3"])
         with self.assertRaisesRegex(LabError, "^no network"):
             self.ensure(LabError("no network"))
+
+
+class KernelTest(WithSeries):
+    """Kernels that modules are built for."""
+
+    def inspect(self, release: str) -> dict[str, str]:
+        """Has a kernel of this release looked at."""
+        (self.place / "Makefile").touch()
+        (self.place / ".config").write_text(CONFIG)
+        place = self.place / kdir.RELEASE
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(f"{release}\n")
+        return kdir.inspect(self.place)
+
+    def test_an_older_kernel_is_refused_with_the_known_series(self) -> None:
+        for release in ("6.12.90-amd64", "7.1.9"):
+            with self.assertRaisesRegex(LabError, f"is Linux {release}, .* does not build on: .* 7.2 and 7.3$"):
+                self.inspect(release)
+
+    def test_known_and_newer_kernels_are_taken(self) -> None:
+        for release in ("7.2.0-rc1", "7.2.12", "7.3.4-1-amd64", "7.10.0", "8.0.1"):
+            self.assertEqual("y", self.inspect(release)["CONFIG_RUST"])
+
+    def kbuild(self, version: str, *words: str) -> subprocess.CompletedProcess:
+        """Has make read Kbuild as a kernel of that series does."""
+        major, minor = version.split(".")
+        return subprocess.run(
+            ["make", "-sf", "-", f"VERSION={major}", f"PATCHLEVEL={minor}", f"src={TREE}", "obj=.", *words],
+            input="empty :=\nspace := $(empty) $(empty)\nall: ; @echo $(RUSTFLAGS_rust/kofi.o)\ninclude $(src)/Kbuild\n",
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=self.place,
+            env={"PATH": os.environ["PATH"], "LC_ALL": "C"},
+        )
+
+    def test_kbuild_refuses_an_older_kernel_in_one_sentence(self) -> None:
+        for version in ("6.12", "7.1"):
+            answer = self.kbuild(version, "CONFIG_RUST=y")
+            self.assertIn(f"kOFI is tested on Linux {LISTED} and does not build on {version}.", answer.stderr)
+            self.assertEqual(2, answer.returncode)
+            # It cleans there all the same.
+            self.assertEqual(0, self.kbuild(version).returncode)
+
+    def test_kbuild_says_that_a_newer_kernel_is_not_known(self) -> None:
+        for version in ("7.90", "99.0"):
+            answer = self.kbuild(version, "CONFIG_RUST=y")
+            self.assertEqual(0, answer.returncode, answer.stderr)
+            self.assertIn(f"kOFI is tested on Linux {LISTED}, not yet on {version}\n", answer.stdout)
+            self.assertNotIn("kofi_before", answer.stdout)
+
+    def test_kbuild_tells_the_crate_what_the_kernel_lacks(self) -> None:
+        for version, lacks in (("7.2", True), ("7.3", False)):
+            answer = self.kbuild(version, "CONFIG_RUST=y")
+            self.assertEqual("", answer.stderr)
+            self.assertNotIn("tested", answer.stdout)
+            self.assertEqual(lacks, "--cfg kofi_before_7_3" in answer.stdout)
 
 
 if __name__ == "__main__":
