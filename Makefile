@@ -11,7 +11,7 @@ $(error python3 is missing, which everything here is run by: apt-get install pyt
 endif
 
 .PHONY: modules modules_install clean install uninstall intree intree-undo
-.PHONY: setup kernels demo test soak bench shell docs timings distclean help
+.PHONY: setup kernels demo test soak next bench shell docs timings distclean help
 
 # Variables of the command line are passed on: the kernel's make has many, too.
 modules modules_install clean:
@@ -24,7 +24,7 @@ intree intree-undo:
 	$(if $(KERNEL),,$(error name the kernel's source tree: make $@ KERNEL=<tree>))
 	@$(LAB) intree $(KERNEL) $(if $(filter %-undo,$@),--undo)
 
-setup kernels demo:
+setup kernels demo next:
 	@$(LAB) $@
 
 test soak:
@@ -54,6 +54,7 @@ help:
 	@echo 'make test CHANGED=1   what the changes since the last commit can reach; of a clean tree, those of the last commit'
 	@echo 'make timings          which of them took longest'
 	@echo '                      KERNEL=7.2|7.3 chooses the series of Linux, here and below'
+	@echo 'make next             a trial of the newest series that Debian has beyond the known ones'
 	@echo 'make soak             the long tests; T= as above'
 	@echo 'make bench            kOFI against raw verbs; LANE=native|plain'
 	@echo 'make shell            a virtual machine with both soft RDMA devices; LANE=plain|uml|proof|native'

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path, PurePath
 
 from . import bench, conformance, demo, docs, guest, install, installed, intree, kdir, kernel
-from . import module, plan, prose, setup, suite, timings, tree
+from . import module, plan, prose, setup, suite, timings, tree, trial
 from .lane import LANES, lane
 from .paths import CACHE
 from .results import Results
@@ -76,6 +76,7 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("pattern", nargs="?", default="")
     command.add_argument("--lane", action="append", choices=LANES, help="only this lane")
     verb("timings", do_timings, "print the scenarios that took longest when they last passed")
+    verb("next", do_next, "try the newest series of Linux in the archive beyond the known ones")
     verb("demo", do_demo, "messages between all pairings of the samples, in a virtual machine")
     command = verb("modules", do_modules, "make a target against a kernel's build folder")
     command.add_argument("kdir", type=Path)
@@ -179,6 +180,11 @@ def do_soak(options: argparse.Namespace) -> int:
 def do_timings(_: argparse.Namespace) -> None:
     """Verb timings."""
     timings.report()
+
+
+def do_next(_: argparse.Namespace) -> int:
+    """Verb next."""
+    return trial.run()
 
 
 def do_demo(_: argparse.Namespace) -> int:

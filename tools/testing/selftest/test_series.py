@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""KERNEL= chooses a known series of Linux; others are refused in a sentence that says so."""
+"""KERNEL= chooses a known series of Linux; others are refused, or tried, in sentences that say so."""
 
 import contextlib
 import io
@@ -8,12 +8,14 @@ import re
 import subprocess
 import tempfile
 import unittest
+from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
 
-from kofi_lab import kdir, kernel, series, source
+from kofi_lab import kdir, kernel, series, source, trial
 from kofi_lab.lane import lane
 from kofi_lab.paths import CONFIGS, TREE
+from kofi_lab.results import FAILED, PASSED
 from kofi_lab.say import LabError
 
 KNOWN = ("7.2", "7.3")
@@ -31,6 +33,7 @@ class WithSeries(unittest.TestCase):
         self.place = Path(folder.name)
         for patch in (
             mock.patch.object(series, "KNOWN", KNOWN),
+            mock.patch.object(series, "TRIAL", []),
             mock.patch.object(source, "SOURCES", self.place),
             mock.patch.dict(os.environ),
         ):
@@ -186,6 +189,108 @@ class KernelTest(WithSeries):
             self.assertEqual("", answer.stderr)
             self.assertNotIn("tested", answer.stdout)
             self.assertEqual(lacks, "--cfg kofi_before_7_3" in answer.stdout)
+
+
+LOG = """\
+In file included from /k/include/a.h:8:
+/t/rust/abi/pages.c:12:9: error: call to undeclared function 'x' [-Wy]
+   12 |         x();
+/t/rust/abi/pages.c:13:9: warning: unused variable 'z'
+error[E0432]: unresolved import `kernel::sync::Gone`
+  --> rust/fi/cq.rs:21:9
+   |
+21 |         Gone,
+error[E0432]: unresolved import `kernel::sync::Gone`
+  --> rust/fi/cq.rs:21:9
+error: aborting due to 2 previous errors
+make[3]: *** [/k/scripts/Makefile.build:365: rust/kofi.o] Error 1
+ERROR: modpost: "gone" [/t/kofi.ko] undefined!
+"""
+
+
+class TrialTest(WithSeries):
+    """The newest series beyond the known ones."""
+
+    def test_errors_of_a_build_are_listed_once_each_with_their_place(self) -> None:
+        self.assertEqual(
+            [
+                "/t/rust/abi/pages.c:12:9: error: call to undeclared function 'x' [-Wy]",
+                "rust/fi/cq.rs:21:9: error[E0432]: unresolved import `kernel::sync::Gone`",
+                'ERROR: modpost: "gone" [/t/kofi.ko] undefined!',
+            ],
+            trial.errors(LOG),
+        )
+
+    @contextlib.contextmanager
+    def archive(self, *names: str, **parts: object) -> Iterator[None]:
+        """Lets the archive have these, and parts of the trial end as given: an exception is raised."""
+        ends = {"configure": [], "compile_kernel": None, "build": [], **parts}
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(mock.patch.object(source, "archive", return_value=list(names)))
+            stack.enter_context(
+                mock.patch.object(source, "download", side_effect=lambda name: self.place / f"linux-{name}.1")
+            )
+            stack.enter_context(mock.patch.object(trial.setup, "ensure"))
+            stack.enter_context(mock.patch.object(kernel, "alone", contextlib.nullcontext))
+            stack.enter_context(mock.patch.object(kernel, "log", return_value=self.place / "log"))
+            for name, end in ends.items():
+                where = trial.tree if name == "build" else kernel
+                effect = {"side_effect": end} if isinstance(end, Exception) else {"return_value": end}
+                stack.enter_context(mock.patch.object(where, name, **effect))
+            yield
+
+    def run_trial(self, outcomes: tuple[str, ...] = (PASSED,)) -> tuple[int, str]:
+        """Returns the answer of a trial whose tests end like that, and what it printed."""
+
+        def lanes(results: trial.Results, choice: trial.suite.Choice, lanes: list[str], _: object) -> None:
+            self.assertEqual([trial.LANE], lanes)
+            self.assertTrue(choice.scenarios(lane(trial.LANE)))
+            for number, outcome in enumerate(outcomes):
+                results.add(trial.LANE, f"test{number}", outcome, "reason")
+
+        with (
+            mock.patch.object(trial.suite, "run_lanes", side_effect=lanes),
+            contextlib.redirect_stdout(io.StringIO()) as output,
+        ):
+            code = trial.run()
+        return code, output.getvalue()
+
+    def test_there_is_no_newer_one(self) -> None:
+        with self.archive("6.12", "7.2", "7.3"):
+            code, output = self.run_trial()
+        self.assertEqual(0, code)
+        self.assertIn("no series of Linux newer than 7.3", output)
+
+    def test_the_newest_one_is_tried_and_nothing_breaks(self) -> None:
+        with self.archive("7.3", "7.4", "8.1", "7.10"):
+            code, output = self.run_trial()
+            self.assertEqual(["8.1"], series.wanted())
+        self.assertEqual(0, code)
+        self.assertIn("Linux 8.1.1: nothing broke; 8.1 can be added to kofi-series in Kbuild", output)
+
+    def test_what_broke_is_listed(self) -> None:
+        with self.archive("7.4", configure=["CONFIG_A: asked for y, got n"]):
+            code, output = self.run_trial((PASSED, FAILED))
+        self.assertEqual(1, code)
+        self.assertTrue(
+            output.endswith(
+                "Linux 7.4.1: 2 broke:\n  configuration: CONFIG_A: asked for y, got n\n  test: test1  reason\n"
+            ),
+            output,
+        )
+
+    def test_no_test_runs_without_modules(self) -> None:
+        with self.archive("7.4", build=trial.tree.ModuleError(f"modules for uml:\n{LOG}")):
+            code, output = self.run_trial((FAILED,))
+        self.assertEqual(1, code)
+        self.assertIn("3 broke:\n  modules: /t/rust/abi/pages.c:12:9", output)
+        self.assertNotIn("test0", output)
+
+    def test_no_module_is_built_without_a_kernel(self) -> None:
+        with self.archive("7.4", compile_kernel=LabError("building failed\nmuch more"), build=AssertionError()):
+            code, output = self.run_trial()
+        self.assertEqual(1, code)
+        self.assertIn("1 broke:\n  kernel: building failed\n", output)
 
 
 if __name__ == "__main__":
