@@ -48,12 +48,8 @@ class Console:
             return
         if self.scenario:
             self.scenario.log.append(line)
-        self._inspect(line)
-
-    def _inspect(self, line: str) -> None:
-        name = self.scenario.name if self.scenario else "none"
-        if splat.find(line, name, self.allowed):
-            (self.scenario.splats if self.scenario else self.outside).append(line.strip())
+        else:
+            self.outside += splat.find("none", [line], self.allowed)
 
     def _ktap(self, line: str) -> None:
         scenario = self.scenario
@@ -70,7 +66,7 @@ class Console:
             if match := TEXT.fullmatch(line):
                 scenario.text.append(match[1])
                 if scenario.name == "kmemleak":
-                    self._inspect(match[1])
+                    scenario.log.append(match[1])
             elif (match := RESULT.fullmatch(line)) and match[2] == scenario.name:
                 self._end(match)
 
@@ -78,6 +74,7 @@ class Console:
         """Counts the tests of the scenario; returns what is said of itself."""
         scenario = self.scenario
         assert scenario
+        scenario.splats = splat.find(scenario.name, scenario.log, self.allowed)
         mine = ktap.read(scenario.ktap)[0]
         found = [result for suite in ktap.read(scenario.log) for result in ktap.results(suite)]
         for check in mine.subtests:

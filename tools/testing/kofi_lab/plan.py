@@ -67,7 +67,12 @@ def allowances() -> list[Allowance]:
     """Splats that are expected, each bound to scenarios and with a reason."""
     rows = tomllib.loads(FILE.read_text()).get("allow", [])
     return [
-        Allowance(re.compile(row["scenario"]), re.compile(row["line"]), row["reason"])
+        Allowance(
+            re.compile(row["scenario"]),
+            re.compile(row["line"]),
+            row["reason"],
+            re.compile(row["trace"]) if "trace" in row else None,
+        )
         for row in rows
     ]
 

@@ -39,19 +39,29 @@ SPLAT = re.compile(
 )
 
 
+TRACE_LINES = 40  # of a report, in which its trace is
+
+
 @dataclass(frozen=True)
 class Allowance:
-    """A line that one scenario provokes on purpose, and why that is right."""
+    """A line that some scenarios provoke on purpose, and why that is right."""
 
     scenario: re.Pattern[str]
     line: re.Pattern[str]
     reason: str
+    trace: re.Pattern[str] | None = None  # has to follow, where the line alone may come from anybody
+
+    def covers(self, scenario: str, log: list[str], at: int) -> bool:
+        """Returns whether it allows the line at that place of a scenario's log."""
+        if not self.scenario.fullmatch(scenario) or not self.line.search(log[at]):
+            return False
+        return self.trace is None or any(map(self.trace.search, log[at : at + TRACE_LINES]))
 
 
-def find(line: str, scenario: str, allowed: list[Allowance]) -> bool:
-    """Whether this line of the log is one that must not be there."""
-    if not SPLAT.search(line):
-        return False
-    return not any(
-        rule.scenario.fullmatch(scenario) and rule.line.search(line) for rule in allowed
-    )
+def find(scenario: str, log: list[str], allowed: list[Allowance]) -> list[str]:
+    """Returns the lines of a scenario's log that must not be there."""
+    return [
+        line.strip()
+        for at, line in enumerate(log)
+        if SPLAT.search(line) and not any(rule.covers(scenario, log, at) for rule in allowed)
+    ]

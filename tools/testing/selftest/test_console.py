@@ -178,6 +178,15 @@ class ConsoleTest(unittest.TestCase):
             text = self.scenario(name, "WARNING: x\n")
             self.assertEqual(self.outcomes(text, rule), {name: outcome})
 
+    def test_allowance_may_ask_for_a_trace(self) -> None:
+        rule = [Allowance(re.compile("a"), re.compile("BUG: "), "known", re.compile(r"\] theirs\+"))]
+        theirs = "BUG: KASAN: x\nCall Trace:\n [<60>] lock+0x1/0x2\n [<61>] theirs+0x1/0x2\n"
+        self.assertEqual(self.outcomes(self.scenario("a", theirs), rule), {"a": PASSED})
+        ours = theirs.replace("theirs", "ours")
+        self.assertEqual(self.outcomes(self.scenario("a", ours), rule), {"a": FAILED})
+        far = "BUG: KASAN: x\n" + "word\n" * 40 + " [<61>] theirs+0x1/0x2\n"
+        self.assertEqual(self.outcomes(self.scenario("a", far), rule), {"a": FAILED})
+
 
 if __name__ == "__main__":
     unittest.main()
