@@ -41,6 +41,7 @@ UML_FLAGS = (
 # default, which it warns about. Known reports about the kernel itself do not hide later ones.
 PROOF_WORDS = "slab_debug=Z stack_depot_max_pools=65536 kasan_multi_shot"
 
+# In the order in which they begin: the one with the most to do first.
 LANES = {
     lane.name: lane
     for lane in (
@@ -65,15 +66,6 @@ LANES = {
             words=PROOF_WORDS,
         ),
         Lane(
-            name="plain",
-            arch="x86_64",
-            fragments=("common", "qemu"),
-            image="arch/x86/boot/bzImage",
-            target="bzImage",
-            memory="2G",
-            patience=1,
-        ),
-        Lane(
             name="proof",
             arch="x86_64",
             fragments=("common", "qemu", "proof"),
@@ -82,6 +74,15 @@ LANES = {
             memory="4G",
             patience=10,
             words=PROOF_WORDS,
+        ),
+        Lane(
+            name="plain",
+            arch="x86_64",
+            fragments=("common", "qemu"),
+            image="arch/x86/boot/bzImage",
+            target="bzImage",
+            memory="2G",
+            patience=1,
         ),
         Lane(
             name="native",

@@ -92,8 +92,7 @@ def run_lanes(
     kernels = [kernel.ensure(lane(name)) for name in wanted]
     running = []
     try:
-        # The slowest guest begins first.
-        for target in reversed(kernels):
+        for target in kernels:
             running.append(LaneRun(choice, target))
         meanwhile()
     except KeyboardInterrupt:
