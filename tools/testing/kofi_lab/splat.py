@@ -3,6 +3,7 @@
 
 import re
 from dataclasses import dataclass
+from itertools import takewhile
 
 SPLAT = re.compile(
     "|".join(
@@ -30,16 +31,12 @@ SPLAT = re.compile(
             r"Bad page state",
             r"[Pp]anic",
             r"DMA-API",
-            r"new suspected memory leaks",
             r"unreferenced object 0x",
             r"Unknown rela relocation",
             r"Unknown symbol",
         )
     )
 )
-
-
-TRACE_LINES = 40  # of a report, in which its trace is
 
 
 @dataclass(frozen=True)
@@ -49,13 +46,14 @@ class Allowance:
     scenario: re.Pattern[str]
     line: re.Pattern[str]
     reason: str
-    trace: re.Pattern[str] | None = None  # has to follow, where the line alone may come from anybody
+    trace: re.Pattern[str] | None = None  # has to be in the report that the line begins
 
     def covers(self, scenario: str, log: list[str], at: int) -> bool:
         """Returns whether it allows the line at that place of a scenario's log."""
         if not self.scenario.fullmatch(scenario) or not self.line.search(log[at]):
             return False
-        return self.trace is None or any(map(self.trace.search, log[at : at + TRACE_LINES]))
+        report = takewhile(lambda line: not SPLAT.search(line), log[at + 1 :])
+        return self.trace is None or any(map(self.trace.search, report))
 
 
 def find(scenario: str, log: list[str], allowed: list[Allowance]) -> list[str]:
