@@ -31,6 +31,7 @@ SPLAT = re.compile(
             r"Bad page state",
             r"[Pp]anic",
             r"DMA-API",
+            r"new suspected memory leaks",
             r"unreferenced object 0x",
             r"Unknown rela relocation",
             r"Unknown symbol",

@@ -154,6 +154,7 @@ class ConsoleTest(unittest.TestCase):
             "refcount_t: underflow; use-after-free.",
             "Oops: 0000 [#1] SMP",
             "Kernel panic - not syncing: x",
+            "kmemleak: 3 new suspected memory leaks (see /sys/kernel/debug/kmemleak)",
             "x: Unknown rela relocation: 9",
             "rcu: INFO: rcu_preempt detected stalls on CPUs/tasks:",
         )
