@@ -6,11 +6,11 @@
 //! believed before it has been looked at: see [`argument`].
 
 mod argument;
+mod debugfs;
 mod info;
 mod objects;
 mod test;
 mod text;
-mod tree;
 
 use crate::{
     abi::{
@@ -42,7 +42,7 @@ use kernel::{
 };
 use test::Test;
 
-pub(crate) use tree::Tree;
+pub(crate) use debugfs::Debugfs;
 
 /// A file that a process has open.
 #[pin_data]

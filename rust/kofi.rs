@@ -154,8 +154,7 @@ impl rdma::device::Report for Users {
 
 #[pin_data]
 struct Kofi {
-    #[pin]
-    _tree: dev::Tree,
+    _debugfs: dev::Debugfs,
     #[pin]
     _client: kernel::miscdevice::MiscDeviceRegistration<dev::Client>,
     #[pin]
@@ -174,7 +173,7 @@ impl kernel::InPlaceModule for Kofi {
             _lingerers: prov::verbs::Lingerers::start(),
             _devices <- rdma::device::Registration::new(),
             _client <- dev::register(),
-            _tree <- dev::Tree::new(),
+            _debugfs: dev::Debugfs::new(),
         })
     }
 }

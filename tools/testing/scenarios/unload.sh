@@ -35,6 +35,16 @@ if [ "$1" != loop ]; then
 	rdma link add "$DEVICE" type "$1" netdev "$interface" && link_active "$DEVICE" || fail "$DEVICE does not come back"
 fi
 
+# An open file of debugfs keeps the module loaded, and is read until it is closed.
+open_file_keeps_it() {
+	exec 3</sys/kernel/debug/kofi/objects
+	! unload kofi && loaded kofi && cat <&3
+	_read=$?
+	exec 3<&-
+	unload kofi && load kofi && return $_read
+}
+check an_open_file_of_debugfs_keeps_it open_file_keeps_it
+
 # A consumer in C that closes nothing.
 ready leave_open 7471 leave=1 || fail "leave_open.ko does not load"
 check unloads unload leave_open

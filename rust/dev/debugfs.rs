@@ -1,57 +1,83 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What is open, in all network namespaces, as text in debugfs: `kofi/objects`.
+//! The debugfs file `kofi/objects`: the open objects of all network namespaces, as text.
 
 use crate::abi::{
     kofi_object,
     names, //
     roster,
 };
+use core::ptr::NonNull;
 use kernel::{
-    debugfs::{
-        Dir,
-        File, //
+    bindings::seq_file,
+    fmt::{
+        self,
+        Display, //
     },
-    fmt,
-    prelude::*, //
+    prelude::*,
+    seq_file::SeqFile,
+    seq_print, //
 };
 
-/// Objects that are shown at most: the first of them.
-const MOST: usize = 1 << 12;
+/// Limit of the objects printed: the oldest ones.
+const MAX_OBJECTS: usize = 1 << 12;
 
-/// The file, as long as this lives.
-#[pin_data]
-pub(crate) struct Tree {
-    #[pin]
-    objects: File<()>,
-    _dir: Dir,
+extern "C" {
+    fn kofi_debugfs_create();
+    fn kofi_debugfs_remove();
 }
 
-impl Tree {
-    /// Makes the file, if debugfs lets it. May sleep.
-    pub(crate) fn new() -> impl PinInit<Self, Error> {
-        let dir = Dir::new(c"kofi");
-        try_pin_init!(Self {
-            objects <- dir.read_callback_file(c"objects", (), &show),
-            _dir: dir.clone(),
-        }? Error)
+/// The directory `kofi` of debugfs with its file. Dropping it removes both.
+pub(crate) struct Debugfs(());
+
+impl Debugfs {
+    /// Creates the file, for the module's initialisation. Without debugfs there is none, which is no error.
+    pub(crate) fn new() -> Self {
+        // SAFETY: The module's initialisation may sleep, and calls this once. `Drop` removes the file before
+        // the module is gone.
+        unsafe { kofi_debugfs_create() };
+        Self(())
     }
 }
 
-fn show((): &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let mut objects = KVVec::new();
-    let read = roster::each(0, None, |object| {
-        if objects.len() == MOST {
-            return Err(ENOSPC);
+impl Drop for Debugfs {
+    fn drop(&mut self) {
+        // SAFETY: `new` has created the file, and the end of the module may sleep.
+        unsafe { kofi_debugfs_remove() };
+    }
+}
+
+/// Prints the open objects of all network namespaces. May sleep.
+///
+/// # Safety
+///
+/// `m` must be a `seq_file` that only the caller uses.
+#[no_mangle]
+unsafe extern "C" fn kofi_print_objects(m: NonNull<seq_file>) {
+    // SAFETY: By this function's safety requirement.
+    let m = unsafe { SeqFile::from_raw(m.as_ptr()) };
+    seq_print!(m, "{}", Objects);
+}
+
+/// The open objects of all network namespaces, a line each.
+struct Objects;
+
+impl Display for Objects {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut objects = KVVec::new();
+        let read = roster::each(0, None, |object| {
+            if objects.len() == MAX_OBJECTS {
+                return Err(ENOSPC);
+            }
+            Ok(objects.push(*object, GFP_KERNEL_ACCOUNT)?)
+        });
+        let links = Links::new(&objects).map_err(|_| fmt::Error)?;
+        links.walk(&objects, |object, depth| line(object, depth, f))?;
+        match read {
+            Ok(()) => Ok(()),
+            Err(ENOSPC) => f.write_str("...\n"),
+            Err(_) => Err(fmt::Error),
         }
-        Ok(objects.push(*object, GFP_KERNEL_ACCOUNT)?)
-    });
-    let links = Links::new(&objects).map_err(|_| fmt::Error)?;
-    links.walk(&objects, |object, depth| line(object, depth, f))?;
-    match read {
-        Ok(()) => Ok(()),
-        Err(ENOSPC) => f.write_str("...\n"),
-        Err(_) => Err(fmt::Error),
     }
 }
 
