@@ -15,5 +15,6 @@ went() {
 	unload kofi_kunit && [ $sent -ge "$2" ] && [ $sent -le "$3" ]
 }
 check by_the_device went none 10000 1000000000
-check without_it went all 0 10
+# The connection manager still sends a few packets for the connections that have just ended.
+check without_it went all 0 1000
 unload kofi || fail "kofi.ko does not unload"
