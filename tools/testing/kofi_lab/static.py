@@ -12,7 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from . import client, conformance, dkms, docs, examples, frames, installed, kfi, kunit_tree, layers
+from . import client, clippy, conformance, dkms, docs, examples, frames, installed, kfi, kunit_tree, layers
 from . import kernel as kernels
 from . import libfabric, misuse, prose, timings, toolchain, tree
 from .kernel import Kernel
@@ -57,20 +57,6 @@ def rustfmt(_: Kernel) -> str:
     names = named(".rs")
     command = ["/usr/bin/rustfmt", "--check", "--edition", "2021", *names]
     return said(command, cwd=TREE, env=toolchain.environment()) if names else ""
-
-
-def clippy(kernel: Kernel) -> str:
-    """clippy as the kernel configures it, on everything in Rust."""
-    place = tree.folder(kernel, "clippy")
-    with tree.locked(place):
-        tree.sync(place)
-        try:
-            tree.make(kernel, place, "CLIPPY=1", "CLIPPY_DRIVER=/usr/bin/clippy-driver", "modules")
-        except tree.ModuleError as error:
-            # What is built already is not looked at again: the next run has to see it too.
-            shutil.rmtree(place)
-            return str(error)
-    return ""
 
 
 def checkpatch(kernel: Kernel) -> str:
@@ -268,7 +254,7 @@ CHECKS: dict[str, Callable[[Kernel], str]] = {
     "static.docs.man": manuals,
     "static.rustfmt": rustfmt,
     "static.checkpatch": checkpatch,
-    "static.clippy": clippy,
+    "static.clippy": clippy.complaints,
     "static.stack": stack,
     "static.client.clippy": clippy_of_client,
     "static.install": installation,

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Tests of kofi_lab.clippy."""
+
+import unittest
+from pathlib import Path
+
+from kofi_lab import clippy
+
+SAVED = (
+    "savedcmd_rust/kofi.o := OBJTREE=/k RUST_MODFILE=./kofi /usr/bin/rustc --edition=2021 -Wclippy::all"
+    " --emit=metadata=./rust/libkofi.rmeta -Zcrate-attr='feature(asm_goto)' --emit=dep-info=rust/.kofi.o.d"
+    " --emit=obj=rust/kofi.o rust/kofi.rs ; ./tools/objtool/objtool rust/kofi.o"
+)
+
+
+class Command(unittest.TestCase):
+    """The command made of one that Kbuild has saved."""
+
+    def test_the_driver_gets_the_arguments_and_emits_metadata_alone(self) -> None:
+        self.assertEqual(
+            clippy.command(SAVED, Path("/t/0.rmeta")),
+            "OBJTREE=/k RUST_MODFILE=./kofi /usr/bin/clippy-driver --edition=2021 -Wclippy::all"
+            "  -Zcrate-attr='feature(asm_goto)'   rust/kofi.rs  --emit=metadata=/t/0.rmeta",
+        )
+
+    def test_a_command_without_environment(self) -> None:
+        words = clippy.command("savedcmd_a.o := /usr/bin/rustc a.rs", Path("x"))
+        self.assertEqual(words, "/usr/bin/clippy-driver a.rs --emit=metadata=x")
+
+    def test_c_is_left_out(self) -> None:
+        self.assertIsNone(clippy.command("savedcmd_rust/abi/log.o := clang -c rust/abi/log.c", Path("x")))
+
+
+if __name__ == "__main__":
+    unittest.main()
