@@ -3,7 +3,7 @@
 //! The C API: pointers in, calls of [`fi`](crate::fi), errno out.
 //!
 //! C callers hold `fid` structs with tables of calls. Those for control end in the objects of
-//! [`fi`](crate::fi); those of the data path are made for each provider's own types ([`face`]), so
+//! [`fi`](crate::fi); those of the data path are made for each provider's own types ([`ops_tables`]), so
 //! that one indirect call leads from `fi_send()` to its code.
 //!
 //! Whatever stands in a table is called through the inline of that name in `include/rdma`, whose
@@ -22,7 +22,6 @@ mod ep;
 mod eq;
 mod err_data;
 mod fabric;
-pub(crate) mod face;
 mod info;
 mod mr;
 mod msg;
@@ -30,16 +29,17 @@ mod nosys;
 mod object;
 mod offload;
 mod opened;
+pub(crate) mod ops_tables;
 mod peer;
 mod pep;
 mod poll;
-mod providers;
+mod prov_registry;
 mod rma;
 mod sep;
 mod srx;
+mod strings;
 mod stx;
 mod tagged;
-mod text;
-mod transfer;
 mod wait;
 mod wait_set;
+mod xfer_args;

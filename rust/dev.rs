@@ -5,12 +5,12 @@
 //! `include/uapi/linux/kofi.h` says what there is. Nothing that comes from a process is followed or
 //! believed before it has been looked at: see [`argument`].
 
-mod argument;
 mod debugfs;
 mod info;
+mod ioctl_arg;
 mod objects;
 mod test;
-mod text;
+mod tostr;
 
 use crate::{
     abi::{
@@ -23,7 +23,7 @@ use crate::{
     },
     compat::register_misc_device, //
 };
-use argument::exchange;
+use ioctl_arg::exchange;
 use kernel::{
     fs::File,
     ioctl::_IO,
@@ -92,7 +92,7 @@ impl MiscDevice for Client {
         let argument = UserPtr::from_addr(argument);
         match request {
             IOC_VERSION => exchange(argument, version),
-            IOC_TEXT => exchange(argument, text::describe),
+            IOC_TEXT => exchange(argument, tostr::describe),
             IOC_INFO => exchange(argument, |query| info::list(&client, query)),
             IOC_START => exchange(argument, |asked| test::start(&client, asked)),
             IOC_WATCH => exchange(argument, |watch| test::watch(&client, watch)),

@@ -19,37 +19,37 @@
 //!
 //! Children keep their parents alive. Everything here is safe code but [`memory`].
 
-pub(crate) mod alarm;
 pub mod atomic;
 pub mod av;
 pub mod av_set;
-pub(crate) mod card;
 pub mod cntr;
 pub mod cq;
 pub mod domain;
 #[cfg(CONFIG_KUNIT = "y")]
-mod dropped;
+mod drop_in_interrupt;
+#[cfg(CONFIG_KUNIT = "y")]
+mod dummy_provider;
 pub mod ep;
 pub mod eq;
 pub mod fabric;
-pub mod gate;
-mod group;
 mod handler;
 pub mod info;
+pub(crate) mod introspect;
+mod locked_list;
 pub mod memory;
 pub mod mr;
 pub mod msg;
-#[cfg(CONFIG_KUNIT = "y")]
-mod nothing;
 pub mod object;
 pub mod pep;
 pub mod poll;
-mod posting;
+mod post;
 pub mod provider;
 pub mod rdm;
-mod roll;
+mod ready_set;
+pub mod rundown;
 pub mod sep;
 pub mod srx;
 pub mod stx;
+pub(crate) mod timer;
 pub mod wait;
 pub mod wait_set;

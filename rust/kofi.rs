@@ -42,20 +42,20 @@ static DATAGRAMS: prov::rdm::Rdm =
 static LOOP_DATAGRAMS: prov::rdm::Rdm = prov::rdm::Rdm::over(&prov::r#loop::Loop, c"loop;ofi_rxm");
 
 /// The same, as the C API sees them.
-static FACES: [capi::face::Face; 4] = [
-    capi::face::Face::new::<prov::verbs::Verbs>(&prov::verbs::Verbs),
-    capi::face::Face::new::<prov::rdm::Rdm>(&DATAGRAMS),
-    capi::face::Face::new::<prov::r#loop::Loop>(&prov::r#loop::Loop),
-    capi::face::Face::new::<prov::rdm::Rdm>(&LOOP_DATAGRAMS),
+static FACES: [capi::ops_tables::ProviderOps; 4] = [
+    capi::ops_tables::ProviderOps::new::<prov::verbs::Verbs>(&prov::verbs::Verbs),
+    capi::ops_tables::ProviderOps::new::<prov::rdm::Rdm>(&DATAGRAMS),
+    capi::ops_tables::ProviderOps::new::<prov::r#loop::Loop>(&prov::r#loop::Loop),
+    capi::ops_tables::ProviderOps::new::<prov::rdm::Rdm>(&LOOP_DATAGRAMS),
 ];
 
-impl capi::face::Family for prov::verbs::Verbs {
+impl capi::ops_tables::ProviderTypes for prov::verbs::Verbs {
     type Endpoint = prov::verbs::data_path::Endpoint;
     type CompletionQueue = prov::verbs::data_path::CompletionQueue;
     type SharedReceive = prov::verbs::data_path::SharedReceive;
 }
 
-impl capi::face::Family for prov::rdm::Rdm {
+impl capi::ops_tables::ProviderTypes for prov::rdm::Rdm {
     type Endpoint = prov::rdm::data_path::Endpoint;
     type CompletionQueue = prov::rdm::data_path::CompletionQueue;
     type SharedReceive = prov::rdm::data_path::SharedReceive;
@@ -67,7 +67,7 @@ impl capi::face::Family for prov::rdm::Rdm {
 ///
 /// Those of [`fi::info::getinfo`].
 pub fn getinfo(
-    _here: abi::context::InProcess,
+    _here: abi::context::ProcessContext,
     query: &fi::info::Query<'_>,
 ) -> abi::Result<abi::info::InfoList> {
     let flags = if query.source { abi::FI_SOURCE } else { 0 };
@@ -80,9 +80,9 @@ pub fn getinfo(
 ///
 /// Errors of [`fi::info::getinfo`].
 pub fn getinfo_within(
-    _here: abi::context::InProcess,
+    _here: abi::context::ProcessContext,
     query: &fi::info::Query<'_>,
-    within: fi::info::Within<'_>,
+    within: fi::info::OpenObjects<'_>,
 ) -> abi::Result<abi::info::InfoList> {
     let flags = if query.source { abi::FI_SOURCE } else { 0 };
     fi::info::getinfo(&PROVIDERS, abi::VERSION, flags, query, Some(within))
@@ -95,7 +95,7 @@ pub fn getinfo_within(
 ///
 /// -FI_EINVAL for an info of another namespace, -FI_ENODATA when no provider has it, -FI_ENOMEM.
 pub fn fabric<M: ModuleMetadata>(
-    here: abi::context::InProcess,
+    here: abi::context::ProcessContext,
     info: &abi::info::Info,
 ) -> abi::Result<Arc<fi::fabric::Fabric>> {
     fabric_in::<M>(here, info, Namespace::init())
@@ -109,19 +109,19 @@ pub fn fabric<M: ModuleMetadata>(
 ///
 /// Errors of [`fabric`].
 pub fn fabric_in<M: ModuleMetadata>(
-    here: abi::context::InProcess,
+    here: abi::context::ProcessContext,
     info: &abi::info::Info,
     net: &Namespace,
 ) -> abi::Result<Arc<fi::fabric::Fabric>> {
-    fabric_by(here, info, net, &fi::card::Owner::module(M::NAME))
+    fabric_by(here, info, net, &fi::introspect::Owner::module(M::NAME))
 }
 
 /// Opens a fabric for any owner.
 fn fabric_by(
-    _here: abi::context::InProcess,
+    _here: abi::context::ProcessContext,
     info: &abi::info::Info,
     net: &Namespace,
-    owner: &fi::card::Owner,
+    owner: &fi::introspect::Owner,
 ) -> abi::Result<Arc<fi::fabric::Fabric>> {
     if !info.is_in(net) {
         return Err(abi::Errno::EINVAL);
@@ -137,7 +137,7 @@ fn fabric_by(
     fi::fabric::Fabric::open(*provider, &attr, owner)
 }
 
-impl capi::face::Family for prov::r#loop::Loop {
+impl capi::ops_tables::ProviderTypes for prov::r#loop::Loop {
     type Endpoint = prov::r#loop::data_path::Endpoint;
     type CompletionQueue = prov::r#loop::data_path::CompletionQueue;
     type SharedReceive = prov::r#loop::data_path::SharedReceive;

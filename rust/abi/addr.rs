@@ -156,7 +156,7 @@ pub(crate) fn with_bytes<R>(format: u32, addr: &SocketAddr, f: impl FnOnce(&[u8]
     let mut room = [0; TEXT_LEN];
     let mut text = Text::new(&mut room);
     // There is room for the longest.
-    let _ = text.write_fmt(fmt!("{}\0", Shown(addr)));
+    let _ = text.write_fmt(fmt!("{}\0", AddrText(addr)));
     f(text.as_bytes())
 }
 
@@ -196,7 +196,7 @@ impl Bytes {
 
 /// A text that says something else than an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Unreadable {
+pub(crate) enum AddrParseError {
     /// It could be a name, which would need a resolver.
     Name,
     /// It is neither a number nor a name.
@@ -204,29 +204,29 @@ pub(crate) enum Unreadable {
 }
 
 /// The IP address and the scope that `10.0.0.1`, `::1` or `fe80::1%2` stands for.
-fn node_from_str(node: &str) -> Result<(IpAddr, u32), Unreadable> {
+fn node_from_str(node: &str) -> Result<(IpAddr, u32), AddrParseError> {
     let (ip, scope) = match node.split_once('%') {
-        Some((ip, scope)) => (ip, scope.parse().map_err(|_| Unreadable::Nonsense)?),
+        Some((ip, scope)) => (ip, scope.parse().map_err(|_| AddrParseError::Nonsense)?),
         None => (node, 0),
     };
     match ip.parse() {
-        Ok(IpAddr::V4(_)) if ip.len() < node.len() => Err(Unreadable::Nonsense),
+        Ok(IpAddr::V4(_)) if ip.len() < node.len() => Err(AddrParseError::Nonsense),
         Ok(ip) => Ok((ip, scope)),
         Err(_)
             if node.starts_with(|first: char| first.is_ascii_alphabetic())
                 && !node.contains([':', '%']) =>
         {
-            Err(Unreadable::Name)
+            Err(AddrParseError::Name)
         }
-        Err(_) => Err(Unreadable::Nonsense),
+        Err(_) => Err(AddrParseError::Nonsense),
     }
 }
 
-fn service_from_str(service: &str) -> Result<u16, Unreadable> {
+fn service_from_str(service: &str) -> Result<u16, AddrParseError> {
     service.parse().map_err(|_| {
         match service.starts_with(|first: char| first.is_ascii_alphabetic()) {
-            true => Unreadable::Name,
-            false => Unreadable::Nonsense,
+            true => AddrParseError::Name,
+            false => AddrParseError::Nonsense,
         }
     })
 }
@@ -248,13 +248,13 @@ pub(crate) fn is_addr_str(node: &CStr) -> bool {
 pub(crate) fn from_names(
     node: Option<&CStr>,
     service: Option<&CStr>,
-) -> Result<SocketAddr, Unreadable> {
+) -> Result<SocketAddr, AddrParseError> {
     if let Some(node) = node.filter(|node| is_addr_str(node)) {
         let addr = from_addr_str(node.to_bytes()).filter(|_| service.is_none());
-        return addr.ok_or(Unreadable::Nonsense);
+        return addr.ok_or(AddrParseError::Nonsense);
     }
-    fn text(name: &CStr) -> Result<&str, Unreadable> {
-        core::str::from_utf8(name.to_bytes()).map_err(|_| Unreadable::Nonsense)
+    fn text(name: &CStr) -> Result<&str, AddrParseError> {
+        core::str::from_utf8(name.to_bytes()).map_err(|_| AddrParseError::Nonsense)
     }
     let port = service.map_or(Ok(0), |service| service_from_str(text(service)?))?;
     let (ip, scope) = match node {
@@ -296,9 +296,9 @@ impl<'a> Address<'a> {
 }
 
 /// An address of IP in the form of FI_ADDR_STR.
-struct Shown<'a>(&'a SocketAddr);
+struct AddrText<'a>(&'a SocketAddr);
 
-impl fmt::Display for Shown<'_> {
+impl fmt::Display for AddrText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             SocketAddr::V4(v4) => write!(f, "fi_sockaddr_in://{}:{}", v4.ip(), v4.port()),
@@ -316,7 +316,7 @@ impl fmt::Display for Shown<'_> {
 impl fmt::Display for Address<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.parse() {
-            Parsed::Ip(addr) => Shown(&addr).fmt(f),
+            Parsed::Ip(addr) => AddrText(&addr).fmt(f),
             Parsed::Infiniband => write!(f, "fi_sockaddr_ib://({} bytes)", self.bytes.len()),
             Parsed::Text(text) => fmt::Display::fmt(text, f),
             Parsed::Unknown => write!(f, "({} bytes)", self.bytes.len()),
@@ -428,14 +428,14 @@ mod tests {
     #[test]
     fn numbers_in_text() {
         let read = |node: &CStr, service: &CStr| from_names(Some(node), Some(service));
-        let is = |addr: Result<SocketAddr, Unreadable>, bytes: &[u8]| {
+        let is = |addr: Result<SocketAddr, AddrParseError>, bytes: &[u8]| {
             addr.is_ok_and(|addr| Bytes::new(&addr).as_bytes() == bytes)
         };
         assert!(is(read(c"10.0.0.1", c"7500"), &in4()));
         assert!(is(read(c"fe80::1", c"7500"), &in6(0)));
         assert!(is(read(c"fe80::1%3", c"7500"), &in6(3)));
         for name in [c"host", c"host10", c"localhost.", c"fe80"] {
-            assert!(read(name, c"1") == Err(Unreadable::Name));
+            assert!(read(name, c"1") == Err(AddrParseError::Name));
         }
         for nonsense in [
             c"",
@@ -447,11 +447,11 @@ mod tests {
             c"10.1.0.1%2",
             c"fe80::1%nodev",
         ] {
-            assert!(read(nonsense, c"1") == Err(Unreadable::Nonsense));
+            assert!(read(nonsense, c"1") == Err(AddrParseError::Nonsense));
         }
-        assert!(read(c"10.0.0.1", c"ssh") == Err(Unreadable::Name));
+        assert!(read(c"10.0.0.1", c"ssh") == Err(AddrParseError::Name));
         for nonsense in [c"", c"65536", c"-1", c"1x"] {
-            assert!(read(c"10.0.0.1", nonsense) == Err(Unreadable::Nonsense));
+            assert!(read(c"10.0.0.1", nonsense) == Err(AddrParseError::Nonsense));
         }
         assert!(from_names(None, None).is_ok_and(|any| any.ip().is_unspecified()));
     }

@@ -41,9 +41,9 @@ mod ffi {
 /// It stays there: a handler in interrupt context cannot bring one along from where it was made, and
 /// is given none.
 #[derive(Clone, Copy)]
-pub struct InProcess(NotThreadSafe);
+pub struct ProcessContext(NotThreadSafe);
 
-impl InProcess {
+impl ProcessContext {
     /// For those who are called by a thread or a workqueue.
     pub(crate) const fn assume() -> Self {
         Self(NotThreadSafe)
@@ -74,9 +74,9 @@ pub(crate) fn may_sleep() -> bool {
 /// # Errors
 ///
 /// -FI_EOPBADSTATE in atomic context, and one warning in the log.
-pub fn in_process() -> Result<InProcess> {
+pub fn in_process() -> Result<ProcessContext> {
     if may_sleep() {
-        return Ok(InProcess::assume());
+        return Ok(ProcessContext::assume());
     }
     // SAFETY: Writes to the log.
     unsafe { ffi::kofi_warn_atomic() };
@@ -146,9 +146,9 @@ impl Drop for OwnModule {
 /// Where a handler is that was called in a hard interrupt: nothing that is done there may sleep.
 ///
 /// It stays there: what is called with it can ask for it, and nobody else has one.
-pub struct InInterrupt(NotThreadSafe);
+pub struct InterruptContext(NotThreadSafe);
 
-impl InInterrupt {
+impl InterruptContext {
     /// For those who are called by an interrupt.
     pub(super) const fn assume() -> Self {
         Self(NotThreadSafe)

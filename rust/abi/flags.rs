@@ -2,7 +2,7 @@
 
 //! Sets of flags: which bits a field knows and what they are called there.
 //!
-//! The same bit means different things in different fields, so each field has its own [`Set`]. The
+//! The same bit means different things in different fields, so each field has its own [`FlagSet`]. The
 //! constants keep their C names.
 
 use kernel::{
@@ -11,9 +11,9 @@ use kernel::{
 };
 
 /// The flags that one field knows.
-pub struct Set(&'static [(u64, &'static str)]);
+pub struct FlagSet(&'static [(u64, &'static str)]);
 
-impl Set {
+impl FlagSet {
     /// All of them.
     pub const fn mask(&self) -> u64 {
         let mut mask = 0;
@@ -31,18 +31,18 @@ impl Set {
     }
 
     /// `flags` in words.
-    pub fn show(&'static self, flags: u64) -> Shown {
-        Shown { set: self, flags }
+    pub fn show(&'static self, flags: u64) -> FlagText {
+        FlagText { set: self, flags }
     }
 }
 
 /// Flags in words: their names with commas between, unknown bits as one number.
-pub struct Shown {
-    set: &'static Set,
+pub struct FlagText {
+    set: &'static FlagSet,
     flags: u64,
 }
 
-impl fmt::Display for Shown {
+impl fmt::Display for FlagText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut separator = "";
         for &(bit, name) in self.set.0 {
@@ -67,7 +67,7 @@ macro_rules! sets {
             $(pub use super::$new;)*
 
             $(#[$doc])*
-            pub static $set: Set = Set(&[
+            pub static $set: FlagSet = FlagSet(&[
                 $((super::$new, stringify!($new)),)*
                 $((super::$known, stringify!($known)),)*
             ]);
@@ -172,7 +172,7 @@ sets! {
 }
 
 /// Bits of `mr_mode`, which is an `int`; those below FI_MR_LOCAL are names of API 1.4.
-pub static MR_MODE: Set = Set(&[
+pub static MR_MODE: FlagSet = FlagSet(&[
     (super::FI_MR_BASIC as u64, "FI_MR_BASIC"),
     (super::FI_MR_SCALABLE as u64, "FI_MR_SCALABLE"),
     (super::FI_MR_LOCAL as u64, "FI_MR_LOCAL"),

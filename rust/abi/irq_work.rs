@@ -5,7 +5,7 @@
 use crate::{
     abi::{
         callback::Functions,
-        context::InInterrupt, //
+        context::InterruptContext, //
     },
     compat::synchronize_rcu, //
 };
@@ -35,7 +35,7 @@ use kernel::{
 /// What an interrupt calls.
 pub(crate) trait InterruptHandler: Send + Sync {
     /// Must not sleep; `here` says where it is. No lock of kOFI or of a driver is held.
-    fn ready(&self, here: &InInterrupt);
+    fn ready(&self, here: &InterruptContext);
 
     /// Returns the functions of other modules that this calls.
     fn functions(&self) -> Functions {
@@ -161,7 +161,7 @@ unsafe extern "C" fn run(raw: *mut bindings::irq_work) {
     if !work.stopped.load(Acquire) {
         // SAFETY: By the invariant nobody writes it while this runs.
         if let Some(handler) = unsafe { &*work.handler.get() } {
-            handler.ready(&InInterrupt::assume());
+            handler.ready(&InterruptContext::assume());
         }
     }
     if work.entered.xchg(0, Full) > 1 {
@@ -174,7 +174,7 @@ unsafe extern "C" fn run(raw: *mut bindings::irq_work) {
 mod tests {
     use super::*;
     use crate::abi::{
-        context::InProcess,
+        context::ProcessContext,
         thread::Thread, //
     };
     use kernel::{
@@ -188,7 +188,7 @@ mod tests {
                 udelay, //
             },
             Delta, //
-        }, //
+        },
     };
 
     /// Stays inside for long enough to be met there from another CPU.
@@ -198,7 +198,7 @@ mod tests {
     }
 
     impl InterruptHandler for Arc<Slow> {
-        fn ready(&self, _here: &InInterrupt) {
+        fn ready(&self, _here: &InterruptContext) {
             self.inside.store(true, Release);
             for _ in 0..20 {
                 udelay(Delta::from_millis(1));
@@ -217,7 +217,7 @@ mod tests {
                 fsleep(Delta::from_millis(1));
             }
         };
-        Thread::run(InProcess::assume(), c"kofi_raiser", main).map_err(|_| ENOMEM)
+        Thread::run(ProcessContext::assume(), c"kofi_raiser", main).map_err(|_| ENOMEM)
     }
 
     #[test]

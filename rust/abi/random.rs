@@ -10,10 +10,10 @@ pub(crate) fn random() -> u64 {
 
 /// Numbers that look random, and are the same each time.
 #[cfg(CONFIG_KUNIT = "y")]
-pub(crate) struct Repeatable(u64);
+pub(crate) struct SeededRandom(u64);
 
 #[cfg(CONFIG_KUNIT = "y")]
-impl Repeatable {
+impl SeededRandom {
     /// A sequence of its own for each seed.
     pub(crate) const fn new(seed: u64) -> Self {
         Self(seed)

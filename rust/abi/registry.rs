@@ -50,7 +50,7 @@ impl Registry {
         // SAFETY: `STATE` left `NEVER`, which happens once.
         unsafe { ENTRIES.init() };
         // SAFETY: As above.
-        unsafe { super::roster::start() };
+        unsafe { super::object_table::start() };
         // SAFETY: As above.
         unsafe { super::callback::start() };
         STATE.store(READY, Release);

@@ -8,11 +8,11 @@ use super::{
         Functions,
         Registered, //
     },
-    closing::{
-        Closing,
-        Reserved, //
+    context::ProcessContext,
+    deferred_drop::{
+        DeferredDrop,
+        DropSlot, //
     },
-    context::InProcess,
     Errno,
     Result, //
 };
@@ -73,7 +73,7 @@ impl<F: Send> Held for Body<F> {}
 ///
 /// If the module is unloaded while the thread is running, because its handle was forgotten or dropped by
 /// the thread itself, the thread is stopped in the same way before the module's memory is freed.
-pub struct Thread(#[allow(dead_code)] Closing<Running>);
+pub struct Thread(#[allow(dead_code)] DeferredDrop<Running>);
 
 /// State shared by the handle and the callback that stops the thread.
 struct Running {
@@ -141,9 +141,9 @@ impl Thread {
     /// # Errors
     ///
     /// -FI_ENOMEM, -FI_EINTR.
-    pub fn run<F>(_here: InProcess, name: &CStr, main: F) -> Result<Self>
+    pub fn run<F>(_here: ProcessContext, name: &CStr, main: F) -> Result<Self>
     where
-        F: FnOnce(InProcess) + Send + 'static,
+        F: FnOnce(ProcessContext) + Send + 'static,
     {
         let body = KBox::new(Body(UnsafeCell::new(Some(main))), GFP_KERNEL)?;
         let raw = core::ptr::from_ref(&*body).cast_mut().cast();
@@ -162,7 +162,7 @@ impl Thread {
         raw: *mut c_void,
         body: KBox<dyn Held>,
     ) -> Result<Self> {
-        let room = Reserved::for_calls()?;
+        let room = DropSlot::for_calls()?;
         let thread = Arc::pin_init(
             pin_init!(Stoppable {
                 started <- new_mutex!(None, "kofi::Thread"),
@@ -189,11 +189,11 @@ impl Thread {
 /// # Safety
 ///
 /// Called once, in the thread, with its `Body<F>`.
-unsafe extern "C" fn run<F: FnOnce(InProcess)>(body: *mut c_void) -> c_int {
+unsafe extern "C" fn run<F: FnOnce(ProcessContext)>(body: *mut c_void) -> c_int {
     // SAFETY: By this function's contract, and the type's invariant.
     let main = unsafe { (*(*body.cast::<Body<F>>()).0.get()).take() };
     if let Some(main) = main {
-        main(InProcess::assume());
+        main(ProcessContext::assume());
     }
     0
 }

@@ -7,12 +7,13 @@
 
 mod attr;
 mod queue;
-mod shared;
+mod static_buf;
 
-pub(crate) use shared::shared;
+pub(crate) use static_buf::shared;
 
 use super::{
     addr::Address,
+    enum_names,
     errno,
     fi_av_attr,
     fi_cntr_attr,
@@ -29,7 +30,6 @@ use super::{
     fi_type,
     fid,
     flags,
-    names,
     VERSION, //
 };
 use kernel::{
@@ -119,7 +119,7 @@ pub(crate) unsafe fn describe(data: *const c_void, datatype: fi_type, text: &mut
             // SAFETY: By this function's safety requirements.
             let attr = unsafe { &*data.cast::<$type>() };
             // SAFETY: As above, for what it points to.
-            unsafe { attr::Show::show(attr, &mut attr::Tree::new(text)) }
+            unsafe { attr::AttrText::show(attr, &mut attr::Tree::new(text)) }
         }};
     }
 
@@ -172,7 +172,7 @@ pub(crate) fn describe_number(datatype: fi_type, value: u64, text: &mut Text<'_>
     written.is_ok()
 }
 
-fn flag_set(datatype: fi_type) -> Option<&'static flags::Set> {
+fn flag_set(datatype: fi_type) -> Option<&'static flags::FlagSet> {
     Some(match datatype {
         super::FI_TYPE_CAPS => &flags::CAPS,
         super::FI_TYPE_OP_FLAGS => &flags::OP_FLAGS,
@@ -183,23 +183,23 @@ fn flag_set(datatype: fi_type) -> Option<&'static flags::Set> {
     })
 }
 
-fn enumeration(datatype: fi_type) -> Option<&'static names::Names> {
+fn enumeration(datatype: fi_type) -> Option<&'static enum_names::EnumNames> {
     Some(match datatype {
-        super::FI_TYPE_EP_TYPE => &names::EP_TYPE,
-        super::FI_TYPE_ADDR_FORMAT => &names::ADDR_FORMAT,
-        super::FI_TYPE_THREADING => &names::THREADING,
-        super::FI_TYPE_PROGRESS => &names::PROGRESS,
-        super::FI_TYPE_PROTOCOL => &names::PROTOCOL,
-        super::FI_TYPE_AV_TYPE => &names::AV_TYPE,
-        super::FI_TYPE_ATOMIC_TYPE => &names::DATATYPE,
-        super::FI_TYPE_ATOMIC_OP => &names::ATOMIC_OP,
-        super::FI_TYPE_EQ_EVENT => &names::EQ_EVENT,
-        super::FI_TYPE_OP_TYPE => &names::OP_TYPE,
-        super::FI_TYPE_COLLECTIVE_OP => &names::COLLECTIVE_OP,
-        super::FI_TYPE_HMEM_IFACE => &names::HMEM_IFACE,
-        super::FI_TYPE_CQ_FORMAT => &names::CQ_FORMAT,
-        super::FI_TYPE_LOG_LEVEL => &names::LOG_LEVEL,
-        super::FI_TYPE_LOG_SUBSYS => &names::LOG_SUBSYS,
+        super::FI_TYPE_EP_TYPE => &enum_names::EP_TYPE,
+        super::FI_TYPE_ADDR_FORMAT => &enum_names::ADDR_FORMAT,
+        super::FI_TYPE_THREADING => &enum_names::THREADING,
+        super::FI_TYPE_PROGRESS => &enum_names::PROGRESS,
+        super::FI_TYPE_PROTOCOL => &enum_names::PROTOCOL,
+        super::FI_TYPE_AV_TYPE => &enum_names::AV_TYPE,
+        super::FI_TYPE_ATOMIC_TYPE => &enum_names::DATATYPE,
+        super::FI_TYPE_ATOMIC_OP => &enum_names::ATOMIC_OP,
+        super::FI_TYPE_EQ_EVENT => &enum_names::EQ_EVENT,
+        super::FI_TYPE_OP_TYPE => &enum_names::OP_TYPE,
+        super::FI_TYPE_COLLECTIVE_OP => &enum_names::COLLECTIVE_OP,
+        super::FI_TYPE_HMEM_IFACE => &enum_names::HMEM_IFACE,
+        super::FI_TYPE_CQ_FORMAT => &enum_names::CQ_FORMAT,
+        super::FI_TYPE_LOG_LEVEL => &enum_names::LOG_LEVEL,
+        super::FI_TYPE_LOG_SUBSYS => &enum_names::LOG_SUBSYS,
         _ => return None,
     })
 }

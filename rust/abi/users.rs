@@ -3,12 +3,12 @@
 //! Reports of open objects by owner: those that hold up the removal of a device, and those that a module
 //! has left open.
 //!
-//! Reads the [`roster`], and has no data of its own.
+//! Reads the [`object_table`], and has no data of its own.
 
 use super::{
+    enum_names,
     kofi_object,
-    names,
-    roster,
+    object_table,
     KOFI_OBJECT_DOMAIN,
     KOFI_OBJECT_EP,
     KOFI_OBJECT_SEP, //
@@ -65,7 +65,7 @@ fn text_of(field: &[u8]) -> &str {
 impl fmt::Display for Owned {
     /// `ep 38: 4 objects of module datagram_server`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = names::OBJECT.show(self.kind);
+        let kind = enum_names::OBJECT.show(self.kind);
         let plural = if self.count == 1 { "" } else { "s" };
         let owner = text_of(&self.owner);
         f.write_fmt(fmt!(
@@ -83,7 +83,7 @@ impl fmt::Display for Owned {
 /// Collects the open objects for which `is_wanted` holds, by owner. May sleep.
 fn collect(mut is_wanted: impl FnMut(&kofi_object) -> Result<bool>) -> Result<KVec<Owned>> {
     let mut owners = KVec::new();
-    roster::each(0, None, |object| match is_wanted(object)? {
+    object_table::each(0, None, |object| match is_wanted(object)? {
         true => add(&mut owners, object),
         false => Ok(()),
     })?;

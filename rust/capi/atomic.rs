@@ -3,15 +3,15 @@
 //! Atomic operations: the table of `fid_ep.atomic` for a provider's endpoints, and
 //! `fi_query_atomic()`.
 
-mod call;
+mod args;
 
 use super::{
     domain::DomainObject,
     nosys,
     object,
-    transfer::{
+    xfer_args::{
         parts,
-        Terms, //
+        XferArgs, //
     }, //
 };
 use crate::{
@@ -37,17 +37,17 @@ use crate::{
             Form,
             Op, //
         },
-        provider::Endpoint,
+        provider::Endpoint, //
     },
 };
-use call::{
+use args::{
     post,
     post_one,
     Call,
     CallForm,
     Elements,
-    Where,
-    Words, //
+    RemoteTarget,
+    SingleElement, //
 };
 use core::{
     marker::PhantomData,
@@ -90,7 +90,7 @@ impl<E: Endpoint> Table<E> {
         // SAFETY: By this function's safety requirement.
         unsafe {
             let (object, endpoint) = parts::<E>(ep);
-            let terms = Terms::plain(context, object.transmit_flags()).with(dest_addr);
+            let terms = XferArgs::plain(context, object.transmit_flags()).with(dest_addr);
             post(endpoint, terms, &call)
         }
     }
@@ -106,13 +106,13 @@ impl<E: Endpoint> Table<E> {
         context: *mut c_void,
         dest_addr: fi_addr_t,
         what: (Form, fi_datatype, fi_op),
-        words: Words,
+        words: SingleElement,
         remote: &fi_rma_ioc,
     ) -> Option<isize> {
         // SAFETY: By this function's safety requirement.
         unsafe {
             let (object, endpoint) = parts::<E>(ep);
-            let terms = Terms::plain(context, object.transmit_flags()).with(dest_addr);
+            let terms = XferArgs::plain(context, object.transmit_flags()).with(dest_addr);
             post_one(endpoint, terms, what, &words, remote)
         }
     }
@@ -134,12 +134,12 @@ impl<E: Endpoint> Table<E> {
             let Some(msg) = msg.as_ref() else {
                 return Errno::EINVAL.to_ssize();
             };
-            let terms = Terms {
+            let terms = XferArgs {
                 data: msg.data,
-                ..Terms::plain(msg.context, flags).with(msg.addr)
+                ..XferArgs::plain(msg.context, flags).with(msg.addr)
             };
             let operands = Elements::Vector(msg.msg_iov, msg.desc, msg.iov_count);
-            let remote = Where::Ranges(msg.rma_iov, msg.rma_iov_count);
+            let remote = RemoteTarget::Ranges(msg.rma_iov, msg.rma_iov_count);
             let call = Call::new(form, operands, remote, (msg.datatype, msg.op));
             post(endpoint, terms, &call)
         }
@@ -159,7 +159,7 @@ impl<E: Endpoint> Table<E> {
     ) -> isize {
         let form = CallForm::Base;
         let operands = Elements::One(buf, count, desc);
-        let call = Call::new(form, operands, Where::At(addr, key), (datatype, op));
+        let call = Call::new(form, operands, RemoteTarget::At(addr, key), (datatype, op));
         // SAFETY: As a C caller of `fi_atomic()` promises.
         unsafe { Self::plain(ep, context, dest_addr, call) }
     }
@@ -178,7 +178,7 @@ impl<E: Endpoint> Table<E> {
     ) -> isize {
         let form = CallForm::Base;
         let operands = Elements::Vector(iov, desc, count);
-        let call = Call::new(form, operands, Where::At(addr, key), (datatype, op));
+        let call = Call::new(form, operands, RemoteTarget::At(addr, key), (datatype, op));
         // SAFETY: As a C caller of `fi_atomicv()` promises.
         unsafe { Self::plain(ep, context, dest_addr, call) }
     }
@@ -201,12 +201,12 @@ impl<E: Endpoint> Table<E> {
         // SAFETY: As a C caller of `fi_inject_atomic()` promises.
         unsafe {
             let (object, endpoint) = parts::<E>(ep);
-            let terms = Terms::plain(ptr::null_mut(), object.transmit_flags())
+            let terms = XferArgs::plain(ptr::null_mut(), object.transmit_flags())
                 .inject()
                 .with(dest_addr);
             let form = CallForm::Base;
             let operands = Elements::One(buf, count, ptr::null_mut());
-            let call = Call::new(form, operands, Where::At(addr, key), (datatype, op));
+            let call = Call::new(form, operands, RemoteTarget::At(addr, key), (datatype, op));
             post(endpoint, terms, &call)
         }
     }
@@ -227,7 +227,7 @@ impl<E: Endpoint> Table<E> {
     ) -> isize {
         let what = (Form::Fetch, datatype, op);
         let remote = fi_rma_ioc { addr, count, key };
-        let words = Words {
+        let words = SingleElement {
             operand: buf,
             compare: ptr::null(),
             result,
@@ -240,7 +240,7 @@ impl<E: Endpoint> Table<E> {
         }
         let form = CallForm::Fetch(Elements::One(result, count, result_desc));
         let operands = Elements::One(buf, count, desc);
-        let call = Call::new(form, operands, Where::At(addr, key), (datatype, op));
+        let call = Call::new(form, operands, RemoteTarget::At(addr, key), (datatype, op));
         // SAFETY: As a C caller of `fi_fetch_atomic()` promises.
         unsafe { Self::plain(ep, context, dest_addr, call) }
     }
@@ -262,7 +262,7 @@ impl<E: Endpoint> Table<E> {
     ) -> isize {
         let form = CallForm::Fetch(Elements::Vector(resultv, result_desc, result_count));
         let operands = Elements::Vector(iov, desc, count);
-        let call = Call::new(form, operands, Where::At(addr, key), (datatype, op));
+        let call = Call::new(form, operands, RemoteTarget::At(addr, key), (datatype, op));
         // SAFETY: As a C caller of `fi_fetch_atomicv()` promises.
         unsafe { Self::plain(ep, context, dest_addr, call) }
     }
@@ -298,7 +298,7 @@ impl<E: Endpoint> Table<E> {
     ) -> isize {
         let what = (Form::Compare, datatype, op);
         let remote = fi_rma_ioc { addr, count, key };
-        let words = Words {
+        let words = SingleElement {
             operand: buf,
             compare,
             result,
@@ -314,7 +314,7 @@ impl<E: Endpoint> Table<E> {
             Elements::One(result, count, result_desc),
         );
         let operands = Elements::One(buf, count, desc);
-        let call = Call::new(form, operands, Where::At(addr, key), (datatype, op));
+        let call = Call::new(form, operands, RemoteTarget::At(addr, key), (datatype, op));
         // SAFETY: As a C caller of `fi_compare_atomic()` promises.
         unsafe { Self::plain(ep, context, dest_addr, call) }
     }
@@ -342,7 +342,7 @@ impl<E: Endpoint> Table<E> {
             Elements::Vector(resultv, result_desc, result_count),
         );
         let operands = Elements::Vector(iov, desc, count);
-        let call = Call::new(form, operands, Where::At(addr, key), (datatype, op));
+        let call = Call::new(form, operands, RemoteTarget::At(addr, key), (datatype, op));
         // SAFETY: As a C caller of `fi_compare_atomicv()` promises.
         unsafe { Self::plain(ep, context, dest_addr, call) }
     }

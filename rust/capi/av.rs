@@ -2,11 +2,11 @@
 
 //! Address vectors for C callers.
 
-mod input;
+mod insert_args;
 
-use self::input::{
+use self::insert_args::{
     Addresses,
-    Told, //
+    InsertResults, //
 };
 use super::{
     av_set,
@@ -19,10 +19,10 @@ use super::{
         self,
         header,
         Object,
-        Place, //
+        UninitObject, //
     },
     peer,
-    text, //
+    strings, //
 };
 use crate::{
     abi::{
@@ -30,7 +30,7 @@ use crate::{
         addr,
         context::{
             in_process,
-            InProcess, //
+            ProcessContext, //
         },
         errno::into_int,
         fi_addr_t,
@@ -49,13 +49,13 @@ use crate::{
     },
     fi::{
         av::{
+            AddrRange,
             AddressVector,
             Attr,
-            Range,
-            Tell,
+            InsertObserver,
             Type, //
         },
-        eq::Source,
+        eq::Source, //
     },
 };
 use core::{
@@ -73,7 +73,7 @@ const MAX_EP_PER_NODE: usize = u16::MAX as usize;
 
 /// What `struct fid_av` stands at the beginning of.
 #[repr(C)]
-pub(super) struct VectorObject {
+pub(super) struct AvObject {
     fid: fid_av,
     vector: Arc<AddressVector>,
     /// Of the addresses that go in and out.
@@ -81,7 +81,7 @@ pub(super) struct VectorObject {
 }
 
 // SAFETY: `#[repr(C)]`, begins with a `fid_av`, and is the only type with this table.
-unsafe impl Object for VectorObject {
+unsafe impl Object for AvObject {
     const CLASS: u32 = abi::FI_CLASS_AV;
 
     fn ops() -> &'static fi_ops {
@@ -101,7 +101,7 @@ static OPS: fi_ops_av = fi_ops_av {
     ..nosys::AV
 };
 
-impl VectorObject {
+impl AvObject {
     /// The Rust object.
     pub(super) fn vector(&self) -> &Arc<AddressVector> {
         &self.vector
@@ -127,12 +127,12 @@ pub(super) unsafe extern "C" fn open(
 ///
 /// As of `fi_av_open()`.
 unsafe fn make(
-    here: InProcess,
+    here: ProcessContext,
     domain: &DomainObject,
     attr: &mut fi_av_attr,
-    place: Place<VectorObject>,
+    place: UninitObject<AvObject>,
     context: *mut c_void,
-) -> Result<*mut VectorObject> {
+) -> Result<*mut AvObject> {
     if attr.flags & !(abi::FI_EVENT | abi::FI_READ | abi::FI_SYMMETRIC | abi::FI_PEER) != 0 {
         return Err(Errno::EBADFLAGS);
     }
@@ -160,9 +160,9 @@ unsafe fn make(
         // Handles are the same wherever that is.
         attr.map_addr = ptr::with_exposed_provenance_mut(vector.identity());
     }
-    Ok(place.put(VectorObject {
+    Ok(place.put(AvObject {
         fid: fid_av {
-            fid: header::<VectorObject>(context),
+            fid: header::<AvObject>(context),
             ops: ptr::from_ref(&OPS).cast_mut(),
         },
         vector,
@@ -174,7 +174,7 @@ unsafe fn make(
 ///
 /// As of `fi_av_open()`.
 unsafe fn open_own(
-    here: InProcess,
+    here: ProcessContext,
     domain: &DomainObject,
     attr: &fi_av_attr,
 ) -> Result<Arc<AddressVector>> {
@@ -206,7 +206,7 @@ unsafe fn open_own(
 ///
 /// As of `fi_av_open()`.
 unsafe fn open_peer(
-    here: InProcess,
+    here: ProcessContext,
     domain: &DomainObject,
     attr: &fi_av_attr,
     context: *mut c_void,
@@ -238,7 +238,7 @@ fn kind(attr: &fi_av_attr) -> Result<Option<Type>> {
 unsafe extern "C" fn bind(fid: *mut fid, other: *mut fid, flags: u64) -> c_int {
     // SAFETY: As the C caller promises.
     let objects = unsafe {
-        object::object::<VectorObject>(fid)
+        object::object::<AvObject>(fid)
             .and_then(|object| Ok((object, object::object::<QueueObject>(other)?)))
     };
     into_int(objects.and_then(|(object, queue)| {
@@ -251,13 +251,13 @@ unsafe extern "C" fn bind(fid: *mut fid, other: *mut fid, flags: u64) -> c_int {
 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
     // SAFETY: As the C caller promises.
-    into_int(unsafe { object::close::<VectorObject>(fid, |object| object.vector.close()) })
+    into_int(unsafe { object::close::<AvObject>(fid, |object| object.vector.close()) })
 }
 
 unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
     // SAFETY: As the C caller promises.
     into_int(unsafe {
-        object::object::<VectorObject>(fid).and_then(|object| {
+        object::object::<AvObject>(fid).and_then(|object| {
             peer::check_export(command)?;
             peer::export_vector(&object.vector, object.format, arg)
         })
@@ -267,12 +267,12 @@ unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) ->
 /// # Safety
 ///
 /// `av` is NULL or valid for `'a`.
-unsafe fn object<'a>(av: *mut fid_av) -> Result<&'a VectorObject> {
+unsafe fn object<'a>(av: *mut fid_av) -> Result<&'a AvObject> {
     // SAFETY: By this function's safety requirement.
     unsafe { object::object(av.cast()) }
 }
 
-impl VectorObject {
+impl AvObject {
     /// Inserts the `count` addresses that `addresses` returns; a count beyond an int inserts none. The caller's
     /// arrays get the result of each address, or of a failed call its errno for all addresses.
     ///
@@ -282,7 +282,7 @@ impl VectorObject {
     fn insert<A: Iterator<Item = Result<SocketAddr>>>(
         &self,
         count: Option<usize>,
-        mut told: Told,
+        mut told: InsertResults,
         context: *mut c_void,
         addresses: impl FnOnce() -> Result<A>,
     ) -> Result<c_int> {
@@ -298,7 +298,7 @@ impl VectorObject {
     fn try_insert<A: Iterator<Item = Result<SocketAddr>>>(
         &self,
         count: Option<usize>,
-        mut told: Told,
+        mut told: InsertResults,
         context: *mut c_void,
         addresses: impl FnOnce() -> Result<A>,
     ) -> Result<c_int> {
@@ -347,8 +347,8 @@ impl VectorObject {
         // SAFETY: By this function's safety requirement.
         let service = unsafe { name(service) };
         let address = addr::from_names(Some(node), service).map_err(|why| match why {
-            addr::Unreadable::Name => Errno::ENOSYS,
-            addr::Unreadable::Nonsense => Errno::EINVAL,
+            addr::AddrParseError::Name => Errno::ENOSYS,
+            addr::AddrParseError::Nonsense => Errno::EINVAL,
         })?;
         match (self.format, &address) {
             (abi::FI_SOCKADDR_IN, SocketAddr::V6(_))
@@ -372,7 +372,10 @@ unsafe fn try_insert(
     // SAFETY: By this function's safety requirement.
     let (object, told) = unsafe {
         let object = object(av)?;
-        (object, Told::new(&object.vector, addrs, flags, context))
+        (
+            object,
+            InsertResults::new(&object.vector, addrs, flags, context),
+        )
     };
     object.insert(Some(count), told, context, || match first.is_null() {
         true => Err(Errno::EINVAL),
@@ -419,12 +422,15 @@ unsafe fn try_insertsym(
     // SAFETY: By this function's safety requirement.
     let (object, told) = unsafe {
         let object = object(av)?;
-        (object, Told::new(&object.vector, addrs, flags, context))
+        (
+            object,
+            InsertResults::new(&object.vector, addrs, flags, context),
+        )
     };
     object.insert(nodes.checked_mul(services), told, context, || {
         // SAFETY: By this function's safety requirement.
         let first = unsafe { object.resolve(node, service)? };
-        Ok(Range::new(first, nodes, services)?.iter())
+        Ok(AddrRange::new(first, nodes, services)?.iter())
     })
 }
 
@@ -562,7 +568,7 @@ unsafe fn try_straddr(
         return Err(Errno::EINVAL);
     }
     // SAFETY: By this function's safety requirement.
-    let put = |bytes: &[u8]| match unsafe { text::copy_cut(bytes, buf, len) } {
+    let put = |bytes: &[u8]| match unsafe { strings::copy_cut(bytes, buf, len) } {
         Err(Errno::ETOOSMALL) => Ok(()),
         outcome => outcome,
     };

@@ -3,22 +3,22 @@
 //! Sets of addresses for C callers.
 
 use super::{
-    av::VectorObject,
+    av::AvObject,
     nosys,
     object::{
         self,
         header,
         Object,
-        Place, //
+        UninitObject, //
     },
-    peer,
+    peer, //
 };
 use crate::{
     abi::{
         self,
         context::{
             in_process,
-            InProcess, //
+            ProcessContext, //
         },
         errno::into_int,
         fi_addr_t,
@@ -33,7 +33,7 @@ use crate::{
     },
     fi::av_set::{
         AddressSet,
-        Initial, //
+        InitialMembers, //
     },
 };
 use core::ptr;
@@ -112,10 +112,10 @@ pub(super) unsafe extern "C" fn open(
 ///
 /// As of `fi_av_set()`.
 unsafe fn make(
-    here: InProcess,
-    av: &VectorObject,
+    here: ProcessContext,
+    av: &AvObject,
     attr: &mut fi_av_set_attr,
-    place: Place<SetObject>,
+    place: UninitObject<SetObject>,
     context: *mut c_void,
 ) -> Result<*mut SetObject> {
     let initial = initial(attr)?;
@@ -142,7 +142,7 @@ unsafe fn make(
     }))
 }
 
-fn initial(attr: &fi_av_set_attr) -> Result<Initial> {
+fn initial(attr: &fi_av_set_attr) -> Result<InitialMembers> {
     if attr.flags & !(abi::FI_UNIVERSE | abi::FI_PEER_AV | COLLECTIVES) != 0 {
         return Err(Errno::EBADFLAGS);
     }
@@ -154,12 +154,14 @@ fn initial(attr: &fi_av_set_attr) -> Result<Initial> {
     match (attr.start_addr, attr.end_addr) {
         // What it begins with is its owner's.
         _ if is_peer && is_universe => Err(Errno::EINVAL),
-        _ if is_peer => Ok(Initial::Empty),
-        (abi::FI_ADDR_NOTAVAIL, abi::FI_ADDR_NOTAVAIL) if is_universe => Ok(Initial::Universe),
-        (abi::FI_ADDR_NOTAVAIL, abi::FI_ADDR_NOTAVAIL) => Ok(Initial::Empty),
+        _ if is_peer => Ok(InitialMembers::Empty),
+        (abi::FI_ADDR_NOTAVAIL, abi::FI_ADDR_NOTAVAIL) if is_universe => {
+            Ok(InitialMembers::Universe)
+        }
+        (abi::FI_ADDR_NOTAVAIL, abi::FI_ADDR_NOTAVAIL) => Ok(InitialMembers::Empty),
         (abi::FI_ADDR_NOTAVAIL, _) | (_, abi::FI_ADDR_NOTAVAIL) => Err(Errno::EINVAL),
         _ if is_universe => Err(Errno::EINVAL),
-        (start, end) => Ok(Initial::Range {
+        (start, end) => Ok(InitialMembers::Range {
             start,
             end,
             stride: attr.stride,
@@ -196,7 +198,7 @@ unsafe fn set<'a>(set: *const fid_av_set) -> Result<&'a AddressSet> {
 unsafe fn on_both(
     dst: *mut fid_av_set,
     src: *const fid_av_set,
-    f: impl FnOnce(&AddressSet, InProcess, &AddressSet) -> Result,
+    f: impl FnOnce(&AddressSet, ProcessContext, &AddressSet) -> Result,
 ) -> c_int {
     // SAFETY: By this function's safety requirement.
     let both = unsafe { set(dst).and_then(|dst| Ok((dst, set(src)?))) };

@@ -14,7 +14,7 @@ use super::{
     },
     offload,
     pep::ListenerObject,
-    text::copy_cut, //
+    strings::copy_cut, //
 };
 use crate::abi::{
     self,

@@ -8,11 +8,11 @@ use super::{
         self,
         header,
         Object,
-        Place, //
+        UninitObject, //
     },
     wait::{
-        Asked,
-        Wait, //
+        WaitAttr,
+        WaitMethod, //
     },
 };
 use crate::{
@@ -20,7 +20,7 @@ use crate::{
         self,
         context::{
             in_process,
-            InProcess, //
+            ProcessContext, //
         },
         errno::into_int,
         fi_cntr_attr,
@@ -51,7 +51,7 @@ use kernel::{
 pub(super) struct CounterObject {
     fid: fid_cntr,
     counter: Arc<Counter>,
-    wait: Wait,
+    wait: WaitMethod,
 }
 
 // SAFETY: `#[repr(C)]`, begins with a `fid_cntr`, and is the only type with this table.
@@ -71,7 +71,7 @@ impl CounterObject {
     }
 
     /// How it can be waited for.
-    pub(super) fn wait(&self) -> &Wait {
+    pub(super) fn wait(&self) -> &WaitMethod {
         &self.wait
     }
 }
@@ -106,17 +106,17 @@ pub(super) unsafe extern "C" fn open(
 ///
 /// The wait set of `attr` is valid, if it is asked for.
 unsafe fn make(
-    here: InProcess,
+    here: ProcessContext,
     domain: &DomainObject,
     attr: &mut fi_cntr_attr,
-    place: Place<CounterObject>,
+    place: UninitObject<CounterObject>,
     context: *mut c_void,
 ) -> Result<*mut CounterObject> {
     if attr.events != abi::FI_CNTR_EVENTS_COMP || attr.flags != 0 {
         return Err(Errno::EINVAL);
     }
     // SAFETY: By this function's safety requirement.
-    let asked = unsafe { Asked::new(attr.wait_obj, attr.wait_set)? };
+    let asked = unsafe { WaitAttr::new(attr.wait_obj, attr.wait_set)? };
     let counter = domain.domain().counter(
         here,
         &Attr {

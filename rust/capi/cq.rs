@@ -4,19 +4,20 @@
 
 use super::{
     domain::DomainObject,
-    err_data, nosys,
+    err_data,
+    nosys,
     object::{
         self,
         hand_out,
         header,
         Object,
-        Place, //
+        UninitObject, //
     },
     peer,
     wait::{
-        Asked,
-        Wait, //
-    },
+        WaitAttr,
+        WaitMethod, //
+    }, //
 };
 use crate::{
     abi::{
@@ -24,8 +25,8 @@ use crate::{
         callback::Functions,
         context::{
             in_process,
-            InInterrupt,
-            InProcess, //
+            InterruptContext,
+            ProcessContext, //
         },
         errno::{
             into_int,
@@ -48,11 +49,11 @@ use crate::{
             sread,
             Attr,
             CompletionQueue,
+            ExportedCq,
             Format,
-            Forward,
+            FormatEntry,
             Handler,
-            Shape,
-            Shared,
+            PeerForward,
             TaskHandler, //
         },
         provider::{
@@ -86,8 +87,8 @@ pub(super) struct QueueObject {
     /// Whether a read that finds nothing arms it.
     arms: bool,
     /// What passes on whatever completes, if somebody else owns the queue that it is read from.
-    forward: Option<Arc<Forward>>,
-    wait: Wait,
+    forward: Option<Arc<PeerForward>>,
+    wait: WaitMethod,
     err_data: err_data::Readers,
 }
 
@@ -108,7 +109,7 @@ impl QueueObject {
     }
 
     /// How it can be waited for.
-    pub(super) fn wait(&self) -> &Wait {
+    pub(super) fn wait(&self) -> &WaitMethod {
         &self.wait
     }
 }
@@ -153,7 +154,7 @@ impl Callback {
 }
 
 impl InterruptHandler for Callback {
-    fn ready(&self, _here: &InInterrupt) {
+    fn ready(&self, _here: &InterruptContext) {
         self.call();
     }
 
@@ -163,7 +164,7 @@ impl InterruptHandler for Callback {
 }
 
 impl TaskHandler for Callback {
-    fn ready(&self, _here: InProcess) {
+    fn ready(&self, _here: ProcessContext) {
         self.call();
     }
 
@@ -225,7 +226,7 @@ unsafe fn try_open(
         return Err(Errno::EINVAL);
     }
     // SAFETY: As the C caller promises.
-    let asked = unsafe { Asked::new(attr.wait_obj, attr.wait_set)? };
+    let asked = unsafe { WaitAttr::new(attr.wait_obj, attr.wait_set)? };
     // The wait object and the handler apply to the owner's queue, not to the peer's.
     let waitable = asked.is_waitable() && owner.is_none();
     let handler = attr.cq_event_handler.filter(|_| owner.is_none());
@@ -244,7 +245,7 @@ unsafe fn try_open(
         waitable,
         vector,
     })?;
-    let place = Place::<QueueObject>::new()?;
+    let place = UninitObject::<QueueObject>::new()?;
     let exact = domain.face().queue(queue.core())?;
     let err_data = err_data::Readers::new(domain.domain().addr_format())?;
     if let Some(function) = handler {
@@ -269,7 +270,7 @@ unsafe fn try_open(
     let armed = handler.map(|_| queue.clone());
     let arms = armed.is_some() || asked.is_native();
     let wait = match owner {
-        Some(_) => Wait::NONE,
+        Some(_) => WaitMethod::NONE,
         None => asked.grant(|set| set.add_completions(here, &queue, place.address()))?,
     };
     // The last that can fail: what passes on keeps the queue until it is closed.
@@ -339,7 +340,7 @@ unsafe fn export(object: &QueueObject, arg: *mut c_void) -> Result {
     }
     // SAFETY: By this function's safety requirement.
     unsafe { peer::export_queue(&object.queue, arg)? };
-    let ops = ops::<Whole>(object.queue.attr().format, object.arms);
+    let ops = ops::<MergedCq>(object.queue.attr().format, object.arms);
     // Whoever is reading has the table that was there, and does not see what peers put.
     // SAFETY: The field is read by C alone; both tables are for this queue.
     unsafe { (&raw mut (*object.fid.get()).ops).write_volatile(ptr::from_ref(ops).cast_mut()) };
@@ -380,14 +381,14 @@ unsafe extern "C" fn strerror_forwarded(
     match unsafe { object::object::<QueueObject>(cq.cast()) } {
         // SAFETY: As above.
         Ok(object) => unsafe {
-            super::text::copy(object.queue.core().describe(prov_errno), buf, len)
+            super::strings::copy(object.queue.core().describe(prov_errno), buf, len)
         },
         Err(_) => ptr::null(),
     }
 }
 
 /// How the part of a queue's is found that is read.
-pub(super) trait Way {
+pub(super) trait CqPath {
     /// Its type.
     type Queue: provider::CompletionQueue;
 
@@ -400,9 +401,9 @@ pub(super) trait Way {
 }
 
 /// To the provider's own queue, of type `Q`.
-pub(super) struct Exact<Q>(PhantomData<Q>);
+pub(super) struct OwnCq<Q>(PhantomData<Q>);
 
-impl<Q: provider::CompletionQueue> Way for Exact<Q> {
+impl<Q: provider::CompletionQueue> CqPath for OwnCq<Q> {
     type Queue = Q;
 
     #[inline(always)]
@@ -413,13 +414,13 @@ impl<Q: provider::CompletionQueue> Way for Exact<Q> {
 }
 
 /// To that and what others put beside it.
-struct Whole;
+struct MergedCq;
 
-impl Way for Whole {
-    type Queue = Shared;
+impl CqPath for MergedCq {
+    type Queue = ExportedCq;
 
     #[inline]
-    unsafe fn queue(object: &QueueObject) -> &Shared {
+    unsafe fn queue(object: &QueueObject) -> &ExportedCq {
         // SAFETY: `export` gives this table only to queues that have been exported.
         unsafe { object.queue.shared().unwrap_unchecked() }
     }
@@ -427,7 +428,7 @@ impl Way for Whole {
 
 /// The calls for queues that are reached by `W`, with entries of one format, of which a read that finds
 /// nothing `arms` the queue or does not.
-pub(super) fn ops<W: Way>(format: Format, arms: bool) -> &'static fi_ops_cq {
+pub(super) fn ops<W: CqPath>(format: Format, arms: bool) -> &'static fi_ops_cq {
     match format {
         Format::Context => shaped::<W, abi::fi_cq_entry>(arms),
         Format::Msg => shaped::<W, abi::fi_cq_msg_entry>(arms),
@@ -436,7 +437,7 @@ pub(super) fn ops<W: Way>(format: Format, arms: bool) -> &'static fi_ops_cq {
     }
 }
 
-fn shaped<W: Way, E: Shape>(arms: bool) -> &'static fi_ops_cq {
+fn shaped<W: CqPath, E: FormatEntry>(arms: bool) -> &'static fi_ops_cq {
     match arms {
         false => &Table::<W, E, false>::OPS,
         true => &Table::<W, E, true>::OPS,
@@ -451,7 +452,7 @@ struct Table<W, E, const ARMS: bool>(PhantomData<(W, E)>);
 ///
 /// `cq` is a queue of the C API whose `ops` is, or was, the table of `W`.
 #[inline]
-unsafe fn parts<'a, W: Way>(cq: *mut fid_cq) -> (&'a QueueObject, &'a W::Queue) {
+unsafe fn parts<'a, W: CqPath>(cq: *mut fid_cq) -> (&'a QueueObject, &'a W::Queue) {
     // SAFETY: By this function's safety requirement.
     let object = unsafe { &*cq.cast::<QueueObject>() };
     // SAFETY: As above.
@@ -463,7 +464,7 @@ unsafe fn parts<'a, W: Way>(cq: *mut fid_cq) -> (&'a QueueObject, &'a W::Queue) 
 /// # Safety
 ///
 /// `src_addr` is NULL or has room for as many addresses as there is for entries.
-unsafe fn read_from<Q: provider::CompletionQueue, E: Shape>(
+unsafe fn read_from<Q: provider::CompletionQueue, E: FormatEntry>(
     queue: &Q,
     room: &mut [MaybeUninit<E>],
     src_addr: *mut abi::fi_addr_t,
@@ -476,7 +477,7 @@ unsafe fn read_from<Q: provider::CompletionQueue, E: Shape>(
     queue.read_from(E::entries(room), sources)
 }
 
-impl<W: Way, E: Shape, const ARMS: bool> Table<W, E, ARMS> {
+impl<W: CqPath, E: FormatEntry, const ARMS: bool> Table<W, E, ARMS> {
     const OPS: fi_ops_cq = fi_ops_cq {
         size: size_of::<fi_ops_cq>(),
         read: Some(Self::read),
@@ -558,7 +559,7 @@ impl<W: Way, E: Shape, const ARMS: bool> Table<W, E, ARMS> {
     }
 }
 
-unsafe extern "C" fn readerr<W: Way>(
+unsafe extern "C" fn readerr<W: CqPath>(
     cq: *mut fid_cq,
     buf: *mut fi_cq_err_entry,
     flags: u64,
@@ -588,12 +589,12 @@ unsafe extern "C" fn readerr<W: Way>(
     })
 }
 
-unsafe extern "C" fn signal<W: Way>(cq: *mut fid_cq) -> c_int {
+unsafe extern "C" fn signal<W: CqPath>(cq: *mut fid_cq) -> c_int {
     // SAFETY: As a C caller of `fi_cq_signal()` promises.
     into_int(unsafe { parts::<W>(cq) }.0.queue.signal())
 }
 
-unsafe extern "C" fn strerror<W: Way>(
+unsafe extern "C" fn strerror<W: CqPath>(
     cq: *mut fid_cq,
     prov_errno: c_int,
     _err_data: *const c_void,
@@ -603,6 +604,6 @@ unsafe extern "C" fn strerror<W: Way>(
     // SAFETY: As a C caller of `fi_cq_strerror()` promises.
     unsafe {
         let (_, queue) = parts::<W>(cq);
-        super::text::copy(queue.describe(prov_errno), buf, len)
+        super::strings::copy(queue.describe(prov_errno), buf, len)
     }
 }

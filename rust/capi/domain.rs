@@ -3,21 +3,32 @@
 //! Domains for C callers.
 
 use super::{
-    atomic, av, cntr, cq, ep, eq,
+    atomic,
+    av,
+    cntr,
+    cq,
+    ep,
+    eq,
     fabric::FabricObject,
-    face::Face,
-    mr, nosys,
+    mr,
+    nosys,
     object::{
         self,
         header,
         Object, //
     },
     opened::Listed,
-    peer, poll, sep, srx, stx,
+    ops_tables::ProviderOps,
+    peer,
+    poll,
+    sep,
+    srx,
+    stx, //
 };
 use crate::{
     abi::{
         self,
+        biased_lock::Threading,
         context,
         errno::into_int,
         fi_info,
@@ -27,7 +38,6 @@ use crate::{
         fid_domain,
         fid_fabric,
         info::Info,
-        serial::Threading,
         Errno,
         Result, //
     },
@@ -47,7 +57,7 @@ use kernel::{
 pub(super) struct DomainObject {
     fid: fid_domain,
     domain: Arc<Domain>,
-    face: &'static Face,
+    face: &'static ProviderOps,
     _listed: Listed,
 }
 
@@ -68,7 +78,7 @@ impl DomainObject {
     }
 
     /// The tables for its children.
-    pub(super) fn face(&self) -> &'static Face {
+    pub(super) fn face(&self) -> &'static ProviderOps {
         self.face
     }
 }

@@ -3,23 +3,27 @@
 //! Active endpoints for C callers.
 
 use super::{
-    av, cm, cntr, cq,
+    av,
+    cm,
+    cntr,
+    cq,
     domain::DomainObject,
     eq,
-    face::Face,
     nosys,
     object::{
         self,
         hand_out,
         header,
         Object,
-        Place, //
+        UninitObject, //
     },
     offload::{
         self,
         Offload, //
     },
-    srx, stx,
+    ops_tables::ProviderOps,
+    srx,
+    stx, //
 };
 use crate::{
     abi::{
@@ -46,11 +50,11 @@ use crate::{
         eq::Source,
         memory::Context,
         object::{
-            Held,
-            Parent,
-            Users, //
+            ChildCount,
+            ChildRef,
+            Parent, //
         },
-        provider::Setting,
+        provider::EpOption, //
     },
 };
 use core::ptr;
@@ -77,15 +81,15 @@ pub(super) struct EndpointObject {
     receive_flags: Atomic<u64>,
     endpoint: Arc<Endpoint>,
     /// Shared by an endpoint and its aliases, which are its children.
-    root: Arc<Root>,
+    root: Arc<EpShared>,
     /// What makes this an alias.
-    alias: Option<Held<Root>>,
+    alias: Option<ChildRef<EpShared>>,
 }
 
 /// What an endpoint and its aliases have in common.
-pub(super) struct Root {
+pub(super) struct EpShared {
     /// Counts the aliases: the endpoint is not closed before them.
-    users: Users,
+    users: ChildCount,
     /// Who does its collectives.
     offload: SetOnce<Offload>,
     /// Where its transmits complete, as C knows it: it is busy as long as the endpoint is there.
@@ -93,15 +97,15 @@ pub(super) struct Root {
     addr_format: u32,
 }
 
-impl Root {
+impl EpShared {
     /// Who does its collectives.
     pub(super) fn offload(&self) -> Option<&Offload> {
         self.offload.as_ref()
     }
 }
 
-impl Parent for Root {
-    fn users(&self) -> &Users {
+impl Parent for EpShared {
+    fn users(&self) -> &ChildCount {
         &self.users
     }
 }
@@ -249,7 +253,7 @@ impl EndpointObject {
     }
 
     /// What it has in common with its aliases.
-    pub(super) fn root(&self) -> &Arc<Root> {
+    pub(super) fn root(&self) -> &Arc<EpShared> {
         &self.root
     }
 
@@ -289,7 +293,7 @@ pub(super) unsafe extern "C" fn open(
 fn make(
     domain: &DomainObject,
     info: &Info,
-    place: Place<EndpointObject>,
+    place: UninitObject<EndpointObject>,
     context: *mut c_void,
 ) -> Result<*mut EndpointObject> {
     let endpoint = domain.domain().endpoint(info, Source(place.address()))?;
@@ -299,7 +303,7 @@ fn make(
 
 /// What a `T` is made of for a C caller, whose endpoint has such an info.
 pub(super) fn make_object<T: Object>(
-    face: &Face,
+    face: &ProviderOps,
     endpoint: Arc<Endpoint>,
     info: &Info,
     context: *mut c_void,
@@ -321,8 +325,8 @@ pub(super) fn make_object<T: Object>(
     if info.caps() & abi::FI_TAGGED != 0 {
         fid.tagged = ptr::from_ref(face.tagged).cast_mut();
     }
-    let root = Root {
-        users: Users::new(),
+    let root = EpShared {
+        users: ChildCount::new(),
         offload: SetOnce::new(),
         completions: Atomic::new(0),
         addr_format: info.addr_format(),
@@ -403,7 +407,7 @@ unsafe fn try_bind(fid: *mut fid, other: *mut fid, flags: u64) -> Result {
         }
         Ok(abi::FI_CLASS_AV) => {
             // SAFETY: As the C caller promises.
-            let vector = unsafe { object::object::<av::VectorObject>(other)? };
+            let vector = unsafe { object::object::<av::AvObject>(other)? };
             object.endpoint.bind_addresses(vector.vector(), flags)
         }
         Ok(abi::FI_CLASS_SRX_CTX) => {
@@ -490,10 +494,10 @@ unsafe fn make_alias(object: &EndpointObject, alias: &fi_alias) -> Result {
         receive_flags: Atomic::new(object.receive_flags()),
         endpoint: object.endpoint.clone(),
         root: object.root.clone(),
-        alias: Some(Held::new(&object.root)?),
+        alias: Some(ChildRef::new(&object.root)?),
     };
     made.set_flags(alias.flags)?;
-    let made = Place::new()?.put(made);
+    let made = UninitObject::new()?.put(made);
     // SAFETY: `alias.fid` is not NULL, and valid by this function's safety requirement.
     unsafe { hand_out(alias.fid, made) };
     Ok(())
@@ -549,15 +553,15 @@ unsafe extern "C" fn getopt(
 }
 
 /// What an option of endpoints sets.
-pub(super) fn setting(name: u32) -> Option<Setting> {
+pub(super) fn setting(name: u32) -> Option<EpOption> {
     const CONNECTIONS: u32 = abi::FI_OPT_KOFI_CONNECTIONS as u32;
     const IDLE: u32 = abi::FI_OPT_KOFI_IDLE_MS as u32;
     const CONNECTED: u32 = abi::FI_OPT_KOFI_CONNECTED as u32;
     match name {
-        abi::FI_OPT_MIN_MULTI_RECV => Some(Setting::MultiReceive),
-        CONNECTIONS => Some(Setting::Connections),
-        IDLE => Some(Setting::Idle),
-        CONNECTED => Some(Setting::Connected),
+        abi::FI_OPT_MIN_MULTI_RECV => Some(EpOption::MultiReceive),
+        CONNECTIONS => Some(EpOption::Connections),
+        IDLE => Some(EpOption::Idle),
+        CONNECTED => Some(EpOption::Connected),
         _ => None,
     }
 }
@@ -592,7 +596,7 @@ pub(super) unsafe fn read_setting(
     name: c_int,
     value: *const c_void,
     len: usize,
-) -> Result<(Setting, usize)> {
+) -> Result<(EpOption, usize)> {
     let setting = (level == abi::FI_OPT_ENDPOINT as c_int)
         .then(|| setting(name as u32))
         .flatten()

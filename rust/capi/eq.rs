@@ -10,13 +10,14 @@ use super::{
         bytes,
         header,
         Object,
-        Place, //
+        UninitObject, //
     },
-    peer, text,
+    peer,
+    strings,
     wait::{
-        Asked,
-        Wait, //
-    },
+        WaitAttr,
+        WaitMethod, //
+    }, //
 };
 use crate::{
     abi::{
@@ -24,7 +25,7 @@ use crate::{
         callback::Functions,
         context::{
             in_process,
-            InProcess, //
+            ProcessContext, //
         },
         errno::{
             into_int,
@@ -65,7 +66,7 @@ use kernel::{
 pub(super) struct QueueObject {
     fid: fid_eq,
     queue: Arc<EventQueue>,
-    wait: Wait,
+    wait: WaitMethod,
 }
 
 // SAFETY: `#[repr(C)]`, begins with a `fid_eq`, and is the only type with this table.
@@ -85,7 +86,7 @@ impl QueueObject {
     }
 
     /// How it can be waited for.
-    pub(super) fn wait(&self) -> &Wait {
+    pub(super) fn wait(&self) -> &WaitMethod {
         &self.wait
     }
 }
@@ -114,7 +115,7 @@ struct Callback {
 }
 
 impl Handler for Callback {
-    fn ready(&self, _here: InProcess, _queue: &Arc<EventQueue>) {
+    fn ready(&self, _here: ProcessContext, _queue: &Arc<EventQueue>) {
         let eq = ptr::with_exposed_provenance_mut(self.eq);
         let context = ptr::with_exposed_provenance_mut(self.context);
         // SAFETY: The queue's object lives until `close` has waited for this call to end.
@@ -141,17 +142,17 @@ pub(super) unsafe extern "C" fn open(
 ///
 /// As of `fi_eq_open()`.
 unsafe fn make(
-    here: InProcess,
+    here: ProcessContext,
     fabric: &FabricObject,
     attr: &mut fi_eq_attr,
-    place: Place<QueueObject>,
+    place: UninitObject<QueueObject>,
     context: *mut c_void,
 ) -> Result<*mut QueueObject> {
     if attr.flags & !(abi::FI_WRITE | abi::FI_AFFINITY | abi::FI_PEER) != 0 {
         return Err(Errno::EINVAL);
     }
     // SAFETY: By this function's safety requirement.
-    let asked = unsafe { Asked::new(attr.wait_obj, attr.wait_set)? };
+    let asked = unsafe { WaitAttr::new(attr.wait_obj, attr.wait_set)? };
     if attr.flags & abi::FI_PEER != 0 {
         // SAFETY: By this function's safety requirement.
         return unsafe { make_peer(here, fabric, place, context) };
@@ -190,9 +191,9 @@ unsafe fn make(
 ///
 /// As of `fi_eq_open()`.
 unsafe fn make_peer(
-    here: InProcess,
+    here: ProcessContext,
     fabric: &FabricObject,
-    place: Place<QueueObject>,
+    place: UninitObject<QueueObject>,
     context: *mut c_void,
 ) -> Result<*mut QueueObject> {
     // SAFETY: By this function's safety requirement.
@@ -204,7 +205,7 @@ unsafe fn make_peer(
             ops: ptr::from_ref(&PEER_OPS).cast_mut(),
         },
         queue,
-        wait: Wait::NONE,
+        wait: WaitMethod::NONE,
     }))
 }
 
@@ -421,5 +422,5 @@ unsafe extern "C" fn describe(
     len: usize,
 ) -> *const c_char {
     // SAFETY: As a C caller of `fi_eq_strerror()` promises.
-    unsafe { text::copy(queue(eq).describe(prov_errno), buf, len) }
+    unsafe { strings::copy(queue(eq).describe(prov_errno), buf, len) }
 }

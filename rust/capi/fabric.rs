@@ -5,18 +5,18 @@
 use super::{
     domain,
     eq,
-    face::Face,
     nosys,
     object::{
         self,
         hand_out,
         header,
         Object,
-        Place, //
+        UninitObject, //
     },
     opened::Listed,
+    ops_tables::ProviderOps,
     pep,
-    providers,
+    prov_registry,
     wait_set, //
 };
 use crate::{
@@ -34,8 +34,8 @@ use crate::{
         Result, //
     },
     fi::{
-        card::Owner,
         fabric::Fabric,
+        introspect::Owner,
         provider::FabricAttr, //
     },
 };
@@ -50,7 +50,7 @@ use kernel::{
 pub(super) struct FabricObject {
     fid: fid_fabric,
     fabric: Arc<Fabric>,
-    face: &'static Face,
+    face: &'static ProviderOps,
     listed: Listed,
 }
 
@@ -76,7 +76,7 @@ impl FabricObject {
     }
 
     /// The tables for its children.
-    pub(super) fn face(&self) -> &'static Face {
+    pub(super) fn face(&self) -> &'static ProviderOps {
         self.face
     }
 }
@@ -129,7 +129,7 @@ pub(super) unsafe fn open(
         .find(|face| wanted.is_none_or(|name| name == face.provider.name()));
     let Some(face) = face else {
         // SAFETY: As the C caller promises; both are not NULL.
-        return unsafe { providers::open(raw, out, context) };
+        return unsafe { prov_registry::open(raw, out, context) };
     };
     // SAFETY: As the C caller promises.
     let owner = Owner::module(unsafe { name(owner) }.unwrap_or(c""));
@@ -147,7 +147,7 @@ pub(super) unsafe fn open(
         0 => abi::VERSION,
         version => version,
     };
-    let place = Place::new()?;
+    let place = UninitObject::new()?;
     let listed = Listed::new(place.address(), &owner, &fabric, None)?;
     let made = place.put(FabricObject {
         fid: fid_fabric {

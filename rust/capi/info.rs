@@ -12,9 +12,9 @@ use super::{
         Named,
         Objects, //
     },
-    providers::{
+    prov_registry::{
         self,
-        Asked, //
+        InfoRequest, //
     },
 };
 use crate::{
@@ -41,11 +41,11 @@ use crate::{
         VERSION, //
     },
     fi::{
-        card::Owner,
         info::{
             getinfo,
             Query, //
         },
+        introspect::Owner, //
     },
 };
 use core::ptr;
@@ -72,7 +72,7 @@ pub(crate) unsafe extern "C" fn fi_getinfo_by(
     info: *mut *mut fi_info,
     owner: *const c_char,
 ) -> c_int {
-    let asked = Asked {
+    let asked = InfoRequest {
         version,
         node,
         service,
@@ -83,7 +83,7 @@ pub(crate) unsafe extern "C" fn fi_getinfo_by(
     into_int(unsafe { try_getinfo(&asked, info, owner) })
 }
 
-unsafe fn try_getinfo(asked: &Asked, out: *mut *mut fi_info, owner: *const c_char) -> Result {
+unsafe fn try_getinfo(asked: &InfoRequest, out: *mut *mut fi_info, owner: *const c_char) -> Result {
     if out.is_null() {
         return Err(Errno::EINVAL);
     }
@@ -123,7 +123,7 @@ unsafe fn try_getinfo(asked: &Asked, out: *mut *mut fi_info, owner: *const c_cha
     opened.name(&mut found, within, &owner);
     if within.is_none() {
         // SAFETY: As the C caller promises.
-        unsafe { providers::getinfo(asked, &mut found)? };
+        unsafe { prov_registry::getinfo(asked, &mut found)? };
     }
     if found.is_empty() {
         return Err(Errno::ENODATA);

@@ -9,7 +9,7 @@ use super::{
         hand_out,
         header,
         Object,
-        Place, //
+        UninitObject, //
     },
 };
 use crate::{
@@ -91,7 +91,7 @@ unsafe fn register(
     if flags != 0 {
         return Err(Errno::EBADFLAGS);
     }
-    let place = Place::new()?;
+    let place = UninitObject::new()?;
     let source = Source(place.address());
     let domain = domain.domain();
     let notice = domain.registered(source)?;

@@ -4,7 +4,7 @@
 
 use super::{
     nosys,
-    transfer::{
+    xfer_args::{
         parts,
         plain,
         plain_inject,
@@ -14,7 +14,7 @@ use super::{
         send_any,
         send_one,
         send_vector,
-        Terms, //
+        XferArgs, //
     },
 };
 use crate::{
@@ -91,7 +91,7 @@ impl<E: Endpoint> Table<E> {
         // SAFETY: By this function's safety requirement.
         unsafe {
             receive_one::<E>(ep, (buf, len, desc), |flags| {
-                Terms::plain(context, flags).with(src_addr)
+                XferArgs::plain(context, flags).with(src_addr)
             })
         }
     }
@@ -107,7 +107,7 @@ impl<E: Endpoint> Table<E> {
         // SAFETY: As a C caller of `fi_recvv()` promises.
         unsafe {
             receive_vector::<E>(ep, (iov, desc, count), |flags| {
-                Terms::plain(context, flags).with(src_addr)
+                XferArgs::plain(context, flags).with(src_addr)
             })
         }
     }
@@ -118,7 +118,7 @@ impl<E: Endpoint> Table<E> {
             let Some(msg) = msg.as_ref() else {
                 return Errno::EINVAL.to_ssize();
             };
-            let terms = Terms::plain(msg.context, flags).with(msg.addr);
+            let terms = XferArgs::plain(msg.context, flags).with(msg.addr);
             receive_any::<E>(ep, (msg.msg_iov, msg.desc, msg.iov_count), terms)
         }
     }
@@ -162,7 +162,7 @@ impl<E: Endpoint> Table<E> {
         // SAFETY: By this function's safety requirement.
         unsafe {
             send_one::<E>(ep, (buf, len, desc), |flags| {
-                Terms::plain(context, flags).with(dest_addr)
+                XferArgs::plain(context, flags).with(dest_addr)
             })
         }
     }
@@ -179,7 +179,7 @@ impl<E: Endpoint> Table<E> {
         // SAFETY: As a C caller of `fi_senddata()` promises.
         unsafe {
             send_one::<E>(ep, (buf, len, desc), |flags| {
-                Terms::with_data(context, flags, data).with(dest_addr)
+                XferArgs::with_data(context, flags, data).with(dest_addr)
             })
         }
     }
@@ -218,7 +218,7 @@ impl<E: Endpoint> Table<E> {
         // SAFETY: By this function's safety requirement.
         unsafe {
             send_one::<E>(ep, (buf, len, ptr::null_mut()), |flags| {
-                Terms::plain(ptr::null_mut(), flags)
+                XferArgs::plain(ptr::null_mut(), flags)
                     .with(dest_addr)
                     .inject()
             })
@@ -235,7 +235,7 @@ impl<E: Endpoint> Table<E> {
         // SAFETY: As a C caller of `fi_injectdata()` promises.
         unsafe {
             send_one::<E>(ep, (buf, len, ptr::null_mut()), |flags| {
-                Terms::with_data(ptr::null_mut(), flags, data)
+                XferArgs::with_data(ptr::null_mut(), flags, data)
                     .with(dest_addr)
                     .inject()
             })
@@ -253,7 +253,7 @@ impl<E: Endpoint> Table<E> {
         // SAFETY: As a C caller of `fi_sendv()` promises.
         unsafe {
             send_vector::<E>(ep, (iov, desc, count), |flags| {
-                Terms::plain(context, flags).with(dest_addr)
+                XferArgs::plain(context, flags).with(dest_addr)
             })
         }
     }
@@ -264,9 +264,9 @@ impl<E: Endpoint> Table<E> {
             let Some(msg) = msg.as_ref() else {
                 return Errno::EINVAL.to_ssize();
             };
-            let terms = Terms {
+            let terms = XferArgs {
                 data: msg.data,
-                ..Terms::plain(msg.context, flags).with(msg.addr)
+                ..XferArgs::plain(msg.context, flags).with(msg.addr)
             };
             send_any::<E>(ep, (msg.msg_iov, msg.desc, msg.iov_count), terms)
         }

@@ -8,32 +8,32 @@ use core::ptr;
 use kernel::prelude::*;
 
 /// What a call that does not exist returns.
-trait Answer {
+trait NosysReturn {
     const NOSYS: Self;
 }
 
-impl Answer for c_int {
+impl NosysReturn for c_int {
     const NOSYS: Self = -FI_ENOSYS;
 }
 
-impl Answer for isize {
+impl NosysReturn for isize {
     const NOSYS: Self = -FI_ENOSYS as isize;
 }
 
-impl Answer for *const c_char {
+impl NosysReturn for *const c_char {
     const NOSYS: Self = core::ptr::null();
 }
 
 /// A C function of any type that is not implemented.
-trait Absent {
+trait NosysFn {
     const ABSENT: Self;
 }
 
 macro_rules! absent {
     ($($arg:ident)*) => {
-        impl<R: Answer, $($arg),*> Absent for unsafe extern "C" fn($($arg),*) -> R {
+        impl<R: NosysReturn, $($arg),*> NosysFn for unsafe extern "C" fn($($arg),*) -> R {
             const ABSENT: Self = {
-                unsafe extern "C" fn absent<R: Answer, $($arg),*>($(_: $arg),*) -> R {
+                unsafe extern "C" fn absent<R: NosysReturn, $($arg),*>($(_: $arg),*) -> R {
                     R::NOSYS
                 }
                 absent::<R, $($arg),*>
@@ -59,7 +59,7 @@ absent!(A B C D E F G H I J K L M N);
 absent!(A B C D E F G H I J K L M N O);
 absent!(A B C D E F G H I J K L M N O P);
 
-const fn absent<F: Absent>() -> Option<F> {
+const fn absent<F: NosysFn>() -> Option<F> {
     Some(F::ABSENT)
 }
 

@@ -7,7 +7,7 @@ use crate::abi::{
     addr,
     context::{
         self,
-        InProcess, //
+        ProcessContext, //
     },
     fi_info,
     fi_ops,
@@ -67,9 +67,9 @@ pub(super) unsafe fn object<'a, T: Object>(fid: *mut fid) -> Result<&'a T> {
 }
 
 /// Memory for an object whose address is needed before the object can be made.
-pub(super) struct Place<T>(KBox<MaybeUninit<T>>);
+pub(super) struct UninitObject<T>(KBox<MaybeUninit<T>>);
 
-impl<T: Object> Place<T> {
+impl<T: Object> UninitObject<T> {
     /// Makes room. May sleep.
     pub(super) fn new() -> Result<Self> {
         Ok(Self(KBox::new_uninit(GFP_KERNEL)?))
@@ -101,7 +101,7 @@ pub(super) unsafe fn open_with<P: Object, A, T: Object, F>(
     parent: *mut fid,
     attr: *mut A,
     out: *mut *mut F,
-    make: impl FnOnce(InProcess, &P, &mut A, Place<T>) -> Result<*mut T>,
+    make: impl FnOnce(ProcessContext, &P, &mut A, UninitObject<T>) -> Result<*mut T>,
 ) -> Result {
     let here = context::in_process()?;
     // SAFETY: By this function's safety requirement.
@@ -110,7 +110,7 @@ pub(super) unsafe fn open_with<P: Object, A, T: Object, F>(
     if out.is_null() {
         return Err(Errno::EINVAL);
     }
-    let made = make(here, parent, attr, Place::new()?)?;
+    let made = make(here, parent, attr, UninitObject::new()?)?;
     // SAFETY: `out` is not NULL, and valid by this function's safety requirement.
     unsafe { hand_out(out, made) };
     Ok(())
@@ -129,7 +129,7 @@ pub(super) unsafe fn open_child<P: Object, T: Object, F>(
     parent: *mut fid,
     info: *mut fi_info,
     out: *mut *mut F,
-    make: impl FnOnce(InProcess, &P, &Info, Place<T>) -> Result<*mut T>,
+    make: impl FnOnce(ProcessContext, &P, &Info, UninitObject<T>) -> Result<*mut T>,
 ) -> Result {
     // SAFETY: By this function's safety requirement; an info is no more than its `fi_info`.
     unsafe {
@@ -144,7 +144,7 @@ pub(super) unsafe fn open_child<P: Object, T: Object, F>(
     }
 }
 
-/// `fi_close()`: frees an object that [`Place::put`] gave away, once `shut` has agreed.
+/// `fi_close()`: frees an object that [`UninitObject::put`] gave away, once `shut` has agreed.
 ///
 /// # Errors
 ///
@@ -158,7 +158,7 @@ pub(super) unsafe fn close<T: Object>(fid: *mut fid, shut: impl FnOnce(&T) -> Re
     let closing = unsafe { object::<T>(fid)? };
     context::in_process()?;
     shut(closing)?;
-    // SAFETY: Every object of the type came from `Place::put`, and its owner has given it up.
+    // SAFETY: Every object of the type came from `UninitObject::put`, and its owner has given it up.
     drop(unsafe { KBox::from_raw(fid.cast::<T>()) });
     Ok(())
 }

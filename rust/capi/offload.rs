@@ -7,19 +7,19 @@
 //! with FI_PEER_TRANSFER an endpoint. What that sends and receives with FI_PEER_TRANSFER completes in a queue of its
 //! own here, whose handler tells it, one after the other, where it may sleep.
 
-mod calls;
-mod courier;
-mod group;
-mod open;
+mod completion;
+mod mc;
+mod ops;
+mod peer_open;
 
 pub(super) use self::{
-    calls::COLLECTIVE,
-    group::join, //
+    mc::join,
+    ops::COLLECTIVE, //
 };
 
 use self::{
-    courier::Courier,
-    open::{
+    completion::CompForwarder,
+    peer_open::{
         export,
         table,
         Open, //
@@ -164,7 +164,7 @@ impl Offload {
     ) -> Result {
         let ep = self.ep();
         // SAFETY: By this function's safety requirement.
-        let courier = unsafe { Courier::new(&self.transfers, ep, calls, format) };
+        let courier = unsafe { CompForwarder::new(&self.transfers, ep, calls, format) };
         let handler = Handler::Task(KBox::new(courier, GFP_KERNEL)?);
         self.transfers.set_handler(handler)?;
         self.transfers.arm_handler();
@@ -199,7 +199,7 @@ impl Offload {
     /// -FI_EOPNOTSUPP if one is missing.
     fn check(&self, collectives: u64) -> Result {
         // SAFETY: The offload's endpoint stays open as long as this object, and so does its table of calls.
-        let there = unsafe { calls::supported((*self.ep()).collective) };
+        let there = unsafe { ops::supported((*self.ep()).collective) };
         match collectives & !there {
             0 => Ok(()),
             _ => Err(Errno::EOPNOTSUPP),

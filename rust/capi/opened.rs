@@ -19,10 +19,10 @@ use crate::{
         Result, //
     },
     fi::{
-        card::Owner,
         domain::Scope,
         fabric::Fabric,
-        info::Within, //
+        info::OpenObjects,
+        introspect::Owner, //
     },
 };
 use core::ptr;
@@ -42,8 +42,8 @@ struct Opened {
 }
 
 impl Opened {
-    fn within(&self) -> Within<'_> {
-        Within::scope(&self.fabric, self.domain.as_deref())
+    fn within(&self) -> OpenObjects<'_> {
+        OpenObjects::scope(&self.fabric, self.domain.as_deref())
     }
 }
 
@@ -106,7 +106,7 @@ pub(super) struct Objects {
 
 impl Objects {
     /// Returns the objects that restrict the offer.
-    pub(super) fn within(&self) -> Within<'_> {
+    pub(super) fn within(&self) -> OpenObjects<'_> {
         self.domain.as_ref().unwrap_or(&self.fabric).within()
     }
 }

@@ -40,7 +40,7 @@ use super::{
         hand_out,
         header,
         Object,
-        Place, //
+        UninitObject, //
     },
 };
 use crate::{
@@ -95,7 +95,7 @@ unsafe fn export<T: Object>(arg: *mut c_void, make: impl FnOnce(fid) -> Result<T
         return Err(Errno::EBADFLAGS);
     }
     in_process()?;
-    let made = Place::new()?.put(make(header::<T>(asked.context))?);
+    let made = UninitObject::new()?.put(make(header::<T>(asked.context))?);
     // SAFETY: `fid` is not NULL, and valid as the C caller promises.
     unsafe { hand_out(asked.fid, made) };
     Ok(())

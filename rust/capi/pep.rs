@@ -3,14 +3,15 @@
 //! Passive endpoints for C callers.
 
 use super::{
-    cm, eq,
+    cm,
+    eq,
     fabric::FabricObject,
     nosys,
     object::{
         self,
         header,
         Object, //
-    },
+    }, //
 };
 use crate::{
     abi::{

@@ -10,15 +10,15 @@ use super::{
         self,
         header,
         Object,
-        Place, //
-    },
+        UninitObject, //
+    }, //
 };
 use crate::{
     abi::{
         self,
         context::{
             in_process,
-            InProcess, //
+            ProcessContext, //
         },
         errno::into_int,
         fi_ops,
@@ -77,10 +77,10 @@ pub(super) unsafe extern "C" fn open(
 }
 
 fn make(
-    here: InProcess,
+    here: ProcessContext,
     domain: &DomainObject,
     attr: &mut fi_poll_attr,
-    place: Place<PollObject>,
+    place: UninitObject<PollObject>,
 ) -> Result<*mut PollObject> {
     if attr.flags != 0 {
         return Err(Errno::EINVAL);

@@ -4,7 +4,7 @@
 
 use super::{
     nosys,
-    transfer::{
+    xfer_args::{
         any_vector,
         opposite,
         parts,
@@ -12,7 +12,7 @@ use super::{
         plain_inject,
         single,
         vector,
-        Terms, //
+        XferArgs, //
     },
 };
 use crate::{
@@ -117,7 +117,7 @@ impl<E: Endpoint> Table<E> {
         // SAFETY: By this function's safety requirement.
         unsafe {
             let (object, endpoint) = parts::<E>(ep);
-            let terms = Terms::read(context, object.transmit_flags()).with(src_addr);
+            let terms = XferArgs::read(context, object.transmit_flags()).with(src_addr);
             single(buf, len, desc, terms, |message| {
                 one(endpoint, message, (addr, key), Rma::Read)
             })
@@ -137,7 +137,7 @@ impl<E: Endpoint> Table<E> {
         // SAFETY: As a C caller of `fi_readv()` promises.
         unsafe {
             let (object, endpoint) = parts::<E>(ep);
-            let terms = Terms::read(context, object.transmit_flags()).with(src_addr);
+            let terms = XferArgs::read(context, object.transmit_flags()).with(src_addr);
             vector(iov, desc, count, terms, |message| {
                 one(endpoint, message, (addr, key), Rma::Read)
             })
@@ -169,9 +169,9 @@ impl<E: Endpoint> Table<E> {
                 return Errno::EINVAL.to_ssize();
             }
             let remote = slice::from_raw_parts(msg.rma_iov, msg.rma_iov_count);
-            let terms = Terms {
+            let terms = XferArgs {
                 data: msg.data,
-                ..Terms::plain(msg.context, flags).with(msg.addr)
+                ..XferArgs::plain(msg.context, flags).with(msg.addr)
             };
             any_vector(msg.msg_iov, msg.desc, msg.iov_count, terms, |message| {
                 endpoint.transmit(Operation::Rma(way, remote), message)
@@ -189,7 +189,7 @@ impl<E: Endpoint> Table<E> {
         ep: *mut fid_ep,
         (buf, len, desc): (*const c_void, usize, *mut c_void),
         (addr, key): (u64, u64),
-        terms: impl FnOnce(u64) -> Terms,
+        terms: impl FnOnce(u64) -> XferArgs,
     ) -> isize {
         // SAFETY: By this function's safety requirement.
         unsafe {
@@ -246,7 +246,7 @@ impl<E: Endpoint> Table<E> {
         // SAFETY: By this function's safety requirement.
         unsafe {
             Self::write_one(ep, (buf, len, desc), (addr, key), |flags| {
-                Terms::plain(context, flags).with(dest_addr)
+                XferArgs::plain(context, flags).with(dest_addr)
             })
         }
     }
@@ -264,7 +264,7 @@ impl<E: Endpoint> Table<E> {
         // SAFETY: As a C caller of `fi_writev()` promises.
         unsafe {
             let (object, endpoint) = parts::<E>(ep);
-            let terms = Terms::plain(context, object.transmit_flags()).with(dest_addr);
+            let terms = XferArgs::plain(context, object.transmit_flags()).with(dest_addr);
             vector(iov, desc, count, terms, |message| {
                 one(endpoint, message, (addr, key), Rma::Write)
             })
@@ -311,7 +311,7 @@ impl<E: Endpoint> Table<E> {
         // SAFETY: By this function's safety requirement.
         unsafe {
             Self::write_one(ep, (buf, len, ptr::null_mut()), (addr, key), |flags| {
-                Terms::plain(ptr::null_mut(), flags)
+                XferArgs::plain(ptr::null_mut(), flags)
                     .with(dest_addr)
                     .inject()
             })
@@ -332,7 +332,7 @@ impl<E: Endpoint> Table<E> {
         // SAFETY: As a C caller of `fi_writedata()` promises.
         unsafe {
             Self::write_one(ep, (buf, len, desc), (addr, key), |flags| {
-                Terms::with_data(context, flags, data).with(dest_addr)
+                XferArgs::with_data(context, flags, data).with(dest_addr)
             })
         }
     }
@@ -349,7 +349,7 @@ impl<E: Endpoint> Table<E> {
         // SAFETY: As a C caller of `fi_inject_writedata()` promises.
         unsafe {
             Self::write_one(ep, (buf, len, ptr::null_mut()), (addr, key), |flags| {
-                Terms::with_data(ptr::null_mut(), flags, data)
+                XferArgs::with_data(ptr::null_mut(), flags, data)
                     .with(dest_addr)
                     .inject()
             })

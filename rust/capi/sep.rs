@@ -3,17 +3,18 @@
 //! Scalable endpoints for C callers. Their contexts are endpoints ([`super::ep`]).
 
 use super::{
-    av, cm,
+    av,
+    cm,
     domain::DomainObject,
     ep,
-    face::Face,
     nosys,
     object::{
         self,
         header,
         Object,
-        Place, //
+        UninitObject, //
     },
+    ops_tables::ProviderOps, //
 };
 use crate::{
     abi::{
@@ -36,7 +37,7 @@ use crate::{
     fi::{
         eq::Source,
         sep::{
-            Opened,
+            OpenContext,
             ScalableEndpoint, //
         },
     },
@@ -54,7 +55,7 @@ pub(super) struct ScalableObject {
     endpoint: Arc<ScalableEndpoint>,
     addr_format: u32,
     /// The tables for its contexts.
-    face: &'static Face,
+    face: &'static ProviderOps,
 }
 
 // SAFETY: `#[repr(C)]`, begins with a `fid_ep`, and is the only type with this table.
@@ -102,7 +103,7 @@ pub(super) unsafe extern "C" fn open(
 fn make(
     domain: &DomainObject,
     info: &Info,
-    place: Place<ScalableObject>,
+    place: UninitObject<ScalableObject>,
     context: *mut c_void,
 ) -> Result<*mut ScalableObject> {
     Ok(place.put(ScalableObject {
@@ -128,7 +129,7 @@ unsafe extern "C" fn bind(fid: *mut fid, other: *mut fid, flags: u64) -> c_int {
     into_int(unsafe {
         object::object::<ScalableObject>(fid).and_then(|object| {
             context::in_process()?;
-            let vector = object::object::<av::VectorObject>(other)?;
+            let vector = object::object::<av::AvObject>(other)?;
             object.endpoint.bind_addresses(vector.vector(), flags)
         })
     })
@@ -214,7 +215,7 @@ unsafe fn open_context<T: ep::ContextObject>(
     index: c_int,
     out: *mut *mut fid_ep,
     context: *mut c_void,
-    open: impl FnOnce(&Arc<ScalableEndpoint>, usize, Source) -> Result<Opened>,
+    open: impl FnOnce(&Arc<ScalableEndpoint>, usize, Source) -> Result<OpenContext>,
 ) -> Result {
     context::in_process()?;
     // SAFETY: By this function's safety requirement.
@@ -223,8 +224,8 @@ unsafe fn open_context<T: ep::ContextObject>(
     if out.is_null() {
         return Err(Errno::EINVAL);
     }
-    let place = Place::<T>::new()?;
-    let Opened { endpoint, info } = open(&object.endpoint, index, Source(place.address()))?;
+    let place = UninitObject::<T>::new()?;
+    let OpenContext { endpoint, info } = open(&object.endpoint, index, Source(place.address()))?;
     let made = T::of(ep::make_object::<T>(object.face, endpoint, &info, context)?);
     // SAFETY: `out` is not NULL, and valid by this function's safety requirement.
     unsafe { object::hand_out(out, place.put(made)) };

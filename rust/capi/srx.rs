@@ -9,20 +9,21 @@ use super::{
         self,
         header,
         Object,
-        Place, //
+        UninitObject, //
     },
-    peer, tagged,
-    transfer::{
+    peer,
+    tagged,
+    xfer_args::{
         any_vector,
         single,
         vector,
-        Terms, //
-    },
+        XferArgs, //
+    }, //
 };
 use crate::{
     abi::{
         self,
-        context::InProcess,
+        context::ProcessContext,
         errno::{
             into_int,
             into_ssize, //
@@ -49,7 +50,7 @@ use crate::{
         srx::{
             Attr,
             SharedReceive, //
-        },
+        }, //
     },
 };
 use core::{
@@ -114,10 +115,10 @@ pub(super) unsafe extern "C" fn open(
 ///
 /// As of `fi_srx_context()`.
 unsafe fn make(
-    here: InProcess,
+    here: ProcessContext,
     domain: &DomainObject,
     attr: &mut fi_rx_attr,
-    place: Place<SharedObject>,
+    place: UninitObject<SharedObject>,
     context: *mut c_void,
 ) -> Result<*mut SharedObject> {
     if attr.op_flags & FI_PEER != 0 {
@@ -156,10 +157,10 @@ unsafe fn make(
 ///
 /// As of `fi_srx_context()`.
 unsafe fn make_peer(
-    here: InProcess,
+    here: ProcessContext,
     domain: &DomainObject,
     attr: &fi_rx_attr,
-    place: Place<SharedObject>,
+    place: UninitObject<SharedObject>,
     context: *mut c_void,
 ) -> Result<*mut SharedObject> {
     if attr.op_flags & !FI_COMPLETION != FI_PEER {
@@ -263,7 +264,7 @@ impl<S: provider::SharedReceive> Table<S> {
         // SAFETY: As a C caller of `fi_recv()` promises.
         unsafe {
             let (object, shared) = Self::parts(ep);
-            let terms = Terms::plain(context, object.flags).with(src_addr);
+            let terms = XferArgs::plain(context, object.flags).with(src_addr);
             single(buf, len, desc, terms, |message| shared.receive(message))
         }
     }
@@ -279,7 +280,7 @@ impl<S: provider::SharedReceive> Table<S> {
         // SAFETY: As a C caller of `fi_recvv()` promises.
         unsafe {
             let (object, shared) = Self::parts(ep);
-            let terms = Terms::plain(context, object.flags).with(src_addr);
+            let terms = XferArgs::plain(context, object.flags).with(src_addr);
             vector(iov, desc, count, terms, |message| shared.receive(message))
         }
     }
@@ -291,7 +292,7 @@ impl<S: provider::SharedReceive> Table<S> {
                 return Errno::EINVAL.to_ssize();
             };
             let (_, shared) = Self::parts(ep);
-            let terms = Terms::plain(msg.context, flags).with(msg.addr);
+            let terms = XferArgs::plain(msg.context, flags).with(msg.addr);
             any_vector(msg.msg_iov, msg.desc, msg.iov_count, terms, |message| {
                 shared.receive(message)
             })
@@ -311,7 +312,7 @@ impl<S: provider::SharedReceive> Table<S> {
         // SAFETY: As a C caller of `fi_trecv()` promises.
         unsafe {
             let (object, shared) = Self::parts(ep);
-            let terms = Terms::plain(context, object.flags)
+            let terms = XferArgs::plain(context, object.flags)
                 .with(src_addr)
                 .tagged(tag, ignore);
             single(buf, len, desc, terms, |message| shared.receive(message))
@@ -331,7 +332,7 @@ impl<S: provider::SharedReceive> Table<S> {
         // SAFETY: As a C caller of `fi_trecvv()` promises.
         unsafe {
             let (object, shared) = Self::parts(ep);
-            let terms = Terms::plain(context, object.flags)
+            let terms = XferArgs::plain(context, object.flags)
                 .with(src_addr)
                 .tagged(tag, ignore);
             vector(iov, desc, count, terms, |message| shared.receive(message))

@@ -9,7 +9,7 @@ use super::{
         self,
         header,
         Object, //
-    },
+    }, //
 };
 use crate::{
     abi::{

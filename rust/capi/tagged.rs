@@ -4,14 +4,14 @@
 
 use super::{
     nosys,
-    transfer::{
+    xfer_args::{
         receive_any,
         receive_one,
         receive_vector,
         send_any,
         send_one,
         send_vector,
-        Terms, //
+        XferArgs, //
     },
 };
 use crate::{
@@ -24,7 +24,7 @@ use crate::{
         kvec,
         Errno, //
     },
-    fi::provider::Endpoint,
+    fi::provider::Endpoint, //
 };
 use core::{
     marker::PhantomData,
@@ -36,10 +36,10 @@ use kernel::prelude::*;
 pub(super) struct Table<E>(PhantomData<E>);
 
 /// What `fi_trecvmsg()` and `fi_tsendmsg()` are told besides the memory.
-pub(super) fn terms(msg: &fi_msg_tagged, flags: u64) -> Terms {
-    Terms {
+pub(super) fn terms(msg: &fi_msg_tagged, flags: u64) -> XferArgs {
+    XferArgs {
         data: msg.data,
-        ..Terms::plain(msg.context, flags)
+        ..XferArgs::plain(msg.context, flags)
             .with(msg.addr)
             .tagged(msg.tag, msg.ignore)
     }
@@ -77,7 +77,7 @@ impl<E: Endpoint> Table<E> {
         // SAFETY: As a C caller of `fi_trecv()` promises.
         unsafe {
             receive_one::<E>(ep, (buf, len, desc), |flags| {
-                Terms::plain(context, own(flags))
+                XferArgs::plain(context, own(flags))
                     .with(src_addr)
                     .tagged(tag, ignore)
             })
@@ -97,7 +97,7 @@ impl<E: Endpoint> Table<E> {
         // SAFETY: As a C caller of `fi_trecvv()` promises.
         unsafe {
             receive_vector::<E>(ep, (iov, desc, count), |flags| {
-                Terms::plain(context, own(flags))
+                XferArgs::plain(context, own(flags))
                     .with(src_addr)
                     .tagged(tag, ignore)
             })
@@ -127,7 +127,9 @@ impl<E: Endpoint> Table<E> {
         // SAFETY: As a C caller of `fi_tsend()` promises.
         unsafe {
             send_one::<E>(ep, (buf, len, desc), |flags| {
-                Terms::plain(context, flags).with(dest_addr).tagged(tag, 0)
+                XferArgs::plain(context, flags)
+                    .with(dest_addr)
+                    .tagged(tag, 0)
             })
         }
     }
@@ -144,7 +146,9 @@ impl<E: Endpoint> Table<E> {
         // SAFETY: As a C caller of `fi_tsendv()` promises.
         unsafe {
             send_vector::<E>(ep, (iov, desc, count), |flags| {
-                Terms::plain(context, flags).with(dest_addr).tagged(tag, 0)
+                XferArgs::plain(context, flags)
+                    .with(dest_addr)
+                    .tagged(tag, 0)
             })
         }
     }
@@ -170,7 +174,7 @@ impl<E: Endpoint> Table<E> {
         // SAFETY: As a C caller of `fi_tinject()` promises.
         unsafe {
             send_one::<E>(ep, (buf, len, ptr::null_mut()), |flags| {
-                Terms::plain(ptr::null_mut(), flags)
+                XferArgs::plain(ptr::null_mut(), flags)
                     .with(dest_addr)
                     .tagged(tag, 0)
                     .inject()
@@ -191,7 +195,7 @@ impl<E: Endpoint> Table<E> {
         // SAFETY: As a C caller of `fi_tsenddata()` promises.
         unsafe {
             send_one::<E>(ep, (buf, len, desc), |flags| {
-                Terms::with_data(context, flags, data)
+                XferArgs::with_data(context, flags, data)
                     .with(dest_addr)
                     .tagged(tag, 0)
             })
@@ -209,7 +213,7 @@ impl<E: Endpoint> Table<E> {
         // SAFETY: As a C caller of `fi_tinjectdata()` promises.
         unsafe {
             send_one::<E>(ep, (buf, len, ptr::null_mut()), |flags| {
-                Terms::with_data(ptr::null_mut(), flags, data)
+                XferArgs::with_data(ptr::null_mut(), flags, data)
                     .with(dest_addr)
                     .tagged(tag, 0)
                     .inject()

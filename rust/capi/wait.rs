@@ -11,7 +11,7 @@ use crate::{
         self,
         fi_wait_obj,
         fid_wait,
-        sleepers::WaitQueue,
+        sequence_wait::WaitQueue,
         Errno,
         Result, //
     },
@@ -26,18 +26,18 @@ use kernel::{
 };
 
 /// What an object is opened with.
-pub(super) struct Asked<'a> {
+pub(super) struct WaitAttr<'a> {
     object: fi_wait_obj,
     set: Option<&'a Arc<WaitSet>>,
 }
 
 /// How whoever reads an object can wait for it.
-pub(super) struct Wait {
+pub(super) struct WaitMethod {
     object: fi_wait_obj,
     _member: Option<Member>,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> WaitAttr<'a> {
     /// From the attributes of a queue or counter.
     ///
     /// # Errors
@@ -71,12 +71,12 @@ impl<'a> Asked<'a> {
     /// # Errors
     ///
     /// Those of [`Self::new`], and -FI_EINVAL for a wait object that a set cannot have.
-    pub(super) fn of_set(object: fi_wait_obj) -> Result<Wait> {
+    pub(super) fn of_set(object: fi_wait_obj) -> Result<WaitMethod> {
         if let abi::FI_WAIT_NONE | abi::FI_WAIT_SET = object {
             return Err(Errno::EINVAL);
         }
         // SAFETY: It is not FI_WAIT_SET.
-        unsafe { Asked::new(object, core::ptr::null_mut())? }.grant(|_| Err(Errno::EINVAL))
+        unsafe { WaitAttr::new(object, core::ptr::null_mut())? }.grant(|_| Err(Errno::EINVAL))
     }
 
     /// Whether the object may be waited for.
@@ -90,15 +90,18 @@ impl<'a> Asked<'a> {
     }
 
     /// `join` puts the object into the set that was asked for.
-    pub(super) fn grant(self, join: impl FnOnce(&Arc<WaitSet>) -> Result<Member>) -> Result<Wait> {
-        Ok(Wait {
+    pub(super) fn grant(
+        self,
+        join: impl FnOnce(&Arc<WaitSet>) -> Result<Member>,
+    ) -> Result<WaitMethod> {
+        Ok(WaitMethod {
             object: self.object,
             _member: self.set.map(join).transpose()?,
         })
     }
 }
 
-impl Wait {
+impl WaitMethod {
     /// Not at all.
     pub(super) const NONE: Self = Self {
         object: abi::FI_WAIT_NONE,

@@ -11,11 +11,11 @@ use super::{
         self,
         header,
         Object,
-        Place, //
+        UninitObject, //
     },
     wait::{
-        Asked,
-        Wait, //
+        WaitAttr,
+        WaitMethod, //
     }, //
 };
 use crate::{
@@ -23,7 +23,7 @@ use crate::{
         self,
         context::{
             in_process,
-            InProcess, //
+            ProcessContext, //
         },
         errno::into_int,
         fi_ops,
@@ -55,7 +55,7 @@ use kernel::{
 pub(super) struct WaitObject {
     fid: fid_wait,
     set: Arc<WaitSet>,
-    wait: Wait,
+    wait: WaitMethod,
 }
 
 // SAFETY: `#[repr(C)]`, begins with a `fid_wait`, and is the only type with this table.
@@ -92,10 +92,10 @@ pub(super) unsafe extern "C" fn open(
 }
 
 fn make(
-    here: InProcess,
+    here: ProcessContext,
     fabric: &FabricObject,
     attr: &mut fi_wait_attr,
-    place: Place<WaitObject>,
+    place: UninitObject<WaitObject>,
 ) -> Result<*mut WaitObject> {
     if attr.flags != 0 {
         return Err(Errno::EINVAL);
@@ -105,7 +105,7 @@ fn make(
             fid: header::<WaitObject>(ptr::null_mut()),
             ops: ptr::from_ref(&OPS).cast_mut(),
         },
-        wait: Asked::of_set(attr.wait_obj)?,
+        wait: WaitAttr::of_set(attr.wait_obj)?,
         set: fabric.fabric().wait_set(here)?,
     }))
 }
@@ -213,14 +213,14 @@ unsafe fn try_trywait(fabric: *mut fid_fabric, fids: *mut *mut fid, count: c_int
 }
 
 /// What can be waited for natively.
-enum Waited<'a> {
+enum NativeWait<'a> {
     Completions(&'a cq::QueueObject),
     Events(&'a eq::QueueObject),
     Counter(&'a CounterObject),
     Set(&'a WaitObject),
 }
 
-impl Waited<'_> {
+impl NativeWait<'_> {
     /// Whether there may be something; if not, its wait queue is woken when there is.
     fn is_ready(&self) -> bool {
         match self {
@@ -237,7 +237,7 @@ impl Waited<'_> {
 /// # Safety
 ///
 /// `fid` is NULL or valid for `'a`.
-unsafe fn waited<'a>(fid: *mut fid) -> Result<(fi_wait_obj, Waited<'a>)> {
+unsafe fn waited<'a>(fid: *mut fid) -> Result<(fi_wait_obj, NativeWait<'a>)> {
     // SAFETY: By this function's safety requirement.
     let class = unsafe { fid.as_ref() }.ok_or(Errno::EINVAL)?.fclass as u32;
     // SAFETY: As above; the class is looked at once more with the table of calls.
@@ -245,19 +245,19 @@ unsafe fn waited<'a>(fid: *mut fid) -> Result<(fi_wait_obj, Waited<'a>)> {
         Ok(match class {
             abi::FI_CLASS_CQ => {
                 let object = object::object::<cq::QueueObject>(fid)?;
-                (object.wait().object(), Waited::Completions(object))
+                (object.wait().object(), NativeWait::Completions(object))
             }
             abi::FI_CLASS_EQ => {
                 let object = object::object::<eq::QueueObject>(fid)?;
-                (object.wait().object(), Waited::Events(object))
+                (object.wait().object(), NativeWait::Events(object))
             }
             abi::FI_CLASS_CNTR => {
                 let object = object::object::<CounterObject>(fid)?;
-                (object.wait().object(), Waited::Counter(object))
+                (object.wait().object(), NativeWait::Counter(object))
             }
             abi::FI_CLASS_WAIT => {
                 let object = object::object::<WaitObject>(fid)?;
-                (object.wait.object(), Waited::Set(object))
+                (object.wait.object(), NativeWait::Set(object))
             }
             _ => return Err(Errno::EINVAL),
         })

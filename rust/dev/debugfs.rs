@@ -3,9 +3,9 @@
 //! The debugfs file `kofi/objects`: the open objects of all network namespaces, as text.
 
 use crate::abi::{
+    enum_names,
     kofi_object,
-    names, //
-    roster,
+    object_table, //
 };
 use core::ptr::NonNull;
 use kernel::{
@@ -65,7 +65,7 @@ struct Objects;
 impl Display for Objects {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut objects = KVVec::new();
-        let read = roster::each(0, None, |object| {
+        let read = object_table::each(0, None, |object| {
             if objects.len() == MAX_OBJECTS {
                 return Err(ENOSPC);
             }
@@ -86,7 +86,7 @@ fn line(object: &kofi_object, depth: usize, f: &mut fmt::Formatter<'_>) -> fmt::
     for _ in 0..depth {
         f.write_str("  ")?;
     }
-    let kind = names::OBJECT.show(object.kind);
+    let kind = enum_names::OBJECT.show(object.kind);
     f.write_fmt(fmt!("{} {}", kind, object.id))?;
     for text in [&object.name[..], &object.local_addr, &object.peer_addr] {
         if let Some(text) = text_of(text) {
@@ -100,11 +100,11 @@ fn line(object: &kofi_object, depth: usize, f: &mut fmt::Formatter<'_>) -> fmt::
         }
     }
     if object.state != 0 {
-        f.write_fmt(fmt!(" {}", names::STATE.show(object.state)))?;
+        f.write_fmt(fmt!(" {}", enum_names::STATE.show(object.state)))?;
     }
     let values = object.what.iter().zip(&object.values);
     for (&what, value) in values.take(object.value_count as usize) {
-        f.write_fmt(fmt!(" {}={}", names::VALUE.show(what), value))?;
+        f.write_fmt(fmt!(" {}={}", enum_names::VALUE.show(what), value))?;
     }
     f.write_str("\n")
 }

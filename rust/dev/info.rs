@@ -3,7 +3,7 @@
 //! What can be opened: `fi_getinfo()` for processes.
 
 use super::{
-    argument::{
+    ioctl_arg::{
         put,
         set_string,
         string,

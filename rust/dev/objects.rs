@@ -3,7 +3,7 @@
 //! What is open: objects for processes.
 
 use super::{
-    argument::{
+    ioctl_arg::{
         put,
         structs, //
     },
@@ -12,7 +12,7 @@ use super::{
 use crate::abi::{
     kofi_addresses,
     kofi_objects,
-    roster, //
+    object_table, //
 };
 use kernel::prelude::*;
 
@@ -28,7 +28,7 @@ pub(super) fn list(client: &Client, asked: &mut kofi_objects) -> Result {
     let (room, size) = (asked.count as usize, asked.object_size as usize);
     let mut writer = structs(asked.objects, room, size, FIRST_OBJECT)?;
     let mut count = 0;
-    roster::each(asked.after, Some(client.net.address()), |object| {
+    object_table::each(asked.after, Some(client.net.address()), |object| {
         if count < room {
             put(&mut writer, object, size)?;
         }
@@ -59,7 +59,7 @@ pub(super) fn addresses(client: &Client, asked: &mut kofi_addresses) -> Result {
     let mut count = 0;
     loop {
         let left = room - count;
-        let goes_on = roster::list(asked.id, net, &mut asked.at, left, &mut batch)?;
+        let goes_on = object_table::list(asked.id, net, &mut asked.at, left, &mut batch)?;
         for address in &batch {
             put(&mut writer, address, size)?;
         }

@@ -2,16 +2,16 @@
 
 //! Atomic operations: which there are.
 
-mod arithmetic;
+mod ops;
 
-pub use arithmetic::Operands;
+pub use ops::Operands;
 
 use super::{
     memory::{
         Descriptor,
         Segment, //
     },
-    provider::Message,
+    provider::Message, //
 };
 use crate::abi::{
     self,

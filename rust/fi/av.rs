@@ -6,54 +6,54 @@
 //! room for the number of a receive context in the bits above. Whoever reads needs no lock; inserting
 //! and removing takes that of the [`table`], a batch at a time.
 
-mod later;
+mod async_insert;
+mod free_indexes;
+mod introspect;
+mod named;
 mod peer;
 mod range;
-mod shared;
-mod shown;
 mod table;
 #[cfg(CONFIG_KUNIT = "y")]
 mod tests;
-mod vacant;
 
-pub use later::Tell;
+pub use async_insert::InsertObserver;
 pub use peer::{
-    Name,
-    Peer, //
+    Peer,
+    PeerId, //
 };
-pub use range::Range;
+pub use range::AddrRange;
 
 use self::{
-    shared::{
-        Shape,
-        Share, //
+    introspect::AvInfo,
+    named::{
+        NamedTableRef,
+        TableAttr, //
     },
-    shown::Shown,
     table::{
-        Spot,
+        SlotId,
         Table,
-        Writing,
+        WriteGuard,
         MOST_ADDRESSES, //
     },
 };
 use super::{
-    card::{
-        Card,
-        Ties, //
-    },
     domain::Domain,
     eq::EventQueue,
-    gate::Gate,
-    object::{
-        Held,
-        Parent,
-        Users, //
+    introspect::{
+        EntryGuard,
+        ObjectEntry, //
     },
+    object::{
+        ChildCount,
+        ChildRef,
+        Parent, //
+    },
+    rundown::Rundown, //
 };
 use crate::abi::{
     self,
-    closing::Closing,
-    context::InProcess,
+    context::ProcessContext,
+    deferred_drop::DeferredDrop,
     fi_addr_t,
     Errno,
     Result, //
@@ -93,7 +93,7 @@ pub enum Type {
 }
 
 impl Type {
-    fn to_addr(self, spot: Spot) -> fi_addr_t {
+    fn to_addr(self, spot: SlotId) -> fi_addr_t {
         let index = fi_addr_t::from(spot.index);
         match self {
             Self::Table => index,
@@ -136,16 +136,16 @@ pub struct AddressVector {
     rx_ctx_bits: u32,
     table: Arc<Table>,
     #[pin]
-    bound: Mutex<Closing<Bound>>,
+    bound: Mutex<DeferredDrop<Resources>>,
     is_shared: bool,
     is_read_only: bool,
     is_async: bool,
     /// What insertions that go on are inside of.
-    later: Arc<Gate>,
-    users: Users,
+    later: Arc<Rundown>,
+    users: ChildCount,
     /// Number of bound endpoints that have an offload provider.
     offloads: Atomic<u32>,
-    ties: Closing<Ties<Domain>>,
+    ties: DeferredDrop<EntryGuard<Domain>>,
 }
 
 /// Counts an endpoint with an offload provider in its address vector, until it is dropped.
@@ -166,22 +166,22 @@ impl Drop for Offloaded {
 }
 
 /// What a vector has until it is closed.
-struct Bound {
+struct Resources {
     /// Where insertions tell of their end.
-    events: Option<Held<EventQueue>>,
+    events: Option<ChildRef<EventQueue>>,
     /// If others may have the table too.
-    share: Option<Share>,
+    share: Option<NamedTableRef>,
     /// Whose table it is, if it is a peer's.
-    owner: Option<Held<AddressVector>>,
+    owner: Option<ChildRef<AddressVector>>,
 }
 
 impl Parent for AddressVector {
-    fn users(&self) -> &Users {
+    fn users(&self) -> &ChildCount {
         &self.users
     }
 }
 
-impl Shape {
+impl TableAttr {
     fn table(self) -> Result<Arc<Table>> {
         let most_generations = match self.kind {
             Type::Table => u32::MAX,
@@ -212,13 +212,13 @@ pub fn destination(address: SocketAddr) -> Result<SocketAddr> {
     Ok(address)
 }
 
-fn insert_one(writing: &mut Writing<'_>, insertion: &Insertion) -> Result<Spot> {
+fn insert_one(writing: &mut WriteGuard<'_>, insertion: &Insertion) -> Result<SlotId> {
     let address = insertion.address.and_then(destination)?;
     writing.insert(&address, insertion.user_id)
 }
 
 impl AddressVector {
-    pub(super) fn new(domain: Held<Domain>, attr: &Attr<'_>) -> Result<Arc<Self>> {
+    pub(super) fn new(domain: ChildRef<Domain>, attr: &Attr<'_>) -> Result<Arc<Self>> {
         // The bits of the highest index of a context.
         let highest = domain.core().max_rx_contexts().saturating_sub(1);
         if attr.rx_ctx_bits > usize::BITS - highest.leading_zeros()
@@ -227,7 +227,7 @@ impl AddressVector {
         {
             return Err(Errno::EINVAL);
         }
-        let of_kind = |kind| Shape {
+        let of_kind = |kind| TableAttr {
             kind,
             rx_ctx_bits: attr.rx_ctx_bits,
         };
@@ -237,18 +237,18 @@ impl AddressVector {
                 (shape.table()?, shape.kind, None)
             }
             Some(name) => {
-                let place = shared::Place {
+                let place = named::NameScope {
                     net: domain.fabric().net().address(),
                     domain: domain.name(),
                     format: domain.addr_format(),
                     name,
                 };
                 let asked = |there| choose(attr.kind, domain.av_type(), there).map(of_kind);
-                let share = Share::open(&place, asked, !attr.is_read_only)?;
+                let share = NamedTableRef::open(&place, asked, !attr.is_read_only)?;
                 (share.table().clone(), share.kind(), Some(share))
             }
         };
-        let bound = Bound {
+        let bound = Resources {
             events: None,
             share,
             owner: None,
@@ -261,8 +261,8 @@ impl AddressVector {
 
     /// A vector with the addresses of `owner`, which are changed there alone.
     pub(super) fn peer(
-        domain: Held<Domain>,
-        owner: Held<Self>,
+        domain: ChildRef<Domain>,
+        owner: ChildRef<Self>,
         asked: Option<Type>,
     ) -> Result<Arc<Self>> {
         let kind = choose(asked, domain.av_type(), Some(owner.kind))?;
@@ -270,7 +270,7 @@ impl AddressVector {
             return Err(Errno::EINVAL);
         }
         let (table, rx_ctx_bits) = (owner.table.clone(), owner.rx_ctx_bits);
-        let bound = Bound {
+        let bound = Resources {
             events: None,
             share: None,
             owner: Some(owner),
@@ -287,20 +287,20 @@ impl AddressVector {
     }
 
     fn around(
-        domain: Held<Domain>,
+        domain: ChildRef<Domain>,
         (kind, table): (Type, Arc<Table>),
-        bound: Bound,
+        bound: Resources,
         attr: &Attr<'_>,
     ) -> Result<Arc<Self>> {
         let is_shared = bound.share.is_some() || bound.owner.is_some();
-        let later = Arc::pin_init(Gate::new(), GFP_KERNEL)?;
+        let later = Arc::pin_init(Rundown::new(), GFP_KERNEL)?;
         let name = attr.name.unwrap_or(c"");
         let card =
             domain
                 .card()
-                .child(abi::KOFI_OBJECT_AV, name, Some(Shown::new(kind, &table)?))?;
-        let ties = Ties::new(card, domain)?;
-        let bound = Closing::new(bound)?;
+                .child(abi::KOFI_OBJECT_AV, name, Some(AvInfo::new(kind, &table)?))?;
+        let ties = EntryGuard::new(card, domain)?;
+        let bound = DeferredDrop::new(bound)?;
         Ok(Arc::pin_init(
             pin_init!(Self {
                 kind,
@@ -311,7 +311,7 @@ impl AddressVector {
                 is_read_only: attr.is_read_only,
                 is_async: attr.is_async,
                 later,
-                users: Users::new(),
+                users: ChildCount::new(),
                 offloads: Atomic::new(0),
                 ties,
             }),
@@ -319,7 +319,7 @@ impl AddressVector {
         )?)
     }
 
-    pub(super) fn card(&self) -> &Card {
+    pub(super) fn card(&self) -> &ObjectEntry {
         &self.ties.card
     }
 
@@ -368,7 +368,7 @@ impl AddressVector {
     /// # Errors
     ///
     /// -FI_EINVAL if the vector has a queue, needs none, or the queue belongs to another fabric.
-    pub fn bind(&self, _here: InProcess, queue: &Arc<EventQueue>) -> Result {
+    pub fn bind(&self, _here: ProcessContext, queue: &Arc<EventQueue>) -> Result {
         if !queue.is_of(self.ties.parent.fabric()) {
             return Err(Errno::EINVAL);
         }
@@ -376,7 +376,7 @@ impl AddressVector {
         if !self.is_async || bound.events.is_some() {
             return Err(Errno::EINVAL);
         }
-        bound.events = Some(Held::new(queue)?);
+        bound.events = Some(ChildRef::new(queue)?);
         Ok(())
     }
 
@@ -392,7 +392,7 @@ impl AddressVector {
     /// go on by themselves, -FI_EACCES where it is only read.
     pub(crate) fn insert(
         &self,
-        _here: InProcess,
+        _here: ProcessContext,
         insertions: impl IntoIterator<Item = Insertion>,
         mut each: impl FnMut(usize, Result<fi_addr_t>),
     ) -> Result<usize> {
@@ -400,7 +400,7 @@ impl AddressVector {
         if self.is_async {
             return Err(Errno::EINVAL);
         }
-        let mut each = |number, outcome: Result<Spot>| {
+        let mut each = |number, outcome: Result<SlotId>| {
             each(number, outcome.map(|spot| self.to_addr(spot)));
         };
         Ok(self.insert_spots(&mut insertions.into_iter(), &mut each))
@@ -418,7 +418,7 @@ impl AddressVector {
     fn insert_spots(
         &self,
         insertions: &mut dyn Iterator<Item = Insertion>,
-        each: &mut dyn FnMut(usize, Result<Spot>),
+        each: &mut dyn FnMut(usize, Result<SlotId>),
     ) -> usize {
         let mut insertions = insertions.enumerate().peekable();
         let (mut count, mut is_full) = (0, false);
@@ -442,7 +442,7 @@ impl AddressVector {
     /// # Errors
     ///
     /// -FI_EINVAL if it is not there, -FI_EACCES where it is only read.
-    pub(crate) fn remove(&self, _here: InProcess, addr: fi_addr_t) -> Result {
+    pub(crate) fn remove(&self, _here: ProcessContext, addr: fi_addr_t) -> Result {
         self.check_writable()?;
         let (index, generation) = self.parts(addr)?;
         let mut writing = self.table.write();
@@ -532,7 +532,7 @@ impl AddressVector {
         Ok(())
     }
 
-    fn to_addr(&self, spot: Spot) -> fi_addr_t {
+    fn to_addr(&self, spot: SlotId) -> fi_addr_t {
         self.kind.to_addr(spot)
     }
 

@@ -14,19 +14,19 @@ use super::{
         Peer,
         Type, //
     },
-    card::{
-        Gauge,
-        Ties, //
+    introspect::{
+        EntryGuard,
+        NamedValue, //
     },
     object::{
-        Held,
-        Parent,
-        Users, //
+        ChildCount,
+        ChildRef,
+        Parent, //
     },
 };
 use crate::abi::{
-    closing::Closing,
-    context::InProcess,
+    context::ProcessContext,
+    deferred_drop::DeferredDrop,
     fi_addr_t,
     Errno,
     Result,
@@ -45,7 +45,7 @@ use kernel::{
 
 /// What a set begins with.
 #[derive(Clone, Copy)]
-pub enum Initial {
+pub enum InitialMembers {
     /// Nothing.
     Empty,
     /// What is in a table from `start` to `end`, every `stride`th.
@@ -62,7 +62,7 @@ pub enum Initial {
 }
 
 /// Whose members a peer's set has.
-pub(crate) trait Owner: Send + Sync {
+pub(crate) trait SetOwner: Send + Sync {
     /// Who they are, in order. May sleep.
     ///
     /// # Errors
@@ -76,7 +76,7 @@ pub(crate) trait Owner: Send + Sync {
     }
 }
 
-impl Owner for Held<AddressSet> {
+impl SetOwner for ChildRef<AddressSet> {
     fn members(&self) -> Result<KVVec<fi_addr_t>> {
         self.with(|members| {
             let mut copy = KVVec::with_capacity(members.len(), GFP_KERNEL)?;
@@ -97,20 +97,20 @@ pub struct AddressSet {
     #[pin]
     members: Mutex<Members>,
     /// How many there are; set under the lock.
-    size: Arc<Gauge>,
-    users: Users,
-    bound: Closing<Bound>,
+    size: Arc<NamedValue>,
+    users: ChildCount,
+    bound: DeferredDrop<Resources>,
 }
 
 /// What a set has until it is closed.
-struct Bound {
+struct Resources {
     /// Whose members it has, if they are not its own.
-    owner: Option<KBox<dyn Owner>>,
-    ties: Ties<AddressVector>,
+    owner: Option<KBox<dyn SetOwner>>,
+    ties: EntryGuard<AddressVector>,
 }
 
 impl Parent for AddressSet {
-    fn users(&self) -> &Users {
+    fn users(&self) -> &ChildCount {
         &self.users
     }
 }
@@ -123,19 +123,19 @@ impl AddressSet {
     /// -FI_EINVAL for a range of a map, one that ends before it begins or has no stride, and more
     /// addresses than `most`; -FI_ENOMEM.
     pub fn new(
-        _here: InProcess,
+        _here: ProcessContext,
         vector: &Arc<AddressVector>,
         most: usize,
-        initial: Initial,
+        initial: InitialMembers,
     ) -> Result<Arc<Self>> {
-        let vector = Held::new(vector)?;
+        let vector = ChildRef::new(vector)?;
         let mut members = Members::new(match most {
             0 => usize::MAX,
             most => most,
         });
         match initial {
-            Initial::Empty => {}
-            Initial::Range { start, end, stride } => {
+            InitialMembers::Empty => {}
+            InitialMembers::Range { start, end, stride } => {
                 if vector.kind() == Type::Map || start > end || stride == 0 {
                     return Err(Errno::EINVAL);
                 }
@@ -144,7 +144,7 @@ impl AddressSet {
                     addr <= end && addr.checked_sub(start).is_some_and(is_step)
                 })?;
             }
-            Initial::Universe => fill(&mut members, most, &vector, |_| true)?,
+            InitialMembers::Universe => fill(&mut members, most, &vector, |_| true)?,
         }
         Self::around(vector, members, None)
     }
@@ -155,14 +155,14 @@ impl AddressSet {
     ///
     /// -FI_EINVAL if it is known that the owner's addresses are those of another vector; -FI_ENOMEM.
     pub(crate) fn peer(
-        _here: InProcess,
+        _here: ProcessContext,
         vector: &Arc<AddressVector>,
-        owner: KBox<dyn Owner>,
+        owner: KBox<dyn SetOwner>,
     ) -> Result<Arc<Self>> {
         if !owner.is_of(vector) {
             return Err(Errno::EINVAL);
         }
-        Self::around(Held::new(vector)?, Members::new(0), Some(owner))
+        Self::around(ChildRef::new(vector)?, Members::new(0), Some(owner))
     }
 
     /// A set of `vector` whose members are those that `owner` has, and which is changed there alone. The owner is
@@ -172,32 +172,32 @@ impl AddressSet {
     ///
     /// -FI_EINVAL for an owner with addresses of another vector, and for one that has been closed; -FI_ENOMEM.
     pub fn peer_of(
-        here: InProcess,
+        here: ProcessContext,
         vector: &Arc<AddressVector>,
         owner: &Arc<Self>,
     ) -> Result<Arc<Self>> {
-        Self::peer(here, vector, KBox::new(Held::new(owner)?, GFP_KERNEL)?)
+        Self::peer(here, vector, KBox::new(ChildRef::new(owner)?, GFP_KERNEL)?)
     }
 
     fn around(
-        vector: Held<AddressVector>,
+        vector: ChildRef<AddressVector>,
         members: Members,
-        owner: Option<KBox<dyn Owner>>,
+        owner: Option<KBox<dyn SetOwner>>,
     ) -> Result<Arc<Self>> {
-        let size = Gauge::new(KOFI_VALUE_MEMBERS, members.as_slice().len() as u64)?;
+        let size = NamedValue::new(KOFI_VALUE_MEMBERS, members.as_slice().len() as u64)?;
         let card = vector
             .card()
             .child(KOFI_OBJECT_AV_SET, c"", Some(size.clone()))?;
-        let ties = Ties {
+        let ties = EntryGuard {
             card,
             parent: vector,
         };
-        let bound = Closing::new(Bound { owner, ties })?;
+        let bound = DeferredDrop::new(Resources { owner, ties })?;
         Ok(Arc::pin_init(
             pin_init!(Self {
                 size,
                 members <- new_mutex!(members, "kofi::AddressSet"),
-                users: Users::new(),
+                users: ChildCount::new(),
                 bound,
             }),
             GFP_KERNEL,
@@ -220,7 +220,7 @@ impl AddressSet {
     ///
     /// -FI_EINVAL for a set of another vector; -FI_ENOMEM if they are too many, or there is no memory,
     /// and nothing has changed; -FI_EACCES in a peer's set; what the owner of `other` says.
-    pub fn unite(&self, _here: InProcess, other: &Self) -> Result {
+    pub fn unite(&self, _here: ProcessContext, other: &Self) -> Result {
         let other = self.copy_of(other)?;
         self.change(|members| members.unite(other.as_slice()))
     }
@@ -230,7 +230,7 @@ impl AddressSet {
     /// # Errors
     ///
     /// Those of [`Self::unite`].
-    pub fn intersect(&self, _here: InProcess, other: &Self) -> Result {
+    pub fn intersect(&self, _here: ProcessContext, other: &Self) -> Result {
         let other = self.copy_of(other)?;
         self.change(|members| {
             members.keep(&other, true);
@@ -243,7 +243,7 @@ impl AddressSet {
     /// # Errors
     ///
     /// Those of [`Self::unite`].
-    pub fn subtract(&self, _here: InProcess, other: &Self) -> Result {
+    pub fn subtract(&self, _here: ProcessContext, other: &Self) -> Result {
         let other = self.copy_of(other)?;
         self.change(|members| {
             members.keep(&other, false);
@@ -257,7 +257,7 @@ impl AddressSet {
     ///
     /// -FI_EINVAL for a member, and for what is not in the vector; -FI_ENOMEM where the set is full or
     /// there is no memory; -FI_EACCES in a peer's set.
-    pub(crate) fn insert(&self, _here: InProcess, addr: fi_addr_t) -> Result {
+    pub(crate) fn insert(&self, _here: ProcessContext, addr: fi_addr_t) -> Result {
         self.bound.ties.parent.lookup(addr)?;
         self.change(|members| members.insert(addr))
     }
@@ -267,12 +267,12 @@ impl AddressSet {
     /// # Errors
     ///
     /// -FI_EINVAL for a stranger, -FI_EACCES in a peer's set.
-    pub(crate) fn remove(&self, _here: InProcess, addr: fi_addr_t) -> Result {
+    pub(crate) fn remove(&self, _here: ProcessContext, addr: fi_addr_t) -> Result {
         self.change(|members| members.remove(addr))
     }
 
     /// Whether a peer is a member; in a peer's set, if its owner can say so.
-    pub fn has(&self, _here: InProcess, peer: &Peer) -> bool {
+    pub fn has(&self, _here: ProcessContext, peer: &Peer) -> bool {
         let is_there = |members: &[fi_addr_t]| members.contains(&peer.addr());
         self.is_of(peer)
             && match &self.bound.owner {
@@ -287,7 +287,7 @@ impl AddressSet {
     ///
     /// -FI_EINVAL for a member and for a peer of another vector; -FI_ENOMEM where the set is full or
     /// there is no memory; -FI_EACCES in a peer's set.
-    pub fn add(&self, here: InProcess, peer: &Peer) -> Result {
+    pub fn add(&self, here: ProcessContext, peer: &Peer) -> Result {
         match self.is_of(peer) {
             true => self.insert(here, peer.addr()),
             false => Err(Errno::EINVAL),
@@ -299,7 +299,7 @@ impl AddressSet {
     /// # Errors
     ///
     /// -FI_EINVAL for a stranger, -FI_EACCES in a peer's set.
-    pub fn take_out(&self, here: InProcess, peer: &Peer) -> Result {
+    pub fn take_out(&self, here: ProcessContext, peer: &Peer) -> Result {
         match self.is_of(peer) {
             true => self.remove(here, peer.addr()),
             false => Err(Errno::EINVAL),
@@ -322,7 +322,7 @@ impl AddressSet {
     /// None but in a peer's set: -FI_ENOMEM, and what its owner says.
     pub fn with_members<R>(
         &self,
-        _here: InProcess,
+        _here: ProcessContext,
         f: impl FnOnce(&[fi_addr_t]) -> R,
     ) -> Result<R> {
         self.with(f)

@@ -8,16 +8,16 @@
 //! no lock; that of `sources` is held while the queues are looked at.
 
 use super::{
-    card::Ties,
     cq::CompletionQueue,
     domain::Domain,
-    group::Look,
+    introspect::EntryGuard,
+    locked_list::LockedList,
     object::{
-        Held,
-        Parent,
-        Users, //
+        ChildCount,
+        ChildRef,
+        Parent, //
     },
-    roll::Roll,
+    ready_set::PollResult,
     wait::{
         Budget,
         Deadline,
@@ -26,9 +26,9 @@ use super::{
     },
 };
 use crate::abi::{
-    closing::Closing,
-    context::InProcess,
-    sleepers::WaitQueue,
+    context::ProcessContext,
+    deferred_drop::DeferredDrop,
+    sequence_wait::WaitQueue,
     Errno,
     Result,
     KOFI_OBJECT_CNTR, //
@@ -48,12 +48,12 @@ use kernel::{
     },
 };
 
-mod bound;
-mod count;
+mod binding;
+mod value;
 
-pub use bound::Counters;
-pub(super) use bound::Feeds;
-use count::Count;
+pub use binding::BoundCounters;
+pub(super) use binding::QueueLinks;
+use value::CounterValue;
 
 /// How a counter is opened.
 #[derive(Clone, Copy)]
@@ -76,16 +76,16 @@ impl Default for Attr {
 }
 
 /// A queue in which counted operations complete.
-struct Source {
+struct CountedQueue {
     queue: Arc<CompletionQueue>,
-    /// How many [`Feed`]s there are of it.
+    /// How many [`QueueLink`]s there are of it.
     feeds: usize,
 }
 
 /// A counter.
 #[pin_data]
 pub struct Counter {
-    count: Arc<Count>,
+    count: Arc<CounterValue>,
     attr: Attr,
     /// How often it has changed, from 1 on, as far as sets that it is in have to know.
     changes: Atomic<u64>,
@@ -94,28 +94,28 @@ pub struct Counter {
     /// Given when a waiter has to look again.
     signal: Arc<Signal>,
     #[pin]
-    sources: Roll<Source>,
-    users: Users,
-    ties: Closing<Ties<Domain>>,
+    sources: LockedList<CountedQueue>,
+    users: ChildCount,
+    ties: DeferredDrop<EntryGuard<Domain>>,
 }
 
 impl Parent for Counter {
-    fn users(&self) -> &Users {
+    fn users(&self) -> &ChildCount {
         &self.users
     }
 }
 
 impl Counter {
-    pub(super) fn new(domain: Held<Domain>, attr: &Attr) -> Result<Arc<Self>> {
+    pub(super) fn new(domain: ChildRef<Domain>, attr: &Attr) -> Result<Arc<Self>> {
         let signal = Arc::pin_init(
             Signal::new(c"kofi::Counter::signal", static_lock_class!()),
             GFP_KERNEL,
         )?;
-        let count = Arc::new(Count::new(), GFP_KERNEL)?;
+        let count = Arc::new(CounterValue::new(), GFP_KERNEL)?;
         let card = domain
             .card()
             .child(KOFI_OBJECT_CNTR, c"", Some(count.clone()))?;
-        let ties = Ties::new(card, domain)?;
+        let ties = EntryGuard::new(card, domain)?;
         Ok(Arc::pin_init(
             pin_init!(Self {
                 count,
@@ -123,8 +123,8 @@ impl Counter {
                 changes: Atomic::new(1),
                 has_changed: AtomicFlag::new(false),
                 signal,
-                sources <- Roll::new(c"kofi::Counter", static_lock_class!()),
-                users: Users::new(),
+                sources <- LockedList::new(c"kofi::Counter", static_lock_class!()),
+                users: ChildCount::new(),
                 ties,
             }),
             GFP_KERNEL,
@@ -177,7 +177,7 @@ impl Counter {
     /// -FI_EAVAIL when an error is counted meanwhile, -FI_ETIMEDOUT, -FI_EINTR when a signal is
     /// pending or the kthread is told to stop, -FI_ENOSYS unless the counter was opened to be waited
     /// for.
-    pub fn wait(&self, here: InProcess, threshold: u64, deadline: &Deadline) -> Result {
+    pub fn wait(&self, here: ProcessContext, threshold: u64, deadline: &Deadline) -> Result {
         if !self.attr.waitable {
             return Err(Errno::ENOSYS);
         }
@@ -273,7 +273,7 @@ impl Counter {
 
     /// For a member of a set: whether it has changed since it was looked at last, or is not 0 when that
     /// is the first time.
-    pub(super) fn look(&self, told: &mut u64) -> Look {
+    pub(super) fn look(&self, told: &mut u64) -> PollResult {
         let _ = self.progress_and_arm();
         let changes = self.changes.load(Acquire);
         let is_new = match core::mem::replace(told, changes) {
@@ -281,8 +281,8 @@ impl Counter {
             told => told != changes,
         };
         match is_new {
-            true => Look::Once,
-            false => Look::Nothing,
+            true => PollResult::Once,
+            false => PollResult::Nothing,
         }
     }
 
@@ -319,12 +319,12 @@ impl Counter {
 }
 
 /// That a counter looks at a completion queue, as long as this lives.
-pub(super) struct Feed {
+pub(super) struct QueueLink {
     counter: Arc<Counter>,
     queue: Arc<CompletionQueue>,
 }
 
-impl Feed {
+impl QueueLink {
     /// Has `counter` look at `queue`. May sleep.
     ///
     /// # Errors
@@ -337,7 +337,7 @@ impl Feed {
         if known.is_none() {
             let arrival = queue.core().interrupts().arrival();
             arrival.listen(&counter.signal)?;
-            let source = Source {
+            let source = CountedQueue {
                 queue: queue.clone(),
                 feeds: 1,
             };
@@ -355,7 +355,7 @@ impl Feed {
     }
 }
 
-impl Drop for Feed {
+impl Drop for QueueLink {
     fn drop(&mut self) {
         // Two that began at once made a source each.
         let sources = &self.counter.sources;

@@ -3,20 +3,20 @@
 //! Completion queues: what a consumer asks of one, whatever provider feeds it.
 
 use super::{
-    card::{
-        Card,
-        Tell,
-        Told, //
-    },
     domain::Domain,
-    group::Look,
+    introspect::{
+        Introspect,
+        ObjectEntry,
+        ObjectInfo, //
+    },
     memory::Context,
     object::{
-        Held,
-        Parent,
-        Users, //
+        ChildCount,
+        ChildRef,
+        Parent, //
     },
     provider,
+    ready_set::PollResult,
     wait::{
         Budget,
         Signal,
@@ -25,9 +25,9 @@ use super::{
 };
 use crate::abi::{
     self,
-    context::InProcess,
+    context::ProcessContext,
     once::OnceBox,
-    sleepers::WaitQueue,
+    sequence_wait::WaitQueue,
     Errno,
     Result, //
 };
@@ -41,32 +41,32 @@ use kernel::{
     sync::Arc, //
 };
 
-mod forward;
-mod interrupts;
-mod outcomes;
-mod room;
-mod shared;
+mod entry_fifo;
+mod free_slots;
+mod notify;
+mod peer_export;
+mod peer_import;
 
-pub(crate) use forward::{
-    next,
-    Forward,
-    Owner, //
+pub use entry_fifo::CqEntry;
+pub(crate) use entry_fifo::EntryFifo;
+pub(crate) use free_slots::{
+    FreeSlots,
+    WaitFlag, //
 };
-pub use interrupts::Interrupts;
-pub(crate) use interrupts::{
+pub use notify::Notifier;
+pub(crate) use notify::{
     Handler,
     TaskHandler, //
 };
-pub use outcomes::Outcome;
-pub(crate) use outcomes::Outcomes;
-pub(crate) use room::{
-    Room,
-    WaitFlag, //
+pub use peer_export::PeerSink;
+pub(crate) use peer_export::{
+    CqExport,
+    ExportedCq, //
 };
-pub use shared::Sink;
-pub(crate) use shared::{
-    Export,
-    Shared, //
+pub(crate) use peer_import::{
+    next,
+    CqOwner,
+    PeerForward, //
 };
 
 /// A successful operation.
@@ -192,7 +192,7 @@ impl From<Completion> for abi::fi_cq_tagged_entry {
 
 /// The shape of what a provider reads from a queue below its own: no consumer sees it.
 #[derive(Clone, Copy, Zeroable)]
-pub struct Sourced {
+pub struct SourcedEntry {
     /// As those of [`Completion`].
     pub context: Context,
     /// The same.
@@ -205,7 +205,7 @@ pub struct Sourced {
     pub source: abi::fi_addr_t,
 }
 
-impl From<Completion> for Sourced {
+impl From<Completion> for SourcedEntry {
     #[inline]
     fn from(done: Completion) -> Self {
         Self {
@@ -229,18 +229,18 @@ pub enum Entries<'a> {
     /// FI_CQ_FORMAT_TAGGED.
     Tagged(&'a mut [MaybeUninit<abi::fi_cq_tagged_entry>]),
     /// That of no consumer.
-    Sourced(&'a mut [MaybeUninit<Sourced>]),
+    Sourced(&'a mut [MaybeUninit<SourcedEntry>]),
 }
 
 /// An entry of one [`Format`].
-pub(crate) trait Shape: Sized + 'static {
+pub(crate) trait FormatEntry: Sized + 'static {
     /// An array of them.
     fn entries(room: &mut [MaybeUninit<Self>]) -> Entries<'_>;
 }
 
 macro_rules! shapes {
     ($($entry:path => $variant:ident,)*) => {
-        $(impl Shape for $entry {
+        $(impl FormatEntry for $entry {
             #[inline(always)]
             fn entries(room: &mut [MaybeUninit<Self>]) -> Entries<'_> {
                 Entries::$variant(room)
@@ -254,7 +254,7 @@ shapes! {
     abi::fi_cq_msg_entry => Msg,
     abi::fi_cq_data_entry => Data,
     abi::fi_cq_tagged_entry => Tagged,
-    Sourced => Sourced,
+    SourcedEntry => Sourced,
 }
 
 /// How a completion queue is opened.
@@ -274,47 +274,47 @@ pub struct Attr {
 pub struct CompletionQueue {
     core: Arc<dyn provider::CompletionQueue>,
     /// From when it has been exported: the same with what others put into it.
-    shared: OnceBox<Arc<Shared>>,
+    shared: OnceBox<Arc<ExportedCq>>,
     attr: Attr,
-    users: Users,
-    card: Card,
-    domain: Held<Domain>,
+    users: ChildCount,
+    card: ObjectEntry,
+    domain: ChildRef<Domain>,
 }
 
 /// What of it is told of.
-struct Shown(Arc<dyn provider::CompletionQueue>);
+struct CqInfo(Arc<dyn provider::CompletionQueue>);
 
-impl Tell for Shown {
-    fn tell(&self, told: &mut Told<'_>) {
+impl Introspect for CqInfo {
+    fn tell(&self, told: &mut ObjectInfo<'_>) {
         self.0.tell(told);
     }
 }
 
 impl Parent for CompletionQueue {
-    fn users(&self) -> &Users {
+    fn users(&self) -> &ChildCount {
         &self.users
     }
 }
 
 impl CompletionQueue {
     pub(super) fn new(
-        domain: Held<Domain>,
+        domain: ChildRef<Domain>,
         attr: &Attr,
-        sink: Option<Arc<dyn Sink>>,
+        sink: Option<Arc<dyn PeerSink>>,
     ) -> Result<Arc<Self>> {
         let core = domain.core().clone();
         let core = match sink {
             None => core.completion_queue(attr)?,
             Some(sink) => core.peer_queue(attr, sink)?,
         };
-        let part = Arc::new(Shown(core.clone()), GFP_KERNEL)?;
+        let part = Arc::new(CqInfo(core.clone()), GFP_KERNEL)?;
         let card = domain.card().child(abi::KOFI_OBJECT_CQ, c"", Some(part))?;
         Ok(Arc::new(
             Self {
                 core,
                 shared: OnceBox::new(),
                 attr: *attr,
-                users: Users::new(),
+                users: ChildCount::new(),
                 card,
                 domain,
             },
@@ -342,7 +342,7 @@ impl CompletionQueue {
     }
 
     /// With what others put into it, if it is shared.
-    pub(crate) fn shared(&self) -> Option<&Arc<Shared>> {
+    pub(crate) fn shared(&self) -> Option<&Arc<ExportedCq>> {
         self.shared.get()
     }
 
@@ -352,9 +352,9 @@ impl CompletionQueue {
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub(crate) fn share(&self, size: usize) -> Result<&Arc<Shared>> {
+    pub(crate) fn share(&self, size: usize) -> Result<&Arc<ExportedCq>> {
         if self.shared.get().is_none() {
-            let shared = Shared::new(self.core.clone(), size)?;
+            let shared = ExportedCq::new(self.core.clone(), size)?;
             // Whoever was faster has made the same.
             let _ = self.shared.fill(KBox::new(shared, GFP_KERNEL)?);
         }
@@ -369,10 +369,10 @@ impl CompletionQueue {
     /// # Errors
     ///
     /// -FI_EINVAL if it has been closed, -FI_ENOMEM.
-    pub(crate) fn export(self: &Arc<Self>) -> Result<Export> {
-        let queue = Held::new(self)?;
+    pub(crate) fn export(self: &Arc<Self>) -> Result<CqExport> {
+        let queue = ChildRef::new(self)?;
         let shared = self.share(self.attr.size)?.clone();
-        Ok(Export::new(shared, queue))
+        Ok(CqExport::new(shared, queue))
     }
 
     /// Has whatever completes passed on to `owner`, and nothing read here. May sleep.
@@ -380,8 +380,8 @@ impl CompletionQueue {
     /// # Errors
     ///
     /// -FI_EBUSY if the queue has, or had, a handler; -FI_ENOMEM.
-    pub(crate) fn forward(self: &Arc<Self>, owner: KBox<dyn Owner>) -> Result<Arc<Forward>> {
-        Forward::start(self, owner)
+    pub(crate) fn forward(self: &Arc<Self>, owner: KBox<dyn CqOwner>) -> Result<Arc<PeerForward>> {
+        PeerForward::start(self, owner)
     }
 
     /// Whether both belong to the same domain.
@@ -436,7 +436,7 @@ impl CompletionQueue {
         self.core.interrupts().forbid();
     }
 
-    /// Ends the calls of the handler; see [`Interrupts::stop`]. May sleep.
+    /// Ends the calls of the handler; see [`Notifier::stop`]. May sleep.
     pub(crate) fn end_calls(&self) {
         self.core.interrupts().stop();
     }
@@ -446,7 +446,7 @@ impl CompletionQueue {
     /// # Errors
     ///
     /// Those of [`read_or_arm`].
-    pub(crate) fn read<E: Shape>(&self, room: &mut [MaybeUninit<E>]) -> Result<usize> {
+    pub(crate) fn read<E: FormatEntry>(&self, room: &mut [MaybeUninit<E>]) -> Result<usize> {
         self.read_by(|queue| queue.read(E::entries(room)))
     }
 
@@ -475,17 +475,17 @@ impl CompletionQueue {
     }
 
     /// For a member of a poll set.
-    pub(super) fn look(&self) -> Look {
-        Look::at_queue(self.is_ready())
+    pub(super) fn look(&self) -> PollResult {
+        PollResult::at_queue(self.is_ready())
     }
 
     /// For a member of a wait set, whose waiter `fi_cq_signal()` wakes as it does a reader; `told` is
     /// how many such calls that has been told of.
-    pub(super) fn look_for_waiter(&self, told: &mut u64) -> Look {
+    pub(super) fn look_for_waiter(&self, told: &mut u64) -> PollResult {
         let interrupted = self.core.interrupts().interrupted();
         let is_new = core::mem::replace(told, interrupted) != interrupted;
         match self.look() {
-            Look::Nothing if is_new => Look::Once,
+            PollResult::Nothing if is_new => PollResult::Once,
             look => look,
         }
     }
@@ -550,7 +550,7 @@ fn is_missed<Q: provider::CompletionQueue + ?Sized>(queue: &Q) -> bool {
 /// stop.
 #[inline(always)]
 pub(crate) fn sread<Q: provider::CompletionQueue + ?Sized>(
-    here: InProcess,
+    here: ProcessContext,
     queue: &Q,
     waitable: bool,
     mut read: impl FnMut() -> Result<usize>,

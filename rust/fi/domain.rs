@@ -12,10 +12,6 @@ use super::{
         self,
         AddressVector, //
     },
-    card::{
-        Card,
-        Ties, //
-    },
     cntr::{
         self,
         Counter, //
@@ -23,16 +19,20 @@ use super::{
     cq::{
         self,
         CompletionQueue,
-        Sink, //
+        PeerSink, //
     },
     ep::Endpoint,
     eq::{
         EventQueue,
         Kind,
-        Notice,
+        ReservedEvent,
         Source, //
     },
     fabric::Fabric,
+    introspect::{
+        EntryGuard,
+        ObjectEntry, //
+    },
     memory::Segment,
     mr::{
         Access,
@@ -40,9 +40,9 @@ use super::{
         MemoryRegion, //
     },
     object::{
-        Held,
-        Parent,
-        Users, //
+        ChildCount,
+        ChildRef,
+        Parent, //
     },
     poll::PollSet,
     provider,
@@ -54,14 +54,14 @@ use super::{
     stx::{
         self,
         SharedTransmit, //
-    },
+    }, //
 };
 use crate::abi::{
     self,
-    closing::Closing,
-    context::InProcess,
+    biased_lock::Threading,
+    context::ProcessContext,
+    deferred_drop::DeferredDrop,
     info::Info,
-    serial::Threading,
     Errno,
     Result, //
 };
@@ -71,12 +71,12 @@ use kernel::{
     sync::{
         Arc,
         SetOnce, //
-    }, //
+    },
 };
 
 /// Where a domain reports to.
 struct Reports {
-    queue: Held<EventQueue>,
+    queue: ChildRef<EventQueue>,
     /// What they are about.
     source: Source,
     /// Whether registrations are reported.
@@ -169,34 +169,34 @@ impl Scope {
 
 /// A domain that has been opened.
 pub struct Domain {
-    parts: Closing<Parts>,
+    parts: DeferredDrop<Resources>,
     scope: Arc<Scope>,
     av_type: Option<av::Type>,
     addressing: Addressing,
     threading: Threading,
-    users: Users,
+    users: ChildCount,
 }
 
-struct Parts {
+struct Resources {
     core: Arc<dyn provider::Domain>,
     reports: SetOnce<Reports>,
     /// Whose peer it is.
-    _owner: Option<Held<Domain>>,
-    ties: Ties<Fabric>,
+    _owner: Option<ChildRef<Domain>>,
+    ties: EntryGuard<Fabric>,
 }
 
 impl Parent for Domain {
-    fn users(&self) -> &Users {
+    fn users(&self) -> &ChildCount {
         &self.users
     }
 }
 
 impl Domain {
     pub(super) fn new(
-        fabric: Held<Fabric>,
+        fabric: ChildRef<Fabric>,
         info: &Info,
         threading: Threading,
-        owner: Option<Held<Self>>,
+        owner: Option<ChildRef<Self>>,
     ) -> Result<Arc<Self>> {
         let av_type = match info.domain().map_or(0, |domain| domain.av_type) {
             abi::FI_AV_UNSPEC => None,
@@ -207,29 +207,29 @@ impl Domain {
         let core = fabric.core().clone().domain(info, threading)?;
         let name = info.domain_name().unwrap_or(c"");
         let card = fabric.card().child(abi::KOFI_OBJECT_DOMAIN, name, None)?;
-        let parts = Parts {
+        let parts = Resources {
             core,
             reports: SetOnce::new(),
             _owner: owner,
-            ties: Ties {
+            ties: EntryGuard {
                 card,
                 parent: fabric,
             },
         };
         Ok(Arc::new(
             Self {
-                parts: Closing::new(parts)?,
+                parts: DeferredDrop::new(parts)?,
                 scope: Arc::new(Scope::of(info)?, GFP_KERNEL)?,
                 av_type,
                 addressing: Addressing::of_mode(info.domain().map_or(0, |domain| domain.mr_mode)),
                 threading,
-                users: Users::new(),
+                users: ChildCount::new(),
             },
             GFP_KERNEL,
         )?)
     }
 
-    pub(super) fn card(&self) -> &Card {
+    pub(super) fn card(&self) -> &ObjectEntry {
         &self.parts.ties.card
     }
 
@@ -242,7 +242,7 @@ impl Domain {
         self: &Arc<Self>,
         attr: &cq::Attr,
     ) -> Result<Arc<CompletionQueue>> {
-        CompletionQueue::new(Held::new(self)?, attr, None)
+        CompletionQueue::new(ChildRef::new(self)?, attr, None)
     }
 
     /// Opens one whose outcomes are handed to `sink` where they come about, and that nobody reads. May sleep.
@@ -253,9 +253,9 @@ impl Domain {
     pub(crate) fn peer_queue(
         self: &Arc<Self>,
         attr: &cq::Attr,
-        sink: Arc<dyn Sink>,
+        sink: Arc<dyn PeerSink>,
     ) -> Result<Arc<CompletionQueue>> {
-        CompletionQueue::new(Held::new(self)?, attr, Some(sink))
+        CompletionQueue::new(ChildRef::new(self)?, attr, Some(sink))
     }
 
     /// FI_SOCKADDR_IN and its kind: what addresses look like here.
@@ -301,10 +301,10 @@ impl Domain {
     /// that is there in another shape; -FI_ENOENT to read a name that is not there; -FI_ENOMEM.
     pub fn address_vector(
         self: &Arc<Self>,
-        _here: InProcess,
+        _here: ProcessContext,
         attr: &av::Attr<'_>,
     ) -> Result<Arc<AddressVector>> {
-        AddressVector::new(Held::new(self)?, attr)
+        AddressVector::new(ChildRef::new(self)?, attr)
     }
 
     /// Opens an address vector that has the addresses of `owner`: they are inserted and removed there alone. The
@@ -316,26 +316,30 @@ impl Domain {
     /// been closed; -FI_ENOMEM.
     pub fn peer_address_vector(
         self: &Arc<Self>,
-        _here: InProcess,
+        _here: ProcessContext,
         owner: &Arc<AddressVector>,
         kind: Option<av::Type>,
     ) -> Result<Arc<AddressVector>> {
-        AddressVector::peer(Held::new(self)?, Held::new(owner)?, kind)
+        AddressVector::peer(ChildRef::new(self)?, ChildRef::new(owner)?, kind)
     }
 
     /// Opens a counter.
-    pub fn counter(self: &Arc<Self>, _here: InProcess, attr: &cntr::Attr) -> Result<Arc<Counter>> {
-        Counter::new(Held::new(self)?, attr)
+    pub fn counter(
+        self: &Arc<Self>,
+        _here: ProcessContext,
+        attr: &cntr::Attr,
+    ) -> Result<Arc<Counter>> {
+        Counter::new(ChildRef::new(self)?, attr)
     }
 
     /// Opens a poll set.
-    pub fn poll_set(self: &Arc<Self>, _here: InProcess) -> Result<Arc<PollSet>> {
-        PollSet::new(Held::new(self)?)
+    pub fn poll_set(self: &Arc<Self>, _here: ProcessContext) -> Result<Arc<PollSet>> {
+        PollSet::new(ChildRef::new(self)?)
     }
 
     /// Makes an endpoint, whose events carry `source`. May sleep.
     pub(crate) fn endpoint(self: &Arc<Self>, info: &Info, source: Source) -> Result<Arc<Endpoint>> {
-        Endpoint::new(Held::new(self)?, info, source)
+        Endpoint::new(ChildRef::new(self)?, info, source)
     }
 
     /// Makes an endpoint of several contexts. May sleep.
@@ -343,12 +347,12 @@ impl Domain {
         self: &Arc<Self>,
         info: &Info,
     ) -> Result<Arc<ScalableEndpoint>> {
-        ScalableEndpoint::new(Held::new(self)?, info)
+        ScalableEndpoint::new(ChildRef::new(self)?, info)
     }
 
     /// Opens receives that endpoints share. May sleep.
     pub(crate) fn shared_receive(self: &Arc<Self>, attr: &srx::Attr) -> Result<Arc<SharedReceive>> {
-        SharedReceive::new(Held::new(self)?, attr)
+        SharedReceive::new(ChildRef::new(self)?, attr)
     }
 
     /// Opens what endpoints share to send with. May sleep.
@@ -356,7 +360,7 @@ impl Domain {
         self: &Arc<Self>,
         attr: &stx::Attr,
     ) -> Result<Arc<SharedTransmit>> {
-        SharedTransmit::new(Held::new(self)?, attr)
+        SharedTransmit::new(ChildRef::new(self)?, attr)
     }
 
     /// Has endpoints take what is posted with `owner`, which is open for as long as this is: nothing is posted
@@ -368,18 +372,18 @@ impl Domain {
     /// -FI_ENOMEM.
     pub fn peer_shared_receive(
         self: &Arc<Self>,
-        _here: InProcess,
+        _here: ProcessContext,
         owner: &Arc<SharedReceive>,
     ) -> Result<Arc<SharedReceive>> {
-        SharedReceive::peer(Held::new(self)?, Held::new(owner)?)
+        SharedReceive::peer(ChildRef::new(self)?, ChildRef::new(owner)?)
     }
 
     /// The same of an owner of another module. May sleep.
     pub(crate) fn shared_receive_of_others(
         self: &Arc<Self>,
-        owner: KBox<dyn srx::Owner>,
+        owner: KBox<dyn srx::ReceiveOwner>,
     ) -> Result<Arc<SharedReceive>> {
-        SharedReceive::peer_of_others(Held::new(self)?, owner)
+        SharedReceive::peer_of_others(ChildRef::new(self)?, owner)
     }
 
     /// Registers memory. May sleep.
@@ -388,7 +392,7 @@ impl Domain {
         memory: &[Segment],
         access: Access,
     ) -> Result<Arc<MemoryRegion>> {
-        MemoryRegion::new(Held::new(self)?, memory, access)
+        MemoryRegion::new(ChildRef::new(self)?, memory, access)
     }
 
     /// Most elements of one atomic operation; -FI_EOPNOTSUPP where the device has none of the kind.
@@ -405,7 +409,7 @@ impl Domain {
     /// -FI_EINVAL if the queue belongs to another fabric, or a queue is bound already; -FI_ENOMEM.
     pub fn bind_event_queue(
         &self,
-        _here: InProcess,
+        _here: ProcessContext,
         queue: &Arc<EventQueue>,
         source: Source,
     ) -> Result {
@@ -431,9 +435,9 @@ impl Domain {
         if !queue.is_of(self.fabric()) {
             return Err(Errno::EINVAL);
         }
-        let farewell = Notice::new(queue, source, Kind::Error(Errno::ENODEV, 0))?;
+        let farewell = ReservedEvent::new(queue, source, Kind::Error(Errno::ENODEV, 0))?;
         let reports = Reports {
-            queue: Held::new(queue)?,
+            queue: ChildRef::new(queue)?,
             source,
             registrations: flags & abi::FI_REG_MR != 0,
         };
@@ -458,14 +462,14 @@ impl Domain {
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub(crate) fn registered(&self, source: Source) -> Result<Option<Notice>> {
+    pub(crate) fn registered(&self, source: Source) -> Result<Option<ReservedEvent>> {
         let reports = self
             .parts
             .reports
             .as_ref()
             .filter(|reports| reports.registrations);
         let notice = |reports: &Reports| {
-            Notice::new(
+            ReservedEvent::new(
                 reports.queue.arc(),
                 source,
                 Kind::Complete(abi::FI_MR_COMPLETE),

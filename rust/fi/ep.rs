@@ -4,33 +4,33 @@
 
 use super::{
     av::AddressVector,
-    card::{
-        Card,
-        Tell,
-        Told, //
-    },
     cntr::{
+        BoundCounters,
         Counter,
-        Counters,
-        Feeds, //
+        QueueLinks, //
     },
     cq::CompletionQueue,
     domain::Domain,
     eq::{
         EventQueue,
         Kind,
-        Notice,
+        ReservedEvent,
         Source, //
     },
+    introspect::{
+        Introspect,
+        ObjectEntry,
+        ObjectInfo, //
+    },
     memory::Context,
-    object::Held,
+    object::ChildRef,
     provider::{
         self,
         Bindings,
         Peers,
         Side, //
     },
-    sep::Seat,
+    sep::ContextSlot,
     srx::{
         self,
         SharedReceive, //
@@ -68,25 +68,25 @@ use kernel::{
 
 /// What has been bound so far.
 #[derive(Default)]
-struct Plan {
-    addresses: Option<Held<AddressVector>>,
-    events: Option<Held<EventQueue>>,
-    shared: Option<Held<SharedReceive>>,
-    packets: Option<Held<SharedTransmit>>,
+struct PendingBindings {
+    addresses: Option<ChildRef<AddressVector>>,
+    events: Option<ChildRef<EventQueue>>,
+    shared: Option<ChildRef<SharedReceive>>,
+    packets: Option<ChildRef<SharedTransmit>>,
     transmit: Option<Side>,
     receive: Option<Side>,
-    counters: Counters,
+    counters: BoundCounters,
 }
 
 /// How far an endpoint has come.
-enum Stage {
-    Open(Plan),
+enum EpState {
+    Open(PendingBindings),
     /// Enabled; the provider holds what was bound.
     Enabled {
         events: Option<Arc<EventQueue>>,
         /// What the addresses of its peers stand in.
         addresses: Option<Arc<AddressVector>>,
-        _feeds: Feeds,
+        _feeds: QueueLinks,
     },
 }
 
@@ -96,25 +96,25 @@ enum Stage {
 pub struct Endpoint {
     core: Arc<dyn provider::Endpoint>,
     #[pin]
-    stage: Mutex<Stage>,
+    stage: Mutex<EpState>,
     source: Source,
-    shown: Arc<Shown>,
-    card: Card,
-    domain: Held<Domain>,
+    shown: Arc<EpInfo>,
+    card: ObjectEntry,
+    domain: ChildRef<Domain>,
     /// Of a context: its place among those of a scalable endpoint, which is free when all else is gone.
-    seat: Option<Seat>,
+    seat: Option<ContextSlot>,
 }
 
 /// What of it is told of.
-struct Shown {
+struct EpInfo {
     core: Arc<dyn provider::Endpoint>,
     /// The numbers of what it has been enabled with: queues for transmits, for receives, for events,
     /// shared receives, and what it shares to send with.
     queues: [Atomic<u64>; 5],
 }
 
-impl Tell for Shown {
-    fn tell(&self, told: &mut Told<'_>) {
+impl Introspect for EpInfo {
+    fn tell(&self, told: &mut ObjectInfo<'_>) {
         let what = [
             KOFI_VALUE_TX_CQ,
             KOFI_VALUE_RX_CQ,
@@ -133,7 +133,7 @@ impl Tell for Shown {
 }
 
 impl Endpoint {
-    pub(super) fn new(domain: Held<Domain>, info: &Info, source: Source) -> Result<Arc<Self>> {
+    pub(super) fn new(domain: ChildRef<Domain>, info: &Info, source: Source) -> Result<Arc<Self>> {
         let core = domain.core().clone().endpoint(info, source)?;
         Self::around(core, domain, None, KOFI_OBJECT_EP, source)
     }
@@ -141,8 +141,8 @@ impl Endpoint {
     /// That of a context of a scalable endpoint, an object of that kind.
     pub(super) fn of_context(
         core: Arc<dyn provider::Endpoint>,
-        domain: Held<Domain>,
-        seat: Seat,
+        domain: ChildRef<Domain>,
+        seat: ContextSlot,
         kind: u32,
         source: Source,
     ) -> Result<Arc<Self>> {
@@ -151,8 +151,8 @@ impl Endpoint {
 
     fn around(
         core: Arc<dyn provider::Endpoint>,
-        domain: Held<Domain>,
-        seat: Option<Seat>,
+        domain: ChildRef<Domain>,
+        seat: Option<ContextSlot>,
         kind: u32,
         source: Source,
     ) -> Result<Arc<Self>> {
@@ -165,12 +165,12 @@ impl Endpoint {
 
     fn of_core(
         core: &Arc<dyn provider::Endpoint>,
-        domain: Held<Domain>,
-        seat: Option<Seat>,
+        domain: ChildRef<Domain>,
+        seat: Option<ContextSlot>,
         kind: u32,
         source: Source,
     ) -> Result<Arc<Self>> {
-        let shown = Shown {
+        let shown = EpInfo {
             core: core.clone(),
             queues: [const { Atomic::new(0) }; 5],
         };
@@ -190,7 +190,7 @@ impl Endpoint {
             pin_init!(Self {
                 core: core.clone(),
                 stage <- Mutex::new(
-                    Stage::Open(Plan::default()),
+                    EpState::Open(PendingBindings::default()),
                     c"kofi::ep::Endpoint",
                     class,
                 ),
@@ -214,10 +214,10 @@ impl Endpoint {
         &self.core
     }
 
-    fn plan<R>(&self, change: impl FnOnce(&mut Plan) -> Result<R>) -> Result<R> {
+    fn plan<R>(&self, change: impl FnOnce(&mut PendingBindings) -> Result<R>) -> Result<R> {
         match &mut *self.stage.lock() {
-            Stage::Open(plan) => change(plan),
-            Stage::Enabled { .. } => Err(Errno::EOPBADSTATE),
+            EpState::Open(plan) => change(plan),
+            EpState::Enabled { .. } => Err(Errno::EOPBADSTATE),
         }
     }
 
@@ -234,7 +234,7 @@ impl Endpoint {
         if self.seat.is_some() || !queue.is_of(self.domain.fabric()) {
             return Err(Errno::EINVAL);
         }
-        let held = Held::new(queue)?;
+        let held = ChildRef::new(queue)?;
         self.plan(|plan| match plan.events {
             Some(_) => Err(Errno::EINVAL),
             None => {
@@ -261,7 +261,7 @@ impl Endpoint {
         if !vector.is_of(self.domain.arc()) {
             return Err(Errno::EDOMAIN);
         }
-        let held = Held::new(vector)?;
+        let held = ChildRef::new(vector)?;
         self.plan(|plan| match plan.addresses {
             Some(_) => Err(Errno::EINVAL),
             None => {
@@ -335,7 +335,7 @@ impl Endpoint {
             if flags & wanted == 0 {
                 return Ok(None);
             }
-            let queue = Held::new(queue)?;
+            let queue = ChildRef::new(queue)?;
             Ok(Some(Side { queue, selective }))
         };
         let transmit = bound(flags::FI_TRANSMIT)?;
@@ -384,10 +384,10 @@ impl Endpoint {
     pub fn enable(&self) -> Result {
         let mut stage = self.stage.lock();
         let plan = match &mut *stage {
-            Stage::Open(plan) => plan,
-            Stage::Enabled { .. } => return Ok(()),
+            EpState::Open(plan) => plan,
+            EpState::Enabled { .. } => return Ok(()),
         };
-        let own = plan.events.as_ref().map(Held::arc);
+        let own = plan.events.as_ref().map(ChildRef::arc);
         let events = own.or_else(|| self.domain.events());
         match self.core.peers() {
             Peers::One if events.is_none() => return Err(Errno::ENOEQ),
@@ -422,10 +422,12 @@ impl Endpoint {
         let packets = plan.packets.as_ref();
         // The plan stays whole until the provider has agreed, so that a failure can be retried.
         let bindings = Bindings {
-            events: events.map(Held::new).transpose()?,
-            addresses: addresses.map(|held| Held::new(held.arc())).transpose()?,
-            shared: shared.map(|held| Held::new(held.arc())).transpose()?,
-            packets: packets.map(|held| Held::new(held.arc())).transpose()?,
+            events: events.map(ChildRef::new).transpose()?,
+            addresses: addresses
+                .map(|held| ChildRef::new(held.arc()))
+                .transpose()?,
+            shared: shared.map(|held| ChildRef::new(held.arc())).transpose()?,
+            packets: packets.map(|held| ChildRef::new(held.arc())).transpose()?,
             transmit: transmit.map(Side::again).transpose()?,
             receive: receive.map(Side::again).transpose()?,
             counters: plan.counters.again()?,
@@ -446,7 +448,7 @@ impl Endpoint {
         for (shown, number) in self.shown.queues.iter().zip(numbers) {
             shown.store(number, Relaxed);
         }
-        *stage = Stage::Enabled {
+        *stage = EpState::Enabled {
             events,
             addresses,
             _feeds: feeds,
@@ -461,8 +463,8 @@ impl Endpoint {
     /// -FI_EOPBADSTATE before it is enabled, -FI_ENOSYS of others.
     pub(crate) fn addresses(&self) -> Result<Arc<AddressVector>> {
         match &*self.stage.lock() {
-            Stage::Open(_) => Err(Errno::EOPBADSTATE),
-            Stage::Enabled { addresses, .. } => addresses.clone().ok_or(Errno::ENOSYS),
+            EpState::Open(_) => Err(Errno::EOPBADSTATE),
+            EpState::Enabled { addresses, .. } => addresses.clone().ok_or(Errno::ENOSYS),
         }
     }
 
@@ -472,7 +474,7 @@ impl Endpoint {
     ///
     /// Those of [`provider::Endpoint::carry`].
     pub(crate) fn carry(&self, queue: &Arc<CompletionQueue>) -> Result {
-        self.core.carry(Held::new(queue)?)
+        self.core.carry(ChildRef::new(queue)?)
     }
 
     /// That something has come of `source`, if its domain has an event queue. May sleep.
@@ -480,9 +482,9 @@ impl Endpoint {
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub(crate) fn notice(&self, source: Source, event: u32) -> Result<Option<Notice>> {
+    pub(crate) fn notice(&self, source: Source, event: u32) -> Result<Option<ReservedEvent>> {
         let queue = self.domain.events();
-        let notice = |queue| Notice::new(queue, source, Kind::Complete(event));
+        let notice = |queue| ReservedEvent::new(queue, source, Kind::Complete(event));
         queue.map(notice).transpose()
     }
 
@@ -514,8 +516,11 @@ impl Endpoint {
     pub fn close(&self, reclaim: &mut dyn FnMut(Context)) {
         self.core.close(reclaim);
         self.card.withdraw();
-        let stage = core::mem::replace(&mut *self.stage.lock(), Stage::Open(Plan::default()));
-        if let Stage::Enabled {
+        let stage = core::mem::replace(
+            &mut *self.stage.lock(),
+            EpState::Open(PendingBindings::default()),
+        );
+        if let EpState::Enabled {
             events: Some(events),
             ..
         } = &stage

@@ -9,20 +9,20 @@
 //! A peer's queue has no events of its own: all go to its owner, where they are read.
 
 use super::{
-    card::{
-        Gauge,
-        Tell,
-        Ties,
-        Told, //
-    },
     fabric::Fabric,
-    group::Look,
     handler::Slot,
-    object::{
-        Held,
-        Parent,
-        Users, //
+    introspect::{
+        EntryGuard,
+        Introspect,
+        NamedValue,
+        ObjectInfo, //
     },
+    object::{
+        ChildCount,
+        ChildRef,
+        Parent, //
+    },
+    ready_set::PollResult,
     wait::{
         Budget,
         Signal,
@@ -35,11 +35,11 @@ use crate::abi::{
         Functions,
         Registered, //
     },
-    closing::Closing,
-    context::InProcess,
-    nodes::Queue,
+    context::ProcessContext,
+    deferred_drop::DeferredDrop,
     once::OnceBox,
-    sleepers::WaitQueue,
+    owned_list::BoxList,
+    sequence_wait::WaitQueue,
     Errno,
     Result,
     KOFI_OBJECT_EQ,
@@ -70,7 +70,7 @@ use kernel::{
 
 mod batch;
 mod event;
-mod handled;
+mod handler;
 #[cfg(CONFIG_KUNIT = "y")]
 mod tests;
 
@@ -81,22 +81,22 @@ pub use batch::{
 pub use event::{
     Event,
     Kind,
-    Owned,
+    OwnedEvent,
     Source,
     MAX_DATA, //
 };
-pub use handled::Handled;
+pub use handler::EventHandler;
 
 /// Most bytes that a consumer can write as one event.
 pub const MAX_WRITE: usize = 1 << 16;
 
 /// An event that one queue is going to get.
-pub struct Notice {
+pub struct ReservedEvent {
     queue: Arc<EventQueue>,
-    event: Owned,
+    event: OwnedEvent,
 }
 
-impl Notice {
+impl ReservedEvent {
     /// That `kind` has come of `source`. May sleep.
     ///
     /// # Errors
@@ -119,11 +119,11 @@ impl Notice {
 pub trait Handler: Send + Sync {
     /// At least one event has arrived. It may read the queue, and is not called again before it has
     /// returned.
-    fn ready(&self, here: InProcess, queue: &Arc<EventQueue>);
+    fn ready(&self, here: ProcessContext, queue: &Arc<EventQueue>);
 }
 
-impl<F: Fn(InProcess, &Arc<EventQueue>) + Send + Sync> Handler for F {
-    fn ready(&self, here: InProcess, queue: &Arc<EventQueue>) {
+impl<F: Fn(ProcessContext, &Arc<EventQueue>) + Send + Sync> Handler for F {
+    fn ready(&self, here: ProcessContext, queue: &Arc<EventQueue>) {
         self(here, queue);
     }
 }
@@ -153,35 +153,35 @@ impl Default for Attr {
 const DEFAULT_SIZE: usize = 64;
 
 /// What of a queue is told of; set under its lock.
-struct Shown {
+struct EqInfo {
     /// How many events there are.
-    depth: Gauge,
+    depth: NamedValue,
     /// How many there was no room for.
-    overruns: Gauge,
+    overruns: NamedValue,
 }
 
-impl Tell for Shown {
-    fn tell(&self, told: &mut Told<'_>) {
+impl Introspect for EqInfo {
+    fn tell(&self, told: &mut ObjectInfo<'_>) {
         self.depth.tell(told);
         self.overruns.tell(told);
     }
 }
 
 struct Inner {
-    events: Queue<Event>,
+    events: BoxList<Event>,
     /// How many of them a consumer wrote.
     written: usize,
     /// The error last read: its data stays valid until the queue is read again.
-    last_error: Option<Owned>,
+    last_error: Option<OwnedEvent>,
     /// Until the queue is closed: a handler that is late holds the queue, but not the fabric.
-    ties: Option<Closing<Bound>>,
+    ties: Option<DeferredDrop<Resources>>,
 }
 
 /// What a queue has until it is closed.
-struct Bound {
+struct Resources {
     /// Where its events go, if it is a peer's.
-    owner: Option<Held<EventQueue>>,
-    ties: Ties<Fabric>,
+    owner: Option<ChildRef<EventQueue>>,
+    ties: EntryGuard<Fabric>,
 }
 
 /// An event queue.
@@ -191,7 +191,7 @@ pub struct EventQueue {
     number: u64,
     #[pin]
     inner: SpinLock<Inner>,
-    shown: Arc<Shown>,
+    shown: Arc<EqInfo>,
     /// Whether there are events, for those who may not take the lock.
     filled: AtomicFlag,
     #[pin]
@@ -207,7 +207,7 @@ pub struct EventQueue {
     is_peer: bool,
     /// See [`Fabric::words`](super::provider::Fabric::words).
     words: fn(c_int) -> &'static CStr,
-    users: Users,
+    users: ChildCount,
 }
 
 impl_has_work! {
@@ -219,7 +219,7 @@ impl WorkItem for EventQueue {
 
     fn run(this: Arc<EventQueue>) {
         this.handler
-            .call(|handler| handler.ready(InProcess::assume(), &this));
+            .call(|handler| handler.ready(ProcessContext::assume(), &this));
     }
 }
 
@@ -230,7 +230,7 @@ impl Caller for EventQueue {
 }
 
 impl Parent for EventQueue {
-    fn users(&self) -> &Users {
+    fn users(&self) -> &ChildCount {
         &self.users
     }
 }
@@ -238,17 +238,17 @@ impl Parent for EventQueue {
 impl EventQueue {
     /// Opens a queue of `fabric`. May sleep.
     pub(super) fn new(
-        fabric: Held<Fabric>,
+        fabric: ChildRef<Fabric>,
         mut attr: Attr,
-        owner: Option<Held<Self>>,
+        owner: Option<ChildRef<Self>>,
     ) -> Result<Arc<Self>> {
         if attr.size == 0 {
             attr.size = DEFAULT_SIZE;
         }
         let shown = Arc::new(
-            Shown {
-                depth: Gauge::of(KOFI_VALUE_DEPTH, 0),
-                overruns: Gauge::of(KOFI_VALUE_OVERRUNS, 0),
+            EqInfo {
+                depth: NamedValue::of(KOFI_VALUE_DEPTH, 0),
+                overruns: NamedValue::of(KOFI_VALUE_OVERRUNS, 0),
             },
             GFP_KERNEL,
         )?;
@@ -258,18 +258,18 @@ impl EventQueue {
         let words = fabric.arc().core().words();
         let number = card.number();
         let is_peer = owner.is_some();
-        let ties = Ties {
+        let ties = EntryGuard {
             card,
             parent: fabric,
         };
-        let ties = Some(Closing::new(Bound { owner, ties })?);
+        let ties = Some(DeferredDrop::new(Resources { owner, ties })?);
         Ok(Arc::pin_init(
             pin_init!(Self {
                 number,
                 shown,
                 inner <- new_spinlock!(
                     Inner {
-                        events: Queue::new(),
+                        events: BoxList::new(),
                         written: 0,
                         last_error: None,
                         ties,
@@ -284,7 +284,7 @@ impl EventQueue {
                 attr,
                 is_peer,
                 words,
-                users: Users::new(),
+                users: ChildCount::new(),
             }),
             GFP_KERNEL,
         )?)
@@ -351,7 +351,7 @@ impl EventQueue {
     }
 
     /// Appends an event, or has its owner append it. Process context.
-    pub(crate) fn push(self: &Arc<Self>, event: Owned) {
+    pub(crate) fn push(self: &Arc<Self>, event: OwnedEvent) {
         if self.is_peer {
             if let Some(owner) = self.owner() {
                 owner.put(event);
@@ -361,18 +361,18 @@ impl EventQueue {
         self.put(event);
     }
 
-    fn put(self: &Arc<Self>, event: Owned) {
+    fn put(self: &Arc<Self>, event: OwnedEvent) {
         self.append(&mut self.inner.lock(), event);
         self.announce();
     }
 
-    fn append(&self, inner: &mut Inner, event: Owned) {
+    fn append(&self, inner: &mut Inner, event: OwnedEvent) {
         inner.events.push(event);
         self.shown.depth.add(1);
         self.filled.store(true, Release);
     }
 
-    fn take_first(&self, inner: &mut Inner) -> Option<Owned> {
+    fn take_first(&self, inner: &mut Inner) -> Option<OwnedEvent> {
         let event = inner.events.pop();
         self.shown.depth.add(-i64::from(event.is_some()));
         self.filled.store(!inner.events.is_empty(), Release);
@@ -398,7 +398,7 @@ impl EventQueue {
     ///
     /// -FI_EINVAL without FI_WRITE at open or for more than [`MAX_WRITE`] bytes, -FI_EOVERRUN when `size`
     /// written events are unread, -FI_ENOMEM.
-    pub fn write(self: &Arc<Self>, _here: InProcess, number: u32, data: &[u8]) -> Result {
+    pub fn write(self: &Arc<Self>, _here: ProcessContext, number: u32, data: &[u8]) -> Result {
         let owner = match self.is_peer {
             true => Some(self.owner().ok_or(Errno::EINVAL)?),
             false => None,
@@ -437,7 +437,7 @@ impl EventQueue {
         &self,
         peek: bool,
         fit: impl FnOnce(&Event) -> Result<R>,
-    ) -> Result<(R, Option<Owned>)> {
+    ) -> Result<(R, Option<OwnedEvent>)> {
         // Declared before the guard: the old error is freed outside the lock.
         let _old;
         let mut inner = self.inner.lock();
@@ -490,7 +490,7 @@ impl EventQueue {
     ///
     /// -FI_ENOSYS if the queue was opened with FI_WAIT_NONE, -FI_EAGAIN when the budget is spent, a
     /// signal is pending or the kthread is told to stop.
-    pub fn wait(&self, here: InProcess, budget: &mut Budget) -> Result {
+    pub fn wait(&self, here: ProcessContext, budget: &mut Budget) -> Result {
         if !self.attr.waitable {
             return Err(Errno::ENOSYS);
         }
@@ -511,7 +511,7 @@ impl EventQueue {
     /// # Errors
     ///
     /// Those of [`Self::wait`].
-    pub fn next(&self, here: InProcess, budget: &mut Budget) -> Result<Owned> {
+    pub fn next(&self, here: ProcessContext, budget: &mut Budget) -> Result<OwnedEvent> {
         loop {
             self.wait(here, budget)?;
             let mut inner = self.inner.lock();
@@ -537,8 +537,8 @@ impl EventQueue {
     }
 
     /// For a member of a set.
-    pub(super) fn look(&self) -> Look {
-        Look::at_queue(self.is_ready())
+    pub(super) fn look(&self) -> PollResult {
+        PollResult::at_queue(self.is_ready())
     }
 
     /// The kernel's own wait queue, which is woken by each event. It is there until the queue is closed.

@@ -3,20 +3,20 @@
 //! Fabrics: the root of a consumer's objects.
 
 use super::{
-    card::{
-        Card,
-        Owner, //
-    },
     domain::Domain,
     eq::{
         self,
         EventQueue,
         Source, //
     },
+    introspect::{
+        ObjectEntry,
+        Owner, //
+    },
     object::{
-        Held,
-        Parent,
-        Users, //
+        ChildCount,
+        ChildRef,
+        Parent, //
     },
     pep::PassiveEndpoint,
     provider::{
@@ -27,14 +27,14 @@ use super::{
     wait_set::WaitSet, //
 };
 use crate::abi::{
-    closing::Closing,
+    biased_lock::Threading,
     context::{
-        InProcess,
-        OwnModule, //
+        OwnModule,
+        ProcessContext, //
     },
+    deferred_drop::DeferredDrop,
     info::Info,
     namespace::Namespace,
-    serial::Threading,
     Result,
     KOFI_OBJECT_FABRIC, //
 };
@@ -49,22 +49,22 @@ use kernel::{
 
 /// A fabric that has been opened.
 pub struct Fabric {
-    parts: Closing<Parts>,
+    parts: DeferredDrop<Resources>,
     provider: &'static CStr,
     name: Option<CString>,
     net: ARef<Namespace>,
-    users: Users,
+    users: ChildCount,
 }
 
-struct Parts {
+struct Resources {
     core: Arc<dyn provider::Fabric>,
-    card: Card,
+    card: ObjectEntry,
     /// Dropped last: kOFI is not unloaded while a fabric is open, even if the consumer's module is gone.
     _kofi: Option<OwnModule>,
 }
 
 impl Parent for Fabric {
-    fn users(&self) -> &Users {
+    fn users(&self) -> &ChildCount {
         &self.users
     }
 }
@@ -92,10 +92,10 @@ impl Fabric {
     ) -> Result<Arc<Self>> {
         let core = provider.fabric(attr)?;
         let name = attr.name.unwrap_or(provider.name());
-        let card = Card::of_fabric(KOFI_OBJECT_FABRIC, name, owner, attr.net)?;
+        let card = ObjectEntry::of_fabric(KOFI_OBJECT_FABRIC, name, owner, attr.net)?;
         Ok(Arc::new(
             Self {
-                parts: Closing::new(Parts {
+                parts: DeferredDrop::new(Resources {
                     core,
                     card,
                     _kofi: kofi,
@@ -103,13 +103,13 @@ impl Fabric {
                 provider: provider.name(),
                 name: attr.name.map(CString::try_from).transpose()?,
                 net: attr.net.into(),
-                users: Users::new(),
+                users: ChildCount::new(),
             },
             GFP_KERNEL,
         )?)
     }
 
-    pub(super) fn card(&self) -> &Card {
+    pub(super) fn card(&self) -> &ObjectEntry {
         &self.parts.card
     }
 
@@ -133,7 +133,7 @@ impl Fabric {
     }
 
     /// Opens the domain that `info` names, for calls from any thread.
-    pub fn domain(self: &Arc<Self>, _here: InProcess, info: &Info) -> Result<Arc<Domain>> {
+    pub fn domain(self: &Arc<Self>, _here: ProcessContext, info: &Info) -> Result<Arc<Domain>> {
         self.domain_for(info, Threading::SAFE, None)
     }
 
@@ -145,32 +145,32 @@ impl Fabric {
         threading: Threading,
         owner: Option<&Arc<Domain>>,
     ) -> Result<Arc<Domain>> {
-        let owner = owner.map(Held::new).transpose()?;
-        Domain::new(Held::new(self)?, info, threading, owner)
+        let owner = owner.map(ChildRef::new).transpose()?;
+        Domain::new(ChildRef::new(self)?, info, threading, owner)
     }
 
     /// Opens an event queue.
     pub fn event_queue(
         self: &Arc<Self>,
-        _here: InProcess,
+        _here: ProcessContext,
         attr: eq::Attr,
     ) -> Result<Arc<EventQueue>> {
-        EventQueue::new(Held::new(self)?, attr, None)
+        EventQueue::new(ChildRef::new(self)?, attr, None)
     }
 
     /// Opens an event queue that nobody reads: what happens goes to `owner`, which is open for as long as this is.
     pub fn peer_event_queue(
         self: &Arc<Self>,
-        _here: InProcess,
+        _here: ProcessContext,
         owner: &Arc<EventQueue>,
     ) -> Result<Arc<EventQueue>> {
-        let owner = Held::new(owner)?;
-        EventQueue::new(Held::new(self)?, eq::Attr::default(), Some(owner))
+        let owner = ChildRef::new(owner)?;
+        EventQueue::new(ChildRef::new(self)?, eq::Attr::default(), Some(owner))
     }
 
     /// Opens a wait set.
-    pub fn wait_set(self: &Arc<Self>, _here: InProcess) -> Result<Arc<WaitSet>> {
-        WaitSet::new(Held::new(self)?)
+    pub fn wait_set(self: &Arc<Self>, _here: ProcessContext) -> Result<Arc<WaitSet>> {
+        WaitSet::new(ChildRef::new(self)?)
     }
 
     /// Makes a listener, whose events carry `source`. May sleep.
@@ -179,7 +179,7 @@ impl Fabric {
         info: &Info,
         source: Source,
     ) -> Result<Arc<PassiveEndpoint>> {
-        PassiveEndpoint::new(Held::new(self)?, info, source)
+        PassiveEndpoint::new(ChildRef::new(self)?, info, source)
     }
 
     /// Closes the fabric: -FI_EBUSY while anything of it is open.

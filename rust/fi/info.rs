@@ -52,12 +52,12 @@ impl<'a> Query<'a> {
 
 /// Open fabric, and optionally an open domain of it, that restrict an offer.
 #[derive(Clone, Copy)]
-pub struct Within<'a> {
+pub struct OpenObjects<'a> {
     fabric: &'a Fabric,
     domain: Option<&'a Scope>,
 }
 
-impl<'a> Within<'a> {
+impl<'a> OpenObjects<'a> {
     /// Restricts an offer to what can be opened from `fabric`.
     pub fn fabric(fabric: &'a Fabric) -> Self {
         Self {
@@ -157,7 +157,7 @@ pub fn getinfo(
     version: u32,
     flags: u64,
     query: &Query<'_>,
-    within: Option<Within<'_>>,
+    within: Option<OpenObjects<'_>>,
 ) -> Result<InfoList> {
     if version > VERSION {
         return Err(Errno::ENOSYS);
@@ -557,7 +557,7 @@ fn fabric_fits(offer: &Info, hints: &Info, version: u32) -> bool {
 mod tests {
     use super::{
         super::{
-            nothing::{
+            dummy_provider::{
                 self,
                 HERE, //
             },
@@ -594,7 +594,7 @@ mod tests {
     }
 
     /// Returns the number of infos within an open object, the first of which is of that domain.
-    fn count(hints: Option<&Info>, within: Option<Within<'_>>, first: &CStr) -> Result<usize> {
+    fn count(hints: Option<&Info>, within: Option<OpenObjects<'_>>, first: &CStr) -> Result<usize> {
         let query = Query {
             node: None,
             service: None,
@@ -611,13 +611,16 @@ mod tests {
 
     #[test]
     fn info_16_an_open_object_restricts_the_offer() -> kernel::error::Result {
-        let fabric = nothing::fabric()?;
+        let fabric = dummy_provider::fabric()?;
         let mut info = Info::new()?;
         info.set_domain_name(c"second")?;
         let domain = fabric.domain(HERE, &info)?;
         assert_eq!(count(None, None, c"first"), Ok(2));
-        assert_eq!(count(None, Some(Within::fabric(&fabric)), c"first"), Ok(2));
-        let within = Some(Within::domain(&domain));
+        assert_eq!(
+            count(None, Some(OpenObjects::fabric(&fabric)), c"first"),
+            Ok(2)
+        );
+        let within = Some(OpenObjects::domain(&domain));
         assert_eq!(count(None, within, c"second"), Ok(1));
         assert_eq!(count(Some(&info), within, c"second"), Ok(1));
         let mut hints = Info::new()?;

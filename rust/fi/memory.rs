@@ -7,11 +7,11 @@
 //! makes them from its caller's pointers, the Rust API from a [`Buffer`] that it takes over, so that safe
 //! code cannot break the promise.
 
-mod bytes;
-mod parts;
+mod iter;
+mod storage;
 
 use super::{
-    cq::Shape,
+    cq::FormatEntry,
     domain::Domain,
     mr::{
         Access,
@@ -20,8 +20,8 @@ use super::{
 };
 use crate::abi::{
     bio_vec,
-    closing::Closing,
-    context::InProcess,
+    context::ProcessContext,
+    deferred_drop::DeferredDrop,
     kvec,
     page,
     scatterlist,
@@ -42,11 +42,11 @@ use kernel::{
     sync::Arc, //
 };
 
-use bytes::Bytes;
-pub use parts::{
-    Part,
-    Start, //
+pub use iter::{
+    Start,
+    VectorEntry, //
 };
+use storage::Storage;
 
 /// A range of kernel memory that an operation reads or writes.
 ///
@@ -127,7 +127,7 @@ impl Segment {
 ///
 /// As of [`Segment`].
 #[repr(transparent)]
-pub struct Extent(bio_vec);
+pub struct PageRange(bio_vec);
 
 /// The entries of a scatterlist.
 ///
@@ -136,7 +136,7 @@ pub struct Extent(bio_vec);
 /// `next` is the first of at least `left` entries of a list that stays as it is for `'a`, each of
 /// which upholds the invariant of [`Segment`].
 #[derive(Clone, Copy)]
-pub struct List<'a> {
+pub struct ScatterList<'a> {
     next: *mut scatterlist,
     left: usize,
     _list: PhantomData<&'a scatterlist>,
@@ -148,9 +148,9 @@ pub enum Memory<'a> {
     /// Kernel addresses.
     Segments(&'a [Segment]),
     /// Pages.
-    Extents(&'a [Extent]),
+    Extents(&'a [PageRange]),
     /// Pages as well.
-    List(List<'a>),
+    List(ScatterList<'a>),
 }
 
 impl<'a> Memory<'a> {
@@ -166,7 +166,7 @@ impl<'a> Memory<'a> {
         if bvec.is_null() || count > MAX_VECTOR {
             return Err(Errno::EINVAL);
         }
-        // SAFETY: The caller promises `count` entries; `Extent` is transparent over `bio_vec`.
+        // SAFETY: The caller promises `count` entries; `PageRange` is transparent over `bio_vec`.
         Ok(Self::Extents(unsafe {
             core::slice::from_raw_parts(bvec.cast(), count)
         }))
@@ -182,7 +182,7 @@ impl<'a> Memory<'a> {
             return Err(Errno::EINVAL);
         }
         // INVARIANT: By this function's safety requirement.
-        Ok(Self::List(List {
+        Ok(Self::List(ScatterList {
             next: first.cast_mut(),
             left: count,
             _list: PhantomData,
@@ -190,8 +190,8 @@ impl<'a> Memory<'a> {
     }
 }
 
-impl List<'_> {
-    fn take(&mut self) -> Option<Part> {
+impl ScatterList<'_> {
+    fn take(&mut self) -> Option<VectorEntry> {
         self.left = self.left.checked_sub(1)?;
         // SAFETY: By the invariant this is an entry.
         let entry = unsafe { *self.next };
@@ -200,7 +200,7 @@ impl List<'_> {
             self.next = unsafe { bindings::sg_next(self.next) };
         }
         let page = entry.page_link & !(bindings::SG_PAGE_LINK_MASK as usize);
-        Some(Part {
+        Some(VectorEntry {
             start: Start::Page(page as *mut page, entry.offset as usize),
             len: entry.length as usize,
         })
@@ -294,7 +294,7 @@ impl Context {
 ///
 /// Dropped where one may not sleep, one that is registered, or made of pages, is freed soon after.
 pub struct Buffer {
-    body: Closing<Body>,
+    body: DeferredDrop<Body>,
     /// A number of the consumer's, which comes back with the buffer.
     pub tag: u64,
 }
@@ -302,7 +302,7 @@ pub struct Buffer {
 struct Body {
     /// Before the memory: dropped first.
     region: Option<Arc<MemoryRegion>>,
-    data: Bytes,
+    data: Storage,
 }
 
 impl Buffer {
@@ -312,14 +312,14 @@ impl Buffer {
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub fn new(_here: InProcess, len: usize, tag: u64) -> Result<KBox<Self>> {
+    pub fn new(_here: ProcessContext, len: usize, tag: u64) -> Result<KBox<Self>> {
         let body = Body {
             region: None,
-            data: Bytes::new(len)?,
+            data: Storage::new(len)?,
         };
         let body = match &body.data {
-            Bytes::Small(_) | Bytes::Linear(_) => Closing::at_once(body),
-            Bytes::Paged(_) => Closing::new(body)?,
+            Storage::Small(_) | Storage::Linear(_) => DeferredDrop::at_once(body),
+            Storage::Paged(_) => DeferredDrop::new(body)?,
         };
         Ok(KBox::new(Self { body, tag }, GFP_KERNEL)?)
     }
@@ -334,7 +334,7 @@ impl Buffer {
     ///
     /// -FI_ENODEV when the device goes away, -FI_ENOMEM.
     pub fn registered(
-        here: InProcess,
+        here: ProcessContext,
         domain: &Arc<Domain>,
         len: usize,
         tag: u64,
@@ -342,9 +342,9 @@ impl Buffer {
         if len == 0 {
             return Self::new(here, len, tag);
         }
-        let mut body = Closing::new(Body {
+        let mut body = DeferredDrop::new(Body {
             region: None,
-            data: Bytes::new(len)?,
+            data: Storage::new(len)?,
         })?;
         // SAFETY: The region is dropped before the memory, which does not move.
         let segment = unsafe { Segment::new(body.data.as_mut_ptr().cast(), len) };
@@ -374,9 +374,9 @@ impl Buffer {
         len: usize,
         domain: &Arc<Domain>,
         post: impl FnOnce(&Segment, Descriptor, Context) -> Result<R>,
-    ) -> core::result::Result<R, Refused> {
+    ) -> core::result::Result<R, RefusedPost> {
         if len > buffer.body.data.len() {
-            return Err(Refused {
+            return Err(RefusedPost {
                 errno: Errno::EINVAL,
                 buffer,
             });
@@ -387,7 +387,7 @@ impl Buffer {
         // The region goes with the buffer.
         let descriptor = buffer.descriptor(domain);
         let raw = KBox::into_raw(buffer);
-        post(&segment, descriptor, Context(raw.cast())).map_err(|errno| Refused {
+        post(&segment, descriptor, Context(raw.cast())).map_err(|errno| RefusedPost {
             errno,
             // SAFETY: `raw` came from `into_raw` above, and a refused post keeps nothing.
             buffer: unsafe { KBox::from_raw(raw) },
@@ -406,7 +406,7 @@ const APART: usize = 128;
 /// # Invariants
 ///
 /// `start` is that of `len` bytes of the buffer's, which are reached by this alone.
-pub(crate) struct Portion {
+pub(crate) struct BufferPart {
     start: *mut u8,
     len: usize,
     descriptor: Descriptor,
@@ -414,19 +414,19 @@ pub(crate) struct Portion {
 }
 
 // SAFETY: It owns its bytes, and others' references to the buffer only keep that.
-unsafe impl Send for Portion {}
+unsafe impl Send for BufferPart {}
 
 // SAFETY: A shared one is only read.
-unsafe impl Sync for Portion {}
+unsafe impl Sync for BufferPart {}
 
-impl Portion {
+impl BufferPart {
     /// Hands `count` of them to `each`, of `len` bytes each, more than none: zeroes, registered in `domain`.
     ///
     /// # Errors
     ///
     /// Those of [`Buffer::registered`], and what `each` says.
     pub(crate) fn several(
-        here: InProcess,
+        here: ProcessContext,
         domain: &Arc<Domain>,
         len: usize,
         count: usize,
@@ -477,7 +477,7 @@ impl Portion {
     }
 }
 
-impl Deref for Portion {
+impl Deref for BufferPart {
     type Target = [u8];
 
     #[inline(always)]
@@ -487,7 +487,7 @@ impl Deref for Portion {
     }
 }
 
-impl DerefMut for Portion {
+impl DerefMut for BufferPart {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut [u8] {
         // SAFETY: By the invariant.
@@ -496,15 +496,15 @@ impl DerefMut for Portion {
 }
 
 /// A post that was refused, with the buffer that it would have taken.
-pub struct Refused {
+pub struct RefusedPost {
     /// Why.
     pub errno: Errno,
     /// The buffer, untouched.
     pub buffer: KBox<Buffer>,
 }
 
-impl From<Refused> for Errno {
-    fn from(refused: Refused) -> Self {
+impl From<RefusedPost> for Errno {
+    fn from(refused: RefusedPost) -> Self {
         refused.errno
     }
 }
@@ -528,7 +528,7 @@ impl DerefMut for Buffer {
 /// # Invariants
 ///
 /// The vector is not reached but through `data`, which points to its bytes.
-pub(super) struct Shared {
+pub(super) struct SharedBuffer {
     /// Declared before the memory, so that it is dropped first. No other reference exists.
     region: Arc<MemoryRegion>,
     buffer: KBox<Buffer>,
@@ -536,12 +536,12 @@ pub(super) struct Shared {
 }
 
 // SAFETY: It owns its memory, which is only copied.
-unsafe impl Send for Shared {}
+unsafe impl Send for SharedBuffer {}
 
 // SAFETY: As above; what two do to the same bytes at once is what is meant by sharing them.
-unsafe impl Sync for Shared {}
+unsafe impl Sync for SharedBuffer {}
 
-impl Shared {
+impl SharedBuffer {
     /// Registers all of `buffer` in `domain` for access by peers. May sleep.
     ///
     /// # Errors
@@ -551,7 +551,7 @@ impl Shared {
         mut buffer: KBox<Buffer>,
         domain: &Arc<Domain>,
         access: Access,
-    ) -> core::result::Result<Self, Refused> {
+    ) -> core::result::Result<Self, RefusedPost> {
         let (data, len) = (buffer.body.data.as_mut_ptr(), buffer.body.data.len());
         // SAFETY: The region is dropped before the memory, which does not move. The CPU only copies it.
         let segment = unsafe { Segment::new(data.cast(), len) };
@@ -562,7 +562,7 @@ impl Shared {
                 buffer,
                 data,
             }),
-            Err(errno) => Err(Refused { errno, buffer }),
+            Err(errno) => Err(RefusedPost { errno, buffer }),
         }
     }
 
@@ -646,7 +646,7 @@ impl Claim {
 pub(crate) struct EntrySlots<E, const N: usize>([MaybeUninit<E>; N]);
 
 // SAFETY: Entries are numbers and contexts, which are as those of `Context`.
-unsafe impl<E: Shape, const N: usize> Send for EntrySlots<E, N> {}
+unsafe impl<E: FormatEntry, const N: usize> Send for EntrySlots<E, N> {}
 
 impl<E: Zeroable, const N: usize> EntrySlots<E, N> {
     /// Zeroes.
@@ -692,7 +692,7 @@ impl<E: Zeroable, const N: usize> EntrySlots<E, N> {
 #[kunit_tests(kofi_fi_memory)]
 mod tests {
     use super::{
-        super::nothing::{
+        super::dummy_provider::{
             domain,
             HERE, //
         },

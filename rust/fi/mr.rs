@@ -3,16 +3,16 @@
 //! Memory regions.
 
 use super::{
-    card::{
-        Card,
-        Gauge, //
-    },
     domain::Domain,
+    introspect::{
+        NamedValue,
+        ObjectEntry, //
+    },
     memory::{
         Descriptor,
         Segment, //
     },
-    object::Held,
+    object::ChildRef,
     provider, //
 };
 use crate::abi::{
@@ -130,20 +130,20 @@ pub(super) fn choose_mode(offered: c_int, accepted: c_int, caps: u64) -> Option<
 pub struct MemoryRegion {
     core: Arc<dyn provider::MemoryRegion>,
     base: u64,
-    _card: Card,
-    domain: Held<Domain>,
+    _card: ObjectEntry,
+    domain: ChildRef<Domain>,
 }
 
 impl MemoryRegion {
     pub(super) fn new(
-        domain: Held<Domain>,
+        domain: ChildRef<Domain>,
         memory: &[Segment],
         access: Access,
     ) -> Result<Arc<Self>> {
         let length = check(memory)?;
         let base = domain.addressing().base(memory);
         let core = domain.core().clone().register(memory, access)?;
-        let length = Gauge::new(KOFI_VALUE_LENGTH, length as u64)?;
+        let length = NamedValue::new(KOFI_VALUE_LENGTH, length as u64)?;
         let card = domain.card().child(KOFI_OBJECT_MR, c"", Some(length))?;
         Ok(Arc::new(
             Self {

@@ -6,21 +6,21 @@
 //!   what is posted.
 //! - Only an [`Endpoint<Connected>`](Endpoint) sends: an [`Endpoint<Idle>`](Endpoint) can post receives,
 //!   connect and accept.
-//! - Whoever may sleep has an [`InProcess`] to show for it, which a handler in interrupt context is not
+//! - Whoever may sleep has an [`ProcessContext`] to show for it, which a handler in interrupt context is not
 //!   given and cannot bring along.
 //!
 //! A [`Completions`] and the [`Endpoint`]s bound to it are reachable through this module and
 //! [`rdm`](super::rdm) alone, so that every context in the queue is a buffer that was posted there.
 
 use super::{
-    av::Name,
+    av::PeerId,
     cntr::Counter,
     cq::{
         sread,
         Attr,
         CompletionQueue,
         Format,
-        Shape, //
+        FormatEntry, //
     },
     domain::Domain,
     ep,
@@ -34,14 +34,14 @@ use super::{
     wait::{
         Budget,
         Deadline, //
-    },
+    }, //
 };
 use crate::abi::{
-    closing::Closing,
     context::{
         kthread_should_stop,
-        InProcess, //
+        ProcessContext, //
     },
+    deferred_drop::DeferredDrop,
     fi_addr_t,
     fi_cq_msg_entry,
     fi_cq_tagged_entry,
@@ -56,21 +56,16 @@ use kernel::{
     sync::Arc, //
 };
 
-mod calls;
 pub mod connection;
 mod endpoint;
-mod lent;
+mod handler;
 mod listener;
-mod reach;
-mod receives;
+mod remote_buffer;
+mod rma;
+mod shared_receives;
 #[cfg(CONFIG_KUNIT = "y")]
 mod tests;
 
-pub use calls::{
-    Arrived,
-    Calls,
-    Poster, //
-};
 pub use connection::{
     Connection,
     NotConnected,
@@ -84,16 +79,21 @@ pub use endpoint::{
     NotYet,
     State, //
 };
-pub use lent::{
-    Lent,
-    Right, //
+pub use handler::{
+    HandlerGuard,
+    Poster,
+    ReadyQueue, //
 };
 pub use listener::Listener;
-pub use receives::Receives;
+pub use remote_buffer::{
+    RemoteAccess,
+    RemoteBuffer, //
+};
+pub use shared_receives::SharedReceives;
 
-pub use super::posting::{
-    Elements,
-    Remote, //
+pub use super::post::{
+    RemoteElements,
+    RemoteMemory, //
 };
 
 /// Which way it went.
@@ -113,7 +113,7 @@ pub enum Direction {
 const RECEIVES: u64 = flags::FI_RECV | flags::FI_REMOTE_WRITE;
 
 /// An operation that is over.
-pub struct Completed {
+pub struct CompletedOp {
     /// The buffer, as it was posted.
     pub buffer: KBox<Buffer>,
     /// Which way it went.
@@ -122,7 +122,7 @@ pub struct Completed {
     /// receive.
     pub result: Result<usize>,
     /// Whom a datagram is from, if that is known and told: see [`Completions::of_datagrams`].
-    pub from: Option<Name>,
+    pub from: Option<PeerId>,
     /// And its tag, if it has one.
     pub tag: Option<u64>,
 }
@@ -137,7 +137,7 @@ struct Told {
 }
 
 /// An entry of a queue.
-trait Entry: Shape + Zeroable {
+trait Entry: FormatEntry + Zeroable {
     /// Reads one, and whom it is from where that is told.
     fn read(queue: &dyn provider::CompletionQueue, slot: &mut Slot<Self>) -> Result<usize>;
 
@@ -168,7 +168,7 @@ impl<E: Entry> Slot<E> {
 
 impl Entry for fi_cq_msg_entry {
     fn read(queue: &dyn provider::CompletionQueue, slot: &mut Slot<Self>) -> Result<usize> {
-        queue.read(Shape::entries(slot.entry.room()))
+        queue.read(FormatEntry::entries(slot.entry.room()))
     }
 
     fn told(&self, _source: fi_addr_t) -> Told {
@@ -184,7 +184,7 @@ impl Entry for fi_cq_msg_entry {
 
 impl Entry for fi_cq_tagged_entry {
     fn read(queue: &dyn provider::CompletionQueue, slot: &mut Slot<Self>) -> Result<usize> {
-        queue.read_from(Shape::entries(slot.entry.room()), slot.source.room())
+        queue.read_from(FormatEntry::entries(slot.entry.room()), slot.source.room())
     }
 
     fn told(&self, source: fi_addr_t) -> Told {
@@ -207,7 +207,7 @@ const SKIPPED: usize = 64;
 /// message is dropped, and the entry of a peer's write with data is skipped if the write consumed no receive, as for
 /// [datagrams](super::rdm). If it consumed one, as on connected endpoints, the receive completes with 0 bytes.
 pub struct Completions {
-    queue: Closing<Arc<CompletionQueue>>,
+    queue: DeferredDrop<Arc<CompletionQueue>>,
     claim: Claim,
     /// Whether readers are told whom a message is from, and its tag.
     tells_titles: bool,
@@ -219,7 +219,7 @@ impl Completions {
     /// # Errors
     ///
     /// -FI_EINVAL for a size beyond the device's, -FI_ENOMEM.
-    pub fn new(here: InProcess, domain: &Arc<Domain>, size: usize) -> Result<Arc<Self>> {
+    pub fn new(here: ProcessContext, domain: &Arc<Domain>, size: usize) -> Result<Arc<Self>> {
         Self::open(here, domain, size, false)
     }
 
@@ -229,12 +229,16 @@ impl Completions {
     /// # Errors
     ///
     /// As of [`Self::new`].
-    pub fn of_datagrams(here: InProcess, domain: &Arc<Domain>, size: usize) -> Result<Arc<Self>> {
+    pub fn of_datagrams(
+        here: ProcessContext,
+        domain: &Arc<Domain>,
+        size: usize,
+    ) -> Result<Arc<Self>> {
         Self::open(here, domain, size, true)
     }
 
     fn open(
-        _here: InProcess,
+        _here: ProcessContext,
         domain: &Arc<Domain>,
         size: usize,
         tells_titles: bool,
@@ -250,7 +254,7 @@ impl Completions {
         })?;
         Ok(Arc::new(
             Self {
-                queue: Closing::new(queue)?,
+                queue: DeferredDrop::new(queue)?,
                 claim: Claim::new(),
                 tells_titles,
             },
@@ -270,14 +274,14 @@ impl Completions {
     /// # Errors
     ///
     /// -FI_EAGAIN when there is none, or the limit is reached.
-    pub fn read(&self) -> Result<Completed> {
+    pub fn read(&self) -> Result<CompletedOp> {
         match self.tells_titles {
             true => self.read_as::<fi_cq_tagged_entry>(),
             false => self.read_as::<fi_cq_msg_entry>(),
         }
     }
 
-    fn read_as<E: Entry>(&self) -> Result<Completed> {
+    fn read_as<E: Entry>(&self) -> Result<CompletedOp> {
         let mut done = None;
         self.queue.read_by(|queue| {
             done = self.next::<E>(queue)?;
@@ -295,14 +299,14 @@ impl Completions {
     /// # Errors
     ///
     /// -FI_EAGAIN when the budget is spent, a signal is pending or the kthread is told to stop.
-    pub fn wait(&self, here: InProcess, budget: &mut Budget) -> Result<Completed> {
+    pub fn wait(&self, here: ProcessContext, budget: &mut Budget) -> Result<CompletedOp> {
         match self.tells_titles {
             true => self.wait_as::<fi_cq_tagged_entry>(here, budget),
             false => self.wait_as::<fi_cq_msg_entry>(here, budget),
         }
     }
 
-    fn wait_as<E: Entry>(&self, here: InProcess, budget: &mut Budget) -> Result<Completed> {
+    fn wait_as<E: Entry>(&self, here: ProcessContext, budget: &mut Budget) -> Result<CompletedOp> {
         let core = &**self.queue.core();
         let deadline = Deadline::of(budget);
         loop {
@@ -328,7 +332,7 @@ impl Completions {
     /// # Errors
     ///
     /// -FI_EAGAIN when the queue is empty.
-    fn next<E: Entry>(&self, queue: &dyn provider::CompletionQueue) -> Result<Option<Completed>> {
+    fn next<E: Entry>(&self, queue: &dyn provider::CompletionQueue) -> Result<Option<CompletedOp>> {
         for _ in 0..SKIPPED {
             let mut slot = Slot::<E>::new();
             let told = match E::read(queue, &mut slot) {
@@ -362,11 +366,11 @@ impl Completions {
     }
 
     /// Converts an entry of the queue into the completed operation; none if it was not posted here.
-    fn completed(&self, told: Told) -> Option<Completed> {
+    fn completed(&self, told: Told) -> Option<CompletedOp> {
         let has_title = self.tells_titles && told.flags & flags::FI_RECV != 0;
         let is_known = has_title && told.source != FI_ADDR_NOTAVAIL;
         let is_tagged = has_title && told.flags & flags::FI_TAGGED != 0;
-        Some(Completed {
+        Some(CompletedOp {
             buffer: self.claim.reclaim(told.context)?,
             direction: match told.flags & (RECEIVES | flags::FI_WRITE | flags::FI_READ) {
                 bits if bits & RECEIVES != 0 => Direction::Received,
@@ -379,7 +383,7 @@ impl Completions {
                 // The data of a peer's write takes a receive, and leaves its buffer alone.
                 _ => told.result.map(|_| 0),
             },
-            from: is_known.then(|| Name::of(told.source)),
+            from: is_known.then(|| PeerId::of(told.source)),
             tag: is_tagged.then_some(told.tag),
         })
     }

@@ -4,7 +4,7 @@
 //!
 //! A child keeps its parent alive by reference, so no order of closing can crash. `fi_close()` has
 //! to tell its caller more than that: it refuses while children exist, and from the moment it
-//! agrees no new child may appear. [`Users`] decides both with one atomic word.
+//! agrees no new child may appear. [`ChildCount`] decides both with one atomic word.
 
 use crate::abi::{
     Errno,
@@ -25,17 +25,17 @@ use kernel::{
 };
 
 /// The number of children of an object, or the mark that it has been closed.
-pub struct Users(Atomic<u64>);
+pub struct ChildCount(Atomic<u64>);
 
 const CLOSED: u64 = 1 << 63;
 
-impl Default for Users {
+impl Default for ChildCount {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Users {
+impl ChildCount {
     /// No children yet.
     pub const fn new() -> Self {
         Self(Atomic::new(0))
@@ -54,9 +54,9 @@ impl Users {
     }
 
     /// Counts a call in, which needs no reference of its own; -FI_EINVAL once the object is closed.
-    pub fn busy(&self) -> Result<Busy<'_>> {
+    pub fn busy(&self) -> Result<CallGuard<'_>> {
         self.enter()?;
-        Ok(Busy(self))
+        Ok(CallGuard(self))
     }
 
     fn leave(&self) {
@@ -73,9 +73,9 @@ impl Users {
 }
 
 /// A call during which the object cannot be closed.
-pub struct Busy<'a>(&'a Users);
+pub struct CallGuard<'a>(&'a ChildCount);
 
-impl Drop for Busy<'_> {
+impl Drop for CallGuard<'_> {
     fn drop(&mut self) {
         self.0.leave();
     }
@@ -84,13 +84,13 @@ impl Drop for Busy<'_> {
 /// An object that others may be children of.
 pub trait Parent {
     /// Its count.
-    fn users(&self) -> &Users;
+    fn users(&self) -> &ChildCount;
 }
 
 /// A counted reference from a child to its parent.
-pub struct Held<T: Parent + ?Sized>(Arc<T>);
+pub struct ChildRef<T: Parent + ?Sized>(Arc<T>);
 
-impl<T: Parent + ?Sized> Held<T> {
+impl<T: Parent + ?Sized> ChildRef<T> {
     /// Makes the caller a child of `parent`.
     ///
     /// # Errors
@@ -107,7 +107,7 @@ impl<T: Parent + ?Sized> Held<T> {
     }
 }
 
-impl<T: Parent + ?Sized> Deref for Held<T> {
+impl<T: Parent + ?Sized> Deref for ChildRef<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -115,7 +115,7 @@ impl<T: Parent + ?Sized> Deref for Held<T> {
     }
 }
 
-impl<T: Parent + ?Sized> Drop for Held<T> {
+impl<T: Parent + ?Sized> Drop for ChildRef<T> {
     fn drop(&mut self) {
         self.0.users().leave();
     }
@@ -125,25 +125,25 @@ impl<T: Parent + ?Sized> Drop for Held<T> {
 mod tests {
     use super::*;
 
-    struct Thing(Users);
+    struct Thing(ChildCount);
 
     impl Parent for Thing {
-        fn users(&self) -> &Users {
+        fn users(&self) -> &ChildCount {
             &self.0
         }
     }
 
     #[test]
     fn close_01_busy_while_a_child_lives() -> kernel::error::Result {
-        let thing = Arc::new(Thing(Users::new()), GFP_KERNEL)?;
-        let child = Held::new(&thing).map_err(|_| EINVAL)?;
+        let thing = Arc::new(Thing(ChildCount::new()), GFP_KERNEL)?;
+        let child = ChildRef::new(&thing).map_err(|_| EINVAL)?;
         assert!(thing.0.retire().is_err());
         let call = thing.0.busy().map_err(|_| EINVAL)?;
         drop(child);
         assert!(thing.0.retire().is_err());
         drop(call);
         assert!(thing.0.retire().is_ok());
-        assert!(Held::new(&thing).is_err());
+        assert!(ChildRef::new(&thing).is_err());
         assert!(thing.0.busy().is_err());
         assert!(thing.0.retire().is_err());
         Ok(())

@@ -3,17 +3,17 @@
 //! Passive endpoints: listeners.
 
 use super::{
-    card::{
-        Card,
-        Tell,
-        Told, //
-    },
     eq::{
         EventQueue,
         Source, //
     },
     fabric::Fabric,
-    object::Held,
+    introspect::{
+        Introspect,
+        ObjectEntry,
+        ObjectInfo, //
+    },
+    object::ChildRef,
     provider, //
 };
 use crate::abi::{
@@ -36,25 +36,25 @@ use kernel::{
 pub struct PassiveEndpoint {
     core: Arc<dyn provider::PassiveEndpoint>,
     #[pin]
-    events: Mutex<Option<Arc<Held<EventQueue>>>>,
+    events: Mutex<Option<Arc<ChildRef<EventQueue>>>>,
     source: Source,
-    card: Card,
-    fabric: Held<Fabric>,
+    card: ObjectEntry,
+    fabric: ChildRef<Fabric>,
 }
 
 /// What of it is told of.
-struct Shown(Arc<dyn provider::PassiveEndpoint>);
+struct PepInfo(Arc<dyn provider::PassiveEndpoint>);
 
-impl Tell for Shown {
-    fn tell(&self, told: &mut Told<'_>) {
+impl Introspect for PepInfo {
+    fn tell(&self, told: &mut ObjectInfo<'_>) {
         self.0.tell(told);
     }
 }
 
 impl PassiveEndpoint {
-    pub(super) fn new(fabric: Held<Fabric>, info: &Info, source: Source) -> Result<Arc<Self>> {
+    pub(super) fn new(fabric: ChildRef<Fabric>, info: &Info, source: Source) -> Result<Arc<Self>> {
         let core = fabric.core().clone().passive_endpoint(info, source)?;
-        let part = Arc::new(Shown(core.clone()), GFP_KERNEL)?;
+        let part = Arc::new(PepInfo(core.clone()), GFP_KERNEL)?;
         let card = fabric
             .card()
             .child(KOFI_OBJECT_PASSIVE_EP, c"", Some(part))?;
@@ -82,7 +82,7 @@ impl PassiveEndpoint {
         if !queue.is_of(self.fabric.arc()) {
             return Err(Errno::EINVAL);
         }
-        let held = Arc::new(Held::new(queue)?, GFP_KERNEL)?;
+        let held = Arc::new(ChildRef::new(queue)?, GFP_KERNEL)?;
         let mut events = self.events.lock();
         if events.is_some() {
             return Err(Errno::EINVAL);
@@ -96,7 +96,7 @@ impl PassiveEndpoint {
         let queue = {
             let events = self.events.lock();
             let held = events.as_ref().ok_or(Errno::ENOEQ)?;
-            Held::new(held.arc())?
+            ChildRef::new(held.arc())?
         };
         self.core.clone().listen(queue)
     }

@@ -3,25 +3,25 @@
 //! Poll sets: which of many completion queues and counters have something new.
 
 use super::{
-    card::Ties,
     cntr::Counter,
     cq::CompletionQueue,
     domain::Domain,
-    group::{
-        Group,
-        Look,
-        Watched, //
-    },
+    introspect::EntryGuard,
     object::{
-        Held,
-        Parent,
-        Users, //
+        ChildCount,
+        ChildRef,
+        Parent, //
+    },
+    ready_set::{
+        PollResult,
+        Pollable,
+        ReadySet, //
     },
     wait::Signal, //
 };
 use crate::abi::{
-    closing::Closing,
-    context::InProcess,
+    context::ProcessContext,
+    deferred_drop::DeferredDrop,
     Errno,
     Result,
     KOFI_OBJECT_POLL_SET, //
@@ -32,8 +32,8 @@ use kernel::{
 };
 
 enum Polled {
-    Queue(Held<CompletionQueue>),
-    Counter(Held<Counter>),
+    Queue(ChildRef<CompletionQueue>),
+    Counter(ChildRef<Counter>),
 }
 
 impl Polled {
@@ -46,7 +46,7 @@ impl Polled {
     }
 }
 
-impl Watched for Polled {
+impl Pollable for Polled {
     fn signal(&self) -> &Signal {
         match self {
             Self::Queue(queue) => queue.signal_of_arrival(),
@@ -54,7 +54,7 @@ impl Watched for Polled {
         }
     }
 
-    fn look(&self, told: &mut u64) -> Look {
+    fn look(&self, told: &mut u64) -> PollResult {
         match self {
             Self::Queue(queue) => queue.look(),
             Self::Counter(counter) => counter.look(told),
@@ -66,26 +66,26 @@ impl Watched for Polled {
 #[pin_data]
 pub struct PollSet {
     #[pin]
-    group: Group<Polled>,
-    users: Users,
-    ties: Closing<Ties<Domain>>,
+    group: ReadySet<Polled>,
+    users: ChildCount,
+    ties: DeferredDrop<EntryGuard<Domain>>,
 }
 
 impl Parent for PollSet {
-    fn users(&self) -> &Users {
+    fn users(&self) -> &ChildCount {
         &self.users
     }
 }
 
 impl PollSet {
-    pub(super) fn new(domain: Held<Domain>) -> Result<Arc<Self>> {
-        let (group, size) = Group::new()?;
+    pub(super) fn new(domain: ChildRef<Domain>) -> Result<Arc<Self>> {
+        let (group, size) = ReadySet::new()?;
         let card = domain.card().child(KOFI_OBJECT_POLL_SET, c"", Some(size))?;
-        let ties = Ties::new(card, domain)?;
+        let ties = EntryGuard::new(card, domain)?;
         Ok(Arc::pin_init(
             pin_init!(Self {
                 group <- group,
-                users: Users::new(),
+                users: ChildCount::new(),
                 ties,
             }),
             GFP_KERNEL,
@@ -99,11 +99,11 @@ impl PollSet {
     /// -FI_EINVAL if it has been closed; -FI_ENOMEM.
     pub fn add_queue(
         &self,
-        _here: InProcess,
+        _here: ProcessContext,
         queue: &Arc<CompletionQueue>,
         token: usize,
     ) -> Result {
-        let member = Polled::Queue(Held::new(queue)?);
+        let member = Polled::Queue(ChildRef::new(queue)?);
         self.group
             .add(member, token, |known| known.is_queue(queue))
             .map(drop)
@@ -114,20 +114,25 @@ impl PollSet {
     /// # Errors
     ///
     /// Those of [`Self::add_queue`].
-    pub fn add_counter(&self, _here: InProcess, counter: &Arc<Counter>, token: usize) -> Result {
-        let member = Polled::Counter(Held::new(counter)?);
+    pub fn add_counter(
+        &self,
+        _here: ProcessContext,
+        counter: &Arc<Counter>,
+        token: usize,
+    ) -> Result {
+        let member = Polled::Counter(ChildRef::new(counter)?);
         self.group
             .add(member, token, |known| known.is_counter(counter))
             .map(drop)
     }
 
     /// Takes a queue out, if it is there.
-    pub fn remove_queue(&self, _here: InProcess, queue: &Arc<CompletionQueue>) {
+    pub fn remove_queue(&self, _here: ProcessContext, queue: &Arc<CompletionQueue>) {
         self.group.remove_first(|known| known.is_queue(queue));
     }
 
     /// Takes a counter out, if it is there.
-    pub fn remove_counter(&self, _here: InProcess, counter: &Arc<Counter>) {
+    pub fn remove_counter(&self, _here: ProcessContext, counter: &Arc<Counter>) {
         self.group.remove_first(|known| known.is_counter(counter));
     }
 

@@ -14,20 +14,20 @@ use super::{
         Op, //
     },
     av::AddressVector,
-    card::Told,
-    cntr::Counters,
+    cntr::BoundCounters,
     cq::{
         self,
         Entries,
         Failure,
-        Interrupts, //
+        Notifier, //
     },
     eq::{
         EventQueue,
-        Notice,
+        ReservedEvent,
         Source, //
     },
     info::Query,
+    introspect::ObjectInfo,
     memory::{
         Context,
         Descriptor,
@@ -35,11 +35,12 @@ use super::{
         Segment, //
     },
     mr::Access,
-    object::Held,
+    object::ChildRef,
     srx,
     stx, //
 };
 use crate::abi::{
+    biased_lock::Threading,
     errno::strerror,
     fi_addr_t,
     fi_rma_iov,
@@ -52,7 +53,6 @@ use crate::abi::{
         InfoList, //
     },
     namespace::Namespace,
-    serial::Threading,
     Errno,
     Result,
     FI_ADDR_NOTAVAIL, //
@@ -122,7 +122,7 @@ pub trait Domain: Any + Send + Sync {
     fn peer_queue(
         self: Arc<Self>,
         _attr: &cq::Attr,
-        _sink: Arc<dyn cq::Sink>,
+        _sink: Arc<dyn cq::PeerSink>,
     ) -> Result<Arc<dyn CompletionQueue>> {
         not_implemented()
     }
@@ -164,7 +164,7 @@ pub trait Domain: Any + Send + Sync {
     /// # Errors
     ///
     /// -FI_EINVAL where receives are the device's.
-    fn peer_receive(self: Arc<Self>, _posts: srx::Posts) -> Result<Arc<dyn SharedReceive>> {
+    fn peer_receive(self: Arc<Self>, _posts: srx::PeerOwner) -> Result<Arc<dyn SharedReceive>> {
         Err(Errno::EINVAL)
     }
 
@@ -181,7 +181,7 @@ pub trait Domain: Any + Send + Sync {
     ) -> Result<Arc<dyn MemoryRegion>>;
 
     /// What is given when the device goes away: after `None`, nothing is. May sleep.
-    fn set_farewell(&self, notice: Option<Notice>);
+    fn set_farewell(&self, notice: Option<ReservedEvent>);
 
     /// Most elements of one atomic operation; -FI_EOPNOTSUPP where the device has none of the kind.
     /// Any context.
@@ -189,11 +189,11 @@ pub trait Domain: Any + Send + Sync {
 
     /// Looks for the ways to peers, several at a time, until there are no more or it is over. May sleep,
     /// some seconds for one that does not answer.
-    fn resolve(&self, peers: &mut dyn Resolving);
+    fn resolve(&self, peers: &mut dyn AsyncResolve);
 }
 
 /// Peers that are looked for.
-pub trait Resolving {
+pub trait AsyncResolve {
     /// The next of them, and its number.
     fn next(&mut self) -> Option<(usize, SocketAddr)>;
 
@@ -250,7 +250,7 @@ pub trait CompletionQueue: Any + Send + Sync {
     /// Takes what has completed from the device, so that it is counted. Any context.
     fn progress(&self);
 
-    /// Asks for [`Interrupts::arrived`] with the next completion of the device; true if one may have
+    /// Asks for [`Notifier::arrived`] with the next completion of the device; true if one may have
     /// been missed. Any context.
     fn arm(&self) -> bool;
 
@@ -258,10 +258,10 @@ pub trait CompletionQueue: Any + Send + Sync {
     fn has_put_off(&self) -> bool;
 
     /// What its readers wait on.
-    fn interrupts(&self) -> &Interrupts;
+    fn interrupts(&self) -> &Notifier;
 
     /// Tells of itself, as a [`Tell`](super::card::Tell).
-    fn tell(&self, told: &mut Told<'_>);
+    fn tell(&self, told: &mut ObjectInfo<'_>);
 
     /// The text of one of its error numbers.
     fn describe(&self, prov_errno: i32) -> &'static CStr;
@@ -282,7 +282,7 @@ pub enum Peers {
 /// Where the operations of one direction complete.
 pub struct Side {
     /// The queue.
-    pub queue: Held<cq::CompletionQueue>,
+    pub queue: ChildRef<cq::CompletionQueue>,
     /// Successes complete only with FI_COMPLETION.
     pub selective: bool,
 }
@@ -291,7 +291,7 @@ impl Side {
     /// The same once more, with a reference of its own.
     pub(super) fn again(&self) -> Result<Self> {
         Ok(Self {
-            queue: Held::new(self.queue.arc())?,
+            queue: ChildRef::new(self.queue.arc())?,
             selective: self.selective,
         })
     }
@@ -300,25 +300,25 @@ impl Side {
 /// What is bound to an endpoint when it is enabled.
 pub struct Bindings {
     /// Where its connection events go: there with [`Peers::One`].
-    pub events: Option<Held<EventQueue>>,
+    pub events: Option<ChildRef<EventQueue>>,
     /// What the addresses of its peers stand in: there with [`Peers::Any`].
-    pub addresses: Option<Held<AddressVector>>,
+    pub addresses: Option<ChildRef<AddressVector>>,
     /// Where its messages go, if it shares that with others.
-    pub shared: Option<Held<srx::SharedReceive>>,
+    pub shared: Option<ChildRef<srx::SharedReceive>>,
     /// What it sends with, if it shares that with others.
-    pub packets: Option<Held<stx::SharedTransmit>>,
+    pub packets: Option<ChildRef<stx::SharedTransmit>>,
     /// Where transmits complete: there if it has that [direction](Endpoint::directions).
     pub transmit: Option<Side>,
     /// Where receives complete: the same.
     pub receive: Option<Side>,
     /// Where operations are counted, when their completions are taken from the device: each, whether
     /// or not a reader is told of it, and when its memory is the consumer's again.
-    pub counters: Counters,
+    pub counters: BoundCounters,
 }
 
 /// What a consumer can set of an endpoint, with `fi_setopt()`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Setting {
+pub enum EpOption {
     /// FI_OPT_MIN_MULTI_RECV: how many bytes a buffer that takes several messages has for each of them, at
     /// least, of those that are posted from now on; not 0.
     MultiReceive,
@@ -389,7 +389,7 @@ pub struct Message<'a> {
 
 /// The local side of the plainest transfer: one range of memory, and flags that are the same for all.
 #[derive(Clone, Copy)]
-pub struct Single<'a> {
+pub struct SingleSegment<'a> {
     /// The memory.
     pub segment: &'a Segment,
     /// Its descriptor.
@@ -472,12 +472,16 @@ pub trait Endpoint: Any + Send + Sync {
 
     /// Starts a transmit if there is a short way to do that now; else does nothing.
     #[inline(always)]
-    fn transmit_plain(&self, _operation: Operation<'_>, _single: &Single<'_>) -> Option<Result> {
+    fn transmit_plain(
+        &self,
+        _operation: Operation<'_>,
+        _single: &SingleSegment<'_>,
+    ) -> Option<Result> {
         None
     }
 
     /// The same for memory that is the caller's again when this returns, of which nobody is told unless
-    /// it fails. The flags are as those of a [`Single`].
+    /// it fails. The flags are as those of a [`SingleSegment`].
     #[inline(always)]
     fn inject_plain(
         &self,
@@ -490,7 +494,7 @@ pub trait Endpoint: Any + Send + Sync {
 
     /// Posts a receive if there is a short way to do that now; else does nothing.
     #[inline(always)]
-    fn receive_plain(&self, _single: &Single<'_>) -> Option<Result> {
+    fn receive_plain(&self, _single: &SingleSegment<'_>) -> Option<Result> {
         None
     }
 
@@ -511,7 +515,7 @@ pub trait Endpoint: Any + Send + Sync {
     /// # Errors
     ///
     /// -FI_ENOPROTOOPT where there is nothing to set.
-    fn setting(&self, setting: Setting) -> Result<usize>;
+    fn setting(&self, setting: EpOption) -> Result<usize>;
 
     /// Has operations with FI_PEER_TRANSFER complete in `queue`, which are among themselves, until it closes.
     /// Once, when it is enabled. May sleep.
@@ -519,7 +523,7 @@ pub trait Endpoint: Any + Send + Sync {
     /// # Errors
     ///
     /// -FI_ENOSYS of one that was not opened for FI_COLLECTIVE, -FI_EALREADY, -FI_ENOMEM.
-    fn carry(&self, _queue: Held<cq::CompletionQueue>) -> Result {
+    fn carry(&self, _queue: ChildRef<cq::CompletionQueue>) -> Result {
         not_implemented()
     }
 
@@ -528,7 +532,7 @@ pub trait Endpoint: Any + Send + Sync {
     /// # Errors
     ///
     /// -FI_ENOPROTOOPT where there is nothing to set, -FI_EINVAL for a value that it cannot have.
-    fn set(&self, setting: Setting, value: usize) -> Result;
+    fn set(&self, setting: EpOption, value: usize) -> Result;
 
     /// Posts a receive. With FI_MULTI_RECV its one segment takes several messages.
     fn receive(&self, message: &Message<'_>) -> Result;
@@ -545,7 +549,7 @@ pub trait Endpoint: Any + Send + Sync {
     }
 
     /// Tells of itself, as a [`Tell`](super::card::Tell).
-    fn tell(&self, told: &mut Told<'_>);
+    fn tell(&self, told: &mut ObjectInfo<'_>);
 
     /// Ends everything silently. When it returns no posted memory is touched any more; the context
     /// of every operation without a completion that a reader has seen has been given to `reclaim`.
@@ -554,7 +558,7 @@ pub trait Endpoint: Any + Send + Sync {
 
 /// A context of a scalable endpoint, by its direction and its index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Which {
+pub enum ContextIndex {
     /// It sends, and accesses the memory of peers.
     Transmit(usize),
     /// It receives.
@@ -570,7 +574,7 @@ pub trait ScalableEndpoint: Any + Send + Sync {
     fn contexts(&self) -> [usize; 2];
 
     /// Lets it be reached, and reach those in `addresses`.
-    fn enable(self: Arc<Self>, addresses: Held<AddressVector>) -> Result;
+    fn enable(self: Arc<Self>, addresses: ChildRef<AddressVector>) -> Result;
 
     /// Makes the context of an index that there is, and that no open one has; `info` is that of an endpoint
     /// which is like it. It is enabled after this, without addresses of its own, and closed before.
@@ -578,13 +582,13 @@ pub trait ScalableEndpoint: Any + Send + Sync {
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    fn context(self: Arc<Self>, which: Which, info: &Info) -> Result<Arc<dyn Endpoint>>;
+    fn context(self: Arc<Self>, which: ContextIndex, info: &Info) -> Result<Arc<dyn Endpoint>>;
 
     /// As [`Endpoint::setting`].
-    fn setting(&self, setting: Setting) -> Result<usize>;
+    fn setting(&self, setting: EpOption) -> Result<usize>;
 
     /// As [`Endpoint::set`].
-    fn set(&self, setting: Setting, value: usize) -> Result;
+    fn set(&self, setting: EpOption, value: usize) -> Result;
 
     /// Binds it to a local address; -FI_EOPBADSTATE once it is enabled.
     fn set_name(&self, addr: SocketAddr) -> Result;
@@ -593,7 +597,7 @@ pub trait ScalableEndpoint: Any + Send + Sync {
     fn name(&self) -> Result<SocketAddr>;
 
     /// Tells of itself, as a [`Tell`](super::card::Tell).
-    fn tell(&self, told: &mut Told<'_>);
+    fn tell(&self, told: &mut ObjectInfo<'_>);
 
     /// Ends everything silently. No context is open any more.
     fn close(&self);
@@ -627,7 +631,10 @@ pub trait SharedReceive: Any + Send + Sync {
     /// # Errors
     ///
     /// -FI_ENOSYS where they are the device's, -FI_EINVAL where they are another's, -FI_ENOMEM.
-    fn host(self: Arc<Self>, _guest: Arc<dyn srx::Guest>) -> Result<Arc<dyn srx::Host>> {
+    fn host(
+        self: Arc<Self>,
+        _guest: Arc<dyn srx::PeerEndpoint>,
+    ) -> Result<Arc<dyn srx::ExportedReceives>> {
         not_implemented()
     }
 
@@ -640,7 +647,7 @@ pub trait SharedReceive: Any + Send + Sync {
     }
 
     /// Tells of itself, as a [`Tell`](super::card::Tell).
-    fn tell(&self, told: &mut Told<'_>);
+    fn tell(&self, told: &mut ObjectInfo<'_>);
 
     /// No endpoint shares it any more. When it returns no posted memory is touched any more; the context
     /// of each receive has been given to `reclaim`. May sleep.
@@ -654,7 +661,7 @@ pub trait SharedTransmit: Any + Send + Sync {
     fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
 
     /// Tells of itself, as a [`Tell`](super::card::Tell).
-    fn tell(&self, told: &mut Told<'_>);
+    fn tell(&self, told: &mut ObjectInfo<'_>);
 
     /// No endpoint shares it any more. May sleep.
     fn close(&self);
@@ -663,7 +670,7 @@ pub trait SharedTransmit: Any + Send + Sync {
 /// A listener.
 pub trait PassiveEndpoint: Any + Send + Sync {
     /// Starts to listen. May sleep.
-    fn listen(self: Arc<Self>, events: Held<EventQueue>) -> Result;
+    fn listen(self: Arc<Self>, events: ChildRef<EventQueue>) -> Result;
 
     /// Sets how many requests may wait, before it listens.
     fn set_backlog(&self, backlog: c_int) -> Result;
@@ -681,7 +688,7 @@ pub trait PassiveEndpoint: Any + Send + Sync {
     fn private_data_limit(&self) -> usize;
 
     /// Tells of itself, as a [`Tell`](super::card::Tell).
-    fn tell(&self, told: &mut Told<'_>);
+    fn tell(&self, told: &mut ObjectInfo<'_>);
 
     /// Stops listening and refuses the requests that nobody has accepted. May sleep.
     fn close(&self);

@@ -2,7 +2,7 @@
 
 //! Datagram endpoints for Rust consumers, each of which reaches any number of peers. As with
 //! [connected ones](super::msg), whoever posts a [`Buffer`] gives it away, and its completion gives it back; who may
-//! sleep has an [`InProcess`] to show for it.
+//! sleep has an [`ProcessContext`] to show for it.
 
 use super::{
     atomic::{
@@ -19,19 +19,19 @@ use super::{
     memory::{
         Buffer,
         Context,
-        Refused, //
+        RefusedPost, //
     },
     msg::Side,
-    posting::Posting,
+    post::Posting,
     provider::{
         Rma,
         Tag, //
-    },
+    }, //
 };
 use crate::abi::{
     self,
-    closing::Closing,
-    context::InProcess,
+    context::ProcessContext,
+    deferred_drop::DeferredDrop,
     flags,
     info::Info,
     Errno,
@@ -44,22 +44,22 @@ use kernel::{
     sync::Arc, //
 };
 
-mod transmits;
+mod shared_transmits;
 
-pub use self::transmits::Transmits;
+pub use self::shared_transmits::SharedTransmits;
 
 pub use super::{
     msg::{
-        Completed,
+        CompletedOp,
         Completions,
         Direction,
-        Lent,
-        Receives,
-        Right, //
+        RemoteAccess,
+        RemoteBuffer,
+        SharedReceives, //
     },
-    posting::{
-        Elements,
-        Remote, //
+    post::{
+        RemoteElements,
+        RemoteMemory, //
     },
 };
 
@@ -72,7 +72,7 @@ struct Open {
     addresses: usize,
     has_tags: bool,
     /// Closed behind the endpoint.
-    _shared: (Option<Arc<Receives>>, Option<Arc<Transmits>>),
+    _shared: (Option<Arc<SharedReceives>>, Option<Arc<SharedTransmits>>),
 }
 
 impl Drop for Open {
@@ -88,9 +88,9 @@ impl Drop for Open {
 #[derive(Clone, Copy, Default)]
 pub struct Shared<'a> {
     /// What its messages take: it posts none.
-    pub receives: Option<&'a Arc<Receives>>,
+    pub receives: Option<&'a Arc<SharedReceives>>,
     /// What it sends with.
-    pub transmits: Option<&'a Arc<Transmits>>,
+    pub transmits: Option<&'a Arc<SharedTransmits>>,
 }
 
 /// An endpoint. There are no connections to look after: whoever is sent to for the first time, or again after a
@@ -98,7 +98,7 @@ pub struct Shared<'a> {
 ///
 /// Dropping it closes it; buffers that are still posted are freed. Where that may not sleep, both happen soon
 /// after.
-pub struct Endpoint(Closing<Open>);
+pub struct Endpoint(DeferredDrop<Open>);
 
 impl Endpoint {
     /// Opens an endpoint at the source address of `info`, or at any, whose peers stand in `addresses`: sent
@@ -109,7 +109,7 @@ impl Endpoint {
     /// -FI_EINVAL for an info that is not of `domain`, or of connected endpoints; -FI_EDOMAIN for what is of
     /// another one; -FI_EADDRINUSE, -FI_EADDRNOTAVAIL, -FI_ENODEV, -FI_ENOMEM.
     pub fn new(
-        here: InProcess,
+        here: ProcessContext,
         domain: &Arc<Domain>,
         info: &Info,
         addresses: &Arc<AddressVector>,
@@ -126,14 +126,14 @@ impl Endpoint {
     /// As of [`Self::new`]; -FI_EINVAL for what `info` does not say; -FI_ENORX without receives that it says, and
     /// -FI_EOPBADSTATE without such transmits.
     pub fn sharing(
-        _here: InProcess,
+        _here: ProcessContext,
         domain: &Arc<Domain>,
         info: &Info,
         addresses: &Arc<AddressVector>,
         (transmit, receive): (Side<'_>, Side<'_>),
         shared: Shared<'_>,
     ) -> Result<Self> {
-        let open = Closing::new(Open {
+        let open = DeferredDrop::new(Open {
             endpoint: domain.endpoint(info, Source(0))?,
             completions: [
                 transmit.completions().clone(),
@@ -162,7 +162,7 @@ impl Endpoint {
     /// # Errors
     ///
     /// -FI_EADDRNOTAVAIL when it has none.
-    pub fn address(&self, _here: InProcess) -> Result<SocketAddr> {
+    pub fn address(&self, _here: ProcessContext) -> Result<SocketAddr> {
         self.0.endpoint.core().name()
     }
 
@@ -198,11 +198,11 @@ impl Endpoint {
         peer: Option<&Peer>,
         tag: Option<Tag>,
         buffer: KBox<Buffer>,
-        post: impl FnOnce(&Posting<'_>, KBox<Buffer>) -> core::result::Result<(), Refused>,
-    ) -> core::result::Result<(), Refused> {
+        post: impl FnOnce(&Posting<'_>, KBox<Buffer>) -> core::result::Result<(), RefusedPost>,
+    ) -> core::result::Result<(), RefusedPost> {
         match self.posting(peer, tag) {
             Ok(posting) => post(&posting, buffer),
-            Err(errno) => Err(Refused { errno, buffer }),
+            Err(errno) => Err(RefusedPost { errno, buffer }),
         }
     }
 
@@ -218,7 +218,7 @@ impl Endpoint {
         to: &Peer,
         buffer: KBox<Buffer>,
         len: usize,
-    ) -> core::result::Result<(), Refused> {
+    ) -> core::result::Result<(), RefusedPost> {
         self.post(Some(to), None, buffer, |posting, buffer| {
             posting.send(buffer, len)
         })
@@ -235,7 +235,7 @@ impl Endpoint {
         tag: u64,
         buffer: KBox<Buffer>,
         len: usize,
-    ) -> core::result::Result<(), Refused> {
+    ) -> core::result::Result<(), RefusedPost> {
         let tag = Some(Tag { tag, ignore: 0 });
         self.post(Some(to), tag, buffer, |posting, buffer| {
             posting.send(buffer, len)
@@ -253,7 +253,7 @@ impl Endpoint {
         &self,
         from: Option<&Peer>,
         buffer: KBox<Buffer>,
-    ) -> core::result::Result<(), Refused> {
+    ) -> core::result::Result<(), RefusedPost> {
         self.post(from, None, buffer, |posting, buffer| {
             posting.receive(buffer)
         })
@@ -269,7 +269,7 @@ impl Endpoint {
         from: Option<&Peer>,
         tag: Tag,
         buffer: KBox<Buffer>,
-    ) -> core::result::Result<(), Refused> {
+    ) -> core::result::Result<(), RefusedPost> {
         self.post(from, Some(tag), buffer, |posting, buffer| {
             posting.receive(buffer)
         })
@@ -296,7 +296,7 @@ impl Endpoint {
         from: Option<&Peer>,
         tag: Tag,
         buffer: KBox<Buffer>,
-    ) -> core::result::Result<(), Refused> {
+    ) -> core::result::Result<(), RefusedPost> {
         self.look(from, tag, buffer, flags::FI_PEEK)
     }
 
@@ -310,7 +310,7 @@ impl Endpoint {
         from: Option<&Peer>,
         tag: Tag,
         buffer: KBox<Buffer>,
-    ) -> core::result::Result<(), Refused> {
+    ) -> core::result::Result<(), RefusedPost> {
         self.look(from, tag, buffer, flags::FI_PEEK | flags::FI_CLAIM)
     }
 
@@ -324,7 +324,7 @@ impl Endpoint {
         from: Option<&Peer>,
         tag: Tag,
         buffer: KBox<Buffer>,
-    ) -> core::result::Result<(), Refused> {
+    ) -> core::result::Result<(), RefusedPost> {
         self.look(from, tag, buffer, flags::FI_PEEK | flags::FI_DISCARD)
     }
 
@@ -333,7 +333,7 @@ impl Endpoint {
     /// # Errors
     ///
     /// As of [`Self::receive_tagged`]; -FI_EINVAL if it has claimed none.
-    pub fn receive_claimed(&self, buffer: KBox<Buffer>) -> core::result::Result<(), Refused> {
+    pub fn receive_claimed(&self, buffer: KBox<Buffer>) -> core::result::Result<(), RefusedPost> {
         self.look(None, Tag::ANY, buffer, flags::FI_CLAIM)
     }
 
@@ -342,7 +342,7 @@ impl Endpoint {
     /// # Errors
     ///
     /// As of [`Self::receive_claimed`].
-    pub fn discard_claimed(&self, buffer: KBox<Buffer>) -> core::result::Result<(), Refused> {
+    pub fn discard_claimed(&self, buffer: KBox<Buffer>) -> core::result::Result<(), RefusedPost> {
         self.look(None, Tag::ANY, buffer, flags::FI_CLAIM | flags::FI_DISCARD)
     }
 
@@ -352,7 +352,7 @@ impl Endpoint {
         tag: Tag,
         buffer: KBox<Buffer>,
         flags: u64,
-    ) -> core::result::Result<(), Refused> {
+    ) -> core::result::Result<(), RefusedPost> {
         self.post(from, Some(tag), buffer, |posting, buffer| {
             posting.look(buffer, flags)
         })
@@ -369,8 +369,8 @@ impl Endpoint {
         peer: &Peer,
         buffer: KBox<Buffer>,
         len: usize,
-        to: Remote,
-    ) -> core::result::Result<(), Refused> {
+        to: RemoteMemory,
+    ) -> core::result::Result<(), RefusedPost> {
         self.post(Some(peer), None, buffer, |posting, buffer| {
             posting.access(buffer, len, (Rma::Write, to))
         })
@@ -386,8 +386,8 @@ impl Endpoint {
         peer: &Peer,
         buffer: KBox<Buffer>,
         len: usize,
-        from: Remote,
-    ) -> core::result::Result<(), Refused> {
+        from: RemoteMemory,
+    ) -> core::result::Result<(), RefusedPost> {
         self.post(Some(peer), None, buffer, |posting, buffer| {
             posting.access(buffer, len, (Rma::Read, from))
         })
@@ -405,8 +405,8 @@ impl Endpoint {
         peer: &Peer,
         buffer: KBox<Buffer>,
         op: Op,
-        elements: Elements,
-    ) -> core::result::Result<(), Refused> {
+        elements: RemoteElements,
+    ) -> core::result::Result<(), RefusedPost> {
         self.post(Some(peer), None, buffer, |posting, buffer| {
             posting.change(buffer, (Form::Fetch, op), elements)
         })
@@ -423,8 +423,8 @@ impl Endpoint {
         peer: &Peer,
         buffer: KBox<Buffer>,
         op: Op,
-        elements: Elements,
-    ) -> core::result::Result<(), Refused> {
+        elements: RemoteElements,
+    ) -> core::result::Result<(), RefusedPost> {
         self.post(Some(peer), None, buffer, |posting, buffer| {
             posting.change(buffer, (Form::Compare, op), elements)
         })

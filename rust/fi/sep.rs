@@ -7,22 +7,22 @@
 
 use super::{
     av::AddressVector,
-    card::{
-        Card,
-        Tell,
-        Told, //
-    },
     domain::Domain,
     ep::Endpoint,
     eq::Source,
+    introspect::{
+        Introspect,
+        ObjectEntry,
+        ObjectInfo, //
+    },
     object::{
-        Held,
-        Parent,
-        Users, //
+        ChildCount,
+        ChildRef,
+        Parent, //
     },
     provider::{
         self,
-        Which, //
+        ContextIndex, //
     },
 };
 use crate::abi::{
@@ -45,9 +45,9 @@ use kernel::{
 };
 
 /// How far it has come.
-enum Stage {
+enum SepState {
     /// Whose addresses it is to know, once that is bound.
-    Open(Option<Held<AddressVector>>),
+    Open(Option<ChildRef<AddressVector>>),
     /// The provider holds them.
     Enabled,
 }
@@ -62,43 +62,43 @@ pub struct ScalableEndpoint {
     /// What its contexts are like, unless they are asked to be less.
     info: KBox<Info>,
     #[pin]
-    stage: Mutex<Stage>,
+    stage: Mutex<SepState>,
     #[pin]
     open: Mutex<[Open; 2]>,
-    users: Users,
-    card: Card,
-    domain: Held<Domain>,
+    users: ChildCount,
+    card: ObjectEntry,
+    domain: ChildRef<Domain>,
 }
 
 impl Parent for ScalableEndpoint {
-    fn users(&self) -> &Users {
+    fn users(&self) -> &ChildCount {
         &self.users
     }
 }
 
 /// What of it is told of.
-struct Shown(Arc<dyn provider::ScalableEndpoint>);
+struct SepInfo(Arc<dyn provider::ScalableEndpoint>);
 
-impl Tell for Shown {
-    fn tell(&self, told: &mut Told<'_>) {
+impl Introspect for SepInfo {
+    fn tell(&self, told: &mut ObjectInfo<'_>) {
         self.0.tell(told);
     }
 }
 
 /// The place of an open context, which others can have when it is dropped.
-pub(super) struct Seat {
-    parent: Held<ScalableEndpoint>,
-    which: Which,
+pub(super) struct ContextSlot {
+    parent: ChildRef<ScalableEndpoint>,
+    which: ContextIndex,
 }
 
-impl Seat {
+impl ContextSlot {
     /// Whose context it is.
     pub(super) fn parent(&self) -> &Arc<ScalableEndpoint> {
         self.parent.arc()
     }
 }
 
-impl Drop for Seat {
+impl Drop for ContextSlot {
     fn drop(&mut self) {
         if let Some(is_open) = self.which.place(&mut self.parent.open.lock()) {
             *is_open = false;
@@ -106,7 +106,7 @@ impl Drop for Seat {
     }
 }
 
-impl Which {
+impl ContextIndex {
     fn place(self, open: &mut [Open; 2]) -> Option<&mut bool> {
         let [transmits, receives] = open;
         match self {
@@ -124,7 +124,7 @@ impl Which {
 }
 
 /// A context that has been opened, and what it is like.
-pub(crate) struct Opened {
+pub(crate) struct OpenContext {
     /// The context.
     pub(crate) endpoint: Arc<Endpoint>,
     /// The info that an endpoint like it would be made of.
@@ -132,7 +132,7 @@ pub(crate) struct Opened {
 }
 
 impl ScalableEndpoint {
-    pub(super) fn new(domain: Held<Domain>, info: &Info) -> Result<Arc<Self>> {
+    pub(super) fn new(domain: ChildRef<Domain>, info: &Info) -> Result<Arc<Self>> {
         let info = info.duplicate()?;
         let core = domain.core().clone().scalable_endpoint(&info)?;
         let made = Self::around(&core, domain, info);
@@ -144,10 +144,10 @@ impl ScalableEndpoint {
 
     fn around(
         core: &Arc<dyn provider::ScalableEndpoint>,
-        domain: Held<Domain>,
+        domain: ChildRef<Domain>,
         info: KBox<Info>,
     ) -> Result<Arc<Self>> {
-        let shown = Arc::new(Shown(core.clone()), GFP_KERNEL)?;
+        let shown = Arc::new(SepInfo(core.clone()), GFP_KERNEL)?;
         let card = domain.card().child(KOFI_OBJECT_SEP, c"", Some(shown))?;
         let [transmits, receives] = core.contexts();
         let open = [
@@ -158,9 +158,9 @@ impl ScalableEndpoint {
             pin_init!(Self {
                 core: core.clone(),
                 info,
-                stage <- new_mutex!(Stage::Open(None), "kofi::sep::ScalableEndpoint"),
+                stage <- new_mutex!(SepState::Open(None), "kofi::sep::ScalableEndpoint"),
                 open <- new_mutex!(open, "kofi::sep::ScalableEndpoint::open"),
-                users: Users::new(),
+                users: ChildCount::new(),
                 card,
                 domain,
             }),
@@ -173,7 +173,7 @@ impl ScalableEndpoint {
         &self.core
     }
 
-    pub(super) fn card(&self) -> &Card {
+    pub(super) fn card(&self) -> &ObjectEntry {
         &self.card
     }
 
@@ -190,11 +190,11 @@ impl ScalableEndpoint {
         if !vector.is_of(self.domain.arc()) {
             return Err(Errno::EDOMAIN);
         }
-        let held = Held::new(vector)?;
+        let held = ChildRef::new(vector)?;
         match &mut *self.stage.lock() {
-            Stage::Enabled => Err(Errno::EOPBADSTATE),
-            Stage::Open(Some(_)) => Err(Errno::EINVAL),
-            Stage::Open(bound) => {
+            SepState::Enabled => Err(Errno::EOPBADSTATE),
+            SepState::Open(Some(_)) => Err(Errno::EINVAL),
+            SepState::Open(bound) => {
                 *bound = Some(held);
                 Ok(())
             }
@@ -208,13 +208,13 @@ impl ScalableEndpoint {
     /// -FI_ENOAV without an address vector, those of the provider.
     pub(crate) fn enable(&self) -> Result {
         let mut stage = self.stage.lock();
-        let Stage::Open(bound) = &*stage else {
+        let SepState::Open(bound) = &*stage else {
             return Ok(());
         };
         let addresses = bound.as_ref().ok_or(Errno::ENOAV)?;
         // It stays bound until the provider has agreed, so that a failure can be retried.
-        self.core.clone().enable(Held::new(addresses.arc())?)?;
-        *stage = Stage::Enabled;
+        self.core.clone().enable(ChildRef::new(addresses.arc())?)?;
+        *stage = SepState::Enabled;
         Ok(())
     }
 
@@ -230,7 +230,7 @@ impl ScalableEndpoint {
         index: usize,
         attr: Option<&mut fi_tx_attr>,
         source: Source,
-    ) -> Result<Opened> {
+    ) -> Result<OpenContext> {
         let mut info = self.info.duplicate()?;
         if let Some(attr) = attr {
             let own = info.tx_mut()?;
@@ -252,7 +252,7 @@ impl ScalableEndpoint {
             limit_caps(&mut info, attr.caps)?;
             *attr = *info.tx_mut()?;
         }
-        self.context(Which::Transmit(index), info, source)
+        self.context(ContextIndex::Transmit(index), info, source)
     }
 
     /// The same of a receive context.
@@ -265,7 +265,7 @@ impl ScalableEndpoint {
         index: usize,
         attr: Option<&mut fi_rx_attr>,
         source: Source,
-    ) -> Result<Opened> {
+    ) -> Result<OpenContext> {
         let mut info = self.info.duplicate()?;
         if let Some(attr) = attr {
             let own = info.rx_mut()?;
@@ -286,21 +286,26 @@ impl ScalableEndpoint {
             limit_caps(&mut info, attr.caps)?;
             *attr = *info.rx_mut()?;
         }
-        self.context(Which::Receive(index), info, source)
+        self.context(ContextIndex::Receive(index), info, source)
     }
 
-    fn context(self: &Arc<Self>, which: Which, info: KBox<Info>, source: Source) -> Result<Opened> {
-        let parent = Held::new(self)?;
+    fn context(
+        self: &Arc<Self>,
+        which: ContextIndex,
+        info: KBox<Info>,
+        source: Source,
+    ) -> Result<OpenContext> {
+        let parent = ChildRef::new(self)?;
         let mut open = self.open.lock();
         let is_open = which.place(&mut open).ok_or(Errno::EINVAL)?;
         if core::mem::replace(is_open, true) {
             return Err(Errno::EBUSY);
         }
         drop(open);
-        let seat = Seat { parent, which };
+        let seat = ContextSlot { parent, which };
         let core = self.core.clone().context(which, &info)?;
-        let domain = Held::new(self.domain.arc())?;
-        Ok(Opened {
+        let domain = ChildRef::new(self.domain.arc())?;
+        Ok(OpenContext {
             endpoint: Endpoint::of_context(core, domain, seat, which.kind(), source)?,
             info,
         })
@@ -316,7 +321,7 @@ impl ScalableEndpoint {
     fn end(&self) {
         self.core.close();
         self.card.withdraw();
-        let bound = core::mem::replace(&mut *self.stage.lock(), Stage::Open(None));
+        let bound = core::mem::replace(&mut *self.stage.lock(), SepState::Open(None));
         drop(bound);
     }
 }

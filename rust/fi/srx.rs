@@ -2,39 +2,39 @@
 
 //! Shared receive contexts: receives for the messages of all endpoints that are bound to one, and of peers.
 
-mod guests;
-mod owner;
+mod peer_export;
+mod peer_import;
 
 pub use self::{
-    guests::{
-        Guest,
-        Host,
-        Taken,
+    peer_export::{
+        ExportedReceives,
+        MatchedReceive,
+        PeerEndpoint,
         PARTS, //
     },
-    owner::{
-        Arrived,
-        Got,
-        Owner,
-        Starter,
-        Tickets, //
+    peer_import::{
+        GetResult,
+        MessageInfo,
+        MessageStarter,
+        ReceiveOwner,
+        TicketList, //
     },
 };
 
 use super::{
-    card::{
-        Card,
-        Tell,
-        Told, //
-    },
     domain::Domain,
+    introspect::{
+        Introspect,
+        ObjectEntry,
+        ObjectInfo, //
+    },
     memory::Context,
     object::{
-        Held,
-        Parent,
-        Users, //
+        ChildCount,
+        ChildRef,
+        Parent, //
     },
-    provider,
+    provider, //
 };
 use crate::abi::{
     Errno,
@@ -86,61 +86,64 @@ impl Attr {
 }
 
 /// Whose receives a peer's context has.
-pub enum Posts {
+pub enum PeerOwner {
     /// Those of a context of ours.
     Ours(Arc<dyn provider::SharedReceive>),
     /// Those of another module's.
-    Others(KBox<dyn Owner>),
+    Others(KBox<dyn ReceiveOwner>),
 }
 
 /// Receives that endpoints share.
 pub struct SharedReceive {
     core: Arc<dyn provider::SharedReceive>,
-    users: Users,
-    card: Card,
-    domain: Held<Domain>,
+    users: ChildCount,
+    card: ObjectEntry,
+    domain: ChildRef<Domain>,
     /// Whose they are, if this is a peer's.
-    owner: Option<Held<SharedReceive>>,
+    owner: Option<ChildRef<SharedReceive>>,
 }
 
 impl Parent for SharedReceive {
-    fn users(&self) -> &Users {
+    fn users(&self) -> &ChildCount {
         &self.users
     }
 }
 
 /// What of it is told of.
-struct Shown(Arc<dyn provider::SharedReceive>);
+struct SrxInfo(Arc<dyn provider::SharedReceive>);
 
-impl Tell for Shown {
-    fn tell(&self, told: &mut Told<'_>) {
+impl Introspect for SrxInfo {
+    fn tell(&self, told: &mut ObjectInfo<'_>) {
         self.0.tell(told);
     }
 }
 
 impl SharedReceive {
-    pub(super) fn new(domain: Held<Domain>, attr: &Attr) -> Result<Arc<Self>> {
+    pub(super) fn new(domain: ChildRef<Domain>, attr: &Attr) -> Result<Arc<Self>> {
         let core = domain.core().clone().shared_receive(attr)?;
         Self::made(core, domain)
     }
 
     /// Endpoints of `domain` take what is posted with `owner`.
-    pub(super) fn peer(domain: Held<Domain>, owner: Held<Self>) -> Result<Arc<Self>> {
-        let posts = Posts::Ours(owner.core.clone());
+    pub(super) fn peer(domain: ChildRef<Domain>, owner: ChildRef<Self>) -> Result<Arc<Self>> {
+        let posts = PeerOwner::Ours(owner.core.clone());
         let core = domain.core().clone().peer_receive(posts)?;
         Self::around(&core, domain, Some(owner))
     }
 
     /// The same of an owner of another module.
     pub(super) fn peer_of_others(
-        domain: Held<Domain>,
-        owner: KBox<dyn Owner>,
+        domain: ChildRef<Domain>,
+        owner: KBox<dyn ReceiveOwner>,
     ) -> Result<Arc<Self>> {
-        let core = domain.core().clone().peer_receive(Posts::Others(owner))?;
+        let core = domain
+            .core()
+            .clone()
+            .peer_receive(PeerOwner::Others(owner))?;
         Self::made(core, domain)
     }
 
-    fn made(core: Arc<dyn provider::SharedReceive>, domain: Held<Domain>) -> Result<Arc<Self>> {
+    fn made(core: Arc<dyn provider::SharedReceive>, domain: ChildRef<Domain>) -> Result<Arc<Self>> {
         let made = Self::around(&core, domain, None);
         if made.is_err() {
             core.close(&mut |_| {});
@@ -150,15 +153,15 @@ impl SharedReceive {
 
     fn around(
         core: &Arc<dyn provider::SharedReceive>,
-        domain: Held<Domain>,
-        owner: Option<Held<Self>>,
+        domain: ChildRef<Domain>,
+        owner: Option<ChildRef<Self>>,
     ) -> Result<Arc<Self>> {
-        let shown = Arc::new(Shown(core.clone()), GFP_KERNEL)?;
+        let shown = Arc::new(SrxInfo(core.clone()), GFP_KERNEL)?;
         let card = domain.card().child(KOFI_OBJECT_SRX, c"", Some(shown))?;
         Ok(Arc::new(
             Self {
                 core: core.clone(),
-                users: Users::new(),
+                users: ChildCount::new(),
                 card,
                 domain,
                 owner,
@@ -212,9 +215,9 @@ impl Drop for SharedReceive {
 pub(super) fn hold(
     shared: &Arc<SharedReceive>,
     domain: &Arc<Domain>,
-) -> Result<Held<SharedReceive>> {
+) -> Result<ChildRef<SharedReceive>> {
     if !Arc::ptr_eq(shared.domain(), domain) {
         return Err(Errno::EDOMAIN);
     }
-    Held::new(shared)
+    ChildRef::new(shared)
 }

@@ -3,18 +3,18 @@
 //! Shared transmit contexts: what the endpoints that are bound to one have their operations under way with.
 
 use super::{
-    card::{
-        Card,
-        Tell,
-        Told, //
-    },
     domain::Domain,
-    object::{
-        Held,
-        Parent,
-        Users, //
+    introspect::{
+        Introspect,
+        ObjectEntry,
+        ObjectInfo, //
     },
-    provider,
+    object::{
+        ChildCount,
+        ChildRef,
+        Parent, //
+    },
+    provider, //
 };
 use crate::abi::{
     Errno,
@@ -50,35 +50,35 @@ pub struct Attr {
 /// What endpoints share to send with.
 pub struct SharedTransmit {
     core: Arc<dyn provider::SharedTransmit>,
-    users: Users,
-    card: Card,
-    domain: Held<Domain>,
+    users: ChildCount,
+    card: ObjectEntry,
+    domain: ChildRef<Domain>,
 }
 
 impl Parent for SharedTransmit {
-    fn users(&self) -> &Users {
+    fn users(&self) -> &ChildCount {
         &self.users
     }
 }
 
 /// What of it is told of.
-struct Shown(Arc<dyn provider::SharedTransmit>);
+struct StxInfo(Arc<dyn provider::SharedTransmit>);
 
-impl Tell for Shown {
-    fn tell(&self, told: &mut Told<'_>) {
+impl Introspect for StxInfo {
+    fn tell(&self, told: &mut ObjectInfo<'_>) {
         self.0.tell(told);
     }
 }
 
 impl SharedTransmit {
-    pub(super) fn new(domain: Held<Domain>, attr: &Attr) -> Result<Arc<Self>> {
+    pub(super) fn new(domain: ChildRef<Domain>, attr: &Attr) -> Result<Arc<Self>> {
         let core = domain.core().clone().shared_transmit(attr)?;
-        let shown = Arc::new(Shown(core.clone()), GFP_KERNEL)?;
+        let shown = Arc::new(StxInfo(core.clone()), GFP_KERNEL)?;
         let card = domain.card().child(KOFI_OBJECT_STX, c"", Some(shown))?;
         Ok(Arc::new(
             Self {
                 core,
-                users: Users::new(),
+                users: ChildCount::new(),
                 card,
                 domain,
             },
@@ -120,9 +120,9 @@ impl Drop for SharedTransmit {
 pub(super) fn hold(
     shared: &Arc<SharedTransmit>,
     domain: &Arc<Domain>,
-) -> Result<Held<SharedTransmit>> {
+) -> Result<ChildRef<SharedTransmit>> {
     if !Arc::ptr_eq(shared.domain.arc(), domain) {
         return Err(Errno::EDOMAIN);
     }
-    Held::new(shared)
+    ChildRef::new(shared)
 }

@@ -7,11 +7,11 @@
 //! the sleep is never lost. A driver's completion interrupt may give it: nobody takes a lock but that
 //! of the queue of who sleeps, and that of the list of who listens.
 
-use super::roll::Roll;
+use super::locked_list::LockedList;
 use crate::abi::{
-    sleepers::{
+    sequence_wait::{
         now,
-        Sleepers,
+        SequenceWait,
         WaitQueue, //
     },
     Result, //
@@ -34,9 +34,9 @@ use kernel::{
 #[pin_data]
 pub struct Signal {
     #[pin]
-    sleepers: Sleepers,
+    sleepers: SequenceWait,
     #[pin]
-    listeners: Roll<Arc<dyn Listener>>,
+    listeners: LockedList<Arc<dyn Listener>>,
 }
 
 /// Who passes on that a signal was given.
@@ -116,8 +116,8 @@ impl Signal {
     /// may be a signal itself.
     pub fn new(name: &'static CStr, class: Pin<&'static LockClassKey>) -> impl PinInit<Self> {
         pin_init!(Self {
-            sleepers <- Sleepers::new(c"kofi::Signal", static_lock_class!()),
-            listeners <- Roll::new(name, class),
+            sleepers <- SequenceWait::new(c"kofi::Signal", static_lock_class!()),
+            listeners <- LockedList::new(name, class),
         })
     }
 

@@ -3,33 +3,33 @@
 //! Wait sets: one thread waits for many queues and counters at once.
 
 use super::{
-    card::Ties,
     cntr::Counter,
     cq::CompletionQueue,
     eq::EventQueue,
     fabric::Fabric,
-    group::{
-        Group,
-        Look,
-        Watched, //
-    },
+    introspect::EntryGuard,
     object::{
-        Held,
-        Parent,
-        Users, //
+        ChildCount,
+        ChildRef,
+        Parent, //
+    },
+    ready_set::{
+        PollResult,
+        Pollable,
+        ReadySet, //
     },
     wait::{
         Deadline,
         Signal, //
-    }, //
+    },
 };
 use crate::abi::{
-    closing::{
-        Closing,
-        Reserved, //
+    context::ProcessContext,
+    deferred_drop::{
+        DeferredDrop,
+        DropSlot, //
     },
-    context::InProcess,
-    sleepers::WaitQueue,
+    sequence_wait::WaitQueue,
     Result,
     KOFI_OBJECT_WAIT_SET, //
 };
@@ -39,13 +39,13 @@ use kernel::{
 };
 
 /// What a wait set waits for. The references do not count: such an object can be closed.
-enum Awaited {
+enum WaitTarget {
     Completions(Arc<CompletionQueue>),
     Events(Arc<EventQueue>),
     Counter(Arc<Counter>),
 }
 
-impl Watched for Awaited {
+impl Pollable for WaitTarget {
     fn signal(&self) -> &Signal {
         match self {
             Self::Completions(queue) => queue.signal_of_arrival(),
@@ -54,7 +54,7 @@ impl Watched for Awaited {
         }
     }
 
-    fn look(&self, told: &mut u64) -> Look {
+    fn look(&self, told: &mut u64) -> PollResult {
         match self {
             Self::Completions(queue) => queue.look_for_waiter(told),
             Self::Events(queue) => queue.look(),
@@ -67,23 +67,23 @@ impl Watched for Awaited {
 #[pin_data]
 pub struct WaitSet {
     #[pin]
-    group: Group<Awaited>,
-    users: Users,
-    ties: Closing<Ties<Fabric>>,
+    group: ReadySet<WaitTarget>,
+    users: ChildCount,
+    ties: DeferredDrop<EntryGuard<Fabric>>,
 }
 
 impl Parent for WaitSet {
-    fn users(&self) -> &Users {
+    fn users(&self) -> &ChildCount {
         &self.users
     }
 }
 
 /// That a queue or counter is in a wait set, as long as this lives, or a little longer where that may
 /// not sleep.
-pub struct Member(Closing<Place>);
+pub struct Member(DeferredDrop<MemberSlot>);
 
-struct Place {
-    set: Held<WaitSet>,
+struct MemberSlot {
+    set: ChildRef<WaitSet>,
     number: u32,
 }
 
@@ -94,21 +94,21 @@ impl Member {
     }
 }
 
-impl Drop for Place {
+impl Drop for MemberSlot {
     fn drop(&mut self) {
         self.set.group.remove(self.number);
     }
 }
 
 impl WaitSet {
-    pub(super) fn new(fabric: Held<Fabric>) -> Result<Arc<Self>> {
-        let (group, size) = Group::new()?;
+    pub(super) fn new(fabric: ChildRef<Fabric>) -> Result<Arc<Self>> {
+        let (group, size) = ReadySet::new()?;
         let card = fabric.card().child(KOFI_OBJECT_WAIT_SET, c"", Some(size))?;
-        let ties = Ties::new(card, fabric)?;
+        let ties = EntryGuard::new(card, fabric)?;
         Ok(Arc::pin_init(
             pin_init!(Self {
                 group <- group,
-                users: Users::new(),
+                users: ChildCount::new(),
                 ties,
             }),
             GFP_KERNEL,
@@ -122,11 +122,11 @@ impl WaitSet {
     /// -FI_EINVAL if the set has been closed; -FI_ENOMEM.
     pub fn add_completions(
         self: &Arc<Self>,
-        _here: InProcess,
+        _here: ProcessContext,
         queue: &Arc<CompletionQueue>,
         token: usize,
     ) -> Result<Member> {
-        self.add(Awaited::Completions(queue.clone()), token)
+        self.add(WaitTarget::Completions(queue.clone()), token)
     }
 
     /// Waits for events, too.
@@ -136,11 +136,11 @@ impl WaitSet {
     /// Those of [`Self::add_completions`].
     pub fn add_events(
         self: &Arc<Self>,
-        _here: InProcess,
+        _here: ProcessContext,
         queue: &Arc<EventQueue>,
         token: usize,
     ) -> Result<Member> {
-        self.add(Awaited::Events(queue.clone()), token)
+        self.add(WaitTarget::Events(queue.clone()), token)
     }
 
     /// Waits for a counter to change, too.
@@ -150,18 +150,18 @@ impl WaitSet {
     /// Those of [`Self::add_completions`].
     pub fn add_counter(
         self: &Arc<Self>,
-        _here: InProcess,
+        _here: ProcessContext,
         counter: &Arc<Counter>,
         token: usize,
     ) -> Result<Member> {
-        self.add(Awaited::Counter(counter.clone()), token)
+        self.add(WaitTarget::Counter(counter.clone()), token)
     }
 
-    fn add(self: &Arc<Self>, awaited: Awaited, token: usize) -> Result<Member> {
-        let set = Held::new(self)?;
-        let room = Reserved::new()?;
+    fn add(self: &Arc<Self>, awaited: WaitTarget, token: usize) -> Result<Member> {
+        let set = ChildRef::new(self)?;
+        let room = DropSlot::new()?;
         let number = set.group.add(awaited, token, |_| false)?;
-        Ok(Member(room.hold(Place { set, number })))
+        Ok(Member(room.hold(MemberSlot { set, number })))
     }
 
     /// Waits until a member has something to read or has changed, or was interrupted by
@@ -176,7 +176,7 @@ impl WaitSet {
     /// the set has been closed.
     pub fn wait(
         &self,
-        here: InProcess,
+        here: ProcessContext,
         deadline: &Deadline,
         most: usize,
         visit: impl FnMut(usize),

@@ -2,26 +2,26 @@
 
 //! Connected endpoints of one machine: no device, no packets, one copy.
 //!
-//! The way of a send: [`ep`]'s `post.rs` puts it into the [`pipe`] to the peer, where it meets a receive, or
+//! The way of a send: [`ep`]'s `post.rs` puts it into the [`channel`] to the peer, where it meets a receive, or
 //! waits for one. Whoever finds the two of them copies, in the order in which the transmits were posted, and
 //! tells both sides by their queues, which are those of [`common`](super::common). Remote memory is found in
 //! the regions of the peer's domain, and atomic operations are the CPU's own.
 
+mod channel;
+mod completion;
+mod conn;
+mod connreq;
 mod domain;
 mod ep;
-mod exit;
 mod fabric;
+mod fifo;
+mod info;
 mod mr;
-mod offer;
-mod order;
+mod op;
 mod pep;
-mod pipe;
 mod port;
-mod receives;
-mod request;
-mod ring;
+mod rx_queue;
 mod srx;
-mod tie;
 
 use super::common::{
     mr::Regions,
@@ -29,7 +29,7 @@ use super::common::{
         ends,
         net_of,
         Wishes, //
-    }, //
+    },
 };
 use crate::{
     abi::{
@@ -58,7 +58,7 @@ use crate::{
         net::{
             Net,
             SockAddr, //
-        }, //
+        },
     },
 };
 use core::net::SocketAddr;
@@ -91,14 +91,14 @@ fn has_device(net: &Net) -> Result<bool> {
 
 impl Provider for Loop {
     fn name(&self) -> &'static CStr {
-        offer::NAME
+        info::NAME
     }
 
     fn getinfo(&self, query: &Query<'_>, found: &mut InfoList) -> Result {
         let net = net_of(query.net());
         let (local, peer) = ends(query)?;
         let named = || [&local, &peer].into_iter().flatten();
-        let is_meant = query.hints.and_then(Info::provider_name) == Some(offer::NAME);
+        let is_meant = query.hints.and_then(Info::provider_name) == Some(info::NAME);
         // Whoever names an address that a device may have means that, and whoever names none any device.
         let is_specific = |addr: &&SockAddr| !addr.is_unspecified();
         let is_free = match named().find(is_specific) {
@@ -119,7 +119,7 @@ impl Provider for Loop {
         if local.is_some_and(|local| peer.is_some_and(|peer| peer.is_ipv6() != local.is_ipv6())) {
             return Ok(());
         }
-        let mut info = offer::offer(&Wishes::of(query.hints))?;
+        let mut info = info::offer(&Wishes::of(query.hints))?;
         let local = local.map(SocketAddr::from);
         let peer = peer.map(SocketAddr::from);
         let known = peer.as_ref().or(local.as_ref());
@@ -136,15 +136,15 @@ impl Provider for Loop {
 
 /// The provider beside another: its endpoints have the addresses of the other's, and are found by others of
 /// the same kind alone, who reach by them what they reach by the other.
-pub(in crate::prov) struct Beside(pub(in crate::prov) Arc<Regions>);
+pub(in crate::prov) struct LoopBeside(pub(in crate::prov) Arc<Regions>);
 
-impl Provider for Beside {
+impl Provider for LoopBeside {
     fn name(&self) -> &'static CStr {
-        offer::NAME
+        info::NAME
     }
 
     fn getinfo(&self, _query: &Query<'_>, found: &mut InfoList) -> Result {
-        Ok(found.push(offer::offer(&Wishes::of(None))?, GFP_KERNEL)?)
+        Ok(found.push(info::offer(&Wishes::of(None))?, GFP_KERNEL)?)
     }
 
     fn fabric(&self, attr: &FabricAttr<'_>) -> Result<Arc<dyn provider::Fabric>> {
@@ -156,9 +156,9 @@ impl Provider for Beside {
 
 /// Whether one that is beside another listens there. May sleep.
 pub(in crate::prov) fn is_heard(net: &Namespace, addr: &SocketAddr) -> bool {
-    let realm = port::Realm {
+    let realm = port::PortNamespace {
         net: &net_of(net),
-        space: port::Space::Beside,
+        space: port::PortOwner::Beside,
     };
     port::listener_at(realm, &SockAddr::from(*addr)).is_some()
 }

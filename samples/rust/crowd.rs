@@ -10,7 +10,7 @@ use kernel::{
 };
 use kofi::{
     abi::{
-        context::InProcess,
+        context::ProcessContext,
         Errno,
         Result,
         FI_CONNECTED,
@@ -21,7 +21,7 @@ use kofi::{
         eq::{
             EventQueue,
             Kind,
-            Owned,
+            OwnedEvent,
             Source, //
         },
         msg::{
@@ -59,7 +59,7 @@ pub(crate) struct Crowd {
 
 impl Crowd {
     /// Nobody yet; who comes is told of the grant.
-    pub(crate) fn new(here: InProcess, domain: Arc<Domain>, grant: Grant) -> Result<Self> {
+    pub(crate) fn new(here: ProcessContext, domain: Arc<Domain>, grant: Grant) -> Result<Self> {
         Ok(Self {
             clients: KVec::new(),
             count: 0,
@@ -72,10 +72,10 @@ impl Crowd {
     /// What an event says of a client: it wants to come, is there, or has left.
     pub(crate) fn take(
         &mut self,
-        here: InProcess,
+        here: ProcessContext,
         listener: &Listener,
         events: &Arc<EventQueue>,
-        event: Owned,
+        event: OwnedEvent,
     ) -> Result {
         if event.kind() == Kind::Connection(FI_CONNREQ) {
             return self.welcome(here, listener, events, event);
@@ -95,10 +95,10 @@ impl Crowd {
 
     fn welcome(
         &mut self,
-        here: InProcess,
+        here: ProcessContext,
         listener: &Listener,
         events: &Arc<EventQueue>,
-        mut request: Owned,
+        mut request: OwnedEvent,
     ) -> Result {
         let info = request.take_info().ok_or(Errno::EOTHER)?;
         let source = Source(self.count + 1);

@@ -26,7 +26,7 @@ use kofi::{
         context::{
             in_process,
             kthread_should_stop,
-            InProcess, //
+            ProcessContext, //
         },
         thread::Thread,
         Errno,
@@ -53,13 +53,13 @@ use kofi::{
         memory::Buffer,
         provider::Tag,
         rdm::{
-            Completed,
+            CompletedOp,
             Completions,
-            Elements,
             Endpoint,
-            Lent,
-            Remote,
-            Right, //
+            RemoteAccess,
+            RemoteBuffer,
+            RemoteElements,
+            RemoteMemory, //
         },
         wait::Budget, //
     },
@@ -134,7 +134,7 @@ impl kernel::Module for DatagramServer {
 }
 
 /// Serves whoever comes, until it is told to stop, which is an error as any other.
-fn run(here: InProcess, place: (u32, u16), size: usize) -> Result {
+fn run(here: ProcessContext, place: (u32, u16), size: usize) -> Result {
     let mut server = Server::open(here, place, size)?;
     server
         .endpoint
@@ -151,7 +151,7 @@ fn run(here: InProcess, place: (u32, u16), size: usize) -> Result {
 /// One who has said hello.
 struct Client {
     peer: Peer,
-    region: Remote,
+    region: RemoteMemory,
     len: usize,
 }
 
@@ -162,7 +162,7 @@ struct Server {
     addresses: Arc<AddressVector>,
     transmits: Arc<Completions>,
     receives: Arc<Completions>,
-    lent: Lent,
+    lent: RemoteBuffer,
     /// It is a peer of its own: what all count up is counted in one way.
     own: Peer,
     clients: KVec<Client>,
@@ -170,7 +170,7 @@ struct Server {
 }
 
 impl Server {
-    fn open(here: InProcess, place: (u32, u16), size: usize) -> Result<Self> {
+    fn open(here: ProcessContext, place: (u32, u16), size: usize) -> Result<Self> {
         let list = offers::find_datagrams(here, place)?;
         let info = list.first().ok_or(Errno::ENODATA)?;
         let fabric = kofi::fabric::<DatagramServer>(here, info)?;
@@ -180,7 +180,12 @@ impl Server {
         let addresses = domain.address_vector(here, &PLAIN)?;
         let transmits = Completions::of_datagrams(here, &domain, 0)?;
         let receives = Completions::of_datagrams(here, &domain, 0)?;
-        let lent = Lent::new(here, &domain, Buffer::new(here, size, 0)?, Right::ReadWrite)?;
+        let lent = RemoteBuffer::new(
+            here,
+            &domain,
+            Buffer::new(here, size, 0)?,
+            RemoteAccess::ReadWrite,
+        )?;
         let sides = (transmits.side(None), receives.side(None));
         let endpoint = Endpoint::new(here, &domain, info, &addresses, sides)?;
         let own = Peer::insert(here, &addresses, endpoint.address(here)?)?;
@@ -202,7 +207,7 @@ impl Server {
     }
 
     /// Waits for a message, and does what it asks for. A client's failures are no reason to stop.
-    fn serve(&mut self, here: InProcess) -> Result {
+    fn serve(&mut self, here: ProcessContext) -> Result {
         let done = self.next(here, &self.receives)?;
         let Some(tag) = done.tag else {
             let said = done.result.map(|len| done.buffer.get(..len));
@@ -226,7 +231,7 @@ impl Server {
     }
 
     /// A client that comes again is another one.
-    fn welcome(&mut self, here: InProcess, hello: &Hello) -> Result {
+    fn welcome(&mut self, here: ProcessContext, hello: &Hello) -> Result {
         let number = self.clients.len();
         if number == CLIENTS {
             return Err(Errno::ENOSPC);
@@ -247,7 +252,7 @@ impl Server {
     }
 
     /// Does what a message asks for; its buffer comes back.
-    fn answer(&self, here: InProcess, tag: u64, message: Completed) -> Result<KBox<Buffer>> {
+    fn answer(&self, here: ProcessContext, tag: u64, message: CompletedOp) -> Result<KBox<Buffer>> {
         let len = message.result?;
         let client = self.clients.get((tag / hello::TAGS) as usize);
         let client = client.ok_or(Errno::EINVAL)?;
@@ -265,7 +270,12 @@ impl Server {
     }
 
     /// Turns each bit of what a client lends.
-    fn flip(&self, here: InProcess, client: &Client, buffer: KBox<Buffer>) -> Result<KBox<Buffer>> {
+    fn flip(
+        &self,
+        here: ProcessContext,
+        client: &Client,
+        buffer: KBox<Buffer>,
+    ) -> Result<KBox<Buffer>> {
         let &Client {
             ref peer,
             region,
@@ -281,7 +291,7 @@ impl Server {
     }
 
     /// Counts up what a client lends, as nobody else does, and what all count up.
-    fn count(&self, here: InProcess, client: &Client) -> Result {
+    fn count(&self, here: ProcessContext, client: &Client) -> Result {
         let mut last = None;
         for _ in 0..hello::COUNTS {
             let found = self.add_one(here, &client.peer, client.region)?;
@@ -295,10 +305,10 @@ impl Server {
     }
 
     /// Adds one to the word there, and says what it was before.
-    fn add_one(&self, here: InProcess, peer: &Peer, remote: Remote) -> Result<u64> {
+    fn add_one(&self, here: ProcessContext, peer: &Peer, remote: RemoteMemory) -> Result<u64> {
         let mut buffer = Buffer::new(here, WORD, 0)?;
         put(&mut buffer, 1u64.to_ne_bytes());
-        let word = Elements {
+        let word = RemoteElements {
             remote,
             count: 1,
             datatype: Datatype::from_raw(FI_UINT64)?,
@@ -310,14 +320,14 @@ impl Server {
     }
 
     /// Waits for what has just been started: its buffer.
-    fn settled(&self, here: InProcess) -> Result<KBox<Buffer>> {
+    fn settled(&self, here: ProcessContext) -> Result<KBox<Buffer>> {
         let done = self.next(here, &self.transmits)?;
         done.result.map(|_| done.buffer)
     }
 
     /// Returns the next completed operation; -FI_EINTR if the thread is asked to stop, -FI_ENODEV if the device
     /// is removed. The removal waits until the server has closed its objects.
-    fn next(&self, here: InProcess, completions: &Completions) -> Result<Completed> {
+    fn next(&self, here: ProcessContext, completions: &Completions) -> Result<CompletedOp> {
         while !kthread_should_stop() {
             if let Ok(event) = self.events.next(here, &mut Budget::from_millis(0)) {
                 if let Kind::Error(errno, _) = event.kind() {

@@ -19,7 +19,7 @@ use kofi::{
     abi::{
         context::{
             in_process,
-            InProcess, //
+            ProcessContext, //
         },
         thread::Thread,
         Errno,
@@ -92,7 +92,7 @@ struct Options {
 }
 
 /// Serves one client after another until it is told to stop, which is an error as any other.
-fn run(here: InProcess, options: &Options) -> Result {
+fn run(here: ProcessContext, options: &Options) -> Result {
     let place = (
         param_value(&module_parameters::addr),
         param_value(&module_parameters::port),
@@ -104,7 +104,7 @@ fn run(here: InProcess, options: &Options) -> Result {
 }
 
 /// Sets the client off, and has nothing to do until it leaves.
-fn serve(here: InProcess, options: &Options, opened: Unconnected) -> Result {
+fn serve(here: ProcessContext, options: &Options, opened: Unconnected) -> Result {
     // Before the accept: the client may send as soon as it is connected.
     for _ in 0..options.slots {
         opened.receive(Buffer::new(here, options.size, 0)?)?;

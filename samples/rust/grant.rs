@@ -6,16 +6,14 @@
 #![allow(dead_code)]
 
 use kofi::{
-    abi::{
-        FI_ATOMIC, //
-    },
-    fi::msg::Remote,
+    abi::FI_ATOMIC,
+    fi::msg::RemoteMemory, //
 };
 
 /// What is lent, as a server says with its accept: four numbers, most significant byte first.
 #[derive(Clone, Copy)]
 pub(crate) struct Grant {
-    pub(crate) region: Remote,
+    pub(crate) region: RemoteMemory,
     pub(crate) len: usize,
     pub(crate) has_atomics: bool,
 }
@@ -38,7 +36,7 @@ impl Grant {
             return None;
         };
         Some(Self {
-            region: Remote {
+            region: RemoteMemory {
                 addr: u64::from_be_bytes(addr),
                 key: u64::from_be_bytes(key),
             },

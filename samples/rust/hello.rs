@@ -7,7 +7,7 @@ use core::net::{
     SocketAddr,
     SocketAddrV4, //
 };
-use kofi::fi::rdm::Remote;
+use kofi::fi::rdm::RemoteMemory;
 
 /// A tag is the client's number, and what is to be done.
 pub(crate) const TAGS: u64 = 256;
@@ -24,7 +24,7 @@ const AF_INET: u16 = 2;
 /// From the client: where it receives, and memory that it lends.
 pub(crate) struct Hello {
     pub(crate) address: SocketAddr,
-    pub(crate) region: Remote,
+    pub(crate) region: RemoteMemory,
     pub(crate) len: usize,
 }
 
@@ -44,7 +44,7 @@ impl Hello {
         let port = u16::from_be_bytes([p, q]);
         Some(Self {
             address: SocketAddrV4::new(Ipv4Addr::new(a, b, c, d), port).into(),
-            region: Remote {
+            region: RemoteMemory {
                 addr: u64::from_be_bytes(base),
                 key: u64::from_be_bytes(key),
             },
@@ -57,7 +57,7 @@ impl Hello {
 pub(crate) const WELCOME: usize = 32;
 
 /// To the client: its number, and memory that the server lends.
-pub(crate) fn welcome(number: usize, region: Remote, len: usize) -> [u8; WELCOME] {
+pub(crate) fn welcome(number: usize, region: RemoteMemory, len: usize) -> [u8; WELCOME] {
     let mut bytes = [0; WELCOME];
     let (words, _) = bytes.as_chunks_mut::<8>();
     for (word, number) in words

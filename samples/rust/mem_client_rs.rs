@@ -21,7 +21,7 @@ use kofi::{
         self,
         context::{
             in_process,
-            InProcess, //
+            ProcessContext, //
         },
         thread::Thread,
         Errno,
@@ -36,7 +36,7 @@ use kofi::{
         memory::Buffer,
         msg::{
             Connection,
-            Elements, //
+            RemoteElements, //
         },
     },
 };
@@ -87,7 +87,7 @@ struct Outcome {
     errors: u32,
 }
 
-fn report(here: InProcess) {
+fn report(here: ProcessContext) {
     let mut outcome = Outcome::default();
     if let Err(errno) = run(here, &mut outcome) {
         pr_err!("{}\n", errno);
@@ -96,7 +96,7 @@ fn report(here: InProcess) {
     pr_info!("done count={} errors={}\n", outcome.rounds, outcome.errors);
 }
 
-fn run(here: InProcess, outcome: &mut Outcome) -> Result {
+fn run(here: ProcessContext, outcome: &mut Outcome) -> Result {
     let place = (
         param_value(&module_parameters::addr),
         param_value(&module_parameters::port),
@@ -128,7 +128,7 @@ fn pattern(round: u32, at: usize) -> u8 {
 
 /// Writes the region, and reads what it is then.
 fn go_round(
-    here: InProcess,
+    here: ProcessContext,
     connection: &Connection,
     grant: &Grant,
     mut buffer: KBox<Buffer>,
@@ -152,7 +152,7 @@ fn go_round(
 }
 
 /// Asks for the sum of the region.
-fn ask(here: InProcess, connection: &Connection) -> Result<u32> {
+fn ask(here: ProcessContext, connection: &Connection) -> Result<u32> {
     let endpoint = &connection.endpoint;
     endpoint.receive(Buffer::new(here, QUESTION, 0)?)?;
     endpoint.send(Buffer::new(here, QUESTION, 0)?, QUESTION)?;
@@ -164,13 +164,13 @@ fn ask(here: InProcess, connection: &Connection) -> Result<u32> {
 
 /// Changes the first word, and back.
 fn change(
-    here: InProcess,
+    here: ProcessContext,
     connection: &Connection,
     grant: &Grant,
     outcome: &mut Outcome,
 ) -> Result {
     let endpoint = &connection.endpoint;
-    let word = Elements {
+    let word = RemoteElements {
         remote: grant.region,
         count: 1,
         datatype: Datatype::from_raw(abi::FI_UINT64)?,

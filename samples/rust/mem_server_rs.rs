@@ -23,7 +23,7 @@ use kofi::{
     abi::{
         context::{
             in_process,
-            InProcess, //
+            ProcessContext, //
         },
         thread::Thread,
         Errno,
@@ -35,8 +35,8 @@ use kofi::{
         memory::Buffer,
         msg::{
             Connection,
-            Lent,
-            Right,
+            RemoteAccess,
+            RemoteBuffer,
             Unconnected, //
         },
     },
@@ -91,7 +91,7 @@ impl kernel::Module for MemServer {
 }
 
 /// Serves one client after another until it is told to stop, which is an error as any other.
-fn run(here: InProcess, size: usize) -> Result {
+fn run(here: ProcessContext, size: usize) -> Result {
     let place = (
         param_value(&module_parameters::addr),
         param_value(&module_parameters::port),
@@ -106,12 +106,12 @@ fn first_byte(at: usize) -> u8 {
 }
 
 /// Lends a region to the client that the endpoint was made for, until it leaves.
-fn serve(here: InProcess, size: usize, opened: Unconnected) -> Result {
+fn serve(here: ProcessContext, size: usize, opened: Unconnected) -> Result {
     let mut buffer = Buffer::new(here, size, 0)?;
     for (at, byte) in buffer.iter_mut().enumerate() {
         *byte = first_byte(at);
     }
-    let lent = Lent::new(here, opened.domain(), buffer, Right::ReadWrite)?;
+    let lent = RemoteBuffer::new(here, opened.domain(), buffer, RemoteAccess::ReadWrite)?;
     let grant = Grant {
         region: lent.remote(),
         len: lent.len(),
@@ -130,7 +130,7 @@ fn serve(here: InProcess, size: usize, opened: Unconnected) -> Result {
 }
 
 /// Answers questions, in the places where they came, until the client leaves.
-fn answer_all(here: InProcess, connection: &Connection, lent: &Lent) -> Result {
+fn answer_all(here: ProcessContext, connection: &Connection, lent: &RemoteBuffer) -> Result {
     let mut region = KVVec::from_elem(0, lent.len(), GFP_KERNEL)?;
     loop {
         let (mut question, _) = connection.received(here)?;

@@ -15,13 +15,13 @@ use kernel::{
     time::{
         Instant,
         Monotonic, //
-    }, //
+    },
 };
 use kofi::{
     abi::{
         context::{
             in_process,
-            InProcess, //
+            ProcessContext, //
         },
         thread::Thread,
         Errno,
@@ -86,7 +86,7 @@ struct Outcome {
     usec: i64,
 }
 
-fn report(here: InProcess, size: usize) {
+fn report(here: ProcessContext, size: usize) {
     let mut outcome = Outcome::default();
     if let Err(errno) = run(here, size, &mut outcome) {
         pr_err!("{}\n", errno);
@@ -117,7 +117,7 @@ fn is_intact(message: &[u8], seq: u32) -> bool {
     message.iter().copied().eq(pattern(seq).take(message.len()))
 }
 
-fn run(here: InProcess, size: usize, outcome: &mut Outcome) -> Result {
+fn run(here: ProcessContext, size: usize, outcome: &mut Outcome) -> Result {
     let place = (
         param_value(&module_parameters::addr),
         param_value(&module_parameters::port),
@@ -136,7 +136,7 @@ fn run(here: InProcess, size: usize, outcome: &mut Outcome) -> Result {
 }
 
 fn transfer(
-    here: InProcess,
+    here: ProcessContext,
     connection: &Connection,
     size: usize,
     outcome: &mut Outcome,

@@ -18,7 +18,7 @@ use kofi::{
     abi::{
         context::{
             in_process,
-            InProcess, //
+            ProcessContext, //
         },
         thread::Thread,
         Errno,
@@ -91,7 +91,7 @@ struct Options {
 }
 
 /// Serves one client after another until it is told to stop, which is an error as any other.
-fn run(here: InProcess, options: &Options) -> Result {
+fn run(here: ProcessContext, options: &Options) -> Result {
     let place = (
         param_value(&module_parameters::addr),
         param_value(&module_parameters::port),
@@ -103,7 +103,7 @@ fn run(here: InProcess, options: &Options) -> Result {
 }
 
 /// Accepts the client that the endpoint was made for, until it leaves.
-fn serve(here: InProcess, options: &Options, opened: Unconnected) -> Result {
+fn serve(here: ProcessContext, options: &Options, opened: Unconnected) -> Result {
     // Before the accept: the client may send as soon as it is connected.
     for _ in 0..options.window {
         opened.receive(Buffer::new(here, options.size, 0)?)?;
@@ -119,7 +119,7 @@ fn serve(here: InProcess, options: &Options, opened: Unconnected) -> Result {
 }
 
 /// Sends every message back, until that fails.
-fn echo_all(here: InProcess, options: &Options, connection: &Connection) -> Result {
+fn echo_all(here: ProcessContext, options: &Options, connection: &Connection) -> Result {
     let mut echoes = 0;
     loop {
         let (message, len) = connection.received(here)?;

@@ -12,7 +12,7 @@ use kernel::{
 use kofi::{
     abi::{
         self,
-        context::InProcess,
+        context::ProcessContext,
         info::{
             Info,
             InfoList, //
@@ -20,13 +20,13 @@ use kofi::{
         Errno,
         Result, //
     },
-    fi::info::Query,
+    fi::info::Query, //
 };
 
 /// Finds connected endpoints that can do `caps`, to an IPv4 address and port, or from there when they
 /// are our own (`source`).
 pub(crate) fn find(
-    here: InProcess,
+    here: ProcessContext,
     place: (u32, u16),
     source: bool,
     caps: u64,
@@ -42,7 +42,7 @@ pub(crate) fn find(
 
 /// Finds datagram endpoints at an IPv4 address and port of our own, for messages with tags or without, and for
 /// memory that is lent.
-pub(crate) fn find_datagrams(here: InProcess, place: (u32, u16)) -> Result<InfoList> {
+pub(crate) fn find_datagrams(here: ProcessContext, place: (u32, u16)) -> Result<InfoList> {
     let mut hints = Info::new()?;
     hints.set_caps(abi::FI_MSG | abi::FI_TAGGED | abi::FI_RMA | abi::FI_ATOMIC);
     hints.set_ep(&abi::fi_ep_attr {
@@ -57,7 +57,7 @@ pub(crate) fn find_datagrams(here: InProcess, place: (u32, u16)) -> Result<InfoL
 }
 
 fn find_like(
-    here: InProcess,
+    here: ProcessContext,
     (addr, port): (u32, u16),
     source: bool,
     hints: &Info,
@@ -76,7 +76,11 @@ fn find_like(
 }
 
 /// The same where it is as well if the device has no atomics.
-pub(crate) fn find_memory(here: InProcess, place: (u32, u16), source: bool) -> Result<InfoList> {
+pub(crate) fn find_memory(
+    here: ProcessContext,
+    place: (u32, u16),
+    source: bool,
+) -> Result<InfoList> {
     let caps = abi::FI_MSG | abi::FI_RMA;
     match find(here, place, source, caps | abi::FI_ATOMIC) {
         Err(Errno::ENODATA) => find(here, place, source, caps),

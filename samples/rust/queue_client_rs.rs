@@ -19,7 +19,7 @@ use kofi::{
     abi::{
         context::{
             in_process,
-            InProcess, //
+            ProcessContext, //
         },
         thread::Thread,
         Errno,
@@ -38,7 +38,7 @@ use kofi::{
         memory::Buffer,
         msg::{
             Connection,
-            Elements, //
+            RemoteElements, //
         },
     },
 };
@@ -76,7 +76,7 @@ impl kernel::Module for QueueClient {
     }
 }
 
-fn report(here: InProcess) {
+fn report(here: ProcessContext) {
     let (mut tasks, mut errors) = (0, 0);
     if let Err(errno) = run(here, &mut tasks) {
         pr_err!("{}\n", errno);
@@ -85,7 +85,7 @@ fn report(here: InProcess) {
     pr_info!("done tasks={} errors={}\n", tasks, errors);
 }
 
-fn run(here: InProcess, tasks: &mut u32) -> Result {
+fn run(here: ProcessContext, tasks: &mut u32) -> Result {
     let place = (
         param_value(&module_parameters::addr),
         param_value(&module_parameters::port),
@@ -125,13 +125,13 @@ fn set(buffer: &mut Buffer, number: u64) {
 
 /// Adds one to the counter there; the buffer comes back with what it was before.
 fn add_one(
-    here: InProcess,
+    here: ProcessContext,
     connection: &Connection,
     grant: &Grant,
     at: usize,
     mut buffer: KBox<Buffer>,
 ) -> Result<KBox<Buffer>> {
-    let counter = Elements {
+    let counter = RemoteElements {
         remote: grant.region.behind(at as u64),
         count: 1,
         datatype: Datatype::from_raw(FI_UINT64)?,

@@ -23,7 +23,7 @@ use kofi::{
         context::{
             in_process,
             kthread_should_stop,
-            InProcess, //
+            ProcessContext, //
         },
         thread::Thread,
         Errno,
@@ -41,9 +41,9 @@ use kofi::{
         },
         memory::Buffer,
         msg::{
-            Lent,
             Listener,
-            Right, //
+            RemoteAccess,
+            RemoteBuffer, //
         },
         wait::Budget, //
     },
@@ -95,7 +95,7 @@ impl kernel::Module for QueueServer {
 }
 
 /// Lends the queue to whoever comes, until it is told to stop, which is an error as any other.
-fn run(here: InProcess, tasks: usize) -> Result {
+fn run(here: ProcessContext, tasks: usize) -> Result {
     let port = param_value(&module_parameters::port);
     let place = (param_value(&module_parameters::addr), port);
     let list = offers::find(here, place, true, FI_MSG | FI_RMA | FI_ATOMIC)?;
@@ -103,7 +103,7 @@ fn run(here: InProcess, tasks: usize) -> Result {
     let fabric = kofi::fabric::<QueueServer>(here, info)?;
     let domain = fabric.domain(here, info)?;
     let buffer = Buffer::new(here, task::result_at(tasks), 0)?;
-    let queue = Lent::new(here, &domain, buffer, Right::ReadWrite)?;
+    let queue = RemoteBuffer::new(here, &domain, buffer, RemoteAccess::ReadWrite)?;
     let grant = Grant {
         region: queue.remote(),
         len: queue.len(),
@@ -134,14 +134,14 @@ fn run(here: InProcess, tasks: usize) -> Result {
 }
 
 /// What a counter or a result is at the moment.
-fn word(queue: &Lent, at: usize) -> Result<u64> {
+fn word(queue: &RemoteBuffer, at: usize) -> Result<u64> {
     let mut word = [0; task::WORD];
     queue.read(at, &mut word)?;
     Ok(u64::from_ne_bytes(word))
 }
 
 /// Looks at each result.
-fn report(queue: &Lent, tasks: usize, clients: usize) -> Result {
+fn report(queue: &RemoteBuffer, tasks: usize, clients: usize) -> Result {
     let mut errors = 0;
     for task in 0..tasks {
         let result = word(queue, task::result_at(task))?;

@@ -8,7 +8,7 @@ use kernel::{
 };
 use kofi::{
     abi::{
-        context::InProcess,
+        context::ProcessContext,
         info::InfoList,
         Errno,
         Result,
@@ -33,7 +33,7 @@ use kofi::{
 /// Listens on the first of `list` until the thread is told to stop, which is an error as any other. Each
 /// client has an end on which `depth` operations can be posted in each direction; `serve` is to accept it.
 pub(crate) fn run(
-    here: InProcess,
+    here: ProcessContext,
     list: &InfoList,
     depth: usize,
     serve: impl Fn(Unconnected) -> Result,
@@ -56,7 +56,7 @@ pub(crate) fn run(
 
 /// Waits for the next client; how serving it ended.
 fn take_one(
-    here: InProcess,
+    here: ProcessContext,
     fabric: &Arc<Fabric>,
     events: &EventQueue,
     listener: &Listener,

@@ -4,6 +4,7 @@
 
 use super::{
     super::{
+        enum_names,
         fi_bus_attr,
         fi_device_attr,
         fi_domain_attr,
@@ -16,7 +17,6 @@ use super::{
         fid,
         fid_nic,
         flags,
-        names,
         FI_BUS_PCI, //
     },
     address,
@@ -56,7 +56,12 @@ impl<'a, 'b> Tree<'a, 'b> {
         self.text.write_fmt(fmt!(" {}\n", value))
     }
 
-    pub(super) fn flags(&mut self, key: &str, set: &'static flags::Set, value: u64) -> fmt::Result {
+    pub(super) fn flags(
+        &mut self,
+        key: &str,
+        set: &'static flags::FlagSet,
+        value: u64,
+    ) -> fmt::Result {
         self.key(key)?;
         self.text.write_fmt(fmt!(" [ {} ]\n", set.show(value)))
     }
@@ -107,7 +112,7 @@ impl<'a, 'b> Tree<'a, 'b> {
     /// # Safety
     ///
     /// `attr` is null or valid for reads, with what it points to.
-    unsafe fn attr<T: Show>(&mut self, attr: *const T) -> fmt::Result {
+    unsafe fn attr<T: AttrText>(&mut self, attr: *const T) -> fmt::Result {
         // SAFETY: By this function's safety requirement.
         match unsafe { attr.as_ref() } {
             // SAFETY: As above.
@@ -118,7 +123,7 @@ impl<'a, 'b> Tree<'a, 'b> {
 }
 
 /// A struct that can be shown.
-pub(super) trait Show {
+pub(super) trait AttrText {
     /// The key of its tree.
     const NAME: &'static str;
 
@@ -129,14 +134,17 @@ pub(super) trait Show {
     unsafe fn show(&self, tree: &mut Tree<'_, '_>) -> fmt::Result;
 }
 
-impl Show for fi_info {
+impl AttrText for fi_info {
     const NAME: &'static str = "fi_info";
 
     unsafe fn show(&self, tree: &mut Tree<'_, '_>) -> fmt::Result {
         let mut tree = tree.inner(Self::NAME)?;
         tree.flags("caps", &flags::CAPS, self.caps)?;
         tree.flags("mode", &flags::MODE, self.mode)?;
-        tree.line("addr_format", names::ADDR_FORMAT.show(self.addr_format))?;
+        tree.line(
+            "addr_format",
+            enum_names::ADDR_FORMAT.show(self.addr_format),
+        )?;
         tree.line("src_addrlen", self.src_addrlen)?;
         tree.line("dest_addrlen", self.dest_addrlen)?;
         // SAFETY: By this function's safety requirement.
@@ -170,7 +178,7 @@ impl Show for fi_info {
     }
 }
 
-impl Show for fi_tx_attr {
+impl AttrText for fi_tx_attr {
     const NAME: &'static str = "fi_tx_attr";
 
     unsafe fn show(&self, tree: &mut Tree<'_, '_>) -> fmt::Result {
@@ -188,7 +196,7 @@ impl Show for fi_tx_attr {
     }
 }
 
-impl Show for fi_rx_attr {
+impl AttrText for fi_rx_attr {
     const NAME: &'static str = "fi_rx_attr";
 
     unsafe fn show(&self, tree: &mut Tree<'_, '_>) -> fmt::Result {
@@ -204,13 +212,13 @@ impl Show for fi_rx_attr {
     }
 }
 
-impl Show for fi_ep_attr {
+impl AttrText for fi_ep_attr {
     const NAME: &'static str = "fi_ep_attr";
 
     unsafe fn show(&self, tree: &mut Tree<'_, '_>) -> fmt::Result {
         let mut tree = tree.inner(Self::NAME)?;
-        tree.line("type", names::EP_TYPE.show(self.type_))?;
-        tree.line("protocol", names::PROTOCOL.show(self.protocol))?;
+        tree.line("type", enum_names::EP_TYPE.show(self.type_))?;
+        tree.line("protocol", enum_names::PROTOCOL.show(self.protocol))?;
         tree.line("protocol_version", self.protocol_version)?;
         tree.line("max_msg_size", self.max_msg_size)?;
         tree.line("msg_prefix_size", self.msg_prefix_size)?;
@@ -225,7 +233,7 @@ impl Show for fi_ep_attr {
     }
 }
 
-impl Show for fi_domain_attr {
+impl AttrText for fi_domain_attr {
     const NAME: &'static str = "fi_domain_attr";
 
     unsafe fn show(&self, tree: &mut Tree<'_, '_>) -> fmt::Result {
@@ -233,17 +241,20 @@ impl Show for fi_domain_attr {
         tree.presence("domain", self.domain)?;
         // SAFETY: By this function's safety requirement.
         unsafe { tree.string("name", self.name)? };
-        tree.line("threading", names::THREADING.show(self.threading))?;
+        tree.line("threading", enum_names::THREADING.show(self.threading))?;
         tree.line(
             "control_progress",
-            names::PROGRESS.show(self.control_progress),
+            enum_names::PROGRESS.show(self.control_progress),
         )?;
-        tree.line("data_progress", names::PROGRESS.show(self.data_progress))?;
+        tree.line(
+            "data_progress",
+            enum_names::PROGRESS.show(self.data_progress),
+        )?;
         tree.line(
             "resource_mgmt",
-            names::RESOURCE_MGMT.show(self.resource_mgmt),
+            enum_names::RESOURCE_MGMT.show(self.resource_mgmt),
         )?;
-        tree.line("av_type", names::AV_TYPE.show(self.av_type))?;
+        tree.line("av_type", enum_names::AV_TYPE.show(self.av_type))?;
         tree.flags(
             "mr_mode",
             &flags::MR_MODE,
@@ -270,7 +281,7 @@ impl Show for fi_domain_attr {
     }
 }
 
-impl Show for fi_fabric_attr {
+impl AttrText for fi_fabric_attr {
     const NAME: &'static str = "fi_fabric_attr";
 
     unsafe fn show(&self, tree: &mut Tree<'_, '_>) -> fmt::Result {
@@ -286,19 +297,19 @@ impl Show for fi_fabric_attr {
     }
 }
 
-impl Show for fid {
+impl AttrText for fid {
     const NAME: &'static str = "fid";
 
     unsafe fn show(&self, tree: &mut Tree<'_, '_>) -> fmt::Result {
         let mut tree = tree.inner(Self::NAME)?;
         // No class is beyond 32 bits, and what is shows as unknown.
         let class = u32::try_from(self.fclass).unwrap_or(u32::MAX);
-        tree.line("fclass", names::CLASS.show(class))?;
+        tree.line("fclass", enum_names::CLASS.show(class))?;
         tree.presence("context", self.context)
     }
 }
 
-impl Show for fid_nic {
+impl AttrText for fid_nic {
     const NAME: &'static str = "nic";
 
     unsafe fn show(&self, tree: &mut Tree<'_, '_>) -> fmt::Result {
@@ -312,7 +323,7 @@ impl Show for fid_nic {
     }
 }
 
-impl Show for fi_device_attr {
+impl AttrText for fi_device_attr {
     const NAME: &'static str = "fi_device_attr";
 
     unsafe fn show(&self, tree: &mut Tree<'_, '_>) -> fmt::Result {
@@ -329,12 +340,12 @@ impl Show for fi_device_attr {
     }
 }
 
-impl Show for fi_bus_attr {
+impl AttrText for fi_bus_attr {
     const NAME: &'static str = "fi_bus_attr";
 
     unsafe fn show(&self, tree: &mut Tree<'_, '_>) -> fmt::Result {
         let mut tree = tree.inner(Self::NAME)?;
-        tree.line("bus_type", names::BUS_TYPE.show(self.bus_type))?;
+        tree.line("bus_type", enum_names::BUS_TYPE.show(self.bus_type))?;
         if self.bus_type != FI_BUS_PCI {
             return Ok(());
         }
@@ -348,7 +359,7 @@ impl Show for fi_bus_attr {
     }
 }
 
-impl Show for fi_link_attr {
+impl AttrText for fi_link_attr {
     const NAME: &'static str = "fi_link_attr";
 
     unsafe fn show(&self, tree: &mut Tree<'_, '_>) -> fmt::Result {
@@ -357,7 +368,7 @@ impl Show for fi_link_attr {
         unsafe { tree.string("address", self.address)? };
         tree.line("mtu", self.mtu)?;
         tree.line("speed", self.speed)?;
-        tree.line("state", names::LINK_STATE.show(self.state))?;
+        tree.line("state", enum_names::LINK_STATE.show(self.state))?;
         // SAFETY: As above.
         unsafe { tree.string("network_type", self.network_type) }
     }

@@ -5,6 +5,7 @@
 
 use super::{
     super::{
+        enum_names,
         errno,
         fi_av_attr,
         fi_cntr_attr,
@@ -12,12 +13,11 @@ use super::{
         fi_cq_err_entry,
         fi_eq_attr,
         fi_eq_err_entry,
-        flags,
-        names, //
+        flags, //
     },
     attr::{
+        AttrText,
         Hex,
-        Show,
         Tree, //
     },
 };
@@ -30,9 +30,9 @@ use kernel::{
 };
 
 /// An errno of an error entry: its name, and what it means.
-struct Failure(c_int);
+struct ErrnoText(c_int);
 
-impl Display for Failure {
+impl Display for ErrnoText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match errno::Errno::new(self.0).and_then(errno::Errno::name) {
             Some(name) => f.write_fmt(fmt!("{} ({})", name, super::Error(self.0))),
@@ -41,7 +41,7 @@ impl Display for Failure {
     }
 }
 
-impl Show for fi_cq_err_entry {
+impl AttrText for fi_cq_err_entry {
     const NAME: &'static str = "fi_cq_err_entry";
 
     unsafe fn show(&self, tree: &mut Tree<'_, '_>) -> fmt::Result {
@@ -53,14 +53,14 @@ impl Show for fi_cq_err_entry {
         tree.line("data", Hex(self.data))?;
         tree.line("tag", Hex(self.tag))?;
         tree.line("olen", self.olen)?;
-        tree.line("err", Failure(self.err))?;
+        tree.line("err", ErrnoText(self.err))?;
         tree.line("prov_errno", self.prov_errno)?;
         tree.line("err_data_size", self.err_data_size)?;
         tree.line("src_addr", Hex(self.src_addr))
     }
 }
 
-impl Show for fi_eq_err_entry {
+impl AttrText for fi_eq_err_entry {
     const NAME: &'static str = "fi_eq_err_entry";
 
     unsafe fn show(&self, tree: &mut Tree<'_, '_>) -> fmt::Result {
@@ -69,23 +69,23 @@ impl Show for fi_eq_err_entry {
         tree.presence("fid", self.fid)?;
         tree.presence("context", self.context)?;
         tree.line("data", self.data)?;
-        tree.line("err", Failure(self.err))?;
+        tree.line("err", ErrnoText(self.err))?;
         tree.line("prov_errno", self.prov_errno)?;
         tree.line("err_data_size", self.err_data_size)
     }
 }
 
-impl Show for fi_cq_attr {
+impl AttrText for fi_cq_attr {
     const NAME: &'static str = "fi_cq_attr";
 
     unsafe fn show(&self, tree: &mut Tree<'_, '_>) -> fmt::Result {
         let mut tree = tree.inner(Self::NAME)?;
         tree.line("size", self.size)?;
         tree.line("flags", Hex(self.flags))?;
-        tree.line("format", names::CQ_FORMAT.show(self.format))?;
-        tree.line("wait_obj", names::WAIT_OBJ.show(self.wait_obj))?;
+        tree.line("format", enum_names::CQ_FORMAT.show(self.format))?;
+        tree.line("wait_obj", enum_names::WAIT_OBJ.show(self.wait_obj))?;
         tree.line("signaling_vector", self.signaling_vector)?;
-        tree.line("wait_cond", names::CQ_WAIT_COND.show(self.wait_cond))?;
+        tree.line("wait_cond", enum_names::CQ_WAIT_COND.show(self.wait_cond))?;
         tree.presence("wait_set", self.wait_set)?;
         tree.line(
             "cq_event_handler",
@@ -94,14 +94,14 @@ impl Show for fi_cq_attr {
     }
 }
 
-impl Show for fi_eq_attr {
+impl AttrText for fi_eq_attr {
     const NAME: &'static str = "fi_eq_attr";
 
     unsafe fn show(&self, tree: &mut Tree<'_, '_>) -> fmt::Result {
         let mut tree = tree.inner(Self::NAME)?;
         tree.line("size", self.size)?;
         tree.line("flags", Hex(self.flags))?;
-        tree.line("wait_obj", names::WAIT_OBJ.show(self.wait_obj))?;
+        tree.line("wait_obj", enum_names::WAIT_OBJ.show(self.wait_obj))?;
         tree.line("signaling_vector", self.signaling_vector)?;
         tree.presence("wait_set", self.wait_set)?;
         tree.line(
@@ -111,24 +111,24 @@ impl Show for fi_eq_attr {
     }
 }
 
-impl Show for fi_cntr_attr {
+impl AttrText for fi_cntr_attr {
     const NAME: &'static str = "fi_cntr_attr";
 
     unsafe fn show(&self, tree: &mut Tree<'_, '_>) -> fmt::Result {
         let mut tree = tree.inner(Self::NAME)?;
-        tree.line("events", names::CNTR_EVENTS.show(self.events))?;
-        tree.line("wait_obj", names::WAIT_OBJ.show(self.wait_obj))?;
+        tree.line("events", enum_names::CNTR_EVENTS.show(self.events))?;
+        tree.line("wait_obj", enum_names::WAIT_OBJ.show(self.wait_obj))?;
         tree.presence("wait_set", self.wait_set)?;
         tree.line("flags", Hex(self.flags))
     }
 }
 
-impl Show for fi_av_attr {
+impl AttrText for fi_av_attr {
     const NAME: &'static str = "fi_av_attr";
 
     unsafe fn show(&self, tree: &mut Tree<'_, '_>) -> fmt::Result {
         let mut tree = tree.inner(Self::NAME)?;
-        tree.line("type", names::AV_TYPE.show(self.type_))?;
+        tree.line("type", enum_names::AV_TYPE.show(self.type_))?;
         tree.line("rx_ctx_bits", self.rx_ctx_bits)?;
         tree.line("count", self.count)?;
         tree.line("ep_per_node", self.ep_per_node)?;
@@ -154,7 +154,7 @@ mod tests {
         tostr::{
             describe,
             Text, //
-        }, //
+        },
     };
     use core::ptr;
     use pin_init::zeroed;

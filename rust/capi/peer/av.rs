@@ -8,7 +8,7 @@ use super::{
         address,
         header,
         Object,
-        Place, //
+        UninitObject, //
     },
     sized, //
 };
@@ -33,7 +33,7 @@ use crate::{
             AddressVector,
             Type, //
         },
-        object::Held, //
+        object::ChildRef, //
     },
 };
 use core::{
@@ -52,7 +52,7 @@ const MOST_NAME: usize = 128;
 #[repr(C)]
 struct SharedVectorObject {
     fid: fid_peer_av,
-    vector: Held<AddressVector>,
+    vector: ChildRef<AddressVector>,
     /// What the names of endpoints are there.
     format: u32,
 }
@@ -106,7 +106,7 @@ pub(in super::super) fn form_of_vector(
     vector: &Arc<AddressVector>,
     format: u32,
 ) -> Result<*mut fid> {
-    let place = Place::<SharedVectorObject>::new()?;
+    let place = UninitObject::<SharedVectorObject>::new()?;
     let made = form(
         vector,
         format,
@@ -121,7 +121,7 @@ fn form(vector: &Arc<AddressVector>, format: u32, fid: fid) -> Result<SharedVect
             fid,
             owner_ops: ptr::from_ref(&OWNER).cast_mut(),
         },
-        vector: Held::new(vector)?,
+        vector: ChildRef::new(vector)?,
         format,
     })
 }

@@ -35,10 +35,10 @@ use crate::{
     fi::{
         av_set::{
             AddressSet,
-            Owner, //
+            SetOwner, //
         },
-        gate::Gate,
-        object::Held, //
+        object::ChildRef,
+        rundown::Rundown, //
     },
 };
 use core::ptr;
@@ -61,7 +61,7 @@ const ROUNDS: usize = 16;
 #[repr(C)]
 struct SharedSetObject {
     fid: fid_peer_av_set,
-    set: Held<AddressSet>,
+    set: ChildRef<AddressSet>,
 }
 
 // SAFETY: `#[repr(C)]`, begins with a `fid_peer_av_set`, and is the only type with this table.
@@ -103,7 +103,7 @@ pub(in super::super) unsafe fn export_set(set: &Arc<AddressSet>, arg: *mut c_voi
                     fid,
                     owner_ops: ptr::from_ref(&OWNER).cast_mut(),
                 },
-                set: Held::new(set)?,
+                set: ChildRef::new(set)?,
             })
         })
     }
@@ -158,20 +158,20 @@ unsafe fn try_members(
 /// As long as the gate is open, the set is valid, and so is its call. The gate is shut when the owner's module has
 /// been unloaded.
 #[pin_data]
-struct Another {
+struct ImportedSet {
     #[pin]
-    gate: Gate,
+    gate: Rundown,
     set: *mut fid_peer_av_set,
     members: unsafe extern "C" fn(*mut fid_peer_av_set, *mut fi_addr_t, *mut usize) -> c_int,
 }
 
 // SAFETY: The owner's call may come from any thread.
-unsafe impl Send for Another {}
+unsafe impl Send for ImportedSet {}
 
 // SAFETY: As above.
-unsafe impl Sync for Another {}
+unsafe impl Sync for ImportedSet {}
 
-impl Caller for Another {
+impl Caller for ImportedSet {
     fn end(&self) {
         self.gate.shut();
     }
@@ -179,11 +179,11 @@ impl Caller for Another {
 
 /// A set of another module's provider, and the registration of its call.
 struct Calls {
-    another: Arc<Another>,
+    another: Arc<ImportedSet>,
     _registered: Registered,
 }
 
-impl Owner for Calls {
+impl SetOwner for Calls {
     fn members(&self) -> Result<KVVec<fi_addr_t>> {
         let another = &*self.another;
         let _pass = another.gate.enter().ok_or(Errno::EOPBADSTATE)?;
@@ -218,12 +218,12 @@ impl Owner for Calls {
 /// # Safety
 ///
 /// `context` is NULL or a `struct fi_peer_av_set_context` whose set is valid until the peer's is closed.
-pub(in super::super) unsafe fn owner_of_set(context: *mut c_void) -> Result<KBox<dyn Owner>> {
+pub(in super::super) unsafe fn owner_of_set(context: *mut c_void) -> Result<KBox<dyn SetOwner>> {
     // SAFETY: By this function's safety requirement; nothing beyond a struct's size is looked at.
     let (set, ops) = unsafe {
         let context = sized::<fi_peer_av_set_context>(context)?;
         if let Ok(ours) = object::object::<SharedSetObject>(context.av_set.cast()) {
-            let owner: KBox<dyn Owner> = KBox::new(Held::new(ours.set.arc())?, GFP_KERNEL)?;
+            let owner: KBox<dyn SetOwner> = KBox::new(ChildRef::new(ours.set.arc())?, GFP_KERNEL)?;
             return Ok(owner);
         }
         let set = context.av_set.as_ref().ok_or(Errno::EINVAL)?;
@@ -238,8 +238,8 @@ pub(in super::super) unsafe fn owner_of_set(context: *mut c_void) -> Result<KBox
     // INVARIANT: By this function's safety requirement, and as has been looked at.
     let members = ops.members.ok_or(Errno::EINVAL)?;
     let another = Arc::pin_init(
-        pin_init!(Another {
-            gate <- Gate::new(),
+        pin_init!(ImportedSet {
+            gate <- Rundown::new(),
             set,
             members,
         }),
@@ -251,6 +251,6 @@ pub(in super::super) unsafe fn owner_of_set(context: *mut c_void) -> Result<KBox
         another,
         _registered: registered,
     };
-    let owner: KBox<dyn Owner> = KBox::new(calls, GFP_KERNEL)?;
+    let owner: KBox<dyn SetOwner> = KBox::new(calls, GFP_KERNEL)?;
     Ok(owner)
 }

@@ -34,10 +34,10 @@ use crate::{
         cq::{
             Completion,
             CompletionQueue,
-            Export,
-            Failure,
-            Outcome,
-            Owner, //
+            CqEntry,
+            CqExport,
+            CqOwner,
+            Failure, //
         },
         memory::Context, //
     },
@@ -52,7 +52,7 @@ use kernel::{
 #[repr(C)]
 struct SharedQueueObject {
     fid: fid_peer_cq,
-    export: Arc<Export>,
+    export: Arc<CqExport>,
 }
 
 // SAFETY: `#[repr(C)]`, begins with a `fid_peer_cq`, and is the only type with this table.
@@ -125,7 +125,7 @@ unsafe extern "C" fn write(
         source: src,
     };
     // SAFETY: As the C caller promises.
-    into_ssize(unsafe { put(cq, Outcome::Done(done)) })
+    into_ssize(unsafe { put(cq, CqEntry::Done(done)) })
 }
 
 /// `fi_ops_cq_owner::writeerr`.
@@ -156,7 +156,7 @@ unsafe fn try_write_error(cq: *mut fid_peer_cq, entry: *const fi_cq_err_entry) -
         err_data,
     };
     // SAFETY: As the C caller promises.
-    unsafe { put(cq, Outcome::Failed(failure)) }
+    unsafe { put(cq, CqEntry::Failed(failure)) }
 }
 
 /// Puts something into an exported queue; how many entries that makes.
@@ -164,7 +164,7 @@ unsafe fn try_write_error(cq: *mut fid_peer_cq, entry: *const fi_cq_err_entry) -
 /// # Safety
 ///
 /// `cq` is NULL or valid.
-unsafe fn put(cq: *mut fid_peer_cq, outcome: Outcome) -> Result<usize> {
+unsafe fn put(cq: *mut fid_peer_cq, outcome: CqEntry) -> Result<usize> {
     // SAFETY: By this function's safety requirement.
     let object = unsafe { object::object::<SharedQueueObject>(cq.cast())? };
     match object.export.put(outcome) {
@@ -173,8 +173,8 @@ unsafe fn put(cq: *mut fid_peer_cq, outcome: Outcome) -> Result<usize> {
     }
 }
 
-impl Owner for Arc<Export> {
-    fn tell(&self, outcome: Outcome) -> core::result::Result<(), (Errno, Outcome)> {
+impl CqOwner for Arc<CqExport> {
+    fn tell(&self, outcome: CqEntry) -> core::result::Result<(), (Errno, CqEntry)> {
         self.put(outcome)
             .map_err(|outcome| (Errno::EAGAIN, outcome))
     }
@@ -208,11 +208,11 @@ unsafe impl Send for QueueOwner {}
 // SAFETY: As above.
 unsafe impl Sync for QueueOwner {}
 
-impl Owner for QueueOwner {
-    fn tell(&self, outcome: Outcome) -> core::result::Result<(), (Errno, Outcome)> {
+impl CqOwner for QueueOwner {
+    fn tell(&self, outcome: CqEntry) -> core::result::Result<(), (Errno, CqEntry)> {
         let answer = match &outcome {
             // SAFETY: By the invariant.
-            Outcome::Done(done) => unsafe {
+            CqEntry::Done(done) => unsafe {
                 (self.write)(
                     self.queue,
                     done.context.as_ptr(),
@@ -224,7 +224,7 @@ impl Owner for QueueOwner {
                     done.source,
                 )
             },
-            Outcome::Failed(failure) => with_entry(failure, self.format, |entry| {
+            CqEntry::Failed(failure) => with_entry(failure, self.format, |entry| {
                 // SAFETY: By the invariant; the entry and its data stay valid until the call returns.
                 unsafe { (self.write_error)(self.queue, entry) }
             }),
@@ -283,12 +283,12 @@ pub(in super::super) fn with_entry<R>(
 pub(in super::super) unsafe fn owner_of_queue(
     context: *mut c_void,
     format: u32,
-) -> Result<KBox<dyn Owner>> {
+) -> Result<KBox<dyn CqOwner>> {
     // SAFETY: By this function's safety requirement; nothing beyond a struct's size is looked at.
     let (queue, ops) = unsafe {
         let context = sized::<fi_peer_cq_context>(context)?;
         if let Ok(ours) = object::object::<SharedQueueObject>(context.cq.cast()) {
-            let owner: KBox<dyn Owner> = KBox::new(ours.export.clone(), GFP_KERNEL)?;
+            let owner: KBox<dyn CqOwner> = KBox::new(ours.export.clone(), GFP_KERNEL)?;
             return Ok(owner);
         }
         let queue = context.cq.as_ref().ok_or(Errno::EINVAL)?;
@@ -307,6 +307,6 @@ pub(in super::super) unsafe fn owner_of_queue(
         write: ops.write.ok_or(Errno::EINVAL)?,
         write_error: ops.writeerr.ok_or(Errno::EINVAL)?,
     };
-    let owner: KBox<dyn Owner> = KBox::new(owner, GFP_KERNEL)?;
+    let owner: KBox<dyn CqOwner> = KBox::new(owner, GFP_KERNEL)?;
     Ok(owner)
 }

@@ -3,14 +3,14 @@
 //! Receives that providers share: a context here whose receives another module's messages take, and one of
 //! another module whose receives messages here take.
 
-mod entry;
-mod others;
+mod import;
+mod rx_entry;
 
-pub(in super::super) use self::others::owner_of_receives;
+pub(in super::super) use self::import::owner_of_receives;
 
-use self::entry::{
+use self::rx_entry::{
     Entry,
-    Lobby, //
+    QueuedEntries, //
 };
 use super::{
     super::{
@@ -43,7 +43,7 @@ use crate::{
         Result, //
     },
     fi::{
-        object::Held,
+        object::ChildRef,
         srx::SharedReceive, //
     },
 };
@@ -63,8 +63,8 @@ struct SharedReceiveObject {
     _peer_ops: KBox<Opaque<fi_ops_srx_peer>>,
     /// Registration of the peer's calls.
     _registered: Registered,
-    lobby: Arc<Lobby>,
-    shared: Held<SharedReceive>,
+    lobby: Arc<QueuedEntries>,
+    shared: ChildRef<SharedReceive>,
 }
 
 // SAFETY: `#[repr(C)]`, begins with a `fid_peer_srx`, and is the only type with this table.
@@ -108,7 +108,7 @@ pub(in super::super) unsafe fn export_receives(
     // SAFETY: By this function's safety requirement.
     unsafe {
         super::export(arg, |fid| {
-            let shared = Held::new(shared)?;
+            let shared = ChildRef::new(shared)?;
             let peer_ops = fi_ops_srx_peer {
                 size: size_of::<fi_ops_srx_peer>(),
                 start_msg: None,
@@ -117,7 +117,7 @@ pub(in super::super) unsafe fn export_receives(
                 discard_tag: None,
             };
             let peer_ops = KBox::new(Opaque::new(peer_ops), GFP_KERNEL)?;
-            let lobby = Lobby::open(shared.core())?;
+            let lobby = QueuedEntries::open(shared.core())?;
             // The peer's calls are known when it queues its first message.
             let title = fmt!("peer of srx {}", shared.arc().number());
             let registered = Registered::new(Functions::NONE, title, lobby.clone());

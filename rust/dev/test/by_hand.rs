@@ -9,13 +9,13 @@ use super::{
         Link,
         Opened, //
     },
-    request::Change,
+    request::Change, //
 };
 use crate::{
     abi::{
         context::{
             kthread_should_stop,
-            InProcess, //
+            ProcessContext, //
         },
         info::Info,
         namespace::Namespace,
@@ -28,12 +28,13 @@ use crate::{
             Op, //
         },
         msg::{
-            Elements,
-            Remote, //
+            RemoteElements,
+            RemoteMemory, //
         },
     },
     rdma::{
-        self, by_hand,
+        self,
+        by_hand,
         device::{
             self,
             Device, //
@@ -41,7 +42,7 @@ use crate::{
         net::{
             Net,
             SockAddr, //
-        },
+        }, //
     },
 };
 use kernel::{
@@ -69,10 +70,10 @@ fn net_of(net: &Namespace) -> Net {
 }
 
 /// The place as verbs name it, whose keys have 32 bits.
-impl TryFrom<Remote> for rdma::wr::Remote {
+impl TryFrom<RemoteMemory> for rdma::wr::Remote {
     type Error = Errno;
 
-    fn try_from(remote: Remote) -> Result<Self> {
+    fn try_from(remote: RemoteMemory) -> Result<Self> {
         Ok(Self {
             addr: remote.addr,
             rkey: u32::try_from(remote.key)?,
@@ -86,7 +87,7 @@ pub(super) struct Unconnected(by_hand::Unconnected);
 impl Unconnected {
     /// One on the device, and for the peer, of `info`.
     pub(super) fn new(
-        _here: InProcess,
+        _here: ProcessContext,
         net: &Namespace,
         info: &Info,
         depth: usize,
@@ -103,7 +104,7 @@ impl Unconnected {
     /// Asks the peer, which answers with some bytes, also where it refuses; zeroes may follow.
     pub(super) fn connect(
         self,
-        _here: InProcess,
+        _here: ProcessContext,
         data: &[u8],
     ) -> core::result::Result<Connection, (Errno, [u8; by_hand::DATA])> {
         match self.0.connect(data, go_on) {
@@ -117,19 +118,19 @@ impl Opened for Unconnected {
     type Link = Connection;
     type Lent = by_hand::Lent;
 
-    fn receive(&mut self, _here: InProcess, len: usize) -> Result {
+    fn receive(&mut self, _here: ProcessContext, len: usize) -> Result {
         let buffer = by_hand::Buffer::new(self.0.pd(), len)?;
         Ok(self.0.receive(buffer)?)
     }
 
-    fn lend(&self, _here: InProcess, len: usize) -> Result<(Self::Lent, Remote)> {
+    fn lend(&self, _here: ProcessContext, len: usize) -> Result<(Self::Lent, RemoteMemory)> {
         let lent = by_hand::Lent::new(self.0.pd(), len)?;
         let rdma::wr::Remote { addr, rkey } = lent.remote();
         let key = rkey.into();
-        Ok((lent, Remote { addr, key }))
+        Ok((lent, RemoteMemory { addr, key }))
     }
 
-    fn accept(self, _here: InProcess, data: &[u8]) -> Result<Connection> {
+    fn accept(self, _here: ProcessContext, data: &[u8]) -> Result<Connection> {
         Ok(Connection(self.0.accept(data, go_on)?))
     }
 }
@@ -147,7 +148,7 @@ impl Connection {
 impl Link for Connection {
     type Buffer = by_hand::Buffer;
 
-    fn buffer(&self, _here: InProcess, len: usize) -> Result<KBox<Self::Buffer>> {
+    fn buffer(&self, _here: ProcessContext, len: usize) -> Result<KBox<Self::Buffer>> {
         Ok(by_hand::Buffer::new(self.0.pd(), len)?)
     }
 
@@ -159,11 +160,11 @@ impl Link for Connection {
         Ok(self.0.send(buffer, len)?)
     }
 
-    fn write(&mut self, buffer: KBox<Self::Buffer>, len: usize, to: Remote) -> Result {
+    fn write(&mut self, buffer: KBox<Self::Buffer>, len: usize, to: RemoteMemory) -> Result {
         Ok(self.0.write(buffer, len, to.try_into()?)?)
     }
 
-    fn read(&mut self, buffer: KBox<Self::Buffer>, len: usize, from: Remote) -> Result {
+    fn read(&mut self, buffer: KBox<Self::Buffer>, len: usize, from: RemoteMemory) -> Result {
         Ok(self.0.read(buffer, len, from.try_into()?)?)
     }
 
@@ -171,7 +172,7 @@ impl Link for Connection {
         &mut self,
         buffer: KBox<Self::Buffer>,
         change: &Change,
-        elements: Elements,
+        elements: RemoteElements,
     ) -> Result {
         let at = elements.remote.try_into()?;
         let (words, _) = buffer.as_chunks::<8>();
@@ -187,15 +188,15 @@ impl Link for Connection {
         }
     }
 
-    fn sent(&mut self, _here: InProcess) -> Result<KBox<Self::Buffer>> {
+    fn sent(&mut self, _here: ProcessContext) -> Result<KBox<Self::Buffer>> {
         Ok(self.0.sent(go_on)?)
     }
 
-    fn received(&mut self, _here: InProcess) -> Result<(KBox<Self::Buffer>, usize)> {
+    fn received(&mut self, _here: ProcessContext) -> Result<(KBox<Self::Buffer>, usize)> {
         Ok(self.0.received(go_on)?)
     }
 
-    fn end(&mut self, _here: InProcess) -> Result {
+    fn end(&mut self, _here: ProcessContext) -> Result {
         Ok(self.0.end(go_on)?)
     }
 }
@@ -205,14 +206,14 @@ pub(super) struct Listener(by_hand::Listener);
 
 impl Listener {
     /// One at the address of `info`, whichever device is reached there.
-    pub(super) fn new(_here: InProcess, net: &Namespace, info: &Info) -> Result<Self> {
+    pub(super) fn new(_here: ProcessContext, net: &Namespace, info: &Info) -> Result<Self> {
         let (local, _) = info.ends()?;
         let local = local.ok_or(Errno::EINVAL)?.into();
         Ok(Self(by_hand::Listener::new(&net_of(net), &local)?))
     }
 
     /// Waits for a client.
-    pub(super) fn next(&self, _here: InProcess) -> Result<Request> {
+    pub(super) fn next(&self, _here: ProcessContext) -> Result<Request> {
         Ok(Request(self.0.next(go_on)?))
     }
 }
@@ -227,12 +228,12 @@ impl Request {
     }
 
     /// Refuses it, with some bytes.
-    pub(super) fn refuse(self, _here: InProcess, data: &[u8]) {
+    pub(super) fn refuse(self, _here: ProcessContext, data: &[u8]) {
         self.0.refuse(data);
     }
 
     /// An end for it.
-    pub(super) fn open(self, _here: InProcess, depth: usize) -> Result<Unconnected> {
+    pub(super) fn open(self, _here: ProcessContext, depth: usize) -> Result<Unconnected> {
         Ok(Unconnected(self.0.open(depth)?))
     }
 }

@@ -22,12 +22,12 @@ use super::{
 };
 use crate::{
     abi::{
-        context::InProcess,
+        context::ProcessContext,
         namespace::Namespace,
         Errno,
         Result, //
     },
-    fi::msg::Connection,
+    fi::msg::Connection, //
 };
 use kernel::{
     prelude::*,
@@ -83,7 +83,7 @@ impl<'a> Clock<'a> {
 
 /// Connects, and sends until it is enough or the thread is told to stop.
 pub(super) fn run(
-    here: InProcess,
+    here: ProcessContext,
     place: &Place,
     net: &Namespace,
     work: &Work,
@@ -120,7 +120,7 @@ fn refused(tally: &Tally, errno: Errno, said: &[u8]) -> Errno {
 
 /// Does the work over a connection, with which the server has said something.
 fn work_on<L: Link>(
-    here: InProcess,
+    here: ProcessContext,
     link: &mut L,
     answer: &[u8],
     work: &Work,
@@ -146,7 +146,7 @@ fn work_on<L: Link>(
 
 /// A client that is connected. What it does to the server's memory is in [`memory`](super::memory).
 pub(super) struct Session<'a, L: Link> {
-    pub(super) here: InProcess,
+    pub(super) here: ProcessContext,
     pub(super) link: &'a mut L,
     pub(super) traffic: &'a Traffic,
     pub(super) clock: Clock<'a>,

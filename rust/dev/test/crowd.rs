@@ -11,7 +11,7 @@ use super::tally::{
 };
 use crate::abi::{
     self,
-    context::InProcess,
+    context::ProcessContext,
     thread::Thread,
     Result, //
 };
@@ -102,9 +102,9 @@ impl Room<'_> {
     /// # Errors
     ///
     /// -FI_ENOMEM: `serve` is dropped, and the place is free.
-    pub(super) fn take<F>(self, here: InProcess, serve: F) -> Result
+    pub(super) fn take<F>(self, here: ProcessContext, serve: F) -> Result
     where
-        F: FnOnce(InProcess, &Score) -> Result + Send + 'static,
+        F: FnOnce(ProcessContext, &Score) -> Result + Send + 'static,
     {
         let has_left = Arc::new(AtomicFlag::new(false), GFP_KERNEL_ACCOUNT)?;
         // What the last one has left there.
@@ -135,7 +135,7 @@ mod tests {
     };
     use kernel::time::delay::fsleep;
 
-    const HERE: InProcess = InProcess::assume();
+    const HERE: ProcessContext = ProcessContext::assume();
 
     type Done = kernel::error::Result;
 
@@ -151,7 +151,7 @@ mod tests {
     }
 
     /// Stays until it is sent home, and is counted then.
-    fn stay(_here: InProcess, score: &Score) -> Result {
+    fn stay(_here: ProcessContext, score: &Score) -> Result {
         while !kthread_should_stop() {
             pause();
         }
@@ -160,7 +160,7 @@ mod tests {
     }
 
     /// Counts, and leaves.
-    fn pass(_here: InProcess, score: &Score) -> Result {
+    fn pass(_here: ProcessContext, score: &Score) -> Result {
         score.message(1, false);
         Ok(())
     }

@@ -5,7 +5,7 @@
 use super::request::Change;
 use crate::{
     abi::{
-        context::InProcess,
+        context::ProcessContext,
         Result, //
     },
     fi::{
@@ -13,10 +13,10 @@ use crate::{
         memory::Buffer,
         msg::{
             Connection,
-            Elements,
-            Lent,
-            Remote,
-            Right,
+            RemoteAccess,
+            RemoteBuffer,
+            RemoteElements,
+            RemoteMemory,
             Unconnected, //
         },
     },
@@ -30,7 +30,7 @@ pub(super) trait Link {
     type Buffer: DerefMut<Target = [u8]>;
 
     /// Makes some, zeroed.
-    fn buffer(&self, here: InProcess, len: usize) -> Result<KBox<Self::Buffer>>;
+    fn buffer(&self, here: ProcessContext, len: usize) -> Result<KBox<Self::Buffer>>;
 
     /// Posts a buffer for a message.
     fn receive(&mut self, buffer: KBox<Self::Buffer>) -> Result;
@@ -39,24 +39,28 @@ pub(super) trait Link {
     fn send(&mut self, buffer: KBox<Self::Buffer>, len: usize) -> Result;
 
     /// Writes them to the peer's memory.
-    fn write(&mut self, buffer: KBox<Self::Buffer>, len: usize, to: Remote) -> Result;
+    fn write(&mut self, buffer: KBox<Self::Buffer>, len: usize, to: RemoteMemory) -> Result;
 
     /// Reads as many from there.
-    fn read(&mut self, buffer: KBox<Self::Buffer>, len: usize, from: Remote) -> Result;
+    fn read(&mut self, buffer: KBox<Self::Buffer>, len: usize, from: RemoteMemory) -> Result;
 
     /// Changes the peer's elements: the first half of the memory has the operands, and gets what was
     /// there before; the second half has what is compared.
-    fn change(&mut self, buffer: KBox<Self::Buffer>, change: &Change, elements: Elements)
-        -> Result;
+    fn change(
+        &mut self,
+        buffer: KBox<Self::Buffer>,
+        change: &Change,
+        elements: RemoteElements,
+    ) -> Result;
 
     /// Waits for something posted in the direction of the peer to be over. They end in their order.
-    fn sent(&mut self, here: InProcess) -> Result<KBox<Self::Buffer>>;
+    fn sent(&mut self, here: ProcessContext) -> Result<KBox<Self::Buffer>>;
 
     /// Waits for a message, and tells its length.
-    fn received(&mut self, here: InProcess) -> Result<(KBox<Self::Buffer>, usize)>;
+    fn received(&mut self, here: ProcessContext) -> Result<(KBox<Self::Buffer>, usize)>;
 
     /// Waits until the peer has left.
-    fn end(&mut self, here: InProcess) -> Result;
+    fn end(&mut self, here: ProcessContext) -> Result;
 }
 
 /// One end, before it is connected.
@@ -68,32 +72,32 @@ pub(super) trait Opened {
     type Lent;
 
     /// Posts memory of that many bytes for a message.
-    fn receive(&mut self, here: InProcess, len: usize) -> Result;
+    fn receive(&mut self, here: ProcessContext, len: usize) -> Result;
 
     /// Lends the peer that many zeroed bytes.
-    fn lend(&self, here: InProcess, len: usize) -> Result<(Self::Lent, Remote)>;
+    fn lend(&self, here: ProcessContext, len: usize) -> Result<(Self::Lent, RemoteMemory)>;
 
     /// Accepts the peer's request, and tells it something.
-    fn accept(self, here: InProcess, data: &[u8]) -> Result<Self::Link>;
+    fn accept(self, here: ProcessContext, data: &[u8]) -> Result<Self::Link>;
 }
 
 impl Opened for Unconnected {
     type Link = Connection;
-    type Lent = Lent;
+    type Lent = RemoteBuffer;
 
-    fn receive(&mut self, here: InProcess, len: usize) -> Result {
+    fn receive(&mut self, here: ProcessContext, len: usize) -> Result {
         let buffer = Buffer::registered(here, self.domain(), len, 0)?;
         Ok(Unconnected::receive(self, buffer)?)
     }
 
-    fn lend(&self, here: InProcess, len: usize) -> Result<(Lent, Remote)> {
+    fn lend(&self, here: ProcessContext, len: usize) -> Result<(RemoteBuffer, RemoteMemory)> {
         let region = Buffer::new(here, len, 0)?;
-        let lent = Lent::new(here, self.domain(), region, Right::ReadWrite)?;
+        let lent = RemoteBuffer::new(here, self.domain(), region, RemoteAccess::ReadWrite)?;
         let remote = lent.remote();
         Ok((lent, remote))
     }
 
-    fn accept(self, here: InProcess, data: &[u8]) -> Result<Connection> {
+    fn accept(self, here: ProcessContext, data: &[u8]) -> Result<Connection> {
         Unconnected::accept(self, here, data)
     }
 }
@@ -101,7 +105,7 @@ impl Opened for Unconnected {
 impl Link for Connection {
     type Buffer = Buffer;
 
-    fn buffer(&self, here: InProcess, len: usize) -> Result<KBox<Self::Buffer>> {
+    fn buffer(&self, here: ProcessContext, len: usize) -> Result<KBox<Self::Buffer>> {
         Buffer::registered(here, self.endpoint.domain(), len, 0)
     }
 
@@ -113,11 +117,11 @@ impl Link for Connection {
         Ok(self.endpoint.send(buffer, len)?)
     }
 
-    fn write(&mut self, buffer: KBox<Self::Buffer>, len: usize, to: Remote) -> Result {
+    fn write(&mut self, buffer: KBox<Self::Buffer>, len: usize, to: RemoteMemory) -> Result {
         Ok(self.endpoint.write(buffer, len, to)?)
     }
 
-    fn read(&mut self, buffer: KBox<Self::Buffer>, len: usize, from: Remote) -> Result {
+    fn read(&mut self, buffer: KBox<Self::Buffer>, len: usize, from: RemoteMemory) -> Result {
         Ok(self.endpoint.read(buffer, len, from)?)
     }
 
@@ -125,7 +129,7 @@ impl Link for Connection {
         &mut self,
         buffer: KBox<Self::Buffer>,
         change: &Change,
-        elements: Elements,
+        elements: RemoteElements,
     ) -> Result {
         match change.form {
             Form::Compare => self.endpoint.compare(buffer, change.op, elements)?,
@@ -134,15 +138,15 @@ impl Link for Connection {
         Ok(())
     }
 
-    fn sent(&mut self, here: InProcess) -> Result<KBox<Self::Buffer>> {
+    fn sent(&mut self, here: ProcessContext) -> Result<KBox<Self::Buffer>> {
         Connection::sent(self, here)
     }
 
-    fn received(&mut self, here: InProcess) -> Result<(KBox<Self::Buffer>, usize)> {
+    fn received(&mut self, here: ProcessContext) -> Result<(KBox<Self::Buffer>, usize)> {
         Connection::received(self, here)
     }
 
-    fn end(&mut self, here: InProcess) -> Result {
+    fn end(&mut self, here: ProcessContext) -> Result {
         Connection::end(self, here)
     }
 }

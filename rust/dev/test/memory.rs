@@ -19,8 +19,8 @@ use crate::{
     fi::{
         atomic::Operands,
         msg::{
-            Elements,
-            Remote, //
+            RemoteElements,
+            RemoteMemory, //
         },
     },
 };
@@ -34,7 +34,7 @@ use kernel::{
 
 /// Over a connection to a server that has lent its memory: a region.
 impl<L: Link> Session<'_, L> {
-    fn place(&self, region: Remote, seq: u64) -> Remote {
+    fn place(&self, region: RemoteMemory, seq: u64) -> RemoteMemory {
         let place = self.number(seq).wrapping_mul(self.traffic.length as u64);
         region.behind(place)
     }
@@ -46,7 +46,7 @@ impl<L: Link> Session<'_, L> {
     }
 
     /// Writes until it is enough.
-    pub(super) fn write(mut self, region: Remote) -> Result {
+    pub(super) fn write(mut self, region: RemoteMemory) -> Result {
         let (places, mut idle) = (self.traffic.places() as u64, self.buffers()?);
         self.clock.start();
         let mut seq = 0;
@@ -81,7 +81,7 @@ impl<L: Link> Session<'_, L> {
     }
 
     /// Reads what the last of `seq` writes have left behind, one by one, and counts what is not right.
-    fn look(&mut self, region: Remote, seq: u64, idle: &mut KVec<KBox<L::Buffer>>) -> Result {
+    fn look(&mut self, region: RemoteMemory, seq: u64, idle: &mut KVec<KBox<L::Buffer>>) -> Result {
         let length = self.traffic.length;
         for written in seq.saturating_sub(self.traffic.places() as u64)..seq {
             let mut buffer = idle.pop().ok_or(Errno::EOTHER)?;
@@ -97,7 +97,7 @@ impl<L: Link> Session<'_, L> {
     }
 
     /// Reads until it is enough what it has written before.
-    pub(super) fn read(mut self, region: Remote) -> Result {
+    pub(super) fn read(mut self, region: RemoteMemory) -> Result {
         let length = self.traffic.length;
         let mut idle = self.buffers()?;
         for seq in 0..self.traffic.places() as u64 {
@@ -136,11 +136,11 @@ impl<L: Link> Session<'_, L> {
     }
 
     /// Changes the same elements until it is enough, one operation at a time.
-    pub(super) fn change(mut self, region: Remote, change: &Change) -> Result {
+    pub(super) fn change(mut self, region: RemoteMemory, change: &Change) -> Result {
         let Change { op, datatype, .. } = *change;
         let (length, size) = (self.traffic.length, datatype.size());
         let count = datatype.count_in(length);
-        let elements = Elements {
+        let elements = RemoteElements {
             remote: region,
             count,
             datatype,

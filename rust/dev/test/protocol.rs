@@ -23,7 +23,7 @@ use super::request::{
 };
 use crate::{
     abi,
-    fi::msg::Remote, //
+    fi::msg::RemoteMemory, //
 };
 
 const MAGIC: [u8; 4] = *b"kOFI";
@@ -82,7 +82,7 @@ pub(super) fn read_refusal(bytes: &[u8]) -> Option<Refusal> {
 }
 
 /// What is said of memory that is lent.
-pub(super) fn write_grant(region: Remote) -> [u8; GRANT] {
+pub(super) fn write_grant(region: RemoteMemory) -> [u8; GRANT] {
     let mut bytes = [0; GRANT];
     bytes[..8].copy_from_slice(&region.addr.to_be_bytes());
     bytes[8..].copy_from_slice(&region.key.to_be_bytes());
@@ -90,12 +90,12 @@ pub(super) fn write_grant(region: Remote) -> [u8; GRANT] {
 }
 
 /// Where the memory is; none if nothing is said of it.
-pub(super) fn read_grant(bytes: &[u8]) -> Option<Remote> {
+pub(super) fn read_grant(bytes: &[u8]) -> Option<RemoteMemory> {
     let (words, _) = bytes.as_chunks::<8>();
     let [addr, key, ..] = *words else {
         return None;
     };
-    Some(Remote {
+    Some(RemoteMemory {
         addr: u64::from_be_bytes(addr),
         key: u64::from_be_bytes(key),
     })
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn a_grant_is_understood() {
-        let region = Remote {
+        let region = RemoteMemory {
             addr: 0x0102_0304_0506_0708,
             key: u64::MAX,
         };

@@ -2,11 +2,11 @@
 
 //! What a process asks a test to do.
 
-use super::super::argument::string;
+use super::super::ioctl_arg::string;
 use crate::{
     abi::{
         self,
-        context::InProcess,
+        context::ProcessContext,
         fi_ep_attr,
         info::{
             Info,
@@ -21,8 +21,8 @@ use crate::{
             Form,
             Op, //
         },
-        card::Owner,
         info::Query,
+        introspect::Owner, //
     },
 };
 use kernel::{
@@ -130,7 +130,7 @@ impl Place {
     /// What leads there, or from there, and has `caps`.
     pub(super) fn find(
         &self,
-        here: InProcess,
+        here: ProcessContext,
         net: &Namespace,
         source: bool,
         caps: u64,

@@ -29,7 +29,7 @@ use super::{
 };
 use crate::{
     abi::{
-        context::InProcess,
+        context::ProcessContext,
         info::{
             Info,
             InfoList, //
@@ -45,7 +45,7 @@ use crate::{
     fi::{
         eq::{
             self,
-            Owned,
+            OwnedEvent,
             Source, //
         },
         fabric::Fabric,
@@ -66,7 +66,7 @@ use kernel::{
 
 /// Serves clients until the thread is told to stop, which is an error as any other.
 pub(super) fn run(
-    here: InProcess,
+    here: ProcessContext,
     place: &Place,
     net: &Namespace,
     by_hand: bool,
@@ -81,7 +81,7 @@ pub(super) fn run(
 }
 
 fn run_over_fabric(
-    here: InProcess,
+    here: ProcessContext,
     place: &Place,
     net: &Namespace,
     info: &Info,
@@ -100,7 +100,7 @@ fn run_over_fabric(
     }
 }
 
-fn run_by_hand(here: InProcess, net: &Namespace, info: &Info, tally: &Tally) -> Result {
+fn run_by_hand(here: ProcessContext, net: &Namespace, info: &Info, tally: &Tally) -> Result {
     // As above.
     let mut crowd = Crowd::new(tally)?;
     let listener = by_hand::Listener::new(here, net, info)?;
@@ -120,7 +120,7 @@ fn run_by_hand(here: InProcess, net: &Namespace, info: &Info, tally: &Tally) -> 
 }
 
 /// What a server offers: as much as there is a device for.
-fn find(here: InProcess, place: &Place, net: &Namespace) -> Result<InfoList> {
+fn find(here: ProcessContext, place: &Place, net: &Namespace) -> Result<InfoList> {
     let all = FI_MSG | FI_RMA | FI_ATOMIC;
     for caps in [all, FI_MSG | FI_RMA] {
         match place.find(here, net, true, caps) {
@@ -143,10 +143,10 @@ fn admit<'a>(
 
 /// Begins to serve a client, or refuses it.
 fn take(
-    here: InProcess,
+    here: ProcessContext,
     fabric: &Arc<Fabric>,
     listener: &Listener,
-    mut request: Owned,
+    mut request: OwnedEvent,
     crowd: &mut Crowd<'_>,
 ) -> Result {
     let mut info = request.take_info().ok_or(Errno::EOTHER)?;
@@ -165,11 +165,19 @@ fn take(
 }
 
 /// What the thread of a client does.
-fn serving<O: Opened>(opened: O, traffic: Traffic) -> impl FnOnce(InProcess, &Score) -> Result {
+fn serving<O: Opened>(
+    opened: O,
+    traffic: Traffic,
+) -> impl FnOnce(ProcessContext, &Score) -> Result {
     move |here, score| serve(here, opened, &traffic, score)
 }
 
-fn serve<O: Opened>(here: InProcess, mut opened: O, traffic: &Traffic, score: &Score) -> Result {
+fn serve<O: Opened>(
+    here: ProcessContext,
+    mut opened: O,
+    traffic: &Traffic,
+    score: &Score,
+) -> Result {
     let exchange = match traffic.kind {
         Kind::PingPong => answer::<O::Link>,
         Kind::Stream => sink::<O::Link>,
@@ -188,7 +196,7 @@ fn serve<O: Opened>(here: InProcess, mut opened: O, traffic: &Traffic, score: &S
 }
 
 /// Lends memory, until the client leaves.
-fn lend<O: Opened>(here: InProcess, opened: O, traffic: &Traffic) -> Result {
+fn lend<O: Opened>(here: ProcessContext, opened: O, traffic: &Traffic) -> Result {
     // What devices change atomically are whole words, also for smaller elements.
     let len = traffic.places() * traffic.length;
     let len = len.next_multiple_of(size_of::<u64>());
@@ -198,7 +206,7 @@ fn lend<O: Opened>(here: InProcess, opened: O, traffic: &Traffic) -> Result {
 }
 
 /// Sends every message back, until the client leaves.
-fn answer<L: Link>(here: InProcess, link: &mut L, traffic: &Traffic, score: &Score) -> Result {
+fn answer<L: Link>(here: ProcessContext, link: &mut L, traffic: &Traffic, score: &Score) -> Result {
     let start = Instant::<Monotonic>::now();
     let mut spare = link.buffer(here, traffic.length)?;
     for seq in 0.. {
@@ -214,7 +222,7 @@ fn answer<L: Link>(here: InProcess, link: &mut L, traffic: &Traffic, score: &Sco
 }
 
 /// Takes messages until one is empty.
-fn sink<L: Link>(here: InProcess, link: &mut L, traffic: &Traffic, score: &Score) -> Result {
+fn sink<L: Link>(here: ProcessContext, link: &mut L, traffic: &Traffic, score: &Score) -> Result {
     let start = Instant::<Monotonic>::now();
     let (mut damaged, mut since_credit) = (0u64, 0);
     for seq in 0.. {

@@ -3,17 +3,17 @@
 //! What a test has done so far: each of its threads counts for itself, others look.
 
 use super::{
-    super::argument::put_array,
+    super::ioctl_arg::put_array,
     protocol::Refusal, //
 };
 use crate::{
     abi::{
         self,
-        count::Count,
         kofi_watch,
+        stat_counter::StatCounter,
         Errno, //
     },
-    fi::wait::Signal,
+    fi::wait::Signal, //
 };
 use kernel::{
     prelude::*,
@@ -27,7 +27,7 @@ use kernel::{
         static_lock_class,
         Arc, //
     },
-    time::Delta,
+    time::Delta, //
 };
 
 /// See KOFI_TEST_BUCKETS.
@@ -44,19 +44,19 @@ fn nanos(time: Delta) -> u64 {
 /// What one thread counts, in memory that no other one writes.
 #[repr(align(64))]
 pub(super) struct Score {
-    messages: Count,
-    bytes: Count,
-    damaged: Count,
-    nsec: Count,
+    messages: StatCounter,
+    bytes: StatCounter,
+    damaged: StatCounter,
+    nsec: StatCounter,
 }
 
 impl Score {
     const fn new() -> Self {
         Self {
-            messages: Count::new(),
-            bytes: Count::new(),
-            damaged: Count::new(),
-            nsec: Count::new(),
+            messages: StatCounter::new(),
+            bytes: StatCounter::new(),
+            damaged: StatCounter::new(),
+            nsec: StatCounter::new(),
         }
     }
 
@@ -92,9 +92,9 @@ pub(super) struct Tally {
     latest: Atomic<usize>,
     turned_away: Atomic<u32>,
     refusal: Atomic<u32>,
-    min: Count,
-    max: Count,
-    buckets: KVec<Count>,
+    min: StatCounter,
+    max: StatCounter,
+    buckets: KVec<StatCounter>,
     /// Given when it is over.
     #[pin]
     over: Signal,
@@ -130,7 +130,7 @@ impl Tally {
         }
         let mut buckets = KVec::with_capacity(BUCKETS, GFP_KERNEL_ACCOUNT)?;
         for _ in 0..BUCKETS {
-            buckets.push(Count::new(), GFP_KERNEL_ACCOUNT)?;
+            buckets.push(StatCounter::new(), GFP_KERNEL_ACCOUNT)?;
         }
         Arc::pin_init(
             pin_init!(Self {
@@ -142,8 +142,8 @@ impl Tally {
                 latest: Atomic::new(0),
                 turned_away: Atomic::new(0),
                 refusal: Atomic::new(abi::KOFI_TEST_REFUSAL_NONE),
-                min: Count::new(),
-                max: Count::new(),
+                min: StatCounter::new(),
+                max: StatCounter::new(),
                 buckets,
                 over <- Signal::new(c"kofi::Tally::over", static_lock_class!()),
             }),
@@ -212,7 +212,7 @@ impl Tally {
     }
 
     /// What all threads have counted.
-    fn sum(&self, count: impl Fn(&Score) -> &Count) -> u64 {
+    fn sum(&self, count: impl Fn(&Score) -> &StatCounter) -> u64 {
         let guests = self.guests.iter().map(|score| count(score).get());
         guests.fold(count(&self.own).get(), u64::wrapping_add)
     }

@@ -7,7 +7,7 @@ use super::{
     Insertion, //
 };
 use crate::abi::{
-    context::InProcess,
+    context::ProcessContext,
     fi_addr_t,
     Errno,
     Result, //
@@ -29,9 +29,9 @@ pub struct Peer {
 
 /// What completions call a peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Name(fi_addr_t);
+pub struct PeerId(fi_addr_t);
 
-impl Name {
+impl PeerId {
     /// That of a completion.
     pub(in super::super) const fn of(addr: fi_addr_t) -> Self {
         Self(addr)
@@ -46,7 +46,7 @@ impl Peer {
     /// -FI_EADDRNOTAVAIL for no [`destination`](super::destination), -FI_EACCES where the vector is only
     /// read, -FI_EINVAL where insertions go on by themselves, -FI_ENOMEM.
     pub fn insert(
-        here: InProcess,
+        here: ProcessContext,
         vector: &Arc<AddressVector>,
         address: SocketAddr,
     ) -> Result<Self> {
@@ -63,8 +63,8 @@ impl Peer {
     }
 
     /// What completions call it. Any context.
-    pub fn name(&self) -> Name {
-        Name(self.vector.reported(self.addr))
+    pub fn name(&self) -> PeerId {
+        PeerId(self.vector.reported(self.addr))
     }
 
     /// Its `fi_addr_t`.
@@ -91,7 +91,7 @@ impl Peer {
     /// # Errors
     ///
     /// -FI_EINVAL if somebody who shares the vector has removed it.
-    pub fn remove(self, here: InProcess) -> Result {
+    pub fn remove(self, here: ProcessContext) -> Result {
         self.vector.remove(here, self.addr)
     }
 }
@@ -103,9 +103,9 @@ mod tests {
         av::Attr,
         av_set::{
             AddressSet,
-            Initial, //
+            InitialMembers, //
         },
-        nothing::{
+        dummy_provider::{
             domain,
             HERE, //
         },
@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn avset_01_peers_are_members() -> kernel::error::Result {
         let vector = vector()?;
-        let set = AddressSet::new(HERE, &vector, 0, Initial::Empty)?;
+        let set = AddressSet::new(HERE, &vector, 0, InitialMembers::Empty)?;
         let peer = Peer::insert(HERE, &vector, address(1))?;
         let stranger = Peer::insert(HERE, &self::vector()?, address(1))?;
         assert!(set.add(HERE, &peer).is_ok());

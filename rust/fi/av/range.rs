@@ -17,13 +17,13 @@ use kernel::prelude::*;
 
 /// `nodes` times `services` addresses from `first` on.
 #[derive(Clone, Copy)]
-pub struct Range {
+pub struct AddrRange {
     first: SocketAddr,
     nodes: usize,
     services: usize,
 }
 
-impl Range {
+impl AddrRange {
     /// The addresses of `nodes` nodes in sequence, each with `services` ports in sequence.
     ///
     /// # Errors
@@ -101,7 +101,7 @@ mod tests {
     }
 
     fn all(first: SocketAddr, nodes: usize, services: usize, want: &[Result<SocketAddr>]) -> bool {
-        let range = Range::new(first, nodes, services);
+        let range = AddrRange::new(first, nodes, services);
         range.is_ok_and(|range| range.len() == want.len() && range.iter().eq(want.iter().copied()))
     }
 
@@ -154,9 +154,9 @@ mod tests {
     #[test]
     fn av_12_more_than_can_be_told_of() {
         let first = v4([10, 0, 0, 1], 1);
-        assert!(Range::new(first, usize::MAX, 2).is_err());
-        assert!(Range::new(first, 1 << 16, 1 << 15).is_err());
-        assert!(Range::new(first, (1 << 31) - 1, 1).is_ok());
-        assert!(Range::new(first, usize::MAX, 0).is_ok());
+        assert!(AddrRange::new(first, usize::MAX, 2).is_err());
+        assert!(AddrRange::new(first, 1 << 16, 1 << 15).is_err());
+        assert!(AddrRange::new(first, (1 << 31) - 1, 1).is_ok());
+        assert!(AddrRange::new(first, usize::MAX, 0).is_ok());
     }
 }

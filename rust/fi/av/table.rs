@@ -14,16 +14,16 @@
 //! to another use while it stands there, or by links that the next but one level has taken over. Then
 //! it comes to another mark than it expects, and begins again.
 
-mod chunks;
+mod paged_array;
 #[cfg(CONFIG_KUNIT = "y")]
 mod tests;
 
-use self::chunks::{
-    Chunks,
+use self::paged_array::{
+    PagedArray,
     LEAF,
     MOST, //
 };
-use super::vacant::Vacant;
+use super::free_indexes::FreeIndexes;
 use crate::{
     abi::{
         once::{
@@ -38,7 +38,7 @@ use crate::{
         Result,
         KOFI_VALUE_ADDRESSES, //
     },
-    fi::card::Gauge,
+    fi::introspect::NamedValue, //
 };
 use core::net::{
     Ipv4Addr,
@@ -75,7 +75,7 @@ pub(super) const MOST_ADDRESSES: u32 = MOST;
 
 /// An index, and how often it has been used before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Spot {
+pub(super) struct SlotId {
     pub(super) index: u32,
     pub(super) generation: u32,
 }
@@ -110,35 +110,35 @@ impl Default for Entry {
 }
 
 /// What an address of IPv6 has besides: the address, the scope and the flow.
-struct Wide([Atomic<u32>; WIDE]);
+struct Ipv6Part([Atomic<u32>; WIDE]);
 
 const WIDE: usize = 6;
 /// How much of it tells peers apart: the flow does not.
 const IDENTITY: usize = 5;
 
-impl Default for Wide {
+impl Default for Ipv6Part {
     fn default() -> Self {
         Self([const { Atomic::new(0) }; WIDE])
     }
 }
 
 /// Identifier that the consumer gave to an entry. Written before HAS_ID is set, and read after it.
-struct Id(Atomic<u64>);
+struct UserId(Atomic<u64>);
 
-impl Default for Id {
+impl Default for UserId {
     fn default() -> Self {
         Self(Atomic::new(0))
     }
 }
 
 /// An address as entries have it.
-struct Key {
+struct AddrKey {
     first: u32,
     second: u32,
     wide: Option<[u32; WIDE]>,
 }
 
-impl Key {
+impl AddrKey {
     fn to_address(&self) -> SocketAddr {
         let port = self.second as u16;
         match self.wide {
@@ -166,22 +166,22 @@ pub(super) struct Table {
     /// How many buckets there are, as a power of two; 0 before the first entry.
     level: Atomic<u32>,
     /// How many addresses there are.
-    count: Gauge,
-    entries: Chunks<Entry>,
-    wide: Chunks<Wide>,
-    ids: Chunks<Id>,
+    count: NamedValue,
+    entries: PagedArray<Entry>,
+    wide: PagedArray<Ipv6Part>,
+    ids: PagedArray<UserId>,
     /// So that nobody can choose addresses which fall into one bucket.
     seed: u64,
     /// An entry that has been used so often is not used any more.
     most_generations: u32,
     #[pin]
-    writer: Mutex<Writer>,
+    writer: Mutex<WriterState>,
 }
 
 /// What writers know.
-struct Writer {
+struct WriterState {
     /// Which indices below `top` are free.
-    vacant: Vacant,
+    vacant: FreeIndexes,
     /// All indices from here on are.
     top: u32,
     /// Below this the entries have memory.
@@ -189,26 +189,26 @@ struct Writer {
 }
 
 /// Somebody who writes; there is one at a time.
-pub(super) struct Writing<'a> {
+pub(super) struct WriteGuard<'a> {
     table: &'a Table,
-    writer: MutexGuard<'a, Writer>,
+    writer: MutexGuard<'a, WriterState>,
 }
 
 impl Table {
-    /// An empty one, which never tells a [`Spot`] again that has a generation of less than
+    /// An empty one, which never tells a [`SlotId`] again that has a generation of less than
     /// `most_generations`.
     pub(super) fn new(most_generations: u32) -> impl PinInit<Self> {
         pin_init!(Self {
             level: Atomic::new(0),
-            count: Gauge::of(KOFI_VALUE_ADDRESSES, 0),
-            entries: Chunks::new(),
-            wide: Chunks::new(),
-            ids: Chunks::new(),
+            count: NamedValue::of(KOFI_VALUE_ADDRESSES, 0),
+            entries: PagedArray::new(),
+            wide: PagedArray::new(),
+            ids: PagedArray::new(),
             seed: random(),
             most_generations,
             writer <- new_mutex!(
-                Writer {
-                    vacant: Vacant::new(),
+                WriterState {
+                    vacant: FreeIndexes::new(),
                     top: 0,
                     room: 0,
                 },
@@ -218,21 +218,21 @@ impl Table {
     }
 
     /// Waits for other writers. May sleep.
-    pub(super) fn write(&self) -> Writing<'_> {
-        Writing {
+    pub(super) fn write(&self) -> WriteGuard<'_> {
+        WriteGuard {
             table: self,
             writer: self.writer.lock(),
         }
     }
 
     /// How many addresses there are.
-    pub(super) fn count(&self) -> &Gauge {
+    pub(super) fn count(&self) -> &NamedValue {
         &self.count
     }
 
     /// The address at an index. Any context.
     #[inline]
-    pub(super) fn get(&self, index: u32) -> Option<(SocketAddr, Spot)> {
+    pub(super) fn get(&self, index: u32) -> Option<(SocketAddr, SlotId)> {
         let entry = self.entries.get(index)?;
         loop {
             let stamp = load_acquire(&entry.stamp);
@@ -242,7 +242,7 @@ impl Table {
             let key = self.key_at(entry, index);
             read_barrier();
             if read_once(&entry.stamp) == stamp {
-                return Some((key?.to_address(), Spot::of(index, stamp)));
+                return Some((key?.to_address(), SlotId::of(index, stamp)));
             }
         }
     }
@@ -250,7 +250,7 @@ impl Table {
     /// The same by a shorter way, which only leads to addresses of IPv4, and gives up where somebody
     /// writes just now: the IP address and the port. Any context.
     #[inline(always)]
-    pub(super) fn get_v4(&self, index: u32) -> Option<((u32, u16), Spot)> {
+    pub(super) fn get_v4(&self, index: u32) -> Option<((u32, u16), SlotId)> {
         let entry = self.entries.get(index)?;
         let stamp = load_acquire(&entry.stamp);
         let (first, second) = (read_once(&entry.first), read_once(&entry.second));
@@ -258,11 +258,11 @@ impl Table {
         if stamp % 2 == 0 || second & IS_V6 != 0 || read_once(&entry.stamp) != stamp {
             return None;
         }
-        Some(((first, second as u16), Spot::of(index, stamp)))
+        Some(((first, second as u16), SlotId::of(index, stamp)))
     }
 
     /// Where an address is. Any context.
-    pub(super) fn find(&self, address: &SocketAddr) -> Option<Spot> {
+    pub(super) fn find(&self, address: &SocketAddr) -> Option<SlotId> {
         self.find_key(&self.key(address))
     }
 
@@ -272,7 +272,7 @@ impl Table {
         let entry = self.entries.get(index)?;
         loop {
             let stamp = load_acquire(&entry.stamp);
-            let spot = Spot::of(index, stamp);
+            let spot = SlotId::of(index, stamp);
             if stamp % 2 == 0 || generation.is_some_and(|wanted| wanted != spot.generation) {
                 return None;
             }
@@ -295,10 +295,10 @@ impl Table {
         Some(read_once(&entry.users) & !HAS_ID)
     }
 
-    fn key(&self, address: &SocketAddr) -> Key {
+    fn key(&self, address: &SocketAddr) -> AddrKey {
         let port = u32::from(address.port());
         match address {
-            SocketAddr::V4(v4) => Key {
+            SocketAddr::V4(v4) => AddrKey {
                 first: v4.ip().to_bits(),
                 second: port,
                 wide: None,
@@ -314,7 +314,7 @@ impl Table {
                     v6.flowinfo(),
                 ];
                 let fold = |hash, word: &u32| mix(hash ^ u64::from(*word));
-                Key {
+                AddrKey {
                     first: wide.iter().take(IDENTITY).fold(self.seed, fold) as u32,
                     second: port | IS_V6,
                     wide: Some(wide),
@@ -325,7 +325,7 @@ impl Table {
 
     /// What is in an entry, which may be changing; none if it lacks its second part.
     #[inline]
-    fn key_at(&self, entry: &Entry, index: u32) -> Option<Key> {
+    fn key_at(&self, entry: &Entry, index: u32) -> Option<AddrKey> {
         let second = read_once(&entry.second);
         let wide = match second & IS_V6 {
             0 => None,
@@ -334,7 +334,7 @@ impl Table {
                 Some(wide.0.each_ref().map(read_once))
             }
         };
-        Some(Key {
+        Some(AddrKey {
             first: read_once(&entry.first),
             second,
             wide,
@@ -345,7 +345,7 @@ impl Table {
         mix(self.seed ^ u64::from(first) << 32 ^ u64::from(second)) as u32
     }
 
-    fn find_key(&self, key: &Key) -> Option<Spot> {
+    fn find_key(&self, key: &AddrKey) -> Option<SlotId> {
         let hash = self.hash(key.first, key.second);
         loop {
             let level = load_acquire(&self.level);
@@ -358,7 +358,7 @@ impl Table {
             while at & END == 0 {
                 let entry = self.entries.get(at)?;
                 if let Some(stamp) = self.stamp_if(entry, at, key) {
-                    return Some(Spot::of(at, stamp));
+                    return Some(SlotId::of(at, stamp));
                 }
                 at = load_acquire(&entry.links[side]);
             }
@@ -370,7 +370,7 @@ impl Table {
 
     /// The stamp under which an entry has this address.
     #[inline]
-    fn stamp_if(&self, entry: &Entry, index: u32, key: &Key) -> Option<u32> {
+    fn stamp_if(&self, entry: &Entry, index: u32, key: &AddrKey) -> Option<u32> {
         let stamp = load_acquire(&entry.stamp);
         let is_same = stamp % 2 == 1
             && read_once(&entry.first) == key.first
@@ -398,7 +398,7 @@ impl Table {
     }
 }
 
-impl Spot {
+impl SlotId {
     fn of(index: u32, stamp: u32) -> Self {
         Self {
             index,
@@ -421,14 +421,14 @@ fn end_of(bucket: u32, level: u32) -> u32 {
     END | 1 << level | bucket
 }
 
-impl Writing<'_> {
+impl WriteGuard<'_> {
     /// Inserts an address, at the lowest free index unless it is there; `id` is the consumer's for it.
     /// May sleep.
     ///
     /// # Errors
     ///
     /// -FI_ENOMEM; -FI_EOVERFLOW for what has been inserted 2^31 times.
-    pub(super) fn insert(&mut self, address: &SocketAddr, id: Option<u64>) -> Result<Spot> {
+    pub(super) fn insert(&mut self, address: &SocketAddr, id: Option<u64>) -> Result<SlotId> {
         let key = self.table.key(address);
         if let Some(spot) = self.table.find_key(&key) {
             return self.insert_again(spot, id);
@@ -476,10 +476,10 @@ impl Writing<'_> {
         store_release(&entry.stamp, stamp);
         table.count.add(1);
         self.link(entry, index, read_once(&table.level));
-        Ok(Spot::of(index, stamp))
+        Ok(SlotId::of(index, stamp))
     }
 
-    fn insert_again(&mut self, spot: Spot, id: Option<u64>) -> Result<Spot> {
+    fn insert_again(&mut self, spot: SlotId, id: Option<u64>) -> Result<SlotId> {
         let entry = self.table.entries.get(spot.index).ok_or(Errno::EINVAL)?;
         let users = read_once(&entry.users);
         if users & !HAS_ID == !HAS_ID {
@@ -500,10 +500,10 @@ impl Writing<'_> {
     /// # Errors
     ///
     /// -FI_EINVAL if nothing is.
-    pub(super) fn spot(&self, index: u32, generation: Option<u32>) -> Result<Spot> {
+    pub(super) fn spot(&self, index: u32, generation: Option<u32>) -> Result<SlotId> {
         let entry = self.table.entries.get(index).ok_or(Errno::EINVAL)?;
         let stamp = read_once(&entry.stamp);
-        let spot = Spot::of(index, stamp);
+        let spot = SlotId::of(index, stamp);
         if stamp % 2 == 0 || generation.is_some_and(|wanted| wanted != spot.generation) {
             return Err(Errno::EINVAL);
         }
@@ -515,8 +515,8 @@ impl Writing<'_> {
     /// # Errors
     ///
     /// -FI_EINVAL if it is not there any more.
-    pub(super) fn remove(&mut self, spot: Spot) -> Result {
-        let Spot { index, generation } = self.spot(spot.index, Some(spot.generation))?;
+    pub(super) fn remove(&mut self, spot: SlotId) -> Result {
+        let SlotId { index, generation } = self.spot(spot.index, Some(spot.generation))?;
         let entry = self.table.entries.get(index).ok_or(Errno::EINVAL)?;
         let users = read_once(&entry.users);
         if users & !HAS_ID > 1 {
@@ -536,7 +536,7 @@ impl Writing<'_> {
     }
 
     /// Hands all that is there to `f`, by rising index.
-    pub(super) fn each(&self, mut f: impl FnMut(Spot)) {
+    pub(super) fn each(&self, mut f: impl FnMut(SlotId)) {
         for index in 0..self.writer.top {
             if let Some((_, spot)) = self.table.get(index) {
                 f(spot);

@@ -3,7 +3,7 @@
 //! Tests of address vectors in a domain of no device.
 
 use super::*;
-use crate::fi::nothing::{
+use crate::fi::dummy_provider::{
     domain,
     HERE, //
 };

@@ -159,7 +159,7 @@ impl Members {
 #[kunit_tests(kofi_fi_av_set)]
 mod tests {
     use super::*;
-    use crate::abi::random::Repeatable;
+    use crate::abi::random::SeededRandom;
 
     fn of(numbers: &[u64]) -> Result<Members> {
         let mut members = Members::new(usize::MAX);
@@ -217,7 +217,7 @@ mod tests {
         };
         let mut members = Members::new(usize::MAX);
         let mut model = KVVec::new();
-        let mut random = Repeatable::new(1);
+        let mut random = SeededRandom::new(1);
         for _ in 0..ROUNDS {
             let number = random.below(60);
             let place = model.iter().position(|there| *there == number);

@@ -8,7 +8,7 @@
 use super::batch::Batch;
 use crate::abi::{
     info::Info,
-    nodes::Own,
+    owned_list::ListBox,
     Errno,
     Result, //
 };
@@ -46,7 +46,7 @@ pub struct Event {
 }
 
 /// An event that is in no queue.
-pub type Owned = Own<Event>;
+pub type OwnedEvent = ListBox<Event>;
 
 impl Event {
     /// Makes room for an event about `source` with up to [`MAX_DATA`] bytes. May sleep.
@@ -54,14 +54,14 @@ impl Event {
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub(crate) fn reserve(source: Source) -> Result<Owned> {
+    pub(crate) fn reserve(source: Source) -> Result<OwnedEvent> {
         Self::with_room(source, MAX_DATA)
     }
 
     /// The same with room for so many.
-    pub(super) fn with_room(source: Source, room: usize) -> Result<Owned> {
+    pub(super) fn with_room(source: Source, room: usize) -> Result<OwnedEvent> {
         let data = KVec::with_capacity(room, GFP_KERNEL)?;
-        Own::new(Self {
+        ListBox::new(Self {
             kind: Kind::Written(0),
             source,
             info: None,
@@ -109,7 +109,7 @@ impl Event {
     }
 }
 
-impl Owned {
+impl OwnedEvent {
     /// Says what happened; private data past the room is cut off.
     pub(crate) fn fill(mut self, kind: Kind, data: &[u8], info: Option<KBox<Info>>) -> Self {
         let event = &mut *self;

@@ -5,11 +5,11 @@
 use super::*;
 use crate::{
     abi::{
-        roster,
+        object_table,
         FI_AV_COMPLETE,
         FI_SHUTDOWN, //
     },
-    fi::nothing::{
+    fi::dummy_provider::{
         fabric,
         HERE, //
     },
@@ -23,7 +23,7 @@ use kernel::{
     time::{
         delay::fsleep,
         Delta, //
-    }, //
+    },
 };
 
 #[kunit_tests(kofi_fi_eq)]
@@ -43,14 +43,14 @@ mod suite {
         let fabric = fabric()?;
         let events = Arc::new(Atomic::new(0u32), GFP_KERNEL)?;
         let seen = events.clone();
-        let handler = move |_: InProcess, queue: &Arc<EventQueue>| {
+        let handler = move |_: ProcessContext, queue: &Arc<EventQueue>| {
             let _ = seen.fetch_add(read_all(queue), Full);
         };
         let attr = Attr {
             writable: true,
             ..Attr::default()
         };
-        let handled = Handled::open(HERE, &fabric, attr, handler)?;
+        let handled = EventHandler::open(HERE, &fabric, attr, handler)?;
         let queue = handled.clone();
         for number in 0..3 {
             queue.write(HERE, number, b"event")?;
@@ -86,7 +86,7 @@ mod suite {
             assert_eq!(queue.write(HERE, number, b"event").is_ok(), number < 2);
         }
         let mut batch = KVec::with_capacity(1, GFP_KERNEL)?;
-        let _ = roster::read(fabric.card().number(), None, &mut batch);
+        let _ = object_table::read(fabric.card().number(), None, &mut batch);
         let object = batch.first().ok_or(ENOENT)?;
         assert_eq!(object.what[..2], [KOFI_VALUE_DEPTH, KOFI_VALUE_OVERRUNS]);
         assert_eq!(object.values[..2], [2, 3]);
@@ -105,7 +105,7 @@ mod suite {
         )?;
         let place = Source(0x1000);
         let end = Batch::new(FI_AV_COMPLETE, 7, 2)?;
-        let shutdown = |at| -> Result<Owned> {
+        let shutdown = |at| -> Result<OwnedEvent> {
             Ok(Event::reserve(at)?.fill(Kind::Connection(FI_SHUTDOWN), &[], None))
         };
         queue.push(shutdown(place)?);

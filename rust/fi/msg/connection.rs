@@ -12,13 +12,13 @@ use super::{
             Event,
             EventQueue,
             Kind,
-            Owned,
+            OwnedEvent,
             Source, //
         },
         fabric::Fabric,
         memory::{
             Buffer,
-            Refused, //
+            RefusedPost, //
         },
         wait::Budget, //
     },
@@ -30,7 +30,7 @@ use super::{
 use crate::abi::{
     context::{
         kthread_should_stop,
-        InProcess, //
+        ProcessContext, //
     },
     info::Info,
     Errno,
@@ -65,15 +65,15 @@ fn patiently<T>(wait: impl Fn(&mut Budget) -> Result<T>) -> Result<T> {
 /// # Errors
 ///
 /// What an error event says, -FI_ENOTCONN for another event; -FI_EINTR.
-pub fn next_event(here: InProcess, events: &EventQueue, wanted: u32) -> Result<Owned> {
+pub fn next_event(here: ProcessContext, events: &EventQueue, wanted: u32) -> Result<OwnedEvent> {
     Ok(event_or_why(here, events, wanted)?)
 }
 
 fn event_or_why(
-    here: InProcess,
+    here: ProcessContext,
     events: &EventQueue,
     wanted: u32,
-) -> core::result::Result<Owned, NotConnected> {
+) -> core::result::Result<OwnedEvent, NotConnected> {
     let event = patiently(|budget| events.next(here, budget))?;
     match event.kind() {
         Kind::Connection(number) if number == wanted => Ok(event),
@@ -89,7 +89,7 @@ fn event_or_why(
 pub struct NotConnected {
     /// Why.
     pub errno: Errno,
-    event: Option<Owned>,
+    event: Option<OwnedEvent>,
 }
 
 impl NotConnected {
@@ -145,7 +145,7 @@ impl Connection {
     ///
     /// -FI_EINVAL for an info that is not of `fabric`, -FI_ENODEV, -FI_ENOMEM.
     pub fn open(
-        here: InProcess,
+        here: ProcessContext,
         fabric: &Arc<Fabric>,
         info: &mut Info,
         depth: usize,
@@ -160,7 +160,7 @@ impl Connection {
     ///
     /// Those of [`Self::open`].
     pub fn open_in(
-        here: InProcess,
+        here: ProcessContext,
         fabric: &Arc<Fabric>,
         domain: &Arc<Domain>,
         info: &mut Info,
@@ -195,7 +195,7 @@ impl Connection {
     /// # Errors
     ///
     /// -FI_EINTR.
-    pub fn end(&self, here: InProcess) -> Result {
+    pub fn end(&self, here: ProcessContext) -> Result {
         next_event(here, &self.events, FI_SHUTDOWN).map(drop)
     }
 
@@ -205,7 +205,7 @@ impl Connection {
     /// # Errors
     ///
     /// Why it failed: -FI_ECANCELED when it was still posted when the connection ended; -FI_EINTR.
-    pub fn sent(&self, here: InProcess) -> Result<KBox<Buffer>> {
+    pub fn sent(&self, here: ProcessContext) -> Result<KBox<Buffer>> {
         let done = patiently(|budget| self.transmits.wait(here, budget))?;
         done.result.map(|_| done.buffer)
     }
@@ -215,7 +215,7 @@ impl Connection {
     /// # Errors
     ///
     /// Those of [`Self::sent`].
-    pub fn received(&self, here: InProcess) -> Result<(KBox<Buffer>, usize)> {
+    pub fn received(&self, here: ProcessContext) -> Result<(KBox<Buffer>, usize)> {
         let done = patiently(|budget| self.receives.wait(here, budget))?;
         done.result.map(|len| (done.buffer, len))
     }
@@ -237,7 +237,7 @@ impl Unconnected {
     /// # Errors
     ///
     /// Those of [`Endpoint::receive`].
-    pub fn receive(&self, buffer: KBox<Buffer>) -> core::result::Result<(), Refused> {
+    pub fn receive(&self, buffer: KBox<Buffer>) -> core::result::Result<(), RefusedPost> {
         self.endpoint.receive(buffer)
     }
 
@@ -248,9 +248,9 @@ impl Unconnected {
     /// -FI_ECONNREFUSED, perhaps with words of the peer's; -FI_EHOSTUNREACH, -FI_ETIMEDOUT, -FI_EINTR.
     pub fn connect(
         self,
-        here: InProcess,
+        here: ProcessContext,
         private_data: &[u8],
-    ) -> core::result::Result<(Connection, Owned), NotConnected> {
+    ) -> core::result::Result<(Connection, OwnedEvent), NotConnected> {
         self.establish(here, |endpoint| endpoint.connect(here, private_data))
     }
 
@@ -259,7 +259,7 @@ impl Unconnected {
     /// # Errors
     ///
     /// Those of [`Self::connect`].
-    pub fn accept(self, here: InProcess, private_data: &[u8]) -> Result<Connection> {
+    pub fn accept(self, here: ProcessContext, private_data: &[u8]) -> Result<Connection> {
         let (connection, _) =
             self.establish(here, |endpoint| endpoint.accept(here, private_data))?;
         Ok(connection)
@@ -267,9 +267,9 @@ impl Unconnected {
 
     fn establish(
         self,
-        here: InProcess,
+        here: ProcessContext,
         begin: impl FnOnce(Endpoint<Idle>) -> Result<Endpoint<Connecting>>,
-    ) -> core::result::Result<(Connection, Owned), NotConnected> {
+    ) -> core::result::Result<(Connection, OwnedEvent), NotConnected> {
         let endpoint = begin(self.endpoint)?;
         let event = event_or_why(here, &self.events, FI_CONNECTED)?;
         let endpoint = endpoint.connected(&event).map_err(Errno::from)?;

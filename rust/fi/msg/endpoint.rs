@@ -14,17 +14,17 @@ use super::{
         },
         memory::{
             Buffer,
-            Refused, //
+            RefusedPost, //
         },
-        posting::Posting,
+        post::Posting, //
     },
     Completions,
-    Receives,
+    SharedReceives,
     Side, //
 };
 use crate::abi::{
-    closing::Closing,
-    context::InProcess,
+    context::ProcessContext,
+    deferred_drop::DeferredDrop,
     flags,
     info::Info,
     Errno,
@@ -69,7 +69,7 @@ struct Open {
     completions: [Arc<Completions>; 2],
     source: Source,
     /// Closed behind the endpoint.
-    _receives: Option<Arc<Receives>>,
+    _receives: Option<Arc<SharedReceives>>,
 }
 
 impl Drop for Open {
@@ -84,7 +84,7 @@ impl Drop for Open {
 /// One end of a connection, as far as its [`State`] says. Dropping it closes it, silently; buffers that
 /// are still posted are freed. Where that may not sleep, both happen soon after.
 pub struct Endpoint<S: State = Connected> {
-    open: Closing<Open>,
+    open: DeferredDrop<Open>,
     _state: PhantomData<S>,
 }
 
@@ -114,7 +114,7 @@ impl Endpoint<Idle> {
     /// -FI_EINVAL for an info that is not of `domain`, -FI_EDOMAIN for completions of another one,
     /// -FI_ENOMEM.
     pub fn new(
-        here: InProcess,
+        here: ProcessContext,
         domain: &Arc<Domain>,
         info: &Info,
         source: Source,
@@ -133,7 +133,7 @@ impl Endpoint<Idle> {
     ///
     /// As of [`Self::new`]; -FI_EDOMAIN for a counter of another domain too.
     pub fn counted(
-        here: InProcess,
+        here: ProcessContext,
         domain: &Arc<Domain>,
         info: &Info,
         source: Source,
@@ -151,28 +151,28 @@ impl Endpoint<Idle> {
     /// As of [`Self::counted`]; -FI_EINVAL for an info that does not say so, -FI_EDOMAIN for receives of
     /// another domain, -FI_ENOSPC when the completions have no room for all of them.
     pub fn sharing(
-        here: InProcess,
+        here: ProcessContext,
         domain: &Arc<Domain>,
         info: &Info,
         source: Source,
         events: &Arc<EventQueue>,
         sides: (Side<'_>, Side<'_>),
-        receives: &Arc<Receives>,
+        receives: &Arc<SharedReceives>,
     ) -> Result<Self> {
         let receives = Some(receives.clone());
         Self::bound(here, domain, info, source, events, sides, receives)
     }
 
     fn bound(
-        _here: InProcess,
+        _here: ProcessContext,
         domain: &Arc<Domain>,
         info: &Info,
         source: Source,
         events: &Arc<EventQueue>,
         (transmit, receive): (Side<'_>, Side<'_>),
-        receives: Option<Arc<Receives>>,
+        receives: Option<Arc<SharedReceives>>,
     ) -> Result<Self> {
-        let open = Closing::new(Open {
+        let open = DeferredDrop::new(Open {
             endpoint: domain.endpoint(info, source)?,
             completions: [transmit.completions.clone(), receive.completions.clone()],
             source,
@@ -195,7 +195,11 @@ impl Endpoint<Idle> {
     /// # Errors
     ///
     /// -FI_EINVAL for more private data than fits, -FI_EHOSTUNREACH, -FI_ENOMEM: the endpoint is closed.
-    pub fn connect(self, _here: InProcess, private_data: &[u8]) -> Result<Endpoint<Connecting>> {
+    pub fn connect(
+        self,
+        _here: ProcessContext,
+        private_data: &[u8],
+    ) -> Result<Endpoint<Connecting>> {
         self.open.endpoint.connect(None, private_data)?;
         Ok(Endpoint::of(self.open))
     }
@@ -205,7 +209,11 @@ impl Endpoint<Idle> {
     /// # Errors
     ///
     /// Those of [`Self::connect`]; -FI_ENOTCONN when the peer has gone.
-    pub fn accept(self, _here: InProcess, private_data: &[u8]) -> Result<Endpoint<Connecting>> {
+    pub fn accept(
+        self,
+        _here: ProcessContext,
+        private_data: &[u8],
+    ) -> Result<Endpoint<Connecting>> {
         self.open.endpoint.accept(private_data)?;
         Ok(Endpoint::of(self.open))
     }
@@ -233,7 +241,7 @@ impl Endpoint<Connecting> {
 
 impl Endpoint<Connected> {
     /// Ends the connection: what is posted has completed when this returns.
-    pub fn shutdown(&self, _here: InProcess) -> Result {
+    pub fn shutdown(&self, _here: ProcessContext) -> Result {
         self.open.endpoint.core().shutdown(0)
     }
 
@@ -243,13 +251,13 @@ impl Endpoint<Connected> {
     ///
     /// With the buffer: -FI_EAGAIN when a queue is full, -FI_ENOTCONN when the connection has ended,
     /// -FI_EINVAL when the buffer is shorter, -FI_EMSGSIZE when the device takes no such message.
-    pub fn send(&self, buffer: KBox<Buffer>, len: usize) -> core::result::Result<(), Refused> {
+    pub fn send(&self, buffer: KBox<Buffer>, len: usize) -> core::result::Result<(), RefusedPost> {
         self.posting().send(buffer, len)
     }
 }
 
 impl<S: State> Endpoint<S> {
-    fn of(open: Closing<Open>) -> Self {
+    fn of(open: DeferredDrop<Open>) -> Self {
         Self {
             open,
             _state: PhantomData,
@@ -272,7 +280,7 @@ impl<S: State> Endpoint<S> {
     ///
     /// With the buffer: -FI_EAGAIN when a queue is full, -FI_EMSGSIZE when the device takes no such
     /// message.
-    pub fn receive(&self, buffer: KBox<Buffer>) -> core::result::Result<(), Refused> {
+    pub fn receive(&self, buffer: KBox<Buffer>) -> core::result::Result<(), RefusedPost> {
         self.posting().receive(buffer)
     }
 

@@ -11,8 +11,8 @@ use super::super::{
     pep::PassiveEndpoint, //
 };
 use crate::abi::{
-    closing::Closing,
-    context::InProcess,
+    context::ProcessContext,
+    deferred_drop::DeferredDrop,
     info::Info,
     Result, //
 };
@@ -20,7 +20,7 @@ use kernel::sync::Arc;
 
 /// A listener. Dropping it closes it, or where that may not sleep soon after; the peers that nobody
 /// accepted are refused.
-pub struct Listener(Closing<Arc<PassiveEndpoint>>);
+pub struct Listener(DeferredDrop<Arc<PassiveEndpoint>>);
 
 impl Listener {
     /// Listens on the source address of `info`: FI_CONNREQ events go to `events` and carry `source`.
@@ -29,20 +29,20 @@ impl Listener {
     ///
     /// -FI_EADDRINUSE, -FI_EADDRNOTAVAIL, -FI_ENODEV when no device has the address, -FI_ENOMEM.
     pub fn new(
-        _here: InProcess,
+        _here: ProcessContext,
         fabric: &Arc<Fabric>,
         info: &Info,
         source: Source,
         events: &Arc<EventQueue>,
     ) -> Result<Self> {
-        let listener = Self(Closing::new(fabric.passive_endpoint(info, source)?)?);
+        let listener = Self(DeferredDrop::new(fabric.passive_endpoint(info, source)?)?);
         listener.0.bind_events(events, 0)?;
         listener.0.listen()?;
         Ok(listener)
     }
 
     /// Refuses the request that `info` describes.
-    pub fn reject(&self, _here: InProcess, info: &Info, private_data: &[u8]) -> Result {
+    pub fn reject(&self, _here: ProcessContext, info: &Info, private_data: &[u8]) -> Result {
         self.0.core().reject(info.handle(), private_data)
     }
 }

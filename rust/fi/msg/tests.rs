@@ -5,11 +5,11 @@
 use super::super::{
     cq::{
         Completion,
+        CqEntry,
         ErrData,
-        Failure,
-        Outcome, //
+        Failure, //
     },
-    nothing::{
+    dummy_provider::{
         domain,
         Queue,
         HERE, //
@@ -40,7 +40,7 @@ mod suite {
             len,
             ..Completion::of(context, flags)
         };
-        Queue::put(&**queue.queue.core(), Outcome::Done(done))
+        Queue::put(&**queue.queue.core(), CqEntry::Done(done))
     }
 
     fn fail(queue: &Completions, context: Context, flags: u64, errno: Errno) -> Result {
@@ -51,7 +51,7 @@ mod suite {
             prov_errno: 0,
             err_data: ErrData::None,
         };
-        Queue::put(&**queue.queue.core(), Outcome::Failed(failure))
+        Queue::put(&**queue.queue.core(), CqEntry::Failed(failure))
     }
 
     /// Posts a buffer that keeps `domain` open, and returns its context.
@@ -70,7 +70,7 @@ mod suite {
         put(queue, Context::NULL, WRITTEN, 0)
     }
 
-    fn is_the_receive(done: &Completed) -> bool {
+    fn is_the_receive(done: &CompletedOp) -> bool {
         done.buffer.tag == 7 && done.direction == Direction::Received && done.result == Ok(1)
     }
 

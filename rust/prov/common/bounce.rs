@@ -14,9 +14,9 @@ use crate::{
     fi::memory::{
         Descriptor,
         Memory,
-        Part,
         Segment,
-        Start, //
+        Start,
+        VectorEntry, //
     },
     rdma::dma::{
         self,
@@ -49,11 +49,11 @@ struct Run {
 
 impl Run {
     /// That of a part which is not empty.
-    fn of(part: &Part, when: When) -> Result<Self> {
+    fn of(part: &VectorEntry, when: When) -> Result<Self> {
         let (addr, len) = match part.start() {
             Start::Address(addr) => return Self::at(addr, part.len(), when),
             Start::Page(page, offset) => {
-                // SAFETY: The page exists by the invariant of `Part`.
+                // SAFETY: The page exists by the invariant of `VectorEntry`.
                 let piece = unsafe { Piece::new(page, offset, part.len()) }?;
                 (piece.address()?, part.len())
             }
@@ -549,7 +549,7 @@ impl Payload for Outgoing {
 mod tests {
     use super::*;
     use crate::abi::{
-        random::Repeatable,
+        random::SeededRandom,
         Result, //
     };
     use kernel::page::PAGE_SIZE;
@@ -582,7 +582,7 @@ mod tests {
     #[test]
     fn what_is_copied_out_and_in_is_the_same() -> Result {
         const LEN: usize = 4 * PAGE_SIZE;
-        let mut random = Repeatable::new(1);
+        let mut random = SeededRandom::new(1);
         let mut there = numbers(LEN)?;
         let model = numbers(LEN)?;
         let mut packet = VVec::from_elem(0, LEN, GFP_KERNEL)?;

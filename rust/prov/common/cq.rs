@@ -10,7 +10,6 @@ mod tests;
 
 use crate::{
     abi::{
-        count::Count,
         errno::strerror,
         fi_addr_t,
         lock::FastLockIrq,
@@ -18,6 +17,7 @@ use crate::{
             load_acquire,
             store_release, //
         },
+        stat_counter::StatCounter,
         Errno,
         Result,
         FI_ADDR_NOTAVAIL,
@@ -27,19 +27,19 @@ use crate::{
         KOFI_VALUE_SIZE, //
     },
     fi::{
-        card::Told,
         cq::{
             Attr,
             Completion,
+            CqEntry,
             Entries,
+            EntryFifo,
             Failure,
-            Interrupts,
-            Outcome,
-            Outcomes,
-            Room,
-            Sink,
+            FreeSlots,
+            Notifier,
+            PeerSink,
             WaitFlag, //
         },
+        introspect::ObjectInfo,
         provider, //
     },
 };
@@ -134,7 +134,7 @@ struct Admitted {
 
 /// What there is, and who is to be told or asked. There is never more than the room that was taken.
 struct Ring {
-    outcomes: Outcomes,
+    outcomes: EntryFifo,
     /// A reader has asked to be told, and has not come since.
     is_awaited: bool,
     /// Who fills it.
@@ -144,7 +144,7 @@ struct Ring {
 impl Ring {
     fn new(size: usize) -> Result<Self> {
         Ok(Self {
-            outcomes: Outcomes::new(size)?,
+            outcomes: EntryFifo::new(size)?,
             is_awaited: false,
             feeders: KVec::new(),
         })
@@ -190,19 +190,19 @@ pub(crate) struct Cq {
     /// Whether the source of an entry is an address, which readers are told. It is one of an endpoint otherwise.
     has_addresses: bool,
     /// Who takes what is put, in place of the ring.
-    sink: Option<Arc<dyn Sink>>,
+    sink: Option<Arc<dyn PeerSink>>,
     /// Set if its reader forwards outcomes to another queue.
     is_forwarded: Atomic<u32>,
-    room: Room,
+    room: FreeSlots,
     /// Set while a poster waits for room here: room that comes back without a reader then wakes the readers.
     wants_room: WaitFlag,
     /// Set while a poster waits for a free operation of its endpoint: the next one to end then wakes the readers.
     wants_slot: WaitFlag,
     #[pin]
-    interrupts: Interrupts,
+    interrupts: Notifier,
     /// What readers have been told of, under the ring's lock.
-    told: Count,
-    failures: Count,
+    told: StatCounter,
+    failures: StatCounter,
 }
 
 impl Cq {
@@ -229,7 +229,7 @@ impl Cq {
     /// # Errors
     ///
     /// As of [`Self::new`].
-    pub(in crate::prov) fn leading_to(attr: &Attr, sink: Arc<dyn Sink>) -> Result<Arc<Self>> {
+    pub(in crate::prov) fn leading_to(attr: &Attr, sink: Arc<dyn PeerSink>) -> Result<Arc<Self>> {
         Self::with(attr, BESIDES, false, Some(sink))
     }
 
@@ -237,7 +237,7 @@ impl Cq {
         attr: &Attr,
         besides: usize,
         has_addresses: bool,
-        sink: Option<Arc<dyn Sink>>,
+        sink: Option<Arc<dyn PeerSink>>,
     ) -> Result<Arc<Self>> {
         let size = match attr.size {
             0 => DEFAULT_SIZE,
@@ -256,12 +256,12 @@ impl Cq {
                 has_addresses,
                 sink,
                 is_forwarded: Atomic::new(0),
-                room: Room::new(*size),
+                room: FreeSlots::new(*size),
                 wants_room: WaitFlag::new(),
                 wants_slot: WaitFlag::new(),
-                interrupts <- Interrupts::new(),
-                told: Count::new(),
-                failures: Count::new(),
+                interrupts <- Notifier::new(),
+                told: StatCounter::new(),
+                failures: StatCounter::new(),
             }),
             GFP_KERNEL,
         )?)
@@ -384,7 +384,7 @@ impl Cq {
     }
 
     /// Tells the outcome of an operation that has taken room. Any context.
-    pub(in crate::prov) fn put(&self, outcome: Outcome) {
+    pub(in crate::prov) fn put(&self, outcome: CqEntry) {
         if let Some(sink) = &self.sink {
             self.give_back(1);
             return sink.take(outcome);
@@ -400,10 +400,10 @@ impl Cq {
     #[inline(always)]
     pub(in crate::prov) fn put_done(&self, done: Completion) {
         if self.sink.is_some() {
-            return self.put(Outcome::Done(done));
+            return self.put(CqEntry::Done(done));
         }
         let mut ring = self.ring.lock();
-        ring.outcomes.push(Outcome::Done(done));
+        ring.outcomes.push(CqEntry::Done(done));
         self.note(&ring);
         drop(ring);
         self.interrupts.arrived();
@@ -427,10 +427,10 @@ impl Cq {
     /// reports it too. Any context.
     pub(in crate::prov) fn put_quietly(&self, done: Completion) {
         if self.sink.is_some() {
-            return self.put(Outcome::Done(done));
+            return self.put(CqEntry::Done(done));
         }
         let mut ring = self.ring.lock();
-        ring.outcomes.push(Outcome::Done(done));
+        ring.outcomes.push(CqEntry::Done(done));
         self.note(&ring);
         drop(ring);
         // Room comes back when the entry is read.
@@ -440,7 +440,7 @@ impl Cq {
     }
 
     /// Drops the outcomes that `goes` with. Any context.
-    pub(in crate::prov) fn forget(&self, mut goes: impl FnMut(&Outcome) -> bool) {
+    pub(in crate::prov) fn forget(&self, mut goes: impl FnMut(&CqEntry) -> bool) {
         let mut ring = self.ring.lock();
         let mut gone = 0;
         for _ in 0..ring.outcomes.len() {
@@ -535,8 +535,8 @@ impl Cq {
         let _ = self.ask_feeders(first);
         match self.ring.lock().outcomes.first() {
             None => Err(Errno::EAGAIN),
-            Some(Outcome::Failed(_)) => Err(Errno::EAVAIL),
-            Some(Outcome::Done(_)) => Ok(0),
+            Some(CqEntry::Failed(_)) => Err(Errno::EAVAIL),
+            Some(CqEntry::Done(_)) => Ok(0),
         }
     }
 
@@ -551,7 +551,7 @@ impl Cq {
         ring.is_awaited = false;
         let mut count = 0;
         for into in room.iter_mut() {
-            let Some(Outcome::Done(done)) = ring.outcomes.first() else {
+            let Some(CqEntry::Done(done)) = ring.outcomes.first() else {
                 break;
             };
             see(count, done);
@@ -562,7 +562,7 @@ impl Cq {
         self.note(&ring);
         if count == 0 {
             return match ring.outcomes.first() {
-                Some(Outcome::Failed(_)) => Found::Failure,
+                Some(CqEntry::Failed(_)) => Found::Failure,
                 _ => Found::Nothing(ring.feeder(0)),
             };
         }
@@ -653,11 +653,11 @@ impl provider::CompletionQueue for Cq {
         !self.is_empty()
     }
 
-    fn interrupts(&self) -> &Interrupts {
+    fn interrupts(&self) -> &Notifier {
         &self.interrupts
     }
 
-    fn tell(&self, told: &mut Told<'_>) {
+    fn tell(&self, told: &mut ObjectInfo<'_>) {
         told.value(KOFI_VALUE_SIZE, self.size as u64);
         told.value(KOFI_VALUE_ENTRIES, self.told.get());
         told.value(KOFI_VALUE_ERRORS, self.failures.get());

@@ -4,13 +4,13 @@
 
 use crate::{
     abi::{
-        count::Count,
         flags::*,
-        once::OnceBox,
-        say::{
+        log::{
             complain,
             complain_of, //
         },
+        once::OnceBox,
+        stat_counter::StatCounter,
         Result,
         KOFI_VALUE_ATOMICS,
         KOFI_VALUE_READS,
@@ -29,7 +29,7 @@ use crate::{
         KOFI_VALUE_VIOLATIONS,
         KOFI_VALUE_WRITES, //
     },
-    fi::card::Told,
+    fi::introspect::ObjectInfo, //
 };
 use core::net::SocketAddr;
 use kernel::{
@@ -41,7 +41,7 @@ use kernel::{
     sync::atomic::{
         Atomic,
         Relaxed, //
-    }, //
+    },
 };
 
 /// Counts violations by the peer of a connected endpoint: accesses without permission, each of which ends
@@ -79,35 +79,35 @@ impl Violations {
     }
 
     /// Returns the number of violations.
-    pub(in crate::prov) fn tell(&self, told: &mut Told<'_>) {
+    pub(in crate::prov) fn tell(&self, told: &mut ObjectInfo<'_>) {
         told.value(KOFI_VALUE_VIOLATIONS, self.count.load(Relaxed));
     }
 }
 
 /// What a context has sent, or done to the memory of peers.
 pub(in crate::prov) struct Sent {
-    sends: Count,
-    writes: Count,
-    reads: Count,
-    atomics: Count,
-    bytes: Count,
-    done: Count,
-    errors: Count,
-    again: Count,
+    sends: StatCounter,
+    writes: StatCounter,
+    reads: StatCounter,
+    atomics: StatCounter,
+    bytes: StatCounter,
+    done: StatCounter,
+    errors: StatCounter,
+    again: StatCounter,
 }
 
 impl Sent {
     /// Nothing yet.
     pub(in crate::prov) const fn new() -> Self {
         Self {
-            sends: Count::new(),
-            writes: Count::new(),
-            reads: Count::new(),
-            atomics: Count::new(),
-            bytes: Count::new(),
-            done: Count::new(),
-            errors: Count::new(),
-            again: Count::new(),
+            sends: StatCounter::new(),
+            writes: StatCounter::new(),
+            reads: StatCounter::new(),
+            atomics: StatCounter::new(),
+            bytes: StatCounter::new(),
+            done: StatCounter::new(),
+            errors: StatCounter::new(),
+            again: StatCounter::new(),
         }
     }
 
@@ -138,8 +138,8 @@ impl Sent {
     }
 
     /// Tells all that.
-    pub(in crate::prov) fn tell(&self, told: &mut Told<'_>) {
-        let kinds = [&self.sends, &self.writes, &self.reads, &self.atomics].map(Count::get);
+    pub(in crate::prov) fn tell(&self, told: &mut ObjectInfo<'_>) {
+        let kinds = [&self.sends, &self.writes, &self.reads, &self.atomics].map(StatCounter::get);
         let [sends, writes, reads, atomics] = kinds;
         let depth = kinds.iter().sum::<u64>().saturating_sub(self.done.get());
         told.value(KOFI_VALUE_TX_DEPTH, depth);
@@ -156,22 +156,22 @@ impl Sent {
 
 /// What a context has received.
 pub(in crate::prov) struct Taken {
-    posted: Count,
-    bytes: Count,
-    done: Count,
-    errors: Count,
-    again: Count,
+    posted: StatCounter,
+    bytes: StatCounter,
+    done: StatCounter,
+    errors: StatCounter,
+    again: StatCounter,
 }
 
 impl Taken {
     /// Nothing yet.
     pub(in crate::prov) const fn new() -> Self {
         Self {
-            posted: Count::new(),
-            bytes: Count::new(),
-            done: Count::new(),
-            errors: Count::new(),
-            again: Count::new(),
+            posted: StatCounter::new(),
+            bytes: StatCounter::new(),
+            done: StatCounter::new(),
+            errors: StatCounter::new(),
+            again: StatCounter::new(),
         }
     }
 
@@ -198,7 +198,7 @@ impl Taken {
     }
 
     /// Tells all that; so many wait for a message.
-    pub(in crate::prov) fn tell(&self, waiting: usize, told: &mut Told<'_>) {
+    pub(in crate::prov) fn tell(&self, waiting: usize, told: &mut ObjectInfo<'_>) {
         told.value(KOFI_VALUE_RX_DEPTH, waiting as u64);
         told.value(KOFI_VALUE_RECEIVES, self.posted.get());
         told.value(KOFI_VALUE_RX_DONE, self.done.get());

@@ -10,7 +10,7 @@ use super::{
     ep::Endpoint,
     fabric::Fabric,
     mr::Region,
-    order,
+    op,
     srx::Srx, //
 };
 use crate::{
@@ -27,7 +27,7 @@ use crate::{
         },
         cq,
         eq::{
-            Notice,
+            ReservedEvent,
             Source, //
         },
         memory::Segment,
@@ -38,7 +38,7 @@ use crate::{
         provider,
         srx, //
     },
-    rdma::net::SockAddr,
+    rdma::net::SockAddr, //
 };
 use core::any::Any;
 use kernel::{
@@ -101,7 +101,7 @@ impl provider::Domain for Domain {
     fn peer_queue(
         self: Arc<Self>,
         attr: &cq::Attr,
-        sink: Arc<dyn cq::Sink>,
+        sink: Arc<dyn cq::PeerSink>,
     ) -> Result<Arc<dyn provider::CompletionQueue>> {
         let queue: Arc<dyn provider::CompletionQueue> = Cq::leading_to(attr, sink)?;
         Ok(queue)
@@ -135,16 +135,16 @@ impl provider::Domain for Domain {
         Ok(region)
     }
 
-    fn set_farewell(&self, notice: Option<Notice>) {
+    fn set_farewell(&self, notice: Option<ReservedEvent>) {
         // There is no device that could go.
         drop(notice);
     }
 
     fn most_elements(&self, _form: Form, _op: Op, datatype: Datatype) -> Result<usize> {
-        Ok(order::most_elements(datatype))
+        Ok(op::most_elements(datatype))
     }
 
-    fn resolve(&self, peers: &mut dyn provider::Resolving) {
+    fn resolve(&self, peers: &mut dyn provider::AsyncResolve) {
         while !peers.is_over() {
             let Some((number, addr)) = peers.next() else {
                 return;

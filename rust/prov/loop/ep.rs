@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Active endpoints. `link` guards everything about the connection; the data path takes the lock of a
-//! [`Pipe`] alone.
+//! [`Channel`] alone.
 
-mod connect;
+mod cm;
 mod post;
 
 use super::{
@@ -14,29 +14,29 @@ use super::{
             StateCell, //
         },
     },
+    channel::{
+        Channel,
+        DirectReceiver,
+        ProgressWork,
+        RxSide,
+        TxResources, //
+    },
+    completion::CompSink,
+    conn::Conn,
+    connreq::Request,
     domain::Domain,
-    exit::Exit,
-    offer::{
+    fifo::Fifo,
+    info::{
         Limits,
         MAX_PRIVATE_DATA, //
     },
-    order::{
+    op::{
         self,
-        Order, //
-    },
-    pipe::{
-        Mover,
-        Outfit,
-        Pipe,
-        Receiver,
-        User, //
+        PostedOp, //
     },
     port::Port,
-    receives::Share,
-    request::Request,
-    ring::Ring,
-    srx::Srx,
-    tie::Tie, //
+    rx_queue::SrxAttachment,
+    srx::Srx, //
 };
 use crate::{
     abi::{
@@ -55,29 +55,29 @@ use crate::{
             Form,
             Op, //
         },
-        card::{
-            Ends,
-            Tell,
-            Told, //
-        },
         cq::CompletionQueue,
         ep,
         eq::{
             Event,
             EventQueue,
-            Owned,
+            OwnedEvent,
             Source, //
         },
+        introspect::{
+            EndpointAddrs,
+            Introspect,
+            ObjectInfo, //
+        },
         memory::Context,
-        object::Held,
+        object::ChildRef,
         provider::{
             self,
             Bindings,
+            EpOption,
             Message,
-            Operation,
-            Setting, //
+            Operation, //
         },
-        srx::SharedReceive,
+        srx::SharedReceive, //
     },
 };
 use core::{
@@ -102,12 +102,12 @@ use kernel::{
 const PIECE: usize = 4096;
 
 /// What is bound, kept open until the endpoint is closed.
-struct Bound {
-    events: Held<EventQueue>,
-    _transmit: Held<CompletionQueue>,
-    _receive: Held<CompletionQueue>,
+struct Resources {
+    events: ChildRef<EventQueue>,
+    _transmit: ChildRef<CompletionQueue>,
+    _receive: ChildRef<CompletionQueue>,
     /// What it shares its receives with others by.
-    _shared: Option<Held<SharedReceive>>,
+    _shared: Option<ChildRef<SharedReceive>>,
     /// Asked by who reads where those complete.
     mover: Option<Filling>,
 }
@@ -116,18 +116,18 @@ struct Bound {
 struct Link {
     /// The request that the endpoint was made for, until it is accepted.
     request: Option<Request>,
-    bound: Option<Bound>,
+    bound: Option<Resources>,
     /// Until there is a connection.
-    outfit: Option<Outfit>,
+    outfit: Option<TxResources>,
     /// Made with the endpoint, so that reporting cannot fail: FI_CONNECTED or the failure.
-    outcome: Option<Owned>,
+    outcome: Option<OwnedEvent>,
     /// And FI_SHUTDOWN.
-    farewell: Option<Owned>,
+    farewell: Option<OwnedEvent>,
     local: Option<SocketAddr>,
     peer: Option<SocketAddr>,
     /// Of who has asked for the connection.
     port: Option<Port>,
-    tie: Option<Arc<Tie>>,
+    tie: Option<Arc<Conn>>,
 }
 
 /// An active endpoint.
@@ -135,8 +135,8 @@ struct Link {
 pub(crate) struct Endpoint {
     state: StateCell,
     /// From the connection on.
-    outbound: SetOnce<Arc<Pipe>>,
-    inbound: Arc<Pipe>,
+    outbound: SetOnce<Arc<Channel>>,
+    inbound: Arc<Channel>,
     limits: Limits,
     domain: Arc<Domain>,
     /// What it is known by to its owner.
@@ -147,7 +147,7 @@ pub(crate) struct Endpoint {
     link: Mutex<Link>,
     /// The addresses of `link`, for those who only look.
     #[pin]
-    ends: Ends,
+    ends: EndpointAddrs,
 }
 
 impl Endpoint {
@@ -159,7 +159,7 @@ impl Endpoint {
     pub(super) fn new(domain: Arc<Domain>, info: &Info, source: Source) -> Result<Arc<Self>> {
         let limits = Limits::new(info, domain.fabric().realm().space)?;
         let (local, peer) = info.ends()?;
-        let inbound = Pipe::new(match limits.shares_receives {
+        let inbound = Channel::new(match limits.shares_receives {
             true => 0,
             false => limits.receives,
         })?;
@@ -182,7 +182,7 @@ impl Endpoint {
                 domain,
                 source,
                 piece: atomic::Atomic::new(PIECE),
-                ends <- Ends::new(local, peer),
+                ends <- EndpointAddrs::new(local, peer),
                 link <- new_mutex!(
                     Link {
                         request,
@@ -215,7 +215,7 @@ impl Endpoint {
     /// -FI_ENOMEM.
     pub(in crate::prov) fn introduce(&self, who: Arc<dyn Any + Send + Sync>) -> Result {
         let source = self.source;
-        self.inbound.introduce(User { who, source })
+        self.inbound.introduce(DirectReceiver { who, source })
     }
 
     /// Calls on whoever uses the peer, and says by which endpoint that knows of it; None if something is under
@@ -234,10 +234,10 @@ impl Endpoint {
     /// # Errors
     ///
     /// -FI_EINVAL for those of another provider or domain, -FI_ENOMEM.
-    fn share(&self, shared: &SharedReceive) -> Result<Share> {
+    fn share(&self, shared: &SharedReceive) -> Result<SrxAttachment> {
         let srx: Option<Arc<Srx>> = downcast(shared.core().clone().into_any());
         let srx = srx.filter(|srx| srx.is_of(self.domain.regions()));
-        Share::new(srx.ok_or(Errno::EINVAL)?)
+        SrxAttachment::new(srx.ok_or(Errno::EINVAL)?)
     }
 
     /// Lets receives be posted.
@@ -245,28 +245,28 @@ impl Endpoint {
         let events = bindings.events.ok_or(Errno::ENOEQ)?;
         let transmit = bindings.transmit.ok_or(Errno::ENOCQ)?;
         let receive = bindings.receive.ok_or(Errno::ENOCQ)?;
-        let outfit = Outfit {
-            exit: Exit::new(&transmit, self.source, false)?,
-            orders: Ring::new(self.limits.transmits, Order::idle)?,
+        let outfit = TxResources {
+            exit: CompSink::new(&transmit, self.source, false)?,
+            orders: Fifo::new(self.limits.transmits, PostedOp::idle)?,
             counters: bindings.counters.again()?,
             addr: None,
         };
-        let receiver = Receiver {
-            exit: Exit::new(&receive, self.source, self.limits.waits_for_signals)?,
+        let receiver = RxSide {
+            exit: CompSink::new(&receive, self.source, self.limits.waits_for_signals)?,
             regions: self.domain.regions().clone(),
             rights: self.limits.rights,
         };
         let shared = bindings.shared;
         let share = shared.as_ref().map(|shared| self.share(shared));
         let share = share.transpose()?;
-        let mover = share.as_ref().map(|_| Mover::of(&self.inbound));
+        let mover = share.as_ref().map(|_| ProgressWork::of(&self.inbound));
         let mover = mover.transpose()?;
         if let Some(mover) = &mover {
             receiver.exit.admit(mover)?;
         }
         let mut link = self.link.lock();
         link.outfit = Some(outfit);
-        link.bound = Some(Bound {
+        link.bound = Some(Resources {
             events,
             _transmit: transmit.queue,
             _receive: receive.queue,
@@ -364,21 +364,21 @@ impl provider::Endpoint for Endpoint {
     fn most_elements(&self, _form: Form, _op: Op, datatype: Datatype) -> Result<usize> {
         match self.limits.no_atomics {
             Some(errno) => Err(errno),
-            None => Ok(order::most_elements(datatype)),
+            None => Ok(op::most_elements(datatype)),
         }
     }
 
-    fn setting(&self, setting: Setting) -> Result<usize> {
+    fn setting(&self, setting: EpOption) -> Result<usize> {
         match setting {
-            Setting::MultiReceive => Ok(self.piece.load(Relaxed)),
+            EpOption::MultiReceive => Ok(self.piece.load(Relaxed)),
             _ => Err(Errno::ENOPROTOOPT),
         }
     }
 
-    fn set(&self, setting: Setting, value: usize) -> Result {
+    fn set(&self, setting: EpOption, value: usize) -> Result {
         match (setting, value) {
-            (Setting::MultiReceive, 0) => Err(Errno::EINVAL),
-            (Setting::MultiReceive, size) => {
+            (EpOption::MultiReceive, 0) => Err(Errno::EINVAL),
+            (EpOption::MultiReceive, size) => {
                 self.piece.store(size, Relaxed);
                 Ok(())
             }
@@ -392,7 +392,7 @@ impl provider::Endpoint for Endpoint {
             .map_err(|errno| self.state.receive_refused(errno))
     }
 
-    fn tell(&self, told: &mut Told<'_>) {
+    fn tell(&self, told: &mut ObjectInfo<'_>) {
         told.state(self.state.get().told());
         told.value(KOFI_VALUE_TX_SIZE, self.limits.transmits as u64);
         told.value(KOFI_VALUE_RX_SIZE, self.limits.receives as u64);

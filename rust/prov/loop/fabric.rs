@@ -4,20 +4,20 @@
 
 use super::{
     super::common::mr::Regions,
+    connreq::Requests,
     domain::Domain,
-    offer,
+    info,
     pep::PassiveEndpoint,
     port::{
-        Realm,
-        Space, //
-    },
-    request::Requests, //
+        PortNamespace,
+        PortOwner, //
+    }, //
 };
 use crate::{
     abi::{
+        biased_lock::Threading,
         info::Info,
         namespace::Namespace,
-        serial::Threading,
         Errno,
         Result, //
     },
@@ -28,7 +28,7 @@ use crate::{
             FabricAttr, //
         },
     },
-    rdma::net::Net,
+    rdma::net::Net, //
 };
 use kernel::{
     prelude::*,
@@ -45,7 +45,7 @@ pub(super) struct Fabric {
     /// Network namespace, for infos.
     namespace: ARef<Namespace>,
     /// Whose ports its endpoints have.
-    space: Space,
+    space: PortOwner,
     /// What peers reach, where that is what they reach by another provider.
     regions: Option<Arc<Regions>>,
     #[pin]
@@ -63,7 +63,7 @@ impl Fabric {
         net: Net,
         beside: Option<Arc<Regions>>,
     ) -> Result<Arc<Self>> {
-        if attr.name.is_some_and(|name| name != offer::NAME) {
+        if attr.name.is_some_and(|name| name != info::NAME) {
             return Err(Errno::ENODATA);
         }
         Ok(Arc::pin_init(
@@ -71,8 +71,8 @@ impl Fabric {
                 net,
                 namespace: attr.net.into(),
                 space: match beside {
-                    None => Space::Own,
-                    Some(_) => Space::Beside,
+                    None => PortOwner::Own,
+                    Some(_) => PortOwner::Beside,
                 },
                 regions: beside,
                 requests <- Requests::new(),
@@ -87,8 +87,8 @@ impl Fabric {
     }
 
     /// Where its endpoints' ports are.
-    pub(super) fn realm(&self) -> Realm<'_> {
-        Realm {
+    pub(super) fn realm(&self) -> PortNamespace<'_> {
+        PortNamespace {
             net: &self.net,
             space: self.space,
         }
@@ -116,7 +116,7 @@ impl provider::Fabric for Fabric {
         info: &Info,
         _threading: Threading,
     ) -> Result<Arc<dyn provider::Domain>> {
-        if info.domain_name() != Some(offer::NAME) {
+        if info.domain_name() != Some(info::NAME) {
             return Err(Errno::EINVAL);
         }
         let domain: Arc<dyn provider::Domain> = Domain::new(self, info)?;

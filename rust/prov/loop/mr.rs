@@ -7,8 +7,8 @@ use super::{
         Opening,
         Regions, //
     },
-    offer::REGION_PARTS,
-    port::Space, //
+    info::REGION_PARTS,
+    port::PortOwner, //
 };
 use crate::{
     abi::{
@@ -29,7 +29,7 @@ use crate::{
         },
         provider, //
     },
-    rdma::dma,
+    rdma::dma, //
 };
 use core::{
     ops::Range,
@@ -60,7 +60,7 @@ impl Region {
         memory: &[Segment],
         access: Access,
         addressing: Addressing,
-        space: Space,
+        space: PortOwner,
     ) -> Result<Arc<Self>> {
         let mut parts = KVVec::with_capacity(memory.len(), GFP_KERNEL)?;
         for segment in memory {
@@ -70,7 +70,7 @@ impl Region {
         let opening = match access.is_remote() {
             true if memory.len() > REGION_PARTS => return Err(Errno::EINVAL),
             true => {
-                let is_long = space == Space::Beside;
+                let is_long = space == PortOwner::Beside;
                 Some(regions.open_any(memory, access, addressing, is_long)?)
             }
             false => None,

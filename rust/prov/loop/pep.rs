@@ -4,13 +4,13 @@
 
 use super::{
     super::common::query::Wishes,
+    conn::Conn,
     fabric::Fabric,
-    offer::{
+    info::{
         self,
         MAX_PRIVATE_DATA, //
     },
-    port::Port,
-    tie::Tie, //
+    port::Port, //
 };
 use crate::{
     abi::{
@@ -25,11 +25,6 @@ use crate::{
         KOFI_STATE_OPEN, //
     },
     fi::{
-        card::{
-            Ends,
-            Tell,
-            Told, //
-        },
         eq::{
             Event,
             EventQueue,
@@ -37,10 +32,15 @@ use crate::{
             Source, //
         },
         info::Choices,
-        object::Held,
+        introspect::{
+            EndpointAddrs,
+            Introspect,
+            ObjectInfo, //
+        },
+        object::ChildRef,
         provider, //
     },
-    rdma::net::SockAddr,
+    rdma::net::SockAddr, //
 };
 use core::net::SocketAddr;
 use kernel::{
@@ -61,7 +61,7 @@ const DEFAULT_BACKLOG: usize = 128;
 
 struct Link {
     port: Option<Port>,
-    events: Option<Held<EventQueue>>,
+    events: Option<ChildRef<EventQueue>>,
     backlog: usize,
 }
 
@@ -80,7 +80,7 @@ pub(super) struct PassiveEndpoint {
     link: Mutex<Link>,
     /// Its address, for those who only look.
     #[pin]
-    ends: Ends,
+    ends: EndpointAddrs,
     listens: AtomicFlag,
 }
 
@@ -100,7 +100,7 @@ impl PassiveEndpoint {
                 wishes: Wishes::of(Some(info)),
                 choices: Choices::of(info),
                 addr_format: info.addr_format(),
-                ends <- Ends::new(None, None),
+                ends <- EndpointAddrs::new(None, None),
                 listens: AtomicFlag::new(false),
                 link <- new_mutex!(
                     Link {
@@ -138,9 +138,9 @@ impl PassiveEndpoint {
         &self,
         (to, peer): (SockAddr, SockAddr),
         private_data: &[u8],
-        tie: &Arc<Tie>,
+        tie: &Arc<Conn>,
     ) -> Result {
-        let mut info = offer::offer(&self.wishes)?;
+        let mut info = info::offer(&self.wishes)?;
         self.choices.apply(&mut info)?;
         info.set_net(self.fabric.namespace());
         let ends = [to, peer].map(SocketAddr::from);
@@ -164,7 +164,7 @@ impl PassiveEndpoint {
 }
 
 impl provider::PassiveEndpoint for PassiveEndpoint {
-    fn listen(self: Arc<Self>, events: Held<EventQueue>) -> Result {
+    fn listen(self: Arc<Self>, events: ChildRef<EventQueue>) -> Result {
         let mut link = self.link.lock();
         if link.events.is_some() {
             return Err(Errno::EOPBADSTATE);
@@ -218,7 +218,7 @@ impl provider::PassiveEndpoint for PassiveEndpoint {
         MAX_PRIVATE_DATA
     }
 
-    fn tell(&self, told: &mut Told<'_>) {
+    fn tell(&self, told: &mut ObjectInfo<'_>) {
         told.state(match self.listens.load(Relaxed) {
             true => KOFI_STATE_LISTENING,
             false => KOFI_STATE_OPEN,

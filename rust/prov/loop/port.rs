@@ -39,7 +39,7 @@ static NEXT: Atomic<u32> = Atomic::new(0);
 
 /// Whose ports they are.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Space {
+pub(super) enum PortOwner {
     /// This provider's.
     Own,
     /// Those of endpoints of other providers, by which they are found on the same host as well.
@@ -48,23 +48,23 @@ pub(super) enum Space {
 
 /// Where ports are: those of a namespace, and whose they are.
 #[derive(Clone, Copy)]
-pub(super) struct Realm<'a> {
+pub(super) struct PortNamespace<'a> {
     pub(super) net: &'a Net,
-    pub(super) space: Space,
+    pub(super) space: PortOwner,
 }
 
 /// A port that is taken.
-struct Taken {
+struct UsedPort {
     net: Net,
-    space: Space,
+    space: PortOwner,
     addr: SockAddr,
     /// Who listens there.
     listener: Option<Arc<PassiveEndpoint>>,
 }
 
-impl Taken {
+impl UsedPort {
     /// Whether nobody else can have that address.
-    fn excludes(&self, realm: Realm<'_>, addr: &SockAddr) -> bool {
+    fn excludes(&self, realm: PortNamespace<'_>, addr: &SockAddr) -> bool {
         let is_same = self.addr.ip() == addr.ip() && self.addr.scope() == addr.scope();
         let meets = is_same || self.addr.is_unspecified() || addr.is_unspecified();
         self.net == *realm.net
@@ -87,12 +87,16 @@ impl Port {
     /// # Errors
     ///
     /// -FI_EADDRNOTAVAIL for an address that the namespace does not have, -FI_EADDRINUSE, -FI_ENOMEM.
-    pub(super) fn take(realm: Realm<'_>, addr: &SockAddr) -> Result<Self> {
+    pub(super) fn take(realm: PortNamespace<'_>, addr: &SockAddr) -> Result<Self> {
         Self::enter(realm, addr, None)
     }
 
     /// The same for `listener`, which connections are asked of from now on.
-    pub(super) fn listen(self, realm: Realm<'_>, listener: Arc<PassiveEndpoint>) -> Result<Self> {
+    pub(super) fn listen(
+        self,
+        realm: PortNamespace<'_>,
+        listener: Arc<PassiveEndpoint>,
+    ) -> Result<Self> {
         let addr = self.addr;
         let new = new_entry(realm, &addr, Some(listener))?;
         registry::with(|list| {
@@ -107,7 +111,7 @@ impl Port {
     }
 
     fn enter(
-        realm: Realm<'_>,
+        realm: PortNamespace<'_>,
         addr: &SockAddr,
         listener: Option<Arc<PassiveEndpoint>>,
     ) -> Result<Self> {
@@ -127,7 +131,7 @@ impl Port {
             let entered = registry::with(|list| {
                 let taken = list
                     .iter()
-                    .filter_map(|entry| entry.downcast_ref::<Taken>());
+                    .filter_map(|entry| entry.downcast_ref::<UsedPort>());
                 if taken.into_iter().any(|taken| taken.excludes(realm, &addr)) {
                     return Ok(false);
                 }
@@ -160,12 +164,12 @@ impl Drop for Port {
 }
 
 fn new_entry(
-    realm: Realm<'_>,
+    realm: PortNamespace<'_>,
     addr: &SockAddr,
     listener: Option<Arc<PassiveEndpoint>>,
 ) -> Result<Entry> {
     let entry: Entry = Arc::new(
-        Taken {
+        UsedPort {
             net: realm.net.clone(),
             space: realm.space,
             addr: *addr,
@@ -177,11 +181,14 @@ fn new_entry(
 }
 
 /// Who listens there, if somebody does. May sleep.
-pub(super) fn listener_at(realm: Realm<'_>, addr: &SockAddr) -> Option<Arc<PassiveEndpoint>> {
+pub(super) fn listener_at(
+    realm: PortNamespace<'_>,
+    addr: &SockAddr,
+) -> Option<Arc<PassiveEndpoint>> {
     registry::with(|list| {
         let taken = list
             .iter()
-            .filter_map(|entry| entry.downcast_ref::<Taken>());
+            .filter_map(|entry| entry.downcast_ref::<UsedPort>());
         let mut here = taken.filter(|taken| taken.excludes(realm, addr));
         here.find_map(|taken| taken.listener.clone())
     })

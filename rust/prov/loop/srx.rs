@@ -12,24 +12,25 @@ use super::{
             Incoming,
             MOST_PARTS, //
         },
-        mr::Regions,
+        mr::Regions, //
     },
-    exit::Report,
-    mr, offer,
-    order::Receive,
-    pipe::Pipe,
-    receives::Ticket,
-    ring::Ring,
+    channel::Channel,
+    completion::CompInfo,
+    fifo::Fifo,
+    info,
+    mr,
+    op::Receive,
+    rx_queue::RxHandle, //
 };
 use crate::{
     abi::{
-        count::Count,
         flags::*,
         lock::FastLockIrq,
-        nodes::{
-            Own,
-            Queue, //
+        owned_list::{
+            BoxList,
+            ListBox, //
         },
+        stat_counter::StatCounter,
         Errno,
         Result,
         KOFI_VALUE_RECEIVES,
@@ -39,14 +40,14 @@ use crate::{
         KOFI_VALUE_RX_SIZE, //
     },
     fi::{
-        card::Told,
-        gate::Visit,
+        introspect::ObjectInfo,
         memory::Context,
         provider::{
             self,
             Message, //
         },
-        srx::Attr,
+        rundown::RundownRef,
+        srx::Attr, //
     },
 };
 use core::{
@@ -67,17 +68,17 @@ const DEFAULT_SIZE: usize = 256;
 /// Flags that a receive may have.
 const FLAGS: u64 = FI_COMPLETION | FI_MORE;
 
-struct Shelf {
+struct SrxState {
     /// Those that wait for a message. Their places and those of `out` are all that there are.
-    receives: Ring<Receive>,
+    receives: Fifo<Receive>,
     /// How many a pipe has got that are not over.
     out: usize,
     /// Pipes that wait for a receive.
-    waiting: Queue<Ticket>,
+    waiting: BoxList<RxHandle>,
     is_closed: bool,
 }
 
-impl Shelf {
+impl SrxState {
     fn used(&self) -> usize {
         self.receives.len() + self.out
     }
@@ -87,14 +88,14 @@ impl Shelf {
 #[pin_data]
 pub(crate) struct Srx {
     #[pin]
-    shelf: FastLockIrq<Shelf>,
+    shelf: FastLockIrq<SrxState>,
     regions: Arc<Regions>,
     size: usize,
     /// Most parts that the memory of one has.
     parts: usize,
     /// What is counted under the lock: those that have been posted, and who found no room.
-    posted: Count,
-    again: Count,
+    posted: StatCounter,
+    again: StatCounter,
 }
 
 impl Srx {
@@ -104,15 +105,15 @@ impl Srx {
     ///
     /// -FI_EINVAL for more than there is, and for capabilities that they do not have; -FI_ENOMEM.
     pub(super) fn new(regions: &Arc<Regions>, attr: &Attr) -> Result<Arc<Self>> {
-        let size = attr.size_within(DEFAULT_SIZE, offer::DEPTH)?;
+        let size = attr.size_within(DEFAULT_SIZE, info::DEPTH)?;
         let parts = attr.segments_within(MOST_PARTS)?;
-        if attr.caps & !offer::SHARED_CAPS != 0 {
+        if attr.caps & !info::SHARED_CAPS != 0 {
             return Err(Errno::EINVAL);
         }
-        let shelf = Shelf {
-            receives: Ring::new(size, Receive::idle)?,
+        let shelf = SrxState {
+            receives: Fifo::new(size, Receive::idle)?,
             out: 0,
-            waiting: Queue::new(),
+            waiting: BoxList::new(),
             is_closed: false,
         };
         Ok(Arc::pin_init(
@@ -121,8 +122,8 @@ impl Srx {
                 regions: regions.clone(),
                 size,
                 parts,
-                posted: Count::new(),
-                again: Count::new(),
+                posted: StatCounter::new(),
+                again: StatCounter::new(),
             }),
             GFP_KERNEL,
         )?)
@@ -137,8 +138,8 @@ impl Srx {
     /// it does that already: then it has no `ticket`.
     pub(super) fn get(
         &self,
-        pipe: &Arc<Pipe>,
-        ticket: &mut Option<Own<Ticket>>,
+        pipe: &Arc<Channel>,
+        ticket: &mut Option<ListBox<RxHandle>>,
     ) -> Option<Receive> {
         let mut shelf = self.shelf.lock();
         if let Some(oldest) = shelf.receives.first_mut() {
@@ -172,8 +173,8 @@ impl Srx {
     }
 
     /// A pipe ends, and waits no more; who has called it may still be with it.
-    pub(super) fn withdraw(&self, pipe: &Arc<Pipe>) {
-        let is_its = |ticket: &Ticket| {
+    pub(super) fn withdraw(&self, pipe: &Arc<Channel>) {
+        let is_its = |ticket: &RxHandle| {
             let waiting = ticket.pipe.as_ref();
             waiting.is_some_and(|waiting| Arc::ptr_eq(waiting, pipe))
         };
@@ -196,7 +197,7 @@ impl Srx {
             let pipe = ticket.pipe.take();
             drop(shelf);
             if let (Some(pipe), Some(stay)) = (pipe, stay) {
-                let visit = Visit {
+                let visit = RundownRef {
                     who: pipe,
                     _stay: stay,
                 };
@@ -217,7 +218,7 @@ impl Srx {
         if message.memory.count() > self.parts {
             return Err(Errno::EINVAL);
         }
-        if message.memory.total()? > offer::MOST {
+        if message.memory.total()? > info::MOST {
             return Err(Errno::EMSGSIZE);
         }
         mr::check(message.memory, message.descriptors, &self.regions)
@@ -238,7 +239,7 @@ impl provider::SharedReceive for Srx {
         let receive = Receive {
             // SAFETY: It is dropped with the receive, before the poster's completion is written.
             into: unsafe { Incoming::new(message.memory) }?,
-            report: Report {
+            report: CompInfo {
                 context: message.context,
                 flags: FI_RECV | FI_MSG,
                 is_wanted: message.flags & FI_COMPLETION != 0,
@@ -269,7 +270,7 @@ impl provider::SharedReceive for Srx {
         self.size - self.shelf.lock().used()
     }
 
-    fn tell(&self, told: &mut Told<'_>) {
+    fn tell(&self, told: &mut ObjectInfo<'_>) {
         let shelf = self.shelf.lock();
         let (used, posted) = (shelf.used() as u64, self.posted.get());
         drop(shelf);
@@ -283,7 +284,7 @@ impl provider::SharedReceive for Srx {
     fn close(&self, reclaim: &mut dyn FnMut(Context)) {
         let mut shelf = self.shelf.lock();
         shelf.is_closed = true;
-        let left = mem::replace(&mut shelf.receives, Ring::NONE);
+        let left = mem::replace(&mut shelf.receives, Fifo::NONE);
         drop(shelf);
         for receive in left.iter() {
             reclaim(receive.report.context);

@@ -22,9 +22,9 @@ use crate::{
     abi::{
         fi_addr_t,
         lock::FastLockIrq,
-        nodes::{
-            Own,
-            Queue, //
+        owned_list::{
+            BoxList,
+            ListBox, //
         },
         Errno,
         Result, //
@@ -32,10 +32,10 @@ use crate::{
     fi::{
         memory::Memory,
         srx::{
-            Arrived,
-            Got,
-            Owner,
-            Taken,
+            GetResult,
+            MatchedReceive,
+            MessageInfo,
+            ReceiveOwner,
             PARTS, //
         },
     },
@@ -52,7 +52,7 @@ const UNTOLD: usize = 0;
 
 struct Waiting {
     /// Those that the owner knows are in any order, the others in that in which they came.
-    letters: Queue<Letter>,
+    letters: BoxList<Letter>,
     /// How many the owner has not heard of.
     untold: usize,
 }
@@ -60,13 +60,13 @@ struct Waiting {
 /// See the module.
 #[pin_data]
 pub(super) struct Abroad {
-    owner: KBox<dyn Owner>,
+    owner: KBox<dyn ReceiveOwner>,
     #[pin]
     waiting: FastLockIrq<Waiting>,
 }
 
-impl From<Taken> for Posted {
-    fn from(taken: Taken) -> Self {
+impl From<MatchedReceive> for Posted {
+    fn from(taken: MatchedReceive) -> Self {
         Self {
             wish: Wish {
                 tag: taken.tag,
@@ -84,7 +84,7 @@ impl From<Taken> for Posted {
     }
 }
 
-impl From<Posted> for Taken {
+impl From<Posted> for MatchedReceive {
     fn from(posted: Posted) -> Self {
         Self {
             ticket: posted.ticket,
@@ -104,9 +104,9 @@ impl Abroad {
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub(super) fn new(owner: KBox<dyn Owner>) -> Result<Pin<KBox<Self>>> {
+    pub(super) fn new(owner: KBox<dyn ReceiveOwner>) -> Result<Pin<KBox<Self>>> {
         let waiting = Waiting {
-            letters: Queue::new(),
+            letters: BoxList::new(),
             untold: 0,
         };
         Ok(KBox::pin_init(
@@ -119,19 +119,19 @@ impl Abroad {
     }
 
     /// Whose they are.
-    pub(super) fn owner(&self) -> &dyn Owner {
+    pub(super) fn owner(&self) -> &dyn ReceiveOwner {
         &*self.owner
     }
 
     /// What has been posted for a message that has come. Any context.
-    pub(super) fn get(&self, arrived: &Arrived) -> Option<Posted> {
+    pub(super) fn get(&self, arrived: &MessageInfo) -> Option<Posted> {
         let waiting = self.waiting.lock();
         if waiting.untold > 0 {
             return None;
         }
         match self.owner.get(arrived).ok()? {
-            Got::Receive(taken) => Some(taken.into()),
-            Got::Nothing(ticket) => {
+            GetResult::Receive(taken) => Some(taken.into()),
+            GetResult::Nothing(ticket) => {
                 self.owner.free(ticket);
                 None
             }
@@ -142,9 +142,9 @@ impl Abroad {
     pub(super) fn queue(
         &self,
         seat: usize,
-        mut letter: Own<Letter>,
+        mut letter: ListBox<Letter>,
         source: fi_addr_t,
-    ) -> Option<(Posted, Own<Letter>)> {
+    ) -> Option<(Posted, ListBox<Letter>)> {
         letter.seat = seat;
         letter.source = source;
         let mut waiting = self.waiting.lock();
@@ -160,14 +160,14 @@ impl Abroad {
 
     /// Tells the owner of a message, which waits there if nothing has been posted for it.
     fn tell(&self, letter: &mut Letter) -> Result<Option<Posted>> {
-        let arrived = Arrived {
+        let arrived = MessageInfo {
             tag: letter.title.tag,
             len: letter.message.len as usize,
             source: letter.source,
         };
         match self.owner.get(&arrived)? {
-            Got::Receive(taken) => Ok(Some(taken.into())),
-            Got::Nothing(ticket) => {
+            GetResult::Receive(taken) => Ok(Some(taken.into())),
+            GetResult::Nothing(ticket) => {
                 let queued = self.owner.queue(&arrived, ticket);
                 queued.inspect_err(|_| self.owner.free(ticket))?;
                 letter.ticket = ticket;
@@ -177,7 +177,7 @@ impl Abroad {
     }
 
     /// Tells the owner of those that it has not heard of, until one gets something: that comes back. Any context.
-    pub(super) fn tell_next(&self) -> Option<(Posted, Own<Letter>)> {
+    pub(super) fn tell_next(&self) -> Option<(Posted, ListBox<Letter>)> {
         loop {
             let mut waiting = self.waiting.lock();
             let mut letter = waiting.letters.take(|letter| letter.ticket == UNTOLD)?;
@@ -207,14 +207,14 @@ impl Abroad {
     /// # Errors
     ///
     /// -FI_ENOENT.
-    pub(super) fn take(&self, ticket: usize) -> Result<Own<Letter>> {
+    pub(super) fn take(&self, ticket: usize) -> Result<ListBox<Letter>> {
         let mut waiting = self.waiting.lock();
         let is = |letter: &Letter| letter.ticket == ticket && ticket != UNTOLD;
         waiting.letters.take(is).ok_or(Errno::ENOENT)
     }
 
     /// Takes those that `go`, with the owner too.
-    pub(super) fn forget(&self, goes: impl FnMut(&Letter) -> bool) -> Queue<Letter> {
+    pub(super) fn forget(&self, goes: impl FnMut(&Letter) -> bool) -> BoxList<Letter> {
         let mut waiting = self.waiting.lock();
         let letters = waiting.letters.take_all(goes);
         for letter in letters.iter() {

@@ -36,12 +36,12 @@ use super::{
 };
 use crate::{
     abi::{
-        nodes::Own,
-        say::complain_of,
+        log::complain_of,
+        owned_list::ListBox,
         Errno,
         Result, //
     },
-    fi::eq::Source,
+    fi::eq::Source, //
 };
 use core::mem;
 use kernel::prelude::*;
@@ -79,7 +79,7 @@ impl Traffic {
     pub(super) fn arrive(
         &mut self,
         outlets: &Outlets,
-        mut packet: Own<Packet>,
+        mut packet: ListBox<Packet>,
         source: Option<Source>,
         result: Result<Arrival>,
     ) {
@@ -105,7 +105,7 @@ impl Traffic {
     }
 
     /// Looks at a packet.
-    fn admit(&mut self, outlets: &Outlets, packet: Own<Packet>, is_bounded: bool) {
+    fn admit(&mut self, outlets: &Outlets, packet: ListBox<Packet>, is_bounded: bool) {
         let slot = packet.slot;
         match self.take_in(outlets, &packet, is_bounded) {
             Ok(Taken::Done) => {
@@ -127,7 +127,7 @@ impl Traffic {
 
     /// Has a connection closed by which something has come that nobody may send.
     #[cold]
-    fn condemn(&mut self, packet: Own<Packet>, Malformed(why): Malformed) {
+    fn condemn(&mut self, packet: ListBox<Packet>, Malformed(why): Malformed) {
         let (slot, attempt) = (packet.slot, packet.attempt);
         self.note_violation(slot, why);
         self.keep(packet);
@@ -291,7 +291,7 @@ impl Traffic {
         &mut self,
         outlets: &Outlets,
         mail: &Mail,
-        letter: Result<Own<Letter>>,
+        letter: Result<ListBox<Letter>>,
         lacks: Lack,
     ) -> Taken {
         match letter {
@@ -350,7 +350,7 @@ impl Traffic {
                 Ok(Taken::Done)
             }
             Err(lacks) => {
-                let letter = Own::at_once(mail.letter(offer));
+                let letter = ListBox::at_once(mail.letter(offer));
                 Ok(self.park(outlets, mail, letter, lacks))
             }
         }

@@ -22,9 +22,9 @@ use super::{
     },
 };
 use crate::abi::{
-    nodes::{
-        Own,
-        Queue, //
+    owned_list::{
+        BoxList,
+        ListBox, //
     },
     Errno, //
 };
@@ -65,7 +65,7 @@ impl Traffic {
                 None
             }
             Err(lacks) => {
-                let letter = Own::at_once(mail.letter(Body::Parts(number)));
+                let letter = ListBox::at_once(mail.letter(Body::Parts(number)));
                 let added = match self.has_room(mail, ENVELOPE + payload.len()) {
                     true => parts.what.add(payload),
                     false => Err(Errno::ENOMEM),
@@ -132,7 +132,7 @@ impl Traffic {
     }
 
     /// Keeps a message of which there are segments, unless it is all there and somebody has taken it.
-    pub(super) fn keep_or_end(&mut self, outlets: &Outlets, slot: u32, mut parts: Own<Parts>) {
+    pub(super) fn keep_or_end(&mut self, outlets: &Outlets, slot: u32, mut parts: ListBox<Parts>) {
         let receive = match parts.what.is_whole {
             true => parts.what.receive.take(),
             false => None,
@@ -148,7 +148,7 @@ impl Traffic {
         self.put_back_parts(slot, parts);
     }
 
-    pub(super) fn put_back_parts(&mut self, slot: u32, mut parts: Own<Parts>) {
+    pub(super) fn put_back_parts(&mut self, slot: u32, mut parts: ListBox<Parts>) {
         parts.what.clear();
         let lane = self.lane(slot);
         if let Some(lane) = lane {
@@ -187,7 +187,7 @@ impl Traffic {
         for at in 0..self.offices.len() as u8 {
             let office = self.offices.of_mut(at);
             let forgotten = office.forget(|letter| letter.slot == slot && is(&letter.body));
-            for letter in forgotten.iter().flat_map(Queue::iter) {
+            for letter in forgotten.iter().flat_map(BoxList::iter) {
                 self.drop_weight(slot, letter.weight());
             }
         }

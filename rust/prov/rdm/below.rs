@@ -14,19 +14,19 @@ use super::{
         common::mr::Regions,
         r#loop::{
             self,
-            Beside, //
-        }, //
+            LoopBeside, //
+        },
     },
     fabric::Fabric, //
 };
 use crate::{
     abi::{
+        biased_lock::Threading,
         info::{
             Info,
             InfoList, //
         },
         namespace::Namespace,
-        serial::Threading,
         Errno,
         Result, //
     },
@@ -86,7 +86,7 @@ impl Below {
     ///
     /// -FI_ENOMEM.
     pub(super) fn beside(net: &Namespace, regions: &Arc<Regions>) -> Result<Self> {
-        let provider = Beside(regions.clone());
+        let provider = LoopBeside(regions.clone());
         let query = Query {
             node: None,
             service: None,

@@ -13,14 +13,14 @@ use super::{
 };
 use crate::{
     abi::{
-        nodes::{
-            Own,
-            Queue, //
+        owned_list::{
+            BoxList,
+            ListBox, //
         },
         Errno,
         Result, //
     },
-    fi::memory::Context,
+    fi::memory::Context, //
 };
 use core::mem;
 use kernel::{
@@ -28,7 +28,7 @@ use kernel::{
     sync::atomic::{
         Atomic,
         Relaxed, //
-    }, //
+    },
 };
 
 /// Where a message goes in a buffer.
@@ -56,7 +56,7 @@ struct Buffer {
     /// How many messages have places in it and are not over.
     places: usize,
     /// Its receive, when it takes no more.
-    spent: Option<Own<Receive>>,
+    spent: Option<ListBox<Receive>>,
 }
 
 impl Buffer {
@@ -108,7 +108,7 @@ pub(super) struct Buffers {
     first: u32,
     buffers: KVVec<Buffer>,
     /// Receives whose buffers are their owners' again.
-    released: Queue<Receive>,
+    released: BoxList<Receive>,
     /// How places are aligned, but for the first of each buffer.
     alignment: usize,
 }
@@ -119,7 +119,7 @@ impl Buffers {
         Self {
             first: 0,
             buffers: KVVec::new(),
-            released: Queue::new(),
+            released: BoxList::new(),
             alignment: 1,
         }
     }
@@ -138,7 +138,7 @@ impl Buffers {
         Ok(Self {
             first,
             buffers,
-            released: Queue::new(),
+            released: BoxList::new(),
             alignment,
         })
     }
@@ -193,7 +193,7 @@ impl Buffers {
     }
 
     /// Nothing more goes to the buffer of a receive, which comes back if there is nothing in it either.
-    pub(super) fn retire(&mut self, receive: Own<Receive>) -> Option<Own<Receive>> {
+    pub(super) fn retire(&mut self, receive: ListBox<Receive>) -> Option<ListBox<Receive>> {
         let Some(buffer) = self.get(receive.number()) else {
             return Some(receive);
         };
@@ -208,7 +208,7 @@ impl Buffers {
     }
 
     /// A message that had a place is over: the receive comes back with the last one.
-    pub(super) fn over(&mut self, number: u32) -> Option<Own<Receive>> {
+    pub(super) fn over(&mut self, number: u32) -> Option<ListBox<Receive>> {
         let buffer = self.get(number)?;
         buffer.places = buffer.places.saturating_sub(1);
         match buffer.places {
@@ -218,12 +218,12 @@ impl Buffers {
     }
 
     /// Its owner has been told of all that was in the buffer of a receive.
-    pub(super) fn release(&mut self, receive: Own<Receive>) {
+    pub(super) fn release(&mut self, receive: ListBox<Receive>) {
         self.released.push(receive);
     }
 
     /// Takes such a receive, to be posted again.
-    pub(super) fn take_released(&mut self) -> Option<Own<Receive>> {
+    pub(super) fn take_released(&mut self) -> Option<ListBox<Receive>> {
         self.released.pop()
     }
 
@@ -242,8 +242,8 @@ impl Buffers {
     }
 
     /// Takes the receives of all buffers that have something in them and take no more.
-    pub(super) fn take_spent(&mut self) -> Queue<Receive> {
-        let mut all = Queue::new();
+    pub(super) fn take_spent(&mut self) -> BoxList<Receive> {
+        let mut all = BoxList::new();
         for buffer in &mut self.buffers {
             if let Some(receive) = mem::replace(buffer, Buffer::idle()).spent {
                 all.push(receive);
@@ -256,7 +256,7 @@ impl Buffers {
 #[kunit_tests(kofi_rdm_buffers)]
 mod tests {
     use super::*;
-    use crate::abi::random::Repeatable;
+    use crate::abi::random::SeededRandom;
 
     fn opened(
         buffers: &mut Buffers,
@@ -264,7 +264,7 @@ mod tests {
         memory: &mut [u8],
         least: usize,
     ) -> Result<usize> {
-        let mut receive = Own::new(Receive::idle(number, 0, false))?;
+        let mut receive = ListBox::new(Receive::idle(number, 0, false))?;
         receive.context = Context::new(memory.as_mut_ptr().cast());
         let at = memory.as_ptr() as usize;
         // SAFETY: The memory is never written to.
@@ -276,7 +276,7 @@ mod tests {
     #[test]
     fn ep_11_messages_lie_one_behind_the_other() -> Result {
         let mut memory = VVec::from_elem(0, 1000, GFP_KERNEL)?;
-        let mut random = Repeatable::new(1);
+        let mut random = SeededRandom::new(1);
         for alignment in [1, 8, 64] {
             for _ in 0..100 {
                 let mut buffers = Buffers::new(0, 2, alignment)?;
@@ -322,7 +322,7 @@ mod tests {
         assert!(buffers.cut(0, 10).is_some() && buffers.cut(0, 30).is_some());
         assert!(!buffers.takes_more(0));
         assert!(buffers
-            .retire(Own::new(Receive::idle(0, 0, false))?)
+            .retire(ListBox::new(Receive::idle(0, 0, false))?)
             .is_none());
         assert!(buffers.over(0).is_none());
         assert!(buffers.over(0).is_some() && buffers.over(0).is_none());
@@ -330,14 +330,14 @@ mod tests {
         opened(&mut buffers, 0, &mut memory, 60)?;
         assert!(buffers.cut(0, 50).is_some());
         assert!(buffers
-            .retire(Own::new(Receive::idle(0, 0, false))?)
+            .retire(ListBox::new(Receive::idle(0, 0, false))?)
             .is_none());
         assert_eq!(buffers.take_spent().len(), 1);
         assert!(buffers.over(0).is_none());
         // One that has nothing in it comes back at once.
         opened(&mut buffers, 0, &mut memory, 60)?;
         assert!(buffers
-            .retire(Own::new(Receive::idle(0, 0, false))?)
+            .retire(ListBox::new(Receive::idle(0, 0, false))?)
             .is_some());
         assert!(buffers.cut(0, 0).is_none());
         assert!(buffers.take_spent().is_empty());

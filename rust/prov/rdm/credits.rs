@@ -161,7 +161,7 @@ impl Credits {
 #[kernel::prelude::kunit_tests(kofi_rdm_credits)]
 mod tests {
     use super::*;
-    use crate::abi::random::Repeatable;
+    use crate::abi::random::SeededRandom;
 
     /// Those of a connection that has so many receives, which the peer has not been told of.
     fn of(flow: Flow, receives: u32) -> Credits {
@@ -338,7 +338,7 @@ mod tests {
     }
 
     /// Lets both sides do one thing of those that they can do.
-    fn step(sides: &mut [Side; 2], random: &mut Repeatable) {
+    fn step(sides: &mut [Side; 2], random: &mut SeededRandom) {
         let who = random.below(2) as usize;
         let [one, other] = sides;
         let (own, peer) = if who == 0 { (one, other) } else { (other, one) };
@@ -384,7 +384,7 @@ mod tests {
     fn nothing_arrives_without_a_receive_and_all_arrives() {
         const MESSAGES: u32 = 500;
         for (seed, receives) in [(1, 2), (2, 3), (3, 8), (4, 64), (5, 2), (6, 4)] {
-            let mut random = Repeatable::new(seed);
+            let mut random = SeededRandom::new(seed);
             let mut sides = [Side::new(receives), Side::new(receives.max(4))];
             for side in &mut sides {
                 side.wants = MESSAGES;

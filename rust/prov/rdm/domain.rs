@@ -49,7 +49,7 @@ use crate::{
         },
         cq,
         eq::{
-            Notice,
+            ReservedEvent,
             Source, //
         },
         memory::Segment,
@@ -213,12 +213,12 @@ impl provider::Domain for Domain {
 
     fn peer_receive(
         self: Arc<Self>,
-        posts: srx::Posts,
+        posts: srx::PeerOwner,
     ) -> Result<Arc<dyn provider::SharedReceive>> {
         let shared: Arc<dyn provider::SharedReceive> = match posts {
             // They are no device's.
-            srx::Posts::Ours(core) => downcast::<Srx>(core.into_any()).ok_or(Errno::EINVAL)?,
-            srx::Posts::Others(owner) => Srx::of_others(owner)?,
+            srx::PeerOwner::Ours(core) => downcast::<Srx>(core.into_any()).ok_or(Errno::EINVAL)?,
+            srx::PeerOwner::Others(owner) => Srx::of_others(owner)?,
         };
         Ok(shared)
     }
@@ -239,7 +239,7 @@ impl provider::Domain for Domain {
         Ok(region)
     }
 
-    fn set_farewell(&self, notice: Option<Notice>) {
+    fn set_farewell(&self, notice: Option<ReservedEvent>) {
         match &self.watch {
             Some(watch) => watch.watchers.set_farewell(notice),
             None => self.lower().core().set_farewell(notice),
@@ -250,7 +250,7 @@ impl provider::Domain for Domain {
         Ok(endpoint::most_elements(form, datatype))
     }
 
-    fn resolve(&self, peers: &mut dyn provider::Resolving) {
+    fn resolve(&self, peers: &mut dyn provider::AsyncResolve) {
         self.lower().core().resolve(peers);
     }
 }

@@ -43,7 +43,7 @@ use crate::{
     abi::{
         context::{
             self,
-            InProcess, //
+            ProcessContext, //
         },
         flags::*,
         info::Info,
@@ -64,17 +64,17 @@ use crate::{
             Op, //
         },
         av::AddressVector,
-        card::Told,
-        cntr::Counters,
+        cntr::BoundCounters,
+        introspect::ObjectInfo,
         memory::Context,
-        object::Held,
+        object::ChildRef,
         provider::{
             self,
             Bindings,
+            EpOption,
             Message,
             Operation,
             Peers,
-            Setting,
             Side, //
         },
         srx::SharedReceive,
@@ -128,11 +128,11 @@ impl Exits {
 
 /// What is bound, kept open until the endpoint is closed.
 struct Holds {
-    _addresses: Option<Held<AddressVector>>,
+    _addresses: Option<ChildRef<AddressVector>>,
     _transmit: Option<Side>,
     _receive: Option<Side>,
-    shared: Option<Held<SharedReceive>>,
-    packets: Option<Held<SharedTransmit>>,
+    shared: Option<ChildRef<SharedReceive>>,
+    packets: Option<ChildRef<SharedTransmit>>,
     /// Where a peer's transfers complete.
     transfers: Option<Side>,
     /// For what it leaves.
@@ -274,7 +274,7 @@ impl Endpoint {
     }
 
     /// Has what comes of its operations told, and listens.
-    fn open(&self, here: InProcess, bindings: Bindings) -> Result {
+    fn open(&self, here: ProcessContext, bindings: Bindings) -> Result {
         let Bindings {
             addresses,
             transmit,
@@ -325,8 +325,8 @@ impl Endpoint {
     /// Has it send with packets that it shares with others, and its messages take such receives, if they do.
     fn share(
         &self,
-        packets: Option<&Held<SharedTransmit>>,
-        shared: Option<&Held<SharedReceive>>,
+        packets: Option<&ChildRef<SharedTransmit>>,
+        shared: Option<&ChildRef<SharedReceive>>,
     ) -> Result {
         if let Some(packets) = packets {
             let packets = packets.core().clone().into_any().downcast::<Stx>();
@@ -340,7 +340,12 @@ impl Endpoint {
     }
 
     /// Has what comes of its operations told there.
-    fn attach(&self, exits: &Exits, addresses: &Arc<AddressVector>, counters: Counters) -> Result {
+    fn attach(
+        &self,
+        exits: &Exits,
+        addresses: &Arc<AddressVector>,
+        counters: BoundCounters,
+    ) -> Result {
         let transmits = match &exits.transmit {
             Some(exit) => Some(Transmits::new(&exit.queue, counters.again()?)?),
             None => None,
@@ -417,7 +422,7 @@ impl Endpoint {
     }
 
     /// Tells what it has done.
-    fn tell_counts(&self, told: &mut Told<'_>) {
+    fn tell_counts(&self, told: &mut ObjectInfo<'_>) {
         let floor = self.station.traffic.lock();
         if self.role.sends() {
             floor.outlets.sent.of(self.context).tell(told);
@@ -536,7 +541,7 @@ impl provider::Endpoint for Endpoint {
         }
     }
 
-    fn carry(&self, queue: Held<fi::cq::CompletionQueue>) -> Result {
+    fn carry(&self, queue: ChildRef<fi::cq::CompletionQueue>) -> Result {
         if self.role != Role::Whole || self.station.traffic.lock().offices.len() < 2 {
             return provider::not_implemented();
         }
@@ -553,10 +558,10 @@ impl provider::Endpoint for Endpoint {
             selective: false,
         };
         let exit = Exit::of(&side)?;
-        let transmits = Transmits::new(&exit.queue, Counters::default())?;
+        let transmits = Transmits::new(&exit.queue, BoundCounters::default())?;
         let receives = Receives {
             queue: exit.queue.clone(),
-            counters: Counters::default(),
+            counters: BoundCounters::default(),
             tells_all: true,
             sources: Some(bound.addresses.clone()),
             tells_strangers: false,
@@ -576,19 +581,19 @@ impl provider::Endpoint for Endpoint {
         Ok(())
     }
 
-    fn setting(&self, setting: Setting) -> Result<usize> {
+    fn setting(&self, setting: EpOption) -> Result<usize> {
         match (setting, self.role) {
-            (Setting::MultiReceive, Role::Transmits) => Err(Errno::ENOPROTOOPT),
-            (Setting::MultiReceive, _) => Ok(self.least.get()),
+            (EpOption::MultiReceive, Role::Transmits) => Err(Errno::ENOPROTOOPT),
+            (EpOption::MultiReceive, _) => Ok(self.least.get()),
             (_, Role::Whole) => self.station.setting(setting),
             _ => Err(Errno::ENOPROTOOPT),
         }
     }
 
-    fn set(&self, setting: Setting, value: usize) -> Result {
+    fn set(&self, setting: EpOption, value: usize) -> Result {
         match (setting, self.role) {
-            (Setting::MultiReceive, Role::Transmits) => Err(Errno::ENOPROTOOPT),
-            (Setting::MultiReceive, _) => self.least.set(value),
+            (EpOption::MultiReceive, Role::Transmits) => Err(Errno::ENOPROTOOPT),
+            (EpOption::MultiReceive, _) => self.least.set(value),
             (_, Role::Whole) => self.station.set(setting, value),
             _ => Err(Errno::ENOPROTOOPT),
         }
@@ -613,7 +618,7 @@ impl provider::Endpoint for Endpoint {
         }
     }
 
-    fn tell(&self, told: &mut Told<'_>) {
+    fn tell(&self, told: &mut ObjectInfo<'_>) {
         told.state(match self.exits.as_ref() {
             Some(_) => KOFI_STATE_ENABLED,
             None => KOFI_STATE_OPEN,

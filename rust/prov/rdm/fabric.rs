@@ -9,12 +9,12 @@ use super::{
 };
 use crate::{
     abi::{
+        biased_lock::Threading,
         info::{
             Info,
             InfoList, //
         },
         namespace::Namespace,
-        serial::Threading,
         Errno,
         Result, //
     },
@@ -25,7 +25,7 @@ use crate::{
         provider::{
             self,
             FabricAttr, //
-        }, //
+        },
     },
 };
 use kernel::{

@@ -191,7 +191,7 @@ impl Rest {
 #[kernel::prelude::kunit_tests(kofi_rdm_farewell)]
 mod tests {
     use super::*;
-    use crate::abi::random::Repeatable;
+    use crate::abi::random::SeededRandom;
 
     #[test]
     fn who_asks_closes_when_the_other_agrees() -> Result<(), Malformed> {
@@ -293,7 +293,7 @@ mod tests {
             true => 200,
             false => 5_000,
         };
-        let mut random = Repeatable::new(1);
+        let mut random = SeededRandom::new(1);
         let mut met = 0;
         for _ in 0..ROUNDS {
             let mut ends = [true, false].map(|yields| End {

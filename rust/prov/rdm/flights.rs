@@ -7,11 +7,11 @@
 
 use crate::{
     abi::{
-        nodes::Own,
+        owned_list::ListBox,
         Errno,
         Result, //
     },
-    fi::memory::Context,
+    fi::memory::Context, //
 };
 use core::ptr;
 use kernel::prelude::*;
@@ -25,7 +25,7 @@ pub(super) trait Numbered {
 /// Everything of one kind that is under way.
 pub(super) struct Flights<T> {
     first: usize,
-    places: KVVec<Option<Own<T>>>,
+    places: KVVec<Option<ListBox<T>>>,
     len: usize,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Refused<T> {
     /// Why.
     pub(super) errno: Errno,
     /// As it was.
-    pub(super) own: Own<T>,
+    pub(super) own: ListBox<T>,
 }
 
 impl<T: Numbered> Flights<T> {
@@ -68,7 +68,7 @@ impl<T: Numbered> Flights<T> {
     #[inline(always)]
     pub(super) fn start(
         &mut self,
-        own: Own<T>,
+        own: ListBox<T>,
         post: impl FnOnce(&mut T, Context) -> Result,
     ) -> core::result::Result<(), Refused<T>> {
         let number = own.number() as usize;
@@ -112,7 +112,7 @@ impl<T: Numbered> Flights<T> {
 
     /// Takes what a completion is of; none if that is under way no more.
     #[inline(always)]
-    pub(super) fn land(&mut self, context: Context) -> Option<Own<T>> {
+    pub(super) fn land(&mut self, context: Context) -> Option<ListBox<T>> {
         let number = (context.as_ptr() as usize).checked_sub(self.first)?;
         let own = self.places.get_mut(number)?.take()?;
         self.len -= 1;
@@ -134,7 +134,7 @@ mod tests {
 
     fn start(flights: &mut Flights<Plane>, number: u32, answer: Result) -> Result<Context> {
         let mut context = Err(Errno::EOTHER);
-        let started = flights.start(Own::new(Plane(number))?, |plane, given| {
+        let started = flights.start(ListBox::new(Plane(number))?, |plane, given| {
             assert_eq!(plane.0, number);
             context = Ok(given);
             answer

@@ -18,13 +18,13 @@ use super::{
 };
 use crate::{
     abi::{
-        nodes::Own,
+        owned_list::ListBox,
         Result, //
     },
     fi::srx::{
-        Guest,
-        Host,
-        Taken, //
+        ExportedReceives,
+        MatchedReceive,
+        PeerEndpoint, //
     },
 };
 use kernel::{
@@ -33,10 +33,10 @@ use kernel::{
 };
 
 /// A guest among endpoints.
-struct Lodger(Arc<dyn Guest>);
+struct Lodger(Arc<dyn PeerEndpoint>);
 
 impl Member for Lodger {
-    fn start(&self, posted: Posted, letter: Own<Letter>) {
+    fn start(&self, posted: Posted, letter: ListBox<Letter>) {
         // It has no others.
         if let Body::Guest(number) = letter.body {
             self.0.start(number, posted.into());
@@ -45,7 +45,7 @@ impl Member for Lodger {
 
     fn go_on(&self) {}
 
-    fn discard(&self, _letter: Own<Letter>) {}
+    fn discard(&self, _letter: ListBox<Letter>) {}
 }
 
 /// The seat of a guest.
@@ -60,7 +60,7 @@ impl Hosting {
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub(super) fn new(srx: Arc<Srx>, guest: Arc<dyn Guest>) -> Result<Self> {
+    pub(super) fn new(srx: Arc<Srx>, guest: Arc<dyn PeerEndpoint>) -> Result<Self> {
         let seat = srx.admit(Arc::new(Lodger(guest), GFP_KERNEL)?)?;
         Ok(Self { srx, seat })
     }
@@ -70,12 +70,14 @@ fn title(tag: Option<u64>) -> Title {
     Title { tag, ..Title::NONE }
 }
 
-impl Host for Hosting {
-    fn get(&self, tag: Option<u64>) -> Option<Taken> {
-        self.srx.get(self.seat, &title(tag)).map(Taken::from)
+impl ExportedReceives for Hosting {
+    fn get(&self, tag: Option<u64>) -> Option<MatchedReceive> {
+        self.srx
+            .get(self.seat, &title(tag))
+            .map(MatchedReceive::from)
     }
 
-    fn queue(&self, tag: Option<u64>, number: usize) -> Result<Option<Taken>> {
+    fn queue(&self, tag: Option<u64>, number: usize) -> Result<Option<MatchedReceive>> {
         let message = Message {
             context: 0,
             tag,
@@ -83,7 +85,7 @@ impl Host for Hosting {
             data: None,
         };
         let letter = Letter::new(title(tag), message, 0, Body::Guest(number));
-        let queued = self.srx.queue(self.seat, Own::at_once(letter)?, false);
+        let queued = self.srx.queue(self.seat, ListBox::at_once(letter)?, false);
         Ok(queued.map(|(posted, _)| posted.into()))
     }
 
@@ -97,7 +99,7 @@ impl Host for Hosting {
         self.srx.over(0);
     }
 
-    fn post_again(&self, taken: Taken) {
+    fn post_again(&self, taken: MatchedReceive) {
         self.srx.post_again(taken.into());
     }
 

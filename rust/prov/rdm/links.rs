@@ -68,13 +68,13 @@ use super::{
 use crate::{
     abi::{
         addr::format_of,
-        context::InProcess,
+        context::ProcessContext,
         fi_ep_attr,
         flags::*,
         info::Info,
-        nodes::{
-            Own,
-            Queue, //
+        owned_list::{
+            BoxList,
+            ListBox, //
         },
         random::random,
         Errno,
@@ -83,7 +83,6 @@ use crate::{
         FI_SHARED_CONTEXT, //
     },
     fi::{
-        alarm::Set,
         av::Insertion,
         cq::{
             self,
@@ -96,14 +95,18 @@ use crate::{
         },
         memory::Context,
         mr::Access,
-        pep::PassiveEndpoint, //
+        pep::PassiveEndpoint,
+        timer::ArmedTimer, //
     },
 };
 use core::{
     iter,
     net::SocketAddr, //
 };
-use kernel::{prelude::*, sync::Arc};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
 
 /// Whoever can has credits: on iWARP a message without a receive ends the connection, and elsewhere it is
 /// sent again after a time in which hundreds could have been sent.
@@ -157,7 +160,7 @@ pub(super) struct Links {
     /// What is to be done later.
     pub(super) agenda: Agenda,
     /// What says when.
-    pub(super) alarm: Option<Set<EventQueue>>,
+    pub(super) alarm: Option<ArmedTimer<EventQueue>>,
 }
 
 impl Links {
@@ -252,7 +255,7 @@ impl Links {
 
 impl Station {
     /// Does what is to be done for connections. May sleep.
-    pub(super) fn look_after(&self, here: InProcess) {
+    pub(super) fn look_after(&self, here: ProcessContext) {
         let Ok(bound) = self.bound() else {
             return;
         };
@@ -266,7 +269,7 @@ impl Station {
     }
 
     /// Does what is to be done now.
-    fn tend(&self, here: InProcess, bound: &Bound, links: &mut Links) {
+    fn tend(&self, here: ProcessContext, bound: &Bound, links: &mut Links) {
         loop {
             if let Some((route, event)) = bound.event(here) {
                 self.hear(here, bound, links, route, event);
@@ -298,7 +301,7 @@ impl Station {
     }
 
     /// Asks those peers once more that are asking themselves, and whose requests have not come.
-    pub(super) fn ask_again(&self, here: InProcess, bound: &Bound, links: &mut Links) {
+    pub(super) fn ask_again(&self, here: ProcessContext, bound: &Bound, links: &mut Links) {
         let are_waiting = links.are_waiting();
         if are_waiting {
             links.patience.exhausted();
@@ -313,7 +316,7 @@ impl Station {
     }
 
     /// Does what one peer needs.
-    fn serve(&self, here: InProcess, bound: &Bound, links: &mut Links, slot: u32) {
+    fn serve(&self, here: ProcessContext, bound: &Bound, links: &mut Links, slot: u32) {
         let need = self.traffic.lock().need(slot);
         match need {
             // Nobody may need it any more.
@@ -324,7 +327,7 @@ impl Station {
             Need::Packets(count) => {
                 let packets = self.packets(here, links, count, MOST);
                 // Whoever still needs more asks again.
-                let packets = packets.unwrap_or(Queue::new());
+                let packets = packets.unwrap_or(BoxList::new());
                 self.with(|traffic, outlets| {
                     traffic.supplied(slot, packets);
                     traffic.pump(outlets, slot);
@@ -377,7 +380,7 @@ impl Station {
     }
 
     /// Sees to it that there is a connection, once there is room for it.
-    pub(super) fn want(&self, here: InProcess, bound: &Bound, links: &mut Links, slot: u32) {
+    pub(super) fn want(&self, here: ProcessContext, bound: &Bound, links: &mut Links, slot: u32) {
         if links.is_full(&self.limits) {
             links.wait(slot);
         } else if links.known(slot).is_ok_and(|known| known.link.want()) {
@@ -386,13 +389,13 @@ impl Station {
     }
 
     /// Asks the peer for a connection.
-    fn ask_or_fail(&self, here: InProcess, bound: &Bound, links: &mut Links, slot: u32) {
+    fn ask_or_fail(&self, here: ProcessContext, bound: &Bound, links: &mut Links, slot: u32) {
         if let Err(errno) = self.ask(here, bound, links, slot) {
             self.give_up(here, bound, links, slot, errno);
         }
     }
 
-    fn ask(&self, here: InProcess, bound: &Bound, links: &mut Links, slot: u32) -> Result {
+    fn ask(&self, here: ProcessContext, bound: &Bound, links: &mut Links, slot: u32) -> Result {
         let addr = links.known(slot)?.addr;
         let is_here = self.is_local && is_heard(self.domain.fabric().net(), &addr);
         let route = match is_here {
@@ -413,7 +416,7 @@ impl Station {
     /// Makes a lower endpoint, on which something can be received.
     fn open(
         &self,
-        here: InProcess,
+        here: ProcessContext,
         bound: &Bound,
         links: &mut Links,
         (slot, route): (u32, Route),
@@ -454,9 +457,9 @@ impl Station {
         if let (Some(near), Some(this)) = (r#loop::Endpoint::of(&lower), &links.this) {
             near.introduce(this.clone())?;
         }
-        let mut parts = Queue::new();
+        let mut parts = BoxList::new();
         for _ in 0..PARTIALS {
-            parts.push(Own::new(Parts::idle(Collected::idle()))?);
+            parts.push(ListBox::new(Parts::idle(Collected::idle()))?);
         }
         // Who does not count cannot be told of more later.
         let count = if is_lavish { RECEIVES } else { FIRST };
@@ -532,12 +535,12 @@ impl Station {
     /// Packets of that size that no connection has.
     fn packets(
         &self,
-        here: InProcess,
+        here: ProcessContext,
         links: &mut Links,
         count: usize,
         size: usize,
-    ) -> Result<Queue<Packet>> {
-        let mut packets = Queue::new();
+    ) -> Result<BoxList<Packet>> {
+        let mut packets = BoxList::new();
         while packets.len() < count {
             let spare = self.traffic.lock().take_spare(size == SHORT);
             let Some(spare) = spare else {
@@ -560,7 +563,7 @@ impl Station {
         }
     }
 
-    fn keep_all(&self, mut packets: Queue<Packet>) {
+    fn keep_all(&self, mut packets: BoxList<Packet>) {
         let mut traffic = self.traffic.lock();
         while let Some(packet) = packets.pop() {
             traffic.keep(packet);
@@ -589,7 +592,14 @@ impl Station {
     }
 
     /// There will be no connection: what waits for it fails.
-    fn give_up(&self, here: InProcess, bound: &Bound, links: &mut Links, slot: u32, errno: Errno) {
+    fn give_up(
+        &self,
+        here: ProcessContext,
+        bound: &Bound,
+        links: &mut Links,
+        slot: u32,
+        errno: Errno,
+    ) {
         self.close_lane(slot);
         if let Ok(known) = links.known(slot) {
             known.link.lost();
@@ -599,7 +609,7 @@ impl Station {
     }
 
     /// The connection has ended: what waits gets another one.
-    fn lose(&self, here: InProcess, bound: &Bound, links: &mut Links, slot: u32) {
+    fn lose(&self, here: ProcessContext, bound: &Bound, links: &mut Links, slot: u32) {
         self.close_lane(slot);
         if let Ok(known) = links.known(slot) {
             known.link.lost();
@@ -614,7 +624,7 @@ impl Station {
     /// The number of a peer: a new one, unless it has one.
     fn enter(
         &self,
-        here: InProcess,
+        here: ProcessContext,
         bound: &Bound,
         links: &mut Links,
         addr: SocketAddr,

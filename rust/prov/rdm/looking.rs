@@ -13,7 +13,7 @@ use super::{
     traffic::Traffic, //
 };
 use crate::abi::{
-    nodes::Own,
+    owned_list::ListBox,
     Errno,
     Result, //
 };
@@ -68,7 +68,7 @@ impl Traffic {
     }
 
     /// Takes the message that a context has claimed.
-    fn claimed(&mut self, at: u8, told: &Looking) -> Result<Own<Letter>> {
+    fn claimed(&mut self, at: u8, told: &Looking) -> Result<ListBox<Letter>> {
         let is = |letter: &Letter| letter.claim == Some(told.context);
         let claimed = &mut self.offices.of_mut(at).claimed;
         claimed.take(is).ok_or(Errno::EINVAL)

@@ -7,10 +7,10 @@
 //! among the others until it takes no more. Messages with a tag and receives that want one are among
 //! themselves.
 
-use crate::abi::nodes::{
-    Look,
-    Own,
-    Queue, //
+use crate::abi::owned_list::{
+    BoxList,
+    ListBox,
+    ScanAction, //
 };
 use core::net::{
     IpAddr,
@@ -72,7 +72,7 @@ pub(super) trait Wishing {
 /// Who takes a message.
 pub(super) enum Taker<R> {
     /// A receive, which waits no more.
-    One(Own<R>),
+    One(ListBox<R>),
     /// One that takes several, into the buffer of that number, and waits on.
     Several(u32),
 }
@@ -84,15 +84,15 @@ pub(super) trait Titled {
 }
 
 struct Side<R, M> {
-    receives: Queue<R>,
-    messages: Queue<M>,
+    receives: BoxList<R>,
+    messages: BoxList<M>,
 }
 
 impl<R, M> Side<R, M> {
     const fn new() -> Self {
         Self {
-            receives: Queue::new(),
-            messages: Queue::new(),
+            receives: BoxList::new(),
+            messages: BoxList::new(),
         }
     }
 }
@@ -122,7 +122,7 @@ impl<R: Wishing, M: Titled> Desk<R, M> {
 
     /// Has a receive wait, unless there is a message for it: then both come back.
     #[inline]
-    pub(super) fn post(&mut self, receive: Own<R>) -> Option<(Own<R>, Own<M>)> {
+    pub(super) fn post(&mut self, receive: ListBox<R>) -> Option<(ListBox<R>, ListBox<M>)> {
         match self.claim(receive.wish()) {
             Some(message) => Some((receive, message)),
             None => {
@@ -139,7 +139,7 @@ impl<R: Wishing, M: Titled> Desk<R, M> {
         &mut self,
         wish: &Wish,
         mut takes: impl FnMut(&mut M) -> bool,
-    ) -> Queue<M> {
+    ) -> BoxList<M> {
         let side = self.side(wish.tag.is_some());
         side.messages
             .take_changed(|message| wish.fits(message.title()) && takes(message))
@@ -151,9 +151,9 @@ impl<R: Wishing, M: Titled> Desk<R, M> {
     pub(super) fn arrive(&mut self, title: &Title) -> Option<Taker<R>> {
         let side = self.side(title.tag.is_some());
         let look = |receive: &R| match (receive.wish().fits(title), receive.buffer()) {
-            (false, _) => Look::On,
-            (true, None) => Look::Take,
-            (true, Some(buffer)) => Look::Leave(buffer),
+            (false, _) => ScanAction::On,
+            (true, None) => ScanAction::Take,
+            (true, Some(buffer)) => ScanAction::Leave(buffer),
         };
         Some(match side.receives.find(look)? {
             Ok(receive) => Taker::One(receive),
@@ -163,14 +163,14 @@ impl<R: Wishing, M: Titled> Desk<R, M> {
 
     /// Has a message wait for its receive.
     #[inline]
-    pub(super) fn wait(&mut self, message: Own<M>) {
+    pub(super) fn wait(&mut self, message: ListBox<M>) {
         let side = self.side(message.title().tag.is_some());
         side.messages.push(message);
     }
 
     /// Has a message wait, unless there is a receive for it, none of which takes several: then both come
     /// back.
-    pub(super) fn offer(&mut self, message: Own<M>) -> Option<(Own<R>, Own<M>)> {
+    pub(super) fn offer(&mut self, message: ListBox<M>) -> Option<(ListBox<R>, ListBox<M>)> {
         match self.arrive(message.title()) {
             Some(Taker::One(receive)) => Some((receive, message)),
             _ => {
@@ -181,7 +181,7 @@ impl<R: Wishing, M: Titled> Desk<R, M> {
     }
 
     /// Has messages wait that came before those that do.
-    pub(super) fn wait_first(&mut self, mut messages: Queue<M>) {
+    pub(super) fn wait_first(&mut self, mut messages: BoxList<M>) {
         let tagged = messages.take_all(|message| message.title().tag.is_some());
         for (mut first, side) in [(messages, &mut self.plain), (tagged, &mut self.tagged)] {
             first.append(&mut side.messages);
@@ -199,18 +199,22 @@ impl<R: Wishing, M: Titled> Desk<R, M> {
 
     /// Takes that message.
     #[inline]
-    pub(super) fn claim(&mut self, wish: &Wish) -> Option<Own<M>> {
+    pub(super) fn claim(&mut self, wish: &Wish) -> Option<ListBox<M>> {
         let side = self.side(wish.tag.is_some());
         side.messages.take(|message| wish.fits(message.title()))
     }
 
     /// Takes the first receive that `is` the one, of those that want a tag or of the others.
-    pub(super) fn cancel(&mut self, is_tagged: bool, is: impl FnMut(&R) -> bool) -> Option<Own<R>> {
+    pub(super) fn cancel(
+        &mut self,
+        is_tagged: bool,
+        is: impl FnMut(&R) -> bool,
+    ) -> Option<ListBox<R>> {
         self.side(is_tagged).receives.take(is)
     }
 
     /// Takes every message that `goes`, as those of a peer that is no more.
-    pub(super) fn forget(&mut self, mut goes: impl FnMut(&M) -> bool) -> [Queue<M>; 2] {
+    pub(super) fn forget(&mut self, mut goes: impl FnMut(&M) -> bool) -> [BoxList<M>; 2] {
         [
             self.plain.messages.take_all(&mut goes),
             self.tagged.messages.take_all(goes),
@@ -219,13 +223,13 @@ impl<R: Wishing, M: Titled> Desk<R, M> {
 
     /// Has a receive wait for which there is no message, as the endpoint comes to its end, or as it takes
     /// more than there was.
-    pub(super) fn wait_on(&mut self, receive: Own<R>) {
+    pub(super) fn wait_on(&mut self, receive: ListBox<R>) {
         let side = self.side(receive.wish().tag.is_some());
         side.receives.push(receive);
     }
 
     /// Takes all receives.
-    pub(super) fn take_receives(&mut self) -> [Queue<R>; 2] {
+    pub(super) fn take_receives(&mut self) -> [BoxList<R>; 2] {
         [
             core::mem::take(&mut self.plain.receives),
             core::mem::take(&mut self.tagged.receives),
@@ -237,7 +241,7 @@ impl<R: Wishing, M: Titled> Desk<R, M> {
 mod tests {
     use super::*;
     use crate::abi::{
-        random::Repeatable,
+        random::SeededRandom,
         Result, //
     };
     use kernel::{
@@ -339,7 +343,10 @@ mod tests {
         let any = wish(Some((0, u64::MAX)), None);
         assert!(desk.look(&any).is_none());
         for number in 0..3 {
-            desk.wait(Own::new(Message(number, title(Some(number.into()), 1)))?);
+            desk.wait(ListBox::new(Message(
+                number,
+                title(Some(number.into()), 1),
+            ))?);
         }
         let second = wish(Some((1, 0)), None);
         assert!(desk.look(&second).is_some_and(|seen| seen.0 == 1));
@@ -357,14 +364,14 @@ mod tests {
         let mut desk = Desk::<Receive, Message>::new();
         let any = wish(None, None);
         let offer = |desk: &mut Desk<Receive, Message>, number, tag| {
-            let met = desk.offer(Own::new(Message(number, title(tag, 1)))?);
+            let met = desk.offer(ListBox::new(Message(number, title(tag, 1)))?);
             Result::Ok(met.map(|(receive, message)| (receive.0, message.0)))
         };
-        assert!(desk.post(Own::new(Receive(1, any))?).is_none());
+        assert!(desk.post(ListBox::new(Receive(1, any))?).is_none());
         assert!(offer(&mut desk, 2, Some(7))?.is_none());
         assert_eq!(offer(&mut desk, 3, None)?, Some((1, 3)));
         assert!(offer(&mut desk, 4, None)?.is_none());
-        let met = desk.post(Own::new(Receive(5, any))?);
+        let met = desk.post(ListBox::new(Receive(5, any))?);
         assert!(met.is_some_and(|(receive, message)| (receive.0, message.0) == (5, 4)));
         Ok(())
     }
@@ -373,7 +380,7 @@ mod tests {
     fn a_cancelled_receive_takes_nothing() -> Result {
         let mut desk = Desk::<Receive, Message>::new();
         for number in 0..3 {
-            let posted = desk.post(Own::new(Receive(number, wish(None, None)))?);
+            let posted = desk.post(ListBox::new(Receive(number, wish(None, None)))?);
             assert!(posted.is_none());
         }
         assert!(desk.cancel(true, |receive| receive.0 == 1).is_none());
@@ -383,7 +390,7 @@ mod tests {
             assert_eq!(one(desk.arrive(&title(None, 1))), Some(number));
         }
         assert!(desk.arrive(&title(None, 1)).is_none());
-        let _ = desk.post(Own::new(Receive(7, wish(None, None)))?);
+        let _ = desk.post(ListBox::new(Receive(7, wish(None, None)))?);
         let [plain, tagged] = desk.take_receives();
         assert_eq!((plain.len(), tagged.len()), (1, 0));
         Ok(())
@@ -394,7 +401,7 @@ mod tests {
         let mut desk = Desk::<Receive, Message>::new();
         let any = wish(None, None);
         for number in [SEVERAL, 1] {
-            assert!(desk.post(Own::new(Receive(number, any))?).is_none());
+            assert!(desk.post(ListBox::new(Receive(number, any))?).is_none());
         }
         for _ in 0..3 {
             let taker = desk.arrive(&title(None, 1));
@@ -405,7 +412,7 @@ mod tests {
         assert!(desk.arrive(&title(None, 1)).is_none());
         // Of what waits it takes as much as it can.
         for number in 0..4 {
-            desk.wait(Own::new(Message(number, title(None, number.into())))?);
+            desk.wait(ListBox::new(Message(number, title(None, number.into())))?);
         }
         let mut left = 2;
         let taken = desk.claim_several(&wish(None, None), |message| {
@@ -471,7 +478,7 @@ mod tests {
             receives: KVec::new(),
             messages: KVec::new(),
         };
-        let mut random = Repeatable::new(1);
+        let mut random = SeededRandom::new(1);
         let mut lefts = KVec::from_elem(0, ROUNDS as usize, GFP_KERNEL)?;
         let mut met = 0;
         for number in 0..ROUNDS {
@@ -495,7 +502,7 @@ mod tests {
                 *left = most;
                 let mut taken = KVec::new();
                 if most == 1 {
-                    if let Some((_, message)) = desk.post(Own::new(receive)?) {
+                    if let Some((_, message)) = desk.post(ListBox::new(receive)?) {
                         taken.push(message.0, GFP_KERNEL)?;
                     }
                 } else {
@@ -508,7 +515,7 @@ mod tests {
                         taken.push(message.0, GFP_KERNEL)?;
                     }
                     if *left > 0 {
-                        desk.wait_on(Own::new(receive)?);
+                        desk.wait_on(ListBox::new(receive)?);
                     }
                 }
                 met += taken.len() as u32;
@@ -517,7 +524,7 @@ mod tests {
                 let message = Message(number, title(is_tagged.then_some(tag), from));
                 let taken = match desk.arrive(&message.1) {
                     None => {
-                        desk.wait(Own::new(message)?);
+                        desk.wait(ListBox::new(message)?);
                         None
                     }
                     Some(Taker::One(receive)) => Some(receive.0),

@@ -17,14 +17,14 @@ use crate::{
     abi::{
         flags::FI_MULTI_RECV,
         info::Info,
-        nodes::{
-            Own,
-            Queue, //
+        owned_list::{
+            BoxList,
+            ListBox, //
         },
         Errno,
         Result, //
     },
-    rdma::dma,
+    rdma::dma, //
 };
 
 /// How large the receiving side of an endpoint is.
@@ -74,8 +74,8 @@ impl Size {
 
 /// What a context receives with.
 pub(super) struct Stock {
-    receives: Queue<Receive>,
-    helpers: Queue<Receive>,
+    receives: BoxList<Receive>,
+    helpers: BoxList<Receive>,
     buffers: Buffers,
 }
 
@@ -89,13 +89,13 @@ impl Stock {
         let first = usize::from(index) * size.most();
         let make = |at: usize, is_helper| {
             let number = (first + at) as u32;
-            Own::new(Receive::idle(number, index, is_helper))
+            ListBox::new(Receive::idle(number, index, is_helper))
         };
-        let mut receives = Queue::new();
+        let mut receives = BoxList::new();
         for at in 0..size.receives {
             receives.push(make(at, false)?);
         }
-        let mut helpers = Queue::new();
+        let mut helpers = BoxList::new();
         for at in size.receives..size.most() {
             helpers.push(make(at, true)?);
         }
@@ -117,13 +117,13 @@ pub(super) struct Office {
     /// Buffers that take several messages.
     pub(super) buffers: Buffers,
     /// Messages that have places in them, or what was posted for several endpoints, and wait to be told of.
-    pub(super) placed: Queue<Letter>,
+    pub(super) placed: BoxList<Letter>,
     /// Messages that somebody has claimed.
-    pub(super) claimed: Queue<Letter>,
+    pub(super) claimed: BoxList<Letter>,
     /// Receives that are not posted.
-    pub(super) receives: Queue<Receive>,
+    pub(super) receives: BoxList<Receive>,
     /// Those for messages that have got something else.
-    pub(super) helpers: Queue<Receive>,
+    pub(super) helpers: BoxList<Receive>,
     /// Receives that it shares with others, in place of its own.
     pub(super) share: Option<Share>,
     /// Whether it has ever had something to receive with.
@@ -136,10 +136,10 @@ impl Office {
         Self {
             desk: Desk::new(),
             buffers: Buffers::none(),
-            placed: Queue::new(),
-            claimed: Queue::new(),
-            receives: Queue::new(),
-            helpers: Queue::new(),
+            placed: BoxList::new(),
+            claimed: BoxList::new(),
+            receives: BoxList::new(),
+            helpers: BoxList::new(),
             share: None,
             is_supplied: false,
         }
@@ -169,7 +169,7 @@ impl Office {
     }
 
     /// Takes a receive that is not posted, if there is one.
-    pub(super) fn spare(&mut self) -> Option<Own<Receive>> {
+    pub(super) fn spare(&mut self) -> Option<ListBox<Receive>> {
         self.receives.pop().or_else(|| {
             let mut receive = self.buffers.take_released()?;
             receive.clear();
@@ -179,7 +179,7 @@ impl Office {
 
     /// Takes back one that has been told of; the next is this one, which is still in the CPU's cache.
     #[inline(always)]
-    pub(super) fn put_back(&mut self, mut receive: Own<Receive>) {
+    pub(super) fn put_back(&mut self, mut receive: ListBox<Receive>) {
         receive.clear();
         match receive.is_helper() {
             true => self.helpers.push_first(receive),

@@ -22,7 +22,7 @@ use crate::{
     abi::{
         self,
         callback::Functions,
-        context::InProcess,
+        context::ProcessContext,
         flags::FI_MSG,
         once::OnceBox,
         Errno,
@@ -31,14 +31,9 @@ use crate::{
         KOFI_VALUE_VIOLATIONS, //
     },
     fi::{
-        alarm::Alarm,
         av::{
             self,
             AddressVector, //
-        },
-        card::{
-            Tell,
-            Told, //
         },
         cq::{
             self,
@@ -50,10 +45,15 @@ use crate::{
             self,
             EventQueue, //
         },
+        introspect::{
+            Introspect,
+            ObjectInfo, //
+        },
         memory::Context,
         pep::PassiveEndpoint,
-        provider::Setting,
-        srx, //
+        provider::EpOption,
+        srx,
+        timer::Timer, //
     },
 };
 use core::{
@@ -62,7 +62,7 @@ use core::{
         Ipv4Addr,
         Ipv6Addr,
         SocketAddr, //
-    }, //
+    },
 };
 use kernel::{
     prelude::*,
@@ -78,7 +78,7 @@ impl Station {
     /// Those of the provider below, -FI_ENOMEM: then it can be tried again.
     pub(super) fn begin(
         self: &Arc<Self>,
-        here: InProcess,
+        here: ProcessContext,
         addresses: &Arc<AddressVector>,
         format: u32,
     ) -> Result {
@@ -119,8 +119,8 @@ impl Station {
             queue: queue.clone(),
             events: events.clone(),
             local,
-            alarm: Alarm::new(queue.clone())?,
-            clock: Alarm::new(events.clone())?,
+            alarm: Timer::new(queue.clone())?,
+            clock: Timer::new(events.clone())?,
         };
         if let Err(errno) = self.listen(here, format, &events, bound) {
             close_below(&queue, &events);
@@ -134,7 +134,7 @@ impl Station {
     }
 
     /// What there is where peers on the same host are reached.
-    fn local(&self, here: InProcess) -> Result<Local> {
+    fn local(&self, here: ProcessContext) -> Result<Local> {
         let below = self.protection.below(Route::Host)?;
         Ok(Local {
             queue: OnceBox::new(),
@@ -157,7 +157,8 @@ impl Station {
             .set_name(local.unwrap_or(anywhere(format)))?;
         listener.bind_events(events, 0)?;
         let looked_after = self.clone();
-        let handler = move |here: InProcess, _: &Arc<EventQueue>| looked_after.look_after(here);
+        let handler =
+            move |here: ProcessContext, _: &Arc<EventQueue>| looked_after.look_after(here);
         events.set_handler(KBox::new(handler, GFP_KERNEL)?, Functions::NONE)?;
         listener.listen()?;
         Ok(listener)
@@ -166,7 +167,7 @@ impl Station {
     /// What can fail of that with the queues there.
     fn listen(
         self: &Arc<Self>,
-        here: InProcess,
+        here: ProcessContext,
         format: u32,
         events: &Arc<EventQueue>,
         bound: Bound,
@@ -283,12 +284,12 @@ impl Station {
     /// # Errors
     ///
     /// -FI_ENOPROTOOPT for what they do not have.
-    pub(super) fn setting(&self, setting: Setting) -> Result<usize> {
+    pub(super) fn setting(&self, setting: EpOption) -> Result<usize> {
         match setting {
-            Setting::Connections => Ok(self.limits.connections()),
-            Setting::Idle => Ok(self.limits.idle_millis()),
-            Setting::Connected => Ok(self.limits.open()),
-            Setting::MultiReceive => Err(Errno::ENOPROTOOPT),
+            EpOption::Connections => Ok(self.limits.connections()),
+            EpOption::Idle => Ok(self.limits.idle_millis()),
+            EpOption::Connected => Ok(self.limits.open()),
+            EpOption::MultiReceive => Err(Errno::ENOPROTOOPT),
         }
     }
 
@@ -297,16 +298,16 @@ impl Station {
     /// # Errors
     ///
     /// -FI_ENOPROTOOPT for what nobody sets of them, -FI_EINVAL for a value that it cannot have.
-    pub(super) fn set(&self, setting: Setting, value: usize) -> Result {
+    pub(super) fn set(&self, setting: EpOption, value: usize) -> Result {
         match setting {
-            Setting::Connections => self.limits.set_connections(value),
-            Setting::Idle => self.limits.set_idle_millis(value),
-            Setting::Connected | Setting::MultiReceive => Err(Errno::ENOPROTOOPT),
+            EpOption::Connections => self.limits.set_connections(value),
+            EpOption::Idle => self.limits.set_idle_millis(value),
+            EpOption::Connected | EpOption::MultiReceive => Err(Errno::ENOPROTOOPT),
         }
     }
 
     /// Tells of itself what there is beside its contexts. Any context.
-    pub(super) fn tell(&self, told: &mut Told<'_>) {
+    pub(super) fn tell(&self, told: &mut ObjectInfo<'_>) {
         told.value(KOFI_VALUE_CONNECTIONS, self.limits.open() as u64);
         told.value(KOFI_VALUE_VIOLATIONS, self.traffic.lock().violations.get());
         self.ends.tell(told);

@@ -30,7 +30,7 @@ use super::{
 };
 use crate::{
     abi::{
-        nodes::Own,
+        owned_list::ListBox,
         Errno,
         Result, //
     },
@@ -165,7 +165,7 @@ fn put(packet: &mut [u8], at: usize, size: usize, number: u64) {
 impl Traffic {
     /// Runs the operation that a packet requests, and sends the answer. A request for memory without permission
     /// is refused, and that refusal is the last answer on the connection: a peer has one guess at a key.
-    pub(super) fn operate(&mut self, mut packet: Own<Packet>, request: &Request) {
+    pub(super) fn operate(&mut self, mut packet: ListBox<Packet>, request: &Request) {
         let (regions, rights) = &self.regions;
         let done = request.execute((regions, *rights), packet.bytes());
         let (status, len) = match done {
@@ -200,7 +200,7 @@ impl Traffic {
 
     /// Handles an answer that was sent, or failed: posts its packet as a receive again, unless it was the last
     /// answer.
-    pub(super) fn answer_sent(&mut self, packet: Own<Packet>) {
+    pub(super) fn answer_sent(&mut self, packet: ListBox<Packet>) {
         let (slot, attempt) = (packet.slot, packet.attempt);
         let lane = self.lane(slot).filter(|lane| lane.attempt == attempt);
         let is_last = lane.is_some_and(|lane| lane.last_answer == Some(packet.number()));

@@ -24,19 +24,19 @@ use crate::{
     abi::{
         fi_addr_t,
         flags::*,
-        nodes::Own,
+        owned_list::ListBox,
         Errno,
         Result,
         FI_ADDR_NOTAVAIL, //
     },
     fi::{
         av::AddressVector,
-        cntr::Counters,
+        cntr::BoundCounters,
         cq::{
             Completion,
+            CqEntry,
             ErrData,
-            Failure,
-            Outcome, //
+            Failure, //
         },
         memory::Context, //
     },
@@ -57,7 +57,7 @@ pub(super) struct Transmits {
     /// To readers.
     pub(super) queue: Arc<Cq>,
     /// Counted, whether or not somebody is told.
-    pub(super) counters: Counters,
+    pub(super) counters: BoundCounters,
     /// Waits for packets.
     pub(super) poster: Arc<Poster>,
 }
@@ -68,7 +68,7 @@ impl Transmits {
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub(super) fn new(queue: &Arc<Cq>, counters: Counters) -> Result<Self> {
+    pub(super) fn new(queue: &Arc<Cq>, counters: BoundCounters) -> Result<Self> {
         Ok(Self {
             queue: queue.clone(),
             counters,
@@ -82,7 +82,7 @@ pub(super) struct Receives {
     /// To readers.
     pub(super) queue: Arc<Cq>,
     /// Counted, whether or not somebody is told.
-    pub(super) counters: Counters,
+    pub(super) counters: BoundCounters,
     /// What the sender of a message is called, if that is told.
     pub(super) sources: Option<Arc<AddressVector>>,
     /// Whether each success is told, whoever wants that.
@@ -105,7 +105,7 @@ pub(super) struct Outlets {
     pub(super) taken: Row<Taken>,
 }
 
-fn count(counters: &Counters, flags: u64, result: Result) {
+fn count(counters: &BoundCounters, flags: u64, result: Result) {
     match (counters.of(flags), result) {
         (Some(counter), Ok(())) => counter.add(1),
         (Some(counter), Err(_)) => counter.add_errors(1),
@@ -238,7 +238,7 @@ impl Outlets {
     }
 
     /// A buffer takes no more messages, and all that were in it are over.
-    fn give_back(&self, office: &mut Office, released: Option<Own<Receive>>) {
+    fn give_back(&self, office: &mut Office, released: Option<ListBox<Receive>>) {
         let Some(mut receive) = released else {
             return;
         };
@@ -304,7 +304,12 @@ impl Outlets {
     }
 
     /// Handles the completion of a receive, which may have released a multi-receive buffer.
-    fn completed(&self, office: &mut Office, receive: &Receive, released: Option<Own<Receive>>) {
+    fn completed(
+        &self,
+        office: &mut Office,
+        receive: &Receive,
+        released: Option<ListBox<Receive>>,
+    ) {
         if receive.kind == Kind::Shared {
             let outlet = self.receives.of(receive.office).as_ref();
             let position = outlet.and_then(|outlet| outlet.queue.position());
@@ -321,7 +326,7 @@ impl Outlets {
             return false;
         };
         let flags = FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA;
-        outlet.queue.put(Outcome::Done(Completion {
+        outlet.queue.put(CqEntry::Done(Completion {
             len,
             data,
             ..Completion::of(Context::NULL, flags)
@@ -367,7 +372,7 @@ impl Receives {
     fn tell_received(&self, completion: Completion, title: &Title) {
         match completion.source {
             FI_ADDR_NOTAVAIL if self.tells_strangers => {
-                self.queue.put(Outcome::Failed(Failure {
+                self.queue.put(CqEntry::Failed(Failure {
                     completion,
                     dropped: 0,
                     errno: Errno::EADDRNOTAVAIL,
@@ -400,7 +405,7 @@ fn place(
     office: &mut Office,
     receive: &Receive,
     completion: &mut Completion,
-) -> Option<Own<Receive>> {
+) -> Option<ListBox<Receive>> {
     let (is_last, released) = match receive.kind {
         Kind::Single => (false, None),
         Kind::Shared => {
@@ -428,8 +433,8 @@ fn is_cancelled(receive: &Receive) -> bool {
     receive.kind == Kind::Several { is_cancelled: true }
 }
 
-fn failed(completion: Completion, errno: Errno, dropped: usize) -> Outcome {
-    Outcome::Failed(Failure {
+fn failed(completion: Completion, errno: Errno, dropped: usize) -> CqEntry {
+    CqEntry::Failed(Failure {
         completion,
         dropped,
         errno,

@@ -32,14 +32,14 @@ use super::{
 };
 use crate::{
     abi::{
-        nodes::{
-            Own,
-            Queue, //
+        owned_list::{
+            BoxList,
+            ListBox, //
         },
         Errno,
         Result, //
     },
-    fi::srx::SharedReceive,
+    fi::srx::SharedReceive, //
 };
 use core::net::SocketAddr;
 use kernel::{
@@ -48,7 +48,7 @@ use kernel::{
     time::{
         Instant,
         Monotonic, //
-    }, //
+    },
 };
 
 /// Receives that each connection has, at most.
@@ -96,9 +96,9 @@ pub(super) struct Lane {
     /// When the peer was last told of some, while it may have more.
     told: Option<Instant<Monotonic>>,
     /// Packets for words to the peer that are not on their way.
-    pub(super) words: Queue<Packet>,
+    pub(super) words: BoxList<Packet>,
     /// What messages in segments are kept with that are not there.
-    pub(super) parts: Queue<Parts>,
+    pub(super) parts: BoxList<Parts>,
     /// How many more segments may be on their way.
     pub(super) segments: usize,
     /// How many more messages may be read.
@@ -108,7 +108,7 @@ pub(super) struct Lane {
     /// How many more operations the peer may be asked for.
     pub(super) atomics: usize,
     /// What has come of operations that the peer has asked for, and is to be sent.
-    pub(super) answers: Queue<Packet>,
+    pub(super) answers: BoxList<Packet>,
     /// Part of a message is on its way whose rest has no other packet, or one is being handed over.
     pub(super) is_carrying: bool,
     /// Number of the packet with the last answer to a peer that violated its access rights. The connection ends
@@ -135,7 +135,7 @@ impl Lane {
         credits: Credits,
         turns: Turns,
         parting: Parting,
-        parts: Queue<Parts>,
+        parts: BoxList<Parts>,
     ) -> Self {
         Self {
             lower,
@@ -148,13 +148,13 @@ impl Lane {
             lacks: 0,
             credits,
             told: None,
-            words: Queue::new(),
+            words: BoxList::new(),
             parts,
             segments: SEGMENTS,
             fetches: FETCHES,
             turns,
             atomics: ATOMICS,
-            answers: Queue::new(),
+            answers: BoxList::new(),
             is_carrying: false,
             last_answer: None,
             parting,
@@ -193,7 +193,7 @@ impl Lane {
     pub(super) fn receive(
         &mut self,
         flights: &mut Flights<Packet>,
-        mut packet: Own<Packet>,
+        mut packet: ListBox<Packet>,
     ) -> core::result::Result<(), Refused<Packet>> {
         packet.attempt = self.attempt;
         packet.slot = slot_of_attempt(self.attempt);
@@ -326,13 +326,13 @@ pub(super) struct Peer {
     pub(super) addr: SocketAddr,
     pub(super) lane: Option<Lane>,
     /// What is to be sent, in order.
-    pub(super) waiting: Queue<Packet>,
+    pub(super) waiting: BoxList<Packet>,
     /// The first of that has its memory opened just now, and the others wait behind it.
     pub(super) is_opening: bool,
     /// Operations that it knows of, and has not answered.
-    pub(super) unanswered: Queue<Packet>,
+    pub(super) unanswered: BoxList<Packet>,
     /// Receives of messages that are to be read, or of which it is to be told that they have been.
-    pub(super) fetching: Queue<Receive>,
+    pub(super) fetching: BoxList<Receive>,
     /// Messages of which there are segments.
     pub(super) partials: Partials<Collected>,
     /// How many packets it has, those that wait included.
@@ -342,21 +342,21 @@ pub(super) struct Peer {
     /// How much memory its messages have that wait for receives, in bytes.
     pub(super) parked: usize,
     /// What calls for somebody to look after it, unless that has been done.
-    pub(super) call: Option<Own<u32>>,
+    pub(super) call: Option<ListBox<u32>>,
 }
 
 impl Peer {
     /// One that nothing is known of but where it is; `slot` is its number.
     pub(super) fn new(addr: SocketAddr, slot: u32) -> Result<KBox<Self>> {
-        let call = Some(Own::new(slot)?);
+        let call = Some(ListBox::new(slot)?);
         Ok(KBox::new(
             Self {
                 addr,
                 lane: None,
-                waiting: Queue::new(),
+                waiting: BoxList::new(),
                 is_opening: false,
-                unanswered: Queue::new(),
-                fetching: Queue::new(),
+                unanswered: BoxList::new(),
+                fetching: BoxList::new(),
                 partials: Partials::new(2 * PARTIALS),
                 load: 0,
                 held: 0,
@@ -386,7 +386,7 @@ impl Peer {
     }
 
     /// Its connection is to be closed, if there is one.
-    pub(super) fn break_off(&mut self, calls: &mut Queue<u32>) {
+    pub(super) fn break_off(&mut self, calls: &mut BoxList<u32>) {
         if let Some(lane) = &mut self.lane {
             lane.is_broken = true;
             if let Some(call) = self.call.take() {

@@ -24,7 +24,7 @@ use super::{
     wire::Message, //
 };
 use crate::abi::{
-    nodes::Own,
+    owned_list::ListBox,
     Errno, //
 };
 use core::mem;
@@ -51,7 +51,7 @@ impl Traffic {
         outlets: &Outlets,
         title: &Title,
         message: &Message,
-    ) -> Result<Own<Receive>, Lack> {
+    ) -> Result<ListBox<Receive>, Lack> {
         let office = self.offices.of_mut(title.context);
         let buffer = match office.desk.arrive(title) {
             None => {
@@ -72,7 +72,7 @@ impl Traffic {
     }
 
     /// Has a message wait for what it lacks.
-    pub(super) fn wait(&mut self, outlets: &Outlets, mut letter: Own<Letter>, lacks: Lack) {
+    pub(super) fn wait(&mut self, outlets: &Outlets, mut letter: ListBox<Letter>, lacks: Lack) {
         let is_holding = self.is_holding();
         let at = letter.title.context;
         let office = self.offices.of_mut(at);
@@ -121,7 +121,7 @@ impl Traffic {
 
     /// Ends a receive that takes no more messages, as the consumer does not want it; once all that is in its
     /// buffer is over. Room has been taken to tell of it.
-    pub(super) fn end_several(&mut self, outlets: &Outlets, mut receive: Own<Receive>) {
+    pub(super) fn end_several(&mut self, outlets: &Outlets, mut receive: ListBox<Receive>) {
         receive.kind = Kind::Several { is_cancelled: true };
         let office = self.offices.of_mut(receive.office);
         if let Some(receive) = office.buffers.retire(receive) {
@@ -132,7 +132,7 @@ impl Traffic {
 
 impl Office {
     /// A receive for a message that has got something, and room to tell of it.
-    pub(super) fn helper(&mut self, outlets: &Outlets) -> Option<Own<Receive>> {
+    pub(super) fn helper(&mut self, outlets: &Outlets) -> Option<ListBox<Receive>> {
         let helper = self.helpers.pop()?;
         if outlets.reserve(helper.office) {
             return Some(helper);
@@ -145,9 +145,9 @@ impl Office {
     pub(super) fn help(
         &mut self,
         outlets: &Outlets,
-        mut helper: Own<Receive>,
+        mut helper: ListBox<Receive>,
         goal: Option<Goal>,
-    ) -> Option<Own<Receive>> {
+    ) -> Option<ListBox<Receive>> {
         match goal {
             Some(goal) => {
                 helper.help(goal);
@@ -174,7 +174,7 @@ impl Office {
     }
 
     /// A receive takes no more messages.
-    fn retire(&mut self, receive: Own<Receive>) {
+    fn retire(&mut self, receive: ListBox<Receive>) {
         if let Some(receive) = self.buffers.retire(receive) {
             self.put_back(receive);
         }
@@ -185,7 +185,7 @@ impl Office {
     /// [`delivered`](Traffic::deliver).
     pub(super) fn post_several(
         &mut self,
-        mut receive: Own<Receive>,
+        mut receive: ListBox<Receive>,
         at: usize,
         least: usize,
         wish: Wish,

@@ -31,10 +31,10 @@ use super::{
 };
 use crate::{
     abi::{
-        context::InProcess,
+        context::ProcessContext,
         fi_rma_iov,
         flags::FI_COMPLETION,
-        nodes::Own,
+        owned_list::ListBox,
         Errno,
         Result,
         FI_ADDR_UNSPEC, //
@@ -42,17 +42,17 @@ use crate::{
     fi::{
         domain::Domain,
         memory::{
+            BufferPart,
             Context,
             Descriptor,
             Memory,
-            Portion,
             Segment, //
         },
         provider::{
             self,
             Operation,
             Rma, //
-        }, //
+        },
     },
 };
 use core::{
@@ -109,7 +109,7 @@ pub(super) struct Packet {
     /// What has arrived in it.
     pub(super) arrival: Arrival,
     len: usize,
-    memory: Portion,
+    memory: BufferPart,
 }
 
 impl Numbered for Packet {
@@ -126,15 +126,15 @@ impl Packet {
     ///
     /// -FI_ENODEV when the device goes away, -FI_ENOMEM.
     pub(super) fn make(
-        here: InProcess,
+        here: ProcessContext,
         domain: &Arc<Domain>,
         mut numbers: Range<u32>,
         size: usize,
-        mut take: impl FnMut(Own<Self>),
+        mut take: impl FnMut(ListBox<Self>),
     ) -> Result {
-        Portion::several(here, domain, size, numbers.len(), |memory| {
+        BufferPart::several(here, domain, size, numbers.len(), |memory| {
             if let Some(number) = numbers.next() {
-                take(Own::new(Self {
+                take(ListBox::new(Self {
                     number,
                     round: 0,
                     slot: 0,
@@ -362,7 +362,7 @@ impl Packet {
     /// With the packet: those of a transmit.
     #[inline(always)]
     pub(super) fn send(
-        own: Own<Self>,
+        own: ListBox<Self>,
         flights: &mut Flights<Self>,
         lower: &Lower,
     ) -> core::result::Result<(), Refused<Self>> {
@@ -380,7 +380,7 @@ impl Packet {
     /// With the packet: what `post` says.
     #[inline(always)]
     pub(super) fn receive(
-        own: Own<Self>,
+        own: ListBox<Self>,
         flights: &mut Flights<Self>,
         post: impl FnOnce(&provider::Message<'_>) -> Result,
     ) -> core::result::Result<(), Refused<Self>> {
@@ -396,7 +396,7 @@ impl Packet {
     ///
     /// With the packet: those of a transmit.
     pub(super) fn access(
-        own: Own<Self>,
+        own: ListBox<Self>,
         flights: &mut Flights<Self>,
         lower: &Lower,
     ) -> core::result::Result<(), Refused<Self>> {
@@ -460,7 +460,7 @@ impl Access {
 ///
 /// With the receive: those of a transmit, -FI_EINVAL for memory that is not there any more.
 pub(super) fn fetch(
-    own: Own<Receive>,
+    own: ListBox<Receive>,
     flights: &mut Flights<Receive>,
     lower: &Lower,
 ) -> core::result::Result<(), Refused<Receive>> {

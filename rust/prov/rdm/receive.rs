@@ -26,9 +26,9 @@ use super::{
 use crate::{
     abi::{
         fi_addr_t,
-        nodes::{
-            Own,
-            Queue, //
+        owned_list::{
+            BoxList,
+            ListBox, //
         },
         Result,
         FI_ADDR_NOTAVAIL, //
@@ -391,9 +391,9 @@ impl Letter {
         message: Message,
         slot: u32,
         payload: &(impl Payload + ?Sized),
-    ) -> Result<Own<Self>> {
+    ) -> Result<ListBox<Self>> {
         let body = Body::Whole(payload.keep()?);
-        Own::at_once(Self::new(title, message, slot, body))
+        ListBox::at_once(Self::new(title, message, slot, body))
     }
 
     /// How much memory it takes, in bytes.
@@ -415,11 +415,11 @@ pub(super) struct Collected {
     /// Who takes it.
     pub(super) title: Title,
     /// Who has taken it.
-    pub(super) receive: Option<Own<Receive>>,
+    pub(super) receive: Option<ListBox<Receive>>,
     /// How many of its bytes are there.
     pub(super) len: usize,
     /// Those that came before it was taken.
-    chunks: Queue<KVec<u8>>,
+    chunks: BoxList<KVec<u8>>,
     /// Whether all of it is there.
     pub(super) is_whole: bool,
 }
@@ -436,7 +436,7 @@ impl Collected {
             title: Title::NONE,
             receive: None,
             len: 0,
-            chunks: Queue::new(),
+            chunks: BoxList::new(),
             is_whole: false,
         }
     }
@@ -463,7 +463,7 @@ impl Collected {
             Some(receive) => {
                 receive.into.write(self.len, bytes);
             }
-            None => self.chunks.push(Own::at_once(bytes.keep()?)?),
+            None => self.chunks.push(ListBox::at_once(bytes.keep()?)?),
         }
         self.len += bytes.len();
         Ok(())
@@ -475,7 +475,7 @@ impl Collected {
     }
 
     /// A receive has taken it.
-    pub(super) fn take(&mut self, receive: Own<Receive>) {
+    pub(super) fn take(&mut self, receive: ListBox<Receive>) {
         let mut at = 0;
         for chunk in mem::take(&mut self.chunks).iter() {
             receive.into.write(at, chunk);

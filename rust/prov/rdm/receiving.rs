@@ -25,11 +25,11 @@ use super::{
 };
 use crate::{
     abi::{
-        nodes::Own,
+        owned_list::ListBox,
         Errno,
         Result, //
     },
-    fi::memory::Context,
+    fi::memory::Context, //
 };
 use core::mem;
 
@@ -40,7 +40,7 @@ impl Traffic {
         at: u8,
         into: Incoming,
         told: &Looking,
-    ) -> Option<Own<Receive>> {
+    ) -> Option<ListBox<Receive>> {
         let mut receive = self.offices.of_mut(at).spare()?;
         receive.into = into;
         receive.context = told.context;
@@ -49,7 +49,7 @@ impl Traffic {
     }
 
     /// Posts it.
-    pub(super) fn post(&mut self, outlets: &Outlets, mut receive: Own<Receive>, wish: Wish) {
+    pub(super) fn post(&mut self, outlets: &Outlets, mut receive: ListBox<Receive>, wish: Wish) {
         receive.wish = wish;
         let office = self.offices.of_mut(receive.office);
         if let Some((receive, letter)) = office.desk.post(receive) {
@@ -59,7 +59,12 @@ impl Traffic {
     }
 
     /// A receive has found its message.
-    pub(super) fn hand_over(&mut self, outlets: &Outlets, receive: Own<Receive>, letter: &Letter) {
+    pub(super) fn hand_over(
+        &mut self,
+        outlets: &Outlets,
+        receive: ListBox<Receive>,
+        letter: &Letter,
+    ) {
         let slot = letter.slot;
         self.drop_weight(slot, letter.weight());
         match &letter.body {
@@ -101,7 +106,7 @@ impl Traffic {
     pub(super) fn end_receive(
         &mut self,
         outlets: &Outlets,
-        mut receive: Own<Receive>,
+        mut receive: ListBox<Receive>,
         title: &Title,
         message: &Message,
         len: usize,
@@ -141,7 +146,7 @@ impl Traffic {
     pub(super) fn give_up_receive(
         &mut self,
         outlets: &Outlets,
-        mut receive: Own<Receive>,
+        mut receive: ListBox<Receive>,
         errno: Errno,
     ) {
         if receive.kind == Kind::Shared && self.offices.of(receive.office).has_left() {
@@ -155,12 +160,12 @@ impl Traffic {
 
     /// Takes back one that has been told of.
     #[inline(always)]
-    pub(super) fn put_back(&mut self, receive: Own<Receive>) {
+    pub(super) fn put_back(&mut self, receive: ListBox<Receive>) {
         self.offices.of_mut(receive.office).put_back(receive);
     }
 
     /// A receive has taken a message that is to be fetched.
-    pub(super) fn fetch(&mut self, outlets: &Outlets, mut receive: Own<Receive>, fetch: Fetch) {
+    pub(super) fn fetch(&mut self, outlets: &Outlets, mut receive: ListBox<Receive>, fetch: Fetch) {
         let slot = fetch.slot;
         let attempt = fetch.attempt;
         receive.fetch = Some(fetch);
@@ -175,7 +180,12 @@ impl Traffic {
     }
 
     /// A read of such a message is over.
-    pub(super) fn fetched(&mut self, outlets: &Outlets, mut receive: Own<Receive>, result: Result) {
+    pub(super) fn fetched(
+        &mut self,
+        outlets: &Outlets,
+        mut receive: ListBox<Receive>,
+        result: Result,
+    ) {
         let Some(fetch) = &mut receive.fetch else {
             self.put_back(receive);
             return;

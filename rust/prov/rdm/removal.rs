@@ -6,16 +6,16 @@
 use super::station::Station;
 use crate::{
     abi::{
-        context::InProcess,
+        context::ProcessContext,
         Result, //
     },
     fi::{
         domain::Domain,
         eq::{
             Attr,
+            EventHandler,
             EventQueue,
-            Handled,
-            Notice,
+            ReservedEvent,
             Source, //
         },
         fabric::Fabric,
@@ -28,7 +28,7 @@ use kernel::{
         new_mutex,
         Arc,
         Mutex, //
-    }, //
+    },
 };
 
 #[derive(Default)]
@@ -36,7 +36,7 @@ struct Inner {
     is_gone: bool,
     stations: KVec<Arc<Station>>,
     /// What the consumer of the domain is told.
-    farewell: Option<Notice>,
+    farewell: Option<ReservedEvent>,
 }
 
 /// Who is told when the device of a domain goes away.
@@ -48,7 +48,7 @@ pub(super) struct Watchers {
 
 /// That they are.
 pub(super) struct Watch {
-    _events: Handled,
+    _events: EventHandler,
     pub(super) watchers: Arc<Watchers>,
 }
 
@@ -58,7 +58,7 @@ impl Watch {
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub(super) fn new(here: InProcess, fabric: &Arc<Fabric>, domain: &Domain) -> Result<Self> {
+    pub(super) fn new(here: ProcessContext, fabric: &Arc<Fabric>, domain: &Domain) -> Result<Self> {
         let watchers = Arc::pin_init(
             pin_init!(Watchers {
                 inner <- new_mutex!(Inner::default(), "kofi::rdm::Watchers"),
@@ -66,12 +66,12 @@ impl Watch {
             GFP_KERNEL,
         )?;
         let told = watchers.clone();
-        let handler = move |here: InProcess, events: &Arc<EventQueue>| {
+        let handler = move |here: ProcessContext, events: &Arc<EventQueue>| {
             while events.next(here, &mut Budget::from_millis(0)).is_ok() {
                 told.tell();
             }
         };
-        let events = Handled::open(here, fabric, Attr::default(), handler)?;
+        let events = EventHandler::open(here, fabric, Attr::default(), handler)?;
         domain.bind_events(&events, Source(0), 0)?;
         Ok(Self {
             _events: events,
@@ -108,7 +108,7 @@ impl Watchers {
     }
 
     /// Has the consumer told so, or not any more. May sleep.
-    pub(super) fn set_farewell(&self, notice: Option<Notice>) {
+    pub(super) fn set_farewell(&self, notice: Option<ReservedEvent>) {
         let mut inner = self.inner.lock();
         let old = core::mem::replace(&mut inner.farewell, notice);
         let notice = match inner.is_gone {

@@ -29,18 +29,18 @@ use super::{
 };
 use crate::{
     abi::{
-        nodes::Queue,
+        owned_list::BoxList,
         Errno,
         Result, //
     },
-    fi::memory::Context,
+    fi::memory::Context, //
 };
 use kernel::{
     prelude::*,
     time::{
         delay::fsleep,
         Delta, //
-    }, //
+    },
 };
 
 /// How long what peers know of has to end by itself, in moments.
@@ -246,7 +246,7 @@ impl Office {
     /// Gives back what is posted; messages wait for whoever comes next.
     fn vacate(&mut self, left: &mut Left) {
         self.buffers.each_spent(|receive| left.receive(receive));
-        let mut letters = Queue::new();
+        let mut letters = BoxList::new();
         while let Some(mut letter) = self.placed.pop() {
             if let Some(Goal::Place(place)) = letter.goal.take() {
                 if let Some(receive) = self.buffers.over(place.of) {

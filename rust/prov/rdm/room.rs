@@ -22,7 +22,7 @@ use super::{
     },
     traffic::MOST_LANES, //
 };
-use crate::abi::context::InProcess;
+use crate::abi::context::ProcessContext;
 use core::mem;
 use kernel::time::Delta;
 
@@ -98,7 +98,7 @@ impl Links {
 
 impl Station {
     /// Does what it is time for.
-    pub(super) fn keep_time(&self, here: InProcess, bound: &Bound, links: &mut Links) {
+    pub(super) fn keep_time(&self, here: ProcessContext, bound: &Bound, links: &mut Links) {
         while let Some(task) = links.agenda.due() {
             match task {
                 Task::Ask => self.ask_again(here, bound, links),
@@ -133,7 +133,7 @@ impl Station {
     }
 
     /// Gives room to who has waited longest, or has others make it: whether there is more to do at once.
-    pub(super) fn give_room(&self, here: InProcess, bound: &Bound, links: &mut Links) -> bool {
+    pub(super) fn give_room(&self, here: ProcessContext, bound: &Bound, links: &mut Links) -> bool {
         let Some(slot) = links.first() else {
             return false;
         };
@@ -149,7 +149,7 @@ impl Station {
     }
 
     /// Has connections end that nobody uses, and forgets peers of which there is nothing to know.
-    fn sweep(&self, here: InProcess, bound: &Bound, links: &mut Links) {
+    fn sweep(&self, here: ProcessContext, bound: &Bound, links: &mut Links) {
         if self.limits.idle().is_some() {
             self.with(|traffic, outlets| traffic.dismiss_idle(outlets));
         }
@@ -160,7 +160,7 @@ impl Station {
 
     /// Forgets a peer, if there is nothing to know of it but where it is: it has another number when it
     /// comes again.
-    pub(super) fn forget(&self, here: InProcess, bound: &Bound, links: &mut Links, slot: u32) {
+    pub(super) fn forget(&self, here: ProcessContext, bound: &Bound, links: &mut Links, slot: u32) {
         let slots = [slot & !1, mirror(slot)];
         let is_known =
             |known: &Known| known.link.state() != State::Idle || known.link.ticket().is_some();

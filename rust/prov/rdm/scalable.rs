@@ -29,12 +29,12 @@ use crate::{
     },
     fi::{
         av::AddressVector,
-        card::Told,
-        object::Held,
+        introspect::ObjectInfo,
+        object::ChildRef,
         provider::{
             self,
-            Setting,
-            Which, //
+            ContextIndex,
+            EpOption, //
         },
     },
 };
@@ -62,7 +62,7 @@ pub(super) struct Scalable {
     format: u32,
     /// What is bound, kept open until the endpoint is closed.
     #[pin]
-    holds: Mutex<Option<Held<AddressVector>>>,
+    holds: Mutex<Option<ChildRef<AddressVector>>>,
 }
 
 impl Scalable {
@@ -96,17 +96,21 @@ impl provider::ScalableEndpoint for Scalable {
         self.contexts
     }
 
-    fn enable(self: Arc<Self>, addresses: Held<AddressVector>) -> Result {
+    fn enable(self: Arc<Self>, addresses: ChildRef<AddressVector>) -> Result {
         let here = context::in_process()?;
         self.station.begin(here, addresses.arc(), self.format)?;
         *self.holds.lock() = Some(addresses);
         Ok(())
     }
 
-    fn context(self: Arc<Self>, which: Which, info: &Info) -> Result<Arc<dyn provider::Endpoint>> {
+    fn context(
+        self: Arc<Self>,
+        which: ContextIndex,
+        info: &Info,
+    ) -> Result<Arc<dyn provider::Endpoint>> {
         let (role, index) = match which {
-            Which::Transmit(index) => (Role::Transmits, index),
-            Which::Receive(index) => (Role::Receives, index),
+            ContextIndex::Transmit(index) => (Role::Transmits, index),
+            ContextIndex::Receive(index) => (Role::Receives, index),
         };
         let index = u8::try_from(index).map_err(|_| Errno::EINVAL)?;
         let (station, mover) = (self.station.clone(), self.mover.clone());
@@ -115,11 +119,11 @@ impl provider::ScalableEndpoint for Scalable {
         Ok(context)
     }
 
-    fn setting(&self, setting: Setting) -> Result<usize> {
+    fn setting(&self, setting: EpOption) -> Result<usize> {
         self.station.setting(setting)
     }
 
-    fn set(&self, setting: Setting, value: usize) -> Result {
+    fn set(&self, setting: EpOption, value: usize) -> Result {
         self.station.set(setting, value)
     }
 
@@ -131,7 +135,7 @@ impl provider::ScalableEndpoint for Scalable {
         self.station.name()
     }
 
-    fn tell(&self, told: &mut Told<'_>) {
+    fn tell(&self, told: &mut ObjectInfo<'_>) {
         told.state(match self.station.bound() {
             Ok(_) => KOFI_STATE_ENABLED,
             Err(_) => KOFI_STATE_OPEN,

@@ -11,9 +11,9 @@ use super::wire::{
     Place,
     Segment, //
 };
-use crate::abi::nodes::{
-    Own,
-    Queue, //
+use crate::abi::owned_list::{
+    BoxList,
+    ListBox, //
 };
 
 /// A message of which segments have come.
@@ -81,7 +81,7 @@ impl<T> Partial<T> {
 
 /// The messages of one peer of which segments have come, until somebody has taken all of each.
 pub(super) struct Partials<T> {
-    queue: Queue<Partial<T>>,
+    queue: BoxList<Partial<T>>,
     most: usize,
 }
 
@@ -89,7 +89,7 @@ impl<T> Partials<T> {
     /// None yet, and never more than `most` that are not whole.
     pub(super) const fn new(most: usize) -> Self {
         Self {
-            queue: Queue::new(),
+            queue: BoxList::new(),
             most,
         }
     }
@@ -142,7 +142,7 @@ impl<T> Partials<T> {
     /// # Errors
     ///
     /// There is no such message, or another segment of it is the next.
-    pub(super) fn take(&mut self, segment: &Segment) -> Result<Own<Partial<T>>, Malformed> {
+    pub(super) fn take(&mut self, segment: &Segment) -> Result<ListBox<Partial<T>>, Malformed> {
         let partial = self
             .queue
             .take(|partial| partial.is_called(segment.id))
@@ -156,7 +156,7 @@ impl<T> Partials<T> {
     }
 
     /// Waits for the next segment of a message.
-    pub(super) fn keep(&mut self, partial: Own<Partial<T>>) {
+    pub(super) fn keep(&mut self, partial: ListBox<Partial<T>>) {
         self.queue.push(partial);
     }
 
@@ -166,7 +166,10 @@ impl<T> Partials<T> {
     }
 
     /// Takes the first message that is `meant`.
-    pub(super) fn find(&mut self, mut meant: impl FnMut(&T) -> bool) -> Option<Own<Partial<T>>> {
+    pub(super) fn find(
+        &mut self,
+        mut meant: impl FnMut(&T) -> bool,
+    ) -> Option<ListBox<Partial<T>>> {
         self.queue.take(|partial| meant(&partial.what))
     }
 }
@@ -178,7 +181,7 @@ mod tests {
         *, //
     };
     use crate::abi::{
-        random::Repeatable,
+        random::SeededRandom,
         Result, //
     };
     use kernel::{
@@ -201,14 +204,14 @@ mod tests {
     }
 
     /// A message of which nothing has been taken.
-    fn begun<T>(first: &Segment, what: T) -> Result<Own<Partial<T>>> {
-        let mut partial = Own::new(Partial::idle(what))?;
+    fn begun<T>(first: &Segment, what: T) -> Result<ListBox<Partial<T>>> {
+        let mut partial = ListBox::new(Partial::idle(what))?;
         partial.begin(first);
         Ok(partial)
     }
 
     /// One of which the first segment has been.
-    fn of_first(first: &Segment) -> Result<Own<Partial<()>>> {
+    fn of_first(first: &Segment) -> Result<ListBox<Partial<()>>> {
         let mut partial = begun(first, ())?;
         partial.advance();
         Ok(partial)
@@ -217,7 +220,7 @@ mod tests {
     #[test]
     fn segments_of_several_messages_come_in_turns() -> kernel::error::Result {
         const MESSAGES: usize = 20;
-        let mut random = Repeatable::new(1);
+        let mut random = SeededRandom::new(1);
         let mut partials = Partials::<u64>::new(MESSAGES);
         let mut next = KVec::from_elem(0u32, MESSAGES, GFP_KERNEL)?;
         let count = |at: usize| 2 + at as u32 % 5;

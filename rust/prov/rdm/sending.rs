@@ -33,11 +33,11 @@ use super::{
 };
 use crate::{
     abi::{
-        nodes::Own,
+        owned_list::ListBox,
         Errno,
         Result, //
     },
-    fi::mr::MemoryRegion,
+    fi::mr::MemoryRegion, //
 };
 use core::{
     mem,
@@ -54,7 +54,7 @@ impl Traffic {
         to: &SocketAddr,
         slot: Option<u32>,
         poster: &Arc<Poster>,
-    ) -> Option<Own<Packet>> {
+    ) -> Option<ListBox<Packet>> {
         let load = match slot.and_then(|slot| self.peer(slot)) {
             Some(peer) => peer.load,
             None => {
@@ -78,7 +78,7 @@ impl Traffic {
         outlets: &Outlets,
         to: &SocketAddr,
         slot: Option<u32>,
-        mut packet: Own<Packet>,
+        mut packet: ListBox<Packet>,
     ) {
         let Self {
             peers,
@@ -105,7 +105,7 @@ impl Traffic {
     }
 
     /// Has an operation wait for its turn.
-    pub(super) fn queue(&mut self, slot: u32, mut packet: Own<Packet>) {
+    pub(super) fn queue(&mut self, slot: u32, mut packet: ListBox<Packet>) {
         packet.slot = slot;
         if let Some(peer) = self.peer(slot) {
             peer.load += 1;
@@ -151,7 +151,7 @@ impl Traffic {
 
     /// Posts what waits for a peer, as far as there is room; comes back with the first that cannot be
     /// posted at all, and why.
-    fn post_waiting(&mut self, slot: u32) -> Option<(Own<Packet>, Errno)> {
+    fn post_waiting(&mut self, slot: u32) -> Option<(ListBox<Packet>, Errno)> {
         let lane = self.peer(slot)?.lane.as_ref()?;
         if lane.is_narrow() {
             self.widen(slot);
@@ -242,7 +242,7 @@ impl Traffic {
     }
 
     /// The next operation with a peer, whose memory is to be opened: [`Self::open_up`] has it come back.
-    pub(super) fn take_closed(&mut self, slot: u32) -> Option<Own<Packet>> {
+    pub(super) fn take_closed(&mut self, slot: u32) -> Option<ListBox<Packet>> {
         let peer = self.peer(slot)?;
         if !peer.is_closed() {
             return None;
@@ -267,7 +267,7 @@ impl Traffic {
     pub(super) fn open_up(
         &mut self,
         outlets: &Outlets,
-        mut packet: Own<Packet>,
+        mut packet: ListBox<Packet>,
         region: Result<Arc<MemoryRegion>>,
     ) {
         if let Some(work) = packet.work() {
@@ -317,7 +317,7 @@ impl Traffic {
         slot: u32,
         id: u64,
         answer: Answer,
-    ) -> core::result::Result<Option<Own<Packet>>, Malformed> {
+    ) -> core::result::Result<Option<ListBox<Packet>>, Malformed> {
         let is_meant = |packet: &Packet| packet.is_called(slot, id) && packet.is_offer();
         let on_its_way = self.flights.get(Packet::number_of(id));
         if let Some(packet) = on_its_way.filter(|packet| is_meant(packet)) {
@@ -335,7 +335,7 @@ impl Traffic {
     }
 
     /// Writes a message to where its receiver wants it.
-    fn write_to(&mut self, outlets: &Outlets, mut packet: Own<Packet>, ranges: Ranges) {
+    fn write_to(&mut self, outlets: &Outlets, mut packet: ListBox<Packet>, ranges: Ranges) {
         if let Some(offer) = packet.offer() {
             offer.phase = Phase::Writing(ranges, 0, 0);
             if !offer.is_to_be_written() {
@@ -346,7 +346,7 @@ impl Traffic {
     }
 
     /// An operation goes on, before all others.
-    fn again(&mut self, outlets: &Outlets, packet: Own<Packet>) {
+    fn again(&mut self, outlets: &Outlets, packet: ListBox<Packet>) {
         let slot = packet.slot;
         if let Some(peer) = self.peer(slot) {
             peer.waiting.push_first(packet);
@@ -356,7 +356,7 @@ impl Traffic {
 
     /// What a packet was sent for, or has done, is over.
     #[inline]
-    pub(super) fn sent(&mut self, outlets: &Outlets, mut packet: Own<Packet>, result: Result) {
+    pub(super) fn sent(&mut self, outlets: &Outlets, mut packet: ListBox<Packet>, result: Result) {
         let (slot, attempt) = (packet.slot, packet.attempt);
         let Some(work) = packet.work() else {
             self.helped(packet);
@@ -418,7 +418,7 @@ impl Traffic {
     }
 
     /// The peer knows of an operation.
-    fn await_answer(&mut self, outlets: &Outlets, packet: Own<Packet>) {
+    fn await_answer(&mut self, outlets: &Outlets, packet: ListBox<Packet>) {
         let slot = packet.slot;
         if let Some(peer) = self.peer(slot) {
             peer.unanswered.push(packet);
@@ -427,7 +427,7 @@ impl Traffic {
     }
 
     /// A packet is not needed any more that was sent for no operation of its own.
-    fn helped(&mut self, packet: Own<Packet>) {
+    fn helped(&mut self, packet: ListBox<Packet>) {
         let (slot, attempt) = (packet.slot, packet.attempt);
         let is_segment = matches!(packet.usage, Use::Segment);
         if matches!(packet.usage, Use::Answer) {
@@ -450,7 +450,12 @@ impl Traffic {
 
     /// An operation is over: if its memory is open to the peer, as soon as it is not.
     #[inline]
-    pub(super) fn finish(&mut self, outlets: &Outlets, mut packet: Own<Packet>, result: Result) {
+    pub(super) fn finish(
+        &mut self,
+        outlets: &Outlets,
+        mut packet: ListBox<Packet>,
+        result: Result,
+    ) {
         if let Some(offer) = packet.offer().filter(|offer| offer.region.is_some()) {
             offer.phase = Phase::Over(result);
             self.endings.push(packet);
@@ -470,12 +475,12 @@ impl Traffic {
     }
 
     /// Takes an operation that is over, but for its memory, which is to be closed.
-    pub(super) fn ending(&mut self) -> Option<Own<Packet>> {
+    pub(super) fn ending(&mut self) -> Option<ListBox<Packet>> {
         self.endings.pop()
     }
 
     /// It has been.
-    pub(super) fn ended(&mut self, outlets: &Outlets, mut packet: Own<Packet>) {
+    pub(super) fn ended(&mut self, outlets: &Outlets, mut packet: ListBox<Packet>) {
         let phase = packet.offer().map(|offer| offer.phase);
         let result = match phase {
             Some(Phase::Over(result)) => result,

@@ -16,11 +16,11 @@ use super::{
     traffic::{
         SENDS,
         SHARE, //
-    }, //
+    },
 };
-use crate::abi::nodes::{
-    Own,
-    Queue, //
+use crate::abi::owned_list::{
+    BoxList,
+    ListBox, //
 };
 use core::ops::Range;
 use kernel::sync::Arc;
@@ -29,7 +29,7 @@ use kernel::sync::Arc;
 pub(super) enum Sends {
     /// Packets of one endpoint, and its contexts that were refused one.
     Own {
-        idle: Queue<Packet>,
+        idle: BoxList<Packet>,
         refused: RefusedPosters,
     },
     /// Packets of a shared transmit context.
@@ -39,13 +39,13 @@ pub(super) enum Sends {
 impl Sends {
     /// No packets.
     pub(super) const NONE: Self = Self::Own {
-        idle: Queue::new(),
+        idle: BoxList::new(),
         refused: RefusedPosters::new(),
     };
 
     /// Takes a packet.
     #[inline(always)]
-    pub(super) fn get(&mut self) -> Option<Own<Packet>> {
+    pub(super) fn get(&mut self) -> Option<ListBox<Packet>> {
         match self {
             Self::Own { idle, .. } => idle.pop(),
             Self::Shared(stx) => stx.get(),
@@ -54,7 +54,7 @@ impl Sends {
 
     /// Takes a packet for `poster`. If there is none, the poster is woken when one is put back.
     #[inline(always)]
-    pub(super) fn get_or_await(&mut self, poster: &Arc<Poster>) -> Option<Own<Packet>> {
+    pub(super) fn get_or_await(&mut self, poster: &Arc<Poster>) -> Option<ListBox<Packet>> {
         match self {
             Self::Own { idle, refused } => {
                 let packet = idle.pop();
@@ -87,7 +87,7 @@ impl Sends {
     /// Puts a packet back, and wakes the contexts that were refused one. The next operation takes it, because its
     /// state is still in the CPU's cache.
     #[inline(always)]
-    pub(super) fn put(&mut self, mut packet: Own<Packet>) {
+    pub(super) fn put(&mut self, mut packet: ListBox<Packet>) {
         packet.usage = Use::Idle;
         match self {
             Self::Own { idle, refused } => {
@@ -99,7 +99,7 @@ impl Sends {
     }
 
     /// The same of one that has come back when everything ended, which may be of another kind.
-    pub(super) fn take_back(&mut self, packet: Own<Packet>) {
+    pub(super) fn take_back(&mut self, packet: ListBox<Packet>) {
         if packet.number() < SENDS as u32 {
             self.put(packet);
         }

@@ -26,15 +26,15 @@ use super::{
 };
 use crate::{
     abi::{
-        nodes::{
-            Own,
-            Queue, //
+        owned_list::{
+            BoxList,
+            ListBox, //
         },
         Result, //
     },
     fi::srx::{
-        Arrived,
-        Tickets, //
+        MessageInfo,
+        TicketList, //
     },
 };
 use core::mem;
@@ -46,7 +46,7 @@ pub(super) struct Share {
     /// Its seat there, until it closes.
     seat: Option<usize>,
     /// Entries of another module's receives that have completed, until their completions have been forwarded.
-    spent: Tickets,
+    spent: TicketList,
     /// Number of outcomes in the endpoint's queue when the last of these entries completed.
     position: u64,
 }
@@ -73,14 +73,14 @@ impl Office {
         outlets: &Outlets,
         title: &Title,
         message: &Message,
-    ) -> Option<Own<Receive>> {
+    ) -> Option<ListBox<Receive>> {
         if self.share.is_none() || !self.placed.is_empty() {
             return None;
         }
         let helper = self.helper(outlets)?;
         let posted = self.elsewhere().and_then(|(srx, seat)| match srx.abroad() {
             None => srx.get(seat, title),
-            Some(abroad) => abroad.get(&Arrived {
+            Some(abroad) => abroad.get(&MessageInfo {
                 tag: title.tag,
                 len: message.len as usize,
                 source: outlets.source(title.context, title),
@@ -94,9 +94,9 @@ impl Office {
     pub(super) fn queue(
         &mut self,
         outlets: &Outlets,
-        letter: Own<Letter>,
+        letter: ListBox<Letter>,
         is_holding: bool,
-    ) -> Option<(Posted, Own<Letter>)> {
+    ) -> Option<(Posted, ListBox<Letter>)> {
         match self.elsewhere() {
             Some((srx, seat)) => match srx.abroad() {
                 None => srx.queue(seat, letter, is_holding),
@@ -113,7 +113,7 @@ impl Office {
     }
 
     /// Takes every message that waits for a receive and `goes`.
-    pub(super) fn forget(&mut self, goes: impl FnMut(&Letter) -> bool) -> [Queue<Letter>; 2] {
+    pub(super) fn forget(&mut self, goes: impl FnMut(&Letter) -> bool) -> [BoxList<Letter>; 2] {
         match self.elsewhere() {
             Some((srx, seat)) => srx.forget(seat, goes),
             None => self.desk.forget(goes),
@@ -180,7 +180,12 @@ impl Office {
 
 impl Traffic {
     /// A message that was to wait, or has waited, has got something that is shared.
-    pub(super) fn started(&mut self, outlets: &Outlets, posted: Posted, mut letter: Own<Letter>) {
+    pub(super) fn started(
+        &mut self,
+        outlets: &Outlets,
+        posted: Posted,
+        mut letter: ListBox<Letter>,
+    ) {
         let at = letter.title.context;
         letter.goal = Some(Goal::Shared(posted));
         self.offices.of_mut(at).placed.push(letter);
@@ -198,7 +203,7 @@ impl Station {
         let share = Share {
             srx: srx.clone(),
             seat: Some(srx.admit(self.clone())?),
-            spent: Tickets::default(),
+            spent: TicketList::default(),
             position: 0,
         };
         let old = self.with(|traffic, _| traffic.offices.of_mut(0).share.replace(share));
@@ -271,7 +276,7 @@ impl Station {
 }
 
 impl Member for Station {
-    fn start(&self, posted: Posted, letter: Own<Letter>) {
+    fn start(&self, posted: Posted, letter: ListBox<Letter>) {
         self.attend(|traffic, outlets| {
             traffic.started(outlets, posted, letter);
             traffic.go_on(outlets);
@@ -282,7 +287,7 @@ impl Member for Station {
         self.attend(Traffic::go_on);
     }
 
-    fn discard(&self, mut letter: Own<Letter>) {
+    fn discard(&self, mut letter: ListBox<Letter>) {
         self.attend(|traffic, outlets| {
             let at = letter.title.context;
             letter.goal = Some(Goal::Nowhere);

@@ -36,17 +36,17 @@ use super::{
 };
 use crate::{
     abi::{
-        count::Count,
         flags::*,
         lock::{
             FastLockIrq,
             FastLockIrqGuard, //
         },
-        nodes::{
-            Own,
-            Queue, //
+        log::complain,
+        owned_list::{
+            BoxList,
+            ListBox, //
         },
-        say::complain,
+        stat_counter::StatCounter,
         Errno,
         Result,
         KOFI_VALUE_RECEIVES,
@@ -56,23 +56,23 @@ use crate::{
         KOFI_VALUE_RX_SIZE, //
     },
     fi::{
-        card::Told,
-        gate::{
-            Gate,
-            Visit, //
-        },
+        introspect::ObjectInfo,
         memory::Context,
         provider::{
             self,
             Message, //
         },
+        rundown::{
+            Rundown,
+            RundownRef, //
+        },
         srx::{
             Attr,
-            Guest,
-            Host,
-            Owner,
-            Starter,
-            Taken, //
+            ExportedReceives,
+            MatchedReceive,
+            MessageStarter,
+            PeerEndpoint,
+            ReceiveOwner, //
         },
     },
 };
@@ -103,20 +103,20 @@ const FLAGS: u64 = FI_COMPLETION | FI_MORE;
 /// An endpoint whose messages take receives from here.
 pub(super) trait Member: Send + Sync {
     /// A message of its that has waited here has got what has been posted. Any context.
-    fn start(&self, posted: Posted, letter: Own<Letter>);
+    fn start(&self, posted: Posted, letter: ListBox<Letter>);
 
     /// Something has been posted for what it could not have wait here. Any context.
     fn go_on(&self);
 
     /// A message of its that has waited is dropped, and nobody told. Any context.
-    fn discard(&self, letter: Own<Letter>);
+    fn discard(&self, letter: ListBox<Letter>);
 }
 
 /// A member's place.
 struct Seat {
     who: Arc<dyn Member>,
     /// Whoever has posted something is inside while it is with the member.
-    gate: Arc<Gate>,
+    gate: Arc<Rundown>,
     /// It has something that it could not have wait here.
     is_hungry: bool,
 }
@@ -124,7 +124,7 @@ struct Seat {
 struct Pool {
     desk: Desk<Posted, Letter>,
     /// Nodes of the desk that are not posted.
-    idle: Queue<Posted>,
+    idle: BoxList<Posted>,
     seats: KVec<Option<Seat>>,
     /// How many of those are hungry.
     hungry: usize,
@@ -136,9 +136,9 @@ impl Pool {
         self.seats.get_mut(at)?.as_mut()
     }
 
-    fn visit(&mut self, at: usize) -> Option<Visit<dyn Member>> {
+    fn visit(&mut self, at: usize) -> Option<RundownRef<dyn Member>> {
         let seat = self.seat(at)?;
-        Some(Visit {
+        Some(RundownRef {
             who: seat.who.clone(),
             _stay: seat.gate.stay()?,
         })
@@ -170,8 +170,8 @@ pub(crate) struct Srx {
     /// How many have been posted, and nobody has been told of. More only under the lock.
     used: Atomic<usize>,
     /// What is counted under the lock: those that have been posted, and who found no room.
-    posted: Count,
-    again: Count,
+    posted: StatCounter,
+    again: StatCounter,
 }
 
 impl Srx {
@@ -196,7 +196,7 @@ impl Srx {
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub(super) fn of_others(owner: KBox<dyn Owner>) -> Result<Arc<Self>> {
+    pub(super) fn of_others(owner: KBox<dyn ReceiveOwner>) -> Result<Arc<Self>> {
         let srx = Self::make(0, 0, true, Some(Abroad::new(owner)?))?;
         if let Some(abroad) = srx.abroad() {
             abroad.owner().attach(Some(srx.clone()));
@@ -210,9 +210,9 @@ impl Srx {
         has_tags: bool,
         abroad: Option<Pin<KBox<Abroad>>>,
     ) -> Result<Arc<Self>> {
-        let mut idle = Queue::new();
+        let mut idle = BoxList::new();
         for _ in 0..size {
-            idle.push(Own::new(Posted::NOTHING)?);
+            idle.push(ListBox::new(Posted::NOTHING)?);
         }
         let pool = Pool {
             desk: Desk::new(),
@@ -229,8 +229,8 @@ impl Srx {
                 has_tags,
                 abroad,
                 used: Atomic::new(0),
-                posted: Count::new(),
-                again: Count::new(),
+                posted: StatCounter::new(),
+                again: StatCounter::new(),
             }),
             GFP_KERNEL,
         )?)
@@ -249,7 +249,7 @@ impl Srx {
     pub(super) fn admit(&self, who: Arc<dyn Member>) -> Result<usize> {
         let seat = Seat {
             who,
-            gate: Arc::pin_init(Gate::new(), GFP_KERNEL)?,
+            gate: Arc::pin_init(Rundown::new(), GFP_KERNEL)?,
             is_hungry: false,
         };
         let mut spare = KVec::new();
@@ -313,9 +313,9 @@ impl Srx {
     pub(super) fn queue(
         &self,
         seat: usize,
-        mut letter: Own<Letter>,
+        mut letter: ListBox<Letter>,
         is_hungry: bool,
-    ) -> Option<(Posted, Own<Letter>)> {
+    ) -> Option<(Posted, ListBox<Letter>)> {
         letter.seat = seat;
         let mut pool = self.pool.lock();
         pool.set_hungry(seat, is_hungry);
@@ -330,11 +330,11 @@ impl Srx {
         &self,
         seat: usize,
         mut goes: impl FnMut(&Letter) -> bool,
-    ) -> [Queue<Letter>; 2] {
+    ) -> [BoxList<Letter>; 2] {
         let goes = |letter: &Letter| letter.seat == seat && goes(letter);
         match self.abroad() {
             None => self.pool.lock().desk.forget(goes),
-            Some(abroad) => [abroad.forget(goes), Queue::new()],
+            Some(abroad) => [abroad.forget(goes), BoxList::new()],
         }
     }
 
@@ -352,7 +352,7 @@ impl Srx {
         }
     }
 
-    fn visit(&self, seat: usize) -> Option<Visit<dyn Member>> {
+    fn visit(&self, seat: usize) -> Option<RundownRef<dyn Member>> {
         self.pool.lock().visit(seat)
     }
 
@@ -390,7 +390,7 @@ impl Srx {
     }
 
     /// Has what a node says posted.
-    fn put(&self, mut pool: FastLockIrqGuard<'_, Pool>, own: Own<Posted>) {
+    fn put(&self, mut pool: FastLockIrqGuard<'_, Pool>, own: ListBox<Posted>) {
         let Some((mut own, letter)) = pool.desk.post(own) else {
             let are_hungry = pool.hungry > 0;
             drop(pool);
@@ -419,7 +419,7 @@ impl Srx {
     }
 
     /// The first that is hungry from a seat on: it is not, until it says so again.
-    fn next_hungry(&self, from: usize) -> Option<(usize, Visit<dyn Member>)> {
+    fn next_hungry(&self, from: usize) -> Option<(usize, RundownRef<dyn Member>)> {
         let mut pool = self.pool.lock();
         let mut seats = from..pool.seats.len();
         let seat = seats.find(|&at| pool.seat(at).is_some_and(|seat| seat.is_hungry))?;
@@ -494,11 +494,11 @@ impl provider::SharedReceive for Srx {
         Ok(())
     }
 
-    fn host(self: Arc<Self>, guest: Arc<dyn Guest>) -> Result<Arc<dyn Host>> {
+    fn host(self: Arc<Self>, guest: Arc<dyn PeerEndpoint>) -> Result<Arc<dyn ExportedReceives>> {
         if self.abroad().is_some() {
             return Err(Errno::EINVAL);
         }
-        let host: Arc<dyn Host> = Arc::new(Hosting::new(self, guest)?, GFP_KERNEL)?;
+        let host: Arc<dyn ExportedReceives> = Arc::new(Hosting::new(self, guest)?, GFP_KERNEL)?;
         Ok(host)
     }
 
@@ -506,7 +506,7 @@ impl provider::SharedReceive for Srx {
         self.size.saturating_sub(self.used.load(Acquire))
     }
 
-    fn tell(&self, told: &mut Told<'_>) {
+    fn tell(&self, told: &mut ObjectInfo<'_>) {
         let (used, posted) = (self.used.load(Relaxed) as u64, self.posted.get());
         told.value(KOFI_VALUE_RX_SIZE, self.size as u64);
         told.value(KOFI_VALUE_RX_DEPTH, used);
@@ -523,14 +523,14 @@ impl provider::SharedReceive for Srx {
         if let Some(abroad) = self.abroad() {
             abroad.owner().attach(None);
         }
-        for posted in posted.iter().flat_map(Queue::iter) {
+        for posted in posted.iter().flat_map(BoxList::iter) {
             reclaim(posted.context);
         }
     }
 }
 
-impl Starter for Srx {
-    fn start(&self, taken: Taken) -> Result {
+impl MessageStarter for Srx {
+    fn start(&self, taken: MatchedReceive) -> Result {
         let abroad = self.abroad().ok_or(Errno::ENOENT)?;
         let ticket = taken.ticket;
         let letter = abroad.take(ticket)?;
@@ -567,7 +567,7 @@ mod tests {
         provider::{
             SharedReceive,
             Tag, //
-        }, //
+        },
     };
     use core::net::SocketAddr;
     use kernel::sync::atomic::Full;
@@ -579,7 +579,7 @@ mod tests {
     }
 
     impl Member for Asked {
-        fn start(&self, _posted: Posted, _letter: Own<Letter>) {
+        fn start(&self, _posted: Posted, _letter: ListBox<Letter>) {
             let _ = self.started.fetch_add(1u32, Full);
         }
 
@@ -587,7 +587,7 @@ mod tests {
             let _ = self.gone_on.fetch_add(1u32, Full);
         }
 
-        fn discard(&self, _letter: Own<Letter>) {}
+        fn discard(&self, _letter: ListBox<Letter>) {}
     }
 
     impl Asked {
@@ -620,14 +620,14 @@ mod tests {
         }
     }
 
-    fn letter(tag: Option<u64>) -> Result<Own<Letter>> {
+    fn letter(tag: Option<u64>) -> Result<ListBox<Letter>> {
         let message = wire::Message {
             context: 0,
             tag,
             len: 0,
             data: None,
         };
-        Own::new(Letter::new(title(tag), message, 0, Body::Parts(0)))
+        ListBox::new(Letter::new(title(tag), message, 0, Body::Parts(0)))
     }
 
     fn post(srx: &Srx, tag: Option<u64>) -> Result {

@@ -32,11 +32,11 @@ use super::{
         Floor,
         Traffic,
         FLIGHTS, //
-    },
+    }, //
 };
 use crate::{
     abi::{
-        context::InProcess,
+        context::ProcessContext,
         info::Info,
         lock::FastLockIrq,
         once::{
@@ -48,23 +48,23 @@ use crate::{
         Result, //
     },
     fi::{
-        alarm::{
-            Alarm,
-            Set, //
-        },
         av::AddressVector,
-        card::Ends,
         cq::{
             CompletionQueue,
-            Shape,
+            FormatEntry,
             TaskHandler, //
         },
         eq::{
             EventQueue,
-            Owned, //
+            OwnedEvent, //
         },
-        gate::Gate,
-        wait::Budget,
+        introspect::EndpointAddrs,
+        rundown::Rundown,
+        timer::{
+            ArmedTimer,
+            Timer, //
+        },
+        wait::Budget, //
     },
 };
 use kernel::{
@@ -79,7 +79,7 @@ use kernel::{
         Arc,
         Mutex, //
     },
-    time::Delta,
+    time::Delta, //
 };
 
 /// How many batches a reader handles before it looks at its own queue again.
@@ -105,9 +105,9 @@ pub(super) struct Bound {
     /// The same of those by which peers on the same host are reached.
     pub(super) local: Option<Local>,
     /// Has the handler called that handles completions.
-    pub(super) alarm: Arc<Alarm<CompletionQueue>>,
+    pub(super) alarm: Arc<Timer<CompletionQueue>>,
     /// And the one that looks after connections.
-    pub(super) clock: Arc<Alarm<EventQueue>>,
+    pub(super) clock: Arc<Timer<EventQueue>>,
 }
 
 /// What there is where peers on the same host are reached.
@@ -136,22 +136,22 @@ pub(super) struct Station {
     pub(super) is_local: bool,
     /// Its address, for those who only look.
     #[pin]
-    pub(super) ends: Ends,
+    pub(super) ends: EndpointAddrs,
     /// Whoever looks after connections is inside.
     #[pin]
-    pub(super) gate: Gate,
+    pub(super) gate: Rundown,
     /// A reader has come since the handler was here.
     is_read: Atomic<u32>,
     /// The handler is called for the next completion.
     is_armed: Atomic<u32>,
     /// When it is called otherwise.
     #[pin]
-    watch: Mutex<Option<Set<CompletionQueue>>>,
+    watch: Mutex<Option<ArmedTimer<CompletionQueue>>>,
 }
 
 impl Bound {
     /// The next event of a connection, if there is one, and which way that goes.
-    pub(super) fn event(&self, here: InProcess) -> Option<(Route, Owned)> {
+    pub(super) fn event(&self, here: ProcessContext) -> Option<(Route, OwnedEvent)> {
         let next = |events: &EventQueue| events.next(here, &mut Budget::from_millis(0)).ok();
         let local = || Some((Route::Host, next(&self.local.as_ref()?.events)?));
         let wire = next(&self.events).map(|event| (Route::Wire, event));
@@ -215,11 +215,11 @@ impl Station {
                     static_lock_class!()
                 ),
                 bound: OnceBox::new(),
-                ends <- Ends::new(links.local, None),
+                ends <- EndpointAddrs::new(links.local, None),
                 links <- new_mutex!(links, "kofi::rdm::Links"),
                 limits: Limits::new(),
                 is_local,
-                gate <- Gate::new(),
+                gate <- Rundown::new(),
                 is_read: Atomic::new(0),
                 is_armed: Atomic::new(0),
                 watch <- new_mutex!(None, "kofi::rdm::Station::watch"),
@@ -325,7 +325,7 @@ impl Station {
         loop {
             let mut floor = self.traffic.lock();
             let room = floor.found.room();
-            match queue.whole().read(Shape::entries(room)) {
+            match queue.whole().read(FormatEntry::entries(room)) {
                 Ok(count) => {
                     for at in 0..count {
                         if let Some(context) = floor.found.nth(at).map(|entry| entry.context) {
@@ -418,7 +418,7 @@ impl Feeder for Mover {
 pub(super) struct Watcher(pub(super) Arc<Station>);
 
 impl TaskHandler for Watcher {
-    fn ready(&self, _here: InProcess) {
+    fn ready(&self, _here: ProcessContext) {
         self.0.handle();
     }
 }

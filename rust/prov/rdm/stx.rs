@@ -19,11 +19,11 @@ use super::{
 };
 use crate::{
     abi::{
-        context::InProcess,
+        context::ProcessContext,
         lock::FastLockIrq,
-        nodes::{
-            Own,
-            Queue, //
+        owned_list::{
+            BoxList,
+            ListBox, //
         },
         Errno,
         Result,
@@ -31,7 +31,7 @@ use crate::{
         KOFI_VALUE_TX_SIZE, //
     },
     fi::{
-        card::Told,
+        introspect::ObjectInfo,
         provider,
         stx::Attr, //
     },
@@ -50,7 +50,7 @@ use kernel::{
 
 /// Packets that nobody has, and the contexts that wait for one, of any endpoint.
 struct Idle {
-    packets: Queue<Packet>,
+    packets: BoxList<Packet>,
     refused: RefusedPosters,
 }
 
@@ -69,7 +69,7 @@ impl Stx {
     ///
     /// -FI_EINVAL for more than an endpoint has of its own, and for what it does not do; -FI_ENOMEM,
     /// -FI_ENODEV when the device goes away.
-    pub(super) fn new(here: InProcess, domain: &Domain, attr: &Attr) -> Result<Arc<Self>> {
+    pub(super) fn new(here: ProcessContext, domain: &Domain, attr: &Attr) -> Result<Arc<Self>> {
         let size = match attr.size {
             0 => SENDS,
             size => size,
@@ -87,7 +87,7 @@ impl Stx {
             return Err(Errno::EINVAL);
         }
         let mut idle = Idle {
-            packets: Queue::new(),
+            packets: BoxList::new(),
             refused: RefusedPosters::new(),
         };
         let numbers = 0..size as u32;
@@ -114,12 +114,12 @@ impl Stx {
     }
 
     /// Takes one.
-    pub(super) fn get(&self) -> Option<Own<Packet>> {
+    pub(super) fn get(&self) -> Option<ListBox<Packet>> {
         self.idle.lock().packets.pop()
     }
 
     /// Takes one for `poster`, which is woken when one is put back if there is none.
-    pub(super) fn get_or_await(&self, poster: &Arc<Poster>) -> Option<Own<Packet>> {
+    pub(super) fn get_or_await(&self, poster: &Arc<Poster>) -> Option<ListBox<Packet>> {
         let mut idle = self.idle.lock();
         let packet = idle.packets.pop();
         if packet.is_none() {
@@ -140,7 +140,7 @@ impl Stx {
     }
 
     /// Puts one back, and wakes those who wait for one.
-    pub(super) fn put(&self, packet: Own<Packet>) {
+    pub(super) fn put(&self, packet: ListBox<Packet>) {
         let mut idle = self.idle.lock();
         idle.packets.push_first(packet);
         idle.refused.wake();
@@ -152,7 +152,7 @@ impl provider::SharedTransmit for Stx {
         self
     }
 
-    fn tell(&self, told: &mut Told<'_>) {
+    fn tell(&self, told: &mut ObjectInfo<'_>) {
         told.value(KOFI_VALUE_TX_SIZE, self.size as u64);
         told.value(KOFI_VALUE_TX_DEPTH, (self.size - self.left()) as u64);
     }

@@ -28,9 +28,9 @@ use super::{
 };
 use crate::{
     abi::{
-        nodes::{
-            Own,
-            Queue, //
+        owned_list::{
+            BoxList,
+            ListBox, //
         },
         Result, //
     },
@@ -81,7 +81,7 @@ pub(super) struct Supply {
     surplus: i64,
     extra: Extra,
     /// Packets that are not posted.
-    spare: Queue<Packet>,
+    spare: BoxList<Packet>,
 }
 
 impl Supply {
@@ -91,7 +91,7 @@ impl Supply {
             shared: None,
             surplus: 0,
             extra: Extra(0),
-            spare: Queue::new(),
+            spare: BoxList::new(),
         }
     }
 
@@ -111,7 +111,7 @@ impl Supply {
     }
 
     /// Packets that are not posted.
-    pub(super) fn spare(&mut self) -> &mut Queue<Packet> {
+    pub(super) fn spare(&mut self) -> &mut BoxList<Packet> {
         &mut self.spare
     }
 
@@ -169,7 +169,7 @@ impl Supply {
 
 impl Traffic {
     /// Keeps a packet that a connection does not need any more, or that is to be posted.
-    pub(super) fn keep_receive(&mut self, packet: Own<Packet>) {
+    pub(super) fn keep_receive(&mut self, packet: ListBox<Packet>) {
         self.supply.spare.push(packet);
         if self.supply.surplus < 0 {
             self.supply.restock(&mut self.flights);
@@ -220,7 +220,7 @@ impl Traffic {
     }
 
     /// Those that were lacking have been made, or cannot be.
-    pub(super) fn supplied(&mut self, slot: u32, mut packets: Queue<Packet>) {
+    pub(super) fn supplied(&mut self, slot: u32, mut packets: BoxList<Packet>) {
         while let Some(packet) = packets.pop() {
             self.keep_receive(packet);
         }
@@ -287,12 +287,12 @@ impl Traffic {
 #[kernel::prelude::kunit_tests(kofi_rdm_supply)]
 mod tests {
     use super::*;
-    use crate::abi::random::Repeatable;
+    use crate::abi::random::SeededRandom;
 
     /// Connections ask for more until they have all that one may have, and end; no packet is ever made.
     #[test]
     fn rdm_06_no_more_is_promised_than_there_is() {
-        let mut random = Repeatable::new(1);
+        let mut random = SeededRandom::new(1);
         let mut extra = Extra(0);
         let mut has = [FIRST; LANES];
         let mut was_scarce = false;

@@ -52,13 +52,13 @@ use super::{
 };
 use crate::{
     abi::{
-        count::Count,
         fi_addr_t,
         flags::FI_REMOTE_WRITE,
-        nodes::{
-            Own,
-            Queue, //
+        owned_list::{
+            BoxList,
+            ListBox, //
         },
+        stat_counter::StatCounter,
         Errno,
         Result,
         FI_ADDR_NOTAVAIL, //
@@ -67,8 +67,8 @@ use crate::{
         av::AddressVector,
         cq::{
             CompletionQueue,
-            Shape,
-            Sourced, //
+            FormatEntry,
+            SourcedEntry, //
         },
         eq::Source,
         memory::{
@@ -87,7 +87,7 @@ use core::{
     ops::{
         Deref,
         DerefMut, //
-    }, //
+    },
 };
 use kernel::{
     prelude::*,
@@ -148,25 +148,25 @@ pub(super) struct Traffic {
     /// Whom something was last sent to.
     recent: [u32; RECENT],
     /// Operations with those who have no number yet.
-    pub(super) strangers: Queue<Packet>,
+    pub(super) strangers: BoxList<Packet>,
     /// Whom somebody is to look after.
-    pub(super) calls: Queue<u32>,
+    pub(super) calls: BoxList<u32>,
     /// Packets for operations.
     pub(super) sends: Sends,
     /// What connections receive with.
     pub(super) supply: Supply,
     /// Packets for words that no connection has.
-    words: Queue<Packet>,
+    words: BoxList<Packet>,
     /// Packets that have come and are to be looked at again, in order.
-    pub(super) held: Queue<Packet>,
+    pub(super) held: BoxList<Packet>,
     /// Operations that are over when their memory is closed.
-    pub(super) endings: Queue<Packet>,
+    pub(super) endings: BoxList<Packet>,
     pub(super) flights: Flights<Packet>,
     pub(super) fetches: Flights<Receive>,
     /// Regions that peers' atomic operations can modify, and the rights of these peers.
     pub(super) regions: (Arc<Regions>, Rights),
     /// Number of connections closed because of a violation by the peer.
-    pub(super) violations: Count,
+    pub(super) violations: StatCounter,
     /// How much memory all messages have that wait for receives, in bytes.
     pub(super) parked: usize,
     /// How many messages have come in segments.
@@ -178,22 +178,22 @@ pub(super) struct Traffic {
     /// Something is to be tried again in a while with another module's provider.
     pub(super) is_starving: bool,
     /// Completions of the lower endpoints, on their way.
-    pub(super) found: KBox<EntrySlots<Sourced, BATCH>>,
+    pub(super) found: KBox<EntrySlots<SourcedEntry, BATCH>>,
 }
 
 /// What is left of an endpoint, to be dropped where one may sleep.
 pub(super) struct Remains {
     /// Its packets, and the operations that have no outcome.
-    pub(super) packets: Queue<Packet>,
+    pub(super) packets: BoxList<Packet>,
     /// Where those belong that are for operations.
     pub(super) sends: Sends,
     /// The receives that have none.
-    pub(super) receives: Queue<Receive>,
-    _letters: Queue<Letter>,
+    pub(super) receives: BoxList<Receive>,
+    _letters: BoxList<Letter>,
 }
 
 /// The connection of that attempt is to be closed.
-pub(super) fn break_off(peers: &mut Peers, calls: &mut Queue<u32>, slot: u32, attempt: usize) {
+pub(super) fn break_off(peers: &mut Peers, calls: &mut BoxList<u32>, slot: u32, attempt: usize) {
     let peer = peers.get_mut(slot as usize).and_then(Option::as_mut);
     if let Some(peer) = peer.filter(|peer| peer.has(attempt)) {
         peer.break_off(calls);
@@ -214,9 +214,9 @@ pub(super) struct Batch {
 /// A read stops before a failure: a short batch does not mean that the queue is empty.
 fn read_batch(
     queue: &dyn provider::CompletionQueue,
-    room: &mut [MaybeUninit<Sourced>],
+    room: &mut [MaybeUninit<SourcedEntry>],
 ) -> Result<(usize, bool)> {
-    let count = queue.read(Shape::entries(room))?;
+    let count = queue.read(FormatEntry::entries(room))?;
     Ok((count, count < BATCH && !queue.has_put_off()))
 }
 
@@ -254,17 +254,17 @@ impl Traffic {
             offices: Row::new(contexts, |_| Office::new())?,
             peers: KVVec::new(),
             recent: [0; RECENT],
-            strangers: Queue::new(),
-            calls: Queue::new(),
+            strangers: BoxList::new(),
+            calls: BoxList::new(),
             sends: Sends::NONE,
             supply: Supply::new(),
-            words: Queue::new(),
-            held: Queue::new(),
-            endings: Queue::new(),
+            words: BoxList::new(),
+            held: BoxList::new(),
+            endings: BoxList::new(),
             flights: Flights::new(0, PACKETS)?,
             fetches: Flights::new(PACKETS, contexts * size.most())?,
             regions,
-            violations: Count::new(),
+            violations: StatCounter::new(),
             parked: 0,
             collected: 0,
             clock: 0,
@@ -276,7 +276,7 @@ impl Traffic {
     }
 
     /// A packet to receive with that no connection has, or one for words.
-    pub(super) fn take_spare(&mut self, is_short: bool) -> Option<Own<Packet>> {
+    pub(super) fn take_spare(&mut self, is_short: bool) -> Option<ListBox<Packet>> {
         match is_short {
             true => self.words.pop(),
             false => self.supply.spare().pop(),
@@ -284,7 +284,7 @@ impl Traffic {
     }
 
     /// The same, which is not needed any more.
-    pub(super) fn keep(&mut self, packet: Own<Packet>) {
+    pub(super) fn keep(&mut self, packet: ListBox<Packet>) {
         match packet.is_short() {
             true => self.words.push(packet),
             false => self.keep_receive(packet),
@@ -440,8 +440,8 @@ impl Traffic {
         &mut self,
         slot: u32,
         mut lane: Lane,
-        mut receives: Queue<Packet>,
-        mut words: Queue<Packet>,
+        mut receives: BoxList<Packet>,
+        mut words: BoxList<Packet>,
     ) -> Result {
         let count = receives.len();
         let attempt = lane.attempt;
@@ -521,7 +521,7 @@ impl Traffic {
     }
 
     /// Has a packet receive again, if its connection is there.
-    pub(super) fn repost(&mut self, packet: Own<Packet>) -> Result {
+    pub(super) fn repost(&mut self, packet: ListBox<Packet>) -> Result {
         let (slot, attempt) = (packet.slot, packet.attempt);
         let Self { peers, flights, .. } = self;
         let peer = peers.get_mut(slot as usize).and_then(Option::as_mut);
@@ -619,7 +619,7 @@ impl Traffic {
     /// Ends everything, once there are no connections.
     pub(super) fn end(&mut self) -> Remains {
         let mut packets = mem::take(&mut self.strangers);
-        let mut receives = Queue::new();
+        let mut receives = BoxList::new();
         for peer in self.peers.iter_mut().flatten() {
             packets.append(&mut peer.waiting);
             packets.append(&mut peer.unanswered);
@@ -638,7 +638,7 @@ impl Traffic {
         ] {
             packets.append(others);
         }
-        let mut letters = Queue::new();
+        let mut letters = BoxList::new();
         for office in self.offices.iter_mut() {
             for mut side in office.desk.take_receives() {
                 receives.append(&mut side);
@@ -659,7 +659,7 @@ impl Traffic {
     }
 
     /// Keeps a receive of which nothing comes, until everything ends.
-    pub(super) fn wait_on(&mut self, receive: Own<Receive>) {
+    pub(super) fn wait_on(&mut self, receive: ListBox<Receive>) {
         self.offices.of_mut(receive.office).desk.wait_on(receive);
     }
 }
@@ -708,10 +708,10 @@ mod tests {
     use crate::fi::cq::{
         Attr,
         Completion,
+        CqEntry,
         ErrData,
         Failure,
-        Format,
-        Outcome, //
+        Format, //
     };
 
     #[test]
@@ -732,14 +732,14 @@ mod tests {
             err_data: ErrData::None,
         };
         for outcome in [
-            Outcome::Done(completion),
-            Outcome::Failed(failure),
-            Outcome::Done(completion),
+            CqEntry::Done(completion),
+            CqEntry::Failed(failure),
+            CqEntry::Done(completion),
         ] {
             assert!(queue.reserve());
             queue.put(outcome);
         }
-        let mut slots = EntrySlots::<Sourced, BATCH>::new();
+        let mut slots = EntrySlots::<SourcedEntry, BATCH>::new();
         assert!(read_batch(&*queue, slots.room()) == Ok((1, false)));
         assert!(read_batch(&*queue, slots.room()) == Err(Errno::EAVAIL));
         assert!(provider::CompletionQueue::read_error(&*queue).is_ok());

@@ -24,15 +24,15 @@ use super::{
 };
 use crate::{
     abi::{
-        count::Count,
-        downcast::downcast,
-        say::complain,
-        serial::{
-            Others,
-            Serial,
-            SerialGuard,
-            SerialLock, //
+        biased_lock::{
+            BiasOwner,
+            BiasedGuard,
+            BiasedLock,
+            ExclusiveGuard, //
         },
+        downcast::downcast,
+        log::complain,
+        stat_counter::StatCounter,
         trace,
         Errno,
         Result,
@@ -44,16 +44,16 @@ use crate::{
     },
     fi::{
         self,
-        card::Told,
         cq::{
             Completion,
             Entries,
             ErrData,
             Failure,
-            Interrupts,
-            Room,
+            FreeSlots,
+            Notifier,
             WaitFlag, //
         },
+        introspect::ObjectInfo,
         memory::Context,
         provider, //
     },
@@ -67,7 +67,7 @@ use crate::{
         device::{
             Device,
             Use, //
-        }, //
+        },
     },
 };
 use core::{
@@ -121,26 +121,26 @@ pub(super) enum Wakes {
 pub(crate) struct Cq {
     ib: rdma::cq::Poller,
     #[pin]
-    inner: SerialLock<Inner>,
+    inner: BiasedLock<Inner>,
     size: usize,
     /// How many more operations may be posted, where that is counted.
-    room: Room,
+    room: FreeSlots,
     /// Set while a poster waits for room: room that no completion announces then wakes the readers.
     wants_room: WaitFlag,
     /// Number of work queues that complete here with [`Wakes::Always`] and with [`Wakes::IfSignalled`].
     wakers: Atomic<i32>,
     signalled: Atomic<i32>,
-    interrupts: Arc<Interrupts>,
+    interrupts: Arc<Notifier>,
     /// What readers have been told of, under `inner`.
-    told: Count,
-    failures: Count,
+    told: StatCounter,
+    failures: StatCounter,
     /// Shared with those who find out.
     overruns: Arc<Atomic<u64>>,
 }
 
 /// Wakes the readers: called by the driver in any context.
 struct Notify {
-    interrupts: Arc<Interrupts>,
+    interrupts: Arc<Notifier>,
     device: Arc<Device>,
     overruns: Arc<Atomic<u64>>,
 }
@@ -162,7 +162,7 @@ impl rdma::cq::Notify for Notify {
 impl Cq {
     /// Opens a queue. May sleep.
     pub(super) fn new(
-        serial: Option<Arc<Serial>>,
+        serial: Option<Arc<BiasOwner>>,
         device: rdma::device::Use,
         attr: &fi::cq::Attr,
     ) -> Result<Arc<Self>> {
@@ -174,7 +174,7 @@ impl Cq {
         };
         // See `register`.
         let size = size.saturating_add(Self::besides(&device)).min(limit);
-        let interrupts = Arc::pin_init(Interrupts::new(), GFP_KERNEL)?;
+        let interrupts = Arc::pin_init(Notifier::new(), GFP_KERNEL)?;
         let overruns = Arc::new(Atomic::new(0), GFP_KERNEL)?;
         let notify = Notify {
             interrupts: interrupts.clone(),
@@ -187,14 +187,14 @@ impl Cq {
         Ok(Arc::pin_init(
             try_pin_init!(Self {
                 ib: ib.poller(),
-                room: Room::new(size),
+                room: FreeSlots::new(size),
                 wants_room: WaitFlag::new(),
                 wakers: Atomic::new(0),
                 signalled: Atomic::new(0),
                 size,
-                told: Count::new(),
-                failures: Count::new(),
-                inner <- SerialLock::new(
+                told: StatCounter::new(),
+                failures: StatCounter::new(),
+                inner <- BiasedLock::new(
                     serial,
                     Inner {
                         backlog,
@@ -232,10 +232,10 @@ impl Cq {
 
     /// Locks the table for a data call.
     #[inline(always)]
-    fn enter(&self) -> SerialGuard<'_, Inner> {
+    fn enter(&self) -> BiasedGuard<'_, Inner> {
         // SAFETY: Only functions of this file have a guard, and none of them calls another one of the queue before it
         // drops it, except `leave`, which does so first. They are reached from the consumer's data calls, and otherwise
-        // with an `Others`.
+        // with an `ExclusiveGuard`.
         unsafe { self.inner.enter() }
     }
 
@@ -284,7 +284,7 @@ impl Cq {
         &self,
         queue: &Arc<Queue>,
         (mut tally, wakes): (Option<KBox<Tally>>, Wakes),
-        others: &Others,
+        others: &ExclusiveGuard,
     ) -> Result<Place> {
         if !self.room.take(queue.besides()) {
             return Err(Errno::ENOSPC);
@@ -356,7 +356,7 @@ impl Cq {
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub(super) fn know(&self, place: Place, qp: usize, others: &Others) -> Result {
+    pub(super) fn know(&self, place: Place, qp: usize, others: &ExclusiveGuard) -> Result {
         let node = RBTreeNode::new(qp, place.index() as u32, GFP_KERNEL)?;
         let mut freed = 0;
         let mut inner = self.inner.lock(others);
@@ -376,7 +376,7 @@ impl Cq {
     /// # Errors
     ///
     /// -FI_ENOSPC when there is not that much.
-    pub(super) fn set_aside(&self, count: u32, others: &Others) -> Result {
+    pub(super) fn set_aside(&self, count: u32, others: &ExclusiveGuard) -> Result {
         let mut inner = self.inner.lock(others);
         inner.most += count as usize;
         // Before anything is taken: messages do not wait until what others have posted is over.
@@ -389,7 +389,7 @@ impl Cq {
     }
 
     /// Gives that room back.
-    pub(super) fn give_back(&self, count: u32, others: &Others) {
+    pub(super) fn give_back(&self, count: u32, others: &ExclusiveGuard) {
         self.inner.lock(others).most -= count as usize;
         self.release(count);
     }
@@ -397,7 +397,7 @@ impl Cq {
     /// Has each queue count from now on, if what they can post does not fit.
     ///
     /// What they post until they have been told still fits: the last queue posts only later.
-    fn count_if_needed(&self, inner: &mut Inner, others: &Others) {
+    fn count_if_needed(&self, inner: &mut Inner, others: &ExclusiveGuard) {
         if inner.most > self.size {
             inner.counted = true;
         }
@@ -413,7 +413,7 @@ impl Cq {
     }
 
     /// Counts what has completed of a queue, and nothing after that.
-    pub(super) fn end_count(&self, place: Place, others: &Others) {
+    pub(super) fn end_count(&self, place: Place, others: &ExclusiveGuard) {
         self.stash(others);
         let mut inner = self.inner.lock(others);
         let entry = inner.queues.get_mut(place.index());
@@ -432,7 +432,7 @@ impl Cq {
         &self,
         place: Place,
         reclaim: &mut dyn FnMut(Context),
-        others: &Others,
+        others: &ExclusiveGuard,
     ) {
         self.stash(others);
         let mut unread = Unread::new();
@@ -478,7 +478,7 @@ impl Cq {
 
     /// Moves everything that the device has into the backlog, so that the markers among it are seen.
     /// Any context.
-    pub(super) fn stash(&self, others: &Others) {
+    pub(super) fn stash(&self, others: &ExclusiveGuard) {
         let mut freed = 0;
         let mut inner = self.inner.lock(others);
         inner.stash_all(&self.ib, &mut freed);
@@ -511,7 +511,7 @@ impl Cq {
     /// Ends what a holder of the lock has done: room for so many more operations has been freed, and
     /// the steps are posted that wait for that.
     #[inline(always)]
-    fn leave(&self, inner: SerialGuard<'_, Inner>, freed: u32) {
+    fn leave(&self, inner: BiasedGuard<'_, Inner>, freed: u32) {
         let waiting = inner.waiting;
         self.release_if_counted(inner, freed);
         if waiting > 0 {
@@ -521,7 +521,7 @@ impl Cq {
 
     /// Unlocks, and releases the room of that many operations if room is counted.
     #[inline(always)]
-    fn release_if_counted(&self, inner: SerialGuard<'_, Inner>, freed: u32) {
+    fn release_if_counted(&self, inner: BiasedGuard<'_, Inner>, freed: u32) {
         let counted = inner.counted;
         drop(inner);
         if counted {
@@ -597,7 +597,7 @@ impl Cq {
     #[inline(always)]
     fn take_run<E: From<Completion>>(
         &self,
-        mut inner: SerialGuard<'_, Inner>,
+        mut inner: BiasedGuard<'_, Inner>,
         room: &mut [MaybeUninit<E>],
     ) -> Result<usize> {
         if room.is_empty() || !inner.is_plain() || trace::completions() {
@@ -628,7 +628,7 @@ impl Cq {
     #[inline(never)]
     unsafe fn take_rest<E: From<Completion>>(
         &self,
-        mut inner: SerialGuard<'_, Inner>,
+        mut inner: BiasedGuard<'_, Inner>,
         room: &mut [MaybeUninit<E>],
         told: Option<usize>,
     ) -> Result<usize> {
@@ -661,7 +661,7 @@ impl Cq {
 }
 
 impl provider::CompletionQueue for Cq {
-    fn tell(&self, told: &mut Told<'_>) {
+    fn tell(&self, told: &mut ObjectInfo<'_>) {
         told.value(KOFI_VALUE_SIZE, self.size as u64);
         told.value(KOFI_VALUE_ENTRIES, self.told.get());
         told.value(KOFI_VALUE_ERRORS, self.failures.get());
@@ -731,7 +731,7 @@ impl provider::CompletionQueue for Cq {
         !self.enter().backlog.is_empty()
     }
 
-    fn interrupts(&self) -> &Interrupts {
+    fn interrupts(&self) -> &Notifier {
         &self.interrupts
     }
 

@@ -16,12 +16,12 @@ use super::{
 };
 use crate::{
     abi::{
-        info::Info,
-        serial::{
-            Others,
-            Serial,
+        biased_lock::{
+            BiasOwner,
+            ExclusiveGuard,
             Threading, //
         },
+        info::Info,
         Errno,
         Result, //
     },
@@ -33,7 +33,7 @@ use crate::{
         },
         cq,
         eq::{
-            Notice,
+            ReservedEvent,
             Source, //
         },
         memory::Segment,
@@ -72,7 +72,7 @@ struct Members {
     #[pin]
     list: Mutex<KVec<Arc<Endpoint>>>,
     #[pin]
-    farewell: Mutex<Option<Notice>>,
+    farewell: Mutex<Option<ReservedEvent>>,
     fabric: Arc<Fabric>,
     device: Arc<Device>,
 }
@@ -112,7 +112,7 @@ pub(super) struct Domain {
     registrar: Arc<Registrar>,
     addressing: Addressing,
     max_message: usize,
-    serial: Option<Arc<Serial>>,
+    serial: Option<Arc<BiasOwner>>,
 }
 
 impl Domain {
@@ -143,7 +143,7 @@ impl Domain {
             }),
             GFP_KERNEL,
         )?;
-        let serial = Serial::new(threading)?;
+        let serial = BiasOwner::new(threading)?;
         let watch = device.watch(members.clone())?;
         Ok(Arc::new(
             Self {
@@ -175,13 +175,13 @@ impl Domain {
     }
 
     /// What the locks of its objects ask.
-    pub(super) fn serial(&self) -> Option<Arc<Serial>> {
+    pub(super) fn serial(&self) -> Option<Arc<BiasOwner>> {
         self.serial.clone()
     }
 
     /// Announces what is no data call of its consumer's. May sleep.
-    pub(super) fn others(&self) -> Others {
-        Others::enter(self.serial.as_ref())
+    pub(super) fn others(&self) -> ExclusiveGuard {
+        ExclusiveGuard::enter(self.serial.as_ref())
     }
 
     /// The longest message.
@@ -211,7 +211,7 @@ impl Domain {
 }
 
 impl provider::Domain for Domain {
-    fn resolve(&self, peers: &mut dyn provider::Resolving) {
+    fn resolve(&self, peers: &mut dyn provider::AsyncResolve) {
         route::resolve(self.members.fabric.net(), &self.members.device, peers);
     }
 
@@ -261,7 +261,7 @@ impl provider::Domain for Domain {
         Ok(region)
     }
 
-    fn set_farewell(&self, notice: Option<Notice>) {
+    fn set_farewell(&self, notice: Option<ReservedEvent>) {
         let old = core::mem::replace(&mut *self.members.farewell.lock(), notice);
         drop(old);
         // Whoever told the others did not find it yet.

@@ -43,14 +43,14 @@ use super::{
         State,
         StateCell, //
     },
-    tally::Tally,
+    tally::Tally, //
 };
 use crate::{
     abi::{
+        biased_lock::ExclusiveGuard,
         downcast::downcast,
         flags::*,
         info::Info,
-        serial::Others,
         Errno,
         Result,
         KOFI_VALUE_RX_SIZE,
@@ -63,32 +63,32 @@ use crate::{
             Form,
             Op, //
         },
-        card::{
-            Ends,
-            Tell,
-            Told, //
-        },
-        cntr::Counters,
+        cntr::BoundCounters,
         cq::CompletionQueue,
         eq::{
             Event,
             EventQueue,
-            Owned,
+            OwnedEvent,
             Source, //
         },
-        gate::Gate,
+        introspect::{
+            EndpointAddrs,
+            Introspect,
+            ObjectInfo, //
+        },
         memory::{
             Context,
             Segment, //
         },
-        object::Held,
+        object::ChildRef,
         provider::{
             self,
             Bindings,
+            EpOption,
             Message,
-            Operation,
-            Setting, //
+            Operation, //
         },
+        rundown::Rundown,
         srx::SharedReceive, //
     },
     rdma::{
@@ -134,13 +134,13 @@ use limits::Limits;
 
 /// What is bound, kept open until the endpoint is closed.
 struct Bound {
-    events: Held<EventQueue>,
-    _transmit: Held<CompletionQueue>,
-    _receive: Held<CompletionQueue>,
-    _counters: Arc<Counters>,
-    _shared: Option<Held<SharedReceive>>,
+    events: ChildRef<EventQueue>,
+    _transmit: ChildRef<CompletionQueue>,
+    _receive: ChildRef<CompletionQueue>,
+    _counters: Arc<BoundCounters>,
+    _shared: Option<ChildRef<SharedReceive>>,
     /// Where counters are bound: who reads one takes completions too.
-    _counting: Option<Others>,
+    _counting: Option<ExclusiveGuard>,
 }
 
 /// Everything about the connection.
@@ -151,9 +151,9 @@ struct Link {
     qp: Option<Arc<Qp>>,
     bound: Option<Bound>,
     /// Made with the endpoint, so that reporting cannot fail: FI_CONNECTED or the failure.
-    outcome: Option<Owned>,
+    outcome: Option<OwnedEvent>,
     /// And FI_SHUTDOWN.
-    farewell: Option<Owned>,
+    farewell: Option<OwnedEvent>,
     local: Option<SockAddr>,
     peer: Option<SockAddr>,
     /// What `fi_connect()` has for the peer, until the path is known.
@@ -187,14 +187,14 @@ pub(crate) struct Endpoint {
     link: Mutex<Link>,
     /// The addresses of `link`, for those who only look.
     #[pin]
-    ends: Ends,
+    ends: EndpointAddrs,
     /// The device goes away, and the endpoint has been or is being told.
     told: AtomicFlag,
     /// Counts and logs violations by the peer.
     violations: Arc<Violations>,
     /// Lets a close wait for that, and for what `settling` does.
     #[pin]
-    gate: Gate,
+    gate: Rundown,
     /// Where rdma_cm speaks too early.
     #[pin]
     settling: Work<Endpoint>,
@@ -259,9 +259,9 @@ impl Endpoint {
                 unwanted,
                 told: AtomicFlag::new(false),
                 violations,
-                gate <- Gate::new(),
+                gate <- Rundown::new(),
                 settling <- new_work!("kofi::Endpoint"),
-                ends <- Ends::new(local, peer),
+                ends <- EndpointAddrs::new(local, peer),
                 link <- new_mutex!(
                     Link {
                         id: None,
@@ -447,7 +447,7 @@ impl Endpoint {
         srx: &Srx,
         (cq, place): (&Arc<Cq>, Place),
         qp: usize,
-        others: &Others,
+        others: &ExclusiveGuard,
     ) -> Result {
         srx.admit(&self.receive, cq, others)?;
         let known = cq.know(place, qp, others);
@@ -571,7 +571,7 @@ impl provider::Endpoint for Endpoint {
     fn transmit_plain(
         &self,
         operation: Operation<'_>,
-        single: &provider::Single<'_>,
+        single: &provider::SingleSegment<'_>,
     ) -> Option<Result> {
         self.post_plain::<false>(operation, single)
     }
@@ -587,7 +587,7 @@ impl provider::Endpoint for Endpoint {
     }
 
     #[inline(always)]
-    fn receive_plain(&self, single: &provider::Single<'_>) -> Option<Result> {
+    fn receive_plain(&self, single: &provider::SingleSegment<'_>) -> Option<Result> {
         self.post_receive_plain::<false>(single)
     }
 
@@ -609,17 +609,17 @@ impl provider::Endpoint for Endpoint {
         self.count_elements(datatype)
     }
 
-    fn setting(&self, setting: Setting) -> Result<usize> {
+    fn setting(&self, setting: EpOption) -> Result<usize> {
         match setting {
-            Setting::MultiReceive => Ok(self.piece.load(Relaxed)),
+            EpOption::MultiReceive => Ok(self.piece.load(Relaxed)),
             _ => Err(Errno::ENOPROTOOPT),
         }
     }
 
-    fn set(&self, setting: Setting, value: usize) -> Result {
+    fn set(&self, setting: EpOption, value: usize) -> Result {
         match (setting, value) {
-            (Setting::MultiReceive, 0) => Err(Errno::EINVAL),
-            (Setting::MultiReceive, size) => {
+            (EpOption::MultiReceive, 0) => Err(Errno::EINVAL),
+            (EpOption::MultiReceive, size) => {
                 self.piece.store(size, Relaxed);
                 Ok(())
             }
@@ -633,7 +633,7 @@ impl provider::Endpoint for Endpoint {
             .map_err(|errno| self.receive_refused(errno))
     }
 
-    fn tell(&self, told: &mut Told<'_>) {
+    fn tell(&self, told: &mut ObjectInfo<'_>) {
         told.state(self.state.get().told());
         told.value(KOFI_VALUE_TX_SIZE, self.limits.transmits.into());
         told.value(KOFI_VALUE_RX_SIZE, self.limits.receives.into());

@@ -9,10 +9,10 @@ use super::{
 };
 use crate::{
     abi::{
+        biased_lock::Threading,
         errno::strerror,
         info::Info,
         namespace::Namespace,
-        serial::Threading,
         Errno,
         Result, //
     },

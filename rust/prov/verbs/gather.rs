@@ -17,9 +17,9 @@ use crate::{
     fi::memory::{
         Descriptor,
         Memory,
-        Part,
         Segment,
-        Start, //
+        Start,
+        VectorEntry, //
     },
     rdma::{
         dma::{
@@ -44,7 +44,7 @@ use kernel::sync::Arc;
 ///
 /// -FI_EINVAL for a page that it has no address for.
 #[inline]
-pub(super) fn address(part: &Part) -> Result<usize> {
+pub(super) fn address(part: &VectorEntry) -> Result<usize> {
     match part.start() {
         Start::Address(addr) => Ok(addr),
         Start::Page(..) => Ok(piece(part)?.address()?),
@@ -52,11 +52,11 @@ pub(super) fn address(part: &Part) -> Result<usize> {
 }
 
 /// The piece that a part is, which begins in a page.
-fn piece(part: &Part) -> Result<Piece> {
+fn piece(part: &VectorEntry) -> Result<Piece> {
     let Start::Page(page, offset) = part.start() else {
         return Err(Errno::EINVAL);
     };
-    // SAFETY: The page exists by the invariant of `Part`.
+    // SAFETY: The page exists by the invariant of `VectorEntry`.
     Ok(unsafe { Piece::new(page, offset, part.len()) }?)
 }
 
@@ -277,14 +277,14 @@ impl<'a, K: Keyed> Gather<'a, K> {
     }
 
     #[inline]
-    fn translate(&mut self, region: &Region, part: &Part) -> Result {
+    fn translate(&mut self, region: &Region, part: &VectorEntry) -> Result {
         if !region.is_of(self.to.pd()) {
             return Err(Errno::EINVAL);
         }
         region.translate(address(part)?, part.len(), |addr, len| self.push(addr, len))
     }
 
-    fn map(&mut self, part: &Part) -> Result {
+    fn map(&mut self, part: &VectorEntry) -> Result {
         match part.start() {
             Start::Address(addr) => self.map_range(addr, part.len()),
             Start::Page(..) => self.map_piece(piece(part)?),

@@ -12,14 +12,14 @@ use super::{
     wire::{
         unframe,
         MAX_PRIVATE_DATA, //
-    },
+    }, //
 };
 use crate::{
     abi::{
         addr::format_of,
         context,
         info::Info,
-        say::complain,
+        log::complain,
         trace,
         Errno,
         Result,
@@ -29,20 +29,20 @@ use crate::{
         KOFI_STATE_OPEN, //
     },
     fi::{
-        card::{
-            Ends,
-            Tell,
-            Told, //
-        },
         eq::{
             Event,
             EventQueue,
             Kind,
-            Owned,
+            OwnedEvent,
             Source, //
         },
         info::Choices,
-        object::Held,
+        introspect::{
+            EndpointAddrs,
+            Introspect,
+            ObjectInfo, //
+        },
+        object::ChildRef,
         provider, //
     },
     rdma::{
@@ -76,10 +76,10 @@ const DEFAULT_BACKLOG: c_int = 128;
 
 struct Link {
     id: Option<Arc<Id>>,
-    events: Option<Held<EventQueue>>,
+    events: Option<ChildRef<EventQueue>>,
     backlog: c_int,
     /// Made with the listener, so that reporting the loss of its device cannot fail.
-    farewell: Option<Owned>,
+    farewell: Option<OwnedEvent>,
 }
 
 /// A listener on verbs devices.
@@ -97,7 +97,7 @@ pub(super) struct PassiveEndpoint {
     link: Mutex<Link>,
     /// Its address, for those who only look.
     #[pin]
-    ends: Ends,
+    ends: EndpointAddrs,
     listens: AtomicFlag,
 }
 
@@ -114,7 +114,7 @@ impl PassiveEndpoint {
                 wishes: Wishes::of(Some(info)),
                 choices: Choices::of(info),
                 addr_format: info.addr_format(),
-                ends <- Ends::new(None, None),
+                ends <- EndpointAddrs::new(None, None),
                 listens: AtomicFlag::new(false),
                 link <- new_mutex!(
                     Link {
@@ -264,7 +264,7 @@ impl Handler for PassiveEndpoint {
 }
 
 impl provider::PassiveEndpoint for PassiveEndpoint {
-    fn listen(self: Arc<Self>, events: Held<EventQueue>) -> Result {
+    fn listen(self: Arc<Self>, events: ChildRef<EventQueue>) -> Result {
         if let Some(id) = self.id() {
             self.check(&id)?;
         }
@@ -326,7 +326,7 @@ impl provider::PassiveEndpoint for PassiveEndpoint {
         MAX_PRIVATE_DATA
     }
 
-    fn tell(&self, told: &mut Told<'_>) {
+    fn tell(&self, told: &mut ObjectInfo<'_>) {
         told.state(match self.listens.load(Relaxed) {
             true => KOFI_STATE_LISTENING,
             false => KOFI_STATE_OPEN,

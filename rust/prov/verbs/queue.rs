@@ -17,8 +17,8 @@ pub(super) use counts::Posted;
 pub(super) use posting::{
     Post,
     Posting,
-    Report, //
-    Resources,
+    Report,
+    Resources, //
 };
 
 use super::{
@@ -33,19 +33,19 @@ use super::{
         Ring,
         Slot, //
     },
-    srx::Share,
+    srx::Share, //
 };
 use crate::{
     abi::{
+        biased_lock::{
+            BiasOwner,
+            BiasedGuard,
+            BiasedLock,
+            ExclusiveGuard, //
+        },
         once::{
             read_once,
             store_release, //
-        },
-        serial::{
-            Others,
-            Serial,
-            SerialGuard,
-            SerialLock, //
         },
         Errno,
         Result, //
@@ -179,7 +179,7 @@ pub(super) struct Queue {
     direction: Direction,
     drained: AtomicFlag,
     #[pin]
-    head: SerialLock<Head>,
+    head: BiasedLock<Head>,
     counts: Counts,
     ends: Ends,
     /// One past the last operation whose completion has been put off.
@@ -205,7 +205,7 @@ pub(super) struct Queue {
 impl Queue {
     /// A queue for `depth` operations of at most `width` addresses at a time. May sleep.
     pub(super) fn new(
-        serial: Option<Arc<Serial>>,
+        serial: Option<Arc<BiasOwner>>,
         pd: &Arc<Pd>,
         (depth, width): (u32, usize),
         direction: Direction,
@@ -226,7 +226,7 @@ impl Queue {
         )?;
         let queue = Arc::pin_init(
             try_pin_init!(Self {
-                head <- SerialLock::new(
+                head <- BiasedLock::new(
                     serial,
                     Head {
                         seq: 0,
@@ -284,10 +284,10 @@ impl Queue {
 
     /// Locks the queue for a data call.
     #[inline(always)]
-    fn enter(&self) -> SerialGuard<'_, Head> {
+    fn enter(&self) -> BiasedGuard<'_, Head> {
         // SAFETY: By their safety requirements nobody locks the queue while the functions that return a guard, or call
         // back with one, have it locked; all others here unlock it before they return. They are reached from the
-        // consumer's data calls, and otherwise with an `Others`.
+        // consumer's data calls, and otherwise with an `ExclusiveGuard`.
         unsafe { self.head.enter() }
     }
 
@@ -339,7 +339,7 @@ impl Queue {
         target: Target,
         inject: u32,
         bounce: Option<Bounce>,
-        others: &Others,
+        others: &ExclusiveGuard,
     ) {
         if bounce.is_none() {
             self.inline.store(inject, Relaxed);
@@ -386,7 +386,7 @@ impl Queue {
     }
 
     /// The queue posts no more; what it posted to is returned.
-    pub(super) fn shut(&self, others: &Others) -> Option<Target> {
+    pub(super) fn shut(&self, others: &ExclusiveGuard) -> Option<Target> {
         let mut head = self.head.lock(others);
         if head.target.is_some() {
             self.head.bar();
@@ -400,7 +400,7 @@ impl Queue {
     /// # Safety
     ///
     /// The caller holds the completion queue's lock, and `tail` operations have been retired.
-    pub(super) unsafe fn count(&self, (tail, unread): (u32, u32), others: &Others) -> u32 {
+    pub(super) unsafe fn count(&self, (tail, unread): (u32, u32), others: &ExclusiveGuard) -> u32 {
         let mut head = self.head.lock(others);
         if replace(&mut head.counted, true) {
             return 0;
@@ -448,7 +448,7 @@ impl Queue {
     }
 
     /// Whether a signalled operation has no completion yet, read or not.
-    pub(super) fn is_busy(&self, others: &Others) -> bool {
+    pub(super) fn is_busy(&self, others: &ExclusiveGuard) -> bool {
         let head = self.head.lock(others);
         let signalled = head.seq.wrapping_sub(head.unsignalled_before(head.seq));
         drop(head);
@@ -544,12 +544,12 @@ impl Queue {
     }
 
     /// Where the queue's completions go, while it posts.
-    pub(super) fn completion_queue(&self, others: &Others) -> Option<Arc<Cq>> {
+    pub(super) fn completion_queue(&self, others: &ExclusiveGuard) -> Option<Arc<Cq>> {
         self.place(others).map(|(cq, _)| cq)
     }
 
     /// The same, with the queue's place in that one's table.
-    pub(super) fn place(&self, others: &Others) -> Option<(Arc<Cq>, Place)> {
+    pub(super) fn place(&self, others: &ExclusiveGuard) -> Option<(Arc<Cq>, Place)> {
         if let Some(share) = self.share() {
             return share.open_place();
         }
@@ -682,7 +682,7 @@ impl Queue {
         &self,
         tail: u32,
         reclaim: &mut dyn FnMut(Context),
-        others: &Others,
+        others: &ExclusiveGuard,
     ) -> u32 {
         let end = self.head.lock(others).seq;
         let mut seq = tail;

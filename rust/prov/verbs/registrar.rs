@@ -9,7 +9,7 @@
 
 use crate::{
     abi::{
-        say::complain,
+        log::complain,
         Errno,
         Result, //
     },

@@ -7,7 +7,7 @@ use crate::{
         Errno,
         Result, //
     },
-    fi::provider::Resolving,
+    fi::provider::AsyncResolve,
     rdma::{
         cm::{
             Event,
@@ -19,7 +19,7 @@ use crate::{
         net::{
             Net,
             SockAddr, //
-        }, //
+        },
     },
 };
 use kernel::{
@@ -130,7 +130,7 @@ pub(super) fn to_peer(
 const WINDOW: usize = 32;
 
 /// Looks for the ways to `peers` over one device: [`Domain::resolve`](crate::fi::provider::Domain).
-pub(super) fn resolve(net: &Net, device: &Arc<Device>, peers: &mut dyn Resolving) {
+pub(super) fn resolve(net: &Net, device: &Arc<Device>, peers: &mut dyn AsyncResolve) {
     let search = |peer: &SockAddr, patience| Search::start(net, device, None, peer, patience);
     let Ok(mut searches) = KVec::with_capacity(WINDOW, GFP_KERNEL) else {
         while let Some((number, _)) = peers.next() {

@@ -22,9 +22,9 @@ use super::{
 };
 use crate::{
     abi::{
-        count::Count,
         flags::*,
         lock::FastLockIrq,
+        stat_counter::StatCounter,
         Errno,
         Result,
         KOFI_VALUE_RECEIVES,
@@ -37,7 +37,7 @@ use crate::{
     },
     fi::{
         self,
-        card::Told,
+        introspect::ObjectInfo,
         memory::Context,
         provider::{
             self,
@@ -145,8 +145,8 @@ pub(crate) struct Srx {
     #[pin]
     members: Mutex<Members>,
     /// What posters count, under `head`.
-    posted: Count,
-    again: Count,
+    posted: StatCounter,
+    again: StatCounter,
     /// What readers count: those that are over, their bytes, and those that have failed.
     done: Atomic<u64>,
     bytes: Atomic<u64>,
@@ -224,8 +224,8 @@ impl Srx {
                 next_look: Atomic::new(0),
                 looking <- new_work!("kofi::Srx"),
                 members <- new_mutex!(Members::default(), "kofi::Srx::members"),
-                posted: Count::new(),
-                again: Count::new(),
+                posted: StatCounter::new(),
+                again: StatCounter::new(),
                 done: Atomic::new(0),
                 bytes: Atomic::new(0),
                 errors: Atomic::new(0),
@@ -294,7 +294,7 @@ impl provider::SharedReceive for Srx {
         self.left()
     }
 
-    fn tell(&self, told: &mut Told<'_>) {
+    fn tell(&self, told: &mut ObjectInfo<'_>) {
         let (posted, left) = (self.posted.get(), self.left());
         told.value(KOFI_VALUE_RX_SIZE, self.depth.into());
         told.value(

@@ -10,24 +10,24 @@ use super::{
         Brought,
         Done, //
     },
-    queue::Queue,
+    queue::Queue, //
 };
 use crate::{
-    fi::cntr::Counters,
+    fi::cntr::BoundCounters,
     rdma::cq::WcStatus, //
 };
 use kernel::sync::Arc;
 
 /// Counts for one queue.
 pub(super) struct Tally {
-    counters: Arc<Counters>,
+    counters: Arc<BoundCounters>,
     /// The first operation that has not been counted, modulo 2^32.
     next: u32,
 }
 
 impl Tally {
     /// For a queue that nothing has been posted to.
-    pub(super) fn new(counters: Arc<Counters>) -> Self {
+    pub(super) fn new(counters: Arc<BoundCounters>) -> Self {
         Self { counters, next: 0 }
     }
 

@@ -23,7 +23,7 @@ use kofi::{
         self,
         context::{
             in_process,
-            InProcess, //
+            ProcessContext, //
         },
         info::{
             Info,
@@ -45,27 +45,27 @@ use kofi::{
         },
         av_set::{
             AddressSet,
-            Initial, //
+            InitialMembers, //
         },
         domain::Domain,
         eq,
         info::Query,
         memory::{
             Buffer,
-            Refused, //
+            RefusedPost, //
         },
         provider::Tag,
         rdm::{
-            Completed,
+            CompletedOp,
             Completions,
             Direction,
-            Elements,
             Endpoint,
-            Lent,
-            Receives,
-            Right,
+            RemoteAccess,
+            RemoteBuffer,
+            RemoteElements,
             Shared,
-            Transmits, //
+            SharedReceives,
+            SharedTransmits, //
         },
         wait::Budget, //
     },
@@ -125,7 +125,7 @@ impl kernel::Module for Datagrams {
 }
 
 /// Finds what can be opened there.
-fn find(here: InProcess, (addr, port): (u32, u16), caps: u64) -> Result<InfoList> {
+fn find(here: ProcessContext, (addr, port): (u32, u16), caps: u64) -> Result<InfoList> {
     let mut hints = Info::new()?;
     hints.set_caps(caps);
     hints.set_ep(&abi::fi_ep_attr {
@@ -136,7 +136,7 @@ fn find(here: InProcess, (addr, port): (u32, u16), caps: u64) -> Result<InfoList
 }
 
 /// The same of what the hints say.
-fn find_by(here: InProcess, (addr, port): (u32, u16), hints: &Info) -> Result<InfoList> {
+fn find_by(here: ProcessContext, (addr, port): (u32, u16), hints: &Info) -> Result<InfoList> {
     let [a, b, c, d] = addr.to_be_bytes();
     let node = CString::try_from_fmt(fmt!("{a}.{b}.{c}.{d}"))?;
     let service = CString::try_from_fmt(fmt!("{port}"))?;
@@ -163,7 +163,7 @@ fn expect(is_so: bool, what: &str) -> Result {
     Err(Errno::EOTHER)
 }
 
-fn refusal(posted: core::result::Result<(), Refused>) -> Option<Errno> {
+fn refusal(posted: core::result::Result<(), RefusedPost>) -> Option<Errno> {
     posted.err().map(|refused| refused.errno)
 }
 
@@ -178,7 +178,7 @@ struct End {
 impl End {
     /// That of `info`, whose peers stand in `addresses`.
     fn new(
-        here: InProcess,
+        here: ProcessContext,
         info: &Info,
         domain: Arc<Domain>,
         addresses: &Arc<AddressVector>,
@@ -188,7 +188,7 @@ impl End {
 
     /// The same, which has something in common with others.
     fn sharing(
-        here: InProcess,
+        here: ProcessContext,
         info: &Info,
         domain: Arc<Domain>,
         addresses: &Arc<AddressVector>,
@@ -206,13 +206,13 @@ impl End {
         })
     }
 
-    fn sent(&self, here: InProcess) -> Result<KBox<Buffer>> {
+    fn sent(&self, here: ProcessContext) -> Result<KBox<Buffer>> {
         let done = self.transmits.wait(here, &mut budget())?;
         done.result.map(|_| done.buffer)
     }
 
     /// The next message, which is of that peer, and has that tag.
-    fn message(&self, here: InProcess, from: &Peer, tag: Option<u64>) -> Result<Completed> {
+    fn message(&self, here: ProcessContext, from: &Peer, tag: Option<u64>) -> Result<CompletedOp> {
         let done = self.receives.wait(here, &mut budget())?;
         expect(done.result.is_ok(), "a receive has failed")?;
         expect(done.direction == Direction::Received, "no receive")?;
@@ -223,14 +223,14 @@ impl End {
 }
 
 /// A buffer that is all of that byte.
-fn filled(here: InProcess, len: usize, byte: u8) -> Result<KBox<Buffer>> {
+fn filled(here: ProcessContext, len: usize, byte: u8) -> Result<KBox<Buffer>> {
     let mut buffer = Buffer::new(here, len, 0)?;
     buffer.fill(byte);
     Ok(buffer)
 }
 
 /// Messages of one, with tags and without, arrive as they were sent; `one` and `other` are what both are called.
-fn messages(here: InProcess, (one, a): (&End, &Peer), (other, b): (&End, &Peer)) -> Result {
+fn messages(here: ProcessContext, (one, a): (&End, &Peer), (other, b): (&End, &Peer)) -> Result {
     for (byte, len) in [(1, SHORT), (2, LONG), (3, 0)] {
         other.endpoint.receive(None, Buffer::new(here, LONG, 0)?)?;
         one.endpoint.send(b, filled(here, len, byte)?, len)?;
@@ -258,7 +258,7 @@ fn messages(here: InProcess, (one, a): (&End, &Peer), (other, b): (&End, &Peer))
 }
 
 /// A receive that is for one peer's takes no other's.
-fn directed(here: InProcess, (one, a): (&End, &Peer), (other, b): (&End, &Peer)) -> Result {
+fn directed(here: ProcessContext, (one, a): (&End, &Peer), (other, b): (&End, &Peer)) -> Result {
     let own = Buffer::new(here, SHORT, 0)?;
     other.endpoint.receive(Some(b), own)?;
     one.endpoint.send(b, filled(here, SHORT, 1)?, SHORT)?;
@@ -273,7 +273,12 @@ fn directed(here: InProcess, (one, a): (&End, &Peer), (other, b): (&End, &Peer))
 }
 
 /// Sends a message with that tag and bytes of it, and one behind it: both have arrived when this returns.
-fn leave(here: InProcess, (one, a): (&End, &Peer), (other, b): (&End, &Peer), tag: u64) -> Result {
+fn leave(
+    here: ProcessContext,
+    (one, a): (&End, &Peer),
+    (other, b): (&End, &Peer),
+    tag: u64,
+) -> Result {
     other.endpoint.receive(None, Buffer::new(here, 0, 0)?)?;
     one.endpoint
         .send_tagged(b, tag, filled(here, SHORT, tag as u8)?, SHORT)?;
@@ -285,7 +290,7 @@ fn leave(here: InProcess, (one, a): (&End, &Peer), (other, b): (&End, &Peer), ta
 }
 
 /// What waits is looked for, claimed and dropped, and a receive is taken back.
-fn looked_for(here: InProcess, (one, a): (&End, &Peer), (other, b): (&End, &Peer)) -> Result {
+fn looked_for(here: ProcessContext, (one, a): (&End, &Peer), (other, b): (&End, &Peer)) -> Result {
     let end = &other.endpoint;
     let buffer = || Buffer::new(here, SHORT, 0);
     let found = |tag| {
@@ -350,9 +355,9 @@ fn put(bytes: &mut [u8], number: u64) {
 }
 
 /// What one does to memory that the other lends.
-fn memory(here: InProcess, one: &End, other: &End, b: &Peer) -> Result {
+fn memory(here: ProcessContext, one: &End, other: &End, b: &Peer) -> Result {
     let buffer = filled(here, SHORT, 0)?;
-    let lent = Lent::new(here, &other.domain, buffer, Right::ReadWrite)?;
+    let lent = RemoteBuffer::new(here, &other.domain, buffer, RemoteAccess::ReadWrite)?;
     one.endpoint
         .write(b, filled(here, SHORT, 7)?, SHORT, lent.remote())?;
     let buffer = one.sent(here)?;
@@ -366,7 +371,7 @@ fn memory(here: InProcess, one: &End, other: &End, b: &Peer) -> Result {
         buffer.starts_with(&41u64.to_ne_bytes()),
         "not what was read",
     )?;
-    let word = Elements {
+    let word = RemoteElements {
         remote: lent.remote(),
         count: 1,
         datatype: Datatype::from_raw(abi::FI_UINT64)?,
@@ -390,7 +395,7 @@ fn memory(here: InProcess, one: &End, other: &End, b: &Peer) -> Result {
 }
 
 /// A handler in an interrupt sends back what comes.
-fn echo(here: InProcess, (one, a): (&End, &Peer), (other, b): (&End, &Peer)) -> Result {
+fn echo(here: ProcessContext, (one, a): (&End, &Peer), (other, b): (&End, &Peer)) -> Result {
     let back = Peer::insert(here, a.vector(), a.address()?)?;
     let endpoint = other.endpoint.clone();
     let calls = other.receives.on_interrupt(here, move |arrived| {
@@ -414,7 +419,7 @@ fn echo(here: InProcess, (one, a): (&End, &Peer), (other, b): (&End, &Peer)) -> 
 }
 
 /// What cannot be posted comes back.
-fn refused(here: InProcess, place: (u32, u16), one: &End, b: &Peer) -> Result {
+fn refused(here: ProcessContext, place: (u32, u16), one: &End, b: &Peer) -> Result {
     let buffer = || Buffer::new(here, SHORT, 0);
     let longer = refusal(one.endpoint.send(b, buffer()?, SHORT + 1));
     expect(longer == Some(Errno::EINVAL), "more than there is")?;
@@ -443,7 +448,7 @@ fn refused(here: InProcess, place: (u32, u16), one: &End, b: &Peer) -> Result {
 }
 
 /// Two that have all in common: whatever comes takes the receive that fits it.
-fn sharing(here: InProcess, (addr, port): (u32, u16)) -> Result {
+fn sharing(here: ProcessContext, (addr, port): (u32, u16)) -> Result {
     let find = |port| {
         let mut hints = Info::new()?;
         hints.set_caps(abi::FI_MSG | abi::FI_TAGGED);
@@ -460,10 +465,10 @@ fn sharing(here: InProcess, (addr, port): (u32, u16)) -> Result {
     let info_of_other = list_of_other.first().ok_or(Errno::ENODATA)?;
     let domain = kofi::fabric::<Datagrams>(here, info)?.domain(here, info)?;
     let addresses = domain.address_vector(here, &PLAIN)?;
-    let more = Transmits::new(here, &domain, 129).err();
+    let more = SharedTransmits::new(here, &domain, 129).err();
     expect(more == Some(Errno::EINVAL), "more than an endpoint has")?;
-    let transmits = Transmits::new(here, &domain, 4)?;
-    let receives = Receives::new(here, &domain, 2)?;
+    let transmits = SharedTransmits::new(here, &domain, 4)?;
+    let receives = SharedReceives::new(here, &domain, 2)?;
     let end = |info, (receives, transmits)| {
         let shared = Shared {
             receives,
@@ -522,12 +527,12 @@ fn sharing(here: InProcess, (addr, port): (u32, u16)) -> Result {
 
 /// What is opened as a peer of something has what that has.
 fn shared(
-    here: InProcess,
+    here: ProcessContext,
     own: &Arc<AddressVector>,
     theirs: &Arc<AddressVector>,
     peer: &Peer,
 ) -> Result {
-    let owner = AddressSet::new(here, own, 0, Initial::Empty)?;
+    let owner = AddressSet::new(here, own, 0, InitialMembers::Empty)?;
     let set = AddressSet::peer_of(here, theirs, &owner)?;
     expect(!set.has(here, peer), "an empty set")?;
     owner.add(here, peer)?;
@@ -535,7 +540,7 @@ fn shared(
     expect(set.add(here, peer).is_err(), "a set that is changed here")
 }
 
-fn run(here: InProcess, (addr, port): (u32, u16)) -> Result {
+fn run(here: ProcessContext, (addr, port): (u32, u16)) -> Result {
     let list = find(here, (addr, port), CAPS)?;
     let info = list.first().ok_or(Errno::ENODATA)?;
     let fabric = kofi::fabric::<Datagrams>(here, info)?;

@@ -33,7 +33,7 @@ use kofi::{
     abi::{
         context::{
             in_process,
-            InProcess, //
+            ProcessContext, //
         },
         thread::Thread,
         Errno,
@@ -58,11 +58,11 @@ use kofi::{
         },
         memory::Buffer,
         msg::{
-            Calls,
             Connection,
-            Lent,
+            HandlerGuard,
             Listener,
-            Right,
+            RemoteAccess,
+            RemoteBuffer,
             Unconnected, //
         },
         wait::Budget, //
@@ -115,8 +115,8 @@ impl kernel::Module for Drops {
 /// What one end has, in no order that would matter.
 struct Belongings {
     connection: Connection,
-    _calls: Calls,
-    _lent: Lent,
+    _calls: HandlerGuard,
+    _lent: RemoteBuffer,
     _registered: KBox<Buffer>,
     _counter: Arc<Counter>,
     _listening: Option<(Listener, Arc<EventQueue>)>,
@@ -162,7 +162,7 @@ impl End {
 
 /// Has all of one end kept where its handler finds it, once it is connected.
 fn keep(
-    here: InProcess,
+    here: ProcessContext,
     opened: Unconnected,
     listening: Option<(Listener, Arc<EventQueue>)>,
     connect: impl FnOnce(Unconnected) -> Result<Connection>,
@@ -190,7 +190,7 @@ fn keep(
     let belongings = Belongings {
         connection,
         _calls: calls,
-        _lent: Lent::new(here, &domain, buffer, Right::ReadWrite)?,
+        _lent: RemoteBuffer::new(here, &domain, buffer, RemoteAccess::ReadWrite)?,
         _registered: Buffer::registered(here, &domain, SIZE, 0)?,
         _counter: domain.counter(here, &cntr::Attr::default())?,
         _listening: listening,
@@ -201,7 +201,7 @@ fn keep(
 }
 
 /// Has both ends of a connection dropped.
-fn run(here: InProcess, place: (u32, u16)) -> Result {
+fn run(here: ProcessContext, place: (u32, u16)) -> Result {
     let list = offers::find(here, place, true, FI_MSG | FI_RMA)?;
     let info = list.first().ok_or(Errno::ENODATA)?;
     let fabric = kofi::fabric::<Drops>(here, info)?;
@@ -242,7 +242,7 @@ fn run(here: InProcess, place: (u32, u16)) -> Result {
     client.wait()
 }
 
-fn client(here: InProcess, place: (u32, u16)) -> Result<Arc<End>> {
+fn client(here: ProcessContext, place: (u32, u16)) -> Result<Arc<End>> {
     let mut list = offers::find(here, place, false, FI_MSG | FI_RMA)?;
     let info = list.first_mut().ok_or(Errno::ENODATA)?;
     let fabric = kofi::fabric::<Drops>(here, info)?;

@@ -31,7 +31,7 @@ use kofi::{
         context::{
             in_process,
             kthread_should_stop,
-            InProcess, //
+            ProcessContext, //
         },
         thread::Thread,
         Errno,
@@ -42,13 +42,13 @@ use kofi::{
     fi::{
         eq::{
             Attr,
+            EventHandler,
             EventQueue,
-            Handled,
             Source, //
         },
         msg::{
-            Calls,
             Completions,
+            HandlerGuard,
             Listener, //
         },
     },
@@ -90,7 +90,7 @@ fn cycle<T>() -> Result<Cycle<T>> {
 }
 
 /// Opens all objects, and ends none.
-fn run(here: InProcess) -> Result {
+fn run(here: ProcessContext) -> Result {
     let place = (
         param_value(&module_parameters::addr),
         param_value(&module_parameters::port),
@@ -99,20 +99,20 @@ fn run(here: InProcess) -> Result {
     let info = list.first().ok_or(Errno::ENODATA)?;
     let fabric = kofi::fabric::<Forgets>(here, info)?;
 
-    let own = cycle::<(Listener, Handled)>()?;
+    let own = cycle::<(Listener, EventHandler)>()?;
     let kept = own.clone();
     // Each connection request stays in the queue.
-    let ready = move |_: InProcess, _: &Arc<EventQueue>| {
+    let ready = move |_: ProcessContext, _: &Arc<EventQueue>| {
         let _ = &kept;
         pr_info!("an event\n");
     };
-    let events = Handled::open(here, &fabric, Attr::default(), ready)?;
+    let events = EventHandler::open(here, &fabric, Attr::default(), ready)?;
     let listener = Listener::new(here, &fabric, info, Source(0), &events)?;
     *own.lock() = Some((listener, events));
 
     let domain = fabric.domain(here, info)?;
     let queue = Completions::new(here, &domain, 0)?;
-    let own = cycle::<Calls>()?;
+    let own = cycle::<HandlerGuard>()?;
     let kept = own.clone();
     let calls = queue.on_arrival(here, move |_, queue| {
         let _ = &kept;
@@ -121,7 +121,7 @@ fn run(here: InProcess) -> Result {
     *own.lock() = Some(calls);
 
     let queue = Completions::new(here, &domain, 0)?;
-    let own = cycle::<Calls>()?;
+    let own = cycle::<HandlerGuard>()?;
     let kept = own.clone();
     let calls = queue.on_interrupt(here, move |arrived| {
         let _ = &kept;

@@ -25,7 +25,7 @@ use kofi::{
         self,
         context::{
             in_process,
-            InProcess, //
+            ProcessContext, //
         },
         info::{
             Info,
@@ -50,7 +50,7 @@ use kofi::{
             Connection,
             Endpoint,
             Listener,
-            Receives, //
+            SharedReceives, //
         },
         wait::Budget, //
     },
@@ -105,7 +105,7 @@ impl kernel::Module for Share {
 
 /// Finds what can be opened for connections, or to them, whose receives are as many or shared.
 fn find(
-    here: InProcess,
+    here: ProcessContext,
     (addr, port): (u32, u16),
     source: bool,
     receive_contexts: usize,
@@ -147,9 +147,9 @@ impl Server {
     /// has no answer, when another listener closes, which has nobody to refuse.
     fn accept(
         &self,
-        here: InProcess,
+        here: ProcessContext,
         source: Source,
-        receives: &Arc<Receives>,
+        receives: &Arc<SharedReceives>,
         other: Option<Listener>,
     ) -> Result<Endpoint> {
         let mut request = self.events.next(here, &mut budget())?;
@@ -175,7 +175,7 @@ impl Server {
     }
 
     /// The next message: its first byte, and the buffer that it is in.
-    fn message(&self, here: InProcess) -> Result<(u8, KBox<Buffer>)> {
+    fn message(&self, here: ProcessContext) -> Result<(u8, KBox<Buffer>)> {
         let done = self.messages.wait(here, &mut budget())?;
         match done.result? {
             SIZE => Ok((done.buffer[0], done.buffer)),
@@ -186,7 +186,7 @@ impl Server {
 
 /// Connects a client, in a thread of its own, while this one accepts it.
 fn connect(
-    here: InProcess,
+    here: ProcessContext,
     place: (u32, u16),
     accept: impl FnOnce() -> Result<Endpoint>,
 ) -> Result<(Connection, Endpoint)> {
@@ -209,7 +209,7 @@ fn connect(
     Ok((end.ok_or(Errno::ETIMEDOUT)??, endpoint))
 }
 
-fn client(here: InProcess, place: (u32, u16)) -> Result<Connection> {
+fn client(here: ProcessContext, place: (u32, u16)) -> Result<Connection> {
     let mut list = find(here, place, false, 0)?;
     let info = list.first_mut().ok_or(Errno::ENODATA)?;
     let fabric = kofi::fabric::<Share>(here, info)?;
@@ -218,14 +218,14 @@ fn client(here: InProcess, place: (u32, u16)) -> Result<Connection> {
 }
 
 /// Sends one message that begins with that byte.
-fn send(here: InProcess, from: &Connection, byte: u8) -> Result {
+fn send(here: ProcessContext, from: &Connection, byte: u8) -> Result {
     let mut word = Buffer::new(here, SIZE, 0)?;
     word[0] = byte;
     from.endpoint.send(word, SIZE)?;
     from.transmits.wait(here, &mut budget())?.result.map(drop)
 }
 
-fn run(here: InProcess, place: (u32, u16)) -> Result {
+fn run(here: ProcessContext, place: (u32, u16)) -> Result {
     let list = find(here, place, true, abi::FI_SHARED_CONTEXT)?;
     let info = list.first().ok_or(Errno::ENODATA)?;
     let fabric = kofi::fabric::<Share>(here, info)?;
@@ -237,7 +237,7 @@ fn run(here: InProcess, place: (u32, u16)) -> Result {
         domain,
         events,
     };
-    let receives = Receives::new(here, &server.domain, BUFFERS)?;
+    let receives = SharedReceives::new(here, &server.domain, BUFFERS)?;
     for _ in 0..BUFFERS {
         receives.receive(Buffer::new(here, SIZE, 0)?)?;
     }

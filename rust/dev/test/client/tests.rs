@@ -17,7 +17,7 @@ use super::{
             Kind, //
         },
     },
-    *,
+    *, //
 };
 use crate::{
     abi::{
@@ -32,8 +32,8 @@ use crate::{
             Operands, //
         },
         msg::{
-            Elements,
-            Remote, //
+            RemoteElements,
+            RemoteMemory, //
         },
     },
 };
@@ -41,7 +41,7 @@ use crate::{
 type Memory = KBox<KVec<u8>>;
 
 /// Tests run where they may sleep.
-const HERE: InProcess = InProcess::assume();
+const HERE: ProcessContext = ProcessContext::assume();
 
 /// How many messages or accesses there are.
 const COUNT: u64 = 20;
@@ -75,7 +75,7 @@ impl Server {
         self.damaging == Some(number)
     }
 
-    fn lent(&mut self, at: Remote, len: usize) -> Result<&mut [u8]> {
+    fn lent(&mut self, at: RemoteMemory, len: usize) -> Result<&mut [u8]> {
         let from = at.addr.checked_sub(BASE).ok_or(Errno::EINVAL)?;
         let behind = self.memory.get_mut(usize::try_from(from)?..);
         behind
@@ -109,7 +109,7 @@ fn damage(bytes: &mut [u8], is_damaging: bool) {
 impl Link for Server {
     type Buffer = KVec<u8>;
 
-    fn buffer(&self, _here: InProcess, len: usize) -> Result<Memory> {
+    fn buffer(&self, _here: ProcessContext, len: usize) -> Result<Memory> {
         Ok(KBox::new(KVec::from_elem(0, len, GFP_KERNEL)?, GFP_KERNEL)?)
     }
 
@@ -137,7 +137,7 @@ impl Link for Server {
         self.keep(buffer)
     }
 
-    fn write(&mut self, buffer: Memory, len: usize, to: Remote) -> Result {
+    fn write(&mut self, buffer: Memory, len: usize, to: RemoteMemory) -> Result {
         let is_damaging = self.is_damaging();
         let place = self.lent(to, len)?;
         copy(place, &buffer);
@@ -145,15 +145,15 @@ impl Link for Server {
         self.keep(buffer)
     }
 
-    fn read(&mut self, mut buffer: Memory, len: usize, from: Remote) -> Result {
+    fn read(&mut self, mut buffer: Memory, len: usize, from: RemoteMemory) -> Result {
         let is_damaging = self.is_damaging();
         copy(&mut buffer, self.lent(from, len)?);
         damage(&mut buffer, is_damaging);
         self.keep(buffer)
     }
 
-    fn change(&mut self, mut buffer: Memory, change: &Change, elements: Elements) -> Result {
-        let Elements {
+    fn change(&mut self, mut buffer: Memory, change: &Change, elements: RemoteElements) -> Result {
+        let RemoteElements {
             remote,
             count,
             datatype,
@@ -179,15 +179,15 @@ impl Link for Server {
         self.keep(buffer)
     }
 
-    fn sent(&mut self, _here: InProcess) -> Result<Memory> {
+    fn sent(&mut self, _here: ProcessContext) -> Result<Memory> {
         self.over.remove(0).map_err(|_| Errno::ETIMEDOUT)
     }
 
-    fn received(&mut self, _here: InProcess) -> Result<(Memory, usize)> {
+    fn received(&mut self, _here: ProcessContext) -> Result<(Memory, usize)> {
         self.answers.remove(0).map_err(|_| Errno::ETIMEDOUT)
     }
 
-    fn end(&mut self, _here: InProcess) -> Result {
+    fn end(&mut self, _here: ProcessContext) -> Result {
         Ok(())
     }
 }
@@ -237,7 +237,7 @@ fn done(task: Task, verify: bool, damaging: Option<u64>) -> Result<kofi_watch> {
         by_hand: false,
     };
     let tally = Tally::of_client()?;
-    let answer = write_grant(Remote { addr: BASE, key: 7 });
+    let answer = write_grant(RemoteMemory { addr: BASE, key: 7 });
     work_on(HERE, &mut server, &answer, &work, &tally)?;
     let mut watch: kofi_watch = pin_init::zeroed();
     tally.tell(&mut watch)?;

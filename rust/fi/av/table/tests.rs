@@ -6,7 +6,7 @@ use super::*;
 use crate::abi::{
     context::{
         kthread_should_stop,
-        InProcess, //
+        ProcessContext, //
     },
     thread::Thread, //
 };
@@ -220,7 +220,7 @@ mod suite {
         for generation in 0..MOST {
             let spot = table.write().insert(&v4(generation), None);
             assert!(
-                spot == Ok(Spot {
+                spot == Ok(SlotId {
                     index: 0,
                     generation
                 })
@@ -231,7 +231,7 @@ mod suite {
         }
         let spot = table.write().insert(&v4(0), None);
         assert!(
-            spot == Ok(Spot {
+            spot == Ok(SlotId {
                 index: 1,
                 generation: 0
             })
@@ -269,7 +269,7 @@ mod suite {
         for (generation, id) in [(0, Some(77)), (1, Some(78)), (2, None), (3, Some(79))] {
             let spot = table.write().insert(&v4(generation), id);
             assert!(
-                spot == Ok(Spot {
+                spot == Ok(SlotId {
                     index: 0,
                     generation
                 })
@@ -296,7 +296,7 @@ mod suite {
         let wrong = Arc::new(Atomic::new(0u32), GFP_KERNEL)?;
         let reader = {
             let (table, wrong) = (table.clone(), wrong.clone());
-            Thread::run(InProcess::assume(), c"kofi-av-reader", move |_| {
+            Thread::run(ProcessContext::assume(), c"kofi-av-reader", move |_| {
                 let mut random = Random(2);
                 while !kthread_should_stop() {
                     for _ in 0..100 {

@@ -5,7 +5,7 @@
 use super::*;
 use crate::{
     abi::{
-        context::InProcess,
+        context::ProcessContext,
         fi_cq_msg_entry,
         fi_cq_tagged_entry,
         flags::{
@@ -19,7 +19,7 @@ use crate::{
         cq::{
             ErrData,
             Format,
-            Shape, //
+            FormatEntry, //
         },
         memory::{
             Context,
@@ -53,12 +53,12 @@ fn context(number: usize) -> Context {
     Context::new(ptr::without_provenance_mut(number))
 }
 
-fn done(number: usize) -> Outcome {
-    Outcome::Done(Completion::of(context(number), FI_SEND))
+fn done(number: usize) -> CqEntry {
+    CqEntry::Done(Completion::of(context(number), FI_SEND))
 }
 
-fn failed(number: usize) -> Outcome {
-    Outcome::Failed(Failure {
+fn failed(number: usize) -> CqEntry {
+    CqEntry::Failed(Failure {
         completion: Completion::of(context(number), FI_RECV),
         dropped: 0,
         errno: Errno::ECANCELED,
@@ -70,7 +70,7 @@ fn failed(number: usize) -> Outcome {
 /// The contexts of what is read into room for `N` entries.
 fn read<const N: usize>(queue: &Cq) -> Result<[usize; N]> {
     let mut slots = EntrySlots::<fi_cq_msg_entry, N>::new();
-    let count = queue.read(Shape::entries(slots.room()))?;
+    let count = queue.read(FormatEntry::entries(slots.room()))?;
     let contexts = slots.get().map(|entry| entry.op_context as usize);
     assert!(contexts.iter().skip(count).all(|&context| context == 0));
     Ok(contexts)
@@ -160,7 +160,7 @@ mod cases {
         let queue = queue(8)?;
         for (tag, source) in [(7, 2), (8, FI_ADDR_NOTAVAIL)] {
             assert!(queue.reserve());
-            queue.put(Outcome::Done(Completion {
+            queue.put(CqEntry::Done(Completion {
                 tag,
                 source,
                 len: 5,
@@ -170,7 +170,7 @@ mod cases {
         }
         let mut slots = EntrySlots::<fi_cq_tagged_entry, 3>::new();
         let mut sources = EntrySlots::<fi_addr_t, 3>::new();
-        let count = queue.read_from(Shape::entries(slots.room()), sources.room());
+        let count = queue.read_from(FormatEntry::entries(slots.room()), sources.room());
         assert_eq!(count, Ok(2));
         let entries = slots.get();
         assert_eq!(entries.map(|entry| entry.tag), [7, 8, 0]);
@@ -187,8 +187,8 @@ mod cases {
             queue.put(outcome);
         }
         queue.forget(|outcome| match outcome {
-            Outcome::Done(done) => done.context == context(1),
-            Outcome::Failed(failure) => failure.completion.context == context(1),
+            CqEntry::Done(done) => done.context == context(1),
+            CqEntry::Failed(failure) => failure.completion.context == context(1),
         });
         assert!(queue.reserve() && queue.reserve() && !queue.reserve());
         assert_eq!(read::<4>(&queue), Err(Errno::EAVAIL));
@@ -262,7 +262,7 @@ mod cases {
         queue.admit(&once)?;
         let (asked, left) = (queue.ring.lock().feeder(0), times.clone());
         assert!(asked.is_some());
-        let reader = Thread::run(InProcess::assume(), c"kofi-cq-reader", move |_| {
+        let reader = Thread::run(ProcessContext::assume(), c"kofi-cq-reader", move |_| {
             fsleep(Delta::from_millis(20));
             left.store(9, Relaxed);
             drop(asked);

@@ -9,23 +9,23 @@ use super::{
                 Incoming,
                 Outgoing, //
             },
-            mr::Target,
+            mr::Target, //
         },
-        exit::{
-            Exit,
-            Report, //
+        channel::Channel,
+        completion::{
+            CompInfo,
+            CompSink, //
         },
+        info::LEVELS,
         mr,
-        offer::LEVELS,
-        order::{
+        op::{
             self,
             Bytes,
-            Kept,
-            Loan,
+            InlineData,
+            OpKind,
             Remote,
-            Work, //
-        },
-        pipe::Pipe,
+            SourceData, //
+        }, //
     },
     Endpoint, //
 };
@@ -72,7 +72,7 @@ const RECEIVE_FLAGS: u64 = FI_COMPLETION | FI_MORE | FI_MULTI_RECV;
 impl Endpoint {
     /// The way to the peer, and where transmits complete.
     #[inline]
-    fn outward(&self) -> Result<(&Arc<Pipe>, &Exit)> {
+    fn outward(&self) -> Result<(&Arc<Channel>, &CompSink)> {
         self.state.check_transmit()?;
         let outbound = self.outbound.as_ref().ok_or(Errno::ENOTCONN)?;
         Ok((outbound, outbound.sender()?))
@@ -147,7 +147,7 @@ impl Endpoint {
             Operation::Send => return send((outbound, exit), from()?, data, message),
             Operation::Rma(Rma::Write, remote) => (
                 FI_WRITE | FI_RMA,
-                Work::Write {
+                OpKind::Write {
                     to: facing(remote, total, self.limits.last_key)?,
                     from: Bytes::Lent(from()?),
                     data,
@@ -157,7 +157,7 @@ impl Endpoint {
                 if is_injected || data.is_some() {
                     return Err(Errno::EBADFLAGS);
                 }
-                let work = Work::Read {
+                let work = OpKind::Read {
                     from: facing(remote, total, self.limits.last_key)?,
                     into: self.incoming(message.memory, message.descriptors)?,
                 };
@@ -183,7 +183,7 @@ impl Endpoint {
             });
         }
         let is_injected = message.flags & FI_INJECT != 0;
-        let (range, len) = atomic.target(message, order::most_elements(datatype))?;
+        let (range, len) = atomic.target(message, op::most_elements(datatype))?;
         if is_injected && op != Op::Read && len > self.limits.inject {
             return Err(Errno::EMSGSIZE);
         }
@@ -199,7 +199,7 @@ impl Endpoint {
         if range.key > self.limits.last_key {
             return Err(Errno::ENOKEY);
         }
-        let work = Work::Atomic {
+        let work = OpKind::Atomic {
             form,
             op,
             datatype,
@@ -214,7 +214,7 @@ impl Endpoint {
             Form::Base => FI_ATOMIC | FI_WRITE,
             Form::Fetch | Form::Compare => FI_ATOMIC | FI_READ,
         };
-        let loan = Loan::Operands(Kept::operands(&operands, &compare));
+        let loan = SourceData::Operands(InlineData::operands(&operands, &compare));
         start((outbound, exit), (work, loan), flags, message)
     }
 
@@ -231,7 +231,7 @@ impl Endpoint {
             false => self.limits.receive_segments,
         };
         let len = self.check(message, RECEIVE_FLAGS, segments)?;
-        let report = Report {
+        let report = CompInfo {
             context: message.context,
             flags: FI_RECV | FI_MSG,
             is_wanted: message.flags & FI_COMPLETION != 0 || exit.tells_all(),
@@ -253,7 +253,7 @@ impl Endpoint {
 
     /// A receive into a buffer that takes several messages: into one piece of it each.
     #[inline(never)]
-    fn post_pieces(&self, message: &Message<'_>, len: usize, report: Report) -> Result {
+    fn post_pieces(&self, message: &Message<'_>, len: usize, report: CompInfo) -> Result {
         let Memory::Segments([segment]) = message.memory else {
             return Err(Errno::EINVAL);
         };
@@ -294,8 +294,8 @@ impl Endpoint {
 
 /// Starts something whose completion has those flags.
 fn start(
-    way: (&Arc<Pipe>, &Exit),
-    what: (Work, Loan),
+    way: (&Arc<Channel>, &CompSink),
+    what: (OpKind, SourceData),
     flags: u64,
     message: &Message<'_>,
 ) -> Result {
@@ -307,7 +307,7 @@ fn start(
 /// Sends a message, at once if it can be.
 #[inline]
 fn send(
-    way: (&Arc<Pipe>, &Exit),
+    way: (&Arc<Channel>, &CompSink),
     from: Outgoing,
     data: Option<u32>,
     message: &Message<'_>,
@@ -318,15 +318,15 @@ fn send(
         return Ok(());
     }
     let from = Bytes::Lent(from);
-    post(way, (Work::Send { from, data }, loan(message)), report)
+    post(way, (OpKind::Send { from, data }, loan(message)), report)
 }
 
 /// Posts what there is room to tell of.
 #[inline(never)]
 fn post(
-    (outbound, exit): (&Arc<Pipe>, &Exit),
-    (work, loan): (Work, Loan),
-    report: Report,
+    (outbound, exit): (&Arc<Channel>, &CompSink),
+    (work, loan): (OpKind, SourceData),
+    report: CompInfo,
 ) -> Result {
     let posted = outbound.transmit(work, report, loan);
     posted.inspect_err(|_| exit.release())
@@ -334,8 +334,8 @@ fn post(
 
 /// What is told of an operation whose completion has those flags.
 #[inline]
-fn report(exit: &Exit, flags: u64, message: &Message<'_>) -> Report {
-    Report {
+fn report(exit: &CompSink, flags: u64, message: &Message<'_>) -> CompInfo {
+    CompInfo {
         context: message.context,
         flags,
         is_wanted: message.flags & FI_COMPLETION != 0 || exit.tells_all() && !message.errors_only,
@@ -344,10 +344,10 @@ fn report(exit: &Exit, flags: u64, message: &Message<'_>) -> Report {
 }
 
 /// What the poster of a transmit has back at once.
-fn loan(message: &Message<'_>) -> Loan {
+fn loan(message: &Message<'_>) -> SourceData {
     match message.flags & FI_INJECT {
-        0 => Loan::Nothing,
-        _ => Loan::Injected,
+        0 => SourceData::Nothing,
+        _ => SourceData::Injected,
     }
 }
 

@@ -3,7 +3,7 @@
 //! Two ends that ask each other, in whatever order their letters arrive.
 
 use super::*;
-use crate::abi::random::Repeatable;
+use crate::abi::random::SeededRandom;
 use kernel::{
     alloc::KVec,
     prelude::*, //
@@ -46,7 +46,7 @@ struct World {
     /// Letters to each end, in the order in which each connection's arrive.
     post: [KVec<Letter>; 2],
     attempts: u32,
-    random: Repeatable,
+    random: SeededRandom,
 }
 
 impl World {
@@ -55,7 +55,7 @@ impl World {
             ends: [End::new(1, Ordering::Less), End::new(2, Ordering::Greater)],
             post: [KVec::new(), KVec::new()],
             attempts: 0,
-            random: Repeatable::new(seed),
+            random: SeededRandom::new(seed),
         }
     }
 

@@ -29,7 +29,7 @@ use super::{
 };
 use crate::{
     abi::{
-        context::InProcess,
+        context::ProcessContext,
         info::Info,
         Errno,
         Result,
@@ -39,7 +39,7 @@ use crate::{
     fi::eq::{
         Event,
         Kind,
-        Owned, //
+        OwnedEvent, //
     },
 };
 use core::net::SocketAddr;
@@ -63,11 +63,11 @@ impl Station {
     /// Something has come of a connection.
     pub(super) fn hear(
         &self,
-        here: InProcess,
+        here: ProcessContext,
         bound: &Bound,
         links: &mut Links,
         route: Route,
-        mut event: Owned,
+        mut event: OwnedEvent,
     ) {
         if event.source() == LISTENER {
             if event.kind() == Kind::Connection(FI_CONNREQ) {
@@ -126,7 +126,7 @@ impl Station {
     /// A peer asks for a connection.
     fn answer(
         &self,
-        here: InProcess,
+        here: ProcessContext,
         bound: &Bound,
         links: &mut Links,
         route: Route,

@@ -23,7 +23,7 @@ use super::super::{
 use crate::{
     abi::{
         flags::FI_REMOTE_CQ_DATA,
-        nodes::Own,
+        owned_list::ListBox,
         Errno,
         Result, //
     },
@@ -40,10 +40,10 @@ impl Peer {
     #[inline(always)]
     pub(super) fn post(
         &mut self,
-        packet: Own<Packet>,
+        packet: ListBox<Packet>,
         flights: &mut Flights<Packet>,
         sends: &mut Sends,
-    ) -> core::result::Result<(), (Own<Packet>, Option<Errno>)> {
+    ) -> core::result::Result<(), (ListBox<Packet>, Option<Errno>)> {
         match self.waiting.is_empty() {
             true => self.post_next(packet, flights, sends),
             false => Err((packet, None)),
@@ -54,10 +54,10 @@ impl Peer {
     #[inline(always)]
     pub(super) fn post_next(
         &mut self,
-        packet: Own<Packet>,
+        packet: ListBox<Packet>,
         flights: &mut Flights<Packet>,
         sends: &mut Sends,
-    ) -> core::result::Result<(), (Own<Packet>, Option<Errno>)> {
+    ) -> core::result::Result<(), (ListBox<Packet>, Option<Errno>)> {
         let lane = self.lane.as_mut();
         let lane = lane.filter(|lane| !lane.is_broken && !lane.is_carrying);
         let lane = lane.filter(|lane| lane.parting.may_begin() || packet.is_begun());
@@ -113,10 +113,10 @@ impl Work {
 fn go(
     lane: &mut Lane,
     to: u64,
-    mut packet: Own<Packet>,
+    mut packet: ListBox<Packet>,
     flights: &mut Flights<Packet>,
     sends: &mut Sends,
-) -> core::result::Result<(), (Own<Packet>, Option<Errno>)> {
+) -> core::result::Result<(), (ListBox<Packet>, Option<Errno>)> {
     let mut asks = 0;
     match packet.as_work() {
         Some(Work::Eager) => {}
@@ -201,9 +201,9 @@ fn go_ahead(
 /// Posts an access to the peer's memory; the operation, and why it cannot be, or that there is no room.
 fn access(
     lane: &mut Lane,
-    mut packet: Own<Packet>,
+    mut packet: ListBox<Packet>,
     flights: &mut Flights<Packet>,
-) -> core::result::Result<(), (Own<Packet>, Option<Errno>)> {
+) -> core::result::Result<(), (ListBox<Packet>, Option<Errno>)> {
     let is_read = packet.as_work().is_some_and(Work::is_read);
     let may_go = match is_read {
         true => lane.turns.may_read(),

@@ -7,7 +7,7 @@ use super::{
     layout::at,
     *, //
 };
-use crate::abi::random::Repeatable;
+use crate::abi::random::SeededRandom;
 use kernel::{
     alloc::KVec,
     prelude::*, //
@@ -317,7 +317,7 @@ mod cases {
 
     #[test]
     fn whatever_arrives_is_refused_or_means_what_it_says() -> kernel::error::Result {
-        let mut random = Repeatable::new(1);
+        let mut random = SeededRandom::new(1);
         let (mut room, mut again) = (room()?, room()?);
         let (mut taken, mut refused) = (0, 0);
         for _ in 0..50 {

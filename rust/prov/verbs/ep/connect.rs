@@ -40,7 +40,7 @@ use crate::{
     },
     fi::eq::{
         Kind,
-        Owned, //
+        OwnedEvent, //
     },
     rdma::{
         cm::{
@@ -54,7 +54,7 @@ use crate::{
             REJECTED_BY_CONSUMER, //
         },
         net::SockAddr,
-        qp::Qp,
+        qp::Qp, //
     },
 };
 use kernel::{
@@ -283,7 +283,7 @@ impl Endpoint {
     }
 
     /// Pushes an event that was made beforehand, unless the endpoint has been closed.
-    fn report(&self, take: impl FnOnce(&mut Link) -> Option<Owned>, kind: Kind, data: &[u8]) {
+    fn report(&self, take: impl FnOnce(&mut Link) -> Option<OwnedEvent>, kind: Kind, data: &[u8]) {
         let (event, queue) = {
             let mut link = self.link.lock();
             let queue = link.bound.as_ref().map(|bound| bound.events.arc().clone());

@@ -7,11 +7,11 @@ use super::{
         Post,
         Queue, //
     },
-    Endpoint,
+    Endpoint, //
 };
 use crate::{
     abi::{
-        serial::Others,
+        biased_lock::ExclusiveGuard,
         Errno,
         Result, //
     },
@@ -91,7 +91,7 @@ impl Endpoint {
 
     /// Waits until the queue pair, which is in the error state, has completed what it has taken of the
     /// receives that it shares. May sleep.
-    pub(super) fn wait_for_receives(&self, others: &Others) {
+    pub(super) fn wait_for_receives(&self, others: &ExclusiveGuard) {
         if self.domain.pd().device().is_siw() {
             return;
         }
@@ -110,9 +110,9 @@ impl Endpoint {
     }
 
     /// Posts the marker behind the transmits; false if the device does not take it.
-    fn mark_transmits(&self, _others: &Others) -> bool {
+    fn mark_transmits(&self, _others: &ExclusiveGuard) -> bool {
         mark(|| {
-            // SAFETY: There is an `Others`; the queue is not locked again before `posting` is gone.
+            // SAFETY: There is an `ExclusiveGuard`; the queue is not locked again before `posting` is gone.
             let posting = unsafe { self.transmit.begin(&Post::MARKER) }?;
             let flags = SendFlags::from(SendFlag::Signaled);
             let wr = SendWr::send(posting.wr_id(), &[], flags);
@@ -126,12 +126,12 @@ impl Endpoint {
     ///
     /// There is none where they are shared: the queue pair says when it has given back what it had taken,
     /// but for siw, which has done that when its state is changed.
-    fn mark_receives(&self, _others: &Others) -> bool {
+    fn mark_receives(&self, _others: &ExclusiveGuard) -> bool {
         if self.receive.share().is_some() {
             return !self.domain.pd().device().is_siw();
         }
         mark(|| {
-            // SAFETY: There is an `Others`; the queue is not locked again before `posting` is gone.
+            // SAFETY: There is an `ExclusiveGuard`; the queue is not locked again before `posting` is gone.
             let posting = unsafe { self.receive.begin(&Post::MARKER) }?;
             let wr = RecvWr::new(posting.wr_id(), &[]);
             // SAFETY: The request has no memory.

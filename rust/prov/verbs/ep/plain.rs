@@ -13,11 +13,11 @@ use super::{
         facing,
         USUAL_RECEIVE, //
     },
-    Endpoint,
+    Endpoint, //
 };
 use crate::{
     abi::{
-        aside::{
+        cold::{
             apart,
             aside, //
         },
@@ -32,7 +32,7 @@ use crate::{
         provider::{
             Operation,
             Rma,
-            Single, //
+            SingleSegment, //
         },
     },
     rdma::{
@@ -48,7 +48,7 @@ use crate::{
 impl Endpoint {
     /// The memory of a transfer whose flags change nothing: none of `special`.
     #[inline(always)]
-    fn whole_of(&self, single: &Single<'_>, special: u64) -> Option<Whole> {
+    fn whole_of(&self, single: &SingleSegment<'_>, special: u64) -> Option<Whole> {
         match single.flags & special {
             0 => Whole::of_one(single.segment, single.descriptor, &self.pd),
             _ => None,
@@ -76,7 +76,7 @@ impl Endpoint {
     pub(super) fn post_plain<const LOCKS: bool>(
         &self,
         operation: Operation<'_>,
-        single: &Single<'_>,
+        single: &SingleSegment<'_>,
     ) -> Option<Result> {
         let whole = self.whole_of(single, self.limits.special_flags)?;
         let len = single.segment.len();
@@ -151,7 +151,7 @@ impl Endpoint {
     #[inline(always)]
     pub(super) fn post_receive_plain<const LOCKS: bool>(
         &self,
-        single: &Single<'_>,
+        single: &SingleSegment<'_>,
     ) -> Option<Result> {
         let whole = self.whole_of(single, !USUAL_RECEIVE)?;
         let flags = FI_RECV | FI_MSG;

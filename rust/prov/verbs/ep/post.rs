@@ -13,16 +13,16 @@ use super::{
         queue::{
             Post,
             Posting,
-            Report, //
-            Resources,
+            Report,
+            Resources, //
         },
         status, //
     },
-    Endpoint,
+    Endpoint, //
 };
 use crate::{
     abi::{
-        aside::aside,
+        cold::aside,
         fi_rma_iov,
         flags::*,
         Errno,
@@ -38,7 +38,7 @@ use crate::{
             Message,
             Operation,
             Rma,
-            Single, //
+            SingleSegment, //
         },
     },
     rdma::{
@@ -480,9 +480,9 @@ impl Transmit {
 
 /// A message for which there may be a short way, as its flags are `usual`.
 #[inline(always)]
-fn single<'a>(message: &Message<'a>, usual: u64) -> Option<Single<'a>> {
+fn single<'a>(message: &Message<'a>, usual: u64) -> Option<SingleSegment<'a>> {
     match (message.memory, message.descriptors, message.flags & !usual) {
-        (Memory::Segments([segment]), [descriptor], 0) => Some(Single {
+        (Memory::Segments([segment]), [descriptor], 0) => Some(SingleSegment {
             segment,
             descriptor: *descriptor,
             context: message.context,

@@ -19,9 +19,13 @@
 //! Nothing waits for it to end. It uses the endpoint inside of the gate alone, and goes within some
 //! milliseconds when the endpoint is closed.
 
-use super::{super::state::State, drain::PAUSE, Endpoint};
+use super::{
+    super::state::State,
+    drain::PAUSE,
+    Endpoint, //
+};
 use crate::{
-    abi::serial::Others,
+    abi::biased_lock::ExclusiveGuard,
     rdma::{
         cm::ConnParam,
         nudge::Nudges, //
@@ -106,7 +110,7 @@ impl Endpoint {
     }
 
     /// Whether something has come from the peer. Completions are left for their readers.
-    fn has_heard(&self, others: &Others) -> bool {
+    fn has_heard(&self, others: &ExclusiveGuard) -> bool {
         if let Some(cq) = self.receive.completion_queue(others) {
             cq.stash(others);
         }

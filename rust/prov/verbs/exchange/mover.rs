@@ -8,13 +8,13 @@
 use super::super::queue::Queue;
 use crate::{
     abi::{
-        serial::{
-            Others,
-            Serial, //
+        biased_lock::{
+            BiasOwner,
+            ExclusiveGuard, //
         },
         Result, //
     },
-    fi::gate::Gate,
+    fi::rundown::Rundown, //
 };
 use kernel::{
     prelude::*,
@@ -42,7 +42,7 @@ const PAUSE: Delta = Delta::from_millis(2);
 /// Whom it moves, and what the domain's locks ask.
 struct Charge {
     queue: Arc<Queue>,
-    serial: Option<Arc<Serial>>,
+    serial: Option<Arc<BiasOwner>>,
 }
 
 /// Looks after the operations of one queue, from its opening to its close.
@@ -51,7 +51,7 @@ pub(in super::super) struct Mover {
     #[pin]
     work: Work<Mover>,
     #[pin]
-    gate: Gate,
+    gate: Rundown,
     /// A leaf.
     #[pin]
     charge: SpinLock<Option<Charge>>,
@@ -83,7 +83,7 @@ impl Mover {
         Ok(Arc::pin_init(
             pin_init!(Self {
                 work <- new_work!("kofi::Mover"),
-                gate <- Gate::new(),
+                gate <- Rundown::new(),
                 charge <- new_spinlock!(None, "kofi::Mover"),
             }),
             GFP_KERNEL,
@@ -91,7 +91,7 @@ impl Mover {
     }
 
     /// From now on it may be needed. May sleep.
-    pub(in super::super) fn begin(&self, queue: Arc<Queue>, serial: Option<Arc<Serial>>) {
+    pub(in super::super) fn begin(&self, queue: Arc<Queue>, serial: Option<Arc<BiasOwner>>) {
         *self.charge.lock() = Some(Charge { queue, serial });
     }
 
@@ -117,7 +117,7 @@ impl Mover {
         if !queue.has_exchanges() {
             return false;
         }
-        let others = Others::enter(serial.as_ref());
+        let others = ExclusiveGuard::enter(serial.as_ref());
         if let Some(cq) = queue.completion_queue(&others) {
             cq.move_on();
         }

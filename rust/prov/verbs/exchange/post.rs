@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     abi::{
-        serial::Serial,
+        biased_lock::BiasOwner,
         Errno,
         Result, //
     },
@@ -66,7 +66,7 @@ impl Queue {
     }
 
     /// From now on somebody sees to it that they come to their end. May sleep.
-    pub(in crate::prov::verbs) fn look_after(self: &Arc<Self>, serial: Option<Arc<Serial>>) {
+    pub(in crate::prov::verbs) fn look_after(self: &Arc<Self>, serial: Option<Arc<BiasOwner>>) {
         if let Some(exchanges) = self.exchanges() {
             exchanges.mover.begin(self.clone(), serial);
         }

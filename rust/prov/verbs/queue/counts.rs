@@ -9,8 +9,8 @@ use super::{
 };
 use crate::{
     abi::{
-        count::Count,
         flags::*,
+        stat_counter::StatCounter,
         KOFI_VALUE_ATOMICS,
         KOFI_VALUE_READS,
         KOFI_VALUE_RECEIVES,
@@ -27,7 +27,7 @@ use crate::{
         KOFI_VALUE_TX_ERRORS,
         KOFI_VALUE_WRITES, //
     },
-    fi::card::Told,
+    fi::introspect::ObjectInfo, //
 };
 use kernel::sync::atomic::{
     Acquire,
@@ -65,11 +65,11 @@ impl Posted {
 /// What posters count, under `head`.
 #[repr(C, align(64))]
 pub(super) struct Counts {
-    posted: [Count; 6],
+    posted: [StatCounter; 6],
     /// Bytes of what has been posted, of a send queue.
-    bytes: Count,
+    bytes: StatCounter,
     /// How often there was no room.
-    again: Count,
+    again: StatCounter,
     /// Operations that take several requests, and their bytes, which come without `head`.
     exchanged: [Atomic<u64>; 2],
 }
@@ -77,9 +77,9 @@ pub(super) struct Counts {
 impl Counts {
     pub(super) const fn new() -> Self {
         Self {
-            posted: [const { Count::new() }; 6],
-            bytes: Count::new(),
-            again: Count::new(),
+            posted: [const { StatCounter::new() }; 6],
+            bytes: StatCounter::new(),
+            again: StatCounter::new(),
             exchanged: [const { Atomic::new(0) }; 2],
         }
     }
@@ -114,15 +114,15 @@ impl Counts {
 /// What readers count, under the completion queue's lock.
 pub(super) struct Ends {
     /// Bytes that have been received.
-    bytes: Count,
-    errors: Count,
+    bytes: StatCounter,
+    errors: StatCounter,
 }
 
 impl Ends {
     pub(super) const fn new() -> Self {
         Self {
-            bytes: Count::new(),
-            errors: Count::new(),
+            bytes: StatCounter::new(),
+            errors: StatCounter::new(),
         }
     }
 }
@@ -149,10 +149,15 @@ impl Queue {
 
     /// Tells what has been done. Any context, without a lock: of what goes on meanwhile, something may
     /// be told, and something not.
-    pub(in crate::prov::verbs) fn tell(&self, told: &mut Told<'_>) {
+    pub(in crate::prov::verbs) fn tell(&self, told: &mut ObjectInfo<'_>) {
         // The tail first: what it is behind has been posted, if perhaps not counted yet.
         let tail = self.tail.load(Acquire);
-        let posted = |what: Posted| self.counts.posted.get(what as usize).map_or(0, Count::get);
+        let posted = |what: Posted| {
+            self.counts
+                .posted
+                .get(what as usize)
+                .map_or(0, StatCounter::get)
+        };
         let operations = [
             posted(Posted::Send),
             posted(Posted::Receive),
@@ -218,13 +223,13 @@ mod tests {
             }
         }
         counts.posted(Posted::Marker, 0);
-        let posted = counts.posted.each_ref().map(Count::get);
+        let posted = counts.posted.each_ref().map(StatCounter::get);
         assert_eq!(posted, [2, 1, 4, 5, 13, 1]);
         assert_eq!(counts.bytes.get(), 23 * 8);
         for what in [Posted::Send, Posted::Write, Posted::Receive] {
             counts.refused(what, 8);
         }
-        let posted = counts.posted.each_ref().map(Count::get);
+        let posted = counts.posted.each_ref().map(StatCounter::get);
         assert_eq!(posted, [1, 0, 3, 5, 13, 1]);
         assert_eq!(counts.bytes.get(), 21 * 8);
         assert_eq!(counts.again.get(), 0);

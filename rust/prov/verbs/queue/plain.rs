@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     abi::{
-        serial::SerialGuard,
+        biased_lock::BiasedGuard,
         trace, //
     },
     fi::memory::Context,
@@ -42,7 +42,7 @@ use kernel::error::Result;
 pub(in crate::prov::verbs) struct Plain<'a, P> {
     /// Where it is posted.
     pub(in crate::prov::verbs) queue: &'a Queue,
-    head: SerialGuard<'a, Head>,
+    head: BiasedGuard<'a, Head>,
     poster: NonNull<P>,
     /// The number that its completion brings back.
     pub(in crate::prov::verbs) wr_id: u64,

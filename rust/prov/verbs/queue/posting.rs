@@ -11,8 +11,8 @@ use super::{
 };
 use crate::{
     abi::{
+        biased_lock::BiasedGuard,
         flags::FI_READ,
-        serial::SerialGuard,
         Errno,
         Result, //
     },
@@ -85,7 +85,7 @@ pub(in crate::prov::verbs) struct Resources<'a> {
 ///
 /// `target` is that of `head`, which is locked.
 pub(in crate::prov::verbs) struct Posting<'a> {
-    head: SerialGuard<'a, Head>,
+    head: BiasedGuard<'a, Head>,
     target: NonNull<Target>,
     queue: &'a Queue,
     /// Whether its success is to be signalled.
@@ -142,7 +142,7 @@ impl<'a> Posting<'a> {
 
     /// [`Self::settle`], with the queue locked for the next one.
     #[inline(always)]
-    fn settle_one(mut self, what: &Post, posted: Result) -> (SerialGuard<'a, Head>, Result) {
+    fn settle_one(mut self, what: &Post, posted: Result) -> (BiasedGuard<'a, Head>, Result) {
         match posted {
             // What room it has taken is its completion's now.
             Ok(()) => {
@@ -300,7 +300,7 @@ impl Queue {
     #[inline(always)]
     fn begin_one<'a>(
         &'a self,
-        mut guard: SerialGuard<'a, Head>,
+        mut guard: BiasedGuard<'a, Head>,
         what: &Post,
     ) -> Result<Posting<'a>> {
         let is_marker = what.report == Report::Marker;
@@ -369,9 +369,9 @@ impl Queue {
     #[cold]
     fn make_room<'a>(
         &'a self,
-        head: SerialGuard<'a, Head>,
+        head: BiasedGuard<'a, Head>,
         is_marker: bool,
-    ) -> Result<(SerialGuard<'a, Head>, bool)> {
+    ) -> Result<(BiasedGuard<'a, Head>, bool)> {
         let silent = head.silent.wrapping_sub(self.tail.load(Acquire)) as i32;
         let target = head.target.as_ref().ok_or(Errno::EOPBADSTATE)?;
         let cq = target.cq.clone();

@@ -15,7 +15,7 @@ use super::{
 use crate::{
     abi::{
         flags::*,
-        say::complain,
+        log::complain,
         trace::{
             self,
             At,

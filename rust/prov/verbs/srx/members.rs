@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     abi::{
-        serial::Others,
+        biased_lock::ExclusiveGuard,
         Result, //
     },
     prov::verbs::{
@@ -97,7 +97,7 @@ impl Srx {
         &self,
         queue: &Arc<Queue>,
         cq: &Arc<Cq>,
-        others: &Others,
+        others: &ExclusiveGuard,
     ) -> Result {
         let mut members = self.members.lock();
         members.queues.reserve(1, GFP_KERNEL)?;
@@ -127,7 +127,7 @@ impl Srx {
         &self,
         queue: &Arc<Queue>,
         cq: &Arc<Cq>,
-        others: &Others,
+        others: &ExclusiveGuard,
     ) {
         let mut members = self.members.lock();
         let at = |members: &Members| {

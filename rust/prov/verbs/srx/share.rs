@@ -4,7 +4,7 @@
 
 use super::Srx;
 use crate::{
-    abi::count::Count,
+    abi::stat_counter::StatCounter,
     fi::eq::Source,
     prov::verbs::{
         backlog::Place,
@@ -42,7 +42,7 @@ pub(in crate::prov::verbs) struct Share {
     /// those up to there.
     last: Atomic<u64>,
     /// How many it has completed.
-    done: Count,
+    done: StatCounter,
     /// Whether the endpoint closes.
     is_over: AtomicFlag,
 }
@@ -66,7 +66,7 @@ impl Share {
             is_selective,
             source,
             last: Atomic::new(last),
-            done: Count::new(),
+            done: StatCounter::new(),
             is_over: AtomicFlag::new(false),
         }
     }

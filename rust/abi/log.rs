@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Messages in the kernel's log: of what is wrong and no return value or event tells.
+//!
+//! Each begins with the device that it is about, and goes on with the endpoint, which has the number of
+//! its queue pair. A peer or a broken device can cause any number of them, so the log takes a limited number, and a
+//! limited number for each peer.
+
+use core::net::{
+    IpAddr,
+    SocketAddr, //
+};
+use kernel::{
+    fmt::{
+        self,
+        Display, //
+    },
+    prelude::*, //
+};
+
+extern "C" {
+    fn kofi_may_say() -> bool;
+    fn kofi_may_say_of(address: *const u8, len: usize) -> bool;
+}
+
+/// Says what is wrong with, or about, a device. Any context.
+#[cold]
+#[inline(never)]
+pub(crate) fn complain(device: &dyn Display, what: fmt::Arguments<'_>) {
+    // SAFETY: Counts under a lock of its own, in any context.
+    if unsafe { kofi_may_say() } {
+        pr_warn!("{device}: {what}\n");
+    }
+}
+
+/// Logs a violation by a peer; `device` is the object that was attacked. The rate limit is separate for each
+/// host. Any context.
+#[cold]
+#[inline(never)]
+pub(crate) fn complain_of(device: &dyn Display, peer: &SocketAddr, what: fmt::Arguments<'_>) {
+    if may_say_of(peer.ip()) {
+        pr_warn!("{device}: peer {peer:?}: {what}\n");
+    }
+}
+
+/// Counts a message about a host, and returns whether it may be logged.
+fn may_say_of(host: IpAddr) -> bool {
+    let octets = match host {
+        IpAddr::V4(ip) => ip.to_ipv6_mapped().octets(),
+        IpAddr::V6(ip) => ip.octets(),
+    };
+    // SAFETY: The bytes are valid during the call, which takes its own lock and works in any context.
+    unsafe { kofi_may_say_of(octets.as_ptr(), octets.len()) }
+}
+
+#[kunit_tests(kofi_say)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rdm_10_one_peer_hides_no_other_in_the_log() {
+        let host = |last| IpAddr::from([192, 0, 2, last]);
+        let count = (0..1000).filter(|_| may_say_of(host(1))).count();
+        assert!(count >= 10);
+        // Some hosts share a slot of the rate limit.
+        let others = (2..=200).filter(|&last| may_say_of(host(last))).count();
+        assert!(others > 100);
+    }
+}

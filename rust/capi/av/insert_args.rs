@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The addresses that C callers pass to be inserted, and where they want to be told of them.
+
+use crate::{
+    abi::{
+        self,
+        addr,
+        fi_addr_t,
+        Errno,
+        Result, //
+    },
+    fi::av::{
+        AddressVector,
+        InsertObserver,
+        Insertion,
+        Type, //
+    },
+};
+use core::{
+    net::SocketAddr,
+    slice, //
+};
+use kernel::prelude::*;
+
+/// An array of addresses of one format. In one of FI_SOCKADDR each is as long as its family says, and
+/// the next one follows.
+pub(super) struct Addresses {
+    format: u32,
+    next: *const c_void,
+    left: usize,
+    /// Whether it is not known where the next one begins.
+    is_lost: bool,
+}
+
+impl Addresses {
+    /// # Safety
+    ///
+    /// `first` points to `count` addresses of the format, which stay as long as the iterator is used.
+    pub(super) unsafe fn new(format: u32, first: *const c_void, count: usize) -> Self {
+        Self {
+            format,
+            next: first,
+            left: count,
+            is_lost: false,
+        }
+    }
+
+    fn string(&mut self) -> Result<SocketAddr> {
+        let at = self.next.cast::<*const c_char>();
+        self.next = at.wrapping_add(1).cast();
+        // SAFETY: By the contract of `new` there is one more pointer.
+        let text = unsafe { at.read_unaligned() };
+        if text.is_null() {
+            return Err(Errno::EINVAL);
+        }
+        // SAFETY: By the contract of `new` it points to a string.
+        let text = unsafe { CStr::from_char_ptr(text) };
+        addr::from_addr_str(text.to_bytes()).ok_or(Errno::EINVAL)
+    }
+
+    fn socket(&mut self) -> Result<SocketAddr> {
+        let at = self.next.cast::<u8>();
+        // SAFETY: By the contract of `new` there is one more address, which begins with its family.
+        let family = unsafe { slice::from_raw_parts(at, size_of::<u16>()) };
+        let Some(len) = addr::length(self.format, family) else {
+            self.is_lost = true;
+            return Err(Errno::EINVAL);
+        };
+        self.next = at.wrapping_add(len).cast();
+        // SAFETY: As above; it is as long as that.
+        let bytes = unsafe { slice::from_raw_parts(at, len) };
+        addr::from_bytes(self.format, bytes).ok_or(Errno::EINVAL)
+    }
+}
+
+impl Iterator for Addresses {
+    type Item = Result<SocketAddr>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.left = self.left.checked_sub(1)?;
+        Some(match self.format {
+            _ if self.is_lost => Err(Errno::ECANCELED),
+            abi::FI_ADDR_STR => self.string(),
+            _ => self.socket(),
+        })
+    }
+}
+
+/// The caller's arrays for the result of each insertion, and the flags of the call.
+#[derive(Clone, Copy)]
+pub(super) struct InsertResults {
+    addrs: *mut fi_addr_t,
+    errnos: *mut c_int,
+    flags: u64,
+}
+
+// SAFETY: The caller's arrays may be written by any thread, by the contract of `new`.
+unsafe impl Send for InsertResults {}
+
+impl InsertResults {
+    /// Takes the arguments of an insertion into `vector`. With FI_SYNC_ERR the context is an array of errnos, unless
+    /// the vector reports insertions as events.
+    ///
+    /// # Safety
+    ///
+    /// The arrays are NULL or have room for each address, as long as this is used.
+    pub(super) unsafe fn new(
+        vector: &AddressVector,
+        addrs: *mut fi_addr_t,
+        flags: u64,
+        context: *mut c_void,
+    ) -> Self {
+        Self {
+            addrs,
+            errnos: match flags & abi::FI_SYNC_ERR != 0 && !vector.is_async() {
+                true => context.cast(),
+                false => core::ptr::null_mut(),
+            },
+            flags,
+        }
+    }
+
+    /// Checks the arguments of an insertion of `count` addresses into `vector`.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EBADFLAGS, also for identifiers in a shared vector; -FI_EINVAL for NULL where an array is needed, and for
+    /// FI_SYNC_ERR on a vector that reports insertions as events.
+    pub(super) fn check(&self, vector: &AddressVector, count: usize) -> Result {
+        let known = abi::FI_MORE | abi::FI_SYNC_ERR | abi::FI_AV_USER_ID;
+        if self.flags & !known != 0 || self.has_ids() && vector.is_shared() {
+            return Err(Errno::EBADFLAGS);
+        }
+        let needs_addrs = count > 0 && (self.has_ids() || vector.kind() == Type::Map);
+        let needs_errnos = self.flags & abi::FI_SYNC_ERR != 0;
+        if needs_addrs && self.addrs.is_null() || needs_errnos && self.errnos.is_null() {
+            return Err(Errno::EINVAL);
+        }
+        Ok(())
+    }
+
+    /// Reports that none of `count` addresses has been inserted. The caller's identifiers stay as they are.
+    pub(super) fn refuse(&mut self, count: usize, errno: Errno) {
+        if self.has_ids() {
+            self.addrs = core::ptr::null_mut();
+        }
+        for number in 0..count {
+            self.tell(number, Err(errno));
+        }
+    }
+
+    fn has_ids(&self) -> bool {
+        self.flags & abi::FI_AV_USER_ID != 0
+    }
+
+    /// These addresses, with the identifiers that the caller gives them.
+    pub(super) fn insertions(
+        &self,
+        addresses: impl Iterator<Item = Result<SocketAddr>>,
+    ) -> impl Iterator<Item = Insertion> {
+        let ids = self.has_ids().then_some(self.addrs);
+        addresses
+            .enumerate()
+            .map(move |(number, address)| Insertion {
+                address,
+                // SAFETY: By the contract of `new`; it is not NULL, or there would be no identifiers.
+                user_id: ids.map(|ids| unsafe { ids.add(number).read() }),
+            })
+    }
+}
+
+impl InsertObserver for InsertResults {
+    fn tell(&mut self, number: usize, outcome: Result<fi_addr_t>) {
+        if !self.addrs.is_null() {
+            let addr = outcome.unwrap_or(abi::FI_ADDR_NOTAVAIL);
+            // SAFETY: By the contract of `new`.
+            unsafe { self.addrs.add(number).write(addr) };
+        }
+        if !self.errnos.is_null() {
+            let errno = outcome.map_or_else(|errno| errno.code(), |_| 0);
+            // SAFETY: As above.
+            unsafe { self.errnos.add(number).write(errno) };
+        }
+    }
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What has come of transfers, on its way to the offload that they were made for.
+
+use super::super::peer::with_entry;
+use crate::{
+    abi::{
+        self,
+        callback::Functions,
+        context::ProcessContext,
+        fi_addr_t,
+        fi_cq_tagged_entry,
+        fi_ops_transfer_peer,
+        fid_ep,
+        Errno, //
+    },
+    fi::{
+        cq::{
+            next,
+            read_or_arm,
+            CompletionQueue,
+            CqEntry,
+            TaskHandler, //
+        },
+        provider, //
+    },
+};
+use core::ptr;
+use kernel::sync::Arc;
+
+/// How many outcomes are told before others have their turn.
+const BUDGET: usize = 64;
+
+/// The handler of the queue where they complete.
+pub(super) struct CompForwarder {
+    queue: Arc<dyn provider::CompletionQueue>,
+    handler: Arc<CompletionQueue>,
+    ep: usize,
+    peer: fi_ops_transfer_peer,
+    /// Address format in error data.
+    format: u32,
+}
+
+// SAFETY: The offload's calls may come from any thread, one at a time.
+unsafe impl Send for CompForwarder {}
+
+// SAFETY: As above: a handler does not run twice at a time.
+unsafe impl Sync for CompForwarder {}
+
+impl CompForwarder {
+    /// Tells the offload's endpoint what completes in that queue.
+    ///
+    /// # Safety
+    ///
+    /// The endpoint, and its calls, are there until the queue has been closed.
+    pub(super) unsafe fn new(
+        queue: &Arc<CompletionQueue>,
+        ep: *mut fid_ep,
+        peer: fi_ops_transfer_peer,
+        format: u32,
+    ) -> Self {
+        Self {
+            queue: queue.core().clone(),
+            handler: queue.clone(),
+            ep: ep.expose_provenance(),
+            peer,
+            format,
+        }
+    }
+
+    fn tell(&self, outcome: &CqEntry) {
+        let ep: *mut fid_ep = ptr::with_exposed_provenance_mut(self.ep);
+        match (outcome, self.peer.complete, self.peer.comperr) {
+            (CqEntry::Done(done), Some(complete), _) => {
+                let mut source: fi_addr_t = done.source;
+                let mut entry = fi_cq_tagged_entry {
+                    op_context: done.context.as_ptr(),
+                    flags: done.flags | abi::FI_PEER_TRANSFER,
+                    len: done.len,
+                    buf: ptr::without_provenance_mut(done.buf),
+                    data: done.data,
+                    tag: done.tag,
+                };
+                // SAFETY: The offload's endpoint is open, and so are its calls.
+                let _ = unsafe { complete(ep, &mut entry, &mut source) };
+            }
+            (CqEntry::Failed(failure), _, Some(comperr)) => {
+                let _ = with_entry(failure, self.format, |entry| {
+                    entry.flags |= abi::FI_PEER_TRANSFER;
+                    // SAFETY: As above.
+                    unsafe { comperr(ep, entry) }
+                });
+            }
+            _ => {}
+        }
+    }
+
+    fn tell_next(&self) -> bool {
+        let outcome = next(&*self.queue);
+        if let Some(outcome) = &outcome {
+            self.tell(outcome);
+        }
+        outcome.is_some()
+    }
+}
+
+impl TaskHandler for CompForwarder {
+    fn ready(&self, _here: ProcessContext) {
+        for _ in 0..BUDGET {
+            if self.tell_next() {
+                continue;
+            }
+            // It is called for the next one, unless that has come meanwhile.
+            let armed = read_or_arm(&*self.queue, || match self.tell_next() {
+                true => Ok(1),
+                false => Err(Errno::EAGAIN),
+            });
+            if armed.is_err() {
+                return;
+            }
+        }
+        self.handler.call_handler();
+    }
+
+    fn functions(&self) -> Functions {
+        let complete = self.peer.complete.map(|call| call as *const ());
+        let comperr = self.peer.comperr.map(|call| call as *const ());
+        Functions::of([complete, comperr].map(|call| call.unwrap_or(ptr::null())))
+    }
+}

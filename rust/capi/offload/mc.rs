@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Groups: memberships of an offload's, for endpoints that it does the collectives of.
+
+use super::{
+    super::{
+        av_set::SetObject,
+        ep::{
+            EndpointObject,
+            EpShared, //
+        },
+        object::{
+            self,
+            header,
+            Object,
+            UninitObject, //
+        },
+    },
+    peer_open::{
+        export,
+        table,
+        Open, //
+    },
+};
+use crate::{
+    abi::{
+        self,
+        context::in_process,
+        errno::into_int,
+        fi_av_set_attr,
+        fi_collective_addr,
+        fi_ops,
+        fi_peer_av_set_context,
+        fid,
+        fid_av_set,
+        fid_ep,
+        fid_mc,
+        Errno,
+        Result,
+        FI_ADDR_NOTAVAIL, //
+    },
+    fi::{
+        domain::Domain,
+        eq::Source, //
+    },
+};
+use core::ptr;
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// A group that an endpoint has joined.
+#[repr(C)]
+struct GroupObject {
+    fid: fid_mc,
+    // Dropped in this order.
+    _group: Open,
+    _set: Open,
+    _form: Open,
+    /// Of the endpoint, which has others through which it may have been joined.
+    root: Arc<EpShared>,
+    domain: Arc<Domain>,
+}
+
+// SAFETY: `#[repr(C)]`, begins with a `fid_mc`, and is the only type with this table.
+unsafe impl Object for GroupObject {
+    const CLASS: u32 = abi::FI_CLASS_MC;
+
+    fn ops() -> &'static fi_ops {
+        static OPS: fi_ops = object::fid_ops(leave, None, None);
+        &OPS
+    }
+}
+
+unsafe extern "C" fn leave(fid: *mut fid) -> c_int {
+    // SAFETY: As the C caller promises.
+    into_int(unsafe {
+        object::object::<GroupObject>(fid).and_then(|group| {
+            let root = group.root.clone();
+            object::close::<GroupObject>(fid, |group| {
+                group.domain.forget(Source(fid.expose_provenance()));
+                Ok(())
+            })?;
+            // From now on the endpoint can be closed.
+            if let Some(offload) = root.offload() {
+                offload.left();
+            }
+            Ok(())
+        })
+    })
+}
+
+/// `fi_join()`, which there is for collectives alone.
+pub(in super::super) unsafe extern "C" fn join(
+    ep: *mut fid_ep,
+    addr: *const c_void,
+    flags: u64,
+    mc: *mut *mut fid_mc,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: As the C caller promises.
+    into_int(unsafe { try_join(ep, addr.cast(), flags, mc, context) })
+}
+
+/// # Safety
+///
+/// As of `fi_join_collective()`.
+unsafe fn try_join(
+    ep: *mut fid_ep,
+    addr: *const fi_collective_addr,
+    flags: u64,
+    out: *mut *mut fid_mc,
+    context: *mut c_void,
+) -> Result {
+    // SAFETY: By this function's safety requirement.
+    let object = unsafe { object::object::<EndpointObject>(ep.cast())? };
+    let offload = object.offload()?;
+    if flags & abi::FI_COLLECTIVE == 0 {
+        return Err(Errno::ENOSYS);
+    }
+    // SAFETY: By this function's safety requirement.
+    let addr = unsafe { addr.as_ref() }.ok_or(Errno::EINVAL)?;
+    if addr.set.is_null() || out.is_null() {
+        return Err(Errno::EINVAL);
+    }
+    in_process()?;
+    let addresses = object.endpoint().addresses()?;
+    // SAFETY: By this function's safety requirement.
+    let set = unsafe { object::object::<SetObject>(addr.set.cast_mut().cast())? };
+    if !set.set().is_in(&addresses) {
+        return Err(Errno::EINVAL);
+    }
+    offload.check(set.collectives())?;
+    let place = UninitObject::<GroupObject>::new()?;
+    let source = Source(place.address());
+    let notice = object.endpoint().notice(source, abi::FI_JOIN_COMPLETE)?;
+    // SAFETY: By this function's safety requirement; the offload's objects are open as long as it is there.
+    unsafe {
+        let form = export(addr.set.cast_mut().cast())?;
+        let attr = fi_av_set_attr {
+            start_addr: FI_ADDR_NOTAVAIL,
+            end_addr: FI_ADDR_NOTAVAIL,
+            flags: abi::FI_PEER_AV | set.collectives(),
+            ..pin_init::zeroed()
+        };
+        let peer = fi_peer_av_set_context {
+            size: size_of::<fi_peer_av_set_context>(),
+            av_set: form.get(),
+        };
+        let vector = offload.vector();
+        let opened = Open::child(table((*vector).ops)?.av_set, vector, attr, peer)?;
+        let theirs = fi_collective_addr {
+            set: opened.get::<fid_av_set>(),
+            coll_addr: addr.coll_addr,
+        };
+        let their_ep = offload.ep();
+        let join = table((*their_ep).cm)?.join.ok_or(Errno::ENOSYS)?;
+        let mut group: *mut fid_mc = ptr::null_mut();
+        let answer = join(
+            their_ep,
+            ptr::from_ref(&theirs).cast(),
+            flags,
+            &mut group,
+            context,
+        );
+        let joined = Open::new(answer, group)?;
+        offload.joined();
+        let made = place.put(GroupObject {
+            fid: fid_mc {
+                fid: header::<GroupObject>(context),
+                fi_addr: (*group).fi_addr,
+            },
+            _group: joined,
+            _set: opened,
+            _form: form,
+            root: object.root().clone(),
+            domain: object.endpoint().domain().clone(),
+        });
+        object::hand_out(out, made);
+    }
+    if let Some(notice) = notice {
+        notice.give();
+    }
+    Ok(())
+}

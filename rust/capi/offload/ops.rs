@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The collectives of an endpoint: those of its offload.
+
+use super::{
+    super::{
+        ep::EndpointObject,
+        object, //
+    },
+    peer_open::table, //
+};
+use crate::abi::{
+    self,
+    fi_addr_t,
+    fi_datatype,
+    fi_ioc,
+    fi_msg_collective,
+    fi_op,
+    fi_ops_collective,
+    fid_ep,
+    Errno, //
+};
+use kernel::prelude::*;
+
+macro_rules! collectives {
+    ($($call:ident($($arg:ident: $type:ty),*);)*) => {
+        $(
+            unsafe extern "C" fn $call(ep: *mut fid_ep $(, $arg: $type)*) -> isize {
+                // SAFETY: As the C caller promises; the offload's objects are open as long as it is there.
+                unsafe {
+                    let offload = object::object::<EndpointObject>(ep.cast())
+                        .and_then(EndpointObject::offload);
+                    let theirs = match offload {
+                        Ok(offload) => offload.ep(),
+                        Err(errno) => return errno.to_ssize(),
+                    };
+                    match table((*theirs).collective).ok().and_then(|ops| ops.$call) {
+                        Some(call) => call(theirs $(, $arg)*),
+                        None => Errno::ENOSYS.to_ssize(),
+                    }
+                }
+            }
+        )*
+
+        /// The collectives of an endpoint: those of its offload, or none.
+        pub(in super::super) static COLLECTIVE: fi_ops_collective = fi_ops_collective {
+            size: size_of::<fi_ops_collective>(),
+            $($call: Some($call),)*
+        };
+    };
+}
+
+type Data = *const c_void;
+type EntryRoom = *mut c_void;
+
+collectives! {
+    barrier(coll_addr: fi_addr_t, context: EntryRoom);
+    broadcast(buf: EntryRoom, count: usize, desc: EntryRoom, coll_addr: fi_addr_t, root_addr: fi_addr_t,
+        datatype: fi_datatype, flags: u64, context: EntryRoom);
+    alltoall(buf: Data, count: usize, desc: EntryRoom, result: EntryRoom, result_desc: EntryRoom,
+        coll_addr: fi_addr_t, datatype: fi_datatype, flags: u64, context: EntryRoom);
+    allreduce(buf: Data, count: usize, desc: EntryRoom, result: EntryRoom, result_desc: EntryRoom,
+        coll_addr: fi_addr_t, datatype: fi_datatype, op: fi_op, flags: u64, context: EntryRoom);
+    allgather(buf: Data, count: usize, desc: EntryRoom, result: EntryRoom, result_desc: EntryRoom,
+        coll_addr: fi_addr_t, datatype: fi_datatype, flags: u64, context: EntryRoom);
+    reduce_scatter(buf: Data, count: usize, desc: EntryRoom, result: EntryRoom, result_desc: EntryRoom,
+        coll_addr: fi_addr_t, datatype: fi_datatype, op: fi_op, flags: u64, context: EntryRoom);
+    reduce(buf: Data, count: usize, desc: EntryRoom, result: EntryRoom, result_desc: EntryRoom,
+        coll_addr: fi_addr_t, root_addr: fi_addr_t, datatype: fi_datatype, op: fi_op, flags: u64,
+        context: EntryRoom);
+    scatter(buf: Data, count: usize, desc: EntryRoom, result: EntryRoom, result_desc: EntryRoom,
+        coll_addr: fi_addr_t, root_addr: fi_addr_t, datatype: fi_datatype, flags: u64, context: EntryRoom);
+    gather(buf: Data, count: usize, desc: EntryRoom, result: EntryRoom, result_desc: EntryRoom,
+        coll_addr: fi_addr_t, root_addr: fi_addr_t, datatype: fi_datatype, flags: u64, context: EntryRoom);
+    msg(msg: *const fi_msg_collective, resultv: *mut fi_ioc, result_desc: *mut EntryRoom, result_count: usize,
+        flags: u64);
+    barrier2(coll_addr: fi_addr_t, flags: u64, context: EntryRoom);
+}
+
+/// Returns the collectives that a table has calls for, as the flags of a set.
+///
+/// # Safety
+///
+/// The requirements of [`table`].
+pub(super) unsafe fn supported(ops: *const fi_ops_collective) -> u64 {
+    // SAFETY: By this function's safety requirement.
+    let Ok(ops) = (unsafe { table(ops) }) else {
+        return 0;
+    };
+    [
+        (abi::FI_BARRIER_SET, ops.barrier.is_some()),
+        (abi::FI_BROADCAST_SET, ops.broadcast.is_some()),
+        (abi::FI_ALLTOALL_SET, ops.alltoall.is_some()),
+        (abi::FI_ALLREDUCE_SET, ops.allreduce.is_some()),
+        (abi::FI_ALLGATHER_SET, ops.allgather.is_some()),
+        (abi::FI_REDUCE_SCATTER_SET, ops.reduce_scatter.is_some()),
+        (abi::FI_REDUCE_SET, ops.reduce.is_some()),
+        (abi::FI_SCATTER_SET, ops.scatter.is_some()),
+        (abi::FI_GATHER_SET, ops.gather.is_some()),
+    ]
+    .iter()
+    .filter(|(_, is_there)| *is_there)
+    .fold(0, |all, (flag, _)| all | flag)
+}

@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Receives of another module's provider.
+
+use super::sized;
+use crate::{
+    abi::{
+        self,
+        callback::{
+            Caller,
+            Functions,
+            Registered, //
+        },
+        errno::{
+            from_int,
+            into_int, //
+        },
+        fi_addr_t,
+        fi_ops_srx_owner,
+        fi_ops_srx_peer,
+        fi_peer_rx_entry,
+        fid_peer_srx,
+        flags::FI_COMPLETION,
+        kvec,
+        lock::FastLockIrq,
+        Errno,
+        Result, //
+    },
+    fi::{
+        memory::{
+            Context,
+            Descriptor,
+            Segment, //
+        },
+        rundown::Rundown,
+        srx::{
+            GetResult,
+            MatchedReceive,
+            MessageInfo,
+            MessageStarter,
+            ReceiveOwner,
+            PARTS, //
+        },
+    },
+};
+use core::{
+    ptr,
+    slice, //
+};
+use kernel::{
+    prelude::*,
+    sync::{
+        static_lock_class,
+        Arc, //
+    },
+};
+
+/// A `struct fi_peer_rx_entry` of another module's.
+type Raw = *mut fi_peer_rx_entry;
+
+/// Receives that another module's provider owns.
+///
+/// The gate is shut when the owner's module has been unloaded: the form, its calls and its entries are used within
+/// the gate only.
+///
+/// # Invariants
+///
+/// As long as the gate is open, the form is valid, has all of its calls, and has a struct for the peer's calls.
+#[pin_data]
+struct ImportedSrx {
+    #[pin]
+    gate: Rundown,
+    srx: *mut fid_peer_srx,
+    /// The owner's struct for the peer's calls, or NULL.
+    peer_ops: *mut fi_ops_srx_peer,
+    get_msg: unsafe extern "C" fn(*mut fid_peer_srx, fi_addr_t, usize, *mut Raw) -> c_int,
+    get_tag: unsafe extern "C" fn(*mut fid_peer_srx, fi_addr_t, u64, *mut Raw) -> c_int,
+    queue_msg: unsafe extern "C" fn(Raw) -> c_int,
+    queue_tag: unsafe extern "C" fn(Raw) -> c_int,
+    free_entry: unsafe extern "C" fn(Raw),
+    /// Who has queued messages there.
+    #[pin]
+    starter: FastLockIrq<Option<Arc<dyn MessageStarter>>>,
+}
+
+// SAFETY: The owner's calls may come from any context; it locks.
+unsafe impl Send for ImportedSrx {}
+
+// SAFETY: As above.
+unsafe impl Sync for ImportedSrx {}
+
+impl Caller for ImportedSrx {
+    fn end(&self) {
+        self.gate.shut();
+    }
+}
+
+/// Receives of another module's provider, and the registration of its calls.
+struct Calls {
+    others: Arc<ImportedSrx>,
+    _registered: Registered,
+}
+
+/// The calls of kOFI as a peer.
+static PEER: fi_ops_srx_peer = fi_ops_srx_peer {
+    size: size_of::<fi_ops_srx_peer>(),
+    start_msg: Some(start_msg),
+    start_tag: Some(start_tag),
+    discard_msg: Some(discard),
+    discard_tag: Some(discard),
+};
+
+/// What is in the context of `fi_srx_context()` with FI_PEER if that is no form of ours.
+///
+/// # Errors
+///
+/// -FI_EINVAL for NULL, an object that is not such a form, a struct that is too small, or a missing call;
+/// -FI_ENOMEM.
+///
+/// # Safety
+///
+/// `srx` is NULL or valid until nothing of the peer's context is under way any more.
+pub(in super::super::super) unsafe fn owner_of_receives(
+    srx: *mut fid_peer_srx,
+) -> Result<KBox<dyn ReceiveOwner>> {
+    // SAFETY: By this function's safety requirement; nothing beyond a struct's size is looked at.
+    let (ops, peer_ops) = unsafe {
+        let form = srx.as_ref().ok_or(Errno::EINVAL)?;
+        if form.ep_fid.fid.fclass != abi::FI_CLASS_PEER_SRX as usize {
+            return Err(Errno::EINVAL);
+        }
+        if !form.peer_ops.is_null() {
+            sized::<fi_ops_srx_peer>(form.peer_ops.cast())?;
+        }
+        (
+            sized::<fi_ops_srx_owner>(form.owner_ops.cast())?,
+            form.peer_ops,
+        )
+    };
+    let (get_msg, get_tag) = ops.get_msg.zip(ops.get_tag).ok_or(Errno::EINVAL)?;
+    let (queue_msg, queue_tag) = ops.queue_msg.zip(ops.queue_tag).ok_or(Errno::EINVAL)?;
+    let free_entry = ops.free_entry.ok_or(Errno::EINVAL)?;
+    // INVARIANT: By this function's safety requirement, and as has been looked at.
+    let others = Arc::pin_init(
+        pin_init!(ImportedSrx {
+            gate <- Rundown::new(),
+            srx,
+            peer_ops,
+            get_msg,
+            get_tag,
+            queue_msg,
+            queue_tag,
+            free_entry,
+            starter <- FastLockIrq::new(None, c"kofi::Others", static_lock_class!()),
+        }),
+        GFP_KERNEL,
+    )?;
+    let functions = Functions::of([
+        get_msg as *const (),
+        get_tag as *const (),
+        queue_msg as *const (),
+        queue_tag as *const (),
+        free_entry as *const (),
+    ]);
+    let registered = Registered::new(functions, fmt!("peer srx"), others.clone())?;
+    let calls = Calls {
+        others,
+        _registered: registered,
+    };
+    let owner: KBox<dyn ReceiveOwner> = KBox::new(calls, GFP_KERNEL)?;
+    Ok(owner)
+}
+
+impl ImportedSrx {
+    /// Writes the calls of kOFI into the form, or takes them out.
+    fn write_calls(&self, is_attached: bool) {
+        let Some(_pass) = self.gate.enter() else {
+            return;
+        };
+        // SAFETY: By the invariant; the peer may write its calls.
+        unsafe {
+            match self.peer_ops.as_mut() {
+                Some(ops) => {
+                    ops.start_msg = PEER.start_msg.filter(|_| is_attached);
+                    ops.start_tag = PEER.start_tag.filter(|_| is_attached);
+                    ops.discard_msg = PEER.discard_msg.filter(|_| is_attached);
+                    ops.discard_tag = PEER.discard_tag.filter(|_| is_attached);
+                }
+                None if is_attached => (*self.srx).peer_ops = ptr::from_ref(&PEER).cast_mut(),
+                None => (*self.srx).peer_ops = ptr::null_mut(),
+            }
+        }
+    }
+}
+
+/// Errors of a call after the owner's module has been unloaded: -FI_EOPBADSTATE.
+impl ReceiveOwner for Calls {
+    fn attach(&self, starter: Option<Arc<dyn MessageStarter>>) {
+        self.others.write_calls(starter.is_some());
+        let before = core::mem::replace(&mut *self.others.starter.lock(), starter);
+        drop(before);
+    }
+
+    fn get(&self, arrived: &MessageInfo) -> Result<GetResult> {
+        let others = &*self.others;
+        let _pass = others.gate.enter().ok_or(Errno::EOPBADSTATE)?;
+        let mut entry = ptr::null_mut();
+        // SAFETY: By the invariant.
+        let answer = from_int(unsafe {
+            match arrived.tag {
+                None => (others.get_msg)(others.srx, arrived.source, arrived.len, &mut entry),
+                Some(tag) => (others.get_tag)(others.srx, arrived.source, tag, &mut entry),
+            }
+        });
+        match answer {
+            // SAFETY: As the owner promises of what it has found.
+            Ok(_) if !entry.is_null() => {
+                Ok(GetResult::Receive(unsafe { taken(entry, arrived.tag) }))
+            }
+            Err(Errno::ENOENT) if !entry.is_null() => {
+                Ok(GetResult::Nothing(entry.expose_provenance()))
+            }
+            Err(errno) => Err(errno),
+            Ok(_) => Err(Errno::EINVAL),
+        }
+    }
+
+    fn queue(&self, arrived: &MessageInfo, ticket: usize) -> Result {
+        let others = &*self.others;
+        let _pass = others.gate.enter().ok_or(Errno::EOPBADSTATE)?;
+        let entry: Raw = ptr::with_exposed_provenance_mut(ticket);
+        // SAFETY: By the invariant; the entry is the peer's, and so is that field.
+        let answer = unsafe {
+            (*entry).peer_context = ptr::from_ref(others).cast_mut().cast();
+            match arrived.tag {
+                None => (others.queue_msg)(entry),
+                Some(_) => (others.queue_tag)(entry),
+            }
+        };
+        from_int(answer).map(|_| ())
+    }
+
+    fn free(&self, ticket: usize) {
+        if let Some(_pass) = self.others.gate.enter() {
+            // SAFETY: By the invariant; a ticket is an entry's.
+            unsafe { (self.others.free_entry)(ptr::with_exposed_provenance_mut(ticket)) };
+        }
+    }
+
+    fn set_next(&self, ticket: usize, next: usize) {
+        let entry: Raw = ptr::with_exposed_provenance_mut(ticket);
+        if let Some(_pass) = self.others.gate.enter() {
+            // SAFETY: A ticket points to an entry that the peer owns, and the peer may write that field.
+            unsafe { (*entry).next = ptr::with_exposed_provenance_mut(next) };
+        }
+    }
+
+    fn next(&self, ticket: usize) -> usize {
+        let entry: Raw = ptr::with_exposed_provenance_mut(ticket);
+        match self.others.gate.enter() {
+            // SAFETY: As above.
+            Some(_pass) => unsafe { (*entry).next }.expose_provenance(),
+            None => 0,
+        }
+    }
+}
+
+/// What an entry has got, for a message with that tag. More pieces than there can be are none: the message does
+/// not fit.
+///
+/// # Safety
+///
+/// `entry` is valid, and its memory for as long as the entry is the peer's.
+unsafe fn taken(entry: Raw, tag: Option<u64>) -> MatchedReceive {
+    // SAFETY: By this function's safety requirement.
+    let entry = unsafe { &*entry };
+    let iov: &[kvec] = match entry.iov.is_null() || entry.count > PARTS {
+        true => &[],
+        // SAFETY: By this function's safety requirement.
+        false => unsafe { slice::from_raw_parts(entry.iov, entry.count) },
+    };
+    let mut given = iov.iter();
+    let parts = [(); PARTS].map(|()| {
+        let (base, len) = given
+            .next()
+            .map_or((ptr::null_mut(), 0), |part| (part.iov_base, part.iov_len));
+        // SAFETY: By this function's safety requirement.
+        unsafe { Segment::new(base, len) }
+    });
+    MatchedReceive {
+        ticket: ptr::from_ref(entry).expose_provenance(),
+        parts,
+        // Descriptors are of regions of the owner's domain, and are not valid for another device.
+        descriptors: [Descriptor::NONE; PARTS],
+        context: Context::new(entry.context),
+        tag: tag.map(|tag| (tag, 0)),
+        is_wanted: entry.flags & FI_COMPLETION != 0,
+    }
+}
+
+/// Who has queued an entry.
+///
+/// # Errors
+///
+/// -FI_EINVAL for NULL, and after the peer's context has been closed.
+///
+/// # Safety
+///
+/// `entry` is NULL, or has been queued by [`Others`].
+unsafe fn starter(entry: Raw) -> Result<Arc<dyn MessageStarter>> {
+    // SAFETY: By this function's safety requirement.
+    let others = unsafe {
+        entry
+            .as_ref()
+            .and_then(|entry| entry.peer_context.cast::<ImportedSrx>().as_ref())
+    };
+    let starter = others.and_then(|others| others.starter.lock().clone());
+    starter.ok_or(Errno::EINVAL)
+}
+
+unsafe fn start(entry: Raw, is_tagged: bool) -> c_int {
+    // SAFETY: As the owner promises.
+    into_int(unsafe {
+        starter(entry).and_then(|starter| {
+            let tag = is_tagged.then(|| (*entry).tag);
+            starter.start(taken(entry, tag))
+        })
+    })
+}
+
+unsafe extern "C" fn start_msg(entry: Raw) -> c_int {
+    // SAFETY: As the owner promises.
+    unsafe { start(entry, false) }
+}
+
+unsafe extern "C" fn start_tag(entry: Raw) -> c_int {
+    // SAFETY: As the owner promises.
+    unsafe { start(entry, true) }
+}
+
+unsafe extern "C" fn discard(entry: Raw) -> c_int {
+    // SAFETY: As the owner promises.
+    into_int(unsafe {
+        starter(entry).and_then(|starter| starter.discard(entry.expose_provenance()))
+    })
+}

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A set of small numbers whose lowest member is found at once: the free indices of a table.
+//!
+//! A bit for each number, above that a bit for each word of bits that is not zero, and so on until one
+//! word is left.
+
+use crate::abi::Result;
+use kernel::{
+    alloc::KVVec,
+    prelude::*, //
+};
+
+/// Enough for every `u32`.
+const LEVELS: usize = 6;
+const WORD: u32 = u64::BITS;
+
+/// The numbers.
+pub(super) struct FreeIndexes {
+    levels: [KVVec<u64>; LEVELS],
+}
+
+impl FreeIndexes {
+    /// No number, and room for none.
+    pub(super) const fn new() -> Self {
+        Self {
+            levels: [const { KVVec::new() }; LEVELS],
+        }
+    }
+
+    /// Makes room for the numbers below `bound`. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM: there is as much room as before.
+    pub(super) fn reserve(&mut self, bound: u32) -> Result {
+        let mut words = bound;
+        for level in &mut self.levels {
+            words = words.div_ceil(WORD);
+            let len = words as usize;
+            if len > level.len() {
+                level.resize(len, 0, GFP_KERNEL)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a number; one that there is no room for is left out.
+    pub(super) fn add(&mut self, number: u32) {
+        let mut at = number;
+        for level in &mut self.levels {
+            let Some(word) = level.get_mut((at / WORD) as usize) else {
+                return;
+            };
+            let was = *word;
+            *word |= 1 << (at % WORD);
+            if was != 0 {
+                return;
+            }
+            at /= WORD;
+        }
+    }
+
+    /// The lowest number.
+    pub(super) fn lowest(&self) -> Option<u32> {
+        let mut lowest = 0;
+        for level in self.levels.iter().rev() {
+            let word = level.get(lowest as usize)?;
+            if *word == 0 {
+                return None;
+            }
+            lowest = lowest * WORD + word.trailing_zeros();
+        }
+        Some(lowest)
+    }
+
+    /// Takes a number out.
+    pub(super) fn take(&mut self, number: u32) {
+        let mut at = number;
+        for level in &mut self.levels {
+            let Some(word) = level.get_mut((at / WORD) as usize) else {
+                return;
+            };
+            *word &= !(1 << (at % WORD));
+            if *word != 0 {
+                return;
+            }
+            at /= WORD;
+        }
+    }
+
+    /// How many bytes it takes.
+    pub(super) fn size(&self) -> usize {
+        let words = |level: &KVVec<u64>| level.capacity() * size_of::<u64>();
+        self.levels.iter().map(words).sum()
+    }
+}
+
+#[kunit_tests(kofi_fi_av_vacant)]
+mod tests {
+    use super::*;
+
+    fn take_lowest(vacant: &mut FreeIndexes) -> Option<u32> {
+        let lowest = vacant.lowest()?;
+        vacant.take(lowest);
+        Some(lowest)
+    }
+
+    #[test]
+    fn the_lowest_comes_first() -> kernel::error::Result {
+        let mut vacant = FreeIndexes::new();
+        assert!(take_lowest(&mut vacant).is_none());
+        let numbers = [99_999, 64, 63, 4096, 0, 65, 70_000, 4095];
+        assert!(vacant.reserve(100_000).is_ok());
+        for number in numbers {
+            vacant.add(number);
+        }
+        // Twice is once.
+        vacant.add(64);
+        let mut sorted = numbers;
+        sorted.sort_unstable();
+        for number in sorted {
+            assert_eq!(take_lowest(&mut vacant), Some(number));
+        }
+        assert!(take_lowest(&mut vacant).is_none());
+        Ok(())
+    }
+
+    #[test]
+    fn room_grows_and_keeps_what_is_there() -> kernel::error::Result {
+        let mut vacant = FreeIndexes::new();
+        for bound in [1, 64, 65, 4096, 4097, 262_145] {
+            assert!(vacant.reserve(bound).is_ok());
+            vacant.add(bound - 1);
+            // No room for it.
+            vacant.add(bound.next_multiple_of(64));
+        }
+        for bound in [1, 64, 65, 4096, 4097, 262_145] {
+            assert_eq!(take_lowest(&mut vacant), Some(bound - 1));
+        }
+        assert!(take_lowest(&mut vacant).is_none());
+        Ok(())
+    }
+
+    #[test]
+    fn as_a_naive_model_does() -> kernel::error::Result {
+        const BOUND: usize = 5000;
+        let mut vacant = FreeIndexes::new();
+        let mut model = KVVec::from_elem(false, BOUND, GFP_KERNEL)?;
+        assert!(vacant.reserve(BOUND as u32).is_ok());
+        let mut seed = 1u64;
+        for _ in 0..20_000 {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let number = (seed >> 33) as usize % BOUND;
+            if seed >> 63 == 0 {
+                vacant.add(number as u32);
+                model[number] = true;
+            } else {
+                let lowest = model.iter().position(|is_there| *is_there);
+                assert_eq!(
+                    take_lowest(&mut vacant).map(|lowest| lowest as usize),
+                    lowest
+                );
+                if let Some(lowest) = lowest {
+                    model[lowest] = false;
+                }
+            }
+        }
+        Ok(())
+    }
+}

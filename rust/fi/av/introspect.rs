@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What of an address vector is told of: how many addresses it has, and which.
+
+use super::{
+    table::Table,
+    Type, //
+};
+use crate::{
+    abi::{
+        kofi_address,
+        Result,
+        KOFI_ADDRESS_USER_ID, //
+    },
+    fi::introspect::{
+        write_address,
+        Introspect,
+        ObjectInfo, //
+    },
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// How many places of a table are looked at together.
+const LOOKS: u64 = 256;
+
+pub(super) struct AvInfo {
+    kind: Type,
+    table: Arc<Table>,
+}
+
+impl AvInfo {
+    /// Of a vector of that type. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM.
+    pub(super) fn new(kind: Type, table: &Arc<Table>) -> Result<Arc<Self>> {
+        let table = table.clone();
+        Ok(Arc::new(Self { kind, table }, GFP_KERNEL)?)
+    }
+}
+
+impl Introspect for AvInfo {
+    fn tell(&self, told: &mut ObjectInfo<'_>) {
+        self.table.count().tell(told);
+    }
+
+    fn list(&self, at: &mut u64, most: usize, batch: &mut KVec<kofi_address>) -> Option<bool> {
+        let most = most.min(batch.capacity());
+        let end = at.saturating_add(LOOKS);
+        while *at < end {
+            // Nothing has ever been beyond the table's memory.
+            let place = u32::try_from(*at).ok();
+            let Some((index, uses)) = place.and_then(|at| Some((at, self.table.uses(at)?))) else {
+                return Some(false);
+            };
+            if let Some((address, spot)) = self.table.get(index) {
+                if batch.len() == most {
+                    return Some(true);
+                }
+                let id = self.table.id(index, Some(spot.generation));
+                let mut told = kofi_address {
+                    fi_addr: self.kind.to_addr(spot),
+                    user_id: id.unwrap_or(0),
+                    flags: id.map_or(0, |_| KOFI_ADDRESS_USER_ID),
+                    // It may have come just now.
+                    uses: uses.max(1),
+                    ..pin_init::zeroed()
+                };
+                write_address(&mut told.addr, &address);
+                let _ = batch.push_within_capacity(told);
+            }
+            *at += 1;
+        }
+        Some(true)
+    }
+}
+
+#[kunit_tests(kofi_fi_av_shown)]
+mod tests {
+    use super::*;
+    use core::net::{
+        Ipv4Addr,
+        SocketAddr,
+        SocketAddrV4, //
+    };
+
+    type Done = kernel::error::Result;
+
+    fn peer(port: u16) -> SocketAddr {
+        SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 1), port).into()
+    }
+
+    /// The ports of the numbers, which are listed so many at a time.
+    fn listed(shown: &AvInfo, most: usize) -> kernel::error::Result<KVec<(u64, u32)>> {
+        let mut batch = KVec::with_capacity(4, GFP_KERNEL)?;
+        let (mut at, mut all) = (0, KVec::new());
+        loop {
+            batch.clear();
+            let goes_on = shown.list(&mut at, most, &mut batch).ok_or(EINVAL)?;
+            for told in &batch {
+                assert!(told.addr.starts_with(b"fi_sockaddr_in://10.0.0.1:"));
+                all.push((told.fi_addr, told.uses), GFP_KERNEL)?;
+            }
+            if !goes_on {
+                return Ok(all);
+            }
+        }
+    }
+
+    #[test]
+    fn addresses_are_listed_a_few_at_a_time() -> Done {
+        let table = Arc::pin_init(Table::new(u32::MAX), GFP_KERNEL)?;
+        let shown = AvInfo::new(Type::Table, &table).map_err(|_| ENOMEM)?;
+        assert!(listed(&shown, 4)?.is_empty());
+        let mut writing = table.write();
+        for port in 1..=600 {
+            assert!(writing.insert(&peer(port), None).is_ok());
+        }
+        assert!(writing.insert(&peer(3), None).is_ok());
+        for index in 10..590 {
+            let spot = writing.spot(index, None).map_err(|_| EINVAL)?;
+            assert!(writing.remove(spot).is_ok());
+        }
+        drop(writing);
+        for most in [1, 3, 4, 100] {
+            let all = listed(&shown, most)?;
+            assert_eq!(all.len(), 20);
+            assert_eq!(all.get(2), Some(&(2, 2)));
+            assert_eq!(all.get(10), Some(&(590, 1)));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Tables that several vectors share under a name. Who opens the name first makes the table; it is there
+//! until the last one closes. The registry's lock guards the list, and how often each is open.
+
+use super::{
+    table::Table,
+    Type, //
+};
+use crate::abi::{
+    downcast::downcast,
+    registry,
+    Errno,
+    Result, //
+};
+use kernel::{
+    prelude::*,
+    sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        Arc, //
+    },
+};
+
+/// Most bytes of a name.
+const MAX_NAME: usize = 255;
+
+/// Scope of a vector's name: the domains of one name in one network namespace, for addresses of one
+/// format.
+pub(super) struct NameScope<'a> {
+    /// Address of the namespace, which the open domain keeps alive.
+    pub(super) net: usize,
+    pub(super) domain: &'a CStr,
+    pub(super) format: u32,
+    pub(super) name: &'a CStr,
+}
+
+/// What all who open a name have to agree on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct TableAttr {
+    pub(super) kind: Type,
+    pub(super) rx_ctx_bits: u32,
+}
+
+struct NamedTable {
+    net: usize,
+    domain: KVec<u8>,
+    format: u32,
+    name: KVec<u8>,
+    shape: TableAttr,
+    table: Arc<Table>,
+    opens: Atomic<u32>,
+}
+
+impl NamedTable {
+    fn is_at(&self, place: &NameScope<'_>) -> bool {
+        self.net == place.net
+            && self.name[..] == *place.name.to_bytes()
+            && self.domain[..] == *place.domain.to_bytes()
+            && self.format == place.format
+    }
+}
+
+/// One who has opened a name.
+pub(super) struct NamedTableRef(Arc<NamedTable>);
+
+impl NamedTableRef {
+    /// Opens a name: finds the table, or makes it in the shape that is `asked` for. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL for no name or one that is too long, and where it is there in another shape than
+    /// `asked`; -FI_ENOENT if it is not there and nobody makes it; -FI_ENOMEM.
+    pub(super) fn open(
+        place: &NameScope<'_>,
+        asked: impl FnOnce(Option<Type>) -> Result<TableAttr>,
+        may_make: bool,
+    ) -> Result<Self> {
+        let len = place.name.to_bytes().len();
+        if len == 0 || len > MAX_NAME {
+            return Err(Errno::EINVAL);
+        }
+        registry::with(|entries| {
+            let mut known = entries
+                .iter()
+                .filter_map(|entry| downcast::<NamedTable>(entry.clone()));
+            if let Some(shared) = known.find(|shared| shared.is_at(place)) {
+                if asked(Some(shared.shape.kind))? != shared.shape {
+                    return Err(Errno::EINVAL);
+                }
+                let _ = shared.opens.fetch_add(1u32, Relaxed);
+                return Ok(Self(shared));
+            }
+            if !may_make {
+                return Err(Errno::ENOENT);
+            }
+            let shape = asked(None)?;
+            let copy = |text: &CStr| {
+                let mut bytes = KVec::new();
+                bytes.extend_from_slice(text.to_bytes(), GFP_KERNEL)?;
+                Ok::<_, Errno>(bytes)
+            };
+            let shared = Arc::new(
+                NamedTable {
+                    net: place.net,
+                    domain: copy(place.domain)?,
+                    format: place.format,
+                    name: copy(place.name)?,
+                    shape,
+                    table: shape.table()?,
+                    opens: Atomic::new(1),
+                },
+                GFP_KERNEL,
+            )?;
+            entries.push(shared.clone(), GFP_KERNEL)?;
+            Ok(Self(shared))
+        })
+    }
+
+    pub(super) fn table(&self) -> &Arc<Table> {
+        &self.0.table
+    }
+
+    pub(super) fn kind(&self) -> Type {
+        self.0.shape.kind
+    }
+}
+
+impl Drop for NamedTableRef {
+    fn drop(&mut self) {
+        registry::with(|entries| {
+            if self.0.opens.fetch_sub(1u32, Relaxed) > 1 {
+                return;
+            }
+            let ours = Arc::as_ptr(&self.0).cast::<()>();
+            entries.retain(|entry| Arc::as_ptr(entry).cast::<()>() != ours);
+        });
+    }
+}

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The two values of a counter, and the lowest threshold that somebody waits for. No lock: whoever
+//! counts may hold those of a device.
+//!
+//! A waiter says what it waits for and then looks at the values; whoever changes a value looks at the
+//! threshold afterwards. Both steps are ordered (Full), so that one of the two sees the other. Whoever
+//! finds a threshold reached takes it off and wakes everyone; those who still wait say so again.
+
+use crate::{
+    abi::{
+        KOFI_VALUE_COUNT,
+        KOFI_VALUE_ERRORS, //
+    },
+    fi::introspect::{
+        Introspect,
+        ObjectInfo, //
+    },
+};
+use kernel::sync::atomic::{
+    Atomic,
+    Full,
+    Relaxed, //
+};
+
+/// The threshold when nobody waits.
+const NOBODY: u64 = u64::MAX;
+
+/// Successes and errors. The calls that change them say whether the waiters have to be woken.
+pub(super) struct CounterValue {
+    value: Atomic<u64>,
+    errors: Atomic<u64>,
+    wanted: Atomic<u64>,
+}
+
+impl Introspect for CounterValue {
+    fn tell(&self, told: &mut ObjectInfo<'_>) {
+        told.value(KOFI_VALUE_COUNT, self.value());
+        told.value(KOFI_VALUE_ERRORS, self.errors());
+    }
+}
+
+impl CounterValue {
+    /// Nothing counted, and nobody waits.
+    pub(super) const fn new() -> Self {
+        Self {
+            value: Atomic::new(0),
+            errors: Atomic::new(0),
+            wanted: Atomic::new(NOBODY),
+        }
+    }
+
+    /// How many succeeded.
+    pub(super) fn value(&self) -> u64 {
+        self.value.load(Relaxed)
+    }
+
+    /// How many failed.
+    pub(super) fn errors(&self) -> u64 {
+        self.errors.load(Relaxed)
+    }
+
+    /// Counts successes, modulo 2^64.
+    pub(super) fn add(&self, count: u64) -> bool {
+        let before = self.value.fetch_add(count, Full);
+        self.is_due(before.wrapping_add(count))
+    }
+
+    /// Counts errors, modulo 2^64.
+    pub(super) fn add_errors(&self, count: u64) -> bool {
+        let _ = self.errors.fetch_add(count, Full);
+        count > 0 && self.is_due(NOBODY)
+    }
+
+    /// Sets how many succeeded.
+    pub(super) fn set(&self, value: u64) -> bool {
+        let _ = self.value.xchg(value, Full);
+        self.is_due(value)
+    }
+
+    /// Sets how many failed.
+    pub(super) fn set_errors(&self, errors: u64) -> bool {
+        let before = self.errors.xchg(errors, Full);
+        before != errors && self.is_due(NOBODY)
+    }
+
+    /// Has the waiters woken when `threshold` is reached or an error counted. The caller looks at the
+    /// values behind this.
+    pub(super) fn want(&self, threshold: u64) {
+        // The largest threshold stands for nobody; whoever waits for it is woken one early.
+        let threshold = threshold.min(NOBODY - 1);
+        let mut seen = self.wanted.load(Relaxed);
+        // Written even where it stays, for the order.
+        while let Err(now) = self.wanted.cmpxchg(seen, seen.min(threshold), Full) {
+            seen = now;
+        }
+    }
+
+    /// Takes the threshold off if `value` has reached it.
+    fn is_due(&self, value: u64) -> bool {
+        let mut wanted = self.wanted.load(Relaxed);
+        while wanted != NOBODY && value >= wanted {
+            match self.wanted.cmpxchg(wanted, NOBODY, Full) {
+                Ok(_) => return true,
+                Err(now) => wanted = now,
+            }
+        }
+        false
+    }
+}
+
+#[kernel::prelude::kunit_tests(kofi_fi_count)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cntr_01_the_values_are_apart() {
+        let count = CounterValue::new();
+        count.add(3);
+        count.add_errors(2);
+        assert_eq!((count.value(), count.errors()), (3, 2));
+        count.set(7);
+        assert_eq!((count.value(), count.errors()), (7, 2));
+        count.set_errors(0);
+        count.add(u64::MAX);
+        assert_eq!((count.value(), count.errors()), (6, 0));
+    }
+
+    #[test]
+    fn cntr_02_the_lowest_threshold_wakes() {
+        let count = CounterValue::new();
+        assert!(!count.add(100));
+        count.want(105);
+        count.want(103);
+        count.want(104);
+        assert!(!count.add(2));
+        assert!(count.add(1));
+        // Who still waits says so again.
+        assert!(!count.add(10));
+        count.want(114);
+        assert!(count.set(200));
+        count.want(300);
+        assert!(!count.set(0));
+    }
+
+    #[test]
+    fn cntr_02_every_change_of_the_errors_wakes() {
+        let count = CounterValue::new();
+        assert!(!count.add_errors(1));
+        count.want(u64::MAX);
+        assert!(!count.add(1));
+        assert!(!count.add_errors(0));
+        assert!(count.add_errors(1));
+        count.want(10);
+        assert!(!count.set_errors(2));
+        assert!(count.set_errors(0));
+    }
+}

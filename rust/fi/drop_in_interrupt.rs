@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Last handles that are dropped where nothing may sleep, of what is opened without a device.
+
+use super::{
+    av,
+    cntr,
+    domain::Domain,
+    dummy_provider::{
+        witnessed,
+        CloseCounter,
+        HERE, //
+    },
+    eq,
+    fabric::Fabric,
+    memory::Buffer,
+    msg::{
+        RemoteAccess,
+        RemoteBuffer, //
+    }, //
+};
+use crate::abi::{
+    context::{
+        may_sleep,
+        InterruptContext,
+        ProcessContext, //
+    },
+    info::Info,
+    irq_work::{
+        InterruptHandler,
+        IrqWork, //
+    },
+    lock::FastLockIrq,
+    object_table,
+    thread::Thread,
+    Errno,
+    Result, //
+};
+use kernel::{
+    prelude::*,
+    sync::{
+        atomic::{
+            Acquire,
+            AtomicFlag,
+            Release, //
+        },
+        static_lock_class,
+        Arc, //
+    },
+    time::{
+        delay::fsleep,
+        Delta, //
+    },
+};
+
+/// Drops something in a hard interrupt.
+#[pin_data]
+struct Dropper<T> {
+    #[pin]
+    what: FastLockIrq<Option<T>>,
+    done: AtomicFlag,
+}
+
+impl<T: Send + Unpin> InterruptHandler for Arc<Dropper<T>> {
+    fn ready(&self, _here: &InterruptContext) {
+        let what = self.what.lock().take();
+        drop(what);
+        self.done.store(true, Release);
+    }
+}
+
+fn holder<T>(what: T) -> Result<Arc<Dropper<T>>> {
+    Ok(Arc::pin_init(
+        pin_init!(Dropper {
+            what <- FastLockIrq::new(Some(what), c"kofi::Dropper", static_lock_class!()),
+            done: AtomicFlag::new(false),
+        }),
+        GFP_KERNEL,
+    )?)
+}
+
+fn eventually(is_so: impl Fn() -> bool) -> Result {
+    for _ in 0..10_000 {
+        if is_so() {
+            return Ok(());
+        }
+        fsleep(Delta::from_millis(1));
+    }
+    Err(Errno::ETIMEDOUT)
+}
+
+fn drop_in_interrupt<T: Send + Unpin + 'static>(what: T) -> Result {
+    let dropper = holder(what)?;
+    let work = IrqWork::new(KBox::new(dropper.clone(), GFP_KERNEL)?)?;
+    work.raise();
+    eventually(|| dropper.done.load(Acquire))
+}
+
+/// How often a fabric closed where that may sleep, and elsewhere.
+type CloseCounts = (u32, u32);
+
+/// It closed where it may.
+const WELL: CloseCounts = (1, 0);
+
+/// Whether anything of a number, or of a later one, is on the roster.
+fn is_listed(number: u64) -> Result<bool> {
+    let mut batch = KVec::with_capacity(1, GFP_KERNEL)?;
+    let _ = object_table::read(number - 1, None, &mut batch);
+    Ok(!batch.is_empty())
+}
+
+/// Opens something in a fabric of its own, of which it is the last handle, and has it dropped. Waits until
+/// the fabric has closed, and then until all of it has left the roster, which is the last that is done.
+#[inline(never)]
+fn last<T>(
+    open: impl FnOnce(&Arc<Fabric>, &Arc<Domain>) -> Result<T>,
+    drop_it: impl FnOnce(T) -> Result,
+) -> Result<CloseCounts> {
+    let witness = CloseCounter::new()?;
+    let fabric = witnessed(&witness)?;
+    let first = fabric.card().number();
+    let domain = fabric.domain(HERE, &*Info::new()?)?;
+    let what = open(&fabric, &domain)?;
+    drop((domain, fabric));
+    if witness.closes() != (0, 0) {
+        return Err(Errno::EOTHER);
+    }
+    drop_it(what)?;
+    eventually(|| witness.closes() != (0, 0))?;
+    eventually(|| is_listed(first).is_ok_and(|is_so| !is_so))?;
+    Ok(witness.closes())
+}
+
+fn in_interrupt<T: Send + Unpin + 'static>(
+    open: impl FnOnce(&Arc<Fabric>, &Arc<Domain>) -> Result<T>,
+) -> Result<CloseCounts> {
+    last(open, drop_in_interrupt)
+}
+
+/// A vector that is shared, and tells an event queue.
+fn vector(fabric: &Arc<Fabric>, domain: &Arc<Domain>) -> Result<Arc<av::AddressVector>> {
+    let vector = domain.address_vector(
+        HERE,
+        &av::Attr {
+            kind: None,
+            rx_ctx_bits: 0,
+            count: 0,
+            is_async: true,
+            name: Some(c"kofi_fi_dropped"),
+            is_read_only: false,
+        },
+    )?;
+    vector.bind(HERE, &fabric.event_queue(HERE, eq::Attr::default())?)?;
+    Ok(vector)
+}
+
+fn counter(domain: &Arc<Domain>) -> Result<Arc<cntr::Counter>> {
+    domain.counter(HERE, &cntr::Attr::default())
+}
+
+#[kunit_tests(kofi_fi_dropped)]
+mod tests {
+    use super::*;
+    use crate::fi::av_set::{
+        AddressSet,
+        InitialMembers, //
+    };
+    use kernel::sync::rcu;
+
+    type Done = kernel::error::Result;
+
+    #[test]
+    fn fabrics_domains_and_queues_close_behind_an_interrupt() -> Done {
+        assert_eq!(in_interrupt(|fabric, _| Ok(fabric.clone()))?, WELL);
+        assert_eq!(in_interrupt(|_, domain| Ok(domain.clone()))?, WELL);
+        let queue = in_interrupt(|fabric, _| fabric.event_queue(HERE, eq::Attr::default()));
+        assert_eq!(queue?, WELL);
+        Ok(())
+    }
+
+    #[test]
+    fn counters_sets_and_vectors_close_behind_an_interrupt() -> Done {
+        assert_eq!(in_interrupt(|_, domain| counter(domain))?, WELL);
+        let poll_set = in_interrupt(|_, domain| {
+            let set = domain.poll_set(HERE)?;
+            set.add_counter(HERE, &counter(domain)?, 1)?;
+            Ok(set)
+        });
+        assert_eq!(poll_set?, WELL);
+        assert_eq!(in_interrupt(|fabric, _| fabric.wait_set(HERE))?, WELL);
+        let member = in_interrupt(|fabric, domain| {
+            let set = fabric.wait_set(HERE)?;
+            set.add_counter(HERE, &counter(domain)?, 1)
+        });
+        assert_eq!(member?, WELL);
+        assert_eq!(in_interrupt(vector)?, WELL);
+        let set = in_interrupt(|fabric, domain| {
+            AddressSet::new(HERE, &vector(fabric, domain)?, 0, InitialMembers::Empty)
+        });
+        assert_eq!(set?, WELL);
+        Ok(())
+    }
+
+    #[test]
+    fn calls_and_threads_end_behind_an_interrupt() -> Done {
+        let handled = in_interrupt(|fabric, domain| {
+            let domain = domain.clone();
+            let handler = move |_: ProcessContext, _: &Arc<eq::EventQueue>| drop(domain.clone());
+            eq::EventHandler::open(HERE, fabric, eq::Attr::default(), handler)
+        });
+        assert_eq!(handled?, WELL);
+        let thread = in_interrupt(|_, domain| {
+            let domain = domain.clone();
+            Thread::run(HERE, c"kofi_dropped", move |_| {
+                while !crate::abi::context::kthread_should_stop() {
+                    fsleep(Delta::from_millis(1));
+                }
+                drop(domain);
+            })
+        });
+        assert_eq!(thread?, WELL);
+        Ok(())
+    }
+
+    #[test]
+    fn all_of_a_fabric_can_be_dropped_at_once() -> Done {
+        let all = in_interrupt(|fabric, domain| {
+            let queue = fabric.event_queue(HERE, eq::Attr::default())?;
+            let set = fabric.wait_set(HERE)?;
+            let member = set.add_events(HERE, &queue, 1)?;
+            let counters = (counter(domain)?, counter(domain)?);
+            let above = (fabric.clone(), domain.clone());
+            Ok((above, queue, set, member, counters, vector(fabric, domain)?))
+        });
+        assert_eq!(all?, WELL);
+        Ok(())
+    }
+
+    #[test]
+    fn memory_that_is_registered_or_lent_closes_behind_an_interrupt() -> Done {
+        let registered = in_interrupt(|_, domain| Buffer::registered(HERE, domain, 64, 0));
+        assert_eq!(registered?, WELL);
+        let lent = in_interrupt(|_, domain| {
+            let buffer = Buffer::new(HERE, 64, 0)?;
+            Ok(RemoteBuffer::new(
+                HERE,
+                domain,
+                buffer,
+                RemoteAccess::ReadWrite,
+            )?)
+        });
+        assert_eq!(lent?, WELL);
+        Ok(())
+    }
+
+    #[test]
+    fn a_buffer_of_pages_can_be_dropped_in_an_interrupt() -> Done {
+        for len in [1, 5 << 20] {
+            assert!(drop_in_interrupt(Buffer::new(HERE, len, 0)?).is_ok());
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn what_is_dropped_where_it_may_sleep_has_closed_when_that_returns() -> Done {
+        let witness = CloseCounter::new()?;
+        let fabric = witnessed(&witness)?;
+        let domain = fabric.domain(HERE, &*Info::new()?)?;
+        let counter = counter(&domain)?;
+        drop((fabric, domain));
+        assert_eq!(witness.closes(), (0, 0));
+        drop(counter);
+        assert_eq!(witness.closes(), (1, 0));
+        Ok(())
+    }
+
+    #[test]
+    fn interrupts_that_are_off_are_as_good_as_one() -> Done {
+        let seen = last(
+            |_, domain| counter(domain),
+            |counter| {
+                let lock = holder(())?;
+                let guard = lock.what.lock();
+                drop(counter);
+                drop(guard);
+                Ok(())
+            },
+        );
+        assert_eq!(seen?, WELL);
+        Ok(())
+    }
+
+    #[test]
+    fn readers_that_rcu_knows_of_may_not_sleep() {
+        assert!(may_sleep());
+        let reader = rcu::read_lock();
+        let asked = may_sleep();
+        drop(reader);
+        // Others than these leave no trace.
+        let is_seen = cfg!(any(CONFIG_PREEMPT_RCU, CONFIG_PREEMPT_COUNT));
+        assert!(asked != is_seen);
+        assert!(may_sleep());
+    }
+}

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A test provider that needs no device. Its fabrics and domains have only regions, which no operation
+//! uses, and completion queues, into which a test puts outcomes.
+
+use super::{
+    atomic::{
+        Datatype,
+        Form,
+        Op, //
+    },
+    cq::{
+        self,
+        Completion,
+        CqEntry,
+        Entries,
+        EntryFifo,
+        Failure,
+        Notifier, //
+    },
+    domain::Domain,
+    eq::{
+        ReservedEvent,
+        Source, //
+    },
+    fabric::Fabric,
+    info::Query,
+    introspect::{
+        ObjectInfo,
+        Owner, //
+    },
+    memory::{
+        Descriptor,
+        Segment, //
+    },
+    mr::Access,
+    provider::{
+        self,
+        not_implemented,
+        AsyncResolve,
+        FabricAttr,
+        Provider, //
+    },
+};
+use crate::abi::{
+    biased_lock::Threading,
+    context::{
+        may_sleep,
+        ProcessContext, //
+    },
+    info::{
+        Info,
+        InfoList, //
+    },
+    namespace::Namespace,
+    Errno,
+    Result,
+    FI_KEY_NOTAVAIL, //
+};
+use core::{
+    any::Any,
+    mem::MaybeUninit, //
+};
+use kernel::{
+    new_spinlock,
+    prelude::*,
+    sync::{
+        atomic::{
+            Acquire,
+            Atomic,
+            Full, //
+        },
+        Arc,
+        SpinLock, //
+    },
+};
+
+/// Tests run where they may sleep.
+pub(super) const HERE: ProcessContext = ProcessContext::assume();
+
+/// A fabric.
+pub(super) fn fabric() -> Result<Arc<Fabric>> {
+    fabric_of(&DummyProvider(None))
+}
+
+/// A fabric that somebody sees the close of, when the last domain of it has closed too.
+pub(super) fn witnessed(witness: &Arc<CloseCounter>) -> Result<Arc<Fabric>> {
+    fabric_of(&DummyProvider(Some(witness.clone())))
+}
+
+fn fabric_of(nothing: &DummyProvider) -> Result<Arc<Fabric>> {
+    let attr = FabricAttr {
+        name: None,
+        net: Namespace::init(),
+    };
+    Fabric::open(nothing, &attr, &Owner::module(c"nothing"))
+}
+
+/// A domain of a fabric of its own.
+pub(super) fn domain() -> Result<Arc<Domain>> {
+    let info = Info::new()?;
+    fabric()?.domain(HERE, &info)
+}
+
+struct DummyProvider(Option<Arc<CloseCounter>>);
+
+/// How many fabrics closed where that may sleep, and how many elsewhere.
+pub(super) struct CloseCounter([Atomic<u32>; 2]);
+
+impl CloseCounter {
+    /// Who has seen none yet.
+    pub(super) fn new() -> Result<Arc<Self>> {
+        Ok(Arc::new(
+            Self([Atomic::new(0), Atomic::new(0)]),
+            GFP_KERNEL,
+        )?)
+    }
+
+    /// Both numbers.
+    pub(super) fn closes(&self) -> (u32, u32) {
+        let Self([awake, elsewhere]) = self;
+        (awake.load(Acquire), elsewhere.load(Acquire))
+    }
+}
+
+/// What a fabric and its domains have of it.
+struct DummyObject(Option<Arc<CloseCounter>>);
+
+impl Drop for DummyObject {
+    fn drop(&mut self) {
+        if let Some(witness) = &self.0 {
+            let CloseCounter([awake, elsewhere]) = &**witness;
+            let count = if may_sleep() { awake } else { elsewhere };
+            let _ = count.fetch_add(1u32, Full);
+        }
+    }
+}
+
+impl Provider for DummyProvider {
+    fn name(&self) -> &'static CStr {
+        c"nothing"
+    }
+
+    fn getinfo(&self, _query: &Query<'_>, _found: &mut InfoList) -> Result {
+        Ok(())
+    }
+
+    fn fabric(&self, _info: &FabricAttr<'_>) -> Result<Arc<dyn provider::Fabric>> {
+        Ok(Arc::new(DummyObject(self.0.clone()), GFP_KERNEL)?)
+    }
+}
+
+impl provider::Fabric for DummyObject {
+    fn domain(
+        self: Arc<Self>,
+        _info: &Info,
+        _threading: Threading,
+    ) -> Result<Arc<dyn provider::Domain>> {
+        Ok(self)
+    }
+
+    fn passive_endpoint(
+        self: Arc<Self>,
+        _info: &Info,
+        _source: Source,
+    ) -> Result<Arc<dyn provider::PassiveEndpoint>> {
+        not_implemented()
+    }
+}
+
+impl provider::Domain for DummyObject {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn completion_queue(
+        self: Arc<Self>,
+        attr: &cq::Attr,
+    ) -> Result<Arc<dyn provider::CompletionQueue>> {
+        let outcomes = EntryFifo::new(attr.size)?;
+        Ok(Arc::pin_init(
+            pin_init!(Queue {
+                outcomes <- new_spinlock!(outcomes, "kofi::nothing::Queue"),
+                interrupts <- Notifier::new(),
+            }),
+            GFP_KERNEL,
+        )?)
+    }
+
+    fn endpoint(
+        self: Arc<Self>,
+        _info: &Info,
+        _source: Source,
+    ) -> Result<Arc<dyn provider::Endpoint>> {
+        not_implemented()
+    }
+
+    fn register(
+        self: Arc<Self>,
+        _memory: &[Segment],
+        _access: Access,
+    ) -> Result<Arc<dyn provider::MemoryRegion>> {
+        Ok(self)
+    }
+
+    fn set_farewell(&self, _notice: Option<ReservedEvent>) {}
+
+    fn most_elements(&self, _form: Form, _op: Op, _datatype: Datatype) -> Result<usize> {
+        not_implemented()
+    }
+
+    fn resolve(&self, _peers: &mut dyn AsyncResolve) {}
+}
+
+impl provider::MemoryRegion for DummyObject {
+    fn descriptor(&self) -> Descriptor {
+        Descriptor::UNUSED
+    }
+
+    fn key(&self) -> u64 {
+        FI_KEY_NOTAVAIL
+    }
+}
+
+/// A completion queue with the number of entries that it was opened for.
+#[pin_data]
+pub(super) struct Queue {
+    #[pin]
+    outcomes: SpinLock<EntryFifo>,
+    #[pin]
+    interrupts: Notifier,
+}
+
+impl Queue {
+    /// Adds an outcome to the queue of this provider that belongs to `core`.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL for a queue of another provider.
+    pub(super) fn put(core: &dyn provider::CompletionQueue, outcome: CqEntry) -> Result {
+        let queue = core.as_any().downcast_ref::<Self>().ok_or(Errno::EINVAL)?;
+        queue.outcomes.lock().push(outcome);
+        queue.interrupts.arrived();
+        Ok(())
+    }
+
+    fn take<E: From<Completion>>(&self, room: &mut [MaybeUninit<E>]) -> Result<usize> {
+        let mut outcomes = self.outcomes.lock();
+        let mut count = 0;
+        for into in room {
+            let Some(CqEntry::Done(done)) = outcomes.first() else {
+                break;
+            };
+            into.write(E::from(*done));
+            outcomes.pop();
+            count += 1;
+        }
+        match (count, outcomes.first()) {
+            (0, None) => Err(Errno::EAGAIN),
+            (0, Some(CqEntry::Failed(_))) => Err(Errno::EAVAIL),
+            (count, _) => Ok(count),
+        }
+    }
+}
+
+impl provider::CompletionQueue for Queue {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
+        self
+    }
+
+    fn read(&self, entries: Entries<'_>) -> Result<usize> {
+        match entries {
+            Entries::Context(room) => self.take(room),
+            Entries::Msg(room) => self.take(room),
+            Entries::Data(room) => self.take(room),
+            Entries::Tagged(room) => self.take(room),
+            Entries::Sourced(room) => self.take(room),
+        }
+    }
+
+    fn read_error(&self) -> Result<Failure> {
+        let failure = self.outcomes.lock().take_failure();
+        failure.ok_or(Errno::EAGAIN)
+    }
+
+    fn progress(&self) {}
+
+    fn arm(&self) -> bool {
+        self.has_put_off()
+    }
+
+    fn has_put_off(&self) -> bool {
+        !self.outcomes.lock().is_empty()
+    }
+
+    fn interrupts(&self) -> &Notifier {
+        &self.interrupts
+    }
+
+    fn tell(&self, _told: &mut ObjectInfo<'_>) {}
+
+    fn describe(&self, _prov_errno: i32) -> &'static CStr {
+        c""
+    }
+
+    fn close(&self) {}
+}

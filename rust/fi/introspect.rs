@@ -1,0 +1,516 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What those see of an object who only look: whose it is, what it was opened from, how it is.
+//!
+//! A card is on the [`roster`] from the opening of its object to its close. It tells what the parts of
+//! the object tell that the object shares with it: nobody who looks holds the object itself.
+
+use super::object::{
+    ChildRef,
+    Parent, //
+};
+use crate::abi::{
+    addr::with_bytes,
+    context,
+    deferred_drop::DeferredDrop,
+    kofi_address,
+    kofi_object,
+    namespace::Namespace,
+    object_table::{
+        self,
+        TableSlot, //
+    },
+    Result,
+    FI_ADDR_STR, //
+};
+use core::net::SocketAddr;
+use kernel::{
+    prelude::*,
+    sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        new_spinlock,
+        Arc,
+        SpinLock, //
+    },
+};
+
+/// Room for a name, which ends within it.
+type NameBuf = [u8; 64];
+
+/// As much of `text` as fits; what would not stand on a line is a question mark.
+fn name(text: &[u8]) -> NameBuf {
+    let mut name = [0; size_of::<NameBuf>()];
+    let room = name.iter_mut().take(size_of::<NameBuf>() - 1);
+    for (to, &from) in room.zip(text) {
+        *to = if from.is_ascii_control() { b'?' } else { from };
+    }
+    name
+}
+
+/// Who has opened a fabric, and with it everything that is opened from there.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Owner {
+    name: NameBuf,
+    /// Of a process; 0 of a module.
+    pid: u32,
+}
+
+impl Owner {
+    /// A module of the kernel.
+    pub(crate) fn module(module: &CStr) -> Self {
+        Self {
+            name: name(module.to_bytes()),
+            pid: 0,
+        }
+    }
+
+    /// The process that is running, which is in a system call.
+    pub(crate) fn process() -> Self {
+        let (comm, pid) = context::caller();
+        let len = comm.iter().position(|&byte| byte == 0);
+        Self {
+            name: name(comm.get(..len.unwrap_or(comm.len())).unwrap_or(&comm)),
+            pid,
+        }
+    }
+}
+
+/// An object that is told of.
+pub struct ObjectInfo<'a>(&'a mut kofi_object);
+
+impl ObjectInfo<'_> {
+    /// How far it has come: one of `enum kofi_object_state`.
+    pub(crate) fn state(&mut self, state: u32) {
+        self.0.state = state;
+    }
+
+    /// One of `enum kofi_object_value`, and what it is. What there is no room for is left out.
+    pub(crate) fn value(&mut self, what: u32, value: u64) {
+        let at = self.0.value_count as usize;
+        if let (Some(name), Some(number)) = (self.0.what.get_mut(at), self.0.values.get_mut(at)) {
+            (*name, *number) = (what, value);
+            self.0.value_count += 1;
+        }
+    }
+}
+
+/// A part of an object that has something to tell. It takes no lock that is held for long.
+pub(crate) trait Introspect: Send + Sync {
+    /// Tells it.
+    fn tell(&self, told: &mut ObjectInfo<'_>);
+
+    /// As [`object_table::Entry::list`].
+    fn list(&self, _at: &mut u64, _most: usize, _batch: &mut KVec<kofi_address>) -> Option<bool> {
+        None
+    }
+}
+
+/// A number that changes, and what it says: one of `enum kofi_object_value`.
+pub(crate) struct NamedValue {
+    what: u32,
+    value: Atomic<u64>,
+}
+
+impl NamedValue {
+    /// A number that is `value` at first. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM.
+    pub(crate) fn new(what: u32, value: u64) -> Result<Arc<Self>> {
+        Ok(Arc::new(Self::of(what, value), GFP_KERNEL)?)
+    }
+
+    /// The same as a part of something.
+    pub(crate) const fn of(what: u32, value: u64) -> Self {
+        Self {
+            what,
+            value: Atomic::new(value),
+        }
+    }
+
+    /// What it is now.
+    pub(crate) fn get(&self) -> u64 {
+        self.value.load(Relaxed)
+    }
+
+    /// Sets it. Who sets the same one excludes others.
+    pub(crate) fn set(&self, value: u64) {
+        self.value.store(value, Relaxed);
+    }
+
+    /// Adds to it, modulo 2^64. Who does so excludes others.
+    pub(crate) fn add(&self, change: i64) {
+        let value = self.value.load(Relaxed);
+        self.set(value.wrapping_add_signed(change));
+    }
+}
+
+impl Introspect for NamedValue {
+    fn tell(&self, told: &mut ObjectInfo<'_>) {
+        told.value(self.what, self.value.load(Relaxed));
+    }
+}
+
+/// Writes an address as text into a field that is empty.
+pub(super) fn write_address(field: &mut [u8], address: &SocketAddr) {
+    with_bytes(FI_ADDR_STR, address, |text| {
+        // With its end, for which the last byte is kept.
+        for (to, &from) in field.iter_mut().rev().skip(1).rev().zip(text) {
+            *to = from;
+        }
+    });
+}
+
+/// The two addresses of an endpoint, as far as they are known. The spinlock is a leaf, and is taken in
+/// process context only.
+#[pin_data]
+pub(crate) struct EndpointAddrs {
+    #[pin]
+    addresses: SpinLock<[Option<SocketAddr>; 2]>,
+}
+
+impl EndpointAddrs {
+    /// Its own and that of its peer.
+    pub(crate) fn new(local: Option<SocketAddr>, peer: Option<SocketAddr>) -> impl PinInit<Self> {
+        pin_init!(Self {
+            addresses <- new_spinlock!([local, peer], "kofi::Ends"),
+        })
+    }
+
+    /// Its own is known.
+    pub(crate) fn set_local(&self, address: SocketAddr) {
+        self.addresses.lock()[0] = Some(address);
+    }
+
+    /// That of its peer is known.
+    pub(crate) fn set_peer(&self, address: SocketAddr) {
+        self.addresses.lock()[1] = Some(address);
+    }
+}
+
+impl Introspect for EndpointAddrs {
+    fn tell(&self, told: &mut ObjectInfo<'_>) {
+        let addresses = *self.addresses.lock();
+        let fields = [&mut told.0.local_addr, &mut told.0.peer_addr];
+        for (field, address) in fields.into_iter().zip(&addresses) {
+            if let Some(address) = address {
+                write_address(field, address);
+            }
+        }
+    }
+}
+
+/// What all objects of one fabric have in common.
+#[derive(Clone, Copy)]
+struct FabricShared {
+    owner: Owner,
+    /// The address of the network namespace, to be compared.
+    net: usize,
+}
+
+struct Entry {
+    kind: u32,
+    parent: u64,
+    name: NameBuf,
+    root: FabricShared,
+    part: Option<Arc<dyn Introspect>>,
+}
+
+impl object_table::TableEntry for Entry {
+    fn is_in(&self, net: usize) -> bool {
+        self.root.net == net
+    }
+
+    fn tell(&self, object: &mut kofi_object) {
+        object.kind = self.kind;
+        object.parent = self.parent;
+        object.name = self.name;
+        object.owner = self.root.owner.name;
+        object.pid = self.root.owner.pid;
+        if let Some(part) = &self.part {
+            part.tell(&mut ObjectInfo(object));
+        }
+    }
+
+    fn list(&self, at: &mut u64, most: usize, batch: &mut KVec<kofi_address>) -> Option<bool> {
+        self.part.as_ref()?.list(at, most, batch)
+    }
+}
+
+/// What an object has in common with all others: its card and its parent, which it leaves when it is
+/// dropped.
+pub(super) struct EntryGuard<P: Parent> {
+    /// First, so that it is off the roster before the parent's can be.
+    pub(super) card: ObjectEntry,
+    pub(super) parent: ChildRef<P>,
+}
+
+impl<P: Parent + Send + Sync + 'static> EntryGuard<P> {
+    /// Those of an object that can be dropped in any context. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM.
+    pub(super) fn new(card: ObjectEntry, parent: ChildRef<P>) -> Result<DeferredDrop<Self>> {
+        DeferredDrop::new(Self { card, parent })
+    }
+}
+
+/// An object's card.
+pub(super) struct ObjectEntry {
+    seat: TableSlot,
+    root: FabricShared,
+}
+
+impl ObjectEntry {
+    /// That of a fabric in the namespace `net`.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM.
+    pub(super) fn of_fabric(
+        kind: u32,
+        title: &CStr,
+        owner: &Owner,
+        net: &Namespace,
+    ) -> Result<Self> {
+        let root = FabricShared {
+            owner: *owner,
+            net: net.address(),
+        };
+        Self::new(kind, title, 0, root, None)
+    }
+
+    /// That of what is opened from the object of this card: its kind, one of `enum kofi_object_kind`, its
+    /// name or nothing, and what tells the rest.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM.
+    pub(super) fn child(
+        &self,
+        kind: u32,
+        title: &CStr,
+        part: Option<Arc<dyn Introspect>>,
+    ) -> Result<Self> {
+        Self::new(kind, title, self.number(), self.root, part)
+    }
+
+    fn new(
+        kind: u32,
+        title: &CStr,
+        parent: u64,
+        root: FabricShared,
+        part: Option<Arc<dyn Introspect>>,
+    ) -> Result<Self> {
+        let entry = Arc::new(
+            Entry {
+                kind,
+                parent,
+                name: name(title.to_bytes()),
+                root,
+                part,
+            },
+            GFP_KERNEL,
+        )?;
+        let seat = TableSlot::take(entry)?;
+        Ok(Self { seat, root })
+    }
+
+    /// The object's number.
+    pub(super) fn number(&self) -> u64 {
+        self.seat.number()
+    }
+
+    /// The object has been closed: nobody is told of it any more.
+    pub(super) fn withdraw(&self) {
+        self.seat.leave();
+    }
+}
+
+#[kunit_tests(kofi_fi_card)]
+mod tests {
+    use super::{
+        super::{
+            cntr,
+            dummy_provider::{
+                domain,
+                fabric,
+                HERE, //
+            },
+            eq, //
+        },
+        *, //
+    };
+    use crate::abi::{
+        info::Info,
+        thread::Thread,
+        KOFI_OBJECT_CNTR,
+        KOFI_OBJECT_DOMAIN,
+        KOFI_OBJECT_EQ,
+        KOFI_OBJECT_FABRIC,
+        KOFI_OBJECT_POLL_SET,
+        KOFI_VALUE_COUNT,
+        KOFI_VALUE_ERRORS, //
+    };
+
+    use kernel::time::{
+        delay::fsleep,
+        Delta, //
+    };
+
+    type Done = kernel::error::Result;
+
+    /// How many are looked at together: the rest takes another turn.
+    const BATCH: usize = 3;
+
+    /// Those with greater numbers than `after`, in turns.
+    fn behind(mut after: u64) -> kernel::error::Result<KVec<kofi_object>> {
+        let mut batch = KVec::with_capacity(BATCH, GFP_KERNEL)?;
+        let mut all = KVec::new();
+        loop {
+            let next = object_table::read(after, None, &mut batch);
+            for object in &batch {
+                all.push(*object, GFP_KERNEL)?;
+            }
+            match next {
+                Some(last) => {
+                    after = last;
+                    breathe();
+                }
+                None => return Ok(all),
+            }
+        }
+    }
+
+    /// Lets others run.
+    fn breathe() {
+        fsleep(Delta::from_micros(20));
+    }
+
+    fn of(errno: crate::abi::Errno) -> kernel::error::Error {
+        errno.into()
+    }
+
+    #[test]
+    fn objects_are_there_from_open_to_close() -> Done {
+        let fabric = fabric().map_err(of)?;
+        let root = fabric.card().number();
+        let domain = fabric
+            .domain(HERE, &*Info::new().map_err(of)?)
+            .map_err(of)?;
+        let counter = domain.counter(HERE, &cntr::Attr::default()).map_err(of)?;
+        let queue = fabric.event_queue(HERE, eq::Attr::default()).map_err(of)?;
+        let set = domain.poll_set(HERE).map_err(of)?;
+        let all = behind(root - 1)?;
+        let expected = [
+            (KOFI_OBJECT_FABRIC, 0),
+            (KOFI_OBJECT_DOMAIN, root),
+            (KOFI_OBJECT_CNTR, domain.card().number()),
+            (KOFI_OBJECT_EQ, root),
+            (KOFI_OBJECT_POLL_SET, domain.card().number()),
+        ];
+        let seen = all.iter().map(|object| (object.kind, object.parent));
+        assert!(seen.eq(expected));
+        assert!(all
+            .iter()
+            .all(|object| object.owner.starts_with(b"nothing\0")));
+        // A close takes it away, and so does the end of the last reference.
+        assert!(counter.close().is_ok());
+        drop((queue, set));
+        assert_eq!(behind(root)?.len(), 1);
+        assert!(domain.close().is_err());
+        drop(counter);
+        assert!(domain.close().is_ok());
+        assert_eq!(behind(root)?.len(), 0);
+        drop((domain, fabric));
+        assert_eq!(behind(root - 1)?.len(), 0);
+        Ok(())
+    }
+
+    #[test]
+    fn what_changes_is_told() -> Done {
+        let domain = domain().map_err(of)?;
+        let counter = domain.counter(HERE, &cntr::Attr::default()).map_err(of)?;
+        counter.add(7);
+        counter.add_errors(1);
+        let all = behind(domain.card().number())?;
+        let object = all.first().ok_or(ENOENT)?;
+        assert_eq!(object.value_count, 2);
+        assert_eq!(object.what[..2], [KOFI_VALUE_COUNT, KOFI_VALUE_ERRORS]);
+        assert_eq!(object.values[..2], [7, 1]);
+        Ok(())
+    }
+
+    #[test]
+    fn values_without_room_are_left_out() -> Done {
+        let mut object: KBox<kofi_object> = KBox::init(pin_init::init_zeroed(), GFP_KERNEL)?;
+        let room = object.values.len();
+        for value in 0..2 * room as u64 {
+            ObjectInfo(&mut object).value(KOFI_VALUE_COUNT, value);
+        }
+        assert_eq!(object.value_count as usize, room);
+        assert_eq!(object.values.last(), Some(&(room as u64 - 1)));
+        Ok(())
+    }
+
+    #[test]
+    fn names_are_cut_and_stand_on_a_line() {
+        assert!(name(b"a\nb").starts_with(b"a?b\0"));
+        let long = name(&[b'x'; 100]);
+        assert_eq!(long.iter().position(|&byte| byte == 0), Some(63));
+    }
+
+    #[test]
+    fn only_what_is_in_the_namespace_is_told() -> Done {
+        let fabric = fabric().map_err(of)?;
+        let after = fabric.card().number() - 1;
+        let mut batch = KVec::with_capacity(BATCH, GFP_KERNEL)?;
+        let _ = object_table::read(after, Some(Namespace::init().address()), &mut batch);
+        assert_eq!(batch.len(), 1);
+        let _ = object_table::read(after, Some(1), &mut batch);
+        assert_eq!(batch.len(), 0);
+        Ok(())
+    }
+
+    #[test]
+    fn parents_are_told_before_their_children_whoever_comes_and_goes() -> Done {
+        let fabric = fabric().map_err(of)?;
+        let first = fabric.card().number() - 1;
+        let busy = fabric.clone();
+        let thread = Thread::run(HERE, c"kofi_card", move |here| {
+            while !context::kthread_should_stop() {
+                let domain = Info::new().and_then(|info| busy.domain(here, &info));
+                let Ok(domain) = domain else {
+                    continue;
+                };
+                let sets = [(); 4].map(|()| domain.poll_set(here));
+                breathe();
+                drop(domain);
+                breathe();
+                drop(sets);
+            }
+        })
+        .map_err(of)?;
+        let mut seen = KVec::new();
+        let mut most = 0;
+        for _ in 0..500 {
+            breathe();
+            seen.clear();
+            for object in &behind(first)? {
+                assert!(object.parent == 0 || seen.contains(&object.parent));
+                assert!(seen.last().is_none_or(|&last| last < object.id));
+                seen.push(object.id, GFP_KERNEL)?;
+            }
+            most = most.max(seen.len());
+        }
+        drop(thread);
+        assert!(most > 3);
+        assert_eq!(behind(first)?.len(), 1);
+        Ok(())
+    }
+}

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A short list that is walked in any context, and changed where it may sleep.
+//!
+//! A spinlock guards it, held while it is walked. It grows outside of that lock, into memory that
+//! was allocated before the lock was taken.
+
+use crate::abi::{
+    lock::FastLockIrq,
+    Result, //
+};
+use kernel::{
+    prelude::*,
+    sync::{
+        atomic::{
+            Acquire,
+            Atomic,
+            Release, //
+        },
+        LockClassKey, //
+    },
+};
+
+/// A list of `T`.
+#[pin_data]
+pub(super) struct LockedList<T> {
+    #[pin]
+    list: FastLockIrq<KVec<T>>,
+    /// How many there are, for those who find none without the lock.
+    len: Atomic<usize>,
+}
+
+impl<T> LockedList<T> {
+    /// An empty list, with the lockdep class of its lock.
+    pub(super) fn new(
+        name: &'static CStr,
+        class: Pin<&'static LockClassKey>,
+    ) -> impl PinInit<Self> {
+        pin_init!(Self {
+            list <- FastLockIrq::new(KVec::new(), name, class),
+            len: Atomic::new(0),
+        })
+    }
+
+    /// Appends. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM.
+    pub(super) fn add(&self, item: T) -> Result {
+        // Freed behind the lock: it was declared before the guard.
+        let mut spare = KVec::new();
+        loop {
+            let mut list = self.list.lock();
+            let wanted = list.len() + 1;
+            if list.capacity() < wanted && spare.capacity() >= wanted {
+                refit(&mut list, &mut spare);
+            }
+            if list.capacity() >= wanted {
+                let _ = list.push_within_capacity(item);
+                self.len.store(wanted, Release);
+                return Ok(());
+            }
+            drop(list);
+            spare = KVec::with_capacity(wanted, GFP_KERNEL)?;
+        }
+    }
+
+    /// Takes out the first for which `which` holds. Any context.
+    pub(super) fn take(&self, which: impl FnMut(&T) -> bool) -> Option<T> {
+        let mut list = self.list.lock();
+        let at = list.iter().position(which)?;
+        let taken = list.remove(at).ok();
+        self.len.store(list.len(), Release);
+        taken
+    }
+
+    /// Changes the first of which `change` makes something, and returns that. Any context.
+    pub(super) fn find<R>(&self, change: impl FnMut(&mut T) -> Option<R>) -> Option<R> {
+        self.list.lock().iter_mut().find_map(change)
+    }
+
+    /// Whether there is nothing on it. Any context.
+    pub(super) fn is_empty(&self) -> bool {
+        self.len.load(Acquire) == 0
+    }
+
+    /// Walks the list, in the order in which it was filled. Any context.
+    pub(super) fn each(&self, visit: impl FnMut(&T)) {
+        if !self.is_empty() {
+            self.list.lock().iter().for_each(visit);
+        }
+    }
+}
+
+/// Moves a list into the larger memory of an empty one, and leaves it the smaller.
+pub(super) fn refit<T>(list: &mut KVec<T>, spare: &mut KVec<T>) {
+    for item in list.drain_all() {
+        // There is room: the caller has looked.
+        let _ = spare.push_within_capacity(item);
+    }
+    core::mem::swap(list, spare);
+}
+
+#[kunit_tests(kofi_fi_roll)]
+mod tests {
+    use super::*;
+    use kernel::sync::static_lock_class;
+
+    fn roll() -> kernel::error::Result<Pin<KBox<LockedList<u32>>>> {
+        KBox::pin_init(
+            LockedList::new(c"kofi::Roll", static_lock_class!()),
+            GFP_KERNEL,
+        )
+    }
+
+    fn sum(roll: &LockedList<u32>) -> u32 {
+        let mut sum = 0;
+        roll.each(|item| sum = sum * 10 + item);
+        sum
+    }
+
+    #[test]
+    fn keeps_the_order_while_it_grows_and_shrinks() -> kernel::error::Result {
+        let roll = roll()?;
+        assert_eq!(sum(&roll), 0);
+        for item in 1..=5 {
+            assert!(roll.add(item).is_ok());
+        }
+        assert_eq!(sum(&roll), 12345);
+        assert_eq!(roll.take(|item| *item == 3), Some(3));
+        assert_eq!(roll.take(|item| *item == 3), None);
+        assert_eq!(sum(&roll), 1245);
+        assert!(roll.add(6).is_ok());
+        assert_eq!(sum(&roll), 12456);
+        Ok(())
+    }
+
+    #[test]
+    fn changes_the_first_that_fits() -> kernel::error::Result {
+        let roll = roll()?;
+        for item in [1, 2, 2] {
+            assert!(roll.add(item).is_ok());
+        }
+        let double = |item: &mut u32| {
+            if *item != 2 {
+                return None;
+            }
+            *item = 7;
+            Some(*item)
+        };
+        assert_eq!(roll.find(double), Some(7));
+        assert_eq!(sum(&roll), 172);
+        assert_eq!(roll.find(|item| (*item == 9).then_some(())), None);
+        Ok(())
+    }
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Memory of any size, for buffers.
+
+use crate::abi::{
+    pages::Pages,
+    Result, //
+};
+use core::ops::{
+    Deref,
+    DerefMut, //
+};
+use kernel::{
+    alloc::flags::__GFP_NOWARN,
+    page::PAGE_SIZE,
+    prelude::*, //
+};
+
+/// Most bytes that share pages with others.
+const MOST_SMALL: usize = 2 * PAGE_SIZE;
+
+/// Most bytes that the kernel gives in one piece.
+const MOST_LINEAR: usize = PAGE_SIZE << 10;
+
+/// So many bytes: in one piece, which every device takes for a message, as long as there are such.
+pub(super) enum Storage {
+    Small(KVec<u8>),
+    Linear(Pages),
+    Paged(VVec<u8>),
+}
+
+impl Storage {
+    /// Zeroes. Up to [`MOST_LINEAR`] they are in one piece, beyond that in pages. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM, in silence.
+    pub(super) fn new(len: usize) -> Result<Self> {
+        Ok(if len <= MOST_SMALL {
+            Self::Small(KVec::from_elem(0, len, GFP_KERNEL | __GFP_NOWARN)?)
+        } else if len <= MOST_LINEAR {
+            Self::Linear(Pages::new(len)?)
+        } else {
+            Self::Paged(VVec::from_elem(0, len, GFP_KERNEL | __GFP_NOWARN)?)
+        })
+    }
+}
+
+impl Deref for Storage {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Small(bytes) => bytes,
+            Self::Linear(bytes) => bytes,
+            Self::Paged(bytes) => bytes,
+        }
+    }
+}
+
+impl DerefMut for Storage {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [u8] {
+        match self {
+            Self::Small(bytes) => bytes,
+            Self::Linear(bytes) => bytes,
+            Self::Paged(bytes) => bytes,
+        }
+    }
+}
+
+#[kunit_tests(kofi_fi_memory_bytes)]
+mod tests {
+    use super::*;
+    use crate::abi::Errno;
+
+    #[test]
+    fn bytes_are_zeroes_however_many_there_are() {
+        for len in [
+            0,
+            1,
+            MOST_SMALL,
+            MOST_SMALL + 1,
+            MOST_LINEAR,
+            MOST_LINEAR + 1,
+            5 * MOST_LINEAR,
+        ] {
+            let bytes = Storage::new(len);
+            assert!(bytes.as_ref().is_ok_and(|bytes| bytes.len() == len));
+            assert!(bytes.is_ok_and(|bytes| bytes.iter().all(|&byte| byte == 0)));
+        }
+    }
+
+    #[test]
+    fn more_than_any_machine_has_is_refused_in_silence() {
+        for len in [1 << 45, isize::MAX as usize, usize::MAX] {
+            assert_eq!(Storage::new(len).err(), Some(Errno::ENOMEM));
+        }
+    }
+}

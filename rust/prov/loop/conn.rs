@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What holds two endpoints together, from the request on: no end of a connection is found by the other but
+//! through it. Its mutex is taken before that of an endpoint.
+
+use super::ep::Endpoint;
+use crate::abi::{
+    context::Handlers,
+    Result, //
+};
+use kernel::{
+    prelude::*,
+    sync::{
+        new_mutex,
+        Arc,
+        Mutex, //
+    },
+    workqueue::{
+        impl_has_work,
+        new_work,
+        Work,
+        WorkItem, //
+    },
+};
+
+/// The two ends: who has asked, and who has accepted; each until it leaves.
+#[derive(Default)]
+pub(super) struct ConnEnds {
+    pub(super) asker: Option<Arc<Endpoint>>,
+    pub(super) accepter: Option<Arc<Endpoint>>,
+}
+
+impl ConnEnds {
+    /// Takes out the one that leaves: the other one.
+    pub(super) fn leave(&mut self, who: &Endpoint) -> Option<Arc<Endpoint>> {
+        let is = |end: &Option<Arc<Endpoint>>| {
+            end.as_ref().is_some_and(|end| core::ptr::eq(&**end, who))
+        };
+        if is(&self.asker) {
+            self.asker = None;
+            self.accepter.clone()
+        } else if is(&self.accepter) {
+            self.accepter = None;
+            self.asker.clone()
+        } else {
+            None
+        }
+    }
+}
+
+/// See the module.
+#[pin_data]
+pub(super) struct Conn {
+    #[pin]
+    pub(super) ends: Mutex<ConnEnds>,
+    #[pin]
+    breaking: Work<Conn>,
+}
+
+impl_has_work! {
+    impl HasWork<Self> for Conn { self.breaking }
+}
+
+impl WorkItem for Conn {
+    type Pointer = Arc<Conn>;
+
+    fn run(this: Arc<Conn>) {
+        let ends = this.ends.lock();
+        for end in [&ends.asker, &ends.accepter].into_iter().flatten() {
+            end.lose();
+        }
+    }
+}
+
+impl Conn {
+    /// One that nobody holds on to. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM.
+    pub(super) fn new() -> Result<Arc<Self>> {
+        Ok(Arc::pin_init(
+            pin_init!(Self {
+                ends <- new_mutex!(ConnEnds::default(), "kofi::loop::Tie"),
+                breaking <- new_work!("kofi::loop::Tie"),
+            }),
+            GFP_KERNEL,
+        )?)
+    }
+
+    /// Ends the connection soon, for both. Any context.
+    pub(super) fn break_off(self: &Arc<Self>) {
+        // Already queued is as good.
+        let _ = Handlers::queue().enqueue(self.clone());
+    }
+}

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Slots that are used in turn and given back in turn: one allocation, and nothing in them is moved.
+
+use crate::abi::Result;
+use kernel::prelude::*;
+
+/// See the module.
+///
+/// # Invariants
+///
+/// Of the slots, `len` from `first` on are in use, around the end.
+pub(super) struct Fifo<T> {
+    slots: KVVec<T>,
+    first: usize,
+    len: usize,
+}
+
+impl<T> Fifo<T> {
+    /// One without slots.
+    pub(super) const NONE: Self = Self {
+        slots: KVVec::new(),
+        first: 0,
+        len: 0,
+    };
+
+    /// One with so many. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM.
+    pub(super) fn new(size: usize, idle: impl Fn() -> T) -> Result<Self> {
+        let mut slots = KVVec::with_capacity(size, GFP_KERNEL)?;
+        for _ in 0..size {
+            slots.push(idle(), GFP_KERNEL)?;
+        }
+        // INVARIANT: None is in use.
+        Ok(Self {
+            slots,
+            first: 0,
+            len: 0,
+        })
+    }
+
+    /// How many slots are in use.
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    #[inline(always)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// How many are not.
+    #[inline]
+    pub(super) fn left(&self) -> usize {
+        self.slots.len() - self.len
+    }
+
+    /// Which slot is so many behind the first.
+    #[inline(always)]
+    fn at(&self, behind: usize) -> usize {
+        let at = self.first + behind;
+        match at.checked_sub(self.slots.len()) {
+            None => at,
+            Some(around) => around,
+        }
+    }
+
+    /// The first that is in use.
+    #[inline(always)]
+    pub(super) fn first(&self) -> Option<&T> {
+        match self.len {
+            0 => None,
+            _ => self.slots.get(self.first),
+        }
+    }
+
+    /// The same, to be changed.
+    #[inline]
+    pub(super) fn first_mut(&mut self) -> Option<&mut T> {
+        match self.len {
+            0 => None,
+            _ => self.slots.get_mut(self.first),
+        }
+    }
+
+    /// Uses the next slot, if there is one; what was in it last is still there.
+    #[inline(always)]
+    pub(super) fn take(&mut self) -> Option<&mut T> {
+        if self.left() == 0 {
+            return None;
+        }
+        let at = self.at(self.len);
+        self.len += 1;
+        self.slots.get_mut(at)
+    }
+
+    /// Gives the first back.
+    #[inline(always)]
+    pub(super) fn give_back(&mut self) {
+        if self.len > 0 {
+            self.first = self.at(1);
+            self.len -= 1;
+        }
+    }
+
+    /// All that is in use, in order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
+        (0..self.len).filter_map(|behind| self.slots.get(self.at(behind)))
+    }
+}
+
+#[kunit_tests(kofi_loop_ring)]
+mod tests {
+    use super::*;
+
+    fn is(ring: &Fifo<u32>, numbers: &[u32]) -> bool {
+        ring.len() == numbers.len() && ring.iter().copied().eq(numbers.iter().copied())
+    }
+
+    #[test]
+    fn in_turn_around_the_end() -> Result {
+        let mut ring = Fifo::new(3, || 0)?;
+        assert!(ring.is_empty() && ring.left() == 3 && ring.first().is_none());
+        for round in 0..5 {
+            for number in 0..3 {
+                let slot = ring.take();
+                assert!(slot.map(|slot| *slot = round + number).is_some());
+            }
+            assert!(ring.take().is_none() && ring.left() == 0);
+            assert!(is(&ring, &[round, round + 1, round + 2]));
+            ring.give_back();
+            assert!(ring.first() == Some(&(round + 1)));
+            let slot = ring.take();
+            assert!(slot.map(|slot| *slot = 9).is_some());
+            assert!(is(&ring, &[round + 1, round + 2, 9]));
+            for _ in 0..3 {
+                ring.give_back();
+            }
+            assert!(is(&ring, &[]) && ring.first_mut().is_none());
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn none_has_no_slots() {
+        let mut none = Fifo::<u32>::NONE;
+        assert!(none.take().is_none() && none.left() == 0);
+        none.give_back();
+        assert!(none.is_empty());
+    }
+}

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What `fi_getinfo()` is told.
+
+use super::{
+    super::common::{
+        bounce::MOST_PARTS,
+        mr::Rights,
+        query::{
+            is_shared,
+            Wishes, //
+        },
+    },
+    op,
+    port::PortOwner, //
+};
+use crate::{
+    abi::{
+        self,
+        fi_domain_attr,
+        fi_ep_attr,
+        fi_fabric_attr,
+        fi_rx_attr,
+        fi_tx_attr,
+        flags::*,
+        info::Info,
+        Errno,
+        Result,
+        VERSION, //
+    },
+    fi::info::CORE_CAPS, //
+};
+use kernel::prelude::*;
+
+/// The `prov_name`, and the name of the only fabric and the only domain.
+pub(super) const NAME: &CStr = c"loop";
+
+/// Version of this provider.
+const PROVIDER_VERSION: u32 = 1;
+
+/// What is started here.
+const TRANSMIT_CAPS: u64 = FI_MSG | FI_SEND | FI_RMA | FI_READ | FI_WRITE | FI_FENCE | FI_ATOMIC;
+
+/// What the peer starts.
+const RECEIVE_CAPS: u64 =
+    FI_MSG | FI_RECV | FI_MULTI_RECV | FI_RMA | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_ATOMIC;
+
+/// What receives that endpoints share can be made for. A buffer for several messages is one endpoint's.
+pub(super) const SHARED_CAPS: u64 = RECEIVE_CAPS & !FI_MULTI_RECV;
+
+/// Capabilities of the domain, independent of its endpoints.
+const DOMAIN_CAPS: u64 = FI_LOCAL_COMM | CORE_CAPS;
+
+const CAPS: u64 = TRANSMIT_CAPS | RECEIVE_CAPS | DOMAIN_CAPS;
+
+/// Everything is done in the order in which it was posted.
+const ORDER: u64 = abi::FI_ORDER_SAS
+    | abi::FI_ORDER_SAW
+    | abi::FI_ORDER_SAR
+    | abi::FI_ORDER_WAS
+    | abi::FI_ORDER_WAW
+    | abi::FI_ORDER_WAR
+    | abi::FI_ORDER_RAS
+    | abi::FI_ORDER_RAW
+    | abi::FI_ORDER_RAR;
+
+/// Most bytes that can be injected: room for them is in every transmit.
+pub(super) const INJECT_SIZE: usize = op::InlineData::SIZE;
+
+/// Most transmits, and most receives, of an endpoint.
+pub(super) const DEPTH: usize = 4096;
+
+/// Depth of an endpoint whose info names none.
+pub(super) const DEFAULT_DEPTH: usize = 256;
+
+/// Most bytes of a message, which are copied in one go.
+pub(super) const MOST: usize = 64 << 20;
+
+/// The same of what a device would have done otherwise.
+const MOST_BESIDE: usize = 1 << 31;
+
+/// Bytes of remote CQ data: as many as everywhere.
+const DATA_SIZE: usize = 4;
+
+/// Most bytes of private data: as many as everywhere.
+pub(super) const MAX_PRIVATE_DATA: usize = 55;
+
+/// Most parts of a region that peers reach.
+pub(super) const REGION_PARTS: usize = 256;
+
+/// Of whatever costs nothing but memory there may be so many.
+const MANY: usize = 1 << 16;
+
+/// What the completion of a transmit can be asked to mean. They all mean that it has been done.
+pub(super) const LEVELS: u64 = FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE;
+
+/// Everything that an endpoint can do for a consumer with these wishes. May sleep.
+///
+/// # Errors
+///
+/// -FI_ENOMEM.
+pub(super) fn offer(wishes: &Wishes) -> Result<KBox<Info>> {
+    let (cq_data_size, rx_mode) = wishes.remote_data(DATA_SIZE);
+    let missing = match wishes.is_shared {
+        true => RECEIVE_CAPS & !SHARED_CAPS,
+        false => 0,
+    };
+    let mut info = Info::new()?;
+    // Offered only on request: datagram endpoints on top of this endpoint do not support it.
+    let signals = FI_REMOTE_SIGNAL & wishes.caps;
+    info.set_caps((CAPS | signals) & !missing);
+    info.set_addr_format(abi::FI_SOCKADDR);
+    *info.tx_mut()? = fi_tx_attr {
+        caps: TRANSMIT_CAPS,
+        op_flags: FI_COMPLETION | FI_INJECT | LEVELS,
+        msg_order: ORDER,
+        comp_order: abi::FI_ORDER_STRICT,
+        inject_size: INJECT_SIZE,
+        size: DEPTH,
+        iov_limit: MOST_PARTS,
+        rma_iov_limit: 1,
+        ..pin_init::zeroed()
+    };
+    *info.rx_mut()? = fi_rx_attr {
+        caps: (RECEIVE_CAPS | signals) & !missing,
+        mode: rx_mode,
+        op_flags: FI_COMPLETION,
+        msg_order: ORDER,
+        comp_order: abi::FI_ORDER_STRICT,
+        size: DEPTH,
+        iov_limit: MOST_PARTS,
+        ..pin_init::zeroed()
+    };
+    info.set_ep(&fi_ep_attr {
+        type_: abi::FI_EP_MSG,
+        protocol: abi::FI_PROTO_SHM,
+        protocol_version: 1,
+        max_msg_size: MOST,
+        max_order_raw_size: MOST,
+        max_order_war_size: MOST,
+        max_order_waw_size: MOST,
+        tx_ctx_cnt: 1,
+        rx_ctx_cnt: match wishes.is_shared {
+            true => abi::FI_SHARED_CONTEXT,
+            false => 1,
+        },
+        ..pin_init::zeroed()
+    })?;
+    info.set_domain(&fi_domain_attr {
+        threading: abi::FI_THREAD_SAFE,
+        control_progress: abi::FI_PROGRESS_AUTO,
+        data_progress: abi::FI_PROGRESS_AUTO,
+        resource_mgmt: abi::FI_RM_ENABLED,
+        mr_mode: abi::FI_MR_VIRT_ADDR | abi::FI_MR_PROV_KEY,
+        mr_key_size: 4,
+        cq_data_size,
+        cq_cnt: MANY,
+        cntr_cnt: MANY,
+        ep_cnt: MANY,
+        tx_ctx_cnt: MANY,
+        rx_ctx_cnt: MANY,
+        max_ep_tx_ctx: 1,
+        max_ep_rx_ctx: 1,
+        max_ep_srx_ctx: 1,
+        mr_iov_limit: REGION_PARTS,
+        mr_cnt: MANY,
+        caps: DOMAIN_CAPS,
+        max_err_data: MAX_PRIVATE_DATA,
+        ..pin_init::zeroed()
+    })?;
+    info.set_fabric(&fi_fabric_attr {
+        prov_version: PROVIDER_VERSION,
+        api_version: VERSION,
+        ..pin_init::zeroed()
+    })?;
+    info.set_domain_name(NAME)?;
+    info.set_fabric_name(NAME)?;
+    info.set_provider_name(NAME)?;
+    Ok(info)
+}
+
+/// How large an endpoint is, and what it may do, as its info says.
+pub(super) struct Limits {
+    pub(super) transmits: usize,
+    pub(super) receives: usize,
+    pub(super) segments: usize,
+    pub(super) receive_segments: usize,
+    pub(super) inject: usize,
+    /// Its messages take receives that it shares with others: it has none of its own.
+    pub(super) shares_receives: bool,
+    /// Readers sleep until a message with FI_REMOTE_SIGNAL arrives, or a failure.
+    pub(super) waits_for_signals: bool,
+    /// Most bytes of a message.
+    pub(super) most: usize,
+    /// The last key of a region that there may be.
+    pub(super) last_key: u64,
+    /// Flags of a transmit that are known, and ask for something that is not there.
+    pub(super) missing_flags: u64,
+    /// Why there are no atomic operations, if there are none.
+    pub(super) no_atomics: Option<Errno>,
+    /// Access to registered memory that the endpoint's capabilities grant its peers.
+    pub(super) rights: Rights,
+}
+
+impl Limits {
+    /// Those of an info, which its consumer may have changed, for an endpoint with ports in that space.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL for another kind of endpoint, and for more than is offered.
+    pub(super) fn new(info: &Info, space: PortOwner) -> Result<Self> {
+        let kind = info.ep().map(|ep| (ep.type_, ep.tx_ctx_cnt, ep.rx_ctx_cnt));
+        let is_one = |contexts: usize| contexts <= 1;
+        let shares_receives = is_shared(info);
+        let fits = matches!(kind, Some((abi::FI_EP_MSG, tx, rx))
+            if is_one(tx) && (is_one(rx) || shares_receives));
+        if !fits
+            || info.caps() & !(CAPS | FI_REMOTE_SIGNAL) != 0
+            || info.domain_name() != Some(NAME)
+        {
+            return Err(Errno::EINVAL);
+        }
+        let within = |asked: usize, most: usize, default: usize| match asked {
+            0 => Ok(default),
+            asked if asked <= most => Ok(asked),
+            _ => Err(Errno::EINVAL),
+        };
+        let (most, last_key) = match space {
+            PortOwner::Own => (MOST, u64::from(u32::MAX)),
+            PortOwner::Beside => (MOST_BESIDE, u64::MAX),
+        };
+        let (tx, rx) = (info.tx(), info.rx());
+        let has_data = info.domain().is_some_and(|domain| domain.cq_data_size > 0);
+        Ok(Self {
+            transmits: within(tx.map_or(0, |tx| tx.size), DEPTH, DEFAULT_DEPTH)?,
+            receives: within(rx.map_or(0, |rx| rx.size), DEPTH, DEFAULT_DEPTH)?,
+            segments: within(tx.map_or(0, |tx| tx.iov_limit), MOST_PARTS, MOST_PARTS)?,
+            receive_segments: within(rx.map_or(0, |rx| rx.iov_limit), MOST_PARTS, MOST_PARTS)?,
+            inject: within(tx.map_or(0, |tx| tx.inject_size), INJECT_SIZE, 0)?,
+            shares_receives,
+            waits_for_signals: info.caps() & FI_REMOTE_SIGNAL != 0,
+            most,
+            last_key,
+            missing_flags: if has_data { 0 } else { FI_REMOTE_CQ_DATA },
+            no_atomics: (info.caps() & FI_ATOMIC == 0).then_some(Errno::ENOSYS),
+            rights: Rights::of(info.caps()),
+        })
+    }
+}

@@ -1,0 +1,425 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What an endpoint has been asked to do, and how it is done: by whoever finds the two ends together.
+
+use super::{
+    super::common::{
+        bounce::{
+            Incoming,
+            Outgoing, //
+        },
+        mr::{
+            Regions,
+            Rights,
+            Target,
+            Touch, //
+        },
+    },
+    completion::CompInfo, //
+};
+use crate::{
+    abi::{
+        flags::*,
+        Errno,
+        Result, //
+    },
+    fi::{
+        atomic::{
+            Datatype,
+            Form,
+            Op,
+            Operands, //
+        },
+        memory::Context, //
+    },
+};
+
+/// Most bytes of the elements of an atomic operation, which are kept, as are those to compare with.
+const MOST_ATOMIC: usize = 64;
+
+/// Most elements of one.
+pub(super) fn most_elements(datatype: Datatype) -> usize {
+    datatype.count_in(MOST_ATOMIC)
+}
+
+/// Where the bytes of an operation are.
+pub(super) enum Bytes {
+    /// Where its poster has them, who does not touch them until it is over.
+    Lent(Outgoing),
+    /// Copied, so many of them.
+    Kept(usize),
+}
+
+/// Memory of the peer's.
+#[derive(Clone, Copy)]
+pub(super) struct Remote {
+    pub(super) addr: u64,
+    pub(super) key: u64,
+}
+
+/// What is to be done.
+pub(super) enum OpKind {
+    /// Nothing: nobody has asked for anything.
+    Nothing,
+    /// A message.
+    Send { from: Bytes, data: Option<u32> },
+    /// A write to the peer's memory.
+    Write {
+        from: Bytes,
+        to: Remote,
+        data: Option<u32>,
+    },
+    /// A read.
+    Read { from: Remote, into: Incoming },
+    /// An atomic operation, whose [`Operands`](Kept) are kept.
+    Atomic {
+        form: Form,
+        op: Op,
+        datatype: Datatype,
+        target: Target,
+        result: Incoming,
+    },
+}
+
+/// Room for what is injected, or for the operands of an atomic operation and what is compared with.
+pub(super) struct InlineData([u8; 2 * MOST_ATOMIC]);
+
+/// What its poster has back at once, and has to be kept if the operation is not done by then.
+pub(super) enum SourceData {
+    /// Nothing.
+    Nothing,
+    /// What is sent.
+    Injected,
+    /// It has been kept.
+    Operands(InlineData),
+}
+
+/// An operation under way.
+pub(super) struct PostedOp {
+    pub(super) work: OpKind,
+    pub(super) report: CompInfo,
+    kept: InlineData,
+}
+
+/// A receive.
+pub(super) struct Receive {
+    pub(super) into: Incoming,
+    pub(super) report: CompInfo,
+    /// Where its piece of a buffer for several messages is; 0 if it is none.
+    pub(super) piece: usize,
+    /// Whether the buffer is its owner's again with it.
+    pub(super) is_last: bool,
+}
+
+/// Why an operation could not be done.
+pub(super) enum OpError {
+    /// The receive has less room than the message needs.
+    TooLong(usize),
+    /// The peer does not allow it, or has no such memory.
+    Refused(Errno),
+}
+
+impl OpError {
+    /// Returns whether the peer named memory that is not open to it.
+    pub(super) fn is_violation(&self) -> bool {
+        matches!(self, Self::Refused(Errno::EACCES))
+    }
+}
+
+/// What has come with an operation for the receive that it took.
+#[derive(Clone, Copy)]
+pub(super) struct RxCompletion {
+    pub(super) len: usize,
+    pub(super) data: Option<u32>,
+    /// Whether it was a write, and no message.
+    pub(super) is_write: bool,
+    /// Set if the sender passed FI_REMOTE_SIGNAL.
+    pub(super) is_signal: bool,
+}
+
+impl CompInfo {
+    const NOBODY: Self = Self {
+        context: Context::NULL,
+        flags: 0,
+        is_wanted: false,
+        is_signal: false,
+    };
+}
+
+impl Receive {
+    /// One that is not posted.
+    pub(super) fn idle() -> Self {
+        Self {
+            into: Incoming::NOWHERE,
+            report: CompInfo::NOBODY,
+            piece: 0,
+            is_last: false,
+        }
+    }
+
+    /// What is told of it, and that its buffer is over with it.
+    pub(super) fn whole_report(&self) -> CompInfo {
+        let last = if self.is_last { FI_MULTI_RECV } else { 0 };
+        CompInfo {
+            flags: self.report.flags | last,
+            ..self.report
+        }
+    }
+}
+
+impl OpKind {
+    /// Whether it takes a receive of the peer's.
+    #[inline]
+    pub(super) fn takes_receive(&self) -> bool {
+        matches!(self, Self::Send { .. } | Self::Write { data: Some(_), .. })
+    }
+
+    /// How many bytes it moves.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Nothing => 0,
+            Self::Send { from, .. } | Self::Write { from, .. } => from.len(),
+            Self::Read { into, .. } => into.len(),
+            Self::Atomic {
+                target, datatype, ..
+            } => target.count as usize * datatype.size(),
+        }
+    }
+}
+
+impl Bytes {
+    #[inline]
+    fn len(&self) -> usize {
+        match self {
+            Self::Lent(memory) => memory.len(),
+            Self::Kept(len) => *len,
+        }
+    }
+
+    /// Copies `len` bytes from `at` on to the start of `to`; what is kept is in `kept`.
+    #[inline]
+    fn copy(&self, kept: &[u8], at: usize, len: usize, to: &Incoming) {
+        match self {
+            Self::Lent(memory) => {
+                memory.copy(at, len, to, 0);
+            }
+            Self::Kept(_) => {
+                to.write(0, kept.get(at..at + len).unwrap_or(&[]));
+            }
+        }
+    }
+}
+
+/// The number of `size` bytes that is there.
+fn number_at(kept: &[u8], at: usize, size: usize) -> u64 {
+    let mut bytes = [0; 8];
+    let found = kept.get(at..at + size).unwrap_or(&[]);
+    for (to, from) in bytes.iter_mut().zip(found) {
+        *to = *from;
+    }
+    let [a, b, c, d, ..] = bytes;
+    match size {
+        1 => u64::from(a),
+        2 => u64::from(u16::from_ne_bytes([a, b])),
+        4 => u64::from(u32::from_ne_bytes([a, b, c, d])),
+        _ => u64::from_ne_bytes(bytes),
+    }
+}
+
+/// A number as its bytes: the first `size` of them.
+fn bytes_of(number: u64, size: usize) -> [u8; 8] {
+    let mut bytes = [0; 8];
+    let mut put = |from: &[u8]| {
+        for (to, from) in bytes.iter_mut().zip(from) {
+            *to = *from;
+        }
+    };
+    match size {
+        1 => put(&[number as u8]),
+        2 => put(&(number as u16).to_ne_bytes()),
+        4 => put(&(number as u32).to_ne_bytes()),
+        _ => put(&number.to_ne_bytes()),
+    }
+    bytes
+}
+
+impl InlineData {
+    const NOTHING: Self = Self([0; 2 * MOST_ATOMIC]);
+
+    /// How much fits in.
+    pub(super) const SIZE: usize = 2 * MOST_ATOMIC;
+
+    /// The operands of an atomic operation.
+    pub(super) fn operands(operands: &Outgoing, compare: &Outgoing) -> Self {
+        let mut kept = Self::NOTHING;
+        let (first, second) = kept.0.split_at_mut(MOST_ATOMIC);
+        operands.read(0, first);
+        compare.read(0, second);
+        kept
+    }
+}
+
+impl PostedOp {
+    /// One that nobody has asked for.
+    pub(super) fn idle() -> Self {
+        Self {
+            work: OpKind::Nothing,
+            report: CompInfo::NOBODY,
+            kept: InlineData::NOTHING,
+        }
+    }
+
+    /// Becomes the order to do `work`, which is done before its poster goes on if `is_now`.
+    #[inline]
+    pub(super) fn fill(&mut self, work: OpKind, report: CompInfo, loan: SourceData, is_now: bool) {
+        self.work = work;
+        self.report = report;
+        match loan {
+            SourceData::Nothing => {}
+            SourceData::Injected if is_now => {}
+            SourceData::Injected => self.keep(),
+            SourceData::Operands(kept) => self.kept = kept,
+        }
+    }
+
+    #[inline(never)]
+    fn keep(&mut self) {
+        if let OpKind::Send { from, .. } | OpKind::Write { from, .. } = &mut self.work {
+            if let Bytes::Lent(memory) = from {
+                *from = Bytes::Kept(memory.read(0, &mut self.kept.0));
+            }
+        }
+    }
+
+    /// Does it: to the memory of a peer that has these regions and gives these rights, and that has given
+    /// `receive`, if it takes one.
+    pub(super) fn execute(
+        &self,
+        (regions, rights): (&Regions, Rights),
+        receive: Option<&Receive>,
+    ) -> core::result::Result<RxCompletion, OpError> {
+        let len = self.work.len();
+        let arrival = |data: Option<u32>, is_write: bool| RxCompletion {
+            len,
+            data,
+            is_write,
+            is_signal: self.report.is_signal,
+        };
+        match &self.work {
+            OpKind::Nothing => Ok(arrival(None, false)),
+            OpKind::Send { from, data } => {
+                let Some(receive) = receive else {
+                    return Err(OpError::TooLong(len));
+                };
+                match len.checked_sub(receive.into.len()) {
+                    None | Some(0) => {}
+                    Some(dropped) => return Err(OpError::TooLong(dropped)),
+                }
+                from.copy(&self.kept.0, 0, len, &receive.into);
+                Ok(arrival(*data, false))
+            }
+            OpKind::Write { from, to, data } => {
+                visit(
+                    (regions, rights),
+                    *to,
+                    len,
+                    Touch::Writes,
+                    |part, before| {
+                        // SAFETY: It is dropped here, while the region is visited and cannot be closed.
+                        let into = unsafe { Incoming::of_region(part) };
+                        from.copy(&self.kept.0, before, part.len(), &into);
+                    },
+                )?;
+                Ok(arrival(*data, true))
+            }
+            OpKind::Read { from, into } => {
+                visit(
+                    (regions, rights),
+                    *from,
+                    len,
+                    Touch::Reads,
+                    |part, before| {
+                        // SAFETY: As above.
+                        let from = unsafe { Outgoing::of_region(part) };
+                        from.copy(0, part.len(), into, before);
+                    },
+                )?;
+                Ok(arrival(None, false))
+            }
+            OpKind::Atomic { .. } => {
+                self.change(regions, rights).map_err(OpError::Refused)?;
+                Ok(arrival(None, false))
+            }
+        }
+    }
+
+    /// An atomic operation.
+    fn change(&self, regions: &Regions, rights: Rights) -> Result {
+        let OpKind::Atomic {
+            form,
+            op,
+            datatype,
+            target,
+            result,
+            ..
+        } = &self.work
+        else {
+            return Ok(());
+        };
+        // As of devices, whose operations tell all that they find.
+        let touch = match op {
+            Op::Read => Touch::Reads,
+            _ => Touch::Changes,
+        };
+        rights.check_atomic(touch)?;
+        let size = datatype.size();
+        regions.each([*target], *datatype, touch, |number, element| {
+            let at = number * size;
+            let mut given = Operands {
+                old: 0,
+                operand: number_at(&self.kept.0, at, size),
+                compare: number_at(&self.kept.0, MOST_ATOMIC + at, size),
+            };
+            let old = element.change(|old| {
+                given.old = old;
+                op.apply(*datatype, given)
+            });
+            if *form != Form::Base {
+                let bytes = bytes_of(old, size);
+                result.write(at, bytes.get(..size).unwrap_or(&bytes));
+            }
+        })
+    }
+}
+
+/// Calls `act` for each part of a peer's memory, if the peer's endpoint and the region permit the access. An access
+/// of 0 bytes needs the endpoint's permission but no key, as on a device.
+fn visit(
+    (regions, rights): (&Regions, Rights),
+    at: Remote,
+    len: usize,
+    touch: Touch,
+    act: impl FnMut(&crate::fi::memory::Segment, usize),
+) -> core::result::Result<(), OpError> {
+    rights.check_rma(touch).map_err(OpError::Refused)?;
+    if len == 0 {
+        return Ok(());
+    }
+    let visit = regions.visit(at.key, (at.addr, len), touch);
+    visit.map_err(OpError::Refused)?.each(act);
+    Ok(())
+}
+
+#[kernel::prelude::kunit_tests(kofi_loop_order)]
+mod tests {
+    use super::*;
+
+    /// Tests that a misaligned atomic operation, for example, is an error of the sender and no violation.
+    #[test]
+    fn mr_04_only_a_wrong_key_range_or_right_is_a_violation() {
+        assert!(OpError::Refused(Errno::EACCES).is_violation());
+        assert!(!OpError::Refused(Errno::EINVAL).is_violation());
+        assert!(!OpError::Refused(Errno::EOPBADSTATE).is_violation());
+        assert!(!OpError::TooLong(1).is_violation());
+    }
+}
