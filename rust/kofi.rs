@@ -146,7 +146,7 @@ impl capi::ops_tables::ProviderTypes for prov::r#loop::Loop {
 /// Reports the owners of open objects.
 struct Users;
 
-impl rdma::device::Report for Users {
+impl rdma::device::RemovalReport for Users {
     fn report(device: &CStr) -> bool {
         abi::users::report_device(device)
     }
@@ -159,7 +159,7 @@ struct Kofi {
     _client: kernel::miscdevice::MiscDeviceRegistration<dev::Client>,
     #[pin]
     _devices: rdma::device::Registration<Users>,
-    _lingerers: prov::verbs::Lingerers,
+    _lingerers: prov::verbs::LingeringIds,
     /// Behind the devices: what is on its way ends with those.
     _handlers: abi::context::Handlers,
     _registry: abi::registry::Registry,
@@ -170,7 +170,7 @@ impl kernel::InPlaceModule for Kofi {
         try_pin_init!(Self {
             _registry: abi::registry::Registry::start()?,
             _handlers: abi::context::Handlers::start()?,
-            _lingerers: prov::verbs::Lingerers::start(),
+            _lingerers: prov::verbs::LingeringIds::start(),
             _devices <- rdma::device::Registration::new(),
             _client <- dev::register(),
             _debugfs: dev::Debugfs::new(),

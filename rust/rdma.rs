@@ -12,24 +12,24 @@
 // These follow the verbs, of which each provider needs a part.
 #![allow(dead_code)]
 
-pub(crate) mod attributes;
 pub(crate) mod by_hand;
-mod client;
 pub(crate) mod cm;
+mod completion;
 pub(crate) mod cq;
 pub(crate) mod device;
+pub(crate) mod device_attr;
 pub(crate) mod dma;
-mod done;
-mod iwarp;
+pub(crate) mod fast_reg_qp;
+mod ib_client;
+mod iwarp_loopback;
 pub(crate) mod mr;
 pub(crate) mod net;
-pub(crate) mod nudge;
 pub(crate) mod pd;
 pub(crate) mod qp;
-pub(crate) mod reg_qp;
-pub(crate) mod single;
+pub(crate) mod siw_kick;
 pub(crate) mod srq;
 pub(crate) mod wr;
+pub(crate) mod wr_template;
 
 /// What the kernel's resource tracking (`rdma resource show`) calls the owner of our objects.
 const OWNER: &kernel::str::CStr = c"kofi";

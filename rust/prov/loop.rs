@@ -24,12 +24,12 @@ mod rx_queue;
 mod srx;
 
 use super::common::{
-    mr::Regions,
-    query::{
+    hints::{
         ends,
         net_of,
-        Wishes, //
+        Hints, //
     },
+    mr_table::MrTable, //
 };
 use crate::{
     abi::{
@@ -53,7 +53,7 @@ use crate::{
     rdma::{
         device::{
             self,
-            Use, //
+            DeviceRef, //
         },
         net::{
             Net,
@@ -75,7 +75,7 @@ pub(in crate::prov) use ep::Endpoint;
 /// For the tables of the C API: who posts and who polls.
 pub(crate) mod data_path {
     pub(crate) use super::{
-        super::common::cq::Cq as CompletionQueue,
+        super::common::sw_cq::SwCq as CompletionQueue,
         ep::Endpoint,
         srx::Srx as SharedReceive, //
     };
@@ -83,7 +83,7 @@ pub(crate) mod data_path {
 
 /// Whether a device connects in a namespace.
 fn has_device(net: &Net) -> Result<bool> {
-    let connects = |used: Use| used.connects_in(net);
+    let connects = |used: DeviceRef| used.connects_in(net);
     Ok(device::list()?
         .iter()
         .any(|device| device.enter().is_ok_and(connects)))
@@ -119,7 +119,7 @@ impl Provider for Loop {
         if local.is_some_and(|local| peer.is_some_and(|peer| peer.is_ipv6() != local.is_ipv6())) {
             return Ok(());
         }
-        let mut info = info::offer(&Wishes::of(query.hints))?;
+        let mut info = info::offer(&Hints::of(query.hints))?;
         let local = local.map(SocketAddr::from);
         let peer = peer.map(SocketAddr::from);
         let known = peer.as_ref().or(local.as_ref());
@@ -136,7 +136,7 @@ impl Provider for Loop {
 
 /// The provider beside another: its endpoints have the addresses of the other's, and are found by others of
 /// the same kind alone, who reach by them what they reach by the other.
-pub(in crate::prov) struct LoopBeside(pub(in crate::prov) Arc<Regions>);
+pub(in crate::prov) struct LoopBeside(pub(in crate::prov) Arc<MrTable>);
 
 impl Provider for LoopBeside {
     fn name(&self) -> &'static CStr {
@@ -144,7 +144,7 @@ impl Provider for LoopBeside {
     }
 
     fn getinfo(&self, _query: &Query<'_>, found: &mut InfoList) -> Result {
-        Ok(found.push(info::offer(&Wishes::of(None))?, GFP_KERNEL)?)
+        Ok(found.push(info::offer(&Hints::of(None))?, GFP_KERNEL)?)
     }
 
     fn fabric(&self, attr: &FabricAttr<'_>) -> Result<Arc<dyn provider::Fabric>> {

@@ -5,7 +5,7 @@
 //!
 //! The way of a send: [`endpoint`] copies it into a packet of its own, [`traffic`] sends that to the peer,
 //! or has it wait until [`links`] has a connection with it. Of what arrives: [`station`] takes it from the
-//! queue of the endpoints below, [`traffic`] finds the receive that it is for, and [`cq`] has the consumer
+//! queue of the endpoints below, [`traffic`] finds the receive that it is for, and [`sw_cq`] has the consumer
 //! read what came of it.
 
 mod abroad;
@@ -59,9 +59,9 @@ mod turns;
 mod wire;
 
 use super::common::{
-    bounce,
-    cq,
-    tally, //
+    iov,
+    stats,
+    sw_cq, //
 };
 use crate::{
     abi::{
@@ -100,9 +100,9 @@ pub(crate) struct Rdm {
 /// For the tables of the C API: who posts and who polls.
 pub(crate) mod data_path {
     pub(crate) use super::{
-        cq::Cq as CompletionQueue,
         endpoint::Endpoint,
-        srx::Srx as SharedReceive, //
+        srx::Srx as SharedReceive,
+        sw_cq::SwCq as CompletionQueue, //
     };
 }
 

@@ -2,38 +2,38 @@
 
 //! Connected endpoints over the RC queue pairs of any RDMA device.
 //!
-//! The way of a send: [`ep`]'s `post.rs`, which fills a slot of a [`queue`] with addresses from
-//! [`gather`] and posts. Of a completion: [`cq`], which polls the device, retires the slot and
+//! The way of a send: [`ep`]'s `post.rs`, which fills a slot of a [`wq`] with addresses from
+//! [`sge`] and posts. Of a completion: [`cq`], which polls the device, retires the slot and
 //! writes the consumer's entry.
 
-mod backlog;
-mod bounce;
+mod cas_atomic;
+mod cm_data;
+mod cntr;
+mod connreq;
 mod cq;
 mod domain;
 mod ep;
-mod exchange;
 mod fabric;
-mod gather;
+mod fast_reg;
+mod info;
+mod inject_buf;
 mod mr;
-mod offer;
 mod pep;
-mod queue;
-mod registrar;
-mod request;
-mod ring;
-mod route;
+mod resolve;
+mod sge;
 mod srx;
-mod status;
-mod tally;
-mod wire;
+mod wc_backlog;
+mod wc_status;
+mod wq;
+mod wr_ring;
 
 use super::common::{
-    query::{
+    conn_state,
+    hints::{
         ends,
         net_of,
-        Wishes, //
+        Hints, //
     },
-    state, //
 };
 use crate::{
     abi::{
@@ -54,7 +54,7 @@ use crate::{
             Provider, //
         },
     },
-    rdma::device,
+    rdma::device, //
 };
 use core::net::SocketAddr;
 use kernel::{
@@ -65,7 +65,7 @@ use kernel::{
 /// The provider.
 pub(crate) struct Verbs;
 
-pub(crate) use ep::linger::Lingerers;
+pub(crate) use ep::lingering_id::LingeringIds;
 
 /// For the tables of the C API: who posts and who polls.
 pub(crate) mod data_path {
@@ -86,27 +86,27 @@ fn add(found: &mut InfoList, offer: Result<KBox<Info>>) -> Result {
 
 impl Provider for Verbs {
     fn name(&self) -> &'static CStr {
-        offer::NAME
+        info::NAME
     }
 
     fn getinfo(&self, query: &Query<'_>, found: &mut InfoList) -> Result {
         let net = net_of(query.net());
         let (local, peer) = ends(query)?;
-        let wishes = Wishes::of(query.hints);
+        let wishes = Hints::of(query.hints);
         let mut devices = device::list()?;
         devices.retain(|device| device.enter().is_ok_and(|used| used.connects_in(&net)));
         let routes = match (&local, &peer) {
-            (local, Some(peer)) => route::to_peer(&net, &devices, local.as_ref(), peer)?,
-            (Some(local), None) => route::to_local(&net, &devices, local)?,
+            (local, Some(peer)) => resolve::to_peer(&net, &devices, local.as_ref(), peer)?,
+            (Some(local), None) => resolve::to_local(&net, &devices, local)?,
             (None, None) => {
                 for device in &devices {
-                    add(found, offer::of_device(device, &wishes))?;
+                    add(found, info::of_device(device, &wishes))?;
                 }
                 return Ok(());
             }
         };
         for route in &routes {
-            let mut info = match offer::of_device(&route.device, &wishes) {
+            let mut info = match info::of_device(&route.device, &wishes) {
                 Err(Errno::ENODEV) => continue,
                 info => info?,
             };

@@ -24,17 +24,17 @@ pub(crate) use listener::{
 pub(crate) use meeting::DATA;
 
 use super::{
-    attributes::AtomicCap,
     cm::{
-        ConnParam,
-        Id, //
+        CmId,
+        ConnParam, //
     },
+    completion::TimedCompletion,
     cq::Cq,
     device::{
         Device,
-        Watch, //
+        NotifierRegistration, //
     },
-    done::Done,
+    device_attr::AtomicCap,
     mr::{
         Access,
         Right, //
@@ -43,28 +43,28 @@ use super::{
         Net,
         SockAddr, //
     },
-    nudge::{
-        self,
-        Nudges, //
-    },
     pd::Pd,
     qp::{
-        Caps,
         Qp,
+        QpCaps,
         QpEvent,
-        QpEvents, //
+        QpEventHandler, //
     },
-    single::{
-        Ask,
-        Receiver,
-        Sender, //
+    siw_kick::{
+        self,
+        SiwKicks, //
     },
     wr::{
         RecvWr,
-        Remote,
+        RemoteAddr,
         SendFlag,
         SendFlags,
         SendWr, //
+    },
+    wr_template::{
+        RecvTemplate,
+        SendTemplate,
+        WrOp, //
     },
 };
 use crate::compat::ENOTCONN;
@@ -98,18 +98,18 @@ const MIN_RNR_TIMER: u8 = 12;
 /// Completions and rdma_cm tell everything.
 struct Deaf;
 
-impl QpEvents for Deaf {
+impl QpEventHandler for Deaf {
     fn event(&self, _number: u32, _event: QpEvent) {}
 }
 
 /// One end, connected or not.
 struct End {
     /// None when the end is being dropped.
-    id: Option<Id>,
-    _watch: Watch,
+    id: Option<CmId>,
+    _watch: NotifierRegistration,
     meeting: Arc<Meeting>,
-    sender: Sender,
-    receiver: Receiver,
+    sender: SendTemplate,
+    receiver: RecvTemplate,
     patience: Patience,
     qp: Arc<Qp>,
     /// What is posted is freed with these: behind the queue pair.
@@ -132,19 +132,19 @@ impl Drop for End {
 
 impl End {
     /// Equips an id whose device is known.
-    fn new(id: Id, meeting: Arc<Meeting>, depth: usize) -> Result<KBox<Self>> {
+    fn new(id: CmId, meeting: Arc<Meeting>, depth: usize) -> Result<KBox<Self>> {
         let device = id.device().ok_or(ENODEV)?;
         let watch = device.watch(meeting.clone())?;
         let pd = Pd::new(device.enter()?)?;
         let depth = u32::try_from(depth)?;
         let queue = |depth| -> Result<_> {
-            let came = Arc::pin_init(Done::new(), GFP_KERNEL)?;
+            let came = Arc::pin_init(TimedCompletion::new(), GFP_KERNEL)?;
             let cq = Cq::new(pd.device().clone(), depth, 0, came.clone())?;
             Ok((cq, came))
         };
-        let requests = depth + nudge::most_on(&device);
+        let requests = depth + siw_kick::most_on(&device);
         let (sent, received) = (queue(requests)?, queue(depth)?);
-        let caps = Caps {
+        let caps = QpCaps {
             max_send_wr: requests,
             max_recv_wr: depth,
             max_send_sge: 1,
@@ -163,11 +163,11 @@ impl End {
             id: Some(id),
             _watch: watch,
             meeting,
-            sender: Sender::new(qp.clone())?,
-            receiver: Receiver::new(qp.clone())?,
+            sender: SendTemplate::new(qp.clone())?,
+            receiver: RecvTemplate::new(qp.clone())?,
             patience: Patience {
                 qp: qp.clone(),
-                nudges: Nudges::default(),
+                nudges: SiwKicks::default(),
             },
             qp,
             pd,
@@ -175,7 +175,7 @@ impl End {
         KBox::init(end, GFP_KERNEL)
     }
 
-    fn id(&self) -> Result<&Id> {
+    fn id(&self) -> Result<&CmId> {
         self.id.as_ref().ok_or(ENOTCONN)
     }
 
@@ -207,7 +207,7 @@ impl End {
         posted.inspect_err(|_| drop(self.receives.give_back(slot)))
     }
 
-    fn transmit(&mut self, mut buffer: KBox<Buffer>, len: usize, ask: Ask) -> Result {
+    fn transmit(&mut self, mut buffer: KBox<Buffer>, len: usize, ask: WrOp) -> Result {
         let piece = buffer.lend(Some(len))?;
         let slot = self.sends.keep(buffer)?;
         let flags = SendFlags::from(SendFlag::Signaled);
@@ -251,7 +251,7 @@ impl Unconnected {
         go_on: GoOn,
     ) -> Result<Self> {
         let meeting = Meeting::new()?;
-        let id = Id::new(net, Some(meeting.clone()))?;
+        let id = CmId::new(net, Some(meeting.clone()))?;
         id.restrict_to(device)?;
         id.resolve_addr(local, peer, RESOLVE_MS)?;
         meeting.wait(Stage::Found, go_on)?;
@@ -292,7 +292,7 @@ impl Unconnected {
             .and_then(|()| self.end.meeting.wait(Stage::Connected, go_on))
             .map_err(|error| (error, self.end.meeting.data()))?;
         // The peer may not look yet. It need not do this: it is not the first to speak.
-        self.end.patience.nudges = Nudges::on(self.end.pd.device());
+        self.end.patience.nudges = SiwKicks::on(self.end.pd.device());
         Ok(Connection(self.end))
     }
 
@@ -344,26 +344,26 @@ impl Connection {
     /// freed.
     #[inline]
     pub(crate) fn send(&mut self, buffer: KBox<Buffer>, len: usize) -> Result {
-        self.0.transmit(buffer, len, Ask::Message)
+        self.0.transmit(buffer, len, WrOp::Message)
     }
 
     /// Writes them to the peer's memory. Errors as of [`Self::send`].
     #[inline]
-    pub(crate) fn write(&mut self, buffer: KBox<Buffer>, len: usize, to: Remote) -> Result {
-        self.0.transmit(buffer, len, Ask::Write(to))
+    pub(crate) fn write(&mut self, buffer: KBox<Buffer>, len: usize, to: RemoteAddr) -> Result {
+        self.0.transmit(buffer, len, WrOp::Write(to))
     }
 
     /// Reads as many from there. Errors as of [`Self::send`].
     #[inline]
-    pub(crate) fn read(&mut self, buffer: KBox<Buffer>, len: usize, from: Remote) -> Result {
-        self.0.transmit(buffer, len, Ask::Read(from))
+    pub(crate) fn read(&mut self, buffer: KBox<Buffer>, len: usize, from: RemoteAddr) -> Result {
+        self.0.transmit(buffer, len, WrOp::Read(from))
     }
 
     /// Adds to 8 bytes there, which come into `buffer` as they were. Errors as of [`Self::send`].
     #[inline]
-    pub(crate) fn fetch_add(&mut self, buffer: KBox<Buffer>, at: Remote, add: u64) -> Result {
+    pub(crate) fn fetch_add(&mut self, buffer: KBox<Buffer>, at: RemoteAddr, add: u64) -> Result {
         let len = size_of::<u64>();
-        self.0.transmit(buffer, len, Ask::FetchAdd(at, add))
+        self.0.transmit(buffer, len, WrOp::FetchAdd(at, add))
     }
 
     /// Replaces 8 bytes there that equal `compare`; they come into `buffer` as they were. Errors as of
@@ -372,13 +372,13 @@ impl Connection {
     pub(crate) fn compare_swap(
         &mut self,
         buffer: KBox<Buffer>,
-        at: Remote,
+        at: RemoteAddr,
         compare: u64,
         swap: u64,
     ) -> Result {
         let len = size_of::<u64>();
         self.0
-            .transmit(buffer, len, Ask::CompareSwap(at, compare, swap))
+            .transmit(buffer, len, WrOp::CompareSwap(at, compare, swap))
     }
 
     /// Waits for something posted in the direction of the peer to be over: gives its buffer back. May

@@ -2,31 +2,31 @@
 
 //! Connections by rdma_cm: addresses, listening, connecting, and what comes of them.
 //!
-//! rdma_cm tells a [`Handler`] what happens to an id, one event at a time, with the id's own lock
-//! held. Some calls belong under that lock: they are methods of [`Locked`], which a handler is
-//! given and everybody else gets by [`Id::lock`].
+//! rdma_cm tells a [`CmHandler`] what happens to an id, one event at a time, with the id's own lock
+//! held. Some calls belong under that lock: they are methods of [`LockedCmId`], which a handler is
+//! given and everybody else gets by [`CmId::lock`].
 
 mod event;
 mod handler;
 
 #[allow(unused_imports)]
 pub(crate) use event::{
-    ConnParam,
-    Event,
-    Failure, //
+    CmEvent,
+    CmFailure,
+    ConnParam, //
 };
-pub(crate) use handler::Handler;
+pub(crate) use handler::CmHandler;
 
 use handler::{
     forget_context,
     handle,
     take_context,
-    Context, //
+    CmIdContext, //
 };
 
 use super::{
-    client,
     device::Device,
+    ib_client,
     mr::Access,
     net::{
         Net,
@@ -45,7 +45,7 @@ use core::{
     ptr::{
         self,
         NonNull, //
-    }, //
+    },
 };
 use kernel::{
     error::{
@@ -57,7 +57,7 @@ use kernel::{
     types::{
         NotThreadSafe,
         Opaque, //
-    }, //
+    },
 };
 
 /// The reason of a rejection that the application decided on, as the InfiniBand specification
@@ -72,26 +72,26 @@ pub(crate) const REJECTED_BY_CONSUMER: u8 =
 ///
 /// # Invariants
 ///
-/// `raw` is an id that has not been destroyed. Its context points to a [`Context`] that was made
+/// `raw` is an id that has not been destroyed. Its context points to a [`CmIdContext`] that was made
 /// by `KBox`, and both belong to this object.
-pub(crate) struct Id {
+pub(crate) struct CmId {
     raw: NonNull<bindings::rdma_cm_id>,
 }
 
 // SAFETY: Ids have their own locks, and may be used and destroyed by any thread.
-unsafe impl Send for Id {}
+unsafe impl Send for CmId {}
 
 // SAFETY: As above.
-unsafe impl Sync for Id {}
+unsafe impl Sync for CmId {}
 
-impl Id {
+impl CmId {
     /// Makes an id for reliable connections over IP.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(crate) fn new(net: &Net, handler: Option<Arc<dyn Handler>>) -> Result<Self> {
-        let context = Context::new(handler)?;
+    pub(crate) fn new(net: &Net, handler: Option<Arc<dyn CmHandler>>) -> Result<Self> {
+        let context = CmIdContext::new(handler)?;
         // SAFETY: The namespace is held during this call; the handler is made for the context that
         // the id gets here.
         let raw = unsafe {
@@ -111,11 +111,11 @@ impl Id {
     }
 
     /// Waits until no handler runs, and keeps it from running. Not from within a handler.
-    pub(crate) fn lock(&self) -> LockGuard<'_> {
+    pub(crate) fn lock(&self) -> CmIdGuard<'_> {
         // SAFETY: By the invariant `raw` is valid.
         unsafe { bindings::rdma_lock_handler(self.raw.as_ptr()) };
         // INVARIANT: The lock was taken just now.
-        LockGuard {
+        CmIdGuard {
             id: self,
             _task: NotThreadSafe,
         }
@@ -127,7 +127,7 @@ impl Id {
         unsafe { &*self.context() }.is_in_handler()
     }
 
-    fn context(&self) -> *mut Context {
+    fn context(&self) -> *mut CmIdContext {
         // SAFETY: By the invariant `raw` is valid. Nobody changes its context.
         unsafe { (*self.raw.as_ptr()).context.cast() }
     }
@@ -136,23 +136,23 @@ impl Id {
     /// locked.
     pub(crate) fn set_handler(
         &self,
-        handler: Option<Arc<dyn Handler>>,
-    ) -> Option<Arc<dyn Handler>> {
+        handler: Option<Arc<dyn CmHandler>>,
+    ) -> Option<Arc<dyn CmHandler>> {
         // SAFETY: By the invariant the context is valid.
         unsafe { &*self.context() }.set_handler(handler)
     }
 }
 
-impl Deref for Id {
-    type Target = IdRef;
+impl Deref for CmId {
+    type Target = CmIdRef;
 
-    fn deref(&self) -> &IdRef {
+    fn deref(&self) -> &CmIdRef {
         // SAFETY: By the invariant `raw` is valid as long as `self`.
-        unsafe { IdRef::from_raw(self.raw.as_ptr()) }
+        unsafe { CmIdRef::from_raw(self.raw.as_ptr()) }
     }
 }
 
-impl Drop for Id {
+impl Drop for CmId {
     fn drop(&mut self) {
         let context = self.context();
         if self.is_in_handler() {
@@ -171,17 +171,17 @@ impl Drop for Id {
 
 /// What can be done with an id in any task, locked or not.
 #[repr(transparent)]
-pub(crate) struct IdRef(Opaque<bindings::rdma_cm_id>);
+pub(crate) struct CmIdRef(Opaque<bindings::rdma_cm_id>);
 
 // SAFETY: Ids have their own locks.
-unsafe impl Sync for IdRef {}
+unsafe impl Sync for CmIdRef {}
 
-impl IdRef {
+impl CmIdRef {
     /// # Safety
     ///
     /// `raw` is an id that is not destroyed as long as the result is used.
     unsafe fn from_raw<'a>(raw: *mut bindings::rdma_cm_id) -> &'a Self {
-        // SAFETY: By this function's contract; `IdRef` has the layout of an id.
+        // SAFETY: By this function's contract; `CmIdRef` has the layout of an id.
         unsafe { &*raw.cast() }
     }
 
@@ -224,7 +224,7 @@ impl IdRef {
         to_result(unsafe { bindings::rdma_bind_addr(self.raw(), addr.as_mut_ptr()) })
     }
 
-    /// Waits for connections; each is an [`Event::ConnectRequest`].
+    /// Waits for connections; each is an [`CmEvent::ConnectRequest`].
     ///
     /// # Errors
     ///
@@ -234,7 +234,7 @@ impl IdRef {
         to_result(unsafe { bindings::rdma_listen(self.raw(), backlog) })
     }
 
-    /// Starts to look for the way to `dst`; ends in [`Event::AddrResolved`] or [`Event::Failed`].
+    /// Starts to look for the way to `dst`; ends in [`CmEvent::AddrResolved`] or [`CmEvent::Failed`].
     ///
     /// # Errors
     ///
@@ -254,7 +254,7 @@ impl IdRef {
         })
     }
 
-    /// Starts to look for a path; ends in [`Event::RouteResolved`] or [`Event::Failed`].
+    /// Starts to look for a path; ends in [`CmEvent::RouteResolved`] or [`CmEvent::Failed`].
     ///
     /// # Errors
     ///
@@ -336,7 +336,7 @@ impl IdRef {
         })
     }
 
-    /// Ends the connection, or answers that the peer has ended it. It is [`Event::Disconnected`]
+    /// Ends the connection, or answers that the peer has ended it. It is [`CmEvent::Disconnected`]
     /// when both are done.
     ///
     /// The queue pair is not touched: move it to the error state.
@@ -368,7 +368,7 @@ impl IdRef {
 
     /// The device that the id is bound to; `None` when there is none, or it is going away.
     pub(crate) fn device(&self) -> Option<Arc<Device>> {
-        client::find(self.raw_device())
+        ib_client::find(self.raw_device())
     }
 
     /// The port of that device.
@@ -418,7 +418,7 @@ impl IdRef {
     }
 }
 
-/// A few words on a positive reason of [`Event::Rejected`]. Any context.
+/// A few words on a positive reason of [`CmEvent::Rejected`]. Any context.
 pub(crate) fn reject_text(reason: i32) -> &'static CStr {
     // SAFETY: Any number will do, and the text is ib_cm's for ever.
     unsafe { CStr::from_char_ptr(bindings::ibcm_reject_msg(reason)) }
@@ -430,20 +430,20 @@ pub(crate) fn reject_text(reason: i32) -> &'static CStr {
 ///
 /// The handler lock of the id is held by this task as long as a reference lasts.
 #[repr(transparent)]
-pub(crate) struct Locked(IdRef, NotThreadSafe);
+pub(crate) struct LockedCmId(CmIdRef, NotThreadSafe);
 
-impl Locked {
+impl LockedCmId {
     /// # Safety
     ///
     /// `raw` is a valid id whose handler lock this task holds, both as long as the result is used.
     unsafe fn from_raw<'a>(raw: *mut bindings::rdma_cm_id) -> &'a Self {
         // INVARIANT: By this function's contract.
-        // SAFETY: By this function's contract; `Locked` has the layout of an id.
+        // SAFETY: By this function's contract; `LockedCmId` has the layout of an id.
         unsafe { &*raw.cast() }
     }
 
-    /// Asks the peer for a connection; ends in [`Event::ConnectResponse`],
-    /// [`Event::Established`], [`Event::Rejected`] or [`Event::Failed`].
+    /// Asks the peer for a connection; ends in [`CmEvent::ConnectResponse`],
+    /// [`CmEvent::Established`], [`CmEvent::Rejected`] or [`CmEvent::Failed`].
     ///
     /// # Errors
     ///
@@ -454,7 +454,7 @@ impl Locked {
         to_result(unsafe { bindings::rdma_connect_locked(self.raw(), &mut param) })
     }
 
-    /// Takes a connection request; ends in [`Event::Established`].
+    /// Takes a connection request; ends in [`CmEvent::Established`].
     ///
     /// The queue pair of `param` must be ready to receive and, on InfiniBand, to send.
     ///
@@ -480,10 +480,10 @@ impl Locked {
     }
 }
 
-impl Deref for Locked {
-    type Target = IdRef;
+impl Deref for LockedCmId {
+    type Target = CmIdRef;
 
-    fn deref(&self) -> &IdRef {
+    fn deref(&self) -> &CmIdRef {
         &self.0
     }
 }
@@ -493,21 +493,21 @@ impl Deref for Locked {
 /// # Invariants
 ///
 /// This task holds the handler lock of `id`.
-pub(crate) struct LockGuard<'a> {
-    id: &'a Id,
+pub(crate) struct CmIdGuard<'a> {
+    id: &'a CmId,
     _task: NotThreadSafe,
 }
 
-impl Deref for LockGuard<'_> {
-    type Target = Locked;
+impl Deref for CmIdGuard<'_> {
+    type Target = LockedCmId;
 
-    fn deref(&self) -> &Locked {
+    fn deref(&self) -> &LockedCmId {
         // SAFETY: By the invariant the id is locked as long as `self`.
-        unsafe { Locked::from_raw(self.id.raw.as_ptr()) }
+        unsafe { LockedCmId::from_raw(self.id.raw.as_ptr()) }
     }
 }
 
-impl Drop for LockGuard<'_> {
+impl Drop for CmIdGuard<'_> {
     fn drop(&mut self) {
         // SAFETY: By the invariant this task holds the lock.
         unsafe { bindings::rdma_unlock_handler(self.id.raw.as_ptr()) };

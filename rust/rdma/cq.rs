@@ -2,7 +2,7 @@
 
 //! Completion queues and what is found in them.
 
-use super::device::Use;
+use super::device::DeviceRef;
 use crate::{
     bindings,
     compat::EOPNOTSUPP, //
@@ -13,7 +13,7 @@ use core::{
     ptr::{
         self,
         NonNull, //
-    }, //
+    },
 };
 use kernel::{
     error::{
@@ -25,7 +25,7 @@ use kernel::{
 };
 
 /// Who is told that a completion queue has something new.
-pub(crate) trait Notify: Send + Sync {
+pub(crate) trait CqHandler: Send + Sync {
     /// There may be a completion, and the queue is no longer armed.
     ///
     /// Called in any context: interrupts may be off, the driver may hold the queue's lock, and the
@@ -37,7 +37,7 @@ pub(crate) trait Notify: Send + Sync {
     fn failed(&self) {}
 }
 
-impl<T: Notify + ?Sized> Notify for Arc<T> {
+impl<T: CqHandler + ?Sized> CqHandler for Arc<T> {
     fn completion(&self) {
         (**self).completion()
     }
@@ -47,8 +47,9 @@ impl<T: Notify + ?Sized> Notify for Arc<T> {
     }
 }
 
-type PollFn = unsafe extern "C" fn(*mut bindings::ib_cq, c_int, *mut bindings::ib_wc) -> c_int;
-type ArmFn = unsafe extern "C" fn(*mut bindings::ib_cq, bindings::ib_cq_notify_flags) -> c_int;
+type PollCqFn = unsafe extern "C" fn(*mut bindings::ib_cq, c_int, *mut bindings::ib_wc) -> c_int;
+type ReqNotifyCqFn =
+    unsafe extern "C" fn(*mut bindings::ib_cq, bindings::ib_cq_notify_flags) -> c_int;
 
 /// A completion queue that its owner polls.
 ///
@@ -60,11 +61,11 @@ type ArmFn = unsafe extern "C" fn(*mut bindings::ib_cq, bindings::ib_cq_notify_f
 /// - The context of `raw` is what `notify` points to, which is dropped after `raw`.
 pub(crate) struct Cq {
     raw: NonNull<bindings::ib_cq>,
-    poll: PollFn,
-    arm: ArmFn,
+    poll: PollCqFn,
+    arm: ReqNotifyCqFn,
     entries: u32,
-    _notify: KBox<dyn Notify>,
-    device: Use,
+    _notify: KBox<dyn CqHandler>,
+    device: DeviceRef,
 }
 
 // SAFETY: A completion queue may be polled, armed and destroyed by any thread.
@@ -79,8 +80,8 @@ impl Cq {
     /// # Errors
     ///
     /// `EINVAL` for no entries or more than the device takes, `ENOMEM`, and the driver's.
-    pub(crate) fn new<N: Notify + 'static>(
-        device: Use,
+    pub(crate) fn new<N: CqHandler + 'static>(
+        device: DeviceRef,
         entries: u32,
         vector: u32,
         notify: N,
@@ -133,7 +134,7 @@ impl Cq {
     }
 
     /// The device that the queue belongs to.
-    pub(crate) fn device(&self) -> &Use {
+    pub(crate) fn device(&self) -> &DeviceRef {
         &self.device
     }
 
@@ -143,24 +144,24 @@ impl Cq {
     }
 
     /// What takes completions out of the queue.
-    pub(crate) fn poller(self: Arc<Self>) -> Poller {
+    pub(crate) fn poller(self: Arc<Self>) -> CqPoller {
         // INVARIANT: They are those of the queue.
-        Poller {
+        CqPoller {
             raw: self.raw,
             poll: self.poll,
             cq: self,
         }
     }
 
-    /// Arms the queue: [`Notify::completion`] is called once, at the next wanted completion. Any context
-    /// but [`Notify`]'s.
+    /// Arms the queue: [`CqHandler::completion`] is called once, at the next wanted completion. Any context
+    /// but [`CqHandler`]'s.
     ///
     /// Returns whether one may have come already: poll again, or it is never told.
     #[inline]
-    pub(crate) fn arm(&self, wanted: Wanted) -> bool {
+    pub(crate) fn arm(&self, wanted: CqNotify) -> bool {
         let kind = match wanted {
-            Wanted::Any => bindings::ib_cq_notify_flags_IB_CQ_NEXT_COMP,
-            Wanted::Solicited => bindings::ib_cq_notify_flags_IB_CQ_SOLICITED,
+            CqNotify::Any => bindings::ib_cq_notify_flags_IB_CQ_NEXT_COMP,
+            CqNotify::Solicited => bindings::ib_cq_notify_flags_IB_CQ_SOLICITED,
         };
         let flags = kind | bindings::ib_cq_notify_flags_IB_CQ_REPORT_MISSED_EVENTS;
         // SAFETY: By the invariant `raw` is valid and `arm` its device's.
@@ -170,7 +171,7 @@ impl Cq {
 
 /// Selects the completions for which a completion queue is armed.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub(crate) enum CqNotify {
     /// The next completion.
     Any,
     /// The next solicited message, and the next failure where the driver raises an event for it; rxe does not.
@@ -183,26 +184,26 @@ pub(crate) enum Wanted {
 ///
 /// `raw` and `poll` are those of `cq`.
 #[repr(C)]
-pub(crate) struct Poller {
+pub(crate) struct CqPoller {
     raw: NonNull<bindings::ib_cq>,
-    poll: PollFn,
+    poll: PollCqFn,
     cq: Arc<Cq>,
 }
 
 // SAFETY: As of the queue.
-unsafe impl Send for Poller {}
+unsafe impl Send for CqPoller {}
 
 // SAFETY: As of the queue.
-unsafe impl Sync for Poller {}
+unsafe impl Sync for CqPoller {}
 
-impl Poller {
+impl CqPoller {
     /// The queue.
     pub(crate) fn cq(&self) -> &Arc<Cq> {
         &self.cq
     }
 
     /// Takes completions out of the queue, at most as many as there is room for. Any context but
-    /// [`Notify`]'s.
+    /// [`CqHandler`]'s.
     ///
     /// # Errors
     ///
@@ -235,7 +236,7 @@ impl Drop for Cq {
 /// # Safety
 ///
 /// Called by the driver of a queue whose context is a valid `N`.
-unsafe extern "C" fn completion<N: Notify>(_cq: *mut bindings::ib_cq, context: *mut c_void) {
+unsafe extern "C" fn completion<N: CqHandler>(_cq: *mut bindings::ib_cq, context: *mut c_void) {
     // SAFETY: By this function's contract.
     unsafe { &*context.cast::<N>() }.completion();
 }
@@ -243,7 +244,7 @@ unsafe extern "C" fn completion<N: Notify>(_cq: *mut bindings::ib_cq, context: *
 /// # Safety
 ///
 /// Called by the driver of a queue whose context is a valid `N`.
-unsafe extern "C" fn failed<N: Notify>(_event: *mut bindings::ib_event, context: *mut c_void) {
+unsafe extern "C" fn failed<N: CqHandler>(_event: *mut bindings::ib_event, context: *mut c_void) {
     // SAFETY: By this function's contract.
     unsafe { &*context.cast::<N>() }.failed();
 }
@@ -253,12 +254,12 @@ unsafe extern "C" fn failed<N: Notify>(_event: *mut bindings::ib_event, context:
 /// # Invariants
 ///
 /// The first `len` of `room` are initialised.
-pub(crate) struct Batch<const N: usize> {
+pub(crate) struct WcBatch<const N: usize> {
     room: [MaybeUninit<Wc>; N],
     len: usize,
 }
 
-impl<const N: usize> Batch<N> {
+impl<const N: usize> WcBatch<N> {
     /// Allocates an empty batch. May sleep.
     ///
     /// # Errors
@@ -279,9 +280,9 @@ impl<const N: usize> Batch<N> {
     }
 
     /// Polls `queue` for at most `most` completions, which replace the batch, and returns their number.
-    /// Any context but [`Notify`]'s.
+    /// Any context but [`CqHandler`]'s.
     #[inline]
-    pub(crate) fn poll(&mut self, queue: &Poller, most: usize) -> usize {
+    pub(crate) fn poll(&mut self, queue: &CqPoller, most: usize) -> usize {
         let most = most.min(N);
         // An error counts as none: no driver in the kernel returns one.
         // INVARIANT: The poll has initialised what it found.

@@ -3,32 +3,32 @@
 //! RDMA devices: what they can do, who uses them, and how they go away.
 //!
 //! A [`Device`] is a description that may outlive the hardware. The hardware itself is reached
-//! through a [`Use`], and the RDMA core does not get the device back before the last of them is
+//! through a [`DeviceRef`], and the RDMA core does not get the device back before the last of them is
 //! dropped. `Device::users` guards their number, `Device::watchers` who is told.
 
 #[allow(unused_imports)]
-pub(crate) use super::client::{
+pub(crate) use super::ib_client::{
     find,
     list,
     Registration, //
 };
 
 use super::{
-    attributes::{
-        Attributes,
-        Port,
+    device_attr::{
+        CStrBuf,
+        DeviceAttr,
+        PortAttr,
         Protocol,
-        Text,
         IFNAME_SIZE, //
     },
-    net::Net,
+    net::Net, //
 };
 use crate::{
     bindings,
     compat::{
         new_spinlock_irq,
         SpinLockIrq, //
-    }, //
+    },
 };
 use core::{
     ops::Deref,
@@ -61,7 +61,7 @@ const FIRST_REPORT_MS: u32 = 20_000;
 const REPORT_MS: u32 = 60_000;
 
 /// Logs the owners that delay the removal of a device.
-pub(crate) trait Report: 'static {
+pub(crate) trait RemovalReport: 'static {
     /// Logs the owners of objects on the device of that name; false if there are none. May sleep.
     fn report(device: &CStr) -> bool;
 }
@@ -72,7 +72,7 @@ pub(crate) trait Report: 'static {
 ///
 /// - `raw` is registered with the RDMA core as long as `users.count` is not 0, or `users.gone` is
 ///   not set.
-/// - `users.count` is the number of [`Use`]s; none is added once `users.gone` is set.
+/// - `users.count` is the number of [`DeviceRef`]s; none is added once `users.gone` is set.
 #[pin_data]
 pub(crate) struct Device {
     raw: NonNull<bindings::ib_device>,
@@ -84,20 +84,20 @@ pub(crate) struct Device {
     is_rxe: bool,
     ports: (u32, u32),
     protocol: Protocol,
-    attributes: Attributes,
+    attributes: DeviceAttr,
     #[pin]
-    name: SpinLockIrq<Text<NAME_SIZE>>,
+    name: SpinLockIrq<CStrBuf<NAME_SIZE>>,
     #[pin]
-    users: SpinLock<Users>,
+    users: SpinLock<DeviceUsers>,
     #[pin]
     idle: Opaque<kernel::bindings::completion>,
     #[pin]
-    watchers: Mutex<Watchers>,
+    watchers: Mutex<RemovalNotifiers>,
     #[pin]
     call_done: CondVar,
 }
 
-struct Users {
+struct DeviceUsers {
     count: usize,
     gone: bool,
 }
@@ -144,15 +144,15 @@ impl Device {
                 // SAFETY: As above, and `first` is one of its ports.
                 protocol: unsafe { Protocol::of(ptr, first) },
                 // SAFETY: As above.
-                attributes: unsafe { Attributes::of(ptr) },
+                attributes: unsafe { DeviceAttr::of(ptr) },
                 // SAFETY: As above.
                 name <- new_spinlock_irq!(unsafe { name_of(ptr) }),
-                users <- new_spinlock!(Users { count: 0, gone: false }),
+                users <- new_spinlock!(DeviceUsers { count: 0, gone: false }),
                 idle <- Opaque::ffi_init(|slot| {
                     // SAFETY: `slot` is memory for a completion, which stays where it is.
                     unsafe { kernel::bindings::init_completion(slot) }
                 }),
-                watchers <- new_mutex!(Watchers::default()),
+                watchers <- new_mutex!(RemovalNotifiers::default()),
                 call_done <- new_condvar!(),
             }),
             GFP_KERNEL,
@@ -165,7 +165,7 @@ impl Device {
     }
 
     /// The name of this moment: an administrator may change it. Any context.
-    pub(crate) fn name(&self) -> Text<NAME_SIZE> {
+    pub(crate) fn name(&self) -> CStrBuf<NAME_SIZE> {
         *self.name.lock()
     }
 
@@ -175,7 +175,7 @@ impl Device {
     }
 
     /// What the device can do.
-    pub(crate) fn attributes(&self) -> &Attributes {
+    pub(crate) fn attributes(&self) -> &DeviceAttr {
         &self.attributes
     }
 
@@ -219,7 +219,7 @@ impl Device {
     /// # Errors
     ///
     /// `ENODEV` when it is going away already.
-    pub(crate) fn enter(self: &Arc<Self>) -> Result<Use> {
+    pub(crate) fn enter(self: &Arc<Self>) -> Result<DeviceRef> {
         let mut users = self.users.lock();
         if users.gone {
             return Err(ENODEV);
@@ -227,7 +227,7 @@ impl Device {
         users.count += 1;
         drop(users);
         // INVARIANT: The device is not gone, and this use has been counted.
-        Ok(Use(self.clone()))
+        Ok(DeviceRef(self.clone()))
     }
 
     /// Whether the device is going away, or has gone.
@@ -240,7 +240,10 @@ impl Device {
     /// # Errors
     ///
     /// `ENODEV` when it is going away already, `ENOMEM`.
-    pub(crate) fn watch(self: &Arc<Self>, watcher: Arc<dyn Watcher>) -> Result<Watch> {
+    pub(crate) fn watch(
+        self: &Arc<Self>,
+        watcher: Arc<dyn RemovalNotifier>,
+    ) -> Result<NotifierRegistration> {
         let mut watchers = self.watchers.lock();
         // `retire` sets `gone` before it takes this lock for the first time: whoever is added
         // here is called.
@@ -251,7 +254,7 @@ impl Device {
         watchers.waiting.push((id, watcher), GFP_KERNEL)?;
         watchers.next_id += 1;
         drop(watchers);
-        Ok(Watch {
+        Ok(NotifierRegistration {
             device: self.clone(),
             id,
         })
@@ -267,7 +270,7 @@ impl Device {
 
     /// Refuses new users, notifies the watchers, and waits until the last user has left. Reports from
     /// time to time which owners are waited for.
-    pub(super) fn retire<R: Report>(&self) {
+    pub(super) fn retire<R: RemovalReport>(&self) {
         let busy = {
             let mut users = self.users.lock();
             users.gone = true;
@@ -278,7 +281,7 @@ impl Device {
             return;
         }
         let mut wait = FIRST_REPORT_MS;
-        // SAFETY: `idle` was initialised with the device. The last `Use` completes it.
+        // SAFETY: `idle` was initialised with the device. The last `DeviceRef` completes it.
         while unsafe {
             kernel::bindings::wait_for_completion_timeout(self.idle.get(), msecs_to_jiffies(wait))
         } == 0
@@ -315,9 +318,9 @@ impl Device {
 /// # Safety
 ///
 /// `raw` is a registered device whose name does not change meanwhile.
-unsafe fn name_of(raw: *mut bindings::ib_device) -> Text<NAME_SIZE> {
+unsafe fn name_of(raw: *mut bindings::ib_device) -> CStrBuf<NAME_SIZE> {
     // SAFETY: By this function's contract.
-    Text::new(unsafe { &(*raw).name })
+    CStrBuf::new(unsafe { &(*raw).name })
 }
 
 /// The right to use a device: as long as there is one, the device stays.
@@ -325,9 +328,9 @@ unsafe fn name_of(raw: *mut bindings::ib_device) -> Text<NAME_SIZE> {
 /// # Invariants
 ///
 /// It is counted in the device's `users`.
-pub(crate) struct Use(Arc<Device>);
+pub(crate) struct DeviceRef(Arc<Device>);
 
-impl Use {
+impl DeviceRef {
     /// The core's device, valid as long as `self`.
     #[inline]
     pub(super) fn raw(&self) -> *mut bindings::ib_device {
@@ -344,11 +347,11 @@ impl Use {
     /// # Errors
     ///
     /// `EINVAL` for a port that the device does not have, else the driver's.
-    pub(crate) fn port(&self, port: u32) -> Result<Port> {
+    pub(crate) fn port(&self, port: u32) -> Result<PortAttr> {
         let mut attr: bindings::ib_port_attr = pin_init::zeroed();
         // SAFETY: By the invariant the device is registered; `attr` is written only.
         to_result(unsafe { bindings::ib_query_port(self.raw(), port, &mut attr) })?;
-        Ok(Port::new(&attr))
+        Ok(PortAttr::new(&attr))
     }
 
     /// Whether the device may be used from within a network namespace. Any context.
@@ -377,16 +380,16 @@ impl Use {
     }
 
     /// The name of the network interface that a port sits on; empty when there is none. May sleep.
-    pub(crate) fn netdev_name(&self, port: u32) -> Text<IFNAME_SIZE> {
+    pub(crate) fn netdev_name(&self, port: u32) -> CStrBuf<IFNAME_SIZE> {
         let mut name = [0; IFNAME_SIZE];
         // SAFETY: By the invariant the device is registered; `name` has room for any interface's.
         unsafe { bindings::kofi_port_netdev_name(self.raw(), port, name.as_mut_ptr()) };
-        Text::new(&name)
+        CStrBuf::new(&name)
     }
 }
 
 // Another use, even of a device that is going away: `self` keeps it until then.
-impl Clone for Use {
+impl Clone for DeviceRef {
     fn clone(&self) -> Self {
         self.0.users.lock().count += 1;
         // INVARIANT: This use has been counted, and the device is held by `self` meanwhile.
@@ -394,7 +397,7 @@ impl Clone for Use {
     }
 }
 
-impl Deref for Use {
+impl Deref for DeviceRef {
     type Target = Device;
 
     fn deref(&self) -> &Device {
@@ -402,7 +405,7 @@ impl Deref for Use {
     }
 }
 
-impl Drop for Use {
+impl Drop for DeviceRef {
     fn drop(&mut self) {
         let mut users = self.0.users.lock();
         users.count -= 1;
@@ -415,8 +418,8 @@ impl Drop for Use {
 }
 
 /// Who wants to know that a device is going away.
-pub(crate) trait Watcher: Send + Sync {
-    /// The device is going away: give it up, and soon, for the removal waits until every [`Use`]
+pub(crate) trait RemovalNotifier: Send + Sync {
+    /// The device is going away: give it up, and soon, for the removal waits until every [`DeviceRef`]
     /// is dropped.
     ///
     /// Called once, in process context, with no lock of ours held; other watchers are not called
@@ -425,22 +428,22 @@ pub(crate) trait Watcher: Send + Sync {
 }
 
 #[derive(Default)]
-struct Watchers {
+struct RemovalNotifiers {
     next_id: u64,
-    waiting: KVec<(u64, Arc<dyn Watcher>)>,
+    waiting: KVec<(u64, Arc<dyn RemovalNotifier>)>,
     /// Who is being called, and by which task.
     called: Option<(u64, usize)>,
 }
 
-/// Keeps a [`Watcher`] registered.
+/// Keeps a [`RemovalNotifier`] registered.
 ///
 /// Dropping it waits for a running call, unless it is that call which drops it. May sleep.
-pub(crate) struct Watch {
+pub(crate) struct NotifierRegistration {
     device: Arc<Device>,
     id: u64,
 }
 
-impl Drop for Watch {
+impl Drop for NotifierRegistration {
     fn drop(&mut self) {
         let mut watchers = self.device.watchers.lock();
         let place = watchers.waiting.iter().position(|(id, _)| *id == self.id);

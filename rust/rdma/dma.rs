@@ -3,7 +3,7 @@
 //! Kernel addresses as devices see them: what kind an address is, the pages behind it, and their
 //! DMA mappings.
 
-use super::device::Use;
+use super::device::DeviceRef;
 use crate::{
     bindings,
     compat::dma_data_direction, //
@@ -20,12 +20,12 @@ use kernel::{
     sync::atomic::{
         Atomic,
         Relaxed, //
-    }, //
+    },
 };
 
 /// Which way data goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Direction {
+pub(crate) enum DataDirection {
     /// The device reads memory: sends, writes.
     ToDevice,
     /// The device writes memory: receives, reads.
@@ -34,7 +34,7 @@ pub(crate) enum Direction {
     Both,
 }
 
-impl Direction {
+impl DataDirection {
     fn as_raw(self) -> kernel::bindings::dma_data_direction {
         match self {
             Self::ToDevice => dma_data_direction::DMA_TO_DEVICE,
@@ -55,13 +55,13 @@ pub(crate) fn alignment() -> usize {
 ///
 /// Dropping it warns when a mapping has not been undone: kernels that check mappings themselves see
 /// none of those on soft devices.
-pub(crate) struct Dma {
-    device: Use,
+pub(crate) struct DmaMapper {
+    device: DeviceRef,
     live: Atomic<i64>,
 }
 
-impl Dma {
-    pub(crate) fn new(device: Use) -> Self {
+impl DmaMapper {
+    pub(crate) fn new(device: DeviceRef) -> Self {
         Self {
             device,
             live: Atomic::new(0),
@@ -83,7 +83,11 @@ impl Dma {
     ///
     /// The piece is memory that the caller may hand to the device, until it is unmapped.
     #[inline]
-    pub(crate) unsafe fn map(&self, piece: Piece, direction: Direction) -> Result<Mapping> {
+    pub(crate) unsafe fn map(
+        &self,
+        piece: PhysRange,
+        direction: DataDirection,
+    ) -> Result<DmaMapping> {
         let device = self.device.raw();
         // SAFETY: The device is registered as long as it is used; the memory is the caller's to
         // hand over.
@@ -101,7 +105,7 @@ impl Dma {
             return Err(ENOMEM);
         }
         self.live.add(1, Relaxed);
-        Ok(Mapping {
+        Ok(DmaMapping {
             addr,
             len: piece.len,
             direction,
@@ -110,13 +114,13 @@ impl Dma {
 
     /// Whether what one side writes, the CPU or the device, is seen by the other only after the
     /// mapping is undone or synchronised: caches are not coherent, or a bounce buffer stands between.
-    pub(crate) fn needs_sync(&self, mapping: &Mapping) -> bool {
+    pub(crate) fn needs_sync(&self, mapping: &DmaMapping) -> bool {
         // SAFETY: The device is registered as long as it is used; only the address is looked at.
         unsafe { bindings::kofi_dma_need_sync(self.device.raw(), mapping.addr) }
     }
 
     /// Lets the CPU see what the device has written, with the mapping left as it is. Any context.
-    pub(crate) fn sync_for_cpu(&self, mapping: &Mapping) {
+    pub(crate) fn sync_for_cpu(&self, mapping: &DmaMapping) {
         // SAFETY: The device is registered as long as it is used, and a mapping that is there has not been
         // undone.
         unsafe {
@@ -130,7 +134,7 @@ impl Dma {
     }
 
     /// Gives the memory back to the device after that. Any context.
-    pub(crate) fn sync_for_device(&self, mapping: &Mapping) {
+    pub(crate) fn sync_for_device(&self, mapping: &DmaMapping) {
         // SAFETY: As above.
         unsafe {
             bindings::ib_dma_sync_single_for_device(
@@ -148,7 +152,7 @@ impl Dma {
     ///
     /// `mapping` was made by this object, and no operation that was given its address is under way.
     #[inline]
-    pub(crate) unsafe fn unmap(&self, mapping: Mapping) {
+    pub(crate) unsafe fn unmap(&self, mapping: DmaMapping) {
         // SAFETY: By this function's contract.
         unsafe {
             bindings::ib_dma_unmap_page(
@@ -162,7 +166,7 @@ impl Dma {
     }
 }
 
-impl Drop for Dma {
+impl Drop for DmaMapper {
     fn drop(&mut self) {
         let live = self.live();
         if live != 0 {
@@ -175,15 +179,15 @@ impl Drop for Dma {
     }
 }
 
-/// Memory as a device sees it. Give it back to [`Dma::unmap`].
+/// Memory as a device sees it. Give it back to [`DmaMapper::unmap`].
 #[must_use = "a mapping that is dropped is never undone"]
-pub(crate) struct Mapping {
+pub(crate) struct DmaMapping {
     addr: u64,
     len: NonZeroUsize,
-    direction: Direction,
+    direction: DataDirection,
 }
 
-impl Mapping {
+impl DmaMapping {
     /// The address to give to the device.
     #[inline]
     pub(crate) fn addr(&self) -> u64 {
@@ -199,7 +203,7 @@ impl Mapping {
 
 /// What a range of kernel addresses is made of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Kind {
+pub(crate) enum AddrKind {
     /// The kernel's linear map: the pages follow each other in physical memory.
     Linear,
     /// vmalloc or a module: any page may be anywhere.
@@ -218,13 +222,13 @@ pub(crate) const MEMORY: Range<usize> = PAGE_SIZE..usize::MAX - 2 * PAGE_SIZE;
 /// `EINVAL` for no bytes, a range that wraps, the stack of the calling task, and what is neither in
 /// the linear map nor in vmalloc's or the modules' space.
 #[inline(always)]
-pub(crate) fn classify(addr: usize, len: usize) -> Result<Kind> {
+pub(crate) fn classify(addr: usize, len: usize) -> Result<AddrKind> {
     let last = last_byte(addr, len)?;
     let (first, last) = (addr as *const c_void, last as *const c_void);
     // SAFETY: It looks at the addresses only, in any context.
     match unsafe { bindings::kofi_memory_kind(first, last) } {
-        1 => Ok(Kind::Linear),
-        2 => Ok(Kind::Paged),
+        1 => Ok(AddrKind::Linear),
+        2 => Ok(AddrKind::Paged),
         _ => Err(EINVAL),
     }
 }
@@ -242,13 +246,13 @@ fn last_byte(addr: usize, len: usize) -> Result<usize> {
 ///
 /// `page` exists.
 #[derive(Clone, Copy)]
-pub(crate) struct Piece {
+pub(crate) struct PhysRange {
     page: *mut page,
     offset: usize,
     len: NonZeroUsize,
 }
 
-impl Piece {
+impl PhysRange {
     /// `len` bytes that begin `offset` bytes behind the beginning of a page; the pages behind it
     /// follow it in physical memory if there are more than it has.
     ///
@@ -292,13 +296,13 @@ impl Piece {
 /// follow each other in physical memory.
 ///
 /// A piece is an `Err` when a page of the range is not there, and the last item then.
-pub(crate) struct Pieces {
-    kind: Kind,
+pub(crate) struct PhysRanges {
+    kind: AddrKind,
     addr: usize,
     left: usize,
 }
 
-impl Pieces {
+impl PhysRanges {
     /// # Errors
     ///
     /// Those of [`classify`].
@@ -311,7 +315,7 @@ impl Pieces {
     }
 
     /// What the range is made of.
-    pub(crate) fn kind(&self) -> Kind {
+    pub(crate) fn kind(&self) -> AddrKind {
         self.kind
     }
 
@@ -320,10 +324,10 @@ impl Pieces {
         let addr = addr as *const c_void;
         let page = match self.kind {
             // SAFETY: `classify` found both ends of the range in the linear map.
-            Kind::Linear => unsafe { bindings::kofi_virt_to_page(addr) },
+            AddrKind::Linear => unsafe { bindings::kofi_virt_to_page(addr) },
             // SAFETY: `classify` found both ends of the range in the space of vmalloc or modules,
             // whose page tables may be walked at any address.
-            Kind::Paged => unsafe { kernel::bindings::vmalloc_to_page(addr) },
+            AddrKind::Paged => unsafe { kernel::bindings::vmalloc_to_page(addr) },
         };
         if page.is_null() {
             Err(EINVAL)
@@ -337,14 +341,14 @@ impl Pieces {
         self.left = self.left.saturating_sub(len);
     }
 
-    fn next_piece(&mut self) -> Result<Piece> {
+    fn next_piece(&mut self) -> Result<PhysRange> {
         let offset = self.addr % PAGE_SIZE;
         let page = self.page_at(self.addr)?;
         let len = match self.kind {
-            Kind::Linear => self.left,
-            Kind::Paged => self.run(page, in_page(offset, self.left))?,
+            AddrKind::Linear => self.left,
+            AddrKind::Paged => self.run(page, in_page(offset, self.left))?,
         };
-        let piece = Piece {
+        let piece = PhysRange {
             page,
             offset,
             len: NonZeroUsize::new(len).ok_or(EINVAL)?,
@@ -371,8 +375,8 @@ impl Pieces {
     }
 }
 
-impl Iterator for Pieces {
-    type Item = Result<Piece>;
+impl Iterator for PhysRanges {
+    type Item = Result<PhysRange>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.left == 0 {
@@ -386,7 +390,7 @@ impl Iterator for Pieces {
     }
 }
 
-impl FusedIterator for Pieces {}
+impl FusedIterator for PhysRanges {}
 
 /// Whether there is memory at each address of a range: the same that devices can be given.
 ///
@@ -396,8 +400,8 @@ impl FusedIterator for Pieces {}
 #[inline]
 pub(crate) fn check(addr: usize, len: usize) -> Result {
     match classify(addr, len)? {
-        Kind::Linear => Ok(()),
-        Kind::Paged => Pieces::new(addr, len)?.try_for_each(|piece| piece.map(|_| ())),
+        AddrKind::Linear => Ok(()),
+        AddrKind::Paged => PhysRanges::new(addr, len)?.try_for_each(|piece| piece.map(|_| ())),
     }
 }
 
@@ -412,7 +416,7 @@ mod tests {
 
     fn total(addr: usize, len: usize) -> Result<(usize, usize)> {
         let (mut pieces, mut bytes) = (0, 0);
-        for piece in Pieces::new(addr, len)? {
+        for piece in PhysRanges::new(addr, len)? {
             pieces += 1;
             bytes += piece?.len();
         }
@@ -445,7 +449,7 @@ mod tests {
     fn linear_memory_is_one_piece() -> Result {
         let mut memory: KVec<u8> = KVec::with_capacity(3 * PAGE_SIZE, GFP_KERNEL)?;
         let addr = memory.as_mut_ptr() as usize;
-        assert_eq!(classify(addr, 3 * PAGE_SIZE), Ok(Kind::Linear));
+        assert_eq!(classify(addr, 3 * PAGE_SIZE), Ok(AddrKind::Linear));
         assert_eq!(total(addr + 1, 3 * PAGE_SIZE - 1)?, (1, 3 * PAGE_SIZE - 1));
         Ok(())
     }
@@ -454,7 +458,7 @@ mod tests {
     fn vmalloc_memory_is_whole_in_pieces() -> Result {
         let mut memory: VVec<u8> = VVec::with_capacity(5 * PAGE_SIZE, GFP_KERNEL)?;
         let addr = memory.as_mut_ptr() as usize;
-        assert_eq!(classify(addr, 5 * PAGE_SIZE), Ok(Kind::Paged));
+        assert_eq!(classify(addr, 5 * PAGE_SIZE), Ok(AddrKind::Paged));
         for (skip, len) in [
             (0, 5 * PAGE_SIZE),
             (7, 1),

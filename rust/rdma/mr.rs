@@ -4,7 +4,7 @@
 
 mod layout;
 
-pub(crate) use layout::Run;
+pub(crate) use layout::DmaSegment;
 
 use super::pd::Pd;
 use crate::bindings;
@@ -19,8 +19,8 @@ use kernel::{
     sync::Arc, //
 };
 use layout::{
-    Layout,
-    Limits, //
+    PageLayout,
+    PageListLimits, //
 };
 
 impl_flags!(
@@ -77,13 +77,18 @@ impl FastMr {
     /// The runs were mapped for the device and stay so until the region is dropped, and they are
     /// memory that peers may access as `access` says.
     #[inline(never)]
-    pub(crate) unsafe fn new(pd: Arc<Pd>, runs: &[Run], iova: u64, access: Access) -> Result<Self> {
+    pub(crate) unsafe fn new(
+        pd: Arc<Pd>,
+        runs: &[DmaSegment],
+        iova: u64,
+        access: Access,
+    ) -> Result<Self> {
         let attributes = pd.device().attributes();
-        let limits = Limits {
+        let limits = PageListLimits {
             page_sizes: attributes.page_size_cap,
             pages: attributes.max_fast_reg_page_list_len,
         };
-        let layout = Layout::new(runs, iova, limits).ok_or(EINVAL)?;
+        let layout = PageLayout::new(runs, iova, limits).ok_or(EINVAL)?;
         let mut list = scatterlist(runs)?;
         let kind = bindings::ib_mr_type_IB_MR_TYPE_MEM_REG;
         // SAFETY: `pd` is a valid protection domain.
@@ -140,7 +145,7 @@ impl FastMr {
 }
 
 /// The list that drivers take.
-fn scatterlist(runs: &[Run]) -> Result<KVVec<kernel::bindings::scatterlist>> {
+fn scatterlist(runs: &[DmaSegment]) -> Result<KVVec<kernel::bindings::scatterlist>> {
     let mut list = KVVec::with_capacity(runs.len(), GFP_KERNEL)?;
     for run in runs {
         let len = u32::try_from(run.len).map_err(|_| EINVAL)?;

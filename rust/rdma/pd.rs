@@ -5,9 +5,9 @@
 use super::{
     device::{
         Device,
-        Use, //
+        DeviceRef, //
     },
-    dma::Dma, //
+    dma::DmaMapper, //
 };
 use crate::bindings;
 use core::ptr::{
@@ -28,8 +28,8 @@ use kernel::{
 /// `Arc` of this object.
 pub(crate) struct Pd {
     raw: NonNull<bindings::ib_pd>,
-    dma: Dma,
-    device: Use,
+    dma: DmaMapper,
+    device: DeviceRef,
 }
 
 // SAFETY: A protection domain may be used and freed by any thread.
@@ -44,7 +44,7 @@ impl Pd {
     /// # Errors
     ///
     /// `ENOMEM`, and the driver's.
-    pub(crate) fn new(device: Use) -> Result<Arc<Self>> {
+    pub(crate) fn new(device: DeviceRef) -> Result<Arc<Self>> {
         // SAFETY: The device is registered as long as it is used.
         let raw = unsafe { bindings::__ib_alloc_pd(device.raw(), 0, super::OWNER.as_char_ptr()) };
         let raw = NonNull::new(from_err_ptr(raw)?).ok_or(ENOMEM)?;
@@ -52,7 +52,7 @@ impl Pd {
         // object frees it.
         let pd = Self {
             raw,
-            dma: Dma::new(device.clone()),
+            dma: DmaMapper::new(device.clone()),
             device,
         };
         Ok(Arc::new(pd, GFP_KERNEL)?)
@@ -63,7 +63,7 @@ impl Pd {
     }
 
     /// The device that this is a domain of.
-    pub(crate) fn device(&self) -> &Use {
+    pub(crate) fn device(&self) -> &DeviceRef {
         &self.device
     }
 
@@ -76,7 +76,7 @@ impl Pd {
 
     /// Maps memory for the device.
     #[inline]
-    pub(crate) fn dma(&self) -> &Dma {
+    pub(crate) fn dma(&self) -> &DmaMapper {
         &self.dma
     }
 

@@ -13,17 +13,17 @@ use super::{
     srq::Srq,
     wr::{
         RecvWr,
-        Remote,
+        RemoteAddr,
         SendFlags,
         SendWr, //
-    }, //
+    },
 };
 use crate::{
     bindings,
     compat::{
         synchronize_rcu,
         EOPNOTSUPP, //
-    }, //
+    },
 };
 use core::ptr::{
     self,
@@ -40,7 +40,7 @@ use kernel::{
 
 /// What a queue pair is asked to hold, and what it was given.
 #[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Caps {
+pub(crate) struct QpCaps {
     pub(crate) max_send_wr: u32,
     pub(crate) max_recv_wr: u32,
     pub(crate) max_send_sge: u32,
@@ -49,12 +49,12 @@ pub(crate) struct Caps {
 }
 
 /// Who is told what happens to a queue pair besides completions.
-pub(crate) trait QpEvents: Send + Sync {
+pub(crate) trait QpEventHandler: Send + Sync {
     /// Called in any context, with drivers' locks held: it must neither sleep nor post.
     fn event(&self, number: u32, event: QpEvent);
 }
 
-impl<T: QpEvents + ?Sized> QpEvents for Arc<T> {
+impl<T: QpEventHandler + ?Sized> QpEventHandler for Arc<T> {
     fn event(&self, number: u32, event: QpEvent) {
         (**self).event(number, event)
     }
@@ -120,8 +120,8 @@ pub(crate) struct Qp {
     post_recv: PostRecvFn,
     pd: Arc<Pd>,
     local_dma_lkey: u32,
-    caps: Caps,
-    _events: KBox<dyn QpEvents>,
+    caps: QpCaps,
+    _events: KBox<dyn QpEventHandler>,
     _send_cq: Arc<Cq>,
     _recv_cq: Arc<Cq>,
     _srq: Option<Arc<Srq>>,
@@ -140,11 +140,11 @@ impl Qp {
     ///
     /// `EINVAL` when the three belong to different devices or the device does not have as much as
     /// `caps` says, `ENOMEM`, and the driver's.
-    pub(crate) fn new<E: QpEvents + 'static>(
+    pub(crate) fn new<E: QpEventHandler + 'static>(
         pd: Arc<Pd>,
         send_cq: Arc<Cq>,
         recv_cq: Arc<Cq>,
-        caps: &Caps,
+        caps: &QpCaps,
         events: E,
     ) -> Result<Self> {
         Self::sharing(pd, send_cq, recv_cq, None, caps, events)
@@ -156,12 +156,12 @@ impl Qp {
     /// # Errors
     ///
     /// Those of [`Self::new`].
-    pub(crate) fn sharing<E: QpEvents + 'static>(
+    pub(crate) fn sharing<E: QpEventHandler + 'static>(
         pd: Arc<Pd>,
         send_cq: Arc<Cq>,
         recv_cq: Arc<Cq>,
         srq: Option<Arc<Srq>>,
-        caps: &Caps,
+        caps: &QpCaps,
         events: E,
     ) -> Result<Self> {
         if srq.as_ref().is_some_and(|srq| !Arc::ptr_eq(srq.pd(), &pd)) {
@@ -206,7 +206,7 @@ impl Qp {
             post_send,
             post_recv,
             // Drivers put there what they have really given.
-            caps: Caps {
+            caps: QpCaps {
                 max_send_wr: attr.cap.max_send_wr,
                 max_recv_wr: attr.cap.max_recv_wr,
                 max_send_sge: attr.cap.max_send_sge,
@@ -248,7 +248,7 @@ impl Qp {
     }
 
     /// What the queue pair holds: at least what was asked for.
-    pub(crate) fn caps(&self) -> &Caps {
+    pub(crate) fn caps(&self) -> &QpCaps {
         &self.caps
     }
 
@@ -345,7 +345,7 @@ impl Qp {
     /// Writes nothing to the peer's memory, unsignalled. Any context; errors as for
     /// [`Self::post_send`].
     pub(crate) fn write_nothing(&self, wr_id: u64) -> Result {
-        let nowhere = Remote { addr: 0, rkey: 0 };
+        let nowhere = RemoteAddr { addr: 0, rkey: 0 };
         let wr = SendWr::write(wr_id, &[], nowhere, SendFlags::default());
         // SAFETY: The request has no memory.
         unsafe { self.post_send(&wr) }
@@ -396,7 +396,10 @@ impl Drop for Qp {
 /// # Safety
 ///
 /// Called by the driver of a queue pair whose context is a valid `E`.
-unsafe extern "C" fn event<E: QpEvents>(event: *mut bindings::ib_event, context: *mut c_void) {
+unsafe extern "C" fn event<E: QpEventHandler>(
+    event: *mut bindings::ib_event,
+    context: *mut c_void,
+) {
     // SAFETY: By this function's contract, and drivers pass a valid event.
     let (events, kind) = unsafe { (&*context.cast::<E>(), (*event).event) };
     // SAFETY: As above; an event of a queue pair has that one.

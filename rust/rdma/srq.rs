@@ -28,7 +28,7 @@ use kernel::{
     sync::Arc, //
 };
 
-type PostFn = unsafe extern "C" fn(
+type PostSrqRecvFn = unsafe extern "C" fn(
     *mut bindings::ib_srq,
     *const bindings::ib_recv_wr,
     *mut *const bindings::ib_recv_wr,
@@ -43,7 +43,7 @@ type PostFn = unsafe extern "C" fn(
 #[repr(C)]
 pub(crate) struct Srq {
     raw: NonNull<bindings::ib_srq>,
-    post: PostFn,
+    post: PostSrqRecvFn,
     local_dma_lkey: u32,
     pd: Arc<Pd>,
 }

@@ -67,7 +67,7 @@ impl_flags!(
 
 /// Memory of the peer's.
 #[derive(Clone, Copy)]
-pub(crate) struct Remote {
+pub(crate) struct RemoteAddr {
     pub(crate) addr: u64,
     pub(crate) rkey: u32,
 }
@@ -156,7 +156,7 @@ impl<'a> SendWr<'a> {
     unsafe fn rdma(
         wr_id: u64,
         pieces: &'a [Sge],
-        remote: Remote,
+        remote: RemoteAddr,
         opcode: bindings::ib_wr_opcode,
         flags: SendFlags,
     ) -> Self {
@@ -172,7 +172,12 @@ impl<'a> SendWr<'a> {
 
     /// Writes the pieces, one after the other, to the peer's memory.
     #[inline]
-    pub(crate) fn write(wr_id: u64, pieces: &'a [Sge], remote: Remote, flags: SendFlags) -> Self {
+    pub(crate) fn write(
+        wr_id: u64,
+        pieces: &'a [Sge],
+        remote: RemoteAddr,
+        flags: SendFlags,
+    ) -> Self {
         let opcode = bindings::ib_wr_opcode_IB_WR_RDMA_WRITE;
         // SAFETY: The opcode uses that member.
         unsafe { Self::rdma(wr_id, pieces, remote, opcode, flags) }
@@ -183,7 +188,7 @@ impl<'a> SendWr<'a> {
     pub(crate) fn write_with_imm(
         wr_id: u64,
         pieces: &'a [Sge],
-        remote: Remote,
+        remote: RemoteAddr,
         imm: u32,
         flags: SendFlags,
     ) -> Self {
@@ -194,7 +199,12 @@ impl<'a> SendWr<'a> {
 
     /// Reads the peer's memory into the pieces.
     #[inline]
-    pub(crate) fn read(wr_id: u64, pieces: &'a [Sge], remote: Remote, flags: SendFlags) -> Self {
+    pub(crate) fn read(
+        wr_id: u64,
+        pieces: &'a [Sge],
+        remote: RemoteAddr,
+        flags: SendFlags,
+    ) -> Self {
         let opcode = bindings::ib_wr_opcode_IB_WR_RDMA_READ;
         // SAFETY: The opcode uses that member.
         unsafe { Self::rdma(wr_id, pieces, remote, opcode, flags) }
@@ -209,7 +219,7 @@ impl<'a> SendWr<'a> {
     unsafe fn atomic(
         wr_id: u64,
         pieces: &'a [Sge],
-        remote: Remote,
+        remote: RemoteAddr,
         opcode: bindings::ib_wr_opcode,
         (compare_add, swap): (u64, u64),
         flags: SendFlags,
@@ -233,7 +243,7 @@ impl<'a> SendWr<'a> {
     pub(crate) fn fetch_add(
         wr_id: u64,
         piece: &'a [Sge; 1],
-        remote: Remote,
+        remote: RemoteAddr,
         add: u64,
         flags: SendFlags,
     ) -> Self {
@@ -248,7 +258,7 @@ impl<'a> SendWr<'a> {
     pub(crate) fn cmp_swap(
         wr_id: u64,
         piece: &'a [Sge; 1],
-        remote: Remote,
+        remote: RemoteAddr,
         compare: u64,
         swap: u64,
         flags: SendFlags,

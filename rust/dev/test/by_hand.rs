@@ -70,7 +70,7 @@ fn net_of(net: &Namespace) -> Net {
 }
 
 /// The place as verbs name it, whose keys have 32 bits.
-impl TryFrom<RemoteMemory> for rdma::wr::Remote {
+impl TryFrom<RemoteMemory> for rdma::wr::RemoteAddr {
     type Error = Errno;
 
     fn try_from(remote: RemoteMemory) -> Result<Self> {
@@ -125,7 +125,7 @@ impl Opened for Unconnected {
 
     fn lend(&self, _here: ProcessContext, len: usize) -> Result<(Self::Lent, RemoteMemory)> {
         let lent = by_hand::Lent::new(self.0.pd(), len)?;
-        let rdma::wr::Remote { addr, rkey } = lent.remote();
+        let rdma::wr::RemoteAddr { addr, rkey } = lent.remote();
         let key = rkey.into();
         Ok((lent, RemoteMemory { addr, key }))
     }

@@ -18,20 +18,20 @@ pub(super) use direct::DirectReceiver;
 
 use super::{
     super::common::{
-        bounce::Outgoing,
-        cq::{
-            Farewell,
-            Feeder,
-            Filling, //
+        iov::SrcBuf,
+        mr_table::{
+            EpRights,
+            MrTable, //
         },
-        mr::{
-            Regions,
-            Rights, //
-        },
-        tally::{
-            Sent,
-            Taken,
+        stats::{
+            RxStats,
+            TxStats,
             Violations, //
+        },
+        sw_cq::{
+            DetachGuard,
+            ProgressHandle,
+            ProgressSource, //
         },
     },
     completion::{
@@ -115,8 +115,8 @@ const AT_ONCE: usize = 32 << 10;
 /// The side that receives, whose memory is reached.
 pub(super) struct RxSide {
     pub(super) exit: CompSink,
-    pub(super) regions: Arc<Regions>,
-    pub(super) rights: Rights,
+    pub(super) regions: Arc<MrTable>,
+    pub(super) rights: EpRights,
 }
 
 /// What a side sends with.
@@ -181,8 +181,8 @@ pub(super) struct Channel {
     /// What has come for receives that are shared waits for room to tell of it.
     awaits_room: Atomic<u32>,
     /// Counted under the lock.
-    sent: Sent,
-    taken: Taken,
+    sent: TxStats,
+    taken: RxStats,
     /// Counts and logs violations by the sender.
     violations: Violations,
 }
@@ -289,8 +289,8 @@ impl Channel {
                 sender: SetOnce::new(),
                 tie: SetOnce::new(),
                 awaits_room: Atomic::new(0),
-                sent: Sent::new(),
-                taken: Taken::new(),
+                sent: TxStats::new(),
+                taken: RxStats::new(),
                 violations: Violations::new(),
             }),
             GFP_KERNEL,
@@ -454,7 +454,7 @@ impl Channel {
     #[inline]
     pub(super) fn send(
         self: &Arc<Self>,
-        from: &Outgoing,
+        from: &SrcBuf,
         data: Option<u32>,
         report: &CompInfo,
     ) -> bool {
@@ -745,7 +745,7 @@ impl Channel {
 pub(super) struct ProgressWork {
     // Dropped in this order.
     pipe: Arc<Channel>,
-    _farewell: Farewell,
+    _farewell: DetachGuard,
 }
 
 impl ProgressWork {
@@ -754,15 +754,15 @@ impl ProgressWork {
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub(super) fn of(pipe: &Arc<Channel>) -> Result<Filling> {
-        Filling::new(|farewell| Self {
+    pub(super) fn of(pipe: &Arc<Channel>) -> Result<ProgressHandle> {
+        ProgressHandle::new(|farewell| Self {
             pipe: pipe.clone(),
             _farewell: farewell,
         })
     }
 }
 
-impl Feeder for ProgressWork {
+impl ProgressSource for ProgressWork {
     fn progress(&self) -> bool {
         let pipe = &self.pipe;
         // Room has been given back before that.

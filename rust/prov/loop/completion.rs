@@ -3,9 +3,9 @@
 //! Where the consumer is told what has come of its operations.
 
 use super::{
-    super::common::cq::{
-        Cq,
-        Filling, //
+    super::common::sw_cq::{
+        ProgressHandle,
+        SwCq, //
     },
     op::RxCompletion, //
 };
@@ -47,7 +47,7 @@ pub(super) struct CompInfo {
 
 /// Where the operations of one direction of an endpoint complete.
 pub(super) struct CompSink {
-    queue: Arc<Cq>,
+    queue: Arc<SwCq>,
     /// Successes complete only with FI_COMPLETION.
     is_selective: bool,
     /// Readers sleep until a message with FI_REMOTE_SIGNAL arrives, or a failure.
@@ -63,7 +63,7 @@ impl CompSink {
     ///
     /// -FI_EINVAL for a queue of another provider.
     pub(super) fn new(side: &Side, source: Source, waits_for_signals: bool) -> Result<Self> {
-        let queue = side.queue.core().clone().into_any().downcast::<Cq>();
+        let queue = side.queue.core().clone().into_any().downcast::<SwCq>();
         Ok(Self {
             queue: queue.map_err(|_| Errno::EINVAL)?,
             is_selective: side.selective,
@@ -95,7 +95,7 @@ impl CompSink {
         self.queue.release();
     }
 
-    /// Requests that readers are woken when an operation ends; see [`Cq::await_slot`].
+    /// Requests that readers are woken when an operation ends; see [`SwCq::await_slot`].
     pub(super) fn await_slot(&self) {
         self.queue.await_slot();
     }
@@ -164,12 +164,12 @@ impl CompSink {
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub(super) fn admit(&self, filling: &Filling) -> Result {
+    pub(super) fn admit(&self, filling: &ProgressHandle) -> Result {
         self.queue.admit(filling)
     }
 
     /// Has nobody ask it any more. May sleep.
-    pub(super) fn dismiss(&self, filling: &Filling) {
+    pub(super) fn dismiss(&self, filling: &ProgressHandle) {
         self.queue.dismiss(filling);
     }
 

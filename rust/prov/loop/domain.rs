@@ -4,8 +4,8 @@
 
 use super::{
     super::common::{
-        cq::Cq,
-        mr::Regions, //
+        mr_table::MrTable,
+        sw_cq::SwCq, //
     },
     ep::Endpoint,
     fabric::Fabric,
@@ -49,7 +49,7 @@ use kernel::{
 /// A domain.
 pub(super) struct Domain {
     fabric: Arc<Fabric>,
-    regions: Arc<Regions>,
+    regions: Arc<MrTable>,
     addressing: Addressing,
 }
 
@@ -62,7 +62,7 @@ impl Domain {
     pub(super) fn new(fabric: Arc<Fabric>, info: &Info) -> Result<Arc<Self>> {
         let regions = match fabric.regions() {
             Some(regions) => regions.clone(),
-            None => Regions::new()?,
+            None => MrTable::new()?,
         };
         Ok(Arc::new(
             Self {
@@ -80,7 +80,7 @@ impl Domain {
     }
 
     /// What peers may reach.
-    pub(super) fn regions(&self) -> &Arc<Regions> {
+    pub(super) fn regions(&self) -> &Arc<MrTable> {
         &self.regions
     }
 }
@@ -94,7 +94,7 @@ impl provider::Domain for Domain {
         self: Arc<Self>,
         attr: &cq::Attr,
     ) -> Result<Arc<dyn provider::CompletionQueue>> {
-        let queue: Arc<dyn provider::CompletionQueue> = Cq::of_endpoints(attr)?;
+        let queue: Arc<dyn provider::CompletionQueue> = SwCq::of_endpoints(attr)?;
         Ok(queue)
     }
 
@@ -103,7 +103,7 @@ impl provider::Domain for Domain {
         attr: &cq::Attr,
         sink: Arc<dyn cq::PeerSink>,
     ) -> Result<Arc<dyn provider::CompletionQueue>> {
-        let queue: Arc<dyn provider::CompletionQueue> = Cq::leading_to(attr, sink)?;
+        let queue: Arc<dyn provider::CompletionQueue> = SwCq::leading_to(attr, sink)?;
         Ok(queue)
     }
 

@@ -8,11 +8,11 @@ mod post;
 
 use super::{
     super::common::{
-        cq::Filling,
-        state::{
-            State,
-            StateCell, //
+        conn_state::{
+            AtomicConnState,
+            ConnState, //
         },
+        sw_cq::ProgressHandle, //
     },
     channel::{
         Channel,
@@ -109,7 +109,7 @@ struct Resources {
     /// What it shares its receives with others by.
     _shared: Option<ChildRef<SharedReceive>>,
     /// Asked by who reads where those complete.
-    mover: Option<Filling>,
+    mover: Option<ProgressHandle>,
 }
 
 /// Everything about the connection.
@@ -133,7 +133,7 @@ struct Link {
 /// An active endpoint.
 #[pin_data]
 pub(crate) struct Endpoint {
-    state: StateCell,
+    state: AtomicConnState,
     /// From the connection on.
     outbound: SetOnce<Arc<Channel>>,
     inbound: Arc<Channel>,
@@ -175,7 +175,7 @@ impl Endpoint {
         };
         Ok(Arc::pin_init(
             pin_init!(Self {
-                state: StateCell::new(),
+                state: AtomicConnState::new(),
                 outbound: SetOnce::new(),
                 inbound,
                 limits,
@@ -275,7 +275,7 @@ impl Endpoint {
         });
         drop(link);
         self.inbound.open(receiver, bindings.counters, share);
-        self.state.step(State::Idle, State::Ready);
+        self.state.step(ConnState::Idle, ConnState::Ready);
         Ok(())
     }
 }
@@ -311,7 +311,7 @@ impl provider::Endpoint for Endpoint {
     }
 
     fn set_name(&self, addr: SocketAddr) -> Result {
-        if self.state.get() != State::Idle {
+        if self.state.get() != ConnState::Idle {
             return Err(Errno::EOPBADSTATE);
         }
         self.link.lock().local = Some(addr);
@@ -325,7 +325,7 @@ impl provider::Endpoint for Endpoint {
 
     fn peer(&self) -> Result<SocketAddr> {
         match self.state.get() {
-            State::Idle | State::Ready | State::Connecting => Err(Errno::ENOTCONN),
+            ConnState::Idle | ConnState::Ready | ConnState::Connecting => Err(Errno::ENOTCONN),
             _ => self.link.lock().peer.ok_or(Errno::ENOTCONN),
         }
     }

@@ -3,7 +3,7 @@
 //! Fabrics: one for each network namespace.
 
 use super::{
-    super::common::mr::Regions,
+    super::common::mr_table::MrTable,
     connreq::Requests,
     domain::Domain,
     info,
@@ -47,7 +47,7 @@ pub(super) struct Fabric {
     /// Whose ports its endpoints have.
     space: PortOwner,
     /// What peers reach, where that is what they reach by another provider.
-    regions: Option<Arc<Regions>>,
+    regions: Option<Arc<MrTable>>,
     #[pin]
     requests: Requests,
 }
@@ -61,7 +61,7 @@ impl Fabric {
     pub(super) fn new(
         attr: &FabricAttr<'_>,
         net: Net,
-        beside: Option<Arc<Regions>>,
+        beside: Option<Arc<MrTable>>,
     ) -> Result<Arc<Self>> {
         if attr.name.is_some_and(|name| name != info::NAME) {
             return Err(Errno::ENODATA);
@@ -95,7 +95,7 @@ impl Fabric {
     }
 
     /// What peers reach, where that is what they reach by another provider.
-    pub(super) fn regions(&self) -> Option<&Arc<Regions>> {
+    pub(super) fn regions(&self) -> Option<&Arc<MrTable>> {
         self.regions.as_ref()
     }
 

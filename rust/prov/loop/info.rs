@@ -4,12 +4,12 @@
 
 use super::{
     super::common::{
-        bounce::MOST_PARTS,
-        mr::Rights,
-        query::{
+        hints::{
             is_shared,
-            Wishes, //
+            Hints, //
         },
+        iov::MOST_PARTS,
+        mr_table::EpRights, //
     },
     op,
     port::PortOwner, //
@@ -99,7 +99,7 @@ pub(super) const LEVELS: u64 = FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DE
 /// # Errors
 ///
 /// -FI_ENOMEM.
-pub(super) fn offer(wishes: &Wishes) -> Result<KBox<Info>> {
+pub(super) fn offer(wishes: &Hints) -> Result<KBox<Info>> {
     let (cq_data_size, rx_mode) = wishes.remote_data(DATA_SIZE);
     let missing = match wishes.is_shared {
         true => RECEIVE_CAPS & !SHARED_CAPS,
@@ -199,7 +199,7 @@ pub(super) struct Limits {
     /// Why there are no atomic operations, if there are none.
     pub(super) no_atomics: Option<Errno>,
     /// Access to registered memory that the endpoint's capabilities grant its peers.
-    pub(super) rights: Rights,
+    pub(super) rights: EpRights,
 }
 
 impl Limits {
@@ -243,7 +243,7 @@ impl Limits {
             last_key,
             missing_flags: if has_data { 0 } else { FI_REMOTE_CQ_DATA },
             no_atomics: (info.caps() & FI_ATOMIC == 0).then_some(Errno::ENOSYS),
-            rights: Rights::of(info.caps()),
+            rights: EpRights::of(info.caps()),
         })
     }
 }

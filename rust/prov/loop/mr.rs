@@ -3,9 +3,9 @@
 //! Registered memory. Nothing is mapped: a region of local use is little more than the promise to keep it.
 
 use super::{
-    super::common::mr::{
-        Opening,
-        Regions, //
+    super::common::mr_table::{
+        MrRegistration,
+        MrTable, //
     },
     info::REGION_PARTS,
     port::PortOwner, //
@@ -42,8 +42,8 @@ use kernel::{
 
 /// A region.
 pub(super) struct Region {
-    opening: Option<Opening>,
-    regions: Arc<Regions>,
+    opening: Option<MrRegistration>,
+    regions: Arc<MrTable>,
     /// The addresses of its parts.
     parts: KVVec<Range<usize>>,
 }
@@ -56,7 +56,7 @@ impl Region {
     /// -FI_EINVAL for what is no memory that stays, a stack for one, and for more parts than peers reach;
     /// -FI_ENOMEM.
     pub(super) fn new(
-        regions: &Arc<Regions>,
+        regions: &Arc<MrTable>,
         memory: &[Segment],
         access: Access,
         addressing: Addressing,
@@ -97,7 +97,7 @@ impl Region {
 pub(super) fn registered<'a>(
     memory: Memory<'a>,
     descriptors: &[Descriptor],
-    regions: &Arc<Regions>,
+    regions: &Arc<MrTable>,
 ) -> Option<&'a Segment> {
     let (Memory::Segments([part]), [descriptor]) = (memory, descriptors) else {
         return None;
@@ -121,7 +121,7 @@ pub(super) fn registered<'a>(
 pub(super) fn check(
     memory: Memory<'_>,
     descriptors: &[Descriptor],
-    regions: &Arc<Regions>,
+    regions: &Arc<MrTable>,
 ) -> Result {
     match descriptors {
         [] => Ok(()),
@@ -131,7 +131,7 @@ pub(super) fn check(
 }
 
 #[inline(never)]
-fn check_each(memory: Memory<'_>, descriptors: &[Descriptor], regions: &Arc<Regions>) -> Result {
+fn check_each(memory: Memory<'_>, descriptors: &[Descriptor], regions: &Arc<MrTable>) -> Result {
     let mut descriptors = descriptors.iter();
     memory.each(|part| {
         let descriptor = descriptors.next().copied().unwrap_or(Descriptor::NONE);
@@ -161,6 +161,8 @@ impl provider::MemoryRegion for Region {
     }
 
     fn key(&self) -> u64 {
-        self.opening.as_ref().map_or(FI_KEY_NOTAVAIL, Opening::key)
+        self.opening
+            .as_ref()
+            .map_or(FI_KEY_NOTAVAIL, MrRegistration::key)
     }
 }

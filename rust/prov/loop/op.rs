@@ -4,15 +4,15 @@
 
 use super::{
     super::common::{
-        bounce::{
-            Incoming,
-            Outgoing, //
+        iov::{
+            DstBuf,
+            SrcBuf, //
         },
-        mr::{
-            Regions,
-            Rights,
-            Target,
-            Touch, //
+        mr_table::{
+            AccessKind,
+            EpRights,
+            MrTable,
+            RmaIoc, //
         },
     },
     completion::CompInfo, //
@@ -45,7 +45,7 @@ pub(super) fn most_elements(datatype: Datatype) -> usize {
 /// Where the bytes of an operation are.
 pub(super) enum Bytes {
     /// Where its poster has them, who does not touch them until it is over.
-    Lent(Outgoing),
+    Lent(SrcBuf),
     /// Copied, so many of them.
     Kept(usize),
 }
@@ -70,14 +70,14 @@ pub(super) enum OpKind {
         data: Option<u32>,
     },
     /// A read.
-    Read { from: Remote, into: Incoming },
+    Read { from: Remote, into: DstBuf },
     /// An atomic operation, whose [`Operands`](Kept) are kept.
     Atomic {
         form: Form,
         op: Op,
         datatype: Datatype,
-        target: Target,
-        result: Incoming,
+        target: RmaIoc,
+        result: DstBuf,
     },
 }
 
@@ -103,7 +103,7 @@ pub(super) struct PostedOp {
 
 /// A receive.
 pub(super) struct Receive {
-    pub(super) into: Incoming,
+    pub(super) into: DstBuf,
     pub(super) report: CompInfo,
     /// Where its piece of a buffer for several messages is; 0 if it is none.
     pub(super) piece: usize,
@@ -150,7 +150,7 @@ impl Receive {
     /// One that is not posted.
     pub(super) fn idle() -> Self {
         Self {
-            into: Incoming::NOWHERE,
+            into: DstBuf::NOWHERE,
             report: CompInfo::NOBODY,
             piece: 0,
             is_last: false,
@@ -198,7 +198,7 @@ impl Bytes {
 
     /// Copies `len` bytes from `at` on to the start of `to`; what is kept is in `kept`.
     #[inline]
-    fn copy(&self, kept: &[u8], at: usize, len: usize, to: &Incoming) {
+    fn copy(&self, kept: &[u8], at: usize, len: usize, to: &DstBuf) {
         match self {
             Self::Lent(memory) => {
                 memory.copy(at, len, to, 0);
@@ -250,7 +250,7 @@ impl InlineData {
     pub(super) const SIZE: usize = 2 * MOST_ATOMIC;
 
     /// The operands of an atomic operation.
-    pub(super) fn operands(operands: &Outgoing, compare: &Outgoing) -> Self {
+    pub(super) fn operands(operands: &SrcBuf, compare: &SrcBuf) -> Self {
         let mut kept = Self::NOTHING;
         let (first, second) = kept.0.split_at_mut(MOST_ATOMIC);
         operands.read(0, first);
@@ -295,7 +295,7 @@ impl PostedOp {
     /// `receive`, if it takes one.
     pub(super) fn execute(
         &self,
-        (regions, rights): (&Regions, Rights),
+        (regions, rights): (&MrTable, EpRights),
         receive: Option<&Receive>,
     ) -> core::result::Result<RxCompletion, OpError> {
         let len = self.work.len();
@@ -323,10 +323,10 @@ impl PostedOp {
                     (regions, rights),
                     *to,
                     len,
-                    Touch::Writes,
+                    AccessKind::Writes,
                     |part, before| {
                         // SAFETY: It is dropped here, while the region is visited and cannot be closed.
-                        let into = unsafe { Incoming::of_region(part) };
+                        let into = unsafe { DstBuf::of_region(part) };
                         from.copy(&self.kept.0, before, part.len(), &into);
                     },
                 )?;
@@ -337,10 +337,10 @@ impl PostedOp {
                     (regions, rights),
                     *from,
                     len,
-                    Touch::Reads,
+                    AccessKind::Reads,
                     |part, before| {
                         // SAFETY: As above.
-                        let from = unsafe { Outgoing::of_region(part) };
+                        let from = unsafe { SrcBuf::of_region(part) };
                         from.copy(0, part.len(), into, before);
                     },
                 )?;
@@ -354,7 +354,7 @@ impl PostedOp {
     }
 
     /// An atomic operation.
-    fn change(&self, regions: &Regions, rights: Rights) -> Result {
+    fn change(&self, regions: &MrTable, rights: EpRights) -> Result {
         let OpKind::Atomic {
             form,
             op,
@@ -368,8 +368,8 @@ impl PostedOp {
         };
         // As of devices, whose operations tell all that they find.
         let touch = match op {
-            Op::Read => Touch::Reads,
-            _ => Touch::Changes,
+            Op::Read => AccessKind::Reads,
+            _ => AccessKind::Changes,
         };
         rights.check_atomic(touch)?;
         let size = datatype.size();
@@ -395,10 +395,10 @@ impl PostedOp {
 /// Calls `act` for each part of a peer's memory, if the peer's endpoint and the region permit the access. An access
 /// of 0 bytes needs the endpoint's permission but no key, as on a device.
 fn visit(
-    (regions, rights): (&Regions, Rights),
+    (regions, rights): (&MrTable, EpRights),
     at: Remote,
     len: usize,
-    touch: Touch,
+    touch: AccessKind,
     act: impl FnMut(&crate::fi::memory::Segment, usize),
 ) -> core::result::Result<(), OpError> {
     rights.check_rma(touch).map_err(OpError::Refused)?;

@@ -3,7 +3,7 @@
 //! Listeners. The mutex guards the port and where requests go.
 
 use super::{
-    super::common::query::Wishes,
+    super::common::hints::Hints,
     conn::Conn,
     fabric::Fabric,
     info::{
@@ -73,7 +73,7 @@ pub(super) struct PassiveEndpoint {
     /// What its requests know it by: several listeners may have one source.
     number: usize,
     /// What the listener's info has, its requests' infos have.
-    wishes: Wishes,
+    wishes: Hints,
     choices: Choices,
     addr_format: u32,
     #[pin]
@@ -97,7 +97,7 @@ impl PassiveEndpoint {
                 number: fabric.requests().next_number(),
                 fabric,
                 source,
-                wishes: Wishes::of(Some(info)),
+                wishes: Hints::of(Some(info)),
                 choices: Choices::of(info),
                 addr_format: info.addr_format(),
                 ends <- EndpointAddrs::new(None, None),

@@ -8,11 +8,11 @@
 
 use super::{
     super::common::{
-        bounce::{
-            Incoming,
+        iov::{
+            DstBuf,
             MOST_PARTS, //
         },
-        mr::Regions, //
+        mr_table::MrTable, //
     },
     channel::Channel,
     completion::CompInfo,
@@ -89,7 +89,7 @@ impl SrxState {
 pub(crate) struct Srx {
     #[pin]
     shelf: FastLockIrq<SrxState>,
-    regions: Arc<Regions>,
+    regions: Arc<MrTable>,
     size: usize,
     /// Most parts that the memory of one has.
     parts: usize,
@@ -104,7 +104,7 @@ impl Srx {
     /// # Errors
     ///
     /// -FI_EINVAL for more than there is, and for capabilities that they do not have; -FI_ENOMEM.
-    pub(super) fn new(regions: &Arc<Regions>, attr: &Attr) -> Result<Arc<Self>> {
+    pub(super) fn new(regions: &Arc<MrTable>, attr: &Attr) -> Result<Arc<Self>> {
         let size = attr.size_within(DEFAULT_SIZE, info::DEPTH)?;
         let parts = attr.segments_within(MOST_PARTS)?;
         if attr.caps & !info::SHARED_CAPS != 0 {
@@ -130,7 +130,7 @@ impl Srx {
     }
 
     /// Whether they are for endpoints of the domain that has `regions`.
-    pub(super) fn is_of(&self, regions: &Arc<Regions>) -> bool {
+    pub(super) fn is_of(&self, regions: &Arc<MrTable>) -> bool {
         Arc::ptr_eq(&self.regions, regions)
     }
 
@@ -238,7 +238,7 @@ impl provider::SharedReceive for Srx {
         self.check(message)?;
         let receive = Receive {
             // SAFETY: It is dropped with the receive, before the poster's completion is written.
-            into: unsafe { Incoming::new(message.memory) }?,
+            into: unsafe { DstBuf::new(message.memory) }?,
             report: CompInfo {
                 context: message.context,
                 flags: FI_RECV | FI_MSG,

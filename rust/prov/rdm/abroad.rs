@@ -8,8 +8,8 @@
 //! after the other.
 
 use super::{
-    super::common::bounce::{
-        Incoming,
+    super::common::iov::{
+        DstBuf,
         MOST_PARTS, //
     },
     matching::Wish,
@@ -74,8 +74,7 @@ impl From<MatchedReceive> for Posted {
             },
             // Of memory that is none, nothing fits: whoever posted it hears of that.
             // SAFETY: It is dropped with the receive, before the owner's completion is written.
-            into: unsafe { Incoming::new(Memory::Segments(&taken.parts)) }
-                .unwrap_or(Incoming::NOWHERE),
+            into: unsafe { DstBuf::new(Memory::Segments(&taken.parts)) }.unwrap_or(DstBuf::NOWHERE),
             descriptors: taken.descriptors,
             context: taken.context,
             is_wanted: taken.is_wanted,

@@ -8,8 +8,8 @@
 //! says of our own messages is heard all the same.
 
 use super::{
-    bounce::Payload,
     credits::Absurd,
+    iov::Payload,
     matching::Title,
     operating::Request,
     outlets::Outlets,

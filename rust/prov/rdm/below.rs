@@ -11,7 +11,7 @@
 
 use super::{
     super::{
-        common::mr::Regions,
+        common::mr_table::MrTable,
         r#loop::{
             self,
             LoopBeside, //
@@ -85,7 +85,7 @@ impl Below {
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub(super) fn beside(net: &Namespace, regions: &Arc<Regions>) -> Result<Self> {
+    pub(super) fn beside(net: &Namespace, regions: &Arc<MrTable>) -> Result<Self> {
         let provider = LoopBeside(regions.clone());
         let query = Query {
             node: None,
@@ -108,7 +108,7 @@ pub(super) struct ProtectionDomain {
     // Dropped in this order.
     wire: Below,
     host: Option<Below>,
-    regions: Arc<Regions>,
+    regions: Arc<MrTable>,
 }
 
 impl ProtectionDomain {
@@ -119,7 +119,7 @@ impl ProtectionDomain {
     ///
     /// Errors of the lower provider, -FI_ENOMEM.
     pub(super) fn new(fabric: &Fabric, info: KBox<Info>, is_local: bool) -> Result<Self> {
-        let regions = Regions::new()?;
+        let regions = MrTable::new()?;
         let wire = Below::new(fabric.lower().clone(), info)?;
         let host = match is_local {
             true => Some(Below::beside(fabric.net(), &regions)?),
@@ -160,7 +160,7 @@ impl ProtectionDomain {
     }
 
     /// Returns the regions that peers access through loop, and that atomic operations modify.
-    pub(super) fn regions(&self) -> &Arc<Regions> {
+    pub(super) fn regions(&self) -> &Arc<MrTable> {
         &self.regions
     }
 }

@@ -7,8 +7,8 @@
 //! a place in it is over, in whatever order.
 
 use super::{
-    bounce::Incoming,
     flights::Numbered,
+    iov::DstBuf,
     receive::Receive, //
 };
 use crate::{
@@ -40,7 +40,7 @@ pub(super) struct Place {
     /// Where it begins.
     pub(super) at: usize,
     /// Its memory.
-    pub(super) into: Incoming,
+    pub(super) into: DstBuf,
 }
 
 /// A buffer.
@@ -49,7 +49,7 @@ struct Buffer {
     /// Where what is left of it begins.
     at: usize,
     /// What is left of it.
-    rest: Incoming,
+    rest: DstBuf,
     /// It takes no more when less than that is left.
     least: usize,
     takes_more: bool,
@@ -65,7 +65,7 @@ impl Buffer {
         Self {
             context: Context::NULL,
             at: 0,
-            rest: Incoming::NOWHERE,
+            rest: DstBuf::NOWHERE,
             least: 0,
             takes_more: false,
             places: 0,
@@ -149,12 +149,7 @@ impl Buffers {
     }
 
     /// That of a receive takes messages from now on: one at least, and more while `least` bytes are left.
-    pub(super) fn open(
-        &mut self,
-        receive: &Receive,
-        (at, memory): (usize, Incoming),
-        least: usize,
-    ) {
+    pub(super) fn open(&mut self, receive: &Receive, (at, memory): (usize, DstBuf), least: usize) {
         if let Some(buffer) = self.get(receive.number()) {
             *buffer = Buffer {
                 context: receive.context,
@@ -268,7 +263,7 @@ mod tests {
         receive.context = Context::new(memory.as_mut_ptr().cast());
         let at = memory.as_ptr() as usize;
         // SAFETY: The memory is never written to.
-        let into = unsafe { Incoming::of_bytes(memory) }?;
+        let into = unsafe { DstBuf::of_bytes(memory) }?;
         buffers.open(&receive, (at, into), least);
         Ok(at)
     }

@@ -16,7 +16,7 @@ use super::{
         Mail,
         Taken, //
     },
-    bounce::Outgoing,
+    iov::SrcBuf,
     matching::Title,
     order::{
         Long,
@@ -57,7 +57,7 @@ pub(super) struct Parcel {
     /// The message.
     pub(super) message: Message,
     /// Where it is.
-    pub(super) from: Outgoing,
+    pub(super) from: SrcBuf,
 }
 
 /// A way to a peer on this host that is free, and kept so.

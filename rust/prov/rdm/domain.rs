@@ -10,12 +10,11 @@
 //! rights.
 
 use super::{
-    super::common::mr::{
-        Regions,
-        Rights, //
+    super::common::mr_table::{
+        EpRights,
+        MrTable, //
     },
     below::ProtectionDomain,
-    cq::Cq,
     endpoint::{
         self,
         Endpoint, //
@@ -29,7 +28,8 @@ use super::{
     },
     scalable::Scalable,
     srx::Srx,
-    stx::Stx, //
+    stx::Stx,
+    sw_cq::SwCq, //
 };
 use crate::{
     abi::{
@@ -118,7 +118,7 @@ impl Domain {
     /// # Errors
     ///
     /// Errors of the lower provider, -FI_ENOMEM.
-    pub(super) fn protection_domain(&self, rights: Rights) -> Result<&Arc<ProtectionDomain>> {
+    pub(super) fn protection_domain(&self, rights: EpRights) -> Result<&Arc<ProtectionDomain>> {
         if rights.has_rma_read() || rights.has_rma_write() {
             return Ok(&self.open);
         }
@@ -150,7 +150,7 @@ impl Domain {
     }
 
     /// What peers may have operations done to.
-    pub(super) fn regions(&self) -> &Arc<Regions> {
+    pub(super) fn regions(&self) -> &Arc<MrTable> {
         self.open.regions()
     }
 
@@ -173,7 +173,7 @@ impl provider::Domain for Domain {
         self: Arc<Self>,
         attr: &cq::Attr,
     ) -> Result<Arc<dyn provider::CompletionQueue>> {
-        let queue: Arc<dyn provider::CompletionQueue> = Cq::new(attr)?;
+        let queue: Arc<dyn provider::CompletionQueue> = SwCq::new(attr)?;
         Ok(queue)
     }
 

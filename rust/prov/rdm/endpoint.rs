@@ -11,10 +11,6 @@ pub(super) use post::LOOK_FLAGS;
 
 use super::{
     buffers::Least,
-    cq::{
-        Cq,
-        Filling, //
-    },
     domain::Domain,
     offer,
     office::{
@@ -33,6 +29,10 @@ use super::{
         Station, //
     },
     stx::Stx,
+    sw_cq::{
+        ProgressHandle,
+        SwCq, //
+    },
     traffic::{
         Floor,
         SENDS, //
@@ -97,7 +97,7 @@ use kernel::{
 
 /// Where the operations of one direction complete.
 struct Exit {
-    queue: Arc<Cq>,
+    queue: Arc<SwCq>,
     /// Successes complete only with FI_COMPLETION.
     is_selective: bool,
 }
@@ -105,7 +105,7 @@ struct Exit {
 impl Exit {
     /// The provider's own part of what is bound.
     fn of(side: &Side) -> Result<Self> {
-        let queue = side.queue.core().clone().into_any().downcast::<Cq>();
+        let queue = side.queue.core().clone().into_any().downcast::<SwCq>();
         Ok(Self {
             queue: queue.map_err(|_| Errno::EINVAL)?,
             is_selective: side.selective,
@@ -120,7 +120,7 @@ struct Exits {
 }
 
 impl Exits {
-    fn queues(&self) -> impl Iterator<Item = &Arc<Cq>> {
+    fn queues(&self) -> impl Iterator<Item = &Arc<SwCq>> {
         let all = [&self.transmit, &self.receive];
         all.into_iter().flatten().map(|exit| &exit.queue)
     }
@@ -170,7 +170,7 @@ impl Role {
 pub(crate) struct Endpoint {
     station: Arc<Station>,
     /// Moves the station's packets.
-    mover: Arc<Filling>,
+    mover: Arc<ProgressHandle>,
     role: Role,
     /// Which context of the station's it is, of those that send or of those that receive.
     context: u8,
@@ -231,7 +231,7 @@ impl Endpoint {
     ///
     /// -FI_ENOMEM.
     pub(super) fn part(
-        (station, mover): (Arc<Station>, Arc<Filling>),
+        (station, mover): (Arc<Station>, Arc<ProgressHandle>),
         (role, context): (Role, u8),
         info: &Info,
         size: Size,

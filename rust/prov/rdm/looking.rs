@@ -3,7 +3,7 @@
 //! Messages that wait and are looked at, kept for somebody, or dropped.
 
 use super::{
-    bounce::Incoming,
+    iov::DstBuf,
     matching::Wish,
     outlets::{
         Looking,
@@ -83,7 +83,7 @@ impl Traffic {
         &mut self,
         outlets: &Outlets,
         at: u8,
-        into: Incoming,
+        into: DstBuf,
         told: &Looking,
     ) -> Result {
         let mut receive = self.receive(at, into, told).ok_or(Errno::EAGAIN)?;

@@ -3,12 +3,12 @@
 //! Registered memory: the device below reaches it, and so does the CPU, for atomic operations.
 
 use super::{
-    super::common::mr::{
-        Opening,
-        Regions,
-        Target, //
+    super::common::mr_table::{
+        MrRegistration,
+        MrTable,
+        RmaIoc, //
     },
-    wire::Range,
+    wire::Range, //
 };
 use crate::{
     abi::Result,
@@ -29,7 +29,7 @@ use kernel::{
     sync::Arc, //
 };
 
-impl From<&Range> for Target {
+impl From<&Range> for RmaIoc {
     fn from(range: &Range) -> Self {
         Self {
             addr: range.addr,
@@ -42,7 +42,7 @@ impl From<&Range> for Target {
 /// A registered region.
 pub(super) struct Region {
     // Dropped in this order.
-    _opening: Option<Opening>,
+    _opening: Option<MrRegistration>,
     lower: Arc<dyn provider::MemoryRegion>,
 }
 
@@ -53,7 +53,7 @@ impl Region {
     ///
     /// -FI_ENOMEM.
     pub(super) fn new(
-        regions: &Arc<Regions>,
+        regions: &Arc<MrTable>,
         lower: Arc<dyn provider::MemoryRegion>,
         memory: &[Segment],
         access: Access,

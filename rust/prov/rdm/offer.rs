@@ -3,7 +3,7 @@
 //! What is offered of datagrams, where the provider below offers connected endpoints.
 
 use super::{
-    bounce::MOST_PARTS,
+    iov::MOST_PARTS,
     traffic::SHARE,
     wire::EAGER, //
 };
@@ -21,11 +21,11 @@ use crate::{
         Result,
         VERSION, //
     },
-    fi::info::CORE_CAPS,
+    fi::info::CORE_CAPS, //
 };
 use kernel::prelude::*;
 
-pub(super) use super::super::common::query::is_shared;
+pub(super) use super::super::common::hints::is_shared;
 use crate::fi::info::grants;
 
 /// Version of this provider.

@@ -7,11 +7,11 @@
 //! asks has only some unanswered, so that not all of the peer's packets are answers.
 
 use super::{
-    super::common::mr::{
-        Regions,
-        Rights,
-        Target,
-        Touch, //
+    super::common::mr_table::{
+        AccessKind,
+        EpRights,
+        MrTable,
+        RmaIoc, //
     },
     flights::Numbered,
     outlets::Outlets,
@@ -78,8 +78,8 @@ impl Request {
     ///
     /// -FI_EOPNOTSUPP for what is no operation on integers, -FI_EINVAL for operands that are not as many
     /// as there are elements, -FI_EMSGSIZE for more elements than an answer has room for, -FI_EACCES for a right
-    /// that is missing, and those of [`Regions::each`]. Then nothing has been done.
-    fn execute(&self, (regions, rights): (&Regions, Rights), packet: &mut [u8]) -> Result<usize> {
+    /// that is missing, and those of [`MrTable::each`]. Then nothing has been done.
+    fn execute(&self, (regions, rights): (&MrTable, EpRights), packet: &mut [u8]) -> Result<usize> {
         let form = self.call.form;
         let op = Op::from_raw(self.call.op.into(), form)?;
         let datatype = Datatype::from_raw(self.call.datatype.into())?;
@@ -100,12 +100,12 @@ impl Request {
             return Err(Errno::EINVAL);
         }
         let touch = match (op, form) {
-            (Op::Read, _) => Touch::Reads,
-            (_, Form::Base) => Touch::Writes,
-            _ => Touch::Changes,
+            (Op::Read, _) => AccessKind::Reads,
+            (_, Form::Base) => AccessKind::Writes,
+            _ => AccessKind::Changes,
         };
         rights.check_atomic(touch)?;
-        let targets = self.targets.as_slice().iter().map(Target::from);
+        let targets = self.targets.as_slice().iter().map(RmaIoc::from);
         regions.each(targets, datatype, touch, |number, element| {
             let at = number * size;
             let mut operands = Operands {

@@ -3,10 +3,10 @@
 //! What an endpoint has been asked to do, until its outcome is told.
 
 use super::{
-    bounce::{
-        Incoming,
-        Lent,
-        Outgoing, //
+    iov::{
+        DeviceBuf,
+        DstBuf,
+        SrcBuf, //
     },
     posting::remote,
     wire::{
@@ -89,7 +89,7 @@ pub(super) struct Access {
 /// An operation that a peer is asked to do. The request is in the packet.
 pub(super) struct Asked {
     /// Where the old values go.
-    pub(super) result: Incoming,
+    pub(super) result: DstBuf,
     /// What has come of it, if that is known before the request is known to have gone.
     pub(super) answer: Option<Result>,
 }
@@ -116,7 +116,7 @@ impl Asked {
 /// Local memory.
 pub(super) enum Local {
     /// The consumer's.
-    Lent(Lent),
+    Lent(DeviceBuf),
     /// So many bytes of the packet.
     Packet(usize),
 }
@@ -126,7 +126,7 @@ pub(super) struct Long {
     /// The message.
     pub(super) message: Message,
     /// Where it is.
-    pub(super) from: Outgoing,
+    pub(super) from: SrcBuf,
     /// The number of the next segment.
     pub(super) next: u32,
 }
@@ -148,7 +148,7 @@ pub(super) struct Offer {
     /// The message.
     pub(super) message: Message,
     /// Where it is.
-    pub(super) from: Outgoing,
+    pub(super) from: SrcBuf,
     /// What opens it to the peer. Dropped where one may sleep.
     pub(super) region: Option<Arc<MemoryRegion>>,
     /// How far it has come.

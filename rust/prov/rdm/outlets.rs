@@ -3,7 +3,6 @@
 //! Where the consumer is told what has come of its operations.
 
 use super::{
-    cq::Cq,
     endpoint::Role,
     matching::Title,
     office::Office,
@@ -14,10 +13,11 @@ use super::{
     },
     refused::Poster,
     row::Row,
-    tally::{
-        Sent,
-        Taken, //
+    stats::{
+        RxStats,
+        TxStats, //
     },
+    sw_cq::SwCq,
     wire::Message, //
 };
 use crate::{
@@ -55,7 +55,7 @@ pub(super) struct Looking {
 /// Where what comes of the operations of a transmit context is told.
 pub(super) struct Transmits {
     /// To readers.
-    pub(super) queue: Arc<Cq>,
+    pub(super) queue: Arc<SwCq>,
     /// Counted, whether or not somebody is told.
     pub(super) counters: BoundCounters,
     /// Waits for packets.
@@ -68,7 +68,7 @@ impl Transmits {
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub(super) fn new(queue: &Arc<Cq>, counters: BoundCounters) -> Result<Self> {
+    pub(super) fn new(queue: &Arc<SwCq>, counters: BoundCounters) -> Result<Self> {
         Ok(Self {
             queue: queue.clone(),
             counters,
@@ -80,7 +80,7 @@ impl Transmits {
 /// The same of a receive context.
 pub(super) struct Receives {
     /// To readers.
-    pub(super) queue: Arc<Cq>,
+    pub(super) queue: Arc<SwCq>,
     /// Counted, whether or not somebody is told.
     pub(super) counters: BoundCounters,
     /// What the sender of a message is called, if that is told.
@@ -100,9 +100,9 @@ pub(super) struct Outlets {
     /// Whether peers may write to memory, and send data with that.
     pub(super) hears_writes: bool,
     /// What each has sent, whoever was told.
-    pub(super) sent: Row<Sent>,
+    pub(super) sent: Row<TxStats>,
     /// And received.
-    pub(super) taken: Row<Taken>,
+    pub(super) taken: Row<RxStats>,
 }
 
 fn count(counters: &BoundCounters, flags: u64, result: Result) {
@@ -125,8 +125,8 @@ impl Outlets {
             transmits: Row::new(transmits, |_| None)?,
             receives: Row::new(receives, |_| None)?,
             hears_writes,
-            sent: Row::new(transmits, |_| Sent::new())?,
-            taken: Row::new(receives, |_| Taken::new())?,
+            sent: Row::new(transmits, |_| TxStats::new())?,
+            taken: Row::new(receives, |_| RxStats::new())?,
         })
     }
 

@@ -4,9 +4,9 @@
 //! is room to tell of it. Those that wait for that do so in order, and nobody overtakes them.
 
 use super::{
-    bounce::Incoming,
     buffers::Place,
     flights::Numbered,
+    iov::DstBuf,
     matching::{
         Taker,
         Title,
@@ -195,7 +195,7 @@ impl Office {
             is_cancelled: false,
         };
         let number = receive.number();
-        let memory = mem::replace(&mut receive.into, Incoming::NOWHERE);
+        let memory = mem::replace(&mut receive.into, DstBuf::NOWHERE);
         self.buffers.open(&receive, (at, memory), least);
         let Self { desk, buffers, .. } = self;
         let mut placed = desk.claim_several(&receive.wish, |letter| {

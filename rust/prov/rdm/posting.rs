@@ -4,12 +4,12 @@
 
 use super::{
     below::Lower,
-    bounce::Outgoing,
     flights::{
         Flights,
         Numbered,
         Refused, //
     },
+    iov::SrcBuf,
     matching::Title,
     order::{
         Access,
@@ -286,7 +286,7 @@ impl Packet {
     }
 
     /// Makes it a segment of the message at `from`, for a peer who calls the connection `to`.
-    pub(super) fn carry(&mut self, to: u64, from: &Outgoing, segment: &wire::Segment) {
+    pub(super) fn carry(&mut self, to: u64, from: &SrcBuf, segment: &wire::Segment) {
         self.usage = Use::Segment;
         let len = fill(&mut self.memory, from, segment);
         self.write_any(to, &Head::Segment(*segment), len);
@@ -479,7 +479,7 @@ pub(super) fn fetch(
 }
 
 /// Copies a segment's bytes to where the payload stands, and says how many there are.
-fn fill(packet: &mut [u8], from: &Outgoing, segment: &wire::Segment) -> usize {
+fn fill(packet: &mut [u8], from: &SrcBuf, segment: &wire::Segment) -> usize {
     let payload = packet.get_mut(HEADER..);
     let payload = payload.and_then(|payload| payload.get_mut(..segment.len()));
     payload.map_or(0, |payload| from.read(segment.offset() as usize, payload))

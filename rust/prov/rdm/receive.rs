@@ -3,13 +3,13 @@
 //! Receives of the consumer's, and the messages that wait for one.
 
 use super::{
-    bounce::{
-        Incoming,
+    buffers::Place,
+    flights::Numbered,
+    iov::{
+        DstBuf,
         Payload,
         MOST_PARTS, //
     },
-    buffers::Place,
-    flights::Numbered,
     matching::{
         Title,
         Titled,
@@ -68,7 +68,7 @@ pub(super) struct Posted {
     /// What it takes.
     pub(super) wish: Wish,
     /// Where that goes.
-    pub(super) into: Incoming,
+    pub(super) into: DstBuf,
     /// Descriptors posted with the receive, for another provider.
     pub(super) descriptors: [Descriptor; MOST_PARTS],
     /// What the consumer gets back.
@@ -86,7 +86,7 @@ impl Posted {
             tag: None,
             from: None,
         },
-        into: Incoming::NOWHERE,
+        into: DstBuf::NOWHERE,
         descriptors: [Descriptor::NONE; MOST_PARTS],
         context: Context::NULL,
         is_wanted: false,
@@ -132,7 +132,7 @@ pub(super) struct Receive {
     /// And which.
     pub(super) wish: Wish,
     /// Where it goes.
-    pub(super) into: Incoming,
+    pub(super) into: DstBuf,
     /// What the consumer gets back.
     pub(super) context: Context,
     /// Whether a success is told too.
@@ -189,7 +189,7 @@ impl Receive {
                 tag: None,
                 from: None,
             },
-            into: Incoming::NOWHERE,
+            into: DstBuf::NOWHERE,
             context: Context::NULL,
             is_wanted: false,
             is_told: false,
@@ -205,7 +205,7 @@ impl Receive {
         self.kind = Kind::Single;
         self.wish.tag = None;
         self.wish.from = None;
-        self.into = Incoming::NOWHERE;
+        self.into = DstBuf::NOWHERE;
         self.is_told = false;
         self.fetch = None;
     }
@@ -248,7 +248,7 @@ impl Receive {
         }
         Some(Posted {
             wish: self.wish,
-            into: mem::replace(&mut self.into, Incoming::NOWHERE),
+            into: mem::replace(&mut self.into, DstBuf::NOWHERE),
             descriptors: self.descriptors,
             context: self.context,
             is_wanted: self.is_wanted,
@@ -508,7 +508,7 @@ mod tests {
         });
         let mut receive = Receive::idle(0, 0, false);
         // SAFETY: The memory is never written to.
-        receive.into = unsafe { Incoming::of_bytes(bytes) }?;
+        receive.into = unsafe { DstBuf::of_bytes(bytes) }?;
         receive.fetch = Some(Fetch {
             slot: 0,
             attempt: 0,

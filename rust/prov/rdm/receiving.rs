@@ -4,7 +4,7 @@
 
 use super::{
     arriving::Mail,
-    bounce::Incoming,
+    iov::DstBuf,
     matching::{
         Title,
         Wish, //
@@ -38,7 +38,7 @@ impl Traffic {
     pub(super) fn receive(
         &mut self,
         at: u8,
-        into: Incoming,
+        into: DstBuf,
         told: &Looking,
     ) -> Option<ListBox<Receive>> {
         let mut receive = self.offices.of_mut(at).spare()?;

@@ -4,7 +4,7 @@
 //!
 //! The list stands beside the packets, under their lock. Nothing is allocated to enter it, in any context.
 
-use super::cq::Cq;
+use super::sw_cq::SwCq;
 use crate::abi::Result;
 use kernel::{
     list::{
@@ -24,7 +24,7 @@ use kernel::{
 #[pin_data]
 pub(super) struct Poster {
     /// The queue in which its operations complete.
-    queue: Arc<Cq>,
+    queue: Arc<SwCq>,
     /// Records whether the poster is in the list.
     #[pin]
     tracker: AtomicTracker,
@@ -46,7 +46,7 @@ impl Poster {
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub(super) fn new(queue: &Arc<Cq>) -> Result<Arc<Self>> {
+    pub(super) fn new(queue: &Arc<SwCq>) -> Result<Arc<Self>> {
         Ok(Arc::pin_init(
             pin_init!(Self {
                 queue: queue.clone(),

@@ -8,8 +8,8 @@
 //! stay: whoever opens it again receives them.
 
 use super::{
-    bounce::Incoming,
     endpoint::Role,
+    iov::DstBuf,
     office::Office,
     outlets::Outlets,
     posting::Packet,
@@ -207,7 +207,7 @@ impl Traffic {
                 left.receive(receive);
                 outlets.given_up(offices, receive, Errno::ECANCELED);
             }
-            receive.into = Incoming::NOWHERE;
+            receive.into = DstBuf::NOWHERE;
         };
         for receive in fetches.iter_mut() {
             retire(receive);

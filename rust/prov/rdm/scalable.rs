@@ -3,7 +3,6 @@
 //! Scalable endpoints: a station whose contexts come and go, each an endpoint of one direction.
 
 use super::{
-    cq::Filling,
     domain::Domain,
     endpoint::{
         Endpoint,
@@ -15,6 +14,7 @@ use super::{
         Mover,
         Station, //
     },
+    sw_cq::ProgressHandle, //
 };
 use crate::{
     abi::{
@@ -53,7 +53,7 @@ use kernel::{
 pub(super) struct Scalable {
     station: Arc<Station>,
     /// Moves the station's packets, for all contexts.
-    mover: Arc<Filling>,
+    mover: Arc<ProgressHandle>,
     /// That of each context which receives.
     size: Size,
     /// How many contexts send, and how many receive.

@@ -15,13 +15,13 @@
 
 use super::{
     abroad::Abroad,
-    bounce::{
-        descriptors_of,
-        Incoming,
-        MOST_PARTS, //
-    },
     endpoint::LOOK_FLAGS,
     hosting::Hosting,
+    iov::{
+        descriptors_of,
+        DstBuf,
+        MOST_PARTS, //
+    },
     matching::{
         Desk,
         Taker,
@@ -468,7 +468,7 @@ impl provider::SharedReceive for Srx {
                 from: None,
             },
             // SAFETY: It is dropped with the receive, before the poster's completion is written.
-            into: unsafe { Incoming::new(message.memory) }?,
+            into: unsafe { DstBuf::new(message.memory) }?,
             descriptors: descriptors_of(message.memory, message.descriptors)?,
             context: message.context,
             is_wanted: message.flags & FI_COMPLETION != 0,

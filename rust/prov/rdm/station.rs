@@ -11,15 +11,10 @@
 //! more than all the rest of a short message: it looks in every [`PACE`], until nobody has come meanwhile.
 
 use super::{
-    super::common::mr::Rights,
+    super::common::mr_table::EpRights,
     below::{
         ProtectionDomain,
         Route, //
-    },
-    cq::{
-        Farewell,
-        Feeder,
-        Filling, //
     },
     domain::Domain,
     limits::Limits,
@@ -27,6 +22,11 @@ use super::{
     offer,
     office::Size,
     outlets::Outlets,
+    sw_cq::{
+        DetachGuard,
+        ProgressHandle,
+        ProgressSource, //
+    },
     traffic::{
         Batch,
         Floor,
@@ -124,7 +124,7 @@ pub(super) struct Station {
     /// Protection domain of the connections and of the memory registered for them.
     pub(super) protection: Arc<ProtectionDomain>,
     /// Access to registered memory that peers have.
-    pub(super) rights: Rights,
+    pub(super) rights: EpRights,
     #[pin]
     pub(super) traffic: FastLockIrq<Floor>,
     pub(super) bound: OnceBox<Bound>,
@@ -184,7 +184,7 @@ impl Station {
         let (local, _) = info.ends()?;
         let links = KBox::new(Links::new(local, domain.lower_info(), receives), GFP_KERNEL)?;
         let name = domain.fabric().provider_name();
-        let rights = Rights::of(info.caps());
+        let rights = EpRights::of(info.caps());
         let protection = domain.protection_domain(rights)?.clone();
         let regions = (domain.regions().clone(), rights);
         let traffic = Traffic::new(receives, size, regions, name)?;
@@ -199,7 +199,7 @@ impl Station {
     #[inline(never)]
     fn assemble(
         (domain, protection): (Arc<Domain>, Arc<ProtectionDomain>),
-        rights: Rights,
+        rights: EpRights,
         floor: impl Init<Floor>,
         links: KBox<Links>,
         is_local: bool,
@@ -382,7 +382,7 @@ impl Station {
 pub(super) struct Mover {
     // Dropped in this order.
     station: Arc<Station>,
-    _farewell: Farewell,
+    _farewell: DetachGuard,
 }
 
 impl Mover {
@@ -391,16 +391,16 @@ impl Mover {
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub(super) fn of(station: &Arc<Station>) -> Result<Arc<Filling>> {
+    pub(super) fn of(station: &Arc<Station>) -> Result<Arc<ProgressHandle>> {
         let mover = |farewell| Self {
             station: station.clone(),
             _farewell: farewell,
         };
-        Ok(Arc::new(Filling::new(mover)?, GFP_KERNEL)?)
+        Ok(Arc::new(ProgressHandle::new(mover)?, GFP_KERNEL)?)
     }
 }
 
-impl Feeder for Mover {
+impl ProgressSource for Mover {
     fn progress(&self) -> bool {
         self.station.read()
     }

@@ -9,9 +9,9 @@
 //! first.
 
 use super::{
-    super::common::mr::{
-        Regions,
-        Rights, //
+    super::common::mr_table::{
+        EpRights,
+        MrTable, //
     },
     below::Route,
     flights::Flights,
@@ -164,7 +164,7 @@ pub(super) struct Traffic {
     pub(super) flights: Flights<Packet>,
     pub(super) fetches: Flights<Receive>,
     /// Regions that peers' atomic operations can modify, and the rights of these peers.
-    pub(super) regions: (Arc<Regions>, Rights),
+    pub(super) regions: (Arc<MrTable>, EpRights),
     /// Number of connections closed because of a violation by the peer.
     pub(super) violations: StatCounter,
     /// How much memory all messages have that wait for receives, in bytes.
@@ -245,7 +245,7 @@ impl Traffic {
     pub(super) fn new(
         contexts: usize,
         size: Size,
-        regions: (Arc<Regions>, Rights),
+        regions: (Arc<MrTable>, EpRights),
         name: &'static CStr,
     ) -> Result<KBox<Self>> {
         // Initialised in place: it is too large for the stack.
@@ -702,7 +702,7 @@ impl DerefMut for Floor {
 #[kunit_tests(kofi_rdm_traffic)]
 mod tests {
     use super::{
-        super::cq::Cq,
+        super::sw_cq::SwCq,
         *, //
     };
     use crate::fi::cq::{
@@ -722,7 +722,7 @@ mod tests {
             waitable: false,
             vector: 0,
         };
-        let queue = Cq::of_endpoints(&attr).map_err(|_| ENOMEM)?;
+        let queue = SwCq::of_endpoints(&attr).map_err(|_| ENOMEM)?;
         let completion = Completion::of(Context::NULL, 0);
         let failure = Failure {
             completion,

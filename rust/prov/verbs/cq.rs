@@ -8,19 +8,19 @@
 //! finds, goes through the backlog. What can be posted fits into the device's queue, or room in it is
 //! reserved before each post.
 
-mod inner;
+mod poll;
 
 use super::{
-    backlog::{
-        Backlog,
-        Place,
-        Waiting, //
+    cntr::WqCounters,
+    info,
+    srx::UnreadSlots,
+    wc_backlog::{
+        DeferredWc,
+        WcBacklog,
+        WqId, //
     },
-    offer,
-    queue::Queue,
-    srx::Unread,
-    status,
-    tally::Tally, //
+    wc_status,
+    wq::WorkQueue, //
 };
 use crate::{
     abi::{
@@ -60,25 +60,19 @@ use crate::{
     rdma::{
         self,
         cq::{
-            Batch,
-            Wanted,
+            CqNotify,
+            WcBatch,
             WcStatus, //
         },
         device::{
             Device,
-            Use, //
+            DeviceRef, //
         },
     },
 };
 use core::{
     any::Any,
     mem::MaybeUninit, //
-};
-use inner::{
-    Entry,
-    Inner,
-    BATCH,
-    FORGOTTEN, //
 };
 use kernel::{
     prelude::*,
@@ -96,6 +90,12 @@ use kernel::{
         Arc, //
     },
 };
+use poll::{
+    CqState,
+    WqEntry,
+    BATCH,
+    FORGOTTEN, //
+};
 
 /// Completions that a queue opened with size 0 holds.
 const DEFAULT_SIZE: usize = 1024;
@@ -108,7 +108,7 @@ const OTHERS: usize = MARKERS / 2;
 
 /// Selects the completions of a work queue that wake readers of its completion queue and call its handler.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wakes {
+pub(super) enum WakePolicy {
     /// Each completion.
     Always,
     /// Failures, and messages sent with FI_REMOTE_SIGNAL; each completion if another queue of the CQ needs that.
@@ -119,15 +119,15 @@ pub(super) enum Wakes {
 #[pin_data]
 #[repr(C, align(64))]
 pub(crate) struct Cq {
-    ib: rdma::cq::Poller,
+    ib: rdma::cq::CqPoller,
     #[pin]
-    inner: BiasedLock<Inner>,
+    inner: BiasedLock<CqState>,
     size: usize,
     /// How many more operations may be posted, where that is counted.
     room: FreeSlots,
     /// Set while a poster waits for room: room that no completion announces then wakes the readers.
     wants_room: WaitFlag,
-    /// Number of work queues that complete here with [`Wakes::Always`] and with [`Wakes::IfSignalled`].
+    /// Number of work queues that complete here with [`WakePolicy::Always`] and with [`WakePolicy::IfSignalled`].
     wakers: Atomic<i32>,
     signalled: Atomic<i32>,
     interrupts: Arc<Notifier>,
@@ -139,13 +139,13 @@ pub(crate) struct Cq {
 }
 
 /// Wakes the readers: called by the driver in any context.
-struct Notify {
+struct ReaderNotifier {
     interrupts: Arc<Notifier>,
     device: Arc<Device>,
     overruns: Arc<Atomic<u64>>,
 }
 
-impl rdma::cq::Notify for Notify {
+impl rdma::cq::CqHandler for ReaderNotifier {
     fn completion(&self) {
         self.interrupts.arrived();
     }
@@ -163,7 +163,7 @@ impl Cq {
     /// Opens a queue. May sleep.
     pub(super) fn new(
         serial: Option<Arc<BiasOwner>>,
-        device: rdma::device::Use,
+        device: rdma::device::DeviceRef,
         attr: &fi::cq::Attr,
     ) -> Result<Arc<Self>> {
         let limit = device.attributes().max_cqe as usize;
@@ -176,14 +176,14 @@ impl Cq {
         let size = size.saturating_add(Self::besides(&device)).min(limit);
         let interrupts = Arc::pin_init(Notifier::new(), GFP_KERNEL)?;
         let overruns = Arc::new(Atomic::new(0), GFP_KERNEL)?;
-        let notify = Notify {
+        let notify = ReaderNotifier {
             interrupts: interrupts.clone(),
             device: device.device().clone(),
             overruns: overruns.clone(),
         };
         let ib = rdma::cq::Cq::new(device, size as u32, attr.vector, notify)?;
-        let backlog = Backlog::new(size)?;
-        let batch = Batch::new()?;
+        let backlog = WcBacklog::new(size)?;
+        let batch = WcBatch::new()?;
         Ok(Arc::pin_init(
             try_pin_init!(Self {
                 ib: ib.poller(),
@@ -196,7 +196,7 @@ impl Cq {
                 failures: StatCounter::new(),
                 inner <- BiasedLock::new(
                     serial,
-                    Inner {
+                    CqState {
                         backlog,
                         queues: KVec::new(),
                         most: 0,
@@ -217,8 +217,8 @@ impl Cq {
     }
 
     /// How much room a queue has beside what is asked for, if the device has so much.
-    pub(super) fn besides(device: &Use) -> usize {
-        MARKERS + OTHERS * offer::besides(device) as usize
+    pub(super) fn besides(device: &DeviceRef) -> usize {
+        MARKERS + OTHERS * info::besides(device) as usize
     }
 
     /// The verbs part of a queue that a consumer binds.
@@ -232,7 +232,7 @@ impl Cq {
 
     /// Locks the table for a data call.
     #[inline(always)]
-    fn enter(&self) -> BiasedGuard<'_, Inner> {
+    fn enter(&self) -> BiasedGuard<'_, CqState> {
         // SAFETY: Only functions of this file have a guard, and none of them calls another one of the queue before it
         // drops it, except `leave`, which does so first. They are reached from the consumer's data calls, and otherwise
         // with an `ExclusiveGuard`.
@@ -282,10 +282,10 @@ impl Cq {
     /// [`Self::unregister`] it is in no other.
     pub(super) unsafe fn register(
         &self,
-        queue: &Arc<Queue>,
-        (mut tally, wakes): (Option<KBox<Tally>>, Wakes),
+        queue: &Arc<WorkQueue>,
+        (mut tally, wakes): (Option<KBox<WqCounters>>, WakePolicy),
         others: &ExclusiveGuard,
-    ) -> Result<Place> {
+    ) -> Result<WqId> {
         if !self.room.take(queue.besides()) {
             return Err(Errno::ENOSPC);
         }
@@ -306,7 +306,7 @@ impl Cq {
                 }
                 let index = free.unwrap_or(len);
                 // INVARIANT: By this function's safety requirement; nothing has been posted yet.
-                inner.queues[index] = Some(Entry {
+                inner.queues[index] = Some(WqEntry {
                     queue: queue.clone(),
                     tail: 0,
                     unread: 0,
@@ -320,7 +320,7 @@ impl Cq {
                 self.count_if_needed(inner, others);
                 drop(guard);
                 self.add_waker(wakes);
-                return Ok(Place::new(index as u32));
+                return Ok(WqId::new(index as u32));
             }
             drop(guard);
             match KVec::with_capacity((len + 1).next_power_of_two(), GFP_KERNEL) {
@@ -334,19 +334,19 @@ impl Cq {
     }
 
     /// Returns the number of work queues that complete here with that setting.
-    fn wakers_of(&self, wakes: Wakes) -> &Atomic<i32> {
+    fn wakers_of(&self, wakes: WakePolicy) -> &Atomic<i32> {
         match wakes {
-            Wakes::Always => &self.wakers,
-            Wakes::IfSignalled => &self.signalled,
+            WakePolicy::Always => &self.wakers,
+            WakePolicy::IfSignalled => &self.signalled,
         }
     }
 
     /// Counts a new work queue with that setting.
-    fn add_waker(&self, wakes: Wakes) {
+    fn add_waker(&self, wakes: WakePolicy) {
         let _ = self.wakers_of(wakes).fetch_add(1, Full);
-        if wakes == Wakes::Always {
+        if wakes == WakePolicy::Always {
             // A waiter may have armed the queue for fewer completions. The new work queue has none yet.
-            let _ = self.ib.cq().arm(Wanted::Any);
+            let _ = self.ib.cq().arm(CqNotify::Any);
         }
     }
 
@@ -356,7 +356,7 @@ impl Cq {
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub(super) fn know(&self, place: Place, qp: usize, others: &ExclusiveGuard) -> Result {
+    pub(super) fn know(&self, place: WqId, qp: usize, others: &ExclusiveGuard) -> Result {
         let node = RBTreeNode::new(qp, place.index() as u32, GFP_KERNEL)?;
         let mut freed = 0;
         let mut inner = self.inner.lock(others);
@@ -397,7 +397,7 @@ impl Cq {
     /// Has each queue count from now on, if what they can post does not fit.
     ///
     /// What they post until they have been told still fits: the last queue posts only later.
-    fn count_if_needed(&self, inner: &mut Inner, others: &ExclusiveGuard) {
+    fn count_if_needed(&self, inner: &mut CqState, others: &ExclusiveGuard) {
         if inner.most > self.size {
             inner.counted = true;
         }
@@ -406,14 +406,14 @@ impl Cq {
         }
         for entry in inner.queues.iter().flatten() {
             let under_way = (entry.tail, entry.unread);
-            // SAFETY: The lock of this table is held; see the invariant of `Entry`.
+            // SAFETY: The lock of this table is held; see the invariant of `WqEntry`.
             let count = unsafe { entry.queue.count(under_way, others) };
             self.room.take_anyway(count);
         }
     }
 
     /// Counts what has completed of a queue, and nothing after that.
-    pub(super) fn end_count(&self, place: Place, others: &ExclusiveGuard) {
+    pub(super) fn end_count(&self, place: WqId, others: &ExclusiveGuard) {
         self.stash(others);
         let mut inner = self.inner.lock(others);
         let entry = inner.queues.get_mut(place.index());
@@ -430,12 +430,12 @@ impl Cq {
     /// The queue pair that posts there has been destroyed, or nothing has been posted to it.
     pub(super) unsafe fn unregister(
         &self,
-        place: Place,
+        place: WqId,
         reclaim: &mut dyn FnMut(Context),
         others: &ExclusiveGuard,
     ) {
         self.stash(others);
-        let mut unread = Unread::new();
+        let mut unread = UnreadSlots::new();
         loop {
             let (mut contexts, mut freed) = ([None; FORGOTTEN], 0);
             let mut inner = self.inner.lock(others);
@@ -451,7 +451,7 @@ impl Cq {
         let entry = inner.queues.get_mut(place.index()).and_then(Option::take);
         let share = entry.as_ref().and_then(|entry| entry.queue.share());
         let known = share.and_then(|share| inner.forget_sharer(share.qp, place));
-        if let Some(Entry {
+        if let Some(WqEntry {
             queue, is_waiting, ..
         }) = &entry
         {
@@ -464,7 +464,7 @@ impl Cq {
             // SAFETY: `forget` has kept them, all from the queue's share.
             unsafe { share.srx.repost_all(unread) };
         }
-        if let Some(Entry {
+        if let Some(WqEntry {
             queue, tail, wakes, ..
         }) = entry
         {
@@ -502,7 +502,7 @@ impl Cq {
         if !self.waits_for_signals() {
             return;
         }
-        let is_missed = self.ib.cq().arm(Wanted::Any);
+        let is_missed = self.ib.cq().arm(CqNotify::Any);
         if is_missed || !self.enter().backlog.is_empty() {
             self.interrupts.arrived();
         }
@@ -511,7 +511,7 @@ impl Cq {
     /// Ends what a holder of the lock has done: room for so many more operations has been freed, and
     /// the steps are posted that wait for that.
     #[inline(always)]
-    fn leave(&self, inner: BiasedGuard<'_, Inner>, freed: u32) {
+    fn leave(&self, inner: BiasedGuard<'_, CqState>, freed: u32) {
         let waiting = inner.waiting;
         self.release_if_counted(inner, freed);
         if waiting > 0 {
@@ -521,7 +521,7 @@ impl Cq {
 
     /// Unlocks, and releases the room of that many operations if room is counted.
     #[inline(always)]
-    fn release_if_counted(&self, inner: BiasedGuard<'_, Inner>, freed: u32) {
+    fn release_if_counted(&self, inner: BiasedGuard<'_, CqState>, freed: u32) {
         let counted = inner.counted;
         drop(inner);
         if counted {
@@ -568,7 +568,7 @@ impl Cq {
     ///
     /// `seq` has been posted, by the same data call.
     #[cold]
-    pub(super) unsafe fn end_buffer(&self, queue: &Queue, seq: u32, start: usize) -> bool {
+    pub(super) unsafe fn end_buffer(&self, queue: &WorkQueue, seq: u32, start: usize) -> bool {
         // SAFETY: By this function's safety requirement.
         unsafe { self.enter().end_buffer(queue, seq, start) }
     }
@@ -597,7 +597,7 @@ impl Cq {
     #[inline(always)]
     fn take_run<E: From<Completion>>(
         &self,
-        mut inner: BiasedGuard<'_, Inner>,
+        mut inner: BiasedGuard<'_, CqState>,
         room: &mut [MaybeUninit<E>],
     ) -> Result<usize> {
         if room.is_empty() || !inner.is_plain() || trace::completions() {
@@ -628,7 +628,7 @@ impl Cq {
     #[inline(never)]
     unsafe fn take_rest<E: From<Completion>>(
         &self,
-        mut inner: BiasedGuard<'_, Inner>,
+        mut inner: BiasedGuard<'_, CqState>,
         room: &mut [MaybeUninit<E>],
         told: Option<usize>,
     ) -> Result<usize> {
@@ -694,7 +694,7 @@ impl provider::CompletionQueue for Cq {
         if inner.backlog.is_empty() {
             inner.stash(&self.ib, &mut freed);
         }
-        let is_next = inner.backlog.front().is_some_and(Waiting::is_failure);
+        let is_next = inner.backlog.front().is_some_and(DeferredWc::is_failure);
         let taken = if is_next {
             inner.take(&mut freed)
         } else {
@@ -706,7 +706,7 @@ impl provider::CompletionQueue for Cq {
                 ..completion
             },
             dropped: 0,
-            errno: status::errno(done.status, direction),
+            errno: wc_status::errno(done.status, direction),
             prov_errno: done.status.code() as i32,
             err_data: ErrData::None,
         });
@@ -721,8 +721,8 @@ impl provider::CompletionQueue for Cq {
 
     fn arm(&self) -> bool {
         self.ib.cq().arm(match self.waits_for_signals() {
-            true => Wanted::Solicited,
-            false => Wanted::Any,
+            true => CqNotify::Solicited,
+            false => CqNotify::Any,
         })
     }
 
@@ -736,7 +736,7 @@ impl provider::CompletionQueue for Cq {
     }
 
     fn describe(&self, prov_errno: i32) -> &'static CStr {
-        status::text(WcStatus::from_code(prov_errno as u32))
+        wc_status::text(WcStatus::from_code(prov_errno as u32))
     }
 
     fn close(&self) {}

@@ -9,9 +9,9 @@ use super::{
         Endpoint, //
     },
     fabric::Fabric,
-    mr::Region,
-    registrar::Registrar,
-    route,
+    fast_reg::FastReg,
+    mr::VerbsMr,
+    resolve,
     srx::Srx, //
 };
 use crate::{
@@ -47,8 +47,8 @@ use crate::{
     rdma::{
         device::{
             Device,
-            Watch,
-            Watcher, //
+            NotifierRegistration,
+            RemovalNotifier, //
         },
         net::Net,
         pd::Pd, //
@@ -68,7 +68,7 @@ use kernel::{
 /// is made under the mutex of the list; the notice is given under the other one, so that none is given
 /// when that has been taken.
 #[pin_data]
-struct Members {
+struct DomainEndpoints {
     #[pin]
     list: Mutex<KVec<Arc<Endpoint>>>,
     #[pin]
@@ -77,7 +77,7 @@ struct Members {
     device: Arc<Device>,
 }
 
-impl Members {
+impl DomainEndpoints {
     /// Some endpoint that has not been told that the device goes away.
     fn next_untold(&self) -> Option<Arc<Endpoint>> {
         let list = self.list.lock();
@@ -92,7 +92,7 @@ impl Members {
     }
 }
 
-impl Watcher for Members {
+impl RemovalNotifier for DomainEndpoints {
     fn device_going(&self) {
         self.fabric.requests().refuse_on(&self.device);
         // Each loses its peer, and its consumer closes it: the removal waits for that.
@@ -106,10 +106,10 @@ impl Watcher for Members {
 /// A domain of a verbs device.
 pub(super) struct Domain {
     // Dropped in this order: nobody is told of a removal any more, then the device is let go.
-    _watch: Watch,
-    members: Arc<Members>,
+    _watch: NotifierRegistration,
+    members: Arc<DomainEndpoints>,
     pd: Arc<Pd>,
-    registrar: Arc<Registrar>,
+    registrar: Arc<FastReg>,
     addressing: Addressing,
     max_message: usize,
     serial: Option<Arc<BiasOwner>>,
@@ -133,9 +133,9 @@ impl Domain {
         }
         let max_message = used.port(*used.ports().start())?.max_msg_size as usize;
         let pd = Pd::new(used)?;
-        let registrar = Registrar::new(pd.clone())?;
+        let registrar = FastReg::new(pd.clone())?;
         let members = Arc::pin_init(
-            pin_init!(Members {
+            pin_init!(DomainEndpoints {
                 list <- new_mutex!(KVec::new(), "kofi::Members"),
                 farewell <- new_mutex!(None, "kofi::Members::farewell"),
                 fabric,
@@ -212,7 +212,7 @@ impl Domain {
 
 impl provider::Domain for Domain {
     fn resolve(&self, peers: &mut dyn provider::AsyncResolve) {
-        route::resolve(self.members.fabric.net(), &self.members.device, peers);
+        resolve::resolve(self.members.fabric.net(), &self.members.device, peers);
     }
 
     fn as_any(&self) -> &dyn Any {
@@ -248,7 +248,7 @@ impl provider::Domain for Domain {
         access: Access,
     ) -> Result<Arc<dyn provider::MemoryRegion>> {
         let region: Arc<dyn provider::MemoryRegion> = if access.is_remote() {
-            Region::remote(
+            VerbsMr::remote(
                 &self.registrar,
                 memory,
                 access,
@@ -256,7 +256,7 @@ impl provider::Domain for Domain {
                 self.max_message,
             )?
         } else {
-            Region::local(self.pd.clone(), memory, self.max_message)?
+            VerbsMr::local(self.pd.clone(), memory, self.max_message)?
         };
         Ok(region)
     }

@@ -8,42 +8,42 @@
 //! handlers take it.
 
 pub(super) mod atomic;
-mod connect;
+mod attrs;
+mod cm;
 mod drain;
-mod limits;
-pub(super) mod linger;
-mod plain;
+mod fast;
+pub(super) mod lingering_id;
 mod post;
-mod settle;
-mod step;
+mod siw_quirk;
+mod transition;
 
 use super::{
-    super::common::tally::Violations,
-    backlog::Place,
-    bounce::Bounce,
+    super::common::stats::Violations,
+    cas_atomic::CasAtomicTable,
+    cntr::WqCounters,
+    conn_state::{
+        AtomicConnState,
+        ConnState, //
+    },
+    connreq::ConnReq,
     cq::{
         Cq,
-        Wakes, //
+        WakePolicy, //
     },
     domain::Domain,
-    exchange::Exchanges,
-    offer,
-    queue::{
-        Direction,
-        Poster,
-        Queue,
-        Target, //
-    },
-    request::Request,
+    info,
+    inject_buf::InjectBufs,
     srx::{
-        Share,
-        Srx, //
+        Srx,
+        SrxAttachment, //
     },
-    state::{
-        State,
-        StateCell, //
-    },
-    tally::Tally, //
+    wc_backlog::WqId,
+    wq::{
+        PostTarget,
+        WorkQueue,
+        WqDirection,
+        WrTemplate, //
+    }, //
 };
 use crate::{
     abi::{
@@ -92,22 +92,23 @@ use crate::{
         srx::SharedReceive, //
     },
     rdma::{
-        cm::Id,
+        cm::CmId,
         device::Device,
         net::SockAddr,
         pd::Pd,
         qp::{
-            Caps,
             Qp,
+            QpCaps,
             QpEvent,
-            QpEvents, //
+            QpEventHandler, //
         },
-        single::{
-            Receiver,
-            Sender, //
+        wr_template::{
+            RecvTemplate,
+            SendTemplate, //
         },
     },
 };
+use attrs::EpAttrs;
 use core::{
     any::Any,
     net::SocketAddr, //
@@ -130,10 +131,9 @@ use kernel::{
         Work, //
     },
 };
-use limits::Limits;
 
 /// What is bound, kept open until the endpoint is closed.
-struct Bound {
+struct BoundObjects {
     events: ChildRef<EventQueue>,
     _transmit: ChildRef<CompletionQueue>,
     _receive: ChildRef<CompletionQueue>,
@@ -144,12 +144,12 @@ struct Bound {
 }
 
 /// Everything about the connection.
-struct Link {
-    id: Option<Arc<Id>>,
+struct EpConn {
+    id: Option<Arc<CmId>>,
     /// The request that the endpoint was made for, until it is accepted.
-    request: Option<Request>,
+    request: Option<ConnReq>,
     qp: Option<Arc<Qp>>,
-    bound: Option<Bound>,
+    bound: Option<BoundObjects>,
     /// Made with the endpoint, so that reporting cannot fail: FI_CONNECTED or the failure.
     outcome: Option<OwnedEvent>,
     /// And FI_SHUTDOWN.
@@ -157,7 +157,7 @@ struct Link {
     local: Option<SockAddr>,
     peer: Option<SockAddr>,
     /// What `fi_connect()` has for the peer, until the path is known.
-    greeting: connect::Greeting,
+    greeting: cm::PendingCmData,
     /// Whether the peer has asked.
     accepts: bool,
     /// Whether rdma_cm has said that there is a connection, and the consumer is told later.
@@ -168,12 +168,12 @@ struct Link {
 #[pin_data]
 #[repr(C, align(64))]
 pub(crate) struct Endpoint {
-    state: StateCell,
-    transmit: Arc<Queue>,
-    receive: Arc<Queue>,
+    state: AtomicConnState,
+    transmit: Arc<WorkQueue>,
+    receive: Arc<WorkQueue>,
     /// That of `domain`.
     pd: Arc<Pd>,
-    limits: Limits,
+    limits: EpAttrs,
     domain: Arc<Domain>,
     /// What it is known by to its owner.
     source: Source,
@@ -182,9 +182,9 @@ pub(crate) struct Endpoint {
     /// Whether it has read, where that makes a difference.
     reads: AtomicFlag,
     /// Where the device puts old values that nobody asked for.
-    unwanted: KBox<Unwanted>,
+    unwanted: KBox<DiscardBuf>,
     #[pin]
-    link: Mutex<Link>,
+    link: Mutex<EpConn>,
     /// The addresses of `link`, for those who only look.
     #[pin]
     ends: EndpointAddrs,
@@ -202,9 +202,9 @@ pub(crate) struct Endpoint {
 
 /// A word that devices write. Caches that do not see it lose nothing else.
 #[repr(align(128))]
-struct Unwanted(Atomic<u64>);
+struct DiscardBuf(Atomic<u64>);
 
-impl Unwanted {
+impl DiscardBuf {
     fn as_ptr(&self) -> *mut u64 {
         self.0.as_ptr()
     }
@@ -216,38 +216,38 @@ const PIECE: usize = 4096;
 impl Endpoint {
     /// Makes an endpoint, for the connection request in `info` if there is one. May sleep.
     pub(super) fn new(domain: Arc<Domain>, info: &Info, source: Source) -> Result<Arc<Self>> {
-        offer::check(info, domain.pd().device())?;
+        info::check(info, domain.pd().device())?;
         if info.domain_name() != Some(domain.pd().device().name().as_c_str()) {
             return Err(Errno::EINVAL);
         }
-        let limits = Limits::new(&domain, info)?;
+        let limits = EpAttrs::new(&domain, info)?;
         let (local, peer) = info.ends()?;
         let pd = domain.pd();
-        let transmit = Queue::new(
+        let transmit = WorkQueue::new(
             domain.serial(),
             pd,
             (limits.transmits, limits.segments),
-            Direction::Transmit,
+            WqDirection::Transmit,
             match limits.no_atomics {
-                None => Some(Exchanges::new(pd.clone())?),
+                None => Some(CasAtomicTable::new(pd.clone())?),
                 Some(_) => None,
             },
         )?;
-        let receive = Queue::new(
+        let receive = WorkQueue::new(
             domain.serial(),
             pd,
             (limits.receives, limits.receive_segments),
-            Direction::Receive,
+            WqDirection::Receive,
             None,
         )?;
         let outcome = Event::reserve(source)?;
         let farewell = Event::reserve(source)?;
-        let greeting = connect::Greeting::none();
-        let unwanted = KBox::new(Unwanted(Atomic::new(0)), GFP_KERNEL)?;
+        let greeting = cm::PendingCmData::none();
+        let unwanted = KBox::new(DiscardBuf(Atomic::new(0)), GFP_KERNEL)?;
         let violations = Arc::new(Violations::new(), GFP_KERNEL)?;
         let endpoint = Arc::pin_init(
             pin_init!(Self {
-                state: StateCell::new(),
+                state: AtomicConnState::new(),
                 transmit,
                 receive,
                 pd: domain.pd().clone(),
@@ -263,7 +263,7 @@ impl Endpoint {
                 settling <- new_work!("kofi::Endpoint"),
                 ends <- EndpointAddrs::new(local, peer),
                 link <- new_mutex!(
-                    Link {
+                    EpConn {
                         id: None,
                         request: None,
                         qp: None,
@@ -297,8 +297,8 @@ impl Endpoint {
         transmit: &Cq,
         receive: &Cq,
         shared: Option<&Srx>,
-    ) -> Result<(Arc<Qp>, Option<Bounce>)> {
-        let caps = Caps {
+    ) -> Result<(Arc<Qp>, Option<InjectBufs>)> {
+        let caps = QpCaps {
             // With what is posted besides operations: the marker of a drain, and nudges.
             max_send_wr: self.limits.transmits + self.transmit.besides(),
             max_recv_wr: match shared {
@@ -311,9 +311,9 @@ impl Endpoint {
         };
         let pd = self.domain.pd();
         let srq = shared.map(Srx::srq).transpose()?;
-        let make = |caps: &Caps| {
+        let make = |caps: &QpCaps| {
             let cqs = (transmit.ib().clone(), receive.ib().clone());
-            let heard = Heard {
+            let heard = EpQpEvents {
                 device: pd.device().device().clone(),
                 receive: self.receive.clone(),
                 violations: self.violations.clone(),
@@ -322,7 +322,7 @@ impl Endpoint {
         };
         let qp = match make(&caps) {
             // Not every device takes that much inline, and none says so beforehand.
-            Err(error) if error != ENOMEM => make(&Caps {
+            Err(error) if error != ENOMEM => make(&QpCaps {
                 max_inline_data: 0,
                 ..caps
             }),
@@ -352,21 +352,21 @@ impl Endpoint {
         qp.init(1, self.limits.access)?;
 
         let counters = Arc::new(bindings.counters, GFP_KERNEL)?;
-        let tally = |counted: bool| -> Result<Option<KBox<Tally>>> {
-            let tally = counted.then(|| KBox::new(Tally::new(counters.clone()), GFP_KERNEL));
+        let tally = |counted: bool| -> Result<Option<KBox<WqCounters>>> {
+            let tally = counted.then(|| KBox::new(WqCounters::new(counters.clone()), GFP_KERNEL));
             Ok(tally.transpose()?)
         };
-        let sender = Poster::Send(Sender::new(qp.clone())?);
-        let receiver = Receiver::new(qp.clone())?;
+        let sender = WrTemplate::Send(SendTemplate::new(qp.clone())?);
+        let receiver = RecvTemplate::new(qp.clone())?;
         let is_counting = counters.has_transmits() || counters.has_receives();
         let transmit_tally = tally(counters.has_transmits())?;
         let receive_tally = tally(counters.has_receives())?;
         // A waiter on a counter has to be woken by each counted completion.
         let wakes = match self.limits.waits_for_signals && receive_tally.is_none() {
-            true => Wakes::IfSignalled,
-            false => Wakes::Always,
+            true => WakePolicy::IfSignalled,
+            false => WakePolicy::Always,
         };
-        let registering = (transmit_tally, Wakes::Always);
+        let registering = (transmit_tally, WakePolicy::Always);
         // SAFETY: The queue pair is new and completes there. An endpoint is opened once, or again after `unregister`.
         let transmit_place = unsafe { transmit.register(&self.transmit, registering, &others) }?;
         // SAFETY: As above.
@@ -387,7 +387,7 @@ impl Endpoint {
         })?;
         let mut link = self.link.lock();
         link.qp = Some(qp.clone());
-        link.bound = Some(Bound {
+        link.bound = Some(BoundObjects {
             events,
             _transmit: transmit_side.queue,
             _receive: receive_side.queue,
@@ -396,7 +396,7 @@ impl Endpoint {
             _counting: is_counting.then(|| self.domain.others()),
         });
         drop(link);
-        let target = Target {
+        let target = PostTarget {
             poster: sender,
             qp: qp.clone(),
             cq: transmit,
@@ -408,8 +408,8 @@ impl Endpoint {
             .open(target, self.limits.inject as u32, bounce, &others);
         match shared {
             None => {
-                let target = Target {
-                    poster: Poster::Receive(receiver),
+                let target = PostTarget {
+                    poster: WrTemplate::Receive(receiver),
                     qp,
                     cq: receive,
                     place: receive_place,
@@ -421,12 +421,12 @@ impl Endpoint {
             Some(srx) => {
                 let selective = receive_side.selective;
                 let receive = (receive, receive_place);
-                let share = Share::new(srx, receive, qp.address(), selective, self.source);
+                let share = SrxAttachment::new(srx, receive, qp.address(), selective, self.source);
                 self.receive.open_shared(share, qp.number());
             }
         }
         self.transmit.look_after(self.domain.serial());
-        self.step(State::Idle, State::Ready, None);
+        self.step(ConnState::Idle, ConnState::Ready, None);
         Ok(())
     }
 
@@ -445,7 +445,7 @@ impl Endpoint {
     fn join(
         &self,
         srx: &Srx,
-        (cq, place): (&Arc<Cq>, Place),
+        (cq, place): (&Arc<Cq>, WqId),
         qp: usize,
         others: &ExclusiveGuard,
     ) -> Result {
@@ -463,20 +463,20 @@ impl Endpoint {
         self.link.lock().qp.clone().ok_or(Errno::EOPBADSTATE)
     }
 
-    fn id(&self) -> Option<Arc<Id>> {
+    fn id(&self) -> Option<Arc<CmId>> {
         self.link.lock().id.clone()
     }
 }
 
 /// Completions and rdma_cm tell all that the endpoint needs to know of its queue pair, but for what a
 /// peer has tried that it may not, and for the end of receives that are shared.
-struct Heard {
+struct EpQpEvents {
     device: Arc<Device>,
-    receive: Arc<Queue>,
+    receive: Arc<WorkQueue>,
     violations: Arc<Violations>,
 }
 
-impl QpEvents for Heard {
+impl QpEventHandler for EpQpEvents {
     fn event(&self, number: u32, event: QpEvent) {
         match event {
             QpEvent::Violated(text) => self.violations.note(
@@ -525,7 +525,7 @@ impl provider::Endpoint for Endpoint {
     }
 
     fn set_name(&self, addr: SocketAddr) -> Result {
-        if self.state.get() != State::Idle {
+        if self.state.get() != ConnState::Idle {
             return Err(Errno::EOPBADSTATE);
         }
         self.link.lock().local = Some(addr.into());
@@ -541,14 +541,16 @@ impl provider::Endpoint for Endpoint {
 
     fn peer(&self) -> Result<SocketAddr> {
         match self.state.get() {
-            State::Idle | State::Ready | State::Connecting => return Err(Errno::ENOTCONN),
+            ConnState::Idle | ConnState::Ready | ConnState::Connecting => {
+                return Err(Errno::ENOTCONN)
+            }
             _ => {}
         }
         Ok(self.link.lock().peer.ok_or(Errno::ENOTCONN)?.into())
     }
 
     fn private_data_limit(&self) -> usize {
-        super::wire::MAX_PRIVATE_DATA
+        super::cm_data::MAX_PRIVATE_DATA
     }
 
     fn receives_left(&self) -> Result<usize> {

@@ -3,9 +3,9 @@
 //! Fabrics: the devices of one kind in one network namespace.
 
 use super::{
+    connreq::ConnReqList,
     domain::Domain,
-    pep::PassiveEndpoint,
-    request::Requests, //
+    pep::PassiveEndpoint, //
 };
 use crate::{
     abi::{
@@ -24,9 +24,9 @@ use crate::{
         },
     },
     rdma::{
-        attributes::Protocol,
         cm,
         device,
+        device_attr::Protocol,
         net::Net, //
     },
 };
@@ -47,7 +47,7 @@ pub(super) struct Fabric {
     /// The kind of its devices, or any.
     protocol: Option<Protocol>,
     #[pin]
-    requests: Requests,
+    requests: ConnReqList,
 }
 
 impl Fabric {
@@ -57,13 +57,13 @@ impl Fabric {
     ///
     /// -FI_ENODATA for a name that is none of ours, -FI_ENOMEM.
     pub(super) fn new(attr: &FabricAttr<'_>, net: Net) -> Result<Arc<Self>> {
-        let protocol = attr.name.map(super::offer::protocol_named).transpose()?;
+        let protocol = attr.name.map(super::info::protocol_named).transpose()?;
         Ok(Arc::pin_init(
             pin_init!(Self {
                 net,
                 namespace: attr.net.into(),
                 protocol,
-                requests <- Requests::new(),
+                requests <- ConnReqList::new(),
             }),
             GFP_KERNEL,
         )?)
@@ -80,7 +80,7 @@ impl Fabric {
     }
 
     /// What nobody has answered.
-    pub(super) fn requests(&self) -> &Requests {
+    pub(super) fn requests(&self) -> &ConnReqList {
         &self.requests
     }
 }

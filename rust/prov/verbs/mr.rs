@@ -6,7 +6,7 @@
 //! many operations: a region is not mapped there and has no descriptor, each operation maps its
 //! memory for itself, as without a region, and there are no regions for peers.
 
-use super::registrar::Registrar;
+use super::fast_reg::FastReg;
 use crate::{
     abi::{
         sort::sort_by_key,
@@ -26,17 +26,17 @@ use crate::{
         provider, //
     },
     rdma::{
-        attributes::AtomicCap,
+        device_attr::AtomicCap,
         dma::{
-            Direction,
-            Mapping,
-            Pieces, //
+            DataDirection,
+            DmaMapping,
+            PhysRanges, //
         },
         mr::{
             self,
+            DmaSegment,
             FastMr,
-            Right,
-            Run, //
+            Right, //
         },
         pd::Pd, //
     },
@@ -47,20 +47,20 @@ use kernel::{
 };
 
 /// A run of the region that is contiguous for the device.
-struct Span {
+struct MrSpan {
     start: usize,
-    mapping: Mapping,
+    mapping: DmaMapping,
 }
 
 /// A region that peers reach.
-struct Remote {
+struct RemoteMr {
     mr: FastMr,
-    registrar: Arc<Registrar>,
+    registrar: Arc<FastReg>,
 }
 
 /// What a region of a single span needs to find a segment in it, side by side.
 #[derive(Default)]
-struct Only {
+struct SingleSpan {
     start: usize,
     /// No more than a message may have. 0 when there is another number of spans than one.
     len: usize,
@@ -68,12 +68,12 @@ struct Only {
 }
 
 /// A registered region.
-pub(super) struct Region {
+pub(super) struct VerbsMr {
     pd: Arc<Pd>,
-    only: Only,
+    only: SingleSpan,
     /// In the order of their addresses; none where each operation has to map.
-    spans: KVVec<Span>,
-    remote: Option<Remote>,
+    spans: KVVec<MrSpan>,
+    remote: Option<RemoteMr>,
 }
 
 /// What a region's rights are to the device. It wants to be told of a remote write that it is one
@@ -93,7 +93,7 @@ fn rights(access: Access, pd: &Pd) -> mr::Access {
     rights
 }
 
-impl Region {
+impl VerbsMr {
     /// Maps `memory` for local use by messages of at most `most` bytes. May sleep.
     ///
     /// # Errors
@@ -115,10 +115,10 @@ impl Region {
     ///
     /// Those of [`Self::local`]; -FI_EOPNOTSUPP where device and CPU do not see the same memory at
     /// all times; -FI_EINVAL for what the device cannot list, as [`FastMr::new`] says; those of
-    /// [`Registrar::register`].
+    /// [`FastReg::register`].
     #[inline(never)]
     pub(super) fn remote(
-        registrar: &Arc<Registrar>,
+        registrar: &Arc<FastReg>,
         memory: &[Segment],
         access: Access,
         addressing: Addressing,
@@ -141,7 +141,7 @@ impl Region {
             )
         }?;
         registrar.register(&mr)?;
-        region.remote = Some(Remote {
+        region.remote = Some(RemoteMr {
             mr,
             registrar: registrar.clone(),
         });
@@ -152,19 +152,19 @@ impl Region {
     fn map(pd: Arc<Pd>, memory: &[Segment]) -> Result<Self> {
         let mut region = Self {
             pd,
-            only: Only::default(),
+            only: SingleSpan::default(),
             spans: KVVec::new(),
             remote: None,
         };
         for segment in memory {
             let mut start = segment.addr();
-            for piece in Pieces::new(segment.addr(), segment.len())? {
+            for piece in PhysRanges::new(segment.addr(), segment.len())? {
                 region.spans.reserve(1, GFP_KERNEL)?;
                 // SAFETY: The memory stays valid until the region is closed, which unmaps it.
-                let mapping = unsafe { region.pd.dma().map(piece?, Direction::Both) }?;
+                let mapping = unsafe { region.pd.dma().map(piece?, DataDirection::Both) }?;
                 let len = mapping.len();
                 // There is room: it has just been made.
-                let _ = region.spans.push_within_capacity(Span { start, mapping });
+                let _ = region.spans.push_within_capacity(MrSpan { start, mapping });
                 start += len;
             }
         }
@@ -178,10 +178,10 @@ impl Region {
     }
 
     /// The same as the device sees it.
-    fn runs(&self) -> Result<KVVec<Run>> {
-        let mut runs: KVVec<Run> = KVVec::new();
+    fn runs(&self) -> Result<KVVec<DmaSegment>> {
+        let mut runs: KVVec<DmaSegment> = KVVec::new();
         for span in &self.spans {
-            let next = Run {
+            let next = DmaSegment {
                 addr: span.mapping.addr(),
                 len: span.mapping.len() as u64,
             };
@@ -194,8 +194,8 @@ impl Region {
 
     fn finish(mut self, most: usize) -> Result<Arc<Self>> {
         sort_by_key(&mut self.spans, |span| span.start);
-        if let [Span { start, mapping }] = self.spans.as_slice() {
-            self.only = Only {
+        if let [MrSpan { start, mapping }] = self.spans.as_slice() {
+            self.only = SingleSpan {
                 start: *start,
                 len: mapping.len().min(most),
                 addr: mapping.addr(),
@@ -279,7 +279,7 @@ impl Region {
     }
 }
 
-impl provider::MemoryRegion for Region {
+impl provider::MemoryRegion for VerbsMr {
     fn descriptor(&self) -> Descriptor {
         if self.spans.is_empty() {
             return Descriptor::NONE;
@@ -289,14 +289,14 @@ impl provider::MemoryRegion for Region {
     }
 
     fn key(&self) -> u64 {
-        let key = |remote: &Remote| u64::from(remote.mr.rkey());
+        let key = |remote: &RemoteMr| u64::from(remote.mr.rkey());
         self.remote.as_ref().map_or(FI_KEY_NOTAVAIL, key)
     }
 }
 
-impl Drop for Region {
+impl Drop for VerbsMr {
     fn drop(&mut self) {
-        if let Some(Remote { mr, registrar }) = self.remote.take() {
+        if let Some(RemoteMr { mr, registrar }) = self.remote.take() {
             registrar.invalidate(&mr);
             // Whatever came of that: without the region there is no key. Drivers that are still
             // moving a packet are waited for here.

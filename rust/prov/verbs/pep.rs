@@ -5,14 +5,14 @@
 //! `link` guards the id and where its requests go; it is held across no call of rdma_cm.
 
 use super::{
-    super::common::query::Wishes,
-    fabric::Fabric,
-    offer,
-    request::Request,
-    wire::{
+    super::common::hints::Hints,
+    cm_data::{
         unframe,
         MAX_PRIVATE_DATA, //
-    }, //
+    },
+    connreq::ConnReq,
+    fabric::Fabric,
+    info, //
 };
 use crate::{
     abi::{
@@ -48,10 +48,10 @@ use crate::{
     rdma::{
         cm::{
             self,
+            CmHandler,
+            CmId,
             ConnParam,
-            Handler,
-            Id,
-            Locked, //
+            LockedCmId, //
         },
         device::Device,
         net::SockAddr, //
@@ -74,8 +74,8 @@ use kernel::{
 /// How many requests may wait, unless the consumer says otherwise.
 const DEFAULT_BACKLOG: c_int = 128;
 
-struct Link {
-    id: Option<Arc<Id>>,
+struct PepState {
+    id: Option<Arc<CmId>>,
     events: Option<ChildRef<EventQueue>>,
     backlog: c_int,
     /// Made with the listener, so that reporting the loss of its device cannot fail.
@@ -90,11 +90,11 @@ pub(super) struct PassiveEndpoint {
     /// What its requests know it by: several listeners may have one source.
     number: usize,
     /// What the listener's info has, its requests' infos have.
-    wishes: Wishes,
+    wishes: Hints,
     choices: Choices,
     addr_format: u32,
     #[pin]
-    link: Mutex<Link>,
+    link: Mutex<PepState>,
     /// Its address, for those who only look.
     #[pin]
     ends: EndpointAddrs,
@@ -111,13 +111,13 @@ impl PassiveEndpoint {
                 number: fabric.requests().next_number(),
                 fabric,
                 source,
-                wishes: Wishes::of(Some(info)),
+                wishes: Hints::of(Some(info)),
                 choices: Choices::of(info),
                 addr_format: info.addr_format(),
                 ends <- EndpointAddrs::new(None, None),
                 listens: AtomicFlag::new(false),
                 link <- new_mutex!(
-                    Link {
+                    PepState {
                         id: None,
                         events: None,
                         backlog: DEFAULT_BACKLOG,
@@ -136,7 +136,7 @@ impl PassiveEndpoint {
 
     /// Binds a new id, which has no handler before the listener has an event queue. May sleep.
     fn bind(&self, addr: &SockAddr) -> Result {
-        let id = Arc::new(Id::new(self.fabric.net(), None)?, GFP_KERNEL)?;
+        let id = Arc::new(CmId::new(self.fabric.net(), None)?, GFP_KERNEL)?;
         id.bind(addr)?;
         let old = {
             let mut link = self.link.lock();
@@ -149,12 +149,12 @@ impl PassiveEndpoint {
         Ok(())
     }
 
-    fn id(&self) -> Option<Arc<Id>> {
+    fn id(&self) -> Option<Arc<CmId>> {
         self.link.lock().id.clone()
     }
 
     /// Whether this task can listen with `id`: not if the device would do so in another namespace.
-    fn check(&self, id: &Id) -> Result {
+    fn check(&self, id: &CmId) -> Result {
         // Without a device, the id listens on all of them.
         let Some(device) = id.device() else {
             return Ok(());
@@ -167,12 +167,12 @@ impl PassiveEndpoint {
     }
 
     /// Tells the consumer of a request; an error refuses it.
-    fn announce(&self, id: Id, conn: &ConnParam<'_>) -> Result {
+    fn announce(&self, id: CmId, conn: &ConnParam<'_>) -> Result {
         let device = id.device().ok_or(Errno::ENODEV)?;
         if !device.enter()?.connects_in(self.fabric.net()) {
             return Err(Errno::ENODEV);
         }
-        let mut info = offer::of_device(&device, &self.wishes)?;
+        let mut info = info::of_device(&device, &self.wishes)?;
         self.choices.apply(&mut info)?;
         info.set_net(self.fabric.namespace());
         let local = id.local_addr()?.into();
@@ -188,7 +188,7 @@ impl PassiveEndpoint {
             link.events.as_ref().map(|held| held.arc().clone())
         };
         let queue = queue.ok_or(Errno::ENOEQ)?;
-        let request = Request::new(&self.fabric, self.number, id, device, conn)?;
+        let request = ConnReq::new(&self.fabric, self.number, id, device, conn)?;
         info.set_handle(request.handle());
         self.fabric.requests().keep(request)?;
         let data = unframe(conn.private_data);
@@ -212,14 +212,14 @@ impl PassiveEndpoint {
 }
 
 /// Who asked for a connection, for those who look on.
-struct Asked {
+struct ConnReqTrace {
     device: Option<Arc<Device>>,
     local: Option<SockAddr>,
     peer: Option<SockAddr>,
 }
 
-impl Asked {
-    fn of(id: &Id) -> Self {
+impl ConnReqTrace {
+    fn of(id: &CmId) -> Self {
         Self {
             device: id.device(),
             local: id.local_addr().ok(),
@@ -249,15 +249,15 @@ impl Asked {
     }
 }
 
-impl Handler for PassiveEndpoint {
-    fn event(self: Arc<Self>, _id: &Locked, event: cm::Event<'_>) {
+impl CmHandler for PassiveEndpoint {
+    fn event(self: Arc<Self>, _id: &LockedCmId, event: cm::CmEvent<'_>) {
         match event {
-            cm::Event::ConnectRequest { id, conn } => {
-                let asked = Asked::of(&id);
+            cm::CmEvent::ConnectRequest { id, conn } => {
+                let asked = ConnReqTrace::of(&id);
                 // Dropped on the way, the id refuses the peer.
                 asked.tell(self.announce(id, &conn).err());
             }
-            cm::Event::DeviceRemoval => self.lose(),
+            cm::CmEvent::DeviceRemoval => self.lose(),
             _ => {}
         }
     }
@@ -277,7 +277,7 @@ impl provider::PassiveEndpoint for PassiveEndpoint {
             link.events = Some(events);
             (id, link.backlog)
         };
-        let handler: Arc<dyn Handler> = self.clone();
+        let handler: Arc<dyn CmHandler> = self.clone();
         id.set_handler(Some(handler));
         if let Err(error) = id.listen(backlog) {
             let handler = id.set_handler(None);

@@ -7,18 +7,18 @@
 //! endpoint that got the message gives it back, in any order and without a lock. What an endpoint leaves
 //! unread when it closes is posted again. `members` guards who takes messages from here.
 
-mod members;
+mod attachment;
+mod endpoints;
 mod post;
-mod ring;
-mod share;
+mod saved_sges;
 
-pub(super) use members::Unread;
-pub(super) use share::Share;
+pub(super) use attachment::SrxAttachment;
+pub(super) use endpoints::UnreadSlots;
 
 use super::{
     cq::Cq,
-    gather::MAX_SGE,
-    ring::Ring, //
+    sge::MAX_SGE,
+    wr_ring::WrRing, //
 };
 use crate::{
     abi::{
@@ -45,12 +45,13 @@ use crate::{
         },
     },
     rdma::{
-        attributes::Attributes,
+        device_attr::DeviceAttr,
         pd::Pd,
         srq::Srq, //
     },
 };
 use core::any::Any;
+use endpoints::SrxEndpoints;
 use kernel::{
     prelude::*,
     sync::{
@@ -70,8 +71,7 @@ use kernel::{
         Work, //
     },
 };
-use members::Members;
-use ring::Pieces;
+use saved_sges::SavedSges;
 
 /// Receives of a context that is opened with size 0.
 const DEFAULT_SIZE: usize = 256;
@@ -94,7 +94,7 @@ const POSTED: u32 = 1;
 const MET: u32 = 2;
 
 /// What several threads ask of a slot.
-struct Mark {
+struct SlotControl {
     state: Atomic<u32>,
     /// How many pieces of memory it has.
     pieces: Atomic<u32>,
@@ -105,7 +105,7 @@ struct Mark {
 }
 
 /// What posters share.
-struct Head {
+struct SrxProducer {
     /// Where to post, until the close.
     srq: Option<Arc<Srq>>,
     /// The first of the free slots that posters know.
@@ -120,20 +120,20 @@ struct Head {
 ///
 /// - A slot in the state FREE is its list's: that of `head`, or the one that begins at `freed`. One that is
 ///   POSTED is the poster's until the device has it, and from its completion on whoever makes it MET; that
-///   one is its user, in the sense of [`Ring`], until it is in another state.
+///   one is its user, in the sense of [`WrRing`], until it is in another state.
 /// - What `pieces` has of a slot is the slot's user's, too.
 #[pin_data]
 pub(crate) struct Srx {
     pd: Arc<Pd>,
-    ring: Ring,
-    marks: KVVec<Mark>,
-    pieces: Pieces,
+    ring: WrRing,
+    marks: KVVec<SlotControl>,
+    pieces: SavedSges,
     depth: u32,
     max_message: usize,
     /// The first of those that have been given back since posters looked.
     freed: Atomic<u32>,
     #[pin]
-    head: FastLockIrq<Head>,
+    head: FastLockIrq<SrxProducer>,
     /// The greatest number that has completed: those before it have been taken from the device's queue.
     high: Atomic<u64>,
     /// Where a queue pair may have taken one with it, the greatest number that it can have; or 0.
@@ -143,7 +143,7 @@ pub(crate) struct Srx {
     #[pin]
     looking: Work<Srx>,
     #[pin]
-    members: Mutex<Members>,
+    members: Mutex<SrxEndpoints>,
     /// What posters count, under `head`.
     posted: StatCounter,
     again: StatCounter,
@@ -154,18 +154,18 @@ pub(crate) struct Srx {
 }
 
 /// Most receives of one context: each completion queue of an endpoint has to have room for them.
-pub(super) fn most(attributes: &Attributes, besides: usize) -> usize {
+pub(super) fn most(attributes: &DeviceAttr, besides: usize) -> usize {
     let room = (attributes.max_cqe as usize).saturating_sub(besides);
     (attributes.max_srq_wr as usize).min(room)
 }
 
 /// Most pieces of memory that one is put into.
-pub(super) fn most_segments(attributes: &Attributes) -> usize {
+pub(super) fn most_segments(attributes: &DeviceAttr) -> usize {
     (attributes.max_srq_sge as usize).min(MAX_SGE)
 }
 
 /// Whether a device has what endpoints can share.
-pub(super) fn has_some(attributes: &Attributes) -> bool {
+pub(super) fn has_some(attributes: &DeviceAttr) -> bool {
     attributes.max_srq > 0 && attributes.max_srq_wr > 0 && attributes.max_srq_sge > 0
 }
 
@@ -188,10 +188,10 @@ impl Srx {
         let depth = attr.size_within(DEFAULT_SIZE, most_receives)? as u32;
         let width = attr.segments_within(most_segments(attributes))?;
         let srq = Srq::new(pd.clone(), depth, width as u32)?;
-        let ring = Ring::new(pd.clone(), depth, width)?;
+        let ring = WrRing::new(pd.clone(), depth, width)?;
         let mut marks = KVVec::with_capacity(depth as usize, GFP_KERNEL)?;
         for slot in 0..depth {
-            let mark = Mark {
+            let mark = SlotControl {
                 state: Atomic::new(FREE),
                 pieces: Atomic::new(0),
                 number: Atomic::new(0),
@@ -199,7 +199,7 @@ impl Srx {
             };
             marks.push(mark, GFP_KERNEL)?;
         }
-        let pieces = Pieces::new(depth as usize, width)?;
+        let pieces = SavedSges::new(depth as usize, width)?;
         Ok(Arc::pin_init(
             // INVARIANT: All slots are in the list of `head`.
             pin_init!(Self {
@@ -211,7 +211,7 @@ impl Srx {
                 max_message,
                 freed: Atomic::new(NONE),
                 head <- FastLockIrq::new(
-                    Head {
+                    SrxProducer {
                         srq: Some(srq),
                         free: 0,
                         number: 0,
@@ -223,7 +223,7 @@ impl Srx {
                 suspect: Atomic::new(0),
                 next_look: Atomic::new(0),
                 looking <- new_work!("kofi::Srx"),
-                members <- new_mutex!(Members::default(), "kofi::Srx::members"),
+                members <- new_mutex!(SrxEndpoints::default(), "kofi::Srx::members"),
                 posted: StatCounter::new(),
                 again: StatCounter::new(),
                 done: Atomic::new(0),
@@ -244,7 +244,7 @@ impl Srx {
         Arc::ptr_eq(&self.pd, pd)
     }
 
-    fn mark(&self, slot: u32) -> Option<&Mark> {
+    fn mark(&self, slot: u32) -> Option<&SlotControl> {
         self.marks.get(slot as usize)
     }
 

@@ -4,11 +4,11 @@
 
 use super::super::{
     dma::{
-        Direction,
-        Mapping,
-        Pieces, //
+        DataDirection,
+        DmaMapping,
+        PhysRanges, //
     },
-    pd::Pd,
+    pd::Pd, //
 };
 use crate::compat::EOPNOTSUPP;
 use core::ops::{
@@ -25,7 +25,7 @@ pub(crate) struct Buffer {
     data: KVec<u8>,
     len: usize,
     /// Always there but while it is being dropped.
-    mapping: Option<Mapping>,
+    mapping: Option<DmaMapping>,
     pd: Arc<Pd>,
 }
 
@@ -38,7 +38,7 @@ impl Buffer {
     pub(crate) fn new(pd: &Arc<Pd>, len: usize) -> Result<KBox<Self>> {
         // What has no bytes cannot be mapped.
         let data = KVec::from_elem(0u8, len.max(1), GFP_KERNEL)?;
-        let mut pieces = Pieces::new(data.as_ptr() as usize, data.len())?;
+        let mut pieces = PhysRanges::new(data.as_ptr() as usize, data.len())?;
         let piece = pieces.next().ok_or(EINVAL)??;
         let mut buffer = KBox::new(
             Self {
@@ -53,7 +53,7 @@ impl Buffer {
         // before it is freed.
         let mapping = buffer
             .mapping
-            .insert(unsafe { pd.dma().map(piece, Direction::Both) }?);
+            .insert(unsafe { pd.dma().map(piece, DataDirection::Both) }?);
         match pd.dma().needs_sync(mapping) {
             true => Err(EOPNOTSUPP),
             false => Ok(buffer),
@@ -68,7 +68,7 @@ impl Buffer {
     #[inline]
     pub(super) fn lend(&mut self, len: Option<usize>) -> Result<(u64, u32)> {
         let len = len.unwrap_or(self.len);
-        let addr = self.mapping.as_ref().map(Mapping::addr);
+        let addr = self.mapping.as_ref().map(DmaMapping::addr);
         match addr {
             Some(addr) if len <= self.len => Ok((addr, len as u32)),
             _ => Err(EINVAL),

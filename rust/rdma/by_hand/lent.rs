@@ -5,17 +5,17 @@
 use super::{
     super::{
         dma::{
-            Direction,
-            Mapping,
-            Pieces, //
+            DataDirection,
+            DmaMapping,
+            PhysRanges, //
         },
+        fast_reg_qp::FastRegQp,
         mr::{
-            FastMr,
-            Run, //
+            DmaSegment,
+            FastMr, //
         },
         pd::Pd,
-        reg_qp::RegQp,
-        wr::Remote,
+        wr::RemoteAddr, //
     },
     reach, //
 };
@@ -28,7 +28,7 @@ use kernel::{
 pub(crate) struct Lent {
     // Dropped in this order: nobody reaches it any more, then it is unmapped, then freed.
     region: FastMr,
-    _registrar: RegQp,
+    _registrar: FastRegQp,
     _mapped: Mapped,
     _memory: KVVec<u8>,
     base: u64,
@@ -48,7 +48,7 @@ impl Lent {
         // SAFETY: The runs are the memory's, which is for peers alone; fields are dropped in order.
         let region = unsafe { FastMr::new(pd.clone(), &runs, base, reach(pd)) }?;
         Ok(Self {
-            _registrar: RegQp::new(pd)?.register(&region)?,
+            _registrar: FastRegQp::new(pd)?.register(&region)?,
             region,
             _mapped: mapped,
             _memory: memory,
@@ -57,8 +57,8 @@ impl Lent {
     }
 
     /// How peers name its first byte.
-    pub(crate) fn remote(&self) -> Remote {
-        Remote {
+    pub(crate) fn remote(&self) -> RemoteAddr {
+        RemoteAddr {
             addr: self.base,
             rkey: self.region.rkey(),
         }
@@ -67,7 +67,7 @@ impl Lent {
 
 /// The pieces of some memory, mapped until this is dropped.
 struct Mapped {
-    mappings: KVec<Mapping>,
+    mappings: KVec<DmaMapping>,
     pd: Arc<Pd>,
 }
 
@@ -81,18 +81,18 @@ impl Mapped {
     /// # Safety
     ///
     /// The memory stays valid until the result has been dropped.
-    unsafe fn new(pd: &Arc<Pd>, memory: &[u8]) -> Result<(Self, KVec<Run>)> {
-        let pieces = || Pieces::new(memory.as_ptr() as usize, memory.len());
+    unsafe fn new(pd: &Arc<Pd>, memory: &[u8]) -> Result<(Self, KVec<DmaSegment>)> {
+        let pieces = || PhysRanges::new(memory.as_ptr() as usize, memory.len());
         let count = pieces()?.count();
-        let mut runs: KVec<Run> = KVec::with_capacity(count, GFP_KERNEL)?;
+        let mut runs: KVec<DmaSegment> = KVec::with_capacity(count, GFP_KERNEL)?;
         let mut mapped = Self {
             mappings: KVec::with_capacity(count, GFP_KERNEL)?,
             pd: pd.clone(),
         };
         for piece in pieces()? {
             // SAFETY: By this function's safety requirement.
-            let mapping = unsafe { pd.dma().map(piece?, Direction::Both) }?;
-            let run = Run {
+            let mapping = unsafe { pd.dma().map(piece?, DataDirection::Both) }?;
+            let run = DmaSegment {
                 addr: mapping.addr(),
                 len: mapping.len() as u64,
             };

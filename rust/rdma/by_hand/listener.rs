@@ -8,14 +8,14 @@
 use super::{
     super::{
         cm::{
+            CmEvent,
+            CmHandler,
+            CmId,
             ConnParam,
-            Event,
-            Handler,
-            Id,
-            Locked,
+            LockedCmId,
             REJECTED_BY_CONSUMER, //
         },
-        done::Done,
+        completion::TimedCompletion,
         net::{
             Net,
             SockAddr, //
@@ -25,7 +25,10 @@ use super::{
         Meeting,
         DATA, //
     },
-    End, GoOn, Unconnected, TICK_MS,
+    End,
+    GoOn,
+    Unconnected,
+    TICK_MS, //
 };
 use kernel::{
     new_mutex,
@@ -44,7 +47,7 @@ const BACKLOG: usize = 16;
 
 /// Somebody who has come.
 struct Arrival {
-    id: Id,
+    id: CmId,
     data: [u8; DATA],
     depths: (u8, u8),
 }
@@ -56,8 +59,8 @@ struct Caller {
     arrival: SpinLock<Option<Arrival>>,
 }
 
-impl Handler for Caller {
-    fn event(self: Arc<Self>, _id: &Locked, _event: Event<'_>) {
+impl CmHandler for Caller {
+    fn event(self: Arc<Self>, _id: &LockedCmId, _event: CmEvent<'_>) {
         // Nothing but bad news reaches an id that has not been accepted. Dropping it lets its device go.
         let arrival = self.arrival.lock().take();
         drop(arrival);
@@ -68,16 +71,16 @@ impl Handler for Caller {
 struct Hall {
     /// That of the listener, until its device goes away.
     #[pin]
-    id: Mutex<Option<Id>>,
+    id: Mutex<Option<CmId>>,
     #[pin]
     waiting: Mutex<KVec<Arc<Caller>>>,
     #[pin]
-    came: Done,
+    came: TimedCompletion,
 }
 
 impl Hall {
     /// Lets somebody wait; an error sends it away.
-    fn admit(&self, id: Id, conn: &ConnParam<'_>) -> Result {
+    fn admit(&self, id: CmId, conn: &ConnParam<'_>) -> Result {
         let mut data = [0; DATA];
         for (to, from) in data.iter_mut().zip(conn.private_data) {
             *to = *from;
@@ -103,12 +106,12 @@ impl Hall {
     }
 }
 
-impl Handler for Hall {
-    fn event(self: Arc<Self>, _id: &Locked, event: Event<'_>) {
+impl CmHandler for Hall {
+    fn event(self: Arc<Self>, _id: &LockedCmId, event: CmEvent<'_>) {
         match event {
             // Dropped on the way, the id refuses the peer.
-            Event::ConnectRequest { id, conn } => drop(self.admit(id, &conn)),
-            Event::DeviceRemoval => {
+            CmEvent::ConnectRequest { id, conn } => drop(self.admit(id, &conn)),
+            CmEvent::DeviceRemoval => {
                 let id = self.id.lock().take();
                 drop(id);
                 self.came.give();
@@ -132,11 +135,11 @@ impl Listener {
             pin_init!(Hall {
                 id <- new_mutex!(None, "kofi::by_hand::Hall"),
                 waiting <- new_mutex!(KVec::new(), "kofi::by_hand::Hall::waiting"),
-                came <- Done::new(),
+                came <- TimedCompletion::new(),
             }),
             GFP_KERNEL,
         )?;
-        let id = Id::new(net, None)?;
+        let id = CmId::new(net, None)?;
         id.bind(local)?;
         id.listen(BACKLOG as i32)?;
         id.set_handler(Some(hall.clone()));

@@ -7,20 +7,22 @@
 use super::{
     super::{
         cm::{
+            CmEvent,
+            CmFailure,
+            CmHandler,
+            CmIdRef,
             ConnParam,
-            Event,
-            Failure,
-            Handler,
-            IdRef,
-            Locked,
+            LockedCmId,
             REJECTED_BY_CONSUMER, //
         },
-        device::Watcher,
-        done::Done,
+        completion::TimedCompletion,
+        device::RemovalNotifier,
         mr::Access,
-        qp::Qp,
+        qp::Qp, //
     },
-    GoOn, RESOLVE_MS, TICK_MS,
+    GoOn,
+    RESOLVE_MS,
+    TICK_MS, //
 };
 use crate::compat::{
     ECONNABORTED,
@@ -77,7 +79,7 @@ pub(super) struct Meeting {
     stand: SpinLock<Stand>,
     /// Given with each change.
     #[pin]
-    changed: Done,
+    changed: TimedCompletion,
 }
 
 impl Meeting {
@@ -93,7 +95,7 @@ impl Meeting {
                     },
                     "kofi::by_hand::Meeting"
                 ),
-                changed <- Done::new(),
+                changed <- TimedCompletion::new(),
             }),
             GFP_KERNEL,
         )
@@ -175,7 +177,7 @@ impl Meeting {
     }
 
     /// Has the queue pair send.
-    pub(super) fn make_ready(&self, id: &IdRef, param: &ConnParam<'_>) -> Result {
+    pub(super) fn make_ready(&self, id: &CmIdRef, param: &ConnParam<'_>) -> Result {
         let equipped = {
             let stand = self.stand.lock();
             stand.qp.as_ref().map(|(qp, access)| (qp.clone(), *access))
@@ -185,7 +187,7 @@ impl Meeting {
     }
 
     /// The peer has answered.
-    fn complete(&self, id: &Locked, conn: &ConnParam<'_>) -> Result {
+    fn complete(&self, id: &LockedCmId, conn: &ConnParam<'_>) -> Result {
         let done = self
             .make_ready(id, conn)
             .and_then(|()| id.complete_response());
@@ -197,34 +199,34 @@ impl Meeting {
     }
 }
 
-impl Handler for Meeting {
-    fn event(self: Arc<Self>, id: &Locked, event: Event<'_>) {
+impl CmHandler for Meeting {
+    fn event(self: Arc<Self>, id: &LockedCmId, event: CmEvent<'_>) {
         let done = match event {
-            Event::AddrResolved => id.resolve_route(RESOLVE_MS),
-            Event::RouteResolved => {
+            CmEvent::AddrResolved => id.resolve_route(RESOLVE_MS),
+            CmEvent::RouteResolved => {
                 self.step(Stage::Found, &[]);
                 Ok(())
             }
-            Event::ConnectResponse { conn } => self.complete(id, &conn),
-            Event::Established { conn } => {
+            CmEvent::ConnectResponse { conn } => self.complete(id, &conn),
+            CmEvent::Established { conn } => {
                 self.step(Stage::Connected, conn.private_data);
                 Ok(())
             }
-            Event::Rejected { private_data, .. } => {
+            CmEvent::Rejected { private_data, .. } => {
                 self.hear(private_data);
                 Err(ECONNREFUSED)
             }
-            Event::Failed { kind, status } => Err(failure(kind, status)),
-            Event::Disconnected => {
+            CmEvent::Failed { kind, status } => Err(failure(kind, status)),
+            CmEvent::Disconnected => {
                 // The answer that rdma_cm waits for; there is nobody left to complain to.
                 let _ = id.disconnect();
                 Err(ENOTCONN)
             }
-            Event::DeviceRemoval => Err(ENODEV),
-            Event::ConnectRequest { .. }
-            | Event::AddrChange
-            | Event::TimewaitExit
-            | Event::Other(_) => Ok(()),
+            CmEvent::DeviceRemoval => Err(ENODEV),
+            CmEvent::ConnectRequest { .. }
+            | CmEvent::AddrChange
+            | CmEvent::TimewaitExit
+            | CmEvent::Other(_) => Ok(()),
         };
         if let Err(error) = done {
             self.fail(error);
@@ -232,17 +234,17 @@ impl Handler for Meeting {
     }
 }
 
-impl Watcher for Meeting {
+impl RemovalNotifier for Meeting {
     fn device_going(&self) {
         self.fail(ENODEV);
     }
 }
 
-fn failure(kind: Failure, status: i32) -> Error {
+fn failure(kind: CmFailure, status: i32) -> Error {
     match (kind, Error::from_errno(status)) {
         (_, error) if error == ECONNREFUSED => ECONNREFUSED,
-        (Failure::Connect, error) if error == ETIMEDOUT => ETIMEDOUT,
-        (Failure::Connect, _) => ECONNABORTED,
+        (CmFailure::Connect, error) if error == ETIMEDOUT => ETIMEDOUT,
+        (CmFailure::Connect, _) => ECONNABORTED,
         _ => EHOSTUNREACH,
     }
 }

@@ -4,21 +4,23 @@
 
 use super::{
     super::{
+        completion::TimedCompletion,
         cq::{
             Cq,
-            Poller,
-            Wanted,
+            CqNotify,
+            CqPoller,
             Wc,
             WcStatus, //
         },
-        done::Done,
-        nudge::{
+        qp::Qp,
+        siw_kick::{
             self,
-            Nudges, //
+            SiwKicks, //
         },
-        qp::Qp, //
     },
-    Buffer, GoOn, TICK_MS,
+    Buffer,
+    GoOn,
+    TICK_MS, //
 };
 use crate::compat::ECANCELED;
 use kernel::{
@@ -64,7 +66,7 @@ impl Batch {
         loop {
             let over = *self.over.get(self.taken..self.found)?.first()?;
             self.taken += 1;
-            if over.slot != nudge::WR_ID {
+            if over.slot != siw_kick::WR_ID {
                 return Some(over);
             }
         }
@@ -85,12 +87,12 @@ impl Batch {
 /// What who waits does about the peer when nothing comes.
 pub(super) struct Patience {
     pub(super) qp: Arc<Qp>,
-    pub(super) nudges: Nudges,
+    pub(super) nudges: SiwKicks,
 }
 
 impl Patience {
     /// Waits for `came`, or for as long as nobody is asked.
-    fn wait(&mut self, came: &Done) {
+    fn wait(&mut self, came: &TimedCompletion) {
         let Some(pause) = self.nudges.pause() else {
             came.take(msecs_to_jiffies(TICK_MS));
             return;
@@ -104,9 +106,9 @@ impl Patience {
 
 /// A direction.
 pub(super) struct Side {
-    poller: Poller,
+    poller: CqPoller,
     /// Given when the queue has something new.
-    came: Arc<Done>,
+    came: Arc<TimedCompletion>,
     /// Who is posted, by the number of the request.
     posted: KVec<Option<KBox<Buffer>>>,
     /// The numbers of those who are not.
@@ -115,7 +117,7 @@ pub(super) struct Side {
 }
 
 impl Side {
-    pub(super) fn new((cq, came): (Arc<Cq>, Arc<Done>), depth: u32) -> Result<Self> {
+    pub(super) fn new((cq, came): (Arc<Cq>, Arc<TimedCompletion>), depth: u32) -> Result<Self> {
         let mut posted = KVec::with_capacity(depth as usize, GFP_KERNEL)?;
         let mut free = KVec::with_capacity(depth as usize, GFP_KERNEL)?;
         for slot in 0..depth {
@@ -178,7 +180,7 @@ impl Side {
             if let Some(over) = self.batch.next() {
                 return Ok(over);
             }
-            if self.poll()? || self.poller.cq().arm(Wanted::Any) {
+            if self.poll()? || self.poller.cq().arm(CqNotify::Any) {
                 continue;
             }
             patience.wait(&self.came);
@@ -212,17 +214,17 @@ mod tests {
         let mut batch = Batch::EMPTY;
         assert!(batch.next().is_none());
         assert!(batch.fill(over(&[
-            nudge::WR_ID,
+            siw_kick::WR_ID,
             3,
-            nudge::WR_ID,
-            nudge::WR_ID,
+            siw_kick::WR_ID,
+            siw_kick::WR_ID,
             0,
-            nudge::WR_ID
+            siw_kick::WR_ID
         ])));
         assert!(batch.next().is_some_and(|over| over.slot == 3));
         assert!(batch.next().is_some_and(|over| over.slot == 0));
         assert!(batch.next().is_none());
-        assert!(batch.fill(over(&[nudge::WR_ID])));
+        assert!(batch.fill(over(&[siw_kick::WR_ID])));
         assert!(batch.next().is_none());
     }
 

@@ -2,7 +2,7 @@
 
 //! What rdma_cm tells, and what a connection is asked for with.
 
-use super::Id;
+use super::CmId;
 use crate::bindings;
 use core::{
     ptr,
@@ -89,7 +89,7 @@ unsafe fn private_data<'a>(conn: &bindings::rdma_conn_param) -> &'a [u8] {
 
 /// What failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Failure {
+pub(crate) enum CmFailure {
     /// The address could not be resolved.
     Addr,
     /// No path was found.
@@ -101,15 +101,15 @@ pub(crate) enum Failure {
 }
 
 /// What happened to an id.
-pub(crate) enum Event<'a> {
+pub(crate) enum CmEvent<'a> {
     /// The way to the peer is known, and the id has a device: resolve the route.
     AddrResolved,
     /// There is a path: connect.
     RouteResolved,
     /// It ends here. `status` is a negative errno, or 0 where rdma_cm has none.
-    Failed { kind: Failure, status: i32 },
+    Failed { kind: CmFailure, status: i32 },
     /// Somebody wants to connect. Accept or reject with `id`; dropping it rejects too.
-    ConnectRequest { id: Id, conn: ConnParam<'a> },
+    ConnectRequest { id: CmId, conn: ConnParam<'a> },
     /// The peer has accepted: move the queue pair until it can send, and complete the response.
     /// Not on iWARP.
     ConnectResponse { conn: ConnParam<'a> },
@@ -131,7 +131,7 @@ pub(crate) enum Event<'a> {
     Other(u32),
 }
 
-impl<'a> Event<'a> {
+impl<'a> CmEvent<'a> {
     /// # Safety
     ///
     /// `event` came from rdma_cm, is no connection request, and lasts for `'a` with its data.
@@ -142,11 +142,13 @@ impl<'a> Event<'a> {
         };
         match event.event {
             bindings::rdma_cm_event_type_RDMA_CM_EVENT_ADDR_RESOLVED => Self::AddrResolved,
-            bindings::rdma_cm_event_type_RDMA_CM_EVENT_ADDR_ERROR => failed(Failure::Addr),
+            bindings::rdma_cm_event_type_RDMA_CM_EVENT_ADDR_ERROR => failed(CmFailure::Addr),
             bindings::rdma_cm_event_type_RDMA_CM_EVENT_ROUTE_RESOLVED => Self::RouteResolved,
-            bindings::rdma_cm_event_type_RDMA_CM_EVENT_ROUTE_ERROR => failed(Failure::Route),
-            bindings::rdma_cm_event_type_RDMA_CM_EVENT_CONNECT_ERROR => failed(Failure::Connect),
-            bindings::rdma_cm_event_type_RDMA_CM_EVENT_UNREACHABLE => failed(Failure::Unreachable),
+            bindings::rdma_cm_event_type_RDMA_CM_EVENT_ROUTE_ERROR => failed(CmFailure::Route),
+            bindings::rdma_cm_event_type_RDMA_CM_EVENT_CONNECT_ERROR => failed(CmFailure::Connect),
+            bindings::rdma_cm_event_type_RDMA_CM_EVENT_UNREACHABLE => {
+                failed(CmFailure::Unreachable)
+            }
             bindings::rdma_cm_event_type_RDMA_CM_EVENT_CONNECT_RESPONSE => Self::ConnectResponse {
                 // SAFETY: A response has connection parameters.
                 conn: unsafe { ConnParam::of(event) },

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How rdma_cm's events reach a [`Handler`], and how an id ends while its handler runs.
+//! How rdma_cm's events reach a [`CmHandler`], and how an id ends while its handler runs.
 //!
-//! `Context::handler` guards who the handler is.
+//! `CmIdContext::handler` guards who the handler is.
 
 use super::{
+    CmEvent,
+    CmId,
     ConnParam,
-    Event,
-    Id,
-    Locked, //
+    LockedCmId, //
 };
 use crate::{
     bindings,
     compat::{
         ECONNABORTED,
         ECONNREFUSED, //
-    }, //
+    },
 };
 use core::ptr::{
     self,
@@ -35,30 +35,30 @@ use kernel::{
     task::Task, //
 };
 
-/// Who is told what happens to an [`Id`].
-pub(crate) trait Handler: Send + Sync {
-    /// Something happened to `id`; for [`Event::ConnectRequest`], `id` is the new one.
+/// Who is told what happens to an [`CmId`].
+pub(crate) trait CmHandler: Send + Sync {
+    /// Something happened to `id`; for [`CmEvent::ConnectRequest`], `id` is the new one.
     ///
     /// Called in process context, may sleep. The id is locked: a handler must not call
-    /// [`Id::lock`] on it. It may drop the [`Id`], which then takes effect when the handler
-    /// returns; but nobody may drop the *listening* `Id` in `ConnectRequest`, neither
+    /// [`CmId::lock`] on it. It may drop the [`CmId`], which then takes effect when the handler
+    /// returns; but nobody may drop the *listening* `CmId` in `ConnectRequest`, neither
     /// directly nor with the last reference on whoever owns it.
-    fn event(self: Arc<Self>, id: &Locked, event: Event<'_>);
+    fn event(self: Arc<Self>, id: &LockedCmId, event: CmEvent<'_>);
 }
 
 /// What an id of ours points to.
 #[pin_data]
-pub(super) struct Context {
+pub(super) struct CmIdContext {
     #[pin]
-    handler: SpinLock<Option<Arc<dyn Handler>>>,
+    handler: SpinLock<Option<Arc<dyn CmHandler>>>,
     /// The task that is running the handler, by the address of its `task_struct`; 0 for none.
     running: Atomic<usize>,
     /// Set when that task drops the id.
     dropped: Atomic<bool>,
 }
 
-impl Context {
-    pub(super) fn new(handler: Option<Arc<dyn Handler>>) -> Result<Pin<KBox<Self>>> {
+impl CmIdContext {
+    pub(super) fn new(handler: Option<Arc<dyn CmHandler>>) -> Result<Pin<KBox<Self>>> {
         KBox::pin_init(
             pin_init!(Self {
                 handler <- new_spinlock!(handler),
@@ -72,8 +72,8 @@ impl Context {
     /// Who the handler becomes; gives back who it was.
     pub(super) fn set_handler(
         &self,
-        handler: Option<Arc<dyn Handler>>,
-    ) -> Option<Arc<dyn Handler>> {
+        handler: Option<Arc<dyn CmHandler>>,
+    ) -> Option<Arc<dyn CmHandler>> {
         core::mem::replace(&mut *self.handler.lock(), handler)
     }
 
@@ -82,7 +82,7 @@ impl Context {
         self.dropped.store(true, Relaxed);
     }
 
-    fn handler(&self) -> Option<Arc<dyn Handler>> {
+    fn handler(&self) -> Option<Arc<dyn CmHandler>> {
         self.handler.lock().clone()
     }
 
@@ -105,7 +105,7 @@ fn this_task() -> usize {
 }
 
 /// Leaves a context to the id that points to it.
-pub(super) fn forget_context(context: Pin<KBox<Context>>) {
+pub(super) fn forget_context(context: Pin<KBox<CmIdContext>>) {
     // SAFETY: It stays where it is until `take_context` makes it a pinned box again.
     let _ = KBox::into_raw(unsafe { Pin::into_inner_unchecked(context) });
 }
@@ -113,7 +113,7 @@ pub(super) fn forget_context(context: Pin<KBox<Context>>) {
 /// # Safety
 ///
 /// `context` was left by [`forget_context`], and nobody uses it any more.
-pub(super) unsafe fn take_context(context: *mut Context) -> Pin<KBox<Context>> {
+pub(super) unsafe fn take_context(context: *mut CmIdContext) -> Pin<KBox<CmIdContext>> {
     // SAFETY: By this function's contract.
     unsafe { KBox::from_raw(context) }.into()
 }
@@ -122,20 +122,20 @@ pub(super) unsafe fn take_context(context: *mut Context) -> Pin<KBox<Context>> {
 ///
 /// # Safety
 ///
-/// Called by rdma_cm with a valid event for a valid id, whose context is a [`Context`] and whose
+/// Called by rdma_cm with a valid event for a valid id, whose context is a [`CmIdContext`] and whose
 /// handler lock is held. For a connection request, the context is that of the listener.
 pub(super) unsafe extern "C" fn handle(
     id: *mut bindings::rdma_cm_id,
     event: *mut bindings::rdma_cm_event,
 ) -> c_int {
     // SAFETY: By this function's contract.
-    let (raw, context) = unsafe { (&*event, (*id).context.cast::<Context>()) };
+    let (raw, context) = unsafe { (&*event, (*id).context.cast::<CmIdContext>()) };
     if raw.event == bindings::rdma_cm_event_type_RDMA_CM_EVENT_CONNECT_REQUEST {
         // SAFETY: By this function's contract.
         return unsafe { handle_request(id, &*context, raw) };
     }
     // SAFETY: By this function's contract; an id is not destroyed while its handler runs.
-    let (locked, event) = unsafe { (Locked::from_raw(id), Event::from_raw(raw)) };
+    let (locked, event) = unsafe { (LockedCmId::from_raw(id), CmEvent::from_raw(raw)) };
     // SAFETY: By this function's contract. Whoever drops the id meanwhile in another task waits for
     // the lock, and in this one leaves the context to us.
     let dropped = unsafe { &*context }.run(|| {
@@ -152,20 +152,20 @@ pub(super) unsafe extern "C" fn handle(
     ECONNABORTED.to_errno()
 }
 
-/// Makes an [`Id`] of a connection request's, and gives it to the listener's handler.
+/// Makes an [`CmId`] of a connection request's, and gives it to the listener's handler.
 ///
 /// # Safety
 ///
 /// `id` is a new id for the request `event`, locked, which still has its listener's context.
 unsafe fn handle_request(
     id: *mut bindings::rdma_cm_id,
-    listener: &Context,
+    listener: &CmIdContext,
     event: &bindings::rdma_cm_event,
 ) -> c_int {
     let Some(handler) = listener.handler() else {
         return ECONNREFUSED.to_errno();
     };
-    let context = match Context::new(None) {
+    let context = match CmIdContext::new(None) {
         Ok(context) => context,
         Err(err) => return err.to_errno(),
     };
@@ -179,10 +179,10 @@ unsafe fn handle_request(
         // SAFETY: By this function's contract `id` is not NULL.
         let raw = unsafe { NonNull::new_unchecked(id) };
         // INVARIANT: The id is valid, and has a context of ours that belongs to it.
-        let owned = Id { raw };
+        let owned = CmId { raw };
         // SAFETY: By this function's contract.
-        let (locked, conn) = unsafe { (Locked::from_raw(id), ConnParam::of(event)) };
-        handler.event(locked, Event::ConnectRequest { id: owned, conn });
+        let (locked, conn) = unsafe { (LockedCmId::from_raw(id), ConnParam::of(event)) };
+        handler.event(locked, CmEvent::ConnectRequest { id: owned, conn });
     });
     if !dropped {
         return 0;

@@ -20,18 +20,18 @@ const MOST_BYTES: u64 = 1 << 30;
 
 /// Memory that is contiguous for the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Run {
+pub(crate) struct DmaSegment {
     pub(crate) addr: u64,
     pub(crate) len: u64,
 }
 
-impl Run {
+impl DmaSegment {
     fn end(&self) -> Option<u64> {
         self.addr.checked_add(self.len)
     }
 
     /// Makes `next` part of this run, if it follows on it.
-    pub(crate) fn extend(&mut self, next: &Run) -> bool {
+    pub(crate) fn extend(&mut self, next: &DmaSegment) -> bool {
         let follows = self.end() == Some(next.addr);
         if follows {
             self.len += next.len;
@@ -42,7 +42,7 @@ impl Run {
 
 /// What a device can list.
 #[derive(Clone, Copy)]
-pub(super) struct Limits {
+pub(super) struct PageListLimits {
     /// Page sizes, a bit for each.
     pub(super) page_sizes: u64,
     /// The longest list of pages.
@@ -51,7 +51,7 @@ pub(super) struct Limits {
 
 /// Pages for some memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Layout {
+pub(super) struct PageLayout {
     pub(super) page_size: u32,
     /// How long the list of pages is.
     pub(super) pages: u32,
@@ -59,13 +59,13 @@ pub(super) struct Layout {
     pub(super) short: bool,
 }
 
-impl Layout {
+impl PageLayout {
     /// The smallest pages with which the list holds all of `runs`, reached from the address `iova`
     /// on. None if there are none.
     ///
     /// When even the largest that fit the memory are too many, the list is as long as can be: siw,
     /// which has only small pages, counts pieces in place of pages.
-    pub(super) fn new(runs: &[Run], iova: u64, limits: Limits) -> Option<Self> {
+    pub(super) fn new(runs: &[DmaSegment], iova: u64, limits: PageListLimits) -> Option<Self> {
         if u32::try_from(runs.len()).ok()? > limits.pages {
             return None;
         }
@@ -97,7 +97,7 @@ impl Layout {
 
 /// Whether runs meet at the edges of pages, and addresses have the same place in their page on both
 /// sides.
-fn fits(runs: &[Run], iova: u64, shift: u32) -> bool {
+fn fits(runs: &[DmaSegment], iova: u64, shift: u32) -> bool {
     let inner = |addr: u64| addr & ((1 << shift) - 1);
     let Some(first) = runs.first() else {
         return false;
@@ -112,7 +112,7 @@ fn fits(runs: &[Run], iova: u64, shift: u32) -> bool {
 }
 
 /// How many pages the runs lie in; none when a run goes past the last address.
-fn count(runs: &[Run], shift: u32) -> Option<u64> {
+fn count(runs: &[DmaSegment], shift: u32) -> Option<u64> {
     runs.iter().try_fold(0_u64, |pages, run| {
         let last = run.end()?.checked_sub(1)?;
         let further = (last >> shift).checked_sub(run.addr >> shift)?;
@@ -128,38 +128,38 @@ mod tests {
     const M: u64 = 1024 * K;
 
     /// Like rxe.
-    const MANY: Limits = Limits {
+    const MANY: PageListLimits = PageListLimits {
         page_sizes: 0xffff_f000,
         pages: 512,
     };
 
     /// Like siw.
-    const SMALL: Limits = Limits {
+    const SMALL: PageListLimits = PageListLimits {
         page_sizes: 0x1000,
         pages: 256,
     };
 
-    const fn run(addr: u64, len: u64) -> Run {
-        Run { addr, len }
+    const fn run(addr: u64, len: u64) -> DmaSegment {
+        DmaSegment { addr, len }
     }
 
-    fn layout(page_size: u64, pages: u32) -> Option<Layout> {
-        Some(Layout {
+    fn layout(page_size: u64, pages: u32) -> Option<PageLayout> {
+        Some(PageLayout {
             page_size: page_size as u32,
             pages,
             short: false,
         })
     }
 
-    fn short(page_size: u64, pages: u32) -> Option<Layout> {
-        layout(page_size, pages).map(|layout| Layout {
+    fn short(page_size: u64, pages: u32) -> Option<PageLayout> {
+        layout(page_size, pages).map(|layout| PageLayout {
             short: true,
             ..layout
         })
     }
 
-    fn of(runs: &[Run], limits: Limits) -> Option<Layout> {
-        Layout::new(runs, runs.first().map_or(0, |run| run.addr), limits)
+    fn of(runs: &[DmaSegment], limits: PageListLimits) -> Option<PageLayout> {
+        PageLayout::new(runs, runs.first().map_or(0, |run| run.addr), limits)
     }
 
     #[test]
@@ -202,7 +202,7 @@ mod tests {
     #[test]
     fn no_more_pieces_than_pages() {
         let runs = [run(M, 4 * K), run(4 * M, 4 * K), run(8 * M, 4 * K)];
-        let two = Limits { pages: 2, ..MANY };
+        let two = PageListLimits { pages: 2, ..MANY };
         assert_eq!(of(&runs[..2], two), layout(4 * K, 2));
         assert_eq!(of(&runs, two), None);
     }
@@ -210,10 +210,13 @@ mod tests {
     #[test]
     fn both_sides_have_the_same_place_in_a_page() {
         let memory = [run(64 * M + 5, 8 * M)];
-        assert_eq!(Layout::new(&memory, 5, MANY), layout(32 * K, 257));
-        assert_eq!(Layout::new(&memory, 4 * K + 5, MANY), short(4 * K, 512));
-        assert_eq!(Layout::new(&memory, 0, MANY), None);
-        assert_eq!(Layout::new(&[run(4 * K, 10)], 0, MANY), layout(4 * K, 1));
+        assert_eq!(PageLayout::new(&memory, 5, MANY), layout(32 * K, 257));
+        assert_eq!(PageLayout::new(&memory, 4 * K + 5, MANY), short(4 * K, 512));
+        assert_eq!(PageLayout::new(&memory, 0, MANY), None);
+        assert_eq!(
+            PageLayout::new(&[run(4 * K, 10)], 0, MANY),
+            layout(4 * K, 1)
+        );
     }
 
     #[test]

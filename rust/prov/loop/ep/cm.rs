@@ -4,9 +4,9 @@
 
 use super::{
     super::{
-        super::common::state::{
-            Shutdown,
-            State, //
+        super::common::conn_state::{
+            ConnState,
+            ShutdownAction, //
         },
         channel::{
             ClosingSide,
@@ -83,7 +83,7 @@ impl Endpoint {
                 Ok(())
             }
             Err(errno) => {
-                self.state.step(State::Connecting, State::Ready);
+                self.state.step(ConnState::Connecting, ConnState::Ready);
                 Err(errno)
             }
             Ok(()) => Ok(()),
@@ -134,13 +134,13 @@ impl Endpoint {
         })
     }
 
-    /// From [`State::Ready`] to [`State::Connecting`], or why not.
+    /// From [`ConnState::Ready`] to [`ConnState::Connecting`], or why not.
     fn leave_ready(&self) -> Result {
-        if self.state.step(State::Ready, State::Connecting) {
+        if self.state.step(ConnState::Ready, ConnState::Connecting) {
             return Ok(());
         }
         Err(match self.state.get() {
-            State::Connecting => Errno::EISCONN,
+            ConnState::Connecting => Errno::EISCONN,
             state if state.is_connected() => Errno::EISCONN,
             _ => Errno::EOPBADSTATE,
         })
@@ -150,7 +150,7 @@ impl Endpoint {
     pub(super) fn start_accept(self: &Arc<Self>, private_data: &[u8]) -> Result {
         if self.link.lock().request.is_none() {
             return Err(match self.state.get() {
-                State::Ready | State::Idle => Errno::EINVAL,
+                ConnState::Ready | ConnState::Idle => Errno::EINVAL,
                 _ => Errno::EISCONN,
             });
         }
@@ -162,7 +162,7 @@ impl Endpoint {
         };
         let accepted = self.meet(&tie, private_data);
         if accepted.is_err() {
-            self.state.step(State::Connecting, State::Lost);
+            self.state.step(ConnState::Connecting, ConnState::Lost);
             self.flush();
         }
         accepted
@@ -204,7 +204,7 @@ impl Endpoint {
     }
 
     fn established(&self, private_data: &[u8]) {
-        if self.state.step(State::Connecting, State::Connected) {
+        if self.state.step(ConnState::Connecting, ConnState::Connected) {
             let kind = Kind::Connection(FI_CONNECTED);
             self.report(|link| link.outcome.take(), kind, private_data);
         }
@@ -212,7 +212,7 @@ impl Endpoint {
 
     /// There will be no connection.
     fn fail(&self, errno: Errno, err_data: &[u8]) {
-        if !self.state.step(State::Connecting, State::Lost) {
+        if !self.state.step(ConnState::Connecting, ConnState::Lost) {
             return;
         }
         self.flush();
@@ -229,7 +229,7 @@ impl Endpoint {
     pub(in super::super) fn lose(&self) {
         let lost = self
             .state
-            .advance(|state| state.is_connected().then_some(State::Lost));
+            .advance(|state| state.is_connected().then_some(ConnState::Lost));
         if lost.is_err() {
             return;
         }
@@ -256,17 +256,17 @@ impl Endpoint {
         context::in_process()?;
         let (_, rest) = self.state.shutdown(flags)?;
         match rest {
-            Shutdown::Transmits => self.wait_for_transmits(),
-            Shutdown::Receives => {
+            ShutdownAction::Transmits => self.wait_for_transmits(),
+            ShutdownAction::Receives => {
                 self.inbound.end_receives();
                 Ok(())
             }
             // Waits for threads that are processing the peer's transfers.
-            Shutdown::Disconnected => {
+            ShutdownAction::Disconnected => {
                 self.flush();
                 Ok(())
             }
-            Shutdown::Disconnect => {
+            ShutdownAction::Disconnect => {
                 self.part(&mut |endpoint| endpoint.flush_and_report_end());
                 Ok(())
             }
@@ -314,7 +314,7 @@ impl Endpoint {
     pub(super) fn hang_up(&self, reclaim: &mut dyn FnMut(Context)) {
         let _ = self
             .state
-            .advance(|state| (state != State::Shut).then_some(State::Shut));
+            .advance(|state| (state != ConnState::Shut).then_some(ConnState::Shut));
         let request = self.link.lock().request.take();
         drop(request);
         self.part(&mut |endpoint| {

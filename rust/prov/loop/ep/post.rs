@@ -5,11 +5,11 @@
 use super::{
     super::{
         super::common::{
-            bounce::{
-                Incoming,
-                Outgoing, //
+            iov::{
+                DstBuf,
+                SrcBuf, //
             },
-            mr::Target, //
+            mr_table::RmaIoc, //
         },
         channel::Channel,
         completion::{
@@ -105,32 +105,32 @@ impl Endpoint {
         memory: Memory<'_>,
         descriptors: &[Descriptor],
         is_injected: bool,
-    ) -> Result<Outgoing> {
+    ) -> Result<SrcBuf> {
         if is_injected {
             // SAFETY: It is copied and dropped before this call returns.
-            return unsafe { Outgoing::at_once(memory) };
+            return unsafe { SrcBuf::at_once(memory) };
         }
         let regions = self.domain.regions();
         if let Some(part) = mr::registered(memory, descriptors, regions) {
             // SAFETY: The consumer keeps the region open until the operation is over.
-            return Ok(unsafe { Outgoing::of_region(part) });
+            return Ok(unsafe { SrcBuf::of_region(part) });
         }
         mr::check(memory, descriptors, regions)?;
         // SAFETY: It is dropped with the operation, before the poster's completion is written.
-        unsafe { Outgoing::new(memory) }
+        unsafe { SrcBuf::new(memory) }
     }
 
     /// The memory of something that is received.
     #[inline]
-    fn incoming(&self, memory: Memory<'_>, descriptors: &[Descriptor]) -> Result<Incoming> {
+    fn incoming(&self, memory: Memory<'_>, descriptors: &[Descriptor]) -> Result<DstBuf> {
         let regions = self.domain.regions();
         if let Some(part) = mr::registered(memory, descriptors, regions) {
             // SAFETY: The consumer keeps the region open until the operation is over.
-            return Ok(unsafe { Incoming::of_region(part) });
+            return Ok(unsafe { DstBuf::of_region(part) });
         }
         mr::check(memory, descriptors, regions)?;
         // SAFETY: As for `outgoing`; only received bytes are written to it.
-        unsafe { Incoming::new(memory) }
+        unsafe { DstBuf::new(memory) }
     }
 
     /// Every transfer to or from the peer that this side starts.
@@ -189,12 +189,12 @@ impl Endpoint {
         }
         // Whoever reads has no operands, whatever is said of them.
         let operands = match op {
-            Op::Read => Outgoing::NOTHING,
+            Op::Read => SrcBuf::NOTHING,
             // SAFETY: They are copied and dropped before this call returns.
-            _ => unsafe { Outgoing::at_once(message.memory) }?,
+            _ => unsafe { SrcBuf::at_once(message.memory) }?,
         };
         // SAFETY: As above.
-        let compare = unsafe { Outgoing::at_once(Memory::Segments(atomic.compare)) }?;
+        let compare = unsafe { SrcBuf::at_once(Memory::Segments(atomic.compare)) }?;
         let result = Memory::Segments(atomic.result);
         if range.key > self.limits.last_key {
             return Err(Errno::ENOKEY);
@@ -203,7 +203,7 @@ impl Endpoint {
             form,
             op,
             datatype,
-            target: Target {
+            target: RmaIoc {
                 addr: range.addr,
                 count: range.count as u64,
                 key: range.key,
@@ -243,7 +243,7 @@ impl Endpoint {
         let mut into = Some(self.incoming(message.memory, message.descriptors)?);
         exit.reserve()?;
         let posted = self.inbound.receive(1, |_, receive| {
-            receive.into = into.take().unwrap_or(Incoming::NOWHERE);
+            receive.into = into.take().unwrap_or(DstBuf::NOWHERE);
             receive.report = report;
             receive.piece = 0;
             receive.is_last = false;
@@ -278,8 +278,8 @@ impl Endpoint {
             // The last one has what is left over as well.
             let piece = segment.part(number * size, if is_last { len } else { size });
             // SAFETY: It is dropped with the piece, which ends before the buffer does. Pieces do not overlap.
-            let into = unsafe { Incoming::new(Memory::Segments(from_ref(&piece))) };
-            receive.into = into.unwrap_or(Incoming::NOWHERE);
+            let into = unsafe { DstBuf::new(Memory::Segments(from_ref(&piece))) };
+            receive.into = into.unwrap_or(DstBuf::NOWHERE);
             receive.report = report;
             receive.piece = piece.addr();
             receive.is_last = is_last;
@@ -308,7 +308,7 @@ fn start(
 #[inline]
 fn send(
     way: (&Arc<Channel>, &CompSink),
-    from: Outgoing,
+    from: SrcBuf,
     data: Option<u32>,
     message: &Message<'_>,
 ) -> Result {

@@ -4,9 +4,9 @@
 
 use super::{
     super::{
-        bounce::{
-            Lent,
-            Outgoing, //
+        iov::{
+            DeviceBuf,
+            SrcBuf, //
         },
         order::{
             Access,
@@ -33,7 +33,7 @@ use crate::{
         provider::{
             Message,
             Rma, //
-        }, //
+        },
     },
 };
 
@@ -50,9 +50,9 @@ const PASSED_FLAGS: u64 =
 /// Where the bytes of a write are.
 enum Source {
     /// In memory of the consumer's.
-    Lent(Lent),
+    Lent(DeviceBuf),
     /// The same, but they are copied now.
-    Copied(Outgoing),
+    Copied(SrcBuf),
 }
 
 impl Endpoint {
@@ -110,9 +110,11 @@ impl Endpoint {
         };
         let source = match is_injected {
             // SAFETY: It is copied and dropped before this call returns.
-            true => Source::Copied(unsafe { Outgoing::at_once(message.memory) }?),
+            true => Source::Copied(unsafe { SrcBuf::at_once(message.memory) }?),
             // SAFETY: It is dropped with the operation, before the poster's completion is written.
-            false => Source::Lent(unsafe { Lent::new(message.memory, self.descriptors(message)) }?),
+            false => {
+                Source::Lent(unsafe { DeviceBuf::new(message.memory, self.descriptors(message)) }?)
+            }
         };
         self.start((exit, bound), &to, len, report, |packet: &mut Packet| {
             let local = match source {

@@ -4,9 +4,9 @@
 
 use super::{
     super::{
-        bounce::{
-            Incoming,
-            Outgoing, //
+        iov::{
+            DstBuf,
+            SrcBuf, //
         },
         order::{
             Asked,
@@ -94,14 +94,14 @@ impl Endpoint {
         let targets = targets.ok_or(Errno::EINVAL)?;
         // Whoever reads has no operands, whatever is said of them.
         let operands = match op {
-            Op::Read => Outgoing::NOTHING,
+            Op::Read => SrcBuf::NOTHING,
             // SAFETY: They are copied and dropped before this call returns.
-            _ => unsafe { Outgoing::at_once(message.memory) }?,
+            _ => unsafe { SrcBuf::at_once(message.memory) }?,
         };
         // SAFETY: As above.
-        let compare = unsafe { Outgoing::at_once(Memory::Segments(atomic.compare)) }?;
+        let compare = unsafe { SrcBuf::at_once(Memory::Segments(atomic.compare)) }?;
         // SAFETY: It is dropped with the operation, before the poster's completion is written.
-        let result = unsafe { Incoming::new(Memory::Segments(atomic.result)) }?;
+        let result = unsafe { DstBuf::new(Memory::Segments(atomic.result)) }?;
         let to = bound.addresses.lookup(message.peer)?;
         let flags = match form {
             Form::Base => FI_ATOMIC | FI_WRITE,

@@ -4,13 +4,13 @@
 
 use super::{
     super::{
-        bounce::{
-            Incoming,
-            Outgoing, //
-        },
         direct::{
             Parcel,
             Shortcut, //
+        },
+        iov::{
+            DstBuf,
+            SrcBuf, //
         },
         looking::Fate,
         matching::Wish,
@@ -120,9 +120,9 @@ impl Endpoint {
         // What goes in one packet is copied now.
         let memory = match is_injected || len <= EAGER {
             // SAFETY: It is copied and dropped before this call returns.
-            true => unsafe { Outgoing::at_once(message.memory) }?,
+            true => unsafe { SrcBuf::at_once(message.memory) }?,
             // SAFETY: It is dropped with the message, before the poster's completion is written.
-            false => unsafe { Outgoing::new(message.memory) }?,
+            false => unsafe { SrcBuf::new(message.memory) }?,
         };
         let to = bound.addresses.lookup(message.peer)?;
         let kind = message.tag.map_or(FI_MSG, |_| FI_TAGGED);
@@ -254,7 +254,7 @@ impl Endpoint {
             FI_MULTI_RECV => self.post_several((exit, bound), message, &told),
             0 => {
                 // SAFETY: It is dropped with the receive, before the poster's completion is written.
-                let into = unsafe { Incoming::new(message.memory) }?;
+                let into = unsafe { DstBuf::new(message.memory) }?;
                 let wish = self.wish(bound, message)?;
                 self.with_room((exit, bound), |traffic, outlets| {
                     let receive = traffic.receive(at, into, &told).ok_or(Errno::EAGAIN)?;
@@ -265,7 +265,7 @@ impl Endpoint {
             }
             FI_CLAIM => {
                 // SAFETY: It is dropped with the receive, before the poster's completion is written.
-                let into = unsafe { Incoming::new(message.memory) }?;
+                let into = unsafe { DstBuf::new(message.memory) }?;
                 self.with_room((exit, bound), |traffic, outlets| {
                     traffic.receive_claimed(outlets, at, into, &told)?;
                     outlets.taken.of(at).posted();
@@ -307,7 +307,7 @@ impl Endpoint {
             is_wanted: true,
         };
         // SAFETY: It is dropped with the receive, before the poster's completion is written.
-        let into = unsafe { Incoming::new(message.memory) }?;
+        let into = unsafe { DstBuf::new(message.memory) }?;
         let wish = self.wish(bound, message)?;
         self.with_room((exit, bound), |traffic, outlets| {
             let receive = traffic.receive(at, into, &told).ok_or(Errno::EAGAIN)?;
@@ -331,7 +331,7 @@ impl Endpoint {
             return Err(Errno::EINVAL);
         };
         // SAFETY: It is dropped with the receive, before the poster's completion is written.
-        let into = unsafe { Incoming::new(message.memory) }?;
+        let into = unsafe { DstBuf::new(message.memory) }?;
         let wish = self.wish(bound, message)?;
         let least = self.least.get();
         self.act((exit, bound), |traffic, _| {

@@ -3,8 +3,8 @@
 //! What is handed to the endpoint below: as much of an operation as there is room for.
 
 use super::super::{
-    bounce::Outgoing,
     flights::Flights,
+    iov::SrcBuf,
     order::{
         Long,
         Offer,
@@ -100,7 +100,7 @@ impl Work {
                 let Offer { message, from, .. } = offer;
                 let long = Long {
                     message: *message,
-                    from: mem::replace(from, Outgoing::NOTHING),
+                    from: mem::replace(from, SrcBuf::NOTHING),
                     next: 0,
                 };
                 *self = Self::Segments(long);

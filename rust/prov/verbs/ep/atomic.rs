@@ -2,16 +2,16 @@
 
 //! Atomic operations: what the device does of them, and what is checked before one is posted.
 
-mod plain;
-mod post;
+mod fast;
+mod native;
 
 use super::{
     super::{
-        exchange::{
+        cas_atomic::{
             MOST,
             WORD, //
         },
-        offer, //
+        info, //
     },
     Endpoint, //
 };
@@ -32,20 +32,20 @@ use crate::{
         provider::Message, //
     },
     rdma::{
-        attributes::Attributes,
-        wr::Remote, //
+        device_attr::DeviceAttr,
+        wr::RemoteAddr, //
     },
 };
 
 /// What a device does with a single request.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Native {
+enum NativeAtomic {
     Add,
     Swap,
     Read,
 }
 
-impl Native {
+impl NativeAtomic {
     /// Reads are of elements of any size, side by side; everything else is of one word. A write is none
     /// of them: it may fall between the reading and the writing of another's sum.
     fn of(form: Form, op: Op, datatype: Datatype, count: usize) -> Option<Self> {
@@ -65,18 +65,18 @@ impl Native {
 ///
 /// -FI_EOPNOTSUPP when the device has no atomic operations.
 pub(in crate::prov::verbs) fn most_elements(
-    attributes: &Attributes,
+    attributes: &DeviceAttr,
     datatype: Datatype,
 ) -> Result<usize> {
-    match offer::has_atomics(attributes) {
+    match info::has_atomics(attributes) {
         true => Ok(datatype.count_in(MOST)),
         false => Err(Errno::EOPNOTSUPP),
     }
 }
 
 /// Why an endpoint has no atomic operations, if it has none.
-pub(super) fn missing(attributes: &Attributes, info: &Info) -> Option<Errno> {
-    if !offer::has_atomics(attributes) {
+pub(super) fn missing(attributes: &DeviceAttr, info: &Info) -> Option<Errno> {
+    if !info::has_atomics(attributes) {
         Some(Errno::EOPNOTSUPP)
     } else if info.caps() & FI_ATOMIC == 0 {
         Some(Errno::ENOSYS)
@@ -113,7 +113,7 @@ impl Endpoint {
         self.check_flags(message.flags)?;
         self.check_fence(message.flags)?;
         let (range, len) = atomic.target(message, most)?;
-        let remote = Remote {
+        let remote = RemoteAddr {
             addr: range.addr,
             rkey: u32::try_from(range.key).map_err(|_| Errno::ENOKEY)?,
         };
@@ -128,7 +128,7 @@ impl Endpoint {
         if message.flags & FI_INJECT != 0 && op != Op::Read && len > self.limits.inject {
             return Err(Errno::EMSGSIZE);
         }
-        match Native::of(form, op, datatype, datatype.count_in(len)) {
+        match NativeAtomic::of(form, op, datatype, datatype.count_in(len)) {
             Some(native) => self.post_native(native, atomic, message, (remote, len)),
             None => self.post_exchange(atomic, message, (remote, len)),
         }

@@ -3,9 +3,9 @@
 //! Waiting until everything posted has a completion.
 
 use super::{
-    super::queue::{
-        Post,
-        Queue, //
+    super::wq::{
+        OpDesc,
+        WorkQueue, //
     },
     Endpoint, //
 };
@@ -64,7 +64,7 @@ impl Endpoint {
     /// Waits for the end of a drain, whoever began it. May sleep.
     pub(super) fn wait_until_drained(&self) {
         let others = self.domain.others();
-        let queues: [&Arc<Queue>; 2] = [&self.transmit, &self.receive];
+        let queues: [&Arc<WorkQueue>; 2] = [&self.transmit, &self.receive];
         let start = Instant::<Monotonic>::now();
         loop {
             for queue in queues {
@@ -73,7 +73,7 @@ impl Endpoint {
                 }
             }
             // A queue that has been closed meanwhile has nothing left to wait for.
-            let waiting = |queue: &&Arc<Queue>| {
+            let waiting = |queue: &&Arc<WorkQueue>| {
                 let is_over = queue.is_drained() && !queue.has_exchanges();
                 !is_over && queue.completion_queue(&others).is_some()
             };
@@ -113,12 +113,12 @@ impl Endpoint {
     fn mark_transmits(&self, _others: &ExclusiveGuard) -> bool {
         mark(|| {
             // SAFETY: There is an `ExclusiveGuard`; the queue is not locked again before `posting` is gone.
-            let posting = unsafe { self.transmit.begin(&Post::MARKER) }?;
+            let posting = unsafe { self.transmit.begin(&OpDesc::MARKER) }?;
             let flags = SendFlags::from(SendFlag::Signaled);
             let wr = SendWr::send(posting.wr_id(), &[], flags);
             // SAFETY: The request has no memory.
             let posted = unsafe { posting.qp().post_send(&wr) };
-            posting.settle(&Post::MARKER, posted.map_err(Errno::from))
+            posting.settle(&OpDesc::MARKER, posted.map_err(Errno::from))
         })
     }
 
@@ -132,11 +132,11 @@ impl Endpoint {
         }
         mark(|| {
             // SAFETY: There is an `ExclusiveGuard`; the queue is not locked again before `posting` is gone.
-            let posting = unsafe { self.receive.begin(&Post::MARKER) }?;
+            let posting = unsafe { self.receive.begin(&OpDesc::MARKER) }?;
             let wr = RecvWr::new(posting.wr_id(), &[]);
             // SAFETY: The request has no memory.
             let posted = unsafe { posting.qp().post_recv(&wr) };
-            posting.settle(&Post::MARKER, posted.map_err(Errno::from))
+            posting.settle(&OpDesc::MARKER, posted.map_err(Errno::from))
         })
     }
 

@@ -4,19 +4,19 @@
 
 use super::{
     super::{
-        gather::{
+        info::LEVELS,
+        sge::{
             self,
-            Gather,
-            Whole, //
+            SgeList,
+            SingleSge, //
         },
-        offer::LEVELS,
-        queue::{
-            Post,
-            Posting,
-            Report,
-            Resources, //
+        wc_status,
+        wq::{
+            OpDesc,
+            PostGuard,
+            PostResources,
+            ReportPolicy, //
         },
-        status, //
     },
     Endpoint, //
 };
@@ -43,13 +43,13 @@ use crate::{
     },
     rdma::{
         dma::{
-            Direction,
+            DataDirection,
             MEMORY, //
         },
         qp::Qp,
         wr::{
             RecvWr,
-            Remote,
+            RemoteAddr,
             SendFlag,
             SendFlags,
             SendWr,
@@ -82,13 +82,13 @@ const RECEIVE_FLAGS: u64 = USUAL_RECEIVE | FI_MULTI_RECV;
 
 /// Returns whether the success of an operation writes a completion entry.
 #[inline(always)]
-pub(super) fn report(message: &Message<'_>) -> Report {
+pub(super) fn report(message: &Message<'_>) -> ReportPolicy {
     if message.flags & FI_COMPLETION != 0 {
-        Report::Always
+        ReportPolicy::Always
     } else if message.errors_only {
-        Report::Never
+        ReportPolicy::Never
     } else {
-        Report::AsBound
+        ReportPolicy::AsBound
     }
 }
 
@@ -168,7 +168,7 @@ impl Endpoint {
             (TRANSMIT_FLAGS, self.limits.refused_flags),
             self.limits.segments,
         )?;
-        let transmit = Transmit::new(operation, &message, total)?;
+        let transmit = TxRequest::new(operation, &message, total)?;
         if transmit.is_read && self.limits.is_iwarp && !self.reads.xchg(true, Relaxed) {
             // What comes behind it may need a fence.
             self.transmit.set_plain(false);
@@ -183,19 +183,19 @@ impl Endpoint {
 
     /// The memory of a message that needs no more than the address of its region.
     #[inline(always)]
-    fn whole(&self, message: &Message<'_>) -> Option<Whole> {
-        Whole::of(message.memory, message.descriptors, &self.pd)
+    fn whole(&self, message: &Message<'_>) -> Option<SingleSge> {
+        SingleSge::of(message.memory, message.descriptors, &self.pd)
     }
 
     /// The same for a work request.
     #[inline(always)]
-    fn sge(&self, whole: &Whole, is_inline: bool) -> Sge {
+    fn sge(&self, whole: &SingleSge, is_inline: bool) -> Sge {
         Sge::new(whole.addr(is_inline), whole.len(), self.pd.local_dma_lkey())
     }
 
     /// What a transmit says to the device of itself.
     #[inline(always)]
-    fn send_flags(&self, transmit: &Transmit, posting: &Posting<'_>) -> SendFlags {
+    fn send_flags(&self, transmit: &TxRequest, posting: &PostGuard<'_>) -> SendFlags {
         let mut flags = transmit.flags;
         if posting.signal {
             flags |= SendFlag::Signaled;
@@ -210,7 +210,7 @@ impl Endpoint {
 
     /// Ends a transmit of a single run of registered memory.
     #[inline(always)]
-    fn post_whole(&self, transmit: &Transmit, whole: &Whole) -> Result {
+    fn post_whole(&self, transmit: &TxRequest, whole: &SingleSge) -> Result {
         let is_inline = !transmit.is_read && whole.len() <= self.transmit.inline();
         let sges = [self.sge(whole, is_inline)];
         // SAFETY: This is a data call, which does not lock the queue again before `posting` is gone.
@@ -229,24 +229,24 @@ impl Endpoint {
     #[inline(never)]
     fn post_gathered(
         &self,
-        transmit: Transmit,
+        transmit: TxRequest,
         memory: Memory<'_>,
         descriptors: &[Descriptor],
     ) -> Result {
         let (direction, limit) = match transmit.is_read {
-            false => (Direction::ToDevice, self.limits.segments),
-            true => (Direction::FromDevice, self.limits.read_segments),
+            false => (DataDirection::ToDevice, self.limits.segments),
+            true => (DataDirection::FromDevice, self.limits.read_segments),
         };
         // SAFETY: As in `post_whole`.
         let mut posting = unsafe { self.transmit.begin(&transmit.what) }?;
         let mut flags = self.send_flags(&transmit, &posting);
         let wr_id = posting.wr_id();
-        let Resources {
+        let PostResources {
             qp,
             mappings,
             bounce,
         } = posting.resources();
-        let mut gather = Gather::new(qp, direction, limit, mappings);
+        let mut gather = SgeList::new(qp, direction, limit, mappings);
         let added = if transmit.inject {
             gather.inject(memory, bounce)
         } else if transmit.is_read && self.limits.is_iwarp {
@@ -284,7 +284,7 @@ impl Endpoint {
             (RECEIVE_FLAGS, !RECEIVE_FLAGS),
             self.limits.receive_segments,
         )?;
-        let what = Post {
+        let what = OpDesc {
             context: message.context,
             flags: FI_RECV | FI_MSG,
             len,
@@ -301,7 +301,7 @@ impl Endpoint {
         let posting = unsafe { self.receive.begin(&what) }?;
         let wr = RecvWr::new(posting.wr_id(), &sges);
         // SAFETY: As in `post_whole`.
-        let posted = unsafe { posting.qp().post_recv(&wr) }.map_err(status::refused);
+        let posted = unsafe { posting.qp().post_recv(&wr) }.map_err(wc_status::refused);
         posting.settle(&what, posted)
     }
 
@@ -325,7 +325,7 @@ impl Endpoint {
         let descriptor = message.descriptors.first().copied();
         let descriptor = descriptor.unwrap_or(Descriptor::NONE);
         // All of it, before the first piece is posted.
-        gather::check(segment, descriptor, &self.pd)?;
+        sge::check(segment, descriptor, &self.pd)?;
         let size = self.piece.load(Relaxed);
         let count = len.checked_div(size).ok_or(Errno::EINVAL)?;
         let count = u32::try_from(count).map_err(|_| Errno::EAGAIN)?.max(1);
@@ -334,28 +334,28 @@ impl Endpoint {
             let is_last = number == count - 1;
             segment.part(number as usize * size, if is_last { len } else { size })
         };
-        let what = |number: u32| Post {
+        let what = |number: u32| OpDesc {
             context: message.context,
             flags: FI_RECV | FI_MSG,
             len: piece(number).len(),
-            report: Report::Piece {
+            report: ReportPolicy::Piece {
                 start: piece(number).addr(),
                 last: number == count - 1,
                 always: message.flags & FI_COMPLETION != 0,
             },
         };
-        let post = |posting: &mut Posting<'_>, number| {
+        let post = |posting: &mut PostGuard<'_>, number| {
             let piece = piece(number);
             let wr_id = posting.wr_id();
-            let Resources { qp, mappings, .. } = posting.resources();
+            let PostResources { qp, mappings, .. } = posting.resources();
             let limit = self.limits.receive_segments;
-            let mut gather = Gather::new(qp, Direction::FromDevice, limit, mappings);
+            let mut gather = SgeList::new(qp, DataDirection::FromDevice, limit, mappings);
             gather.add(Memory::Segments(from_ref(&piece)), from_ref(&descriptor))?;
             let wr = RecvWr::new(wr_id, gather.sges());
             // SAFETY: As in `post_gathered`.
             unsafe { qp.post_recv(&wr) }.map_err(|error| {
                 gather.undo();
-                status::refused(error)
+                wc_status::refused(error)
             })
         };
         // SAFETY: This is a data call; the closures look at the memory and post, and lock no queue.
@@ -376,7 +376,7 @@ impl Endpoint {
     #[inline(never)]
     fn post_receive_gathered(
         &self,
-        what: Post,
+        what: OpDesc,
         memory: Memory<'_>,
         descriptors: &[Descriptor],
     ) -> Result {
@@ -384,14 +384,14 @@ impl Endpoint {
         let mut posting = unsafe { self.receive.begin(&what) }?;
         let wr_id = posting.wr_id();
         let limit = self.limits.receive_segments;
-        let Resources { qp, mappings, .. } = posting.resources();
-        let mut gather = Gather::new(qp, Direction::FromDevice, limit, mappings);
+        let PostResources { qp, mappings, .. } = posting.resources();
+        let mut gather = SgeList::new(qp, DataDirection::FromDevice, limit, mappings);
         let posted = gather.add(memory, descriptors).and_then(|()| {
             let wr = RecvWr::new(wr_id, gather.sges());
             // SAFETY: As in `post_gathered`.
             unsafe { qp.post_recv(&wr) }.map_err(|error| {
                 gather.undo();
-                status::refused(error)
+                wc_status::refused(error)
             })
         });
         posting.settle(&what, posted)
@@ -400,16 +400,16 @@ impl Endpoint {
 
 /// What a transmit asks for, besides the memory that it is of.
 #[derive(Clone, Copy)]
-struct Transmit {
-    what: Post,
-    remote: Option<Remote>,
+struct TxRequest {
+    what: OpDesc,
+    remote: Option<RemoteAddr>,
     data: Option<u32>,
     is_read: bool,
     inject: bool,
     flags: SendFlags,
 }
 
-impl Transmit {
+impl TxRequest {
     /// What `message` asks for, of `total` bytes.
     ///
     /// # Errors
@@ -427,7 +427,7 @@ impl Transmit {
                 (FI_READ | FI_RMA, true, Some(facing(remote, total)?))
             }
         };
-        let what = Post {
+        let what = OpDesc {
             context: message.context,
             flags,
             len: total,
@@ -474,7 +474,7 @@ impl Transmit {
             (Some(remote), Some(data)) => SendWr::write_with_imm(wr_id, sges, remote, data, flags),
         };
         // SAFETY: By this function's safety requirement.
-        unsafe { qp.post_send(&wr) }.map_err(status::refused)
+        unsafe { qp.post_send(&wr) }.map_err(wc_status::refused)
     }
 }
 
@@ -515,14 +515,14 @@ fn check_inject(message: &Message<'_>, total: usize, most: usize) -> Result {
 /// -FI_EINVAL for several ranges, or for one of another length; -FI_ENOKEY for what is no key of a
 /// verbs device.
 #[inline(always)]
-pub(super) fn facing(remote: &[fi_rma_iov], len: usize) -> Result<Remote> {
+pub(super) fn facing(remote: &[fi_rma_iov], len: usize) -> Result<RemoteAddr> {
     let [range] = remote else {
         return Err(Errno::EINVAL);
     };
     if range.len != len {
         return Err(Errno::EINVAL);
     }
-    Ok(Remote {
+    Ok(RemoteAddr {
         addr: range.addr,
         rkey: u32::try_from(range.key).map_err(|_| Errno::ENOKEY)?,
     })

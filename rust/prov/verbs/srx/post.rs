@@ -4,7 +4,7 @@
 //! [`Srx`].
 
 use super::{
-    Mark,
+    SlotControl,
     Srx,
     FREE,
     NONE,
@@ -24,22 +24,22 @@ use crate::{
     },
     fi::provider::Message,
     prov::verbs::{
-        gather::{
-            Gather,
-            Whole, //
+        sge::{
+            SgeList,
+            SingleSge, //
         },
-        queue::Use,
-        ring::Slot,
-        status, //
+        wc_status,
+        wq::OpKind,
+        wr_ring::WrSlot, //
     },
     rdma::{
         cq::WcStatus,
-        dma::Direction,
+        dma::DataDirection,
         srq::Srq,
         wr::{
             RecvWr,
             Sge, //
-        }, //
+        },
     },
 };
 use kernel::sync::atomic::{
@@ -118,12 +118,12 @@ impl Srx {
     /// The slot is FREE and in no list, and the caller is its user.
     unsafe fn fill(&self, srq: &Srq, slot: u32, message: &Message<'_>, number: u64) -> Result {
         let mark = self.mark(slot).ok_or(Errno::EINVAL)?;
-        let kept = Slot {
+        let kept = WrSlot {
             context: message.context,
             flags: FI_RECV | FI_MSG,
             usage: match message.flags & FI_COMPLETION {
-                0 => Use::Silent,
-                _ => Use::Reported,
+                0 => OpKind::Silent,
+                _ => OpKind::Reported,
             },
             is_met: false,
             is_told: false,
@@ -134,7 +134,7 @@ impl Srx {
             self.ring.row(self.ring.index(slot))
         };
         mark.number.store(number, Relaxed);
-        if let Some(whole) = Whole::of(message.memory, message.descriptors, &self.pd) {
+        if let Some(whole) = SingleSge::of(message.memory, message.descriptors, &self.pd) {
             let sge = Sge::new(whole.addr(false), whole.len(), srq.local_dma_lkey());
             // SAFETY: The slot is ours, and has no mappings.
             return unsafe {
@@ -142,7 +142,12 @@ impl Srx {
                 self.hand_over(srq, slot, mark, &[sge])
             };
         }
-        let mut gather = Gather::new(srq, Direction::FromDevice, self.pieces.width(), mappings);
+        let mut gather = SgeList::new(
+            srq,
+            DataDirection::FromDevice,
+            self.pieces.width(),
+            mappings,
+        );
         gather.add(message.memory, message.descriptors)?;
         // SAFETY: The slot is ours, and has the mappings.
         let posted = unsafe {
@@ -157,7 +162,7 @@ impl Srx {
     /// # Safety
     ///
     /// The caller is the slot's user.
-    unsafe fn keep_pieces(&self, slot: u32, mark: &Mark, sges: &[Sge]) {
+    unsafe fn keep_pieces(&self, slot: u32, mark: &SlotControl, sges: &[Sge]) {
         // SAFETY: By this function's safety requirement.
         unsafe { self.pieces.keep(slot, sges) };
         mark.pieces.store(sges.len() as u32, Relaxed);
@@ -168,13 +173,13 @@ impl Srx {
     /// # Safety
     ///
     /// The caller is the slot's user, and the slot has the mappings of `sges`, or they are of a region.
-    unsafe fn hand_over(&self, srq: &Srq, slot: u32, mark: &Mark, sges: &[Sge]) -> Result {
+    unsafe fn hand_over(&self, srq: &Srq, slot: u32, mark: &SlotControl, sges: &[Sge]) -> Result {
         // INVARIANT: It may complete before the call has returned.
         mark.state.store(POSTED, Release);
         let wr = RecvWr::new(WR_ID | u64::from(slot), sges);
         // SAFETY: The segments' types promise that the memory is the operation's until it completes; by this
         // function's safety requirement the mappings are there as long.
-        unsafe { srq.post(&wr) }.map_err(status::refused)
+        unsafe { srq.post(&wr) }.map_err(wc_status::refused)
     }
 
     /// Posts a receive again that no reader has been told of, and whose endpoint is gone. May sleep.
@@ -210,7 +215,7 @@ impl Srx {
     ///
     /// The slot has been met, and has not been given back; the caller holds the lock of the completion queue that its
     /// completion came from.
-    pub(in crate::prov::verbs) unsafe fn slot(&self, slot: u32) -> Slot {
+    pub(in crate::prov::verbs) unsafe fn slot(&self, slot: u32) -> WrSlot {
         // SAFETY: By this function's safety requirement, and the type invariant.
         unsafe { self.ring.get(slot) }
     }
@@ -233,7 +238,7 @@ impl Srx {
     /// # Safety
     ///
     /// The slot's operation is over, and the caller is its user.
-    pub(super) unsafe fn end(&self, slot: u32) -> Slot {
+    pub(super) unsafe fn end(&self, slot: u32) -> WrSlot {
         // SAFETY: By this function's safety requirement, and the type invariant.
         unsafe {
             self.ring.unmap(slot, slot.wrapping_add(1));

@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! How far a connection has come.
+
+use crate::abi::{
+    flags::{
+        FI_READ,
+        FI_WRITE, //
+    },
+    once::read_once,
+    Errno,
+    Result,
+    KOFI_STATE_CONNECTED,
+    KOFI_STATE_CONNECTING,
+    KOFI_STATE_ENABLED,
+    KOFI_STATE_LOST,
+    KOFI_STATE_NO_RECEIVE,
+    KOFI_STATE_NO_TRANSMIT,
+    KOFI_STATE_OPEN,
+    KOFI_STATE_SHUT, //
+};
+use kernel::{
+    prelude::*,
+    sync::atomic::{
+        Acquire,
+        Atomic,
+        Full, //
+    },
+};
+
+/// The state of an endpoint.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub(in crate::prov) enum ConnState {
+    /// Not enabled.
+    Idle,
+    /// Enabled: receives can be posted.
+    Ready,
+    /// `fi_connect()` or `fi_accept()` is under way.
+    Connecting,
+    /// Messages flow.
+    Connected,
+    /// Transmits have been closed with `fi_shutdown(FI_WRITE)`.
+    NoTransmit,
+    /// Receives have been closed with `fi_shutdown(FI_READ)`.
+    NoReceive,
+    /// The peer has left, or could not be reached.
+    Lost,
+    /// `fi_shutdown()` or `fi_close()` ended it here.
+    Shut,
+}
+
+const STATES: [ConnState; 8] = [
+    ConnState::Idle,
+    ConnState::Ready,
+    ConnState::Connecting,
+    ConnState::Connected,
+    ConnState::NoTransmit,
+    ConnState::NoReceive,
+    ConnState::Lost,
+    ConnState::Shut,
+];
+
+/// The state in which nearly everything is posted.
+const CONNECTED: u32 = ConnState::Connected as u32;
+
+impl ConnState {
+    fn from_raw(raw: u32) -> Self {
+        *STATES.get(raw as usize).unwrap_or(&Self::Shut)
+    }
+
+    #[cold]
+    fn check_transmit(self) -> Result {
+        match self {
+            Self::Connected | Self::NoReceive => Ok(()),
+            Self::Ready | Self::Connecting | Self::Lost => Err(Errno::ENOTCONN),
+            Self::Idle | Self::NoTransmit | Self::Shut => Err(Errno::EOPBADSTATE),
+        }
+    }
+
+    #[cold]
+    fn check_receive(self) -> Result {
+        match self {
+            Self::Ready | Self::Connecting | Self::Connected | Self::NoTransmit => Ok(()),
+            Self::Lost => Err(Errno::ENOTCONN),
+            Self::Idle | Self::NoReceive | Self::Shut => Err(Errno::EOPBADSTATE),
+        }
+    }
+
+    /// Its name, for who traces.
+    pub(in crate::prov) fn name(self) -> &'static CStr {
+        match self {
+            Self::Idle => c"idle",
+            Self::Ready => c"ready",
+            Self::Connecting => c"connecting",
+            Self::Connected => c"connected",
+            Self::NoTransmit => c"no-transmit",
+            Self::NoReceive => c"no-receive",
+            Self::Lost => c"lost",
+            Self::Shut => c"shut",
+        }
+    }
+
+    /// What those are told who only look.
+    pub(in crate::prov) fn told(self) -> u32 {
+        match self {
+            Self::Idle => KOFI_STATE_OPEN,
+            Self::Ready => KOFI_STATE_ENABLED,
+            Self::Connecting => KOFI_STATE_CONNECTING,
+            Self::Connected => KOFI_STATE_CONNECTED,
+            Self::NoTransmit => KOFI_STATE_NO_TRANSMIT,
+            Self::NoReceive => KOFI_STATE_NO_RECEIVE,
+            Self::Lost => KOFI_STATE_LOST,
+            Self::Shut => KOFI_STATE_SHUT,
+        }
+    }
+
+    /// Whether there is a peer to talk to, in one direction at least.
+    pub(in crate::prov) fn is_connected(self) -> bool {
+        matches!(self, Self::Connected | Self::NoTransmit | Self::NoReceive)
+    }
+}
+
+/// A change of state.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::prov) struct Transition {
+    /// The state before.
+    pub(in crate::prov) from: ConnState,
+    /// The state after.
+    pub(in crate::prov) to: ConnState,
+}
+
+/// Work left for `fi_shutdown()` after the state has changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::prov) enum ShutdownAction {
+    /// End the connection.
+    Disconnect,
+    /// Wait for the flush that another call, or the peer's disconnect, has started.
+    Disconnected,
+    /// Wait for the transmits that are posted; the receives go on.
+    Transmits,
+    /// End the receives that are posted; the transmits go on.
+    Receives,
+}
+
+/// The state, as several CPUs see it.
+pub(in crate::prov) struct AtomicConnState(Atomic<u32>);
+
+impl AtomicConnState {
+    pub(in crate::prov) const fn new() -> Self {
+        Self(Atomic::new(ConnState::Idle as u32))
+    }
+
+    pub(in crate::prov) fn get(&self) -> ConnState {
+        ConnState::from_raw(self.0.load(Acquire))
+    }
+
+    /// Whether a transmit can be posted. What the queue pair needs to be ready has been published
+    /// with the queue's target.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOTCONN before and after the connection, -FI_EOPBADSTATE without transmits.
+    #[inline]
+    pub(in crate::prov) fn check_transmit(&self) -> Result {
+        match read_once(&self.0) {
+            CONNECTED => Ok(()),
+            raw => ConnState::from_raw(raw).check_transmit(),
+        }
+    }
+
+    /// Whether a receive can be posted.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOTCONN after the connection, -FI_EOPBADSTATE without receives.
+    #[inline]
+    pub(in crate::prov) fn check_receive(&self) -> Result {
+        match read_once(&self.0) {
+            CONNECTED => Ok(()),
+            raw => ConnState::from_raw(raw).check_receive(),
+        }
+    }
+
+    /// What a transmit says that was refused with `errno`: a connection may have ended since it was
+    /// looked at, and drivers have their own words for that.
+    #[cold]
+    pub(in crate::prov) fn transmit_refused(&self, errno: Errno) -> Errno {
+        self.check_transmit().err().unwrap_or(errno)
+    }
+
+    /// The same for a receive.
+    #[cold]
+    pub(in crate::prov) fn receive_refused(&self, errno: Errno) -> Errno {
+        self.check_receive().err().unwrap_or(errno)
+    }
+
+    /// Closes the directions in `flags` of `fi_shutdown()`. Returns the state change, if there was one, and
+    /// the work left for the caller.
+    ///
+    /// A direction that is closed or being closed stays so, and the other direction is not affected.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EBADFLAGS for flags other than FI_READ and FI_WRITE, -FI_ENOTCONN before there is a connection.
+    pub(in crate::prov) fn shutdown(
+        &self,
+        flags: u64,
+    ) -> Result<(Option<Transition>, ShutdownAction)> {
+        let (half, rest) = match flags {
+            FI_WRITE => (ConnState::NoTransmit, ShutdownAction::Transmits),
+            FI_READ => (ConnState::NoReceive, ShutdownAction::Receives),
+            _ if flags & !(FI_READ | FI_WRITE) != 0 => return Err(Errno::EBADFLAGS),
+            _ => (ConnState::Shut, ShutdownAction::Disconnect),
+        };
+        let moved = self.advance(|state| match state {
+            ConnState::Connected => Some(half),
+            state if state == half => None,
+            // The other direction has been closed.
+            state => state.is_connected().then_some(ConnState::Shut),
+        });
+        match moved {
+            Ok(step) if step.to == ConnState::Shut => Ok((Some(step), ShutdownAction::Disconnect)),
+            Ok(step) => Ok((Some(step), rest)),
+            Err(ConnState::Idle | ConnState::Ready | ConnState::Connecting) => Err(Errno::ENOTCONN),
+            Err(state) if state.is_connected() => Ok((None, rest)),
+            Err(_) => Ok((None, ShutdownAction::Disconnected)),
+        }
+    }
+
+    /// Moves from one state to another; false if it was not in the first.
+    pub(in crate::prov) fn step(&self, from: ConnState, to: ConnState) -> bool {
+        self.0.cmpxchg(from as u32, to as u32, Full).is_ok()
+    }
+
+    /// Moves to the state that `next` returns for the present one, and returns both; if `next` returns
+    /// none, the state stays, and is returned.
+    pub(in crate::prov) fn advance(
+        &self,
+        next: impl Fn(ConnState) -> Option<ConnState>,
+    ) -> core::result::Result<Transition, ConnState> {
+        loop {
+            let from = self.get();
+            let to = next(from).ok_or(from)?;
+            if self.step(from, to) {
+                return Ok(Transition { from, to });
+            }
+        }
+    }
+}
+
+#[kunit_tests(kofi_prov_state)]
+mod tests {
+    use super::*;
+
+    fn in_state(state: ConnState) -> AtomicConnState {
+        let cell = AtomicConnState::new();
+        cell.step(ConnState::Idle, state);
+        cell
+    }
+
+    #[test]
+    fn a_refusal_while_connected_is_the_drivers() {
+        let cell = in_state(ConnState::Connected);
+        assert_eq!(cell.transmit_refused(Errno::EAGAIN), Errno::EAGAIN);
+        assert_eq!(cell.receive_refused(Errno::EAGAIN), Errno::EAGAIN);
+    }
+
+    #[test]
+    fn a_refusal_after_the_end_is_the_states() {
+        let shut = in_state(ConnState::Shut);
+        assert_eq!(shut.transmit_refused(Errno::ENOTCONN), Errno::EOPBADSTATE);
+        assert_eq!(shut.receive_refused(Errno::ENOTCONN), Errno::EOPBADSTATE);
+        let lost = in_state(ConnState::Lost);
+        assert_eq!(lost.transmit_refused(Errno::EINVAL), Errno::ENOTCONN);
+        assert_eq!(lost.receive_refused(Errno::EINVAL), Errno::ENOTCONN);
+    }
+
+    #[test]
+    fn cm_05_a_half_is_closed_once() {
+        let halves = [
+            (FI_WRITE, ConnState::NoTransmit, ShutdownAction::Transmits),
+            (FI_READ, ConnState::NoReceive, ShutdownAction::Receives),
+        ];
+        for (flags, half, rest) in halves {
+            let cell = in_state(ConnState::Connected);
+            let from = ConnState::Connected;
+            let first = Transition { from, to: half };
+            assert_eq!(cell.shutdown(flags), Ok((Some(first), rest)));
+            assert_eq!(cell.shutdown(flags), Ok((None, rest)));
+            assert_eq!(cell.get(), half);
+            let (from, to) = (half, ConnState::Shut);
+            let last = Transition { from, to };
+            let disconnects = Ok((Some(last), ShutdownAction::Disconnect));
+            assert_eq!(cell.shutdown(flags ^ FI_READ ^ FI_WRITE), disconnects);
+            assert_eq!(
+                cell.shutdown(flags),
+                Ok((None, ShutdownAction::Disconnected))
+            );
+            assert_eq!(in_state(half).shutdown(0), disconnects);
+            assert_eq!(in_state(half).shutdown(FI_READ | FI_WRITE), disconnects);
+        }
+    }
+
+    #[test]
+    fn cm_05_there_is_nothing_to_shut_down() {
+        for flags in [0, FI_READ, FI_WRITE, FI_READ | FI_WRITE] {
+            for state in [ConnState::Idle, ConnState::Ready, ConnState::Connecting] {
+                assert_eq!(in_state(state).shutdown(flags), Err(Errno::ENOTCONN));
+            }
+            for state in [ConnState::Lost, ConnState::Shut] {
+                let over = Ok((None, ShutdownAction::Disconnected));
+                assert_eq!(in_state(state).shutdown(flags), over);
+            }
+        }
+        let bad = in_state(ConnState::Connected).shutdown(FI_READ | 1);
+        assert_eq!(bad, Err(Errno::EBADFLAGS));
+    }
+
+    #[test]
+    fn each_half_answers_for_itself() {
+        let receives = in_state(ConnState::NoTransmit);
+        assert_eq!(receives.transmit_refused(Errno::EAGAIN), Errno::EOPBADSTATE);
+        assert_eq!(receives.receive_refused(Errno::EAGAIN), Errno::EAGAIN);
+    }
+}

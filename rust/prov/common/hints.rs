@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a consumer asks for, as providers of connected endpoints understand it.
+
+use crate::{
+    abi::{
+        self,
+        addr::from_names,
+        flags::*,
+        info::Info,
+        namespace::Namespace,
+        Errno,
+        Result, //
+    },
+    fi::info::Query,
+    rdma::net::{
+        Net,
+        SockAddr, //
+    },
+};
+use kernel::prelude::*;
+
+/// Takes a reference on the network namespace that the consumer specified.
+pub(in crate::prov) fn net_of(net: &Namespace) -> Net {
+    Net::new(net.as_raw())
+}
+
+/// The address that a numeric node and a numeric service name; none stands for any.
+///
+/// # Errors
+///
+/// -FI_ENODATA for names, which would need a resolver.
+fn parse(node: Option<&CStr>, service: Option<&CStr>) -> Result<SockAddr> {
+    let addr = from_names(node, service).map_err(|_| Errno::ENODATA)?;
+    Ok(SockAddr::from(addr))
+}
+
+/// The two ends that a query names, by its strings or its hints.
+///
+/// # Errors
+///
+/// Those of [`parse`], and -FI_EINVAL for addresses that are none.
+pub(in crate::prov) fn ends(query: &Query<'_>) -> Result<(Option<SockAddr>, Option<SockAddr>)> {
+    let (local, peer) = match query.hints {
+        Some(hints) => hints.ends()?,
+        None => (None, None),
+    };
+    let (local, peer) = (local.map(SockAddr::from), peer.map(SockAddr::from));
+    if query.node.is_none() && query.service.is_none() {
+        return Ok((local, peer));
+    }
+    let named = parse(query.node, query.service)?;
+    if query.source {
+        Ok((Some(named), peer))
+    } else {
+        Ok((local, Some(named)))
+    }
+}
+
+/// Whether an endpoint of an info is to share its receives with others.
+pub(in crate::prov) fn is_shared(info: &Info) -> bool {
+    info.ep()
+        .is_some_and(|ep| ep.rx_ctx_cnt == abi::FI_SHARED_CONTEXT)
+}
+
+/// What of a consumer's hints, or of its listener's info, decides what it is offered.
+#[derive(Clone, Copy)]
+pub(in crate::prov) struct Hints {
+    /// Requested capabilities; 0 requests all.
+    pub(in crate::prov) caps: u64,
+    /// Requested primary capabilities; 0 requests all.
+    pub(in crate::prov) primary: u64,
+    /// What it has agreed to.
+    mode: u64,
+    /// Whether transmits are to complete in the order in which they were posted.
+    pub(in crate::prov) is_ordered: bool,
+    /// Whether endpoints are to share their receives.
+    pub(in crate::prov) is_shared: bool,
+}
+
+impl Hints {
+    /// Those of `hints`; without any, everything is asked for and agreed to.
+    pub(in crate::prov) fn of(hints: Option<&Info>) -> Self {
+        match hints {
+            None => Self {
+                caps: 0,
+                primary: 0,
+                mode: u64::MAX,
+                is_ordered: false,
+                is_shared: false,
+            },
+            Some(hints) => Self {
+                caps: hints.caps(),
+                primary: hints.caps() & PRIMARY_CAPS.mask(),
+                mode: hints.mode() | hints.rx().map_or(0, |rx| rx.mode),
+                is_ordered: hints.tx().is_some_and(|tx| tx.comp_order != 0),
+                is_shared: is_shared(hints),
+            },
+        }
+    }
+
+    /// How many of the `there` bytes of remote CQ data it gets, and the mode that goes with them.
+    ///
+    /// Data beside a write uses up a receive of the target's, as immediate data does on the wire:
+    /// only a consumer that knows (FI_RX_CQ_DATA) gets both.
+    pub(in crate::prov) fn remote_data(&self, there: usize) -> (usize, u64) {
+        if there == 0 {
+            (0, 0)
+        } else if self.primary != 0 && self.primary & FI_RMA == 0 {
+            (there, 0)
+        } else if self.mode & FI_RX_CQ_DATA == 0 {
+            (0, 0)
+        } else {
+            (there, FI_RX_CQ_DATA)
+        }
+    }
+}

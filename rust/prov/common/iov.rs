@@ -1,0 +1,668 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Where the bytes of a message are, and copies between there and packets.
+//!
+//! A message that fits into a packet, or some, is copied by the CPU: whoever sends it has its memory
+//! back soon, and whoever receives it need not have posted anything before it came. Of a longer one a
+//! device is told where it is.
+
+use crate::{
+    abi::{
+        Errno,
+        Result, //
+    },
+    fi::memory::{
+        Descriptor,
+        Memory,
+        Segment,
+        Start,
+        VectorEntry, //
+    },
+    rdma::dma::{
+        self,
+        PhysRange,
+        PhysRanges,
+        MEMORY, //
+    },
+};
+use core::ptr;
+use kernel::prelude::*;
+
+/// Most parts that the memory of a message may have.
+pub(in crate::prov) const MOST_PARTS: usize = 4;
+
+/// When memory is used.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum BufLifetime {
+    /// Before its owner goes on: it may be anywhere in the kernel, a stack too.
+    AtOnce,
+    /// By whoever comes: it has to be there for all.
+    Later,
+}
+
+/// A run of bytes that the kernel sees at an address.
+#[derive(Clone, Copy, Default)]
+struct IoSeg {
+    addr: usize,
+    len: usize,
+}
+
+impl IoSeg {
+    /// That of a part which is not empty.
+    fn of(part: &VectorEntry, when: BufLifetime) -> Result<Self> {
+        let (addr, len) = match part.start() {
+            Start::Address(addr) => return Self::at(addr, part.len(), when),
+            Start::Page(page, offset) => {
+                // SAFETY: The page exists by the invariant of `VectorEntry`.
+                let piece = unsafe { PhysRange::new(page, offset, part.len()) }?;
+                (piece.address()?, part.len())
+            }
+        };
+        Ok(Self { addr, len })
+    }
+
+    /// The same of an address.
+    #[inline(always)]
+    fn at(addr: usize, len: usize, when: BufLifetime) -> Result<Self> {
+        match when {
+            BufLifetime::AtOnce if MEMORY.contains(&addr) => {}
+            BufLifetime::AtOnce => return Err(Errno::EINVAL),
+            BufLifetime::Later => dma::check(addr, len)?,
+        }
+        Ok(Self { addr, len })
+    }
+}
+
+/// The memory of a message, in order.
+///
+/// # Invariants
+///
+/// The kernel sees each run, which is as valid as the [`Memory`] that this was made of; all of them together
+/// are no longer than memory can be.
+#[derive(Clone, Copy, Default)]
+struct IoVec {
+    runs: [IoSeg; MOST_PARTS],
+}
+
+impl IoVec {
+    /// None.
+    const NONE: Self = Self {
+        runs: [IoSeg { addr: 0, len: 0 }; MOST_PARTS],
+    };
+
+    #[inline(always)]
+    fn new(memory: Memory<'_>, when: BufLifetime) -> Result<Self> {
+        match memory {
+            // As nearly all is.
+            Memory::Segments([segment]) if !segment.is_empty() => {
+                let mut runs = Self::NONE;
+                let [first, ..] = &mut runs.runs;
+                *first = IoSeg::at(segment.addr(), segment.len(), when)?;
+                // INVARIANT: It has been looked at.
+                Ok(runs)
+            }
+            _ => Self::of_parts(memory, when),
+        }
+    }
+
+    fn of_region(part: &Segment) -> Self {
+        let mut runs = Self::NONE;
+        let [first, ..] = &mut runs.runs;
+        *first = IoSeg {
+            addr: part.addr(),
+            len: part.len(),
+        };
+        runs
+    }
+
+    #[inline(never)]
+    fn of_parts(memory: Memory<'_>, when: BufLifetime) -> Result<Self> {
+        let mut runs = Self::NONE;
+        let mut free = runs.runs.iter_mut();
+        let mut total = 0usize;
+        if memory.count() > MOST_PARTS {
+            return Err(Errno::EINVAL);
+        }
+        memory.each(|part| {
+            if !part.is_empty() {
+                *free.next().ok_or(Errno::EINVAL)? = IoSeg::of(&part, when)?;
+                total = total.checked_add(part.len()).ok_or(Errno::EMSGSIZE)?;
+            }
+            Ok(())
+        })?;
+        // INVARIANT: Each has been looked at.
+        Ok(runs)
+    }
+
+    /// How many bytes there are. It is not kept: eight words are copied from register to register.
+    #[inline(always)]
+    fn len(&self) -> usize {
+        let sum = |sum: usize, run: &IoSeg| sum.wrapping_add(run.len);
+        self.runs.iter().fold(0, sum)
+    }
+
+    /// Hands the runs that `len` bytes from `at` on are in to `f`, each with how many came before it.
+    #[inline]
+    fn each(&self, at: usize, len: usize, mut f: impl FnMut(IoSeg, usize)) -> usize {
+        let (mut skip, mut done) = (at, 0);
+        for run in &self.runs {
+            if done == len {
+                break;
+            }
+            let skipped = skip.min(run.len);
+            skip -= skipped;
+            let here = (run.len - skipped).min(len - done);
+            if here > 0 {
+                let run = IoSeg {
+                    addr: run.addr.wrapping_add(skipped),
+                    len: here,
+                };
+                f(run, done);
+                done += here;
+            }
+        }
+        done
+    }
+
+    /// The first of the runs that `len` bytes from `at` on are in, as far as a device finds it in one
+    /// piece.
+    ///
+    /// # Safety
+    ///
+    /// Operations posted with the result complete before the operation that owns this memory.
+    unsafe fn piece(&self, at: usize, len: usize) -> Result<Option<Segment>> {
+        let mut first = None;
+        self.each(at, len, |run, before| {
+            if before == 0 {
+                first = Some(run);
+            }
+        });
+        let Some(IoSeg { addr, len }) = first else {
+            return Ok(None);
+        };
+        let piece = PhysRanges::new(addr, len)?.next().transpose()?;
+        let len = piece.map_or(0, |piece| piece.len());
+        // SAFETY: By this function's safety requirement.
+        Ok(Some(unsafe { Segment::new(addr as *mut _, len) }))
+    }
+}
+
+/// The memory of a message that is sent.
+///
+/// # Invariants
+///
+/// Its owner has been given it for an operation that is not over.
+pub(in crate::prov) struct SrcBuf(IoVec);
+
+impl SrcBuf {
+    /// None.
+    pub(in crate::prov) const NOTHING: Self = Self(IoVec::NONE);
+
+    /// Wraps the memory of an operation that sends.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL for more than [`MOST_PARTS`], and for what is no memory of the kernel's; -FI_EMSGSIZE.
+    ///
+    /// # Safety
+    ///
+    /// The result is dropped before the operation completes.
+    #[inline(always)]
+    pub(in crate::prov) unsafe fn new(memory: Memory<'_>) -> Result<Self> {
+        // INVARIANT: By this function's safety requirement, and the invariant of segments.
+        Ok(Self(IoVec::new(memory, BufLifetime::Later)?))
+    }
+
+    /// Wraps memory that is read only while the operation is posted, and that may be on a stack.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Self::new`], but for the stack.
+    ///
+    /// # Safety
+    ///
+    /// The result is dropped before the call that posts the operation returns.
+    #[inline(always)]
+    pub(in crate::prov) unsafe fn at_once(memory: Memory<'_>) -> Result<Self> {
+        // INVARIANT: By this function's safety requirement, and the invariant of segments.
+        Ok(Self(IoVec::new(memory, BufLifetime::AtOnce)?))
+    }
+
+    /// Wraps a part of a region. The part was validated when the region was registered.
+    ///
+    /// # Safety
+    ///
+    /// The result is dropped before the region is closed, or before the operation that was posted with `part`
+    /// completes.
+    #[inline]
+    pub(in crate::prov) unsafe fn of_region(part: &Segment) -> Self {
+        // INVARIANT: By this function's safety requirement.
+        Self(IoVec::of_region(part))
+    }
+
+    /// Copies `len` bytes from `at` on to what is in `to` from `to_at` on, and says how much it was.
+    pub(in crate::prov) fn copy(&self, at: usize, len: usize, to: &DstBuf, to_at: usize) -> usize {
+        self.0.each(at, len, |from, before| {
+            to.0.each(to_at + before, from.len, |into, done| {
+                // SAFETY: By the invariants one can be read and the other be written, `done` bytes into the
+                // first; they may be the same, where somebody sends to itself.
+                unsafe {
+                    ptr::copy(
+                        (from.addr + done) as *const u8,
+                        into.addr as *mut u8,
+                        into.len,
+                    )
+                };
+            });
+        })
+    }
+
+    /// How many bytes it has.
+    #[inline(always)]
+    pub(in crate::prov) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Returns the first piece of `len` bytes from `at` on, for a device to read.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL for what is not there any more.
+    ///
+    /// # Safety
+    ///
+    /// Operations posted with the result complete before the operation that owns this memory.
+    pub(in crate::prov) unsafe fn piece(&self, at: usize, len: usize) -> Result<Option<Segment>> {
+        // SAFETY: By this function's safety requirement.
+        unsafe { self.0.piece(at, len) }
+    }
+
+    /// Returns all parts, to be registered; array entries after the last part are empty.
+    ///
+    /// # Safety
+    ///
+    /// The region is closed before the operation that owns this memory completes.
+    pub(in crate::prov) unsafe fn parts(&self) -> [Segment; MOST_PARTS] {
+        // SAFETY: By the invariant, and this function's safety requirement.
+        let part = |run: IoSeg| unsafe { Segment::new(run.addr as *mut _, run.len) };
+        self.0.runs.map(part)
+    }
+
+    /// Copies what is there from `at` on to `packet`, and says how much it was.
+    #[inline(always)]
+    pub(in crate::prov) fn read(&self, at: usize, packet: &mut [u8]) -> usize {
+        let (to, len) = (packet.as_mut_ptr(), packet.len());
+        self.0.each(at, len, |run, before| {
+            // SAFETY: The runs are together no longer than the packet, whose memory is ours. By the
+            // invariants the run can be read; whoever changes it meanwhile sends one thing or the other.
+            unsafe { ptr::copy_nonoverlapping(run.addr as *const u8, to.add(before), run.len) };
+        })
+    }
+}
+
+/// Returns the descriptor of each part of `memory` that is not empty.
+///
+/// # Errors
+///
+/// -FI_EINVAL for more than [`MOST_PARTS`].
+pub(in crate::prov) fn descriptors_of(
+    memory: Memory<'_>,
+    descriptors: &[Descriptor],
+) -> Result<[Descriptor; MOST_PARTS]> {
+    let mut found = [Descriptor::NONE; MOST_PARTS];
+    if descriptors.is_empty() {
+        return Ok(found);
+    }
+    let (mut given, mut free) = (descriptors.iter().copied(), found.iter_mut());
+    memory.each(|part| {
+        let descriptor = given.next().unwrap_or(Descriptor::NONE);
+        if !part.is_empty() {
+            *free.next().ok_or(Errno::EINVAL)? = descriptor;
+        }
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+/// The memory of an operation, as it is lent to a device.
+///
+/// # Invariants
+///
+/// As of [`SrcBuf`], or [`DstBuf`] for what the device writes; the descriptors are the parts'.
+pub(in crate::prov) struct DeviceBuf {
+    runs: IoVec,
+    descriptors: [Descriptor; MOST_PARTS],
+}
+
+impl DeviceBuf {
+    /// Wraps the memory of an operation.
+    ///
+    /// # Errors
+    ///
+    /// As of [`SrcBuf::new`].
+    ///
+    /// # Safety
+    ///
+    /// The result is dropped before the operation completes.
+    pub(in crate::prov) unsafe fn new(
+        memory: Memory<'_>,
+        descriptors: &[Descriptor],
+    ) -> Result<Self> {
+        // INVARIANT: By this function's safety requirement; empty parts have been left out of both.
+        Ok(Self {
+            runs: IoVec::new(memory, BufLifetime::Later)?,
+            descriptors: descriptors_of(memory, descriptors)?,
+        })
+    }
+
+    /// Calls `post` to post the operation.
+    ///
+    /// # Safety
+    ///
+    /// Operations that `post` posts with it complete before the operation that owns this memory.
+    pub(in crate::prov) unsafe fn lend<R>(
+        &self,
+        post: impl FnOnce(Memory<'_>, &[Descriptor]) -> R,
+    ) -> R {
+        let count = self.runs.runs.iter().filter(|run| run.len > 0).count();
+        // SAFETY: By the invariant, and this function's safety requirement.
+        let part = |run: IoSeg| unsafe { Segment::new(run.addr as *mut _, run.len) };
+        let parts = self.runs.runs.map(part);
+        let parts = parts.get(..count).unwrap_or(&[]);
+        let descriptors = self.descriptors.get(..count).unwrap_or(&[]);
+        post(Memory::Segments(parts), descriptors)
+    }
+}
+
+/// The memory of a message that is received.
+///
+/// # Invariants
+///
+/// Its owner has been given it for an operation that is not over, and has lent it to no device.
+pub(in crate::prov) struct DstBuf(IoVec);
+
+impl DstBuf {
+    /// None.
+    pub(in crate::prov) const NOWHERE: Self = Self(IoVec::NONE);
+
+    /// Wraps the memory of an operation that receives.
+    ///
+    /// # Errors
+    ///
+    /// As of [`SrcBuf::new`].
+    ///
+    /// # Safety
+    ///
+    /// The result is dropped before the operation completes, and nothing else writes to the memory until then.
+    #[inline(always)]
+    pub(in crate::prov) unsafe fn new(memory: Memory<'_>) -> Result<Self> {
+        // INVARIANT: By this function's safety requirement, and the invariant of segments.
+        Ok(Self(IoVec::new(memory, BufLifetime::Later)?))
+    }
+
+    /// Wraps a part of a region. The part was validated when the region was registered. If another writer
+    /// changes it at the same time, the content is that of either write.
+    ///
+    /// # Safety
+    ///
+    /// The requirements of [`SrcBuf::of_region`].
+    #[inline]
+    pub(in crate::prov) unsafe fn of_region(part: &Segment) -> Self {
+        // INVARIANT: By this function's safety requirement.
+        Self(IoVec::of_region(part))
+    }
+
+    /// All of it, for whoever receives into it in this operation's place; what is behind the last part is empty.
+    ///
+    /// # Safety
+    ///
+    /// That receive completes before the operation that owns this memory, and this object is not used any more.
+    pub(in crate::prov) unsafe fn parts(&self) -> [Segment; MOST_PARTS] {
+        // SAFETY: By the invariant, and this function's safety requirement.
+        let part = |run: IoSeg| unsafe { Segment::new(run.addr as *mut _, run.len) };
+        self.0.runs.map(part)
+    }
+
+    /// Wraps the memory of a test.
+    ///
+    /// # Safety
+    ///
+    /// The result is dropped before `bytes` is used again.
+    #[cfg(CONFIG_KUNIT = "y")]
+    pub(in crate::prov) unsafe fn of_bytes(bytes: &mut [u8]) -> Result<Self> {
+        // SAFETY: By this function's safety requirement.
+        unsafe {
+            let segment = Segment::new(bytes.as_mut_ptr().cast(), bytes.len());
+            Self::new(Memory::Segments(core::slice::from_ref(&segment)))
+        }
+    }
+
+    /// How many bytes it has.
+    #[inline(always)]
+    pub(in crate::prov) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Takes the first `len` bytes off memory of a single part, or as many as there are, for an operation of
+    /// their own. What is left begins at the next multiple of `alignment`, a power of two.
+    pub(in crate::prov) fn cut(&mut self, len: usize, alignment: usize) -> Self {
+        let [run, ..] = &mut self.0.runs;
+        let len = len.min(run.len);
+        let mut cut = IoVec::NONE;
+        let [first, ..] = &mut cut.runs;
+        *first = IoSeg {
+            addr: run.addr,
+            len,
+        };
+        let gap = run.addr.wrapping_add(len).wrapping_neg() & (alignment - 1);
+        let taken = len.saturating_add(gap).min(run.len);
+        run.addr = run.addr.wrapping_add(taken);
+        run.len -= taken;
+        // INVARIANT: It is as valid as all of it, and nobody else has it any more.
+        Self(cut)
+    }
+
+    /// Returns the first piece of `len` bytes from `at` on, for a device to write.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL for what is not there any more.
+    ///
+    /// # Safety
+    ///
+    /// Operations posted with the result complete before the operation that owns this memory, and before this is
+    /// written.
+    pub(in crate::prov) unsafe fn piece(&self, at: usize, len: usize) -> Result<Option<Segment>> {
+        // SAFETY: By this function's safety requirement.
+        unsafe { self.0.piece(at, len) }
+    }
+
+    /// Copies `packet` to what is there from `at` on, and says for how much of it there was room.
+    #[inline(always)]
+    pub(in crate::prov) fn write(&self, at: usize, packet: &[u8]) -> usize {
+        let (from, len) = (packet.as_ptr(), packet.len());
+        self.0.each(at, len, |run, before| {
+            // SAFETY: The runs are together no longer than the packet, whose memory is ours. By the
+            // invariants nobody else uses the run.
+            unsafe { ptr::copy_nonoverlapping(from.add(before), run.addr as *mut u8, run.len) };
+        })
+    }
+}
+
+/// The bytes of a message that has come.
+pub(in crate::prov) trait Payload {
+    /// How many there are.
+    fn len(&self) -> usize;
+
+    /// Copies them to where they are wanted, and says for how many there was room.
+    fn deliver(&self, to: &DstBuf) -> usize;
+
+    /// Keeps a copy of them. Any context.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM, which is to be expected.
+    fn keep(&self) -> Result<KVec<u8>>;
+}
+
+impl Payload for [u8] {
+    #[inline(always)]
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    #[inline(always)]
+    fn deliver(&self, to: &DstBuf) -> usize {
+        to.write(0, self)
+    }
+
+    fn keep(&self) -> Result<KVec<u8>> {
+        let mut copy = KVec::with_capacity(self.len(), GFP_NOWAIT)?;
+        copy.extend_from_slice(self, GFP_NOWAIT)?;
+        Ok(copy)
+    }
+}
+
+impl Payload for SrcBuf {
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    fn deliver(&self, to: &DstBuf) -> usize {
+        self.copy(0, self.len().min(to.len()), to, 0)
+    }
+
+    fn keep(&self) -> Result<KVec<u8>> {
+        let mut copy = KVec::from_elem(0, self.len(), GFP_NOWAIT)?;
+        self.read(0, &mut copy);
+        Ok(copy)
+    }
+}
+
+#[kernel::prelude::kunit_tests(kofi_prov_bounce)]
+mod tests {
+    use super::*;
+    use crate::abi::{
+        random::SeededRandom,
+        Result, //
+    };
+    use kernel::page::PAGE_SIZE;
+
+    fn numbers(len: usize) -> Result<VVec<u8>> {
+        let mut bytes = VVec::with_capacity(len, GFP_KERNEL)?;
+        for at in 0..len {
+            bytes.push((at * 7 + at / 251) as u8, GFP_KERNEL)?;
+        }
+        Ok(bytes)
+    }
+
+    /// Returns the segment at `at`, for a test that keeps the bytes longer than the objects made from it.
+    fn segment(bytes: &mut [u8], at: usize, len: usize) -> Segment {
+        let start = bytes.as_mut_ptr().wrapping_add(at);
+        // SAFETY: The bytes of a test outlive the objects made from them.
+        unsafe { Segment::new(start.cast(), len) }
+    }
+
+    fn outgoing(parts: &[Segment]) -> Result<SrcBuf> {
+        // SAFETY: The bytes of a test outlive the objects made from them.
+        unsafe { SrcBuf::new(Memory::Segments(parts)) }
+    }
+
+    fn incoming(parts: &[Segment]) -> Result<DstBuf> {
+        // SAFETY: As in `outgoing`; nothing else writes to the bytes until the test has checked them.
+        unsafe { DstBuf::new(Memory::Segments(parts)) }
+    }
+
+    #[test]
+    fn what_is_copied_out_and_in_is_the_same() -> Result {
+        const LEN: usize = 4 * PAGE_SIZE;
+        let mut random = SeededRandom::new(1);
+        let mut there = numbers(LEN)?;
+        let model = numbers(LEN)?;
+        let mut packet = VVec::from_elem(0, LEN, GFP_KERNEL)?;
+        let mut back = VVec::from_elem(0, LEN, GFP_KERNEL)?;
+        for _ in 0..300 {
+            // Four parts that follow each other with gaps between them, some of them empty.
+            let mut lens = [0; MOST_PARTS];
+            for len in &mut lens {
+                *len = random.below(3).min(1) as usize * random.below(PAGE_SIZE as u64) as usize;
+            }
+            let mut at = random.below(9) as usize;
+            let mut expected = VVec::with_capacity(LEN, GFP_KERNEL)?;
+            let mut starts = [0; MOST_PARTS];
+            for (start, len) in starts.iter_mut().zip(lens) {
+                *start = at;
+                expected.extend_from_slice(&model[at..at + len], GFP_KERNEL)?;
+                at = (at + len + random.below(5) as usize).min(LEN - PAGE_SIZE);
+            }
+            let parts: [Segment; MOST_PARTS] =
+                core::array::from_fn(|at| segment(&mut there, starts[at], lens[at]));
+            let outgoing = outgoing(&parts)?;
+            assert_eq!(outgoing.len(), expected.len());
+            let from = random.below(expected.len() as u64 + 2) as usize;
+            let len = random.below(LEN as u64) as usize;
+            let copied = outgoing.read(from, &mut packet[..len]);
+            let wanted = expected.get(from..).unwrap_or(&[]);
+            let wanted = &wanted[..wanted.len().min(len)];
+            assert!(packet[..copied] == *wanted);
+            back.fill(0xee);
+            let parts = core::array::from_fn::<_, MOST_PARTS, _>(|at| {
+                segment(&mut back, starts[at], lens[at])
+            });
+            let incoming = incoming(&parts)?;
+            assert_eq!(incoming.len(), expected.len());
+            assert_eq!(incoming.write(from, &packet[..copied]), copied);
+            let mut left = expected.len();
+            let mut at = 0;
+            for (start, len) in starts.into_iter().zip(lens) {
+                for (now, then) in back[start..start + len].iter().zip(&model[start..]) {
+                    let is_in = (from..from + copied).contains(&at);
+                    assert!(*now == if is_in { *then } else { 0xee });
+                    at += 1;
+                    left -= 1;
+                }
+            }
+            assert_eq!(left, 0);
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn what_does_not_fit_is_left_alone() -> Result {
+        let mut there = VVec::from_elem(0, 16, GFP_KERNEL)?;
+        let parts = [segment(&mut there, 2, 3), segment(&mut there, 9, 2)];
+        let incoming = incoming(&parts)?;
+        assert_eq!(incoming.write(0, &[1; 16]), 5);
+        assert_eq!(*there, [0, 0, 1, 1, 1, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0]);
+        assert_eq!(incoming.write(4, &[2; 16]), 1);
+        assert_eq!(incoming.write(5, &[3; 16]), 0);
+        assert_eq!(incoming.write(usize::MAX, &[3; 16]), 0);
+        assert_eq!(*there, [0, 0, 1, 1, 1, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 0]);
+        Ok(())
+    }
+
+    #[test]
+    fn what_is_no_memory_is_refused() -> Result {
+        let mut there = VVec::from_elem(0, PAGE_SIZE, GFP_KERNEL)?;
+        let mut local = [0; 8];
+        let wrong = [
+            segment(&mut local, 0, 8),
+            segment(&mut there, 0, usize::MAX),
+            segment(&mut there, 0, usize::MAX / 2),
+            // SAFETY: Nobody looks at what is there.
+            unsafe { Segment::new(ptr::null_mut(), 8) },
+        ];
+        for segment in wrong {
+            assert!(incoming(core::slice::from_ref(&segment)).is_err());
+            assert!(outgoing(core::slice::from_ref(&segment)).is_err());
+        }
+        let many: [Segment; MOST_PARTS + 1] = core::array::from_fn(|at| segment(&mut there, at, 1));
+        assert!(outgoing(&many).is_err());
+        assert!(outgoing(&many[1..]).is_ok());
+        // Nothing is at no address.
+        let nothing = segment(&mut there, 1 << 62, 0);
+        let nothing = incoming(&[nothing])?;
+        assert_eq!((nothing.len(), nothing.write(0, &[1])), (0, 0));
+        Ok(())
+    }
+}

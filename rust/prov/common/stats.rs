@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What contexts have done, for those who look. Whoever counts holds the floor's lock.
+
+use crate::{
+    abi::{
+        flags::*,
+        log::{
+            complain,
+            complain_of, //
+        },
+        once::OnceBox,
+        stat_counter::StatCounter,
+        Result,
+        KOFI_VALUE_ATOMICS,
+        KOFI_VALUE_READS,
+        KOFI_VALUE_RECEIVES,
+        KOFI_VALUE_RX_AGAIN,
+        KOFI_VALUE_RX_BYTES,
+        KOFI_VALUE_RX_DEPTH,
+        KOFI_VALUE_RX_DONE,
+        KOFI_VALUE_RX_ERRORS,
+        KOFI_VALUE_SENDS,
+        KOFI_VALUE_TX_AGAIN,
+        KOFI_VALUE_TX_BYTES,
+        KOFI_VALUE_TX_DEPTH,
+        KOFI_VALUE_TX_DONE,
+        KOFI_VALUE_TX_ERRORS,
+        KOFI_VALUE_VIOLATIONS,
+        KOFI_VALUE_WRITES, //
+    },
+    fi::introspect::ObjectInfo, //
+};
+use core::net::SocketAddr;
+use kernel::{
+    fmt::{
+        self,
+        Display, //
+    },
+    prelude::*,
+    sync::atomic::{
+        Atomic,
+        Relaxed, //
+    },
+};
+
+/// Counts violations by the peer of a connected endpoint: accesses without permission, each of which ends
+/// the connection. Takes no lock.
+pub(in crate::prov) struct Violations {
+    count: Atomic<u64>,
+    /// Address of the peer, once connected.
+    peer: OnceBox<SocketAddr>,
+}
+
+impl Violations {
+    /// Makes a counter for an endpoint without a peer.
+    pub(in crate::prov) const fn new() -> Self {
+        Self {
+            count: Atomic::new(0),
+            peer: OnceBox::new(),
+        }
+    }
+
+    /// Sets the peer's address, unless there is no memory for it. May sleep.
+    pub(in crate::prov) fn set_peer(&self, peer: SocketAddr) {
+        if let Ok(peer) = KBox::new(peer, GFP_KERNEL) {
+            let _ = self.peer.fill(peer);
+        }
+    }
+
+    /// Counts a violation, and logs it. Any context.
+    #[cold]
+    pub(in crate::prov) fn note(&self, device: &dyn Display, what: fmt::Arguments<'_>) {
+        let _ = self.count.fetch_add(1, Relaxed);
+        match self.peer.get() {
+            Some(peer) => complain_of(device, peer, what),
+            None => complain(device, what),
+        }
+    }
+
+    /// Returns the number of violations.
+    pub(in crate::prov) fn tell(&self, told: &mut ObjectInfo<'_>) {
+        told.value(KOFI_VALUE_VIOLATIONS, self.count.load(Relaxed));
+    }
+}
+
+/// What a context has sent, or done to the memory of peers.
+pub(in crate::prov) struct TxStats {
+    sends: StatCounter,
+    writes: StatCounter,
+    reads: StatCounter,
+    atomics: StatCounter,
+    bytes: StatCounter,
+    done: StatCounter,
+    errors: StatCounter,
+    again: StatCounter,
+}
+
+impl TxStats {
+    /// Nothing yet.
+    pub(in crate::prov) const fn new() -> Self {
+        Self {
+            sends: StatCounter::new(),
+            writes: StatCounter::new(),
+            reads: StatCounter::new(),
+            atomics: StatCounter::new(),
+            bytes: StatCounter::new(),
+            done: StatCounter::new(),
+            errors: StatCounter::new(),
+            again: StatCounter::new(),
+        }
+    }
+
+    /// An operation has begun that completes with these flags.
+    #[inline]
+    pub(in crate::prov) fn began(&self, flags: u64, len: usize) {
+        let kind = match flags {
+            flags if flags & FI_ATOMIC != 0 => &self.atomics,
+            flags if flags & FI_WRITE != 0 => &self.writes,
+            flags if flags & FI_READ != 0 => &self.reads,
+            _ => &self.sends,
+        };
+        kind.add(1);
+        self.bytes.add(len as u64);
+    }
+
+    /// There was no room for one.
+    #[cold]
+    pub(in crate::prov) fn refused(&self) {
+        self.again.add(1);
+    }
+
+    /// One is over.
+    #[inline]
+    pub(in crate::prov) fn ended(&self, result: Result) {
+        self.done.add(1);
+        self.errors.add(u64::from(result.is_err()));
+    }
+
+    /// Tells all that.
+    pub(in crate::prov) fn tell(&self, told: &mut ObjectInfo<'_>) {
+        let kinds = [&self.sends, &self.writes, &self.reads, &self.atomics].map(StatCounter::get);
+        let [sends, writes, reads, atomics] = kinds;
+        let depth = kinds.iter().sum::<u64>().saturating_sub(self.done.get());
+        told.value(KOFI_VALUE_TX_DEPTH, depth);
+        told.value(KOFI_VALUE_SENDS, sends);
+        told.value(KOFI_VALUE_WRITES, writes);
+        told.value(KOFI_VALUE_READS, reads);
+        told.value(KOFI_VALUE_ATOMICS, atomics);
+        told.value(KOFI_VALUE_TX_DONE, self.done.get());
+        told.value(KOFI_VALUE_TX_BYTES, self.bytes.get());
+        told.value(KOFI_VALUE_TX_ERRORS, self.errors.get());
+        told.value(KOFI_VALUE_TX_AGAIN, self.again.get());
+    }
+}
+
+/// What a context has received.
+pub(in crate::prov) struct RxStats {
+    posted: StatCounter,
+    bytes: StatCounter,
+    done: StatCounter,
+    errors: StatCounter,
+    again: StatCounter,
+}
+
+impl RxStats {
+    /// Nothing yet.
+    pub(in crate::prov) const fn new() -> Self {
+        Self {
+            posted: StatCounter::new(),
+            bytes: StatCounter::new(),
+            done: StatCounter::new(),
+            errors: StatCounter::new(),
+            again: StatCounter::new(),
+        }
+    }
+
+    /// A receive has been posted, or a piece of a buffer has got a message.
+    #[inline]
+    pub(in crate::prov) fn posted(&self) {
+        self.posted.add(1);
+    }
+
+    /// There was no room for one.
+    #[cold]
+    pub(in crate::prov) fn refused(&self) {
+        self.again.add(1);
+    }
+
+    /// One is over, and has got so many bytes.
+    #[inline]
+    pub(in crate::prov) fn ended(&self, result: Result<usize>) {
+        self.done.add(1);
+        match result {
+            Ok(len) => self.bytes.add(len as u64),
+            Err(_) => self.errors.add(1),
+        }
+    }
+
+    /// Tells all that; so many wait for a message.
+    pub(in crate::prov) fn tell(&self, waiting: usize, told: &mut ObjectInfo<'_>) {
+        told.value(KOFI_VALUE_RX_DEPTH, waiting as u64);
+        told.value(KOFI_VALUE_RECEIVES, self.posted.get());
+        told.value(KOFI_VALUE_RX_DONE, self.done.get());
+        told.value(KOFI_VALUE_RX_BYTES, self.bytes.get());
+        told.value(KOFI_VALUE_RX_ERRORS, self.errors.get());
+        told.value(KOFI_VALUE_RX_AGAIN, self.again.get());
+    }
+}

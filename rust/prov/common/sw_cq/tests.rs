@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Queues that a test fills.
+
+use super::*;
+use crate::{
+    abi::{
+        context::ProcessContext,
+        fi_cq_msg_entry,
+        fi_cq_tagged_entry,
+        flags::{
+            FI_RECV,
+            FI_SEND, //
+        },
+        thread::Thread,
+        FI_ADDR_NOTAVAIL, //
+    },
+    fi::{
+        cq::{
+            ErrData,
+            Format,
+            FormatEntry, //
+        },
+        memory::{
+            Context,
+            EntrySlots, //
+        },
+        provider::CompletionQueue, //
+    },
+};
+use core::ptr;
+use kernel::{
+    sync::atomic::{
+        Atomic,
+        Relaxed, //
+    },
+    time::{
+        delay::fsleep,
+        Delta, //
+    },
+};
+
+fn queue(size: usize) -> Result<Arc<SwCq>> {
+    SwCq::new(&Attr {
+        size,
+        format: Format::Tagged,
+        waitable: true,
+        vector: 0,
+    })
+}
+
+fn context(number: usize) -> Context {
+    Context::new(ptr::without_provenance_mut(number))
+}
+
+fn done(number: usize) -> CqEntry {
+    CqEntry::Done(Completion::of(context(number), FI_SEND))
+}
+
+fn failed(number: usize) -> CqEntry {
+    CqEntry::Failed(Failure {
+        completion: Completion::of(context(number), FI_RECV),
+        dropped: 0,
+        errno: Errno::ECANCELED,
+        prov_errno: 0,
+        err_data: ErrData::None,
+    })
+}
+
+/// The contexts of what is read into room for `N` entries.
+fn read<const N: usize>(queue: &SwCq) -> Result<[usize; N]> {
+    let mut slots = EntrySlots::<fi_cq_msg_entry, N>::new();
+    let count = queue.read(FormatEntry::entries(slots.room()))?;
+    let contexts = slots.get().map(|entry| entry.op_context as usize);
+    assert!(contexts.iter().skip(count).all(|&context| context == 0));
+    Ok(contexts)
+}
+
+#[kunit_tests(kofi_prov_cq)]
+mod cases {
+    use super::*;
+
+    #[test]
+    fn successes_ahead_of_a_failure_come_first() -> Result {
+        let queue = queue(8)?;
+        assert_eq!(read::<1>(&queue), Err(Errno::EAGAIN));
+        assert!(queue.read_error().is_err());
+        for outcome in [done(1), done(2), failed(3), done(4)] {
+            assert!(queue.reserve());
+            queue.put(outcome);
+        }
+        assert!(queue.read_error().is_err());
+        assert_eq!(read::<8>(&queue), Ok([1, 2, 0, 0, 0, 0, 0, 0]));
+        assert_eq!(read::<8>(&queue), Err(Errno::EAVAIL));
+        let failure = queue.read_error();
+        assert!(failure.is_ok_and(|failure| failure.completion.context == context(3)));
+        assert_eq!(read::<1>(&queue), Ok([4]));
+        assert_eq!(read::<1>(&queue), Err(Errno::EAGAIN));
+        Ok(())
+    }
+
+    #[test]
+    fn who_finds_nothing_takes_no_lock() -> Result {
+        let queue = queue(4)?;
+        let ring = queue.ring.lock();
+        assert_eq!(read::<1>(&queue).err(), Some(Errno::EAGAIN));
+        drop(ring);
+        assert!(queue.reserve());
+        queue.put(done(7));
+        assert_eq!(read::<1>(&queue)?, [7]);
+        let ring = queue.ring.lock();
+        assert_eq!(read::<1>(&queue).err(), Some(Errno::EAGAIN));
+        drop(ring);
+        // Who is told of what comes is not any more when it has been here.
+        assert!(!queue.arm() && queue.is_awaited());
+        assert_eq!(read::<1>(&queue).err(), Some(Errno::EAGAIN));
+        assert!(!queue.is_awaited());
+        Ok(())
+    }
+
+    #[test]
+    fn what_has_taken_room_finds_it() -> Result {
+        let queue = queue(3)?;
+        for round in 0..7 {
+            for number in 0..3 {
+                assert!(queue.reserve());
+                queue.put(match (round + number) % 2 {
+                    0 => done(number + 1),
+                    _ => failed(number + 1),
+                });
+            }
+            assert!(!queue.reserve());
+            for number in 0..3 {
+                match (round + number) % 2 {
+                    0 => assert_eq!(read::<3>(&queue)?[0], number + 1),
+                    _ => assert!(queue.read_error().is_ok()),
+                }
+            }
+        }
+        for _ in 0..3 {
+            assert!(queue.reserve());
+        }
+        queue.release();
+        assert!(queue.reserve() && !queue.reserve());
+        Ok(())
+    }
+
+    #[test]
+    fn sizes() -> Result {
+        let queue = queue(0)?;
+        assert!((0..DEFAULT_SIZE).all(|_| queue.reserve()));
+        assert!(!queue.reserve());
+        assert!(self::queue(MOST + 1).is_err_and(|errno| errno == Errno::EINVAL));
+        assert!(self::queue(usize::MAX).is_err_and(|errno| errno == Errno::EINVAL));
+        Ok(())
+    }
+
+    #[test]
+    fn readers_are_told_tag_and_source() -> Result {
+        let queue = queue(8)?;
+        for (tag, source) in [(7, 2), (8, FI_ADDR_NOTAVAIL)] {
+            assert!(queue.reserve());
+            queue.put(CqEntry::Done(Completion {
+                tag,
+                source,
+                len: 5,
+                data: 6,
+                ..Completion::of(context(1), FI_RECV)
+            }));
+        }
+        let mut slots = EntrySlots::<fi_cq_tagged_entry, 3>::new();
+        let mut sources = EntrySlots::<fi_addr_t, 3>::new();
+        let count = queue.read_from(FormatEntry::entries(slots.room()), sources.room());
+        assert_eq!(count, Ok(2));
+        let entries = slots.get();
+        assert_eq!(entries.map(|entry| entry.tag), [7, 8, 0]);
+        assert_eq!((entries[0].len, entries[0].data), (5, 6));
+        assert_eq!(sources.get(), [&2, &FI_ADDR_NOTAVAIL, &0]);
+        Ok(())
+    }
+
+    #[test]
+    fn what_is_forgotten_is_told_to_nobody() -> Result {
+        let queue = queue(4)?;
+        for outcome in [done(1), failed(2), done(3), failed(1)] {
+            assert!(queue.reserve());
+            queue.put(outcome);
+        }
+        queue.forget(|outcome| match outcome {
+            CqEntry::Done(done) => done.context == context(1),
+            CqEntry::Failed(failure) => failure.completion.context == context(1),
+        });
+        assert!(queue.reserve() && queue.reserve() && !queue.reserve());
+        assert_eq!(read::<4>(&queue), Err(Errno::EAVAIL));
+        assert!(queue.read_error().is_ok());
+        assert_eq!(read::<4>(&queue), Ok([3, 0, 0, 0]));
+        assert_eq!(read::<4>(&queue), Err(Errno::EAGAIN));
+        Ok(())
+    }
+
+    /// Has something to tell when it is asked the first time.
+    struct Once {
+        queue: Arc<SwCq>,
+        asked: Arc<Atomic<u32>>,
+        _farewell: DetachGuard,
+    }
+
+    impl ProgressSource for Once {
+        fn progress(&self) -> bool {
+            let is_first = self.asked.fetch_add(1u32, Relaxed) == 0;
+            if is_first {
+                assert!(self.queue.reserve());
+                self.queue.put(done(9));
+            }
+            is_first
+        }
+
+        fn expect(&self) {}
+    }
+
+    /// One who fills a queue, and how often it has been asked.
+    fn once(queue: &Arc<SwCq>) -> Result<(ProgressHandle, Arc<Atomic<u32>>)> {
+        let times = Arc::new(Atomic::new(0), GFP_KERNEL)?;
+        let once = ProgressHandle::new(|farewell| Once {
+            queue: queue.clone(),
+            asked: times.clone(),
+            _farewell: farewell,
+        })?;
+        Ok((once, times))
+    }
+
+    #[test]
+    fn who_finds_nothing_asks_those_who_fill_it() -> Result {
+        let queue = queue(4)?;
+        let (once, times) = once(&queue)?;
+        let asked = || times.load(Relaxed);
+        for _ in 0..2 {
+            queue.admit(&once)?;
+        }
+        assert_eq!(read::<2>(&queue), Ok([9, 0]));
+        assert_eq!(asked(), 1);
+        assert!(queue.reserve());
+        queue.put(done(1));
+        assert!(queue.arm());
+        assert_eq!(read::<2>(&queue), Ok([1, 0]));
+        assert_eq!(asked(), 1);
+        // It was admitted twice.
+        queue.dismiss(&once);
+        queue.progress();
+        assert_eq!(asked(), 2);
+        queue.dismiss(&once);
+        assert_eq!(read::<1>(&queue), Err(Errno::EAGAIN));
+        assert!(!queue.arm());
+        assert_eq!(asked(), 2);
+        Ok(())
+    }
+
+    #[test]
+    fn who_is_asked_is_there_until_its_reader_has_left() -> Result {
+        let queue = queue(4)?;
+        let (once, times) = once(&queue)?;
+        queue.admit(&once)?;
+        let (asked, left) = (queue.ring.lock().feeder(0), times.clone());
+        assert!(asked.is_some());
+        let reader = Thread::run(ProcessContext::assume(), c"kofi-cq-reader", move |_| {
+            fsleep(Delta::from_millis(20));
+            left.store(9, Relaxed);
+            drop(asked);
+        })?;
+        queue.dismiss(&once);
+        drop(once);
+        assert_eq!(times.load(Relaxed), 9);
+        drop(reader);
+        Ok(())
+    }
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The consumer's values: operands, which are read while an operation is posted, and where the kernel
+//! itself puts its results.
+
+use super::WORD;
+use crate::{
+    abi::{
+        Errno,
+        Result, //
+    },
+    fi::memory::{
+        Memory,
+        Segment, //
+    },
+    rdma::dma::MEMORY, //
+};
+
+/// Copies operands to the beginning of `to`: they are as many bytes or fewer.
+///
+/// # Errors
+///
+/// -FI_EINVAL for where nobody has memory; -FI_EMSGSIZE for more bytes.
+pub(in crate::prov::verbs) fn operands(from: &[Segment], to: &mut [u8]) -> Result {
+    let mut at = 0;
+    for segment in from {
+        if segment.is_empty() {
+            continue;
+        }
+        let room = to
+            .get_mut(at..)
+            .and_then(|rest| rest.get_mut(..segment.len()))
+            .ok_or(Errno::EMSGSIZE)?;
+        if !MEMORY.contains(&segment.addr()) {
+            return Err(Errno::EINVAL);
+        }
+        // SAFETY: By the segment's invariant its memory is there, and it is no memory of ours.
+        unsafe {
+            core::ptr::copy_nonoverlapping(
+                segment.addr() as *const u8,
+                room.as_mut_ptr(),
+                room.len(),
+            );
+        }
+        at += segment.len();
+    }
+    Ok(())
+}
+
+/// Copies results to where such segments are that have as many bytes altogether.
+///
+/// # Safety
+///
+/// The addresses and lengths in `to` are of memory that can be stored to, and that nobody else uses.
+pub(in crate::prov::verbs) unsafe fn results(mut from: &[u8], to: &[(usize, usize)]) {
+    for (addr, len) in to {
+        let Some((part, rest)) = from.split_at_checked(*len) else {
+            return;
+        };
+        // SAFETY: By this function's safety requirement.
+        unsafe { core::ptr::copy_nonoverlapping(part.as_ptr(), *addr as *mut u8, part.len()) };
+        from = rest;
+    }
+}
+
+/// The one word of operands that there is.
+pub(in crate::prov::verbs) fn one_word(memory: Memory<'_>) -> Result<u64> {
+    let Memory::Segments(segments) = memory else {
+        return Err(Errno::EINVAL);
+    };
+    let mut bytes = [0; 8];
+    operands(segments, &mut bytes)?;
+    Ok(u64::from_ne_bytes(bytes))
+}
+
+/// The word that a segment of that size has.
+///
+/// # Errors
+///
+/// -FI_EINVAL for where nobody has memory.
+#[inline(always)]
+pub(in crate::prov::verbs) fn word(segment: &Segment) -> Result<u64> {
+    if segment.len() != WORD || !MEMORY.contains(&segment.addr()) {
+        return Err(Errno::EINVAL);
+    }
+    // SAFETY: By the segment's invariant its memory is there.
+    Ok(unsafe { (segment.addr() as *const u64).read_unaligned() })
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Connection data as libfabric's verbs provider frames it: one byte that counts, then the data.
+//!
+//! InfiniBand's connection manager pads private data to a fixed length, so that the count is the
+//! only way to know how much the peer gave.
+
+use crate::abi::{
+    Errno,
+    Result, //
+};
+use kernel::prelude::*;
+
+/// Most bytes that a consumer can send: what fits into a request beside rdma_cm's header.
+pub(super) const MAX_PRIVATE_DATA: usize = 55;
+
+/// Framed connection data.
+#[derive(Clone, Copy)]
+pub(super) struct CmData {
+    bytes: [u8; MAX_PRIVATE_DATA + 1],
+    len: usize,
+}
+
+impl CmData {
+    /// Frames `data`; -FI_EINVAL if it is too long.
+    pub(super) fn new(data: &[u8]) -> Result<Self> {
+        let mut frame = Self {
+            bytes: [0; MAX_PRIVATE_DATA + 1],
+            len: data.len() + 1,
+        };
+        let count = u8::try_from(data.len()).map_err(|_| Errno::EINVAL)?;
+        frame.bytes[0] = count;
+        frame
+            .bytes
+            .get_mut(1..frame.len)
+            .ok_or(Errno::EINVAL)?
+            .copy_from_slice(data);
+        Ok(frame)
+    }
+
+    /// What goes on the wire.
+    pub(super) fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+/// The data in what a peer sent, however little sense that makes.
+pub(super) fn unframe(wire: &[u8]) -> &[u8] {
+    match wire.split_first() {
+        Some((count, rest)) => &rest[..rest.len().min(usize::from(*count))],
+        None => &[],
+    }
+}
+
+#[kunit_tests(kofi_verbs_wire)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cm_03_frames_up_to_the_limit() {
+        for len in 0..=MAX_PRIVATE_DATA {
+            let data = [7u8; MAX_PRIVATE_DATA];
+            let framed = CmData::new(&data[..len]);
+            assert!(framed.is_ok_and(|frame| unframe(frame.as_bytes()) == &data[..len]));
+        }
+        assert!(CmData::new(&[0; MAX_PRIVATE_DATA + 1]).is_err());
+        assert!(CmData::new(&[0; 300]).is_err());
+    }
+
+    #[test]
+    fn cm_01_padding_and_lies_are_survived() {
+        assert_eq!(unframe(&[]), &[] as &[u8]);
+        assert_eq!(unframe(&[0, 1, 2]), &[] as &[u8]);
+        assert_eq!(unframe(&[2, 1, 2, 0, 0]), &[1u8, 2]);
+        assert_eq!(unframe(&[255, 1, 2]), &[1u8, 2]);
+    }
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Counts the operations of a queue as their completions are taken from the device.
+//!
+//! Whoever takes one, to report it or to put it off, holds the completion queue's lock, which guards
+//! what is here. A completion may be looked at again when its reader comes: `next` tells.
+
+use super::{
+    wc_backlog::{
+        ImmData,
+        PolledWc, //
+    },
+    wq::WorkQueue, //
+};
+use crate::{
+    fi::cntr::BoundCounters,
+    rdma::cq::WcStatus, //
+};
+use kernel::sync::Arc;
+
+/// Counts for one queue.
+pub(super) struct WqCounters {
+    counters: Arc<BoundCounters>,
+    /// The first operation that has not been counted, modulo 2^32.
+    next: u32,
+}
+
+impl WqCounters {
+    /// For a queue that nothing has been posted to.
+    pub(super) fn new(counters: Arc<BoundCounters>) -> Self {
+        Self { counters, next: 0 }
+    }
+
+    /// Counts an operation and the unsignalled ones before it, unless that has been done. By value, so
+    /// that the loop that polls needs no memory for what it has in registers.
+    ///
+    /// # Safety
+    ///
+    /// The caller holds the lock of the completion queue in whose table `queue` is, with this tally. The operation has
+    /// completed, and has not been retired.
+    #[cold]
+    pub(super) unsafe fn count(&mut self, queue: &WorkQueue, done: PolledWc) {
+        let last = done.seq();
+        let first = match queue.is_loose() {
+            // Each has a completion of its own.
+            true => last,
+            false if (self.next.wrapping_sub(last) as i32) > 0 => return,
+            false => self.next,
+        };
+        let visit = |seq, flags| {
+            let Some(counter) = self.counters.of(flags) else {
+                return;
+            };
+            if seq == last && done.status != WcStatus::SUCCESS {
+                counter.add_errors(1);
+            } else if seq == last && matches!(done.brought, ImmData::Write(_)) {
+                // The data beside a peer's write has taken the receive, which brought no message.
+            } else {
+                counter.add(1);
+            }
+        };
+        // SAFETY: By this function's safety requirement; operations before it from `next` on are retired with it.
+        unsafe { queue.each_over(first, last, visit) };
+        self.next = last.wrapping_add(1);
+    }
+
+    /// Counts an operation without a slot.
+    #[cold]
+    pub(super) fn count_one(&mut self, flags: u64, is_success: bool) {
+        if let Some(counter) = self.counters.of(flags) {
+            match is_success {
+                true => counter.add(1),
+                false => counter.add_errors(1),
+            }
+        }
+    }
+}

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Connection requests between a listener's event and somebody's answer.
+//!
+//! A consumer knows a request by a number in its info's `handle`, never by an address, so that a
+//! forged or stale handle is found out. The mutex guards the list and is held across no call of
+//! rdma_cm.
+
+use super::{
+    cm_data::CmData,
+    fabric::Fabric, //
+};
+use crate::{
+    abi::{
+        Errno,
+        Result, //
+    },
+    rdma::{
+        cm::{
+            CmEvent,
+            CmHandler,
+            CmId,
+            ConnParam,
+            LockedCmId,
+            REJECTED_BY_CONSUMER, //
+        },
+        device::Device, //
+    },
+};
+use kernel::{
+    new_mutex,
+    prelude::*,
+    sync::{
+        atomic::{
+            Acquire,
+            Atomic,
+            AtomicFlag,
+            Relaxed,
+            Release, //
+        },
+        Arc,
+        Mutex, //
+    },
+};
+
+/// Hears of a peer that does not wait for the answer.
+struct ConnReqHandler {
+    fabric: Arc<Fabric>,
+    handle: usize,
+    gone: AtomicFlag,
+}
+
+impl CmHandler for ConnReqHandler {
+    fn event(self: Arc<Self>, _id: &LockedCmId, event: CmEvent<'_>) {
+        // Nothing but bad news reaches an id that has not been accepted.
+        self.gone.store(true, Release);
+        if matches!(event, CmEvent::DeviceRemoval) {
+            // Dropping the id here lets the device go.
+            drop(self.fabric.requests().take(self.handle));
+        }
+    }
+}
+
+/// A request that nobody has answered.
+pub(super) struct ConnReq {
+    handle: usize,
+    /// The number of its listener.
+    listener: usize,
+    id: CmId,
+    pending: Arc<ConnReqHandler>,
+    device: Arc<Device>,
+    responder_resources: u8,
+    initiator_depth: u8,
+}
+
+impl ConnReq {
+    /// Keeps what the listener with that number was told. May sleep.
+    pub(super) fn new(
+        fabric: &Arc<Fabric>,
+        listener: usize,
+        id: CmId,
+        device: Arc<Device>,
+        conn: &ConnParam<'_>,
+    ) -> Result<Self> {
+        let handle = fabric.requests().next_number();
+        let pending = Arc::new(
+            ConnReqHandler {
+                fabric: fabric.clone(),
+                handle,
+                gone: AtomicFlag::new(false),
+            },
+            GFP_KERNEL,
+        )?;
+        id.set_handler(Some(pending.clone()));
+        Ok(Self {
+            handle,
+            listener,
+            id,
+            pending,
+            device,
+            responder_resources: conn.responder_resources,
+            initiator_depth: conn.initiator_depth,
+        })
+    }
+
+    /// The number that a consumer knows it by.
+    pub(super) fn handle(&self) -> usize {
+        self.handle
+    }
+
+    /// The connection's id.
+    pub(super) fn id(&self) -> &CmId {
+        &self.id
+    }
+
+    /// The connection's id, for good.
+    pub(super) fn into_id(self) -> CmId {
+        self.id
+    }
+
+    /// Whether the peer has given up.
+    pub(super) fn is_gone(&self) -> bool {
+        self.pending.gone.load(Acquire)
+    }
+
+    /// Whether it came in on this device.
+    pub(super) fn is_on(&self, device: &Device) -> bool {
+        core::ptr::eq(&*self.device, device)
+    }
+
+    /// How many reads and atomics the peer allows us to answer and to start.
+    pub(super) fn depths(&self) -> (u8, u8) {
+        (self.responder_resources, self.initiator_depth)
+    }
+
+    /// Says no, with data for the peer. May sleep.
+    pub(super) fn refuse(self, private_data: &[u8]) {
+        if let Ok(frame) = CmData::new(private_data) {
+            // A peer that is gone need not be told.
+            let _ = self.id.reject(frame.as_bytes(), REJECTED_BY_CONSUMER);
+        }
+    }
+}
+
+/// All unanswered requests of a fabric.
+#[pin_data]
+pub(super) struct ConnReqList {
+    #[pin]
+    list: Mutex<KVec<ConnReq>>,
+    last: Atomic<usize>,
+}
+
+impl ConnReqList {
+    pub(super) fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            list <- new_mutex!(KVec::new(), "kofi::Requests"),
+            last: Atomic::new(0),
+        })
+    }
+
+    /// A number that nothing else here has: a request's handle, or a listener's.
+    pub(super) fn next_number(&self) -> usize {
+        // 0 stands for no request.
+        self.last.fetch_add(1, Relaxed).wrapping_add(1).max(1)
+    }
+
+    /// Keeps a request until it is taken. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM; the peer is refused.
+    pub(super) fn keep(&self, request: ConnReq) -> Result {
+        let mut list = self.list.lock();
+        list.reserve(1, GFP_KERNEL)?;
+        // There is room: it has just been made.
+        let _ = list.push_within_capacity(request);
+        Ok(())
+    }
+
+    /// Takes a request; -FI_EINVAL if there is none with that handle.
+    pub(super) fn take(&self, handle: usize) -> Result<ConnReq> {
+        let mut list = self.list.lock();
+        let at = list
+            .iter()
+            .position(|request| request.handle == handle)
+            .ok_or(Errno::EINVAL)?;
+        list.remove(at).map_err(|_| Errno::EINVAL)
+    }
+
+    /// Refuses every request for which `which` holds. May sleep.
+    fn refuse_where(&self, which: impl Fn(&ConnReq) -> bool) {
+        loop {
+            let request = {
+                let mut list = self.list.lock();
+                let Some(at) = list.iter().position(&which) else {
+                    return;
+                };
+                list.remove(at)
+            };
+            if let Ok(request) = request {
+                request.refuse(&[]);
+            }
+        }
+    }
+
+    /// Refuses what came to the listener with that number, which closes. May sleep.
+    pub(super) fn refuse_of(&self, listener: usize) {
+        self.refuse_where(|request| request.listener == listener);
+    }
+
+    /// Refuses what came in on a device that goes away. May sleep.
+    pub(super) fn refuse_on(&self, device: &Device) {
+        self.refuse_where(|request| request.is_on(device));
+    }
+}

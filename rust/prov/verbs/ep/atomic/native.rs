@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the device does with one request. Any context; nothing here sleeps or allocates.
+
+use super::NativeAtomic;
+use crate::{
+    abi::{
+        flags::*,
+        Errno,
+        Result, //
+    },
+    fi::{
+        atomic::{
+            Atomic,
+            Form, //
+        },
+        memory::{
+            Descriptor,
+            Memory,
+            Segment, //
+        },
+        provider::Message, //
+    },
+    prov::verbs::{
+        cas_atomic::{
+            operands,
+            AtomicComp, //
+        },
+        ep::{
+            post::report,
+            Endpoint, //
+        },
+        sge::check,
+        wq::OpDesc, //
+    },
+    rdma::wr::{
+        RemoteAddr,
+        SendFlag,
+        SendFlags,
+        SendWr, //
+    },
+};
+use core::slice;
+
+impl Endpoint {
+    /// Posts the operation on one word as the one request that the device has for it.
+    pub(super) fn post_native(
+        &self,
+        native: NativeAtomic,
+        atomic: &Atomic<'_>,
+        message: &Message<'_>,
+        (remote, len): (RemoteAddr, usize),
+    ) -> Result {
+        let operand = match native {
+            NativeAtomic::Read => 0,
+            NativeAtomic::Add | NativeAtomic::Swap => operands::one_word(message.memory)?,
+        };
+        let compare = operands::one_word(Memory::Segments(atomic.compare))?;
+        let what = OpDesc {
+            context: message.context,
+            flags: way(atomic.form) | FI_ATOMIC,
+            len,
+            report: report(message),
+        };
+        // Devices tell the old value, wanted or not.
+        let unwanted;
+        let (memory, descriptors): (&[Segment], &[Descriptor]) = match atomic.form {
+            Form::Fetch | Form::Compare => (atomic.result, atomic.result_descriptors),
+            Form::Base => {
+                // SAFETY: It lives as long as the endpoint; many may write it, and nobody reads it.
+                unwanted = unsafe { Segment::new(self.unwanted.as_ptr().cast(), super::WORD) };
+                (slice::from_ref(&unwanted), &[])
+            }
+        };
+        let memory = (Memory::Segments(memory), descriptors);
+        let limit = match native {
+            NativeAtomic::Read => self.limits.read_segments,
+            NativeAtomic::Add | NativeAtomic::Swap => 1,
+        };
+        // SAFETY: This is a data call; the closure makes a work request, and locks nothing.
+        unsafe {
+            self.transmit.post_fetching(
+                &what,
+                memory,
+                (limit, fence(message.flags)),
+                |wr_id, sges, flags| {
+                    let one = || sges.try_into().map_err(|_| Errno::EINVAL);
+                    Ok(match native {
+                        NativeAtomic::Add => {
+                            SendWr::fetch_add(wr_id, one()?, remote, operand, flags)
+                        }
+                        NativeAtomic::Swap => {
+                            SendWr::cmp_swap(wr_id, one()?, remote, compare, operand, flags)
+                        }
+                        NativeAtomic::Read => SendWr::read(wr_id, sges, remote, flags),
+                    })
+                },
+            )
+        }
+    }
+
+    /// Begins the operation as one that takes several requests.
+    pub(super) fn post_exchange(
+        &self,
+        atomic: &Atomic<'_>,
+        message: &Message<'_>,
+        target: (RemoteAddr, usize),
+    ) -> Result {
+        let Memory::Segments(operands) = message.memory else {
+            return Err(Errno::EINVAL);
+        };
+        for (nth, segment) in atomic.result.iter().enumerate() {
+            let descriptor = atomic.result_descriptors.get(nth).copied();
+            check(segment, descriptor.unwrap_or(Descriptor::NONE), &self.pd)?;
+        }
+        let told = AtomicComp {
+            context: message.context,
+            flags: way(atomic.form) | FI_ATOMIC,
+            is_reported: self.transmit.is_reported(report(message))?,
+        };
+        let start = || {
+            self.transmit
+                .start_exchange(atomic, operands, target, told, fence(message.flags))
+        };
+        match start() {
+            // A consumer that is told of none of them may never come to read.
+            Err(Errno::EAGAIN) => {
+                if let Some(cq) = self.transmit.cq() {
+                    cq.move_on();
+                }
+                start()
+            }
+            started => started,
+        }
+    }
+}
+
+/// The direction that a completion tells.
+fn way(form: Form) -> u64 {
+    match form {
+        Form::Base => FI_WRITE,
+        Form::Fetch | Form::Compare => FI_READ,
+    }
+}
+
+fn fence(flags: u64) -> SendFlags {
+    match flags & FI_FENCE {
+        0 => SendFlags::default(),
+        _ => SendFlag::Fence.into(),
+    }
+}

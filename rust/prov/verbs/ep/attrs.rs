@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What an endpoint was made with.
+
+use super::{
+    super::{
+        domain::Domain,
+        info,
+        sge::MAX_SGE, //
+    },
+    atomic,
+    post, //
+};
+use crate::{
+    abi::{
+        flags::*,
+        info::Info,
+        Errno,
+        Result, //
+    },
+    rdma::{
+        device_attr::Protocol,
+        mr::{
+            Access,
+            Right, //
+        },
+    },
+};
+
+/// Depth of the queues of an endpoint whose info names none.
+const DEFAULT_DEPTH: u32 = 256;
+
+/// Bounds and rights, as the endpoint's info says and the device has them.
+#[repr(C)]
+pub(super) struct EpAttrs {
+    /// The flags that make a transmit another one, or that none may have.
+    pub(super) special_flags: u64,
+    /// The flags that no transmit may have.
+    pub(super) refused_flags: u64,
+    pub(super) segments: usize,
+    /// The same for a receive.
+    pub(super) receive_segments: usize,
+    pub(super) message: u32,
+    pub(super) is_iwarp: bool,
+    /// The same for a read.
+    pub(super) read_segments: usize,
+    pub(super) inject: usize,
+    pub(super) transmits: u32,
+    /// None where it shares them with others.
+    pub(super) receives: u32,
+    pub(super) shares_receives: bool,
+    /// Readers sleep until a message with FI_REMOTE_SIGNAL arrives, or a failure.
+    pub(super) waits_for_signals: bool,
+    /// Why there are no atomic operations, if there are none.
+    pub(super) no_atomics: Option<Errno>,
+    /// What the peer may do with registered memory.
+    pub(super) access: Access,
+}
+
+impl EpAttrs {
+    pub(super) fn new(domain: &Domain, info: &Info) -> Result<Self> {
+        let attributes = domain.pd().device().attributes();
+        let depth = |asked: usize| -> Result<u32> {
+            // Some work requests are not for operations; see `make_qp`.
+            let device = domain.pd().device();
+            let most = attributes
+                .max_qp_wr
+                .saturating_sub(1 + info::besides(device));
+            match u32::try_from(asked) {
+                Ok(0) => Ok(most.min(DEFAULT_DEPTH)),
+                Ok(asked) if asked <= most => Ok(asked),
+                _ => Err(Errno::EINVAL),
+            }
+        };
+        let sges = attributes
+            .max_send_sge
+            .min(attributes.max_recv_sge)
+            .min(MAX_SGE as u32) as usize;
+        let protocol = domain.pd().device().protocol();
+        let mut missing = info::LEVELS & !info::completion_levels(protocol);
+        if !info::has_remote_data(protocol)
+            || info.domain().is_none_or(|attr| attr.cq_data_size == 0)
+        {
+            missing |= FI_REMOTE_CQ_DATA;
+        }
+        // What an info does not say is what there is.
+        let within = |asked: usize, most: usize| match asked {
+            0 => Ok(most),
+            asked if asked <= most => Ok(asked),
+            _ => Err(Errno::EINVAL),
+        };
+        let segments = within(info.tx().map_or(0, |tx| tx.iov_limit), sges)?;
+        let inject = info.tx().map_or(0, |tx| tx.inject_size);
+        let shares_receives = info::is_shared(info);
+        Ok(Self {
+            transmits: depth(info.tx().map_or(0, |tx| tx.size))?,
+            // What the info says of receives is of those that are shared.
+            receives: match shares_receives {
+                true => 0,
+                false => depth(info.rx().map_or(0, |rx| rx.size))?,
+            },
+            shares_receives,
+            waits_for_signals: info.caps() & FI_REMOTE_SIGNAL != 0,
+            segments,
+            receive_segments: match shares_receives {
+                true => 0,
+                false => within(info.rx().map_or(0, |rx| rx.iov_limit), sges)?,
+            },
+            read_segments: segments.min(attributes.max_sge_rd.max(1) as usize),
+            message: u32::try_from(domain.max_message()).unwrap_or(u32::MAX),
+            inject: within(inject, info::INJECT_SIZE)?,
+            is_iwarp: protocol == Protocol::Iwarp,
+            special_flags: !post::USUAL | missing,
+            refused_flags: !post::TRANSMIT_FLAGS | missing,
+            no_atomics: atomic::missing(attributes, info),
+            access: access(info.caps()),
+        })
+    }
+}
+
+/// Returns the access rights that an endpoint's capabilities grant its peer. Atomic operations are built from
+/// reads and writes if the device has no work request for them.
+fn access(caps: u64) -> Access {
+    let mut access = Access::default();
+    if caps & (FI_RMA | FI_ATOMIC) == 0 {
+        return access;
+    }
+    if caps & FI_REMOTE_READ != 0 {
+        access |= Right::RemoteRead;
+    }
+    if caps & FI_REMOTE_WRITE != 0 {
+        access |= Right::RemoteWrite;
+        access |= Right::LocalWrite;
+        // Only where the device has atomics is there the capability.
+        if caps & FI_REMOTE_READ != 0 && caps & FI_ATOMIC != 0 {
+            access |= Right::RemoteAtomic;
+        }
+    }
+    access
+}

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What `fi_getinfo()` is told of a device: its attributes, never its name, decide.
+
+pub(super) use super::super::common::hints::is_shared;
+use super::{
+    super::common::hints::Hints,
+    cas_atomic,
+    cm_data::MAX_PRIVATE_DATA,
+    cq::Cq,
+    srx, //
+};
+use crate::{
+    abi::{
+        self,
+        fi_domain_attr,
+        fi_ep_attr,
+        fi_fabric_attr,
+        fi_rx_attr,
+        fi_tx_attr,
+        flags::*,
+        info::Info,
+        Errno,
+        Result,
+        VERSION, //
+    },
+    fi::info::CORE_CAPS,
+    rdma::{
+        device::{
+            Device,
+            DeviceRef, //
+        },
+        device_attr::{
+            AtomicCap,
+            DeviceAttr,
+            Protocol, //
+        },
+        siw_kick, //
+    },
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// The `prov_name`.
+pub(super) const NAME: &CStr = c"verbs";
+
+/// Version of this provider.
+const PROVIDER_VERSION: u32 = 1;
+
+/// What is started here, atomics aside.
+const TRANSMIT_CAPS: u64 = FI_MSG | FI_SEND | FI_RMA | FI_READ | FI_WRITE | FI_FENCE;
+
+/// What the peer starts.
+const RECEIVE_CAPS: u64 =
+    FI_MSG | FI_RECV | FI_MULTI_RECV | FI_RMA | FI_REMOTE_READ | FI_REMOTE_WRITE;
+
+/// Capabilities of the domain, independent of its endpoints.
+const DOMAIN_CAPS: u64 = FI_LOCAL_COMM | FI_REMOTE_COMM | CORE_CAPS;
+
+const CAPS: u64 = TRANSMIT_CAPS | RECEIVE_CAPS | DOMAIN_CAPS;
+
+/// Whether a device changes its peers' memory atomically, and its own for them.
+pub(super) fn has_atomics(attributes: &DeviceAttr) -> bool {
+    attributes.atomic_cap != AtomicCap::None
+}
+
+/// How many requests of an endpoint's own, at most, its queue has room for beside its operations' and the
+/// marker.
+pub(super) fn besides(device: &DeviceRef) -> u32 {
+    let cells = match has_atomics(device.attributes()) {
+        true => cas_atomic::CELLS,
+        false => 0,
+    };
+    siw_kick::most_on(device) + cells
+}
+
+/// FI_ATOMIC where there is that.
+fn atomics(attributes: &DeviceAttr) -> u64 {
+    match has_atomics(attributes) {
+        true => FI_ATOMIC,
+        false => 0,
+    }
+}
+
+/// Sends, writes and reads arrive in the order in which they were posted, but for what overtakes a
+/// read.
+const ORDER: u64 = abi::FI_ORDER_SAS
+    | abi::FI_ORDER_SAW
+    | abi::FI_ORDER_WAS
+    | abi::FI_ORDER_WAW
+    | abi::FI_ORDER_RAS
+    | abi::FI_ORDER_RAW
+    | abi::FI_ORDER_RAR;
+
+/// Most bytes that can be injected. Devices that do not take them inline get them from a copy.
+pub(super) const INJECT_SIZE: usize = 128;
+
+/// Counters that an endpoint can use: one for each kind of operation.
+const COUNTERS: usize = 4;
+
+/// Bytes of remote CQ data: what goes beside a message as immediate data.
+const REMOTE_DATA_SIZE: usize = 4;
+
+/// Whether data can go beside a message.
+pub(super) fn has_remote_data(protocol: Protocol) -> bool {
+    protocol != Protocol::Iwarp
+}
+
+/// What the completion of a transmit can be asked to mean.
+///
+/// On iWARP it says that TCP has the data, which the peer may never get.
+pub(super) fn completion_levels(protocol: Protocol) -> u64 {
+    match protocol {
+        Protocol::Iwarp => FI_INJECT_COMPLETE,
+        _ => LEVELS,
+    }
+}
+
+/// Everything that such a completion may mean.
+pub(super) const LEVELS: u64 = FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE;
+
+/// The kinds of devices that have RC queue pairs, the fabric that each is in, and the protocol that
+/// its endpoints speak.
+const KINDS: [(Protocol, &CStr, u32); 3] = [
+    (
+        Protocol::InfiniBand,
+        c"InfiniBand",
+        abi::FI_PROTO_RDMA_CM_IB_RC,
+    ),
+    (Protocol::RoCE, c"RoCE", abi::FI_PROTO_RDMA_CM_IB_RC),
+    (Protocol::Iwarp, c"iWARP", abi::FI_PROTO_IWARP),
+];
+
+/// The kind of devices in the fabric of that name; -FI_ENODATA if it is none of ours.
+pub(super) fn protocol_named(name: &CStr) -> Result<Protocol> {
+    KINDS
+        .iter()
+        .find(|(_, fabric, _)| *fabric == name)
+        .map(|(protocol, ..)| *protocol)
+        .ok_or(Errno::ENODATA)
+}
+
+/// FI_REMOTE_SIGNAL if a completion queue can be armed for solicited messages only. siw cannot:
+/// `siw_rqe_complete()` raises no solicited event.
+fn signals(device: &Device) -> u64 {
+    match device.is_siw() {
+        true => 0,
+        false => FI_REMOTE_SIGNAL,
+    }
+}
+
+/// What there is of atomic operations, and the order in which transmits complete: one that takes several
+/// requests is overtaken by what was posted after it.
+///
+/// Who asks for that order, and not for them, gets it instead of them.
+fn choose_atomics(wishes: &Hints, attributes: &DeviceAttr) -> (u64, u64) {
+    let asked = match (wishes.primary, wishes.is_ordered) {
+        (0, true) => 0,
+        (0, false) => FI_ATOMIC,
+        (primary, _) => primary,
+    };
+    match atomics(attributes) & asked {
+        0 => (0, abi::FI_ORDER_STRICT),
+        // FI_ORDER_NONE.
+        there => (there, 0),
+    }
+}
+
+/// Everything that a connected endpoint on `device` can do for a consumer with these wishes, with
+/// its largest sizes. May sleep.
+///
+/// # Errors
+///
+/// -FI_ENODEV for a device that is going away or has no RC queue pairs, -FI_ENOMEM.
+pub(super) fn of_device(device: &Arc<Device>, wishes: &Hints) -> Result<KBox<Info>> {
+    let (_, fabric, protocol) = KINDS
+        .iter()
+        .find(|(kind, ..)| *kind == device.protocol())
+        .ok_or(Errno::ENODEV)?;
+    let used = device.enter()?;
+    let attributes = used.attributes();
+    let port = used.port(*used.ports().start())?;
+    let sges = attributes
+        .max_send_sge
+        .min(attributes.max_recv_sge)
+        .min(super::sge::MAX_SGE as u32) as usize;
+    // Some work requests are the endpoint's own.
+    let depth = attributes.max_qp_wr.saturating_sub(1 + besides(&used)) as usize;
+
+    let data_size = match has_remote_data(device.protocol()) {
+        true => REMOTE_DATA_SIZE,
+        false => 0,
+    };
+    let (cq_data_size, rx_mode) = wishes.remote_data(data_size);
+    let mut info = Info::new()?;
+    let (atomics, order) = choose_atomics(wishes, attributes);
+    let has_shared = srx::has_some(attributes);
+    let is_shared = wishes.is_shared && has_shared;
+    // Buffers for several messages are for those of one endpoint.
+    let missing = if is_shared { FI_MULTI_RECV } else { 0 };
+    let (receives, receive_sges) = match is_shared {
+        true => (
+            srx::most(attributes, Cq::besides(&used)),
+            srx::most_segments(attributes),
+        ),
+        false => (depth, sges),
+    };
+    // Offered only on request: datagram endpoints on top of this endpoint do not support it.
+    let signals = signals(device) & wishes.caps;
+    info.set_caps((CAPS | atomics | signals) & !missing);
+    info.set_addr_format(abi::FI_SOCKADDR);
+    *info.tx_mut()? = fi_tx_attr {
+        caps: TRANSMIT_CAPS | atomics,
+        op_flags: FI_COMPLETION | FI_INJECT | completion_levels(device.protocol()),
+        msg_order: ORDER,
+        comp_order: order,
+        inject_size: INJECT_SIZE,
+        size: depth,
+        iov_limit: sges,
+        rma_iov_limit: 1,
+        ..pin_init::zeroed()
+    };
+    *info.rx_mut()? = fi_rx_attr {
+        caps: (RECEIVE_CAPS | atomics | signals) & !missing,
+        mode: rx_mode,
+        op_flags: FI_COMPLETION,
+        msg_order: ORDER,
+        comp_order: abi::FI_ORDER_STRICT,
+        size: receives,
+        iov_limit: receive_sges,
+        ..pin_init::zeroed()
+    };
+    info.set_ep(&fi_ep_attr {
+        type_: abi::FI_EP_MSG,
+        protocol: *protocol,
+        protocol_version: 1,
+        max_msg_size: port.max_msg_size as usize,
+        max_order_raw_size: port.max_msg_size as usize,
+        max_order_waw_size: port.max_msg_size as usize,
+        tx_ctx_cnt: 1,
+        rx_ctx_cnt: if is_shared { abi::FI_SHARED_CONTEXT } else { 1 },
+        ..pin_init::zeroed()
+    })?;
+    info.set_domain(&fi_domain_attr {
+        threading: abi::FI_THREAD_SAFE,
+        control_progress: abi::FI_PROGRESS_AUTO,
+        data_progress: abi::FI_PROGRESS_AUTO,
+        resource_mgmt: abi::FI_RM_ENABLED,
+        mr_mode: abi::FI_MR_VIRT_ADDR | abi::FI_MR_PROV_KEY,
+        mr_key_size: 4,
+        cq_data_size,
+        cq_cnt: attributes.max_cq as usize,
+        cntr_cnt: (attributes.max_qp as usize).saturating_mul(COUNTERS),
+        ep_cnt: attributes.max_qp as usize,
+        tx_ctx_cnt: attributes.max_qp as usize,
+        rx_ctx_cnt: attributes.max_qp as usize,
+        max_ep_tx_ctx: 1,
+        max_ep_rx_ctx: 1,
+        max_ep_srx_ctx: usize::from(has_shared),
+        mr_iov_limit: attributes.max_fast_reg_page_list_len as usize,
+        mr_cnt: attributes.max_mr as usize,
+        caps: DOMAIN_CAPS,
+        max_err_data: MAX_PRIVATE_DATA,
+        ..pin_init::zeroed()
+    })?;
+    info.set_fabric(&fi_fabric_attr {
+        prov_version: PROVIDER_VERSION,
+        api_version: VERSION,
+        ..pin_init::zeroed()
+    })?;
+    info.set_domain_name(device.name().as_c_str())?;
+    info.set_fabric_name(fabric)?;
+    info.set_provider_name(NAME)?;
+    Ok(info)
+}
+
+/// Whether an endpoint on `device` can be made of an info, which its consumer may have changed.
+///
+/// # Errors
+///
+/// -FI_EINVAL for another kind of endpoint, or capabilities, completions or contexts that were not offered.
+pub(super) fn check(info: &Info, device: &DeviceRef) -> Result {
+    let kind = info.ep().map(|ep| ep.type_);
+    let caps = CAPS | atomics(device.attributes()) | signals(device.device());
+    let missing = LEVELS & !completion_levels(device.protocol());
+    let asked = info.tx().map_or(0, |tx| tx.op_flags);
+    if kind != Some(abi::FI_EP_MSG) || info.caps() & !caps != 0 || asked & missing != 0 {
+        return Err(Errno::EINVAL);
+    }
+    if is_shared(info) && !srx::has_some(device.attributes()) {
+        return Err(Errno::EINVAL);
+    }
+    Ok(())
+}

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Which device has an address, and which one leads to it: rdma_cm knows.
+
+use crate::{
+    abi::{
+        Errno,
+        Result, //
+    },
+    fi::provider::AsyncResolve,
+    rdma::{
+        cm::{
+            CmEvent,
+            CmHandler,
+            CmId,
+            LockedCmId, //
+        },
+        device::Device,
+        net::{
+            Net,
+            SockAddr, //
+        },
+    },
+};
+use kernel::{
+    prelude::*,
+    sync::{
+        atomic::{
+            Acquire,
+            AtomicFlag,
+            Release, //
+        },
+        Arc,
+        Completion, //
+    },
+};
+
+/// How long rdma_cm may look at first, and then; it ends a search by itself.
+///
+/// It overhears a neighbour who answers while it is still asking, as one does over a cable within
+/// this machine: `rdma_resolve_ip()` queues the request that an answer wakes behind the question.
+/// Then it looks again only when its time is over.
+const PATIENCE_MS: [u32; 2] = [20, 2000];
+
+/// A device and the addresses to use it with.
+pub(super) struct Route {
+    pub(super) device: Arc<Device>,
+    pub(super) local: Option<SockAddr>,
+    pub(super) peer: Option<SockAddr>,
+}
+
+/// The devices that own a local address; all of them for the unspecified one. May sleep.
+///
+/// Two devices can sit on one network interface, so each is asked by itself.
+pub(super) fn to_local(
+    net: &Net,
+    devices: &[Arc<Device>],
+    local: &SockAddr,
+) -> Result<KVec<Route>> {
+    let mut routes = KVec::new();
+    for device in devices {
+        if !local.is_unspecified() {
+            let id = CmId::new(net, None)?;
+            id.restrict_to(device)?;
+            // The port is not the question, and may be taken.
+            let bound = id.bind(&local.with_port(0));
+            if bound.is_err() || !is_on(&id, device) {
+                continue;
+            }
+        }
+        let route = Route {
+            device: device.clone(),
+            local: Some(*local),
+            peer: None,
+        };
+        routes.push(route, GFP_KERNEL)?;
+    }
+    Ok(routes)
+}
+
+/// The devices over which `peer` can be reached. May sleep, some seconds at worst.
+///
+/// rdma_cm chooses among devices of one kind by itself, so there is one search for each kind; they
+/// go on at the same time.
+pub(super) fn to_peer(
+    net: &Net,
+    devices: &[Arc<Device>],
+    local: Option<&SockAddr>,
+    peer: &SockAddr,
+) -> Result<KVec<Route>> {
+    let mut kinds = KVec::new();
+    for (at, device) in devices.iter().enumerate() {
+        let kind = device.node_type();
+        if !devices[..at].iter().any(|other| other.node_type() == kind) {
+            kinds.push(device, GFP_KERNEL)?;
+        }
+    }
+    let mut routes = KVec::new();
+    for patience in PATIENCE_MS {
+        let mut searches = KVec::new();
+        for kind in kinds.drain_all() {
+            let search = RouteSearch::start(net, kind, local, peer, patience)?;
+            searches.push((kind, search), GFP_KERNEL)?;
+        }
+        for (kind, search) in &searches {
+            match search.outcome() {
+                SearchResult::Found => {}
+                SearchResult::TimedOut => {
+                    kinds.push(*kind, GFP_KERNEL)?;
+                    continue;
+                }
+                SearchResult::Nothing => continue,
+            }
+            let Some(device) = devices.iter().find(|device| is_on(&search.id, device)) else {
+                continue;
+            };
+            let from = search.id.local_addr()?;
+            let route = Route {
+                device: device.clone(),
+                local: Some(from.with_port(local.map_or(0, SockAddr::port))),
+                peer: Some(*peer),
+            };
+            routes.push(route, GFP_KERNEL)?;
+        }
+    }
+    Ok(routes)
+}
+
+/// How many peers are looked for at a time.
+const WINDOW: usize = 32;
+
+/// Looks for the ways to `peers` over one device: [`Domain::resolve`](crate::fi::provider::Domain).
+pub(super) fn resolve(net: &Net, device: &Arc<Device>, peers: &mut dyn AsyncResolve) {
+    let search = |peer: &SockAddr, patience| RouteSearch::start(net, device, None, peer, patience);
+    let Ok(mut searches) = KVec::with_capacity(WINDOW, GFP_KERNEL) else {
+        while let Some((number, _)) = peers.next() {
+            peers.found(number, Err(Errno::ENOMEM));
+        }
+        return;
+    };
+    while !peers.is_over() {
+        while searches.len() < WINDOW {
+            let Some((number, peer)) = peers.next() else {
+                break;
+            };
+            let peer = SockAddr::from(peer);
+            match search(&peer, PATIENCE_MS[0]) {
+                Ok(first) => {
+                    // There is room.
+                    let _ = searches.push_within_capacity((number, peer, first, true));
+                }
+                Err(errno) => peers.found(number, Err(errno)),
+            }
+        }
+        let Ok((number, peer, found, is_first)) = searches.remove(0) else {
+            return;
+        };
+        let outcome = match found.outcome() {
+            SearchResult::Found if is_on(&found.id, device) => Ok(()),
+            SearchResult::TimedOut if is_first => match search(&peer, PATIENCE_MS[1]) {
+                Ok(second) => {
+                    // Where the first one was.
+                    let _ = searches.push_within_capacity((number, peer, second, false));
+                    continue;
+                }
+                Err(errno) => Err(errno),
+            },
+            _ => Err(Errno::EHOSTUNREACH),
+        };
+        peers.found(number, outcome);
+    }
+}
+
+fn is_on(id: &CmId, device: &Arc<Device>) -> bool {
+    id.device().is_some_and(|found| Arc::ptr_eq(&found, device))
+}
+
+/// What came of a search.
+enum SearchResult {
+    Found,
+    /// There may be an answer yet.
+    TimedOut,
+    Nothing,
+}
+
+/// A search for the way to a peer.
+struct RouteSearch {
+    id: CmId,
+    end: Arc<SearchHandler>,
+}
+
+impl RouteSearch {
+    /// Looks among the devices of the kind of `like`, for at most `patience` milliseconds. May sleep.
+    fn start(
+        net: &Net,
+        like: &Device,
+        local: Option<&SockAddr>,
+        peer: &SockAddr,
+        patience: u32,
+    ) -> Result<Self> {
+        let end = Arc::pin_init(SearchHandler::new(), GFP_KERNEL)?;
+        let handler: Arc<dyn CmHandler> = end.clone();
+        let id = CmId::new(net, Some(handler))?;
+        id.restrict_to(like)?;
+        if id.resolve_addr(local, peer, patience).is_err() {
+            end.over.complete_all();
+        }
+        Ok(Self { id, end })
+    }
+
+    /// Waits for the end of it.
+    fn outcome(&self) -> SearchResult {
+        self.end.over.wait_for_completion();
+        if self.end.found.load(Acquire) {
+            SearchResult::Found
+        } else if self.end.timed_out.load(Acquire) {
+            SearchResult::TimedOut
+        } else {
+            SearchResult::Nothing
+        }
+    }
+}
+
+/// Hears how a search ends.
+#[pin_data]
+struct SearchHandler {
+    #[pin]
+    over: Completion,
+    found: AtomicFlag,
+    timed_out: AtomicFlag,
+}
+
+impl SearchHandler {
+    fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            over <- Completion::new(),
+            found: AtomicFlag::new(false),
+            timed_out: AtomicFlag::new(false),
+        })
+    }
+}
+
+impl CmHandler for SearchHandler {
+    fn event(self: Arc<Self>, _id: &LockedCmId, event: CmEvent<'_>) {
+        match event {
+            CmEvent::AddrResolved => self.found.store(true, Release),
+            CmEvent::Failed { status, .. } if status == ETIMEDOUT.to_errno() => {
+                self.timed_out.store(true, Release);
+            }
+            _ => {}
+        }
+        self.over.complete_all();
+    }
+}

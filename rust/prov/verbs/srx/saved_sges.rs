@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What each receive that endpoints share has been posted with, so that it can be posted again.
+
+use crate::{
+    abi::{
+        Errno,
+        Result, //
+    },
+    rdma::wr::Sge, //
+};
+use core::cell::UnsafeCell;
+use kernel::prelude::*;
+
+/// The pieces of memory of all slots.
+///
+/// # Invariants
+///
+/// There are `width` places for each slot, which have one user at a time.
+pub(super) struct SavedSges {
+    places: KVVec<UnsafeCell<Sge>>,
+    width: usize,
+}
+
+// SAFETY: By the type invariant what is in the cells has one user at a time.
+unsafe impl Send for SavedSges {}
+
+// SAFETY: As above.
+unsafe impl Sync for SavedSges {}
+
+impl SavedSges {
+    /// At most `width` for each of so many slots. May sleep.
+    pub(super) fn new(slots: usize, width: usize) -> Result<Self> {
+        let count = slots.checked_mul(width).ok_or(Errno::EINVAL)?;
+        let mut places = KVVec::with_capacity(count, GFP_KERNEL)?;
+        for _ in 0..count {
+            places.push(UnsafeCell::new(Sge::new(0, 0, 0)), GFP_KERNEL)?;
+        }
+        // INVARIANT: By construction.
+        Ok(Self { places, width })
+    }
+
+    /// How many a slot can have.
+    pub(super) fn width(&self) -> usize {
+        self.width
+    }
+
+    /// The places of a slot; none if there is no such slot.
+    fn row(&self, slot: u32) -> &[UnsafeCell<Sge>] {
+        let start = (slot as usize).saturating_mul(self.width);
+        let end = start.saturating_add(self.width);
+        self.places.get(start..end).unwrap_or(&[])
+    }
+
+    /// Keeps those of a slot.
+    ///
+    /// # Safety
+    ///
+    /// The caller is the slot's user by the type invariant.
+    pub(super) unsafe fn keep(&self, slot: u32, sges: &[Sge]) {
+        for (place, sge) in self.row(slot).iter().zip(sges) {
+            // SAFETY: By this function's safety requirement.
+            unsafe { *place.get() = *sge };
+        }
+    }
+
+    /// The first `count` that have been kept of a slot.
+    ///
+    /// # Safety
+    ///
+    /// The caller is the slot's user by the type invariant, and remains it while it uses what is returned.
+    pub(super) unsafe fn of(&self, slot: u32, count: usize) -> &[Sge] {
+        let places = self.row(slot);
+        let places = places.get(..count).unwrap_or(places);
+        // SAFETY: By this function's safety requirement; `UnsafeCell` is transparent.
+        unsafe { core::slice::from_raw_parts(places.as_ptr().cast(), places.len()) }
+    }
+}

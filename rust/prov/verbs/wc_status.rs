@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a device says of a failed work request, in the fabric's words.
+
+use super::wq::WqDirection;
+use crate::{
+    abi::Errno,
+    rdma::cq::WcStatus, //
+};
+use kernel::prelude::*;
+
+/// No device's status: an operation of several steps has found the word changed each time.
+pub(super) const LOST: WcStatus = WcStatus::from_code(0x100);
+
+/// A few words.
+pub(super) fn text(status: WcStatus) -> &'static CStr {
+    match status {
+        LOST => c"others changed the word each time",
+        status => status.text(),
+    }
+}
+
+/// The fabric errno of a completion status.
+pub(super) fn errno(status: WcStatus, direction: WqDirection) -> Errno {
+    match status {
+        WcStatus::WR_FLUSH_ERR => Errno::ECANCELED,
+        LOST => Errno::EBUSY,
+        WcStatus::LOC_LEN_ERR if direction == WqDirection::Receive => Errno::ETRUNC,
+        WcStatus::LOC_LEN_ERR => Errno::EMSGSIZE,
+        WcStatus::LOC_PROT_ERR
+        | WcStatus::LOC_ACCESS_ERR
+        | WcStatus::REM_ACCESS_ERR
+        | WcStatus::MW_BIND_ERR => Errno::EACCES,
+        WcStatus::RNR_RETRY_EXC_ERR => Errno::ENORX,
+        WcStatus::RETRY_EXC_ERR | WcStatus::RESP_TIMEOUT_ERR => Errno::ETIMEDOUT,
+        // The peer found the request malformed or too long, and both ends are in error now.
+        WcStatus::REM_INV_REQ_ERR
+        | WcStatus::REM_INV_RD_REQ_ERR
+        | WcStatus::REM_OP_ERR
+        | WcStatus::REM_ABORT_ERR => Errno::ECONNRESET,
+        _ => Errno::EIO,
+    }
+}
+
+#[kunit_tests(kofi_verbs_status)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cq_20_statuses_map_to_distinct_errnos() {
+        let receive = WqDirection::Receive;
+        let distinct = [
+            (WcStatus::LOC_LEN_ERR, Errno::ETRUNC),
+            (WcStatus::REM_ACCESS_ERR, Errno::EACCES),
+            (WcStatus::RNR_RETRY_EXC_ERR, Errno::ENORX),
+            (WcStatus::RETRY_EXC_ERR, Errno::ETIMEDOUT),
+            (WcStatus::WR_FLUSH_ERR, Errno::ECANCELED),
+            (WcStatus::REM_OP_ERR, Errno::ECONNRESET),
+            (LOST, Errno::EBUSY),
+            (WcStatus::FATAL_ERR, Errno::EIO),
+        ];
+        for (status, expected) in distinct {
+            assert!(errno(status, receive) == expected);
+        }
+    }
+}
+
+/// The device has refused a request. A driver's own queue is never smaller than ours: without memory
+/// it ran out of something that comes back.
+#[cold]
+pub(super) fn refused(error: Error) -> Errno {
+    if error == ENOMEM {
+        Errno::EAGAIN
+    } else {
+        error.into()
+    }
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Requests that bring something back from the peer's memory. Any context; nothing here sleeps or
+//! allocates.
+
+use super::{
+    OpDesc,
+    PostResources,
+    WorkQueue, //
+};
+use crate::{
+    abi::Result,
+    fi::memory::{
+        Descriptor,
+        Memory, //
+    },
+    prov::verbs::{
+        sge::SgeList,
+        wc_status, //
+    },
+    rdma::{
+        dma::DataDirection,
+        wr::{
+            SendFlag,
+            SendFlags,
+            SendWr,
+            Sge, //
+        },
+    },
+};
+
+impl WorkQueue {
+    /// Posts what `request` makes of its number, the addresses of at most `limit` pieces of memory, and
+    /// its flags.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`WorkQueue::begin`] and [`SgeList::add`], and what the device says.
+    ///
+    /// # Safety
+    ///
+    /// The call is made for a data call; `request` does not lock the queue.
+    pub(in crate::prov::verbs) unsafe fn post_fetching(
+        &self,
+        what: &OpDesc,
+        (memory, descriptors): (Memory<'_>, &[Descriptor]),
+        (limit, mut flags): (usize, SendFlags),
+        request: impl for<'a> FnOnce(u64, &'a [Sge], SendFlags) -> Result<SendWr<'a>>,
+    ) -> Result {
+        // SAFETY: By this function's safety requirement; nothing here locks the queue.
+        let mut posting = unsafe { self.begin(what) }?;
+        if posting.signal {
+            flags |= SendFlag::Signaled;
+        }
+        let wr_id = posting.wr_id();
+        let PostResources { qp, mappings, .. } = posting.resources();
+        let mut gather = SgeList::new(qp, DataDirection::FromDevice, limit, mappings);
+        let added = gather.add(memory, descriptors);
+        let posted = added.and_then(|()| {
+            let posted = request(wr_id, gather.sges(), flags).and_then(|wr| {
+                // SAFETY: The segments' types promise that the memory is the operation's until it
+                // completes; the slot keeps the mappings as long.
+                unsafe { qp.post_send(&wr) }.map_err(wc_status::refused)
+            });
+            posted.inspect_err(|_| gather.undo())
+        });
+        posting.settle(what, posted)
+    }
+}

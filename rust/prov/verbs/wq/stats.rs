@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a queue has done, for those who look. Whoever counts holds a lock that he needs anyway, so that
+//! it takes no more than a load and a store.
+
+use super::{
+    WorkQueue,
+    WqDirection, //
+};
+use crate::{
+    abi::{
+        flags::*,
+        stat_counter::StatCounter,
+        KOFI_VALUE_ATOMICS,
+        KOFI_VALUE_READS,
+        KOFI_VALUE_RECEIVES,
+        KOFI_VALUE_RX_AGAIN,
+        KOFI_VALUE_RX_BYTES,
+        KOFI_VALUE_RX_DEPTH,
+        KOFI_VALUE_RX_DONE,
+        KOFI_VALUE_RX_ERRORS,
+        KOFI_VALUE_SENDS,
+        KOFI_VALUE_TX_AGAIN,
+        KOFI_VALUE_TX_BYTES,
+        KOFI_VALUE_TX_DEPTH,
+        KOFI_VALUE_TX_DONE,
+        KOFI_VALUE_TX_ERRORS,
+        KOFI_VALUE_WRITES, //
+    },
+    fi::introspect::ObjectInfo, //
+};
+use kernel::sync::atomic::{
+    Acquire,
+    Atomic,
+    Relaxed, //
+};
+
+/// What is counted apart.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(in crate::prov::verbs) enum StatKind {
+    /// A receive or a piece of one, whose bytes are counted when they come.
+    Receive,
+    Send,
+    Write,
+    Read,
+    Atomic,
+    /// No operation, but it is in the queue like one.
+    Marker,
+}
+
+impl StatKind {
+    /// Of an operation with these flags of its completion.
+    #[inline(always)]
+    pub(in crate::prov::verbs) fn of(flags: u64) -> Self {
+        match flags {
+            flags if flags & FI_ATOMIC != 0 => Self::Atomic,
+            flags if flags & FI_WRITE != 0 => Self::Write,
+            flags if flags & FI_READ != 0 => Self::Read,
+            flags if flags & FI_RECV != 0 => Self::Receive,
+            _ => Self::Send,
+        }
+    }
+}
+
+/// What posters count, under `head`.
+#[repr(C, align(64))]
+pub(super) struct PostStats {
+    posted: [StatCounter; 6],
+    /// Bytes of what has been posted, of a send queue.
+    bytes: StatCounter,
+    /// How often there was no room.
+    again: StatCounter,
+    /// Operations that take several requests, and their bytes, which come without `head`.
+    exchanged: [Atomic<u64>; 2],
+}
+
+impl PostStats {
+    pub(super) const fn new() -> Self {
+        Self {
+            posted: [const { StatCounter::new() }; 6],
+            bytes: StatCounter::new(),
+            again: StatCounter::new(),
+            exchanged: [const { Atomic::new(0) }; 2],
+        }
+    }
+
+    /// Something has been posted.
+    #[inline(always)]
+    pub(super) fn posted(&self, what: StatKind, len: usize) {
+        if let Some(count) = self.posted.get(what as usize) {
+            count.add(1);
+        }
+        if what != StatKind::Receive {
+            self.bytes.add(len as u64);
+        }
+    }
+
+    /// It has not been, after all.
+    pub(super) fn refused(&self, what: StatKind, len: usize) {
+        if let Some(count) = self.posted.get(what as usize) {
+            count.take(1);
+        }
+        if what != StatKind::Receive {
+            self.bytes.take(len as u64);
+        }
+    }
+
+    /// There was no room for something.
+    pub(super) fn full(&self) {
+        self.again.add(1);
+    }
+}
+
+/// What readers count, under the completion queue's lock.
+pub(super) struct CompStats {
+    /// Bytes that have been received.
+    bytes: StatCounter,
+    errors: StatCounter,
+}
+
+impl CompStats {
+    pub(super) const fn new() -> Self {
+        Self {
+            bytes: StatCounter::new(),
+            errors: StatCounter::new(),
+        }
+    }
+}
+
+impl WorkQueue {
+    /// So many bytes have been received. The caller holds the completion queue's lock.
+    #[inline(always)]
+    pub(in crate::prov::verbs) fn received(&self, bytes: u64) {
+        self.ends.bytes.add(bytes);
+    }
+
+    /// An operation has failed. The caller holds the completion queue's lock.
+    #[cold]
+    pub(in crate::prov::verbs) fn failed(&self) {
+        self.ends.errors.add(1);
+    }
+
+    /// An operation that takes several requests has begun.
+    pub(in crate::prov::verbs) fn exchanged(&self, len: usize) {
+        for (count, more) in self.counts.exchanged.iter().zip([1, len as u64]) {
+            let _ = count.fetch_add(more, Relaxed);
+        }
+    }
+
+    /// Tells what has been done. Any context, without a lock: of what goes on meanwhile, something may
+    /// be told, and something not.
+    pub(in crate::prov::verbs) fn tell(&self, told: &mut ObjectInfo<'_>) {
+        // The tail first: what it is behind has been posted, if perhaps not counted yet.
+        let tail = self.tail.load(Acquire);
+        let posted = |what: StatKind| {
+            self.counts
+                .posted
+                .get(what as usize)
+                .map_or(0, StatCounter::get)
+        };
+        let operations = [
+            posted(StatKind::Send),
+            posted(StatKind::Receive),
+            posted(StatKind::Write),
+            posted(StatKind::Read),
+            posted(StatKind::Atomic),
+        ];
+        let all = operations.iter().sum::<u64>();
+        let behind = (all.wrapping_add(posted(StatKind::Marker)) as u32).wrapping_sub(tail) as i32;
+        let depth = u64::from(behind.max(0).unsigned_abs().min(self.depth));
+        let [exchanged, exchanged_bytes] = &self.counts.exchanged;
+        let exchanged = exchanged.load(Relaxed);
+        let [sends, receives, writes, reads, atomics] = operations;
+        match self.direction {
+            WqDirection::Transmit => {
+                told.value(KOFI_VALUE_TX_DEPTH, depth);
+                told.value(KOFI_VALUE_SENDS, sends);
+                told.value(KOFI_VALUE_WRITES, writes);
+                told.value(KOFI_VALUE_READS, reads);
+                told.value(KOFI_VALUE_ATOMICS, atomics + exchanged);
+                told.value(KOFI_VALUE_TX_DONE, all.saturating_sub(depth));
+                told.value(
+                    KOFI_VALUE_TX_BYTES,
+                    self.counts.bytes.get() + exchanged_bytes.load(Relaxed),
+                );
+                told.value(KOFI_VALUE_TX_ERRORS, self.ends.errors.get());
+                told.value(KOFI_VALUE_TX_AGAIN, self.counts.again.get());
+            }
+            WqDirection::Receive => {
+                // What others have posted is over where it is met.
+                let done = match self.share() {
+                    None => all.saturating_sub(depth),
+                    Some(share) => share.done(),
+                };
+                told.value(KOFI_VALUE_RX_DEPTH, depth);
+                told.value(KOFI_VALUE_RECEIVES, receives);
+                told.value(KOFI_VALUE_RX_DONE, done);
+                told.value(KOFI_VALUE_RX_BYTES, self.ends.bytes.get());
+                told.value(KOFI_VALUE_RX_ERRORS, self.ends.errors.get());
+                told.value(KOFI_VALUE_RX_AGAIN, self.counts.again.get());
+            }
+        }
+    }
+}
+
+#[kernel::prelude::kunit_tests(kofi_verbs_counts)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_operation_is_counted_as_what_it_is() {
+        let counts = PostStats::new();
+        for (flags, times) in [
+            (FI_SEND | FI_MSG, 1),
+            (FI_RECV | FI_MSG, 2),
+            (FI_WRITE | FI_RMA, 4),
+            (FI_READ | FI_RMA, 5),
+            (FI_WRITE | FI_ATOMIC, 6),
+            (FI_READ | FI_ATOMIC, 7),
+        ] {
+            for _ in 0..times {
+                counts.posted(StatKind::of(flags), 8);
+            }
+        }
+        counts.posted(StatKind::Marker, 0);
+        let posted = counts.posted.each_ref().map(StatCounter::get);
+        assert_eq!(posted, [2, 1, 4, 5, 13, 1]);
+        assert_eq!(counts.bytes.get(), 23 * 8);
+        for what in [StatKind::Send, StatKind::Write, StatKind::Receive] {
+            counts.refused(what, 8);
+        }
+        let posted = counts.posted.each_ref().map(StatCounter::get);
+        assert_eq!(posted, [1, 0, 3, 5, 13, 1]);
+        assert_eq!(counts.bytes.get(), 21 * 8);
+        assert_eq!(counts.again.get(), 0);
+        counts.full();
+        assert_eq!(counts.again.get(), 1);
+    }
+}

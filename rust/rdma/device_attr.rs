@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a device and its ports can do, copied once from the kernel's structures.
+
+use crate::{
+    bindings,
+    compat::limit, //
+};
+use core::{
+    ffi::CStr,
+    ptr, //
+};
+use kernel::{
+    ffi::c_char,
+    fmt,
+    prelude::*, //
+};
+
+/// Bytes of the name of a network interface.
+pub(crate) const IFNAME_SIZE: usize = kernel::bindings::IFNAMSIZ as usize;
+/// Bytes of the version of a device's firmware.
+pub(crate) const FIRMWARE_SIZE: usize = bindings::IB_FW_VERSION_NAME_MAX as usize;
+
+/// The kernel gives a port's speed in units of 100 Mbit/s.
+const SPEED_UNIT: u64 = 100_000_000;
+
+/// A device's attributes: limits and identity.
+///
+/// The names are those of `struct ib_device_attr`, which says more about each.
+#[derive(Clone, Copy)]
+pub(crate) struct DeviceAttr {
+    pub(crate) max_qp: u32,
+    pub(crate) max_qp_wr: u32,
+    pub(crate) max_cq: u32,
+    pub(crate) max_cqe: u32,
+    pub(crate) max_pd: u32,
+    pub(crate) max_mr: u32,
+    pub(crate) max_mr_size: u64,
+    pub(crate) max_send_sge: u32,
+    pub(crate) max_recv_sge: u32,
+    pub(crate) max_sge_rd: u32,
+    pub(crate) max_srq: u32,
+    pub(crate) max_srq_wr: u32,
+    pub(crate) max_srq_sge: u32,
+    pub(crate) max_fast_reg_page_list_len: u32,
+    pub(crate) page_size_cap: u64,
+    /// RDMA reads and atomics that one QP answers at a time.
+    pub(crate) max_qp_rd_atom: u32,
+    /// RDMA reads and atomics that one QP has under way at a time.
+    pub(crate) max_qp_init_rd_atom: u32,
+    pub(crate) atomic_cap: AtomicCap,
+    /// `IB_DEVICE_*`.
+    pub(crate) device_cap_flags: u64,
+    /// `IBK_*`.
+    pub(crate) kernel_cap_flags: u64,
+    pub(crate) vendor_id: u32,
+    pub(crate) vendor_part_id: u32,
+    pub(crate) hw_ver: u32,
+    pub(crate) fw_ver: CStrBuf<FIRMWARE_SIZE>,
+    pub(crate) num_comp_vectors: u32,
+    pub(crate) phys_port_cnt: u32,
+}
+
+impl DeviceAttr {
+    /// # Safety
+    ///
+    /// `raw` is a registered device.
+    pub(super) unsafe fn of(raw: *mut bindings::ib_device) -> Self {
+        let mut fw_ver = [0; FIRMWARE_SIZE];
+        // SAFETY: `raw` is registered, and the buffer has the size that drivers count on.
+        unsafe { bindings::ib_get_device_fw_str(raw, fw_ver.as_mut_ptr()) };
+        // SAFETY: `raw` is valid, and what is read here does not change once it is registered.
+        let (attr, vectors, ports) =
+            unsafe { (&(*raw).attrs, (*raw).num_comp_vectors, (*raw).phys_port_cnt) };
+        Self {
+            max_qp: limit(attr.max_qp),
+            max_qp_wr: limit(attr.max_qp_wr),
+            max_cq: limit(attr.max_cq),
+            max_cqe: limit(attr.max_cqe),
+            max_pd: limit(attr.max_pd),
+            max_mr: limit(attr.max_mr),
+            max_mr_size: attr.max_mr_size,
+            max_send_sge: limit(attr.max_send_sge),
+            max_recv_sge: limit(attr.max_recv_sge),
+            max_sge_rd: limit(attr.max_sge_rd),
+            max_srq: limit(attr.max_srq),
+            max_srq_wr: limit(attr.max_srq_wr),
+            max_srq_sge: limit(attr.max_srq_sge),
+            max_fast_reg_page_list_len: attr.max_fast_reg_page_list_len,
+            page_size_cap: attr.page_size_cap,
+            max_qp_rd_atom: limit(attr.max_qp_rd_atom),
+            max_qp_init_rd_atom: limit(attr.max_qp_init_rd_atom),
+            atomic_cap: match attr.atomic_cap {
+                bindings::ib_atomic_cap_IB_ATOMIC_HCA => AtomicCap::Device,
+                bindings::ib_atomic_cap_IB_ATOMIC_GLOB => AtomicCap::System,
+                _ => AtomicCap::None,
+            },
+            device_cap_flags: attr.device_cap_flags,
+            kernel_cap_flags: attr.kernel_cap_flags,
+            vendor_id: attr.vendor_id,
+            vendor_part_id: attr.vendor_part_id,
+            hw_ver: attr.hw_ver,
+            fw_ver: CStrBuf::new(&fw_ver),
+            num_comp_vectors: u32::try_from(vectors).unwrap_or(1).max(1),
+            phys_port_cnt: ports,
+        }
+    }
+}
+
+/// With what a device's atomic operations are atomic.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum AtomicCap {
+    /// There are none.
+    None,
+    /// With each other on the same device.
+    Device,
+    /// With everything in the system, the CPU included.
+    System,
+}
+
+/// What a device speaks on the wire.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Protocol {
+    /// InfiniBand, or Omni-Path, which looks the same from here.
+    InfiniBand,
+    /// InfiniBand's transport over Ethernet.
+    RoCE,
+    /// RDMA over TCP.
+    Iwarp,
+    /// Nothing that has reliable connections.
+    Other,
+}
+
+impl Protocol {
+    /// # Safety
+    ///
+    /// `raw` is a registered device, and `port` one of its ports.
+    pub(super) unsafe fn of(raw: *const bindings::ib_device, port: u32) -> Self {
+        // SAFETY: By this function's contract.
+        if unsafe { bindings::rdma_protocol_iwarp(raw, port) } {
+            return Self::Iwarp;
+        }
+        // SAFETY: By this function's contract.
+        if unsafe { bindings::rdma_protocol_roce(raw, port) } {
+            return Self::RoCE;
+        }
+        // SAFETY: By this function's contract.
+        if unsafe { bindings::rdma_protocol_ib(raw, port) } {
+            return Self::InfiniBand;
+        }
+        Self::Other
+    }
+}
+
+/// A port at one moment.
+#[derive(Clone, Copy)]
+pub(crate) struct PortAttr {
+    /// Whether messages can pass.
+    pub(crate) active: bool,
+    /// The path MTU in use, in bytes.
+    pub(crate) active_mtu: u32,
+    /// The largest possible path MTU, in bytes.
+    pub(crate) max_mtu: u32,
+    /// The largest message, in bytes.
+    pub(crate) max_msg_size: u32,
+    /// In bits per second; 0 where the driver does not tell.
+    pub(crate) speed: u64,
+}
+
+impl PortAttr {
+    pub(super) fn new(attr: &bindings::ib_port_attr) -> Self {
+        let mut speed: bindings::ib_port_speed_info = pin_init::zeroed();
+        // SAFETY: `attr` is only read, although the prototype does not say so, `speed` only written.
+        unsafe { bindings::ib_port_attr_to_speed_info(ptr::from_ref(attr).cast_mut(), &mut speed) };
+        Self {
+            active: attr.state == bindings::ib_port_state_IB_PORT_ACTIVE,
+            active_mtu: mtu_bytes(attr.active_mtu),
+            max_mtu: mtu_bytes(attr.max_mtu),
+            max_msg_size: attr.max_msg_sz,
+            speed: u64::try_from(speed.rate).unwrap_or(0) * SPEED_UNIT,
+        }
+    }
+}
+
+/// `enum ib_mtu` in bytes: 1 is 256, and each step doubles it.
+fn mtu_bytes(mtu: bindings::ib_mtu) -> u32 {
+    match mtu {
+        1..=5 => 128 << mtu,
+        _ => 0,
+    }
+}
+
+/// A short text of the kernel's, copied: a name or a version.
+///
+/// # Invariants
+///
+/// The last byte is NUL.
+#[derive(Clone, Copy)]
+pub(crate) struct CStrBuf<const N: usize>([u8; N]);
+
+impl<const N: usize> CStrBuf<N> {
+    /// Copies up to the first NUL, or all but the last byte.
+    pub(crate) fn new(from: &[c_char; N]) -> Self {
+        let mut bytes = [0; N];
+        for (to, from) in bytes.iter_mut().take(N.saturating_sub(1)).zip(from) {
+            if *from == 0 {
+                break;
+            }
+            *to = *from;
+        }
+        // INVARIANT: The last byte was left out.
+        Self(bytes)
+    }
+
+    /// The text with its terminating NUL.
+    pub(crate) fn as_c_str(&self) -> &CStr {
+        CStr::from_bytes_until_nul(&self.0).unwrap_or(c"")
+    }
+
+    /// The text, without a NUL.
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        self.as_c_str().to_bytes()
+    }
+
+    /// The text; empty if it is not UTF-8.
+    pub(crate) fn as_str(&self) -> &str {
+        core::str::from_utf8(self.as_bytes()).unwrap_or("")
+    }
+}
+
+impl<const N: usize> fmt::Display for CStrBuf<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self.as_str(), f)
+    }
+}
+
+#[kunit_tests(kofi_rdma_attributes)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_stops_at_nul_and_keeps_one() {
+        let text = CStrBuf::new(&[b'a', b'b', 0, b'c']);
+        assert_eq!(text.as_str(), "ab");
+        let full = CStrBuf::new(&[b'a'; 4]);
+        assert_eq!(full.as_bytes(), b"aaa");
+        assert_eq!(full.as_c_str().to_bytes_with_nul().len(), 4);
+        assert_eq!(CStrBuf::new(&[0xff, 0]).as_str(), "");
+    }
+
+    #[test]
+    fn mtu_in_bytes() {
+        assert_eq!(mtu_bytes(1), 256);
+        assert_eq!(mtu_bytes(3), 1024);
+        assert_eq!(mtu_bytes(5), 4096);
+        assert_eq!(mtu_bytes(0), 0);
+        assert_eq!(mtu_bytes(6), 0);
+    }
+}

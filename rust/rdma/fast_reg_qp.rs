@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A queue pair that registers and invalidates memory, and does nothing else.
+//!
+//! Devices execute those requests only on a queue pair that is ready to send, and one that is ready
+//! to send is connected. This one leads back to its own device: on InfiniBand and RoCE to itself, on
+//! iWARP, where that cannot be, to another one beside it. No message ever takes that way.
+
+use super::{
+    completion::TimedCompletion,
+    cq::{
+        Cq,
+        CqNotify,
+        CqPoller,
+        Wc, //
+    },
+    device_attr::Protocol,
+    iwarp_loopback,
+    mr::{
+        Access,
+        FastMr, //
+    },
+    pd::Pd,
+    qp::{
+        Qp,
+        QpAttr,
+        QpCaps,
+        QpEvent,
+        QpEventHandler,
+        QpState, //
+    },
+    wr::{
+        SendFlag,
+        SendFlags,
+        SendWr, //
+    }, //
+};
+use crate::bindings;
+use kernel::{
+    error::to_result,
+    prelude::*,
+    sync::Arc,
+    time::msecs_to_jiffies, //
+};
+
+/// A request that has not been executed by then never will be: siw stops without a word after one
+/// that failed.
+const PATIENCE_MS: u32 = 10_000;
+
+/// One request at a time; drivers keep some room for themselves.
+const CAPS: QpCaps = QpCaps {
+    max_send_wr: 2,
+    max_recv_wr: 1,
+    max_send_sge: 1,
+    max_recv_sge: 1,
+    max_inline_data: 0,
+};
+
+/// Both queues of both queue pairs.
+const CQ_ENTRIES: u32 = 8;
+
+/// Completions tell everything.
+struct NoQpEvents;
+
+impl QpEventHandler for NoQpEvents {
+    fn event(&self, _number: u32, _event: QpEvent) {}
+}
+
+/// A queue pair for [`FastMr`]s.
+///
+/// Each request consumes it, and gives it back when it was executed: after a failure nobody knows
+/// what the device is still going to do, and destroying the queue pair ends that.
+pub(crate) struct FastRegQp {
+    // Dropped in this order.
+    _pair: Option<(iwarp_loopback::LoopbackConn, Qp)>,
+    qp: Qp,
+    cq: CqPoller,
+    done: Arc<TimedCompletion>,
+}
+
+impl FastRegQp {
+    /// Makes and connects it. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, on iWARP those of connecting, and the driver's.
+    pub(crate) fn new(pd: &Arc<Pd>) -> Result<Self> {
+        let done = Arc::pin_init(TimedCompletion::new(), GFP_KERNEL)?;
+        let cq = Cq::new(pd.device().clone(), CQ_ENTRIES, 0, done.clone())?;
+        let make = || Qp::new(pd.clone(), cq.clone(), cq.clone(), &CAPS, NoQpEvents);
+        let qp = make()?;
+        let pair = if pd.device().protocol() == Protocol::Iwarp {
+            let peer = make()?;
+            Some((
+                iwarp_loopback::LoopbackConn::connect(pd.device(), &qp, &peer)?,
+                peer,
+            ))
+        } else {
+            lead_back(&qp)?;
+            None
+        };
+        Ok(Self {
+            _pair: pair,
+            qp,
+            cq: cq.poller(),
+            done,
+        })
+    }
+
+    /// Makes what `mr` covers reachable by its key. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EIO` when the device refuses, `ETIMEDOUT` when it does not answer, and the driver's.
+    #[inline(never)]
+    pub(crate) fn register(self, mr: &FastMr) -> Result<Self> {
+        self.execute(&SendWr::reg_mr(0, mr, mr.access(), signaled()))
+    }
+
+    /// Takes the key of `mr` back: nobody reaches the memory by it any more. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Self::register`].
+    pub(crate) fn invalidate(self, mr: &FastMr) -> Result<Self> {
+        self.execute(&SendWr::local_inv(0, mr.rkey(), signaled()))
+    }
+
+    fn execute(self, wr: &SendWr<'_>) -> Result<Self> {
+        // SAFETY: The request has no memory of its own. The region that it names exists until this
+        // returns, and if the request has not completed by then, the queue pair does not.
+        unsafe { self.qp.post_send(wr) }?;
+        let mut left = msecs_to_jiffies(PATIENCE_MS);
+        loop {
+            if let [wc] = self.cq.poll(&mut Wc::room::<1>())? {
+                return if wc.is_success() { Ok(self) } else { Err(EIO) };
+            }
+            // What came before this is found by polling once more.
+            if self.cq.cq().arm(CqNotify::Any) {
+                continue;
+            }
+            left = self.done.take(left);
+            if left == 0 {
+                return Err(ETIMEDOUT);
+            }
+        }
+    }
+}
+
+fn signaled() -> SendFlags {
+    SendFlags::from(SendFlag::Signaled)
+}
+
+/// Connects a queue pair to itself, so that it is ready to send. Nobody may do anything to memory
+/// through it.
+fn lead_back(qp: &Qp) -> Result {
+    let device = qp.pd().device();
+    let port = *device.ports().start();
+    qp.init(port, Access::default())?;
+
+    let mut attr = QpAttr::new(QpState::Rtr);
+    // SAFETY: The device is registered as long as it is used, and `port` is one of its ports.
+    to_result(unsafe { bindings::kofi_way_to_self(device.raw(), port, &mut attr.raw.ah_attr) })?;
+    attr.raw.path_mtu = bindings::ib_mtu_IB_MTU_256;
+    attr.raw.dest_qp_num = qp.number();
+    attr.raw.max_dest_rd_atomic = 1;
+    attr.mask |= (bindings::ib_qp_attr_mask_IB_QP_AV
+        | bindings::ib_qp_attr_mask_IB_QP_PATH_MTU
+        | bindings::ib_qp_attr_mask_IB_QP_DEST_QPN
+        | bindings::ib_qp_attr_mask_IB_QP_RQ_PSN
+        | bindings::ib_qp_attr_mask_IB_QP_MAX_DEST_RD_ATOMIC
+        | bindings::ib_qp_attr_mask_IB_QP_MIN_RNR_TIMER) as c_int;
+    qp.modify(&attr)?;
+
+    let mut attr = QpAttr::new(QpState::Rts);
+    attr.raw.max_rd_atomic = 1;
+    attr.mask |= (bindings::ib_qp_attr_mask_IB_QP_TIMEOUT
+        | bindings::ib_qp_attr_mask_IB_QP_RETRY_CNT
+        | bindings::ib_qp_attr_mask_IB_QP_RNR_RETRY
+        | bindings::ib_qp_attr_mask_IB_QP_SQ_PSN
+        | bindings::ib_qp_attr_mask_IB_QP_MAX_QP_RD_ATOMIC) as c_int;
+    qp.modify(&attr)
+}

@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Connecting two queue pairs of one iWARP device with each other.
+//!
+//! An iWARP queue pair leaves its first state only with a connection under it, which iw_cm makes on
+//! a device of the caller's choice. `ConnContext::met` guards how far the two ends are.
+
+use super::{
+    completion::TimedCompletion,
+    device::DeviceRef,
+    net::SockAddr,
+    qp::Qp, //
+};
+use crate::{
+    bindings,
+    compat::{
+        EADDRINUSE,
+        EADDRNOTAVAIL,
+        ECONNREFUSED, //
+    },
+};
+use core::{
+    net::Ipv4Addr,
+    ptr::{
+        self,
+        NonNull, //
+    },
+};
+use kernel::{
+    error::{
+        from_err_ptr,
+        to_result, //
+    },
+    prelude::*,
+    sync::{
+        new_spinlock,
+        SpinLock, //
+    },
+    time::msecs_to_jiffies, //
+};
+
+/// siw gives up after ten seconds by itself.
+const PATIENCE_MS: u32 = 15_000;
+
+/// Nobody hands out ports for iw_cm's listeners: one is drawn from those that rdma_cm gives to no
+/// client, unless the host's ip_local_port_range says so.
+const FIRST_PORT: u16 = 0xf000;
+
+/// How many ports are tried before the caller is told that they are taken.
+const DRAWS: usize = 16;
+
+/// An iw_cm id.
+///
+/// Dropping it ends its connection and waits until the handler does not run. May sleep; not from
+/// within the handler.
+///
+/// # Invariants
+///
+/// The pointer is to an id that has not been destroyed, whose context outlives it.
+struct IwCmId(NonNull<bindings::iw_cm_id>);
+
+// SAFETY: Ids have their own locks, and may be used and destroyed by any thread.
+unsafe impl Send for IwCmId {}
+
+impl IwCmId {
+    /// Makes an id, whose events go to `meeting`.
+    ///
+    /// # Safety
+    ///
+    /// `meeting` outlives the id.
+    unsafe fn new(device: &DeviceRef, meeting: &ConnContext) -> Result<Self> {
+        let context = ptr::from_ref(meeting).cast_mut().cast();
+        // SAFETY: The device is registered as long as it is used; the handler is made for the
+        // context.
+        let raw = unsafe { bindings::iw_create_cm_id(device.raw(), Some(handle), context) };
+        // INVARIANT: The id was made just now.
+        Ok(Self(NonNull::new(from_err_ptr(raw)?).ok_or(ENOMEM)?))
+    }
+
+    fn listen(&mut self, local: SockAddr) -> Result {
+        // SAFETY: By the invariant the id is valid, and nobody else knows it yet.
+        unsafe { put(&raw mut (*self.0.as_ptr()).local_addr, local) };
+        // SAFETY: By the invariant the id is valid. The backlog is for the one peer, and for those
+        // that are refused meanwhile.
+        to_result(unsafe { bindings::iw_cm_listen(self.0.as_ptr(), 4) })
+    }
+
+    fn connect(&mut self, local: SockAddr, peer: SockAddr, qp: u32, nonce: &Nonce) -> Result {
+        let mut param = param(qp);
+        param.private_data = nonce.as_ptr().cast();
+        param.private_data_len = size_of::<Nonce>() as u16;
+        // SAFETY: By the invariant the id is valid, and nobody else knows it yet.
+        unsafe {
+            put(&raw mut (*self.0.as_ptr()).local_addr, local);
+            put(&raw mut (*self.0.as_ptr()).remote_addr, peer);
+        }
+        // SAFETY: By the invariant the id is valid; drivers copy what the parameters point to.
+        to_result(unsafe { bindings::iw_cm_connect(self.0.as_ptr(), &mut param) })
+    }
+}
+
+impl Drop for IwCmId {
+    fn drop(&mut self) {
+        // SAFETY: By the invariant the id is valid; nobody uses it after this.
+        unsafe { bindings::iw_destroy_cm_id(self.0.as_ptr()) };
+    }
+}
+
+/// # Safety
+///
+/// `at` is writable.
+unsafe fn put(at: *mut kernel::bindings::__kernel_sockaddr_storage, addr: SockAddr) {
+    let raw = addr.to_raw();
+    let bytes = raw.as_bytes();
+    // SAFETY: By this function's contract; no address is longer than the storage.
+    unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), at.cast(), bytes.len()) };
+}
+
+/// The parameters of an end: no data will flow.
+fn param(qp: u32) -> bindings::iw_cm_conn_param {
+    bindings::iw_cm_conn_param {
+        ord: 1,
+        ird: 1,
+        qpn: qp,
+        ..pin_init::zeroed()
+    }
+}
+
+/// By what our own connection request is known: the listener may be reached by others.
+type Nonce = [u8; 16];
+
+/// Where both ends are expected.
+#[pin_data]
+struct ConnContext {
+    nonce: Nonce,
+    /// The queue pair of the end that accepts.
+    passive: u32,
+    #[pin]
+    met: SpinLock<ConnStatus>,
+    /// Given when an end has come, or will not.
+    #[pin]
+    done: TimedCompletion,
+}
+
+#[derive(Default)]
+struct ConnStatus {
+    /// Our request has come.
+    asked: bool,
+    passive: Option<IwCmId>,
+    accepted: bool,
+    connected: bool,
+    failed: Option<Error>,
+}
+
+impl ConnContext {
+    fn change(&self, change: impl FnOnce(&mut ConnStatus)) {
+        change(&mut self.met.lock());
+        self.done.give();
+    }
+
+    /// Whether this is our own request, and the first.
+    fn is_ours(&self, data: &[u8]) -> bool {
+        let mut met = self.met.lock();
+        let ours = data == self.nonce && !met.asked;
+        met.asked |= ours;
+        ours
+    }
+
+    /// Waits until both ends say that there is a connection.
+    fn wait(&self) -> Result {
+        let mut left = msecs_to_jiffies(PATIENCE_MS);
+        loop {
+            {
+                let met = self.met.lock();
+                if let Some(error) = met.failed {
+                    return Err(error);
+                }
+                if met.accepted && met.connected {
+                    return Ok(());
+                }
+            }
+            left = self.done.take(left);
+            if left == 0 {
+                return Err(ETIMEDOUT);
+            }
+        }
+    }
+}
+
+/// What iw_cm calls, in process context; anything but 0 has it destroy the id.
+///
+/// # Safety
+///
+/// Called by iw_cm with a valid event for a valid id, whose context is a [`ConnContext`].
+unsafe extern "C" fn handle(
+    id: *mut bindings::iw_cm_id,
+    event: *mut bindings::iw_cm_event,
+) -> c_int {
+    // SAFETY: By this function's contract.
+    let (event, meeting) = unsafe { (&*event, &*(*id).context.cast::<ConnContext>()) };
+    match event.event {
+        bindings::iw_cm_event_type_IW_CM_EVENT_CONNECT_REQUEST => {
+            // SAFETY: By this function's contract the event is a request, whose id is new.
+            return unsafe { answer(id, event, meeting) };
+        }
+        bindings::iw_cm_event_type_IW_CM_EVENT_CONNECT_REPLY => {
+            let outcome = to_result(event.status);
+            meeting.change(|met| match outcome {
+                Ok(()) => met.connected = true,
+                Err(error) => met.failed = Some(error),
+            });
+        }
+        bindings::iw_cm_event_type_IW_CM_EVENT_ESTABLISHED => {
+            meeting.change(|met| met.accepted = true);
+        }
+        // The connection has ended: whoever uses the queue pair sees it fail.
+        _ => {}
+    }
+    0
+}
+
+/// Accepts a connection request, if it is our own.
+///
+/// # Safety
+///
+/// `id` is the new id of the request `event`.
+unsafe fn answer(
+    id: *mut bindings::iw_cm_id,
+    event: &bindings::iw_cm_event,
+    meeting: &ConnContext,
+) -> c_int {
+    let data: &[u8] = if event.private_data.is_null() {
+        &[]
+    } else {
+        // SAFETY: iw_cm passes that many bytes.
+        unsafe {
+            core::slice::from_raw_parts(
+                event.private_data.cast(),
+                usize::from(event.private_data_len),
+            )
+        }
+    };
+    if !meeting.is_ours(data) {
+        return ECONNREFUSED.to_errno();
+    }
+    let mut param = param(meeting.passive);
+    // SAFETY: By this function's contract the id is valid, and drivers copy the parameters.
+    let accepted = to_result(unsafe { bindings::iw_cm_accept(id, &mut param) });
+    if let Err(error) = accepted {
+        meeting.change(|met| met.failed = Some(error));
+        return error.to_errno();
+    }
+    // INVARIANT: The handler returns 0, which leaves the id to us; its context is the meeting, which
+    // outlives what it contains.
+    meeting.change(|met| met.passive = NonNull::new(id).map(IwCmId));
+    0
+}
+
+/// A connection between two queue pairs of one device.
+pub(super) struct LoopbackConn {
+    listener: Option<IwCmId>,
+    active: Option<IwCmId>,
+    meeting: Pin<KBox<ConnContext>>,
+}
+
+impl LoopbackConn {
+    /// Connects them; both can then be posted to. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EADDRNOTAVAIL` when the device has no address, `EADDRINUSE`, `ETIMEDOUT`, `ENOMEM`, what
+    /// the loopback interface of the caller's network namespace says, and the driver's.
+    pub(super) fn connect(device: &DeviceRef, active: &Qp, passive: &Qp) -> Result<Self> {
+        let mut nonce = Nonce::default();
+        // SAFETY: The nonce is ours, and has that many bytes.
+        unsafe { kernel::bindings::get_random_bytes(nonce.as_mut_ptr().cast(), nonce.len()) };
+        let meeting = KBox::pin_init(
+            pin_init!(ConnContext {
+                nonce,
+                passive: passive.number(),
+                met <- new_spinlock!(ConnStatus::default()),
+                done <- TimedCompletion::new(),
+            }),
+            GFP_KERNEL,
+        )?;
+        let mut pair = Self {
+            listener: None,
+            active: None,
+            meeting,
+        };
+        let local = address(device)?;
+        let there = pair.listen(device, local)?;
+        // SAFETY: The pair drops its ids before the meeting.
+        let id = pair
+            .active
+            .insert(unsafe { IwCmId::new(device, &pair.meeting) }?);
+        id.connect(local, there, active.number(), &nonce)?;
+        pair.meeting.wait()?;
+        // Nobody else needs to come.
+        pair.listener = None;
+        Ok(pair)
+    }
+
+    /// Listens on a port that is free, and tells where.
+    fn listen(&mut self, device: &DeviceRef, local: SockAddr) -> Result<SockAddr> {
+        for _ in 0..DRAWS {
+            // SAFETY: Has no requirements.
+            let port = FIRST_PORT | unsafe { kernel::bindings::get_random_u16() };
+            // iw_cm takes an id for one attempt only.
+            // SAFETY: The pair drops its ids before the meeting.
+            let mut id = unsafe { IwCmId::new(device, &self.meeting) }?;
+            let local = local.with_port(port);
+            match id.listen(local) {
+                Err(error) if error == EADDRINUSE => continue,
+                listening => listening?,
+            }
+            self.listener = Some(id);
+            return Ok(local);
+        }
+        Err(EADDRINUSE)
+    }
+}
+
+impl Drop for LoopbackConn {
+    fn drop(&mut self) {
+        // Without a listener nobody comes to the meeting any more.
+        self.listener = None;
+        self.active = None;
+        let passive = self.meeting.met.lock().passive.take();
+        drop(passive);
+    }
+}
+
+/// Where the device reaches itself: through the kernel's TCP by the loopback interface, whatever
+/// addresses there are; else by an address of its own, which hardware needs.
+fn address(device: &DeviceRef) -> Result<SockAddr> {
+    let port = *device.ports().start();
+    // SAFETY: The device is registered as long as it is used.
+    let ip = if unsafe { bindings::kofi_uses_kernel_tcp(device.raw()) } {
+        Ipv4Addr::LOCALHOST
+    } else {
+        // SAFETY: As above, and `port` is one of its ports.
+        Ipv4Addr::from(u32::from_be(unsafe {
+            bindings::kofi_port_ipv4(device.raw(), port)
+        }))
+    };
+    if ip.is_unspecified() {
+        return Err(EADDRNOTAVAIL);
+    }
+    Ok(SockAddr::new(ip.into(), 0, 0))
+}
