@@ -147,7 +147,7 @@ impl capi::ops_tables::ProviderTypes for prov::r#loop::Loop {
 struct Users;
 
 impl rdma::device::RemovalReport for Users {
-    fn report(device: &CStr) -> bool {
+    fn log_owners(device: &CStr) -> bool {
         abi::users::report_device(device)
     }
 }

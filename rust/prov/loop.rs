@@ -25,8 +25,8 @@ mod srx;
 
 use super::common::{
     hints::{
-        ends,
-        net_of,
+        query_addrs,
+        net_from_namespace,
         Hints, //
     },
     mr_table::MrTable, //
@@ -83,10 +83,10 @@ pub(crate) mod data_path {
 
 /// Whether a device connects in a namespace.
 fn has_device(net: &Net) -> Result<bool> {
-    let connects = |used: DeviceRef| used.connects_in(net);
+    let connects = |used: DeviceRef| used.can_connect_in(net);
     Ok(device::list()?
         .iter()
-        .any(|device| device.enter().is_ok_and(connects)))
+        .any(|device| device.try_get().is_ok_and(connects)))
 }
 
 impl Provider for Loop {
@@ -95,8 +95,8 @@ impl Provider for Loop {
     }
 
     fn getinfo(&self, query: &Query<'_>, found: &mut InfoList) -> Result {
-        let net = net_of(query.net());
-        let (local, peer) = ends(query)?;
+        let net = net_from_namespace(query.net());
+        let (local, peer) = query_addrs(query)?;
         let named = || [&local, &peer].into_iter().flatten();
         let is_meant = query.hints.and_then(Info::provider_name) == Some(info::NAME);
         // Whoever names an address that a device may have means that, and whoever names none any device.
@@ -110,7 +110,7 @@ impl Provider for Loop {
         if !is_meant && !is_free {
             return Ok(());
         }
-        let is_here = |addr: &SockAddr| addr.is_unspecified() || net.has(addr);
+        let is_here = |addr: &SockAddr| addr.is_unspecified() || net.has_addr(addr);
         if !named().all(is_here) {
             return Ok(());
         }
@@ -119,7 +119,7 @@ impl Provider for Loop {
         if local.is_some_and(|local| peer.is_some_and(|peer| peer.is_ipv6() != local.is_ipv6())) {
             return Ok(());
         }
-        let mut info = info::offer(&Hints::of(query.hints))?;
+        let mut info = info::offer(&Hints::from_info(query.hints))?;
         let local = local.map(SocketAddr::from);
         let peer = peer.map(SocketAddr::from);
         let known = peer.as_ref().or(local.as_ref());
@@ -129,7 +129,7 @@ impl Provider for Loop {
     }
 
     fn fabric(&self, attr: &FabricAttr<'_>) -> Result<Arc<dyn provider::Fabric>> {
-        let fabric: Arc<dyn provider::Fabric> = fabric::Fabric::new(attr, net_of(attr.net), None)?;
+        let fabric: Arc<dyn provider::Fabric> = fabric::Fabric::new(attr, net_from_namespace(attr.net), None)?;
         Ok(fabric)
     }
 }
@@ -144,12 +144,12 @@ impl Provider for LoopBeside {
     }
 
     fn getinfo(&self, _query: &Query<'_>, found: &mut InfoList) -> Result {
-        Ok(found.push(info::offer(&Hints::of(None))?, GFP_KERNEL)?)
+        Ok(found.push(info::offer(&Hints::from_info(None))?, GFP_KERNEL)?)
     }
 
     fn fabric(&self, attr: &FabricAttr<'_>) -> Result<Arc<dyn provider::Fabric>> {
         let fabric: Arc<dyn provider::Fabric> =
-            fabric::Fabric::new(attr, net_of(attr.net), Some(self.0.clone()))?;
+            fabric::Fabric::new(attr, net_from_namespace(attr.net), Some(self.0.clone()))?;
         Ok(fabric)
     }
 }
@@ -157,7 +157,7 @@ impl Provider for LoopBeside {
 /// Whether one that is beside another listens there. May sleep.
 pub(in crate::prov) fn is_heard(net: &Namespace, addr: &SocketAddr) -> bool {
     let realm = port::PortNamespace {
-        net: &net_of(net),
+        net: &net_from_namespace(net),
         space: port::PortOwner::Beside,
     };
     port::listener_at(realm, &SockAddr::from(*addr)).is_some()

@@ -30,8 +30,8 @@ mod wr_ring;
 use super::common::{
     conn_state,
     hints::{
-        ends,
-        net_of,
+        net_from_namespace,
+        query_addrs,
         Hints, //
     },
 };
@@ -77,7 +77,7 @@ pub(crate) mod data_path {
 }
 
 /// Appends an offer; a device that went away while it was asked has none.
-fn add(found: &mut InfoList, offer: Result<KBox<Info>>) -> Result {
+fn push_info(found: &mut InfoList, offer: Result<KBox<Info>>) -> Result {
     match offer {
         Err(Errno::ENODEV) => Ok(()),
         offer => Ok(found.push(offer?, GFP_KERNEL)?),
@@ -86,27 +86,27 @@ fn add(found: &mut InfoList, offer: Result<KBox<Info>>) -> Result {
 
 impl Provider for Verbs {
     fn name(&self) -> &'static CStr {
-        info::NAME
+        info::PROV_NAME
     }
 
     fn getinfo(&self, query: &Query<'_>, found: &mut InfoList) -> Result {
-        let net = net_of(query.net());
-        let (local, peer) = ends(query)?;
-        let wishes = Hints::of(query.hints);
+        let net = net_from_namespace(query.net());
+        let (local, peer) = query_addrs(query)?;
+        let hints = Hints::from_info(query.hints);
         let mut devices = device::list()?;
-        devices.retain(|device| device.enter().is_ok_and(|used| used.connects_in(&net)));
+        devices.retain(|device| device.try_get().is_ok_and(|used| used.can_connect_in(&net)));
         let routes = match (&local, &peer) {
-            (local, Some(peer)) => resolve::to_peer(&net, &devices, local.as_ref(), peer)?,
-            (Some(local), None) => resolve::to_local(&net, &devices, local)?,
+            (local, Some(peer)) => resolve::peer_routes(&net, &devices, local.as_ref(), peer)?,
+            (Some(local), None) => resolve::local_routes(&net, &devices, local)?,
             (None, None) => {
                 for device in &devices {
-                    add(found, info::of_device(device, &wishes))?;
+                    push_info(found, info::device_info(device, &hints))?;
                 }
                 return Ok(());
             }
         };
         for route in &routes {
-            let mut info = match info::of_device(&route.device, &wishes) {
+            let mut info = match info::device_info(&route.device, &hints) {
                 Err(Errno::ENODEV) => continue,
                 info => info?,
             };
@@ -121,7 +121,8 @@ impl Provider for Verbs {
     }
 
     fn fabric(&self, attr: &FabricAttr<'_>) -> Result<Arc<dyn provider::Fabric>> {
-        let fabric: Arc<dyn provider::Fabric> = fabric::Fabric::new(attr, net_of(attr.net))?;
+        let fabric: Arc<dyn provider::Fabric> =
+            fabric::Fabric::new(attr, net_from_namespace(attr.net))?;
         Ok(fabric)
     }
 }

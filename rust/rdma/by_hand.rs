@@ -99,7 +99,7 @@ const MIN_RNR_TIMER: u8 = 12;
 struct Deaf;
 
 impl QpEventHandler for Deaf {
-    fn event(&self, _number: u32, _event: QpEvent) {}
+    fn handle_event(&self, _number: u32, _event: QpEvent) {}
 }
 
 /// One end, connected or not.
@@ -134,15 +134,15 @@ impl End {
     /// Equips an id whose device is known.
     fn new(id: CmId, meeting: Arc<Meeting>, depth: usize) -> Result<KBox<Self>> {
         let device = id.device().ok_or(ENODEV)?;
-        let watch = device.watch(meeting.clone())?;
-        let pd = Pd::new(device.enter()?)?;
+        let watch = device.register_notifier(meeting.clone())?;
+        let pd = Pd::new(device.try_get()?)?;
         let depth = u32::try_from(depth)?;
         let queue = |depth| -> Result<_> {
             let came = Arc::pin_init(TimedCompletion::new(), GFP_KERNEL)?;
             let cq = Cq::new(pd.device().clone(), depth, 0, came.clone())?;
             Ok((cq, came))
         };
-        let requests = depth + siw_kick::most_on(&device);
+        let requests = depth + siw_kick::max_kicks(&device);
         let (sent, received) = (queue(requests)?, queue(depth)?);
         let caps = QpCaps {
             max_send_wr: requests,
@@ -190,7 +190,7 @@ impl End {
             retry_count: RETRIES,
             rnr_retry_count: RNR_RETRIES,
             srq: false,
-            qp_num: self.qp.number(),
+            qp_num: self.qp.qp_num(),
         }
     }
 
@@ -202,7 +202,7 @@ impl End {
             // SAFETY: There is no memory.
             (_, 0) => unsafe { self.qp.post_recv(&RecvWr::new(slot, &[])) },
             // SAFETY: The buffer is mapped, and kept until its completion, or until the queue pair is gone.
-            piece => unsafe { self.receiver.receive(slot, piece) },
+            piece => unsafe { self.receiver.post(slot, piece) },
         };
         posted.inspect_err(|_| drop(self.receives.give_back(slot)))
     }
@@ -226,7 +226,7 @@ fn reach(pd: &Pd) -> Access {
     let access = Access::from(Right::LocalWrite) | Right::RemoteWrite | Right::RemoteRead;
     match pd.device().attributes().atomic_cap {
         AtomicCap::None => access,
-        AtomicCap::Device | AtomicCap::System => access | Right::RemoteAtomic,
+        AtomicCap::Hca | AtomicCap::Global => access | Right::RemoteAtomic,
     }
 }
 
@@ -292,7 +292,7 @@ impl Unconnected {
             .and_then(|()| self.end.meeting.wait(Stage::Connected, go_on))
             .map_err(|error| (error, self.end.meeting.data()))?;
         // The peer may not look yet. It need not do this: it is not the first to speak.
-        self.end.patience.nudges = SiwKicks::on(self.end.pd.device());
+        self.end.patience.nudges = SiwKicks::for_device(self.end.pd.device());
         Ok(Connection(self.end))
     }
 
@@ -344,7 +344,7 @@ impl Connection {
     /// freed.
     #[inline]
     pub(crate) fn send(&mut self, buffer: KBox<Buffer>, len: usize) -> Result {
-        self.0.transmit(buffer, len, WrOp::Message)
+        self.0.transmit(buffer, len, WrOp::Send)
     }
 
     /// Writes them to the peer's memory. Errors as of [`Self::send`].
@@ -378,7 +378,7 @@ impl Connection {
     ) -> Result {
         let len = size_of::<u64>();
         self.0
-            .transmit(buffer, len, WrOp::CompareSwap(at, compare, swap))
+            .transmit(buffer, len, WrOp::CmpSwap(at, compare, swap))
     }
 
     /// Waits for something posted in the direction of the peer to be over: gives its buffer back. May

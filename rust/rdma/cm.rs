@@ -18,9 +18,9 @@ pub(crate) use event::{
 pub(crate) use handler::CmHandler;
 
 use handler::{
-    forget_context,
+    leak_context,
     handle,
-    take_context,
+    reclaim_context,
     CmIdContext, //
 };
 
@@ -62,7 +62,7 @@ use kernel::{
 
 /// The reason of a rejection that the application decided on, as the InfiniBand specification
 /// numbers it.
-pub(crate) const REJECTED_BY_CONSUMER: u8 =
+pub(crate) const REJ_CONSUMER_DEFINED: u8 =
     bindings::ib_cm_rej_reason_IB_CM_REJ_CONSUMER_DEFINED as u8;
 
 /// An rdma_cm id: one end of a connection, or a listener.
@@ -105,7 +105,7 @@ impl CmId {
             )
         };
         let raw = NonNull::new(from_err_ptr(raw)?).ok_or(ENOMEM)?;
-        forget_context(context);
+        leak_context(context);
         // INVARIANT: The id was made just now, with a context of ours which it now owns.
         Ok(Self { raw })
     }
@@ -158,14 +158,14 @@ impl Drop for CmId {
         if self.is_in_handler() {
             // rdma_cm destroys the id, and `handle` frees the context, when the handler returns.
             // SAFETY: As above.
-            unsafe { (*context).drop_id() };
+            unsafe { (*context).set_dropped() };
             return;
         }
         // SAFETY: By the invariant the id is valid, and we are not in its handler. When this
         // returns no handler runs, and none will.
         unsafe { bindings::rdma_destroy_id(self.raw.as_ptr()) };
         // SAFETY: The context came from a `KBox`, and nobody else knows it any more.
-        drop(unsafe { take_context(context) });
+        drop(unsafe { reclaim_context(context) });
     }
 }
 
@@ -309,17 +309,17 @@ impl CmIdRef {
     /// # Errors
     ///
     /// Those of [`Self::init_qp_attr`] and of [`Qp::modify`].
-    pub(crate) fn make_ready(&self, qp: &Qp, param: &ConnParam<'_>, access: Access) -> Result {
+    pub(crate) fn move_qp_to_rts(&self, qp: &Qp, param: &ConnParam<'_>, access: Access) -> Result {
         // Once more, for the port may not have been known before. What rdma_cm lets the peer do is more
         // than the consumer may have asked for.
         let mut init = self.init_qp_attr(QpState::Init)?;
         init.set_access(access);
         qp.modify(&init)?;
         let mut receive = self.init_qp_attr(QpState::Rtr)?;
-        receive.limit_answered(param.responder_resources);
+        receive.limit_dest_rd_atomic(param.responder_resources);
         qp.modify(&receive)?;
         let mut send = self.init_qp_attr(QpState::Rts)?;
-        send.limit_initiated(param.initiator_depth);
+        send.limit_rd_atomic(param.initiator_depth);
         qp.modify(&send)
     }
 
@@ -368,7 +368,7 @@ impl CmIdRef {
 
     /// The device that the id is bound to; `None` when there is none, or it is going away.
     pub(crate) fn device(&self) -> Option<Arc<Device>> {
-        ib_client::find(self.raw_device())
+        ib_client::find_device(self.raw_device())
     }
 
     /// The port of that device.
@@ -394,11 +394,11 @@ impl CmIdRef {
     pub(crate) fn local_addr(&self) -> Result<SockAddr> {
         // SAFETY: `self` is a valid id, whose addresses have all the room of a `sockaddr_storage`.
         let addr = unsafe { SockAddr::from_storage(&raw const (*self.raw()).route.addr.src_addr) };
-        addr.map(|addr| addr.with_scope(self.interface()))
+        addr.map(|addr| addr.with_scope(self.bound_ifindex()))
     }
 
     /// Returns the index of the network interface that the id is bound to; 0 for none.
-    fn interface(&self) -> u32 {
+    fn bound_ifindex(&self) -> u32 {
         // SAFETY: `self` is a valid id.
         let index = unsafe {
             ptr::read_volatile(&raw const (*self.raw()).route.addr.dev_addr.bound_dev_if)
@@ -414,12 +414,12 @@ impl CmIdRef {
     pub(crate) fn peer_addr(&self) -> Result<SockAddr> {
         // SAFETY: As in `local_addr`.
         let addr = unsafe { SockAddr::from_storage(&raw const (*self.raw()).route.addr.dst_addr) };
-        addr.map(|addr| addr.with_scope(self.interface()))
+        addr.map(|addr| addr.with_scope(self.bound_ifindex()))
     }
 }
 
 /// A few words on a positive reason of [`CmEvent::Rejected`]. Any context.
-pub(crate) fn reject_text(reason: i32) -> &'static CStr {
+pub(crate) fn reject_reason_text(reason: i32) -> &'static CStr {
     // SAFETY: Any number will do, and the text is ib_cm's for ever.
     unsafe { CStr::from_char_ptr(bindings::ibcm_reject_msg(reason)) }
 }

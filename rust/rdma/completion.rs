@@ -13,7 +13,7 @@ use kernel::{
 #[pin_data]
 pub(super) struct TimedCompletion {
     #[pin]
-    inner: Opaque<kernel::bindings::completion>,
+    raw: Opaque<kernel::bindings::completion>,
 }
 
 // SAFETY: A completion has its own lock, and may be given and waited for by any thread.
@@ -25,7 +25,7 @@ unsafe impl Sync for TimedCompletion {}
 impl TimedCompletion {
     pub(super) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
-            inner <- Opaque::ffi_init(|slot| {
+            raw <- Opaque::ffi_init(|slot| {
                 // SAFETY: `slot` is memory for a completion, which stays where it is.
                 unsafe { kernel::bindings::init_completion(slot) }
             }),
@@ -33,21 +33,21 @@ impl TimedCompletion {
     }
 
     /// It has happened, once more. Any context.
-    pub(super) fn give(&self) {
+    pub(super) fn complete(&self) {
         // SAFETY: `inner` was initialised with the object.
-        unsafe { kernel::bindings::complete(self.inner.get()) };
+        unsafe { kernel::bindings::complete(self.raw.get()) };
     }
 
     /// Takes one [`Self::give`], for which it waits at most `left`; 0 when the time is over, else
     /// what is left of it. May sleep.
-    pub(super) fn take(&self, left: Jiffies) -> Jiffies {
+    pub(super) fn wait_timeout(&self, left: Jiffies) -> Jiffies {
         // SAFETY: `inner` was initialised with the object.
-        unsafe { kernel::bindings::wait_for_completion_timeout(self.inner.get(), left) }
+        unsafe { kernel::bindings::wait_for_completion_timeout(self.raw.get(), left) }
     }
 }
 
 impl CqHandler for TimedCompletion {
-    fn completion(&self) {
-        self.give();
+    fn handle_completion(&self) {
+        self.complete();
     }
 }

@@ -31,19 +31,19 @@ pub(crate) trait CqHandler: Send + Sync {
     /// Called in any context: interrupts may be off, the driver may hold the queue's lock, and the
     /// caller may be our own `post_send`. It must not sleep and must not touch the queue: neither
     /// poll nor arm it.
-    fn completion(&self);
+    fn handle_completion(&self);
 
     /// The queue is broken, and completions may be lost. In the same contexts.
-    fn failed(&self) {}
+    fn handle_error(&self) {}
 }
 
 impl<T: CqHandler + ?Sized> CqHandler for Arc<T> {
-    fn completion(&self) {
-        (**self).completion()
+    fn handle_completion(&self) {
+        (**self).handle_completion()
     }
 
-    fn failed(&self) {
-        (**self).failed()
+    fn handle_error(&self) {
+        (**self).handle_error()
     }
 }
 
@@ -62,7 +62,7 @@ type ReqNotifyCqFn =
 pub(crate) struct Cq {
     raw: NonNull<bindings::ib_cq>,
     poll: PollCqFn,
-    arm: ReqNotifyCqFn,
+    req_notify: ReqNotifyCqFn,
     entries: u32,
     _notify: KBox<dyn CqHandler>,
     device: DeviceRef,
@@ -121,7 +121,7 @@ impl Cq {
         let cq = Self {
             raw,
             poll,
-            arm,
+            req_notify: arm,
             entries: u32::try_from(granted).unwrap_or(entries),
             _notify: notify,
             device,
@@ -158,14 +158,14 @@ impl Cq {
     ///
     /// Returns whether one may have come already: poll again, or it is never told.
     #[inline]
-    pub(crate) fn arm(&self, wanted: CqNotify) -> bool {
-        let kind = match wanted {
-            CqNotify::Any => bindings::ib_cq_notify_flags_IB_CQ_NEXT_COMP,
+    pub(crate) fn req_notify(&self, events: CqNotify) -> bool {
+        let kind = match events {
+            CqNotify::NextComp => bindings::ib_cq_notify_flags_IB_CQ_NEXT_COMP,
             CqNotify::Solicited => bindings::ib_cq_notify_flags_IB_CQ_SOLICITED,
         };
         let flags = kind | bindings::ib_cq_notify_flags_IB_CQ_REPORT_MISSED_EVENTS;
         // SAFETY: By the invariant `raw` is valid and `arm` its device's.
-        unsafe { (self.arm)(self.raw(), flags) != 0 }
+        unsafe { (self.req_notify)(self.raw(), flags) != 0 }
     }
 }
 
@@ -173,7 +173,7 @@ impl Cq {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CqNotify {
     /// The next completion.
-    Any,
+    NextComp,
     /// The next solicited message, and the next failure where the driver raises an event for it; rxe does not.
     Solicited,
 }
@@ -238,7 +238,7 @@ impl Drop for Cq {
 /// Called by the driver of a queue whose context is a valid `N`.
 unsafe extern "C" fn completion<N: CqHandler>(_cq: *mut bindings::ib_cq, context: *mut c_void) {
     // SAFETY: By this function's contract.
-    unsafe { &*context.cast::<N>() }.completion();
+    unsafe { &*context.cast::<N>() }.handle_completion();
 }
 
 /// # Safety
@@ -246,7 +246,7 @@ unsafe extern "C" fn completion<N: CqHandler>(_cq: *mut bindings::ib_cq, context
 /// Called by the driver of a queue whose context is a valid `N`.
 unsafe extern "C" fn failed<N: CqHandler>(_event: *mut bindings::ib_event, context: *mut c_void) {
     // SAFETY: By this function's contract.
-    unsafe { &*context.cast::<N>() }.failed();
+    unsafe { &*context.cast::<N>() }.handle_error();
 }
 
 /// A batch of at most `N` work completions, filled by polls.
@@ -255,7 +255,7 @@ unsafe extern "C" fn failed<N: CqHandler>(_event: *mut bindings::ib_event, conte
 ///
 /// The first `len` of `room` are initialised.
 pub(crate) struct WcBatch<const N: usize> {
-    room: [MaybeUninit<Wc>; N],
+    buf: [MaybeUninit<Wc>; N],
     len: usize,
 }
 
@@ -286,15 +286,15 @@ impl<const N: usize> WcBatch<N> {
         let most = most.min(N);
         // An error counts as none: no driver in the kernel returns one.
         // INVARIANT: The poll has initialised what it found.
-        self.len = queue.poll(&mut self.room[..most]).map_or(0, <[Wc]>::len);
+        self.len = queue.poll(&mut self.buf[..most]).map_or(0, <[Wc]>::len);
         self.len
     }
 
     /// Returns the completions of the last poll.
     #[inline]
-    pub(crate) fn found(&self) -> &[Wc] {
+    pub(crate) fn completions(&self) -> &[Wc] {
         // SAFETY: By the invariant the first `len` are initialised, and there are no more than `N`.
-        unsafe { core::slice::from_raw_parts(self.room.as_ptr().cast(), self.len) }
+        unsafe { core::slice::from_raw_parts(self.buf.as_ptr().cast(), self.len) }
     }
 }
 
@@ -313,7 +313,7 @@ unsafe impl Send for Wc {}
 impl Wc {
     /// Room for `N` completions, for [`Cq::poll`].
     #[inline]
-    pub(crate) const fn room<const N: usize>() -> [MaybeUninit<Wc>; N] {
+    pub(crate) const fn uninit_array<const N: usize>() -> [MaybeUninit<Wc>; N] {
         [const { MaybeUninit::uninit() }; N]
     }
 
@@ -397,7 +397,7 @@ impl Wc {
 
     /// The immediate data of a successful receive, in host byte order.
     #[inline]
-    pub(crate) fn imm(&self) -> Option<u32> {
+    pub(crate) fn imm_data(&self) -> Option<u32> {
         match self.opcode()? {
             WcOpcode::Recv | WcOpcode::RecvRdmaWithImm => {}
             _ => return None,

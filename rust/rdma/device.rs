@@ -8,7 +8,7 @@
 
 #[allow(unused_imports)]
 pub(crate) use super::ib_client::{
-    find,
+    find_device,
     list,
     Registration, //
 };
@@ -55,15 +55,15 @@ use kernel::{
 pub(crate) const NAME_SIZE: usize = bindings::IB_DEVICE_NAME_MAX as usize;
 
 /// Delay before the first report about the removal of a device that is still in use.
-const FIRST_REPORT_MS: u32 = 20_000;
+const REPORT_DELAY_MS: u32 = 20_000;
 
 /// Interval of further reports.
-const REPORT_MS: u32 = 60_000;
+const REPORT_INTERVAL_MS: u32 = 60_000;
 
 /// Logs the owners that delay the removal of a device.
 pub(crate) trait RemovalReport: 'static {
     /// Logs the owners of objects on the device of that name; false if there are none. May sleep.
-    fn report(device: &CStr) -> bool;
+    fn log_owners(device: &CStr) -> bool;
 }
 
 /// A device that kernel code may use, or might have used before it went away.
@@ -92,7 +92,7 @@ pub(crate) struct Device {
     #[pin]
     idle: Opaque<kernel::bindings::completion>,
     #[pin]
-    watchers: Mutex<RemovalNotifiers>,
+    notifiers: Mutex<RemovalNotifiers>,
     #[pin]
     call_done: CondVar,
 }
@@ -142,17 +142,17 @@ impl Device {
                     == bindings::rdma_driver_id_RDMA_DRIVER_RXE,
                 ports: (first, last),
                 // SAFETY: As above, and `first` is one of its ports.
-                protocol: unsafe { Protocol::of(ptr, first) },
+                protocol: unsafe { Protocol::of_port(ptr, first) },
                 // SAFETY: As above.
-                attributes: unsafe { DeviceAttr::of(ptr) },
+                attributes: unsafe { DeviceAttr::query(ptr) },
                 // SAFETY: As above.
-                name <- new_spinlock_irq!(unsafe { name_of(ptr) }),
+                name <- new_spinlock_irq!(unsafe { read_name(ptr) }),
                 users <- new_spinlock!(DeviceUsers { count: 0, gone: false }),
                 idle <- Opaque::ffi_init(|slot| {
                     // SAFETY: `slot` is memory for a completion, which stays where it is.
                     unsafe { kernel::bindings::init_completion(slot) }
                 }),
-                watchers <- new_mutex!(RemovalNotifiers::default()),
+                notifiers <- new_mutex!(RemovalNotifiers::default()),
                 call_done <- new_condvar!(),
             }),
             GFP_KERNEL,
@@ -160,7 +160,7 @@ impl Device {
     }
 
     /// Whether this is the core's device at `raw`.
-    pub(crate) fn is(&self, raw: *const bindings::ib_device) -> bool {
+    pub(crate) fn wraps(&self, raw: *const bindings::ib_device) -> bool {
         core::ptr::eq(self.raw.as_ptr(), raw)
     }
 
@@ -219,7 +219,7 @@ impl Device {
     /// # Errors
     ///
     /// `ENODEV` when it is going away already.
-    pub(crate) fn enter(self: &Arc<Self>) -> Result<DeviceRef> {
+    pub(crate) fn try_get(self: &Arc<Self>) -> Result<DeviceRef> {
         let mut users = self.users.lock();
         if users.gone {
             return Err(ENODEV);
@@ -240,20 +240,20 @@ impl Device {
     /// # Errors
     ///
     /// `ENODEV` when it is going away already, `ENOMEM`.
-    pub(crate) fn watch(
+    pub(crate) fn register_notifier(
         self: &Arc<Self>,
         watcher: Arc<dyn RemovalNotifier>,
     ) -> Result<NotifierRegistration> {
-        let mut watchers = self.watchers.lock();
+        let mut notifiers = self.notifiers.lock();
         // `retire` sets `gone` before it takes this lock for the first time: whoever is added
         // here is called.
         if self.is_gone() {
             return Err(ENODEV);
         }
-        let id = watchers.next_id;
-        watchers.waiting.push((id, watcher), GFP_KERNEL)?;
-        watchers.next_id += 1;
-        drop(watchers);
+        let id = notifiers.next_id;
+        notifiers.pending.push((id, watcher), GFP_KERNEL)?;
+        notifiers.next_id += 1;
+        drop(notifiers);
         Ok(NotifierRegistration {
             device: self.clone(),
             id,
@@ -264,31 +264,31 @@ impl Device {
     pub(super) fn rename(&self) {
         // SAFETY: The core calls us with a device that it has not removed yet, and holds the lock
         // under which names change.
-        let name = unsafe { name_of(self.raw.as_ptr()) };
+        let name = unsafe { read_name(self.raw.as_ptr()) };
         *self.name.lock() = name;
     }
 
     /// Refuses new users, notifies the watchers, and waits until the last user has left. Reports from
     /// time to time which owners are waited for.
-    pub(super) fn retire<R: RemovalReport>(&self) {
+    pub(super) fn run_down<R: RemovalReport>(&self) {
         let busy = {
             let mut users = self.users.lock();
             users.gone = true;
             users.count != 0
         };
-        self.call_watchers();
+        self.call_notifiers();
         if !busy {
             return;
         }
-        let mut wait = FIRST_REPORT_MS;
+        let mut wait = REPORT_DELAY_MS;
         // SAFETY: `idle` was initialised with the device. The last `DeviceRef` completes it.
         while unsafe {
             kernel::bindings::wait_for_completion_timeout(self.idle.get(), msecs_to_jiffies(wait))
         } == 0
         {
-            wait = REPORT_MS;
+            wait = REPORT_INTERVAL_MS;
             let name = self.name();
-            if !R::report(name.as_c_str()) {
+            if !R::log_owners(name.as_c_str()) {
                 let count = self.users.lock().count;
                 pr_warn!(
                     "{name}: {count} uses of the device are left, of objects that are closing\n"
@@ -297,19 +297,19 @@ impl Device {
         }
     }
 
-    fn call_watchers(&self) {
+    fn call_notifiers(&self) {
         loop {
-            let mut watchers = self.watchers.lock();
-            let Some((id, watcher)) = watchers.waiting.pop() else {
+            let mut notifiers = self.notifiers.lock();
+            let Some((id, watcher)) = notifiers.pending.pop() else {
                 return;
             };
-            watchers.called = Some((id, Task::current_raw() as usize));
-            drop(watchers);
+            notifiers.running = Some((id, Task::current_raw() as usize));
+            drop(notifiers);
 
-            watcher.device_going();
+            watcher.notify_removal();
             drop(watcher);
 
-            self.watchers.lock().called = None;
+            self.notifiers.lock().running = None;
             self.call_done.notify_all();
         }
     }
@@ -318,7 +318,7 @@ impl Device {
 /// # Safety
 ///
 /// `raw` is a registered device whose name does not change meanwhile.
-unsafe fn name_of(raw: *mut bindings::ib_device) -> CStrBuf<NAME_SIZE> {
+unsafe fn read_name(raw: *mut bindings::ib_device) -> CStrBuf<NAME_SIZE> {
     // SAFETY: By this function's contract.
     CStrBuf::new(unsafe { &(*raw).name })
 }
@@ -355,7 +355,7 @@ impl DeviceRef {
     }
 
     /// Whether the device may be used from within a network namespace. Any context.
-    pub(crate) fn is_visible_in(&self, net: &Net) -> bool {
+    pub(crate) fn is_accessible_in(&self, net: &Net) -> bool {
         // SAFETY: By the invariant the device is registered; the namespace is held by `net`.
         unsafe { bindings::rdma_dev_access_netns(self.raw(), net.as_ptr()) }
     }
@@ -364,16 +364,16 @@ impl DeviceRef {
     ///
     /// siw opens its sockets in the namespace of the task that asks it (`siw_connect()`,
     /// `siw_create_listen()`), whatever rdma_cm's id says, and rdma_cm asks from a kernel thread.
-    pub(crate) fn connects_in(&self, net: &Net) -> bool {
-        self.is_visible_in(net) && (!self.opens_sockets() || net.is_init())
+    pub(crate) fn can_connect_in(&self, net: &Net) -> bool {
+        self.is_accessible_in(net) && (!self.is_socket_based() || net.is_init())
     }
 
     /// Whether this task can listen on it in a namespace: with siw, only in its own.
-    pub(crate) fn listens_in(&self, net: &Net) -> bool {
-        self.connects_in(net) && (!self.opens_sockets() || net.is_tasks())
+    pub(crate) fn can_listen_in(&self, net: &Net) -> bool {
+        self.can_connect_in(net) && (!self.is_socket_based() || net.is_current())
     }
 
-    fn opens_sockets(&self) -> bool {
+    fn is_socket_based(&self) -> bool {
         // SAFETY: By the invariant the device is registered, and then its driver does not change.
         let driver = unsafe { (*self.raw()).ops.driver_id };
         driver == bindings::rdma_driver_id_RDMA_DRIVER_SIW
@@ -424,15 +424,15 @@ pub(crate) trait RemovalNotifier: Send + Sync {
     ///
     /// Called once, in process context, with no lock of ours held; other watchers are not called
     /// meanwhile.
-    fn device_going(&self);
+    fn notify_removal(&self);
 }
 
 #[derive(Default)]
 struct RemovalNotifiers {
     next_id: u64,
-    waiting: KVec<(u64, Arc<dyn RemovalNotifier>)>,
+    pending: KVec<(u64, Arc<dyn RemovalNotifier>)>,
     /// Who is being called, and by which task.
-    called: Option<(u64, usize)>,
+    running: Option<(u64, usize)>,
 }
 
 /// Keeps a [`RemovalNotifier`] registered.
@@ -445,21 +445,21 @@ pub(crate) struct NotifierRegistration {
 
 impl Drop for NotifierRegistration {
     fn drop(&mut self) {
-        let mut watchers = self.device.watchers.lock();
-        let place = watchers.waiting.iter().position(|(id, _)| *id == self.id);
-        if let Some(place) = place {
-            let watcher = watchers.waiting.remove(place);
-            drop(watchers);
+        let mut notifiers = self.device.notifiers.lock();
+        let index = notifiers.pending.iter().position(|(id, _)| *id == self.id);
+        if let Some(place) = index {
+            let notifier = notifiers.pending.remove(place);
+            drop(notifiers);
             // Not under the lock: it may be the last reference on whoever watches.
-            drop(watcher);
+            drop(notifier);
             return;
         }
         let me = Task::current_raw() as usize;
-        while watchers
-            .called
+        while notifiers
+            .running
             .is_some_and(|(id, task)| id == self.id && task != me)
         {
-            self.device.call_done.wait(&mut watchers);
+            self.device.call_done.wait(&mut notifiers);
         }
     }
 }

@@ -19,7 +19,7 @@ use kernel::{
 /// Bytes of the name of a network interface.
 pub(crate) const IFNAME_SIZE: usize = kernel::bindings::IFNAMSIZ as usize;
 /// Bytes of the version of a device's firmware.
-pub(crate) const FIRMWARE_SIZE: usize = bindings::IB_FW_VERSION_NAME_MAX as usize;
+pub(crate) const FW_VERSION_SIZE: usize = bindings::IB_FW_VERSION_NAME_MAX as usize;
 
 /// The kernel gives a port's speed in units of 100 Mbit/s.
 const SPEED_UNIT: u64 = 100_000_000;
@@ -56,7 +56,7 @@ pub(crate) struct DeviceAttr {
     pub(crate) vendor_id: u32,
     pub(crate) vendor_part_id: u32,
     pub(crate) hw_ver: u32,
-    pub(crate) fw_ver: CStrBuf<FIRMWARE_SIZE>,
+    pub(crate) fw_ver: CStrBuf<FW_VERSION_SIZE>,
     pub(crate) num_comp_vectors: u32,
     pub(crate) phys_port_cnt: u32,
 }
@@ -65,8 +65,8 @@ impl DeviceAttr {
     /// # Safety
     ///
     /// `raw` is a registered device.
-    pub(super) unsafe fn of(raw: *mut bindings::ib_device) -> Self {
-        let mut fw_ver = [0; FIRMWARE_SIZE];
+    pub(super) unsafe fn query(raw: *mut bindings::ib_device) -> Self {
+        let mut fw_ver = [0; FW_VERSION_SIZE];
         // SAFETY: `raw` is registered, and the buffer has the size that drivers count on.
         unsafe { bindings::ib_get_device_fw_str(raw, fw_ver.as_mut_ptr()) };
         // SAFETY: `raw` is valid, and what is read here does not change once it is registered.
@@ -91,8 +91,8 @@ impl DeviceAttr {
             max_qp_rd_atom: limit(attr.max_qp_rd_atom),
             max_qp_init_rd_atom: limit(attr.max_qp_init_rd_atom),
             atomic_cap: match attr.atomic_cap {
-                bindings::ib_atomic_cap_IB_ATOMIC_HCA => AtomicCap::Device,
-                bindings::ib_atomic_cap_IB_ATOMIC_GLOB => AtomicCap::System,
+                bindings::ib_atomic_cap_IB_ATOMIC_HCA => AtomicCap::Hca,
+                bindings::ib_atomic_cap_IB_ATOMIC_GLOB => AtomicCap::Global,
                 _ => AtomicCap::None,
             },
             device_cap_flags: attr.device_cap_flags,
@@ -113,9 +113,9 @@ pub(crate) enum AtomicCap {
     /// There are none.
     None,
     /// With each other on the same device.
-    Device,
+    Hca,
     /// With everything in the system, the CPU included.
-    System,
+    Global,
 }
 
 /// What a device speaks on the wire.
@@ -135,7 +135,7 @@ impl Protocol {
     /// # Safety
     ///
     /// `raw` is a registered device, and `port` one of its ports.
-    pub(super) unsafe fn of(raw: *const bindings::ib_device, port: u32) -> Self {
+    pub(super) unsafe fn of_port(raw: *const bindings::ib_device, port: u32) -> Self {
         // SAFETY: By this function's contract.
         if unsafe { bindings::rdma_protocol_iwarp(raw, port) } {
             return Self::Iwarp;

@@ -31,7 +31,7 @@ pub(crate) enum DataDirection {
     /// The device writes memory: receives, reads.
     FromDevice,
     /// Both.
-    Both,
+    Bidirectional,
 }
 
 impl DataDirection {
@@ -39,13 +39,13 @@ impl DataDirection {
         match self {
             Self::ToDevice => dma_data_direction::DMA_TO_DEVICE,
             Self::FromDevice => dma_data_direction::DMA_FROM_DEVICE,
-            Self::Both => dma_data_direction::DMA_BIDIRECTIONAL,
+            Self::Bidirectional => dma_data_direction::DMA_BIDIRECTIONAL,
         }
     }
 }
 
 /// How far what the CPU writes has to be from what a device writes, in bytes: a power of two.
-pub(crate) fn alignment() -> usize {
+pub(crate) fn cache_alignment() -> usize {
     // SAFETY: It tells a number that the machine has.
     let alignment = unsafe { bindings::kofi_dma_alignment() };
     (alignment as usize).max(1)
@@ -57,20 +57,20 @@ pub(crate) fn alignment() -> usize {
 /// none of those on soft devices.
 pub(crate) struct DmaMapper {
     device: DeviceRef,
-    live: Atomic<i64>,
+    active: Atomic<i64>,
 }
 
 impl DmaMapper {
     pub(crate) fn new(device: DeviceRef) -> Self {
         Self {
             device,
-            live: Atomic::new(0),
+            active: Atomic::new(0),
         }
     }
 
     /// Mappings that have not been undone.
-    pub(crate) fn live(&self) -> i64 {
-        self.live.load(Relaxed)
+    pub(crate) fn active_mappings(&self) -> i64 {
+        self.active.load(Relaxed)
     }
 
     /// Maps one piece of memory. Any context; where there is an IOMMU it may allocate.
@@ -104,7 +104,7 @@ impl DmaMapper {
         if unsafe { bindings::ib_dma_mapping_error(device, addr) } != 0 {
             return Err(ENOMEM);
         }
-        self.live.add(1, Relaxed);
+        self.active.add(1, Relaxed);
         Ok(DmaMapping {
             addr,
             len: piece.len,
@@ -162,13 +162,13 @@ impl DmaMapper {
                 mapping.direction.as_raw(),
             )
         };
-        self.live.add(-1, Relaxed);
+        self.active.add(-1, Relaxed);
     }
 }
 
 impl Drop for DmaMapper {
     fn drop(&mut self) {
-        let live = self.live();
+        let live = self.active_mappings();
         if live != 0 {
             pr_err!(
                 "{}: {live} DMA mappings were not undone\n",
@@ -211,7 +211,7 @@ pub(crate) enum AddrKind {
 }
 
 /// Where there is memory: the first page is for NULL, the last one for error pointers.
-pub(crate) const MEMORY: Range<usize> = PAGE_SIZE..usize::MAX - 2 * PAGE_SIZE;
+pub(crate) const VALID_ADDRS: Range<usize> = PAGE_SIZE..usize::MAX - 2 * PAGE_SIZE;
 
 /// Tells what the `len` bytes from `addr` on are made of.
 ///
@@ -223,7 +223,7 @@ pub(crate) const MEMORY: Range<usize> = PAGE_SIZE..usize::MAX - 2 * PAGE_SIZE;
 /// the linear map nor in vmalloc's or the modules' space.
 #[inline(always)]
 pub(crate) fn classify(addr: usize, len: usize) -> Result<AddrKind> {
-    let last = last_byte(addr, len)?;
+    let last = last_addr(addr, len)?;
     let (first, last) = (addr as *const c_void, last as *const c_void);
     // SAFETY: It looks at the addresses only, in any context.
     match unsafe { bindings::kofi_memory_kind(first, last) } {
@@ -235,7 +235,7 @@ pub(crate) fn classify(addr: usize, len: usize) -> Result<AddrKind> {
 
 /// The address of the last of `len` bytes.
 #[inline(always)]
-fn last_byte(addr: usize, len: usize) -> Result<usize> {
+fn last_addr(addr: usize, len: usize) -> Result<usize> {
     let more = len.checked_sub(1).ok_or(EINVAL)?;
     addr.checked_add(more).ok_or(EINVAL)
 }
@@ -276,7 +276,7 @@ impl PhysRange {
     }
 
     /// Where the kernel sees it; `EINVAL` where it does not.
-    pub(crate) fn address(&self) -> Result<usize> {
+    pub(crate) fn kernel_addr(&self) -> Result<usize> {
         // SAFETY: The page exists; this looks up its address, in any context.
         let start = unsafe { bindings::kofi_page_address(self.page) } as usize;
         match start {
@@ -299,7 +299,7 @@ impl PhysRange {
 pub(crate) struct PhysRanges {
     kind: AddrKind,
     addr: usize,
-    left: usize,
+    remaining: usize,
 }
 
 impl PhysRanges {
@@ -310,7 +310,7 @@ impl PhysRanges {
         Ok(Self {
             kind: classify(addr, len)?,
             addr,
-            left: len,
+            remaining: len,
         })
     }
 
@@ -336,32 +336,32 @@ impl PhysRanges {
         }
     }
 
-    fn take(&mut self, len: usize) {
+    fn advance(&mut self, len: usize) {
         self.addr = self.addr.wrapping_add(len);
-        self.left = self.left.saturating_sub(len);
+        self.remaining = self.remaining.saturating_sub(len);
     }
 
-    fn next_piece(&mut self) -> Result<PhysRange> {
+    fn next_range(&mut self) -> Result<PhysRange> {
         let offset = self.addr % PAGE_SIZE;
         let page = self.page_at(self.addr)?;
         let len = match self.kind {
-            AddrKind::Linear => self.left,
-            AddrKind::Paged => self.run(page, in_page(offset, self.left))?,
+            AddrKind::Linear => self.remaining,
+            AddrKind::Paged => self.contiguous_len(page, bytes_in_page(offset, self.remaining))?,
         };
         let piece = PhysRange {
             page,
             offset,
             len: NonZeroUsize::new(len).ok_or(EINVAL)?,
         };
-        self.take(len);
+        self.advance(len);
         Ok(piece)
     }
 
     /// How many bytes follow each other in physical memory, when the first `len` are in `page`.
-    fn run(&self, page: *mut page, mut len: usize) -> Result<usize> {
+    fn contiguous_len(&self, page: *mut page, mut len: usize) -> Result<usize> {
         // SAFETY: `page` is a page of the range.
         let mut pfn = unsafe { bindings::kofi_page_to_pfn(page) };
-        while len < self.left {
+        while len < self.remaining {
             let next = self.page_at(self.addr.wrapping_add(len))?;
             // SAFETY: As above.
             let next_pfn = unsafe { bindings::kofi_page_to_pfn(next) };
@@ -369,7 +369,7 @@ impl PhysRanges {
                 break;
             }
             pfn = next_pfn;
-            len += in_page(0, self.left - len);
+            len += bytes_in_page(0, self.remaining - len);
         }
         Ok(len)
     }
@@ -379,12 +379,12 @@ impl Iterator for PhysRanges {
     type Item = Result<PhysRange>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.left == 0 {
+        if self.remaining == 0 {
             return None;
         }
-        let piece = self.next_piece();
+        let piece = self.next_range();
         if piece.is_err() {
-            self.left = 0;
+            self.remaining = 0;
         }
         Some(piece)
     }
@@ -398,7 +398,7 @@ impl FusedIterator for PhysRanges {}
 ///
 /// Those of [`classify`], and `EINVAL` for a page that is not there.
 #[inline]
-pub(crate) fn check(addr: usize, len: usize) -> Result {
+pub(crate) fn check_range(addr: usize, len: usize) -> Result {
     match classify(addr, len)? {
         AddrKind::Linear => Ok(()),
         AddrKind::Paged => PhysRanges::new(addr, len)?.try_for_each(|piece| piece.map(|_| ())),
@@ -406,7 +406,7 @@ pub(crate) fn check(addr: usize, len: usize) -> Result {
 }
 
 /// How many of `left` bytes lie in the page that the first of them has `offset` in.
-fn in_page(offset: usize, left: usize) -> usize {
+fn bytes_in_page(offset: usize, left: usize) -> usize {
     left.min(PAGE_SIZE - offset)
 }
 
@@ -425,15 +425,15 @@ mod tests {
 
     #[test]
     fn range_arithmetic_refuses_empty_and_wrapping() {
-        assert_eq!(last_byte(10, 0).err(), Some(EINVAL));
-        assert_eq!(last_byte(10, 1), Ok(10));
-        assert_eq!(last_byte(usize::MAX, 1), Ok(usize::MAX));
-        assert_eq!(last_byte(usize::MAX, 2).err(), Some(EINVAL));
-        assert_eq!(last_byte(1, usize::MAX), Ok(usize::MAX));
-        assert_eq!(last_byte(2, usize::MAX).err(), Some(EINVAL));
-        assert_eq!(in_page(0, 1), 1);
-        assert_eq!(in_page(0, PAGE_SIZE + 1), PAGE_SIZE);
-        assert_eq!(in_page(PAGE_SIZE - 1, 5), 1);
+        assert_eq!(last_addr(10, 0).err(), Some(EINVAL));
+        assert_eq!(last_addr(10, 1), Ok(10));
+        assert_eq!(last_addr(usize::MAX, 1), Ok(usize::MAX));
+        assert_eq!(last_addr(usize::MAX, 2).err(), Some(EINVAL));
+        assert_eq!(last_addr(1, usize::MAX), Ok(usize::MAX));
+        assert_eq!(last_addr(2, usize::MAX).err(), Some(EINVAL));
+        assert_eq!(bytes_in_page(0, 1), 1);
+        assert_eq!(bytes_in_page(0, PAGE_SIZE + 1), PAGE_SIZE);
+        assert_eq!(bytes_in_page(PAGE_SIZE - 1, 5), 1);
     }
 
     #[test]

@@ -45,10 +45,10 @@ use kernel::{
 
 /// A request that has not been executed by then never will be: siw stops without a word after one
 /// that failed.
-const PATIENCE_MS: u32 = 10_000;
+const EXECUTE_TIMEOUT_MS: u32 = 10_000;
 
 /// One request at a time; drivers keep some room for themselves.
-const CAPS: QpCaps = QpCaps {
+const QP_CAPS: QpCaps = QpCaps {
     max_send_wr: 2,
     max_recv_wr: 1,
     max_send_sge: 1,
@@ -63,7 +63,7 @@ const CQ_ENTRIES: u32 = 8;
 struct NoQpEvents;
 
 impl QpEventHandler for NoQpEvents {
-    fn event(&self, _number: u32, _event: QpEvent) {}
+    fn handle_event(&self, _number: u32, _event: QpEvent) {}
 }
 
 /// A queue pair for [`FastMr`]s.
@@ -72,10 +72,10 @@ impl QpEventHandler for NoQpEvents {
 /// what the device is still going to do, and destroying the queue pair ends that.
 pub(crate) struct FastRegQp {
     // Dropped in this order.
-    _pair: Option<(iwarp_loopback::LoopbackConn, Qp)>,
+    _loopback: Option<(iwarp_loopback::LoopbackConn, Qp)>,
     qp: Qp,
     cq: CqPoller,
-    done: Arc<TimedCompletion>,
+    completion: Arc<TimedCompletion>,
 }
 
 impl FastRegQp {
@@ -85,9 +85,9 @@ impl FastRegQp {
     ///
     /// `ENOMEM`, on iWARP those of connecting, and the driver's.
     pub(crate) fn new(pd: &Arc<Pd>) -> Result<Self> {
-        let done = Arc::pin_init(TimedCompletion::new(), GFP_KERNEL)?;
-        let cq = Cq::new(pd.device().clone(), CQ_ENTRIES, 0, done.clone())?;
-        let make = || Qp::new(pd.clone(), cq.clone(), cq.clone(), &CAPS, NoQpEvents);
+        let completion = Arc::pin_init(TimedCompletion::new(), GFP_KERNEL)?;
+        let cq = Cq::new(pd.device().clone(), CQ_ENTRIES, 0, completion.clone())?;
+        let make = || Qp::new(pd.clone(), cq.clone(), cq.clone(), &QP_CAPS, NoQpEvents);
         let qp = make()?;
         let pair = if pd.device().protocol() == Protocol::Iwarp {
             let peer = make()?;
@@ -96,14 +96,14 @@ impl FastRegQp {
                 peer,
             ))
         } else {
-            lead_back(&qp)?;
+            connect_to_self(&qp)?;
             None
         };
         Ok(Self {
-            _pair: pair,
+            _loopback: pair,
             qp,
             cq: cq.poller(),
-            done,
+            completion,
         })
     }
 
@@ -130,16 +130,16 @@ impl FastRegQp {
         // SAFETY: The request has no memory of its own. The region that it names exists until this
         // returns, and if the request has not completed by then, the queue pair does not.
         unsafe { self.qp.post_send(wr) }?;
-        let mut left = msecs_to_jiffies(PATIENCE_MS);
+        let mut left = msecs_to_jiffies(EXECUTE_TIMEOUT_MS);
         loop {
-            if let [wc] = self.cq.poll(&mut Wc::room::<1>())? {
+            if let [wc] = self.cq.poll(&mut Wc::uninit_array::<1>())? {
                 return if wc.is_success() { Ok(self) } else { Err(EIO) };
             }
             // What came before this is found by polling once more.
-            if self.cq.cq().arm(CqNotify::Any) {
+            if self.cq.cq().req_notify(CqNotify::NextComp) {
                 continue;
             }
-            left = self.done.take(left);
+            left = self.completion.wait_timeout(left);
             if left == 0 {
                 return Err(ETIMEDOUT);
             }
@@ -153,7 +153,7 @@ fn signaled() -> SendFlags {
 
 /// Connects a queue pair to itself, so that it is ready to send. Nobody may do anything to memory
 /// through it.
-fn lead_back(qp: &Qp) -> Result {
+fn connect_to_self(qp: &Qp) -> Result {
     let device = qp.pd().device();
     let port = *device.ports().start();
     qp.init(port, Access::default())?;
@@ -162,7 +162,7 @@ fn lead_back(qp: &Qp) -> Result {
     // SAFETY: The device is registered as long as it is used, and `port` is one of its ports.
     to_result(unsafe { bindings::kofi_way_to_self(device.raw(), port, &mut attr.raw.ah_attr) })?;
     attr.raw.path_mtu = bindings::ib_mtu_IB_MTU_256;
-    attr.raw.dest_qp_num = qp.number();
+    attr.raw.dest_qp_num = qp.qp_num();
     attr.raw.max_dest_rd_atomic = 1;
     attr.mask |= (bindings::ib_qp_attr_mask_IB_QP_AV
         | bindings::ib_qp_attr_mask_IB_QP_PATH_MTU

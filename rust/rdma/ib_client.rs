@@ -36,12 +36,12 @@ global_lock! {
     unsafe(uninit) static DEVICES: Mutex<KVec<Arc<Device>>> = KVec::new();
 }
 
-const NEVER: u32 = 0;
-const STARTING: u32 = 1;
-const READY: u32 = 2;
+const UNINITIALIZED: u32 = 0;
+const INITIALIZING: u32 = 1;
+const INITIALIZED: u32 = 2;
 
 /// Whether `DEVICES` may be locked; never goes back.
-static STATE: Atomic<u32> = Atomic::new(NEVER);
+static LIST_STATE: Atomic<u32> = Atomic::new(UNINITIALIZED);
 
 /// Keeps the list of devices up to date as long as it lives.
 ///
@@ -69,7 +69,7 @@ impl<R: RemovalReport> Registration<R> {
     pub(crate) fn new() -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             client <- Opaque::try_ffi_init(|slot: *mut bindings::ib_client| {
-                prepare_list()?;
+                init_list()?;
                 let client = bindings::ib_client {
                     name: super::OWNER.as_char_ptr(),
                     add: Some(add),
@@ -82,7 +82,7 @@ impl<R: RemovalReport> Registration<R> {
                 // SAFETY: `slot` stays where it is until `PinnedDrop` unregisters it; on an error
                 // the core has forgotten it.
                 to_result(unsafe { bindings::ib_register_client(slot) })
-                    .inspect_err(|_| drop(take_list()))
+                    .inspect_err(|_| drop(take_devices()))
             }),
             _report: PhantomData,
         })
@@ -94,37 +94,40 @@ impl<R: RemovalReport> PinnedDrop for Registration<R> {
     fn drop(self: Pin<&mut Self>) {
         // SAFETY: `new` registered this client. When this returns none of its callbacks runs.
         unsafe { bindings::ib_unregister_client(self.client.get()) };
-        drop(take_list());
+        drop(take_devices());
     }
 }
 
 /// Makes `DEVICES` usable.
-fn prepare_list() -> Result {
-    if STATE.cmpxchg(NEVER, STARTING, Relaxed).is_err() {
+fn init_list() -> Result {
+    if LIST_STATE
+        .cmpxchg(UNINITIALIZED, INITIALIZING, Relaxed)
+        .is_err()
+    {
         return Err(EBUSY);
     }
     // SAFETY: `STATE` left `NEVER`, which happens once.
     unsafe { DEVICES.init() };
-    STATE.store(READY, Release);
+    LIST_STATE.store(INITIALIZED, Release);
     Ok(())
 }
 
 /// Runs `f` on the list; on an empty one before the first registration.
-fn with_list<R>(f: impl FnOnce(&mut KVec<Arc<Device>>) -> R) -> R {
-    if STATE.load(Acquire) != READY {
+fn with_devices<R>(f: impl FnOnce(&mut KVec<Arc<Device>>) -> R) -> R {
+    if LIST_STATE.load(Acquire) != INITIALIZED {
         return f(&mut KVec::new());
     }
     f(&mut DEVICES.lock())
 }
 
 /// Empties the list: a static is never dropped, and even an empty list has memory.
-fn take_list() -> KVec<Arc<Device>> {
-    with_list(core::mem::take)
+fn take_devices() -> KVec<Arc<Device>> {
+    with_devices(core::mem::take)
 }
 
 /// The devices of this moment, in the order of their index.
 pub(crate) fn list() -> Result<KVec<Arc<Device>>> {
-    with_list(|devices| {
+    with_devices(|devices| {
         let mut copy = KVec::with_capacity(devices.len(), GFP_KERNEL)?;
         for device in devices.iter() {
             copy.push(device.clone(), GFP_KERNEL)?;
@@ -134,8 +137,8 @@ pub(crate) fn list() -> Result<KVec<Arc<Device>>> {
 }
 
 /// The device that the core knows by this pointer; `None` when it is NULL, unknown or going away.
-pub(crate) fn find(raw: *const bindings::ib_device) -> Option<Arc<Device>> {
-    with_list(|devices| devices.iter().find(|device| device.is(raw)).cloned())
+pub(crate) fn find_device(raw: *const bindings::ib_device) -> Option<Arc<Device>> {
+    with_devices(|devices| devices.iter().find(|device| device.wraps(raw)).cloned())
 }
 
 /// # Safety
@@ -145,13 +148,13 @@ unsafe extern "C" fn add(raw: *mut bindings::ib_device) -> c_int {
     kernel::error::from_result(|| {
         // SAFETY: `raw` is registered, and stays so until `remove` has returned.
         let device = unsafe { Device::new(raw) }?;
-        with_list(|devices| {
-            let place = devices
+        with_devices(|devices| {
+            let index = devices
                 .iter()
                 .position(|other| other.index() > device.index())
                 .unwrap_or(devices.len());
             devices.reserve(1, GFP_KERNEL)?;
-            devices.insert_within_capacity(place, device)?;
+            devices.insert_within_capacity(index, device)?;
             Ok(0)
         })
     })
@@ -163,12 +166,12 @@ unsafe extern "C" fn add(raw: *mut bindings::ib_device) -> c_int {
 ///
 /// Called by the RDMA core with a device for which [`add`] succeeded, once.
 unsafe extern "C" fn remove<R: RemovalReport>(raw: *mut bindings::ib_device, _data: *mut c_void) {
-    let device = with_list(|devices| {
-        let place = devices.iter().position(|device| device.is(raw))?;
-        devices.remove(place).ok()
+    let device = with_devices(|devices| {
+        let index = devices.iter().position(|device| device.wraps(raw))?;
+        devices.remove(index).ok()
     });
     if let Some(device) = device {
-        device.retire::<R>();
+        device.run_down::<R>();
     }
 }
 
@@ -176,7 +179,7 @@ unsafe extern "C" fn remove<R: RemovalReport>(raw: *mut bindings::ib_device, _da
 ///
 /// Called by the RDMA core with a device for which [`add`] succeeded, before [`remove`].
 unsafe extern "C" fn rename(raw: *mut bindings::ib_device, _data: *mut c_void) {
-    if let Some(device) = find(raw) {
+    if let Some(device) = find_device(raw) {
         device.rename();
     }
 }

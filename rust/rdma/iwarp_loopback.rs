@@ -40,14 +40,14 @@ use kernel::{
 };
 
 /// siw gives up after ten seconds by itself.
-const PATIENCE_MS: u32 = 15_000;
+const CONNECT_TIMEOUT_MS: u32 = 15_000;
 
 /// Nobody hands out ports for iw_cm's listeners: one is drawn from those that rdma_cm gives to no
 /// client, unless the host's ip_local_port_range says so.
 const FIRST_PORT: u16 = 0xf000;
 
 /// How many ports are tried before the caller is told that they are taken.
-const DRAWS: usize = 16;
+const PORT_TRIES: usize = 16;
 
 /// An iw_cm id.
 ///
@@ -68,8 +68,8 @@ impl IwCmId {
     /// # Safety
     ///
     /// `meeting` outlives the id.
-    unsafe fn new(device: &DeviceRef, meeting: &ConnContext) -> Result<Self> {
-        let context = ptr::from_ref(meeting).cast_mut().cast();
+    unsafe fn new(device: &DeviceRef, conn: &ConnContext) -> Result<Self> {
+        let context = ptr::from_ref(conn).cast_mut().cast();
         // SAFETY: The device is registered as long as it is used; the handler is made for the
         // context.
         let raw = unsafe { bindings::iw_create_cm_id(device.raw(), Some(handle), context) };
@@ -79,20 +79,20 @@ impl IwCmId {
 
     fn listen(&mut self, local: SockAddr) -> Result {
         // SAFETY: By the invariant the id is valid, and nobody else knows it yet.
-        unsafe { put(&raw mut (*self.0.as_ptr()).local_addr, local) };
+        unsafe { store_sockaddr(&raw mut (*self.0.as_ptr()).local_addr, local) };
         // SAFETY: By the invariant the id is valid. The backlog is for the one peer, and for those
         // that are refused meanwhile.
         to_result(unsafe { bindings::iw_cm_listen(self.0.as_ptr(), 4) })
     }
 
     fn connect(&mut self, local: SockAddr, peer: SockAddr, qp: u32, nonce: &Nonce) -> Result {
-        let mut param = param(qp);
+        let mut param = conn_param(qp);
         param.private_data = nonce.as_ptr().cast();
         param.private_data_len = size_of::<Nonce>() as u16;
         // SAFETY: By the invariant the id is valid, and nobody else knows it yet.
         unsafe {
-            put(&raw mut (*self.0.as_ptr()).local_addr, local);
-            put(&raw mut (*self.0.as_ptr()).remote_addr, peer);
+            store_sockaddr(&raw mut (*self.0.as_ptr()).local_addr, local);
+            store_sockaddr(&raw mut (*self.0.as_ptr()).remote_addr, peer);
         }
         // SAFETY: By the invariant the id is valid; drivers copy what the parameters point to.
         to_result(unsafe { bindings::iw_cm_connect(self.0.as_ptr(), &mut param) })
@@ -109,7 +109,7 @@ impl Drop for IwCmId {
 /// # Safety
 ///
 /// `at` is writable.
-unsafe fn put(at: *mut kernel::bindings::__kernel_sockaddr_storage, addr: SockAddr) {
+unsafe fn store_sockaddr(at: *mut kernel::bindings::__kernel_sockaddr_storage, addr: SockAddr) {
     let raw = addr.to_raw();
     let bytes = raw.as_bytes();
     // SAFETY: By this function's contract; no address is longer than the storage.
@@ -117,7 +117,7 @@ unsafe fn put(at: *mut kernel::bindings::__kernel_sockaddr_storage, addr: SockAd
 }
 
 /// The parameters of an end: no data will flow.
-fn param(qp: u32) -> bindings::iw_cm_conn_param {
+fn conn_param(qp: u32) -> bindings::iw_cm_conn_param {
     bindings::iw_cm_conn_param {
         ord: 1,
         ird: 1,
@@ -134,52 +134,52 @@ type Nonce = [u8; 16];
 struct ConnContext {
     nonce: Nonce,
     /// The queue pair of the end that accepts.
-    passive: u32,
+    passive_qp_num: u32,
     #[pin]
-    met: SpinLock<ConnStatus>,
+    status: SpinLock<ConnStatus>,
     /// Given when an end has come, or will not.
     #[pin]
-    done: TimedCompletion,
+    changed: TimedCompletion,
 }
 
 #[derive(Default)]
 struct ConnStatus {
     /// Our request has come.
-    asked: bool,
-    passive: Option<IwCmId>,
+    request_seen: bool,
+    passive_id: Option<IwCmId>,
     accepted: bool,
     connected: bool,
-    failed: Option<Error>,
+    error: Option<Error>,
 }
 
 impl ConnContext {
-    fn change(&self, change: impl FnOnce(&mut ConnStatus)) {
-        change(&mut self.met.lock());
-        self.done.give();
+    fn update(&self, change: impl FnOnce(&mut ConnStatus)) {
+        change(&mut self.status.lock());
+        self.changed.complete();
     }
 
     /// Whether this is our own request, and the first.
-    fn is_ours(&self, data: &[u8]) -> bool {
-        let mut met = self.met.lock();
-        let ours = data == self.nonce && !met.asked;
-        met.asked |= ours;
+    fn claim_request(&self, data: &[u8]) -> bool {
+        let mut status = self.status.lock();
+        let ours = data == self.nonce && !status.request_seen;
+        status.request_seen |= ours;
         ours
     }
 
     /// Waits until both ends say that there is a connection.
-    fn wait(&self) -> Result {
-        let mut left = msecs_to_jiffies(PATIENCE_MS);
+    fn wait_connected(&self) -> Result {
+        let mut left = msecs_to_jiffies(CONNECT_TIMEOUT_MS);
         loop {
             {
-                let met = self.met.lock();
-                if let Some(error) = met.failed {
+                let status = self.status.lock();
+                if let Some(error) = status.error {
                     return Err(error);
                 }
-                if met.accepted && met.connected {
+                if status.accepted && status.connected {
                     return Ok(());
                 }
             }
-            left = self.done.take(left);
+            left = self.changed.wait_timeout(left);
             if left == 0 {
                 return Err(ETIMEDOUT);
             }
@@ -201,17 +201,17 @@ unsafe extern "C" fn handle(
     match event.event {
         bindings::iw_cm_event_type_IW_CM_EVENT_CONNECT_REQUEST => {
             // SAFETY: By this function's contract the event is a request, whose id is new.
-            return unsafe { answer(id, event, meeting) };
+            return unsafe { accept_own_request(id, event, meeting) };
         }
         bindings::iw_cm_event_type_IW_CM_EVENT_CONNECT_REPLY => {
             let outcome = to_result(event.status);
-            meeting.change(|met| match outcome {
+            meeting.update(|met| match outcome {
                 Ok(()) => met.connected = true,
-                Err(error) => met.failed = Some(error),
+                Err(error) => met.error = Some(error),
             });
         }
         bindings::iw_cm_event_type_IW_CM_EVENT_ESTABLISHED => {
-            meeting.change(|met| met.accepted = true);
+            meeting.update(|met| met.accepted = true);
         }
         // The connection has ended: whoever uses the queue pair sees it fail.
         _ => {}
@@ -224,10 +224,10 @@ unsafe extern "C" fn handle(
 /// # Safety
 ///
 /// `id` is the new id of the request `event`.
-unsafe fn answer(
+unsafe fn accept_own_request(
     id: *mut bindings::iw_cm_id,
     event: &bindings::iw_cm_event,
-    meeting: &ConnContext,
+    conn: &ConnContext,
 ) -> c_int {
     let data: &[u8] = if event.private_data.is_null() {
         &[]
@@ -240,19 +240,19 @@ unsafe fn answer(
             )
         }
     };
-    if !meeting.is_ours(data) {
+    if !conn.claim_request(data) {
         return ECONNREFUSED.to_errno();
     }
-    let mut param = param(meeting.passive);
+    let mut param = conn_param(conn.passive_qp_num);
     // SAFETY: By this function's contract the id is valid, and drivers copy the parameters.
     let accepted = to_result(unsafe { bindings::iw_cm_accept(id, &mut param) });
     if let Err(error) = accepted {
-        meeting.change(|met| met.failed = Some(error));
+        conn.update(|met| met.error = Some(error));
         return error.to_errno();
     }
     // INVARIANT: The handler returns 0, which leaves the id to us; its context is the meeting, which
     // outlives what it contains.
-    meeting.change(|met| met.passive = NonNull::new(id).map(IwCmId));
+    conn.update(|met| met.passive_id = NonNull::new(id).map(IwCmId));
     0
 }
 
@@ -260,7 +260,7 @@ unsafe fn answer(
 pub(super) struct LoopbackConn {
     listener: Option<IwCmId>,
     active: Option<IwCmId>,
-    meeting: Pin<KBox<ConnContext>>,
+    context: Pin<KBox<ConnContext>>,
 }
 
 impl LoopbackConn {
@@ -274,28 +274,28 @@ impl LoopbackConn {
         let mut nonce = Nonce::default();
         // SAFETY: The nonce is ours, and has that many bytes.
         unsafe { kernel::bindings::get_random_bytes(nonce.as_mut_ptr().cast(), nonce.len()) };
-        let meeting = KBox::pin_init(
+        let conn = KBox::pin_init(
             pin_init!(ConnContext {
                 nonce,
-                passive: passive.number(),
-                met <- new_spinlock!(ConnStatus::default()),
-                done <- TimedCompletion::new(),
+                passive_qp_num: passive.qp_num(),
+                status <- new_spinlock!(ConnStatus::default()),
+                changed <- TimedCompletion::new(),
             }),
             GFP_KERNEL,
         )?;
         let mut pair = Self {
             listener: None,
             active: None,
-            meeting,
+            context: conn,
         };
-        let local = address(device)?;
+        let local = loopback_addr(device)?;
         let there = pair.listen(device, local)?;
         // SAFETY: The pair drops its ids before the meeting.
         let id = pair
             .active
-            .insert(unsafe { IwCmId::new(device, &pair.meeting) }?);
-        id.connect(local, there, active.number(), &nonce)?;
-        pair.meeting.wait()?;
+            .insert(unsafe { IwCmId::new(device, &pair.context) }?);
+        id.connect(local, there, active.qp_num(), &nonce)?;
+        pair.context.wait_connected()?;
         // Nobody else needs to come.
         pair.listener = None;
         Ok(pair)
@@ -303,12 +303,12 @@ impl LoopbackConn {
 
     /// Listens on a port that is free, and tells where.
     fn listen(&mut self, device: &DeviceRef, local: SockAddr) -> Result<SockAddr> {
-        for _ in 0..DRAWS {
+        for _ in 0..PORT_TRIES {
             // SAFETY: Has no requirements.
             let port = FIRST_PORT | unsafe { kernel::bindings::get_random_u16() };
             // iw_cm takes an id for one attempt only.
             // SAFETY: The pair drops its ids before the meeting.
-            let mut id = unsafe { IwCmId::new(device, &self.meeting) }?;
+            let mut id = unsafe { IwCmId::new(device, &self.context) }?;
             let local = local.with_port(port);
             match id.listen(local) {
                 Err(error) if error == EADDRINUSE => continue,
@@ -326,14 +326,14 @@ impl Drop for LoopbackConn {
         // Without a listener nobody comes to the meeting any more.
         self.listener = None;
         self.active = None;
-        let passive = self.meeting.met.lock().passive.take();
+        let passive = self.context.status.lock().passive_id.take();
         drop(passive);
     }
 }
 
 /// Where the device reaches itself: through the kernel's TCP by the loopback interface, whatever
 /// addresses there are; else by an address of its own, which hardware needs.
-fn address(device: &DeviceRef) -> Result<SockAddr> {
+fn loopback_addr(device: &DeviceRef) -> Result<SockAddr> {
     let port = *device.ports().start();
     // SAFETY: The device is registered as long as it is used.
     let ip = if unsafe { bindings::kofi_uses_kernel_tcp(device.raw()) } {

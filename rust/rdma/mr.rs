@@ -85,11 +85,11 @@ impl FastMr {
     ) -> Result<Self> {
         let attributes = pd.device().attributes();
         let limits = PageListLimits {
-            page_sizes: attributes.page_size_cap,
-            pages: attributes.max_fast_reg_page_list_len,
+            page_size_cap: attributes.page_size_cap,
+            max_pages: attributes.max_fast_reg_page_list_len,
         };
         let layout = PageLayout::new(runs, iova, limits).ok_or(EINVAL)?;
-        let mut list = scatterlist(runs)?;
+        let mut list = build_scatterlist(runs)?;
         let kind = bindings::ib_mr_type_IB_MR_TYPE_MEM_REG;
         // SAFETY: `pd` is a valid protection domain.
         let raw = unsafe { bindings::ib_alloc_mr(pd.raw(), kind, layout.pages) };
@@ -117,7 +117,7 @@ impl FastMr {
         let raw = unsafe { &mut *mr.raw() };
         let total: u64 = runs.iter().map(|run| run.len).sum();
         // To rxe, a list that is too short is a lack of memory.
-        if mapped < 0 && !(layout.short && mapped == ENOMEM.to_errno()) {
+        if mapped < 0 && !(layout.is_truncated && mapped == ENOMEM.to_errno()) {
             return Err(Error::from_errno(mapped));
         }
         if mapped != count || raw.length != total {
@@ -145,9 +145,9 @@ impl FastMr {
 }
 
 /// The list that drivers take.
-fn scatterlist(runs: &[DmaSegment]) -> Result<KVVec<kernel::bindings::scatterlist>> {
-    let mut list = KVVec::with_capacity(runs.len(), GFP_KERNEL)?;
-    for run in runs {
+fn build_scatterlist(segments: &[DmaSegment]) -> Result<KVVec<kernel::bindings::scatterlist>> {
+    let mut list = KVVec::with_capacity(segments.len(), GFP_KERNEL)?;
+    for run in segments {
         let len = u32::try_from(run.len).map_err(|_| EINVAL)?;
         let mut entry = pin_init::zeroed();
         // SAFETY: `entry` is a scatterlist entry, of ours alone.

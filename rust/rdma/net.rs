@@ -39,13 +39,13 @@ impl Net {
     /// The first namespace, `init_net`.
     pub(crate) fn init() -> Self {
         // SAFETY: `init_net` lives as long as the kernel.
-        unsafe { Self::from_raw_static(&raw mut kernel::bindings::init_net) }
+        unsafe { Self::from_raw(&raw mut kernel::bindings::init_net) }
     }
 
     /// Takes a reference on a namespace that somebody else holds.
     pub(crate) fn new(net: &kernel::bindings::net) -> Self {
         // SAFETY: Whoever has lent `net` holds a reference; only the count, which is atomic, changes.
-        unsafe { Self::from_raw_static(ptr::from_ref(net).cast_mut()) }
+        unsafe { Self::from_raw(ptr::from_ref(net).cast_mut()) }
     }
 
     /// Takes a reference on the namespace at `net`.
@@ -53,7 +53,7 @@ impl Net {
     /// # Safety
     ///
     /// `net` is not NULL and the caller holds a reference on it during this call.
-    unsafe fn from_raw_static(net: *mut kernel::bindings::net) -> Self {
+    unsafe fn from_raw(net: *mut kernel::bindings::net) -> Self {
         // SAFETY: The caller holds a reference, so that another may be taken.
         let net = unsafe { crate::bindings::get_net(net) };
         // INVARIANT: `get_net` took a reference and returned its argument, which is not NULL.
@@ -67,13 +67,13 @@ impl Net {
     }
 
     /// Whether this is the namespace of the running task. Process context.
-    pub(crate) fn is_tasks(&self) -> bool {
+    pub(crate) fn is_current(&self) -> bool {
         // SAFETY: The pointer is only compared.
         unsafe { crate::bindings::kofi_is_tasks_net(self.as_ptr()) }
     }
 
     /// Whether an interface of it has this address. Process context.
-    pub(crate) fn has(&self, addr: &SockAddr) -> bool {
+    pub(crate) fn has_addr(&self, addr: &SockAddr) -> bool {
         let raw = addr.to_raw();
         // SAFETY: Both are valid during the call, which only reads the address.
         unsafe { crate::bindings::kofi_has_address(self.as_ptr(), raw.as_ptr()) }
@@ -88,7 +88,7 @@ impl Net {
 impl Clone for Net {
     fn clone(&self) -> Self {
         // SAFETY: `self` holds a reference.
-        unsafe { Self::from_raw_static(self.as_ptr()) }
+        unsafe { Self::from_raw(self.as_ptr()) }
     }
 }
 
@@ -140,17 +140,17 @@ impl SockAddr {
     /// `EINVAL` when `bytes` is shorter than its family's structure, `EAFNOSUPPORT` for another
     /// family.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        let family = u16::from_ne_bytes(field(bytes, 0)?);
-        let port = u16::from_be_bytes(field(bytes, 2)?);
+        let family = u16::from_ne_bytes(read_field(bytes, 0)?);
+        let port = u16::from_be_bytes(read_field(bytes, 2)?);
         match family {
             AF_INET if bytes.len() >= SOCKADDR_IN_LEN => {
-                let ip: [u8; 4] = field(bytes, 4)?;
+                let ip: [u8; 4] = read_field(bytes, 4)?;
                 Ok(Self::new(Ipv4Addr::from(ip).into(), port, 0))
             }
             AF_INET6 if bytes.len() >= SOCKADDR_IN6_LEN => {
-                let flow = u32::from_be_bytes(field(bytes, 4)?);
-                let ip: [u8; 16] = field(bytes, 8)?;
-                let scope = u32::from_ne_bytes(field(bytes, 24)?);
+                let flow = u32::from_be_bytes(read_field(bytes, 4)?);
+                let ip: [u8; 16] = read_field(bytes, 8)?;
+                let scope = u32::from_ne_bytes(read_field(bytes, 24)?);
                 let v6 = SocketAddrV6::new(Ipv6Addr::from(ip), port, flow, scope);
                 Ok(Self(SocketAddr::V6(v6)))
             }
@@ -180,17 +180,17 @@ impl SockAddr {
         };
         match self.0 {
             SocketAddr::V4(v4) => {
-                put(&mut raw.bytes, 0, &AF_INET.to_ne_bytes());
-                put(&mut raw.bytes, 2, &v4.port().to_be_bytes());
-                put(&mut raw.bytes, 4, &v4.ip().octets());
+                write_field(&mut raw.bytes, 0, &AF_INET.to_ne_bytes());
+                write_field(&mut raw.bytes, 2, &v4.port().to_be_bytes());
+                write_field(&mut raw.bytes, 4, &v4.ip().octets());
             }
             SocketAddr::V6(v6) => {
                 raw.len = SOCKADDR_IN6_LEN;
-                put(&mut raw.bytes, 0, &AF_INET6.to_ne_bytes());
-                put(&mut raw.bytes, 2, &v6.port().to_be_bytes());
-                put(&mut raw.bytes, 4, &v6.flowinfo().to_be_bytes());
-                put(&mut raw.bytes, 8, &v6.ip().octets());
-                put(&mut raw.bytes, 24, &v6.scope_id().to_ne_bytes());
+                write_field(&mut raw.bytes, 0, &AF_INET6.to_ne_bytes());
+                write_field(&mut raw.bytes, 2, &v6.port().to_be_bytes());
+                write_field(&mut raw.bytes, 4, &v6.flowinfo().to_be_bytes());
+                write_field(&mut raw.bytes, 8, &v6.ip().octets());
+                write_field(&mut raw.bytes, 24, &v6.scope_id().to_ne_bytes());
             }
         }
         raw
@@ -286,14 +286,14 @@ impl RawSockAddr {
 }
 
 /// `N` bytes of `bytes` from `at` on.
-fn field<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N]> {
+fn read_field<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N]> {
     let end = at.checked_add(N).ok_or(EINVAL)?;
     let part = bytes.get(at..end).ok_or(EINVAL)?;
     part.try_into().map_err(|_| EINVAL)
 }
 
 /// Writes `value` into `bytes` from `at` on; what does not fit is left out.
-fn put(bytes: &mut [u8; SOCKADDR_STORAGE_LEN], at: usize, value: &[u8]) {
+fn write_field(bytes: &mut [u8; SOCKADDR_STORAGE_LEN], at: usize, value: &[u8]) {
     for (to, from) in bytes.iter_mut().skip(at).zip(value) {
         *to = *from;
     }

@@ -82,7 +82,7 @@ impl Pd {
 
     /// Whether this domain belongs to `device`.
     pub(crate) fn is_on(&self, device: &Device) -> bool {
-        device.is(self.device.raw())
+        device.wraps(self.device.raw())
     }
 }
 

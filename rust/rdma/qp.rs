@@ -51,12 +51,12 @@ pub(crate) struct QpCaps {
 /// Who is told what happens to a queue pair besides completions.
 pub(crate) trait QpEventHandler: Send + Sync {
     /// Called in any context, with drivers' locks held: it must neither sleep nor post.
-    fn event(&self, number: u32, event: QpEvent);
+    fn handle_event(&self, number: u32, event: QpEvent);
 }
 
 impl<T: QpEventHandler + ?Sized> QpEventHandler for Arc<T> {
-    fn event(&self, number: u32, event: QpEvent) {
-        (**self).event(number, event)
+    fn handle_event(&self, number: u32, event: QpEvent) {
+        (**self).handle_event(number, event)
     }
 }
 
@@ -65,14 +65,14 @@ impl<T: QpEventHandler + ?Sized> QpEventHandler for Arc<T> {
 pub(crate) enum QpEvent {
     /// A message came before the connection was known to be there: tell
     /// [`cm`](super::cm::IdRef::notify_established).
-    Established,
+    CommEstablished,
     /// No completion can say what broke it, and the queue pair is in the error state.
     Fatal,
     /// It is in the error state, and takes nothing from its shared receive queue any more; what it had
     /// taken has come back. Told more than once, and not by siw.
-    Drained,
+    LastWqeReached,
     /// As the second, and it was the peer, with what it may not. In a few words.
-    Violated(&'static CStr),
+    PeerViolation(&'static CStr),
     /// Another `enum ib_event_type`.
     Other(u32),
 }
@@ -80,13 +80,13 @@ pub(crate) enum QpEvent {
 impl QpEvent {
     fn from_raw(event: bindings::ib_event_type) -> Self {
         match event {
-            bindings::ib_event_type_IB_EVENT_COMM_EST => Self::Established,
+            bindings::ib_event_type_IB_EVENT_COMM_EST => Self::CommEstablished,
             bindings::ib_event_type_IB_EVENT_QP_FATAL => Self::Fatal,
-            bindings::ib_event_type_IB_EVENT_QP_LAST_WQE_REACHED => Self::Drained,
+            bindings::ib_event_type_IB_EVENT_QP_LAST_WQE_REACHED => Self::LastWqeReached,
             bindings::ib_event_type_IB_EVENT_QP_REQ_ERR
             | bindings::ib_event_type_IB_EVENT_QP_ACCESS_ERR => {
                 // SAFETY: Any number will do, and the text is the RDMA core's for ever.
-                Self::Violated(unsafe { CStr::from_char_ptr(bindings::ib_event_msg(event)) })
+                Self::PeerViolation(unsafe { CStr::from_char_ptr(bindings::ib_event_msg(event)) })
             }
             other => Self::Other(other),
         }
@@ -147,7 +147,7 @@ impl Qp {
         caps: &QpCaps,
         events: E,
     ) -> Result<Self> {
-        Self::sharing(pd, send_cq, recv_cq, None, caps, events)
+        Self::with_srq(pd, send_cq, recv_cq, None, caps, events)
     }
 
     /// The same; what is received goes where `srq` says, if it is there: the queue pair has no receive queue
@@ -156,7 +156,7 @@ impl Qp {
     /// # Errors
     ///
     /// Those of [`Self::new`].
-    pub(crate) fn sharing<E: QpEventHandler + 'static>(
+    pub(crate) fn with_srq<E: QpEventHandler + 'static>(
         pd: Arc<Pd>,
         send_cq: Arc<Cq>,
         recv_cq: Arc<Cq>,
@@ -223,12 +223,12 @@ impl Qp {
     }
 
     /// What posts to its send queue.
-    pub(super) fn sending(&self) -> (NonNull<bindings::ib_qp>, PostSendFn) {
+    pub(super) fn post_send_op(&self) -> (NonNull<bindings::ib_qp>, PostSendFn) {
         (self.raw, self.post_send)
     }
 
     /// What posts to its receive queue.
-    pub(super) fn receiving(&self) -> (NonNull<bindings::ib_qp>, PostRecvFn) {
+    pub(super) fn post_recv_op(&self) -> (NonNull<bindings::ib_qp>, PostRecvFn) {
         (self.raw, self.post_recv)
     }
 
@@ -253,12 +253,12 @@ impl Qp {
     }
 
     /// What its completions name it by, as long as it is there; see [`Wc::qp`](super::cq::Wc::qp).
-    pub(crate) fn address(&self) -> usize {
+    pub(crate) fn raw_addr(&self) -> usize {
         self.raw() as usize
     }
 
     /// The number that the peer needs.
-    pub(crate) fn number(&self) -> u32 {
+    pub(crate) fn qp_num(&self) -> u32 {
         // SAFETY: By the invariant `raw` is valid; the number does not change.
         unsafe { (*self.raw()).qp_num }
     }
@@ -320,7 +320,7 @@ impl Qp {
         // SAFETY: By the invariant `raw` is valid and `post_send` its device's; `wr` is a single
         // request, and the caller answers for its memory.
         let err = unsafe { (self.post_send)(self.raw(), wr.as_ptr(), &mut bad) };
-        outcome(err)
+        post_result(err)
     }
 
     /// Posts to the receive queue. Any context.
@@ -337,14 +337,14 @@ impl Qp {
         let mut bad = ptr::null();
         // SAFETY: As in `post_send`.
         let err = unsafe { (self.post_recv)(self.raw(), wr.as_ptr(), &mut bad) };
-        outcome(err)
+        post_result(err)
     }
 }
 
 impl Qp {
     /// Writes nothing to the peer's memory, unsignalled. Any context; errors as for
     /// [`Self::post_send`].
-    pub(crate) fn write_nothing(&self, wr_id: u64) -> Result {
+    pub(crate) fn post_empty_write(&self, wr_id: u64) -> Result {
         let nowhere = RemoteAddr { addr: 0, rkey: 0 };
         let wr = SendWr::write(wr_id, &[], nowhere, SendFlags::default());
         // SAFETY: The request has no memory.
@@ -354,7 +354,7 @@ impl Qp {
 
 /// [`to_result`], but for a call that nearly always succeeds.
 #[inline]
-pub(super) fn outcome(err: c_int) -> Result {
+pub(super) fn post_result(err: c_int) -> Result {
     if err == 0 {
         return Ok(());
     }
@@ -369,7 +369,7 @@ impl Qp {
     /// that was running anyway may drop that reference in between; when it was the last one, what
     /// is woken has been freed. A queue pair that has been reset takes no packet, so that nobody
     /// comes to that place any more, and who is there has time to leave it.
-    fn refuse_packets(&self) {
+    fn stop_packets(&self) {
         let reset = QpAttr::new(QpState::Reset);
         let _ = self.modify(&reset);
         // Packets from the network are handed over by RCU readers. Those of a peer on this device
@@ -384,7 +384,7 @@ impl Qp {
 impl Drop for Qp {
     fn drop(&mut self) {
         if self.pd.device().is_rxe() {
-            self.refuse_packets();
+            self.stop_packets();
         }
         // SAFETY: By the invariant `raw` is valid. When this returns no handler runs, nothing more
         // is completed, and no memory is accessed.
@@ -404,7 +404,7 @@ unsafe extern "C" fn event<E: QpEventHandler>(
     let (events, kind) = unsafe { (&*context.cast::<E>(), (*event).event) };
     // SAFETY: As above; an event of a queue pair has that one.
     let number = unsafe { (*(*event).element.qp).qp_num };
-    events.event(number, QpEvent::from_raw(kind));
+    events.handle_event(number, QpEvent::from_raw(kind));
 }
 
 /// The states that a queue pair's owner moves it to.
@@ -463,14 +463,14 @@ impl QpAttr {
     }
 
     /// How many reads and atomics of ours may be under way, where this change has the attribute.
-    pub(crate) fn limit_initiated(&mut self, most: u8) {
+    pub(crate) fn limit_rd_atomic(&mut self, most: u8) {
         if self.has(bindings::ib_qp_attr_mask_IB_QP_MAX_QP_RD_ATOMIC) {
             self.raw.max_rd_atomic = most;
         }
     }
 
     /// How many of the peer's are answered at a time, where this change has the attribute.
-    pub(crate) fn limit_answered(&mut self, most: u8) {
+    pub(crate) fn limit_dest_rd_atomic(&mut self, most: u8) {
         if self.has(bindings::ib_qp_attr_mask_IB_QP_MAX_DEST_RD_ATOMIC) {
             self.raw.max_dest_rd_atomic = most;
         }

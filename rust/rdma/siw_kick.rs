@@ -17,15 +17,15 @@ use kernel::{
 };
 
 /// How many an end ever posts.
-const NUDGES: u32 = 6;
+const MAX_KICKS: u32 = 6;
 
 /// Which no other request has.
-pub(crate) const WR_ID: u64 = 1 << 63;
+pub(crate) const KICK_WR_ID: u64 = 1 << 63;
 
 /// How many an end on `device` ever posts.
-pub(crate) fn most_on(device: &Device) -> u32 {
+pub(crate) fn max_kicks(device: &Device) -> u32 {
     match device.is_siw() {
-        true => NUDGES,
+        true => MAX_KICKS,
         false => 0,
     }
 }
@@ -33,28 +33,28 @@ pub(crate) fn most_on(device: &Device) -> u32 {
 /// Those of an end that are still to be posted.
 #[derive(Default)]
 pub(crate) struct SiwKicks {
-    left: u32,
+    remaining: u32,
 }
 
 impl SiwKicks {
     /// All that an end on `device` ever posts.
-    pub(crate) fn on(device: &Device) -> Self {
+    pub(crate) fn for_device(device: &Device) -> Self {
         Self {
-            left: most_on(device),
+            remaining: max_kicks(device),
         }
     }
 
     /// How long to wait before the next: longer and longer, over a second altogether. What is overlooked
     /// is found after at most four times the time that it took the peer to get ready.
-    pub(crate) fn pause(&self) -> Option<Delta> {
-        (self.left > 0).then(|| Delta::from_millis(1 << (2 * (NUDGES - self.left))))
+    pub(crate) fn next_delay(&self) -> Option<Delta> {
+        (self.remaining > 0).then(|| Delta::from_millis(1 << (2 * (MAX_KICKS - self.remaining))))
     }
 
     /// Posts the next.
-    pub(crate) fn post(&mut self, qp: &Qp) {
-        self.left = self.left.saturating_sub(1);
+    pub(crate) fn post_next(&mut self, qp: &Qp) {
+        self.remaining = self.remaining.saturating_sub(1);
         // What the driver has no time for it refuses. The next one is as good.
-        let _ = qp.write_nothing(WR_ID);
+        let _ = qp.post_empty_write(KICK_WR_ID);
     }
 }
 
@@ -64,13 +64,13 @@ mod tests {
 
     #[test]
     fn reach_over_a_second() {
-        let pauses = (0..=NUDGES).map_while(|left| {
+        let pauses = (0..=MAX_KICKS).map_while(|left| {
             SiwKicks {
-                left: NUDGES - left,
+                remaining: MAX_KICKS - left,
             }
-            .pause()
+            .next_delay()
         });
-        assert_eq!(pauses.clone().count(), NUDGES as usize);
+        assert_eq!(pauses.clone().count(), MAX_KICKS as usize);
         assert!(pauses.map(|pause| pause.as_millis()).sum::<i64>() > 1000);
     }
 }

@@ -11,7 +11,7 @@
 
 use super::{
     pd::Pd,
-    qp::outcome,
+    qp::post_result,
     wr::RecvWr, //
 };
 use crate::{
@@ -130,7 +130,7 @@ impl Srq {
         // SAFETY: By the invariant `raw` is valid and `post` its device's; `wr` is a single request, and
         // the caller answers for its memory.
         let err = unsafe { (self.post)(self.raw(), wr.as_ptr(), &mut bad) };
-        outcome(err)
+        post_result(err)
     }
 }
 

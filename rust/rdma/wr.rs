@@ -40,7 +40,7 @@ impl Sge {
 
     /// `length` bytes at `addr`, by the same key.
     #[inline(always)]
-    pub(super) fn move_to(&mut self, addr: u64, length: u32) {
+    pub(super) fn set_range(&mut self, addr: u64, length: u32) {
         self.0.addr = addr;
         self.0.length = length;
     }
@@ -88,14 +88,14 @@ union RawSendWr {
 /// The member of `raw` that belongs to its opcode is initialised.
 pub(crate) struct SendWr<'a> {
     raw: RawSendWr,
-    _pieces: PhantomData<&'a [Sge]>,
+    _sges: PhantomData<&'a [Sge]>,
 }
 
 /// What all requests of the send queue have in common.
 #[inline]
-fn base(
+fn send_wr_base(
     wr_id: u64,
-    pieces: &[Sge],
+    sges: &[Sge],
     opcode: bindings::ib_wr_opcode,
     flags: SendFlags,
 ) -> bindings::ib_send_wr {
@@ -103,8 +103,8 @@ fn base(
         next: ptr::null_mut(),
         __bindgen_anon_1: bindings::ib_send_wr__bindgen_ty_1 { wr_id },
         // Drivers only read the list.
-        sg_list: pieces.as_ptr().cast_mut().cast(),
-        num_sge: pieces.len() as c_int,
+        sg_list: sges.as_ptr().cast_mut().cast(),
+        num_sge: sges.len() as c_int,
         opcode,
         send_flags: u32::from(flags) as c_int,
         ex: bindings::ib_send_wr__bindgen_ty_2 { imm_data: 0 },
@@ -116,7 +116,7 @@ impl<'a> SendWr<'a> {
     fn wrap(raw: RawSendWr) -> Self {
         Self {
             raw,
-            _pieces: PhantomData,
+            _sges: PhantomData,
         }
     }
 
@@ -128,21 +128,21 @@ impl<'a> SendWr<'a> {
 
     /// A message.
     #[inline]
-    pub(crate) fn send(wr_id: u64, pieces: &'a [Sge], flags: SendFlags) -> Self {
+    pub(crate) fn send(wr_id: u64, sges: &'a [Sge], flags: SendFlags) -> Self {
         let opcode = bindings::ib_wr_opcode_IB_WR_SEND;
         // INVARIANT: A send has no more than what all have.
         Self::wrap(RawSendWr {
-            send: base(wr_id, pieces, opcode, flags),
+            send: send_wr_base(wr_id, sges, opcode, flags),
         })
     }
 
     /// A message with 32 bits beside it, in host byte order.
     #[inline]
-    pub(crate) fn send_with_imm(wr_id: u64, pieces: &'a [Sge], imm: u32, flags: SendFlags) -> Self {
+    pub(crate) fn send_with_imm(wr_id: u64, sges: &'a [Sge], imm: u32, flags: SendFlags) -> Self {
         let opcode = bindings::ib_wr_opcode_IB_WR_SEND_WITH_IMM;
         // INVARIANT: A send has no more than what all have.
         Self::wrap(RawSendWr {
-            send: base(wr_id, pieces, opcode, flags),
+            send: send_wr_base(wr_id, sges, opcode, flags),
         })
         .with_imm(imm)
     }
@@ -155,7 +155,7 @@ impl<'a> SendWr<'a> {
     #[inline]
     unsafe fn rdma(
         wr_id: u64,
-        pieces: &'a [Sge],
+        sges: &'a [Sge],
         remote: RemoteAddr,
         opcode: bindings::ib_wr_opcode,
         flags: SendFlags,
@@ -163,7 +163,7 @@ impl<'a> SendWr<'a> {
         // INVARIANT: By this function's safety requirement.
         Self::wrap(RawSendWr {
             rdma: bindings::ib_rdma_wr {
-                wr: base(wr_id, pieces, opcode, flags),
+                wr: send_wr_base(wr_id, sges, opcode, flags),
                 remote_addr: remote.addr,
                 rkey: remote.rkey,
             },
@@ -172,29 +172,24 @@ impl<'a> SendWr<'a> {
 
     /// Writes the pieces, one after the other, to the peer's memory.
     #[inline]
-    pub(crate) fn write(
-        wr_id: u64,
-        pieces: &'a [Sge],
-        remote: RemoteAddr,
-        flags: SendFlags,
-    ) -> Self {
+    pub(crate) fn write(wr_id: u64, sges: &'a [Sge], remote: RemoteAddr, flags: SendFlags) -> Self {
         let opcode = bindings::ib_wr_opcode_IB_WR_RDMA_WRITE;
         // SAFETY: The opcode uses that member.
-        unsafe { Self::rdma(wr_id, pieces, remote, opcode, flags) }
+        unsafe { Self::rdma(wr_id, sges, remote, opcode, flags) }
     }
 
     /// The same, and completes a receive of the peer's with `imm`, in host byte order.
     #[inline]
     pub(crate) fn write_with_imm(
         wr_id: u64,
-        pieces: &'a [Sge],
+        sges: &'a [Sge],
         remote: RemoteAddr,
         imm: u32,
         flags: SendFlags,
     ) -> Self {
         let opcode = bindings::ib_wr_opcode_IB_WR_RDMA_WRITE_WITH_IMM;
         // SAFETY: The opcode uses that member.
-        unsafe { Self::rdma(wr_id, pieces, remote, opcode, flags) }.with_imm(imm)
+        unsafe { Self::rdma(wr_id, sges, remote, opcode, flags) }.with_imm(imm)
     }
 
     /// Reads the peer's memory into the pieces.
@@ -227,7 +222,7 @@ impl<'a> SendWr<'a> {
         // INVARIANT: By this function's safety requirement.
         Self::wrap(RawSendWr {
             atomic: bindings::ib_atomic_wr {
-                wr: base(wr_id, pieces, opcode, flags),
+                wr: send_wr_base(wr_id, pieces, opcode, flags),
                 remote_addr: remote.addr,
                 compare_add,
                 swap,
@@ -242,14 +237,14 @@ impl<'a> SendWr<'a> {
     #[inline]
     pub(crate) fn fetch_add(
         wr_id: u64,
-        piece: &'a [Sge; 1],
+        sge: &'a [Sge; 1],
         remote: RemoteAddr,
         add: u64,
         flags: SendFlags,
     ) -> Self {
         let opcode = bindings::ib_wr_opcode_IB_WR_ATOMIC_FETCH_AND_ADD;
         // SAFETY: The opcode uses that member.
-        unsafe { Self::atomic(wr_id, piece, remote, opcode, (add, 0), flags) }
+        unsafe { Self::atomic(wr_id, sge, remote, opcode, (add, 0), flags) }
     }
 
     /// Replaces 8 bytes of the peer's that equal `compare` by `swap`; what was there before comes
@@ -257,7 +252,7 @@ impl<'a> SendWr<'a> {
     #[inline]
     pub(crate) fn cmp_swap(
         wr_id: u64,
-        piece: &'a [Sge; 1],
+        sge: &'a [Sge; 1],
         remote: RemoteAddr,
         compare: u64,
         swap: u64,
@@ -265,7 +260,7 @@ impl<'a> SendWr<'a> {
     ) -> Self {
         let opcode = bindings::ib_wr_opcode_IB_WR_ATOMIC_CMP_AND_SWP;
         // SAFETY: The opcode uses that member.
-        unsafe { Self::atomic(wr_id, piece, remote, opcode, (compare, swap), flags) }
+        unsafe { Self::atomic(wr_id, sge, remote, opcode, (compare, swap), flags) }
     }
 
     /// Makes what `mr` maps reachable by its key with these rights.
@@ -275,7 +270,7 @@ impl<'a> SendWr<'a> {
         // INVARIANT: This is the member of the opcode.
         Self::wrap(RawSendWr {
             reg: bindings::ib_reg_wr {
-                wr: base(wr_id, &[], opcode, flags),
+                wr: send_wr_base(wr_id, &[], opcode, flags),
                 mr: mr.raw(),
                 key: mr.rkey(),
                 access: u32::from(access) as c_int,
@@ -287,7 +282,7 @@ impl<'a> SendWr<'a> {
     #[inline]
     pub(crate) fn local_inv(wr_id: u64, rkey: u32, flags: SendFlags) -> Self {
         let opcode = bindings::ib_wr_opcode_IB_WR_LOCAL_INV;
-        let mut send = base(wr_id, &[], opcode, flags);
+        let mut send = send_wr_base(wr_id, &[], opcode, flags);
         send.ex.invalidate_rkey = rkey;
         // INVARIANT: This is the member of the opcode.
         Self::wrap(RawSendWr { send })
@@ -303,22 +298,22 @@ impl<'a> SendWr<'a> {
 #[repr(transparent)]
 pub(crate) struct RecvWr<'a> {
     raw: bindings::ib_recv_wr,
-    _pieces: PhantomData<&'a [Sge]>,
+    _sges: PhantomData<&'a [Sge]>,
 }
 
 impl<'a> RecvWr<'a> {
     /// Room for one message.
     #[inline]
-    pub(crate) fn new(wr_id: u64, pieces: &'a [Sge]) -> Self {
+    pub(crate) fn new(wr_id: u64, sges: &'a [Sge]) -> Self {
         Self {
             raw: bindings::ib_recv_wr {
                 next: ptr::null_mut(),
                 __bindgen_anon_1: bindings::ib_recv_wr__bindgen_ty_1 { wr_id },
                 // Drivers only read the list.
-                sg_list: pieces.as_ptr().cast_mut().cast(),
-                num_sge: pieces.len() as c_int,
+                sg_list: sges.as_ptr().cast_mut().cast(),
+                num_sge: sges.len() as c_int,
             },
-            _pieces: PhantomData,
+            _sges: PhantomData,
         }
     }
 

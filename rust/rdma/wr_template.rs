@@ -7,7 +7,7 @@
 
 use super::{
     qp::{
-        outcome,
+        post_result,
         PostRecvFn,
         PostSendFn,
         Qp, //
@@ -43,16 +43,16 @@ pub(crate) struct SendTemplate(KBox<SendTemplateInner>);
 struct SendTemplateInner {
     raw: NonNull<bindings::ib_qp>,
     post: PostSendFn,
-    request: TemplateSendWr,
-    piece: Sge,
-    refused: *const bindings::ib_send_wr,
+    wr: TemplateSendWr,
+    sge: Sge,
+    bad_wr: *const bindings::ib_send_wr,
     _qp: Arc<Qp>,
 }
 
 /// Each begins with the first, and all their bytes are initialised.
 #[repr(C)]
 union TemplateSendWr {
-    any: bindings::ib_send_wr,
+    send: bindings::ib_send_wr,
     rdma: bindings::ib_rdma_wr,
     atomic: bindings::ib_atomic_wr,
 }
@@ -70,28 +70,28 @@ impl SendTemplate {
     ///
     /// `ENOMEM`.
     pub(crate) fn new(qp: Arc<Qp>) -> Result<Self> {
-        let (raw, post) = qp.sending();
+        let (raw, post) = qp.post_send_op();
         let sending = SendTemplateInner {
             raw,
             post,
             // The largest of them.
-            request: TemplateSendWr {
+            wr: TemplateSendWr {
                 atomic: pin_init::zeroed(),
             },
-            piece: Sge::new(0, 0, qp.local_dma_lkey()),
-            refused: ptr::null(),
+            sge: Sge::new(0, 0, qp.local_dma_lkey()),
+            bad_wr: ptr::null(),
             _qp: qp,
         };
         let mut sending = KBox::new(sending, GFP_KERNEL)?;
         // INVARIANT: Nobody moves what is in the box.
-        sending.request.any.sg_list = (&raw mut sending.piece).cast();
-        sending.request.any.num_sge = 1;
+        sending.wr.send.sg_list = (&raw mut sending.sge).cast();
+        sending.wr.send.num_sge = 1;
         Ok(Self(sending))
     }
 
     /// Bytes of the request that was posted last.
     pub(crate) fn len(&self) -> u32 {
-        self.0.piece.len()
+        self.0.sge.len()
     }
 
     /// Posts a request, with memory at the address and of the length of `piece`. Any context; errors
@@ -105,20 +105,20 @@ impl SendTemplate {
         &mut self,
         wr_id: u64,
         (addr, len): (u64, u32),
-        ask: WrOp,
+        op: WrOp,
         flags: SendFlags,
     ) -> Result {
         let sending = &mut *self.0;
-        let opcode = sending.request.ask(ask);
+        let opcode = sending.wr.set_op(op);
         // SAFETY: All bytes are initialised, and each of them begins with this one.
-        let any = unsafe { &mut sending.request.any };
+        let any = unsafe { &mut sending.wr.send };
         any.__bindgen_anon_1.wr_id = wr_id;
         any.opcode = opcode;
         any.send_flags = u32::from(flags) as c_int;
-        sending.piece.move_to(addr, len);
+        sending.sge.set_range(addr, len);
         // SAFETY: By the invariant the queue pair is there, `post` its device's, and this a single
         // request; the caller answers for its memory.
-        outcome(unsafe { (sending.post)(sending.raw.as_ptr(), any, &mut sending.refused) })
+        post_result(unsafe { (sending.post)(sending.raw.as_ptr(), any, &mut sending.bad_wr) })
     }
 }
 
@@ -126,7 +126,7 @@ impl SendTemplate {
 #[derive(Clone, Copy)]
 pub(crate) enum WrOp {
     /// A message.
-    Message,
+    Send,
     /// The peer's memory is written.
     Write(RemoteAddr),
     /// It is read.
@@ -134,42 +134,42 @@ pub(crate) enum WrOp {
     /// That much is added to 8 bytes of it, which come as they were before.
     FetchAdd(RemoteAddr, u64),
     /// The same 8 bytes are replaced by the second, if they equal the first.
-    CompareSwap(RemoteAddr, u64, u64),
+    CmpSwap(RemoteAddr, u64, u64),
 }
 
 impl TemplateSendWr {
     /// Notes what the rest of a request says, and tells its opcode.
     #[inline(always)]
-    fn ask(&mut self, ask: WrOp) -> bindings::ib_wr_opcode {
-        match ask {
-            WrOp::Message => bindings::ib_wr_opcode_IB_WR_SEND,
+    fn set_op(&mut self, op: WrOp) -> bindings::ib_wr_opcode {
+        match op {
+            WrOp::Send => bindings::ib_wr_opcode_IB_WR_SEND,
             WrOp::Write(remote) => {
-                self.face(remote);
+                self.set_remote(remote);
                 bindings::ib_wr_opcode_IB_WR_RDMA_WRITE
             }
             WrOp::Read(remote) => {
-                self.face(remote);
+                self.set_remote(remote);
                 bindings::ib_wr_opcode_IB_WR_RDMA_READ
             }
             WrOp::FetchAdd(remote, add) => {
-                self.change(remote, add, 0);
+                self.set_atomic(remote, add, 0);
                 bindings::ib_wr_opcode_IB_WR_ATOMIC_FETCH_AND_ADD
             }
-            WrOp::CompareSwap(remote, compare, swap) => {
-                self.change(remote, compare, swap);
+            WrOp::CmpSwap(remote, compare, swap) => {
+                self.set_atomic(remote, compare, swap);
                 bindings::ib_wr_opcode_IB_WR_ATOMIC_CMP_AND_SWP
             }
         }
     }
 
     #[inline(always)]
-    fn face(&mut self, remote: RemoteAddr) {
+    fn set_remote(&mut self, remote: RemoteAddr) {
         self.rdma.remote_addr = remote.addr;
         self.rdma.rkey = remote.rkey;
     }
 
     #[inline(always)]
-    fn change(&mut self, remote: RemoteAddr, compare_add: u64, swap: u64) {
+    fn set_atomic(&mut self, remote: RemoteAddr, compare_add: u64, swap: u64) {
         self.atomic.remote_addr = remote.addr;
         self.atomic.compare_add = compare_add;
         self.atomic.swap = swap;
@@ -191,9 +191,9 @@ pub(crate) struct RecvTemplate(KBox<RecvTemplateInner>);
 struct RecvTemplateInner {
     raw: NonNull<bindings::ib_qp>,
     post: PostRecvFn,
-    request: bindings::ib_recv_wr,
-    piece: Sge,
-    refused: *const bindings::ib_recv_wr,
+    wr: bindings::ib_recv_wr,
+    sge: Sge,
+    bad_wr: *const bindings::ib_recv_wr,
     _qp: Arc<Qp>,
 }
 
@@ -210,19 +210,19 @@ impl RecvTemplate {
     ///
     /// `ENOMEM`.
     pub(crate) fn new(qp: Arc<Qp>) -> Result<Self> {
-        let (raw, post) = qp.receiving();
+        let (raw, post) = qp.post_recv_op();
         let receiving = RecvTemplateInner {
             raw,
             post,
-            request: pin_init::zeroed(),
-            piece: Sge::new(0, 0, qp.local_dma_lkey()),
-            refused: ptr::null(),
+            wr: pin_init::zeroed(),
+            sge: Sge::new(0, 0, qp.local_dma_lkey()),
+            bad_wr: ptr::null(),
             _qp: qp,
         };
         let mut receiving = KBox::new(receiving, GFP_KERNEL)?;
         // INVARIANT: Nobody moves what is in the box.
-        receiving.request.sg_list = (&raw mut receiving.piece).cast();
-        receiving.request.num_sge = 1;
+        receiving.wr.sg_list = (&raw mut receiving.sge).cast();
+        receiving.wr.num_sge = 1;
         Ok(Self(receiving))
     }
 
@@ -233,17 +233,13 @@ impl RecvTemplate {
     ///
     /// As there.
     #[inline(always)]
-    pub(crate) unsafe fn receive(&mut self, wr_id: u64, (addr, len): (u64, u32)) -> Result {
+    pub(crate) unsafe fn post(&mut self, wr_id: u64, (addr, len): (u64, u32)) -> Result {
         let receiving = &mut *self.0;
-        receiving.request.__bindgen_anon_1.wr_id = wr_id;
-        receiving.piece.move_to(addr, len);
+        receiving.wr.__bindgen_anon_1.wr_id = wr_id;
+        receiving.sge.set_range(addr, len);
         // SAFETY: As in `SendTemplate::post`.
-        outcome(unsafe {
-            (receiving.post)(
-                receiving.raw.as_ptr(),
-                &receiving.request,
-                &mut receiving.refused,
-            )
+        post_result(unsafe {
+            (receiving.post)(receiving.raw.as_ptr(), &receiving.wr, &mut receiving.bad_wr)
         })
     }
 }

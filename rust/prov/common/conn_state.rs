@@ -33,9 +33,9 @@ use kernel::{
 #[repr(u32)]
 pub(in crate::prov) enum ConnState {
     /// Not enabled.
-    Idle,
+    Open,
     /// Enabled: receives can be posted.
-    Ready,
+    Enabled,
     /// `fi_connect()` or `fi_accept()` is under way.
     Connecting,
     /// Messages flow.
@@ -50,9 +50,9 @@ pub(in crate::prov) enum ConnState {
     Shut,
 }
 
-const STATES: [ConnState; 8] = [
-    ConnState::Idle,
-    ConnState::Ready,
+const ALL_STATES: [ConnState; 8] = [
+    ConnState::Open,
+    ConnState::Enabled,
     ConnState::Connecting,
     ConnState::Connected,
     ConnState::NoTransmit,
@@ -62,36 +62,36 @@ const STATES: [ConnState; 8] = [
 ];
 
 /// The state in which nearly everything is posted.
-const CONNECTED: u32 = ConnState::Connected as u32;
+const CONNECTED_RAW: u32 = ConnState::Connected as u32;
 
 impl ConnState {
     fn from_raw(raw: u32) -> Self {
-        *STATES.get(raw as usize).unwrap_or(&Self::Shut)
+        *ALL_STATES.get(raw as usize).unwrap_or(&Self::Shut)
     }
 
     #[cold]
     fn check_transmit(self) -> Result {
         match self {
             Self::Connected | Self::NoReceive => Ok(()),
-            Self::Ready | Self::Connecting | Self::Lost => Err(Errno::ENOTCONN),
-            Self::Idle | Self::NoTransmit | Self::Shut => Err(Errno::EOPBADSTATE),
+            Self::Enabled | Self::Connecting | Self::Lost => Err(Errno::ENOTCONN),
+            Self::Open | Self::NoTransmit | Self::Shut => Err(Errno::EOPBADSTATE),
         }
     }
 
     #[cold]
     fn check_receive(self) -> Result {
         match self {
-            Self::Ready | Self::Connecting | Self::Connected | Self::NoTransmit => Ok(()),
+            Self::Enabled | Self::Connecting | Self::Connected | Self::NoTransmit => Ok(()),
             Self::Lost => Err(Errno::ENOTCONN),
-            Self::Idle | Self::NoReceive | Self::Shut => Err(Errno::EOPBADSTATE),
+            Self::Open | Self::NoReceive | Self::Shut => Err(Errno::EOPBADSTATE),
         }
     }
 
     /// Its name, for who traces.
     pub(in crate::prov) fn name(self) -> &'static CStr {
         match self {
-            Self::Idle => c"idle",
-            Self::Ready => c"ready",
+            Self::Open => c"idle",
+            Self::Enabled => c"ready",
             Self::Connecting => c"connecting",
             Self::Connected => c"connected",
             Self::NoTransmit => c"no-transmit",
@@ -102,10 +102,10 @@ impl ConnState {
     }
 
     /// What those are told who only look.
-    pub(in crate::prov) fn told(self) -> u32 {
+    pub(in crate::prov) fn to_uapi(self) -> u32 {
         match self {
-            Self::Idle => KOFI_STATE_OPEN,
-            Self::Ready => KOFI_STATE_ENABLED,
+            Self::Open => KOFI_STATE_OPEN,
+            Self::Enabled => KOFI_STATE_ENABLED,
             Self::Connecting => KOFI_STATE_CONNECTING,
             Self::Connected => KOFI_STATE_CONNECTED,
             Self::NoTransmit => KOFI_STATE_NO_TRANSMIT,
@@ -136,11 +136,11 @@ pub(in crate::prov) enum ShutdownAction {
     /// End the connection.
     Disconnect,
     /// Wait for the flush that another call, or the peer's disconnect, has started.
-    Disconnected,
+    AwaitFlush,
     /// Wait for the transmits that are posted; the receives go on.
-    Transmits,
+    DrainTransmits,
     /// End the receives that are posted; the transmits go on.
-    Receives,
+    CloseReceives,
 }
 
 /// The state, as several CPUs see it.
@@ -148,7 +148,7 @@ pub(in crate::prov) struct AtomicConnState(Atomic<u32>);
 
 impl AtomicConnState {
     pub(in crate::prov) const fn new() -> Self {
-        Self(Atomic::new(ConnState::Idle as u32))
+        Self(Atomic::new(ConnState::Open as u32))
     }
 
     pub(in crate::prov) fn get(&self) -> ConnState {
@@ -164,7 +164,7 @@ impl AtomicConnState {
     #[inline]
     pub(in crate::prov) fn check_transmit(&self) -> Result {
         match read_once(&self.0) {
-            CONNECTED => Ok(()),
+            CONNECTED_RAW => Ok(()),
             raw => ConnState::from_raw(raw).check_transmit(),
         }
     }
@@ -177,7 +177,7 @@ impl AtomicConnState {
     #[inline]
     pub(in crate::prov) fn check_receive(&self) -> Result {
         match read_once(&self.0) {
-            CONNECTED => Ok(()),
+            CONNECTED_RAW => Ok(()),
             raw => ConnState::from_raw(raw).check_receive(),
         }
     }
@@ -185,13 +185,13 @@ impl AtomicConnState {
     /// What a transmit says that was refused with `errno`: a connection may have ended since it was
     /// looked at, and drivers have their own words for that.
     #[cold]
-    pub(in crate::prov) fn transmit_refused(&self, errno: Errno) -> Errno {
+    pub(in crate::prov) fn transmit_error(&self, errno: Errno) -> Errno {
         self.check_transmit().err().unwrap_or(errno)
     }
 
     /// The same for a receive.
     #[cold]
-    pub(in crate::prov) fn receive_refused(&self, errno: Errno) -> Errno {
+    pub(in crate::prov) fn receive_error(&self, errno: Errno) -> Errno {
         self.check_receive().err().unwrap_or(errno)
     }
 
@@ -208,12 +208,12 @@ impl AtomicConnState {
         flags: u64,
     ) -> Result<(Option<Transition>, ShutdownAction)> {
         let (half, rest) = match flags {
-            FI_WRITE => (ConnState::NoTransmit, ShutdownAction::Transmits),
-            FI_READ => (ConnState::NoReceive, ShutdownAction::Receives),
+            FI_WRITE => (ConnState::NoTransmit, ShutdownAction::DrainTransmits),
+            FI_READ => (ConnState::NoReceive, ShutdownAction::CloseReceives),
             _ if flags & !(FI_READ | FI_WRITE) != 0 => return Err(Errno::EBADFLAGS),
             _ => (ConnState::Shut, ShutdownAction::Disconnect),
         };
-        let moved = self.advance(|state| match state {
+        let moved = self.transition_with(|state| match state {
             ConnState::Connected => Some(half),
             state if state == half => None,
             // The other direction has been closed.
@@ -222,27 +222,27 @@ impl AtomicConnState {
         match moved {
             Ok(step) if step.to == ConnState::Shut => Ok((Some(step), ShutdownAction::Disconnect)),
             Ok(step) => Ok((Some(step), rest)),
-            Err(ConnState::Idle | ConnState::Ready | ConnState::Connecting) => Err(Errno::ENOTCONN),
+            Err(ConnState::Open | ConnState::Enabled | ConnState::Connecting) => Err(Errno::ENOTCONN),
             Err(state) if state.is_connected() => Ok((None, rest)),
-            Err(_) => Ok((None, ShutdownAction::Disconnected)),
+            Err(_) => Ok((None, ShutdownAction::AwaitFlush)),
         }
     }
 
     /// Moves from one state to another; false if it was not in the first.
-    pub(in crate::prov) fn step(&self, from: ConnState, to: ConnState) -> bool {
+    pub(in crate::prov) fn transition(&self, from: ConnState, to: ConnState) -> bool {
         self.0.cmpxchg(from as u32, to as u32, Full).is_ok()
     }
 
     /// Moves to the state that `next` returns for the present one, and returns both; if `next` returns
     /// none, the state stays, and is returned.
-    pub(in crate::prov) fn advance(
+    pub(in crate::prov) fn transition_with(
         &self,
         next: impl Fn(ConnState) -> Option<ConnState>,
     ) -> core::result::Result<Transition, ConnState> {
         loop {
             let from = self.get();
             let to = next(from).ok_or(from)?;
-            if self.step(from, to) {
+            if self.transition(from, to) {
                 return Ok(Transition { from, to });
             }
         }
@@ -255,32 +255,32 @@ mod tests {
 
     fn in_state(state: ConnState) -> AtomicConnState {
         let cell = AtomicConnState::new();
-        cell.step(ConnState::Idle, state);
+        cell.transition(ConnState::Open, state);
         cell
     }
 
     #[test]
     fn a_refusal_while_connected_is_the_drivers() {
         let cell = in_state(ConnState::Connected);
-        assert_eq!(cell.transmit_refused(Errno::EAGAIN), Errno::EAGAIN);
-        assert_eq!(cell.receive_refused(Errno::EAGAIN), Errno::EAGAIN);
+        assert_eq!(cell.transmit_error(Errno::EAGAIN), Errno::EAGAIN);
+        assert_eq!(cell.receive_error(Errno::EAGAIN), Errno::EAGAIN);
     }
 
     #[test]
     fn a_refusal_after_the_end_is_the_states() {
         let shut = in_state(ConnState::Shut);
-        assert_eq!(shut.transmit_refused(Errno::ENOTCONN), Errno::EOPBADSTATE);
-        assert_eq!(shut.receive_refused(Errno::ENOTCONN), Errno::EOPBADSTATE);
+        assert_eq!(shut.transmit_error(Errno::ENOTCONN), Errno::EOPBADSTATE);
+        assert_eq!(shut.receive_error(Errno::ENOTCONN), Errno::EOPBADSTATE);
         let lost = in_state(ConnState::Lost);
-        assert_eq!(lost.transmit_refused(Errno::EINVAL), Errno::ENOTCONN);
-        assert_eq!(lost.receive_refused(Errno::EINVAL), Errno::ENOTCONN);
+        assert_eq!(lost.transmit_error(Errno::EINVAL), Errno::ENOTCONN);
+        assert_eq!(lost.receive_error(Errno::EINVAL), Errno::ENOTCONN);
     }
 
     #[test]
     fn cm_05_a_half_is_closed_once() {
         let halves = [
-            (FI_WRITE, ConnState::NoTransmit, ShutdownAction::Transmits),
-            (FI_READ, ConnState::NoReceive, ShutdownAction::Receives),
+            (FI_WRITE, ConnState::NoTransmit, ShutdownAction::DrainTransmits),
+            (FI_READ, ConnState::NoReceive, ShutdownAction::CloseReceives),
         ];
         for (flags, half, rest) in halves {
             let cell = in_state(ConnState::Connected);
@@ -295,7 +295,7 @@ mod tests {
             assert_eq!(cell.shutdown(flags ^ FI_READ ^ FI_WRITE), disconnects);
             assert_eq!(
                 cell.shutdown(flags),
-                Ok((None, ShutdownAction::Disconnected))
+                Ok((None, ShutdownAction::AwaitFlush))
             );
             assert_eq!(in_state(half).shutdown(0), disconnects);
             assert_eq!(in_state(half).shutdown(FI_READ | FI_WRITE), disconnects);
@@ -305,11 +305,11 @@ mod tests {
     #[test]
     fn cm_05_there_is_nothing_to_shut_down() {
         for flags in [0, FI_READ, FI_WRITE, FI_READ | FI_WRITE] {
-            for state in [ConnState::Idle, ConnState::Ready, ConnState::Connecting] {
+            for state in [ConnState::Open, ConnState::Enabled, ConnState::Connecting] {
                 assert_eq!(in_state(state).shutdown(flags), Err(Errno::ENOTCONN));
             }
             for state in [ConnState::Lost, ConnState::Shut] {
-                let over = Ok((None, ShutdownAction::Disconnected));
+                let over = Ok((None, ShutdownAction::AwaitFlush));
                 assert_eq!(in_state(state).shutdown(flags), over);
             }
         }
@@ -320,7 +320,7 @@ mod tests {
     #[test]
     fn each_half_answers_for_itself() {
         let receives = in_state(ConnState::NoTransmit);
-        assert_eq!(receives.transmit_refused(Errno::EAGAIN), Errno::EOPBADSTATE);
-        assert_eq!(receives.receive_refused(Errno::EAGAIN), Errno::EAGAIN);
+        assert_eq!(receives.transmit_error(Errno::EAGAIN), Errno::EOPBADSTATE);
+        assert_eq!(receives.receive_error(Errno::EAGAIN), Errno::EAGAIN);
     }
 }

@@ -21,7 +21,7 @@ use crate::{
 use kernel::prelude::*;
 
 /// Takes a reference on the network namespace that the consumer specified.
-pub(in crate::prov) fn net_of(net: &Namespace) -> Net {
+pub(in crate::prov) fn net_from_namespace(net: &Namespace) -> Net {
     Net::new(net.as_raw())
 }
 
@@ -30,7 +30,7 @@ pub(in crate::prov) fn net_of(net: &Namespace) -> Net {
 /// # Errors
 ///
 /// -FI_ENODATA for names, which would need a resolver.
-fn parse(node: Option<&CStr>, service: Option<&CStr>) -> Result<SockAddr> {
+fn parse_addr(node: Option<&CStr>, service: Option<&CStr>) -> Result<SockAddr> {
     let addr = from_names(node, service).map_err(|_| Errno::ENODATA)?;
     Ok(SockAddr::from(addr))
 }
@@ -40,7 +40,7 @@ fn parse(node: Option<&CStr>, service: Option<&CStr>) -> Result<SockAddr> {
 /// # Errors
 ///
 /// Those of [`parse`], and -FI_EINVAL for addresses that are none.
-pub(in crate::prov) fn ends(query: &Query<'_>) -> Result<(Option<SockAddr>, Option<SockAddr>)> {
+pub(in crate::prov) fn query_addrs(query: &Query<'_>) -> Result<(Option<SockAddr>, Option<SockAddr>)> {
     let (local, peer) = match query.hints {
         Some(hints) => hints.ends()?,
         None => (None, None),
@@ -49,7 +49,7 @@ pub(in crate::prov) fn ends(query: &Query<'_>) -> Result<(Option<SockAddr>, Opti
     if query.node.is_none() && query.service.is_none() {
         return Ok((local, peer));
     }
-    let named = parse(query.node, query.service)?;
+    let named = parse_addr(query.node, query.service)?;
     if query.source {
         Ok((Some(named), peer))
     } else {
@@ -58,7 +58,7 @@ pub(in crate::prov) fn ends(query: &Query<'_>) -> Result<(Option<SockAddr>, Opti
 }
 
 /// Whether an endpoint of an info is to share its receives with others.
-pub(in crate::prov) fn is_shared(info: &Info) -> bool {
+pub(in crate::prov) fn uses_shared_rx(info: &Info) -> bool {
     info.ep()
         .is_some_and(|ep| ep.rx_ctx_cnt == abi::FI_SHARED_CONTEXT)
 }
@@ -73,28 +73,28 @@ pub(in crate::prov) struct Hints {
     /// What it has agreed to.
     mode: u64,
     /// Whether transmits are to complete in the order in which they were posted.
-    pub(in crate::prov) is_ordered: bool,
+    pub(in crate::prov) wants_comp_order: bool,
     /// Whether endpoints are to share their receives.
-    pub(in crate::prov) is_shared: bool,
+    pub(in crate::prov) wants_shared_rx: bool,
 }
 
 impl Hints {
     /// Those of `hints`; without any, everything is asked for and agreed to.
-    pub(in crate::prov) fn of(hints: Option<&Info>) -> Self {
+    pub(in crate::prov) fn from_info(hints: Option<&Info>) -> Self {
         match hints {
             None => Self {
                 caps: 0,
                 primary: 0,
                 mode: u64::MAX,
-                is_ordered: false,
-                is_shared: false,
+                wants_comp_order: false,
+                wants_shared_rx: false,
             },
             Some(hints) => Self {
                 caps: hints.caps(),
                 primary: hints.caps() & PRIMARY_CAPS.mask(),
                 mode: hints.mode() | hints.rx().map_or(0, |rx| rx.mode),
-                is_ordered: hints.tx().is_some_and(|tx| tx.comp_order != 0),
-                is_shared: is_shared(hints),
+                wants_comp_order: hints.tx().is_some_and(|tx| tx.comp_order != 0),
+                wants_shared_rx: uses_shared_rx(hints),
             },
         }
     }
@@ -103,7 +103,7 @@ impl Hints {
     ///
     /// Data beside a write uses up a receive of the target's, as immediate data does on the wire:
     /// only a consumer that knows (FI_RX_CQ_DATA) gets both.
-    pub(in crate::prov) fn remote_data(&self, there: usize) -> (usize, u64) {
+    pub(in crate::prov) fn remote_cq_data(&self, there: usize) -> (usize, u64) {
         if there == 0 {
             (0, 0)
         } else if self.primary != 0 && self.primary & FI_RMA == 0 {

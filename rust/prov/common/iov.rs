@@ -22,22 +22,22 @@ use crate::{
         self,
         PhysRange,
         PhysRanges,
-        MEMORY, //
+        VALID_ADDRS, //
     },
 };
 use core::ptr;
 use kernel::prelude::*;
 
 /// Most parts that the memory of a message may have.
-pub(in crate::prov) const MOST_PARTS: usize = 4;
+pub(in crate::prov) const MAX_IOV: usize = 4;
 
 /// When memory is used.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum BufLifetime {
     /// Before its owner goes on: it may be anywhere in the kernel, a stack too.
-    AtOnce,
+    Call,
     /// By whoever comes: it has to be there for all.
-    Later,
+    Operation,
 }
 
 /// A run of bytes that the kernel sees at an address.
@@ -49,13 +49,13 @@ struct IoSeg {
 
 impl IoSeg {
     /// That of a part which is not empty.
-    fn of(part: &VectorEntry, when: BufLifetime) -> Result<Self> {
+    fn from_part(part: &VectorEntry, when: BufLifetime) -> Result<Self> {
         let (addr, len) = match part.start() {
-            Start::Address(addr) => return Self::at(addr, part.len(), when),
+            Start::Address(addr) => return Self::from_addr(addr, part.len(), when),
             Start::Page(page, offset) => {
                 // SAFETY: The page exists by the invariant of `VectorEntry`.
                 let piece = unsafe { PhysRange::new(page, offset, part.len()) }?;
-                (piece.address()?, part.len())
+                (piece.kernel_addr()?, part.len())
             }
         };
         Ok(Self { addr, len })
@@ -63,11 +63,11 @@ impl IoSeg {
 
     /// The same of an address.
     #[inline(always)]
-    fn at(addr: usize, len: usize, when: BufLifetime) -> Result<Self> {
+    fn from_addr(addr: usize, len: usize, when: BufLifetime) -> Result<Self> {
         match when {
-            BufLifetime::AtOnce if MEMORY.contains(&addr) => {}
-            BufLifetime::AtOnce => return Err(Errno::EINVAL),
-            BufLifetime::Later => dma::check(addr, len)?,
+            BufLifetime::Call if VALID_ADDRS.contains(&addr) => {}
+            BufLifetime::Call => return Err(Errno::EINVAL),
+            BufLifetime::Operation => dma::check_range(addr, len)?,
         }
         Ok(Self { addr, len })
     }
@@ -81,13 +81,13 @@ impl IoSeg {
 /// are no longer than memory can be.
 #[derive(Clone, Copy, Default)]
 struct IoVec {
-    runs: [IoSeg; MOST_PARTS],
+    segs: [IoSeg; MAX_IOV],
 }
 
 impl IoVec {
     /// None.
-    const NONE: Self = Self {
-        runs: [IoSeg { addr: 0, len: 0 }; MOST_PARTS],
+    const EMPTY: Self = Self {
+        segs: [IoSeg { addr: 0, len: 0 }; MAX_IOV],
     };
 
     #[inline(always)]
@@ -95,19 +95,19 @@ impl IoVec {
         match memory {
             // As nearly all is.
             Memory::Segments([segment]) if !segment.is_empty() => {
-                let mut runs = Self::NONE;
-                let [first, ..] = &mut runs.runs;
-                *first = IoSeg::at(segment.addr(), segment.len(), when)?;
+                let mut runs = Self::EMPTY;
+                let [first, ..] = &mut runs.segs;
+                *first = IoSeg::from_addr(segment.addr(), segment.len(), when)?;
                 // INVARIANT: It has been looked at.
                 Ok(runs)
             }
-            _ => Self::of_parts(memory, when),
+            _ => Self::from_parts(memory, when),
         }
     }
 
-    fn of_region(part: &Segment) -> Self {
-        let mut runs = Self::NONE;
-        let [first, ..] = &mut runs.runs;
+    fn from_region(part: &Segment) -> Self {
+        let mut runs = Self::EMPTY;
+        let [first, ..] = &mut runs.segs;
         *first = IoSeg {
             addr: part.addr(),
             len: part.len(),
@@ -116,16 +116,16 @@ impl IoVec {
     }
 
     #[inline(never)]
-    fn of_parts(memory: Memory<'_>, when: BufLifetime) -> Result<Self> {
-        let mut runs = Self::NONE;
-        let mut free = runs.runs.iter_mut();
+    fn from_parts(memory: Memory<'_>, when: BufLifetime) -> Result<Self> {
+        let mut runs = Self::EMPTY;
+        let mut free = runs.segs.iter_mut();
         let mut total = 0usize;
-        if memory.count() > MOST_PARTS {
+        if memory.count() > MAX_IOV {
             return Err(Errno::EINVAL);
         }
         memory.each(|part| {
             if !part.is_empty() {
-                *free.next().ok_or(Errno::EINVAL)? = IoSeg::of(&part, when)?;
+                *free.next().ok_or(Errno::EINVAL)? = IoSeg::from_part(&part, when)?;
                 total = total.checked_add(part.len()).ok_or(Errno::EMSGSIZE)?;
             }
             Ok(())
@@ -138,14 +138,14 @@ impl IoVec {
     #[inline(always)]
     fn len(&self) -> usize {
         let sum = |sum: usize, run: &IoSeg| sum.wrapping_add(run.len);
-        self.runs.iter().fold(0, sum)
+        self.segs.iter().fold(0, sum)
     }
 
     /// Hands the runs that `len` bytes from `at` on are in to `f`, each with how many came before it.
     #[inline]
-    fn each(&self, at: usize, len: usize, mut f: impl FnMut(IoSeg, usize)) -> usize {
+    fn for_each_segment(&self, at: usize, len: usize, mut f: impl FnMut(IoSeg, usize)) -> usize {
         let (mut skip, mut done) = (at, 0);
-        for run in &self.runs {
+        for run in &self.segs {
             if done == len {
                 break;
             }
@@ -170,9 +170,9 @@ impl IoVec {
     /// # Safety
     ///
     /// Operations posted with the result complete before the operation that owns this memory.
-    unsafe fn piece(&self, at: usize, len: usize) -> Result<Option<Segment>> {
+    unsafe fn first_contiguous(&self, at: usize, len: usize) -> Result<Option<Segment>> {
         let mut first = None;
-        self.each(at, len, |run, before| {
+        self.for_each_segment(at, len, |run, before| {
             if before == 0 {
                 first = Some(run);
             }
@@ -196,7 +196,7 @@ pub(in crate::prov) struct SrcBuf(IoVec);
 
 impl SrcBuf {
     /// None.
-    pub(in crate::prov) const NOTHING: Self = Self(IoVec::NONE);
+    pub(in crate::prov) const EMPTY: Self = Self(IoVec::EMPTY);
 
     /// Wraps the memory of an operation that sends.
     ///
@@ -210,7 +210,7 @@ impl SrcBuf {
     #[inline(always)]
     pub(in crate::prov) unsafe fn new(memory: Memory<'_>) -> Result<Self> {
         // INVARIANT: By this function's safety requirement, and the invariant of segments.
-        Ok(Self(IoVec::new(memory, BufLifetime::Later)?))
+        Ok(Self(IoVec::new(memory, BufLifetime::Operation)?))
     }
 
     /// Wraps memory that is read only while the operation is posted, and that may be on a stack.
@@ -223,9 +223,9 @@ impl SrcBuf {
     ///
     /// The result is dropped before the call that posts the operation returns.
     #[inline(always)]
-    pub(in crate::prov) unsafe fn at_once(memory: Memory<'_>) -> Result<Self> {
+    pub(in crate::prov) unsafe fn new_inject(memory: Memory<'_>) -> Result<Self> {
         // INVARIANT: By this function's safety requirement, and the invariant of segments.
-        Ok(Self(IoVec::new(memory, BufLifetime::AtOnce)?))
+        Ok(Self(IoVec::new(memory, BufLifetime::Call)?))
     }
 
     /// Wraps a part of a region. The part was validated when the region was registered.
@@ -235,15 +235,21 @@ impl SrcBuf {
     /// The result is dropped before the region is closed, or before the operation that was posted with `part`
     /// completes.
     #[inline]
-    pub(in crate::prov) unsafe fn of_region(part: &Segment) -> Self {
+    pub(in crate::prov) unsafe fn from_region(part: &Segment) -> Self {
         // INVARIANT: By this function's safety requirement.
-        Self(IoVec::of_region(part))
+        Self(IoVec::from_region(part))
     }
 
     /// Copies `len` bytes from `at` on to what is in `to` from `to_at` on, and says how much it was.
-    pub(in crate::prov) fn copy(&self, at: usize, len: usize, to: &DstBuf, to_at: usize) -> usize {
-        self.0.each(at, len, |from, before| {
-            to.0.each(to_at + before, from.len, |into, done| {
+    pub(in crate::prov) fn copy_range_to(
+        &self,
+        at: usize,
+        len: usize,
+        to: &DstBuf,
+        to_at: usize,
+    ) -> usize {
+        self.0.for_each_segment(at, len, |from, before| {
+            to.0.for_each_segment(to_at + before, from.len, |into, done| {
                 // SAFETY: By the invariants one can be read and the other be written, `done` bytes into the
                 // first; they may be the same, where somebody sends to itself.
                 unsafe {
@@ -272,9 +278,13 @@ impl SrcBuf {
     /// # Safety
     ///
     /// Operations posted with the result complete before the operation that owns this memory.
-    pub(in crate::prov) unsafe fn piece(&self, at: usize, len: usize) -> Result<Option<Segment>> {
+    pub(in crate::prov) unsafe fn first_contiguous(
+        &self,
+        at: usize,
+        len: usize,
+    ) -> Result<Option<Segment>> {
         // SAFETY: By this function's safety requirement.
-        unsafe { self.0.piece(at, len) }
+        unsafe { self.0.first_contiguous(at, len) }
     }
 
     /// Returns all parts, to be registered; array entries after the last part are empty.
@@ -282,17 +292,17 @@ impl SrcBuf {
     /// # Safety
     ///
     /// The region is closed before the operation that owns this memory completes.
-    pub(in crate::prov) unsafe fn parts(&self) -> [Segment; MOST_PARTS] {
+    pub(in crate::prov) unsafe fn segments(&self) -> [Segment; MAX_IOV] {
         // SAFETY: By the invariant, and this function's safety requirement.
         let part = |run: IoSeg| unsafe { Segment::new(run.addr as *mut _, run.len) };
-        self.0.runs.map(part)
+        self.0.segs.map(part)
     }
 
     /// Copies what is there from `at` on to `packet`, and says how much it was.
     #[inline(always)]
-    pub(in crate::prov) fn read(&self, at: usize, packet: &mut [u8]) -> usize {
+    pub(in crate::prov) fn copy_to_slice(&self, at: usize, packet: &mut [u8]) -> usize {
         let (to, len) = (packet.as_mut_ptr(), packet.len());
-        self.0.each(at, len, |run, before| {
+        self.0.for_each_segment(at, len, |run, before| {
             // SAFETY: The runs are together no longer than the packet, whose memory is ours. By the
             // invariants the run can be read; whoever changes it meanwhile sends one thing or the other.
             unsafe { ptr::copy_nonoverlapping(run.addr as *const u8, to.add(before), run.len) };
@@ -305,11 +315,11 @@ impl SrcBuf {
 /// # Errors
 ///
 /// -FI_EINVAL for more than [`MOST_PARTS`].
-pub(in crate::prov) fn descriptors_of(
+pub(in crate::prov) fn collect_descriptors(
     memory: Memory<'_>,
     descriptors: &[Descriptor],
-) -> Result<[Descriptor; MOST_PARTS]> {
-    let mut found = [Descriptor::NONE; MOST_PARTS];
+) -> Result<[Descriptor; MAX_IOV]> {
+    let mut found = [Descriptor::NONE; MAX_IOV];
     if descriptors.is_empty() {
         return Ok(found);
     }
@@ -330,8 +340,8 @@ pub(in crate::prov) fn descriptors_of(
 ///
 /// As of [`SrcBuf`], or [`DstBuf`] for what the device writes; the descriptors are the parts'.
 pub(in crate::prov) struct DeviceBuf {
-    runs: IoVec,
-    descriptors: [Descriptor; MOST_PARTS],
+    iov: IoVec,
+    descriptors: [Descriptor; MAX_IOV],
 }
 
 impl DeviceBuf {
@@ -350,8 +360,8 @@ impl DeviceBuf {
     ) -> Result<Self> {
         // INVARIANT: By this function's safety requirement; empty parts have been left out of both.
         Ok(Self {
-            runs: IoVec::new(memory, BufLifetime::Later)?,
-            descriptors: descriptors_of(memory, descriptors)?,
+            iov: IoVec::new(memory, BufLifetime::Operation)?,
+            descriptors: collect_descriptors(memory, descriptors)?,
         })
     }
 
@@ -360,14 +370,14 @@ impl DeviceBuf {
     /// # Safety
     ///
     /// Operations that `post` posts with it complete before the operation that owns this memory.
-    pub(in crate::prov) unsafe fn lend<R>(
+    pub(in crate::prov) unsafe fn with_memory<R>(
         &self,
         post: impl FnOnce(Memory<'_>, &[Descriptor]) -> R,
     ) -> R {
-        let count = self.runs.runs.iter().filter(|run| run.len > 0).count();
+        let count = self.iov.segs.iter().filter(|run| run.len > 0).count();
         // SAFETY: By the invariant, and this function's safety requirement.
         let part = |run: IoSeg| unsafe { Segment::new(run.addr as *mut _, run.len) };
-        let parts = self.runs.runs.map(part);
+        let parts = self.iov.segs.map(part);
         let parts = parts.get(..count).unwrap_or(&[]);
         let descriptors = self.descriptors.get(..count).unwrap_or(&[]);
         post(Memory::Segments(parts), descriptors)
@@ -383,7 +393,7 @@ pub(in crate::prov) struct DstBuf(IoVec);
 
 impl DstBuf {
     /// None.
-    pub(in crate::prov) const NOWHERE: Self = Self(IoVec::NONE);
+    pub(in crate::prov) const EMPTY: Self = Self(IoVec::EMPTY);
 
     /// Wraps the memory of an operation that receives.
     ///
@@ -397,7 +407,7 @@ impl DstBuf {
     #[inline(always)]
     pub(in crate::prov) unsafe fn new(memory: Memory<'_>) -> Result<Self> {
         // INVARIANT: By this function's safety requirement, and the invariant of segments.
-        Ok(Self(IoVec::new(memory, BufLifetime::Later)?))
+        Ok(Self(IoVec::new(memory, BufLifetime::Operation)?))
     }
 
     /// Wraps a part of a region. The part was validated when the region was registered. If another writer
@@ -407,9 +417,9 @@ impl DstBuf {
     ///
     /// The requirements of [`SrcBuf::of_region`].
     #[inline]
-    pub(in crate::prov) unsafe fn of_region(part: &Segment) -> Self {
+    pub(in crate::prov) unsafe fn from_region(part: &Segment) -> Self {
         // INVARIANT: By this function's safety requirement.
-        Self(IoVec::of_region(part))
+        Self(IoVec::from_region(part))
     }
 
     /// All of it, for whoever receives into it in this operation's place; what is behind the last part is empty.
@@ -417,10 +427,10 @@ impl DstBuf {
     /// # Safety
     ///
     /// That receive completes before the operation that owns this memory, and this object is not used any more.
-    pub(in crate::prov) unsafe fn parts(&self) -> [Segment; MOST_PARTS] {
+    pub(in crate::prov) unsafe fn segments(&self) -> [Segment; MAX_IOV] {
         // SAFETY: By the invariant, and this function's safety requirement.
         let part = |run: IoSeg| unsafe { Segment::new(run.addr as *mut _, run.len) };
-        self.0.runs.map(part)
+        self.0.segs.map(part)
     }
 
     /// Wraps the memory of a test.
@@ -429,7 +439,7 @@ impl DstBuf {
     ///
     /// The result is dropped before `bytes` is used again.
     #[cfg(CONFIG_KUNIT = "y")]
-    pub(in crate::prov) unsafe fn of_bytes(bytes: &mut [u8]) -> Result<Self> {
+    pub(in crate::prov) unsafe fn from_bytes(bytes: &mut [u8]) -> Result<Self> {
         // SAFETY: By this function's safety requirement.
         unsafe {
             let segment = Segment::new(bytes.as_mut_ptr().cast(), bytes.len());
@@ -445,11 +455,11 @@ impl DstBuf {
 
     /// Takes the first `len` bytes off memory of a single part, or as many as there are, for an operation of
     /// their own. What is left begins at the next multiple of `alignment`, a power of two.
-    pub(in crate::prov) fn cut(&mut self, len: usize, alignment: usize) -> Self {
-        let [run, ..] = &mut self.0.runs;
+    pub(in crate::prov) fn split_off_front(&mut self, len: usize, alignment: usize) -> Self {
+        let [run, ..] = &mut self.0.segs;
         let len = len.min(run.len);
-        let mut cut = IoVec::NONE;
-        let [first, ..] = &mut cut.runs;
+        let mut cut = IoVec::EMPTY;
+        let [first, ..] = &mut cut.segs;
         *first = IoSeg {
             addr: run.addr,
             len,
@@ -472,16 +482,20 @@ impl DstBuf {
     ///
     /// Operations posted with the result complete before the operation that owns this memory, and before this is
     /// written.
-    pub(in crate::prov) unsafe fn piece(&self, at: usize, len: usize) -> Result<Option<Segment>> {
+    pub(in crate::prov) unsafe fn first_contiguous(
+        &self,
+        at: usize,
+        len: usize,
+    ) -> Result<Option<Segment>> {
         // SAFETY: By this function's safety requirement.
-        unsafe { self.0.piece(at, len) }
+        unsafe { self.0.first_contiguous(at, len) }
     }
 
     /// Copies `packet` to what is there from `at` on, and says for how much of it there was room.
     #[inline(always)]
-    pub(in crate::prov) fn write(&self, at: usize, packet: &[u8]) -> usize {
+    pub(in crate::prov) fn copy_from_slice(&self, at: usize, packet: &[u8]) -> usize {
         let (from, len) = (packet.as_ptr(), packet.len());
-        self.0.each(at, len, |run, before| {
+        self.0.for_each_segment(at, len, |run, before| {
             // SAFETY: The runs are together no longer than the packet, whose memory is ours. By the
             // invariants nobody else uses the run.
             unsafe { ptr::copy_nonoverlapping(from.add(before), run.addr as *mut u8, run.len) };
@@ -495,14 +509,14 @@ pub(in crate::prov) trait Payload {
     fn len(&self) -> usize;
 
     /// Copies them to where they are wanted, and says for how many there was room.
-    fn deliver(&self, to: &DstBuf) -> usize;
+    fn copy_to(&self, to: &DstBuf) -> usize;
 
     /// Keeps a copy of them. Any context.
     ///
     /// # Errors
     ///
     /// -FI_ENOMEM, which is to be expected.
-    fn keep(&self) -> Result<KVec<u8>>;
+    fn to_kvec(&self) -> Result<KVec<u8>>;
 }
 
 impl Payload for [u8] {
@@ -512,11 +526,11 @@ impl Payload for [u8] {
     }
 
     #[inline(always)]
-    fn deliver(&self, to: &DstBuf) -> usize {
-        to.write(0, self)
+    fn copy_to(&self, to: &DstBuf) -> usize {
+        to.copy_from_slice(0, self)
     }
 
-    fn keep(&self) -> Result<KVec<u8>> {
+    fn to_kvec(&self) -> Result<KVec<u8>> {
         let mut copy = KVec::with_capacity(self.len(), GFP_NOWAIT)?;
         copy.extend_from_slice(self, GFP_NOWAIT)?;
         Ok(copy)
@@ -528,13 +542,13 @@ impl Payload for SrcBuf {
         self.len()
     }
 
-    fn deliver(&self, to: &DstBuf) -> usize {
-        self.copy(0, self.len().min(to.len()), to, 0)
+    fn copy_to(&self, to: &DstBuf) -> usize {
+        self.copy_range_to(0, self.len().min(to.len()), to, 0)
     }
 
-    fn keep(&self) -> Result<KVec<u8>> {
+    fn to_kvec(&self) -> Result<KVec<u8>> {
         let mut copy = KVec::from_elem(0, self.len(), GFP_NOWAIT)?;
-        self.read(0, &mut copy);
+        self.copy_to_slice(0, &mut copy);
         Ok(copy)
     }
 }
@@ -583,35 +597,35 @@ mod tests {
         let mut back = VVec::from_elem(0, LEN, GFP_KERNEL)?;
         for _ in 0..300 {
             // Four parts that follow each other with gaps between them, some of them empty.
-            let mut lens = [0; MOST_PARTS];
+            let mut lens = [0; MAX_IOV];
             for len in &mut lens {
                 *len = random.below(3).min(1) as usize * random.below(PAGE_SIZE as u64) as usize;
             }
             let mut at = random.below(9) as usize;
             let mut expected = VVec::with_capacity(LEN, GFP_KERNEL)?;
-            let mut starts = [0; MOST_PARTS];
+            let mut starts = [0; MAX_IOV];
             for (start, len) in starts.iter_mut().zip(lens) {
                 *start = at;
                 expected.extend_from_slice(&model[at..at + len], GFP_KERNEL)?;
                 at = (at + len + random.below(5) as usize).min(LEN - PAGE_SIZE);
             }
-            let parts: [Segment; MOST_PARTS] =
+            let parts: [Segment; MAX_IOV] =
                 core::array::from_fn(|at| segment(&mut there, starts[at], lens[at]));
             let outgoing = outgoing(&parts)?;
             assert_eq!(outgoing.len(), expected.len());
             let from = random.below(expected.len() as u64 + 2) as usize;
             let len = random.below(LEN as u64) as usize;
-            let copied = outgoing.read(from, &mut packet[..len]);
+            let copied = outgoing.copy_to_slice(from, &mut packet[..len]);
             let wanted = expected.get(from..).unwrap_or(&[]);
             let wanted = &wanted[..wanted.len().min(len)];
             assert!(packet[..copied] == *wanted);
             back.fill(0xee);
-            let parts = core::array::from_fn::<_, MOST_PARTS, _>(|at| {
+            let parts = core::array::from_fn::<_, MAX_IOV, _>(|at| {
                 segment(&mut back, starts[at], lens[at])
             });
             let incoming = incoming(&parts)?;
             assert_eq!(incoming.len(), expected.len());
-            assert_eq!(incoming.write(from, &packet[..copied]), copied);
+            assert_eq!(incoming.copy_from_slice(from, &packet[..copied]), copied);
             let mut left = expected.len();
             let mut at = 0;
             for (start, len) in starts.into_iter().zip(lens) {
@@ -632,11 +646,11 @@ mod tests {
         let mut there = VVec::from_elem(0, 16, GFP_KERNEL)?;
         let parts = [segment(&mut there, 2, 3), segment(&mut there, 9, 2)];
         let incoming = incoming(&parts)?;
-        assert_eq!(incoming.write(0, &[1; 16]), 5);
+        assert_eq!(incoming.copy_from_slice(0, &[1; 16]), 5);
         assert_eq!(*there, [0, 0, 1, 1, 1, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0]);
-        assert_eq!(incoming.write(4, &[2; 16]), 1);
-        assert_eq!(incoming.write(5, &[3; 16]), 0);
-        assert_eq!(incoming.write(usize::MAX, &[3; 16]), 0);
+        assert_eq!(incoming.copy_from_slice(4, &[2; 16]), 1);
+        assert_eq!(incoming.copy_from_slice(5, &[3; 16]), 0);
+        assert_eq!(incoming.copy_from_slice(usize::MAX, &[3; 16]), 0);
         assert_eq!(*there, [0, 0, 1, 1, 1, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 0]);
         Ok(())
     }
@@ -656,13 +670,13 @@ mod tests {
             assert!(incoming(core::slice::from_ref(&segment)).is_err());
             assert!(outgoing(core::slice::from_ref(&segment)).is_err());
         }
-        let many: [Segment; MOST_PARTS + 1] = core::array::from_fn(|at| segment(&mut there, at, 1));
+        let many: [Segment; MAX_IOV + 1] = core::array::from_fn(|at| segment(&mut there, at, 1));
         assert!(outgoing(&many).is_err());
         assert!(outgoing(&many[1..]).is_ok());
         // Nothing is at no address.
         let nothing = segment(&mut there, 1 << 62, 0);
         let nothing = incoming(&[nothing])?;
-        assert_eq!((nothing.len(), nothing.write(0, &[1])), (0, 0));
+        assert_eq!((nothing.len(), nothing.copy_from_slice(0, &[1])), (0, 0));
         Ok(())
     }
 }

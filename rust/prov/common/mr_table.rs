@@ -55,20 +55,20 @@ use kernel::{
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::prov) enum AccessKind {
     /// It reads it.
-    Reads,
+    Read,
     /// It writes it, and tells nothing of it.
-    Writes,
+    Write,
     /// Both.
-    Changes,
+    ReadWrite,
 }
 
 impl AccessKind {
     fn is_allowed(self, access: Access) -> bool {
         let (reads, writes) = (access.is_remote_read(), access.is_remote_write());
         match self {
-            Self::Reads => reads,
-            Self::Writes => writes,
-            Self::Changes => reads && writes,
+            Self::Read => reads,
+            Self::Write => writes,
+            Self::ReadWrite => reads && writes,
         }
     }
 }
@@ -81,18 +81,18 @@ pub(in crate::prov) struct EpRights {
 
 impl EpRights {
     /// Returns the rights that go with the capabilities `caps`.
-    pub(in crate::prov) fn of(caps: u64) -> Self {
+    pub(in crate::prov) fn from_caps(caps: u64) -> Self {
         Self { caps }
     }
 
     /// Returns whether peers may read by remote memory access.
     pub(in crate::prov) fn has_rma_read(self) -> bool {
-        self.check(FI_RMA, AccessKind::Reads).is_ok()
+        self.check(FI_RMA, AccessKind::Read).is_ok()
     }
 
     /// Returns whether peers may write by remote memory access.
     pub(in crate::prov) fn has_rma_write(self) -> bool {
-        self.check(FI_RMA, AccessKind::Writes).is_ok()
+        self.check(FI_RMA, AccessKind::Write).is_ok()
     }
 
     /// Checks whether a peer may read or write.
@@ -100,21 +100,21 @@ impl EpRights {
     /// # Errors
     ///
     /// -FI_EACCES if the endpoint does not offer it.
-    pub(in crate::prov) fn check_rma(self, touch: AccessKind) -> Result {
-        self.check(FI_RMA, touch)
+    pub(in crate::prov) fn check_rma(self, access: AccessKind) -> Result {
+        self.check(FI_RMA, access)
     }
 
     /// Checks whether a peer may run an atomic operation. Errors as for [`Self::check_rma`].
-    pub(in crate::prov) fn check_atomic(self, touch: AccessKind) -> Result {
-        self.check(FI_ATOMIC, touch)
+    pub(in crate::prov) fn check_atomic(self, access: AccessKind) -> Result {
+        self.check(FI_ATOMIC, access)
     }
 
-    fn check(self, kind: u64, touch: AccessKind) -> Result {
+    fn check(self, kind: u64, access: AccessKind) -> Result {
         let needed = kind
-            | match touch {
-                AccessKind::Reads => FI_REMOTE_READ,
-                AccessKind::Writes => FI_REMOTE_WRITE,
-                AccessKind::Changes => FI_REMOTE_READ | FI_REMOTE_WRITE,
+            | match access {
+                AccessKind::Read => FI_REMOTE_READ,
+                AccessKind::Write => FI_REMOTE_WRITE,
+                AccessKind::ReadWrite => FI_REMOTE_READ | FI_REMOTE_WRITE,
             };
         match self.caps & needed == needed {
             true => Ok(()),
@@ -149,19 +149,19 @@ struct AddrRange {
 struct MrEntry {
     /// How peers name the first byte.
     base: u64,
-    runs: KVVec<AddrRange>,
+    ranges: KVVec<AddrRange>,
     access: Access,
     /// How many have bytes of it in hand without the lock.
-    visitors: usize,
+    users: usize,
     /// Whether it is closed as soon as there are none.
     is_closing: bool,
 }
 
 impl MrEntry {
     /// Where the byte is that peers name so, and how many there are in a row from it on.
-    fn find(&self, addr: u64) -> Option<AddrRange> {
+    fn find_range(&self, addr: u64) -> Option<AddrRange> {
         let mut at = usize::try_from(addr.checked_sub(self.base)?).ok()?;
-        for run in &self.runs {
+        for run in &self.ranges {
             if at < run.len {
                 return Some(AddrRange {
                     addr: run.addr + at,
@@ -174,8 +174,8 @@ impl MrEntry {
     }
 
     /// Whether there are so many bytes from the one on that peers name so.
-    fn has(&self, addr: u64, len: usize) -> bool {
-        let total = self.runs.iter().map(|run| run.len).sum::<usize>();
+    fn contains(&self, addr: u64, len: usize) -> bool {
+        let total = self.ranges.iter().map(|run| run.len).sum::<usize>();
         let at = addr.checked_sub(self.base).map(usize::try_from);
         let end = at.and_then(|at| at.ok()?.checked_add(len));
         end.is_some_and(|end| end <= total)
@@ -186,8 +186,8 @@ impl MrEntry {
     /// # Errors
     ///
     /// -FI_EACCES if it is not all in there, -FI_EINVAL if it does not lie where such elements lie.
-    fn element(&self, addr: u64, datatype: Datatype) -> Result<MrElement<'_>> {
-        let run = self.find(addr).ok_or(Errno::EACCES)?;
+    fn element_at(&self, addr: u64, datatype: Datatype) -> Result<MrElement<'_>> {
+        let run = self.find_range(addr).ok_or(Errno::EACCES)?;
         let size = datatype.size();
         if run.addr & (size - 1) != 0 {
             return Err(Errno::EINVAL);
@@ -238,7 +238,7 @@ macro_rules! change {
 
 impl MrElement<'_> {
     /// Puts what `new` makes of it in its place, at once for all who look, and says what there was.
-    pub(in crate::prov) fn change(&self, mut new: impl FnMut(u64) -> u64) -> u64 {
+    pub(in crate::prov) fn update(&self, mut new: impl FnMut(u64) -> u64) -> u64 {
         match self.datatype.size() {
             1 => change!(new, self.addr, i8, u8),
             2 => change!(new, self.addr, i16, u16),
@@ -252,10 +252,10 @@ impl MrElement<'_> {
 #[pin_data]
 pub(in crate::prov) struct MrTable {
     #[pin]
-    tree: FastLockIrq<RBTree<u64, MrEntry>>,
+    entries: FastLockIrq<RBTree<u64, MrEntry>>,
     /// Told when the last visitor has left a region that is to be closed.
     #[pin]
-    left: CondVar,
+    released: CondVar,
 }
 
 impl MrTable {
@@ -268,8 +268,8 @@ impl MrTable {
         let tree = RBTree::new();
         Ok(Arc::pin_init(
             pin_init!(Self {
-                tree <- FastLockIrq::new(tree, c"kofi::prov::Regions", static_lock_class!()),
-                left <- new_condvar!("kofi::prov::Regions"),
+                entries <- FastLockIrq::new(tree, c"kofi::prov::Regions", static_lock_class!()),
+                released <- new_condvar!("kofi::prov::Regions"),
             }),
             GFP_KERNEL,
         )?)
@@ -281,26 +281,26 @@ impl MrTable {
     ///
     /// -FI_EACCES for a key that opens nothing, for what is outside, and for a right that is missing;
     /// -FI_EINVAL for what does not lie where such elements lie. Then nothing has been done.
-    pub(in crate::prov) fn each(
+    pub(in crate::prov) fn for_each_element(
         &self,
         targets: impl IntoIterator<Item = RmaIoc> + Clone,
         datatype: Datatype,
-        touch: AccessKind,
+        access: AccessKind,
         mut act: impl FnMut(usize, &MrElement<'_>),
     ) -> Result {
-        let tree = self.tree.lock();
+        let tree = self.entries.lock();
         let visit = |act: &mut dyn FnMut(usize, &MrElement<'_>)| {
             let mut number = 0;
             for RmaIoc { addr, count, key } in targets.clone() {
                 let region = tree.get(&key).ok_or(Errno::EACCES)?;
-                if region.is_closing || !touch.is_allowed(region.access) {
+                if region.is_closing || !access.is_allowed(region.access) {
                     return Err(Errno::EACCES);
                 }
                 for at in 0..count {
                     let at = at.checked_mul(datatype.size() as u64);
                     let addr = at.and_then(|at| addr.checked_add(at));
                     let addr = addr.ok_or(Errno::EACCES)?;
-                    act(number, &region.element(addr, datatype)?);
+                    act(number, &region.element_at(addr, datatype)?);
                     number += 1;
                 }
             }
@@ -311,7 +311,7 @@ impl MrTable {
     }
 
     /// Opens `memory`, which peers know by `key`, until what is returned is dropped. May sleep.
-    pub(in crate::prov) fn open(
+    pub(in crate::prov) fn register(
         self: &Arc<Self>,
         key: u64,
         memory: &[Segment],
@@ -329,24 +329,24 @@ impl MrTable {
         // INVARIANT: The memory is there until it is not registered any more.
         let region = MrEntry {
             base: addressing.base(memory),
-            runs,
+            ranges: runs,
             access,
-            visitors: 0,
+            users: 0,
             is_closing: false,
         };
         let node = RBTreeNode::new(key, region, GFP_KERNEL)?;
-        let replaced = self.tree.lock().insert(node);
+        let replaced = self.entries.lock().insert(node);
         // No two have the same key at a time.
         drop(replaced);
         Ok(MrRegistration {
-            regions: self.clone(),
+            table: self.clone(),
             key,
         })
     }
 
     /// The same by a key that nobody guesses: of four bytes, as those of devices have, or of more than that
     /// if it `is_long`, where those of a device are as well. May sleep.
-    pub(in crate::prov) fn open_any(
+    pub(in crate::prov) fn register_random_key(
         self: &Arc<Self>,
         memory: &[Segment],
         access: Access,
@@ -358,9 +358,9 @@ impl MrTable {
                 false => random() >> 32,
                 true => random() | 1 << 63,
             };
-            let is_free = self.tree.lock().get(&key).is_none();
+            let is_free = self.entries.lock().get(&key).is_none();
             if is_free {
-                return self.open(key, memory, access, addressing);
+                return self.register(key, memory, access, addressing);
             }
         }
     }
@@ -371,20 +371,20 @@ impl MrTable {
     /// # Errors
     ///
     /// -FI_EACCES for a key that opens nothing, for what is outside, and for a right that is missing.
-    pub(in crate::prov) fn visit(
+    pub(in crate::prov) fn acquire(
         &self,
         key: u64,
         (addr, len): (u64, usize),
-        touch: AccessKind,
+        access: AccessKind,
     ) -> Result<MrGuard<'_>> {
-        let mut tree = self.tree.lock();
+        let mut tree = self.entries.lock();
         let region = tree.get_mut(&key).ok_or(Errno::EACCES)?;
-        if region.is_closing || !touch.is_allowed(region.access) || !region.has(addr, len) {
+        if region.is_closing || !access.is_allowed(region.access) || !region.contains(addr, len) {
             return Err(Errno::EACCES);
         }
-        region.visitors += 1;
+        region.users += 1;
         Ok(MrGuard {
-            regions: self,
+            table: self,
             key,
             addr,
             len,
@@ -394,7 +394,7 @@ impl MrTable {
 
 /// That bytes of a region are there.
 pub(in crate::prov) struct MrGuard<'a> {
-    regions: &'a MrTable,
+    table: &'a MrTable,
     key: u64,
     addr: u64,
     len: usize,
@@ -402,12 +402,13 @@ pub(in crate::prov) struct MrGuard<'a> {
 
 impl MrGuard<'_> {
     /// Hands them to `f`, run by run, each with how many came before it.
-    pub(in crate::prov) fn each(&self, mut f: impl FnMut(&Segment, usize)) {
+    pub(in crate::prov) fn for_each_segment(&self, mut f: impl FnMut(&Segment, usize)) {
         let mut done = 0;
         while done < self.len {
-            let tree = self.regions.tree.lock();
+            let tree = self.table.entries.lock();
             let region = tree.get(&self.key);
-            let run = region.and_then(|region| region.find(self.addr.wrapping_add(done as u64)));
+            let run =
+                region.and_then(|region| region.find_range(self.addr.wrapping_add(done as u64)));
             drop(tree);
             // By the look at them there are so many.
             let Some(run) = run else {
@@ -423,11 +424,11 @@ impl MrGuard<'_> {
 
 impl Drop for MrGuard<'_> {
     fn drop(&mut self) {
-        let mut tree = self.regions.tree.lock();
+        let mut tree = self.table.entries.lock();
         if let Some(region) = tree.get_mut(&self.key) {
-            region.visitors -= 1;
-            if region.is_closing && region.visitors == 0 {
-                self.regions.left.notify_all();
+            region.users -= 1;
+            if region.is_closing && region.users == 0 {
+                self.table.released.notify_all();
             }
         }
     }
@@ -435,7 +436,7 @@ impl Drop for MrGuard<'_> {
 
 /// That a region is open.
 pub(in crate::prov) struct MrRegistration {
-    regions: Arc<MrTable>,
+    table: Arc<MrTable>,
     key: u64,
 }
 
@@ -448,10 +449,10 @@ impl MrRegistration {
 
 impl Drop for MrRegistration {
     fn drop(&mut self) {
-        let mut tree = self.regions.tree.lock();
-        while let Some(region) = tree.get_mut(&self.key).filter(|region| region.visitors > 0) {
+        let mut tree = self.table.entries.lock();
+        while let Some(region) = tree.get_mut(&self.key).filter(|region| region.users > 0) {
             region.is_closing = true;
-            self.regions.left.wait(&mut tree);
+            self.table.released.wait(&mut tree);
         }
         let closed = tree.remove_node(&self.key);
         drop(tree);
@@ -493,7 +494,7 @@ mod tests {
                 ]
             };
             let access = Access::from_bits(access)?;
-            let opening = regions.open(KEY, &memory, access, addressing)?;
+            let opening = regions.register(KEY, &memory, access, addressing)?;
             Ok(Self {
                 regions,
                 base: addressing.base(&memory),
@@ -507,11 +508,15 @@ mod tests {
             let targets = [RmaIoc { addr, count, key }];
             let mut done = 0;
             let datatype = Datatype::from_raw(raw)?;
-            self.regions
-                .each(targets, datatype, AccessKind::Changes, |_, element| {
-                    element.change(|old| old + 1);
+            self.regions.for_each_element(
+                targets,
+                datatype,
+                AccessKind::ReadWrite,
+                |_, element| {
+                    element.update(|old| old + 1);
                     done += 1;
-                })?;
+                },
+            )?;
             Ok(done)
         }
     }
@@ -575,11 +580,13 @@ mod tests {
                 count: 1,
                 key: KEY,
             }];
-            for (touch, is_allowed) in [AccessKind::Reads, AccessKind::Writes, AccessKind::Changes]
+            for (touch, is_allowed) in [AccessKind::Read, AccessKind::Write, AccessKind::ReadWrite]
                 .into_iter()
                 .zip(allowed)
             {
-                let done = fixture.regions.each(targets, datatype, touch, |_, _| {});
+                let done = fixture
+                    .regions
+                    .for_each_element(targets, datatype, touch, |_, _| {});
                 assert_eq!(done.is_ok(), is_allowed);
             }
         }
@@ -593,11 +600,11 @@ mod tests {
             let kinds = [FI_MSG, FI_RMA, FI_ATOMIC, FI_REMOTE_READ, FI_REMOTE_WRITE];
             let chosen = kinds.iter().enumerate();
             let caps = chosen.fold(0, |caps, (at, kind)| caps | (kind * (bits >> at & 1)));
-            let rights = EpRights::of(caps);
+            let rights = EpRights::from_caps(caps);
             for (touch, needed) in [
-                (AccessKind::Reads, FI_REMOTE_READ),
-                (AccessKind::Writes, FI_REMOTE_WRITE),
-                (AccessKind::Changes, both),
+                (AccessKind::Read, FI_REMOTE_READ),
+                (AccessKind::Write, FI_REMOTE_WRITE),
+                (AccessKind::ReadWrite, both),
             ] {
                 let is_there = caps & needed == needed;
                 let (rma, atomic) = (caps & FI_RMA != 0, caps & FI_ATOMIC != 0);
@@ -625,11 +632,14 @@ mod tests {
         };
         let targets = [target(0, KEY), target(8, KEY), target(96, KEY)];
         let datatype = Datatype::from_raw(FI_UINT64)?;
-        let done = fixture
-            .regions
-            .each(targets, datatype, AccessKind::Changes, |_, element| {
-                element.change(|old| old + 1);
-            });
+        let done = fixture.regions.for_each_element(
+            targets,
+            datatype,
+            AccessKind::ReadWrite,
+            |_, element| {
+                element.update(|old| old + 1);
+            },
+        );
         assert_eq!(done, Err(Errno::EACCES));
         assert_eq!(*fixture.words, [0; 16]);
         Ok(())
@@ -643,7 +653,7 @@ mod tests {
         // SAFETY: It is there for ever, and read only.
         let memory = [unsafe { Segment::new(start.cast(), 8) }];
         let access = Access::from_bits(FI_REMOTE_READ)?;
-        let _opening = regions.open(KEY, &memory, access, Addressing::Offset)?;
+        let _opening = regions.register(KEY, &memory, access, Addressing::Offset)?;
         let targets = [RmaIoc {
             addr: 0,
             count: 1,
@@ -651,8 +661,8 @@ mod tests {
         }];
         let mut found = 0;
         let datatype = Datatype::from_raw(FI_UINT64)?;
-        regions.each(targets, datatype, AccessKind::Reads, |_, element| {
-            found = element.change(|old| old);
+        regions.for_each_element(targets, datatype, AccessKind::Read, |_, element| {
+            found = element.update(|old| old);
         })?;
         assert_eq!(found, 5);
         Ok(())

@@ -70,7 +70,7 @@ impl Violations {
 
     /// Counts a violation, and logs it. Any context.
     #[cold]
-    pub(in crate::prov) fn note(&self, device: &dyn Display, what: fmt::Arguments<'_>) {
+    pub(in crate::prov) fn record(&self, device: &dyn Display, what: fmt::Arguments<'_>) {
         let _ = self.count.fetch_add(1, Relaxed);
         match self.peer.get() {
             Some(peer) => complain_of(device, peer, what),
@@ -79,7 +79,7 @@ impl Violations {
     }
 
     /// Returns the number of violations.
-    pub(in crate::prov) fn tell(&self, told: &mut ObjectInfo<'_>) {
+    pub(in crate::prov) fn report(&self, told: &mut ObjectInfo<'_>) {
         told.value(KOFI_VALUE_VIOLATIONS, self.count.load(Relaxed));
     }
 }
@@ -91,9 +91,9 @@ pub(in crate::prov) struct TxStats {
     reads: StatCounter,
     atomics: StatCounter,
     bytes: StatCounter,
-    done: StatCounter,
+    completed: StatCounter,
     errors: StatCounter,
-    again: StatCounter,
+    eagain: StatCounter,
 }
 
 impl TxStats {
@@ -105,15 +105,15 @@ impl TxStats {
             reads: StatCounter::new(),
             atomics: StatCounter::new(),
             bytes: StatCounter::new(),
-            done: StatCounter::new(),
+            completed: StatCounter::new(),
             errors: StatCounter::new(),
-            again: StatCounter::new(),
+            eagain: StatCounter::new(),
         }
     }
 
     /// An operation has begun that completes with these flags.
     #[inline]
-    pub(in crate::prov) fn began(&self, flags: u64, len: usize) {
+    pub(in crate::prov) fn record_start(&self, flags: u64, len: usize) {
         let kind = match flags {
             flags if flags & FI_ATOMIC != 0 => &self.atomics,
             flags if flags & FI_WRITE != 0 => &self.writes,
@@ -126,31 +126,34 @@ impl TxStats {
 
     /// There was no room for one.
     #[cold]
-    pub(in crate::prov) fn refused(&self) {
-        self.again.add(1);
+    pub(in crate::prov) fn record_eagain(&self) {
+        self.eagain.add(1);
     }
 
     /// One is over.
     #[inline]
-    pub(in crate::prov) fn ended(&self, result: Result) {
-        self.done.add(1);
+    pub(in crate::prov) fn record_completion(&self, result: Result) {
+        self.completed.add(1);
         self.errors.add(u64::from(result.is_err()));
     }
 
     /// Tells all that.
-    pub(in crate::prov) fn tell(&self, told: &mut ObjectInfo<'_>) {
+    pub(in crate::prov) fn report(&self, told: &mut ObjectInfo<'_>) {
         let kinds = [&self.sends, &self.writes, &self.reads, &self.atomics].map(StatCounter::get);
         let [sends, writes, reads, atomics] = kinds;
-        let depth = kinds.iter().sum::<u64>().saturating_sub(self.done.get());
+        let depth = kinds
+            .iter()
+            .sum::<u64>()
+            .saturating_sub(self.completed.get());
         told.value(KOFI_VALUE_TX_DEPTH, depth);
         told.value(KOFI_VALUE_SENDS, sends);
         told.value(KOFI_VALUE_WRITES, writes);
         told.value(KOFI_VALUE_READS, reads);
         told.value(KOFI_VALUE_ATOMICS, atomics);
-        told.value(KOFI_VALUE_TX_DONE, self.done.get());
+        told.value(KOFI_VALUE_TX_DONE, self.completed.get());
         told.value(KOFI_VALUE_TX_BYTES, self.bytes.get());
         told.value(KOFI_VALUE_TX_ERRORS, self.errors.get());
-        told.value(KOFI_VALUE_TX_AGAIN, self.again.get());
+        told.value(KOFI_VALUE_TX_AGAIN, self.eagain.get());
     }
 }
 
@@ -158,9 +161,9 @@ impl TxStats {
 pub(in crate::prov) struct RxStats {
     posted: StatCounter,
     bytes: StatCounter,
-    done: StatCounter,
+    completed: StatCounter,
     errors: StatCounter,
-    again: StatCounter,
+    eagain: StatCounter,
 }
 
 impl RxStats {
@@ -169,28 +172,28 @@ impl RxStats {
         Self {
             posted: StatCounter::new(),
             bytes: StatCounter::new(),
-            done: StatCounter::new(),
+            completed: StatCounter::new(),
             errors: StatCounter::new(),
-            again: StatCounter::new(),
+            eagain: StatCounter::new(),
         }
     }
 
     /// A receive has been posted, or a piece of a buffer has got a message.
     #[inline]
-    pub(in crate::prov) fn posted(&self) {
+    pub(in crate::prov) fn record_post(&self) {
         self.posted.add(1);
     }
 
     /// There was no room for one.
     #[cold]
-    pub(in crate::prov) fn refused(&self) {
-        self.again.add(1);
+    pub(in crate::prov) fn record_eagain(&self) {
+        self.eagain.add(1);
     }
 
     /// One is over, and has got so many bytes.
     #[inline]
-    pub(in crate::prov) fn ended(&self, result: Result<usize>) {
-        self.done.add(1);
+    pub(in crate::prov) fn record_completion(&self, result: Result<usize>) {
+        self.completed.add(1);
         match result {
             Ok(len) => self.bytes.add(len as u64),
             Err(_) => self.errors.add(1),
@@ -198,12 +201,12 @@ impl RxStats {
     }
 
     /// Tells all that; so many wait for a message.
-    pub(in crate::prov) fn tell(&self, waiting: usize, told: &mut ObjectInfo<'_>) {
+    pub(in crate::prov) fn report(&self, waiting: usize, told: &mut ObjectInfo<'_>) {
         told.value(KOFI_VALUE_RX_DEPTH, waiting as u64);
         told.value(KOFI_VALUE_RECEIVES, self.posted.get());
-        told.value(KOFI_VALUE_RX_DONE, self.done.get());
+        told.value(KOFI_VALUE_RX_DONE, self.completed.get());
         told.value(KOFI_VALUE_RX_BYTES, self.bytes.get());
         told.value(KOFI_VALUE_RX_ERRORS, self.errors.get());
-        told.value(KOFI_VALUE_RX_AGAIN, self.again.get());
+        told.value(KOFI_VALUE_RX_AGAIN, self.eagain.get());
     }
 }

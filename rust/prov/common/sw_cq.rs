@@ -61,10 +61,10 @@ use kernel::{
 const DEFAULT_SIZE: usize = 1024;
 
 /// Room beside the asked size, which queues of devices have as well.
-const BESIDES: usize = 64;
+const EXTRA_ENTRIES: usize = 64;
 
 /// Most completions that a queue can hold.
-const MOST: usize = 1 << 20;
+const MAX_SIZE: usize = 1 << 20;
 
 /// Who fills a queue.
 pub(in crate::prov) trait ProgressSource: Send + Sync {
@@ -72,11 +72,11 @@ pub(in crate::prov) trait ProgressSource: Send + Sync {
     fn progress(&self) -> bool;
 
     /// A reader of one of them waits until it is told. Any context.
-    fn expect(&self);
+    fn arm(&self);
 
     /// The first `count` outcomes of one of its queues have been forwarded to the queue of that reader's owner. Any
     /// context.
-    fn passed_on(&self, _count: u64) {}
+    fn entries_forwarded(&self, _count: u64) {}
 }
 
 /// Who fills queues, as its owner has it.
@@ -86,8 +86,8 @@ pub(in crate::prov) trait ProgressSource: Send + Sync {
 /// sleep.
 pub(in crate::prov) struct ProgressHandle {
     // Dropped in this order.
-    feeder: Arc<dyn ProgressSource>,
-    _absence: DetachWait,
+    source: Arc<dyn ProgressSource>,
+    _detach_wait: DetachWait,
 }
 
 /// Waits when it is dropped, until a feeder has gone.
@@ -112,11 +112,11 @@ impl ProgressHandle {
         make: impl FnOnce(DetachGuard) -> F,
     ) -> Result<Self> {
         let gone = Arc::pin_init(sync::Completion::new(), GFP_KERNEL)?;
-        let feeder: Arc<dyn ProgressSource> =
+        let source: Arc<dyn ProgressSource> =
             Arc::new(make(DetachGuard(gone.clone())), GFP_KERNEL)?;
         Ok(Self {
-            feeder,
-            _absence: DetachWait(gone),
+            source,
+            _detach_wait: DetachWait(gone),
         })
     }
 }
@@ -129,38 +129,38 @@ impl Drop for DetachWait {
 
 /// One who has been admitted, and how often.
 struct SourceEntry {
-    feeder: Arc<dyn ProgressSource>,
-    times: usize,
+    source: Arc<dyn ProgressSource>,
+    attach_count: usize,
 }
 
 /// What there is, and who is to be told or asked. There is never more than the room that was taken.
 struct CqRing {
-    outcomes: EntryFifo,
+    entries: EntryFifo,
     /// A reader has asked to be told, and has not come since.
-    is_awaited: bool,
+    has_waiter: bool,
     /// Who fills it.
-    feeders: KVec<SourceEntry>,
+    sources: KVec<SourceEntry>,
 }
 
 impl CqRing {
     fn new(size: usize) -> Result<Self> {
         Ok(Self {
-            outcomes: EntryFifo::new(size)?,
-            is_awaited: false,
-            feeders: KVec::new(),
+            entries: EntryFifo::new(size)?,
+            has_waiter: false,
+            sources: KVec::new(),
         })
     }
 
     /// Whether a reader has nothing to do: there is nothing, and nobody is to be told that it has come, or asked.
     #[inline(always)]
-    fn is_quiet(&self) -> bool {
-        self.outcomes.is_empty() && !self.is_awaited && self.feeders.is_empty()
+    fn is_idle(&self) -> bool {
+        self.entries.is_empty() && !self.has_waiter && self.sources.is_empty()
     }
 
     /// One of those who fill it, and whether there are more.
-    fn feeder(&self, at: usize) -> Option<(Arc<dyn ProgressSource>, bool)> {
-        let feeder = self.feeders.get(at)?.feeder.clone();
-        Some((feeder, self.feeders.len() > at + 1))
+    fn source_at(&self, at: usize) -> Option<(Arc<dyn ProgressSource>, bool)> {
+        let source = self.sources.get(at)?.source.clone();
+        Some((source, self.sources.len() > at + 1))
     }
 }
 
@@ -171,11 +171,11 @@ struct CacheAligned<T>(T);
 /// What a reader finds.
 enum RingRead {
     /// So many outcomes, which have been taken.
-    Some(usize),
+    Entries(usize),
     /// A failure, which is to be read otherwise.
-    Failure,
+    Error,
     /// Nothing: somebody is to be asked, and whether there are others.
-    Nothing(Option<(Arc<dyn ProgressSource>, bool)>),
+    Empty(Option<(Arc<dyn ProgressSource>, bool)>),
 }
 
 /// A completion queue.
@@ -186,7 +186,7 @@ pub(crate) struct SwCq {
     ring: FastLockIrq<CqRing>,
     /// Whether the ring [is](Ring::is_quiet), for readers who come again and again: they keep the lock from
     /// nobody who puts something there. Changed under it.
-    is_quiet: CacheAligned<Atomic<u32>>,
+    is_idle: CacheAligned<Atomic<u32>>,
     size: usize,
     /// Whether the source of an entry is an address, which readers are told. It is one of an endpoint otherwise.
     has_addresses: bool,
@@ -194,16 +194,16 @@ pub(crate) struct SwCq {
     sink: Option<Arc<dyn PeerSink>>,
     /// Set if its reader forwards outcomes to another queue.
     is_forwarded: Atomic<u32>,
-    room: FreeSlots,
+    reservation: FreeSlots,
     /// Set while a poster waits for room here: room that comes back without a reader then wakes the readers.
-    wants_room: WaitFlag,
+    entry_waiter: WaitFlag,
     /// Set while a poster waits for a free operation of its endpoint: the next one to end then wakes the readers.
-    wants_slot: WaitFlag,
+    slot_waiter: WaitFlag,
     #[pin]
     interrupts: Notifier,
     /// What readers have been told of, under the ring's lock.
-    told: StatCounter,
-    failures: StatCounter,
+    entries_read: StatCounter,
+    errors_read: StatCounter,
 }
 
 impl SwCq {
@@ -213,7 +213,7 @@ impl SwCq {
     ///
     /// -FI_EINVAL for more than [`MOST`], -FI_ENOMEM.
     pub(in crate::prov) fn new(attr: &Attr) -> Result<Arc<Self>> {
-        Self::with(attr, 0, true, None)
+        Self::build(attr, 0, true, None)
     }
 
     /// Opens one for connected endpoints, each of whose entries has the endpoint that it is of. May sleep.
@@ -221,8 +221,8 @@ impl SwCq {
     /// # Errors
     ///
     /// As of [`Self::new`].
-    pub(in crate::prov) fn of_endpoints(attr: &Attr) -> Result<Arc<Self>> {
-        Self::with(attr, BESIDES, false, None)
+    pub(in crate::prov) fn new_connected(attr: &Attr) -> Result<Arc<Self>> {
+        Self::build(attr, EXTRA_ENTRIES, false, None)
     }
 
     /// The same, whose entries `sink` takes. May sleep.
@@ -230,11 +230,14 @@ impl SwCq {
     /// # Errors
     ///
     /// As of [`Self::new`].
-    pub(in crate::prov) fn leading_to(attr: &Attr, sink: Arc<dyn PeerSink>) -> Result<Arc<Self>> {
-        Self::with(attr, BESIDES, false, Some(sink))
+    pub(in crate::prov) fn new_with_sink(
+        attr: &Attr,
+        sink: Arc<dyn PeerSink>,
+    ) -> Result<Arc<Self>> {
+        Self::build(attr, EXTRA_ENTRIES, false, Some(sink))
     }
 
-    fn with(
+    fn build(
         attr: &Attr,
         besides: usize,
         has_addresses: bool,
@@ -242,7 +245,7 @@ impl SwCq {
     ) -> Result<Arc<Self>> {
         let size = match attr.size {
             0 => DEFAULT_SIZE,
-            size if size > MOST => return Err(Errno::EINVAL),
+            size if size > MAX_SIZE => return Err(Errno::EINVAL),
             size => size + besides,
         };
         let ring = CqRing::new(match sink {
@@ -252,17 +255,17 @@ impl SwCq {
         Ok(Arc::pin_init(
             pin_init!(Self {
                 ring <- FastLockIrq::new(ring, c"kofi::prov::Cq", static_lock_class!()),
-                is_quiet: CacheAligned(Atomic::new(1)),
+                is_idle: CacheAligned(Atomic::new(1)),
                 size,
                 has_addresses,
                 sink,
                 is_forwarded: Atomic::new(0),
-                room: FreeSlots::new(*size),
-                wants_room: WaitFlag::new(),
-                wants_slot: WaitFlag::new(),
+                reservation: FreeSlots::new(*size),
+                entry_waiter: WaitFlag::new(),
+                slot_waiter: WaitFlag::new(),
                 interrupts <- Notifier::new(),
-                told: StatCounter::new(),
-                failures: StatCounter::new(),
+                entries_read: StatCounter::new(),
+                errors_read: StatCounter::new(),
             }),
             GFP_KERNEL,
         )?)
@@ -274,31 +277,31 @@ impl SwCq {
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub(in crate::prov) fn admit(&self, filling: &ProgressHandle) -> Result {
-        let feeder = &filling.feeder;
+    pub(in crate::prov) fn attach_source(&self, handle: &ProgressHandle) -> Result {
+        let source = &handle.source;
         let mut spare = KVec::new();
         loop {
             let mut ring = self.ring.lock();
-            let mut there = ring.feeders.iter_mut();
-            if let Some(there) = there.find(|there| Arc::ptr_eq(&there.feeder, feeder)) {
-                there.times += 1;
+            let mut there = ring.sources.iter_mut();
+            if let Some(there) = there.find(|there| Arc::ptr_eq(&there.source, source)) {
+                there.attach_count += 1;
                 return Ok(());
             }
-            if spare.capacity() > ring.feeders.len() {
+            if spare.capacity() > ring.sources.len() {
                 // Moved under the lock into memory that was allocated outside of it.
-                for there in ring.feeders.drain_all() {
+                for there in ring.sources.drain_all() {
                     let _ = spare.push_within_capacity(there);
                 }
                 let _ = spare.push_within_capacity(SourceEntry {
-                    feeder: feeder.clone(),
-                    times: 1,
+                    source: source.clone(),
+                    attach_count: 1,
                 });
-                core::mem::swap(&mut ring.feeders, &mut spare);
-                self.note(&ring);
+                core::mem::swap(&mut ring.sources, &mut spare);
+                self.update_idle(&ring);
                 drop(ring);
                 return Ok(());
             }
-            let len = ring.feeders.len();
+            let len = ring.sources.len();
             drop(ring);
             spare = KVec::with_capacity(len + 1, GFP_KERNEL)?;
         }
@@ -306,170 +309,170 @@ impl SwCq {
 
     /// Has nobody ask it any more, unless it was admitted more often: one who does so now may still be
     /// there. May sleep.
-    pub(in crate::prov) fn dismiss(&self, filling: &ProgressHandle) {
+    pub(in crate::prov) fn detach_source(&self, handle: &ProgressHandle) {
         let mut ring = self.ring.lock();
-        let is = |there: &SourceEntry| Arc::ptr_eq(&there.feeder, &filling.feeder);
+        let is = |there: &SourceEntry| Arc::ptr_eq(&there.source, &handle.source);
         let mut gone = None;
-        if let Some(at) = ring.feeders.iter().position(is) {
-            match ring.feeders.get_mut(at) {
-                Some(there) if there.times > 1 => there.times -= 1,
-                _ => gone = ring.feeders.remove(at).ok(),
+        if let Some(at) = ring.sources.iter().position(is) {
+            match ring.sources.get_mut(at) {
+                Some(there) if there.attach_count > 1 => there.attach_count -= 1,
+                _ => gone = ring.sources.remove(at).ok(),
             }
         }
-        self.note(&ring);
+        self.update_idle(&ring);
         drop(ring);
         drop(gone);
     }
 
     /// Has readers know whether they have anything to do.
     #[inline(always)]
-    fn note(&self, ring: &CqRing) {
-        store_release(&self.is_quiet.0, ring.is_quiet().into());
+    fn update_idle(&self, ring: &CqRing) {
+        store_release(&self.is_idle.0, ring.is_idle().into());
     }
 
     /// Reserves room for one outcome. It is released when the outcome is read, by [`Self::end_silently`], or by
     /// [`Self::release`]. Any context.
     #[inline]
     pub(in crate::prov) fn reserve(&self) -> bool {
-        self.room.take(1) || self.reserve_or_await()
+        self.reservation.take(1) || self.reserve_or_set_waiter()
     }
 
     #[cold]
-    fn reserve_or_await(&self) -> bool {
-        self.wants_room.set();
+    fn reserve_or_set_waiter(&self) -> bool {
+        self.entry_waiter.set();
         // Room may have been released before the flag was seen.
-        self.room.take(1)
+        self.reservation.take(1)
     }
 
     /// Requests that the end of the next operation wakes the readers and calls the handler, reported or not: all
     /// operations of an endpoint are under way, and a post was refused. Called with the lock held under which they
     /// end. Any context.
     #[cold]
-    pub(in crate::prov) fn await_slot(&self) {
-        self.wants_slot.set();
+    pub(in crate::prov) fn set_slot_waiter(&self) {
+        self.slot_waiter.set();
     }
 
     /// Releases the room of `count` entries, and wakes the readers if a poster waits for that.
     #[inline]
-    fn give_back(&self, count: u32) {
+    fn release_entries(&self, count: u32) {
         // Full: either this sees the flag of a poster that found no room, or the poster sees the room.
-        self.room.give(count);
-        if count != 0 && self.wants_room.take() {
-            self.wake();
+        self.reservation.give(count);
+        if count != 0 && self.entry_waiter.take() {
+            self.wake_readers();
         }
     }
 
     /// Wakes the readers and calls the handler: a poster that was refused can try again. Any context.
-    pub(in crate::prov) fn wake(&self) {
+    pub(in crate::prov) fn wake_readers(&self) {
         self.interrupts.arrived();
     }
 
     /// Releases the room of an operation that has not been started. Any context.
     #[inline]
     pub(in crate::prov) fn release(&self) {
-        self.give_back(1);
+        self.release_entries(1);
     }
 
     /// Releases the room of an operation that has ended without a completion entry. Any context.
     #[inline]
-    pub(in crate::prov) fn end_silently(&self) {
-        self.give_back(1);
-        if self.wants_slot.take() {
-            self.wake();
+    pub(in crate::prov) fn complete_silent(&self) {
+        self.release_entries(1);
+        if self.slot_waiter.take() {
+            self.wake_readers();
         }
     }
 
     /// The same of so many operations. Any context.
-    pub(in crate::prov) fn release_all(&self, count: u32) {
-        self.give_back(count);
+    pub(in crate::prov) fn release_many(&self, count: u32) {
+        self.release_entries(count);
     }
 
     /// Tells the outcome of an operation that has taken room. Any context.
-    pub(in crate::prov) fn put(&self, outcome: CqEntry) {
+    pub(in crate::prov) fn push(&self, outcome: CqEntry) {
         if let Some(sink) = &self.sink {
-            self.give_back(1);
+            self.release_entries(1);
             return sink.take(outcome);
         }
         let mut ring = self.ring.lock();
-        ring.outcomes.push(outcome);
-        self.note(&ring);
+        ring.entries.push(outcome);
+        self.update_idle(&ring);
         drop(ring);
         self.interrupts.arrived();
     }
 
     /// The same of a success, which is far smaller than what can be told of a failure.
     #[inline(always)]
-    pub(in crate::prov) fn put_done(&self, done: Completion) {
+    pub(in crate::prov) fn push_success(&self, done: Completion) {
         if self.sink.is_some() {
-            return self.put(CqEntry::Done(done));
+            return self.push(CqEntry::Done(done));
         }
         let mut ring = self.ring.lock();
-        ring.outcomes.push(CqEntry::Done(done));
-        self.note(&ring);
+        ring.entries.push(CqEntry::Done(done));
+        self.update_idle(&ring);
         drop(ring);
         self.interrupts.arrived();
     }
 
     /// Returns the number of outcomes added, if its reader [forwards them](Feeder::passed_on). Any context.
-    pub(in crate::prov) fn position(&self) -> Option<u64> {
+    pub(in crate::prov) fn forward_position(&self) -> Option<u64> {
         if load_acquire(&self.is_forwarded) == 0 {
             return None;
         }
         let ring = self.ring.lock();
-        Some(self.taken() + ring.outcomes.len() as u64)
+        Some(self.total_read() + ring.entries.len() as u64)
     }
 
     /// Returns the number of outcomes read. The ring is locked.
-    fn taken(&self) -> u64 {
-        self.told.get() + self.failures.get()
+    fn total_read(&self) -> u64 {
+        self.entries_read.get() + self.errors_read.get()
     }
 
     /// Adds a success as [`Self::put_done`] does, but wakes readers only if a poster waits: otherwise the next wakeup
     /// reports it too. Any context.
-    pub(in crate::prov) fn put_quietly(&self, done: Completion) {
+    pub(in crate::prov) fn push_success_quiet(&self, done: Completion) {
         if self.sink.is_some() {
-            return self.put(CqEntry::Done(done));
+            return self.push(CqEntry::Done(done));
         }
         let mut ring = self.ring.lock();
-        ring.outcomes.push(CqEntry::Done(done));
-        self.note(&ring);
+        ring.entries.push(CqEntry::Done(done));
+        self.update_idle(&ring);
         drop(ring);
         // Room comes back when the entry is read.
-        if self.wants_slot.take() || self.wants_room.take() {
-            self.wake();
+        if self.slot_waiter.take() || self.entry_waiter.take() {
+            self.wake_readers();
         }
     }
 
     /// Drops the outcomes that `goes` with. Any context.
-    pub(in crate::prov) fn forget(&self, mut goes: impl FnMut(&CqEntry) -> bool) {
+    pub(in crate::prov) fn discard_matching(&self, mut goes: impl FnMut(&CqEntry) -> bool) {
         let mut ring = self.ring.lock();
         let mut gone = 0;
-        for _ in 0..ring.outcomes.len() {
-            let Some(outcome) = ring.outcomes.take() else {
+        for _ in 0..ring.entries.len() {
+            let Some(outcome) = ring.entries.take() else {
                 break;
             };
             match goes(&outcome) {
                 true => gone += 1,
-                false => ring.outcomes.push(outcome),
+                false => ring.entries.push(outcome),
             }
         }
-        self.note(&ring);
+        self.update_idle(&ring);
         drop(ring);
-        self.give_back(gone);
+        self.release_entries(gone);
     }
 
     /// Whether nobody has anything to read. Any context.
     fn is_empty(&self) -> bool {
-        self.ring.lock().outcomes.is_empty()
+        self.ring.lock().entries.is_empty()
     }
 
     /// Whether a reader waits until it is told. Any context.
-    pub(in crate::prov) fn is_awaited(&self) -> bool {
-        self.ring.lock().is_awaited
+    pub(in crate::prov) fn has_waiter(&self) -> bool {
+        self.ring.lock().has_waiter
     }
 
     /// Has `act` act upon each feeder; the first one is known.
-    fn for_each_feeder(
+    fn for_each_source(
         &self,
         mut next: Option<(Arc<dyn ProgressSource>, bool)>,
         mut act: impl FnMut(&dyn ProgressSource),
@@ -479,62 +482,62 @@ impl SwCq {
             act(&*feeder);
             at += 1;
             next = match has_others {
-                true => self.ring.lock().feeder(at),
+                true => self.ring.lock().source_at(at),
                 false => None,
             };
         }
     }
 
-    fn ask_feeders(&self, first: Option<(Arc<dyn ProgressSource>, bool)>) -> bool {
+    fn progress_sources(&self, first: Option<(Arc<dyn ProgressSource>, bool)>) -> bool {
         let mut has_come = false;
-        self.for_each_feeder(first, |feeder| has_come |= feeder.progress());
+        self.for_each_source(first, |feeder| has_come |= feeder.progress());
         has_come
     }
 
     /// Reports to the feeders that the outcomes read so far have been forwarded: their reader has come back.
     #[cold]
-    fn tell_feeders(&self) {
+    fn report_forwarded(&self) {
         let ring = self.ring.lock();
-        let (count, first) = (self.taken(), ring.feeder(0));
+        let (count, first) = (self.total_read(), ring.source_at(0));
         drop(ring);
-        self.for_each_feeder(first, |feeder| feeder.passed_on(count));
+        self.for_each_source(first, |feeder| feeder.entries_forwarded(count));
     }
 
     /// Takes what there is into entries of one shape, and has each told to `see`.
     #[inline(always)]
-    fn take<E: From<Completion>>(
+    fn read_into<E: From<Completion>>(
         &self,
-        room: &mut [MaybeUninit<E>],
+        entries: &mut [MaybeUninit<E>],
         mut see: impl FnMut(usize, &Completion),
     ) -> Result<usize> {
-        if load_acquire(&self.is_quiet.0) != 0 {
+        if load_acquire(&self.is_idle.0) != 0 {
             return Err(Errno::EAGAIN);
         }
-        if room.is_empty() {
-            return self.look();
+        if entries.is_empty() {
+            return self.peek();
         }
-        let mut found = self.take_there(room, &mut see);
-        if let RingRead::Nothing(first) = &mut found {
+        let mut found = self.read_ring(entries, &mut see);
+        if let RingRead::Empty(first) = &mut found {
             if load_acquire(&self.is_forwarded) != 0 {
-                self.tell_feeders();
+                self.report_forwarded();
             }
-            if self.ask_feeders(first.take()) {
-                found = self.take_there(room, &mut see);
+            if self.progress_sources(first.take()) {
+                found = self.read_ring(entries, &mut see);
             }
         }
         match found {
-            RingRead::Some(count) => Ok(count),
-            RingRead::Failure => Err(Errno::EAVAIL),
-            RingRead::Nothing(_) => Err(Errno::EAGAIN),
+            RingRead::Entries(count) => Ok(count),
+            RingRead::Error => Err(Errno::EAVAIL),
+            RingRead::Empty(_) => Err(Errno::EAGAIN),
         }
     }
 
     /// Takes nothing: whether there is something to be taken.
     #[cold]
-    fn look(&self) -> Result<usize> {
-        let first = self.ring.lock().feeder(0);
-        let _ = self.ask_feeders(first);
-        match self.ring.lock().outcomes.first() {
+    fn peek(&self) -> Result<usize> {
+        let first = self.ring.lock().source_at(0);
+        let _ = self.progress_sources(first);
+        match self.ring.lock().entries.first() {
             None => Err(Errno::EAGAIN),
             Some(CqEntry::Failed(_)) => Err(Errno::EAVAIL),
             Some(CqEntry::Done(_)) => Ok(0),
@@ -543,44 +546,48 @@ impl SwCq {
 
     /// The same of what is in the ring.
     #[inline]
-    fn take_there<E: From<Completion>>(
+    fn read_ring<E: From<Completion>>(
         &self,
-        room: &mut [MaybeUninit<E>],
+        entries: &mut [MaybeUninit<E>],
         see: &mut impl FnMut(usize, &Completion),
     ) -> RingRead {
         let mut ring = self.ring.lock();
-        ring.is_awaited = false;
+        ring.has_waiter = false;
         let mut count = 0;
-        for into in room.iter_mut() {
-            let Some(CqEntry::Done(done)) = ring.outcomes.first() else {
+        for into in entries.iter_mut() {
+            let Some(CqEntry::Done(done)) = ring.entries.first() else {
                 break;
             };
             see(count, done);
             into.write(E::from(*done));
-            ring.outcomes.pop();
+            ring.entries.pop();
             count += 1;
         }
-        self.note(&ring);
+        self.update_idle(&ring);
         if count == 0 {
-            return match ring.outcomes.first() {
-                Some(CqEntry::Failed(_)) => RingRead::Failure,
-                _ => RingRead::Nothing(ring.feeder(0)),
+            return match ring.entries.first() {
+                Some(CqEntry::Failed(_)) => RingRead::Error,
+                _ => RingRead::Empty(ring.source_at(0)),
             };
         }
-        self.told.add(count as u64);
+        self.entries_read.add(count as u64);
         drop(ring);
-        self.room.give(count as u32);
-        RingRead::Some(count)
+        self.reservation.give(count as u32);
+        RingRead::Entries(count)
     }
 
     #[inline(always)]
-    fn take_any(&self, entries: Entries<'_>, see: impl FnMut(usize, &Completion)) -> Result<usize> {
+    fn read_entries(
+        &self,
+        entries: Entries<'_>,
+        see: impl FnMut(usize, &Completion),
+    ) -> Result<usize> {
         match entries {
-            Entries::Context(room) => self.take(room, see),
-            Entries::Msg(room) => self.take(room, see),
-            Entries::Data(room) => self.take(room, see),
-            Entries::Tagged(room) => self.take(room, see),
-            Entries::Sourced(room) => self.take(room, see),
+            Entries::Context(room) => self.read_into(room, see),
+            Entries::Msg(room) => self.read_into(room, see),
+            Entries::Data(room) => self.read_into(room, see),
+            Entries::Tagged(room) => self.read_into(room, see),
+            Entries::Sourced(room) => self.read_into(room, see),
         }
     }
 }
@@ -596,7 +603,7 @@ impl provider::CompletionQueue for SwCq {
 
     #[inline(always)]
     fn read(&self, entries: Entries<'_>) -> Result<usize> {
-        self.take_any(entries, |_, _| {})
+        self.read_entries(entries, |_, _| {})
     }
 
     fn read_from(
@@ -604,7 +611,7 @@ impl provider::CompletionQueue for SwCq {
         entries: Entries<'_>,
         sources: &mut [MaybeUninit<fi_addr_t>],
     ) -> Result<usize> {
-        self.take_any(entries, |at, done| {
+        self.read_entries(entries, |at, done| {
             if let Some(source) = sources.get_mut(at) {
                 source.write(match self.has_addresses {
                     true => done.source,
@@ -616,14 +623,14 @@ impl provider::CompletionQueue for SwCq {
 
     fn read_error(&self) -> Result<Failure> {
         let mut ring = self.ring.lock();
-        let mut failure = ring.outcomes.take_failure().ok_or(Errno::EAGAIN)?;
+        let mut failure = ring.entries.take_failure().ok_or(Errno::EAGAIN)?;
         if !self.has_addresses {
             failure.completion.source = FI_ADDR_NOTAVAIL;
         }
-        self.note(&ring);
-        self.failures.add(1);
+        self.update_idle(&ring);
+        self.errors_read.add(1);
         drop(ring);
-        self.room.give(1);
+        self.reservation.give(1);
         Ok(failure)
     }
 
@@ -632,20 +639,20 @@ impl provider::CompletionQueue for SwCq {
     }
 
     fn progress(&self) {
-        let first = self.ring.lock().feeder(0);
-        let _ = self.ask_feeders(first);
+        let first = self.ring.lock().source_at(0);
+        let _ = self.progress_sources(first);
     }
 
     fn arm(&self) -> bool {
         // Whatever is put is told of; that it is put needs no reader, once this is known.
         let mut ring = self.ring.lock();
-        ring.is_awaited = ring.outcomes.is_empty();
-        self.note(&ring);
-        let is_awaited = ring.is_awaited;
-        let first = ring.feeder(0);
+        ring.has_waiter = ring.entries.is_empty();
+        self.update_idle(&ring);
+        let is_awaited = ring.has_waiter;
+        let first = ring.source_at(0);
         drop(ring);
         if is_awaited {
-            self.for_each_feeder(first, |feeder| feeder.expect());
+            self.for_each_source(first, |feeder| feeder.arm());
         }
         !is_awaited
     }
@@ -660,8 +667,8 @@ impl provider::CompletionQueue for SwCq {
 
     fn tell(&self, told: &mut ObjectInfo<'_>) {
         told.value(KOFI_VALUE_SIZE, self.size as u64);
-        told.value(KOFI_VALUE_ENTRIES, self.told.get());
-        told.value(KOFI_VALUE_ERRORS, self.failures.get());
+        told.value(KOFI_VALUE_ENTRIES, self.entries_read.get());
+        told.value(KOFI_VALUE_ERRORS, self.errors_read.get());
         told.value(KOFI_VALUE_CALLBACKS, self.interrupts.calls());
     }
 

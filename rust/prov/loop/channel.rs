@@ -370,7 +370,7 @@ impl Channel {
         }
         let own = inner.receives.own().ok_or(Errno::ENOSYS)?;
         if own.left() < count {
-            self.taken.refused();
+            self.taken.record_eagain();
             if let Ok(receiver) = self.receiver() {
                 receiver.exit.await_slot();
             }
@@ -381,7 +381,7 @@ impl Channel {
                 break;
             };
             fill(number, receive);
-            self.taken.posted();
+            self.taken.record_post();
         }
         self.go(inner);
         Ok(())
@@ -430,14 +430,14 @@ impl Channel {
         }
         let goes = inner.is_idle() && (!takes || inner.find_receive(self));
         let Some(order) = inner.orders.take() else {
-            self.sent.refused();
+            self.sent.record_eagain();
             if let Ok(sender) = self.sender() {
                 sender.await_slot();
             }
             return Err(Errno::EAGAIN);
         };
         order.fill(work, report, loan, goes);
-        self.sent.began(report.flags, len);
+        self.sent.record_start(report.flags, len);
         if goes && len > SHORT {
             inner.is_busy = true;
             drop(inner);
@@ -473,12 +473,12 @@ impl Channel {
         if receive.into.len() < len {
             return false;
         }
-        from.copy(0, len, &receive.into, 0);
+        from.copy_range_to(0, len, &receive.into, 0);
         let (taken, piece) = (receive.whole_report(), receive.piece);
         inner.receives.is_over();
-        self.sent.began(report.flags, len);
-        self.sent.ended(Ok(()));
-        self.taken.ended(Ok(len));
+        self.sent.record_start(report.flags, len);
+        self.sent.record_completion(Ok(()));
+        self.taken.record_completion(Ok(len));
         count(&inner.of_sender, report.flags, true);
         count(&inner.of_receiver, taken.flags, true);
         let arrival = RxCompletion {
@@ -577,12 +577,12 @@ impl Channel {
     fn count(&self, inner: &Inner, story: &OpResult) {
         let arrival = story.outcome.as_ref().ok();
         let result = arrival.map(|arrival| arrival.len).ok_or(Errno::EIO);
-        self.sent.ended(result.map(|_| ()));
+        self.sent.record_completion(result.map(|_| ()));
         count(&inner.of_sender, story.order.flags, result.is_ok());
         let Some((report, _)) = &story.receive else {
             return;
         };
-        self.taken.ended(result);
+        self.taken.record_completion(result);
         // Data of a write have taken it, which is no message.
         if !arrival.is_some_and(|arrival| arrival.is_write) {
             count(&inner.of_receiver, report.flags, result.is_ok());
@@ -610,7 +610,7 @@ impl Channel {
             Err(fault) => {
                 if fault.is_violation() {
                     let what = fmt!("its connection is closed: memory that is not open to it");
-                    self.violations.note(&NAME, what);
+                    self.violations.record(&NAME, what);
                 }
                 // What it would have taken is none of a refusal's.
                 let (errno, of_receive, dropped) = match *fault {
@@ -655,7 +655,7 @@ impl Channel {
     fn take_receives(&self, inner: &mut Inner) -> RxQueue {
         let mut receives = mem::replace(&mut inner.receives, RxQueue::NONE);
         for receive in receives.own().iter().flat_map(|own| own.iter()) {
-            self.taken.ended(Err(Errno::ECANCELED));
+            self.taken.record_completion(Err(Errno::ECANCELED));
             count(&inner.of_receiver, receive.report.flags, false);
         }
         receives
@@ -712,7 +712,7 @@ impl Channel {
             ClosingSide::Receiver => inner.of_receiver.take(),
         };
         for order in orders.iter() {
-            self.sent.ended(Err(Errno::ECANCELED));
+            self.sent.record_completion(Err(Errno::ECANCELED));
             count(&inner.of_sender, order.report.flags, false);
         }
         let receives = self.take_receives(&mut inner);
@@ -730,14 +730,14 @@ impl Channel {
     /// Tells what those have done who send.
     pub(super) fn tell_sent(&self, told: &mut ObjectInfo<'_>) {
         let _inner = self.inner.lock();
-        self.sent.tell(told);
+        self.sent.report(told);
     }
 
     /// And those who receive.
     pub(super) fn tell_taken(&self, told: &mut ObjectInfo<'_>) {
         let inner = self.inner.lock();
-        self.taken.tell(inner.receives.waiting(), told);
-        self.violations.tell(told);
+        self.taken.report(inner.receives.waiting(), told);
+        self.violations.report(told);
     }
 }
 
@@ -769,7 +769,7 @@ impl ProgressSource for ProgressWork {
         pipe.awaits_room.xchg(0, Full) != 0 && pipe.go(pipe.inner.lock())
     }
 
-    fn expect(&self) {
+    fn arm(&self) {
         self.progress();
     }
 }

@@ -97,7 +97,7 @@ impl CompSink {
 
     /// Requests that readers are woken when an operation ends; see [`SwCq::await_slot`].
     pub(super) fn await_slot(&self) {
-        self.queue.await_slot();
+        self.queue.set_slot_waiter();
     }
 
     /// What is told of an operation of which nothing else is known.
@@ -112,8 +112,8 @@ impl CompSink {
     #[inline]
     pub(super) fn done(&self, report: &CompInfo, completion: Completion) {
         match report.is_wanted {
-            true => self.queue.put_done(completion),
-            false => self.queue.end_silently(),
+            true => self.queue.push_success(completion),
+            false => self.queue.complete_silent(),
         }
     }
 
@@ -139,7 +139,7 @@ impl CompSink {
             ..*report
         };
         match report.is_wanted && self.waits_for_signals && !arrival.is_signal {
-            true => self.queue.put_quietly(completion),
+            true => self.queue.push_success_quiet(completion),
             false => self.done(&report, completion),
         }
     }
@@ -147,7 +147,7 @@ impl CompSink {
     /// It has not, whose piece of a buffer is there; `dropped` bytes were too many. Any context.
     #[cold]
     pub(super) fn failed(&self, report: &CompInfo, piece: usize, errno: Errno, dropped: usize) {
-        self.queue.put(CqEntry::Failed(Failure {
+        self.queue.push(CqEntry::Failed(Failure {
             completion: Completion {
                 buf: piece,
                 ..self.describe(report)
@@ -165,12 +165,12 @@ impl CompSink {
     ///
     /// -FI_ENOMEM.
     pub(super) fn admit(&self, filling: &ProgressHandle) -> Result {
-        self.queue.admit(filling)
+        self.queue.attach_source(filling)
     }
 
     /// Has nobody ask it any more. May sleep.
     pub(super) fn dismiss(&self, filling: &ProgressHandle) {
-        self.queue.dismiss(filling);
+        self.queue.detach_source(filling);
     }
 
     /// Gives what nobody has read to `reclaim`, which is called without a lock; but for that of receives where
@@ -180,7 +180,7 @@ impl CompSink {
             let mut gone = [Context::NULL; FORGOTTEN];
             let mut places = gone.iter_mut();
             let mut is_all = true;
-            self.queue.forget(|outcome| {
+            self.queue.discard_matching(|outcome| {
                 let completion = outcome.completion();
                 let is_receive = completion.flags & (FI_RECV | FI_REMOTE_WRITE) != 0;
                 let is_its =

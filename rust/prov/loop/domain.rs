@@ -94,7 +94,7 @@ impl provider::Domain for Domain {
         self: Arc<Self>,
         attr: &cq::Attr,
     ) -> Result<Arc<dyn provider::CompletionQueue>> {
-        let queue: Arc<dyn provider::CompletionQueue> = SwCq::of_endpoints(attr)?;
+        let queue: Arc<dyn provider::CompletionQueue> = SwCq::new_connected(attr)?;
         Ok(queue)
     }
 
@@ -103,7 +103,7 @@ impl provider::Domain for Domain {
         attr: &cq::Attr,
         sink: Arc<dyn cq::PeerSink>,
     ) -> Result<Arc<dyn provider::CompletionQueue>> {
-        let queue: Arc<dyn provider::CompletionQueue> = SwCq::leading_to(attr, sink)?;
+        let queue: Arc<dyn provider::CompletionQueue> = SwCq::new_with_sink(attr, sink)?;
         Ok(queue)
     }
 
@@ -149,7 +149,7 @@ impl provider::Domain for Domain {
             let Some((number, addr)) = peers.next() else {
                 return;
             };
-            let outcome = match self.fabric.net().has(&SockAddr::from(addr)) {
+            let outcome = match self.fabric.net().has_addr(&SockAddr::from(addr)) {
                 true => Ok(()),
                 false => Err(Errno::EHOSTUNREACH),
             };

@@ -275,7 +275,7 @@ impl Endpoint {
         });
         drop(link);
         self.inbound.open(receiver, bindings.counters, share);
-        self.state.step(ConnState::Idle, ConnState::Ready);
+        self.state.transition(ConnState::Open, ConnState::Enabled);
         Ok(())
     }
 }
@@ -311,7 +311,7 @@ impl provider::Endpoint for Endpoint {
     }
 
     fn set_name(&self, addr: SocketAddr) -> Result {
-        if self.state.get() != ConnState::Idle {
+        if self.state.get() != ConnState::Open {
             return Err(Errno::EOPBADSTATE);
         }
         self.link.lock().local = Some(addr);
@@ -325,7 +325,7 @@ impl provider::Endpoint for Endpoint {
 
     fn peer(&self) -> Result<SocketAddr> {
         match self.state.get() {
-            ConnState::Idle | ConnState::Ready | ConnState::Connecting => Err(Errno::ENOTCONN),
+            ConnState::Open | ConnState::Enabled | ConnState::Connecting => Err(Errno::ENOTCONN),
             _ => self.link.lock().peer.ok_or(Errno::ENOTCONN),
         }
     }
@@ -353,12 +353,12 @@ impl provider::Endpoint for Endpoint {
     #[inline]
     fn transmit(&self, operation: Operation<'_>, message: &Message<'_>) -> Result {
         self.post_transmit(operation, message)
-            .map_err(|errno| self.state.transmit_refused(errno))
+            .map_err(|errno| self.state.transmit_error(errno))
     }
 
     fn atomic(&self, atomic: &Atomic<'_>, message: &Message<'_>) -> Result {
         self.post_atomic(atomic, message)
-            .map_err(|errno| self.state.transmit_refused(errno))
+            .map_err(|errno| self.state.transmit_error(errno))
     }
 
     fn most_elements(&self, _form: Form, _op: Op, datatype: Datatype) -> Result<usize> {
@@ -389,11 +389,11 @@ impl provider::Endpoint for Endpoint {
     #[inline]
     fn receive(&self, message: &Message<'_>) -> Result {
         self.post_receive(message)
-            .map_err(|errno| self.state.receive_refused(errno))
+            .map_err(|errno| self.state.receive_error(errno))
     }
 
     fn tell(&self, told: &mut ObjectInfo<'_>) {
-        told.state(self.state.get().told());
+        told.state(self.state.get().to_uapi());
         told.value(KOFI_VALUE_TX_SIZE, self.limits.transmits as u64);
         told.value(KOFI_VALUE_RX_SIZE, self.limits.receives as u64);
         if let Some(outbound) = self.outbound.as_ref() {

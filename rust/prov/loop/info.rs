@@ -5,10 +5,10 @@
 use super::{
     super::common::{
         hints::{
-            is_shared,
+            uses_shared_rx,
             Hints, //
         },
-        iov::MOST_PARTS,
+        iov::MAX_IOV,
         mr_table::EpRights, //
     },
     op,
@@ -100,8 +100,8 @@ pub(super) const LEVELS: u64 = FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DE
 ///
 /// -FI_ENOMEM.
 pub(super) fn offer(wishes: &Hints) -> Result<KBox<Info>> {
-    let (cq_data_size, rx_mode) = wishes.remote_data(DATA_SIZE);
-    let missing = match wishes.is_shared {
+    let (cq_data_size, rx_mode) = wishes.remote_cq_data(DATA_SIZE);
+    let missing = match wishes.wants_shared_rx {
         true => RECEIVE_CAPS & !SHARED_CAPS,
         false => 0,
     };
@@ -117,7 +117,7 @@ pub(super) fn offer(wishes: &Hints) -> Result<KBox<Info>> {
         comp_order: abi::FI_ORDER_STRICT,
         inject_size: INJECT_SIZE,
         size: DEPTH,
-        iov_limit: MOST_PARTS,
+        iov_limit: MAX_IOV,
         rma_iov_limit: 1,
         ..pin_init::zeroed()
     };
@@ -128,7 +128,7 @@ pub(super) fn offer(wishes: &Hints) -> Result<KBox<Info>> {
         msg_order: ORDER,
         comp_order: abi::FI_ORDER_STRICT,
         size: DEPTH,
-        iov_limit: MOST_PARTS,
+        iov_limit: MAX_IOV,
         ..pin_init::zeroed()
     };
     info.set_ep(&fi_ep_attr {
@@ -140,7 +140,7 @@ pub(super) fn offer(wishes: &Hints) -> Result<KBox<Info>> {
         max_order_war_size: MOST,
         max_order_waw_size: MOST,
         tx_ctx_cnt: 1,
-        rx_ctx_cnt: match wishes.is_shared {
+        rx_ctx_cnt: match wishes.wants_shared_rx {
             true => abi::FI_SHARED_CONTEXT,
             false => 1,
         },
@@ -211,7 +211,7 @@ impl Limits {
     pub(super) fn new(info: &Info, space: PortOwner) -> Result<Self> {
         let kind = info.ep().map(|ep| (ep.type_, ep.tx_ctx_cnt, ep.rx_ctx_cnt));
         let is_one = |contexts: usize| contexts <= 1;
-        let shares_receives = is_shared(info);
+        let shares_receives = uses_shared_rx(info);
         let fits = matches!(kind, Some((abi::FI_EP_MSG, tx, rx))
             if is_one(tx) && (is_one(rx) || shares_receives));
         if !fits
@@ -234,8 +234,8 @@ impl Limits {
         Ok(Self {
             transmits: within(tx.map_or(0, |tx| tx.size), DEPTH, DEFAULT_DEPTH)?,
             receives: within(rx.map_or(0, |rx| rx.size), DEPTH, DEFAULT_DEPTH)?,
-            segments: within(tx.map_or(0, |tx| tx.iov_limit), MOST_PARTS, MOST_PARTS)?,
-            receive_segments: within(rx.map_or(0, |rx| rx.iov_limit), MOST_PARTS, MOST_PARTS)?,
+            segments: within(tx.map_or(0, |tx| tx.iov_limit), MAX_IOV, MAX_IOV)?,
+            receive_segments: within(rx.map_or(0, |rx| rx.iov_limit), MAX_IOV, MAX_IOV)?,
             inject: within(tx.map_or(0, |tx| tx.inject_size), INJECT_SIZE, 0)?,
             shares_receives,
             waits_for_signals: info.caps() & FI_REMOTE_SIGNAL != 0,
@@ -243,7 +243,7 @@ impl Limits {
             last_key,
             missing_flags: if has_data { 0 } else { FI_REMOTE_CQ_DATA },
             no_atomics: (info.caps() & FI_ATOMIC == 0).then_some(Errno::ENOSYS),
-            rights: EpRights::of(info.caps()),
+            rights: EpRights::from_caps(info.caps()),
         })
     }
 }

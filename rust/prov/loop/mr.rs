@@ -64,14 +64,14 @@ impl Region {
     ) -> Result<Arc<Self>> {
         let mut parts = KVVec::with_capacity(memory.len(), GFP_KERNEL)?;
         for segment in memory {
-            dma::check(segment.addr(), segment.len())?;
+            dma::check_range(segment.addr(), segment.len())?;
             parts.push(segment.addr()..segment.addr() + segment.len(), GFP_KERNEL)?;
         }
         let opening = match access.is_remote() {
             true if memory.len() > REGION_PARTS => return Err(Errno::EINVAL),
             true => {
                 let is_long = space == PortOwner::Beside;
-                Some(regions.open_any(memory, access, addressing, is_long)?)
+                Some(regions.register_random_key(memory, access, addressing, is_long)?)
             }
             false => None,
         };

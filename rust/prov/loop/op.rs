@@ -150,7 +150,7 @@ impl Receive {
     /// One that is not posted.
     pub(super) fn idle() -> Self {
         Self {
-            into: DstBuf::NOWHERE,
+            into: DstBuf::EMPTY,
             report: CompInfo::NOBODY,
             piece: 0,
             is_last: false,
@@ -201,10 +201,10 @@ impl Bytes {
     fn copy(&self, kept: &[u8], at: usize, len: usize, to: &DstBuf) {
         match self {
             Self::Lent(memory) => {
-                memory.copy(at, len, to, 0);
+                memory.copy_range_to(at, len, to, 0);
             }
             Self::Kept(_) => {
-                to.write(0, kept.get(at..at + len).unwrap_or(&[]));
+                to.copy_from_slice(0, kept.get(at..at + len).unwrap_or(&[]));
             }
         }
     }
@@ -253,8 +253,8 @@ impl InlineData {
     pub(super) fn operands(operands: &SrcBuf, compare: &SrcBuf) -> Self {
         let mut kept = Self::NOTHING;
         let (first, second) = kept.0.split_at_mut(MOST_ATOMIC);
-        operands.read(0, first);
-        compare.read(0, second);
+        operands.copy_to_slice(0, first);
+        compare.copy_to_slice(0, second);
         kept
     }
 }
@@ -286,7 +286,7 @@ impl PostedOp {
     fn keep(&mut self) {
         if let OpKind::Send { from, .. } | OpKind::Write { from, .. } = &mut self.work {
             if let Bytes::Lent(memory) = from {
-                *from = Bytes::Kept(memory.read(0, &mut self.kept.0));
+                *from = Bytes::Kept(memory.copy_to_slice(0, &mut self.kept.0));
             }
         }
     }
@@ -323,10 +323,10 @@ impl PostedOp {
                     (regions, rights),
                     *to,
                     len,
-                    AccessKind::Writes,
+                    AccessKind::Write,
                     |part, before| {
                         // SAFETY: It is dropped here, while the region is visited and cannot be closed.
-                        let into = unsafe { DstBuf::of_region(part) };
+                        let into = unsafe { DstBuf::from_region(part) };
                         from.copy(&self.kept.0, before, part.len(), &into);
                     },
                 )?;
@@ -337,11 +337,11 @@ impl PostedOp {
                     (regions, rights),
                     *from,
                     len,
-                    AccessKind::Reads,
+                    AccessKind::Read,
                     |part, before| {
                         // SAFETY: As above.
-                        let from = unsafe { SrcBuf::of_region(part) };
-                        from.copy(0, part.len(), into, before);
+                        let from = unsafe { SrcBuf::from_region(part) };
+                        from.copy_range_to(0, part.len(), into, before);
                     },
                 )?;
                 Ok(arrival(None, false))
@@ -368,25 +368,25 @@ impl PostedOp {
         };
         // As of devices, whose operations tell all that they find.
         let touch = match op {
-            Op::Read => AccessKind::Reads,
-            _ => AccessKind::Changes,
+            Op::Read => AccessKind::Read,
+            _ => AccessKind::ReadWrite,
         };
         rights.check_atomic(touch)?;
         let size = datatype.size();
-        regions.each([*target], *datatype, touch, |number, element| {
+        regions.for_each_element([*target], *datatype, touch, |number, element| {
             let at = number * size;
             let mut given = Operands {
                 old: 0,
                 operand: number_at(&self.kept.0, at, size),
                 compare: number_at(&self.kept.0, MOST_ATOMIC + at, size),
             };
-            let old = element.change(|old| {
+            let old = element.update(|old| {
                 given.old = old;
                 op.apply(*datatype, given)
             });
             if *form != Form::Base {
                 let bytes = bytes_of(old, size);
-                result.write(at, bytes.get(..size).unwrap_or(&bytes));
+                result.copy_from_slice(at, bytes.get(..size).unwrap_or(&bytes));
             }
         })
     }
@@ -405,8 +405,8 @@ fn visit(
     if len == 0 {
         return Ok(());
     }
-    let visit = regions.visit(at.key, (at.addr, len), touch);
-    visit.map_err(OpError::Refused)?.each(act);
+    let visit = regions.acquire(at.key, (at.addr, len), touch);
+    visit.map_err(OpError::Refused)?.for_each_segment(act);
     Ok(())
 }
 

@@ -97,7 +97,7 @@ impl PassiveEndpoint {
                 number: fabric.requests().next_number(),
                 fabric,
                 source,
-                wishes: Hints::of(Some(info)),
+                wishes: Hints::from_info(Some(info)),
                 choices: Choices::of(info),
                 addr_format: info.addr_format(),
                 ends <- EndpointAddrs::new(None, None),

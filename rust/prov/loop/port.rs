@@ -115,7 +115,7 @@ impl Port {
         addr: &SockAddr,
         listener: Option<Arc<PassiveEndpoint>>,
     ) -> Result<Self> {
-        if !addr.is_unspecified() && !realm.net.has(addr) {
+        if !addr.is_unspecified() && !realm.net.has_addr(addr) {
             return Err(Errno::EADDRNOTAVAIL);
         }
         let tries = match addr.port() {

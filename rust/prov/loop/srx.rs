@@ -10,7 +10,7 @@ use super::{
     super::common::{
         iov::{
             DstBuf,
-            MOST_PARTS, //
+            MAX_IOV, //
         },
         mr_table::MrTable, //
     },
@@ -106,7 +106,7 @@ impl Srx {
     /// -FI_EINVAL for more than there is, and for capabilities that they do not have; -FI_ENOMEM.
     pub(super) fn new(regions: &Arc<MrTable>, attr: &Attr) -> Result<Arc<Self>> {
         let size = attr.size_within(DEFAULT_SIZE, info::DEPTH)?;
-        let parts = attr.segments_within(MOST_PARTS)?;
+        let parts = attr.segments_within(MAX_IOV)?;
         if attr.caps & !info::SHARED_CAPS != 0 {
             return Err(Errno::EINVAL);
         }

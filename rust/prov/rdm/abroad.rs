@@ -10,7 +10,7 @@
 use super::{
     super::common::iov::{
         DstBuf,
-        MOST_PARTS, //
+        MAX_IOV, //
     },
     matching::Wish,
     receive::{
@@ -45,7 +45,7 @@ use kernel::{
     sync::static_lock_class, //
 };
 
-const _: () = assert!(PARTS == MOST_PARTS);
+const _: () = assert!(PARTS == MAX_IOV);
 
 /// The ticket of a letter that the owner has not heard of.
 const UNTOLD: usize = 0;
@@ -74,7 +74,7 @@ impl From<MatchedReceive> for Posted {
             },
             // Of memory that is none, nothing fits: whoever posted it hears of that.
             // SAFETY: It is dropped with the receive, before the owner's completion is written.
-            into: unsafe { DstBuf::new(Memory::Segments(&taken.parts)) }.unwrap_or(DstBuf::NOWHERE),
+            into: unsafe { DstBuf::new(Memory::Segments(&taken.parts)) }.unwrap_or(DstBuf::EMPTY),
             descriptors: taken.descriptors,
             context: taken.context,
             is_wanted: taken.is_wanted,
@@ -88,7 +88,7 @@ impl From<Posted> for MatchedReceive {
         Self {
             ticket: posted.ticket,
             // SAFETY: `posted` ends here, and is reported with the memory that it received into.
-            parts: unsafe { posted.into.parts() },
+            parts: unsafe { posted.into.segments() },
             descriptors: posted.descriptors,
             context: posted.context,
             tag: posted.wish.tag,

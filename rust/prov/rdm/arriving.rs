@@ -317,7 +317,7 @@ impl Traffic {
     ) -> Taken {
         match self.meet(outlets, &mail.title, &mail.message) {
             Ok(receive) => {
-                let len = payload.deliver(&receive.into);
+                let len = payload.copy_to(&receive.into);
                 self.end_receive(outlets, receive, &mail.title, &mail.message, len);
                 Taken::Done
             }

@@ -65,7 +65,7 @@ impl Buffer {
         Self {
             context: Context::NULL,
             at: 0,
-            rest: DstBuf::NOWHERE,
+            rest: DstBuf::EMPTY,
             least: 0,
             takes_more: false,
             places: 0,
@@ -175,7 +175,7 @@ impl Buffers {
         let len = usize::try_from(len).unwrap_or(usize::MAX);
         let at = buffer.at;
         let before = buffer.rest.len();
-        let into = buffer.rest.cut(len, alignment);
+        let into = buffer.rest.split_off_front(len, alignment);
         buffer.at = at.wrapping_add(before - buffer.rest.len());
         buffer.takes_more = buffer.rest.len() >= buffer.least;
         buffer.places += 1;
@@ -263,7 +263,7 @@ mod tests {
         receive.context = Context::new(memory.as_mut_ptr().cast());
         let at = memory.as_ptr() as usize;
         // SAFETY: The memory is never written to.
-        let into = unsafe { DstBuf::of_bytes(memory) }?;
+        let into = unsafe { DstBuf::from_bytes(memory) }?;
         buffers.open(&receive, (at, into), least);
         Ok(at)
     }

@@ -74,7 +74,7 @@ impl Parcel {
         let Self { message, from } = self;
         match message.len as usize {
             len if len <= EAGER => {
-                from.read(0, packet.payload());
+                from.copy_to_slice(0, packet.payload());
                 packet.write(0, &Head::Eager(message), len);
                 packet.usage = Use::Order(Work::Eager);
             }

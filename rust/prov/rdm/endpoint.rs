@@ -260,7 +260,7 @@ impl Endpoint {
                 written_data_size,
                 tells_sources: info.caps() & (FI_SOURCE | FI_SOURCE_ERR) != 0,
                 tells_strangers: info.caps() & FI_SOURCE_ERR != 0,
-                shares_receives: offer::is_shared(info),
+                shares_receives: offer::uses_shared_rx(info),
                 shares_transmits: offer::shares_transmits(info),
                 takes_several: info.caps() & FI_MULTI_RECV != 0,
                 least: Least::new(),
@@ -358,9 +358,9 @@ impl Endpoint {
             tells_strangers: self.tells_strangers,
         });
         for (admitted, queue) in exits.queues().enumerate() {
-            queue.admit(&self.mover).inspect_err(|_| {
+            queue.attach_source(&self.mover).inspect_err(|_| {
                 for queue in exits.queues().take(admitted) {
-                    queue.dismiss(&self.mover);
+                    queue.detach_source(&self.mover);
                 }
             })?;
         }
@@ -378,7 +378,7 @@ impl Endpoint {
     fn detach(&self, exits: &Exits) {
         self.station.leave();
         for queue in exits.queues() {
-            queue.dismiss(&self.mover);
+            queue.detach_source(&self.mover);
         }
         let mut floor = self.station.traffic.lock();
         floor.sends.wake_refused();
@@ -425,12 +425,12 @@ impl Endpoint {
     fn tell_counts(&self, told: &mut ObjectInfo<'_>) {
         let floor = self.station.traffic.lock();
         if self.role.sends() {
-            floor.outlets.sent.of(self.context).tell(told);
+            floor.outlets.sent.of(self.context).report(told);
         }
         if self.role.receives() {
             let left = floor.offices.of(self.context).receives_left();
             let waiting = self.size.receives.saturating_sub(left);
-            floor.outlets.taken.of(self.context).tell(waiting, told);
+            floor.outlets.taken.of(self.context).report(waiting, told);
         }
     }
 }
@@ -566,13 +566,13 @@ impl provider::Endpoint for Endpoint {
             sources: Some(bound.addresses.clone()),
             tells_strangers: false,
         };
-        exit.queue.admit(&self.mover)?;
+        exit.queue.attach_source(&self.mover)?;
         self.station.with_outlets(|outlets| {
             *outlets.transmits.of_mut(TRANSFERS) = Some(transmits);
             *outlets.receives.of_mut(TRANSFERS) = Some(receives);
         });
         holds.transfers = Some(side);
-        let is_awaited = exit.queue.is_awaited();
+        let is_awaited = exit.queue.has_waiter();
         // It has not carried any before.
         let _ = self.transfers.populate(exit);
         if is_awaited {
@@ -643,7 +643,7 @@ impl provider::Endpoint for Endpoint {
         };
         let transfers = self.transfers.as_ref().map(|exit| &exit.queue);
         for queue in Iterator::chain(exits.queues(), transfers) {
-            queue.dismiss(&self.mover);
+            queue.detach_source(&self.mover);
         }
         if self.role == Role::Whole {
             self.station.end(reclaim);
@@ -655,7 +655,7 @@ impl provider::Endpoint for Endpoint {
         let left = &mut holds.left;
         self.station.retire(bound, (self.role, self.context), left);
         for queue in exits.queues() {
-            queue.release_all(left.rooms());
+            queue.release_many(left.rooms());
         }
         for &context in left.contexts() {
             reclaim(context);

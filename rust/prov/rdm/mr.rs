@@ -60,7 +60,7 @@ impl Region {
         addressing: Addressing,
     ) -> Result<Arc<Self>> {
         let opening = match access.is_remote() {
-            true => Some(regions.open(lower.key(), memory, access, addressing)?),
+            true => Some(regions.register(lower.key(), memory, access, addressing)?),
             false => None,
         };
         Ok(Arc::new(

@@ -3,7 +3,7 @@
 //! What is offered of datagrams, where the provider below offers connected endpoints.
 
 use super::{
-    iov::MOST_PARTS,
+    iov::MAX_IOV,
     traffic::SHARE,
     wire::EAGER, //
 };
@@ -25,7 +25,7 @@ use crate::{
 };
 use kernel::prelude::*;
 
-pub(super) use super::super::common::hints::is_shared;
+pub(super) use super::super::common::hints::uses_shared_rx;
 use crate::fi::info::grants;
 
 /// Version of this provider.
@@ -143,7 +143,7 @@ pub(super) fn of_lower(
     name: &'static CStr,
 ) -> Result<KBox<Info>> {
     let mut info = lower.duplicate()?;
-    let is_shared = hints.is_some_and(is_shared);
+    let is_shared = hints.is_some_and(uses_shared_rx);
     let shares_transmits = hints.is_some_and(shares_transmits);
     let missing = hints.map_or(0, missing);
     let of_domain = lower.caps() & (REACH | CORE_CAPS);
@@ -156,7 +156,7 @@ pub(super) fn of_lower(
         op_flags: FI_COMPLETION,
         msg_order: abi::FI_ORDER_SAS,
         size: RECEIVES,
-        iov_limit: MOST_PARTS,
+        iov_limit: MAX_IOV,
         ..pin_init::zeroed()
     };
     let asked = |count: fn(&fi_ep_attr) -> usize| {
@@ -214,7 +214,7 @@ pub(super) fn transmits() -> fi_tx_attr {
         msg_order: abi::FI_ORDER_SAS,
         inject_size: EAGER,
         size: SHARE,
-        iov_limit: MOST_PARTS,
+        iov_limit: MAX_IOV,
         rma_iov_limit: 1,
         ..pin_init::zeroed()
     }
@@ -242,7 +242,7 @@ pub(super) fn contexts(info: &Info) -> Option<[usize; 2]> {
     };
     Some([
         one_if(shares_transmits(info), ep.tx_ctx_cnt)?,
-        one_if(is_shared(info), ep.rx_ctx_cnt)?,
+        one_if(uses_shared_rx(info), ep.rx_ctx_cnt)?,
     ])
 }
 
@@ -254,7 +254,7 @@ pub(super) fn is_collective(info: &Info) -> bool {
 /// What an endpoint of an info does not have.
 fn missing(info: &Info) -> u64 {
     match contexts(info) {
-        _ if is_shared(info) => OWN_CAPS,
+        _ if uses_shared_rx(info) => OWN_CAPS,
         Some([1, 1]) if !shares_transmits(info) => 0,
         _ => FI_COLLECTIVE,
     }

@@ -45,7 +45,7 @@ impl Size {
     ///
     /// -FI_EINVAL for more than is offered.
     pub(super) fn of(info: &Info) -> Result<Self> {
-        let are_shared = offer::is_shared(info);
+        let are_shared = offer::uses_shared_rx(info);
         let receives = match info.rx().map_or(0, |rx| rx.size) {
             _ if are_shared => 0,
             0 => offer::RECEIVES,
@@ -106,7 +106,7 @@ impl Stock {
         Ok(Self {
             receives,
             helpers,
-            buffers: Buffers::new(first as u32, buffers, dma::alignment())?,
+            buffers: Buffers::new(first as u32, buffers, dma::cache_alignment())?,
         })
     }
 }

@@ -100,20 +100,20 @@ impl Request {
             return Err(Errno::EINVAL);
         }
         let touch = match (op, form) {
-            (Op::Read, _) => AccessKind::Reads,
-            (_, Form::Base) => AccessKind::Writes,
-            _ => AccessKind::Changes,
+            (Op::Read, _) => AccessKind::Read,
+            (_, Form::Base) => AccessKind::Write,
+            _ => AccessKind::ReadWrite,
         };
         rights.check_atomic(touch)?;
         let targets = self.targets.as_slice().iter().map(RmaIoc::from);
-        regions.each(targets, datatype, touch, |number, element| {
+        regions.for_each_element(targets, datatype, touch, |number, element| {
             let at = number * size;
             let mut operands = Operands {
                 old: 0,
                 operand: get(packet, from + at, size),
                 compare: get(packet, from + bytes + at, size),
             };
-            let old = element.change(|old| {
+            let old = element.update(|old| {
                 operands.old = old;
                 op.apply(datatype, operands)
             });

@@ -108,7 +108,7 @@ impl Asked {
         if old.len() != self.result.len() {
             return Err(Malformed("an answer with other values than asked for"));
         }
-        self.result.write(0, old);
+        self.result.copy_from_slice(0, old);
         Ok(Ok(()))
     }
 }
@@ -189,7 +189,7 @@ impl Offer {
     ) -> Result<Arc<MemoryRegion>> {
         // SAFETY: The region is kept in `region`, and dropped before the completion of the message is
         // written.
-        let parts = unsafe { self.from.parts() };
+        let parts = unsafe { self.from.segments() };
         let end = parts.iter().position(memory::Segment::is_empty);
         register(parts.get(..end.unwrap_or(parts.len())).unwrap_or(&[]))
     }
@@ -229,7 +229,7 @@ impl Offer {
         let to = ranges.rest(*done as u64).ok_or(Errno::EINVAL)?;
         let len = (self.from.len() - *done).min(to.len as usize);
         // SAFETY: The message completes after all of its writes.
-        let from = unsafe { self.from.piece(*done, len) }?.ok_or(Errno::EINVAL)?;
+        let from = unsafe { self.from.first_contiguous(*done, len) }?.ok_or(Errno::EINVAL)?;
         let len = from.len() as u64;
         post(&from, &remote(&Range { len, ..to }))?;
         *coming = from.len();

@@ -151,7 +151,7 @@ impl Outlets {
     pub(super) fn are_awaited(&self) -> bool {
         let transmits = self.transmits.iter().flatten().map(|outlet| &outlet.queue);
         let receives = self.receives.iter().flatten().map(|outlet| &outlet.queue);
-        transmits.chain(receives).any(|queue| queue.is_awaited())
+        transmits.chain(receives).any(|queue| queue.has_waiter())
     }
 
     /// Takes room for something that a receive context is told of.
@@ -177,16 +177,16 @@ impl Outlets {
     /// What has come of a transmit, for which there is room.
     #[inline]
     pub(super) fn sent(&self, report: &Report, result: Result) {
-        self.sent.of(report.by).ended(result);
+        self.sent.of(report.by).record_completion(result);
         let Some(outlet) = self.transmits.of(report.by) else {
             return;
         };
         count(&outlet.counters, report.flags, result);
         let completion = Completion::of(report.context, report.flags);
         match result {
-            Ok(()) if !report.is_wanted => outlet.queue.end_silently(),
-            Ok(()) => outlet.queue.put_done(completion),
-            Err(errno) => outlet.queue.put(failed(completion, errno, 0)),
+            Ok(()) if !report.is_wanted => outlet.queue.complete_silent(),
+            Ok(()) => outlet.queue.push_success(completion),
+            Err(errno) => outlet.queue.push(failed(completion, errno, 0)),
         }
     }
 
@@ -228,10 +228,10 @@ impl Outlets {
     fn ended(&self, receive: &Receive, result: Result<usize>) {
         let taken = self.taken.of(receive.office);
         match receive.kind {
-            Kind::Single | Kind::Shared => taken.ended(result),
+            Kind::Single | Kind::Shared => taken.record_completion(result),
             Kind::Place { .. } => {
-                taken.posted();
-                taken.ended(result);
+                taken.record_post();
+                taken.record_completion(result);
             }
             Kind::Several { .. } => {}
         }
@@ -267,7 +267,7 @@ impl Outlets {
             return;
         };
         match told.is_wanted || outlet.tells_all {
-            false => outlet.queue.end_silently(),
+            false => outlet.queue.complete_silent(),
             true => {
                 let completion = outlet.describe(told.context, title, message, len);
                 outlet.tell_received(completion, title);
@@ -279,7 +279,7 @@ impl Outlets {
     pub(super) fn not_seen(&self, office: u8, told: &Looking) {
         if let Some(outlet) = self.receives.of(office) {
             let completion = Completion::of(told.context, FI_RECV | FI_TAGGED);
-            outlet.queue.put(failed(completion, Errno::ENOMSG, 0));
+            outlet.queue.push(failed(completion, Errno::ENOMSG, 0));
         }
     }
 
@@ -298,7 +298,7 @@ impl Outlets {
         let released = place(office, receive, &mut completion);
         if let Some(outlet) = self.receives.of(receive.office) {
             count(&outlet.counters, FI_RECV, Err(errno));
-            outlet.queue.put(failed(completion, errno, 0));
+            outlet.queue.push(failed(completion, errno, 0));
         }
         self.completed(office, receive, released);
     }
@@ -312,7 +312,7 @@ impl Outlets {
     ) {
         if receive.kind == Kind::Shared {
             let outlet = self.receives.of(receive.office).as_ref();
-            let position = outlet.and_then(|outlet| outlet.queue.position());
+            let position = outlet.and_then(|outlet| outlet.queue.forward_position());
             office.free_shared(receive.ticket, position);
         }
         self.give_back(office, released);
@@ -326,7 +326,7 @@ impl Outlets {
             return false;
         };
         let flags = FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA;
-        outlet.queue.put(CqEntry::Done(Completion {
+        outlet.queue.push(CqEntry::Done(Completion {
             len,
             data,
             ..Completion::of(Context::NULL, flags)
@@ -372,7 +372,7 @@ impl Receives {
     fn tell_received(&self, completion: Completion, title: &Title) {
         match completion.source {
             FI_ADDR_NOTAVAIL if self.tells_strangers => {
-                self.queue.put(CqEntry::Failed(Failure {
+                self.queue.push(CqEntry::Failed(Failure {
                     completion,
                     dropped: 0,
                     errno: Errno::EADDRNOTAVAIL,
@@ -380,7 +380,7 @@ impl Receives {
                     err_data: ErrData::Source(title.from),
                 }));
             }
-            _ => self.queue.put_done(completion),
+            _ => self.queue.push_success(completion),
         }
     }
 
@@ -392,9 +392,9 @@ impl Receives {
         };
         count(&self.counters, FI_RECV, result);
         match result {
-            Ok(()) if !receive.is_wanted && !self.tells_all => self.queue.end_silently(),
+            Ok(()) if !receive.is_wanted && !self.tells_all => self.queue.complete_silent(),
             Ok(()) => self.tell_received(completion, title),
-            Err(errno) => self.queue.put(failed(completion, errno, dropped)),
+            Err(errno) => self.queue.push(failed(completion, errno, dropped)),
         }
     }
 }

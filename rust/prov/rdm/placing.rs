@@ -195,7 +195,7 @@ impl Office {
             is_cancelled: false,
         };
         let number = receive.number();
-        let memory = mem::replace(&mut receive.into, DstBuf::NOWHERE);
+        let memory = mem::replace(&mut receive.into, DstBuf::EMPTY);
         self.buffers.open(&receive, (at, memory), least);
         let Self { desk, buffers, .. } = self;
         let mut placed = desk.claim_several(&receive.wish, |letter| {

@@ -414,7 +414,7 @@ impl Packet {
                 Work::Access(access) => match &access.local {
                     // SAFETY: The operation completes after that of the lower endpoint.
                     Local::Lent(lent) => unsafe {
-                        lent.lend(|memory, descriptors| {
+                        lent.with_memory(|memory, descriptors| {
                             access.post(lower, memory, descriptors, context)
                         })
                     },
@@ -482,7 +482,7 @@ pub(super) fn fetch(
 fn fill(packet: &mut [u8], from: &SrcBuf, segment: &wire::Segment) -> usize {
     let payload = packet.get_mut(HEADER..);
     let payload = payload.and_then(|payload| payload.get_mut(..segment.len()));
-    payload.map_or(0, |payload| from.read(segment.offset() as usize, payload))
+    payload.map_or(0, |payload| from.copy_to_slice(segment.offset() as usize, payload))
 }
 
 /// A range as a lower endpoint takes it.

@@ -8,7 +8,7 @@ use super::{
     iov::{
         DstBuf,
         Payload,
-        MOST_PARTS, //
+        MAX_IOV, //
     },
     matching::{
         Title,
@@ -70,7 +70,7 @@ pub(super) struct Posted {
     /// Where that goes.
     pub(super) into: DstBuf,
     /// Descriptors posted with the receive, for another provider.
-    pub(super) descriptors: [Descriptor; MOST_PARTS],
+    pub(super) descriptors: [Descriptor; MAX_IOV],
     /// What the consumer gets back.
     pub(super) context: Context,
     /// Whether a success is told where not each is.
@@ -86,8 +86,8 @@ impl Posted {
             tag: None,
             from: None,
         },
-        into: DstBuf::NOWHERE,
-        descriptors: [Descriptor::NONE; MOST_PARTS],
+        into: DstBuf::EMPTY,
+        descriptors: [Descriptor::NONE; MAX_IOV],
         context: Context::NULL,
         is_wanted: false,
         ticket: 0,
@@ -142,7 +142,7 @@ pub(super) struct Receive {
     /// The ticket of what was posted for several endpoints.
     pub(super) ticket: usize,
     /// Descriptors of the memory.
-    descriptors: [Descriptor; MOST_PARTS],
+    descriptors: [Descriptor; MAX_IOV],
     /// The message that it has taken, if that is still with its sender.
     pub(super) fetch: Option<Fetch>,
 }
@@ -189,12 +189,12 @@ impl Receive {
                 tag: None,
                 from: None,
             },
-            into: DstBuf::NOWHERE,
+            into: DstBuf::EMPTY,
             context: Context::NULL,
             is_wanted: false,
             is_told: false,
             ticket: 0,
-            descriptors: [Descriptor::NONE; MOST_PARTS],
+            descriptors: [Descriptor::NONE; MAX_IOV],
             fetch: None,
         }
     }
@@ -205,7 +205,7 @@ impl Receive {
         self.kind = Kind::Single;
         self.wish.tag = None;
         self.wish.from = None;
-        self.into = DstBuf::NOWHERE;
+        self.into = DstBuf::EMPTY;
         self.is_told = false;
         self.fetch = None;
     }
@@ -248,7 +248,7 @@ impl Receive {
         }
         Some(Posted {
             wish: self.wish,
-            into: mem::replace(&mut self.into, DstBuf::NOWHERE),
+            into: mem::replace(&mut self.into, DstBuf::EMPTY),
             descriptors: self.descriptors,
             context: self.context,
             is_wanted: self.is_wanted,
@@ -284,7 +284,7 @@ impl Receive {
         };
         let len = most.min(from.len as usize);
         // SAFETY: The receive completes after the read into it; only one operation at a time writes to it.
-        let into = unsafe { self.into.piece(at, len) }?;
+        let into = unsafe { self.into.first_contiguous(at, len) }?;
         Ok(into.map(|into| Next {
             from: Range {
                 len: into.len() as u64,
@@ -392,7 +392,7 @@ impl Letter {
         slot: u32,
         payload: &(impl Payload + ?Sized),
     ) -> Result<ListBox<Self>> {
-        let body = Body::Whole(payload.keep()?);
+        let body = Body::Whole(payload.to_kvec()?);
         ListBox::at_once(Self::new(title, message, slot, body))
     }
 
@@ -461,9 +461,9 @@ impl Collected {
     pub(super) fn add(&mut self, bytes: &[u8]) -> Result {
         match &self.receive {
             Some(receive) => {
-                receive.into.write(self.len, bytes);
+                receive.into.copy_from_slice(self.len, bytes);
             }
-            None => self.chunks.push(ListBox::at_once(bytes.keep()?)?),
+            None => self.chunks.push(ListBox::at_once(bytes.to_kvec()?)?),
         }
         self.len += bytes.len();
         Ok(())
@@ -478,7 +478,7 @@ impl Collected {
     pub(super) fn take(&mut self, receive: ListBox<Receive>) {
         let mut at = 0;
         for chunk in mem::take(&mut self.chunks).iter() {
-            receive.into.write(at, chunk);
+            receive.into.copy_from_slice(at, chunk);
             at += chunk.len();
         }
         self.receive = Some(receive);
@@ -508,7 +508,7 @@ mod tests {
         });
         let mut receive = Receive::idle(0, 0, false);
         // SAFETY: The memory is never written to.
-        receive.into = unsafe { DstBuf::of_bytes(bytes) }?;
+        receive.into = unsafe { DstBuf::from_bytes(bytes) }?;
         receive.fetch = Some(Fetch {
             slot: 0,
             attempt: 0,

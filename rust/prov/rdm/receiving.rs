@@ -69,7 +69,7 @@ impl Traffic {
         self.drop_weight(slot, letter.weight());
         match &letter.body {
             Body::Whole(bytes) => {
-                let len = receive.into.write(0, bytes);
+                let len = receive.into.copy_from_slice(0, bytes);
                 self.end_receive(outlets, receive, &letter.title, &letter.message, len);
             }
             Body::Offer {

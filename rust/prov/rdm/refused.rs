@@ -86,7 +86,7 @@ impl RefusedPosters {
     #[cold]
     fn wake_all(&mut self) {
         while let Some(poster) = self.0.pop_front() {
-            poster.queue.wake();
+            poster.queue.wake_readers();
         }
     }
 }

@@ -207,7 +207,7 @@ impl Traffic {
                 left.receive(receive);
                 outlets.given_up(offices, receive, Errno::ECANCELED);
             }
-            receive.into = DstBuf::NOWHERE;
+            receive.into = DstBuf::EMPTY;
         };
         for receive in fetches.iter_mut() {
             retire(receive);

@@ -72,7 +72,7 @@ impl Scalable {
     ///
     /// -FI_EINVAL for an info that is not of `domain`, or more than is offered; -FI_ENOMEM.
     pub(super) fn new(domain: Arc<Domain>, info: &Info) -> Result<Arc<Self>> {
-        let is_shared = offer::is_shared(info) || offer::shares_transmits(info);
+        let is_shared = offer::uses_shared_rx(info) || offer::shares_transmits(info);
         let contexts = offer::contexts(info).filter(|_| !is_shared);
         let contexts = contexts.ok_or(Errno::EINVAL)?;
         let size = Size::of(info)?;

@@ -18,9 +18,9 @@ use super::{
     endpoint::LOOK_FLAGS,
     hosting::Hosting,
     iov::{
-        descriptors_of,
+        collect_descriptors,
         DstBuf,
-        MOST_PARTS, //
+        MAX_IOV, //
     },
     matching::{
         Desk,
@@ -183,7 +183,7 @@ impl Srx {
     /// -FI_ENOMEM.
     pub(super) fn new(attr: &Attr) -> Result<Arc<Self>> {
         let size = attr.size_within(DEFAULT_SIZE, offer::RECEIVES)?;
-        let parts = attr.segments_within(MOST_PARTS)?;
+        let parts = attr.segments_within(MAX_IOV)?;
         if attr.caps & !offer::SHARED_CAPS != 0 {
             return Err(Errno::EINVAL);
         }
@@ -469,7 +469,7 @@ impl provider::SharedReceive for Srx {
             },
             // SAFETY: It is dropped with the receive, before the poster's completion is written.
             into: unsafe { DstBuf::new(message.memory) }?,
-            descriptors: descriptors_of(message.memory, message.descriptors)?,
+            descriptors: collect_descriptors(message.memory, message.descriptors)?,
             context: message.context,
             is_wanted: message.flags & FI_COMPLETION != 0,
             ticket: 0,

@@ -184,7 +184,7 @@ impl Station {
         let (local, _) = info.ends()?;
         let links = KBox::new(Links::new(local, domain.lower_info(), receives), GFP_KERNEL)?;
         let name = domain.fabric().provider_name();
-        let rights = EpRights::of(info.caps());
+        let rights = EpRights::from_caps(info.caps());
         let protection = domain.protection_domain(rights)?.clone();
         let regions = (domain.regions().clone(), rights);
         let traffic = Traffic::new(receives, size, regions, name)?;
@@ -405,11 +405,11 @@ impl ProgressSource for Mover {
         self.station.read()
     }
 
-    fn expect(&self) {
+    fn arm(&self) {
         self.station.expect();
     }
 
-    fn passed_on(&self, count: u64) {
+    fn entries_forwarded(&self, count: u64) {
         self.station.passed_on(count);
     }
 }

@@ -722,7 +722,7 @@ mod tests {
             waitable: false,
             vector: 0,
         };
-        let queue = SwCq::of_endpoints(&attr).map_err(|_| ENOMEM)?;
+        let queue = SwCq::new_connected(&attr).map_err(|_| ENOMEM)?;
         let completion = Completion::of(Context::NULL, 0);
         let failure = Failure {
             completion,
@@ -737,7 +737,7 @@ mod tests {
             CqEntry::Done(completion),
         ] {
             assert!(queue.reserve());
-            queue.put(outcome);
+            queue.push(outcome);
         }
         let mut slots = EntrySlots::<SourcedEntry, BATCH>::new();
         assert!(read_batch(&*queue, slots.room()) == Ok((1, false)));

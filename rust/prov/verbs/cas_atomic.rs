@@ -20,7 +20,7 @@ mod table;
 
 pub(super) use table::{
     CasAtomicTable,
-    CELLS, //
+    MAX_CAS_OPS, //
 };
 
 use crate::{
@@ -41,7 +41,7 @@ use crate::{
         },
     },
     prov::verbs::sge::{
-        check_stores,
+        check_writable,
         MAX_SGE, //
     },
     rdma::wr::RemoteAddr, //
@@ -49,30 +49,30 @@ use crate::{
 use kernel::prelude::*;
 
 /// Bytes of what devices change atomically.
-pub(super) const WORD: usize = 8;
+pub(super) const WORD_SIZE: usize = 8;
 
 /// Most bytes of the elements of one operation.
-pub(super) const MOST: usize = 64;
+pub(super) const MAX_OP_SIZE: usize = 64;
 
 /// How often one word may be found to be another than it was a moment ago. Each time somebody else's
 /// operation was done; of a hundred who are equally fast, not one is that unlucky.
-const MOST_TRIES: u32 = 4096;
+const MAX_TRIES: u32 = 4096;
 
 /// How far an operation has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum CasProgress {
     /// There is something to be posted.
-    Again,
+    NextRequest,
     /// Done.
-    Over,
+    Done,
     /// Somebody else was faster each time; the elements from there on are as they were.
-    Lost,
+    Contended,
 }
 
 /// What the device is to be asked for.
 #[derive(Clone, Copy)]
 struct CasRequest {
-    word: RemoteAddr,
+    remote: RemoteAddr,
     compare: u64,
     swap: u64,
 }
@@ -98,16 +98,16 @@ struct CasAtomic {
     datatype: Datatype,
     target: RemoteAddr,
     len: usize,
-    operands: [u8; MOST],
-    compare: [u8; MOST],
+    operands: [u8; MAX_OP_SIZE],
+    compare: [u8; MAX_OP_SIZE],
     /// What was there before, as far as it is known.
-    old: [u8; MOST],
+    old_values: [u8; MAX_OP_SIZE],
     /// Where that goes in the end: addresses and lengths of segments, which promise that the memory is
     /// the operation's until then.
     results: [(usize, usize); MAX_SGE],
-    told: AtomicComp,
+    completion: AtomicComp,
     /// How many bytes of the target are done.
-    done: usize,
+    bytes_done: usize,
     /// What the word that is next is believed to be.
     expected: u64,
     /// How often it was not.
@@ -117,19 +117,23 @@ struct CasAtomic {
 impl CasAtomic {
     /// Makes an operation of the kind of `atomic` on `len` bytes, at most [`MOST`], at `target`, an address
     /// aligned for such elements. Operands are added later.
-    fn new(atomic: &Atomic<'_>, (target, len): (RemoteAddr, usize), told: AtomicComp) -> Self {
+    fn new(
+        atomic: &Atomic<'_>,
+        (target, len): (RemoteAddr, usize),
+        completion: AtomicComp,
+    ) -> Self {
         // INVARIANT: `target` is aligned for such elements; `len` is bounded here.
         Self {
             op: atomic.op,
             datatype: atomic.datatype,
             target,
-            len: len.min(MOST),
-            operands: [0; MOST],
-            compare: [0; MOST],
-            old: [0; MOST],
+            len: len.min(MAX_OP_SIZE),
+            operands: [0; MAX_OP_SIZE],
+            compare: [0; MAX_OP_SIZE],
+            old_values: [0; MAX_OP_SIZE],
             results: [(0, 0); MAX_SGE],
-            told,
-            done: 0,
+            completion,
+            bytes_done: 0,
             // A guess: a word that is nothing yet takes one request.
             expected: 0,
             tries: 0,
@@ -142,87 +146,87 @@ impl CasAtomic {
     ///
     /// -FI_EINVAL for an invalid address, or for too many segments.
     #[inline(never)]
-    fn load(&mut self, atomic: &Atomic<'_>, operands: &[Segment]) -> Result {
-        operands::operands(operands, &mut self.operands)?;
-        operands::operands(atomic.compare, &mut self.compare)?;
+    fn load_operands(&mut self, atomic: &Atomic<'_>, operands: &[Segment]) -> Result {
+        operands::copy_operands(operands, &mut self.operands)?;
+        operands::copy_operands(atomic.compare, &mut self.compare)?;
         for (nth, segment) in atomic.result.iter().enumerate() {
-            check_stores(segment)?;
-            let place = self.results.get_mut(nth).ok_or(Errno::EINVAL)?;
-            *place = (segment.addr(), segment.len());
+            check_writable(segment)?;
+            let result = self.results.get_mut(nth).ok_or(Errno::EINVAL)?;
+            *result = (segment.addr(), segment.len());
         }
         Ok(())
     }
 
     /// Where in the word that is next its elements begin, and how many bytes they have.
-    fn part(&self) -> (usize, usize) {
-        let at = (self.target.addr as usize).wrapping_add(self.done) % WORD;
-        (at, (WORD - at).min(self.len - self.done))
+    fn word_part(&self) -> (usize, usize) {
+        let at = (self.target.addr as usize).wrapping_add(self.bytes_done) % WORD_SIZE;
+        (at, (WORD_SIZE - at).min(self.len - self.bytes_done))
     }
 
     /// What becomes of that word.
-    fn applied(&self, word: u64) -> u64 {
-        let (at, len) = self.part();
+    fn apply_to_word(&self, word: u64) -> u64 {
+        let (at, len) = self.word_part();
         let size = self.datatype.size();
         let mut bytes = word.to_ne_bytes();
         let parts = bytes[at..at + len].chunks_exact_mut(size);
-        let done = self.done..self.done + len;
-        let operands = self.operands[done.clone()].chunks_exact(size);
-        let compare = self.compare[done].chunks_exact(size);
+        let range = self.bytes_done..self.bytes_done + len;
+        let operands = self.operands[range.clone()].chunks_exact(size);
+        let compare = self.compare[range].chunks_exact(size);
         for ((part, operand), compare) in parts.zip(operands).zip(compare) {
             let new = self.op.apply(
                 self.datatype,
                 Operands {
-                    old: load(part),
-                    operand: load(operand),
-                    compare: load(compare),
+                    old: load_element(part),
+                    operand: load_element(operand),
+                    compare: load_element(compare),
                 },
             );
-            store(new, part);
+            store_element(new, part);
         }
         u64::from_ne_bytes(bytes)
     }
 
     /// What is next.
-    fn ask(&self) -> CasRequest {
-        let (at, _) = self.part();
-        let addr = self.target.addr.wrapping_add(self.done as u64);
+    fn next_request(&self) -> CasRequest {
+        let (at, _) = self.word_part();
+        let addr = self.target.addr.wrapping_add(self.bytes_done as u64);
         CasRequest {
-            word: RemoteAddr {
+            remote: RemoteAddr {
                 addr: addr.wrapping_sub(at as u64),
                 ..self.target
             },
             compare: self.expected,
-            swap: self.applied(self.expected),
+            swap: self.apply_to_word(self.expected),
         }
     }
 
     /// Takes what the device has found in the word.
-    fn answer(&mut self, seen: u64) -> CasProgress {
+    fn handle_result(&mut self, seen: u64) -> CasProgress {
         // What would change nothing need not be put there.
-        if seen != self.expected && self.applied(seen) != seen {
+        if seen != self.expected && self.apply_to_word(seen) != seen {
             self.expected = seen;
             self.tries += 1;
             return match self.tries {
-                MOST_TRIES => CasProgress::Lost,
-                _ => CasProgress::Again,
+                MAX_TRIES => CasProgress::Contended,
+                _ => CasProgress::NextRequest,
             };
         }
-        let (at, len) = self.part();
-        let old = &mut self.old[self.done..self.done + len];
+        let (at, len) = self.word_part();
+        let old = &mut self.old_values[self.bytes_done..self.bytes_done + len];
         old.copy_from_slice(&seen.to_ne_bytes()[at..at + len]);
         // INVARIANT: Part by part, and the last one ends the operation.
-        self.done += len;
+        self.bytes_done += len;
         self.expected = 0;
         self.tries = 0;
-        match self.done == self.len {
-            true => CasProgress::Over,
-            false => CasProgress::Again,
+        match self.bytes_done == self.len {
+            true => CasProgress::Done,
+            false => CasProgress::NextRequest,
         }
     }
 }
 
 /// The number whose bytes these are: 1, 2, 4 or 8.
-fn load(bytes: &[u8]) -> u64 {
+fn load_element(bytes: &[u8]) -> u64 {
     match *bytes {
         [a] => a.into(),
         [a, b] => u16::from_ne_bytes([a, b]).into(),
@@ -233,7 +237,7 @@ fn load(bytes: &[u8]) -> u64 {
 }
 
 /// And back.
-fn store(value: u64, to: &mut [u8]) {
+fn store_element(value: u64, to: &mut [u8]) {
     match to.len() {
         1 => to.copy_from_slice(&(value as u8).to_ne_bytes()),
         2 => to.copy_from_slice(&(value as u16).to_ne_bytes()),
@@ -270,10 +274,10 @@ mod tests {
         let size = atomic.datatype.size();
         let mut new = CasAtomic::new(&atomic, (target, count * size), told);
         for element in new.operands.chunks_exact_mut(size) {
-            store(1, element);
+            store_element(1, element);
         }
         for element in new.compare.chunks_exact_mut(size) {
-            store(2, element);
+            store_element(2, element);
         }
         Ok(new)
     }
@@ -281,16 +285,16 @@ mod tests {
     /// Does as a device does, on memory that begins at 0; says how many requests that took.
     fn run(exchange: &mut CasAtomic, words: &mut [u64]) -> usize {
         for requests in 1.. {
-            let ask = exchange.ask();
-            let word = &mut words[ask.word.addr as usize / WORD];
+            let ask = exchange.next_request();
+            let word = &mut words[ask.remote.addr as usize / WORD_SIZE];
             let seen = *word;
             if seen == ask.compare {
                 *word = ask.swap;
             }
-            match exchange.answer(seen) {
-                CasProgress::Again => {}
-                CasProgress::Over => return requests,
-                CasProgress::Lost => return 0,
+            match exchange.handle_result(seen) {
+                CasProgress::NextRequest => {}
+                CasProgress::Done => return requests,
+                CasProgress::Contended => return 0,
             }
         }
         0
@@ -319,7 +323,7 @@ mod tests {
         for byte in words.iter().flat_map(|word| word.to_ne_bytes()) {
             assert_eq!(Some(&byte), bytes.next());
         }
-        assert!(write.old[..10].iter().all(|byte| *byte == 0xff));
+        assert!(write.old_values[..10].iter().all(|byte| *byte == 0xff));
         Ok(())
     }
 
@@ -329,27 +333,33 @@ mod tests {
         let mut swap = exchange(abi::FI_UINT32, Op::Swap, 0, 1)?;
         assert_eq!(run(&mut swap, &mut words), 1);
         assert_eq!(words, [7]);
-        assert_eq!(load(&swap.old[..4]), 7);
+        assert_eq!(load_element(&swap.old_values[..4]), 7);
         Ok(())
     }
 
     #[test]
     fn atom_05_who_always_loses_is_told() -> Result {
         let mut sum = exchange(abi::FI_UINT64, Op::Sum, 0, 1)?;
-        for other in 1..u64::from(MOST_TRIES) {
-            assert_eq!(sum.answer(other), CasProgress::Again);
-            assert_eq!(sum.ask().compare, other);
-            assert_eq!(sum.ask().swap, other + 1);
+        for other in 1..u64::from(MAX_TRIES) {
+            assert_eq!(sum.handle_result(other), CasProgress::NextRequest);
+            assert_eq!(sum.next_request().compare, other);
+            assert_eq!(sum.next_request().swap, other + 1);
         }
-        assert_eq!(sum.answer(u64::from(MOST_TRIES)), CasProgress::Lost);
+        assert_eq!(
+            sum.handle_result(u64::from(MAX_TRIES)),
+            CasProgress::Contended
+        );
         // A win in between begins anew.
         let mut sum = exchange(abi::FI_UINT64, Op::Sum, 0, 2)?;
-        for other in 1..u64::from(MOST_TRIES) {
-            assert_eq!(sum.answer(other), CasProgress::Again);
+        for other in 1..u64::from(MAX_TRIES) {
+            assert_eq!(sum.handle_result(other), CasProgress::NextRequest);
         }
-        assert_eq!(sum.answer(u64::from(MOST_TRIES) - 1), CasProgress::Again);
-        assert_eq!(sum.answer(1), CasProgress::Again);
-        assert_eq!(sum.answer(1), CasProgress::Over);
+        assert_eq!(
+            sum.handle_result(u64::from(MAX_TRIES) - 1),
+            CasProgress::NextRequest
+        );
+        assert_eq!(sum.handle_result(1), CasProgress::NextRequest);
+        assert_eq!(sum.handle_result(1), CasProgress::Done);
         Ok(())
     }
 }

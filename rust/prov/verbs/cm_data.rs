@@ -45,7 +45,7 @@ impl CmData {
 }
 
 /// The data in what a peer sent, however little sense that makes.
-pub(super) fn unframe(wire: &[u8]) -> &[u8] {
+pub(super) fn parse_cm_data(wire: &[u8]) -> &[u8] {
     match wire.split_first() {
         Some((count, rest)) => &rest[..rest.len().min(usize::from(*count))],
         None => &[],
@@ -61,7 +61,7 @@ mod tests {
         for len in 0..=MAX_PRIVATE_DATA {
             let data = [7u8; MAX_PRIVATE_DATA];
             let framed = CmData::new(&data[..len]);
-            assert!(framed.is_ok_and(|frame| unframe(frame.as_bytes()) == &data[..len]));
+            assert!(framed.is_ok_and(|frame| parse_cm_data(frame.as_bytes()) == &data[..len]));
         }
         assert!(CmData::new(&[0; MAX_PRIVATE_DATA + 1]).is_err());
         assert!(CmData::new(&[0; 300]).is_err());
@@ -69,9 +69,9 @@ mod tests {
 
     #[test]
     fn cm_01_padding_and_lies_are_survived() {
-        assert_eq!(unframe(&[]), &[] as &[u8]);
-        assert_eq!(unframe(&[0, 1, 2]), &[] as &[u8]);
-        assert_eq!(unframe(&[2, 1, 2, 0, 0]), &[1u8, 2]);
-        assert_eq!(unframe(&[255, 1, 2]), &[1u8, 2]);
+        assert_eq!(parse_cm_data(&[]), &[] as &[u8]);
+        assert_eq!(parse_cm_data(&[0, 1, 2]), &[] as &[u8]);
+        assert_eq!(parse_cm_data(&[2, 1, 2, 0, 0]), &[1u8, 2]);
+        assert_eq!(parse_cm_data(&[255, 1, 2]), &[1u8, 2]);
     }
 }

@@ -22,13 +22,16 @@ use kernel::sync::Arc;
 pub(super) struct WqCounters {
     counters: Arc<BoundCounters>,
     /// The first operation that has not been counted, modulo 2^32.
-    next: u32,
+    next_seq: u32,
 }
 
 impl WqCounters {
     /// For a queue that nothing has been posted to.
     pub(super) fn new(counters: Arc<BoundCounters>) -> Self {
-        Self { counters, next: 0 }
+        Self {
+            counters,
+            next_seq: 0,
+        }
     }
 
     /// Counts an operation and the unsignalled ones before it, unless that has been done. By value, so
@@ -39,29 +42,29 @@ impl WqCounters {
     /// The caller holds the lock of the completion queue in whose table `queue` is, with this tally. The operation has
     /// completed, and has not been retired.
     #[cold]
-    pub(super) unsafe fn count(&mut self, queue: &WorkQueue, done: PolledWc) {
-        let last = done.seq();
-        let first = match queue.is_loose() {
+    pub(super) unsafe fn count_completed(&mut self, wq: &WorkQueue, wc: PolledWc) {
+        let last = wc.seq();
+        let first = match wq.completes_out_of_order() {
             // Each has a completion of its own.
             true => last,
-            false if (self.next.wrapping_sub(last) as i32) > 0 => return,
-            false => self.next,
+            false if (self.next_seq.wrapping_sub(last) as i32) > 0 => return,
+            false => self.next_seq,
         };
         let visit = |seq, flags| {
             let Some(counter) = self.counters.of(flags) else {
                 return;
             };
-            if seq == last && done.status != WcStatus::SUCCESS {
+            if seq == last && wc.status != WcStatus::SUCCESS {
                 counter.add_errors(1);
-            } else if seq == last && matches!(done.brought, ImmData::Write(_)) {
+            } else if seq == last && matches!(wc.imm, ImmData::Write(_)) {
                 // The data beside a peer's write has taken the receive, which brought no message.
             } else {
                 counter.add(1);
             }
         };
         // SAFETY: By this function's safety requirement; operations before it from `next` on are retired with it.
-        unsafe { queue.each_over(first, last, visit) };
-        self.next = last.wrapping_add(1);
+        unsafe { wq.for_each_completed(first, last, visit) };
+        self.next_seq = last.wrapping_add(1);
     }
 
     /// Counts an operation without a slot.

@@ -22,7 +22,7 @@ use crate::{
             CmId,
             ConnParam,
             LockedCmId,
-            REJECTED_BY_CONSUMER, //
+            REJ_CONSUMER_DEFINED, //
         },
         device::Device, //
     },
@@ -47,16 +47,16 @@ use kernel::{
 struct ConnReqHandler {
     fabric: Arc<Fabric>,
     handle: usize,
-    gone: AtomicFlag,
+    is_gone: AtomicFlag,
 }
 
 impl CmHandler for ConnReqHandler {
-    fn event(self: Arc<Self>, _id: &LockedCmId, event: CmEvent<'_>) {
+    fn handle_event(self: Arc<Self>, _id: &LockedCmId, event: CmEvent<'_>) {
         // Nothing but bad news reaches an id that has not been accepted.
-        self.gone.store(true, Release);
+        self.is_gone.store(true, Release);
         if matches!(event, CmEvent::DeviceRemoval) {
             // Dropping the id here lets the device go.
-            drop(self.fabric.requests().take(self.handle));
+            drop(self.fabric.connreqs().take(self.handle));
         }
     }
 }
@@ -65,9 +65,9 @@ impl CmHandler for ConnReqHandler {
 pub(super) struct ConnReq {
     handle: usize,
     /// The number of its listener.
-    listener: usize,
+    listener_id: usize,
     id: CmId,
-    pending: Arc<ConnReqHandler>,
+    handler: Arc<ConnReqHandler>,
     device: Arc<Device>,
     responder_resources: u8,
     initiator_depth: u8,
@@ -82,21 +82,21 @@ impl ConnReq {
         device: Arc<Device>,
         conn: &ConnParam<'_>,
     ) -> Result<Self> {
-        let handle = fabric.requests().next_number();
+        let handle = fabric.connreqs().next_number();
         let pending = Arc::new(
             ConnReqHandler {
                 fabric: fabric.clone(),
                 handle,
-                gone: AtomicFlag::new(false),
+                is_gone: AtomicFlag::new(false),
             },
             GFP_KERNEL,
         )?;
         id.set_handler(Some(pending.clone()));
         Ok(Self {
             handle,
-            listener,
+            listener_id: listener,
             id,
-            pending,
+            handler: pending,
             device,
             responder_resources: conn.responder_resources,
             initiator_depth: conn.initiator_depth,
@@ -120,24 +120,24 @@ impl ConnReq {
 
     /// Whether the peer has given up.
     pub(super) fn is_gone(&self) -> bool {
-        self.pending.gone.load(Acquire)
+        self.handler.is_gone.load(Acquire)
     }
 
     /// Whether it came in on this device.
-    pub(super) fn is_on(&self, device: &Device) -> bool {
+    pub(super) fn is_on_device(&self, device: &Device) -> bool {
         core::ptr::eq(&*self.device, device)
     }
 
     /// How many reads and atomics the peer allows us to answer and to start.
-    pub(super) fn depths(&self) -> (u8, u8) {
+    pub(super) fn rd_atomic_depths(&self) -> (u8, u8) {
         (self.responder_resources, self.initiator_depth)
     }
 
     /// Says no, with data for the peer. May sleep.
-    pub(super) fn refuse(self, private_data: &[u8]) {
+    pub(super) fn reject(self, private_data: &[u8]) {
         if let Ok(frame) = CmData::new(private_data) {
             // A peer that is gone need not be told.
-            let _ = self.id.reject(frame.as_bytes(), REJECTED_BY_CONSUMER);
+            let _ = self.id.reject(frame.as_bytes(), REJ_CONSUMER_DEFINED);
         }
     }
 }
@@ -146,22 +146,25 @@ impl ConnReq {
 #[pin_data]
 pub(super) struct ConnReqList {
     #[pin]
-    list: Mutex<KVec<ConnReq>>,
-    last: Atomic<usize>,
+    requests: Mutex<KVec<ConnReq>>,
+    last_number: Atomic<usize>,
 }
 
 impl ConnReqList {
     pub(super) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
-            list <- new_mutex!(KVec::new(), "kofi::Requests"),
-            last: Atomic::new(0),
+            requests <- new_mutex!(KVec::new(), "kofi::Requests"),
+            last_number: Atomic::new(0),
         })
     }
 
     /// A number that nothing else here has: a request's handle, or a listener's.
     pub(super) fn next_number(&self) -> usize {
         // 0 stands for no request.
-        self.last.fetch_add(1, Relaxed).wrapping_add(1).max(1)
+        self.last_number
+            .fetch_add(1, Relaxed)
+            .wrapping_add(1)
+            .max(1)
     }
 
     /// Keeps a request until it is taken. May sleep.
@@ -169,17 +172,17 @@ impl ConnReqList {
     /// # Errors
     ///
     /// -FI_ENOMEM; the peer is refused.
-    pub(super) fn keep(&self, request: ConnReq) -> Result {
-        let mut list = self.list.lock();
+    pub(super) fn add(&self, connreq: ConnReq) -> Result {
+        let mut list = self.requests.lock();
         list.reserve(1, GFP_KERNEL)?;
         // There is room: it has just been made.
-        let _ = list.push_within_capacity(request);
+        let _ = list.push_within_capacity(connreq);
         Ok(())
     }
 
     /// Takes a request; -FI_EINVAL if there is none with that handle.
     pub(super) fn take(&self, handle: usize) -> Result<ConnReq> {
-        let mut list = self.list.lock();
+        let mut list = self.requests.lock();
         let at = list
             .iter()
             .position(|request| request.handle == handle)
@@ -188,28 +191,28 @@ impl ConnReqList {
     }
 
     /// Refuses every request for which `which` holds. May sleep.
-    fn refuse_where(&self, which: impl Fn(&ConnReq) -> bool) {
+    fn reject_where(&self, which: impl Fn(&ConnReq) -> bool) {
         loop {
             let request = {
-                let mut list = self.list.lock();
+                let mut list = self.requests.lock();
                 let Some(at) = list.iter().position(&which) else {
                     return;
                 };
                 list.remove(at)
             };
             if let Ok(request) = request {
-                request.refuse(&[]);
+                request.reject(&[]);
             }
         }
     }
 
     /// Refuses what came to the listener with that number, which closes. May sleep.
-    pub(super) fn refuse_of(&self, listener: usize) {
-        self.refuse_where(|request| request.listener == listener);
+    pub(super) fn reject_for_listener(&self, listener: usize) {
+        self.reject_where(|request| request.listener_id == listener);
     }
 
     /// Refuses what came in on a device that goes away. May sleep.
-    pub(super) fn refuse_on(&self, device: &Device) {
-        self.refuse_where(|request| request.is_on(device));
+    pub(super) fn reject_on_device(&self, device: &Device) {
+        self.reject_where(|request| request.is_on_device(device));
     }
 }

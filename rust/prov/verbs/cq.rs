@@ -93,18 +93,18 @@ use kernel::{
 use poll::{
     CqState,
     WqEntry,
-    BATCH,
-    FORGOTTEN, //
+    DISCARD_BATCH,
+    POLL_BATCH, //
 };
 
 /// Completions that a queue opened with size 0 holds.
 const DEFAULT_SIZE: usize = 1024;
 
 /// Room beside the asked size, for the markers of drains: one for each queue that posts here.
-const MARKERS: usize = 64;
+const DRAIN_ENTRIES: usize = 64;
 
 /// And for the nudges of as many endpoints, or their operations of several requests.
-const OTHERS: usize = MARKERS / 2;
+const EXTRA_ENTRIES: usize = DRAIN_ENTRIES / 2;
 
 /// Selects the completions of a work queue that wake readers of its completion queue and call its handler.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -112,28 +112,28 @@ pub(super) enum WakePolicy {
     /// Each completion.
     Always,
     /// Failures, and messages sent with FI_REMOTE_SIGNAL; each completion if another queue of the CQ needs that.
-    IfSignalled,
+    SolicitedOnly,
 }
 
 /// A completion queue of a verbs device. What an empty poll needs comes first, in one cache line.
 #[pin_data]
 #[repr(C, align(64))]
 pub(crate) struct Cq {
-    ib: rdma::cq::CqPoller,
+    poller: rdma::cq::CqPoller,
     #[pin]
-    inner: BiasedLock<CqState>,
+    state: BiasedLock<CqState>,
     size: usize,
     /// How many more operations may be posted, where that is counted.
-    room: FreeSlots,
+    reservation: FreeSlots,
     /// Set while a poster waits for room: room that no completion announces then wakes the readers.
-    wants_room: WaitFlag,
+    entry_waiter: WaitFlag,
     /// Number of work queues that complete here with [`WakePolicy::Always`] and with [`WakePolicy::IfSignalled`].
-    wakers: Atomic<i32>,
-    signalled: Atomic<i32>,
+    always_wqs: Atomic<i32>,
+    solicited_wqs: Atomic<i32>,
     interrupts: Arc<Notifier>,
     /// What readers have been told of, under `inner`.
-    told: StatCounter,
-    failures: StatCounter,
+    entries_read: StatCounter,
+    errors_read: StatCounter,
     /// Shared with those who find out.
     overruns: Arc<Atomic<u64>>,
 }
@@ -146,11 +146,11 @@ struct ReaderNotifier {
 }
 
 impl rdma::cq::CqHandler for ReaderNotifier {
-    fn completion(&self) {
+    fn handle_completion(&self) {
         self.interrupts.arrived();
     }
 
-    fn failed(&self) {
+    fn handle_error(&self) {
         let _ = self.overruns.fetch_add(1, Relaxed);
         complain(
             &self.device.name(),
@@ -173,7 +173,7 @@ impl Cq {
             size => size,
         };
         // See `register`.
-        let size = size.saturating_add(Self::besides(&device)).min(limit);
+        let size = size.saturating_add(Self::extra_entries(&device)).min(limit);
         let interrupts = Arc::pin_init(Notifier::new(), GFP_KERNEL)?;
         let overruns = Arc::new(Atomic::new(0), GFP_KERNEL)?;
         let notify = ReaderNotifier {
@@ -186,23 +186,23 @@ impl Cq {
         let batch = WcBatch::new()?;
         Ok(Arc::pin_init(
             try_pin_init!(Self {
-                ib: ib.poller(),
-                room: FreeSlots::new(size),
-                wants_room: WaitFlag::new(),
-                wakers: Atomic::new(0),
-                signalled: Atomic::new(0),
+                poller: ib.poller(),
+                reservation: FreeSlots::new(size),
+                entry_waiter: WaitFlag::new(),
+                always_wqs: Atomic::new(0),
+                solicited_wqs: Atomic::new(0),
                 size,
-                told: StatCounter::new(),
-                failures: StatCounter::new(),
-                inner <- BiasedLock::new(
+                entries_read: StatCounter::new(),
+                errors_read: StatCounter::new(),
+                state <- BiasedLock::new(
                     serial,
                     CqState {
                         backlog,
-                        queues: KVec::new(),
-                        most: 0,
-                        sharers: RBTree::new(),
-                        counted: false,
-                        waiting: 0,
+                        wqs: KVec::new(),
+                        max_entries: 0,
+                        srx_qps: RBTree::new(),
+                        is_accounting: false,
+                        pending_cas_wqs: 0,
                         overruns: overruns.clone(),
                         batch,
                     },
@@ -217,8 +217,8 @@ impl Cq {
     }
 
     /// How much room a queue has beside what is asked for, if the device has so much.
-    pub(super) fn besides(device: &DeviceRef) -> usize {
-        MARKERS + OTHERS * info::besides(device) as usize
+    pub(super) fn extra_entries(device: &DeviceRef) -> usize {
+        DRAIN_ENTRIES + EXTRA_ENTRIES * info::extra_send_wrs(device) as usize
     }
 
     /// The verbs part of a queue that a consumer binds.
@@ -226,43 +226,43 @@ impl Cq {
     /// # Errors
     ///
     /// -FI_EINVAL for another provider's queue.
-    pub(super) fn of(queue: &Arc<dyn provider::CompletionQueue>) -> Result<Arc<Self>> {
+    pub(super) fn from_provider(queue: &Arc<dyn provider::CompletionQueue>) -> Result<Arc<Self>> {
         downcast(queue.clone().into_any()).ok_or(Errno::EINVAL)
     }
 
     /// Locks the table for a data call.
     #[inline(always)]
-    fn enter(&self) -> BiasedGuard<'_, CqState> {
+    fn lock_data(&self) -> BiasedGuard<'_, CqState> {
         // SAFETY: Only functions of this file have a guard, and none of them calls another one of the queue before it
         // drops it, except `leave`, which does so first. They are reached from the consumer's data calls, and otherwise
         // with an `ExclusiveGuard`.
-        unsafe { self.inner.enter() }
+        unsafe { self.state.enter() }
     }
 
     /// The device's queue.
-    pub(super) fn ib(&self) -> &Arc<rdma::cq::Cq> {
-        self.ib.cq()
+    pub(super) fn ib_cq(&self) -> &Arc<rdma::cq::Cq> {
+        self.poller.cq()
     }
 
     /// Reserves room for one completion.
     #[inline]
-    pub(super) fn reserve(&self) -> bool {
-        self.room.take(1)
+    pub(super) fn reserve_entry(&self) -> bool {
+        self.reservation.take(1)
     }
 
     /// Requests that room which comes back without a completion wakes the readers and calls the handler, because a
     /// poster found none. The poster then looks once more. Any context.
     #[cold]
-    pub(super) fn await_room(&self) {
-        self.wants_room.set();
+    pub(super) fn set_entry_waiter(&self) {
+        self.entry_waiter.set();
     }
 
     /// Releases the room of operations that have no completion, and wakes the readers if a poster waits for that. Any
     /// context.
-    pub(super) fn release(&self, count: u32) {
+    pub(super) fn release_entries(&self, count: u32) {
         // Full: either this sees the flag of a poster that found no room, or the poster sees the room.
-        self.room.give(count);
-        if count != 0 && self.wants_room.take() {
+        self.reservation.give(count);
+        if count != 0 && self.entry_waiter.take() {
             self.interrupts.arrived();
         }
     }
@@ -280,53 +280,53 @@ impl Cq {
     ///
     /// The queue completes here. It is in no table and nothing has been posted to it, and until
     /// [`Self::unregister`] it is in no other.
-    pub(super) unsafe fn register(
+    pub(super) unsafe fn add_wq(
         &self,
-        queue: &Arc<WorkQueue>,
+        wq: &Arc<WorkQueue>,
         (mut tally, wakes): (Option<KBox<WqCounters>>, WakePolicy),
         others: &ExclusiveGuard,
     ) -> Result<WqId> {
-        if !self.room.take(queue.besides()) {
+        if !self.reservation.take(wq.extra_cq_entries()) {
             return Err(Errno::ENOSPC);
         }
         let mut spare = KVec::new();
         loop {
-            let mut guard = self.inner.lock(others);
-            let inner = &mut *guard;
-            let len = inner.queues.len();
-            let free = inner.queues.iter().position(Option::is_none);
+            let mut guard = self.state.lock(others);
+            let state = &mut *guard;
+            let len = state.wqs.len();
+            let free = state.wqs.iter().position(Option::is_none);
             if free.is_some() || spare.capacity() > len {
                 if free.is_none() {
                     // Moved under the lock into memory that was allocated outside of it.
-                    for entry in inner.queues.drain_all() {
+                    for entry in state.wqs.drain_all() {
                         let _ = spare.push_within_capacity(entry);
                     }
                     let _ = spare.push_within_capacity(None);
-                    core::mem::swap(&mut inner.queues, &mut spare);
+                    core::mem::swap(&mut state.wqs, &mut spare);
                 }
                 let index = free.unwrap_or(len);
                 // INVARIANT: By this function's safety requirement; nothing has been posted yet.
-                inner.queues[index] = Some(WqEntry {
-                    queue: queue.clone(),
+                state.wqs[index] = Some(WqEntry {
+                    wq: wq.clone(),
                     tail: 0,
                     unread: 0,
-                    ahead: 0,
+                    reported_ahead: 0,
                     has_failed: false,
-                    is_waiting: false,
-                    wakes,
-                    tally: tally.take(),
+                    has_pending_cas: false,
+                    wake_policy: wakes,
+                    counters: tally.take(),
                 });
-                inner.most += queue.most() as usize;
-                self.count_if_needed(inner, others);
+                state.max_entries += wq.max_cq_entries() as usize;
+                self.start_accounting_if_needed(state, others);
                 drop(guard);
-                self.add_waker(wakes);
-                return Ok(WqId::new(index as u32));
+                self.count_wq(wakes);
+                return Ok(WqId::from_index(index as u32));
             }
             drop(guard);
             match KVec::with_capacity((len + 1).next_power_of_two(), GFP_KERNEL) {
                 Ok(larger) => spare = larger,
                 Err(error) => {
-                    self.release(queue.besides());
+                    self.release_entries(wq.extra_cq_entries());
                     return Err(error.into());
                 }
             }
@@ -334,19 +334,19 @@ impl Cq {
     }
 
     /// Returns the number of work queues that complete here with that setting.
-    fn wakers_of(&self, wakes: WakePolicy) -> &Atomic<i32> {
-        match wakes {
-            WakePolicy::Always => &self.wakers,
-            WakePolicy::IfSignalled => &self.signalled,
+    fn wq_count(&self, policy: WakePolicy) -> &Atomic<i32> {
+        match policy {
+            WakePolicy::Always => &self.always_wqs,
+            WakePolicy::SolicitedOnly => &self.solicited_wqs,
         }
     }
 
     /// Counts a new work queue with that setting.
-    fn add_waker(&self, wakes: WakePolicy) {
-        let _ = self.wakers_of(wakes).fetch_add(1, Full);
-        if wakes == WakePolicy::Always {
+    fn count_wq(&self, policy: WakePolicy) {
+        let _ = self.wq_count(policy).fetch_add(1, Full);
+        if policy == WakePolicy::Always {
             // A waiter may have armed the queue for fewer completions. The new work queue has none yet.
-            let _ = self.ib.cq().arm(CqNotify::Any);
+            let _ = self.poller.cq().req_notify(CqNotify::NextComp);
         }
     }
 
@@ -356,16 +356,16 @@ impl Cq {
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub(super) fn know(&self, place: WqId, qp: usize, others: &ExclusiveGuard) -> Result {
-        let node = RBTreeNode::new(qp, place.index() as u32, GFP_KERNEL)?;
+    pub(super) fn map_srx_qp(&self, wq_id: WqId, qp: usize, others: &ExclusiveGuard) -> Result {
+        let node = RBTreeNode::new(qp, wq_id.index() as u32, GFP_KERNEL)?;
         let mut freed = 0;
-        let mut inner = self.inner.lock(others);
-        if inner.sharers.get(&qp).is_some() {
+        let mut state = self.state.lock(others);
+        if state.srx_qps.get(&qp).is_some() {
             // Of one that is gone, whose endpoint still closes: all that there is of it is its own.
-            inner.stash_all(&self.ib, &mut freed);
+            state.poll_all_to_backlog(&self.poller, &mut freed);
         }
-        let old = inner.sharers.insert(node);
-        self.leave(inner, freed);
+        let old = state.srx_qps.insert(node);
+        self.unlock_and_post(state, freed);
         drop(old);
         Ok(())
     }
@@ -376,50 +376,50 @@ impl Cq {
     /// # Errors
     ///
     /// -FI_ENOSPC when there is not that much.
-    pub(super) fn set_aside(&self, count: u32, others: &ExclusiveGuard) -> Result {
-        let mut inner = self.inner.lock(others);
-        inner.most += count as usize;
+    pub(super) fn reserve_srx_entries(&self, count: u32, others: &ExclusiveGuard) -> Result {
+        let mut state = self.state.lock(others);
+        state.max_entries += count as usize;
         // Before anything is taken: messages do not wait until what others have posted is over.
-        self.count_if_needed(&mut inner, others);
-        if !self.room.take(count) {
-            inner.most -= count as usize;
+        self.start_accounting_if_needed(&mut state, others);
+        if !self.reservation.take(count) {
+            state.max_entries -= count as usize;
             return Err(Errno::ENOSPC);
         }
         Ok(())
     }
 
     /// Gives that room back.
-    pub(super) fn give_back(&self, count: u32, others: &ExclusiveGuard) {
-        self.inner.lock(others).most -= count as usize;
-        self.release(count);
+    pub(super) fn release_srx_entries(&self, count: u32, others: &ExclusiveGuard) {
+        self.state.lock(others).max_entries -= count as usize;
+        self.release_entries(count);
     }
 
     /// Has each queue count from now on, if what they can post does not fit.
     ///
     /// What they post until they have been told still fits: the last queue posts only later.
-    fn count_if_needed(&self, inner: &mut CqState, others: &ExclusiveGuard) {
-        if inner.most > self.size {
-            inner.counted = true;
+    fn start_accounting_if_needed(&self, state: &mut CqState, others: &ExclusiveGuard) {
+        if state.max_entries > self.size {
+            state.is_accounting = true;
         }
-        if !inner.counted {
+        if !state.is_accounting {
             return;
         }
-        for entry in inner.queues.iter().flatten() {
+        for entry in state.wqs.iter().flatten() {
             let under_way = (entry.tail, entry.unread);
             // SAFETY: The lock of this table is held; see the invariant of `WqEntry`.
-            let count = unsafe { entry.queue.count(under_way, others) };
-            self.room.take_anyway(count);
+            let count = unsafe { entry.wq.start_accounting(under_way, others) };
+            self.reservation.take_anyway(count);
         }
     }
 
     /// Counts what has completed of a queue, and nothing after that.
-    pub(super) fn end_count(&self, place: WqId, others: &ExclusiveGuard) {
-        self.stash(others);
-        let mut inner = self.inner.lock(others);
-        let entry = inner.queues.get_mut(place.index());
-        let tally = entry.and_then(|entry| entry.as_mut()?.tally.take());
-        drop(inner);
-        drop(tally);
+    pub(super) fn stop_counters(&self, wq_id: WqId, others: &ExclusiveGuard) {
+        self.poll_to_backlog(others);
+        let mut state = self.state.lock(others);
+        let entry = state.wqs.get_mut(wq_id.index());
+        let counters = entry.and_then(|entry| entry.as_mut()?.counters.take());
+        drop(state);
+        drop(counters);
     }
 
     /// Takes a queue, whose queue pair is gone, out of the table with all of its completions. Each
@@ -428,82 +428,87 @@ impl Cq {
     /// # Safety
     ///
     /// The queue pair that posts there has been destroyed, or nothing has been posted to it.
-    pub(super) unsafe fn unregister(
+    pub(super) unsafe fn remove_wq(
         &self,
-        place: WqId,
+        wq_id: WqId,
         reclaim: &mut dyn FnMut(Context),
         others: &ExclusiveGuard,
     ) {
-        self.stash(others);
+        self.poll_to_backlog(others);
         let mut unread = UnreadSlots::new();
         loop {
-            let (mut contexts, mut freed) = ([None; FORGOTTEN], 0);
-            let mut inner = self.inner.lock(others);
-            let count = inner.forget(place, &mut contexts, &mut unread, &mut freed);
-            self.leave(inner, freed);
+            let (mut contexts, mut freed) = ([None; DISCARD_BATCH], 0);
+            let mut state = self.state.lock(others);
+            let count = state.discard_deferred(wq_id, &mut contexts, &mut unread, &mut freed);
+            self.unlock_and_post(state, freed);
             contexts.into_iter().flatten().for_each(&mut *reclaim);
-            if count < FORGOTTEN {
+            if count < DISCARD_BATCH {
                 break;
             }
         }
-        let mut inner = self.inner.lock(others);
-        let counted = inner.counted;
-        let entry = inner.queues.get_mut(place.index()).and_then(Option::take);
-        let share = entry.as_ref().and_then(|entry| entry.queue.share());
-        let known = share.and_then(|share| inner.forget_sharer(share.qp, place));
+        let mut state = self.state.lock(others);
+        let counted = state.is_accounting;
+        let entry = state.wqs.get_mut(wq_id.index()).and_then(Option::take);
+        let attachment = entry.as_ref().and_then(|entry| entry.wq.srx_attachment());
+        let known = attachment.and_then(|share| state.unmap_srx_qp(share.qp_addr, wq_id));
         if let Some(WqEntry {
-            queue, is_waiting, ..
+            wq: queue,
+            has_pending_cas: is_waiting,
+            ..
         }) = &entry
         {
-            inner.most -= queue.most() as usize;
-            inner.waiting -= u32::from(*is_waiting);
+            state.max_entries -= queue.max_cq_entries() as usize;
+            state.pending_cas_wqs -= u32::from(*is_waiting);
         }
-        drop(inner);
+        drop(state);
         drop(known);
-        if let Some(share) = share {
+        if let Some(share) = attachment {
             // SAFETY: `forget` has kept them, all from the queue's share.
             unsafe { share.srx.repost_all(unread) };
         }
         if let Some(WqEntry {
-            queue, tail, wakes, ..
+            wq: queue,
+            tail,
+            wake_policy: wakes,
+            ..
         }) = entry
         {
-            let _ = self.wakers_of(wakes).fetch_sub(1, Relaxed);
+            let _ = self.wq_count(wakes).fetch_sub(1, Relaxed);
             // SAFETY: By this function's safety requirement; the queue has left the table above.
-            let abandoned = unsafe { queue.abandon(tail, reclaim, others) };
+            let abandoned = unsafe { queue.reclaim_all(tail, reclaim, others) };
             // With the room that `register` reserved.
-            self.release(queue.besides() + if counted { abandoned } else { 0 });
+            self.release_entries(queue.extra_cq_entries() + if counted { abandoned } else { 0 });
         }
     }
 
     /// Moves everything that the device has into the backlog, so that the markers among it are seen.
     /// Any context.
-    pub(super) fn stash(&self, others: &ExclusiveGuard) {
+    pub(super) fn poll_to_backlog(&self, others: &ExclusiveGuard) {
         let mut freed = 0;
-        let mut inner = self.inner.lock(others);
-        inner.stash_all(&self.ib, &mut freed);
-        let is_put_off = !inner.backlog.is_empty();
-        self.leave(inner, freed);
-        if is_put_off && self.waits_for_signals() {
+        let mut state = self.state.lock(others);
+        state.poll_all_to_backlog(&self.poller, &mut freed);
+        let is_put_off = !state.backlog.is_empty();
+        self.unlock_and_post(state, freed);
+        if is_put_off && self.is_solicited_only() {
             // rxe flushes receives without a solicited event (`flush_recv_wqe()`).
             self.interrupts.arrived();
         }
     }
 
     /// Returns whether only failures and signalled messages wake readers.
-    fn waits_for_signals(&self) -> bool {
-        self.signalled.load(Relaxed) != 0 && self.wakers.load(Relaxed) == 0
+    fn is_solicited_only(&self) -> bool {
+        self.solicited_wqs.load(Relaxed) != 0 && self.always_wqs.load(Relaxed) == 0
     }
 
     /// Has the next completion wake the readers, signalled or not, because a poster found no room. Completions that
     /// are there already wake them at once. Any context.
     #[cold]
-    pub(super) fn await_any(&self) {
-        if !self.waits_for_signals() {
+    pub(super) fn arm_for_any(&self) {
+        if !self.is_solicited_only() {
             return;
         }
-        let is_missed = self.ib.cq().arm(CqNotify::Any);
-        if is_missed || !self.enter().backlog.is_empty() {
+        let is_missed = self.poller.cq().req_notify(CqNotify::NextComp);
+        if is_missed || !self.lock_data().backlog.is_empty() {
             self.interrupts.arrived();
         }
     }
@@ -511,54 +516,54 @@ impl Cq {
     /// Ends what a holder of the lock has done: room for so many more operations has been freed, and
     /// the steps are posted that wait for that.
     #[inline(always)]
-    fn leave(&self, inner: BiasedGuard<'_, CqState>, freed: u32) {
-        let waiting = inner.waiting;
-        self.release_if_counted(inner, freed);
+    fn unlock_and_post(&self, inner: BiasedGuard<'_, CqState>, freed: u32) {
+        let waiting = inner.pending_cas_wqs;
+        self.unlock_and_release(inner, freed);
         if waiting > 0 {
-            self.post_steps();
+            self.post_cas_steps();
         }
     }
 
     /// Unlocks, and releases the room of that many operations if room is counted.
     #[inline(always)]
-    fn release_if_counted(&self, inner: BiasedGuard<'_, CqState>, freed: u32) {
-        let counted = inner.counted;
+    fn unlock_and_release(&self, inner: BiasedGuard<'_, CqState>, freed: u32) {
+        let counted = inner.is_accounting;
         drop(inner);
         if counted {
             // The device has announced their completions: a handler that is the only reader is called.
-            self.room.give(freed);
+            self.reservation.give(freed);
         }
     }
 
     /// Posts what waits for that. Any context.
     #[cold]
     #[inline(never)]
-    fn post_steps(&self) {
+    fn post_cas_steps(&self) {
         let mut at = 0;
         loop {
-            let Some(queue) = self.enter().next_waiting(&mut at) else {
+            let Some(queue) = self.lock_data().next_pending_wq(&mut at) else {
                 return;
             };
-            if !queue.move_on(|step| self.refuse(step)) {
-                self.enter().wait_on(&queue, at);
+            if !queue.post_ready_cas(|step| self.fail_cas_step(step)) {
+                self.lock_data().requeue_pending_wq(&queue, at);
             }
         }
     }
 
     /// Ends an operation in its middle: the device does not take its next request.
-    fn refuse(&self, step: u64) {
+    fn fail_cas_step(&self, wr_id: u64) {
         let mut freed = 0;
-        let mut inner = self.enter();
-        inner.refuse(step, &mut freed);
-        self.release_if_counted(inner, freed);
+        let mut state = self.lock_data();
+        state.fail_cas_step(wr_id, &mut freed);
+        self.unlock_and_release(state, freed);
         self.interrupts.arrived();
     }
 
     /// Takes what the device has in place of a reader, who is told later what there is to tell. Any
     /// context.
-    pub(super) fn move_on(&self) {
+    pub(super) fn progress_all(&self) {
         self.retire_silent();
-        self.post_steps();
+        self.post_cas_steps();
     }
 
     /// Makes the operation `seq` of `queue`, into a piece from `start` on, the last one of its buffer,
@@ -568,9 +573,9 @@ impl Cq {
     ///
     /// `seq` has been posted, by the same data call.
     #[cold]
-    pub(super) unsafe fn end_buffer(&self, queue: &WorkQueue, seq: u32, start: usize) -> bool {
+    pub(super) unsafe fn end_multi_recv(&self, wq: &WorkQueue, seq: u32, start: usize) -> bool {
         // SAFETY: By this function's safety requirement.
-        unsafe { self.enter().end_buffer(queue, seq, start) }
+        unsafe { self.lock_data().end_multi_recv(wq, seq, start) }
     }
 
     /// Takes completions into entries of one shape. Any context.
@@ -579,45 +584,45 @@ impl Cq {
     ///
     /// -FI_EAGAIN when there is nothing, -FI_EAVAIL when a failure is next.
     #[inline(always)]
-    fn take<E: From<Completion>>(&self, room: &mut [MaybeUninit<E>]) -> Result<usize> {
+    fn read_into<E: From<Completion>>(&self, entries: &mut [MaybeUninit<E>]) -> Result<usize> {
         // SAFETY: As in `enter`.
-        match unsafe { self.inner.enter_alone() } {
-            Some(inner) => self.take_run(inner, room),
-            None => self.take_locked(room),
+        match unsafe { self.state.enter_alone() } {
+            Some(inner) => self.read_fast(inner, entries),
+            None => self.read_locked(entries),
         }
     }
 
     /// [`Self::take`], where others are about, or may be.
     #[inline(never)]
-    fn take_locked<E: From<Completion>>(&self, room: &mut [MaybeUninit<E>]) -> Result<usize> {
-        self.take_run(self.enter(), room)
+    fn read_locked<E: From<Completion>>(&self, entries: &mut [MaybeUninit<E>]) -> Result<usize> {
+        self.read_fast(self.lock_data(), entries)
     }
 
     /// [`Self::take`], where nearly always one poll brings all there is, which one run tells.
     #[inline(always)]
-    fn take_run<E: From<Completion>>(
+    fn read_fast<E: From<Completion>>(
         &self,
         mut inner: BiasedGuard<'_, CqState>,
-        room: &mut [MaybeUninit<E>],
+        entries: &mut [MaybeUninit<E>],
     ) -> Result<usize> {
-        if room.is_empty() || !inner.is_plain() || trace::completions() {
+        if entries.is_empty() || !inner.can_read_fast() || trace::completions() {
             // SAFETY: No batch has been polled.
-            return unsafe { self.take_rest(inner, room, None) };
+            return unsafe { self.read_general(inner, entries, None) };
         }
-        let batch = room.len().min(BATCH);
-        let polled = inner.batch.poll(&self.ib, batch);
+        let batch = entries.len().min(POLL_BATCH);
+        let polled = inner.batch.poll(&self.poller, batch);
         if polled == 0 {
             return Err(Errno::EAGAIN);
         }
         // Room in the completion queue is not counted.
         // SAFETY: The batch has just been polled, and the backlog is empty, as `is_plain` says.
-        let run = unsafe { inner.tell_run(0, room, &mut 0) };
-        if run == polled && (run < batch || run == room.len()) {
-            self.told.add(run as u64);
+        let run = unsafe { inner.complete_run(0, entries, &mut 0) };
+        if run == polled && (run < batch || run == entries.len()) {
+            self.entries_read.add(run as u64);
             return Ok(run);
         }
         // SAFETY: So many have been taken above.
-        unsafe { self.take_rest(inner, room, Some(run)) }
+        unsafe { self.read_general(inner, entries, Some(run)) }
     }
 
     /// Continues [`Self::take`] after the first `told` completions of the batch, if a batch has been polled.
@@ -626,27 +631,29 @@ impl Cq {
     ///
     /// The first `told` completions of the batch have been taken, and no others.
     #[inline(never)]
-    unsafe fn take_rest<E: From<Completion>>(
+    unsafe fn read_general<E: From<Completion>>(
         &self,
         mut inner: BiasedGuard<'_, CqState>,
-        room: &mut [MaybeUninit<E>],
-        told: Option<usize>,
+        entries: &mut [MaybeUninit<E>],
+        taken: Option<usize>,
     ) -> Result<usize> {
         let mut freed = 0;
-        let count = match told {
-            None => inner.read(&self.ib, room, &mut freed),
+        let count = match taken {
+            None => inner.read(&self.poller, entries, &mut freed),
             // SAFETY: By this function's safety requirement.
-            Some(told) => unsafe { inner.read_on(&self.ib, told, room, &mut freed) },
+            Some(taken) => unsafe {
+                inner.read_rest_of_batch(&self.poller, taken, entries, &mut freed)
+            },
         };
         let found = if count > 0 {
             Ok(())
-        } else if inner.backlog.is_empty() && !room.is_empty() {
+        } else if inner.backlog.is_empty() && !entries.is_empty() {
             Err(Errno::EAGAIN)
         } else {
-            inner.look(&self.ib, &mut freed)
+            inner.peek(&self.poller, &mut freed)
         };
-        self.told.add(count as u64);
-        self.leave(inner, freed);
+        self.entries_read.add(count as u64);
+        self.unlock_and_post(inner, freed);
         found.map(|()| count)
     }
 
@@ -654,17 +661,17 @@ impl Cq {
     /// their reader. Posts nothing, so that posting calls may call it. Any context.
     pub(super) fn retire_silent(&self) {
         let mut freed = 0;
-        let mut inner = self.enter();
-        inner.stash_all(&self.ib, &mut freed);
-        self.release_if_counted(inner, freed);
+        let mut state = self.lock_data();
+        state.poll_all_to_backlog(&self.poller, &mut freed);
+        self.unlock_and_release(state, freed);
     }
 }
 
 impl provider::CompletionQueue for Cq {
     fn tell(&self, told: &mut ObjectInfo<'_>) {
         told.value(KOFI_VALUE_SIZE, self.size as u64);
-        told.value(KOFI_VALUE_ENTRIES, self.told.get());
-        told.value(KOFI_VALUE_ERRORS, self.failures.get());
+        told.value(KOFI_VALUE_ENTRIES, self.entries_read.get());
+        told.value(KOFI_VALUE_ERRORS, self.errors_read.get());
         told.value(KOFI_VALUE_CALLBACKS, self.interrupts.calls());
         told.value(KOFI_VALUE_OVERRUNS, self.overruns.load(Relaxed));
     }
@@ -680,23 +687,23 @@ impl provider::CompletionQueue for Cq {
     #[inline(always)]
     fn read(&self, entries: Entries<'_>) -> Result<usize> {
         match entries {
-            Entries::Context(room) => self.take(room),
-            Entries::Msg(room) => self.take(room),
-            Entries::Data(room) => self.take(room),
-            Entries::Tagged(room) => self.take(room),
-            Entries::Sourced(room) => self.take(room),
+            Entries::Context(room) => self.read_into(room),
+            Entries::Msg(room) => self.read_into(room),
+            Entries::Data(room) => self.read_into(room),
+            Entries::Tagged(room) => self.read_into(room),
+            Entries::Sourced(room) => self.read_into(room),
         }
     }
 
     fn read_error(&self) -> Result<Failure> {
         let mut freed = 0;
-        let mut inner = self.enter();
-        if inner.backlog.is_empty() {
-            inner.stash(&self.ib, &mut freed);
+        let mut state = self.lock_data();
+        if state.backlog.is_empty() {
+            state.poll_to_backlog(&self.poller, &mut freed);
         }
-        let is_next = inner.backlog.front().is_some_and(DeferredWc::is_failure);
+        let is_next = state.backlog.front().is_some_and(DeferredWc::is_failure);
         let taken = if is_next {
-            inner.take(&mut freed)
+            state.pop_deferred(&mut freed)
         } else {
             None
         };
@@ -706,29 +713,29 @@ impl provider::CompletionQueue for Cq {
                 ..completion
             },
             dropped: 0,
-            errno: wc_status::errno(done.status, direction),
+            errno: wc_status::status_errno(done.status, direction),
             prov_errno: done.status.code() as i32,
             err_data: ErrData::None,
         });
-        self.failures.add(u64::from(failure.is_some()));
-        self.leave(inner, freed);
+        self.errors_read.add(u64::from(failure.is_some()));
+        self.unlock_and_post(state, freed);
         failure.ok_or(Errno::EAGAIN)
     }
 
     fn progress(&self) {
-        self.move_on();
+        self.progress_all();
     }
 
     fn arm(&self) -> bool {
-        self.ib.cq().arm(match self.waits_for_signals() {
+        self.poller.cq().req_notify(match self.is_solicited_only() {
             true => CqNotify::Solicited,
-            false => CqNotify::Any,
+            false => CqNotify::NextComp,
         })
     }
 
     fn has_put_off(&self) -> bool {
         // Who has polled something and not put it off yet holds the lock.
-        !self.enter().backlog.is_empty()
+        !self.lock_data().backlog.is_empty()
     }
 
     fn interrupts(&self) -> &Notifier {
@@ -736,7 +743,7 @@ impl provider::CompletionQueue for Cq {
     }
 
     fn describe(&self, prov_errno: i32) -> &'static CStr {
-        wc_status::text(WcStatus::from_code(prov_errno as u32))
+        wc_status::status_text(WcStatus::from_code(prov_errno as u32))
     }
 
     fn close(&self) {}

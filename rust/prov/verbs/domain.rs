@@ -70,22 +70,22 @@ use kernel::{
 #[pin_data]
 struct DomainEndpoints {
     #[pin]
-    list: Mutex<KVec<Arc<Endpoint>>>,
+    endpoints: Mutex<KVec<Arc<Endpoint>>>,
     #[pin]
-    farewell: Mutex<Option<ReservedEvent>>,
+    removal_notice: Mutex<Option<ReservedEvent>>,
     fabric: Arc<Fabric>,
     device: Arc<Device>,
 }
 
 impl DomainEndpoints {
     /// Some endpoint that has not been told that the device goes away.
-    fn next_untold(&self) -> Option<Arc<Endpoint>> {
-        let list = self.list.lock();
-        list.iter().find(|member| member.tell()).cloned()
+    fn next_unnotified(&self) -> Option<Arc<Endpoint>> {
+        let list = self.endpoints.lock();
+        list.iter().find(|member| member.mark_removed()).cloned()
     }
 
-    fn say_farewell(&self) {
-        let mut farewell = self.farewell.lock();
+    fn notify_consumer(&self) {
+        let mut farewell = self.removal_notice.lock();
         if let Some(notice) = farewell.take() {
             notice.give();
         }
@@ -93,25 +93,25 @@ impl DomainEndpoints {
 }
 
 impl RemovalNotifier for DomainEndpoints {
-    fn device_going(&self) {
-        self.fabric.requests().refuse_on(&self.device);
+    fn notify_removal(&self) {
+        self.fabric.connreqs().reject_on_device(&self.device);
         // Each loses its peer, and its consumer closes it: the removal waits for that.
-        while let Some(endpoint) = self.next_untold() {
-            endpoint.evict();
+        while let Some(endpoint) = self.next_unnotified() {
+            endpoint.handle_device_removal();
         }
-        self.say_farewell();
+        self.notify_consumer();
     }
 }
 
 /// A domain of a verbs device.
 pub(super) struct Domain {
     // Dropped in this order: nobody is told of a removal any more, then the device is let go.
-    _watch: NotifierRegistration,
-    members: Arc<DomainEndpoints>,
+    _removal_notifier: NotifierRegistration,
+    endpoints: Arc<DomainEndpoints>,
     pd: Arc<Pd>,
-    registrar: Arc<FastReg>,
+    fast_reg: Arc<FastReg>,
     addressing: Addressing,
-    max_message: usize,
+    max_msg_size: usize,
     serial: Option<Arc<BiasOwner>>,
 }
 
@@ -127,32 +127,32 @@ impl Domain {
         info: &Info,
         threading: Threading,
     ) -> Result<Arc<Self>> {
-        let used = device.enter()?;
-        if !used.connects_in(fabric.net()) {
+        let used = device.try_get()?;
+        if !used.can_connect_in(fabric.net()) {
             return Err(Errno::ENODEV);
         }
         let max_message = used.port(*used.ports().start())?.max_msg_size as usize;
         let pd = Pd::new(used)?;
-        let registrar = FastReg::new(pd.clone())?;
-        let members = Arc::pin_init(
+        let fast_reg = FastReg::new(pd.clone())?;
+        let endpoints = Arc::pin_init(
             pin_init!(DomainEndpoints {
-                list <- new_mutex!(KVec::new(), "kofi::Members"),
-                farewell <- new_mutex!(None, "kofi::Members::farewell"),
+                endpoints <- new_mutex!(KVec::new(), "kofi::Members"),
+                removal_notice <- new_mutex!(None, "kofi::Members::farewell"),
                 fabric,
                 device: device.clone(),
             }),
             GFP_KERNEL,
         )?;
         let serial = BiasOwner::new(threading)?;
-        let watch = device.watch(members.clone())?;
+        let watch = device.register_notifier(endpoints.clone())?;
         Ok(Arc::new(
             Self {
-                _watch: watch,
-                members,
+                _removal_notifier: watch,
+                endpoints,
                 pd,
-                registrar,
+                fast_reg,
                 addressing: Addressing::of_mode(info.domain().map_or(0, |domain| domain.mr_mode)),
-                max_message,
+                max_msg_size: max_message,
                 serial,
             },
             GFP_KERNEL,
@@ -166,7 +166,7 @@ impl Domain {
 
     /// The fabric that it is of.
     pub(super) fn fabric(&self) -> &Fabric {
-        &self.members.fabric
+        &self.endpoints.fabric
     }
 
     /// Where its addresses are valid.
@@ -180,27 +180,27 @@ impl Domain {
     }
 
     /// Announces what is no data call of its consumer's. May sleep.
-    pub(super) fn others(&self) -> ExclusiveGuard {
+    pub(super) fn enter_exclusive(&self) -> ExclusiveGuard {
         ExclusiveGuard::enter(self.serial.as_ref())
     }
 
     /// The longest message.
-    pub(super) fn max_message(&self) -> usize {
-        self.max_message
+    pub(super) fn max_msg_size(&self) -> usize {
+        self.max_msg_size
     }
 
     /// Counts an endpoint in. May sleep.
-    pub(super) fn admit(&self, endpoint: &Arc<Endpoint>) -> Result {
+    pub(super) fn add_endpoint(&self, endpoint: &Arc<Endpoint>) -> Result {
         Ok(self
-            .members
-            .list
+            .endpoints
+            .endpoints
             .lock()
             .push(endpoint.clone(), GFP_KERNEL)?)
     }
 
     /// Counts an endpoint out.
-    pub(super) fn dismiss(&self, endpoint: &Endpoint) {
-        let mut list = self.members.list.lock();
+    pub(super) fn remove_endpoint(&self, endpoint: &Endpoint) {
+        let mut list = self.endpoints.endpoints.lock();
         let at = list
             .iter()
             .position(|member| core::ptr::eq(&**member, endpoint));
@@ -212,7 +212,7 @@ impl Domain {
 
 impl provider::Domain for Domain {
     fn resolve(&self, peers: &mut dyn provider::AsyncResolve) {
-        resolve::resolve(self.members.fabric.net(), &self.members.device, peers);
+        resolve::resolve_peers(self.endpoints.fabric.net(), &self.endpoints.device, peers);
     }
 
     fn as_any(&self) -> &dyn Any {
@@ -230,7 +230,7 @@ impl provider::Domain for Domain {
         self: Arc<Self>,
         attr: &srx::Attr,
     ) -> Result<Arc<dyn provider::SharedReceive>> {
-        Ok(Srx::new(&self.pd, attr, self.max_message)?)
+        Ok(Srx::new(&self.pd, attr, self.max_msg_size)?)
     }
 
     fn endpoint(
@@ -248,29 +248,29 @@ impl provider::Domain for Domain {
         access: Access,
     ) -> Result<Arc<dyn provider::MemoryRegion>> {
         let region: Arc<dyn provider::MemoryRegion> = if access.is_remote() {
-            VerbsMr::remote(
-                &self.registrar,
+            VerbsMr::new_remote(
+                &self.fast_reg,
                 memory,
                 access,
                 self.addressing,
-                self.max_message,
+                self.max_msg_size,
             )?
         } else {
-            VerbsMr::local(self.pd.clone(), memory, self.max_message)?
+            VerbsMr::new_local(self.pd.clone(), memory, self.max_msg_size)?
         };
         Ok(region)
     }
 
     fn set_farewell(&self, notice: Option<ReservedEvent>) {
-        let old = core::mem::replace(&mut *self.members.farewell.lock(), notice);
+        let old = core::mem::replace(&mut *self.endpoints.removal_notice.lock(), notice);
         drop(old);
         // Whoever told the others did not find it yet.
-        if self.members.device.is_gone() {
-            self.members.say_farewell();
+        if self.endpoints.device.is_gone() {
+            self.endpoints.notify_consumer();
         }
     }
 
     fn most_elements(&self, _form: Form, _op: Op, datatype: Datatype) -> Result<usize> {
-        atomic::most_elements(self.pd.device().attributes(), datatype)
+        atomic::max_atomic_elements(self.pd.device().attributes(), datatype)
     }
 }

@@ -134,34 +134,34 @@ use kernel::{
 
 /// What is bound, kept open until the endpoint is closed.
 struct BoundObjects {
-    events: ChildRef<EventQueue>,
-    _transmit: ChildRef<CompletionQueue>,
-    _receive: ChildRef<CompletionQueue>,
+    eq: ChildRef<EventQueue>,
+    _tx_cq: ChildRef<CompletionQueue>,
+    _rx_cq: ChildRef<CompletionQueue>,
     _counters: Arc<BoundCounters>,
-    _shared: Option<ChildRef<SharedReceive>>,
+    _srx: Option<ChildRef<SharedReceive>>,
     /// Where counters are bound: who reads one takes completions too.
-    _counting: Option<ExclusiveGuard>,
+    _counter_readers: Option<ExclusiveGuard>,
 }
 
 /// Everything about the connection.
 struct EpConn {
     id: Option<Arc<CmId>>,
     /// The request that the endpoint was made for, until it is accepted.
-    request: Option<ConnReq>,
+    connreq: Option<ConnReq>,
     qp: Option<Arc<Qp>>,
-    bound: Option<BoundObjects>,
+    objects: Option<BoundObjects>,
     /// Made with the endpoint, so that reporting cannot fail: FI_CONNECTED or the failure.
-    outcome: Option<OwnedEvent>,
+    connect_event: Option<OwnedEvent>,
     /// And FI_SHUTDOWN.
-    farewell: Option<OwnedEvent>,
-    local: Option<SockAddr>,
-    peer: Option<SockAddr>,
+    shutdown_event: Option<OwnedEvent>,
+    local_addr: Option<SockAddr>,
+    peer_addr: Option<SockAddr>,
     /// What `fi_connect()` has for the peer, until the path is known.
-    greeting: cm::PendingCmData,
+    pending_data: cm::PendingCmData,
     /// Whether the peer has asked.
-    accepts: bool,
+    is_accepting: bool,
     /// Whether rdma_cm has said that there is a connection, and the consumer is told later.
-    settles: bool,
+    is_connected_deferred: bool,
 }
 
 /// An active endpoint of a verbs device. What a post needs comes first, in one cache line.
@@ -169,35 +169,35 @@ struct EpConn {
 #[repr(C, align(64))]
 pub(crate) struct Endpoint {
     state: AtomicConnState,
-    transmit: Arc<WorkQueue>,
-    receive: Arc<WorkQueue>,
+    sq: Arc<WorkQueue>,
+    rq: Arc<WorkQueue>,
     /// That of `domain`.
     pd: Arc<Pd>,
-    limits: EpAttrs,
+    attrs: EpAttrs,
     domain: Arc<Domain>,
     /// What it is known by to its owner.
     source: Source,
     /// How large the pieces are that a buffer for several messages is posted in.
-    piece: Atomic<usize>,
+    multi_recv_size: Atomic<usize>,
     /// Whether it has read, where that makes a difference.
-    reads: AtomicFlag,
+    has_read: AtomicFlag,
     /// Where the device puts old values that nobody asked for.
-    unwanted: KBox<DiscardBuf>,
+    discard_buf: KBox<DiscardBuf>,
     #[pin]
-    link: Mutex<EpConn>,
+    conn: Mutex<EpConn>,
     /// The addresses of `link`, for those who only look.
     #[pin]
-    ends: EndpointAddrs,
+    addrs: EndpointAddrs,
     /// The device goes away, and the endpoint has been or is being told.
-    told: AtomicFlag,
+    is_removed: AtomicFlag,
     /// Counts and logs violations by the peer.
     violations: Arc<Violations>,
     /// Lets a close wait for that, and for what `settling` does.
     #[pin]
-    gate: Rundown,
+    rundown: Rundown,
     /// Where rdma_cm speaks too early.
     #[pin]
-    settling: Work<Endpoint>,
+    siw_work: Work<Endpoint>,
 }
 
 /// A word that devices write. Caches that do not see it lose nothing else.
@@ -211,12 +211,12 @@ impl DiscardBuf {
 }
 
 /// Bytes for each message of a buffer that takes several, unless the consumer says how many.
-const PIECE: usize = 4096;
+const DEFAULT_MULTI_RECV_SIZE: usize = 4096;
 
 impl Endpoint {
     /// Makes an endpoint, for the connection request in `info` if there is one. May sleep.
     pub(super) fn new(domain: Arc<Domain>, info: &Info, source: Source) -> Result<Arc<Self>> {
-        info::check(info, domain.pd().device())?;
+        info::check_info(info, domain.pd().device())?;
         if info.domain_name() != Some(domain.pd().device().name().as_c_str()) {
             return Err(Errno::EINVAL);
         }
@@ -226,9 +226,9 @@ impl Endpoint {
         let transmit = WorkQueue::new(
             domain.serial(),
             pd,
-            (limits.transmits, limits.segments),
+            (limits.tx_size, limits.tx_iov_limit),
             WqDirection::Transmit,
-            match limits.no_atomics {
+            match limits.atomics_errno {
                 None => Some(CasAtomicTable::new(pd.clone())?),
                 Some(_) => None,
             },
@@ -236,7 +236,7 @@ impl Endpoint {
         let receive = WorkQueue::new(
             domain.serial(),
             pd,
-            (limits.receives, limits.receive_segments),
+            (limits.rx_size, limits.rx_iov_limit),
             WqDirection::Receive,
             None,
         )?;
@@ -248,43 +248,43 @@ impl Endpoint {
         let endpoint = Arc::pin_init(
             pin_init!(Self {
                 state: AtomicConnState::new(),
-                transmit,
-                receive,
+                sq: transmit,
+                rq: receive,
                 pd: domain.pd().clone(),
-                limits,
+                attrs: limits,
                 domain,
                 source,
-                piece: Atomic::new(PIECE),
-                reads: AtomicFlag::new(false),
-                unwanted,
-                told: AtomicFlag::new(false),
+                multi_recv_size: Atomic::new(DEFAULT_MULTI_RECV_SIZE),
+                has_read: AtomicFlag::new(false),
+                discard_buf: unwanted,
+                is_removed: AtomicFlag::new(false),
                 violations,
-                gate <- Rundown::new(),
-                settling <- new_work!("kofi::Endpoint"),
-                ends <- EndpointAddrs::new(local, peer),
-                link <- new_mutex!(
+                rundown <- Rundown::new(),
+                siw_work <- new_work!("kofi::Endpoint"),
+                addrs <- EndpointAddrs::new(local, peer),
+                conn <- new_mutex!(
                     EpConn {
                         id: None,
-                        request: None,
+                        connreq: None,
                         qp: None,
-                        bound: None,
-                        outcome: Some(outcome),
-                        farewell: Some(farewell),
-                        local: local.map(SockAddr::from),
-                        peer: peer.map(SockAddr::from),
-                        greeting,
-                        accepts: false,
-                        settles: false,
+                        objects: None,
+                        connect_event: Some(outcome),
+                        shutdown_event: Some(farewell),
+                        local_addr: local.map(SockAddr::from),
+                        peer_addr: peer.map(SockAddr::from),
+                        pending_data: greeting,
+                        is_accepting: false,
+                        is_connected_deferred: false,
                     },
                     "kofi::Endpoint"
                 ),
             }),
             GFP_KERNEL,
         )?;
-        endpoint.domain.admit(&endpoint)?;
+        endpoint.domain.add_endpoint(&endpoint)?;
         if info.handle() != 0 {
-            if let Err(error) = endpoint.adopt(info.handle()) {
-                endpoint.domain.dismiss(&endpoint);
+            if let Err(error) = endpoint.take_connreq(info.handle()) {
+                endpoint.domain.remove_endpoint(&endpoint);
                 return Err(error);
             }
         }
@@ -292,33 +292,33 @@ impl Endpoint {
     }
 
     /// Makes the queue pair, and the memory for injected data if the queue pair takes none inline.
-    fn make_qp(
+    fn create_qp(
         &self,
-        transmit: &Cq,
-        receive: &Cq,
-        shared: Option<&Srx>,
+        send_cq: &Cq,
+        recv_cq: &Cq,
+        srx: Option<&Srx>,
     ) -> Result<(Arc<Qp>, Option<InjectBufs>)> {
         let caps = QpCaps {
             // With what is posted besides operations: the marker of a drain, and nudges.
-            max_send_wr: self.limits.transmits + self.transmit.besides(),
-            max_recv_wr: match shared {
-                None => self.limits.receives + self.receive.besides(),
+            max_send_wr: self.attrs.tx_size + self.sq.extra_cq_entries(),
+            max_recv_wr: match srx {
+                None => self.attrs.rx_size + self.rq.extra_cq_entries(),
                 Some(_) => 0,
             },
-            max_send_sge: self.limits.segments as u32,
-            max_recv_sge: self.limits.receive_segments as u32,
-            max_inline_data: self.limits.inject as u32,
+            max_send_sge: self.attrs.tx_iov_limit as u32,
+            max_recv_sge: self.attrs.rx_iov_limit as u32,
+            max_inline_data: self.attrs.inject_size as u32,
         };
         let pd = self.domain.pd();
-        let srq = shared.map(Srx::srq).transpose()?;
+        let srq = srx.map(Srx::srq).transpose()?;
         let make = |caps: &QpCaps| {
-            let cqs = (transmit.ib().clone(), receive.ib().clone());
+            let cqs = (send_cq.ib_cq().clone(), recv_cq.ib_cq().clone());
             let heard = EpQpEvents {
                 device: pd.device().device().clone(),
-                receive: self.receive.clone(),
+                rq: self.rq.clone(),
                 violations: self.violations.clone(),
             };
-            Qp::sharing(pd.clone(), cqs.0, cqs.1, srq.clone(), caps, heard)
+            Qp::with_srq(pd.clone(), cqs.0, cqs.1, srq.clone(), caps, heard)
         };
         let qp = match make(&caps) {
             // Not every device takes that much inline, and none says so beforehand.
@@ -328,33 +328,34 @@ impl Endpoint {
             }),
             made => made,
         }?;
-        let bounce = match qp.caps().max_inline_data as usize {
-            inline if inline >= self.limits.inject => None,
-            _ => Some(self.transmit.bounce(self.limits.inject)?),
+        let inject_bufs = match qp.caps().max_inline_data as usize {
+            inline if inline >= self.attrs.inject_size => None,
+            _ => Some(self.sq.new_inject_bufs(self.attrs.inject_size)?),
         };
-        Ok((Arc::new(qp, GFP_KERNEL)?, bounce))
+        Ok((Arc::new(qp, GFP_KERNEL)?, inject_bufs))
     }
 
     /// Makes the queue pair and lets receives be posted.
-    fn open(&self, bindings: Bindings) -> Result {
-        let others = self.domain.others();
+    fn enable_qp(&self, bindings: Bindings) -> Result {
+        let others = self.domain.enter_exclusive();
         let events = bindings.events.ok_or(Errno::ENOEQ)?;
         let transmit_side = bindings.transmit.ok_or(Errno::ENOCQ)?;
         let receive_side = bindings.receive.ok_or(Errno::ENOCQ)?;
-        let transmit = Cq::of(transmit_side.queue.core())?;
-        let receive = Cq::of(receive_side.queue.core())?;
+        let transmit = Cq::from_provider(transmit_side.queue.core())?;
+        let receive = Cq::from_provider(receive_side.queue.core())?;
         let shared = match &bindings.shared {
-            Some(shared) => Some(self.shared(shared)?),
+            Some(shared) => Some(self.srx_from_provider(shared)?),
             None => None,
         };
-        let (qp, bounce) = self.make_qp(&transmit, &receive, shared.as_deref())?;
+        let (qp, bounce) = self.create_qp(&transmit, &receive, shared.as_deref())?;
         // The port may turn out to be another one; see `connect`.
-        qp.init(1, self.limits.access)?;
+        qp.init(1, self.attrs.access)?;
 
         let counters = Arc::new(bindings.counters, GFP_KERNEL)?;
         let tally = |counted: bool| -> Result<Option<KBox<WqCounters>>> {
-            let tally = counted.then(|| KBox::new(WqCounters::new(counters.clone()), GFP_KERNEL));
-            Ok(tally.transpose()?)
+            let wq_counters =
+                counted.then(|| KBox::new(WqCounters::new(counters.clone()), GFP_KERNEL));
+            Ok(wq_counters.transpose()?)
         };
         let sender = WrTemplate::Send(SendTemplate::new(qp.clone())?);
         let receiver = RecvTemplate::new(qp.clone())?;
@@ -362,71 +363,70 @@ impl Endpoint {
         let transmit_tally = tally(counters.has_transmits())?;
         let receive_tally = tally(counters.has_receives())?;
         // A waiter on a counter has to be woken by each counted completion.
-        let wakes = match self.limits.waits_for_signals && receive_tally.is_none() {
-            true => WakePolicy::IfSignalled,
+        let wakes = match self.attrs.solicited_only && receive_tally.is_none() {
+            true => WakePolicy::SolicitedOnly,
             false => WakePolicy::Always,
         };
         let registering = (transmit_tally, WakePolicy::Always);
         // SAFETY: The queue pair is new and completes there. An endpoint is opened once, or again after `unregister`.
-        let transmit_place = unsafe { transmit.register(&self.transmit, registering, &others) }?;
+        let transmit_place = unsafe { transmit.add_wq(&self.sq, registering, &others) }?;
         // SAFETY: As above.
-        let registered =
-            unsafe { receive.register(&self.receive, (receive_tally, wakes), &others) };
+        let registered = unsafe { receive.add_wq(&self.rq, (receive_tally, wakes), &others) };
         let registered = registered.and_then(|place| {
             let joined = match &shared {
-                Some(srx) => self.join(srx, (&receive, place), qp.address(), &others),
+                Some(srx) => self.attach_srx(srx, (&receive, place), qp.raw_addr(), &others),
                 None => Ok(()),
             };
             // SAFETY: Nothing has been posted to the queue pair.
-            joined.inspect_err(|_| unsafe { receive.unregister(place, &mut |_| {}, &others) })?;
+            joined.inspect_err(|_| unsafe { receive.remove_wq(place, &mut |_| {}, &others) })?;
             Ok(place)
         });
         // SAFETY: As above.
-        let receive_place = registered.inspect_err(|_| unsafe {
-            transmit.unregister(transmit_place, &mut |_| {}, &others)
-        })?;
-        let mut link = self.link.lock();
+        let receive_place = registered
+            .inspect_err(|_| unsafe { transmit.remove_wq(transmit_place, &mut |_| {}, &others) })?;
+        let mut link = self.conn.lock();
         link.qp = Some(qp.clone());
-        link.bound = Some(BoundObjects {
-            events,
-            _transmit: transmit_side.queue,
-            _receive: receive_side.queue,
+        link.objects = Some(BoundObjects {
+            eq: events,
+            _tx_cq: transmit_side.queue,
+            _rx_cq: receive_side.queue,
             _counters: counters.clone(),
-            _shared: bindings.shared,
-            _counting: is_counting.then(|| self.domain.others()),
+            _srx: bindings.shared,
+            _counter_readers: is_counting.then(|| self.domain.enter_exclusive()),
         });
         drop(link);
         let target = PostTarget {
-            poster: sender,
+            template: sender,
             qp: qp.clone(),
             cq: transmit,
-            place: transmit_place,
-            selective: transmit_side.selective,
-            tallied: counters.has_transmits(),
+            wq_id: transmit_place,
+            is_selective: transmit_side.selective,
+            has_counters: counters.has_transmits(),
         };
-        self.transmit
-            .open(target, self.limits.inject as u32, bounce, &others);
+        self.sq
+            .set_target(target, self.attrs.inject_size as u32, bounce, &others);
         match shared {
             None => {
                 let target = PostTarget {
-                    poster: WrTemplate::Receive(receiver),
+                    template: WrTemplate::Recv(receiver),
                     qp,
                     cq: receive,
-                    place: receive_place,
-                    selective: receive_side.selective,
-                    tallied: counters.has_receives(),
+                    wq_id: receive_place,
+                    is_selective: receive_side.selective,
+                    has_counters: counters.has_receives(),
                 };
-                self.receive.open(target, 0, None, &others);
+                self.rq.set_target(target, 0, None, &others);
             }
             Some(srx) => {
                 let selective = receive_side.selective;
                 let receive = (receive, receive_place);
-                let share = SrxAttachment::new(srx, receive, qp.address(), selective, self.source);
-                self.receive.open_shared(share, qp.number());
+                let attachment =
+                    SrxAttachment::new(srx, receive, qp.raw_addr(), selective, self.source);
+                self.rq.attach_srx(attachment, qp.qp_num());
             }
         }
-        self.transmit.look_after(self.domain.serial());
-        self.step(ConnState::Idle, ConnState::Ready, None);
+        self.sq.enable_cas_progress(self.domain.serial());
+        self.transition(ConnState::Open, ConnState::Enabled, None);
         Ok(())
     }
 
@@ -435,36 +435,37 @@ impl Endpoint {
     /// # Errors
     ///
     /// -FI_EINVAL for those of another provider or device.
-    fn shared(&self, shared: &SharedReceive) -> Result<Arc<Srx>> {
+    fn srx_from_provider(&self, shared: &SharedReceive) -> Result<Arc<Srx>> {
         let srx: Option<Arc<Srx>> = downcast(shared.core().clone().into_any());
-        srx.filter(|srx| srx.is_of(&self.pd)).ok_or(Errno::EINVAL)
+        srx.filter(|srx| srx.is_in_pd(&self.pd))
+            .ok_or(Errno::EINVAL)
     }
 
     /// Lets messages take receives from `srx`, which complete in the queue with the place that `receive` has
     /// there.
-    fn join(
+    fn attach_srx(
         &self,
         srx: &Srx,
         (cq, place): (&Arc<Cq>, WqId),
         qp: usize,
         others: &ExclusiveGuard,
     ) -> Result {
-        srx.admit(&self.receive, cq, others)?;
-        let known = cq.know(place, qp, others);
-        known.inspect_err(|_| srx.dismiss(&self.receive, cq, others))
+        srx.attach_endpoint(&self.rq, cq, others)?;
+        let known = cq.map_srx_qp(place, qp, others);
+        known.inspect_err(|_| srx.detach_endpoint(&self.rq, cq, others))
     }
 
     /// Notes that the device goes away; true the first time.
-    pub(super) fn tell(&self) -> bool {
-        !self.told.xchg(true, Full)
+    pub(super) fn mark_removed(&self) -> bool {
+        !self.is_removed.xchg(true, Full)
     }
 
     fn qp(&self) -> Result<Arc<Qp>> {
-        self.link.lock().qp.clone().ok_or(Errno::EOPBADSTATE)
+        self.conn.lock().qp.clone().ok_or(Errno::EOPBADSTATE)
     }
 
     fn id(&self) -> Option<Arc<CmId>> {
-        self.link.lock().id.clone()
+        self.conn.lock().id.clone()
     }
 }
 
@@ -472,18 +473,18 @@ impl Endpoint {
 /// peer has tried that it may not, and for the end of receives that are shared.
 struct EpQpEvents {
     device: Arc<Device>,
-    receive: Arc<WorkQueue>,
+    rq: Arc<WorkQueue>,
     violations: Arc<Violations>,
 }
 
 impl QpEventHandler for EpQpEvents {
-    fn event(&self, number: u32, event: QpEvent) {
+    fn handle_event(&self, number: u32, event: QpEvent) {
         match event {
-            QpEvent::Violated(text) => self.violations.note(
+            QpEvent::PeerViolation(text) => self.violations.record(
                 &self.device.name(),
                 fmt!("endpoint {}: its peer is cut off: {}", number, text),
             ),
-            QpEvent::Drained => self.receive.set_drained(),
+            QpEvent::LastWqeReached => self.rq.set_drained(),
             _ => {}
         }
     }
@@ -500,7 +501,7 @@ impl provider::Endpoint for Endpoint {
     }
 
     fn shares_receives(&self) -> bool {
-        self.limits.shares_receives
+        self.attrs.uses_srx
     }
 
     fn doubts_reads(&self) -> bool {
@@ -509,7 +510,7 @@ impl provider::Endpoint for Endpoint {
     }
 
     fn enable(self: Arc<Self>, bindings: Bindings) -> Result {
-        self.open(bindings)
+        self.enable_qp(bindings)
     }
 
     fn connect(self: Arc<Self>, to: Option<SocketAddr>, private_data: &[u8]) -> Result {
@@ -521,32 +522,32 @@ impl provider::Endpoint for Endpoint {
     }
 
     fn shutdown(&self, flags: u64) -> Result {
-        self.end(flags)
+        self.shutdown_directions(flags)
     }
 
     fn set_name(&self, addr: SocketAddr) -> Result {
-        if self.state.get() != ConnState::Idle {
+        if self.state.get() != ConnState::Open {
             return Err(Errno::EOPBADSTATE);
         }
-        self.link.lock().local = Some(addr.into());
-        self.ends.set_local(addr);
+        self.conn.lock().local_addr = Some(addr.into());
+        self.addrs.set_local(addr);
         Ok(())
     }
 
     fn name(&self) -> Result<SocketAddr> {
         let known = self.id().and_then(|id| id.local_addr().ok());
-        let addr = known.or_else(|| self.link.lock().local);
+        let addr = known.or_else(|| self.conn.lock().local_addr);
         Ok(addr.ok_or(Errno::EADDRNOTAVAIL)?.into())
     }
 
     fn peer(&self) -> Result<SocketAddr> {
         match self.state.get() {
-            ConnState::Idle | ConnState::Ready | ConnState::Connecting => {
+            ConnState::Open | ConnState::Enabled | ConnState::Connecting => {
                 return Err(Errno::ENOTCONN)
             }
             _ => {}
         }
-        Ok(self.link.lock().peer.ok_or(Errno::ENOTCONN)?.into())
+        Ok(self.conn.lock().peer_addr.ok_or(Errno::ENOTCONN)?.into())
     }
 
     fn private_data_limit(&self) -> usize {
@@ -554,19 +555,19 @@ impl provider::Endpoint for Endpoint {
     }
 
     fn receives_left(&self) -> Result<usize> {
-        self.receive
-            .room()
-            .map_err(|errno| self.receive_refused(errno))
+        self.rq
+            .free_slots()
+            .map_err(|errno| self.receive_error(errno))
     }
 
     fn transmits_left(&self) -> Result<usize> {
-        self.transmit.room()
+        self.sq.free_slots()
     }
 
     #[inline(always)]
     fn transmit(&self, operation: Operation<'_>, message: &Message<'_>) -> Result {
         self.post_transmit(operation, message)
-            .map_err(|errno| self.state.transmit_refused(errno))
+            .map_err(|errno| self.state.transmit_error(errno))
     }
 
     #[inline(always)]
@@ -575,7 +576,7 @@ impl provider::Endpoint for Endpoint {
         operation: Operation<'_>,
         single: &provider::SingleSegment<'_>,
     ) -> Option<Result> {
-        self.post_plain::<false>(operation, single)
+        self.post_fast::<false>(operation, single)
     }
 
     #[inline(always)]
@@ -585,17 +586,17 @@ impl provider::Endpoint for Endpoint {
         segment: &Segment,
         flags: u64,
     ) -> Option<Result> {
-        self.post_injected(operation, segment, flags)
+        self.post_inject_fast(operation, segment, flags)
     }
 
     #[inline(always)]
     fn receive_plain(&self, single: &provider::SingleSegment<'_>) -> Option<Result> {
-        self.post_receive_plain::<false>(single)
+        self.post_recv_fast::<false>(single)
     }
 
     fn atomic(&self, atomic: &fi::atomic::Atomic<'_>, message: &Message<'_>) -> Result {
         self.post_atomic(atomic, message)
-            .map_err(|errno| self.state.transmit_refused(errno))
+            .map_err(|errno| self.state.transmit_error(errno))
     }
 
     #[inline(always)]
@@ -604,16 +605,16 @@ impl provider::Endpoint for Endpoint {
         atomic: &fi::atomic::Atomic<'_>,
         message: &Message<'_>,
     ) -> Option<Result> {
-        self.post_word(atomic, message)
+        self.post_atomic_fast(atomic, message)
     }
 
     fn most_elements(&self, _form: Form, _op: Op, datatype: Datatype) -> Result<usize> {
-        self.count_elements(datatype)
+        self.atomic_count_limit(datatype)
     }
 
     fn setting(&self, setting: EpOption) -> Result<usize> {
         match setting {
-            EpOption::MultiReceive => Ok(self.piece.load(Relaxed)),
+            EpOption::MultiReceive => Ok(self.multi_recv_size.load(Relaxed)),
             _ => Err(Errno::ENOPROTOOPT),
         }
     }
@@ -622,7 +623,7 @@ impl provider::Endpoint for Endpoint {
         match (setting, value) {
             (EpOption::MultiReceive, 0) => Err(Errno::EINVAL),
             (EpOption::MultiReceive, size) => {
-                self.piece.store(size, Relaxed);
+                self.multi_recv_size.store(size, Relaxed);
                 Ok(())
             }
             _ => Err(Errno::ENOPROTOOPT),
@@ -632,53 +633,53 @@ impl provider::Endpoint for Endpoint {
     #[inline(always)]
     fn receive(&self, message: &Message<'_>) -> Result {
         self.post_receive(message)
-            .map_err(|errno| self.receive_refused(errno))
+            .map_err(|errno| self.receive_error(errno))
     }
 
     fn tell(&self, told: &mut ObjectInfo<'_>) {
-        told.state(self.state.get().told());
-        told.value(KOFI_VALUE_TX_SIZE, self.limits.transmits.into());
-        told.value(KOFI_VALUE_RX_SIZE, self.limits.receives.into());
-        self.transmit.tell(told);
-        self.receive.tell(told);
-        self.violations.tell(told);
-        self.ends.tell(told);
+        told.state(self.state.get().to_uapi());
+        told.value(KOFI_VALUE_TX_SIZE, self.attrs.tx_size.into());
+        told.value(KOFI_VALUE_RX_SIZE, self.attrs.rx_size.into());
+        self.sq.report(told);
+        self.rq.report(told);
+        self.violations.report(told);
+        self.addrs.tell(told);
     }
 
     fn close(&self, reclaim: &mut dyn FnMut(Context)) {
-        self.gate.shut();
-        self.transmit.look_away();
-        let others = self.domain.others();
+        self.rundown.shut();
+        self.sq.disable_cas_progress();
+        let others = self.domain.enter_exclusive();
         // What is flushed by the close is no failure.
-        for queue in [&self.transmit, &self.receive] {
-            if let Some((cq, place)) = queue.place(&others) {
-                cq.end_count(place, &others);
+        for queue in [&self.sq, &self.rq] {
+            if let Some((cq, place)) = queue.bound_cq_and_id(&others) {
+                cq.stop_counters(place, &others);
             }
         }
-        self.hang_up();
-        if self.receive.share().is_some() {
+        self.disconnect_silently();
+        if self.rq.srx_attachment().is_some() {
             // What its queue pair takes along when it goes, nobody else finds.
-            self.wait_for_receives(&others);
+            self.drain_srx_receives(&others);
         }
-        let places = [&self.transmit, &self.receive].map(|queue| queue.place(&others));
-        let targets = [&self.transmit, &self.receive].map(|queue| queue.shut(&others));
+        let places = [&self.sq, &self.rq].map(|queue| queue.bound_cq_and_id(&others));
+        let targets = [&self.sq, &self.rq].map(|queue| queue.take_target(&others));
         let (qp, bound) = {
-            let mut link = self.link.lock();
-            (link.qp.take(), link.bound.take())
+            let mut link = self.conn.lock();
+            (link.qp.take(), link.objects.take())
         };
         // The last references to the queue pair: after this the device touches no posted memory.
         drop(targets);
         drop(qp);
         for (cq, place) in places.into_iter().flatten() {
             // SAFETY: The queue pair has been destroyed above.
-            unsafe { cq.unregister(place, reclaim, &others) };
+            unsafe { cq.remove_wq(place, reclaim, &others) };
         }
-        if let Some(share) = self.receive.share() {
-            if share.end() {
-                share.srx.dismiss(&self.receive, &share.cq, &others);
+        if let Some(share) = self.rq.srx_attachment() {
+            if share.close() {
+                share.srx.detach_endpoint(&self.rq, &share.cq, &others);
             }
         }
         drop(bound);
-        self.domain.dismiss(self);
+        self.domain.remove_endpoint(self);
     }
 }

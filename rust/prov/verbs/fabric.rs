@@ -47,7 +47,7 @@ pub(super) struct Fabric {
     /// The kind of its devices, or any.
     protocol: Option<Protocol>,
     #[pin]
-    requests: ConnReqList,
+    connreqs: ConnReqList,
 }
 
 impl Fabric {
@@ -57,13 +57,13 @@ impl Fabric {
     ///
     /// -FI_ENODATA for a name that is none of ours, -FI_ENOMEM.
     pub(super) fn new(attr: &FabricAttr<'_>, net: Net) -> Result<Arc<Self>> {
-        let protocol = attr.name.map(super::info::protocol_named).transpose()?;
+        let protocol = attr.name.map(super::info::protocol_from_fabric_name).transpose()?;
         Ok(Arc::pin_init(
             pin_init!(Self {
                 net,
                 namespace: attr.net.into(),
                 protocol,
-                requests <- ConnReqList::new(),
+                connreqs <- ConnReqList::new(),
             }),
             GFP_KERNEL,
         )?)
@@ -80,8 +80,8 @@ impl Fabric {
     }
 
     /// What nobody has answered.
-    pub(super) fn requests(&self) -> &ConnReqList {
-        &self.requests
+    pub(super) fn connreqs(&self) -> &ConnReqList {
+        &self.connreqs
     }
 }
 
@@ -116,7 +116,7 @@ impl provider::Fabric for Fabric {
     fn words(&self) -> fn(c_int) -> &'static CStr {
         |prov_errno| match prov_errno {
             // No status of rdma_cm is positive but the reason that a peer gave.
-            1.. => cm::reject_text(prov_errno),
+            1.. => cm::reject_reason_text(prov_errno),
             _ => strerror(prov_errno),
         }
     }

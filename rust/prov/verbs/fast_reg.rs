@@ -34,7 +34,7 @@ pub(super) struct FastReg {
     pd: Arc<Pd>,
     /// None before it is needed, and after a failure.
     #[pin]
-    line: Mutex<Option<FastRegQp>>,
+    reg_qp: Mutex<Option<FastRegQp>>,
 }
 
 impl FastReg {
@@ -47,7 +47,7 @@ impl FastReg {
         Ok(Arc::pin_init(
             pin_init!(Self {
                 pd,
-                line <- new_mutex!(None, "kofi::Registrar"),
+                reg_qp <- new_mutex!(None, "kofi::Registrar"),
             }),
             GFP_KERNEL,
         )?)
@@ -66,28 +66,27 @@ impl FastReg {
     /// iWARP those of connecting.
     #[inline(never)]
     pub(super) fn register(&self, mr: &FastMr) -> Result {
-        let mut line = self.line.lock();
-        if let Some(old) = line.take() {
-            *line = self.register_again(old, mr);
+        let mut reg_qp = self.reg_qp.lock();
+        if let Some(old) = reg_qp.take() {
+            *reg_qp = self.register_with(old, mr);
         }
         // The old queue pair may have failed before: a new one decides.
-        if line.is_none() {
-            *line = Some(self.register_anew(mr)?);
+        if reg_qp.is_none() {
+            *reg_qp = Some(self.register_with_new_qp(mr)?);
         }
         Ok(())
     }
 
     /// Registers `mr` with an existing queue pair, and returns the queue pair unless it is in error.
     #[inline(never)]
-    fn register_again(&self, old: FastRegQp, mr: &FastMr) -> Option<FastRegQp> {
+    fn register_with(&self, old: FastRegQp, mr: &FastMr) -> Option<FastRegQp> {
         let same = old.register(mr);
-        same.inspect_err(|error| self.complain((*error).into()))
-            .ok()
+        same.inspect_err(|error| self.warn((*error).into())).ok()
     }
 
     /// Registers `mr` with a new queue pair, and returns the queue pair.
     #[inline(never)]
-    fn register_anew(&self, mr: &FastMr) -> Result<FastRegQp> {
+    fn register_with_new_qp(&self, mr: &FastMr) -> Result<FastRegQp> {
         Ok(FastRegQp::new(&self.pd)?.register(mr)?)
     }
 
@@ -95,16 +94,16 @@ impl FastReg {
     ///
     /// No queue pair is made for it, and a failure is no matter: dropping `mr` closes it too.
     pub(super) fn invalidate(&self, mr: &FastMr) {
-        let mut line = self.line.lock();
-        if let Some(old) = line.take() {
+        let mut reg_qp = self.reg_qp.lock();
+        if let Some(old) = reg_qp.take() {
             match old.invalidate(mr) {
-                Ok(same) => *line = Some(same),
-                Err(error) => self.complain(error.into()),
+                Ok(same) => *reg_qp = Some(same),
+                Err(error) => self.warn(error.into()),
             }
         }
     }
 
-    fn complain(&self, errno: Errno) {
+    fn warn(&self, errno: Errno) {
         complain(
             &self.pd.device().name(),
             fmt!("the queue pair that gives keys is made anew: {:?}", errno),

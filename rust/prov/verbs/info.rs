@@ -2,7 +2,7 @@
 
 //! What `fi_getinfo()` is told of a device: its attributes, never its name, decide.
 
-pub(super) use super::super::common::hints::is_shared;
+pub(super) use super::super::common::hints::uses_shared_rx;
 use super::{
     super::common::hints::Hints,
     cas_atomic,
@@ -44,22 +44,21 @@ use kernel::{
 };
 
 /// The `prov_name`.
-pub(super) const NAME: &CStr = c"verbs";
+pub(super) const PROV_NAME: &CStr = c"verbs";
 
 /// Version of this provider.
-const PROVIDER_VERSION: u32 = 1;
+const PROV_VERSION: u32 = 1;
 
 /// What is started here, atomics aside.
-const TRANSMIT_CAPS: u64 = FI_MSG | FI_SEND | FI_RMA | FI_READ | FI_WRITE | FI_FENCE;
+const TX_CAPS: u64 = FI_MSG | FI_SEND | FI_RMA | FI_READ | FI_WRITE | FI_FENCE;
 
 /// What the peer starts.
-const RECEIVE_CAPS: u64 =
-    FI_MSG | FI_RECV | FI_MULTI_RECV | FI_RMA | FI_REMOTE_READ | FI_REMOTE_WRITE;
+const RX_CAPS: u64 = FI_MSG | FI_RECV | FI_MULTI_RECV | FI_RMA | FI_REMOTE_READ | FI_REMOTE_WRITE;
 
 /// Capabilities of the domain, independent of its endpoints.
 const DOMAIN_CAPS: u64 = FI_LOCAL_COMM | FI_REMOTE_COMM | CORE_CAPS;
 
-const CAPS: u64 = TRANSMIT_CAPS | RECEIVE_CAPS | DOMAIN_CAPS;
+const CAPS: u64 = TX_CAPS | RX_CAPS | DOMAIN_CAPS;
 
 /// Whether a device changes its peers' memory atomically, and its own for them.
 pub(super) fn has_atomics(attributes: &DeviceAttr) -> bool {
@@ -68,16 +67,16 @@ pub(super) fn has_atomics(attributes: &DeviceAttr) -> bool {
 
 /// How many requests of an endpoint's own, at most, its queue has room for beside its operations' and the
 /// marker.
-pub(super) fn besides(device: &DeviceRef) -> u32 {
+pub(super) fn extra_send_wrs(device: &DeviceRef) -> u32 {
     let cells = match has_atomics(device.attributes()) {
-        true => cas_atomic::CELLS,
+        true => cas_atomic::MAX_CAS_OPS,
         false => 0,
     };
-    siw_kick::most_on(device) + cells
+    siw_kick::max_kicks(device) + cells
 }
 
 /// FI_ATOMIC where there is that.
-fn atomics(attributes: &DeviceAttr) -> u64 {
+fn atomic_caps(attributes: &DeviceAttr) -> u64 {
     match has_atomics(attributes) {
         true => FI_ATOMIC,
         false => 0,
@@ -86,7 +85,7 @@ fn atomics(attributes: &DeviceAttr) -> u64 {
 
 /// Sends, writes and reads arrive in the order in which they were posted, but for what overtakes a
 /// read.
-const ORDER: u64 = abi::FI_ORDER_SAS
+const MSG_ORDER: u64 = abi::FI_ORDER_SAS
     | abi::FI_ORDER_SAW
     | abi::FI_ORDER_WAS
     | abi::FI_ORDER_WAW
@@ -98,13 +97,13 @@ const ORDER: u64 = abi::FI_ORDER_SAS
 pub(super) const INJECT_SIZE: usize = 128;
 
 /// Counters that an endpoint can use: one for each kind of operation.
-const COUNTERS: usize = 4;
+const CNTRS_PER_EP: usize = 4;
 
 /// Bytes of remote CQ data: what goes beside a message as immediate data.
-const REMOTE_DATA_SIZE: usize = 4;
+const CQ_DATA_SIZE: usize = 4;
 
 /// Whether data can go beside a message.
-pub(super) fn has_remote_data(protocol: Protocol) -> bool {
+pub(super) fn has_cq_data(protocol: Protocol) -> bool {
     protocol != Protocol::Iwarp
 }
 
@@ -114,16 +113,17 @@ pub(super) fn has_remote_data(protocol: Protocol) -> bool {
 pub(super) fn completion_levels(protocol: Protocol) -> u64 {
     match protocol {
         Protocol::Iwarp => FI_INJECT_COMPLETE,
-        _ => LEVELS,
+        _ => COMPLETION_LEVELS,
     }
 }
 
 /// Everything that such a completion may mean.
-pub(super) const LEVELS: u64 = FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE;
+pub(super) const COMPLETION_LEVELS: u64 =
+    FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE;
 
 /// The kinds of devices that have RC queue pairs, the fabric that each is in, and the protocol that
 /// its endpoints speak.
-const KINDS: [(Protocol, &CStr, u32); 3] = [
+const PROTOCOLS: [(Protocol, &CStr, u32); 3] = [
     (
         Protocol::InfiniBand,
         c"InfiniBand",
@@ -134,8 +134,8 @@ const KINDS: [(Protocol, &CStr, u32); 3] = [
 ];
 
 /// The kind of devices in the fabric of that name; -FI_ENODATA if it is none of ours.
-pub(super) fn protocol_named(name: &CStr) -> Result<Protocol> {
-    KINDS
+pub(super) fn protocol_from_fabric_name(name: &CStr) -> Result<Protocol> {
+    PROTOCOLS
         .iter()
         .find(|(_, fabric, _)| *fabric == name)
         .map(|(protocol, ..)| *protocol)
@@ -144,7 +144,7 @@ pub(super) fn protocol_named(name: &CStr) -> Result<Protocol> {
 
 /// FI_REMOTE_SIGNAL if a completion queue can be armed for solicited messages only. siw cannot:
 /// `siw_rqe_complete()` raises no solicited event.
-fn signals(device: &Device) -> u64 {
+fn signal_caps(device: &Device) -> u64 {
     match device.is_siw() {
         true => 0,
         false => FI_REMOTE_SIGNAL,
@@ -155,13 +155,13 @@ fn signals(device: &Device) -> u64 {
 /// requests is overtaken by what was posted after it.
 ///
 /// Who asks for that order, and not for them, gets it instead of them.
-fn choose_atomics(wishes: &Hints, attributes: &DeviceAttr) -> (u64, u64) {
-    let asked = match (wishes.primary, wishes.is_ordered) {
+fn negotiate_atomics(hints: &Hints, attributes: &DeviceAttr) -> (u64, u64) {
+    let asked = match (hints.primary, hints.wants_comp_order) {
         (0, true) => 0,
         (0, false) => FI_ATOMIC,
         (primary, _) => primary,
     };
-    match atomics(attributes) & asked {
+    match atomic_caps(attributes) & asked {
         0 => (0, abi::FI_ORDER_STRICT),
         // FI_ORDER_NONE.
         there => (there, 0),
@@ -174,12 +174,12 @@ fn choose_atomics(wishes: &Hints, attributes: &DeviceAttr) -> (u64, u64) {
 /// # Errors
 ///
 /// -FI_ENODEV for a device that is going away or has no RC queue pairs, -FI_ENOMEM.
-pub(super) fn of_device(device: &Arc<Device>, wishes: &Hints) -> Result<KBox<Info>> {
-    let (_, fabric, protocol) = KINDS
+pub(super) fn device_info(device: &Arc<Device>, hints: &Hints) -> Result<KBox<Info>> {
+    let (_, fabric, protocol) = PROTOCOLS
         .iter()
         .find(|(kind, ..)| *kind == device.protocol())
         .ok_or(Errno::ENODEV)?;
-    let used = device.enter()?;
+    let used = device.try_get()?;
     let attributes = used.attributes();
     let port = used.port(*used.ports().start())?;
     let sges = attributes
@@ -187,34 +187,36 @@ pub(super) fn of_device(device: &Arc<Device>, wishes: &Hints) -> Result<KBox<Inf
         .min(attributes.max_recv_sge)
         .min(super::sge::MAX_SGE as u32) as usize;
     // Some work requests are the endpoint's own.
-    let depth = attributes.max_qp_wr.saturating_sub(1 + besides(&used)) as usize;
+    let depth = attributes
+        .max_qp_wr
+        .saturating_sub(1 + extra_send_wrs(&used)) as usize;
 
-    let data_size = match has_remote_data(device.protocol()) {
-        true => REMOTE_DATA_SIZE,
+    let data_size = match has_cq_data(device.protocol()) {
+        true => CQ_DATA_SIZE,
         false => 0,
     };
-    let (cq_data_size, rx_mode) = wishes.remote_data(data_size);
+    let (cq_data_size, rx_mode) = hints.remote_cq_data(data_size);
     let mut info = Info::new()?;
-    let (atomics, order) = choose_atomics(wishes, attributes);
-    let has_shared = srx::has_some(attributes);
-    let is_shared = wishes.is_shared && has_shared;
+    let (atomics, order) = negotiate_atomics(hints, attributes);
+    let has_shared = srx::has_srq(attributes);
+    let is_shared = hints.wants_shared_rx && has_shared;
     // Buffers for several messages are for those of one endpoint.
     let missing = if is_shared { FI_MULTI_RECV } else { 0 };
     let (receives, receive_sges) = match is_shared {
         true => (
-            srx::most(attributes, Cq::besides(&used)),
-            srx::most_segments(attributes),
+            srx::max_receives(attributes, Cq::extra_entries(&used)),
+            srx::max_sges(attributes),
         ),
         false => (depth, sges),
     };
     // Offered only on request: datagram endpoints on top of this endpoint do not support it.
-    let signals = signals(device) & wishes.caps;
+    let signals = signal_caps(device) & hints.caps;
     info.set_caps((CAPS | atomics | signals) & !missing);
     info.set_addr_format(abi::FI_SOCKADDR);
     *info.tx_mut()? = fi_tx_attr {
-        caps: TRANSMIT_CAPS | atomics,
+        caps: TX_CAPS | atomics,
         op_flags: FI_COMPLETION | FI_INJECT | completion_levels(device.protocol()),
-        msg_order: ORDER,
+        msg_order: MSG_ORDER,
         comp_order: order,
         inject_size: INJECT_SIZE,
         size: depth,
@@ -223,10 +225,10 @@ pub(super) fn of_device(device: &Arc<Device>, wishes: &Hints) -> Result<KBox<Inf
         ..pin_init::zeroed()
     };
     *info.rx_mut()? = fi_rx_attr {
-        caps: (RECEIVE_CAPS | atomics | signals) & !missing,
+        caps: (RX_CAPS | atomics | signals) & !missing,
         mode: rx_mode,
         op_flags: FI_COMPLETION,
-        msg_order: ORDER,
+        msg_order: MSG_ORDER,
         comp_order: abi::FI_ORDER_STRICT,
         size: receives,
         iov_limit: receive_sges,
@@ -252,7 +254,7 @@ pub(super) fn of_device(device: &Arc<Device>, wishes: &Hints) -> Result<KBox<Inf
         mr_key_size: 4,
         cq_data_size,
         cq_cnt: attributes.max_cq as usize,
-        cntr_cnt: (attributes.max_qp as usize).saturating_mul(COUNTERS),
+        cntr_cnt: (attributes.max_qp as usize).saturating_mul(CNTRS_PER_EP),
         ep_cnt: attributes.max_qp as usize,
         tx_ctx_cnt: attributes.max_qp as usize,
         rx_ctx_cnt: attributes.max_qp as usize,
@@ -266,13 +268,13 @@ pub(super) fn of_device(device: &Arc<Device>, wishes: &Hints) -> Result<KBox<Inf
         ..pin_init::zeroed()
     })?;
     info.set_fabric(&fi_fabric_attr {
-        prov_version: PROVIDER_VERSION,
+        prov_version: PROV_VERSION,
         api_version: VERSION,
         ..pin_init::zeroed()
     })?;
     info.set_domain_name(device.name().as_c_str())?;
     info.set_fabric_name(fabric)?;
-    info.set_provider_name(NAME)?;
+    info.set_provider_name(PROV_NAME)?;
     Ok(info)
 }
 
@@ -281,15 +283,15 @@ pub(super) fn of_device(device: &Arc<Device>, wishes: &Hints) -> Result<KBox<Inf
 /// # Errors
 ///
 /// -FI_EINVAL for another kind of endpoint, or capabilities, completions or contexts that were not offered.
-pub(super) fn check(info: &Info, device: &DeviceRef) -> Result {
+pub(super) fn check_info(info: &Info, device: &DeviceRef) -> Result {
     let kind = info.ep().map(|ep| ep.type_);
-    let caps = CAPS | atomics(device.attributes()) | signals(device.device());
-    let missing = LEVELS & !completion_levels(device.protocol());
+    let caps = CAPS | atomic_caps(device.attributes()) | signal_caps(device.device());
+    let missing = COMPLETION_LEVELS & !completion_levels(device.protocol());
     let asked = info.tx().map_or(0, |tx| tx.op_flags);
     if kind != Some(abi::FI_EP_MSG) || info.caps() & !caps != 0 || asked & missing != 0 {
         return Err(Errno::EINVAL);
     }
-    if is_shared(info) && !srx::has_some(device.attributes()) {
+    if uses_shared_rx(info) && !srx::has_srq(device.attributes()) {
         return Err(Errno::EINVAL);
     }
     Ok(())

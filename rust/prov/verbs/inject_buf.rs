@@ -27,7 +27,7 @@ use kernel::prelude::*;
 /// A piece has the user that its slot has: the poster, then the device.
 pub(super) struct InjectBufs {
     size: usize,
-    memory: KVVec<UnsafeCell<MaybeUninit<u8>>>,
+    bytes: KVVec<UnsafeCell<MaybeUninit<u8>>>,
 }
 
 // SAFETY: By the type invariant each piece has one user at a time.
@@ -43,7 +43,7 @@ impl InjectBufs {
         let mut memory = KVVec::with_capacity(len, GFP_KERNEL)?;
         // SAFETY: There is room for `len` bytes, which need not be initialised.
         unsafe { memory.inc_len(len) };
-        Ok(Self { size, memory })
+        Ok(Self { size, bytes: memory })
     }
 
     /// The piece of a slot.
@@ -53,9 +53,9 @@ impl InjectBufs {
     /// The caller is the slot's user, and the slot is not filled again before the device is done
     /// with the piece.
     #[inline]
-    pub(super) unsafe fn slot(&self, index: usize) -> InjectBuf<'_> {
+    pub(super) unsafe fn buf(&self, index: usize) -> InjectBuf<'_> {
         let start = index * self.size;
-        let cells = &self.memory[start..start + self.size];
+        let cells = &self.bytes[start..start + self.size];
         InjectBuf {
             start: cells.as_ptr().cast_mut().cast(),
             size: cells.len(),
@@ -82,7 +82,7 @@ impl InjectBuf<'_> {
     /// # Errors
     ///
     /// -FI_EMSGSIZE when it is longer; -FI_EINVAL for a page that the kernel has no address for.
-    pub(super) fn copy(self, memory: Memory<'_>) -> Result<Segment> {
+    pub(super) fn fill_from(self, memory: Memory<'_>) -> Result<Segment> {
         let mut len = 0;
         memory.each(|part| {
             if part.is_empty() {
@@ -91,7 +91,7 @@ impl InjectBuf<'_> {
             if part.len() > self.size - len {
                 return Err(Errno::EMSGSIZE);
             }
-            let from = sge::address(&part)? as *const u8;
+            let from = sge::kernel_addr(&part)? as *const u8;
             // SAFETY: There is room, by the invariant and the check above; the memory is readable by the
             // invariants of what `Memory` is made of, and no memory of ours.
             unsafe { core::ptr::copy_nonoverlapping(from, self.start.add(len), part.len()) };

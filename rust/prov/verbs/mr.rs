@@ -55,7 +55,7 @@ struct MrSpan {
 /// A region that peers reach.
 struct RemoteMr {
     mr: FastMr,
-    registrar: Arc<FastReg>,
+    fast_reg: Arc<FastReg>,
 }
 
 /// What a region of a single span needs to find a segment in it, side by side.
@@ -70,7 +70,7 @@ struct SingleSpan {
 /// A registered region.
 pub(super) struct VerbsMr {
     pd: Arc<Pd>,
-    only: SingleSpan,
+    single: SingleSpan,
     /// In the order of their addresses; none where each operation has to map.
     spans: KVVec<MrSpan>,
     remote: Option<RemoteMr>,
@@ -78,7 +78,7 @@ pub(super) struct VerbsMr {
 
 /// What a region's rights are to the device. It wants to be told of a remote write that it is one
 /// of ours too, and knows atomics as a thing of their own: here they read and write.
-fn rights(access: Access, pd: &Pd) -> mr::Access {
+fn access_flags(access: Access, pd: &Pd) -> mr::Access {
     let mut rights = mr::Access::default();
     if access.is_remote_read() {
         rights |= Right::RemoteRead;
@@ -100,13 +100,13 @@ impl VerbsMr {
     ///
     /// -FI_EINVAL for memory that no device may have, -FI_ENOMEM.
     #[inline(never)]
-    pub(super) fn local(pd: Arc<Pd>, memory: &[Segment], most: usize) -> Result<Arc<Self>> {
-        let mut region = Self::map(pd, memory)?;
+    pub(super) fn new_local(pd: Arc<Pd>, memory: &[Segment], max_len: usize) -> Result<Arc<Self>> {
+        let mut region = Self::map_memory(pd, memory)?;
         if region.needs_sync() {
             // SAFETY: No other reference exists yet.
             unsafe { region.unmap() };
         }
-        region.finish(most)
+        region.into_arc(max_len)
     }
 
     /// Maps `memory` and opens it to peers. May sleep.
@@ -117,19 +117,19 @@ impl VerbsMr {
     /// all times; -FI_EINVAL for what the device cannot list, as [`FastMr::new`] says; those of
     /// [`FastReg::register`].
     #[inline(never)]
-    pub(super) fn remote(
-        registrar: &Arc<FastReg>,
+    pub(super) fn new_remote(
+        fast_reg: &Arc<FastReg>,
         memory: &[Segment],
         access: Access,
         addressing: Addressing,
-        most: usize,
+        max_len: usize,
     ) -> Result<Arc<Self>> {
-        let pd = registrar.pd();
-        let mut region = Self::map(pd.clone(), memory)?;
+        let pd = fast_reg.pd();
+        let mut region = Self::map_memory(pd.clone(), memory)?;
         if region.needs_sync() {
             return Err(Errno::EOPNOTSUPP);
         }
-        let runs = region.runs()?;
+        let runs = region.dma_segments()?;
         // SAFETY: The region keeps its mappings until it has dropped what is made here. That the
         // memory may be accessed like this is what registering it means.
         let mr = unsafe {
@@ -137,22 +137,22 @@ impl VerbsMr {
                 pd.clone(),
                 &runs,
                 addressing.base(memory),
-                rights(access, pd),
+                access_flags(access, pd),
             )
         }?;
-        registrar.register(&mr)?;
+        fast_reg.register(&mr)?;
         region.remote = Some(RemoteMr {
             mr,
-            registrar: registrar.clone(),
+            fast_reg: fast_reg.clone(),
         });
-        region.finish(most)
+        region.into_arc(max_len)
     }
 
     /// A region whose spans have the order of the segments.
-    fn map(pd: Arc<Pd>, memory: &[Segment]) -> Result<Self> {
+    fn map_memory(pd: Arc<Pd>, memory: &[Segment]) -> Result<Self> {
         let mut region = Self {
             pd,
-            only: SingleSpan::default(),
+            single: SingleSpan::default(),
             spans: KVVec::new(),
             remote: None,
         };
@@ -161,7 +161,7 @@ impl VerbsMr {
             for piece in PhysRanges::new(segment.addr(), segment.len())? {
                 region.spans.reserve(1, GFP_KERNEL)?;
                 // SAFETY: The memory stays valid until the region is closed, which unmaps it.
-                let mapping = unsafe { region.pd.dma().map(piece?, DataDirection::Both) }?;
+                let mapping = unsafe { region.pd.dma().map(piece?, DataDirection::Bidirectional) }?;
                 let len = mapping.len();
                 // There is room: it has just been made.
                 let _ = region.spans.push_within_capacity(MrSpan { start, mapping });
@@ -178,26 +178,26 @@ impl VerbsMr {
     }
 
     /// The same as the device sees it.
-    fn runs(&self) -> Result<KVVec<DmaSegment>> {
+    fn dma_segments(&self) -> Result<KVVec<DmaSegment>> {
         let mut runs: KVVec<DmaSegment> = KVVec::new();
         for span in &self.spans {
             let next = DmaSegment {
                 addr: span.mapping.addr(),
                 len: span.mapping.len() as u64,
             };
-            if !runs.last_mut().is_some_and(|last| last.extend(&next)) {
+            if !runs.last_mut().is_some_and(|last| last.try_merge(&next)) {
                 runs.push(next, GFP_KERNEL)?;
             }
         }
         Ok(runs)
     }
 
-    fn finish(mut self, most: usize) -> Result<Arc<Self>> {
+    fn into_arc(mut self, max_len: usize) -> Result<Arc<Self>> {
         sort_by_key(&mut self.spans, |span| span.start);
         if let [MrSpan { start, mapping }] = self.spans.as_slice() {
-            self.only = SingleSpan {
+            self.single = SingleSpan {
                 start: *start,
-                len: mapping.len().min(most),
+                len: mapping.len().min(max_len),
                 addr: mapping.addr(),
             };
         }
@@ -226,18 +226,18 @@ impl VerbsMr {
 
     /// Whether it can be used with this protection domain.
     #[inline]
-    pub(super) fn is_of(&self, pd: &Pd) -> bool {
+    pub(super) fn is_in_pd(&self, pd: &Pd) -> bool {
         core::ptr::eq(&*self.pd, pd)
     }
 
     /// Where the device sees a segment, if the region is a single run that has all of its bytes; not too
     /// many for a message.
     #[inline(always)]
-    pub(super) fn whole(&self, segment: &Segment) -> Option<u64> {
-        let offset = segment.addr().wrapping_sub(self.only.start);
+    pub(super) fn single_span_addr(&self, segment: &Segment) -> Option<u64> {
+        let offset = segment.addr().wrapping_sub(self.single.start);
         // From below the start, that is more than any region has, or than there is.
         let end = offset.checked_add(segment.len())?;
-        (end <= self.only.len).then(|| self.only.addr + offset as u64)
+        (end <= self.single.len).then(|| self.single.addr + offset as u64)
     }
 
     /// Hands the device's addresses of `len` bytes from `addr` on to `push`.
@@ -296,7 +296,11 @@ impl provider::MemoryRegion for VerbsMr {
 
 impl Drop for VerbsMr {
     fn drop(&mut self) {
-        if let Some(RemoteMr { mr, registrar }) = self.remote.take() {
+        if let Some(RemoteMr {
+            mr,
+            fast_reg: registrar,
+        }) = self.remote.take()
+        {
             registrar.invalidate(&mr);
             // Whatever came of that: without the region there is no key. Drivers that are still
             // moving a packet are waited for here.

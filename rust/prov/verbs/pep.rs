@@ -7,7 +7,7 @@
 use super::{
     super::common::hints::Hints,
     cm_data::{
-        unframe,
+        parse_cm_data,
         MAX_PRIVATE_DATA, //
     },
     connreq::ConnReq,
@@ -76,10 +76,10 @@ const DEFAULT_BACKLOG: c_int = 128;
 
 struct PepState {
     id: Option<Arc<CmId>>,
-    events: Option<ChildRef<EventQueue>>,
+    eq: Option<ChildRef<EventQueue>>,
     backlog: c_int,
     /// Made with the listener, so that reporting the loss of its device cannot fail.
-    farewell: Option<OwnedEvent>,
+    removal_event: Option<OwnedEvent>,
 }
 
 /// A listener on verbs devices.
@@ -88,17 +88,17 @@ pub(super) struct PassiveEndpoint {
     fabric: Arc<Fabric>,
     source: Source,
     /// What its requests know it by: several listeners may have one source.
-    number: usize,
+    listener_id: usize,
     /// What the listener's info has, its requests' infos have.
-    wishes: Hints,
+    hints: Hints,
     choices: Choices,
     addr_format: u32,
     #[pin]
-    link: Mutex<PepState>,
+    state: Mutex<PepState>,
     /// Its address, for those who only look.
     #[pin]
-    ends: EndpointAddrs,
-    listens: AtomicFlag,
+    addrs: EndpointAddrs,
+    is_listening: AtomicFlag,
 }
 
 impl PassiveEndpoint {
@@ -108,20 +108,20 @@ impl PassiveEndpoint {
         let farewell = Event::reserve(source)?;
         let listener = Arc::pin_init(
             pin_init!(Self {
-                number: fabric.requests().next_number(),
+                listener_id: fabric.connreqs().next_number(),
                 fabric,
                 source,
-                wishes: Hints::of(Some(info)),
+                hints: Hints::from_info(Some(info)),
                 choices: Choices::of(info),
                 addr_format: info.addr_format(),
-                ends <- EndpointAddrs::new(None, None),
-                listens: AtomicFlag::new(false),
-                link <- new_mutex!(
+                addrs <- EndpointAddrs::new(None, None),
+                is_listening: AtomicFlag::new(false),
+                state <- new_mutex!(
                     PepState {
                         id: None,
-                        events: None,
+                        eq: None,
                         backlog: DEFAULT_BACKLOG,
-                        farewell: Some(farewell),
+                        removal_event: Some(farewell),
                     },
                     "kofi::PassiveEndpoint"
                 ),
@@ -139,8 +139,8 @@ impl PassiveEndpoint {
         let id = Arc::new(CmId::new(self.fabric.net(), None)?, GFP_KERNEL)?;
         id.bind(addr)?;
         let old = {
-            let mut link = self.link.lock();
-            if link.events.is_some() {
+            let mut link = self.state.lock();
+            if link.eq.is_some() {
                 return Err(Errno::EOPBADSTATE);
             }
             link.id.replace(id)
@@ -150,16 +150,16 @@ impl PassiveEndpoint {
     }
 
     fn id(&self) -> Option<Arc<CmId>> {
-        self.link.lock().id.clone()
+        self.state.lock().id.clone()
     }
 
     /// Whether this task can listen with `id`: not if the device would do so in another namespace.
-    fn check(&self, id: &CmId) -> Result {
+    fn check_namespace(&self, id: &CmId) -> Result {
         // Without a device, the id listens on all of them.
         let Some(device) = id.device() else {
             return Ok(());
         };
-        if device.enter()?.listens_in(self.fabric.net()) {
+        if device.try_get()?.can_listen_in(self.fabric.net()) {
             Ok(())
         } else {
             Err(Errno::EOPNOTSUPP)
@@ -167,12 +167,12 @@ impl PassiveEndpoint {
     }
 
     /// Tells the consumer of a request; an error refuses it.
-    fn announce(&self, id: CmId, conn: &ConnParam<'_>) -> Result {
+    fn report_connreq(&self, id: CmId, conn: &ConnParam<'_>) -> Result {
         let device = id.device().ok_or(Errno::ENODEV)?;
-        if !device.enter()?.connects_in(self.fabric.net()) {
+        if !device.try_get()?.can_connect_in(self.fabric.net()) {
             return Err(Errno::ENODEV);
         }
-        let mut info = info::of_device(&device, &self.wishes)?;
+        let mut info = info::device_info(&device, &self.hints)?;
         self.choices.apply(&mut info)?;
         info.set_net(self.fabric.namespace());
         let local = id.local_addr()?.into();
@@ -183,27 +183,27 @@ impl PassiveEndpoint {
         };
         info.set_ends(format, Some(&local), Some(&peer))?;
         let event = Event::reserve(self.source)?;
-        let queue = {
-            let link = self.link.lock();
-            link.events.as_ref().map(|held| held.arc().clone())
+        let eq = {
+            let link = self.state.lock();
+            link.eq.as_ref().map(|held| held.arc().clone())
         };
-        let queue = queue.ok_or(Errno::ENOEQ)?;
-        let request = ConnReq::new(&self.fabric, self.number, id, device, conn)?;
+        let eq = eq.ok_or(Errno::ENOEQ)?;
+        let request = ConnReq::new(&self.fabric, self.listener_id, id, device, conn)?;
         info.set_handle(request.handle());
-        self.fabric.requests().keep(request)?;
-        let data = unframe(conn.private_data);
-        queue.push(event.fill(Kind::Connection(FI_CONNREQ), data, Some(info)));
+        self.fabric.connreqs().add(request)?;
+        let data = parse_cm_data(conn.private_data);
+        eq.push(event.fill(Kind::Connection(FI_CONNREQ), data, Some(info)));
         Ok(())
     }
 
     /// The device that it was bound to goes away, as soon as the id has been dropped.
-    fn lose(&self) {
+    fn handle_device_removal(&self) {
         let (id, event, queue) = {
-            let mut link = self.link.lock();
-            let queue = link.events.as_ref().map(|held| held.arc().clone());
-            (link.id.take(), link.farewell.take(), queue)
+            let mut link = self.state.lock();
+            let eq = link.eq.as_ref().map(|held| held.arc().clone());
+            (link.id.take(), link.removal_event.take(), eq)
         };
-        self.listens.store(false, Relaxed);
+        self.is_listening.store(false, Relaxed);
         drop(id);
         if let (Some(event), Some(queue)) = (event, queue) {
             queue.push(event.fill(Kind::Error(Errno::ENODEV, 0), &[], None));
@@ -214,50 +214,50 @@ impl PassiveEndpoint {
 /// Who asked for a connection, for those who look on.
 struct ConnReqTrace {
     device: Option<Arc<Device>>,
-    local: Option<SockAddr>,
-    peer: Option<SockAddr>,
+    local_addr: Option<SockAddr>,
+    peer_addr: Option<SockAddr>,
 }
 
 impl ConnReqTrace {
-    fn of(id: &CmId) -> Self {
+    fn from_id(id: &CmId) -> Self {
         Self {
             device: id.device(),
-            local: id.local_addr().ok(),
-            peer: id.peer_addr().ok(),
+            local_addr: id.local_addr().ok(),
+            peer_addr: id.peer_addr().ok(),
         }
     }
 
     /// The consumer has been told, or the request is refused.
-    fn tell(&self, refused: Option<Errno>) {
+    fn trace(&self, refused: Option<Errno>) {
         if trace::requests() {
             let name = self.device.as_ref().map(|device| device.name());
             let name = name.as_ref().map_or(c"", |name| name.as_c_str());
             let bytes = |addr: Option<SockAddr>| addr.map(SockAddr::to_raw);
-            let (local, peer) = (bytes(self.local), bytes(self.peer));
+            let (local, peer) = (bytes(self.local_addr), bytes(self.peer_addr));
             let local = local.as_ref().map_or(&[][..], |addr| addr.as_bytes());
             let peer = peer.as_ref().map_or(&[][..], |addr| addr.as_bytes());
             trace::request(name, local, peer, refused);
         }
         if let Some(errno) = refused {
             let device = self.device.as_ref().map(|device| device.name());
-            let what = fmt!("a connection request is refused: {:?}", errno);
+            let text = fmt!("a connection request is refused: {:?}", errno);
             match device {
-                Some(name) => complain(&name, what),
-                None => complain(&"no device", what),
+                Some(name) => complain(&name, text),
+                None => complain(&"no device", text),
             }
         }
     }
 }
 
 impl CmHandler for PassiveEndpoint {
-    fn event(self: Arc<Self>, _id: &LockedCmId, event: cm::CmEvent<'_>) {
+    fn handle_event(self: Arc<Self>, _id: &LockedCmId, event: cm::CmEvent<'_>) {
         match event {
             cm::CmEvent::ConnectRequest { id, conn } => {
-                let asked = ConnReqTrace::of(&id);
+                let asked = ConnReqTrace::from_id(&id);
                 // Dropped on the way, the id refuses the peer.
-                asked.tell(self.announce(id, &conn).err());
+                asked.trace(self.report_connreq(id, &conn).err());
             }
-            cm::CmEvent::DeviceRemoval => self.lose(),
+            cm::CmEvent::DeviceRemoval => self.handle_device_removal(),
             _ => {}
         }
     }
@@ -266,35 +266,35 @@ impl CmHandler for PassiveEndpoint {
 impl provider::PassiveEndpoint for PassiveEndpoint {
     fn listen(self: Arc<Self>, events: ChildRef<EventQueue>) -> Result {
         if let Some(id) = self.id() {
-            self.check(&id)?;
+            self.check_namespace(&id)?;
         }
         let (id, backlog) = {
-            let mut link = self.link.lock();
-            if link.events.is_some() {
+            let mut link = self.state.lock();
+            if link.eq.is_some() {
                 return Err(Errno::EOPBADSTATE);
             }
             let id = link.id.clone().ok_or(Errno::EADDRNOTAVAIL)?;
-            link.events = Some(events);
+            link.eq = Some(events);
             (id, link.backlog)
         };
         let handler: Arc<dyn CmHandler> = self.clone();
         id.set_handler(Some(handler));
         if let Err(error) = id.listen(backlog) {
             let handler = id.set_handler(None);
-            let events = self.link.lock().events.take();
+            let events = self.state.lock().eq.take();
             drop((handler, events));
             return Err(error.into());
         }
         if let Ok(addr) = id.local_addr() {
-            self.ends.set_local(addr.into());
+            self.addrs.set_local(addr.into());
         }
-        self.listens.store(true, Relaxed);
+        self.is_listening.store(true, Relaxed);
         Ok(())
     }
 
     fn set_backlog(&self, backlog: c_int) -> Result {
-        let mut link = self.link.lock();
-        if link.events.is_some() {
+        let mut link = self.state.lock();
+        if link.eq.is_some() {
             return Err(Errno::EOPBADSTATE);
         }
         if backlog < 0 {
@@ -309,7 +309,7 @@ impl provider::PassiveEndpoint for PassiveEndpoint {
         if private_data.len() > MAX_PRIVATE_DATA {
             return Err(Errno::EINVAL);
         }
-        self.fabric.requests().take(handle)?.refuse(private_data);
+        self.fabric.connreqs().take(handle)?.reject(private_data);
         Ok(())
     }
 
@@ -327,23 +327,23 @@ impl provider::PassiveEndpoint for PassiveEndpoint {
     }
 
     fn tell(&self, told: &mut ObjectInfo<'_>) {
-        told.state(match self.listens.load(Relaxed) {
+        told.state(match self.is_listening.load(Relaxed) {
             true => KOFI_STATE_LISTENING,
             false => KOFI_STATE_OPEN,
         });
-        self.ends.tell(told);
+        self.addrs.tell(told);
     }
 
     fn close(&self) {
-        self.listens.store(false, Relaxed);
-        let id = self.link.lock().id.take();
+        self.is_listening.store(false, Relaxed);
+        let id = self.state.lock().id.take();
         if let Some(id) = &id {
             // No handler of ours starts any more; the drop waits for a running one.
             drop(id.set_handler(None));
         }
         drop(id);
-        self.fabric.requests().refuse_of(self.number);
-        let events = self.link.lock().events.take();
+        self.fabric.connreqs().reject_for_listener(self.listener_id);
+        let events = self.state.lock().eq.take();
         drop(events);
     }
 }

@@ -40,7 +40,7 @@ use kernel::{
 /// It overhears a neighbour who answers while it is still asking, as one does over a cable within
 /// this machine: `rdma_resolve_ip()` queues the request that an answer wakes behind the question.
 /// Then it looks again only when its time is over.
-const PATIENCE_MS: [u32; 2] = [20, 2000];
+const RESOLVE_TIMEOUTS_MS: [u32; 2] = [20, 2000];
 
 /// A device and the addresses to use it with.
 pub(super) struct Route {
@@ -52,7 +52,7 @@ pub(super) struct Route {
 /// The devices that own a local address; all of them for the unspecified one. May sleep.
 ///
 /// Two devices can sit on one network interface, so each is asked by itself.
-pub(super) fn to_local(
+pub(super) fn local_routes(
     net: &Net,
     devices: &[Arc<Device>],
     local: &SockAddr,
@@ -64,7 +64,7 @@ pub(super) fn to_local(
             id.restrict_to(device)?;
             // The port is not the question, and may be taken.
             let bound = id.bind(&local.with_port(0));
-            if bound.is_err() || !is_on(&id, device) {
+            if bound.is_err() || !is_on_device(&id, device) {
                 continue;
             }
         }
@@ -82,7 +82,7 @@ pub(super) fn to_local(
 ///
 /// rdma_cm chooses among devices of one kind by itself, so there is one search for each kind; they
 /// go on at the same time.
-pub(super) fn to_peer(
+pub(super) fn peer_routes(
     net: &Net,
     devices: &[Arc<Device>],
     local: Option<&SockAddr>,
@@ -96,22 +96,25 @@ pub(super) fn to_peer(
         }
     }
     let mut routes = KVec::new();
-    for patience in PATIENCE_MS {
+    for patience in RESOLVE_TIMEOUTS_MS {
         let mut searches = KVec::new();
         for kind in kinds.drain_all() {
             let search = RouteSearch::start(net, kind, local, peer, patience)?;
             searches.push((kind, search), GFP_KERNEL)?;
         }
         for (kind, search) in &searches {
-            match search.outcome() {
+            match search.wait_result() {
                 SearchResult::Found => {}
                 SearchResult::TimedOut => {
                     kinds.push(*kind, GFP_KERNEL)?;
                     continue;
                 }
-                SearchResult::Nothing => continue,
+                SearchResult::NotFound => continue,
             }
-            let Some(device) = devices.iter().find(|device| is_on(&search.id, device)) else {
+            let Some(device) = devices
+                .iter()
+                .find(|device| is_on_device(&search.id, device))
+            else {
                 continue;
             };
             let from = search.id.local_addr()?;
@@ -127,24 +130,24 @@ pub(super) fn to_peer(
 }
 
 /// How many peers are looked for at a time.
-const WINDOW: usize = 32;
+const MAX_SEARCHES: usize = 32;
 
 /// Looks for the ways to `peers` over one device: [`Domain::resolve`](crate::fi::provider::Domain).
-pub(super) fn resolve(net: &Net, device: &Arc<Device>, peers: &mut dyn AsyncResolve) {
+pub(super) fn resolve_peers(net: &Net, device: &Arc<Device>, peers: &mut dyn AsyncResolve) {
     let search = |peer: &SockAddr, patience| RouteSearch::start(net, device, None, peer, patience);
-    let Ok(mut searches) = KVec::with_capacity(WINDOW, GFP_KERNEL) else {
+    let Ok(mut searches) = KVec::with_capacity(MAX_SEARCHES, GFP_KERNEL) else {
         while let Some((number, _)) = peers.next() {
             peers.found(number, Err(Errno::ENOMEM));
         }
         return;
     };
     while !peers.is_over() {
-        while searches.len() < WINDOW {
+        while searches.len() < MAX_SEARCHES {
             let Some((number, peer)) = peers.next() else {
                 break;
             };
             let peer = SockAddr::from(peer);
-            match search(&peer, PATIENCE_MS[0]) {
+            match search(&peer, RESOLVE_TIMEOUTS_MS[0]) {
                 Ok(first) => {
                     // There is room.
                     let _ = searches.push_within_capacity((number, peer, first, true));
@@ -155,9 +158,9 @@ pub(super) fn resolve(net: &Net, device: &Arc<Device>, peers: &mut dyn AsyncReso
         let Ok((number, peer, found, is_first)) = searches.remove(0) else {
             return;
         };
-        let outcome = match found.outcome() {
-            SearchResult::Found if is_on(&found.id, device) => Ok(()),
-            SearchResult::TimedOut if is_first => match search(&peer, PATIENCE_MS[1]) {
+        let outcome = match found.wait_result() {
+            SearchResult::Found if is_on_device(&found.id, device) => Ok(()),
+            SearchResult::TimedOut if is_first => match search(&peer, RESOLVE_TIMEOUTS_MS[1]) {
                 Ok(second) => {
                     // Where the first one was.
                     let _ = searches.push_within_capacity((number, peer, second, false));
@@ -171,7 +174,7 @@ pub(super) fn resolve(net: &Net, device: &Arc<Device>, peers: &mut dyn AsyncReso
     }
 }
 
-fn is_on(id: &CmId, device: &Arc<Device>) -> bool {
+fn is_on_device(id: &CmId, device: &Arc<Device>) -> bool {
     id.device().is_some_and(|found| Arc::ptr_eq(&found, device))
 }
 
@@ -180,13 +183,13 @@ enum SearchResult {
     Found,
     /// There may be an answer yet.
     TimedOut,
-    Nothing,
+    NotFound,
 }
 
 /// A search for the way to a peer.
 struct RouteSearch {
     id: CmId,
-    end: Arc<SearchHandler>,
+    handler: Arc<SearchHandler>,
 }
 
 impl RouteSearch {
@@ -196,27 +199,27 @@ impl RouteSearch {
         like: &Device,
         local: Option<&SockAddr>,
         peer: &SockAddr,
-        patience: u32,
+        timeout_ms: u32,
     ) -> Result<Self> {
         let end = Arc::pin_init(SearchHandler::new(), GFP_KERNEL)?;
         let handler: Arc<dyn CmHandler> = end.clone();
         let id = CmId::new(net, Some(handler))?;
         id.restrict_to(like)?;
-        if id.resolve_addr(local, peer, patience).is_err() {
-            end.over.complete_all();
+        if id.resolve_addr(local, peer, timeout_ms).is_err() {
+            end.done.complete_all();
         }
-        Ok(Self { id, end })
+        Ok(Self { id, handler: end })
     }
 
     /// Waits for the end of it.
-    fn outcome(&self) -> SearchResult {
-        self.end.over.wait_for_completion();
-        if self.end.found.load(Acquire) {
+    fn wait_result(&self) -> SearchResult {
+        self.handler.done.wait_for_completion();
+        if self.handler.found.load(Acquire) {
             SearchResult::Found
-        } else if self.end.timed_out.load(Acquire) {
+        } else if self.handler.timed_out.load(Acquire) {
             SearchResult::TimedOut
         } else {
-            SearchResult::Nothing
+            SearchResult::NotFound
         }
     }
 }
@@ -225,7 +228,7 @@ impl RouteSearch {
 #[pin_data]
 struct SearchHandler {
     #[pin]
-    over: Completion,
+    done: Completion,
     found: AtomicFlag,
     timed_out: AtomicFlag,
 }
@@ -233,7 +236,7 @@ struct SearchHandler {
 impl SearchHandler {
     fn new() -> impl PinInit<Self> {
         pin_init!(Self {
-            over <- Completion::new(),
+            done <- Completion::new(),
             found: AtomicFlag::new(false),
             timed_out: AtomicFlag::new(false),
         })
@@ -241,7 +244,7 @@ impl SearchHandler {
 }
 
 impl CmHandler for SearchHandler {
-    fn event(self: Arc<Self>, _id: &LockedCmId, event: CmEvent<'_>) {
+    fn handle_event(self: Arc<Self>, _id: &LockedCmId, event: CmEvent<'_>) {
         match event {
             CmEvent::AddrResolved => self.found.store(true, Release),
             CmEvent::Failed { status, .. } if status == ETIMEDOUT.to_errno() => {
@@ -249,6 +252,6 @@ impl CmHandler for SearchHandler {
             }
             _ => {}
         }
-        self.over.complete_all();
+        self.done.complete_all();
     }
 }

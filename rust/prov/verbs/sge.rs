@@ -44,15 +44,15 @@ use kernel::sync::Arc;
 ///
 /// -FI_EINVAL for a page that it has no address for.
 #[inline]
-pub(super) fn address(part: &VectorEntry) -> Result<usize> {
+pub(super) fn kernel_addr(part: &VectorEntry) -> Result<usize> {
     match part.start() {
         Start::Address(addr) => Ok(addr),
-        Start::Page(..) => Ok(piece(part)?.address()?),
+        Start::Page(..) => Ok(phys_range(part)?.kernel_addr()?),
     }
 }
 
 /// The piece that a part is, which begins in a page.
-fn piece(part: &VectorEntry) -> Result<PhysRange> {
+fn phys_range(part: &VectorEntry) -> Result<PhysRange> {
     let Start::Page(page, offset) = part.start() else {
         return Err(Errno::EINVAL);
     };
@@ -65,11 +65,11 @@ fn piece(part: &VectorEntry) -> Result<PhysRange> {
 /// # Errors
 ///
 /// -FI_EINVAL.
-pub(super) fn check(segment: &Segment, descriptor: Descriptor, pd: &Pd) -> Result {
+pub(super) fn check_descriptor(segment: &Segment, descriptor: Descriptor, pd: &Pd) -> Result {
     let Some(region) = VerbsMr::from_descriptor(descriptor) else {
         return Ok(());
     };
-    if !region.is_of(pd) {
+    if !region.is_in_pd(pd) {
         return Err(Errno::EINVAL);
     }
     region.translate(segment.addr(), segment.len(), |_, _| Ok(()))
@@ -81,10 +81,10 @@ pub(super) fn check(segment: &Segment, descriptor: Descriptor, pd: &Pd) -> Resul
 /// # Errors
 ///
 /// -FI_EINVAL.
-pub(super) fn check_stores(segment: &Segment) -> Result {
+pub(super) fn check_writable(segment: &Segment) -> Result {
     match segment.is_empty() {
         true => Ok(()),
-        false => Ok(dma::check(segment.addr(), segment.len())?),
+        false => Ok(dma::check_range(segment.addr(), segment.len())?),
     }
 }
 
@@ -93,35 +93,39 @@ pub(super) const MAX_SGE: usize = 16;
 
 /// Memory that is one segment in a single run of a registered region, as nearly all is.
 pub(super) struct SingleSge {
-    start: usize,
-    addr: u64,
+    kernel_addr: usize,
+    dma_addr: u64,
     len: u32,
 }
 
 impl SingleSge {
     /// The memory as such; not if it is empty, which has no address.
     #[inline(always)]
-    pub(super) fn of(memory: Memory<'_>, descriptors: &[Descriptor], pd: &Pd) -> Option<Self> {
+    pub(super) fn from_memory(
+        memory: Memory<'_>,
+        descriptors: &[Descriptor],
+        pd: &Pd,
+    ) -> Option<Self> {
         let (Memory::Segments([segment]), [descriptor]) = (memory, descriptors) else {
             return None;
         };
-        Self::of_one(segment, *descriptor, pd)
+        Self::from_segment(segment, *descriptor, pd)
     }
 
     /// The same of one segment.
     #[inline(always)]
-    pub(super) fn of_one(segment: &Segment, descriptor: Descriptor, pd: &Pd) -> Option<Self> {
+    pub(super) fn from_segment(segment: &Segment, descriptor: Descriptor, pd: &Pd) -> Option<Self> {
         if segment.is_empty() {
             // Its descriptor means as little as its address.
             return None;
         }
         let region = VerbsMr::from_descriptor(descriptor)?;
-        if !region.is_of(pd) {
+        if !region.is_in_pd(pd) {
             return None;
         }
         Some(Self {
-            start: segment.addr(),
-            addr: region.whole(segment)?,
+            kernel_addr: segment.addr(),
+            dma_addr: region.single_span_addr(segment)?,
             // No longer than a message.
             len: segment.len() as u32,
         })
@@ -137,8 +141,8 @@ impl SingleSge {
     #[inline(always)]
     pub(super) fn addr(&self, is_inline: bool) -> u64 {
         match is_inline {
-            false => self.addr,
-            true => self.start as u64,
+            false => self.dma_addr,
+            true => self.kernel_addr as u64,
         }
     }
 }
@@ -178,14 +182,14 @@ impl LkeySource for Srq {
 
 /// The addresses of one work request, on the poster's stack.
 pub(super) struct SgeList<'a, K> {
-    to: &'a K,
+    target: &'a K,
     direction: DataDirection,
     sges: [MaybeUninit<Sge>; MAX_SGE],
     len: usize,
     limit: usize,
     /// Where the slot keeps what it has to unmap; empty where mappings are free.
     mappings: &'a mut [Option<DmaMapping>],
-    mapped: usize,
+    mapped_count: usize,
     /// Whether the driver copies the data while it posts.
     is_inline: bool,
 }
@@ -200,13 +204,13 @@ impl<'a, K: LkeySource> SgeList<'a, K> {
         mappings: &'a mut [Option<DmaMapping>],
     ) -> Self {
         Self {
-            to,
+            target: to,
             direction,
             sges: [const { MaybeUninit::uninit() }; MAX_SGE],
             len: 0,
             limit: limit.min(MAX_SGE),
             mappings,
-            mapped: 0,
+            mapped_count: 0,
             is_inline: false,
         }
     }
@@ -218,7 +222,7 @@ impl<'a, K: LkeySource> SgeList<'a, K> {
     /// -FI_EINVAL for memory that no device may have, that is outside of its region, or that lies
     /// in more pieces than the device takes; -FI_ENOMEM when it cannot be mapped. Nothing stays
     /// mapped then.
-    pub(super) fn add(&mut self, memory: Memory<'_>, descriptors: &[Descriptor]) -> Result {
+    pub(super) fn push_memory(&mut self, memory: Memory<'_>, descriptors: &[Descriptor]) -> Result {
         let mut descriptors = descriptors.iter();
         let added = memory.each(|part| {
             let descriptor = descriptors.next().copied().unwrap_or(Descriptor::NONE);
@@ -226,22 +230,22 @@ impl<'a, K: LkeySource> SgeList<'a, K> {
                 return Ok(());
             }
             match VerbsMr::from_descriptor(descriptor) {
-                Some(region) => self.translate(region, &part),
-                None => self.map(&part),
+                Some(region) => self.push_region(region, &part),
+                None => self.push_mapped_part(&part),
             }
         });
-        added.inspect_err(|_| self.undo())
+        added.inspect_err(|_| self.unmap_all())
     }
 
     /// Adds the memory of a message whose data is copied at once: into `slot`, or by the driver while
     /// it posts. Errors as of [`Self::add`].
-    pub(super) fn inject(&mut self, memory: Memory<'_>, slot: Option<InjectBuf<'_>>) -> Result {
-        if let Some(slot) = slot {
-            return self.map_one(&slot.copy(memory)?);
+    pub(super) fn push_inject(&mut self, memory: Memory<'_>, buf: Option<InjectBuf<'_>>) -> Result {
+        if let Some(slot) = buf {
+            return self.push_mapped_segment(&slot.fill_from(memory)?);
         }
         memory.each(|part| match part.is_empty() {
             true => Ok(()),
-            false => self.push(address(&part)? as u64, part.len()),
+            false => self.push_sge(kernel_addr(&part)? as u64, part.len()),
         })?;
         // siw takes nothing inline that has no bytes.
         self.is_inline = self.len > 0;
@@ -249,69 +253,71 @@ impl<'a, K: LkeySource> SgeList<'a, K> {
     }
 
     /// Adds a segment without a descriptor.
-    fn map_one(&mut self, segment: &Segment) -> Result {
+    fn push_mapped_segment(&mut self, segment: &Segment) -> Result {
         if segment.is_empty() {
             return Ok(());
         }
-        self.map_range(segment.addr(), segment.len())
-            .inspect_err(|_| self.undo())
+        self.push_mapped_range(segment.addr(), segment.len())
+            .inspect_err(|_| self.unmap_all())
     }
 
     /// Gives a list without addresses one of no bytes: siw takes no read without any.
-    pub(super) fn pad(&mut self) -> Result {
+    pub(super) fn pad_if_empty(&mut self) -> Result {
         match self.len {
-            0 => self.push(0, 0),
+            0 => self.push_sge(0, 0),
             _ => Ok(()),
         }
     }
 
     #[inline]
-    fn push(&mut self, addr: u64, len: usize) -> Result {
+    fn push_sge(&mut self, addr: u64, len: usize) -> Result {
         if self.len >= self.limit {
             return Err(Errno::EINVAL);
         }
         let len = u32::try_from(len).map_err(|_| Errno::EMSGSIZE)?;
-        self.sges[self.len].write(Sge::new(addr, len, self.to.lkey()));
+        self.sges[self.len].write(Sge::new(addr, len, self.target.lkey()));
         self.len += 1;
         Ok(())
     }
 
     #[inline]
-    fn translate(&mut self, region: &VerbsMr, part: &VectorEntry) -> Result {
-        if !region.is_of(self.to.pd()) {
+    fn push_region(&mut self, region: &VerbsMr, part: &VectorEntry) -> Result {
+        if !region.is_in_pd(self.target.pd()) {
             return Err(Errno::EINVAL);
         }
-        region.translate(address(part)?, part.len(), |addr, len| self.push(addr, len))
+        region.translate(kernel_addr(part)?, part.len(), |addr, len| {
+            self.push_sge(addr, len)
+        })
     }
 
-    fn map(&mut self, part: &VectorEntry) -> Result {
+    fn push_mapped_part(&mut self, part: &VectorEntry) -> Result {
         match part.start() {
-            Start::Address(addr) => self.map_range(addr, part.len()),
-            Start::Page(..) => self.map_piece(piece(part)?),
+            Start::Address(addr) => self.push_mapped_range(addr, part.len()),
+            Start::Page(..) => self.push_mapped(phys_range(part)?),
         }
     }
 
-    fn map_range(&mut self, addr: usize, len: usize) -> Result {
+    fn push_mapped_range(&mut self, addr: usize, len: usize) -> Result {
         for piece in PhysRanges::new(addr, len)? {
-            self.map_piece(piece?)?;
+            self.push_mapped(piece?)?;
         }
         Ok(())
     }
 
-    fn map_piece(&mut self, piece: PhysRange) -> Result {
+    fn push_mapped(&mut self, range: PhysRange) -> Result {
         // SAFETY: The memory is the operation's until it completes, and the slot keeps the mapping
         // until then.
-        let mapping = unsafe { self.to.pd().dma().map(piece, self.direction) }?;
-        let added = self.push(mapping.addr(), mapping.len());
-        match self.mappings.get_mut(self.mapped) {
+        let mapping = unsafe { self.target.pd().dma().map(range, self.direction) }?;
+        let added = self.push_sge(mapping.addr(), mapping.len());
+        match self.mappings.get_mut(self.mapped_count) {
             Some(place) if added.is_ok() => {
                 *place = Some(mapping);
-                self.mapped += 1;
+                self.mapped_count += 1;
             }
             // Where the device takes kernel addresses, a mapping is the address itself and stays
             // good when it is undone.
             // SAFETY: It was made here, and needs no undoing or has not been posted.
-            _ => unsafe { self.to.pd().dma().unmap(mapping) },
+            _ => unsafe { self.target.pd().dma().unmap(mapping) },
         }
         added
     }
@@ -330,13 +336,13 @@ impl<'a, K: LkeySource> SgeList<'a, K> {
     }
 
     /// Unmaps everything, when it is not posted after all.
-    pub(super) fn undo(&mut self) {
-        for place in self.mappings.iter_mut().take(self.mapped) {
+    pub(super) fn unmap_all(&mut self) {
+        for place in self.mappings.iter_mut().take(self.mapped_count) {
             if let Some(mapping) = place.take() {
                 // SAFETY: It was made here and nothing has been posted.
-                unsafe { self.to.pd().dma().unmap(mapping) };
+                unsafe { self.target.pd().dma().unmap(mapping) };
             }
         }
-        self.mapped = 0;
+        self.mapped_count = 0;
     }
 }

@@ -81,25 +81,25 @@ const CAPS: u64 = FI_MSG | FI_RECV | FI_RMA | FI_ATOMIC | FI_REMOTE_READ | FI_RE
 
 /// The bit of a `wr_id` that makes its lower half a slot of the queue pair's shared receives. To who reads
 /// in a hurry, the upper half is a place that no table has.
-pub(super) const WR_ID: u64 = 1 << 61;
+pub(super) const SRX_WR_ID_BIT: u64 = 1 << 61;
 
 /// No slot.
-const NONE: u32 = u32::MAX;
+const NO_SLOT: u32 = u32::MAX;
 
 /// Nobody's.
 const FREE: u32 = 0;
 /// The device's.
 const POSTED: u32 = 1;
 /// Its completion has been taken from the device, and no reader has been told yet.
-const MET: u32 = 2;
+const COMPLETED: u32 = 2;
 
 /// What several threads ask of a slot.
 struct SlotControl {
     state: Atomic<u32>,
     /// How many pieces of memory it has.
-    pieces: Atomic<u32>,
+    sge_count: Atomic<u32>,
     /// The how manieth post it is.
-    number: Atomic<u64>,
+    post_seq: Atomic<u64>,
     /// The next one in the list that it is in.
     next: Atomic<u32>,
 }
@@ -109,9 +109,9 @@ struct SrxProducer {
     /// Where to post, until the close.
     srq: Option<Arc<Srq>>,
     /// The first of the free slots that posters know.
-    free: u32,
+    free_list: u32,
     /// How many have been posted; the first one is 1.
-    number: u64,
+    post_seq: u64,
 }
 
 /// Receives that endpoints share.
@@ -126,46 +126,46 @@ struct SrxProducer {
 pub(crate) struct Srx {
     pd: Arc<Pd>,
     ring: WrRing,
-    marks: KVVec<SlotControl>,
-    pieces: SavedSges,
+    slot_controls: KVVec<SlotControl>,
+    saved_sges: SavedSges,
     depth: u32,
-    max_message: usize,
+    max_msg_size: usize,
     /// The first of those that have been given back since posters looked.
-    freed: Atomic<u32>,
+    released_list: Atomic<u32>,
     #[pin]
-    head: FastLockIrq<SrxProducer>,
+    producer: FastLockIrq<SrxProducer>,
     /// The greatest number that has completed: those before it have been taken from the device's queue.
-    high: Atomic<u64>,
+    max_completed_seq: Atomic<u64>,
     /// Where a queue pair may have taken one with it, the greatest number that it can have; or 0.
-    suspect: Atomic<u64>,
+    lost_check_end: Atomic<u64>,
     /// The number from whose completion on it is worth while to look for that.
-    next_look: Atomic<u64>,
+    next_lost_check: Atomic<u64>,
     #[pin]
-    looking: Work<Srx>,
+    lost_check_work: Work<Srx>,
     #[pin]
-    members: Mutex<SrxEndpoints>,
+    endpoints: Mutex<SrxEndpoints>,
     /// What posters count, under `head`.
     posted: StatCounter,
-    again: StatCounter,
+    eagain: StatCounter,
     /// What readers count: those that are over, their bytes, and those that have failed.
-    done: Atomic<u64>,
+    completed: Atomic<u64>,
     bytes: Atomic<u64>,
     errors: Atomic<u64>,
 }
 
 /// Most receives of one context: each completion queue of an endpoint has to have room for them.
-pub(super) fn most(attributes: &DeviceAttr, besides: usize) -> usize {
+pub(super) fn max_receives(attributes: &DeviceAttr, besides: usize) -> usize {
     let room = (attributes.max_cqe as usize).saturating_sub(besides);
     (attributes.max_srq_wr as usize).min(room)
 }
 
 /// Most pieces of memory that one is put into.
-pub(super) fn most_segments(attributes: &DeviceAttr) -> usize {
+pub(super) fn max_sges(attributes: &DeviceAttr) -> usize {
     (attributes.max_srq_sge as usize).min(MAX_SGE)
 }
 
 /// Whether a device has what endpoints can share.
-pub(super) fn has_some(attributes: &DeviceAttr) -> bool {
+pub(super) fn has_srq(attributes: &DeviceAttr) -> bool {
     attributes.max_srq > 0 && attributes.max_srq_wr > 0 && attributes.max_srq_sge > 0
 }
 
@@ -178,26 +178,26 @@ impl Srx {
     /// not have, -FI_ENOMEM.
     pub(super) fn new(pd: &Arc<Pd>, attr: &fi::srx::Attr, max_message: usize) -> Result<Arc<Self>> {
         let attributes = pd.device().attributes();
-        if !has_some(attributes) {
+        if !has_srq(attributes) {
             return Err(Errno::ENOSYS);
         }
         if attr.caps & !CAPS != 0 {
             return Err(Errno::EINVAL);
         }
-        let most_receives = most(attributes, Cq::besides(pd.device()));
+        let most_receives = max_receives(attributes, Cq::extra_entries(pd.device()));
         let depth = attr.size_within(DEFAULT_SIZE, most_receives)? as u32;
-        let width = attr.segments_within(most_segments(attributes))?;
+        let width = attr.segments_within(max_sges(attributes))?;
         let srq = Srq::new(pd.clone(), depth, width as u32)?;
         let ring = WrRing::new(pd.clone(), depth, width)?;
         let mut marks = KVVec::with_capacity(depth as usize, GFP_KERNEL)?;
         for slot in 0..depth {
-            let mark = SlotControl {
+            let control = SlotControl {
                 state: Atomic::new(FREE),
-                pieces: Atomic::new(0),
-                number: Atomic::new(0),
-                next: Atomic::new(if slot + 1 < depth { slot + 1 } else { NONE }),
+                sge_count: Atomic::new(0),
+                post_seq: Atomic::new(0),
+                next: Atomic::new(if slot + 1 < depth { slot + 1 } else { NO_SLOT }),
             };
-            marks.push(mark, GFP_KERNEL)?;
+            marks.push(control, GFP_KERNEL)?;
         }
         let pieces = SavedSges::new(depth as usize, width)?;
         Ok(Arc::pin_init(
@@ -205,28 +205,28 @@ impl Srx {
             pin_init!(Self {
                 pd: pd.clone(),
                 ring,
-                marks,
-                pieces,
+                slot_controls: marks,
+                saved_sges: pieces,
                 depth,
-                max_message,
-                freed: Atomic::new(NONE),
-                head <- FastLockIrq::new(
+                max_msg_size: max_message,
+                released_list: Atomic::new(NO_SLOT),
+                producer <- FastLockIrq::new(
                     SrxProducer {
                         srq: Some(srq),
-                        free: 0,
-                        number: 0,
+                        free_list: 0,
+                        post_seq: 0,
                     },
                     c"kofi::Srx",
                     static_lock_class!(),
                 ),
-                high: Atomic::new(0),
-                suspect: Atomic::new(0),
-                next_look: Atomic::new(0),
-                looking <- new_work!("kofi::Srx"),
-                members <- new_mutex!(SrxEndpoints::default(), "kofi::Srx::members"),
+                max_completed_seq: Atomic::new(0),
+                lost_check_end: Atomic::new(0),
+                next_lost_check: Atomic::new(0),
+                lost_check_work <- new_work!("kofi::Srx"),
+                endpoints <- new_mutex!(SrxEndpoints::default(), "kofi::Srx::members"),
                 posted: StatCounter::new(),
-                again: StatCounter::new(),
-                done: Atomic::new(0),
+                eagain: StatCounter::new(),
+                completed: Atomic::new(0),
                 bytes: Atomic::new(0),
                 errors: Atomic::new(0),
             }),
@@ -236,16 +236,16 @@ impl Srx {
 
     /// The device's queue; -FI_EINVAL once it has been closed.
     pub(super) fn srq(&self) -> Result<Arc<Srq>> {
-        self.head.lock().srq.clone().ok_or(Errno::EINVAL)
+        self.producer.lock().srq.clone().ok_or(Errno::EINVAL)
     }
 
     /// Whether they are of this protection domain.
-    pub(super) fn is_of(&self, pd: &Arc<Pd>) -> bool {
+    pub(super) fn is_in_pd(&self, pd: &Arc<Pd>) -> bool {
         Arc::ptr_eq(&self.pd, pd)
     }
 
-    fn mark(&self, slot: u32) -> Option<&SlotControl> {
-        self.marks.get(slot as usize)
+    fn slot_control(&self, slot: u32) -> Option<&SlotControl> {
+        self.slot_controls.get(slot as usize)
     }
 
     /// Takes a slot from the device, and returns the number of its post; none if it has not been posted.
@@ -253,14 +253,14 @@ impl Srx {
     /// # Safety
     ///
     /// The completion of the slot has been polled, and has not been taken before.
-    pub(super) unsafe fn meet(&self, slot: u32) -> Option<u64> {
-        let mark = self.mark(slot)?;
+    pub(super) unsafe fn mark_completed(&self, slot: u32) -> Option<u64> {
+        let control = self.slot_control(slot)?;
         // INVARIANT: By this function's safety requirement the device is done with the slot; it has one user now.
-        mark.state.cmpxchg(POSTED, MET, Full).ok()?;
-        let number = mark.number.load(Relaxed);
-        let mut high = self.high.load(Relaxed);
+        control.state.cmpxchg(POSTED, COMPLETED, Full).ok()?;
+        let number = control.post_seq.load(Relaxed);
+        let mut high = self.max_completed_seq.load(Relaxed);
         while high < number {
-            match self.high.cmpxchg(high, number, Relaxed) {
+            match self.max_completed_seq.cmpxchg(high, number, Relaxed) {
                 Ok(_) => break,
                 Err(now) => high = now,
             }
@@ -269,9 +269,9 @@ impl Srx {
     }
 
     /// How many posters can have now.
-    fn left(&self) -> usize {
+    fn free_slots(&self) -> usize {
         // The done first: what is over has been posted.
-        let done = self.done.load(Acquire);
+        let done = self.completed.load(Acquire);
         let used = self.posted.get().wrapping_sub(done);
         u64::from(self.depth).saturating_sub(used) as usize
     }
@@ -291,37 +291,37 @@ impl provider::SharedReceive for Srx {
     }
 
     fn receives_left(&self) -> usize {
-        self.left()
+        self.free_slots()
     }
 
     fn tell(&self, told: &mut ObjectInfo<'_>) {
-        let (posted, left) = (self.posted.get(), self.left());
+        let (posted, left) = (self.posted.get(), self.free_slots());
         told.value(KOFI_VALUE_RX_SIZE, self.depth.into());
         told.value(
             KOFI_VALUE_RX_DEPTH,
             u64::from(self.depth).saturating_sub(left as u64),
         );
         told.value(KOFI_VALUE_RECEIVES, posted);
-        told.value(KOFI_VALUE_RX_DONE, self.done.load(Relaxed));
+        told.value(KOFI_VALUE_RX_DONE, self.completed.load(Relaxed));
         told.value(KOFI_VALUE_RX_BYTES, self.bytes.load(Relaxed));
         told.value(KOFI_VALUE_RX_ERRORS, self.errors.load(Relaxed));
-        told.value(KOFI_VALUE_RX_AGAIN, self.again.get());
+        told.value(KOFI_VALUE_RX_AGAIN, self.eagain.get());
     }
 
     fn close(&self, reclaim: &mut dyn FnMut(Context)) {
-        let srq = self.head.lock().srq.take();
+        let srq = self.producer.lock().srq.take();
         if srq.is_none() {
             return;
         }
         // The last reference: after this the device touches no posted memory.
         drop(srq);
-        for (slot, mark) in self.marks.iter().enumerate() {
+        for (slot, mark) in self.slot_controls.iter().enumerate() {
             if mark.state.load(Acquire) != FREE {
                 // INVARIANT: It stays in no list: nobody posts any more.
                 mark.state.store(FREE, Relaxed);
                 // SAFETY: No queue pair and no device has the slot, and nobody reads: this is its user.
-                let kept = unsafe { self.end(slot as u32) };
-                reclaim(kept.context);
+                let saved = unsafe { self.unmap_slot(slot as u32) };
+                reclaim(saved.context);
             }
         }
     }

@@ -34,16 +34,16 @@ pub(super) struct PolledWc {
     /// Bytes; of a failure, what the driver says of it.
     pub(super) len: u32,
     /// What the peer gave beside a message or a write.
-    pub(super) brought: ImmData,
+    pub(super) imm: ImmData,
 }
 
 /// Remote data.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum ImmData {
     /// None.
-    Nothing,
+    None,
     /// Beside a message.
-    Message(u32),
+    Send(u32),
     /// Beside a write, which has left the receive's memory alone.
     Write(u32),
 }
@@ -54,14 +54,14 @@ pub(super) struct WqId(u64);
 
 impl WqId {
     /// That of an index.
-    pub(super) fn new(index: u32) -> Self {
+    pub(super) fn from_index(index: u32) -> Self {
         Self(u64::from(index) << 32)
     }
 
     /// That of a work request's queue.
     #[inline]
-    pub(super) fn of(wr_id: u64) -> Self {
-        Self(wr_id & !u64::from(u32::MAX) & !OTHER)
+    pub(super) fn from_wr_id(wr_id: u64) -> Self {
+        Self(wr_id & !u64::from(u32::MAX) & !OWNER_MASK)
     }
 
     /// The index.
@@ -78,36 +78,36 @@ impl WqId {
 
     /// That of a request of the operation in one of the queue's cells: to who reads in a hurry, a place
     /// that no table has.
-    pub(super) fn step_id(self, cell: u32) -> u64 {
-        self.0 | STEP | u64::from(cell)
+    pub(super) fn cas_wr_id(self, index: u32) -> u64 {
+        self.0 | CAS_STEP_BIT | u64::from(index)
     }
 
     /// That of the receive in a slot which its endpoint shares.
-    pub(super) fn shared_id(self, slot: u32) -> u64 {
-        self.0 | srx::WR_ID | u64::from(slot)
+    pub(super) fn srx_wr_id(self, slot: u32) -> u64 {
+        self.0 | srx::SRX_WR_ID_BIT | u64::from(slot)
     }
 }
 
 /// See [`WqId::step_id`].
-const STEP: u64 = 1 << 62;
+const CAS_STEP_BIT: u64 = 1 << 62;
 
 /// What no `wr_id` has that is the place and the number of an operation.
-const OTHER: u64 = STEP | srx::WR_ID;
+const OWNER_MASK: u64 = CAS_STEP_BIT | srx::SRX_WR_ID_BIT;
 
 /// What a work request is of.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum WrOwner {
     /// An operation with a slot of its queue.
-    Slot,
+    WqSlot,
     /// One that has a cell instead.
-    Cell(u32),
+    CasSlot(u32),
     /// A receive that its queue shares with others, which has a slot there.
-    Shared(u32),
+    SrxSlot(u32),
 }
 
 /// Which of its queue's operations a work request is.
 #[inline]
-pub(super) fn seq_of(wr_id: u64) -> u32 {
+pub(super) fn wr_id_seq(wr_id: u64) -> u32 {
     wr_id as u32
 }
 
@@ -121,9 +121,9 @@ impl PolledWc {
                 true => wc.byte_len(),
                 false => wc.vendor_err(),
             },
-            brought: match wc.imm() {
-                None => ImmData::Nothing,
-                Some(data) if wc.opcode() == Some(WcOpcode::Recv) => ImmData::Message(data),
+            imm: match wc.imm_data() {
+                None => ImmData::None,
+                Some(data) if wc.opcode() == Some(WcOpcode::Recv) => ImmData::Send(data),
                 Some(data) => ImmData::Write(data),
             },
         }
@@ -131,70 +131,70 @@ impl PolledWc {
 
     /// A request that the device has not even taken.
     #[cold]
-    pub(super) fn refused(wr_id: u64) -> Self {
+    pub(super) fn from_post_error(wr_id: u64) -> Self {
         Self {
             wr_id,
             status: WcStatus::GENERAL_ERR,
             len: 0,
-            brought: ImmData::Nothing,
+            imm: ImmData::None,
         }
     }
 
     /// What the driver says of a failure.
-    pub(super) fn vendor(&self) -> u32 {
+    pub(super) fn vendor_err(&self) -> u32 {
         self.len
     }
 
     /// Whether it is not reported unless that was asked for: the data beside a peer's write always
     /// is, whatever receive it takes.
     #[inline]
-    pub(super) fn is_unheard(&self) -> bool {
-        self.status == WcStatus::SUCCESS && !matches!(self.brought, ImmData::Write(_))
+    pub(super) fn may_be_silent(&self) -> bool {
+        self.status == WcStatus::SUCCESS && !matches!(self.imm, ImmData::Write(_))
     }
 
     /// The place of its queue in the completion queue's table.
     #[inline]
-    pub(super) fn place(&self) -> WqId {
-        WqId::of(self.wr_id)
+    pub(super) fn wq_id(&self) -> WqId {
+        WqId::from_wr_id(self.wr_id)
     }
 
     /// What it is of.
     #[inline]
-    pub(super) fn part(&self) -> WrOwner {
-        match self.wr_id & OTHER {
-            0 => WrOwner::Slot,
-            STEP => WrOwner::Cell(self.wr_id as u32),
-            _ => WrOwner::Shared(self.wr_id as u32),
+    pub(super) fn owner(&self) -> WrOwner {
+        match self.wr_id & OWNER_MASK {
+            0 => WrOwner::WqSlot,
+            CAS_STEP_BIT => WrOwner::CasSlot(self.wr_id as u32),
+            _ => WrOwner::SrxSlot(self.wr_id as u32),
         }
     }
 
     /// Which of its queue's operations it is, if it has a slot there.
     #[inline]
     pub(super) fn seq(&self) -> u32 {
-        seq_of(self.wr_id)
+        wr_id_seq(self.wr_id)
     }
 }
 
 /// A completion that waits for a reader.
 #[derive(Clone, Copy)]
 pub(super) struct DeferredWc {
-    pub(super) done: PolledWc,
+    pub(super) wc: PolledWc,
     /// Copy of the operation's slot, which may have been reused since.
     pub(super) slot: WrSlot,
     /// True if the operation is retired only when this completion is read.
-    pub(super) is_late: bool,
+    pub(super) retire_on_read: bool,
 }
 
 impl DeferredWc {
     /// Returns whether this is the completion of operation `seq` of the queue at `place`.
-    fn is_of(&self, place: WqId, seq: u32) -> bool {
-        self.done.part() == WrOwner::Slot && self.done.place() == place && self.done.seq() == seq
+    fn matches(&self, wq_id: WqId, seq: u32) -> bool {
+        self.wc.owner() == WrOwner::WqSlot && self.wc.wq_id() == wq_id && self.wc.seq() == seq
     }
 
     /// Returns whether it is reported as a failure.
     #[inline]
     pub(super) fn is_failure(&self) -> bool {
-        self.done.status != WcStatus::SUCCESS
+        self.wc.status != WcStatus::SUCCESS
     }
 }
 
@@ -203,7 +203,7 @@ impl DeferredWc {
 pub(super) struct WcBacklog {
     // Nearly always 0, and all that its reader looks at then.
     len: usize,
-    first: usize,
+    head: usize,
     ring: KVVec<Option<DeferredWc>>,
 }
 
@@ -212,7 +212,7 @@ impl WcBacklog {
     pub(super) fn new(size: usize) -> Result<Self> {
         Ok(Self {
             ring: KVVec::from_elem(None, size, GFP_KERNEL)?,
-            first: 0,
+            head: 0,
             len: 0,
         })
     }
@@ -221,8 +221,8 @@ impl WcBacklog {
         self.len == 0
     }
 
-    fn at(&self, offset: usize) -> usize {
-        let at = self.first + offset;
+    fn ring_index(&self, offset: usize) -> usize {
+        let at = self.head + offset;
         if at >= self.ring.len() {
             at - self.ring.len()
         } else {
@@ -231,12 +231,12 @@ impl WcBacklog {
     }
 
     /// Appends; -FI_EOVERRUN when full, which the reservation of room excludes.
-    pub(super) fn push(&mut self, waiting: DeferredWc) -> Result {
+    pub(super) fn push(&mut self, deferred: DeferredWc) -> Result {
         if self.len == self.ring.len() {
             return Err(Errno::EOVERRUN);
         }
-        let at = self.at(self.len);
-        self.ring[at] = Some(waiting);
+        let at = self.ring_index(self.len);
+        self.ring[at] = Some(deferred);
         self.len += 1;
         Ok(())
     }
@@ -245,7 +245,7 @@ impl WcBacklog {
     pub(super) fn front(&self) -> Option<&DeferredWc> {
         match self.len {
             0 => None,
-            _ => self.ring[self.first].as_ref(),
+            _ => self.ring[self.head].as_ref(),
         }
     }
 
@@ -254,8 +254,8 @@ impl WcBacklog {
         if self.len == 0 {
             return None;
         }
-        let waiting = self.ring[self.first].take();
-        self.first = self.at(1);
+        let waiting = self.ring[self.head].take();
+        self.head = self.ring_index(1);
         self.len -= 1;
         waiting
     }
@@ -263,14 +263,14 @@ impl WcBacklog {
     /// Calls `change` with the slot kept for operation `seq` of the queue at `place`; false if its completion does
     /// not wait here.
     #[cold]
-    pub(super) fn change(
+    pub(super) fn update_slot(
         &mut self,
-        place: WqId,
+        wq_id: WqId,
         seq: u32,
         change: impl FnOnce(&mut WrSlot),
     ) -> bool {
         let mut all = self.ring.iter_mut().flatten();
-        match all.find(|waiting| waiting.is_of(place, seq)) {
+        match all.find(|waiting| waiting.matches(wq_id, seq)) {
             Some(waiting) => {
                 change(&mut waiting.slot);
                 true
@@ -281,14 +281,14 @@ impl WcBacklog {
 
     /// Removes the oldest completions of the queue at `place`, up to the length of `room`, and returns their
     /// number.
-    pub(super) fn take_of(&mut self, place: WqId, room: &mut [Option<DeferredWc>]) -> usize {
-        let mut places = room.iter_mut();
+    pub(super) fn take_wq(&mut self, wq_id: WqId, out: &mut [Option<DeferredWc>]) -> usize {
+        let mut places = out.iter_mut();
         let most = places.len();
         for _ in 0..self.len {
             let Some(waiting) = self.pop() else {
                 break;
             };
-            match places.len() > 0 && waiting.done.place() == place {
+            match places.len() > 0 && waiting.wc.wq_id() == wq_id {
                 true => {
                     if let Some(place) = places.next() {
                         *place = Some(waiting);
@@ -310,33 +310,33 @@ mod tests {
 
     fn waiting(index: u32, seq: u32) -> DeferredWc {
         DeferredWc {
-            done: PolledWc {
-                wr_id: WqId::new(index).wr_id(seq),
+            wc: PolledWc {
+                wr_id: WqId::from_index(index).wr_id(seq),
                 status: WcStatus::SUCCESS,
                 len: 0,
-                brought: ImmData::Nothing,
+                imm: ImmData::None,
             },
-            slot: WrSlot::NONE,
-            is_late: false,
+            slot: WrSlot::EMPTY,
+            retire_on_read: false,
         }
     }
 
     #[test]
     fn nudges_belong_to_no_queue() {
-        assert!(WqId::of(siw_kick::WR_ID).index() > i32::MAX as usize);
-        assert!(PolledWc::refused(siw_kick::WR_ID).part() == WrOwner::Slot);
+        assert!(WqId::from_wr_id(siw_kick::KICK_WR_ID).index() > i32::MAX as usize);
+        assert!(PolledWc::from_post_error(siw_kick::KICK_WR_ID).owner() == WrOwner::WqSlot);
     }
 
     #[test]
     fn each_kind_of_request_keeps_its_place() {
-        let place = WqId::new(7);
+        let place = WqId::from_index(7);
         for (wr_id, part) in [
-            (place.wr_id(3), WrOwner::Slot),
-            (place.step_id(3), WrOwner::Cell(3)),
-            (place.shared_id(3), WrOwner::Shared(3)),
+            (place.wr_id(3), WrOwner::WqSlot),
+            (place.cas_wr_id(3), WrOwner::CasSlot(3)),
+            (place.srx_wr_id(3), WrOwner::SrxSlot(3)),
         ] {
-            let done = PolledWc::refused(wr_id);
-            assert!(done.part() == part && done.place() == place && done.seq() == 3);
+            let done = PolledWc::from_post_error(wr_id);
+            assert!(done.owner() == part && done.wq_id() == place && done.seq() == 3);
         }
     }
 
@@ -346,8 +346,8 @@ mod tests {
         for round in 0..10u32 {
             assert!(backlog.push(waiting(1, round)).is_ok());
             assert!(backlog.push(waiting(2, round)).is_ok());
-            assert_eq!(backlog.pop().map(|w| w.done.place().index()), Some(1));
-            assert_eq!(backlog.pop().map(|w| w.done.seq()), Some(round));
+            assert_eq!(backlog.pop().map(|w| w.wc.wq_id().index()), Some(1));
+            assert_eq!(backlog.pop().map(|w| w.wc.seq()), Some(round));
         }
         assert!(backlog.is_empty());
         Ok(())
@@ -361,12 +361,12 @@ mod tests {
         }
         assert!(backlog.push(waiting(0, 9)).is_err());
         let mut room = [None; 2];
-        let seq = |waiting: Option<DeferredWc>| waiting.map(|waiting| waiting.done.seq());
-        assert_eq!(backlog.take_of(WqId::new(0), &mut room), 2);
+        let seq = |waiting: Option<DeferredWc>| waiting.map(|waiting| waiting.wc.seq());
+        assert_eq!(backlog.take_wq(WqId::from_index(0), &mut room), 2);
         assert_eq!(room.map(seq), [Some(0), Some(2)]);
-        assert_eq!(backlog.take_of(WqId::new(0), &mut room), 1);
+        assert_eq!(backlog.take_wq(WqId::from_index(0), &mut room), 1);
         assert_eq!(seq(room[0]), Some(4));
-        assert_eq!(backlog.take_of(WqId::new(0), &mut room), 0);
+        assert_eq!(backlog.take_wq(WqId::from_index(0), &mut room), 0);
         assert_eq!(seq(backlog.pop()), Some(1));
         assert_eq!(seq(backlog.pop()), Some(3));
         assert!(backlog.pop().is_none());
@@ -379,9 +379,9 @@ mod tests {
         for seq in 0..3u32 {
             assert!(backlog.push(waiting(1, seq)).is_ok());
         }
-        assert!(backlog.change(WqId::new(1), 1, |slot| slot.flags = 7));
-        assert!(!backlog.change(WqId::new(1), 3, |_| {}));
-        assert!(!backlog.change(WqId::new(2), 1, |_| {}));
+        assert!(backlog.update_slot(WqId::from_index(1), 1, |slot| slot.flags = 7));
+        assert!(!backlog.update_slot(WqId::from_index(1), 3, |_| {}));
+        assert!(!backlog.update_slot(WqId::from_index(2), 1, |_| {}));
         let flags = [(); 3].map(|()| backlog.pop().map_or(9, |waiting| waiting.slot.flags));
         assert_eq!(flags, [0, 7, 0]);
         Ok(())

@@ -10,21 +10,21 @@ use crate::{
 use kernel::prelude::*;
 
 /// No device's status: an operation of several steps has found the word changed each time.
-pub(super) const LOST: WcStatus = WcStatus::from_code(0x100);
+pub(super) const CAS_CONTENDED: WcStatus = WcStatus::from_code(0x100);
 
 /// A few words.
-pub(super) fn text(status: WcStatus) -> &'static CStr {
+pub(super) fn status_text(status: WcStatus) -> &'static CStr {
     match status {
-        LOST => c"others changed the word each time",
+        CAS_CONTENDED => c"others changed the word each time",
         status => status.text(),
     }
 }
 
 /// The fabric errno of a completion status.
-pub(super) fn errno(status: WcStatus, direction: WqDirection) -> Errno {
+pub(super) fn status_errno(status: WcStatus, direction: WqDirection) -> Errno {
     match status {
         WcStatus::WR_FLUSH_ERR => Errno::ECANCELED,
-        LOST => Errno::EBUSY,
+        CAS_CONTENDED => Errno::EBUSY,
         WcStatus::LOC_LEN_ERR if direction == WqDirection::Receive => Errno::ETRUNC,
         WcStatus::LOC_LEN_ERR => Errno::EMSGSIZE,
         WcStatus::LOC_PROT_ERR
@@ -56,11 +56,11 @@ mod tests {
             (WcStatus::RETRY_EXC_ERR, Errno::ETIMEDOUT),
             (WcStatus::WR_FLUSH_ERR, Errno::ECANCELED),
             (WcStatus::REM_OP_ERR, Errno::ECONNRESET),
-            (LOST, Errno::EBUSY),
+            (CAS_CONTENDED, Errno::EBUSY),
             (WcStatus::FATAL_ERR, Errno::EIO),
         ];
         for (status, expected) in distinct {
-            assert!(errno(status, receive) == expected);
+            assert!(status_errno(status, receive) == expected);
         }
     }
 }
@@ -68,7 +68,7 @@ mod tests {
 /// The device has refused a request. A driver's own queue is never smaller than ours: without memory
 /// it ran out of something that comes back.
 #[cold]
-pub(super) fn refused(error: Error) -> Errno {
+pub(super) fn post_errno(error: Error) -> Errno {
     if error == ENOMEM {
         Errno::EAGAIN
     } else {

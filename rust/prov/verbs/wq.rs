@@ -85,7 +85,7 @@ use stats::{
 };
 
 /// See [`Queue::marker`].
-const CAME_BACK: u64 = 1 << 32;
+const MARKER_COMPLETED: u64 = 1 << 32;
 
 /// Kind of operation that has a slot.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -96,24 +96,24 @@ pub(super) enum OpKind {
     /// An operation whose success is not.
     Silent,
     /// The work request behind which nothing is outstanding any more.
-    Marker,
+    DrainMarker,
     /// A receive into a piece of a buffer; it is told where the piece is.
-    Piece,
+    MultiRecv,
     /// The same, after which the buffer is the consumer's again. Always reported.
-    LastPiece,
+    LastMultiRecv,
 }
 
 /// What posts requests of a single piece.
 pub(super) enum WrTemplate {
     Send(SendTemplate),
-    Receive(RecvTemplate),
+    Recv(RecvTemplate),
 }
 
 impl WrTemplate {
     fn direction(&self) -> WqDirection {
         match self {
             Self::Send(_) => WqDirection::Transmit,
-            Self::Receive(_) => WqDirection::Receive,
+            Self::Recv(_) => WqDirection::Receive,
         }
     }
 }
@@ -122,39 +122,39 @@ impl WrTemplate {
 /// first.
 #[repr(C)]
 pub(super) struct PostTarget {
-    pub(super) poster: WrTemplate,
+    pub(super) template: WrTemplate,
     /// The queue's place in the completion queue's table.
-    pub(super) place: WqId,
+    pub(super) wq_id: WqId,
     /// What `poster` posts to.
     pub(super) qp: Arc<Qp>,
     pub(super) cq: Arc<Cq>,
     /// Whether only those successes are reported that a poster asks for.
-    pub(super) selective: bool,
+    pub(super) is_selective: bool,
     /// Whether a counter is told of each operation.
-    pub(super) tallied: bool,
+    pub(super) has_counters: bool,
 }
 
 /// What posters share; what each of them needs comes first.
 #[repr(C)]
 struct Producer {
     /// How many operations have been posted, modulo 2^32.
-    seq: u32,
+    next_seq: u32,
     /// One past the last that has a slot, as far as posters know; they look when they are there.
-    end: u32,
+    free_end: u32,
     /// How many had been posted unsignalled since the last signalled one, when the last silent one was.
     unsignalled: u32,
     /// One past the last silent one; no other is unsignalled.
-    silent: u32,
+    silent_end: u32,
     /// One past the last read.
-    reads: u32,
+    read_end: u32,
     /// How many operations in a row may go unsignalled.
-    most_unsignalled: u32,
+    max_unsignalled: u32,
     /// Whether each operation takes its room in the completion queue; see [`Cq::register`].
-    counted: bool,
+    is_accounting: bool,
     target: Option<PostTarget>,
     /// For what is injected, where the device does not take it inline. Stays until nothing is posted
     /// any more.
-    bounce: Option<InjectBufs>,
+    inject_bufs: Option<InjectBufs>,
 }
 
 /// Which way messages go.
@@ -175,31 +175,31 @@ pub(super) struct WorkQueue {
     tail: Atomic<u32>,
     depth: u32,
     /// How many bytes the device takes inline, where that is as much as may be injected.
-    inline: Atomic<u32>,
+    inline_size: Atomic<u32>,
     direction: WqDirection,
-    drained: AtomicFlag,
+    is_drained: AtomicFlag,
     #[pin]
-    head: BiasedLock<Producer>,
-    counts: PostStats,
-    ends: CompStats,
+    producer: BiasedLock<Producer>,
+    post_stats: PostStats,
+    comp_stats: CompStats,
     /// One past the last operation whose completion has been put off.
-    seen: Atomic<u32>,
+    deferred_end: Atomic<u32>,
     /// Whether completions come in any order at the end, one for each operation: what is posted in siw's
     /// error state is flushed at once, what was posted before it may be so later.
-    is_loose: bool,
+    completes_out_of_order: bool,
     /// Where they do, which one the marker is, and a bit above that, once it has come back.
-    marker: Atomic<u64>,
+    drain_marker: Atomic<u64>,
     /// Operations that take several requests, where there are such.
-    exchanges: Option<CasAtomicTable>,
+    cas_atomics: Option<CasAtomicTable>,
     /// How many nudges may be posted beside the operations, without `head`.
-    nudges: u32,
+    max_kicks: u32,
     pd: Arc<Pd>,
     /// Its queue pair's, once there is one.
-    number: Atomic<u32>,
+    qp_num: Atomic<u32>,
     /// Whose receives come here, if they are not its own.
-    share: SetOnce<SrxAttachment>,
+    srx_attachment: SetOnce<SrxAttachment>,
     /// Set by the first `set_plain(true)`, which removes the second bar of [`Self::new`].
-    has_been_plain: AtomicFlag,
+    fast_path_was_enabled: AtomicFlag,
 }
 
 impl WorkQueue {
@@ -209,7 +209,7 @@ impl WorkQueue {
         pd: &Arc<Pd>,
         (depth, width): (u32, usize),
         direction: WqDirection,
-        exchanges: Option<CasAtomicTable>,
+        cas_atomics: Option<CasAtomicTable>,
     ) -> Result<Arc<Self>> {
         let is_loose = pd.device().protocol() == Protocol::Iwarp;
         let most_unsignalled = match is_loose {
@@ -224,77 +224,77 @@ impl WorkQueue {
             depth.checked_add(1).ok_or(Errno::EINVAL)?,
             width,
         )?;
-        let queue = Arc::pin_init(
+        let wq = Arc::pin_init(
             try_pin_init!(Self {
-                head <- BiasedLock::new(
+                producer <- BiasedLock::new(
                     serial,
                     Producer {
-                        seq: 0,
-                        end: depth,
+                        next_seq: 0,
+                        free_end: depth,
                         unsignalled: 0,
-                        silent: 0,
-                        reads: 0,
-                        most_unsignalled,
-                        counted: false,
+                        silent_end: 0,
+                        read_end: 0,
+                        max_unsignalled: most_unsignalled,
+                        is_accounting: false,
                         target: None,
-                        bounce: None,
+                        inject_bufs: None,
                     },
                     c"kofi::Queue",
                     static_lock_class!(),
                 ),
                 tail: Atomic::new(0),
-                seen: Atomic::new(0),
-                is_loose,
-                marker: Atomic::new(0),
+                deferred_end: Atomic::new(0),
+                completes_out_of_order: is_loose,
+                drain_marker: Atomic::new(0),
                 depth,
-                exchanges,
-                nudges: match direction {
-                    WqDirection::Transmit => siw_kick::most_on(pd.device()),
+                cas_atomics: cas_atomics,
+                max_kicks: match direction {
+                    WqDirection::Transmit => siw_kick::max_kicks(pd.device()),
                     WqDirection::Receive => 0,
                 },
                 pd: pd.clone(),
-                number: Atomic::new(0),
-                share: SetOnce::new(),
-                has_been_plain: AtomicFlag::new(false),
-                inline: Atomic::new(0),
+                qp_num: Atomic::new(0),
+                srx_attachment: SetOnce::new(),
+                fast_path_was_enabled: AtomicFlag::new(false),
+                inline_size: Atomic::new(0),
                 ring,
                 direction,
-                drained: AtomicFlag::new(false),
-                ends: CompStats::new(),
-                counts: PostStats::new(),
+                is_drained: AtomicFlag::new(false),
+                comp_stats: CompStats::new(),
+                post_stats: PostStats::new(),
             }? Error),
             GFP_KERNEL,
         )?;
         // One bar until it has a target, and one until its endpoint is connected.
-        queue.head.bar();
-        queue.head.bar();
-        Ok(queue)
+        wq.producer.bar();
+        wq.producer.bar();
+        Ok(wq)
     }
 
     /// Allows or forbids the fast path of posting, which needs an endpoint that is connected both ways. The first call
     /// with true allows it, later ones have no effect; each call with false forbids it for good.
-    pub(super) fn set_plain(&self, is_plain: bool) {
+    pub(super) fn set_fast_path(&self, is_plain: bool) {
         match is_plain {
-            true if self.has_been_plain.xchg(true, Full) => {}
+            true if self.fast_path_was_enabled.xchg(true, Full) => {}
             // SAFETY: This removes the second bar of `new`; `has_been_plain` lets only one call do so.
-            true => unsafe { self.head.unbar() },
-            false => self.head.bar(),
+            true => unsafe { self.producer.unbar() },
+            false => self.producer.bar(),
         }
     }
 
     /// Locks the queue for a data call.
     #[inline(always)]
-    fn enter(&self) -> BiasedGuard<'_, Producer> {
+    fn lock_data(&self) -> BiasedGuard<'_, Producer> {
         // SAFETY: By their safety requirements nobody locks the queue while the functions that return a guard, or call
         // back with one, have it locked; all others here unlock it before they return. They are reached from the
         // consumer's data calls, and otherwise with an `ExclusiveGuard`.
-        unsafe { self.head.enter() }
+        unsafe { self.producer.enter() }
     }
 
     /// Those of its operations that take several requests.
     #[inline]
-    pub(super) fn exchanges(&self) -> Option<&CasAtomicTable> {
-        self.exchanges.as_ref()
+    pub(super) fn cas_atomics(&self) -> Option<&CasAtomicTable> {
+        self.cas_atomics.as_ref()
     }
 
     /// Which way its messages go.
@@ -305,91 +305,94 @@ impl WorkQueue {
 
     /// How many bytes better go inline; 0 before the queue is open.
     #[inline(always)]
-    pub(super) fn inline(&self) -> u32 {
-        read_once(&self.inline)
+    pub(super) fn inline_size(&self) -> u32 {
+        read_once(&self.inline_size)
     }
 
     /// The most completions that it can have under way, whatever they are of.
-    pub(super) fn most(&self) -> u32 {
+    pub(super) fn max_cq_entries(&self) -> u32 {
         // One slot more has been found to be possible, and nobody asks for as many as that.
-        self.depth.saturating_add(self.besides())
+        self.depth.saturating_add(self.extra_cq_entries())
     }
 
     /// Those of them that are not of operations with a slot: the marker's, those of nudges, those of
     /// operations that take several requests, and the one that siw tells twice.
-    pub(super) fn besides(&self) -> u32 {
-        let cells = self.exchanges.as_ref().map_or(0, |_| cas_atomic::CELLS);
-        1 + self.nudges + cells + u32::from(self.is_loose)
+    pub(super) fn extra_cq_entries(&self) -> u32 {
+        let cells = self
+            .cas_atomics
+            .as_ref()
+            .map_or(0, |_| cas_atomic::MAX_CAS_OPS);
+        1 + self.max_kicks + cells + u32::from(self.completes_out_of_order)
     }
 
     /// Whether an operation has completed, read or not, of a queue that is new.
     pub(super) fn has_completed(&self) -> bool {
-        self.tail.load(Acquire) != 0 || self.seen.load(Acquire) != 0
+        self.tail.load(Acquire) != 0 || self.deferred_end.load(Acquire) != 0
     }
 
     /// Memory for injected data of at most `size` bytes at a time. May sleep.
-    pub(super) fn bounce(&self, size: usize) -> Result<InjectBufs> {
+    pub(super) fn new_inject_bufs(&self, size: usize) -> Result<InjectBufs> {
         InjectBufs::new(self.ring.len(), size)
     }
 
     /// From now on the queue posts to `target`; without `bounce` injected data, of at most `inject`
     /// bytes, goes inline.
-    pub(super) fn open(
+    pub(super) fn set_target(
         &self,
         target: PostTarget,
         inject: u32,
-        bounce: Option<InjectBufs>,
+        inject_bufs: Option<InjectBufs>,
         others: &ExclusiveGuard,
     ) {
-        if bounce.is_none() {
-            self.inline.store(inject, Relaxed);
+        if inject_bufs.is_none() {
+            self.inline_size.store(inject, Relaxed);
         }
-        self.number.store(target.qp.number(), Relaxed);
-        let mut head = self.head.lock(others);
-        if target.selective {
+        self.qp_num.store(target.qp.qp_num(), Relaxed);
+        let mut head = self.producer.lock(others);
+        if target.is_selective {
             // The short way reports everything.
-            self.head.bar();
+            self.producer.bar();
         }
-        if target.tallied {
+        if target.has_counters {
             // Nobody else may come to tell that an operation is over.
-            head.most_unsignalled = 0;
+            head.max_unsignalled = 0;
         }
-        if target.poster.direction() != self.direction {
+        if target.template.direction() != self.direction {
             // The fast path takes the poster for one of the queue's own direction.
-            self.head.bar();
+            self.producer.bar();
         }
         let before = head.target.replace(target);
-        head.bounce = bounce;
+        head.inject_bufs = inject_bufs;
         if before.is_none() {
             // SAFETY: This removes the bar that is there without a target, which is that of `new` or `shut`.
-            unsafe { self.head.unbar() };
+            unsafe { self.producer.unbar() };
         }
         drop(head);
         drop(before);
     }
 
     /// From now on messages go where `share` says, to the queue pair with that number. Once in its life.
-    pub(super) fn open_shared(&self, share: SrxAttachment, number: u32) {
-        self.number.store(number, Relaxed);
-        let _ = self.share.populate(share);
+    pub(super) fn attach_srx(&self, attachment: SrxAttachment, number: u32) {
+        self.qp_num.store(number, Relaxed);
+        let _ = self.srx_attachment.populate(attachment);
     }
 
     /// Where its messages go, if it posts no receives for them.
     #[inline]
-    pub(super) fn share(&self) -> Option<&SrxAttachment> {
-        self.share.as_ref()
+    pub(super) fn srx_attachment(&self) -> Option<&SrxAttachment> {
+        self.srx_attachment.as_ref()
     }
 
     /// A message has come that took no receive of its own.
-    pub(super) fn heard(&self) {
-        self.seen.store(1, Release);
+    pub(super) fn set_received(&self) {
+        self.deferred_end.store(1, Release);
     }
 
     /// The queue posts no more; what it posted to is returned.
-    pub(super) fn shut(&self, others: &ExclusiveGuard) -> Option<PostTarget> {
-        let mut head = self.head.lock(others);
+    pub(super) fn take_target(&self, others: &ExclusiveGuard) -> Option<PostTarget> {
+        let mut head = self.producer.lock(others);
         if head.target.is_some() {
-            self.head.bar();
+            self.producer.bar();
         }
         head.target.take()
     }
@@ -400,37 +403,41 @@ impl WorkQueue {
     /// # Safety
     ///
     /// The caller holds the completion queue's lock, and `tail` operations have been retired.
-    pub(super) unsafe fn count(&self, (tail, unread): (u32, u32), others: &ExclusiveGuard) -> u32 {
-        let mut head = self.head.lock(others);
-        if replace(&mut head.counted, true) {
+    pub(super) unsafe fn start_accounting(
+        &self,
+        (tail, unread): (u32, u32),
+        others: &ExclusiveGuard,
+    ) -> u32 {
+        let mut head = self.producer.lock(others);
+        if replace(&mut head.is_accounting, true) {
             return 0;
         }
-        self.head.bar();
+        self.producer.bar();
         let mut seq = tail;
         let mut count = unread;
-        while seq != head.seq {
+        while seq != head.next_seq {
             // SAFETY: `head` is locked, and by this function's safety requirement so is the completion queue: nobody
             // fills or retires a slot.
-            count += u32::from(unsafe { self.ring.get(seq) }.usage != OpKind::Marker);
+            count += u32::from(unsafe { self.ring.get(seq) }.kind != OpKind::DrainMarker);
             seq = seq.wrapping_add(1);
         }
         count
     }
 
     /// How many operations can be posted now; -FI_EOPBADSTATE when it posts nowhere.
-    pub(super) fn room(&self) -> Result<usize> {
-        let head = self.enter();
+    pub(super) fn free_slots(&self) -> Result<usize> {
+        let head = self.lock_data();
         if head.target.is_none() {
             return Err(Errno::EOPBADSTATE);
         }
-        let used = head.seq.wrapping_sub(self.tail.load(Acquire));
+        let used = head.next_seq.wrapping_sub(self.tail.load(Acquire));
         Ok(self.depth.saturating_sub(used) as usize)
     }
 
     /// Whether the success of an operation is reported that is posted like this.
-    pub(super) fn is_reported(&self, report: ReportPolicy) -> Result<bool> {
+    pub(super) fn is_reported(&self, policy: ReportPolicy) -> Result<bool> {
         // SAFETY: It locks nothing.
-        unsafe { self.with_target(|target| Ok(target.usage(report) == OpKind::Reported)) }
+        unsafe { self.with_target(|target| Ok(target.op_kind(policy) == OpKind::Reported)) }
     }
 
     /// Does something with where the queue posts to, with the queue locked.
@@ -446,29 +453,33 @@ impl WorkQueue {
         &self,
         f: impl FnOnce(&PostTarget) -> Result<R>,
     ) -> Result<R> {
-        let head = self.enter();
+        let head = self.lock_data();
         f(head.target.as_ref().ok_or(Errno::EOPBADSTATE)?)
     }
 
     /// Whether a signalled operation has no completion yet, read or not.
-    pub(super) fn is_busy(&self, others: &ExclusiveGuard) -> bool {
-        let head = self.head.lock(others);
-        let signalled = head.seq.wrapping_sub(head.unsignalled_before(head.seq));
+    pub(super) fn has_signalled_in_flight(&self, others: &ExclusiveGuard) -> bool {
+        let head = self.producer.lock(others);
+        let signalled = head
+            .next_seq
+            .wrapping_sub(head.unsignalled_before(head.next_seq));
         drop(head);
         let is_behind = |seq: u32| signalled.wrapping_sub(seq) as i32 > 0;
-        is_behind(self.tail.load(Acquire)) && is_behind(self.seen.load(Acquire))
+        is_behind(self.tail.load(Acquire)) && is_behind(self.deferred_end.load(Acquire))
     }
 
     /// The completion of `seq` has been taken from the device, and its reader will come later.
-    pub(super) fn saw(&self, seq: u32) {
-        self.seen.store(seq.wrapping_add(1), Release);
+    pub(super) fn set_deferred_end(&self, seq: u32) {
+        self.deferred_end.store(seq.wrapping_add(1), Release);
     }
 
     /// The marker has come back, and with it everything before it, unless the queue is loose.
     #[cold]
-    pub(super) fn marker_came(&self, seq: u32) {
-        match self.is_loose {
-            true => self.marker.store(CAME_BACK | u64::from(seq), Relaxed),
+    pub(super) fn complete_marker(&self, seq: u32) {
+        match self.completes_out_of_order {
+            true => self
+                .drain_marker
+                .store(MARKER_COMPLETED | u64::from(seq), Relaxed),
             false => self.set_drained(),
         }
     }
@@ -479,14 +490,14 @@ impl WorkQueue {
     /// # Safety
     ///
     /// The caller holds the completion queue's lock, and `tail` operations have been retired.
-    pub(super) unsafe fn drain_loosely(&self, tail: u32) {
-        let marker = self.marker.load(Relaxed);
-        if marker & CAME_BACK == 0 {
+    pub(super) unsafe fn update_drained(&self, tail: u32) {
+        let marker = self.drain_marker.load(Relaxed);
+        if marker & MARKER_COMPLETED == 0 {
             return;
         }
         let is_before = |seq: u32| (seq.wrapping_sub(marker as u32) as i32) < 0;
         let mut seq = tail;
-        let is_over = |slot: WrSlot| slot.is_met || slot.is_told;
+        let is_over = |slot: WrSlot| slot.is_deferred || slot.is_reported;
         // SAFETY: The operation was posted before the marker, and has not been retired; the lock is held by this
         // function's safety requirement.
         while is_before(seq) && is_over(unsafe { self.slot(seq) }) {
@@ -498,8 +509,8 @@ impl WorkQueue {
     }
 
     /// Whether completions come in any order at the end.
-    pub(super) fn is_loose(&self) -> bool {
-        self.is_loose
+    pub(super) fn completes_out_of_order(&self) -> bool {
+        self.completes_out_of_order
     }
 
     /// The completion of `seq` is put off; false if it has been met before.
@@ -507,11 +518,11 @@ impl WorkQueue {
     /// # Safety
     ///
     /// The caller holds the completion queue's lock; operation `seq` has completed, and has not been retired.
-    pub(super) unsafe fn meet(&self, seq: u32) -> bool {
+    pub(super) unsafe fn mark_deferred(&self, seq: u32) -> bool {
         // SAFETY: By this function's safety requirement the caller is the slot's user.
         unsafe {
             self.ring
-                .change(seq, |slot| !replace(&mut slot.is_met, true))
+                .update(seq, |slot| !replace(&mut slot.is_deferred, true))
         }
     }
 
@@ -523,13 +534,18 @@ impl WorkQueue {
     ///
     /// The requirements of [`Self::advance_tail`] hold, except that operations before `seq` may be under way. `ahead`
     /// is used for this queue alone, and is 0 at first.
-    pub(super) unsafe fn retire_loose(&self, tail: &mut u32, ahead: &mut u32, seq: u32) -> u32 {
+    pub(super) unsafe fn retire_out_of_order(
+        &self,
+        tail: &mut u32,
+        ahead: &mut u32,
+        seq: u32,
+    ) -> u32 {
         // SAFETY: By this function's safety requirement the caller is the slot's user.
-        unsafe { self.ring.change(seq, |slot| slot.is_told = true) };
+        unsafe { self.ring.update(seq, |slot| slot.is_reported = true) };
         *ahead += 1;
         let mut end = *tail;
         // SAFETY: As above: as `ahead` operations from `end` on have completed, `end` has been posted.
-        while *ahead > 0 && unsafe { self.slot(end) }.is_told {
+        while *ahead > 0 && unsafe { self.slot(end) }.is_reported {
             *ahead -= 1;
             end = end.wrapping_add(1);
         }
@@ -541,24 +557,24 @@ impl WorkQueue {
     }
 
     /// Where they go for a data call.
-    pub(super) fn cq(&self) -> Option<Arc<Cq>> {
-        let head = self.enter();
+    pub(super) fn cq_for_data_call(&self) -> Option<Arc<Cq>> {
+        let head = self.lock_data();
         head.target.as_ref().map(|target| target.cq.clone())
     }
 
     /// Where the queue's completions go, while it posts.
-    pub(super) fn completion_queue(&self, others: &ExclusiveGuard) -> Option<Arc<Cq>> {
-        self.place(others).map(|(cq, _)| cq)
+    pub(super) fn bound_cq(&self, others: &ExclusiveGuard) -> Option<Arc<Cq>> {
+        self.bound_cq_and_id(others).map(|(cq, _)| cq)
     }
 
     /// The same, with the queue's place in that one's table.
-    pub(super) fn place(&self, others: &ExclusiveGuard) -> Option<(Arc<Cq>, WqId)> {
-        if let Some(share) = self.share() {
-            return share.open_place();
+    pub(super) fn bound_cq_and_id(&self, others: &ExclusiveGuard) -> Option<(Arc<Cq>, WqId)> {
+        if let Some(share) = self.srx_attachment() {
+            return share.cq_if_open();
         }
-        let head = self.head.lock(others);
+        let head = self.producer.lock(others);
         let target = head.target.as_ref()?;
-        Some((target.cq.clone(), target.place))
+        Some((target.cq.clone(), target.wq_id))
     }
 
     /// Returns a function that returns the slot of an operation.
@@ -568,7 +584,7 @@ impl WorkQueue {
     /// The caller holds the completion queue's lock as long as it has the function. It passes operations that have
     /// been posted, and whose slots have not been released by [`Self::publish_tail`].
     #[inline(always)]
-    pub(super) unsafe fn slots(&self) -> impl Fn(u32) -> WrSlot + '_ {
+    pub(super) unsafe fn slot_reader(&self) -> impl Fn(u32) -> WrSlot + '_ {
         let slots = self.ring.slots();
         // SAFETY: By the safety requirement of `slots` the caller is the slot's user.
         move |seq| unsafe { slots.get(seq) }
@@ -583,7 +599,7 @@ impl WorkQueue {
     #[inline(always)]
     pub(super) unsafe fn slot(&self, seq: u32) -> WrSlot {
         // SAFETY: By this function's safety requirement.
-        unsafe { self.slots()(seq) }
+        unsafe { self.slot_reader()(seq) }
     }
 
     /// Retires the operation `seq` and those before it, from `tail` on, which moves; says how many
@@ -637,7 +653,12 @@ impl WorkQueue {
     ///
     /// The caller holds the completion queue's lock; `last` has completed, or each of them where the queue is loose,
     /// and none of them has been retired.
-    pub(super) unsafe fn each_over(&self, from: u32, last: u32, mut visit: impl FnMut(u32, u64)) {
+    pub(super) unsafe fn for_each_completed(
+        &self,
+        from: u32,
+        last: u32,
+        mut visit: impl FnMut(u32, u64),
+    ) {
         let end = last.wrapping_add(1);
         // SAFETY: A completion ends the operations before it too, and by this function's safety requirement none has
         // been retired. What is undone here is not there any more when they are.
@@ -646,8 +667,8 @@ impl WorkQueue {
         while seq != end {
             // SAFETY: As above: the slot is ours.
             let slot = unsafe { self.ring.get(seq) };
-            if slot.usage != OpKind::Marker {
-                visit(seq, slot.told().0);
+            if slot.kind != OpKind::DrainMarker {
+                visit(seq, slot.completion_info().0);
             }
             seq = seq.wrapping_add(1);
         }
@@ -658,20 +679,20 @@ impl WorkQueue {
     /// # Safety
     ///
     /// The caller holds the completion queue's lock; `seq` has been posted by the caller, and has not been retired.
-    pub(super) unsafe fn change_slot(&self, seq: u32, change: impl FnOnce(&mut WrSlot)) {
+    pub(super) unsafe fn update_slot(&self, seq: u32, change: impl FnOnce(&mut WrSlot)) {
         // SAFETY: The poster does not use the slot any more, and others use it under the lock, which is held.
-        unsafe { self.ring.change(seq, change) };
+        unsafe { self.ring.update(seq, change) };
     }
 
     /// The marker has come back: everything before it has a completion.
     #[cold]
     pub(super) fn set_drained(&self) {
-        self.drained.store(true, Release);
+        self.is_drained.store(true, Release);
     }
 
     /// Whether the marker has come back.
     pub(super) fn is_drained(&self) -> bool {
-        self.drained.load(Acquire)
+        self.is_drained.load(Acquire)
     }
 
     /// Retires everything from `tail` on, after the queue pair has been destroyed: each context that has not been
@@ -681,13 +702,13 @@ impl WorkQueue {
     ///
     /// The queue pair has been destroyed, or nothing has been posted to it. The queue is no longer in the table of its
     /// completion queue, where `tail` of its operations had been retired.
-    pub(super) unsafe fn abandon(
+    pub(super) unsafe fn reclaim_all(
         &self,
         tail: u32,
         reclaim: &mut dyn FnMut(Context),
         others: &ExclusiveGuard,
     ) -> u32 {
-        let end = self.head.lock(others).seq;
+        let end = self.producer.lock(others).next_seq;
         let mut seq = tail;
         // SAFETY: By this function's safety requirement nothing is under way any more, and nobody else retires.
         unsafe { self.ring.unmap(seq, end) };
@@ -695,12 +716,12 @@ impl WorkQueue {
         while seq != end {
             // SAFETY: As above.
             let slot = unsafe { self.ring.get(seq) };
-            match slot.usage {
-                OpKind::Marker => {}
+            match slot.kind {
+                OpKind::DrainMarker => {}
                 // The last one stands for the buffer.
-                OpKind::Piece => count += 1,
-                OpKind::Reported | OpKind::Silent | OpKind::LastPiece => {
-                    if !slot.is_told {
+                OpKind::MultiRecv => count += 1,
+                OpKind::Reported | OpKind::Silent | OpKind::LastMultiRecv => {
+                    if !slot.is_reported {
                         reclaim(slot.context);
                     }
                     count += 1;
@@ -709,7 +730,7 @@ impl WorkQueue {
             seq = seq.wrapping_add(1);
         }
         self.tail.store(end, Release);
-        self.abandon_exchanges(reclaim);
+        self.reclaim_cas_atomics(reclaim);
         count
     }
 }

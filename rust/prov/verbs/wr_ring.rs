@@ -28,36 +28,36 @@ pub(super) struct WrSlot {
     /// Those of its completion: FI_SEND | FI_MSG, FI_WRITE | FI_RMA, ... Of a piece of a buffer, the
     /// address where it begins.
     pub(super) flags: u64,
-    pub(super) usage: OpKind,
+    pub(super) kind: OpKind,
     /// Whether its completion has been put off: siw tells some twice.
-    pub(super) is_met: bool,
+    pub(super) is_deferred: bool,
     /// Whether its reader has been told of it, before that of one that was posted earlier.
-    pub(super) is_told: bool,
+    pub(super) is_reported: bool,
 }
 
 impl WrSlot {
     /// A slot without an operation.
-    pub(super) const NONE: Self = Self {
+    pub(super) const EMPTY: Self = Self {
         context: Context::NULL,
         flags: 0,
-        usage: OpKind::Silent,
-        is_met: false,
-        is_told: false,
+        kind: OpKind::Silent,
+        is_deferred: false,
+        is_reported: false,
     };
 
     /// Its context and the flags of its completion, for who traces; none of a marker.
-    pub(super) fn traced(&self) -> Option<(Context, u64)> {
-        (self.usage != OpKind::Marker).then(|| (self.context, self.told().0))
+    pub(super) fn trace_info(&self) -> Option<(Context, u64)> {
+        (self.kind != OpKind::DrainMarker).then(|| (self.context, self.completion_info().0))
     }
 
     /// The flags of its completion, and where its message is if that is told.
     #[inline]
-    pub(super) fn told(&self) -> (u64, usize) {
+    pub(super) fn completion_info(&self) -> (u64, usize) {
         let flags = FI_RECV | FI_MSG;
-        match self.usage {
-            OpKind::Piece => (flags, self.flags as usize),
-            OpKind::LastPiece => (flags | FI_MULTI_RECV, self.flags as usize),
-            OpKind::Reported | OpKind::Silent | OpKind::Marker => (self.flags, 0),
+        match self.kind {
+            OpKind::MultiRecv => (flags, self.flags as usize),
+            OpKind::LastMultiRecv => (flags | FI_MULTI_RECV, self.flags as usize),
+            OpKind::Reported | OpKind::Silent | OpKind::DrainMarker => (self.flags, 0),
         }
     }
 }
@@ -75,15 +75,15 @@ pub(super) struct WrRing {
     slots: KVVec<UnsafeCell<WrSlot>>,
     mask: u32,
     /// None where a mapping is the address itself.
-    rows: Option<KBox<SlotMappings>>,
+    mappings: Option<KBox<SlotMappings>>,
 }
 
 /// The mappings of a [`WrRing`]'s slots.
 struct SlotMappings {
     pd: Arc<Pd>,
     /// How many a slot has.
-    width: usize,
-    cells: KVVec<UnsafeCell<Option<DmaMapping>>>,
+    per_slot: usize,
+    mappings: KVVec<UnsafeCell<Option<DmaMapping>>>,
 }
 
 // SAFETY: By the type invariant what is in the cells has one user at a time.
@@ -110,7 +110,7 @@ impl<'a> WrSlots<'a> {
     }
 
     #[inline(always)]
-    fn at(self, seq: u32) -> &'a UnsafeCell<WrSlot> {
+    fn cell(self, seq: u32) -> &'a UnsafeCell<WrSlot> {
         // SAFETY: There is a power of two of slots, so that an index is that of one.
         unsafe { self.slots.get_unchecked(self.index(seq)) }
     }
@@ -123,7 +123,7 @@ impl<'a> WrSlots<'a> {
     #[inline(always)]
     pub(super) unsafe fn get(self, seq: u32) -> WrSlot {
         // SAFETY: By this function's safety requirement.
-        unsafe { *self.at(seq).get() }
+        unsafe { *self.cell(seq).get() }
     }
 }
 
@@ -135,7 +135,7 @@ impl WrRing {
             .ok_or(Errno::EINVAL)?;
         let mut slots = KVVec::with_capacity(len, GFP_KERNEL)?;
         for _ in 0..len {
-            slots.push(UnsafeCell::new(WrSlot::NONE), GFP_KERNEL)?;
+            slots.push(UnsafeCell::new(WrSlot::EMPTY), GFP_KERNEL)?;
         }
         let rows = match pd.device().uses_virt_dma() {
             true => None,
@@ -145,7 +145,7 @@ impl WrRing {
         Ok(Self {
             mask: len as u32 - 1,
             slots,
-            rows,
+            mappings: rows,
         })
     }
 
@@ -178,7 +178,7 @@ impl WrRing {
     #[inline(always)]
     pub(super) unsafe fn fill(&self, seq: u32, slot: WrSlot) {
         // SAFETY: By this function's safety requirement.
-        unsafe { *self.slots().at(seq).get() = slot };
+        unsafe { *self.slots().cell(seq).get() = slot };
     }
 
     /// Changes the slot of `seq`.
@@ -186,9 +186,9 @@ impl WrRing {
     /// # Safety
     ///
     /// The caller is the slot's user by the type invariant.
-    pub(super) unsafe fn change<R>(&self, seq: u32, change: impl FnOnce(&mut WrSlot) -> R) -> R {
+    pub(super) unsafe fn update<R>(&self, seq: u32, change: impl FnOnce(&mut WrSlot) -> R) -> R {
         // SAFETY: By this function's safety requirement.
-        change(unsafe { &mut *self.slots().at(seq).get() })
+        change(unsafe { &mut *self.slots().cell(seq).get() })
     }
 
     /// What the operation `seq` is.
@@ -210,11 +210,11 @@ impl WrRing {
     /// returned.
     #[inline(always)]
     #[allow(clippy::mut_from_ref)]
-    pub(super) unsafe fn row(&self, index: usize) -> &mut [Option<DmaMapping>] {
-        match &self.rows {
+    pub(super) unsafe fn slot_mappings(&self, index: usize) -> &mut [Option<DmaMapping>] {
+        match &self.mappings {
             None => &mut [],
             // SAFETY: By this function's safety requirement.
-            Some(rows) => unsafe { rows.row(index) },
+            Some(rows) => unsafe { rows.slot_mappings(index) },
         }
     }
 
@@ -225,9 +225,9 @@ impl WrRing {
     /// The operations are over, and the caller is the user of their slots by the type invariant.
     #[inline(always)]
     pub(super) unsafe fn unmap(&self, from: u32, to: u32) {
-        if let Some(rows) = &self.rows {
+        if let Some(rows) = &self.mappings {
             // SAFETY: By this function's safety requirement.
-            unsafe { rows.undo(self.slots(), from, to) };
+            unsafe { rows.unmap_range(self.slots(), from, to) };
         }
     }
 }
@@ -240,7 +240,7 @@ impl SlotMappings {
         for _ in 0..count {
             cells.push(UnsafeCell::new(None), GFP_KERNEL)?;
         }
-        Ok(Self { pd, width, cells })
+        Ok(Self { pd, per_slot: width, mappings: cells })
     }
 
     /// As [`WrRing::row`].
@@ -249,9 +249,9 @@ impl SlotMappings {
     ///
     /// As there.
     #[allow(clippy::mut_from_ref)]
-    unsafe fn row(&self, index: usize) -> &mut [Option<DmaMapping>] {
-        let start = index * self.width;
-        let cells = &self.cells[start..start + self.width];
+    unsafe fn slot_mappings(&self, index: usize) -> &mut [Option<DmaMapping>] {
+        let start = index * self.per_slot;
+        let cells = &self.mappings[start..start + self.per_slot];
         // SAFETY: `UnsafeCell` is transparent, and the caller is the row's only user.
         unsafe { core::slice::from_raw_parts_mut(cells.as_ptr().cast_mut().cast(), cells.len()) }
     }
@@ -262,11 +262,11 @@ impl SlotMappings {
     ///
     /// As there.
     #[inline(never)]
-    unsafe fn undo(&self, slots: WrSlots<'_>, from: u32, to: u32) {
+    unsafe fn unmap_range(&self, slots: WrSlots<'_>, from: u32, to: u32) {
         let mut seq = from;
         while seq != to {
             // SAFETY: By this function's safety requirement.
-            for place in unsafe { self.row(slots.index(seq)) } {
+            for place in unsafe { self.slot_mappings(slots.index(seq)) } {
                 let Some(mapping) = place.take() else {
                     break;
                 };

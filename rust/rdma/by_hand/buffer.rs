@@ -53,7 +53,7 @@ impl Buffer {
         // before it is freed.
         let mapping = buffer
             .mapping
-            .insert(unsafe { pd.dma().map(piece, DataDirection::Both) }?);
+            .insert(unsafe { pd.dma().map(piece, DataDirection::Bidirectional) }?);
         match pd.dma().needs_sync(mapping) {
             true => Err(EOPNOTSUPP),
             false => Ok(buffer),

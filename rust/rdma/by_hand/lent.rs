@@ -91,12 +91,12 @@ impl Mapped {
         };
         for piece in pieces()? {
             // SAFETY: By this function's safety requirement.
-            let mapping = unsafe { pd.dma().map(piece?, DataDirection::Both) }?;
+            let mapping = unsafe { pd.dma().map(piece?, DataDirection::Bidirectional) }?;
             let run = DmaSegment {
                 addr: mapping.addr(),
                 len: mapping.len() as u64,
             };
-            if !runs.last_mut().is_some_and(|last| last.extend(&run)) {
+            if !runs.last_mut().is_some_and(|last| last.try_merge(&run)) {
                 let _ = runs.push_within_capacity(run);
             }
             let _ = mapped.mappings.push_within_capacity(mapping);

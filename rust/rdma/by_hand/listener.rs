@@ -13,7 +13,7 @@ use super::{
             CmId,
             ConnParam,
             LockedCmId,
-            REJECTED_BY_CONSUMER, //
+            REJ_CONSUMER_DEFINED, //
         },
         completion::TimedCompletion,
         net::{
@@ -60,7 +60,7 @@ struct Caller {
 }
 
 impl CmHandler for Caller {
-    fn event(self: Arc<Self>, _id: &LockedCmId, _event: CmEvent<'_>) {
+    fn handle_event(self: Arc<Self>, _id: &LockedCmId, _event: CmEvent<'_>) {
         // Nothing but bad news reaches an id that has not been accepted. Dropping it lets its device go.
         let arrival = self.arrival.lock().take();
         drop(arrival);
@@ -101,20 +101,20 @@ impl Hall {
         *caller.arrival.lock() = Some(Arrival { id, data, depths });
         // Not before: who is found without an arrival has left.
         drop(waiting);
-        self.came.give();
+        self.came.complete();
         Ok(())
     }
 }
 
 impl CmHandler for Hall {
-    fn event(self: Arc<Self>, _id: &LockedCmId, event: CmEvent<'_>) {
+    fn handle_event(self: Arc<Self>, _id: &LockedCmId, event: CmEvent<'_>) {
         match event {
             // Dropped on the way, the id refuses the peer.
             CmEvent::ConnectRequest { id, conn } => drop(self.admit(id, &conn)),
             CmEvent::DeviceRemoval => {
                 let id = self.id.lock().take();
                 drop(id);
-                self.came.give();
+                self.came.complete();
             }
             _ => {}
         }
@@ -172,7 +172,7 @@ impl Listener {
             if self.0.id.lock().is_none() {
                 return Err(ENODEV);
             }
-            if self.0.came.take(msecs_to_jiffies(TICK_MS)) == 0 && !go_on() {
+            if self.0.came.wait_timeout(msecs_to_jiffies(TICK_MS)) == 0 && !go_on() {
                 return Err(EINTR);
             }
         }
@@ -205,7 +205,7 @@ impl Request {
     /// Refuses it, with some bytes. May sleep.
     pub(crate) fn refuse(self, data: &[u8]) {
         // Who has gone need not be told.
-        let _ = self.0.id.reject(data, REJECTED_BY_CONSUMER);
+        let _ = self.0.id.reject(data, REJ_CONSUMER_DEFINED);
     }
 
     /// An end for it, on which `depth` requests can be posted in each direction. May sleep.

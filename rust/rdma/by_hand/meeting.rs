@@ -13,7 +13,7 @@ use super::{
             CmIdRef,
             ConnParam,
             LockedCmId,
-            REJECTED_BY_CONSUMER, //
+            REJ_CONSUMER_DEFINED, //
         },
         completion::TimedCompletion,
         device::RemovalNotifier,
@@ -136,7 +136,7 @@ impl Meeting {
                     _ => {}
                 }
             }
-            if self.changed.take(msecs_to_jiffies(TICK_MS)) == 0 && !go_on() {
+            if self.changed.wait_timeout(msecs_to_jiffies(TICK_MS)) == 0 && !go_on() {
                 return Err(EINTR);
             }
         }
@@ -151,7 +151,7 @@ impl Meeting {
             stand.stage = stage;
             stand.hear(data);
         }
-        self.changed.give();
+        self.changed.complete();
     }
 
     /// The peer has said something, and nothing else comes of that.
@@ -173,7 +173,7 @@ impl Meeting {
         if let Some(qp) = qp {
             let _ = qp.to_error();
         }
-        self.changed.give();
+        self.changed.complete();
     }
 
     /// Has the queue pair send.
@@ -183,7 +183,7 @@ impl Meeting {
             stand.qp.as_ref().map(|(qp, access)| (qp.clone(), *access))
         };
         let (qp, access) = equipped.ok_or(ENOTCONN)?;
-        id.make_ready(&qp, param, access)
+        id.move_qp_to_rts(&qp, param, access)
     }
 
     /// The peer has answered.
@@ -193,14 +193,14 @@ impl Meeting {
             .and_then(|()| id.complete_response());
         match done {
             Ok(()) => self.step(Stage::Connected, conn.private_data),
-            Err(_) => drop(id.reject(&[], REJECTED_BY_CONSUMER)),
+            Err(_) => drop(id.reject(&[], REJ_CONSUMER_DEFINED)),
         }
         done
     }
 }
 
 impl CmHandler for Meeting {
-    fn event(self: Arc<Self>, id: &LockedCmId, event: CmEvent<'_>) {
+    fn handle_event(self: Arc<Self>, id: &LockedCmId, event: CmEvent<'_>) {
         let done = match event {
             CmEvent::AddrResolved => id.resolve_route(RESOLVE_MS),
             CmEvent::RouteResolved => {
@@ -235,7 +235,7 @@ impl CmHandler for Meeting {
 }
 
 impl RemovalNotifier for Meeting {
-    fn device_going(&self) {
+    fn notify_removal(&self) {
         self.fail(ENODEV);
     }
 }

@@ -66,7 +66,7 @@ impl Batch {
         loop {
             let over = *self.over.get(self.taken..self.found)?.first()?;
             self.taken += 1;
-            if over.slot != siw_kick::WR_ID {
+            if over.slot != siw_kick::KICK_WR_ID {
                 return Some(over);
             }
         }
@@ -93,13 +93,13 @@ pub(super) struct Patience {
 impl Patience {
     /// Waits for `came`, or for as long as nobody is asked.
     fn wait(&mut self, came: &TimedCompletion) {
-        let Some(pause) = self.nudges.pause() else {
-            came.take(msecs_to_jiffies(TICK_MS));
+        let Some(pause) = self.nudges.next_delay() else {
+            came.wait_timeout(msecs_to_jiffies(TICK_MS));
             return;
         };
         let pause = u32::try_from(pause.as_millis()).unwrap_or(TICK_MS);
-        if came.take(msecs_to_jiffies(pause)) == 0 {
-            self.nudges.post(&self.qp);
+        if came.wait_timeout(msecs_to_jiffies(pause)) == 0 {
+            self.nudges.post_next(&self.qp);
         }
     }
 }
@@ -180,7 +180,7 @@ impl Side {
             if let Some(over) = self.batch.next() {
                 return Ok(over);
             }
-            if self.poll()? || self.poller.cq().arm(CqNotify::Any) {
+            if self.poll()? || self.poller.cq().req_notify(CqNotify::NextComp) {
                 continue;
             }
             patience.wait(&self.came);
@@ -189,7 +189,7 @@ impl Side {
     }
 
     fn poll(&mut self) -> Result<bool> {
-        let mut room = Wc::room::<BATCH>();
+        let mut room = Wc::uninit_array::<BATCH>();
         let found = self.poller.poll(&mut room)?;
         let over = |wc: &Wc| Over {
             slot: wc.wr_id(),
@@ -214,17 +214,17 @@ mod tests {
         let mut batch = Batch::EMPTY;
         assert!(batch.next().is_none());
         assert!(batch.fill(over(&[
-            siw_kick::WR_ID,
+            siw_kick::KICK_WR_ID,
             3,
-            siw_kick::WR_ID,
-            siw_kick::WR_ID,
+            siw_kick::KICK_WR_ID,
+            siw_kick::KICK_WR_ID,
             0,
-            siw_kick::WR_ID
+            siw_kick::KICK_WR_ID
         ])));
         assert!(batch.next().is_some_and(|over| over.slot == 3));
         assert!(batch.next().is_some_and(|over| over.slot == 0));
         assert!(batch.next().is_none());
-        assert!(batch.fill(over(&[siw_kick::WR_ID])));
+        assert!(batch.fill(over(&[siw_kick::KICK_WR_ID])));
         assert!(batch.next().is_none());
     }
 

@@ -37,12 +37,12 @@ impl<'a> ConnParam<'a> {
     /// # Safety
     ///
     /// `event` is of such a kind, and came from rdma_cm; its private data lasts for `'a`.
-    pub(super) unsafe fn of(event: &'a bindings::rdma_cm_event) -> Self {
+    pub(super) unsafe fn from_event(event: &'a bindings::rdma_cm_event) -> Self {
         // SAFETY: By this function's contract this is the part of the union that counts.
         let conn = unsafe { &event.param.conn };
         Self {
             // SAFETY: By this function's contract.
-            private_data: unsafe { private_data(conn) },
+            private_data: unsafe { raw_private_data(conn) },
             responder_resources: conn.responder_resources,
             initiator_depth: conn.initiator_depth,
             flow_control: conn.flow_control != 0,
@@ -79,7 +79,7 @@ impl<'a> ConnParam<'a> {
 /// # Safety
 ///
 /// The private data of `conn` is NULL or lasts for `'a`.
-unsafe fn private_data<'a>(conn: &bindings::rdma_conn_param) -> &'a [u8] {
+unsafe fn raw_private_data<'a>(conn: &bindings::rdma_conn_param) -> &'a [u8] {
     if conn.private_data.is_null() {
         return &[];
     }
@@ -151,16 +151,16 @@ impl<'a> CmEvent<'a> {
             }
             bindings::rdma_cm_event_type_RDMA_CM_EVENT_CONNECT_RESPONSE => Self::ConnectResponse {
                 // SAFETY: A response has connection parameters.
-                conn: unsafe { ConnParam::of(event) },
+                conn: unsafe { ConnParam::from_event(event) },
             },
             bindings::rdma_cm_event_type_RDMA_CM_EVENT_ESTABLISHED => Self::Established {
                 // SAFETY: As above; they are zero where there are none.
-                conn: unsafe { ConnParam::of(event) },
+                conn: unsafe { ConnParam::from_event(event) },
             },
             bindings::rdma_cm_event_type_RDMA_CM_EVENT_REJECTED => Self::Rejected {
                 reason: event.status,
                 // SAFETY: A rejection has connection parameters.
-                private_data: unsafe { private_data(&event.param.conn) },
+                private_data: unsafe { raw_private_data(&event.param.conn) },
             },
             bindings::rdma_cm_event_type_RDMA_CM_EVENT_DISCONNECTED => Self::Disconnected,
             bindings::rdma_cm_event_type_RDMA_CM_EVENT_DEVICE_REMOVAL => Self::DeviceRemoval,

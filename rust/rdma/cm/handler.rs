@@ -43,7 +43,7 @@ pub(crate) trait CmHandler: Send + Sync {
     /// [`CmId::lock`] on it. It may drop the [`CmId`], which then takes effect when the handler
     /// returns; but nobody may drop the *listening* `CmId` in `ConnectRequest`, neither
     /// directly nor with the last reference on whoever owns it.
-    fn event(self: Arc<Self>, id: &LockedCmId, event: CmEvent<'_>);
+    fn handle_event(self: Arc<Self>, id: &LockedCmId, event: CmEvent<'_>);
 }
 
 /// What an id of ours points to.
@@ -52,7 +52,7 @@ pub(super) struct CmIdContext {
     #[pin]
     handler: SpinLock<Option<Arc<dyn CmHandler>>>,
     /// The task that is running the handler, by the address of its `task_struct`; 0 for none.
-    running: Atomic<usize>,
+    running_task: Atomic<usize>,
     /// Set when that task drops the id.
     dropped: Atomic<bool>,
 }
@@ -62,7 +62,7 @@ impl CmIdContext {
         KBox::pin_init(
             pin_init!(Self {
                 handler <- new_spinlock!(handler),
-                running: Atomic::new(0),
+                running_task: Atomic::new(0),
                 dropped: Atomic::new(false),
             }),
             GFP_KERNEL,
@@ -78,7 +78,7 @@ impl CmIdContext {
     }
 
     /// Has rdma_cm destroy the id when the handler, which this task is in, returns.
-    pub(super) fn drop_id(&self) {
+    pub(super) fn set_dropped(&self) {
         self.dropped.store(true, Relaxed);
     }
 
@@ -87,25 +87,25 @@ impl CmIdContext {
     }
 
     /// Runs the handler as this task; returns whether it dropped the id.
-    fn run(&self, f: impl FnOnce()) -> bool {
-        self.running.store(this_task(), Relaxed);
+    fn run_handler(&self, f: impl FnOnce()) -> bool {
+        self.running_task.store(current_task_addr(), Relaxed);
         f();
-        self.running.store(0, Relaxed);
+        self.running_task.store(0, Relaxed);
         self.dropped.load(Relaxed)
     }
 
     /// Whether this task is in the handler, whatever any other does.
     pub(super) fn is_in_handler(&self) -> bool {
-        self.running.load(Relaxed) == this_task()
+        self.running_task.load(Relaxed) == current_task_addr()
     }
 }
 
-fn this_task() -> usize {
+fn current_task_addr() -> usize {
     Task::current_raw() as usize
 }
 
 /// Leaves a context to the id that points to it.
-pub(super) fn forget_context(context: Pin<KBox<CmIdContext>>) {
+pub(super) fn leak_context(context: Pin<KBox<CmIdContext>>) {
     // SAFETY: It stays where it is until `take_context` makes it a pinned box again.
     let _ = KBox::into_raw(unsafe { Pin::into_inner_unchecked(context) });
 }
@@ -113,7 +113,7 @@ pub(super) fn forget_context(context: Pin<KBox<CmIdContext>>) {
 /// # Safety
 ///
 /// `context` was left by [`forget_context`], and nobody uses it any more.
-pub(super) unsafe fn take_context(context: *mut CmIdContext) -> Pin<KBox<CmIdContext>> {
+pub(super) unsafe fn reclaim_context(context: *mut CmIdContext) -> Pin<KBox<CmIdContext>> {
     // SAFETY: By this function's contract.
     unsafe { KBox::from_raw(context) }.into()
 }
@@ -138,17 +138,17 @@ pub(super) unsafe extern "C" fn handle(
     let (locked, event) = unsafe { (LockedCmId::from_raw(id), CmEvent::from_raw(raw)) };
     // SAFETY: By this function's contract. Whoever drops the id meanwhile in another task waits for
     // the lock, and in this one leaves the context to us.
-    let dropped = unsafe { &*context }.run(|| {
+    let dropped = unsafe { &*context }.run_handler(|| {
         // SAFETY: As above.
         if let Some(handler) = unsafe { &*context }.handler() {
-            handler.event(locked, event);
+            handler.handle_event(locked, event);
         }
     });
     if !dropped {
         return 0;
     }
     // SAFETY: The owner has dropped the id, and rdma_cm will not call again.
-    drop(unsafe { take_context(context) });
+    drop(unsafe { reclaim_context(context) });
     ECONNABORTED.to_errno()
 }
 
@@ -170,24 +170,24 @@ unsafe fn handle_request(
         Err(err) => return err.to_errno(),
     };
     let raw_context = ptr::from_ref(&*context).cast_mut();
-    forget_context(context);
+    leak_context(context);
     // SAFETY: By this function's contract the id is valid; nobody else knows it yet.
     unsafe { (*id).context = raw_context.cast() };
 
     // SAFETY: The context is valid: only we free it while this task is in the handler.
-    let dropped = unsafe { &*raw_context }.run(|| {
+    let dropped = unsafe { &*raw_context }.run_handler(|| {
         // SAFETY: By this function's contract `id` is not NULL.
         let raw = unsafe { NonNull::new_unchecked(id) };
         // INVARIANT: The id is valid, and has a context of ours that belongs to it.
         let owned = CmId { raw };
         // SAFETY: By this function's contract.
-        let (locked, conn) = unsafe { (LockedCmId::from_raw(id), ConnParam::of(event)) };
-        handler.event(locked, CmEvent::ConnectRequest { id: owned, conn });
+        let (locked, conn) = unsafe { (LockedCmId::from_raw(id), ConnParam::from_event(event)) };
+        handler.handle_event(locked, CmEvent::ConnectRequest { id: owned, conn });
     });
     if !dropped {
         return 0;
     }
     // SAFETY: The owner has dropped the id, and rdma_cm will not call again.
-    drop(unsafe { take_context(raw_context) });
+    drop(unsafe { reclaim_context(raw_context) });
     ECONNREFUSED.to_errno()
 }

@@ -9,14 +9,14 @@
 use kernel::prelude::*;
 
 /// The smallest page that any device is asked for.
-const MIN_SHIFT: u32 = 12;
+const MIN_PAGE_SHIFT: u32 = 12;
 
 /// The largest one: sizes are 32 bits.
-const MAX_SHIFT: u32 = 31;
+const MAX_PAGE_SHIFT: u32 = 31;
 
 /// Most bytes that all pages of a region have together. rxe keeps a list of the CPU's pages, 16
 /// bytes for each of 4 KiB, in one piece of memory, and the kernel has none of over 4 MiB.
-const MOST_BYTES: u64 = 1 << 30;
+const MAX_REGION_BYTES: u64 = 1 << 30;
 
 /// Memory that is contiguous for the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,7 +31,7 @@ impl DmaSegment {
     }
 
     /// Makes `next` part of this run, if it follows on it.
-    pub(crate) fn extend(&mut self, next: &DmaSegment) -> bool {
+    pub(crate) fn try_merge(&mut self, next: &DmaSegment) -> bool {
         let follows = self.end() == Some(next.addr);
         if follows {
             self.len += next.len;
@@ -44,9 +44,9 @@ impl DmaSegment {
 #[derive(Clone, Copy)]
 pub(super) struct PageListLimits {
     /// Page sizes, a bit for each.
-    pub(super) page_sizes: u64,
+    pub(super) page_size_cap: u64,
     /// The longest list of pages.
-    pub(super) pages: u32,
+    pub(super) max_pages: u32,
 }
 
 /// Pages for some memory.
@@ -56,7 +56,7 @@ pub(super) struct PageLayout {
     /// How long the list of pages is.
     pub(super) pages: u32,
     /// There are more pages than that.
-    pub(super) short: bool,
+    pub(super) is_truncated: bool,
 }
 
 impl PageLayout {
@@ -65,27 +65,27 @@ impl PageLayout {
     ///
     /// When even the largest that fit the memory are too many, the list is as long as can be: siw,
     /// which has only small pages, counts pieces in place of pages.
-    pub(super) fn new(runs: &[DmaSegment], iova: u64, limits: PageListLimits) -> Option<Self> {
-        if u32::try_from(runs.len()).ok()? > limits.pages {
+    pub(super) fn new(segments: &[DmaSegment], iova: u64, limits: PageListLimits) -> Option<Self> {
+        if u32::try_from(segments.len()).ok()? > limits.max_pages {
             return None;
         }
         let mut best = None;
-        for shift in MIN_SHIFT..=MAX_SHIFT {
-            if limits.page_sizes & (1 << shift) == 0 {
+        for shift in MIN_PAGE_SHIFT..=MAX_PAGE_SHIFT {
+            if limits.page_size_cap & (1 << shift) == 0 {
                 continue;
             }
-            if !fits(runs, iova, shift) {
+            if !fits_page_size(segments, iova, shift) {
                 break;
             }
-            let pages = count(runs, shift)?;
-            if pages > MOST_BYTES >> shift {
+            let pages = count_pages(segments, shift)?;
+            if pages > MAX_REGION_BYTES >> shift {
                 break;
             }
-            let short = pages > u64::from(limits.pages);
+            let short = pages > u64::from(limits.max_pages);
             best = Some(Self {
                 page_size: 1 << shift,
-                pages: u32::try_from(pages).ok()?.min(limits.pages),
-                short,
+                pages: u32::try_from(pages).ok()?.min(limits.max_pages),
+                is_truncated: short,
             });
             if !short {
                 break;
@@ -97,14 +97,14 @@ impl PageLayout {
 
 /// Whether runs meet at the edges of pages, and addresses have the same place in their page on both
 /// sides.
-fn fits(runs: &[DmaSegment], iova: u64, shift: u32) -> bool {
+fn fits_page_size(segments: &[DmaSegment], iova: u64, shift: u32) -> bool {
     let inner = |addr: u64| addr & ((1 << shift) - 1);
-    let Some(first) = runs.first() else {
+    let Some(first) = segments.first() else {
         return false;
     };
     inner(first.addr) == inner(iova)
-        && runs.iter().skip(1).all(|run| inner(run.addr) == 0)
-        && runs
+        && segments.iter().skip(1).all(|run| inner(run.addr) == 0)
+        && segments
             .iter()
             .rev()
             .skip(1)
@@ -112,8 +112,8 @@ fn fits(runs: &[DmaSegment], iova: u64, shift: u32) -> bool {
 }
 
 /// How many pages the runs lie in; none when a run goes past the last address.
-fn count(runs: &[DmaSegment], shift: u32) -> Option<u64> {
-    runs.iter().try_fold(0_u64, |pages, run| {
+fn count_pages(segments: &[DmaSegment], shift: u32) -> Option<u64> {
+    segments.iter().try_fold(0_u64, |pages, run| {
         let last = run.end()?.checked_sub(1)?;
         let further = (last >> shift).checked_sub(run.addr >> shift)?;
         pages.checked_add(further + 1)
@@ -129,14 +129,14 @@ mod tests {
 
     /// Like rxe.
     const MANY: PageListLimits = PageListLimits {
-        page_sizes: 0xffff_f000,
-        pages: 512,
+        page_size_cap: 0xffff_f000,
+        max_pages: 512,
     };
 
     /// Like siw.
     const SMALL: PageListLimits = PageListLimits {
-        page_sizes: 0x1000,
-        pages: 256,
+        page_size_cap: 0x1000,
+        max_pages: 256,
     };
 
     const fn run(addr: u64, len: u64) -> DmaSegment {
@@ -147,13 +147,13 @@ mod tests {
         Some(PageLayout {
             page_size: page_size as u32,
             pages,
-            short: false,
+            is_truncated: false,
         })
     }
 
     fn short(page_size: u64, pages: u32) -> Option<PageLayout> {
         layout(page_size, pages).map(|layout| PageLayout {
-            short: true,
+            is_truncated: true,
             ..layout
         })
     }
@@ -202,7 +202,10 @@ mod tests {
     #[test]
     fn no_more_pieces_than_pages() {
         let runs = [run(M, 4 * K), run(4 * M, 4 * K), run(8 * M, 4 * K)];
-        let two = PageListLimits { pages: 2, ..MANY };
+        let two = PageListLimits {
+            max_pages: 2,
+            ..MANY
+        };
         assert_eq!(of(&runs[..2], two), layout(4 * K, 2));
         assert_eq!(of(&runs, two), None);
     }
@@ -229,7 +232,7 @@ mod tests {
                     continue;
                 };
                 let size = u64::from(layout.page_size);
-                assert!(!layout.short);
+                assert!(!layout.is_truncated);
                 assert!(u64::from(layout.pages) * size < (1 << shift) + len + size);
             }
         }
@@ -238,10 +241,10 @@ mod tests {
     #[test]
     fn runs_that_follow_are_one() {
         let mut one = run(M, 10);
-        assert!(!one.extend(&run(M + 11, 1)));
-        assert!(one.extend(&run(M + 10, 5)));
+        assert!(!one.try_merge(&run(M + 11, 1)));
+        assert!(one.try_merge(&run(M + 10, 5)));
         assert_eq!(one, run(M, 15));
         let mut last = run(u64::MAX, 1);
-        assert!(!last.extend(&run(0, 1)));
+        assert!(!last.try_merge(&run(0, 1)));
     }
 }

@@ -31,7 +31,7 @@ UNSAFE_ROOMS = {"abi", "bindings", "compat", "rdma", "capi"}
 # that keep such memory until then, or retire what has completed, under a promise of theirs.
 UNSAFE_FILES = {
     "rust/fi/memory.rs",
-    "rust/prov/loop/order.rs",
+    "rust/prov/loop/op.rs",
     "rust/prov/loop/srx.rs",
     "rust/prov/rdm/abroad.rs",
     "rust/prov/rdm/buffers.rs",
@@ -41,15 +41,15 @@ UNSAFE_FILES = {
     "rust/prov/rdm/receive.rs",
     "rust/prov/rdm/srx.rs",
     "rust/prov/verbs/cq.rs",
-    "rust/prov/verbs/cq/inner.rs",
+    "rust/prov/verbs/cq/poll.rs",
     "rust/prov/verbs/ep.rs",
     "rust/prov/verbs/srx.rs",
-    "rust/prov/verbs/srx/members.rs",
-    "rust/prov/verbs/srx/share.rs",
-    "rust/prov/verbs/tally.rs",
+    "rust/prov/verbs/srx/endpoints.rs",
+    "rust/prov/verbs/srx/attachment.rs",
+    "rust/prov/verbs/cntr.rs",
 }
 # A provider's data path: what builds work requests, posts them and takes their completions.
-UNSAFE_PROVIDER = re.compile(r"rust/prov/\w+/(.*/)?(post|posting|fetching|plain|drain|gather|queue|ring|bounce|mr)\.rs")
+UNSAFE_PROVIDER = re.compile(r"rust/prov/\w+/(.*/)?(post|posting|fetch|fetching|fast|native|drain|sge|operands|wq|wr_ring|saved_sges|fifo|inject_buf|iov|mr|mr_table)\.rs")
 
 # The head of a function, a comment that justifies an unsafe block or an invariant, and words that name a promise of the
 # caller. What C callers promise is said in the headers.

@@ -21,7 +21,7 @@ both_ways() {
 	client=$?
 	wait $server && [ $client = 0 ]
 }
-# siw may overlook what comes in the first moments of a connection (rust/prov/verbs/ep/settle.rs), and
+# siw may overlook what comes in the first moments of a connection (rust/prov/verbs/ep/siw_quirk.rs), and
 # rping then waits for ever.
 case $1 in
 siw) both_ways 10 || both_ways 10 || both_ways 10 ;;

@@ -4,7 +4,7 @@ PEER=$KOFI/bin/fi_peer MEMORY=$KOFI/bin/fi_memory
 COUNT=100 SIZE=1000
 
 # asking COMMAND...: a client of the kernel's. siw may overlook what comes at first, and a peer in user
-# space, which does not nudge it (rust/prov/verbs/ep/settle.rs), then waits in vain.
+# space, which does not nudge it (rust/prov/verbs/ep/siw_quirk.rs), then waits in vain.
 asking() {
 	case $DEVICE in
 	siw*) "$@" || "$@" || "$@" ;;

@@ -87,7 +87,7 @@ mod cases {
         assert!(queue.read_error().is_err());
         for outcome in [done(1), done(2), failed(3), done(4)] {
             assert!(queue.reserve());
-            queue.put(outcome);
+            queue.push(outcome);
         }
         assert!(queue.read_error().is_err());
         assert_eq!(read::<8>(&queue), Ok([1, 2, 0, 0, 0, 0, 0, 0]));
@@ -106,15 +106,15 @@ mod cases {
         assert_eq!(read::<1>(&queue).err(), Some(Errno::EAGAIN));
         drop(ring);
         assert!(queue.reserve());
-        queue.put(done(7));
+        queue.push(done(7));
         assert_eq!(read::<1>(&queue)?, [7]);
         let ring = queue.ring.lock();
         assert_eq!(read::<1>(&queue).err(), Some(Errno::EAGAIN));
         drop(ring);
         // Who is told of what comes is not any more when it has been here.
-        assert!(!queue.arm() && queue.is_awaited());
+        assert!(!queue.arm() && queue.has_waiter());
         assert_eq!(read::<1>(&queue).err(), Some(Errno::EAGAIN));
-        assert!(!queue.is_awaited());
+        assert!(!queue.has_waiter());
         Ok(())
     }
 
@@ -124,7 +124,7 @@ mod cases {
         for round in 0..7 {
             for number in 0..3 {
                 assert!(queue.reserve());
-                queue.put(match (round + number) % 2 {
+                queue.push(match (round + number) % 2 {
                     0 => done(number + 1),
                     _ => failed(number + 1),
                 });
@@ -150,7 +150,7 @@ mod cases {
         let queue = queue(0)?;
         assert!((0..DEFAULT_SIZE).all(|_| queue.reserve()));
         assert!(!queue.reserve());
-        assert!(self::queue(MOST + 1).is_err_and(|errno| errno == Errno::EINVAL));
+        assert!(self::queue(MAX_SIZE + 1).is_err_and(|errno| errno == Errno::EINVAL));
         assert!(self::queue(usize::MAX).is_err_and(|errno| errno == Errno::EINVAL));
         Ok(())
     }
@@ -160,7 +160,7 @@ mod cases {
         let queue = queue(8)?;
         for (tag, source) in [(7, 2), (8, FI_ADDR_NOTAVAIL)] {
             assert!(queue.reserve());
-            queue.put(CqEntry::Done(Completion {
+            queue.push(CqEntry::Done(Completion {
                 tag,
                 source,
                 len: 5,
@@ -184,9 +184,9 @@ mod cases {
         let queue = queue(4)?;
         for outcome in [done(1), failed(2), done(3), failed(1)] {
             assert!(queue.reserve());
-            queue.put(outcome);
+            queue.push(outcome);
         }
-        queue.forget(|outcome| match outcome {
+        queue.discard_matching(|outcome| match outcome {
             CqEntry::Done(done) => done.context == context(1),
             CqEntry::Failed(failure) => failure.completion.context == context(1),
         });
@@ -210,12 +210,12 @@ mod cases {
             let is_first = self.asked.fetch_add(1u32, Relaxed) == 0;
             if is_first {
                 assert!(self.queue.reserve());
-                self.queue.put(done(9));
+                self.queue.push(done(9));
             }
             is_first
         }
 
-        fn expect(&self) {}
+        fn arm(&self) {}
     }
 
     /// One who fills a queue, and how often it has been asked.
@@ -235,20 +235,20 @@ mod cases {
         let (once, times) = once(&queue)?;
         let asked = || times.load(Relaxed);
         for _ in 0..2 {
-            queue.admit(&once)?;
+            queue.attach_source(&once)?;
         }
         assert_eq!(read::<2>(&queue), Ok([9, 0]));
         assert_eq!(asked(), 1);
         assert!(queue.reserve());
-        queue.put(done(1));
+        queue.push(done(1));
         assert!(queue.arm());
         assert_eq!(read::<2>(&queue), Ok([1, 0]));
         assert_eq!(asked(), 1);
         // It was admitted twice.
-        queue.dismiss(&once);
+        queue.detach_source(&once);
         queue.progress();
         assert_eq!(asked(), 2);
-        queue.dismiss(&once);
+        queue.detach_source(&once);
         assert_eq!(read::<1>(&queue), Err(Errno::EAGAIN));
         assert!(!queue.arm());
         assert_eq!(asked(), 2);
@@ -259,15 +259,15 @@ mod cases {
     fn who_is_asked_is_there_until_its_reader_has_left() -> Result {
         let queue = queue(4)?;
         let (once, times) = once(&queue)?;
-        queue.admit(&once)?;
-        let (asked, left) = (queue.ring.lock().feeder(0), times.clone());
+        queue.attach_source(&once)?;
+        let (asked, left) = (queue.ring.lock().source_at(0), times.clone());
         assert!(asked.is_some());
         let reader = Thread::run(ProcessContext::assume(), c"kofi-cq-reader", move |_| {
             fsleep(Delta::from_millis(20));
             left.store(9, Relaxed);
             drop(asked);
         })?;
-        queue.dismiss(&once);
+        queue.detach_source(&once);
         drop(once);
         assert_eq!(times.load(Relaxed), 9);
         drop(reader);

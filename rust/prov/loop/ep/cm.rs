@@ -83,7 +83,7 @@ impl Endpoint {
                 Ok(())
             }
             Err(errno) => {
-                self.state.step(ConnState::Connecting, ConnState::Ready);
+                self.state.transition(ConnState::Connecting, ConnState::Enabled);
                 Err(errno)
             }
             Ok(()) => Ok(()),
@@ -102,7 +102,7 @@ impl Endpoint {
         if from.is_ipv6() != peer.is_ipv6() {
             return Err(Errno::EINVAL);
         }
-        if !peer.is_unspecified() && !realm.net.has(&peer) {
+        if !peer.is_unspecified() && !realm.net.has_addr(&peer) {
             return Err(Errno::EHOSTUNREACH);
         }
         let port = Port::take(realm, &from)?;
@@ -136,7 +136,7 @@ impl Endpoint {
 
     /// From [`ConnState::Ready`] to [`ConnState::Connecting`], or why not.
     fn leave_ready(&self) -> Result {
-        if self.state.step(ConnState::Ready, ConnState::Connecting) {
+        if self.state.transition(ConnState::Enabled, ConnState::Connecting) {
             return Ok(());
         }
         Err(match self.state.get() {
@@ -150,7 +150,7 @@ impl Endpoint {
     pub(super) fn start_accept(self: &Arc<Self>, private_data: &[u8]) -> Result {
         if self.link.lock().request.is_none() {
             return Err(match self.state.get() {
-                ConnState::Ready | ConnState::Idle => Errno::EINVAL,
+                ConnState::Enabled | ConnState::Open => Errno::EINVAL,
                 _ => Errno::EISCONN,
             });
         }
@@ -162,7 +162,7 @@ impl Endpoint {
         };
         let accepted = self.meet(&tie, private_data);
         if accepted.is_err() {
-            self.state.step(ConnState::Connecting, ConnState::Lost);
+            self.state.transition(ConnState::Connecting, ConnState::Lost);
             self.flush();
         }
         accepted
@@ -204,7 +204,7 @@ impl Endpoint {
     }
 
     fn established(&self, private_data: &[u8]) {
-        if self.state.step(ConnState::Connecting, ConnState::Connected) {
+        if self.state.transition(ConnState::Connecting, ConnState::Connected) {
             let kind = Kind::Connection(FI_CONNECTED);
             self.report(|link| link.outcome.take(), kind, private_data);
         }
@@ -212,7 +212,7 @@ impl Endpoint {
 
     /// There will be no connection.
     fn fail(&self, errno: Errno, err_data: &[u8]) {
-        if !self.state.step(ConnState::Connecting, ConnState::Lost) {
+        if !self.state.transition(ConnState::Connecting, ConnState::Lost) {
             return;
         }
         self.flush();
@@ -229,7 +229,7 @@ impl Endpoint {
     pub(in super::super) fn lose(&self) {
         let lost = self
             .state
-            .advance(|state| state.is_connected().then_some(ConnState::Lost));
+            .transition_with(|state| state.is_connected().then_some(ConnState::Lost));
         if lost.is_err() {
             return;
         }
@@ -256,13 +256,13 @@ impl Endpoint {
         context::in_process()?;
         let (_, rest) = self.state.shutdown(flags)?;
         match rest {
-            ShutdownAction::Transmits => self.wait_for_transmits(),
-            ShutdownAction::Receives => {
+            ShutdownAction::DrainTransmits => self.wait_for_transmits(),
+            ShutdownAction::CloseReceives => {
                 self.inbound.end_receives();
                 Ok(())
             }
             // Waits for threads that are processing the peer's transfers.
-            ShutdownAction::Disconnected => {
+            ShutdownAction::AwaitFlush => {
                 self.flush();
                 Ok(())
             }
@@ -314,7 +314,7 @@ impl Endpoint {
     pub(super) fn hang_up(&self, reclaim: &mut dyn FnMut(Context)) {
         let _ = self
             .state
-            .advance(|state| (state != ConnState::Shut).then_some(ConnState::Shut));
+            .transition_with(|state| (state != ConnState::Shut).then_some(ConnState::Shut));
         let request = self.link.lock().request.take();
         drop(request);
         self.part(&mut |endpoint| {

@@ -108,12 +108,12 @@ impl Endpoint {
     ) -> Result<SrcBuf> {
         if is_injected {
             // SAFETY: It is copied and dropped before this call returns.
-            return unsafe { SrcBuf::at_once(memory) };
+            return unsafe { SrcBuf::new_inject(memory) };
         }
         let regions = self.domain.regions();
         if let Some(part) = mr::registered(memory, descriptors, regions) {
             // SAFETY: The consumer keeps the region open until the operation is over.
-            return Ok(unsafe { SrcBuf::of_region(part) });
+            return Ok(unsafe { SrcBuf::from_region(part) });
         }
         mr::check(memory, descriptors, regions)?;
         // SAFETY: It is dropped with the operation, before the poster's completion is written.
@@ -126,7 +126,7 @@ impl Endpoint {
         let regions = self.domain.regions();
         if let Some(part) = mr::registered(memory, descriptors, regions) {
             // SAFETY: The consumer keeps the region open until the operation is over.
-            return Ok(unsafe { DstBuf::of_region(part) });
+            return Ok(unsafe { DstBuf::from_region(part) });
         }
         mr::check(memory, descriptors, regions)?;
         // SAFETY: As for `outgoing`; only received bytes are written to it.
@@ -189,12 +189,12 @@ impl Endpoint {
         }
         // Whoever reads has no operands, whatever is said of them.
         let operands = match op {
-            Op::Read => SrcBuf::NOTHING,
+            Op::Read => SrcBuf::EMPTY,
             // SAFETY: They are copied and dropped before this call returns.
-            _ => unsafe { SrcBuf::at_once(message.memory) }?,
+            _ => unsafe { SrcBuf::new_inject(message.memory) }?,
         };
         // SAFETY: As above.
-        let compare = unsafe { SrcBuf::at_once(Memory::Segments(atomic.compare)) }?;
+        let compare = unsafe { SrcBuf::new_inject(Memory::Segments(atomic.compare)) }?;
         let result = Memory::Segments(atomic.result);
         if range.key > self.limits.last_key {
             return Err(Errno::ENOKEY);
@@ -243,7 +243,7 @@ impl Endpoint {
         let mut into = Some(self.incoming(message.memory, message.descriptors)?);
         exit.reserve()?;
         let posted = self.inbound.receive(1, |_, receive| {
-            receive.into = into.take().unwrap_or(DstBuf::NOWHERE);
+            receive.into = into.take().unwrap_or(DstBuf::EMPTY);
             receive.report = report;
             receive.piece = 0;
             receive.is_last = false;
@@ -279,7 +279,7 @@ impl Endpoint {
             let piece = segment.part(number * size, if is_last { len } else { size });
             // SAFETY: It is dropped with the piece, which ends before the buffer does. Pieces do not overlap.
             let into = unsafe { DstBuf::new(Memory::Segments(from_ref(&piece))) };
-            receive.into = into.unwrap_or(DstBuf::NOWHERE);
+            receive.into = into.unwrap_or(DstBuf::EMPTY);
             receive.report = report;
             receive.piece = piece.addr();
             receive.is_last = is_last;

@@ -110,7 +110,7 @@ impl Endpoint {
         };
         let source = match is_injected {
             // SAFETY: It is copied and dropped before this call returns.
-            true => Source::Copied(unsafe { SrcBuf::at_once(message.memory) }?),
+            true => Source::Copied(unsafe { SrcBuf::new_inject(message.memory) }?),
             // SAFETY: It is dropped with the operation, before the poster's completion is written.
             false => {
                 Source::Lent(unsafe { DeviceBuf::new(message.memory, self.descriptors(message)) }?)
@@ -119,7 +119,7 @@ impl Endpoint {
         self.start((exit, bound), &to, len, report, |packet: &mut Packet| {
             let local = match source {
                 Source::Lent(lent) => Local::Lent(lent),
-                Source::Copied(memory) => Local::Packet(memory.read(0, packet.bytes())),
+                Source::Copied(memory) => Local::Packet(memory.copy_to_slice(0, packet.bytes())),
             };
             packet.usage = Use::Order(Work::Access(Access {
                 way,

@@ -94,12 +94,12 @@ impl Endpoint {
         let targets = targets.ok_or(Errno::EINVAL)?;
         // Whoever reads has no operands, whatever is said of them.
         let operands = match op {
-            Op::Read => SrcBuf::NOTHING,
+            Op::Read => SrcBuf::EMPTY,
             // SAFETY: They are copied and dropped before this call returns.
-            _ => unsafe { SrcBuf::at_once(message.memory) }?,
+            _ => unsafe { SrcBuf::new_inject(message.memory) }?,
         };
         // SAFETY: As above.
-        let compare = unsafe { SrcBuf::at_once(Memory::Segments(atomic.compare)) }?;
+        let compare = unsafe { SrcBuf::new_inject(Memory::Segments(atomic.compare)) }?;
         // SAFETY: It is dropped with the operation, before the poster's completion is written.
         let result = unsafe { DstBuf::new(Memory::Segments(atomic.result)) }?;
         let to = bound.addresses.lookup(message.peer)?;
@@ -121,10 +121,10 @@ impl Endpoint {
         };
         self.start((exit, bound), &to, len, report, |packet: &mut Packet| {
             let room = packet.operands();
-            let first = operands.read(0, room);
+            let first = operands.copy_to_slice(0, room);
             let second = room
                 .get_mut(first..)
-                .map_or(0, |room| compare.read(0, room));
+                .map_or(0, |room| compare.copy_to_slice(0, room));
             let head = Head::Atomic {
                 id: packet.id(),
                 call,

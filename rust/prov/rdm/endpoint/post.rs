@@ -120,7 +120,7 @@ impl Endpoint {
         // What goes in one packet is copied now.
         let memory = match is_injected || len <= EAGER {
             // SAFETY: It is copied and dropped before this call returns.
-            true => unsafe { SrcBuf::at_once(message.memory) }?,
+            true => unsafe { SrcBuf::new_inject(message.memory) }?,
             // SAFETY: It is dropped with the message, before the poster's completion is written.
             false => unsafe { SrcBuf::new(message.memory) }?,
         };
@@ -170,7 +170,7 @@ impl Endpoint {
                 .outlets
                 .sent
                 .of(report.by)
-                .refused();
+                .record_eagain();
             return Err(Errno::EAGAIN);
         }
         let mut floor = self.station.traffic.lock();
@@ -189,12 +189,12 @@ impl Endpoint {
         let outlet = outlets.transmits.of(report.by).as_ref();
         let packet = outlet.and_then(|outlet| traffic.packet(to, slot, &outlet.poster));
         let Some(mut packet) = packet else {
-            sent.refused();
+            sent.record_eagain();
             drop(floor);
             exit.queue.release();
             return Err(Errno::EAGAIN);
         };
-        sent.began(report.flags, len);
+        sent.record_start(report.flags, len);
         packet.begin(report);
         what.fill(&mut packet);
         traffic.send(outlets, to, slot, packet);
@@ -221,7 +221,7 @@ impl Endpoint {
         let (traffic, outlets) = floor.parts();
         if is_taken {
             let sent = outlets.sent.of(report.by);
-            sent.began(report.flags, parcel.message.len as usize);
+            sent.record_start(report.flags, parcel.message.len as usize);
         }
         traffic.leave_shortcut(outlets, shortcut, is_taken.then_some(report));
         if !is_taken {
@@ -258,7 +258,7 @@ impl Endpoint {
                 let wish = self.wish(bound, message)?;
                 self.with_room((exit, bound), |traffic, outlets| {
                     let receive = traffic.receive(at, into, &told).ok_or(Errno::EAGAIN)?;
-                    outlets.taken.of(at).posted();
+                    outlets.taken.of(at).record_post();
                     traffic.post(outlets, receive, wish);
                     Ok(())
                 })
@@ -268,7 +268,7 @@ impl Endpoint {
                 let into = unsafe { DstBuf::new(message.memory) }?;
                 self.with_room((exit, bound), |traffic, outlets| {
                     traffic.receive_claimed(outlets, at, into, &told)?;
-                    outlets.taken.of(at).posted();
+                    outlets.taken.of(at).record_post();
                     Ok(())
                 })
             }
@@ -311,7 +311,7 @@ impl Endpoint {
         let wish = self.wish(bound, message)?;
         self.with_room((exit, bound), |traffic, outlets| {
             let receive = traffic.receive(at, into, &told).ok_or(Errno::EAGAIN)?;
-            outlets.taken.of(at).posted();
+            outlets.taken.of(at).record_post();
             traffic.post(outlets, receive, wish);
             Ok(())
         })
@@ -372,7 +372,7 @@ impl Endpoint {
                 .outlets
                 .taken
                 .of(self.context)
-                .refused();
+                .record_eagain();
             return Err(Errno::EAGAIN);
         }
         self.act((exit, bound), act)
@@ -390,8 +390,8 @@ impl Endpoint {
         let (traffic, outlets) = floor.parts();
         let done = act(traffic, outlets);
         if done == Err(Errno::EAGAIN) {
-            outlets.taken.of(self.context).refused();
-            exit.queue.await_slot();
+            outlets.taken.of(self.context).record_eagain();
+            exit.queue.set_slot_waiter();
         }
         let is_calling = traffic.is_calling();
         drop(floor);

@@ -100,7 +100,7 @@ impl Work {
                 let Offer { message, from, .. } = offer;
                 let long = Long {
                     message: *message,
-                    from: mem::replace(from, SrcBuf::NOTHING),
+                    from: mem::replace(from, SrcBuf::EMPTY),
                     next: 0,
                 };
                 *self = Self::Segments(long);

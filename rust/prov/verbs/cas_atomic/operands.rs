@@ -3,7 +3,7 @@
 //! The consumer's values: operands, which are read while an operation is posted, and where the kernel
 //! itself puts its results.
 
-use super::WORD;
+use super::WORD_SIZE;
 use crate::{
     abi::{
         Errno,
@@ -13,7 +13,7 @@ use crate::{
         Memory,
         Segment, //
     },
-    rdma::dma::MEMORY, //
+    rdma::dma::VALID_ADDRS, //
 };
 
 /// Copies operands to the beginning of `to`: they are as many bytes or fewer.
@@ -21,7 +21,7 @@ use crate::{
 /// # Errors
 ///
 /// -FI_EINVAL for where nobody has memory; -FI_EMSGSIZE for more bytes.
-pub(in crate::prov::verbs) fn operands(from: &[Segment], to: &mut [u8]) -> Result {
+pub(in crate::prov::verbs) fn copy_operands(from: &[Segment], to: &mut [u8]) -> Result {
     let mut at = 0;
     for segment in from {
         if segment.is_empty() {
@@ -31,7 +31,7 @@ pub(in crate::prov::verbs) fn operands(from: &[Segment], to: &mut [u8]) -> Resul
             .get_mut(at..)
             .and_then(|rest| rest.get_mut(..segment.len()))
             .ok_or(Errno::EMSGSIZE)?;
-        if !MEMORY.contains(&segment.addr()) {
+        if !VALID_ADDRS.contains(&segment.addr()) {
             return Err(Errno::EINVAL);
         }
         // SAFETY: By the segment's invariant its memory is there, and it is no memory of ours.
@@ -52,7 +52,7 @@ pub(in crate::prov::verbs) fn operands(from: &[Segment], to: &mut [u8]) -> Resul
 /// # Safety
 ///
 /// The addresses and lengths in `to` are of memory that can be stored to, and that nobody else uses.
-pub(in crate::prov::verbs) unsafe fn results(mut from: &[u8], to: &[(usize, usize)]) {
+pub(in crate::prov::verbs) unsafe fn store_results(mut from: &[u8], to: &[(usize, usize)]) {
     for (addr, len) in to {
         let Some((part, rest)) = from.split_at_checked(*len) else {
             return;
@@ -64,12 +64,12 @@ pub(in crate::prov::verbs) unsafe fn results(mut from: &[u8], to: &[(usize, usiz
 }
 
 /// The one word of operands that there is.
-pub(in crate::prov::verbs) fn one_word(memory: Memory<'_>) -> Result<u64> {
+pub(in crate::prov::verbs) fn read_operand_word(memory: Memory<'_>) -> Result<u64> {
     let Memory::Segments(segments) = memory else {
         return Err(Errno::EINVAL);
     };
     let mut bytes = [0; 8];
-    operands(segments, &mut bytes)?;
+    copy_operands(segments, &mut bytes)?;
     Ok(u64::from_ne_bytes(bytes))
 }
 
@@ -79,8 +79,8 @@ pub(in crate::prov::verbs) fn one_word(memory: Memory<'_>) -> Result<u64> {
 ///
 /// -FI_EINVAL for where nobody has memory.
 #[inline(always)]
-pub(in crate::prov::verbs) fn word(segment: &Segment) -> Result<u64> {
-    if segment.len() != WORD || !MEMORY.contains(&segment.addr()) {
+pub(in crate::prov::verbs) fn read_segment_word(segment: &Segment) -> Result<u64> {
+    if segment.len() != WORD_SIZE || !VALID_ADDRS.contains(&segment.addr()) {
         return Err(Errno::EINVAL);
     }
     // SAFETY: By the segment's invariant its memory is there.

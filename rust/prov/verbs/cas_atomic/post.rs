@@ -8,8 +8,8 @@ use super::{
     AtomicComp,
     CasAtomic,
     CasProgress,
-    MOST,
-    WORD, //
+    MAX_OP_SIZE,
+    WORD_SIZE, //
 };
 use crate::{
     abi::{
@@ -52,30 +52,33 @@ use kernel::sync::Arc;
 
 impl CasAtomic {
     /// Hands the consumer what was there before.
-    pub(super) fn deliver(&self) {
+    pub(super) fn store_results(&self) {
         // SAFETY: By what `results` says.
-        unsafe { operands::results(&self.old[..self.len], &self.results) };
+        unsafe { operands::store_results(&self.old_values[..self.len], &self.results) };
     }
 }
 
 impl WorkQueue {
     /// Whether an operation that takes several requests is under way.
-    pub(in crate::prov::verbs) fn has_exchanges(&self) -> bool {
-        self.exchanges()
-            .is_some_and(|exchanges| exchanges.are_under_way())
+    pub(in crate::prov::verbs) fn has_cas_in_flight(&self) -> bool {
+        self.cas_atomics()
+            .is_some_and(|exchanges| exchanges.has_in_flight())
     }
 
     /// From now on somebody sees to it that they come to their end. May sleep.
-    pub(in crate::prov::verbs) fn look_after(self: &Arc<Self>, serial: Option<Arc<BiasOwner>>) {
-        if let Some(exchanges) = self.exchanges() {
-            exchanges.mover.begin(self.clone(), serial);
+    pub(in crate::prov::verbs) fn enable_cas_progress(
+        self: &Arc<Self>,
+        serial: Option<Arc<BiasOwner>>,
+    ) {
+        if let Some(exchanges) = self.cas_atomics() {
+            exchanges.progress.enable(self.clone(), serial);
         }
     }
 
     /// Nobody does any more. May sleep.
-    pub(in crate::prov::verbs) fn look_away(&self) {
-        if let Some(exchanges) = self.exchanges() {
-            exchanges.mover.end();
+    pub(in crate::prov::verbs) fn disable_cas_progress(&self) {
+        if let Some(exchanges) = self.cas_atomics() {
+            exchanges.progress.disable();
         }
     }
 
@@ -85,47 +88,47 @@ impl WorkQueue {
     ///
     /// -FI_EAGAIN if there is no room at the moment; -FI_EMSGSIZE for more than [`MOST`] bytes; errors of
     /// [`CasAtomic::load`] and [`WorkQueue::begin`].
-    pub(in crate::prov::verbs) fn start_exchange(
+    pub(in crate::prov::verbs) fn start_cas_atomic(
         &self,
         atomic: &Atomic<'_>,
         operands: &[Segment],
         target: (RemoteAddr, usize),
-        told: AtomicComp,
+        completion: AtomicComp,
         flags: SendFlags,
     ) -> Result {
-        let exchanges = self.exchanges().ok_or(Errno::EOPNOTSUPP)?;
+        let cas_atomics = self.cas_atomics().ok_or(Errno::EOPNOTSUPP)?;
         let (_, len) = target;
-        if len > MOST {
+        if len > MAX_OP_SIZE {
             return Err(Errno::EMSGSIZE);
         }
-        let mut new = CasAtomic::new(atomic, target, told);
-        new.load(atomic, operands)?;
-        let index = exchanges.put(new)?;
-        let what = OpDesc {
-            context: told.context,
-            flags: told.flags,
+        let mut new = CasAtomic::new(atomic, target, completion);
+        new.load_operands(atomic, operands)?;
+        let index = cas_atomics.insert(new)?;
+        let op = OpDesc {
+            context: completion.context,
+            flags: completion.flags,
             len,
-            report: ReportPolicy::Always,
+            report_policy: ReportPolicy::Always,
         };
-        self.trace_post(&what, true);
-        self.post_step(index, flags).inspect_err(|errno| {
-            self.trace_refused(&what, *errno);
-            let _ = exchanges.take(index);
+        self.trace_post(&op, true);
+        self.post_cas_request(index, flags).inspect_err(|errno| {
+            self.trace_post_error(&op, *errno);
+            let _ = cas_atomics.remove(index);
         })?;
-        self.exchanged(len);
-        exchanges.mover.start();
+        self.record_cas_atomic(len);
+        cas_atomics.progress.schedule();
         Ok(())
     }
 
     /// Posts what is next of each operation that waits for that; false if something could not be
     /// posted and waits on. Requests that the device does not take, nor will, go to `refused`.
-    pub(in crate::prov::verbs) fn move_on(&self, mut refused: impl FnMut(u64)) -> bool {
-        let Some(exchanges) = self.exchanges() else {
+    pub(in crate::prov::verbs) fn post_ready_cas(&self, mut refused: impl FnMut(u64)) -> bool {
+        let Some(exchanges) = self.cas_atomics() else {
             return true;
         };
         let mut is_done = true;
         for index in exchanges.take_ready() {
-            match self.post_step(index, SendFlags::default()) {
+            match self.post_cas_request(index, SendFlags::default()) {
                 Ok(()) => {}
                 Err(Errno::EAGAIN | Errno::ENOMEM) => {
                     exchanges.set_ready(index);
@@ -135,7 +138,7 @@ impl WorkQueue {
                 Err(_) => {
                     // SAFETY: It locks nothing.
                     let step =
-                        unsafe { self.with_target(|target| Ok(target.place.step_id(index))) };
+                        unsafe { self.with_target(|target| Ok(target.wq_id.cas_wr_id(index))) };
                     step.into_iter().for_each(&mut refused);
                 }
             }
@@ -144,72 +147,83 @@ impl WorkQueue {
     }
 
     /// Posts what is next of one. There is always room for that.
-    fn post_step(&self, index: u32, flags: SendFlags) -> Result {
-        let exchanges = self.exchanges().ok_or(Errno::EOPNOTSUPP)?;
-        let (ask, landing) = exchanges.ask(index).ok_or(Errno::EOPBADSTATE)?;
-        let piece = PhysRanges::new(landing, WORD)?
+    fn post_cas_request(&self, index: u32, flags: SendFlags) -> Result {
+        let cas_atomics = self.cas_atomics().ok_or(Errno::EOPNOTSUPP)?;
+        let (request, result) = cas_atomics.next_request(index).ok_or(Errno::EOPBADSTATE)?;
+        let piece = PhysRanges::new(result, WORD_SIZE)?
             .next()
             .ok_or(Errno::EINVAL)??;
         let post = |target: &PostTarget| {
             // SAFETY: The cell lives as long as the queue, which is closed after its queue pair is gone;
             // until the device has answered nobody else uses it.
-            let mapping = unsafe { exchanges.pd.dma().map(piece, DataDirection::FromDevice) }?;
-            let lkey = exchanges.pd.local_dma_lkey();
-            let sges = [Sge::new(mapping.addr(), WORD as u32, lkey)];
+            let mapping = unsafe { cas_atomics.pd.dma().map(piece, DataDirection::FromDevice) }?;
+            let lkey = cas_atomics.pd.local_dma_lkey();
+            let sges = [Sge::new(mapping.addr(), WORD_SIZE as u32, lkey)];
             // Before it is posted: its completion may be faster.
-            exchanges.keep(index, mapping);
-            let wr_id = target.place.step_id(index);
+            cas_atomics.set_mapping(index, mapping);
+            let wr_id = target.wq_id.cas_wr_id(index);
             let flags = flags | SendFlag::Signaled;
-            let wr = SendWr::cmp_swap(wr_id, &sges, ask.word, ask.compare, ask.swap, flags);
+            let wr = SendWr::cmp_swap(
+                wr_id,
+                &sges,
+                request.remote,
+                request.compare,
+                request.swap,
+                flags,
+            );
             // SAFETY: As above.
             unsafe { target.qp.post_send(&wr) }.map_err(|error| {
-                self.unmap(exchanges.let_go(index));
-                wc_status::refused(error)
+                self.unmap_cas_result(cas_atomics.take_mapping(index));
+                wc_status::post_errno(error)
             })
         };
         // SAFETY: It locks the table of cells, and not the queue.
         unsafe { self.with_target(post) }
     }
 
-    fn unmap(&self, mapping: Option<DmaMapping>) {
-        if let (Some(exchanges), Some(mapping)) = (self.exchanges(), mapping) {
+    fn unmap_cas_result(&self, mapping: Option<DmaMapping>) {
+        if let (Some(exchanges), Some(mapping)) = (self.cas_atomics(), mapping) {
             // SAFETY: It was made there, and what had its address is over, or was not posted.
             unsafe { exchanges.pd.dma().unmap(mapping) };
         }
     }
 
     /// The request of the operation in a cell has completed, successfully or not.
-    pub(in crate::prov::verbs) fn answered(&self, index: u32, is_success: bool) -> CasProgress {
-        let Some(exchanges) = self.exchanges() else {
-            return CasProgress::Lost;
+    pub(in crate::prov::verbs) fn complete_cas_request(
+        &self,
+        index: u32,
+        is_success: bool,
+    ) -> CasProgress {
+        let Some(exchanges) = self.cas_atomics() else {
+            return CasProgress::Contended;
         };
         // What the device has written is not there before.
-        self.unmap(exchanges.let_go(index));
-        let progress = exchanges.answer(index, is_success);
-        if progress == CasProgress::Again {
+        self.unmap_cas_result(exchanges.take_mapping(index));
+        let progress = exchanges.handle_result(index, is_success);
+        if progress == CasProgress::NextRequest {
             exchanges.set_ready(index);
         }
         progress
     }
 
     /// What is told of the operation in a cell.
-    pub(in crate::prov::verbs) fn told(&self, index: u32) -> Option<AtomicComp> {
-        self.exchanges()?.told(index)
+    pub(in crate::prov::verbs) fn cas_completion(&self, index: u32) -> Option<AtomicComp> {
+        self.cas_atomics()?.completion(index)
     }
 
     /// The same, when its reader is told, or nobody: the cell is free again.
-    pub(in crate::prov::verbs) fn end_exchange(&self, index: u32) -> Option<AtomicComp> {
-        let (told, mapping) = self.exchanges()?.take(index)?;
-        self.unmap(mapping);
-        Some(told)
+    pub(in crate::prov::verbs) fn end_cas_atomic(&self, index: u32) -> Option<AtomicComp> {
+        let (completion, mapping) = self.cas_atomics()?.remove(index)?;
+        self.unmap_cas_result(mapping);
+        Some(completion)
     }
 
     /// Ends the use of all cells, when nothing is posted any more: the consumer's contexts go to
     /// `reclaim`.
-    pub(in crate::prov::verbs) fn abandon_exchanges(&self, reclaim: &mut dyn FnMut(Context)) {
-        let used = self.exchanges().map(|exchanges| exchanges.used());
+    pub(in crate::prov::verbs) fn reclaim_cas_atomics(&self, reclaim: &mut dyn FnMut(Context)) {
+        let used = self.cas_atomics().map(|exchanges| exchanges.used_slots());
         for index in used.into_iter().flatten() {
-            if let Some(told) = self.end_exchange(index) {
+            if let Some(told) = self.end_cas_atomic(index) {
                 reclaim(told.context);
             }
         }

@@ -37,11 +37,11 @@ use kernel::{
 };
 
 /// How long an operation waits for its consumer.
-const PAUSE: Delta = Delta::from_millis(2);
+const PROGRESS_DELAY: Delta = Delta::from_millis(2);
 
 /// Whom it moves, and what the domain's locks ask.
 struct CasProgressTarget {
-    queue: Arc<WorkQueue>,
+    wq: Arc<WorkQueue>,
     serial: Option<Arc<BiasOwner>>,
 }
 
@@ -51,10 +51,10 @@ pub(in super::super) struct CasProgressWork {
     #[pin]
     work: Work<CasProgressWork>,
     #[pin]
-    gate: Rundown,
+    rundown: Rundown,
     /// A leaf.
     #[pin]
-    charge: SpinLock<Option<CasProgressTarget>>,
+    target: SpinLock<Option<CasProgressTarget>>,
 }
 
 impl_has_work! {
@@ -66,11 +66,11 @@ impl WorkItem for CasProgressWork {
 
     fn run(this: Arc<CasProgressWork>) {
         loop {
-            fsleep(PAUSE);
-            let Some(_pass) = this.gate.enter() else {
+            fsleep(PROGRESS_DELAY);
+            let Some(_pass) = this.rundown.enter() else {
                 return;
             };
-            if !this.step() {
+            if !this.progress_once() {
                 return;
             }
         }
@@ -83,43 +83,43 @@ impl CasProgressWork {
         Ok(Arc::pin_init(
             pin_init!(Self {
                 work <- new_work!("kofi::Mover"),
-                gate <- Rundown::new(),
-                charge <- new_spinlock!(None, "kofi::Mover"),
+                rundown <- Rundown::new(),
+                target <- new_spinlock!(None, "kofi::Mover"),
             }),
             GFP_KERNEL,
         )?)
     }
 
     /// From now on it may be needed. May sleep.
-    pub(in super::super) fn begin(&self, queue: Arc<WorkQueue>, serial: Option<Arc<BiasOwner>>) {
-        *self.charge.lock() = Some(CasProgressTarget { queue, serial });
+    pub(in super::super) fn enable(&self, wq: Arc<WorkQueue>, serial: Option<Arc<BiasOwner>>) {
+        *self.target.lock() = Some(CasProgressTarget { wq, serial });
     }
 
     /// Ends it; it holds nothing any more when this returns. May sleep.
-    pub(in super::super) fn end(&self) {
-        self.gate.shut();
-        let charge = self.charge.lock().take();
+    pub(in super::super) fn disable(&self) {
+        self.rundown.shut();
+        let charge = self.target.lock().take();
         drop(charge);
     }
 
     /// An operation has begun. Any context.
-    pub(super) fn start(self: &Arc<Self>) {
+    pub(super) fn schedule(self: &Arc<Self>) {
         // Queued already is as good: it has not looked yet.
         let _ = workqueue::system_long().enqueue(self.clone());
     }
 
     /// One look; false when there is nothing more to do.
-    fn step(&self) -> bool {
-        let (queue, serial) = match &*self.charge.lock() {
-            Some(charge) => (charge.queue.clone(), charge.serial.clone()),
+    fn progress_once(&self) -> bool {
+        let (wq, serial) = match &*self.target.lock() {
+            Some(charge) => (charge.wq.clone(), charge.serial.clone()),
             None => return false,
         };
-        if !queue.has_exchanges() {
+        if !wq.has_cas_in_flight() {
             return false;
         }
         let others = ExclusiveGuard::enter(serial.as_ref());
-        if let Some(cq) = queue.completion_queue(&others) {
-            cq.move_on();
+        if let Some(cq) = wq.bound_cq(&others) {
+            cq.progress_all();
         }
         true
     }

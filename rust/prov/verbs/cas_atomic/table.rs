@@ -40,7 +40,7 @@ use kernel::{
 };
 
 /// How many operations of a queue can be under way.
-pub(in super::super) const CELLS: u32 = 8;
+pub(in super::super) const MAX_CAS_OPS: u32 = 8;
 
 /// Where the device puts what it finds. Caches that do not see it lose nothing else.
 #[repr(align(128))]
@@ -48,43 +48,43 @@ struct ResultWord(Atomic<u64>);
 
 /// What is in a cell.
 struct CasSlotState {
-    exchange: Option<CasAtomic>,
+    op: Option<CasAtomic>,
     /// Whether its last request has completed, and its reader is to be told.
-    is_over: bool,
+    is_done: bool,
     /// That of the landing, while a request is posted.
     mapping: Option<DmaMapping>,
 }
 
 #[pin_data]
 struct CasSlot {
-    landing: ResultWord,
+    result: ResultWord,
     #[pin]
-    content: FastLockIrq<CasSlotState>,
+    state: FastLockIrq<CasSlotState>,
 }
 
 /// The cells of a queue, allocated with it.
 pub(in super::super) struct CasAtomicTable {
-    cells: KVec<Pin<KBox<CasSlot>>>,
+    slots: KVec<Pin<KBox<CasSlot>>>,
     /// Bit by bit, those that are used ...
-    busy: Atomic<u32>,
+    used_mask: Atomic<u32>,
     /// ... and those of them with something to be posted.
-    ready: Atomic<u32>,
+    ready_mask: Atomic<u32>,
     /// How many are not over.
-    under_way: Atomic<u32>,
+    in_flight: Atomic<u32>,
     pub(super) pd: Arc<Pd>,
-    pub(super) mover: Arc<CasProgressWork>,
+    pub(super) progress: Arc<CasProgressWork>,
 }
 
 impl CasAtomicTable {
     /// None under way. May sleep.
     pub(in super::super) fn new(pd: Arc<Pd>) -> Result<Self> {
-        let mut cells = KVec::with_capacity(CELLS as usize, GFP_KERNEL)?;
-        for _ in 0..CELLS {
+        let mut cells = KVec::with_capacity(MAX_CAS_OPS as usize, GFP_KERNEL)?;
+        for _ in 0..MAX_CAS_OPS {
             let cell = KBox::pin_init(
                 pin_init!(CasSlot {
-                    landing: ResultWord(Atomic::new(0)),
-                    content <- FastLockIrq::new(
-                        CasSlotState { exchange: None, is_over: false, mapping: None },
+                    result: ResultWord(Atomic::new(0)),
+                    state <- FastLockIrq::new(
+                        CasSlotState { op: None, is_done: false, mapping: None },
                         c"kofi::Exchange",
                         static_lock_class!(),
                     ),
@@ -94,37 +94,37 @@ impl CasAtomicTable {
             cells.push(cell, GFP_KERNEL)?;
         }
         Ok(Self {
-            cells,
-            busy: Atomic::new(0),
-            ready: Atomic::new(0),
-            under_way: Atomic::new(0),
+            slots: cells,
+            used_mask: Atomic::new(0),
+            ready_mask: Atomic::new(0),
+            in_flight: Atomic::new(0),
             pd,
-            mover: CasProgressWork::new()?,
+            progress: CasProgressWork::new()?,
         })
     }
 
     /// Whether there are any that are not over.
-    pub(super) fn are_under_way(&self) -> bool {
-        self.under_way.load(Acquire) > 0
+    pub(super) fn has_in_flight(&self) -> bool {
+        self.in_flight.load(Acquire) > 0
     }
 
-    fn cell(&self, index: u32) -> Option<&CasSlot> {
-        self.cells.get(index as usize).map(|cell| &**cell)
+    fn slot(&self, index: u32) -> Option<&CasSlot> {
+        self.slots.get(index as usize).map(|cell| &**cell)
     }
 
     /// Finds a cell for one; -FI_EAGAIN when there is none.
     #[inline(never)]
-    pub(super) fn put(&self, exchange: CasAtomic) -> Result<u32> {
-        let mut busy = self.busy.load(Relaxed);
+    pub(super) fn insert(&self, op: CasAtomic) -> Result<u32> {
+        let mut busy = self.used_mask.load(Relaxed);
         loop {
             let index = (!busy).trailing_zeros();
-            let cell = self.cell(index).ok_or(Errno::EAGAIN)?;
-            match self.busy.cmpxchg(busy, busy | 1 << index, Full) {
+            let cell = self.slot(index).ok_or(Errno::EAGAIN)?;
+            match self.used_mask.cmpxchg(busy, busy | 1 << index, Full) {
                 Ok(_) => {
-                    let mut content = cell.content.lock();
-                    content.exchange = Some(exchange);
-                    content.is_over = false;
-                    let _ = self.under_way.fetch_add(1, Full);
+                    let mut content = cell.state.lock();
+                    content.op = Some(op);
+                    content.is_done = false;
+                    let _ = self.in_flight.fetch_add(1, Full);
                     return Ok(index);
                 }
                 Err(now) => busy = now,
@@ -133,79 +133,79 @@ impl CasAtomicTable {
     }
 
     /// What the consumer is told in the end of what is in a cell.
-    pub(super) fn told(&self, index: u32) -> Option<AtomicComp> {
-        let content = self.cell(index)?.content.lock();
-        content.exchange.as_ref().map(|exchange| exchange.told)
+    pub(super) fn completion(&self, index: u32) -> Option<AtomicComp> {
+        let content = self.slot(index)?.state.lock();
+        content.op.as_ref().map(|exchange| exchange.completion)
     }
 
     /// Ends the use of a cell; the same, and what has not been unmapped.
-    pub(super) fn take(&self, index: u32) -> Option<(AtomicComp, Option<DmaMapping>)> {
-        let mut content = self.cell(index)?.content.lock();
-        let exchange = content.exchange.take()?;
+    pub(super) fn remove(&self, index: u32) -> Option<(AtomicComp, Option<DmaMapping>)> {
+        let mut content = self.slot(index)?.state.lock();
+        let op = content.op.take()?;
         let mapping = content.mapping.take();
-        if !content.is_over {
-            let _ = self.under_way.fetch_sub(1, Full);
+        if !content.is_done {
+            let _ = self.in_flight.fetch_sub(1, Full);
         }
         drop(content);
-        let _ = self.busy.fetch_sub(1 << index, Full);
-        Some((exchange.told, mapping))
+        let _ = self.used_mask.fetch_sub(1 << index, Full);
+        Some((op.completion, mapping))
     }
 
     /// Keeps the mapping of the landing until [`Self::answer`] or [`Self::take`].
-    pub(super) fn keep(&self, index: u32, mapping: DmaMapping) {
-        if let Some(cell) = self.cell(index) {
-            cell.content.lock().mapping = Some(mapping);
+    pub(super) fn set_mapping(&self, index: u32, mapping: DmaMapping) {
+        if let Some(cell) = self.slot(index) {
+            cell.state.lock().mapping = Some(mapping);
         }
     }
 
     /// The mapping of the landing, which nothing writes to any more.
-    pub(super) fn let_go(&self, index: u32) -> Option<DmaMapping> {
-        self.cell(index)?.content.lock().mapping.take()
+    pub(super) fn take_mapping(&self, index: u32) -> Option<DmaMapping> {
+        self.slot(index)?.state.lock().mapping.take()
     }
 
     /// There is something to be posted.
     pub(super) fn set_ready(&self, index: u32) {
-        let _ = self.ready.fetch_add(1 << index, Full);
+        let _ = self.ready_mask.fetch_add(1 << index, Full);
     }
 
     /// Those for which there is, which are the caller's to post.
     pub(super) fn take_ready(&self) -> impl Iterator<Item = u32> {
-        let ready = self.ready.xchg(0, Full);
-        (0..CELLS).filter(move |index| ready & (1 << index) != 0)
+        let ready = self.ready_mask.xchg(0, Full);
+        (0..MAX_CAS_OPS).filter(move |index| ready & (1 << index) != 0)
     }
 
     /// What an operation asks of the device, and where the answer goes.
-    pub(super) fn ask(&self, index: u32) -> Option<(CasRequest, usize)> {
-        let cell = self.cell(index)?;
-        let ask = cell.content.lock().exchange.as_ref()?.ask();
-        Some((ask, cell.landing.0.as_ptr() as usize))
+    pub(super) fn next_request(&self, index: u32) -> Option<(CasRequest, usize)> {
+        let cell = self.slot(index)?;
+        let request = cell.state.lock().op.as_ref()?.next_request();
+        Some((request, cell.result.0.as_ptr() as usize))
     }
 
     /// The device has answered, or failed.
-    pub(super) fn answer(&self, index: u32, is_success: bool) -> CasProgress {
-        let Some(cell) = self.cell(index) else {
-            return CasProgress::Lost;
+    pub(super) fn handle_result(&self, index: u32, is_success: bool) -> CasProgress {
+        let Some(cell) = self.slot(index) else {
+            return CasProgress::Contended;
         };
-        let mut content = cell.content.lock();
-        let progress = match &mut content.exchange {
-            Some(exchange) if is_success => exchange.answer(cell.landing.0.load(Relaxed)),
-            _ => CasProgress::Over,
+        let mut content = cell.state.lock();
+        let progress = match &mut content.op {
+            Some(exchange) if is_success => exchange.handle_result(cell.result.0.load(Relaxed)),
+            _ => CasProgress::Done,
         };
-        if progress == CasProgress::Over && is_success {
-            if let Some(exchange) = &content.exchange {
-                exchange.deliver();
+        if progress == CasProgress::Done && is_success {
+            if let Some(exchange) = &content.op {
+                exchange.store_results();
             }
         }
-        if progress != CasProgress::Again {
-            content.is_over = true;
-            let _ = self.under_way.fetch_sub(1, Full);
+        if progress != CasProgress::NextRequest {
+            content.is_done = true;
+            let _ = self.in_flight.fetch_sub(1, Full);
         }
         progress
     }
 
     /// Those that are used.
-    pub(super) fn used(&self) -> impl Iterator<Item = u32> {
-        let busy = self.busy.load(Acquire);
-        (0..CELLS).filter(move |index| busy & (1 << index) != 0)
+    pub(super) fn used_slots(&self) -> impl Iterator<Item = u32> {
+        let busy = self.used_mask.load(Acquire);
+        (0..MAX_CAS_OPS).filter(move |index| busy & (1 << index) != 0)
     }
 }

@@ -8,8 +8,8 @@ mod native;
 use super::{
     super::{
         cas_atomic::{
-            MOST,
-            WORD, //
+            MAX_OP_SIZE,
+            WORD_SIZE, //
         },
         info, //
     },
@@ -40,20 +40,20 @@ use crate::{
 /// What a device does with a single request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum NativeAtomic {
-    Add,
-    Swap,
+    FetchAdd,
+    CmpSwap,
     Read,
 }
 
 impl NativeAtomic {
     /// Reads are of elements of any size, side by side; everything else is of one word. A write is none
     /// of them: it may fall between the reading and the writing of another's sum.
-    fn of(form: Form, op: Op, datatype: Datatype, count: usize) -> Option<Self> {
+    fn for_op(form: Form, op: Op, datatype: Datatype, count: usize) -> Option<Self> {
         match (form, op) {
             (Form::Fetch, Op::Read) => Some(Self::Read),
-            _ if datatype.size() != WORD || count != 1 => None,
-            (Form::Base | Form::Fetch, Op::Sum) => Some(Self::Add),
-            (Form::Compare, Op::Swap) => Some(Self::Swap),
+            _ if datatype.size() != WORD_SIZE || count != 1 => None,
+            (Form::Base | Form::Fetch, Op::Sum) => Some(Self::FetchAdd),
+            (Form::Compare, Op::Swap) => Some(Self::CmpSwap),
             _ => None,
         }
     }
@@ -64,18 +64,18 @@ impl NativeAtomic {
 /// # Errors
 ///
 /// -FI_EOPNOTSUPP when the device has no atomic operations.
-pub(in crate::prov::verbs) fn most_elements(
+pub(in crate::prov::verbs) fn max_atomic_elements(
     attributes: &DeviceAttr,
     datatype: Datatype,
 ) -> Result<usize> {
     match info::has_atomics(attributes) {
-        true => Ok(datatype.count_in(MOST)),
+        true => Ok(datatype.count_in(MAX_OP_SIZE)),
         false => Err(Errno::EOPNOTSUPP),
     }
 }
 
 /// Why an endpoint has no atomic operations, if it has none.
-pub(super) fn missing(attributes: &DeviceAttr, info: &Info) -> Option<Errno> {
+pub(super) fn atomics_errno(attributes: &DeviceAttr, info: &Info) -> Option<Errno> {
     if !info::has_atomics(attributes) {
         Some(Errno::EOPNOTSUPP)
     } else if info.caps() & FI_ATOMIC == 0 {
@@ -86,7 +86,7 @@ pub(super) fn missing(attributes: &DeviceAttr, info: &Info) -> Option<Errno> {
 }
 
 /// Flags of an atomic operation, which has nothing beside it.
-const FLAGS: u64 = FI_COMPLETION
+const ATOMIC_FLAGS: u64 = FI_COMPLETION
     | FI_MORE
     | FI_FENCE
     | FI_INJECT
@@ -96,10 +96,10 @@ const FLAGS: u64 = FI_COMPLETION
 
 impl Endpoint {
     /// `fi_atomicvalid()` and its relatives.
-    pub(super) fn count_elements(&self, datatype: Datatype) -> Result<usize> {
-        match self.limits.no_atomics {
+    pub(super) fn atomic_count_limit(&self, datatype: Datatype) -> Result<usize> {
+        match self.attrs.atomics_errno {
             Some(errno) => Err(errno),
-            None => most_elements(self.domain.pd().device().attributes(), datatype),
+            None => max_atomic_elements(self.domain.pd().device().attributes(), datatype),
         }
     }
 
@@ -108,9 +108,9 @@ impl Endpoint {
         let Atomic {
             form, op, datatype, ..
         } = *atomic;
-        let most = self.count_elements(datatype)?;
+        let most = self.atomic_count_limit(datatype)?;
         self.state.check_transmit()?;
-        self.check_flags(message.flags)?;
+        self.check_atomic_flags(message.flags)?;
         self.check_fence(message.flags)?;
         let (range, len) = atomic.target(message, most)?;
         let remote = RemoteAddr {
@@ -122,21 +122,21 @@ impl Endpoint {
             atomic.compare.len(),
             atomic.result.len(),
         ];
-        if counts.iter().any(|count| *count > self.limits.segments) {
+        if counts.iter().any(|count| *count > self.attrs.tx_iov_limit) {
             return Err(Errno::EINVAL);
         }
-        if message.flags & FI_INJECT != 0 && op != Op::Read && len > self.limits.inject {
+        if message.flags & FI_INJECT != 0 && op != Op::Read && len > self.attrs.inject_size {
             return Err(Errno::EMSGSIZE);
         }
-        match NativeAtomic::of(form, op, datatype, datatype.count_in(len)) {
-            Some(native) => self.post_native(native, atomic, message, (remote, len)),
-            None => self.post_exchange(atomic, message, (remote, len)),
+        match NativeAtomic::for_op(form, op, datatype, datatype.count_in(len)) {
+            Some(native) => self.post_native_atomic(native, atomic, message, (remote, len)),
+            None => self.post_cas_atomic(atomic, message, (remote, len)),
         }
     }
 
-    fn check_flags(&self, flags: u64) -> Result {
-        let known = super::post::TRANSMIT_FLAGS;
-        if flags & (!FLAGS | self.limits.refused_flags) != 0 {
+    fn check_atomic_flags(&self, flags: u64) -> Result {
+        let known = super::post::TX_FLAGS;
+        if flags & (!ATOMIC_FLAGS | self.attrs.unsupported_flags) != 0 {
             return Err(match flags & !known {
                 0 => Errno::EOPNOTSUPP,
                 _ => Errno::EBADFLAGS,

@@ -34,25 +34,25 @@ const DEFAULT_DEPTH: u32 = 256;
 #[repr(C)]
 pub(super) struct EpAttrs {
     /// The flags that make a transmit another one, or that none may have.
-    pub(super) special_flags: u64,
+    pub(super) slow_path_flags: u64,
     /// The flags that no transmit may have.
-    pub(super) refused_flags: u64,
-    pub(super) segments: usize,
+    pub(super) unsupported_flags: u64,
+    pub(super) tx_iov_limit: usize,
     /// The same for a receive.
-    pub(super) receive_segments: usize,
-    pub(super) message: u32,
+    pub(super) rx_iov_limit: usize,
+    pub(super) max_msg_size: u32,
     pub(super) is_iwarp: bool,
     /// The same for a read.
-    pub(super) read_segments: usize,
-    pub(super) inject: usize,
-    pub(super) transmits: u32,
+    pub(super) read_iov_limit: usize,
+    pub(super) inject_size: usize,
+    pub(super) tx_size: u32,
     /// None where it shares them with others.
-    pub(super) receives: u32,
-    pub(super) shares_receives: bool,
+    pub(super) rx_size: u32,
+    pub(super) uses_srx: bool,
     /// Readers sleep until a message with FI_REMOTE_SIGNAL arrives, or a failure.
-    pub(super) waits_for_signals: bool,
+    pub(super) solicited_only: bool,
     /// Why there are no atomic operations, if there are none.
-    pub(super) no_atomics: Option<Errno>,
+    pub(super) atomics_errno: Option<Errno>,
     /// What the peer may do with registered memory.
     pub(super) access: Access,
 }
@@ -65,7 +65,7 @@ impl EpAttrs {
             let device = domain.pd().device();
             let most = attributes
                 .max_qp_wr
-                .saturating_sub(1 + info::besides(device));
+                .saturating_sub(1 + info::extra_send_wrs(device));
             match u32::try_from(asked) {
                 Ok(0) => Ok(most.min(DEFAULT_DEPTH)),
                 Ok(asked) if asked <= most => Ok(asked),
@@ -77,8 +77,8 @@ impl EpAttrs {
             .min(attributes.max_recv_sge)
             .min(MAX_SGE as u32) as usize;
         let protocol = domain.pd().device().protocol();
-        let mut missing = info::LEVELS & !info::completion_levels(protocol);
-        if !info::has_remote_data(protocol)
+        let mut missing = info::COMPLETION_LEVELS & !info::completion_levels(protocol);
+        if !info::has_cq_data(protocol)
             || info.domain().is_none_or(|attr| attr.cq_data_size == 0)
         {
             missing |= FI_REMOTE_CQ_DATA;
@@ -91,36 +91,36 @@ impl EpAttrs {
         };
         let segments = within(info.tx().map_or(0, |tx| tx.iov_limit), sges)?;
         let inject = info.tx().map_or(0, |tx| tx.inject_size);
-        let shares_receives = info::is_shared(info);
+        let shares_receives = info::uses_shared_rx(info);
         Ok(Self {
-            transmits: depth(info.tx().map_or(0, |tx| tx.size))?,
+            tx_size: depth(info.tx().map_or(0, |tx| tx.size))?,
             // What the info says of receives is of those that are shared.
-            receives: match shares_receives {
+            rx_size: match shares_receives {
                 true => 0,
                 false => depth(info.rx().map_or(0, |rx| rx.size))?,
             },
-            shares_receives,
-            waits_for_signals: info.caps() & FI_REMOTE_SIGNAL != 0,
-            segments,
-            receive_segments: match shares_receives {
+            uses_srx: shares_receives,
+            solicited_only: info.caps() & FI_REMOTE_SIGNAL != 0,
+            tx_iov_limit: segments,
+            rx_iov_limit: match shares_receives {
                 true => 0,
                 false => within(info.rx().map_or(0, |rx| rx.iov_limit), sges)?,
             },
-            read_segments: segments.min(attributes.max_sge_rd.max(1) as usize),
-            message: u32::try_from(domain.max_message()).unwrap_or(u32::MAX),
-            inject: within(inject, info::INJECT_SIZE)?,
+            read_iov_limit: segments.min(attributes.max_sge_rd.max(1) as usize),
+            max_msg_size: u32::try_from(domain.max_msg_size()).unwrap_or(u32::MAX),
+            inject_size: within(inject, info::INJECT_SIZE)?,
             is_iwarp: protocol == Protocol::Iwarp,
-            special_flags: !post::USUAL | missing,
-            refused_flags: !post::TRANSMIT_FLAGS | missing,
-            no_atomics: atomic::missing(attributes, info),
-            access: access(info.caps()),
+            slow_path_flags: !post::FAST_TX_FLAGS | missing,
+            unsupported_flags: !post::TX_FLAGS | missing,
+            atomics_errno: atomic::atomics_errno(attributes, info),
+            access: access_from_caps(info.caps()),
         })
     }
 }
 
 /// Returns the access rights that an endpoint's capabilities grant its peer. Atomic operations are built from
 /// reads and writes if the device has no work request for them.
-fn access(caps: u64) -> Access {
+fn access_from_caps(caps: u64) -> Access {
     let mut access = Access::default();
     if caps & (FI_RMA | FI_ATOMIC) == 0 {
         return access;

@@ -14,7 +14,7 @@
 use super::{
     super::{
         cm_data::{
-            unframe,
+            parse_cm_data,
             CmData, //
         },
         conn_state::{
@@ -51,7 +51,7 @@ use crate::{
             CmIdRef,
             ConnParam,
             LockedCmId,
-            REJECTED_BY_CONSUMER, //
+            REJ_CONSUMER_DEFINED, //
         },
         net::SockAddr,
         qp::Qp, //
@@ -63,14 +63,14 @@ use kernel::{
 };
 
 /// How long rdma_cm may look for the peer, and then for the path to it.
-const RESOLVE_MS: u32 = 2000;
+const RESOLVE_TIMEOUT_MS: u32 = 2000;
 
 /// Rounds of a request that nobody answers. One less than most: rxe takes the largest number for
 /// ever, and a connection over a dead link would never end.
-const RETRIES: u8 = 6;
+const RETRY_COUNT: u8 = 6;
 
 /// A peer without a receive is tried for ever.
-const RNR_RETRIES: u8 = 7;
+const RNR_RETRY_COUNT: u8 = 7;
 
 /// 0.64 ms until a peer without a receive is tried again; rdma_cm's default is 655 ms.
 const MIN_RNR_TIMER: u8 = 12;
@@ -98,49 +98,49 @@ impl Endpoint {
     ) -> Result {
         let frame = CmData::new(private_data)?;
         let (peer, local, wanted) = {
-            let link = self.link.lock();
+            let link = self.conn.lock();
             (
-                to.or(link.peer).ok_or(Errno::EINVAL)?,
-                link.local,
-                link.request.is_some(),
+                to.or(link.peer_addr).ok_or(Errno::EINVAL)?,
+                link.local_addr,
+                link.connreq.is_some(),
             )
         };
         if wanted {
             // It was made to accept.
             return Err(Errno::EOPBADSTATE);
         }
-        self.leave_ready()?;
-        let id = match self.new_id() {
+        self.begin_connecting()?;
+        let id = match self.create_id() {
             Ok(id) => id,
             Err(error) => {
-                self.step(ConnState::Connecting, ConnState::Ready, Some((error, 0)));
+                self.transition(ConnState::Connecting, ConnState::Enabled, Some((error, 0)));
                 return Err(error);
             }
         };
         {
-            let mut link = self.link.lock();
+            let mut link = self.conn.lock();
             link.id = Some(id.clone());
-            link.peer = Some(peer);
-            link.greeting = PendingCmData(Some(frame));
+            link.peer_addr = Some(peer);
+            link.pending_data = PendingCmData(Some(frame));
         }
-        self.ends.set_peer(peer.into());
-        match id.resolve_addr(local.as_ref(), &peer, RESOLVE_MS) {
+        self.addrs.set_peer(peer.into());
+        match id.resolve_addr(local.as_ref(), &peer, RESOLVE_TIMEOUT_MS) {
             Ok(()) => Ok(()),
             // Told like every other peer that cannot be reached.
             Err(error) if is_unreachable(error) => {
-                self.fail(Errno::EHOSTUNREACH, error.to_errno(), &[]);
+                self.report_connect_failure(Errno::EHOSTUNREACH, error.to_errno(), &[]);
                 Ok(())
             }
             Err(error) => {
-                self.link.lock().id = None;
+                self.conn.lock().id = None;
                 let why = (error.into(), error.to_errno());
-                self.step(ConnState::Connecting, ConnState::Ready, Some(why));
+                self.transition(ConnState::Connecting, ConnState::Enabled, Some(why));
                 Err(error.into())
             }
         }
     }
 
-    fn new_id(self: &Arc<Self>) -> Result<Arc<CmId>> {
+    fn create_id(self: &Arc<Self>) -> Result<Arc<CmId>> {
         let handler: Arc<dyn CmHandler> = self.clone();
         let id = Arc::new(CmId::new(self.domain.net(), Some(handler))?, GFP_KERNEL)?;
         id.restrict_to(self.domain.pd().device())?;
@@ -149,8 +149,8 @@ impl Endpoint {
     }
 
     /// From [`ConnState::Ready`] to [`ConnState::Connecting`], or why not.
-    fn leave_ready(&self) -> Result {
-        if self.step(ConnState::Ready, ConnState::Connecting, None) {
+    fn begin_connecting(&self) -> Result {
+        if self.transition(ConnState::Enabled, ConnState::Connecting, None) {
             return Ok(());
         }
         Err(match self.state.get() {
@@ -161,24 +161,24 @@ impl Endpoint {
     }
 
     /// Takes the connection request that an info names.
-    pub(super) fn adopt(self: &Arc<Self>, handle: usize) -> Result {
-        let request = self.domain.fabric().requests().take(handle)?;
-        if !request.is_on(self.domain.pd().device()) {
+    pub(super) fn take_connreq(self: &Arc<Self>, handle: usize) -> Result {
+        let request = self.domain.fabric().connreqs().take(handle)?;
+        if !request.is_on_device(self.domain.pd().device()) {
             // Put nothing back: the request is refused by being dropped.
             return Err(Errno::EDOMAIN);
         }
         request.id().set_handler(Some(self.clone()));
-        let mut link = self.link.lock();
-        link.peer = request.id().peer_addr().ok();
-        link.local = request.id().local_addr().ok();
-        link.request = Some(request);
-        let (local, peer) = (link.local, link.peer);
+        let mut link = self.conn.lock();
+        link.peer_addr = request.id().peer_addr().ok();
+        link.local_addr = request.id().local_addr().ok();
+        link.connreq = Some(request);
+        let (local, peer) = (link.local_addr, link.peer_addr);
         drop(link);
         if let Some(addr) = local {
-            self.ends.set_local(addr.into());
+            self.addrs.set_local(addr.into());
         }
         if let Some(addr) = peer {
-            self.ends.set_peer(addr.into());
+            self.addrs.set_peer(addr.into());
         }
         Ok(())
     }
@@ -186,61 +186,61 @@ impl Endpoint {
     /// `fi_accept()`: FI_CONNECTED follows when the peer knows.
     pub(super) fn start_accept(self: &Arc<Self>, private_data: &[u8]) -> Result {
         let frame = CmData::new(private_data)?;
-        if self.link.lock().request.is_none() {
+        if self.conn.lock().connreq.is_none() {
             return Err(match self.state.get() {
-                ConnState::Ready | ConnState::Idle => Errno::EINVAL,
+                ConnState::Enabled | ConnState::Open => Errno::EINVAL,
                 _ => Errno::EISCONN,
             });
         }
-        self.leave_ready()?;
-        let Some(request) = self.link.lock().request.take() else {
+        self.begin_connecting()?;
+        let Some(request) = self.conn.lock().connreq.take() else {
             return Err(Errno::EISCONN);
         };
         let gone = request.is_gone();
-        let (responder_resources, initiator_depth) = request.depths();
+        let (responder_resources, initiator_depth) = request.rd_atomic_depths();
         let accepted = Arc::new(request.into_id(), GFP_KERNEL)
             .map_err(Errno::from)
             .and_then(|id| {
                 {
-                    let mut link = self.link.lock();
+                    let mut link = self.conn.lock();
                     link.id = Some(id.clone());
-                    link.accepts = true;
+                    link.is_accepting = true;
                 }
                 if gone {
                     return Err(Errno::ECONNABORTED);
                 }
-                self.answer(&id, &frame, responder_resources, initiator_depth)
+                self.send_accept(&id, &frame, responder_resources, initiator_depth)
             });
         if let Err(error) = accepted {
-            self.step(ConnState::Connecting, ConnState::Lost, Some((error, 0)));
-            self.flush();
+            self.transition(ConnState::Connecting, ConnState::Lost, Some((error, 0)));
+            self.flush_qp();
             self.drain();
         }
         accepted
     }
 
-    fn answer(
+    fn send_accept(
         &self,
         id: &Arc<CmId>,
-        frame: &CmData,
+        cm_data: &CmData,
         responder_resources: u8,
         initiator_depth: u8,
     ) -> Result {
         let qp = self.qp()?;
-        self.note_peer();
+        self.store_peer_addr();
         id.set_min_rnr_timer(MIN_RNR_TIMER)?;
-        let param = self.param(frame, responder_resources, initiator_depth, &qp);
+        let param = self.conn_param(cm_data, responder_resources, initiator_depth, &qp);
         let locked = id.lock();
         if locked.uses_ib_cm() {
-            locked.make_ready(&qp, &param, self.limits.access)?;
+            locked.move_qp_to_rts(&qp, &param, self.attrs.access)?;
         }
         Ok(locked.accept(&param)?)
     }
 
     /// What we propose, within what the peer and our device allow.
-    fn param<'a>(
+    fn conn_param<'a>(
         &self,
-        frame: &'a CmData,
+        cm_data: &'a CmData,
         responder_resources: u8,
         initiator_depth: u8,
         qp: &Qp,
@@ -248,51 +248,57 @@ impl Endpoint {
         let attributes = self.domain.pd().device().attributes();
         let within = |asked: u8, most: u32| asked.min(u8::try_from(most).unwrap_or(u8::MAX));
         ConnParam {
-            private_data: frame.as_bytes(),
+            private_data: cm_data.as_bytes(),
             responder_resources: within(responder_resources, attributes.max_qp_rd_atom),
             initiator_depth: within(initiator_depth, attributes.max_qp_init_rd_atom),
             flow_control: true,
-            retry_count: RETRIES,
-            rnr_retry_count: RNR_RETRIES,
-            srq: self.limits.shares_receives,
-            qp_num: qp.number(),
+            retry_count: RETRY_COUNT,
+            rnr_retry_count: RNR_RETRY_COUNT,
+            srq: self.attrs.uses_srx,
+            qp_num: qp.qp_num(),
         }
     }
 
     /// Stores the peer's address for log messages about violations.
-    fn note_peer(&self) {
-        let peer = self.link.lock().peer;
+    fn store_peer_addr(&self) {
+        let peer = self.conn.lock().peer_addr;
         if let Some(peer) = peer {
             self.violations.set_peer(peer.into());
         }
     }
 
     /// The path is known: asks the peer.
-    fn ask(&self, id: &LockedCmId) -> Result {
+    fn send_connect(&self, id: &LockedCmId) -> Result {
         let qp = self.qp()?;
-        let frame = self.link.lock().greeting.0.take().ok_or(Errno::EINVAL)?;
-        Ok(id.connect(&self.param(&frame, u8::MAX, u8::MAX, &qp))?)
+        let frame = self
+            .conn
+            .lock()
+            .pending_data
+            .0
+            .take()
+            .ok_or(Errno::EINVAL)?;
+        Ok(id.connect(&self.conn_param(&frame, u8::MAX, u8::MAX, &qp))?)
     }
 
     /// The peer has answered: from now on messages flow.
-    fn complete(&self, id: &LockedCmId, conn: &ConnParam<'_>) -> Result {
+    fn complete_connect(&self, id: &LockedCmId, conn: &ConnParam<'_>) -> Result {
         let qp = self.qp()?;
-        self.note_peer();
-        id.make_ready(&qp, conn, self.limits.access)?;
+        self.store_peer_addr();
+        id.move_qp_to_rts(&qp, conn, self.attrs.access)?;
         Ok(id.complete_response()?)
     }
 
     /// Pushes an event that was made beforehand, unless the endpoint has been closed.
-    fn report(
+    fn push_event(
         &self,
         take: impl FnOnce(&mut EpConn) -> Option<OwnedEvent>,
         kind: Kind,
         data: &[u8],
     ) {
         let (event, queue) = {
-            let mut link = self.link.lock();
-            let queue = link.bound.as_ref().map(|bound| bound.events.arc().clone());
-            (take(&mut link), queue)
+            let mut link = self.conn.lock();
+            let eq = link.objects.as_ref().map(|bound| bound.eq.arc().clone());
+            (take(&mut link), eq)
         };
         if let (Some(event), Some(queue)) = (event, queue) {
             queue.push(event.fill(kind, data, None));
@@ -300,125 +306,125 @@ impl Endpoint {
     }
 
     /// Reports FI_CONNECTED, unless there is an outcome already.
-    pub(super) fn established(&self, private_data: &[u8]) {
+    pub(super) fn report_connected(&self, private_data: &[u8]) {
         // Held until it is told: who finds the endpoint connected, and then lost, reports that later.
-        let mut link = self.link.lock();
+        let mut link = self.conn.lock();
         if let Some(Ok(addr)) = link.id.as_ref().map(|id| id.local_addr()) {
-            self.ends.set_local(addr.into());
+            self.addrs.set_local(addr.into());
         }
-        if !self.become_connected() {
+        if !self.set_connected() {
             return;
         }
-        let event = link.outcome.take();
-        if let (Some(event), Some(bound)) = (event, &link.bound) {
+        let event = link.connect_event.take();
+        if let (Some(event), Some(bound)) = (event, &link.objects) {
             let kind = Kind::Connection(FI_CONNECTED);
-            let queue = bound.events.arc();
-            queue.push(event.fill(kind, unframe(private_data), None));
+            let eq = bound.eq.arc();
+            eq.push(event.fill(kind, parse_cm_data(private_data), None));
         }
     }
 
     /// There will be no connection.
-    fn fail(&self, errno: Errno, prov_errno: i32, err_data: &[u8]) {
-        if !self.step(
+    fn report_connect_failure(&self, errno: Errno, prov_errno: i32, err_data: &[u8]) {
+        if !self.transition(
             ConnState::Connecting,
             ConnState::Lost,
             Some((errno, prov_errno)),
         ) {
             return;
         }
-        self.flush();
+        self.flush_qp();
         self.drain();
         let kind = Kind::Error(errno, prov_errno);
-        self.report(|link| link.outcome.take(), kind, err_data);
+        self.push_event(|link| link.connect_event.take(), kind, err_data);
     }
 
     /// Whether it was a connection that the peer has ended, told of or not. ib_cm takes what has come
     /// on each CPU in order, but not across them: the peer's last word may be there before its first,
     /// which then is nothing any more.
-    fn has_been_left(&self, id: &CmIdRef) -> bool {
-        let link = self.link.lock();
-        link.settles || (link.accepts && id.uses_ib_cm())
+    fn is_early_disconnect(&self, id: &CmIdRef) -> bool {
+        let link = self.conn.lock();
+        link.is_connected_deferred || (link.is_accepting && id.uses_ib_cm())
     }
 
     /// The peer has left: flushes what is posted, then says so.
-    fn lose(&self, id: Option<&CmIdRef>) {
-        let lost = self.leave(|state| state.is_connected().then_some(ConnState::Lost));
+    fn handle_disconnect(&self, id: Option<&CmIdRef>) {
+        let lost = self.transition_with(|state| state.is_connected().then_some(ConnState::Lost));
         if lost.is_none() {
             // Not connected yet, or not any more; the first needs an outcome.
-            self.fail(Errno::ECONNABORTED, 0, &[]);
+            self.report_connect_failure(Errno::ECONNABORTED, 0, &[]);
             return;
         }
-        self.flush();
+        self.flush_qp();
         if let Some(id) = id {
             // The answer that rdma_cm waits for; there is nobody left to complain to.
             let _ = id.disconnect();
         }
         self.drain();
-        self.report_end();
+        self.report_shutdown();
     }
 
     /// Reports FI_SHUTDOWN, once in the endpoint's lifetime. All posted operations have completed.
-    fn report_end(&self) {
+    fn report_shutdown(&self) {
         let kind = Kind::Connection(FI_SHUTDOWN);
-        self.report(|link| link.farewell.take(), kind, &[]);
+        self.push_event(|link| link.shutdown_event.take(), kind, &[]);
     }
 
     /// The device goes away: whatever the endpoint was waiting for will not come. May sleep.
-    pub(in crate::prov::verbs) fn evict(&self) {
-        let Some(_pass) = self.gate.enter() else {
+    pub(in crate::prov::verbs) fn handle_device_removal(&self) {
+        let Some(_pass) = self.rundown.enter() else {
             return;
         };
         if self.state.get().is_connected() {
-            self.lose(None);
+            self.handle_disconnect(None);
             return;
         }
-        self.step(ConnState::Ready, ConnState::Connecting, None);
-        self.fail(Errno::ENODEV, 0, &[]);
+        self.transition(ConnState::Enabled, ConnState::Connecting, None);
+        self.report_connect_failure(Errno::ENODEV, 0, &[]);
     }
 
     /// Ends all transfers; rxe and iWARP drivers leave that to us or do it once more.
-    fn flush(&self) {
+    fn flush_qp(&self) {
         if let Ok(qp) = self.qp() {
             let _ = qp.to_error();
         }
     }
 
     /// `fi_shutdown()`.
-    pub(super) fn end(&self, flags: u64) -> Result {
+    pub(super) fn shutdown_directions(&self, flags: u64) -> Result {
         context::in_process()?;
         let (_, rest) = self.change_state(|state| state.shutdown(flags))?;
         match rest {
-            ShutdownAction::Transmits => self.wait_for_transmits(),
+            ShutdownAction::DrainTransmits => self.drain_transmits(),
             // Posted receives stay with the device: it flushes them only in the Error state of the queue pair,
             // which also ends the transmits and the connection. See rxe_receiver() of rxe, which otherwise calls
             // flush_recv_queue() only for Reset, and siw_qp_nextstate_from_rts() of siw, which drops the
             // connection with each siw_rq_flush().
-            ShutdownAction::Receives => Ok(()),
-            ShutdownAction::Disconnected => {
+            ShutdownAction::CloseReceives => Ok(()),
+            ShutdownAction::AwaitFlush => {
                 self.wait_until_drained();
                 Ok(())
             }
             ShutdownAction::Disconnect => {
-                self.flush();
+                self.flush_qp();
                 if let Some(id) = self.id() {
                     let _ = id.disconnect();
                 }
                 self.drain();
-                self.report_end();
+                self.report_shutdown();
                 Ok(())
             }
         }
     }
 
     /// Ends the connection without a word to the consumer, and gives up the id.
-    pub(super) fn hang_up(&self) {
-        let (before, lingers) = self.leave_for_good();
+    pub(super) fn disconnect_silently(&self) {
+        let (before, lingers) = self.enter_shut_state();
         let (id, request) = {
-            let mut link = self.link.lock();
-            (link.id.take(), link.request.take())
+            let mut link = self.conn.lock();
+            (link.id.take(), link.connreq.take())
         };
         if let Some(id) = id {
-            self.flush();
+            self.flush_qp();
             // Dropping the id ends an attempt as well, unless that lingers; iw_cm takes no disconnect during one.
             if before.is_some_and(ConnState::is_connected) {
                 let _ = id.disconnect();
@@ -427,24 +433,26 @@ impl Endpoint {
             drop(id);
         }
         if let Some(request) = request {
-            request.refuse(&[]);
+            request.reject(&[]);
         }
         if lingers {
-            lingering_id::make_room();
+            lingering_id::evict_oldest();
         }
-        self.flush();
+        self.flush_qp();
     }
 
     /// Leaves the state that it is in: that, and whether there is a connection that lingers.
-    fn leave_for_good(&self) -> (Option<ConnState>, bool) {
-        let leave = || self.leave(|state| (state != ConnState::Shut).then_some(ConnState::Shut));
-        let accepted = self.id().filter(|_| self.link.lock().accepts);
+    fn enter_shut_state(&self) -> (Option<ConnState>, bool) {
+        let leave =
+            || self.transition_with(|state| (state != ConnState::Shut).then_some(ConnState::Shut));
+        let accepted = self.id().filter(|_| self.conn.lock().is_accepting);
         let Some(id) = accepted.filter(|id| id.uses_ib_cm() && !id.is_in_handler()) else {
             return (leave(), false);
         };
         // Whatever its handler is told is told to the one or to the other.
         let locked = id.lock();
-        let lingers = self.state.get() == ConnState::Connecting && lingering_id::stay(&id).is_ok();
+        let lingers =
+            self.state.get() == ConnState::Connecting && lingering_id::linger(&id).is_ok();
         let before = leave();
         drop(locked);
         (before, lingers)
@@ -452,54 +460,58 @@ impl Endpoint {
 }
 
 impl CmHandler for Endpoint {
-    fn event(self: Arc<Self>, id: &LockedCmId, event: CmEvent<'_>) {
+    fn handle_event(self: Arc<Self>, id: &LockedCmId, event: CmEvent<'_>) {
         let step = match event {
-            CmEvent::AddrResolved => id.resolve_route(RESOLVE_MS).map_err(Errno::from),
-            CmEvent::RouteResolved => self.ask(id),
+            CmEvent::AddrResolved => id.resolve_route(RESOLVE_TIMEOUT_MS).map_err(Errno::from),
+            CmEvent::RouteResolved => self.send_connect(id),
             CmEvent::ConnectResponse { conn } => {
-                let done = self.complete(id, &conn);
-                if done.is_ok() {
-                    self.established(conn.private_data);
+                let result = self.complete_connect(id, &conn);
+                if result.is_ok() {
+                    self.report_connected(conn.private_data);
                 } else {
-                    let _ = id.reject(&[0], REJECTED_BY_CONSUMER);
+                    let _ = id.reject(&[0], REJ_CONSUMER_DEFINED);
                 }
-                done
+                result
             }
             CmEvent::Established { conn } => {
                 match self.domain.pd().device().is_siw() {
-                    true => self.start_settling(&conn),
-                    false => self.established(conn.private_data),
+                    true => self.start_siw_quirk(&conn),
+                    false => self.report_connected(conn.private_data),
                 }
                 Ok(())
             }
             // The peer has left before it heard that its answer had come: ib_cm says so with a refusal.
             CmEvent::Rejected { .. } if self.state.get().is_connected() => {
-                self.lose(None);
+                self.handle_disconnect(None);
                 Ok(())
             }
             CmEvent::Rejected {
                 reason,
                 private_data,
             } => {
-                self.fail(Errno::ECONNREFUSED, reason, unframe(private_data));
+                self.report_connect_failure(
+                    Errno::ECONNREFUSED,
+                    reason,
+                    parse_cm_data(private_data),
+                );
                 Ok(())
             }
             CmEvent::Failed { kind, status } => {
-                self.fail(failure(kind, status), status, &[]);
+                self.report_connect_failure(connect_errno(kind, status), status, &[]);
                 Ok(())
             }
             CmEvent::Disconnected => {
-                if self.has_been_left(id) {
-                    self.established(&[]);
+                if self.is_early_disconnect(id) {
+                    self.report_connected(&[]);
                 }
-                self.lose(Some(id));
+                self.handle_disconnect(Some(id));
                 Ok(())
             }
             CmEvent::DeviceRemoval => {
-                if self.is_settling() {
-                    self.established(&[]);
+                if self.is_connected_deferred() {
+                    self.report_connected(&[]);
                 }
-                self.lose(Some(id));
+                self.handle_disconnect(Some(id));
                 Ok(())
             }
             CmEvent::ConnectRequest { .. }
@@ -508,13 +520,13 @@ impl CmHandler for Endpoint {
             | CmEvent::Other(_) => Ok(()),
         };
         if let Err(errno) = step {
-            self.fail(refine(errno), errno.to_int(), &[]);
+            self.report_connect_failure(map_unreachable(errno), errno.to_int(), &[]);
         }
     }
 }
 
 /// What a consumer is told of a failure of rdma_cm.
-fn failure(kind: CmFailure, status: i32) -> Errno {
+fn connect_errno(kind: CmFailure, status: i32) -> Errno {
     const TIMED_OUT: i32 = -(kernel::bindings::ETIMEDOUT as i32);
     const REFUSED: i32 = -(kernel::bindings::ECONNREFUSED as i32);
     match (kind, status) {
@@ -526,7 +538,7 @@ fn failure(kind: CmFailure, status: i32) -> Errno {
 }
 
 /// A call of rdma_cm that found no way to the peer says so in many ways.
-fn refine(errno: Errno) -> Errno {
+fn map_unreachable(errno: Errno) -> Errno {
     match errno {
         Errno::ENETUNREACH | Errno::ENODEV | Errno::ENETDOWN => Errno::EHOSTUNREACH,
         other => other,

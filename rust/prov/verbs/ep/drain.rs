@@ -34,13 +34,13 @@ use kernel::{
 
 /// A device that has not flushed its queues by then is broken; closing goes on all the same,
 /// because destroying the queue pair ends its use of memory for certain.
-const PATIENCE: Delta = Delta::from_secs(10);
+const DRAIN_TIMEOUT: Delta = Delta::from_secs(10);
 
 /// What is said of one.
-const HUNG: &str = "the device has not flushed what is posted in 10 seconds";
+const HUNG_MESSAGE: &str = "the device has not flushed what is posted in 10 seconds";
 
 /// Between two looks at the completion queues.
-pub(super) const PAUSE: Delta = Delta::from_micros(500);
+pub(super) const POLL_INTERVAL: Delta = Delta::from_micros(500);
 
 impl Endpoint {
     /// Waits until what was posted before the queue pair went into the error state has completed.
@@ -48,10 +48,10 @@ impl Endpoint {
     /// The last of it is known by a marker that is posted behind it, in each direction. Completions
     /// are left for their readers. May sleep.
     pub(super) fn drain(&self) {
-        let others = self.domain.others();
+        let others = self.domain.enter_exclusive();
         for (queue, marked) in [
-            (&self.transmit, self.mark_transmits(&others)),
-            (&self.receive, self.mark_receives(&others)),
+            (&self.sq, self.post_send_marker(&others)),
+            (&self.rq, self.post_recv_marker(&others)),
         ] {
             if !marked {
                 // Nothing will come back; what was flushed before the refusal has completed.
@@ -63,62 +63,62 @@ impl Endpoint {
 
     /// Waits for the end of a drain, whoever began it. May sleep.
     pub(super) fn wait_until_drained(&self) {
-        let others = self.domain.others();
-        let queues: [&Arc<WorkQueue>; 2] = [&self.transmit, &self.receive];
+        let others = self.domain.enter_exclusive();
+        let queues: [&Arc<WorkQueue>; 2] = [&self.sq, &self.rq];
         let start = Instant::<Monotonic>::now();
         loop {
             for queue in queues {
-                if let Some(cq) = queue.completion_queue(&others) {
-                    cq.stash(&others);
+                if let Some(cq) = queue.bound_cq(&others) {
+                    cq.poll_to_backlog(&others);
                 }
             }
             // A queue that has been closed meanwhile has nothing left to wait for.
             let waiting = |queue: &&Arc<WorkQueue>| {
-                let is_over = queue.is_drained() && !queue.has_exchanges();
-                !is_over && queue.completion_queue(&others).is_some()
+                let is_over = queue.is_drained() && !queue.has_cas_in_flight();
+                !is_over && queue.bound_cq(&others).is_some()
             };
             if !queues.iter().any(waiting) {
                 return;
             }
-            if start.elapsed() > PATIENCE {
+            if start.elapsed() > DRAIN_TIMEOUT {
                 let left = queues.iter().copied().filter(waiting);
-                left.for_each(|queue| queue.complain(HUNG));
+                left.for_each(|queue| queue.warn(HUNG_MESSAGE));
                 return;
             }
-            fsleep(PAUSE);
+            fsleep(POLL_INTERVAL);
         }
     }
 
     /// Waits until the queue pair, which is in the error state, has completed what it has taken of the
     /// receives that it shares. May sleep.
-    pub(super) fn wait_for_receives(&self, others: &ExclusiveGuard) {
+    pub(super) fn drain_srx_receives(&self, others: &ExclusiveGuard) {
         if self.domain.pd().device().is_siw() {
             return;
         }
         let start = Instant::<Monotonic>::now();
-        while !self.receive.is_drained() {
-            if start.elapsed() > PATIENCE {
+        while !self.rq.is_drained() {
+            if start.elapsed() > DRAIN_TIMEOUT {
                 // A receive that goes with the queue pair is back when the shared ones are closed.
-                self.receive.complain(HUNG);
+                self.rq.warn(HUNG_MESSAGE);
                 break;
             }
-            fsleep(PAUSE);
+            fsleep(POLL_INTERVAL);
         }
-        if let Some(cq) = self.receive.completion_queue(others) {
-            cq.stash(others);
+        if let Some(cq) = self.rq.bound_cq(others) {
+            cq.poll_to_backlog(others);
         }
     }
 
     /// Posts the marker behind the transmits; false if the device does not take it.
-    fn mark_transmits(&self, _others: &ExclusiveGuard) -> bool {
-        mark(|| {
+    fn post_send_marker(&self, _others: &ExclusiveGuard) -> bool {
+        post_marker(|| {
             // SAFETY: There is an `ExclusiveGuard`; the queue is not locked again before `posting` is gone.
-            let posting = unsafe { self.transmit.begin(&OpDesc::MARKER) }?;
+            let guard = unsafe { self.sq.begin_post(&OpDesc::DRAIN_MARKER) }?;
             let flags = SendFlags::from(SendFlag::Signaled);
-            let wr = SendWr::send(posting.wr_id(), &[], flags);
+            let wr = SendWr::send(guard.wr_id(), &[], flags);
             // SAFETY: The request has no memory.
-            let posted = unsafe { posting.qp().post_send(&wr) };
-            posting.settle(&OpDesc::MARKER, posted.map_err(Errno::from))
+            let posted = unsafe { guard.qp().post_send(&wr) };
+            guard.finish(&OpDesc::DRAIN_MARKER, posted.map_err(Errno::from))
         })
     }
 
@@ -126,17 +126,17 @@ impl Endpoint {
     ///
     /// There is none where they are shared: the queue pair says when it has given back what it had taken,
     /// but for siw, which has done that when its state is changed.
-    fn mark_receives(&self, _others: &ExclusiveGuard) -> bool {
-        if self.receive.share().is_some() {
+    fn post_recv_marker(&self, _others: &ExclusiveGuard) -> bool {
+        if self.rq.srx_attachment().is_some() {
             return !self.domain.pd().device().is_siw();
         }
-        mark(|| {
+        post_marker(|| {
             // SAFETY: There is an `ExclusiveGuard`; the queue is not locked again before `posting` is gone.
-            let posting = unsafe { self.receive.begin(&OpDesc::MARKER) }?;
-            let wr = RecvWr::new(posting.wr_id(), &[]);
+            let guard = unsafe { self.rq.begin_post(&OpDesc::DRAIN_MARKER) }?;
+            let wr = RecvWr::new(guard.wr_id(), &[]);
             // SAFETY: The request has no memory.
-            let posted = unsafe { posting.qp().post_recv(&wr) };
-            posting.settle(&OpDesc::MARKER, posted.map_err(Errno::from))
+            let posted = unsafe { guard.qp().post_recv(&wr) };
+            guard.finish(&OpDesc::DRAIN_MARKER, posted.map_err(Errno::from))
         })
     }
 
@@ -145,28 +145,28 @@ impl Endpoint {
     /// # Errors
     ///
     /// -FI_ETIMEDOUT.
-    pub(super) fn wait_for_transmits(&self) -> Result {
-        let others = self.domain.others();
+    pub(super) fn drain_transmits(&self) -> Result {
+        let others = self.domain.enter_exclusive();
         let start = Instant::<Monotonic>::now();
-        while self.transmit.is_busy(&others) || self.transmit.has_exchanges() {
-            if let Some(cq) = self.transmit.completion_queue(&others) {
-                cq.stash(&others);
+        while self.sq.has_signalled_in_flight(&others) || self.sq.has_cas_in_flight() {
+            if let Some(cq) = self.sq.bound_cq(&others) {
+                cq.poll_to_backlog(&others);
             }
-            if start.elapsed() > PATIENCE {
+            if start.elapsed() > DRAIN_TIMEOUT {
                 return Err(Errno::ETIMEDOUT);
             }
-            fsleep(PAUSE);
+            fsleep(POLL_INTERVAL);
         }
         Ok(())
     }
 }
 
 /// siw refuses posts for as long as it is flushing.
-fn mark(post: impl Fn() -> Result) -> bool {
+fn post_marker(post: impl Fn() -> Result) -> bool {
     for _ in 0..20 {
         match post() {
             Ok(()) => return true,
-            Err(Errno::ENOTCONN) => fsleep(PAUSE),
+            Err(Errno::ENOTCONN) => fsleep(POLL_INTERVAL),
             Err(_) => return false,
         }
     }

@@ -10,8 +10,8 @@ use super::{
         wq::OpKind, //
     },
     post::{
-        facing,
-        USUAL_RECEIVE, //
+        remote_addr,
+        FAST_RX_FLAGS, //
     },
     Endpoint, //
 };
@@ -36,7 +36,7 @@ use crate::{
         },
     },
     rdma::{
-        dma::MEMORY,
+        dma::VALID_ADDRS,
         wr::{
             SendFlag,
             SendFlags, //
@@ -48,74 +48,75 @@ use crate::{
 impl Endpoint {
     /// The memory of a transfer whose flags change nothing: none of `special`.
     #[inline(always)]
-    fn whole_of(&self, single: &SingleSegment<'_>, special: u64) -> Option<SingleSge> {
+    fn single_sge_if_fast(&self, single: &SingleSegment<'_>, special: u64) -> Option<SingleSge> {
         match single.flags & special {
-            0 => SingleSge::of_one(single.segment, single.descriptor, &self.pd),
+            0 => SingleSge::from_segment(single.segment, single.descriptor, &self.pd),
             _ => None,
         }
     }
 
     /// What an operation of `len` bytes asks of the device, and the flags of its completion.
     #[inline(always)]
-    fn request(&self, operation: Operation<'_>, len: usize) -> Option<(u64, WrOp)> {
+    fn wr_op(&self, operation: Operation<'_>, len: usize) -> Option<(u64, WrOp)> {
         Some(match operation {
-            Operation::Send => (FI_SEND | FI_MSG, WrOp::Message),
-            Operation::Rma(Rma::Write, remote) => {
-                (FI_WRITE | FI_RMA, WrOp::Write(facing(remote, len).ok()?))
-            }
+            Operation::Send => (FI_SEND | FI_MSG, WrOp::Send),
+            Operation::Rma(Rma::Write, remote) => (
+                FI_WRITE | FI_RMA,
+                WrOp::Write(remote_addr(remote, len).ok()?),
+            ),
             // What comes behind it would need a fence.
-            Operation::Rma(Rma::Read, _) if self.limits.is_iwarp => return None,
+            Operation::Rma(Rma::Read, _) if self.attrs.is_iwarp => return None,
             Operation::Rma(Rma::Read, remote) => {
-                (FI_READ | FI_RMA, WrOp::Read(facing(remote, len).ok()?))
+                (FI_READ | FI_RMA, WrOp::Read(remote_addr(remote, len).ok()?))
             }
         })
     }
 
     /// A send, a write or, where nothing overtakes it, a read.
     #[inline(always)]
-    pub(super) fn post_plain<const LOCKS: bool>(
+    pub(super) fn post_fast<const LOCKS: bool>(
         &self,
         operation: Operation<'_>,
         single: &SingleSegment<'_>,
     ) -> Option<Result> {
-        let whole = self.whole_of(single, self.limits.special_flags)?;
+        let sge = self.single_sge_if_fast(single, self.attrs.slow_path_flags)?;
         let len = single.segment.len();
-        let (flags, ask) = self.request(operation, len)?;
+        let (flags, ask) = self.wr_op(operation, len)?;
         let is_read = matches!(ask, WrOp::Read(_));
         // SAFETY: It is the send queue. This is a data call, which does not lock it again before `plain` is gone.
-        let mut plain = unsafe {
-            self.transmit
-                .begin_send::<LOCKS>(single.context, (flags, len), OpKind::Reported)
+        let mut post = unsafe {
+            self.sq
+                .begin_fast_send::<LOCKS>(single.context, (flags, len), OpKind::Reported)
         }?;
-        let wr_id = plain.wr_id;
+        let wr_id = post.wr_id;
         let mut how = SendFlags::from(SendFlag::Signaled);
-        let is_inline = !is_read && whole.len() <= plain.queue.inline();
+        let is_inline = !is_read && sge.len() <= post.wq.inline_size();
         if is_inline {
             apart();
             how |= SendFlag::Inline;
         }
-        let piece = (whole.addr(is_inline), whole.len());
+        let piece = (sge.addr(is_inline), sge.len());
         // SAFETY: The segment's type promises that the memory is the operation's until it completes;
         // what is inline is copied now.
-        let posted = unsafe { plain.poster().post(wr_id, piece, ask, how) };
-        plain.settle(&posted);
-        Some(self.transmitted(posted))
+        let posted = unsafe { post.template().post(wr_id, piece, ask, how) };
+        post.finish(&posted);
+        Some(self.map_post_result(posted))
     }
 
     /// What a driver says to a transmit.
     #[inline(always)]
-    pub(super) fn transmitted(&self, posted: kernel::error::Result) -> Result {
+    pub(super) fn map_post_result(&self, posted: kernel::error::Result) -> Result {
         match posted {
             Ok(()) => Ok(()),
             Err(error) => {
-                aside(move || Err(self.state.transmit_refused(wc_status::refused(error))))
+                aside(move || Err(self.state.transmit_error(wc_status::post_errno(error))))
             }
         }
     }
 
     /// A send or a write of what the driver copies while it posts.
     #[inline(always)]
-    pub(super) fn post_injected(
+    pub(super) fn post_inject_fast(
         &self,
         operation: Operation<'_>,
         segment: &Segment,
@@ -123,53 +124,52 @@ impl Endpoint {
     ) -> Option<Result> {
         let len = segment.len();
         // Nothing is more than any, which siw does not take inline.
-        let fits = len.wrapping_sub(1) < self.transmit.inline() as usize;
-        if flags & self.limits.special_flags != 0 || !fits || !MEMORY.contains(&segment.addr()) {
+        let fits = len.wrapping_sub(1) < self.sq.inline_size() as usize;
+        if flags & self.attrs.slow_path_flags != 0
+            || !fits
+            || !VALID_ADDRS.contains(&segment.addr())
+        {
             return None;
         }
-        let (flags, ask) = match self.request(operation, len)? {
+        let (flags, ask) = match self.wr_op(operation, len)? {
             (_, WrOp::Read(_)) => return None,
             written => written,
         };
         // SAFETY: It is the send queue. This is a data call, which does not lock it again before `plain` is gone.
-        let begun = unsafe {
-            self.transmit
-                .begin_send::<false>(Context::NULL, (flags, len), OpKind::Silent)
+        let started = unsafe {
+            self.sq
+                .begin_fast_send::<false>(Context::NULL, (flags, len), OpKind::Silent)
         };
-        let mut plain = begun?;
-        let wr_id = plain.wr_id;
+        let mut post = started?;
+        let wr_id = post.wr_id;
         let mut how = SendFlags::from(SendFlag::Inline);
-        if plain.signal() {
+        if post.needs_signal() {
             how |= SendFlag::Signaled;
         }
         let piece = (segment.addr() as u64, len as u32);
         // SAFETY: The memory is copied now.
-        let posted = unsafe { plain.poster().post(wr_id, piece, ask, how) };
-        plain.settle_silent(&posted);
-        Some(self.transmitted(posted))
+        let posted = unsafe { post.template().post(wr_id, piece, ask, how) };
+        post.finish_silent(&posted);
+        Some(self.map_post_result(posted))
     }
 
     /// A receive.
     #[inline(always)]
-    pub(super) fn post_receive_plain<const LOCKS: bool>(
+    pub(super) fn post_recv_fast<const LOCKS: bool>(
         &self,
         single: &SingleSegment<'_>,
     ) -> Option<Result> {
-        let whole = self.whole_of(single, !USUAL_RECEIVE)?;
+        let sge = self.single_sge_if_fast(single, !FAST_RX_FLAGS)?;
         let flags = FI_RECV | FI_MSG;
         // SAFETY: It is the receive queue. This is a data call, which does not lock it again before `plain` is gone.
-        let mut plain = unsafe { self.receive.begin_receive::<LOCKS>(single.context, flags) }?;
-        let wr_id = plain.wr_id;
+        let mut post = unsafe { self.rq.begin_fast_recv::<LOCKS>(single.context, flags) }?;
+        let wr_id = post.wr_id;
         // SAFETY: As in `post_plain`.
-        let posted = unsafe {
-            plain
-                .poster()
-                .receive(wr_id, (whole.addr(false), whole.len()))
-        };
-        plain.settle(&posted);
+        let posted = unsafe { post.template().post(wr_id, (sge.addr(false), sge.len())) };
+        post.finish(&posted);
         Some(match posted {
             Ok(()) => Ok(()),
-            Err(error) => aside(move || Err(self.receive_refused(wc_status::refused(error)))),
+            Err(error) => aside(move || Err(self.receive_error(wc_status::post_errno(error)))),
         })
     }
 }

@@ -37,7 +37,7 @@ use kernel::{
 };
 
 /// How many connections linger at most.
-const MOST: usize = 64;
+const MAX_LINGERING: usize = 64;
 
 /// What is left of an endpoint.
 #[pin_data]
@@ -46,11 +46,11 @@ struct LingeringId {
     #[pin]
     id: Mutex<Option<Arc<CmId>>>,
     #[pin]
-    end: Work<LingeringId>,
+    end_work: Work<LingeringId>,
 }
 
 impl_has_work! {
-    impl HasWork<Self> for LingeringId { self.end }
+    impl HasWork<Self> for LingeringId { self.end_work }
 }
 
 impl WorkItem for LingeringId {
@@ -58,12 +58,12 @@ impl WorkItem for LingeringId {
 
     fn run(this: Arc<LingeringId>) {
         // Unless somebody else has.
-        drop(leave(|stay| Arc::ptr_eq(&stay.0, &this)));
+        drop(take_entry(|stay| Arc::ptr_eq(&stay.0, &this)));
     }
 }
 
 impl CmHandler for LingeringId {
-    fn event(self: Arc<Self>, id: &LockedCmId, event: CmEvent<'_>) {
+    fn handle_event(self: Arc<Self>, id: &LockedCmId, event: CmEvent<'_>) {
         match event {
             CmEvent::Established { .. } => {
                 let _ = id.disconnect();
@@ -90,7 +90,7 @@ impl Drop for LingerEntry {
 }
 
 /// Takes the first out that is meant.
-fn leave(is_meant: impl Fn(&LingerEntry) -> bool) -> Option<registry::Entry> {
+fn take_entry(is_meant: impl Fn(&LingerEntry) -> bool) -> Option<registry::Entry> {
     registry::with(|entries| {
         let at = entries.iter().position(|entry| {
             let stay = entry.downcast_ref::<LingerEntry>();
@@ -112,7 +112,7 @@ impl LingeringIds {
 
 impl Drop for LingeringIds {
     fn drop(&mut self) {
-        while let Some(stay) = leave(|_| true) {
+        while let Some(stay) = take_entry(|_| true) {
             drop(stay);
         }
     }
@@ -124,27 +124,27 @@ impl Drop for LingeringIds {
 /// # Errors
 ///
 /// `ENOMEM`: then nothing has changed.
-pub(super) fn stay(id: &Arc<CmId>) -> Result {
+pub(super) fn linger(id: &Arc<CmId>) -> Result {
     let lingering = Arc::pin_init(
         pin_init!(LingeringId {
             id <- new_mutex!(Some(id.clone())),
-            end <- new_work!("kofi::verbs::Lingering"),
+            end_work <- new_work!("kofi::verbs::Lingering"),
         }),
         GFP_KERNEL,
     )?;
-    let stay: registry::Entry = Arc::new(LingerEntry(lingering.clone()), GFP_KERNEL)?;
-    registry::with(|entries| entries.push(stay, GFP_KERNEL))?;
+    let entry: registry::Entry = Arc::new(LingerEntry(lingering.clone()), GFP_KERNEL)?;
+    registry::with(|entries| entries.push(entry, GFP_KERNEL))?;
     drop(id.set_handler(Some(lingering)));
     Ok(())
 }
 
 /// Ends the oldest, if they are too many. May sleep.
-pub(super) fn make_room() {
+pub(super) fn evict_oldest() {
     let count = registry::with(|entries| {
         let stays = entries.iter().filter(|entry| entry.is::<LingerEntry>());
         stays.count()
     });
-    if count > MOST {
-        drop(leave(|_| true));
+    if count > MAX_LINGERING {
+        drop(take_entry(|_| true));
     }
 }

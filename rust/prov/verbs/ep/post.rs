@@ -4,7 +4,7 @@
 
 use super::{
     super::{
-        info::LEVELS,
+        info::COMPLETION_LEVELS,
         sge::{
             self,
             SgeList,
@@ -44,7 +44,7 @@ use crate::{
     rdma::{
         dma::{
             DataDirection,
-            MEMORY, //
+            VALID_ADDRS, //
         },
         qp::Qp,
         wr::{
@@ -61,7 +61,7 @@ use core::slice::from_ref;
 use kernel::sync::atomic::Relaxed;
 
 /// Flags of a transmit; [`Limits`](super::limits::Limits) has those of them that the device cannot do.
-pub(super) const TRANSMIT_FLAGS: u64 = FI_COMPLETION
+pub(super) const TX_FLAGS: u64 = FI_COMPLETION
     | FI_MORE
     | FI_FENCE
     | FI_INJECT
@@ -72,30 +72,30 @@ pub(super) const TRANSMIT_FLAGS: u64 = FI_COMPLETION
     | FI_DELIVERY_COMPLETE;
 
 /// Flags that change nothing of what is posted.
-pub(super) const USUAL: u64 = FI_COMPLETION | FI_MORE | LEVELS;
+pub(super) const FAST_TX_FLAGS: u64 = FI_COMPLETION | FI_MORE | COMPLETION_LEVELS;
 
 /// Flags of a receive that change nothing of what is posted.
-pub(super) const USUAL_RECEIVE: u64 = FI_COMPLETION | FI_MORE;
+pub(super) const FAST_RX_FLAGS: u64 = FI_COMPLETION | FI_MORE;
 
 /// Flags of a receive.
-const RECEIVE_FLAGS: u64 = USUAL_RECEIVE | FI_MULTI_RECV;
+const RX_FLAGS: u64 = FAST_RX_FLAGS | FI_MULTI_RECV;
 
 /// Returns whether the success of an operation writes a completion entry.
 #[inline(always)]
-pub(super) fn report(message: &Message<'_>) -> ReportPolicy {
+pub(super) fn report_policy(message: &Message<'_>) -> ReportPolicy {
     if message.flags & FI_COMPLETION != 0 {
         ReportPolicy::Always
     } else if message.errors_only {
         ReportPolicy::Never
     } else {
-        ReportPolicy::AsBound
+        ReportPolicy::PerBinding
     }
 }
 
 impl Endpoint {
     /// Checks what the consumer asks for, and returns the length of its memory.
     #[inline(always)]
-    fn check(
+    fn check_message(
         &self,
         message: &Message<'_>,
         (known, refused): (u64, u64),
@@ -111,7 +111,7 @@ impl Endpoint {
             return Err(Errno::EINVAL);
         }
         let total = message.memory.total()?;
-        if total > self.limits.message as usize {
+        if total > self.attrs.max_msg_size as usize {
             return Err(Errno::EMSGSIZE);
         }
         Ok(total)
@@ -120,32 +120,33 @@ impl Endpoint {
     /// Every transfer to or from the peer that this side starts.
     #[inline(always)]
     pub(super) fn post_transmit(&self, operation: Operation<'_>, message: &Message<'_>) -> Result {
-        if let (Operation::Send, Some(single)) = (operation, single(message, USUAL)) {
-            if let Some(posted) = self.post_plain::<true>(operation, &single) {
+        if let (Operation::Send, Some(single)) = (operation, as_single_xfer(message, FAST_TX_FLAGS))
+        {
+            if let Some(posted) = self.post_fast::<true>(operation, &single) {
                 return posted;
             }
         }
-        match message.flags & !USUAL {
+        match message.flags & !FAST_TX_FLAGS {
             // That the others are not there lets the compiler leave out what they ask for.
-            0 => self.post_with(
+            0 => self.post_checked(
                 operation,
                 Message {
-                    flags: message.flags & USUAL,
+                    flags: message.flags & FAST_TX_FLAGS,
                     ..*message
                 },
             ),
             _ => {
                 let message = *message;
-                aside(move || self.post_special(operation, message))
+                aside(move || self.post_with_rare_flags(operation, message))
             }
         }
     }
 
     /// A transmit with flags that few have.
     #[inline(never)]
-    fn post_special(&self, operation: Operation<'_>, message: Message<'_>) -> Result {
+    fn post_with_rare_flags(&self, operation: Operation<'_>, message: Message<'_>) -> Result {
         self.check_fence(message.flags)?;
-        self.post_with(operation, message)
+        self.post_checked(operation, message)
     }
 
     /// Whether a fence holds: the device does not know of an operation between two of its requests.
@@ -154,55 +155,55 @@ impl Endpoint {
     ///
     /// -FI_EAGAIN until there is none.
     pub(super) fn check_fence(&self, flags: u64) -> Result {
-        match flags & FI_FENCE != 0 && self.transmit.has_exchanges() {
+        match flags & FI_FENCE != 0 && self.sq.has_cas_in_flight() {
             true => Err(Errno::EAGAIN),
             false => Ok(()),
         }
     }
 
     #[inline(always)]
-    fn post_with(&self, operation: Operation<'_>, message: Message<'_>) -> Result {
+    fn post_checked(&self, operation: Operation<'_>, message: Message<'_>) -> Result {
         self.state.check_transmit()?;
-        let total = self.check(
+        let total = self.check_message(
             &message,
-            (TRANSMIT_FLAGS, self.limits.refused_flags),
-            self.limits.segments,
+            (TX_FLAGS, self.attrs.unsupported_flags),
+            self.attrs.tx_iov_limit,
         )?;
         let transmit = TxRequest::new(operation, &message, total)?;
-        if transmit.is_read && self.limits.is_iwarp && !self.reads.xchg(true, Relaxed) {
+        if transmit.is_read && self.attrs.is_iwarp && !self.has_read.xchg(true, Relaxed) {
             // What comes behind it may need a fence.
-            self.transmit.set_plain(false);
+            self.sq.set_fast_path(false);
         }
         if transmit.inject {
-            check_inject(&message, total, self.limits.inject)?;
-        } else if let Some(whole) = self.whole(&message) {
-            return self.post_whole(&transmit, &whole);
+            check_inject(&message, total, self.attrs.inject_size)?;
+        } else if let Some(whole) = self.single_sge(&message) {
+            return self.post_single_sge(&transmit, &whole);
         }
-        aside(move || self.post_gathered(transmit, message.memory, message.descriptors))
+        aside(move || self.post_sge_list(transmit, message.memory, message.descriptors))
     }
 
     /// The memory of a message that needs no more than the address of its region.
     #[inline(always)]
-    fn whole(&self, message: &Message<'_>) -> Option<SingleSge> {
-        SingleSge::of(message.memory, message.descriptors, &self.pd)
+    fn single_sge(&self, message: &Message<'_>) -> Option<SingleSge> {
+        SingleSge::from_memory(message.memory, message.descriptors, &self.pd)
     }
 
     /// The same for a work request.
     #[inline(always)]
-    fn sge(&self, whole: &SingleSge, is_inline: bool) -> Sge {
-        Sge::new(whole.addr(is_inline), whole.len(), self.pd.local_dma_lkey())
+    fn build_sge(&self, sge: &SingleSge, is_inline: bool) -> Sge {
+        Sge::new(sge.addr(is_inline), sge.len(), self.pd.local_dma_lkey())
     }
 
     /// What a transmit says to the device of itself.
     #[inline(always)]
-    fn send_flags(&self, transmit: &TxRequest, posting: &PostGuard<'_>) -> SendFlags {
-        let mut flags = transmit.flags;
-        if posting.signal {
+    fn send_flags(&self, request: &TxRequest, guard: &PostGuard<'_>) -> SendFlags {
+        let mut flags = request.flags;
+        if guard.is_signalled {
             flags |= SendFlag::Signaled;
         }
         // Without a fence siw completes what is behind a read before the read, out of order. A read
         // never overtakes another, and siw takes no fence before one.
-        if self.limits.is_iwarp && !transmit.is_read && posting.is_behind_read() {
+        if self.attrs.is_iwarp && !request.is_read && guard.follows_read() {
             flags |= SendFlag::Fence;
         }
         flags
@@ -210,123 +211,118 @@ impl Endpoint {
 
     /// Ends a transmit of a single run of registered memory.
     #[inline(always)]
-    fn post_whole(&self, transmit: &TxRequest, whole: &SingleSge) -> Result {
-        let is_inline = !transmit.is_read && whole.len() <= self.transmit.inline();
-        let sges = [self.sge(whole, is_inline)];
+    fn post_single_sge(&self, request: &TxRequest, sge: &SingleSge) -> Result {
+        let is_inline = !request.is_read && sge.len() <= self.sq.inline_size();
+        let sges = [self.build_sge(sge, is_inline)];
         // SAFETY: This is a data call, which does not lock the queue again before `posting` is gone.
-        let posting = unsafe { self.transmit.begin(&transmit.what) }?;
-        let mut flags = self.send_flags(transmit, &posting);
+        let guard = unsafe { self.sq.begin_post(&request.op) }?;
+        let mut flags = self.send_flags(request, &guard);
         if is_inline {
             flags |= SendFlag::Inline;
         }
         // SAFETY: The segment's type promises that the memory is the operation's until it completes;
         // what is inline is copied now.
-        let posted = unsafe { transmit.post(posting.qp(), posting.wr_id(), &sges, flags) };
-        posting.settle(&transmit.what, posted)
+        let posted = unsafe { request.post(guard.qp(), guard.wr_id(), &sges, flags) };
+        guard.finish(&request.op, posted)
     }
 
     /// Ends a transmit whose memory is injected, or has to be mapped or put together.
     #[inline(never)]
-    fn post_gathered(
+    fn post_sge_list(
         &self,
-        transmit: TxRequest,
+        request: TxRequest,
         memory: Memory<'_>,
         descriptors: &[Descriptor],
     ) -> Result {
-        let (direction, limit) = match transmit.is_read {
-            false => (DataDirection::ToDevice, self.limits.segments),
-            true => (DataDirection::FromDevice, self.limits.read_segments),
+        let (direction, limit) = match request.is_read {
+            false => (DataDirection::ToDevice, self.attrs.tx_iov_limit),
+            true => (DataDirection::FromDevice, self.attrs.read_iov_limit),
         };
         // SAFETY: As in `post_whole`.
-        let mut posting = unsafe { self.transmit.begin(&transmit.what) }?;
-        let mut flags = self.send_flags(&transmit, &posting);
-        let wr_id = posting.wr_id();
+        let mut guard = unsafe { self.sq.begin_post(&request.op) }?;
+        let mut flags = self.send_flags(&request, &guard);
+        let wr_id = guard.wr_id();
         let PostResources {
             qp,
             mappings,
-            bounce,
-        } = posting.resources();
-        let mut gather = SgeList::new(qp, direction, limit, mappings);
-        let added = if transmit.inject {
-            gather.inject(memory, bounce)
-        } else if transmit.is_read && self.limits.is_iwarp {
-            gather.add(memory, descriptors).and_then(|()| gather.pad())
+            inject_buf: bounce,
+        } = guard.resources();
+        let mut list = SgeList::new(qp, direction, limit, mappings);
+        let added = if request.inject {
+            list.push_inject(memory, bounce)
+        } else if request.is_read && self.attrs.is_iwarp {
+            list.push_memory(memory, descriptors)
+                .and_then(|()| list.pad_if_empty())
         } else {
-            gather.add(memory, descriptors)
+            list.push_memory(memory, descriptors)
         };
-        if gather.is_inline() {
+        if list.is_inline() {
             flags |= SendFlag::Inline;
         }
         let posted = added.and_then(|()| {
             // SAFETY: The segments' types promise that the memory is the operation's until it
             // completes, that of the bounce slot is, and what is inline is copied now; the slot
             // keeps the mappings as long.
-            unsafe { transmit.post(qp, wr_id, gather.sges(), flags) }.inspect_err(|_| gather.undo())
+            unsafe { request.post(qp, wr_id, list.sges(), flags) }.inspect_err(|_| list.unmap_all())
         });
-        posting.settle(&transmit.what, posted)
+        guard.finish(&request.op, posted)
     }
 
     /// `fi_recv()` and its relatives.
     #[inline(always)]
     pub(super) fn post_receive(&self, message: &Message<'_>) -> Result {
-        if let Some(single) = single(message, USUAL_RECEIVE) {
-            if let Some(posted) = self.post_receive_plain::<true>(&single) {
+        if let Some(single) = as_single_xfer(message, FAST_RX_FLAGS) {
+            if let Some(posted) = self.post_recv_fast::<true>(&single) {
                 return posted;
             }
         }
         self.state.check_receive()?;
-        if message.flags & !USUAL_RECEIVE != 0 {
+        if message.flags & !FAST_RX_FLAGS != 0 {
             let message = *message;
-            return aside(move || self.post_pieces(&message));
+            return aside(move || self.post_multi_recv(&message));
         }
-        let len = self.check(
-            message,
-            (RECEIVE_FLAGS, !RECEIVE_FLAGS),
-            self.limits.receive_segments,
-        )?;
-        let what = OpDesc {
+        let len = self.check_message(message, (RX_FLAGS, !RX_FLAGS), self.attrs.rx_iov_limit)?;
+        let op = OpDesc {
             context: message.context,
             flags: FI_RECV | FI_MSG,
             len,
-            report: report(message),
+            report_policy: report_policy(message),
         };
-        let Some(whole) = self.whole(message) else {
+        let Some(whole) = self.single_sge(message) else {
             let message = *message;
-            return aside(move || {
-                self.post_receive_gathered(what, message.memory, message.descriptors)
-            });
+            return aside(move || self.post_recv_sge_list(op, message.memory, message.descriptors));
         };
-        let sges = [self.sge(&whole, false)];
+        let sges = [self.build_sge(&whole, false)];
         // SAFETY: As in `post_whole`.
-        let posting = unsafe { self.receive.begin(&what) }?;
-        let wr = RecvWr::new(posting.wr_id(), &sges);
+        let guard = unsafe { self.rq.begin_post(&op) }?;
+        let wr = RecvWr::new(guard.wr_id(), &sges);
         // SAFETY: As in `post_whole`.
-        let posted = unsafe { posting.qp().post_recv(&wr) }.map_err(wc_status::refused);
-        posting.settle(&what, posted)
+        let posted = unsafe { guard.qp().post_recv(&wr) }.map_err(wc_status::post_errno);
+        guard.finish(&op, posted)
     }
 
     /// What a receive says that was refused with `errno`.
     #[cold]
-    pub(super) fn receive_refused(&self, errno: Errno) -> Errno {
-        match self.limits.shares_receives {
+    pub(super) fn receive_error(&self, errno: Errno) -> Errno {
+        match self.attrs.uses_srx {
             // It is the shared ones that are posted.
             true => Errno::ENOSYS,
-            false => self.state.receive_refused(errno),
+            false => self.state.receive_error(errno),
         }
     }
 
     /// A receive into a buffer that takes several messages: into one piece of it each.
     #[inline(never)]
-    fn post_pieces(&self, message: &Message<'_>) -> Result {
-        let len = self.check(message, (RECEIVE_FLAGS, !RECEIVE_FLAGS), 1)?;
+    fn post_multi_recv(&self, message: &Message<'_>) -> Result {
+        let len = self.check_message(message, (RX_FLAGS, !RX_FLAGS), 1)?;
         let Memory::Segments([segment]) = message.memory else {
             return Err(Errno::EINVAL);
         };
         let descriptor = message.descriptors.first().copied();
         let descriptor = descriptor.unwrap_or(Descriptor::NONE);
         // All of it, before the first piece is posted.
-        sge::check(segment, descriptor, &self.pd)?;
-        let size = self.piece.load(Relaxed);
+        sge::check_descriptor(segment, descriptor, &self.pd)?;
+        let size = self.multi_recv_size.load(Relaxed);
         let count = len.checked_div(size).ok_or(Errno::EINVAL)?;
         let count = u32::try_from(count).map_err(|_| Errno::EAGAIN)?.max(1);
         // The last one has what is left over as well.
@@ -334,11 +330,11 @@ impl Endpoint {
             let is_last = number == count - 1;
             segment.part(number as usize * size, if is_last { len } else { size })
         };
-        let what = |number: u32| OpDesc {
+        let op_at = |number: u32| OpDesc {
             context: message.context,
             flags: FI_RECV | FI_MSG,
             len: piece(number).len(),
-            report: ReportPolicy::Piece {
+            report_policy: ReportPolicy::MultiRecv {
                 start: piece(number).addr(),
                 last: number == count - 1,
                 always: message.flags & FI_COMPLETION != 0,
@@ -348,23 +344,23 @@ impl Endpoint {
             let piece = piece(number);
             let wr_id = posting.wr_id();
             let PostResources { qp, mappings, .. } = posting.resources();
-            let limit = self.limits.receive_segments;
-            let mut gather = SgeList::new(qp, DataDirection::FromDevice, limit, mappings);
-            gather.add(Memory::Segments(from_ref(&piece)), from_ref(&descriptor))?;
-            let wr = RecvWr::new(wr_id, gather.sges());
+            let limit = self.attrs.rx_iov_limit;
+            let mut list = SgeList::new(qp, DataDirection::FromDevice, limit, mappings);
+            list.push_memory(Memory::Segments(from_ref(&piece)), from_ref(&descriptor))?;
+            let wr = RecvWr::new(wr_id, list.sges());
             // SAFETY: As in `post_gathered`.
             unsafe { qp.post_recv(&wr) }.map_err(|error| {
-                gather.undo();
-                wc_status::refused(error)
+                list.unmap_all();
+                wc_status::post_errno(error)
             })
         };
         // SAFETY: This is a data call; the closures look at the memory and post, and lock no queue.
-        let posted = unsafe { self.receive.post_all(count, what, post) };
-        posted.or_else(|(errno, last)| match (last, self.receive.cq()) {
+        let posted = unsafe { self.rq.post_all(count, op_at, post) };
+        posted.or_else(|(errno, last)| match (last, self.rq.cq_for_data_call()) {
             // The buffer ends where it could not be posted any more.
             (Some((number, seq)), Some(cq))
                 // SAFETY: It has been posted above.
-                if unsafe { cq.end_buffer(&self.receive, seq, piece(number).addr()) } =>
+                if unsafe { cq.end_multi_recv(&self.rq, seq, piece(number).addr()) } =>
             {
                 Ok(())
             }
@@ -374,36 +370,36 @@ impl Endpoint {
 
     /// Ends a receive whose memory has to be mapped or put together.
     #[inline(never)]
-    fn post_receive_gathered(
+    fn post_recv_sge_list(
         &self,
-        what: OpDesc,
+        op: OpDesc,
         memory: Memory<'_>,
         descriptors: &[Descriptor],
     ) -> Result {
         // SAFETY: As in `post_whole`.
-        let mut posting = unsafe { self.receive.begin(&what) }?;
-        let wr_id = posting.wr_id();
-        let limit = self.limits.receive_segments;
-        let PostResources { qp, mappings, .. } = posting.resources();
-        let mut gather = SgeList::new(qp, DataDirection::FromDevice, limit, mappings);
-        let posted = gather.add(memory, descriptors).and_then(|()| {
-            let wr = RecvWr::new(wr_id, gather.sges());
+        let mut guard = unsafe { self.rq.begin_post(&op) }?;
+        let wr_id = guard.wr_id();
+        let limit = self.attrs.rx_iov_limit;
+        let PostResources { qp, mappings, .. } = guard.resources();
+        let mut list = SgeList::new(qp, DataDirection::FromDevice, limit, mappings);
+        let posted = list.push_memory(memory, descriptors).and_then(|()| {
+            let wr = RecvWr::new(wr_id, list.sges());
             // SAFETY: As in `post_gathered`.
             unsafe { qp.post_recv(&wr) }.map_err(|error| {
-                gather.undo();
-                wc_status::refused(error)
+                list.unmap_all();
+                wc_status::post_errno(error)
             })
         });
-        posting.settle(&what, posted)
+        guard.finish(&op, posted)
     }
 }
 
 /// What a transmit asks for, besides the memory that it is of.
 #[derive(Clone, Copy)]
 struct TxRequest {
-    what: OpDesc,
+    op: OpDesc,
     remote: Option<RemoteAddr>,
-    data: Option<u32>,
+    imm: Option<u32>,
     is_read: bool,
     inject: bool,
     flags: SendFlags,
@@ -421,17 +417,17 @@ impl TxRequest {
         let (flags, is_read, remote) = match operation {
             Operation::Send => (FI_SEND | FI_MSG, false, None),
             Operation::Rma(Rma::Write, remote) => {
-                (FI_WRITE | FI_RMA, false, Some(facing(remote, total)?))
+                (FI_WRITE | FI_RMA, false, Some(remote_addr(remote, total)?))
             }
             Operation::Rma(Rma::Read, remote) => {
-                (FI_READ | FI_RMA, true, Some(facing(remote, total)?))
+                (FI_READ | FI_RMA, true, Some(remote_addr(remote, total)?))
             }
         };
-        let what = OpDesc {
+        let op = OpDesc {
             context: message.context,
             flags,
             len: total,
-            report: report(message),
+            report_policy: report_policy(message),
         };
         let data = match message.flags & FI_REMOTE_CQ_DATA {
             0 => None,
@@ -450,9 +446,9 @@ impl TxRequest {
             flags |= SendFlag::Solicited;
         }
         Ok(Self {
-            what,
+            op,
             remote,
-            data,
+            imm: data,
             is_read,
             inject,
             flags,
@@ -466,7 +462,7 @@ impl TxRequest {
     /// As of [`Qp::post_send`].
     #[inline(always)]
     unsafe fn post(&self, qp: &Qp, wr_id: u64, sges: &[Sge], flags: SendFlags) -> Result {
-        let wr = match (self.remote, self.data) {
+        let wr = match (self.remote, self.imm) {
             (None, None) => SendWr::send(wr_id, sges, flags),
             (None, Some(data)) => SendWr::send_with_imm(wr_id, sges, data, flags),
             (Some(remote), _) if self.is_read => SendWr::read(wr_id, sges, remote, flags),
@@ -474,13 +470,13 @@ impl TxRequest {
             (Some(remote), Some(data)) => SendWr::write_with_imm(wr_id, sges, remote, data, flags),
         };
         // SAFETY: By this function's safety requirement.
-        unsafe { qp.post_send(&wr) }.map_err(wc_status::refused)
+        unsafe { qp.post_send(&wr) }.map_err(wc_status::post_errno)
     }
 }
 
 /// A message for which there may be a short way, as its flags are `usual`.
 #[inline(always)]
-fn single<'a>(message: &Message<'a>, usual: u64) -> Option<SingleSegment<'a>> {
+fn as_single_xfer<'a>(message: &Message<'a>, usual: u64) -> Option<SingleSegment<'a>> {
     match (message.memory, message.descriptors, message.flags & !usual) {
         (Memory::Segments([segment]), [descriptor], 0) => Some(SingleSegment {
             segment,
@@ -498,12 +494,14 @@ fn single<'a>(message: &Message<'a>, usual: u64) -> Option<SingleSegment<'a>> {
 ///
 /// -FI_EMSGSIZE for more than can be injected; -FI_EINVAL for where nobody has memory.
 #[inline]
-fn check_inject(message: &Message<'_>, total: usize, most: usize) -> Result {
-    if total > most {
+fn check_inject(message: &Message<'_>, total: usize, max_len: usize) -> Result {
+    if total > max_len {
         return Err(Errno::EMSGSIZE);
     }
     message.memory.each(|part| match part.start() {
-        Start::Address(addr) if !part.is_empty() && !MEMORY.contains(&addr) => Err(Errno::EINVAL),
+        Start::Address(addr) if !part.is_empty() && !VALID_ADDRS.contains(&addr) => {
+            Err(Errno::EINVAL)
+        }
         _ => Ok(()),
     })
 }
@@ -515,7 +513,7 @@ fn check_inject(message: &Message<'_>, total: usize, most: usize) -> Result {
 /// -FI_EINVAL for several ranges, or for one of another length; -FI_ENOKEY for what is no key of a
 /// verbs device.
 #[inline(always)]
-pub(super) fn facing(remote: &[fi_rma_iov], len: usize) -> Result<RemoteAddr> {
+pub(super) fn remote_addr(remote: &[fi_rma_iov], len: usize) -> Result<RemoteAddr> {
     let [range] = remote else {
         return Err(Errno::EINVAL);
     };

@@ -21,7 +21,7 @@
 
 use super::{
     super::conn_state::ConnState,
-    drain::PAUSE,
+    drain::POLL_INTERVAL,
     Endpoint, //
 };
 use crate::{
@@ -47,21 +47,21 @@ use kernel::{
 };
 
 /// How long a peer that has asked may take to read the answer.
-const HEAD_START: Delta = Delta::from_millis(50);
+const ACCEPT_DELAY: Delta = Delta::from_millis(50);
 
 /// Between two looks at whether the endpoint is still there.
-const SLICE: Delta = Delta::from_millis(5);
+const POLL_SLICE: Delta = Delta::from_millis(5);
 
 impl_has_work! {
-    impl HasWork<Self> for Endpoint { self.settling }
+    impl HasWork<Self> for Endpoint { self.siw_work }
 }
 
 impl WorkItem for Endpoint {
     type Pointer = Arc<Endpoint>;
 
     fn run(this: Arc<Endpoint>) {
-        if this.settle() {
-            this.nudge_peer();
+        if this.delay_connected() {
+            this.kick_peer();
         }
     }
 }
@@ -69,78 +69,76 @@ impl WorkItem for Endpoint {
 impl Endpoint {
     /// rdma_cm has said that there is a connection. Who has asked may use it at once; for who accepts
     /// FI_CONNECTED follows.
-    pub(super) fn start_settling(self: &Arc<Self>, conn: &ConnParam<'_>) {
+    pub(super) fn start_siw_quirk(self: &Arc<Self>, conn: &ConnParam<'_>) {
         let accepts = {
-            let mut link = self.link.lock();
-            link.settles = link.accepts;
-            link.accepts
+            let mut link = self.conn.lock();
+            link.is_connected_deferred = link.is_accepting;
+            link.is_accepting
         };
         if !accepts {
-            self.established(conn.private_data);
+            self.report_connected(conn.private_data);
         }
         // Queued once in its life.
         let _ = workqueue::system_long().enqueue(self.clone());
     }
 
     /// Whether there is, or was, a connection that the consumer may not have been told of.
-    pub(super) fn is_settling(&self) -> bool {
-        self.link.lock().settles
+    pub(super) fn is_connected_deferred(&self) -> bool {
+        self.conn.lock().is_connected_deferred
     }
 
     /// Leaves the peer its time where it needs it, then reports FI_CONNECTED; false when there is
     /// nobody left to tell.
-    fn settle(&self) -> bool {
-        let others = self.domain.others();
+    fn delay_connected(&self) -> bool {
+        let others = self.domain.enter_exclusive();
         let start = Instant::<Monotonic>::now();
         loop {
             {
-                let Some(_pass) = self.gate.enter() else {
+                let Some(_pass) = self.rundown.enter() else {
                     return false;
                 };
                 if self.state.get() != ConnState::Connecting {
                     return self.state.get().is_connected();
                 }
-                if start.elapsed() >= HEAD_START || self.has_heard(&others) {
-                    self.established(&[]);
+                if start.elapsed() >= ACCEPT_DELAY || self.has_received(&others) {
+                    self.report_connected(&[]);
                     return true;
                 }
             }
-            fsleep(PAUSE);
+            fsleep(POLL_INTERVAL);
         }
     }
 
     /// Whether something has come from the peer. Completions are left for their readers.
-    fn has_heard(&self, others: &ExclusiveGuard) -> bool {
-        if let Some(cq) = self.receive.completion_queue(others) {
-            cq.stash(others);
+    fn has_received(&self, others: &ExclusiveGuard) -> bool {
+        if let Some(cq) = self.rq.bound_cq(others) {
+            cq.poll_to_backlog(others);
         }
-        self.receive.has_completed()
+        self.rq.has_completed()
     }
 
     /// Nudges the peer until something has come from it, or the connection has ended.
-    fn nudge_peer(&self) {
-        let mut nudges = SiwKicks::on(self.domain.pd().device());
-        while let Some(pause) = nudges.pause() {
-            if !self.stays(pause) {
+    fn kick_peer(&self) {
+        let mut kicks = SiwKicks::for_device(self.domain.pd().device());
+        while let Some(pause) = kicks.next_delay() {
+            if !self.sleep_while_connected(pause) {
                 return;
             }
-            let Some(_pass) = self.gate.enter() else {
+            let Some(_pass) = self.rundown.enter() else {
                 return;
             };
             let Ok(qp) = self.qp() else {
                 return;
             };
-            nudges.post(&qp);
+            kicks.post_next(&qp);
         }
     }
 
     /// Waits; false when there is nothing more to wait for.
-    fn stays(&self, time: Delta) -> bool {
+    fn sleep_while_connected(&self, time: Delta) -> bool {
         let start = Instant::<Monotonic>::now();
         loop {
-            if self.gate.is_shut()
-                || !self.state.get().is_connected()
-                || self.receive.has_completed()
+            if self.rundown.is_shut() || !self.state.get().is_connected() || self.rq.has_completed()
             {
                 return false;
             }
@@ -148,7 +146,7 @@ impl Endpoint {
             if left <= Delta::ZERO {
                 return true;
             }
-            fsleep(left.min(SLICE));
+            fsleep(left.min(POLL_SLICE));
         }
     }
 }

@@ -22,30 +22,40 @@ pub(super) type ConnFailure = (Errno, c_int);
 
 impl Endpoint {
     /// Moves from one state to another; false if it was not in the first.
-    pub(super) fn step(&self, from: ConnState, to: ConnState, why: Option<ConnFailure>) -> bool {
-        let has_moved = self.state.step(from, to);
+    pub(super) fn transition(
+        &self,
+        from: ConnState,
+        to: ConnState,
+        failure: Option<ConnFailure>,
+    ) -> bool {
+        let has_moved = self.state.transition(from, to);
         if has_moved {
-            self.trace(from, to, why);
+            self.trace_transition(from, to, failure);
         }
         has_moved
     }
 
     /// There is a connection: both ways are open.
-    pub(super) fn become_connected(&self) -> bool {
-        let is_connected = self.step(ConnState::Connecting, ConnState::Connected, None);
+    pub(super) fn set_connected(&self) -> bool {
+        let is_connected = self.transition(ConnState::Connecting, ConnState::Connected, None);
         if is_connected {
-            self.transmit.set_plain(true);
-            self.receive.set_plain(true);
+            self.sq.set_fast_path(true);
+            self.rq.set_fast_path(true);
         }
         is_connected
     }
 
     /// Moves to the state that `next` wants, as [`AtomicConnState::advance`](super::StateCell::advance) does,
     /// which is not the one before it. Returns the state before, or none if it stays.
-    pub(super) fn leave(&self, next: impl Fn(ConnState) -> Option<ConnState>) -> Option<ConnState> {
+    pub(super) fn transition_with(
+        &self,
+        next: impl Fn(ConnState) -> Option<ConnState>,
+    ) -> Option<ConnState> {
         let (step, ()) = self
             .change_state(|state| {
-                let step = state.advance(next).map_err(|_| Errno::EOPBADSTATE)?;
+                let step = state
+                    .transition_with(next)
+                    .map_err(|_| Errno::EOPBADSTATE)?;
                 Ok((Some(step), ()))
             })
             .ok()?;
@@ -58,27 +68,28 @@ impl Endpoint {
         &self,
         change: impl FnOnce(&AtomicConnState) -> Result<(Option<Transition>, R)>,
     ) -> Result<(Option<Transition>, R)> {
-        let link = self.link.lock();
+        let link = self.conn.lock();
         let (step, outcome) = change(&self.state)?;
         if let Some(Transition {
             from: ConnState::Connected,
             ..
         }) = step
         {
-            self.transmit.set_plain(false);
-            self.receive.set_plain(false);
+            self.sq.set_fast_path(false);
+            self.rq.set_fast_path(false);
         }
         drop(link);
         if let Some(step) = &step {
-            self.trace(step.from, step.to, None);
+            self.trace_transition(step.from, step.to, None);
         }
         Ok((step, outcome))
     }
 
-    fn trace(&self, from: ConnState, to: ConnState, why: Option<ConnFailure>) {
+    fn trace_transition(&self, from: ConnState, to: ConnState, failure: Option<ConnFailure>) {
         if trace::connections() {
             let names = (from.name(), to.name());
-            self.transmit.at(|at| trace::connection(at, names, why));
+            self.sq
+                .with_trace_point(|at| trace::connection(at, names, failure));
         }
     }
 }

@@ -31,20 +31,20 @@ pub(in crate::prov::verbs) struct SrxAttachment {
     pub(in crate::prov::verbs) srx: Arc<Srx>,
     pub(in crate::prov::verbs) cq: Arc<Cq>,
     /// The queue's place in the completion queue's table.
-    pub(in crate::prov::verbs) place: WqId,
+    pub(in crate::prov::verbs) wq_id: WqId,
     /// What its completions name its queue pair by.
-    pub(in crate::prov::verbs) qp: usize,
+    pub(in crate::prov::verbs) qp_addr: usize,
     /// Whether only those successes are reported that a poster asks for.
     pub(in crate::prov::verbs) is_selective: bool,
     /// Whose completions they are.
     pub(in crate::prov::verbs) source: Source,
     /// The number of the receive that it has completed last, or of one that it never had: it has none of
     /// those up to there.
-    last: Atomic<u64>,
+    last_seq: Atomic<u64>,
     /// How many it has completed.
-    done: StatCounter,
+    completed: StatCounter,
     /// Whether the endpoint closes.
-    is_over: AtomicFlag,
+    is_closed: AtomicFlag,
 }
 
 impl SrxAttachment {
@@ -57,29 +57,29 @@ impl SrxAttachment {
         source: Source,
     ) -> Self {
         // What has been taken from the device's queue by now, others have.
-        let last = srx.high.load(Acquire);
+        let last = srx.max_completed_seq.load(Acquire);
         Self {
             srx,
             cq,
-            place,
-            qp,
+            wq_id: place,
+            qp_addr: qp,
             is_selective,
             source,
-            last: Atomic::new(last),
-            done: StatCounter::new(),
-            is_over: AtomicFlag::new(false),
+            last_seq: Atomic::new(last),
+            completed: StatCounter::new(),
+            is_closed: AtomicFlag::new(false),
         }
     }
 
     /// Where its receives complete, and its place there, until the endpoint closes.
-    pub(in crate::prov::verbs) fn open_place(&self) -> Option<(Arc<Cq>, WqId)> {
-        let is_over = self.is_over.load(Acquire);
-        (!is_over).then(|| (self.cq.clone(), self.place))
+    pub(in crate::prov::verbs) fn cq_if_open(&self) -> Option<(Arc<Cq>, WqId)> {
+        let is_over = self.is_closed.load(Acquire);
+        (!is_over).then(|| (self.cq.clone(), self.wq_id))
     }
 
     /// The endpoint closes; true the first time.
-    pub(in crate::prov::verbs) fn end(&self) -> bool {
-        !self.is_over.xchg(true, Full)
+    pub(in crate::prov::verbs) fn close(&self) -> bool {
+        !self.is_closed.xchg(true, Full)
     }
 
     /// Takes a slot whose receive was completed for this endpoint from the device. Returns false if it has been taken
@@ -88,14 +88,14 @@ impl SrxAttachment {
     /// # Safety
     ///
     /// The requirements of [`Srx::meet`] hold.
-    pub(in crate::prov::verbs) unsafe fn meet(&self, slot: u32) -> bool {
+    pub(in crate::prov::verbs) unsafe fn complete_slot(&self, slot: u32) -> bool {
         // SAFETY: By this function's safety requirement.
-        match unsafe { self.srx.meet(slot) } {
+        match unsafe { self.srx.mark_completed(slot) } {
             None => false,
             Some(number) => {
-                self.last.store(number, Release);
-                self.done.add(1);
-                if self.srx.is_worth_a_look(number) {
+                self.last_seq.store(number, Release);
+                self.completed.add(1);
+                if self.srx.needs_lost_check(number) {
                     // Refused where it is queued already.
                     let _ = workqueue::system_long().enqueue(self.srx.clone());
                 }
@@ -105,13 +105,13 @@ impl SrxAttachment {
     }
 
     /// It has none with this number, and none with a smaller one.
-    pub(super) fn last(&self) -> u64 {
-        self.last.load(Acquire)
+    pub(super) fn last_seq(&self) -> u64 {
+        self.last_seq.load(Acquire)
     }
 
     /// How many it has completed.
-    pub(in crate::prov::verbs) fn done(&self) -> u64 {
-        self.done.get()
+    pub(in crate::prov::verbs) fn completed(&self) -> u64 {
+        self.completed.get()
     }
 
     /// Returns how the success of the receive in a slot is reported.
@@ -119,10 +119,10 @@ impl SrxAttachment {
     /// # Safety
     ///
     /// The requirements of [`Srx::slot`] hold.
-    pub(in crate::prov::verbs) unsafe fn usage(&self, slot: u32) -> OpKind {
+    pub(in crate::prov::verbs) unsafe fn op_kind(&self, slot: u32) -> OpKind {
         match self.is_selective {
             // SAFETY: By this function's safety requirement.
-            true => unsafe { self.srx.slot(slot) }.usage,
+            true => unsafe { self.srx.slot(slot) }.kind,
             false => OpKind::Reported,
         }
     }

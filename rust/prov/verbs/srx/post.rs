@@ -7,9 +7,9 @@ use super::{
     SlotControl,
     Srx,
     FREE,
-    NONE,
+    NO_SLOT,
     POSTED,
-    WR_ID, //
+    SRX_WR_ID_BIT, //
 };
 use crate::{
     abi::{
@@ -50,7 +50,7 @@ use kernel::sync::atomic::{
 
 impl Srx {
     /// Checks what the consumer asks for, and returns the length of its memory.
-    fn check(&self, message: &Message<'_>) -> Result<usize> {
+    fn check_message(&self, message: &Message<'_>) -> Result<usize> {
         const KNOWN: u64 = FI_COMPLETION | FI_MORE;
         if message.flags & !KNOWN != 0 {
             // Who ends a buffer is not who has begun it: the pieces are different endpoints'.
@@ -59,11 +59,11 @@ impl Srx {
                 _ => Errno::EBADFLAGS,
             });
         }
-        if message.memory.count() > self.pieces.width() {
+        if message.memory.count() > self.saved_sges.sges_per_slot() {
             return Err(Errno::EINVAL);
         }
         let total = message.memory.total()?;
-        if total > self.max_message {
+        if total > self.max_msg_size {
             return Err(Errno::EMSGSIZE);
         }
         Ok(total)
@@ -71,43 +71,43 @@ impl Srx {
 
     /// `fi_recv()` and its relatives. Any context.
     pub(super) fn post(&self, message: &Message<'_>) -> Result {
-        let len = self.check(message)?;
-        let mut head = self.head.lock();
+        let len = self.check_message(message)?;
+        let mut head = self.producer.lock();
         let head = &mut *head;
         let srq = head.srq.as_ref().ok_or(Errno::EOPBADSTATE)?;
-        let Some(slot) = self.take(&mut head.free) else {
-            self.again.add(1);
+        let Some(slot) = self.take_free_slot(&mut head.free_list) else {
+            self.eagain.add(1);
             return Err(Errno::EAGAIN);
         };
         self.trace_post(message, len);
         // SAFETY: `take` has returned it.
-        let posted = unsafe { self.fill(srq, slot, message, head.number + 1) };
+        let posted = unsafe { self.post_slot(srq, slot, message, head.post_seq + 1) };
         match posted {
             Ok(()) => {
-                head.number += 1;
+                head.post_seq += 1;
                 self.posted.add(1);
             }
             Err(errno) => {
-                self.trace_refused(message, len, errno);
-                if let Some(mark) = self.mark(slot) {
+                self.trace_post_error(message, len, errno);
+                if let Some(mark) = self.slot_control(slot) {
                     // INVARIANT: Back into the list that it was in.
                     mark.state.store(FREE, Relaxed);
-                    mark.next.store(head.free, Relaxed);
+                    mark.next.store(head.free_list, Relaxed);
                 }
-                head.free = slot;
+                head.free_list = slot;
             }
         }
         posted
     }
 
     /// Takes a free slot; the caller holds `head`, whose list it is.
-    fn take(&self, free: &mut u32) -> Option<u32> {
-        if *free == NONE {
+    fn take_free_slot(&self, free: &mut u32) -> Option<u32> {
+        if *free == NO_SLOT {
             // All at once, so that nobody is deceived by one that comes back meanwhile.
-            *free = self.freed.xchg(NONE, Acquire);
+            *free = self.released_list.xchg(NO_SLOT, Acquire);
         }
         let slot = *free;
-        *free = self.mark(slot)?.next.load(Relaxed);
+        *free = self.slot_control(slot)?.next.load(Relaxed);
         Some(slot)
     }
 
@@ -116,45 +116,45 @@ impl Srx {
     /// # Safety
     ///
     /// The slot is FREE and in no list, and the caller is its user.
-    unsafe fn fill(&self, srq: &Srq, slot: u32, message: &Message<'_>, number: u64) -> Result {
-        let mark = self.mark(slot).ok_or(Errno::EINVAL)?;
-        let kept = WrSlot {
+    unsafe fn post_slot(&self, srq: &Srq, slot: u32, message: &Message<'_>, number: u64) -> Result {
+        let control = self.slot_control(slot).ok_or(Errno::EINVAL)?;
+        let saved = WrSlot {
             context: message.context,
             flags: FI_RECV | FI_MSG,
-            usage: match message.flags & FI_COMPLETION {
+            kind: match message.flags & FI_COMPLETION {
                 0 => OpKind::Silent,
                 _ => OpKind::Reported,
             },
-            is_met: false,
-            is_told: false,
+            is_deferred: false,
+            is_reported: false,
         };
         // SAFETY: By this function's safety requirement the slot is ours, and with it its mappings.
         let mappings = unsafe {
-            self.ring.fill(slot, kept);
-            self.ring.row(self.ring.index(slot))
+            self.ring.fill(slot, saved);
+            self.ring.slot_mappings(self.ring.index(slot))
         };
-        mark.number.store(number, Relaxed);
-        if let Some(whole) = SingleSge::of(message.memory, message.descriptors, &self.pd) {
+        control.post_seq.store(number, Relaxed);
+        if let Some(whole) = SingleSge::from_memory(message.memory, message.descriptors, &self.pd) {
             let sge = Sge::new(whole.addr(false), whole.len(), srq.local_dma_lkey());
             // SAFETY: The slot is ours, and has no mappings.
             return unsafe {
-                self.keep_pieces(slot, mark, &[sge]);
-                self.hand_over(srq, slot, mark, &[sge])
+                self.save_sges(slot, control, &[sge]);
+                self.post_wr(srq, slot, control, &[sge])
             };
         }
-        let mut gather = SgeList::new(
+        let mut list = SgeList::new(
             srq,
             DataDirection::FromDevice,
-            self.pieces.width(),
+            self.saved_sges.sges_per_slot(),
             mappings,
         );
-        gather.add(message.memory, message.descriptors)?;
+        list.push_memory(message.memory, message.descriptors)?;
         // SAFETY: The slot is ours, and has the mappings.
         let posted = unsafe {
-            self.keep_pieces(slot, mark, gather.sges());
-            self.hand_over(srq, slot, mark, gather.sges())
+            self.save_sges(slot, control, list.sges());
+            self.post_wr(srq, slot, control, list.sges())
         };
-        posted.inspect_err(|_| gather.undo())
+        posted.inspect_err(|_| list.unmap_all())
     }
 
     /// Keeps what a slot is posted with, for [`Self::repost`].
@@ -162,10 +162,10 @@ impl Srx {
     /// # Safety
     ///
     /// The caller is the slot's user.
-    unsafe fn keep_pieces(&self, slot: u32, mark: &SlotControl, sges: &[Sge]) {
+    unsafe fn save_sges(&self, slot: u32, control: &SlotControl, sges: &[Sge]) {
         // SAFETY: By this function's safety requirement.
-        unsafe { self.pieces.keep(slot, sges) };
-        mark.pieces.store(sges.len() as u32, Relaxed);
+        unsafe { self.saved_sges.save(slot, sges) };
+        control.sge_count.store(sges.len() as u32, Relaxed);
     }
 
     /// Gives a slot with that memory to the device.
@@ -173,13 +173,13 @@ impl Srx {
     /// # Safety
     ///
     /// The caller is the slot's user, and the slot has the mappings of `sges`, or they are of a region.
-    unsafe fn hand_over(&self, srq: &Srq, slot: u32, mark: &SlotControl, sges: &[Sge]) -> Result {
+    unsafe fn post_wr(&self, srq: &Srq, slot: u32, control: &SlotControl, sges: &[Sge]) -> Result {
         // INVARIANT: It may complete before the call has returned.
-        mark.state.store(POSTED, Release);
-        let wr = RecvWr::new(WR_ID | u64::from(slot), sges);
+        control.state.store(POSTED, Release);
+        let wr = RecvWr::new(SRX_WR_ID_BIT | u64::from(slot), sges);
         // SAFETY: The segments' types promise that the memory is the operation's until it completes; by this
         // function's safety requirement the mappings are there as long.
-        unsafe { srq.post(&wr) }.map_err(wc_status::refused)
+        unsafe { srq.post(&wr) }.map_err(wc_status::post_errno)
     }
 
     /// Posts a receive again that no reader has been told of, and whose endpoint is gone. May sleep.
@@ -188,24 +188,27 @@ impl Srx {
     ///
     /// The caller is the slot's user, which is not FREE.
     pub(super) unsafe fn repost(&self, slot: u32) {
-        let mut head = self.head.lock();
+        let mut head = self.producer.lock();
         let head = &mut *head;
-        let (Some(mark), Some(srq)) = (self.mark(slot), &head.srq) else {
+        let (Some(mark), Some(srq)) = (self.slot_control(slot), &head.srq) else {
             return;
         };
         // SAFETY: By this function's safety requirement.
-        let mappings = unsafe { self.ring.row(self.ring.index(slot)) };
+        let mappings = unsafe { self.ring.slot_mappings(self.ring.index(slot)) };
         for mapping in mappings.iter().flatten() {
             self.pd.dma().sync_for_device(mapping);
         }
         // SAFETY: As above.
-        let sges = unsafe { self.pieces.of(slot, mark.pieces.load(Relaxed) as usize) };
-        mark.number.store(head.number + 1, Relaxed);
+        let sges = unsafe {
+            self.saved_sges
+                .get(slot, mark.sge_count.load(Relaxed) as usize)
+        };
+        mark.post_seq.store(head.post_seq + 1, Relaxed);
         // SAFETY: As above; it has been posted with them before.
-        match unsafe { self.hand_over(srq, slot, mark, sges) } {
-            Ok(()) => head.number += 1,
+        match unsafe { self.post_wr(srq, slot, mark, sges) } {
+            Ok(()) => head.post_seq += 1,
             // Found again by who looks next: everybody is behind it.
-            Err(_) => mark.number.store(0, Relaxed),
+            Err(_) => mark.post_seq.store(0, Relaxed),
         }
     }
 
@@ -225,9 +228,9 @@ impl Srx {
     /// # Safety
     ///
     /// The requirements of [`Self::slot`] hold.
-    pub(in crate::prov::verbs) unsafe fn show(&self, slot: u32) {
+    pub(in crate::prov::verbs) unsafe fn sync_slot_for_cpu(&self, slot: u32) {
         // SAFETY: By this function's safety requirement, and the type invariant.
-        let mappings = unsafe { self.ring.row(self.ring.index(slot)) };
+        let mappings = unsafe { self.ring.slot_mappings(self.ring.index(slot)) };
         for mapping in mappings.iter().flatten() {
             self.pd.dma().sync_for_cpu(mapping);
         }
@@ -238,7 +241,7 @@ impl Srx {
     /// # Safety
     ///
     /// The slot's operation is over, and the caller is its user.
-    pub(super) unsafe fn end(&self, slot: u32) -> WrSlot {
+    pub(super) unsafe fn unmap_slot(&self, slot: u32) -> WrSlot {
         // SAFETY: By this function's safety requirement, and the type invariant.
         unsafe {
             self.ring.unmap(slot, slot.wrapping_add(1));
@@ -251,25 +254,30 @@ impl Srx {
     /// # Safety
     ///
     /// The requirements of [`Self::slot`] hold; nobody uses the slot after this.
-    pub(in crate::prov::verbs) unsafe fn give_back(&self, slot: u32, status: WcStatus, len: u32) {
+    pub(in crate::prov::verbs) unsafe fn release_slot(
+        &self,
+        slot: u32,
+        status: WcStatus,
+        len: u32,
+    ) {
         // SAFETY: By this function's safety requirement.
-        let _ = unsafe { self.end(slot) };
+        let _ = unsafe { self.unmap_slot(slot) };
         // Pairs with the acquire of who asks how many are left.
-        let _ = self.done.fetch_add(1u64, Release);
+        let _ = self.completed.fetch_add(1u64, Release);
         match status {
             WcStatus::SUCCESS => self.bytes.fetch_add(u64::from(len), Relaxed),
             _ => self.errors.fetch_add(1u64, Relaxed),
         };
-        let Some(mark) = self.mark(slot) else {
+        let Some(mark) = self.slot_control(slot) else {
             return;
         };
         // INVARIANT: It goes into the list.
         mark.state.store(FREE, Relaxed);
-        let mut first = self.freed.load(Relaxed);
+        let mut first = self.released_list.load(Relaxed);
         loop {
             mark.next.store(first, Relaxed);
             // Pairs with the acquire of the poster that takes it.
-            match self.freed.cmpxchg(first, slot, Release) {
+            match self.released_list.cmpxchg(first, slot, Release) {
                 Ok(_) => return,
                 Err(now) => first = now,
             }
@@ -278,20 +286,22 @@ impl Srx {
 
     fn trace_post(&self, message: &Message<'_>, len: usize) {
         if trace::posts() {
-            self.at(|at| trace::post(at, operation(message, len), true));
+            self.with_trace_point(|at| trace::post(at, trace_operation(message, len), true));
         }
     }
 
-    fn trace_refused(&self, message: &Message<'_>, len: usize, errno: Errno) {
+    fn trace_post_error(&self, message: &Message<'_>, len: usize, errno: Errno) {
         if trace::errors() {
             let said = (WcStatus::GENERAL_ERR.code(), 0);
-            self.at(|at| trace::error(at, operation(message, len), said, errno));
+            self.with_trace_point(|at| {
+                trace::error(at, trace_operation(message, len), said, errno)
+            });
         }
     }
 
     /// They are of no queue pair.
     #[cold]
-    fn at(&self, tell: impl FnOnce(At<'_>)) {
+    fn with_trace_point(&self, tell: impl FnOnce(At<'_>)) {
         tell(At {
             device: self.pd.device().name().as_c_str(),
             qp: 0,
@@ -300,7 +310,7 @@ impl Srx {
 }
 
 /// What tracepoints are told of a receive.
-fn operation(message: &Message<'_>, len: usize) -> Operation {
+fn trace_operation(message: &Message<'_>, len: usize) -> Operation {
     Operation {
         flags: FI_RECV | FI_MSG,
         len: len as u64,

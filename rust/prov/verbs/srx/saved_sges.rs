@@ -18,8 +18,8 @@ use kernel::prelude::*;
 ///
 /// There are `width` places for each slot, which have one user at a time.
 pub(super) struct SavedSges {
-    places: KVVec<UnsafeCell<Sge>>,
-    width: usize,
+    sges: KVVec<UnsafeCell<Sge>>,
+    per_slot: usize,
 }
 
 // SAFETY: By the type invariant what is in the cells has one user at a time.
@@ -37,19 +37,19 @@ impl SavedSges {
             places.push(UnsafeCell::new(Sge::new(0, 0, 0)), GFP_KERNEL)?;
         }
         // INVARIANT: By construction.
-        Ok(Self { places, width })
+        Ok(Self { sges: places, per_slot: width })
     }
 
     /// How many a slot can have.
-    pub(super) fn width(&self) -> usize {
-        self.width
+    pub(super) fn sges_per_slot(&self) -> usize {
+        self.per_slot
     }
 
     /// The places of a slot; none if there is no such slot.
-    fn row(&self, slot: u32) -> &[UnsafeCell<Sge>] {
-        let start = (slot as usize).saturating_mul(self.width);
-        let end = start.saturating_add(self.width);
-        self.places.get(start..end).unwrap_or(&[])
+    fn slot_sges(&self, slot: u32) -> &[UnsafeCell<Sge>] {
+        let start = (slot as usize).saturating_mul(self.per_slot);
+        let end = start.saturating_add(self.per_slot);
+        self.sges.get(start..end).unwrap_or(&[])
     }
 
     /// Keeps those of a slot.
@@ -57,8 +57,8 @@ impl SavedSges {
     /// # Safety
     ///
     /// The caller is the slot's user by the type invariant.
-    pub(super) unsafe fn keep(&self, slot: u32, sges: &[Sge]) {
-        for (place, sge) in self.row(slot).iter().zip(sges) {
+    pub(super) unsafe fn save(&self, slot: u32, sges: &[Sge]) {
+        for (place, sge) in self.slot_sges(slot).iter().zip(sges) {
             // SAFETY: By this function's safety requirement.
             unsafe { *place.get() = *sge };
         }
@@ -69,8 +69,8 @@ impl SavedSges {
     /// # Safety
     ///
     /// The caller is the slot's user by the type invariant, and remains it while it uses what is returned.
-    pub(super) unsafe fn of(&self, slot: u32, count: usize) -> &[Sge] {
-        let places = self.row(slot);
+    pub(super) unsafe fn get(&self, slot: u32, count: usize) -> &[Sge] {
+        let places = self.slot_sges(slot);
         let places = places.get(..count).unwrap_or(places);
         // SAFETY: By this function's safety requirement; `UnsafeCell` is transparent.
         unsafe { core::slice::from_raw_parts(places.as_ptr().cast(), places.len()) }

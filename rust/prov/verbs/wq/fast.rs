@@ -41,79 +41,81 @@ use kernel::error::Result;
 /// `poster` is that of `head`, which is locked.
 pub(in crate::prov::verbs) struct FastPost<'a, P> {
     /// Where it is posted.
-    pub(in crate::prov::verbs) queue: &'a WorkQueue,
-    head: BiasedGuard<'a, Producer>,
-    poster: NonNull<P>,
+    pub(in crate::prov::verbs) wq: &'a WorkQueue,
+    producer: BiasedGuard<'a, Producer>,
+    template: NonNull<P>,
     /// The number that its completion brings back.
     pub(in crate::prov::verbs) wr_id: u64,
-    what: StatKind,
+    kind: StatKind,
 }
 
 impl<P> FastPost<'_, P> {
     /// What to post with.
     #[inline(always)]
-    pub(in crate::prov::verbs) fn poster(&mut self) -> &mut P {
+    pub(in crate::prov::verbs) fn template(&mut self) -> &mut P {
         // SAFETY: By the type invariant it is there, and nobody else uses it.
-        unsafe { self.poster.as_mut() }
+        unsafe { self.template.as_mut() }
     }
 
     /// Nothing has been posted, of so many bytes: slot and number are the next one's.
     #[cold]
-    fn take_back(&mut self, len: usize) {
-        self.head.seq = self.head.seq.wrapping_sub(1);
-        self.queue.counts.refused(self.what, len);
+    fn undo_post(&mut self, len: usize) {
+        self.producer.next_seq = self.producer.next_seq.wrapping_sub(1);
+        self.wq.post_stats.undo_post(self.kind, len);
     }
 }
 
 impl FastPost<'_, SendTemplate> {
     /// Whether its success is to be signalled, although nobody is told of it.
     #[inline(always)]
-    pub(in crate::prov::verbs) fn signal(&self) -> bool {
-        self.head.is_signal_due(self.head.seq.wrapping_sub(1))
+    pub(in crate::prov::verbs) fn needs_signal(&self) -> bool {
+        self.producer
+            .is_signal_due(self.producer.next_seq.wrapping_sub(1))
     }
 
     /// How many have been posted unsignalled before it, since the last signalled one.
     #[inline(always)]
     fn unsignalled(&self) -> u32 {
-        self.head.unsignalled_before(self.head.seq.wrapping_sub(1))
+        self.producer
+            .unsignalled_before(self.producer.next_seq.wrapping_sub(1))
     }
 
     /// The operation has been posted signalled, or has not been posted.
     #[inline(always)]
-    pub(in crate::prov::verbs) fn settle(mut self, posted: &Result) {
+    pub(in crate::prov::verbs) fn finish(mut self, posted: &Result) {
         if posted.is_err() {
-            self.take_back_request();
+            self.undo_send();
         }
     }
 
     /// The operation, of which nobody is told, has been posted as [`Self::signal`] said, or has not.
     #[inline(always)]
-    pub(in crate::prov::verbs) fn settle_silent(mut self, posted: &Result) {
+    pub(in crate::prov::verbs) fn finish_silent(mut self, posted: &Result) {
         match posted {
             Ok(()) => {
-                self.head.unsignalled = match self.signal() {
+                self.producer.unsignalled = match self.needs_signal() {
                     true => 0,
                     false => self.unsignalled() + 1,
                 };
-                self.head.silent = self.head.seq;
+                self.producer.silent_end = self.producer.next_seq;
             }
-            Err(_) => self.take_back_request(),
+            Err(_) => self.undo_send(),
         }
     }
 
     #[cold]
-    fn take_back_request(&mut self) {
-        let len = self.poster().len() as usize;
-        self.take_back(len);
+    fn undo_send(&mut self) {
+        let len = self.template().len() as usize;
+        self.undo_post(len);
     }
 }
 
 impl FastPost<'_, RecvTemplate> {
     /// The receive has been posted, or has not.
     #[inline(always)]
-    pub(in crate::prov::verbs) fn settle(mut self, posted: &Result) {
+    pub(in crate::prov::verbs) fn finish(mut self, posted: &Result) {
         if posted.is_err() {
-            self.take_back(0);
+            self.undo_post(0);
         }
     }
 }
@@ -127,17 +129,17 @@ impl WorkQueue {
     ///
     /// The queue is a send queue, and the requirements of [`WorkQueue::begin`] hold.
     #[inline(always)]
-    pub(in crate::prov::verbs) unsafe fn begin_send<const LOCKS: bool>(
+    pub(in crate::prov::verbs) unsafe fn begin_fast_send<const LOCKS: bool>(
         &self,
         context: Context,
         (flags, len): (u64, usize),
-        usage: OpKind,
+        kind: OpKind,
     ) -> Option<FastPost<'_, SendTemplate>> {
         // SAFETY: By this function's safety requirement; the queue is unbarred only with a poster of its direction.
         unsafe {
-            self.begin_plain::<_, LOCKS>((context, flags, usage), len, |poster| match poster {
+            self.begin_fast::<_, LOCKS>((context, flags, kind), len, |poster| match poster {
                 WrTemplate::Send(sender) => sender,
-                WrTemplate::Receive(_) => unreachable_unchecked(),
+                WrTemplate::Recv(_) => unreachable_unchecked(),
             })
         }
     }
@@ -148,16 +150,16 @@ impl WorkQueue {
     ///
     /// The queue is a receive queue, and the requirements of [`WorkQueue::begin`] hold.
     #[inline(always)]
-    pub(in crate::prov::verbs) unsafe fn begin_receive<const LOCKS: bool>(
+    pub(in crate::prov::verbs) unsafe fn begin_fast_recv<const LOCKS: bool>(
         &self,
         context: Context,
         flags: u64,
     ) -> Option<FastPost<'_, RecvTemplate>> {
         // SAFETY: As in `begin_send`.
         unsafe {
-            let what = (context, flags, OpKind::Reported);
-            self.begin_plain::<_, LOCKS>(what, 0, |poster| match poster {
-                WrTemplate::Receive(receiver) => receiver,
+            let op = (context, flags, OpKind::Reported);
+            self.begin_fast::<_, LOCKS>(op, 0, |poster| match poster {
+                WrTemplate::Recv(receiver) => receiver,
                 WrTemplate::Send(_) => unreachable_unchecked(),
             })
         }
@@ -169,7 +171,7 @@ impl WorkQueue {
     ///
     /// The requirements of [`WorkQueue::begin`] hold.
     #[inline(always)]
-    unsafe fn begin_plain<P, const LOCKS: bool>(
+    unsafe fn begin_fast<P, const LOCKS: bool>(
         &self,
         (context, flags, usage): (Context, u64, OpKind),
         len: usize,
@@ -180,37 +182,37 @@ impl WorkQueue {
         }
         let mut head = match LOCKS {
             // SAFETY: By this function's safety requirement.
-            false => unsafe { self.head.enter_alone() },
-            true => self.head.lock_unbarred(),
+            false => unsafe { self.producer.enter_alone() },
+            true => self.producer.lock_unbarred(),
         }?;
-        let seq = head.seq;
-        if seq == head.end {
+        let seq = head.next_seq;
+        if seq == head.free_end {
             return None;
         }
         // SAFETY: The gate is barred as long as it is not there.
         let target = unsafe { head.target.as_mut().unwrap_unchecked() };
-        let poster = NonNull::from(poster(&mut target.poster));
-        let wr_id = target.place.wr_id(seq);
+        let poster = NonNull::from(poster(&mut target.template));
+        let wr_id = target.wq_id.wr_id(seq);
         let slot = WrSlot {
             context,
             flags,
-            usage,
-            is_met: false,
-            is_told: false,
+            kind: usage,
+            is_deferred: false,
+            is_reported: false,
         };
         // SAFETY: The slot is ours: `head` is locked, and `tail` shows it to be free.
         unsafe { self.ring.fill(seq, slot) };
         // Taken back if it is not posted: nobody looks before that. Read again, as registers are few here.
-        head.seq = head.seq.wrapping_add(1);
-        let what = StatKind::of(flags);
-        self.counts.posted(what, len);
+        head.next_seq = head.next_seq.wrapping_add(1);
+        let kind = StatKind::from_flags(flags);
+        self.post_stats.record_post(kind, len);
         // INVARIANT: It is that of `head`.
         Some(FastPost {
-            queue: self,
-            head,
-            poster,
+            wq: self,
+            producer: head,
+            template: poster,
             wr_id,
-            what,
+            kind,
         })
     }
 }

@@ -40,30 +40,30 @@ impl WorkQueue {
     /// # Safety
     ///
     /// The call is made for a data call; `request` does not lock the queue.
-    pub(in crate::prov::verbs) unsafe fn post_fetching(
+    pub(in crate::prov::verbs) unsafe fn post_fetch(
         &self,
-        what: &OpDesc,
+        op: &OpDesc,
         (memory, descriptors): (Memory<'_>, &[Descriptor]),
         (limit, mut flags): (usize, SendFlags),
         request: impl for<'a> FnOnce(u64, &'a [Sge], SendFlags) -> Result<SendWr<'a>>,
     ) -> Result {
         // SAFETY: By this function's safety requirement; nothing here locks the queue.
-        let mut posting = unsafe { self.begin(what) }?;
-        if posting.signal {
+        let mut guard = unsafe { self.begin_post(op) }?;
+        if guard.is_signalled {
             flags |= SendFlag::Signaled;
         }
-        let wr_id = posting.wr_id();
-        let PostResources { qp, mappings, .. } = posting.resources();
-        let mut gather = SgeList::new(qp, DataDirection::FromDevice, limit, mappings);
-        let added = gather.add(memory, descriptors);
+        let wr_id = guard.wr_id();
+        let PostResources { qp, mappings, .. } = guard.resources();
+        let mut list = SgeList::new(qp, DataDirection::FromDevice, limit, mappings);
+        let added = list.push_memory(memory, descriptors);
         let posted = added.and_then(|()| {
-            let posted = request(wr_id, gather.sges(), flags).and_then(|wr| {
+            let posted = request(wr_id, list.sges(), flags).and_then(|wr| {
                 // SAFETY: The segments' types promise that the memory is the operation's until it
                 // completes; the slot keeps the mappings as long.
-                unsafe { qp.post_send(&wr) }.map_err(wc_status::refused)
+                unsafe { qp.post_send(&wr) }.map_err(wc_status::post_errno)
             });
-            posted.inspect_err(|_| gather.undo())
+            posted.inspect_err(|_| list.unmap_all())
         });
-        posting.settle(what, posted)
+        guard.finish(op, posted)
     }
 }

@@ -38,7 +38,7 @@ pub(in crate::prov::verbs) struct OpDesc {
     pub(in crate::prov::verbs) flags: u64,
     /// Bytes of its memory.
     pub(in crate::prov::verbs) len: usize,
-    pub(in crate::prov::verbs) report: ReportPolicy,
+    pub(in crate::prov::verbs) report_policy: ReportPolicy,
 }
 
 /// Whether the success of an operation is reported.
@@ -46,13 +46,13 @@ pub(in crate::prov::verbs) struct OpDesc {
 pub(in crate::prov::verbs) enum ReportPolicy {
     Always,
     /// Unless the completion queue is bound for selective completion.
-    AsBound,
+    PerBinding,
     Never,
     /// It is no operation but a [`OpKind::Marker`].
-    Marker,
+    DrainMarker,
     /// It is a receive into a piece of a buffer, which begins at `start`; the last one is always
     /// reported, each of the others as the consumer asks.
-    Piece {
+    MultiRecv {
         start: usize,
         last: bool,
         always: bool,
@@ -61,11 +61,11 @@ pub(in crate::prov::verbs) enum ReportPolicy {
 
 impl OpDesc {
     /// The marker of a drain.
-    pub(in crate::prov::verbs) const MARKER: Self = Self {
+    pub(in crate::prov::verbs) const DRAIN_MARKER: Self = Self {
         context: Context::NULL,
         flags: 0,
         len: 0,
-        report: ReportPolicy::Marker,
+        report_policy: ReportPolicy::DrainMarker,
     };
 }
 
@@ -76,7 +76,7 @@ pub(in crate::prov::verbs) struct PostResources<'a> {
     /// Where to put the mappings that are to be undone when it completes.
     pub(in crate::prov::verbs) mappings: &'a mut [Option<DmaMapping>],
     /// Memory of its own until it completes; none where injected data goes inline.
-    pub(in crate::prov::verbs) bounce: Option<InjectBuf<'a>>,
+    pub(in crate::prov::verbs) inject_buf: Option<InjectBuf<'a>>,
 }
 
 /// A post under way, which [`Self::settle`] ends.
@@ -85,13 +85,13 @@ pub(in crate::prov::verbs) struct PostResources<'a> {
 ///
 /// `target` is that of `head`, which is locked.
 pub(in crate::prov::verbs) struct PostGuard<'a> {
-    head: BiasedGuard<'a, Producer>,
+    producer: BiasedGuard<'a, Producer>,
     target: NonNull<PostTarget>,
-    queue: &'a WorkQueue,
+    wq: &'a WorkQueue,
     /// Whether its success is to be signalled.
-    pub(in crate::prov::verbs) signal: bool,
+    pub(in crate::prov::verbs) is_signalled: bool,
     is_silent: bool,
-    takes_room: bool,
+    has_reservation: bool,
 }
 
 impl<'a> PostGuard<'a> {
@@ -110,57 +110,57 @@ impl<'a> PostGuard<'a> {
     /// The number that its completion brings back.
     #[inline]
     pub(in crate::prov::verbs) fn wr_id(&self) -> u64 {
-        self.target().place.wr_id(self.head.seq)
+        self.target().wq_id.wr_id(self.producer.next_seq)
     }
 
     /// Whether a read before it may not have completed.
     #[inline]
-    pub(in crate::prov::verbs) fn is_behind_read(&self) -> bool {
-        let tail = self.head.end.wrapping_sub(self.queue.depth);
-        self.head.reads.wrapping_sub(tail) as i32 > 0
+    pub(in crate::prov::verbs) fn follows_read(&self) -> bool {
+        let tail = self.producer.free_end.wrapping_sub(self.wq.depth);
+        self.producer.read_end.wrapping_sub(tail) as i32 > 0
     }
 
     /// What it may use.
     pub(in crate::prov::verbs) fn resources(&mut self) -> PostResources<'_> {
-        let ring = &self.queue.ring;
-        let index = ring.index(self.head.seq);
-        let bounce = self.head.bounce.as_ref();
+        let ring = &self.wq.ring;
+        let index = ring.index(self.producer.next_seq);
+        let inject_bufs = self.producer.inject_bufs.as_ref();
         PostResources {
             qp: self.qp(),
             // SAFETY: The slot is ours; see `WorkQueue::begin`.
-            mappings: unsafe { ring.row(index) },
+            mappings: unsafe { ring.slot_mappings(index) },
             // SAFETY: As above.
-            bounce: bounce.map(|bounce| unsafe { bounce.slot(index) }),
+            inject_buf: inject_bufs.map(|bounce| unsafe { bounce.buf(index) }),
         }
     }
 
     /// The operation has been posted, or has not.
     #[inline(always)]
-    pub(in crate::prov::verbs) fn settle(self, what: &OpDesc, posted: Result) -> Result {
-        self.settle_one(what, posted).1
+    pub(in crate::prov::verbs) fn finish(self, op: &OpDesc, posted: Result) -> Result {
+        self.finish_one(op, posted).1
     }
 
     /// [`Self::settle`], with the queue locked for the next one.
     #[inline(always)]
-    fn settle_one(mut self, what: &OpDesc, posted: Result) -> (BiasedGuard<'a, Producer>, Result) {
+    fn finish_one(mut self, op: &OpDesc, posted: Result) -> (BiasedGuard<'a, Producer>, Result) {
         match posted {
             // What room it has taken is its completion's now.
             Ok(()) => {
-                self.head.enter(what, self.signal, self.is_silent);
-                self.queue.counts.posted(what.posted(), what.len);
+                self.producer.advance(op, self.is_signalled, self.is_silent);
+                self.wq.post_stats.record_post(op.stat_kind(), op.len);
             }
-            Err(errno) => self.take_back(what, errno),
+            Err(errno) => self.undo_post(op, errno),
         }
-        (self.head, posted)
+        (self.producer, posted)
     }
 }
 
 impl OpDesc {
     #[inline(always)]
-    fn posted(&self) -> StatKind {
-        match self.report {
-            ReportPolicy::Marker => StatKind::Marker,
-            _ => StatKind::of(self.flags),
+    fn stat_kind(&self) -> StatKind {
+        match self.report_policy {
+            ReportPolicy::DrainMarker => StatKind::DrainMarker,
+            _ => StatKind::from_flags(self.flags),
         }
     }
 }
@@ -168,10 +168,10 @@ impl OpDesc {
 impl PostGuard<'_> {
     /// Nothing has been posted.
     #[cold]
-    fn take_back(&self, what: &OpDesc, errno: Errno) {
-        self.queue.trace_refused(what, errno);
-        if self.takes_room {
-            self.target().cq.release(1);
+    fn undo_post(&self, op: &OpDesc, errno: Errno) {
+        self.wq.trace_post_error(op, errno);
+        if self.has_reservation {
+            self.target().cq.release_entries(1);
         }
     }
 }
@@ -179,15 +179,17 @@ impl PostGuard<'_> {
 impl PostTarget {
     /// What a slot is used for by an operation that is reported like this.
     #[inline(always)]
-    pub(super) fn usage(&self, report: ReportPolicy) -> OpKind {
-        match report {
+    pub(super) fn op_kind(&self, policy: ReportPolicy) -> OpKind {
+        match policy {
             ReportPolicy::Always => OpKind::Reported,
-            ReportPolicy::AsBound if !self.selective => OpKind::Reported,
-            ReportPolicy::AsBound | ReportPolicy::Never => OpKind::Silent,
-            ReportPolicy::Marker => OpKind::Marker,
-            ReportPolicy::Piece { last: true, .. } => OpKind::LastPiece,
-            ReportPolicy::Piece { always, .. } if always || !self.selective => OpKind::Piece,
-            ReportPolicy::Piece { .. } => OpKind::Silent,
+            ReportPolicy::PerBinding if !self.is_selective => OpKind::Reported,
+            ReportPolicy::PerBinding | ReportPolicy::Never => OpKind::Silent,
+            ReportPolicy::DrainMarker => OpKind::DrainMarker,
+            ReportPolicy::MultiRecv { last: true, .. } => OpKind::LastMultiRecv,
+            ReportPolicy::MultiRecv { always, .. } if always || !self.is_selective => {
+                OpKind::MultiRecv
+            }
+            ReportPolicy::MultiRecv { .. } => OpKind::Silent,
         }
     }
 }
@@ -204,21 +206,21 @@ impl Producer {
 
     /// Counts an operation that has been posted.
     #[inline(always)]
-    fn enter(&mut self, what: &OpDesc, signal: bool, is_silent: bool) {
+    fn advance(&mut self, op: &OpDesc, signal: bool, is_silent: bool) {
         // A marker may take the one that is nobody else's.
-        if self.seq == self.end {
-            self.end = self.end.wrapping_add(1);
+        if self.next_seq == self.free_end {
+            self.free_end = self.free_end.wrapping_add(1);
         }
         if is_silent {
             self.unsignalled = match signal {
                 true => 0,
-                false => self.unsignalled_before(self.seq) + 1,
+                false => self.unsignalled_before(self.next_seq) + 1,
             };
-            self.silent = self.seq.wrapping_add(1);
+            self.silent_end = self.next_seq.wrapping_add(1);
         }
-        self.seq = self.seq.wrapping_add(1);
-        if what.flags & FI_READ != 0 {
-            self.reads = self.seq;
+        self.next_seq = self.next_seq.wrapping_add(1);
+        if op.flags & FI_READ != 0 {
+            self.read_end = self.next_seq;
         }
     }
 
@@ -226,13 +228,13 @@ impl Producer {
     /// no slot is known behind it, and these slots are released only with a completion.
     #[inline(always)]
     pub(super) fn is_signal_due(&self, seq: u32) -> bool {
-        self.unsignalled_before(seq) >= self.most_unsignalled || seq.wrapping_add(1) == self.end
+        self.unsignalled_before(seq) >= self.max_unsignalled || seq.wrapping_add(1) == self.free_end
     }
 
     /// How many before `seq` have been posted unsignalled since the last signalled one.
     #[inline(always)]
     pub(super) fn unsignalled_before(&self, seq: u32) -> u32 {
-        match self.silent == seq {
+        match self.silent_end == seq {
             true => self.unsignalled,
             false => 0,
         }
@@ -252,8 +254,8 @@ impl WorkQueue {
     /// The call is made for a data call, or the caller has an [`Others`](crate::abi::serial::Others) of the domain. The
     /// caller does not lock the queue before what this returns is dropped.
     #[inline(always)]
-    pub(in crate::prov::verbs) unsafe fn begin(&self, what: &OpDesc) -> Result<PostGuard<'_>> {
-        self.begin_one(self.enter(), what)
+    pub(in crate::prov::verbs) unsafe fn begin_post(&self, op: &OpDesc) -> Result<PostGuard<'_>> {
+        self.begin_post_locked(self.lock_data(), op)
     }
 
     /// Posts `count` operations, for which there is room or none is posted: `post` posts the one with
@@ -270,46 +272,46 @@ impl WorkQueue {
     pub(in crate::prov::verbs) unsafe fn post_all(
         &self,
         count: u32,
-        what: impl Fn(u32) -> OpDesc,
+        op_at: impl Fn(u32) -> OpDesc,
         mut post: impl FnMut(&mut PostGuard<'_>, u32) -> Result,
     ) -> core::result::Result<(), (Errno, Option<(u32, u32)>)> {
-        let mut guard = self.enter();
-        let used = guard.seq.wrapping_sub(self.tail.load(Acquire));
+        let mut guard = self.lock_data();
+        let used = guard.next_seq.wrapping_sub(self.tail.load(Acquire));
         if let Some(target) = &guard.target {
             if count > self.depth.saturating_sub(used) {
                 let cq = target.cq.clone();
                 drop(guard);
-                return Err((self.refuse(&cq), None));
+                return Err((self.reject_full(&cq), None));
             }
         }
         let mut last = None;
         for number in 0..count {
-            let what = what(number);
-            let mut posting = self
-                .begin_one(guard, &what)
+            let op = op_at(number);
+            let mut op_guard = self
+                .begin_post_locked(guard, &op)
                 .map_err(|errno| (errno, last))?;
-            let posted = post(&mut posting, number);
+            let posted = post(&mut op_guard, number);
             let settled;
-            (guard, settled) = posting.settle_one(&what, posted);
+            (guard, settled) = op_guard.finish_one(&op, posted);
             settled.map_err(|errno| (errno, last))?;
-            last = Some((number, guard.seq.wrapping_sub(1)));
+            last = Some((number, guard.next_seq.wrapping_sub(1)));
         }
         Ok(())
     }
 
     #[inline(always)]
-    fn begin_one<'a>(
+    fn begin_post_locked<'a>(
         &'a self,
         mut guard: BiasedGuard<'a, Producer>,
-        what: &OpDesc,
+        op: &OpDesc,
     ) -> Result<PostGuard<'a>> {
-        let is_marker = what.report == ReportPolicy::Marker;
+        let is_marker = op.report_policy == ReportPolicy::DrainMarker;
         let mut at = guard.target()?;
-        let takes_room = match self.take_room(&mut guard, is_marker) {
+        let takes_room = match self.reserve_slot(&mut guard, is_marker) {
             Some(takes_room) => takes_room,
             None => {
                 let takes_room;
-                (guard, takes_room) = self.make_room(guard, is_marker)?;
+                (guard, takes_room) = self.reserve_slot_slow(guard, is_marker)?;
                 at = guard.target()?;
                 takes_room
             }
@@ -317,94 +319,97 @@ impl WorkQueue {
         let head = &*guard;
         // SAFETY: It is that of `head`, which is locked.
         let target = unsafe { at.as_ref() };
-        let usage = target.usage(what.report);
+        let usage = target.op_kind(op.report_policy);
         let signal = usage != OpKind::Silent
-            || head.is_signal_due(head.seq)
+            || head.is_signal_due(head.next_seq)
             // Other queues need the room that it takes.
-            || head.counted;
+            || head.is_accounting;
         let slot = WrSlot {
-            context: what.context,
-            flags: match (usage, what.report) {
-                (OpKind::Piece | OpKind::LastPiece, ReportPolicy::Piece { start, .. }) => {
-                    start as u64
-                }
-                _ => what.flags,
+            context: op.context,
+            flags: match (usage, op.report_policy) {
+                (
+                    OpKind::MultiRecv | OpKind::LastMultiRecv,
+                    ReportPolicy::MultiRecv { start, .. },
+                ) => start as u64,
+                _ => op.flags,
             },
-            usage,
-            is_met: false,
-            is_told: false,
+            kind: usage,
+            is_deferred: false,
+            is_reported: false,
         };
         // SAFETY: The slot is ours: `head` is locked, and `tail` shows it to be free.
-        unsafe { self.ring.fill(head.seq, slot) };
-        self.trace_post(what, signal);
+        unsafe { self.ring.fill(head.next_seq, slot) };
+        self.trace_post(op, signal);
         // INVARIANT: Both are those of `head`.
         Ok(PostGuard {
             target: at,
-            head: guard,
-            queue: self,
-            signal,
+            producer: guard,
+            wq: self,
+            is_signalled: signal,
             is_silent: usage == OpKind::Silent,
-            takes_room,
+            has_reservation: takes_room,
         })
     }
 
     /// Finds a free slot, and takes room in the completion queue if that is counted: true then. None
     /// when there is neither.
     #[inline(always)]
-    fn take_room(&self, head: &mut Producer, is_marker: bool) -> Option<bool> {
-        if head.seq == head.end {
-            let used = head.seq.wrapping_sub(self.tail.load(Acquire));
-            head.end = head.seq.wrapping_add(self.depth.saturating_sub(used));
+    fn reserve_slot(&self, producer: &mut Producer, is_marker: bool) -> Option<bool> {
+        if producer.next_seq == producer.free_end {
+            let used = producer.next_seq.wrapping_sub(self.tail.load(Acquire));
+            producer.free_end = producer
+                .next_seq
+                .wrapping_add(self.depth.saturating_sub(used));
             // One more slot is the marker's.
             if used >= self.depth + u32::from(is_marker) {
                 return None;
             }
         }
         // The room of a marker was reserved when the queue was registered.
-        if !head.counted || is_marker {
+        if !producer.is_accounting || is_marker {
             return Some(false);
         }
-        head.target.as_ref()?.cq.reserve().then_some(true)
+        producer.target.as_ref()?.cq.reserve_entry().then_some(true)
     }
 
     /// The same for a queue that is full, perhaps of what nobody will read the completion of.
     #[cold]
-    fn make_room<'a>(
+    fn reserve_slot_slow<'a>(
         &'a self,
         head: BiasedGuard<'a, Producer>,
         is_marker: bool,
     ) -> Result<(BiasedGuard<'a, Producer>, bool)> {
-        let silent = head.silent.wrapping_sub(self.tail.load(Acquire)) as i32;
+        let silent = head.silent_end.wrapping_sub(self.tail.load(Acquire)) as i32;
         let target = head.target.as_ref().ok_or(Errno::EOPBADSTATE)?;
         let cq = target.cq.clone();
-        if silent <= 0 && !head.counted {
+        if silent <= 0 && !head.is_accounting {
             drop(head);
-            return Err(self.refuse(&cq));
+            return Err(self.reject_full(&cq));
         }
         // Whoever retires holds the completion queue's lock, which comes before this one.
         drop(head);
         cq.retire_silent();
-        let mut head = self.enter();
+        let mut head = self.lock_data();
         head.target()?;
-        let mut takes_room = self.take_room(&mut head, is_marker);
-        if takes_room.is_none() && head.counted {
-            cq.await_room();
-            takes_room = self.take_room(&mut head, is_marker);
+        let mut takes_room = self.reserve_slot(&mut head, is_marker);
+        if takes_room.is_none() && head.is_accounting {
+            cq.set_entry_waiter();
+            takes_room = self.reserve_slot(&mut head, is_marker);
         }
         match takes_room {
             Some(takes_room) => Ok((head, takes_room)),
             None => {
                 drop(head);
-                Err(self.refuse(&cq))
+                Err(self.reject_full(&cq))
             }
         }
     }
 
     /// Counts a post that finds no room. The next completion wakes the readers, who may sleep until a signalled one.
     #[cold]
-    fn refuse(&self, cq: &Cq) -> Errno {
-        self.counts.full();
-        cq.await_any();
+    fn reject_full(&self, cq: &Cq) -> Errno {
+        self.post_stats.record_eagain();
+        cq.arm_for_any();
         Errno::EAGAIN
     }
 }

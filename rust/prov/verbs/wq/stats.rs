@@ -45,13 +45,13 @@ pub(in crate::prov::verbs) enum StatKind {
     Read,
     Atomic,
     /// No operation, but it is in the queue like one.
-    Marker,
+    DrainMarker,
 }
 
 impl StatKind {
     /// Of an operation with these flags of its completion.
     #[inline(always)]
-    pub(in crate::prov::verbs) fn of(flags: u64) -> Self {
+    pub(in crate::prov::verbs) fn from_flags(flags: u64) -> Self {
         match flags {
             flags if flags & FI_ATOMIC != 0 => Self::Atomic,
             flags if flags & FI_WRITE != 0 => Self::Write,
@@ -69,9 +69,9 @@ pub(super) struct PostStats {
     /// Bytes of what has been posted, of a send queue.
     bytes: StatCounter,
     /// How often there was no room.
-    again: StatCounter,
+    eagain: StatCounter,
     /// Operations that take several requests, and their bytes, which come without `head`.
-    exchanged: [Atomic<u64>; 2],
+    cas_atomics: [Atomic<u64>; 2],
 }
 
 impl PostStats {
@@ -79,35 +79,35 @@ impl PostStats {
         Self {
             posted: [const { StatCounter::new() }; 6],
             bytes: StatCounter::new(),
-            again: StatCounter::new(),
-            exchanged: [const { Atomic::new(0) }; 2],
+            eagain: StatCounter::new(),
+            cas_atomics: [const { Atomic::new(0) }; 2],
         }
     }
 
     /// Something has been posted.
     #[inline(always)]
-    pub(super) fn posted(&self, what: StatKind, len: usize) {
-        if let Some(count) = self.posted.get(what as usize) {
+    pub(super) fn record_post(&self, kind: StatKind, len: usize) {
+        if let Some(count) = self.posted.get(kind as usize) {
             count.add(1);
         }
-        if what != StatKind::Receive {
+        if kind != StatKind::Receive {
             self.bytes.add(len as u64);
         }
     }
 
     /// It has not been, after all.
-    pub(super) fn refused(&self, what: StatKind, len: usize) {
-        if let Some(count) = self.posted.get(what as usize) {
+    pub(super) fn undo_post(&self, kind: StatKind, len: usize) {
+        if let Some(count) = self.posted.get(kind as usize) {
             count.take(1);
         }
-        if what != StatKind::Receive {
+        if kind != StatKind::Receive {
             self.bytes.take(len as u64);
         }
     }
 
     /// There was no room for something.
-    pub(super) fn full(&self) {
-        self.again.add(1);
+    pub(super) fn record_eagain(&self) {
+        self.eagain.add(1);
     }
 }
 
@@ -130,30 +130,30 @@ impl CompStats {
 impl WorkQueue {
     /// So many bytes have been received. The caller holds the completion queue's lock.
     #[inline(always)]
-    pub(in crate::prov::verbs) fn received(&self, bytes: u64) {
-        self.ends.bytes.add(bytes);
+    pub(in crate::prov::verbs) fn record_received(&self, bytes: u64) {
+        self.comp_stats.bytes.add(bytes);
     }
 
     /// An operation has failed. The caller holds the completion queue's lock.
     #[cold]
-    pub(in crate::prov::verbs) fn failed(&self) {
-        self.ends.errors.add(1);
+    pub(in crate::prov::verbs) fn record_error(&self) {
+        self.comp_stats.errors.add(1);
     }
 
     /// An operation that takes several requests has begun.
-    pub(in crate::prov::verbs) fn exchanged(&self, len: usize) {
-        for (count, more) in self.counts.exchanged.iter().zip([1, len as u64]) {
+    pub(in crate::prov::verbs) fn record_cas_atomic(&self, len: usize) {
+        for (count, more) in self.post_stats.cas_atomics.iter().zip([1, len as u64]) {
             let _ = count.fetch_add(more, Relaxed);
         }
     }
 
     /// Tells what has been done. Any context, without a lock: of what goes on meanwhile, something may
     /// be told, and something not.
-    pub(in crate::prov::verbs) fn tell(&self, told: &mut ObjectInfo<'_>) {
+    pub(in crate::prov::verbs) fn report(&self, told: &mut ObjectInfo<'_>) {
         // The tail first: what it is behind has been posted, if perhaps not counted yet.
         let tail = self.tail.load(Acquire);
         let posted = |what: StatKind| {
-            self.counts
+            self.post_stats
                 .posted
                 .get(what as usize)
                 .map_or(0, StatCounter::get)
@@ -166,9 +166,10 @@ impl WorkQueue {
             posted(StatKind::Atomic),
         ];
         let all = operations.iter().sum::<u64>();
-        let behind = (all.wrapping_add(posted(StatKind::Marker)) as u32).wrapping_sub(tail) as i32;
+        let behind =
+            (all.wrapping_add(posted(StatKind::DrainMarker)) as u32).wrapping_sub(tail) as i32;
         let depth = u64::from(behind.max(0).unsigned_abs().min(self.depth));
-        let [exchanged, exchanged_bytes] = &self.counts.exchanged;
+        let [exchanged, exchanged_bytes] = &self.post_stats.cas_atomics;
         let exchanged = exchanged.load(Relaxed);
         let [sends, receives, writes, reads, atomics] = operations;
         match self.direction {
@@ -181,23 +182,23 @@ impl WorkQueue {
                 told.value(KOFI_VALUE_TX_DONE, all.saturating_sub(depth));
                 told.value(
                     KOFI_VALUE_TX_BYTES,
-                    self.counts.bytes.get() + exchanged_bytes.load(Relaxed),
+                    self.post_stats.bytes.get() + exchanged_bytes.load(Relaxed),
                 );
-                told.value(KOFI_VALUE_TX_ERRORS, self.ends.errors.get());
-                told.value(KOFI_VALUE_TX_AGAIN, self.counts.again.get());
+                told.value(KOFI_VALUE_TX_ERRORS, self.comp_stats.errors.get());
+                told.value(KOFI_VALUE_TX_AGAIN, self.post_stats.eagain.get());
             }
             WqDirection::Receive => {
                 // What others have posted is over where it is met.
-                let done = match self.share() {
+                let done = match self.srx_attachment() {
                     None => all.saturating_sub(depth),
-                    Some(share) => share.done(),
+                    Some(share) => share.completed(),
                 };
                 told.value(KOFI_VALUE_RX_DEPTH, depth);
                 told.value(KOFI_VALUE_RECEIVES, receives);
                 told.value(KOFI_VALUE_RX_DONE, done);
-                told.value(KOFI_VALUE_RX_BYTES, self.ends.bytes.get());
-                told.value(KOFI_VALUE_RX_ERRORS, self.ends.errors.get());
-                told.value(KOFI_VALUE_RX_AGAIN, self.counts.again.get());
+                told.value(KOFI_VALUE_RX_BYTES, self.comp_stats.bytes.get());
+                told.value(KOFI_VALUE_RX_ERRORS, self.comp_stats.errors.get());
+                told.value(KOFI_VALUE_RX_AGAIN, self.post_stats.eagain.get());
             }
         }
     }
@@ -219,21 +220,21 @@ mod tests {
             (FI_READ | FI_ATOMIC, 7),
         ] {
             for _ in 0..times {
-                counts.posted(StatKind::of(flags), 8);
+                counts.record_post(StatKind::from_flags(flags), 8);
             }
         }
-        counts.posted(StatKind::Marker, 0);
+        counts.record_post(StatKind::DrainMarker, 0);
         let posted = counts.posted.each_ref().map(StatCounter::get);
         assert_eq!(posted, [2, 1, 4, 5, 13, 1]);
         assert_eq!(counts.bytes.get(), 23 * 8);
         for what in [StatKind::Send, StatKind::Write, StatKind::Receive] {
-            counts.refused(what, 8);
+            counts.undo_post(what, 8);
         }
         let posted = counts.posted.each_ref().map(StatCounter::get);
         assert_eq!(posted, [1, 0, 3, 5, 13, 1]);
         assert_eq!(counts.bytes.get(), 21 * 8);
-        assert_eq!(counts.again.get(), 0);
-        counts.full();
-        assert_eq!(counts.again.get(), 1);
+        assert_eq!(counts.eagain.get(), 0);
+        counts.record_eagain();
+        assert_eq!(counts.eagain.get(), 1);
     }
 }

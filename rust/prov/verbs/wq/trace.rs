@@ -40,86 +40,86 @@ use kernel::{
 
 impl WorkQueue {
     /// Has `tell` called with where its operations are.
-    pub(in crate::prov::verbs) fn at(&self, tell: impl FnOnce(At<'_>)) {
+    pub(in crate::prov::verbs) fn with_trace_point(&self, tell: impl FnOnce(At<'_>)) {
         tell(At {
             device: self.pd.device().name().as_c_str(),
-            qp: self.number.load(Relaxed),
+            qp: self.qp_num.load(Relaxed),
         });
     }
 
     /// Says what is wrong with the endpoint. Any context.
     #[cold]
-    pub(in crate::prov::verbs) fn complain(&self, what: &str) {
+    pub(in crate::prov::verbs) fn warn(&self, text: &str) {
         let way = match self.direction {
             WqDirection::Transmit => "transmits",
             WqDirection::Receive => "receives",
         };
-        let number = self.number.load(Relaxed);
+        let number = self.qp_num.load(Relaxed);
         complain(
             &self.pd.device().name(),
-            fmt!("endpoint {}, {}: {}", number, way, what),
+            fmt!("endpoint {}, {}: {}", number, way, text),
         );
     }
 
     /// An operation of `what` is about to be posted.
     #[inline(always)]
-    pub(in crate::prov::verbs) fn trace_post(&self, what: &OpDesc, signaled: bool) {
+    pub(in crate::prov::verbs) fn trace_post(&self, op: &OpDesc, signaled: bool) {
         if trace::posts() {
-            self.tell_post(what, signaled);
+            self.emit_post(op, signaled);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn tell_post(&self, what: &OpDesc, signaled: bool) {
-        if what.report != ReportPolicy::Marker {
-            self.at(|at| trace::post(at, what.operation(), signaled));
+    fn emit_post(&self, op: &OpDesc, signaled: bool) {
+        if op.report_policy != ReportPolicy::DrainMarker {
+            self.with_trace_point(|at| trace::post(at, op.trace_operation(), signaled));
         }
     }
 
     /// The operation of `what` was not taken by the device.
     #[cold]
-    pub(in crate::prov::verbs) fn trace_refused(&self, what: &OpDesc, errno: Errno) {
-        if trace::errors() && what.report != ReportPolicy::Marker {
+    pub(in crate::prov::verbs) fn trace_post_error(&self, op: &OpDesc, errno: Errno) {
+        if trace::errors() && op.report_policy != ReportPolicy::DrainMarker {
             let said = (WcStatus::GENERAL_ERR.code(), 0);
-            self.at(|at| trace::error(at, what.operation(), said, errno));
+            self.with_trace_point(|at| trace::error(at, op.trace_operation(), said, errno));
         }
     }
 
     /// The completion of an operation with that context and flags was taken from the device.
     #[inline(always)]
-    pub(in crate::prov::verbs) fn trace_over(
+    pub(in crate::prov::verbs) fn trace_completion(
         &self,
-        done: &PolledWc,
+        wc: &PolledWc,
         of: impl FnOnce() -> Option<(Context, u64)>,
     ) {
         if trace::completions() || trace::errors() {
             if let Some(of) = of() {
-                self.tell_over(done, of);
+                self.emit_completion(wc, of);
             }
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn tell_over(&self, done: &PolledWc, (context, flags): (Context, u64)) {
-        let is_success = done.status == WcStatus::SUCCESS;
+    fn emit_completion(&self, wc: &PolledWc, (context, flags): (Context, u64)) {
+        let is_success = wc.status == WcStatus::SUCCESS;
         let operation = Operation {
-            flags: match done.brought {
+            flags: match wc.imm {
                 ImmData::Write(_) => FI_RMA | FI_REMOTE_WRITE,
-                ImmData::Nothing | ImmData::Message(_) => flags,
+                ImmData::None | ImmData::Send(_) => flags,
             },
             len: match self.direction {
-                WqDirection::Receive if is_success => done.len.into(),
+                WqDirection::Receive if is_success => wc.len.into(),
                 WqDirection::Receive | WqDirection::Transmit => 0,
             },
             context: context.as_ptr(),
         };
-        self.at(|at| match is_success {
+        self.with_trace_point(|at| match is_success {
             true if trace::completions() => trace::complete(at, operation),
             false if trace::errors() => {
-                let said = (done.status.code(), done.vendor());
-                let errno = wc_status::errno(done.status, self.direction);
+                let said = (wc.status.code(), wc.vendor_err());
+                let errno = wc_status::status_errno(wc.status, self.direction);
                 trace::error(at, operation, said, errno);
             }
             _ => {}
@@ -128,7 +128,7 @@ impl WorkQueue {
 }
 
 impl OpDesc {
-    fn operation(&self) -> Operation {
+    fn trace_operation(&self) -> Operation {
         Operation {
             flags: self.flags,
             len: self.len as u64,

@@ -6,7 +6,7 @@
 
 use super::{
     NativeAtomic,
-    WORD, //
+    WORD_SIZE, //
 };
 use crate::{
     abi::{
@@ -38,9 +38,9 @@ use crate::{
 };
 
 /// What an operation takes with it.
-fn word(segments: &[Segment]) -> Option<u64> {
+fn operand_word(segments: &[Segment]) -> Option<u64> {
     match segments {
-        [segment] if segment.len() == WORD => operands::word(segment).ok(),
+        [segment] if segment.len() == WORD_SIZE => operands::read_segment_word(segment).ok(),
         _ => None,
     }
 }
@@ -48,17 +48,17 @@ fn word(segments: &[Segment]) -> Option<u64> {
 impl Endpoint {
     /// An operation that the device has, with its result.
     #[inline(always)]
-    pub(in crate::prov::verbs::ep) fn post_word(
+    pub(in crate::prov::verbs::ep) fn post_atomic_fast(
         &self,
         atomic: &Atomic<'_>,
         message: &Message<'_>,
     ) -> Option<Result> {
         // iWARP would need a fence behind it.
-        let is_special = message.flags & self.limits.special_flags != 0;
-        if is_special || self.limits.no_atomics.is_some() || self.limits.is_iwarp {
+        let is_special = message.flags & self.attrs.slow_path_flags != 0;
+        if is_special || self.attrs.atomics_errno.is_some() || self.attrs.is_iwarp {
             return None;
         }
-        let native = NativeAtomic::of(atomic.form, atomic.op, atomic.datatype, 1)?;
+        let native = NativeAtomic::for_op(atomic.form, atomic.op, atomic.datatype, 1)?;
         let ([range], [result], [descriptor], Memory::Segments(operands)) = (
             atomic.remote,
             atomic.result,
@@ -67,35 +67,39 @@ impl Endpoint {
         ) else {
             return None;
         };
-        if range.count != 1 || range.addr % WORD as u64 != 0 {
+        if range.count != 1 || range.addr % WORD_SIZE as u64 != 0 {
             return None;
         }
         let remote = RemoteAddr {
             addr: range.addr,
             rkey: u32::try_from(range.key).ok()?,
         };
-        let whole = SingleSge::of_one(result, *descriptor, &self.pd)?;
-        if whole.len() as usize != WORD {
+        let sge = SingleSge::from_segment(result, *descriptor, &self.pd)?;
+        if sge.len() as usize != WORD_SIZE {
             return None;
         }
-        let ask = match native {
+        let op = match native {
             NativeAtomic::Read => WrOp::Read(remote),
-            NativeAtomic::Add => WrOp::FetchAdd(remote, word(operands)?),
-            NativeAtomic::Swap => WrOp::CompareSwap(remote, word(atomic.compare)?, word(operands)?),
+            NativeAtomic::FetchAdd => WrOp::FetchAdd(remote, operand_word(operands)?),
+            NativeAtomic::CmpSwap => WrOp::CmpSwap(
+                remote,
+                operand_word(atomic.compare)?,
+                operand_word(operands)?,
+            ),
         };
         let flags = FI_READ | FI_ATOMIC;
         // SAFETY: It is the send queue. This is a data call, which does not lock it again before `plain` is gone.
-        let begun = unsafe {
-            self.transmit
-                .begin_send::<false>(message.context, (flags, WORD), OpKind::Reported)
+        let started = unsafe {
+            self.sq
+                .begin_fast_send::<false>(message.context, (flags, WORD_SIZE), OpKind::Reported)
         };
-        let mut plain = begun?;
-        let wr_id = plain.wr_id;
-        let piece = (whole.addr(false), whole.len());
+        let mut post = started?;
+        let wr_id = post.wr_id;
+        let piece = (sge.addr(false), sge.len());
         let how = SendFlags::from(SendFlag::Signaled);
         // SAFETY: The segment's type promises that the memory is the operation's until it completes.
-        let posted = unsafe { plain.poster().post(wr_id, piece, ask, how) };
-        plain.settle(&posted);
-        Some(self.transmitted(posted))
+        let posted = unsafe { post.template().post(wr_id, piece, op, how) };
+        post.finish(&posted);
+        Some(self.map_post_result(posted))
     }
 }

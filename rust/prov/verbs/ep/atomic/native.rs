@@ -27,10 +27,10 @@ use crate::{
             AtomicComp, //
         },
         ep::{
-            post::report,
+            post::report_policy,
             Endpoint, //
         },
-        sge::check,
+        sge::check_descriptor,
         wq::OpDesc, //
     },
     rdma::wr::{
@@ -44,7 +44,7 @@ use core::slice;
 
 impl Endpoint {
     /// Posts the operation on one word as the one request that the device has for it.
-    pub(super) fn post_native(
+    pub(super) fn post_native_atomic(
         &self,
         native: NativeAtomic,
         atomic: &Atomic<'_>,
@@ -53,14 +53,16 @@ impl Endpoint {
     ) -> Result {
         let operand = match native {
             NativeAtomic::Read => 0,
-            NativeAtomic::Add | NativeAtomic::Swap => operands::one_word(message.memory)?,
+            NativeAtomic::FetchAdd | NativeAtomic::CmpSwap => {
+                operands::read_operand_word(message.memory)?
+            }
         };
-        let compare = operands::one_word(Memory::Segments(atomic.compare))?;
-        let what = OpDesc {
+        let compare = operands::read_operand_word(Memory::Segments(atomic.compare))?;
+        let op = OpDesc {
             context: message.context,
-            flags: way(atomic.form) | FI_ATOMIC,
+            flags: direction_flag(atomic.form) | FI_ATOMIC,
             len,
-            report: report(message),
+            report_policy: report_policy(message),
         };
         // Devices tell the old value, wanted or not.
         let unwanted;
@@ -68,28 +70,29 @@ impl Endpoint {
             Form::Fetch | Form::Compare => (atomic.result, atomic.result_descriptors),
             Form::Base => {
                 // SAFETY: It lives as long as the endpoint; many may write it, and nobody reads it.
-                unwanted = unsafe { Segment::new(self.unwanted.as_ptr().cast(), super::WORD) };
+                unwanted =
+                    unsafe { Segment::new(self.discard_buf.as_ptr().cast(), super::WORD_SIZE) };
                 (slice::from_ref(&unwanted), &[])
             }
         };
         let memory = (Memory::Segments(memory), descriptors);
         let limit = match native {
-            NativeAtomic::Read => self.limits.read_segments,
-            NativeAtomic::Add | NativeAtomic::Swap => 1,
+            NativeAtomic::Read => self.attrs.read_iov_limit,
+            NativeAtomic::FetchAdd | NativeAtomic::CmpSwap => 1,
         };
         // SAFETY: This is a data call; the closure makes a work request, and locks nothing.
         unsafe {
-            self.transmit.post_fetching(
-                &what,
+            self.sq.post_fetch(
+                &op,
                 memory,
-                (limit, fence(message.flags)),
+                (limit, fence_flag(message.flags)),
                 |wr_id, sges, flags| {
                     let one = || sges.try_into().map_err(|_| Errno::EINVAL);
                     Ok(match native {
-                        NativeAtomic::Add => {
+                        NativeAtomic::FetchAdd => {
                             SendWr::fetch_add(wr_id, one()?, remote, operand, flags)
                         }
-                        NativeAtomic::Swap => {
+                        NativeAtomic::CmpSwap => {
                             SendWr::cmp_swap(wr_id, one()?, remote, compare, operand, flags)
                         }
                         NativeAtomic::Read => SendWr::read(wr_id, sges, remote, flags),
@@ -100,7 +103,7 @@ impl Endpoint {
     }
 
     /// Begins the operation as one that takes several requests.
-    pub(super) fn post_exchange(
+    pub(super) fn post_cas_atomic(
         &self,
         atomic: &Atomic<'_>,
         message: &Message<'_>,
@@ -111,22 +114,27 @@ impl Endpoint {
         };
         for (nth, segment) in atomic.result.iter().enumerate() {
             let descriptor = atomic.result_descriptors.get(nth).copied();
-            check(segment, descriptor.unwrap_or(Descriptor::NONE), &self.pd)?;
+            check_descriptor(segment, descriptor.unwrap_or(Descriptor::NONE), &self.pd)?;
         }
-        let told = AtomicComp {
+        let completion = AtomicComp {
             context: message.context,
-            flags: way(atomic.form) | FI_ATOMIC,
-            is_reported: self.transmit.is_reported(report(message))?,
+            flags: direction_flag(atomic.form) | FI_ATOMIC,
+            is_reported: self.sq.is_reported(report_policy(message))?,
         };
         let start = || {
-            self.transmit
-                .start_exchange(atomic, operands, target, told, fence(message.flags))
+            self.sq.start_cas_atomic(
+                atomic,
+                operands,
+                target,
+                completion,
+                fence_flag(message.flags),
+            )
         };
         match start() {
             // A consumer that is told of none of them may never come to read.
             Err(Errno::EAGAIN) => {
-                if let Some(cq) = self.transmit.cq() {
-                    cq.move_on();
+                if let Some(cq) = self.sq.cq_for_data_call() {
+                    cq.progress_all();
                 }
                 start()
             }
@@ -136,14 +144,14 @@ impl Endpoint {
 }
 
 /// The direction that a completion tells.
-fn way(form: Form) -> u64 {
+fn direction_flag(form: Form) -> u64 {
     match form {
         Form::Base => FI_WRITE,
         Form::Fetch | Form::Compare => FI_READ,
     }
 }
 
-fn fence(flags: u64) -> SendFlags {
+fn fence_flag(flags: u64) -> SendFlags {
     match flags & FI_FENCE {
         0 => SendFlags::default(),
         _ => SendFlag::Fence.into(),
