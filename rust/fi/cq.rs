@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Completion queues: what a consumer asks of one, whatever provider feeds it.
+//! Completion queues: the part that is the same for every provider.
 
 use super::{
     domain::Domain,
@@ -69,10 +69,10 @@ pub(crate) use peer_import::{
     PeerForward, //
 };
 
-/// A successful operation.
+/// A successful completion.
 #[derive(Clone, Copy)]
 pub struct Completion {
-    /// What the poster gave.
+    /// Context that the operation was posted with.
     pub context: Context,
     /// FI_SEND or FI_RECV, FI_MSG, ...
     pub flags: u64,
@@ -80,17 +80,17 @@ pub struct Completion {
     pub len: usize,
     /// Remote CQ data, with FI_REMOTE_CQ_DATA in the flags.
     pub data: u64,
-    /// Where the message is, in a buffer that takes several; else 0.
+    /// Address of the message in a multi-receive buffer; else 0.
     pub buf: usize,
-    /// The tag of a message that was received with one; else 0.
+    /// Tag of a tagged message; else 0.
     pub tag: u64,
-    /// Whom a received message is from; FI_ADDR_NOTAVAIL where that is not known. Of receives that connected
-    /// endpoints share, the [`Source`](super::eq::Source) of the one that it has come by.
+    /// Source address of a received message; FI_ADDR_NOTAVAIL if unknown. For a shared receive of connected
+    /// endpoints, the [`Source`](super::eq::Source) of the endpoint that got the message.
     pub source: abi::fi_addr_t,
 }
 
 impl Completion {
-    /// One of which nothing but its context and its flags is known.
+    /// Returns a completion with only a context and flags.
     #[inline(always)]
     pub fn of(context: Context, flags: u64) -> Self {
         Self {
@@ -116,30 +116,30 @@ pub enum ErrData {
     Bytes(KVec<u8>),
 }
 
-/// A failed operation.
+/// An error completion.
 pub struct Failure {
-    /// What is known of the operation.
+    /// Known fields of the completion.
     pub completion: Completion,
-    /// How many bytes did not fit.
+    /// Number of bytes that did not fit: `olen`.
     pub dropped: usize,
     /// The fabric errno.
     pub errno: Errno,
-    /// The provider's own number, for [`provider::CompletionQueue::describe`].
+    /// The provider's errno, for [`provider::CompletionQueue::strerror`].
     pub prov_errno: i32,
-    /// Error data of the failure.
+    /// Error data: `err_data`.
     pub err_data: ErrData,
 }
 
-/// The shape of the entries that a consumer reads.
+/// The format of the entries that a consumer reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Format {
-    /// The context alone.
+    /// FI_CQ_FORMAT_CONTEXT: the context alone.
     Context,
-    /// And flags and length.
+    /// FI_CQ_FORMAT_MSG: adds flags and length.
     Msg,
-    /// And buffer and remote data.
+    /// FI_CQ_FORMAT_DATA: adds buffer and remote CQ data.
     Data,
-    /// And tag.
+    /// FI_CQ_FORMAT_TAGGED: adds the tag.
     Tagged,
 }
 
@@ -190,18 +190,18 @@ impl From<Completion> for abi::fi_cq_tagged_entry {
     }
 }
 
-/// The shape of what a provider reads from a queue below its own: no consumer sees it.
+/// The entry format in which a provider reads the queue of a lower provider. Consumers never see it.
 #[derive(Clone, Copy, Zeroable)]
 pub struct SourcedEntry {
-    /// As those of [`Completion`].
+    /// See [`Completion::context`].
     pub context: Context,
-    /// The same.
+    /// See [`Completion::flags`].
     pub flags: u64,
-    /// The same.
+    /// See [`Completion::len`].
     pub len: usize,
-    /// The same.
+    /// See [`Completion::data`].
     pub data: u64,
-    /// The same.
+    /// See [`Completion::source`].
     pub source: abi::fi_addr_t,
 }
 
@@ -218,7 +218,7 @@ impl From<Completion> for SourcedEntry {
     }
 }
 
-/// Where completions are written: the consumer's own array, in the queue's format.
+/// The destination of a read: an array in the queue's format.
 pub enum Entries<'a> {
     /// FI_CQ_FORMAT_CONTEXT.
     Context(&'a mut [MaybeUninit<abi::fi_cq_entry>]),
@@ -228,13 +228,13 @@ pub enum Entries<'a> {
     Data(&'a mut [MaybeUninit<abi::fi_cq_data_entry>]),
     /// FI_CQ_FORMAT_TAGGED.
     Tagged(&'a mut [MaybeUninit<abi::fi_cq_tagged_entry>]),
-    /// That of no consumer.
+    /// Internal format, for a provider that reads a lower queue.
     Sourced(&'a mut [MaybeUninit<SourcedEntry>]),
 }
 
-/// An entry of one [`Format`].
+/// An entry type of one [`Format`].
 pub(crate) trait FormatEntry: Sized + 'static {
-    /// An array of them.
+    /// Returns `room` as the destination of a read.
     fn entries(room: &mut [MaybeUninit<Self>]) -> Entries<'_>;
 }
 
@@ -257,23 +257,23 @@ shapes! {
     SourcedEntry => Sourced,
 }
 
-/// How a completion queue is opened.
+/// Attributes of a completion queue.
 #[derive(Clone, Copy)]
 pub struct Attr {
-    /// How many completions it holds; 0 for the provider's choice.
+    /// Minimum number of completions that the queue holds; 0 for the provider's default.
     pub size: usize,
-    /// The shape of its entries.
+    /// Format of the entries.
     pub format: Format,
-    /// Whether `fi_cq_sread()` is allowed.
+    /// True if `fi_cq_sread()` is allowed.
     pub waitable: bool,
-    /// Which of the device's completion vectors to use.
+    /// Completion vector of the device.
     pub vector: u32,
 }
 
 /// A completion queue.
 pub struct CompletionQueue {
     core: Arc<dyn provider::CompletionQueue>,
-    /// From when it has been exported: the same with what others put into it.
+    /// Export state: set once peers may write entries to the queue.
     shared: OnceBox<Arc<ExportedCq>>,
     attr: Attr,
     users: ChildCount,
@@ -281,7 +281,7 @@ pub struct CompletionQueue {
     domain: ChildRef<Domain>,
 }
 
-/// What of it is told of.
+/// The introspection source of a completion queue.
 struct CqInfo(Arc<dyn provider::CompletionQueue>);
 
 impl Introspect for CqInfo {
@@ -322,17 +322,18 @@ impl CompletionQueue {
         )?)
     }
 
-    /// The number that it is told of by.
+    /// Returns the object's number for introspection.
     pub(super) fn number(&self) -> u64 {
         self.card.number()
     }
 
-    /// The provider's part.
+    /// Returns the provider's queue, without the entries that peers wrote.
     pub fn core(&self) -> &Arc<dyn provider::CompletionQueue> {
         &self.core
     }
 
-    /// All of it: the provider's part, and what others put into it if it is shared.
+    /// Returns the queue that readers read: the exported queue, with the entries that peers wrote, or else
+    /// the provider's queue.
     #[inline]
     pub(crate) fn whole(&self) -> &dyn provider::CompletionQueue {
         match self.shared.get() {
@@ -341,13 +342,13 @@ impl CompletionQueue {
         }
     }
 
-    /// With what others put into it, if it is shared.
+    /// Returns the export state, if the queue is exported.
     pub(crate) fn shared(&self) -> Option<&Arc<ExportedCq>> {
         self.shared.get()
     }
 
-    /// Shares it: from now on others may put something into it, so many outcomes for which there is no reader
-    /// yet, or 0 for a default. May sleep.
+    /// Enables export: from now on peers may write entries, up to `size` unread ones, or 0 for a default. May
+    /// sleep.
     ///
     /// # Errors
     ///
@@ -355,16 +356,16 @@ impl CompletionQueue {
     pub(crate) fn share(&self, size: usize) -> Result<&Arc<ExportedCq>> {
         if self.shared.get().is_none() {
             let shared = ExportedCq::new(self.core.clone(), size)?;
-            // Whoever was faster has made the same.
+            // A concurrent caller has already filled it with an equivalent object.
             let _ = self.shared.fill(KBox::new(shared, GFP_KERNEL)?);
         }
         self.shared.get().ok_or(Errno::ENOMEM)
     }
 
-    /// Lets others put completions into it, beside the provider. It is not closed before what this returns
-    /// has been dropped. May sleep.
+    /// Exports the queue: peers write completions to it, beside the provider. The queue stays busy until the
+    /// returned object is dropped. May sleep.
     ///
-    /// Whose contexts its readers get from then on, nobody checks: not for queues of Rust consumers.
+    /// The contexts that peers write are not checked: never for queues of Rust consumers.
     ///
     /// # Errors
     ///
@@ -375,7 +376,8 @@ impl CompletionQueue {
         Ok(CqExport::new(shared, queue))
     }
 
-    /// Has whatever completes passed on to `owner`, and nothing read here. May sleep.
+    /// Imports the queue as a peer queue: each completion is forwarded to `owner`, and no consumer reads it.
+    /// May sleep.
     ///
     /// # Errors
     ///
@@ -384,17 +386,17 @@ impl CompletionQueue {
         PeerForward::start(self, owner)
     }
 
-    /// Whether both belong to the same domain.
+    /// Returns true if the queue belongs to `domain`.
     pub fn is_of(&self, domain: &Arc<Domain>) -> bool {
         Arc::ptr_eq(self.domain.arc(), domain)
     }
 
-    /// How it was opened.
+    /// Returns the attributes that the queue was opened with.
     pub fn attr(&self) -> &Attr {
         &self.attr
     }
 
-    /// `fi_cq_signal()`: lets one blocked reader return, or the next one. Any context.
+    /// `fi_cq_signal()`: wakes one blocked reader, or makes the next blocking read return. Any context.
     ///
     /// # Errors
     ///
@@ -407,7 +409,7 @@ impl CompletionQueue {
         Ok(())
     }
 
-    /// Gives the queue a handler, which is not called yet. May sleep.
+    /// Installs the handler, which is not armed yet. May sleep.
     ///
     /// # Errors
     ///
@@ -417,7 +419,7 @@ impl CompletionQueue {
         interrupts.set_handler(handler, self.number())
     }
 
-    /// Has the handler called for the next arrival. Any context.
+    /// Arms the handler for the next completion. Any context.
     pub(crate) fn arm_handler(&self) {
         let interrupts = self.core.interrupts();
         interrupts.expect();
@@ -426,31 +428,31 @@ impl CompletionQueue {
         }
     }
 
-    /// Calls the handler whether or not something has arrived. Any context.
+    /// Schedules the handler whether or not there is an entry. Any context.
     pub(crate) fn call_handler(&self) {
         self.core.interrupts().call();
     }
 
-    /// Has no new call of the handler begin, if it is called in an interrupt. Any context.
+    /// Prevents new calls of a handler that runs in interrupt context. Any context.
     pub(crate) fn forbid_calls(&self) {
         self.core.interrupts().forbid();
     }
 
-    /// Ends the calls of the handler; see [`Notifier::stop`]. May sleep.
+    /// Stops the handler; see [`Notifier::stop_handler`]. May sleep.
     pub(crate) fn end_calls(&self) {
         self.core.interrupts().stop();
     }
 
-    /// Reads, and arms the queue for its handler if it has one. Any context.
+    /// Reads completions, and arms the queue's handler if it has one. Any context.
     ///
     /// # Errors
     ///
-    /// Those of [`read_or_arm`].
+    /// As [`read_or_arm`].
     pub(crate) fn read<E: FormatEntry>(&self, room: &mut [MaybeUninit<E>]) -> Result<usize> {
         self.read_by(|queue| queue.read(E::entries(room)))
     }
 
-    /// The same, by whatever `read` reads with.
+    /// Reads with the function `read`, and arms the queue's handler if it has one. Any context.
     #[inline]
     pub(super) fn read_by(
         &self,
@@ -464,23 +466,24 @@ impl CompletionQueue {
         }
     }
 
-    /// Given when there may be something to read, if it has been asked for.
+    /// Returns the signal that is raised when an entry may have arrived, if the queue is armed.
     pub(super) fn signal_of_arrival(&self) -> &Signal {
         self.core.interrupts().arrival()
     }
 
-    /// Whether there may be something to read; if not, its signal is given when there is. Any context.
+    /// Arms the queue and returns true if an entry may be readable already; else the signal is raised when
+    /// one arrives. Any context.
     pub fn is_ready(&self) -> bool {
         is_missed(self.whole())
     }
 
-    /// For a member of a poll set.
+    /// Polls the queue for a poll set.
     pub(super) fn look(&self) -> PollResult {
         PollResult::at_queue(self.is_ready())
     }
 
-    /// For a member of a wait set, whose waiter `fi_cq_signal()` wakes as it does a reader; `told` is
-    /// how many such calls that has been told of.
+    /// Polls the queue for a wait set, whose waiter `fi_cq_signal()` wakes as it wakes a reader. `told` is
+    /// the number of such calls that the waiter has already seen.
     pub(super) fn look_for_waiter(&self, told: &mut u64) -> PollResult {
         let interrupted = self.core.interrupts().interrupted();
         let is_new = core::mem::replace(told, interrupted) != interrupted;
@@ -490,13 +493,14 @@ impl CompletionQueue {
         }
     }
 
-    /// The kernel's own wait queue, which is woken when there may be something to read, if that has been
-    /// asked for. It is there until the queue is closed.
+    /// Returns the kernel wait queue that is woken when an armed queue may have an entry. It is valid until
+    /// the queue is closed.
     pub fn wait_queue(&self) -> *mut WaitQueue {
         self.signal_of_arrival().wait_queue()
     }
 
-    /// Closes the queue: -FI_EBUSY while an endpoint is bound, and for its own handler. May sleep.
+    /// Closes the queue: -FI_EBUSY while an endpoint is bound, and in a call from its own task handler. May
+    /// sleep.
     pub fn close(&self) -> Result {
         let interrupts = self.core.interrupts();
         if interrupts.is_here() {
@@ -510,12 +514,12 @@ impl CompletionQueue {
     }
 }
 
-/// Reads, as `read` does, from a queue that has a handler: a read that finds nothing has the handler
-/// called for what comes next. Any context.
+/// Reads with `read` from a queue that has a handler: a read that finds no entry arms the handler for the
+/// next one. Any context.
 ///
 /// # Errors
 ///
-/// -FI_EAGAIN when there is nothing, -FI_EAVAIL when a failure is next.
+/// -FI_EAGAIN when the queue is empty, -FI_EAVAIL when the next entry is an error.
 pub(crate) fn read_or_arm<Q: provider::CompletionQueue + ?Sized>(
     queue: &Q,
     mut read: impl FnMut() -> Result<usize>,
@@ -534,20 +538,20 @@ pub(crate) fn read_or_arm<Q: provider::CompletionQueue + ?Sized>(
     Err(Errno::EAGAIN)
 }
 
-/// Arms a queue for its reader: true if what landed before that, and raises no interrupt, may be there.
+/// Arms the queue. Returns true if an entry may have arrived before that, for which no interrupt comes.
 fn is_missed<Q: provider::CompletionQueue + ?Sized>(queue: &Q) -> bool {
     queue.arm() || queue.has_put_off()
 }
 
-/// Reads completions, as `read` does, sleeping until there is at least one.
+/// Reads with `read`, and sleeps until there is at least one entry.
 ///
-/// Generic so that the C API reaches its provider without a second indirect call.
+/// The function is generic, so that the C API reaches its provider without a second indirect call.
 ///
 /// # Errors
 ///
-/// -FI_ENOSYS unless the queue was opened to be waited for, -FI_EAVAIL when an error is next, -FI_EAGAIN
-/// when the budget is spent, `fi_cq_signal()` was called, a signal is pending or the kthread is told to
-/// stop.
+/// -FI_ENOSYS if the queue was opened with FI_WAIT_NONE, -FI_EAVAIL when the next entry is an error,
+/// -FI_EAGAIN when the budget is spent, `fi_cq_signal()` was called, a signal is pending or the kthread is
+/// told to stop.
 #[inline(always)]
 pub(crate) fn sread<Q: provider::CompletionQueue + ?Sized>(
     here: ProcessContext,
@@ -575,7 +579,7 @@ pub(crate) fn sread<Q: provider::CompletionQueue + ?Sized>(
             return Err(Errno::EAGAIN);
         }
         if interrupts.take() {
-            // One last look: what arrived together with the signal is not kept waiting.
+            // A last read, so that an entry that arrived together with the signal is returned.
             return read();
         }
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Active endpoints: what is bound to one, and when it may be enabled.
+//! Active endpoints: the objects bound to an endpoint, and the checks of `fi_enable()`.
 
 use super::{
     av::AddressVector,
@@ -66,7 +66,7 @@ use kernel::{
     },
 };
 
-/// What has been bound so far.
+/// The bindings of an endpoint that is not enabled yet.
 #[derive(Default)]
 struct PendingBindings {
     addresses: Option<ChildRef<AddressVector>>,
@@ -78,20 +78,20 @@ struct PendingBindings {
     counters: BoundCounters,
 }
 
-/// How far an endpoint has come.
+/// The state of an endpoint.
 enum EpState {
     Open(PendingBindings),
-    /// Enabled; the provider holds what was bound.
+    /// Enabled; the provider holds the bindings.
     Enabled {
         events: Option<Arc<EventQueue>>,
-        /// What the addresses of its peers stand in.
+        /// Address vector of the peers.
         addresses: Option<Arc<AddressVector>>,
         _feeds: QueueLinks,
     },
 }
 
-/// An active endpoint. The mutex guards the stage; `fi_enable()` runs under it, the data path and
-/// the connection calls do not take it.
+/// An active endpoint. The mutex guards the state; `fi_enable()` runs under it, the data path and the
+/// connection calls do not take it.
 #[pin_data(PinnedDrop)]
 pub struct Endpoint {
     core: Arc<dyn provider::Endpoint>,
@@ -101,15 +101,16 @@ pub struct Endpoint {
     shown: Arc<EpInfo>,
     card: ObjectEntry,
     domain: ChildRef<Domain>,
-    /// Of a context: its place among those of a scalable endpoint, which is free when all else is gone.
+    /// Context slot in a scalable endpoint, for a context. Dropped last, so that the slot is free only after
+    /// everything else is gone.
     seat: Option<ContextSlot>,
 }
 
-/// What of it is told of.
+/// The introspection source of an endpoint.
 struct EpInfo {
     core: Arc<dyn provider::Endpoint>,
-    /// The numbers of what it has been enabled with: queues for transmits, for receives, for events,
-    /// shared receives, and what it shares to send with.
+    /// Object numbers of the transmit CQ, receive CQ, EQ, shared receive context and shared transmit context;
+    /// 0 for none, and before the endpoint is enabled.
     queues: [Atomic<u64>; 5],
 }
 
@@ -138,7 +139,7 @@ impl Endpoint {
         Self::around(core, domain, None, KOFI_OBJECT_EP, source)
     }
 
-    /// That of a context of a scalable endpoint, an object of that kind.
+    /// Returns the endpoint of a context of a scalable endpoint, as an object of `kind`.
     pub(super) fn of_context(
         core: Arc<dyn provider::Endpoint>,
         domain: ChildRef<Domain>,
@@ -175,8 +176,8 @@ impl Endpoint {
             queues: [const { Atomic::new(0) }; 5],
         };
         let shown = Arc::new(shown, GFP_KERNEL)?;
-        // Those with any number of peers have endpoints with one below them, and open them as they are
-        // enabled.
+        // An endpoint with any number of peers enables lower endpoints, which have one peer, under its own
+        // lock.
         let class = match core.peers() {
             Peers::One => static_lock_class!(),
             Peers::Any => static_lock_class!(),
@@ -204,12 +205,12 @@ impl Endpoint {
         )?)
     }
 
-    /// Where it was opened.
+    /// Returns the domain that the endpoint was opened in.
     pub(crate) fn domain(&self) -> &Arc<Domain> {
         self.domain.arc()
     }
 
-    /// The provider's part.
+    /// Returns the provider's endpoint.
     pub fn core(&self) -> &Arc<dyn provider::Endpoint> {
         &self.core
     }
@@ -221,7 +222,7 @@ impl Endpoint {
         }
     }
 
-    /// Binds the queue that connection events go to.
+    /// Binds the event queue for connection events.
     ///
     /// # Errors
     ///
@@ -244,13 +245,13 @@ impl Endpoint {
         })
     }
 
-    /// Binds the vector that the addresses of its peers stand in.
+    /// Binds the address vector of the peers.
     ///
     /// # Errors
     ///
-    /// -FI_EBADFLAGS for any flag; -FI_EINVAL if one is bound, for an endpoint that is connected with one
-    /// peer, and for a context, which has its scalable endpoint's; -FI_EDOMAIN for another domain's,
-    /// -FI_EOPBADSTATE once enabled.
+    /// -FI_EBADFLAGS for any flag; -FI_EINVAL if a vector is bound, for a connected endpoint, and for a
+    /// context, which uses its scalable endpoint's; -FI_EDOMAIN for another domain's vector; -FI_EOPBADSTATE
+    /// once enabled.
     pub fn bind_addresses(&self, vector: &Arc<AddressVector>, flags: u64) -> Result {
         if flags != 0 {
             return Err(Errno::EBADFLAGS);
@@ -271,12 +272,13 @@ impl Endpoint {
         })
     }
 
-    /// Binds the receives that it shares with others.
+    /// Binds a shared receive context.
     ///
     /// # Errors
     ///
-    /// -FI_EBADFLAGS for any flag; -FI_EINVAL if some are bound, for ones that have been closed, and for an
-    /// endpoint that was not made for that; -FI_EDOMAIN for another domain's, -FI_EOPBADSTATE once enabled.
+    /// -FI_EBADFLAGS for any flag; -FI_EINVAL if one is bound, if `shared` is closed, and for an endpoint
+    /// that was not opened with FI_SHARED_CONTEXT for receives; -FI_EDOMAIN for another domain's;
+    /// -FI_EOPBADSTATE once enabled.
     pub fn bind_receives(&self, shared: &Arc<SharedReceive>, flags: u64) -> Result {
         if flags != 0 {
             return Err(Errno::EBADFLAGS);
@@ -294,11 +296,11 @@ impl Endpoint {
         })
     }
 
-    /// Binds what it shares with others to send with.
+    /// Binds a shared transmit context.
     ///
     /// # Errors
     ///
-    /// Those of [`Self::bind_receives`].
+    /// As [`Self::bind_receives`].
     pub fn bind_transmits(&self, shared: &Arc<SharedTransmit>, flags: u64) -> Result {
         if flags != 0 {
             return Err(Errno::EBADFLAGS);
@@ -320,8 +322,9 @@ impl Endpoint {
     ///
     /// # Errors
     ///
-    /// -FI_EBADFLAGS for neither, for a direction that it does not have, or for unknown bits; -FI_EINVAL if
-    /// the place is taken, -FI_EDOMAIN for another domain's queue, -FI_EOPBADSTATE once enabled.
+    /// -FI_EBADFLAGS for neither, for a direction that the endpoint does not have, or for unknown bits;
+    /// -FI_EINVAL if a direction has a queue already, -FI_EDOMAIN for another domain's queue, -FI_EOPBADSTATE
+    /// once enabled.
     pub fn bind_completions(&self, queue: &Arc<CompletionQueue>, flags: u64) -> Result {
         let places = self.core.directions();
         if flags & places == 0 || flags & !(places | flags::FI_SELECTIVE_COMPLETION) != 0 {
@@ -352,12 +355,12 @@ impl Endpoint {
         })
     }
 
-    /// Binds a counter for the operations of `flags`: FI_SEND, FI_RECV, FI_READ, FI_WRITE.
+    /// Binds a counter for the operations in `flags`: FI_SEND, FI_RECV, FI_READ, FI_WRITE.
     ///
     /// # Errors
     ///
-    /// -FI_EBADFLAGS for none or for unknown bits, -FI_EOPNOTSUPP for operations that the device does
-    /// not tell of, -FI_EINVAL if a place is taken, -FI_EDOMAIN for another domain's counter,
+    /// -FI_EBADFLAGS for none or for unknown bits, -FI_EOPNOTSUPP for operations that the device does not
+    /// report, -FI_EINVAL if an operation has a counter already, -FI_EDOMAIN for another domain's counter,
     /// -FI_EOPBADSTATE once enabled.
     pub fn bind_counter(&self, counter: &Arc<Counter>, flags: u64) -> Result {
         if flags == 0 || !flags::CNTR_BINDING.covers(flags) {
@@ -372,15 +375,15 @@ impl Endpoint {
         self.plan(|plan| plan.counters.bind(counter, flags))
     }
 
-    /// `fi_enable()`; enabling again does nothing. The scalable endpoint of a context is enabled before it.
+    /// `fi_enable()`. Does nothing if the endpoint is enabled. A context enables its scalable endpoint first.
     /// May sleep.
     ///
     /// # Errors
     ///
-    /// -FI_ENOCQ without a completion queue for a direction that it has. With one peer: -FI_ENOEQ without an event
-    /// queue of its own or its domain's; with any: -FI_ENOAV without an address vector, its scalable
-    /// endpoint's if it is a context. -FI_ENORX without the
-    /// receives that it was made to share, -FI_EOPBADSTATE without what it was made to share to send with.
+    /// -FI_ENOCQ without a completion queue for a direction that the endpoint has. For a connected endpoint:
+    /// -FI_ENOEQ without an event queue of its own or its domain's. For others: -FI_ENOAV without an address
+    /// vector, its scalable endpoint's for a context. -FI_ENORX without the shared receive context, and
+    /// -FI_EOPBADSTATE without the shared transmit context, that the endpoint was opened for.
     pub fn enable(&self) -> Result {
         let mut stage = self.stage.lock();
         let plan = match &mut *stage {
@@ -420,7 +423,8 @@ impl Endpoint {
         let addresses = plan.addresses.as_ref();
         let shared = plan.shared.as_ref();
         let packets = plan.packets.as_ref();
-        // The plan stays whole until the provider has agreed, so that a failure can be retried.
+        // The bindings stay in place until the provider has succeeded, so that a failed enable can be
+        // retried.
         let bindings = Bindings {
             events: events.map(ChildRef::new).transpose()?,
             addresses: addresses
@@ -456,11 +460,11 @@ impl Endpoint {
         Ok(())
     }
 
-    /// What the addresses of its peers stand in, for one with any number of those.
+    /// Returns the address vector of the peers.
     ///
     /// # Errors
     ///
-    /// -FI_EOPBADSTATE before it is enabled, -FI_ENOSYS of others.
+    /// -FI_EOPBADSTATE before the endpoint is enabled, -FI_ENOSYS for a connected endpoint or a context.
     pub(crate) fn addresses(&self) -> Result<Arc<AddressVector>> {
         match &*self.stage.lock() {
             EpState::Open(_) => Err(Errno::EOPBADSTATE),
@@ -468,16 +472,17 @@ impl Endpoint {
         }
     }
 
-    /// Has operations with FI_PEER_TRANSFER complete in that queue, until it closes. May sleep.
+    /// Binds the completion queue of operations with FI_PEER_TRANSFER, until the endpoint closes. May sleep.
     ///
     /// # Errors
     ///
-    /// Those of [`provider::Endpoint::carry`].
+    /// As [`provider::Endpoint::bind_transfer_cq`]; -FI_EINVAL if the queue is closed.
     pub(crate) fn carry(&self, queue: &Arc<CompletionQueue>) -> Result {
         self.core.carry(ChildRef::new(queue)?)
     }
 
-    /// That something has come of `source`, if its domain has an event queue. May sleep.
+    /// Reserves a completion event for `source` in the domain's event queue; `None` if the domain has none.
+    /// May sleep.
     ///
     /// # Errors
     ///
@@ -488,14 +493,14 @@ impl Endpoint {
         queue.map(notice).transpose()
     }
 
-    /// `fi_connect()`: enables the endpoint if need be. May sleep.
+    /// `fi_connect()`: enables the endpoint if it is not enabled. May sleep.
     pub fn connect(&self, to: Option<SocketAddr>, private_data: &[u8]) -> Result {
         self.check_private_data(private_data)?;
         self.enable()?;
         self.core.clone().connect(to, private_data)
     }
 
-    /// `fi_accept()`: enables the endpoint if need be. May sleep.
+    /// `fi_accept()`: enables the endpoint if it is not enabled. May sleep.
     pub fn accept(&self, private_data: &[u8]) -> Result {
         self.check_private_data(private_data)?;
         self.enable()?;
@@ -509,10 +514,10 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Closes the endpoint, silently. May sleep.
+    /// Closes the endpoint without an event. May sleep.
     ///
-    /// When it returns no posted memory is touched any more; `reclaim` has been given the context of
-    /// every operation whose completion nobody has read.
+    /// When it returns the device does not touch posted memory any more, and the context of every operation
+    /// whose completion no reader has taken has been passed to `reclaim`.
     pub fn close(&self, reclaim: &mut dyn FnMut(Context)) {
         self.core.close(reclaim);
         self.card.withdraw();
@@ -533,7 +538,7 @@ impl Endpoint {
 #[pinned_drop]
 impl PinnedDrop for Endpoint {
     fn drop(self: Pin<&mut Self>) {
-        // Nothing is left to do for one that its owner has closed.
+        // The provider's close does nothing for an endpoint that its owner has closed.
         self.close(&mut |_| {});
     }
 }

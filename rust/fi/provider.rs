@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a provider implements.
+//! The traits that a provider implements.
 //!
-//! The traits are object-safe, for Rust consumers, and the C API instantiates its tables for the
-//! concrete types: either way one indirect call leads from a consumer to the provider's code. They
-//! are safe traits: that memory stays valid is what the types of [`memory`](super::memory) promise.
+//! The traits are object-safe for Rust consumers; the C API instantiates its tables for the concrete types.
+//! Either way one indirect call leads from a consumer to the provider's code. The traits are safe: the types
+//! of [`memory`](super::memory) guarantee that memory stays valid.
 
 use super::{
     atomic::{
@@ -67,58 +67,59 @@ use kernel::{
     sync::Arc, //
 };
 
-/// A way to reach other machines.
+/// A provider: an implementation of the API over one kind of transport.
 pub trait Provider: Send + Sync {
-    /// The `prov_name` of its infos.
+    /// Returns the `prov_name` of the provider's infos.
     fn name(&self) -> &'static CStr;
 
-    /// Appends what it offers to `found`: everything that could be opened and lets `query` be met.
-    /// May sleep.
+    /// Appends the provider's offers to `found`: every info that can be opened and satisfies `query`. May
+    /// sleep.
     fn getinfo(&self, query: &Query<'_>, found: &mut InfoList) -> Result;
 
-    /// Opens the fabric that one of its infos names. May sleep.
+    /// Opens the fabric that an info of the provider names. May sleep.
     fn fabric(&self, info: &FabricAttr<'_>) -> Result<Arc<dyn Fabric>>;
 }
 
-/// Which fabric to open.
+/// Attributes of the fabric to open.
 pub struct FabricAttr<'a> {
-    /// Its name, or none for the provider's only one.
+    /// Name of the fabric; `None` for the provider's only fabric.
     pub name: Option<&'a CStr>,
     /// The network namespace.
     pub net: &'a Namespace,
 }
 
-/// Devices that can reach each other.
+/// A fabric: devices that can reach each other.
 pub trait Fabric: Any + Send + Sync {
     /// Opens the device that `info` names. May sleep.
     fn domain(self: Arc<Self>, info: &Info, threading: Threading) -> Result<Arc<dyn Domain>>;
 
-    /// Makes a listener; its events carry `source`. May sleep.
+    /// Creates a passive endpoint, whose events carry `source`. May sleep.
     fn passive_endpoint(
         self: Arc<Self>,
         info: &Info,
         source: Source,
     ) -> Result<Arc<dyn PassiveEndpoint>>;
 
-    /// What has words for its numbers in error events. They may be asked for in any context.
+    /// Returns the function that describes the provider's errno of error events. Callable in any context.
     fn words(&self) -> fn(prov_errno: c_int) -> &'static CStr {
         strerror
     }
 }
 
-/// One device.
+/// A domain: one opened device.
 pub trait Domain: Any + Send + Sync {
-    /// For providers that look for their own kind.
+    /// Returns the object for a downcast to the provider's own type.
     fn as_any(&self) -> &dyn Any;
 
     /// Opens a completion queue. May sleep.
     fn completion_queue(self: Arc<Self>, attr: &cq::Attr) -> Result<Arc<dyn CompletionQueue>>;
 
-    /// Opens one that nobody reads: `sink` takes what comes of operations where it comes about. May sleep.
+    /// Opens a completion queue that no consumer reads: each outcome goes to `sink` as the operation ends.
+    /// May sleep.
     ///
     /// # Errors
     ///
-    /// -FI_ENOSYS where others say what has come of them.
+    /// -FI_ENOSYS of a provider whose completions come from a device.
     fn peer_queue(
         self: Arc<Self>,
         _attr: &cq::Attr,
@@ -127,43 +128,43 @@ pub trait Domain: Any + Send + Sync {
         not_implemented()
     }
 
-    /// Makes an endpoint; its events carry `source`. May sleep.
+    /// Creates an endpoint, whose events carry `source`. May sleep.
     fn endpoint(self: Arc<Self>, info: &Info, source: Source) -> Result<Arc<dyn Endpoint>>;
 
-    /// Makes an endpoint of several contexts. May sleep.
+    /// Creates a scalable endpoint. May sleep.
     ///
     /// # Errors
     ///
-    /// -FI_ENOSYS where there are none, -FI_EINVAL for more contexts than there can be.
+    /// -FI_ENOSYS if the provider has no scalable endpoints, -FI_EINVAL for too many contexts.
     fn scalable_endpoint(self: Arc<Self>, _info: &Info) -> Result<Arc<dyn ScalableEndpoint>> {
         not_implemented()
     }
 
-    /// Opens receives that endpoints share. May sleep.
+    /// Opens a shared receive context. May sleep.
     ///
     /// # Errors
     ///
-    /// -FI_ENOSYS where there are none, -FI_EINVAL for more than the device has, and for capabilities that they
-    /// do not have.
+    /// -FI_ENOSYS if the provider has none, -FI_EINVAL for a size over the device's limit and for unsupported
+    /// capabilities.
     fn shared_receive(self: Arc<Self>, _attr: &srx::Attr) -> Result<Arc<dyn SharedReceive>> {
         not_implemented()
     }
 
-    /// Opens what endpoints share to send with. May sleep.
+    /// Opens a shared transmit context. May sleep.
     ///
     /// # Errors
     ///
-    /// -FI_ENOSYS where there is none, -FI_EINVAL for more than an endpoint has of its own, and for capabilities
-    /// that it does not have.
+    /// -FI_ENOSYS if the provider has none, -FI_EINVAL for a size over an endpoint's own limit and for
+    /// unsupported capabilities.
     fn shared_transmit(self: Arc<Self>, _attr: &stx::Attr) -> Result<Arc<dyn SharedTransmit>> {
         not_implemented()
     }
 
-    /// Has endpoints take receives that are posted elsewhere. May sleep.
+    /// Imports a shared receive context: endpoints take receives that are posted to its owner. May sleep.
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL where receives are the device's.
+    /// -FI_EINVAL if the device itself holds posted receives.
     fn peer_receive(self: Arc<Self>, _posts: srx::PeerOwner) -> Result<Arc<dyn SharedReceive>> {
         Err(Errno::EINVAL)
     }
@@ -180,55 +181,56 @@ pub trait Domain: Any + Send + Sync {
         access: Access,
     ) -> Result<Arc<dyn MemoryRegion>>;
 
-    /// What is given when the device goes away: after `None`, nothing is. May sleep.
+    /// Sets the event that is written when the device is removed. After `None` no event is written. May
+    /// sleep.
     fn set_farewell(&self, notice: Option<ReservedEvent>);
 
-    /// Most elements of one atomic operation; -FI_EOPNOTSUPP where the device has none of the kind.
-    /// Any context.
+    /// Returns the maximum number of elements of an atomic operation; -FI_EOPNOTSUPP if the device does not
+    /// support the operation. Any context.
     fn most_elements(&self, form: Form, op: Op, datatype: Datatype) -> Result<usize>;
 
-    /// Looks for the ways to peers, several at a time, until there are no more or it is over. May sleep,
-    /// some seconds for one that does not answer.
+    /// Resolves routes to peers, several at a time, until `peers` has no more or is canceled. May sleep, for
+    /// some seconds per peer that does not answer.
     fn resolve(&self, peers: &mut dyn AsyncResolve);
 }
 
-/// Peers that are looked for.
+/// The addresses of an asynchronous insertion that a provider resolves.
 pub trait AsyncResolve {
-    /// The next of them, and its number.
+    /// Returns the next address and its index.
     fn next(&mut self) -> Option<(usize, SocketAddr)>;
 
-    /// What came of the one with that number; -FI_EHOSTUNREACH where there is no way.
+    /// Reports the result for the address at `number`; -FI_EHOSTUNREACH without a route.
     fn found(&mut self, number: usize, outcome: Result);
 
-    /// Whether nobody waits for the others any more.
+    /// Returns true once the remaining results are not needed any more.
     fn is_over(&self) -> bool;
 }
 
-/// Registered memory.
+/// A memory region.
 pub trait MemoryRegion: Any + Send + Sync {
-    /// What `fi_mr_desc()` tells.
+    /// Returns the descriptor for `fi_mr_desc()`.
     fn descriptor(&self) -> Descriptor;
 
-    /// What `fi_mr_key()` tells: FI_KEY_NOTAVAIL for local use only.
+    /// Returns the key for `fi_mr_key()`: FI_KEY_NOTAVAIL for local use only.
     fn key(&self) -> u64;
 }
 
 /// A completion queue.
 pub trait CompletionQueue: Any + Send + Sync {
-    /// For providers that look for their own kind.
+    /// Returns the object for a downcast to the provider's own type.
     fn as_any(&self) -> &dyn Any;
 
-    /// For providers that share their own kind.
+    /// Returns the owned object for a downcast to the provider's own type.
     fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
 
-    /// Writes what has completed into `entries` and says how many. Any context.
+    /// Reads completions into `entries` and returns their number. Any context.
     ///
     /// # Errors
     ///
-    /// -FI_EAGAIN when there is nothing, -FI_EAVAIL when a failure is next.
+    /// -FI_EAGAIN when the queue is empty, -FI_EAVAIL when the next entry is an error.
     fn read(&self, entries: Entries<'_>) -> Result<usize>;
 
-    /// The same, which also writes whom each is from; `sources` is as long as `entries`.
+    /// Reads completions and their source addresses; `sources` is as long as `entries`. Any context.
     fn read_from(
         &self,
         entries: Entries<'_>,
@@ -241,54 +243,55 @@ pub trait CompletionQueue: Any + Send + Sync {
         Ok(count)
     }
 
-    /// Takes the failure that is next, if one is. Any context.
+    /// Takes the error entry at the head; -FI_EAGAIN if there is none. Any context.
     fn read_error(&self) -> Result<Failure>;
 
-    /// Declares that a peer queue reads this queue, and forwards each outcome before it reads the next one.
+    /// Declares that the queue is an imported peer queue: each outcome is forwarded before the next one is
+    /// read.
     fn begin_forwarding(&self) {}
 
-    /// Takes what has completed from the device, so that it is counted. Any context.
+    /// Polls the device, so that completed operations are counted. Any context.
     fn progress(&self);
 
-    /// Asks for [`Notifier::arrived`] with the next completion of the device; true if one may have
-    /// been missed. Any context.
+    /// Requests a call of [`Notifier::notify`] for the next completion of the device. Returns true if a
+    /// completion may have arrived before. Any context.
     fn arm(&self) -> bool;
 
-    /// Whether something was taken from the device that waits for its reader. Any context.
+    /// Returns true if polled entries wait for a reader. Any context.
     fn has_put_off(&self) -> bool;
 
-    /// What its readers wait on.
+    /// Returns the notifier that wakes the readers of the queue.
     fn interrupts(&self) -> &Notifier;
 
-    /// Tells of itself, as a [`Tell`](super::card::Tell).
+    /// Reports values for introspection, as [`Introspect`](super::introspect::Introspect) does.
     fn tell(&self, told: &mut ObjectInfo<'_>);
 
-    /// The text of one of its error numbers.
+    /// Returns the text of a provider errno of the queue's error entries.
     fn describe(&self, prov_errno: i32) -> &'static CStr;
 
-    /// Nothing is bound any more: stop. May sleep.
+    /// Stops the queue, to which no endpoint is bound any more. May sleep.
     fn close(&self);
 }
 
-/// How many peers an endpoint has.
+/// The number of peers of an endpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Peers {
-    /// One, that it is connected with: an event queue tells of the connection.
+    /// A single connected peer; connection events go to an event queue.
     One,
-    /// Those of the address vector that is bound to it.
+    /// Any number of peers, whose addresses are in the bound address vector.
     Any,
 }
 
-/// Where the operations of one direction complete.
+/// A completion queue binding of one direction.
 pub struct Side {
     /// The queue.
     pub queue: ChildRef<cq::CompletionQueue>,
-    /// Successes complete only with FI_COMPLETION.
+    /// FI_SELECTIVE_COMPLETION: a success is reported only with FI_COMPLETION.
     pub selective: bool,
 }
 
 impl Side {
-    /// The same once more, with a reference of its own.
+    /// Returns a second binding with its own counted reference; -FI_EINVAL once the queue is closed.
     pub(super) fn again(&self) -> Result<Self> {
         Ok(Self {
             queue: ChildRef::new(self.queue.arc())?,
@@ -297,106 +300,106 @@ impl Side {
     }
 }
 
-/// What is bound to an endpoint when it is enabled.
+/// The objects that are bound to an endpoint when it is enabled.
 pub struct Bindings {
-    /// Where its connection events go: there with [`Peers::One`].
+    /// Event queue for connection events: present with [`Peers::One`].
     pub events: Option<ChildRef<EventQueue>>,
-    /// What the addresses of its peers stand in: there with [`Peers::Any`].
+    /// Address vector of the peers: present with [`Peers::Any`], except for a context of a scalable endpoint.
     pub addresses: Option<ChildRef<AddressVector>>,
-    /// Where its messages go, if it shares that with others.
+    /// Shared receive context, if the endpoint has one.
     pub shared: Option<ChildRef<srx::SharedReceive>>,
-    /// What it sends with, if it shares that with others.
+    /// Shared transmit context, if the endpoint has one.
     pub packets: Option<ChildRef<stx::SharedTransmit>>,
-    /// Where transmits complete: there if it has that [direction](Endpoint::directions).
+    /// Completion queue for transmits: present if the endpoint has that [direction](Endpoint::directions).
     pub transmit: Option<Side>,
-    /// Where receives complete: the same.
+    /// Completion queue for receives: present if the endpoint has that [direction](Endpoint::directions).
     pub receive: Option<Side>,
-    /// Where operations are counted, when their completions are taken from the device: each, whether
-    /// or not a reader is told of it, and when its memory is the consumer's again.
+    /// Counters. Each operation is counted when its completion is polled from the device, whether or not it
+    /// writes an entry, and after its memory has returned to the consumer.
     pub counters: BoundCounters,
 }
 
-/// What a consumer can set of an endpoint, with `fi_setopt()`.
+/// An option of `fi_setopt()` and `fi_getopt()`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EpOption {
-    /// FI_OPT_MIN_MULTI_RECV: how many bytes a buffer that takes several messages has for each of them, at
-    /// least, of those that are posted from now on; not 0.
+    /// FI_OPT_MIN_MULTI_RECV: minimum free space, in bytes, for a message in a multi-receive buffer; applies
+    /// to buffers posted later; not 0.
     MultiReceive,
-    /// FI_OPT_KOFI_CONNECTIONS: how many connections it has at once, at most.
+    /// FI_OPT_KOFI_CONNECTIONS: maximum number of simultaneous connections.
     Connections,
-    /// FI_OPT_KOFI_IDLE_MS: after how many milliseconds a connection is closed that nobody uses; 0 for never.
+    /// FI_OPT_KOFI_IDLE_MS: idle time in milliseconds after which a connection is closed; 0 for never.
     Idle,
-    /// FI_OPT_KOFI_CONNECTED: how many connections there are. Nobody sets that.
+    /// FI_OPT_KOFI_CONNECTED: current number of connections. Read-only.
     Connected,
 }
 
-/// What a transmit does with its memory.
+/// The kind of a transmit.
 #[derive(Clone, Copy)]
 pub enum Operation<'a> {
-    /// Sends it: a receive of the peer's takes it.
+    /// A message that consumes a receive of the peer.
     Send,
-    /// Accesses the peer's memory.
+    /// An access to the peer's memory.
     Rma(Rma, &'a [fi_rma_iov]),
 }
 
-/// Which way remote memory access goes.
+/// The direction of a remote memory access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rma {
-    /// From the local memory to the peer's.
+    /// Copies local memory to the peer.
     Write,
-    /// From the peer's memory to the local one.
+    /// Copies the peer's memory to the local memory.
     Read,
 }
 
-/// What a tagged message is sent with, or what of that a receive takes.
+/// The tag of a message, or the tags that a receive matches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tag {
-    /// The tag.
+    /// Tag value.
     pub tag: u64,
-    /// The bits of it that do not matter to a receive.
+    /// Tag bits that a receive does not compare.
     pub ignore: u64,
 }
 
 impl Tag {
-    /// What a receive takes that takes any.
+    /// Match criteria of a receive that accepts every tag.
     pub const ANY: Self = Self {
         tag: 0,
         ignore: u64::MAX,
     };
 }
 
-/// The local side of a transfer.
+/// The local parameters of a transfer.
 #[derive(Clone, Copy)]
 pub struct Message<'a> {
-    /// The memory.
+    /// Local memory.
     pub memory: Memory<'a>,
-    /// A descriptor for each of its parts, or none at all.
+    /// Descriptors, either one per memory segment or none.
     pub descriptors: &'a [Descriptor],
-    /// Given back with the completion.
+    /// Operation context, returned with the completion.
     pub context: Context,
     /// Operation flags: FI_COMPLETION, FI_MORE, FI_FENCE, ...
     pub flags: u64,
     /// Writes no completion entry for a success, as with fi_inject(), unless the flags have FI_COMPLETION. FI_INJECT
     /// alone does not suppress the entry.
     pub errors_only: bool,
-    /// What the peer's completion brings, with FI_REMOTE_CQ_DATA in the flags.
+    /// Remote CQ data, with FI_REMOTE_CQ_DATA in the flags.
     pub data: u64,
-    /// Whom it goes to, or whom a receive takes from: nothing to an endpoint with [`Peers::One`].
+    /// Destination of a transmit, or source filter of a directed receive; ignored with [`Peers::One`].
     pub peer: fi_addr_t,
-    /// The tag of a tagged message, or of a receive that takes one.
+    /// The tag of a tagged message, or the match criteria of a tagged receive.
     pub tag: Option<Tag>,
 }
 
-/// The local side of the plainest transfer: one range of memory, and flags that are the same for all.
+/// The local parameters of a fast-path transfer: one memory segment and the endpoint's default flags.
 #[derive(Clone, Copy)]
 pub struct SingleSegment<'a> {
-    /// The memory.
+    /// Local memory.
     pub segment: &'a Segment,
-    /// Its descriptor.
+    /// Descriptor of the segment.
     pub descriptor: Descriptor,
-    /// Given back with the completion.
+    /// Operation context, returned with the completion.
     pub context: Context,
-    /// Those of the endpoint's operations that name none.
+    /// Default operation flags of the endpoint.
     pub flags: u64,
 }
 
@@ -404,73 +407,78 @@ pub struct SingleSegment<'a> {
 ///
 /// Posting is legal in any context and never sleeps. The other calls may sleep.
 pub trait Endpoint: Any + Send + Sync {
-    /// For providers that look for their own kind, and for the C API's tables.
+    /// Returns the object for a downcast to the provider's own type, also for the C API's tables.
     fn as_any(&self) -> &dyn Any;
 
-    /// How many peers it has.
+    /// Returns the number of peers.
     fn peers(&self) -> Peers {
         Peers::One
     }
 
-    /// What it is for: FI_TRANSMIT, FI_RECV or both.
+    /// Returns the directions of the endpoint: FI_TRANSMIT, FI_RECV or both.
     fn directions(&self) -> u64 {
         FI_TRANSMIT | FI_RECV
     }
 
-    /// The operations that it can count: FI_SEND, FI_RECV, FI_READ, FI_WRITE, FI_REMOTE_READ,
-    /// FI_REMOTE_WRITE.
+    /// Returns the operations that counters can be bound for: FI_SEND, FI_RECV, FI_READ, FI_WRITE,
+    /// FI_REMOTE_READ, FI_REMOTE_WRITE.
     fn countable(&self) -> u64;
 
-    /// Whether it was made to share its receives: they have to be bound, and it posts none itself.
+    /// Returns true if the endpoint was opened to use a shared receive context, which must be bound; it posts
+    /// no receives itself.
     fn shares_receives(&self) -> bool {
         false
     }
 
-    /// Whether it was made to share what it sends with: that has to be bound.
+    /// Returns true if the endpoint was opened to use a shared transmit context, which must be bound.
     fn shares_transmits(&self) -> bool {
         false
     }
 
-    /// Whether a read may be told as done that is not: then nothing behind it is done.
+    /// Returns true if a read may be reported complete that is not. Then no operation posted after the read
+    /// is complete either.
     fn doubts_reads(&self) -> bool {
         false
     }
 
-    /// Makes it ready for receives and for a connection.
+    /// Enables the endpoint: receives can be posted, and a connection can be made.
     fn enable(self: Arc<Self>, bindings: Bindings) -> Result;
 
-    /// Starts to connect to `to`, or to the destination of its info.
+    /// Starts to connect to `to`, or to the destination address of the endpoint's info.
     fn connect(self: Arc<Self>, to: Option<SocketAddr>, private_data: &[u8]) -> Result;
 
-    /// Accepts the request that it was made for.
+    /// Accepts the connection request that the endpoint was opened for.
     fn accept(self: Arc<Self>, private_data: &[u8]) -> Result;
 
     /// Ends the connection in the directions of `flags`.
     fn shutdown(&self, flags: u64) -> Result;
 
-    /// Binds it to a local address.
+    /// Sets the local address.
     fn set_name(&self, addr: SocketAddr) -> Result;
 
-    /// Its local address.
+    /// Returns the local address.
     fn name(&self) -> Result<SocketAddr>;
 
-    /// Its peer's address.
+    /// Returns the peer's address.
     fn peer(&self) -> Result<SocketAddr>;
 
-    /// Most bytes of private data it can send.
+    /// Returns the maximum size of private data, in bytes.
     fn private_data_limit(&self) -> usize;
 
-    /// How many receives can be posted now; -FI_EOPBADSTATE before it is enabled.
+    /// Returns a lower bound on the receives that can be posted; -FI_EOPBADSTATE before the endpoint is
+    /// enabled.
     fn receives_left(&self) -> Result<usize>;
 
-    /// How many transmits can be posted now; -FI_EOPBADSTATE before it is enabled.
+    /// Returns a lower bound on the transmits that can be posted; -FI_EOPBADSTATE before the endpoint is
+    /// enabled.
     fn transmits_left(&self) -> Result<usize>;
 
     /// Starts a transmit. With FI_INJECT the caller may reuse the memory when this returns; a success is reported as
     /// without the flag.
     fn transmit(&self, operation: Operation<'_>, message: &Message<'_>) -> Result;
 
-    /// Starts a transmit if there is a short way to do that now; else does nothing.
+    /// Starts a transmit on the fast path. Returns `None`, without any effect, if the fast path cannot take
+    /// it.
     #[inline(always)]
     fn transmit_plain(
         &self,
@@ -480,8 +488,9 @@ pub trait Endpoint: Any + Send + Sync {
         None
     }
 
-    /// The same for memory that is the caller's again when this returns, of which nobody is told unless
-    /// it fails. The flags are as those of a [`SingleSegment`].
+    /// Starts an inject on the fast path: the caller may reuse the memory when this returns, and only an
+    /// error writes an entry. The flags are as in a [`SingleSegment`]. Returns `None`, without any effect, if
+    /// the fast path cannot take it.
     #[inline(always)]
     fn inject_plain(
         &self,
@@ -492,13 +501,14 @@ pub trait Endpoint: Any + Send + Sync {
         None
     }
 
-    /// Posts a receive if there is a short way to do that now; else does nothing.
+    /// Posts a receive on the fast path. Returns `None`, without any effect, if the fast path cannot take it.
     #[inline(always)]
     fn receive_plain(&self, _single: &SingleSegment<'_>) -> Option<Result> {
         None
     }
 
-    /// Starts an atomic operation if there is a short way to do that now; else does nothing.
+    /// Starts an atomic operation on the fast path. Returns `None`, without any effect, if the fast path
+    /// cannot take it.
     #[inline(always)]
     fn atomic_plain(&self, _atomic: &Atomic<'_>, _message: &Message<'_>) -> Option<Result> {
         None
@@ -507,130 +517,135 @@ pub trait Endpoint: Any + Send + Sync {
     /// Starts an atomic operation whose operands are the memory of `message`.
     fn atomic(&self, atomic: &Atomic<'_>, message: &Message<'_>) -> Result;
 
-    /// Most elements of one: [`Domain::most_elements`], for an endpoint that was opened for atomics.
+    /// Returns [`Domain::max_atomic_elements`] for an endpoint that was opened with FI_ATOMIC.
     fn most_elements(&self, form: Form, op: Op, datatype: Datatype) -> Result<usize>;
 
-    /// What something is set to. Any context.
+    /// Returns the value of an option. Any context.
     ///
     /// # Errors
     ///
-    /// -FI_ENOPROTOOPT where there is nothing to set.
+    /// -FI_ENOPROTOOPT for an option that the endpoint does not have.
     fn setting(&self, setting: EpOption) -> Result<usize>;
 
-    /// Has operations with FI_PEER_TRANSFER complete in `queue`, which are among themselves, until it closes.
-    /// Once, when it is enabled. May sleep.
+    /// Binds the completion queue of operations with FI_PEER_TRANSFER. Such operations match only each other.
+    /// The binding lasts until the endpoint closes; at most once, after the endpoint is enabled. May sleep.
     ///
     /// # Errors
     ///
-    /// -FI_ENOSYS of one that was not opened for FI_COLLECTIVE, -FI_EALREADY, -FI_ENOMEM.
+    /// -FI_ENOSYS if the endpoint was not opened with FI_COLLECTIVE, -FI_EALREADY for a second call,
+    /// -FI_EOPBADSTATE before the endpoint is enabled, -FI_ENOMEM.
     fn carry(&self, _queue: ChildRef<cq::CompletionQueue>) -> Result {
         not_implemented()
     }
 
-    /// Sets it. Any context.
+    /// Sets an option. Any context.
     ///
     /// # Errors
     ///
-    /// -FI_ENOPROTOOPT where there is nothing to set, -FI_EINVAL for a value that it cannot have.
+    /// -FI_ENOPROTOOPT for an option that the endpoint does not have or cannot set, -FI_EINVAL for an invalid
+    /// value.
     fn set(&self, setting: EpOption, value: usize) -> Result;
 
-    /// Posts a receive. With FI_MULTI_RECV its one segment takes several messages.
+    /// Posts a receive. With FI_MULTI_RECV its one segment receives several messages.
     fn receive(&self, message: &Message<'_>) -> Result;
 
-    /// Takes back the operation that was posted with `context`, if nothing has been done for it: it
-    /// completes with -FI_ECANCELED. Any context.
+    /// Cancels the operation that was posted with `context`, if it has not started: it completes with
+    /// FI_ECANCELED. Any context.
     ///
     /// # Errors
     ///
-    /// -FI_EOPNOTSUPP where what is posted belongs to the device, -FI_ENOENT if there is none, -FI_EAGAIN if
-    /// there is no room to tell of it, where that has not been taken before.
+    /// -FI_EOPNOTSUPP if the device holds the operation, -FI_ENOENT if there is none, -FI_EAGAIN if the
+    /// completion queue has no room for the entry and none was reserved when the operation was posted.
     fn cancel(&self, _context: Context) -> Result {
         Err(Errno::EOPNOTSUPP)
     }
 
-    /// Tells of itself, as a [`Tell`](super::card::Tell).
+    /// Reports values for introspection, as [`Introspect`](super::introspect::Introspect) does.
     fn tell(&self, told: &mut ObjectInfo<'_>);
 
-    /// Ends everything silently. When it returns no posted memory is touched any more; the context
-    /// of every operation without a completion that a reader has seen has been given to `reclaim`.
+    /// Closes the endpoint without an event. When it returns the device does not touch posted memory any
+    /// more, and the context of every operation whose completion no reader has taken has been passed to
+    /// `reclaim`.
     fn close(&self, reclaim: &mut dyn FnMut(Context));
 }
 
-/// A context of a scalable endpoint, by its direction and its index.
+/// A context of a scalable endpoint, by its direction and index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ContextIndex {
-    /// It sends, and accesses the memory of peers.
+    /// Transmit context: sends, and accesses the memory of peers.
     Transmit(usize),
-    /// It receives.
+    /// Receive context.
     Receive(usize),
 }
 
-/// An endpoint of several contexts, each of which is an [`Endpoint`] of one direction; they have one
-/// address.
+/// A scalable endpoint. Each of its contexts is an [`Endpoint`] of one direction; all share one address.
 ///
-/// The calls may sleep, but for [`Self::tell`].
+/// The calls may sleep, except [`Self::fill_info`].
 pub trait ScalableEndpoint: Any + Send + Sync {
-    /// How many contexts send, and how many receive.
+    /// Returns the number of transmit and receive contexts.
     fn contexts(&self) -> [usize; 2];
 
-    /// Lets it be reached, and reach those in `addresses`.
+    /// Enables the endpoint, whose peers are in `addresses`.
     fn enable(self: Arc<Self>, addresses: ChildRef<AddressVector>) -> Result;
 
-    /// Makes the context of an index that there is, and that no open one has; `info` is that of an endpoint
-    /// which is like it. It is enabled after this, without addresses of its own, and closed before.
+    /// Opens the context `which`, whose index is in range and not open. `info` describes an equivalent
+    /// endpoint. The context is enabled after this endpoint, without an address vector of its own, and closed
+    /// before it.
     ///
     /// # Errors
     ///
     /// -FI_ENOMEM.
     fn context(self: Arc<Self>, which: ContextIndex, info: &Info) -> Result<Arc<dyn Endpoint>>;
 
-    /// As [`Endpoint::setting`].
+    /// Returns the value of an option, as [`Endpoint::getopt`] does.
     fn setting(&self, setting: EpOption) -> Result<usize>;
 
-    /// As [`Endpoint::set`].
+    /// Sets an option, as [`Endpoint::setopt`] does.
     fn set(&self, setting: EpOption, value: usize) -> Result;
 
-    /// Binds it to a local address; -FI_EOPBADSTATE once it is enabled.
+    /// Sets the local address; -FI_EOPBADSTATE once the endpoint is enabled.
     fn set_name(&self, addr: SocketAddr) -> Result;
 
-    /// Its local address.
+    /// Returns the local address.
     fn name(&self) -> Result<SocketAddr>;
 
-    /// Tells of itself, as a [`Tell`](super::card::Tell).
+    /// Reports values for introspection, as [`Introspect`](super::introspect::Introspect) does.
     fn tell(&self, told: &mut ObjectInfo<'_>);
 
-    /// Ends everything silently. No context is open any more.
+    /// Closes the endpoint without an event. All its contexts are closed.
     fn close(&self);
 }
 
-/// Receives that endpoints share: the messages of each take the oldest.
+/// A shared receive context: a queue of receives whose oldest entry goes to the next message of any bound
+/// endpoint.
 ///
 /// Posting is legal in any context and never sleeps.
 pub trait SharedReceive: Any + Send + Sync {
-    /// For providers that look for their own kind, and for the C API's tables.
+    /// Returns the object for a downcast to the provider's own type, also for the C API's tables.
     fn as_any(&self) -> &dyn Any;
 
-    /// For providers that share their own kind.
+    /// Returns the owned object for a downcast to the provider's own type.
     fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
 
-    /// Whether some of them may be for messages with tags.
+    /// Returns true if tagged receives can be posted.
     fn has_tags(&self) -> bool {
         false
     }
 
-    /// Posts a receive. It completes where the receives of the endpoint do that has got the message.
+    /// Posts a receive. The completion goes to the receive queue of the endpoint that got the message.
     ///
     /// # Errors
     ///
-    /// Those of [`Endpoint::receive`]; -FI_EOPNOTSUPP with FI_MULTI_RECV and, where there are tags, FI_PEEK and
-    /// its like; -FI_EOPBADSTATE when it has been closed.
+    /// As [`Endpoint::receive`]; -FI_EOPNOTSUPP for FI_MULTI_RECV and, with tagged receives, FI_PEEK,
+    /// FI_CLAIM and FI_DISCARD; -FI_EOPBADSTATE once closed.
     fn receive(&self, message: &Message<'_>) -> Result;
 
-    /// Lets messages of another module's provider take from them, too. May sleep.
+    /// Exports the context: messages of another module's provider take receives from it, too. May sleep.
     ///
     /// # Errors
     ///
-    /// -FI_ENOSYS where they are the device's, -FI_EINVAL where they are another's, -FI_ENOMEM.
+    /// -FI_ENOSYS if the device itself holds posted receives, -FI_EINVAL if the context is imported,
+    /// -FI_ENOMEM.
     fn host(
         self: Arc<Self>,
         _guest: Arc<dyn srx::PeerEndpoint>,
@@ -638,63 +653,63 @@ pub trait SharedReceive: Any + Send + Sync {
         not_implemented()
     }
 
-    /// How many can be posted now.
+    /// Returns a lower bound on the receives that can be posted.
     fn receives_left(&self) -> usize;
 
-    /// As [`Endpoint::cancel`].
+    /// Cancels a receive, as [`Endpoint::cancel`] does.
     fn cancel(&self, _context: Context) -> Result {
         Err(Errno::EOPNOTSUPP)
     }
 
-    /// Tells of itself, as a [`Tell`](super::card::Tell).
+    /// Reports values for introspection, as [`Introspect`](super::introspect::Introspect) does.
     fn tell(&self, told: &mut ObjectInfo<'_>);
 
-    /// No endpoint shares it any more. When it returns no posted memory is touched any more; the context
-    /// of each receive has been given to `reclaim`. May sleep.
+    /// Closes the context, to which no endpoint is bound any more. When it returns the device does not touch
+    /// posted memory any more, and the context of each receive has been passed to `reclaim`. May sleep.
     fn close(&self, reclaim: &mut dyn FnMut(Context));
 }
 
-/// What endpoints share to send with: as many operations of all of them can be under way at once as there is
-/// room for.
+/// A shared transmit context: a pool of transmit slots that bounds the operations in flight of all bound
+/// endpoints together.
 pub trait SharedTransmit: Any + Send + Sync {
-    /// For providers that look for their own kind.
+    /// Returns the owned object for a downcast to the provider's own type.
     fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
 
-    /// Tells of itself, as a [`Tell`](super::card::Tell).
+    /// Reports values for introspection, as [`Introspect`](super::introspect::Introspect) does.
     fn tell(&self, told: &mut ObjectInfo<'_>);
 
-    /// No endpoint shares it any more. May sleep.
+    /// Closes the context, to which no endpoint is bound any more. May sleep.
     fn close(&self);
 }
 
-/// A listener.
+/// A passive endpoint.
 pub trait PassiveEndpoint: Any + Send + Sync {
-    /// Starts to listen. May sleep.
+    /// Starts to listen for connection requests. May sleep.
     fn listen(self: Arc<Self>, events: ChildRef<EventQueue>) -> Result;
 
-    /// Sets how many requests may wait, before it listens.
+    /// Sets the maximum number of pending connection requests, before `listen()`.
     fn set_backlog(&self, backlog: c_int) -> Result;
 
-    /// Refuses the request with this handle.
+    /// Rejects the connection request with this handle.
     fn reject(&self, handle: usize, private_data: &[u8]) -> Result;
 
-    /// Binds it to a local address, before it listens.
+    /// Sets the local address, before `listen()`.
     fn set_name(&self, addr: SocketAddr) -> Result;
 
-    /// Its local address.
+    /// Returns the local address.
     fn name(&self) -> Result<SocketAddr>;
 
-    /// Most bytes of private data it can send.
+    /// Returns the maximum size of private data, in bytes.
     fn private_data_limit(&self) -> usize;
 
-    /// Tells of itself, as a [`Tell`](super::card::Tell).
+    /// Reports values for introspection, as [`Introspect`](super::introspect::Introspect) does.
     fn tell(&self, told: &mut ObjectInfo<'_>);
 
-    /// Stops listening and refuses the requests that nobody has accepted. May sleep.
+    /// Stops listening and rejects the pending connection requests. May sleep.
     fn close(&self);
 }
 
-/// The answer of a call that an object does not have.
+/// Returns -FI_ENOSYS, for an optional call that an object does not have.
 pub const fn not_implemented<T>() -> Result<T> {
     Err(Errno::ENOSYS)
 }

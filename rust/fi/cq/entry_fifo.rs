@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What there is to be told of operations, in the order in which it came.
+//! A bounded FIFO of completion queue entries: successes and errors, in the order of their arrival. The owner
+//! provides the lock.
 
 use super::{
     Completion,
@@ -9,16 +10,16 @@ use super::{
 use crate::abi::Result;
 use kernel::prelude::*;
 
-/// What there is to be told of an operation.
+/// A completion queue entry.
 pub enum CqEntry {
-    /// It has been done.
+    /// Success.
     Done(Completion),
-    /// It has not.
+    /// Error.
     Failed(Failure),
 }
 
 impl CqEntry {
-    /// What is known of the operation.
+    /// Returns the fields that both kinds have.
     pub(crate) fn completion(&self) -> &Completion {
         match self {
             Self::Done(completion) => completion,
@@ -27,11 +28,11 @@ impl CqEntry {
     }
 }
 
-/// A ring of them. There is no lock.
+/// A ring buffer of entries.
 ///
 /// # Invariants
 ///
-/// Of the places, `len` from `first` on hold something, around the end.
+/// Exactly the `len` places from `first` on, modulo the size, hold an entry.
 pub(crate) struct EntryFifo {
     places: KVVec<Option<CqEntry>>,
     first: usize,
@@ -39,7 +40,7 @@ pub(crate) struct EntryFifo {
 }
 
 impl EntryFifo {
-    /// An empty one for so many. May sleep.
+    /// Returns an empty FIFO for `size` entries. May sleep.
     ///
     /// # Errors
     ///
@@ -49,7 +50,7 @@ impl EntryFifo {
         for _ in 0..size {
             places.push(None, GFP_KERNEL)?;
         }
-        // INVARIANT: None holds anything.
+        // INVARIANT: `len` is 0 and every place is `None`.
         Ok(Self {
             places,
             first: 0,
@@ -57,36 +58,36 @@ impl EntryFifo {
         })
     }
 
-    /// How many it has room for.
+    /// Returns the capacity.
     pub(crate) fn size(&self) -> usize {
         self.places.len()
     }
 
-    /// Takes all that another has, which there is room for.
+    /// Moves all entries of `other` to the end. The caller checks that there is room.
     pub(crate) fn take_from(&mut self, other: &mut Self) {
         while let Some(outcome) = other.take() {
             self.push(outcome);
         }
     }
 
-    /// How many there are.
+    /// Returns the number of entries.
     #[inline(always)]
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Returns true if there is no entry.
     #[inline(always)]
     pub(crate) fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Whether there is no room for one more.
+    /// Returns true if there is no room for another entry.
     pub(crate) fn is_full(&self) -> bool {
         self.len == self.places.len()
     }
 
-    /// The place that is so many behind the first one.
+    /// Returns the index of the place that is `behind` places after the first one.
     #[inline(always)]
     fn place(&self, behind: usize) -> usize {
         let place = self.first + behind;
@@ -96,7 +97,7 @@ impl EntryFifo {
         }
     }
 
-    /// Puts one behind the others, for which there is room.
+    /// Appends an entry. The caller checks that there is room.
     #[inline(always)]
     pub(crate) fn push(&mut self, outcome: CqEntry) {
         let place = self.place(self.len);
@@ -106,7 +107,7 @@ impl EntryFifo {
         }
     }
 
-    /// The first, if there is one.
+    /// Returns the first entry.
     #[inline]
     pub(crate) fn first(&self) -> Option<&CqEntry> {
         match self.len {
@@ -115,14 +116,14 @@ impl EntryFifo {
         }
     }
 
-    /// Removes the first outcome, which is a success.
+    /// Removes the first entry, which is a success.
     #[inline]
     pub(crate) fn pop(&mut self) {
         self.first = self.place(1);
         self.len -= 1;
     }
 
-    /// Removes and returns the first outcome.
+    /// Removes and returns the first entry.
     pub(crate) fn take(&mut self) -> Option<CqEntry> {
         if self.is_empty() {
             return None;
@@ -132,7 +133,7 @@ impl EntryFifo {
         first
     }
 
-    /// Removes and returns the first outcome if it is a failure.
+    /// Removes and returns the first entry if it is an error.
     pub(crate) fn take_failure(&mut self) -> Option<Failure> {
         if !matches!(self.first(), Some(CqEntry::Failed(_))) {
             return None;
@@ -164,7 +165,7 @@ mod tests {
 
     #[test]
     fn what_moves_to_more_room_keeps_its_order() -> Result {
-        // Wherever the first one stands.
+        // The first entry is at each possible place.
         for begin in 0..3 {
             let mut few = EntryFifo::new(3)?;
             for number in 0..begin {

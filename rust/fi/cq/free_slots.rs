@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How many more completions a queue can take, so that it cannot overrun.
+//! Reservation of completion queue slots, so that a queue cannot overrun.
 
 use crate::abi::once::load_acquire;
 use kernel::sync::atomic::{
@@ -8,7 +8,8 @@ use kernel::sync::atomic::{
     Full, //
 };
 
-/// Set while a refused poster waits. A release of room or of operations takes the flag and wakes the readers.
+/// A flag that is set while a refused poster waits for a slot. The thread that frees slots or operations
+/// clears it and wakes the readers.
 pub(crate) struct WaitFlag(Atomic<u32>);
 
 impl WaitFlag {
@@ -17,7 +18,7 @@ impl WaitFlag {
         Self(Atomic::new(0))
     }
 
-    /// Sets the flag. Ordered before the poster's last attempt. Any context.
+    /// Sets the flag, with a full barrier before the poster's last attempt. Any context.
     pub(crate) fn set(&self) {
         let _ = self.0.xchg(1, Full);
     }
@@ -29,16 +30,17 @@ impl WaitFlag {
     }
 }
 
-/// Room that a poster takes, and that comes back with the completion. Any context; there is no lock.
+/// The count of free slots: a poster reserves a slot, which is freed with the completion. Any context; no
+/// lock.
 pub(crate) struct FreeSlots(Atomic<i32>);
 
 impl FreeSlots {
-    /// Room for so many, at most `i32::MAX`.
+    /// Returns a count of `size` free slots, at most `i32::MAX`.
     pub(crate) fn new(size: usize) -> Self {
         Self(Atomic::new(i32::try_from(size).unwrap_or(i32::MAX)))
     }
 
-    /// Takes room for `count`, or for none.
+    /// Reserves `count` slots. Returns false, and reserves none, if there are fewer.
     #[inline]
     pub(crate) fn take(&self, count: u32) -> bool {
         if self.0.fetch_sub(count as i32, Full) >= count as i32 {
@@ -48,12 +50,12 @@ impl FreeSlots {
         false
     }
 
-    /// Takes room for `count` that are on their way already.
+    /// Reserves `count` slots for operations that are already posted. The count may become negative.
     pub(crate) fn take_anyway(&self, count: u32) {
         let _ = self.0.fetch_sub(count as i32, Full);
     }
 
-    /// Gives it back.
+    /// Frees `count` slots.
     #[inline]
     pub(crate) fn give(&self, count: u32) {
         let _ = self.0.fetch_add(count as i32, Full);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What happens when a driver says that a queue has something to read: its signal is given, which
-//! wakes blocked readers and is passed on to counters and sets, and the queue's handler is called.
+//! Completion notification: the driver's completion interrupt raises the queue's signal, which wakes blocked
+//! readers, counters and sets, and schedules the queue's handler.
 //!
-//! The driver may hold a lock of its own, or call from within a post of ours, so that nothing of the
-//! consumer's runs here: the handler is called from an interrupt or a work item of its own. It is
-//! called once for each time that the queue was armed, which a read does that finds the queue
-//! empty. There is no lock but those of [`Signal`] and of the handler's [`Slot`].
+//! The driver may hold its own lock, or complete from within a post, so consumer code never runs in the
+//! interrupt call itself: the handler runs in an irq_work or a work item. The handler is called once per arm;
+//! a read that finds the queue empty arms it. The only locks are those of [`Signal`] and of the handler's
+//! [`Slot`].
 
 use super::super::{
     handler::Slot,
@@ -53,27 +53,27 @@ use kernel::{
     },
 };
 
-/// Who wants to be called when a queue has something to read, where it may sleep.
+/// A completion handler that runs in process context.
 pub(crate) trait TaskHandler: Send + Sync {
-    /// Process context; not called again before it has returned.
+    /// Called when the queue may have an entry. Process context; calls do not overlap.
     fn ready(&self, here: ProcessContext);
 
-    /// Returns the functions of other modules that this calls.
+    /// Returns the functions of other modules that the handler calls.
     fn functions(&self) -> Functions {
         Functions::NONE
     }
 }
 
-/// A handler, and where it is called.
+/// A completion handler, by the context in which it runs.
 pub(crate) enum Handler {
-    /// FI_CB_CTX_INTR: in a hard interrupt.
+    /// FI_CB_CTX_INTR: hard interrupt.
     Interrupt(KBox<dyn InterruptHandler>),
-    /// Where it may sleep.
+    /// Process context, may sleep.
     Task(KBox<dyn TaskHandler>),
 }
 
 impl Handler {
-    /// Returns the functions of other modules that it calls.
+    /// Returns the functions of other modules that the handler calls.
     fn functions(&self) -> Functions {
         match self {
             Self::Interrupt(handler) => handler.functions(),
@@ -82,7 +82,7 @@ impl Handler {
     }
 }
 
-/// Calls a handler where it may sleep.
+/// Runs a [`TaskHandler`] from a work item.
 #[pin_data]
 struct WorkHandler {
     #[pin]
@@ -127,7 +127,7 @@ impl HandlerSlot {
         })
     }
 
-    /// Ends the calls; see [`Interrupts::stop`].
+    /// Stops the handler; see [`Notifier::stop_handler`].
     fn stop(&self) {
         match self {
             Self::Interrupt(work) => work.stop(),
@@ -139,7 +139,7 @@ impl HandlerSlot {
         match self {
             Self::Interrupt(work) => work.raise(),
             Self::Task(deferred) => {
-                // Already queued is as good: it has not begun to read.
+                // A work item that is already queued has not read the queue yet, so it covers this call.
                 let _ = Handlers::queue().enqueue(deferred.clone());
             }
         }
@@ -156,9 +156,9 @@ struct Callback {
     place: Arc<HandlerSlot>,
     /// Registration of a handler that calls functions of another module.
     registered: Option<Registered>,
-    /// The next arrival is to be told.
+    /// True until the next arrival, which schedules the handler.
     armed: AtomicFlag,
-    /// How often the handler was asked to come; two at once may count as one.
+    /// Number of times the handler was scheduled; concurrent updates may count once.
     calls: Atomic<u64>,
 }
 
@@ -170,20 +170,20 @@ impl Callback {
     }
 }
 
-/// What wakes the blocked readers of a queue, and calls its handler.
+/// Wakes the blocked readers of a queue, and schedules its handler.
 #[pin_data]
 pub struct Notifier {
     #[pin]
     arrival: Signal,
-    /// `fi_cq_signal()` calls that no reader has seen yet.
+    /// True if a reader has yet to see an `fi_cq_signal()` call.
     given: AtomicFlag,
-    /// How many there were, for those who are told of each themselves.
+    /// Number of `fi_cq_signal()` calls, for wait sets.
     interrupted: Atomic<u64>,
     callback: OnceBox<Callback>,
 }
 
 impl Notifier {
-    /// None so far.
+    /// Returns a notifier without a handler.
     pub fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             arrival <- Signal::new(c"kofi::Interrupts", static_lock_class!()),
@@ -193,7 +193,7 @@ impl Notifier {
         })
     }
 
-    /// Something may be there to be read. Any context.
+    /// Raises the signal, and schedules the handler if it is armed: an entry may have arrived. Any context.
     pub fn arrived(&self) {
         self.arrival.give();
         if let Some(callback) = self.callback.get() {
@@ -203,35 +203,34 @@ impl Notifier {
         }
     }
 
-    /// Given at each arrival, and by [`Self::interrupt`].
+    /// Returns the signal that is raised by [`Self::notify`] and [`Self::signal_reader`].
     pub(in super::super) fn arrival(&self) -> &Signal {
         &self.arrival
     }
 
-    /// The handler is to be told of the next arrival. The device's queue is armed after this. Any
-    /// context.
+    /// Arms the handler for the next arrival. The caller arms the device's queue afterwards. Any context.
     pub(super) fn expect(&self) {
         if let Some(callback) = self.callback.get() {
-            // Full: the arrival that the device tells must find it.
+            // Full barrier: an arrival that the device reports after it was armed must find the flag set.
             let _ = callback.armed.xchg(true, Full);
         }
     }
 
-    /// Calls the handler whether or not something has arrived. Any context.
+    /// Schedules the handler whether or not there is an entry. Any context.
     pub(super) fn call(&self) {
         if let Some(callback) = self.callback.get() {
             callback.call();
         }
     }
 
-    /// How often the handler was asked to come. Any context.
+    /// Returns how many times the handler was scheduled. Any context.
     pub(crate) fn calls(&self) -> u64 {
         self.callback
             .get()
             .map_or(0, |callback| callback.calls.load(Relaxed))
     }
 
-    /// Sets the handler of the queue with this number. May sleep.
+    /// Installs the handler of the queue with this object number. May sleep.
     ///
     /// # Errors
     ///
@@ -260,13 +259,13 @@ impl Notifier {
         }
     }
 
-    /// Whether there is, or was, a handler. Any context.
+    /// Returns true if the queue has, or had, a handler. Any context.
     #[inline]
     pub(super) fn is_handled(&self) -> bool {
         self.callback.get().is_some()
     }
 
-    /// Whether the caller is in the handler.
+    /// Returns true if the caller is the queue's task handler.
     pub(super) fn is_here(&self) -> bool {
         match self.callback.get().map(|callback| &*callback.place) {
             Some(HandlerSlot::Task(deferred)) => deferred.handler.is_here(),
@@ -274,7 +273,7 @@ impl Notifier {
         }
     }
 
-    /// Has no new call of a handler in an interrupt begin. Any context.
+    /// Prevents new calls of a handler that runs in interrupt context. Any context.
     pub(super) fn forbid(&self) {
         if let Some(HandlerSlot::Interrupt(work)) =
             self.callback.get().map(|callback| &*callback.place)
@@ -283,8 +282,8 @@ impl Notifier {
         }
     }
 
-    /// Ends the calls: when this returns the handler is not running, will not run, and has been
-    /// dropped. A handler that calls this is not waited for, and is not called again. May sleep.
+    /// Stops the handler: when this returns it is not running, will not run, and has been dropped. A task
+    /// handler that calls this is not waited for, and is not called again. May sleep.
     pub(super) fn stop(&self) {
         let Some(callback) = self.callback.get() else {
             return;
@@ -295,19 +294,19 @@ impl Notifier {
         }
     }
 
-    /// Lets one reader return that finds nothing.
+    /// `fi_cq_signal()`: makes one reader that finds no entry return.
     pub(super) fn interrupt(&self) {
         self.given.store(true, Release);
         let _ = self.interrupted.fetch_add(1u64, Full);
         self.arrival.give();
     }
 
-    /// How often there was an [`Self::interrupt`].
+    /// Returns the number of [`Self::signal_reader`] calls.
     pub(super) fn interrupted(&self) -> u64 {
         self.interrupted.load(Acquire)
     }
 
-    /// Whether a reader is to return; it is not told again.
+    /// Takes the pending `fi_cq_signal()`. Returns true if there was one, so that the reader returns.
     pub(super) fn take(&self) -> bool {
         self.given.load(Acquire) && self.given.xchg(false, Full)
     }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A queue into which others put completions, beside its own provider: the owner's part of a peer queue.
+//! Exported completion queues: peers write entries to the queue, beside its own provider (fi_peer(3), owner's
+//! side).
 //!
-//! What they put stands in a ring of its own, since a device's queue takes nothing but the device's. Readers
-//! are given of both: each leads in every other read, with what it has or with a failure, so that neither keeps
-//! the other waiting. The ring's lock is a leaf, held with interrupts off.
+//! Peer entries are in a separate FIFO, since a device's queue takes only the device's completions. A read
+//! alternates which source comes first, entries and errors alike, so that neither starves the other. The
+//! FIFO's lock is a leaf, taken with interrupts off.
 
 use super::{
     super::{
@@ -43,22 +44,22 @@ use kernel::{
     },
 };
 
-/// What others may have put into a queue that nobody has read, unless its consumer said how much it holds.
+/// Default capacity for unread peer entries, if the consumer gave no queue size.
 const DEFAULT_SIZE: usize = 1024;
 
 struct PeerEntries {
     outcomes: EntryFifo,
-    /// Whether they lead in the next read.
+    /// True if peer entries come first in the next read.
     lead: bool,
 }
 
-/// Who takes what comes of operations where it comes about.
+/// A sink that takes the outcome of each operation as it ends.
 pub trait PeerSink: Send + Sync {
-    /// Takes it: there is room. Any context; whoever posts may hold locks.
+    /// Takes an outcome, for which there is room. Any context; the caller may hold a poster's locks.
     fn take(&self, outcome: CqEntry);
 }
 
-/// See the module.
+/// A completion queue to which peers write.
 #[pin_data]
 pub(crate) struct ExportedCq {
     own: Arc<dyn provider::CompletionQueue>,
@@ -66,11 +67,11 @@ pub(crate) struct ExportedCq {
     guests: FastLockIrq<PeerEntries>,
 }
 
-/// Where a reader wants to be told whom things are from.
+/// Destination of source addresses, if the reader asked for them.
 type SourceReader<'a> = Option<&'a mut [MaybeUninit<fi_addr_t>]>;
 
 impl ExportedCq {
-    /// With room for `size` completions, or 0 for a default. May sleep.
+    /// Returns a queue for `size` unread peer entries, or 0 for a default. May sleep.
     ///
     /// # Errors
     ///
@@ -93,11 +94,11 @@ impl ExportedCq {
         )?)
     }
 
-    /// Adds an outcome to the queue, and wakes its readers. Any context.
+    /// Appends an outcome and wakes the readers. Any context.
     ///
     /// # Errors
     ///
-    /// The outcome itself if the queue has no room until a reader has taken an entry.
+    /// Returns the outcome itself if there is no room until a reader takes an entry.
     fn put(&self, outcome: CqEntry) -> core::result::Result<(), CqEntry> {
         let mut guests = self.guests.lock();
         if guests.outcomes.is_full() {
@@ -109,7 +110,7 @@ impl ExportedCq {
         Ok(())
     }
 
-    /// Makes room for so many outcomes at least. May sleep.
+    /// Grows the capacity to at least `size` peer entries. May sleep.
     ///
     /// # Errors
     ///
@@ -128,11 +129,11 @@ impl ExportedCq {
         Ok(())
     }
 
-    /// Takes what others have put, up to a failure.
+    /// Reads peer entries, up to the first error.
     ///
     /// # Errors
     ///
-    /// As of [`provider::CompletionQueue::read`].
+    /// As [`provider::CompletionQueue::read`].
     fn take_guests<E: FormatEntry + From<Completion>>(
         &self,
         room: &mut [MaybeUninit<E>],
@@ -158,7 +159,7 @@ impl ExportedCq {
         }
     }
 
-    /// Takes what the provider has.
+    /// Reads the provider's own entries.
     fn take_own<E: FormatEntry>(
         &self,
         room: &mut [MaybeUninit<E>],
@@ -186,7 +187,8 @@ impl ExportedCq {
         let guests_lead = guests.lead;
         guests.lead = !guests_lead;
         drop(guests);
-        // Half for the leader, what is left for the other, and what that leaves for the leader once more.
+        // The source that comes first gets half of the array, the other one the rest, and the first one the
+        // remainder.
         let half = room.len().div_ceil(2);
         let mut count = 0;
         for (are_guests, end) in [
@@ -216,7 +218,8 @@ impl ExportedCq {
         }
     }
 
-    /// Takes nothing: whether there is something to be taken.
+    /// Reads no entry (a read of count 0): returns 0 if the next entry is a success, else the error of a
+    /// read.
     fn look<E: FormatEntry>(&self) -> Result<usize> {
         match self.own.read(E::entries(&mut [])) {
             Err(Errno::EAGAIN) => match self.guests.lock().outcomes.first() {
@@ -298,14 +301,14 @@ impl provider::CompletionQueue for ExportedCq {
     }
 
     fn close(&self) {
-        // Its own provider's is closed by whoever has it.
+        // The provider's own queue is closed by the [`CompletionQueue`] that owns it.
     }
 }
 
-/// What others complete on behalf of the queue's own consumer, whose room for it is the consumer's to make.
+/// Completions that a peer provider writes for the queue's own consumer, who sized the queue for them.
 impl PeerSink for ExportedCq {
     fn take(&self, outcome: CqEntry) {
-        // By whom it was done is nothing that the queue's provider knows of.
+        // The queue's provider does not know the peer's source addresses.
         let outcome = match outcome {
             CqEntry::Done(done) => CqEntry::Done(Completion {
                 source: FI_ADDR_NOTAVAIL,
@@ -322,7 +325,7 @@ impl PeerSink for ExportedCq {
     }
 }
 
-/// A queue as its peers have it.
+/// A counted reference to an exported queue, which a peer holds.
 pub(crate) struct CqExport {
     shared: Arc<ExportedCq>,
     _queue: ChildRef<CompletionQueue>,
@@ -336,11 +339,11 @@ impl CqExport {
         }
     }
 
-    /// Adds an outcome to the queue, and wakes its readers. Any context.
+    /// Appends an outcome and wakes the readers. Any context.
     ///
     /// # Errors
     ///
-    /// The outcome itself if the queue has no room until a reader has taken an entry.
+    /// Returns the outcome itself if there is no room until a reader takes an entry.
     pub(crate) fn put(&self, outcome: CqEntry) -> core::result::Result<(), CqEntry> {
         self.shared.put(outcome)
     }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A queue that nobody reads: whatever completes is passed on to the queue of another provider, its owner.
+//! Imported completion queues: no consumer reads the queue, each entry is forwarded to the owner's queue,
+//! which is another provider's (fi_peer(3), peer's side).
 //!
-//! Whoever comes passes it on: the queue's handler, a work item that is called for what completes when there
-//! was nothing, and the owner, who may make its peer progress. They take turns, so that it stays in order.
-//! What the owner has no room for is kept, and all behind it stays where it is; the handler tries again
-//! every [`PACE`]. The spinlock guards that, and is held with interrupts off while the owner is told.
+//! Two callers forward entries: the queue's handler, which runs when entries arrive in an empty queue, and
+//! the owner when it drives the peer's progress. The spinlock serializes them, so that the order is kept; it
+//! is held with interrupts off across the call of the owner. An entry that the owner has no room for is held
+//! back, and all later entries stay in the queue; the handler retries every [`RETRY_INTERVAL`].
 
 use super::{
     super::{
@@ -55,13 +56,13 @@ use kernel::{
     time::Delta, //
 };
 
-/// How many completions somebody passes on before others have their turn.
+/// Maximum number of entries that one call forwards before it yields.
 const BUDGET: usize = 256;
 
-/// How long an owner without room is left alone.
+/// Retry interval after the owner had no room.
 const PACE: Delta = Delta::from_millis(1);
 
-/// Whose queue completions go to.
+/// The owner's queue, to which completions are forwarded.
 pub(crate) trait CqOwner: Send + Sync {
     /// Passes the outcome of an operation to the owner. Any context.
     ///
@@ -71,40 +72,40 @@ pub(crate) trait CqOwner: Send + Sync {
     /// another errno is lost.
     fn tell(&self, outcome: CqEntry) -> core::result::Result<(), (Errno, CqEntry)>;
 
-    /// Returns the functions of other modules that [`Self::tell`] calls.
+    /// Returns the functions of other modules that [`Self::write`] calls.
     fn functions(&self) -> Functions {
         Functions::NONE
     }
 }
 
-/// Why nothing more is passed on.
+/// The reason why forwarding stopped.
 #[derive(PartialEq, Eq)]
 enum Pending {
-    /// There is nothing.
+    /// The queue is empty.
     Nothing,
     /// The owner has no room.
     Kept,
-    /// Others have their turn.
+    /// The call's budget is spent.
     More,
-    /// There is no owner any more.
+    /// The owner is gone.
     Ended,
 }
 
-/// What the spinlock guards.
+/// The state under the spinlock.
 struct ForwardState {
-    /// Until the queue has been closed, or the owner's module unloaded.
+    /// The owner; `None` once the queue has been closed or the owner's module unloaded.
     owner: Option<KBox<dyn CqOwner>>,
-    /// What the owner had no room for.
+    /// The entry that the owner had no room for.
     kept: Option<CqEntry>,
 }
 
-/// See the module.
+/// Forwards the entries of an imported queue to its owner.
 #[pin_data]
 pub(crate) struct PeerForward {
     queue: Arc<dyn provider::CompletionQueue>,
     #[pin]
     post: FastLockIrq<ForwardState>,
-    /// Calls the handler when the owner has been left alone for long enough.
+    /// Schedules the handler after the retry interval.
     alarm: Arc<Timer<CompletionQueue>>,
     #[pin]
     watch: Mutex<Option<ArmedTimer<CompletionQueue>>>,
@@ -119,7 +120,7 @@ impl Caller for PeerForward {
 }
 
 impl PeerForward {
-    /// Begins to pass on what completes. May sleep.
+    /// Starts forwarding. May sleep.
     ///
     /// # Errors
     ///
@@ -162,7 +163,7 @@ impl PeerForward {
         Ok(forward)
     }
 
-    /// Passes on one, if there is one: whether there may be more.
+    /// Forwards one entry. Returns an error if there is nothing more to forward now.
     fn pass(&self) -> core::result::Result<(), Pending> {
         let mut post = self.post.lock();
         let ForwardState { owner, kept } = &mut *post;
@@ -187,7 +188,7 @@ impl PeerForward {
         }
     }
 
-    /// Passes on what there is, up to the budget.
+    /// Forwards entries, up to the budget.
     fn go(&self) -> Pending {
         for _ in 0..BUDGET {
             if let Err(rest) = self.pass() {
@@ -197,24 +198,24 @@ impl PeerForward {
         Pending::More
     }
 
-    /// Passes on what there is, and has been made, as far as the owner has room. Any context in which the
-    /// owner can be told.
+    /// Polls the device and forwards entries, as far as the owner has room. Any context in which the owner
+    /// can be called.
     pub(crate) fn drive(&self) {
         self.queue.progress();
         let _ = self.go();
     }
 
-    /// What the handler does.
+    /// Handles an arrival: forwards entries until the queue is empty and armed.
     fn handle(&self) {
         loop {
             match self.go() {
                 Pending::Nothing => {}
                 Pending::Kept => return self.alarm.set(&mut self.watch.lock(), PACE),
-                // What is in the queue stays there: arming would find it for ever.
+                // The remaining entries stay in the queue. Arming would report them for ever.
                 Pending::Ended => return,
                 Pending::More => return self.alarm.who().call_handler(),
             }
-            // It is called for the next one, unless that has come meanwhile.
+            // Armed for the next entry, unless one arrived meanwhile.
             let armed = read_or_arm(&*self.queue, || match self.pass() {
                 Err(Pending::Nothing) => Err(Errno::EAGAIN),
                 _ => Ok(1),
@@ -225,7 +226,7 @@ impl PeerForward {
         }
     }
 
-    /// Ends the forwarding when the queue has been closed. May sleep.
+    /// Stops forwarding after the queue has been closed. May sleep.
     pub(crate) fn end(&self) {
         self.forget_owner();
         if let Some(registered) = self.registered.get() {
@@ -233,11 +234,11 @@ impl PeerForward {
         }
     }
 
-    /// Forwards nothing any more: when this returns the owner is not being told anything. May sleep.
+    /// Drops the owner: when this returns the owner is not being called and will not be. May sleep.
     fn forget_owner(&self) {
         drop(self.watch.lock().take());
         let mut post = self.post.lock();
-        // What the owner had no room for is dropped with the endpoints that it is of.
+        // The held-back entry is dropped together with the endpoints that it belongs to.
         post.kept = None;
         let owner = post.owner.take();
         drop(post);
@@ -245,7 +246,7 @@ impl PeerForward {
     }
 }
 
-/// What is next in a queue, if anything is. Any context.
+/// Takes the next entry of a queue, if there is one. Any context.
 pub(crate) fn next(queue: &dyn provider::CompletionQueue) -> Option<CqEntry> {
     let mut entry = EntrySlots::<fi_cq_tagged_entry, 1>::new();
     let mut source = EntrySlots::<fi_addr_t, 1>::new();
@@ -266,7 +267,7 @@ pub(crate) fn next(queue: &dyn provider::CompletionQueue) -> Option<CqEntry> {
     }))
 }
 
-/// The queue's handler.
+/// The handler of an imported queue.
 struct ForwardHandler(Arc<PeerForward>);
 
 impl TaskHandler for ForwardHandler {
